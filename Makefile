@@ -1,0 +1,91 @@
+# perfwind.  `make help` lists the targets.
+#   O=DIR  build folder        SAN=address,undefined  sanitizers (own build folder)
+#   V=1    show commands       FAULTS=1 ...           see tests/README.md
+
+SAN ?=
+O ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+comma := ,
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC ?= gcc
+PROTOC_C ?= protoc-c
+PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib
+
+CFLAGS ?= -O2 -g
+WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
+	-Wpointer-arith -Wundef -Wvla -Wformat=2 -Wno-format-nonliteral -Werror
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) $(WARN) $(CFLAGS) -fno-omit-frame-pointer -pthread \
+	$(shell pkg-config --cflags $(PKGS)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) -MMD -MP
+ALL_LDFLAGS = $(LDFLAGS) -pthread $(if $(SAN),-fsanitize=$(SAN))
+LIBS = $(shell pkg-config --libs $(PKGS)) -lunwind-x86_64 -liberty
+VERSION := 0.1.0
+ALL_CFLAGS += -DPERFWIND_VERSION='"$(VERSION)"'
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
+
+# A folder is a library; what it may use is what stands behind it (the drawing in ARCHITECTURE.md).
+FOLDERS := daemon/base protos unwinder daemon/perf daemon/proc daemon/out daemon/stage daemon profile cli
+lib = $(O)/lib/$(subst /,-,$(1)).a
+USES_base := daemon/base
+USES_protos := protos
+USES_unwinder := unwinder $(USES_base)
+USES_perf := daemon/perf $(USES_base)
+USES_proc := daemon/proc $(USES_unwinder)
+USES_out := daemon/out protos $(USES_base)
+USES_stage := daemon/stage daemon/perf daemon/out daemon/proc protos $(USES_unwinder)
+USES_daemon := daemon $(USES_stage)
+USES_profile := profile protos $(USES_unwinder)
+USES_cli := cli profile $(USES_daemon)
+
+PROTOS := $(wildcard protos/*.proto)
+PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h)
+sources = $(filter-out cli/main.c,$(wildcard $(1)/*.c))
+objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
+
+.PHONY: all
+all: $(O)/perfwind
+
+$(O)/perfwind: $(O)/cli/main.o $(foreach f,$(USES_cli),$(call lib,$(f)))
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+
+define folder_rule
+$(call lib,$(1)): $(call objects,$(1))
+	@mkdir -p $$(@D)
+	$$(call say,AR,$$@)rm -f $$@; $(AR) rcs $$@ $$(filter %.o,$$^)
+endef
+$(foreach f,$(FOLDERS),$(eval $(call folder_rule,$(f))))
+
+$(O)/%.o: %.c | $(PROTO_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
+	@mkdir -p $(O)/protos
+	$(call say,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
+$(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c
+	$(call say,CC,$@)$(CC) $(filter-out -Wconversion -Wshadow -Wundef,$(ALL_CFLAGS)) -c -o $@ $<
+.PRECIOUS: $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h
+
+# tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
+UNIT := $(foreach f,base unwinder perf proc out stage daemon profile cli,$(wildcard tests/unit/$(f)/test-*.c))
+UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
+.PHONY: unit
+unit: $(UNIT_PROGRAMS)
+define unit_rule
+$(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(USES_$(1)),$(call lib,$(f)))
+	$$(call say,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
+endef
+$(foreach f,base unwinder perf proc out stage daemon profile cli,$(eval $(call unit_rule,$(f))))
+.PRECIOUS: $(O)/tests/%.o
+
+# One unit program: make O=... run-unit T=perf/test-ring
+.PHONY: run-unit
+run-unit: $(O)/tests/unit/$(T)
+	$(Q)$(O)/tests/unit/$(T)
+
+.PHONY: clean
+clean:
+	rm -rf $(O)
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

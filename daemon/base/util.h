@@ -1,0 +1,98 @@
+/* util.h - small things that every file uses.  Thread: any.
+ * Cleanup attributes, hand-over by take(), arithmetic that cannot surprise, numbers from text. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define _cleanup_(fn) __attribute__((cleanup(fn)))
+#define _printf_(a, b) __attribute__((format(printf, a, b)))
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* Takes the value out of a local that has a cleanup attribute: the caller owns it from here. */
+#define take(var)                                                                                  \
+	__extension__({                                                                            \
+		__typeof__(var) taken_ = (var);                                                    \
+		(var) = 0;                                                                         \
+		taken_;                                                                            \
+	})
+/* The same for a descriptor. */
+#define take_fd(var)                                                                               \
+	__extension__({                                                                            \
+		int taken_ = (var);                                                                \
+		(var) = -1;                                                                        \
+		taken_;                                                                            \
+	})
+
+#define NSEC_PER_SEC 1000000000ull
+#define NSEC_PER_MSEC 1000000ull
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline bool is_power_of_two(uint64_t x)
+{
+	return x && !(x & (x - 1));
+}
+
+/* Smallest power of two that is >= @x; @x must be at least 1 and at most 2^63. */
+static inline uint64_t round_up_power_of_two(uint64_t x)
+{
+	return x <= 1 ? 1 : 1ull << (64 - __builtin_clzll(x - 1));
+}
+
+/* A mixer for hash tables (splitmix64's finaliser). */
+static inline uint64_t hash_u64(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ull;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+static inline void freep(void *p)
+{
+	free(*(void **)p);
+}
+
+/* close() that keeps errno; fine with -1. */
+int fd_close(int fd);
+
+static inline void fd_closep(int *fd)
+{
+	*fd = fd_close(*fd);
+}
+
+static inline void file_closep(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+/* CLOCK_* now, in nanoseconds. */
+uint64_t clock_ns(int clock);
+
+/* A whole string as a number, @base as for strtoull (0: 0x, 0, decimal).  -EINVAL when anything else
+ * than digits stands there (signs and blanks too), -ERANGE when it is over @max. */
+int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret_value);
+
+/* Reads a whole small file (/proc, /sys, /etc), at most @max bytes, with a NUL behind.  Returns new memory.
+ * -EFBIG when there is more. */
+int read_file(const char *path, size_t max, char **ret_text, size_t *ret_len);
+/* The same of an open descriptor, from its current position. */
+int read_fd(int fd, size_t max, char **ret_text, size_t *ret_len);
+/* Writes all of @len or fails with -errno. */
+int write_all(int fd, const void *data, size_t len);

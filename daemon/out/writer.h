@@ -1,0 +1,89 @@
+/* writer.h - a session's packets: interned tables, samples, names, statistics.  Thread: main.
+ *
+ * One writer is one packet sequence.  Ids are small and only grow; an entry is written once a generation, in
+ * the packet that first needs it or before.  Field numbers and rules: protos/ (and what it cites).
+ * Nothing is allocated a sample once the tables are warm. */
+#pragma once
+
+#include "daemon/base/bytes.h"
+#include "daemon/base/table.h"
+#include "daemon/out/sink.h"
+
+struct writer;
+
+/* What the defaults packet says of the events. */
+struct writer_event {
+	const char *name;       /* NULL or "": the usual name of the counter */
+	int32_t counter;        /* PerfEvents.Counter, -1: none */
+	const char *tracepoint; /* "GROUP:NAME" or NULL */
+	const char *filter;     /* of the tracepoint, or NULL */
+	uint32_t raw_type;      /* when neither counter nor tracepoint */
+	uint64_t raw_config, raw_config1, raw_config2;
+	bool exclude_user, exclude_kernel, exclude_hv;
+};
+struct writer_options {
+	struct writer_event leader;
+	const struct writer_event *followers; /* borrowed while the writer lives */
+	size_t n_followers;
+	uint64_t period, frequency; /* one is 0 */
+	int clock;                  /* CLOCK_* of the timestamps given to writer_sample */
+	uint32_t sequence_id;       /* trusted_packet_sequence_id; 0: left to a service */
+	const char *tool;           /* "perfwind 0.1", into SystemInfo.tracing_service_version */
+};
+
+int writer_new(const struct writer_options *options, struct sink *sink /* borrowed */, struct writer **ret_writer);
+struct writer *writer_free(struct writer *writer);
+
+/* Head of a trace: clock snapshot, system info, trace uuid, defaults, fixed internings. */
+int writer_start(struct writer *writer);
+int writer_clock_snapshot(struct writer *writer);
+/* Incremental state anew: defaults and every interned entry are written again at next use. */
+int writer_clear_incremental_state(struct writer *writer);
+
+/* ProcessTree.  A second call with the same pid or tid renames it.  @cmdline is NUL-separated, may be NULL
+ * (then @comm stands, marked as such). */
+int writer_process(struct writer *writer, uint32_t pid, uint32_t ppid, uint32_t uid, const char *comm,
+		   const char *cmdline, size_t cmdline_len, bool kernel_thread, uint64_t timestamp);
+int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm, uint64_t timestamp);
+
+/* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF virtual
+ * addresses).  @build_id raw bytes.  The kernel's is WRITER_KERNEL_MAPPING. */
+enum { WRITER_KERNEL_MAPPING = 1 };
+int writer_mapping(struct writer *writer, const char *path, const void *build_id, size_t build_id_len,
+		   uint64_t load_bias, uint32_t *ret_mapping);
+/* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives the same id).
+ * Guessed frames and kernel frames are as good as others here: the kernel's have rel_pc 0 and a name. */
+int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame);
+/* Frames @ids, innermost first, -> callstack id. */
+int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
+
+struct writer_sample {
+	uint64_t time;           /* the session's clock */
+	uint32_t cpu, pid, tid;
+	uint8_t cpu_mode;        /* PERF_RECORD_MISC_CPUMODE */
+	uint64_t count;          /* timebase_count: running sum of weights of this CPU */
+	const uint64_t *follower_counts;
+	size_t n_follower_counts;
+	uint32_t callstack;      /* 0: none (counter only, or skipped) */
+	uint32_t unwind_error;   /* StackUnwindError; 0: none */
+	uint32_t skipped_reason; /* SampleSkipReason; 0: not skipped */
+};
+int writer_sample(struct writer *writer, const struct writer_sample *sample);
+int writer_lost(struct writer *writer, uint32_t cpu, uint64_t records, uint64_t boottime_ns);
+
+/* Late names and inlined calls: lines innermost first, of one address of one module. */
+struct writer_line {
+	const char *function, *file; /* file may be NULL */
+	uint32_t line;
+};
+int writer_symbol(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const struct writer_line *lines, size_t n);
+/* Sends collected writer_symbol() lines as ModuleSymbols packets. */
+int writer_symbols_flush(struct writer *writer);
+
+/* perfwind's own statistics and notes (protos/perfwind.proto). */
+struct writer_stat {
+	const char *name; /* "lost.samples" ... */
+	double value;
+};
+int writer_stats(struct writer *writer, const struct writer_stat *stats, size_t n, const char *const *notes,
+		 size_t n_notes, uint64_t boottime_ns);

@@ -1,0 +1,84 @@
+/* record.h - perf records into structs, within bounds.  Thread: main.
+ * Layouts: linux/perf_event.h, enum perf_event_type; perf_event_open(2).  Nothing is copied: pointers go into
+ * the record. */
+#pragma once
+
+#include "daemon/perf/uapi.h"
+
+/* What one event's samples (and sample_id trailers) hold. */
+struct record_layout {
+	uint64_t sample_type, read_format;
+	uint64_t regs_mask; /* sample_regs_user */
+	bool sample_id_all;
+};
+
+struct record_sample {
+	uint64_t id, ip, time, period;
+	uint32_t pid, tid, cpu;
+	uint8_t cpu_mode; /* misc & 7: 1 kernel, 2 user ... */
+	/* READ: the leader's value first, then the followers'; values are n_values pairs or singles by read_format */
+	uint64_t counts[8];
+	uint32_t n_counts;
+	const uint64_t *chain; /* PERF_CONTEXT_* marks and addresses, as the kernel wrote them */
+	uint64_t n_chain;
+	uint64_t regs_abi; /* 0 none, 1 32-bit, 2 64-bit */
+	const uint64_t *regs;
+	const uint8_t *stack;
+	uint32_t stack_len;  /* dyn_size */
+	uint32_t stack_room; /* the size asked for, as the record has it */
+};
+
+enum { RECORD_UNKNOWN = 1 };
+
+/* @record is a PERF_RECORD_SAMPLE.  -EBADMSG when the fields do not fit the record. */
+int record_parse_sample(const struct record_layout *layout, const struct perf_event_header *record,
+			struct record_sample *ret_sample);
+
+/* Everything that is not a sample. */
+struct record_event {
+	uint32_t type; /* PERF_RECORD_* */
+	uint16_t misc;
+	uint64_t time, id; /* of the sample_id trailer; 0 without one */
+	uint32_t cpu;
+	uint32_t pid, tid;
+	union {
+		struct {
+			const char *name;
+			bool exec;
+		} comm;
+		struct {
+			uint32_t ppid, ptid;
+		} task; /* FORK, EXIT */
+		struct {
+			uint64_t start, len, offset;
+			uint32_t prot, major, minor;
+			uint64_t inode, generation;
+			uint8_t build_id_len; /* 0: major ... generation hold */
+			uint8_t build_id[20];
+			const char *path;
+		} mmap; /* MMAP and MMAP2 */
+		struct {
+			uint64_t id, count;
+		} lost; /* LOST; LOST_SAMPLES (id 0) */
+		struct {
+			uint64_t id;
+			bool on;
+		} throttle;
+		struct {
+			uint64_t start;
+			uint32_t len;
+			bool unregister;
+			const char *name;
+		} ksymbol;
+		struct {
+			uint64_t id;
+			const char *path;
+		} cgroup;
+	};
+};
+/* 0; RECORD_UNKNOWN (skip it; header and time fields are set); -EBADMSG. */
+int record_parse_event(const struct record_layout *layout, const struct perf_event_header *record,
+		       struct record_event *ret_event);
+
+/* Only the time of a record, for merging; false when it has none. */
+bool record_time(const struct record_layout *layout, const struct perf_event_header *record, uint64_t *ret_time);

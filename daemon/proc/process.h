@@ -1,0 +1,87 @@
+/* process.h - which processes there are, and what each has mapped, over time.  Thread: main.
+ *
+ * One table keyed by pid, each life told apart by a generation (pid reuse makes a new struct).  COMM with the
+ * exec bit, FORK, EXIT and MMAP2 are applied in time order by the caller: exec, exit, pid reuse and dlopen
+ * are facts.  Unmap and mremap give no record: a mapping ends when another covers it, at exec or exit, or
+ * when a re-read of /proc/PID/maps disagrees.
+ *
+ * What was there before the events (and what a refresh finds) comes as a maps text, read elsewhere (the
+ * loader thread); records that arrive between asking and the answer are applied again on top. */
+#pragma once
+
+#include "daemon/base/table.h"
+#include "unwinder/modules.h"
+
+enum process_maps_state {
+	PROCESS_MAPS_UNKNOWN, /* nothing read: ask before the first use */
+	PROCESS_MAPS_ASKED,   /* on its way; samples wait */
+	PROCESS_MAPS_KNOWN,
+	PROCESS_MAPS_FAILED,  /* could not be read (rights, gone): what records told is all there is */
+};
+
+struct process_thread {
+	uint32_t tid;
+	char comm[16];
+	bool announced; /* for the emitter: written to the trace under this name */
+};
+
+struct process_map; /* one executable mapping with its module */
+
+struct process {
+	uint32_t pid, ppid;
+	uint64_t serial;        /* unique in the life of the table */
+	_Atomic uint32_t refs;
+	bool kernel_thread, exited;
+	bool announced;
+	bool unsure;            /* side-band was lost: check before use */
+	enum process_maps_state maps_state;
+	uint64_t maps_asked_at, maps_read_at; /* ns, the records' clock; for rate limits */
+	uint32_t maps_refreshes;
+	struct uw_memory *memory; /* /proc/PID/mem, opened at first use; may be NULL */
+	/* the rest is process.c's */
+	struct process_map *maps;
+	size_t n_maps, maps_room;
+	struct uw_space *space; /* cached snapshot; NULL when maps changed since */
+	uint32_t space_key;
+	struct table threads;   /* tid -> struct process_thread * */
+	uint64_t last_use;
+	char *cmdline;          /* NUL-separated as in /proc, or NULL */
+	size_t cmdline_len;
+};
+
+struct process_table;
+/* Borrows @modules.  At most @max processes; past it the least recently used exited, then any, goes. */
+int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
+struct process_table *process_table_free(struct process_table *table);
+size_t process_table_count(const struct process_table *table);
+
+/* The process of @pid, made (maps UNKNOWN) when it is new to us.  Borrowed; NULL only when out of memory. */
+struct process *process_get(struct process_table *table, uint32_t pid);
+struct process *process_find(struct process_table *table, uint32_t pid); /* NULL: not known */
+/* A thread's entry, made if new (comm of the process's main thread until told).  Borrowed. */
+struct process_thread *process_thread_get(struct process *process, uint32_t tid);
+
+/* Records, in time order. */
+int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm, bool exec);
+int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid);
+int process_exit(struct process_table *table, uint32_t pid, uint32_t tid);
+/* @exec: PROT_EXEC set; others only end what they cover. */
+int process_mmap(struct process_table *table, uint32_t pid, uint64_t start, uint64_t len, uint64_t offset,
+		 bool exec, const char *path, const struct uw_file_id *id);
+/* Side-band was lost: every process must be checked again before use. */
+void process_table_unsure(struct process_table *table);
+
+/* Marks that maps were asked for; records from now on are also kept for replay over the answer. */
+void process_maps_asked(struct process *process, uint64_t now);
+/* The answer: the text of /proc/PID/maps, or NULL (@error < 0) when it could not be read.
+ * *ret_changed: the executable mappings are not what they were. */
+int process_maps_answer(struct process_table *table, struct process *process, const char *text, size_t len,
+			int error, uint64_t now, bool *ret_changed);
+/* Should a refresh be asked for after a stack failed its checks at @now?  Rate-limited, backing off. */
+bool process_wants_refresh(const struct process *process, uint64_t now);
+
+/* The snapshot of the executable mappings, made when there is none.  Borrowed (take a reference to keep it). */
+int process_space(struct process_table *table, struct process *process, struct uw_space **ret_space);
+
+struct process *process_ref(struct process *process);
+struct process *process_unref(struct process *process);

@@ -1,0 +1,53 @@
+/* procfs.h - reading /proc.  Thread: loader (and main before a session starts).
+ * @root is "" on a machine, a directory holding a fake proc/ in tests. */
+#pragma once
+
+#include "unwinder/modules.h"
+
+/* All threads of @pid, ascending.  Returns new memory.  -ESRCH: gone. */
+int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n);
+/* All pids.  Returns new memory. */
+int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n);
+/* All descendants of @pid (not itself), by ppid. */
+int procfs_children(const char *root, uint32_t pid, uint32_t **ret_pids, size_t *ret_n);
+
+struct procfs_status {
+	uint32_t pid, ppid, ns_pid; /* ns_pid: the last of NSpid, the pid as the process sees itself */
+	uint32_t uid;
+	char comm[16];
+	bool kernel_thread;
+	uint64_t start_ticks; /* field 22 of stat */
+	uint64_t utime_ticks, stime_ticks;
+};
+int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_status);
+int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_comm[16]);
+/* /proc/PID/cmdline, at most 4096 bytes; NUL-separated.  Returns new memory. */
+int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
+/* The text of /proc/PID/maps, at most 64 MiB.  Returns new memory. */
+int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
+
+/* One line of maps. */
+struct procfs_map {
+	uint64_t start, end, offset, inode;
+	uint32_t major, minor;
+	bool exec, read, write, shared;
+	const char *path; /* not NUL-terminated: path_len */
+	size_t path_len;
+};
+/* Parses the line at *p (up to @end), moves past it.  0; PROCFS_MAPS_END; -EBADMSG (the line is skipped). */
+enum { PROCFS_MAPS_END = 1 };
+int procfs_maps_next(const char **p, const char *end, struct procfs_map *ret_map);
+
+/* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files, /proc/PID/root/PATH, PATH.
+ * Believed only if @id agrees (build id, else device and inode, else size by caller); *ret_proved says whether
+ * it was proved.  -ENOENT/-EACCES when none fits. */
+int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end, const char *path,
+		       const struct uw_file_id *id, int *ret_fd, bool *ret_proved);
+/* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
+int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
+struct uw_memory *procfs_memory_free(struct uw_memory *memory);
+/* Build id of the mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd.  -ENOTTY where there is none. */
+int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map, struct uw_build_id *ret_id,
+		 char *path, size_t path_size);
+/* CPU time of the machine from /proc/stat, in ns: total elapsed over CPUs minus idle, iowait, steal. */
+int procfs_busy_ns(const char *root, uint64_t *ret_busy_ns);

@@ -1,0 +1,30 @@
+/* export.h - one writer a format.  Thread: main (of a command). */
+#pragma once
+
+#include "profile/profile.h"
+
+struct export_format {
+	const char *name, *suffix, *description;
+	/* Writes the whole profile to @out.  -EIO when the stream failed. */
+	int (*write)(const struct profile *profile, FILE *out);
+};
+/* Ends with a NULL name. */
+extern const struct export_format export_formats[];
+
+/* One a file: folded.c pprof.c html.c */
+int export_folded(const struct profile *profile, FILE *out);
+int export_pprof(const struct profile *profile, FILE *out);
+int export_html(const struct profile *profile, FILE *out);
+
+/* Terminal report. */
+enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE };
+struct report_options {
+	enum report_by by;
+	bool tree;
+	uint32_t limit;      /* rows; 0: all */
+	double min_percent;  /* tree: branches below are left out */
+	uint32_t only_pid;   /* 0: all */
+	int width;           /* columns of the terminal; 0: no limit */
+	bool colour;
+};
+int report_write(const struct profile *profile, const struct report_options *options, FILE *out);

@@ -1,0 +1,79 @@
+/* profile.h - a trace read back: stacks, weights, names.  Thread: main (of a command).
+ *
+ * Reads what perfwind writes and what a stock service writes (several sequences, incremental state, several
+ * clocks, ProcessTree, ModuleSymbols, losses).  Everything in the file is foreign: bounded and checked. */
+#pragma once
+
+#include "daemon/base/table.h"
+
+struct profile_line { /* ids in strings; 0: none */
+	uint32_t function, file, line;
+};
+struct profile_module {
+	uint32_t path; /* string */
+	uint8_t build_id[64];
+	uint32_t build_id_len;
+	bool kernel;
+	uint64_t load_bias;
+};
+struct profile_frame {
+	uint32_t module;     /* index in modules; UINT32_MAX: none */
+	uint64_t rel_pc;
+	uint32_t first_line, n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
+};
+struct profile_stack {
+	uint32_t first, n; /* in stack_frames, innermost first */
+};
+struct profile_sample {
+	uint64_t time;  /* trace time (BOOTTIME) ns */
+	uint64_t weight;
+	uint32_t pid, tid, cpu;
+	uint32_t stack; /* UINT32_MAX: none */
+	uint8_t cpu_mode, skipped_reason, unwind_error;
+	uint8_t session;
+};
+struct profile_thread {
+	uint32_t pid, tid, name; /* string */
+};
+struct profile_process {
+	uint32_t pid, ppid, name; /* name: base name of argv0, or comm */
+	uint32_t cmdline;
+	bool kernel_thread;
+};
+struct profile_stat {
+	uint32_t name;
+	double value;
+};
+
+struct profile {
+	struct string_table strings;
+	struct profile_module *modules;
+	struct profile_frame *frames;
+	struct profile_line *lines;
+	uint32_t *stack_frames;
+	struct profile_stack *stacks;
+	struct profile_sample *samples; /* by time */
+	struct profile_thread *threads;
+	struct profile_process *processes;
+	struct profile_stat *stats; /* perfwind's own, last values */
+	uint32_t *notes;
+	size_t n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples, n_threads, n_processes, n_stats, n_notes;
+	char event_name[128];   /* "cpu-clock", ... */
+	char weight_unit[16];   /* "ns", "cycles" or "events" */
+	uint64_t lost_records;  /* kernel_records_lost packets */
+	uint64_t truncated_at;  /* 0: the file is whole; else the offset of the first broken packet */
+	struct table thread_by_tid, process_by_pid; /* index + 1 */
+};
+
+/* -EBADMSG with *error (one line for the user) when it is not a trace at all.  A file that is cut ends with
+ * truncated_at set.  @error_size bytes. */
+int profile_read(const char *path, struct profile *ret_profile, char *error, size_t error_size);
+int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error, size_t error_size);
+void profile_deinit(struct profile *profile);
+
+/* The name to show of a frame's line: the function, else "module+0xaddr", else "[unknown]".  Into @to. */
+const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame, uint32_t line,
+			      char *to, size_t size);
+/* The comm shown for a sample's thread. */
+const char *profile_thread_name(const struct profile *profile, uint32_t pid, uint32_t tid);
+const char *profile_process_name(const struct profile *profile, uint32_t pid);

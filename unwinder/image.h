@@ -1,0 +1,30 @@
+/* image.h - what a loaded module's unwind half holds.  Private to unwinder/.
+ * Thread: filled by the loader (elf.c), then immutable and read by the engines. */
+#pragma once
+
+#include "unwinder/module.h"
+
+struct uw_section {
+	uint8_t *data; /* our copy; NULL: not there */
+	size_t size;
+	uint64_t vaddr;
+};
+
+struct uw_segment { /* PT_LOAD */
+	uint64_t offset, vaddr, filesz, memsz;
+	bool exec;
+};
+
+struct uw_image {
+	enum uw_arch arch;
+	struct uw_segment *segments;
+	size_t n_segments;
+	struct uw_section eh_frame_hdr, eh_frame, debug_frame;
+	uint64_t load_bias;
+	/* A duplicate of the file's descriptor for libdw (engine and lines), -1: none.  pread only. */
+	int fd;
+	size_t bytes;
+};
+
+/* The image of a module whose unwind half is READY, else NULL. */
+const struct uw_image *uw_module_image(const struct uw_module *module);

@@ -1,0 +1,151 @@
+/* unwinder.h - (address space, registers, stack bytes) -> frames and one outcome.
+ *
+ * Thread: an engine belongs to one thread.  Spaces are immutable and counted; modules are shared (module.h).
+ * Nothing here needs a live process, a descriptor or a ring: a snapshot is memory.
+ *
+ * Every unwind ends in one outcome:
+ *   UW_WHOLE    a root was reached: undefined return address (the ABI's mark for _start, clone), or RA 0
+ *   UW_CUT      the next address needed lies outside the copied bytes, and the copy was as long as its room
+ *   UW_FAILED   with a reason
+ *   UW_PENDING  a module on the way is not loaded yet (res->pending, borrowed): load it, unwind again
+ */
+#pragma once
+
+#include "daemon/base/util.h"
+
+struct uw_module;
+
+enum {
+	UW_MAX_FRAMES = 1000,
+	UW_BATCH = 16, /* snapshots unwound side by side */
+};
+
+enum uw_arch { UW_ARCH_NONE, UW_ARCH_X86_64, UW_ARCH_AARCH64 };
+
+#if defined(__x86_64__)
+#define UW_ARCH_HOST UW_ARCH_X86_64
+#elif defined(__aarch64__)
+#define UW_ARCH_HOST UW_ARCH_AARCH64
+#else
+#define UW_ARCH_HOST UW_ARCH_NONE
+#endif
+
+/* Registers stand as perf writes them for this mask: ascending bit order, no gaps
+ * (x86: AX BX CX DX SI DI BP SP IP FLAGS CS SS R8..R15; uapi asm/perf_regs.h). */
+#define UW_REGS_MASK_X86_64 0xff0fffull
+#define UW_REGS_MASK_AARCH64 0x1ffffffffull /* x0..x30, sp, pc */
+enum {
+	UW_X86_AX, UW_X86_BX, UW_X86_CX, UW_X86_DX, UW_X86_SI, UW_X86_DI, UW_X86_BP, UW_X86_SP, UW_X86_IP,
+	UW_X86_FLAGS, UW_X86_CS, UW_X86_SS, UW_X86_R8, UW_X86_R15 = UW_X86_R8 + 7, UW_X86_COUNT,
+	UW_ARM64_SP = 31, UW_ARM64_PC, UW_ARM64_COUNT,
+};
+
+enum uw_outcome { UW_WHOLE, UW_CUT, UW_FAILED, UW_PENDING };
+
+/* Why a stack FAILED.  The names (uw_reason_name) are part of the --json output. */
+enum uw_reason {
+	UW_OK,
+	UW_NO_USER_STATE,   /* no user registers: a kernel thread, or an exiting task */
+	UW_ABI,             /* not this machine's 64-bit ABI (32-bit programs) */
+	UW_NO_MODULE,       /* a pc outside every known executable mapping */
+	UW_UNREADABLE,      /* the module's file or memory could not be read */
+	UW_NO_UNWIND_INFO,  /* no CFI for the pc and the frame pointer guess does not hold */
+	UW_BAD_CFI,         /* damaged or unsupported unwind information */
+	UW_BAD_RETURN,      /* the return address does not follow a call */
+	UW_NO_PROGRESS,     /* the stack does not shrink */
+	UW_MEMORY,          /* an address outside the copy that was not full */
+	UW_TOO_DEEP,        /* UW_MAX_FRAMES */
+	UW_REASON_COUNT,
+};
+const char *uw_reason_name(enum uw_reason reason); /* "no-module" ... */
+const char *uw_outcome_name(enum uw_outcome outcome);
+
+/* A frame: the address in the low 56 bits, flags above.  Innermost first.
+ * A caller's address is the return address; look up names and lines one byte (x86) or one instruction
+ * (aarch64) before it: uw_frame_lookup(). */
+#define UW_FRAME_CALLER (1ull << 56)  /* a return address */
+#define UW_FRAME_SIGNAL (1ull << 57)  /* interrupted by a signal: the address itself counts */
+#define UW_FRAME_GUESSED (1ull << 58) /* found without unwind information */
+static inline uint64_t uw_frame_pc(uint64_t frame)
+{
+	return frame & ((1ull << 56) - 1);
+}
+static inline uint64_t uw_frame_lookup(uint64_t frame)
+{
+	return uw_frame_pc(frame) - !!(frame & UW_FRAME_CALLER); /* inside the call instruction is enough */
+}
+
+/* Reads @len bytes of a process at @address.  Returns the bytes read (0..len), or < 0. */
+struct uw_memory {
+	ssize_t (*read)(struct uw_memory *memory, uint64_t address, void *to, size_t len);
+};
+
+/* One executable mapping.  Not overlapping, ascending by start. */
+struct uw_map {
+	uint64_t start, end, offset; /* offset: in the module's file (memory modules: 0) */
+	struct uw_module *module;    /* NULL: nothing is known of it (JIT, anonymous) */
+};
+
+/* The executable mappings of a process at one time.  Immutable.
+ * Two spaces with the same non-zero key say the same wherever both have a mapping (a fork's child; the
+ * same process after a dlopen into a free area): cached rules are keyed by (key, pc). */
+struct uw_space {
+	_Atomic uint32_t refs;
+	uint32_t key;
+	struct uw_memory *memory; /* for deep stacks; may be NULL.  Borrowed, must outlive the space */
+	size_t n_maps;
+	struct uw_map maps[];
+};
+
+/* Copies @maps, takes a reference on each module.  -ENOMEM; -EINVAL when not ascending. */
+int uw_space_new(const struct uw_map *maps, size_t n_maps, uint32_t key, struct uw_memory *memory,
+		 struct uw_space **ret_space);
+struct uw_space *uw_space_ref(struct uw_space *space);
+struct uw_space *uw_space_unref(struct uw_space *space);
+/* The mapping that holds @pc, or NULL.  Borrowed. */
+const struct uw_map *uw_space_find(const struct uw_space *space, uint64_t pc);
+
+struct uw_snapshot {
+	struct uw_space *space;     /* borrowed */
+	const uint64_t *regs;       /* UW_REGS_MASK_* order, 8-aligned; NULL: no user state */
+	enum uw_arch arch;          /* UW_ARCH_NONE: an ABI that is not unwound */
+	bool stack_full;            /* dyn_size reached the room of the copy */
+	uint32_t stack_len;         /* bytes copied from the stack pointer up */
+	const uint8_t *stack;       /* 8-aligned; lies in the perf ring on the main road */
+	const uint64_t *chain;      /* the kernel's user callchain (engine fp only), context marks taken out */
+	uint32_t n_chain;
+};
+
+struct uw_result {
+	uint64_t *frames;    /* in: room for max_frames; out: the frames, innermost first */
+	uint32_t max_frames; /* in, <= UW_MAX_FRAMES */
+	uint32_t n_frames;
+	uint8_t outcome, reason;
+	struct uw_module *pending; /* UW_PENDING */
+	uint64_t stopped_at;       /* the address that was needed and not there (CUT, FAILED) */
+};
+
+enum uw_engine_kind {
+	UW_ENGINE_NATIVE,    /* our rule cache over CFI */
+	UW_ENGINE_LIBUNWIND, /* oracle, selectable */
+	UW_ENGINE_LIBDW,     /* oracle, selectable */
+	UW_ENGINE_FP,        /* the kernel's callchain, taken as it is */
+	UW_ENGINE_FP_COPY,   /* frame pointers over the stack copy */
+	UW_ENGINE_COUNT,
+};
+const char *uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp", "fp-copy" */
+
+struct uw_engine;
+struct uw_engine_stats {
+	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames, cache_bytes;
+};
+
+int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);
+struct uw_engine *uw_engine_free(struct uw_engine *engine);
+/* Unwinds @n (any number) snapshots; results[i] answers snapshots[i].  No allocation once warm.
+ * < 0 only for our own failure (-ENOMEM): what is wrong with a stack is in its result. */
+int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+		    struct uw_result *results);
+/* Forgets what is cached about @module (NULL: everything), before the module's data is dropped. */
+void uw_engine_forget(struct uw_engine *engine, const struct uw_module *module);
+void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats);
