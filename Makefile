@@ -63,7 +63,7 @@ $(O)/%.o: %.c | $(PROTO_HEADERS)
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos
 	$(call say,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
-$(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c
+$(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
 	$(call say,CC,$@)$(CC) $(filter-out -Wconversion -Wshadow -Wundef,$(ALL_CFLAGS)) -c -o $@ $<
 .PRECIOUS: $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h
 
