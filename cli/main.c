@@ -1,0 +1,68 @@
+/* main.c - perfwind COMMAND ...  Thread: main.  The table is the whole command line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "daemon/base/log.h"
+
+static const struct command *const commands[] = {
+	&command_report,
+	&command_export,
+};
+
+static void print_help(FILE *out)
+{
+	fprintf(out, "Usage: perfwind COMMAND [OPTIONS] [ARGUMENTS]\n\n"
+		     "A sampling CPU profiler with whole stacks.\n\nCommands:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	fprintf(out, "\n`perfwind COMMAND --help` tells the options of a command.\n");
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[ARRAY_SIZE(commands)];
+	const char *nearest;
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		names[i] = commands[i]->name;
+	nearest = options_nearest(name, strlen(name), names, ARRAY_SIZE(names));
+	log_error("unknown command %.64s%s%s (see `perfwind --help`)", name, nearest ? "; did you mean " : "",
+		  nearest ? nearest : "");
+	return 2;
+}
+
+static int run_command(int argc, char **argv)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[0], commands[i]->name))
+			return commands[i]->run(argc, argv);
+	return unknown_command(argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return 2;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		print_help(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("perfwind " PERFWIND_VERSION "\n");
+		return 0;
+	}
+	/* `perfwind help record`, as people try it. */
+	if (!strcmp(argv[1], "help")) {
+		static char help[] = "--help";
+
+		if (argc < 3) {
+			print_help(stdout);
+			return 0;
+		}
+		return run_command(2, (char *[]){argv[2], help, NULL});
+	}
+	return run_command(argc - 1, argv + 1);
+}

@@ -1,0 +1,278 @@
+/* options.c - see options.h.
+ *
+ * argv is rewritten in place: `out` trails the reading position, so an argument is never overwritten before
+ * it was looked at.  argv[0] is free from the start (the command's name, known from the table). */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/options.h"
+#include "daemon/base/error.h"
+
+struct parser {
+	const struct options *options;
+	char **argv;
+	int argc, at; /* at: the next to read */
+	void *to;
+	uint32_t verbose;
+	bool quiet;
+};
+
+/* Their offsets are those of struct parser: see option_store(). */
+enum { COMMON_VERBOSE, COMMON_QUIET, COMMON_HELP, COMMON_COUNT };
+const struct option_def options_common[] = {
+	[COMMON_VERBOSE] = {.name = "verbose", .letter = 'v', .type = OPTION_COUNT, .help = "say more; twice: debug",
+			    .offset = offsetof(struct parser, verbose)},
+	[COMMON_QUIET] = {.name = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "say nothing but errors",
+			  .offset = offsetof(struct parser, quiet)},
+	[COMMON_HELP] = {.name = "help", .letter = 'h', .type = OPTION_FLAG, .help = "print this text"},
+	{0},
+};
+
+static bool option_is_common(const struct option_def *def)
+{
+	return def >= options_common && def < options_common + COMMON_COUNT;
+}
+
+static const struct option_def *option_in(const struct option_def *defs, const char *name, size_t len, char letter)
+{
+	for (; defs && defs->name; defs++)
+		if (letter ? defs->letter == letter : strlen(defs->name) == len && !memcmp(defs->name, name, len))
+			return defs;
+	return NULL;
+}
+
+/* The command's own come first: it may give -q another meaning. */
+static const struct option_def *option_find(const struct parser *p, const char *name, size_t len, char letter)
+{
+	const struct option_def *def = option_in(p->options->defs, name, len, letter);
+
+	return def ? def : option_in(options_common, name, len, letter);
+}
+
+static int usage_error(const struct parser *p, const char *what, const char *text, const char *more)
+{
+	log_error("%s: %s%s%s (see `perfwind %s --help`)", p->options->command, what, text, more,
+		  p->options->command);
+	return -EINVAL;
+}
+
+static int unknown_option(const struct parser *p, const char *text, size_t len)
+{
+	const char *names[128];
+	const char *nearest;
+	size_t n = 0;
+	char more[128] = "";
+
+	for (const struct option_def *d = p->options->defs; d && d->name && n < ARRAY_SIZE(names) - 3; d++)
+		names[n++] = d->name;
+	for (const struct option_def *d = options_common; d->name; d++)
+		names[n++] = d->name;
+	nearest = options_nearest(text, len, names, n);
+	if (nearest)
+		(void)snprintf(more, sizeof(more), "; did you mean --%s?", nearest);
+	log_error("%s: unknown option --%.*s%s (see `perfwind %s --help`)", p->options->command, (int)min_u64(len, 64),
+		  text, more, p->options->command);
+	return -EINVAL;
+}
+
+static bool takes_value(const struct option_def *def)
+{
+	return def->argument != NULL;
+}
+
+static int store_double(const struct option_def *def, double *to, const char *value)
+{
+	char *end;
+	double v;
+
+	/* strtod() takes blanks, signs, "inf" and hexadecimal: none of them is meant. */
+	if (strspn(value, "0123456789.eE+-") != strlen(value) || strchr("+-eE", *value))
+		return -EINVAL;
+	v = strtod(value, &end);
+	if (*end || end == value)
+		return -EINVAL;
+	if (!isfinite(v) || (def->max && v > (double)def->max))
+		return -ERANGE;
+	*to = v;
+	return 0;
+}
+
+static int store_number(const struct option_def *def, void *to, const char *value)
+{
+	uint64_t max = def->type == OPTION_U32 ? UINT32_MAX : UINT64_MAX, v;
+	int r = parse_u64(value, 10, def->max && def->max < max ? def->max : max, &v);
+
+	if (r < 0)
+		return r;
+	if (def->type == OPTION_U32)
+		*(uint32_t *)to = (uint32_t)v;
+	else
+		*(uint64_t *)to = v;
+	return 0;
+}
+
+static int store_choice(const struct option_def *def, void *to, const char *value)
+{
+	for (uint32_t i = 0; def->choices[i]; i++)
+		if (!strcmp(def->choices[i], value)) {
+			memcpy(to, &i, sizeof(i));
+			return 0;
+		}
+	return -ENOENT;
+}
+
+/* Says what would have been right. */
+static int value_error(const struct parser *p, const struct option_def *def, const char *value, int r)
+{
+	char more[256] = "";
+	size_t len = 0;
+
+	if (def->type == OPTION_CHOICE)
+		for (size_t i = 0; def->choices[i] && len < sizeof(more); i++)
+			len += (size_t)snprintf(more + len, sizeof(more) - len, "%s%s", i ? ", " : "it is one of ",
+						def->choices[i]);
+	else if (r == -ERANGE && def->max)
+		(void)snprintf(more, sizeof(more), "it is at most %llu", (unsigned long long)def->max);
+	else if (r == -ERANGE)
+		(void)snprintf(more, sizeof(more), "it is too large");
+	else if (def->type == OPTION_CALL)
+		(void)snprintf(more, sizeof(more), "%s", strerror(-r));
+	else
+		(void)snprintf(more, sizeof(more), "it is not a%s number", def->type == OPTION_DOUBLE ? "" : " whole");
+	log_error("%s: --%s %.64s: %s (see `perfwind %s --help`)", p->options->command, def->name, value, more,
+		  p->options->command);
+	return -EINVAL;
+}
+
+static int option_store(struct parser *p, const struct option_def *def, const char *value)
+{
+	void *to = (char *)(option_is_common(def) ? (void *)p : p->to) + def->offset;
+	int r = 0;
+
+	if (value && !*value && def->type != OPTION_CALL)
+		return usage_error(p, "an empty value for --", def->name, "");
+	switch (def->type) {
+	case OPTION_FLAG:
+		*(bool *)to = true;
+		break;
+	case OPTION_COUNT:
+		++*(uint32_t *)to;
+		break;
+	case OPTION_STRING:
+		*(const char **)to = value;
+		break;
+	case OPTION_U32:
+	case OPTION_U64:
+		r = store_number(def, to, value);
+		break;
+	case OPTION_DOUBLE:
+		r = store_double(def, to, value);
+		break;
+	case OPTION_CHOICE:
+		r = store_choice(def, to, value);
+		break;
+	case OPTION_CALL:
+		r = def->call(to, value);
+		if (r == -EINVAL)
+			return r; /* it has said so itself */
+		break;
+	}
+	return r < 0 ? value_error(p, def, value ? value : "", r) : 0;
+}
+
+static int option_help(const struct parser *p)
+{
+	options_print_help(p->options, stdout);
+	return OPTIONS_HELPED;
+}
+
+/* @value: what stood behind the name in the same word, or NULL. */
+static int option_apply(struct parser *p, const struct option_def *def, const char *value)
+{
+	if (def == &options_common[COMMON_HELP])
+		return option_help(p);
+	if (!takes_value(def))
+		return value ? usage_error(p, "no value is taken by --", def->name, "") : option_store(p, def, NULL);
+	if (!value) {
+		if (p->at == p->argc)
+			return usage_error(p, "a value is missing behind --", def->name, "");
+		value = p->argv[p->at++];
+	}
+	return option_store(p, def, value);
+}
+
+static int parse_long(struct parser *p, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	size_t len = equals ? (size_t)(equals - text) : strlen(text);
+	const struct option_def *def = option_find(p, text, len, 0);
+
+	return def ? option_apply(p, def, equals ? equals + 1 : NULL) : unknown_option(p, text, len);
+}
+
+static int parse_short(struct parser *p, const char *text)
+{
+	for (; *text; text++) {
+		const struct option_def *def = option_find(p, NULL, 0, *text);
+		bool value;
+		int r;
+
+		if (!def)
+			return usage_error(p, "unknown option -", (char[]){*text, 0}, "");
+		value = takes_value(def) && text[1];
+		r = option_apply(p, def, value ? text + 1 : NULL);
+		if (r || value)
+			return r;
+	}
+	return 0;
+}
+
+static int parse_arguments(struct parser *p, int *ret_n)
+{
+	bool ended = false;
+	int n = 0, r;
+
+	while (p->at < p->argc) {
+		char *word = p->argv[p->at++];
+
+		if (ended || word[0] != '-' || !word[1]) {
+			ended |= p->options->stop_at_argument;
+			p->argv[n++] = word;
+		} else if (!strcmp(word, "--")) {
+			ended = true;
+		} else {
+			r = word[1] == '-' ? parse_long(p, word + 2) : parse_short(p, word + 1);
+			if (r)
+				return r;
+		}
+	}
+	p->argv[n] = NULL;
+	*ret_n = n;
+	return 0;
+}
+
+int options_parse(const struct options *options, int argc, char **argv, void *to, int *ret_n)
+{
+	struct parser p = {.options = options, .argv = argv, .argc = argc, .at = 1, .to = to};
+	int n, r;
+
+	r = parse_arguments(&p, &n);
+	if (r)
+		return r;
+	if (p.quiet)
+		log_level = LOG_LEVEL_QUIET;
+	else if (p.verbose)
+		log_level = p.verbose > 1 ? LOG_LEVEL_DEBUG : LOG_LEVEL_VERBOSE;
+	if (n < options->min_arguments)
+		return usage_error(&p, "too few arguments: ", options->usage, "");
+	if (options->max_arguments >= 0 && n > options->max_arguments)
+		return usage_error(&p, "one argument too many: ", argv[options->max_arguments], "");
+	*ret_n = n;
+	return 0;
+}
+
+int options_exit_status(int r)
+{
+	return r == OPTIONS_HELPED ? 0 : r == -EINVAL ? 2 : r < 0;
+}
