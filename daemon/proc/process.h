@@ -22,13 +22,14 @@ enum process_maps_state {
 struct process_thread {
 	uint32_t tid;
 	char comm[16];
+	bool told;      /* the name comes from a record, or from the parent's: /proc does not replace it */
 	bool announced; /* for the emitter: written to the trace under this name */
 };
 
 struct process_map; /* one executable mapping with its module */
 
 struct process {
-	uint32_t pid, ppid;
+	uint32_t pid, ppid, uid;
 	uint64_t serial;        /* unique in the life of the table */
 	_Atomic uint32_t refs;
 	bool kernel_thread, exited;
@@ -82,6 +83,19 @@ bool process_wants_refresh(const struct process *process, uint64_t now);
 
 /* The snapshot of the executable mappings, made when there is none.  Borrowed (take a reference to keep it). */
 int process_space(struct process_table *table, struct process *process, struct uw_space **ret_space);
+
+/* Where @module is mapped (the lowest executable mapping of it), and how the mapping names its file. */
+struct process_mapping {
+	uint64_t start, end, offset;
+	struct uw_file_id id;
+};
+bool process_mapping_of(const struct process *process, const struct uw_module *module,
+			struct process_mapping *ret_mapping);
+/* Consumes @memory (procfs_memory_new); the next snapshot has it.  A fork's child has its own, never the
+ * parent's: its snapshot is another struct with the same key. */
+void process_set_memory(struct process *process, struct uw_memory *memory);
+/* Consumes @cmdline (NUL-separated). */
+void process_set_cmdline(struct process *process, char *cmdline, size_t len);
 
 struct process *process_ref(struct process *process);
 struct process *process_unref(struct process *process);

@@ -1,0 +1,67 @@
+/* loader.h - the loader thread: everything slow, off the road.  Thread: main makes and frees it, asks and
+ * takes answers; the work runs on one thread of its own.
+ *
+ * It reads /proc, opens the files behind mappings, loads unwind sections, symbol tables and lines.  This is the
+ * seam where a helper process with a deadline can stand: requests and answers are plain data. */
+#pragma once
+
+#include "daemon/base/queue.h"
+#include "daemon/proc/process.h"
+#include "daemon/proc/procfs.h"
+
+enum load_kind {
+	LOAD_PROCESS, /* status, command line and mappings of `pid` */
+	LOAD_NAMES,   /* status and command line only */
+	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow when nothing more urgent waits */
+	LOAD_SYMBOLS, /* answer only (after LOAD_UNWIND), or asked for again for a grown perf map */
+	LOAD_LINES,   /* inlined calls and lines of `vaddr` in `module` */
+};
+
+struct load_request {
+	enum load_kind kind;
+	uint32_t pid;
+	struct process *process;  /* carried along, not touched */
+	struct uw_module *module; /* borrowed: main keeps a reference until the answer */
+	uint64_t start, end, offset, vaddr;
+	struct uw_file_id id;
+	uint32_t tag; /* carried along */
+};
+
+struct load_line {
+	char *function, *file; /* owned; file may be NULL */
+	uint32_t line;
+};
+
+struct load_answer {
+	struct load_request request;
+	int error; /* < 0 */
+	/* LOAD_PROCESS, LOAD_NAMES */
+	struct procfs_status status;
+	char *maps, *cmdline; /* owned; NULL where they could not be read */
+	size_t maps_len, cmdline_len;
+	struct uw_memory *memory; /* owned; /proc/PID/mem */
+	struct load_thread {
+		uint32_t tid;
+		char comm[16];
+	} *threads; /* owned */
+	size_t n_threads;
+	/* LOAD_UNWIND */
+	bool proved;      /* the file is the mapped one beyond doubt */
+	bool from_memory; /* read from the process because no file could be opened */
+	/* LOAD_LINES */
+	struct load_line *lines; /* owned, innermost first */
+	size_t n_lines;
+};
+void load_answer_deinit(struct load_answer *answer);
+
+struct loader;
+/* @root: "" or the folder of a fake proc/.  Starts the thread, at the lowest priority that leaves it running. */
+int loader_new(const char *root, struct waker *answers /* main's */, struct loader **ret_loader);
+/* Stops after the request in hand. */
+struct loader *loader_free(struct loader *loader);
+/* false: too many are waiting. */
+bool loader_ask(struct loader *loader, const struct load_request *request);
+/* The next answer (the caller deinits it); false: none now. */
+bool loader_answer(struct loader *loader, struct load_answer *ret_answer);
+/* Requests not answered yet (symbols that follow a module included). */
+uint64_t loader_pending(const struct loader *loader);

@@ -1,0 +1,71 @@
+/* reader.h - from rings to entries: the first stage.  Thread: main.
+ *
+ * A round takes the records of all rings in time order.  Side-band records change the process table at once;
+ * a sample becomes an entry that points into the ring.  When the unwinder's queue is full the round stops and
+ * the records stay in the ring: what does not fit there the kernel counts exactly. */
+#pragma once
+
+#include "daemon/base/queue.h"
+#include "daemon/perf/source.h"
+#include "daemon/proc/process.h"
+#include "daemon/stage/account.h"
+#include "daemon/stage/loader.h"
+#include "daemon/stage/park.h"
+
+struct reader_options {
+	bool idle;               /* keep pid 0 */
+	bool user_frames;        /* stacks are wanted; else kernel frames only */
+	bool by_callchain;       /* user frames from the kernel's chain (engine fp) */
+	int clock;
+	/* CPU-wide events standing in for tasks: only these processes (and with `children` their descendants). */
+	const uint32_t *only_pids;
+	size_t n_only_pids;
+	bool children;
+	size_t copy_bytes;       /* main's own park, for when a ring runs full */
+};
+
+/* What the reader works on; all borrowed. */
+struct reader_context {
+	struct perf_source *source;
+	struct process_table *processes;
+	struct loader *loader;
+	struct slot_queue *entries;
+	struct waker *unwinder;
+	struct account *account;
+	/* a LOST record was seen: told to the trace */
+	void (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
+	/* kernel text appeared or went (KSYMBOL) */
+	void (*ksymbol)(void *arg, uint64_t start, uint32_t len, const char *name, bool gone);
+	void *arg;
+};
+
+struct reader;
+int reader_new(const struct reader_options *options, const struct reader_context *context, struct reader **ret_reader);
+struct reader *reader_free(struct reader *reader);
+
+/* One round: gives back what the unwinder is done with, reads all rings, wakes the unwinder.
+ * *ret_more: the round stopped because the queue is full. */
+int reader_round(struct reader *reader, bool *ret_more);
+/* The events are off: what is left is released whatever its time. */
+void reader_finish(struct reader *reader);
+/* Gives back what the unwinder has popped (also done by a round). */
+void reader_reclaim(struct reader *reader);
+/* Are all entries popped and all records given back? */
+bool reader_idle(const struct reader *reader);
+
+/* Answer of the loader to LOAD_PROCESS and LOAD_NAMES. */
+int reader_process_answer(struct reader *reader, struct load_answer *answer);
+/* OUTCOME_WANT_MAPS: asks, or answers at once that nothing is new. */
+int reader_want_maps(struct reader *reader, struct process *process);
+/* OUTCOME_WANT_MODULE: orders the load, with where @process has it mapped. */
+int reader_want_module(struct reader *reader, struct process *process, struct uw_module *module);
+/* A control entry for the unwinder. */
+int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module *module);
+
+/* Stack copies seen since the last call, by CPU: for choosing the copy size. */
+struct reader_stack_use {
+	uint32_t cpu;
+	uint64_t samples, full;  /* full: dyn_size reached the room */
+	uint64_t over_half;      /* dyn_size over half the room */
+};
+size_t reader_stack_use(struct reader *reader, struct reader_stack_use *ret, size_t max);

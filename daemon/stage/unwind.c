@@ -1,0 +1,514 @@
+/* unwind.c - see unwind.h.
+ *
+ *   in ──► collect() ──► uw_unwind_batch() ──► settle() ──► out
+ *                             ▲                   │ waits: mappings, module, or a second look at the maps
+ *                             └──── retry() ◄── parked[]
+ *
+ * A parked sample waits for one thing: its process's mappings, or one module.  What ends the wait comes as an
+ * entry in the same queue.  The deadline is absolute, so a sample that waits twice does not wait twice as
+ * long. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/stage/unwind.h"
+#include "unwinder/module.h"
+
+/* linux/perf_event.h, enum perf_callchain_context */
+#define CONTEXT_KERNEL ((uint64_t)-128)
+#define CONTEXT_USER ((uint64_t)-512)
+#define CONTEXT_MAX ((uint64_t)-4095)
+
+enum { MAX_PARKED = 8192, MAX_KERNEL_FRAMES = 512 };
+
+struct parked {
+	struct entry entry; /* pointers go into the block */
+	void *block;
+	size_t len;
+	uint64_t deadline;
+	const struct uw_module *module; /* waited for; NULL: the process's mappings */
+	bool looked_again;              /* its mappings were read anew once */
+};
+
+struct unwind_stage {
+	struct unwind_options options;
+	struct slot_queue *in;
+	struct byte_queue *out;
+	struct waker *in_waker, *out_waker;
+	struct uw_engine *engine;
+	pthread_t thread;
+	bool started, draining;
+	_Atomic bool stop;
+	_Atomic uint64_t n_parked_ever;
+
+	struct park park;
+	struct parked *parked;
+	size_t n_parked;
+
+	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH];
+};
+
+/* ---- out ---- */
+
+/* Room for an outcome; waits for main when the queue is full (main never waits for us, so it ends). */
+static struct outcome *outcome_reserve(struct unwind_stage *s, size_t n_frames)
+{
+	size_t len = sizeof(struct outcome) + n_frames * sizeof(uint64_t);
+	struct outcome *o;
+
+	while (!(o = byte_queue_reserve(s->out, len))) {
+		byte_queue_publish(s->out);
+		waker_wake(s->out_waker);
+		if (atomic_load(&s->stop))
+			return NULL;
+		(void)usleep(200);
+	}
+	*o = (struct outcome){0};
+	return o;
+}
+
+static void outcome_commit(struct unwind_stage *s, const struct outcome *o)
+{
+	byte_queue_commit(s->out, sizeof(*o) + (o->n_kernel + o->n_user) * sizeof(uint64_t));
+}
+
+static void control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
+		    struct uw_module *module)
+{
+	struct outcome *o = outcome_reserve(s, 0);
+
+	if (!o)
+		return;
+	o->kind = (uint8_t)kind;
+	if (info)
+		o->info = *info;
+	o->module = module;
+	outcome_commit(s, o);
+}
+
+/* The kernel's part of a chain: what stands behind its mark, up to the next mark. */
+static const uint64_t *chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
+{
+	const uint64_t *part = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->n_chain; i++) {
+		if (e->chain[i] >= CONTEXT_MAX) {
+			if (part)
+				break;
+			if (e->chain[i] == mark)
+				part = &e->chain[i + 1];
+		} else if (part) {
+			n++;
+		}
+	}
+	*ret_n = n;
+	return part;
+}
+
+static void answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+		   enum skip_reason skipped)
+{
+	uint32_t n_kernel = 0;
+	const uint64_t *kernel = chain_part(e, CONTEXT_KERNEL, &n_kernel);
+	struct outcome *o;
+
+	if (n_kernel > MAX_KERNEL_FRAMES)
+		n_kernel = MAX_KERNEL_FRAMES;
+	if (skipped)
+		n_kernel = 0;
+	o = outcome_reserve(s, (size_t)n_kernel + (r ? r->n_frames : 0));
+	if (!o)
+		return;
+	o->kind = OUTCOME_SAMPLE;
+	o->skipped = (uint8_t)skipped;
+	o->info = e->info;
+	if (n_kernel)
+		memcpy(o->frames, kernel, n_kernel * sizeof(uint64_t));
+	o->n_kernel = n_kernel;
+	if (r) {
+		o->result = r->outcome;
+		o->reason = r->reason;
+		o->stopped_at = r->stopped_at;
+		o->n_user = r->n_frames;
+		if (r->n_frames)
+			memcpy(o->frames + n_kernel, r->frames, r->n_frames * sizeof(uint64_t));
+	}
+	outcome_commit(s, o);
+}
+
+/* ---- parking ---- */
+
+/* Copies what the entry points to into one block: registers, chain, stack (dyn_size bytes only). */
+static bool park(struct unwind_stage *s, const struct entry *e, struct parked *p)
+{
+	size_t regs = e->regs ? UW_X86_COUNT * sizeof(uint64_t) : 0;
+	size_t chain = e->n_chain * sizeof(uint64_t);
+	uint8_t *block;
+
+	if (UW_ARCH_HOST == UW_ARCH_AARCH64 && e->regs)
+		regs = UW_ARM64_COUNT * sizeof(uint64_t);
+	p->len = regs + chain + e->info.stack_len;
+	p->block = block = park_alloc(&s->park, p->len);
+	if (!block)
+		return false;
+	p->entry = *e;
+	if (regs)
+		p->entry.regs = memcpy(block, e->regs, regs);
+	if (chain)
+		p->entry.chain = memcpy(block + regs, e->chain, chain);
+	if (e->info.stack_len)
+		p->entry.stack = memcpy(block + regs + chain, e->stack, e->info.stack_len);
+	atomic_fetch_add_explicit(&s->n_parked_ever, 1, memory_order_relaxed);
+	return true;
+}
+
+static void unpark(struct unwind_stage *s, size_t index)
+{
+	park_free(&s->park, s->parked[index].block, s->parked[index].len);
+	s->parked[index] = s->parked[--s->n_parked];
+}
+
+/* Would newer mappings change this outcome? */
+static bool suspects_maps(const struct uw_result *r)
+{
+	return r->outcome == UW_FAILED &&
+	       (r->reason == UW_NO_MODULE || r->reason == UW_BAD_RETURN || r->reason == UW_UNREADABLE);
+}
+
+/* What a sample has to wait for, if anything; orders it. */
+static bool must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r, bool looked_again,
+		      const struct uw_module **ret_module)
+{
+	*ret_module = NULL;
+	if (r && r->outcome == UW_PENDING) {
+		*ret_module = r->pending;
+		if (uw_module_want_unwind(r->pending))
+			control(s, OUTCOME_WANT_MODULE, &e->info, r->pending);
+		return true;
+	}
+	if (!e->info.space)
+		return s->options.user_frames && e->user_state;
+	if (r && suspects_maps(r) && !looked_again) {
+		control(s, OUTCOME_WANT_MAPS, &e->info, NULL);
+		return true;
+	}
+	return false;
+}
+
+/* ---- unwinding ---- */
+
+static void snapshot_of(const struct entry *e, struct uw_snapshot *snapshot)
+{
+	*snapshot = (struct uw_snapshot){
+		.space = e->info.space,
+		.regs = e->regs,
+		.arch = (enum uw_arch)e->arch,
+		.stack_full = e->stack_full,
+		.stack_len = e->info.stack_len,
+		.stack = e->stack,
+	};
+	if (e->n_chain)
+		snapshot->chain = chain_part(e, CONTEXT_USER, &snapshot->n_chain);
+}
+
+/* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no user part. */
+static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n)
+{
+	size_t index[UW_BATCH], n_user = 0;
+	struct uw_result packed[UW_BATCH];
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		s->results[i] = (struct uw_result){.frames = s->frames[i], .max_frames = UW_MAX_FRAMES};
+		if (!s->options.user_frames || !entries[i]->user_state || !entries[i]->info.space)
+			continue;
+		snapshot_of(entries[i], &s->snapshots[n_user]);
+		packed[n_user] = s->results[i];
+		index[n_user++] = i;
+	}
+	r = n_user ? uw_unwind_batch(s->engine, s->snapshots, n_user, packed) : 0;
+	if (r < 0)
+		return trace(r);
+	for (size_t i = 0; i < n_user; i++)
+		s->results[index[i]] = packed[i];
+	return 0;
+}
+
+/* A sample that is still in the ring: answered, or copied into the park. */
+static void settle(struct unwind_stage *s, const struct entry *e, const struct uw_result *r, uint64_t now)
+{
+	const struct uw_module *module;
+	struct parked *p = &s->parked[s->n_parked];
+
+	if (!must_wait(s, e, r, false, &module)) {
+		answer(s, e, r, SKIP_NONE);
+		return;
+	}
+	if (s->n_parked == MAX_PARKED || !park(s, e, p)) {
+		answer(s, e, NULL, SKIP_PARK_FULL);
+		return;
+	}
+	p->module = module;
+	p->looked_again = r && suspects_maps(r);
+	p->deadline = now + (module ? s->options.module_wait_ns : s->options.maps_wait_ns);
+	s->n_parked++;
+}
+
+/* Unwinds parked sample @index again; true when it was answered and is gone. */
+static int retry(struct unwind_stage *s, size_t index, uint64_t now, bool *ret_gone)
+{
+	struct parked *p = &s->parked[index];
+	struct entry *e = &p->entry;
+	const struct uw_module *module;
+	int r = unwind(s, &e, 1);
+
+	if (r < 0)
+		return trace(r);
+	*ret_gone = !must_wait(s, e, &s->results[0], p->looked_again, &module);
+	if (*ret_gone) {
+		answer(s, e, &s->results[0], SKIP_NONE);
+		unpark(s, index);
+		return 0;
+	}
+	if (module && !p->module)
+		p->deadline = now + s->options.module_wait_ns;
+	p->looked_again |= !module && e->info.space;
+	p->module = module;
+	return 0;
+}
+
+/* The mappings of a process came (again): its samples go on with them. */
+static int wake_process(struct unwind_stage *s, const struct entry *control_entry, uint64_t now)
+{
+	const struct sample_info *info = &control_entry->info;
+
+	for (size_t i = 0; i < s->n_parked;) {
+		struct parked *p = &s->parked[i];
+		bool gone = false;
+		int r;
+
+		if (p->module || p->entry.info.process != info->process) {
+			i++;
+			continue;
+		}
+		if (info->space) {
+			(void)uw_space_unref(p->entry.info.space);
+			p->entry.info.space = uw_space_ref(info->space);
+			r = retry(s, i, now, &gone);
+			if (r < 0)
+				return trace(r);
+		} else {
+			answer(s, &p->entry, NULL, SKIP_MAPS_TIMEOUT);
+			unpark(s, i);
+			gone = true;
+		}
+		i += !gone;
+	}
+	return 0;
+}
+
+static int wake_module(struct unwind_stage *s, const struct uw_module *module, uint64_t now)
+{
+	for (size_t i = 0; i < s->n_parked;) {
+		bool gone = false;
+		int r;
+
+		if (s->parked[i].module == module) {
+			r = retry(s, i, now, &gone);
+			if (r < 0)
+				return trace(r);
+		}
+		i += !gone;
+	}
+	return 0;
+}
+
+static void expire(struct unwind_stage *s, uint64_t now)
+{
+	for (size_t i = 0; i < s->n_parked;) {
+		struct parked *p = &s->parked[i];
+
+		if (now < p->deadline) {
+			i++;
+			continue;
+		}
+		/* A second look at the mappings that does not come: what was found first stands. */
+		if (!p->module && p->looked_again) {
+			struct entry *e = &p->entry;
+
+			if (unwind(s, &e, 1) == 0)
+				answer(s, e, &s->results[0], SKIP_NONE);
+			else
+				answer(s, e, NULL, SKIP_MAPS_TIMEOUT);
+		} else {
+			answer(s, &p->entry, NULL, p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
+		}
+		unpark(s, i);
+	}
+}
+
+static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
+{
+	switch (e->kind) {
+	case ENTRY_SPACE:
+		return wake_process(s, e, now);
+	case ENTRY_MODULE:
+		return wake_module(s, e->module, now);
+	case ENTRY_EVICT:
+		uw_engine_forget(s->engine, e->module);
+		uw_module_drop_unwind(e->module);
+		control(s, OUTCOME_EVICTED, NULL, e->module);
+		return 0;
+	case ENTRY_DRAIN:
+		s->draining = true;
+		return 0;
+	default:
+		return fail(-EINVAL);
+	}
+}
+
+/* ---- thread ---- */
+
+/* The next run of samples (up to UW_BATCH), or one control entry. */
+static int take_batch(struct unwind_stage *s, uint64_t now)
+{
+	uint64_t first = slot_queue_consumed(s->in);
+	uint64_t ready = min_u64(slot_queue_ready(s->in), UW_BATCH);
+	struct entry *entries[UW_BATCH];
+	size_t n = 0;
+	int r;
+
+	while (n < ready) {
+		entries[n] = slot_queue_at(s->in, first + n);
+		if (entries[n]->kind != ENTRY_SAMPLE)
+			break;
+		n++;
+	}
+	if (!n) {
+		r = obey(s, entries[0], now);
+		slot_queue_pop(s->in, 1);
+		return r;
+	}
+	r = unwind(s, entries, n);
+	if (r < 0)
+		return trace(r);
+	for (size_t i = 0; i < n; i++)
+		settle(s, entries[i], &s->results[i], now);
+	slot_queue_pop(s->in, n);
+	return 0;
+}
+
+static void publish(struct unwind_stage *s, bool wake)
+{
+	byte_queue_publish(s->out);
+	/* Main looks at its next tick or watermark anyway; it is woken when something waits for it. */
+	if (wake || byte_queue_used(s->out) > s->out->size / 2)
+		waker_wake(s->out_waker);
+}
+
+static void sleep_until_work(struct unwind_stage *s)
+{
+	struct pollfd pfd = {.fd = s->in_waker->fd, .events = POLLIN};
+
+	waker_prepare(s->in_waker);
+	if (!slot_queue_ready(s->in) && !atomic_load(&s->stop))
+		(void)poll(&pfd, 1, s->n_parked ? 5 : -1);
+	waker_awake(s->in_waker);
+}
+
+static void *run(void *arg)
+{
+	struct unwind_stage *s = arg;
+	int r = 0;
+
+	(void)pthread_setname_np(pthread_self(), "pw-unwind");
+	while (!atomic_load(&s->stop) && r >= 0) {
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+		bool urgent;
+
+		while (r >= 0 && slot_queue_ready(s->in))
+			r = take_batch(s, now);
+		if (s->n_parked)
+			expire(s, now);
+		urgent = s->n_parked || s->draining;
+		if (s->draining && !s->n_parked) {
+			s->draining = false;
+			control(s, OUTCOME_DRAINED, NULL, NULL);
+		}
+		publish(s, urgent);
+		sleep_until_work(s);
+	}
+	if (r < 0)
+		log_error("unwinder: %s", strerror(-r));
+	return NULL;
+}
+
+int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in, struct waker *in_waker,
+		     struct byte_queue *out, struct waker *out_waker, struct unwind_stage **ret_stage)
+{
+	struct unwind_stage *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return fail(-ENOMEM);
+	s->options = *options;
+	s->in = in;
+	s->in_waker = in_waker;
+	s->out = out;
+	s->out_waker = out_waker;
+	s->parked = calloc(MAX_PARKED + 1, sizeof(*s->parked));
+	r = s->parked ? park_init(&s->park, options->park_bytes) : -ENOMEM;
+	if (r >= 0)
+		r = uw_engine_new(options->engine, &s->engine);
+	if (r >= 0)
+		r = -pthread_create(&s->thread, NULL, run, s);
+	if (r < 0) {
+		(void)unwind_stage_free(s);
+		return fail(r);
+	}
+	s->started = true;
+	*ret_stage = s;
+	return 0;
+}
+
+struct unwind_stage *unwind_stage_free(struct unwind_stage *s)
+{
+	const uint64_t one = 1;
+
+	if (!s)
+		return NULL;
+	if (s->started) {
+		atomic_store(&s->stop, true);
+		(void)!write(s->in_waker->fd, &one, sizeof(one));
+		(void)pthread_join(s->thread, NULL);
+	}
+	for (size_t i = 0; i < s->n_parked; i++)
+		(void)uw_space_unref(s->parked[i].entry.info.space);
+	(void)uw_engine_free(s->engine);
+	park_deinit(&s->park);
+	free(s->parked);
+	free(s);
+	return NULL;
+}
+
+uint64_t unwind_stage_cpu_ns(const struct unwind_stage *s)
+{
+	clockid_t clock;
+	struct timespec ts;
+
+	if (pthread_getcpuclockid(s->thread, &clock) || clock_gettime(clock, &ts) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t unwind_stage_parked(const struct unwind_stage *s)
+{
+	return atomic_load_explicit(&s->n_parked_ever, memory_order_relaxed);
+}
