@@ -19,6 +19,9 @@ struct sink {
 int sink_file_new(const char *path, struct sink **ret_sink);
 /* Consumes @fd. */
 int sink_fd_new(int fd, struct sink **ret_sink);
+/* Packs what it is given into compressed packets (a zlib stream in a packet of its own, as a tracing service does
+ * when asked to compress) and hands them to @inner, which it consumes.  A flush ends the packet under way. */
+int sink_deflate_new(struct sink *inner, struct sink **ret_sink);
 /* Memory, for tests: *ret_data is good until the sink is freed. */
 int sink_memory_new(struct sink **ret_sink);
 const void *sink_memory_data(struct sink *sink, size_t *ret_len);

@@ -2,7 +2,11 @@
  *
  * One writer is one packet sequence.  Ids are small and only grow; an entry is written once a generation, in
  * the packet that first needs it or before.  Field numbers and rules: protos/ (and what it cites).
- * Nothing is allocated a sample once the tables are warm. */
+ * Nothing is allocated a sample once the tables are warm.
+ *
+ * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample() that
+ * follows; a frame's while writer_generation() stays the same (it changes only inside writer_sample(), when
+ * the tables have reached their bound, which a program without a JIT compiler never gets to). */
 #pragma once
 
 #include "daemon/base/bytes.h"
@@ -47,14 +51,17 @@ int writer_process(struct writer *writer, uint32_t pid, uint32_t ppid, uint32_t 
 int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm, uint64_t timestamp);
 
 /* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF virtual
- * addresses).  @build_id raw bytes.  The kernel's is WRITER_KERNEL_MAPPING. */
+ * addresses).  @build_id raw bytes.  @exact_offset: file offset of the executable mapping the frames are in; with
+ * @load_bias it is what offline symbolisers check the addresses against.  The kernel's is WRITER_KERNEL_MAPPING. */
 enum { WRITER_KERNEL_MAPPING = 1 };
 int writer_mapping(struct writer *writer, const char *path, const void *build_id, size_t build_id_len,
-		   uint64_t load_bias, uint32_t *ret_mapping);
+		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
 /* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives the same id).
  * Guessed frames and kernel frames are as good as others here: the kernel's have rel_pc 0 and a name. */
 int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame);
-/* Frames @ids, innermost first, -> callstack id. */
+/* Changes when the frame ids given out so far have become invalid: whoever keeps them looks here before each stack. */
+uint32_t writer_generation(const struct writer *writer);
+/* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
 int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 
 struct writer_sample {
