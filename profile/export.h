@@ -3,18 +3,24 @@
 
 #include "profile/profile.h"
 
+struct export_options {
+	const char *title; /* html: what the page is called, the file's name; may be NULL */
+	bool weight;       /* folded: weights in place of counts; html: what is shown first */
+	uint32_t only_pid; /* 0: all */
+};
+
 struct export_format {
 	const char *name, *suffix, *description;
-	/* Writes the whole profile to @out.  -EIO when the stream failed. */
-	int (*write)(const struct profile *profile, FILE *out);
+	/* Writes the whole profile to @out.  @options may be NULL.  -EIO when the stream failed. */
+	int (*write)(const struct profile *profile, const struct export_options *options, FILE *out);
 };
 /* Ends with a NULL name. */
 extern const struct export_format export_formats[];
 
 /* One a file: folded.c pprof.c html.c */
-int export_folded(const struct profile *profile, FILE *out);
-int export_pprof(const struct profile *profile, FILE *out);
-int export_html(const struct profile *profile, FILE *out);
+int export_folded(const struct profile *profile, const struct export_options *options, FILE *out);
+int export_pprof(const struct profile *profile, const struct export_options *options, FILE *out);
+int export_html(const struct profile *profile, const struct export_options *options, FILE *out);
 
 /* Terminal report. */
 enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE };
