@@ -15,7 +15,7 @@ struct procfs_status {
 	uint32_t pid, ppid, ns_pid; /* ns_pid: the last of NSpid, the pid as the process sees itself */
 	uint32_t uid;
 	char comm[16];
-	bool kernel_thread;
+	bool kernel_thread, zombie;
 	uint64_t start_ticks; /* field 22 of stat */
 	uint64_t utime_ticks, stime_ticks;
 };

@@ -185,10 +185,8 @@ int reader_want_module(struct reader *rd, struct process *process, struct uw_mod
 		request.id = mapping.id;
 	}
 	(void)uw_module_ref(module);
-	if (!loader_ask(rd->c.loader, &request)) {
-		(void)uw_module_unref(module);
-		return fail(-EAGAIN);
-	}
+	if (!loader_ask(rd->c.loader, &request))
+		(void)uw_module_unref(module); /* the samples that wait for it time out, and are counted */
 	return 0;
 }
 

@@ -1,0 +1,198 @@
+/* session-open.c - the events of a session's targets.
+ *
+ * Tasks get inherited events per (task, CPU).  Listing threads and opening events is a race with the target,
+ * which may start threads meanwhile: passes are made until two agree (a thread that starts after its parent's
+ * events are open inherits them).  Where threads x CPUs would eat half of the descriptors, CPU-wide events and
+ * a filter stand in. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "daemon/base/error.h"
+#include "daemon/proc/procfs.h"
+#include "daemon/session-private.h"
+
+enum { MAX_PASSES = 32 };
+
+static void perf_options_of(struct session *s, struct perf_options *o, bool tasks)
+{
+	const struct session_options *so = &s->options;
+	bool copies = so->engine != UW_ENGINE_FP && !so->kernel_only;
+
+	*o = (struct perf_options){
+		.leader = so->specs[0],
+		.n_followers = min_u64(so->n_specs - 1, PERF_MAX_FOLLOWERS),
+		.period = so->period,
+		.frequency = so->frequency,
+		.stack_bytes = !copies ? 0 : so->stack_bytes ? so->stack_bytes : tasks ? ADAPT_MAX : ADAPT_FIRST,
+		.kernel_chain = !so->user_only,
+		.user_chain = so->engine == UW_ENGINE_FP && !so->kernel_only,
+		.clock = so->clock,
+		.cpus = so->cpus,
+		.n_cpus = so->n_cpus,
+		.tasks = tasks,
+		.children = so->children,
+		.enable_on_exec = so->child != 0,
+		.ring_bytes = so->ring_bytes,
+		.features = so->features,
+		.note = session_note_line,
+		.note_arg = s,
+	};
+	o->leader.exclude_kernel |= so->user_only;
+	o->leader.exclude_user |= so->kernel_only;
+	for (size_t i = 0; i < o->n_followers; i++)
+		o->followers[i] = so->specs[i + 1];
+}
+
+static int scope_add(struct session *s, uint32_t pid)
+{
+	uint32_t *more = reallocarray(s->scope_pids, s->n_scope_pids + 1, sizeof(*more));
+
+	if (!more)
+		return fail(-ENOMEM);
+	s->scope_pids = more;
+	s->scope_pids[s->n_scope_pids++] = pid;
+	return 0;
+}
+
+/* The processes asked for, with their descendants where wanted. */
+static int list_processes(struct session *s)
+{
+	const struct session_options *so = &s->options;
+	int r = 0;
+
+	s->n_scope_pids = 0;
+	for (size_t i = 0; i < so->n_pids && r >= 0; i++)
+		r = scope_add(s, so->pids[i]);
+	for (size_t i = 0; i < so->n_pids && so->children && r >= 0; i++) {
+		_cleanup_(freep) uint32_t *pids = NULL;
+		size_t n = 0;
+
+		(void)procfs_children(so->proc_root, so->pids[i], &pids, &n);
+		for (size_t j = 0; j < n && r >= 0; j++)
+			r = scope_add(s, pids[j]);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+struct pass {
+	struct table seen; /* tid -> 1 */
+	size_t n_new, n_open;
+	int error;
+	enum perf_gate gate;
+};
+
+static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, char *error, size_t error_size)
+{
+	_cleanup_(freep) uint32_t *tids = NULL;
+	size_t n = 0;
+	uint64_t v;
+	int r = procfs_threads(s->options.proc_root, pid, &tids, &n);
+
+	if (r < 0)
+		return 0; /* gone: told below when nothing is left */
+	for (size_t i = 0; i < n; i++) {
+		if (table_get(&pass->seen, tids[i], &v))
+			continue;
+		r = table_put(&pass->seen, tids[i], 1);
+		if (r < 0)
+			return trace(r);
+		pass->n_new++;
+		r = perf_source_add_task(s->source, (pid_t)tids[i], &pass->gate, error, error_size);
+		if (r < 0)
+			return r;
+		pass->n_open += r == 0;
+	}
+	return 0;
+}
+
+static int open_all_threads(struct session *s, char *error, size_t error_size)
+{
+	struct pass pass = {0};
+	int r = 0;
+
+	for (int i = 0; i < MAX_PASSES && r >= 0; i++) {
+		pass.n_new = 0;
+		r = list_processes(s);
+		for (size_t j = 0; j < s->n_scope_pids && r >= 0; j++)
+			r = open_threads_of(s, s->scope_pids[j], &pass, error, error_size);
+		if (r >= 0 && !pass.n_new)
+			break;
+	}
+	table_deinit(&pass.seen);
+	if (r >= 0 && !pass.n_open) {
+		(void)snprintf(error, error_size, "no process %u (it has exited)", s->options.pids[0]);
+		return fail(-ESRCH);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Would events for each thread on each CPU leave half of the descriptors? */
+static bool too_many_threads(struct session *s, const struct perf_options *o)
+{
+	struct rlimit limit = {1024, 1024};
+	uint64_t n_threads = 0;
+
+	if (s->options.child)
+		return false;
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	if (list_processes(s) < 0)
+		return false;
+	for (size_t i = 0; i < s->n_scope_pids; i++) {
+		_cleanup_(freep) uint32_t *tids = NULL;
+		size_t n = 0;
+
+		if (procfs_threads(s->options.proc_root, s->scope_pids[i], &tids, &n) >= 0)
+			n_threads += n;
+	}
+	return n_threads * perf_source_fds_per_task(o) > limit.rlim_max / 2;
+}
+
+static int check_pids(struct session *s, char *error, size_t error_size)
+{
+	for (size_t i = 0; i < s->options.n_pids; i++) {
+		struct procfs_status status;
+
+		if (procfs_status(s->options.proc_root, s->options.pids[i], &status) >= 0)
+			continue;
+		(void)snprintf(error, error_size, "no process %u", s->options.pids[i]);
+		return fail(-ESRCH);
+	}
+	return 0;
+}
+
+int session_open_source(struct session *s, char *error, size_t error_size)
+{
+	bool tasks = !s->options.machine;
+	enum perf_gate gate = PERF_GATE_NONE;
+	struct perf_options o;
+	int r = check_pids(s, error, error_size);
+
+	if (r < 0)
+		return r;
+	if (!s->options.cpus) {
+		r = perf_online_cpus(&s->own_cpus, &s->options.n_cpus);
+		if (r < 0)
+			return trace(r);
+		s->options.cpus = s->own_cpus;
+	}
+	perf_options_of(s, &o, tasks);
+	if (tasks && too_many_threads(s, &o)) {
+		s->stood_in = true;
+		tasks = false;
+		perf_options_of(s, &o, false);
+		session_note(s, "too many threads for events of their own (limit of open files): "
+				"whole CPUs are sampled and other processes left out");
+	}
+	r = perf_source_new(&o, &s->source, &gate, error, error_size);
+	if (r < 0)
+		return trace(r);
+	if (!tasks)
+		return s->stood_in ? list_processes(s) : 0;
+	if (!s->options.child)
+		return open_all_threads(s, error, error_size);
+	r = scope_add(s, s->options.child);
+	if (r >= 0)
+		r = perf_source_add_task(s->source, (pid_t)s->options.child, &gate, error, error_size);
+	return r < 0 ? trace(r) : 0;
+}

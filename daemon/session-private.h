@@ -1,0 +1,89 @@
+/* session-private.h - the parts of one session; shared by session*.c only. */
+#pragma once
+
+#include "daemon/out/writer.h"
+#include "daemon/session.h"
+#include "daemon/stage/adapt.h"
+#include "daemon/stage/emit.h"
+#include "daemon/stage/reader.h"
+#include "daemon/stage/unwind.h"
+
+enum {
+	SESSION_TICK_MS = 100,
+	SESSION_ENTRIES = 8192,           /* slots to the unwinder */
+	SESSION_OUTCOME_BYTES = 8 << 20,  /* and back */
+	SESSION_PARK_BYTES = 16 << 20,
+	SESSION_COPY_BYTES = 16 << 20,
+	SESSION_PROCESSES = 4096,
+	SESSION_CACHE_BYTES = 64 << 20,   /* modules: unwind sections and symbols */
+	SESSION_MEMORY_KB = 256 << 10,    /* own memory besides rings: past it the session ends */
+	SESSION_MAPS_WAIT_MS = 100,
+	SESSION_MODULE_WAIT_MS = 1000,
+	SESSION_DRAIN_MS = 3000,          /* bound on DRAINING */
+	SESSION_NAMING_MS = 1500,         /* bound on NAMING: "symbolised within 2 s of the stop" */
+	SESSION_NOTES = 64,
+	SESSION_RINGS = 1 << 14,
+};
+
+struct session_ring {
+	struct loop_source source;
+	struct session *session;
+};
+
+struct session {
+	struct session_options options;
+	enum session_state state;
+	int error;
+	char why[256];
+	struct loop *loop;
+	struct sink *sink;
+
+	struct perf_source *source;
+	uint32_t *own_cpus, *scope_pids;
+	size_t n_scope_pids;
+	bool stood_in; /* CPU-wide events with a filter in place of tasks */
+	struct uw_modules *modules;
+	struct process_table *processes;
+	struct uw_kallsyms *kallsyms;
+	struct writer *writer;
+	struct writer_event followers[PERF_MAX_FOLLOWERS];
+	struct loader *loader;
+	struct reader *reader;
+	struct unwind_stage *unwinder;
+	struct emit *emit;
+	struct slot_queue entries;
+	struct byte_queue outcomes;
+	struct waker unwinder_waker, main_waker;
+	struct account account;
+
+	struct session_ring *rings;
+	size_t n_rings;
+	struct loop_source main_source;
+	struct loop_timer tick;
+	uint32_t ticks;
+	bool drain_sent, drained;
+	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
+	uint64_t busy_at_start, busy_at_stop;      /* machine: CPU time used, ns */
+	uint64_t cpu_at_start;                     /* own */
+	struct perf_counts counts;                 /* final once stopped */
+	struct adapt *adapt;                       /* by CPU index in own order; machine only */
+	size_t n_adapt;
+	char *notes[SESSION_NOTES];
+	size_t n_notes;
+};
+
+/* One plain line for the user, once: logged and kept for the trace. */
+void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
+static inline void session_note_line(void *arg, const char *line)
+{
+	session_note(arg, "%s", line);
+}
+
+/* session-open.c: the events for the targets, and who they are. */
+int session_open_source(struct session *session, char *error, size_t error_size);
+
+/* session-stats.c */
+uint64_t session_own_cpu_ns(void);
+/* Once a second: statistics into the trace, limits kept. */
+int session_second(struct session *session);
+int session_write_stats(struct session *session);

@@ -1,0 +1,240 @@
+/* session-stats.c - what a session says of itself, and the limits it keeps.  Thread: main. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/proc/procfs.h"
+#include "daemon/session-private.h"
+
+void session_note(struct session *s, const char *format, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	for (size_t i = 0; i < s->n_notes; i++) {
+		if (!strcmp(s->notes[i], line))
+			return;
+	}
+	log_info("%s", line);
+	if (s->n_notes < SESSION_NOTES && (s->notes[s->n_notes] = strdup(line)))
+		s->n_notes++;
+}
+
+/* User and system time of our own threads, children left out. */
+uint64_t session_own_cpu_ns(void)
+{
+	struct rusage ru = {0};
+
+	(void)getrusage(RUSAGE_SELF, &ru);
+	return ((uint64_t)ru.ru_utime.tv_sec + (uint64_t)ru.ru_stime.tv_sec) * NSEC_PER_SEC +
+	       ((uint64_t)ru.ru_utime.tv_usec + (uint64_t)ru.ru_stime.tv_usec) * 1000;
+}
+
+/* Weight that was seen over what was used; < 0 where the event is not time. */
+static double accounted(const struct session *s, const struct perf_counts *counts)
+{
+	enum perf_weight weight = s->options.specs[0].weight;
+	double used = 0;
+
+	if (s->stood_in)
+		return -1;
+	if (weight == PERF_WEIGHT_CYCLES && !perf_source_user_only(s->source))
+		used = (double)counts->count;
+	else if (weight == PERF_WEIGHT_TIME)
+		used = s->options.machine ? (double)(s->busy_at_stop - s->busy_at_start) : (double)counts->task_clock_ns;
+	return used > 0 ? (double)s->account.weight / used : -1;
+}
+
+static void copy_nameless(struct session *s, struct session_summary *summary)
+{
+	_cleanup_(freep) struct emit_nameless *list = NULL;
+	size_t n = 0;
+
+	if (emit_nameless(s->emit, &list, &n) < 0)
+		return;
+	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->nameless); i++) {
+		struct session_nameless *to = &summary->nameless[summary->n_nameless++];
+
+		(void)snprintf(to->path, sizeof(to->path), "%s", list[i].path);
+		for (uint8_t j = 0; j < list[i].build_id.len; j++)
+			(void)snprintf(to->build_id + j * 2, 3, "%02x", list[i].build_id.bytes[j]);
+		to->samples = list[i].samples;
+	}
+}
+
+int session_summary(struct session *s, struct session_summary *ret)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	struct perf_counts counts = s->counts;
+	struct rusage ru = {0};
+
+	if (s->state == SESSION_RUNNING)
+		(void)perf_source_counts(s->source, &counts);
+	if (s->state == SESSION_RUNNING && s->options.machine)
+		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_stop);
+	(void)getrusage(RUSAGE_SELF, &ru);
+	*ret = (struct session_summary){
+		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) - s->started_at) / 1e9 : 0,
+		.account = s->account,
+		.counts = counts,
+		.cpu_accounted = accounted(s, &counts),
+		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start) / 1e9,
+		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
+		.user_only = perf_source_user_only(s->source),
+		.bytes = s->sink->bytes,
+		.notes = (const char *const *)s->notes,
+		.n_notes = s->n_notes,
+	};
+	ret->account.parked = unwind_stage_parked(s->unwinder);
+	if (s->account.emitted)
+		ret->self_us_per_sample = ret->self_cpu_s * 1e6 / (double)s->account.emitted;
+	copy_nameless(s, ret);
+	return 0;
+}
+
+struct stat_list {
+	struct writer_stat stats[64];
+	char names[64][48];
+	size_t n;
+};
+
+static void stat_add(struct stat_list *list, double value, const char *format, ...) _printf_(3, 4);
+static void stat_add(struct stat_list *list, double value, const char *format, ...)
+{
+	va_list ap;
+
+	if (list->n == ARRAY_SIZE(list->stats))
+		return;
+	va_start(ap, format);
+	(void)vsnprintf(list->names[list->n], sizeof(list->names[0]), format, ap);
+	va_end(ap);
+	list->stats[list->n] = (struct writer_stat){list->names[list->n], value};
+	list->n++;
+}
+
+int session_write_stats(struct session *s)
+{
+	struct stat_list list = {0};
+	struct session_summary summary;
+	const struct account *a = &summary.account;
+
+	(void)session_summary(s, &summary);
+	stat_add(&list, (double)a->emitted, "samples");
+	stat_add(&list, (double)a->whole, "stacks.whole");
+	stat_add(&list, (double)a->cut, "stacks.cut");
+	for (int i = 0; i < UW_REASON_COUNT; i++) {
+		if (a->failed[i])
+			stat_add(&list, (double)a->failed[i], "stacks.failed.%s", uw_reason_name((enum uw_reason)i));
+	}
+	stat_add(&list, (double)(summary.counts.lost_exact ? summary.counts.lost_samples : a->lost_records),
+		 "lost.samples");
+	stat_add(&list, (double)summary.counts.lost_sideband, "lost.sideband");
+	stat_add(&list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
+	stat_add(&list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
+	for (int i = 1; i < SKIP_COUNT; i++) {
+		if (a->skipped[i])
+			stat_add(&list, (double)a->skipped[i], "skipped.%s", skip_reason_name((enum skip_reason)i));
+	}
+	stat_add(&list, (double)a->idle, "idle");
+	if (summary.cpu_accounted >= 0)
+		stat_add(&list, summary.cpu_accounted, "cpu_accounted");
+	stat_add(&list, summary.duration_s, "duration_s");
+	stat_add(&list, summary.self_cpu_s, "self.cpu_s");
+	stat_add(&list, summary.self_us_per_sample, "self.us_per_sample");
+	stat_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
+	stat_add(&list, (double)a->frames, "frames");
+	stat_add(&list, (double)a->guessed_frames, "frames.guessed");
+	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes, s->n_notes,
+			    clock_ns(CLOCK_BOOTTIME));
+}
+
+/* ---- limits ---- */
+
+/* Modules over their share of memory: the least recently used go.  The unwinder drops its half itself. */
+static int keep_cache_small(struct session *s)
+{
+	size_t bytes = uw_modules_bytes(s->modules);
+
+	for (int i = 0; i < 64 && bytes > SESSION_CACHE_BYTES; i++) {
+		struct uw_module *module = uw_modules_oldest(s->modules);
+		size_t freed;
+		int r;
+
+		if (!module)
+			break;
+		freed = uw_module_bytes(module);
+		uw_modules_touch(s->modules, module); /* not the oldest any more: the next turn takes another */
+		if (uw_module_symbol_state(module) == UW_MODULE_READY)
+			uw_module_drop_symbols(module);
+		if (uw_module_unwind_state(module) == UW_MODULE_READY) {
+			r = reader_control(s->reader, ENTRY_EVICT, uw_module_ref(module));
+			if (r < 0)
+				return trace(r);
+		}
+		bytes -= min_u64(bytes, freed);
+	}
+	return 0;
+}
+
+/* Own anonymous memory, kB; 0 when it cannot be read. */
+static uint64_t own_memory_kb(void)
+{
+	_cleanup_(freep) char *text = NULL;
+	const char *at;
+	char *end;
+
+	if (read_file("/proc/self/status", 65536, &text, NULL) < 0 || !(at = strstr(text, "\nRssAnon:")))
+		return 0;
+	return strtoull(at + strlen("\nRssAnon:"), &end, 10);
+}
+
+static int keep_memory_small(struct session *s)
+{
+	uint64_t kb = own_memory_kb();
+
+	if (kb <= SESSION_MEMORY_KB || s->state != SESSION_RUNNING)
+		return 0;
+	session_note(s, "own memory reached %lu MiB, the limit is %d MiB: the recording ends here", kb >> 10,
+		     SESSION_MEMORY_KB >> 10);
+	return session_stop(s);
+}
+
+static int adapt_stacks(struct session *s)
+{
+	struct reader_stack_use use[1024];
+	size_t n;
+
+	if (!s->n_adapt)
+		return 0;
+	n = reader_stack_use(s->reader, use, ARRAY_SIZE(use));
+	for (size_t i = 0; i < n && i < s->n_adapt; i++) {
+		uint32_t before = s->adapt[i].bytes;
+		uint32_t after = adapt_step(&s->adapt[i], use[i].samples, use[i].full, use[i].over_half);
+
+		if (after == before)
+			continue;
+		log_verbose("cpu %u: stack copies of %u bytes (were %u)", use[i].cpu, after, before);
+		if (perf_source_set_stack_bytes(s->source, use[i].cpu, after) < 0)
+			s->adapt[i].bytes = before;
+	}
+	return 0;
+}
+
+int session_second(struct session *s)
+{
+	int r = keep_cache_small(s);
+
+	if (r >= 0 && s->state == SESSION_RUNNING)
+		r = adapt_stacks(s);
+	if (r >= 0)
+		r = keep_memory_small(s);
+	if (r >= 0)
+		r = session_write_stats(s);
+	return r < 0 ? trace(r) : 0;
+}

@@ -1,0 +1,560 @@
+/* session.c - see session.h.
+ *
+ * One function does the work (session_work): rings -> entries, outcomes -> packets, the loader's answers.  It
+ * runs when a ring passes its watermark, when another thread wakes main, and at every tick; it leaves only when
+ * nothing is left to do, having said "main sleeps" first, so that no wake-up is lost. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/session-private.h"
+
+enum { MAX_TURNS = 64, MAX_OUTCOMES = 4096 };
+
+static int session_fail(struct session *s, int r, const char *format, ...) _printf_(3, 4);
+static int session_fail(struct session *s, int r, const char *format, ...)
+{
+	va_list ap;
+
+	if (s->error)
+		return 0;
+	s->error = r;
+	va_start(ap, format);
+	(void)vsnprintf(s->why, sizeof(s->why), format, ap);
+	va_end(ap);
+	return session_stop(s);
+}
+
+/* ---- outcomes and answers ---- */
+
+static int take_outcome(struct session *s, const struct outcome *o)
+{
+	switch (o->kind) {
+	case OUTCOME_SAMPLE:
+		return emit_outcome(s->emit, o);
+	case OUTCOME_WANT_MODULE:
+		return reader_want_module(s->reader, o->info.process, o->module);
+	case OUTCOME_WANT_MAPS:
+		return reader_want_maps(s->reader, o->info.process);
+	case OUTCOME_EVICTED:
+		(void)uw_module_unref(o->module);
+		return 0;
+	case OUTCOME_DRAINED:
+		s->drained = true;
+		return 0;
+	default:
+		return fail(-EINVAL);
+	}
+}
+
+static int take_outcomes(struct session *s, size_t *ret_n)
+{
+	const struct outcome *o;
+	size_t len, n = 0;
+	int r = 0, first = 0;
+
+	while (n < MAX_OUTCOMES && (o = byte_queue_next(&s->outcomes, &len))) {
+		r = take_outcome(s, o);
+		first = first ? first : r;
+		n++;
+	}
+	byte_queue_release(&s->outcomes);
+	*ret_n = n;
+	return first;
+}
+
+static int take_answers(struct session *s, size_t *ret_n)
+{
+	struct load_answer a;
+	int r = 0;
+
+	for (*ret_n = 0; r >= 0 && loader_answer(s->loader, &a); (*ret_n)++) {
+		if (a.request.kind == LOAD_PROCESS || a.request.kind == LOAD_NAMES) {
+			r = reader_process_answer(s->reader, &a);
+		} else {
+			bool unwind = a.request.kind == LOAD_UNWIND;
+
+			if (a.from_memory)
+				log_verbose("%s: read from the memory of process %u",
+					    uw_module_path(a.request.module), a.request.pid);
+			else if (unwind && !a.error && !a.proved && a.request.module &&
+				 uw_module_kind(a.request.module) == UW_MODULE_FILE)
+				log_verbose("%s: not proved to be the file that is mapped",
+					    uw_module_path(a.request.module));
+			r = emit_answer(s->emit, &a);
+			if (r >= 0 && unwind)
+				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
+		}
+		load_answer_deinit(&a);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- states ---- */
+
+static bool names_pending(struct session *s)
+{
+	return loader_pending(s->loader) > 0 || emit_lines_left(s->emit) > 0;
+}
+
+static int finish(struct session *s)
+{
+	int r = emit_tick(s->emit, true);
+
+	if (emit_lines_left(s->emit))
+		session_note(s, "%lu addresses have no inlined calls and lines in the trace: no time was left",
+			     emit_lines_left(s->emit));
+	if (r >= 0)
+		r = session_write_stats(s);
+	if (r >= 0)
+		r = writer_clock_snapshot(s->writer);
+	if (r >= 0)
+		r = s->sink->flush(s->sink);
+	if (r < 0 && !s->error) {
+		s->error = r;
+		(void)snprintf(s->why, sizeof(s->why), "writing the trace: %s", strerror(-r));
+	}
+	s->state = SESSION_DONE;
+	return 0;
+}
+
+/* The kernel's exact count of lost samples, beyond what LOST records told. */
+static int write_untold_losses(struct session *s)
+{
+	uint64_t told = s->account.lost_records;
+
+	if (!s->counts.lost_exact || s->counts.lost_samples <= told)
+		return 0;
+	return writer_lost(s->writer, s->options.cpus[0], s->counts.lost_samples - told, clock_ns(CLOCK_BOOTTIME));
+}
+
+static int advance(struct session *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	int r = 0;
+
+	if (s->state == SESSION_DRAINING) {
+		if (!s->drain_sent && reader_idle(s->reader)) {
+			s->drain_sent = true;
+			r = reader_control(s->reader, ENTRY_DRAIN, NULL);
+		}
+		if (r >= 0 && (s->drained || now > s->deadline)) {
+			s->state = SESSION_NAMING;
+			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
+			r = write_untold_losses(s);
+			if (r >= 0)
+				r = emit_tick(s->emit, false); /* lines: ask for those of the last moments */
+		}
+	}
+	if (r >= 0 && s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline))
+		r = finish(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_stop(struct session *s)
+{
+	int r;
+
+	if (s->state != SESSION_RUNNING) {
+		if (s->state == SESSION_READY)
+			s->state = SESSION_DONE;
+		return 0;
+	}
+	s->state = SESSION_DRAINING;
+	s->stopped_at = clock_ns(CLOCK_MONOTONIC);
+	s->deadline = s->stopped_at + SESSION_DRAIN_MS * NSEC_PER_MSEC;
+	r = perf_source_disable(s->source);
+	if (r >= 0)
+		r = perf_source_counts(s->source, &s->counts);
+	if (s->options.machine)
+		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_stop);
+	reader_finish(s->reader);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int work_once(struct session *s, bool *ret_again)
+{
+	size_t outcomes, answers;
+	bool more = false;
+	int r = 0;
+
+	if (s->state == SESSION_RUNNING || (s->state == SESSION_DRAINING && !s->drain_sent))
+		r = reader_round(s->reader, &more);
+	else
+		reader_reclaim(s->reader);
+	if (r < 0) {
+		/* A damaged ring: what was read stands, the session ends. */
+		reader_reclaim(s->reader);
+		s->drain_sent = true;
+		(void)session_fail(s, r, "a perf ring is damaged: %s", strerror(-r));
+		return reader_control(s->reader, ENTRY_DRAIN, NULL);
+	}
+	r = take_outcomes(s, &outcomes);
+	if (r < 0) {
+		(void)session_fail(s, r, "writing the trace: %s", strerror(-r));
+		r = 0;
+	}
+	if (take_answers(s, &answers) < 0 && !s->error)
+		(void)session_fail(s, -ENOMEM, "out of memory");
+	assert(account_holds(&s->account));
+	*ret_again = outcomes || answers || (more && outcomes);
+	return r;
+}
+
+static int session_work(struct session *s)
+{
+	bool again = true;
+	int r = 0;
+
+	if (s->state == SESSION_READY || s->state == SESSION_DONE)
+		return 0;
+	for (int turn = 0; again && turn < MAX_TURNS && r >= 0; turn++) {
+		waker_prepare(&s->main_waker);
+		r = work_once(s, &again);
+	}
+	if (r >= 0)
+		r = advance(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int ring_ready(struct loop_source *source, uint32_t events)
+{
+	struct session_ring *ring = container_of(source, struct session_ring, source);
+
+	/* All events of a ring have ended (the targets exited): it would be ready for ever. */
+	if (events & (EPOLLHUP | EPOLLERR))
+		loop_remove(ring->session->loop, source);
+	return session_work(ring->session);
+}
+
+static int main_ready(struct loop_source *source, uint32_t events)
+{
+	struct session *s = container_of(source, struct session, main_source);
+
+	(void)events;
+	waker_awake(&s->main_waker);
+	return session_work(s);
+}
+
+static int tick(struct loop_timer *timer)
+{
+	struct session *s = container_of(timer, struct session, tick);
+	int r = session_work(s);
+
+	if (r >= 0 && s->state != SESSION_DONE && ++s->ticks % (1000 / SESSION_TICK_MS) == 0) {
+		r = emit_tick(s->emit, false);
+		if (r >= 0)
+			r = session_second(s);
+		if (r >= 0)
+			r = s->sink->flush(s->sink);
+		if (r < 0)
+			r = session_fail(s, r, "writing the trace: %s", strerror(-r));
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_start(struct session *s)
+{
+	int r = writer_start(s->writer);
+
+	if (r >= 0)
+		r = s->sink->flush(s->sink);
+	if (r < 0)
+		return trace(r);
+	s->cpu_at_start = session_own_cpu_ns();
+	s->started_at = clock_ns(CLOCK_MONOTONIC);
+	if (s->options.machine)
+		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_start);
+	s->state = SESSION_RUNNING;
+	return s->options.child ? 0 : perf_source_enable(s->source);
+}
+
+enum session_state session_state(const struct session *s)
+{
+	return s->state;
+}
+
+int session_error(const struct session *s, const char **ret_why)
+{
+	if (ret_why)
+		*ret_why = s->why;
+	return s->error;
+}
+
+bool session_targets_gone(struct session *s)
+{
+	for (size_t i = 0; i < s->n_scope_pids; i++) {
+		struct procfs_status status;
+
+		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0 && !status.zombie)
+			return false;
+	}
+	return s->n_scope_pids > 0;
+}
+
+/* ---- making ---- */
+
+static void lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
+{
+	struct session *s = arg;
+
+	(void)time;
+	(void)writer_lost(s->writer, cpu, records, clock_ns(CLOCK_BOOTTIME));
+}
+
+static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)
+{
+	struct session *s = arg;
+
+	if (!s->kallsyms)
+		return;
+	if (gone)
+		uw_kallsyms_remove(s->kallsyms, start);
+	else
+		(void)uw_kallsyms_add(s->kallsyms, start, len, name);
+}
+
+static void writer_event_of(const struct perf_spec *spec, struct writer_event *event)
+{
+	*event = (struct writer_event){
+		.name = spec->name,
+		.counter = spec->counter,
+		.tracepoint = spec->tracepoint[0] ? spec->tracepoint : NULL,
+		.filter = spec->filter,
+		.raw_type = spec->type,
+		.raw_config = spec->config,
+		.raw_config1 = spec->config1,
+		.raw_config2 = spec->config2,
+		.exclude_user = spec->exclude_user,
+		.exclude_kernel = spec->exclude_kernel,
+		.exclude_hv = spec->exclude_hv,
+	};
+}
+
+static int make_writer(struct session *s)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+	struct writer_options wo = {
+		.followers = s->followers,
+		.n_followers = o->n_followers,
+		.period = o->period,
+		.frequency = o->frequency,
+		.clock = s->options.clock,
+		.sequence_id = 1,
+		.tool = "perfwind " PERFWIND_VERSION,
+	};
+
+	writer_event_of(&o->leader, &wo.leader);
+	for (size_t i = 0; i < o->n_followers; i++)
+		writer_event_of(&o->followers[i], &s->followers[i]);
+	return writer_new(&wo, s->sink, &s->writer);
+}
+
+static void load_kallsyms(struct session *s)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (perf_source_user_only(s->source))
+		return;
+	fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : uw_kallsyms_new(fd, &s->kallsyms);
+	if (r == UW_KALLSYMS_HIDDEN)
+		session_note(s, "kernel frames will have no names (kernel.kptr_restrict hides addresses); "
+				"mend: sudo sysctl kernel.kptr_restrict=0, or run as root");
+	else if (r < 0)
+		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)", strerror(-r));
+}
+
+static int make_stages(struct session *s)
+{
+	const struct session_options *so = &s->options;
+	struct unwind_options uo = {
+		.engine = so->engine,
+		.user_frames = !so->kernel_only,
+		.maps_wait_ns = SESSION_MAPS_WAIT_MS * NSEC_PER_MSEC,
+		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,
+		.park_bytes = SESSION_PARK_BYTES,
+	};
+	struct reader_options ro = {
+		.idle = so->idle,
+		.user_frames = !so->kernel_only,
+		.by_callchain = so->engine == UW_ENGINE_FP,
+		.clock = so->clock,
+		.children = so->children,
+		.copy_bytes = SESSION_COPY_BYTES,
+	};
+	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
+
+	if (s->stood_in || (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
+		ro.only_pids = s->scope_pids;
+		ro.n_only_pids = s->n_scope_pids;
+	}
+	if (r >= 0)
+		r = byte_queue_init(&s->outcomes, SESSION_OUTCOME_BYTES);
+	if (r >= 0)
+		r = loader_new(so->proc_root, &s->main_waker, &s->loader);
+	if (r >= 0)
+		r = reader_new(&ro,
+			       &(struct reader_context){
+				       .source = s->source,
+				       .processes = s->processes,
+				       .loader = s->loader,
+				       .entries = &s->entries,
+				       .unwinder = &s->unwinder_waker,
+				       .account = &s->account,
+				       .lost = lost_seen,
+				       .ksymbol = ksymbol_seen,
+				       .arg = s,
+			       },
+			       &s->reader);
+	if (r >= 0)
+		r = emit_new(
+			&(struct emit_context){
+				.writer = s->writer,
+				.loader = s->loader,
+				.modules = s->modules,
+				.kallsyms = s->kallsyms,
+				.account = &s->account,
+			},
+			&s->emit);
+	if (r >= 0)
+		r = unwind_stage_new(&uo, &s->entries, &s->unwinder_waker, &s->outcomes, &s->main_waker,
+				     &s->unwinder);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int join_loop(struct session *s)
+{
+	int r;
+
+	s->n_rings = perf_source_n_rings(s->source);
+	s->rings = calloc(s->n_rings + 1, sizeof(*s->rings));
+	if (!s->rings)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < s->n_rings; i++)
+		s->rings[i] = (struct session_ring){.source.fd = -1, .session = s};
+	for (size_t i = 0; i < s->n_rings; i++) {
+		r = loop_add(s->loop, &s->rings[i].source, perf_source_ring(s->source, i)->fd, EPOLLIN, ring_ready);
+		if (r < 0)
+			return trace(r);
+	}
+	r = loop_add(s->loop, &s->main_source, s->main_waker.fd, EPOLLIN, main_ready);
+	if (r < 0)
+		return trace(r);
+	return loop_timer_add(s->loop, &s->tick, SESSION_TICK_MS * NSEC_PER_MSEC, SESSION_TICK_MS * NSEC_PER_MSEC,
+			      tick);
+}
+
+static int start_adapting(struct session *s)
+{
+	if (!s->options.machine || s->options.stack_bytes || !perf_source_options(s->source)->stack_bytes)
+		return 0;
+	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
+	if (!s->adapt)
+		return fail(-ENOMEM);
+	s->n_adapt = s->options.n_cpus;
+	for (size_t i = 0; i < s->n_adapt; i++)
+		s->adapt[i].bytes = ADAPT_FIRST;
+	return 0;
+}
+
+static int session_make(struct session *s, char *error, size_t error_size)
+{
+	int r = waker_init(&s->unwinder_waker);
+
+	if (r >= 0)
+		r = waker_init(&s->main_waker);
+	if (r >= 0)
+		r = uw_modules_new(&s->modules);
+	if (r >= 0)
+		r = process_table_new(s->modules, SESSION_PROCESSES, &s->processes);
+	if (r >= 0)
+		r = session_open_source(s, error, error_size);
+	if (r < 0)
+		return trace(r);
+	load_kallsyms(s);
+	r = make_writer(s);
+	if (r >= 0)
+		r = make_stages(s);
+	if (r >= 0)
+		r = start_adapting(s);
+	if (r >= 0)
+		r = join_loop(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_new(const struct session_options *options, struct sink *sink, struct loop *loop,
+		struct session **ret_session, char *error, size_t error_size)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int r;
+
+	*error = 0;
+	if (!s)
+		return fail(-ENOMEM);
+	s->options = *options;
+	s->sink = sink;
+	s->loop = loop;
+	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = s->tick.source.fd = -1;
+	r = session_make(s, error, error_size);
+	if (r < 0) {
+		if (!*error)
+			(void)snprintf(error, error_size, "%s", strerror(-r));
+		(void)session_free(s);
+		return trace(r);
+	}
+	*ret_session = s;
+	return 0;
+}
+
+/* Outcomes that were never taken still hold references. */
+static void drop_outcomes(struct session *s)
+{
+	const struct outcome *o;
+	size_t len;
+
+	while (s->outcomes.data && (o = byte_queue_next(&s->outcomes, &len))) {
+		if (o->kind != OUTCOME_SAMPLE)
+			continue;
+		(void)uw_space_unref(o->info.space);
+		(void)process_unref(o->info.process);
+	}
+}
+
+struct session *session_free(struct session *s)
+{
+	if (!s)
+		return NULL;
+	loop_timer_remove(s->loop, &s->tick);
+	loop_remove(s->loop, &s->main_source);
+	for (size_t i = 0; i < s->n_rings; i++)
+		loop_remove(s->loop, &s->rings[i].source);
+	free(s->rings);
+	(void)unwind_stage_free(s->unwinder);
+	(void)loader_free(s->loader);
+	drop_outcomes(s);
+	(void)reader_free(s->reader);
+	(void)emit_free(s->emit);
+	(void)perf_source_free(s->source);
+	(void)writer_free(s->writer);
+	(void)uw_kallsyms_free(s->kallsyms);
+	(void)process_table_free(s->processes);
+	(void)uw_modules_free(s->modules);
+	slot_queue_deinit(&s->entries);
+	byte_queue_deinit(&s->outcomes);
+	waker_deinit(&s->unwinder_waker);
+	waker_deinit(&s->main_waker);
+	for (size_t i = 0; i < s->n_notes; i++)
+		free(s->notes[i]);
+	free(s->adapt);
+	free(s->own_cpus);
+	free(s->scope_pids);
+	free(s);
+	return NULL;
+}

@@ -1,0 +1,21 @@
+/* adapt.c - see adapt.h. */
+#include "daemon/stage/adapt.h"
+
+enum { ENOUGH = 50 }; /* fewer samples say nothing */
+
+uint32_t adapt_step(struct adapt *adapt, uint64_t samples, uint64_t full, uint64_t over_half)
+{
+	if (samples < ENOUGH)
+		return adapt->bytes;
+	if (full * 100 > samples) {
+		adapt->quiet = 0;
+		adapt->bytes = (uint32_t)min_u64((uint64_t)adapt->bytes * 2, ADAPT_MAX);
+		return adapt->bytes;
+	}
+	adapt->quiet = over_half * 1000 < samples ? adapt->quiet + 1 : 0;
+	if (adapt->quiet >= ADAPT_QUIET_SECONDS && adapt->bytes > ADAPT_FIRST) {
+		adapt->quiet = 0;
+		adapt->bytes = adapt->bytes == ADAPT_MAX ? 32768 : adapt->bytes / 2;
+	}
+	return adapt->bytes;
+}

@@ -1,0 +1,42 @@
+/* emit.h - from outcomes to packets: the last stage.  Thread: main.
+ *
+ * Addresses become frame ids through one cache keyed by (space key, address), so that a frame seen before
+ * costs a load; a new frame finds its module, its ELF address and, when the module's symbols are there, its
+ * name.  A name that comes later follows as ModuleSymbols. */
+#pragma once
+
+#include "daemon/out/writer.h"
+#include "daemon/proc/process.h"
+#include "daemon/stage/account.h"
+#include "daemon/stage/loader.h"
+#include "unwinder/modules.h"
+#include "unwinder/names.h"
+
+struct emit_context { /* all borrowed */
+	struct writer *writer;
+	struct loader *loader;
+	struct uw_modules *modules;
+	struct uw_kallsyms *kallsyms; /* NULL: kernel frames have no names */
+	struct account *account;
+};
+
+struct emit;
+int emit_new(const struct emit_context *context, struct emit **ret_emit);
+struct emit *emit_free(struct emit *emit);
+
+/* Writes one OUTCOME_SAMPLE.  Gives back the outcome's references on its process and space. */
+int emit_outcome(struct emit *emit, const struct outcome *outcome);
+/* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
+int emit_answer(struct emit *emit, struct load_answer *answer);
+/* Once a second: names that came late; grown perf maps; lines still to be asked for.  @last: ask for nothing more. */
+int emit_tick(struct emit *emit, bool last);
+/* Addresses whose lines were not looked up (asked or not) when it ended. */
+uint64_t emit_lines_left(const struct emit *emit);
+
+struct emit_nameless {
+	const char *path; /* borrowed */
+	struct uw_build_id build_id;
+	uint64_t samples; /* with at least one frame there that has no name */
+};
+/* Modules with nameless frames, most samples first.  Returns new memory. */
+int emit_nameless(struct emit *emit, struct emit_nameless **ret_list, size_t *ret_n);
