@@ -1,0 +1,131 @@
+/* debugfile.c - see debugfile.h.
+ *
+ * Where to look is GDB's convention ("Separate Debug Files" in its manual).  What is found is a file that a
+ * target may have put there, so it is believed only if its build id is the image's or, by debuglink, its
+ * CRC-32 is the one that the image names. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "daemon/base/error.h"
+#include "unwinder/debugfile.h"
+#include "unwinder/parts.h"
+
+#define CRC_FILE_MAX (4ull << 30)
+
+/* O_NONBLOCK: a FIFO in the place of a file must not stop us. */
+static int open_plain(struct uw_source *source, const char *path)
+{
+	struct stat st;
+	int fd;
+
+	if (source->open)
+		fd = source->open(source, path);
+	else
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -ENOENT;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return fd_close(fd);
+	return fd;
+}
+
+static bool same_build_id(int fd, const struct uw_build_id *id)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	struct uw_build_id found;
+
+	if (uw_elf_open_fd(&elf, fd) < 0)
+		return false;
+	uw_elf_build_id(&elf, &found);
+	return uw_build_id_equal(&found, id);
+}
+
+static bool same_crc(int fd, uint32_t crc)
+{
+	enum { CHUNK = 256 << 10 };
+	_cleanup_(freep) uint8_t *buffer = malloc(CHUNK);
+	uLong sum = crc32(0, NULL, 0);
+	uint64_t at = 0;
+
+	while (buffer && at < CRC_FILE_MAX) {
+		ssize_t n = pread(fd, buffer, CHUNK, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		if (n == 0)
+			return (uint32_t)sum == crc;
+		sum = crc32(sum, buffer, (uInt)n);
+		at += (uint64_t)n;
+	}
+	return false;
+}
+
+static int open_by_build_id(const struct uw_build_id *id, struct uw_source *source)
+{
+	char path[128];
+	int n = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", id->bytes[0]), fd;
+
+	for (unsigned i = 1; i < id->len; i++)
+		n += snprintf(path + n, sizeof(path) - (size_t)n, "%02x", id->bytes[i]);
+	(void)snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
+	fd = open_plain(source, path);
+	if (fd >= 0 && !same_build_id(fd, id))
+		fd = fd_close(fd);
+	return fd;
+}
+
+/* A file name, NUL, padding to 4, CRC-32. */
+static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_source *source)
+{
+	static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
+	const Elf64_Shdr *shdr = uw_elf_section(elf, ".gnu_debuglink");
+	_cleanup_(uw_section_deinit) struct uw_section link = {0};
+	const char *name, *slash = strrchr(path, '/');
+	uint32_t crc;
+	size_t len;
+
+	if (!shdr || path[0] != '/' || uw_elf_load_section(elf, shdr, PATH_MAX, &link) < 0)
+		return -1;
+	name = (const char *)link.data;
+	len = strnlen(name, link.size);
+	if (!len || len > NAME_MAX || memchr(name, '/', len) || ((len + 4) & ~(size_t)3) + 4 > link.size)
+		return -1;
+	memcpy(&crc, link.data + ((len + 4) & ~(size_t)3), sizeof(crc));
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		char at[PATH_MAX];
+		int n = snprintf(at, sizeof(at), forms[i], (int)(slash - path), path, name), fd;
+
+		if (n < 0 || (size_t)n >= sizeof(at) || !strcmp(at, path))
+			continue;
+		fd = open_plain(source, at);
+		if (fd < 0)
+			continue;
+		if (same_crc(fd, crc))
+			return fd;
+		fd_close(fd);
+	}
+	return -1;
+}
+
+int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source, int *ret_fd)
+{
+	struct uw_build_id id;
+	int fd = -1;
+
+	uw_elf_build_id(elf, &id);
+	if (id.len > 1)
+		fd = open_by_build_id(&id, source);
+	if (fd < 0)
+		fd = open_by_link(elf, path, source);
+	if (fd < 0)
+		return UW_DEBUGFILE_NONE;
+	*ret_fd = fd;
+	return 0;
+}

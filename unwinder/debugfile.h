@@ -1,0 +1,9 @@
+/* debugfile.h - the separate file with an image's debug information.  Private to unwinder/.  Thread: loader. */
+#pragma once
+
+#include "unwinder/elf.h"
+
+enum { UW_DEBUGFILE_NONE = 1 };
+/* Looks by build id, then by .gnu_debuglink, never on the network.  0 and a descriptor that is the
+ * caller's; UW_DEBUGFILE_NONE; -ENOMEM.  @path: the image's own, as the target sees it. */
+int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source, int *ret_fd);

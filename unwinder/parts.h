@@ -1,0 +1,66 @@
+/* parts.h - the inside of a module.  Private to unwinder/.
+ *
+ *   layout   published once by the loader, never changed or dropped: what addresses mean must not depend
+ *            on whether the rest is in memory
+ *   image    the unwind half; published by unwind_state, dropped by the unwinder
+ *   symbols  the symbol half; published by symbol_state, dropped by main
+ *   lines    libdw's handle; the loader's alone */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "unwinder/image.h"
+
+struct uw_elf;
+struct uw_symbols;
+struct uw_lines;
+
+struct uw_layout {
+	struct uw_build_id build_id; /* as found; len 0: none */
+	uint64_t load_bias;
+	size_t n_segments;
+	struct uw_segment segments[];
+};
+
+struct uw_module {
+	_Atomic uint32_t refs;
+	uint32_t serial;
+	enum uw_module_kind kind;
+	struct uw_build_id given_id;
+	_Atomic(struct uw_layout *) layout;
+	_Atomic int unwind_state, symbol_state; /* enum uw_module_state */
+	struct uw_image *image;
+	struct uw_symbols *symbols;
+	struct uw_lines *lines;
+	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
+	void *entry; /* modules.c, main thread */
+	char path[];
+};
+
+/* ---- module.c ---- */
+/* Reads the layout on the first load and publishes it; on a later one checks that it is still the same
+ * image.  -ESTALE when it is not, or is not the one of the given build id. */
+int uw_module_check(struct uw_module *module, const struct uw_elf *elf, const struct uw_layout **ret_layout);
+/* The layout, NULL before the first load. */
+static inline const struct uw_layout *uw_module_layout(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->layout, memory_order_acquire);
+}
+static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct uw_build_id *b)
+{
+	return a->len == b->len && !__builtin_memcmp(a->bytes, b->bytes, a->len);
+}
+
+/* ---- image.c ---- */
+/* @segments of @layout are borrowed by the image. */
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, struct uw_image **ret_image);
+/* For JIT modules: no ELF, no unwind information. */
+int uw_image_new_empty(struct uw_image **ret_image);
+struct uw_image *uw_image_free(struct uw_image *image);
+static inline void uw_image_freep(struct uw_image **image)
+{
+	uw_image_free(*image);
+}
+
+/* ---- lines.c ---- */
+struct uw_lines *uw_lines_free(struct uw_lines *lines);

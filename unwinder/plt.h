@@ -1,0 +1,8 @@
+/* plt.h - names for the stubs of the procedure linkage table.  Private to unwinder/.  Thread: loader. */
+#pragma once
+
+#include "unwinder/elf.h"
+#include "unwinder/symbols.h"
+
+/* Adds "name@plt" for each stub of .plt, .plt.sec and .plt.got (x86-64).  -ENOMEM. */
+int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf);
