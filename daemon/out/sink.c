@@ -1,0 +1,230 @@
+/* sink.c - see sink.h: files and memory.  Compression is sink_deflate.c.
+ *
+ * The file sink gathers up to BUFFER_SIZE and writes whole packets only: a write(2) that the disk cuts short is
+ * taken back to the last packet that is whole, so the file ends in one whatever happens short of a crash. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/bytes.h"
+#include "daemon/base/error.h"
+#include "daemon/out/sink.h"
+
+enum { BUFFER_SIZE = 256 << 10 };
+
+struct sink_file {
+	struct sink sink;
+	int fd;
+	int error; /* the first one; nothing is written after it */
+	size_t len;
+	uint8_t buffer[BUFFER_SIZE];
+};
+
+/* How many of the first @written bytes of @data are whole packets: the walk over tags and lengths. */
+static size_t whole_packets(const uint8_t *data, size_t written)
+{
+	struct cursor c = cursor_of(data, written);
+	size_t whole = 0;
+
+	while (cursor_left(&c)) {
+		uint64_t len;
+
+		(void)cursor_uleb(&c); /* the tag: always Trace.packet */
+		len = cursor_uleb(&c);
+		if (c.bad || !cursor_bytes(&c, len))
+			break;
+		whole = written - cursor_left(&c);
+	}
+	return whole;
+}
+
+/* Writes @len bytes that are whole packets.  On failure takes back what is cut. */
+static int file_write_out(struct sink_file *f, const uint8_t *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = write(f->fd, data + done, len - done);
+		int r = n < 0 ? -errno : -EIO;
+		off_t end;
+
+		if (n > 0) {
+			done += (size_t)n;
+			continue;
+		}
+		if (r == -EINTR)
+			continue;
+		f->error = fail(r);
+		f->len = 0;
+		/* Pipes and terminals cannot be cut: their reader sees a cut packet, as after a crash. */
+		end = lseek(f->fd, 0, SEEK_CUR);
+		done -= whole_packets(data, done);
+		if (done && end >= (off_t)done && ftruncate(f->fd, end - (off_t)done) == 0)
+			(void)lseek(f->fd, end - (off_t)done, SEEK_SET);
+		return f->error;
+	}
+	return 0;
+}
+
+static int file_flush(struct sink *sink)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+	int r;
+
+	if (f->error < 0)
+		return trace(f->error);
+	if (!f->len)
+		return 0;
+	r = file_write_out(f, f->buffer, f->len);
+	if (r < 0)
+		return trace(r);
+	f->len = 0;
+	return 0;
+}
+
+static int file_write(struct sink *sink, const void *data, size_t len)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+	int r;
+
+	if (f->error < 0)
+		return trace(f->error);
+	if (len > BUFFER_SIZE - f->len) {
+		r = file_flush(sink);
+		if (r < 0)
+			return trace(r);
+	}
+	if (len > BUFFER_SIZE) {
+		r = file_write_out(f, data, len);
+		if (r < 0)
+			return trace(r);
+	} else if (len) {
+		memcpy(f->buffer + f->len, data, len);
+		f->len += len;
+	}
+	sink->bytes += len;
+	return 0;
+}
+
+static void file_free(struct sink *sink)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+
+	fd_close(f->fd);
+	free(f);
+}
+
+
+int sink_fd_new(int fd, struct sink **ret_sink)
+{
+	_cleanup_(fd_closep) int owned = fd;
+	struct sink_file *f = malloc(sizeof(*f));
+
+	if (!f)
+		return fail(-ENOMEM);
+	*f = (struct sink_file){
+		.sink = {.write = file_write, .flush = file_flush, .free = file_free},
+		.fd = take_fd(owned),
+	};
+	*ret_sink = &f->sink;
+	return 0;
+}
+
+/* An existing regular file is kept as PATH.old; others (a fifo, /dev/null) are written into as they are. */
+static int keep_old(const char *path)
+{
+	_cleanup_(freep) char *old = NULL;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? 0 : fail(-errno);
+	if (S_ISDIR(st.st_mode))
+		return fail(-EISDIR);
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	if (asprintf(&old, "%s.old", path) < 0) {
+		old = NULL;
+		return fail(-ENOMEM);
+	}
+	if (rename(path, old) < 0)
+		return fail(-errno);
+	return 0;
+}
+
+int sink_file_new(const char *path, struct sink **ret_sink)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (!strcmp(path, "-")) {
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	} else {
+		r = keep_old(path);
+		if (r < 0)
+			return trace(r);
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	}
+	if (fd < 0)
+		return fail(-errno);
+	r = sink_fd_new(take_fd(fd), ret_sink);
+	return r < 0 ? trace(r) : 0;
+}
+
+struct sink *sink_free(struct sink *sink)
+{
+	if (sink)
+		sink->free(sink);
+	return NULL;
+}
+
+/* ---- memory ---- */
+struct sink_memory {
+	struct sink sink;
+	struct buffer buffer;
+};
+
+static int memory_write(struct sink *sink, const void *data, size_t len)
+{
+	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
+
+	buffer_append(&m->buffer, data, len);
+	if (m->buffer.bad)
+		return fail(-ENOMEM);
+	sink->bytes += len;
+	return 0;
+}
+
+static int memory_flush(struct sink *sink)
+{
+	(void)sink;
+	return 0;
+}
+
+static void memory_free(struct sink *sink)
+{
+	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
+
+	buffer_deinit(&m->buffer);
+	free(m);
+}
+
+int sink_memory_new(struct sink **ret_sink)
+{
+	struct sink_memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return fail(-ENOMEM);
+	m->sink = (struct sink){.write = memory_write, .flush = memory_flush, .free = memory_free};
+	*ret_sink = &m->sink;
+	return 0;
+}
+
+const void *sink_memory_data(struct sink *sink, size_t *ret_len)
+{
+	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
+
+	*ret_len = m->buffer.len;
+	return m->buffer.data;
+}

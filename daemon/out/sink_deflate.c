@@ -1,0 +1,123 @@
+/* sink_deflate.c - see sink_deflate_new() in sink.h.
+ *
+ *   Trace.packet { TracePacket.compressed_packets = zlib stream of [Trace.packet ...] }
+ *
+ * Field 50, and readers want such a packet under 512 KiB (the trace format's own comment).  Each is a stream
+ * of its own, so that a file that is cut loses no more than the last one; CHUNK is well above zlib's window, so
+ * little is lost by that.  Level 1: the bulk of a trace is stacks that differ from one before in a few frames,
+ * which the fastest matcher finds as well as the best.  Figures: writer.c. */
+#include <errno.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "daemon/base/bytes.h"
+#include "daemon/base/error.h"
+#include "daemon/out/pack.h"
+#include "daemon/out/sink.h"
+
+enum {
+	CHUNK = 192 << 10,
+	LEVEL = 1,
+	FIELD_TRACE_PACKET = 1,
+	FIELD_COMPRESSED_PACKETS = 50,
+};
+
+struct sink_deflate {
+	struct sink sink;
+	struct sink *inner;
+	z_stream stream;
+	size_t len, room; /* of packed, behind its heads */
+	uint8_t *packed;
+	uint8_t raw[CHUNK];
+};
+
+/* The gathered packets as one compressed packet to the inner sink. */
+static int deflate_out(struct sink_deflate *d)
+{
+	size_t n, head;
+	uint8_t *p;
+	int r;
+
+	if (!d->len)
+		return 0;
+	(void)deflateReset(&d->stream);
+	d->stream.next_in = d->raw;
+	d->stream.avail_in = (uInt)d->len;
+	d->stream.next_out = d->packed + 2 * PACK_FIELD_MAX;
+	d->stream.avail_out = (uInt)d->room;
+	if (deflate(&d->stream, Z_FINISH) != Z_STREAM_END)
+		return fail(-EIO);
+	n = d->room - d->stream.avail_out;
+	head = pack_bytes_size(FIELD_COMPRESSED_PACKETS, n);
+	p = d->packed + 2 * PACK_FIELD_MAX - (pack_bytes_size(FIELD_TRACE_PACKET, head) - n);
+	(void)pack_head(pack_head(p, FIELD_TRACE_PACKET, head), FIELD_COMPRESSED_PACKETS, n);
+	d->len = 0;
+	r = d->inner->write(d->inner, p, pack_bytes_size(FIELD_TRACE_PACKET, head));
+	d->sink.bytes = d->inner->bytes;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int deflate_write(struct sink *sink, const void *data, size_t len)
+{
+	struct sink_deflate *d = container_of(sink, struct sink_deflate, sink);
+	int r;
+
+	if (len > CHUNK - d->len) {
+		r = deflate_out(d);
+		if (r < 0)
+			return trace(r);
+	}
+	if (len > CHUNK) { /* a giant stays as it is */
+		r = d->inner->write(d->inner, data, len);
+		d->sink.bytes = d->inner->bytes;
+		return r < 0 ? trace(r) : 0;
+	}
+	if (len)
+		memcpy(d->raw + d->len, data, len);
+	d->len += len;
+	return 0;
+}
+
+static int deflate_flush(struct sink *sink)
+{
+	struct sink_deflate *d = container_of(sink, struct sink_deflate, sink);
+	int r;
+
+	r = deflate_out(d);
+	if (r < 0)
+		return trace(r);
+	r = d->inner->flush(d->inner);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void deflate_free(struct sink *sink)
+{
+	struct sink_deflate *d = container_of(sink, struct sink_deflate, sink);
+
+	(void)deflateEnd(&d->stream);
+	sink_free(d->inner);
+	free(d->packed);
+	free(d);
+}
+
+int sink_deflate_new(struct sink *inner, struct sink **ret_sink)
+{
+	struct sink_deflate *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		sink_free(inner);
+		return fail(-ENOMEM);
+	}
+	d->sink = (struct sink){.write = deflate_write, .flush = deflate_flush, .free = deflate_free};
+	d->inner = inner;
+	if (deflateInit(&d->stream, LEVEL) == Z_OK) {
+		d->room = deflateBound(&d->stream, CHUNK);
+		d->packed = malloc(d->room + 2 * PACK_FIELD_MAX);
+	}
+	if (!d->packed) {
+		sink_free(&d->sink);
+		return fail(-ENOMEM);
+	}
+	*ret_sink = &d->sink;
+	return 0;
+}
