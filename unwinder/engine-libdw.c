@@ -1,0 +1,450 @@
+/* engine-libdw.c - elfutils' libdwfl as an engine: an oracle, and selectable.  Thread: the engine's; elfutils
+ * handles are never shared between threads.
+ *
+ *     process (space key)   one Dwfl, kept; its modules are reported when a stack first enters them, and only
+ *                           once they are READY, as libdwfl remembers a failure for ever
+ *     module                one Elf for all processes, by pread on a duplicate descriptor (never mmap: a target
+ *                           that truncates its file would kill us)
+ *     stack                 one "thread" of the Dwfl; registers and memory come from the snapshot
+ *
+ * A module without a file (the vDSO) is read once out of the process's memory where the space has that.
+ * libdwfl would look for separate debug files, and through debuginfod in the network: find_debuginfo says no.
+ * The architecture is told by an ELF header of our own, so that a Dwfl can be attached before it has modules.
+ */
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/table.h"
+#include "unwinder/oracle.h"
+
+enum { THREAD = 1, MEMORY_IMAGE_MAX = 1 << 20 };
+
+struct libdw_elf {
+	Elf *elf; /* NULL: cannot be had */
+	uint64_t low, high; /* vaddrs: the first segment's start by its alignment, the last one's end */
+	void *bytes; /* owned: a memory module's image */
+};
+
+struct libdw_engine {
+	struct uw_engine engine;
+	struct oracle_spaces spaces;
+	struct table elfs; /* module serial -> struct libdw_elf */
+	Elf *machines[UW_ARCH_AARCH64 + 1]; /* an ELF header alone, of each architecture */
+	uint64_t frames;
+	/* Of the stack being unwound. */
+	struct uw_view view;
+	struct oracle_space *slot;
+	struct uw_result *res;
+	uint64_t last_pc;
+	bool interrupted; /* the last frame was a signal trampoline */
+	bool activation;  /* the last frame's address counts itself */
+	bool guess;       /* what follows the last frame is found without unwind information */
+	const struct uw_map *report; /* met, and not yet reported to the Dwfl */
+	int error;
+};
+
+/* ---- files ---- */
+
+static void libdw_elf_free(struct libdw_elf *image)
+{
+	if (image->elf)
+		elf_end(image->elf);
+	free(image->bytes);
+	free(image);
+}
+
+static void libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, const struct uw_space *space)
+{
+	int fd = uw_module_image(map->module)->fd;
+	size_t len = (size_t)min_u64(map->end - map->start, MEMORY_IMAGE_MAX), n_phdrs, got;
+	bool first = true;
+
+	if (fd >= 0) {
+		image->elf = elf_begin(fd, ELF_C_READ, NULL);
+	} else if (space->memory && !map->offset) {
+		image->bytes = malloc(len);
+		if (image->bytes && space->memory->read(space->memory, map->start, image->bytes, len) == (ssize_t)len)
+			image->elf = elf_memory(image->bytes, len);
+	}
+	if (!image->elf || elf_kind(image->elf) != ELF_K_ELF || elf_getphdrnum(image->elf, &n_phdrs) < 0)
+		n_phdrs = 0;
+	for (got = 0; got < n_phdrs; got++) {
+		GElf_Phdr phdr;
+
+		if (!gelf_getphdr(image->elf, (int)got, &phdr) || phdr.p_type != PT_LOAD)
+			continue;
+		/* libdwfl takes a module's start for this address of its first segment. */
+		if (first)
+			image->low = phdr.p_align ? phdr.p_vaddr & -phdr.p_align : phdr.p_vaddr;
+		image->high = max_u64(image->high, phdr.p_vaddr + phdr.p_memsz);
+		first = false;
+	}
+	if (image->elf && (first || image->high <= image->low)) {
+		elf_end(image->elf);
+		image->elf = NULL;
+	}
+}
+
+/* Borrowed; NULL and e->error when memory is out. */
+static struct libdw_elf *libdw_elf_get(struct libdw_engine *e, const struct uw_map *map)
+{
+	uint32_t serial = uw_module_serial(map->module);
+	struct libdw_elf *image = table_pointer(&e->elfs, serial);
+	int r;
+
+	if (image)
+		return image;
+	image = calloc(1, sizeof(*image));
+	r = image ? table_put(&e->elfs, serial, (uint64_t)(uintptr_t)image) : fail(-ENOMEM);
+	if (r < 0) {
+		free(image);
+		e->error = r;
+		return NULL;
+	}
+	libdw_elf_open(image, map, e->view.snapshot->space);
+	return image;
+}
+
+static int libdw_find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, char **file_name,
+			  Elf **ret_elf)
+{
+	struct libdw_elf *image = *userdata;
+
+	(void)module, (void)name, (void)base, (void)file_name;
+	*ret_elf = image && image->elf ? elf_begin(-1, ELF_C_READ, image->elf) : NULL; /* one more reference */
+	return -1;
+}
+
+static int libdw_find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+				const char *file, const char *link, GElf_Word crc, char **ret_name)
+{
+	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)ret_name;
+	return -1;
+}
+
+static const Dwfl_Callbacks libdw_callbacks = {
+	.find_elf = libdw_find_elf,
+	.find_debuginfo = libdw_find_debuginfo,
+};
+
+/* Tells the Dwfl of the module in e->report. */
+static int libdw_report(struct libdw_engine *e)
+{
+	const struct uw_map *map = take(e->report);
+	uint64_t bias = map->start - uw_map_vaddr(map, map->start);
+	struct libdw_elf *image = libdw_elf_get(e, map);
+	Dwfl *dwfl = e->slot->handle;
+	Dwfl_Module *module;
+	void **userdata;
+
+	if (!image)
+		return trace(e->error);
+	if (!image->elf)
+		return 0;
+	dwfl_report_begin_add(dwfl);
+	module = dwfl_report_module(dwfl, uw_module_path(map->module), image->low + bias, image->high + bias);
+	if (module && dwfl_module_info(module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL))
+		*userdata = image;
+	(void)dwfl_report_end(dwfl, NULL, NULL);
+	return module ? 0 : fail(-ENOMEM);
+}
+
+/* ---- the thread that stands for a stack ---- */
+
+static pid_t libdw_next_thread(Dwfl *dwfl, void *arg, void **thread_arg)
+{
+	(void)dwfl, (void)arg, (void)thread_arg;
+	return 0;
+}
+
+static bool libdw_get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
+{
+	(void)dwfl, (void)tid;
+	*thread_arg = arg;
+	return true;
+}
+
+static bool libdw_memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *arg)
+{
+	struct libdw_engine *e = arg;
+
+	(void)dwfl;
+	return uw_view_word(&e->view, address, word);
+}
+
+static bool libdw_registers(Dwfl_Thread *thread, void *arg)
+{
+	/* DWARF's numbers 0..16: ax dx cx bx si di bp sp r8..r15 ip (x86-64 psABI, figure 3.36). */
+	static const uint8_t order[] = {
+		UW_X86_AX,     UW_X86_DX,     UW_X86_CX,     UW_X86_BX,     UW_X86_SI,     UW_X86_DI,
+		UW_X86_BP,     UW_X86_SP,     UW_X86_R8,     UW_X86_R8 + 1, UW_X86_R8 + 2, UW_X86_R8 + 3,
+		UW_X86_R8 + 4, UW_X86_R8 + 5, UW_X86_R8 + 6, UW_X86_R15,    UW_X86_IP,
+	};
+	const struct uw_snapshot *snapshot = ((const struct libdw_engine *)arg)->view.snapshot;
+	Dwarf_Word regs[ARRAY_SIZE(order)];
+
+	if (snapshot->arch == UW_ARCH_AARCH64) {
+		/* x0..x30 and sp are DWARF's 0..31; the pc is given apart. */
+		dwfl_thread_state_register_pc(thread, snapshot->regs[UW_ARM64_PC]);
+		return dwfl_thread_state_registers(thread, 0, UW_ARM64_SP + 1, snapshot->regs);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		regs[i] = snapshot->regs[order[i]];
+	return dwfl_thread_state_registers(thread, 0, ARRAY_SIZE(order), regs);
+}
+
+static const Dwfl_Thread_Callbacks libdw_thread_callbacks = {
+	.next_thread = libdw_next_thread,
+	.get_thread = libdw_get_thread,
+	.memory_read = libdw_memory_read,
+	.set_initial_registers = libdw_registers,
+};
+
+/* Does the pc lie in a signal trampoline?  Only asked where libdwfl says that an address counts itself. */
+static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
+{
+	Dwfl_Module *module = dwfl_addrmodule(e->slot->handle, pc);
+	Dwarf_Addr bias = 0;
+	Dwarf_CFI *cfi = module ? dwfl_module_eh_cfi(module, &bias) : NULL;
+	Dwarf_Frame *frame = NULL;
+	bool signal = false;
+
+	if (!cfi || dwarf_cfi_addrframe(cfi, pc - bias, &frame) < 0)
+		return false;
+	if (dwarf_frame_info(frame, NULL, NULL, &signal) < 0)
+		signal = false;
+	free(frame);
+	return signal;
+}
+
+enum libdw_walk { WALK_ON, WALK_LAST, WALK_NO_FRAME };
+
+/* Can the walk step from @pc?  WALK_LAST: no, @res says why; WALK_NO_FRAME: nor is it a frame. */
+static enum libdw_walk libdw_check(struct libdw_engine *e, uint64_t pc)
+{
+	const struct uw_space *space = e->view.snapshot->space;
+	struct oracle_module *module;
+	int r = oracle_module_at(e->slot, space, pc, e->res, &module);
+
+	if (r < 0) {
+		e->error = r;
+		return WALK_NO_FRAME;
+	}
+	if (r == ORACLE_NEW) {
+		e->report = uw_space_find(space, pc);
+		return WALK_NO_FRAME;
+	}
+	e->guess = r == ORACLE_NO_INFO;
+	if (r != ORACLE_STOP)
+		return WALK_ON;
+	/* A return address that leads nowhere is no frame. */
+	return e->res->reason == UW_NO_MODULE && e->res->n_frames ? WALK_NO_FRAME : WALK_LAST;
+}
+
+/* Does the address count itself (true), or is it a return address?  Steps from @state. */
+static bool libdw_activation(struct libdw_engine *e, Dwfl_Frame *state)
+{
+	bool activation = false;
+	Dwarf_Addr pc;
+
+	if (!e->res->n_frames)
+		return true;
+	if (!dwfl_frame_pc(state, &pc, &activation))
+		return false;
+	/* libdwfl says yes of a trampoline and of what it interrupted.  The innermost frame was not asked. */
+	if (activation && e->res->n_frames == 1)
+		e->interrupted = libdw_trampoline(e, uw_frame_pc(e->res->frames[0]));
+	return activation;
+}
+
+static int libdw_frame(Dwfl_Frame *state, void *arg)
+{
+	struct libdw_engine *e = arg;
+	struct uw_result *res = e->res;
+	bool activation = !res->n_frames, guessed = e->guess;
+	enum libdw_walk walk;
+	uint64_t flags = 0;
+	Dwarf_Addr pc;
+
+	if (!dwfl_frame_pc(state, &pc, NULL)) {
+		uw_result_end(res, UW_FAILED, UW_BAD_CFI, e->last_pc);
+		return DWARF_CB_ABORT;
+	}
+	if (res->n_frames == res->max_frames) {
+		uw_result_end(res, UW_FAILED, UW_TOO_DEEP, pc);
+		return DWARF_CB_ABORT;
+	}
+	/* Before libdwfl steps from here, and keeps for ever what it does not find. */
+	walk = libdw_check(e, pc - (res->n_frames && !e->interrupted));
+	if (walk == WALK_NO_FRAME)
+		return DWARF_CB_ABORT;
+	e->view.missed = false;
+	e->last_pc = pc;
+	if (walk == WALK_ON)
+		activation = libdw_activation(e, state);
+	if (e->interrupted)
+		flags = UW_FRAME_SIGNAL;
+	else if (!activation)
+		flags = UW_FRAME_CALLER | (guessed ? UW_FRAME_GUESSED : 0);
+	e->interrupted = activation && !e->interrupted && res->n_frames && libdw_trampoline(e, pc);
+	res->frames[res->n_frames++] = (pc & (UW_FRAME_CALLER - 1)) | flags;
+	return walk == WALK_ON ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+/* ---- one stack ---- */
+
+static void libdw_drop(void *handle)
+{
+	dwfl_end(handle);
+}
+
+static int libdw_slot_init(struct libdw_engine *e)
+{
+	Dwfl *dwfl = dwfl_begin(&libdw_callbacks);
+
+	if (!dwfl)
+		return fail(-ENOMEM);
+	dwfl_report_begin(dwfl);
+	if (dwfl_report_end(dwfl, NULL, NULL) ||
+	    !dwfl_attach_state(dwfl, e->machines[e->view.snapshot->arch], THREAD, &libdw_thread_callbacks, e)) {
+		dwfl_end(dwfl);
+		return fail(-ENOMEM);
+	}
+	e->slot->handle = dwfl;
+	return 0;
+}
+
+static void libdw_end(struct libdw_engine *e, int r)
+{
+	if (!r)
+		uw_result_end(e->res, UW_WHOLE, UW_OK, 0);
+	else if (r < 0 && e->view.missed)
+		uw_result_out_of_copy(e->view.snapshot, e->res, e->view.missed_at);
+	else if (r < 0)
+		uw_result_end(e->res, UW_FAILED, UW_NO_UNWIND_INFO, e->last_pc);
+	/* else the callback said why it stopped */
+}
+
+static int libdw_unwind_one(struct libdw_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
+{
+	int r;
+
+	if (!uw_result_begin(snapshot, res))
+		return 0;
+	e->slot = oracle_spaces_get(&e->spaces, snapshot->space);
+	e->view = (struct uw_view){.snapshot = snapshot, .regions = &e->slot->regions};
+	e->res = res;
+	e->error = 0;
+	if (!e->slot->handle) {
+		r = libdw_slot_init(e);
+		if (r < 0)
+			return trace(r);
+	}
+	do {
+		if (e->report) {
+			r = libdw_report(e);
+			if (r < 0)
+				return trace(r);
+		}
+		res->n_frames = 0;
+		e->interrupted = e->guess = false;
+		r = dwfl_getthread_frames(e->slot->handle, THREAD, libdw_frame, e);
+	} while (e->report); /* each time for another mapping of the space */
+	if (e->error)
+		return trace(e->error);
+	libdw_end(e, r);
+	e->frames += res->n_frames;
+	return 0;
+}
+
+/* ---- the table's entries ---- */
+
+static int libdw_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+			struct uw_result *results)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = libdw_unwind_one((struct libdw_engine *)engine, &snapshots[i], &results[i]);
+
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+/* After the Dwfls that use them. */
+static void libdw_forget(struct uw_engine *engine, const struct uw_module *module)
+{
+	struct libdw_engine *e = (struct libdw_engine *)engine;
+	struct libdw_elf *image;
+
+	oracle_spaces_forget(&e->spaces, module);
+	if (module) {
+		image = table_pointer(&e->elfs, uw_module_serial(module));
+		if (image) {
+			libdw_elf_free(image);
+			(void)table_remove(&e->elfs, uw_module_serial(module));
+		}
+		return;
+	}
+	table_for_each(&e->elfs, slot) libdw_elf_free((struct libdw_elf *)(uintptr_t)slot->value);
+	table_clear(&e->elfs);
+}
+
+static void libdw_free(struct uw_engine *engine)
+{
+	struct libdw_engine *e = (struct libdw_engine *)engine;
+
+	libdw_forget(engine, NULL);
+	oracle_spaces_deinit(&e->spaces);
+	table_deinit(&e->elfs);
+	for (size_t i = 0; i < ARRAY_SIZE(e->machines); i++)
+		if (e->machines[i])
+			elf_end(e->machines[i]);
+	free(e);
+}
+
+static void libdw_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats)
+{
+	ret_stats->frames = ((const struct libdw_engine *)engine)->frames;
+}
+
+static int libdw_new(struct uw_engine **ret_engine)
+{
+	/* elf_memory() never writes to it, though its parameter is not const. */
+	static Elf64_Ehdr headers[UW_ARCH_AARCH64 + 1] = {
+#define HEADER(machine)                                                                            \
+	{                                                                                          \
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT}, \
+		.e_type = ET_EXEC, .e_machine = (machine), .e_version = EV_CURRENT,                \
+		.e_ehsize = sizeof(Elf64_Ehdr),                                                    \
+	}
+		[UW_ARCH_X86_64] = HEADER(EM_X86_64),
+		[UW_ARCH_AARCH64] = HEADER(EM_AARCH64),
+#undef HEADER
+	};
+	struct libdw_engine *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return fail(-ENOMEM);
+	e->engine.ops = &uw_libdw_ops;
+	e->spaces.drop = libdw_drop;
+	(void)elf_version(EV_CURRENT);
+	for (size_t i = UW_ARCH_X86_64; i <= UW_ARCH_AARCH64; i++) {
+		e->machines[i] = elf_memory((char *)&headers[i], sizeof(headers[i]));
+		if (!e->machines[i]) {
+			libdw_free(&e->engine);
+			return fail(-ENOMEM);
+		}
+	}
+	*ret_engine = &e->engine;
+	return 0;
+}
+
+const struct uw_engine_ops uw_libdw_ops = {
+	.new = libdw_new,
+	.free = libdw_free,
+	.unwind = libdw_unwind,
+	.forget = libdw_forget,
+	.stats = libdw_stats,
+};
