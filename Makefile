@@ -84,6 +84,34 @@ $(foreach f,base unwinder perf proc out stage daemon profile cli,$(eval $(call u
 run-unit: $(O)/tests/unit/$(T)
 	$(Q)$(O)/tests/unit/$(T)
 
+# ---- tests/programs: what the integration and differential tests profile.  NAME-fp: with frame pointers,
+# NAME-static: without a dynamic linker.  Their own flags: what they are made of must not depend on ours.
+PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werror -pthread
+PROGRAM_NAMES := $(filter-out plugin,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
+PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static
+PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
+PROGRAM_FLAGS_shadow := -finstrument-functions -finstrument-functions-exclude-file-list=program.h
+.PHONY: programs
+programs: $(PROGRAMS)
+$(O)/tests/programs/plugin.so: tests/programs/plugin.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -o $@ $<
+$(O)/tests/programs/plt $(O)/tests/programs/dlopen: $(O)/tests/programs/plugin.so
+$(O)/tests/programs/sigframe-alt: tests/programs/sigframe.c
+$(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
+$(O)/tests/programs/%: tests/programs/%.cc tests/programs/program.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)$(CXX) $(PROGRAM_CFLAGS) -o $@ $<
+$(O)/tests/programs/%-fp: tests/programs/%.c tests/programs/program.h
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fno-omit-frame-pointer -o $@ $<
+$(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
+# ---- end of tests/programs
+
 .PHONY: clean
 clean:
 	rm -rf $(O)

@@ -1,0 +1,39 @@
+/* threads.c - four threads named worker-0 .. worker-3, which work until the end; main waits.
+ * (clone, start_thread) > thread_main > thread_work > burn */
+#include <pthread.h>
+
+#include "program.h"
+
+enum { THREADS = 4 };
+
+static NOINLINE uint64_t thread_work(uint64_t n)
+{
+	uint64_t x = burn(100 + n);
+
+	NOT_LAST;
+	return x + n;
+}
+
+static NOINLINE void *thread_main(void *arg)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "worker-%d", (int)(intptr_t)arg);
+	pthread_setname_np(pthread_self(), name);
+	while (program_running())
+		thread_work((uint64_t)(intptr_t)arg);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[THREADS];
+
+	program_start(argc, argv);
+	for (intptr_t i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, thread_main, (void *)i))
+			return 1;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
