@@ -1,0 +1,353 @@
+/* kallsyms.c - the kernel's symbols, from the text of /proc/kallsyms.
+ *
+ *   address type name [module]     a line each, 200,000 and more; sorted in parts only
+ *
+ * Text symbols are kept in one array by address and one block of names.  What comes and goes later (BPF
+ * programs, trampolines: PERF_RECORD_KSYMBOL) lies in an overlay with its own names; a symbol of the text
+ * that goes is only marked, as the array is never changed. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/bytes.h"
+#include "daemon/base/error.h"
+#include "unwinder/names.h"
+
+enum {
+	CHUNK = 256 << 10,
+	SYMBOL_NAME_MAX = 511, /* KSYM_NAME_LEN - 1, Linux 6.1 */
+	SYMBOLS_MAX = 2 << 20,
+	NAMES_MAX = 128 << 20,
+	OVERLAY_MAX = 64 << 10,
+	DISTANCE_MAX = 1 << 20,
+};
+#define GONE UINT32_MAX
+
+struct symbol {
+	uint64_t start;
+	uint32_t name;
+	uint32_t order; /* in the text; the top bit set for local and weak names */
+};
+#define ORDER_SECOND (1u << 31)
+
+struct extra {
+	uint64_t start;
+	uint32_t len;
+	char *name;
+};
+
+struct uw_kallsyms {
+	struct buffer symbols, names;
+	size_t n;
+	struct extra *extras; /* sorted, not overlapping */
+	size_t n_extras, room;
+	bool zeros, sorted;
+	uint64_t last;
+};
+
+static struct symbol *symbols_of(const struct uw_kallsyms *ks)
+{
+	return (struct symbol *)(void *)ks->symbols.data;
+}
+
+struct uw_kallsyms *uw_kallsyms_free(struct uw_kallsyms *ks)
+{
+	if (!ks)
+		return NULL;
+	for (size_t i = 0; i < ks->n_extras; i++)
+		free(ks->extras[i].name);
+	free(ks->extras);
+	buffer_deinit(&ks->symbols);
+	buffer_deinit(&ks->names);
+	free(ks);
+	return NULL;
+}
+
+static void kallsyms_freep(struct uw_kallsyms **ks)
+{
+	uw_kallsyms_free(*ks);
+}
+
+/* ---- reading ---- */
+
+/* Clang's control flow integrity names the body "f.cfi" and the jump table "f.cfi_jt". */
+static size_t strip_suffix(const char *name, size_t len)
+{
+	static const char *const suffixes[] = {".cfi_jt", ".cfi"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		size_t n = strlen(suffixes[i]);
+
+		if (len > n && !memcmp(name + len - n, suffixes[i], n))
+			return len - n;
+	}
+	return len;
+}
+
+static const char *read_address(const char *p, const char *end, uint64_t *ret_address)
+{
+	uint64_t v = 0;
+	const char *first = p;
+
+	for (; p < end && p - first < 16; p++) {
+		if (*p >= '0' && *p <= '9')
+			v = v << 4 | (uint64_t)(*p - '0');
+		else if (*p >= 'a' && *p <= 'f')
+			v = v << 4 | (uint64_t)(*p - 'a' + 10);
+		else
+			break;
+	}
+	*ret_address = v;
+	return p > first ? p : NULL;
+}
+
+static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const char *name, size_t len)
+{
+	struct symbol s = {
+		.start = start,
+		.name = (uint32_t)ks->names.len,
+		.order = (uint32_t)ks->n | (type == 'T' ? 0 : ORDER_SECOND),
+	};
+
+	if (ks->n >= SYMBOLS_MAX || ks->names.len > NAMES_MAX)
+		return;
+	buffer_append(&ks->symbols, &s, sizeof(s));
+	buffer_append(&ks->names, name, len);
+	buffer_append(&ks->names, "", 1);
+	ks->sorted &= start >= ks->last;
+	ks->last = start;
+	ks->n++;
+}
+
+static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
+{
+	uint64_t start;
+	const char *p = read_address(line, end, &start), *name;
+	char type;
+
+	if (!p || end - p < 4 || p[0] != ' ' || p[2] != ' ')
+		return;
+	type = p[1];
+	if (type != 'T' && type != 't' && type != 'W' && type != 'w')
+		return;
+	if (!start) {
+		ks->zeros = true;
+		return;
+	}
+	name = p + 3;
+	for (p = name; p < end && *p != '\t' && *p != ' ';)
+		p++;
+	if (p == name || *name == '$' || memchr(name, 0, (size_t)(p - name)))
+		return;
+	add_symbol(ks, start, type, name, strip_suffix(name, min_u64((uint64_t)(p - name), SYMBOL_NAME_MAX)));
+}
+
+static int read_text(struct uw_kallsyms *ks, int fd)
+{
+	_cleanup_(freep) char *chunk = malloc(CHUNK);
+	size_t have = 0;
+
+	if (!chunk)
+		return fail(-ENOMEM);
+	for (;;) {
+		ssize_t n = read(fd, chunk + have, CHUNK - have);
+		const char *p = chunk, *end, *nl;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(-errno);
+		end = chunk + have + (size_t)n;
+		for (; (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1)
+			read_line(ks, p, nl);
+		if (n == 0) {
+			read_line(ks, p, end);
+			return 0;
+		}
+		have = (size_t)(end - p);
+		if (have == CHUNK)
+			have = 0; /* no line is that long: not kallsyms */
+		else
+			memmove(chunk, p, have);
+	}
+}
+
+static int by_start(const void *left, const void *right)
+{
+	const struct symbol *a = left, *b = right;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* One name an address: the first global one, else the first. */
+static void sort_symbols(struct uw_kallsyms *ks)
+{
+	struct symbol *s = symbols_of(ks);
+	size_t n = 0;
+
+	if (!ks->sorted)
+		qsort(s, ks->n, sizeof(*s), by_start);
+	for (size_t i = 0; i < ks->n; i++) {
+		if (n && s[n - 1].start == s[i].start) {
+			if (s[i].order < s[n - 1].order)
+				s[n - 1] = s[i];
+		} else {
+			s[n++] = s[i];
+		}
+	}
+	ks->n = n;
+}
+
+/* Growing by doubling left up to half of it unused. */
+static void shrink(struct buffer *b)
+{
+	uint8_t *less = b->len ? realloc(b->data, b->len) : NULL;
+
+	if (less) {
+		b->data = less;
+		b->room = b->len;
+	}
+}
+
+int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms)
+{
+	_cleanup_(kallsyms_freep) struct uw_kallsyms *ks = calloc(1, sizeof(*ks));
+	int r;
+
+	if (!ks)
+		return fail(-ENOMEM);
+	ks->sorted = true;
+	r = read_text(ks, fd);
+	if (r < 0)
+		return trace(r);
+	if (ks->symbols.bad || ks->names.bad)
+		return fail(-ENOMEM);
+	if (!ks->n) {
+		*ret_kallsyms = NULL;
+		return UW_KALLSYMS_HIDDEN;
+	}
+	sort_symbols(ks);
+	ks->symbols.len = ks->n * sizeof(struct symbol);
+	shrink(&ks->symbols);
+	shrink(&ks->names);
+	*ret_kallsyms = take(ks);
+	return 0;
+}
+
+/* ---- looking up ---- */
+
+/* The last symbol at or below, NULL when there is none. */
+static struct symbol *symbol_below(const struct uw_kallsyms *ks, uint64_t address)
+{
+	size_t low = 0, high = ks->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (symbols_of(ks)[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low ? &symbols_of(ks)[low - 1] : NULL;
+}
+
+/* The number of extras that begin at or below. */
+static size_t extras_below(const struct uw_kallsyms *ks, uint64_t address)
+{
+	size_t low = 0, high = ks->n_extras;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ks->extras[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+const char *uw_kallsyms_name(const struct uw_kallsyms *ks, uint64_t address, uint64_t *ret_start)
+{
+	size_t i = extras_below(ks, address);
+	const struct symbol *s;
+
+	if (i && address - ks->extras[i - 1].start < ks->extras[i - 1].len) {
+		*ret_start = ks->extras[i - 1].start;
+		return ks->extras[i - 1].name;
+	}
+	s = symbol_below(ks, address);
+	if (!s || address - s->start > DISTANCE_MAX || s->name == GONE)
+		return NULL;
+	*ret_start = s->start;
+	return (const char *)ks->names.data + s->name;
+}
+
+/* ---- what comes and goes ---- */
+
+static void remove_extras(struct uw_kallsyms *ks, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		free(ks->extras[i].name);
+	memmove(ks->extras + from, ks->extras + to, (ks->n_extras - to) * sizeof(*ks->extras));
+	ks->n_extras -= to - from;
+}
+
+static int insert_extra(struct uw_kallsyms *ks, size_t at, struct extra extra)
+{
+	if (ks->n_extras == ks->room) {
+		size_t room = ks->room ? ks->room * 2 : 64;
+		struct extra *more = reallocarray(ks->extras, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		ks->extras = more;
+		ks->room = room;
+	}
+	memmove(ks->extras + at + 1, ks->extras + at, (ks->n_extras - at) * sizeof(*ks->extras));
+	ks->extras[at] = extra;
+	ks->n_extras++;
+	return 0;
+}
+
+int uw_kallsyms_add(struct uw_kallsyms *ks, uint64_t start, uint32_t len, const char *name)
+{
+	struct extra extra = {.start = start, .len = len ? len : 1};
+	size_t from, to;
+	int r;
+
+	if (!start || !*name)
+		return 0;
+	from = extras_below(ks, start);
+	if (from && start - ks->extras[from - 1].start < ks->extras[from - 1].len)
+		from--; /* the new one is written over it */
+	for (to = from; to < ks->n_extras && (ks->extras[to].start < start ||
+					      ks->extras[to].start - start < extra.len);)
+		to++;
+	if (from < to)
+		remove_extras(ks, from, to);
+	if (ks->n_extras >= OVERLAY_MAX)
+		return 0;
+	extra.name = strndup(name, SYMBOL_NAME_MAX);
+	if (!extra.name)
+		return fail(-ENOMEM);
+	r = insert_extra(ks, from, extra);
+	if (r < 0)
+		free(extra.name);
+	return trace(r);
+}
+
+void uw_kallsyms_remove(struct uw_kallsyms *ks, uint64_t start)
+{
+	size_t i = extras_below(ks, start);
+	struct symbol *s;
+
+	if (i && ks->extras[i - 1].start == start)
+		remove_extras(ks, i - 1, i);
+	s = symbol_below(ks, start);
+	if (s && s->start == start)
+		s->name = GONE;
+}
