@@ -1,0 +1,513 @@
+/* record.c - `perfwind record`: what to record, for how long, and how it ends.  Thread: main.
+ *
+ *   options ──► spec, targets ──► session (opened, disabled) ──► child let go ──► loop ──► drained ──► verdict
+ *
+ * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at once (the file is
+ * then good up to its last whole packet).  The exit status is the command's own, or perfwind's error. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/spawn.h"
+#include "cli/verdict.h"
+#include "daemon/base/error.h"
+#include "daemon/probe.h"
+#include "daemon/session.h"
+
+enum { DEFAULT_HZ = 999, MAX_PIDS = 4096, LIVE_MS = 500, WATCH_MS = 100 };
+
+static const char *const clock_names[] = {"monotonic", "monotonic_raw", "boottime", "realtime", NULL};
+static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME, CLOCK_REALTIME};
+static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp", "fp-copy", NULL};
+
+struct record_args {
+	bool all, children, user_only, kernel_only, idle, json;
+	const char *event, *filter, *output, *cpus;
+	uint64_t frequency, period;
+	double duration;
+	uint32_t stack_bytes, unwinder, clock;
+	uint32_t pids[MAX_PIDS];
+	size_t n_pids;
+};
+
+struct record {
+	struct record_args args;
+	char *const *command; /* NULL: none */
+	struct features features;
+	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
+	size_t n_specs;
+	uint32_t *cpus;
+	size_t n_cpus;
+	struct loop loop;
+	struct loop_source signals;
+	struct loop_timer live, end;
+	struct sink *sink;
+	struct session *session;
+	struct spawn child;
+	int child_status; /* of wait; -1: still running, or none */
+	bool terminal, interrupted, ended_by_us;
+};
+
+/* ---- options ---- */
+
+static int add_pids(void *to, const char *value)
+{
+	struct record_args *args = to;
+	char text[16];
+
+	while (*value) {
+		size_t len = strcspn(value, ",");
+		uint64_t pid;
+
+		if (len == 0 || len >= sizeof(text) || args->n_pids == MAX_PIDS)
+			goto bad;
+		memcpy(text, value, len);
+		text[len] = 0;
+		if (parse_u64(text, 10, INT32_MAX, &pid) < 0 || !pid)
+			goto bad;
+		args->pids[args->n_pids++] = (uint32_t)pid;
+		value += len + (value[len] == ',');
+	}
+	return 0;
+bad:
+	log_error("-p takes process ids with commas between: '%.64s' is not one", value);
+	return -EINVAL;
+}
+
+static const struct option_def defs[] = {
+	{"all", 'a', OPTION_FLAG, NULL, "the whole machine", offsetof(struct record_args, all), 0, NULL, NULL},
+	{"pid", 'p', OPTION_CALL, "PID[,PID]", "these processes, with all their threads", 0, 0, NULL, add_pids},
+	{"children", 0, OPTION_FLAG, NULL, "with -p: their children too (a command's always are)",
+	 offsetof(struct record_args, children), 0, NULL, NULL},
+	{"event", 'e', OPTION_STRING, "EVENT[,FOLLOWER...]",
+	 "what to sample by (default: cycles, or cpu-clock without counters):\n"
+	 "a counter's name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\n"
+	 "kprobe:FUNC, uprobe:PATH:SYMBOL; :u and :k behind it;\n"
+	 "followers are counted at each sample",
+	 offsetof(struct record_args, event), 0, NULL, NULL},
+	{"filter", 0, OPTION_STRING, "EXPR", "the kernel's filter of a tracepoint", offsetof(struct record_args, filter),
+	 0, NULL, NULL},
+	{"frequency", 'F', OPTION_U64, "HZ", "samples a second of CPU time (default 999)",
+	 offsetof(struct record_args, frequency), 0, NULL, NULL},
+	{"count", 'c', OPTION_U64, "PERIOD", "one sample each PERIOD events, instead of -F",
+	 offsetof(struct record_args, period), 0, NULL, NULL},
+	{"duration", 'd', OPTION_DOUBLE, "SECONDS", "end after this time (a command is then terminated)",
+	 offsetof(struct record_args, duration), 0, NULL, NULL},
+	{"output", 'o', OPTION_STRING, "FILE", "the trace (default perfwind.pftrace; an existing one becomes FILE.old)",
+	 offsetof(struct record_args, output), 0, NULL, NULL},
+	{"cpu", 0, OPTION_STRING, "LIST", "only on these CPUs: 0-3,8", offsetof(struct record_args, cpus), 0, NULL, NULL},
+	{"user-only", 0, OPTION_FLAG, NULL, "user code only", offsetof(struct record_args, user_only), 0, NULL, NULL},
+	{"kernel-only", 0, OPTION_FLAG, NULL, "kernel code only", offsetof(struct record_args, kernel_only), 0, NULL,
+	 NULL},
+	{"idle", 0, OPTION_FLAG, NULL, "keep samples of the idle task", offsetof(struct record_args, idle), 0, NULL, NULL},
+	{"stack-bytes", 0, OPTION_U32, "BYTES",
+	 "how much of each stack is copied, at most 65528 (default: that;\nwith -a it adapts, from 16384)",
+	 offsetof(struct record_args, stack_bytes), 65528, NULL, NULL},
+	{"unwinder", 0, OPTION_CHOICE, "ENGINE", "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy",
+	 offsetof(struct record_args, unwinder), 0, unwinder_names, NULL},
+	{"clock", 0, OPTION_CHOICE, "CLOCK", "of the samples: monotonic, monotonic_raw, boottime or realtime",
+	 offsetof(struct record_args, clock), 0, clock_names, NULL},
+	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
+	 offsetof(struct record_args, json), 0, NULL, NULL},
+	{0},
+};
+
+static const struct options options = {
+	.command = "record",
+	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
+	.description = "Samples the machine, processes or a command and writes a symbolised trace.",
+	.defs = defs,
+	.max_arguments = -1,
+	.stop_at_argument = true,
+};
+
+static int check_args(struct record *rec)
+{
+	struct record_args *args = &rec->args;
+	int targets = args->all + (args->n_pids > 0) + (rec->command != NULL);
+
+	if (targets != 1) {
+		log_error(targets ? "-a, -p and a command exclude each other"
+				  : "what to record? -a (the machine), -p PID, or a command");
+		return -EINVAL;
+	}
+	if (args->frequency && args->period) {
+		log_error("-F and -c exclude each other");
+		return -EINVAL;
+	}
+	if (args->user_only && args->kernel_only) {
+		log_error("--user-only and --kernel-only exclude each other");
+		return -EINVAL;
+	}
+	if (args->stack_bytes % 8) {
+		log_error("--stack-bytes must be a multiple of 8");
+		return -EINVAL;
+	}
+	if (!args->frequency && !args->period)
+		args->frequency = DEFAULT_HZ;
+	if (!args->output)
+		args->output = "perfwind.pftrace";
+	if (args->json && !strcmp(args->output, "-")) {
+		log_error("--json and -o - both want standard output");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int choose_event(struct record *rec)
+{
+	const struct perf_spec_env env = {""};
+	const char *event = rec->args.event;
+	char error[512] = "";
+	int r;
+
+	if (!event && !perf_spec_have_cycles()) {
+		log_info("no hardware cycle counter here (a virtual machine?): sampling by cpu-clock, a timer");
+		event = "cpu-clock";
+	}
+	r = perf_spec_parse(&env, event ? event : "cycles:ppp", rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs, error,
+			    sizeof(error));
+	if (r < 0) {
+		log_error("%s", error);
+		return r;
+	}
+	if (!rec->args.filter)
+		return 0;
+	if (!rec->specs[0].tracepoint[0]) {
+		log_error("--filter is for tracepoints; %s is none", rec->specs[0].name);
+		return -EINVAL;
+	}
+	rec->specs[0].filter = strdup(rec->args.filter);
+	return rec->specs[0].filter ? 0 : fail(-ENOMEM);
+}
+
+/* ---- the file, opened with the first packet: an old trace is not put aside for a session that cannot start ---- */
+
+struct late_sink {
+	struct sink sink;
+	const char *path;
+	struct sink *file;
+};
+
+static int late_write(struct sink *sink, const void *data, size_t len)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r = 0;
+
+	if (!late->file)
+		r = sink_file_new(late->path, &late->file);
+	if (r >= 0)
+		r = late->file->write(late->file, data, len);
+	if (late->file)
+		sink->bytes = late->file->bytes;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int late_flush(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r = late->file ? late->file->flush(late->file) : 0;
+
+	if (late->file)
+		sink->bytes = late->file->bytes;
+	return r;
+}
+
+static void late_free(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+
+	(void)sink_free(late->file);
+	free(late);
+}
+
+static int late_sink_new(const char *path, struct sink **ret_sink)
+{
+	struct late_sink *late = calloc(1, sizeof(*late));
+
+	if (!late)
+		return fail(-ENOMEM);
+	*late = (struct late_sink){.sink = {late_write, late_flush, late_free, 0}, .path = path};
+	*ret_sink = &late->sink;
+	return 0;
+}
+
+/* ---- running ---- */
+
+static void clear_live(const struct record *rec)
+{
+	if (rec->terminal)
+		fprintf(stderr, "\r\033[K");
+}
+
+static int end_recording(struct record *rec)
+{
+	return session_stop(rec->session);
+}
+
+static void reap(struct record *rec)
+{
+	int status;
+
+	if (rec->child_status < 0 && rec->child.pid > 0 && waitpid(rec->child.pid, &status, WNOHANG) == rec->child.pid)
+		rec->child_status = status;
+}
+
+static int signal_ready(struct loop_source *source, uint32_t events)
+{
+	struct record *rec = container_of(source, struct record, signals);
+	struct signalfd_siginfo si;
+
+	(void)events;
+	while (read(source->fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD) {
+			reap(rec);
+			continue;
+		}
+		if (rec->interrupted) {
+			clear_live(rec);
+			_exit(128 + (int)si.ssi_signo);
+		}
+		rec->interrupted = true;
+	}
+	/* A command that is interrupted too (same terminal) is waited for below, after the drain. */
+	if (rec->interrupted || rec->child_status >= 0)
+		return end_recording(rec);
+	return 0;
+}
+
+static int live_tick(struct loop_timer *timer)
+{
+	struct record *rec = container_of(timer, struct record, live);
+	struct session_summary summary;
+
+	if (rec->args.n_pids && session_targets_gone(rec->session))
+		return end_recording(rec);
+	if (!rec->terminal || session_state(rec->session) != SESSION_RUNNING)
+		return 0;
+	(void)session_summary(rec->session, &summary);
+	verdict_print_live(&summary, stderr);
+	return 0;
+}
+
+static int end_tick(struct loop_timer *timer)
+{
+	struct record *rec = container_of(timer, struct record, end);
+
+	rec->ended_by_us = true;
+	return end_recording(rec);
+}
+
+static int watch(struct record *rec)
+{
+	uint64_t live = (rec->terminal ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
+	sigset_t set;
+	int fd, r;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return fail(-errno);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return fail(-errno);
+	r = loop_add(&rec->loop, &rec->signals, fd, EPOLLIN, signal_ready);
+	if (r >= 0)
+		r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int open_session(struct record *rec)
+{
+	const struct record_args *args = &rec->args;
+	struct session_options so = {
+		.machine = args->all,
+		.pids = args->pids,
+		.n_pids = args->n_pids,
+		.child = rec->command ? (uint32_t)rec->child.pid : 0,
+		.children = args->children || rec->command,
+		.specs = rec->specs,
+		.n_specs = rec->n_specs,
+		.period = args->period,
+		.frequency = args->frequency,
+		.stack_bytes = args->stack_bytes,
+		.user_only = args->user_only,
+		.kernel_only = args->kernel_only,
+		.idle = args->idle,
+		.clock = clock_ids[args->clock],
+		.cpus = rec->cpus,
+		.n_cpus = rec->n_cpus,
+		.engine = (enum uw_engine_kind)args->unwinder,
+		.features = rec->features,
+		.proc_root = "",
+	};
+	char error[512];
+	int r = session_new(&so, rec->sink, &rec->loop, &rec->session, error, sizeof(error));
+
+	if (r < 0)
+		log_error("%s", error);
+	return r;
+}
+
+/* Starts the session and the child.  > 0: the exit status for a command that cannot be run. */
+static int start(struct record *rec)
+{
+	int r = session_start(rec->session), e;
+
+	if (r < 0) {
+		log_error("%s: %s", rec->args.output, r == -EISDIR ? "is a directory" : strerror(-r));
+		return r;
+	}
+	if (rec->args.duration > 0) {
+		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0, end_tick);
+		if (r < 0)
+			return trace(r);
+	}
+	if (!rec->command)
+		return 0;
+	e = spawn_go(&rec->child);
+	if (!e)
+		return 0;
+	log_error("%s: %s", rec->command[0], strerror(e));
+	return e == ENOENT ? 127 : 126;
+}
+
+static int run(struct record *rec)
+{
+	int r = 0;
+
+	while (r >= 0 && session_state(rec->session) != SESSION_DONE)
+		r = loop_run_once(&rec->loop, -1);
+	clear_live(rec);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* The command's end: ours to wait for when it goes on after an interrupt, ours to end after -d. */
+static int await_child(struct record *rec)
+{
+	if (!rec->command || rec->child_status >= 0)
+		return 0;
+	if (rec->ended_by_us || session_error(rec->session, NULL) < 0)
+		(void)kill(rec->child.pid, SIGTERM);
+	while (waitpid(rec->child.pid, &rec->child_status, 0) < 0) {
+		if (errno != EINTR)
+			return fail(-errno);
+	}
+	return 0;
+}
+
+static void print_verdict(struct record *rec)
+{
+	struct session_summary summary;
+	struct verdict verdict = {
+		.summary = &summary,
+		.file = rec->args.output,
+		.event = rec->specs[0].name,
+		.frequency = rec->args.frequency,
+		.period = rec->args.period,
+	};
+
+	(void)session_summary(rec->session, &summary);
+	if (log_level > LOG_LEVEL_QUIET)
+		verdict_print(&verdict, stderr);
+	if (rec->args.json)
+		verdict_print_json(&verdict, stdout);
+}
+
+/* What this recording came to, as an exit status. */
+static int conclude(struct record *rec)
+{
+	const char *why;
+
+	print_verdict(rec);
+	if (session_error(rec->session, &why) < 0) {
+		log_error("%s", why);
+		return 1;
+	}
+	if (!rec->command || rec->ended_by_us || (rec->interrupted && WIFSIGNALED(rec->child_status)))
+		return 0;
+	return spawn_exit_status(rec->child_status);
+}
+
+static int record_all(struct record *rec)
+{
+	int r;
+
+	if (rec->args.cpus) {
+		r = perf_parse_cpu_list(rec->args.cpus, &rec->cpus, &rec->n_cpus);
+		if (r < 0) {
+			log_error("--cpu takes a list like 0-3,8: '%.64s' is not one", rec->args.cpus);
+			return 2;
+		}
+	}
+	if (choose_event(rec) < 0 || loop_init(&rec->loop) < 0 || late_sink_new(rec->args.output, &rec->sink) < 0)
+		return 1;
+	if (rec->command && spawn_new(rec->command, &rec->child) < 0) {
+		log_error("cannot fork: %s", strerror(errno));
+		return 1;
+	}
+	if (watch(rec) < 0 || open_session(rec) < 0)
+		return 1;
+	r = start(rec);
+	if (r != 0)
+		return r < 0 ? 1 : r;
+	r = run(rec);
+	if (r < 0) {
+		log_error("%s", strerror(-r));
+		return 1;
+	}
+	(void)await_child(rec);
+	return conclude(rec);
+}
+
+static int record_main(int argc, char **argv)
+{
+	struct record *rec = calloc(1, sizeof(*rec));
+	char error[256];
+	int n, r;
+
+	if (!rec)
+		return 1;
+	r = options_parse(&options, argc, argv, &rec->args, &n);
+	if (r != 0) {
+		free(rec);
+		return options_exit_status(r);
+	}
+	rec->command = n ? argv : NULL;
+	rec->child = (struct spawn){.go_fd = -1, .error_fd = -1};
+	rec->child_status = -1;
+	rec->loop.epoll_fd = rec->signals.fd = rec->live.source.fd = rec->end.source.fd = -1;
+	rec->terminal = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
+	if (check_args(rec) < 0) {
+		r = 2;
+	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
+		log_error("%s", error);
+		r = 1;
+	} else {
+		r = record_all(rec);
+	}
+	(void)session_free(rec->session);
+	(void)sink_free(rec->sink);
+	spawn_deinit(&rec->child);
+	for (size_t i = 0; i < rec->n_specs; i++)
+		perf_spec_deinit(&rec->specs[i]);
+	free(rec->cpus);
+	loop_deinit(&rec->loop);
+	free(rec);
+	return r;
+}
+
+const struct command command_record = {
+	.name = "record",
+	.summary = "sample the machine, processes or a command into a trace",
+	.run = record_main,
+	.options = &options,
+};

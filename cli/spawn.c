@@ -1,0 +1,87 @@
+/* spawn.c - see spawn.h.  Two pipes: one holds the child back, the other (close-on-exec) brings exec's errno. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/spawn.h"
+#include "daemon/base/error.h"
+
+static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
+{
+	sigset_t none;
+	char go;
+	int e;
+
+	if (read(go_fd, &go, 1) != 1)
+		_exit(0);
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)signal(SIGPIPE, SIG_DFL);
+	execvp(argv[0], argv);
+	e = errno;
+	(void)!write(error_fd, &e, sizeof(e));
+	_exit(e == ENOENT ? 127 : 126);
+}
+
+int spawn_new(char *const *argv, struct spawn *ret)
+{
+	int go[2], err[2];
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return fail(-errno);
+	if (pipe2(err, O_CLOEXEC) < 0) {
+		int r = -errno;
+
+		(void)fd_close(go[0]);
+		(void)fd_close(go[1]);
+		return fail(r);
+	}
+	pid = fork();
+	if (pid == 0) {
+		(void)close(go[1]);
+		child_run(argv, go[0], err[1]);
+	}
+	(void)fd_close(go[0]);
+	(void)fd_close(err[1]);
+	*ret = (struct spawn){.pid = pid, .go_fd = go[1], .error_fd = err[0]};
+	if (pid < 0) {
+		int r = -errno;
+
+		spawn_deinit(ret);
+		return fail(r);
+	}
+	return 0;
+}
+
+int spawn_go(struct spawn *spawn)
+{
+	int e = 0;
+
+	if (write(spawn->go_fd, "g", 1) != 1)
+		return ECHILD;
+	spawn->go_fd = fd_close(spawn->go_fd);
+	while (read(spawn->error_fd, &e, sizeof(e)) < 0 && errno == EINTR)
+		;
+	spawn->error_fd = fd_close(spawn->error_fd);
+	return e;
+}
+
+void spawn_deinit(struct spawn *spawn)
+{
+	bool waits = spawn->go_fd >= 0;
+
+	spawn->go_fd = fd_close(spawn->go_fd);
+	spawn->error_fd = fd_close(spawn->error_fd);
+	if (waits && spawn->pid > 0)
+		(void)waitpid(spawn->pid, NULL, 0);
+}
+
+int spawn_exit_status(int wait_status)
+{
+	if (WIFEXITED(wait_status))
+		return WEXITSTATUS(wait_status);
+	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : 1;
+}

@@ -1,0 +1,21 @@
+/* spawn.h - starts the command to be profiled, held back until the events are open.  Thread: main. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "daemon/base/util.h"
+
+struct spawn {
+	pid_t pid;
+	int go_fd;    /* closing it without a byte makes the child exit unheard */
+	int error_fd; /* the child's errno when exec failed; end of file when it went well */
+};
+
+/* Forks; the child waits.  Borrows @argv (ends with NULL). */
+int spawn_new(char *const *argv, struct spawn *ret_spawn);
+/* Lets it go.  0, or the errno of exec as a positive number. */
+int spawn_go(struct spawn *spawn);
+/* Kills a child that still waits, closes the descriptors. */
+void spawn_deinit(struct spawn *spawn);
+/* The exit status a shell would give for a wait status: the command's own, 128 + n for signal n. */
+int spawn_exit_status(int wait_status);

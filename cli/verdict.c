@@ -1,0 +1,226 @@
+/* verdict.c - see verdict.h. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/verdict.h"
+#include "daemon/base/bytes.h"
+#include "daemon/stage/account.h"
+
+/* 12431 -> "12,431" */
+static const char *grouped(uint64_t n, char to[32])
+{
+	char digits[32];
+	int len = snprintf(digits, sizeof(digits), "%lu", n), at = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			to[at++] = ',';
+		to[at++] = digits[i];
+	}
+	to[at] = 0;
+	return to;
+}
+
+static const char *sized(uint64_t bytes, char to[32])
+{
+	if (bytes < 10 << 10)
+		(void)snprintf(to, 32, "%lu bytes", bytes);
+	else if (bytes < 10 << 20)
+		(void)snprintf(to, 32, "%.0f KiB", (double)bytes / 1024);
+	else
+		(void)snprintf(to, 32, "%.1f MiB", (double)bytes / (1 << 20));
+	return to;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static uint64_t failed_sum(const struct account *a)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < UW_REASON_COUNT; i++)
+		sum += a->failed[i];
+	return sum;
+}
+
+static uint64_t lost_samples(const struct session_summary *s)
+{
+	return s->counts.lost_exact ? s->counts.lost_samples : s->account.lost_records;
+}
+
+static void print_stacks(const struct account *a, FILE *out)
+{
+	char n[32];
+	uint64_t failed = failed_sum(a);
+	const char *open = " (";
+
+	fprintf(out, "  stacks   %s whole (%.2f %%)", grouped(a->whole, n), percent(a->whole, a->emitted));
+	fprintf(out, ", %s cut", grouped(a->cut, n));
+	fprintf(out, ", %s failed", grouped(failed, n));
+	for (int i = 0; i < UW_REASON_COUNT && failed; i++) {
+		if (!a->failed[i])
+			continue;
+		fprintf(out, "%s%s %s", open, uw_reason_name((enum uw_reason)i), grouped(a->failed[i], n));
+		open = ", ";
+	}
+	fprintf(out, "%s; %.0f frames each\n", failed ? ")" : "",
+		a->emitted ? (double)a->frames / (double)a->emitted : 0.0);
+}
+
+static void print_losses(const struct session_summary *s, FILE *out)
+{
+	const struct account *a = &s->account;
+	char n[32];
+
+	fprintf(out, "  lost     %s%s in the kernel's rings", s->counts.lost_exact ? "" : "at least ",
+		grouped(lost_samples(s), n));
+	if (s->counts.lost_sideband)
+		fprintf(out, ", %s process records", grouped(s->counts.lost_sideband, n));
+	if (a->throttled_ns)
+		fprintf(out, ", throttled for %.2f s", (double)a->throttled_ns / 1e9);
+	for (int i = 1; i < SKIP_COUNT; i++) {
+		if (a->skipped[i])
+			fprintf(out, "; %s skipped (%s)", grouped(a->skipped[i], n),
+				skip_reason_name((enum skip_reason)i));
+	}
+	fprintf(out, "\n");
+}
+
+static void print_accounted(const struct session_summary *s, FILE *out)
+{
+	if (s->cpu_accounted < 0)
+		return;
+	fprintf(out, "  seen     %.1f %% of the CPU time used", 100 * s->cpu_accounted);
+	if (s->user_only && s->cpu_accounted < 0.95)
+		fprintf(out, "; the rest was in the kernel, which was not sampled");
+	fprintf(out, "\n");
+}
+
+static void print_nameless(const struct session_summary *s, FILE *out)
+{
+	char n[32];
+
+	for (size_t i = 0; i < s->n_nameless && i < 5; i++)
+		fprintf(out, "  %s %s: %s samples with frames that have no symbol\n", i ? "        " : "nameless",
+			s->nameless[i].path, grouped(s->nameless[i].samples, n));
+}
+
+void verdict_print(const struct verdict *v, FILE *out)
+{
+	const struct session_summary *s = v->summary;
+	const struct account *a = &s->account;
+	char n[32];
+
+	fprintf(out, "%s samples in %.1f s (%s, ", grouped(a->emitted, n), s->duration_s, v->event);
+	if (v->frequency)
+		fprintf(out, "%lu Hz)\n", v->frequency);
+	else
+		fprintf(out, "one each %s)\n", grouped(v->period, n));
+	print_accounted(s, out);
+	print_stacks(a, out);
+	print_losses(s, out);
+	fprintf(out, "  cost     %.1f us CPU a sample, %.2f s in all, %s at most\n", s->self_us_per_sample,
+		s->self_cpu_s, sized(s->self_peak_rss_kb << 10, n));
+	fprintf(out, "  file     %s, %s", v->file, sized(s->bytes, n));
+	if (a->emitted)
+		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)a->emitted);
+	fprintf(out, "\n");
+	print_nameless(s, out);
+	fflush(out);
+}
+
+void verdict_print_live(const struct session_summary *s, FILE *out)
+{
+	char samples[32], lost[32], size[32];
+
+	fprintf(out, "\r\033[K%6.1f s  %s samples  %s lost  %.2f %% CPU  %s", s->duration_s,
+		grouped(s->account.emitted, samples), grouped(lost_samples(s), lost),
+		s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0, sized(s->bytes, size));
+	fflush(out);
+}
+
+/* ---- JSON ---- */
+
+static void json_string(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+	fputc('"', out);
+}
+
+static void json_failed(const struct account *a, FILE *out)
+{
+	const char *comma = "";
+
+	fprintf(out, "\"failed\":{");
+	for (int i = 0; i < UW_REASON_COUNT; i++) {
+		if (!a->failed[i])
+			continue;
+		fprintf(out, "%s\"%s\":%lu", comma, uw_reason_name((enum uw_reason)i), a->failed[i]);
+		comma = ",";
+	}
+	fprintf(out, "}");
+}
+
+static void json_skipped(const struct account *a, FILE *out)
+{
+	const char *comma = "";
+
+	fprintf(out, "\"skipped\":{");
+	for (int i = 1; i < SKIP_COUNT; i++) {
+		if (!a->skipped[i])
+			continue;
+		fprintf(out, "%s\"%s\":%lu", comma, skip_reason_name((enum skip_reason)i), a->skipped[i]);
+		comma = ",";
+	}
+	fprintf(out, "}");
+}
+
+static void json_nameless(const struct session_summary *s, FILE *out)
+{
+	fprintf(out, "\"modules_without_symbols\":[");
+	for (size_t i = 0; i < s->n_nameless; i++) {
+		fprintf(out, "%s{\"path\":", i ? "," : "");
+		json_string(out, s->nameless[i].path);
+		fprintf(out, ",\"build_id\":\"%s\",\"samples\":%lu}", s->nameless[i].build_id,
+			s->nameless[i].samples);
+	}
+	fprintf(out, "]");
+}
+
+void verdict_print_json(const struct verdict *v, FILE *out)
+{
+	const struct session_summary *s = v->summary;
+	const struct account *a = &s->account;
+
+	fprintf(out, "{\"file\":");
+	json_string(out, v->file);
+	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,", s->bytes, s->duration_s, a->emitted);
+	fprintf(out, "\"stacks\":{\"whole\":%lu,\"cut\":%lu,", a->whole, a->cut);
+	json_failed(a, out);
+	fprintf(out, "},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":%.6f},",
+		lost_samples(s), s->counts.lost_sideband, a->lost_records + a->lost_sideband_records,
+		(double)a->throttled_ns / 1e9);
+	json_skipped(a, out);
+	if (s->cpu_accounted >= 0)
+		fprintf(out, ",\"cpu_accounted\":%.4f,", s->cpu_accounted);
+	else
+		fprintf(out, ",\"cpu_accounted\":null,");
+	fprintf(out, "\"self\":{\"cpu_s\":%.4f,\"us_per_sample\":%.3f,\"peak_rss_kb\":%lu},", s->self_cpu_s,
+		s->self_us_per_sample, s->self_peak_rss_kb);
+	json_nameless(s, out);
+	fprintf(out, "}\n");
+	fflush(out);
+}

@@ -1,0 +1,17 @@
+/* verdict.h - what a recording came to: for a person, for a program, and live.  Thread: main. */
+#pragma once
+
+#include "daemon/session.h"
+
+struct verdict {
+	const struct session_summary *summary;
+	const char *file;
+	const char *event;
+	uint64_t frequency, period; /* one is 0 */
+};
+
+void verdict_print(const struct verdict *verdict, FILE *out);
+/* One JSON object and a newline; its keys are an interface (README.md). */
+void verdict_print_json(const struct verdict *verdict, FILE *out);
+/* The line that is rewritten while recording. */
+void verdict_print_live(const struct session_summary *summary, FILE *out);
