@@ -114,6 +114,17 @@ static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_so
 	return -1;
 }
 
+int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct uw_source *source)
+{
+	int fd = id->len > 1 ? open_by_build_id(id, source) : -1;
+
+	if (fd < 0 && path[0] == '/')
+		fd = open_plain(source, path);
+	if (fd >= 0 && !same_build_id(fd, id))
+		fd = fd_close(fd);
+	return fd;
+}
+
 int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source, int *ret_fd)
 {
 	struct uw_build_id id;

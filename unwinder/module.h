@@ -92,3 +92,5 @@ bool uw_module_has_symbols(const struct uw_module *module);
  * demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0: that many. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
 		    void (*line)(void *arg, const char *function, const char *file, uint32_t line), void *arg);
+/* Closes what the calls above keep open (counted in uw_module_bytes); loader thread. */
+void uw_module_drop_lines(struct uw_module *module);
