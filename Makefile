@@ -112,6 +112,80 @@ $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
 # ---- end of tests/programs
 
+# ---- fuzzers: each tests/fuzz/fuzz-X.c also runs as a plain program over its corpus (a regression test);
+# `make fuzz T=X SECONDS=600` builds it with clang's libFuzzer and lets it search.
+FUZZERS := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
+FUZZ_PROGRAMS := $(FUZZERS:%=$(O)/tests/fuzz/corpus-%)
+FUZZ_LIBS := $(foreach f,$(sort $(USES_cli)),$(call lib,$(f)))
+$(O)/tests/fuzz/corpus-%: $(O)/tests/fuzz/fuzz-%.o $(O)/tests/fuzz/main.o $(FUZZ_LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+.PHONY: print-fuzz-libs
+print-fuzz-libs:
+	@echo $(FUZZ_LIBS)
+SECONDS ?= 60
+.PHONY: fuzz
+fuzz:
+	$(Q)tests/fuzz/search.sh $(T) $(SECONDS)
+
+# ---- tests
+export O
+RUN = tests/run
+INTEGRATION := $(sort $(wildcard tests/integration/*.sh))
+.PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
+deps-check:
+	$(Q).ci/deps check
+# The packages may only just have been installed: what pkg-config says is asked again by a new make.
+check: deps-check
+	$(Q)$(MAKE) --no-print-directory check-all
+check-all: all test-programs
+	$(Q)$(RUN) tests/static.sh $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(INTEGRATION)
+test-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) programs $(TEST_TOOLS)
+check-static:
+	$(Q)$(RUN) tests/static.sh
+check-unit: $(UNIT_PROGRAMS)
+	$(Q)$(RUN) $(UNIT_PROGRAMS)
+check-fuzz: $(FUZZ_PROGRAMS)
+	$(Q)$(RUN) $(FUZZ_PROGRAMS)
+check-integration: all programs $(TEST_TOOLS)
+	$(Q)$(RUN) $(INTEGRATION)
+# Unit tests and fuzz corpora again, with sanitizers.
+check-sanitized:
+	$(Q)$(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g" check-units-only
+.PHONY: check-units-only
+check-units-only: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
+	$(Q)$(RUN) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
+
+# ---- for people
+.PHONY: demo bench help install uninstall
+demo:
+	$(Q).ci/deps demo
+	$(Q)$(MAKE) --no-print-directory -s all
+	$(Q)tests/demo.sh $(O)/perfwind
+
+bench:
+	$(Q).ci/deps bench
+	$(Q)$(MAKE) --no-print-directory -s all programs $(TEST_TOOLS)
+	$(Q)tests/bench/run.sh $(O)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/perfwind
+	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
+	install -m 644 README.md ARCHITECTURE.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/perfwind
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/perfwind
+
+help:
+	@echo "make              build $(O)/perfwind"
+	@echo "make demo         install what is missing, build, profile a real program, show the result"
+	@echo "make check        the same set-up, then all tests (REQUIRE_ALL=1: a skip is a failure)"
+	@echo "make bench        figures, as ratios measured in one run"
+	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
+	@echo "make run-unit T=perf/test-ring      one unit test program"
+	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"
+	@echo "make install PREFIX=/usr/local DESTDIR=   and uninstall"
+	@echo "O=DIR build folder   SAN=address,undefined sanitizers   V=1 show commands"
+
 .PHONY: clean
 clean:
 	rm -rf $(O)

@@ -1,0 +1,87 @@
+#!/bin/bash
+# static.sh - rules of the code that a machine can see.  Run by `make check`; each rule is one test.
+set -u
+cd "$(dirname "$0")/.."
+CC=${CC:-gcc}
+O=${O:-build}
+sources=$(git ls-files '*.c' '*.h' 2>/dev/null | grep -v '^tests/' || find . -name '*.[ch]' -not -path './build*' -not -path './tests/*')
+
+# Which folders a folder may include, as ARCHITECTURE.md draws them (itself is always allowed).
+allowed() {
+	case $1 in
+	daemon/base) echo "" ;;
+	unwinder) echo "daemon/base" ;;
+	daemon/perf|daemon/proc|daemon/out|daemon/ipc)
+		case $1 in
+		daemon/proc) echo "daemon/base unwinder" ;;
+		daemon/out) echo "daemon/base protos" ;;
+		*) echo "daemon/base" ;;
+		esac ;;
+	daemon/stage) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc protos" ;;
+	daemon) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc daemon/stage protos" ;;
+	profile) echo "daemon/base unwinder protos" ;;
+	cli) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc daemon/stage daemon protos profile" ;;
+	libc-hook) echo "" ;;
+	*) echo "none" ;;
+	esac
+}
+
+bad=
+for f in $sources; do
+	dir=$(dirname "$f")
+	for inc in $(sed -n 's/^#include "\(.*\)".*/\1/p' "$f"); do
+		to=$(dirname "$inc")
+		[ "$to" = "$dir" ] && continue
+		case " $(allowed "$dir") " in
+		*" $to "*) ;;
+		*) bad="$bad
+	$f includes $inc" ;;
+		esac
+	done
+done
+[ -z "$bad" ] && echo "ok layers" || echo "not ok layers: arrows that do not point down:$bad"
+
+# unwinder/ takes only the parts of base that are plain data: no loop, no queue, no thread.
+bad=$(grep -nE '#include "daemon/base/(loop|queue|features)' unwinder/*.[ch] 2>/dev/null)
+[ -z "$bad" ] && echo "ok unwinder-stands-alone" || echo "not ok unwinder-stands-alone: $bad"
+
+bad=
+for h in $(echo "$sources" | grep '\.h$'); do
+	printf '#include "%s"\n' "$h" |
+		$CC -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -Wall -Wextra -Werror -fsyntax-only -x c - 2>/dev/null ||
+		bad="$bad $h"
+	grep -q '#pragma once' "$h" || bad="$bad $h(no-pragma-once)"
+done
+[ -z "$bad" ] && echo "ok headers-alone" || echo "not ok headers-alone:$bad"
+
+bad=$(grep -nEw '(strcpy|strcat|sprintf|strtok|atoi|atol|strtol|alloca|system|popen|signal|dup)\(' $(echo "$sources" | grep '\.c$') |
+	grep -vE 'cli/spawn\.c.*signal\(SIGPIPE' | grep -vE '^\S+\s*(/?\*|//)' | grep -vE '^[^:]+:[0-9]+:\s*\*')
+[ -z "$bad" ] && echo "ok banned-functions" || echo "not ok banned-functions: $bad"
+
+# The unwinder and the hook never log.
+bad=$(grep -nE '\blog_(error|info|verbose|print)\(' unwinder/*.c 2>/dev/null)
+[ -z "$bad" ] && echo "ok no-log-in-unwinder" || echo "not ok no-log-in-unwinder: $bad"
+
+# Files near 400 lines, functions near 50: a little slack, then it is two.
+bad=$(wc -l $(echo "$sources" | grep '\.c$') | awk '$2 != "total" && $1 > 600 { print $2 " (" $1 " lines)" }')
+[ -z "$bad" ] && echo "ok file-size" || echo "not ok file-size: $bad"
+bad=$(awk 'FNR == 1 { start = 0 }
+	/^[a-zA-Z_].*[^;]$/ && !/^(struct|enum|union|static const|const|#|extern|typedef)/ { head = FNR; name = $0 }
+	/^{/ { start = FNR }
+	/^}/ && start { if (FNR - start > 75) print FILENAME ":" start " " FNR - start " lines"; start = 0 }' $(echo "$sources" | grep '\.c$'))
+[ -z "$bad" ] && echo "ok function-size" || echo "not ok function-size: $bad"
+
+bad=$(for f in $sources; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)
+[ -z "$bad" ] && echo "ok head-comments" || echo "not ok head-comments: $bad"
+
+bad=$(git grep -nE '[[:space:]]+$' -- '*.c' '*.h' '*.sh' '*.md' Makefile 2>/dev/null | head -n 5)
+[ -z "$bad" ] && echo "ok trailing-blanks" || echo "not ok trailing-blanks: $bad"
+
+if command -v cppcheck >/dev/null 2>&1; then
+	bad=$(cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr -j 2 -I. \
+		--suppress=missingInclude --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
+		--error-exitcode=0 $(echo "$sources" | grep '\.c$') 2>&1 | grep -E 'error|warning' | head -n 20)
+	[ -z "$bad" ] && echo "ok cppcheck" || echo "not ok cppcheck: $bad"
+else
+	echo "skip cppcheck: not installed"
+fi

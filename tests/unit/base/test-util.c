@@ -1,0 +1,77 @@
+/* test-util.c - numbers from text, small files, powers of two. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "daemon/base/util.h"
+#include "tests/unit/cmocka.h"
+
+static void test_parse_u64(void **state)
+{
+	uint64_t v = 99;
+
+	(void)state;
+	assert_int_equal(parse_u64("0", 10, 10, &v), 0);
+	assert_int_equal(v, 0);
+	assert_int_equal(parse_u64("18446744073709551615", 10, UINT64_MAX, &v), 0);
+	assert_true(v == UINT64_MAX);
+	assert_int_equal(parse_u64("0x1f", 0, UINT64_MAX, &v), 0);
+	assert_int_equal(v, 31);
+	assert_int_equal(parse_u64("ff", 16, UINT64_MAX, &v), 0);
+	assert_int_equal(v, 255);
+	v = 99;
+	assert_int_equal(parse_u64("18446744073709551616", 10, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(parse_u64("11", 10, 10, &v), -ERANGE);
+	assert_int_equal(parse_u64("", 10, 10, &v), -EINVAL);
+	assert_int_equal(parse_u64("", 16, 10, &v), -EINVAL);
+	assert_int_equal(parse_u64(" 1", 10, 10, &v), -EINVAL);
+	assert_int_equal(parse_u64("-1", 10, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(parse_u64("+1", 10, 10, &v), -EINVAL);
+	assert_int_equal(parse_u64("1x", 10, 10, &v), -EINVAL);
+	assert_int_equal(v, 99);
+}
+
+static void test_read_file(void **state)
+{
+	char path[] = "/tmp/perfwind-test-XXXXXX";
+	int fd = mkstemp(path);
+	char *text = NULL;
+	size_t len;
+
+	(void)state;
+	assert_true(fd >= 0);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(write_all(fd, "0123456789", 10), 0);
+	(void)close(fd);
+	assert_int_equal(read_file(path, 9999, &text, &len), -EFBIG);
+	assert_null(text);
+	assert_int_equal(read_file(path, 10000, &text, &len), 0);
+	assert_int_equal(len, 10000);
+	assert_int_equal(strlen(text), 10000);
+	free(text);
+	(void)unlink(path);
+	assert_int_equal(read_file(path, 10, &text, &len), -ENOENT);
+}
+
+static void test_powers(void **state)
+{
+	(void)state;
+	assert_int_equal(round_up_power_of_two(1), 1);
+	assert_int_equal(round_up_power_of_two(2), 2);
+	assert_int_equal(round_up_power_of_two(3), 4);
+	assert_int_equal(round_up_power_of_two(4097), 8192);
+	assert_true(is_power_of_two(1ull << 63));
+	assert_false(is_power_of_two(0));
+	assert_false(is_power_of_two(6));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parse_u64),
+		cmocka_unit_test(test_read_file),
+		cmocka_unit_test(test_powers),
+	};
+
+	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
+}
