@@ -12,6 +12,7 @@
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <string.h>
 
@@ -305,6 +306,22 @@ static const char *line_of(Dwarf_Die *cu, uint64_t address, uint32_t *ret_line)
 	return dwarf_linesrc(line, NULL, NULL);
 }
 
+/* Compilers are often given relative names; what they are relative to is the unit's. */
+static const char *absolute(Dwarf_Die *cu, const char *file, char *to, size_t size)
+{
+	Dwarf_Attribute attr;
+	const char *dir;
+	int n;
+
+	if (!file || file[0] == '/')
+		return file;
+	dir = dwarf_formstring(dwarf_attr(cu, DW_AT_comp_dir, &attr));
+	if (!dir)
+		return file;
+	n = snprintf(to, size, "%s/%s", dir, file);
+	return n >= 0 && (size_t)n < size ? to : file;
+}
+
 static bool find_unit(struct uw_lines *lines, uint64_t address, Dwarf_Die *ret_cu)
 {
 	/* .debug_aranges first; clang writes none, and a file linked of both has them in part */
@@ -316,7 +333,7 @@ static int look_up(struct uw_lines *lines, uint64_t vaddr,
 		   void (*line)(void *arg, const char *function, const char *file, uint32_t line), void *arg)
 {
 	struct search s = {.address = vaddr, .dies_left = DIES_MAX};
-	char name[NAME_BYTES];
+	char name[NAME_BYTES], path[PATH_MAX];
 	const char *file;
 	uint32_t number;
 	Dwarf_Die cu;
@@ -326,7 +343,7 @@ static int look_up(struct uw_lines *lines, uint64_t vaddr,
 	file = line_of(&cu, vaddr, &number);
 	for (size_t i = s.n; i > 0; i--) {
 		function_name(&s.calls[i - 1], name, sizeof(name));
-		line(arg, name[0] ? name : "??", file, number);
+		line(arg, name[0] ? name : "??", absolute(&cu, file, path, sizeof(path)), number);
 		if (i > 1)
 			file = call_site(&cu, &s.calls[i - 1], &number);
 	}

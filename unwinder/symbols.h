@@ -53,5 +53,5 @@ int uw_symbols_build_latest(struct uw_symbols_builder *b, struct uw_symbols **re
 /* symtab.c.  @path: where the image stands for the target, for the debug file next to it. */
 int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
 		      struct uw_source *source, struct uw_symbols **ret_symbols);
-/* perfmap.c.  The text of a perf map, or a jitdump. */
+/* perfmap.c.  The text of a perf map, or a jitdump: told apart by the magic number. */
 int uw_symbols_of_jit(int fd, struct uw_symbols **ret_symbols);
