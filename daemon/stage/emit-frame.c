@@ -1,0 +1,200 @@
+/* emit-frame.c - from an address to a frame id.  Thread: main.
+ *
+ * frame cache: direct-mapped, 16 bytes an entry: the whole key (address with its flags, space key) and the
+ * frame id.  A nameless frame's id carries a mark, so that counting "samples without symbols" costs nothing
+ * for the others; when a module's names come, its marked entries are dropped and looked up again. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/stage/emit-private.h"
+
+int emit_late_push(struct late_list *list, uint64_t vaddr)
+{
+	if (list->n == list->room) {
+		size_t room = list->room ? list->room * 2 : 32;
+		struct late_frame *more = reallocarray(list->items, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		list->items = more;
+		list->room = room;
+	}
+	list->items[list->n++] = (struct late_frame){vaddr};
+	return 0;
+}
+
+/* ---- modules ---- */
+
+static int module_of(struct emit *em, struct uw_module *module, uint32_t pid, struct emit_module **ret)
+{
+	struct emit_module *m;
+	uint64_t v;
+	int r;
+
+	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
+		*ret = em->modules[v - 1];
+		return 0;
+	}
+	if (em->n_modules == em->modules_room) {
+		size_t room = em->modules_room ? em->modules_room * 2 : 64;
+		struct emit_module **more = reallocarray(em->modules, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		em->modules = more;
+		em->modules_room = room;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return fail(-ENOMEM);
+	r = table_put(&em->by_serial, uw_module_serial(module), em->n_modules + 1);
+	if (r < 0) {
+		free(m);
+		return trace(r);
+	}
+	m->module = uw_module_ref(module);
+	m->pid = pid;
+	em->modules[em->n_modules++] = m;
+	*ret = m;
+	return 0;
+}
+
+static int mapping_of(struct emit *em, struct emit_module *m, uint64_t offset)
+{
+	const struct uw_build_id *id = uw_module_build_id(m->module);
+	int r;
+
+	if (m->has_mapping)
+		return 0;
+	r = writer_mapping(em->c.writer, uw_module_path(m->module), id->bytes, id->len,
+			   uw_module_load_bias(m->module), offset, &m->mapping);
+	if (r < 0)
+		return trace(r);
+	m->has_mapping = true;
+	return 0;
+}
+
+/* ---- frames ---- */
+
+static struct cached_frame *cache_slot(struct emit *em, uint64_t frame, uint32_t space_key)
+{
+	return &em->cache[hash_u64(frame ^ (uint64_t)space_key << 32) & (CACHE_SLOTS - 1)];
+}
+
+bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MAX_LEN])
+{
+	struct uw_symbol symbol;
+
+	if (uw_module_symbol_state(m->module) != UW_MODULE_READY || !uw_module_symbol(m->module, vaddr, &symbol))
+		return false;
+	uw_demangle(symbol.name, name, NAME_MAX_LEN);
+	return true;
+}
+
+void emit_want_symbols(struct emit *em, struct emit_module *m)
+{
+	struct load_request request = {.kind = LOAD_SYMBOLS, .pid = m->pid, .module = m->module};
+
+	if (uw_module_kind(m->module) != UW_MODULE_JIT || !uw_module_want_symbols(m->module))
+		return;
+	(void)uw_module_ref(m->module);
+	if (!loader_ask(em->c.loader, &request))
+		(void)uw_module_unref(m->module);
+}
+
+/* Can a name still come?  An evicted module's symbols come again; a perf map grows. */
+static bool names_to_come(const struct emit_module *m)
+{
+	enum uw_module_state state = uw_module_symbol_state(m->module);
+
+	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW || state == UW_MODULE_WANTED;
+}
+
+static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t vaddr,
+			uint32_t *ret_id)
+{
+	char name[NAME_MAX_LEN];
+	bool named = emit_name_of(m, vaddr, name);
+	int r = mapping_of(em, m, map->offset);
+
+	if (r < 0)
+		return trace(r);
+	r = writer_frame(em->c.writer, m->mapping, vaddr, named ? name : NULL, ret_id);
+	if (r < 0)
+		return trace(r);
+	if (!m->no_lines) {
+		r = emit_late_push(&m->unlined, vaddr);
+		if (r < 0)
+			return trace(r);
+	}
+	if (named)
+		return 0;
+	r = table_put(&em->frame_module, *ret_id, uw_module_serial(m->module));
+	if (r < 0)
+		return trace(r);
+	*ret_id |= NAMELESS;
+	if (!names_to_come(m))
+		return 0;
+	emit_want_symbols(em, m);
+	return emit_late_push(&m->unnamed, vaddr);
+}
+
+/* An address outside every known mapping: shown as such, never given a name. */
+static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
+{
+	int r;
+
+	if (!em->has_unknown_mapping) {
+		r = writer_mapping(em->c.writer, "[unknown]", NULL, 0, 0, 0, &em->unknown_mapping);
+		if (r < 0)
+			return trace(r);
+		em->has_unknown_mapping = true;
+	}
+	return writer_frame(em->c.writer, em->unknown_mapping, pc, NULL, ret_id);
+}
+
+static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame, uint32_t *ret_id)
+{
+	uint64_t pc = uw_frame_lookup(frame);
+	const struct uw_map *map = info->space ? uw_space_find(info->space, pc) : NULL;
+	struct emit_module *m;
+	int r;
+
+	if (!map || !map->module)
+		return unknown_frame(em, pc, ret_id);
+	r = module_of(em, map->module, info->pid, &m);
+	if (r < 0)
+		return trace(r);
+	uw_modules_touch(em->c.modules, map->module);
+	return module_frame(em, m, map, uw_map_vaddr(map, pc), ret_id);
+}
+
+static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
+{
+	uint64_t start;
+	const char *name = em->c.kallsyms ? uw_kallsyms_name(em->c.kallsyms, address, &start) : NULL;
+
+	return writer_frame(em->c.writer, WRITER_KERNEL_MAPPING, 0, name ? name : "", ret_id);
+}
+
+/* The kernel's frames have space key 0. */
+int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel, uint32_t *ret_id)
+{
+	uint32_t key = kernel ? 0 : info->space->key;
+	struct cached_frame *slot = cache_slot(em, frame, key);
+	uint32_t id;
+	int r;
+
+	if (slot->frame == frame && slot->space_key == key) {
+		*ret_id = slot->id;
+		return 0;
+	}
+	r = kernel ? kernel_frame(em, frame, &id) : user_frame(em, info, frame, &id);
+	if (r < 0)
+		return trace(r);
+	*slot = (struct cached_frame){frame, key, id};
+	*ret_id = id;
+	return 0;
+}
+

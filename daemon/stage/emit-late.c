@@ -1,0 +1,162 @@
+/* emit-late.c - names and lines that come after their frames: ModuleSymbols.  Thread: main. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/stage/emit-private.h"
+
+static void forget_nameless(struct emit *em)
+{
+	for (size_t i = 0; i < CACHE_SLOTS; i++) {
+		if (em->cache[i].id & NAMELESS)
+			em->cache[i] = (struct cached_frame){0};
+	}
+}
+
+static int write_late_names(struct emit *em, struct emit_module *m)
+{
+	char name[NAME_MAX_LEN];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < m->unnamed.n; i++) {
+		struct writer_line line = {.function = name};
+		int r;
+
+		if (!emit_name_of(m, m->unnamed.items[i].vaddr, name)) {
+			m->unnamed.items[kept++] = m->unnamed.items[i];
+			continue;
+		}
+		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.items[i].vaddr, &line, 1);
+		if (r < 0)
+			return trace(r);
+	}
+	/* A JIT's names may come with a later reading of its map; a file's do not. */
+	m->unnamed.n = uw_module_kind(m->module) == UW_MODULE_JIT ? kept : 0;
+	return 0;
+}
+
+static int symbols_came(struct emit *em, struct emit_module *m)
+{
+	int r;
+
+	m->nameless_samples = 0;
+	if (!m->unnamed.n)
+		return 0;
+	r = write_late_names(em, m);
+	forget_nameless(em);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int lines_came(struct emit *em, struct emit_module *m, const struct load_answer *a)
+{
+	struct writer_line lines[64];
+	size_t n = 0;
+
+	em->lines_in_flight--;
+	if (a->error < 0)
+		m->no_lines = true;
+	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
+		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file, a->lines[n].line};
+	return n ? writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n) : 0;
+}
+
+int emit_answer(struct emit *em, struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+	uint64_t v;
+	int r = 0;
+
+	if (a->request.kind == LOAD_UNWIND) {
+		r = uw_modules_loaded(em->c.modules, module);
+		return r < 0 ? trace(r) : 0; /* the reference goes on with the LOAD_SYMBOLS that follows */
+	}
+	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
+		struct emit_module *m = em->modules[v - 1];
+
+		if (a->request.kind == LOAD_SYMBOLS)
+			r = symbols_came(em, m);
+		else
+			r = lines_came(em, m, a);
+	}
+	(void)uw_module_unref(module);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void ask_lines(struct emit *em, struct emit_module *m)
+{
+	while (!m->no_lines && m->unlined_asked < m->unlined.n && em->lines_in_flight < LINES_IN_FLIGHT) {
+		struct load_request request = {
+			.kind = LOAD_LINES,
+			.pid = m->pid,
+			.module = uw_module_ref(m->module),
+			.vaddr = m->unlined.items[m->unlined_asked].vaddr,
+		};
+
+		if (!loader_ask(em->c.loader, &request)) {
+			(void)uw_module_unref(m->module);
+			return;
+		}
+		m->unlined_asked++;
+		em->lines_in_flight++;
+	}
+}
+
+/* A perf map grows while its program runs: read it again while frames wait for names. */
+static void reread_perf_map(struct emit *em, struct emit_module *m)
+{
+	if (uw_module_kind(m->module) != UW_MODULE_JIT || !m->unnamed.n ||
+	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
+		return;
+	uw_module_drop_symbols(m->module);
+	emit_want_symbols(em, m);
+}
+
+int emit_tick(struct emit *em, bool last)
+{
+	em->lines_left = em->lines_in_flight;
+	for (size_t i = 0; i < em->n_modules; i++) {
+		struct emit_module *m = em->modules[i];
+
+		if (!last) {
+			reread_perf_map(em, m);
+			ask_lines(em, m);
+		}
+		if (m->no_lines)
+			m->unlined.n = m->unlined_asked = 0;
+		em->lines_left += m->unlined.n - m->unlined_asked;
+	}
+	return writer_symbols_flush(em->c.writer);
+}
+
+uint64_t emit_lines_left(const struct emit *em)
+{
+	return em->lines_left;
+}
+
+static int by_samples(const void *a, const void *b)
+{
+	const struct emit_nameless *x = a, *y = b;
+
+	return (x->samples < y->samples) - (x->samples > y->samples);
+}
+
+int emit_nameless(struct emit *em, struct emit_nameless **ret_list, size_t *ret_n)
+{
+	struct emit_nameless *list = calloc(em->n_modules + 1, sizeof(*list));
+	size_t n = 0;
+
+	if (!list)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < em->n_modules; i++) {
+		const struct emit_module *m = em->modules[i];
+
+		if (m->nameless_samples)
+			list[n++] = (struct emit_nameless){uw_module_path(m->module),
+							   *uw_module_build_id(m->module), m->nameless_samples};
+	}
+	qsort(list, n, sizeof(*list), by_samples);
+	*ret_list = list;
+	*ret_n = n;
+	return 0;
+}
+
