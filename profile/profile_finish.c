@@ -1,0 +1,254 @@
+/* profile_finish.c - what can be told only when the whole trace has been read: times, weights, late names.
+ *
+ * The weight of a sample is what its event counted since the sample before it on the same CPU of the same session,
+ * skipped ones included: timebase_count is a running sum.  So what was lost in a ring weighs on the next sample that
+ * was not, and the sum over a CPU is the event's true count. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "daemon/base/error.h"
+#include "profile/profile_reader.h"
+
+static int compare_samples(const void *a, const void *b)
+{
+	const struct raw_sample *x = a, *y = b;
+
+	if (x->sample.time != y->sample.time)
+		return x->sample.time < y->sample.time ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* What one sample weighs when nothing is known of the one before. */
+static uint64_t usual_weight(const struct reader_event *event)
+{
+	if (event->period)
+		return event->period;
+	if (event->is_time && event->frequency)
+		return max_u64(1, NSEC_PER_SEC / event->frequency);
+	return 0;
+}
+
+static int weigh(struct reader *r)
+{
+	struct table last = {0}; /* of (sequence, CPU) */
+	int e = 0;
+
+	for (size_t i = 0; i < r->n_samples && e >= 0; i++) {
+		struct raw_sample *raw = &r->samples[i];
+		uint64_t usual = usual_weight(&r->events[raw->sample.session]), before;
+		uint64_t key = (uint64_t)raw->sequence << 32 | raw->sample.cpu;
+
+		if (!raw->has_count) {
+			raw->sample.weight = usual ? usual : 1;
+			continue;
+		}
+		if (table_get(&last, key, &before) && raw->count >= before)
+			raw->sample.weight = raw->count - before;
+		else /* the first, or an event that was opened anew and counts from 0 again */
+			raw->sample.weight = usual ? min_u64(usual, raw->count) : raw->count;
+		e = table_put(&last, key, raw->count);
+	}
+	table_deinit(&last);
+	return e < 0 ? trace(e) : 0;
+}
+
+static int finish_samples(struct reader *r)
+{
+	struct profile *p = r->profile;
+	int e;
+
+	reader_sort_clocks(r);
+	for (size_t i = 0; i < r->n_samples; i++)
+		r->samples[i].sample.time = reader_trace_time(r, r->samples[i].clock, r->samples[i].sample.time);
+	if (r->n_samples)
+		qsort(r->samples, r->n_samples, sizeof(*r->samples), compare_samples);
+	e = weigh(r);
+	if (e < 0)
+		return trace(e);
+	p->samples = reallocarray(NULL, r->n_samples + 1, sizeof(*p->samples));
+	if (!p->samples)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < r->n_samples; i++)
+		p->samples[i] = r->samples[i].sample;
+	p->n_samples = r->n_samples;
+	return 0;
+}
+
+/* ---- late names ---- */
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct reader_symbol *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* The last symbol of (module, address), or NULL. */
+static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t module, uint64_t address)
+{
+	const struct reader_symbol key = {.module = module, .address = address, .order = UINT32_MAX};
+	size_t low = 0, high = r->n_symbols;
+
+	while (low < high) { /* the first one behind the key */
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_symbols(&r->symbols[middle], &key) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || r->symbols[low - 1].module != module || r->symbols[low - 1].address != address)
+		return NULL;
+	return &r->symbols[low - 1];
+}
+
+/* A frame written before its name was known lends it from one of the same address written after. */
+static int lend_names(struct reader *r)
+{
+	struct profile *p = r->profile;
+	struct table named = {0}; /* hash of (module, rel_pc) -> frame */
+	uint64_t index;
+	int e = 0;
+
+	for (size_t i = 0; i < p->n_frames && e >= 0; i++) {
+		const struct profile_frame *f = &p->frames[i];
+
+		if (f->module != UINT32_MAX && f->rel_pc && p->lines[f->first_line].function)
+			e = table_put(&named, hash_u64(f->rel_pc) + f->module, i);
+	}
+	for (size_t i = 0; i < p->n_frames && e >= 0; i++) {
+		struct profile_frame *f = &p->frames[i];
+
+		if (p->lines[f->first_line].function || f->module == UINT32_MAX || !f->rel_pc ||
+		    !table_get(&named, hash_u64(f->rel_pc) + f->module, &index))
+			continue;
+		if (p->frames[index].module == f->module && p->frames[index].rel_pc == f->rel_pc) {
+			f->first_line = p->frames[index].first_line;
+			f->n_lines = p->frames[index].n_lines;
+		}
+	}
+	table_deinit(&named);
+	return e < 0 ? trace(e) : 0;
+}
+
+static int finish_frames(struct reader *r)
+{
+	struct profile *p = r->profile;
+	int e;
+
+	if (r->n_symbols)
+		qsort(r->symbols, r->n_symbols, sizeof(*r->symbols), compare_symbols);
+	for (size_t i = 0; i < p->n_frames; i++) {
+		const struct reader_symbol *symbol = find_symbol(r, p->frames[i].module, p->frames[i].rel_pc);
+
+		if (symbol) {
+			p->frames[i].first_line = symbol->first_line;
+			p->frames[i].n_lines = symbol->n_lines;
+		}
+	}
+	e = lend_names(r);
+	return e < 0 ? trace(e) : 0;
+}
+
+/* ---- names of what the trace does not name ---- */
+static int name_process(struct reader *r, uint32_t pid)
+{
+	struct profile_process *process;
+	char text[32];
+	int e;
+
+	e = reader_get_process(r, pid, &process);
+	if (e < 0 || process->name)
+		return e < 0 ? trace(e) : 0;
+	if (pid)
+		(void)snprintf(text, sizeof(text), "[pid %" PRIu32 "]", pid);
+	else
+		(void)snprintf(text, sizeof(text), "[idle]");
+	return reader_string(r, text, strlen(text), &process->name);
+}
+
+static int name_thread(struct reader *r, uint32_t pid, uint32_t tid)
+{
+	struct profile_process *process;
+	struct profile_thread *thread;
+	char text[32];
+	int e;
+
+	e = reader_get_thread(r, tid, &thread);
+	if (e < 0)
+		return trace(e);
+	if (!thread->pid)
+		thread->pid = pid;
+	if (thread->name)
+		return 0;
+	if (pid == tid) {
+		e = reader_get_process(r, pid, &process);
+		if (e < 0)
+			return trace(e);
+		thread->name = process->name;
+		return 0;
+	}
+	(void)snprintf(text, sizeof(text), "[tid %" PRIu32 "]", tid);
+	return reader_string(r, text, strlen(text), &thread->name);
+}
+
+static int finish_names(struct reader *r)
+{
+	uint32_t pid = UINT32_MAX, tid = UINT32_MAX; /* of the sample before: most are the same */
+
+	for (size_t i = 0; i < r->n_samples; i++) {
+		const struct profile_sample *s = &r->samples[i].sample;
+		int e;
+
+		if (s->pid == pid && s->tid == tid)
+			continue;
+		pid = s->pid;
+		tid = s->tid;
+		e = name_process(r, pid);
+		if (e >= 0)
+			e = name_thread(r, pid, tid);
+		if (e < 0)
+			return trace(e);
+	}
+	return 0;
+}
+
+static int finish_notes(struct reader *r)
+{
+	char text[128];
+	int e = 0;
+
+	if (r->without_state) {
+		(void)snprintf(text, sizeof(text),
+			       "%" PRIu64 " samples cannot be read: the packets they refer to were lost",
+			       r->without_state);
+		e = reader_note(r, text, strlen(text));
+	}
+	if (e >= 0 && r->guardrail) {
+		(void)snprintf(text, sizeof(text), "the profiler stopped at its own memory limit");
+		e = reader_note(r, text, strlen(text));
+	}
+	return e < 0 ? trace(e) : 0;
+}
+
+int reader_finish(struct reader *r)
+{
+	struct profile *p = r->profile;
+	int e;
+
+	if (!r->n_sessions)
+		reader_event_default(&r->events[0]);
+	memcpy(p->event_name, r->events[0].name, sizeof(p->event_name));
+	memcpy(p->weight_unit, r->events[0].unit, sizeof(p->weight_unit));
+	e = finish_frames(r);
+	if (e >= 0)
+		e = finish_names(r);
+	if (e >= 0)
+		e = finish_notes(r);
+	if (e >= 0)
+		e = finish_samples(r);
+	return e < 0 ? trace(e) : 0;
+}

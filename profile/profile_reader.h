@@ -1,0 +1,170 @@
+/* profile_reader.h - a trace on its way to a profile.  Private to profile/.  Thread: main (of a command).
+ *
+ *   profile.c         the file, what it is, the row of packets
+ *   profile_packet.c  one packet: sequence state, samples, statistics
+ *   profile_process.c processes and threads
+ *   profile_intern.c  interned tables of a sequence
+ *   profile_content.c modules, frames, stacks of the profile, each once
+ *   profile_symbols.c names that come apart from the frames
+ *   profile_event.c   what the defaults say of the event
+ *   profile_clock.c   clocks -> BOOTTIME
+ *   profile_finish.c  what can be told only at the end: times, weights, late names
+ *
+ * Memory grows with the file by a constant factor: what a packet adds is a few fixed-size records, and what
+ * compressed packets unpack to is bounded by a budget. */
+#pragma once
+
+#include "profile/profile.h"
+#include "profile/profile_wire.h"
+
+/* Room for one more behind the @n that are in @p: 0 or -ENOMEM. */
+#define ROOM_FOR_ONE(p, n, room)                                                                   \
+	__extension__({                                                                            \
+		int r_ = 0;                                                                        \
+                                                                                                   \
+		if ((n) == (room)) {                                                               \
+			size_t more_ = (room) ? (room)*2 : 64;                                     \
+			__typeof__(p) p_ = reallocarray((p), more_, sizeof(*(p)));                 \
+                                                                                                   \
+			if (p_) {                                                                  \
+				(p) = p_;                                                          \
+				(room) = more_;                                                    \
+			} else {                                                                   \
+				r_ = fail(-ENOMEM);                                                \
+			}                                                                          \
+		}                                                                                  \
+		r_;                                                                                \
+	})
+
+enum { /* clock ids of the format: profile_clock.c */
+	CLOCK_ID_BOOTTIME = 6,
+	CLOCK_ID_SEQUENCE_FIRST = 64, /* these belong to a sequence */
+	CLOCK_ID_SEQUENCE_END = 128,
+};
+
+struct reader_event {
+	char name[128];
+	char unit[16];
+	bool is_time;
+	uint64_t period, frequency; /* one is 0 */
+};
+
+/* A clock of one sequence, in terms of a common one, since its last snapshot. */
+struct sequence_clock {
+	uint32_t id, base; /* base: the common clock's id */
+	bool incremental;
+	uint64_t multiplier;
+	uint64_t last; /* incremental: its value now, ns */
+	uint64_t at, base_at;
+};
+
+struct sequence {
+	uint32_t id;
+	bool valid;     /* incremental state is whole */
+	uint8_t session; /* of its samples */
+	uint32_t default_clock;
+	bool has_event;
+	struct reader_event event;
+	struct sequence_clock *clocks;
+	size_t n_clocks, room_clocks;
+	/* iid -> id in profile->strings; index in modules, frames, stacks */
+	struct table function_names, mapping_paths, build_ids, source_paths, mappings, frames, callstacks;
+};
+
+/* A sample before its time and weight are known. */
+struct raw_sample {
+	struct profile_sample sample; /* time: of `clock` */
+	uint64_t count;
+	uint32_t sequence; /* index */
+	uint32_t order;
+	uint8_t clock;
+	bool has_count;
+};
+
+struct clock_pair {
+	uint64_t at, trace;
+};
+
+struct reader_symbol {
+	uint32_t module, first_line, n_lines, order;
+	uint64_t address;
+};
+
+struct reader {
+	struct profile *profile;
+	struct sequence *sequences;
+	size_t n_sequences, room_sequences;
+	struct table sequence_by_id; /* index + 1 */
+	struct reader_event events[256]; /* by session; of the last defaults */
+	size_t n_sessions;
+
+	struct raw_sample *samples;
+	size_t n_samples, room_samples;
+	struct clock_pairs {
+		struct clock_pair *pairs;
+		size_t n, room;
+	} clocks[CLOCK_ID_SEQUENCE_FIRST];
+	uint32_t primary_clock;
+
+	struct reader_symbol *symbols;
+	size_t n_symbols, room_symbols;
+	/* Content -> index: heads by hash, then chains. */
+	struct table module_by_hash, frame_by_hash, stack_by_hash;
+	uint32_t *frame_next, *stack_next, *module_next;
+	size_t room_modules, room_frames, room_lines, room_stacks, room_stack_frames, room_threads, room_processes,
+		room_stats, room_notes, room_frame_next, room_stack_next, room_module_next;
+	struct table stat_by_name, note_by_text;
+
+	uint32_t *scratch; /* frames of the stack being read */
+	size_t n_scratch, room_scratch;
+	uint64_t inflate_budget; /* bytes that compressed packets may still unpack to */
+	bool in_compressed;
+	uint64_t without_state; /* samples whose interned state was lost */
+	bool guardrail;
+};
+
+/* 0; > 0: READER_BROKEN, the packet is damaged; < 0: our own failure. */
+enum { READER_BROKEN = 1 };
+int reader_packet(struct reader *r, const uint8_t *data, size_t len);
+/* A row of packets.  *ret_good: bytes up to the end of the last good one. */
+int reader_packets(struct reader *r, const uint8_t *data, size_t len, size_t *ret_good);
+int reader_note(struct reader *r, const char *text, size_t len); /* each text once */
+
+/* profile_intern.c */
+int reader_interned_data(struct reader *r, struct sequence *s, struct cursor c);
+void sequence_forget(struct sequence *s);
+void sequence_deinit(struct sequence *s);
+
+/* profile_content.c: content to index or id, made if new. */
+int reader_string(struct reader *r, const void *data, size_t len, uint32_t *ret_id);
+/* UINT32_MAX: neither a path nor a build id. */
+int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id, size_t id_len,
+		  uint64_t load_bias, uint32_t *ret_module);
+int reader_line(struct reader *r, const struct profile_line *line); /* always a new one */
+int reader_function(struct reader *r, const uint8_t *data, size_t len, uint32_t *ret_id);
+int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, const struct profile_line *line,
+		 uint32_t *ret_frame);
+int reader_stack(struct reader *r, uint32_t *ret_stack); /* of r->scratch, innermost first */
+
+/* profile_symbols.c */
+int reader_module_symbols(struct reader *r, struct cursor c);
+
+/* profile_event.c */
+void reader_event_default(struct reader_event *event);
+bool reader_event_parse(struct reader_event *event, struct cursor c); /* PerfSampleDefaults; false: damaged */
+
+/* profile_clock.c */
+int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */, struct cursor c);
+/* A packet's time in the clock *clock of sequence @s, turned into one of a common clock. */
+uint64_t reader_sequence_time(struct sequence *s, uint32_t *clock, uint64_t time);
+void reader_sort_clocks(struct reader *r);
+uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time);
+
+/* profile_finish.c */
+int reader_finish(struct reader *r);
+
+/* profile_process.c */
+int reader_process_tree(struct reader *r, struct cursor c);
+/* Made if new, without a name.  Good until the next is made. */
+int reader_get_process(struct reader *r, uint32_t pid, struct profile_process **ret_process);
+int reader_get_thread(struct reader *r, uint32_t tid, struct profile_thread **ret_thread);
