@@ -112,6 +112,15 @@ $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
 # ---- end of tests/programs
 
+# ---- tests/differential, tests/bench: programs over live samples
+SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c replay.c agree.c))
+$(O)/tests/differential/diff-engines: $(O)/tests/differential/diff-engines.o
+$(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o
+$(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OBJECTS) \
+	$(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+# ---- end of tests/differential, tests/bench
+
 # ---- fuzzers: each tests/fuzz/fuzz-X.c also runs as a plain program over its corpus (a regression test);
 # `make fuzz T=X SECONDS=600` builds it with clang's libFuzzer and lets it search.
 FUZZERS := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
