@@ -1,13 +1,19 @@
 /* process.h - which processes there are, and what each has mapped, over time.  Thread: main.
  *
- * One table keyed by pid, each life told apart by a generation (pid reuse makes a new struct).  COMM with the
+ * One table keyed by pid.  Each life is a struct of its own: pid reuse and exec make a new one, and the old
+ * stays as long as samples in flight refer to it (its mappings are what they were taken with).  COMM with the
  * exec bit, FORK, EXIT and MMAP2 are applied in time order by the caller: exec, exit, pid reuse and dlopen
  * are facts.  Unmap and mremap give no record: a mapping ends when another covers it, at exec or exit, or
  * when a re-read of /proc/PID/maps disagrees.
  *
+ * A life that began before our eyes (exec, or a fork of a known parent) has all its mappings from records:
+ * maps_read_at is set from the start, so that its samples need not wait for the text.
+ *
  * What was there before the events (and what a refresh finds) comes as a maps text, read elsewhere (the
  * loader thread); records that arrive between asking and the answer are applied again on top. */
 #pragma once
+
+#include <stdatomic.h>
 
 #include "daemon/base/table.h"
 #include "unwinder/modules.h"
@@ -24,28 +30,37 @@ struct process_thread {
 	char comm[16];
 	bool told;      /* the name comes from a record, or from the parent's: /proc does not replace it */
 	bool announced; /* for the emitter: written to the trace under this name */
+	uint64_t exited; /* 0: lives; else a count that grows, for eviction: late samples may still come */
 };
 
-struct process_map; /* one executable mapping with its module */
+struct process_maps; /* the executable mappings with their modules (maps.h) */
+struct process_log;  /* records kept while a text is on its way (maps.h) */
 
 struct process {
 	uint32_t pid, ppid, uid;
+	uint32_t ns_pid;        /* as the process sees itself; 0: not told (process_set_ns_pid) */
 	uint64_t serial;        /* unique in the life of the table */
 	_Atomic uint32_t refs;
-	bool kernel_thread, exited;
+	bool kernel_thread;
+	bool exited;            /* this life is over: exit, exec or pid reuse */
 	bool announced;
 	bool unsure;            /* side-band was lost: check before use */
 	enum process_maps_state maps_state;
-	uint64_t maps_asked_at, maps_read_at; /* ns, the records' clock; for rate limits */
-	uint32_t maps_refreshes;
-	struct uw_memory *memory; /* /proc/PID/mem, opened at first use; may be NULL */
-	/* the rest is process.c's */
-	struct process_map *maps;
-	size_t n_maps, maps_room;
+	uint64_t maps_asked_at; /* ns, the clock of the caller's `now`; for rate limits */
+	uint64_t maps_read_at;  /* the same; not 0: the mappings are good to use, also while ASKED again */
+	uint32_t maps_refreshes; /* in a row that found nothing new: the next one waits longer */
+	struct uw_memory *memory; /* /proc/PID/mem; may be NULL */
+	/* the rest is daemon/proc's */
+	struct process_maps *maps; /* shared with forks until one of the two changes it */
+	struct process_log *log;
 	struct uw_space *space; /* cached snapshot; NULL when maps changed since */
-	uint32_t space_key;
+	struct uw_module *jit;  /* of all anonymous executable mappings made by this life */
+	struct process *origin; /* parent whose mappings were not known at the fork: used when ours never come */
 	struct table threads;   /* tid -> struct process_thread * */
-	uint64_t last_use;
+	uint32_t n_live, n_exited; /* threads */
+	bool replaced;          /* by another life: an answer that comes now is not about this one */
+	bool threads_known;     /* no thread is missing in `threads` */
+	struct process *older, *newer; /* order of use; NULL, NULL when not in the table */
 	char *cmdline;          /* NUL-separated as in /proc, or NULL */
 	size_t cmdline_len;
 };
@@ -59,7 +74,8 @@ size_t process_table_count(const struct process_table *table);
 /* The process of @pid, made (maps UNKNOWN) when it is new to us.  Borrowed; NULL only when out of memory. */
 struct process *process_get(struct process_table *table, uint32_t pid);
 struct process *process_find(struct process_table *table, uint32_t pid); /* NULL: not known */
-/* A thread's entry, made if new (comm of the process's main thread until told).  Borrowed. */
+/* A thread's entry, made if new (comm of the process's main thread until told).  Borrowed until the next
+ * record; NULL when out of memory, or past 65,536 threads. */
 struct process_thread *process_thread_get(struct process *process, uint32_t tid);
 
 /* Records, in time order. */
@@ -91,11 +107,13 @@ struct process_mapping {
 };
 bool process_mapping_of(const struct process *process, const struct uw_module *module,
 			struct process_mapping *ret_mapping);
-/* Consumes @memory (procfs_memory_new); the next snapshot has it.  A fork's child has its own, never the
- * parent's: its snapshot is another struct with the same key. */
+/* Consumes @memory (procfs_memory_new); the next snapshot has it.  The first stays: a life has one address
+ * space.  A fork's child has its own, never the parent's: its snapshot is another struct with the same key. */
 void process_set_memory(struct process *process, struct uw_memory *memory);
 /* Consumes @cmdline (NUL-separated). */
 void process_set_cmdline(struct process *process, char *cmdline, size_t len);
+/* The pid as the process sees itself (procfs_status): JIT compilers name their perf map by it. */
+int process_set_ns_pid(struct process_table *table, struct process *process, uint32_t ns_pid);
 
 struct process *process_ref(struct process *process);
 struct process *process_unref(struct process *process);

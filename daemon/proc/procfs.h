@@ -4,6 +4,10 @@
 
 #include "unwinder/modules.h"
 
+enum { PROCFS_PATH_MAX = 4096 + 128 };
+/* "ROOT/proc/PID/NAME".  -ENAMETOOLONG. */
+int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pid, const char *name);
+
 /* All threads of @pid, ascending.  Returns new memory.  -ESRCH: gone. */
 int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n);
 /* All pids.  Returns new memory. */
@@ -46,7 +50,9 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 /* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
 int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
 struct uw_memory *procfs_memory_free(struct uw_memory *memory);
-/* Build id of the mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd.  -ENOTTY where there is none. */
+/* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0: none) and its
+ * path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where nothing is mapped, -ESRCH when the
+ * address space is gone, -ENAMETOOLONG when the path does not fit. */
 int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map, struct uw_build_id *ret_id,
 		 char *path, size_t path_size);
 /* CPU time of the machine from /proc/stat, in ns: total elapsed over CPUs minus idle, iowait, steal. */

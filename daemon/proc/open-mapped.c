@@ -1,0 +1,110 @@
+/* open-mapped.c - the file behind a mapping, or nothing.
+ *
+ *   1  /proc/PID/map_files/START-END   the very file, deleted or replaced by now; wants CAP_CHECKPOINT_RESTORE
+ *                                      (or CAP_SYS_ADMIN) and a mapping that is still there
+ *   2  /proc/PID/root + PATH           what stands at the path as the process sees it; wants ptrace rights
+ *   3  PATH                            as we see it: the same in our own mount namespace, and for the dead
+ *
+ * What is found is believed only if it is what was mapped.  The build id decides where one is known, else device
+ * and inode.  stat() tells another device than maps does on filesystems with many devices (btrfs, overlayfs):
+ * there the inode alone agrees, which is good enough to use and not to call proved.
+ *
+ * A path may lead anywhere: to a FIFO that never answers, to a watchdog that starts when it is opened.  So it
+ * is opened without opening (O_PATH), looked at, and only a regular file is opened for reading. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/proc/procfs.h"
+
+enum agreement { AGREES_NOT, AGREES_LIKELY, AGREES };
+
+static int open_regular(const char *path, struct stat *ret_stat)
+{
+	_cleanup_(fd_closep) int at = open(path, O_PATH | O_CLOEXEC);
+	char again[64];
+	int fd;
+
+	if (at < 0)
+		return -errno; /* the usual answer of the first tries: not by fail() */
+	if (fstat(at, ret_stat) < 0)
+		return fail(-errno);
+	if (!S_ISREG(ret_stat->st_mode))
+		return fail(-EINVAL);
+	(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
+	fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd < 0 ? fail(-errno) : fd;
+}
+
+static enum agreement build_id_agrees(int fd, const struct uw_build_id *id)
+{
+	struct uw_source source = {.fd = fd};
+	struct uw_build_id found;
+
+	if (uw_source_build_id(&source, &found) < 0 || found.len != id->len)
+		return AGREES_NOT;
+	return memcmp(found.bytes, id->bytes, id->len) ? AGREES_NOT : AGREES;
+}
+
+static enum agreement agrees(int fd, const struct stat *st, const struct uw_file_id *id, bool by_mapping)
+{
+	if (id->build_id.len)
+		return build_id_agrees(fd, &id->build_id);
+	if (!id->inode)
+		return AGREES_LIKELY; /* nothing is known that could speak against it */
+	if (st->st_ino != id->inode)
+		return AGREES_NOT;
+	if (by_mapping || st->st_dev == makedev(id->major, id->minor))
+		return AGREES;
+	return AGREES_LIKELY;
+}
+
+static int try_open(const char *path, const struct uw_file_id *id, bool by_mapping, int *ret_fd, bool *ret_proved)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	enum agreement agreement;
+	struct stat st;
+
+	fd = open_regular(path, &st);
+	if (fd < 0)
+		return fd;
+	agreement = agrees(fd, &st, id, by_mapping);
+	if (agreement == AGREES_NOT)
+		return -ENOENT;
+	*ret_fd = take_fd(fd);
+	*ret_proved = agreement == AGREES;
+	return 0;
+}
+
+int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end, const char *path,
+		       const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
+{
+	char at[PROCFS_PATH_MAX];
+	bool denied = false;
+	int n, r = -ENOENT;
+
+	if (start < end) {
+		(void)snprintf(at, sizeof(at), "%s/proc/%u/map_files/%llx-%llx", root, pid, (unsigned long long)start,
+			       (unsigned long long)end);
+		r = try_open(at, id, true, ret_fd, ret_proved);
+	}
+	if (r == 0)
+		return 0;
+	denied = r == -EACCES || r == -EPERM;
+	if (*path != '/')
+		return fail(denied ? -EACCES : -ENOENT);
+	n = snprintf(at, sizeof(at), "%s/proc/%u/root%s", root, pid, path);
+	r = n > 0 && n < (int)sizeof(at) ? try_open(at, id, false, ret_fd, ret_proved) : -ENOENT;
+	if (r == 0)
+		return 0;
+	denied |= r == -EACCES || r == -EPERM;
+	r = try_open(path, id, false, ret_fd, ret_proved);
+	if (r == 0)
+		return 0;
+	denied |= r == -EACCES || r == -EPERM;
+	return fail(denied ? -EACCES : -ENOENT);
+}

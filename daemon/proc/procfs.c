@@ -1,0 +1,357 @@
+/* procfs.c - processes, threads and their names out of /proc: see procfs.h.
+ *
+ * All of this is text that is there or not: a process may go at any moment, so "gone" (-ESRCH) is a usual
+ * answer and lists leave out what went while they were made. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/proc/procfs.h"
+
+enum {
+	STAT_MAX = 4096,
+	STATUS_MAX = 64 << 10,
+	MACHINE_STAT_MAX = 4 << 20,
+	CMDLINE_MAX = 4096,
+	KERNEL_THREAD = 0x00200000, /* PF_KTHREAD of include/linux/sched.h */
+};
+
+int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pid, const char *name)
+{
+	int n = snprintf(path, PROCFS_PATH_MAX, "%s/proc/%u/%s", root, pid, name);
+
+	return n < 0 || n >= PROCFS_PATH_MAX ? fail(-ENAMETOOLONG) : 0;
+}
+
+/* What a vanished process's files answer. */
+static int gone(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR ? -ESRCH : r;
+}
+
+static int read_process_file(const char *root, uint32_t pid, const char *name, size_t max, char **ret_text,
+			     size_t *ret_len)
+{
+	char path[PROCFS_PATH_MAX];
+	int r = procfs_path(path, root, pid, name);
+
+	if (r >= 0)
+		r = gone(read_file(path, max, ret_text, ret_len));
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- lists ---- */
+
+static void closedirp(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The entries of a folder that are numbers, ascending. */
+static int list_numbers(const char *path, uint32_t **ret_list, size_t *ret_n)
+{
+	_cleanup_(closedirp) DIR *dir = opendir(path);
+	_cleanup_(freep) uint32_t *list = NULL;
+	size_t n = 0, room = 0;
+	struct dirent *entry;
+
+	if (!dir)
+		return fail(-errno);
+	while ((errno = 0, entry = readdir(dir))) {
+		uint64_t v;
+
+		if (parse_u64(entry->d_name, 10, UINT32_MAX, &v) < 0)
+			continue;
+		if (n == room) {
+			uint32_t *more;
+
+			room = room ? room * 2 : 64;
+			more = reallocarray(list, room, sizeof(*list));
+			if (!more)
+				return fail(-ENOMEM);
+			list = more;
+		}
+		list[n++] = (uint32_t)v;
+	}
+	if (errno)
+		return fail(-errno);
+	if (n)
+		qsort(list, n, sizeof(*list), compare_u32);
+	*ret_list = take(list);
+	*ret_n = n;
+	return 0;
+}
+
+int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n)
+{
+	char path[PROCFS_PATH_MAX];
+	int r = procfs_path(path, root, pid, "task");
+
+	if (r >= 0)
+		r = gone(list_numbers(path, ret_tids, ret_n));
+	return r < 0 ? trace(r) : 0;
+}
+
+int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n)
+{
+	char path[PROCFS_PATH_MAX];
+	int r, n = snprintf(path, sizeof(path), "%s/proc", root);
+
+	if (n < 0 || n >= PROCFS_PATH_MAX)
+		return fail(-ENAMETOOLONG);
+	r = list_numbers(path, ret_pids, ret_n);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- stat ---- */
+
+/* The @n-th blank-separated number from @p on (from 0). */
+static bool number_at(const char *p, unsigned n, uint64_t *ret)
+{
+	char word[24];
+	size_t len;
+
+	for (p += strspn(p, " "); n; n--) {
+		p += strcspn(p, " \n");
+		p += strspn(p, " ");
+	}
+	len = strcspn(p, " \n");
+	if (!len || len >= sizeof(word))
+		return false;
+	memcpy(word, p, len);
+	word[len] = 0;
+	return parse_u64(word, 10, UINT64_MAX, ret) >= 0;
+}
+
+static void copy_comm(char to[16], const char *from, size_t len)
+{
+	memset(to, 0, 16);
+	memcpy(to, from, min_u64(len, 15));
+}
+
+/* pid (comm) state ppid ...: a name may hold blanks and parentheses, so its end is the last one. */
+static int parse_stat(const char *text, struct procfs_status *status)
+{
+	const char *open = strchr(text, '('), *close = strrchr(text, ')');
+	uint64_t ppid, flags, utime, stime, start;
+
+	if (!open || !close || close < open)
+		return -EBADMSG;
+	/* fields are counted from 1 in proc(5); the first behind the name is 3 */
+	if (!number_at(close + 1, 4 - 3, &ppid) || !number_at(close + 1, 9 - 3, &flags) ||
+	    !number_at(close + 1, 14 - 3, &utime) || !number_at(close + 1, 15 - 3, &stime) ||
+	    !number_at(close + 1, 22 - 3, &start))
+		return -EBADMSG;
+	copy_comm(status->comm, open + 1, (size_t)(close - open - 1));
+	status->ppid = (uint32_t)ppid;
+	status->kernel_thread = flags & KERNEL_THREAD;
+	status->utime_ticks = utime;
+	status->stime_ticks = stime;
+	status->start_ticks = start;
+	return 0;
+}
+
+static int read_stat(const char *root, uint32_t pid, struct procfs_status *status)
+{
+	_cleanup_(freep) char *text = NULL;
+	int r = read_process_file(root, pid, "stat", STAT_MAX, &text, NULL);
+
+	if (r < 0)
+		return trace(r);
+	r = parse_stat(text, status);
+	return r < 0 ? fail(r) : 0;
+}
+
+/* The rest of the line that begins with @name, or NULL. */
+static const char *line_of(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (text && strncmp(text, name, len) != 0) {
+		text = strchr(text, '\n');
+		text = text ? text + 1 : NULL;
+	}
+	return text ? text + len : NULL;
+}
+
+/* Tab-separated numbers up to the end of the line: the first and the last. */
+static bool numbers_of(const char *line, uint32_t *ret_first, uint32_t *ret_last)
+{
+	size_t n = 0;
+
+	while (line && *line && *line != '\n') {
+		uint64_t v = 0;
+
+		line += strspn(line, "\t ");
+		if (*line < '0' || *line > '9')
+			break;
+		for (; *line >= '0' && *line <= '9' && v <= UINT32_MAX; line++)
+			v = v * 10 + (uint64_t)(*line - '0');
+		if (v > UINT32_MAX)
+			return false;
+		if (!n++)
+			*ret_first = (uint32_t)v;
+		*ret_last = (uint32_t)v;
+	}
+	return n != 0;
+}
+
+int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_status)
+{
+	struct procfs_status status = {.pid = pid, .ns_pid = pid};
+	_cleanup_(freep) char *text = NULL;
+	uint32_t unused, ns_pid;
+	int r = read_stat(root, pid, &status);
+
+	if (r >= 0)
+		r = read_process_file(root, pid, "status", STATUS_MAX, &text, NULL);
+	if (r < 0)
+		return trace(r);
+	(void)numbers_of(line_of(text, "Uid:"), &status.uid, &unused);
+	/* one number for each pid namespace from ours inwards; 0 where the process is not in ours */
+	if (numbers_of(line_of(text, "NSpid:"), &unused, &ns_pid) && ns_pid)
+		status.ns_pid = ns_pid;
+	*ret_status = status;
+	return 0;
+}
+
+/* ---- descendants ---- */
+
+struct child {
+	uint32_t pid, ppid;
+	bool found;
+};
+
+/* Marks the children of all that are marked; true when there were any. */
+static bool mark_children(struct child *list, size_t n, uint32_t pid)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		struct child key = {.pid = list[i].ppid}, *parent;
+
+		if (list[i].found || list[i].pid == pid)
+			continue;
+		parent = bsearch(&key, list, n, sizeof(*list), compare_u32); /* pid stands first */
+		if (list[i].ppid == pid || (parent && parent->found))
+			list[i].found = any = true;
+	}
+	return any;
+}
+
+int procfs_children(const char *root, uint32_t pid, uint32_t **ret_pids, size_t *ret_n)
+{
+	_cleanup_(freep) uint32_t *pids = NULL;
+	_cleanup_(freep) struct child *list = NULL;
+	size_t n_pids, n = 0, n_found = 0;
+	int r = procfs_pids(root, &pids, &n_pids);
+
+	if (r < 0)
+		return trace(r);
+	list = calloc(n_pids + 1, sizeof(*list));
+	if (!list)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < n_pids; i++) {
+		struct procfs_status status;
+
+		if (read_stat(root, pids[i], &status) >= 0)
+			list[n++] = (struct child){.pid = pids[i], .ppid = status.ppid};
+	}
+	while (mark_children(list, n, pid))
+		;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].found)
+			pids[n_found++] = list[i].pid;
+	}
+	*ret_pids = take(pids);
+	*ret_n = n_found;
+	return 0;
+}
+
+/* ---- names ---- */
+
+int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_comm[16])
+{
+	_cleanup_(freep) char *text = NULL;
+	char name[32];
+	size_t len;
+	int r;
+
+	(void)snprintf(name, sizeof(name), "task/%u/comm", tid);
+	r = read_process_file(root, pid, name, STAT_MAX, &text, &len);
+	if (r < 0)
+		return trace(r);
+	/* a name may end in a newline of its own: one is the kernel's */
+	copy_comm(ret_comm, text, len && text[len - 1] == '\n' ? len - 1 : len);
+	return 0;
+}
+
+int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *text = malloc(CMDLINE_MAX + 1);
+	char path[PROCFS_PATH_MAX];
+	size_t len = 0;
+	int r = procfs_path(path, root, pid, "cmdline");
+
+	if (!text)
+		return fail(-ENOMEM);
+	if (r < 0)
+		return trace(r);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return fail(gone(-errno));
+	while (len < CMDLINE_MAX) {
+		ssize_t n = read(fd, text + len, CMDLINE_MAX - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(-errno);
+		if (!n)
+			break;
+		len += (size_t)n;
+	}
+	text[len] = 0;
+	*ret_text = take(text);
+	*ret_len = len;
+	return 0;
+}
+
+/* ---- the machine ---- */
+
+int procfs_busy_ns(const char *root, uint64_t *ret_busy_ns)
+{
+	/* proc(5): user nice system idle iowait irq softirq steal; guest is a part of user */
+	static const uint8_t busy[] = {0, 1, 2, 5, 6};
+	_cleanup_(freep) char *text = NULL;
+	char path[PROCFS_PATH_MAX];
+	uint64_t ticks = 0, v, hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	const char *line;
+	int r, n = snprintf(path, sizeof(path), "%s/proc/stat", root);
+
+	if (n < 0 || n >= PROCFS_PATH_MAX)
+		return fail(-ENAMETOOLONG);
+	r = read_file(path, MACHINE_STAT_MAX, &text, NULL);
+	if (r < 0)
+		return trace(r);
+	line = line_of(text, "cpu ");
+	for (size_t i = 0; i < ARRAY_SIZE(busy); i++) {
+		if (!line || !number_at(line, busy[i], &v))
+			return fail(-EBADMSG);
+		ticks += v;
+	}
+	*ret_busy_ns = ticks * (NSEC_PER_SEC / hz);
+	return 0;
+}
