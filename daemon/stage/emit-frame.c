@@ -111,33 +111,47 @@ static bool names_to_come(const struct emit_module *m)
 	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW || state == UW_MODULE_WANTED;
 }
 
-static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t vaddr,
-			uint32_t *ret_id)
+/* A frame not met in this module before. */
+static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t vaddr, uint32_t *ret_id)
 {
 	char name[NAME_MAX_LEN];
 	bool named = emit_name_of(m, vaddr, name);
 	int r = mapping_of(em, m, map->offset);
 
-	if (r < 0)
-		return trace(r);
-	r = writer_frame(em->c.writer, m->mapping, vaddr, named ? name : NULL, ret_id);
-	if (r < 0)
-		return trace(r);
-	if (!m->no_lines) {
+	if (r >= 0)
+		r = writer_frame(em->c.writer, m->mapping, vaddr, named ? name : NULL, ret_id);
+	if (r >= 0 && !m->no_lines)
 		r = emit_late_push(&m->unlined, vaddr);
-		if (r < 0)
-			return trace(r);
-	}
-	if (named)
-		return 0;
+	if (r < 0 || named)
+		return r < 0 ? trace(r) : 0;
 	r = table_put(&em->frame_module, *ret_id, uw_module_serial(m->module));
-	if (r < 0)
-		return trace(r);
 	*ret_id |= NAMELESS;
-	if (!names_to_come(m))
-		return 0;
-	emit_want_symbols(em, m);
-	return emit_late_push(&m->unnamed, vaddr);
+	if (r >= 0 && names_to_come(m)) {
+		emit_want_symbols(em, m);
+		r = emit_late_push(&m->unnamed, vaddr);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t vaddr,
+			uint32_t *ret_id)
+{
+	struct uw_symbol symbol;
+	uint64_t known;
+	int r;
+
+	if (!table_get(&m->frames, vaddr, &known)) {
+		r = new_frame(em, m, map, vaddr, ret_id);
+		return r < 0 ? trace(r) : table_put(&m->frames, vaddr, *ret_id);
+	}
+	*ret_id = (uint32_t)known;
+	/* Its name may have come meanwhile (and has followed as ModuleSymbols). */
+	if (*ret_id & NAMELESS && uw_module_symbol_state(m->module) == UW_MODULE_READY &&
+	    uw_module_symbol(m->module, vaddr, &symbol)) {
+		*ret_id &= ~NAMELESS;
+		return table_put(&m->frames, vaddr, *ret_id);
+	}
+	return 0;
 }
 
 /* An address outside every known mapping: shown as such, never given a name. */

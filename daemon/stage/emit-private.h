@@ -30,6 +30,7 @@ struct emit_module {
 	struct uw_module *module; /* a reference */
 	uint32_t mapping;         /* writer's */
 	bool has_mapping, no_lines;
+	struct table frames; /* ELF address -> frame id, marked where nameless */
 	struct late_list unnamed, unlined;
 	size_t unlined_asked;
 	uint64_t nameless_samples, last_sample;

@@ -66,8 +66,10 @@ static void forget_ids(struct emit *em)
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 	table_clear(&em->frame_module);
 	em->has_unknown_mapping = false;
-	for (size_t i = 0; i < em->n_modules; i++)
+	for (size_t i = 0; i < em->n_modules; i++) {
 		em->modules[i]->has_mapping = false;
+		table_clear(&em->modules[i]->frames);
+	}
 }
 
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
@@ -206,6 +208,7 @@ struct emit *emit_free(struct emit *em)
 		return NULL;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		(void)uw_module_unref(em->modules[i]->module);
+		table_deinit(&em->modules[i]->frames);
 		free(em->modules[i]->unnamed.items);
 		free(em->modules[i]->unlined.items);
 		free(em->modules[i]);

@@ -242,7 +242,11 @@ static void load_unwind(struct loader *l, struct load_answer *a)
 
 		a->error = uw_module_load_unwind(module, &t.source);
 		keep_file(l, module, fd);
-	} else if (uw_module_kind(module) != UW_MODULE_JIT) {
+	} else if (uw_module_kind(module) == UW_MODULE_JIT) {
+		struct target_source t = source_of(l, &a->request, -1);
+
+		a->error = uw_module_load_unwind(module, &t.source); /* nothing to read: frame pointers */
+	} else {
 		a->error = load_from_memory(l, a);
 	}
 	if (a->error < 0)

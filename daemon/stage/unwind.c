@@ -218,6 +218,25 @@ static void snapshot_of(const struct entry *e, struct uw_snapshot *snapshot)
 		snapshot->chain = chain_part(e, CONTEXT_USER, &snapshot->n_chain);
 }
 
+/* The engines without CFI need no module to unwind, but addresses mean nothing before their modules' program
+ * headers are read: wait for the first that is not loaded. */
+static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
+{
+	for (uint32_t i = 0; i < r->n_frames; i++) {
+		const struct uw_map *map = uw_space_find(snapshot->space, uw_frame_lookup(r->frames[i]));
+		enum uw_module_state state;
+
+		if (!map || !map->module)
+			continue;
+		state = uw_module_unwind_state(map->module);
+		if (state == UW_MODULE_NEW || state == UW_MODULE_WANTED) {
+			r->outcome = UW_PENDING;
+			r->pending = map->module;
+			return;
+		}
+	}
+}
+
 /* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no user part. */
 static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n)
 {
@@ -236,8 +255,11 @@ static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n
 	r = n_user ? uw_unwind_batch(s->engine, s->snapshots, n_user, packed) : 0;
 	if (r < 0)
 		return trace(r);
-	for (size_t i = 0; i < n_user; i++)
+	for (size_t i = 0; i < n_user; i++) {
+		if (s->options.engine == UW_ENGINE_FP || s->options.engine == UW_ENGINE_FP_COPY)
+			need_modules(&s->snapshots[i], &packed[i]);
 		s->results[index[i]] = packed[i];
+	}
 	return 0;
 }
 
