@@ -88,6 +88,15 @@ struct process_table {
 };
 /* The process a record is about: a life that had ended is given up or, where threads may have been missed, goes on. */
 struct process *process_of_record(struct process_table *table, uint32_t pid);
+/* A new life of @pid with its main thread, in the table; one that was there is given up.  Borrowed. */
+int process_new_life(struct process_table *table, uint32_t pid, struct process **ret_process);
+void process_set_exited(struct process_table *table, struct process *process, bool exited);
+/* NULL when out of memory or past the limit. */
+struct process_thread *process_thread_add(struct process *process, uint32_t tid);
+static inline void process_unrefp(struct process **process)
+{
+	(void)process_unref(*process);
+}
 
 /* ---- process-modules.c ---- */
 /* The module of a mapping, a new reference (or NULL) in map->module, offset as the kind wants it. */
