@@ -1,0 +1,54 @@
+#!/bin/bash
+# errors.sh - wrong input gets one clear line, the right exit status, and loses nothing.
+. "$(dirname "$0")/lib"
+
+# refuse NAME STATUS REGEX ARGUMENTS... : perfwind must fail with STATUS and one line that matches.
+refuse() {
+	local name=$1 status=$2 regex=$3 got
+	shift 3
+	timeout 20 "$PERFWIND" "$@" >"$TMP/out" 2>"$TMP/err"
+	got=$?
+	if [ $got != "$status" ]; then
+		cat "$TMP/err"
+		not_ok "$name" "status $got, not $status"
+	elif ! grep -qE -- "$regex" "$TMP/err"; then
+		cat "$TMP/err"
+		not_ok "$name" "no line matches $regex"
+	elif grep -qE 'Assertion|AddressSanitizer|Segmentation' "$TMP/err"; then
+		cat "$TMP/err"
+		not_ok "$name" "a crash"
+	else
+		ok "$name"
+	fi
+}
+
+cd "$TMP" || exit 1
+refuse no-target 2 'what to record' record
+refuse two-targets 2 'exclude each other' record -a -p 1
+refuse unknown-option 2 'frequency' record --frequenzy 10 -- true
+refuse unknown-command 2 'record' recrod
+refuse unknown-event 1 'cpu-clock' record -e cpu-clokc -- true
+refuse unknown-tracepoint 1 'sched_switch|tracefs|no access' record -e sched:sched_swich -- true
+refuse bad-pid 2 'not one' record -p 12x
+refuse dead-pid 1 'no process' record -p 4194303
+refuse bad-cpu-list 2 'list' record --cpu 0-x -a -d 0.1
+refuse odd-stack-bytes 2 'multiple of 8' record --stack-bytes 1001 -- true
+refuse big-stack-bytes 2 '65528' record --stack-bytes 100000 -- true
+refuse both-rates 2 'exclude' record -F 10 -c 10 -- true
+refuse filter-without-tracepoint 1 'tracepoint' record -e cpu-clock --filter 'x == 1' -- true
+rate=$(cat /proc/sys/kernel/perf_event_max_sample_rate 2>/dev/null || echo 100000)
+refuse rate-too-high 1 "$rate" record -F $((rate * 10)) -- true
+mkdir -p dir
+refuse output-is-directory 1 'directory' record -o dir -- true
+refuse output-unwritable 1 'No such file|no-such-dir' record -o no-such-dir/x.pftrace -- true
+
+# Files that are not traces.
+echo 'hello, this is text' >text
+head -c 100000 /dev/urandom >noise
+: >empty
+head -c 64 "$PERFWIND" >elf
+for kind in text noise empty elf dir missing; do
+	refuse "report-$kind" 1 "$kind|[Nn]o such|directory|trace" report "$kind"
+	refuse "export-$kind" 1 "$kind|[Nn]o such|directory|trace" export --to folded -o out "$kind"
+done
+refuse export-unknown-format 2 'folded' export --to foldd text
