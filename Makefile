@@ -95,7 +95,7 @@ PROGRAM_FLAGS_shadow := -finstrument-functions -finstrument-functions-exclude-fi
 programs: $(PROGRAMS)
 $(O)/tests/programs/plugin.so: tests/programs/plugin.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -o $@ $<
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -Wl,-soname,plugin.so -o $@ $<
 $(O)/tests/programs/plt $(O)/tests/programs/dlopen: $(O)/tests/programs/plugin.so
 $(O)/tests/programs/sigframe-alt: tests/programs/sigframe.c
 $(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h

@@ -317,10 +317,11 @@ static int libdw_slot_init(struct libdw_engine *e)
 
 static void libdw_end(struct libdw_engine *e, int r)
 {
-	if (!r)
-		uw_result_end(e->res, UW_WHOLE, UW_OK, 0);
-	else if (r < 0 && e->view.missed)
+	/* A return address that could not be read is the same to libdwfl as one that is undefined: the end, r 0. */
+	if (r <= 0 && e->view.missed)
 		uw_result_out_of_copy(e->view.snapshot, e->res, e->view.missed_at);
+	else if (!r)
+		uw_result_end(e->res, UW_WHOLE, UW_OK, 0);
 	else if (r < 0)
 		uw_result_end(e->res, UW_FAILED, UW_NO_UNWIND_INFO, e->last_pc);
 	/* else the callback said why it stopped */

@@ -37,6 +37,7 @@ struct libunwind_engine {
 	struct uw_result *res;
 	bool stopped; /* oracle_module_at() said so in @res */
 	bool no_info; /* the last pc had no unwind information */
+	const struct oracle_module *searched; /* while its unwind information is read */
 	int error;
 	/* Is the code at a pc a signal trampoline?  Key and pc, direct-mapped: the answer needs two reads of code. */
 	struct trampoline {
@@ -86,7 +87,9 @@ static int libunwind_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info
 	di.u.rti.segbase = module->table_base;
 	di.u.rti.table_data = module->table;
 	di.u.rti.table_len = module->n_table; /* in words: an entry is two int32 */
+	e->searched = module;
 	r = UNW_OBJ(dwarf_search_unwind_table)(as, ip, &di, pi, need_unwind_info, arg);
+	e->searched = NULL;
 	e->no_info = r == -UNW_ENOINFO;
 	return r;
 }
@@ -100,6 +103,22 @@ static int libunwind_dyn_info(unw_addr_space_t as, unw_word_t *address, void *ar
 {
 	(void)as, (void)address, (void)arg;
 	return -UNW_ENOINFO;
+}
+
+/* An FDE may name its personality by a pointer in the module's data, which libunwind follows though no unwinding
+ * needs it: any value does. */
+static bool libunwind_personality(const struct libunwind_engine *e, uint64_t address, uint64_t *ret_word)
+{
+	const struct uw_image *image = e->searched ? e->searched->image : NULL;
+	uint64_t vaddr = e->searched ? address - e->searched->bias : 0;
+
+	for (size_t i = 0; image && i < image->n_segments; i++) {
+		if (vaddr >= image->segments[i].vaddr && vaddr - image->segments[i].vaddr < image->segments[i].memsz) {
+			*ret_word = 0;
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Instruction bytes, from the file.  A mapping without one (JIT) reads as zeroes: mapped, and no PLT. */
@@ -127,7 +146,7 @@ static int libunwind_access_mem(unw_addr_space_t as, unw_word_t address, unw_wor
 		return -UNW_EINVAL;
 	if (uw_view_word(&e->view, address, word))
 		return 0;
-	if (!libunwind_code(e, address, word))
+	if (!libunwind_personality(e, address, word) && !libunwind_code(e, address, word))
 		return -UNW_EINVAL;
 	e->view.missed = false;
 	return 0;

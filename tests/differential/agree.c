@@ -224,3 +224,44 @@ void agree_print_classes(struct samples *samples, const struct answers *first, c
 	free(classes);
 	table_deinit(&by_key);
 }
+
+void agree_print_failures(struct samples *samples, const struct answers *answers, size_t max)
+{
+	struct table by_key = {0};
+	struct class *classes = calloc(answers->n + 1, sizeof(*classes));
+	size_t n = 0;
+	char text[256];
+
+	for (size_t i = 0; classes && i < answers->n; i++) {
+		const struct answer *a = &answers->list[i];
+		uint64_t key, at = n;
+
+		if (a->outcome != UW_FAILED)
+			continue;
+		*text = 0;
+		if (a->n)
+			samples_symbol(samples, &samples->list[i], a->frames[a->n - 1], text, sizeof(text));
+		if (a->n && !*text)
+			samples_describe(samples, &samples->list[i], a->frames[a->n - 1], text, sizeof(text));
+		key = hash_bytes(text, strlen(text)) ^ a->reason;
+		if (!table_get(&by_key, key, &at)) {
+			classes[n].sample = i;
+			(void)table_put(&by_key, key, n++);
+		}
+		classes[at].count++;
+	}
+	if (n)
+		qsort(classes, n, sizeof(*classes), class_compare);
+	for (size_t i = 0; i < n && i < max; i++) {
+		const struct answer *a = &answers->list[classes[i].sample];
+
+		snprintf(text, sizeof(text), "(the registers)");
+		if (a->n)
+			samples_describe(samples, &samples->list[classes[i].sample], a->frames[a->n - 1], text, sizeof(text));
+		printf("    %6llu x  %s fails, sample %zu: %s at %s, stopped at %#llx\n",
+		       (unsigned long long)classes[i].count, answers->name, classes[i].sample,
+		       uw_reason_name((enum uw_reason)a->reason), text, (unsigned long long)a->stopped_at);
+	}
+	free(classes);
+	table_deinit(&by_key);
+}

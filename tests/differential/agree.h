@@ -31,3 +31,5 @@ struct agreement {
 void agree_compare(const struct answers *first, const struct answers *second, struct agreement *ret_agreement);
 /* Prints the commonest classes of difference: by the frame from which the two step apart. */
 void agree_print_classes(struct samples *samples, const struct answers *first, const struct answers *second, size_t max);
+/* Prints where stacks that failed stop, commonest first. */
+void agree_print_failures(struct samples *samples, const struct answers *answers, size_t max);

@@ -193,6 +193,8 @@ static int compare(const struct diff_options *options, struct samples *samples)
 		r = answers_new(kinds[i], samples, &answers[i]);
 		if (r == 0)
 			print_answers(answers[i]);
+		if (r == 0 && i < 3)
+			agree_print_failures(samples, answers[i], options->classes);
 	}
 	if (r == 0 && samples->n) {
 		whole = (double)answers[0]->by_outcome[UW_WHOLE] / (double)samples->n;
