@@ -1,0 +1,101 @@
+/* report.c - `perfwind report FILE`: the verdict and the top of a trace, on a terminal.  Thread: main. */
+#include <sys/ioctl.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "daemon/base/error.h"
+#include "profile/export.h"
+
+struct report_command {
+	enum report_by by;
+	bool tree, no_colour;
+	uint32_t limit, pid;
+	double min_percent;
+};
+
+static const char *const by_names[] = {
+	[REPORT_FUNCTION] = "function",
+	[REPORT_PROCESS] = "process",
+	[REPORT_THREAD] = "thread",
+	[REPORT_MODULE] = "module",
+	NULL,
+};
+
+#define AT(member) .offset = offsetof(struct report_command, member)
+static const struct option_def defs[] = {
+	{.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT", .choices = by_names, AT(by),
+	 .help = "rows of the table: function (default), process, thread or module"},
+	{.name = "tree", .letter = 't', .type = OPTION_FLAG, AT(tree), .help = "a call tree in place of the table"},
+	{.name = "limit", .letter = 'n', .type = OPTION_U32, .argument = "N", AT(limit),
+	 .help = "at most N rows, 0: all (default: 40, of a tree 400)"},
+	{.name = "pid", .letter = 'p', .type = OPTION_U32, .argument = "PID", AT(pid), .help = "only this process"},
+	{.name = "min-percent", .letter = 'm', .type = OPTION_DOUBLE, .argument = "P", .max = 100, AT(min_percent),
+	 .help = "leave out branches of the tree below P percent of all (default: 0.5)"},
+	{.name = "no-colour", .type = OPTION_FLAG, AT(no_colour), .help = "plain text, also on a terminal"},
+	{.name = "no-color", .type = OPTION_FLAG, AT(no_colour)},
+	{0},
+};
+
+static const struct options options = {
+	.command = "report",
+	.usage = "[OPTIONS] FILE",
+	.description = "Shows where the time of a trace went: self is a function's own, total is with all that it called\n"
+		       "(a recursive call is counted once).",
+	.defs = defs,
+	.min_arguments = 1,
+	.max_arguments = 1,
+};
+
+/* 0 when standard output is no terminal. */
+static int terminal_width(void)
+{
+	struct winsize size;
+
+	if (!isatty(STDOUT_FILENO))
+		return 0;
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_col ? 80 : size.ws_col;
+}
+
+/* https://no-color.org: set and not empty. */
+static bool colour_wanted(void)
+{
+	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && (!no || !*no) && terminal && strcmp(terminal, "dumb");
+}
+
+static int report_run(int argc, char **argv)
+{
+	struct report_command command = {.limit = UINT32_MAX, .min_percent = 0.5};
+	_cleanup_(profile_deinit) struct profile profile = {0};
+	struct report_options how;
+	char error[256] = "";
+	int n, r;
+
+	r = options_parse(&options, argc, argv, &command, &n);
+	if (r)
+		return options_exit_status(r);
+	r = profile_read(argv[0], &profile, error, sizeof(error));
+	if (r < 0) {
+		profile = (struct profile){0};
+		log_error("%s: %s", argv[0], *error ? error : strerror(-r));
+		return 1;
+	}
+	how = (struct report_options){
+		.by = command.by,
+		.tree = command.tree,
+		.limit = command.limit != UINT32_MAX ? command.limit : command.tree ? 400 : 40,
+		.min_percent = command.min_percent,
+		.only_pid = command.pid,
+		.width = terminal_width(),
+		.colour = !command.no_colour && colour_wanted(),
+	};
+	r = report_write(&profile, &how, stdout);
+	if (r < 0)
+		log_error("report of %s: %s", argv[0], strerror(-r));
+	return r < 0;
+}
+
+const struct command command_report = {"report", "show where the time of a trace went", report_run, &options};

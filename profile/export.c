@@ -1,0 +1,9 @@
+/* export.c - the table of formats.  See export.h. */
+#include "profile/export.h"
+
+const struct export_format export_formats[] = {
+	{"folded", ".folded", "one line a stack, for the flame graph tools", export_folded},
+	{"pprof", ".pb.gz", "gzipped profile.proto, for `go tool pprof` and what reads its format", export_pprof},
+	{"html", ".html", "one self-contained flame graph page", export_html},
+	{0},
+};

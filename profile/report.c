@@ -1,0 +1,354 @@
+/* report.c - the report on a terminal: the verdict, then a table or (report_tree.c) a tree.  Thread: main.
+ *
+ *   self % self time    n  | total %  total    n  | name                      module
+ *
+ * A row's total counts each sample once, however often its function recurs: `seen` holds the last group that
+ * was added to a row. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "profile/report.h"
+#include "profile/summary.h"
+
+struct row {
+	uint32_t pid, tid, id; /* id: symbol or module */
+	uint32_t seen;         /* group + 1 */
+	uint64_t self_count, self_weight, count, weight;
+};
+struct rows {
+	struct row *list;
+	size_t n, room;
+	struct table by_key;
+};
+
+static void rows_deinit(struct rows *rows)
+{
+	free(rows->list);
+	table_deinit(&rows->by_key);
+}
+
+void report_colour(struct report *report, enum report_colour colour, const char *text, size_t len)
+{
+	static const char *const marks[] = {
+		[COLOUR_NONE] = "",        [COLOUR_DIM] = "\033[2m",     [COLOUR_BOLD] = "\033[1m",
+		[COLOUR_HOT] = "\033[31m", [COLOUR_WARM] = "\033[33m",   [COLOUR_KERNEL] = "\033[36m",
+		[COLOUR_WARN] = "\033[33m",
+	};
+	bool on = report->options->colour && colour != COLOUR_NONE;
+
+	if (on)
+		buffer_append(&report->out, marks[colour], strlen(marks[colour]));
+	buffer_append(&report->out, text, len);
+	if (on)
+		buffer_append(&report->out, "\033[0m", 4);
+}
+
+enum report_colour report_heat(double percent)
+{
+	return percent >= 10 ? COLOUR_HOT : percent >= 1 ? COLOUR_WARM : COLOUR_NONE;
+}
+
+void report_name(struct report *report, enum report_colour colour, const char *name, size_t columns, size_t pad)
+{
+	_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
+	size_t used;
+
+	text_clean(&clean, name);
+	used = text_fit(&fit, (const char *)clean.data, clean.len, columns ? columns : SIZE_MAX / 4);
+	if (clean.bad || fit.bad)
+		report->out.bad = true;
+	if (fit.len)
+		report_colour(report, colour, (const char *)fit.data, fit.len);
+	if (used < pad)
+		buffer_printf(&report->out, "%*s", (int)(pad - used), "");
+}
+
+void report_percent(struct report *report, uint64_t part, uint64_t whole)
+{
+	double percent = text_percent(part, whole);
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%7.2f", percent);
+
+	report_colour(report, report_heat(percent), text, (size_t)n);
+}
+
+static int row_get(struct rows *rows, uint64_t key, const struct row *new, struct row **ret_row)
+{
+	uint64_t index;
+	int r;
+
+	if (!table_get(&rows->by_key, key, &index)) {
+		if (rows->n == rows->room) {
+			size_t room = rows->room ? rows->room * 2 : 256;
+			struct row *more = reallocarray(rows->list, room, sizeof(*more));
+
+			if (!more)
+				return fail(-ENOMEM);
+			rows->list = more;
+			rows->room = room;
+		}
+		index = rows->n;
+		r = table_put(&rows->by_key, key, index);
+		if (r < 0)
+			return trace(r);
+		rows->list[rows->n++] = *new;
+	}
+	*ret_row = &rows->list[index];
+	return 0;
+}
+
+static int add_to_row(struct rows *rows, uint64_t key, const struct row *new, const struct fold_group *g,
+		      uint32_t group, bool self)
+{
+	struct row *row = NULL;
+	int r = row_get(rows, key, new, &row);
+
+	if (r < 0)
+		return trace(r);
+	if (row->seen != group + 1) {
+		row->seen = group + 1;
+		row->count += g->count;
+		row->weight += g->weight;
+	}
+	if (self) {
+		row->self_count += g->count;
+		row->self_weight += g->weight;
+	}
+	return 0;
+}
+
+static int add_calls(struct rows *rows, const struct report *report, uint32_t group, const uint32_t *calls, size_t n)
+{
+	const struct fold *fold = &report->fold;
+	const struct fold_group *g = &fold->groups[group];
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		uint32_t symbol = fold_call_symbol(calls[i]), id = symbol;
+
+		if (report->options->by == REPORT_MODULE) {
+			/* A marker is no code: it has no row among modules, unless it is all there is. */
+			if (fold->symbols[symbol].kind == FOLD_MARKER && n > 1)
+				continue;
+			id = fold->symbols[symbol].module;
+		}
+		r = add_to_row(rows, id, &(struct row){.id = id}, g, group, i + 1 == n);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int fill_rows(struct rows *rows, const struct report *report)
+{
+	const struct fold *fold = &report->fold;
+	_cleanup_(freep) uint32_t *calls = calloc(fold->max_depth + 1, sizeof(*calls));
+	int r = 0;
+
+	if (!calls)
+		return fail(-ENOMEM);
+	for (uint32_t i = 0; i < fold->n_groups && r == 0; i++) {
+		const struct fold_group *g = &fold->groups[i];
+
+		if (report->options->by == REPORT_PROCESS)
+			r = add_to_row(rows, g->pid, &(struct row){.pid = g->pid}, g, i, true);
+		else if (report->options->by == REPORT_THREAD)
+			r = add_to_row(rows, (uint64_t)g->pid << 32 | g->tid,
+				       &(struct row){.pid = g->pid, .tid = g->tid}, g, i, true);
+		else
+			r = add_calls(rows, report, i, calls, fold_stack(fold, g, calls));
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+#define COMPARE(a, b) \
+	if ((a) != (b)) \
+	return (a) < (b) ? 1 : -1
+
+/* Heaviest first: by self, then total; at last by what was met first. */
+static int compare_rows(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	COMPARE(x->self_weight, y->self_weight);
+	COMPARE(x->self_count, y->self_count);
+	COMPARE(x->weight, y->weight);
+	COMPARE(x->count, y->count);
+	COMPARE(y->pid, x->pid);
+	COMPARE(y->tid, x->tid);
+	COMPARE(y->id, x->id);
+	return 0;
+}
+
+static void print_row_name(struct report *report, const struct row *row, size_t name_columns)
+{
+	const struct fold *f = &report->fold;
+	const struct profile *p = f->profile;
+	enum report_by by = report->options->by;
+	char number[32], name[32];
+
+	buffer_append(&report->out, "  ", 2);
+	if (by == REPORT_FUNCTION) {
+		enum fold_kind kind = f->symbols[row->id].kind;
+		const char *module = fold_symbol_module(f, row->id);
+
+		report_name(report, kind == FOLD_KERNEL ? COLOUR_KERNEL : kind == FOLD_MARKER ? COLOUR_WARN : COLOUR_BOLD,
+			    fold_symbol_name(f, row->id), name_columns, *module ? name_columns : 0);
+		if (*module) {
+			buffer_append(&report->out, "  ", 2);
+			report_name(report, COLOUR_DIM, kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
+				    name_columns ? 24 : 0, 0);
+		}
+	} else if (by == REPORT_MODULE) {
+		bool known = row->id < p->n_modules && p->modules[row->id].path;
+
+		report_name(report, COLOUR_BOLD,
+			    known ? string_table_text(&p->strings, p->modules[row->id].path) : "[no module]",
+			    name_columns, 0);
+	} else {
+		(void)snprintf(number, sizeof(number), "%9u  ", by == REPORT_PROCESS ? row->pid : row->tid);
+		report_colour(report, COLOUR_DIM, number, strlen(number));
+		report_name(report, COLOUR_BOLD,
+			    by == REPORT_PROCESS ? fold_process_name(f, row->pid, name) :
+						   fold_thread_name(f, row->pid, row->tid, name),
+			    name_columns, by == REPORT_THREAD ? 18 : 0);
+		if (by == REPORT_THREAD) {
+			buffer_append(&report->out, "  ", 2);
+			report_name(report, COLOUR_DIM, fold_process_name(f, row->pid, name), name_columns, 0);
+		}
+	}
+	buffer_append(&report->out, "\n", 1);
+}
+
+static void print_numbers(struct report *report, uint64_t weight, uint64_t count)
+{
+	char number[32];
+
+	report_percent(report, weight, report->fold.weight);
+	buffer_printf(&report->out, " %9s", text_weight(weight, report->fold.profile->weight_unit, number));
+	buffer_printf(&report->out, " %10s", text_count(count, number));
+}
+
+enum { NUMBERS = 7 + 10 + 11, MODULE_COLUMNS = 26 };
+
+/* Columns that are left for a function's name; 0: no limit. */
+static size_t name_columns(const struct report *report, const struct rows *rows, size_t n)
+{
+	const struct fold *f = &report->fold;
+	bool function = report->options->by == REPORT_FUNCTION;
+	int fixed = function || report->options->by == REPORT_MODULE ? 2 * NUMBERS + 2 : NUMBERS + 2;
+	int left = report->options->width - fixed - (function ? MODULE_COLUMNS : 13);
+	size_t longest = 8;
+
+	if (report->options->width <= 0 && !function)
+		return 0;
+	for (size_t i = 0; i < n && function; i++) {
+		const char *name = fold_symbol_name(f, rows->list[i].id);
+
+		longest = max_u64(longest, text_columns(name, strlen(name)));
+	}
+	if (!function)
+		return (size_t)(left < 16 ? 16 : left);
+	/* Not on a terminal: names are whole, the modules stand under each other as far as that is sensible. */
+	if (report->options->width <= 0)
+		return 0;
+	return min_u64(longest, (size_t)(left < 16 ? 16 : left));
+}
+
+static void print_head(struct report *report, size_t columns)
+{
+	enum report_by by = report->options->by;
+	bool totals = by == REPORT_FUNCTION || by == REPORT_MODULE;
+	const char *unit = strcmp(report->fold.profile->weight_unit, "ns") ? report->fold.profile->weight_unit : "time";
+	char line[256];
+	int n;
+
+	if (totals)
+		n = snprintf(line, sizeof(line), " self %% %9s %10s total %% %9s %10s", unit, "samples", unit, "samples");
+	else
+		n = snprintf(line, sizeof(line), "      %% %9s %10s", unit, "samples");
+	report_colour(report, COLOUR_DIM, line, (size_t)n);
+	if (by == REPORT_FUNCTION)
+		n = columns ? snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(columns, 128), "function") :
+			      snprintf(line, sizeof(line), "  function  module");
+	else if (by == REPORT_MODULE)
+		n = snprintf(line, sizeof(line), "  module");
+	else if (by == REPORT_PROCESS)
+		n = snprintf(line, sizeof(line), "        pid  process");
+	else
+		n = snprintf(line, sizeof(line), "        tid  %-18s  process", "thread");
+	report_colour(report, COLOUR_DIM, line, (size_t)n);
+	buffer_append(&report->out, "\n", 1);
+}
+
+static int print_table(struct report *report)
+{
+	_cleanup_(rows_deinit) struct rows rows = {0};
+	bool totals = report->options->by == REPORT_FUNCTION || report->options->by == REPORT_MODULE;
+	size_t n, columns;
+	char number[32];
+	int r;
+
+	r = fill_rows(&rows, report);
+	if (r < 0)
+		return trace(r);
+	if (rows.n)
+		qsort(rows.list, rows.n, sizeof(*rows.list), compare_rows);
+	n = report->options->limit ? min_u64(rows.n, report->options->limit) : rows.n;
+	columns = name_columns(report, &rows, n);
+	print_head(report, columns);
+	for (size_t i = 0; i < n; i++) {
+		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count);
+		if (totals)
+			print_numbers(report, rows.list[i].weight, rows.list[i].count);
+		print_row_name(report, &rows.list[i], columns);
+	}
+	if (n < rows.n)
+		buffer_printf(&report->out, "... and %s more (--limit 0 shows all)\n", text_count(rows.n - n, number));
+	return 0;
+}
+
+static void print_summary(struct report *report)
+{
+	const struct profile *p = report->fold.profile;
+	struct summary summary;
+
+	summary_init(&summary, &report->fold);
+	for (size_t i = 0; i < summary.n; i++) {
+		char label[32];
+		int n = snprintf(label, sizeof(label), "%-16s", summary.facts[i].label);
+
+		report_colour(report, COLOUR_DIM, label, (size_t)n);
+		report_name(report, summary.facts[i].warn ? COLOUR_WARN : COLOUR_NONE, summary.facts[i].value, 0, 0);
+		buffer_append(&report->out, "\n", 1);
+	}
+	for (size_t i = 0; i < p->n_notes; i++) {
+		report_colour(report, COLOUR_DIM, "Note            ", 16);
+		report_name(report, COLOUR_NONE, string_table_text(&p->strings, p->notes[i]), 0, 0);
+		buffer_append(&report->out, "\n", 1);
+	}
+	buffer_append(&report->out, "\n", 1);
+}
+
+static void report_deinit(struct report *report)
+{
+	fold_deinit(&report->fold);
+	buffer_deinit(&report->out);
+}
+
+int report_write(const struct profile *profile, const struct report_options *options, FILE *out)
+{
+	_cleanup_(report_deinit) struct report report = {.options = options};
+	int r;
+
+	r = fold_init(&report.fold, profile, options->only_pid);
+	if (r < 0)
+		return trace(r);
+	print_summary(&report);
+	r = options->tree ? report_tree(&report) : print_table(&report);
+	if (r < 0)
+		return trace(r);
+	if (report.out.bad)
+		return fail(-ENOMEM);
+	(void)fwrite(report.out.data, 1, report.out.len, out);
+	return fflush(out) || ferror(out) ? fail(-EIO) : 0;
+}

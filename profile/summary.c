@@ -1,0 +1,193 @@
+/* summary.c - see summary.h. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "profile/summary.h"
+#include "profile/text.h"
+
+bool summary_stat(const struct profile *profile, const char *name, double *ret_value)
+{
+	for (size_t i = 0; i < profile->n_stats; i++) {
+		const struct profile_stat *s = &profile->stats[i];
+
+		if (s->name && !strcmp(string_table_text(&profile->strings, s->name), name) && isfinite(s->value)) {
+			*ret_value = s->value;
+			return true;
+		}
+	}
+	return false;
+}
+
+double summary_duration(const struct profile *profile)
+{
+	double seconds;
+
+	if (summary_stat(profile, "duration_s", &seconds) && seconds >= 0 && seconds < 1e9)
+		return seconds;
+	if (profile->n_samples < 2 || profile->samples[profile->n_samples - 1].time < profile->samples[0].time)
+		return 0;
+	return (double)(profile->samples[profile->n_samples - 1].time - profile->samples[0].time) / 1e9;
+}
+
+static struct summary_fact *fact_new(struct summary *s, const char *label)
+{
+	struct summary_fact *fact = &s->facts[s->n < SUMMARY_MAX ? s->n++ : SUMMARY_MAX - 1];
+
+	*fact = (struct summary_fact){.label = label};
+	return fact;
+}
+
+_printf_(2, 3) static void fact_append(struct summary_fact *fact, const char *format, ...)
+{
+	size_t len = strlen(fact->value);
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(fact->value + len, sizeof(fact->value) - len, format, ap);
+	va_end(ap);
+}
+
+/* A foreign figure as a count. */
+static uint64_t as_count(double value)
+{
+	return value >= 1 && value < 1e19 ? (uint64_t)llround(fmin(value, 9e18)) : 0;
+}
+
+/* "no-module 12, memory 3": the statistics whose names begin with @prefix.  Returns their sum. */
+static uint64_t append_reasons(struct summary_fact *fact, const struct profile *p, const char *prefix)
+{
+	uint64_t sum = 0;
+	char number[32];
+
+	for (size_t i = 0; i < p->n_stats; i++) {
+		const char *name = p->stats[i].name ? string_table_text(&p->strings, p->stats[i].name) : "";
+		uint64_t value = as_count(p->stats[i].value);
+
+		if (strncmp(name, prefix, strlen(prefix)) || !value)
+			continue;
+		if (fact)
+			fact_append(fact, "%s%.40s %s", sum ? ", " : "", name + strlen(prefix),
+				    text_count(value, number));
+		sum += value;
+	}
+	return sum;
+}
+
+static void add_samples(struct summary *s, const struct fold *f)
+{
+	const struct profile *p = f->profile;
+	struct summary_fact *fact = fact_new(s, "Event");
+	char number[32];
+
+	fact_append(fact, "%s", *p->event_name ? p->event_name : "unknown");
+	fact = fact_new(s, "Samples");
+	fact_append(fact, "%s", text_count(f->count, number));
+	fact_append(fact, " over %.1f s, weight %s", summary_duration(p), text_weight(f->weight, p->weight_unit, number));
+	if (strcmp(p->weight_unit, "ns"))
+		fact_append(fact, " %s", p->weight_unit);
+	fact->warn = !f->count;
+}
+
+static void add_stacks(struct summary *s, const struct fold *f)
+{
+	struct summary_fact *fact = fact_new(s, "Stacks");
+	uint64_t whole = f->count - f->cut - f->failed;
+	char number[32];
+
+	if (!f->count) {
+		fact_append(fact, "none");
+		return;
+	}
+	fact_append(fact, "%s whole", text_share(whole, f->count, number));
+	if (f->cut)
+		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
+	if (f->failed)
+		fact_append(fact, ", %s failed", text_share(f->failed, f->count, number));
+	if (f->failed && append_reasons(NULL, f->profile, "stacks.failed.")) {
+		fact_append(fact, " (");
+		append_reasons(fact, f->profile, "stacks.failed.");
+		fact_append(fact, ")");
+	}
+	fact->warn = text_percent(whole, f->count) < 95;
+}
+
+static void add_losses(struct summary *s, const struct fold *f)
+{
+	const struct profile *p = f->profile;
+	struct summary_fact *fact = fact_new(s, "Lost");
+	double samples = 0, sideband = 0, throttled = 0;
+	bool known = summary_stat(p, "lost.samples", &samples);
+	uint64_t lost = known ? as_count(samples) : p->lost_records;
+	char number[32];
+
+	(void)summary_stat(p, "lost.sideband", &sideband);
+	(void)summary_stat(p, "lost.throttled_s", &throttled);
+	if (lost) {
+		fact_append(fact, "%s %s", text_count(lost, number), known ? "samples" : "records");
+		fact_append(fact, " (%s)", text_share(lost, lost + f->count + f->skipped, number));
+	} else {
+		fact_append(fact, "nothing");
+	}
+	if (as_count(sideband))
+		fact_append(fact, ", %s side-band records", text_count(as_count(sideband), number));
+	if (throttled > 0)
+		fact_append(fact, ", throttled for %.3f s", throttled);
+	fact->warn = lost || as_count(sideband) || throttled > 0;
+}
+
+static void add_skipped(struct summary *s, const struct fold *f)
+{
+	uint64_t told = append_reasons(NULL, f->profile, "skipped.");
+	uint64_t n = max_u64(told, f->skipped);
+	struct summary_fact *fact;
+	char number[32];
+
+	if (!n)
+		return;
+	fact = fact_new(s, "Skipped");
+	fact_append(fact, "%s samples", text_count(n, number));
+	if (told) {
+		fact_append(fact, " (");
+		append_reasons(fact, f->profile, "skipped.");
+		fact_append(fact, ")");
+	}
+	fact->warn = true;
+}
+
+static void add_costs(struct summary *s, const struct profile *p)
+{
+	struct summary_fact *fact;
+	double value, each;
+
+	if (summary_stat(p, "cpu_accounted", &value) && value >= 0) {
+		fact = fact_new(s, "CPU accounted");
+		fact_append(fact, "%.1f %% of the CPU time that was used", value * 100);
+		fact->warn = value < 0.9 || value > 1.1;
+	}
+	if (summary_stat(p, "self.cpu_s", &value) && value >= 0) {
+		fact = fact_new(s, "Profiler's cost");
+		fact_append(fact, "%.3f s of CPU", value);
+		if (summary_stat(p, "self.us_per_sample", &each) && each >= 0)
+			fact_append(fact, ", %.1f us a sample", each);
+	}
+}
+
+void summary_init(struct summary *summary, const struct fold *fold)
+{
+	const struct profile *p = fold->profile;
+
+	*summary = (struct summary){0};
+	add_samples(summary, fold);
+	add_stacks(summary, fold);
+	add_losses(summary, fold);
+	add_skipped(summary, fold);
+	add_costs(summary, p);
+	if (p->truncated_at) {
+		struct summary_fact *fact = fact_new(summary, "File");
+
+		fact_append(fact, "damaged or cut off at byte %llu; what stands before it is shown",
+			    (unsigned long long)p->truncated_at);
+		fact->warn = true;
+	}
+}
