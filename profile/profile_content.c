@@ -104,6 +104,8 @@ int reader_module(struct reader *r, const char *path, size_t path_len, const uin
 	e = module_path(r, path, path_len, id_len, &m.path, &m.kernel);
 	if (e < 0)
 		return trace(e);
+	if (m.kernel)
+		m.load_bias = 0; /* stock producers write what they like there */
 	m.build_id_len = (uint32_t)min_u64(id_len, sizeof(m.build_id));
 	if (m.build_id_len)
 		memcpy(m.build_id, id, m.build_id_len);

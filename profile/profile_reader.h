@@ -63,7 +63,6 @@ struct sequence {
 	bool valid;     /* incremental state is whole */
 	uint8_t session; /* of its samples */
 	uint32_t default_clock;
-	bool has_event;
 	struct reader_event event;
 	struct sequence_clock *clocks;
 	size_t n_clocks, room_clocks;
