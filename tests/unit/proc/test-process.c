@@ -1,0 +1,182 @@
+/* test-process.c - lives and threads: lookups, limits, order of eviction, references. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/proc/procfs.h"
+#include "tests/unit/perf/count-malloc.h"
+#include "tests/unit/proc/fixture.h"
+
+static void test_lookup(void **state)
+{
+	struct fixture f;
+	struct process *p;
+	struct process_thread *t;
+	(void)state;
+
+	fixture_init(&f, 10);
+	assert_null(process_find(f.table, 7));
+	assert_int_equal(process_table_count(f.table), 0);
+	p = process_get(f.table, 7);
+	assert_non_null(p);
+	assert_int_equal(p->pid, 7);
+	assert_int_equal(p->maps_state, PROCESS_MAPS_UNKNOWN);
+	assert_int_equal(p->maps_read_at, 0);
+	assert_ptr_equal(process_get(f.table, 7), p);
+	assert_ptr_equal(process_find(f.table, 7), p);
+	assert_int_equal(process_table_count(f.table), 1);
+
+	t = process_thread_get(p, 7);
+	assert_non_null(t);
+	assert_string_equal(t->comm, "");
+	assert_false(t->told);
+	(void)memcpy(t->comm, "main", 5);
+	/* a new thread has the main thread's name until told */
+	t = process_thread_get(p, 8);
+	assert_string_equal(t->comm, "main");
+	assert_false(t->told);
+	assert_ptr_equal(process_thread_get(p, 8), t);
+	fixture_deinit(&f);
+}
+
+/* What happens for each sample must not allocate. */
+static void test_no_allocation(void **state)
+{
+	struct fixture f;
+	struct process *p;
+	struct uw_space *space;
+	size_t before;
+	(void)state;
+
+	fixture_init(&f, 100);
+	for (uint32_t pid = 1; pid <= 50; pid++) {
+		p = process_get(f.table, pid);
+		(void)process_thread_get(p, pid + 1000);
+		map_page(&f, pid, 5, "/bin/x", inode_id(5));
+		(void)space_of(&f, p);
+	}
+	before = malloc_count;
+	for (unsigned i = 0; i < 1000; i++) {
+		p = process_find(f.table, 1 + i % 50);
+		assert_non_null(process_thread_get(p, p->pid + 1000));
+		assert_int_equal(process_space(f.table, process_get(f.table, p->pid), &space), 0);
+	}
+	assert_int_equal(malloc_count, before);
+	fixture_deinit(&f);
+}
+
+static void test_limit(void **state)
+{
+	struct fixture f;
+	struct process *held;
+	(void)state;
+
+	fixture_init(&f, 4);
+	for (uint32_t pid = 1; pid <= 4; pid++)
+		assert_non_null(process_get(f.table, pid));
+	held = process_ref(process_get(f.table, 3));
+	assert_int_equal(process_exit(f.table, 3, 3), 0);
+	assert_int_equal(process_exit(f.table, 2, 2), 0);
+	assert_true(held->exited);
+	assert_non_null(process_find(f.table, 1)); /* used last */
+
+	/* the exited first, in order of use; then the living that was used longest ago */
+	assert_non_null(process_get(f.table, 10));
+	assert_null(process_find(f.table, 3));
+	assert_non_null(process_get(f.table, 11));
+	assert_null(process_find(f.table, 2));
+	assert_non_null(process_get(f.table, 12));
+	assert_null(process_find(f.table, 4));
+	assert_non_null(process_find(f.table, 1));
+	assert_int_equal(process_table_count(f.table), 4);
+
+	/* given up, but alive by the reference */
+	assert_int_equal(held->pid, 3);
+	assert_non_null(process_thread_get(held, 3));
+	(void)process_unref(held);
+
+	/* a fork may push its own parent out */
+	for (uint32_t pid = 20; pid < 23; pid++)
+		assert_non_null(process_get(f.table, pid));
+	assert_int_equal(process_fork(f.table, 30, 1, 30, 1), 0);
+	assert_null(process_find(f.table, 1));
+	assert_int_equal(process_find(f.table, 30)->ppid, 1);
+	fixture_deinit(&f);
+
+	fixture_init(&f, 0); /* at least one */
+	assert_non_null(process_get(f.table, 1));
+	assert_non_null(process_get(f.table, 2));
+	assert_int_equal(process_table_count(f.table), 1);
+	fixture_deinit(&f);
+}
+
+static void test_many_threads(void **state)
+{
+	struct fixture f;
+	struct process *p;
+	(void)state;
+
+	fixture_init(&f, 4);
+	p = process_get(f.table, 1);
+	for (uint32_t tid = 2; tid <= PROCESS_MAX_THREADS; tid++)
+		assert_non_null(process_thread_get(p, tid));
+	assert_null(process_thread_get(p, PROCESS_MAX_THREADS + 1));
+	assert_non_null(process_thread_get(p, PROCESS_MAX_THREADS));
+	/* records about it are no error */
+	assert_int_equal(process_fork(f.table, 1, 1, PROCESS_MAX_THREADS + 1, 1), 0);
+	assert_int_equal(process_comm(f.table, 1, PROCESS_MAX_THREADS + 1, "x", false), 0);
+	assert_int_equal(process_exit(f.table, 1, PROCESS_MAX_THREADS + 1), 0);
+	fixture_deinit(&f);
+}
+
+static void test_cmdline_and_memory(void **state)
+{
+	struct fixture f;
+	struct process *p;
+	struct uw_memory *memory = NULL, *second = NULL;
+	struct uw_space *before;
+	uint32_t key;
+	int probe = 4711, got = 0;
+	(void)state;
+
+	fixture_init(&f, 4);
+	p = process_get(f.table, (uint32_t)getpid());
+	map_page(&f, p->pid, 5, "/bin/x", inode_id(5));
+	before = uw_space_ref(space_of(&f, p));
+	key = before->key;
+	assert_null(before->memory);
+	assert_int_equal(procfs_memory_new("", p->pid, &memory), 0);
+	assert_int_equal(procfs_memory_new("", p->pid, &second), 0);
+	process_set_memory(p, memory);
+	assert_ptr_equal(space_of(&f, p)->memory, memory);
+	assert_int_equal(space_of(&f, p)->key, key); /* another struct, the same key */
+	process_set_memory(p, second);               /* the first stays */
+	assert_ptr_equal(space_of(&f, p)->memory, memory);
+	assert_int_equal(memory->read(memory, (uintptr_t)&probe, &got, sizeof(got)), sizeof(got));
+	assert_int_equal(got, 4711);
+	process_set_memory(p, NULL);
+	assert_ptr_equal(p->memory, memory);
+
+	/* a fork's child has none of its own yet, and the command line of its parent */
+	process_set_cmdline(p, strdup("a"), 2);
+	process_set_cmdline(p, memcpy(malloc(6), "ab\0cd", 6), 6);
+	assert_int_equal(process_fork(f.table, 9, p->pid, 9, p->pid), 0);
+	assert_null(space_of(&f, process_find(f.table, 9))->memory);
+	assert_int_equal(space_of(&f, process_find(f.table, 9))->key, key);
+	assert_int_equal(process_find(f.table, 9)->cmdline_len, 6);
+	assert_memory_equal(process_find(f.table, 9)->cmdline, "ab\0cd", 6);
+	(void)uw_space_unref(before);
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lookup),
+		cmocka_unit_test(test_no_allocation),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_cmdline_and_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
