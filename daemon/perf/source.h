@@ -13,6 +13,16 @@
 
 enum { PERF_MAX_FOLLOWERS = 7 };
 
+/* sample_regs_user: the general registers, without the segment ones (asm/perf_regs.h).  The same set as the unwinder's
+ * UW_REGS_MASK_*, which this folder may not include. */
+#if defined(__x86_64__)
+#define PERF_REGS_MASK 0xff0fffull
+#elif defined(__aarch64__)
+#define PERF_REGS_MASK 0x1ffffffffull
+#else
+#error "which user registers does this machine have?"
+#endif
+
 struct perf_options {
 	struct perf_spec leader; /* borrowed strings */
 	struct perf_spec followers[PERF_MAX_FOLLOWERS];
@@ -27,7 +37,7 @@ struct perf_options {
 	bool tasks;                 /* else machine */
 	bool children;              /* tasks: follow forks, not threads only */
 	bool enable_on_exec;        /* tasks: the (one) task is a child that has not run exec yet */
-	uint64_t ring_bytes;        /* of one sampling ring; 0: at least 250 ms at the asked rate */
+	uint64_t ring_bytes;        /* of one sampling ring; 0: at least 250 ms at the asked rate and stack_bytes */
 	uint64_t ring_budget;       /* of all rings; 0: 256 MiB */
 	struct features features;
 	void (*note)(void *arg, const char *line); /* one plain line a step down, with its mend */
@@ -58,7 +68,13 @@ struct perf_source *perf_source_free(struct perf_source *source);
 enum { PERF_TASK_GONE = 1 };
 int perf_source_add_task(struct perf_source *source, pid_t tid, enum perf_gate *ret_gate, char *error,
 			 size_t error_size);
-/* Descriptors that one more task costs. */
+/* tasks: a thread that was added although it had inherited the events of the one that started it (it was
+ * born while the threads were being listed) is sampled twice.  True for a sample of @tid by an event that was opened for
+ * another thread: drop it.  Say when a thread is gone (EXIT record): its number may come back for one that inherits. */
+bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t id, pid_t tid);
+void perf_source_forget_task(struct perf_source *source, pid_t tid);
+/* Descriptors that one more task costs.  They stay open when the task exits, for its counts and for the
+ * children that inherited its events: closing a parent's event ends theirs. */
 size_t perf_source_fds_per_task(const struct perf_options *options);
 
 int perf_source_enable(struct perf_source *source);  /* not with enable_on_exec */
@@ -85,8 +101,12 @@ struct perf_counts {
 	bool lost_exact;
 	uint64_t count;        /* the leader's, summed, scaled by enabled/running */
 	uint64_t enabled_ns, running_ns;
-	uint64_t task_clock_ns; /* tasks: CPU time the targets (and inherited children) used; machine: 0 */
+	/* tasks: CPU time that the targets used since enable, kernel and user, children as far as inherited: without
+	 * `children` none, but all of them where FEATURE_INHERIT_THREAD is missing.  machine: 0 */
+	uint64_t task_clock_ns;
 };
+/* A system call an event: once a second, not once a round.  Right at any time, also after the tasks exited: the kernel
+ * folds the counts of inherited events into the one that was opened. */
 int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts);
 
 /* machine only: a second event with another copy size takes over on one CPU (same ring): the new one is
