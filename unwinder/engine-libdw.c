@@ -3,11 +3,9 @@
  *
  *     process (space key)   one Dwfl, kept; its modules are reported when a stack first enters them, and only
  *                           once they are READY, as libdwfl remembers a failure for ever
- *     module                one Elf for all processes, by pread on a duplicate descriptor (never mmap: a target
- *                           that truncates its file would kill us)
+ *     module                one Elf for all processes (libdw-elf.h)
  *     stack                 one "thread" of the Dwfl; registers and memory come from the snapshot
  *
- * A module without a file (the vDSO) is read once out of the process's memory where the space has that.
  * libdwfl would look for separate debug files, and through debuginfod in the network: find_debuginfo says no.
  * The architecture is told by an ELF header of our own, so that a Dwfl can be attached before it has modules.
  */
@@ -15,28 +13,22 @@
 #include <errno.h>
 
 #include "daemon/base/error.h"
-#include "daemon/base/table.h"
+#include "unwinder/libdw-elf.h"
 #include "unwinder/oracle.h"
 
-enum { THREAD = 1, MEMORY_IMAGE_MAX = 1 << 20 };
-
-struct libdw_elf {
-	Elf *elf; /* NULL: cannot be had */
-	uint64_t low, high; /* vaddrs: the first segment's start by its alignment, the last one's end */
-	void *bytes; /* owned: a memory module's image */
-};
+enum { THREAD = 1 };
 
 struct libdw_engine {
 	struct uw_engine engine;
 	struct oracle_spaces spaces;
-	struct table elfs; /* module serial -> struct libdw_elf */
+	struct libdw_elfs elfs;
 	Elf *machines[UW_ARCH_AARCH64 + 1]; /* an ELF header alone, of each architecture */
 	uint64_t frames;
 	/* Of the stack being unwound. */
 	struct uw_view view;
 	struct oracle_space *slot;
 	struct uw_result *res;
-	uint64_t last_pc;
+	uint64_t last_pc, last_at; /* of the last frame: its address, and where its unwind information is looked up */
 	bool interrupted; /* the last frame was a signal trampoline */
 	bool activation;  /* the last frame's address counts itself */
 	bool guess;       /* what follows the last frame is found without unwind information */
@@ -44,67 +36,7 @@ struct libdw_engine {
 	int error;
 };
 
-/* ---- files ---- */
-
-static void libdw_elf_free(struct libdw_elf *image)
-{
-	if (image->elf)
-		elf_end(image->elf);
-	free(image->bytes);
-	free(image);
-}
-
-static void libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, const struct uw_space *space)
-{
-	int fd = uw_module_image(map->module)->fd;
-	size_t len = (size_t)min_u64(map->end - map->start, MEMORY_IMAGE_MAX), n_phdrs, got;
-	bool first = true;
-
-	if (fd >= 0) {
-		image->elf = elf_begin(fd, ELF_C_READ, NULL);
-	} else if (space->memory && !map->offset) {
-		image->bytes = malloc(len);
-		if (image->bytes && space->memory->read(space->memory, map->start, image->bytes, len) == (ssize_t)len)
-			image->elf = elf_memory(image->bytes, len);
-	}
-	if (!image->elf || elf_kind(image->elf) != ELF_K_ELF || elf_getphdrnum(image->elf, &n_phdrs) < 0)
-		n_phdrs = 0;
-	for (got = 0; got < n_phdrs; got++) {
-		GElf_Phdr phdr;
-
-		if (!gelf_getphdr(image->elf, (int)got, &phdr) || phdr.p_type != PT_LOAD)
-			continue;
-		/* libdwfl takes a module's start for this address of its first segment. */
-		if (first)
-			image->low = phdr.p_align ? phdr.p_vaddr & -phdr.p_align : phdr.p_vaddr;
-		image->high = max_u64(image->high, phdr.p_vaddr + phdr.p_memsz);
-		first = false;
-	}
-	if (image->elf && (first || image->high <= image->low)) {
-		elf_end(image->elf);
-		image->elf = NULL;
-	}
-}
-
-/* Borrowed; NULL and e->error when memory is out. */
-static struct libdw_elf *libdw_elf_get(struct libdw_engine *e, const struct uw_map *map)
-{
-	uint32_t serial = uw_module_serial(map->module);
-	struct libdw_elf *image = table_pointer(&e->elfs, serial);
-	int r;
-
-	if (image)
-		return image;
-	image = calloc(1, sizeof(*image));
-	r = image ? table_put(&e->elfs, serial, (uint64_t)(uintptr_t)image) : fail(-ENOMEM);
-	if (r < 0) {
-		free(image);
-		e->error = r;
-		return NULL;
-	}
-	libdw_elf_open(image, map, e->view.snapshot->space);
-	return image;
-}
+/* ---- modules ---- */
 
 static int libdw_find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, char **file_name,
 			  Elf **ret_elf)
@@ -133,13 +65,14 @@ static int libdw_report(struct libdw_engine *e)
 {
 	const struct uw_map *map = take(e->report);
 	uint64_t bias = map->start - uw_map_vaddr(map, map->start);
-	struct libdw_elf *image = libdw_elf_get(e, map);
 	Dwfl *dwfl = e->slot->handle;
 	Dwfl_Module *module;
+	struct libdw_elf *image;
 	void **userdata;
+	int r = libdw_elfs_get(&e->elfs, map, e->view.snapshot->space, &image);
 
-	if (!image)
-		return trace(e->error);
+	if (r < 0)
+		return trace(r);
 	if (!image->elf)
 		return 0;
 	dwfl_report_begin_add(dwfl);
@@ -201,21 +134,43 @@ static const Dwfl_Thread_Callbacks libdw_thread_callbacks = {
 	.set_initial_registers = libdw_registers,
 };
 
-/* Does the pc lie in a signal trampoline?  Only asked where libdwfl says that an address counts itself. */
-static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
+/* The row for @pc; the caller frees it.  NULL: none. */
+static Dwarf_Frame *libdw_row(struct libdw_engine *e, uint64_t pc)
 {
 	Dwfl_Module *module = dwfl_addrmodule(e->slot->handle, pc);
 	Dwarf_Addr bias = 0;
 	Dwarf_CFI *cfi = module ? dwfl_module_eh_cfi(module, &bias) : NULL;
 	Dwarf_Frame *frame = NULL;
+
+	return cfi && !dwarf_cfi_addrframe(cfi, pc - bias, &frame) ? frame : NULL;
+}
+
+/* Does the pc lie in a signal trampoline?  Only asked where libdwfl says that an address counts itself. */
+static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
+{
+	Dwarf_Frame *row = libdw_row(e, pc);
 	bool signal = false;
 
-	if (!cfi || dwarf_cfi_addrframe(cfi, pc - bias, &frame) < 0)
-		return false;
-	if (dwarf_frame_info(frame, NULL, NULL, &signal) < 0)
+	if (!row || dwarf_frame_info(row, NULL, NULL, &signal) < 0)
 		signal = false;
-	free(frame);
+	free(row);
 	return signal;
+}
+
+/* Is the return address undefined at @pc?  Only asked where the walk ended and some word had not been there. */
+static bool libdw_root(struct libdw_engine *e, uint64_t pc)
+{
+	Dwarf_Frame *row = libdw_row(e, pc);
+	bool signal, undefined = false;
+	Dwarf_Op memory[3], *ops;
+	size_t n_ops;
+	int ra = row ? dwarf_frame_info(row, NULL, NULL, &signal) : -1;
+
+	/* dwarf_frame_register(): no operations, and the caller's own buffer, means undefined */
+	if (ra >= 0 && !dwarf_frame_register(row, ra, memory, &ops, &n_ops))
+		undefined = !n_ops && ops == memory;
+	free(row);
+	return undefined;
 }
 
 enum libdw_walk { WALK_ON, WALK_LAST, WALK_NO_FRAME };
@@ -279,7 +234,6 @@ static int libdw_frame(Dwfl_Frame *state, void *arg)
 	walk = libdw_check(e, pc - (res->n_frames && !e->interrupted));
 	if (walk == WALK_NO_FRAME)
 		return DWARF_CB_ABORT;
-	e->view.missed = false;
 	e->last_pc = pc;
 	if (walk == WALK_ON)
 		activation = libdw_activation(e, state);
@@ -287,6 +241,7 @@ static int libdw_frame(Dwfl_Frame *state, void *arg)
 		flags = UW_FRAME_SIGNAL;
 	else if (!activation)
 		flags = UW_FRAME_CALLER | (guessed ? UW_FRAME_GUESSED : 0);
+	e->last_at = pc - (flags & UW_FRAME_CALLER ? 1 : 0);
 	e->interrupted = activation && !e->interrupted && res->n_frames && libdw_trampoline(e, pc);
 	res->frames[res->n_frames++] = (pc & (UW_FRAME_CALLER - 1)) | flags;
 	return walk == WALK_ON ? DWARF_CB_OK : DWARF_CB_ABORT;
@@ -317,8 +272,9 @@ static int libdw_slot_init(struct libdw_engine *e)
 
 static void libdw_end(struct libdw_engine *e, int r)
 {
-	/* A return address that could not be read is the same to libdwfl as one that is undefined: the end, r 0. */
-	if (r <= 0 && e->view.missed)
+	/* A return address that could not be read is the same to libdwfl as one that is undefined: the end, r 0.  A
+	 * register that could not be read fails only when a later frame stands on it, so any miss on the way counts. */
+	if (r <= 0 && e->view.missed && (r < 0 || !libdw_root(e, e->last_at)))
 		uw_result_out_of_copy(e->view.snapshot, e->res, e->view.missed_at);
 	else if (!r)
 		uw_result_end(e->res, UW_WHOLE, UW_OK, 0);
@@ -377,28 +333,17 @@ static int libdw_unwind(struct uw_engine *engine, const struct uw_snapshot *snap
 static void libdw_forget(struct uw_engine *engine, const struct uw_module *module)
 {
 	struct libdw_engine *e = (struct libdw_engine *)engine;
-	struct libdw_elf *image;
 
 	oracle_spaces_forget(&e->spaces, module);
-	if (module) {
-		image = table_pointer(&e->elfs, uw_module_serial(module));
-		if (image) {
-			libdw_elf_free(image);
-			(void)table_remove(&e->elfs, uw_module_serial(module));
-		}
-		return;
-	}
-	table_for_each(&e->elfs, slot) libdw_elf_free((struct libdw_elf *)(uintptr_t)slot->value);
-	table_clear(&e->elfs);
+	libdw_elfs_forget(&e->elfs, module);
 }
 
 static void libdw_free(struct uw_engine *engine)
 {
 	struct libdw_engine *e = (struct libdw_engine *)engine;
 
-	libdw_forget(engine, NULL);
 	oracle_spaces_deinit(&e->spaces);
-	table_deinit(&e->elfs);
+	libdw_elfs_deinit(&e->elfs);
 	for (size_t i = 0; i < ARRAY_SIZE(e->machines); i++)
 		if (e->machines[i])
 			elf_end(e->machines[i]);
