@@ -60,6 +60,9 @@ $(O)/%.o: %.c | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+# The flame graph page is built into html.o (.incbin).
+$(O)/profile/html.o: profile/flame.html
+
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos
 	$(call say,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
@@ -90,7 +93,7 @@ PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werro
 PROGRAM_NAMES := $(filter-out plugin,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
-PROGRAM_FLAGS_shadow := -finstrument-functions -finstrument-functions-exclude-file-list=program.h
+PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs
 programs: $(PROGRAMS)
 $(O)/tests/programs/plugin.so: tests/programs/plugin.c
@@ -113,12 +116,15 @@ $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 # ---- end of tests/programs
 
 # ---- tests/differential, tests/bench: programs over live samples
-SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c replay.c agree.c))
+SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c replay.c agree.c judge.c))
 $(O)/tests/differential/diff-engines: $(O)/tests/differential/diff-engines.o
 $(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o
 $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OBJECTS) \
 	$(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+.PHONY: differential
+differential: $(O)/tests/differential/diff-engines $(PROGRAMS)
+	$(Q)tests/differential/run.sh $(O)
 # ---- end of tests/differential, tests/bench
 
 # ---- fuzzers: each tests/fuzz/fuzz-X.c also runs as a plain program over its corpus (a regression test);

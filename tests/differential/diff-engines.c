@@ -8,14 +8,14 @@
 #include <getopt.h>
 #include <string.h>
 
-#include "tests/differential/agree.h"
+#include "tests/differential/judge.h"
 
 struct diff_options {
 	struct samples_options samples;
 	const char *save, *name;
 	double min_agreement, min_whole;
 	size_t classes;
-	bool fp_copy;
+	bool fp_copy, judge;
 	long show; /* a sample to print in full, -1: none */
 };
 
@@ -27,6 +27,7 @@ static const struct option long_options[] = {
 	{"fp-copy", no_argument, NULL, 'f'},             {"user-only", no_argument, NULL, 'u'},
 	{"verbose", no_argument, NULL, 'v'},             {"show", required_argument, NULL, 'S'},
 	{"name", required_argument, NULL, 'N'},          {"help", no_argument, NULL, 'h'},
+	{"judge", no_argument, NULL, 'J'},
 	{0},
 };
 
@@ -40,6 +41,7 @@ static const char usage[] =
 	"  -a, --min-agreement R  exit 1 when native agrees with libunwind or libdw on a smaller share of frames\n"
 	"  -w, --min-whole R      exit 1 when native reaches the root of a smaller share of stacks\n"
 	"  -c, --classes N        classes of difference to print (5)\n"
+	"      --judge            the file is of tests/programs/shadow: exit 1 when native has a stack wrong\n"
 	"      --show N           print sample N by every engine\n"
 	"      --save FILE, --load FILE\n"
 	"      --name TEXT        instead of the command's name in the table\n"
@@ -93,6 +95,9 @@ static int parse_option(struct diff_options *options, int c)
 		return 0;
 	case 'f':
 		options->fp_copy = true;
+		return 0;
+	case 'J':
+		options->judge = true;
 		return 0;
 	case 'u':
 		options->samples.user_only = true;
@@ -205,6 +210,12 @@ static int compare(const struct diff_options *options, struct samples *samples)
 		}
 		for (size_t i = 0; i < n && options->show >= 0 && (size_t)options->show < samples->n; i++)
 			print_sample(samples, answers[i], (size_t)options->show);
+	}
+	for (size_t i = 0; i < n && r == 0 && options->judge; i++) {
+		uint64_t wrong = judge_print(samples, answers[i]);
+
+		if (!i && wrong)
+			worst = -1;
 	}
 	for (size_t i = 0; i < n; i++)
 		answers_free(answers[i]);

@@ -271,6 +271,12 @@ static int replay_event(struct samples *samples, const struct sample_event *e)
 		return replay_map(samples, e);
 	case SAMPLE_FORK:
 		return replay_fork(samples->replay, e);
+	case SAMPLE_TRUTH:
+		if (samples->n) {
+			samples->list[samples->n - 1].truth = (const uint64_t *)(const void *)e->data;
+			samples->list[samples->n - 1].n_truth = e->truth.n;
+		}
+		return 0;
 	case SAMPLE_EXEC:
 		p = process_get(samples->replay, e->pid);
 		if (!p)

@@ -8,8 +8,6 @@
 
 #include "tests/differential/samples.h"
 
-#define SAMPLES_MAGIC 0x316c706d61737770ull /* "pwsampl1" */
-
 struct sample_event *samples_area_add(struct samples_area *area, size_t len)
 {
 	size_t size = (sizeof(struct sample_event) + len + 7) & ~(size_t)7;
@@ -62,6 +60,8 @@ static bool area_is_good(const struct samples_area *area)
 			return false;
 		left = e->size - sizeof(*e);
 		if (e->type == SAMPLE_STACK && e->stack.len > left)
+			return false;
+		if (e->type == SAMPLE_TRUTH && e->truth.n > left / sizeof(uint64_t))
 			return false;
 		if (e->type == SAMPLE_MAP && (!left || !memchr(e->data, 0, left)))
 			return false;

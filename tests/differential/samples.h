@@ -27,6 +27,8 @@ struct sample {
 	uint32_t pid, tid;
 	uint64_t time;
 	bool kernel; /* taken in kernel mode */
+	const uint64_t *truth; /* shadow.c: the true return addresses, innermost first; NULL: not known */
+	uint32_t n_truth;
 };
 
 struct samples {
@@ -54,7 +56,8 @@ void samples_describe(struct samples *samples, const struct sample *sample, uint
 void samples_symbol(struct samples *samples, const struct sample *sample, uint64_t frame, char *to, size_t size);
 
 /* ---- between take and replay ---- */
-enum sample_event_type { SAMPLE_STACK = 1, SAMPLE_MAP, SAMPLE_EXEC, SAMPLE_FORK };
+enum sample_event_type { SAMPLE_STACK = 1, SAMPLE_MAP, SAMPLE_EXEC, SAMPLE_FORK, SAMPLE_TRUTH };
+#define SAMPLES_MAGIC 0x316c706d61737770ull /* "pwsampl1": of a file, before the area's length and the area */
 
 struct sample_event {
 	uint32_t size; /* of all, a multiple of 8 */
@@ -73,6 +76,10 @@ struct sample_event {
 			/* the path with its NUL */
 		} map;
 		uint32_t parent; /* FORK: pid is the child */
+		struct {
+			uint32_t n;
+			/* n addresses */
+		} truth; /* of the stack before it */
 	};
 	uint8_t data[];
 };
