@@ -6,6 +6,7 @@
 #include "daemon/base/log.h"
 
 static const struct command *const commands[] = {
+	&command_record,
 	&command_report,
 	&command_export,
 };

@@ -173,7 +173,7 @@ int session_stop(struct session *s)
 		r = perf_source_counts(s->source, &s->counts);
 	if (s->options.machine)
 		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_stop);
-	reader_finish(s->reader);
+	reader_let_all_go(s->reader);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -172,7 +172,7 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 {
 	uint64_t pc = uw_frame_lookup(frame);
 	const struct uw_map *map = info->space ? uw_space_find(info->space, pc) : NULL;
-	struct emit_module *m;
+	struct emit_module *m = NULL;
 	int r;
 
 	if (!map || !map->module)

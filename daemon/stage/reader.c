@@ -506,7 +506,7 @@ int reader_round(struct reader *rd, bool *ret_more)
 	return 0;
 }
 
-void reader_finish(struct reader *rd)
+void reader_let_all_go(struct reader *rd)
 {
 	merge_finish(rd->merge);
 }

@@ -47,7 +47,7 @@ struct reader *reader_free(struct reader *reader);
  * *ret_more: the round stopped because the queue is full. */
 int reader_round(struct reader *reader, bool *ret_more);
 /* The events are off: what is left is released whatever its time. */
-void reader_finish(struct reader *reader);
+void reader_let_all_go(struct reader *reader);
 /* Gives back what the unwinder has popped (also done by a round). */
 void reader_reclaim(struct reader *reader);
 /* Are all entries popped and all records given back? */
