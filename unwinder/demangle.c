@@ -6,9 +6,9 @@
  * for C++, and for Rust only while one non-ASCII identifier is printed.
  *
  * A name comes from the target.  A hundred bytes of substitutions can stand for more text than there are
- * atoms: when @to is full, the callback leaves by longjmp.  (What that can leak is the buffer of that one
- * Rust identifier, which is bounded by the input.)  Input over a limit stays as it is, and the depth of the
- * recursion is limited by libiberty itself.
+ * atoms: when @to is full, the callback leaves by longjmp.  Where that would leak the buffer of such an
+ * identifier, the name may have a few back references only and is printed to its end.  Input over a limit
+ * stays as it is, and the depth of the recursion is limited by libiberty itself.
  *
  * D names are done here, as libiberty has no callback form: the qualified name only, types are dropped. */
 #include <libiberty/demangle.h>
@@ -24,11 +24,13 @@ enum {
 	/* libiberty refuses a name of more components than 2048, counting two a byte; a stack of 1 MiB is
 	 * enough for what INPUT_MAX allows, so that limit is lifted for longer names */
 	SHORT_INPUT = 1000,
+	REFERENCES_MAX = 8, /* each may double the text */
 };
 
 struct output {
 	char *to;
 	size_t size, len;
+	bool to_the_end; /* what does not fit is dropped */
 	jmp_buf full;
 };
 
@@ -65,7 +67,7 @@ static void on_text(const char *text, size_t len, void *arg)
 	bool full = len > out->size - 1 - out->len;
 
 	output_add(out, text, len);
-	if (full)
+	if (full && !out->to_the_end)
 		longjmp(out->full, 1);
 }
 
@@ -77,6 +79,23 @@ static bool run(demangler demangle, const char *name, int options, struct output
 	if (setjmp(out->full))
 		return true; /* cut, but a name */
 	return demangle(name, options, on_text, out) && out->len;
+}
+
+/* In the v0 form a non-ASCII identifier is 'u' and a length, a back reference begins with 'B'. */
+static bool run_rust(const char *name, struct output *out)
+{
+	unsigned references = 0;
+
+	out->to_the_end = false;
+	for (const char *p = name; *p; p++) {
+		out->to_the_end |= p[0] == 'u' && p[1] >= '0' && p[1] <= '9';
+		references += *p == 'B';
+	}
+	if (name[1] != 'R') /* the older form has neither */
+		out->to_the_end = false;
+	if (out->to_the_end && references > REFERENCES_MAX)
+		return false;
+	return run(rust_demangle_callback, name, DMGL_PARAMS, out);
 }
 
 /* ---- D ---- */
@@ -209,8 +228,9 @@ static bool demangle_into(const char *name, size_t len, struct output *out)
 	if (name[1] == 'D')
 		return demangle_d(name, out);
 	if (name[1] == 'R' || (!strncmp(name, "_ZN", 3) && strstr(name, "17h")))
-		if (run(rust_demangle_callback, name, DMGL_PARAMS, out))
+		if (run_rust(name, out))
 			return true;
+	out->to_the_end = false;
 	if (name[1] == 'Z' || !strncmp(name, "_GLOBAL_", 8))
 		return run(cplus_demangle_v3_callback, name,
 			   options | (len > SHORT_INPUT ? DMGL_NO_RECURSE_LIMIT : 0), out);

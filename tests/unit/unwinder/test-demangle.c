@@ -123,6 +123,21 @@ static void test_doubling(void **state)
 	assert_memory_equal(out, "f(std::pair<int, int>", 21);
 }
 
+/* Rust's v0 form doubles by back references; with an identifier that libiberty holds memory for. */
+static void test_rust_doubling(void **state)
+{
+	char name[512] = "_RIC1aTu8gdel_5qaTB4_B4_E", out[64];
+
+	(void)state;
+	uw_demangle("_RINvC1a1fTNtC1au8gdel_5qaB4_EE", out, sizeof(out));
+	assert_in_range(strlen(out), 1, sizeof(out) - 1);
+	for (unsigned i = 0; i < 30; i++)
+		strcat(name, "TB4_B4_E");
+	uw_demangle(name, out, sizeof(out)); /* too many references: as it is, and at once */
+	assert_int_equal(strlen(out), sizeof(out) - 1);
+	assert_memory_equal(out, "_RIC1a", 6);
+}
+
 static void test_long(void **state)
 {
 	static char name[100000];
@@ -164,6 +179,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_doubling),
+		cmocka_unit_test(test_rust_doubling),
 		cmocka_unit_test(test_long),
 	};
 
