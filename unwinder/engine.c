@@ -111,7 +111,7 @@ bool uw_result_begin(const struct uw_snapshot *snapshot, struct uw_result *res)
 void uw_result_out_of_copy(const struct uw_snapshot *snapshot, struct uw_result *res, uint64_t address)
 {
 	uint64_t sp = uw_snapshot_sp(snapshot);
-	bool beyond = address >= sp && address - sp + 8 > snapshot->stack_len;
+	bool beyond = address >= sp && (snapshot->stack_len < 8 || address - sp > snapshot->stack_len - 8);
 
 	if (snapshot->stack_full && beyond)
 		uw_result_end(res, UW_CUT, UW_OK, address);

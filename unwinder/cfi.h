@@ -1,0 +1,122 @@
+/* cfi.h - call frame information: finding the entry of an address, and running its program.  Private to
+ * unwinder/.  Thread: the engine's.
+ *
+ *   .eh_frame_hdr   [fixed part][initial_location, fde address] * n   sorted: binary search
+ *   .eh_frame       [CIE][FDE][FDE] ... [0]                           every FDE names its CIE
+ *   .debug_frame    the same with other marks; no search table
+ *
+ * Where no search table serves, a sorted index of the section is made at the first need and kept.
+ * All bytes come from files that may be made to harm us: every read is through a cursor, every number is
+ * checked where it is used.  Formats: LSB core 5.0 chapter 10, DWARF 5 section 6.4. */
+#pragma once
+
+#include "daemon/base/bytes.h"
+#include "unwinder/image.h"
+#include "unwinder/regs.h"
+#include "unwinder/rule.h"
+
+enum cfi_result {
+	CFI_OK,
+	CFI_NONE,     /* nothing is said of the address */
+	CFI_BAD,      /* damaged or unsupported */
+	CFI_NEED_REG, /* a register that is not known at this frame */
+	CFI_MEMORY,   /* an address that cannot be read */
+};
+
+struct cfi_index_entry {
+	uint64_t begin, end;
+	uint32_t offset;
+};
+
+/* The FDEs of one section, ascending. */
+struct cfi_index {
+	struct cfi_index_entry *entries;
+	size_t n_entries;
+};
+
+/* -ENOMEM. */
+int cfi_index_init(struct cfi_index *index, const struct uw_image *image, bool debug_frame);
+void cfi_index_deinit(struct cfi_index *index);
+/* CFI_OK and the offset of an FDE that covers @vaddr, or CFI_NONE. */
+enum cfi_result cfi_index_find(const struct cfi_index *index, uint64_t vaddr, uint32_t *ret_offset);
+
+/* True when .eh_frame_hdr has a search table of the usual form. */
+bool cfi_has_table(const struct uw_image *image);
+/* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (cfi_fde_read tells). */
+enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset);
+
+struct cfi_cie {
+	const uint8_t *program, *program_end;
+	uint64_t code_align;
+	int64_t data_align;
+	uint64_t ra_column;
+	uint8_t pointer_encoding; /* of FDEs */
+	uint8_t address_size;     /* .debug_frame */
+	bool signal;              /* 'S' */
+	bool augmented;           /* 'z' */
+};
+
+struct cfi_fde {
+	struct cfi_cie cie;
+	uint64_t begin, end; /* vaddr */
+	const uint8_t *program, *program_end;
+	uint64_t section_vaddr; /* of section data */
+	const uint8_t *section;
+	size_t section_size;
+};
+
+/* CFI_NONE: a CIE or the end mark stands there. */
+enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset, struct cfi_fde *ret_fde);
+/* One record's extent, for walks over a section.  *ret_next is the offset behind it. */
+enum cfi_result cfi_record(const struct uw_section *section, uint32_t offset, size_t *ret_next);
+
+enum cfi_where {
+	CFI_UNSPECIFIED,
+	CFI_UNDEFINED,
+	CFI_SAME,
+	CFI_OFFSET,         /* at CFA + value */
+	CFI_VAL_OFFSET,     /* is CFA + value */
+	CFI_REGISTER,       /* in register value */
+	CFI_EXPRESSION,     /* at the address that the expression gives */
+	CFI_VAL_EXPRESSION, /* is what the expression gives */
+};
+
+struct cfi_reg {
+	uint32_t where; /* enum cfi_where */
+	uint32_t len;   /* of the expression */
+	union {
+		int64_t value;
+		const uint8_t *expression; /* borrowed from the image */
+	};
+};
+
+/* How every register is found at one address. */
+struct cfi_row {
+	struct cfi_reg cfa; /* CFI_REGISTER: register cfa_register plus value; CFI_VAL_EXPRESSION */
+	uint32_t cfa_register;
+	bool signal;
+	struct cfi_reg regs[DWARF_REGS];
+};
+
+/* Runs the FDE's program up to @vaddr. */
+enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi_row *ret_row);
+
+/* The row as a rule; @offset and @debug_frame name its FDE for the slow road. */
+rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame);
+
+/* Registers of one frame, as far as known. */
+struct cfi_regs {
+	uint64_t r[DWARF_REGS];
+	uint32_t known; /* bit by DWARF number */
+};
+
+struct cfi_memory {
+	/* 1 to 8 bytes, zero-extended; false: not there. */
+	bool (*read)(struct cfi_memory *memory, uint64_t address, unsigned size, uint64_t *ret_value);
+	uint64_t missed; /* the address of a read that failed */
+};
+
+/* Evaluates a DWARF expression of bounded length and time.  @push: the first value on the stack, NULL: none.
+ * @bias: what DW_OP_addr needs to become an address of the process. */
+enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs, uint64_t bias,
+			     const uint64_t *push, struct cfi_memory *memory, uint64_t *ret_value);

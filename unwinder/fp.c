@@ -1,0 +1,134 @@
+/* fp.c - the engines by frame pointers.
+ *
+ *   fp       the kernel's user callchain as it is: no registers, no stack copy.  The kernel stops where the
+ *            chain of frame pointers does, and does not say why, so its stacks count as whole but for those
+ *            that filled the room.
+ *   fp-copy  the same chain over our copy: [rbp] the caller's rbp, [rbp + 8] the return address.
+ *
+ * Neither marks its frames as guessed: the user chose a profile of such frames. */
+#include <errno.h>
+
+#include "daemon/base/error.h"
+#include "unwinder/engine.h"
+
+static int fp_new_of(const struct uw_engine_ops *ops, struct uw_engine **ret_engine)
+{
+	struct uw_engine *engine = calloc(1, sizeof(*engine));
+
+	if (!engine)
+		return fail(-ENOMEM);
+	engine->ops = ops;
+	*ret_engine = engine;
+	return 0;
+}
+
+static void fp_free(struct uw_engine *engine)
+{
+	free(engine);
+}
+
+/* ---- fp ---- */
+
+static int fp_new(struct uw_engine **ret_engine)
+{
+	return fp_new_of(&uw_fp_ops, ret_engine);
+}
+
+static void fp_take(const struct uw_snapshot *s, struct uw_result *res)
+{
+	res->n_frames = 0;
+	res->pending = NULL;
+	if (!s->n_chain) {
+		uw_result_end(res, UW_FAILED, UW_NO_USER_STATE, 0);
+		return;
+	}
+	for (uint32_t i = 0; i < s->n_chain; i++) {
+		if (res->n_frames == res->max_frames || res->n_frames == UW_MAX_FRAMES) {
+			uw_result_end(res, UW_FAILED, UW_TOO_DEEP, s->chain[i]);
+			return;
+		}
+		res->frames[res->n_frames++] = uw_frame_pc(s->chain[i]) | (i ? UW_FRAME_CALLER : 0);
+	}
+	uw_result_end(res, UW_WHOLE, UW_OK, 0);
+}
+
+static int fp_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n, struct uw_result *results)
+{
+	(void)engine;
+	for (size_t i = 0; i < n; i++)
+		fp_take(&snapshots[i], &results[i]);
+	return 0;
+}
+
+const struct uw_engine_ops uw_fp_ops = {.new = fp_new, .free = fp_free, .unwind = fp_unwind};
+
+/* ---- fp-copy ---- */
+
+static int fp_copy_new(struct uw_engine **ret_engine)
+{
+	return fp_new_of(&uw_fp_copy_ops, ret_engine);
+}
+
+static uint64_t fp_register(const struct uw_snapshot *s)
+{
+	return s->regs[s->arch == UW_ARCH_AARCH64 ? 29 : UW_X86_BP];
+}
+
+static void fp_copy_walk(const struct uw_snapshot *s, struct uw_result *res)
+{
+	uint64_t fp = fp_register(s), low = uw_snapshot_sp(s), next, ra;
+
+	for (;;) {
+		if (!fp) {
+			uw_result_end(res, UW_WHOLE, UW_OK, 0);
+			return;
+		}
+		if (fp < low || fp & 7) { /* rbp is in use for something else */
+			uw_result_end(res, UW_FAILED, UW_NO_UNWIND_INFO, fp);
+			return;
+		}
+		if (!uw_stack_word(s, fp, &next) || !uw_stack_word(s, fp + 8, &ra)) {
+			uw_result_out_of_copy(s, res, fp + 8);
+			return;
+		}
+		if (!ra) {
+			uw_result_end(res, UW_WHOLE, UW_OK, 0);
+			return;
+		}
+		if (!uw_space_find(s->space, ra - 1)) {
+			uw_result_end(res, UW_FAILED, UW_NO_MODULE, ra);
+			return;
+		}
+		if (res->n_frames == res->max_frames) {
+			uw_result_end(res, UW_FAILED, UW_TOO_DEEP, ra);
+			return;
+		}
+		res->frames[res->n_frames++] = uw_frame_pc(ra) | UW_FRAME_CALLER;
+		low = fp + 16;
+		fp = next;
+	}
+}
+
+static int fp_copy_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+			  struct uw_result *results)
+{
+	(void)engine;
+	for (size_t i = 0; i < n; i++) {
+		const struct uw_snapshot *s = &snapshots[i];
+		struct uw_result *res = &results[i];
+		uint64_t pc;
+
+		if (!uw_result_begin(s, res))
+			continue;
+		pc = uw_snapshot_pc(s);
+		if (!uw_space_find(s->space, pc)) {
+			uw_result_end(res, UW_FAILED, UW_NO_MODULE, pc);
+			continue;
+		}
+		res->frames[res->n_frames++] = uw_frame_pc(pc);
+		fp_copy_walk(s, res);
+	}
+	return 0;
+}
+
+const struct uw_engine_ops uw_fp_copy_ops = {.new = fp_copy_new, .free = fp_free, .unwind = fp_copy_unwind};

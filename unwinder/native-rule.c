@@ -1,0 +1,214 @@
+/* native-rule.c - see native.h.  A miss in the cache by pc.
+ *
+ *   by_pc      miss: a pc not met in this process
+ *     -> map     binary search
+ *     -> by_vaddr  hit: the same code met in another process (a parallel build: nearly always)
+ *       -> .eh_frame_hdr -> FDE -> its program -> rule, put into both
+ *
+ * What can change is not cached: no mapping, or a module that waits for its loading. */
+#include <errno.h>
+
+#include "unwinder/native.h"
+
+enum native_where native_place(const struct uw_space *space, uint64_t address, struct native_place *place)
+{
+	const struct uw_map *map = uw_space_find(space, address);
+	const struct uw_module *module;
+
+	if (!map)
+		return NATIVE_NO_MAP;
+	*place = (struct native_place){.map = map, .why = RULE_NO_FILE};
+	module = map->module;
+	if (!module || uw_module_kind(module) == UW_MODULE_JIT)
+		return NATIVE_PLACE;
+	switch (uw_module_unwind_state(module)) {
+	case UW_MODULE_READY:
+		place->image = uw_module_image(module);
+		place->why = RULE_NO_CFI;
+		place->vaddr = uw_map_vaddr(map, address);
+		return NATIVE_PLACE;
+	case UW_MODULE_UNREADABLE:
+		place->why = RULE_NOT_READABLE;
+		return NATIVE_PLACE;
+	default:
+		return NATIVE_PENDING;
+	}
+}
+
+/* The sorted index of a section without a search table, made at the first need.  NULL: no memory. */
+static const struct cfi_index *native_index(struct native *e, const struct native_place *place, bool debug_frame)
+{
+	uint64_t key = (uint64_t)uw_module_serial(place->map->module) * 2 + debug_frame;
+	struct cfi_index *index = table_pointer(&e->indexes, key);
+
+	if (index)
+		return index;
+	index = calloc(1, sizeof(*index));
+	if (index && (cfi_index_init(index, place->image, debug_frame) < 0 ||
+		      table_put(&e->indexes, key, (uintptr_t)index) < 0)) {
+		cfi_index_deinit(index);
+		free(index);
+		index = NULL;
+	}
+	if (!index)
+		e->no_memory = true;
+	else
+		e->stats.cache_bytes += sizeof(*index) + index->n_entries * sizeof(*index->entries);
+	return index;
+}
+
+static void native_index_free(struct native *e, struct cfi_index *index)
+{
+	if (!index)
+		return;
+	e->stats.cache_bytes -= sizeof(*index) + index->n_entries * sizeof(*index->entries);
+	cfi_index_deinit(index);
+	free(index);
+}
+
+void native_forget_index(struct native *e, uint32_t serial)
+{
+	for (uint64_t key = (uint64_t)serial * 2; key <= (uint64_t)serial * 2 + 1; key++) {
+		native_index_free(e, table_pointer(&e->indexes, key));
+		(void)table_remove(&e->indexes, key);
+	}
+}
+
+void native_forget_indexes(struct native *e)
+{
+	table_for_each(&e->indexes, slot)
+		native_index_free(e, (struct cfi_index *)(uintptr_t)slot->value);
+	table_clear(&e->indexes);
+}
+
+/* An FDE of one section that covers the address. */
+static enum cfi_result native_fde(struct native *e, const struct native_place *place, bool debug_frame,
+				  uint32_t *ret_offset, struct cfi_fde *fde)
+{
+	const struct uw_section *section = debug_frame ? &place->image->debug_frame : &place->image->eh_frame;
+	const struct cfi_index *index;
+	enum cfi_result result;
+
+	if (!section->data)
+		return CFI_NONE;
+	if (!debug_frame && cfi_has_table(place->image)) {
+		result = cfi_table_find(place->image, place->vaddr, ret_offset);
+	} else {
+		index = native_index(e, place, debug_frame);
+		result = index ? cfi_index_find(index, place->vaddr, ret_offset) : CFI_NONE;
+	}
+	if (result == CFI_OK)
+		result = cfi_fde_read(place->image, debug_frame, *ret_offset, fde);
+	if (result == CFI_OK && (place->vaddr < fde->begin || place->vaddr >= fde->end))
+		result = CFI_NONE;
+	return result;
+}
+
+static enum cfi_result native_find(struct native *e, const struct native_place *place, uint32_t *ret_offset,
+				   bool *ret_debug_frame, struct cfi_fde *fde)
+{
+	enum cfi_result eh = native_fde(e, place, false, ret_offset, fde);
+	enum cfi_result debug;
+
+	*ret_debug_frame = false;
+	if (eh == CFI_OK)
+		return eh;
+	debug = native_fde(e, place, true, ret_offset, fde);
+	*ret_debug_frame = debug == CFI_OK;
+	return debug == CFI_NONE ? eh : debug;
+}
+
+enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule, struct cfi_row *row)
+{
+	struct cfi_fde fde;
+	uint32_t offset;
+	bool debug_frame;
+	enum cfi_result result;
+
+	if (!place->image)
+		return CFI_NONE;
+	if (rule)
+		result = cfi_fde_read(place->image, rule_fde_in_debug_frame(rule), rule_fde(rule), &fde);
+	else
+		result = native_find(e, place, &offset, &debug_frame, &fde);
+	return result == CFI_OK ? cfi_row_at(&fde, place->vaddr, row) : result;
+}
+
+static rule_t native_compile(struct native *e, const struct native_place *place)
+{
+	struct cfi_fde fde;
+	struct cfi_row row;
+	uint32_t offset;
+	bool debug_frame;
+	enum cfi_result result;
+
+	e->stats.cfi_runs++;
+	result = native_find(e, place, &offset, &debug_frame, &fde);
+	if (result == CFI_OK)
+		result = cfi_row_at(&fde, place->vaddr, &row);
+	switch (result) {
+	case CFI_OK:
+		return cfi_rule(&row, place->vaddr, offset, debug_frame);
+	case CFI_NONE:
+		return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
+	default:
+		return rule_simple(RULE_BAD);
+	}
+}
+
+/* A caller in no mapping is no caller: what stands on the stack there is not a return address. */
+static rule_t native_no_module(struct walk *w)
+{
+	uint64_t frame = w->frames[w->n - 1];
+
+	if (frame & UW_FRAME_CALLER)
+		w->n--;
+	walk_end(w, UW_FAILED, UW_NO_MODULE, uw_frame_pc(frame));
+	return rule_simple(RULE_NONE);
+}
+
+void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
+{
+	/* Key 0 promises nothing about other spaces of key 0. */
+	if (w->snapshot->space->key)
+		rule_cache_put(&e->by_pc, &w->key, address, rule);
+}
+
+rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
+{
+	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
+	struct native_place place;
+	struct rule_key key;
+	rule_t rule;
+
+	if (entry)
+		return entry->rule & RULE_MASK;
+	e->stats.cache_misses++;
+	switch (native_place(w->snapshot->space, address, &place)) {
+	case NATIVE_NO_MAP:
+		return native_no_module(w);
+	case NATIVE_PENDING:
+		walk_end(w, UW_PENDING, UW_OK, address);
+		w->res->pending = place.map->module;
+		return rule_simple(RULE_NONE);
+	default:
+		break;
+	}
+	if (!place.image) {
+		rule = rule_guess(place.why, RULE_FORM_UNKNOWN);
+		native_note(e, w, address, rule);
+		return rule;
+	}
+	key = rule_key(uw_module_serial(place.map->module));
+	entry = place.vaddr >> 48 ? NULL : rule_cache_find(&e->by_vaddr, &key, place.vaddr);
+	if (entry) {
+		e->stats.shared_hits++;
+		rule = entry->rule & RULE_MASK;
+	} else {
+		rule = native_compile(e, &place);
+		if (!(place.vaddr >> 48) && !e->no_memory)
+			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
+	}
+	native_note(e, w, address, rule);
+	return rule;
+}

@@ -1,0 +1,302 @@
+/* native-slow.c - see native.h.  The frames that a packed rule cannot say: signal frames, realigned stacks
+ * (CFA by an expression or by another register), hand-written CFI.
+ *
+ * The fast road keeps rsp and rbp only, and mostly these are enough here, too.  When a frame asks for
+ * another register, the walk is done again from the leaf, or from the last frame whose registers are all
+ * known, with full registers; they are kept, so that a stack of such frames costs each step once. */
+#include <stddef.h>
+#include <sys/ucontext.h>
+
+#include "unwinder/native.h"
+
+/* Stack first, then anything readable of the process. */
+struct slow_memory {
+	struct cfi_memory memory;
+	struct native *e;
+	struct walk *w;
+};
+
+static bool slow_read(struct cfi_memory *memory, uint64_t address, unsigned size, uint64_t *ret_value)
+{
+	struct slow_memory *m = container_of(memory, struct slow_memory, memory);
+	uint64_t value = 0;
+
+	if (!native_bytes(m->e, m->w, address, &value, size)) {
+		m->memory.missed = address;
+		return false;
+	}
+	*ret_value = value;
+	return true;
+}
+
+/* One frame's values out of its row. */
+struct slow_frame {
+	const struct cfi_row *row;
+	const struct cfi_regs *regs;
+	uint64_t cfa, bias;
+	struct cfi_memory *memory;
+};
+
+static enum cfi_result slow_cfa(struct slow_frame *f)
+{
+	const struct cfi_row *row = f->row;
+
+	if (row->cfa.where == CFI_VAL_EXPRESSION)
+		return cfi_evaluate(row->cfa.expression, row->cfa.len, f->regs, f->bias, NULL, f->memory, &f->cfa);
+	if (row->cfa_register >= DWARF_REGS)
+		return CFI_BAD;
+	if (!(f->regs->known >> row->cfa_register & 1))
+		return CFI_NEED_REG;
+	f->cfa = f->regs->r[row->cfa_register] + (uint64_t)row->cfa.value;
+	return CFI_OK;
+}
+
+static enum cfi_result slow_load(struct slow_frame *f, uint64_t address, uint64_t *ret_value)
+{
+	return f->memory->read(f->memory, address, 8, ret_value) ? CFI_OK : CFI_MEMORY;
+}
+
+/* One register of the caller.  CFI_NEED_REG: its value is not known. */
+static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *ret_value)
+{
+	const struct cfi_reg *how = &f->row->regs[reg];
+	uint64_t address;
+	enum cfi_result result;
+
+	switch ((enum cfi_where)how->where) {
+	case CFI_UNSPECIFIED:
+		if (reg == DWARF_X86_RSP) {
+			*ret_value = f->cfa;
+			return CFI_OK;
+		}
+		if (!(DWARF_X86_PRESERVED >> reg & 1))
+			return CFI_NEED_REG;
+		/* fall through */
+	case CFI_SAME:
+		*ret_value = f->regs->r[reg];
+		return f->regs->known >> reg & 1 ? CFI_OK : CFI_NEED_REG;
+	case CFI_UNDEFINED:
+		return CFI_NEED_REG;
+	case CFI_OFFSET:
+		address = f->cfa + (uint64_t)how->value;
+		/* Popped already: the register has it (see walk_apply). */
+		if (reg != DWARF_X86_RIP && !f->row->signal && address < f->regs->r[DWARF_X86_RSP] &&
+		    f->regs->known >> reg & 1) {
+			*ret_value = f->regs->r[reg];
+			return CFI_OK;
+		}
+		return slow_load(f, address, ret_value);
+	case CFI_VAL_OFFSET:
+		*ret_value = f->cfa + (uint64_t)how->value;
+		return CFI_OK;
+	case CFI_REGISTER:
+		if (how->value < 0 || how->value >= DWARF_REGS)
+			return CFI_BAD;
+		*ret_value = f->regs->r[how->value];
+		return f->regs->known >> how->value & 1 ? CFI_OK : CFI_NEED_REG;
+	case CFI_EXPRESSION:
+		result = cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa, f->memory, &address);
+		return result == CFI_OK ? slow_load(f, address, ret_value) : result;
+	case CFI_VAL_EXPRESSION:
+		return cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa, f->memory, ret_value);
+	}
+	return CFI_BAD;
+}
+
+/* All registers of the caller.  Only those that a walk cannot go on without make it fail. */
+static enum cfi_result slow_apply(struct slow_frame *f, struct cfi_regs *ret_regs)
+{
+	struct cfi_regs caller = {.known = 0};
+	enum cfi_result result = slow_cfa(f);
+
+	if (result != CFI_OK)
+		return result;
+	for (unsigned reg = 0; reg < DWARF_REGS; reg++) {
+		bool needed = reg == DWARF_X86_RIP || reg == DWARF_X86_RSP || reg == DWARF_X86_RBP;
+
+		result = slow_reg(f, reg, &caller.r[reg]);
+		if (result == CFI_OK)
+			caller.known |= 1u << reg;
+		else if (needed && (result != CFI_NEED_REG || reg != DWARF_X86_RBP || f->row->regs[reg].where == CFI_REGISTER))
+			return result;
+	}
+	*ret_regs = caller;
+	return CFI_OK;
+}
+
+/* Frame @at's caller, of registers @regs.  *ret_signal: the frame was interrupted, not called. */
+static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t frame, rule_t rule,
+				 const struct cfi_regs *regs, struct cfi_regs *ret_regs, bool *ret_signal,
+				 uint64_t *ret_missed)
+{
+	struct slow_memory memory = {.memory = {.read = slow_read}, .e = e, .w = w};
+	uint64_t address = uw_frame_lookup(frame);
+	struct native_place place;
+	struct cfi_row row;
+	struct slow_frame f = {.row = &row, .regs = regs, .memory = &memory.memory};
+	enum cfi_result result;
+
+	if (native_place(w->snapshot->space, address, &place) != NATIVE_PLACE)
+		return CFI_NONE;
+	result = native_row(e, &place, rule, &row);
+	if (result != CFI_OK)
+		return result;
+	f.bias = address - place.vaddr;
+	*ret_signal = row.signal;
+	result = slow_apply(&f, ret_regs);
+	*ret_missed = memory.memory.missed;
+	return result;
+}
+
+/* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The forms that
+ * leave rbp alone keep the rest as well, but they are not told apart here: a wrong register would be worse. */
+static bool slow_guessed(const struct walk *w, uint32_t n, const struct cfi_regs *regs, struct cfi_regs *ret_regs)
+{
+	uint64_t bp = regs->r[DWARF_X86_RBP], at = bp - w->base;
+
+	if (!(w->frames[n] & UW_FRAME_GUESSED) || at >= w->room || at + 8 >= w->room)
+		return false;
+	*ret_regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP | 1u << DWARF_X86_RIP};
+	memcpy(&ret_regs->r[DWARF_X86_RBP], w->stack + at, 8);
+	memcpy(&ret_regs->r[DWARF_X86_RIP], w->stack + at + 8, 8);
+	ret_regs->r[DWARF_X86_RSP] = bp + 16;
+	return ret_regs->r[DWARF_X86_RIP] == uw_frame_pc(w->frames[n]);
+}
+
+static void leaf_regs(const struct walk *w, struct cfi_regs *regs)
+{
+	for (unsigned reg = 0; reg < DWARF_REGS; reg++)
+		regs->r[reg] = w->snapshot->regs[dwarf_x86_to_perf[reg]];
+	regs->known = (1u << DWARF_REGS) - 1;
+}
+
+/* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.  false: the
+ * second walk does not come to the same frames. */
+static bool slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
+{
+	uint32_t n = 1;
+
+	if (w->full_at && w->full_whole && w->full_at < w->n) {
+		n = w->full_at;
+		*regs = w->full;
+	} else {
+		leaf_regs(w, regs);
+	}
+	for (; n < w->n; n++) {
+		struct cfi_regs caller;
+		uint64_t missed;
+		bool signal;
+
+		if (slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal, &missed) != CFI_OK &&
+		    !slow_guessed(w, n, regs, &caller))
+			return false;
+		if (caller.r[DWARF_X86_RIP] != uw_frame_pc(w->frames[n]))
+			return false;
+		*regs = caller;
+	}
+	return regs->r[DWARF_X86_RSP] == w->sp;
+}
+
+/* What the walk knows of the frame it stands on; true: all of it. */
+static bool slow_regs(const struct walk *w, struct cfi_regs *regs)
+{
+	if (w->full_at == w->n) {
+		*regs = w->full;
+		return w->full_whole;
+	}
+	if (w->n == 1) {
+		leaf_regs(w, regs);
+		return true;
+	}
+	*regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP | 1u << DWARF_X86_RIP};
+	regs->r[DWARF_X86_RBP] = w->bp;
+	regs->r[DWARF_X86_RSP] = w->sp;
+	regs->r[DWARF_X86_RIP] = uw_frame_pc(w->frames[w->n - 1]);
+	return false;
+}
+
+static enum step slow_end(struct walk *w, enum cfi_result result, uint64_t missed)
+{
+	switch (result) {
+	case CFI_MEMORY:
+		uw_result_out_of_copy(w->snapshot, w->res, missed);
+		return STEP_ENDED;
+	default:
+		return walk_end(w, UW_FAILED, UW_BAD_CFI, uw_frame_pc(w->frames[w->n - 1]));
+	}
+}
+
+/* Takes the walk to the caller whose registers are @regs. */
+static enum step slow_arrive(struct walk *w, const struct cfi_regs *regs, bool whole, bool signal)
+{
+	uint64_t sp = regs->r[DWARF_X86_RSP];
+
+	/* A signal frame may lead anywhere: to another stack, or to one further down. */
+	if (!signal && sp <= w->sp)
+		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, sp);
+	if (native_push(w, regs->r[DWARF_X86_RIP], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) == STEP_ENDED)
+		return STEP_ENDED;
+	w->sp = sp;
+	if (regs->known >> DWARF_X86_RBP & 1)
+		w->bp = regs->r[DWARF_X86_RBP];
+	w->full = *regs;
+	w->full_at = w->n;
+	w->full_whole = whole;
+	return STEP_FRAME;
+}
+
+enum step native_slow(struct native *e, struct walk *w, rule_t rule)
+{
+	uint64_t frame = w->frames[w->n - 1], missed = 0;
+	struct cfi_regs regs, caller;
+	bool whole = slow_regs(w, &regs), signal = false;
+	enum cfi_result result;
+
+	result = slow_step(e, w, frame, rule, &regs, &caller, &signal, &missed);
+	if (result == CFI_NEED_REG && !whole) {
+		if (!slow_rewalk(e, w, &regs))
+			return slow_end(w, CFI_BAD, 0);
+		whole = true;
+		result = slow_step(e, w, frame, rule, &regs, &caller, &signal, &missed);
+	}
+	if (result != CFI_OK)
+		return slow_end(w, result, missed);
+	/* A signal frame hands back every register, whatever was known before. */
+	return slow_arrive(w, &caller, whole || signal, signal);
+}
+
+enum step native_ucontext(struct native *e, struct walk *w, uint64_t address)
+{
+	static const uint8_t order[DWARF_REGS] = {
+		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+		REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
+	};
+	greg_t values[REG_RIP + 1];
+	struct cfi_regs regs;
+
+	address += offsetof(ucontext_t, uc_mcontext.gregs);
+	if (!native_bytes(e, w, address, values, sizeof(values))) {
+		uw_result_out_of_copy(w->snapshot, w->res, address);
+		return STEP_ENDED;
+	}
+	for (unsigned reg = 0; reg < DWARF_REGS; reg++)
+		regs.r[reg] = (uint64_t)values[order[reg]];
+	regs.known = (1u << DWARF_REGS) - 1;
+	return slow_arrive(w, &regs, true, true);
+}
+
+enum step native_far(struct native *e, struct walk *w, rule_t rule)
+{
+	uint64_t cfa = (rule_kind(rule) == RULE_FP ? w->bp : w->sp) + (uint64_t)rule_cfa(rule);
+	uint64_t saved = rule_saved(rule), ra, bp = w->bp;
+
+	if (cfa <= w->sp)
+		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, cfa);
+	if (!native_word(e, w, cfa - 8, &ra))
+		return STEP_ENDED;
+	if (saved && cfa - saved >= w->sp && !native_word(e, w, cfa - saved, &bp))
+		return STEP_ENDED;
+	w->sp = cfa;
+	w->bp = bp;
+	return native_push(w, ra, UW_FRAME_CALLER);
+}

@@ -1,0 +1,268 @@
+/* native.c - see native.h.
+ *
+ * The stack bytes were written by the kernel moments ago on another cache's account, and a frame's two loads
+ * (return address, rule) depend on each other.  Walking one stack at a time costs two misses a frame; so
+ * sixteen are walked round-robin, each visit ending with a prefetch for the next one of the same walk:
+ *
+ *     visit    load RA, rbp  ->  push frame  ->  rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA - M]
+ *     15 other visits meanwhile
+ *
+ * A visit has no branch that depends on data but those that are nearly always the same: hit, plain rule,
+ * in the copy.  Whatever else happens is native_other()'s. */
+#include <errno.h>
+
+#include "daemon/base/error.h"
+#include "unwinder/native.h"
+
+static inline uint64_t load(const uint8_t *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/* The walk stands on a new frame: applies @rule.  false: not a plain rule, or its words are not in the copy. */
+static inline bool walk_apply(struct walk *w, rule_t rule)
+{
+	uint64_t cfa = (rule_kind(rule) == RULE_FP ? w->bp : w->sp) + (uint64_t)rule_cfa(rule);
+	uint64_t ra = cfa - 8 - w->base, saved = rule_saved(rule);
+
+	/* sp below the copy: a signal frame led there, and saved registers may lie there as well. */
+	if (__builtin_expect(!rule_is_frame(rule) || ra >= w->room || cfa <= w->sp || w->sp < w->base, 0))
+		return false;
+	w->cfa = cfa;
+	w->ra_at = w->stack + ra;
+	/* Below rsp (behind the pops of an epilogue, CFA = rbp + N) the register holds it already. */
+	w->bp_at = saved && cfa - saved >= w->sp ? w->ra_at + 8 - saved : (const uint8_t *)&w->bp;
+	__builtin_prefetch(w->ra_at);
+	__builtin_prefetch(w->bp_at);
+	return true;
+}
+
+/* Frames that are not plain, one after the other, until one is.  true: the walk goes on. */
+static __attribute__((noinline)) bool native_other(struct native *e, struct walk *w, rule_t rule)
+{
+	for (;;) {
+		enum step step;
+
+		switch (rule_kind(rule)) {
+		case RULE_NONE: /* native_rule() has ended the walk */
+			return false;
+		case RULE_ROOT:
+			walk_end(w, UW_WHOLE, UW_OK, 0);
+			return false;
+		case RULE_BAD:
+			walk_end(w, UW_FAILED, UW_BAD_CFI, uw_frame_pc(w->frames[w->n - 1]));
+			return false;
+		case RULE_GUESS:
+			step = native_guess(e, w, rule);
+			break;
+		case RULE_SLOW:
+			e->stats.slow_frames++;
+			step = native_slow(e, w, rule);
+			break;
+		default:
+			step = native_far(e, w, rule);
+		}
+		if (step == STEP_ENDED)
+			return false;
+		rule = native_rule(e, w, walk_lookup(w));
+		if (walk_apply(w, rule))
+			return true;
+	}
+}
+
+/* The caller of the frame that the walk stands on.  false: ended. */
+static inline bool walk_visit(struct native *e, struct walk *w)
+{
+	uint64_t ra = load(w->ra_at), address = ra - 1;
+	const struct rule_entry *entry;
+	rule_t rule;
+
+	w->bp = load(w->bp_at);
+	w->sp = w->cfa;
+	if (__builtin_expect(address >> 48 || w->n == w->max, 0)) {
+		native_push(w, ra, UW_FRAME_CALLER);
+		return false;
+	}
+	w->frames[w->n++] = ra | UW_FRAME_CALLER;
+	entry = rule_cache_find(&e->by_pc, &w->key, address);
+	if (__builtin_expect(entry != NULL, 1))
+		rule = entry->rule;
+	else
+		rule = native_rule(e, w, address);
+	if (__builtin_expect(walk_apply(w, rule), 1))
+		return true;
+	return native_other(e, w, rule & RULE_MASK);
+}
+
+enum step native_push(struct walk *w, uint64_t pc, uint64_t flags)
+{
+	if (!pc && (flags & UW_FRAME_CALLER))
+		return walk_end(w, UW_WHOLE, UW_OK, 0);
+	if (!pc || pc >> 48)
+		return walk_end(w, UW_FAILED, UW_NO_MODULE, pc);
+	if (w->n == w->max)
+		return walk_end(w, UW_FAILED, UW_TOO_DEEP, pc);
+	w->frames[w->n++] = pc | flags;
+	return STEP_FRAME;
+}
+
+/* false: ended already. */
+static bool walk_begin(struct native *e, struct walk *w, const struct uw_snapshot *snapshot, struct uw_result *res)
+{
+	rule_t rule;
+
+	if (!uw_result_begin(snapshot, res))
+		return false;
+	if (snapshot->arch != UW_ARCH_X86_64) {
+		res->reason = UW_ABI;
+		return false;
+	}
+	w->snapshot = snapshot;
+	w->res = res;
+	w->sp = w->base = snapshot->regs[UW_X86_SP];
+	w->bp = snapshot->regs[UW_X86_BP];
+	w->stack = snapshot->stack;
+	w->room = snapshot->stack_len >= 8 ? snapshot->stack_len - 7 : 0;
+	w->frames = res->frames;
+	w->n = 0;
+	w->max = res->max_frames;
+	w->key = rule_key(snapshot->space->key);
+	w->deep_read = 0;
+	w->deep_failed = false;
+	w->full_at = 0;
+	if (e->chunk_owner == w)
+		e->chunk_owner = NULL;
+	if (native_push(w, snapshot->regs[UW_X86_IP], 0) == STEP_ENDED)
+		return false;
+	rule = native_rule(e, w, walk_lookup(w));
+	return walk_apply(w, rule) || native_other(e, w, rule);
+}
+
+static void walk_finish(struct native *e, struct walk *w)
+{
+	w->res->n_frames = w->n;
+	e->stats.frames += w->n;
+}
+
+/* The next snapshot that gives a walk to do; @w is free. */
+static bool walk_next(struct native *e, struct walk *w, const struct uw_snapshot *snapshots, size_t n,
+		      struct uw_result *results, size_t *at)
+{
+	while (*at < n) {
+		size_t i = (*at)++;
+
+		if (*at + 1 < n && snapshots[*at + 1].regs) {
+			__builtin_prefetch(&snapshots[*at + 1].regs[UW_X86_SP]);
+			__builtin_prefetch(snapshots[*at + 1].stack);
+		}
+		w->res = NULL;
+		if (walk_begin(e, w, &snapshots[i], &results[i]))
+			return true;
+		if (w->res)
+			walk_finish(e, w);
+	}
+	return false;
+}
+
+static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+			 struct uw_result *results)
+{
+	struct native *e = container_of(engine, struct native, engine);
+	struct walk *active[UW_BATCH];
+	size_t n_active = 0, at = 0;
+
+	e->no_memory = false;
+	e->chunk_owner = NULL;
+	for (size_t i = 0; i < n && i < UW_BATCH; i++)
+		if (snapshots[i].regs)
+			__builtin_prefetch(&snapshots[i].regs[UW_X86_SP]);
+	while (n_active < UW_BATCH && walk_next(e, &e->walks[n_active], snapshots, n, results, &at)) {
+		active[n_active] = &e->walks[n_active];
+		n_active++;
+	}
+	while (n_active) {
+		for (size_t i = 0; i < n_active;) {
+			struct walk *w = active[i];
+
+			if (walk_visit(e, w)) {
+				i++;
+				continue;
+			}
+			walk_finish(e, w);
+			if (!walk_next(e, w, snapshots, n, results, &at))
+				active[i] = active[--n_active];
+		}
+	}
+	return e->no_memory ? fail(-ENOMEM) : 0;
+}
+
+static void native_free(struct uw_engine *engine)
+{
+	struct native *e = container_of(engine, struct native, engine);
+
+	native_forget_indexes(e);
+	table_deinit(&e->indexes);
+	rule_cache_deinit(&e->by_pc);
+	rule_cache_deinit(&e->by_vaddr);
+	free(e->chunk);
+	free(e);
+}
+
+static int native_new(struct uw_engine **ret_engine)
+{
+	struct native *e = calloc(1, sizeof(*e));
+	int r;
+
+	if (!e)
+		return fail(-ENOMEM);
+	e->engine.ops = &uw_native_ops;
+	r = rule_cache_init(&e->by_pc);
+	if (r >= 0)
+		r = rule_cache_init(&e->by_vaddr);
+	if (r < 0) {
+		native_free(&e->engine);
+		return trace(r);
+	}
+	*ret_engine = &e->engine;
+	return 0;
+}
+
+/* Rules hold no pointer into a module, so this is not for safety but for truth: a module that could not be
+ * read and now can has guesses cached.  Those are keyed by process, hence all of them go. */
+static void native_forget(struct uw_engine *engine, const struct uw_module *module)
+{
+	struct native *e = container_of(engine, struct native, engine);
+
+	rule_cache_clear(&e->by_pc);
+	if (module) {
+		struct rule_key key = rule_key(uw_module_serial(module));
+
+		rule_cache_forget(&e->by_vaddr, &key);
+		native_forget_index(e, uw_module_serial(module));
+	} else {
+		rule_cache_clear(&e->by_vaddr);
+		native_forget_indexes(e);
+	}
+}
+
+static void native_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats)
+{
+	const struct native *e = container_of(engine, const struct native, engine);
+
+	*ret_stats = e->stats;
+	/* Not counted where it is a hit: that is one write a frame less. */
+	ret_stats->cache_hits = e->stats.frames > e->stats.cache_misses ? e->stats.frames - e->stats.cache_misses : 0;
+	ret_stats->cache_bytes += 2 * RULE_CACHE_ENTRIES * sizeof(struct rule_entry) + sizeof(*e) +
+				  (e->chunk ? NATIVE_CHUNK : 0);
+}
+
+const struct uw_engine_ops uw_native_ops = {
+	.new = native_new,
+	.free = native_free,
+	.unwind = native_unwind,
+	.forget = native_forget,
+	.stats = native_stats,
+};

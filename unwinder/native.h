@@ -1,0 +1,117 @@
+/* native.h - the inside of the native engine.  Private to unwinder/.  Thread: the engine's.
+ *
+ *   native.c         the batch: sixteen walks side by side, packed rules only
+ *   native-rule.c    a miss in the rule cache: map, module, second cache, CFI
+ *   native-slow.c    one frame with full registers
+ *   native-guess.c   one frame without CFI
+ *   native-memory.c  stack beyond the copy, and code bytes, out of the process
+ *
+ * A walk stands on the frame that it pushed last; its rule was found and applied, so that the next visit
+ * starts with a load whose cache line was asked for a round ago. */
+#pragma once
+
+#include "daemon/base/table.h"
+#include "unwinder/cfi.h"
+#include "unwinder/code.h"
+#include "unwinder/engine.h"
+
+enum {
+	NATIVE_CHUNK = 64 << 10, /* process memory is read in such pieces */
+	NATIVE_DEEP_MAX = 8 << 20,
+	NATIVE_OVERLAP = 256,
+};
+
+struct walk {
+	/* the frame pushed last */
+	uint64_t sp, bp;
+	uint64_t cfa;         /* its rule, applied */
+	const uint8_t *ra_at; /* where the return address is, in the copy */
+	const uint8_t *bp_at; /* where the caller's rbp is: in the copy, or the member above */
+
+	const uint8_t *stack; /* the copy */
+	uint64_t base;        /* its first address */
+	uint64_t room;        /* words can be read at [0, room) in it */
+
+	uint64_t *frames;
+	uint32_t n, max;
+	struct rule_key key;
+
+	const struct uw_snapshot *snapshot;
+	struct uw_result *res;
+	uint64_t deep_read; /* bytes of stack read from the process so far */
+	bool deep_failed;   /* and why not: the copy no longer matches, or it cannot be read */
+	/* Registers for the slow road, good when full_at is n: all of them when full_whole. */
+	uint32_t full_at;
+	bool full_whole;
+	struct cfi_regs full;
+};
+
+struct native {
+	struct uw_engine engine;
+	struct rule_cache by_pc;    /* (space key, address) */
+	struct rule_cache by_vaddr; /* (module serial, vaddr): survives processes */
+	struct table indexes;       /* serial * 2 + debug_frame -> struct cfi_index */
+	struct uw_engine_stats stats;
+	bool no_memory; /* an allocation failed: the batch returns -ENOMEM */
+	struct walk walks[UW_BATCH];
+
+	/* The piece of stack read last from the process, for one walk. */
+	const struct walk *chunk_owner;
+	uint64_t chunk_start, chunk_len;
+	uint8_t *chunk; /* NATIVE_CHUNK; made at first need */
+};
+
+enum step {
+	STEP_ENDED, /* w->res says how */
+	STEP_FRAME, /* one frame pushed; w->sp and w->bp are its registers */
+};
+
+static inline enum step walk_end(struct walk *w, enum uw_outcome outcome, enum uw_reason reason, uint64_t at)
+{
+	uw_result_end(w->res, outcome, reason, at);
+	return STEP_ENDED;
+}
+
+/* The address to look rules up by, of the frame pushed last. */
+static inline uint64_t walk_lookup(const struct walk *w)
+{
+	return uw_frame_lookup(w->frames[w->n - 1]);
+}
+
+/* ---- native-rule.c ---- */
+/* Where an address stands, and what its module can tell. */
+struct native_place {
+	const struct uw_map *map;
+	const struct uw_image *image; /* NULL: none, @why */
+	enum rule_why why;
+	uint64_t vaddr;
+};
+enum native_where { NATIVE_PLACE, NATIVE_NO_MAP, NATIVE_PENDING };
+enum native_where native_place(const struct uw_space *space, uint64_t address, struct native_place *ret_place);
+/* The rule of @address, through both caches.  RULE_NONE: the walk has ended. */
+rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
+/* Notes what was found out about @address later. */
+void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
+/* The row that a rule of kind SLOW names; found anew when @rule is 0. */
+enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule, struct cfi_row *ret_row);
+void native_forget_index(struct native *e, uint32_t serial);
+void native_forget_indexes(struct native *e);
+
+/* ---- native-memory.c ---- */
+/* The word at @address of the walk's stack: the copy, else the process.  false: not there, the walk's
+ * result says so already. */
+bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word);
+/* The same for any size and without a verdict. */
+bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
+/* Code at [@address - @before, @address + @after).  Returns the bytes got, 0: none. */
+size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after, uint8_t *to);
+
+/* ---- native-guess.c, native-slow.c: one frame on, by a rule that is not a plain one ---- */
+enum step native_guess(struct native *e, struct walk *w, rule_t rule);
+enum step native_slow(struct native *e, struct walk *w, rule_t rule);
+/* A plain rule whose words lie outside the copy, or that makes no progress. */
+enum step native_far(struct native *e, struct walk *w, rule_t rule);
+/* Pushes the frame at @pc with @flags.  STEP_ENDED: root or full. */
+enum step native_push(struct walk *w, uint64_t pc, uint64_t flags);
+/* The registers of the interrupted function, out of a struct ucontext at @address. */
+enum step native_ucontext(struct native *e, struct walk *w, uint64_t address);

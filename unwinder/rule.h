@@ -1,0 +1,192 @@
+/* rule.h - how one pc is unwound, in 48 bits, and the cache of them.  Private to unwinder/.
+ * Thread: the engine's.
+ *
+ *   63        48 47           28 27            8 7  6 5   4 3    0
+ *   [ the cache ][ M            ][ N            ][    ][call][ kind ]
+ *
+ * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8 M, or
+ * kept when M is 0.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit bytes are too few.
+ * These two cover all but a few frames in a million; the rest takes the slow road.
+ *
+ * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its hash
+ * names and then in the other three, so a hit is one line and mostly one compare.  The key is exact:
+ * 48 bits of address and 32 of key (16 beside the address, 16 above the rule).  An empty entry is all ones,
+ * which no user address gives: a lookup needs no test for it. */
+#pragma once
+
+#include "daemon/base/util.h"
+
+enum rule_kind {
+	RULE_NONE,
+	RULE_SP,
+	RULE_FP,
+	RULE_ROOT,  /* the return address is undefined: the outermost frame */
+	RULE_GUESS, /* no CFI: frame pointer.  Has rule_why and rule_form */
+	RULE_SLOW,  /* full registers.  Has rule_fde */
+	RULE_BAD,   /* damaged or unsupported CFI */
+};
+
+enum rule_why { RULE_NO_CFI, RULE_NO_FILE, RULE_NOT_READABLE }; /* RULE_NO_FILE: JIT, anonymous */
+
+/* What the code at a pc without CFI says of its frame (guess.h); RULE_FORM_UNKNOWN: not looked at yet. */
+enum rule_form {
+	RULE_FORM_UNKNOWN,
+	RULE_FORM_FP,        /* [rbp] is the caller's rbp, [rbp + 8] the return address */
+	RULE_FORM_ENTRY,     /* [rsp] is the return address: before push rbp, at ret, in a PLT stub */
+	RULE_FORM_PUSHED,    /* [rsp] is the caller's rbp, [rsp + 8] the return address */
+	RULE_FORM_PLT,       /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
+	RULE_FORM_SIGRETURN, /* rsp is at a struct ucontext */
+};
+
+/* Does the address after this one follow a call instruction?  Looked at for guessed frames only. */
+enum rule_call { RULE_CALL_UNKNOWN, RULE_CALL_YES, RULE_CALL_NO };
+
+typedef uint64_t rule_t; /* a packed number, like a pte_t */
+
+enum { RULE_BITS = 48, RULE_N_BITS = 20 };
+#define RULE_MASK ((1ull << RULE_BITS) - 1)
+#define RULE_N_MAX ((1ll << (RULE_N_BITS - 1)) - 1)
+#define RULE_M_MAX ((1ll << RULE_N_BITS) - 1)
+
+static inline rule_t rule_simple(enum rule_kind kind)
+{
+	return kind;
+}
+
+/* @n and @m in units of 8, within RULE_N_MAX and RULE_M_MAX. */
+static inline rule_t rule_frame(enum rule_kind kind, int64_t n, uint64_t m)
+{
+	return kind | ((uint64_t)n & ((1ull << RULE_N_BITS) - 1)) << 8 | m << 28;
+}
+
+static inline rule_t rule_guess(enum rule_why why, enum rule_form form)
+{
+	return RULE_GUESS | (uint64_t)why << 8 | (uint64_t)form << 12;
+}
+
+static inline rule_t rule_slow(uint32_t fde, bool debug_frame)
+{
+	return RULE_SLOW | (uint64_t)fde << 8 | (uint64_t)debug_frame << 40;
+}
+
+static inline enum rule_kind rule_kind(rule_t rule)
+{
+	return (enum rule_kind)(rule & 15);
+}
+
+static inline bool rule_is_frame(rule_t rule)
+{
+	return (rule & 15) - RULE_SP <= RULE_FP - RULE_SP;
+}
+
+static inline int64_t rule_cfa(rule_t rule) /* bytes above rsp or rbp */
+{
+	return (int64_t)(rule << 36) >> 44 << 3;
+}
+
+static inline uint64_t rule_saved(rule_t rule) /* rbp, bytes below the CFA; 0: kept */
+{
+	return rule >> 25 & (uint64_t)RULE_M_MAX << 3;
+}
+
+static inline enum rule_why rule_why(rule_t rule)
+{
+	return (enum rule_why)(rule >> 8 & 15);
+}
+
+static inline enum rule_form rule_form(rule_t rule)
+{
+	return (enum rule_form)(rule >> 12 & 15);
+}
+
+static inline rule_t rule_with_form(rule_t rule, enum rule_form form)
+{
+	return (rule & ~(15ull << 12)) | (uint64_t)form << 12;
+}
+
+static inline uint32_t rule_fde(rule_t rule)
+{
+	return (uint32_t)(rule >> 8);
+}
+
+static inline bool rule_fde_in_debug_frame(rule_t rule)
+{
+	return rule >> 40 & 1;
+}
+
+static inline enum rule_call rule_call(rule_t rule)
+{
+	return (enum rule_call)(rule >> 4 & 3);
+}
+
+static inline rule_t rule_with_call(rule_t rule, enum rule_call call)
+{
+	return (rule & ~(3ull << 4)) | (uint64_t)call << 4;
+}
+
+enum { RULE_CACHE_BITS = 16, RULE_CACHE_ENTRIES = 1 << RULE_CACHE_BITS };
+
+struct rule_entry {
+	uint64_t address; /* and the key's low 16 bits above 48 */
+	uint64_t rule;    /* and the key's high 16 bits above 48 */
+};
+
+struct rule_cache {
+	struct rule_entry *entries; /* 64-aligned */
+	uint32_t victim;
+};
+
+/* What of a key goes into each word, worked out once a stack. */
+struct rule_key {
+	uint64_t low, high, hash;
+};
+
+static inline struct rule_key rule_key(uint32_t key)
+{
+	return (struct rule_key){
+		.low = (uint64_t)key << 48,
+		.high = key >> 16,
+		.hash = key * 0x9e3779b97f4a7c15ull,
+	};
+}
+
+static inline size_t rule_cache_place(const struct rule_key *key, uint64_t address)
+{
+	return (address ^ key->hash) * 0xd6e8feb86659fd93ull >> (64 - RULE_CACHE_BITS);
+}
+
+static inline bool rule_entry_is(const struct rule_entry *entry, const struct rule_key *key, uint64_t address)
+{
+	return entry->address == (address | key->low) && entry->rule >> 48 == key->high;
+}
+
+static inline bool rule_entry_is_empty(const struct rule_entry *entry)
+{
+	return entry->address == UINT64_MAX;
+}
+
+/* The entry of @address (below 2^48), or NULL. */
+static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache, const struct rule_key *key,
+						 uint64_t address)
+{
+	size_t place = rule_cache_place(key, address);
+	struct rule_entry *entry = &cache->entries[place];
+
+	if (__builtin_expect(rule_entry_is(entry, key, address), 1))
+		return entry;
+	for (size_t way = 1; way < 4; way++) {
+		entry = &cache->entries[place ^ way];
+		if (rule_entry_is(entry, key, address))
+			return entry;
+	}
+	return NULL;
+}
+
+/* -ENOMEM. */
+int rule_cache_init(struct rule_cache *cache);
+void rule_cache_deinit(struct rule_cache *cache);
+void rule_cache_clear(struct rule_cache *cache);
+/* Adds @address (below 2^48 - 1), or replaces its rule. */
+void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address, rule_t rule);
+/* Drops every entry of @key. */
+void rule_cache_forget(struct rule_cache *cache, const struct rule_key *key);
