@@ -5,7 +5,7 @@
 
 struct export_options {
 	const char *title; /* html: what the page is called, the file's name; may be NULL */
-	bool weight;       /* folded: weights in place of counts; html: what is shown first */
+	bool weight;       /* folded: weights in place of counts */
 	uint32_t only_pid; /* 0: all */
 };
 
