@@ -46,6 +46,7 @@ struct merge {
 	uint64_t released; /* the latest time released so far */
 	uint64_t violations;
 	bool finishing;
+	int broken; /* the error that ended it: what was read meanwhile is not in order */
 };
 
 int merge_new(struct merge **ret_merge)
@@ -259,13 +260,10 @@ static void build_heap(struct merge *merge)
 		sink_ring(merge, i);
 }
 
-int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint64_t *ret_until)
+static int read_rings(struct merge *merge)
 {
-	/* T comes before the first head: see merge.h. */
-	const uint64_t until = merge->finishing ? UINT64_MAX : now(arg);
 	int r;
 
-	merge->n_heap = 0; /* nothing to release when this fails */
 	for (size_t i = 0; i < merge->n_rings; i++) {
 		r = ring_load_head(merge->rings[i].ring);
 		if (r < 0)
@@ -276,6 +274,19 @@ int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint
 		if (r < 0)
 			return trace(r);
 	}
+	return 0;
+}
+
+int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint64_t *ret_until)
+{
+	/* T comes before the first head: see merge.h. */
+	const uint64_t until = merge->finishing ? UINT64_MAX : now(arg);
+
+	merge->n_heap = 0; /* nothing to release when this fails */
+	if (merge->broken == 0)
+		merge->broken = read_rings(merge);
+	if (merge->broken < 0)
+		return trace(merge->broken);
 	build_heap(merge);
 	merge->until = until;
 	*ret_until = until;

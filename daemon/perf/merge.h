@@ -25,7 +25,7 @@ struct merge *merge_free(struct merge *merge);
 int merge_add(struct merge *merge, struct ring *ring, const struct record_layout *layout, uint32_t *ret_index);
 
 /* Starts a round: @now() is called first (T), then the heads are loaded, in that order.
- * @limit T is also available as ret_until.  -EBADMSG: a damaged ring or record. */
+ * @limit T is also available as ret_until.  -EBADMSG: a damaged ring or record; the merge stays broken. */
 int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint64_t *ret_until);
 enum { MERGE_DONE = 1 };
 /* 0 and the next record before T; MERGE_DONE: none left in this round.  A round may be left early. */

@@ -1,15 +1,15 @@
 /* count-malloc.h - how often a test program allocates.  Included by one .c file of a program.
- * The sanitizers have an allocator of their own: there COUNT_MALLOC is 0 and the count stays 0. */
+ * The sanitizers have an allocator of their own: there COUNT_MALLOC is 0 and nothing is counted. */
 #pragma once
 
 #include <stddef.h>
-
-static size_t malloc_count;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNT_MALLOC 0
 #else
 #define COUNT_MALLOC 1
+
+static size_t malloc_count;
 
 /* glibc's own names for what stands behind malloc. */
 void *__libc_malloc(size_t size);
