@@ -119,13 +119,15 @@ static int export_one(const struct profile *profile, const struct export_command
 	const char *path = command->output;
 	int r;
 
+	if (!path && !strcmp(input, "-"))
+		path = "-";
 	if (!path) {
 		name = output_name(input, export_formats[command->format - 1].suffix);
 		if (!name)
 			return fail(-ENOMEM);
 		path = name;
 	}
-	if (!strcmp(path, input)) {
+	if (!strcmp(path, input) && strcmp(path, "-")) {
 		log_error("export: %s would be written over itself: give -o FILE", input);
 		return -EINVAL;
 	}
@@ -160,8 +162,7 @@ static int export_run(int argc, char **argv)
 	}
 	r = profile_read(argv[0], &profile, error, sizeof(error));
 	if (r < 0) {
-		profile = (struct profile){0};
-		log_error("%s: %s", argv[0], *error ? error : strerror(-r));
+		log_error("%s", *error ? error : strerror(-r));
 		return 1;
 	}
 	r = export_one(&profile, &command, argv[0]);

@@ -79,8 +79,7 @@ static int report_run(int argc, char **argv)
 		return options_exit_status(r);
 	r = profile_read(argv[0], &profile, error, sizeof(error));
 	if (r < 0) {
-		profile = (struct profile){0};
-		log_error("%s: %s", argv[0], *error ? error : strerror(-r));
+		log_error("%s", *error ? error : strerror(-r));
 		return 1;
 	}
 	how = (struct report_options){

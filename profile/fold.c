@@ -324,11 +324,17 @@ const char *fold_base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+/* profile.c says "?" where the trace has none. */
+static bool is_name(const char *name)
+{
+	return name && *name && strcmp(name, "?");
+}
+
 const char *fold_process_name(const struct fold *f, uint32_t pid, char to[32])
 {
 	const char *name = profile_process_name(f->profile, pid);
 
-	if (name && *name)
+	if (is_name(name))
 		return name;
 	(void)snprintf(to, 32, "pid %u", pid);
 	return to;
@@ -338,5 +344,5 @@ const char *fold_thread_name(const struct fold *f, uint32_t pid, uint32_t tid, c
 {
 	const char *name = profile_thread_name(f->profile, pid, tid);
 
-	return name && *name ? name : fold_process_name(f, pid, to);
+	return is_name(name) ? name : fold_process_name(f, pid, to);
 }

@@ -51,7 +51,7 @@ _printf_(2, 3) static void fact_append(struct summary_fact *fact, const char *fo
 /* A foreign figure as a count. */
 static uint64_t as_count(double value)
 {
-	return value >= 1 && value < 1e19 ? (uint64_t)llround(fmin(value, 9e18)) : 0;
+	return value >= 1 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
 }
 
 /* "no-module 12, memory 3": the statistics whose names begin with @prefix.  Returns their sum. */
