@@ -116,6 +116,12 @@ static bool differ(const struct answer *a, const struct answer *b, uint32_t pref
 	return prefix < a->n || prefix < b->n || (a->outcome == UW_WHOLE) != (b->outcome == UW_WHOLE);
 }
 
+/* Did @b fail on the way, without a frame that @a does not have? */
+static bool gave_up(const struct answer *a, const struct answer *b, uint32_t prefix)
+{
+	return b->outcome == UW_FAILED && prefix == b->n && a->n >= b->n && a->outcome != UW_FAILED;
+}
+
 void agree_compare(const struct answers *first, const struct answers *second, struct agreement *ret_agreement)
 {
 	struct agreement agreement = {.samples = first->n};
@@ -123,8 +129,10 @@ void agree_compare(const struct answers *first, const struct answers *second, st
 	for (size_t i = 0; i < first->n; i++) {
 		const struct answer *a = &first->list[i], *b = &second->list[i];
 		uint32_t prefix = common_prefix(a, b), suffix = common_suffix(a, b, prefix);
-		bool same = !differ(a, b, prefix);
+		bool further = differ(a, b, prefix) && gave_up(a, b, prefix);
+		bool same = further || !differ(a, b, prefix);
 
+		agreement.first_further += further;
 		agreement.frames += same ? prefix : (a->n > b->n ? a->n : b->n);
 		agreement.same_frames += same ? prefix : prefix + suffix;
 		agreement.same_samples += same;

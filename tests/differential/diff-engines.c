@@ -153,10 +153,11 @@ static double print_agreement(struct samples *samples, const struct answers *fir
 
 	agree_compare(first, second, &a);
 	share = a.frames ? (double)a.same_frames / (double)a.frames : 1;
-	printf("  %s / %s: frames equal %.4f %%, stacks equal %.3f %%; whole only by %s %llu, only by %s %llu; kind of "
-	       "address differs %llu\n",
+	printf("  %s / %s: frames equal %.4f %%, stacks equal %.3f %% (%llu of them further by %s); whole only by %s %llu, "
+	       "only by %s %llu; kind of address differs %llu\n",
 	       first->name, second->name, 100 * share,
-	       100.0 * (double)a.same_samples / (double)(a.samples ? a.samples : 1), first->name,
+	       100.0 * (double)a.same_samples / (double)(a.samples ? a.samples : 1),
+	       (unsigned long long)a.first_further, first->name, first->name,
 	       (unsigned long long)a.only_first_whole, second->name, (unsigned long long)a.only_second_whole,
 	       (unsigned long long)a.other_flags);
 	agree_print_classes(samples, first, second, classes);
