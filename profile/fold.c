@@ -55,6 +55,23 @@ static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fo
 	return 0;
 }
 
+/* What has no name is called after its module: one row and one box for all of it, not one an address. */
+static const char *call_name(const struct fold *f, const struct profile_frame *frame, uint32_t line, char *to,
+			     size_t size)
+{
+	const struct profile *p = f->profile;
+	uint32_t function = p->lines[frame->first_line + line].function;
+
+	if ((function && *string_table_text(&p->strings, function)) || frame->module >= p->n_modules)
+		return profile_line_name(p, frame, line, to, size);
+	if (p->modules[frame->module].kernel)
+		return "[kernel]";
+	if (!p->modules[frame->module].path || !*string_table_text(&p->strings, p->modules[frame->module].path))
+		return "[unknown]";
+	(void)snprintf(to, size, "[%s]", fold_base_name(string_table_text(&p->strings, p->modules[frame->module].path)));
+	return to;
+}
+
 static int name_frames(struct fold *f)
 {
 	const struct profile *p = f->profile;
@@ -75,7 +92,7 @@ static int name_frames(struct fold *f)
 
 		f->first_call[i] = (uint32_t)n;
 		for (uint32_t line = 0; line < frame->n_lines; line++, n++) {
-			const char *text = profile_line_name(p, frame, line, name, sizeof(name));
+			const char *text = call_name(f, frame, line, name, sizeof(name));
 
 			r = add_symbol(f, text, frame->module, kernel ? FOLD_KERNEL : FOLD_USER, &f->calls[n]);
 			if (r < 0)

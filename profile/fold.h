@@ -2,7 +2,7 @@
  *
  * Two things are done once here for all formats:
  *   symbols  a frame's lines become small ids: equal (name, module) is equal id.  Inlined calls are calls of
- *            their own; what could not be named has the name that profile_line_name() makes up;
+ *            their own; what has no name is called after its module, "[libx.so]", not after each address;
  *   groups   samples that are equal in (pid, tid, stack, how it ended) are one, with their count and weight.
  *
  * A stack that did not reach a root ends (at the root side) in a marker: a symbol called "[cut]",

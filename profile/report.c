@@ -16,6 +16,8 @@ struct row {
 	uint32_t seen;         /* group + 1 */
 	uint64_t self_count, self_weight, count, weight;
 };
+enum { NUMBERS = 7 + 10 + 11, MODULE_COLUMNS = 26 };
+
 struct rows {
 	struct row *list;
 	size_t n, room;
@@ -179,7 +181,12 @@ static int compare_rows(const void *a, const void *b)
 	return 0;
 }
 
-static void print_row_name(struct report *report, const struct row *row, size_t name_columns)
+/* How the names stand: cut to @columns (0: not at all), functions padded to @pad. */
+struct names {
+	size_t columns, pad;
+};
+
+static void print_row_name(struct report *report, const struct row *row, const struct names *names)
 {
 	const struct fold *f = &report->fold;
 	const struct profile *p = f->profile;
@@ -192,28 +199,28 @@ static void print_row_name(struct report *report, const struct row *row, size_t 
 		const char *module = fold_symbol_module(f, row->id);
 
 		report_name(report, kind == FOLD_KERNEL ? COLOUR_KERNEL : kind == FOLD_MARKER ? COLOUR_WARN : COLOUR_BOLD,
-			    fold_symbol_name(f, row->id), name_columns, *module ? name_columns : 0);
+			    fold_symbol_name(f, row->id), names->columns, *module ? names->pad : 0);
 		if (*module) {
 			buffer_append(&report->out, "  ", 2);
 			report_name(report, COLOUR_DIM, kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
-				    name_columns ? 24 : 0, 0);
+				    names->columns ? MODULE_COLUMNS - 2 : 0, 0);
 		}
 	} else if (by == REPORT_MODULE) {
 		bool known = row->id < p->n_modules && p->modules[row->id].path;
 
 		report_name(report, COLOUR_BOLD,
 			    known ? string_table_text(&p->strings, p->modules[row->id].path) : "[no module]",
-			    name_columns, 0);
+			    names->columns, 0);
 	} else {
 		(void)snprintf(number, sizeof(number), "%9u  ", by == REPORT_PROCESS ? row->pid : row->tid);
 		report_colour(report, COLOUR_DIM, number, strlen(number));
 		report_name(report, COLOUR_BOLD,
 			    by == REPORT_PROCESS ? fold_process_name(f, row->pid, name) :
 						   fold_thread_name(f, row->pid, row->tid, name),
-			    name_columns, by == REPORT_THREAD ? 18 : 0);
+			    names->columns, by == REPORT_THREAD ? 18 : 0);
 		if (by == REPORT_THREAD) {
 			buffer_append(&report->out, "  ", 2);
-			report_name(report, COLOUR_DIM, fold_process_name(f, row->pid, name), name_columns, 0);
+			report_name(report, COLOUR_DIM, fold_process_name(f, row->pid, name), names->columns, 0);
 		}
 	}
 	buffer_append(&report->out, "\n", 1);
@@ -228,33 +235,28 @@ static void print_numbers(struct report *report, uint64_t weight, uint64_t count
 	buffer_printf(&report->out, " %10s", text_count(count, number));
 }
 
-enum { NUMBERS = 7 + 10 + 11, MODULE_COLUMNS = 26 };
-
-/* Columns that are left for a function's name; 0: no limit. */
-static size_t name_columns(const struct report *report, const struct rows *rows, size_t n)
+static struct names names_of(const struct report *report, const struct rows *rows, size_t n)
 {
 	const struct fold *f = &report->fold;
-	bool function = report->options->by == REPORT_FUNCTION;
-	int fixed = function || report->options->by == REPORT_MODULE ? 2 * NUMBERS + 2 : NUMBERS + 2;
-	int left = report->options->width - fixed - (function ? MODULE_COLUMNS : 13);
-	size_t longest = 8;
+	enum report_by by = report->options->by;
+	int fixed = by == REPORT_FUNCTION ? 2 * NUMBERS + 2 + MODULE_COLUMNS :
+		    by == REPORT_MODULE	  ? 2 * NUMBERS + 2 :
+					    NUMBERS + 13;
+	int left = report->options->width - fixed;
+	struct names names = {.pad = 8};
 
-	if (report->options->width <= 0 && !function)
-		return 0;
-	for (size_t i = 0; i < n && function; i++) {
+	for (size_t i = 0; i < n && by == REPORT_FUNCTION; i++) {
 		const char *name = fold_symbol_name(f, rows->list[i].id);
 
-		longest = max_u64(longest, text_columns(name, strlen(name)));
+		names.pad = max_u64(names.pad, text_columns(name, strlen(name)));
 	}
-	if (!function)
-		return (size_t)(left < 16 ? 16 : left);
-	/* Not on a terminal: names are whole, the modules stand under each other as far as that is sensible. */
-	if (report->options->width <= 0)
-		return 0;
-	return min_u64(longest, (size_t)(left < 16 ? 16 : left));
+	/* Not on a terminal names are whole, and modules stand under each other as far as that is sensible. */
+	names.columns = report->options->width <= 0 ? 0 : (size_t)(left < 16 ? 16 : left);
+	names.pad = min_u64(names.pad, names.columns ? names.columns : 48);
+	return names;
 }
 
-static void print_head(struct report *report, size_t columns)
+static void print_head(struct report *report, const struct names *names)
 {
 	enum report_by by = report->options->by;
 	bool totals = by == REPORT_FUNCTION || by == REPORT_MODULE;
@@ -268,8 +270,7 @@ static void print_head(struct report *report, size_t columns)
 		n = snprintf(line, sizeof(line), "      %% %9s %10s", unit, "samples");
 	report_colour(report, COLOUR_DIM, line, (size_t)n);
 	if (by == REPORT_FUNCTION)
-		n = columns ? snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(columns, 128), "function") :
-			      snprintf(line, sizeof(line), "  function  module");
+		n = snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(names->pad, 128), "function");
 	else if (by == REPORT_MODULE)
 		n = snprintf(line, sizeof(line), "  module");
 	else if (by == REPORT_PROCESS)
@@ -284,8 +285,9 @@ static int print_table(struct report *report)
 {
 	_cleanup_(rows_deinit) struct rows rows = {0};
 	bool totals = report->options->by == REPORT_FUNCTION || report->options->by == REPORT_MODULE;
-	size_t n, columns;
+	struct names names;
 	char number[32];
+	size_t n;
 	int r;
 
 	r = fill_rows(&rows, report);
@@ -294,13 +296,13 @@ static int print_table(struct report *report)
 	if (rows.n)
 		qsort(rows.list, rows.n, sizeof(*rows.list), compare_rows);
 	n = report->options->limit ? min_u64(rows.n, report->options->limit) : rows.n;
-	columns = name_columns(report, &rows, n);
-	print_head(report, columns);
+	names = names_of(report, &rows, n);
+	print_head(report, &names);
 	for (size_t i = 0; i < n; i++) {
 		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count);
 		if (totals)
 			print_numbers(report, rows.list[i].weight, rows.list[i].count);
-		print_row_name(report, &rows.list[i], columns);
+		print_row_name(report, &rows.list[i], &names);
 	}
 	if (n < rows.n)
 		buffer_printf(&report->out, "... and %s more (--limit 0 shows all)\n", text_count(rows.n - n, number));
