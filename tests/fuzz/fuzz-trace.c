@@ -1,0 +1,58 @@
+/* fuzz-trace.c - any bytes as a trace: read, and everything that was read looked at, so that an index out of its
+ * table is seen. */
+#include <string.h>
+
+#include "profile/profile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static size_t sum;
+
+static void look_at_frame(const struct profile *p, uint32_t index)
+{
+	const struct profile_frame *f = &p->frames[index];
+	char name[64];
+
+	if (index >= p->n_frames || (f->module != UINT32_MAX && f->module >= p->n_modules) || !f->n_lines)
+		abort();
+	for (uint32_t i = 0; i < f->n_lines; i++)
+		sum += strlen(profile_line_name(p, f, i, name, sizeof(name)));
+}
+
+static void look_at(const struct profile *p)
+{
+	for (size_t i = 0; i < p->n_samples; i++) {
+		const struct profile_sample *s = &p->samples[i];
+
+		if (i && s->time < p->samples[i - 1].time)
+			abort();
+		sum += strlen(profile_process_name(p, s->pid)) + strlen(profile_thread_name(p, s->pid, s->tid));
+		if (s->stack == UINT32_MAX)
+			continue;
+		if (s->stack >= p->n_stacks)
+			abort();
+		for (uint32_t k = 0; k < p->stacks[s->stack].n; k++)
+			look_at_frame(p, p->stack_frames[p->stacks[s->stack].first + k]);
+	}
+	for (size_t i = 0; i < p->n_notes; i++)
+		sum += strlen(string_table_text(&p->strings, p->notes[i]));
+	for (size_t i = 0; i < p->n_stats; i++)
+		sum += strlen(string_table_text(&p->strings, p->stats[i].name));
+	for (size_t i = 0; i < p->n_lines; i++)
+		if (p->lines[i].function > p->strings.n_entries || p->lines[i].file > p->strings.n_entries)
+			abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct profile p;
+	char error[128];
+
+	if (profile_parse(data, size, &p, error, sizeof(error)) < 0)
+		return 0;
+	if (p.truncated_at >= size)
+		abort();
+	look_at(&p);
+	profile_deinit(&p);
+	return 0;
+}
