@@ -104,7 +104,7 @@ static bool names_pending(struct session *s)
 
 static int finish(struct session *s)
 {
-	int r = emit_tick(s->emit, true);
+	int r = writer_symbols_flush(s->writer);
 
 	if (emit_lines_left(s->emit))
 		session_note(s, "%lu addresses have no inlined calls and lines in the trace: no time was left",
@@ -147,10 +147,10 @@ static int advance(struct session *s)
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
 			r = write_untold_losses(s);
-			if (r >= 0)
-				r = emit_tick(s->emit, false); /* lines: ask for those of the last moments */
 		}
 	}
+	if (s->state == SESSION_NAMING)
+		emit_ask(s->emit);
 	if (r >= 0 && s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline))
 		r = finish(s);
 	return r < 0 ? trace(r) : 0;
@@ -237,7 +237,7 @@ static int main_ready(struct loop_source *source, uint32_t events)
 	struct session *s = container_of(source, struct session, main_source);
 
 	(void)events;
-	waker_awake(&s->main_waker);
+	waker_awake(&s->main_waker, true);
 	return session_work(s);
 }
 
@@ -247,7 +247,7 @@ static int tick(struct loop_timer *timer)
 	int r = session_work(s);
 
 	if (r >= 0 && s->state != SESSION_DONE && ++s->ticks % (1000 / SESSION_TICK_MS) == 0) {
-		r = emit_tick(s->emit, false);
+		r = emit_tick(s->emit);
 		if (r >= 0)
 			r = session_second(s);
 		if (r >= 0)

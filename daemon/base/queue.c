@@ -42,12 +42,13 @@ void waker_prepare(struct waker *w)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-void waker_awake(struct waker *w)
+void waker_awake(struct waker *w, bool readable)
 {
 	uint64_t n;
 
 	atomic_store(&w->sleeping, false);
-	(void)!read(w->fd, &n, sizeof(n));
+	if (readable)
+		(void)!read(w->fd, &n, sizeof(n));
 }
 
 int slot_queue_init(struct slot_queue *q, size_t n_slots, size_t slot_size)

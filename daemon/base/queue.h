@@ -24,8 +24,8 @@ void waker_deinit(struct waker *w);
 void waker_wake(struct waker *w);
 /* Consumer: says that it is going to sleep.  Look at the queue once more after this, then poll `fd`. */
 void waker_prepare(struct waker *w);
-/* Consumer: awake again; empties the eventfd. */
-void waker_awake(struct waker *w);
+/* Consumer: awake again.  @readable: the eventfd was polled readable, and is emptied. */
+void waker_awake(struct waker *w, bool readable);
 
 struct slot_queue {
 	uint8_t *slots;

@@ -18,14 +18,13 @@
 
 enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
 #define BUDGET_DEFAULT (256ull << 20)
-/* A sampling ring wakes its reader when this many records wait: the unwinder takes them interleaved
- * in batches of 16, and what they touch (10-20 KB each) is then still in the second-level cache,
- * where it costs half.  At 999 Hz that is 62 wake-ups a second; small records wake by bytes
- * instead, or 4000 Hz without stacks would make it 250. */
-enum { WAKE_RECORDS = 16, WAKE_BYTES_MIN = 64 << 10 };
-/* A side-band ring wakes early: the MMAP2 records of one exec are 1-2 KB, and a process that lives
- * for milliseconds is best looked at while it is there. */
-enum { WAKE_SIDEBAND = 2 << 10 };
+/* A sampling ring wakes its reader when this many records wait.  A wake-up is two thread switches, dearer than
+ * unwinding ten samples; what 32 records touch (3-20 KB each) is mostly still in the second-level cache.  At
+ * 999 Hz that is 31 wake-ups a second; small records wake by bytes instead, or 4000 Hz without stacks would
+ * make it 125. */
+enum { WAKE_RECORDS = 32, WAKE_BYTES_MIN = 64 << 10 };
+/* Side-band records are applied before the samples that follow them, whenever that is: no hurry, but room. */
+enum { WAKE_SIDEBAND = 32 << 10 };
 
 /* Bytes of one sample; the size of a record is 16 bits. */
 static uint64_t record_bytes(const struct perf_options *options)

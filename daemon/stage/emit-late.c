@@ -111,26 +111,30 @@ static void reread_perf_map(struct emit *em, struct emit_module *m)
 	emit_want_symbols(em, m);
 }
 
-int emit_tick(struct emit *em, bool last)
+void emit_ask(struct emit *em)
 {
-	em->lines_left = em->lines_in_flight;
-	for (size_t i = 0; i < em->n_modules; i++) {
-		struct emit_module *m = em->modules[i];
+	for (size_t i = 0; i < em->n_modules && em->lines_in_flight < LINES_IN_FLIGHT; i++)
+		ask_lines(em, em->modules[i]);
+}
 
-		if (!last) {
-			reread_perf_map(em, m);
-			ask_lines(em, m);
-		}
-		if (m->no_lines)
-			m->unlined.n = m->unlined_asked = 0;
-		em->lines_left += m->unlined.n - m->unlined_asked;
-	}
+int emit_tick(struct emit *em)
+{
+	for (size_t i = 0; i < em->n_modules; i++)
+		reread_perf_map(em, em->modules[i]);
+	emit_ask(em);
 	return writer_symbols_flush(em->c.writer);
 }
 
 uint64_t emit_lines_left(const struct emit *em)
 {
-	return em->lines_left;
+	uint64_t left = em->lines_in_flight;
+
+	for (size_t i = 0; i < em->n_modules; i++) {
+		const struct emit_module *m = em->modules[i];
+
+		left += m->no_lines ? 0 : m->unlined.n - m->unlined_asked;
+	}
+	return left;
 }
 
 static int by_samples(const void *a, const void *b)

@@ -47,7 +47,7 @@ struct emit {
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
 	uint32_t lines_in_flight;
-	uint64_t n_samples, lines_left;
+	uint64_t n_samples;
 	uint32_t generation; /* of the writer's ids */
 	uint32_t ids[MAX_IDS];
 };

@@ -28,8 +28,10 @@ struct emit *emit_free(struct emit *emit);
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
 /* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);
-/* Once a second: names that came late; grown perf maps; lines still to be asked for.  @last: ask for nothing more. */
-int emit_tick(struct emit *emit, bool last);
+/* Once a second: names that came late are sent, grown perf maps read again, lines asked for. */
+int emit_tick(struct emit *emit);
+/* Asks for lines of new addresses, as many as may be under way. */
+void emit_ask(struct emit *emit);
 /* Addresses whose lines were not looked up (asked or not) when it ended. */
 uint64_t emit_lines_left(const struct emit *emit);
 

@@ -337,6 +337,17 @@ static void take_requests(struct loader *l)
 	}
 }
 
+static void sleep_until_asked(struct loader *l)
+{
+	struct pollfd pfd = {.fd = l->wake.fd, .events = POLLIN};
+	int n = 0;
+
+	waker_prepare(&l->wake);
+	if (!slot_queue_ready(&l->asked) && !atomic_load(&l->stop))
+		n = poll(&pfd, 1, -1);
+	waker_awake(&l->wake, n > 0);
+}
+
 static void *run(void *arg)
 {
 	struct loader *l = arg;
@@ -355,13 +366,7 @@ static void *run(void *arg)
 			serve(l, &request);
 			continue;
 		}
-		waker_prepare(&l->wake);
-		if (!slot_queue_ready(&l->asked) && !atomic_load(&l->stop)) {
-			struct pollfd pfd = {.fd = l->wake.fd, .events = POLLIN};
-
-			(void)poll(&pfd, 1, -1);
-		}
-		waker_awake(&l->wake);
+		sleep_until_asked(l);
 	}
 	return NULL;
 }

@@ -438,11 +438,12 @@ static void publish(struct unwind_stage *s, bool wake)
 static void sleep_until_work(struct unwind_stage *s)
 {
 	struct pollfd pfd = {.fd = s->in_waker->fd, .events = POLLIN};
+	int n = 0;
 
 	waker_prepare(s->in_waker);
 	if (!slot_queue_ready(s->in) && !atomic_load(&s->stop))
-		(void)poll(&pfd, 1, s->n_parked ? 5 : -1);
-	waker_awake(s->in_waker);
+		n = poll(&pfd, 1, s->n_parked ? 5 : -1);
+	waker_awake(s->in_waker, n > 0);
 }
 
 static void *run(void *arg)

@@ -26,10 +26,12 @@ static void *slots_consumer(void *arg)
 		if (!n) {
 			struct pollfd pfd = {.fd = t->wake.fd, .events = POLLIN};
 
+			int n_ready = 0;
+
 			waker_prepare(&t->wake);
 			if (!slot_queue_ready(&t->q))
-				(void)poll(&pfd, 1, 5000); /* a lost wake-up would show as a stall */
-			waker_awake(&t->wake);
+				n_ready = poll(&pfd, 1, 5000); /* a lost wake-up would show as a stall */
+			waker_awake(&t->wake, n_ready > 0);
 			continue;
 		}
 		for (uint64_t i = 0; i < n; i++) {
