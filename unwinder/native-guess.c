@@ -48,9 +48,33 @@ static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra)
 	return call == RULE_CALL_YES;
 }
 
-static enum step guess_failed(struct walk *w, rule_t rule, uint64_t at)
+struct guess {
+	uint64_t ra, sp, bp;
+	uint64_t missed; /* an address that the stack does not hold; 0: none */
+};
+
+enum guess_result { GUESS_HOLDS, GUESS_FAILS, GUESS_NO_CALL, GUESS_NO_MEMORY };
+
+/* The caller by @form, if it looks like one. */
+static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form, struct guess *g)
 {
-	return walk_end(w, UW_FAILED, rule_why(rule) == RULE_NOT_READABLE ? UW_UNREADABLE : UW_NO_UNWIND_INFO, at);
+	uint64_t at = form == RULE_FORM_FP ? w->bp + 8 : form == RULE_FORM_ENTRY ? w->sp : w->sp + 8;
+
+	if (form == RULE_FORM_FP && (w->bp < w->sp || w->bp - w->sp > NATIVE_DEEP_MAX || w->bp & 7))
+		return GUESS_FAILS;
+	g->bp = w->bp;
+	g->missed = at;
+	if (!native_bytes(e, w, at, &g->ra, sizeof(g->ra)))
+		return GUESS_NO_MEMORY;
+	g->missed = at - 8;
+	if ((form == RULE_FORM_FP || form == RULE_FORM_PUSHED) && !native_bytes(e, w, at - 8, &g->bp, sizeof(g->bp)))
+		return GUESS_NO_MEMORY;
+	g->sp = at + 8;
+	if (!g->ra)
+		return form == RULE_FORM_FP ? GUESS_HOLDS : GUESS_FAILS;
+	if (g->ra >> 48 || !uw_space_find(w->snapshot->space, g->ra - 1))
+		return GUESS_FAILS;
+	return guess_follows_call(e, w, g->ra) ? GUESS_HOLDS : GUESS_NO_CALL;
 }
 
 /* The chain's end as the ABI has it: code before the first frame clears rbp.  Of compiled code without CFI
@@ -60,33 +84,52 @@ static bool guess_is_root(const struct walk *w, rule_t rule)
 	return !w->bp && rule_why(rule) != RULE_NO_FILE && (w->frames[w->n - 1] & UW_FRAME_CALLER);
 }
 
+/* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code mostly has
+ * frame pointers. */
+static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rule, struct guess *g)
+{
+	enum rule_form first = rule_why(rule) == RULE_NO_FILE ? RULE_FORM_FP : RULE_FORM_ENTRY;
+	enum rule_form second = first == RULE_FORM_FP ? RULE_FORM_ENTRY : RULE_FORM_FP;
+	enum guess_result result = guess_try(e, w, first, g);
+	struct guess other;
+
+	if (result == GUESS_HOLDS)
+		return result;
+	if (guess_try(e, w, second, &other) == GUESS_HOLDS) {
+		*g = other;
+		return GUESS_HOLDS;
+	}
+	return result;
+}
+
+static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result, const struct guess *g)
+{
+	if (result == GUESS_NO_MEMORY) {
+		uw_result_out_of_copy(w->snapshot, w->res, g->missed);
+		return STEP_ENDED;
+	}
+	if (result == GUESS_NO_CALL)
+		return walk_end(w, UW_FAILED, UW_BAD_RETURN, g->ra);
+	return walk_end(w, UW_FAILED, rule_why(rule) == RULE_NOT_READABLE ? UW_UNREADABLE : UW_NO_UNWIND_INFO,
+			uw_frame_pc(w->frames[w->n - 1]));
+}
+
 enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
-	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]), ra, bp = w->bp, at;
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
+	struct guess g = {0};
+	enum guess_result result;
 	enum rule_form form;
 
-	if (w->n == w->max)
-		return walk_end(w, UW_FAILED, UW_TOO_DEEP, pc);
 	form = guess_form(e, w, rule);
 	if (form == RULE_FORM_SIGRETURN)
 		return native_ucontext(e, w, w->sp);
 	if (form == RULE_FORM_FP && guess_is_root(w, rule))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
-	at = form == RULE_FORM_FP ? w->bp + 8 : form == RULE_FORM_ENTRY ? w->sp : w->sp + 8;
-	if (form == RULE_FORM_FP && (w->bp < w->sp || w->bp & 7))
-		return guess_failed(w, rule, pc);
-	if (!native_word(e, w, at, &ra))
-		return STEP_ENDED;
-	if (form == RULE_FORM_FP || form == RULE_FORM_PUSHED)
-		if (!native_word(e, w, at - 8, &bp))
-			return STEP_ENDED;
-	if (!ra)
-		return walk_end(w, UW_WHOLE, UW_OK, 0);
-	if (ra >> 48 || !uw_space_find(w->snapshot->space, ra - 1))
-		return guess_failed(w, rule, pc);
-	if (!guess_follows_call(e, w, ra))
-		return walk_end(w, UW_FAILED, UW_BAD_RETURN, ra);
-	w->sp = at + 8;
-	w->bp = bp;
-	return native_push(w, ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
+	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g) : guess_try(e, w, form, &g);
+	if (result != GUESS_HOLDS)
+		return guess_failed(w, rule, result, &g);
+	w->sp = g.sp;
+	w->bp = g.bp;
+	return native_push(w, g.ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
 }

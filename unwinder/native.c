@@ -205,8 +205,7 @@ static void native_free(struct uw_engine *engine)
 
 	native_forget_indexes(e);
 	table_deinit(&e->indexes);
-	rule_cache_deinit(&e->by_pc);
-	rule_cache_deinit(&e->by_vaddr);
+	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);
 	free(e);
 }
@@ -219,9 +218,7 @@ static int native_new(struct uw_engine **ret_engine)
 	if (!e)
 		return fail(-ENOMEM);
 	e->engine.ops = &uw_native_ops;
-	r = rule_cache_init(&e->by_pc);
-	if (r >= 0)
-		r = rule_cache_init(&e->by_vaddr);
+	r = rule_caches_init((struct rule_cache *const[]){&e->by_pc, &e->by_vaddr}, 2);
 	if (r < 0) {
 		native_free(&e->engine);
 		return trace(r);

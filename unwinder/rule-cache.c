@@ -4,28 +4,44 @@
  * that programs were seen to have, full sets are rare, and keeping ages would cost a write a hit. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "daemon/base/error.h"
 #include "unwinder/rule.h"
 
-enum { RULE_CACHE_BYTES = RULE_CACHE_ENTRIES * (int)sizeof(struct rule_entry) };
+enum {
+	RULE_CACHE_BYTES = RULE_CACHE_ENTRIES * (int)sizeof(struct rule_entry),
+	HUGE_PAGE = 2 << 20,
+};
 
-int rule_cache_init(struct rule_cache *cache)
+/* Lookups fall all over the memory: in pages of 4 KB most would miss the TLB, too.  The mapping is one page
+ * too long so that a whole aligned one is in it; the rest is given back. */
+int rule_caches_init(struct rule_cache *const caches[], size_t n)
 {
-	struct rule_entry *entries = aligned_alloc(RULE_CACHE_BYTES, RULE_CACHE_BYTES);
+	size_t size = (n * RULE_CACHE_BYTES + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1);
+	uint8_t *map = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t skip;
 
-	if (!entries)
+	if (map == MAP_FAILED)
 		return fail(-ENOMEM);
-	cache->entries = entries;
-	cache->victim = 0;
-	rule_cache_clear(cache);
+	skip = (0 - (uintptr_t)map) & (HUGE_PAGE - 1);
+	if (skip)
+		(void)munmap(map, skip);
+	(void)munmap(map + skip + size, HUGE_PAGE - skip);
+	(void)madvise(map + skip, size, MADV_HUGEPAGE); /* small pages do as well, only slower */
+	for (size_t i = 0; i < n; i++) {
+		caches[i]->entries = (void *)(map + skip + i * RULE_CACHE_BYTES);
+		caches[i]->victim = 0;
+		rule_cache_clear(caches[i]);
+	}
 	return 0;
 }
 
-void rule_cache_deinit(struct rule_cache *cache)
+void rule_caches_deinit(struct rule_cache *first, size_t n)
 {
-	free(cache->entries);
-	cache->entries = NULL;
+	if (first->entries)
+		(void)munmap(first->entries, (n * RULE_CACHE_BYTES + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1));
+	first->entries = NULL;
 }
 
 void rule_cache_clear(struct rule_cache *cache)

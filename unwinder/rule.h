@@ -182,9 +182,10 @@ static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache,
 	return NULL;
 }
 
-/* -ENOMEM. */
-int rule_cache_init(struct rule_cache *cache);
-void rule_cache_deinit(struct rule_cache *cache);
+/* @n caches, side by side in one piece of memory (huge pages where the kernel has some).  -ENOMEM. */
+int rule_caches_init(struct rule_cache *const caches[], size_t n);
+/* @first of the @n that were made together; fine when it was never made. */
+void rule_caches_deinit(struct rule_cache *first, size_t n);
 void rule_cache_clear(struct rule_cache *cache);
 /* Adds @address (below 2^48 - 1), or replaces its rule. */
 void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address, rule_t rule);
