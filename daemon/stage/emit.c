@@ -85,7 +85,8 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 		r = emit_frame_id(em, &o->info, o->frames[i], i < o->n_kernel, &id);
 		if (r < 0)
 			return trace(r);
-		if (id & NAMELESS)
+		/* A nameless root (_start of a stripped program) tells nobody anything. */
+		if (id & NAMELESS && i + 1 < o->n_kernel + o->n_user)
 			count_nameless(em, id);
 		em->ids[n++] = id & ~NAMELESS;
 	}

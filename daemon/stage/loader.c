@@ -329,7 +329,7 @@ static void take_requests(struct loader *l)
 {
 	for (uint64_t n = slot_queue_ready(&l->asked); n; n--) {
 		const struct load_request *request = slot_queue_at(&l->asked, slot_queue_consumed(&l->asked));
-		bool urgent = request->kind == LOAD_PROCESS || request->kind == LOAD_UNWIND;
+		bool urgent = request->kind != LOAD_SYMBOLS && request->kind != LOAD_LINES;
 
 		if (work_push(urgent ? &l->urgent : &l->later, request) < 0)
 			atomic_fetch_sub(&l->n_pending, 1);

@@ -386,6 +386,9 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 		return 0;
 	if (process->maps_state == PROCESS_MAPS_UNKNOWN || (process->unsure && process->maps_state != PROCESS_MAPS_ASKED))
 		ask_maps(rd, process);
+	else if (!process->names_asked)
+		ask(rd, LOAD_NAMES, process); /* its records told the mappings; the command line and memory are asked for */
+	process->names_asked = true;
 	if (process->maps_state == PROCESS_MAPS_ASKED && !process->maps_read_at)
 		return 0;
 	r = process_space(rd->c.processes, process, &e->info.space);
