@@ -39,35 +39,6 @@ struct ring {
 	uint8_t *bounce; /* touched at the first wrap only */
 };
 
-int ring_new(void *base, size_t page_size, size_t data_size, struct ring **ret_ring)
-{
-	_cleanup_(freep) uint8_t *bounce = malloc(BOUNCE_BYTES);
-	_cleanup_(freep) struct ring_out *out = NULL;
-	const size_t out_room = 64;
-	struct ring *ring;
-
-	assert(is_power_of_two(data_size) && data_size >= sizeof(struct perf_event_header));
-	out = malloc(out_room * sizeof(*out));
-	ring = malloc(sizeof(*ring));
-	if (!bounce || !out || !ring) {
-		free(ring);
-		return fail(-ENOMEM);
-	}
-	*ring = (struct ring){.meta = base,
-			      .data = (const uint8_t *)base + page_size,
-			      .size = data_size,
-			      .mask = data_size - 1,
-			      .out = take(out),
-			      .out_room = out_room,
-			      .bounce = take(bounce)};
-	/* 0 for a fresh ring; the tail is ours, so nobody changes it from here on. */
-	ring->tail = __atomic_load_n(&ring->meta->data_tail, __ATOMIC_RELAXED);
-	ring->read = ring->tail;
-	ring->head = ring->tail;
-	*ret_ring = ring;
-	return 0;
-}
-
 struct ring *ring_free(struct ring *ring)
 {
 	if (!ring)
@@ -76,6 +47,35 @@ struct ring *ring_free(struct ring *ring)
 	free(ring->bounce);
 	free(ring);
 	return NULL;
+}
+
+static void ring_freep(struct ring **ring)
+{
+	ring_free(*ring);
+}
+
+int ring_new(void *base, size_t page_size, size_t data_size, struct ring **ret_ring)
+{
+	_cleanup_(ring_freep) struct ring *ring = calloc(1, sizeof(*ring));
+
+	assert(is_power_of_two(data_size) && data_size >= sizeof(struct perf_event_header));
+	if (!ring)
+		return fail(-ENOMEM);
+	ring->out_room = 64;
+	ring->out = malloc(ring->out_room * sizeof(*ring->out));
+	ring->bounce = malloc(BOUNCE_BYTES);
+	if (!ring->out || !ring->bounce)
+		return fail(-ENOMEM);
+	ring->meta = base;
+	ring->data = (const uint8_t *)base + page_size;
+	ring->size = data_size;
+	ring->mask = data_size - 1;
+	/* 0 for a fresh ring; the tail is ours, so nobody changes it from here on. */
+	ring->tail = __atomic_load_n(&ring->meta->data_tail, __ATOMIC_RELAXED);
+	ring->read = ring->tail;
+	ring->head = ring->tail;
+	*ret_ring = take(ring);
+	return 0;
 }
 
 int ring_load_head(struct ring *ring)
