@@ -8,7 +8,8 @@
  *   cold       the first pass of a new engine over all samples: rules are found, nothing else is known
  *   cache      what the process grew by in that pass (RssAnon), so that all engines are measured alike
  *
- * Modules are loaded before; every engine gets the same batches.  Figures are medians of the rounds.
+ * Modules are loaded before; every engine gets the same batches.  Of each batch the median of the rounds counts, so
+ * that being preempted now and then does not.
  * Thread: one. */
 #include <errno.h>
 #include <getopt.h>
@@ -80,15 +81,18 @@ static uint64_t batch_frames(const struct bench *b, size_t n, uint64_t *whole)
 	return frames;
 }
 
+struct totals {
+	uint64_t ns, frames, whole;
+};
+
 enum pass { PASS_PLAIN, PASS_STREAMED, PASS_CACHED };
 
-/* One pass over all samples: nanoseconds in the engine and frames found. */
-static int pass_run(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t *ret_ns, uint64_t *ret_frames,
-		    uint64_t *ret_whole)
+/* One pass over all samples.  Adds the nanoseconds of each batch to @times (a round's column of ROUNDS_MAX). */
+static int pass_run(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t *times, struct totals *ret_totals)
 {
-	uint64_t ns = 0, frames = 0, whole = 0;
+	struct totals totals = {0};
 
-	for (size_t at = 0; at < b->samples->n; at += UW_BATCH) {
+	for (size_t at = 0; at < b->samples->n; at += UW_BATCH, times += ROUNDS_MAX) {
 		size_t n = batch_fill(b, at);
 		int repeats = pass == PASS_CACHED ? REPEATS : 1, r = 0;
 		uint64_t start;
@@ -103,38 +107,43 @@ static int pass_run(struct bench *b, struct uw_engine *engine, enum pass pass, u
 		start = clock_ns(CLOCK_MONOTONIC);
 		for (int i = 0; i < repeats && r == 0; i++)
 			r = uw_unwind_batch(engine, b->snapshots, n, b->results);
-		ns += clock_ns(CLOCK_MONOTONIC) - start;
+		*times = (clock_ns(CLOCK_MONOTONIC) - start) / (uint64_t)repeats;
 		if (r < 0)
 			return r;
-		frames += batch_frames(b, n, &whole) * (uint64_t)repeats;
+		totals.ns += *times;
+		totals.frames += batch_frames(b, n, &totals.whole);
 	}
-	*ret_ns = ns;
-	*ret_frames = frames;
-	*ret_whole = whole;
+	*ret_totals = totals;
 	return 0;
 }
 
-static int double_compare(const void *a, const void *b)
+static int u64_compare(const void *a, const void *b)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return (x > y) - (x < y);
 }
 
 static int passes_median(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t rounds, double *ret_ns)
 {
-	double list[ROUNDS_MAX];
+	size_t n_batches = (b->samples->n + UW_BATCH - 1) / UW_BATCH;
+	_cleanup_(freep) uint64_t *times = calloc(n_batches * ROUNDS_MAX, sizeof(*times));
+	struct totals totals = {0};
+	uint64_t ns = 0;
 
+	if (!times)
+		return -ENOMEM;
 	for (uint64_t i = 0; i < rounds; i++) {
-		uint64_t ns, frames, whole;
-		int r = pass_run(b, engine, pass, &ns, &frames, &whole);
+		int r = pass_run(b, engine, pass, times + i, &totals);
 
 		if (r < 0)
 			return r;
-		list[i] = frames ? (double)ns / (double)frames : 0;
 	}
-	qsort(list, rounds, sizeof(*list), double_compare);
-	*ret_ns = list[rounds / 2];
+	for (size_t i = 0; i < n_batches; i++) {
+		qsort(times + i * ROUNDS_MAX, rounds, sizeof(*times), u64_compare);
+		ns += times[i * ROUNDS_MAX + rounds / 2];
+	}
+	*ret_ns = totals.frames ? (double)ns / (double)totals.frames : 0;
 	return 0;
 }
 
@@ -153,18 +162,22 @@ static int engine_measure(struct bench *b, enum uw_engine_kind kind, uint64_t ro
 	struct uw_engine_stats stats;
 	struct uw_engine *engine;
 	struct figures f = {0};
-	uint64_t ns, frames, whole, rss = rss_anon_bytes();
-	int r = uw_engine_new(kind, &engine);
+	size_t n_batches = (b->samples->n + UW_BATCH - 1) / UW_BATCH;
+	_cleanup_(freep) uint64_t *times = calloc(n_batches * ROUNDS_MAX, sizeof(*times));
+	struct totals totals;
+	uint64_t rss;
+	int r = times ? uw_engine_new(kind, &engine) : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	r = pass_run(b, engine, PASS_PLAIN, &ns, &frames, &whole);
+	rss = rss_anon_bytes();
+	r = pass_run(b, engine, PASS_PLAIN, times, &totals);
 	if (r == 0) {
-		f.cold_ms = (double)ns / 1e6;
-		f.frames = (double)frames / (double)b->samples->n;
-		f.whole = (double)whole / (double)b->samples->n;
+		f.cold_ms = (double)totals.ns / 1e6;
+		f.frames = (double)totals.frames / (double)b->samples->n;
+		f.whole = (double)totals.whole / (double)b->samples->n;
 		uw_engine_stats(engine, &stats);
-		f.ns_miss = stats.cache_misses ? (double)ns / (double)stats.cache_misses : 0;
+		f.ns_miss = stats.cache_misses ? (double)totals.ns / (double)stats.cache_misses : 0;
 		f.cache_bytes = rss_anon_bytes();
 		f.cache_bytes = f.cache_bytes > rss ? f.cache_bytes - rss : 0;
 		if (stats.cache_bytes > f.cache_bytes)
