@@ -81,61 +81,64 @@ static void add(const struct source_count *count, uint64_t value, struct perf_co
 	sum->lost_samples += count->lost;
 }
 
-/* A task's events, one a CPU, are all enabled while it runs anywhere, but each runs only on its
- * CPU: what belongs together is the longest enabled time and the sum of the running ones. */
-static void add_task(const struct perf_source *source, const struct source_count *per_cpu,
-		     struct perf_counts *sum)
+static int count_machine(const struct perf_source *source, size_t index, struct perf_counts *sum)
 {
-	struct source_count all = {0};
+	const struct source_count *closed = &source->cpus[index].closed;
+	const struct source_group *group = &source->tasks[0].groups[index];
+	struct source_count count;
+	uint64_t lost;
+	int r;
 
-	for (size_t i = 0; i < source->n_cpus; i++) {
-		all.value += per_cpu[i].value;
-		all.running_ns += per_cpu[i].running_ns;
-		all.lost += per_cpu[i].lost;
-		all.enabled_ns = max_u64(all.enabled_ns, per_cpu[i].enabled_ns);
-	}
-	add(&all, scaled(source, &all), sum);
+	r = source_count_read(source, group->fds[0], &count);
+	if (r >= 0)
+		r = read_sideband(source, group->sideband, &lost);
+	if (r < 0)
+		return trace(r);
+	add(&count, scaled(source, &count), sum);
+	add(closed, closed->value, sum);
+	sum->lost_sideband += lost;
+	return 0;
 }
 
+/* A task's events, one a CPU, run only while the task is on their CPU, and what the kernel counts
+ * as enabled besides differs between those that were inherited and those that were not (tried
+ * on 6.18).  Enabled is the task's CPU time; they run when one of them does. */
 static int count_task(const struct perf_source *source, const struct source_task *task,
-		      struct source_count *per_cpu, struct perf_counts *sum)
+		      struct perf_counts *sum)
 {
-	uint64_t lost, clock[3]; /* value, enabled, running: only the first is asked for */
+	struct source_count all = {0}, count;
+	uint64_t lost, clock;
 	int r;
 
 	for (size_t i = 0; i < source->n_cpus; i++) {
-		per_cpu[i] = (struct source_count){0};
 		if (task->groups[i].fds[0] < 0)
 			continue;
-		r = source_count_read(source, task->groups[i].fds[0], &per_cpu[i]);
+		r = source_count_read(source, task->groups[i].fds[0], &count);
 		if (r >= 0)
 			r = read_sideband(source, task->groups[i].sideband, &lost);
 		if (r < 0)
 			return trace(r);
+		all.value += count.value;
+		all.running_ns += count.running_ns;
+		all.lost += count.lost;
 		sum->lost_sideband += lost;
-		if (task->tid < 0) {
-			add(&per_cpu[i], scaled(source, &per_cpu[i]), sum);
-			add(&source->cpus[i].closed, source->cpus[i].closed.value, sum);
-		}
 	}
-	if (task->tid < 0)
-		return 0;
-	add_task(source, per_cpu, sum);
-	if (read(task->clock_fd, clock, sizeof(clock)) < (ssize_t)sizeof(clock[0]))
+	if (read(task->clock_fd, &clock, sizeof(clock)) != (ssize_t)sizeof(clock))
 		return fail(-EIO);
-	sum->task_clock_ns += clock[0];
+	all.enabled_ns = clock;
+	add(&all, scaled(source, &all), sum);
+	sum->task_clock_ns += clock;
 	return 0;
 }
 
 int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts)
 {
-	_cleanup_(freep) struct source_count *per_cpu = calloc(source->n_cpus, sizeof(*per_cpu));
 	struct perf_counts sum = {.lost_exact = source->options.features.has[FEATURE_FORMAT_LOST]};
+	size_t n = source->options.tasks ? source->n_tasks : source->n_cpus;
 
-	if (!per_cpu)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < source->n_tasks; i++) {
-		int r = count_task(source, &source->tasks[i], per_cpu, &sum);
+	for (size_t i = 0; i < n; i++) {
+		int r = source->options.tasks ? count_task(source, &source->tasks[i], &sum)
+					      : count_machine(source, i, &sum);
 
 		if (r < 0)
 			return trace(r);
