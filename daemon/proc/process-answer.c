@@ -93,27 +93,41 @@ static bool same_inode(const struct uw_file_id *a, const struct uw_file_id *b)
 	return a->inode == b->inode && a->major == b->major && a->minor == b->minor;
 }
 
-/* What is known of this very area from before: its build id, or that it is another life's JIT code. */
+/* Is @map, as a text tells it, a part of @known? */
+static bool is_part(const struct process_map *known, const struct process_map *map)
+{
+	return known->module && known->start <= map->start && known->end >= map->end;
+}
+
+static bool same_offset(const struct process_map *a, const struct process_map *b)
+{
+	return a->start - a->offset == b->start - b->offset;
+}
+
+/* What is known of this very area from before: the file and its build id, or that it is code which the parent
+ * made.  Most lines of a refresh are of this kind and need no look into the set of modules. */
 static int resolve_known(struct process_table *table, struct process *p, const char *path,
 			 struct process_map *map)
 {
 	size_t i = process_maps_at(p->maps, map->start);
 	const struct process_map *known = i < p->maps->n ? &p->maps->maps[i] : NULL;
-	enum path_kind kind = process_path_kind(path, false);
+	bool part = known && is_part(known, map);
+	enum path_kind kind = process_path_kind(path, part && known->id.build_id.len);
 
-	if (!known || !known->module || known->start > map->start || known->end < map->end)
-		return process_map_resolve(table, p, path, map);
-	if (uw_module_kind(known->module) == UW_MODULE_JIT && kind == PATH_JIT) {
+	if (part && kind == PATH_JIT && uw_module_kind(known->module) == UW_MODULE_JIT) {
 		map->module = uw_module_ref(known->module);
 		map->offset = 0;
 		map->id = (struct uw_file_id){0};
 		return 0;
 	}
-	if (known->start - known->offset == map->start - map->offset &&
-	    (known->id.inode ? same_inode(&known->id, &map->id) : known->id.build_id.len && !p->unsure)) {
-		map->id.build_id = known->id.build_id;
-		map->id.generation = known->id.generation;
+	if (part && kind == PATH_FILE && same_offset(known, map) && known->id.inode &&
+	    same_inode(&known->id, &map->id)) {
+		map->module = uw_module_ref(known->module);
+		map->id = known->id;
+		return 0;
 	}
+	if (part && kind == PATH_FILE && same_offset(known, map) && !known->id.inode && !p->unsure)
+		map->id.build_id = known->id.build_id;
 	return process_map_resolve(table, p, path, map);
 }
 
@@ -131,6 +145,9 @@ static int put_line(struct process_table *table, struct process *p, const struct
 	int r;
 
 	if (!path_of(line, path))
+		return 0;
+	/* No record tells of it, it is in every text, and nothing runs there: it would be a change each time. */
+	if (!strcmp(path, "[vsyscall]"))
 		return 0;
 	r = resolve_known(table, p, path, &map);
 	if (r < 0)

@@ -26,12 +26,12 @@ static void test_first(void **state)
 			   "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]", 200));
 	assert_int_equal(p->maps_state, PROCESS_MAPS_KNOWN);
 	assert_int_equal(p->maps_read_at, 200);
-	assert_int_equal(p->maps->n, 4);
+	assert_int_equal(p->maps->n, 3);
 	assert_string_equal(path_at(&f, p, 0x10), "/bin/x");
 	assert_null(path_at(&f, p, 0x12)); /* not executable */
 	assert_string_equal(path_at(&f, p, 0x20), "/lib/a\nb");
 	assert_string_equal(path_at(&f, p, 0x30), "/tmp/perf-5.map");
-	assert_string_equal(path_at(&f, p, 0xffffffffff600), "");
+	assert_null(path_at(&f, p, 0xffffffffff600));
 	assert_int_equal(p->maps->maps[0].id.inode, 77);
 	assert_int_equal(p->maps->maps[0].id.major, 8);
 	fixture_deinit(&f);
@@ -125,6 +125,25 @@ static void test_refresh(void **state)
 	assert_true(answer(&f, p, "10000-12000 r-xp 00001000 08:01 99 /bin/x\n", 800));
 	assert_ptr_not_equal(uw_space_find(space_of(&f, p), 0x10000)->module, module);
 	assert_int_not_equal(space_of(&f, p)->key, key);
+	fixture_deinit(&f);
+}
+
+/* A record's build id makes a memfd a file; the text, which has none, does not make it JIT code again. */
+static void test_memfd(void **state)
+{
+	struct fixture f;
+	struct process *p;
+	(void)state;
+
+	fixture_init(&f, 10);
+	assert_int_equal(process_comm(f.table, 5, 5, "x", true), 0);
+	p = process_find(f.table, 5);
+	map_page(&f, 5, 0x10, "/memfd:lib (deleted)", build_id(3));
+	for (unsigned i = 0; i < 2; i++) {
+		process_maps_asked(p, 100);
+		assert_false(answer(&f, p, "10000-11000 r-xp 00000000 00:01 7 /memfd:lib (deleted)\n", 200));
+		assert_string_equal(path_at(&f, p, 0x10), "/memfd:lib");
+	}
 	fixture_deinit(&f);
 }
 
@@ -382,6 +401,7 @@ int main(void)
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_replay),
 		cmocka_unit_test(test_refresh),
+		cmocka_unit_test(test_memfd),
 		cmocka_unit_test(test_unsure),
 		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_replaced),
