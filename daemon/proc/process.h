@@ -45,6 +45,7 @@ struct process {
 	bool exited;            /* this life is over: exit, exec or pid reuse */
 	bool announced;
 	bool names_asked;       /* for the reader: command line and memory were asked for */
+	bool scanned;           /* for the reader: asked for by its scan, not by a sample */
 	bool unsure;            /* side-band was lost: check before use */
 	enum process_maps_state maps_state;
 	uint64_t maps_asked_at; /* ns, the clock of the caller's `now`; for rate limits */

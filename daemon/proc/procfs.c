@@ -190,7 +190,9 @@ static bool numbers_of(const char *line, uint32_t *ret_first, uint32_t *ret_last
 {
 	size_t n = 0;
 
-	while (line && *line && *line != '\n') {
+	if (!line)
+		return false;
+	while (*line && *line != '\n') {
 		uint64_t v = 0;
 
 		line += strspn(line, "\t ");
@@ -300,18 +302,19 @@ int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_co
 int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len)
 {
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(freep) char *text = malloc(CMDLINE_MAX + 1);
+	_cleanup_(freep) char *text = NULL;
 	char path[PROCFS_PATH_MAX];
 	size_t len = 0;
 	int r = procfs_path(path, root, pid, "cmdline");
 
-	if (!text)
-		return fail(-ENOMEM);
 	if (r < 0)
 		return trace(r);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return fail(gone(-errno));
+	text = malloc(CMDLINE_MAX + 1);
+	if (!text)
+		return fail(-ENOMEM);
 	while (len < CMDLINE_MAX) {
 		ssize_t n = read(fd, text + len, CMDLINE_MAX - len);
 
