@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/proc/procfs.h"
 #include "daemon/session-private.h"
 
 enum { MAX_TURNS = 64, MAX_OUTCOMES = 4096 };
@@ -258,6 +259,18 @@ static int tick(struct loop_timer *timer)
 	return r < 0 ? trace(r) : 0;
 }
 
+static int scan_processes(struct session *s)
+{
+	_cleanup_(freep) uint32_t *pids = NULL;
+	size_t n = 0;
+
+	if (!s->options.machine)
+		return reader_scan(s->reader, s->scope_pids, s->n_scope_pids);
+	if (procfs_pids(s->options.proc_root, &pids, &n) < 0)
+		return 0; /* they are asked for when they are sampled */
+	return reader_scan(s->reader, pids, n);
+}
+
 int session_start(struct session *s)
 {
 	int r = writer_start(s->writer);
@@ -271,7 +284,13 @@ int session_start(struct session *s)
 	if (s->options.machine)
 		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_start);
 	s->state = SESSION_RUNNING;
-	return s->options.child ? 0 : perf_source_enable(s->source);
+	if (s->options.child)
+		return 0;
+	r = perf_source_enable(s->source);
+	/* After the events are on: what changes from here is told by records. */
+	if (r >= 0)
+		r = scan_processes(s);
+	return r < 0 ? trace(r) : 0;
 }
 
 enum session_state session_state(const struct session *s)

@@ -13,7 +13,7 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/reader.h"
 
-enum { MAX_CPUS = 4096 };
+enum { SCANS_IN_FLIGHT = 8 };
 
 struct cpu_state {
 	uint64_t count;        /* running sum of weights */
@@ -32,6 +32,8 @@ struct reader {
 	struct merge_item waiting; /* taken from the merge, not yet placed: the queue was full */
 	bool has_waiting;
 	struct table scope;     /* pid -> 1, when only_pids */
+	uint32_t *scan;         /* processes that were there before us, to be asked for in order */
+	size_t n_scan, scanned, scans_in_flight;
 	struct entry *control;  /* control entries that found the queue full */
 	size_t n_control, control_room;
 };
@@ -162,6 +164,34 @@ static void ask_maps(struct reader *rd, struct process *process)
 	ask(rd, LOAD_PROCESS, process);
 }
 
+int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
+{
+	uint32_t *copy = reallocarray(NULL, n ? n : 1, sizeof(*copy));
+
+	if (!copy)
+		return fail(-ENOMEM);
+	memcpy(copy, pids, n * sizeof(*copy));
+	free(rd->scan);
+	rd->scan = copy;
+	rd->n_scan = n;
+	rd->scanned = 0;
+	return 0;
+}
+
+/* A few at a time: a process that is sampled does not wait behind all the others. */
+static void scan_more(struct reader *rd)
+{
+	while (rd->scanned < rd->n_scan && rd->scans_in_flight < SCANS_IN_FLIGHT) {
+		struct process *process = process_get(rd->c.processes, rd->scan[rd->scanned++]);
+
+		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN)
+			continue;
+		process->scanned = true;
+		rd->scans_in_flight++;
+		ask_maps(rd, process);
+	}
+}
+
 int reader_want_maps(struct reader *rd, struct process *process)
 {
 	if (process->maps_state == PROCESS_MAPS_ASKED)
@@ -227,6 +257,11 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 					clock_ns(CLOCK_MONOTONIC), &changed);
 		if (r >= 0)
 			r = space_push(rd, process);
+	}
+	if (a->request.kind == LOAD_PROCESS && process->scanned) {
+		process->scanned = false;
+		rd->scans_in_flight--;
+		scan_more(rd);
 	}
 	(void)process_unref(process);
 	return r < 0 ? trace(r) : 0;
@@ -340,6 +375,18 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	merge_put(rd->merge, item->ring, item->position);
 }
 
+/* Kernel threads and exiting tasks have no user part.  Nor has a task inside execve(), between the end of the old
+ * image and the start of the new: its registers are the old program's, its stack is no more (nothing of it could
+ * be copied).  Such a stack is whole with its kernel frames. */
+static bool has_user_part(const struct reader *rd, const struct record_sample *s)
+{
+	if (!rd->options.user_frames)
+		return false;
+	if (rd->options.by_callchain)
+		return s->n_chain > 0;
+	return s->regs_abi != 0 && (s->stack_len > 0 || s->cpu_mode == PERF_RECORD_MISC_USER);
+}
+
 static void fill_entry(struct reader *rd, struct entry *e, const struct merge_item *item,
 		       const struct record_sample *s, struct process *process)
 {
@@ -347,8 +394,7 @@ static void fill_entry(struct reader *rd, struct entry *e, const struct merge_it
 
 	*e = (struct entry){
 		.kind = ENTRY_SAMPLE,
-		.user_state = rd->options.user_frames &&
-			      (rd->options.by_callchain ? s->n_chain > 0 : s->regs_abi != 0),
+		.user_state = has_user_part(rd, s),
 		.stack_full = s->stack_len == s->stack_room,
 		.arch = (uint8_t)arch_of(s),
 		.ring = item->ring,
@@ -506,6 +552,8 @@ int reader_round(struct reader *rd, bool *ret_more)
 		}
 	}
 	wake_unwinder(rd);
+	if (!rd->scans_in_flight)
+		scan_more(rd);
 	return 0;
 }
 
@@ -560,6 +608,7 @@ struct reader *reader_free(struct reader *rd)
 	park_deinit(&rd->copies);
 	table_deinit(&rd->scope);
 	free(rd->control);
+	free(rd->scan);
 	free(rd->cpus);
 	free(rd);
 	return NULL;

@@ -46,6 +46,9 @@ struct reader *reader_free(struct reader *reader);
 /* One round: gives back what the unwinder is done with, reads all rings, wakes the unwinder.
  * *ret_more: the round stopped because the queue is full. */
 int reader_round(struct reader *reader, bool *ret_more);
+/* Processes whose mappings are to be known before they are needed: a child that is born, runs for a millisecond and is
+ * gone has its parent's, if those are known. */
+int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
 /* The events are off: what is left is released whatever its time. */
 void reader_let_all_go(struct reader *reader);
 /* Gives back what the unwinder has popped (also done by a round). */
