@@ -251,6 +251,46 @@ static size_t add_sample(struct pprof *p, size_t index, size_t at)
 	return at + s->n_location_id;
 }
 
+/* Readers take the first mapping for the program: of those that are no library the one in most samples. */
+static void main_mapping_first(struct pprof *p)
+{
+	const struct profile *profile = p->fold.profile;
+	_cleanup_(freep) uint64_t *counts = array(p, profile->n_modules, sizeof(*counts));
+	_cleanup_(freep) size_t *seen = array(p, profile->n_modules, sizeof(*seen));
+	size_t best = 0;
+
+	if (!counts || !seen)
+		return;
+	for (size_t i = 0; i < p->fold.n_groups; i++) {
+		const struct fold_group *g = &p->fold.groups[i];
+		uint32_t n = g->stack == UINT32_MAX ? 0 : profile->stacks[g->stack].n;
+
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t module = profile->frames[profile->stack_frames[profile->stacks[g->stack].first + k]].module;
+
+			if (module >= profile->n_modules || seen[module] == i + 1)
+				continue;
+			seen[module] = i + 1;
+			counts[module] += g->count;
+		}
+	}
+	for (size_t i = 0; i < profile->n_modules; i++) {
+		const struct profile_module *m = &profile->modules[i];
+		const char *path = m->path ? string_table_text(&profile->strings, m->path) : "";
+
+		if (m->kernel || *path != '/' || strstr(path, ".so"))
+			counts[i] = 0;
+		if (counts[i] > counts[best] || !counts[best])
+			best = i;
+	}
+	if (profile->n_modules && counts[best]) {
+		Pprof__Mapping *other = p->mapping_list[0];
+
+		p->mapping_list[0] = p->mapping_list[best];
+		p->mapping_list[best] = other;
+	}
+}
+
 static void add_types(struct pprof *p)
 {
 	const struct profile *profile = p->fold.profile;
@@ -290,6 +330,7 @@ static void add_all(struct pprof *p)
 		at = add_sample(p, i, at);
 		p->sample_list[i] = &p->samples[i];
 	}
+	main_mapping_first(p);
 	add_types(p);
 }
 

@@ -212,7 +212,7 @@ const char *text_weight(uint64_t value, const char *unit, char to[32])
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		if ((double)value >= steps[i].from * 0.99995)
 			return print_scaled((double)value / steps[i].from, time ? steps[i].time : steps[i].number, to);
-	(void)snprintf(to, 32, "%u%s", (unsigned)value, time ? " ns" : "");
+	(void)snprintf(to, 32, "%u%s", (unsigned)value, time && value ? " ns" : "");
 	return to;
 }
 

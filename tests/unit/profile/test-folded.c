@@ -1,0 +1,129 @@
+/* test-folded.c - every line of a hand-built profile; names that would break the format. */
+#include <errno.h>
+
+#include "tests/unit/profile/hand.h"
+
+static void assert_folded(const struct profile *p, const struct export_options *options, const char *expected)
+{
+	size_t len;
+	char *text = hand_written(p, options, export_folded, &len);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void counts_are_of_samples(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_folded(&p, NULL,
+		      "app;_start;main;recurse;recurse 2\n"
+		      "app;_start;main;sys_read_[k] 1\n"
+		      "app;_start;main;work;tiny 3\n"
+		      "other;[no stack] 1\n"
+		      "other;_start;main;work;tiny 1\n"
+		      "worker:1;[cut];[libx.so] 1\n");
+	profile_deinit(&p);
+}
+
+static void weights_when_asked_for(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_folded(&p, &(struct export_options){.weight = true},
+		      "app;_start;main;recurse;recurse 10\n"
+		      "app;_start;main;sys_read_[k] 20\n"
+		      "app;_start;main;work;tiny 30\n"
+		      "other;[no stack] 2\n"
+		      "other;_start;main;work;tiny 1\n"
+		      "worker:1;[cut];[libx.so] 7\n");
+	assert_folded(&p, &(struct export_options){.weight = true, .only_pid = 200},
+		      "other;[no stack] 2\n"
+		      "other;_start;main;work;tiny 1\n");
+	assert_folded(&p, &(struct export_options){.only_pid = 300}, "");
+	profile_deinit(&p);
+}
+
+/* Two threads of one name are one line. */
+static void equal_lines_are_merged(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	p.threads[0].name = hand_string(&p, "other");
+	hand_sample(&p, 100, 101, 0, 3);
+	assert_folded(&p, NULL,
+		      "app;_start;main;recurse;recurse 2\n"
+		      "app;_start;main;sys_read_[k] 1\n"
+		      "app;_start;main;work;tiny 3\n"
+		      "other;[cut];[libx.so] 1\n"
+		      "other;[no stack] 1\n"
+		      "other;_start;main;work;tiny 2\n");
+	profile_deinit(&p);
+}
+
+static void names_cannot_break_lines(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/a b\n;c", false);
+	uint32_t f = hand_frame(&p, m, 1, "f(a;b)\nroot 99\t\x1b[31m\xff\xc3\xa9", NULL);
+	uint32_t g = hand_frame(&p, m, 2, NULL, NULL);
+
+	(void)state;
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, g), 1);
+	assert_folded(&p, NULL, "pid 1;[a b?:c];f(a:b)?root 99??[31m\xef\xbf\xbd\xc3\xa9 1\n");
+	profile_deinit(&p);
+}
+
+/* A stock service's error frame, and errors without one. */
+static void stacks_that_failed_say_so(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/app", false);
+	uint32_t f = hand_frame(&p, m, 1, "f", NULL), e = hand_frame(&p, UINT32_MAX, 0, "ERROR UNWIND_INFO", NULL);
+	uint32_t mine = hand_frame(&p, m, 2, "ERROR X", NULL);
+	uint32_t failed = hand_frame(&p, UINT32_MAX, 0, "[failed: no-module]", NULL);
+
+	(void)state;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, e), 1);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1)->unwind_error = 6;
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1)->unwind_error = 1;
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1)->unwind_error = 200;
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, mine), 1); /* has a module: a function of that name */
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, failed), 1)->unwind_error = 5;
+	assert_folded(&p, NULL,
+		      "p;ERROR X;f 1\n"
+		      "p;[failed: max-frames-exceeded];f 1\n"
+		      "p;[failed: no-module];f 1\n"
+		      "p;[failed: unknown];f 1\n"
+		      "p;[failed: unwind-info];f 1\n"
+		      "p;f 1\n");
+	profile_deinit(&p);
+}
+
+static void a_full_disk_is_an_error(void **state)
+{
+	struct profile p = hand_example();
+	FILE *full = fopen("/dev/full", "we");
+
+	(void)state;
+	if (full) {
+		assert_int_equal(export_folded(&p, NULL, full), -EIO);
+		(void)fclose(full);
+	}
+	profile_deinit(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_are_of_samples),     cmocka_unit_test(weights_when_asked_for),
+		cmocka_unit_test(equal_lines_are_merged),    cmocka_unit_test(names_cannot_break_lines),
+		cmocka_unit_test(stacks_that_failed_say_so), cmocka_unit_test(a_full_disk_is_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
