@@ -23,6 +23,7 @@
  *   through sink_deflate_new()                          31 [ 40]    763 ns [1389 ns]
  *   a known stack, warm: plain 38 and 68 ns, through sink_deflate_new() 13 and 280 ns
  *
+ * A whole recording of 60 s with all its names and source lines: 100 bytes a sample plain, 32 compressed.
  * Frame ids cannot be packed (readers do not understand that) nor stacks shared by prefix, so a new stack costs what
  * it costs; but it differs from an earlier one in a few frames, and deflate sees that.  The promise of less than 60
  * bytes a sample is kept by compression and by nothing else.  Incremental timestamps would save 4 bytes before it
