@@ -298,7 +298,7 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 	struct cfi_row initial;
 	struct machine m; /* not cleared: its rows are written before they are read */
 
-	if (vaddr < fde->begin || vaddr >= fde->end)
+	if (vaddr < fde->begin || vaddr > fde->end || fde->begin == fde->end)
 		return CFI_NONE;
 	memset(row, 0, sizeof(*row));
 	row->signal = fde->cie.signal;

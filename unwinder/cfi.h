@@ -98,7 +98,7 @@ struct cfi_row {
 	struct cfi_reg regs[DWARF_REGS];
 };
 
-/* Runs the FDE's program up to @vaddr. */
+/* Runs the FDE's program up to @vaddr.  The address behind the last instruction counts, too. */
 enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi_row *ret_row);
 
 /* The row as a rule; @offset and @debug_frame name its FDE for the slow road. */

@@ -54,6 +54,8 @@ enum rule_form code_form(const uint8_t *code, size_t before, size_t len)
 	if (STARTS(at, left, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05") || /* mov $15,%rax; syscall */
 	    (before >= 7 && STARTS(at, left, "\x0f\x05") && STARTS(at - 7, left + 7, "\x48\xc7\xc0\x0f\x00\x00\x00")))
 		return RULE_FORM_SIGRETURN;
+	if (STARTS(at, left, "\x48\x89\xdc\x48\x8b\x3c\x24"))
+		return RULE_FORM_ROOT; /* mov %rbx,%rsp; mov (%rsp),%rdi: glibc's __start_context */
 	if (STARTS(at, left, "\xf3\x0f\x1e\xfa")) { /* endbr64: a function's or a stub's first instruction */
 		at += 4;
 		left -= 4;

@@ -16,11 +16,11 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 
 	if (form != RULE_FORM_UNKNOWN)
 		return form;
-	/* A return address that is the first byte of a sigreturn stub was put there by the kernel. */
 	len = native_code(w, pc, CODE_BEFORE, CODE_AFTER, code);
 	form = len > CODE_BEFORE ? code_form(code, CODE_BEFORE, len) : RULE_FORM_FP;
-	if ((w->frames[w->n - 1] & UW_FRAME_CALLER) && form != RULE_FORM_SIGRETURN)
-		form = RULE_FORM_FP; /* the instruction after a call: its frame stands */
+	/* The instruction after a call: its frame stands.  But these two are return addresses made by hand. */
+	if ((w->frames[w->n - 1] & UW_FRAME_CALLER) && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
+		form = RULE_FORM_FP;
 	if (len)
 		native_note(e, w, address, rule_with_form(rule, form));
 	return form;
@@ -124,7 +124,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	form = guess_form(e, w, rule);
 	if (form == RULE_FORM_SIGRETURN)
 		return native_ucontext(e, w, w->sp);
-	if (form == RULE_FORM_FP && guess_is_root(w, rule))
+	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g) : guess_try(e, w, form, &g);
 	if (result != GUESS_HOLDS)

@@ -134,23 +134,48 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 	return result == CFI_OK ? cfi_row_at(&fde, place->vaddr, row) : result;
 }
 
-static rule_t native_compile(struct native *e, const struct native_place *place)
+static enum cfi_result native_find_row(struct native *e, const struct native_place *place, rule_t *ret_rule,
+				       struct cfi_fde *fde)
 {
-	struct cfi_fde fde;
 	struct cfi_row row;
 	uint32_t offset;
 	bool debug_frame;
-	enum cfi_result result;
+	enum cfi_result result = native_find(e, place, &offset, &debug_frame, fde);
+
+	if (result == CFI_OK)
+		result = cfi_row_at(fde, place->vaddr, &row);
+	if (result == CFI_OK)
+		*ret_rule = cfi_rule(&row, place->vaddr, offset, debug_frame);
+	return result;
+}
+
+/* A thread inside a system call that is its function's last instruction stands behind the function: at
+ * rt_sigreturn in a signal trampoline, at exit.  What was true there is taken if it is so for a function's
+ * first byte, too, or can be nothing else. */
+static rule_t native_compile_behind(struct native *e, const struct native_place *place)
+{
+	struct native_place before = *place;
+	struct cfi_fde fde;
+	rule_t rule;
+
+	before.vaddr--;
+	if (native_find_row(e, &before, &rule, &fde) == CFI_OK && fde.end == place->vaddr &&
+	    (fde.cie.signal || rule == rule_frame(RULE_SP, 1, 0)))
+		return rule;
+	return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
+}
+
+static rule_t native_compile(struct native *e, const struct native_place *place)
+{
+	struct cfi_fde fde;
+	rule_t rule;
 
 	e->stats.cfi_runs++;
-	result = native_find(e, place, &offset, &debug_frame, &fde);
-	if (result == CFI_OK)
-		result = cfi_row_at(&fde, place->vaddr, &row);
-	switch (result) {
+	switch (native_find_row(e, place, &rule, &fde)) {
 	case CFI_OK:
-		return cfi_rule(&row, place->vaddr, offset, debug_frame);
+		return rule;
 	case CFI_NONE:
-		return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
+		return native_compile_behind(e, place);
 	default:
 		return rule_simple(RULE_BAD);
 	}

@@ -234,6 +234,10 @@ static enum step slow_arrive(struct walk *w, const struct cfi_regs *regs, bool w
 	/* A signal frame may lead anywhere: to another stack, or to one further down. */
 	if (!signal && sp <= w->sp)
 		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, sp);
+	/* The kernel called the handler and made its return address the trampoline's first byte: the byte
+	 * before it is another function's. */
+	if (signal)
+		w->frames[w->n - 1] &= ~UW_FRAME_CALLER;
 	if (native_push(w, regs->r[DWARF_X86_RIP], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) == STEP_ENDED)
 		return STEP_ENDED;
 	w->sp = sp;

@@ -36,6 +36,7 @@ enum rule_form {
 	RULE_FORM_PUSHED,    /* [rsp] is the caller's rbp, [rsp + 8] the return address */
 	RULE_FORM_PLT,       /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
 	RULE_FORM_SIGRETURN, /* rsp is at a struct ucontext */
+	RULE_FORM_ROOT,      /* the first frame of a stack made by makecontext() */
 };
 
 /* Does the address after this one follow a call instruction?  Looked at for guessed frames only. */
