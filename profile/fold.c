@@ -265,6 +265,7 @@ static void sum_groups(struct fold *f)
 		f->count += g->count;
 		f->weight += g->weight;
 		f->cut += !strcmp(marker, "[cut]") ? g->count : 0;
+		f->no_stack += !strcmp(marker, "[no stack]") ? g->count : 0;
 		f->failed += !strncmp(marker, "[failed", 7) ? g->count : 0;
 		if (g->stack != UINT32_MAX)
 			for (uint32_t k = 0; k < stack_frames_shown(f, g->stack); k++) {

@@ -46,7 +46,7 @@ struct fold {
 	size_t n_groups;
 	size_t max_depth;          /* of any group, the marker counted */
 	uint64_t count, weight;    /* of all groups */
-	uint64_t cut, failed;      /* of the count: by their markers */
+	uint64_t cut, failed, no_stack; /* of the count: by their markers */
 	uint64_t skipped;          /* samples of the trace that are in no group */
 };
 

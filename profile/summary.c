@@ -92,7 +92,7 @@ static void add_samples(struct summary *s, const struct fold *f)
 static void add_stacks(struct summary *s, const struct fold *f)
 {
 	struct summary_fact *fact = fact_new(s, "Stacks");
-	uint64_t whole = f->count - f->cut - f->failed;
+	uint64_t whole = f->count - f->cut - f->failed - f->no_stack;
 	char number[32];
 
 	if (!f->count) {
@@ -109,6 +109,8 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		append_reasons(fact, f->profile, "stacks.failed.");
 		fact_append(fact, ")");
 	}
+	if (f->no_stack)
+		fact_append(fact, ", %s without a stack", text_share(f->no_stack, f->count, number));
 	fact->warn = text_percent(whole, f->count) < 95;
 }
 
@@ -146,7 +148,7 @@ static void add_skipped(struct summary *s, const struct fold *f)
 	if (!n)
 		return;
 	fact = fact_new(s, "Skipped");
-	fact_append(fact, "%s samples", text_count(n, number));
+	fact_append(fact, "%s sample%s", text_count(n, number), n == 1 ? "" : "s");
 	if (told) {
 		fact_append(fact, " (");
 		append_reasons(fact, f->profile, "skipped.");
