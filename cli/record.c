@@ -26,7 +26,7 @@ static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOT
 static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp", "fp-copy", NULL};
 
 struct record_args {
-	bool all, children, user_only, kernel_only, idle, json;
+	bool all, children, user_only, kernel_only, idle, json, plain;
 	const char *event, *filter, *output, *cpus;
 	uint64_t frequency, period;
 	double duration;
@@ -112,6 +112,8 @@ static const struct option_def defs[] = {
 	 offsetof(struct record_args, unwinder), 0, unwinder_names, NULL},
 	{"clock", 0, OPTION_CHOICE, "CLOCK", "of the samples: monotonic, monotonic_raw, boottime or realtime",
 	 offsetof(struct record_args, clock), 0, clock_names, NULL},
+	{"plain", 0, OPTION_FLAG, NULL, "write packets as they are, not deflated (three times the size)",
+	 offsetof(struct record_args, plain), 0, NULL, NULL},
 	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
 	 offsetof(struct record_args, json), 0, NULL, NULL},
 	{0},
@@ -191,8 +193,22 @@ static int choose_event(struct record *rec)
 struct late_sink {
 	struct sink sink;
 	const char *path;
+	bool plain;
 	struct sink *file;
 };
+
+static int late_open(struct late_sink *late)
+{
+	struct sink *file = NULL;
+	int r = sink_file_new(late->path, &file);
+
+	if (r < 0)
+		return r;
+	if (!late->plain)
+		return sink_deflate_new(file, &late->file);
+	late->file = file;
+	return 0;
+}
 
 static int late_write(struct sink *sink, const void *data, size_t len)
 {
@@ -200,7 +216,7 @@ static int late_write(struct sink *sink, const void *data, size_t len)
 	int r = 0;
 
 	if (!late->file)
-		r = sink_file_new(late->path, &late->file);
+		r = late_open(late);
 	if (r >= 0)
 		r = late->file->write(late->file, data, len);
 	if (late->file)
@@ -226,13 +242,13 @@ static void late_free(struct sink *sink)
 	free(late);
 }
 
-static int late_sink_new(const char *path, struct sink **ret_sink)
+static int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
 {
 	struct late_sink *late = calloc(1, sizeof(*late));
 
 	if (!late)
 		return fail(-ENOMEM);
-	*late = (struct late_sink){.sink = {late_write, late_flush, late_free, 0}, .path = path};
+	*late = (struct late_sink){.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
 	*ret_sink = &late->sink;
 	return 0;
 }
@@ -448,7 +464,7 @@ static int record_all(struct record *rec)
 			return 2;
 		}
 	}
-	if (choose_event(rec) < 0 || loop_init(&rec->loop) < 0 || late_sink_new(rec->args.output, &rec->sink) < 0)
+	if (choose_event(rec) < 0 || loop_init(&rec->loop) < 0 || late_sink_new(rec->args.output, rec->args.plain, &rec->sink) < 0)
 		return 1;
 	if (rec->command && spawn_new(rec->command, &rec->child) < 0) {
 		log_error("cannot fork: %s", strerror(errno));

@@ -41,7 +41,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
 	case OUTCOME_WANT_MAPS:
-		return reader_want_maps(s->reader, o->info.process);
+		return reader_want_maps(s->reader, o->info.process, o->reason == UW_NO_MODULE ? o->stopped_at : 0);
 	case OUTCOME_EVICTED:
 		(void)uw_module_unref(o->module);
 		return 0;
@@ -75,7 +75,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 	int r = 0;
 
 	for (*ret_n = 0; r >= 0 && loader_answer(s->loader, &a); (*ret_n)++) {
-		if (a.request.kind == LOAD_PROCESS || a.request.kind == LOAD_NAMES) {
+		if (a.request.process) {
 			r = reader_process_answer(s->reader, &a);
 		} else {
 			bool unwind = a.request.kind == LOAD_UNWIND;
@@ -404,6 +404,7 @@ static int make_stages(struct session *s)
 		.idle = so->idle,
 		.user_frames = !so->kernel_only,
 		.by_callchain = so->engine == UW_ENGINE_FP,
+		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
 		.clock = so->clock,
 		.children = so->children,
 		.copy_bytes = SESSION_COPY_BYTES,

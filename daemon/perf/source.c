@@ -34,11 +34,19 @@ int source_explain(const struct perf_source *source, int r, pid_t tid,
 	};
 
 	if (source->failed_filter) {
+		const char *name = strchr(spec->tracepoint, ':');
+
 		*answer->gate = PERF_GATE_OTHER;
 		(void)snprintf(answer->error, answer->error_size,
-			       "'%s': the kernel refuses the filter '%s' (%s); fields: "
-			       "/sys/kernel/tracing/events/GROUP/NAME/format",
-			       spec->name, spec->filter, strerror(-r));
+			       "'%s': the kernel refuses the filter '%s' (%s)", spec->name,
+			       spec->filter, strerror(-r));
+		if (name) {
+			size_t len = strnlen(answer->error, answer->error_size);
+
+			(void)snprintf(answer->error + len, answer->error_size - len,
+				       "; fields: /sys/kernel/tracing/events/%.*s/%s/format",
+				       (int)(name - spec->tracepoint), spec->tracepoint, name + 1);
+		}
 		return fail(r);
 	}
 	*answer->gate = gate_explain(&refused, answer->error, answer->error_size);

@@ -16,7 +16,7 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/loader.h"
 
-enum { LOADER_QUEUE = 16384, LOADER_NICE = 5, LINES_MAX = 64 };
+enum { PATH_ROOM = 4096 + 64, LOADER_QUEUE = 16384, LOADER_NICE = 5, LINES_MAX = 64 };
 
 struct work_list {
 	struct load_request *items;
@@ -57,6 +57,7 @@ void load_answer_deinit(struct load_answer *answer)
 {
 	free(answer->maps);
 	free(answer->cmdline);
+	free(answer->mapping.path);
 	free(answer->threads);
 	(void)procfs_memory_free(answer->memory);
 	for (size_t i = 0; i < answer->n_lines; i++) {
@@ -120,12 +121,36 @@ static void load_process(struct loader *l, struct load_answer *a)
 	a->error = procfs_maps(l->root, pid, &a->maps, &a->maps_len);
 }
 
+static void load_query(struct loader *l, struct load_answer *a)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[PATH_ROOM], file[4096] = "";
+	struct load_mapping *m = &a->mapping;
+	struct procfs_map map;
+
+	(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", l->root, a->request.pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	a->error = fd < 0 ? -errno : procfs_query(fd, a->request.vaddr, &map, &m->id.build_id, file, sizeof(file));
+	if (!a->error && !map.exec)
+		a->error = -ENOENT;
+	if (a->error)
+		return;
+	m->start = map.start;
+	m->end = map.end;
+	m->offset = map.offset;
+	m->id.major = map.major;
+	m->id.minor = map.minor;
+	m->id.inode = map.inode;
+	m->path = strdup(file);
+	a->error = m->path ? 0 : -ENOMEM;
+}
+
 /* ---- modules ---- */
 
 /* Opens a file as the target sees it (its root), else as we do. */
 static int open_in_root(struct loader *l, uint32_t pid, const char *path)
 {
-	char inside[4096 + 64];
+	char inside[PATH_ROOM];
 	int fd;
 
 	(void)snprintf(inside, sizeof(inside), "%s/proc/%u/root%s", l->root, pid, path);
@@ -310,6 +335,9 @@ static void serve(struct loader *l, const struct load_request *request)
 	case LOAD_PROCESS:
 	case LOAD_NAMES:
 		load_process(l, &a);
+		break;
+	case LOAD_QUERY:
+		load_query(l, &a);
 		break;
 	case LOAD_UNWIND:
 		load_unwind(l, &a);

@@ -12,6 +12,7 @@
 enum load_kind {
 	LOAD_PROCESS, /* status, command line and mappings of `pid` */
 	LOAD_NAMES,   /* status and command line only */
+	LOAD_QUERY,   /* the one executable mapping at address `vaddr` of `pid` */
 	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow when nothing more urgent waits */
 	LOAD_SYMBOLS, /* answer only (after LOAD_UNWIND), or asked for again for a grown perf map */
 	LOAD_LINES,   /* inlined calls and lines of `vaddr` in `module` */
@@ -45,6 +46,12 @@ struct load_answer {
 		char comm[16];
 	} *threads; /* owned */
 	size_t n_threads;
+	/* LOAD_QUERY: error -ENOENT when nothing executable is there */
+	struct load_mapping {
+		uint64_t start, end, offset;
+		struct uw_file_id id;
+		char *path; /* owned */
+	} mapping;
 	/* LOAD_UNWIND */
 	bool proved;      /* the file is the mapped one beyond doubt */
 	bool from_memory; /* read from the process because no file could be opened */

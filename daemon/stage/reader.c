@@ -13,7 +13,7 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/reader.h"
 
-enum { SCANS_IN_FLIGHT = 8 };
+enum { SCANS_IN_FLIGHT = 8, QUERIES_IN_FLIGHT = 64 };
 
 struct cpu_state {
 	uint64_t count;        /* running sum of weights */
@@ -33,7 +33,7 @@ struct reader {
 	bool has_waiting;
 	struct table scope;     /* pid -> 1, when only_pids */
 	uint32_t *scan;         /* processes that were there before us, to be asked for in order */
-	size_t n_scan, scanned, scans_in_flight;
+	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
 	struct entry *control;  /* control entries that found the queue full */
 	size_t n_control, control_room;
 };
@@ -150,9 +150,14 @@ bool reader_idle(const struct reader *rd)
 
 /* ---- processes ---- */
 
-static void ask(struct reader *rd, enum load_kind kind, struct process *process)
+static void ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address)
 {
-	struct load_request request = {.kind = kind, .pid = process->pid, .process = process_ref(process)};
+	struct load_request request = {
+		.kind = kind,
+		.pid = process->pid,
+		.process = process_ref(process),
+		.vaddr = address,
+	};
 
 	if (!loader_ask(rd->c.loader, &request))
 		(void)process_unref(process);
@@ -161,7 +166,7 @@ static void ask(struct reader *rd, enum load_kind kind, struct process *process)
 static void ask_maps(struct reader *rd, struct process *process)
 {
 	process_maps_asked(process, clock_ns(CLOCK_MONOTONIC));
-	ask(rd, LOAD_PROCESS, process);
+	ask(rd, LOAD_PROCESS, process, 0);
 }
 
 int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
@@ -192,10 +197,15 @@ static void scan_more(struct reader *rd)
 	}
 }
 
-int reader_want_maps(struct reader *rd, struct process *process)
+int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknown)
 {
 	if (process->maps_state == PROCESS_MAPS_ASKED)
 		return 0; /* the answer that is on its way will do */
+	if (unknown && !process->exited && rd->options.procmap_query && rd->queries_in_flight < QUERIES_IN_FLIGHT) {
+		rd->queries_in_flight++;
+		ask(rd, LOAD_QUERY, process, unknown);
+		return 0;
+	}
 	if (!process->exited && process_wants_refresh(process, clock_ns(CLOCK_MONOTONIC))) {
 		ask_maps(rd, process);
 		return 0;
@@ -220,13 +230,14 @@ int reader_want_module(struct reader *rd, struct process *process, struct uw_mod
 	return 0;
 }
 
-static void adopt_names(struct process *process, const struct load_answer *a)
+static void adopt_names(struct reader *rd, struct process *process, const struct load_answer *a)
 {
 	const struct procfs_status *status = &a->status;
 	struct process_thread *main_thread = process_thread_get(process, process->pid);
 
 	process->ppid = process->ppid ? process->ppid : status->ppid;
 	process->uid = status->uid;
+	process_set_ns_pid(rd->c.processes, process, status->ns_pid);
 	process->kernel_thread = status->kernel_thread;
 	if (main_thread && !main_thread->comm[0])
 		memcpy(main_thread->comm, status->comm, sizeof(main_thread->comm));
@@ -238,14 +249,33 @@ static void adopt_names(struct process *process, const struct load_answer *a)
 	}
 }
 
+/* What one query found at an address that no mapping covered. */
+static int query_answer(struct reader *rd, struct load_answer *a)
+{
+	struct process *process = a->request.process;
+	const struct load_mapping *m = &a->mapping;
+	int r = 0;
+
+	rd->queries_in_flight--;
+	if (!a->error && !process->exited)
+		r = process_mmap(rd->c.processes, process->pid, m->start, m->end - m->start, m->offset, true, m->path,
+				 &m->id);
+	if (r >= 0)
+		r = space_push(rd, process);
+	(void)process_unref(process);
+	return r < 0 ? trace(r) : 0;
+}
+
 int reader_process_answer(struct reader *rd, struct load_answer *a)
 {
 	struct process *process = a->request.process;
 	bool changed;
 	int r = 0;
 
+	if (a->request.kind == LOAD_QUERY)
+		return query_answer(rd, a);
 	if (!a->error || a->status.pid)
-		adopt_names(process, a);
+		adopt_names(rd, process, a);
 	if (a->cmdline && a->cmdline_len) {
 		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
 		process->announced = false;
@@ -433,7 +463,7 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 	if (process->maps_state == PROCESS_MAPS_UNKNOWN || (process->unsure && process->maps_state != PROCESS_MAPS_ASKED))
 		ask_maps(rd, process);
 	else if (!process->names_asked)
-		ask(rd, LOAD_NAMES, process); /* its records told the mappings; the command line and memory are asked for */
+		ask(rd, LOAD_NAMES, process, 0); /* its records told the mappings; the command line and memory are asked for */
 	process->names_asked = true;
 	if (process->maps_state == PROCESS_MAPS_ASKED && !process->maps_read_at)
 		return 0;

@@ -16,6 +16,7 @@ struct reader_options {
 	bool idle;               /* keep pid 0 */
 	bool user_frames;        /* stacks are wanted; else kernel frames only */
 	bool by_callchain;       /* user frames from the kernel's chain (engine fp) */
+	bool procmap_query;      /* FEATURE_PROCMAP_QUERY */
 	int clock;
 	/* CPU-wide events standing in for tasks: only these processes (and with `children` their descendants). */
 	const uint32_t *only_pids;
@@ -56,10 +57,11 @@ void reader_reclaim(struct reader *reader);
 /* Are all entries popped and all records given back? */
 bool reader_idle(const struct reader *reader);
 
-/* Answer of the loader to LOAD_PROCESS and LOAD_NAMES. */
+/* Answer of the loader to LOAD_PROCESS, LOAD_NAMES and LOAD_QUERY. */
 int reader_process_answer(struct reader *reader, struct load_answer *answer);
-/* OUTCOME_WANT_MAPS: asks, or answers at once that nothing is new. */
-int reader_want_maps(struct reader *reader, struct process *process);
+/* OUTCOME_WANT_MAPS: asks, or answers at once that nothing is new.  @unknown: the address that no mapping covers (one
+ * query of 0.5 us instead of all the text); 0: something else is wrong. */
+int reader_want_maps(struct reader *reader, struct process *process, uint64_t unknown);
 /* OUTCOME_WANT_MODULE: orders the load, with where @process has it mapped. */
 int reader_want_module(struct reader *reader, struct process *process, struct uw_module *module);
 /* A control entry for the unwinder. */

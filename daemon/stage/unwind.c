@@ -79,7 +79,7 @@ static void outcome_commit(struct unwind_stage *s, const struct outcome *o)
 }
 
 static void control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
-		    struct uw_module *module)
+		    struct uw_module *module, const struct uw_result *why)
 {
 	struct outcome *o = outcome_reserve(s, 0);
 
@@ -89,6 +89,10 @@ static void control(struct unwind_stage *s, enum outcome_kind kind, const struct
 	if (info)
 		o->info = *info;
 	o->module = module;
+	if (why) {
+		o->reason = why->reason;
+		o->stopped_at = why->stopped_at;
+	}
 	outcome_commit(s, o);
 }
 
@@ -190,13 +194,13 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
 	if (r && r->outcome == UW_PENDING) {
 		*ret_module = r->pending;
 		if (uw_module_want_unwind(r->pending))
-			control(s, OUTCOME_WANT_MODULE, &e->info, r->pending);
+			control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
 		return true;
 	}
 	if (!e->info.space)
 		return s->options.user_frames && e->user_state;
 	if (r && suspects_maps(r) && !looked_again) {
-		control(s, OUTCOME_WANT_MAPS, &e->info, NULL);
+		control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
 		return true;
 	}
 	return false;
@@ -386,7 +390,7 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 	case ENTRY_EVICT:
 		uw_engine_forget(s->engine, e->module);
 		uw_module_drop_unwind(e->module);
-		control(s, OUTCOME_EVICTED, NULL, e->module);
+		control(s, OUTCOME_EVICTED, NULL, e->module, NULL);
 		return 0;
 	case ENTRY_DRAIN:
 		s->draining = true;
@@ -463,7 +467,7 @@ static void *run(void *arg)
 		urgent = s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {
 			s->draining = false;
-			control(s, OUTCOME_DRAINED, NULL, NULL);
+			control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
 		}
 		publish(s, urgent);
 		sleep_until_work(s);

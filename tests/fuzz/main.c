@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int run_file(const char *dir, const char *name)
 {
 	_cleanup_(freep) char *data = NULL;
-	char path[4096];
+	char path[8192];
 	size_t len;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
