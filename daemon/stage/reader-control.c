@@ -1,0 +1,233 @@
+/* reader-control.c - entries that are not samples, and what is asked of the loader about processes.  Thread: main.
+ *
+ * A control entry that finds the queue full waits here, in order, and nothing overtakes it: samples wait too. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/stage/reader-private.h"
+
+enum { SCANS_IN_FLIGHT = 8, QUERIES_IN_FLIGHT = 64 };
+
+/* ---- entries ---- */
+
+struct entry *reader_entry_push(struct reader *rd)
+{
+	return rd->n_control ? NULL : slot_queue_push(rd->c.entries);
+}
+
+static int control_push(struct reader *rd, const struct entry *control)
+{
+	struct entry *e = reader_entry_push(rd);
+
+	if (e) {
+		*e = *control;
+		return 0;
+	}
+	if (rd->n_control == rd->control_room) {
+		size_t room = rd->control_room ? rd->control_room * 2 : 64;
+		struct entry *more = reallocarray(rd->control, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		rd->control = more;
+		rd->control_room = room;
+	}
+	rd->control[rd->n_control++] = *control;
+	return 0;
+}
+
+void reader_control_retry(struct reader *rd)
+{
+	size_t n = 0;
+
+	while (n < rd->n_control) {
+		struct entry *e = slot_queue_push(rd->c.entries);
+
+		if (!e)
+			break;
+		*e = rd->control[n++];
+	}
+	memmove(rd->control, rd->control + n, (rd->n_control - n) * sizeof(*rd->control));
+	rd->n_control -= n;
+}
+
+void reader_wake_unwinder(struct reader *rd)
+{
+	slot_queue_publish(rd->c.entries);
+	waker_wake(rd->c.unwinder);
+}
+
+int reader_control(struct reader *rd, enum entry_kind kind, struct uw_module *module)
+{
+	int r = control_push(rd, &(struct entry){.kind = (uint8_t)kind, .module = module});
+
+	reader_wake_unwinder(rd);
+	return r;
+}
+
+/* "The mappings are known": the entry holds the references until its slot is popped. */
+static int space_push(struct reader *rd, struct process *process)
+{
+	struct entry e = {.kind = ENTRY_SPACE};
+	int r = process_space(rd->c.processes, process, &e.info.space);
+
+	if (r < 0)
+		return trace(r);
+	(void)uw_space_ref(e.info.space);
+	e.info.process = process_ref(process);
+	r = control_push(rd, &e);
+	reader_wake_unwinder(rd);
+	return r;
+}
+
+/* ---- processes ---- */
+
+void reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address)
+{
+	struct load_request request = {
+		.kind = kind,
+		.pid = process->pid,
+		.process = process_ref(process),
+		.vaddr = address,
+	};
+
+	if (!loader_ask(rd->c.loader, &request))
+		(void)process_unref(process);
+}
+
+void reader_ask_maps(struct reader *rd, struct process *process)
+{
+	process_maps_asked(process, clock_ns(CLOCK_MONOTONIC));
+	reader_ask(rd, LOAD_PROCESS, process, 0);
+}
+
+int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
+{
+	uint32_t *copy = reallocarray(NULL, n ? n : 1, sizeof(*copy));
+
+	if (!copy)
+		return fail(-ENOMEM);
+	memcpy(copy, pids, n * sizeof(*copy));
+	free(rd->scan);
+	rd->scan = copy;
+	rd->n_scan = n;
+	rd->scanned = 0;
+	return 0;
+}
+
+/* A few at a time: a process that is sampled does not wait behind all the others. */
+void reader_scan_more(struct reader *rd)
+{
+	while (rd->scanned < rd->n_scan && rd->scans_in_flight < SCANS_IN_FLIGHT) {
+		struct process *process = process_get(rd->c.processes, rd->scan[rd->scanned++]);
+
+		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN)
+			continue;
+		process->scanned = true;
+		rd->scans_in_flight++;
+		reader_ask_maps(rd, process);
+	}
+}
+
+int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknown)
+{
+	if (process->maps_state == PROCESS_MAPS_ASKED)
+		return 0; /* the answer that is on its way will do */
+	if (unknown && !process->exited && rd->options.procmap_query && rd->queries_in_flight < QUERIES_IN_FLIGHT) {
+		rd->queries_in_flight++;
+		reader_ask(rd, LOAD_QUERY, process, unknown);
+		return 0;
+	}
+	if (!process->exited && process_wants_refresh(process, clock_ns(CLOCK_MONOTONIC))) {
+		reader_ask_maps(rd, process);
+		return 0;
+	}
+	return space_push(rd, process);
+}
+
+int reader_want_module(struct reader *rd, struct process *process, struct uw_module *module)
+{
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = process->pid, .module = module};
+	struct process_mapping mapping;
+
+	if (process_mapping_of(process, module, &mapping)) {
+		request.start = mapping.start;
+		request.end = mapping.end;
+		request.offset = mapping.offset;
+		request.id = mapping.id;
+	}
+	(void)uw_module_ref(module);
+	if (!loader_ask(rd->c.loader, &request))
+		(void)uw_module_unref(module); /* the samples that wait for it time out, and are counted */
+	return 0;
+}
+
+static void adopt_names(struct reader *rd, struct process *process, const struct load_answer *a)
+{
+	const struct procfs_status *status = &a->status;
+	struct process_thread *main_thread = process_thread_get(process, process->pid);
+
+	process->ppid = process->ppid ? process->ppid : status->ppid;
+	process->uid = status->uid;
+	process_set_ns_pid(rd->c.processes, process, status->ns_pid);
+	process->kernel_thread = status->kernel_thread;
+	if (main_thread && !main_thread->comm[0])
+		memcpy(main_thread->comm, status->comm, sizeof(main_thread->comm));
+	for (size_t i = 0; i < a->n_threads; i++) {
+		struct process_thread *thread = process_thread_get(process, a->threads[i].tid);
+
+		if (thread && !thread->told)
+			memcpy(thread->comm, a->threads[i].comm, sizeof(thread->comm));
+	}
+}
+
+/* What one query found at an address that no mapping covered. */
+static int query_answer(struct reader *rd, struct load_answer *a)
+{
+	struct process *process = a->request.process;
+	const struct load_mapping *m = &a->mapping;
+	int r = 0;
+
+	rd->queries_in_flight--;
+	if (!a->error && !process->exited)
+		r = process_mmap(rd->c.processes, process->pid, m->start, m->end - m->start, m->offset, true, m->path,
+				 &m->id);
+	if (r >= 0)
+		r = space_push(rd, process);
+	(void)process_unref(process);
+	return r < 0 ? trace(r) : 0;
+}
+
+int reader_process_answer(struct reader *rd, struct load_answer *a)
+{
+	struct process *process = a->request.process;
+	bool changed;
+	int r = 0;
+
+	if (a->request.kind == LOAD_QUERY)
+		return query_answer(rd, a);
+	if (!a->error || a->status.pid)
+		adopt_names(rd, process, a);
+	if (a->cmdline && a->cmdline_len) {
+		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
+		process->announced = false;
+	}
+	if (a->memory && !process->memory)
+		process_set_memory(process, take(a->memory));
+	if (a->request.kind == LOAD_PROCESS) {
+		r = process_maps_answer(rd->c.processes, process, a->maps, a->maps_len, a->error,
+					clock_ns(CLOCK_MONOTONIC), &changed);
+		if (r >= 0)
+			r = space_push(rd, process);
+	}
+	if (a->request.kind == LOAD_PROCESS && process->scanned) {
+		process->scanned = false;
+		rd->scans_in_flight--;
+		reader_scan_more(rd);
+	}
+	(void)process_unref(process);
+	return r < 0 ? trace(r) : 0;
+}
+

@@ -1,0 +1,79 @@
+/* reader-event.c - side-band records into the process table, losses into the account.  Thread: main. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/stage/reader-private.h"
+
+static int apply_mmap(struct reader *rd, const struct record_event *e)
+{
+	struct uw_file_id id = {
+		.major = e->mmap.major,
+		.minor = e->mmap.minor,
+		.inode = e->mmap.inode,
+		.generation = e->mmap.generation,
+	};
+	/* PERF_RECORD_MMAP has no protection word: MISC_MMAP_DATA tells data from code. */
+	bool exec = e->type == PERF_RECORD_MMAP2 ? e->mmap.prot & 4 : !(e->misc & PERF_RECORD_MISC_MMAP_DATA);
+
+	if (e->mmap.build_id_len) {
+		id = (struct uw_file_id){.build_id.len = e->mmap.build_id_len};
+		memcpy(id.build_id.bytes, e->mmap.build_id, sizeof(id.build_id.bytes));
+	}
+	if (e->pid == UINT32_MAX) /* the kernel's own text */
+		return 0;
+	return process_mmap(rd->c.processes, e->pid, e->mmap.start, e->mmap.len, e->mmap.offset, exec,
+			    e->mmap.path, &id);
+}
+
+static void throttle(struct reader *rd, uint32_t ring, const struct record_event *e)
+{
+	struct cpu_state *cpu = &rd->cpus[ring];
+
+	if (e->throttle.on) {
+		cpu->throttled_at = e->time;
+	} else if (cpu->throttled_at) {
+		rd->c.account->throttled_ns += e->time > cpu->throttled_at ? e->time - cpu->throttled_at : 0;
+		cpu->throttled_at = 0;
+	}
+}
+
+int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct record_event *e)
+{
+	struct process_table *processes = rd->c.processes;
+
+	switch (e->type) {
+	case PERF_RECORD_COMM:
+		return process_comm(processes, e->pid, e->tid, e->comm.name, e->comm.exec);
+	case PERF_RECORD_FORK:
+		if (rd->options.children && e->pid != e->task.ppid && table_pointer(&rd->scope, e->task.ppid))
+			(void)table_put(&rd->scope, e->pid, 1);
+		return process_fork(processes, e->pid, e->task.ppid, e->tid, e->task.ptid);
+	case PERF_RECORD_EXIT:
+		return process_exit(processes, e->pid, e->tid);
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return apply_mmap(rd, e);
+	case PERF_RECORD_LOST:
+	case PERFWIND_RECORD_LOST_SAMPLES:
+		if (sideband) {
+			rd->c.account->lost_sideband_records += e->lost.count;
+			process_table_unsure(processes);
+		} else {
+			rd->c.account->lost_records += e->lost.count;
+			rd->c.lost(rd->c.arg, perf_source_ring(rd->c.source, ring)->cpu, e->lost.count, e->time);
+		}
+		return 0;
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		throttle(rd, ring, e);
+		return 0;
+	case PERFWIND_RECORD_KSYMBOL:
+		rd->c.ksymbol(rd->c.arg, e->ksymbol.start, e->ksymbol.len, e->ksymbol.name, e->ksymbol.unregister);
+		return 0;
+	default:
+		return 0;
+	}
+}
+

@@ -1,0 +1,38 @@
+/* reader-private.h - the parts of the reader; shared by reader*.c only. */
+#pragma once
+
+#include "daemon/stage/reader.h"
+
+struct cpu_state {
+	uint64_t count;        /* running sum of weights */
+	uint64_t throttled_at; /* 0: not throttled */
+	struct reader_stack_use use;
+};
+
+struct reader {
+	struct reader_options options;
+	struct reader_context c;
+	struct merge *merge;
+	struct park copies;
+	struct cpu_state *cpus; /* by ring */
+	size_t n_rings;
+	uint64_t reclaimed;     /* position in the entry queue */
+	struct merge_item waiting; /* taken from the merge, not yet placed: the queue was full */
+	bool has_waiting;
+	struct table scope;     /* pid -> 1, when only_pids */
+	uint32_t *scan;         /* processes that were there before us, to be asked for in order */
+	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
+	struct entry *control;  /* control entries that found the queue full */
+	size_t n_control, control_room;
+};
+
+/* reader-control.c: entries that are not samples, and the loader's answers about processes */
+struct entry *reader_entry_push(struct reader *rd);
+void reader_control_retry(struct reader *rd);
+void reader_wake_unwinder(struct reader *rd);
+void reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address);
+void reader_ask_maps(struct reader *rd, struct process *process);
+void reader_scan_more(struct reader *rd);
+
+/* reader-event.c: a record that is not a sample */
+int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct record_event *event);
