@@ -6,7 +6,7 @@
 
 #include "cli/options.h"
 
-enum { HELP_COLUMN = 30, HELP_WIDTH = 96 };
+enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
 /* Breaks at blanks; a line feed in the text begins a new line. */
 static void print_wrapped(FILE *out, const char *text, size_t column)

@@ -1,0 +1,173 @@
+/* test-report.c - whole tables of a hand-built profile, cut to a width, in colour, and with foreign names. */
+#include <errno.h>
+
+#include "tests/unit/profile/hand.h"
+
+/* The report behind the empty line that ends its head. */
+static void assert_report(const struct profile *p, const struct report_options *options, const char *expected)
+{
+	char *text = NULL, *body;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(report_write(p, options, out), 0);
+	assert_int_equal(fclose(out), 0);
+	body = strstr(text, "\n\n");
+	assert_non_null(body);
+	assert_string_equal(body + 2, expected);
+	free(text);
+}
+
+static void functions(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	/* recurse recurses: its total is 10, not 20.  Rows by self weight, then total. */
+	assert_report(&p, &(struct report_options){0},
+		      " self %      time    samples total %      time    samples  function    module\n"
+		      "  44.29     31 ns          4  44.29     31 ns          4  tiny        app\n"
+		      "  28.57     20 ns          1  28.57     20 ns          1  sys_read    kernel\n"
+		      "  14.29     10 ns          2  14.29     10 ns          2  recurse     app\n"
+		      "  10.00      7 ns          1  10.00      7 ns          1  [libx.so]   libx.so\n"
+		      "   2.86      2 ns          1   2.86      2 ns          1  [no stack]\n"
+		      "   0.00         0          0  87.14     61 ns          7  _start      app\n"
+		      "   0.00         0          0  87.14     61 ns          7  main        app\n"
+		      "   0.00         0          0  44.29     31 ns          4  work        app\n"
+		      "   0.00         0          0  10.00      7 ns          1  [cut]\n");
+	assert_report(&p, &(struct report_options){.limit = 2, .only_pid = 200},
+		      " self %      time    samples total %      time    samples  function    module\n"
+		      "  66.67      2 ns          1  66.67      2 ns          1  [no stack]\n"
+		      "  33.33      1 ns          1  33.33      1 ns          1  tiny        app\n"
+		      "... and 3 more (--limit 0 shows all)\n");
+	profile_deinit(&p);
+}
+
+static void processes_threads_modules(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS},
+		      "      %      time    samples        pid  process\n"
+		      "  95.71     67 ns          7        100  app\n"
+		      "   4.29      3 ns          2        200  other\n");
+	assert_report(&p, &(struct report_options){.by = REPORT_THREAD},
+		      "      %      time    samples        tid  thread              process\n"
+		      "  85.71     60 ns          6        100  app                 app\n"
+		      "  10.00      7 ns          1        101  worker;1            app\n"
+		      "   4.29      3 ns          2        200  other               other\n");
+	assert_report(&p, &(struct report_options){.by = REPORT_MODULE},
+		      " self %      time    samples total %      time    samples  module\n"
+		      "  58.57     41 ns          6  87.14     61 ns          7  /usr/bin/app\n"
+		      "  28.57     20 ns          1  28.57     20 ns          1  /kernel\n"
+		      "  10.00      7 ns          1  10.00      7 ns          1  /lib/libx.so\n"
+		      "   2.86      2 ns          1   2.86      2 ns          1  [no module]\n");
+	profile_deinit(&p);
+}
+
+static void tree(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_report(&p, &(struct report_options){.tree = true},
+		      "total %  self %      time    samples  call\n"
+		      "  95.71    0.00     67 ns          7  app (100)\n"
+		      "  85.71    0.00     60 ns          6  ├─ _start\n"
+		      "  85.71    0.00     60 ns          6  │  main\n"
+		      "  42.86    0.00     30 ns          3  │  ├─ work\n"
+		      "  42.86   42.86     30 ns          3  │  │  tiny\n"
+		      "  28.57   28.57     20 ns          1  │  ├─ sys_read\n"
+		      "  14.29    0.00     10 ns          2  │  └─ recurse\n"
+		      "  14.29   14.29     10 ns          2  │     recurse\n"
+		      "  10.00    0.00      7 ns          1  └─ [cut]\n"
+		      "  10.00   10.00      7 ns          1     [libx.so]\n"
+		      "   4.29    0.00      3 ns          2  other (200)\n"
+		      "   2.86    2.86      2 ns          1  ├─ [no stack]\n"
+		      "   1.43    0.00      1 ns          1  └─ _start\n"
+		      "   1.43    0.00      1 ns          1     main\n"
+		      "   1.43    0.00      1 ns          1     work\n"
+		      "   1.43    1.43      1 ns          1     tiny\n");
+	/* A branch that is left out makes no fork. */
+	assert_report(&p, &(struct report_options){.tree = true, .min_percent = 30},
+		      "total %  self %      time    samples  call\n"
+		      "  95.71    0.00     67 ns          7  app (100)\n"
+		      "  85.71    0.00     60 ns          6  └─ _start\n"
+		      "  85.71    0.00     60 ns          6     main\n"
+		      "  42.86    0.00     30 ns          3     work\n"
+		      "  42.86   42.86     30 ns          3     tiny\n");
+	assert_report(&p, &(struct report_options){.tree = true, .limit = 1},
+		      "total %  self %      time    samples  call\n"
+		      "  95.71    0.00     67 ns          7  app (100)\n"
+		      "... and more (--limit 0 shows all, --min-percent leaves out the light)\n");
+	profile_deinit(&p);
+}
+
+static void names_are_cut_and_cleaned(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/lib/\033[2Jx.so", false);
+	uint32_t f = hand_frame(&p, m, 1, "std::vector<int, std::allocator<int> >::push_back(int const&)", NULL);
+
+	(void)state;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
+	/* 110 columns less 58 of numbers and 26 of the module: 26 for the name. */
+	assert_report(&p, &(struct report_options){.width = 110},
+		      " self %      time    samples total %      time    samples  function                    module\n"
+		      " 100.00      1 ns          1 100.00      1 ns          1  std::vector<int, … const&)  ?[2Jx.so\n");
+	profile_deinit(&p);
+}
+
+static void colours_only_when_asked_for(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/kernel", true), 0, "k", NULL);
+
+	(void)state;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
+	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS, .colour = true},
+		      "\033[2m      %      time    samples\033[0m\033[2m        pid  process\033[0m\n"
+		      "\033[31m 100.00\033[0m      1 ns          1  \033[2m        1  \033[0m\033[1mp\033[0m\n");
+	profile_deinit(&p);
+}
+
+static void head_and_errors(void **state)
+{
+	struct profile p = hand_example();
+	FILE *full = fopen("/dev/full", "we"), *out;
+	char *text = NULL;
+	size_t len;
+
+	(void)state;
+	hand_note(&p, "bad\033note");
+	out = open_memstream(&text, &len);
+	assert_non_null(out);
+	assert_int_equal(report_write(&p, &(struct report_options){0}, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "Event           cpu-clock\nSamples         9 over 4.5 s, weight 70 ns\n"));
+	assert_non_null(strstr(text, "\nNote            bad?note\n\n"));
+	free(text);
+	if (full) {
+		assert_int_equal(report_write(&p, &(struct report_options){0}, full), -EIO);
+		(void)fclose(full);
+	}
+	profile_deinit(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(functions),
+		cmocka_unit_test(processes_threads_modules),
+		cmocka_unit_test(tree),
+		cmocka_unit_test(names_are_cut_and_cleaned),
+		cmocka_unit_test(colours_only_when_asked_for),
+		cmocka_unit_test(head_and_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* test-summary.c - the verdict from statistics, from samples alone, and from figures that cannot be. */
+#include <math.h>
+
+#include "profile/summary.h"
+#include "tests/unit/profile/hand.h"
+
+static const struct summary_fact *fact(const struct summary *s, const char *label)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!strcmp(s->facts[i].label, label))
+			return &s->facts[i];
+	return NULL;
+}
+
+static struct summary summary_of(const struct profile *p)
+{
+	struct summary s;
+	struct fold f;
+
+	assert_int_equal(fold_init(&f, p, 0), 0);
+	summary_init(&s, &f);
+	fold_deinit(&f);
+	return s;
+}
+
+static void assert_fact(const struct summary *s, const char *label, const char *value, bool warn)
+{
+	const struct summary_fact *f = fact(s, label);
+
+	assert_non_null(f);
+	assert_string_equal(f->value, value);
+	assert_int_equal(f->warn, warn);
+}
+
+static void from_statistics(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	hand_stat(&p, "duration_s", 10);
+	hand_stat(&p, "lost.samples", 91);
+	hand_stat(&p, "lost.sideband", 3);
+	hand_stat(&p, "lost.throttled_s", 0.25);
+	hand_stat(&p, "skipped.fd-timeout", 2);
+	hand_stat(&p, "skipped.queue", 1);
+	hand_stat(&p, "cpu_accounted", 0.515);
+	hand_stat(&p, "self.cpu_s", 0.1234);
+	hand_stat(&p, "self.us_per_sample", 2.06);
+	hand_sample(&p, 100, 100, 0, 30)->unwind_error = 3;
+	hand_stat(&p, "stacks.failed.no-module", 1);
+	p.truncated_at = 4711;
+	s = summary_of(&p);
+	assert_fact(&s, "Event", "cpu-clock", false);
+	assert_fact(&s, "Samples", "10 over 10.0 s, weight 100 ns", false);
+	assert_fact(&s, "Stacks", "70.00 % whole, 10.00 % cut, 10.00 % failed (no-module 1), 10.00 % without a stack", true);
+	assert_fact(&s, "Lost", "91 samples (89.22 %), 3 side-band records, throttled for 0.250 s", true);
+	assert_fact(&s, "Skipped", "3 samples (fd-timeout 2, queue 1)", true);
+	assert_fact(&s, "CPU accounted", "51.5 % of the CPU time that was used", true);
+	assert_fact(&s, "Profiler's cost", "0.123 s of CPU, 2.1 us a sample", false);
+	assert_fact(&s, "File", "damaged or cut off at byte 4711; what stands before it is shown", true);
+	profile_deinit(&p);
+}
+
+static void without_statistics(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	p.lost_records = 2;
+	(void)snprintf(p.weight_unit, sizeof(p.weight_unit), "cycles");
+	*p.event_name = 0;
+	s = summary_of(&p);
+	assert_fact(&s, "Event", "unknown", false);
+	assert_fact(&s, "Samples", "9 over 4.5 s, weight 70 cycles", false);
+	assert_fact(&s, "Lost", "2 records (16.67 %)", true); /* 2 of 9 + 1 skipped + 2 */
+	assert_null(fact(&s, "CPU accounted"));
+	assert_null(fact(&s, "Profiler's cost"));
+	assert_null(fact(&s, "File"));
+	profile_deinit(&p);
+}
+
+static void impossible_figures_are_not_believed(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	hand_stat(&p, "duration_s", -1);
+	hand_stat(&p, "lost.samples", -5);
+	hand_stat(&p, "lost.sideband", 1e300);
+	hand_stat(&p, "skipped.x", (double)NAN);
+	hand_stat(&p, "cpu_accounted", (double)INFINITY);
+	hand_stat(&p, "self.cpu_s", -1);
+	for (int i = 0; i < 20; i++)
+		hand_stat(&p, "stacks.failed.some-quite-long-reason-that-fills-the-line-and-more", 1e18);
+	hand_sample(&p, 100, 100, 0, 30)->unwind_error = 3;
+	s = summary_of(&p);
+	assert_fact(&s, "Samples", "10 over 5.0 s, weight 100 ns", false);
+	assert_fact(&s, "Lost", "nothing", false);
+	assert_null(fact(&s, "CPU accounted"));
+	assert_null(fact(&s, "Profiler's cost"));
+	assert_true(strlen(fact(&s, "Stacks")->value) < sizeof(s.facts[0].value));
+	profile_deinit(&p);
+}
+
+static void nothing_at_all(void **state)
+{
+	struct profile p = hand_empty();
+	struct summary s = summary_of(&p);
+
+	(void)state;
+	assert_fact(&s, "Samples", "0 over 0.0 s, weight 0", true);
+	assert_fact(&s, "Stacks", "none", false);
+	profile_deinit(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(from_statistics),
+		cmocka_unit_test(without_statistics),
+		cmocka_unit_test(impossible_figures_are_not_believed),
+		cmocka_unit_test(nothing_at_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
