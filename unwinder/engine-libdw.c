@@ -15,6 +15,7 @@
 #include "daemon/base/error.h"
 #include "unwinder/libdw-elf.h"
 #include "unwinder/oracle.h"
+#include "unwinder/regs.h"
 
 enum { THREAD = 1 };
 
@@ -108,23 +109,17 @@ static bool libdw_memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, 
 
 static bool libdw_registers(Dwfl_Thread *thread, void *arg)
 {
-	/* DWARF's numbers 0..16: ax dx cx bx si di bp sp r8..r15 ip (x86-64 psABI, figure 3.36). */
-	static const uint8_t order[] = {
-		UW_X86_AX,     UW_X86_DX,     UW_X86_CX,     UW_X86_BX,     UW_X86_SI,     UW_X86_DI,
-		UW_X86_BP,     UW_X86_SP,     UW_X86_R8,     UW_X86_R8 + 1, UW_X86_R8 + 2, UW_X86_R8 + 3,
-		UW_X86_R8 + 4, UW_X86_R8 + 5, UW_X86_R8 + 6, UW_X86_R15,    UW_X86_IP,
-	};
 	const struct uw_snapshot *snapshot = ((const struct libdw_engine *)arg)->view.snapshot;
-	Dwarf_Word regs[ARRAY_SIZE(order)];
+	Dwarf_Word regs[DWARF_X86_COUNT];
 
 	if (snapshot->arch == UW_ARCH_AARCH64) {
 		/* x0..x30 and sp are DWARF's 0..31; the pc is given apart. */
 		dwfl_thread_state_register_pc(thread, snapshot->regs[UW_ARM64_PC]);
 		return dwfl_thread_state_registers(thread, 0, UW_ARM64_SP + 1, snapshot->regs);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-		regs[i] = snapshot->regs[order[i]];
-	return dwfl_thread_state_registers(thread, 0, ARRAY_SIZE(order), regs);
+	for (size_t i = 0; i < DWARF_X86_COUNT; i++)
+		regs[i] = snapshot->regs[dwarf_x86_to_perf[i]];
+	return dwfl_thread_state_registers(thread, 0, DWARF_X86_COUNT, regs);
 }
 
 static const Dwfl_Thread_Callbacks libdw_thread_callbacks = {

@@ -17,6 +17,7 @@
 
 #include "daemon/base/error.h"
 #include "unwinder/oracle.h"
+#include "unwinder/regs.h"
 
 #ifdef __x86_64__
 #include <libunwind-x86_64.h>
@@ -45,13 +46,6 @@ struct libunwind_engine {
 		uint32_t key;
 		bool known, yes;
 	} trampolines[TRAMPOLINES];
-};
-
-/* libunwind's registers are numbered as DWARF's. */
-static const uint8_t perf_regs[UNW_X86_64_RIP + 1] = {
-	UW_X86_AX,     UW_X86_DX,     UW_X86_CX,     UW_X86_BX,     UW_X86_SI,     UW_X86_DI,
-	UW_X86_BP,     UW_X86_SP,     UW_X86_R8,     UW_X86_R8 + 1, UW_X86_R8 + 2, UW_X86_R8 + 3,
-	UW_X86_R8 + 4, UW_X86_R8 + 5, UW_X86_R8 + 6, UW_X86_R15,    UW_X86_IP,
 };
 
 /* ---- accessors ---- */
@@ -159,7 +153,7 @@ static int libunwind_access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_
 	(void)as;
 	if (write || reg < 0 || reg > UNW_X86_64_RIP)
 		return -UNW_EBADREG;
-	*value = e->view.snapshot->regs[perf_regs[reg]];
+	*value = e->view.snapshot->regs[dwarf_x86_to_perf[reg]]; /* libunwind numbers them as DWARF does */
 	return 0;
 }
 
@@ -207,12 +201,18 @@ static int libunwind_slot_init(struct oracle_space *slot)
 	return 0;
 }
 
-static bool libunwind_trampoline(struct libunwind_engine *e, unw_cursor_t *cursor, uint64_t pc)
+/* unw_is_signal_frame() knows only while a rule is not yet cached (1.6.2), so look at the code:
+ * mov $SYS_rt_sigreturn, %rax; syscall, as every C library has it. */
+static bool libunwind_trampoline(struct libunwind_engine *e, uint64_t pc)
 {
 	struct trampoline *t = &e->trampolines[hash_u64(pc + e->slot->key) & (TRAMPOLINES - 1)];
+	uint64_t first = 0, last = 0;
 
-	if (!e->slot->key || !t->known || t->pc != pc || t->key != e->slot->key)
-		*t = (struct trampoline){pc, e->slot->key, true, unw_is_signal_frame(cursor) > 0};
+	if (!e->slot->key || !t->known || t->pc != pc || t->key != e->slot->key) {
+		*t = (struct trampoline){.pc = pc, .key = e->slot->key, .known = true};
+		t->yes = libunwind_code(e, pc, &first) && first == 0x0f0000000fc0c748 &&
+			 libunwind_code(e, pc + 8, &last) && (last & 0xff) == 0x05;
+	}
 	return t->yes;
 }
 
@@ -258,7 +258,7 @@ static void libunwind_walk(struct libunwind_engine *e, unw_cursor_t *cursor)
 			uw_result_end(res, UW_FAILED, UW_TOO_DEEP, pc);
 			return;
 		}
-		trampoline = libunwind_trampoline(e, cursor, pc);
+		trampoline = libunwind_trampoline(e, pc);
 		if (trampoline)
 			flags &= ~UW_FRAME_CALLER;
 		res->frames[res->n_frames++] = (pc & (UW_FRAME_CALLER - 1)) | flags;
