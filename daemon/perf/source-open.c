@@ -190,8 +190,8 @@ static int open_by_ladder(struct perf_source *source, pid_t tid, size_t cpu_inde
 	return r;
 }
 
-/* One CPU's events of @tid.  CPU_WITHOUT: it went offline, or is of a kind without this counter. */
-enum { CPU_WITHOUT = 1 };
+/* One CPU's events of @tid, unless it went offline or is of a kind without this counter. */
+enum { CPU_OFFLINE = 1, CPU_WITHOUT };
 static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct source_group *group,
 		    const struct source_answer *answer)
 {
@@ -200,13 +200,13 @@ static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct sour
 
 	r = open_by_ladder(source, tid, i, group, answer);
 	if (r == -ENODEV || r == -ENOENT)
-		return CPU_WITHOUT;
+		return r == -ENODEV ? CPU_OFFLINE : CPU_WITHOUT;
 	if (r < 0)
 		return r;
 	attr_sideband(&source->options, &attr);
 	r = open_event(source, &attr, NULL, tid, (int)source->cpus[i].cpu, -1);
 	if (r == -ENODEV)
-		return CPU_WITHOUT;
+		return CPU_OFFLINE;
 	if (r < 0)
 		return r == -ESRCH ? r : source_explain(source, r, tid, answer);
 	group->sideband = r;
@@ -249,19 +249,24 @@ static void drop_empty_cpus(struct perf_source *source, struct source_task *task
 static int open_all(struct perf_source *source, struct source_task *task,
 		    const struct source_answer *answer)
 {
-	bool any = false;
+	size_t opened = 0, without = 0;
 	int r;
 
 	for (size_t i = 0; i < source->n_cpus; i++) {
 		r = open_cpu(source, task->tid, i, &task->groups[i], answer);
 		if (r < 0)
 			return r;
-		any = any || r == 0;
-		if (r == CPU_WITHOUT)
+		opened += r == 0;
+		without += r == CPU_WITHOUT;
+		if (r > 0)
 			source_group_deinit(&task->groups[i]);
 	}
-	if (!any)
+	if (opened == 0)
 		return source_explain(source, -ENOENT, task->tid, answer);
+	if (without && !source->settled)
+		source_note(source,
+			    "%zu of %zu CPUs have no counter for '%s': what runs there is not seen",
+			    without, source->n_cpus, source->options.leader.name);
 	return task->tid < 0 ? 0 : open_clock(source, task, answer);
 }
 
