@@ -20,6 +20,7 @@ struct profile_frame {
 	uint32_t module;     /* index in modules; UINT32_MAX: none */
 	uint64_t rel_pc;
 	uint32_t first_line, n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
+	bool guessed;                 /* found by its frame pointer alone */
 };
 struct profile_stack {
 	uint32_t first, n; /* in stack_frames, innermost first */

@@ -145,8 +145,8 @@ int reader_line(struct reader *r, const struct profile_line *line)
 	return 0;
 }
 
-int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, const struct profile_line *line,
-		     uint32_t *ret_frame)
+int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed, const struct profile_line *line,
+		 uint32_t *ret_frame)
 {
 	struct profile *p = r->profile;
 	const uint64_t key[] = {rel_pc, (uint64_t)module << 32 | line->function,
@@ -157,7 +157,7 @@ int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, const struc
 	for (uint32_t i = first_by_hash(&r->frame_by_hash, hash); i; i = r->frame_next[i - 1]) {
 		const struct profile_frame *f = &p->frames[i - 1];
 
-		if (f->module == module && f->rel_pc == rel_pc &&
+		if (f->module == module && f->rel_pc == rel_pc && f->guessed == guessed &&
 		    !memcmp(&p->lines[f->first_line], line, sizeof(*line))) {
 			*ret_frame = i - 1;
 			return 0;
@@ -174,7 +174,7 @@ int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, const struc
 		return trace(e);
 	*ret_frame = (uint32_t)p->n_frames;
 	p->frames[p->n_frames++] =
-		(struct profile_frame){module, rel_pc, (uint32_t)p->n_lines - 1, 1};
+		(struct profile_frame){module, rel_pc, (uint32_t)p->n_lines - 1, 1, guessed};
 	return 0;
 }
 

@@ -26,6 +26,7 @@ enum {
 	FRAME_FUNCTION_NAME_ID = 2,
 	FRAME_MAPPING_ID = 3,
 	FRAME_REL_PC = 4,
+	FRAME_KIND_STR = 8,
 	FRAME_SOURCE_PATH_IID = 5,
 	FRAME_LINE_NUMBER = 6,
 	CALLSTACK_FRAME_IDS = 2,
@@ -142,6 +143,7 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 {
 	uint64_t iid = 0, mapping = 0, rel_pc = 0, old;
 	struct profile_line line = {0};
+	bool guessed = false;
 	struct wire_field f;
 	uint32_t frame;
 	int e;
@@ -155,6 +157,8 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 			mapping = f.value;
 		else if (wire_is(&f, FRAME_REL_PC))
 			rel_pc = f.value;
+		else if (wire_is_bytes(&f, FRAME_KIND_STR))
+			guessed = f.data && f.len == strlen("guessed") && !memcmp(f.data, "guessed", f.len);
 		else if (wire_is(&f, FRAME_SOURCE_PATH_IID))
 			line.file = (uint32_t)get_or(&s->source_paths, f.value, 0);
 		else if (wire_is(&f, FRAME_LINE_NUMBER))
@@ -164,7 +168,7 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 		return READER_BROKEN;
 	if (table_get(&s->frames, iid, &old))
 		return 0;
-	e = reader_frame(r, (uint32_t)get_or(&s->mappings, mapping, UINT32_MAX), rel_pc, &line, &frame);
+	e = reader_frame(r, (uint32_t)get_or(&s->mappings, mapping, UINT32_MAX), rel_pc, guessed, &line, &frame);
 	if (e < 0)
 		return trace(e);
 	return put_first(&s->frames, iid, frame);

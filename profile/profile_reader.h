@@ -141,7 +141,7 @@ int reader_module(struct reader *r, const char *path, size_t path_len, const uin
 		  uint64_t load_bias, uint32_t *ret_module);
 int reader_line(struct reader *r, const struct profile_line *line); /* always a new one */
 int reader_function(struct reader *r, const uint8_t *data, size_t len, uint32_t *ret_id);
-int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, const struct profile_line *line,
+int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed, const struct profile_line *line,
 		 uint32_t *ret_frame);
 int reader_stack(struct reader *r, uint32_t *ret_stack); /* of r->scratch, innermost first */
 

@@ -114,6 +114,20 @@ static void add_stacks(struct summary *s, const struct fold *f)
 	fact->warn = text_percent(whole, f->count) < 95;
 }
 
+static void add_guesses(struct summary *s, const struct profile *p)
+{
+	double guessed, frames;
+	struct summary_fact *fact;
+	char number[32];
+
+	if (!summary_stat(p, "frames.guessed", &guessed) || !summary_stat(p, "frames", &frames) || !as_count(guessed))
+		return;
+	fact = fact_new(s, "Guessed");
+	fact_append(fact, "%s of the frames (no unwind information: by frame pointers)",
+		    text_share(as_count(guessed), as_count(frames), number));
+	fact->warn = guessed > frames / 20;
+}
+
 static void add_losses(struct summary *s, const struct fold *f)
 {
 	const struct profile *p = f->profile;
@@ -182,6 +196,7 @@ void summary_init(struct summary *summary, const struct fold *fold)
 	*summary = (struct summary){0};
 	add_samples(summary, fold);
 	add_stacks(summary, fold);
+	add_guesses(summary, p);
 	add_losses(summary, fold);
 	add_skipped(summary, fold);
 	add_costs(summary, p);

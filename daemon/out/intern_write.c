@@ -8,6 +8,7 @@
 #include "daemon/base/error.h"
 #include "daemon/out/intern_write.h"
 #include "daemon/out/pack.h"
+#include "daemon/out/writer.h"
 
 enum { /* of InternedData */
 	LIST_FUNCTION_NAMES = 5,
@@ -27,6 +28,7 @@ enum { /* of the entries; iid is 1 in each */
 	FRAME_FUNCTION_NAME_ID = 2,
 	FRAME_MAPPING_ID = 3,
 	FRAME_REL_PC = 4,
+	FRAME_KIND_STR = 8,
 	CALLSTACK_FRAME_IDS = 2,
 };
 
@@ -123,6 +125,9 @@ static int write_frame(struct intern *in, uint32_t id)
 {
 	struct intern_frame *f = &in->frames[id - in->first_frame];
 	size_t body = pack_number_size(ENTRY_IID, id) + pack_number_size(FRAME_MAPPING_ID, f->mapping);
+	static const char guessed[] = "guessed";
+	const size_t guess = f->rel_pc & WRITER_GUESSED ? sizeof(guessed) - 1 : 0;
+	uint64_t rel_pc = f->rel_pc & ~WRITER_GUESSED;
 	uint8_t *p;
 	int r;
 
@@ -135,7 +140,8 @@ static int write_frame(struct intern *in, uint32_t id)
 			return trace(r);
 		body += pack_number_size(FRAME_FUNCTION_NAME_ID, f->name);
 	}
-	body += f->rel_pc ? pack_number_size(FRAME_REL_PC, f->rel_pc) : 0;
+	body += rel_pc ? pack_number_size(FRAME_REL_PC, rel_pc) : 0;
+	body += guess ? pack_bytes_size(FRAME_KIND_STR, guess) : 0;
 	p = buffer_reserve(&in->pending, pack_bytes_size(LIST_FRAMES, body));
 	if (!p)
 		return fail(-ENOMEM);
@@ -143,8 +149,10 @@ static int write_frame(struct intern *in, uint32_t id)
 	if (f->name)
 		p = pack_number(p, FRAME_FUNCTION_NAME_ID, f->name);
 	p = pack_number(p, FRAME_MAPPING_ID, f->mapping);
-	if (f->rel_pc)
-		p = pack_number(p, FRAME_REL_PC, f->rel_pc);
+	if (rel_pc)
+		p = pack_number(p, FRAME_REL_PC, rel_pc);
+	if (guess)
+		p = (uint8_t *)memcpy(pack_head(p, FRAME_KIND_STR, guess), guessed, guess) + guess;
 	in->pending.len = (size_t)(p - in->pending.data);
 	f->written = in->generation;
 	return 0;

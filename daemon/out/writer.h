@@ -57,7 +57,9 @@ enum { WRITER_KERNEL_MAPPING = 1 };
 int writer_mapping(struct writer *writer, const char *path, const void *build_id, size_t build_id_len,
 		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
 /* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives the same id).
- * Guessed frames and kernel frames are as good as others here: the kernel's have rel_pc 0 and a name. */
+ * The kernel's have rel_pc 0 and a name.  rel_pc | WRITER_GUESSED: a frame found without unwind information; it has an id
+ * of its own and says so (Frame.kind_str). */
+#define WRITER_GUESSED (1ull << 63)
 int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame);
 /* Changes when the frame ids given out so far have become invalid: whoever keeps them looks here before each stack. */
 uint32_t writer_generation(const struct writer *writer);

@@ -206,6 +206,8 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc, const str
 	if (!n)
 		return 0;
 	frame = intern_find_frame(&w->intern, mapping, rel_pc);
+	if (!frame)
+		frame = intern_find_frame(&w->intern, mapping, rel_pc | WRITER_GUESSED);
 	/* A frame that the tables have forgotten was in the trace; one that they never had was not. */
 	if (!frame && w->intern.frame_generation == 1)
 		return 0;

@@ -111,15 +111,16 @@ static bool names_to_come(const struct emit_module *m)
 	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW || state == UW_MODULE_WANTED;
 }
 
-/* A frame not met in this module before. */
-static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t vaddr, uint32_t *ret_id)
+/* A frame not met in this module before.  @address: with WRITER_GUESSED where it was guessed. */
+static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t address, uint32_t *ret_id)
 {
+	uint64_t vaddr = address & ~WRITER_GUESSED;
 	char name[NAME_MAX_LEN];
 	bool named = emit_name_of(m, vaddr, name);
 	int r = mapping_of(em, m, map->offset);
 
 	if (r >= 0)
-		r = writer_frame(em->c.writer, m->mapping, vaddr, named ? name : NULL, ret_id);
+		r = writer_frame(em->c.writer, m->mapping, address, named ? name : NULL, ret_id);
 	if (r >= 0 && !m->no_lines)
 		r = emit_late_push(&m->unlined, vaddr);
 	if (r < 0 || named)
@@ -133,23 +134,23 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	return r < 0 ? trace(r) : 0;
 }
 
-static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t vaddr,
+static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t address,
 			uint32_t *ret_id)
 {
 	struct uw_symbol symbol;
 	uint64_t known;
 	int r;
 
-	if (!table_get(&m->frames, vaddr, &known)) {
-		r = new_frame(em, m, map, vaddr, ret_id);
-		return r < 0 ? trace(r) : table_put(&m->frames, vaddr, *ret_id);
+	if (!table_get(&m->frames, address, &known)) {
+		r = new_frame(em, m, map, address, ret_id);
+		return r < 0 ? trace(r) : table_put(&m->frames, address, *ret_id);
 	}
 	*ret_id = (uint32_t)known;
 	/* Its name may have come meanwhile (and has followed as ModuleSymbols). */
 	if (*ret_id & NAMELESS && uw_module_symbol_state(m->module) == UW_MODULE_READY &&
-	    uw_module_symbol(m->module, vaddr, &symbol)) {
+	    uw_module_symbol(m->module, address & ~WRITER_GUESSED, &symbol)) {
 		*ret_id &= ~NAMELESS;
-		return table_put(&m->frames, vaddr, *ret_id);
+		return table_put(&m->frames, address, *ret_id);
 	}
 	return 0;
 }
@@ -181,7 +182,7 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 	if (r < 0)
 		return trace(r);
 	uw_modules_touch(em->c.modules, map->module);
-	return module_frame(em, m, map, uw_map_vaddr(map, pc), ret_id);
+	return module_frame(em, m, map, uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0), ret_id);
 }
 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)

@@ -53,7 +53,7 @@ static inline uint32_t hand_frame(struct profile *p, uint32_t module, uint64_t r
 	*HAND_ADD(p, lines, n_lines) = (struct profile_line){
 		hand_string(p, function), inlined ? hand_string(p, "app.c") : 0, inlined ? 42 : 0};
 	*HAND_ADD(p, frames, n_frames) =
-		(struct profile_frame){module, rel_pc, first, (uint32_t)p->n_lines - first};
+		(struct profile_frame){module, rel_pc, first, (uint32_t)p->n_lines - first, false};
 	return (uint32_t)p->n_frames - 1;
 }
 
