@@ -1,6 +1,8 @@
 /* html.c - one self-contained flame graph page.  Thread: main.
  *
- * The page (flame.html: style and program, no library) is built in; its two marks are replaced here:
+ * The page is built in: flame.html, its style and its program (three files, one behind the other; no library).
+ * Its marks are replaced here:
+ *   @STYLE@, @SCRIPT@  by those files
  *   @TITLE@  as HTML text
  *   @DATA@   one JSON object, in an element that is never run:
  *     title, event, unit, base, facts [[label, value, warn]...], notes [text...]
@@ -22,14 +24,18 @@
 #include "profile/summary.h"
 #include "profile/text.h"
 
-/* The linker gives the page its place; found from the root, where the build runs. */
+/* Found from the root, where the build runs. */
 __asm__(".pushsection .rodata\n"
-	"flame_page:\n"
-	"	.incbin \"profile/flame.html\"\n"
-	"flame_page_end:\n"
-	"	.byte 0\n"
+	"flame_html: .incbin \"profile/flame.html\"\n"
+	"flame_html_end:\n"
+	"flame_css: .incbin \"profile/flame.css\"\n"
+	"flame_css_end:\n"
+	"flame_js: .incbin \"profile/flame-view.js\"\n"
+	"	.incbin \"profile/flame-draw.js\"\n"
+	"	.incbin \"profile/flame-page.js\"\n"
+	"flame_js_end: .byte 0\n"
 	".popsection\n");
-extern const char flame_page[], flame_page_end[];
+extern const char flame_html[], flame_html_end[], flame_css[], flame_css_end[], flame_js[], flame_js_end[];
 
 struct html {
 	struct fold fold;
@@ -61,9 +67,15 @@ static void put(struct html *h, const char *text)
 	buffer_append(&h->out, text, strlen(text));
 }
 
+/* Cleaned: controls and marks that turn the direction of text would garble the page, though not escape it. */
 static void put_string(struct html *h, const char *text)
 {
-	text_json(&h->out, text, strlen(text));
+	_cleanup_(buffer_deinit) struct buffer clean = {0};
+
+	text_clean(&clean, text);
+	if (clean.bad)
+		h->out.bad = true;
+	text_json(&h->out, clean.len ? (const char *)clean.data : "", clean.len);
 }
 
 /* Numbers are most of the file: no printf. */
@@ -305,20 +317,35 @@ static int html_prepare(struct html *h, const struct profile *profile, const str
 	return h->order && h->up && h->number && h->used ? 0 : fail(-ENOMEM);
 }
 
-/* Writes the page up to @mark; returns what stands behind it. */
-static const char *write_page(const char *from, const char *mark, FILE *out)
-{
-	const char *end = mark ? strstr(from, mark) : flame_page_end;
+struct part {
+	const char *mark; /* what it replaces; NULL: the end */
+	const void *data;
+	size_t len;
+};
 
-	(void)fwrite(from, 1, (size_t)(end - from), out);
-	return mark ? end + strlen(mark) : end;
+/* @parts in the order of their marks. */
+static void write_page(const struct part *parts, FILE *out)
+{
+	const char *at = flame_html;
+
+	for (;; parts++) {
+		const char *end = parts->mark ? memmem(at, (size_t)(flame_html_end - at), parts->mark,
+						       strlen(parts->mark)) :
+						flame_html_end;
+
+		(void)fwrite(at, 1, (size_t)(end - at), out);
+		if (!parts->mark)
+			return;
+		(void)fwrite(parts->data, 1, parts->len, out);
+		at = end + strlen(parts->mark);
+	}
 }
 
 int export_html(const struct profile *profile, const struct export_options *options, FILE *out)
 {
+	const char *name = options && options->title ? fold_base_name(options->title) : "profile";
 	_cleanup_(buffer_deinit) struct buffer title = {0};
 	_cleanup_(html_deinit) struct html h = {0};
-	const char *at = flame_page, *name = options && options->title ? fold_base_name(options->title) : "profile";
 	int r;
 
 	r = html_prepare(&h, profile, options);
@@ -329,10 +356,11 @@ int export_html(const struct profile *profile, const struct export_options *opti
 	text_html(&title, name, strlen(name));
 	if (title.bad)
 		return fail(-ENOMEM);
-	at = write_page(at, "@TITLE@", out);
-	(void)fwrite(title.data, 1, title.len, out);
-	at = write_page(at, "@DATA@", out);
-	(void)fwrite(h.out.data, 1, h.out.len, out);
-	(void)write_page(at, NULL, out);
+	write_page((const struct part[]){{"@TITLE@", title.data, title.len},
+					 {"@STYLE@", flame_css, (size_t)(flame_css_end - flame_css)},
+					 {"@DATA@", h.out.data, h.out.len},
+					 {"@SCRIPT@", flame_js, (size_t)(flame_js_end - flame_js)},
+					 {0}},
+		   out);
 	return fflush(out) || ferror(out) ? fail(-EIO) : 0;
 }
