@@ -24,7 +24,9 @@ enum native_where native_place(const struct uw_space *space, uint64_t address, s
 	switch (uw_module_unwind_state(module)) {
 	case UW_MODULE_READY:
 		place->image = uw_module_image(module);
-		place->why = RULE_NO_CFI;
+		if (place->image && place->image->arch != UW_ARCH_X86_64)
+			place->image = NULL; /* another machine's program under an emulator: data to this one */
+		place->why = place->image ? RULE_NO_CFI : RULE_NO_FILE;
 		place->vaddr = uw_map_vaddr(map, address);
 		return NATIVE_PLACE;
 	case UW_MODULE_UNREADABLE:
