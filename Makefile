@@ -61,7 +61,7 @@ $(O)/%.o: %.c | $(PROTO_HEADERS)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # The flame graph page is built into html.o (.incbin).
-$(O)/profile/html.o: profile/flame.html
+$(O)/profile/html.o: $(wildcard profile/flame*)
 
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos
