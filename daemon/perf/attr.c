@@ -88,9 +88,6 @@ void attr_follower(const struct perf_options *options, size_t index,
 	attr.disabled = 0; /* goes with its leader */
 	attr.enable_on_exec = 0;
 	attr.read_format = read_format(options);
-	/* An inherited event gives a thread's own count only when it asks for READ itself (6.13).
-	 */
-	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_READ;
 	*ret_attr = attr;
 }
 

@@ -141,6 +141,60 @@ static void test_task_followers(void **state)
 	fixture_deinit(&f);
 }
 
+static void *thread_faults_and_spins(void *arg)
+{
+	work_faults();
+	fixture_spin(20);
+	return arg;
+}
+
+static void work_two_threads(void)
+{
+	pthread_t thread;
+
+	(void)pthread_create(&thread, NULL, thread_faults_and_spins, NULL);
+	(void)pthread_join(thread, NULL);
+	fixture_spin(20); /* this one has few faults of its own */
+}
+
+/* Inherited counts are each thread's own, not the sum: or a difference between two samples would
+ * mean nothing. */
+static void test_followers_of_threads(void **state)
+{
+	struct child child = child_start(work_two_threads);
+	uint64_t of_first = 0, of_second = 0;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.options.n_followers = 1;
+	f.options.followers[0] = fixture_software("page-faults", PERF_COUNT_SW_PAGE_FAULTS);
+	f.options.tasks = true;
+	assert_int_equal(fixture_open(&f), 0);
+	if (fixture_add(&f, child.pid) < 0) {
+		child_wait(&child);
+		fixture_deinit(&f);
+		skip_without(false, "inherited events with READ need Linux 6.13");
+	}
+	assert_int_equal(perf_source_enable(f.source), 0);
+	child_go(&child);
+	child_wait(&child);
+	assert_int_equal(perf_source_disable(f.source), 0);
+	fixture_drain(&f, true);
+	for (size_t i = 0; i < f.n_samples; i++) {
+		const struct seen_sample *s = &f.samples[i];
+		uint64_t *of = s->tid == (uint32_t)child.pid ? &of_first : &of_second;
+
+		*of = max_u64(*of, s->counts[1]);
+	}
+	print_message("faults of the first thread %llu, of the second %llu\n",
+		      (unsigned long long)of_first, (unsigned long long)of_second);
+	/* a count is of one CPU's event: a thread that moved has its faults in two of them */
+	assert_true(of_second >= N_FAULTS / f.options.n_cpus);
+	assert_true(of_first < N_FAULTS / 2);
+	fixture_deinit(&f);
+}
+
 static void test_machine(void **state)
 {
 	struct perf_counts counts;
@@ -334,9 +388,13 @@ static void test_many_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_losses_are_exact), cmocka_unit_test(test_counts_of_children),
-		cmocka_unit_test(test_task_followers),	 cmocka_unit_test(test_machine),
-		cmocka_unit_test(test_stack_size),	 cmocka_unit_test(test_many_sizes),
+		cmocka_unit_test(test_losses_are_exact),
+		cmocka_unit_test(test_counts_of_children),
+		cmocka_unit_test(test_task_followers),
+		cmocka_unit_test(test_followers_of_threads),
+		cmocka_unit_test(test_machine),
+		cmocka_unit_test(test_stack_size),
+		cmocka_unit_test(test_many_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ static void test_wakes(void **state)
 		p[i] = (struct pollfd){.fd = perf_source_ring(f.source, 2 * i)->fd,
 				       .events = POLLIN};
 	child_go(&child);
-	/* 100 samples of 8.4 KB: six wake-ups at 16 records */
+	/* 100 samples of 8.4 KB: six wake-ups at a quarter of the ring */
 	while (poll(p, n, 300) > 0)
 		for (size_t i = 0; i < n; i++) {
 			uint64_t waits = ring_backlog(perf_source_ring(f.source, 2 * i)->ring);
