@@ -143,7 +143,8 @@ static void test_task_followers(void **state)
 
 static void *thread_faults_and_spins(void *arg)
 {
-	work_faults();
+	for (int i = 0; i < 4; i++)
+		work_faults();
 	fixture_spin(20);
 	return arg;
 }
@@ -154,7 +155,7 @@ static void work_two_threads(void)
 
 	(void)pthread_create(&thread, NULL, thread_faults_and_spins, NULL);
 	(void)pthread_join(thread, NULL);
-	fixture_spin(20); /* this one has few faults of its own */
+	fixture_spin(20); /* this one has few faults of its own, also under a sanitizer */
 }
 
 /* Inherited counts are each thread's own, not the sum: or a difference between two samples would
@@ -190,8 +191,8 @@ static void test_followers_of_threads(void **state)
 	print_message("faults of the first thread %llu, of the second %llu\n",
 		      (unsigned long long)of_first, (unsigned long long)of_second);
 	/* a count is of one CPU's event: a thread that moved has its faults in two of them */
-	assert_true(of_second >= N_FAULTS / f.options.n_cpus);
-	assert_true(of_first < N_FAULTS / 2);
+	assert_true(of_second >= 4 * N_FAULTS / f.options.n_cpus);
+	assert_true(of_first < 2 * N_FAULTS);
 	fixture_deinit(&f);
 }
 
