@@ -82,7 +82,7 @@ static inline bool rule_is_frame(rule_t rule)
 
 static inline int64_t rule_cfa(rule_t rule) /* bytes above rsp or rbp */
 {
-	return (int64_t)(rule << 36) >> 44 << 3;
+	return ((int64_t)(rule << 36) >> 44) * 8;
 }
 
 static inline uint64_t rule_saved(rule_t rule) /* rbp, bytes below the CFA; 0: kept */
