@@ -50,7 +50,7 @@ struct record {
 	struct session *session;
 	struct spawn child;
 	int child_status; /* of wait; -1: still running, or none */
-	bool terminal, interrupted, ended_by_us;
+	bool terminal, interrupted, ended_by_us; /* ended_by_us: the command is terminated too */
 };
 
 /* ---- options ---- */
@@ -290,8 +290,10 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 			_exit(128 + (int)si.ssi_signo);
 		}
 		rec->interrupted = true;
+		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer; the others are for us. */
+		rec->ended_by_us |= si.ssi_signo != SIGINT;
 	}
-	/* A command that is interrupted too (same terminal) is waited for below, after the drain. */
+	/* The command is waited for after the drain: await_child(). */
 	if (rec->interrupted || rec->child_status >= 0)
 		return end_recording(rec);
 	return 0;
@@ -406,18 +408,24 @@ static int run(struct record *rec)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The command's end: ours to wait for when it goes on after an interrupt, ours to end after -d. */
+/* The command's end: ours to wait for when it goes on after an interrupt, ours to end after -d or SIGTERM.  The
+ * loop runs on, so that a second Ctrl-C still leaves at once. */
 static int await_child(struct record *rec)
 {
-	if (!rec->command || rec->child_status >= 0)
+	int r = 0;
+
+	if (!rec->command)
+		return 0;
+	reap(rec);
+	if (rec->child_status >= 0)
 		return 0;
 	if (rec->ended_by_us || session_error(rec->session, NULL) < 0)
 		(void)kill(rec->child.pid, SIGTERM);
-	while (waitpid(rec->child.pid, &rec->child_status, 0) < 0) {
-		if (errno != EINTR)
-			return fail(-errno);
-	}
-	return 0;
+	else if (rec->interrupted)
+		log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait for it)", rec->command[0]);
+	while (rec->child_status < 0 && r >= 0)
+		r = loop_run_once(&rec->loop, -1);
+	return r < 0 ? trace(r) : 0;
 }
 
 static void print_verdict(struct record *rec)
