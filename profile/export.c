@@ -1,4 +1,7 @@
 /* export.c - the table of formats.  See export.h. */
+#include <errno.h>
+
+#include "daemon/base/error.h"
 #include "profile/export.h"
 
 const struct export_format export_formats[] = {
@@ -7,3 +10,11 @@ const struct export_format export_formats[] = {
 	{"html", ".html", "one self-contained flame graph page", export_html},
 	{0},
 };
+
+int export_finish(FILE *out)
+{
+	/* An earlier write may be the one that failed; nothing that succeeds takes its errno away. */
+	if (!fflush(out) && !ferror(out))
+		return 0;
+	return fail(errno == ENOSPC ? -ENOSPC : -EIO);
+}

@@ -11,9 +11,13 @@ struct export_options {
 
 struct export_format {
 	const char *name, *suffix, *description;
-	/* Writes the whole profile to @out.  @options may be NULL.  -EIO when the stream failed. */
+	/* Writes the whole profile to @out.  @options may be NULL.  -EIO when the stream failed,
+	 * -ENOSPC when that is why. */
 	int (*write)(const struct profile *profile, const struct export_options *options, FILE *out);
 };
+/* Flushes what a writer wrote and says whether all of it arrived. */
+int export_finish(FILE *out);
+
 /* Ends with a NULL name. */
 extern const struct export_format export_formats[];
 

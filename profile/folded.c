@@ -125,7 +125,7 @@ static int write_lines(struct folded *f, FILE *out)
 	for (uint32_t i = 0; i < f->lines.n_entries; i++)
 		fprintf(out, "%s %llu\n", string_table_text(&f->lines, order[i]),
 			(unsigned long long)f->values[order[i] - 1]);
-	return fflush(out) || ferror(out) ? fail(-EIO) : 0;
+	return export_finish(out);
 }
 
 int export_folded(const struct profile *profile, const struct export_options *options, FILE *out)

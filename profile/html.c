@@ -362,5 +362,5 @@ int export_html(const struct profile *profile, const struct export_options *opti
 					 {"@SCRIPT@", flame_js, (size_t)(flame_js_end - flame_js)},
 					 {0}},
 		   out);
-	return fflush(out) || ferror(out) ? fail(-EIO) : 0;
+	return export_finish(out);
 }

@@ -374,7 +374,7 @@ static int write_gzip(const uint8_t *data, size_t len, FILE *out)
 		z.avail_out = sizeof(chunk);
 		r = deflate(&z, len ? Z_NO_FLUSH : Z_FINISH);
 		if (fwrite(chunk, 1, sizeof(chunk) - z.avail_out, out) != sizeof(chunk) - z.avail_out)
-			status = fail(-EIO);
+			status = export_finish(out);
 	} while (!status && r != Z_STREAM_END);
 	(void)deflateEnd(&z);
 	return status;
@@ -405,5 +405,5 @@ int export_pprof(const struct profile *profile, const struct export_options *opt
 	r = write_gzip(packed, len, out);
 	if (r < 0)
 		return trace(r);
-	return fflush(out) || ferror(out) ? fail(-EIO) : 0;
+	return export_finish(out);
 }

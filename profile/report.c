@@ -16,7 +16,8 @@ struct row {
 	uint32_t seen;         /* group + 1 */
 	uint64_t self_count, self_weight, count, weight;
 };
-enum { NUMBERS = 7 + 10 + 11, MODULE_COLUMNS = 26 };
+/* WIDE: a terminal where a second column of counts leaves enough for the names. */
+enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, WIDE = 120 };
 
 struct rows {
 	struct row *list;
@@ -181,9 +182,11 @@ static int compare_rows(const void *a, const void *b)
 	return 0;
 }
 
-/* How the names stand: cut to @columns (0: not at all), functions padded to @pad. */
+/* How a row stands: names cut to @columns (0: not at all), functions padded to @pad, modules cut to @module,
+ * counts in @count columns. */
 struct names {
-	size_t columns, pad;
+	size_t columns, pad, module, count;
+	bool total_count;
 };
 
 static void print_row_name(struct report *report, const struct row *row, const struct names *names)
@@ -203,7 +206,7 @@ static void print_row_name(struct report *report, const struct row *row, const s
 		if (*module) {
 			buffer_append(&report->out, "  ", 2);
 			report_name(report, COLOUR_DIM, kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
-				    names->columns ? MODULE_COLUMNS - 2 : 0, 0);
+				    names->columns ? names->module : 0, 0);
 		}
 	} else if (by == REPORT_MODULE) {
 		bool known = row->id < p->n_modules && p->modules[row->id].path;
@@ -226,33 +229,55 @@ static void print_row_name(struct report *report, const struct row *row, const s
 	buffer_append(&report->out, "\n", 1);
 }
 
-static void print_numbers(struct report *report, uint64_t weight, uint64_t count)
+/* @columns of the count; 0: none. */
+static void print_numbers(struct report *report, uint64_t weight, uint64_t count, size_t columns)
 {
 	char number[32];
 
 	report_percent(report, weight, report->fold.weight);
 	buffer_printf(&report->out, " %9s", text_weight(weight, report->fold.profile->weight_unit, number));
-	buffer_printf(&report->out, " %10s", text_count(count, number));
+	if (columns)
+		buffer_printf(&report->out, " %*s", (int)columns, text_count(count, number));
+}
+
+/* The widest of the names shown, in columns. */
+static struct names longest_names(const struct fold *f, const struct rows *rows, size_t n)
+{
+	struct names names = {.pad = strlen("function"), .module = strlen("module")};
+
+	for (size_t i = 0; i < n; i++) {
+		const char *name = fold_symbol_name(f, rows->list[i].id);
+		const char *module = fold_base_name(fold_symbol_module(f, rows->list[i].id));
+
+		names.pad = max_u64(names.pad, text_columns(name, strlen(name)));
+		names.module = max_u64(names.module, text_columns(module, strlen(module)));
+	}
+	return names;
 }
 
 static struct names names_of(const struct report *report, const struct rows *rows, size_t n)
 {
-	const struct fold *f = &report->fold;
 	enum report_by by = report->options->by;
-	int fixed = by == REPORT_FUNCTION ? 2 * NUMBERS + 2 + MODULE_COLUMNS :
-		    by == REPORT_MODULE	  ? 2 * NUMBERS + 2 :
-					    NUMBERS + 13;
-	int left = report->options->width - fixed;
-	struct names names = {.pad = 8};
+	bool totals = by == REPORT_FUNCTION || by == REPORT_MODULE;
+	int width = report->options->width, left = width;
+	struct names names = {0};
+	char number[32];
 
-	for (size_t i = 0; i < n && by == REPORT_FUNCTION; i++) {
-		const char *name = fold_symbol_name(f, rows->list[i].id);
-
-		names.pad = max_u64(names.pad, text_columns(name, strlen(name)));
-	}
+	if (by == REPORT_FUNCTION)
+		names = longest_names(&report->fold, rows, n);
+	names.count = max_u64(strlen("samples"), strlen(text_count(report->fold.count, number)));
+	names.total_count = totals && (width <= 0 || width >= WIDE);
 	/* Not on a terminal names are whole, and modules stand under each other as far as that is sensible. */
-	names.columns = report->options->width <= 0 ? 0 : (size_t)(left < 16 ? 16 : left);
-	names.pad = min_u64(names.pad, names.columns ? names.columns : 48);
+	if (width <= 0) {
+		names.pad = min_u64(names.pad, 48);
+		return names;
+	}
+	left -= (int)(7 + 10 + 1 + names.count) + 2;
+	left -= totals ? 1 + 7 + 10 + (names.total_count ? 1 + (int)names.count : 0) : 11;
+	names.module = min_u64(names.module, MODULE_COLUMNS);
+	left -= by == REPORT_FUNCTION ? (int)names.module + 2 : 0;
+	names.columns = (size_t)(left < NAME_COLUMNS ? NAME_COLUMNS : left);
+	names.pad = min_u64(names.pad, names.columns);
 	return names;
 }
 
@@ -264,11 +289,13 @@ static void print_head(struct report *report, const struct names *names)
 	char line[256];
 	int n;
 
-	if (totals)
-		n = snprintf(line, sizeof(line), " self %% %9s %10s total %% %9s %10s", unit, "samples", unit, "samples");
-	else
-		n = snprintf(line, sizeof(line), "      %% %9s %10s", unit, "samples");
+	n = snprintf(line, sizeof(line), "%7s %9s %*s", totals ? "self %" : "%", unit, (int)names->count, "samples");
 	report_colour(report, COLOUR_DIM, line, (size_t)n);
+	n = totals ? snprintf(line, sizeof(line), " %7s %9s", "total %", unit) : 0;
+	if (names->total_count)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, " %*s", (int)names->count, "samples");
+	if (totals)
+		report_colour(report, COLOUR_DIM, line, (size_t)n);
 	if (by == REPORT_FUNCTION)
 		n = snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(names->pad, 128), "function");
 	else if (by == REPORT_MODULE)
@@ -299,9 +326,12 @@ static int print_table(struct report *report)
 	names = names_of(report, &rows, n);
 	print_head(report, &names);
 	for (size_t i = 0; i < n; i++) {
-		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count);
-		if (totals)
-			print_numbers(report, rows.list[i].weight, rows.list[i].count);
+		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count, names.count);
+		if (totals) {
+			buffer_append(&report->out, " ", 1);
+			print_numbers(report, rows.list[i].weight, rows.list[i].count,
+				      names.total_count ? names.count : 0);
+		}
 		print_row_name(report, &rows.list[i], &names);
 	}
 	if (n < rows.n)
@@ -352,5 +382,5 @@ int report_write(const struct profile *profile, const struct report_options *opt
 	if (report.out.bad)
 		return fail(-ENOMEM);
 	(void)fwrite(report.out.data, 1, report.out.len, out);
-	return fflush(out) || ferror(out) ? fail(-EIO) : 0;
+	return export_finish(out);
 }

@@ -111,7 +111,7 @@ static void a_full_disk_is_an_error(void **state)
 
 	(void)state;
 	if (full) {
-		assert_int_equal(export_folded(&p, NULL, full), -EIO);
+		assert_int_equal(export_folded(&p, NULL, full), -ENOSPC);
 		(void)fclose(full);
 	}
 	profile_deinit(&p);

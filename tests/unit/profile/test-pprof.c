@@ -218,7 +218,7 @@ static void an_empty_profile_is_valid(void **state)
 	assert_int_equal(m->n_sample_type, 2);
 	pprof__profile__free_unpacked(m, NULL);
 	if (full) {
-		assert_int_equal(export_pprof(&p, NULL, full), -EIO);
+		assert_int_equal(export_pprof(&p, NULL, full), -ENOSPC);
 		(void)fclose(full);
 	}
 	profile_deinit(&p);

@@ -26,20 +26,20 @@ static void functions(void **state)
 	(void)state;
 	/* recurse recurses: its total is 10, not 20.  Rows by self weight, then total. */
 	assert_report(&p, &(struct report_options){0},
-		      " self %      time    samples total %      time    samples  function    module\n"
-		      "  44.29     31 ns          4  44.29     31 ns          4  tiny        app\n"
-		      "  28.57     20 ns          1  28.57     20 ns          1  sys_read    kernel\n"
-		      "  14.29     10 ns          2  14.29     10 ns          2  recurse     app\n"
-		      "  10.00      7 ns          1  10.00      7 ns          1  [libx.so]   libx.so\n"
-		      "   2.86      2 ns          1   2.86      2 ns          1  [no stack]\n"
-		      "   0.00         0          0  87.14     61 ns          7  _start      app\n"
-		      "   0.00         0          0  87.14     61 ns          7  main        app\n"
-		      "   0.00         0          0  44.29     31 ns          4  work        app\n"
-		      "   0.00         0          0  10.00      7 ns          1  [cut]\n");
+		      " self %      time samples total %      time samples  function    module\n"
+		      "  44.29     31 ns       4   44.29     31 ns       4  tiny        app\n"
+		      "  28.57     20 ns       1   28.57     20 ns       1  sys_read    kernel\n"
+		      "  14.29     10 ns       2   14.29     10 ns       2  recurse     app\n"
+		      "  10.00      7 ns       1   10.00      7 ns       1  [libx.so]   libx.so\n"
+		      "   2.86      2 ns       1    2.86      2 ns       1  [no stack]\n"
+		      "   0.00         0       0   87.14     61 ns       7  _start      app\n"
+		      "   0.00         0       0   87.14     61 ns       7  main        app\n"
+		      "   0.00         0       0   44.29     31 ns       4  work        app\n"
+		      "   0.00         0       0   10.00      7 ns       1  [cut]\n");
 	assert_report(&p, &(struct report_options){.limit = 2, .only_pid = 200},
-		      " self %      time    samples total %      time    samples  function    module\n"
-		      "  66.67      2 ns          1  66.67      2 ns          1  [no stack]\n"
-		      "  33.33      1 ns          1  33.33      1 ns          1  tiny        app\n"
+		      " self %      time samples total %      time samples  function    module\n"
+		      "  66.67      2 ns       1   66.67      2 ns       1  [no stack]\n"
+		      "  33.33      1 ns       1   33.33      1 ns       1  tiny        app\n"
 		      "... and 3 more (--limit 0 shows all)\n");
 	profile_deinit(&p);
 }
@@ -50,20 +50,20 @@ static void processes_threads_modules(void **state)
 
 	(void)state;
 	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS},
-		      "      %      time    samples        pid  process\n"
-		      "  95.71     67 ns          7        100  app\n"
-		      "   4.29      3 ns          2        200  other\n");
+		      "      %      time samples        pid  process\n"
+		      "  95.71     67 ns       7        100  app\n"
+		      "   4.29      3 ns       2        200  other\n");
 	assert_report(&p, &(struct report_options){.by = REPORT_THREAD},
-		      "      %      time    samples        tid  thread              process\n"
-		      "  85.71     60 ns          6        100  app                 app\n"
-		      "  10.00      7 ns          1        101  worker;1            app\n"
-		      "   4.29      3 ns          2        200  other               other\n");
+		      "      %      time samples        tid  thread              process\n"
+		      "  85.71     60 ns       6        100  app                 app\n"
+		      "  10.00      7 ns       1        101  worker;1            app\n"
+		      "   4.29      3 ns       2        200  other               other\n");
 	assert_report(&p, &(struct report_options){.by = REPORT_MODULE},
-		      " self %      time    samples total %      time    samples  module\n"
-		      "  58.57     41 ns          6  87.14     61 ns          7  /usr/bin/app\n"
-		      "  28.57     20 ns          1  28.57     20 ns          1  /kernel\n"
-		      "  10.00      7 ns          1  10.00      7 ns          1  /lib/libx.so\n"
-		      "   2.86      2 ns          1   2.86      2 ns          1  [no module]\n");
+		      " self %      time samples total %      time samples  module\n"
+		      "  58.57     41 ns       6   87.14     61 ns       7  /usr/bin/app\n"
+		      "  28.57     20 ns       1   28.57     20 ns       1  /kernel\n"
+		      "  10.00      7 ns       1   10.00      7 ns       1  /lib/libx.so\n"
+		      "   2.86      2 ns       1    2.86      2 ns       1  [no module]\n");
 	profile_deinit(&p);
 }
 
@@ -114,10 +114,10 @@ static void names_are_cut_and_cleaned(void **state)
 	(void)state;
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
-	/* 110 columns less 58 of numbers and 26 of the module: 26 for the name. */
-	assert_report(&p, &(struct report_options){.width = 110},
-		      " self %      time    samples total %      time    samples  function                    module\n"
-		      " 100.00      1 ns          1 100.00      1 ns          1  std::vector<int, … const&)  ?[2Jx.so\n");
+	/* 100 columns less 25 of self, 18 of total, 2, 2 + 8 of the module: 45 for the name; no second count. */
+	assert_report(&p, &(struct report_options){.width = 100},
+		      " self %      time samples total %      time  function                                       module\n"
+		      " 100.00      1 ns       1  100.00      1 ns  std::vector<int, std::allocato…ck(int const&)  ?[2Jx.so\n");
 	profile_deinit(&p);
 }
 
@@ -130,8 +130,8 @@ static void colours_only_when_asked_for(void **state)
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
 	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS, .colour = true},
-		      "\033[2m      %      time    samples\033[0m\033[2m        pid  process\033[0m\n"
-		      "\033[31m 100.00\033[0m      1 ns          1  \033[2m        1  \033[0m\033[1mp\033[0m\n");
+		      "\033[2m      %      time samples\033[0m\033[2m        pid  process\033[0m\n"
+		      "\033[31m 100.00\033[0m      1 ns       1  \033[2m        1  \033[0m\033[1mp\033[0m\n");
 	profile_deinit(&p);
 }
 
@@ -152,7 +152,7 @@ static void head_and_errors(void **state)
 	assert_non_null(strstr(text, "\nNote            bad?note\n\n"));
 	free(text);
 	if (full) {
-		assert_int_equal(report_write(&p, &(struct report_options){0}, full), -EIO);
+		assert_int_equal(report_write(&p, &(struct report_options){0}, full), -ENOSPC);
 		(void)fclose(full);
 	}
 	profile_deinit(&p);
