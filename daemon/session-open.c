@@ -14,6 +14,21 @@
 
 enum { MAX_PASSES = 32 };
 
+/* Where copies may widen to 64 KiB the rings are made for that from the start, as far as the budget goes; 0: the
+ * events' own choice. */
+static uint64_t adapting_ring(const struct session *s, bool tasks)
+{
+	const struct session_options *so = &s->options;
+	uint64_t wanted, share = (SESSION_RINGS_BYTES / max_u64(so->n_cpus, 1)) * 3 / 4;
+
+	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP || so->kernel_only)
+		return 0;
+	wanted = round_up_power_of_two(so->frequency * ADAPT_MAX / 4 + 1);
+	while (wanted > share)
+		wanted /= 2;
+	return wanted > so->frequency * ADAPT_FIRST / 4 ? wanted : 0;
+}
+
 static void perf_options_of(struct session *s, struct perf_options *o, bool tasks)
 {
 	const struct session_options *so = &s->options;
@@ -33,7 +48,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.tasks = tasks,
 		.children = so->children,
 		.enable_on_exec = so->child != 0,
-		.ring_bytes = so->ring_bytes,
+		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
 		.features = so->features,
 		.note = session_note_line,
 		.note_arg = s,

@@ -22,7 +22,7 @@ enum {
 	SESSION_DRAIN_MS = 3000,          /* bound on DRAINING */
 	SESSION_NAMING_MS = 1500,         /* bound on NAMING: "symbolised within 2 s of the stop" */
 	SESSION_NOTES = 64,
-	SESSION_RINGS = 1 << 14,
+	SESSION_RINGS_BYTES = 256 << 20,  /* the budget of all rings */
 };
 
 struct session_ring {

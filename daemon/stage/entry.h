@@ -57,7 +57,7 @@ struct entry {
 enum skip_reason {
 	SKIP_NONE,
 	SKIP_NOT_IN_SCOPE,   /* CPU-wide events, another process */
-	SKIP_DOUBLE,         /* two events overlapped while the copy size changed */
+	SKIP_DOUBLE,         /* two events saw the same: while the copy size changed, or a thread was listed that inherited */
 	SKIP_MAPS_TIMEOUT,   /* the process's mappings did not come in time */
 	SKIP_MODULE_TIMEOUT, /* a module's unwind information did not come in time */
 	SKIP_PARK_FULL,      /* waiting room full */

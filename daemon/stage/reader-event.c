@@ -51,6 +51,7 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 			(void)table_put(&rd->scope, e->pid, 1);
 		return process_fork(processes, e->pid, e->task.ppid, e->tid, e->task.ptid);
 	case PERF_RECORD_EXIT:
+		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
 		return process_exit(processes, e->pid, e->tid);
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:

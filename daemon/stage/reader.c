@@ -183,7 +183,8 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 		account->received++;
 		return leave_out(rd, item, &account->skipped[SKIP_NOT_IN_SCOPE]);
 	}
-	if (perf_source_is_double(rd->c.source, item->ring, s.id, s.time)) {
+	if (perf_source_is_double(rd->c.source, item->ring, s.id, s.time) ||
+	    perf_source_is_inherited_double(rd->c.source, s.id, (pid_t)s.tid)) {
 		account->received++;
 		return leave_out(rd, item, &account->skipped[SKIP_DOUBLE]);
 	}
