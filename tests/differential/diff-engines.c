@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "tests/differential/judge.h"
 
 struct diff_options {
@@ -45,7 +46,7 @@ static const char usage[] =
 	"      --show N           print sample N by every engine\n"
 	"      --save FILE, --load FILE\n"
 	"      --name TEXT        instead of the command's name in the table\n"
-	"  -v, --verbose          let the command write to the terminal\n";
+	"  -v, --verbose          let the command write to the terminal; say where a failure came from\n";
 
 static int parse_count(const char *text, uint64_t *ret_value)
 {
@@ -104,6 +105,7 @@ static int parse_option(struct diff_options *options, int c)
 		return 0;
 	case 'v':
 		options->samples.quiet = false;
+		log_level = LOG_LEVEL_DEBUG; /* where a failure came from */
 		return 0;
 	default:
 		return -EINVAL;

@@ -111,13 +111,28 @@ static int take_sample(struct taking *t, const struct perf_event_header *record)
 	return 0;
 }
 
+/* When another profiler asks for build ids, the kernel sets the misc bit for them in the one header that it uses for
+ * all events, also for ours, whose body is { major minor, inode, generation } (seen on 6.18,
+ * kernel/events/core.c, perf_event_mmap_output()). */
+static const struct perf_event_header *without_build_id(const struct perf_event_header *record, uint64_t *copy, size_t size)
+{
+	if (record->type != PERF_RECORD_MMAP2 || !(record->misc & PERFWIND_MISC_MMAP_BUILD_ID) || record->size > size)
+		return record;
+	memcpy(copy, record, record->size);
+	((struct perf_event_header *)(void *)copy)->misc &= (uint16_t)~PERFWIND_MISC_MMAP_BUILD_ID;
+	return (const struct perf_event_header *)(const void *)copy;
+}
+
 static int take_event(struct taking *t, const struct perf_event_header *record)
 {
+	uint64_t copy[1024]; /* a path has at most 4,096 bytes */
 	struct record_event event;
 	struct sample_event *e;
 	size_t len = 0;
-	int r = record_parse_event(&t->layout, record, &event);
+	int r;
 
+	record = without_build_id(record, copy, sizeof(copy));
+	r = record_parse_event(&t->layout, record, &event);
 	if (r == RECORD_UNKNOWN)
 		return 0;
 	if (r < 0)
