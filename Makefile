@@ -99,7 +99,13 @@ programs: $(PROGRAMS)
 $(O)/tests/programs/plugin.so: tests/programs/plugin.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -Wl,-soname,plugin.so -o $@ $<
-$(O)/tests/programs/plt $(O)/tests/programs/dlopen: $(O)/tests/programs/plugin.so
+# The same code under other names; its text calls only itself (-Bsymbolic), so it can be moved.
+$(O)/tests/programs/plugin-second.so: tests/programs/plugin.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -Dplugin_work=second_work -Dplugin_inner=second_inner \
+		-Dplugin_tiny=second_tiny -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,plugin-second.so -o $@ $<
+$(O)/tests/programs/plt $(O)/tests/programs/dlopen $(O)/tests/programs/reload: $(O)/tests/programs/plugin.so
+$(O)/tests/programs/mremap $(O)/tests/programs/reload: $(O)/tests/programs/plugin-second.so
 $(O)/tests/programs/sigframe-alt: tests/programs/sigframe.c
 $(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)

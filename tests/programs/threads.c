@@ -1,10 +1,11 @@
-/* threads.c - four threads named worker-0 .. worker-3, which work until the end; main waits.
+/* threads.c - four threads named worker-0 .. worker-3, or as many as the second argument says, which work until the
+ * end; main waits.
  * (clone, start_thread) > thread_main > thread_work > burn */
 #include <pthread.h>
 
 #include "program.h"
 
-enum { THREADS = 4 };
+enum { MAX_THREADS = 256 };
 
 static NOINLINE uint64_t thread_work(uint64_t n)
 {
@@ -27,13 +28,16 @@ static NOINLINE void *thread_main(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t threads[THREADS];
+	pthread_t threads[MAX_THREADS];
+	int n = argc > 2 ? atoi(argv[2]) : 4;
 
 	program_start(argc, argv);
-	for (intptr_t i = 0; i < THREADS; i++)
+	if (n < 1 || n > MAX_THREADS)
+		return 2;
+	for (intptr_t i = 0; i < n; i++)
 		if (pthread_create(&threads[i], NULL, thread_main, (void *)i))
 			return 1;
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
 	return 0;
 }
