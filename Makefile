@@ -187,8 +187,8 @@ demo:
 
 bench:
 	$(Q).ci/deps bench
-	$(Q)$(MAKE) --no-print-directory -s all programs $(TEST_TOOLS)
-	$(Q)tests/bench/run.sh $(O)
+	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/bench/bench-unwind
+	$(Q)tests/bench/run.sh $(O) $(if $(JSON),--json $(JSON)) $(PARTS)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/perfwind
@@ -202,7 +202,7 @@ help:
 	@echo "make              build $(O)/perfwind"
 	@echo "make demo         install what is missing, build, profile a real program, show the result"
 	@echo "make check        the same set-up, then all tests (REQUIRE_ALL=1: a skip is a failure)"
-	@echo "make bench        figures, as ratios measured in one run"
+	@echo "make bench        figures, as ratios measured in one run (PARTS=\"cost slowdown\" JSON=FILE BENCH_QUICK=1)"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"

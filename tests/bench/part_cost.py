@@ -1,0 +1,73 @@
+"""part_cost.py - what a sample costs the profiler itself, attached to one busy process.
+
+Each profiler is attached in turn (ABCABC...), each time for a short and for a long while.  Two figures:
+    quotient   CPU of the long run / its samples, start and end included
+    more       (CPU long - CPU short) / (samples long - samples short): what one more sample costs
+    fixed      CPU of a run without samples: long - samples * more
+"""
+import measure
+
+TITLE = "own CPU per sample (user + system of the profiler's own threads), attached with -p to one busy process"
+TARGETS = {"perf dwarf,65528": 25, "perf dwarf,16384": 8}
+
+
+def profilers(setup):
+    yield "perfwind", lambda target, s, hz: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"])
+    if setup.perf:
+        for size in ("65528", "16384"):
+            yield f"perf dwarf,{size}", lambda target, s, hz, size=size: measure.perf_record(
+                setup, [t for t in target if t != "--children"], s, hz, f"dwarf,{size}")
+
+
+def one_round(setup, target, hz, seconds, found):
+    for name, run in profilers(setup):
+        short, long = run(target, seconds[0], hz), run(target, seconds[1], hz)
+        if not long.samples or long.samples <= short.samples:
+            raise measure.BenchError(f"{name} took no samples")
+        f = found.setdefault(name, {"quotient": [], "more": [], "fixed": [], "per_s": [], "self": [], "polled": [],
+                                    "bytes": []})
+        more = (long.cpu - short.cpu) / (long.samples - short.samples)
+        f["quotient"].append(long.cpu / long.samples * 1e6)
+        f["more"].append(more * 1e6)
+        f["fixed"].append((long.cpu - long.samples * more) * 1e3)
+        f["per_s"].append(long.samples / seconds[1])
+        f["polled"].append(long.polled_cpu / long.samples * 1e6)
+        if long.json:
+            f["self"].append(long.json["self"]["us_per_sample"])
+        f["bytes"].append((long.json["bytes"] if long.json else long.bytes) / long.samples)
+
+
+def print_rows(found):
+    rows = [["profiler", "us/sample", "x", "us/more sample", "x", "fixed ms", "samples/s", "bytes/sample"]]
+    own = found["perfwind"]
+    for name, f in found.items():
+        rows.append([name, measure.show(f["quotient"]), f"{f['quotient']['median'] / own['quotient']['median']:.1f}",
+                     measure.show(f["more"]), f"{measure.ratio(f['more']['median'], own['more']['median']):.1f}",
+                     f"{f['fixed']['median']:.0f}", f"{f['per_s']['median']:.0f}", f"{f['bytes']['median']:.0f}"])
+    measure.table(rows)
+    print(f"  perfwind by its own account (self.us_per_sample): {measure.show(own['self'])};"
+          f" by /proc/PID/stat before the stop: {measure.show(own['polled'])}")
+    for name, times in TARGETS.items():
+        if name in found:
+            got = {k: found[name][k]["median"] / own[k]["median"] for k in ("quotient", "more")}
+            print(f"  asked for: 1/{times} of {name}: 1/{got['quotient']:.1f}, by one more sample 1/{got['more']:.1f}"
+                  f" - {'reached' if got['quotient'] >= times else 'not reached'}")
+
+
+def measure_part(setup):
+    rounds, seconds = (1, (1, 5)) if setup.quick else (3, (2, 12))
+    result = {}
+    if not setup.perf:
+        print("  no perf here: perfwind alone")
+    for work, start, extra in (("python3", measure.python_work, []), ("g++ loop", measure.compile_work, ["--children"])):
+        for hz in (999, 4000):
+            found = {}
+            with start(setup) as busy:
+                target = ["-p", str(busy.pid), *extra]
+                for _ in range(rounds):
+                    one_round(setup, target, hz, seconds, found)
+            found = {name: {k: measure.spread(v) for k, v in f.items() if v} for name, f in found.items()}
+            print(f"\n  {work}, {hz} Hz, 64 KB copies, {rounds} rounds of {seconds[0]} and {seconds[1]} s")
+            print_rows(found)
+            result[f"{work} {hz}"] = found
+    return result

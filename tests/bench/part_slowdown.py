@@ -1,0 +1,49 @@
+"""part_slowdown.py - a fixed amount of work under no profiler, perfwind and perf record, in turn; the program itself
+says how long it took (wall and CPU), so that starting and ending the profiler does not count."""
+import os
+import subprocess
+
+import measure
+
+TITLE = "what the profiled program loses: a fixed amount of work"
+
+
+def profilers(setup, hz):
+    yield "perfwind", [setup.perfwind, "record", "-q", "-F", str(hz), "-o", setup.file("s.pftrace"), "--"]
+    if setup.perf:
+        for graph in ("dwarf,65528", "fp"):
+            yield f"perf {graph}", [setup.perf, "record", "-q", "-e", "cpu-clock", "-F", str(hz), "--call-graph", graph,
+                                    "-o", setup.file("s.data"), "--"]
+
+
+def work(setup, prefix, rounds):
+    p = subprocess.run([*prefix, setup.python, os.path.join(measure.HERE, "work.py"), str(rounds)],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        wall, cpu = p.stdout.split()
+    except ValueError:
+        raise measure.BenchError(f"{' '.join(prefix)}: no answer from the program (status {p.returncode})") from None
+    return float(wall), float(cpu)
+
+
+def measure_part(setup):
+    repeats = 2 if setup.quick else 7
+    wall, _ = work(setup, [], 20)
+    rounds = max(20, int(20 * (1 if setup.quick else 3) / wall))
+    cases = {("no profiler", 0): []}
+    for hz in (99, 999, 4000):
+        cases.update({(name, hz): prefix for name, prefix in profilers(setup, hz)})
+    found = {case: [] for case in cases}
+    for _ in range(repeats):
+        for case, prefix in cases.items():
+            found[case].append(work(setup, prefix, rounds))
+    none = [measure.spread([x[i] for x in found[("no profiler", 0)]])["median"] for i in (0, 1)]
+    rows, result = [["profiler", "Hz", "wall s", "more", "CPU s", "more"]], {}
+    for (name, hz), times in found.items():
+        wall, cpu = (measure.spread([x[i] for x in times]) for i in (0, 1))
+        rows.append([name, str(hz or ""), measure.show(wall, digits=3), f"{wall['median'] / none[0] - 1:+.2%}",
+                     measure.show(cpu, digits=3), f"{cpu['median'] / none[1] - 1:+.2%}"])
+        result[f"{name} {hz}"] = {"wall": wall, "cpu": cpu}
+    print(f"  {rounds} rounds of work.py, medians of {repeats} (smallest-largest), interleaved")
+    measure.table(rows)
+    return result

@@ -1,0 +1,16 @@
+#!/bin/bash
+# run.sh BUILD [--json FILE] [PART...] - figures about a whole perfwind, as ratios measured in one run.  `make bench`.
+#
+#   cost      own CPU a sample against `perf record`         soak    every CPU busy, nothing lost, memory
+#   slowdown  what a profiled program loses                  size    bytes a sample, time from the stop to the end
+#   first     start-up: time to the first sample, CPU        unwind  the engines on live samples (bench-unwind)
+#
+# Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only
+# says whether everything could be measured.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:?usage: run.sh BUILD [--json FILE] [PART...]}
+shift
+python=/usr/bin/python3
+[ -x $python ] || python=$(command -v python3) || { echo "bench: python3 is missing" >&2; exit 1; }
+exec "$python" tests/bench/bench.py --build "$build" --python "$python" "$@"
