@@ -41,8 +41,8 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "report",
 	.usage = "[OPTIONS] FILE",
-	.description = "Shows where the time of a trace went: self is a function's own, total is with all that it called\n"
-		       "(a recursive call is counted once).",
+	.description = "Shows where the time of a trace went: self is a function's own, total is with\n"
+		       "all that it called (a recursive call is counted once).",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,

@@ -60,15 +60,19 @@ static const char *call_name(const struct fold *f, const struct profile_frame *f
 			     size_t size)
 {
 	const struct profile *p = f->profile;
-	uint32_t function = p->lines[frame->first_line + line].function;
+	uint32_t function = p->lines[frame->first_line + line].function, path;
+	const char *base;
 
 	if ((function && *string_table_text(&p->strings, function)) || frame->module >= p->n_modules)
 		return profile_line_name(p, frame, line, to, size);
 	if (p->modules[frame->module].kernel)
 		return "[kernel]";
-	if (!p->modules[frame->module].path || !*string_table_text(&p->strings, p->modules[frame->module].path))
+	path = p->modules[frame->module].path;
+	base = path ? fold_base_name(string_table_text(&p->strings, path)) : "";
+	if (!*base)
 		return "[unknown]";
-	(void)snprintf(to, size, "[%s]", fold_base_name(string_table_text(&p->strings, p->modules[frame->module].path)));
+	/* "[vdso]" has its brackets. */
+	(void)snprintf(to, size, *base == '[' ? "%s" : "[%s]", base);
 	return to;
 }
 

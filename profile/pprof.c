@@ -182,7 +182,8 @@ static void add_frame(struct pprof *p, uint32_t index)
 	}
 	/* Readers that look an address up in its mapping want it inside. */
 	if (m)
-		m->memory_limit = max_u64(m->memory_limit, (frame->rel_pc | 0xfff) + (frame->rel_pc < UINT64_MAX - 0xfff));
+		m->memory_limit = max_u64(m->memory_limit,
+					  (frame->rel_pc | 0xfff) + (frame->rel_pc < UINT64_MAX - 0xfff));
 }
 
 static void add_mapping(struct pprof *p, size_t index)
@@ -266,7 +267,8 @@ static void main_mapping_first(struct pprof *p)
 		uint32_t n = g->stack == UINT32_MAX ? 0 : profile->stacks[g->stack].n;
 
 		for (uint32_t k = 0; k < n; k++) {
-			uint32_t module = profile->frames[profile->stack_frames[profile->stacks[g->stack].first + k]].module;
+			uint32_t frame = profile->stack_frames[profile->stacks[g->stack].first + k];
+			uint32_t module = profile->frames[frame].module;
 
 			if (module >= profile->n_modules || seen[module] == i + 1)
 				continue;
@@ -359,7 +361,7 @@ static int finish_message(struct pprof *p)
 static int write_gzip(const uint8_t *data, size_t len, FILE *out)
 {
 	z_stream z = {.next_in = (uint8_t *)(uintptr_t)data};
-	uint8_t chunk[16384];
+	uint8_t chunk[16384] = {0};
 	int r, status = 0;
 
 	/* 15 + 16: the largest window, and a gzip header. */

@@ -201,7 +201,10 @@ static void print_row_name(struct report *report, const struct row *row, const s
 		enum fold_kind kind = f->symbols[row->id].kind;
 		const char *module = fold_symbol_module(f, row->id);
 
-		report_name(report, kind == FOLD_KERNEL ? COLOUR_KERNEL : kind == FOLD_MARKER ? COLOUR_WARN : COLOUR_BOLD,
+		report_name(report,
+			    kind == FOLD_KERNEL ? COLOUR_KERNEL :
+			    kind == FOLD_MARKER ? COLOUR_WARN :
+						  COLOUR_BOLD,
 			    fold_symbol_name(f, row->id), names->columns, *module ? names->pad : 0);
 		if (*module) {
 			buffer_append(&report->out, "  ", 2);

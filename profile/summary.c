@@ -83,7 +83,8 @@ static void add_samples(struct summary *s, const struct fold *f)
 	fact_append(fact, "%s", *p->event_name ? p->event_name : "unknown");
 	fact = fact_new(s, "Samples");
 	fact_append(fact, "%s", text_count(f->count, number));
-	fact_append(fact, " over %.1f s, weight %s", summary_duration(p), text_weight(f->weight, p->weight_unit, number));
+	fact_append(fact, " over %.1f s, weight %s", summary_duration(p),
+		    text_weight(f->weight, p->weight_unit, number));
 	if (strcmp(p->weight_unit, "ns"))
 		fact_append(fact, " %s", p->weight_unit);
 	fact->warn = !f->count;

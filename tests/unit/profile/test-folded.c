@@ -77,6 +77,30 @@ static void names_cannot_break_lines(void **state)
 	profile_deinit(&p);
 }
 
+static void nameless_code_is_called_after_its_module(void **state)
+{
+	static const char *const paths[] = {"/lib/x.so", "/[vdso]", "", NULL};
+	struct profile p = hand_empty();
+
+	(void)state;
+	hand_process(&p, 1, "p");
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		uint32_t m = hand_module(&p, paths[i], false);
+		uint32_t a = hand_frame(&p, m, 0x10, NULL, NULL), b = hand_frame(&p, m, 0x20, "", NULL);
+
+		hand_sample(&p, 1, 1, HAND_STACK(&p, a), 1);
+		hand_sample(&p, 1, 1, HAND_STACK(&p, b), 1);
+	}
+	hand_sample(&p, 1, 1, HAND_STACK(&p, hand_frame(&p, hand_module(&p, "/kernel", true), 0, NULL, NULL)), 1);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, hand_frame(&p, UINT32_MAX, 0x30, NULL, NULL)), 1);
+	assert_folded(&p, NULL,
+		      "p;[kernel]_[k] 1\n"
+		      "p;[unknown] 5\n"
+		      "p;[vdso] 2\n"
+		      "p;[x.so] 2\n");
+	profile_deinit(&p);
+}
+
 /* A stock service's error frame, and errors without one. */
 static void stacks_that_failed_say_so(void **state)
 {
@@ -122,6 +146,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_are_of_samples),     cmocka_unit_test(weights_when_asked_for),
 		cmocka_unit_test(equal_lines_are_merged),    cmocka_unit_test(names_cannot_break_lines),
+		cmocka_unit_test(nameless_code_is_called_after_its_module),
 		cmocka_unit_test(stacks_that_failed_say_so), cmocka_unit_test(a_full_disk_is_an_error),
 	};
 
