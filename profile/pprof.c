@@ -198,6 +198,8 @@ static void add_mapping(struct pprof *p, size_t index)
 	pprof__mapping__init(m);
 	m->id = index + 1;
 	m->memory_limit = 0x1000;
+	/* Readers look for names on their machine when there are none: only a build id tells them where. */
+	m->has_functions = !module->build_id_len;
 	m->build_id = add_string(p, hex);
 	if (module->kernel)
 		m->filename = add_string(p, "[kernel.kallsyms]");

@@ -176,7 +176,7 @@ static void mappings_and_lines(void **state)
 	app = mapping(m, location(m, sample(m, "[libx.so];[cut]", 100)->location_id[0])->mapping_id);
 	assert_string_equal(string(m, app->filename), "/lib/libx.so");
 	assert_int_equal(app->memory_limit, 0x2000);
-	assert_false(app->has_functions);
+	assert_true(app->has_functions); /* nothing to look it up by */
 	pprof__profile__free_unpacked(m, NULL);
 	profile_deinit(&p);
 }
@@ -201,8 +201,25 @@ static void edges(void **state)
 	assert_int_equal(s->label[2]->num, UINT32_MAX);
 	assert_string_equal(string(m, s->label[0]->str), "pid 4294967295");
 	assert_int_equal(m->mapping[0]->memory_limit, UINT64_MAX);
+	assert_true(m->mapping[0]->has_functions); /* named here */
 	assert_int_equal(strlen(string(m, m->mapping[0]->build_id)), 128);
 	assert_string_equal(string(m, m->mapping[0]->filename), "/a\xef\xbf\xbd");
+	pprof__profile__free_unpacked(m, NULL);
+	profile_deinit(&p);
+}
+
+static void nameless_modules_can_be_looked_up_by_build_id(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t mod = hand_module(&p, "/a", false);
+	Pprof__Profile *m;
+
+	(void)state;
+	p.modules[mod].build_id[0] = 1;
+	p.modules[mod].build_id_len = 1;
+	hand_sample(&p, 1, 1, HAND_STACK(&p, hand_frame(&p, mod, 1, NULL, NULL)), 1);
+	m = exported(&p);
+	assert_false(m->mapping[0]->has_functions);
 	pprof__profile__free_unpacked(m, NULL);
 	profile_deinit(&p);
 }
@@ -229,6 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_are_grouped), cmocka_unit_test(head_says_what_the_values_are),
 		cmocka_unit_test(mappings_and_lines),  cmocka_unit_test(edges),
+		cmocka_unit_test(nameless_modules_can_be_looked_up_by_build_id),
 		cmocka_unit_test(an_empty_profile_is_valid),
 	};
 
