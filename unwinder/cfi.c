@@ -76,10 +76,13 @@ struct record {
 
 static enum cfi_result record_open(const struct uw_section *section, uint64_t offset, struct record *ret)
 {
-	struct cursor c = cursor_of(section->data, section->size);
+	struct cursor c;
 	uint64_t length;
 
-	if (!section->data || !cursor_bytes(&c, offset))
+	if (!section->data)
+		return CFI_BAD;
+	c = cursor_of(section->data, section->size);
+	if (!cursor_bytes(&c, offset))
 		return CFI_BAD;
 	length = cursor_u32(&c);
 	ret->wide = length == UINT32_MAX;
@@ -225,12 +228,13 @@ struct table {
 /* [version 1][eh_frame_ptr enc][fde_count enc][table enc][eh_frame_ptr][fde_count][table] */
 static bool table_open(const struct uw_section *hdr, struct table *ret)
 {
-	struct cursor c = cursor_of(hdr->data, hdr->size);
+	struct cursor c;
 	uint8_t version, pointer, count, form;
 	uint64_t n;
 
 	if (!hdr->data)
 		return false;
+	c = cursor_of(hdr->data, hdr->size);
 	version = cursor_u8(&c);
 	pointer = cursor_u8(&c);
 	count = cursor_u8(&c);
