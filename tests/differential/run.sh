@@ -34,7 +34,7 @@ if ! "$diff" -n 1 -- true >/dev/null 2>"$tmp/why" && grep -q 'not permitted\|den
 	exit 1
 fi
 
-for program in alloca dlopen exceptions longjmp plt qsort recursion recursion-static tailcall threads sigframe; do
+for program in alloca dlopen exceptions longjmp plt qsort recursion recursion-static tailcall threads sigframe vfork; do
 	run $program --min-agreement 0.999 --min-whole 0.99 -- "$build/tests/programs/$program" "$seconds"
 done
 run recursion-fp --fp-copy --min-agreement 0.999 --min-whole 0.99 -- "$build/tests/programs/recursion-fp" "$seconds"
