@@ -159,5 +159,6 @@ void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_l
 		.read_format = attr->read_format,
 		.regs_mask = attr->sample_regs_user,
 		.sample_id_all = attr->sample_id_all,
+		.build_id = perf_attr_flags(attr) & PERFWIND_ATTR_BUILD_ID,
 	};
 }

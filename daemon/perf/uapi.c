@@ -21,13 +21,19 @@ int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_
 	return fd < 0 ? -errno : (int)fd; /* not fail(): the caller walks a ladder of refusals */
 }
 
-void perf_attr_set_flags(struct perf_event_attr *attr, uint64_t bits)
+#define FLAGS_AT (offsetof(struct perf_event_attr, read_format) + sizeof(uint64_t))
+
+uint64_t perf_attr_flags(const struct perf_event_attr *attr)
 {
-	uint8_t *at = (uint8_t *)attr + offsetof(struct perf_event_attr, read_format) +
-		      sizeof(attr->read_format);
 	uint64_t flags;
 
-	memcpy(&flags, at, sizeof(flags));
-	flags |= bits;
-	memcpy(at, &flags, sizeof(flags));
+	memcpy(&flags, (const uint8_t *)attr + FLAGS_AT, sizeof(flags));
+	return flags;
+}
+
+void perf_attr_set_flags(struct perf_event_attr *attr, uint64_t bits)
+{
+	uint64_t flags = perf_attr_flags(attr) | bits;
+
+	memcpy((uint8_t *)attr + FLAGS_AT, &flags, sizeof(flags));
 }

@@ -24,5 +24,7 @@ enum {
 
 /* glibc has no wrapper.  Returns the fd or -errno. */
 int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags);
+/* The flag word; bits as PERFWIND_ATTR_*. */
+uint64_t perf_attr_flags(const struct perf_event_attr *attr);
 /* Sets flag bits given as PERFWIND_ATTR_*. */
 void perf_attr_set_flags(struct perf_event_attr *attr, uint64_t bits);

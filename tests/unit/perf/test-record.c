@@ -19,9 +19,12 @@ static const struct record_layout with_trailer = {
 		       PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
 		       PERF_SAMPLE_PERIOD,
 	.sample_id_all = true,
+	.build_id = true,
 };
-static const struct record_layout without_trailer = {.sample_type =
-							     PERF_SAMPLE_TID | PERF_SAMPLE_TIME};
+static const struct record_layout without_trailer = {
+	.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+	.build_id = true,
+};
 
 static void add_trailer(void)
 {
@@ -136,6 +139,23 @@ static void test_mmap_build_id(void **state)
 	assert_int_equal(event.mmap.build_id_len, 8);
 	assert_int_equal(event.mmap.build_id[7], 7);
 	assert_int_equal(event.mmap.build_id[8], 0);
+	/* The bit is another profiler's: the words are device and inode (a record of Linux 6.18). */
+	fake_begin(&rec, PERF_RECORD_MMAP2, PERF_RECORD_MISC_MMAP_BUILD_ID | PERF_RECORD_MISC_USER);
+	for (int i = 0; i < 4; i++)
+		fake_word(&rec, 0);
+	fake_pair(&rec, 254, 0);
+	fake_word(&rec, 510339);
+	fake_word(&rec, 0x21f192e3);
+	fake_pair(&rec, PROT_EXEC, 0);
+	fake_text(&rec, "/bin/z");
+	{
+		const struct record_layout no_build_id = {.sample_type = PERF_SAMPLE_TID};
+
+		assert_int_equal(record_parse_event(&no_build_id, fake_end(&rec), &event), 0);
+		assert_int_equal(event.mmap.build_id_len, 0);
+		assert_int_equal(event.mmap.major, 254);
+		assert_int_equal(event.mmap.inode, 510339);
+	}
 	write_mmap2_build_id(21);
 	assert_int_equal(record_parse_event(&without_trailer, fake_end(&rec), &event), -EBADMSG);
 }
