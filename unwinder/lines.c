@@ -12,6 +12,7 @@
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <string.h>
@@ -105,6 +106,27 @@ static uint64_t debug_bytes(const struct uw_elf *elf)
 	return sum;
 }
 
+/* libdw 0.188 takes it that its string sections end in a NUL.  The data is our copy: make it so. */
+static void end_strings(Elf *elf)
+{
+	size_t names;
+	Elf_Scn *scn = NULL;
+
+	if (elf_getshdrstrndx(elf, &names) != 0)
+		return;
+	while ((scn = elf_nextscn(elf, scn))) {
+		GElf_Shdr shdr;
+		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
+		Elf_Data *data;
+
+		if (!name || (strcmp(name, ".debug_str") != 0 && strcmp(name, ".debug_line_str") != 0))
+			continue;
+		data = elf_rawdata(scn, NULL);
+		if (data && data->d_buf && data->d_size)
+			((char *)data->d_buf)[data->d_size - 1] = 0;
+	}
+}
+
 /* Consumes @fd. */
 static int file_open(struct dwarf_file *file, int fd)
 {
@@ -119,6 +141,7 @@ static int file_open(struct dwarf_file *file, int fd)
 		return fail(-EBADMSG);
 	}
 	(void)dwarf_new_oom_handler(file->dwarf, on_oom);
+	end_strings(file->elf);
 	return 0;
 }
 
@@ -371,7 +394,7 @@ int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t
 		atomic_store_explicit(&module->lines_bytes, module->lines->bytes, memory_order_relaxed);
 	}
 	if (!module->lines->main.dwarf)
-		return 0;
+		return -ENODATA;
 	oom_jump = &jump;
 	if (setjmp(jump)) {
 		uw_module_drop_lines(module);

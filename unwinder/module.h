@@ -89,7 +89,8 @@ bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_
 bool uw_module_has_symbols(const struct uw_module *module);
 
 /* Inlined calls and lines of one address, from DWARF; loader thread only.  Calls @line innermost first:
- * demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0: that many. */
+ * demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0: that many; -ENODATA:
+ * the module has no DWARF at all, there is no use to ask again. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
 		    void (*line)(void *arg, const char *function, const char *file, uint32_t line), void *arg);
 /* Closes what the calls above keep open (counted in uw_module_bytes); loader thread. */

@@ -34,6 +34,7 @@ struct loader {
 	_Atomic uint64_t n_pending;
 	struct work_list urgent, later;
 	struct table files; /* module serial -> fd + 1 */
+	struct uw_module *lined; /* the module whose DWARF is open; a reference */
 };
 
 static int work_push(struct work_list *list, const struct load_request *request)
@@ -311,6 +312,18 @@ static void add_line(void *arg, const char *function, const char *file, uint32_t
 	a->n_lines += !!to->function;
 }
 
+/* One module's DWARF at a time: it may be as large as all other memory together. */
+static void open_lines_of(struct loader *l, struct uw_module *module)
+{
+	if (l->lined == module)
+		return;
+	if (l->lined) {
+		uw_module_drop_lines(l->lined);
+		(void)uw_module_unref(l->lined);
+	}
+	l->lined = module ? uw_module_ref(module) : NULL;
+}
+
 static void load_lines(struct loader *l, struct load_answer *a)
 {
 	struct target_source t = source_of(l, &a->request, kept_file(l, a->request.module));
@@ -321,6 +334,7 @@ static void load_lines(struct loader *l, struct load_answer *a)
 	a->lines = calloc(LINES_MAX, sizeof(*a->lines));
 	if (!a->lines)
 		return;
+	open_lines_of(l, a->request.module);
 	r = uw_module_lines(a->request.module, &t.source, a->request.vaddr, add_line, a);
 	a->error = r < 0 ? r : 0;
 }
@@ -439,6 +453,7 @@ struct loader *loader_free(struct loader *l)
 	}
 	while (l->answered.slots && loader_answer(l, &answer))
 		load_answer_deinit(&answer);
+	open_lines_of(l, NULL);
 	table_for_each(&l->files, slot)
 	{
 		(void)fd_close((int)slot->value - 1);
