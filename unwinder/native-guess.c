@@ -6,46 +6,57 @@
  * this way carries UW_FRAME_GUESSED. */
 #include "unwinder/native.h"
 
-/* What the code at the pc says; only where the pc is that of an interrupted instruction. */
+/* What the code at the pc says. */
 static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]), address = walk_lookup(w);
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
 	enum rule_form form = rule_form(rule);
 	uint8_t code[CODE_BEFORE + CODE_AFTER];
 	size_t len;
 
+	if (rule_kind(rule) == RULE_CHAIN)
+		return RULE_FORM_FP;
 	if (form != RULE_FORM_UNKNOWN)
 		return form;
 	len = native_code(w, pc, CODE_BEFORE, CODE_AFTER, code);
 	form = len > CODE_BEFORE ? code_form(code, CODE_BEFORE, len) : RULE_FORM_FP;
 	/* The instruction after a call: its frame stands.  But these two are return addresses made by hand. */
-	if ((w->frames[w->n - 1] & UW_FRAME_CALLER) && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
+	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
 		form = RULE_FORM_FP;
-	if (len)
-		native_note(e, w, address, rule_with_form(rule, form));
+	/* Noted also where nothing could be read: a process that is gone does not come back. */
+	if (caller && form == RULE_FORM_FP)
+		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
+	else
+		rule = rule_with_form(rule, form);
+	native_note(e, w, address, rule);
 	return form;
 }
 
-/* Does @ra follow a call, as far as can be known? */
-static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra)
+/* Does @ra follow a call, as far as can be known?  @rule is that of @ra - 1. */
+static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule)
 {
+	enum rule_call call = rule_call(rule);
 	uint8_t code[CODE_BEFORE];
-	enum rule_call call;
-	rule_t rule;
-	size_t len;
 
-	rule = native_rule(e, w, ra - 1);
-	if (rule_kind(rule) == RULE_NONE)
-		return true; /* its module is not loaded: the next step says so */
-	call = rule_call(rule);
 	if (call == RULE_CALL_UNKNOWN) {
-		len = native_code(w, ra, CODE_BEFORE, 0, code);
-		if (len != CODE_BEFORE)
-			return true;
-		call = code_ends_in_call(code, len) ? RULE_CALL_YES : RULE_CALL_NO;
+		call = RULE_CALL_UNREADABLE;
+		if (native_code(w, ra, CODE_BEFORE, 0, code) == CODE_BEFORE)
+			call = code_ends_in_call(code, CODE_BEFORE) ? RULE_CALL_YES : RULE_CALL_NO;
 		native_note(e, w, ra - 1, rule_with_call(rule, call));
 	}
-	return call == RULE_CALL_YES;
+	return call != RULE_CALL_NO;
+}
+
+enum step native_prove(struct native *e, struct walk *w, rule_t rule)
+{
+	uint64_t ra = uw_frame_pc(w->frames[w->n - 1]);
+
+	/* Of a module that is not loaded yet nothing can be noted: it is looked at when it is. */
+	if (rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, ra, rule))
+		return STEP_FRAME;
+	w->n--;
+	return walk_end(w, UW_FAILED, UW_BAD_RETURN, ra);
 }
 
 struct guess {
@@ -59,6 +70,7 @@ enum guess_result { GUESS_HOLDS, GUESS_FAILS, GUESS_NO_CALL, GUESS_NO_MEMORY };
 static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form, struct guess *g)
 {
 	uint64_t at = form == RULE_FORM_FP ? w->bp + 8 : form == RULE_FORM_ENTRY ? w->sp : w->sp + 8;
+	rule_t rule;
 
 	if (form == RULE_FORM_FP && (w->bp < w->sp || w->bp - w->sp > NATIVE_DEEP_MAX || w->bp & 7))
 		return GUESS_FAILS;
@@ -74,7 +86,9 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 		return form == RULE_FORM_FP ? GUESS_HOLDS : GUESS_FAILS;
 	if (g->ra >> 48 || !uw_space_find(w->snapshot->space, g->ra - 1))
 		return GUESS_FAILS;
-	return guess_follows_call(e, w, g->ra) ? GUESS_HOLDS : GUESS_NO_CALL;
+	rule = native_rule(e, w, g->ra - 1);
+	/* RULE_NONE: its module is not loaded; the next step says so. */
+	return rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, g->ra, rule) ? GUESS_HOLDS : GUESS_NO_CALL;
 }
 
 /* The chain's end as the ABI has it: code before the first frame clears rbp.  Of compiled code without CFI

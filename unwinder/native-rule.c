@@ -190,7 +190,10 @@ static rule_t native_no_module(struct walk *w)
 
 	if (frame & UW_FRAME_CALLER)
 		w->n--;
-	walk_end(w, UW_FAILED, UW_NO_MODULE, uw_frame_pc(frame));
+	if (frame & UW_FRAME_GUESSED)
+		walk_end(w, UW_FAILED, UW_NO_UNWIND_INFO, uw_frame_pc(w->frames[w->n - 1]));
+	else
+		walk_end(w, UW_FAILED, UW_NO_MODULE, uw_frame_pc(frame));
 	return rule_simple(RULE_NONE);
 }
 

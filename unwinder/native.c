@@ -25,13 +25,14 @@ static inline uint64_t load(const uint8_t *at)
 /* The walk stands on a new frame: applies @rule.  false: not a plain rule, or its words are not in the copy. */
 static inline bool walk_apply(struct walk *w, rule_t rule)
 {
-	uint64_t cfa = (rule_kind(rule) == RULE_FP ? w->bp : w->sp) + (uint64_t)rule_cfa(rule);
-	uint64_t ra = cfa - 8 - w->base, saved = rule_saved(rule);
+	uint64_t cfa = (rule_kind(rule) == RULE_SP ? w->sp : w->bp) + (uint64_t)rule_cfa(rule);
+	uint64_t ra = cfa - 8 - w->base, saved = rule_saved(rule), chain = rule_kind(rule) == RULE_CHAIN;
 
 	/* sp below the copy: a signal frame led there, and saved registers may lie there as well. */
-	if (__builtin_expect(!rule_is_frame(rule) || ra >= w->room || cfa <= w->sp || w->sp < w->base, 0))
+	if (__builtin_expect(!rule_is_frame(rule) || ra >= w->room || cfa <= w->sp + 15 * chain || w->sp < w->base, 0))
 		return false;
 	w->cfa = cfa;
+	w->flags = UW_FRAME_CALLER | UW_FRAME_GUESSED * chain;
 	w->ra_at = w->stack + ra;
 	/* Below rsp (behind the pops of an epilogue, CFA = rbp + N) the register holds it already. */
 	w->bp_at = saved && cfa - saved >= w->sp ? w->ra_at + 8 - saved : (const uint8_t *)&w->bp;
@@ -56,6 +57,7 @@ static __attribute__((noinline)) bool native_other(struct native *e, struct walk
 			walk_end(w, UW_FAILED, UW_BAD_CFI, uw_frame_pc(w->frames[w->n - 1]));
 			return false;
 		case RULE_GUESS:
+		case RULE_CHAIN:
 			step = native_guess(e, w, rule);
 			break;
 		case RULE_SLOW:
@@ -86,12 +88,15 @@ static inline bool walk_visit(struct native *e, struct walk *w)
 		native_push(w, ra, UW_FRAME_CALLER);
 		return false;
 	}
-	w->frames[w->n++] = ra | UW_FRAME_CALLER;
+	w->frames[w->n++] = ra | w->flags;
 	entry = rule_cache_find(&e->by_pc, &w->key, address);
 	if (__builtin_expect(entry != NULL, 1))
 		rule = entry->rule;
 	else
 		rule = native_rule(e, w, address);
+	if (__builtin_expect(w->flags & UW_FRAME_GUESSED && !rule_call_is_taken(rule), 0) &&
+	    native_prove(e, w, rule & RULE_MASK) == STEP_ENDED)
+		return false;
 	if (__builtin_expect(walk_apply(w, rule), 1))
 		return true;
 	return native_other(e, w, rule & RULE_MASK);

@@ -27,6 +27,7 @@ struct walk {
 	uint64_t cfa;         /* its rule, applied */
 	const uint8_t *ra_at; /* where the return address is, in the copy */
 	const uint8_t *bp_at; /* where the caller's rbp is: in the copy, or the member above */
+	uint64_t flags;       /* of the caller's frame */
 
 	const uint8_t *stack; /* the copy */
 	uint64_t base;        /* its first address */
@@ -108,6 +109,8 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 
 /* ---- native-guess.c, native-slow.c: one frame on, by a rule that is not a plain one ---- */
 enum step native_guess(struct native *e, struct walk *w, rule_t rule);
+/* The walk stands on a frame found by a guess, of rule @rule: does it follow a call?  STEP_ENDED: it does not. */
+enum step native_prove(struct native *e, struct walk *w, rule_t rule);
 enum step native_slow(struct native *e, struct walk *w, rule_t rule);
 /* A plain rule whose words lie outside the copy, or that makes no progress. */
 enum step native_far(struct native *e, struct walk *w, rule_t rule);

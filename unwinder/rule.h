@@ -2,11 +2,12 @@
  * Thread: the engine's.
  *
  *   63        48 47           28 27            8 7  6 5   4 3    0
- *   [ the cache ][ M            ][ N            ][    ][call][ kind ]
+ *   [ the cache ][ M            ][ N            ][ why][call][ kind ]
  *
  * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8 M, or
  * kept when M is 0.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit bytes are too few.
- * These two cover all but a few frames in a million; the rest takes the slow road.
+ * These two cover all but a few frames in a million; the rest takes the slow road.  RULE_CHAIN is as RULE_FP
+ * with N = M = 2, where no CFI says so: a caller in JIT code.
  *
  * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its hash
  * names and then in the other three, so a hit is one line and mostly one compare.  The key is exact:
@@ -20,6 +21,7 @@ enum rule_kind {
 	RULE_NONE,
 	RULE_SP,
 	RULE_FP,
+	RULE_CHAIN, /* a guess as good as made: the frame found is marked, and must follow a call.  Has rule_why */
 	RULE_ROOT,  /* the return address is undefined: the outermost frame */
 	RULE_GUESS, /* no CFI: frame pointer.  Has rule_why and rule_form */
 	RULE_SLOW,  /* full registers.  Has rule_fde */
@@ -39,8 +41,9 @@ enum rule_form {
 	RULE_FORM_ROOT,      /* the first frame of a stack made by makecontext() */
 };
 
-/* Does the address after this one follow a call instruction?  Looked at for guessed frames only. */
-enum rule_call { RULE_CALL_UNKNOWN, RULE_CALL_YES, RULE_CALL_NO };
+/* Does the address after this one follow a call instruction?  Looked at for guessed frames only.  Where code
+ * cannot be read nobody can tell; the lowest bit says that the frame is taken. */
+enum rule_call { RULE_CALL_UNKNOWN, RULE_CALL_YES, RULE_CALL_NO, RULE_CALL_UNREADABLE };
 
 typedef uint64_t rule_t; /* a packed number, like a pte_t */
 
@@ -62,7 +65,12 @@ static inline rule_t rule_frame(enum rule_kind kind, int64_t n, uint64_t m)
 
 static inline rule_t rule_guess(enum rule_why why, enum rule_form form)
 {
-	return RULE_GUESS | (uint64_t)why << 8 | (uint64_t)form << 12;
+	return RULE_GUESS | (uint64_t)why << 6 | (uint64_t)form << 12;
+}
+
+static inline rule_t rule_chain(enum rule_why why)
+{
+	return rule_frame(RULE_CHAIN, 2, 2) | (uint64_t)why << 6;
 }
 
 static inline rule_t rule_slow(uint32_t fde, bool debug_frame)
@@ -77,7 +85,7 @@ static inline enum rule_kind rule_kind(rule_t rule)
 
 static inline bool rule_is_frame(rule_t rule)
 {
-	return (rule & 15) - RULE_SP <= RULE_FP - RULE_SP;
+	return (rule & 15) - RULE_SP <= RULE_CHAIN - RULE_SP;
 }
 
 static inline int64_t rule_cfa(rule_t rule) /* bytes above rsp or rbp */
@@ -92,7 +100,7 @@ static inline uint64_t rule_saved(rule_t rule) /* rbp, bytes below the CFA; 0: k
 
 static inline enum rule_why rule_why(rule_t rule)
 {
-	return (enum rule_why)(rule >> 8 & 15);
+	return (enum rule_why)(rule >> 6 & 3);
 }
 
 static inline enum rule_form rule_form(rule_t rule)
@@ -118,6 +126,11 @@ static inline bool rule_fde_in_debug_frame(rule_t rule)
 static inline enum rule_call rule_call(rule_t rule)
 {
 	return (enum rule_call)(rule >> 4 & 3);
+}
+
+static inline bool rule_call_is_taken(rule_t rule)
+{
+	return rule >> 4 & 1;
 }
 
 static inline rule_t rule_with_call(rule_t rule, enum rule_call call)
