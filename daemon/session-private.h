@@ -10,8 +10,8 @@
 
 enum {
 	SESSION_TICK_MS = 100,
-	SESSION_ENTRIES = 8192,           /* slots to the unwinder */
-	SESSION_OUTCOME_BYTES = 8 << 20,  /* and back */
+	SESSION_ENTRIES = 2048,           /* slots to the unwinder: memory that is gone round is memory touched */
+	SESSION_OUTCOME_BYTES = 2 << 20,  /* and back */
 	SESSION_PARK_BYTES = 16 << 20,
 	SESSION_COPY_BYTES = 16 << 20,
 	SESSION_PROCESSES = 4096,
