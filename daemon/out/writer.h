@@ -44,10 +44,17 @@ int writer_clock_snapshot(struct writer *writer);
 /* Incremental state anew: defaults and every interned entry are written again at next use. */
 int writer_clear_incremental_state(struct writer *writer);
 
-/* ProcessTree.  A second call with the same pid or tid renames it.  @cmdline is NUL-separated, may be NULL
- * (then @comm stands, marked as such). */
-int writer_process(struct writer *writer, uint32_t pid, uint32_t ppid, uint32_t uid, const char *comm,
-		   const char *cmdline, size_t cmdline_len, bool kernel_thread, uint64_t timestamp);
+/* ProcessTree.  Samples belong to the life and have the names that were written last before them; lives of one pid
+ * may take turns.  The main thread is named along. */
+struct writer_process {
+	uint32_t pid, ppid, uid;
+	uint64_t life;       /* which of the pid's lives; any number that no other life of the pid has; 0: not told */
+	const char *comm;
+	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
+	size_t cmdline_len;
+	bool kernel_thread;
+};
+int writer_process(struct writer *writer, const struct writer_process *process, uint64_t timestamp);
 int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm, uint64_t timestamp);
 
 /* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF virtual

@@ -63,8 +63,7 @@ static size_t split_cmdline(char *copy, size_t len, char **args)
 	return n;
 }
 
-int writer_process(struct writer *w, uint32_t pid, uint32_t ppid, uint32_t uid, const char *comm, const char *cmdline,
-		   size_t cmdline_len, bool kernel_thread, uint64_t timestamp)
+int writer_process(struct writer *w, const struct writer_process *p, uint64_t timestamp)
 {
 	Pb__ProcessTree__Process process = PB__PROCESS_TREE__PROCESS__INIT, *processes[] = {&process};
 	Pb__ProcessTree__Thread thread, *threads[] = {&thread};
@@ -73,24 +72,26 @@ int writer_process(struct writer *w, uint32_t pid, uint32_t ppid, uint32_t uid, 
 	size_t n_args = 0;
 	int r;
 
-	if (cmdline && !kernel_thread) {
-		size_t len = min_u64(cmdline_len, MAX_CMDLINE);
+	if (p->cmdline && !p->kernel_thread) {
+		size_t len = min_u64(p->cmdline_len, MAX_CMDLINE);
 
-		memcpy(copy, cmdline, len);
+		memcpy(copy, p->cmdline, len);
 		copy[len] = 0;
 		n_args = split_cmdline(copy, len, args);
 	}
 	process.has_cmdline_is_comm = process.cmdline_is_comm = !n_args;
 	if (!n_args)
-		args[n_args++] = (char *)comm;
+		args[n_args++] = (char *)p->comm;
 	process.has_pid = process.has_ppid = process.has_uid = true;
-	process.pid = (int32_t)pid;
-	process.ppid = (int32_t)ppid;
-	process.uid = (int32_t)uid;
+	process.pid = (int32_t)p->pid;
+	process.ppid = (int32_t)p->ppid;
+	process.uid = (int32_t)p->uid;
+	process.has_perfwind_life = p->life != 0;
+	process.perfwind_life = p->life;
 	process.cmdline = args;
 	process.n_cmdline = n_args;
-	process.has_is_kthread = process.is_kthread = kernel_thread;
-	fill_thread(&thread, pid, pid, comm);
+	process.has_is_kthread = process.is_kthread = p->kernel_thread;
+	fill_thread(&thread, p->pid, p->pid, p->comm);
 	tree.processes = processes;
 	tree.threads = threads;
 	tree.n_processes = tree.n_threads = 1;

@@ -39,13 +39,31 @@ static int exec_life(struct process_table *table, uint32_t pid, struct process *
 	p->ppid = ppid;
 	p->uid = uid;
 	p->ns_pid = ns_pid;
-	p->threads_known = true;
+	p->begun = p->threads_known = true;
 	p->maps_read_at = 1;
 	*ret_process = p;
 	return 0;
 }
 
-int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm, bool exec)
+/* The main thread's name is its process's where no command line is known. */
+static void rename_thread(struct process *p, struct process_thread *t, const char *comm, uint64_t time)
+{
+	char before[sizeof(t->comm)];
+
+	memcpy(before, t->comm, sizeof(before));
+	set_comm(t, comm);
+	t->told = true;
+	if (!memcmp(before, t->comm, sizeof(before)))
+		return;
+	if (t->tid == p->pid)
+		p->announced = false;
+	if (!before[0])
+		return; /* what it was called is not known: as it is now */
+	memcpy(t->before, before, sizeof(t->before));
+	t->renamed_at = time;
+}
+
+int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm, bool exec, uint64_t time)
 {
 	struct process_thread *t;
 	struct process *p = NULL;
@@ -62,15 +80,8 @@ int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const 
 			return fail(-ENOMEM);
 	}
 	t = process_thread_get(p, tid);
-	if (!t)
-		return 0; /* past the limit: nameless */
-	if (strncmp(t->comm, comm, sizeof(t->comm) - 1)) {
-		t->announced = false;
-		if (tid == pid)
-			p->announced = false;
-	}
-	set_comm(t, comm);
-	t->told = true;
+	if (t) /* else past the limit: nameless */
+		rename_thread(p, t, comm, time);
 	return 0;
 }
 
@@ -154,7 +165,7 @@ int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint3
 	if (r < 0)
 		return trace(r);
 	p->ppid = ppid;
-	p->threads_known = true;
+	p->begun = p->threads_known = true;
 	if (!parent)
 		return 0;
 	r = inherit(p, parent, ptid);

@@ -224,8 +224,12 @@ struct process *process_of_record(struct process_table *table, uint32_t pid)
 
 	if (!p || !p->exited)
 		return p;
-	if (p->threads_known) /* reuse whose FORK was not seen */
-		return process_new_life(table, pid, &p) < 0 ? NULL : p;
+	if (p->threads_known) { /* reuse whose FORK was not seen */
+		if (process_new_life(table, pid, &p) < 0)
+			return NULL;
+		p->begun = true;
+		return p;
+	}
 	process_set_exited(table, p, false);
 	return p;
 }

@@ -28,8 +28,11 @@ enum process_maps_state {
 struct process_thread {
 	uint32_t tid;
 	char comm[16];
-	bool told;      /* the name comes from a record, or from the parent's: /proc does not replace it */
-	bool announced; /* for the emitter: written to the trace under this name */
+	char before[16];       /* its name until renamed_at: samples from then may still come */
+	uint64_t renamed_at;   /* time of the record, the samples' clock; 0: never */
+	bool told;             /* the name comes from a record, or from the parent's: /proc does not replace it */
+	bool announced;        /* for the emitter: named in the trace, */
+	char announced_as[16]; /* ... at last so */
 	uint64_t exited; /* 0: lives; else a count that grows, for eviction: late samples may still come */
 };
 
@@ -43,7 +46,9 @@ struct process {
 	_Atomic uint32_t refs;
 	bool kernel_thread;
 	bool exited;            /* this life is over: exit, exec or pid reuse */
-	bool announced;
+	bool begun;             /* its start was seen: it is not one that was there before, or came back after eviction */
+	bool announced;         /* for the emitter: written to the trace as it is now called, */
+	uint64_t life;          /* ... under this number; 0: not yet */
 	bool names_asked;       /* for the reader: command line and memory were asked for */
 	bool scanned;           /* for the reader: asked for by its scan, not by a sample */
 	bool unsure;            /* side-band was lost: check before use */
@@ -80,8 +85,14 @@ struct process *process_find(struct process_table *table, uint32_t pid); /* NULL
  * record; NULL when out of memory, or past 65,536 threads. */
 struct process_thread *process_thread_get(struct process *process, uint32_t tid);
 
+/* The name that a sample of @time was taken under. */
+static inline const char *process_thread_comm_at(const struct process_thread *thread, uint64_t time)
+{
+	return time < thread->renamed_at ? thread->before : thread->comm;
+}
+
 /* Records, in time order. */
-int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm, bool exec);
+int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm, bool exec, uint64_t time);
 int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid);
 int process_exit(struct process_table *table, uint32_t pid, uint32_t tid);
 /* @exec: PROT_EXEC set; others only end what they cover. */

@@ -8,6 +8,7 @@ enum {
 	NAME_MAX_LEN = 1024,
 	LINES_IN_FLIGHT = 64,
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
+	MAX_LIVES = 8192, /* remembered; then all are named once more */
 };
 #define NAMELESS (1u << 31)
 
@@ -44,6 +45,7 @@ struct emit {
 	size_t n_modules, modules_room;
 	struct table by_serial; /* module serial -> index + 1 */
 	struct table frame_module; /* marked frame id -> module serial */
+	struct table life_by_pid; /* the life that the trace's last entry of a pid told of */
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
 	uint32_t lines_in_flight;

@@ -98,28 +98,82 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 	return writer_callstack(em->c.writer, em->ids, n, ret_callstack);
 }
 
+/* ---- names ----
+ * A reader gives a sample to the life and the names that stand last before it.  Samples that were parked come after
+ * later ones: of the life before an exec, or from before a rename.  So what the trace says last is compared with what
+ * the sample needs, each time. */
+
+/* The number of @p's life in the trace.  A process that was evicted and came back goes on with its own. */
+static uint64_t life_of(struct emit *em, struct process *p)
+{
+	uint64_t last;
+
+	if (!p->life)
+		p->life = !p->begun && table_get(&em->life_by_pid, p->pid, &last) ? last : p->serial;
+	return p->life;
+}
+
+static bool is_announced(const struct process_thread *thread, uint64_t time)
+{
+	return thread->announced && !memcmp(thread->announced_as, process_thread_comm_at(thread, time),
+					    sizeof(thread->announced_as));
+}
+
+static void set_announced(struct process_thread *thread, const char *comm)
+{
+	memcpy(thread->announced_as, comm, sizeof(thread->announced_as));
+	thread->announced = true;
+}
+
+static int announce_process(struct emit *em, struct process *p, uint64_t time)
+{
+	struct process_thread *first = process_thread_get(p, p->pid);
+	const char *comm = first ? process_thread_comm_at(first, time) : "";
+	const struct writer_process process = {
+		.pid = p->pid,
+		.ppid = p->ppid,
+		.uid = p->uid,
+		.life = life_of(em, p),
+		.comm = comm,
+		.cmdline = p->cmdline,
+		.cmdline_len = p->cmdline_len,
+		.kernel_thread = p->kernel_thread,
+	};
+	int r = writer_process(em->c.writer, &process, clock_ns(CLOCK_BOOTTIME));
+
+	if (r < 0)
+		return trace(r);
+	if (em->life_by_pid.n_used >= MAX_LIVES)
+		table_clear(&em->life_by_pid);
+	r = table_put(&em->life_by_pid, p->pid, process.life);
+	if (r < 0)
+		return trace(r);
+	p->announced = true;
+	if (first)
+		set_announced(first, comm);
+	return 0;
+}
+
 static int announce(struct emit *em, const struct sample_info *info)
 {
 	struct process *p = info->process;
 	struct process_thread *thread = process_thread_get(p, info->tid);
-	uint64_t now;
+	bool told = !thread || is_announced(thread, info->time);
+	const char *comm;
+	uint64_t last;
 	int r = 0;
 
-	if (p->announced && (!thread || thread->announced))
-		return 0;
-	now = clock_ns(CLOCK_BOOTTIME);
-	if (!p->announced) {
-		struct process_thread *first = process_thread_get(p, p->pid);
-
-		r = writer_process(em->c.writer, p->pid, p->ppid, p->uid, first ? first->comm : "",
-				   p->cmdline, p->cmdline_len, p->kernel_thread, now);
-		p->announced = r >= 0;
-	}
-	if (r >= 0 && thread && !thread->announced) {
-		r = writer_thread(em->c.writer, p->pid, info->tid, thread->comm, now);
-		thread->announced = r >= 0;
-	}
-	return r < 0 ? trace(r) : 0;
+	if (!p->announced || (!told && info->tid == p->pid) || !table_get(&em->life_by_pid, p->pid, &last) ||
+	    last != life_of(em, p))
+		r = announce_process(em, p, info->time);
+	if (r < 0 || told || info->tid == p->pid)
+		return r < 0 ? trace(r) : 0;
+	comm = process_thread_comm_at(thread, info->time);
+	r = writer_thread(em->c.writer, p->pid, info->tid, comm, clock_ns(CLOCK_BOOTTIME));
+	if (r < 0)
+		return trace(r);
+	set_announced(thread, comm);
+	return 0;
 }
 
 static void count_outcome(struct account *a, const struct outcome *o)
@@ -217,6 +271,7 @@ struct emit *emit_free(struct emit *em)
 	free(em->modules);
 	table_deinit(&em->by_serial);
 	table_deinit(&em->frame_module);
+	table_deinit(&em->life_by_pid);
 	free(em->cache);
 	free(em);
 	return NULL;

@@ -164,11 +164,20 @@ int reader_want_module(struct reader *rd, struct process *process, struct uw_mod
 	return 0;
 }
 
-static void adopt_names(struct reader *rd, struct process *process, const struct load_answer *a)
+static void adopt_names(struct reader *rd, struct process *process, struct load_answer *a)
 {
 	const struct procfs_status *status = &a->status;
 	struct process_thread *main_thread = process_thread_get(process, process->pid);
 
+	/* What was read after an exec is the next life's command line, even when its record has not come by. */
+	bool same = !main_thread || !main_thread->told || !strcmp(main_thread->comm, status->comm);
+
+	if (process->replaced)
+		return;
+	if (same && a->cmdline && a->cmdline_len) {
+		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
+		process->announced = false;
+	}
 	process->ppid = process->ppid ? process->ppid : status->ppid;
 	process->uid = status->uid;
 	process_set_ns_pid(rd->c.processes, process, status->ns_pid);
@@ -210,11 +219,7 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 		return query_answer(rd, a);
 	if (!a->error || a->status.pid)
 		adopt_names(rd, process, a);
-	if (a->cmdline && a->cmdline_len) {
-		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
-		process->announced = false;
-	}
-	if (a->memory && !process->memory)
+	if (a->memory && !process->memory && !process->replaced)
 		process_set_memory(process, take(a->memory));
 	if (a->request.kind == LOAD_PROCESS) {
 		r = process_maps_answer(rd->c.processes, process, a->maps, a->maps_len, a->error,

@@ -45,7 +45,7 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 
 	switch (e->type) {
 	case PERF_RECORD_COMM:
-		return process_comm(processes, e->pid, e->tid, e->comm.name, e->comm.exec);
+		return process_comm(processes, e->pid, e->tid, e->comm.name, e->comm.exec, e->time);
 	case PERF_RECORD_FORK:
 		if (rd->options.children && e->pid != e->task.ppid && table_pointer(&rd->scope, e->task.ppid))
 			(void)table_put(&rd->scope, e->pid, 1);

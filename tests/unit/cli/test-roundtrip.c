@@ -85,11 +85,13 @@ static void write_all_kinds(struct session *s)
 	static const uint8_t id[20] = {0xde, 0xad, 0, 1, 2};
 	const struct writer_line lines[] = {{"inlined", "a.c", 7}, {"late", "b.c", 8}};
 	const struct writer_line again = {"leaf again", NULL, 0};
+	const struct writer_process prog_process = {.pid = 40, .ppid = 1, .life = 7, .comm = "prog",
+						    .cmdline = "/opt/prog\0--x", .cmdline_len = 13};
 	const struct writer_stat stat = {"lost.samples", 4}, stat2 = {"lost.samples", 5};
 	const char *const notes[] = {"kernel stacks are not permitted"};
 	uint32_t prog, anon, frames[4];
 
-	assert_int_equal(writer_process(s->w, 40, 1, 0, "prog", "/opt/prog\0--x", 13, false, 900), 0);
+	assert_int_equal(writer_process(s->w, &prog_process, 900), 0);
 	assert_int_equal(writer_thread(s->w, 40, 41, "worker", 900), 0);
 	assert_int_equal(writer_mapping(s->w, "/opt/prog", id, sizeof(id), 0x400000, 0x1000, &prog), 0);
 	assert_int_equal(writer_mapping(s->w, "[vdso]", NULL, 0, 0, 0, &anon), 0);

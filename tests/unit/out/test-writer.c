@@ -221,15 +221,19 @@ static void test_sample(void **state)
 static void test_names(void **state)
 {
 	static const char args[] = "/usr/bin/python3\0-c\0print\0";
+	const struct writer_process python = {.pid = 10, .ppid = 1, .uid = 1000, .life = 1234567890123, .comm = "python3",
+					      .cmdline = args, .cmdline_len = sizeof(args) - 1};
+	const struct writer_process kworker = {.pid = 11, .ppid = 2, .comm = "kworker/0:1", .kernel_thread = true};
+	const struct writer_process zombie = {.pid = 12, .ppid = 1, .comm = "zombie", .cmdline = ""};
 	Pb__ProcessTree *tree;
 	struct session s;
 	Pb__Trace *t;
 
 	(void)state;
 	open_session(&s, NULL);
-	assert_int_equal(writer_process(s.writer, 10, 1, 1000, "python3", args, sizeof(args) - 1, false, 5), 0);
-	assert_int_equal(writer_process(s.writer, 11, 2, 0, "kworker/0:1", NULL, 0, true, 6), 0);
-	assert_int_equal(writer_process(s.writer, 12, 1, 0, "zombie", "", 0, false, 6), 0);
+	assert_int_equal(writer_process(s.writer, &python, 5), 0);
+	assert_int_equal(writer_process(s.writer, &kworker, 6), 0);
+	assert_int_equal(writer_process(s.writer, &zombie, 6), 0);
 	assert_int_equal(writer_thread(s.writer, 10, 13, "worker", 7), 0);
 	t = decode(&s);
 	assert_int_equal(t->packet[0]->timestamp, 5);
@@ -238,6 +242,7 @@ static void test_names(void **state)
 	assert_int_equal(tree->processes[0]->pid, 10);
 	assert_int_equal(tree->processes[0]->ppid, 1);
 	assert_int_equal(tree->processes[0]->uid, 1000);
+	assert_int_equal(tree->processes[0]->perfwind_life, 1234567890123);
 	assert_int_equal(tree->processes[0]->n_cmdline, 3);
 	assert_string_equal(tree->processes[0]->cmdline[0], "/usr/bin/python3");
 	assert_string_equal(tree->processes[0]->cmdline[2], "print");
@@ -247,6 +252,7 @@ static void test_names(void **state)
 	tree = t->packet[1]->process_tree;
 	assert_string_equal(tree->processes[0]->cmdline[0], "kworker/0:1");
 	assert_true(tree->processes[0]->cmdline_is_comm && tree->processes[0]->is_kthread);
+	assert_false(tree->processes[0]->has_perfwind_life);
 	tree = t->packet[2]->process_tree;
 	assert_string_equal(tree->processes[0]->cmdline[0], "zombie");
 	assert_true(tree->processes[0]->cmdline_is_comm);
@@ -263,16 +269,18 @@ static void test_long_cmdline(void **state)
 {
 	size_t len = 100000;
 	char *args = malloc(len);
+	const struct writer_process first = {.pid = 1, .comm = "x", .cmdline = args, .cmdline_len = len};
+	const struct writer_process second = {.pid = 2, .comm = "x", .cmdline = args, .cmdline_len = len};
 	struct session s;
 	Pb__Trace *t;
 
 	(void)state;
 	open_session(&s, NULL);
 	memset(args, 'a', len);
-	assert_int_equal(writer_process(s.writer, 1, 0, 0, "x", args, len, false, 0), 0);
+	assert_int_equal(writer_process(s.writer, &first, 0), 0);
 	for (size_t i = 1; i < len; i += 2)
 		args[i] = 0;
-	assert_int_equal(writer_process(s.writer, 2, 0, 0, "x", args, len, false, 0), 0);
+	assert_int_equal(writer_process(s.writer, &second, 0), 0);
 	t = decode(&s);
 	assert_int_equal(strlen(t->packet[0]->process_tree->processes[0]->cmdline[0]), 4096);
 	assert_int_equal(t->packet[1]->process_tree->processes[0]->n_cmdline, 64);
@@ -473,7 +481,7 @@ static void test_sink_error(void **state)
 	assert_int_equal(writer_start(w), -ENOSPC);
 	assert_int_equal(writer_sample(w, &(struct writer_sample){0}), -ENOSPC);
 	assert_int_equal(writer_lost(w, 0, 1, 1), -ENOSPC);
-	assert_int_equal(writer_process(w, 1, 0, 0, "x", NULL, 0, false, 0), -ENOSPC);
+	assert_int_equal(writer_process(w, &(struct writer_process){.pid = 1, .comm = "x"}, 0), -ENOSPC);
 	assert_int_equal(writer_stats(w, NULL, 0, NULL, 0, 0), -ENOSPC);
 	assert_null(writer_free(w));
 	assert_null(writer_free(NULL));

@@ -87,7 +87,7 @@ static void test_refresh(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "x", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "x", true, 0), 0);
 	p = process_find(f.table, 5);
 	assert_int_equal(process_mmap(f.table, 5, 0x10000, 0x2000, 0x1000, true, "/bin/x", &b), 0);
 	module = uw_space_find(space_of(&f, p), 0x10000)->module;
@@ -136,7 +136,7 @@ static void test_memfd(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "x", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "x", true, 0), 0);
 	p = process_find(f.table, 5);
 	map_page(&f, 5, 0x10, "/memfd:lib (deleted)", build_id(3));
 	for (unsigned i = 0; i < 2; i++) {
@@ -157,7 +157,7 @@ static void test_unsure(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "x", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "x", true, 0), 0);
 	p = process_find(f.table, 5);
 	assert_int_equal(process_mmap(f.table, 5, 0x10000, 0x2000, 0x1000, true, "/bin/x", &b), 0);
 	module = uw_space_find(space_of(&f, p), 0x10000)->module;
@@ -193,7 +193,7 @@ static void test_failed(void **state)
 	assert_int_equal(p->maps_state, PROCESS_MAPS_FAILED);
 	assert_string_equal(path_at(&f, p, 0x10), "/bin/x");
 	/* seen from its exec on: all is known without the text */
-	assert_int_equal(process_comm(f.table, 6, 6, "x", true), 0);
+	assert_int_equal(process_comm(f.table, 6, 6, "x", true, 0), 0);
 	map_page(&f, 6, 0x10, "/bin/x", build_id(1));
 	process_maps_asked(process_find(f.table, 6), 100);
 	assert_false(answer(&f, process_find(f.table, 6), NULL, 200));
@@ -227,7 +227,7 @@ static void test_replaced(void **state)
 	fixture_init(&f, 10);
 	p = process_ref(process_get(f.table, 5));
 	process_maps_asked(p, 100);
-	assert_int_equal(process_comm(f.table, 5, 5, "new", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "new", true, 0), 0);
 	map_page(&f, 5, 0x20, "/bin/new", build_id(2));
 	assert_false(answer(&f, p, "10000-12000 r-xp 00001000 08:01 77 /bin/new\n", 200));
 	assert_int_equal(p->maps_state, PROCESS_MAPS_FAILED);

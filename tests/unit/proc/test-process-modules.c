@@ -102,7 +102,7 @@ static void test_jit(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 7, 7, "node", true), 0);
+	assert_int_equal(process_comm(f.table, 7, 7, "node", true, 0), 0);
 	p = process_find(f.table, 7);
 	assert_int_equal(process_mmap(f.table, 7, 0x10000, 0x1000, 0x10000, true, "//anon", NULL), 0);
 	jit = module_at(&f, 7, 16);

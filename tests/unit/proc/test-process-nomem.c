@@ -96,7 +96,7 @@ static void scenario(void)
 	if (uw_modules_new(&modules) < 0)
 		return;
 	if (process_table_new(modules, 3, &table) >= 0) {
-		(void)process_comm(table, 5, 5, "x", true);
+		(void)process_comm(table, 5, 5, "x", true, 0);
 		(void)process_mmap(table, 5, 0x10000, 0x2000, 0x1000, true, "/bin/x", &id);
 		(void)process_mmap(table, 5, 0x11000, 0x100, 0, true, "/bin/y", NULL);
 		use(table, 5);
@@ -105,7 +105,7 @@ static void scenario(void)
 		use(table, 6);
 		(void)process_exit(table, 6, 6);
 		(void)process_fork(table, 8, 4, 8, 4);
-		(void)process_comm(table, 6, 6, "again", true);
+		(void)process_comm(table, 6, 6, "again", true, 0);
 		(void)process_fork(table, 9, 8, 9, 8);
 		use(table, 9);
 	}

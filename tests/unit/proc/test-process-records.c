@@ -11,23 +11,29 @@ static void test_comm(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "shell", false), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "shell", false, 0), 0);
 	p = process_find(f.table, 5);
 	assert_non_null(p); /* made by the record */
 	t = process_thread_get(p, 5);
 	assert_string_equal(t->comm, "shell");
 	assert_true(t->told);
-	p->announced = t->announced = true;
-	assert_int_equal(process_comm(f.table, 5, 5, "shell", false), 0);
-	assert_true(p->announced && t->announced); /* the same name */
-	assert_int_equal(process_comm(f.table, 5, 6, "worker", false), 0);
+	assert_string_equal(process_thread_comm_at(t, 0), "shell"); /* it was called something before: not known */
+	p->announced = true;
+	assert_int_equal(process_comm(f.table, 5, 5, "shell", false, 200), 0);
+	assert_true(p->announced); /* the same name */
+	assert_int_equal(t->renamed_at, 0);
+	assert_int_equal(process_comm(f.table, 5, 6, "worker", false, 300), 0);
 	assert_string_equal(process_thread_get(p, 6)->comm, "worker");
-	assert_true(p->announced && t->announced);
-	assert_int_equal(process_comm(f.table, 5, 5, "0123456789abcdefgh", false), 0);
+	assert_true(p->announced);
+	assert_int_equal(process_comm(f.table, 5, 5, "0123456789abcdefgh", false, 400), 0);
 	assert_string_equal(t->comm, "0123456789abcde"); /* 15 and a NUL */
-	assert_false(p->announced || t->announced);
-	assert_int_equal(process_comm(f.table, 5, 5, "b", false), 0);
+	assert_false(p->announced);
+	assert_string_equal(process_thread_comm_at(t, 399), "shell");
+	assert_string_equal(process_thread_comm_at(t, 400), "0123456789abcde");
+	assert_int_equal(process_comm(f.table, 5, 5, "b", false, 500), 0);
 	assert_memory_equal(t->comm, "b\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+	assert_string_equal(process_thread_comm_at(t, 499), "0123456789abcde");
+	assert_false(p->begun);
 	fixture_deinit(&f);
 }
 
@@ -53,7 +59,7 @@ static void test_exec(void **state)
 	key = space->key;
 
 	/* called by thread 6: the kernel gives it the main thread's id */
-	assert_int_equal(process_comm(f.table, 5, 5, "new", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "new", true, 0), 0);
 	after = process_find(f.table, 5);
 	assert_ptr_not_equal(after, before);
 	assert_true(before->exited && before->replaced);
@@ -62,6 +68,7 @@ static void test_exec(void **state)
 	assert_int_equal(after->uid, 1000);
 	assert_int_equal(after->ns_pid, 2);
 	assert_null(after->cmdline);
+	assert_true(after->begun);
 	assert_false(after->announced);
 	assert_int_equal(after->threads.n_used, 1);
 	assert_string_equal(process_thread_get(after, 5)->comm, "new");
@@ -81,7 +88,7 @@ static void test_exec(void **state)
 	(void)process_unref(before);
 
 	/* of a process that was not known */
-	assert_int_equal(process_comm(f.table, 8, 8, "x", true), 0);
+	assert_int_equal(process_comm(f.table, 8, 8, "x", true, 0), 0);
 	assert_int_not_equal(process_find(f.table, 8)->maps_read_at, 0);
 	fixture_deinit(&f);
 }
@@ -94,8 +101,8 @@ static void test_fork_process(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "make", true), 0);
-	assert_int_equal(process_comm(f.table, 5, 6, "helper", false), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "make", true, 0), 0);
+	assert_int_equal(process_comm(f.table, 5, 6, "helper", false, 0), 0);
 	map_page(&f, 5, 16, "/bin/make", inode_id(1));
 	parent = process_find(f.table, 5);
 	parent->uid = 77;
@@ -136,14 +143,14 @@ static void test_fork_thread(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "main", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "main", true, 0), 0);
 	p = process_find(f.table, 5);
 	assert_int_equal(process_fork(f.table, 5, 5, 6, 5), 0);
 	assert_ptr_equal(process_find(f.table, 5), p);
 	t = process_thread_get(p, 6);
 	assert_string_equal(t->comm, "main");
 	assert_true(t->told);
-	assert_int_equal(process_comm(f.table, 5, 6, "w6", false), 0);
+	assert_int_equal(process_comm(f.table, 5, 6, "w6", false, 0), 0);
 	assert_int_equal(process_fork(f.table, 5, 5, 7, 6), 0);
 	assert_string_equal(process_thread_get(p, 7)->comm, "w6");
 
@@ -166,7 +173,7 @@ static void test_exit(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "main", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "main", true, 0), 0);
 	map_page(&f, 5, 16, "/bin/main", inode_id(1));
 	p = process_ref(process_find(f.table, 5));
 	assert_int_equal(process_fork(f.table, 5, 5, 6, 5), 0);
@@ -256,7 +263,7 @@ static void test_mappings(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "main", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "main", true, 0), 0);
 	p = process_find(f.table, 5);
 	assert_int_equal(process_mmap(f.table, 5, 0x10000, 0x4000, 0x1000, true, "/bin/a", &a), 0);
 	key = space_of(&f, p)->key;
@@ -298,8 +305,8 @@ static void test_unsure(void **state)
 	(void)state;
 
 	fixture_init(&f, 10);
-	assert_int_equal(process_comm(f.table, 5, 5, "main", true), 0);
-	assert_int_equal(process_comm(f.table, 6, 6, "dead", true), 0);
+	assert_int_equal(process_comm(f.table, 5, 5, "main", true, 0), 0);
+	assert_int_equal(process_comm(f.table, 6, 6, "dead", true, 0), 0);
 	assert_int_equal(process_exit(f.table, 6, 6), 0);
 	process_table_unsure(f.table);
 	p = process_find(f.table, 5);
