@@ -1,7 +1,7 @@
 /* test-lines.c - inlined calls and lines; the judge is the source below, then addr2line -i. */
 #include "tests/unit/unwinder/fixture.h"
 
-#include "unwinder/module.h"
+#include "unwinder/elf.h"
 
 static char dir[64];
 
@@ -283,6 +283,39 @@ static void test_damage(void **state)
 	}
 }
 
+/* String sections without their last NUL: libdw would read on (seen by the address sanitizer). */
+static void test_strings_without_end(void **state)
+{
+	static const char *const names[] = {".debug_str", ".debug_line_str"};
+	struct found f = {0};
+	struct uw_source source;
+	struct uw_module *m;
+	uint64_t start, size;
+	char path[128];
+
+	(void)state;
+	if (!make_program("gcc", "-gdwarf-5") || !shell("cd %s && cp a b", dir))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/b", dir);
+	range_of("_Z5outeri", &start, &size);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		const Elf64_Shdr *shdr;
+		struct uw_elf elf;
+
+		assert_int_equal(uw_elf_open_fd(&elf, fd), 0);
+		shdr = uw_elf_section(&elf, names[i]);
+		assert_non_null(shdr);
+		assert_int_equal(pwrite(fd, "xxx", 3, (off_t)(shdr->sh_offset + shdr->sh_size - 3)), 3);
+		uw_elf_close(&elf);
+		fd_close(fd);
+	}
+	m = open_module("b", &source);
+	for (uint64_t a = start; a < start + size; a++)
+		assert_true(uw_module_lines(m, &source, a, collect, &f) >= 0);
+	close_module(m, &source);
+}
+
 static void test_truncated_while_open(void **state)
 {
 	struct uw_source source;
@@ -328,6 +361,7 @@ int main(void)
 		cmocka_unit_test(test_separate_file),
 		cmocka_unit_test(test_against_addr2line),
 		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_strings_without_end),
 		cmocka_unit_test(test_truncated_while_open),
 	};
 
