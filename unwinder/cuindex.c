@@ -1,4 +1,5 @@
-/* cuindex.c - see cuindex.h.  Units do not overlap in sound files; in others the nearest below wins. */
+/* cuindex.c - see cuindex.h.  Units do not overlap in sound files; in others the nearest below
+ * wins. */
 #include <dwarf.h>
 
 #include "unwinder/cuindex.h"
@@ -50,7 +51,8 @@ static void build(struct uw_cu_index *index, Dwarf *dwarf)
 	size_t header;
 
 	index->built = true;
-	for (unsigned i = 0; i < UNITS_MAX && dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL) == 0; i++) {
+	for (unsigned i = 0;
+	     i < UNITS_MAX && dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL) == 0; i++) {
 		Dwarf_Addr base, low, high;
 		ptrdiff_t step = 0;
 		Dwarf_Die cu;

@@ -1,8 +1,8 @@
 /* debugfile.c - see debugfile.h.
  *
- * Where to look is GDB's convention ("Separate Debug Files" in its manual).  What is found is a file that a
- * target may have put there, so it is believed only if its build id is the image's or, by debuglink, its
- * CRC-32 is the one that the image names. */
+ * Where to look is GDB's convention ("Separate Debug Files" in its manual).  What is found is a
+ * file that a target may have put there, so it is believed only if its build id is the image's or,
+ * by debuglink, its CRC-32 is the one that the image names. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -95,7 +95,8 @@ static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_so
 		return -1;
 	name = (const char *)link.data;
 	len = strnlen(name, link.size);
-	if (!len || len > NAME_MAX || memchr(name, '/', len) || ((len + 4) & ~(size_t)3) + 4 > link.size)
+	if (!len || len > NAME_MAX || memchr(name, '/', len) ||
+	    ((len + 4) & ~(size_t)3) + 4 > link.size)
 		return -1;
 	memcpy(&crc, link.data + ((len + 4) & ~(size_t)3), sizeof(crc));
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
@@ -125,7 +126,8 @@ int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct 
 	return fd;
 }
 
-int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source, int *ret_fd)
+int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source,
+		      int *ret_fd)
 {
 	struct uw_build_id id;
 	int fd = -1;

@@ -1,7 +1,8 @@
 /* demangle-d.c - D names: the qualified name only, types are dropped.
  *
- * libiberty's D demangler has no form that does not allocate, and its allocations exit() when memory is
- * short.  A nested function shows as the outermost one: where it continues stands behind a type. */
+ * libiberty's D demangler has no form that does not allocate, and its allocations exit() when
+ * memory is short.  A nested function shows as the outermost one: where it continues stands behind
+ * a type. */
 #include "daemon/base/bytes.h"
 #include "unwinder/demangle.h"
 
@@ -15,7 +16,8 @@ static size_t read_number(struct cursor *c)
 	return v;
 }
 
-/* A back reference: the distance from the 'Q' to an identifier, base 26, A-Z and an a-z at the end. */
+/* A back reference: the distance from the 'Q' to an identifier, base 26, A-Z and an a-z at the end.
+ */
 static bool follow_reference(struct cursor *c, const uint8_t *start, struct cursor *ret_target)
 {
 	const uint8_t *q = c->p++;
@@ -44,7 +46,8 @@ static bool d_identifier(struct uw_text *out, struct cursor *c)
 		return false;
 	if (out->len)
 		(void)uw_text_add(out, ".", 1);
-	if (len > 4 && (!memcmp(name, "__T", 3) || !memcmp(name, "__U", 3)) && name[3] >= '0' && name[3] <= '9') {
+	if (len > 4 && (!memcmp(name, "__T", 3) || !memcmp(name, "__U", 3)) && name[3] >= '0' &&
+	    name[3] <= '9') {
 		inner = cursor_of(name + 3, len - 3);
 		len = read_number(&inner);
 		name = len ? cursor_bytes(&inner, len) : NULL;
@@ -78,7 +81,8 @@ bool uw_demangle_d(const char *name, struct uw_text *out)
 		return true;
 	}
 	while (c.p < c.end) {
-		bool is_template = cursor_left(&c) > 3 && (!memcmp(c.p, "__T", 3) || !memcmp(c.p, "__U", 3));
+		bool is_template =
+			cursor_left(&c) > 3 && (!memcmp(c.p, "__T", 3) || !memcmp(c.p, "__U", 3));
 
 		if (is_template)
 			c.p += 3;

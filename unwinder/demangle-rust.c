@@ -3,16 +3,17 @@
  *   legacy   a C++ name whose last part is 17h and 16 hexadecimal digits: _ZN4core3ptr...17h<hash>E
  *   v0       _R and a path (demangle-v0-path.c)
  *
- * Hashes and crate disambiguators are left out.  v0 has back references that double and numbers that
- * count: every step costs from one budget, nesting is limited, and a text that is full ends it all.  What is
- * only skipped (the path of an impl) follows no reference.  No memory is taken. */
+ * Hashes and crate disambiguators are left out.  v0 has back references that double and numbers
+ * that count: every step costs from one budget, nesting is limited, and a text that is full ends it
+ * all.  What is only skipped (the path of an impl) follows no reference.  No memory is taken. */
 #include "unwinder/demangle-v0.h"
 
 /* ".llvm.HASH" tells nobody anything. */
 static bool put_suffix(struct uw_text *text, const char *suffix)
 {
 	if (*suffix && strncmp(suffix, ".llvm.", 6) != 0)
-		(void)(uw_text_puts(text, " [clone ") && uw_text_puts(text, suffix) && uw_text_puts(text, "]"));
+		(void)(uw_text_puts(text, " [clone ") && uw_text_puts(text, suffix) &&
+		       uw_text_puts(text, "]"));
 	return true;
 }
 
@@ -22,7 +23,8 @@ static bool demangle_v0(const char *name, struct uw_text *text)
 	bool ok;
 
 	for (size_t i = 0; i < r.len; i++) /* also refuses what is only like it, "_Read-x" */
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", name[i]))
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_",
+			    name[i]))
 			return false;
 	ok = v0_parse_path(&r, true, NULL);
 	if (ok && r.at < r.len) { /* the crate that instantiated it */
@@ -44,8 +46,9 @@ static bool is_hash(const char *part, size_t len)
 /* "$LT$" and its like; the bytes used, 0: none such. */
 static size_t put_escape(struct uw_text *text, const char *p, size_t len)
 {
-	static const char *const escapes[][2] = {{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"}, {"$LT$", "<"},
-						 {"$GT$", ">"}, {"$LP$", "("}, {"$RP$", ")"}, {"$C$", ","}};
+	static const char *const escapes[][2] = {{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"},
+						 {"$LT$", "<"}, {"$GT$", ">"}, {"$LP$", "("},
+						 {"$RP$", ")"}, {"$C$", ","}};
 	struct v0 r = {.text = text};
 	uint32_t c = 0;
 	size_t i;

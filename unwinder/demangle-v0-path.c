@@ -1,5 +1,5 @@
-/* demangle-v0-path.c - paths, types and constants of Rust's v0 names (RFC 2603; "v0 Symbol Format" in the
- * rustc book).  A function a construct, named by the letter that begins it. */
+/* demangle-v0-path.c - paths, types and constants of Rust's v0 names (RFC 2603; "v0 Symbol Format"
+ * in the rustc book).  A function a construct, named by the letter that begins it. */
 #include "unwinder/demangle-v0.h"
 
 static bool parse_type(struct v0 *r);
@@ -7,9 +7,10 @@ static bool parse_const(struct v0 *r);
 
 /* ---- references ---- */
 
-/* "B" offset: what stood there stands here too.  Back only, so that none leads to itself; the budget and the
- * depth do the rest. */
-static bool parse_reference(struct v0 *r, bool (*parse)(struct v0 *r, bool in_value, bool *ret_open),
+/* "B" offset: what stood there stands here too.  Back only, so that none leads to itself; the
+ * budget and the depth do the rest. */
+static bool parse_reference(struct v0 *r,
+			    bool (*parse)(struct v0 *r, bool in_value, bool *ret_open),
 			    bool in_value, bool *ret_open)
 {
 	size_t start = r->at - 1, back;
@@ -82,7 +83,9 @@ static bool parse_nested(struct v0 *r, bool in_value)
 		return false;
 	if (ns >= 'a')
 		return (!id.len && !id.punycode) || (v0_puts(r, "::") && v0_put_identifier(r, &id));
-	if (!v0_puts(r, "::{") || !(ns == 'C' ? v0_puts(r, "closure") : ns == 'S' ? v0_puts(r, "shim") : v0_put(r, &ns, 1)))
+	if (!v0_puts(r, "::{") || !(ns == 'C'	? v0_puts(r, "closure")
+				    : ns == 'S' ? v0_puts(r, "shim")
+						: v0_put(r, &ns, 1)))
 		return false;
 	if ((id.len || id.punycode) && !(v0_puts(r, ":") && v0_put_identifier(r, &id)))
 		return false;
@@ -145,9 +148,10 @@ bool v0_parse_path(struct v0 *r, bool in_value, bool *ret_open)
 
 static const char *basic_type(char tag)
 {
-	static const char *const names[26] = {
-		"i8",  "bool", "char", "f64",  "str", "f32", NULL, "u8",  "isize", "usize", NULL, "i32", "u32",
-		"i128", "u128", "_",   NULL,  NULL,  "i16", "u16", "()", "...",   NULL,    "i64", "u64", "!"};
+	static const char *const names[26] = {"i8",   "bool",  "char",	"f64", "str", "f32", NULL,
+					      "u8",   "isize", "usize", NULL,  "i32", "u32", "i128",
+					      "u128", "_",     NULL,	NULL,  "i16", "u16", "()",
+					      "...",  NULL,    "i64",	"u64", "!"};
 
 	return tag >= 'a' && tag <= 'z' ? names[tag - 'a'] : NULL;
 }
@@ -224,8 +228,8 @@ static bool parse_dyn_trait(struct v0 *r)
 	while (v0_eat(r, 'p')) {
 		struct v0_identifier id;
 
-		if (!v0_puts(r, open ? ", " : "<") || !v0_parse_plain(r, &id) || !v0_put_identifier(r, &id) ||
-		    !v0_puts(r, " = ") || !parse_type(r))
+		if (!v0_puts(r, open ? ", " : "<") || !v0_parse_plain(r, &id) ||
+		    !v0_put_identifier(r, &id) || !v0_puts(r, " = ") || !parse_type(r))
 			return false;
 		open = true;
 	}
@@ -281,7 +285,8 @@ static bool parse_type_inside(struct v0 *r)
 	case 'O':
 		return parse_pointer(r, tag);
 	case 'A':
-		return v0_puts(r, "[") && parse_type(r) && v0_puts(r, "; ") && parse_const(r) && v0_puts(r, "]");
+		return v0_puts(r, "[") && parse_type(r) && v0_puts(r, "; ") && parse_const(r) &&
+		       v0_puts(r, "]");
 	case 'S':
 		return v0_puts(r, "[") && parse_type(r) && v0_puts(r, "]");
 	case 'T':
@@ -289,7 +294,8 @@ static bool parse_type_inside(struct v0 *r)
 	case 'F':
 		return parse_bound(r, parse_function);
 	case 'D':
-		if (!v0_puts(r, "dyn ") || !parse_bound(r, parse_dyn) || !v0_eat(r, 'L') || !v0_parse_base62(r, &lifetime))
+		if (!v0_puts(r, "dyn ") || !parse_bound(r, parse_dyn) || !v0_eat(r, 'L') ||
+		    !v0_parse_base62(r, &lifetime))
 			return false;
 		return !lifetime || (v0_puts(r, " + ") && v0_put_lifetime(r, lifetime));
 	default:
@@ -337,12 +343,13 @@ static bool parse_number(struct v0 *r, char tag)
 	if (tag == 'b')
 		return v < 2 && v0_puts(r, v ? "true" : "false");
 	if (tag == 'c')
-		return v >= ' ' && v != 0x7f && v <= 0x10ffff && v0_puts(r, "'") && v0_put_utf8(r, (uint32_t)v) &&
-		       v0_puts(r, "'");
+		return v >= ' ' && v != 0x7f && v <= 0x10ffff && v0_puts(r, "'") &&
+		       v0_put_utf8(r, (uint32_t)v) && v0_puts(r, "'");
 	return n <= 16 ? v0_put_number(r, v) : v0_puts(r, "0x") && v0_put(r, digits, n);
 }
 
-/* Numbers, bool, char and "_"; the structured constants of unstable Rust make the name stay as it is. */
+/* Numbers, bool, char and "_"; the structured constants of unstable Rust make the name stay as it
+ * is. */
 static bool parse_const_inside(struct v0 *r)
 {
 	char tag = v0_peek(r);

@@ -145,7 +145,8 @@ static size_t decode(const struct v0_identifier *id, uint32_t c[PUNYCODE_MAX])
 				digit = (uint32_t)(ch - '0') + 26;
 			else
 				return 0;
-			if (weight > UINT32_MAX / 64 || i > UINT32_MAX / 2 || digit * weight > UINT32_MAX / 2)
+			if (weight > UINT32_MAX / 64 || i > UINT32_MAX / 2 ||
+			    digit * weight > UINT32_MAX / 2)
 				return 0;
 			i += digit * weight;
 			if (digit < limit)
@@ -238,7 +239,8 @@ bool v0_put_lifetime(struct v0 *r, uint64_t index)
 
 bool v0_parse_binder(struct v0 *r, uint64_t *ret_n)
 {
-	if (!v0_parse_optional(r, 'G', ret_n) || *ret_n > V0_BOUND_MAX || r->bound + *ret_n > V0_BOUND_MAX)
+	if (!v0_parse_optional(r, 'G', ret_n) || *ret_n > V0_BOUND_MAX ||
+	    r->bound + *ret_n > V0_BOUND_MAX)
 		return false;
 	if (!*ret_n)
 		return true;

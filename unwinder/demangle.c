@@ -1,13 +1,14 @@
 /* demangle.c - readable names.
  *
- * C++ by libiberty (linked from libiberty.a; its cp-demangle.c is GPL-2+ with the exception that allows
- * linking into programs of any licence).  Its allocating forms exit() when memory is short, so the callback
- * form is used, which holds no memory.  Rust and D are done here: libiberty has no callback form for D, and
- * for Rust one that a name of thirty bytes keeps busy for years (a binder of 62^8 lifetimes).
+ * C++ by libiberty (linked from libiberty.a; its cp-demangle.c is GPL-2+ with the exception that
+ * allows linking into programs of any licence).  Its allocating forms exit() when memory is short,
+ * so the callback form is used, which holds no memory.  Rust and D are done here: libiberty has no
+ * callback form for D, and for Rust one that a name of thirty bytes keeps busy for years (a binder
+ * of 62^8 lifetimes).
  *
- * A name comes from the target.  A hundred bytes of substitutions can stand for more text than there are
- * atoms: when the room is full, the callback leaves by longjmp.  Input over a limit stays as it is, and the
- * depth of the recursion is limited by libiberty itself. */
+ * A name comes from the target.  A hundred bytes of substitutions can stand for more text than
+ * there are atoms: when the room is full, the callback leaves by longjmp.  Input over a limit stays
+ * as it is, and the depth of the recursion is limited by libiberty itself. */
 #include <libiberty/demangle.h>
 #undef ARRAY_SIZE /* ours is the same */
 #include <setjmp.h>
@@ -17,8 +18,8 @@
 #include "unwinder/names.h"
 
 enum {
-	/* libiberty refuses a name of more components than 2048, counting two a byte; a stack of 1 MiB is
-	 * enough for what UW_MANGLED_MAX allows, so that limit is lifted for longer names */
+	/* libiberty refuses a name of more components than 2048, counting two a byte; a stack of 1
+	 * MiB is enough for what UW_MANGLED_MAX allows, so that limit is lifted for longer names */
 	SHORT_INPUT = 1000,
 };
 
@@ -45,8 +46,8 @@ bool uw_demangle_cxx(const char *name, struct uw_text *text)
 	if (setjmp(out.full))
 		return true; /* cut, but a name */
 	return cplus_demangle_v3_callback(
-		       name, options | (strlen(name) > SHORT_INPUT ? DMGL_NO_RECURSE_LIMIT : 0), on_text,
-		       &out) &&
+		       name, options | (strlen(name) > SHORT_INPUT ? DMGL_NO_RECURSE_LIMIT : 0),
+		       on_text, &out) &&
 	       text->len;
 }
 
@@ -57,14 +58,15 @@ static bool is_word(const char *text, size_t len)
 	for (size_t i = 0; i < len; i++) {
 		char ch = text[i];
 
-		if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-		      ch == '_' || ch == '.' || ch == '$'))
+		if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+		      (ch >= '0' && ch <= '9') || ch == '_' || ch == '.' || ch == '$'))
 			return false;
 	}
 	return len > 0;
 }
 
-/* How much of the name stands before "@VERSION" or "@@VERSION"; a JIT's "f@file.js:3" is no such thing. */
+/* How much of the name stands before "@VERSION" or "@@VERSION"; a JIT's "f@file.js:3" is no such
+ * thing. */
 static size_t without_version(const char *name, size_t len)
 {
 	const char *at = strchr(name, '@'), *version;

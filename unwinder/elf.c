@@ -1,8 +1,9 @@
 /* elf.c - see elf.h.
  *
- * Every number in an image is a claim.  A claim of size is compared with the size of the file before
- * memory is taken for it, so that a few bytes cannot ask for gigabytes; a file that shrinks meanwhile gives
- * short reads, which are -EBADMSG; one that is rewritten gives other bytes, which are checked as any. */
+ * Every number in an image is a claim.  A claim of size is compared with the size of the file
+ * before memory is taken for it, so that a few bytes cannot ask for gigabytes; a file that shrinks
+ * meanwhile gives short reads, which are -EBADMSG; one that is rewritten gives other bytes, which
+ * are checked as any. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -287,13 +288,15 @@ const Elf64_Shdr *uw_elf_section(const struct uw_elf *elf, const char *name)
 	for (size_t i = 0; i < elf->n_shdrs; i++) {
 		const Elf64_Shdr *s = &elf->shdrs[i];
 
-		if (s->sh_name < elf->names_len && !strcmp((const char *)elf->names + s->sh_name, name))
+		if (s->sh_name < elf->names_len &&
+		    !strcmp((const char *)elf->names + s->sh_name, name))
 			return s;
 	}
 	return NULL;
 }
 
-/* zlib only: gABI's other method, zstd, is not met in .debug_frame or .symtab of any distribution. */
+/* zlib only: gABI's other method, zstd, is not met in .debug_frame or .symtab of any distribution.
+ */
 static int unpack(const struct uw_section *packed, uint64_t max, struct uw_section *ret_section)
 {
 	_cleanup_(freep) uint8_t *data = NULL;
@@ -370,7 +373,8 @@ static bool find_build_id(const uint8_t *notes, size_t len, size_t align, struct
 	struct cursor c = cursor_of(notes, len);
 
 	while (cursor_left(&c) >= 12) {
-		uint32_t name_len = cursor_u32(&c), desc_len = cursor_u32(&c), type = cursor_u32(&c);
+		uint32_t name_len = cursor_u32(&c), desc_len = cursor_u32(&c),
+			 type = cursor_u32(&c);
 		const char *name = cursor_bytes(&c, name_len);
 		const uint8_t *desc;
 
@@ -378,7 +382,8 @@ static bool find_build_id(const uint8_t *notes, size_t len, size_t align, struct
 		desc = cursor_bytes(&c, desc_len);
 		if (c.bad)
 			return false;
-		if (type == NT_GNU_BUILD_ID && name_len == 4 && !memcmp(name, "GNU", 4) && desc_len) {
+		if (type == NT_GNU_BUILD_ID && name_len == 4 && !memcmp(name, "GNU", 4) &&
+		    desc_len) {
 			id->len = (uint8_t)min_u64(desc_len, UW_BUILD_ID_MAX);
 			memcpy(id->bytes, desc, id->len);
 			return true;

@@ -2,7 +2,8 @@
  *
  * One reader for three sources: a file (pread, never mapped), bytes in our memory (an unpacked
  * .gnu_debugdata) and the memory of a process (no section headers there: everything by address).
- * Not libelf: the three share every check this way, and each allocation has a limit that is ours. */
+ * Not libelf: the three share every check this way, and each allocation has a limit that is ours.
+ */
 #pragma once
 
 #include <elf.h>
@@ -16,14 +17,14 @@ enum {
 };
 
 struct uw_elf {
-	int fd;                   /* borrowed; -1: not a file */
-	const uint8_t *data;      /* borrowed; NULL: not bytes */
+	int fd;			  /* borrowed; -1: not a file */
+	const uint8_t *data;	  /* borrowed; NULL: not bytes */
 	struct uw_memory *memory; /* borrowed; NULL: not a process */
-	uint64_t start;           /* memory: the address of the image's first byte */
-	uint64_t first_vaddr;     /* memory: the virtual address, as the image says, of that byte */
-	uint64_t size;            /* of the file, the bytes, or what is readable from start */
-	bool wide;                /* 64-bit.  Of a 32-bit image only program headers and notes are read */
-	enum uw_arch arch;        /* NONE: not one that is unwound */
+	uint64_t start;		  /* memory: the address of the image's first byte */
+	uint64_t first_vaddr;	  /* memory: the virtual address, as the image says, of that byte */
+	uint64_t size;		  /* of the file, the bytes, or what is readable from start */
+	bool wide;	   /* 64-bit.  Of a 32-bit image only program headers and notes are read */
+	enum uw_arch arch; /* NONE: not one that is unwound */
 	Elf64_Phdr *phdrs;
 	size_t n_phdrs;
 	Elf64_Shdr *shdrs; /* NULL: stripped, unreadable, or process memory */
@@ -38,8 +39,8 @@ int uw_elf_open_fd(struct uw_elf *elf, int fd);
 int uw_elf_open_bytes(struct uw_elf *elf, const uint8_t *data, size_t len);
 void uw_elf_close(struct uw_elf *elf);
 
-/* Exactly @len bytes or -EBADMSG.  @offset is a file offset; in process memory only what lies before
- * elf->size can be read so. */
+/* Exactly @len bytes or -EBADMSG.  @offset is a file offset; in process memory only what lies
+ * before elf->size can be read so. */
 int uw_elf_read(const struct uw_elf *elf, uint64_t offset, void *to, size_t len);
 /* The same by virtual address, through the program headers. */
 int uw_elf_read_vaddr(const struct uw_elf *elf, uint64_t vaddr, void *to, size_t len);

@@ -1,9 +1,9 @@
 /* image.c - the unwind half: .eh_frame_hdr, .eh_frame and .debug_frame, as they are.
  *
  * No FDE is looked at here: rules are worked out for sampled addresses only, by the engines.
- * .eh_frame is found as at run time, through PT_GNU_EH_FRAME; the section header, where there is one that
- * agrees, only adds the exact size.  Without it the section is taken to reach to the end of its segment:
- * CFI ends itself by a zero length. */
+ * .eh_frame is found as at run time, through PT_GNU_EH_FRAME; the section header, where there is
+ * one that agrees, only adds the exact size.  Without it the section is taken to reach to the end
+ * of its segment: CFI ends itself by a zero length. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,15 +14,27 @@
 #include "unwinder/parts.h"
 
 enum {
-	EH_FRAME_MAX = 128 << 20, /* the largest seen in the wild, a 2.8 million row server, is about half */
+	EH_FRAME_MAX =
+		128
+		<< 20, /* the largest seen in the wild, a 2.8 million row server, is about half */
 	EH_HDR_MAX = 64 << 20,
 };
 
 /* DW_EH_PE_*: LSB core specification, 10.5.1 */
-enum { ENC_ABS = 0x00, ENC_U2 = 0x02, ENC_U4 = 0x03, ENC_U8 = 0x04, ENC_S2 = 0x0a, ENC_S4 = 0x0b,
-       ENC_S8 = 0x0c, ENC_PCREL = 0x10, ENC_DATAREL = 0x30 };
+enum {
+	ENC_ABS = 0x00,
+	ENC_U2 = 0x02,
+	ENC_U4 = 0x03,
+	ENC_U8 = 0x04,
+	ENC_S2 = 0x0a,
+	ENC_S4 = 0x0b,
+	ENC_S8 = 0x0c,
+	ENC_PCREL = 0x10,
+	ENC_DATAREL = 0x30
+};
 
-static bool read_encoded(struct cursor *c, uint8_t enc, uint64_t field, uint64_t base, uint64_t *ret_value)
+static bool read_encoded(struct cursor *c, uint8_t enc, uint64_t field, uint64_t base,
+			 uint64_t *ret_value)
 {
 	uint64_t v;
 
@@ -70,7 +82,8 @@ static bool eh_frame_address(const struct uw_section *hdr, uint64_t *ret_vaddr)
 	uint8_t version = cursor_u8(&c), enc = cursor_u8(&c);
 
 	(void)cursor_u16(&c);
-	return !c.bad && version == 1 && read_encoded(&c, enc, hdr->vaddr + 4, hdr->vaddr, ret_vaddr);
+	return !c.bad && version == 1 &&
+	       read_encoded(&c, enc, hdr->vaddr + 4, hdr->vaddr, ret_vaddr);
 }
 
 static int load_eh_frame(const struct uw_elf *elf, struct uw_image *image)
@@ -103,7 +116,8 @@ static int load_sections(const struct uw_elf *elf, struct uw_image *image)
 	int r;
 
 	if (hdr && hdr->p_filesz) {
-		r = uw_elf_load_vaddr(elf, hdr->p_vaddr, hdr->p_filesz, EH_HDR_MAX, &image->eh_frame_hdr);
+		r = uw_elf_load_vaddr(elf, hdr->p_vaddr, hdr->p_filesz, EH_HDR_MAX,
+				      &image->eh_frame_hdr);
 		if (r < 0)
 			return trace(r);
 	}
@@ -130,7 +144,8 @@ int uw_image_new_empty(struct uw_image **ret_image)
 	return 0;
 }
 
-int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, struct uw_image **ret_image)
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
+		 struct uw_image **ret_image)
 {
 	_cleanup_(uw_image_freep) struct uw_image *image = NULL;
 	int r;

@@ -1,12 +1,14 @@
 /* jitdump.c - see jitdump.h.
  *
- * The format is jitdump-specification.txt of linux tools/perf/Documentation: a header, then records of
- * u32 id, u32 size, u64 time and a body.  JIT_CODE_LOAD and JIT_CODE_MOVE tell names and addresses:
+ * The format is jitdump-specification.txt of linux tools/perf/Documentation: a header, then records
+ * of u32 id, u32 size, u64 time and a body.  JIT_CODE_LOAD and JIT_CODE_MOVE tell names and
+ * addresses:
  *
  *   load   u32 pid, tid; u64 vma, address, size, index; name, NUL; the code
  *   move   u32 pid, tid; u64 vma, old address, new address, size, index
  *
- * The code makes the file large, so it is stepped over: one pread a record gets its head and name. */
+ * The code makes the file large, so it is stepped over: one pread a record gets its head and name.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -78,7 +80,8 @@ static size_t name_of(const struct cursor *body, const char **ret_name)
 	return strnlen(*ret_name, min_u64(cursor_left(&c), UW_JIT_NAME_MAX));
 }
 
-static int add(struct uw_symbols_builder *b, uint64_t address, uint64_t size, const struct cursor *named)
+static int add(struct uw_symbols_builder *b, uint64_t address, uint64_t size,
+	       const struct cursor *named)
 {
 	const char *name;
 	size_t len = name_of(named, &name);
@@ -131,7 +134,8 @@ int uw_jitdump_add(struct uw_symbols_builder *b, int fd)
 	if (fstat(fd, &st) < 0 || read_at(fd, 0, header, sizeof(header)) != sizeof(header))
 		return fail(-EBADMSG);
 	at = header[2];
-	for (unsigned i = 0; i < RECORDS_MAX && read_record(fd, at, &record); i++, at += record.size) {
+	for (unsigned i = 0; i < RECORDS_MAX && read_record(fd, at, &record);
+	     i++, at += record.size) {
 		int r = 0;
 
 		if (at + record.size > (uint64_t)st.st_size)

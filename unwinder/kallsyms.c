@@ -2,9 +2,9 @@
  *
  *   address type name [module]     a line each, 200,000 and more; sorted in parts only
  *
- * Text symbols are kept in one array by address and one block of names.  What comes and goes later (BPF
- * programs, trampolines: PERF_RECORD_KSYMBOL) lies in an overlay with its own names; a symbol of the text
- * that goes is only marked, as the array is never changed. */
+ * Text symbols are kept in one array by address and one block of names.  What comes and goes later
+ * (BPF programs, trampolines: PERF_RECORD_KSYMBOL) lies in an overlay with its own names; a symbol
+ * of the text that goes is only marked, as the array is never changed. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,7 +101,8 @@ static const char *read_address(const char *p, const char *end, uint64_t *ret_ad
 	return p > first ? p : NULL;
 }
 
-static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const char *name, size_t len)
+static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const char *name,
+		       size_t len)
 {
 	struct symbol s = {
 		.start = start,
@@ -139,7 +140,8 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 		p++;
 	if (p == name || *name == '$' || memchr(name, 0, (size_t)(p - name)))
 		return;
-	add_symbol(ks, start, type, name, strip_suffix(name, min_u64((uint64_t)(p - name), SYMBOL_NAME_MAX)));
+	add_symbol(ks, start, type, name,
+		   strip_suffix(name, min_u64((uint64_t)(p - name), SYMBOL_NAME_MAX)));
 }
 
 static int read_text(struct uw_kallsyms *ks, int fd)
@@ -324,8 +326,8 @@ int uw_kallsyms_add(struct uw_kallsyms *ks, uint64_t start, uint32_t len, const 
 	from = extras_below(ks, start);
 	if (from && start - ks->extras[from - 1].start < ks->extras[from - 1].len)
 		from--; /* the new one is written over it */
-	for (to = from; to < ks->n_extras && (ks->extras[to].start < start ||
-					      ks->extras[to].start - start < extra.len);)
+	for (to = from; to < ks->n_extras &&
+			(ks->extras[to].start < start || ks->extras[to].start - start < extra.len);)
 		to++;
 	if (from < to)
 		remove_extras(ks, from, to);

@@ -1,12 +1,13 @@
 /* lines.c - inlined calls and source lines of one address, by libdw.
  *
- * The handle is opened at the first question and kept (uw_module_drop_lines lets go of it).  It reads the
- * debug sections whole into our memory, so their sum is bounded.  libdw would open a supplementary file
+ * The handle is opened at the first question and kept (uw_module_drop_lines lets go of it).  It
+ * reads the debug sections whole into our memory, so their sum is bounded.  libdw would open a
+ * supplementary file
  * (.gnu_debugaltlink) by itself, and map it: it is given ours, or told that there is none.
  *
- * dwarf_getscopes() walks every DIE of a unit, types and all.  find_calls() looks only into what can hold
- * code, and gives up after a bounded number.  libdw ends the process when memory is short unless the
- * handler leaves otherwise: hence the longjmp. */
+ * dwarf_getscopes() walks every DIE of a unit, types and all.  find_calls() looks only into what
+ * can hold code, and gives up after a bounded number.  libdw ends the process when memory is short
+ * unless the handler leaves otherwise: hence the longjmp. */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
@@ -97,7 +98,8 @@ static uint64_t debug_bytes(const struct uw_elf *elf)
 			continue;
 		if (s->sh_size > DEBUG_BYTES_MAX)
 			return UINT64_MAX;
-		if ((s->sh_flags & SHF_COMPRESSED) && uw_elf_read(elf, s->sh_offset, &ch, sizeof(ch)) < 0)
+		if ((s->sh_flags & SHF_COMPRESSED) &&
+		    uw_elf_read(elf, s->sh_offset, &ch, sizeof(ch)) < 0)
 			return 0;
 		if (ch.ch_size > DEBUG_BYTES_MAX)
 			return UINT64_MAX;
@@ -116,10 +118,12 @@ static void end_strings(Elf *elf)
 		return;
 	while ((scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr shdr;
-		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
+		const char *name =
+			gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
 		Elf_Data *data;
 
-		if (!name || (strcmp(name, ".debug_str") != 0 && strcmp(name, ".debug_line_str") != 0))
+		if (!name ||
+		    (strcmp(name, ".debug_str") != 0 && strcmp(name, ".debug_line_str") != 0))
 			continue;
 		data = elf_rawdata(scn, NULL);
 		if (data && data->d_buf && data->d_size)
@@ -146,7 +150,8 @@ static int file_open(struct dwarf_file *file, int fd)
 }
 
 /* The file with the DWARF of an image: itself, or a separate one. */
-static int find_file(const struct uw_elf *elf, const char *path, struct uw_source *source, uint64_t *ret_bytes)
+static int find_file(const struct uw_elf *elf, const char *path, struct uw_source *source,
+		     uint64_t *ret_bytes)
 {
 	_cleanup_(uw_elf_close) struct uw_elf debug = {.fd = -1};
 	_cleanup_(fd_closep) int fd = -1;
@@ -187,7 +192,8 @@ static void open_alt(struct uw_lines *lines, struct uw_source *source)
 	dwarf_setalt(lines->main.dwarf, lines->alt.dwarf ? lines->alt.dwarf : (Dwarf *)-1);
 }
 
-static int lines_new(struct uw_module *module, struct uw_source *source, struct uw_lines **ret_lines)
+static int lines_new(struct uw_module *module, struct uw_source *source,
+		     struct uw_lines **ret_lines)
 {
 	_cleanup_(lines_freep) struct uw_lines *lines = calloc(1, sizeof(*lines));
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
@@ -298,9 +304,9 @@ static uint32_t number_of(Dwarf_Die *die, unsigned name)
 	Dwarf_Attribute attr;
 	Dwarf_Word value;
 
-	return dwarf_formudata(dwarf_attr(die, name, &attr), &value) == 0 && value <= UINT32_MAX ?
-		       (uint32_t)value :
-		       0;
+	return dwarf_formudata(dwarf_attr(die, name, &attr), &value) == 0 && value <= UINT32_MAX
+		       ? (uint32_t)value
+		       : 0;
 }
 
 /* Where the call stands that @inlined replaced. */
@@ -353,7 +359,8 @@ static bool find_unit(struct uw_lines *lines, uint64_t address, Dwarf_Die *ret_c
 }
 
 static int look_up(struct uw_lines *lines, uint64_t vaddr,
-		   void (*line)(void *arg, const char *function, const char *file, uint32_t line), void *arg)
+		   void (*line)(void *arg, const char *function, const char *file, uint32_t line),
+		   void *arg)
 {
 	struct search s = {.address = vaddr, .dies_left = DIES_MAX};
 	char name[NAME_BYTES], path[PATH_MAX];
@@ -380,7 +387,8 @@ void uw_module_drop_lines(struct uw_module *module)
 }
 
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
-		    void (*line)(void *arg, const char *function, const char *file, uint32_t line), void *arg)
+		    void (*line)(void *arg, const char *function, const char *file, uint32_t line),
+		    void *arg)
 {
 	jmp_buf jump;
 	int r;
@@ -391,7 +399,8 @@ int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t
 		r = lines_new(module, source, &module->lines);
 		if (r < 0)
 			return trace(r);
-		atomic_store_explicit(&module->lines_bytes, module->lines->bytes, memory_order_relaxed);
+		atomic_store_explicit(&module->lines_bytes, module->lines->bytes,
+				      memory_order_relaxed);
 	}
 	if (!module->lines->main.dwarf)
 		return -ENODATA;

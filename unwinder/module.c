@@ -1,9 +1,10 @@
 /* module.c - the life of a module: references, the states of its halves, what its addresses mean.
  *
- * A half is published by a store-release of READY after its pointer is set, and read after a load-acquire.
- * Only the thread that uses a half drops it, so no reader can hold what is being freed; a drop leaves WANTED
- * alone, for then the loader may be at work.  The layout (segments, build id) is never dropped: the same
- * address must get the same rel_pc before and after an eviction. */
+ * A half is published by a store-release of READY after its pointer is set, and read after a
+ * load-acquire. Only the thread that uses a half drops it, so no reader can hold what is being
+ * freed; a drop leaves WANTED alone, for then the loader may be at work.  The layout (segments,
+ * build id) is never dropped: the same address must get the same rel_pc before and after an
+ * eviction. */
 #include <errno.h>
 #include <string.h>
 
@@ -106,7 +107,8 @@ uint64_t uw_module_vaddr(const struct uw_module *module, uint64_t offset)
 
 	if (!layout)
 		return offset;
-	/* executable segments first, exact before page-wise: two segments may share a page of the file */
+	/* executable segments first, exact before page-wise: two segments may share a page of the
+	 * file */
 	for (unsigned step = 0; step < 4; step++) {
 		for (size_t i = 0; i < layout->n_segments; i++) {
 			const struct uw_segment *s = &layout->segments[i];
@@ -127,7 +129,8 @@ uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc)
 
 static int layout_new(const struct uw_elf *elf, struct uw_layout **ret_layout)
 {
-	struct uw_layout *layout = calloc(1, sizeof(*layout) + elf->n_phdrs * sizeof(layout->segments[0]));
+	struct uw_layout *layout =
+		calloc(1, sizeof(*layout) + elf->n_phdrs * sizeof(layout->segments[0]));
 	bool biased = false;
 
 	if (!layout)
@@ -171,7 +174,8 @@ static bool layout_equal(const struct uw_layout *a, const struct uw_layout *b)
 	return true;
 }
 
-int uw_module_check(struct uw_module *module, const struct uw_elf *elf, const struct uw_layout **ret_layout)
+int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
+		    const struct uw_layout **ret_layout)
 {
 	const struct uw_layout *old = uw_module_layout(module);
 	_cleanup_(freep) struct uw_layout *layout = NULL;
@@ -197,12 +201,14 @@ int uw_module_check(struct uw_module *module, const struct uw_elf *elf, const st
 
 enum uw_module_state uw_module_unwind_state(const struct uw_module *module)
 {
-	return (enum uw_module_state)atomic_load_explicit(&module->unwind_state, memory_order_acquire);
+	return (enum uw_module_state)atomic_load_explicit(&module->unwind_state,
+							  memory_order_acquire);
 }
 
 enum uw_module_state uw_module_symbol_state(const struct uw_module *module)
 {
-	return (enum uw_module_state)atomic_load_explicit(&module->symbol_state, memory_order_acquire);
+	return (enum uw_module_state)atomic_load_explicit(&module->symbol_state,
+							  memory_order_acquire);
 }
 
 static bool want(_Atomic int *state)
@@ -225,7 +231,8 @@ bool uw_module_want_symbols(struct uw_module *module)
 
 static void publish(_Atomic int *state, int r)
 {
-	atomic_store_explicit(state, r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY, memory_order_release);
+	atomic_store_explicit(state, r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY,
+			      memory_order_release);
 }
 
 void uw_module_set_unreadable(struct uw_module *module)
@@ -269,7 +276,8 @@ const struct uw_image *uw_module_image(const struct uw_module *module)
 	return uw_module_unwind_state(module) == UW_MODULE_READY ? module->image : NULL;
 }
 
-static int load_image(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image)
+static int load_image(struct uw_module *module, struct uw_source *source,
+		      struct uw_image **ret_image)
 {
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
 	const struct uw_layout *layout;
@@ -302,7 +310,8 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 	return trace(r);
 }
 
-static int load_symbols(struct uw_module *module, struct uw_source *source, struct uw_symbols **ret_symbols)
+static int load_symbols(struct uw_module *module, struct uw_source *source,
+			struct uw_symbols **ret_symbols)
 {
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
 	const struct uw_layout *layout;
@@ -328,7 +337,8 @@ int uw_module_load_symbols(struct uw_module *module, struct uw_source *source)
 		return 0;
 	r = load_symbols(module, source, &symbols);
 	if (r >= 0) {
-		atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(symbols), memory_order_relaxed);
+		atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(symbols),
+				      memory_order_relaxed);
 		module->symbols = symbols;
 	}
 	publish(&module->symbol_state, r);
@@ -343,7 +353,8 @@ bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_
 
 bool uw_module_has_symbols(const struct uw_module *module)
 {
-	return uw_module_symbol_state(module) == UW_MODULE_READY && uw_symbols_full(module->symbols);
+	return uw_module_symbol_state(module) == UW_MODULE_READY &&
+	       uw_symbols_full(module->symbols);
 }
 
 int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)

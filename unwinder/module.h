@@ -64,7 +64,9 @@ struct uw_source {
 	int (*open)(struct uw_source *source, const char *path);
 };
 /* Loads program headers, build id, .eh_frame_hdr/.eh_frame, .debug_frame, and sets the state to READY or
- * UNREADABLE (also returned: 0 or < 0). */
+ * UNREADABLE (also returned: 0 or < 0; -ESTALE: not the image of the given build id, or not the one that was
+ * loaded before a drop).  An image of another machine or of 32 bits is READY without unwind information,
+ * arch NONE.  Segments and build id stay known after a drop. */
 int uw_module_load_unwind(struct uw_module *module, struct uw_source *source);
 /* Loads .symtab, .dynsym and .gnu_debugdata (and a separate debug file by build id or debuglink) into one
  * sorted index.  For JIT modules @source->fd is the perf map text. */
@@ -74,7 +76,7 @@ void uw_module_set_unreadable(struct uw_module *module);
 /* Reads only the build id of an ELF image.  0, or < 0; ret_id->len 0 when the file has none. */
 int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id);
 
-/* ---- the thread that uses the half ---- */
+/* ---- the thread that uses the half.  READY or UNREADABLE becomes NEW; WANTED is left alone ---- */
 void uw_module_drop_unwind(struct uw_module *module);  /* unwinder: state back to NEW */
 void uw_module_drop_symbols(struct uw_module *module); /* main: state back to NEW */
 

@@ -1,11 +1,11 @@
 /* modules.c - see modules.h.
  *
- *   keys      hash -> chain of keys; a key is the bytes of a build id, of a file's device, inode and
- *             generation, or (when nothing else is known) of a path.  Many keys may lead to one entry.
+ *   keys      hash -> chain of keys; a key is the bytes of a build id, of a file's device, inode
+ * and generation, or (when nothing else is known) of a path.  Many keys may lead to one entry.
  *   entries   one a module, in a list by last use
  *
- * A build id says most: it wins over the inode (a file may be written anew in place), which wins over the
- * path.  Compared are the bytes, never hashes alone: a target may choose its build id. */
+ * A build id says most: it wins over the inode (a file may be written anew in place), which wins
+ * over the path.  Compared are the bytes, never hashes alone: a target may choose its build id. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,8 +15,9 @@
 #include "unwinder/parts.h"
 
 enum {
-	MODULES_MAX = 16384,   /* beyond it modules that nobody else holds go */
-	KEYS_MAX = 64,         /* of one entry: one build id at more places than that is looked up by it alone */
+	MODULES_MAX = 16384, /* beyond it modules that nobody else holds go */
+	KEYS_MAX = 64, /* of one entry: one build id at more places than that is looked up by it
+			  alone */
 	PRUNE_STEPS = 64,
 };
 
@@ -261,8 +262,8 @@ static struct entry *find_entry(const struct uw_modules *modules, const struct u
 	return key ? key->entry : NULL;
 }
 
-static int join(struct uw_modules *modules, struct entry *e, const struct uw_file_id *id, const void *path_key,
-		size_t path_len)
+static int join(struct uw_modules *modules, struct entry *e, const struct uw_file_id *id,
+		const void *path_key, size_t path_len)
 {
 	struct key_bytes k;
 	int r = 0;
@@ -299,7 +300,8 @@ int uw_modules_get(struct uw_modules *modules, const char *path, const struct uw
 	e = find_entry(modules, id, path_key, path_len);
 	is_new = !e;
 	if (is_new) {
-		r = entry_new(modules, UW_MODULE_FILE, path, id->build_id.len ? &id->build_id : NULL, &e);
+		r = entry_new(modules, UW_MODULE_FILE, path,
+			      id->build_id.len ? &id->build_id : NULL, &e);
 		if (r < 0)
 			return trace(r);
 	}
@@ -353,7 +355,8 @@ int uw_modules_loaded(struct uw_modules *modules, struct uw_module *module)
 	k = build_id_key(&layout->build_id);
 	for (key = e->keys; key; key = next) { /* a build id that it was taken for and is not */
 		next = key->next_own;
-		if (key->bytes[0] == KEY_BUILD_ID && (key->len != k.len || memcmp(key->bytes, k.bytes, k.len) != 0))
+		if (key->bytes[0] == KEY_BUILD_ID &&
+		    (key->len != k.len || memcmp(key->bytes, k.bytes, k.len) != 0))
 			remove_key(modules, key);
 	}
 	key = find_key(modules, k.bytes, k.len);
@@ -393,8 +396,8 @@ struct uw_module *uw_modules_oldest(const struct uw_modules *modules)
 	return NULL;
 }
 
-void uw_modules_for_each(struct uw_modules *modules, void (*visit)(struct uw_module *module, void *arg),
-			 void *arg)
+void uw_modules_for_each(struct uw_modules *modules,
+			 void (*visit)(struct uw_module *module, void *arg), void *arg)
 {
 	for (struct entry *e = modules->oldest, *newer; e; e = newer) {
 		newer = e->newer; /* the visitor may touch */

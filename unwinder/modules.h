@@ -16,7 +16,8 @@ struct uw_file_id {
 struct uw_modules;
 int uw_modules_new(struct uw_modules **ret_modules);
 struct uw_modules *uw_modules_free(struct uw_modules *modules);
-/* The module of a mapping, made if new.  Returns a new reference. */
+/* The module of a mapping, made if new.  Returns a new reference.  @id may be NULL: by path alone.
+ * The set forgets old modules that nobody else holds once it knows 16,384. */
 int uw_modules_get(struct uw_modules *modules, const char *path, const struct uw_file_id *id,
 		   struct uw_module **ret_module);
 /* After a load: joins what the image's own build id says. */

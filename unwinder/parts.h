@@ -1,9 +1,8 @@
 /* parts.h - the inside of a module.  Private to unwinder/.
  *
- *   layout   published once by the loader, never changed or dropped: what addresses mean must not depend
- *            on whether the rest is in memory
- *   image    the unwind half; published by unwind_state, dropped by the unwinder
- *   symbols  the symbol half; published by symbol_state, dropped by main
+ *   layout   published once by the loader, never changed or dropped: what addresses mean must not
+ * depend on whether the rest is in memory image    the unwind half; published by unwind_state,
+ * dropped by the unwinder symbols  the symbol half; published by symbol_state, dropped by main
  *   lines    libdw's handle; the loader's alone */
 #pragma once
 
@@ -38,9 +37,10 @@ struct uw_module {
 };
 
 /* ---- module.c ---- */
-/* Reads the layout on the first load and publishes it; on a later one checks that it is still the same
- * image.  -ESTALE when it is not, or is not the one of the given build id. */
-int uw_module_check(struct uw_module *module, const struct uw_elf *elf, const struct uw_layout **ret_layout);
+/* Reads the layout on the first load and publishes it; on a later one checks that it is still the
+ * same image.  -ESTALE when it is not, or is not the one of the given build id. */
+int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
+		    const struct uw_layout **ret_layout);
 /* The layout, NULL before the first load. */
 static inline const struct uw_layout *uw_module_layout(const struct uw_module *module)
 {
@@ -53,7 +53,8 @@ static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct u
 
 /* ---- image.c ---- */
 /* @segments of @layout are borrowed by the image. */
-int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, struct uw_image **ret_image);
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
+		 struct uw_image **ret_image);
 /* For JIT modules: no ELF, no unwind information. */
 int uw_image_new_empty(struct uw_image **ret_image);
 struct uw_image *uw_image_free(struct uw_image *image);

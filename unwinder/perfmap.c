@@ -1,9 +1,9 @@
 /* perfmap.c - names of code that a JIT compiler made: /tmp/perf-PID.map, or a jitdump.
  *
- * The map is text, a line an entry: "START SIZE name to the end of the line", numbers in hexadecimal
- * (linux tools/perf/Documentation/jit-interface.txt).  It is appended to while the program runs; where
- * entries overlap, the later one tells what is there now.  A line that is not of this form is skipped, also
- * the last one when it has no end yet. */
+ * The map is text, a line an entry: "START SIZE name to the end of the line", numbers in
+ * hexadecimal (linux tools/perf/Documentation/jit-interface.txt).  It is appended to while the
+ * program runs; where entries overlap, the later one tells what is there now.  A line that is not
+ * of this form is skipped, also the last one when it has no end yet. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -77,14 +77,16 @@ static int add_line(struct uw_symbols_builder *b, const uint8_t *line, size_t le
 	struct cursor c = cursor_of(line, len);
 	uint64_t start, size;
 
-	if (!read_hex(&c, &start) || cursor_u8(&c) != ' ' || !read_hex(&c, &size) || cursor_u8(&c) != ' ')
+	if (!read_hex(&c, &start) || cursor_u8(&c) != ' ' || !read_hex(&c, &size) ||
+	    cursor_u8(&c) != ' ')
 		return 0;
 	len = cursor_left(&c);
 	while (len && (c.p[len - 1] == '\r' || c.p[len - 1] == ' '))
 		len--;
 	if (!len || !size || size > UINT32_MAX || start > UINT64_MAX - size || memchr(c.p, 0, len))
 		return 0;
-	return trace(uw_symbols_add(b, start, size, (const char *)c.p, min_u64(len, UW_JIT_NAME_MAX), UW_RANK_GLOBAL));
+	return trace(uw_symbols_add(b, start, size, (const char *)c.p,
+				    min_u64(len, UW_JIT_NAME_MAX), UW_RANK_GLOBAL));
 }
 
 static int add_text(struct uw_symbols_builder *b, const uint8_t *text, size_t len)

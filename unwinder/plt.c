@@ -1,7 +1,7 @@
 /* plt.c - see plt.h.
  *
- * A stub is "jmp *slot(%rip)", perhaps behind endbr64 or bnd.  The slot it jumps through is the r_offset of
- * the relocation that names the function, whatever order linkers put the stubs in. */
+ * A stub is "jmp *slot(%rip)", perhaps behind endbr64 or bnd.  The slot it jumps through is the
+ * r_offset of the relocation that names the function, whatever order linkers put the stubs in. */
 #include <errno.h>
 #include <string.h>
 
@@ -83,8 +83,8 @@ static uint64_t slot_of_stub(const uint8_t *stub, size_t len, uint64_t vaddr)
 	return 0;
 }
 
-static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *section, size_t step,
-		     const struct relocations *rel)
+static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *section,
+		     size_t step, const struct relocations *rel)
 {
 	const Elf64_Shdr *shdr = uw_elf_section(elf, section);
 	_cleanup_(uw_section_deinit) struct uw_section code = {0};

@@ -1,4 +1,5 @@
-/* plt.h - names for the stubs of the procedure linkage table.  Private to unwinder/.  Thread: loader. */
+/* plt.h - names for the stubs of the procedure linkage table.  Private to unwinder/.  Thread:
+ * loader. */
 #pragma once
 
 #include "unwinder/elf.h"

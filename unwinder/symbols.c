@@ -1,8 +1,8 @@
 /* symbols.c - see symbols.h.
  *
- * The index is two blocks: entries of 16 bytes sorted by address, and the names that they kept.  A lookup is
- * one binary search; as sized symbols may lie inside others (hand-written assembly), it steps back a few
- * entries when the nearest one ends too early. */
+ * The index is two blocks: entries of 16 bytes sorted by address, and the names that they kept.  A
+ * lookup is one binary search; as sized symbols may lie inside others (hand-written assembly), it
+ * steps back a few entries when the nearest one ends too early. */
 #include <errno.h>
 #include <string.h>
 
@@ -154,8 +154,8 @@ static int pool_add(struct uw_symbols_builder *b, const char *name, size_t len)
 	return 0;
 }
 
-int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name, size_t len,
-		   int rank)
+int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
+		   size_t len, int rank)
 {
 	size_t at = b->pool_len, underscores;
 	int r;
@@ -175,7 +175,8 @@ int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, 
 	r = pool_add(b, name, len);
 	if (r < 0)
 		return trace(r);
-	underscores = strspn(b->pool + at, "_"); /* of equals the plainer name: write, not __write */
+	underscores =
+		strspn(b->pool + at, "_"); /* of equals the plainer name: write, not __write */
 	b->entries[b->n] = (struct uw_symbol_entry){
 		.start = start,
 		.size = (uint32_t)min_u64(size, UINT32_MAX),

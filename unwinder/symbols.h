@@ -10,7 +10,8 @@ struct uw_layout;
 struct uw_symbols;
 struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols);
 size_t uw_symbols_bytes(const struct uw_symbols *symbols);
-bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw_symbol *ret_symbol);
+bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr,
+		     struct uw_symbol *ret_symbol);
 /* Names beyond .dynsym were found. */
 bool uw_symbols_full(const struct uw_symbols *symbols);
 
@@ -30,7 +31,8 @@ struct uw_symbols_builder {
 	size_t n, room;
 	char *pool; /* names with their NULs, in order of arrival */
 	size_t pool_len, pool_room;
-	const struct uw_layout *layout; /* names outside its executable segments are not taken; NULL: all are */
+	const struct uw_layout
+		*layout; /* names outside its executable segments are not taken; NULL: all are */
 	bool full;
 };
 
@@ -42,8 +44,8 @@ enum {
 
 void uw_symbols_builder_deinit(struct uw_symbols_builder *b);
 /* Copies the name, cut at @len.  What is beyond the limits is left out.  -ENOMEM. */
-int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name, size_t len,
-		   int rank);
+int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
+		   size_t len, int rank);
 /* Sorts, keeps one name an address, packs.  The builder is empty after. */
 int uw_symbols_build(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols);
 /* The same for text where later entries cover what they overlap of earlier ones (JIT maps). */

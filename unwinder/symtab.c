@@ -1,8 +1,8 @@
 /* symtab.c - names out of ELF symbol tables.
  *
- * Best first: .symtab of the image, that of its separate debug file, that inside .gnu_debugdata (Fedora's
- * xz-packed ELF); .dynsym always, found through PT_DYNAMIC where there are no section headers.
- * A table that is damaged or over a limit is left out: names are worth having in part. */
+ * Best first: .symtab of the image, that of its separate debug file, that inside .gnu_debugdata
+ * (Fedora's xz-packed ELF); .dynsym always, found through PT_DYNAMIC where there are no section
+ * headers. A table that is damaged or over a limit is left out: names are worth having in part. */
 #include <errno.h>
 #include <lzma.h>
 #include <string.h>
@@ -67,8 +67,8 @@ static int rank_of(const struct uw_elf *elf, const Elf64_Sym *sym)
 	}
 }
 
-static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf, const struct uw_section *table,
-		       const struct uw_section *strings)
+static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
+		       const struct uw_section *table, const struct uw_section *strings)
 {
 	for (size_t at = 0; at + sizeof(Elf64_Sym) <= table->size; at += sizeof(Elf64_Sym)) {
 		Elf64_Sym sym;
@@ -103,7 +103,8 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uin
 			continue;
 		r = uw_elf_load_section(elf, shdr, SYMTAB_MAX, &table);
 		if (r >= 0)
-			r = uw_elf_load_section(elf, &elf->shdrs[shdr->sh_link], STRTAB_MAX, &strings);
+			r = uw_elf_load_section(elf, &elf->shdrs[shdr->sh_link], STRTAB_MAX,
+						&strings);
 		if (r >= 0)
 			r = add_symbols(b, elf, &table, &strings);
 		if (r == -ENOMEM)
@@ -182,14 +183,17 @@ struct dynamic {
 static bool find_dynamic(const struct uw_elf *elf, struct dynamic *dyn)
 {
 	const Elf64_Phdr *phdr = uw_elf_phdr(elf, PT_DYNAMIC);
-	uint64_t *const slots[] = {[DT_SYMTAB] = &dyn->symtab, [DT_STRTAB] = &dyn->strtab,
-				   [DT_STRSZ] = &dyn->strsz, [DT_HASH] = &dyn->hash};
+	uint64_t *const slots[] = {[DT_SYMTAB] = &dyn->symtab,
+				   [DT_STRTAB] = &dyn->strtab,
+				   [DT_STRSZ] = &dyn->strsz,
+				   [DT_HASH] = &dyn->hash};
 
 	for (size_t i = 0; phdr && i < DYNAMIC_MAX && i < phdr->p_memsz / sizeof(Elf64_Dyn); i++) {
 		Elf64_Dyn d;
 		uint64_t *slot = NULL;
 
-		if (uw_elf_read_vaddr(elf, phdr->p_vaddr + i * sizeof(d), &d, sizeof(d)) < 0 || d.d_tag == DT_NULL)
+		if (uw_elf_read_vaddr(elf, phdr->p_vaddr + i * sizeof(d), &d, sizeof(d)) < 0 ||
+		    d.d_tag == DT_NULL)
 			break;
 		if (d.d_tag == DT_GNU_HASH)
 			slot = &dyn->gnu_hash;
@@ -198,14 +202,16 @@ static bool find_dynamic(const struct uw_elf *elf, struct dynamic *dyn)
 		if (!slot)
 			continue;
 		*slot = d.d_un.d_val;
-		/* glibc's ld.so replaces the addresses by absolute ones; in the vDSO and under musl they stay */
+		/* glibc's ld.so replaces the addresses by absolute ones; in the vDSO and under musl
+		 * they stay */
 		if (elf->memory && d.d_tag != DT_STRSZ && !uw_elf_load_at(elf, *slot))
 			*slot = uw_elf_vaddr_of(elf, *slot);
 	}
 	return dyn->symtab && dyn->strtab;
 }
 
-/* u32 buckets, first symbol, bloom words, shift; u64 bloom[]; u32 buckets[]; u32 chain[], ended by bit 0 */
+/* u32 buckets, first symbol, bloom words, shift; u64 bloom[]; u32 buckets[]; u32 chain[], ended by
+ * bit 0 */
 static uint64_t gnu_hash_count(const struct uw_elf *elf, uint64_t vaddr)
 {
 	_cleanup_(uw_section_deinit) struct uw_section buckets = {0};
@@ -254,7 +260,8 @@ static int add_dynamic(struct uw_symbols_builder *b, const struct uw_elf *elf)
 
 	if (!find_dynamic(elf, &dyn))
 		return 0;
-	r = uw_elf_load_vaddr(elf, dyn.symtab, count_symbols(elf, &dyn) * sizeof(Elf64_Sym), SYMTAB_MAX, &table);
+	r = uw_elf_load_vaddr(elf, dyn.symtab, count_symbols(elf, &dyn) * sizeof(Elf64_Sym),
+			      SYMTAB_MAX, &table);
 	if (r >= 0)
 		r = uw_elf_load_vaddr(elf, dyn.strtab, dyn.strsz, STRTAB_MAX, &strings);
 	if (r >= 0)

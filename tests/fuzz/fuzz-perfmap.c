@@ -1,4 +1,5 @@
-/* fuzz-perfmap.c - any bytes as a perf map, and behind the magic number as a jitdump; also as kallsyms. */
+/* fuzz-perfmap.c - any bytes as a perf map, and behind the magic number as a jitdump; also as
+ * kallsyms. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,8 +13,8 @@ static int file_of(const void *head, size_t head_len, const uint8_t *data, size_
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
-	if (fd < 0 || write(fd, head, head_len) != (ssize_t)head_len || write(fd, data, size) != (ssize_t)size ||
-	    lseek(fd, 0, SEEK_SET) != 0)
+	if (fd < 0 || write(fd, head, head_len) != (ssize_t)head_len ||
+	    write(fd, data, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)
 		abort();
 	return fd;
 }

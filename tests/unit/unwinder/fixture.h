@@ -1,11 +1,12 @@
-/* fixture.h - images for the tests of modules: one laid out by hand, and real ones made by the compiler.
+/* fixture.h - images for the tests of modules: one laid out by hand, and real ones made by the
+ * compiler.
  *
  * The hand-made image (every number below is stated, none is computed by what is tested):
- *   0x0000 ELF header           0x0040 program headers, 4      LOAD r--  0x0000 at 0x400000, 0x600 bytes
- *   0x0200 note: build id 01..14                               LOAD r-x  0x1000 at 0x402000, 0x200 bytes
- *   0x0300 .eh_frame_hdr        0x0340 .eh_frame, 16 bytes of 0xe0, e1, ...
- *   0x1000 .text                0x1400 .symtab                 0x1600 .strtab     0x1800 names
- *   0x2000 section headers      0x2200 end */
+ *   0x0000 ELF header           0x0040 program headers, 4      LOAD r--  0x0000 at 0x400000, 0x600
+ * bytes 0x0200 note: build id 01..14                               LOAD r-x  0x1000 at 0x402000,
+ * 0x200 bytes 0x0300 .eh_frame_hdr        0x0340 .eh_frame, 16 bytes of 0xe0, e1, ... 0x1000 .text
+ * 0x1400 .symtab                 0x1600 .strtab     0x1800 names 0x2000 section headers      0x2200
+ * end */
 #pragma once
 
 #include <setjmp.h>
@@ -37,13 +38,39 @@ UNUSED static void image_symbols(uint8_t *image)
 	static const char strings[] = "\0alpha\0beta\0gamma\0__alpha\0delta\0$x.1\0object";
 	const Elf64_Sym symbols[IMAGE_SYMBOLS] = {
 		{0},
-		{.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_value = 0x402010, .st_size = 0x20},
-		{.st_name = 7, .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC), .st_shndx = 1, .st_value = 0x402040, .st_size = 0x10},
-		{.st_name = 12, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), .st_shndx = 1, .st_value = 0x402080},
-		{.st_name = 18, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_value = 0x402010, .st_size = 0x20},
-		{.st_name = 26, .st_info = ELF64_ST_INFO(STB_WEAK, STT_GNU_IFUNC), .st_shndx = 1, .st_value = 0x402100, .st_size = 8},
-		{.st_name = 32, .st_info = ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE), .st_shndx = 1, .st_value = 0x402044},
-		{.st_name = 37, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_shndx = 1, .st_value = 0x402110, .st_size = 8},
+		{.st_name = 1,
+		 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+		 .st_shndx = 1,
+		 .st_value = 0x402010,
+		 .st_size = 0x20},
+		{.st_name = 7,
+		 .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+		 .st_shndx = 1,
+		 .st_value = 0x402040,
+		 .st_size = 0x10},
+		{.st_name = 12,
+		 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE),
+		 .st_shndx = 1,
+		 .st_value = 0x402080},
+		{.st_name = 18,
+		 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+		 .st_shndx = 1,
+		 .st_value = 0x402010,
+		 .st_size = 0x20},
+		{.st_name = 26,
+		 .st_info = ELF64_ST_INFO(STB_WEAK, STT_GNU_IFUNC),
+		 .st_shndx = 1,
+		 .st_value = 0x402100,
+		 .st_size = 8},
+		{.st_name = 32,
+		 .st_info = ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE),
+		 .st_shndx = 1,
+		 .st_value = 0x402044},
+		{.st_name = 37,
+		 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+		 .st_shndx = 1,
+		 .st_value = 0x402110,
+		 .st_size = 8},
 	};
 
 	memcpy(image + 0x1400, symbols, sizeof(symbols));
@@ -55,11 +82,29 @@ UNUSED static void image_sections(uint8_t *image)
 	static const char names[] = "\0.text\0.symtab\0.strtab\0.eh_frame\0.shstrtab";
 	const Elf64_Shdr sections[IMAGE_SECTIONS] = {
 		{0},
-		{.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = 0x402000, .sh_offset = 0x1000, .sh_size = 0x200},
-		{.sh_name = 7, .sh_type = SHT_SYMTAB, .sh_offset = 0x1400, .sh_size = IMAGE_SYMBOLS * sizeof(Elf64_Sym), .sh_link = 3, .sh_entsize = sizeof(Elf64_Sym)},
+		{.sh_name = 1,
+		 .sh_type = SHT_PROGBITS,
+		 .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+		 .sh_addr = 0x402000,
+		 .sh_offset = 0x1000,
+		 .sh_size = 0x200},
+		{.sh_name = 7,
+		 .sh_type = SHT_SYMTAB,
+		 .sh_offset = 0x1400,
+		 .sh_size = IMAGE_SYMBOLS * sizeof(Elf64_Sym),
+		 .sh_link = 3,
+		 .sh_entsize = sizeof(Elf64_Sym)},
 		{.sh_name = 15, .sh_type = SHT_STRTAB, .sh_offset = 0x1600, .sh_size = 44},
-		{.sh_name = 23, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_addr = 0x400340, .sh_offset = 0x340, .sh_size = 16},
-		{.sh_name = 33, .sh_type = SHT_STRTAB, .sh_offset = 0x1800, .sh_size = sizeof(names)},
+		{.sh_name = 23,
+		 .sh_type = SHT_PROGBITS,
+		 .sh_flags = SHF_ALLOC,
+		 .sh_addr = 0x400340,
+		 .sh_offset = 0x340,
+		 .sh_size = 16},
+		{.sh_name = 33,
+		 .sh_type = SHT_STRTAB,
+		 .sh_offset = 0x1800,
+		 .sh_size = sizeof(names)},
 	};
 
 	memcpy(image + 0x1800, names, sizeof(names));
@@ -70,15 +115,42 @@ UNUSED static void image_make(uint8_t *image)
 {
 	const Elf64_Ehdr eh = {
 		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = 1, .e_phoff = 0x40, .e_shoff = 0x2000,
-		.e_ehsize = 64, .e_phentsize = 56, .e_phnum = 4, .e_shentsize = 64, .e_shnum = IMAGE_SECTIONS,
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = 1,
+		.e_phoff = 0x40,
+		.e_shoff = 0x2000,
+		.e_ehsize = 64,
+		.e_phentsize = 56,
+		.e_phnum = 4,
+		.e_shentsize = 64,
+		.e_shnum = IMAGE_SECTIONS,
 		.e_shstrndx = 5,
 	};
 	const Elf64_Phdr ph[4] = {
-		{.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0, .p_vaddr = 0x400000, .p_filesz = 0x600, .p_memsz = 0x600},
-		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x1000, .p_vaddr = 0x402000, .p_filesz = 0x200, .p_memsz = 0x200},
-		{.p_type = PT_NOTE, .p_offset = 0x200, .p_vaddr = 0x400200, .p_filesz = 36, .p_memsz = 36, .p_align = 4},
-		{.p_type = PT_GNU_EH_FRAME, .p_offset = 0x300, .p_vaddr = 0x400300, .p_filesz = 12, .p_memsz = 12},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R,
+		 .p_offset = 0,
+		 .p_vaddr = 0x400000,
+		 .p_filesz = 0x600,
+		 .p_memsz = 0x600},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R | PF_X,
+		 .p_offset = 0x1000,
+		 .p_vaddr = 0x402000,
+		 .p_filesz = 0x200,
+		 .p_memsz = 0x200},
+		{.p_type = PT_NOTE,
+		 .p_offset = 0x200,
+		 .p_vaddr = 0x400200,
+		 .p_filesz = 36,
+		 .p_memsz = 36,
+		 .p_align = 4},
+		{.p_type = PT_GNU_EH_FRAME,
+		 .p_offset = 0x300,
+		 .p_vaddr = 0x400300,
+		 .p_filesz = 12,
+		 .p_memsz = 12},
 	};
 	/* version, pcrel|sdata4, udata4, datarel|sdata4; 0x400304 + 0x3c = 0x400340 */
 	static const uint8_t hdr[12] = {1, 0x1b, 0x03, 0x3b, 0x3c};

@@ -45,25 +45,35 @@ static void test_names(void **state)
 		{"py::f:/usr/lib/x.py", "py::f:/usr/lib/x.py"},
 		/* Rust */
 		{"_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place"},
-		{"_ZN4core3ptr13drop_in_place17h0123456789abcdefE.llvm.42", "core::ptr::drop_in_place"},
+		{"_ZN4core3ptr13drop_in_place17h0123456789abcdefE.llvm.42",
+		 "core::ptr::drop_in_place"},
 		{"_ZN50_$LT$T$u20$as$u20$core..convert..Into$LT$U$GT$$GT$4into17h0123456789abcdefE",
 		 "<T as core::convert::Into<U>>::into"},
 		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
 		{"_RNvC7mycrateu8gdel_5qa", "mycrate::g\303\266del"},
-		{"_ZN4core3ptr13drop_in_place17h0123456789abcdefE.cold", "core::ptr::drop_in_place [clone .cold]"},
+		{"_ZN4core3ptr13drop_in_place17h0123456789abcdefE.cold",
+		 "core::ptr::drop_in_place [clone .cold]"},
 		{"_ZN3foo5a..b$3bar17h0123456789abcdefE", "foo::a::b$::bar"},
 		{"_ZN3foo12$u7b$$u7d$$x17h0123456789abcdefE", "foo::{}$x"},
-		{"_ZN3foo17h0123456789abcdeE", "_ZN3foo17h0123456789abcdeE"}, /* 17 bytes are not there */
-		{"_ZN3foo17h0123456789abcdegE", "foo::h0123456789abcdeg"},    /* C++ after all */
+		{"_ZN3foo17h0123456789abcdeE",
+		 "_ZN3foo17h0123456789abcdeE"}, /* 17 bytes are not there */
+		{"_ZN3foo17h0123456789abcdegE", "foo::h0123456789abcdeg"}, /* C++ after all */
 		{"_RNvC6_123foo3bar", "123foo::bar"},
 		{"_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
-		 "utf8_idents::\341\203\241\341\203\220\341\203\255\341\203\233\341\203\224\341\203\232\341\203\220\341\203\223_"
-		 "\341\203\222\341\203\224\341\203\233\341\203\240\341\203\230\341\203\224\341\203\232\341\203\230_"
+		 "utf8_idents::"
+		 "\341\203\241\341\203\220\341\203\255\341\203\233\341\203\224\341\203\232\341\203"
+		 "\220\341\203\223_"
+		 "\341\203\222\341\203\224\341\203\233\341\203\240\341\203\230\341\203\224\341\203"
+		 "\232\341\203\230_"
 		 "\341\203\241\341\203\220\341\203\223\341\203\230\341\203\232\341\203\230"},
 		{"_RNCNCNgCs6DXkGYLi8lr_2cc5spawn00B5_", "cc::spawn::{closure#0}::{closure#0}"},
-		{"_RNCINkXs25_NgCsbmNqQUJIY6D_4core5sliceINyB9_4IterhENuNgNoBb_4iter8iterator8Iterator9rpositionNCNgNpB9_6memchr7memrchrs_0E0Bb_",
-		 "<core::slice::Iter<u8> as core::iter::iterator::Iterator>::rposition::<core::slice::memchr::memrchr::{closure#1}>::{closure#0}"},
-		{"_RINbNbCskIICzLVDPPb_5alloc5alloc8box_freeDINbNiB4_5boxed5FnBoxuEp6OutputuEL_ECs1iopQbuBiw2_3std",
+		{"_RNCINkXs25_NgCsbmNqQUJIY6D_4core5sliceINyB9_4IterhENuNgNoBb_"
+		 "4iter8iterator8Iterator9rpositionNCNgNpB9_6memchr7memrchrs_0E0Bb_",
+		 "<core::slice::Iter<u8> as "
+		 "core::iter::iterator::Iterator>::rposition::<core::slice::memchr::memrchr::{"
+		 "closure#1}>::{closure#0}"},
+		{"_RINbNbCskIICzLVDPPb_5alloc5alloc8box_freeDINbNiB4_5boxed5FnBoxuEp6OutputuEL_"
+		 "ECs1iopQbuBiw2_3std",
 		 "alloc::alloc::box_free::<dyn alloc::boxed::FnBox<(), Output = ()>>"},
 		{"_RINvNtC3std3mem8align_ofjE", "std::mem::align_of::<usize>"},
 		{"_RINvNtC3std3mem8align_ofjE.llvm.9D1C9369", "std::mem::align_of::<usize>"},
@@ -78,7 +88,8 @@ static void test_names(void **state)
 		{"_RIC1aTEE", "a::<()>"},
 		{"_RIC1aThEE", "a::<(u8,)>"},
 		{"_RIC1aThtRSlQAej2_PmOoE", "_RIC1aThtRSlQAej2_PmOoE"}, /* one E too few */
-		{"_RIC1aThtRSlQAej2_PmOoEE", "a::<(u8, u16, &[i32], &mut [str; 2], *const u32, *mut u128)>"},
+		{"_RIC1aThtRSlQAej2_PmOoEE",
+		 "a::<(u8, u16, &[i32], &mut [str; 2], *const u32, *mut u128)>"},
 		{"_RIC1aFUKChEuE", "a::<unsafe extern \"C\" fn(u8)>"},
 		{"_RIC1aFK9rust_callhtElE", "a::<extern \"rust-call\" fn(u8, u16) -> i32>"},
 		{"_RIC1aFG0_RL1_hRL0_tEuE", "a::<for<'a, 'b> fn(&'a u8, &'b u16)>"},
@@ -86,10 +97,11 @@ static void test_names(void **state)
 		{"_RIC1aL0_E", "_RIC1aL0_E"}, /* no such lifetime */
 		{"_RNSNvC3foo3bar6vtables_0", "_RNSNvC3foo3bar6vtables_0"},
 		{"_RNSNvC3foo3bars_6vtable", "foo::bar::{shim:vtable#1}"},
-		{"_RNvB_1a", "_RNvB_1a"},	/* a reference into itself */
+		{"_RNvB_1a", "_RNvB_1a"}, /* a reference into itself */
 		{"_RNvNvB0_1a1b", "_RNvNvB0_1a1b"},
-		{"_RNvB9_1a", "_RNvB9_1a"},	/* and forward */
-				{"_RINvC1a1fB2_FGonu3fooPCsiLUlcGT0_fL", "_RINvC1a1fB2_FGonu3fooPCsiLUlcGT0_fL"}, /* years in libiberty */
+		{"_RNvB9_1a", "_RNvB9_1a"}, /* and forward */
+		{"_RINvC1a1fB2_FGonu3fooPCsiLUlcGT0_fL",
+		 "_RINvC1a1fB2_FGonu3fooPCsiLUlcGT0_fL"}, /* years in libiberty */
 		{"_RMIC0FGZZZZZZZ_EuEu", "_RMIC0FGZZZZZZZ_EuEu"},
 		{"_RCsAr_0c", "_RCsAr_0c"},
 		{"_RCsAr_99999999999999999999c", "_RCsAr_99999999999999999999c"},
@@ -158,7 +170,8 @@ static void test_doubling(void **state)
 			strcpy(id, "S_");
 		else
 			(void)snprintf(id, sizeof(id), "S%s%c_", i > 36 ? "1" : "",
-				       (i - 1) % 36 < 10 ? '0' + (char)((i - 1) % 36) : 'A' + (char)((i - 1) % 36 - 10));
+				       (i - 1) % 36 < 10 ? '0' + (char)((i - 1) % 36)
+							 : 'A' + (char)((i - 1) % 36 - 10));
 		(void)snprintf(one, sizeof(one), "St4pairI%s%sE", id, id);
 		strcat(name, one);
 	}
@@ -176,14 +189,16 @@ static void test_rust_doubling(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 40; i++) {
-		static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+		static const char digits[] =
+			"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 		size_t here = strlen(name) - 2, n = last - 1;
 		char reference[8], one[32];
 
 		if (n < 62)
 			(void)snprintf(reference, sizeof(reference), "B%c_", digits[n]);
 		else
-			(void)snprintf(reference, sizeof(reference), "B%c%c_", digits[n / 62], digits[n % 62]);
+			(void)snprintf(reference, sizeof(reference), "B%c%c_", digits[n / 62],
+				       digits[n % 62]);
 		(void)snprintf(one, sizeof(one), "T%s%sE", reference, reference);
 		strcat(name, one);
 		last = here;
@@ -201,7 +216,8 @@ static void test_long(void **state)
 	(void)state;
 	/* deep nesting: refused or cut, at any length */
 	for (size_t len = 10; len < sizeof(name) - 10; len += len / 3) {
-		static const char *const parts[] = {"P", "F", "M", "N1a", "I", "cl", "on", "XadL", "Dp", "1f"};
+		static const char *const parts[] = {"P",  "F",	"M",	"N1a", "I",
+						    "cl", "on", "XadL", "Dp",  "1f"};
 
 		for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 			size_t at = 5;
@@ -231,10 +247,8 @@ static void test_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_size),
-		cmocka_unit_test(test_doubling),
-		cmocka_unit_test(test_rust_doubling),
+		cmocka_unit_test(test_names),	 cmocka_unit_test(test_size),
+		cmocka_unit_test(test_doubling), cmocka_unit_test(test_rust_doubling),
 		cmocka_unit_test(test_long),
 	};
 

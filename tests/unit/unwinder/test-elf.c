@@ -50,7 +50,8 @@ static void test_not_elf(void **state)
 	image_make(image);
 	assert_int_equal(open_image(&elf, image, 0), -ENOEXEC);
 	assert_int_equal(open_image(&elf, image, 51), -ENOEXEC);
-	assert_int_equal(open_image(&elf, image, 63), -EBADMSG); /* a header cut short has no such program headers */
+	assert_int_equal(open_image(&elf, image, 63),
+			 -EBADMSG); /* a header cut short has no such program headers */
 	image[EI_DATA] = ELFDATA2MSB;
 	assert_int_equal(open_image(&elf, image, sizeof(image)), -ENOEXEC);
 	image_make(image);
@@ -90,7 +91,10 @@ static void test_section_headers_lie(void **state)
 	static const struct {
 		size_t at;
 		uint64_t value;
-	} lies[] = {{40, IMAGE_SIZE - 10}, {40, UINT64_MAX}, {0x2000 + 5 * 64 + 24, UINT64_MAX}, {0x2000 + 5 * 64 + 32, 1ull << 40}};
+	} lies[] = {{40, IMAGE_SIZE - 10},
+		    {40, UINT64_MAX},
+		    {0x2000 + 5 * 64 + 24, UINT64_MAX},
+		    {0x2000 + 5 * 64 + 32, 1ull << 40}};
 	uint8_t image[IMAGE_SIZE];
 	struct uw_elf elf;
 
@@ -181,7 +185,8 @@ static void test_compressed(void **state)
 {
 	uint8_t image[IMAGE_SIZE], text[3000];
 	Elf64_Chdr ch = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = sizeof(text), .ch_addralign = 1};
-	Elf64_Shdr shdr = {.sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x1000};
+	Elf64_Shdr shdr = {
+		.sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x1000};
 	uLongf len = 0x3e8;
 	struct uw_elf elf;
 	struct uw_section s = {0};
@@ -227,7 +232,8 @@ static void test_by_address(void **state)
 	assert_int_equal(open_image(&elf, image, sizeof(image)), 0);
 	assert_int_equal(uw_elf_read_vaddr(&elf, 0x4021ff, byte, 1), 0);
 	assert_int_equal(byte[0], 0x77);
-	assert_int_equal(uw_elf_read_vaddr(&elf, 0x4021ff, byte, 2), -EBADMSG); /* past the segment */
+	assert_int_equal(uw_elf_read_vaddr(&elf, 0x4021ff, byte, 2),
+			 -EBADMSG); /* past the segment */
 	assert_int_equal(uw_elf_read_vaddr(&elf, 0x402200, byte, 1), -EBADMSG);
 	assert_int_equal(uw_elf_read_vaddr(&elf, 0x3fffff, byte, 1), -EBADMSG);
 	assert_int_equal(uw_elf_load_vaddr(&elf, 0x402000, 0x201, UINT64_MAX, &s), -EBADMSG);
@@ -243,8 +249,12 @@ static void test_by_address(void **state)
 static void test_process_memory(void **state)
 {
 	uint8_t image[IMAGE_SIZE], loaded[0x3000] = {0}, byte;
-	struct fake_memory f = {.memory.read = fake_read, .start = 0x10000000, .bytes = loaded, .len = sizeof(loaded)};
-	struct uw_source source = {.fd = -1, .memory = &f.memory, .start = 0x10000000, .end = 0x10003000};
+	struct fake_memory f = {.memory.read = fake_read,
+				.start = 0x10000000,
+				.bytes = loaded,
+				.len = sizeof(loaded)};
+	struct uw_source source = {
+		.fd = -1, .memory = &f.memory, .start = 0x10000000, .end = 0x10003000};
 	struct uw_build_id id, expected = image_id();
 	struct uw_elf elf;
 
@@ -273,7 +283,12 @@ static void test_process_memory(void **state)
 static void test_32_bit(void **state)
 {
 	uint8_t image[256] = {0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT};
-	Elf32_Phdr ph = {.p_type = PT_LOAD, .p_flags = PF_X, .p_offset = 0, .p_vaddr = 0x8048000, .p_filesz = 256, .p_memsz = 256};
+	Elf32_Phdr ph = {.p_type = PT_LOAD,
+			 .p_flags = PF_X,
+			 .p_offset = 0,
+			 .p_vaddr = 0x8048000,
+			 .p_filesz = 256,
+			 .p_memsz = 256};
 	Elf32_Ehdr eh;
 	struct uw_elf elf;
 

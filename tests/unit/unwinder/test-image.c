@@ -83,9 +83,10 @@ static void test_pointer_encodings(void **state)
 		uint8_t encoding;
 		uint64_t value;
 	} forms[] = {
-		{0x00, 0x400340}, {0x03, 0x400340}, {0x04, 0x400340}, {0x0b, 0x400340}, {0x0c, 0x400340},
-		{0x12, 0x3c},	  {0x1a, 0x3c},	    {0x13, 0x3c},     {0x1b, 0x3c},	{0x1c, 0x3c},
-		{0x32, 0x40},	  {0x3a, 0x40},	    {0x33, 0x40},     {0x3b, 0x40},	{0x3c, 0x40},
+		{0x00, 0x400340}, {0x03, 0x400340}, {0x04, 0x400340}, {0x0b, 0x400340},
+		{0x0c, 0x400340}, {0x12, 0x3c},	    {0x1a, 0x3c},     {0x13, 0x3c},
+		{0x1b, 0x3c},	  {0x1c, 0x3c},	    {0x32, 0x40},     {0x3a, 0x40},
+		{0x33, 0x40},	  {0x3b, 0x40},	    {0x3c, 0x40},
 	};
 	uint8_t image[IMAGE_SIZE];
 
@@ -162,7 +163,8 @@ static void check_sizes(const char *path, bool debug_frame, const char *what)
 	if (!!uw_module_image(m)->debug_frame.data != debug_frame)
 		fail_msg("%s", what);
 	if (debug_frame) /* a CIE comes first: its id is all ones */
-		assert_memory_equal(uw_module_image(m)->debug_frame.data + 4, "\xff\xff\xff\xff", 4);
+		assert_memory_equal(uw_module_image(m)->debug_frame.data + 4, "\xff\xff\xff\xff",
+				    4);
 	uw_module_unref(m);
 	fd_close(fd);
 }
@@ -175,8 +177,11 @@ static void test_debug_frame(void **state)
 	if (!have("gcc") || !have("objcopy"))
 		return;
 	dir_make(dir);
-	assert_true(shell("cd %s && echo 'int main(void){return 0;}' >a.c && gcc -g -fno-asynchronous-unwind-tables a.c -o plain && "
-			  "objcopy --compress-debug-sections=zlib-gabi plain packed && strip plain -o none", dir));
+	assert_true(shell(
+		"cd %s && echo 'int main(void){return 0;}' >a.c && gcc -g "
+		"-fno-asynchronous-unwind-tables a.c -o plain && "
+		"objcopy --compress-debug-sections=zlib-gabi plain packed && strip plain -o none",
+		dir));
 	(void)snprintf(path, sizeof(path), "%s/plain", dir);
 	check_sizes(path, true, "plain");
 	(void)snprintf(path, sizeof(path), "%s/packed", dir);

@@ -115,7 +115,8 @@ static void test_damage(void **state)
 		struct uw_module *m = load(&cut);
 
 		expect(m, 0x1000, len >= 40 + 94 ? "first" : NULL);
-		expect(m, 0x2000, len == b.len ? "second" : NULL); /* not before it is written whole */
+		expect(m, 0x2000,
+		       len == b.len ? "second" : NULL); /* not before it is written whole */
 		uw_module_unref(m);
 	}
 	for (size_t at = 4; at < b.len; at++) {

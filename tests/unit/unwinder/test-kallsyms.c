@@ -1,4 +1,5 @@
-/* test-kallsyms.c - the kernel's names: which lines count, nearest lower within 1 MiB, what comes and goes. */
+/* test-kallsyms.c - the kernel's names: which lines count, nearest lower within 1 MiB, what comes
+ * and goes. */
 #include "tests/unit/unwinder/fixture.h"
 
 #include "unwinder/names.h"
@@ -57,7 +58,8 @@ static void test_lines(void **state)
 	expect(ks, 0xffffffff81000580, "weak_two", 0xffffffff81000400);
 	expect(ks, 0xffffffff81000600, "checked", 0xffffffff81000600);
 	expect(ks, 0xffffffff81000700, "checked", 0xffffffff81000700);
-	expect(ks, 0xffffffff81000a10, ".cfi", 0xffffffff81000800); /* nothing would be left of it */
+	expect(ks, 0xffffffff81000a10, ".cfi",
+	       0xffffffff81000800); /* nothing would be left of it */
 	expect(ks, 0xffffffffc0000010, "in_module", 0xffffffffc0000000);
 	expect(ks, 0xffffffffc0000100, "last_without_newline", 0xffffffffc0000100);
 	uw_kallsyms_free(ks);
@@ -108,7 +110,8 @@ static void test_hidden(void **state)
 	struct uw_kallsyms *ks;
 
 	(void)state;
-	assert_int_equal(parse_result("0000000000000000 T _stext\n0000000000000000 t x\n"), UW_KALLSYMS_HIDDEN);
+	assert_int_equal(parse_result("0000000000000000 T _stext\n0000000000000000 t x\n"),
+			 UW_KALLSYMS_HIDDEN);
 	assert_int_equal(parse_result(""), UW_KALLSYMS_HIDDEN);
 	assert_int_equal(parse_result("no such\nlines here\n"), UW_KALLSYMS_HIDDEN);
 	assert_int_equal(uw_kallsyms_new(-1, &ks), -EBADF);
@@ -124,7 +127,8 @@ static void test_long_lines(void **state)
 	(void)state;
 	memset(text + n, 'n', 1000); /* cut at 511 */
 	strcpy(text + n + 1000, "\nffffffff81000100 T x");
-	memset(text + strlen(text), 'y', 500 << 10); /* longer than what is read at once: left out */
+	memset(text + strlen(text), 'y',
+	       500 << 10); /* longer than what is read at once: left out */
 	strcat(text, "\nffffffff81000200 T z\n");
 	ks = parse(text);
 	assert_int_equal(strlen(uw_kallsyms_name(ks, 0xffffffff81000000, &start)), 511);
@@ -134,7 +138,8 @@ static void test_long_lines(void **state)
 
 static void test_overlay(void **state)
 {
-	struct uw_kallsyms *ks = parse("ffffffff81000000 T text\nffffffffc0000000 t bpf_prog_old\t[bpf]\n");
+	struct uw_kallsyms *ks =
+		parse("ffffffff81000000 T text\nffffffffc0000000 t bpf_prog_old\t[bpf]\n");
 
 	(void)state;
 	assert_int_equal(uw_kallsyms_add(ks, 0xffffffffc0001000, 0x100, "bpf_prog_a"), 0);
@@ -197,7 +202,8 @@ static void test_real(void **state)
 	while (fgets(line, sizeof(line), text)) {
 		const char *found;
 
-		if (sscanf(line, "%lx %c %511s", &address, &type, name) != 3 || !strchr("Tt", type) || name[0] == '$')
+		if (sscanf(line, "%lx %c %511s", &address, &type, name) != 3 ||
+		    !strchr("Tt", type) || name[0] == '$')
 			continue;
 		found = uw_kallsyms_name(ks, address, &start);
 		assert_non_null(found);
@@ -213,10 +219,14 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_distance),
-		cmocka_unit_test(test_order_and_aliases), cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_long_lines), cmocka_unit_test(test_overlay),
-		cmocka_unit_test(test_overlay_bound), cmocka_unit_test(test_real),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_order_and_aliases),
+		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_long_lines),
+		cmocka_unit_test(test_overlay),
+		cmocka_unit_test(test_overlay_bound),
+		cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

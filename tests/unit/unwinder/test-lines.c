@@ -19,7 +19,8 @@ static const char program[] =
 	"__attribute__((noinline)) void outer(int x) {\n"
 	"	middle(x);\n"
 	"}\n"
-	"namespace space { struct S { static __attribute__((noinline)) void method(int x) { sink = x; } }; }\n"
+	"namespace space { struct S { static __attribute__((noinline)) void method(int x) { sink = "
+	"x; } }; }\n"
 	"int main(int n, char **) { outer(n); space::S::method(n); return 0; }\n";
 
 struct found {
@@ -49,7 +50,9 @@ static bool make_program(const char *compiler, const char *flags)
 		return false;
 	(void)snprintf(path, sizeof(path), "%s/a.cc", dir);
 	file_write(path, program, sizeof(program) - 1);
-	return shell("cd %s && %s -x c++ -O1 -g %s -Wl,--build-id=sha1 -o a a.cc -x none && nm -S a >names", dir, compiler, flags);
+	return shell("cd %s && %s -x c++ -O1 -g %s -Wl,--build-id=sha1 -o a a.cc -x none && nm -S "
+		     "a >names",
+		     dir, compiler, flags);
 }
 
 static struct uw_module *open_module(const char *name, struct uw_source *source)
@@ -78,7 +81,8 @@ static void range_of(const char *name, uint64_t *start, uint64_t *size)
 	f = fopen(path, "re");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx %lx %c %255s", start, size, &type, found) == 4 && !strcmp(found, name))
+		if (sscanf(line, "%lx %lx %c %255s", start, size, &type, found) == 4 &&
+		    !strcmp(found, name))
 			return;
 	fail_msg("nm does not know %s", name);
 }
@@ -115,7 +119,8 @@ static void check_chain(struct uw_module *m, struct uw_source *source)
 
 static void test_chain(void **state)
 {
-	static const char *const flags[] = {"-gdwarf-5", "-gdwarf-4", "-gdwarf-5 -gz=zlib", "-gdwarf-4 -gno-column-info"};
+	static const char *const flags[] = {"-gdwarf-5", "-gdwarf-4", "-gdwarf-5 -gz=zlib",
+					    "-gdwarf-4 -gno-column-info"};
 	struct uw_source source;
 	struct uw_module *m;
 
@@ -192,11 +197,13 @@ static void test_separate_file(void **state)
 	uint64_t start, size;
 
 	(void)state;
-	if (!make_program("gcc", "") || !shell("cd %s && objcopy --only-keep-debug a a.debug && strip -o bare a", dir))
+	if (!make_program("gcc", "") ||
+	    !shell("cd %s && objcopy --only-keep-debug a a.debug && strip -o bare a", dir))
 		return;
 	m = open_module("bare", &source);
 	range_of("_Z5outeri", &start, &size);
-	assert_int_equal(uw_module_lines(m, &source, start, collect, &f), -ENODATA); /* and it stays so */
+	assert_int_equal(uw_module_lines(m, &source, start, collect, &f),
+			 -ENODATA); /* and it stays so */
 	source.open = by_id;
 	assert_int_equal(uw_module_lines(m, &source, start, collect, &f), -ENODATA);
 	uw_module_drop_lines(m);
@@ -220,7 +227,8 @@ static void test_against_addr2line(void **state)
 		return;
 	(void)snprintf(path, sizeof(path), "%s/lines", dir);
 	assert_true(shell("nm -S /proc/%d/exe | awk '$4~/^uw_/{print $1}' >%s/list && "
-			  "addr2line -a -i -f -C -e /proc/%d/exe <%s/list >%s", (int)getpid(), dir, (int)getpid(), dir, path));
+			  "addr2line -a -i -f -C -e /proc/%d/exe <%s/list >%s",
+			  (int)getpid(), dir, (int)getpid(), dir, path));
 	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/proc/self/exe", NULL, &m), 0);
 	f = fopen(path, "re");
 	/* "0xADDRESS", then pairs of function and file:line, innermost first */
@@ -273,7 +281,9 @@ static void test_damage(void **state)
 		for (unsigned k = 0; k < 20; k++) { /* .debug_* stand behind 0x3000 */
 			uint8_t byte = (uint8_t)rand_r(&seed);
 
-			assert_int_equal(pwrite(fd, &byte, 1, 0x3000 + rand_r(&seed) % (st.st_size - 0x3000)), 1);
+			assert_int_equal(pwrite(fd, &byte, 1,
+						0x3000 + rand_r(&seed) % (st.st_size - 0x3000)),
+					 1);
 		}
 		fd_close(fd);
 		m = open_module("b", &source);
@@ -306,7 +316,8 @@ static void test_strings_without_end(void **state)
 		assert_int_equal(uw_elf_open_fd(&elf, fd), 0);
 		shdr = uw_elf_section(&elf, names[i]);
 		assert_non_null(shdr);
-		assert_int_equal(pwrite(fd, "xxx", 3, (off_t)(shdr->sh_offset + shdr->sh_size - 3)), 3);
+		assert_int_equal(pwrite(fd, "xxx", 3, (off_t)(shdr->sh_offset + shdr->sh_size - 3)),
+				 3);
 		uw_elf_close(&elf);
 		fd_close(fd);
 	}

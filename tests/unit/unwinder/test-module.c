@@ -107,8 +107,10 @@ static void test_addresses(void **state)
 {
 	uint8_t image[IMAGE_SIZE];
 	struct uw_source source;
-	struct uw_module *m = module_of(UW_MODULE_FILE, NULL), *jit = module_of(UW_MODULE_JIT, NULL);
-	struct uw_map map = {.start = 0x7f0000001000, .end = 0x7f0000002000, .offset = 0x1000, .module = m};
+	struct uw_module *m = module_of(UW_MODULE_FILE, NULL),
+			 *jit = module_of(UW_MODULE_JIT, NULL);
+	struct uw_map map = {
+		.start = 0x7f0000001000, .end = 0x7f0000002000, .offset = 0x1000, .module = m};
 
 	(void)state;
 	image_make(image);
@@ -118,9 +120,10 @@ static void test_addresses(void **state)
 	assert_int_equal(uw_module_load_unwind(m, &source), 0);
 	assert_int_equal(uw_module_vaddr(m, 0x1000), 0x402000);
 	assert_int_equal(uw_module_vaddr(m, 0x11ff), 0x4021ff);
-	assert_int_equal(uw_module_vaddr(m, 0x1fff), 0x402fff); /* the rest of the page is mapped too */
-	assert_int_equal(uw_module_vaddr(m, 0x2000), 0x2000);	/* no segment */
-	assert_int_equal(uw_module_vaddr(m, 0x340), 0x400340);	/* not code, but in the file */
+	assert_int_equal(uw_module_vaddr(m, 0x1fff),
+			 0x402fff); /* the rest of the page is mapped too */
+	assert_int_equal(uw_module_vaddr(m, 0x2000), 0x2000);  /* no segment */
+	assert_int_equal(uw_module_vaddr(m, 0x340), 0x400340); /* not code, but in the file */
 	assert_int_equal(uw_map_vaddr(&map, 0x7f0000001010), 0x402010);
 	map.module = jit;
 	assert_int_equal(uw_map_vaddr(&map, 0x7f0000001010), 0x7f0000001010);
@@ -137,7 +140,12 @@ static void test_shared_page(void **state)
 	uint8_t image[IMAGE_SIZE];
 	struct uw_source source;
 	struct uw_module *m = module_of(UW_MODULE_FILE, NULL);
-	const Elf64_Phdr second = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x1200, .p_vaddr = 0x403200, .p_filesz = 0x100, .p_memsz = 0x100};
+	const Elf64_Phdr second = {.p_type = PT_LOAD,
+				   .p_flags = PF_R | PF_X,
+				   .p_offset = 0x1200,
+				   .p_vaddr = 0x403200,
+				   .p_filesz = 0x100,
+				   .p_memsz = 0x100};
 
 	(void)state;
 	image_make(image);
@@ -280,7 +288,8 @@ static void test_memory_as_file(void **state)
 	struct place libc = {0};
 	struct uw_memory memory = {.read = self_read};
 	struct uw_source file, source = {.fd = -1, .memory = &memory};
-	struct uw_module *a = module_of(UW_MODULE_FILE, NULL), *b = module_of(UW_MODULE_MEMORY, NULL);
+	struct uw_module *a = module_of(UW_MODULE_FILE, NULL),
+			 *b = module_of(UW_MODULE_MEMORY, NULL);
 	struct uw_symbol in_file, in_memory;
 	const struct uw_image *x, *y;
 	uint64_t vaddr;
@@ -294,7 +303,8 @@ static void test_memory_as_file(void **state)
 	assert_int_equal(uw_module_load_unwind(b, &source), 0);
 	x = uw_module_image(a);
 	y = uw_module_image(b);
-	assert_memory_equal(uw_module_build_id(a), uw_module_build_id(b), sizeof(struct uw_build_id));
+	assert_memory_equal(uw_module_build_id(a), uw_module_build_id(b),
+			    sizeof(struct uw_build_id));
 	assert_int_equal(uw_module_load_bias(a), uw_module_load_bias(b));
 	assert_int_equal(x->eh_frame_hdr.size, y->eh_frame_hdr.size);
 	assert_memory_equal(x->eh_frame_hdr.data, y->eh_frame_hdr.data, x->eh_frame_hdr.size);
@@ -324,12 +334,14 @@ static void use_all(struct uw_source *source)
 	if (uw_module_load_unwind(m, source) == 0) {
 		const struct uw_image *image = uw_module_image(m);
 
-		assert_true(image->eh_frame.size <= IMAGE_SIZE && image->eh_frame_hdr.size <= IMAGE_SIZE);
+		assert_true(image->eh_frame.size <= IMAGE_SIZE &&
+			    image->eh_frame_hdr.size <= IMAGE_SIZE);
 	}
 	if (uw_module_load_symbols(m, source) == 0)
 		for (uint64_t a = 0x401ff0; a < 0x402210; a++)
 			if (uw_module_symbol(m, a, &symbol))
-				assert_true(symbol.start <= a && a - symbol.start < symbol.size && strlen(symbol.name));
+				assert_true(symbol.start <= a && a - symbol.start < symbol.size &&
+					    strlen(symbol.name));
 	uw_module_unref(m);
 }
 

@@ -61,7 +61,8 @@ static void test_keys(void **state)
 	struct uw_module *a = get(set, "/a", by_inode(5));
 
 	(void)state;
-	assert_ptr_equal(get(set, "/elsewhere", by_inode(5)), a); /* a path says less than an inode */
+	assert_ptr_equal(get(set, "/elsewhere", by_inode(5)),
+			 a); /* a path says less than an inode */
 	assert_ptr_not_equal(get(set, "/a", by_inode(6)), a);
 	generation.generation++;
 	assert_ptr_not_equal(get(set, "/a", generation), a);
@@ -156,7 +157,8 @@ static void test_wrong_guess(void **state)
 static void test_order(void **state)
 {
 	struct uw_modules *set = set_new();
-	struct uw_module *a = get(set, "/a", by_inode(1)), *b = get(set, "/b", by_inode(2)), *c = get(set, "/c", by_inode(3));
+	struct uw_module *a = get(set, "/a", by_inode(1)), *b = get(set, "/b", by_inode(2)),
+			 *c = get(set, "/c", by_inode(3));
 
 	(void)state;
 	assert_null(uw_modules_oldest(set)); /* nothing is loaded */
@@ -171,7 +173,8 @@ static void test_order(void **state)
 	assert_ptr_equal(uw_modules_oldest(set), b);
 	get(set, "/b", by_inode(2)); /* a use as well */
 	assert_ptr_equal(uw_modules_oldest(set), c);
-	assert_int_equal(uw_modules_bytes(set), uw_module_bytes(a) + uw_module_bytes(b) + uw_module_bytes(c));
+	assert_int_equal(uw_modules_bytes(set),
+			 uw_module_bytes(a) + uw_module_bytes(b) + uw_module_bytes(c));
 	uw_module_drop_unwind(c);
 	assert_ptr_equal(uw_modules_oldest(set), a);
 	uw_modules_free(set);
@@ -238,10 +241,14 @@ static void test_many_places(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keys),	     cmocka_unit_test(test_join_by_both),
-		cmocka_unit_test(test_join_by_loading), cmocka_unit_test(test_written_in_place),
-		cmocka_unit_test(test_wrong_guess),  cmocka_unit_test(test_order),
-		cmocka_unit_test(test_added),	     cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_join_by_both),
+		cmocka_unit_test(test_join_by_loading),
+		cmocka_unit_test(test_written_in_place),
+		cmocka_unit_test(test_wrong_guess),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_added),
+		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_many_places),
 	};
 

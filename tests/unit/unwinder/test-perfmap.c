@@ -65,7 +65,8 @@ static void test_lines(void **state)
 
 static void test_overlaps(void **state)
 {
-	static const char text[] = "1000 100 interpreted\n2000 100 kept\n1000 100 optimised\n2fff 1 z\n1080 10 patched\n";
+	static const char text[] = "1000 100 interpreted\n2000 100 kept\n1000 100 optimised\n2fff "
+				   "1 z\n1080 10 patched\n";
 	struct uw_module *m = load(text, sizeof(text) - 1);
 
 	(void)state;
@@ -149,8 +150,9 @@ static void test_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),  cmocka_unit_test(test_overlaps), cmocka_unit_test(test_grows),
-		cmocka_unit_test(test_bounds), cmocka_unit_test(test_long),
+		cmocka_unit_test(test_lines), cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_grows), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,12 +12,14 @@ static struct uw_symbols *build(struct uw_symbols_builder *b)
 	return symbols;
 }
 
-static void add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name, int rank)
+static void add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
+		int rank)
 {
 	assert_int_equal(uw_symbols_add(b, start, size, name, strlen(name), rank), 0);
 }
 
-static void expect(const struct uw_symbols *symbols, uint64_t at, const char *name, uint64_t start, uint64_t size)
+static void expect(const struct uw_symbols *symbols, uint64_t at, const char *name, uint64_t start,
+		   uint64_t size)
 {
 	struct uw_symbol s = {.name = "untouched"};
 
@@ -40,7 +42,8 @@ static struct uw_layout *layout_of(uint64_t first, uint64_t size)
 
 	layout->n_segments = 2;
 	layout->segments[0] = (struct uw_segment){.vaddr = 0, .memsz = first, .filesz = first};
-	layout->segments[1] = (struct uw_segment){.vaddr = first, .memsz = size, .filesz = size, .exec = true};
+	layout->segments[1] =
+		(struct uw_segment){.vaddr = first, .memsz = size, .filesz = size, .exec = true};
 	return layout;
 }
 
@@ -84,7 +87,8 @@ static void test_preference(void **state)
 	} pairs[] = {
 		{"global", "weak", UW_RANK_GLOBAL, UW_RANK_WEAK, 8, 8},
 		{"weak", "local", UW_RANK_WEAK, UW_RANK_LOCAL, 8, 8},
-		{"local_function", "global_label", UW_RANK_LOCAL | UW_RANK_FUNCTION, UW_RANK_GLOBAL, 8, 8},
+		{"local_function", "global_label", UW_RANK_LOCAL | UW_RANK_FUNCTION, UW_RANK_GLOBAL,
+		 8, 8},
 		{"local_sized", "global_unsized", UW_RANK_LOCAL, UW_RANK_GLOBAL, 8, 0},
 		{"plain", "_plain", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 8, 8},
 		{"_one", "__one", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 8, 8},
@@ -100,10 +104,13 @@ static void test_preference(void **state)
 			struct uw_symbols *s;
 
 			if (order)
-				add(&b, 0x1000, pairs[i].worse_size, pairs[i].worse, pairs[i].worse_rank);
-			add(&b, 0x1000, pairs[i].better_size, pairs[i].better, pairs[i].better_rank);
+				add(&b, 0x1000, pairs[i].worse_size, pairs[i].worse,
+				    pairs[i].worse_rank);
+			add(&b, 0x1000, pairs[i].better_size, pairs[i].better,
+			    pairs[i].better_rank);
 			if (!order)
-				add(&b, 0x1000, pairs[i].worse_size, pairs[i].worse, pairs[i].worse_rank);
+				add(&b, 0x1000, pairs[i].worse_size, pairs[i].worse,
+				    pairs[i].worse_rank);
 			s = build(&b);
 			expect(s, 0x1000, pairs[i].better, 0x1000, pairs[i].better_size);
 			uw_symbols_free(s);
@@ -179,8 +186,9 @@ static void test_latest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference), cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_limits), cmocka_unit_test(test_latest),
+		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference),
+		cmocka_unit_test(test_nested), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_latest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

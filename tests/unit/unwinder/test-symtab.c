@@ -1,5 +1,5 @@
-/* test-symtab.c - names of real and hand-made files: .symtab, .dynsym, .gnu_debugdata, separate files, PLT.
- * The judge is nm. */
+/* test-symtab.c - names of real and hand-made files: .symtab, .dynsym, .gnu_debugdata, separate
+ * files, PLT. The judge is nm. */
 #include "tests/unit/unwinder/fixture.h"
 
 #include <zlib.h>
@@ -8,7 +8,8 @@
 
 static char dir[64];
 
-static struct uw_module *load_path(const char *path, int (*opener)(struct uw_source *, const char *))
+static struct uw_module *load_path(const char *path,
+				   int (*opener)(struct uw_source *, const char *))
 {
 	struct uw_source source = {.fd = open_or_die(path), .open = opener};
 	struct uw_module *m;
@@ -41,7 +42,7 @@ static void test_by_hand(void **state)
 	assert_int_equal(uw_module_load_symbols(m, &source), 0);
 	assert_true(uw_module_has_symbols(m));
 	assert_true(uw_module_symbol(m, 0x402010, &s));
-	assert_string_equal(s.name, "alpha"); /* not __alpha */
+	assert_string_equal(s.name, "alpha");		/* not __alpha */
 	assert_true(uw_module_symbol(m, 0x40204f, &s)); /* $x.1 at 402044 is no name */
 	assert_string_equal(s.name, "beta");
 	assert_false(uw_module_symbol(m, 0x402050, &s));
@@ -77,7 +78,8 @@ static void test_names_lie(void **state)
 	fd_close(source.fd);
 }
 
-/* Each function of @list ("address size type name" by nm -S) is found by its middle; of aliases one. */
+/* Each function of @list ("address size type name" by nm -S) is found by its middle; of aliases
+ * one. */
 static void compare_with_nm(const struct uw_module *m, const char *list, unsigned at_least)
 {
 	_cleanup_(file_closep) FILE *f = fopen(list, "re");
@@ -113,7 +115,8 @@ static void test_self(void **state)
 	if (!have("nm"))
 		return;
 	(void)snprintf(list, sizeof(list), "%s/nm", dir);
-	assert_true(shell("nm -S --defined-only /proc/%d/exe | awk 'NF==4' >%s", (int)getpid(), list));
+	assert_true(
+		shell("nm -S --defined-only /proc/%d/exe | awk 'NF==4' >%s", (int)getpid(), list));
 	m = load_path("/proc/self/exe", NULL);
 	assert_true(uw_module_has_symbols(m));
 	compare_with_nm(m, list, 100);
@@ -122,18 +125,22 @@ static void test_self(void **state)
 
 static bool make_program(void)
 {
-	static const char source[] = "#include <stdio.h>\n"
-				     "static __attribute__((noinline)) int hidden_one(int x){ return x * 3 + puts(\"x\"); }\n"
-				     "int exported_one(int x){ return hidden_one(x) + 1; }\n"
-				     "int main(int n, char **v){ (void)v; return exported_one(n); }\n";
+	static const char source[] =
+		"#include <stdio.h>\n"
+		"static __attribute__((noinline)) int hidden_one(int x){ return x * 3 + "
+		"puts(\"x\"); }\n"
+		"int exported_one(int x){ return hidden_one(x) + 1; }\n"
+		"int main(int n, char **v){ (void)v; return exported_one(n); }\n";
 	char path[128];
 
 	if (!have("gcc") || !have("objcopy") || !have("strip"))
 		return false;
 	(void)snprintf(path, sizeof(path), "%s/a.c", dir);
 	file_write(path, source, sizeof(source) - 1);
-	return shell("cd %s && gcc -O1 -g -rdynamic -Wl,-z,lazy -Wl,--build-id=sha1 -o full a.c && strip -o bare full && "
-		     "objcopy --only-keep-debug full full.debug && nm full >names", dir);
+	return shell("cd %s && gcc -O1 -g -rdynamic -Wl,-z,lazy -Wl,--build-id=sha1 -o full a.c && "
+		     "strip -o bare full && "
+		     "objcopy --only-keep-debug full full.debug && nm full >names",
+		     dir);
 }
 
 static uint64_t address_of(const char *name)
@@ -146,7 +153,8 @@ static uint64_t address_of(const char *name)
 	f = fopen(path, "re");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx %c %255s", &address, &type, found) == 3 && !strcmp(found, name))
+		if (sscanf(line, "%lx %c %255s", &address, &type, found) == 3 &&
+		    !strcmp(found, name))
 			return address;
 	fail_msg("nm does not know %s", name);
 	return 0;
@@ -186,7 +194,9 @@ static void test_stripped(void **state)
 	assert_false(uw_module_has_symbols(m));
 	uw_module_unref(m);
 	/* section headers gone as well: the same through PT_DYNAMIC */
-	assert_true(shell("cd %s && cp bare blind && printf '\\0\\0\\0\\0' | dd of=blind bs=1 seek=60 conv=notrunc 2>/dev/null", dir));
+	assert_true(shell("cd %s && cp bare blind && printf '\\0\\0\\0\\0' | dd of=blind bs=1 "
+			  "seek=60 conv=notrunc 2>/dev/null",
+			  dir));
 	(void)snprintf(path, sizeof(path), "%s/blind", dir);
 	m = load_path(path, no_file);
 	assert_true(knows(m, "exported_one"));
@@ -223,8 +233,11 @@ static void test_debugdata(void **state)
 		return;
 	assert_true(shell("cd %s && strip --strip-debug -o mini full && xz -kf mini && "
 			  "objcopy --add-section .gnu_debugdata=mini.xz bare packed && "
-			  "head -c 400 mini.xz >cut.xz && objcopy --add-section .gnu_debugdata=cut.xz bare cut && "
-			  "head -c 70000000 /dev/zero | xz >bomb.xz && objcopy --add-section .gnu_debugdata=bomb.xz bare bomb", dir));
+			  "head -c 400 mini.xz >cut.xz && objcopy --add-section "
+			  ".gnu_debugdata=cut.xz bare cut && "
+			  "head -c 70000000 /dev/zero | xz >bomb.xz && objcopy --add-section "
+			  ".gnu_debugdata=bomb.xz bare bomb",
+			  dir));
 	(void)snprintf(path, sizeof(path), "%s/packed", dir);
 	m = load_path(path, no_file);
 	assert_true(knows(m, "hidden_one"));
@@ -268,7 +281,9 @@ static void test_by_build_id(void **state)
 	assert_true(knows(m, "hidden_one"));
 	uw_module_unref(m);
 	/* another program's */
-	assert_true(shell("cd %s && echo 'int main(void){return 7;}' >o.c && gcc -g -Wl,--build-id=sha1 -o other o.c && cp other by-id", dir));
+	assert_true(shell("cd %s && echo 'int main(void){return 7;}' >o.c && gcc -g "
+			  "-Wl,--build-id=sha1 -o other o.c && cp other by-id",
+			  dir));
 	m = load_path(path, redirect);
 	assert_false(uw_module_has_symbols(m));
 	uw_module_unref(m);
@@ -283,7 +298,7 @@ static void test_by_link(void **state)
 		{"mkdir -p .debug && cp full.debug .debug/linked.debug", true},
 		{"cp full.debug linked.debug", true},
 		{"cp full.debug linked.debug && printf x >>linked.debug", false}, /* another CRC */
-		{"mkfifo linked.debug", false},					  /* must not hang */
+		{"mkfifo linked.debug", false}, /* must not hang */
 	};
 
 	(void)state;
@@ -294,8 +309,10 @@ static void test_by_link(void **state)
 
 		/* no build id, so that only the link can lead there */
 		assert_true(shell("cd %s && rm -rf .debug linked* && cp full.debug linked.debug && "
-				  "objcopy -R .note.gnu.build-id --add-gnu-debuglink=linked.debug bare linked && "
-				  "rm linked.debug && %s", dir, cases[i].make));
+				  "objcopy -R .note.gnu.build-id --add-gnu-debuglink=linked.debug "
+				  "bare linked && "
+				  "rm linked.debug && %s",
+				  dir, cases[i].make));
 		m = load_in_dir("linked");
 		assert_int_equal(uw_module_has_symbols(m), cases[i].found);
 		uw_module_unref(m);
@@ -319,9 +336,9 @@ static int dir_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),	  cmocka_unit_test(test_names_lie),
-		cmocka_unit_test(test_self),	  cmocka_unit_test(test_stripped),
-		cmocka_unit_test(test_plt),	  cmocka_unit_test(test_debugdata),
+		cmocka_unit_test(test_by_hand),	    cmocka_unit_test(test_names_lie),
+		cmocka_unit_test(test_self),	    cmocka_unit_test(test_stripped),
+		cmocka_unit_test(test_plt),	    cmocka_unit_test(test_debugdata),
 		cmocka_unit_test(test_by_build_id), cmocka_unit_test(test_by_link),
 	};
 
