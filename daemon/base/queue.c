@@ -73,9 +73,12 @@ void *slot_queue_push(struct slot_queue *q)
 	return slot_queue_at(q, q->filled++);
 }
 
-void slot_queue_publish(struct slot_queue *q)
+bool slot_queue_publish(struct slot_queue *q)
 {
+	if (atomic_load_explicit(&q->published, memory_order_relaxed) == q->filled)
+		return false;
 	atomic_store_explicit(&q->published, q->filled, memory_order_release);
+	return true;
 }
 
 void slot_queue_pop(struct slot_queue *q, uint64_t n)

@@ -42,7 +42,8 @@ void slot_queue_deinit(struct slot_queue *q);
 
 /* Producer: the next free slot, NULL when full.  It counts as filled from here on. */
 void *slot_queue_push(struct slot_queue *q);
-void slot_queue_publish(struct slot_queue *q);
+/* false: nothing new, nobody need be woken. */
+bool slot_queue_publish(struct slot_queue *q);
 /* Producer: position up to which the consumer is done; a slot pushed as the n-th has position n (from 0). */
 static inline uint64_t slot_queue_consumed(const struct slot_queue *q)
 {

@@ -1,8 +1,9 @@
 /* emit-frame.c - from an address to a frame id.  Thread: main.
  *
  * frame cache: direct-mapped, 16 bytes an entry: the whole key (address with its flags, space key) and the
- * frame id.  A nameless frame's id carries a mark, so that counting "samples without symbols" costs nothing
- * for the others; when a module's names come, its marked entries are dropped and looked up again. */
+ * frame id.  Instead of the id of a nameless frame stands a marked index, which leads to the id and to the module, so
+ * that counting "samples without symbols" costs nothing for the others and two loads for it; when a module's names
+ * come, its marked entries are dropped and looked up again. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ static int module_of(struct emit *em, struct uw_module *module, uint32_t pid, st
 		return trace(r);
 	}
 	m->module = uw_module_ref(module);
+	m->index = (uint32_t)em->n_modules;
 	m->pid = pid;
 	em->modules[em->n_modules++] = m;
 	*ret = m;
@@ -111,6 +113,22 @@ static bool names_to_come(const struct emit_module *m)
 	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW || state == UW_MODULE_WANTED;
 }
 
+static int nameless_push(struct emit *em, const struct emit_module *m, uint32_t *id)
+{
+	if (em->n_nameless == em->nameless_room) {
+		size_t room = em->nameless_room ? em->nameless_room * 2 : 256;
+		struct nameless_frame *more = reallocarray(em->nameless, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		em->nameless = more;
+		em->nameless_room = room;
+	}
+	em->nameless[em->n_nameless] = (struct nameless_frame){*id, m->index};
+	*id = NAMELESS | (uint32_t)em->n_nameless++;
+	return 0;
+}
+
 /* A frame not met in this module before.  @address: with WRITER_GUESSED where it was guessed. */
 static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t address, uint32_t *ret_id)
 {
@@ -125,8 +143,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 		r = emit_late_push(&m->unlined, vaddr);
 	if (r < 0 || named)
 		return r < 0 ? trace(r) : 0;
-	r = table_put(&em->frame_module, *ret_id, uw_module_serial(m->module));
-	*ret_id |= NAMELESS;
+	r = nameless_push(em, m, ret_id);
 	if (r >= 0 && names_to_come(m)) {
 		emit_want_symbols(em, m);
 		r = emit_late_push(&m->unnamed, vaddr);
@@ -149,7 +166,7 @@ static int module_frame(struct emit *em, struct emit_module *m, const struct uw_
 	/* Its name may have come meanwhile (and has followed as ModuleSymbols). */
 	if (*ret_id & NAMELESS && uw_module_symbol_state(m->module) == UW_MODULE_READY &&
 	    uw_module_symbol(m->module, address & ~WRITER_GUESSED, &symbol)) {
-		*ret_id &= ~NAMELESS;
+		*ret_id = em->nameless[*ret_id & ~NAMELESS].id;
 		return table_put(&m->frames, address, *ret_id);
 	}
 	return 0;

@@ -11,6 +11,7 @@ static void forget_nameless(struct emit *em)
 		if (em->cache[i].id & NAMELESS)
 			em->cache[i] = (struct cached_frame){0};
 	}
+	emit_recent_forget(em);
 }
 
 static int write_late_names(struct emit *em, struct emit_module *m)

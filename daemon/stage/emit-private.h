@@ -10,13 +10,22 @@ enum {
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
 	MAX_LIVES = 8192, /* remembered; then all are named once more */
 };
+/* A mark: the other bits are an index into emit->nameless, not an id. */
 #define NAMELESS (1u << 31)
 
 struct cached_frame {
 	uint64_t frame; /* 0: free */
 	uint32_t space_key;
-	uint32_t id;
+	uint32_t id; /* or marked NAMELESS */
 };
+
+/* A frame without a name. */
+struct nameless_frame {
+	uint32_t id;
+	uint32_t module; /* index into emit->modules */
+};
+
+struct recent_stack;
 
 /* A frame whose name or lines are still to come. */
 struct late_frame {
@@ -29,9 +38,10 @@ struct late_list {
 
 struct emit_module {
 	struct uw_module *module; /* a reference */
+	uint32_t index;           /* in emit->modules */
 	uint32_t mapping;         /* writer's */
 	bool has_mapping, no_lines;
-	struct table frames; /* ELF address -> frame id, marked where nameless */
+	struct table frames; /* ELF address -> frame id, or marked NAMELESS */
 	struct late_list unnamed, unlined;
 	size_t unlined_asked;
 	uint64_t nameless_samples, last_sample;
@@ -41,10 +51,12 @@ struct emit_module {
 struct emit {
 	struct emit_context c;
 	struct cached_frame *cache;
+	struct recent_stack *recent;
+	struct nameless_frame *nameless;
+	size_t n_nameless, nameless_room;
 	struct emit_module **modules; /* by order of arrival */
 	size_t n_modules, modules_room;
 	struct table by_serial; /* module serial -> index + 1 */
-	struct table frame_module; /* marked frame id -> module serial */
 	struct table life_by_pid; /* the life that the trace's last entry of a pid told of */
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
@@ -58,7 +70,14 @@ struct emit {
 int emit_late_push(struct late_list *list, uint64_t vaddr);
 /* The symbol's name at @vaddr, demangled into @name; false: none (yet). */
 bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MAX_LEN]);
-/* The id of one frame, by the cache; marked NAMELESS where it has no name. */
+/* The id of one frame, by the cache; where it has no name, an index marked NAMELESS. */
 int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel, uint32_t *ret_id);
 /* Orders a perf map's names (a file's symbols follow its unwind half by themselves). */
 void emit_want_symbols(struct emit *em, struct emit_module *m);
+
+/* emit-stack.c */
+int emit_recent_new(struct emit *em);
+/* Marked ids are not what they were: no stack is recent any more. */
+void emit_recent_forget(struct emit *em);
+/* The ids of an outcome's frames into em->ids, innermost first, and how many; counts modules without names. */
+int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n);

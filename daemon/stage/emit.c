@@ -1,24 +1,11 @@
-/* emit.c - see emit.h.  Outcomes into packets; emit-frame.c finds frame ids, emit-late.c brings late names. */
+/* emit.c - see emit.h.  Outcomes into packets; emit-stack.c and emit-frame.c find frame ids,
+ * emit-late.c brings late names. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "daemon/base/error.h"
 #include "daemon/stage/emit-private.h"
-
-static void count_nameless(struct emit *em, uint32_t id)
-{
-	uint64_t serial, index;
-	struct emit_module *m;
-
-	if (!table_get(&em->frame_module, id & ~NAMELESS, &serial) || !table_get(&em->by_serial, serial, &index))
-		return;
-	m = em->modules[index - 1];
-	if (m->last_sample != em->n_samples) {
-		m->last_sample = em->n_samples;
-		m->nameless_samples++;
-	}
-}
 
 /* ---- samples ---- */
 
@@ -64,7 +51,8 @@ static void forget_ids(struct emit *em)
 {
 	em->generation = writer_generation(em->c.writer);
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
-	table_clear(&em->frame_module);
+	em->n_nameless = 0;
+	emit_recent_forget(em);
 	em->has_unknown_mapping = false;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		em->modules[i]->has_mapping = false;
@@ -74,22 +62,14 @@ static void forget_ids(struct emit *em)
 
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
-	size_t n = 0;
+	size_t n;
 	int r;
 
 	if (em->generation != writer_generation(em->c.writer))
 		forget_ids(em);
-	for (uint32_t i = 0; i < o->n_kernel + o->n_user && n < MAX_IDS - 1; i++) {
-		uint32_t id;
-
-		r = emit_frame_id(em, &o->info, o->frames[i], i < o->n_kernel, &id);
-		if (r < 0)
-			return trace(r);
-		/* A nameless root (_start of a stripped program) tells nobody anything. */
-		if (id & NAMELESS && i + 1 < o->n_kernel + o->n_user)
-			count_nameless(em, id);
-		em->ids[n++] = id & ~NAMELESS;
-	}
+	r = emit_stack_ids(em, o, &n);
+	if (r < 0)
+		return trace(r);
 	if (o->result != UW_WHOLE) {
 		r = end_marker(em, o, &em->ids[n++]);
 		if (r < 0)
@@ -249,8 +229,8 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 		return fail(-ENOMEM);
 	em->c = *context;
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
-	if (!em->cache) {
-		free(em);
+	if (!em->cache || emit_recent_new(em) < 0) {
+		(void)emit_free(em);
 		return fail(-ENOMEM);
 	}
 	*ret_emit = em;
@@ -270,7 +250,8 @@ struct emit *emit_free(struct emit *em)
 	}
 	free(em->modules);
 	table_deinit(&em->by_serial);
-	table_deinit(&em->frame_module);
+	free(em->nameless);
+	free(em->recent);
 	table_deinit(&em->life_by_pid);
 	free(em->cache);
 	free(em);

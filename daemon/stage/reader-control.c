@@ -55,8 +55,8 @@ void reader_control_retry(struct reader *rd)
 
 void reader_wake_unwinder(struct reader *rd)
 {
-	slot_queue_publish(rd->c.entries);
-	waker_wake(rd->c.unwinder);
+	if (slot_queue_publish(rd->c.entries))
+		waker_wake(rd->c.unwinder);
 }
 
 int reader_control(struct reader *rd, enum entry_kind kind, struct uw_module *module)
