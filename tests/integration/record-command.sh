@@ -3,13 +3,28 @@
 . "$(dirname "$0")/lib"
 need_perf
 
-record recursion -- "$PROGRAMS/recursion"
+record recursion -- "$PROGRAMS/recursion" 1.5
 check recursion-exit-status [ $? = 0 ]
-check recursion-equation json recursion 'v["samples"] == total and v["samples"] > 100'
-check recursion-whole json recursion 'v["stacks"]["whole"] >= 0.995 * total'
+check recursion-consistent consistent recursion
+check recursion-chain has recursion '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check recursion-whole json recursion 'v["stacks"]["whole"] >= 0.995 * total and total > 100'
 check recursion-accounted json recursion '0.9 <= v["cpu_accounted"] <= 1.05'
 check recursion-nothing-lost json recursion 'v["lost"]["samples"] == 0 and v["lost"]["sideband"] == 0'
-check recursion-file [ -s "$TMP/recursion.pftrace" ]
+check recursion-nothing-skipped json recursion 'v["skipped"] == {}'
+check recursion-file-size json recursion "v['bytes'] == $(stat -c %s "$TMP/recursion.pftrace")"
+
+# A real interpreter: its stacks are deep, and its names are known.
+cat >"$TMP/work.py" <<'PY'
+import json, re, time
+end = time.perf_counter() + 2
+while time.perf_counter() < end:
+    text = json.dumps([{"name": "n%d" % i, "value": i * i} for i in range(500)])
+    sorted(re.findall("[a-z]+|[0-9]+", text))
+PY
+record python -- "$PYTHON" "$TMP/work.py"
+check python-consistent consistent python
+check python-whole json python 'v["stacks"]["whole"] >= 0.995 * total'
+check python-names has python '^python3?[^;]*;.*_PyEval_EvalFrameDefault'
 
 # The command's own exit status, as perf record gives it.
 record status -- sh -c 'exit 7'
@@ -24,11 +39,10 @@ check status-126 [ $? = 126 ]
 # Options end at the command: its own are not ours.
 record own-options sh -c 'exit 3'
 check status-without-dashes [ $? = 3 ]
-
-# Children are followed, by name.
-record children -- sh -c "$PROGRAMS/recursion; $PROGRAMS/qsort"
-check children-first has children '^recursion;'
-check children-second has children '^qsort;'
+# The command is terminated after -d, which is no fault.
+record duration -d 0.5 -- sleep 100
+check duration-status [ $? = 0 ]
+check duration-bound json duration '0.4 < v["duration_s"] < 20'
 
 # An existing file is kept.
 echo old >"$TMP/kept.pftrace"
@@ -38,3 +52,18 @@ check old-file-kept grep -q old "$TMP/kept.pftrace.old"
 echo precious >"$TMP/precious.pftrace"
 record precious -e no-such-event -- true
 check old-file-untouched grep -q precious "$TMP/precious.pftrace"
+check old-file-not-moved [ ! -e "$TMP/precious.pftrace.old" ]
+record precious -- /no/such/command
+# Nothing ran: what is there may be replaced, but not lost.
+check old-file-somewhere grep -q precious "$TMP/precious.pftrace" "$TMP/precious.pftrace.old"
+
+# -q says nothing, --json nothing but the object; without both a person gets a verdict.
+"$PERFWIND" record -q -o "$TMP/quiet.pftrace" -- true >"$TMP/quiet.out" 2>&1
+check quiet [ ! -s "$TMP/quiet.out" ]
+"$PERFWIND" record -o "$TMP/said.pftrace" -- true >"$TMP/said.out" 2>"$TMP/said.err"
+check verdict-not-on-stdout [ ! -s "$TMP/said.out" ]
+check verdict-said grep -qE '^[0-9,]+ samples in [0-9.]+ s' "$TMP/said.err"
+(cd "$TMP" && "$PERFWIND" record -q -- true)
+check default-file [ -s "$TMP/perfwind.pftrace" ]
+"$PERFWIND" record -q -o - -- "$PROGRAMS/recursion" 0.5 >"$TMP/piped.pftrace"
+check to-a-pipe has piped 'main;recurse_even;recurse_odd;'
