@@ -55,13 +55,15 @@ static int add_group(struct calltree *t, struct table *by_key, const struct fold
 	int r = 0;
 
 	if (levels->processes)
-		r = add_node(t, by_key, at, CALLTREE_PROCESS, g->pid, &at);
+		r = add_node(t, by_key, at, CALLTREE_PROCESS, g->process, &at);
 	if (r == 0 && levels->threads)
-		r = add_node(t, by_key, at, CALLTREE_THREAD, g->tid, &at);
+		r = add_node(t, by_key, at, CALLTREE_THREAD, g->thread, &at);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		r = add_node(t, by_key, at, CALLTREE_CALL, fold_call_symbol(calls[i]), &at);
-		if (r == 0)
+		if (r == 0) {
 			t->nodes[at].inlined &= (calls[i] & FOLD_INLINED) != 0;
+			t->nodes[at].guessed |= (calls[i] & FOLD_GUESSED) != 0;
+		}
 	}
 	if (r < 0)
 		return trace(r);

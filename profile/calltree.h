@@ -1,6 +1,6 @@
 /* calltree.h - all stacks of a profile as one tree.  Thread: main (of a command).
  *
- *   [0] root ── process (pid) ── thread (tid) ── root function ── ... ── leaf
+ *   [0] root ── process ── thread ── root function ── ... ── leaf
  *
  * The process and thread levels are there when asked for.  Children are ordered by weight, heaviest first. */
 #pragma once
@@ -10,9 +10,10 @@
 enum calltree_kind { CALLTREE_ROOT, CALLTREE_PROCESS, CALLTREE_THREAD, CALLTREE_CALL };
 
 struct calltree_node {
-	uint32_t id; /* pid, tid, or symbol */
+	uint32_t id; /* index in processes or threads, or symbol */
 	enum calltree_kind kind;
 	bool inlined; /* in every stack that came here */
+	bool guessed; /* in one of them */
 	uint32_t parent, child, next; /* nodes; 0: none */
 	uint64_t self_count, self_weight, count, weight;
 };

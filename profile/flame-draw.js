@@ -228,6 +228,12 @@ function showTip(n, event) {
 	table.append(tipRow("Total", n.weight, n.samples));
 	if (n.f >= 0 && state.invert !== "1") table.append(tipRow("Self", n.ownWeight, n.ownSamples));
 	tip.replaceChildren(name, from, table);
+	if (n.guessed) {
+		const guess = document.createElement("div");
+		guess.className = "from";
+		guess.textContent = "guessed: found by frame pointer, for want of unwind information";
+		tip.append(guess);
+	}
 	if (n.up && n.up !== root) {
 		const of = document.createElement("div");
 		of.className = "from";

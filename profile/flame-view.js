@@ -9,11 +9,12 @@ const ROW = 19, TINY = 0.5;
 
 /* ---- the stored forest: arrays by node, in preorder ---- */
 const N = D.f.length;
-const fn = new Int32Array(N), inlined = new Uint8Array(N), parent = new Int32Array(N), end = new Int32Array(N);
+const fn = new Int32Array(N), inlined = new Uint8Array(N), guessed = new Uint8Array(N), parent = new Int32Array(N), end = new Int32Array(N);
 const own = {samples: new Float64Array(N), weight: new Float64Array(N)};
 const sum = {samples: new Float64Array(N), weight: new Float64Array(N)};
 const threads = [];
 (function decode() {
+	for (const i of D.guessed || []) guessed[i] = 1;
 	let at = 0;
 	for (const [pid, tid, p, t, n] of D.threads) {
 		threads.push({pid, tid, process: p, name: t, first: at, last: at + n, samples: 0, weight: 0});
@@ -100,7 +101,7 @@ function baseName(path) { return path.replace(/^.*\/(?=.)/, ""); }
 let chosen = threads, root, zoom, selected = null, range = [0, 1], target = [0, 1];
 function viewNode(up, key, name, kind, f) {
 	return {up, key, name, kind, f, list: [], at: null, threads: null, samples: 0, weight: 0, ownSamples: 0,
-		ownWeight: 0, x: 0, depth: up ? up.depth + 1 : 0, kids: null, inlined: 1};
+		ownWeight: 0, x: 0, depth: up ? up.depth + 1 : 0, kids: null, inlined: 1, guessed: 0};
 }
 function chooseThreads() {
 	chosen = threads.filter(t => (!state.process || D.names[t.process] === state.process) &&
@@ -139,7 +140,8 @@ function addTo(map, up, key, make) {
 }
 function callNode(up) { return f => viewNode(up, String(f), D.fn[f], D.fk[f], f); }
 function threadKey(t) {
-	return state.split === "thread" ? "t" + t.pid + "-" + t.tid : "p" + t.process;
+	/* A pid has several lives, a thread several names: each is one. */
+	return state.split === "thread" ? "t" + t.pid + "-" + t.tid + "-" + t.process + "-" + t.name : "p" + t.process;
 }
 function threadNode(up, t) {
 	const name = state.split === "thread" ? D.names[t.name] + " (" + t.tid + ")" : D.names[t.process];
@@ -156,6 +158,7 @@ function kidsDown(n, map) {
 		k.ownSamples += own.samples[i];
 		k.ownWeight += own.weight[i];
 		k.inlined &= inlined[i];
+		k.guessed |= guessed[i];
 	};
 	if (n.kind === ROOT && state.split !== "none") {
 		for (const t of n.threads) {
@@ -188,6 +191,7 @@ function kidsUp(n, map) {
 		if (at >= 0) {
 			k = addTo(map, n, fn[at], callNode(n));
 			k.inlined &= inlined[at];
+			k.guessed |= guessed[at];
 		} else if (state.split !== "none") {
 			const t = threadOf(i);
 			k = addTo(map, n, threadKey(t), () => threadNode(n, t));

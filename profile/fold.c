@@ -87,7 +87,7 @@ static int name_frames(struct fold *f)
 		n += p->frames[i].n_lines;
 	f->calls = calloc(n + 1, sizeof(*f->calls));
 	f->first_call = calloc(p->n_frames + 1, sizeof(*f->first_call));
-	if (!f->calls || !f->first_call || n > UINT32_MAX - 1)
+	if (!f->calls || !f->first_call || n >= FOLD_GUESSED)
 		return fail(-ENOMEM);
 	n = 0;
 	for (size_t i = 0; i < p->n_frames; i++) {
@@ -103,6 +103,8 @@ static int name_frames(struct fold *f)
 				return trace(r);
 			if (line + 1 < frame->n_lines)
 				f->calls[n] |= FOLD_INLINED;
+			if (frame->guessed)
+				f->calls[n] |= FOLD_GUESSED;
 		}
 	}
 	f->first_call[p->n_frames] = (uint32_t)n;
@@ -198,10 +200,10 @@ static int compare_u32(uint32_t a, uint32_t b)
 static int compare_groups(const void *a, const void *b)
 {
 	const struct fold_group *x = a, *y = b;
-	int r = compare_u32(x->pid, y->pid);
+	int r = compare_u32(x->process, y->process);
 
 	if (!r)
-		r = compare_u32(x->tid, y->tid);
+		r = compare_u32(x->thread, y->thread);
 	if (!r)
 		r = compare_u32(x->stack, y->stack);
 	return r ? r : compare_u32(x->marker, y->marker);
@@ -227,7 +229,7 @@ static int group_samples(struct fold *f, uint32_t only_pid)
 			f->skipped++;
 			continue;
 		}
-		*g = (struct fold_group){.pid = s->pid, .tid = s->tid, .count = 1, .weight = s->weight};
+		*g = (struct fold_group){.process = s->process, .thread = s->thread, .count = 1, .weight = s->weight};
 		g->stack = s->stack < p->n_stacks ? s->stack : UINT32_MAX;
 		r = sample_marker(f, s, &g->marker);
 		if (r < 0)
@@ -352,19 +354,19 @@ static bool is_name(const char *name)
 	return name && *name && strcmp(name, "?");
 }
 
-const char *fold_process_name(const struct fold *f, uint32_t pid, char to[32])
+const char *fold_process_name(const struct fold *f, uint32_t process, char to[32])
 {
-	const char *name = profile_process_name(f->profile, pid);
+	const char *name = profile_process_name(f->profile, process);
 
 	if (is_name(name))
 		return name;
-	(void)snprintf(to, 32, "pid %u", pid);
+	(void)snprintf(to, 32, "pid %u", f->profile->processes[process].pid);
 	return to;
 }
 
-const char *fold_thread_name(const struct fold *f, uint32_t pid, uint32_t tid, char to[32])
+const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32])
 {
-	const char *name = profile_thread_name(f->profile, pid, tid);
+	const char *name = profile_thread_name(f->profile, thread);
 
-	return is_name(name) ? name : fold_process_name(f, pid, to);
+	return is_name(name) ? name : fold_process_name(f, f->profile->threads[thread].process, to);
 }

@@ -3,7 +3,7 @@
  * Two things are done once here for all formats:
  *   symbols  a frame's lines become small ids: equal (name, module) is equal id.  Inlined calls are calls of
  *            their own; what has no name is called after its module, "[libx.so]", not after each address;
- *   groups   samples that are equal in (pid, tid, stack, how it ended) are one, with their count and weight.
+ *   groups   samples that are equal in (process, thread, stack, how it ended) are one, with their count and weight.
  *
  * A stack that did not reach a root ends (at the root side) in a marker: a symbol called "[cut]",
  * "[failed: reason]" or "[no stack]", so that every picture shows it and every tool can filter it.  It replaces
@@ -20,17 +20,19 @@ struct fold_symbol {
 	enum fold_kind kind;
 };
 struct fold_group {
-	uint32_t pid, tid;
+	uint32_t process, thread; /* indices in the profile's */
 	uint32_t stack;  /* UINT32_MAX: none */
 	uint32_t marker; /* symbol; UINT32_MAX: whole */
 	uint64_t count, weight;
 };
 
-/* A call is a symbol's id with this bit when it was inlined into the next call outwards. */
+/* A call is a symbol's id with these bits: it was inlined into the next call outwards; it was found by its frame
+ * pointer alone. */
 #define FOLD_INLINED (1u << 31)
+#define FOLD_GUESSED (1u << 30)
 static inline uint32_t fold_call_symbol(uint32_t call)
 {
-	return call & ~FOLD_INLINED;
+	return call & ~(FOLD_INLINED | FOLD_GUESSED);
 }
 
 struct fold {
@@ -42,7 +44,7 @@ struct fold {
 	uint32_t *calls;      /* of all frames, innermost first */
 	uint32_t *first_call; /* by frame; [n_frames] is the end of the last */
 	uint32_t *error_of;   /* by stack: the marker of its ERROR frame; UINT32_MAX: none */
-	struct fold_group *groups; /* by pid, tid, stack, marker */
+	struct fold_group *groups; /* by process, thread, stack, marker */
 	size_t n_groups;
 	size_t max_depth;          /* of any group, the marker counted */
 	uint64_t count, weight;    /* of all groups */
@@ -68,5 +70,5 @@ const char *fold_symbol_module(const struct fold *f, uint32_t symbol);
 /* The part behind the last slash. */
 const char *fold_base_name(const char *path);
 /* What is shown for a thread and a process, never empty.  Into @to where the trace has no name. */
-const char *fold_thread_name(const struct fold *f, uint32_t pid, uint32_t tid, char to[32]);
-const char *fold_process_name(const struct fold *f, uint32_t pid, char to[32]);
+const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32]);
+const char *fold_process_name(const struct fold *f, uint32_t process, char to[32]);

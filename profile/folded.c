@@ -91,7 +91,7 @@ static int add_groups(struct folded *f, bool weight)
 		char name[32];
 
 		line.len = 0;
-		append_name(&line, fold_thread_name(&f->fold, g->pid, g->tid, name));
+		append_name(&line, fold_thread_name(&f->fold, g->thread, name));
 		for (size_t k = 0; k < n; k++) {
 			uint32_t symbol = fold_call_symbol(f->calls[k]);
 

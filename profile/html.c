@@ -14,6 +14,7 @@
  *       up  levels to climb from the node before to the parent
  *       f   function; -1 - function when it is an inlined call
  *       c   own samples;  w  own weight less c * base (of most events nearly always 0)
+ *     guessed  nodes that were found by frame pointers alone; not there when there are none
  * Sums, merging and inversion are the page's work, so that a big profile stays a small file. */
 #include <errno.h>
 #include <string.h>
@@ -191,19 +192,20 @@ static int add_name(struct html *h, const char *name, int64_t *ret_index)
 
 static int put_thread(struct html *h, bool first, uint32_t process, uint32_t thread)
 {
-	uint32_t pid = h->tree.nodes[process].id, tid = h->tree.nodes[thread].id;
+	const struct profile *p = h->fold.profile;
+	uint32_t process_id = h->tree.nodes[process].id, thread_id = h->tree.nodes[thread].id;
 	int64_t process_name, thread_name;
 	char name[32];
 	int r;
 
-	r = add_name(h, fold_process_name(&h->fold, pid, name), &process_name);
+	r = add_name(h, fold_process_name(&h->fold, process_id, name), &process_name);
 	if (r == 0)
-		r = add_name(h, fold_thread_name(&h->fold, pid, tid, name), &thread_name);
+		r = add_name(h, fold_thread_name(&h->fold, thread_id, name), &thread_name);
 	if (r < 0)
 		return trace(r);
 	put(h, first ? "[" : ",[");
-	put_number(h, true, pid);
-	put_number(h, false, tid);
+	put_number(h, true, p->processes[process_id].pid);
+	put_number(h, false, p->threads[thread_id].tid);
 	put_number(h, false, process_name);
 	put_number(h, false, thread_name);
 	put_number(h, false, order_nodes(h, thread));
@@ -266,6 +268,19 @@ static void put_functions(struct html *h)
 	put(h, "]");
 }
 
+static void put_guesses(struct html *h)
+{
+	bool first = true;
+
+	for (uint32_t i = 0; i < h->n_order; i++)
+		if (h->tree.nodes[h->order[i]].guessed) {
+			put(h, first ? ",\"guessed\":[" : "");
+			put_number(h, first, i);
+			first = false;
+		}
+	put(h, first ? "" : "]");
+}
+
 static void put_nodes(struct html *h)
 {
 	put(h, ",\"up\":[");
@@ -287,7 +302,9 @@ static void put_nodes(struct html *h)
 
 		put_number(h, !i, (int64_t)(n->self_weight - n->self_count * h->base));
 	}
-	put(h, "]}");
+	put(h, "]");
+	put_guesses(h);
+	put(h, "}");
 }
 
 static int put_data(struct html *h, const struct export_options *options)

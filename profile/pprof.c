@@ -247,10 +247,10 @@ static size_t add_sample(struct pprof *p, size_t index, size_t at)
 	s->value[0] = (int64_t)g->count;
 	s->value[1] = (int64_t)min_u64(g->weight, INT64_MAX);
 	index *= N_LABELS;
-	add_label(p, s, index, "process", fold_process_name(&p->fold, g->pid, name), 0);
-	add_label(p, s, index + 1, "thread", fold_thread_name(&p->fold, g->pid, g->tid, name), 0);
-	add_label(p, s, index + 2, "pid", NULL, g->pid);
-	add_label(p, s, index + 3, "tid", NULL, g->tid);
+	add_label(p, s, index, "process", fold_process_name(&p->fold, g->process, name), 0);
+	add_label(p, s, index + 1, "thread", fold_thread_name(&p->fold, g->thread, name), 0);
+	add_label(p, s, index + 2, "pid", NULL, profile->processes[g->process].pid);
+	add_label(p, s, index + 3, "tid", NULL, profile->threads[g->thread].tid);
 	return at + s->n_location_id;
 }
 

@@ -82,6 +82,14 @@ static void reader_freep(struct reader **reader)
 	free(r->module_next);
 	free(r->frame_next);
 	free(r->stack_next);
+	table_deinit(&r->process_by_sequence);
+	table_deinit(&r->process_by_pid);
+	table_deinit(&r->process_by_life);
+	table_deinit(&r->thread_by_key);
+	table_deinit(&r->thread_by_name);
+	table_deinit(&r->thread_by_tid);
+	free(r->lives);
+	free(r->thread_sampled);
 	table_deinit(&r->stat_by_name);
 	table_deinit(&r->note_by_text);
 	free(r->scratch);
@@ -161,8 +169,6 @@ void profile_deinit(struct profile *p)
 	free(p->processes);
 	free(p->stats);
 	free(p->notes);
-	table_deinit(&p->thread_by_tid);
-	table_deinit(&p->process_by_pid);
 	*p = (struct profile){0};
 }
 
@@ -196,18 +202,12 @@ const char *profile_line_name(const struct profile *p, const struct profile_fram
 	return to;
 }
 
-const char *profile_thread_name(const struct profile *p, uint32_t pid, uint32_t tid)
+const char *profile_thread_name(const struct profile *p, uint32_t thread)
 {
-	uint64_t index;
-
-	if (table_get(&p->thread_by_tid, tid, &index))
-		return text_or(p, p->threads[index - 1].name, "?");
-	return tid == pid ? profile_process_name(p, pid) : "?";
+	return text_or(p, p->threads[thread].name, "?");
 }
 
-const char *profile_process_name(const struct profile *p, uint32_t pid)
+const char *profile_process_name(const struct profile *p, uint32_t process)
 {
-	uint64_t index;
-
-	return table_get(&p->process_by_pid, pid, &index) ? text_or(p, p->processes[index - 1].name, "?") : "?";
+	return text_or(p, p->processes[process].name, "?");
 }

@@ -29,13 +29,16 @@ struct profile_sample {
 	uint64_t time;  /* trace time (BOOTTIME) ns */
 	uint64_t weight;
 	uint32_t pid, tid, cpu;
-	uint32_t stack; /* UINT32_MAX: none */
+	uint32_t process, thread; /* in processes, threads: as they were then */
+	uint32_t stack;           /* UINT32_MAX: none */
 	uint8_t cpu_mode, skipped_reason, unwind_error;
 	uint8_t session;
 };
+/* A thread under one name: one that is renamed has several. */
 struct profile_thread {
-	uint32_t pid, tid, name; /* string */
+	uint32_t process, tid, name; /* name: string */
 };
+/* One life of a pid: exec and reuse begin another. */
 struct profile_process {
 	uint32_t pid, ppid, name; /* name: base name of argv0, or comm */
 	uint32_t cmdline;
@@ -63,7 +66,6 @@ struct profile {
 	char weight_unit[16];   /* "ns", "cycles" or "events" */
 	uint64_t lost_records;  /* kernel_records_lost packets */
 	uint64_t truncated_at;  /* 0: the file is whole; else the offset of the first broken packet */
-	struct table thread_by_tid, process_by_pid; /* index + 1 */
 };
 
 /* -EBADMSG with *error (one line for the user) when it is not a trace at all.  A file that is cut ends with
@@ -75,6 +77,6 @@ void profile_deinit(struct profile *profile);
 /* The name to show of a frame's line: the function, else "module+0xaddr", else "[unknown]".  Into @to. */
 const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame, uint32_t line,
 			      char *to, size_t size);
-/* The comm shown for a sample's thread. */
-const char *profile_thread_name(const struct profile *profile, uint32_t pid, uint32_t tid);
-const char *profile_process_name(const struct profile *profile, uint32_t pid);
+/* What is shown for a thread and a process; never empty in a profile that was read. */
+const char *profile_thread_name(const struct profile *profile, uint32_t thread);
+const char *profile_process_name(const struct profile *profile, uint32_t process);

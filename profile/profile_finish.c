@@ -154,66 +154,36 @@ static int finish_frames(struct reader *r)
 }
 
 /* ---- names of what the trace does not name ---- */
-static int name_process(struct reader *r, uint32_t pid)
-{
-	struct profile_process *process;
-	char text[32];
-	int e;
-
-	e = reader_get_process(r, pid, &process);
-	if (e < 0 || process->name)
-		return e < 0 ? trace(e) : 0;
-	if (pid)
-		(void)snprintf(text, sizeof(text), "[pid %" PRIu32 "]", pid);
-	else
-		(void)snprintf(text, sizeof(text), "[idle]");
-	return reader_string(r, text, strlen(text), &process->name);
-}
-
-static int name_thread(struct reader *r, uint32_t pid, uint32_t tid)
-{
-	struct profile_process *process;
-	struct profile_thread *thread;
-	char text[32];
-	int e;
-
-	e = reader_get_thread(r, tid, &thread);
-	if (e < 0)
-		return trace(e);
-	if (!thread->pid)
-		thread->pid = pid;
-	if (thread->name)
-		return 0;
-	if (pid == tid) {
-		e = reader_get_process(r, pid, &process);
-		if (e < 0)
-			return trace(e);
-		thread->name = process->name;
-		return 0;
-	}
-	(void)snprintf(text, sizeof(text), "[tid %" PRIu32 "]", tid);
-	return reader_string(r, text, strlen(text), &thread->name);
-}
-
 static int finish_names(struct reader *r)
 {
-	uint32_t pid = UINT32_MAX, tid = UINT32_MAX; /* of the sample before: most are the same */
+	struct profile *p = r->profile;
+	char text[32];
+	int e = 0;
 
-	for (size_t i = 0; i < r->n_samples; i++) {
-		const struct profile_sample *s = &r->samples[i].sample;
-		int e;
+	for (size_t i = 0; i < p->n_processes && e >= 0; i++) {
+		struct profile_process *process = &p->processes[i];
 
-		if (s->pid == pid && s->tid == tid)
+		if (process->name)
 			continue;
-		pid = s->pid;
-		tid = s->tid;
-		e = name_process(r, pid);
-		if (e >= 0)
-			e = name_thread(r, pid, tid);
-		if (e < 0)
-			return trace(e);
+		if (process->pid)
+			(void)snprintf(text, sizeof(text), "[pid %" PRIu32 "]", process->pid);
+		else
+			(void)snprintf(text, sizeof(text), "[idle]");
+		e = reader_string(r, text, strlen(text), &process->name);
 	}
-	return 0;
+	for (size_t i = 0; i < p->n_threads && e >= 0; i++) {
+		struct profile_thread *thread = &p->threads[i];
+		const struct profile_process *process = &p->processes[thread->process];
+
+		if (thread->name)
+			continue;
+		thread->name = process->name;
+		if (process->pid == thread->tid)
+			continue;
+		(void)snprintf(text, sizeof(text), "[tid %" PRIu32 "]", thread->tid);
+		e = reader_string(r, text, strlen(text), &thread->name);
+	}
+	return e < 0 ? trace(e) : 0;
 }
 
 static int finish_notes(struct reader *r)

@@ -174,6 +174,9 @@ static int add_sample(struct reader *r, struct sequence *s, const struct packet 
 	raw->clock = (uint8_t)min_u64(clock, UINT8_MAX);
 	raw->sequence = (uint32_t)(s - r->sequences);
 	raw->order = (uint32_t)r->n_samples;
+	e = reader_place_sample(r, s->id, &raw->sample);
+	if (e < 0)
+		return trace(e);
 	r->samples[r->n_samples++] = *raw;
 	return 0;
 }
@@ -387,7 +390,7 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 		return read_compressed(r, &p.compressed);
 	e = act_on_sequence(r, &p);
 	if (!e && p.tree.data)
-		e = reader_process_tree(r, wire_message(&p.tree));
+		e = reader_process_tree(r, p.sequence, wire_message(&p.tree));
 	if (!e && p.symbols.data)
 		e = reader_module_symbols(r, wire_message(&p.symbols));
 	if (!e && p.stats.data)

@@ -2,7 +2,8 @@
  *
  *   profile.c         the file, what it is, the row of packets
  *   profile_packet.c  one packet: sequence state, samples, statistics
- *   profile_process.c processes and threads
+ *   profile_process.c names of processes and threads
+ *   profile_life.c    which of them a sample is of
  *   profile_intern.c  interned tables of a sequence
  *   profile_content.c modules, frames, stacks of the profile, each once
  *   profile_symbols.c names that come apart from the frames
@@ -89,6 +90,13 @@ struct reader_symbol {
 	uint64_t address;
 };
 
+/* What the reader knows of a process entry. */
+struct reader_life {
+	uint64_t number;   /* 0: of a producer that does not number lives */
+	uint32_t sequence; /* that gave the number */
+	bool sampled;
+};
+
 struct reader {
 	struct profile *profile;
 	struct sequence *sequences;
@@ -104,6 +112,13 @@ struct reader {
 		size_t n, room;
 	} clocks[CLOCK_ID_SEQUENCE_FIRST];
 	uint32_t primary_clock;
+
+	/* profile_life.c: indices in processes and threads */
+	struct table process_by_sequence, process_by_pid, process_by_life;
+	struct table thread_by_key, thread_by_name, thread_by_tid;
+	struct reader_life *lives; /* by process */
+	bool *thread_sampled;
+	size_t room_lives, room_thread_sampled;
 
 	struct reader_symbol *symbols;
 	size_t n_symbols, room_symbols;
@@ -163,7 +178,15 @@ uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time
 int reader_finish(struct reader *r);
 
 /* profile_process.c */
-int reader_process_tree(struct reader *r, struct cursor c);
-/* Made if new, without a name.  Good until the next is made. */
-int reader_get_process(struct reader *r, uint32_t pid, struct profile_process **ret_process);
-int reader_get_thread(struct reader *r, uint32_t tid, struct profile_thread **ret_thread);
+int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);
+
+/* profile_life.c.  @sequence: the id of who tells or samples it. */
+/* The entry of @pid's present life, made if new. */
+int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t *ret_index);
+/* From here on @read->pid is this; @life 0: not told.  A @read without a name leaves the name as it is. */
+int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life, const struct profile_process *read);
+int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name);
+/* The process a thread was last told to be of; false: not known. */
+bool reader_process_of_thread(const struct reader *r, uint32_t tid, uint32_t *ret_process);
+/* Fills in the sample's process and thread. */
+int reader_place_sample(struct reader *r, uint32_t sequence, struct profile_sample *sample);

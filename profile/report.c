@@ -12,8 +12,8 @@
 #include "profile/summary.h"
 
 struct row {
-	uint32_t pid, tid, id; /* id: symbol or module */
-	uint32_t seen;         /* group + 1 */
+	uint32_t id;   /* symbol, module, or index in processes or threads */
+	uint32_t seen; /* group + 1 */
 	uint64_t self_count, self_weight, count, weight;
 };
 /* WIDE: a terminal where a second column of counts leaves enough for the names. */
@@ -22,13 +22,13 @@ enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, WIDE = 120 };
 struct rows {
 	struct row *list;
 	size_t n, room;
-	struct table by_key;
+	struct table by_id;
 };
 
 static void rows_deinit(struct rows *rows)
 {
 	free(rows->list);
-	table_deinit(&rows->by_key);
+	table_deinit(&rows->by_id);
 }
 
 void report_colour(struct report *report, enum report_colour colour, const char *text, size_t len)
@@ -76,12 +76,12 @@ void report_percent(struct report *report, uint64_t part, uint64_t whole)
 	report_colour(report, report_heat(percent), text, (size_t)n);
 }
 
-static int row_get(struct rows *rows, uint64_t key, const struct row *new, struct row **ret_row)
+static int row_get(struct rows *rows, const struct row *new, struct row **ret_row)
 {
 	uint64_t index;
 	int r;
 
-	if (!table_get(&rows->by_key, key, &index)) {
+	if (!table_get(&rows->by_id, new->id, &index)) {
 		if (rows->n == rows->room) {
 			size_t room = rows->room ? rows->room * 2 : 256;
 			struct row *more = reallocarray(rows->list, room, sizeof(*more));
@@ -92,7 +92,7 @@ static int row_get(struct rows *rows, uint64_t key, const struct row *new, struc
 			rows->room = room;
 		}
 		index = rows->n;
-		r = table_put(&rows->by_key, key, index);
+		r = table_put(&rows->by_id, new->id, index);
 		if (r < 0)
 			return trace(r);
 		rows->list[rows->n++] = *new;
@@ -101,11 +101,11 @@ static int row_get(struct rows *rows, uint64_t key, const struct row *new, struc
 	return 0;
 }
 
-static int add_to_row(struct rows *rows, uint64_t key, const struct row *new, const struct fold_group *g,
-		      uint32_t group, bool self)
+static int add_to_row(struct rows *rows, const struct row *new, const struct fold_group *g, uint32_t group,
+		      bool self)
 {
 	struct row *row = NULL;
-	int r = row_get(rows, key, new, &row);
+	int r = row_get(rows, new, &row);
 
 	if (r < 0)
 		return trace(r);
@@ -136,7 +136,7 @@ static int add_calls(struct rows *rows, const struct report *report, uint32_t gr
 				continue;
 			id = fold->symbols[symbol].module;
 		}
-		r = add_to_row(rows, id, &(struct row){.id = id}, g, group, i + 1 == n);
+		r = add_to_row(rows, &(struct row){.id = id}, g, group, i + 1 == n);
 	}
 	return r < 0 ? trace(r) : 0;
 }
@@ -153,10 +153,9 @@ static int fill_rows(struct rows *rows, const struct report *report)
 		const struct fold_group *g = &fold->groups[i];
 
 		if (report->options->by == REPORT_PROCESS)
-			r = add_to_row(rows, g->pid, &(struct row){.pid = g->pid}, g, i, true);
+			r = add_to_row(rows, &(struct row){.id = g->process}, g, i, true);
 		else if (report->options->by == REPORT_THREAD)
-			r = add_to_row(rows, (uint64_t)g->pid << 32 | g->tid,
-				       &(struct row){.pid = g->pid, .tid = g->tid}, g, i, true);
+			r = add_to_row(rows, &(struct row){.id = g->thread}, g, i, true);
 		else
 			r = add_calls(rows, report, i, calls, fold_stack(fold, g, calls));
 	}
@@ -176,8 +175,6 @@ static int compare_rows(const void *a, const void *b)
 	COMPARE(x->self_count, y->self_count);
 	COMPARE(x->weight, y->weight);
 	COMPARE(x->count, y->count);
-	COMPARE(y->pid, x->pid);
-	COMPARE(y->tid, x->tid);
 	COMPARE(y->id, x->id);
 	return 0;
 }
@@ -189,12 +186,20 @@ struct names {
 	bool total_count;
 };
 
+static void print_id(struct report *report, uint32_t id)
+{
+	char number[32];
+	int n = snprintf(number, sizeof(number), "%9u  ", id);
+
+	report_colour(report, COLOUR_DIM, number, (size_t)n);
+}
+
 static void print_row_name(struct report *report, const struct row *row, const struct names *names)
 {
 	const struct fold *f = &report->fold;
 	const struct profile *p = f->profile;
 	enum report_by by = report->options->by;
-	char number[32], name[32];
+	char name[32];
 
 	buffer_append(&report->out, "  ", 2);
 	if (by == REPORT_FUNCTION) {
@@ -217,17 +222,15 @@ static void print_row_name(struct report *report, const struct row *row, const s
 		report_name(report, COLOUR_BOLD,
 			    known ? string_table_text(&p->strings, p->modules[row->id].path) : "[no module]",
 			    names->columns, 0);
+	} else if (by == REPORT_PROCESS) {
+		print_id(report, p->processes[row->id].pid);
+		report_name(report, COLOUR_BOLD, fold_process_name(f, row->id, name), names->columns, 0);
 	} else {
-		(void)snprintf(number, sizeof(number), "%9u  ", by == REPORT_PROCESS ? row->pid : row->tid);
-		report_colour(report, COLOUR_DIM, number, strlen(number));
-		report_name(report, COLOUR_BOLD,
-			    by == REPORT_PROCESS ? fold_process_name(f, row->pid, name) :
-						   fold_thread_name(f, row->pid, row->tid, name),
-			    names->columns, by == REPORT_THREAD ? 18 : 0);
-		if (by == REPORT_THREAD) {
-			buffer_append(&report->out, "  ", 2);
-			report_name(report, COLOUR_DIM, fold_process_name(f, row->pid, name), names->columns, 0);
-		}
+		print_id(report, p->threads[row->id].tid);
+		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name), names->columns, 18);
+		buffer_append(&report->out, "  ", 2);
+		report_name(report, COLOUR_DIM, fold_process_name(f, p->threads[row->id].process, name),
+			    names->columns, 0);
 	}
 	buffer_append(&report->out, "\n", 1);
 }

@@ -8,6 +8,8 @@
  *     55.00   55.00    6.80 s      6,800     │  eval
  *     39.10   39.10    4.91 s      4,901     └─ load
  *
+ * A name with " ?" behind it was found by its frame pointer alone, at least in some of the stacks.
+ *
  * Walked with a stack of its own: a tree is as deep as the deepest stack of calls. */
 #include <errno.h>
 #include <string.h>
@@ -62,9 +64,11 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	enum fold_kind kind;
 	char name[32];
 
+	if (n->guessed && columns)
+		columns -= 2;
 	if (n->kind == CALLTREE_PROCESS) {
 		char pid[32];
-		int len = snprintf(pid, sizeof(pid), " (%u)", n->id);
+		int len = snprintf(pid, sizeof(pid), " (%u)", f->profile->processes[n->id].pid);
 
 		report_name(report, COLOUR_BOLD, fold_process_name(f, n->id, name), columns, 0);
 		report_colour(report, COLOUR_DIM, pid, (size_t)len);
@@ -76,6 +80,8 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 		    kind == FOLD_MARKER ? COLOUR_WARN :
 					  COLOUR_NONE,
 		    fold_symbol_name(f, n->id), columns, 0);
+	if (n->guessed)
+		report_colour(report, COLOUR_WARN, " ?", 2);
 }
 
 /* @branch: has brothers or begins a level, and so a mark of its own; @last of them. */

@@ -26,7 +26,13 @@ static void look_at(const struct profile *p)
 
 		if (i && s->time < p->samples[i - 1].time)
 			abort();
-		sum += strlen(profile_process_name(p, s->pid)) + strlen(profile_thread_name(p, s->pid, s->tid));
+		if (s->process >= p->n_processes || s->thread >= p->n_threads || p->processes[s->process].pid != s->pid ||
+		    p->threads[s->thread].tid != s->tid || p->threads[s->thread].process != s->process)
+			abort();
+		/* Whatever was sampled has a name. */
+		if (!p->processes[s->process].name || !p->threads[s->thread].name)
+			abort();
+		sum += strlen(profile_process_name(p, s->process)) + strlen(profile_thread_name(p, s->thread));
 		if (s->stack == UINT32_MAX)
 			continue;
 		if (s->stack >= p->n_stacks)

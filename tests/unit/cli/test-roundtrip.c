@@ -80,6 +80,16 @@ static const char *stack_of(const struct profile *p, size_t i)
 	return all;
 }
 
+/* "process/thread" of sample @i. */
+static const char *names_of(const struct profile *p, size_t i)
+{
+	static char names[128];
+
+	(void)snprintf(names, sizeof(names), "%s/%s", profile_process_name(p, p->samples[i].process),
+		       profile_thread_name(p, p->samples[i].thread));
+	return names;
+}
+
 static void write_all_kinds(struct session *s)
 {
 	static const uint8_t id[20] = {0xde, 0xad, 0, 1, 2};
@@ -87,6 +97,7 @@ static void write_all_kinds(struct session *s)
 	const struct writer_line again = {"leaf again", NULL, 0};
 	const struct writer_process prog_process = {.pid = 40, .ppid = 1, .life = 7, .comm = "prog",
 						    .cmdline = "/opt/prog\0--x", .cmdline_len = 13};
+	const struct writer_process next_process = {.pid = 40, .ppid = 1, .life = 8, .comm = "next"};
 	const struct writer_stat stat = {"lost.samples", 4}, stat2 = {"lost.samples", 5};
 	const char *const notes[] = {"kernel stacks are not permitted"};
 	uint32_t prog, anon, frames[4];
@@ -109,13 +120,18 @@ static void write_all_kinds(struct session *s)
 	assert_int_equal(writer_symbol(s->w, prog, 0x401000, lines, 2), 0);
 	assert_int_equal(writer_symbols_flush(s->w), 0);
 	assert_int_equal(writer_clear_incremental_state(s->w), 0);
+	assert_int_equal(writer_thread(s->w, 40, 41, "renamed", 7000), 0);
 	sample(s, (struct writer_sample){.time = 4000, .cpu = 0, .pid = 40, .tid = 41, .cpu_mode = 2, .count = 4500001},
 	       frames + 1, 3);
+	/* An exec, and a sample from before it that had to wait. */
+	assert_int_equal(writer_process(s->w, &next_process, 4500), 0);
+	sample(s, (struct writer_sample){.time = 5000, .cpu = 2, .pid = 40, .tid = 40}, NULL, 0);
+	assert_int_equal(writer_process(s->w, &prog_process, 5500), 0);
+	sample(s, (struct writer_sample){.time = 6000, .cpu = 2, .pid = 40, .tid = 41}, NULL, 0);
 	assert_int_equal(writer_symbol(s->w, anon, 0x700, &again, 1), 0);
 	assert_int_equal(writer_symbols_flush(s->w), 0);
 	assert_int_equal(writer_stats(s->w, &stat, 1, notes, 1, 5000), 0);
 	assert_int_equal(writer_stats(s->w, &stat2, 1, notes, 1, 6000), 0);
-	assert_int_equal(writer_thread(s->w, 40, 41, "renamed", 7000), 0);
 }
 
 static void check_all_kinds(bool compress)
@@ -127,7 +143,7 @@ static void check_all_kinds(bool compress)
 	write_all_kinds(&s);
 	p = close_session(&s);
 	assert_int_equal(p.truncated_at, 0);
-	assert_int_equal(p.n_samples, 4);
+	assert_int_equal(p.n_samples, 6);
 	assert_string_equal(p.event_name, "cpu-clock:uh");
 	assert_string_equal(p.weight_unit, "ns");
 	assert_int_equal(p.samples[0].time, 1000);
@@ -162,10 +178,13 @@ static void check_all_kinds(bool compress)
 			assert_string_equal(text(&p, m->path), "[vdso]");
 		}
 	}
-	assert_string_equal(profile_process_name(&p, 40), "prog");
-	assert_string_equal(profile_process_name(&p, 50), "[pid 50]");
-	assert_string_equal(profile_thread_name(&p, 40, 41), "renamed");
-	assert_string_equal(profile_thread_name(&p, 40, 40), "prog");
+	assert_string_equal(names_of(&p, 0), "prog/prog");
+	assert_string_equal(names_of(&p, 1), "[pid 50]/[pid 50]");
+	assert_string_equal(names_of(&p, 2), "prog/worker");
+	assert_string_equal(names_of(&p, 3), "prog/renamed");
+	assert_string_equal(names_of(&p, 4), "next/next");
+	assert_string_equal(names_of(&p, 5), "prog/renamed");
+	assert_int_equal(p.samples[5].process, p.samples[0].process);
 	assert_int_equal(p.n_stats, 1);
 	assert_string_equal(text(&p, p.stats[0].name), "lost.samples");
 	assert_int_equal((int)p.stats[0].value, 5);

@@ -68,26 +68,45 @@ static inline uint32_t hand_stack(struct profile *p, const uint32_t *frames, uin
 #define HAND_STACK(p, ...) \
 	hand_stack((p), (const uint32_t[]){__VA_ARGS__}, (uint32_t)ARRAY_SIZE(((const uint32_t[]){__VA_ARGS__})))
 
+/* A new entry, also where the pid has one: its next life. */
+static inline uint32_t hand_process(struct profile *p, uint32_t pid, const char *name)
+{
+	*HAND_ADD(p, processes, n_processes) = (struct profile_process){.pid = pid, .name = hand_string(p, name)};
+	return (uint32_t)p->n_processes - 1;
+}
+
+static inline uint32_t hand_thread(struct profile *p, uint32_t process, uint32_t tid, const char *name)
+{
+	*HAND_ADD(p, threads, n_threads) = (struct profile_thread){process, tid, hand_string(p, name)};
+	return (uint32_t)p->n_threads - 1;
+}
+
+/* The last entry of a pid, and of a tid in it, as the reader leaves them: nameless ones are made. */
+static inline uint32_t hand_last_process(struct profile *p, uint32_t pid)
+{
+	for (size_t i = p->n_processes; i-- > 0;)
+		if (p->processes[i].pid == pid)
+			return (uint32_t)i;
+	return hand_process(p, pid, NULL);
+}
+
+static inline uint32_t hand_last_thread(struct profile *p, uint32_t process, uint32_t tid)
+{
+	for (size_t i = p->n_threads; i-- > 0;)
+		if (p->threads[i].process == process && p->threads[i].tid == tid)
+			return (uint32_t)i;
+	return hand_thread(p, process, tid, NULL);
+}
+
 static inline struct profile_sample *hand_sample(struct profile *p, uint32_t pid, uint32_t tid, uint32_t stack,
 						 uint64_t weight)
 {
+	uint32_t process = hand_last_process(p, pid), thread = hand_last_thread(p, process, tid);
 	struct profile_sample *s = HAND_ADD(p, samples, n_samples);
 
-	*s = (struct profile_sample){.time = 1000000000ull + p->n_samples * 500000000ull, .weight = weight,
-				     .pid = pid, .tid = tid, .stack = stack};
+	*s = (struct profile_sample){.time = 1000000000ull + p->n_samples * 500000000ull, .weight = weight, .pid = pid,
+				     .tid = tid, .process = process, .thread = thread, .stack = stack};
 	return s;
-}
-
-static inline void hand_process(struct profile *p, uint32_t pid, const char *name)
-{
-	*HAND_ADD(p, processes, n_processes) = (struct profile_process){.pid = pid, .name = hand_string(p, name)};
-	assert_int_equal(table_put(&p->process_by_pid, pid, p->n_processes), 0);
-}
-
-static inline void hand_thread(struct profile *p, uint32_t pid, uint32_t tid, const char *name)
-{
-	*HAND_ADD(p, threads, n_threads) = (struct profile_thread){pid, tid, hand_string(p, name)};
-	assert_int_equal(table_put(&p->thread_by_tid, tid, p->n_threads), 0);
 }
 
 static inline void hand_stat(struct profile *p, const char *name, double value)
@@ -119,14 +138,15 @@ static inline struct profile hand_example(void)
 	uint32_t read = hand_frame(&p, kernel, 0, "sys_read", NULL), nameless = hand_frame(&p, libx, 0x1234, NULL, NULL);
 	uint32_t cut = hand_frame(&p, none, 0, "[cut]", NULL);
 	uint32_t a = HAND_STACK(&p, work, main_, start), b = HAND_STACK(&p, read, main_, start);
-	uint32_t c = HAND_STACK(&p, recurse, recurse, main_, start), d = HAND_STACK(&p, nameless, cut);
+	uint32_t c = HAND_STACK(&p, recurse, recurse, main_, start), d = HAND_STACK(&p, nameless, cut), app_process;
 
 	p.modules[app].build_id[0] = 0xde;
 	p.modules[app].build_id[1] = 0x0d;
 	p.modules[app].build_id_len = 2;
-	hand_process(&p, 100, "app");
+	app_process = hand_process(&p, 100, "app");
 	hand_process(&p, 200, "other");
-	hand_thread(&p, 100, 101, "worker;1");
+	hand_thread(&p, app_process, 100, NULL);
+	hand_thread(&p, app_process, 101, "worker;1");
 	hand_sample(&p, 100, 100, a, 10);
 	hand_sample(&p, 100, 100, b, 20);
 	hand_sample(&p, 100, 100, a, 10);

@@ -29,6 +29,7 @@ static void sums_go_up(void **state)
 	uint32_t start, main_, work, recurse;
 
 	(void)state;
+	p.frames[3].guessed = true; /* recurse */
 	assert_int_equal(fold_init(&f, &p, 0), 0);
 	assert_int_equal(f.count, 9);
 	assert_int_equal(f.weight, 70);
@@ -51,6 +52,8 @@ static void sums_go_up(void **state)
 	assert_true(t.nodes[child(&t, &f, work, "tiny")].inlined);
 	recurse = child(&t, &f, main_, "recurse");
 	assert_node(&t, recurse, 0, 0, 2, 10);
+	assert_true(t.nodes[recurse].guessed && t.nodes[t.nodes[recurse].child].guessed);
+	assert_false(t.nodes[main_].guessed || t.nodes[work].guessed);
 	assert_node(&t, child(&t, &f, recurse, "recurse"), 2, 10, 2, 10);
 	assert_node(&t, child(&t, &f, child(&t, &f, 0, "[cut]"), "[libx.so]"), 1, 7, 1, 7);
 	assert_node(&t, child(&t, &f, 0, "[no stack]"), 1, 2, 1, 2);
@@ -71,15 +74,15 @@ static void levels_split_processes_and_threads(void **state)
 	assert_int_equal(calltree_init(&t, &f, true, true), 0);
 	app = t.nodes[0].child;
 	assert_int_equal(t.nodes[app].kind, CALLTREE_PROCESS);
-	assert_int_equal(t.nodes[app].id, 100);
+	assert_int_equal(p.processes[t.nodes[app].id].pid, 100);
 	assert_node(&t, app, 0, 0, 7, 67);
 	thread = t.nodes[app].child;
 	assert_int_equal(t.nodes[thread].kind, CALLTREE_THREAD);
-	assert_int_equal(t.nodes[thread].id, 100);
+	assert_int_equal(p.threads[t.nodes[thread].id].tid, 100);
 	assert_node(&t, thread, 0, 0, 6, 60);
-	assert_int_equal(t.nodes[t.nodes[thread].next].id, 101);
+	assert_int_equal(p.threads[t.nodes[t.nodes[thread].next].id].tid, 101);
 	assert_node(&t, t.nodes[thread].next, 0, 0, 1, 7);
-	assert_int_equal(t.nodes[t.nodes[app].next].id, 200);
+	assert_int_equal(p.processes[t.nodes[t.nodes[app].next].id].pid, 200);
 	assert_node(&t, t.nodes[app].next, 0, 0, 2, 3);
 	assert_int_equal(t.nodes[t.nodes[app].next].next, 0);
 	calltree_deinit(&t);
@@ -100,7 +103,7 @@ static void extreme_ids_are_nodes_of_their_own(void **state)
 	hand_sample(&p, UINT32_MAX, UINT32_MAX, 0, 200);
 	assert_int_equal(fold_init(&f, &p, 0), 0);
 	assert_int_equal(calltree_init(&t, &f, true, true), 0);
-	assert_int_equal(t.nodes[t.nodes[0].child].id, UINT32_MAX);
+	assert_int_equal(p.processes[t.nodes[t.nodes[0].child].id].pid, UINT32_MAX);
 	calltree_for_each_child(&t, 0, c) {
 		n++;
 		assert_int_equal(t.nodes[c].kind, CALLTREE_PROCESS);

@@ -52,7 +52,7 @@ static void equal_lines_are_merged(void **state)
 	struct profile p = hand_example();
 
 	(void)state;
-	p.threads[0].name = hand_string(&p, "other");
+	p.threads[1].name = hand_string(&p, "other");
 	hand_sample(&p, 100, 101, 0, 3);
 	assert_folded(&p, NULL,
 		      "app;_start;main;recurse;recurse 2\n"
@@ -61,6 +61,27 @@ static void equal_lines_are_merged(void **state)
 		      "other;[cut];[libx.so] 1\n"
 		      "other;[no stack] 1\n"
 		      "other;_start;main;work;tiny 2\n");
+	profile_deinit(&p);
+}
+
+/* Two lives of a pid and two names of a thread are told apart; a report's row is a life, or a name. */
+static void lives_are_apart(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL), stack = HAND_STACK(&p, f);
+	uint32_t sh = hand_process(&p, 40, "sh");
+
+	(void)state;
+	hand_sample(&p, 40, 40, stack, 1);
+	hand_thread(&p, sh, 41, "old");
+	hand_sample(&p, 40, 41, stack, 1);
+	hand_thread(&p, sh, 41, "new");
+	hand_sample(&p, 40, 41, stack, 1);
+	hand_process(&p, 40, "qsort");
+	hand_sample(&p, 40, 40, stack, 1);
+	hand_sample(&p, 40, 40, stack, 1);
+	assert_folded(&p, NULL, "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
+	assert_folded(&p, &(struct export_options){.only_pid = 40}, "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
 	profile_deinit(&p);
 }
 
@@ -145,7 +166,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_are_of_samples),     cmocka_unit_test(weights_when_asked_for),
-		cmocka_unit_test(equal_lines_are_merged),    cmocka_unit_test(names_cannot_break_lines),
+		cmocka_unit_test(equal_lines_are_merged),    cmocka_unit_test(lives_are_apart),
+		cmocka_unit_test(names_cannot_break_lines),
 		cmocka_unit_test(nameless_code_is_called_after_its_module),
 		cmocka_unit_test(stacks_that_failed_say_so), cmocka_unit_test(a_full_disk_is_an_error),
 	};

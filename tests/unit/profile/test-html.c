@@ -53,6 +53,21 @@ static void data_is_a_preorder_forest(void **state)
 	profile_deinit(&p);
 }
 
+/* By node: work and tiny, which is inlined in it, of both processes. */
+static void guesses_are_told(void **state)
+{
+	struct profile p = hand_example();
+	size_t len;
+	char *page;
+
+	(void)state;
+	p.frames[2].guessed = true;
+	page = hand_written(&p, NULL, export_html, &len);
+	assert_non_null(strstr(data_of(page), "-6],\"guessed\":[2,3,12,13]}"));
+	free(page);
+	profile_deinit(&p);
+}
+
 static void names_stay_inside(void **state)
 {
 	static const char evil[] = "</script><script>alert(1)//\"\\'\n\t\x01\x7f\xff\xe2\x80\xa8<!--&amp;\xf0\x9f\x94\xa5";
@@ -65,8 +80,7 @@ static void names_stay_inside(void **state)
 	size_t len;
 
 	(void)state;
-	hand_process(&p, 1, evil);
-	hand_thread(&p, 1, 2, evil);
+	hand_thread(&p, hand_process(&p, 1, evil), 2, evil);
 	hand_note(&p, evil);
 	(void)snprintf(p.event_name, sizeof(p.event_name), "%s", evil);
 	hand_sample(&p, 1, 2, HAND_STACK(&p, f), 1);
@@ -151,7 +165,8 @@ static void a_full_disk_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(data_is_a_preorder_forest), cmocka_unit_test(names_stay_inside),
+		cmocka_unit_test(data_is_a_preorder_forest), cmocka_unit_test(guesses_are_told),
+		cmocka_unit_test(names_stay_inside),
 		cmocka_unit_test(the_page_is_whole),         cmocka_unit_test(deep_stacks),
 		cmocka_unit_test(a_full_disk_is_an_error),
 	};

@@ -135,9 +135,9 @@ static void test_simple(void **state)
 	assert_string_equal(name_at(&p, 3, 0, 0), "leaf");
 	assert_string_equal(text(&p, p.modules[0].path), "/opt/prog");
 	assert_memory_equal(p.modules[0].build_id, "\x12\x34", 2);
-	assert_string_equal(profile_process_name(&p, 7), "[pid 7]");
-	assert_string_equal(profile_thread_name(&p, 7, 8), "[tid 8]");
-	assert_string_equal(profile_thread_name(&p, 9, 9), "[pid 9]");
+	assert_string_equal(profile_process_name(&p, p.samples[0].process), "[pid 7]");
+	assert_string_equal(profile_thread_name(&p, p.samples[0].thread), "[tid 8]");
+	assert_string_equal(profile_thread_name(&p, p.samples[2].thread), "[pid 9]");
 	profile_deinit(&p);
 }
 
@@ -322,53 +322,6 @@ static void test_names(void **state)
 	profile_deinit(&p);
 }
 
-static void put_process(struct buffer *trace, uint32_t pid, const char *const *args, bool is_comm)
-{
-	struct buffer packet = {0}, tree = {0}, process = {0};
-
-	put_number(&process, 1, pid);
-	put_number(&process, 2, 1);
-	for (; *args; args++)
-		put_text(&process, 3, *args);
-	if (is_comm)
-		put_number(&process, 9, 1);
-	put_message(&tree, 1, &process);
-	put_message(&packet, 2, &tree);
-	put_message(trace, 1, &packet);
-}
-
-static void test_processes(void **state)
-{
-	struct buffer trace = {0}, packet = {0}, tree = {0}, thread = {0};
-	struct profile p;
-	uint64_t index;
-
-	(void)state;
-	put_process(&trace, 7, (const char *const[]){"/usr/bin/old", NULL}, false);
-	put_process(&trace, 7, (const char *const[]){"/usr/bin/python3", "-m", "x/y", NULL}, false);
-	put_process(&trace, 8, (const char *const[]){"postgres: walwriter /a/b", NULL}, false);
-	put_process(&trace, 9, (const char *const[]){"kworker/0:1", NULL}, true);
-	put_process(&trace, 10, (const char *const[]){"dir/", NULL}, false);
-	put_number(&thread, 1, 11);
-	put_text(&thread, 2, "worker");
-	put_number(&thread, 3, 7);
-	put_message(&tree, 2, &thread);
-	put_message(&packet, 2, &tree);
-	put_message(&trace, 1, &packet);
-	p = parse(&trace);
-	assert_string_equal(profile_process_name(&p, 7), "python3");
-	assert_string_equal(profile_process_name(&p, 8), "postgres: walwriter /a/b");
-	assert_string_equal(profile_process_name(&p, 9), "kworker/0:1");
-	assert_string_equal(profile_process_name(&p, 10), "dir/");
-	assert_string_equal(profile_process_name(&p, 12345), "?");
-	assert_string_equal(profile_thread_name(&p, 7, 11), "worker");
-	assert_string_equal(profile_thread_name(&p, 7, 7), "python3");
-	assert_true(table_get(&p.process_by_pid, 7, &index));
-	assert_string_equal(text(&p, p.processes[index - 1].cmdline), "/usr/bin/python3 -m x/y");
-	assert_int_equal(p.n_processes, 4);
-	profile_deinit(&p);
-}
-
 static void test_stats(void **state)
 {
 	struct buffer trace = {0};
@@ -528,10 +481,9 @@ int main(void)
 		cmocka_unit_test(test_stock),	    cmocka_unit_test(test_simple),
 		cmocka_unit_test(test_restart),	    cmocka_unit_test(test_generations),
 		cmocka_unit_test(test_clocks),	    cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_names),	    cmocka_unit_test(test_processes),
-		cmocka_unit_test(test_stats),	    cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_cut),	    cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_read_errors),
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_compressed),  cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_foreign),	    cmocka_unit_test(test_read_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

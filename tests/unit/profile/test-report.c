@@ -105,6 +105,56 @@ static void tree(void **state)
 	profile_deinit(&p);
 }
 
+static void guesses_are_marked(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/jit", false), f = hand_frame(&p, m, 1, "found_by_its_frame_pointer_alone", NULL);
+	uint32_t g = hand_frame(&p, m, 2, "main", NULL);
+
+	(void)state;
+	p.frames[f].guessed = true;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, g), 1);
+	assert_report(&p, &(struct report_options){.tree = true},
+		      "total %  self %      time    samples  call\n"
+		      " 100.00    0.00      1 ns          1  p (1)\n"
+		      " 100.00    0.00      1 ns          1  └─ main\n"
+		      " 100.00  100.00      1 ns          1     found_by_its_frame_pointer_alone ?\n");
+	/* 70 columns less 38 of numbers, 3 of the mark before and 2 of that behind: 27 for the name */
+	assert_report(&p, &(struct report_options){.tree = true, .width = 70},
+		      "total %  self %      time    samples  call\n"
+		      " 100.00    0.00      1 ns          1  p (1)\n"
+		      " 100.00    0.00      1 ns          1  └─ main\n"
+		      " 100.00  100.00      1 ns          1     found_by_its_frame…er_alone ?\n");
+	profile_deinit(&p);
+}
+
+/* One pid, two lives, and a thread under two names. */
+static void lives_have_rows_of_their_own(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL), stack = HAND_STACK(&p, f);
+	uint32_t sh = hand_process(&p, 40, "sh");
+
+	(void)state;
+	hand_thread(&p, sh, 41, "old");
+	hand_sample(&p, 40, 41, stack, 5);
+	hand_thread(&p, sh, 41, "new");
+	hand_sample(&p, 40, 41, stack, 1);
+	hand_process(&p, 40, "qsort");
+	hand_sample(&p, 40, 40, stack, 4);
+	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS},
+		      "      %      time samples        pid  process\n"
+		      "  60.00      6 ns       2         40  sh\n"
+		      "  40.00      4 ns       1         40  qsort\n");
+	assert_report(&p, &(struct report_options){.by = REPORT_THREAD},
+		      "      %      time samples        tid  thread              process\n"
+		      "  50.00      5 ns       1         41  old                 sh\n"
+		      "  40.00      4 ns       1         40  qsort               qsort\n"
+		      "  10.00      1 ns       1         41  new                 sh\n");
+	profile_deinit(&p);
+}
+
 static void names_are_cut_and_cleaned(void **state)
 {
 	struct profile p = hand_empty();
@@ -164,6 +214,8 @@ int main(void)
 		cmocka_unit_test(functions),
 		cmocka_unit_test(processes_threads_modules),
 		cmocka_unit_test(tree),
+		cmocka_unit_test(guesses_are_marked),
+		cmocka_unit_test(lives_have_rows_of_their_own),
 		cmocka_unit_test(names_are_cut_and_cleaned),
 		cmocka_unit_test(colours_only_when_asked_for),
 		cmocka_unit_test(head_and_errors),
