@@ -1,7 +1,10 @@
 /* spawn.c - see spawn.h.  Two pipes: one holds the child back, the other (close-on-exec) brings exec's errno. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +26,40 @@ static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 	e = errno;
 	(void)!write(error_fd, &e, sizeof(e));
 	_exit(e == ENOENT ? 127 : 126);
+}
+
+static int check_path(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno;
+	if (S_ISDIR(st.st_mode))
+		return EACCES;
+	return access(path, X_OK) < 0 ? errno : 0;
+}
+
+int spawn_check(const char *name)
+{
+	const char *path = getenv("PATH");
+	int best = ENOENT;
+
+	if (strchr(name, '/'))
+		return check_path(name);
+	for (path = path ? path : "/bin:/usr/bin"; *path; path += *path == ':') {
+		size_t len = strcspn(path, ":");
+		char file[PATH_MAX];
+		int e;
+
+		if (snprintf(file, sizeof(file), "%.*s/%s", len ? (int)len : 1, len ? path : ".", name) < PATH_MAX) {
+			e = check_path(file);
+			if (!e)
+				return 0;
+			best = e == EACCES ? e : best;
+		}
+		path += len;
+	}
+	return best;
 }
 
 int spawn_new(char *const *argv, struct spawn *ret)

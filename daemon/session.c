@@ -307,6 +307,8 @@ int session_error(const struct session *s, const char **ret_why)
 
 bool session_targets_gone(struct session *s)
 {
+	if (!s->stood_in)
+		return perf_source_tasks_gone(s->source);
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		struct procfs_status status;
 

@@ -46,7 +46,7 @@ int session_stop(struct session *session);
 enum session_state session_state(const struct session *session);
 /* < 0: it ended (or is ending) because of this error; the line for the user is in *ret_why (may be NULL). */
 int session_error(const struct session *session, const char **ret_why);
-/* tasks by pid: have all of them exited? */
+/* tasks by pid: have all of them exited, with the children that are followed? */
 bool session_targets_gone(struct session *session);
 
 struct session_summary {

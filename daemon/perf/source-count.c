@@ -10,6 +10,7 @@
  * Samples of old from t on and of new before t are doubles; together each moment is covered once.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -145,6 +146,27 @@ int perf_source_counts(struct perf_source *source, struct perf_counts *ret_count
 	}
 	*ret_counts = sum;
 	return 0;
+}
+
+/* An event with a ring hangs up when its task and all children that inherited it are gone (kernel/events/core.c,
+ * perf_poll()).  The side-band's is asked: a poll takes the ring's wake-up, which nobody misses there. */
+static bool hung_up(const struct source_task *task)
+{
+	struct pollfd pfd = {.fd = task->groups[0].sideband};
+
+	return poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP;
+}
+
+bool perf_source_tasks_gone(struct perf_source *source)
+{
+	if (!source->options.tasks || !source->n_tasks)
+		return false;
+	for (size_t i = 0; i < source->n_tasks; i++) {
+		if (!hung_up(&source->tasks[source->living]))
+			return false;
+		source->living = (source->living + 1) % source->n_tasks;
+	}
+	return true;
 }
 
 /* Index in cpus[], n_cpus when it is not one of ours. */

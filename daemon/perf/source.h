@@ -68,6 +68,8 @@ struct perf_source *perf_source_free(struct perf_source *source);
 enum { PERF_TASK_GONE = 1 };
 int perf_source_add_task(struct perf_source *source, pid_t tid, enum perf_gate *ret_gate, char *error,
 			 size_t error_size);
+/* tasks: have all of them exited, and all that inherited from them? */
+bool perf_source_tasks_gone(struct perf_source *source);
 /* tasks: a thread that was added although it had inherited the events of the one that started it (it was
  * born while the threads were being listed) is sampled twice.  True for a sample of @tid by an event that was opened for
  * another thread: drop it.  Say when a thread is gone (EXIT record): its number may come back for one that inherits. */

@@ -156,6 +156,8 @@ static int parse_stat(const char *text, struct procfs_status *status)
 	copy_comm(status->comm, open + 1, (size_t)(close - open - 1));
 	status->ppid = (uint32_t)ppid;
 	status->kernel_thread = flags & KERNEL_THREAD;
+	/* field 3: Z a main thread that ended, or a process not waited for; X as good as gone */
+	status->zombie = close[1] == ' ' && (close[2] == 'Z' || close[2] == 'X');
 	status->utime_ticks = utime;
 	status->stime_ticks = stime;
 	status->start_ticks = start;

@@ -88,6 +88,24 @@ static void deliver(struct loader *l, struct load_answer *answer)
 
 /* ---- processes ---- */
 
+/* Where the process can be read: a main thread that has ended (pthread_exit) leaves others that run, but its own
+ * /proc files are empty.  /proc/TID is there for every thread. */
+static uint32_t readable_task(struct loader *l, uint32_t pid)
+{
+	_cleanup_(freep) uint32_t *tids = NULL;
+	struct procfs_status status;
+	size_t n = 0;
+
+	if (procfs_status(l->root, pid, &status) < 0 || !status.zombie ||
+	    procfs_threads(l->root, pid, &tids, &n) < 0)
+		return pid;
+	for (size_t i = 0; i < n; i++) {
+		if (tids[i] != pid && procfs_status(l->root, tids[i], &status) >= 0 && !status.zombie)
+			return tids[i];
+	}
+	return pid;
+}
+
 static void load_thread_names(struct loader *l, struct load_answer *a)
 {
 	_cleanup_(freep) uint32_t *tids = NULL;
@@ -115,6 +133,7 @@ static void load_process(struct loader *l, struct load_answer *a)
 		return;
 	}
 	(void)procfs_cmdline(l->root, pid, &a->cmdline, &a->cmdline_len);
+	pid = readable_task(l, pid);
 	(void)procfs_memory_new(l->root, pid, &a->memory);
 	if (a->request.kind != LOAD_PROCESS)
 		return;
@@ -129,7 +148,7 @@ static void load_query(struct loader *l, struct load_answer *a)
 	struct load_mapping *m = &a->mapping;
 	struct procfs_map map;
 
-	(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", l->root, a->request.pid);
+	(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", l->root, readable_task(l, a->request.pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	a->error = fd < 0 ? -errno : procfs_query(fd, a->request.vaddr, &map, &m->id.build_id, file, sizeof(file));
 	if (!a->error && !map.exec)
@@ -210,7 +229,7 @@ static uint64_t image_start(struct loader *l, const struct load_request *request
 	size_t len;
 	int r;
 
-	if (procfs_maps(l->root, request->pid, &text, &len) < 0)
+	if (procfs_maps(l->root, readable_task(l, request->pid), &text, &len) < 0)
 		return request->start - request->offset;
 	p = text;
 	while ((r = procfs_maps_next(&p, text + len, &map)) != PROCFS_MAPS_END) {
@@ -231,7 +250,7 @@ static int load_from_memory(struct loader *l, struct load_answer *a)
 	int r;
 
 	/* Every 64-bit process has the same vDSO: ours is at hand and does not exit. */
-	r = procfs_memory_new(vdso ? "" : l->root, vdso ? (uint32_t)getpid() : request->pid, &memory);
+	r = procfs_memory_new(vdso ? "" : l->root, vdso ? (uint32_t)getpid() : readable_task(l, request->pid), &memory);
 	if (r < 0)
 		return trace(r);
 	t.source.memory = memory;
@@ -250,7 +269,7 @@ static int open_module(struct loader *l, const struct load_request *request, boo
 {
 	int fd = -1, r;
 
-	r = procfs_open_mapped(l->root, request->pid, request->start, request->end,
+	r = procfs_open_mapped(l->root, readable_task(l, request->pid), request->start, request->end,
 			       uw_module_path(request->module), &request->id, &fd, ret_proved);
 	return r < 0 ? r : fd;
 }

@@ -130,6 +130,7 @@ static void test_status(void **state)
 	assert_int_equal(s.stime_ticks, 666);
 	assert_int_equal(s.start_ticks, 987654);
 	assert_false(s.kernel_thread);
+	assert_false(s.zombie);
 	assert_int_equal(s.uid, 1000);
 
 	put_file(2, "status", "Name:\tkthreadd\nUid:\t0\t0\t0\t0\n");
