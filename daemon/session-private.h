@@ -21,6 +21,7 @@ enum {
 	SESSION_MODULE_WAIT_MS = 1000,
 	SESSION_DRAIN_MS = 3000,          /* bound on DRAINING */
 	SESSION_NAMING_MS = 1500,         /* bound on NAMING: "symbolised within 2 s of the stop" */
+	SESSION_RETRIES = 8,              /* of a module that could not be read */
 	SESSION_NOTES = 64,
 	SESSION_RINGS_BYTES = 256 << 20,  /* the budget of all rings */
 };
@@ -68,6 +69,13 @@ struct session {
 	struct perf_counts counts;                 /* final once stopped */
 	struct adapt *adapt;                       /* by CPU index in own order; machine only */
 	size_t n_adapt;
+	/* modules that could not be read, to be tried again through another process */
+	struct session_retry {
+		struct uw_module *module; /* a reference */
+		uint32_t tries;
+		uint64_t due; /* CLOCK_MONOTONIC */
+	} *retries;
+	size_t n_retries, retries_room;
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
 };
@@ -79,8 +87,20 @@ static inline void session_note_line(void *arg, const char *line)
 	session_note(arg, "%s", line);
 }
 
+/* Is the kernel left out, because that was asked for or because nothing else is permitted? */
+static inline bool session_user_only(const struct session *session)
+{
+	return perf_source_user_only(session->source) || session->options.user_only ||
+	       session->options.specs[0].exclude_kernel;
+}
+
 /* session-open.c: the events for the targets, and who they are. */
 int session_open_source(struct session *session, char *error, size_t error_size);
+
+/* session-retry.c */
+int session_unreadable(struct session *session, struct uw_module *module);
+int session_retry(struct session *session);
+void session_retry_deinit(struct session *session);
 
 /* session-stats.c */
 uint64_t session_own_cpu_ns(void);

@@ -44,7 +44,7 @@ static double accounted(const struct session *s, const struct perf_counts *count
 
 	if (s->stood_in)
 		return -1;
-	if (weight == PERF_WEIGHT_CYCLES && !perf_source_user_only(s->source))
+	if (weight == PERF_WEIGHT_CYCLES && !session_user_only(s))
 		used = (double)counts->count;
 	else if (weight == PERF_WEIGHT_TIME)
 		used = s->options.machine ? (double)(s->busy_at_stop - s->busy_at_start) : (double)counts->task_clock_ns;
@@ -77,7 +77,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 	if (s->state == SESSION_RUNNING)
 		(void)perf_source_counts(s->source, &counts);
 	if (s->state == SESSION_RUNNING && s->options.machine)
-		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_stop);
+		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_stop);
 	(void)getrusage(RUSAGE_SELF, &ru);
 	*ret = (struct session_summary){
 		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) - s->started_at) / 1e9 : 0,
@@ -86,7 +86,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.cpu_accounted = accounted(s, &counts),
 		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start) / 1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
-		.user_only = perf_source_user_only(s->source),
+		.user_only = session_user_only(s),
 		.bytes = s->sink->bytes,
 		.notes = (const char *const *)s->notes,
 		.n_notes = s->n_notes,
@@ -230,6 +230,8 @@ int session_second(struct session *s)
 {
 	int r = keep_cache_small(s);
 
+	if (r >= 0)
+		r = session_retry(s);
 	if (r >= 0 && s->state == SESSION_RUNNING)
 		r = adapt_stacks(s);
 	if (r >= 0)

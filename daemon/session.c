@@ -87,7 +87,9 @@ static int take_answers(struct session *s, size_t *ret_n)
 				 uw_module_kind(a.request.module) == UW_MODULE_FILE)
 				log_verbose("%s: not proved to be the file that is mapped",
 					    uw_module_path(a.request.module));
-			r = emit_answer(s->emit, &a);
+			r = unwind && a.error ? session_unreadable(s, a.request.module) : 0;
+			if (r >= 0)
+				r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
 		}
@@ -173,7 +175,7 @@ int session_stop(struct session *s)
 	if (r >= 0)
 		r = perf_source_counts(s->source, &s->counts);
 	if (s->options.machine)
-		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_stop);
+		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_stop);
 	reader_let_all_go(s->reader);
 	return r < 0 ? trace(r) : 0;
 }
@@ -282,7 +284,7 @@ int session_start(struct session *s)
 	s->cpu_at_start = session_own_cpu_ns();
 	s->started_at = clock_ns(CLOCK_MONOTONIC);
 	if (s->options.machine)
-		(void)procfs_busy_ns(s->options.proc_root, &s->busy_at_start);
+		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_start);
 	s->state = SESSION_RUNNING;
 	if (s->options.child)
 		return 0;
@@ -381,7 +383,7 @@ static void load_kallsyms(struct session *s)
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
-	if (perf_source_user_only(s->source))
+	if (session_user_only(s))
 		return;
 	fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
 	r = fd < 0 ? -errno : uw_kallsyms_new(fd, &s->kallsyms);
@@ -563,6 +565,7 @@ struct session *session_free(struct session *s)
 	drop_outcomes(s);
 	(void)reader_free(s->reader);
 	(void)emit_free(s->emit);
+	session_retry_deinit(s);
 	(void)perf_source_free(s->source);
 	(void)writer_free(s->writer);
 	(void)uw_kallsyms_free(s->kallsyms);

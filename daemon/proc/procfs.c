@@ -336,14 +336,25 @@ int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_
 
 /* ---- the machine ---- */
 
-int procfs_busy_ns(const char *root, uint64_t *ret_busy_ns)
+/* user nice system idle iowait irq softirq steal (proc(5)); guest is a part of user. */
+static bool add_busy_ticks(const char *line, uint64_t *ticks)
 {
-	/* proc(5): user nice system idle iowait irq softirq steal; guest is a part of user */
 	static const uint8_t busy[] = {0, 1, 2, 5, 6};
+	uint64_t v;
+
+	for (size_t i = 0; i < ARRAY_SIZE(busy); i++) {
+		if (!line || !number_at(line, busy[i], &v))
+			return false;
+		*ticks += v;
+	}
+	return true;
+}
+
+int procfs_busy_ns(const char *root, const uint32_t *cpus, size_t n_cpus, uint64_t *ret_busy_ns)
+{
 	_cleanup_(freep) char *text = NULL;
 	char path[PROCFS_PATH_MAX];
-	uint64_t ticks = 0, v, hz = (uint64_t)sysconf(_SC_CLK_TCK);
-	const char *line;
+	uint64_t ticks = 0, hz = (uint64_t)sysconf(_SC_CLK_TCK);
 	int r, n = snprintf(path, sizeof(path), "%s/proc/stat", root);
 
 	if (n < 0 || n >= PROCFS_PATH_MAX)
@@ -351,11 +362,14 @@ int procfs_busy_ns(const char *root, uint64_t *ret_busy_ns)
 	r = read_file(path, MACHINE_STAT_MAX, &text, NULL);
 	if (r < 0)
 		return trace(r);
-	line = line_of(text, "cpu ");
-	for (size_t i = 0; i < ARRAY_SIZE(busy); i++) {
-		if (!line || !number_at(line, busy[i], &v))
+	if (!cpus && !add_busy_ticks(line_of(text, "cpu "), &ticks))
+		return fail(-EBADMSG);
+	for (size_t i = 0; cpus && i < n_cpus; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "cpu%u ", cpus[i]);
+		if (!add_busy_ticks(line_of(text, name), &ticks))
 			return fail(-EBADMSG);
-		ticks += v;
 	}
 	*ret_busy_ns = ticks * (NSEC_PER_SEC / hz);
 	return 0;

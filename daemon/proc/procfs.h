@@ -55,5 +55,5 @@ struct uw_memory *procfs_memory_free(struct uw_memory *memory);
  * address space is gone, -ENAMETOOLONG when the path does not fit. */
 int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map, struct uw_build_id *ret_id,
 		 char *path, size_t path_size);
-/* CPU time of the machine from /proc/stat, in ns: total elapsed over CPUs minus idle, iowait, steal. */
-int procfs_busy_ns(const char *root, uint64_t *ret_busy_ns);
+/* CPU time used on @cpus (NULL: all) from /proc/stat, in ns: all but idle, iowait and steal. */
+int procfs_busy_ns(const char *root, const uint32_t *cpus, size_t n_cpus, uint64_t *ret_busy_ns);

@@ -204,14 +204,22 @@ static void test_busy(void **state)
 
 	(void)snprintf(path, sizeof(path), "%s/proc/stat", root);
 	write_file(path, "cpu  100 20 3 50000 600 7 8 9000 90 1\ncpu0 1 2 3 4 5 6 7 8 9 10\n");
-	assert_int_equal(procfs_busy_ns(root, &busy), 0);
+	assert_int_equal(procfs_busy_ns(root, NULL, 0, &busy), 0);
 	assert_int_equal(busy, (100 + 20 + 3 + 7 + 8) * tick);
+	{
+		const uint32_t second = 1, third = 2;
+
+		write_file(path, "cpu  100 20 3 50000 600 7 8 9000 90 1\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 11 2 3 4 5 6 7 8 9 10\n");
+		assert_int_equal(procfs_busy_ns(root, &second, 1, &busy), 0);
+		assert_int_equal(busy, (11 + 2 + 3 + 6 + 7) * tick);
+		assert_int_equal(procfs_busy_ns(root, &third, 1, &busy), -EBADMSG);
+	}
 	write_file(path, "cpu  100 20 3 50000 600 7\n");
-	assert_int_equal(procfs_busy_ns(root, &busy), -EBADMSG);
+	assert_int_equal(procfs_busy_ns(root, NULL, 0, &busy), -EBADMSG);
 	write_file(path, "intr 1\n");
-	assert_int_equal(procfs_busy_ns(root, &busy), -EBADMSG);
+	assert_int_equal(procfs_busy_ns(root, NULL, 0, &busy), -EBADMSG);
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(procfs_busy_ns(root, &busy), -ENOENT);
+	assert_int_equal(procfs_busy_ns(root, NULL, 0, &busy), -ENOENT);
 }
 
 static void test_maps_file(void **state)
@@ -234,7 +242,7 @@ static void test_long_root(void **state)
 
 	memset(path, '/', sizeof(path) - 1);
 	path[sizeof(path) - 1] = 0;
-	assert_int_equal(procfs_busy_ns(path, &busy), -ENAMETOOLONG);
+	assert_int_equal(procfs_busy_ns(path, NULL, 0, &busy), -ENAMETOOLONG);
 	assert_int_equal(procfs_thread_comm(path, 1, 1, path), -ENAMETOOLONG);
 }
 
@@ -297,7 +305,7 @@ static void test_real(void **state)
 	assert_int_equal(children[0], c.pid);
 	child_end(&c);
 	assert_int_equal(procfs_status("", (uint32_t)c.pid, &s), -ESRCH);
-	assert_int_equal(procfs_busy_ns("", &busy), 0);
+	assert_int_equal(procfs_busy_ns("", NULL, 0, &busy), 0);
 	assert_true(busy > 0);
 }
 
