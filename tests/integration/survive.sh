@@ -1,83 +1,111 @@
 #!/bin/bash
-# survive.sh - the file after kill -9, after Ctrl-C, on a full disk; targets that change under our feet.
+# survive.sh - how a recording ends: the file after kill -9, Ctrl-C once and twice, SIGTERM, a full disk.
 . "$(dirname "$0")/lib"
 need_perf
 
-# kill -9 in the middle: readable up to the last whole packet.
-"$PERFWIND" record -q -o "$TMP/killed.pftrace" -- "$PROGRAMS/recursion" 10 &
-perfwind=$!
-started $perfwind
-sleep 3
-kill -9 $perfwind
-wait $perfwind 2>/dev/null
-for pid in $(pgrep -P 1 -x recursion 2>/dev/null); do
-	[ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$PROGRAMS/recursion" ] && kill "$pid"
+# kill -9 in the midst: readable up to the last whole packet, and at most the last second is missing.
+"$PROGRAMS/recursion" 120 &
+target=$!
+started $target
+record_in_background killed -p $target
+recorder=$!
+wait_for used $target 1500
+sleep 1.2 # at a busy moment the last second's CPU time is less than a second
+before=$(cpu_ms $target)
+sleep 1.2 # what was used before is older than a second now
+kill -9 $recorder
+wait $recorder 2>/dev/null
+kill $target
+check killed-readable has killed '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+# One sample a millisecond of CPU time; what was used before the recording began is not in it (50 ms and the start).
+check killed-lacks-one-second-at-most [ "$(folded killed | awk '{n += $NF} END {print n}')" -ge $((before * 8 / 10 - 300)) ]
+"$PERFWIND" report "$TMP/killed.pftrace" >"$TMP/killed.report" 2>&1
+check killed-report grep -q burn "$TMP/killed.report"
+# A file that ends within a packet is read up to it, and says so.
+size=$(stat -c %s "$TMP/killed.pftrace")
+head -c $((size * 2 / 3 + 1)) "$TMP/killed.pftrace" >"$TMP/cut.pftrace"
+"$PERFWIND" report "$TMP/cut.pftrace" >"$TMP/cut.report" 2>&1
+check cut-file-readable grep -q burn "$TMP/cut.report"
+
+# Ctrl-C: a whole file and the verdict.
+"$PROGRAMS/threads" 120 &
+target=$!
+started $target
+for signal in INT TERM; do
+	record_in_background $signal -p $target
+	recorder=$!
+	wait_for used $target "$(($(cpu_ms $target) + 300))"
+	kill -$signal $recorder
+	wait $recorder
+	check $signal-status [ $? = 0 ]
+	check $signal-consistent consistent $signal
+	check $signal-names has $signal '^worker-1;.*thread_main;thread_work;burn '
 done
-check killed-readable has killed '^recursion;.*main;recurse_even;recurse_odd;'
-check killed-samples [ "$(folded killed | awk '{n += $NF} END {print n}')" -gt 1000 ]
+# A second one while the first is on its way: at once, and the file is good up to where it was written.
+record_in_background second -p $target
+recorder=$!
+wait_for used $target "$(($(cpu_ms $target) + 1500))"
+sleep 1.5
+kill -STOP $recorder # so that both arrive together
+kill -INT $recorder
+kill -TERM $recorder
+kill -CONT $recorder
+wait $recorder
+check second-status [ $? -gt 128 ]
+check second-readable has second 'thread_main;thread_work;burn '
+kill $target
 
-# Ctrl-C: a whole file, the verdict, the command's fate told.
-"$PERFWIND" record --json -o "$TMP/int.pftrace" -p $$ >"$TMP/int.json" 2>"$TMP/int.err" &
-perfwind=$!
-sleep 1
-kill -INT $perfwind
-wait $perfwind
-check interrupted-status [ $? = 0 ]
-check interrupted-verdict json int 'v["samples"] == total'
+# A command that does not end at Ctrl-C is waited for; a second Ctrl-C does not.
+cat >"$TMP/stubborn.sh" <<'SH'
+trap '' INT
+echo $$ >"$1.new" && mv "$1.new" "$1"
+while :; do :; done
+SH
+record_in_background stubborn -- bash "$TMP/stubborn.sh" "$TMP/stubborn.pid"
+recorder=$!
+wait_for test -s "$TMP/stubborn.pid"
+command=$(cat "$TMP/stubborn.pid")
+started $command
+wait_for used $command 200
+kill -INT $recorder
+check stubborn-told wait_for grep -q 'goes on' "$TMP/stubborn.err"
+check stubborn-waited-for kill -0 $recorder
+kill -INT $recorder
+check stubborn-second wait_for gone $recorder
+wait $recorder
+check stubborn-status [ $? = 130 ]
+check stubborn-lives-on kill -0 $command
+check stubborn-file has stubborn '^bash;'
+kill -9 $command
+# SIGTERM, which reaches perfwind alone, ends the command too.
+record_in_background told -- bash "$TMP/stubborn.sh" "$TMP/told.pid"
+recorder=$!
+wait_for test -s "$TMP/told.pid"
+command=$(cat "$TMP/told.pid")
+started $command
+wait_for used $command 200
+kill -TERM $recorder
+wait $recorder
+check told-status [ $? = 0 ]
+check told-command-ended gone $command
+check told-consistent consistent told
 
-# A binary that is truncated and rewritten while it runs, is unwound and is symbolised.
-cp "$PROGRAMS/recursion" "$TMP/victim"
-"$TMP/victim" 4 &
-started $!
-victim=$!
-sleep 0.2
-(for _ in 1 2 3 4 5 6 7 8; do
-	: >"$TMP/shadow"
-	cp "$TMP/shadow" "$TMP/victim.new" && mv -f "$TMP/victim.new" "$TMP/victim"
-	sleep 0.1
-	cp "$PROGRAMS/qsort" "$TMP/victim.new" && mv -f "$TMP/victim.new" "$TMP/victim"
-	sleep 0.1
-done) &
-record replaced -p $victim -d 2
-check replaced-equation json replaced 'v["samples"] == total and v["samples"] > 500'
-check replaced-names has replaced 'main;recurse_even;recurse_odd;'
-check replaced-not-the-new-file hasnt replaced 'compare'
-
-# A deleted binary.
-cp "$PROGRAMS/recursion" "$TMP/deleted"
-"$TMP/deleted" 3 &
-started $!
-sleep 0.1
-rm "$TMP/deleted"
-record deleted -p $! -d 1
-check deleted-names has deleted 'main;recurse_even;recurse_odd;'
-check deleted-whole json deleted 'v["stacks"]["whole"] >= 0.99 * total'
-
-# Exec in the middle, and processes that live shorter than a tick.
-record exec -- sh -c "exec $PROGRAMS/qsort 1"
-check exec-name has exec '^qsort;.*main;'
-record short -F 4000 -- sh -c 'i=0; while [ $i -lt 150 ]; do /bin/true; i=$((i + 1)); done'
-check short-whole json short 'v["stacks"]["whole"] >= 0.95 * total'
-
-if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
-	# A full disk: what was written stays readable, the status is not 0.
+if is_root && unshare -m true 2>/dev/null; then
+	# A full disk: what was written stays readable, the status is not 0, and the command is ended.
+	cat >"$TMP/fill.py" <<'PY'
+import json, time
+end = time.time() + 120
+while time.time() < end:
+    json.dumps([{"n": i, "s": str(i) * (i % 50)} for i in range(20000)], indent=2)
+PY
 	mkdir "$TMP/small"
-	unshare -m sh -c "mount -t tmpfs -o size=64k none $TMP/small &&
-		$PERFWIND record -F 4000 -o $TMP/small/full.pftrace -- python3 -c 'import json
-for i in range(60): json.dumps(list(range(20000)))' >/dev/null 2>$TMP/full.err; echo \$? >$TMP/full.status
-		cp $TMP/small/full.pftrace $TMP/full.pftrace"
-	check full-disk-status [ "$(cat "$TMP/full.status")" != 0 ]
+	unshare -m sh -c 'mount -t tmpfs -o size=256k none "$1/small" &&
+		"$2" record -F 4000 -o "$1/small/full.pftrace" -- "$3" "$1/fill.py" 2>"$1/full.err"; echo $? >"$1/full.status"
+		cp "$1/small/full.pftrace" "$1/"' sh "$TMP" "$PERFWIND" "$PYTHON"
+	check full-disk-status [ "$(cat "$TMP/full.status")" = 1 ]
 	check full-disk-said grep -q 'No space left' "$TMP/full.err"
-	check full-disk-readable has full 'python3'
-	# Another mount namespace and root: the file is found through the process.
-	mkdir -p "$TMP/root/bin"
-	cp "$PROGRAMS/recursion-static" "$TMP/root/bin/caged"
-	chroot "$TMP/root" /bin/caged 3 &
-	started $!
-	sleep 0.2
-	record caged -p $! -d 1
-	check chroot-names has caged 'main;recurse_even;recurse_odd;'
+	check full-disk-readable has full '^python3?[^;]*;.*_PyEval_EvalFrameDefault'
+	check full-disk-filled [ "$(stat -c %s "$TMP/full.pftrace")" -gt 60000 ]
 else
 	skip full-disk "needs root and a mount namespace"
-	skip chroot "needs root"
 fi
