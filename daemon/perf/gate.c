@@ -1,7 +1,10 @@
 /* gate.c - see gate.h. */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/perf/attr.h"
@@ -64,6 +67,38 @@ static bool is_clock(const struct gate_case *refused)
 	return true;
 }
 
+/* Right to all events, whatever perf_event_paranoid says: kernel/events/core.c, perfmon_capable(). */
+static bool has_perfmon(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	return data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN) ||
+	       data[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON);
+}
+
+/* Own user code may be profiled by all at 2 (distributions have added 3 and 4), by whoever has the right at any:
+ * then the kernel's own gate is open, and the refusal is a security module's (SELinux: perf_event { open }). */
+static enum perf_gate explain_closed(char *error, size_t size)
+{
+	int64_t paranoid = gate_sysctl("perf_event_paranoid", INT32_MAX);
+
+	if (paranoid <= 2 || has_perfmon()) {
+		(void)snprintf(error, size,
+			       "perf_event_open is refused by a security module (SELinux, AppArmor) or a filter: "
+			       "allow perf_event to this program in its policy; what it refused stands in its log "
+			       "(ausearch -m avc, dmesg)");
+		return PERF_GATE_MODULE;
+	}
+	(void)snprintf(error, size,
+		       "profiling is closed to users on this machine (perf_event_paranoid = %d): run as root, or: "
+		       "sudo sysctl kernel.perf_event_paranoid=2",
+		       (int)gate_sysctl("perf_event_paranoid", 3));
+	return PERF_GATE_PARANOID;
+}
+
 static enum perf_gate explain_permission(const struct gate_case *refused, char *error, size_t size)
 {
 	int paranoid = (int)gate_sysctl("perf_event_paranoid", 2);
@@ -78,14 +113,8 @@ static enum perf_gate explain_permission(const struct gate_case *refused, char *
 			       "on the host");
 		return PERF_GATE_SECCOMP;
 	}
-	if (harmless == -EACCES) {
-		(void)snprintf(error, size,
-			       "profiling is closed to users on this machine (perf_event_paranoid "
-			       "= %d): run as "
-			       "root, or: sudo sysctl kernel.perf_event_paranoid=2",
-			       paranoid);
-		return PERF_GATE_PARANOID;
-	}
+	if (harmless == -EACCES)
+		return explain_closed(error, size);
 	if (spec->tracepoint[0] || spec->probe_path || spec->type == PERF_TYPE_TRACEPOINT) {
 		(void)snprintf(error, size,
 			       "'%s': tracepoints and probes are not permitted to this user "

@@ -50,6 +50,7 @@ enum perf_gate { /* why an open was refused: for one clear line */
 	PERF_GATE_NONE,
 	PERF_GATE_PARANOID,  /* perf_event_paranoid too high */
 	PERF_GATE_SECCOMP,   /* EPERM where paranoid would allow: a container's filter */
+	PERF_GATE_MODULE,    /* EACCES where paranoid would allow: a security module */
 	PERF_GATE_PTRACE,    /* the target is another user's, or not dumpable */
 	PERF_GATE_NO_EVENT,  /* ENOENT/EOPNOTSUPP: this machine has no such counter */
 	PERF_GATE_RATE,      /* frequency above perf_event_max_sample_rate */
