@@ -156,30 +156,28 @@ int session_write_stats(struct session *s)
 
 /* ---- limits ---- */
 
-/* Modules over their share of memory: the least recently used go.  The unwinder drops its half itself. */
+/* Modules over their share of memory: the least recently used go, when they were not used for some seconds: to drop
+ * what is in use would be to load it again at once.  The unwinder drops its half itself. */
 static int keep_cache_small(struct session *s)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
+	int r = 0;
 
-	for (int i = 0; i < 64 && bytes > SESSION_CACHE_BYTES; i++) {
+	if (bytes > SESSION_CACHE_BYTES / 4 * 3)
+		emit_note_uses(s->emit);
+	for (int i = 0; i < 64 && bytes > SESSION_CACHE_BYTES && r >= 0; i++) {
 		struct uw_module *module = uw_modules_oldest(s->modules);
-		size_t freed;
-		int r;
 
-		if (!module)
+		if (!module || emit_idle_seconds(s->emit, module) < SESSION_CACHE_IDLE_S)
 			break;
-		freed = uw_module_bytes(module);
+		bytes -= min_u64(bytes, uw_module_bytes(module));
 		uw_modules_touch(s->modules, module); /* not the oldest any more: the next turn takes another */
 		if (uw_module_symbol_state(module) == UW_MODULE_READY)
 			uw_module_drop_symbols(module);
-		if (uw_module_unwind_state(module) == UW_MODULE_READY) {
+		if (uw_module_unwind_state(module) == UW_MODULE_READY)
 			r = reader_control(s->reader, ENTRY_EVICT, uw_module_ref(module));
-			if (r < 0)
-				return trace(r);
-		}
-		bytes -= min_u64(bytes, freed);
 	}
-	return 0;
+	return r < 0 ? trace(r) : 0;
 }
 
 /* Own anonymous memory, kB; 0 when it cannot be read. */

@@ -198,6 +198,7 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 	r = module_of(em, map->module, info->pid, &m);
 	if (r < 0)
 		return trace(r);
+	m->last_use = em->seconds;
 	uw_modules_touch(em->c.modules, map->module);
 	return module_frame(em, m, map, uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0), ret_id);
 }

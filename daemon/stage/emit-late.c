@@ -1,6 +1,11 @@
-/* emit-late.c - names and lines that come after their frames: ModuleSymbols.  Thread: main. */
+/* emit-late.c - names and lines that come after their frames: ModuleSymbols.  Thread: main.
+ *
+ * Opening a module's DWARF costs 10-100 ms (it is often compressed), one address then 20-200 us, and a file's
+ * DWARF may be as large as all our memory.  So lines are looked up once, at the end, module by module; while
+ * recording only where many addresses wait, and within a share of one CPU. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/error.h"
 #include "daemon/stage/emit-private.h"
@@ -48,14 +53,35 @@ static int symbols_came(struct emit *em, struct emit_module *m)
 	return r < 0 ? trace(r) : 0;
 }
 
+static void ask_lines(struct emit *em, struct emit_module *m)
+{
+	while (!m->no_lines && m->unlined_asked < m->unlined_due && em->lines_in_flight < LINES_IN_FLIGHT) {
+		struct load_request request = {
+			.kind = LOAD_LINES,
+			.pid = m->pid,
+			.module = uw_module_ref(m->module),
+			.vaddr = m->unlined.items[m->unlined_asked].vaddr,
+		};
+
+		if (!loader_ask(em->c.loader, &request)) {
+			(void)uw_module_unref(m->module);
+			return;
+		}
+		m->unlined_asked++;
+		em->lines_in_flight++;
+	}
+}
+
 static int lines_came(struct emit *em, struct emit_module *m, const struct load_answer *a)
 {
 	struct writer_line lines[64];
 	size_t n = 0;
 
 	em->lines_in_flight--;
+	em->lines_cpu_ns += a->cpu_ns;
 	if (a->error < 0)
 		m->no_lines = true;
+	ask_lines(em, m);
 	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
 		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file, a->lines[n].line};
 	return n ? writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n) : 0;
@@ -83,25 +109,6 @@ int emit_answer(struct emit *em, struct load_answer *a)
 	return r < 0 ? trace(r) : 0;
 }
 
-static void ask_lines(struct emit *em, struct emit_module *m)
-{
-	while (!m->no_lines && m->unlined_asked < m->unlined.n && em->lines_in_flight < LINES_IN_FLIGHT) {
-		struct load_request request = {
-			.kind = LOAD_LINES,
-			.pid = m->pid,
-			.module = uw_module_ref(m->module),
-			.vaddr = m->unlined.items[m->unlined_asked].vaddr,
-		};
-
-		if (!loader_ask(em->c.loader, &request)) {
-			(void)uw_module_unref(m->module);
-			return;
-		}
-		m->unlined_asked++;
-		em->lines_in_flight++;
-	}
-}
-
 /* A perf map grows while its program runs: read it again while frames wait for names. */
 static void reread_perf_map(struct emit *em, struct emit_module *m)
 {
@@ -114,16 +121,51 @@ static void reread_perf_map(struct emit *em, struct emit_module *m)
 
 void emit_ask(struct emit *em)
 {
-	for (size_t i = 0; i < em->n_modules && em->lines_in_flight < LINES_IN_FLIGHT; i++)
+	for (size_t i = 0; i < em->n_modules && em->lines_in_flight < LINES_IN_FLIGHT; i++) {
+		em->modules[i]->unlined_due = em->modules[i]->unlined.n;
 		ask_lines(em, em->modules[i]);
+	}
+}
+
+/* While recording: one module at a time, when it is worth it. */
+static void ask_batch(struct emit *em)
+{
+	uint64_t elapsed = clock_ns(CLOCK_MONOTONIC) - em->started_at;
+
+	if (em->lines_in_flight || em->lines_cpu_ns > elapsed / LINES_SHARE)
+		return;
+	for (size_t i = 0; i < em->n_modules; i++) {
+		struct emit_module *m = em->modules[i];
+
+		if (m->no_lines || m->unlined.n - m->unlined_asked < LINES_BATCH)
+			continue;
+		m->unlined_due = m->unlined.n;
+		ask_lines(em, m);
+		return;
+	}
 }
 
 int emit_tick(struct emit *em)
 {
+	em->seconds++;
 	for (size_t i = 0; i < em->n_modules; i++)
 		reread_perf_map(em, em->modules[i]);
-	emit_ask(em);
+	ask_batch(em);
 	return writer_symbols_flush(em->c.writer);
+}
+
+uint32_t emit_idle_seconds(const struct emit *em, const struct uw_module *module)
+{
+	uint64_t index;
+
+	if (!table_get(&em->by_serial, uw_module_serial(module), &index))
+		return UINT32_MAX;
+	return em->seconds - em->modules[index - 1]->last_use;
+}
+
+void emit_note_uses(struct emit *em)
+{
+	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 }
 
 uint64_t emit_lines_left(const struct emit *em)

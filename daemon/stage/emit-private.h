@@ -7,6 +7,8 @@ enum {
 	CACHE_SLOTS = 1 << 16,
 	NAME_MAX_LEN = 1024,
 	LINES_IN_FLIGHT = 64,
+	LINES_BATCH = 512,   /* addresses that are worth opening a module's DWARF for while recording */
+	LINES_SHARE = 100,   /* ... as long as lines took less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
 	MAX_LIVES = 8192, /* remembered; then all are named once more */
 };
@@ -43,9 +45,10 @@ struct emit_module {
 	bool has_mapping, no_lines;
 	struct table frames; /* ELF address -> frame id, or marked NAMELESS */
 	struct late_list unnamed, unlined;
-	size_t unlined_asked;
+	size_t unlined_asked, unlined_due; /* how many were asked for; may be */
 	uint64_t nameless_samples, last_sample;
 	uint32_t pid; /* of a process that has it mapped */
+	uint32_t last_use; /* em->seconds */
 };
 
 struct emit {
@@ -60,7 +63,8 @@ struct emit {
 	struct table life_by_pid; /* the life that the trace's last entry of a pid told of */
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
-	uint32_t lines_in_flight;
+	uint32_t lines_in_flight, seconds;
+	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
 	uint32_t generation; /* of the writer's ids */
 	uint32_t ids[MAX_IDS];

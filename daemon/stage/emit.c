@@ -228,6 +228,7 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	if (!em)
 		return fail(-ENOMEM);
 	em->c = *context;
+	em->started_at = clock_ns(CLOCK_MONOTONIC);
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
 	if (!em->cache || emit_recent_new(em) < 0) {
 		(void)emit_free(em);

@@ -28,12 +28,17 @@ struct emit *emit_free(struct emit *emit);
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
 /* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);
-/* Once a second: names that came late are sent, grown perf maps read again, lines asked for. */
+/* Once a second: names that came late are sent, grown perf maps read again; lines asked for where many wait. */
 int emit_tick(struct emit *emit);
-/* Asks for lines of new addresses, as many as may be under way. */
+/* Asks for the lines of all addresses, as many as may be under way: for the end. */
 void emit_ask(struct emit *emit);
 /* Addresses whose lines were not looked up (asked or not) when it ended. */
 uint64_t emit_lines_left(const struct emit *emit);
+
+/* Seconds (emit_tick calls) since a frame of @module was looked up in its tables.  Frames that the cache knows do not
+ * count, so the cache is emptied first by emit_note_uses(), for those who are going to ask. */
+uint32_t emit_idle_seconds(const struct emit *emit, const struct uw_module *module);
+void emit_note_uses(struct emit *emit);
 
 struct emit_nameless {
 	const char *path; /* borrowed */

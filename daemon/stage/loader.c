@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
@@ -346,6 +347,7 @@ static void open_lines_of(struct loader *l, struct uw_module *module)
 static void load_lines(struct loader *l, struct load_answer *a)
 {
 	struct target_source t = source_of(l, &a->request, kept_file(l, a->request.module));
+	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	int r;
 
 	if (t.source.fd < 0)
@@ -356,6 +358,7 @@ static void load_lines(struct loader *l, struct load_answer *a)
 	open_lines_of(l, a->request.module);
 	r = uw_module_lines(a->request.module, &t.source, a->request.vaddr, add_line, a);
 	a->error = r < 0 ? r : 0;
+	a->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 }
 
 /* ---- thread ---- */

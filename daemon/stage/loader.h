@@ -58,6 +58,7 @@ struct load_answer {
 	/* LOAD_LINES */
 	struct load_line *lines; /* owned, innermost first */
 	size_t n_lines;
+	uint64_t cpu_ns; /* that it took */
 };
 void load_answer_deinit(struct load_answer *answer);
 
