@@ -176,6 +176,23 @@ static int check_pids(struct session *s, char *error, size_t error_size)
 	return 0;
 }
 
+/* CPU-wide events and a filter in place of the tasks' own.  false: not permitted to this user, to whom the words
+ * about too few descriptors will say more, if it comes to that. */
+static bool stand_in(struct session *s)
+{
+	struct perf_options o;
+	enum perf_gate gate;
+	char error[512];
+
+	perf_options_of(s, &o, false);
+	if (perf_source_new(&o, &s->source, &gate, error, sizeof(error)) < 0)
+		return false;
+	s->stood_in = true;
+	session_note(s, "too many threads for events of their own (limit of open files): whole CPUs are sampled and "
+			"other processes left out");
+	return true;
+}
+
 int session_open_source(struct session *s, char *error, size_t error_size)
 {
 	bool tasks = !s->options.machine;
@@ -192,16 +209,13 @@ int session_open_source(struct session *s, char *error, size_t error_size)
 		s->options.cpus = s->own_cpus;
 	}
 	perf_options_of(s, &o, tasks);
-	if (tasks && too_many_threads(s, &o)) {
-		s->stood_in = true;
+	if (tasks && too_many_threads(s, &o) && stand_in(s)) {
 		tasks = false;
-		perf_options_of(s, &o, false);
-		session_note(s, "too many threads for events of their own (limit of open files): "
-				"whole CPUs are sampled and other processes left out");
+	} else {
+		r = perf_source_new(&o, &s->source, &gate, error, error_size);
+		if (r < 0)
+			return trace(r);
 	}
-	r = perf_source_new(&o, &s->source, &gate, error, error_size);
-	if (r < 0)
-		return trace(r);
 	if (!tasks)
 		return s->stood_in ? list_processes(s) : 0;
 	if (!s->options.child)

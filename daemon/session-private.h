@@ -23,6 +23,7 @@ enum {
 	SESSION_DRAIN_MS = 3000,          /* bound on DRAINING */
 	SESSION_NAMING_MS = 1500,         /* bound on NAMING: "symbolised within 2 s of the stop" */
 	SESSION_RETRIES = 8,              /* of a module that could not be read */
+	SESSION_NICE = -10,               /* of the threads on the road, where allowed */
 	SESSION_NOTES = 64,
 	SESSION_RINGS_BYTES = 256 << 20,  /* the budget of all rings */
 };
@@ -63,6 +64,7 @@ struct session {
 	struct loop_source main_source;
 	struct loop_timer tick;
 	uint32_t ticks;
+	int nice; /* of main, as it came out */
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t busy_at_start, busy_at_stop;      /* machine: CPU time used, ns */

@@ -148,6 +148,7 @@ int session_write_stats(struct session *s)
 	stat_add(&list, summary.self_cpu_s, "self.cpu_s");
 	stat_add(&list, summary.self_us_per_sample, "self.us_per_sample");
 	stat_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
+	stat_add(&list, s->nice, "reader.nice");
 	stat_add(&list, (double)a->frames, "frames");
 	stat_add(&list, (double)a->guessed_frames, "frames.guessed");
 	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes, s->n_notes,

@@ -6,8 +6,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -273,9 +275,29 @@ static int scan_processes(struct session *s)
 	return reader_scan(s->reader, pids, n);
 }
 
+/* A reader that waits for a CPU lets its rings fill.  The unwinder does the same for itself. */
+static void raise_priority(struct session *s)
+{
+	const struct sched_param param = {.sched_priority = 1};
+
+	if (s->options.realtime) {
+		if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) == 0)
+			session_note(s, "the reader runs with real-time priority (SCHED_RR 1)");
+		else
+			session_note(s, "real-time priority was refused (%s); mend: run as root, or raise RLIMIT_RTPRIO",
+				     strerror(errno));
+	} else {
+		(void)setpriority(PRIO_PROCESS, 0, SESSION_NICE);
+	}
+	s->nice = getpriority(PRIO_PROCESS, 0);
+}
+
 int session_start(struct session *s)
 {
-	int r = writer_start(s->writer);
+	int r;
+
+	raise_priority(s);
+	r = writer_start(s->writer);
 
 	if (r >= 0)
 		r = s->sink->flush(s->sink);
@@ -399,6 +421,8 @@ static int make_stages(struct session *s)
 	const struct session_options *so = &s->options;
 	struct unwind_options uo = {
 		.engine = so->engine,
+		.nice = so->realtime ? 0 : SESSION_NICE,
+		.realtime = so->realtime,
 		.user_frames = !so->kernel_only,
 		.maps_wait_ns = SESSION_MAPS_WAIT_MS * NSEC_PER_MSEC,
 		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,

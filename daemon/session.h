@@ -28,6 +28,7 @@ struct session_options {
 	size_t n_cpus;
 	enum uw_engine_kind engine;
 	struct features features;
+	bool realtime;            /* SCHED_RR for the threads on the road; else a better nice value where allowed */
 	uint64_t ring_bytes;      /* 0: chosen */
 	const char *proc_root;    /* "" */
 };

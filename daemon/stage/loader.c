@@ -412,18 +412,30 @@ static void sleep_until_asked(struct loader *l)
 	waker_awake(&l->wake, n > 0);
 }
 
+/* Names can wait: the profiled programs go first.  Only who may lower his nice value again raises it (on Linux it is
+ * a thread's own). */
+static void make_way(bool later, int *nice)
+{
+	int wanted = later ? LOADER_NICE : 0;
+
+	if (*nice == wanted || geteuid() != 0)
+		return;
+	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), wanted) == 0)
+		*nice = wanted;
+}
+
 static void *run(void *arg)
 {
 	struct loader *l = arg;
+	int nice = 0;
 
 	(void)pthread_setname_np(pthread_self(), "pw-loader");
-	/* Linux: nice is a thread's own.  The profiled programs go first. */
-	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
 	while (!atomic_load(&l->stop)) {
 		struct work_list *list;
 
 		take_requests(l);
 		list = l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+		make_way(list == &l->later, &nice);
 		if (list->first < list->n) {
 			struct load_request request = list->items[list->first++];
 

@@ -10,7 +10,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -456,6 +459,11 @@ static void *run(void *arg)
 	int r = 0;
 
 	(void)pthread_setname_np(pthread_self(), "pw-unwind");
+	/* Where it is refused it goes on as it is; main tells of it. */
+	if (s->options.realtime)
+		(void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
+	else if (s->options.nice)
+		(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->options.nice);
 	while (!atomic_load(&s->stop) && r >= 0) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		bool urgent;

@@ -16,6 +16,8 @@ struct unwind_options {
 	uint64_t maps_wait_ns;   /* how long a sample waits for its process's mappings */
 	uint64_t module_wait_ns; /* ... for modules */
 	size_t park_bytes;
+	int nice;                /* wished for; 0: as it is */
+	bool realtime;           /* SCHED_RR instead */
 };
 
 struct unwind_stage;
