@@ -180,8 +180,8 @@ static int check_pids(struct session *s, char *error, size_t error_size)
  * about too few descriptors will say more, if it comes to that. */
 static bool stand_in(struct session *s)
 {
+	enum perf_gate gate = PERF_GATE_NONE;
 	struct perf_options o;
-	enum perf_gate gate;
 	char error[512];
 
 	perf_options_of(s, &o, false);
