@@ -97,6 +97,9 @@ static inline bool session_user_only(const struct session *session)
 	       session->options.specs[0].exclude_kernel;
 }
 
+/* session.c: the rings, wakers and tick into the loop */
+int session_join_loop(struct session *session);
+
 /* session-open.c: the events for the targets, and who they are. */
 int session_open_source(struct session *session, char *error, size_t error_size);
 

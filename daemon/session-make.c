@@ -1,0 +1,250 @@
+/* session-make.c - the parts of a session, made from what its events came out as.  Thread: main. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/session-private.h"
+
+static void lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
+{
+	struct session *s = arg;
+
+	(void)time;
+	(void)writer_lost(s->writer, cpu, records, clock_ns(CLOCK_BOOTTIME));
+}
+
+static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)
+{
+	struct session *s = arg;
+
+	if (!s->kallsyms)
+		return;
+	if (gone)
+		uw_kallsyms_remove(s->kallsyms, start);
+	else
+		(void)uw_kallsyms_add(s->kallsyms, start, len, name);
+}
+
+static void writer_event_of(const struct perf_spec *spec, struct writer_event *event)
+{
+	*event = (struct writer_event){
+		.name = spec->name,
+		.counter = spec->counter,
+		.tracepoint = spec->tracepoint[0] ? spec->tracepoint : NULL,
+		.filter = spec->filter,
+		.raw_type = spec->type,
+		.raw_config = spec->config,
+		.raw_config1 = spec->config1,
+		.raw_config2 = spec->config2,
+		.exclude_user = spec->exclude_user,
+		.exclude_kernel = spec->exclude_kernel,
+		.exclude_hv = spec->exclude_hv,
+	};
+}
+
+static int make_writer(struct session *s)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+	struct writer_options wo = {
+		.followers = s->followers,
+		.n_followers = o->n_followers,
+		.period = o->period,
+		.frequency = o->frequency,
+		.clock = s->options.clock,
+		.sequence_id = 1,
+		.tool = "perfwind " PERFWIND_VERSION,
+	};
+
+	writer_event_of(&o->leader, &wo.leader);
+	for (size_t i = 0; i < o->n_followers; i++)
+		writer_event_of(&o->followers[i], &s->followers[i]);
+	return writer_new(&wo, s->sink, &s->writer);
+}
+
+static void load_kallsyms(struct session *s)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (session_user_only(s))
+		return;
+	fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : uw_kallsyms_new(fd, &s->kallsyms);
+	if (r == UW_KALLSYMS_HIDDEN)
+		session_note(s, "kernel frames will have no names (kernel.kptr_restrict hides addresses); "
+				"mend: sudo sysctl kernel.kptr_restrict=0, or run as root");
+	else if (r < 0)
+		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)", strerror(-r));
+}
+
+static int make_stages(struct session *s)
+{
+	const struct session_options *so = &s->options;
+	struct unwind_options uo = {
+		.engine = so->engine,
+		.nice = so->realtime ? 0 : SESSION_NICE,
+		.realtime = so->realtime,
+		.user_frames = !so->kernel_only,
+		.maps_wait_ns = SESSION_MAPS_WAIT_MS * NSEC_PER_MSEC,
+		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,
+		.park_bytes = SESSION_PARK_BYTES,
+	};
+	struct reader_options ro = {
+		.idle = so->idle,
+		.user_frames = !so->kernel_only,
+		.by_callchain = so->engine == UW_ENGINE_FP,
+		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
+		.clock = so->clock,
+		.children = so->children,
+		.copy_bytes = SESSION_COPY_BYTES,
+	};
+	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
+
+	if (s->stood_in || (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
+		ro.only_pids = s->scope_pids;
+		ro.n_only_pids = s->n_scope_pids;
+	}
+	if (r >= 0)
+		r = byte_queue_init(&s->outcomes, SESSION_OUTCOME_BYTES);
+	if (r >= 0)
+		r = loader_new(so->proc_root, &s->main_waker, &s->loader);
+	if (r >= 0)
+		r = reader_new(&ro,
+			       &(struct reader_context){
+				       .source = s->source,
+				       .processes = s->processes,
+				       .loader = s->loader,
+				       .entries = &s->entries,
+				       .unwinder = &s->unwinder_waker,
+				       .account = &s->account,
+				       .lost = lost_seen,
+				       .ksymbol = ksymbol_seen,
+				       .arg = s,
+			       },
+			       &s->reader);
+	if (r >= 0)
+		r = emit_new(
+			&(struct emit_context){
+				.writer = s->writer,
+				.loader = s->loader,
+				.modules = s->modules,
+				.kallsyms = s->kallsyms,
+				.account = &s->account,
+			},
+			&s->emit);
+	if (r >= 0)
+		r = unwind_stage_new(&uo, &s->entries, &s->unwinder_waker, &s->outcomes, &s->main_waker,
+				     &s->unwinder);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int start_adapting(struct session *s)
+{
+	if (!s->options.machine || s->options.stack_bytes || !perf_source_options(s->source)->stack_bytes)
+		return 0;
+	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
+	if (!s->adapt)
+		return fail(-ENOMEM);
+	s->n_adapt = s->options.n_cpus;
+	for (size_t i = 0; i < s->n_adapt; i++)
+		s->adapt[i].bytes = ADAPT_FIRST;
+	return 0;
+}
+
+static int session_make(struct session *s, char *error, size_t error_size)
+{
+	int r = waker_init(&s->unwinder_waker);
+
+	if (r >= 0)
+		r = waker_init(&s->main_waker);
+	if (r >= 0)
+		r = uw_modules_new(&s->modules);
+	if (r >= 0)
+		r = process_table_new(s->modules, SESSION_PROCESSES, &s->processes);
+	if (r >= 0)
+		r = session_open_source(s, error, error_size);
+	if (r < 0)
+		return trace(r);
+	load_kallsyms(s);
+	r = make_writer(s);
+	if (r >= 0)
+		r = make_stages(s);
+	if (r >= 0)
+		r = start_adapting(s);
+	if (r >= 0)
+		r = session_join_loop(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_new(const struct session_options *options, struct sink *sink, struct loop *loop,
+		struct session **ret_session, char *error, size_t error_size)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int r;
+
+	*error = 0;
+	if (!s)
+		return fail(-ENOMEM);
+	s->options = *options;
+	s->sink = sink;
+	s->loop = loop;
+	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = s->tick.source.fd = -1;
+	r = session_make(s, error, error_size);
+	if (r < 0) {
+		if (!*error)
+			(void)snprintf(error, error_size, "%s", strerror(-r));
+		(void)session_free(s);
+		return trace(r);
+	}
+	*ret_session = s;
+	return 0;
+}
+
+/* Outcomes that were never taken still hold references. */
+static void drop_outcomes(struct session *s)
+{
+	const struct outcome *o;
+	size_t len;
+
+	while (s->outcomes.data && (o = byte_queue_next(&s->outcomes, &len))) {
+		if (o->kind != OUTCOME_SAMPLE)
+			continue;
+		(void)uw_space_unref(o->info.space);
+		(void)process_unref(o->info.process);
+	}
+}
+
+struct session *session_free(struct session *s)
+{
+	if (!s)
+		return NULL;
+	loop_timer_remove(s->loop, &s->tick);
+	loop_remove(s->loop, &s->main_source);
+	for (size_t i = 0; i < s->n_rings; i++)
+		loop_remove(s->loop, &s->rings[i].source);
+	free(s->rings);
+	(void)unwind_stage_free(s->unwinder);
+	(void)loader_free(s->loader);
+	drop_outcomes(s);
+	(void)reader_free(s->reader);
+	(void)emit_free(s->emit);
+	session_retry_deinit(s);
+	(void)perf_source_free(s->source);
+	(void)writer_free(s->writer);
+	(void)uw_kallsyms_free(s->kallsyms);
+	(void)process_table_free(s->processes);
+	(void)uw_modules_free(s->modules);
+	slot_queue_deinit(&s->entries);
+	byte_queue_deinit(&s->outcomes);
+	waker_deinit(&s->unwinder_waker);
+	waker_deinit(&s->main_waker);
+	for (size_t i = 0; i < s->n_notes; i++)
+		free(s->notes[i]);
+	free(s->adapt);
+	free(s->own_cpus);
+	free(s->scope_pids);
+	free(s);
+	return NULL;
+}
