@@ -91,9 +91,14 @@ function tree() {
 	const groups = new Map();
 	for (const t of threads) {
 		const g = addTo(groups, null, t.process, () => ({name: D.names[t.process], pids: new Map(), samples: 0, weight: 0}));
-		const p = addTo(g.pids, null, t.pid, () => ({pid: t.pid, threads: [], samples: 0, weight: 0}));
-		p.threads.push(t);
-		for (const m of ["samples", "weight"]) { g[m] += t[m]; p[m] += t[m]; }
+		const p = addTo(g.pids, null, t.pid, () => ({pid: t.pid, tids: new Map(), threads: [], samples: 0, weight: 0}));
+		const one = addTo(p.tids, null, t.tid, () => {
+			const made = {pid: t.pid, tid: t.tid, names: new Set(), samples: 0, weight: 0};
+			p.threads.push(made);
+			return made;
+		});
+		one.names.add(D.names[t.name]); /* all it had, if it was renamed */
+		for (const m of ["samples", "weight"]) { g[m] += t[m]; p[m] += t[m]; one[m] += t[m]; }
 	}
 	return [...groups.values()].sort((a, b) => b[state.unit] - a[state.unit]);
 }
@@ -122,7 +127,7 @@ function showMenu() {
 	const groups = tree(), m = state.unit, want = $("filter").value.toLowerCase(), out = [];
 	const whole = threads.reduce((s, t) => s + t[m], 0);
 	const has = text => text.toLowerCase().includes(want);
-	const threadText = t => D.names[t.name] + "  tid " + t.tid;
+	const threadText = t => [...t.names].join(", ") + "  tid " + t.tid;
 	if (!want) out.push(item(0, "All processes", whole, whole, {}, "", false));
 	for (const g of groups) {
 		const one = g.pids.size === 1, pids = [...g.pids.values()].sort((a, b) => b[m] - a[m]);
@@ -133,7 +138,7 @@ function showMenu() {
 			{process: g.name}, key, wide));
 		if (!opened.has(key) && !(want && !has(g.name))) continue;
 		for (const p of pids) {
-			const pkey = "p" + p.pid, level = one ? 1 : 2;
+			const pkey = key + "p" + p.pid, level = one ? 1 : 2;
 			if (!one) {
 				out.push(item(1, "pid " + p.pid, p[m], whole, {process: g.name, pid: String(p.pid)}, pkey, p.threads.length > 1));
 				if (!opened.has(pkey) && !(want && p.threads.some(t => has(threadText(t))))) continue;
@@ -161,7 +166,7 @@ function toggleMenu(on) {
 	}
 }
 function whoText() {
-	if (state.tid) return D.names[chosen[0].name] + "  tid " + state.tid;
+	if (state.tid) return [...new Set(chosen.map(t => D.names[t.name]))].join(", ") + "  tid " + state.tid;
 	if (state.pid) return (state.process || "pid") + "  " + state.pid;
 	return state.process || "All processes";
 }
