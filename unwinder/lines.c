@@ -76,10 +76,25 @@ static void lines_freep(struct uw_lines **lines)
 	uw_lines_free(*lines);
 }
 
+/* Is a section of this name asked for anything here?  Where variables live, what macros there are and look-ups by
+ * name are a third of all DWARF. */
+static bool is_needed(const char *name)
+{
+	static const char *const others[] = {"loc",	 "macro", "macinfo", "pub",
+					     "gnu_pub", "names", "frame"};
+
+	if (strncmp(name, ".debug_", 7) != 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!strncmp(name + 7, others[i], strlen(others[i])))
+			return false;
+	return true;
+}
+
 static bool is_debug_section(const struct uw_elf *elf, const Elf64_Shdr *shdr)
 {
 	return shdr->sh_name < elf->names_len && shdr->sh_type != SHT_NOBITS &&
-	       !strncmp((const char *)elf->names + shdr->sh_name, ".debug_", 7);
+	       is_needed((const char *)elf->names + shdr->sh_name);
 }
 
 /* What libdw will hold of it; 0: no DWARF.  The old .zdebug_ sections are not taken. */
@@ -108,8 +123,25 @@ static uint64_t debug_bytes(const struct uw_elf *elf)
 	return sum;
 }
 
+/* What is not needed is said to have no bytes, in our copy of its header: libdw would read and inflate it. */
+static void hide_section(Elf_Scn *scn, GElf_Shdr *shdr)
+{
+	shdr->sh_type = SHT_NOBITS;
+	shdr->sh_flags &= ~(GElf_Xword)SHF_COMPRESSED;
+	(void)gelf_update_shdr(scn, shdr);
+}
+
 /* libdw 0.188 takes it that its string sections end in a NUL.  The data is our copy: make it so. */
-static void end_strings(Elf *elf)
+static void end_string(Elf_Scn *scn)
+{
+	Elf_Data *data = elf_rawdata(scn, NULL);
+
+	if (data && data->d_buf && data->d_size)
+		((char *)data->d_buf)[data->d_size - 1] = 0;
+}
+
+/* @opened: libdw has its sections. */
+static void adjust_sections(Elf *elf, bool opened)
 {
 	size_t names;
 	Elf_Scn *scn = NULL;
@@ -120,14 +152,13 @@ static void end_strings(Elf *elf)
 		GElf_Shdr shdr;
 		const char *name =
 			gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
-		Elf_Data *data;
 
-		if (!name ||
-		    (strcmp(name, ".debug_str") != 0 && strcmp(name, ".debug_line_str") != 0))
+		if (!name || strncmp(name, ".debug_", 7) != 0)
 			continue;
-		data = elf_rawdata(scn, NULL);
-		if (data && data->d_buf && data->d_size)
-			((char *)data->d_buf)[data->d_size - 1] = 0;
+		if (!opened && !is_needed(name))
+			hide_section(scn, &shdr);
+		if (opened && (!strcmp(name, ".debug_str") || !strcmp(name, ".debug_line_str")))
+			end_string(scn);
 	}
 }
 
@@ -139,13 +170,15 @@ static int file_open(struct dwarf_file *file, int fd)
 		return fail(-ENOEXEC);
 	file->elf = elf_begin(fd, ELF_C_READ, NULL); /* not ..._MMAP: see module.h */
 	if (file->elf)
+		adjust_sections(file->elf, false);
+	if (file->elf)
 		file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!file->dwarf) {
 		file_close(file);
 		return fail(-EBADMSG);
 	}
 	(void)dwarf_new_oom_handler(file->dwarf, on_oom);
-	end_strings(file->elf);
+	adjust_sections(file->elf, true);
 	return 0;
 }
 
