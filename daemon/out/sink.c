@@ -18,6 +18,7 @@ struct sink_file {
 	struct sink sink;
 	int fd;
 	int error; /* the first one; nothing is written after it */
+	char *path, *old; /* NULL: not a file that we made; nothing was put aside for it */
 	size_t len;
 	uint8_t buffer[BUFFER_SIZE];
 };
@@ -111,11 +112,16 @@ static int file_write(struct sink *sink, const void *data, size_t len)
 static void file_free(struct sink *sink)
 {
 	struct sink_file *f = container_of(sink, struct sink_file, sink);
+	struct stat st;
 
+	/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it was before. */
+	if (f->path && fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
+		(void)(f->old ? rename(f->old, f->path) : unlink(f->path));
 	fd_close(f->fd);
+	free(f->path);
+	free(f->old);
 	free(f);
 }
-
 
 int sink_fd_new(int fd, struct sink **ret_sink)
 {
@@ -132,12 +138,14 @@ int sink_fd_new(int fd, struct sink **ret_sink)
 	return 0;
 }
 
-/* An existing regular file is kept as PATH.old; others (a fifo, /dev/null) are written into as they are. */
-static int keep_old(const char *path)
+/* An existing regular file is kept as PATH.old, which is *ret_old then; others (a fifo, /dev/null) are written into
+ * as they are. */
+static int keep_old(const char *path, char **ret_old)
 {
 	_cleanup_(freep) char *old = NULL;
 	struct stat st;
 
+	*ret_old = NULL;
 	if (stat(path, &st) < 0)
 		return errno == ENOENT ? 0 : fail(-errno);
 	if (S_ISDIR(st.st_mode))
@@ -150,25 +158,44 @@ static int keep_old(const char *path)
 	}
 	if (rename(path, old) < 0)
 		return fail(-errno);
+	*ret_old = take(old);
+	return 0;
+}
+
+static int file_open(const char *path, struct sink **ret_sink)
+{
+	_cleanup_(freep) char *name = strdup(path), *old = NULL;
+	struct sink_file *f;
+	int fd, r;
+
+	if (!name)
+		return fail(-ENOMEM);
+	r = keep_old(path, &old);
+	if (r < 0)
+		return trace(r);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	r = fd < 0 ? fail(-errno) : sink_fd_new(fd, ret_sink);
+	if (r < 0) {
+		if (old)
+			(void)rename(old, path);
+		return trace(r);
+	}
+	f = container_of(*ret_sink, struct sink_file, sink);
+	f->path = take(name);
+	f->old = take(old);
 	return 0;
 }
 
 int sink_file_new(const char *path, struct sink **ret_sink)
 {
-	_cleanup_(fd_closep) int fd = -1;
-	int r;
+	int fd, r;
 
-	if (!strcmp(path, "-")) {
-		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (strcmp(path, "-")) {
+		r = file_open(path, ret_sink);
 	} else {
-		r = keep_old(path);
-		if (r < 0)
-			return trace(r);
-		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+		r = fd < 0 ? fail(-errno) : sink_fd_new(fd, ret_sink);
 	}
-	if (fd < 0)
-		return fail(-errno);
-	r = sink_fd_new(take_fd(fd), ret_sink);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -14,7 +14,8 @@ struct sink {
 	uint64_t bytes;                  /* taken so far */
 };
 
-/* A file.  An existing regular one is renamed to PATH.old; "-" is standard output; a directory is -EISDIR.
+/* A file.  An existing regular one is renamed to PATH.old; "-" is standard output; a directory is -EISDIR.  A file
+ * that is still empty when the sink is freed goes away again, and the old one back to its name.
  * Buffers up to 256 KiB; the caller flushes at least once a second. */
 int sink_file_new(const char *path, struct sink **ret_sink);
 /* Consumes @fd. */

@@ -101,6 +101,31 @@ static void test_file_errors(void **state)
 }
 
 /* More than the buffer in one packet and in many: all arrives in order. */
+/* A sink into which nothing was written leaves no trace of itself: the file that was there is there. */
+static void test_unused(void **state)
+{
+	struct sink *sink;
+	struct stat st;
+	(void)state;
+
+	unlink(in_folder("t"));
+	unlink(in_folder("t.old"));
+	assert_int_equal(sink_file_new(in_folder("t"), &sink), 0);
+	sink_free(sink);
+	assert_int_equal(stat(in_folder("t"), &st), -1);
+
+	assert_int_equal(sink_file_new(in_folder("t"), &sink), 0);
+	assert_int_equal(sink->write(sink, "\n\1x", 3), 0);
+	assert_int_equal(sink->flush(sink), 0);
+	sink_free(sink);
+	assert_int_equal(sink_file_new(in_folder("t"), &sink), 0);
+	expect_file("t.old", "\n\1x");
+	assert_int_equal(sink->write(sink, "\n\1y", 3), 0); /* buffered, and lost with the sink */
+	sink_free(sink);
+	expect_file("t", "\n\1x");
+	assert_int_equal(stat(in_folder("t.old"), &st), -1);
+}
+
 static void test_large(void **state)
 {
 	size_t room = 300 << 10, len = 0;
@@ -167,6 +192,10 @@ static void run_full(size_t limit, size_t packet_len, bool at_once, size_t expec
 	assert_int_equal(sink->write(sink, packet, n), -EFBIG);
 	assert_int_equal(sink->flush(sink), -EFBIG);
 	sink_free(sink);
+	if (!expect) { /* not one packet: no file */
+		assert_int_equal(read_file(in_folder("full"), 1 << 20, &have, &room), -ENOENT);
+		return;
+	}
 	assert_int_equal(read_file(in_folder("full"), 1 << 20, &have, &room), 0);
 	assert_int_equal(room, expect * n);
 	free(have);
@@ -314,6 +343,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_file),	  cmocka_unit_test(test_file_errors),
+		cmocka_unit_test(test_unused),
 		cmocka_unit_test(test_large),	  cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_memory),	  cmocka_unit_test(test_deflate),
 		cmocka_unit_test(test_deflate_full), cmocka_unit_test(test_real_full_disk),
