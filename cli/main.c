@@ -1,4 +1,5 @@
 /* main.c - perfwind COMMAND ...  Thread: main.  The table is the whole command line. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,10 @@ static int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+
+	/* A limit on file sizes is met like a full disk: by an error, not by our end. */
+	(void)sigaction(SIGXFSZ, &ignored, NULL);
 	if (argc < 2) {
 		print_help(stderr);
 		return 2;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/late_sink.h"
 #include "cli/spawn.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
@@ -26,7 +27,7 @@ static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOT
 static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp", "fp-copy", NULL};
 
 struct record_args {
-	bool all, children, user_only, kernel_only, idle, json, plain;
+	bool all, children, user_only, kernel_only, idle, json, plain, realtime;
 	const char *event, *filter, *output, *cpus;
 	uint64_t frequency, period;
 	double duration;
@@ -52,6 +53,13 @@ struct record {
 	int child_status; /* of wait; -1: still running, or none */
 	bool terminal, interrupted, ended_by_us; /* ended_by_us: the command is terminated too */
 };
+
+/* The line that goes with a failure which nobody has told yet. */
+static int said(const char *what, int r)
+{
+	log_error("%s: %s", what, strerror(-r));
+	return r;
+}
 
 /* ---- options ---- */
 
@@ -114,6 +122,8 @@ static const struct option_def defs[] = {
 	 offsetof(struct record_args, clock), 0, clock_names, NULL},
 	{"plain", 0, OPTION_FLAG, NULL, "write packets as they are, not deflated (three times the size)",
 	 offsetof(struct record_args, plain), 0, NULL, NULL},
+	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
+	 offsetof(struct record_args, realtime), 0, NULL, NULL},
 	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
 	 offsetof(struct record_args, json), 0, NULL, NULL},
 	{0},
@@ -185,72 +195,7 @@ static int choose_event(struct record *rec)
 		return -EINVAL;
 	}
 	rec->specs[0].filter = strdup(rec->args.filter);
-	return rec->specs[0].filter ? 0 : fail(-ENOMEM);
-}
-
-/* ---- the file, opened with the first packet: an old trace is not put aside for a session that cannot start ---- */
-
-struct late_sink {
-	struct sink sink;
-	const char *path;
-	bool plain;
-	struct sink *file;
-};
-
-static int late_open(struct late_sink *late)
-{
-	struct sink *file = NULL;
-	int r = sink_file_new(late->path, &file);
-
-	if (r < 0)
-		return r;
-	if (!late->plain)
-		return sink_deflate_new(file, &late->file);
-	late->file = file;
-	return 0;
-}
-
-static int late_write(struct sink *sink, const void *data, size_t len)
-{
-	struct late_sink *late = container_of(sink, struct late_sink, sink);
-	int r = 0;
-
-	if (!late->file)
-		r = late_open(late);
-	if (r >= 0)
-		r = late->file->write(late->file, data, len);
-	if (late->file)
-		sink->bytes = late->file->bytes;
-	return r < 0 ? trace(r) : 0;
-}
-
-static int late_flush(struct sink *sink)
-{
-	struct late_sink *late = container_of(sink, struct late_sink, sink);
-	int r = late->file ? late->file->flush(late->file) : 0;
-
-	if (late->file)
-		sink->bytes = late->file->bytes;
-	return r;
-}
-
-static void late_free(struct sink *sink)
-{
-	struct late_sink *late = container_of(sink, struct late_sink, sink);
-
-	(void)sink_free(late->file);
-	free(late);
-}
-
-static int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
-{
-	struct late_sink *late = calloc(1, sizeof(*late));
-
-	if (!late)
-		return fail(-ENOMEM);
-	*late = (struct late_sink){.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
-	*ret_sink = &late->sink;
-	return 0;
+	return rec->specs[0].filter ? 0 : said("--filter", fail(-ENOMEM));
 }
 
 /* ---- running ---- */
@@ -269,8 +214,16 @@ static int end_recording(struct record *rec)
 static void reap(struct record *rec)
 {
 	int status;
+	pid_t pid;
 
-	if (rec->child_status < 0 && rec->child.pid > 0 && waitpid(rec->child.pid, &status, WNOHANG) == rec->child.pid)
+	if (rec->child_status >= 0 || rec->child.pid <= 0)
+		return;
+	pid = waitpid(rec->child.pid, &status, WNOHANG);
+	if (pid < 0 && errno == ECHILD) { /* somebody else took it: to wait on would be for ever */
+		log_error("how %s ended is not known", rec->command[0]);
+		rec->child_status = W_EXITCODE(1, 0);
+	}
+	if (pid == rec->child.pid)
 		rec->child_status = status;
 }
 
@@ -324,6 +277,7 @@ static int end_tick(struct loop_timer *timer)
 static int watch(struct record *rec)
 {
 	uint64_t live = (rec->terminal ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
+	const struct sigaction usual = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
 	sigset_t set;
 	int fd, r;
 
@@ -332,15 +286,22 @@ static int watch(struct record *rec)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
+	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the command ended. */
+	(void)sigaction(SIGCHLD, &usual, NULL);
+	/* A reader of `-o -` that goes away ends the recording by an error, as a full disk does. */
+	(void)sigaction(SIGPIPE, &ignored, NULL);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return fail(-errno);
+		return said("signals", fail(-errno));
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
-		return fail(-errno);
+		return said("signals", fail(-errno));
 	r = loop_add(&rec->loop, &rec->signals, fd, EPOLLIN, signal_ready);
-	if (r >= 0)
-		r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
-	return r < 0 ? trace(r) : 0;
+	if (r < 0) {
+		(void)fd_close(fd);
+		return said("signals", r);
+	}
+	r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
+	return r < 0 ? said("a timer", r) : 0;
 }
 
 static int open_session(struct record *rec)
@@ -365,6 +326,7 @@ static int open_session(struct record *rec)
 		.n_cpus = rec->n_cpus,
 		.engine = (enum uw_engine_kind)args->unwinder,
 		.features = rec->features,
+		.realtime = args->realtime,
 		.proc_root = "",
 	};
 	char error[512];
@@ -387,7 +349,7 @@ static int start(struct record *rec)
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0, end_tick);
 		if (r < 0)
-			return trace(r);
+			return said("the timer of --duration", r);
 	}
 	if (!rec->command)
 		return 0;
@@ -461,35 +423,76 @@ static int conclude(struct record *rec)
 	return spawn_exit_status(rec->child_status);
 }
 
+/* All up to the session, the command held back.  A failure has been told. */
+static int prepare(struct record *rec)
+{
+	int r = choose_event(rec);
+
+	if (r < 0)
+		return r;
+	r = loop_init(&rec->loop);
+	if (r >= 0)
+		r = late_sink_new(rec->args.output, rec->args.plain, &rec->sink);
+	if (r < 0)
+		return said("cannot record", r);
+	r = rec->command ? spawn_new(rec->command, &rec->child) : 0;
+	if (r < 0)
+		return said("cannot fork", r);
+	r = watch(rec);
+	return r < 0 ? r : open_session(rec);
+}
+
 static int record_all(struct record *rec)
 {
 	int r;
 
 	if (rec->args.cpus) {
 		r = perf_parse_cpu_list(rec->args.cpus, &rec->cpus, &rec->n_cpus);
+		if (r == -ENOMEM) {
+			(void)said("--cpu", r);
+			return 1;
+		}
 		if (r < 0) {
 			log_error("--cpu takes a list like 0-3,8: '%.64s' is not one", rec->args.cpus);
 			return 2;
 		}
 	}
-	if (choose_event(rec) < 0 || loop_init(&rec->loop) < 0 || late_sink_new(rec->args.output, rec->args.plain, &rec->sink) < 0)
-		return 1;
-	if (rec->command && spawn_new(rec->command, &rec->child) < 0) {
-		log_error("cannot fork: %s", strerror(errno));
-		return 1;
-	}
-	if (watch(rec) < 0 || open_session(rec) < 0)
+	if (prepare(rec) < 0)
 		return 1;
 	r = start(rec);
 	if (r != 0)
 		return r < 0 ? 1 : r;
 	r = run(rec);
 	if (r < 0) {
-		log_error("%s", strerror(-r));
+		/* The loop itself is broken: nothing can be waited for. */
+		(void)said("cannot wait for events", r);
+		if (rec->command && rec->child_status < 0)
+			(void)kill(rec->child.pid, SIGTERM);
 		return 1;
 	}
 	(void)await_child(rec);
 	return conclude(rec);
+}
+
+static void watch_no_more(struct record *rec)
+{
+	int fd = rec->signals.fd;
+
+	loop_timer_remove(&rec->loop, &rec->end);
+	loop_timer_remove(&rec->loop, &rec->live);
+	loop_remove(&rec->loop, &rec->signals);
+	(void)fd_close(fd);
+}
+
+/* The exit status for a command that cannot be run, 0 when it can. */
+static int check_command(const char *name)
+{
+	int e = spawn_check(name);
+
+	if (!e)
+		return 0;
+	log_error("%s: %s", name, strerror(e));
+	return e == ENOENT ? 127 : 126;
 }
 
 static int record_main(int argc, char **argv)
@@ -498,8 +501,10 @@ static int record_main(int argc, char **argv)
 	char error[256];
 	int n, r;
 
-	if (!rec)
+	if (!rec) {
+		(void)said("cannot record", fail(-ENOMEM));
 		return 1;
+	}
 	r = options_parse(&options, argc, argv, &rec->args, &n);
 	if (r != 0) {
 		free(rec);
@@ -512,6 +517,8 @@ static int record_main(int argc, char **argv)
 	rec->terminal = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
 	if (check_args(rec) < 0) {
 		r = 2;
+	} else if (rec->command && (r = check_command(rec->command[0]))) {
+		/* told */
 	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
 		log_error("%s", error);
 		r = 1;
@@ -524,6 +531,7 @@ static int record_main(int argc, char **argv)
 	for (size_t i = 0; i < rec->n_specs; i++)
 		perf_spec_deinit(&rec->specs[i]);
 	free(rec->cpus);
+	watch_no_more(rec);
 	loop_deinit(&rec->loop);
 	free(rec);
 	return r;

@@ -13,6 +13,7 @@
 
 static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 {
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	sigset_t none;
 	char go;
 	int e;
@@ -21,7 +22,8 @@ static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 		_exit(0);
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)signal(SIGPIPE, SIG_DFL);
+	(void)sigaction(SIGPIPE, &usual, NULL);
+	(void)sigaction(SIGXFSZ, &usual, NULL);
 	execvp(argv[0], argv);
 	e = errno;
 	(void)!write(error_fd, &e, sizeof(e));

@@ -1,0 +1,70 @@
+/* late_sink.c - see late_sink.h. */
+#include <errno.h>
+
+#include "cli/late_sink.h"
+#include "daemon/base/error.h"
+
+struct late_sink {
+	struct sink sink;
+	const char *path;
+	bool plain;
+	int error; /* it could not be opened; a second try would put aside what the first one made */
+	struct sink *file;
+};
+
+static int late_open(struct late_sink *late)
+{
+	struct sink *file = NULL;
+	int r = sink_file_new(late->path, &file);
+
+	if (r < 0)
+		return r;
+	if (!late->plain)
+		return sink_deflate_new(file, &late->file);
+	late->file = file;
+	return 0;
+}
+
+static int late_write(struct sink *sink, const void *data, size_t len)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r;
+
+	if (!late->file && late->error >= 0)
+		late->error = late_open(late);
+	r = late->error;
+	if (r >= 0)
+		r = late->file->write(late->file, data, len);
+	if (late->file)
+		sink->bytes = late->file->bytes;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int late_flush(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r = late->file ? late->file->flush(late->file) : 0;
+
+	if (late->file)
+		sink->bytes = late->file->bytes;
+	return r;
+}
+
+static void late_free(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+
+	(void)sink_free(late->file);
+	free(late);
+}
+
+int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
+{
+	struct late_sink *late = calloc(1, sizeof(*late));
+
+	if (!late)
+		return fail(-ENOMEM);
+	*late = (struct late_sink){.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
+	*ret_sink = &late->sink;
+	return 0;
+}

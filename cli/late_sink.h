@@ -1,0 +1,8 @@
+/* late_sink.h - the file of a recording, opened with its first packet.  Thread: main.
+ * An old trace is not put aside for a session that cannot start. */
+#pragma once
+
+#include "daemon/out/sink.h"
+
+/* Borrows @path.  @plain: packets as they are, not deflated.  Returns new. */
+int late_sink_new(const char *path, bool plain, struct sink **ret_sink);
