@@ -67,6 +67,7 @@ struct session {
 	int nice; /* of main, as it came out */
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
+	uint64_t worked_at;                        /* the same */
 	uint64_t busy_at_start, busy_at_stop;      /* machine: CPU time used, ns */
 	uint64_t cpu_at_start;                     /* own */
 	struct perf_counts counts;                 /* final once stopped */

@@ -222,6 +222,7 @@ static int session_work(struct session *s)
 		waker_prepare(&s->main_waker);
 		r = work_once(s, &again);
 	}
+	s->worked_at = clock_ns(CLOCK_MONOTONIC);
 	if (r >= 0)
 		r = advance(s);
 	return r < 0 ? trace(r) : 0;
@@ -249,8 +250,12 @@ static int main_ready(struct loop_source *source, uint32_t events)
 static int tick(struct loop_timer *timer)
 {
 	struct session *s = container_of(timer, struct session, tick);
-	int r = session_work(s);
+	uint64_t rested = clock_ns(CLOCK_MONOTONIC) - s->worked_at;
+	int r = 0;
 
+	/* What a ring's watermark just made us do need not be done again. */
+	if (s->state != SESSION_RUNNING || rested > SESSION_TICK_MS * NSEC_PER_MSEC / 2)
+		r = session_work(s);
 	if (r >= 0 && s->state != SESSION_DONE && ++s->ticks % (1000 / SESSION_TICK_MS) == 0) {
 		r = emit_tick(s->emit);
 		if (r >= 0)

@@ -96,14 +96,22 @@ static int loop_timer_ready(struct loop_source *source, uint32_t events)
 	return timer->expired(timer);
 }
 
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+}
+
 int loop_timer_set(struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns)
 {
-	struct itimerspec its = {
-		.it_value = {(time_t)(first_ns / NSEC_PER_SEC), (long)(first_ns % NSEC_PER_SEC)},
-		.it_interval = {(time_t)(period_ns / NSEC_PER_SEC), (long)(period_ns % NSEC_PER_SEC)},
-	};
+	struct itimerspec its = {.it_interval = timespec_of(period_ns)};
+	uint64_t first = 0;
 
-	return timerfd_settime(timer->source.fd, 0, &its, NULL) < 0 ? fail(-errno) : 0;
+	if (first_ns)
+		first = clock_ns(CLOCK_MONOTONIC) + first_ns;
+	if (first && period_ns)
+		first -= first % period_ns;
+	its.it_value = timespec_of(first);
+	return timerfd_settime(timer->source.fd, TFD_TIMER_ABSTIME, &its, NULL) < 0 ? fail(-errno) : 0;
 }
 
 int loop_timer_add(struct loop *l, struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns,

@@ -39,6 +39,7 @@ struct loop_timer {
 };
 int loop_timer_add(struct loop *l, struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns,
 		   int (*expired)(struct loop_timer *));
-/* @first_ns 0 stops it. */
+/* @first_ns 0 stops it.  A timer with a period fires at whole multiples of it, the first time up to a period earlier:
+ * so timers fire together, and wake the thread once. */
 int loop_timer_set(struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns);
 void loop_timer_remove(struct loop *l, struct loop_timer *timer);

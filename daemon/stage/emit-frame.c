@@ -79,9 +79,14 @@ static int mapping_of(struct emit *em, struct emit_module *m, uint64_t offset)
 
 /* ---- frames ---- */
 
-static struct cached_frame *cache_slot(struct emit *em, uint64_t frame, uint32_t space_key)
+static struct cached_frame *cache_slot(const struct emit *em, uint64_t frame, uint32_t space_key)
 {
 	return &em->cache[hash_u64(frame ^ (uint64_t)space_key << 32) & (CACHE_SLOTS - 1)];
+}
+
+void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_key)
+{
+	__builtin_prefetch(cache_slot(em, frame, space_key));
 }
 
 bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MAX_LEN])

@@ -40,6 +40,8 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 	for (; same < most && recent->frames[same] == frames[n - 1 - same]; same++)
 		ids[n - 1 - same] = recent->ids[same];
 	recent->n = 0; /* until it is whole again */
+	for (size_t i = 0; i < n - same; i++)
+		emit_frame_prefetch(em, frames[i], key);
 	for (size_t i = 0; i < n - same; i++) {
 		int r = emit_frame_id(em, info, frames[i], false, &ids[i]);
 
@@ -71,6 +73,8 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	size_t n = (size_t)o->n_kernel + o->n_user;
 	int r;
 
+	for (uint32_t i = 0; i < o->n_kernel; i++)
+		emit_frame_prefetch(em, o->frames[i], 0);
 	for (uint32_t i = 0; i < o->n_kernel; i++) {
 		r = emit_frame_id(em, &o->info, o->frames[i], true, &em->ids[i]);
 		if (r < 0)
