@@ -29,6 +29,7 @@ check faults-consistent consistent faults
 check faults-names has faults '^python3?[^;]*;.*_PyEval_EvalFrameDefault'
 record followers -e cpu-clock,page-faults,context-switches -- "$PROGRAMS/recursion" 0.6
 check followers-consistent consistent followers
+check followers-names has followers 'main;recurse_even;'
 # Their names and a count of each at every sample stand in the packets (field 50: compressed ones).
 cat >"$TMP/packets.py" <<'PY'
 import sys, zlib
@@ -56,8 +57,13 @@ def packets(data):
 everything = b"".join(packets(open(sys.argv[1], "rb").read()))
 sys.exit(not all(name.encode() in everything for name in sys.argv[2:]))
 PY
-check followers-in-the-trace "$PYTHON" "$TMP/packets.py" "$TMP/followers.pftrace" cpu-clock page-faults context-switches
-check followers-names has followers 'main;recurse_even;'
+if grep -q 'the events after the first are left out' "$TMP/followers.err"; then
+	ok followers-left-out-is-said # of a process, before Linux 6.13; of the machine all kernels count them
+	is_root && record followers -a -d 0.5 -e cpu-clock,page-faults,context-switches
+fi
+if is_root || ! grep -q 'are left out' "$TMP/followers.err"; then
+	check followers-in-the-trace "$PYTHON" "$TMP/packets.py" "$TMP/followers.pftrace" cpu-clock page-faults context-switches
+fi
 for clock in monotonic monotonic_raw boottime realtime; do
 	record "clock-$clock" -e cpu-clock --clock $clock -- "$PROGRAMS/recursion" 0.3
 	check "clock-$clock" has "clock-$clock" 'main;recurse_even'
