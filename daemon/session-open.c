@@ -176,6 +176,31 @@ static int check_pids(struct session *s, char *error, size_t error_size)
 	return 0;
 }
 
+/* All that are online, or those asked for: each must be. */
+static int choose_cpus(struct session *s, char *error, size_t error_size)
+{
+	size_t n_online;
+	int r = perf_online_cpus(&s->own_cpus, &n_online);
+
+	if (r < 0)
+		return trace(r);
+	if (!s->options.cpus) {
+		s->options.cpus = s->own_cpus;
+		s->options.n_cpus = n_online;
+	}
+	for (size_t i = 0; i < s->options.n_cpus; i++) {
+		bool online = false;
+
+		for (size_t j = 0; j < n_online; j++)
+			online |= s->own_cpus[j] == s->options.cpus[i];
+		if (online)
+			continue;
+		(void)snprintf(error, error_size, "CPU %u is not there or not online", s->options.cpus[i]);
+		return fail(-ENODEV);
+	}
+	return 0;
+}
+
 /* CPU-wide events and a filter in place of the tasks' own.  false: not permitted to this user, to whom the words
  * about too few descriptors will say more, if it comes to that. */
 static bool stand_in(struct session *s)
@@ -202,12 +227,9 @@ int session_open_source(struct session *s, char *error, size_t error_size)
 
 	if (r < 0)
 		return r;
-	if (!s->options.cpus) {
-		r = perf_online_cpus(&s->own_cpus, &s->options.n_cpus);
-		if (r < 0)
-			return trace(r);
-		s->options.cpus = s->own_cpus;
-	}
+	r = choose_cpus(s, error, error_size);
+	if (r < 0)
+		return r;
 	perf_options_of(s, &o, tasks);
 	if (tasks && too_many_threads(s, &o) && stand_in(s)) {
 		tasks = false;
