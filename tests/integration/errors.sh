@@ -22,6 +22,7 @@ refuse() {
 	fi
 }
 
+STOCK=$PWD/tests/data/stock-50hz.pftrace
 cd "$TMP" || exit 1
 refuse no-target 2 'what to record' record
 refuse two-targets 2 'exclude each other' record -a -p 1
@@ -32,14 +33,23 @@ refuse unknown-tracepoint 1 'sched_switch|tracefs|no access' record -e sched:sch
 refuse bad-pid 2 'not one' record -p 12x
 refuse dead-pid 1 'no process' record -p 4194303
 refuse bad-cpu-list 2 'list' record --cpu 0-x -a -d 0.1
+refuse absent-cpu 1 'CPU 4000 is not' record --cpu 0,4000 -a -d 0.1
 refuse odd-stack-bytes 2 'multiple of 8' record --stack-bytes 1001 -- true
 refuse big-stack-bytes 2 '65528' record --stack-bytes 100000 -- true
+refuse no-such-filter 1 'tracepoint|tracefs|no_such_field' record -e sched:sched_switch --filter 'no_such_field == 1' -- true
+refuse unknown-follower 1 "unknown event 'nope'" record -e cpu-clock,nope -- true
+refuse unknown-function 1 "no function 'nope'|no uprobe" record -e "uprobe:$PROGRAMS/recursion:nope" -- true
+refuse unknown-engine 2 'native, libunwind, libdw' record --unwinder magic -- true
+refuse both-halves 2 'exclude' record --user-only --kernel-only -- true
+refuse two-on-stdout 2 'standard output' record --json -o - -- true
 refuse both-rates 2 'exclude' record -F 10 -c 10 -- true
 refuse filter-without-tracepoint 1 'tracepoint' record -e cpu-clock --filter 'x == 1' -- true
 rate=$(cat /proc/sys/kernel/perf_event_max_sample_rate 2>/dev/null || echo 100000)
 refuse rate-too-high 1 "$rate" record -F $((rate * 10)) -- true
 mkdir -p dir
 refuse output-is-directory 1 'directory' record -o dir -- true
+refuse output-full 1 'No space left' record -o /dev/full -- true
+check device-is-not-moved [ -c /dev/full ]
 refuse output-unwritable 1 'No such file|no-such-dir' record -o no-such-dir/x.pftrace -- true
 
 # Files that are not traces.
@@ -51,4 +61,8 @@ for kind in text noise empty elf dir missing; do
 	refuse "report-$kind" 1 "$kind|[Nn]o such|directory|trace" report "$kind"
 	refuse "export-$kind" 1 "$kind|[Nn]o such|directory|trace" export --to folded -o out "$kind"
 done
+# A trace of a stock service is no foreign file.
+check report-stock "$PERFWIND" report "$STOCK"
+refuse export-unwritable 1 'No such file' export --to html -o no-such-dir/x.html "$STOCK"
+refuse export-to-directory 1 'directory' export --to folded -o dir "$STOCK"
 refuse export-unknown-format 2 'folded' export --to foldd text
