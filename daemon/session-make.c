@@ -90,6 +90,7 @@ static int make_stages(struct session *s)
 		.maps_wait_ns = SESSION_MAPS_WAIT_MS * NSEC_PER_MSEC,
 		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,
 		.park_bytes = SESSION_PARK_BYTES,
+		.drop = reader_entry_drop,
 	};
 	struct reader_options ro = {
 		.idle = so->idle,
@@ -194,7 +195,7 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	r = session_make(s, error, error_size);
 	if (r < 0) {
 		if (!*error)
-			(void)snprintf(error, error_size, "%s", strerror(-r));
+			(void)snprintf(error, error_size, "cannot record: %s", strerror(-r));
 		(void)session_free(s);
 		return trace(r);
 	}
@@ -209,6 +210,8 @@ static void drop_outcomes(struct session *s)
 	size_t len;
 
 	while (s->outcomes.data && (o = byte_queue_next(&s->outcomes, &len))) {
+		if (o->kind == OUTCOME_EVICTED)
+			(void)uw_module_unref(o->module);
 		if (o->kind != OUTCOME_SAMPLE)
 			continue;
 		(void)uw_space_unref(o->info.space);

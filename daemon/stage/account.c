@@ -11,6 +11,8 @@ const char *skip_reason_name(enum skip_reason reason)
 		[SKIP_MODULE_TIMEOUT] = "module-timeout",
 		[SKIP_PARK_FULL] = "park-full",
 		[SKIP_OUTPUT] = "output",
+		[SKIP_NO_MEMORY] = "no-memory",
+		[SKIP_UNANSWERED] = "unanswered",
 	};
 
 	return names[reason];

@@ -62,6 +62,8 @@ enum skip_reason {
 	SKIP_MODULE_TIMEOUT, /* a module's unwind information did not come in time */
 	SKIP_PARK_FULL,      /* waiting room full */
 	SKIP_OUTPUT,         /* could not be written */
+	SKIP_NO_MEMORY,      /* the unwinder got no memory for it */
+	SKIP_UNANSWERED,     /* the session's end did not wait for it any longer */
 	SKIP_COUNT,
 };
 const char *skip_reason_name(enum skip_reason reason);

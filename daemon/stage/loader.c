@@ -70,6 +70,15 @@ void load_answer_deinit(struct load_answer *answer)
 	*answer = (struct load_answer){0};
 }
 
+/* The references that a request carries, of one that main will not hear of.  After LOAD_UNWIND that on the module goes
+ * on with LOAD_SYMBOLS. */
+static void release(const struct load_request *request, bool answered)
+{
+	(void)process_unref(request->process);
+	if (!answered || request->kind != LOAD_UNWIND)
+		(void)uw_module_unref(request->module);
+}
+
 static void deliver(struct loader *l, struct load_answer *answer)
 {
 	struct load_answer *slot;
@@ -77,6 +86,7 @@ static void deliver(struct loader *l, struct load_answer *answer)
 	while (!(slot = slot_queue_push(&l->answered))) {
 		waker_wake(l->answers);
 		if (atomic_load(&l->stop)) {
+			release(&answer->request, true);
 			load_answer_deinit(answer);
 			return;
 		}
@@ -210,8 +220,10 @@ static void keep_file(struct loader *l, const struct uw_module *module, int fd)
 
 	if (table_get(&l->files, serial, &old))
 		(void)fd_close((int)old - 1);
-	if (table_put(&l->files, serial, (uint64_t)fd + 1) < 0)
+	if (table_put(&l->files, serial, (uint64_t)fd + 1) < 0) {
+		(void)table_remove(&l->files, serial); /* the one that was closed just now */
 		(void)fd_close(fd);
+	}
 }
 
 static int kept_file(const struct loader *l, const struct uw_module *module)
@@ -277,7 +289,6 @@ static int open_module(struct loader *l, const struct load_request *request, boo
 
 static void load_unwind(struct loader *l, struct load_answer *a)
 {
-	struct load_request later = a->request;
 	struct uw_module *module = a->request.module;
 	int fd = -1;
 
@@ -297,10 +308,6 @@ static void load_unwind(struct loader *l, struct load_answer *a)
 	}
 	if (a->error < 0)
 		uw_module_set_unreadable(module);
-	later.kind = LOAD_SYMBOLS;
-	atomic_fetch_add(&l->n_pending, 1);
-	if (work_push(&l->later, &later) < 0)
-		atomic_fetch_sub(&l->n_pending, 1);
 }
 
 static void load_symbols(struct loader *l, struct load_answer *a)
@@ -329,7 +336,10 @@ static void add_line(void *arg, const char *function, const char *file, uint32_t
 	to->function = strdup(function);
 	to->file = file ? strdup(file) : NULL;
 	to->line = line;
-	a->n_lines += !!to->function;
+	if (to->function)
+		a->n_lines++;
+	else
+		free(take(to->file));
 }
 
 /* One module's DWARF at a time: it may be as large as all other memory together. */
@@ -363,8 +373,18 @@ static void load_lines(struct loader *l, struct load_answer *a)
 
 /* ---- thread ---- */
 
+static void serve(struct loader *l, const struct load_request *request);
+
+/* Each request is answered, as its asker counts on it: where there is no memory to put it off, it is served now. */
+static void put_off(struct loader *l, struct work_list *list, const struct load_request *request)
+{
+	if (work_push(list, request) < 0)
+		serve(l, request);
+}
+
 static void serve(struct loader *l, const struct load_request *request)
 {
+	struct load_request symbols = *request;
 	struct load_answer a = {.request = *request};
 
 	switch (request->kind) {
@@ -386,18 +406,23 @@ static void serve(struct loader *l, const struct load_request *request)
 		break;
 	}
 	deliver(l, &a);
+	if (request->kind == LOAD_UNWIND) {
+		symbols.kind = LOAD_SYMBOLS;
+		atomic_fetch_add(&l->n_pending, 1);
+		put_off(l, &l->later, &symbols);
+	}
 	atomic_fetch_sub(&l->n_pending, 1);
 }
 
 static void take_requests(struct loader *l)
 {
 	for (uint64_t n = slot_queue_ready(&l->asked); n; n--) {
-		const struct load_request *request = slot_queue_at(&l->asked, slot_queue_consumed(&l->asked));
-		bool urgent = request->kind != LOAD_SYMBOLS && request->kind != LOAD_LINES;
+		struct load_request request =
+			*(struct load_request *)slot_queue_at(&l->asked, slot_queue_consumed(&l->asked));
+		bool urgent = request.kind != LOAD_SYMBOLS && request.kind != LOAD_LINES;
 
-		if (work_push(urgent ? &l->urgent : &l->later, request) < 0)
-			atomic_fetch_sub(&l->n_pending, 1);
 		slot_queue_pop(&l->asked, 1);
+		put_off(l, urgent ? &l->urgent : &l->later, &request);
 	}
 }
 
@@ -473,10 +498,27 @@ int loader_new(const char *root, struct waker *answers, struct loader **ret_load
 	return 0;
 }
 
+static void drop_all(struct loader *l)
+{
+	struct load_answer answer;
+
+	while (slot_queue_ready(&l->asked)) {
+		release(slot_queue_at(&l->asked, slot_queue_consumed(&l->asked)), false);
+		slot_queue_pop(&l->asked, 1);
+	}
+	for (; l->urgent.first < l->urgent.n; l->urgent.first++)
+		release(&l->urgent.items[l->urgent.first], false);
+	for (; l->later.first < l->later.n; l->later.first++)
+		release(&l->later.items[l->later.first], false);
+	while (loader_answer(l, &answer)) {
+		release(&answer.request, true);
+		load_answer_deinit(&answer);
+	}
+}
+
 struct loader *loader_free(struct loader *l)
 {
 	const uint64_t one = 1;
-	struct load_answer answer;
 
 	if (!l)
 		return NULL;
@@ -485,8 +527,7 @@ struct loader *loader_free(struct loader *l)
 		(void)!write(l->wake.fd, &one, sizeof(one));
 		(void)pthread_join(l->thread, NULL);
 	}
-	while (l->answered.slots && loader_answer(l, &answer))
-		load_answer_deinit(&answer);
+	drop_all(l);
 	open_lines_of(l, NULL);
 	table_for_each(&l->files, slot)
 	{

@@ -21,8 +21,8 @@ enum load_kind {
 struct load_request {
 	enum load_kind kind;
 	uint32_t pid;
-	struct process *process;  /* carried along, not touched */
-	struct uw_module *module; /* borrowed: main keeps a reference until the answer */
+	struct process *process;  /* carried along, not touched; main keeps a reference until the answer */
+	struct uw_module *module; /* the same; what is unanswered at the end gives them back in loader_free() */
 	uint64_t start, end, offset, vaddr;
 	struct uw_file_id id;
 	uint32_t tag; /* carried along */

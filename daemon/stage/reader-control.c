@@ -61,8 +61,11 @@ void reader_wake_unwinder(struct reader *rd)
 
 int reader_control(struct reader *rd, enum entry_kind kind, struct uw_module *module)
 {
-	int r = control_push(rd, &(struct entry){.kind = (uint8_t)kind, .module = module});
+	const struct entry e = {.kind = (uint8_t)kind, .module = module};
+	int r = control_push(rd, &e);
 
+	if (r < 0)
+		reader_entry_drop(&e);
 	reader_wake_unwinder(rd);
 	return r;
 }
@@ -78,6 +81,8 @@ static int space_push(struct reader *rd, struct process *process)
 	(void)uw_space_ref(e.info.space);
 	e.info.process = process_ref(process);
 	r = control_push(rd, &e);
+	if (r < 0)
+		reader_entry_drop(&e);
 	reader_wake_unwinder(rd);
 	return r;
 }

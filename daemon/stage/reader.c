@@ -188,12 +188,12 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 		account->received++;
 		return leave_out(rd, item, &account->skipped[SKIP_DOUBLE]);
 	}
-	e = reader_entry_push(rd);
-	if (!e)
-		return QUEUE_FULL;
 	process = process_get(rd->c.processes, s.pid);
 	if (!process)
 		return fail(-ENOMEM);
+	e = reader_entry_push(rd);
+	if (!e)
+		return QUEUE_FULL;
 	account->received++;
 	account->queued++;
 	rd->cpus[item->ring].count += s.period;
@@ -313,10 +313,34 @@ int reader_new(const struct reader_options *options, const struct reader_context
 	return 0;
 }
 
+void reader_entry_drop(const struct entry *e)
+{
+	(void)uw_space_unref(e->info.space);
+	(void)process_unref(e->info.process);
+	if (e->kind == ENTRY_EVICT)
+		(void)uw_module_unref(e->module);
+}
+
+/* Those that the unwinder has popped are answered: only the references of control entries are left. */
+static void drop_entries(struct reader *rd)
+{
+	struct slot_queue *entries = rd->c.entries;
+
+	for (; rd->reclaimed != entries->filled; rd->reclaimed++) {
+		const struct entry *e = slot_queue_at(entries, rd->reclaimed);
+
+		if (rd->reclaimed >= slot_queue_consumed(entries) || e->kind == ENTRY_SPACE)
+			reader_entry_drop(e);
+	}
+	for (size_t i = 0; i < rd->n_control; i++)
+		reader_entry_drop(&rd->control[i]);
+}
+
 struct reader *reader_free(struct reader *rd)
 {
 	if (!rd)
 		return NULL;
+	drop_entries(rd);
 	park_deinit(&rd->copies);
 	table_deinit(&rd->scope);
 	free(rd->control);

@@ -42,7 +42,10 @@ struct reader_context {
 
 struct reader;
 int reader_new(const struct reader_options *options, const struct reader_context *context, struct reader **ret_reader);
+/* Only after the unwinder: entries that it did not take are dropped. */
 struct reader *reader_free(struct reader *reader);
+/* Gives back the references of an entry that nobody will answer. */
+void reader_entry_drop(const struct entry *e);
 
 /* One round: gives back what the unwinder is done with, reads all rings, wakes the unwinder.
  * *ret_more: the round stopped because the queue is full. */
@@ -64,7 +67,7 @@ int reader_process_answer(struct reader *reader, struct load_answer *answer);
 int reader_want_maps(struct reader *reader, struct process *process, uint64_t unknown);
 /* OUTCOME_WANT_MODULE: orders the load, with where @process has it mapped. */
 int reader_want_module(struct reader *reader, struct process *process, struct uw_module *module);
-/* A control entry for the unwinder. */
+/* A control entry for the unwinder.  Of ENTRY_EVICT it consumes the reference on @module. */
 int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module *module);
 
 /* Stack copies seen since the last call, by CPU: for choosing the copy size. */

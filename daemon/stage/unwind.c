@@ -81,13 +81,14 @@ static void outcome_commit(struct unwind_stage *s, const struct outcome *o)
 	byte_queue_commit(s->out, sizeof(*o) + (o->n_kernel + o->n_user) * sizeof(uint64_t));
 }
 
-static void control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
+/* False only at the session's end: nobody takes it any more. */
+static bool control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
 		    struct uw_module *module, const struct uw_result *why)
 {
 	struct outcome *o = outcome_reserve(s, 0);
 
 	if (!o)
-		return;
+		return false;
 	o->kind = (uint8_t)kind;
 	if (info)
 		o->info = *info;
@@ -97,6 +98,14 @@ static void control(struct unwind_stage *s, enum outcome_kind kind, const struct
 		o->stopped_at = why->stopped_at;
 	}
 	outcome_commit(s, o);
+	return true;
+}
+
+/* An entry that nobody will hear of: the session is at its end, main waits for this thread. */
+static void drop(struct unwind_stage *s, const struct entry *e)
+{
+	if (s->options.drop)
+		s->options.drop(e);
 }
 
 /* The kernel's part of a chain: what stands behind its mark, up to the next mark. */
@@ -131,8 +140,10 @@ static void answer(struct unwind_stage *s, const struct entry *e, const struct u
 	if (skipped)
 		n_kernel = 0;
 	o = outcome_reserve(s, (size_t)n_kernel + (r ? r->n_frames : 0));
-	if (!o)
+	if (!o) {
+		drop(s, e);
 		return;
+	}
 	o->kind = OUTCOME_SAMPLE;
 	o->skipped = (uint8_t)skipped;
 	o->info = e->info;
@@ -197,13 +208,13 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
 	if (r && r->outcome == UW_PENDING) {
 		*ret_module = r->pending;
 		if (uw_module_want_unwind(r->pending))
-			control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
+			(void)control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
 		return true;
 	}
 	if (!e->info.space)
 		return s->options.user_frames && e->user_state;
 	if (r && suspects_maps(r) && !looked_again) {
-		control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
+		(void)control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
 		return true;
 	}
 	return false;
@@ -291,37 +302,33 @@ static void settle(struct unwind_stage *s, const struct entry *e, const struct u
 }
 
 /* Unwinds parked sample @index again; true when it was answered and is gone. */
-static int retry(struct unwind_stage *s, size_t index, uint64_t now, bool *ret_gone)
+static bool retry(struct unwind_stage *s, size_t index, uint64_t now)
 {
 	struct parked *p = &s->parked[index];
 	struct entry *e = &p->entry;
 	const struct uw_module *module;
 	int r = unwind(s, &e, 1);
 
-	if (r < 0)
-		return trace(r);
-	*ret_gone = !must_wait(s, e, &s->results[0], p->looked_again, &module);
-	if (*ret_gone) {
-		answer(s, e, &s->results[0], SKIP_NONE);
+	if (r < 0 || !must_wait(s, e, &s->results[0], p->looked_again, &module)) {
+		answer(s, e, r < 0 ? NULL : &s->results[0], r < 0 ? SKIP_NO_MEMORY : SKIP_NONE);
 		unpark(s, index);
-		return 0;
+		return true;
 	}
 	if (module && !p->module)
 		p->deadline = now + s->options.module_wait_ns;
 	p->looked_again |= !module && e->info.space;
 	p->module = module;
-	return 0;
+	return false;
 }
 
 /* The mappings of a process came (again): its samples go on with them. */
-static int wake_process(struct unwind_stage *s, const struct entry *control_entry, uint64_t now)
+static void wake_process(struct unwind_stage *s, const struct entry *control_entry, uint64_t now)
 {
 	const struct sample_info *info = &control_entry->info;
 
 	for (size_t i = 0; i < s->n_parked;) {
 		struct parked *p = &s->parked[i];
-		bool gone = false;
-		int r;
+		bool gone = true;
 
 		if (p->module || p->entry.info.process != info->process) {
 			i++;
@@ -330,33 +337,19 @@ static int wake_process(struct unwind_stage *s, const struct entry *control_entr
 		if (info->space) {
 			(void)uw_space_unref(p->entry.info.space);
 			p->entry.info.space = uw_space_ref(info->space);
-			r = retry(s, i, now, &gone);
-			if (r < 0)
-				return trace(r);
+			gone = retry(s, i, now);
 		} else {
 			answer(s, &p->entry, NULL, SKIP_MAPS_TIMEOUT);
 			unpark(s, i);
-			gone = true;
 		}
 		i += !gone;
 	}
-	return 0;
 }
 
-static int wake_module(struct unwind_stage *s, const struct uw_module *module, uint64_t now)
+static void wake_module(struct unwind_stage *s, const struct uw_module *module, uint64_t now)
 {
-	for (size_t i = 0; i < s->n_parked;) {
-		bool gone = false;
-		int r;
-
-		if (s->parked[i].module == module) {
-			r = retry(s, i, now, &gone);
-			if (r < 0)
-				return trace(r);
-		}
-		i += !gone;
-	}
-	return 0;
+	for (size_t i = 0; i < s->n_parked;)
+		i += s->parked[i].module != module || !retry(s, i, now);
 }
 
 static void expire(struct unwind_stage *s, uint64_t now)
@@ -387,13 +380,16 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 {
 	switch (e->kind) {
 	case ENTRY_SPACE:
-		return wake_process(s, e, now);
+		wake_process(s, e, now);
+		return 0;
 	case ENTRY_MODULE:
-		return wake_module(s, e->module, now);
+		wake_module(s, e->module, now);
+		return 0;
 	case ENTRY_EVICT:
 		uw_engine_forget(s->engine, e->module);
 		uw_module_drop_unwind(e->module);
-		control(s, OUTCOME_EVICTED, NULL, e->module, NULL);
+		if (!control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
+			drop(s, e);
 		return 0;
 	case ENTRY_DRAIN:
 		s->draining = true;
@@ -426,10 +422,12 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 		return r;
 	}
 	r = unwind(s, entries, n);
-	if (r < 0)
-		return trace(r);
-	for (size_t i = 0; i < n; i++)
-		settle(s, entries[i], &s->results[i], now);
+	for (size_t i = 0; i < n; i++) {
+		if (r < 0)
+			answer(s, entries[i], NULL, SKIP_NO_MEMORY);
+		else
+			settle(s, entries[i], &s->results[i], now);
+	}
 	slot_queue_pop(s->in, n);
 	return 0;
 }
@@ -475,7 +473,7 @@ static void *run(void *arg)
 		urgent = s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {
 			s->draining = false;
-			control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
+			(void)control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
 		}
 		publish(s, urgent);
 		sleep_until_work(s);
@@ -525,7 +523,7 @@ struct unwind_stage *unwind_stage_free(struct unwind_stage *s)
 		(void)pthread_join(s->thread, NULL);
 	}
 	for (size_t i = 0; i < s->n_parked; i++)
-		(void)uw_space_unref(s->parked[i].entry.info.space);
+		drop(s, &s->parked[i].entry);
 	(void)uw_engine_free(s->engine);
 	park_deinit(&s->park);
 	free(s->parked);

@@ -18,6 +18,8 @@ struct unwind_options {
 	size_t park_bytes;
 	int nice;                /* wished for; 0: as it is */
 	bool realtime;           /* SCHED_RR instead */
+	/* Gives back the references of a sample that stays unanswered at the end; NULL: it holds none. */
+	void (*drop)(const struct entry *sample);
 };
 
 struct unwind_stage;
