@@ -206,11 +206,6 @@ static void clear_live(const struct record *rec)
 		fprintf(stderr, "\r\033[K");
 }
 
-static int end_recording(struct record *rec)
-{
-	return session_stop(rec->session);
-}
-
 static void reap(struct record *rec)
 {
 	int status;
@@ -248,7 +243,7 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 	}
 	/* The command is waited for after the drain: await_child(). */
 	if (rec->interrupted || rec->child_status >= 0)
-		return end_recording(rec);
+		session_stop(rec->session);
 	return 0;
 }
 
@@ -258,7 +253,7 @@ static int live_tick(struct loop_timer *timer)
 	struct session_summary summary;
 
 	if (rec->args.n_pids && session_targets_gone(rec->session))
-		return end_recording(rec);
+		session_stop(rec->session);
 	if (!rec->terminal || session_state(rec->session) != SESSION_RUNNING)
 		return 0;
 	(void)session_summary(rec->session, &summary);
@@ -271,7 +266,8 @@ static int end_tick(struct loop_timer *timer)
 	struct record *rec = container_of(timer, struct record, end);
 
 	rec->ended_by_us = true;
-	return end_recording(rec);
+	session_stop(rec->session);
+	return 0;
 }
 
 static int watch(struct record *rec)

@@ -99,7 +99,7 @@ int spawn_go(struct spawn *spawn)
 {
 	int e = 0;
 
-	if (write(spawn->go_fd, "g", 1) != 1)
+	if (write_all(spawn->go_fd, "g", 1) < 0)
 		return ECHILD;
 	spawn->go_fd = fd_close(spawn->go_fd);
 	while (read(spawn->error_fd, &e, sizeof(e)) < 0 && errno == EINTR)

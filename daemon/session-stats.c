@@ -201,7 +201,8 @@ static int keep_memory_small(struct session *s)
 		return 0;
 	session_note(s, "own memory reached %lu MiB, the limit is %d MiB: the recording ends here", kb >> 10,
 		     SESSION_MEMORY_KB >> 10);
-	return session_stop(s);
+	session_stop(s);
+	return 0;
 }
 
 static int adapt_stacks(struct session *s)

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -19,18 +18,14 @@
 
 enum { MAX_TURNS = 64, MAX_OUTCOMES = 4096 };
 
-static int session_fail(struct session *s, int r, const char *format, ...) _printf_(3, 4);
-static int session_fail(struct session *s, int r, const char *format, ...)
+/* The first failure is the one that is told; what was recorded is brought to its end. */
+static void session_fail(struct session *s, int r, const char *what)
 {
-	va_list ap;
-
-	if (s->error)
-		return 0;
-	s->error = r;
-	va_start(ap, format);
-	(void)vsnprintf(s->why, sizeof(s->why), format, ap);
-	va_end(ap);
-	return session_stop(s);
+	if (!s->error) {
+		s->error = r;
+		(void)snprintf(s->why, sizeof(s->why), "%s: %s", what, strerror(-r));
+	}
+	session_stop(s);
 }
 
 /* ---- outcomes and answers ---- */
@@ -89,9 +84,9 @@ static int take_answers(struct session *s, size_t *ret_n)
 				 uw_module_kind(a.request.module) == UW_MODULE_FILE)
 				log_verbose("%s: not proved to be the file that is mapped",
 					    uw_module_path(a.request.module));
-			r = unwind && a.error ? session_unreadable(s, a.request.module) : 0;
-			if (r >= 0)
-				r = emit_answer(s->emit, &a);
+			if (unwind && a.error)
+				(void)session_unreadable(s, a.request.module); /* or it is not tried again */
+			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
 		}
@@ -107,10 +102,20 @@ static bool names_pending(struct session *s)
 	return loader_pending(s->loader) > 0 || emit_lines_left(s->emit) > 0;
 }
 
-static int finish(struct session *s)
+/* What the unwinder still has when no time is left: received, and never to be emitted. */
+static void give_up_in_flight(struct session *s)
 {
-	int r = writer_symbols_flush(s->writer);
+	uint64_t n = account_in_flight(&s->account);
 
+	s->account.skipped[SKIP_UNANSWERED] += n;
+	s->account.answered += n;
+}
+
+static void finish(struct session *s)
+{
+	int r = writer_symbols_flush(s->writer), flushed;
+
+	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
 		session_note(s, "%lu addresses have no inlined calls and lines in the trace: no time was left",
 			     emit_lines_left(s->emit));
@@ -118,14 +123,11 @@ static int finish(struct session *s)
 		r = session_write_stats(s);
 	if (r >= 0)
 		r = writer_clock_snapshot(s->writer);
-	if (r >= 0)
-		r = s->sink->flush(s->sink);
-	if (r < 0 && !s->error) {
-		s->error = r;
-		(void)snprintf(s->why, sizeof(s->why), "writing the trace: %s", strerror(-r));
-	}
+	/* What is in the buffer is whole in any case. */
+	flushed = s->sink->flush(s->sink);
 	s->state = SESSION_DONE;
-	return 0;
+	if (r < 0 || flushed < 0)
+		session_fail(s, r < 0 ? r : flushed, "writing the trace");
 }
 
 /* The kernel's exact count of lost samples, beyond what LOST records told. */
@@ -138,7 +140,7 @@ static int write_untold_losses(struct session *s)
 	return writer_lost(s->writer, s->options.cpus[0], s->counts.lost_samples - told, clock_ns(CLOCK_BOOTTIME));
 }
 
-static int advance(struct session *s)
+static void advance(struct session *s)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int r = 0;
@@ -156,33 +158,38 @@ static int advance(struct session *s)
 	}
 	if (s->state == SESSION_NAMING)
 		emit_ask(s->emit);
-	if (r >= 0 && s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline))
-		r = finish(s);
-	return r < 0 ? trace(r) : 0;
+	if (r < 0)
+		session_fail(s, r, "the end of the recording");
+	if (s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline))
+		finish(s);
 }
 
-int session_stop(struct session *s)
+void session_stop(struct session *s)
 {
 	int r;
 
 	if (s->state != SESSION_RUNNING) {
 		if (s->state == SESSION_READY)
 			s->state = SESSION_DONE;
-		return 0;
+		return;
 	}
 	s->state = SESSION_DRAINING;
 	s->stopped_at = clock_ns(CLOCK_MONOTONIC);
 	s->deadline = s->stopped_at + SESSION_DRAIN_MS * NSEC_PER_MSEC;
+	/* Without them the trace is whole, but not known to be: its losses are not. */
 	r = perf_source_disable(s->source);
-	if (r >= 0)
-		r = perf_source_counts(s->source, &s->counts);
+	if (r < 0)
+		session_fail(s, r, "the events cannot be stopped");
+	r = perf_source_counts(s->source, &s->counts);
+	if (r < 0)
+		session_fail(s, r, "the kernel's counts cannot be read");
 	if (s->options.machine)
 		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_stop);
 	reader_let_all_go(s->reader);
-	return r < 0 ? trace(r) : 0;
 }
 
-static int work_once(struct session *s, bool *ret_again)
+/* True when something was done and more may be there. */
+static bool work_once(struct session *s)
 {
 	size_t outcomes, answers;
 	bool more = false;
@@ -196,36 +203,31 @@ static int work_once(struct session *s, bool *ret_again)
 		/* A damaged ring: what was read stands, the session ends. */
 		reader_reclaim(s->reader);
 		s->drain_sent = true;
-		(void)session_fail(s, r, "a perf ring is damaged: %s", strerror(-r));
-		return reader_control(s->reader, ENTRY_DRAIN, NULL);
+		session_fail(s, r, r == -ENOMEM ? "reading samples" : "a perf ring is damaged");
+		(void)reader_control(s->reader, ENTRY_DRAIN, NULL); /* or the deadline ends it */
 	}
 	r = take_outcomes(s, &outcomes);
-	if (r < 0) {
-		(void)session_fail(s, r, "writing the trace: %s", strerror(-r));
-		r = 0;
-	}
-	if (take_answers(s, &answers) < 0 && !s->error)
-		(void)session_fail(s, -ENOMEM, "out of memory");
+	if (r < 0)
+		session_fail(s, r, "writing the trace");
+	r = take_answers(s, &answers);
+	if (r < 0)
+		session_fail(s, r, "mappings and names");
 	assert(account_holds(&s->account));
-	*ret_again = outcomes || answers || (more && outcomes);
-	return r;
+	return outcomes || answers || (more && outcomes);
 }
 
-static int session_work(struct session *s)
+static void session_work(struct session *s)
 {
 	bool again = true;
-	int r = 0;
 
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
-		return 0;
-	for (int turn = 0; again && turn < MAX_TURNS && r >= 0; turn++) {
+		return;
+	for (int turn = 0; again && turn < MAX_TURNS; turn++) {
 		waker_prepare(&s->main_waker);
-		r = work_once(s, &again);
+		again = work_once(s);
 	}
 	s->worked_at = clock_ns(CLOCK_MONOTONIC);
-	if (r >= 0)
-		r = advance(s);
-	return r < 0 ? trace(r) : 0;
+	advance(s);
 }
 
 static int ring_ready(struct loop_source *source, uint32_t events)
@@ -235,7 +237,8 @@ static int ring_ready(struct loop_source *source, uint32_t events)
 	/* All events of a ring have ended (the targets exited): it would be ready for ever. */
 	if (events & (EPOLLHUP | EPOLLERR))
 		loop_remove(ring->session->loop, source);
-	return session_work(ring->session);
+	session_work(ring->session);
+	return 0;
 }
 
 static int main_ready(struct loop_source *source, uint32_t events)
@@ -244,28 +247,29 @@ static int main_ready(struct loop_source *source, uint32_t events)
 
 	(void)events;
 	waker_awake(&s->main_waker, true);
-	return session_work(s);
+	session_work(s);
+	return 0;
 }
 
 static int tick(struct loop_timer *timer)
 {
 	struct session *s = container_of(timer, struct session, tick);
 	uint64_t rested = clock_ns(CLOCK_MONOTONIC) - s->worked_at;
-	int r = 0;
+	int r;
 
 	/* What a ring's watermark just made us do need not be done again. */
 	if (s->state != SESSION_RUNNING || rested > SESSION_TICK_MS * NSEC_PER_MSEC / 2)
-		r = session_work(s);
-	if (r >= 0 && s->state != SESSION_DONE && ++s->ticks % (1000 / SESSION_TICK_MS) == 0) {
-		r = emit_tick(s->emit);
-		if (r >= 0)
-			r = session_second(s);
-		if (r >= 0)
-			r = s->sink->flush(s->sink);
-		if (r < 0)
-			r = session_fail(s, r, "writing the trace: %s", strerror(-r));
-	}
-	return r < 0 ? trace(r) : 0;
+		session_work(s);
+	if (s->state == SESSION_DONE || ++s->ticks % (1000 / SESSION_TICK_MS) != 0)
+		return 0;
+	r = emit_tick(s->emit);
+	if (r >= 0)
+		r = session_second(s);
+	if (r >= 0)
+		r = s->sink->flush(s->sink);
+	if (r < 0)
+		session_fail(s, r, "writing the trace");
+	return 0;
 }
 
 static int scan_processes(struct session *s)
@@ -303,7 +307,6 @@ int session_start(struct session *s)
 
 	raise_priority(s);
 	r = writer_start(s->writer);
-
 	if (r >= 0)
 		r = s->sink->flush(s->sink);
 	if (r < 0)
@@ -319,7 +322,9 @@ int session_start(struct session *s)
 	/* After the events are on: what changes from here is told by records. */
 	if (r >= 0)
 		r = scan_processes(s);
-	return r < 0 ? trace(r) : 0;
+	if (r < 0)
+		session_fail(s, r, "the events cannot be started");
+	return 0;
 }
 
 enum session_state session_state(const struct session *s)

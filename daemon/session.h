@@ -41,9 +41,10 @@ struct session;
 int session_new(const struct session_options *options, struct sink *sink, struct loop *loop,
 		struct session **ret_session, char *error, size_t error_size);
 struct session *session_free(struct session *session);
+/* < 0: the trace cannot be written.  Events that cannot be started end the session: see session_error(). */
 int session_start(struct session *session);
 /* Begins the end; more calls do no harm. */
-int session_stop(struct session *session);
+void session_stop(struct session *session);
 enum session_state session_state(const struct session *session);
 /* < 0: it ended (or is ending) because of this error; the line for the user is in *ret_why (may be NULL). */
 int session_error(const struct session *session, const char **ret_why);
