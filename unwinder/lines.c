@@ -5,9 +5,8 @@
  * supplementary file
  * (.gnu_debugaltlink) by itself, and map it: it is given ours, or told that there is none.
  *
- * dwarf_getscopes() walks every DIE of a unit, types and all.  find_calls() looks only into what
- * can hold code, and gives up after a bounded number.  libdw ends the process when memory is short
- * unless the handler leaves otherwise: hence the longjmp. */
+ * Which calls hold an address: calls.c.  libdw ends the process when memory is short unless the
+ * handler leaves otherwise: hence the longjmp. */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
@@ -19,6 +18,7 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
+#include "unwinder/calls.h"
 #include "unwinder/cuindex.h"
 #include "unwinder/debugfile.h"
 #include "unwinder/names.h"
@@ -26,7 +26,7 @@
 
 /* Within the 256 MiB that the process gives itself (DESIGN.md 8), with room for the rest. */
 #define DEBUG_BYTES_MAX (144ull << 20)
-enum { CALLS_MAX = 64, DEPTH_MAX = 256, DIES_MAX = 1 << 20, NAME_BYTES = 2048 };
+enum { NAME_BYTES = 2048 };
 
 struct dwarf_file {
 	int fd;
@@ -37,6 +37,7 @@ struct dwarf_file {
 struct uw_lines {
 	struct dwarf_file main, alt; /* main.dwarf NULL: there is none, and no use to look again */
 	struct uw_cu_index units;
+	struct uw_calls calls;
 	size_t bytes;
 };
 
@@ -65,6 +66,7 @@ struct uw_lines *uw_lines_free(struct uw_lines *lines)
 	if (!lines)
 		return NULL;
 	uw_cu_index_deinit(&lines->units);
+	uw_calls_deinit(&lines->calls);
 	file_close(&lines->main);
 	file_close(&lines->alt);
 	free(lines);
@@ -256,68 +258,6 @@ static int lines_new(struct uw_module *module, struct uw_source *source,
 
 /* ---- looking up ---- */
 
-struct search {
-	Dwarf_Addr address;
-	Dwarf_Die calls[CALLS_MAX]; /* outermost first: the function, then what was inlined */
-	size_t n;
-	unsigned dies_left;
-};
-
-enum holds { HOLDS_NOTHING, HOLDS_FUNCTIONS, HOLDS_CODE, IS_CALL };
-
-static enum holds what_holds(Dwarf_Die *die, bool in_function)
-{
-	switch (dwarf_tag(die)) {
-	case DW_TAG_subprogram:
-	case DW_TAG_inlined_subroutine:
-		return IS_CALL;
-	case DW_TAG_lexical_block:
-	case DW_TAG_try_block:
-	case DW_TAG_catch_block:
-		return in_function ? HOLDS_CODE : HOLDS_NOTHING;
-	case DW_TAG_namespace:
-	case DW_TAG_module:
-	case DW_TAG_structure_type: /* Rust and clang put methods there */
-	case DW_TAG_class_type:
-	case DW_TAG_union_type:
-	case DW_TAG_enumeration_type:
-		return in_function ? HOLDS_NOTHING : HOLDS_FUNCTIONS;
-	default:
-		return HOLDS_NOTHING;
-	}
-}
-
-/* Ends after the first branch that holds the address. */
-static bool find_calls(struct search *s, Dwarf_Die *parent, unsigned depth)
-{
-	Dwarf_Die die;
-
-	if (depth > DEPTH_MAX || dwarf_child(parent, &die) != 0)
-		return false;
-	do {
-		enum holds holds = what_holds(&die, s->n > 0);
-
-		if (!s->dies_left--) {
-			s->dies_left = 0;
-			return s->n > 0;
-		}
-		if (holds == HOLDS_NOTHING)
-			continue;
-		if (holds == HOLDS_FUNCTIONS) {
-			if (find_calls(s, &die, depth + 1))
-				return true;
-			continue;
-		}
-		if (dwarf_haspc(&die, s->address) <= 0)
-			continue;
-		if (holds == IS_CALL && s->n < CALLS_MAX)
-			s->calls[s->n++] = die;
-		(void)find_calls(s, &die, depth + 1);
-		return true;
-	} while (dwarf_siblingof(&die, &die) == 0);
-	return false;
-}
-
 static void function_name(Dwarf_Die *die, char *to, size_t size)
 {
 	static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name};
@@ -395,22 +335,25 @@ static int look_up(struct uw_lines *lines, uint64_t vaddr,
 		   void (*line)(void *arg, const char *function, const char *file, uint32_t line),
 		   void *arg)
 {
-	struct search s = {.address = vaddr, .dies_left = DIES_MAX};
+	Dwarf_Die cu, calls[UW_CALLS_MAX];
 	char name[NAME_BYTES], path[PATH_MAX];
 	const char *file;
 	uint32_t number;
-	Dwarf_Die cu;
+	size_t n;
 
-	if (!find_unit(lines, vaddr, &cu) || !find_calls(&s, &cu, 0) || !s.n)
+	n = find_unit(lines, vaddr, &cu) ?
+		    uw_calls_find(&lines->calls, lines->main.dwarf, &cu, vaddr, calls) :
+		    0;
+	if (!n)
 		return 0;
 	file = line_of(&cu, vaddr, &number);
-	for (size_t i = s.n; i > 0; i--) {
-		function_name(&s.calls[i - 1], name, sizeof(name));
+	for (size_t i = n; i > 0; i--) {
+		function_name(&calls[i - 1], name, sizeof(name));
 		line(arg, name[0] ? name : "??", absolute(&cu, file, path, sizeof(path)), number);
 		if (i > 1)
-			file = call_site(&cu, &s.calls[i - 1], &number);
+			file = call_site(&cu, &calls[i - 1], &number);
 	}
-	return (int)s.n;
+	return (int)n;
 }
 
 void uw_module_drop_lines(struct uw_module *module)
