@@ -148,6 +148,13 @@ static int check_args(struct record *rec)
 				  : "what to record? -a (the machine), -p PID, or a command");
 		return -EINVAL;
 	}
+	if (!args->frequency || !args->period) {
+		log_error("%s takes a number of at least 1", args->frequency ? "-c" : "-F");
+		return -EINVAL;
+	}
+	/* Not given: none. */
+	args->frequency = args->frequency == UINT64_MAX ? 0 : args->frequency;
+	args->period = args->period == UINT64_MAX ? 0 : args->period;
 	if (args->frequency && args->period) {
 		log_error("-F and -c exclude each other");
 		return -EINVAL;
@@ -187,6 +194,11 @@ static int choose_event(struct record *rec)
 	if (r < 0) {
 		log_error("%s", error);
 		return r;
+	}
+	if ((rec->args.user_only && rec->specs[0].exclude_user) || (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
+		log_error("%s and %s together leave nothing to sample", rec->specs[0].name,
+			  rec->args.user_only ? "--user-only" : "--kernel-only");
+		return -EINVAL;
 	}
 	if (!rec->args.filter)
 		return 0;
@@ -501,6 +513,7 @@ static int record_main(int argc, char **argv)
 		(void)said("cannot record", fail(-ENOMEM));
 		return 1;
 	}
+	rec->args.frequency = rec->args.period = UINT64_MAX;
 	r = options_parse(&options, argc, argv, &rec->args, &n);
 	if (r != 0) {
 		free(rec);

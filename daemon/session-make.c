@@ -143,7 +143,7 @@ static int make_stages(struct session *s)
 
 static int start_adapting(struct session *s)
 {
-	if (!s->options.machine || s->options.stack_bytes || !perf_source_options(s->source)->stack_bytes)
+	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes || !perf_source_options(s->source)->stack_bytes)
 		return 0;
 	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
 	if (!s->adapt)

@@ -68,7 +68,7 @@ struct session {
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;                        /* the same */
-	uint64_t busy_at_start, busy_at_stop;      /* machine: CPU time used, ns */
+	uint64_t used_at_start, used_at_stop;      /* CPU time used by the targets, ns (session_used_ns) */
 	uint64_t cpu_at_start;                     /* own */
 	struct perf_counts counts;                 /* final once stopped */
 	struct adapt *adapt;                       /* by CPU index in own order; machine only */
@@ -111,6 +111,7 @@ void session_retry_deinit(struct session *session);
 
 /* session-stats.c */
 uint64_t session_own_cpu_ns(void);
+uint64_t session_used_ns(const struct session *session);
 /* Once a second: statistics into the trace, limits kept. */
 int session_second(struct session *session);
 int session_write_stats(struct session *session);

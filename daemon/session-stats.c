@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/proc/procfs.h"
@@ -36,19 +37,39 @@ uint64_t session_own_cpu_ns(void)
 	       ((uint64_t)ru.ru_utime.tv_usec + (uint64_t)ru.ru_stime.tv_usec) * 1000;
 }
 
-/* Weight that was seen over what was used; < 0 where the event is not time. */
+/* CPU time that the targets used so far, ns: the machine's, or of the processes that whole CPUs stand in for; 0: cannot
+ * be read. */
+uint64_t session_used_ns(const struct session *s)
+{
+	uint64_t ns = 0, tick = NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct procfs_status status;
+
+	if (s->options.machine)
+		return procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &ns) < 0 ? 0 : ns;
+	for (size_t i = 0; i < s->n_scope_pids; i++) {
+		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0)
+			ns += (status.utime_ticks + status.stime_ticks) * tick;
+	}
+	return ns;
+}
+
+/* Weight that was seen over what was used, 0..1; < 0 where it cannot be told. */
 static double accounted(const struct session *s, const struct perf_counts *counts)
 {
 	enum perf_weight weight = s->options.specs[0].weight;
 	double used = 0;
 
-	if (s->stood_in)
+	if (weight == PERF_WEIGHT_CYCLES && !session_user_only(s) && !s->stood_in)
+		used = (double)counts->count - (double)s->account.idle_weight;
+	else if (weight == PERF_WEIGHT_TIME && !s->options.machine && !s->stood_in)
+		used = (double)counts->task_clock_ns;
+	else if (weight == PERF_WEIGHT_TIME && s->used_at_start && s->used_at_stop > s->used_at_start)
+		used = (double)(s->used_at_stop - s->used_at_start);
+	if (used <= 0)
 		return -1;
-	if (weight == PERF_WEIGHT_CYCLES && !session_user_only(s))
-		used = (double)counts->count;
-	else if (weight == PERF_WEIGHT_TIME)
-		used = s->options.machine ? (double)(s->busy_at_stop - s->busy_at_start) : (double)counts->task_clock_ns;
-	return used > 0 ? (double)s->account.weight / used : -1;
+	/* The two are read at slightly different moments. */
+	used = (double)s->account.weight / used;
+	return used > 1 && used < 1.05 ? 1 : used;
 }
 
 static void copy_nameless(struct session *s, struct session_summary *summary)
@@ -76,8 +97,8 @@ int session_summary(struct session *s, struct session_summary *ret)
 
 	if (s->state == SESSION_RUNNING)
 		(void)perf_source_counts(s->source, &counts);
-	if (s->state == SESSION_RUNNING && s->options.machine)
-		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_stop);
+	if (s->state == SESSION_RUNNING)
+		s->used_at_stop = session_used_ns(s);
 	(void)getrusage(RUSAGE_SELF, &ru);
 	*ret = (struct session_summary){
 		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) - s->started_at) / 1e9 : 0,
@@ -230,6 +251,7 @@ int session_second(struct session *s)
 {
 	int r = keep_cache_small(s);
 
+	process_table_release_ended(s->processes);
 	if (r >= 0)
 		r = session_retry(s);
 	if (r >= 0 && s->state == SESSION_RUNNING)

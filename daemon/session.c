@@ -183,8 +183,8 @@ void session_stop(struct session *s)
 	r = perf_source_counts(s->source, &s->counts);
 	if (r < 0)
 		session_fail(s, r, "the kernel's counts cannot be read");
-	if (s->options.machine)
-		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_stop);
+	s->used_at_stop = session_used_ns(s);
+	reader_end_throttles(s->reader);
 	reader_let_all_go(s->reader);
 }
 
@@ -313,8 +313,7 @@ int session_start(struct session *s)
 		return trace(r);
 	s->cpu_at_start = session_own_cpu_ns();
 	s->started_at = clock_ns(CLOCK_MONOTONIC);
-	if (s->options.machine)
-		(void)procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &s->busy_at_start);
+	s->used_at_start = session_used_ns(s);
 	s->state = SESSION_RUNNING;
 	if (s->options.child)
 		return 0;

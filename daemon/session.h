@@ -66,7 +66,7 @@ struct session_summary {
 		char path[512];
 		char build_id[41]; /* hex */
 		uint64_t samples;
-	} nameless[32];
+	} nameless[128];
 	size_t n_nameless;
 };
 /* Any time; whole when DONE. */

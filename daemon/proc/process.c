@@ -95,6 +95,19 @@ static void remove_life(struct process_table *table, struct process *p)
 	(void)process_unref(p);
 }
 
+void process_table_release_ended(struct process_table *table)
+{
+	for (struct process *p = table->exited.newest; p; p = p->older) {
+		/* One reference each: the table's, and the life's own.  References are taken by this thread only. */
+		if (atomic_load(&p->refs) != 1 || (p->space && atomic_load(&p->space->refs) != 1))
+			continue;
+		if (!p->space && !p->memory)
+			continue;
+		p->space = uw_space_unref(p->space);
+		p->memory = procfs_memory_free(p->memory);
+	}
+}
+
 static void evict(struct process_table *table)
 {
 	while (table->by_pid.n_used >= table->max) {

@@ -11,6 +11,7 @@ struct account {
 	uint64_t skipped[SKIP_COUNT];
 	uint64_t queued, answered; /* entries sent to the unwinder and outcomes that came back */
 	uint64_t idle;             /* pid 0, left out */
+	uint64_t idle_weight;      /* of all pid 0, left out or not */
 	uint64_t whole, cut, failed[UW_REASON_COUNT];
 	uint64_t frames, guessed_frames;
 	uint64_t weight;           /* of the emitted, non-idle */

@@ -166,6 +166,7 @@ uint32_t emit_idle_seconds(const struct emit *em, const struct uw_module *module
 void emit_note_uses(struct emit *em)
 {
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
+	emit_recent_forget(em);
 }
 
 uint64_t emit_lines_left(const struct emit *em)

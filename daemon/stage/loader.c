@@ -17,7 +17,8 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/loader.h"
 
-enum { PATH_ROOM = 4096 + 64, LOADER_QUEUE = 16384, LOADER_NICE = 5, LINES_MAX = 64 };
+enum { KEPT_FILES = 512, /* open for names and lines, and no more than an eighth of the descriptors */
+       PATH_ROOM = 4096 + 64, LOADER_QUEUE = 16384, LOADER_NICE = 5, LINES_MAX = 64 };
 
 struct work_list {
 	struct load_request *items;
@@ -35,6 +36,7 @@ struct loader {
 	_Atomic uint64_t n_pending;
 	struct work_list urgent, later;
 	struct table files; /* module serial -> fd + 1 */
+	size_t max_files;
 	struct uw_module *lined; /* the module whose DWARF is open; a reference */
 };
 
@@ -213,6 +215,19 @@ static struct target_source source_of(struct loader *l, const struct load_reques
 	};
 }
 
+/* Closes kept files down to @n.  Whose names did not come yet is opened again by its path, or goes without. */
+static void drop_files(struct loader *l, size_t n)
+{
+	while (l->files.n_used > n) {
+		table_for_each(&l->files, slot)
+		{
+			(void)fd_close((int)slot->value - 1);
+			(void)table_remove(&l->files, slot->key);
+			break;
+		}
+	}
+}
+
 static void keep_file(struct loader *l, const struct uw_module *module, int fd)
 {
 	uint32_t serial = uw_module_serial(module);
@@ -220,6 +235,8 @@ static void keep_file(struct loader *l, const struct uw_module *module, int fd)
 
 	if (table_get(&l->files, serial, &old))
 		(void)fd_close((int)old - 1);
+	else
+		drop_files(l, l->max_files - 1);
 	if (table_put(&l->files, serial, (uint64_t)fd + 1) < 0) {
 		(void)table_remove(&l->files, serial); /* the one that was closed just now */
 		(void)fd_close(fd);
@@ -294,6 +311,10 @@ static void load_unwind(struct loader *l, struct load_answer *a)
 
 	if (uw_module_kind(module) == UW_MODULE_FILE)
 		fd = open_module(l, &a->request, &a->proved);
+	if (fd == -EMFILE || fd == -ENFILE) {
+		drop_files(l, 0);
+		fd = open_module(l, &a->request, &a->proved);
+	}
 	if (fd >= 0) {
 		struct target_source t = source_of(l, &a->request, fd);
 
@@ -475,11 +496,14 @@ static void *run(void *arg)
 int loader_new(const char *root, struct waker *answers, struct loader **ret_loader)
 {
 	struct loader *l = calloc(1, sizeof(*l));
+	struct rlimit limit = {1024, 1024};
 	int r;
 
 	if (!l)
 		return fail(-ENOMEM);
 	l->answers = answers;
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	l->max_files = max_u64(min_u64(KEPT_FILES, limit.rlim_cur / 8), 1);
 	l->wake.fd = -1;
 	l->root = strdup(root);
 	r = l->root ? slot_queue_init(&l->asked, LOADER_QUEUE, sizeof(struct load_request)) : -ENOMEM;

@@ -27,6 +27,25 @@ static int apply_mmap(struct reader *rd, const struct record_event *e)
 			    e->mmap.path, &id);
 }
 
+/* A new process is in scope with its parent; a number that was in scope may come back for a stranger. */
+static void follow(struct reader *rd, const struct record_event *e)
+{
+	if (rd->options.children && table_pointer(&rd->scope, e->task.ppid))
+		(void)table_put(&rd->scope, e->pid, 1);
+	else
+		(void)table_remove(&rd->scope, e->pid);
+}
+
+static int leave(struct reader *rd, const struct record_event *e)
+{
+	int r = process_exit(rd->c.processes, e->pid, e->tid);
+	const struct process *p = process_find(rd->c.processes, e->pid);
+
+	if (rd->options.n_only_pids && p && p->exited)
+		(void)table_remove(&rd->scope, e->pid);
+	return r;
+}
+
 static void throttle(struct reader *rd, uint32_t ring, const struct record_event *e)
 {
 	struct cpu_state *cpu = &rd->cpus[ring];
@@ -47,12 +66,12 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 	case PERF_RECORD_COMM:
 		return process_comm(processes, e->pid, e->tid, e->comm.name, e->comm.exec, e->time);
 	case PERF_RECORD_FORK:
-		if (rd->options.children && e->pid != e->task.ppid && table_pointer(&rd->scope, e->task.ppid))
-			(void)table_put(&rd->scope, e->pid, 1);
+		if (e->pid != e->task.ppid)
+			follow(rd, e);
 		return process_fork(processes, e->pid, e->task.ppid, e->tid, e->task.ptid);
 	case PERF_RECORD_EXIT:
 		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
-		return process_exit(processes, e->pid, e->tid);
+		return leave(rd, e);
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
 		return apply_mmap(rd, e);
@@ -78,3 +97,15 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 	}
 }
 
+
+void reader_end_throttles(struct reader *rd)
+{
+	uint64_t now = clock_ns(rd->options.clock);
+
+	for (size_t i = 0; i < rd->n_rings; i++) {
+		uint64_t since = rd->cpus[i].throttled_at;
+
+		rd->c.account->throttled_ns += since && now > since ? now - since : 0;
+		rd->cpus[i].throttled_at = 0;
+	}
+}

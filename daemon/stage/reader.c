@@ -177,6 +177,8 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	r = record_parse_sample(&ring->layout, item->record, &s);
 	if (r < 0)
 		return trace(r);
+	if (!s.pid)
+		account->idle_weight += s.period;
 	if (!s.pid && !rd->options.idle)
 		return leave_out(rd, item, &account->idle);
 	if (!in_scope(rd, s.pid)) {

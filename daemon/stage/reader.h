@@ -55,6 +55,8 @@ int reader_round(struct reader *reader, bool *ret_more);
 int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
 /* The events are off: what is left is released whatever its time. */
 void reader_let_all_go(struct reader *reader);
+/* What is throttled still is counted up to now. */
+void reader_end_throttles(struct reader *reader);
 /* Gives back what the unwinder has popped (also done by a round). */
 void reader_reclaim(struct reader *reader);
 /* Are all entries popped and all records given back? */
