@@ -1,6 +1,7 @@
 /* test-source-count.c - counts against samples, followers, losses exactly, and the change of stack
  * size.
  */
+#include <sched.h>
 #include <sys/ioctl.h>
 
 #include "tests/unit/perf/source-fixture.h"
@@ -360,6 +361,7 @@ static void test_stack_size(void **state)
 static void test_many_sizes(void **state)
 {
 	struct perf_counts counts;
+	cpu_set_t all, one;
 	struct fixture f;
 
 	(void)state;
@@ -372,11 +374,17 @@ static void test_many_sizes(void **state)
 	f.options.ring_bytes = 1;
 	assert_int_equal(fixture_open(&f), 0);
 	assert_int_equal(perf_source_enable(f.source), 0);
+	/* busy there: an idle CPU's samples have no stack, and fill no ring */
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET(f.cpus[0], &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 	for (uint32_t i = 0; i < 40; i++) {
-		(void)usleep(4000);
+		fixture_spin(4);
 		assert_int_equal(
 			perf_source_set_stack_bytes(f.source, f.cpus[0], 32768 - 8 * (i + 1)), 0);
 	}
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 	assert_int_equal(perf_source_disable(f.source), 0);
 	fixture_drain(&f, true);
 	assert_int_equal(perf_source_counts(f.source, &counts), 0);
