@@ -9,8 +9,7 @@ target=$!
 started $target
 record_in_background killed -p $target
 recorder=$!
-wait_for used $target 1500
-sleep 1.2 # at a busy moment the last second's CPU time is less than a second
+wait_for used $target 800
 before=$(cpu_ms $target)
 sleep 1.2 # what was used before is older than a second now
 kill -9 $recorder
@@ -44,8 +43,8 @@ done
 # A second one while the first is on its way: at once, and the file is good up to where it was written.
 record_in_background second -p $target
 recorder=$!
-wait_for used $target "$(($(cpu_ms $target) + 1500))"
-sleep 1.5
+wait_for used $target "$(($(cpu_ms $target) + 200))"
+sleep 1.3 # the file is written once a second
 kill -STOP $recorder # so that both arrive together
 kill -INT $recorder
 kill -TERM $recorder

@@ -41,9 +41,8 @@ int main(int argc, char **argv)
 			return 1;
 		if (pid == 0)
 			child_main(program_now() + 0.004 + (i % 4) * 0.004);
-		for (int j = 0; j < 20; j++)
-			parent_work(50);
-		waitpid(pid, NULL, 0);
+		while (waitpid(pid, NULL, WNOHANG) == 0)
+			parent_work(20);
 	}
 	return 0;
 }
