@@ -336,9 +336,8 @@ static void test_stack_size(void **state)
 		print_message(
 			"an event had no sample at all: the rest of this check is left out\n");
 	for (size_t i = 0; i < f.n_samples; i++) {
-		/* a kernel thread has no user stack, hence no room */
-		assert_true(f.samples[i].stack_room == 4096 || f.samples[i].stack_room == 16384 ||
-			    f.samples[i].stack_room == 0);
+		/* Less near the end of the address space (a stack without ASLR), none for a kernel thread. */
+		assert_true(f.samples[i].stack_room <= 16384);
 		wide += f.samples[i].stack_room == 16384;
 	}
 	print_message("%zu of %zu samples are wide\n", wide, f.n_samples);
