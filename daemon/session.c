@@ -353,12 +353,13 @@ bool session_targets_gone(struct session *s)
 
 int session_join_loop(struct session *s)
 {
+	size_t n = perf_source_n_rings(s->source);
 	int r;
 
-	s->n_rings = perf_source_n_rings(s->source);
-	s->rings = calloc(s->n_rings + 1, sizeof(*s->rings));
+	s->rings = calloc(n + 1, sizeof(*s->rings));
 	if (!s->rings)
 		return fail(-ENOMEM);
+	s->n_rings = n;
 	for (size_t i = 0; i < s->n_rings; i++)
 		s->rings[i] = (struct session_ring){.source.fd = -1, .session = s};
 	for (size_t i = 0; i < s->n_rings; i++) {

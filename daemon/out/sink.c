@@ -109,14 +109,25 @@ static int file_write(struct sink *sink, const void *data, size_t len)
 	return 0;
 }
 
+/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it was before. */
+static void put_back(const struct sink_file *f)
+{
+	struct stat st;
+
+	if (f->fd >= 0 && (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size))
+		return;
+	if (f->old)
+		(void)rename(f->old, f->path);
+	else if (f->fd >= 0)
+		(void)unlink(f->path);
+}
+
 static void file_free(struct sink *sink)
 {
 	struct sink_file *f = container_of(sink, struct sink_file, sink);
-	struct stat st;
 
-	/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it was before. */
-	if (f->path && fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
-		(void)(f->old ? rename(f->old, f->path) : unlink(f->path));
+	if (f->path)
+		put_back(f);
 	fd_close(f->fd);
 	free(f->path);
 	free(f->old);
@@ -162,41 +173,39 @@ static int keep_old(const char *path, char **ret_old)
 	return 0;
 }
 
-static int file_open(const char *path, struct sink **ret_sink)
+static int file_open(struct sink_file *f, const char *path)
 {
-	_cleanup_(freep) char *name = strdup(path), *old = NULL;
-	struct sink_file *f;
-	int fd, r;
+	int r;
 
-	if (!name)
+	f->path = strdup(path);
+	if (!f->path)
 		return fail(-ENOMEM);
-	r = keep_old(path, &old);
+	r = keep_old(path, &f->old);
 	if (r < 0)
 		return trace(r);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
-	r = fd < 0 ? fail(-errno) : sink_fd_new(fd, ret_sink);
-	if (r < 0) {
-		if (old)
-			(void)rename(old, path);
-		return trace(r);
-	}
-	f = container_of(*ret_sink, struct sink_file, sink);
-	f->path = take(name);
-	f->old = take(old);
-	return 0;
+	f->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	return f->fd < 0 ? fail(-errno) : 0;
 }
 
 int sink_file_new(const char *path, struct sink **ret_sink)
 {
-	int fd, r;
+	bool standard = !strcmp(path, "-");
+	int fd = standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : -1, r;
+	struct sink *sink;
 
-	if (strcmp(path, "-")) {
-		r = file_open(path, ret_sink);
-	} else {
-		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-		r = fd < 0 ? fail(-errno) : sink_fd_new(fd, ret_sink);
+	if (standard && fd < 0)
+		return fail(-errno);
+	r = sink_fd_new(fd, &sink);
+	if (r < 0)
+		return trace(r);
+	if (!standard)
+		r = file_open(container_of(sink, struct sink_file, sink), path);
+	if (r < 0) {
+		(void)sink_free(sink);
+		return trace(r);
 	}
-	return r < 0 ? trace(r) : 0;
+	*ret_sink = sink;
+	return 0;
 }
 
 struct sink *sink_free(struct sink *sink)
