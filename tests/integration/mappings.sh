@@ -24,7 +24,8 @@ record mremap -- "$PROGRAMS/mremap" 1.2
 check mremap-status [ $? = 0 ]
 check mremap-home has mremap 'main;at_home;second_work;second_inner;plugin_callback;burn '
 check mremap-elsewhere has mremap 'main;elsewhere;second_work;second_inner;plugin_callback;burn '
-check mremap-whole json mremap 'v["stacks"]["whole"] >= 0.98 * total'
+# On a busy machine the answer to "what is there now?" may come when the text has moved again: one stint is lost then.
+check mremap-whole json mremap 'v["stacks"]["whole"] >= 0.8 * total'
 check mremap-consistent consistent mremap
 
 # A library that is truncated and rewritten in place while it is mapped, unwound and symbolised.  What is mapped

@@ -30,20 +30,20 @@ check all-accounted json all '0.8 <= v["cpu_accounted"] <= 1.1'
 check all-compiler-seen has all '^cc1;'
 check all-driver-and-assembler-seen has all '^(gcc|as|make);'
 check all-kernel-seen has all '_\[k\]'
-check all-idle-left-out hasnt all '^swapper'
+check all-idle-left-out hasnt all '^(\[idle\]|swapper)'
 
 # The idle task has to run: on a machine that is busy all the time there is nothing to see.
 idle_ticks() { awk '/^cpu / {print $5}' /proc/stat; }
 for _ in 1 2 3 4 5 6 7 8; do
 	before=$(idle_ticks)
 	record idle -a --idle -d 1
-	has idle '^swapper' >/dev/null && break
+	has idle '^\[idle\]' >/dev/null && break
 	[ $(($(idle_ticks) - before)) -ge 20 ] && break
 done
-if [ $(($(idle_ticks) - before)) -lt 20 ] && ! has idle '^swapper' >/dev/null; then
+if [ $(($(idle_ticks) - before)) -lt 20 ] && ! has idle '^\[idle\]' >/dev/null; then
 	skip idle-kept "the machine was never idle"
 else
-	check idle-kept has idle '^swapper.*_\[k\]'
+	check idle-kept has idle '^\[idle\];.*do_idle_\[k\]'
 	check idle-consistent consistent idle
 fi
 
