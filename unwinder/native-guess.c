@@ -24,7 +24,10 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 	/* The instruction after a call: its frame stands.  But these two are return addresses made by hand. */
 	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
 		form = RULE_FORM_FP;
-	/* Noted also where nothing could be read: a process that is gone does not come back. */
+	/* Without a reader nothing was looked at: it may come with the next snapshot, under the same key.  Noted where
+	 * there is one and nothing could be read: a process that is gone does not come back. */
+	if (!w->snapshot->space->memory)
+		return form;
 	if (caller && form == RULE_FORM_FP)
 		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
 	else
@@ -43,7 +46,8 @@ static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, ru
 		call = RULE_CALL_UNREADABLE;
 		if (native_code(w, ra, CODE_BEFORE, 0, code) == CODE_BEFORE)
 			call = code_ends_in_call(code, CODE_BEFORE) ? RULE_CALL_YES : RULE_CALL_NO;
-		native_note(e, w, ra - 1, rule_with_call(rule, call));
+		if (w->snapshot->space->memory)
+			native_note(e, w, ra - 1, rule_with_call(rule, call));
 	}
 	return call != RULE_CALL_NO;
 }

@@ -80,6 +80,21 @@ static int try_open(const char *path, const struct uw_file_id *id, bool by_mappi
 	return 0;
 }
 
+/* The program itself, deleted or not, wants less than map_files does: plain ptrace access.  Most mappings are of other
+ * files, so it has to be proved to be this one. */
+static int open_program(const char *root, uint32_t pid, const struct uw_file_id *id, int *ret_fd)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char at[PROCFS_PATH_MAX];
+	bool proved = false;
+	int n = snprintf(at, sizeof(at), "%s/proc/%u/exe", root, pid);
+
+	if (n < 0 || n >= (int)sizeof(at) || try_open(at, id, false, &fd, &proved) < 0 || !proved)
+		return -ENOENT;
+	*ret_fd = take_fd(fd);
+	return 0;
+}
+
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end, const char *path,
 		       const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
 {
@@ -95,6 +110,10 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 	if (r == 0)
 		return 0;
 	denied = r == -EACCES || r == -EPERM;
+	if (denied && open_program(root, pid, id, ret_fd) == 0) {
+		*ret_proved = true;
+		return 0;
+	}
 	if (*path != '/')
 		return fail(denied ? -EACCES : -ENOENT);
 	n = snprintf(at, sizeof(at), "%s/proc/%u/root%s", root, pid, path);
