@@ -28,8 +28,8 @@ def work(setup, prefix, rounds):
 
 def measure_part(setup):
     repeats = 2 if setup.quick else 7
-    wall, _ = work(setup, [], 20)
-    rounds = max(20, int(20 * (1 if setup.quick else 3) / wall))
+    _, cpu = work(setup, [], 20)
+    rounds = max(20, int(20 * (1 if setup.quick else 3) / cpu))
     cases = {("no profiler", 0): []}
     for hz in (99, 999, 4000):
         cases.update({(name, hz): prefix for name, prefix in profilers(setup, hz)})
