@@ -34,26 +34,41 @@ static int open_plain(struct uw_source *source, const char *path)
 	return fd;
 }
 
-static bool same_build_id(int fd, const struct uw_build_id *id)
+/* 1, 0, or -ENOMEM. */
+static int same_build_id(int fd, const struct uw_build_id *id)
 {
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
 	struct uw_build_id found;
+	int r = uw_elf_open_fd(&elf, fd);
 
-	if (uw_elf_open_fd(&elf, fd) < 0)
-		return false;
+	if (r < 0)
+		return r == -ENOMEM ? trace(r) : 0;
 	uw_elf_build_id(&elf, &found);
 	return uw_build_id_equal(&found, id);
 }
 
+/* @fd, which is consumed, if it has this build id; -1, or -ENOMEM. */
+static int with_build_id(int fd, const struct uw_build_id *id)
+{
+	int r;
+
+	if (fd < 0)
+		return -1;
+	r = same_build_id(fd, id);
+	if (r > 0)
+		return fd;
+	(void)fd_close(fd);
+	return r < 0 ? trace(r) : -1;
+}
+
 static bool same_crc(int fd, uint32_t crc)
 {
-	enum { CHUNK = 256 << 10 };
-	_cleanup_(freep) uint8_t *buffer = malloc(CHUNK);
+	uint8_t buffer[64 << 10];
 	uLong sum = crc32(0, NULL, 0);
 	uint64_t at = 0;
 
-	while (buffer && at < CRC_FILE_MAX) {
-		ssize_t n = pread(fd, buffer, CHUNK, (off_t)at);
+	while (at < CRC_FILE_MAX) {
+		ssize_t n = pread(fd, buffer, sizeof(buffer), (off_t)at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -67,18 +82,16 @@ static bool same_crc(int fd, uint32_t crc)
 	return false;
 }
 
+/* A descriptor, -1, or -ENOMEM; so are those below. */
 static int open_by_build_id(const struct uw_build_id *id, struct uw_source *source)
 {
 	char path[128];
-	int n = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", id->bytes[0]), fd;
+	int n = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", id->bytes[0]);
 
 	for (unsigned i = 1; i < id->len; i++)
 		n += snprintf(path + n, sizeof(path) - (size_t)n, "%02x", id->bytes[i]);
 	(void)snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
-	fd = open_plain(source, path);
-	if (fd >= 0 && !same_build_id(fd, id))
-		fd = fd_close(fd);
-	return fd;
+	return with_build_id(open_plain(source, path), id);
 }
 
 /* A file name, NUL, padding to 4, CRC-32. */
@@ -90,9 +103,13 @@ static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_so
 	const char *name, *slash = strrchr(path, '/');
 	uint32_t crc;
 	size_t len;
+	int r;
 
-	if (!shdr || path[0] != '/' || uw_elf_load_section(elf, shdr, PATH_MAX, &link) < 0)
+	if (!shdr || path[0] != '/')
 		return -1;
+	r = uw_elf_load_section(elf, shdr, PATH_MAX, &link);
+	if (r < 0)
+		return r == -ENOMEM ? trace(r) : -1;
 	name = (const char *)link.data;
 	len = strnlen(name, link.size);
 	if (!len || len > NAME_MAX || memchr(name, '/', len) ||
@@ -119,10 +136,8 @@ int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct 
 {
 	int fd = id->len > 1 ? open_by_build_id(id, source) : -1;
 
-	if (fd < 0 && path[0] == '/')
-		fd = open_plain(source, path);
-	if (fd >= 0 && !same_build_id(fd, id))
-		fd = fd_close(fd);
+	if (fd == -1 && path[0] == '/')
+		fd = with_build_id(open_plain(source, path), id);
 	return fd;
 }
 
@@ -135,10 +150,10 @@ int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_sour
 	uw_elf_build_id(elf, &id);
 	if (id.len > 1)
 		fd = open_by_build_id(&id, source);
-	if (fd < 0)
+	if (fd == -1)
 		fd = open_by_link(elf, path, source);
 	if (fd < 0)
-		return UW_DEBUGFILE_NONE;
+		return fd == -ENOMEM ? fd : UW_DEBUGFILE_NONE;
 	*ret_fd = fd;
 	return 0;
 }

@@ -302,6 +302,7 @@ static int unpack(const struct uw_section *packed, uint64_t max, struct uw_secti
 	_cleanup_(freep) uint8_t *data = NULL;
 	Elf64_Chdr ch;
 	uLongf len;
+	int status;
 
 	if (packed->size < sizeof(ch))
 		return fail(-EBADMSG);
@@ -315,9 +316,9 @@ static int unpack(const struct uw_section *packed, uint64_t max, struct uw_secti
 	if (!data)
 		return fail(-ENOMEM);
 	len = ch.ch_size;
-	if (uncompress(data, &len, packed->data + sizeof(ch), packed->size - sizeof(ch)) != Z_OK ||
-	    len != ch.ch_size)
-		return fail(-EBADMSG);
+	status = uncompress(data, &len, packed->data + sizeof(ch), packed->size - sizeof(ch));
+	if (status != Z_OK || len != ch.ch_size)
+		return fail(status == Z_MEM_ERROR ? -ENOMEM : -EBADMSG);
 	*ret_section = (struct uw_section){.data = take(data), .size = len, .vaddr = packed->vaddr};
 	return 0;
 }
@@ -395,14 +396,15 @@ static bool find_build_id(const uint8_t *notes, size_t len, size_t align, struct
 
 void uw_elf_build_id(const struct uw_elf *elf, struct uw_build_id *ret_id)
 {
+	uint8_t notes[UW_ELF_NOTE_MAX]; /* no allocation: its failure would look like a file without an id */
+
 	*ret_id = (struct uw_build_id){0};
 	for (size_t i = 0; i < elf->n_phdrs; i++) {
 		const Elf64_Phdr *p = &elf->phdrs[i];
-		_cleanup_(freep) uint8_t *notes = NULL;
-		size_t len = min_u64(p->p_filesz, UW_ELF_NOTE_MAX);
+		size_t len = min_u64(p->p_filesz, sizeof(notes));
 		int r;
 
-		if (p->p_type != PT_NOTE || !(notes = malloc(len ? len : 1)))
+		if (p->p_type != PT_NOTE)
 			continue;
 		r = elf->memory ? uw_elf_read_vaddr(elf, p->p_vaddr, notes, len)
 				: uw_elf_read(elf, p->p_offset, notes, len);
@@ -410,11 +412,11 @@ void uw_elf_build_id(const struct uw_elf *elf, struct uw_build_id *ret_id)
 			return;
 	}
 	for (size_t i = 0; i < elf->n_shdrs; i++) {
-		_cleanup_(uw_section_deinit) struct uw_section s = {0};
+		const Elf64_Shdr *s = &elf->shdrs[i];
 
-		if (elf->shdrs[i].sh_type == SHT_NOTE &&
-		    uw_elf_load_section(elf, &elf->shdrs[i], UW_ELF_NOTE_MAX, &s) >= 0 &&
-		    find_build_id(s.data, s.size, elf->shdrs[i].sh_addralign == 8 ? 8 : 4, ret_id))
+		if (s->sh_type == SHT_NOTE && s->sh_size <= sizeof(notes) &&
+		    uw_elf_read(elf, s->sh_offset, notes, s->sh_size) >= 0 &&
+		    find_build_id(notes, s->sh_size, s->sh_addralign == 8 ? 8 : 4, ret_id))
 			return;
 	}
 }

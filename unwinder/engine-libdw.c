@@ -278,12 +278,18 @@ static void libdw_end(struct libdw_engine *e, int r)
 	/* else the callback said why it stopped */
 }
 
-static int libdw_unwind_one(struct libdw_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
+/* libdwfl tells it only by its message.  It keeps what it has met: the module would have no unwind information for good. */
+static bool libdw_no_memory(void)
+{
+	int error = dwfl_errno();
+
+	return error && !strcmp(dwfl_errmsg(error), "out of memory");
+}
+
+static int libdw_walk(struct libdw_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
 {
 	int r;
 
-	if (!uw_result_begin(snapshot, res))
-		return 0;
 	e->slot = oracle_spaces_get(&e->spaces, snapshot->space);
 	e->view = (struct uw_view){.snapshot = snapshot, .regions = &e->slot->regions};
 	e->res = res;
@@ -305,8 +311,24 @@ static int libdw_unwind_one(struct libdw_engine *e, const struct uw_snapshot *sn
 	} while (e->report); /* each time for another mapping of the space */
 	if (e->error)
 		return trace(e->error);
+	if (r < 0 && libdw_no_memory())
+		return fail(-ENOMEM);
 	libdw_end(e, r);
 	e->frames += res->n_frames;
+	return 0;
+}
+
+static int libdw_unwind_one(struct libdw_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
+{
+	int r;
+
+	if (!uw_result_begin(snapshot, res))
+		return 0;
+	r = libdw_walk(e, snapshot, res);
+	if (r < 0) {
+		oracle_space_drop(&e->spaces, e->slot);
+		return trace(r);
+	}
 	return 0;
 }
 

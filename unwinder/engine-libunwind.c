@@ -190,10 +190,16 @@ static void libunwind_drop(void *handle)
 static int libunwind_slot_init(struct oracle_space *slot)
 {
 	unw_addr_space_t as = unw_create_addr_space(&libunwind_accessors, 0);
+	int r;
 
 	if (!as)
 		return fail(-ENOMEM);
-	if (unw_set_cache_size(as, CACHE_ENTRIES, 0) < 0 || unw_set_cache_size(as, CACHE_ENTRIES, 0) < 0)
+	r = unw_set_cache_size(as, CACHE_ENTRIES, 0);
+	if (r == -UNW_ENOMEM) {
+		libunwind_drop(as);
+		return fail(-ENOMEM);
+	}
+	if (r < 0 || unw_set_cache_size(as, CACHE_ENTRIES, 0) < 0)
 		(void)unw_set_caching_policy(as, UNW_CACHE_GLOBAL);
 	else
 		(void)unw_set_caching_policy(as, UNW_CACHE_PER_THREAD);
@@ -222,6 +228,8 @@ static void libunwind_end(struct libunwind_engine *e, int r)
 	struct uw_result *res = e->res;
 	uint64_t pc = uw_frame_pc(res->frames[res->n_frames - 1]);
 
+	if (r == -UNW_ENOMEM && !e->error)
+		e->error = -ENOMEM;
 	if (e->stopped) {
 		/* A return address that leads nowhere is no frame. */
 		if (res->reason == UW_NO_MODULE && res->n_frames > 1)
@@ -301,7 +309,12 @@ static int libunwind_unwind_one(struct libunwind_engine *e, const struct uw_snap
 	}
 	libunwind_walk(e, &cursor);
 	e->frames += res->n_frames;
-	return e->error ? trace(e->error) : 0;
+	if (!e->error)
+		return 0;
+	/* A step that gets no memory for its cache returns with the cache locked (1.6.2, Gparser.c): the next would wait for
+	 * ever. */
+	oracle_space_drop(&e->spaces, e->slot);
+	return trace(e->error);
 }
 
 /* ---- the table's entries ---- */

@@ -1,5 +1,6 @@
 /* libdw-elf.c - see libdw-elf.h. */
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/base/error.h"
 #include "unwinder/libdw-elf.h"
@@ -35,7 +36,16 @@ static void libdw_elf_range(struct libdw_elf *image)
 	}
 }
 
-static void libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, const struct uw_space *space)
+/* libelf tells it only by its message. */
+static bool elf_no_memory(void)
+{
+	int error = elf_errno();
+
+	return error && !strcmp(elf_errmsg(error), "out of memory");
+}
+
+/* 0 also when there is no ELF image to be had: then image->elf is NULL. */
+static int libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, const struct uw_space *space)
 {
 	int fd = uw_module_image(map->module)->fd;
 	size_t len = (size_t)min_u64(map->end - map->start, MEMORY_IMAGE_MAX);
@@ -44,16 +54,19 @@ static void libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, co
 		image->elf = elf_begin(fd, ELF_C_READ, NULL);
 	} else if (space->memory && !map->offset) {
 		image->bytes = malloc(len);
-		if (image->bytes && space->memory->read(space->memory, map->start, image->bytes, len) == (ssize_t)len)
+		if (!image->bytes)
+			return fail(-ENOMEM);
+		if (space->memory->read(space->memory, map->start, image->bytes, len) == (ssize_t)len)
 			image->elf = elf_memory(image->bytes, len);
 	}
 	if (!image->elf)
-		return;
+		return elf_no_memory() ? fail(-ENOMEM) : 0;
 	libdw_elf_range(image);
 	if (image->high <= image->low) {
 		elf_end(image->elf);
 		image->elf = NULL;
 	}
+	return 0;
 }
 
 int libdw_elfs_get(struct libdw_elfs *elfs, const struct uw_map *map, const struct uw_space *space,
@@ -67,12 +80,13 @@ int libdw_elfs_get(struct libdw_elfs *elfs, const struct uw_map *map, const stru
 		image = calloc(1, sizeof(*image));
 		if (!image)
 			return fail(-ENOMEM);
-		r = table_put(&elfs->by_serial, serial, (uint64_t)(uintptr_t)image);
+		r = libdw_elf_open(image, map, space);
+		if (r >= 0)
+			r = table_put(&elfs->by_serial, serial, (uint64_t)(uintptr_t)image);
 		if (r < 0) {
-			free(image);
+			libdw_elf_free(image);
 			return trace(r);
 		}
-		libdw_elf_open(image, map, space);
 	}
 	*ret_image = image;
 	return 0;

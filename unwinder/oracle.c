@@ -4,7 +4,7 @@
 #include "daemon/base/error.h"
 #include "unwinder/oracle.h"
 
-static void oracle_space_drop(struct oracle_spaces *spaces, struct oracle_space *slot)
+void oracle_space_drop(struct oracle_spaces *spaces, struct oracle_space *slot)
 {
 	if (slot->handle)
 		spaces->drop(slot->handle);

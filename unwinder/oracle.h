@@ -39,6 +39,8 @@ struct oracle_spaces {
 };
 
 void oracle_spaces_deinit(struct oracle_spaces *spaces);
+/* Makes @slot as free as at first: after a failure, as its library's object may have kept half of something. */
+void oracle_space_drop(struct oracle_spaces *spaces, struct oracle_space *slot);
 /* The slot of @space; when its handle is NULL it is new and the caller sets the handle. */
 struct oracle_space *oracle_spaces_get(struct oracle_spaces *spaces, struct uw_space *space);
 /* Drops what knows @module (NULL: everything). */

@@ -117,16 +117,19 @@ int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
 {
 	_cleanup_(relocations_deinit) struct relocations plt = {0}, dyn = {0};
 	const Elf64_Shdr *got = uw_elf_section(elf, ".plt.got");
-	int r = 0;
+	int r;
 
 	if (elf->arch != UW_ARCH_X86_64 || !elf->n_shdrs)
 		return 0;
-	if (load_relocations(elf, ".rela.plt", &plt) >= 0) {
+	r = load_relocations(elf, ".rela.plt", &plt);
+	if (r >= 0)
 		r = add_stubs(b, elf, ".plt", STUB, &plt);
+	if (r >= 0)
+		r = add_stubs(b, elf, ".plt.sec", STUB, &plt);
+	if (r != -ENOMEM && got) {
+		r = load_relocations(elf, ".rela.dyn", &dyn);
 		if (r >= 0)
-			r = add_stubs(b, elf, ".plt.sec", STUB, &plt);
+			r = add_stubs(b, elf, ".plt.got", got->sh_entsize == 8 ? 8 : STUB, &dyn);
 	}
-	if (r >= 0 && got && load_relocations(elf, ".rela.dyn", &dyn) >= 0)
-		r = add_stubs(b, elf, ".plt.got", got->sh_entsize == 8 ? 8 : STUB, &dyn);
 	return r == -ENOMEM ? trace(r) : 0;
 }
