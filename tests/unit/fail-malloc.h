@@ -1,0 +1,98 @@
+/* fail-malloc.h - a test program whose n-th allocation can be made to fail.  Included by its one .c file.
+ * Libraries allocate by the same functions.  The sanitizers have an allocator of their own: there FAIL_MALLOC is 0, and
+ * the program has nothing to test.  One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FAIL_MALLOC 0
+#else
+#define FAIL_MALLOC 1
+
+/* glibc's own names for what stands behind malloc. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *p);
+void *malloc(size_t size);
+void *calloc(size_t n, size_t size);
+void *realloc(void *old, size_t size);
+void *reallocarray(void *old, size_t n, size_t size);
+void *aligned_alloc(size_t alignment, size_t size);
+void free(void *p);
+
+static unsigned long malloc_calls;
+static unsigned long malloc_fail_at; /* 0: none */
+static bool malloc_fail_on;          /* and all after it */
+static bool malloc_fail_own;         /* only what the program itself allocates, not its libraries */
+static long malloc_held;             /* blocks */
+
+extern const char __executable_start[], etext[]; /* the linker's: the program's text lies between */
+
+static bool malloc_fails(const void *caller)
+{
+	if (malloc_fail_own && ((const char *)caller < __executable_start || (const char *)caller >= etext))
+		return false;
+	malloc_calls++;
+	return malloc_fail_at &&
+	       (malloc_fail_on ? malloc_calls >= malloc_fail_at : malloc_calls == malloc_fail_at);
+}
+
+static void *malloc_hold(void *p)
+{
+	malloc_held += p != NULL;
+	return p;
+}
+
+void *malloc(size_t size)
+{
+	return malloc_fails(__builtin_return_address(0)) ? NULL : malloc_hold(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return malloc_fails(__builtin_return_address(0)) ? NULL : malloc_hold(__libc_calloc(n, size));
+}
+
+void *realloc(void *old, size_t size)
+{
+	void *p = malloc_fails(__builtin_return_address(0)) ? NULL : __libc_realloc(old, size);
+
+	malloc_held += p && !old;
+	return p;
+}
+
+void *reallocarray(void *old, size_t n, size_t size)
+{
+	void *p;
+
+	if ((size && n > SIZE_MAX / size) || malloc_fails(__builtin_return_address(0)))
+		return NULL;
+	p = __libc_realloc(old, n * size);
+	malloc_held += p && !old;
+	return p;
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	return malloc_fails(__builtin_return_address(0)) ? NULL : malloc_hold(__libc_memalign(alignment, size));
+}
+
+void free(void *p)
+{
+	malloc_held -= p != NULL;
+	__libc_free(p);
+}
+
+/* From here on the @n-th fails (0: none), with @on all after it too. */
+static void malloc_fail(unsigned long n, bool on)
+{
+	malloc_calls = 0;
+	malloc_fail_on = on;
+	malloc_fail_at = n;
+}
+#endif
