@@ -1,12 +1,13 @@
 /* session-open.c - the events of a session's targets.
  *
- * Tasks get inherited events per (task, CPU).  Listing threads and opening events is a race with the target,
- * which may start threads meanwhile: passes are made until two agree (a thread that starts after its parent's
- * events are open inherits them).  Where threads x CPUs would eat half of the descriptors, CPU-wide events and
- * a filter stand in. */
+ * Tasks get inherited events per (task, CPU).  Listing threads and opening events is a race with
+ * the target, which may start threads meanwhile: passes are made until two agree (a thread that
+ * starts after its parent's events are open inherits them).  Where threads x CPUs would eat half of
+ * the descriptors, CPU-wide events and a filter stand in. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "daemon/base/error.h"
 #include "daemon/proc/procfs.h"
@@ -14,14 +15,15 @@
 
 enum { MAX_PASSES = 32 };
 
-/* Where copies may widen to 64 KiB the rings are made for that from the start, as far as the budget goes; 0: the
- * events' own choice. */
+/* Where copies may widen to 64 KiB the rings are made for that from the start, as far as the budget
+ * goes; 0: the events' own choice. */
 static uint64_t adapting_ring(const struct session *s, bool tasks)
 {
 	const struct session_options *so = &s->options;
 	uint64_t wanted, share = (SESSION_RINGS_BYTES / max_u64(so->n_cpus, 1)) * 3 / 4;
 
-	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP || so->kernel_only)
+	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
+	    so->kernel_only)
 		return 0;
 	wanted = round_up_power_of_two(so->frequency * ADAPT_MAX / 4 + 1);
 	while (wanted > share)
@@ -39,7 +41,10 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.n_followers = min_u64(so->n_specs - 1, PERF_MAX_FOLLOWERS),
 		.period = so->period,
 		.frequency = so->frequency,
-		.stack_bytes = !copies ? 0 : so->stack_bytes ? so->stack_bytes : tasks ? ADAPT_MAX : ADAPT_FIRST,
+		.stack_bytes = !copies		 ? 0
+			       : so->stack_bytes ? so->stack_bytes
+			       : tasks		 ? ADAPT_MAX
+						 : ADAPT_FIRST,
 		.kernel_chain = !so->user_only,
 		.user_chain = so->engine == UW_ENGINE_FP && !so->kernel_only,
 		.clock = so->clock,
@@ -97,7 +102,8 @@ struct pass {
 	enum perf_gate gate;
 };
 
-static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, char *error, size_t error_size)
+static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, char *error,
+			   size_t error_size)
 {
 	_cleanup_(freep) uint32_t *tids = NULL;
 	size_t n = 0;
@@ -136,7 +142,8 @@ static int open_all_threads(struct session *s, char *error, size_t error_size)
 	}
 	table_deinit(&pass.seen);
 	if (r >= 0 && !pass.n_open) {
-		(void)snprintf(error, error_size, "no process %u (it has exited)", s->options.pids[0]);
+		(void)snprintf(error, error_size, "no process %u (it has exited)",
+			       s->options.pids[0]);
 		return fail(-ESRCH);
 	}
 	return r < 0 ? trace(r) : 0;
@@ -195,14 +202,15 @@ static int choose_cpus(struct session *s, char *error, size_t error_size)
 			online |= s->own_cpus[j] == s->options.cpus[i];
 		if (online)
 			continue;
-		(void)snprintf(error, error_size, "CPU %u is not there or not online", s->options.cpus[i]);
+		(void)snprintf(error, error_size, "CPU %u is not there or not online",
+			       s->options.cpus[i]);
 		return fail(-ENODEV);
 	}
 	return 0;
 }
 
-/* CPU-wide events and a filter in place of the tasks' own.  false: not permitted to this user, to whom the words
- * about too few descriptors will say more, if it comes to that. */
+/* CPU-wide events and a filter in place of the tasks' own.  false: not permitted to this user, to
+ * whom the words about too few descriptors will say more, if it comes to that. */
 static bool stand_in(struct session *s)
 {
 	enum perf_gate gate = PERF_GATE_NONE;
@@ -213,9 +221,19 @@ static bool stand_in(struct session *s)
 	if (perf_source_new(&o, &s->source, &gate, error, sizeof(error)) < 0)
 		return false;
 	s->stood_in = true;
-	session_note(s, "too many threads for events of their own (limit of open files): whole CPUs are sampled and "
+	session_note(s, "too many threads for events of their own (limit of open files): whole "
+			"CPUs are sampled and "
 			"other processes left out");
 	return true;
+}
+
+/* Its inode is a constant of the kernel: PROC_PID_INIT_INO, include/linux/proc_ns.h (since 2012).
+ */
+static bool in_first_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == 0xeffffffc;
 }
 
 int session_open_source(struct session *s, char *error, size_t error_size)
@@ -238,12 +256,18 @@ int session_open_source(struct session *s, char *error, size_t error_size)
 		if (r < 0)
 			return trace(r);
 	}
+	if (s->options.machine && !in_first_pid_namespace())
+		session_note(s, "this is a container with process ids of its own: the kernel gives "
+				"id 0 to what runs outside, as "
+				"to the idle task, so it is left out; run it on the host (docker: "
+				"--pid=host)");
 	if (!tasks)
 		return s->stood_in ? list_processes(s) : 0;
 	if (!s->options.child)
 		return open_all_threads(s, error, error_size);
 	r = scope_add(s, s->options.child);
 	if (r >= 0)
-		r = perf_source_add_task(s->source, (pid_t)s->options.child, &gate, error, error_size);
+		r = perf_source_add_task(s->source, (pid_t)s->options.child, &gate, error,
+					 error_size);
 	return r < 0 ? trace(r) : 0;
 }
