@@ -222,13 +222,11 @@ static bool stand_in(struct session *s)
 		return false;
 	s->stood_in = true;
 	session_note(s, "too many threads for events of their own (limit of open files): whole "
-			"CPUs are sampled and "
-			"other processes left out");
+			"CPUs are sampled and other processes left out");
 	return true;
 }
 
-/* Its inode is a constant of the kernel: PROC_PID_INIT_INO, include/linux/proc_ns.h (since 2012).
- */
+/* Its inode is a constant: PROC_PID_INIT_INO, the kernel's include/linux/proc_ns.h. */
 static bool in_first_pid_namespace(void)
 {
 	struct stat st;
