@@ -199,7 +199,7 @@ def attach(argv, seconds, output, each=None):
     cpu, usage = reap(p)
     done = time.monotonic()
     if p.returncode not in (0, -signal.SIGINT):
-        raise BenchError(f"{' '.join(argv)}: status {p.returncode}\n{err}")
+        raise BenchError(f"{' '.join(argv)}: status {p.returncode}: {err.strip().splitlines()[-1:]}")
     return Run(cpu, usage, 0, done - at, stop_s=done - stop, polled_cpu=polled), out, err
 
 
