@@ -1,6 +1,7 @@
 /* export.c - `perfwind export --to FORMAT FILE`.  Thread: main.
- * Written to FILE's name with the format's suffix, or to -o; a temporary file beside it that is renamed when it
- * is whole, so that a full disk or a signal leaves no half of a file under the name. */
+ * Written to FILE's name with the format's suffix, or to -o; a temporary file beside it that is
+ * renamed when it is whole, so that a full disk or a signal leaves no half of a file under the
+ * name. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,23 +38,42 @@ static int option_format(void *to, const char *value)
 
 #define AT(member) .offset = offsetof(struct export_command, member)
 static const struct option_def defs[] = {
-	{.name = "to", .letter = 't', .type = OPTION_CALL, .argument = "FORMAT", .call = option_format, AT(format),
+	{.name = "to",
+	 .letter = 't',
+	 .type = OPTION_CALL,
+	 .argument = "FORMAT",
+	 .call = option_format,
+	 AT(format),
 	 .help = "html, folded or pprof"},
-	{.name = "output", .letter = 'o', .type = OPTION_STRING, .argument = "FILE", AT(output),
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 AT(output),
 	 .help = "write here; - is standard output (default: FILE with the format's suffix)"},
-	{.name = "weight", .letter = 'w', .type = OPTION_FLAG, AT(weight),
+	{.name = "weight",
+	 .letter = 'w',
+	 .type = OPTION_FLAG,
+	 AT(weight),
 	 .help = "folded: weights (time, cycles ...) in place of numbers of samples"},
-	{.name = "pid", .letter = 'p', .type = OPTION_U32, .argument = "PID", AT(pid), .help = "only this process"},
+	{.name = "pid",
+	 .letter = 'p',
+	 .type = OPTION_U32,
+	 .argument = "PID",
+	 AT(pid),
+	 .help = "only this process"},
 	{0},
 };
 
 static const struct options options = {
 	.command = "export",
 	.usage = "--to FORMAT [OPTIONS] FILE",
-	.description = "Writes a trace in the format of another tool:\n"
-		       "  html    one self-contained flame graph page\n"
-		       "  folded  one line a stack, `comm;root;...;leaf count`, for the flame graph tools\n"
-		       "  pprof   gzipped profile.proto, for `go tool pprof` and what reads its format",
+	.description =
+		"Writes a trace in the format of another tool:\n"
+		"  html    one self-contained flame graph page\n"
+		"  folded  one line a stack, `comm;root;...;leaf count`, for the flame graph "
+		"tools\n"
+		"  pprof   gzipped profile.proto, for `go tool pprof` and what reads its format",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,
@@ -67,10 +87,11 @@ static char *output_name(const char *input, const char *suffix)
 
 	base = base ? base + 1 : input;
 	dot = strrchr(base, '.');
-	return asprintf(&name, "%.*s%s", (int)(dot && dot > base ? (size_t)(dot - input) : strlen(input)), input,
-			suffix) < 0 ?
-		       NULL :
-		       name;
+	return asprintf(&name, "%.*s%s",
+			(int)(dot && dot > base ? (size_t)(dot - input) : strlen(input)), input,
+			suffix) < 0
+		       ? NULL
+		       : name;
 }
 
 static int write_stream(const struct profile *profile, const struct export_command *command,
@@ -111,9 +132,11 @@ static bool is_plain(const char *path)
 	return strncmp(path, "/dev/", 5) != 0;
 }
 
-static int export_one(const struct profile *profile, const struct export_command *command, const char *input)
+static int export_one(const struct profile *profile, const struct export_command *command,
+		      const char *input)
 {
-	const struct export_options how = {.title = input, .weight = command->weight, .only_pid = command->pid};
+	const struct export_options how = {
+		.title = input, .weight = command->weight, .only_pid = command->pid};
 	_cleanup_(freep) char *name = NULL;
 	_cleanup_(file_closep) FILE *device = NULL;
 	const char *path = command->output;
@@ -157,7 +180,8 @@ static int export_run(int argc, char **argv)
 	if (r)
 		return options_exit_status(r);
 	if (!command.format) {
-		log_error("export: --to is missing: html, folded or pprof (see `perfwind export --help`)");
+		log_error("export: --to is missing: html, folded or pprof (see `perfwind export "
+			  "--help`)");
 		return 2;
 	}
 	r = profile_read(argv[0], &profile, error, sizeof(error));
@@ -169,5 +193,6 @@ static int export_run(int argc, char **argv)
 	return r < 0;
 }
 
-const struct command command_export = {"export", "write a trace as folded stacks, pprof or a flame graph page",
-				       export_run, &options};
+const struct command command_export = {
+	"export", "write a trace as folded stacks, pprof or a flame graph page", export_run,
+	&options};

@@ -8,7 +8,8 @@ struct late_sink {
 	struct sink sink;
 	const char *path;
 	bool plain;
-	int error; /* it could not be opened; a second try would put aside what the first one made */
+	int error; /* it could not be opened; a second try would put aside what the first one made
+		    */
 	struct sink *file;
 };
 
@@ -64,7 +65,8 @@ int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
 
 	if (!late)
 		return fail(-ENOMEM);
-	*late = (struct late_sink){.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
+	*late = (struct late_sink){
+		.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
 	*ret_sink = &late->sink;
 	return 0;
 }

@@ -29,8 +29,8 @@ static int unknown_command(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		names[i] = commands[i]->name;
 	nearest = options_nearest(name, strlen(name), names, ARRAY_SIZE(names));
-	log_error("unknown command %.64s%s%s (see `perfwind --help`)", name, nearest ? "; did you mean " : "",
-		  nearest ? nearest : "");
+	log_error("unknown command %.64s%s%s (see `perfwind --help`)", name,
+		  nearest ? "; did you mean " : "", nearest ? nearest : "");
 	return 2;
 }
 

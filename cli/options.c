@@ -1,7 +1,8 @@
 /* options.c - see options.h.
  *
- * argv is rewritten in place: `out` trails the reading position, so an argument is never overwritten before
- * it was looked at.  argv[0] is free from the start (the command's name, known from the table). */
+ * argv is rewritten in place: `out` trails the reading position, so an argument is never
+ * overwritten before it was looked at.  argv[0] is free from the start (the command's name, known
+ * from the table). */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -21,11 +22,20 @@ struct parser {
 /* Their offsets are those of struct parser: see option_store(). */
 enum { COMMON_VERBOSE, COMMON_QUIET, COMMON_HELP, COMMON_COUNT };
 const struct option_def options_common[] = {
-	[COMMON_VERBOSE] = {.name = "verbose", .letter = 'v', .type = OPTION_COUNT, .help = "say more; twice: debug",
+	[COMMON_VERBOSE] = {.name = "verbose",
+			    .letter = 'v',
+			    .type = OPTION_COUNT,
+			    .help = "say more; twice: debug",
 			    .offset = offsetof(struct parser, verbose)},
-	[COMMON_QUIET] = {.name = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "say nothing but errors",
+	[COMMON_QUIET] = {.name = "quiet",
+			  .letter = 'q',
+			  .type = OPTION_FLAG,
+			  .help = "say nothing but errors",
 			  .offset = offsetof(struct parser, quiet)},
-	[COMMON_HELP] = {.name = "help", .letter = 'h', .type = OPTION_FLAG, .help = "print this text"},
+	[COMMON_HELP] = {.name = "help",
+			 .letter = 'h',
+			 .type = OPTION_FLAG,
+			 .help = "print this text"},
 	{0},
 };
 
@@ -34,16 +44,19 @@ static bool option_is_common(const struct option_def *def)
 	return def >= options_common && def < options_common + COMMON_COUNT;
 }
 
-static const struct option_def *option_in(const struct option_def *defs, const char *name, size_t len, char letter)
+static const struct option_def *option_in(const struct option_def *defs, const char *name,
+					  size_t len, char letter)
 {
 	for (; defs && defs->name; defs++)
-		if (letter ? defs->letter == letter : strlen(defs->name) == len && !memcmp(defs->name, name, len))
+		if (letter ? defs->letter == letter
+			   : strlen(defs->name) == len && !memcmp(defs->name, name, len))
 			return defs;
 	return NULL;
 }
 
 /* The command's own come first: it may give -q another meaning. */
-static const struct option_def *option_find(const struct parser *p, const char *name, size_t len, char letter)
+static const struct option_def *option_find(const struct parser *p, const char *name, size_t len,
+					    char letter)
 {
 	const struct option_def *def = option_in(p->options->defs, name, len, letter);
 
@@ -64,15 +77,16 @@ static int unknown_option(const struct parser *p, const char *text, size_t len)
 	size_t n = 0;
 	char more[128] = "";
 
-	for (const struct option_def *d = p->options->defs; d && d->name && n < ARRAY_SIZE(names) - 3; d++)
+	for (const struct option_def *d = p->options->defs;
+	     d && d->name && n < ARRAY_SIZE(names) - 3; d++)
 		names[n++] = d->name;
 	for (const struct option_def *d = options_common; d->name; d++)
 		names[n++] = d->name;
 	nearest = options_nearest(text, len, names, n);
 	if (nearest)
 		(void)snprintf(more, sizeof(more), "; did you mean --%s?", nearest);
-	log_error("%s: unknown option --%.*s%s (see `perfwind %s --help`)", p->options->command, (int)min_u64(len, 64),
-		  text, more, p->options->command);
+	log_error("%s: unknown option --%.*s%s (see `perfwind %s --help`)", p->options->command,
+		  (int)min_u64(len, 64), text, more, p->options->command);
 	return -EINVAL;
 }
 
@@ -123,25 +137,28 @@ static int store_choice(const struct option_def *def, void *to, const char *valu
 }
 
 /* Says what would have been right. */
-static int value_error(const struct parser *p, const struct option_def *def, const char *value, int r)
+static int value_error(const struct parser *p, const struct option_def *def, const char *value,
+		       int r)
 {
 	char more[256] = "";
 	size_t len = 0;
 
 	if (def->type == OPTION_CHOICE)
 		for (size_t i = 0; def->choices[i] && len < sizeof(more); i++)
-			len += (size_t)snprintf(more + len, sizeof(more) - len, "%s%s", i ? ", " : "it is one of ",
-						def->choices[i]);
+			len += (size_t)snprintf(more + len, sizeof(more) - len, "%s%s",
+						i ? ", " : "it is one of ", def->choices[i]);
 	else if (r == -ERANGE && def->max)
-		(void)snprintf(more, sizeof(more), "it is at most %llu", (unsigned long long)def->max);
+		(void)snprintf(more, sizeof(more), "it is at most %llu",
+			       (unsigned long long)def->max);
 	else if (r == -ERANGE)
 		(void)snprintf(more, sizeof(more), "it is too large");
 	else if (def->type == OPTION_CALL)
 		(void)snprintf(more, sizeof(more), "%s", strerror(-r));
 	else
-		(void)snprintf(more, sizeof(more), "it is not a%s number", def->type == OPTION_DOUBLE ? "" : " whole");
-	log_error("%s: --%s %.64s: %s (see `perfwind %s --help`)", p->options->command, def->name, value, more,
-		  p->options->command);
+		(void)snprintf(more, sizeof(more), "it is not a%s number",
+			       def->type == OPTION_DOUBLE ? "" : " whole");
+	log_error("%s: --%s %.64s: %s (see `perfwind %s --help`)", p->options->command, def->name,
+		  value, more, p->options->command);
 	return -EINVAL;
 }
 
@@ -193,7 +210,8 @@ static int option_apply(struct parser *p, const struct option_def *def, const ch
 	if (def == &options_common[COMMON_HELP])
 		return option_help(p);
 	if (!takes_value(def))
-		return value ? usage_error(p, "no value is taken by --", def->name, "") : option_store(p, def, NULL);
+		return value ? usage_error(p, "no value is taken by --", def->name, "")
+			     : option_store(p, def, NULL);
 	if (!value) {
 		if (p->at == p->argc)
 			return usage_error(p, "a value is missing behind --", def->name, "");
@@ -208,7 +226,8 @@ static int parse_long(struct parser *p, const char *text)
 	size_t len = equals ? (size_t)(equals - text) : strlen(text);
 	const struct option_def *def = option_find(p, text, len, 0);
 
-	return def ? option_apply(p, def, equals ? equals + 1 : NULL) : unknown_option(p, text, len);
+	return def ? option_apply(p, def, equals ? equals + 1 : NULL)
+		   : unknown_option(p, text, len);
 }
 
 static int parse_short(struct parser *p, const char *text)

@@ -1,8 +1,9 @@
 /* options.h - one parser and one help text for all option tables.  Thread: main.
  *
- * A command describes its command line in one constant struct options; parsing, --help and the messages for
- * wrong usage all come from it.  Values are stored by offset into the command's own struct.
- * Every command also understands -h/--help, -v/--verbose (-vv: debug) and -q/--quiet (both set log_level).
+ * A command describes its command line in one constant struct options; parsing, --help and the
+ * messages for wrong usage all come from it.  Values are stored by offset into the command's own
+ * struct. Every command also understands -h/--help, -v/--verbose (-vv: debug) and -q/--quiet (both
+ * set log_level).
  *
  *   --name=VALUE  --name VALUE  -nVALUE  -n VALUE  -abc (flags together)  -- (ends the options)
  *
@@ -23,21 +24,23 @@ enum option_type {
 };
 
 struct option_def {
-	const char *name;     /* without the dashes */
-	char letter;          /* 0: none */
+	const char *name; /* without the dashes */
+	char letter;	  /* 0: none */
 	enum option_type type;
-	const char *argument; /* "HZ": how --help calls the value.  Needed by all but FLAG, COUNT and CALL */
+	const char *argument; /* "HZ": how --help calls the value.  Needed by all but FLAG, COUNT
+				 and CALL */
 	const char *help;     /* NULL: understood, not shown */
-	size_t offset;        /* offsetof(struct x, member) */
+	size_t offset;	      /* offsetof(struct x, member) */
 	uint64_t max;
 	const char *const *choices; /* ends with NULL */
-	/* 0, or -EINVAL after a log_error() of its own, or another -errno that the parser reports. */
+	/* 0, or -EINVAL after a log_error() of its own, or another -errno that the parser reports.
+	 */
 	int (*call)(void *to, const char *value);
 };
 
 struct options {
-	const char *command;           /* "record" */
-	const char *usage;             /* what stands behind it: "[OPTIONS] FILE" */
+	const char *command;	       /* "record" */
+	const char *usage;	       /* what stands behind it: "[OPTIONS] FILE" */
 	const char *description;       /* a paragraph or two, lines already broken; may be NULL */
 	const struct option_def *defs; /* ends with a NULL name; may be NULL */
 	int min_arguments, max_arguments; /* max < 0: no limit */
@@ -50,8 +53,8 @@ extern const struct option_def options_common[];
 
 enum { OPTIONS_HELPED = 1 }; /* --help was asked for and is printed: leave with status 0 */
 
-/* Stores into @to and leaves the other arguments in argv[0..*ret_n), a NULL behind.  argv[0] is the command's
- * name.  -EINVAL: wrong usage, one line was logged. */
+/* Stores into @to and leaves the other arguments in argv[0..*ret_n), a NULL behind.  argv[0] is the
+ * command's name.  -EINVAL: wrong usage, one line was logged. */
 int options_parse(const struct options *options, int argc, char **argv, void *to, int *ret_n);
 /* The exit status for a result that is not 0: 0 for OPTIONS_HELPED, 2 for -EINVAL, else 1. */
 int options_exit_status(int r);

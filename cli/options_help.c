@@ -1,4 +1,5 @@
-/* options_help.c - what a person reads: --help out of the table, and the name that was meant.  See options.h.
+/* options_help.c - what a person reads: --help out of the table, and the name that was meant.  See
+ * options.h.
  *
  *   -F, --frequency HZ         samples a second and CPU
  *   ^2                         ^HELP_COLUMN, text broken at HELP_WIDTH */
@@ -46,8 +47,8 @@ static void print_option(FILE *out, const struct option_def *def)
 	if (def->letter)
 		(void)snprintf(left, sizeof(left), "  -%c, ", def->letter);
 	len = strlen(left);
-	(void)snprintf(left + len, sizeof(left) - len, "--%s%s%s", def->name, def->argument ? " " : "",
-		       def->argument ? def->argument : "");
+	(void)snprintf(left + len, sizeof(left) - len, "--%s%s%s", def->name,
+		       def->argument ? " " : "", def->argument ? def->argument : "");
 	len = strlen(left);
 	if (len + 2 > HELP_COLUMN)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
@@ -107,7 +108,8 @@ const char *options_nearest(const char *text, size_t len, const char *const *nam
 		if (name_len > NAME_MAX_LEN)
 			continue;
 		d = edit_distance(text, len, names[i], name_len);
-		/* "--freq" is --frequency, however far; else a third of the letters may be wrong. */
+		/* "--freq" is --frequency, however far; else a third of the letters may be wrong.
+		 */
 		if (len >= 2 && name_len > len && !memcmp(text, names[i], len))
 			d = 1;
 		if (d < best_distance && d <= 1 + len / 3) {

@@ -1,9 +1,11 @@
 /* record.c - `perfwind record`: what to record, for how long, and how it ends.  Thread: main.
  *
- *   options ──► spec, targets ──► session (opened, disabled) ──► child let go ──► loop ──► drained ──► verdict
+ *   options ──► spec, targets ──► session (opened, disabled) ──► child let go ──► loop ──► drained
+ * ──► verdict
  *
- * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at once (the file is
- * then good up to its last whole packet).  The exit status is the command's own, or perfwind's error. */
+ * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at
+ * once (the file is then good up to its last whole packet).  The exit status is the command's own,
+ * or perfwind's error. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -22,8 +24,10 @@
 
 enum { DEFAULT_HZ = 999, MAX_PIDS = 4096, LIVE_MS = 500, WATCH_MS = 100 };
 
-static const char *const clock_names[] = {"monotonic", "monotonic_raw", "boottime", "realtime", NULL};
-static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME, CLOCK_REALTIME};
+static const char *const clock_names[] = {"monotonic", "monotonic_raw", "boottime", "realtime",
+					  NULL};
+static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+				CLOCK_REALTIME};
 static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp", "fp-copy", NULL};
 
 struct record_args {
@@ -50,7 +54,7 @@ struct record {
 	struct sink *sink;
 	struct session *session;
 	struct spawn child;
-	int child_status; /* of wait; -1: still running, or none */
+	int child_status;			 /* of wait; -1: still running, or none */
 	bool terminal, interrupted, ended_by_us; /* ended_by_us: the command is terminated too */
 };
 
@@ -88,8 +92,10 @@ bad:
 }
 
 static const struct option_def defs[] = {
-	{"all", 'a', OPTION_FLAG, NULL, "the whole machine", offsetof(struct record_args, all), 0, NULL, NULL},
-	{"pid", 'p', OPTION_CALL, "PID[,PID]", "these processes, with all their threads", 0, 0, NULL, add_pids},
+	{"all", 'a', OPTION_FLAG, NULL, "the whole machine", offsetof(struct record_args, all), 0,
+	 NULL, NULL},
+	{"pid", 'p', OPTION_CALL, "PID[,PID]", "these processes, with all their threads", 0, 0,
+	 NULL, add_pids},
 	{"children", 0, OPTION_FLAG, NULL, "with -p: their children too (a command's always are)",
 	 offsetof(struct record_args, children), 0, NULL, NULL},
 	{"event", 'e', OPTION_STRING, "EVENT[,FOLLOWER...]",
@@ -98,29 +104,38 @@ static const struct option_def defs[] = {
 	 "kprobe:FUNC, uprobe:PATH:SYMBOL; :u and :k behind it;\n"
 	 "followers are counted at each sample",
 	 offsetof(struct record_args, event), 0, NULL, NULL},
-	{"filter", 0, OPTION_STRING, "EXPR", "the kernel's filter of a tracepoint", offsetof(struct record_args, filter),
-	 0, NULL, NULL},
+	{"filter", 0, OPTION_STRING, "EXPR", "the kernel's filter of a tracepoint",
+	 offsetof(struct record_args, filter), 0, NULL, NULL},
 	{"frequency", 'F', OPTION_U64, "HZ", "samples a second of CPU time (default 999)",
 	 offsetof(struct record_args, frequency), 0, NULL, NULL},
 	{"count", 'c', OPTION_U64, "PERIOD", "one sample each PERIOD events, instead of -F",
 	 offsetof(struct record_args, period), 0, NULL, NULL},
-	{"duration", 'd', OPTION_DOUBLE, "SECONDS", "end after this time (a command is then terminated)",
+	{"duration", 'd', OPTION_DOUBLE, "SECONDS",
+	 "end after this time (a command is then terminated)",
 	 offsetof(struct record_args, duration), 0, NULL, NULL},
-	{"output", 'o', OPTION_STRING, "FILE", "the trace (default perfwind.pftrace; an existing one becomes FILE.old)",
+	{"output", 'o', OPTION_STRING, "FILE",
+	 "the trace (default perfwind.pftrace; an existing one becomes FILE.old)",
 	 offsetof(struct record_args, output), 0, NULL, NULL},
-	{"cpu", 0, OPTION_STRING, "LIST", "only on these CPUs: 0-3,8", offsetof(struct record_args, cpus), 0, NULL, NULL},
-	{"user-only", 0, OPTION_FLAG, NULL, "user code only", offsetof(struct record_args, user_only), 0, NULL, NULL},
-	{"kernel-only", 0, OPTION_FLAG, NULL, "kernel code only", offsetof(struct record_args, kernel_only), 0, NULL,
-	 NULL},
-	{"idle", 0, OPTION_FLAG, NULL, "keep samples of the idle task", offsetof(struct record_args, idle), 0, NULL, NULL},
+	{"cpu", 0, OPTION_STRING, "LIST", "only on these CPUs: 0-3,8",
+	 offsetof(struct record_args, cpus), 0, NULL, NULL},
+	{"user-only", 0, OPTION_FLAG, NULL, "user code only",
+	 offsetof(struct record_args, user_only), 0, NULL, NULL},
+	{"kernel-only", 0, OPTION_FLAG, NULL, "kernel code only",
+	 offsetof(struct record_args, kernel_only), 0, NULL, NULL},
+	{"idle", 0, OPTION_FLAG, NULL, "keep samples of the idle task",
+	 offsetof(struct record_args, idle), 0, NULL, NULL},
 	{"stack-bytes", 0, OPTION_U32, "BYTES",
-	 "how much of each stack is copied, at most 65528 (default: that;\nwith -a it adapts, from 16384)",
+	 "how much of each stack is copied, at most 65528 (default: that;\nwith -a it adapts, from "
+	 "16384)",
 	 offsetof(struct record_args, stack_bytes), 65528, NULL, NULL},
-	{"unwinder", 0, OPTION_CHOICE, "ENGINE", "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy",
+	{"unwinder", 0, OPTION_CHOICE, "ENGINE",
+	 "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy",
 	 offsetof(struct record_args, unwinder), 0, unwinder_names, NULL},
-	{"clock", 0, OPTION_CHOICE, "CLOCK", "of the samples: monotonic, monotonic_raw, boottime or realtime",
+	{"clock", 0, OPTION_CHOICE, "CLOCK",
+	 "of the samples: monotonic, monotonic_raw, boottime or realtime",
 	 offsetof(struct record_args, clock), 0, clock_names, NULL},
-	{"plain", 0, OPTION_FLAG, NULL, "write packets as they are, not deflated (three times the size)",
+	{"plain", 0, OPTION_FLAG, NULL,
+	 "write packets as they are, not deflated (three times the size)",
 	 offsetof(struct record_args, plain), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
@@ -186,16 +201,18 @@ static int choose_event(struct record *rec)
 	int r;
 
 	if (!event && !perf_spec_have_cycles()) {
-		log_info("no hardware cycle counter here (a virtual machine?): sampling by cpu-clock, a timer");
+		log_info("no hardware cycle counter here (a virtual machine?): sampling by "
+			 "cpu-clock, a timer");
 		event = "cpu-clock";
 	}
-	r = perf_spec_parse(&env, event ? event : "cycles:ppp", rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs, error,
-			    sizeof(error));
+	r = perf_spec_parse(&env, event ? event : "cycles:ppp", rec->specs, ARRAY_SIZE(rec->specs),
+			    &rec->n_specs, error, sizeof(error));
 	if (r < 0) {
 		log_error("%s", error);
 		return r;
 	}
-	if ((rec->args.user_only && rec->specs[0].exclude_user) || (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
+	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
+	    (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
 		log_error("%s and %s together leave nothing to sample", rec->specs[0].name,
 			  rec->args.user_only ? "--user-only" : "--kernel-only");
 		return -EINVAL;
@@ -250,7 +267,8 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 			_exit(128 + (int)si.ssi_signo);
 		}
 		rec->interrupted = true;
-		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer; the others are for us. */
+		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer;
+		 * the others are for us. */
 		rec->ended_by_us |= si.ssi_signo != SIGINT;
 	}
 	/* The command is waited for after the drain: await_child(). */
@@ -294,7 +312,8 @@ static int watch(struct record *rec)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
-	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the command ended. */
+	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the
+	 * command ended. */
 	(void)sigaction(SIGCHLD, &usual, NULL);
 	/* A reader of `-o -` that goes away ends the recording by an error, as a full disk does. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
@@ -351,11 +370,13 @@ static int start(struct record *rec)
 	int r = session_start(rec->session), e;
 
 	if (r < 0) {
-		log_error("%s: %s", rec->args.output, r == -EISDIR ? "is a directory" : strerror(-r));
+		log_error("%s: %s", rec->args.output,
+			  r == -EISDIR ? "is a directory" : strerror(-r));
 		return r;
 	}
 	if (rec->args.duration > 0) {
-		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0, end_tick);
+		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
+				   end_tick);
 		if (r < 0)
 			return said("the timer of --duration", r);
 	}
@@ -378,8 +399,8 @@ static int run(struct record *rec)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The command's end: ours to wait for when it goes on after an interrupt, ours to end after -d or SIGTERM.  The
- * loop runs on, so that a second Ctrl-C still leaves at once. */
+/* The command's end: ours to wait for when it goes on after an interrupt, ours to end after -d or
+ * SIGTERM.  The loop runs on, so that a second Ctrl-C still leaves at once. */
 static int await_child(struct record *rec)
 {
 	int r = 0;
@@ -392,7 +413,8 @@ static int await_child(struct record *rec)
 	if (rec->ended_by_us || session_error(rec->session, NULL) < 0)
 		(void)kill(rec->child.pid, SIGTERM);
 	else if (rec->interrupted)
-		log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait for it)", rec->command[0]);
+		log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait for it)",
+			 rec->command[0]);
 	while (rec->child_status < 0 && r >= 0)
 		r = loop_run_once(&rec->loop, -1);
 	return r < 0 ? trace(r) : 0;
@@ -426,7 +448,8 @@ static int conclude(struct record *rec)
 		log_error("%s", why);
 		return 1;
 	}
-	if (!rec->command || rec->ended_by_us || (rec->interrupted && WIFSIGNALED(rec->child_status)))
+	if (!rec->command || rec->ended_by_us ||
+	    (rec->interrupted && WIFSIGNALED(rec->child_status)))
 		return 0;
 	return spawn_exit_status(rec->child_status);
 }
@@ -461,7 +484,8 @@ static int record_all(struct record *rec)
 			return 1;
 		}
 		if (r < 0) {
-			log_error("--cpu takes a list like 0-3,8: '%.64s' is not one", rec->args.cpus);
+			log_error("--cpu takes a list like 0-3,8: '%.64s' is not one",
+				  rec->args.cpus);
 			return 2;
 		}
 	}

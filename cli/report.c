@@ -1,4 +1,5 @@
-/* report.c - `perfwind report FILE`: the verdict and the top of a trace, on a terminal.  Thread: main. */
+/* report.c - `perfwind report FILE`: the verdict and the top of a trace, on a terminal.  Thread:
+ * main. */
 #include <sys/ioctl.h>
 #include <errno.h>
 #include <string.h>
@@ -25,15 +26,41 @@ static const char *const by_names[] = {
 
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
-	{.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT", .choices = by_names, AT(by),
+	{.name = "by",
+	 .letter = 'b',
+	 .type = OPTION_CHOICE,
+	 .argument = "WHAT",
+	 .choices = by_names,
+	 AT(by),
 	 .help = "rows of the table: function (default), process, thread or module"},
-	{.name = "tree", .letter = 't', .type = OPTION_FLAG, AT(tree), .help = "a call tree in place of the table"},
-	{.name = "limit", .letter = 'n', .type = OPTION_U32, .argument = "N", AT(limit),
+	{.name = "tree",
+	 .letter = 't',
+	 .type = OPTION_FLAG,
+	 AT(tree),
+	 .help = "a call tree in place of the table"},
+	{.name = "limit",
+	 .letter = 'n',
+	 .type = OPTION_U32,
+	 .argument = "N",
+	 AT(limit),
 	 .help = "at most N rows, 0: all (default: 40, of a tree 400)"},
-	{.name = "pid", .letter = 'p', .type = OPTION_U32, .argument = "PID", AT(pid), .help = "only this process"},
-	{.name = "min-percent", .letter = 'm', .type = OPTION_DOUBLE, .argument = "P", .max = 100, AT(min_percent),
+	{.name = "pid",
+	 .letter = 'p',
+	 .type = OPTION_U32,
+	 .argument = "PID",
+	 AT(pid),
+	 .help = "only this process"},
+	{.name = "min-percent",
+	 .letter = 'm',
+	 .type = OPTION_DOUBLE,
+	 .argument = "P",
+	 .max = 100,
+	 AT(min_percent),
 	 .help = "leave out branches of the tree below P percent of all (default: 0.5)"},
-	{.name = "no-colour", .type = OPTION_FLAG, AT(no_colour), .help = "plain text, also on a terminal"},
+	{.name = "no-colour",
+	 .type = OPTION_FLAG,
+	 AT(no_colour),
+	 .help = "plain text, also on a terminal"},
 	{.name = "no-color", .type = OPTION_FLAG, AT(no_colour)},
 	{0},
 };
@@ -41,8 +68,9 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "report",
 	.usage = "[OPTIONS] FILE",
-	.description = "Shows where the time of a trace went: self is a function's own, total is with\n"
-		       "all that it called (a recursive call is counted once).",
+	.description =
+		"Shows where the time of a trace went: self is a function's own, total is with\n"
+		"all that it called (a recursive call is counted once).",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,
@@ -85,7 +113,9 @@ static int report_run(int argc, char **argv)
 	how = (struct report_options){
 		.by = command.by,
 		.tree = command.tree,
-		.limit = command.limit != UINT32_MAX ? command.limit : command.tree ? 400 : 40,
+		.limit = command.limit != UINT32_MAX ? command.limit
+			 : command.tree		     ? 400
+						     : 40,
 		.min_percent = command.min_percent,
 		.only_pid = command.pid,
 		.width = terminal_width(),
@@ -97,4 +127,5 @@ static int report_run(int argc, char **argv)
 	return r < 0;
 }
 
-const struct command command_report = {"report", "show where the time of a trace went", report_run, &options};
+const struct command command_report = {"report", "show where the time of a trace went", report_run,
+				       &options};

@@ -1,4 +1,5 @@
-/* spawn.c - see spawn.h.  Two pipes: one holds the child back, the other (close-on-exec) brings exec's errno. */
+/* spawn.c - see spawn.h.  Two pipes: one holds the child back, the other (close-on-exec) brings
+ * exec's errno. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -53,7 +54,8 @@ int spawn_check(const char *name)
 		char file[PATH_MAX];
 		int e;
 
-		if (snprintf(file, sizeof(file), "%.*s/%s", len ? (int)len : 1, len ? path : ".", name) < PATH_MAX) {
+		if (snprintf(file, sizeof(file), "%.*s/%s", len ? (int)len : 1, len ? path : ".",
+			     name) < PATH_MAX) {
 			e = check_path(file);
 			if (!e)
 				return 0;

@@ -1,4 +1,5 @@
-/* spawn.h - starts the command to be profiled, held back until the events are open.  Thread: main. */
+/* spawn.h - starts the command to be profiled, held back until the events are open.  Thread: main.
+ */
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +12,8 @@ struct spawn {
 	int error_fd; /* the child's errno when exec failed; end of file when it went well */
 };
 
-/* Can @name be run, by execvp's rules?  0, or the errno of exec as a positive number.  Asked before anything is
- * opened or written: a mistyped command must not cost an old trace. */
+/* Can @name be run, by execvp's rules?  0, or the errno of exec as a positive number.  Asked before
+ * anything is opened or written: a mistyped command must not cost an old trace. */
 int spawn_check(const char *name);
 /* Forks; the child waits.  Borrows @argv (ends with NULL). */
 int spawn_new(char *const *argv, struct spawn *ret_spawn);

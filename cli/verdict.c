@@ -57,13 +57,15 @@ static void print_stacks(const struct account *a, FILE *out)
 	uint64_t failed = failed_sum(a);
 	const char *open = " (";
 
-	fprintf(out, "  stacks   %s whole (%.2f %%)", grouped(a->whole, n), percent(a->whole, a->emitted));
+	fprintf(out, "  stacks   %s whole (%.2f %%)", grouped(a->whole, n),
+		percent(a->whole, a->emitted));
 	fprintf(out, ", %s cut", grouped(a->cut, n));
 	fprintf(out, ", %s failed", grouped(failed, n));
 	for (int i = 0; i < UW_REASON_COUNT && failed; i++) {
 		if (!a->failed[i])
 			continue;
-		fprintf(out, "%s%s %s", open, uw_reason_name((enum uw_reason)i), grouped(a->failed[i], n));
+		fprintf(out, "%s%s %s", open, uw_reason_name((enum uw_reason)i),
+			grouped(a->failed[i], n));
 		open = ", ";
 	}
 	fprintf(out, "%s; %.0f frames each\n", failed ? ")" : "",
@@ -75,8 +77,8 @@ static void print_losses(const struct session_summary *s, FILE *out)
 	const struct account *a = &s->account;
 	char n[32];
 
-	fprintf(out, "  lost     %s%s in the kernel's rings", s->counts.lost_exact ? "" : "at least ",
-		grouped(lost_samples(s), n));
+	fprintf(out, "  lost     %s%s in the kernel's rings",
+		s->counts.lost_exact ? "" : "at least ", grouped(lost_samples(s), n));
 	if (s->counts.lost_sideband)
 		fprintf(out, ", %s process records", grouped(s->counts.lost_sideband, n));
 	if (a->throttled_ns)
@@ -104,8 +106,9 @@ static void print_nameless(const struct session_summary *s, FILE *out)
 	char n[32];
 
 	for (size_t i = 0; i < s->n_nameless && i < 5; i++)
-		fprintf(out, "  %s %s: %s samples with frames that have no symbol\n", i ? "        " : "nameless",
-			s->nameless[i].path, grouped(s->nameless[i].samples, n));
+		fprintf(out, "  %s %s: %s samples with frames that have no symbol\n",
+			i ? "        " : "nameless", s->nameless[i].path,
+			grouped(s->nameless[i].samples, n));
 }
 
 void verdict_print(const struct verdict *v, FILE *out)
@@ -122,8 +125,8 @@ void verdict_print(const struct verdict *v, FILE *out)
 	print_accounted(s, out);
 	print_stacks(a, out);
 	print_losses(s, out);
-	fprintf(out, "  cost     %.1f us CPU a sample, %.2f s in all, %s at most\n", s->self_us_per_sample,
-		s->self_cpu_s, sized(s->self_peak_rss_kb << 10, n));
+	fprintf(out, "  cost     %.1f us CPU a sample, %.2f s in all, %s at most\n",
+		s->self_us_per_sample, s->self_cpu_s, sized(s->self_peak_rss_kb << 10, n));
 	fprintf(out, "  file     %s, %s", v->file, sized(s->bytes, n));
 	if (a->emitted)
 		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)a->emitted);
@@ -138,7 +141,8 @@ void verdict_print_live(const struct session_summary *s, FILE *out)
 
 	fprintf(out, "\r\033[K%6.1f s  %s samples  %s lost  %.2f %% CPU  %s", s->duration_s,
 		grouped(s->account.emitted, samples), grouped(lost_samples(s), lost),
-		s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0, sized(s->bytes, size));
+		s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0,
+		sized(s->bytes, size));
 	fflush(out);
 }
 
@@ -168,7 +172,8 @@ static void json_failed(const struct account *a, FILE *out)
 	for (int i = 0; i < UW_REASON_COUNT; i++) {
 		if (!a->failed[i])
 			continue;
-		fprintf(out, "%s\"%s\":%lu", comma, uw_reason_name((enum uw_reason)i), a->failed[i]);
+		fprintf(out, "%s\"%s\":%lu", comma, uw_reason_name((enum uw_reason)i),
+			a->failed[i]);
 		comma = ",";
 	}
 	fprintf(out, "}");
@@ -182,7 +187,8 @@ static void json_skipped(const struct account *a, FILE *out)
 	for (int i = 1; i < SKIP_COUNT; i++) {
 		if (!a->skipped[i])
 			continue;
-		fprintf(out, "%s\"%s\":%lu", comma, skip_reason_name((enum skip_reason)i), a->skipped[i]);
+		fprintf(out, "%s\"%s\":%lu", comma, skip_reason_name((enum skip_reason)i),
+			a->skipped[i]);
 		comma = ",";
 	}
 	fprintf(out, "}");
@@ -207,19 +213,22 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 
 	fprintf(out, "{\"file\":");
 	json_string(out, v->file);
-	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,", s->bytes, s->duration_s, a->emitted);
+	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,", s->bytes, s->duration_s,
+		a->emitted);
 	fprintf(out, "\"stacks\":{\"whole\":%lu,\"cut\":%lu,", a->whole, a->cut);
 	json_failed(a, out);
-	fprintf(out, "},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":%.6f},",
-		lost_samples(s), s->counts.lost_sideband, a->lost_records + a->lost_sideband_records,
-		(double)a->throttled_ns / 1e9);
+	fprintf(out,
+		"},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":"
+		"%.6f},",
+		lost_samples(s), s->counts.lost_sideband,
+		a->lost_records + a->lost_sideband_records, (double)a->throttled_ns / 1e9);
 	json_skipped(a, out);
 	if (s->cpu_accounted >= 0)
 		fprintf(out, ",\"cpu_accounted\":%.4f,", s->cpu_accounted);
 	else
 		fprintf(out, ",\"cpu_accounted\":null,");
-	fprintf(out, "\"self\":{\"cpu_s\":%.4f,\"us_per_sample\":%.3f,\"peak_rss_kb\":%lu},", s->self_cpu_s,
-		s->self_us_per_sample, s->self_peak_rss_kb);
+	fprintf(out, "\"self\":{\"cpu_s\":%.4f,\"us_per_sample\":%.3f,\"peak_rss_kb\":%lu},",
+		s->self_cpu_s, s->self_us_per_sample, s->self_peak_rss_kb);
 	json_nameless(s, out);
 	fprintf(out, "}\n");
 	fflush(out);

@@ -73,10 +73,13 @@ static void load_kallsyms(struct session *s)
 	fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
 	r = fd < 0 ? -errno : uw_kallsyms_new(fd, &s->kallsyms);
 	if (r == UW_KALLSYMS_HIDDEN)
-		session_note(s, "kernel frames will have no names (kernel.kptr_restrict hides addresses); "
-				"mend: sudo sysctl kernel.kptr_restrict=0, or run as root");
+		session_note(
+			s,
+			"kernel frames will have no names (kernel.kptr_restrict hides addresses); "
+			"mend: sudo sysctl kernel.kptr_restrict=0, or run as root");
 	else if (r < 0)
-		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)", strerror(-r));
+		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)",
+			     strerror(-r));
 }
 
 static int make_stages(struct session *s)
@@ -103,7 +106,8 @@ static int make_stages(struct session *s)
 	};
 	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
 
-	if (s->stood_in || (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
+	if (s->stood_in ||
+	    (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
 		ro.only_pids = s->scope_pids;
 		ro.n_only_pids = s->n_scope_pids;
 	}
@@ -136,14 +140,15 @@ static int make_stages(struct session *s)
 			},
 			&s->emit);
 	if (r >= 0)
-		r = unwind_stage_new(&uo, &s->entries, &s->unwinder_waker, &s->outcomes, &s->main_waker,
-				     &s->unwinder);
+		r = unwind_stage_new(&uo, &s->entries, &s->unwinder_waker, &s->outcomes,
+				     &s->main_waker, &s->unwinder);
 	return r < 0 ? trace(r) : 0;
 }
 
 static int start_adapting(struct session *s)
 {
-	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes || !perf_source_options(s->source)->stack_bytes)
+	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes ||
+	    !perf_source_options(s->source)->stack_bytes)
 		return 0;
 	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
 	if (!s->adapt)

@@ -10,22 +10,23 @@
 
 enum {
 	SESSION_TICK_MS = 100,
-	SESSION_ENTRIES = 2048,           /* slots to the unwinder: memory that is gone round is memory touched */
-	SESSION_OUTCOME_BYTES = 2 << 20,  /* and back */
+	SESSION_ENTRIES =
+		2048, /* slots to the unwinder: memory that is gone round is memory touched */
+	SESSION_OUTCOME_BYTES = 2 << 20, /* and back */
 	SESSION_PARK_BYTES = 16 << 20,
 	SESSION_COPY_BYTES = 16 << 20,
 	SESSION_PROCESSES = 4096,
-	SESSION_CACHE_BYTES = 64 << 20,   /* modules: unwind sections and symbols */
-	SESSION_CACHE_IDLE_S = 5,         /* a module used more recently stays */
-	SESSION_MEMORY_KB = 256 << 10,    /* own memory besides rings: past it the session ends */
+	SESSION_CACHE_BYTES = 64 << 20, /* modules: unwind sections and symbols */
+	SESSION_CACHE_IDLE_S = 5,	/* a module used more recently stays */
+	SESSION_MEMORY_KB = 256 << 10,	/* own memory besides rings: past it the session ends */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
-	SESSION_DRAIN_MS = 3000,          /* bound on DRAINING */
-	SESSION_NAMING_MS = 1500,         /* bound on NAMING: "symbolised within 2 s of the stop" */
-	SESSION_RETRIES = 8,              /* of a module that could not be read */
-	SESSION_NICE = -10,               /* of the threads on the road, where allowed */
+	SESSION_DRAIN_MS = 3000,  /* bound on DRAINING */
+	SESSION_NAMING_MS = 1500, /* bound on NAMING: "symbolised within 2 s of the stop" */
+	SESSION_RETRIES = 8,	  /* of a module that could not be read */
+	SESSION_NICE = -10,	  /* of the threads on the road, where allowed */
 	SESSION_NOTES = 64,
-	SESSION_RINGS_BYTES = 256 << 20,  /* the budget of all rings */
+	SESSION_RINGS_BYTES = 256 << 20, /* the budget of all rings */
 };
 
 struct session_ring {
@@ -67,18 +68,19 @@ struct session {
 	int nice; /* of main, as it came out */
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
-	uint64_t worked_at;                        /* the same */
-	uint64_t used_at_start, used_at_stop;      /* CPU time used by the targets, ns (session_used_ns) */
-	uint64_t cpu_at_start;                     /* own */
-	struct perf_counts counts;                 /* final once stopped */
-	struct adapt *adapt;                       /* by CPU index in own order; machine only */
+	uint64_t worked_at;			   /* the same */
+	uint64_t used_at_start,
+		used_at_stop;	   /* CPU time used by the targets, ns (session_used_ns) */
+	uint64_t cpu_at_start;	   /* own */
+	struct perf_counts counts; /* final once stopped */
+	struct adapt *adapt;	   /* by CPU index in own order; machine only */
 	size_t n_adapt;
 	/* modules that could not be read, to be tried again through another process */
 	struct session_retry {
 		struct uw_module *module; /* a reference */
 		uint32_t tries;
 		uint64_t due; /* CLOCK_MONOTONIC */
-	} *retries;
+	} * retries;
 	size_t n_retries, retries_room;
 	char *notes[SESSION_NOTES];
 	size_t n_notes;

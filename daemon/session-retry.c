@@ -1,8 +1,9 @@
 /* session-retry.c - modules that could not be read.  Thread: main.
  *
- * A file is opened through the process whose sample met it first.  That one may be gone already, or live where the
- * path leads elsewhere, while others that map the same file can be asked.  So "unreadable" is not for ever: after a
- * second (then two, four ...) the module is as new, and the next sample in it asks through its own process. */
+ * A file is opened through the process whose sample met it first.  That one may be gone already, or
+ * live where the path leads elsewhere, while others that map the same file can be asked.  So
+ * "unreadable" is not for ever: after a second (then two, four ...) the module is as new, and the
+ * next sample in it asks through its own process. */
 #include <errno.h>
 #include <time.h>
 

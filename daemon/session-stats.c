@@ -37,15 +37,18 @@ uint64_t session_own_cpu_ns(void)
 	       ((uint64_t)ru.ru_utime.tv_usec + (uint64_t)ru.ru_stime.tv_usec) * 1000;
 }
 
-/* CPU time that the targets used so far, ns: the machine's, or of the processes that whole CPUs stand in for; 0: cannot
- * be read. */
+/* CPU time that the targets used so far, ns: the machine's, or of the processes that whole CPUs
+ * stand in for; 0: cannot be read. */
 uint64_t session_used_ns(const struct session *s)
 {
 	uint64_t ns = 0, tick = NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
 	struct procfs_status status;
 
 	if (s->options.machine)
-		return procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus, &ns) < 0 ? 0 : ns;
+		return procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus,
+				      &ns) < 0
+			       ? 0
+			       : ns;
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0)
 			ns += (status.utime_ticks + status.stime_ticks) * tick;
@@ -63,7 +66,8 @@ static double accounted(const struct session *s, const struct perf_counts *count
 		used = (double)counts->count - (double)s->account.idle_weight;
 	else if (weight == PERF_WEIGHT_TIME && !s->options.machine && !s->stood_in)
 		used = (double)counts->task_clock_ns;
-	else if (weight == PERF_WEIGHT_TIME && s->used_at_start && s->used_at_stop > s->used_at_start)
+	else if (weight == PERF_WEIGHT_TIME && s->used_at_start &&
+		 s->used_at_stop > s->used_at_start)
 		used = (double)(s->used_at_stop - s->used_at_start);
 	if (used <= 0)
 		return -1;
@@ -101,7 +105,10 @@ int session_summary(struct session *s, struct session_summary *ret)
 		s->used_at_stop = session_used_ns(s);
 	(void)getrusage(RUSAGE_SELF, &ru);
 	*ret = (struct session_summary){
-		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) - s->started_at) / 1e9 : 0,
+		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) -
+						       s->started_at) /
+						      1e9
+					    : 0,
 		.account = s->account,
 		.counts = counts,
 		.cpu_accounted = accounted(s, &counts),
@@ -151,16 +158,20 @@ int session_write_stats(struct session *s)
 	stat_add(&list, (double)a->cut, "stacks.cut");
 	for (int i = 0; i < UW_REASON_COUNT; i++) {
 		if (a->failed[i])
-			stat_add(&list, (double)a->failed[i], "stacks.failed.%s", uw_reason_name((enum uw_reason)i));
+			stat_add(&list, (double)a->failed[i], "stacks.failed.%s",
+				 uw_reason_name((enum uw_reason)i));
 	}
-	stat_add(&list, (double)(summary.counts.lost_exact ? summary.counts.lost_samples : a->lost_records),
-		 "lost.samples");
+	stat_add(
+		&list,
+		(double)(summary.counts.lost_exact ? summary.counts.lost_samples : a->lost_records),
+		"lost.samples");
 	stat_add(&list, (double)summary.counts.lost_sideband, "lost.sideband");
 	stat_add(&list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
 	stat_add(&list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
 	for (int i = 1; i < SKIP_COUNT; i++) {
 		if (a->skipped[i])
-			stat_add(&list, (double)a->skipped[i], "skipped.%s", skip_reason_name((enum skip_reason)i));
+			stat_add(&list, (double)a->skipped[i], "skipped.%s",
+				 skip_reason_name((enum skip_reason)i));
 	}
 	stat_add(&list, (double)a->idle, "idle");
 	if (summary.cpu_accounted >= 0)
@@ -172,14 +183,15 @@ int session_write_stats(struct session *s)
 	stat_add(&list, s->nice, "reader.nice");
 	stat_add(&list, (double)a->frames, "frames");
 	stat_add(&list, (double)a->guessed_frames, "frames.guessed");
-	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes, s->n_notes,
-			    clock_ns(CLOCK_BOOTTIME));
+	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,
+			    s->n_notes, clock_ns(CLOCK_BOOTTIME));
 }
 
 /* ---- limits ---- */
 
-/* Modules over their share of memory: the least recently used go, when they were not used for some seconds: to drop
- * what is in use would be to load it again at once.  The unwinder drops its half itself. */
+/* Modules over their share of memory: the least recently used go, when they were not used for some
+ * seconds: to drop what is in use would be to load it again at once.  The unwinder drops its half
+ * itself. */
 static int keep_cache_small(struct session *s)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
@@ -193,7 +205,8 @@ static int keep_cache_small(struct session *s)
 		if (!module || emit_idle_seconds(s->emit, module) < SESSION_CACHE_IDLE_S)
 			break;
 		bytes -= min_u64(bytes, uw_module_bytes(module));
-		uw_modules_touch(s->modules, module); /* not the oldest any more: the next turn takes another */
+		uw_modules_touch(s->modules,
+				 module); /* not the oldest any more: the next turn takes another */
 		if (uw_module_symbol_state(module) == UW_MODULE_READY)
 			uw_module_drop_symbols(module);
 		if (uw_module_unwind_state(module) == UW_MODULE_READY)
@@ -209,7 +222,8 @@ static uint64_t own_memory_kb(void)
 	const char *at;
 	char *end;
 
-	if (read_file("/proc/self/status", 65536, &text, NULL) < 0 || !(at = strstr(text, "\nRssAnon:")))
+	if (read_file("/proc/self/status", 65536, &text, NULL) < 0 ||
+	    !(at = strstr(text, "\nRssAnon:")))
 		return 0;
 	return strtoull(at + strlen("\nRssAnon:"), &end, 10);
 }
@@ -220,8 +234,8 @@ static int keep_memory_small(struct session *s)
 
 	if (kb <= SESSION_MEMORY_KB || s->state != SESSION_RUNNING)
 		return 0;
-	session_note(s, "own memory reached %lu MiB, the limit is %d MiB: the recording ends here", kb >> 10,
-		     SESSION_MEMORY_KB >> 10);
+	session_note(s, "own memory reached %lu MiB, the limit is %d MiB: the recording ends here",
+		     kb >> 10, SESSION_MEMORY_KB >> 10);
 	session_stop(s);
 	return 0;
 }
@@ -236,11 +250,13 @@ static int adapt_stacks(struct session *s)
 	n = reader_stack_use(s->reader, use, ARRAY_SIZE(use));
 	for (size_t i = 0; i < n && i < s->n_adapt; i++) {
 		uint32_t before = s->adapt[i].bytes;
-		uint32_t after = adapt_step(&s->adapt[i], use[i].samples, use[i].full, use[i].over_half);
+		uint32_t after =
+			adapt_step(&s->adapt[i], use[i].samples, use[i].full, use[i].over_half);
 
 		if (after == before)
 			continue;
-		log_verbose("cpu %u: stack copies of %u bytes (were %u)", use[i].cpu, after, before);
+		log_verbose("cpu %u: stack copies of %u bytes (were %u)", use[i].cpu, after,
+			    before);
 		if (perf_source_set_stack_bytes(s->source, use[i].cpu, after) < 0)
 			s->adapt[i].bytes = before;
 	}

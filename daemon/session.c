@@ -1,8 +1,9 @@
 /* session.c - see session.h.
  *
- * One function does the work (session_work): rings -> entries, outcomes -> packets, the loader's answers.  It
- * runs when a ring passes its watermark, when another thread wakes main, and at every tick; it leaves only when
- * nothing is left to do, having said "main sleeps" first, so that no wake-up is lost. */
+ * One function does the work (session_work): rings -> entries, outcomes -> packets, the loader's
+ * answers.  It runs when a ring passes its watermark, when another thread wakes main, and at every
+ * tick; it leaves only when nothing is left to do, having said "main sleeps" first, so that no
+ * wake-up is lost. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,8 @@ static int take_outcome(struct session *s, const struct outcome *o)
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
 	case OUTCOME_WANT_MAPS:
-		return reader_want_maps(s->reader, o->info.process, o->reason == UW_NO_MODULE ? o->stopped_at : 0);
+		return reader_want_maps(s->reader, o->info.process,
+					o->reason == UW_NO_MODULE ? o->stopped_at : 0);
 	case OUTCOME_EVICTED:
 		(void)uw_module_unref(o->module);
 		return 0;
@@ -85,7 +87,8 @@ static int take_answers(struct session *s, size_t *ret_n)
 				log_verbose("%s: not proved to be the file that is mapped",
 					    uw_module_path(a.request.module));
 			if (unwind && a.error)
-				(void)session_unreadable(s, a.request.module); /* or it is not tried again */
+				(void)session_unreadable(
+					s, a.request.module); /* or it is not tried again */
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
@@ -117,7 +120,9 @@ static void finish(struct session *s)
 
 	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
-		session_note(s, "%lu addresses have no inlined calls and lines in the trace: no time was left",
+		session_note(s,
+			     "%lu addresses have no inlined calls and lines in the trace: no time "
+			     "was left",
 			     emit_lines_left(s->emit));
 	if (r >= 0)
 		r = session_write_stats(s);
@@ -137,7 +142,8 @@ static int write_untold_losses(struct session *s)
 
 	if (!s->counts.lost_exact || s->counts.lost_samples <= told)
 		return 0;
-	return writer_lost(s->writer, s->options.cpus[0], s->counts.lost_samples - told, clock_ns(CLOCK_BOOTTIME));
+	return writer_lost(s->writer, s->options.cpus[0], s->counts.lost_samples - told,
+			   clock_ns(CLOCK_BOOTTIME));
 }
 
 static void advance(struct session *s)
@@ -293,7 +299,9 @@ static void raise_priority(struct session *s)
 		if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) == 0)
 			session_note(s, "the reader runs with real-time priority (SCHED_RR 1)");
 		else
-			session_note(s, "real-time priority was refused (%s); mend: run as root, or raise RLIMIT_RTPRIO",
+			session_note(s,
+				     "real-time priority was refused (%s); mend: run as root, or "
+				     "raise RLIMIT_RTPRIO",
 				     strerror(errno));
 	} else {
 		(void)setpriority(PRIO_PROCESS, 0, SESSION_NICE);
@@ -345,7 +353,8 @@ bool session_targets_gone(struct session *s)
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		struct procfs_status status;
 
-		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0 && !status.zombie)
+		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0 &&
+		    !status.zombie)
 			return false;
 	}
 	return s->n_scope_pids > 0;
@@ -363,13 +372,14 @@ int session_join_loop(struct session *s)
 	for (size_t i = 0; i < s->n_rings; i++)
 		s->rings[i] = (struct session_ring){.source.fd = -1, .session = s};
 	for (size_t i = 0; i < s->n_rings; i++) {
-		r = loop_add(s->loop, &s->rings[i].source, perf_source_ring(s->source, i)->fd, EPOLLIN, ring_ready);
+		r = loop_add(s->loop, &s->rings[i].source, perf_source_ring(s->source, i)->fd,
+			     EPOLLIN, ring_ready);
 		if (r < 0)
 			return trace(r);
 	}
 	r = loop_add(s->loop, &s->main_source, s->main_waker.fd, EPOLLIN, main_ready);
 	if (r < 0)
 		return trace(r);
-	return loop_timer_add(s->loop, &s->tick, SESSION_TICK_MS * NSEC_PER_MSEC, SESSION_TICK_MS * NSEC_PER_MSEC,
-			      tick);
+	return loop_timer_add(s->loop, &s->tick, SESSION_TICK_MS * NSEC_PER_MSEC,
+			      SESSION_TICK_MS * NSEC_PER_MSEC, tick);
 }

@@ -1,15 +1,16 @@
 /* calltree.c - see calltree.h.
  *
- * A child is found by a hash of (parent, id): the kind needs no place in it, as all children of a node are of
- * one kind.  Nodes are made children first-come; the sums go up and the order is made once at the end. */
+ * A child is found by a hash of (parent, id): the kind needs no place in it, as all children of a
+ * node are of one kind.  Nodes are made children first-come; the sums go up and the order is made
+ * once at the end. */
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/base/error.h"
 #include "profile/calltree.h"
 
-static int add_node(struct calltree *t, struct table *by_key, uint32_t parent, enum calltree_kind kind, uint32_t id,
-		    uint32_t *ret_node)
+static int add_node(struct calltree *t, struct table *by_key, uint32_t parent,
+		    enum calltree_kind kind, uint32_t id, uint32_t *ret_node)
 {
 	uint64_t key = (uint64_t)parent << 32 | id, found;
 	struct calltree_node *up;
@@ -34,7 +35,8 @@ static int add_node(struct calltree *t, struct table *by_key, uint32_t parent, e
 	r = table_put(by_key, key, t->n_nodes);
 	if (r < 0)
 		return trace(r);
-	t->nodes[t->n_nodes] = (struct calltree_node){.id = id, .kind = kind, .inlined = true, .parent = parent};
+	t->nodes[t->n_nodes] =
+		(struct calltree_node){.id = id, .kind = kind, .inlined = true, .parent = parent};
 	up = &t->nodes[parent];
 	if (t->n_nodes) {
 		t->nodes[t->n_nodes].next = up->child;
@@ -48,8 +50,8 @@ struct levels {
 	bool processes, threads;
 };
 
-static int add_group(struct calltree *t, struct table *by_key, const struct fold_group *g, const uint32_t *calls,
-		     size_t n, const struct levels *levels)
+static int add_group(struct calltree *t, struct table *by_key, const struct fold_group *g,
+		     const uint32_t *calls, size_t n, const struct levels *levels)
 {
 	uint32_t at = 0;
 	int r = 0;
@@ -88,7 +90,8 @@ static void sum_up(struct calltree *t)
 	}
 }
 
-/* Heaviest first; the order of arrival is that of pids and stacks in the file, good enough for ties. */
+/* Heaviest first; the order of arrival is that of pids and stacks in the file, good enough for
+ * ties. */
 static int compare_nodes(const void *a, const void *b, void *context)
 {
 	const struct calltree *t = context;
@@ -106,8 +109,7 @@ static void sort_children(struct calltree *t, uint32_t node, uint32_t *scratch)
 {
 	size_t n = 0;
 
-	calltree_for_each_child(t, node, child)
-		scratch[n++] = child;
+	calltree_for_each_child(t, node, child) scratch[n++] = child;
 	if (n < 2)
 		return;
 	qsort_r(scratch, n, sizeof(*scratch), compare_nodes, t);
@@ -129,7 +131,8 @@ static int calltree_fill(struct calltree *t, const struct fold *fold, const stru
 	r = add_node(t, &by_key, 0, CALLTREE_ROOT, 0, &root);
 	table_clear(&by_key); /* (0, 0) may be a child's key, too */
 	for (size_t i = 0; i < fold->n_groups && r == 0; i++)
-		r = add_group(t, &by_key, &fold->groups[i], calls, fold_stack(fold, &fold->groups[i], calls), levels);
+		r = add_group(t, &by_key, &fold->groups[i], calls,
+			      fold_stack(fold, &fold->groups[i], calls), levels);
 	if (r < 0)
 		return trace(r);
 	sum_up(t);

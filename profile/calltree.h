@@ -2,7 +2,8 @@
  *
  *   [0] root ── process ── thread ── root function ── ... ── leaf
  *
- * The process and thread levels are there when asked for.  Children are ordered by weight, heaviest first. */
+ * The process and thread levels are there when asked for.  Children are ordered by weight, heaviest
+ * first. */
 #pragma once
 
 #include "profile/fold.h"
@@ -12,8 +13,8 @@ enum calltree_kind { CALLTREE_ROOT, CALLTREE_PROCESS, CALLTREE_THREAD, CALLTREE_
 struct calltree_node {
 	uint32_t id; /* index in processes or threads, or symbol */
 	enum calltree_kind kind;
-	bool inlined; /* in every stack that came here */
-	bool guessed; /* in one of them */
+	bool inlined;		      /* in every stack that came here */
+	bool guessed;		      /* in one of them */
 	uint32_t parent, child, next; /* nodes; 0: none */
 	uint64_t self_count, self_weight, count, weight;
 };
@@ -26,5 +27,5 @@ struct calltree {
 int calltree_init(struct calltree *t, const struct fold *fold, bool processes, bool threads);
 void calltree_deinit(struct calltree *t);
 
-#define calltree_for_each_child(t, node, child_)                                                   \
+#define calltree_for_each_child(t, node, child_) \
 	for (uint32_t child_ = (t)->nodes[node].child; child_; child_ = (t)->nodes[child_].next)

@@ -5,7 +5,7 @@
 
 struct export_options {
 	const char *title; /* html: what the page is called, the file's name; may be NULL */
-	bool weight;       /* folded: weights in place of counts */
+	bool weight;	   /* folded: weights in place of counts */
 	uint32_t only_pid; /* 0: all */
 };
 
@@ -13,7 +13,8 @@ struct export_format {
 	const char *name, *suffix, *description;
 	/* Writes the whole profile to @out.  @options may be NULL.  -EIO when the stream failed,
 	 * -ENOSPC when that is why. */
-	int (*write)(const struct profile *profile, const struct export_options *options, FILE *out);
+	int (*write)(const struct profile *profile, const struct export_options *options,
+		     FILE *out);
 };
 /* Flushes what a writer wrote and says whether all of it arrived. */
 int export_finish(FILE *out);
@@ -31,10 +32,10 @@ enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE }
 struct report_options {
 	enum report_by by;
 	bool tree;
-	uint32_t limit;      /* rows; 0: all */
-	double min_percent;  /* tree: branches below are left out */
-	uint32_t only_pid;   /* 0: all */
-	int width;           /* columns of the terminal; 0: no limit */
+	uint32_t limit;	    /* rows; 0: all */
+	double min_percent; /* tree: branches below are left out */
+	uint32_t only_pid;  /* 0: all */
+	int width;	    /* columns of the terminal; 0: no limit */
 	bool colour;
 };
 int report_write(const struct profile *profile, const struct report_options *options, FILE *out);

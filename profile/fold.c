@@ -10,20 +10,34 @@ enum { NAME_SIZE = 4096 }; /* C++ names get long; what is longer is cut by profi
 
 const char *fold_error_marker(unsigned error)
 {
-	/* Names of StackUnwindError (trace.proto).  MEMORY_INVALID is what a copy that ended too early gives. */
+	/* Names of StackUnwindError (trace.proto).  MEMORY_INVALID is what a copy that ended too
+	 * early gives. */
 	static const char *const markers[] = {
-		[0] = NULL, [1] = NULL, [2] = "[cut]", [3] = "[failed: unwind-info]", [4] = "[failed: unsupported]",
-		[5] = "[failed: invalid-map]", [6] = "[failed: max-frames-exceeded]", [7] = "[failed: repeated-frame]",
-		[8] = "[failed: invalid-elf]", [9] = "[failed: system-call]", [10] = "[failed: thread-timeout]",
-		[11] = "[failed: thread-does-not-exist]", [12] = "[failed: bad-arch]", [13] = "[failed: maps-parse]",
-		[14] = "[failed: invalid-parameter]", [15] = "[failed: ptrace-call]",
+		[0] = NULL,
+		[1] = NULL,
+		[2] = "[cut]",
+		[3] = "[failed: unwind-info]",
+		[4] = "[failed: unsupported]",
+		[5] = "[failed: invalid-map]",
+		[6] = "[failed: max-frames-exceeded]",
+		[7] = "[failed: repeated-frame]",
+		[8] = "[failed: invalid-elf]",
+		[9] = "[failed: system-call]",
+		[10] = "[failed: thread-timeout]",
+		[11] = "[failed: thread-does-not-exist]",
+		[12] = "[failed: bad-arch]",
+		[13] = "[failed: maps-parse]",
+		[14] = "[failed: invalid-parameter]",
+		[15] = "[failed: ptrace-call]",
 	};
 
 	return error < ARRAY_SIZE(markers) ? markers[error] : "[failed: unknown]";
 }
 
-/* Finds or makes the symbol.  Names are numbered first, so that a symbol's key is two small numbers. */
-static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fold_kind kind, uint32_t *ret_symbol)
+/* Finds or makes the symbol.  Names are numbered first, so that a symbol's key is two small
+ * numbers. */
+static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fold_kind kind,
+		      uint32_t *ret_symbol)
 {
 	uint64_t key, found;
 	uint32_t id;
@@ -55,15 +69,17 @@ static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fo
 	return 0;
 }
 
-/* What has no name is called after its module: one row and one box for all of it, not one an address. */
-static const char *call_name(const struct fold *f, const struct profile_frame *frame, uint32_t line, char *to,
-			     size_t size)
+/* What has no name is called after its module: one row and one box for all of it, not one an
+ * address. */
+static const char *call_name(const struct fold *f, const struct profile_frame *frame, uint32_t line,
+			     char *to, size_t size)
 {
 	const struct profile *p = f->profile;
 	uint32_t function = p->lines[frame->first_line + line].function, path;
 	const char *base;
 
-	if ((function && *string_table_text(&p->strings, function)) || frame->module >= p->n_modules)
+	if ((function && *string_table_text(&p->strings, function)) ||
+	    frame->module >= p->n_modules)
 		return profile_line_name(p, frame, line, to, size);
 	if (p->modules[frame->module].kernel)
 		return "[kernel]";
@@ -98,7 +114,8 @@ static int name_frames(struct fold *f)
 		for (uint32_t line = 0; line < frame->n_lines; line++, n++) {
 			const char *text = call_name(f, frame, line, name, sizeof(name));
 
-			r = add_symbol(f, text, frame->module, kernel ? FOLD_KERNEL : FOLD_USER, &f->calls[n]);
+			r = add_symbol(f, text, frame->module, kernel ? FOLD_KERNEL : FOLD_USER,
+				       &f->calls[n]);
 			if (r < 0)
 				return trace(r);
 			if (line + 1 < frame->n_lines)
@@ -111,7 +128,8 @@ static int name_frames(struct fold *f)
 	return 0;
 }
 
-/* "ERROR UNWIND_INFO" (a stock service's) -> "[failed: unwind-info]"; our own are markers already. */
+/* "ERROR UNWIND_INFO" (a stock service's) -> "[failed: unwind-info]"; our own are markers already.
+ */
 static void marker_of_error_frame(const char *what, char *to, size_t size)
 {
 	size_t n;
@@ -131,7 +149,8 @@ static void marker_of_error_frame(const char *what, char *to, size_t size)
 		to[i] = to[i] == '_' ? '-' : (char)tolower((unsigned char)to[i]);
 }
 
-/* The frame that an unwinder puts at the root when it gave up: a name, but no module that has a path. */
+/* The frame that an unwinder puts at the root when it gave up: a name, but no module that has a
+ * path. */
 static const char *error_frame_text(const struct fold *f, uint32_t frame)
 {
 	const struct profile *p = f->profile;
@@ -145,7 +164,10 @@ static const char *error_frame_text(const struct fold *f, uint32_t frame)
 		return NULL;
 	call = f->calls[f->first_call[frame]];
 	name = fold_symbol_name(f, fold_call_symbol(call));
-	return !strncmp(name, "ERROR ", 6) || !strcmp(name, "[cut]") || !strncmp(name, "[failed: ", 9) ? name : NULL;
+	return !strncmp(name, "ERROR ", 6) || !strcmp(name, "[cut]") ||
+			       !strncmp(name, "[failed: ", 9)
+		       ? name
+		       : NULL;
 }
 
 static int find_error_frames(struct fold *f)
@@ -158,7 +180,8 @@ static int find_error_frames(struct fold *f)
 		return fail(-ENOMEM);
 	for (size_t i = 0; i < p->n_stacks; i++) {
 		const struct profile_stack *s = &p->stacks[i];
-		const char *what = s->n ? error_frame_text(f, p->stack_frames[s->first + s->n - 1]) : NULL;
+		const char *what =
+			s->n ? error_frame_text(f, p->stack_frames[s->first + s->n - 1]) : NULL;
 		char marker[96];
 
 		f->error_of[i] = UINT32_MAX;
@@ -229,7 +252,10 @@ static int group_samples(struct fold *f, uint32_t only_pid)
 			f->skipped++;
 			continue;
 		}
-		*g = (struct fold_group){.process = s->process, .thread = s->thread, .count = 1, .weight = s->weight};
+		*g = (struct fold_group){.process = s->process,
+					 .thread = s->thread,
+					 .count = 1,
+					 .weight = s->weight};
 		g->stack = s->stack < p->n_stacks ? s->stack : UINT32_MAX;
 		r = sample_marker(f, s, &g->marker);
 		if (r < 0)
@@ -336,9 +362,9 @@ const char *fold_symbol_module(const struct fold *f, uint32_t symbol)
 	const struct profile *p = f->profile;
 	uint32_t module = f->symbols[symbol].module;
 
-	return module < p->n_modules && p->modules[module].path ?
-		       string_table_text(&p->strings, p->modules[module].path) :
-		       "";
+	return module < p->n_modules && p->modules[module].path
+		       ? string_table_text(&p->strings, p->modules[module].path)
+		       : "";
 }
 
 const char *fold_base_name(const char *path)

@@ -1,13 +1,15 @@
 /* fold.h - a profile boiled down for its writers.  Thread: main (of a command).
  *
  * Two things are done once here for all formats:
- *   symbols  a frame's lines become small ids: equal (name, module) is equal id.  Inlined calls are calls of
- *            their own; what has no name is called after its module, "[libx.so]", not after each address;
- *   groups   samples that are equal in (process, thread, stack, how it ended) are one, with their count and weight.
+ *   symbols  a frame's lines become small ids: equal (name, module) is equal id.  Inlined calls are
+ * calls of their own; what has no name is called after its module, "[libx.so]", not after each
+ * address; groups   samples that are equal in (process, thread, stack, how it ended) are one, with
+ * their count and weight.
  *
  * A stack that did not reach a root ends (at the root side) in a marker: a symbol called "[cut]",
- * "[failed: reason]" or "[no stack]", so that every picture shows it and every tool can filter it.  It replaces
- * the frame that says so in the trace: "[cut]", "[failed: reason]", or "ERROR X" of a stock service. */
+ * "[failed: reason]" or "[no stack]", so that every picture shows it and every tool can filter it.
+ * It replaces the frame that says so in the trace: "[cut]", "[failed: reason]", or "ERROR X" of a
+ * stock service. */
 #pragma once
 
 #include "profile/profile.h"
@@ -15,19 +17,19 @@
 enum fold_kind { FOLD_USER, FOLD_KERNEL, FOLD_MARKER };
 
 struct fold_symbol {
-	uint32_t name;   /* in names */
+	uint32_t name;	 /* in names */
 	uint32_t module; /* index in the profile's modules; UINT32_MAX: none */
 	enum fold_kind kind;
 };
 struct fold_group {
 	uint32_t process, thread; /* indices in the profile's */
-	uint32_t stack;  /* UINT32_MAX: none */
-	uint32_t marker; /* symbol; UINT32_MAX: whole */
+	uint32_t stack;		  /* UINT32_MAX: none */
+	uint32_t marker;	  /* symbol; UINT32_MAX: whole */
 	uint64_t count, weight;
 };
 
-/* A call is a symbol's id with these bits: it was inlined into the next call outwards; it was found by its frame
- * pointer alone. */
+/* A call is a symbol's id with these bits: it was inlined into the next call outwards; it was found
+ * by its frame pointer alone. */
 #define FOLD_INLINED (1u << 31)
 #define FOLD_GUESSED (1u << 30)
 static inline uint32_t fold_call_symbol(uint32_t call)
@@ -41,22 +43,23 @@ struct fold {
 	struct fold_symbol *symbols;
 	uint32_t n_symbols, symbols_room;
 	struct table symbol_by_key;
-	uint32_t *calls;      /* of all frames, innermost first */
-	uint32_t *first_call; /* by frame; [n_frames] is the end of the last */
-	uint32_t *error_of;   /* by stack: the marker of its ERROR frame; UINT32_MAX: none */
+	uint32_t *calls;	   /* of all frames, innermost first */
+	uint32_t *first_call;	   /* by frame; [n_frames] is the end of the last */
+	uint32_t *error_of;	   /* by stack: the marker of its ERROR frame; UINT32_MAX: none */
 	struct fold_group *groups; /* by process, thread, stack, marker */
 	size_t n_groups;
-	size_t max_depth;          /* of any group, the marker counted */
-	uint64_t count, weight;    /* of all groups */
+	size_t max_depth;		/* of any group, the marker counted */
+	uint64_t count, weight;		/* of all groups */
 	uint64_t cut, failed, no_stack; /* of the count: by their markers */
-	uint64_t skipped;          /* samples of the trace that are in no group */
+	uint64_t skipped;		/* samples of the trace that are in no group */
 };
 
 /* @only_pid 0: all.  -ENOMEM. */
 int fold_init(struct fold *f, const struct profile *profile, uint32_t only_pid);
 void fold_deinit(struct fold *f);
 
-/* The calls of a group, root first, the marker before them.  @to has room for max_depth; returns how many. */
+/* The calls of a group, root first, the marker before them.  @to has room for max_depth; returns
+ * how many. */
 size_t fold_stack(const struct fold *f, const struct fold_group *group, uint32_t *to);
 /* How a stack is called that ended in StackUnwindError @error; NULL: it is whole. */
 const char *fold_error_marker(unsigned error);

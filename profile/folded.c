@@ -1,8 +1,9 @@
 /* folded.c - `comm;root;...;leaf count` lines, as the flame graph tools read them.  Thread: main.
  *
- * The format has no escapes: a semicolon in a name (they stand in C++ lambdas and in thread names) becomes a
- * colon, controls become '?'.  Kernel functions end in "_[k]" and stacks that reached no root begin with their
- * marker, as the stackcollapse tools do.  Lines are in byte order, so that two exports can be compared. */
+ * The format has no escapes: a semicolon in a name (they stand in C++ lambdas and in thread names)
+ * becomes a colon, controls become '?'.  Kernel functions end in "_[k]" and stacks that reached no
+ * root begin with their marker, as the stackcollapse tools do.  Lines are in byte order, so that
+ * two exports can be compared. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,10 +14,10 @@
 
 struct folded {
 	struct fold fold;
-	struct buffer texts;  /* the cleaned names of the symbols, one after the other */
-	size_t *text_at;      /* by symbol; [n_symbols] is the end */
+	struct buffer texts; /* the cleaned names of the symbols, one after the other */
+	size_t *text_at;     /* by symbol; [n_symbols] is the end */
 	struct string_table lines;
-	uint64_t *values;     /* by line, from 0 */
+	uint64_t *values; /* by line, from 0 */
 	size_t values_room;
 	uint32_t *calls;
 };
@@ -110,7 +111,8 @@ static int compare_lines(const void *a, const void *b, void *context)
 {
 	const struct string_table *lines = context;
 
-	return strcmp(string_table_text(lines, *(const uint32_t *)a), string_table_text(lines, *(const uint32_t *)b));
+	return strcmp(string_table_text(lines, *(const uint32_t *)a),
+		      string_table_text(lines, *(const uint32_t *)b));
 }
 
 static int write_lines(struct folded *f, FILE *out)

@@ -1,7 +1,7 @@
 /* html.c - one self-contained flame graph page.  Thread: main.
  *
- * The page is built in: flame.html, its style and its program (three files, one behind the other; no library).
- * Its marks are replaced here:
+ * The page is built in: flame.html, its style and its program (three files, one behind the other;
+ * no library). Its marks are replaced here:
  *   @STYLE@, @SCRIPT@  by those files
  *   @TITLE@  as HTML text
  *   @DATA@   one JSON object, in an element that is never run:
@@ -9,11 +9,10 @@
  *     names    process and thread names
  *     modules  paths;  kernel: indices of the kernel's
  *     fn, fm, fk  by function: name, module (-1: none), kind (fold_kind)
- *     threads  [pid, tid, name of the process, of the thread, number of nodes] heaviest process first
- *     up, f, c, w  by node, all threads one behind the other, each a forest in preorder:
- *       up  levels to climb from the node before to the parent
- *       f   function; -1 - function when it is an inlined call
- *       c   own samples;  w  own weight less c * base (of most events nearly always 0)
+ *     threads  [pid, tid, name of the process, of the thread, number of nodes] heaviest process
+ * first up, f, c, w  by node, all threads one behind the other, each a forest in preorder: up
+ * levels to climb from the node before to the parent f   function; -1 - function when it is an
+ * inlined call c   own samples;  w  own weight less c * base (of most events nearly always 0)
  *     guessed  nodes that were found by frame pointers alone; not there when there are none
  * Sums, merging and inversion are the page's work, so that a big profile stays a small file. */
 #include <errno.h>
@@ -36,7 +35,8 @@ __asm__(".pushsection .rodata\n"
 	"	.incbin \"profile/flame-page.js\"\n"
 	"flame_js_end: .byte 0\n"
 	".popsection\n");
-extern const char flame_html[], flame_html_end[], flame_css[], flame_css_end[], flame_js[], flame_js_end[];
+extern const char flame_html[], flame_html_end[], flame_css[], flame_css_end[], flame_js[],
+	flame_js_end[];
 
 /* Their distance; as numbers, for they are objects of their own to a compiler. */
 #define SIZE_OF(name) ((size_t)((uintptr_t)name##_end - (uintptr_t)name))
@@ -45,11 +45,11 @@ struct html {
 	struct fold fold;
 	struct calltree tree;
 	struct string_table names;
-	uint32_t *order;      /* nodes in preorder, calls only */
-	uint32_t *number;     /* by symbol: its number in the page, from 1; 0: not used */
-	uint32_t *used;       /* by number: the symbol */
+	uint32_t *order;  /* nodes in preorder, calls only */
+	uint32_t *number; /* by symbol: its number in the page, from 1; 0: not used */
+	uint32_t *used;	  /* by number: the symbol */
 	uint32_t n_order, n_used;
-	uint32_t *up;         /* by order */
+	uint32_t *up; /* by order */
 	uint64_t base;
 	struct buffer out;
 };
@@ -71,7 +71,8 @@ static void put(struct html *h, const char *text)
 	buffer_append(&h->out, text, strlen(text));
 }
 
-/* Cleaned: controls and marks that turn the direction of text would garble the page, though not escape it. */
+/* Cleaned: controls and marks that turn the direction of text would garble the page, though not
+ * escape it. */
 static void put_string(struct html *h, const char *text)
 {
 	_cleanup_(buffer_deinit) struct buffer clean = {0};
@@ -220,12 +221,13 @@ static int put_threads(struct html *h)
 
 	put(h, ",\"threads\":[");
 	calltree_for_each_child(&h->tree, 0, process)
-		calltree_for_each_child(&h->tree, process, thread) {
-			r = put_thread(h, first, process, thread);
-			if (r < 0)
-				return trace(r);
-			first = false;
-		}
+		calltree_for_each_child(&h->tree, process, thread)
+	{
+		r = put_thread(h, first, process, thread);
+		if (r < 0)
+			return trace(r);
+		first = false;
+	}
 	put(h, "],\"names\":[");
 	for (uint32_t id = 1; id <= h->names.n_entries; id++) {
 		put(h, id > 1 ? "," : "");
@@ -243,7 +245,9 @@ static void put_functions(struct html *h)
 	put(h, ",\"modules\":[");
 	for (size_t i = 0; i < p->n_modules; i++) {
 		put(h, i ? "," : "");
-		put_string(h, p->modules[i].path ? string_table_text(&p->strings, p->modules[i].path) : "");
+		put_string(h, p->modules[i].path
+				      ? string_table_text(&p->strings, p->modules[i].path)
+				      : "");
 	}
 	put(h, "],\"kernel\":[");
 	for (size_t i = 0; i < p->n_modules; i++)
@@ -322,7 +326,8 @@ static int put_data(struct html *h, const struct export_options *options)
 	return h->out.bad ? fail(-ENOMEM) : 0;
 }
 
-static int html_prepare(struct html *h, const struct profile *profile, const struct export_options *options)
+static int html_prepare(struct html *h, const struct profile *profile,
+			const struct export_options *options)
 {
 	int r = fold_init(&h->fold, profile, options ? options->only_pid : 0);
 
@@ -350,7 +355,8 @@ static void write_page(const struct part *parts, FILE *out)
 	size_t left = SIZE_OF(flame_html);
 
 	for (;; parts++) {
-		const char *end = parts->mark ? memmem(at, left, parts->mark, strlen(parts->mark)) : at + left;
+		const char *end = parts->mark ? memmem(at, left, parts->mark, strlen(parts->mark))
+					      : at + left;
 
 		(void)fwrite(at, 1, (size_t)(end - at), out);
 		if (!parts->mark)

@@ -1,9 +1,10 @@
 /* pprof.c - the gzipped profile.proto.  Thread: main.
  *
- * Each message of the profile lives in one array of its kind; the pointer arrays that protobuf-c wants are made
- * from them at the end.  Locations are the trace's frames (id = index + 1), with their inlined lines; addresses
- * are ELF virtual addresses, so each mapping begins at 0.  Markers are locations without a mapping.
- * Kernel frames share address 0 (addresses of the kernel are never written) and differ by name. */
+ * Each message of the profile lives in one array of its kind; the pointer arrays that protobuf-c
+ * wants are made from them at the end.  Locations are the trace's frames (id = index + 1), with
+ * their inlined lines; addresses are ELF virtual addresses, so each mapping begins at 0.  Markers
+ * are locations without a mapping. Kernel frames share address 0 (addresses of the kernel are never
+ * written) and differ by name. */
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>
@@ -46,9 +47,10 @@ struct pprof {
 static void pprof_deinit(struct pprof *p)
 {
 	void *const memory[] = {
-		p->mappings, p->locations, p->functions, p->lines, p->samples, p->labels, p->location_ids, p->values,
-		p->mapping_list, p->location_list, p->function_list, p->line_list, p->sample_list, p->label_list,
-		p->string_list,
+		p->mappings,	 p->locations,	   p->functions,     p->lines,
+		p->samples,	 p->labels,	   p->location_ids,  p->values,
+		p->mapping_list, p->location_list, p->function_list, p->line_list,
+		p->sample_list,	 p->label_list,	   p->string_list,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
@@ -90,11 +92,14 @@ static int allocate(struct pprof *p)
 {
 	const struct profile *profile = p->fold.profile;
 	size_t n_calls = p->fold.first_call[profile->n_frames], n_ids = 0;
-	size_t n_locations = profile->n_frames + p->fold.n_symbols; /* markers stand behind the frames */
+	size_t n_locations =
+		profile->n_frames + p->fold.n_symbols; /* markers stand behind the frames */
 	size_t n_groups = p->fold.n_groups;
 
 	for (size_t i = 0; i < n_groups; i++)
-		n_ids += 1 + (p->fold.groups[i].stack == UINT32_MAX ? 0 : profile->stacks[p->fold.groups[i].stack].n);
+		n_ids += 1 + (p->fold.groups[i].stack == UINT32_MAX
+				      ? 0
+				      : profile->stacks[p->fold.groups[i].stack].n);
 	p->mappings = array(p, profile->n_modules, sizeof(*p->mappings));
 	p->mapping_list = array(p, profile->n_modules, sizeof(*p->mapping_list));
 	p->locations = array(p, n_locations, sizeof(*p->locations));
@@ -135,7 +140,8 @@ static uint64_t add_function(struct pprof *p, uint32_t symbol, int64_t file)
 	return f->id;
 }
 
-static void add_line(struct pprof *p, Pprof__Location *location, uint32_t symbol, int64_t file, int64_t number)
+static void add_line(struct pprof *p, Pprof__Location *location, uint32_t symbol, int64_t file,
+		     int64_t number)
 {
 	Pprof__Line *line = &p->lines[p->n_lines];
 
@@ -172,7 +178,10 @@ static void add_frame(struct pprof *p, uint32_t index)
 		uint32_t call = p->fold.calls[p->fold.first_call[index] + k];
 
 		add_line(p, location, fold_call_symbol(call),
-			 line->file ? add_string(p, string_table_text(&profile->strings, line->file)) : 0, line->line);
+			 line->file
+				 ? add_string(p, string_table_text(&profile->strings, line->file))
+				 : 0,
+			 line->line);
 		if (m) {
 			m->has_functions |= line->function != 0;
 			m->has_filenames |= line->file != 0;
@@ -182,8 +191,9 @@ static void add_frame(struct pprof *p, uint32_t index)
 	}
 	/* Readers that look an address up in its mapping want it inside. */
 	if (m)
-		m->memory_limit = max_u64(m->memory_limit,
-					  (frame->rel_pc | 0xfff) + (frame->rel_pc < UINT64_MAX - 0xfff));
+		m->memory_limit =
+			max_u64(m->memory_limit,
+				(frame->rel_pc | 0xfff) + (frame->rel_pc < UINT64_MAX - 0xfff));
 }
 
 static void add_mapping(struct pprof *p, size_t index)
@@ -198,7 +208,8 @@ static void add_mapping(struct pprof *p, size_t index)
 	pprof__mapping__init(m);
 	m->id = index + 1;
 	m->memory_limit = 0x1000;
-	/* Readers look for names on their machine when there are none: only a build id tells them where. */
+	/* Readers look for names on their machine when there are none: only a build id tells them
+	 * where. */
 	m->has_functions = !module->build_id_len;
 	m->build_id = add_string(p, hex);
 	if (module->kernel)
@@ -208,8 +219,8 @@ static void add_mapping(struct pprof *p, size_t index)
 	p->mapping_list[p->message.n_mapping++] = m;
 }
 
-static void add_label(struct pprof *p, Pprof__Sample *sample, size_t index, const char *key, const char *text,
-		      int64_t number)
+static void add_label(struct pprof *p, Pprof__Sample *sample, size_t index, const char *key,
+		      const char *text, int64_t number)
 {
 	Pprof__Label *label = &p->labels[index];
 
@@ -238,7 +249,8 @@ static size_t add_sample(struct pprof *p, size_t index, size_t at)
 		uint32_t n = stack->n - (p->fold.error_of[g->stack] != UINT32_MAX);
 
 		for (uint32_t k = 0; k < n; k++)
-			s->location_id[s->n_location_id++] = (uint64_t)profile->stack_frames[stack->first + k] + 1;
+			s->location_id[s->n_location_id++] =
+				(uint64_t)profile->stack_frames[stack->first + k] + 1;
 	}
 	if (g->marker != UINT32_MAX)
 		s->location_id[s->n_location_id++] = profile->n_frames + g->marker + 1;
@@ -254,7 +266,8 @@ static size_t add_sample(struct pprof *p, size_t index, size_t at)
 	return at + s->n_location_id;
 }
 
-/* Readers take the first mapping for the program: of those that are no library the one in most samples. */
+/* Readers take the first mapping for the program: of those that are no library the one in most
+ * samples. */
 static void main_mapping_first(struct pprof *p)
 {
 	const struct profile *profile = p->fold.profile;
@@ -300,7 +313,8 @@ static void add_types(struct pprof *p)
 	const struct profile *profile = p->fold.profile;
 	bool time = !strcmp(profile->weight_unit, "ns");
 	const char *event = time ? "cpu" : *profile->event_name ? profile->event_name : "events";
-	const char *const names[N_VALUES][2] = {{"samples", "count"}, {event, time ? "nanoseconds" : "count"}};
+	const char *const names[N_VALUES][2] = {{"samples", "count"},
+						{event, time ? "nanoseconds" : "count"}};
 
 	for (size_t i = 0; i < N_VALUES; i++) {
 		pprof__value_type__init(&p->types[i]);
@@ -367,7 +381,8 @@ static int write_gzip(const uint8_t *data, size_t len, FILE *out)
 	int r, status = 0;
 
 	/* 15 + 16: the largest window, and a gzip header. */
-	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
+	    Z_OK)
 		return fail(-ENOMEM);
 	do {
 		if (!z.avail_in) {
@@ -377,7 +392,8 @@ static int write_gzip(const uint8_t *data, size_t len, FILE *out)
 		z.next_out = chunk;
 		z.avail_out = sizeof(chunk);
 		r = deflate(&z, len ? Z_NO_FLUSH : Z_FINISH);
-		if (fwrite(chunk, 1, sizeof(chunk) - z.avail_out, out) != sizeof(chunk) - z.avail_out)
+		if (fwrite(chunk, 1, sizeof(chunk) - z.avail_out, out) !=
+		    sizeof(chunk) - z.avail_out)
 			status = export_finish(out);
 	} while (!status && r != Z_STREAM_END);
 	(void)deflateEnd(&z);

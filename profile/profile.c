@@ -41,7 +41,9 @@ static const char *foreign_kind(const uint8_t *data, size_t len)
 		{"\x1f\x8b", 2, "gzip-compressed: unpack it first"},
 		{"PK\3\4", 4, "a zip archive"},
 		{"\x28\xb5\x2f\xfd", 4, "zstd-compressed: unpack it first"},
-		{"\xfd" "7zXZ", 5, "xz-compressed: unpack it first"},
+		{"\xfd"
+		 "7zXZ",
+		 5, "xz-compressed: unpack it first"},
 		{"SIMPLEPERF", 10, "a simpleperf file"},
 		{"{", 1, "JSON"},
 		{"<", 1, "HTML or XML"},
@@ -101,7 +103,8 @@ static void profile_deinitp(struct profile *p)
 	profile_deinit(p);
 }
 
-int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error, size_t error_size)
+int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error,
+		  size_t error_size)
 {
 	_cleanup_(profile_deinitp) struct profile p = {0};
 	_cleanup_(reader_freep) struct reader *r = calloc(1, sizeof(*r));
@@ -136,7 +139,8 @@ int profile_read(const char *path, struct profile *ret_profile, char *error, siz
 	size_t len;
 	int e;
 
-	fd = !strcmp(path, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+	fd = !strcmp(path, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+				: open(path, O_RDONLY | O_CLOEXEC);
 	e = fd < 0 || fstat(fd, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : 0;
 	if (e == 0)
 		e = read_fd(fd, MAX_FILE, &data, &len);
@@ -178,8 +182,8 @@ static const char *text_or(const struct profile *p, uint32_t id, const char *oth
 	return id ? string_table_text(&p->strings, id) : otherwise;
 }
 
-const char *profile_line_name(const struct profile *p, const struct profile_frame *frame, uint32_t line, char *to,
-			      size_t size)
+const char *profile_line_name(const struct profile *p, const struct profile_frame *frame,
+			      uint32_t line, char *to, size_t size)
 {
 	uint32_t function = p->lines[frame->first_line + line].function;
 	const char *path, *base;

@@ -1,7 +1,8 @@
 /* profile.h - a trace read back: stacks, weights, names.  Thread: main (of a command).
  *
- * Reads what perfwind writes and what a stock service writes (several sequences, incremental state, several
- * clocks, ProcessTree, ModuleSymbols, losses).  Everything in the file is foreign: bounded and checked. */
+ * Reads what perfwind writes and what a stock service writes (several sequences, incremental state,
+ * several clocks, ProcessTree, ModuleSymbols, losses).  Everything in the file is foreign: bounded
+ * and checked. */
 #pragma once
 
 #include "daemon/base/table.h"
@@ -17,20 +18,21 @@ struct profile_module {
 	uint64_t load_bias;
 };
 struct profile_frame {
-	uint32_t module;     /* index in modules; UINT32_MAX: none */
+	uint32_t module; /* index in modules; UINT32_MAX: none */
 	uint64_t rel_pc;
-	uint32_t first_line, n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
-	bool guessed;                 /* found by its frame pointer alone */
+	uint32_t first_line,
+		n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
+	bool guessed;	 /* found by its frame pointer alone */
 };
 struct profile_stack {
 	uint32_t first, n; /* in stack_frames, innermost first */
 };
 struct profile_sample {
-	uint64_t time;  /* trace time (BOOTTIME) ns */
+	uint64_t time; /* trace time (BOOTTIME) ns */
 	uint64_t weight;
 	uint32_t pid, tid, cpu;
 	uint32_t process, thread; /* in processes, threads: as they were then */
-	uint32_t stack;           /* UINT32_MAX: none */
+	uint32_t stack;		  /* UINT32_MAX: none */
 	uint8_t cpu_mode, skipped_reason, unwind_error;
 	uint8_t session;
 };
@@ -61,22 +63,26 @@ struct profile {
 	struct profile_process *processes;
 	struct profile_stat *stats; /* perfwind's own, last values */
 	uint32_t *notes;
-	size_t n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples, n_threads, n_processes, n_stats, n_notes;
-	char event_name[128];   /* "cpu-clock", ... */
-	char weight_unit[16];   /* "ns", "cycles" or "events" */
-	uint64_t lost_records;  /* kernel_records_lost packets */
-	uint64_t truncated_at;  /* 0: the file is whole; else the offset of the first broken packet */
+	size_t n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples, n_threads,
+		n_processes, n_stats, n_notes;
+	char event_name[128];  /* "cpu-clock", ... */
+	char weight_unit[16];  /* "ns", "cycles" or "events" */
+	uint64_t lost_records; /* kernel_records_lost packets */
+	uint64_t
+		truncated_at; /* 0: the file is whole; else the offset of the first broken packet */
 };
 
-/* -EBADMSG with *error (one line for the user) when it is not a trace at all.  A file that is cut ends with
- * truncated_at set.  @error_size bytes. */
+/* -EBADMSG with *error (one line for the user) when it is not a trace at all.  A file that is cut
+ * ends with truncated_at set.  @error_size bytes. */
 int profile_read(const char *path, struct profile *ret_profile, char *error, size_t error_size);
-int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error, size_t error_size);
+int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error,
+		  size_t error_size);
 void profile_deinit(struct profile *profile);
 
-/* The name to show of a frame's line: the function, else "module+0xaddr", else "[unknown]".  Into @to. */
-const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame, uint32_t line,
-			      char *to, size_t size);
+/* The name to show of a frame's line: the function, else "module+0xaddr", else "[unknown]".  Into
+ * @to. */
+const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame,
+			      uint32_t line, char *to, size_t size);
 /* What is shown for a thread and a process; never empty in a profile that was read. */
 const char *profile_thread_name(const struct profile *profile, uint32_t thread);
 const char *profile_process_name(const struct profile *profile, uint32_t process);

@@ -1,10 +1,11 @@
 /* profile_clock.c - clocks of a trace to its one time, BOOTTIME.
  *
- * A ClockSnapshot reads several clocks at one moment.  A time of clock X is carried over by the last
- * snapshot at or before it (the first one for times before all), as their rates differ by little in between.  Snapshots
- * may stand behind the samples they serve, so common clocks are converted at the end.  Clocks 64 to 127 belong to a
- * sequence and may count differences: these must be followed packet by packet, and are turned into a common
- * clock at once, by the snapshot before them. */
+ * A ClockSnapshot reads several clocks at one moment.  A time of clock X is carried over by the
+ * last snapshot at or before it (the first one for times before all), as their rates differ by
+ * little in between.  Snapshots may stand behind the samples they serve, so common clocks are
+ * converted at the end.  Clocks 64 to 127 belong to a sequence and may count differences: these
+ * must be followed packet by packet, and are turned into a common clock at once, by the snapshot
+ * before them. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -63,7 +64,8 @@ static struct sequence_clock *find_clock(struct sequence *s, uint32_t id)
 	return NULL;
 }
 
-static int set_sequence_clock(struct sequence *s, const struct clock_value *v, const struct clock_value *base)
+static int set_sequence_clock(struct sequence *s, const struct clock_value *v,
+			      const struct clock_value *base)
 {
 	struct sequence_clock *clock = find_clock(s, v->id);
 
@@ -86,15 +88,18 @@ static int set_sequence_clock(struct sequence *s, const struct clock_value *v, c
 	return 0;
 }
 
-/* The clock of @values that others are told in: BOOTTIME, else the primary one, else any common one. */
-static const struct clock_value *choose_base(const struct reader *r, const struct clock_value *values, size_t n)
+/* The clock of @values that others are told in: BOOTTIME, else the primary one, else any common
+ * one. */
+static const struct clock_value *choose_base(const struct reader *r,
+					     const struct clock_value *values, size_t n)
 {
 	const struct clock_value *base = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		if (values[i].id == CLOCK_ID_BOOTTIME)
 			return &values[i];
-		if (values[i].id < CLOCK_ID_SEQUENCE_FIRST && (!base || values[i].id == r->primary_clock))
+		if (values[i].id < CLOCK_ID_SEQUENCE_FIRST &&
+		    (!base || values[i].id == r->primary_clock))
 			base = &values[i];
 	}
 	return base;
@@ -125,7 +130,8 @@ int reader_clock_snapshot(struct reader *r, struct sequence *s, struct cursor c)
 
 		if (v->id < CLOCK_ID_SEQUENCE_FIRST &&
 		    (base->id == CLOCK_ID_BOOTTIME || base->id == r->primary_clock))
-			e = add_pair(r, v->id, v->value * v->multiplier, base->value * base->multiplier);
+			e = add_pair(r, v->id, v->value * v->multiplier,
+				     base->value * base->multiplier);
 		else if (s && v->id >= CLOCK_ID_SEQUENCE_FIRST && v->id < CLOCK_ID_SEQUENCE_END)
 			e = set_sequence_clock(s, v, base);
 		if (e < 0)
@@ -163,7 +169,8 @@ void reader_sort_clocks(struct reader *r)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(r->clocks); i++)
 		if (r->clocks[i].n > 1)
-			qsort(r->clocks[i].pairs, r->clocks[i].n, sizeof(struct clock_pair), compare_pairs);
+			qsort(r->clocks[i].pairs, r->clocks[i].n, sizeof(struct clock_pair),
+			      compare_pairs);
 }
 
 uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time)

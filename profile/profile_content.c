@@ -1,5 +1,5 @@
-/* profile_content.c - strings, modules, frames and stacks of a profile, each once: equal content of several
- * sequences, generations or processes becomes one. */
+/* profile_content.c - strings, modules, frames and stacks of a profile, each once: equal content of
+ * several sequences, generations or processes becomes one. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -43,7 +43,8 @@ int reader_function(struct reader *r, const uint8_t *data, size_t len, uint32_t 
 }
 
 /* ---- content to index ---- */
-static int link_by_hash(struct table *heads, uint32_t **next, size_t *room, uint64_t hash, size_t index)
+static int link_by_hash(struct table *heads, uint32_t **next, size_t *room, uint64_t hash,
+			size_t index)
 {
 	uint64_t first = 0;
 	int e;
@@ -73,8 +74,8 @@ static bool build_id_is(const struct profile_module *m, const uint8_t *id, size_
 }
 
 /* "/[vdso]" is how the format must write "[vdso]". */
-static int module_path(struct reader *r, const char *path, size_t len, bool has_build_id, uint32_t *ret_path,
-		       bool *ret_kernel)
+static int module_path(struct reader *r, const char *path, size_t len, bool has_build_id,
+		       uint32_t *ret_path, bool *ret_kernel)
 {
 	*ret_kernel = (len == 7 && !memcmp(path, "/kernel", 7) && !has_build_id) ||
 		      (len >= 17 && (!memcmp(path, "[kernel.kallsyms]", 17) ||
@@ -89,8 +90,8 @@ static int module_path(struct reader *r, const char *path, size_t len, bool has_
 }
 
 /* The module of a path and build id, made if new.  UINT32_MAX: neither is known. */
-int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id, size_t id_len,
-		      uint64_t load_bias, uint32_t *ret_module)
+int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id,
+		  size_t id_len, uint64_t load_bias, uint32_t *ret_module)
 {
 	struct profile *p = r->profile;
 	struct profile_module m = {.load_bias = load_bias};
@@ -123,7 +124,8 @@ int reader_module(struct reader *r, const char *path, size_t path_len, const uin
 	e = ROOM_FOR_ONE(p->modules, p->n_modules, r->room_modules);
 	if (e < 0)
 		return trace(e);
-	e = link_by_hash(&r->module_by_hash, &r->module_next, &r->room_module_next, hash, p->n_modules);
+	e = link_by_hash(&r->module_by_hash, &r->module_next, &r->room_module_next, hash,
+			 p->n_modules);
 	if (e < 0)
 		return trace(e);
 	*ret_module = (uint32_t)p->n_modules;
@@ -145,8 +147,8 @@ int reader_line(struct reader *r, const struct profile_line *line)
 	return 0;
 }
 
-int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed, const struct profile_line *line,
-		 uint32_t *ret_frame)
+int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed,
+		 const struct profile_line *line, uint32_t *ret_frame)
 {
 	struct profile *p = r->profile;
 	const uint64_t key[] = {rel_pc, (uint64_t)module << 32 | line->function,
@@ -189,7 +191,8 @@ int reader_stack(struct reader *r, uint32_t *ret_stack)
 	for (uint32_t i = first_by_hash(&r->stack_by_hash, hash); i; i = r->stack_next[i - 1]) {
 		const struct profile_stack *s = &p->stacks[i - 1];
 
-		if (s->n == r->n_scratch && !memcmp(p->stack_frames + s->first, r->scratch, bytes)) {
+		if (s->n == r->n_scratch &&
+		    !memcmp(p->stack_frames + s->first, r->scratch, bytes)) {
 			*ret_stack = i - 1;
 			return 0;
 		}
@@ -213,7 +216,8 @@ int reader_stack(struct reader *r, uint32_t *ret_stack)
 		return trace(e);
 	memcpy(p->stack_frames + p->n_stack_frames, r->scratch, bytes);
 	*ret_stack = (uint32_t)p->n_stacks;
-	p->stacks[p->n_stacks++] = (struct profile_stack){(uint32_t)p->n_stack_frames, (uint32_t)r->n_scratch};
+	p->stacks[p->n_stacks++] =
+		(struct profile_stack){(uint32_t)p->n_stack_frames, (uint32_t)r->n_scratch};
 	p->n_stack_frames += r->n_scratch;
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* profile_event.c - what the defaults of a sequence say of its event: PerfSampleDefaults.timebase.
- * Numbers and names: protos/perf_config.proto; names as perf(1) and the trace format's own readers show them. */
+ * Numbers and names: protos/perf_config.proto; names as perf(1) and the trace format's own readers
+ * show them. */
 #include <inttypes.h>
 
 #include "daemon/base/error.h"
@@ -7,15 +8,15 @@
 #include "protos/perf_config.pb-c.h"
 
 enum { /* of PerfSampleDefaults and PerfEvents.* */
-	DEFAULTS_TIMEBASE = 1,
-	TIMEBASE_PERIOD = 1,
-	TIMEBASE_FREQUENCY = 2,
-	TIMEBASE_TRACEPOINT = 3,
-	TIMEBASE_COUNTER = 4,
-	TIMEBASE_RAW_EVENT = 5,
-	TIMEBASE_NAME = 10,
-	TIMEBASE_MODIFIERS = 12,
-	TRACEPOINT_NAME = 1,
+       DEFAULTS_TIMEBASE = 1,
+       TIMEBASE_PERIOD = 1,
+       TIMEBASE_FREQUENCY = 2,
+       TIMEBASE_TRACEPOINT = 3,
+       TIMEBASE_COUNTER = 4,
+       TIMEBASE_RAW_EVENT = 5,
+       TIMEBASE_NAME = 10,
+       TIMEBASE_MODIFIERS = 12,
+       TRACEPOINT_NAME = 1,
 };
 
 static const char *const counter_names[] = {
@@ -52,10 +53,11 @@ static void event_set_counter(struct reader_event *event, uint64_t counter)
 	event->is_time = counter == PB__PERF_EVENTS__COUNTER__SW_CPU_CLOCK ||
 			 counter == PB__PERF_EVENTS__COUNTER__SW_TASK_CLOCK;
 	(void)snprintf(event->unit, sizeof(event->unit), "%s",
-		       event->is_time							   ? "ns"
+		       event->is_time ? "ns"
 		       : counter == PB__PERF_EVENTS__COUNTER__HW_CPU_CYCLES ||
-				       counter == PB__PERF_EVENTS__COUNTER__HW_REF_CPU_CYCLES ? "cycles"
-											      : "events");
+				       counter == PB__PERF_EVENTS__COUNTER__HW_REF_CPU_CYCLES
+			       ? "cycles"
+			       : "events");
 }
 
 void reader_event_default(struct reader_event *event)
@@ -77,8 +79,8 @@ static bool parse_tracepoint(struct reader_event *event, struct cursor c)
 	event_set_other(event);
 	while (wire_next(&c, &f))
 		if (wire_is_bytes(&f, TRACEPOINT_NAME))
-			(void)snprintf(event->name, sizeof(event->name), "%.*s", (int)min_u64(f.len, 127),
-				       (const char *)f.data);
+			(void)snprintf(event->name, sizeof(event->name), "%.*s",
+				       (int)min_u64(f.len, 127), (const char *)f.data);
 	return !c.bad;
 }
 
@@ -91,8 +93,9 @@ static bool parse_raw(struct reader_event *event, struct cursor c)
 	while (wire_next(&c, &f))
 		if (f.number <= 4 && wire_is(&f, f.number))
 			values[f.number] = f.value;
-	(void)snprintf(event->name, sizeof(event->name), "raw.0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64,
-		       values[1], values[2], values[3], values[4]);
+	(void)snprintf(event->name, sizeof(event->name),
+		       "raw.0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64, values[1],
+		       values[2], values[3], values[4]);
 	return !c.bad;
 }
 
@@ -103,10 +106,16 @@ static void append_modifiers(struct reader_event *event, uint32_t modifiers)
 
 	if (!modifiers)
 		return;
-	(void)snprintf(event->name + len, sizeof(event->name) - len, ":%s%s%s",
-		       modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE ? "u" : "",
-		       modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL ? "k" : "",
-		       modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR ? "h" : "");
+	(void)snprintf(
+		event->name + len, sizeof(event->name) - len, ":%s%s%s",
+		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE
+			? "u"
+			: "",
+		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL ? "k"
+											       : "",
+		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR
+			? "h"
+			: "");
 }
 
 static bool parse_timebase(struct reader_event *event, struct cursor c)
@@ -133,8 +142,8 @@ static bool parse_timebase(struct reader_event *event, struct cursor c)
 			modifiers |= 1u << f.value;
 	}
 	if (name.len)
-		(void)snprintf(event->name, sizeof(event->name), "%.*s", (int)min_u64(name.len, 127),
-			       (const char *)name.data);
+		(void)snprintf(event->name, sizeof(event->name), "%.*s",
+			       (int)min_u64(name.len, 127), (const char *)name.data);
 	append_modifiers(event, modifiers);
 	return good && !c.bad;
 }

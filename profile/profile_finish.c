@@ -1,8 +1,9 @@
-/* profile_finish.c - what can be told only when the whole trace has been read: times, weights, late names.
+/* profile_finish.c - what can be told only when the whole trace has been read: times, weights, late
+ * names.
  *
- * The weight of a sample is what its event counted since the sample before it on the same CPU of the same session,
- * skipped ones included: timebase_count is a running sum.  So what was lost in a ring weighs on the next sample that
- * was not, and the sum over a CPU is the event's true count. */
+ * The weight of a sample is what its event counted since the sample before it on the same CPU of
+ * the same session, skipped ones included: timebase_count is a running sum.  So what was lost in a
+ * ring weighs on the next sample that was not, and the sum over a CPU is the event's true count. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -59,7 +60,8 @@ static int finish_samples(struct reader *r)
 
 	reader_sort_clocks(r);
 	for (size_t i = 0; i < r->n_samples; i++)
-		r->samples[i].sample.time = reader_trace_time(r, r->samples[i].clock, r->samples[i].sample.time);
+		r->samples[i].sample.time =
+			reader_trace_time(r, r->samples[i].clock, r->samples[i].sample.time);
 	if (r->n_samples)
 		qsort(r->samples, r->n_samples, sizeof(*r->samples), compare_samples);
 	e = weigh(r);
@@ -87,9 +89,11 @@ static int compare_symbols(const void *a, const void *b)
 }
 
 /* The last symbol of (module, address), or NULL. */
-static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t module, uint64_t address)
+static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t module,
+					       uint64_t address)
 {
-	const struct reader_symbol key = {.module = module, .address = address, .order = UINT32_MAX};
+	const struct reader_symbol key = {
+		.module = module, .address = address, .order = UINT32_MAX};
 	size_t low = 0, high = r->n_symbols;
 
 	while (low < high) { /* the first one behind the key */
@@ -142,7 +146,8 @@ static int finish_frames(struct reader *r)
 	if (r->n_symbols)
 		qsort(r->symbols, r->n_symbols, sizeof(*r->symbols), compare_symbols);
 	for (size_t i = 0; i < p->n_frames; i++) {
-		const struct reader_symbol *symbol = find_symbol(r, p->frames[i].module, p->frames[i].rel_pc);
+		const struct reader_symbol *symbol =
+			find_symbol(r, p->frames[i].module, p->frames[i].rel_pc);
 
 		if (symbol) {
 			p->frames[i].first_line = symbol->first_line;
@@ -193,7 +198,8 @@ static int finish_notes(struct reader *r)
 
 	if (r->without_state) {
 		(void)snprintf(text, sizeof(text),
-			       "%" PRIu64 " samples cannot be read: the packets they refer to were lost",
+			       "%" PRIu64
+			       " samples cannot be read: the packets they refer to were lost",
 			       r->without_state);
 		e = reader_note(r, text, strlen(text));
 	}

@@ -1,21 +1,22 @@
-/* profile_intern.c - interned tables of a sequence become modules, frames and stacks of the profile.
+/* profile_intern.c - interned tables of a sequence become modules, frames and stacks of the
+ * profile.
  *
- * Entries are resolved as they come, in the order strings, mappings, frames, stacks within a packet, so that no
- * pointer into the file (or into an unpacked piece of it) is kept.  The first entry of an iid in a generation stands,
- * as in the format's other readers. */
+ * Entries are resolved as they come, in the order strings, mappings, frames, stacks within a
+ * packet, so that no pointer into the file (or into an unpacked piece of it) is kept.  The first
+ * entry of an iid in a generation stands, as in the format's other readers. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
 #include "profile/profile_reader.h"
 
 enum { /* of InternedData */
-	LIST_FUNCTION_NAMES = 5,
-	LIST_FRAMES = 6,
-	LIST_CALLSTACKS = 7,
-	LIST_BUILD_IDS = 16,
-	LIST_MAPPING_PATHS = 17,
-	LIST_SOURCE_PATHS = 18,
-	LIST_MAPPINGS = 19,
+       LIST_FUNCTION_NAMES = 5,
+       LIST_FRAMES = 6,
+       LIST_CALLSTACKS = 7,
+       LIST_BUILD_IDS = 16,
+       LIST_MAPPING_PATHS = 17,
+       LIST_SOURCE_PATHS = 18,
+       LIST_MAPPINGS = 19,
 };
 enum {
 	ENTRY_IID = 1,
@@ -94,7 +95,8 @@ static int read_string(struct reader *r, struct table *t, bool function, struct 
 		return READER_BROKEN;
 	if (!has_iid || table_get(t, iid, &old))
 		return 0;
-	e = function ? reader_function(r, text.data, text.len, &id) : reader_string(r, text.data, text.len, &id);
+	e = function ? reader_function(r, text.data, text.len, &id)
+		     : reader_string(r, text.data, text.len, &id);
 	if (e < 0)
 		return trace(e);
 	return put_first(t, iid, id);
@@ -125,7 +127,8 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 				continue;
 			if (strings->entries[id - 1].data[0] != '/')
 				path[len++] = '/';
-			memcpy(path + len, strings->entries[id - 1].data, strings->entries[id - 1].len);
+			memcpy(path + len, strings->entries[id - 1].data,
+			       strings->entries[id - 1].len);
 			len += strings->entries[id - 1].len;
 		}
 	}
@@ -133,7 +136,7 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 		return READER_BROKEN;
 	id = (uint32_t)get_or(&s->build_ids, build_id, 0);
 	e = reader_module(r, path, len, id ? (const uint8_t *)strings->entries[id - 1].data : NULL,
-		       id ? strings->entries[id - 1].len : 0, load_bias, &module);
+			  id ? strings->entries[id - 1].len : 0, load_bias, &module);
 	if (e < 0)
 		return trace(e);
 	return put_first(&s->mappings, iid, module);
@@ -158,7 +161,8 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 		else if (wire_is(&f, FRAME_REL_PC))
 			rel_pc = f.value;
 		else if (wire_is_bytes(&f, FRAME_KIND_STR))
-			guessed = f.data && f.len == strlen("guessed") && !memcmp(f.data, "guessed", f.len);
+			guessed = f.data && f.len == strlen("guessed") &&
+				  !memcmp(f.data, "guessed", f.len);
 		else if (wire_is(&f, FRAME_SOURCE_PATH_IID))
 			line.file = (uint32_t)get_or(&s->source_paths, f.value, 0);
 		else if (wire_is(&f, FRAME_LINE_NUMBER))
@@ -168,7 +172,8 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 		return READER_BROKEN;
 	if (table_get(&s->frames, iid, &old))
 		return 0;
-	e = reader_frame(r, (uint32_t)get_or(&s->mappings, mapping, UINT32_MAX), rel_pc, guessed, &line, &frame);
+	e = reader_frame(r, (uint32_t)get_or(&s->mappings, mapping, UINT32_MAX), rel_pc, guessed,
+			 &line, &frame);
 	if (e < 0)
 		return trace(e);
 	return put_first(&s->frames, iid, frame);
@@ -210,11 +215,13 @@ static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 	return put_first(&s->callstacks, iid, stack);
 }
 
-static int read_entry(struct reader *r, struct sequence *s, unsigned pass, const struct wire_field *f)
+static int read_entry(struct reader *r, struct sequence *s, unsigned pass,
+		      const struct wire_field *f)
 {
 	static const uint8_t passes[] = {
-		[LIST_FUNCTION_NAMES] = 1, [LIST_BUILD_IDS] = 1, [LIST_MAPPING_PATHS] = 1, [LIST_SOURCE_PATHS] = 1,
-		[LIST_MAPPINGS] = 2,	   [LIST_FRAMES] = 3,	 [LIST_CALLSTACKS] = 4,
+		[LIST_FUNCTION_NAMES] = 1, [LIST_BUILD_IDS] = 1, [LIST_MAPPING_PATHS] = 1,
+		[LIST_SOURCE_PATHS] = 1,   [LIST_MAPPINGS] = 2,	 [LIST_FRAMES] = 3,
+		[LIST_CALLSTACKS] = 4,
 	};
 
 	if (f->wire != WIRE_BYTES || f->number >= ARRAY_SIZE(passes) || passes[f->number] != pass)

@@ -1,13 +1,13 @@
 /* profile_life.c - which process and which name a sample belongs to.
  *
- *   (sequence, pid) ──► process entry: one life of a pid, between execs      what a sample refers to
- *                            ▲
- *   (process, tid) ────► thread entry: one name of a thread
+ *   (sequence, pid) ──► process entry: one life of a pid, between execs      what a sample refers
+ * to ▲ (process, tid) ────► thread entry: one name of a thread
  *
- * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was told last before
- * it.  perfwind numbers the lives, as they may take turns: samples that had to wait come late.  Other producers do not:
- * there another name after samples is taken for another life.  An entry that samples made before anybody named it
- * takes the first name that comes, so that a list of processes at the end of a trace serves as well. */
+ * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was
+ * told last before it.  perfwind numbers the lives, as they may take turns: samples that had to
+ * wait come late.  Other producers do not: there another name after samples is taken for another
+ * life.  An entry that samples made before anybody named it takes the first name that comes, so
+ * that a list of processes at the end of a trace serves as well. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -40,7 +40,8 @@ static int add_process(struct reader *r, const struct profile_process *process, 
 }
 
 /* What the sequence itself told of a pid stands before what others did. */
-static bool current_process(const struct reader *r, uint32_t sequence, uint32_t pid, uint32_t *ret_index)
+static bool current_process(const struct reader *r, uint32_t sequence, uint32_t pid,
+			    uint32_t *ret_index)
 {
 	uint64_t index;
 
@@ -63,7 +64,8 @@ int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid, ui
 	return e < 0 ? trace(e) : 0;
 }
 
-/* The same life under equal keys; a key that meets another's by chance gives a wrong name, no wrong index. */
+/* The same life under equal keys; a key that meets another's by chance gives a wrong name, no wrong
+ * index. */
 static uint64_t life_key(uint32_t sequence, uint32_t pid, uint64_t life)
 {
 	return hash_u64(life ^ hash_u64(pair(sequence, pid)));
@@ -76,12 +78,13 @@ static bool is_same(const struct reader *r, uint32_t index, const struct profile
 	const struct profile_process *known = &r->profile->processes[index];
 
 	if (!known->name || !read->name || known->name == read->name)
-		return !r->lives[index].number || !life->number || r->lives[index].sequence != life->sequence;
+		return !r->lives[index].number || !life->number ||
+		       r->lives[index].sequence != life->sequence;
 	return !r->lives[index].number && !life->number && !r->lives[index].sampled;
 }
 
-static int find_process(struct reader *r, const struct profile_process *read, const struct reader_life *life,
-			uint32_t *ret_index)
+static int find_process(struct reader *r, const struct profile_process *read,
+			const struct reader_life *life, uint32_t *ret_index)
 {
 	uint64_t key = life_key(life->sequence, read->pid, life->number), index;
 	int e;
@@ -91,7 +94,8 @@ static int find_process(struct reader *r, const struct profile_process *read, co
 		*ret_index = (uint32_t)index;
 		return 0;
 	}
-	if (!current_process(r, life->sequence, read->pid, ret_index) || !is_same(r, *ret_index, read, life)) {
+	if (!current_process(r, life->sequence, read->pid, ret_index) ||
+	    !is_same(r, *ret_index, read, life)) {
 		e = add_process(r, read, ret_index);
 		if (e < 0)
 			return trace(e);
@@ -106,7 +110,8 @@ static int find_process(struct reader *r, const struct profile_process *read, co
 	return e < 0 ? trace(e) : 0;
 }
 
-int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life, const struct profile_process *read)
+int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
+			const struct profile_process *read)
 {
 	const struct reader_life now = {.number = life, .sequence = sequence};
 	struct profile_process *process;
@@ -150,7 +155,8 @@ static uint64_t name_key(const struct profile_thread *t)
 	return hash_u64(hash_u64(pair(t->process, t->tid)) ^ t->name);
 }
 
-static bool find_named(const struct reader *r, const struct profile_thread *wanted, uint32_t *ret_index)
+static bool find_named(const struct reader *r, const struct profile_thread *wanted,
+		       uint32_t *ret_index)
 {
 	const struct profile_thread *t;
 	uint64_t index;

@@ -1,7 +1,7 @@
 /* profile_packet.c - one packet of a trace.
  *
- * The order of things inside a packet is the format's: incremental state is cleared, then defaults, then interned
- * data, then the rest; so a packet's fields are gathered first and acted on after. */
+ * The order of things inside a packet is the format's: incremental state is cleared, then defaults,
+ * then interned data, then the rest; so a packet's fields are gathered first and acted on after. */
 #include <errno.h>
 #include <zlib.h>
 
@@ -9,37 +9,37 @@
 #include "profile/profile_reader.h"
 
 enum { /* of TracePacket */
-	PACKET_PROCESS_TREE = 2,
-	PACKET_CLOCK_SNAPSHOT = 6,
-	PACKET_TIMESTAMP = 8,
-	PACKET_SEQUENCE_ID = 10,
-	PACKET_INTERNED_DATA = 12,
-	PACKET_SEQUENCE_FLAGS = 13,
-	PACKET_STATE_CLEARED = 41,
-	PACKET_PREVIOUS_DROPPED = 42,
-	PACKET_COMPRESSED = 50,
-	PACKET_CLOCK_ID = 58,
-	PACKET_DEFAULTS = 59,
-	PACKET_MODULE_SYMBOLS = 61,
-	PACKET_PERF_SAMPLE = 66,
-	PACKET_PERFWIND_STATS = 60001,
+       PACKET_PROCESS_TREE = 2,
+       PACKET_CLOCK_SNAPSHOT = 6,
+       PACKET_TIMESTAMP = 8,
+       PACKET_SEQUENCE_ID = 10,
+       PACKET_INTERNED_DATA = 12,
+       PACKET_SEQUENCE_FLAGS = 13,
+       PACKET_STATE_CLEARED = 41,
+       PACKET_PREVIOUS_DROPPED = 42,
+       PACKET_COMPRESSED = 50,
+       PACKET_CLOCK_ID = 58,
+       PACKET_DEFAULTS = 59,
+       PACKET_MODULE_SYMBOLS = 61,
+       PACKET_PERF_SAMPLE = 66,
+       PACKET_PERFWIND_STATS = 60001,
 };
 enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
 enum { /* of TracePacketDefaults */
-	DEFAULTS_PERF_SAMPLE = 12,
-	DEFAULTS_CLOCK_ID = 58,
+       DEFAULTS_PERF_SAMPLE = 12,
+       DEFAULTS_CLOCK_ID = 58,
 };
 enum { /* of PerfSample */
-	SAMPLE_CPU = 1,
-	SAMPLE_PID = 2,
-	SAMPLE_TID = 3,
-	SAMPLE_CALLSTACK_IID = 4,
-	SAMPLE_CPU_MODE = 5,
-	SAMPLE_TIMEBASE_COUNT = 6,
-	SAMPLE_UNWIND_ERROR = 16,
-	SAMPLE_RECORDS_LOST = 17,
-	SAMPLE_SKIPPED_REASON = 18,
-	SAMPLE_PRODUCER_EVENT = 19,
+       SAMPLE_CPU = 1,
+       SAMPLE_PID = 2,
+       SAMPLE_TID = 3,
+       SAMPLE_CALLSTACK_IID = 4,
+       SAMPLE_CPU_MODE = 5,
+       SAMPLE_TIMEBASE_COUNT = 6,
+       SAMPLE_UNWIND_ERROR = 16,
+       SAMPLE_RECORDS_LOST = 17,
+       SAMPLE_SKIPPED_REASON = 18,
+       SAMPLE_PRODUCER_EVENT = 19,
 };
 enum {
 	TRACE_PACKET = 1,
@@ -160,9 +160,12 @@ static uint8_t session_of(struct reader *r, struct sequence *s)
 	return s->session;
 }
 
-static int add_sample(struct reader *r, struct sequence *s, const struct packet *p, struct raw_sample *raw)
+static int add_sample(struct reader *r, struct sequence *s, const struct packet *p,
+		      struct raw_sample *raw)
 {
-	uint32_t clock = p->clock ? p->clock : s->default_clock ? s->default_clock : CLOCK_ID_BOOTTIME;
+	uint32_t clock = p->clock	    ? p->clock
+			 : s->default_clock ? s->default_clock
+					    : CLOCK_ID_BOOTTIME;
 	int e;
 
 	e = ROOM_FOR_ONE(r->samples, r->n_samples, r->room_samples);
@@ -196,7 +199,8 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 			raw.sample.pid = (uint32_t)f.value;
 		else if (wire_is(&f, SAMPLE_TID))
 			raw.sample.tid = (uint32_t)f.value;
-		else if (wire_is(&f, SAMPLE_CALLSTACK_IID) && table_get(&s->callstacks, f.value, &stack))
+		else if (wire_is(&f, SAMPLE_CALLSTACK_IID) &&
+			 table_get(&s->callstacks, f.value, &stack))
 			raw.sample.stack = (uint32_t)stack;
 		else if (wire_is(&f, SAMPLE_CPU_MODE))
 			raw.sample.cpu_mode = (uint8_t)min_u64(f.value, UINT8_MAX);
@@ -357,7 +361,8 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 	struct sequence *s = NULL;
 	int e;
 
-	if (p->flags || p->dropped || p->defaults.data || p->interned.data || p->sample.data || p->snapshot.data) {
+	if (p->flags || p->dropped || p->defaults.data || p->interned.data || p->sample.data ||
+	    p->snapshot.data) {
 		e = get_sequence(r, p->sequence, &s);
 		if (e < 0)
 			return trace(e);
@@ -406,8 +411,10 @@ int reader_packets(struct reader *r, const uint8_t *data, size_t len, size_t *re
 	int e = 0;
 
 	while (!e && wire_next(&c, &f)) {
-		/* Nothing else has ever stood there; to be strict tells foreign files from damaged ones. */
-		e = wire_is_bytes(&f, TRACE_PACKET) ? reader_packet(r, f.data, f.len) : READER_BROKEN;
+		/* Nothing else has ever stood there; to be strict tells foreign files from damaged
+		 * ones. */
+		e = wire_is_bytes(&f, TRACE_PACKET) ? reader_packet(r, f.data, f.len)
+						    : READER_BROKEN;
 		if (!e)
 			good = len - cursor_left(&c);
 	}

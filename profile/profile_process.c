@@ -1,5 +1,5 @@
-/* profile_process.c - ProcessTree: what processes and threads are called from here on; profile_life.c says whose
- * names they are. */
+/* profile_process.c - ProcessTree: what processes and threads are called from here on;
+ * profile_life.c says whose names they are. */
 #include "daemon/base/error.h"
 #include "profile/profile_reader.h"
 
@@ -18,8 +18,8 @@ enum {
 	MAX_CMDLINE = 4096,
 };
 
-/* "/usr/bin/python3" -> "python3"; "postgres: walwriter" and "[kthreadd]" stay: only the part before a blank is a
- * path, and only argv[0] is. */
+/* "/usr/bin/python3" -> "python3"; "postgres: walwriter" and "[kthreadd]" stay: only the part
+ * before a blank is a path, and only argv[0] is. */
 static size_t base_name_at(const char *text, size_t len)
 {
 	size_t at = 0;
@@ -69,7 +69,9 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 		return READER_BROKEN;
 	if (!has_pid)
 		return 0;
-	at = is_comm || read.kernel_thread || !first.data ? 0 : base_name_at((const char *)first.data, first.len);
+	at = is_comm || read.kernel_thread || !first.data
+		     ? 0
+		     : base_name_at((const char *)first.data, first.len);
 	if (first.len > at) {
 		e = reader_string(r, first.data + at, min_u64(first.len - at, 256), &read.name);
 		if (e < 0)

@@ -1,4 +1,5 @@
-/* profile_reader.h - a trace on its way to a profile.  Private to profile/.  Thread: main (of a command).
+/* profile_reader.h - a trace on its way to a profile.  Private to profile/.  Thread: main (of a
+ * command).
  *
  *   profile.c         the file, what it is, the row of packets
  *   profile_packet.c  one packet: sequence state, samples, statistics
@@ -11,36 +12,36 @@
  *   profile_clock.c   clocks -> BOOTTIME
  *   profile_finish.c  what can be told only at the end: times, weights, late names
  *
- * Memory grows with the file by a constant factor: what a packet adds is a few fixed-size records, and what
- * compressed packets unpack to is bounded by a budget. */
+ * Memory grows with the file by a constant factor: what a packet adds is a few fixed-size records,
+ * and what compressed packets unpack to is bounded by a budget. */
 #pragma once
 
 #include "profile/profile.h"
 #include "profile/profile_wire.h"
 
 /* Room for one more behind the @n that are in @p: 0 or -ENOMEM. */
-#define ROOM_FOR_ONE(p, n, room)                                                                   \
-	__extension__({                                                                            \
-		int r_ = 0;                                                                        \
-                                                                                                   \
-		if ((n) == (room)) {                                                               \
-			size_t more_ = (room) ? (room)*2 : 64;                                     \
-			__typeof__(p) p_ = reallocarray((p), more_, sizeof(*(p)));                 \
-                                                                                                   \
-			if (p_) {                                                                  \
-				(p) = p_;                                                          \
-				(room) = more_;                                                    \
-			} else {                                                                   \
-				r_ = fail(-ENOMEM);                                                \
-			}                                                                          \
-		}                                                                                  \
-		r_;                                                                                \
+#define ROOM_FOR_ONE(p, n, room)                                                   \
+	__extension__({                                                            \
+		int r_ = 0;                                                        \
+                                                                                   \
+		if ((n) == (room)) {                                               \
+			size_t more_ = (room) ? (room)*2 : 64;                     \
+			__typeof__(p) p_ = reallocarray((p), more_, sizeof(*(p))); \
+                                                                                   \
+			if (p_) {                                                  \
+				(p) = p_;                                          \
+				(room) = more_;                                    \
+			} else {                                                   \
+				r_ = fail(-ENOMEM);                                \
+			}                                                          \
+		}                                                                  \
+		r_;                                                                \
 	})
 
 enum { /* clock ids of the format: profile_clock.c */
-	CLOCK_ID_BOOTTIME = 6,
-	CLOCK_ID_SEQUENCE_FIRST = 64, /* these belong to a sequence */
-	CLOCK_ID_SEQUENCE_END = 128,
+       CLOCK_ID_BOOTTIME = 6,
+       CLOCK_ID_SEQUENCE_FIRST = 64, /* these belong to a sequence */
+       CLOCK_ID_SEQUENCE_END = 128,
 };
 
 struct reader_event {
@@ -61,14 +62,15 @@ struct sequence_clock {
 
 struct sequence {
 	uint32_t id;
-	bool valid;     /* incremental state is whole */
+	bool valid;	 /* incremental state is whole */
 	uint8_t session; /* of its samples */
 	uint32_t default_clock;
 	struct reader_event event;
 	struct sequence_clock *clocks;
 	size_t n_clocks, room_clocks;
 	/* iid -> id in profile->strings; index in modules, frames, stacks */
-	struct table function_names, mapping_paths, build_ids, source_paths, mappings, frames, callstacks;
+	struct table function_names, mapping_paths, build_ids, source_paths, mappings, frames,
+		callstacks;
 };
 
 /* A sample before its time and weight are known. */
@@ -101,7 +103,7 @@ struct reader {
 	struct profile *profile;
 	struct sequence *sequences;
 	size_t n_sequences, room_sequences;
-	struct table sequence_by_id; /* index + 1 */
+	struct table sequence_by_id;	 /* index + 1 */
 	struct reader_event events[256]; /* by session; of the last defaults */
 	size_t n_sessions;
 
@@ -125,8 +127,9 @@ struct reader {
 	/* Content -> index: heads by hash, then chains. */
 	struct table module_by_hash, frame_by_hash, stack_by_hash;
 	uint32_t *frame_next, *stack_next, *module_next;
-	size_t room_modules, room_frames, room_lines, room_stacks, room_stack_frames, room_threads, room_processes,
-		room_stats, room_notes, room_frame_next, room_stack_next, room_module_next;
+	size_t room_modules, room_frames, room_lines, room_stacks, room_stack_frames, room_threads,
+		room_processes, room_stats, room_notes, room_frame_next, room_stack_next,
+		room_module_next;
 	struct table stat_by_name, note_by_text;
 
 	uint32_t *scratch; /* frames of the stack being read */
@@ -152,12 +155,12 @@ void sequence_deinit(struct sequence *s);
 /* profile_content.c: content to index or id, made if new. */
 int reader_string(struct reader *r, const void *data, size_t len, uint32_t *ret_id);
 /* UINT32_MAX: neither a path nor a build id. */
-int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id, size_t id_len,
-		  uint64_t load_bias, uint32_t *ret_module);
+int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id,
+		  size_t id_len, uint64_t load_bias, uint32_t *ret_module);
 int reader_line(struct reader *r, const struct profile_line *line); /* always a new one */
 int reader_function(struct reader *r, const uint8_t *data, size_t len, uint32_t *ret_id);
-int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed, const struct profile_line *line,
-		 uint32_t *ret_frame);
+int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed,
+		 const struct profile_line *line, uint32_t *ret_frame);
 int reader_stack(struct reader *r, uint32_t *ret_stack); /* of r->scratch, innermost first */
 
 /* profile_symbols.c */
@@ -165,7 +168,8 @@ int reader_module_symbols(struct reader *r, struct cursor c);
 
 /* profile_event.c */
 void reader_event_default(struct reader_event *event);
-bool reader_event_parse(struct reader_event *event, struct cursor c); /* PerfSampleDefaults; false: damaged */
+bool reader_event_parse(struct reader_event *event,
+			struct cursor c); /* PerfSampleDefaults; false: damaged */
 
 /* profile_clock.c */
 int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */, struct cursor c);
@@ -183,8 +187,10 @@ int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);
 /* profile_life.c.  @sequence: the id of who tells or samples it. */
 /* The entry of @pid's present life, made if new. */
 int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t *ret_index);
-/* From here on @read->pid is this; @life 0: not told.  A @read without a name leaves the name as it is. */
-int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life, const struct profile_process *read);
+/* From here on @read->pid is this; @life 0: not told.  A @read without a name leaves the name as it
+ * is. */
+int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
+			const struct profile_process *read);
 int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name);
 /* The process a thread was last told to be of; false: not known. */
 bool reader_process_of_thread(const struct reader *r, uint32_t tid, uint32_t *ret_process);

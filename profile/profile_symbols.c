@@ -1,5 +1,6 @@
-/* profile_symbols.c - ModuleSymbols: names and inlined calls of addresses, told apart from the frames.
- * Collected here, applied at the end (profile_finish.c): a frame may come before or after its names. */
+/* profile_symbols.c - ModuleSymbols: names and inlined calls of addresses, told apart from the
+ * frames. Collected here, applied at the end (profile_finish.c): a frame may come before or after
+ * its names. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -41,7 +42,8 @@ static int read_line(struct reader *r, struct cursor c)
 
 static int read_address(struct reader *r, uint32_t module, struct cursor c)
 {
-	struct reader_symbol symbol = {.module = module, .first_line = (uint32_t)r->profile->n_lines};
+	struct reader_symbol symbol = {.module = module,
+				       .first_line = (uint32_t)r->profile->n_lines};
 	struct wire_field f;
 	int e;
 
@@ -84,7 +86,8 @@ int reader_module_symbols(struct reader *r, struct cursor c)
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	e = reader_module(r, (const char *)path.data, path.len, build_id.data, build_id.len, 0, &module);
+	e = reader_module(r, (const char *)path.data, path.len, build_id.data, build_id.len, 0,
+			  &module);
 	if (e < 0)
 		return trace(e);
 	while (module != UINT32_MAX && wire_next(&again, &f)) {

@@ -1,4 +1,5 @@
-/* profile_wire.h - protobuf fields out of foreign bytes, in place.  Private to profile/.  Thread: any. */
+/* profile_wire.h - protobuf fields out of foreign bytes, in place.  Private to profile/.  Thread:
+ * any. */
 #pragma once
 
 #include "daemon/base/bytes.h"
@@ -8,7 +9,7 @@ enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 struct wire_field {
 	uint32_t number;
 	uint32_t wire;
-	uint64_t value;      /* of numbers */
+	uint64_t value;	     /* of numbers */
 	const uint8_t *data; /* of bytes */
 	size_t len;
 };

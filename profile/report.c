@@ -1,9 +1,10 @@
-/* report.c - the report on a terminal: the verdict, then a table or (report_tree.c) a tree.  Thread: main.
+/* report.c - the report on a terminal: the verdict, then a table or (report_tree.c) a tree. Thread:
+ * main.
  *
  *   self % self time    n  | total %  total    n  | name                      module
  *
- * A row's total counts each sample once, however often its function recurs: `seen` holds the last group that
- * was added to a row. */
+ * A row's total counts each sample once, however often its function recurs: `seen` holds the last
+ * group that was added to a row. */
 #include <errno.h>
 #include <string.h>
 
@@ -34,8 +35,9 @@ static void rows_deinit(struct rows *rows)
 void report_colour(struct report *report, enum report_colour colour, const char *text, size_t len)
 {
 	static const char *const marks[] = {
-		[COLOUR_NONE] = "",        [COLOUR_DIM] = "\033[2m",     [COLOUR_BOLD] = "\033[1m",
-		[COLOUR_HOT] = "\033[31m", [COLOUR_WARM] = "\033[33m",   [COLOUR_KERNEL] = "\033[36m",
+		[COLOUR_NONE] = "",	    [COLOUR_DIM] = "\033[2m",
+		[COLOUR_BOLD] = "\033[1m",  [COLOUR_HOT] = "\033[31m",
+		[COLOUR_WARM] = "\033[33m", [COLOUR_KERNEL] = "\033[36m",
 		[COLOUR_WARN] = "\033[33m",
 	};
 	bool on = report->options->colour && colour != COLOUR_NONE;
@@ -52,13 +54,15 @@ enum report_colour report_heat(double percent)
 	return percent >= 10 ? COLOUR_HOT : percent >= 1 ? COLOUR_WARM : COLOUR_NONE;
 }
 
-void report_name(struct report *report, enum report_colour colour, const char *name, size_t columns, size_t pad)
+void report_name(struct report *report, enum report_colour colour, const char *name, size_t columns,
+		 size_t pad)
 {
 	_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
 	size_t used;
 
 	text_clean(&clean, name);
-	used = text_fit(&fit, (const char *)clean.data, clean.len, columns ? columns : SIZE_MAX / 4);
+	used = text_fit(&fit, (const char *)clean.data, clean.len,
+			columns ? columns : SIZE_MAX / 4);
 	if (clean.bad || fit.bad)
 		report->out.bad = true;
 	if (fit.len)
@@ -101,8 +105,8 @@ static int row_get(struct rows *rows, const struct row *new, struct row **ret_ro
 	return 0;
 }
 
-static int add_to_row(struct rows *rows, const struct row *new, const struct fold_group *g, uint32_t group,
-		      bool self)
+static int add_to_row(struct rows *rows, const struct row *new, const struct fold_group *g,
+		      uint32_t group, bool self)
 {
 	struct row *row = NULL;
 	int r = row_get(rows, new, &row);
@@ -121,7 +125,8 @@ static int add_to_row(struct rows *rows, const struct row *new, const struct fol
 	return 0;
 }
 
-static int add_calls(struct rows *rows, const struct report *report, uint32_t group, const uint32_t *calls, size_t n)
+static int add_calls(struct rows *rows, const struct report *report, uint32_t group,
+		     const uint32_t *calls, size_t n)
 {
 	const struct fold *fold = &report->fold;
 	const struct fold_group *g = &fold->groups[group];
@@ -131,7 +136,8 @@ static int add_calls(struct rows *rows, const struct report *report, uint32_t gr
 		uint32_t symbol = fold_call_symbol(calls[i]), id = symbol;
 
 		if (report->options->by == REPORT_MODULE) {
-			/* A marker is no code: it has no row among modules, unless it is all there is. */
+			/* A marker is no code: it has no row among modules, unless it is all there
+			 * is. */
 			if (fold->symbols[symbol].kind == FOLD_MARKER && n > 1)
 				continue;
 			id = fold->symbols[symbol].module;
@@ -162,7 +168,7 @@ static int fill_rows(struct rows *rows, const struct report *report)
 	return r < 0 ? trace(r) : 0;
 }
 
-#define COMPARE(a, b) \
+#define COMPARE(a, b)   \
 	if ((a) != (b)) \
 	return (a) < (b) ? 1 : -1
 
@@ -179,8 +185,8 @@ static int compare_rows(const void *a, const void *b)
 	return 0;
 }
 
-/* How a row stands: names cut to @columns (0: not at all), functions padded to @pad, modules cut to @module,
- * counts in @count columns. */
+/* How a row stands: names cut to @columns (0: not at all), functions padded to @pad, modules cut to
+ * @module, counts in @count columns. */
 struct names {
 	size_t columns, pad, module, count;
 	bool total_count;
@@ -207,30 +213,35 @@ static void print_row_name(struct report *report, const struct row *row, const s
 		const char *module = fold_symbol_module(f, row->id);
 
 		report_name(report,
-			    kind == FOLD_KERNEL ? COLOUR_KERNEL :
-			    kind == FOLD_MARKER ? COLOUR_WARN :
-						  COLOUR_BOLD,
+			    kind == FOLD_KERNEL	  ? COLOUR_KERNEL
+			    : kind == FOLD_MARKER ? COLOUR_WARN
+						  : COLOUR_BOLD,
 			    fold_symbol_name(f, row->id), names->columns, *module ? names->pad : 0);
 		if (*module) {
 			buffer_append(&report->out, "  ", 2);
-			report_name(report, COLOUR_DIM, kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
+			report_name(report, COLOUR_DIM,
+				    kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
 				    names->columns ? names->module : 0, 0);
 		}
 	} else if (by == REPORT_MODULE) {
 		bool known = row->id < p->n_modules && p->modules[row->id].path;
 
 		report_name(report, COLOUR_BOLD,
-			    known ? string_table_text(&p->strings, p->modules[row->id].path) : "[no module]",
+			    known ? string_table_text(&p->strings, p->modules[row->id].path)
+				  : "[no module]",
 			    names->columns, 0);
 	} else if (by == REPORT_PROCESS) {
 		print_id(report, p->processes[row->id].pid);
-		report_name(report, COLOUR_BOLD, fold_process_name(f, row->id, name), names->columns, 0);
+		report_name(report, COLOUR_BOLD, fold_process_name(f, row->id, name),
+			    names->columns, 0);
 	} else {
 		print_id(report, p->threads[row->id].tid);
-		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name), names->columns, 18);
+		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name), names->columns,
+			    18);
 		buffer_append(&report->out, "  ", 2);
-		report_name(report, COLOUR_DIM, fold_process_name(f, p->threads[row->id].process, name),
-			    names->columns, 0);
+		report_name(report, COLOUR_DIM,
+			    fold_process_name(f, p->threads[row->id].process, name), names->columns,
+			    0);
 	}
 	buffer_append(&report->out, "\n", 1);
 }
@@ -241,7 +252,8 @@ static void print_numbers(struct report *report, uint64_t weight, uint64_t count
 	char number[32];
 
 	report_percent(report, weight, report->fold.weight);
-	buffer_printf(&report->out, " %9s", text_weight(weight, report->fold.profile->weight_unit, number));
+	buffer_printf(&report->out, " %9s",
+		      text_weight(weight, report->fold.profile->weight_unit, number));
 	if (columns)
 		buffer_printf(&report->out, " %*s", (int)columns, text_count(count, number));
 }
@@ -273,7 +285,8 @@ static struct names names_of(const struct report *report, const struct rows *row
 		names = longest_names(&report->fold, rows, n);
 	names.count = max_u64(strlen("samples"), strlen(text_count(report->fold.count, number)));
 	names.total_count = totals && (width <= 0 || width >= WIDE);
-	/* Not on a terminal names are whole, and modules stand under each other as far as that is sensible. */
+	/* Not on a terminal names are whole, and modules stand under each other as far as that is
+	 * sensible. */
 	if (width <= 0) {
 		names.pad = min_u64(names.pad, 48);
 		return names;
@@ -291,19 +304,24 @@ static void print_head(struct report *report, const struct names *names)
 {
 	enum report_by by = report->options->by;
 	bool totals = by == REPORT_FUNCTION || by == REPORT_MODULE;
-	const char *unit = strcmp(report->fold.profile->weight_unit, "ns") ? report->fold.profile->weight_unit : "time";
+	const char *unit = strcmp(report->fold.profile->weight_unit, "ns")
+				   ? report->fold.profile->weight_unit
+				   : "time";
 	char line[256];
 	int n;
 
-	n = snprintf(line, sizeof(line), "%7s %9s %*s", totals ? "self %" : "%", unit, (int)names->count, "samples");
+	n = snprintf(line, sizeof(line), "%7s %9s %*s", totals ? "self %" : "%", unit,
+		     (int)names->count, "samples");
 	report_colour(report, COLOUR_DIM, line, (size_t)n);
 	n = totals ? snprintf(line, sizeof(line), " %7s %9s", "total %", unit) : 0;
 	if (names->total_count)
-		n += snprintf(line + n, sizeof(line) - (size_t)n, " %*s", (int)names->count, "samples");
+		n += snprintf(line + n, sizeof(line) - (size_t)n, " %*s", (int)names->count,
+			      "samples");
 	if (totals)
 		report_colour(report, COLOUR_DIM, line, (size_t)n);
 	if (by == REPORT_FUNCTION)
-		n = snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(names->pad, 128), "function");
+		n = snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(names->pad, 128),
+			     "function");
 	else if (by == REPORT_MODULE)
 		n = snprintf(line, sizeof(line), "  module");
 	else if (by == REPORT_PROCESS)
@@ -317,7 +335,8 @@ static void print_head(struct report *report, const struct names *names)
 static int print_table(struct report *report)
 {
 	_cleanup_(rows_deinit) struct rows rows = {0};
-	bool totals = report->options->by == REPORT_FUNCTION || report->options->by == REPORT_MODULE;
+	bool totals =
+		report->options->by == REPORT_FUNCTION || report->options->by == REPORT_MODULE;
 	struct names names;
 	char number[32];
 	size_t n;
@@ -332,7 +351,8 @@ static int print_table(struct report *report)
 	names = names_of(report, &rows, n);
 	print_head(report, &names);
 	for (size_t i = 0; i < n; i++) {
-		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count, names.count);
+		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count,
+			      names.count);
 		if (totals) {
 			buffer_append(&report->out, " ", 1);
 			print_numbers(report, rows.list[i].weight, rows.list[i].count,
@@ -341,7 +361,8 @@ static int print_table(struct report *report)
 		print_row_name(report, &rows.list[i], &names);
 	}
 	if (n < rows.n)
-		buffer_printf(&report->out, "... and %s more (--limit 0 shows all)\n", text_count(rows.n - n, number));
+		buffer_printf(&report->out, "... and %s more (--limit 0 shows all)\n",
+			      text_count(rows.n - n, number));
 	return 0;
 }
 
@@ -356,7 +377,8 @@ static void print_summary(struct report *report)
 		int n = snprintf(label, sizeof(label), "%-16s", summary.facts[i].label);
 
 		report_colour(report, COLOUR_DIM, label, (size_t)n);
-		report_name(report, summary.facts[i].warn ? COLOUR_WARN : COLOUR_NONE, summary.facts[i].value, 0, 0);
+		report_name(report, summary.facts[i].warn ? COLOUR_WARN : COLOUR_NONE,
+			    summary.facts[i].value, 0, 0);
 		buffer_append(&report->out, "\n", 1);
 	}
 	for (size_t i = 0; i < p->n_notes; i++) {

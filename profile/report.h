@@ -1,11 +1,20 @@
-/* report.h - shared by the parts of the terminal report (report.c, report_tree.c).  Thread: main (of a command). */
+/* report.h - shared by the parts of the terminal report (report.c, report_tree.c).  Thread: main
+ * (of a command). */
 #pragma once
 
 #include "profile/export.h"
 #include "profile/fold.h"
 #include "profile/text.h"
 
-enum report_colour { COLOUR_NONE, COLOUR_DIM, COLOUR_BOLD, COLOUR_HOT, COLOUR_WARM, COLOUR_KERNEL, COLOUR_WARN };
+enum report_colour {
+	COLOUR_NONE,
+	COLOUR_DIM,
+	COLOUR_BOLD,
+	COLOUR_HOT,
+	COLOUR_WARM,
+	COLOUR_KERNEL,
+	COLOUR_WARN
+};
 
 struct report {
 	const struct report_options *options;
@@ -18,7 +27,8 @@ void report_colour(struct report *report, enum report_colour colour, const char 
 /* The colour of a share of the whole. */
 enum report_colour report_heat(double percent);
 /* Appends a name, cleaned, cut to @columns (0: no limit) and padded to @pad; in @colour. */
-void report_name(struct report *report, enum report_colour colour, const char *name, size_t columns, size_t pad);
+void report_name(struct report *report, enum report_colour colour, const char *name, size_t columns,
+		 size_t pad);
 /* "  12.34" in heat colour. */
 void report_percent(struct report *report, uint64_t part, uint64_t whole);
 

@@ -3,9 +3,8 @@
  *   total %  self %      time    samples
  *    100.00    0.00   12.43 s     12,431  python3 (4242)
  *    100.00    0.00   12.43 s     12,431  └─ _start
- *     99.10    0.02   12.31 s     12,301     main              a chain is not indented: stacks are deep
- *     60.00    1.00    7.40 s      7,400     ├─ run
- *     55.00   55.00    6.80 s      6,800     │  eval
+ *     99.10    0.02   12.31 s     12,301     main              a chain is not indented: stacks are
+ * deep 60.00    1.00    7.40 s      7,400     ├─ run 55.00   55.00    6.80 s      6,800     │  eval
  *     39.10   39.10    4.91 s      4,901     └─ load
  *
  * A name with " ?" behind it was found by its frame pointer alone, at least in some of the stacks.
@@ -30,9 +29,9 @@ struct walk {
 	struct level *stack;
 	size_t n, room;
 	struct buffer bars; /* by indent: is a vertical bar drawn there */
-	uint64_t least;     /* lighter branches are left out */
+	uint64_t least;	    /* lighter branches are left out */
 	uint32_t n_printed, limit;
-	bool more;          /* the limit cut something */
+	bool more; /* the limit cut something */
 };
 
 static void walk_deinit(struct walk *w)
@@ -60,7 +59,8 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	struct report *report = w->report;
 	const struct fold *f = &report->fold;
 	int width = report->options->width - NUMBERS - (int)(indent * INDENT);
-	size_t columns = report->options->width <= 0 ? 0 : (size_t)(width < MIN_NAME ? MIN_NAME : width);
+	size_t columns =
+		report->options->width <= 0 ? 0 : (size_t)(width < MIN_NAME ? MIN_NAME : width);
 	enum fold_kind kind;
 	char name[32];
 
@@ -76,9 +76,9 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	}
 	kind = f->symbols[n->id].kind;
 	report_name(report,
-		    kind == FOLD_KERNEL ? COLOUR_KERNEL :
-		    kind == FOLD_MARKER ? COLOUR_WARN :
-					  COLOUR_NONE,
+		    kind == FOLD_KERNEL	  ? COLOUR_KERNEL
+		    : kind == FOLD_MARKER ? COLOUR_WARN
+					  : COLOUR_NONE,
 		    fold_symbol_name(f, n->id), columns, 0);
 	if (n->guessed)
 		report_colour(report, COLOUR_WARN, " ?", 2);
@@ -93,7 +93,8 @@ static void print_node(struct walk *w, uint32_t node, uint32_t indent, bool bran
 
 	report_percent(report, n->weight, report->fold.weight);
 	buffer_printf(&report->out, " %7.2f", text_percent(n->self_weight, report->fold.weight));
-	buffer_printf(&report->out, " %9s", text_weight(n->weight, report->fold.profile->weight_unit, number));
+	buffer_printf(&report->out, " %9s",
+		      text_weight(n->weight, report->fold.profile->weight_unit, number));
 	buffer_printf(&report->out, " %10s  ", text_count(n->count, number));
 	for (uint32_t i = 0; i < indent; i++) {
 		const char *mark = w->bars.data[i] ? "│  " : "   ";
@@ -122,13 +123,15 @@ static int push(struct walk *w, uint32_t node, uint32_t indent)
 	return 0;
 }
 
-/* Prints @node, which is child of a node whose children stand at @indent; returns its children's indent. */
+/* Prints @node, which is child of a node whose children stand at @indent; returns its children's
+ * indent. */
 static uint32_t visit(struct walk *w, uint32_t node, uint32_t indent)
 {
 	const struct calltree_node *n = &w->tree.nodes[node];
 	uint32_t first = next_shown(w, w->tree.nodes[n->parent].child);
 	bool last = !next_shown(w, n->next), alone = first == node && last;
-	/* A chain goes on below its first link: only a fork, or the first below a process, is a branch. */
+	/* A chain goes on below its first link: only a fork, or the first below a process, is a
+	 * branch. */
 	bool branch = indent && (!alone || w->tree.nodes[n->parent].kind == CALLTREE_PROCESS);
 
 	while (w->bars.len <= indent + 1)
@@ -141,7 +144,8 @@ static uint32_t visit(struct walk *w, uint32_t node, uint32_t indent)
 	first = next_shown(w, n->child);
 	if (!first)
 		return indent;
-	return n->kind == CALLTREE_PROCESS || next_shown(w, w->tree.nodes[first].next) ? indent + 1 : indent;
+	return n->kind == CALLTREE_PROCESS || next_shown(w, w->tree.nodes[first].next) ? indent + 1
+										       : indent;
 }
 
 static int walk_tree(struct walk *w)
@@ -183,6 +187,8 @@ int report_tree(struct report *report)
 	if (r < 0)
 		return trace(r);
 	if (w.more)
-		buffer_printf(&report->out, "... and more (--limit 0 shows all, --min-percent leaves out the light)\n");
+		buffer_printf(
+			&report->out,
+			"... and more (--limit 0 shows all, --min-percent leaves out the light)\n");
 	return w.bars.bad ? fail(-ENOMEM) : 0;
 }

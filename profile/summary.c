@@ -11,7 +11,8 @@ bool summary_stat(const struct profile *profile, const char *name, double *ret_v
 	for (size_t i = 0; i < profile->n_stats; i++) {
 		const struct profile_stat *s = &profile->stats[i];
 
-		if (s->name && !strcmp(string_table_text(&profile->strings, s->name), name) && isfinite(s->value)) {
+		if (s->name && !strcmp(string_table_text(&profile->strings, s->name), name) &&
+		    isfinite(s->value)) {
 			*ret_value = s->value;
 			return true;
 		}
@@ -25,9 +26,11 @@ double summary_duration(const struct profile *profile)
 
 	if (summary_stat(profile, "duration_s", &seconds) && seconds >= 0 && seconds < 1e9)
 		return seconds;
-	if (profile->n_samples < 2 || profile->samples[profile->n_samples - 1].time < profile->samples[0].time)
+	if (profile->n_samples < 2 ||
+	    profile->samples[profile->n_samples - 1].time < profile->samples[0].time)
 		return 0;
-	return (double)(profile->samples[profile->n_samples - 1].time - profile->samples[0].time) / 1e9;
+	return (double)(profile->samples[profile->n_samples - 1].time - profile->samples[0].time) /
+	       1e9;
 }
 
 static struct summary_fact *fact_new(struct summary *s, const char *label)
@@ -55,13 +58,15 @@ static uint64_t as_count(double value)
 }
 
 /* "no-module 12, memory 3": the statistics whose names begin with @prefix.  Returns their sum. */
-static uint64_t append_reasons(struct summary_fact *fact, const struct profile *p, const char *prefix)
+static uint64_t append_reasons(struct summary_fact *fact, const struct profile *p,
+			       const char *prefix)
 {
 	uint64_t sum = 0;
 	char number[32];
 
 	for (size_t i = 0; i < p->n_stats; i++) {
-		const char *name = p->stats[i].name ? string_table_text(&p->strings, p->stats[i].name) : "";
+		const char *name =
+			p->stats[i].name ? string_table_text(&p->strings, p->stats[i].name) : "";
 		uint64_t value = as_count(p->stats[i].value);
 
 		if (strncmp(name, prefix, strlen(prefix)) || !value)
@@ -111,7 +116,8 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		fact_append(fact, ")");
 	}
 	if (f->no_stack)
-		fact_append(fact, ", %s without a stack", text_share(f->no_stack, f->count, number));
+		fact_append(fact, ", %s without a stack",
+			    text_share(f->no_stack, f->count, number));
 	fact->warn = text_percent(whole, f->count) < 95;
 }
 
@@ -121,7 +127,8 @@ static void add_guesses(struct summary *s, const struct profile *p)
 	struct summary_fact *fact;
 	char number[32];
 
-	if (!summary_stat(p, "frames.guessed", &guessed) || !summary_stat(p, "frames", &frames) || !as_count(guessed))
+	if (!summary_stat(p, "frames.guessed", &guessed) || !summary_stat(p, "frames", &frames) ||
+	    !as_count(guessed))
 		return;
 	fact = fact_new(s, "Guessed");
 	fact_append(fact, "%s of the frames (no unwind information: by frame pointers)",

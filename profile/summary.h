@@ -1,6 +1,6 @@
-/* summary.h - what a person should know of a trace before believing it.  Thread: main (of a command).
- * One list of facts for the report's head and the page's; taken from perfwind's own statistics where the trace
- * has them, else counted from its samples. */
+/* summary.h - what a person should know of a trace before believing it.  Thread: main (of a
+ * command). One list of facts for the report's head and the page's; taken from perfwind's own
+ * statistics where the trace has them, else counted from its samples. */
 #pragma once
 
 #include "profile/fold.h"

@@ -59,8 +59,9 @@ size_t text_encode(uint32_t c, char to[4])
 
 bool text_is_control(uint32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || (c >= 0x202a && c <= 0x202e) ||
-	       (c >= 0x2066 && c <= 0x2069) || c == 0x200e || c == 0x200f || c == 0xfeff;
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
+	       (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0x200e ||
+	       c == 0x200f || c == 0xfeff;
 }
 
 static void append_char(struct buffer *b, uint32_t c)
@@ -81,14 +82,18 @@ void text_clean(struct buffer *b, const char *text)
 	}
 }
 
-/* Enough of East Asian Width to keep columns straight; a wrong guess costs alignment, nothing else. */
+/* Enough of East Asian Width to keep columns straight; a wrong guess costs alignment, nothing else.
+ */
 static size_t char_columns(uint32_t c)
 {
-	if ((c >= 0x300 && c < 0x370) || c == 0x200b || c == 0x200c || c == 0x200d || (c >= 0xfe00 && c < 0xfe10))
+	if ((c >= 0x300 && c < 0x370) || c == 0x200b || c == 0x200c || c == 0x200d ||
+	    (c >= 0xfe00 && c < 0xfe10))
 		return 0;
-	if ((c >= 0x1100 && c < 0x1160) || (c >= 0x2e80 && c < 0xa4d0) || (c >= 0xac00 && c < 0xd7a4) ||
-	    (c >= 0xf900 && c < 0xfb00) || (c >= 0xfe30 && c < 0xfe70) || (c >= 0xff00 && c < 0xff61) ||
-	    (c >= 0x1f300 && c < 0x1f650) || (c >= 0x1f900 && c < 0x1fa00) || (c >= 0x20000 && c < 0x40000))
+	if ((c >= 0x1100 && c < 0x1160) || (c >= 0x2e80 && c < 0xa4d0) ||
+	    (c >= 0xac00 && c < 0xd7a4) || (c >= 0xf900 && c < 0xfb00) ||
+	    (c >= 0xfe30 && c < 0xfe70) || (c >= 0xff00 && c < 0xff61) ||
+	    (c >= 0x1f300 && c < 0x1f650) || (c >= 0x1f900 && c < 0x1fa00) ||
+	    (c >= 0x20000 && c < 0x40000))
 		return 2;
 	return 1;
 }
@@ -154,8 +159,8 @@ void text_json(struct buffer *b, const char *text, size_t len)
 
 		if (c == '"' || c == '\\')
 			buffer_printf(b, "\\%c", (char)c);
-		else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == '\'' || (c >= 0x7f && c < 0xa0) ||
-			 c == 0x2028 || c == 0x2029)
+		else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == '\'' ||
+			 (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029)
 			buffer_printf(b, "\\u%04x", c);
 		else
 			append_char(b, c);
@@ -180,7 +185,8 @@ void text_html(struct buffer *b, const char *text, size_t len)
 const char *text_count(uint64_t value, char to[32])
 {
 	char digits[24];
-	size_t n = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value), at = 0;
+	size_t n = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value),
+	       at = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (i && (n - i) % 3 == 0)
@@ -211,7 +217,8 @@ const char *text_weight(uint64_t value, const char *unit, char to[32])
 	/* Rounding must not give "1000 ms". */
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		if ((double)value >= steps[i].from * 0.99995)
-			return print_scaled((double)value / steps[i].from, time ? steps[i].time : steps[i].number, to);
+			return print_scaled((double)value / steps[i].from,
+					    time ? steps[i].time : steps[i].number, to);
 	(void)snprintf(to, 32, "%u%s", (unsigned)value, time && value ? " ns" : "");
 	return to;
 }

@@ -1,14 +1,15 @@
 /* text.h - foreign names made fit to print, and numbers for a person.  Thread: any.
  *
- * Names come out of a trace and so out of other people's binaries and processes: they may hold anything. */
+ * Names come out of a trace and so out of other people's binaries and processes: they may hold
+ * anything. */
 #pragma once
 
 #include "daemon/base/bytes.h"
 
 enum { TEXT_BAD = 0xfffd }; /* U+FFFD stands for what is not UTF-8 */
 
-/* The next character of [*p, end), which must not be empty.  A byte that does not begin a well-formed sequence
- * gives TEXT_BAD and is one character. */
+/* The next character of [*p, end), which must not be empty.  A byte that does not begin a
+ * well-formed sequence gives TEXT_BAD and is one character. */
 uint32_t text_next(const char **p, const char *end);
 /* Bytes written to @to (room for 4). */
 size_t text_encode(uint32_t c, char to[4]);
@@ -19,8 +20,8 @@ bool text_is_control(uint32_t c);
 void text_clean(struct buffer *b, const char *text);
 /* Columns on a terminal of a cleaned text. */
 size_t text_columns(const char *text, size_t len);
-/* Appends a cleaned text in at most @columns columns; when it is longer its middle becomes "…", with
- * more of the start kept than of the end.  Returns the columns used. */
+/* Appends a cleaned text in at most @columns columns; when it is longer its middle becomes "…",
+ * with more of the start kept than of the end.  Returns the columns used. */
 size_t text_fit(struct buffer *b, const char *text, size_t len, size_t columns);
 
 /* A JSON string with its quotes, also safe inside <script>: no '<', '>', '&', U+2028, U+2029. */

@@ -77,6 +77,14 @@ bad=$(for f in $sources; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)
 bad=$(git grep -nE '[[:space:]]+$' -- '*.c' '*.h' '*.sh' '*.md' Makefile 2>/dev/null | head -n 5)
 [ -z "$bad" ] && echo "ok trailing-blanks" || echo "not ok trailing-blanks: $bad"
 
+# Another version lays some lines out otherwise.
+if clang-format --version 2>/dev/null | grep -q 'version 14'; then
+	bad=$(clang-format --dry-run $(git ls-files '*.c' '*.h') 2>&1 | grep -c 'warning: code should be clang-formatted')
+	[ "$bad" = 0 ] && echo "ok format" || echo "not ok format: $bad places; run: clang-format -i \$(git ls-files '*.c' '*.h')"
+else
+	echo "skip format: clang-format 14 is not installed"
+fi
+
 # It does not know the cleanup attribute: leaks are looked for by the sanitizers instead.
 if command -v cppcheck >/dev/null 2>&1; then
 	bad=$(cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr -j 2 -I. \

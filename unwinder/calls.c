@@ -1,17 +1,19 @@
 /* calls.c - see calls.h.
  *
- * dwarf_getscopes() walks every DIE of a unit, types and all.  walk() looks only into what can hold code, into
- * what holds the address, and gives up after a bounded number: 100 us in a large unit.  A profile asks for
- * many addresses of few units, so from the second question on a unit's ranges are laid out flat, once:
+ * dwarf_getscopes() walks every DIE of a unit, types and all.  walk() looks only into what can hold
+ * code, into what holds the address, and gives up after a bounded number: 100 us in a large unit.
+ * A profile asks for many addresses of few units, so from the second question on a unit's ranges
+ * are laid out flat, once:
  *
  *   low   high  parent          function            [ 10        40 )
  *   10    40    -               inlined, two parts      [ 12 20 ) [ 30 36 )
  *   12    20    0               inlined in it               [ 14 16 )
  *   14    16    1
- *   30    36    0               address 31: the last that begins at or below is [30, 36), its parents follow
+ *   30    36    0               address 31: the last that begins at or below is [30, 36), its
+ * parents follow
  *
- * Ranges of sound files nest.  In others a parent is whatever was open where a range began; each is checked to
- * hold the address before it is believed. */
+ * Ranges of sound files nest.  In others a parent is whatever was open where a range began; each is
+ * checked to hold the address before it is believed. */
 #include "unwinder/calls.h"
 
 #include <dwarf.h>
@@ -47,8 +49,7 @@ static void unit_free(struct uw_unit_calls *unit)
 
 void uw_calls_deinit(struct uw_calls *calls)
 {
-	table_for_each(&calls->units, slot)
-	{
+	table_for_each (&calls->units, slot) {
 		unit_free((struct uw_unit_calls *)(uintptr_t)slot->value);
 	}
 	table_deinit(&calls->units);

@@ -166,27 +166,58 @@ static void run_binary(struct evaluation *e, uint8_t op)
 	int64_t sa = (int64_t)a, sb = (int64_t)b;
 
 	switch (op) {
-	case OP_AND: push(e, a & b); break;
-	case OP_OR: push(e, a | b); break;
-	case OP_XOR: push(e, a ^ b); break;
-	case OP_PLUS: push(e, a + b); break;
-	case OP_MINUS: push(e, a - b); break;
-	case OP_MUL: push(e, a * b); break;
-	case OP_DIV: push(e, divide(e, sa, sb)); break;
+	case OP_AND:
+		push(e, a & b);
+		break;
+	case OP_OR:
+		push(e, a | b);
+		break;
+	case OP_XOR:
+		push(e, a ^ b);
+		break;
+	case OP_PLUS:
+		push(e, a + b);
+		break;
+	case OP_MINUS:
+		push(e, a - b);
+		break;
+	case OP_MUL:
+		push(e, a * b);
+		break;
+	case OP_DIV:
+		push(e, divide(e, sa, sb));
+		break;
 	case OP_MOD:
 		if (!b)
 			fault(e, CFI_BAD);
 		push(e, b ? a % b : 0);
 		break;
-	case OP_SHL: push(e, b < 64 ? a << b : 0); break;
-	case OP_SHR: push(e, b < 64 ? a >> b : 0); break;
-	case OP_SHRA: push(e, (uint64_t)(sa >> min_u64(b, 63))); break;
-	case OP_EQ: push(e, sa == sb); break;
-	case OP_GE: push(e, sa >= sb); break;
-	case OP_GT: push(e, sa > sb); break;
-	case OP_LE: push(e, sa <= sb); break;
-	case OP_LT: push(e, sa < sb); break;
-	default: push(e, sa != sb); /* OP_NE */
+	case OP_SHL:
+		push(e, b < 64 ? a << b : 0);
+		break;
+	case OP_SHR:
+		push(e, b < 64 ? a >> b : 0);
+		break;
+	case OP_SHRA:
+		push(e, (uint64_t)(sa >> min_u64(b, 63)));
+		break;
+	case OP_EQ:
+		push(e, sa == sb);
+		break;
+	case OP_GE:
+		push(e, sa >= sb);
+		break;
+	case OP_GT:
+		push(e, sa > sb);
+		break;
+	case OP_LE:
+		push(e, sa <= sb);
+		break;
+	case OP_LT:
+		push(e, sa < sb);
+		break;
+	default:
+		push(e, sa != sb); /* OP_NE */
 	}
 }
 
@@ -195,10 +226,18 @@ static void run_stack(struct evaluation *e, uint8_t op)
 	uint64_t a, b, c;
 
 	switch (op) {
-	case OP_DUP: pick(e, 0); break;
-	case OP_OVER: pick(e, 1); break;
-	case OP_PICK: pick(e, cursor_u8(&e->c)); break;
-	case OP_DROP: (void)pop(e); break;
+	case OP_DUP:
+		pick(e, 0);
+		break;
+	case OP_OVER:
+		pick(e, 1);
+		break;
+	case OP_PICK:
+		pick(e, cursor_u8(&e->c));
+		break;
+	case OP_DROP:
+		(void)pop(e);
+		break;
 	case OP_SWAP:
 		a = pop(e);
 		b = pop(e);
@@ -220,18 +259,39 @@ static bool run_constant(struct evaluation *e, uint8_t op)
 	struct cursor *c = &e->c;
 
 	switch (op) {
-	case OP_ADDR: push(e, cursor_u64(c) + e->bias); break;
-	case OP_CONST1U: push(e, cursor_u8(c)); break;
-	case OP_CONST1S: push(e, (uint64_t)(int8_t)cursor_u8(c)); break;
-	case OP_CONST2U: push(e, cursor_u16(c)); break;
-	case OP_CONST2S: push(e, (uint64_t)(int16_t)cursor_u16(c)); break;
-	case OP_CONST4U: push(e, cursor_u32(c)); break;
-	case OP_CONST4S: push(e, (uint64_t)(int32_t)cursor_u32(c)); break;
+	case OP_ADDR:
+		push(e, cursor_u64(c) + e->bias);
+		break;
+	case OP_CONST1U:
+		push(e, cursor_u8(c));
+		break;
+	case OP_CONST1S:
+		push(e, (uint64_t)(int8_t)cursor_u8(c));
+		break;
+	case OP_CONST2U:
+		push(e, cursor_u16(c));
+		break;
+	case OP_CONST2S:
+		push(e, (uint64_t)(int16_t)cursor_u16(c));
+		break;
+	case OP_CONST4U:
+		push(e, cursor_u32(c));
+		break;
+	case OP_CONST4S:
+		push(e, (uint64_t)(int32_t)cursor_u32(c));
+		break;
 	case OP_CONST8U:
-	case OP_CONST8S: push(e, cursor_u64(c)); break;
-	case OP_CONSTU: push(e, cursor_uleb(c)); break;
-	case OP_CONSTS: push(e, (uint64_t)cursor_sleb(c)); break;
-	default: return false;
+	case OP_CONST8S:
+		push(e, cursor_u64(c));
+		break;
+	case OP_CONSTU:
+		push(e, cursor_uleb(c));
+		break;
+	case OP_CONSTS:
+		push(e, (uint64_t)cursor_sleb(c));
+		break;
+	default:
+		return false;
 	}
 	return true;
 }
@@ -282,8 +342,9 @@ static void run_one(struct evaluation *e, uint8_t op)
 		run_other(e, op);
 }
 
-enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs, uint64_t bias,
-			     const uint64_t *first, struct cfi_memory *memory, uint64_t *ret_value)
+enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs,
+			     uint64_t bias, const uint64_t *first, struct cfi_memory *memory,
+			     uint64_t *ret_value)
 {
 	struct evaluation e; /* the values are written before they are read */
 

@@ -1,5 +1,5 @@
-/* cfi-index.c - see cfi.h.  Made once for a section that has no search table; 24 bytes an FDE, and an FDE
- * has at least 16 bytes of its own, so its size is bounded by the section's. */
+/* cfi-index.c - see cfi.h.  Made once for a section that has no search table; 24 bytes an FDE, and
+ * an FDE has at least 16 bytes of its own, so its size is bounded by the section's. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -12,11 +12,13 @@ static int entry_compare(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static int index_add(struct cfi_index *index, size_t *room, const struct cfi_fde *fde, uint32_t offset)
+static int index_add(struct cfi_index *index, size_t *room, const struct cfi_fde *fde,
+		     uint32_t offset)
 {
 	if (index->n_entries == *room) {
 		size_t more = *room ? *room * 2 : 256;
-		struct cfi_index_entry *entries = reallocarray(index->entries, more, sizeof(*entries));
+		struct cfi_index_entry *entries =
+			reallocarray(index->entries, more, sizeof(*entries));
 
 		if (!entries)
 			return fail(-ENOMEM);
@@ -33,14 +35,16 @@ int cfi_index_init(struct cfi_index *index, const struct uw_image *image, bool d
 	size_t offset = 0, next, room = 0;
 
 	*index = (struct cfi_index){0};
-	/* A record of length 0 ends .eh_frame; whatever is damaged ends the walk, what came before counts. */
+	/* A record of length 0 ends .eh_frame; whatever is damaged ends the walk, what came before
+	 * counts. */
 	while (offset < section->size && offset <= UINT32_MAX) {
 		struct cfi_fde fde;
 		int r;
 
 		if (cfi_record(section, (uint32_t)offset, &next) != CFI_OK)
 			break;
-		if (cfi_fde_read(image, debug_frame, (uint32_t)offset, &fde) == CFI_OK && fde.begin && fde.end > fde.begin) {
+		if (cfi_fde_read(image, debug_frame, (uint32_t)offset, &fde) == CFI_OK &&
+		    fde.begin && fde.end > fde.begin) {
 			r = index_add(index, &room, &fde, (uint32_t)offset);
 			if (r < 0) {
 				cfi_index_deinit(index);

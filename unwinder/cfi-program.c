@@ -1,7 +1,7 @@
 /* cfi-program.c - see cfi.h.  The program of a CIE and an FDE, run up to one address.
  *
- * Time is bounded by the bytes of the program: every operation takes at least one, and none jumps.  The
- * longest programs met (one step a call in huge generated functions) are some hundred KB. */
+ * Time is bounded by the bytes of the program: every operation takes at least one, and none jumps.
+ * The longest programs met (one step a call in huge generated functions) are some hundred KB. */
 #include "unwinder/cfi.h"
 
 /* DWARF 5, 7.24; the last three are GNU's and MIPS's */
@@ -101,7 +101,8 @@ static void set_cfa(struct machine *m, uint64_t reg, int64_t offset)
 	m->row->cfa_register = (uint32_t)min_u64(reg, UINT32_MAX);
 }
 
-/* Operations on an offset or a register of the CFA are valid only while it is a register and an offset. */
+/* Operations on an offset or a register of the CFA are valid only while it is a register and an
+ * offset. */
 static bool has_cfa(struct machine *m)
 {
 	if (m->row->cfa.where != CFI_REGISTER)
@@ -125,7 +126,8 @@ static void recall(struct machine *m)
 		*m->row = m->remembered[--m->n_remembered];
 }
 
-/* DW_CFA_set_loc: an address in the FDE's encoding; only absolute and self-relative ones are met. */
+/* DW_CFA_set_loc: an address in the FDE's encoding; only absolute and self-relative ones are met.
+ */
 static void set_loc(struct machine *m)
 {
 	uint64_t at = m->fde->section_vaddr + (uint64_t)(m->c.p - m->fde->section);

@@ -1,15 +1,18 @@
 /* cfi-rule.c - see cfi.h.  Which rows are a packed rule, and which take the slow road. */
 #include "unwinder/cfi.h"
 
-/* A linker's .plt says of its stubs: CFA = rsp + 8, and 8 more from byte N of the 16-byte stub on, behind the
- * push.  breg7 8; breg16 0; lit15; and; lit N; ge; lit3; shl; plus.  The address is fixed, so is the answer. */
+/* A linker's .plt says of its stubs: CFA = rsp + 8, and 8 more from byte N of the 16-byte stub on,
+ * behind the push.  breg7 8; breg16 0; lit15; and; lit N; ge; lit3; shl; plus.  The address is
+ * fixed, so is the answer. */
 static bool plt_offset(const struct cfi_reg *cfa, uint64_t vaddr, int64_t *ret_offset)
 {
-	static const uint8_t head[] = {0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a}, tail[] = {0x2a, 0x33, 0x24, 0x22};
+	static const uint8_t head[] = {0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a},
+			     tail[] = {0x2a, 0x33, 0x24, 0x22};
 	const uint8_t *e = cfa->expression;
 
 	if (cfa->where != CFI_VAL_EXPRESSION || cfa->len != sizeof(head) + 1 + sizeof(tail) ||
-	    memcmp(e, head, sizeof(head)) != 0 || memcmp(e + 7, tail, sizeof(tail)) != 0 || e[6] < 0x30 || e[6] > 0x3f)
+	    memcmp(e, head, sizeof(head)) != 0 || memcmp(e + 7, tail, sizeof(tail)) != 0 ||
+	    e[6] < 0x30 || e[6] > 0x3f)
 		return false;
 	*ret_offset = 8 + ((vaddr & 15) >= e[6] - 0x30u ? 8 : 0);
 	return true;
@@ -47,8 +50,8 @@ rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool
 		saved = (uint64_t)-bp->value / 8;
 	else if (bp->where != CFI_UNSPECIFIED && bp->where != CFI_SAME)
 		return slow;
-	/* Behind the pops of an epilogue the CFI may still name a slot that now lies below rsp: what was there
-	 * is back in the register, and the copy does not reach there. */
+	/* Behind the pops of an epilogue the CFI may still name a slot that now lies below rsp:
+	 * what was there is back in the register, and the copy does not reach there. */
 	if (!by_bp && (int64_t)saved * 8 > n)
 		saved = 0;
 	return rule_frame(by_bp ? RULE_FP : RULE_SP, n / 8, saved);

@@ -51,7 +51,8 @@ static uint64_t read_format(struct cursor *c, uint8_t encoding)
 }
 
 /* A pointer at the cursor; what is not absolute or relative to itself is refused. */
-static uint64_t read_pointer(struct cursor *c, uint8_t encoding, const uint8_t *section, uint64_t section_vaddr)
+static uint64_t read_pointer(struct cursor *c, uint8_t encoding, const uint8_t *section,
+			     uint64_t section_vaddr)
 {
 	uint64_t at = section_vaddr + (uint64_t)(c->p - section);
 	uint64_t value = read_format(c, encoding);
@@ -71,10 +72,11 @@ static uint64_t read_pointer(struct cursor *c, uint8_t encoding, const uint8_t *
 
 struct record {
 	struct cursor body; /* behind the length */
-	bool wide;          /* 64-bit DWARF */
+	bool wide;	    /* 64-bit DWARF */
 };
 
-static enum cfi_result record_open(const struct uw_section *section, uint64_t offset, struct record *ret)
+static enum cfi_result record_open(const struct uw_section *section, uint64_t offset,
+				   struct record *ret)
 {
 	struct cursor c;
 	uint64_t length;
@@ -145,7 +147,8 @@ static bool cie_augmentation(struct cfi_cie *cie, const char *text, struct curso
 	return !d.bad;
 }
 
-static enum cfi_result cie_read(const struct uw_section *section, bool debug_frame, uint64_t offset, struct cfi_cie *cie)
+static enum cfi_result cie_read(const struct uw_section *section, bool debug_frame, uint64_t offset,
+				struct cfi_cie *cie)
 {
 	struct record record;
 	struct cursor *c = &record.body;
@@ -175,15 +178,16 @@ static enum cfi_result cie_read(const struct uw_section *section, bool debug_fra
 	cie->code_align = cursor_uleb(c);
 	cie->data_align = cursor_sleb(c);
 	cie->ra_column = version == 1 ? cursor_u8(c) : cursor_uleb(c);
-	if (*augmentation == 'z' ? !cie_augmentation(cie, augmentation, c) :
-				   *augmentation && strcmp(augmentation, "eh") != 0)
+	if (*augmentation == 'z' ? !cie_augmentation(cie, augmentation, c)
+				 : *augmentation && strcmp(augmentation, "eh") != 0)
 		return CFI_BAD;
 	cie->program = c->p;
 	cie->program_end = c->end;
 	return c->bad || cie->ra_column >= DWARF_REGS ? CFI_BAD : CFI_OK;
 }
 
-enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset, struct cfi_fde *fde)
+enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset,
+			     struct cfi_fde *fde)
 {
 	const struct uw_section *section = cfi_section(image, debug_frame);
 	struct record record;

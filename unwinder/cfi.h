@@ -1,13 +1,13 @@
-/* cfi.h - call frame information: finding the entry of an address, and running its program.  Private to
- * unwinder/.  Thread: the engine's.
+/* cfi.h - call frame information: finding the entry of an address, and running its program. Private
+ * to unwinder/.  Thread: the engine's.
  *
  *   .eh_frame_hdr   [fixed part][initial_location, fde address] * n   sorted: binary search
  *   .eh_frame       [CIE][FDE][FDE] ... [0]                           every FDE names its CIE
  *   .debug_frame    the same with other marks; no search table
  *
  * Where no search table serves, a sorted index of the section is made at the first need and kept.
- * All bytes come from files that may be made to harm us: every read is through a cursor, every number is
- * checked where it is used.  Formats: LSB core 5.0 chapter 10, DWARF 5 section 6.4. */
+ * All bytes come from files that may be made to harm us: every read is through a cursor, every
+ * number is checked where it is used.  Formats: LSB core 5.0 chapter 10, DWARF 5 section 6.4. */
 #pragma once
 
 #include "daemon/base/bytes.h"
@@ -42,7 +42,8 @@ enum cfi_result cfi_index_find(const struct cfi_index *index, uint64_t vaddr, ui
 
 /* True when .eh_frame_hdr has a search table of the usual form. */
 bool cfi_has_table(const struct uw_image *image);
-/* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (cfi_fde_read tells). */
+/* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (cfi_fde_read
+ * tells). */
 enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset);
 
 struct cfi_cie {
@@ -51,9 +52,9 @@ struct cfi_cie {
 	int64_t data_align;
 	uint64_t ra_column;
 	uint8_t pointer_encoding; /* of FDEs */
-	uint8_t address_size;     /* .debug_frame */
-	bool signal;              /* 'S' */
-	bool augmented;           /* 'z' */
+	uint8_t address_size;	  /* .debug_frame */
+	bool signal;		  /* 'S' */
+	bool augmented;		  /* 'z' */
 };
 
 struct cfi_fde {
@@ -66,7 +67,8 @@ struct cfi_fde {
 };
 
 /* CFI_NONE: a CIE or the end mark stands there. */
-enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset, struct cfi_fde *ret_fde);
+enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset,
+			     struct cfi_fde *ret_fde);
 /* One record's extent, for walks over a section.  *ret_next is the offset behind it. */
 enum cfi_result cfi_record(const struct uw_section *section, uint32_t offset, size_t *ret_next);
 
@@ -74,16 +76,16 @@ enum cfi_where {
 	CFI_UNSPECIFIED,
 	CFI_UNDEFINED,
 	CFI_SAME,
-	CFI_OFFSET,         /* at CFA + value */
-	CFI_VAL_OFFSET,     /* is CFA + value */
-	CFI_REGISTER,       /* in register value */
-	CFI_EXPRESSION,     /* at the address that the expression gives */
+	CFI_OFFSET,	    /* at CFA + value */
+	CFI_VAL_OFFSET,	    /* is CFA + value */
+	CFI_REGISTER,	    /* in register value */
+	CFI_EXPRESSION,	    /* at the address that the expression gives */
 	CFI_VAL_EXPRESSION, /* is what the expression gives */
 };
 
 struct cfi_reg {
 	uint32_t where; /* enum cfi_where */
-	uint32_t len;   /* of the expression */
+	uint32_t len;	/* of the expression */
 	union {
 		int64_t value;
 		const uint8_t *expression; /* borrowed from the image */
@@ -112,11 +114,14 @@ struct cfi_regs {
 
 struct cfi_memory {
 	/* 1 to 8 bytes, zero-extended; false: not there. */
-	bool (*read)(struct cfi_memory *memory, uint64_t address, unsigned size, uint64_t *ret_value);
+	bool (*read)(struct cfi_memory *memory, uint64_t address, unsigned size,
+		     uint64_t *ret_value);
 	uint64_t missed; /* the address of a read that failed */
 };
 
-/* Evaluates a DWARF expression of bounded length and time.  @push: the first value on the stack, NULL: none.
+/* Evaluates a DWARF expression of bounded length and time.  @push: the first value on the stack,
+ * NULL: none.
  * @bias: what DW_OP_addr needs to become an address of the process. */
-enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs, uint64_t bias,
-			     const uint64_t *push, struct cfi_memory *memory, uint64_t *ret_value);
+enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs,
+			     uint64_t bias, const uint64_t *push, struct cfi_memory *memory,
+			     uint64_t *ret_value);

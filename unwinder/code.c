@@ -52,26 +52,32 @@ enum rule_form code_form(const uint8_t *code, size_t before, size_t len)
 	size_t left = len - before;
 
 	if (STARTS(at, left, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05") || /* mov $15,%rax; syscall */
-	    (before >= 7 && STARTS(at, left, "\x0f\x05") && STARTS(at - 7, left + 7, "\x48\xc7\xc0\x0f\x00\x00\x00")))
+	    (before >= 7 && STARTS(at, left, "\x0f\x05") &&
+	     STARTS(at - 7, left + 7, "\x48\xc7\xc0\x0f\x00\x00\x00")))
 		return RULE_FORM_SIGRETURN;
 	if (STARTS(at, left, "\x48\x89\xdc\x48\x8b\x3c\x24"))
 		return RULE_FORM_ROOT; /* mov %rbx,%rsp; mov (%rsp),%rdi: glibc's __start_context */
-	if (STARTS(at, left, "\xf3\x0f\x1e\xfa")) { /* endbr64: a function's or a stub's first instruction */
+	if (STARTS(at, left,
+		   "\xf3\x0f\x1e\xfa")) { /* endbr64: a function's or a stub's first instruction */
 		at += 4;
 		left -= 4;
 		if (STARTS(at, left, "\x68") || STARTS(at, left, "\x55"))
 			return RULE_FORM_ENTRY;
 	}
-	if (STARTS(at, left, "\x55") ||                                     /* push %rbp */
-	    STARTS(at, left, "\xc3") || STARTS(at, left, "\xf3\xc3") ||     /* ret */
-	    STARTS(at, left, "\xc2") ||                                     /* ret $n */
-	    STARTS(at, left, "\xff\x25") || STARTS(at, left, "\xf2\xff\x25")) /* jmp *slot(%rip): a stub */
+	if (STARTS(at, left, "\x55") ||					/* push %rbp */
+	    STARTS(at, left, "\xc3") || STARTS(at, left, "\xf3\xc3") || /* ret */
+	    STARTS(at, left, "\xc2") ||					/* ret $n */
+	    STARTS(at, left, "\xff\x25") ||
+	    STARTS(at, left, "\xf2\xff\x25")) /* jmp *slot(%rip): a stub */
 		return RULE_FORM_ENTRY;
-	if (STARTS(at, left, "\x68") && left >= 6 && (at[5] == 0xe9 || STARTS(at + 5, left - 5, "\xf2\xe9")))
+	if (STARTS(at, left, "\x68") && left >= 6 &&
+	    (at[5] == 0xe9 || STARTS(at + 5, left - 5, "\xf2\xe9")))
 		return RULE_FORM_ENTRY; /* push $index; jmp plt0 */
-	if (before >= 5 && at[-5] == 0x68 && (STARTS(at, left, "\xe9") || STARTS(at, left, "\xf2\xe9")))
+	if (before >= 5 && at[-5] == 0x68 &&
+	    (STARTS(at, left, "\xe9") || STARTS(at, left, "\xf2\xe9")))
 		return RULE_FORM_PLT; /* behind that push */
-	if (before >= 1 && at[-1] == 0x55 && (STARTS(at, left, "\x48\x89\xe5") || STARTS(at, left, "\x48\x8b\xec")))
+	if (before >= 1 && at[-1] == 0x55 &&
+	    (STARTS(at, left, "\x48\x89\xe5") || STARTS(at, left, "\x48\x8b\xec")))
 		return RULE_FORM_PUSHED; /* mov %rsp,%rbp */
 	if (STARTS(at, left, "\x5d\xc3"))
 		return RULE_FORM_PUSHED; /* pop %rbp; ret */

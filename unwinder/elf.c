@@ -396,7 +396,8 @@ static bool find_build_id(const uint8_t *notes, size_t len, size_t align, struct
 
 void uw_elf_build_id(const struct uw_elf *elf, struct uw_build_id *ret_id)
 {
-	uint8_t notes[UW_ELF_NOTE_MAX]; /* no allocation: its failure would look like a file without an id */
+	uint8_t notes[UW_ELF_NOTE_MAX]; /* no allocation: its failure would look like a file without
+					   an id */
 
 	*ret_id = (struct uw_build_id){0};
 	for (size_t i = 0; i < elf->n_phdrs; i++) {

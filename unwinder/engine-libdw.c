@@ -1,13 +1,14 @@
-/* engine-libdw.c - elfutils' libdwfl as an engine: an oracle, and selectable.  Thread: the engine's; elfutils
- * handles are never shared between threads.
+/* engine-libdw.c - elfutils' libdwfl as an engine: an oracle, and selectable.  Thread: the
+ * engine's; elfutils handles are never shared between threads.
  *
- *     process (space key)   one Dwfl, kept; its modules are reported when a stack first enters them, and only
- *                           once they are READY, as libdwfl remembers a failure for ever
- *     module                one Elf for all processes (libdw-elf.h)
- *     stack                 one "thread" of the Dwfl; registers and memory come from the snapshot
+ *     process (space key)   one Dwfl, kept; its modules are reported when a stack first enters
+ * them, and only once they are READY, as libdwfl remembers a failure for ever module one Elf for
+ * all processes (libdw-elf.h) stack                 one "thread" of the Dwfl; registers and memory
+ * come from the snapshot
  *
- * libdwfl would look for separate debug files, and through debuginfod in the network: find_debuginfo says no.
- * The architecture is told by an ELF header of our own, so that a Dwfl can be attached before it has modules.
+ * libdwfl would look for separate debug files, and through debuginfod in the network:
+ * find_debuginfo says no. The architecture is told by an ELF header of our own, so that a Dwfl can
+ * be attached before it has modules.
  */
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -29,30 +30,34 @@ struct libdw_engine {
 	struct uw_view view;
 	struct oracle_space *slot;
 	struct uw_result *res;
-	uint64_t last_pc, last_at; /* of the last frame: its address, and where its unwind information is looked up */
-	bool interrupted; /* the last frame was a signal trampoline */
-	bool activation;  /* the last frame's address counts itself */
-	bool guess;       /* what follows the last frame is found without unwind information */
+	uint64_t last_pc, last_at; /* of the last frame: its address, and where its unwind
+				      information is looked up */
+	bool interrupted;	   /* the last frame was a signal trampoline */
+	bool activation;	   /* the last frame's address counts itself */
+	bool guess; /* what follows the last frame is found without unwind information */
 	const struct uw_map *report; /* met, and not yet reported to the Dwfl */
 	int error;
 };
 
 /* ---- modules ---- */
 
-static int libdw_find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, char **file_name,
-			  Elf **ret_elf)
+static int libdw_find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+			  char **file_name, Elf **ret_elf)
 {
 	struct libdw_elf *image = *userdata;
 
 	(void)module, (void)name, (void)base, (void)file_name;
-	*ret_elf = image && image->elf ? elf_begin(-1, ELF_C_READ, image->elf) : NULL; /* one more reference */
+	*ret_elf = image && image->elf ? elf_begin(-1, ELF_C_READ, image->elf)
+				       : NULL; /* one more reference */
 	return -1;
 }
 
-static int libdw_find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
-				const char *file, const char *link, GElf_Word crc, char **ret_name)
+static int libdw_find_debuginfo(Dwfl_Module *module, void **userdata, const char *name,
+				Dwarf_Addr base, const char *file, const char *link, GElf_Word crc,
+				char **ret_name)
 {
-	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)ret_name;
+	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc,
+		(void)ret_name;
 	return -1;
 }
 
@@ -77,7 +82,8 @@ static int libdw_report(struct libdw_engine *e)
 	if (!image->elf)
 		return 0;
 	dwfl_report_begin_add(dwfl);
-	module = dwfl_report_module(dwfl, uw_module_path(map->module), image->low + bias, image->high + bias);
+	module = dwfl_report_module(dwfl, uw_module_path(map->module), image->low + bias,
+				    image->high + bias);
 	if (module && dwfl_module_info(module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL))
 		*userdata = image;
 	(void)dwfl_report_end(dwfl, NULL, NULL);
@@ -140,7 +146,8 @@ static Dwarf_Frame *libdw_row(struct libdw_engine *e, uint64_t pc)
 	return cfi && !dwarf_cfi_addrframe(cfi, pc - bias, &frame) ? frame : NULL;
 }
 
-/* Does the pc lie in a signal trampoline?  Only asked where libdwfl says that an address counts itself. */
+/* Does the pc lie in a signal trampoline?  Only asked where libdwfl says that an address counts
+ * itself. */
 static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
 {
 	Dwarf_Frame *row = libdw_row(e, pc);
@@ -152,7 +159,8 @@ static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
 	return signal;
 }
 
-/* Is the return address undefined at @pc?  Only asked where the walk ended and some word had not been there. */
+/* Is the return address undefined at @pc?  Only asked where the walk ended and some word had not
+ * been there. */
 static bool libdw_root(struct libdw_engine *e, uint64_t pc)
 {
 	Dwarf_Frame *row = libdw_row(e, pc);
@@ -202,7 +210,8 @@ static bool libdw_activation(struct libdw_engine *e, Dwfl_Frame *state)
 		return true;
 	if (!dwfl_frame_pc(state, &pc, &activation))
 		return false;
-	/* libdwfl says yes of a trampoline and of what it interrupted.  The innermost frame was not asked. */
+	/* libdwfl says yes of a trampoline and of what it interrupted.  The innermost frame was not
+	 * asked. */
 	if (activation && e->res->n_frames == 1)
 		e->interrupted = libdw_trampoline(e, uw_frame_pc(e->res->frames[0]));
 	return activation;
@@ -257,7 +266,8 @@ static int libdw_slot_init(struct libdw_engine *e)
 		return fail(-ENOMEM);
 	dwfl_report_begin(dwfl);
 	if (dwfl_report_end(dwfl, NULL, NULL) ||
-	    !dwfl_attach_state(dwfl, e->machines[e->view.snapshot->arch], THREAD, &libdw_thread_callbacks, e)) {
+	    !dwfl_attach_state(dwfl, e->machines[e->view.snapshot->arch], THREAD,
+			       &libdw_thread_callbacks, e)) {
 		dwfl_end(dwfl);
 		return fail(-ENOMEM);
 	}
@@ -267,8 +277,9 @@ static int libdw_slot_init(struct libdw_engine *e)
 
 static void libdw_end(struct libdw_engine *e, int r)
 {
-	/* A return address that could not be read is the same to libdwfl as one that is undefined: the end, r 0.  A
-	 * register that could not be read fails only when a later frame stands on it, so any miss on the way counts. */
+	/* A return address that could not be read is the same to libdwfl as one that is undefined:
+	 * the end, r 0.  A register that could not be read fails only when a later frame stands on
+	 * it, so any miss on the way counts. */
 	if (r <= 0 && e->view.missed && (r < 0 || !libdw_root(e, e->last_at)))
 		uw_result_out_of_copy(e->view.snapshot, e->res, e->view.missed_at);
 	else if (!r)
@@ -278,7 +289,8 @@ static void libdw_end(struct libdw_engine *e, int r)
 	/* else the callback said why it stopped */
 }
 
-/* libdwfl tells it only by its message.  It keeps what it has met: the module would have no unwind information for good. */
+/* libdwfl tells it only by its message.  It keeps what it has met: the module would have no unwind
+ * information for good. */
 static bool libdw_no_memory(void)
 {
 	int error = dwfl_errno();
@@ -286,7 +298,8 @@ static bool libdw_no_memory(void)
 	return error && !strcmp(dwfl_errmsg(error), "out of memory");
 }
 
-static int libdw_walk(struct libdw_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
+static int libdw_walk(struct libdw_engine *e, const struct uw_snapshot *snapshot,
+		      struct uw_result *res)
 {
 	int r;
 
@@ -318,7 +331,8 @@ static int libdw_walk(struct libdw_engine *e, const struct uw_snapshot *snapshot
 	return 0;
 }
 
-static int libdw_unwind_one(struct libdw_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
+static int libdw_unwind_one(struct libdw_engine *e, const struct uw_snapshot *snapshot,
+			    struct uw_result *res)
 {
 	int r;
 
@@ -376,11 +390,14 @@ static int libdw_new(struct uw_engine **ret_engine)
 {
 	/* elf_memory() never writes to it, though its parameter is not const. */
 	static Elf64_Ehdr headers[UW_ARCH_AARCH64 + 1] = {
-#define HEADER(machine)                                                                            \
-	{                                                                                          \
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT}, \
-		.e_type = ET_EXEC, .e_machine = (machine), .e_version = EV_CURRENT,                \
-		.e_ehsize = sizeof(Elf64_Ehdr),                                                    \
+#define HEADER(machine)                                                                  \
+	{                                                                                \
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, \
+			    EV_CURRENT},                                                 \
+		.e_type = ET_EXEC,                                                       \
+		.e_machine = (machine),                                                  \
+		.e_version = EV_CURRENT,                                                 \
+		.e_ehsize = sizeof(Elf64_Ehdr),                                          \
 	}
 		[UW_ARCH_X86_64] = HEADER(EM_X86_64),
 		[UW_ARCH_AARCH64] = HEADER(EM_AARCH64),

@@ -1,16 +1,18 @@
 /* engine-libunwind.c - libunwind as an engine: an oracle, and selectable.  Thread: the engine's.
  *
- * Remote unwinding with accessors of our own: registers and stack come from the snapshot, the unwind sections
- * from our copies of them, and .eh_frame_hdr's search table leads to the FDE (REMOTE_TABLE).  Nothing is read
- * from a live process, but instruction bytes by pread where libunwind wants to see whether a pc without
- * unwind information is a signal trampoline or a PLT entry.
+ * Remote unwinding with accessors of our own: registers and stack come from the snapshot, the
+ * unwind sections from our copies of them, and .eh_frame_hdr's search table leads to the FDE
+ * (REMOTE_TABLE).  Nothing is read from a live process, but instruction bytes by pread where
+ * libunwind wants to see whether a pc without unwind information is a signal trampoline or a PLT
+ * entry.
  *
- * libunwind's rule cache is keyed by pc alone, so each process (space key) has an address space of its own;
- * with one for all, the cache would have to be flushed whenever the process changes.  The cache has 1,024
- * entries; the size is set twice because the first call on a fresh address space resets it to the default
- * (1.6.2, src/dwarf/Gparser.c, dwarf_flush_rs_cache: no memory yet).  Where the library was built with a cache
- * for each thread, that one cache would serve all address spaces at once and mix them up: such a build
- * refuses unw_set_cache_size(), and then the policy stays global (one cache for each address space).
+ * libunwind's rule cache is keyed by pc alone, so each process (space key) has an address space of
+ * its own; with one for all, the cache would have to be flushed whenever the process changes.  The
+ * cache has 1,024 entries; the size is set twice because the first call on a fresh address space
+ * resets it to the default (1.6.2, src/dwarf/Gparser.c, dwarf_flush_rs_cache: no memory yet). Where
+ * the library was built with a cache for each thread, that one cache would serve all address spaces
+ * at once and mix them up: such a build refuses unw_set_cache_size(), and then the policy stays
+ * global (one cache for each address space).
  */
 #include <errno.h>
 #include <unistd.h>
@@ -23,8 +25,8 @@
 #include <libunwind-x86_64.h>
 
 /* Exported by libunwind-x86_64, declared in none of its headers (1.6.2, include/dwarf.h). */
-int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di, unw_proc_info_t *pi,
-				       int need_unwind_info, void *arg);
+int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
+				       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
 enum { CACHE_ENTRIES = 1024, TRAMPOLINES = 4096 };
 
@@ -36,11 +38,12 @@ struct libunwind_engine {
 	struct uw_view view;
 	struct oracle_space *slot;
 	struct uw_result *res;
-	bool stopped; /* oracle_module_at() said so in @res */
-	bool no_info; /* the last pc had no unwind information */
+	bool stopped;			      /* oracle_module_at() said so in @res */
+	bool no_info;			      /* the last pc had no unwind information */
 	const struct oracle_module *searched; /* while its unwind information is read */
 	int error;
-	/* Is the code at a pc a signal trampoline?  Key and pc, direct-mapped: the answer needs two reads of code. */
+	/* Is the code at a pc a signal trampoline?  Key and pc, direct-mapped: the answer needs two
+	 * reads of code. */
 	struct trampoline {
 		uint64_t pc;
 		uint32_t key;
@@ -50,12 +53,13 @@ struct libunwind_engine {
 
 /* ---- accessors ---- */
 
-static int libunwind_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need_unwind_info,
-			       void *arg)
+static int libunwind_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi,
+			       int need_unwind_info, void *arg)
 {
 	struct libunwind_engine *e = arg;
 	struct oracle_module *module;
-	unw_dyn_info_t di = {.format = UNW_INFO_FORMAT_REMOTE_TABLE, .start_ip = ip, .end_ip = ip + 1};
+	unw_dyn_info_t di = {
+		.format = UNW_INFO_FORMAT_REMOTE_TABLE, .start_ip = ip, .end_ip = ip + 1};
 	int r = oracle_module_at(e->slot, e->view.snapshot->space, ip, e->res, &module);
 
 	e->misses++;
@@ -99,15 +103,17 @@ static int libunwind_dyn_info(unw_addr_space_t as, unw_word_t *address, void *ar
 	return -UNW_ENOINFO;
 }
 
-/* An FDE may name its personality by a pointer in the module's data, which libunwind follows though no unwinding
- * needs it: any value does. */
-static bool libunwind_personality(const struct libunwind_engine *e, uint64_t address, uint64_t *ret_word)
+/* An FDE may name its personality by a pointer in the module's data, which libunwind follows though
+ * no unwinding needs it: any value does. */
+static bool libunwind_personality(const struct libunwind_engine *e, uint64_t address,
+				  uint64_t *ret_word)
 {
 	const struct uw_image *image = e->searched ? e->searched->image : NULL;
 	uint64_t vaddr = e->searched ? address - e->searched->bias : 0;
 
 	for (size_t i = 0; image && i < image->n_segments; i++) {
-		if (vaddr >= image->segments[i].vaddr && vaddr - image->segments[i].vaddr < image->segments[i].memsz) {
+		if (vaddr >= image->segments[i].vaddr &&
+		    vaddr - image->segments[i].vaddr < image->segments[i].memsz) {
 			*ret_word = 0;
 			return true;
 		}
@@ -115,7 +121,8 @@ static bool libunwind_personality(const struct libunwind_engine *e, uint64_t add
 	return false;
 }
 
-/* Instruction bytes, from the file.  A mapping without one (JIT) reads as zeroes: mapped, and no PLT. */
+/* Instruction bytes, from the file.  A mapping without one (JIT) reads as zeroes: mapped, and no
+ * PLT. */
 static bool libunwind_code(struct libunwind_engine *e, uint64_t address, uint64_t *ret_word)
 {
 	const struct uw_map *map = uw_space_find(e->view.snapshot->space, address);
@@ -125,13 +132,15 @@ static bool libunwind_code(struct libunwind_engine *e, uint64_t address, uint64_
 	if (!map)
 		return false;
 	if (image && image->fd >= 0 &&
-	    pread(image->fd, &word, sizeof(word), (off_t)(map->offset + (address - map->start))) < 0)
+	    pread(image->fd, &word, sizeof(word), (off_t)(map->offset + (address - map->start))) <
+		    0)
 		word = 0;
 	*ret_word = word;
 	return true;
 }
 
-static int libunwind_access_mem(unw_addr_space_t as, unw_word_t address, unw_word_t *word, int write, void *arg)
+static int libunwind_access_mem(unw_addr_space_t as, unw_word_t address, unw_word_t *word,
+				int write, void *arg)
 {
 	struct libunwind_engine *e = arg;
 
@@ -146,18 +155,21 @@ static int libunwind_access_mem(unw_addr_space_t as, unw_word_t address, unw_wor
 	return 0;
 }
 
-static int libunwind_access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write, void *arg)
+static int libunwind_access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write,
+				void *arg)
 {
 	struct libunwind_engine *e = arg;
 
 	(void)as;
 	if (write || reg < 0 || reg > UNW_X86_64_RIP)
 		return -UNW_EBADREG;
-	*value = e->view.snapshot->regs[dwarf_x86_to_perf[reg]]; /* libunwind numbers them as DWARF does */
+	*value = e->view.snapshot
+			 ->regs[dwarf_x86_to_perf[reg]]; /* libunwind numbers them as DWARF does */
 	return 0;
 }
 
-static int libunwind_access_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)
+static int libunwind_access_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value,
+				  int write, void *arg)
 {
 	(void)as, (void)reg, (void)value, (void)write, (void)arg;
 	return -UNW_EBADREG;
@@ -282,7 +294,8 @@ static void libunwind_walk(struct libunwind_engine *e, unw_cursor_t *cursor)
 	libunwind_end(e, r);
 }
 
-static int libunwind_unwind_one(struct libunwind_engine *e, const struct uw_snapshot *snapshot, struct uw_result *res)
+static int libunwind_unwind_one(struct libunwind_engine *e, const struct uw_snapshot *snapshot,
+				struct uw_result *res)
 {
 	unw_cursor_t cursor;
 
@@ -311,8 +324,8 @@ static int libunwind_unwind_one(struct libunwind_engine *e, const struct uw_snap
 	e->frames += res->n_frames;
 	if (!e->error)
 		return 0;
-	/* A step that gets no memory for its cache returns with the cache locked (1.6.2, Gparser.c): the next would wait for
-	 * ever. */
+	/* A step that gets no memory for its cache returns with the cache locked (1.6.2,
+	 * Gparser.c): the next would wait for ever. */
 	oracle_space_drop(&e->spaces, e->slot);
 	return trace(e->error);
 }
@@ -323,7 +336,8 @@ static int libunwind_unwind(struct uw_engine *engine, const struct uw_snapshot *
 			    struct uw_result *results)
 {
 	for (size_t i = 0; i < n; i++) {
-		int r = libunwind_unwind_one((struct libunwind_engine *)engine, &snapshots[i], &results[i]);
+		int r = libunwind_unwind_one((struct libunwind_engine *)engine, &snapshots[i],
+					     &results[i]);
 
 		if (r < 0)
 			return trace(r);

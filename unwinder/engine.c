@@ -57,7 +57,7 @@ int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine)
 
 	if ((unsigned)kind >= UW_ENGINE_COUNT)
 		return fail(-EINVAL);
-	r = engines[kind].ops->new(ret_engine);
+	r = engines[kind].ops->new (ret_engine);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -108,10 +108,12 @@ bool uw_result_begin(const struct uw_snapshot *snapshot, struct uw_result *res)
 	return res->reason == UW_OK;
 }
 
-void uw_result_out_of_copy(const struct uw_snapshot *snapshot, struct uw_result *res, uint64_t address)
+void uw_result_out_of_copy(const struct uw_snapshot *snapshot, struct uw_result *res,
+			   uint64_t address)
 {
 	uint64_t sp = uw_snapshot_sp(snapshot);
-	bool beyond = address >= sp && (snapshot->stack_len < 8 || address - sp > snapshot->stack_len - 8);
+	bool beyond = address >= sp &&
+		      (snapshot->stack_len < 8 || address - sp > snapshot->stack_len - 8);
 
 	if (snapshot->stack_full && beyond)
 		uw_result_end(res, UW_CUT, UW_OK, address);

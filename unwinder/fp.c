@@ -1,9 +1,9 @@
 /* fp.c - the engines by frame pointers.
  *
- *   fp       the kernel's user callchain as it is: no registers, no stack copy.  The kernel stops where the
- *            chain of frame pointers does, and does not say why, so its stacks count as whole but for those
- *            that filled the room.
- *   fp-copy  the same chain over our copy: [rbp] the caller's rbp, [rbp + 8] the return address.
+ *   fp       the kernel's user callchain as it is: no registers, no stack copy.  The kernel stops
+ * where the chain of frame pointers does, and does not say why, so its stacks count as whole but
+ * for those that filled the room. fp-copy  the same chain over our copy: [rbp] the caller's rbp,
+ * [rbp + 8] the return address.
  *
  * Neither marks its frames as guessed: the user chose a profile of such frames. */
 #include <errno.h>
@@ -52,7 +52,8 @@ static void fp_take(const struct uw_snapshot *s, struct uw_result *res)
 	uw_result_end(res, UW_WHOLE, UW_OK, 0);
 }
 
-static int fp_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n, struct uw_result *results)
+static int fp_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+		     struct uw_result *results)
 {
 	(void)engine;
 	for (size_t i = 0; i < n; i++)
@@ -131,4 +132,5 @@ static int fp_copy_unwind(struct uw_engine *engine, const struct uw_snapshot *sn
 	return 0;
 }
 
-const struct uw_engine_ops uw_fp_copy_ops = {.new = fp_copy_new, .free = fp_free, .unwind = fp_copy_unwind};
+const struct uw_engine_ops uw_fp_copy_ops = {
+	.new = fp_copy_new, .free = fp_free, .unwind = fp_copy_unwind};

@@ -21,7 +21,8 @@ struct uw_image {
 	size_t n_segments;
 	struct uw_section eh_frame_hdr, eh_frame, debug_frame;
 	uint64_t load_bias;
-	/* A duplicate of the file's descriptor for libdw (engine and lines), -1: none.  pread only. */
+	/* A duplicate of the file's descriptor for libdw (engine and lines), -1: none.  pread only.
+	 */
 	int fd;
 	size_t bytes;
 };

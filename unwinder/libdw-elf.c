@@ -45,7 +45,8 @@ static bool elf_no_memory(void)
 }
 
 /* 0 also when there is no ELF image to be had: then image->elf is NULL. */
-static int libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, const struct uw_space *space)
+static int libdw_elf_open(struct libdw_elf *image, const struct uw_map *map,
+			  const struct uw_space *space)
 {
 	int fd = uw_module_image(map->module)->fd;
 	size_t len = (size_t)min_u64(map->end - map->start, MEMORY_IMAGE_MAX);
@@ -56,7 +57,8 @@ static int libdw_elf_open(struct libdw_elf *image, const struct uw_map *map, con
 		image->bytes = malloc(len);
 		if (!image->bytes)
 			return fail(-ENOMEM);
-		if (space->memory->read(space->memory, map->start, image->bytes, len) == (ssize_t)len)
+		if (space->memory->read(space->memory, map->start, image->bytes, len) ==
+		    (ssize_t)len)
 			image->elf = elf_memory(image->bytes, len);
 	}
 	if (!image->elf)
@@ -103,7 +105,8 @@ void libdw_elfs_forget(struct libdw_elfs *elfs, const struct uw_module *module)
 	}
 	if (module)
 		return;
-	table_for_each(&elfs->by_serial, slot) libdw_elf_free((struct libdw_elf *)(uintptr_t)slot->value);
+	table_for_each (&elfs->by_serial, slot)
+		libdw_elf_free((struct libdw_elf *)(uintptr_t)slot->value);
 	table_clear(&elfs->by_serial);
 }
 

@@ -1,9 +1,9 @@
 /* libdw-elf.h - the modules' files as libelf handles, for the libdw engine.  Private to unwinder/.
  * Thread: the engine's; elfutils handles are never shared between threads.
  *
- * One Elf a module, for all processes: read by pread on the image's descriptor, never mapped (a target that
- * truncates its file would kill us).  A module without a file (the vDSO) is read once out of the memory of the
- * first process that is unwound through it, where its space has that. */
+ * One Elf a module, for all processes: read by pread on the image's descriptor, never mapped (a
+ * target that truncates its file would kill us).  A module without a file (the vDSO) is read once
+ * out of the memory of the first process that is unwound through it, where its space has that. */
 #pragma once
 
 #include <gelf.h>
@@ -12,9 +12,10 @@
 #include "unwinder/image.h"
 
 struct libdw_elf {
-	Elf *elf;           /* NULL: cannot be had */
-	uint64_t low, high; /* vaddrs: the first segment's start by its alignment, the last one's end */
-	void *bytes;        /* owned: a memory module's image */
+	Elf *elf; /* NULL: cannot be had */
+	uint64_t low,
+		high; /* vaddrs: the first segment's start by its alignment, the last one's end */
+	void *bytes;  /* owned: a memory module's image */
 };
 
 struct libdw_elfs {

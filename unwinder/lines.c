@@ -78,11 +78,11 @@ static void lines_freep(struct uw_lines **lines)
 	uw_lines_free(*lines);
 }
 
-/* Is a section of this name asked for anything here?  Where variables live, what macros there are and look-ups by
- * name are a third of all DWARF. */
+/* Is a section of this name asked for anything here?  Where variables live, what macros there are
+ * and look-ups by name are a third of all DWARF. */
 static bool is_needed(const char *name)
 {
-	static const char *const others[] = {"loc",	 "macro", "macinfo", "pub",
+	static const char *const others[] = {"loc",	"macro", "macinfo", "pub",
 					     "gnu_pub", "names", "frame"};
 
 	if (strncmp(name, ".debug_", 7) != 0)
@@ -125,7 +125,8 @@ static uint64_t debug_bytes(const struct uw_elf *elf)
 	return sum;
 }
 
-/* What is not needed is said to have no bytes, in our copy of its header: libdw would read and inflate it. */
+/* What is not needed is said to have no bytes, in our copy of its header: libdw would read and
+ * inflate it. */
 static void hide_section(Elf_Scn *scn, GElf_Shdr *shdr)
 {
 	shdr->sh_type = SHT_NOBITS;
@@ -341,9 +342,9 @@ static int look_up(struct uw_lines *lines, uint64_t vaddr,
 	uint32_t number;
 	size_t n;
 
-	n = find_unit(lines, vaddr, &cu) ?
-		    uw_calls_find(&lines->calls, lines->main.dwarf, &cu, vaddr, calls) :
-		    0;
+	n = find_unit(lines, vaddr, &cu)
+		    ? uw_calls_find(&lines->calls, lines->main.dwarf, &cu, vaddr, calls)
+		    : 0;
 	if (!n)
 		return 0;
 	file = line_of(&cu, vaddr, &number);

@@ -43,7 +43,8 @@ int uw_regions_add(struct uw_regions *regions, uint64_t start, const void *data,
 		regions->list = more;
 		regions->room = room;
 	}
-	memmove(regions->list + at + 1, regions->list + at, (regions->n - at) * sizeof(*regions->list));
+	memmove(regions->list + at + 1, regions->list + at,
+		(regions->n - at) * sizeof(*regions->list));
 	regions->list[at] = (struct uw_region){start, data, size};
 	regions->n++;
 	return 0;

@@ -1,8 +1,8 @@
-/* memory.h - the memory of a process as one snapshot shows it: the stack copy, and our copies of the
- * modules' unwind sections.  Private to unwinder/.  Thread: the engine's.
+/* memory.h - the memory of a process as one snapshot shows it: the stack copy, and our copies of
+ * the modules' unwind sections.  Private to unwinder/.  Thread: the engine's.
  *
- * All engines read the stack by uw_stack_word() (engine.h), so that what is measured and compared is the
- * unwinding.  The oracles also read the unwind sections as if they were in the process:
+ * All engines read the stack by uw_stack_word() (engine.h), so that what is measured and compared
+ * is the unwinding.  The oracles also read the unwind sections as if they were in the process:
  *
  *     regions   [eh_frame_hdr][eh_frame]      [eh_frame_hdr][eh_frame]  ...   ascending by start
  *     view      stack word, else region word, else the address is noted as missed
@@ -26,8 +26,9 @@ struct uw_regions {
 void uw_regions_deinit(struct uw_regions *regions);
 /* -ENOMEM; -EINVAL when it is empty or wraps.  One that stands there already is not added again. */
 int uw_regions_add(struct uw_regions *regions, uint64_t start, const void *data, size_t size);
-/* The 8 bytes at @address.  libunwind reads whole aligned words around the bytes that it wants, so a word
- * that a region holds in part is given, with zeroes for what is outside.  false: no byte of it is there. */
+/* The 8 bytes at @address.  libunwind reads whole aligned words around the bytes that it wants, so
+ * a word that a region holds in part is given, with zeroes for what is outside.  false: no byte of
+ * it is there. */
 bool uw_regions_word(struct uw_regions *regions, uint64_t address, uint64_t *ret_word);
 
 struct uw_view {

@@ -1,12 +1,14 @@
-/* module.h - one ELF image (a file, or read from a process's memory): its unwind sections and its symbols.
+/* module.h - one ELF image (a file, or read from a process's memory): its unwind sections and its
+ * symbols.
  *
- * Thread: load functions run on the loader thread, one module by one thread at a time.  The unwind half is
- * published by a store-release of the state and read by the unwinder thread; it is dropped only by that
- * thread (uw_module_drop_unwind), after uw_engine_forget().  The symbol half is published the same way and
- * read by the main thread, which alone drops it.  Both halves are immutable once published.
+ * Thread: load functions run on the loader thread, one module by one thread at a time.  The unwind
+ * half is published by a store-release of the state and read by the unwinder thread; it is dropped
+ * only by that thread (uw_module_drop_unwind), after uw_engine_forget().  The symbol half is
+ * published the same way and read by the main thread, which alone drops it.  Both halves are
+ * immutable once published.
  *
- * Files are never mapped: a target that truncates its binary would kill us by SIGBUS.  Needed sections are
- * read into our memory within bounds (libelf without mmap). */
+ * Files are never mapped: a target that truncates its binary would kill us by SIGBUS.  Needed
+ * sections are read into our memory within bounds (libelf without mmap). */
 #pragma once
 
 #include "unwinder/unwinder.h"
@@ -19,8 +21,10 @@ struct uw_build_id {
 
 enum uw_module_kind {
 	UW_MODULE_FILE,
-	UW_MODULE_MEMORY, /* vDSO, or a file that cannot be opened: read as ELF from the process's memory */
-	UW_MODULE_JIT,    /* no ELF: frame pointers; names from a perf map.  Path is the map's, or "[anon]" */
+	UW_MODULE_MEMORY, /* vDSO, or a file that cannot be opened: read as ELF from the process's
+			     memory */
+	UW_MODULE_JIT,	  /* no ELF: frame pointers; names from a perf map.  Path is the map's, or
+			     "[anon]" */
 };
 
 /* Of one half.  NEW -> (caller) WANTED -> (loader) READY or UNREADABLE. */
@@ -41,10 +45,11 @@ uint32_t uw_module_serial(const struct uw_module *module);
 size_t uw_module_bytes(const struct uw_module *module); /* memory held, both halves */
 /* p_vaddr - p_offset of the first executable PT_LOAD: Perfetto's load_bias.  0 before loading. */
 uint64_t uw_module_load_bias(const struct uw_module *module);
-/* The ELF virtual address of a file offset, by the program headers; the offset itself where none covers it
- * or nothing is loaded yet. */
+/* The ELF virtual address of a file offset, by the program headers; the offset itself where none
+ * covers it or nothing is loaded yet. */
 uint64_t uw_module_vaddr(const struct uw_module *module, uint64_t offset);
-/* The same of a pc in a mapping: what addr2line takes, Perfetto's rel_pc.  JIT modules: the pc itself. */
+/* The same of a pc in a mapping: what addr2line takes, Perfetto's rel_pc.  JIT modules: the pc
+ * itself. */
 uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc);
 
 enum uw_module_state uw_module_unwind_state(const struct uw_module *module);
@@ -54,34 +59,37 @@ bool uw_module_want_unwind(struct uw_module *module);
 bool uw_module_want_symbols(struct uw_module *module);
 
 /* ---- loader thread ---- */
-/* Where an image comes from: an open file (borrowed, read by pread at any offset), or process memory. */
+/* Where an image comes from: an open file (borrowed, read by pread at any offset), or process
+ * memory. */
 struct uw_source {
-	int fd;                   /* -1: memory */
-	struct uw_memory *memory; /* at [start, end): the image's first bytes, program headers included */
+	int fd; /* -1: memory */
+	struct uw_memory
+		*memory; /* at [start, end): the image's first bytes, program headers included */
 	uint64_t start, end;
-	/* Opens another file for separate debug information, as the target sees it; < 0 when there is none.
-	 * NULL: open(2). */
+	/* Opens another file for separate debug information, as the target sees it; < 0 when there
+	 * is none. NULL: open(2). */
 	int (*open)(struct uw_source *source, const char *path);
 };
-/* Loads program headers, build id, .eh_frame_hdr/.eh_frame, .debug_frame, and sets the state to READY or
- * UNREADABLE (also returned: 0 or < 0; -ESTALE: not the image of the given build id, or not the one that was
- * loaded before a drop).  An image of another machine or of 32 bits is READY without unwind information,
- * arch NONE.  Segments and build id stay known after a drop. */
+/* Loads program headers, build id, .eh_frame_hdr/.eh_frame, .debug_frame, and sets the state to
+ * READY or UNREADABLE (also returned: 0 or < 0; -ESTALE: not the image of the given build id, or
+ * not the one that was loaded before a drop).  An image of another machine or of 32 bits is READY
+ * without unwind information, arch NONE.  Segments and build id stay known after a drop. */
 int uw_module_load_unwind(struct uw_module *module, struct uw_source *source);
-/* Loads .symtab, .dynsym and .gnu_debugdata (and a separate debug file by build id or debuglink) into one
- * sorted index.  For JIT modules @source->fd is the perf map text. */
+/* Loads .symtab, .dynsym and .gnu_debugdata (and a separate debug file by build id or debuglink)
+ * into one sorted index.  For JIT modules @source->fd is the perf map text. */
 int uw_module_load_symbols(struct uw_module *module, struct uw_source *source);
 /* Without a load: the file cannot be had.  Sets both halves that are not READY to UNREADABLE. */
 void uw_module_set_unreadable(struct uw_module *module);
 /* Reads only the build id of an ELF image.  0, or < 0; ret_id->len 0 when the file has none. */
 int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id);
 
-/* ---- the thread that uses the half.  READY or UNREADABLE becomes NEW; WANTED is left alone ---- */
+/* ---- the thread that uses the half.  READY or UNREADABLE becomes NEW; WANTED is left alone ----
+ */
 void uw_module_drop_unwind(struct uw_module *module);  /* unwinder: state back to NEW */
 void uw_module_drop_symbols(struct uw_module *module); /* main: state back to NEW */
 
-/* The symbol that covers @vaddr: by its size, or up to the next symbol when it has none.  Names are as in
- * the file (mangled), borrowed while the half is READY.  false: none. */
+/* The symbol that covers @vaddr: by its size, or up to the next symbol when it has none.  Names are
+ * as in the file (mangled), borrowed while the half is READY.  false: none. */
 struct uw_symbol {
 	const char *name;
 	uint64_t start, size;
@@ -90,10 +98,11 @@ bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_
 /* Are there symbols at all beyond .dynsym? (for "modules without symbols") */
 bool uw_module_has_symbols(const struct uw_module *module);
 
-/* Inlined calls and lines of one address, from DWARF; loader thread only.  Calls @line innermost first:
- * demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0: that many; -ENODATA:
- * the module has no DWARF at all, there is no use to ask again. */
+/* Inlined calls and lines of one address, from DWARF; loader thread only.  Calls @line innermost
+ * first: demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0:
+ * that many; -ENODATA: the module has no DWARF at all, there is no use to ask again. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
-		    void (*line)(void *arg, const char *function, const char *file, uint32_t line), void *arg);
+		    void (*line)(void *arg, const char *function, const char *file, uint32_t line),
+		    void *arg);
 /* Closes what the calls above keep open (counted in uw_module_bytes); loader thread. */
 void uw_module_drop_lines(struct uw_module *module);

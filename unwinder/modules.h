@@ -1,15 +1,15 @@
 /* modules.h - the set of modules known, each once however many processes map it.  Thread: main.
  *
- * A mapping names its file by build id, or by device and inode (one MMAP2 record has one or the other), and
- * by path.  The set joins both ways: a module found by inode that turns out (by loading) to have build id B
- * is the module of B from then on. */
+ * A mapping names its file by build id, or by device and inode (one MMAP2 record has one or the
+ * other), and by path.  The set joins both ways: a module found by inode that turns out (by
+ * loading) to have build id B is the module of B from then on. */
 #pragma once
 
 #include "unwinder/module.h"
 
 struct uw_file_id {
 	struct uw_build_id build_id; /* len 0: not known */
-	uint32_t major, minor;       /* 0, 0: not known */
+	uint32_t major, minor;	     /* 0, 0: not known */
 	uint64_t inode, generation;
 };
 
@@ -23,7 +23,8 @@ int uw_modules_get(struct uw_modules *modules, const char *path, const struct uw
 /* After a load: joins what the image's own build id says. */
 int uw_modules_loaded(struct uw_modules *modules, struct uw_module *module);
 /* A module of its own (vDSO, JIT area), not shared by key. */
-int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const char *path, struct uw_module **ret_module);
+int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const char *path,
+		   struct uw_module **ret_module);
 
 /* Notes a use for the eviction order. */
 void uw_modules_touch(struct uw_modules *modules, struct uw_module *module);
@@ -31,4 +32,5 @@ void uw_modules_touch(struct uw_modules *modules, struct uw_module *module);
 size_t uw_modules_bytes(const struct uw_modules *modules);
 /* The least recently used module with loaded data, or NULL.  Borrowed. */
 struct uw_module *uw_modules_oldest(const struct uw_modules *modules);
-void uw_modules_for_each(struct uw_modules *modules, void (*visit)(struct uw_module *module, void *arg), void *arg);
+void uw_modules_for_each(struct uw_modules *modules,
+			 void (*visit)(struct uw_module *module, void *arg), void *arg);

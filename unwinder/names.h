@@ -3,8 +3,8 @@
 
 #include "daemon/base/util.h"
 
-/* Thread: any.  Writes the demangled form of a C++, Rust or D name, or the name itself where it is none of
- * these, into @to (always with a NUL, cut at @size).  Time and memory are bounded. */
+/* Thread: any.  Writes the demangled form of a C++, Rust or D name, or the name itself where it is
+ * none of these, into @to (always with a NUL, cut at @size).  Time and memory are bounded. */
 void uw_demangle(const char *name, char *to, size_t size);
 
 /* The kernel's text symbols.  Thread: main.  Names only; addresses never leave. */
@@ -17,7 +17,8 @@ int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms);
 struct uw_kallsyms *uw_kallsyms_free(struct uw_kallsyms *kallsyms);
 /* The nearest lower text symbol within 1 MiB; NULL: none.  Borrowed until the next change.
  * *ret_start identifies the symbol (an opaque number for interning). */
-const char *uw_kallsyms_name(const struct uw_kallsyms *kallsyms, uint64_t address, uint64_t *ret_start);
+const char *uw_kallsyms_name(const struct uw_kallsyms *kallsyms, uint64_t address,
+			     uint64_t *ret_start);
 /* PERF_RECORD_KSYMBOL: BPF programs and trampolines come and go. */
 int uw_kallsyms_add(struct uw_kallsyms *kallsyms, uint64_t start, uint32_t len, const char *name);
 void uw_kallsyms_remove(struct uw_kallsyms *kallsyms, uint64_t start);

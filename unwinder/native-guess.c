@@ -1,9 +1,9 @@
 /* native-guess.c - see native.h.  Frames without CFI: JIT code, stubs, hand-written assembly.
  *
- * The caller is [rbp + 8], where the code says nothing else (code.h), and it is believed when it lies in a
- * mapping and follows a call instruction; where code bytes cannot be read, the mapping has to do.  Both
- * answers are kept in the rule cache, for a read out of the process costs a hundred frames.  What is found
- * this way carries UW_FRAME_GUESSED. */
+ * The caller is [rbp + 8], where the code says nothing else (code.h), and it is believed when it
+ * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping
+ * has to do.  Both answers are kept in the rule cache, for a read out of the process costs a
+ * hundred frames.  What is found this way carries UW_FRAME_GUESSED. */
 #include "unwinder/native.h"
 
 /* What the code at the pc says. */
@@ -21,11 +21,13 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 		return form;
 	len = native_code(w, pc, CODE_BEFORE, CODE_AFTER, code);
 	form = len > CODE_BEFORE ? code_form(code, CODE_BEFORE, len) : RULE_FORM_FP;
-	/* The instruction after a call: its frame stands.  But these two are return addresses made by hand. */
+	/* The instruction after a call: its frame stands.  But these two are return addresses made
+	 * by hand. */
 	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
 		form = RULE_FORM_FP;
-	/* Without a reader nothing was looked at: it may come with the next snapshot, under the same key.  Noted where
-	 * there is one and nothing could be read: a process that is gone does not come back. */
+	/* Without a reader nothing was looked at: it may come with the next snapshot, under the
+	 * same key.  Noted where there is one and nothing could be read: a process that is gone
+	 * does not come back. */
 	if (!w->snapshot->space->memory)
 		return form;
 	if (caller && form == RULE_FORM_FP)
@@ -71,9 +73,12 @@ struct guess {
 enum guess_result { GUESS_HOLDS, GUESS_FAILS, GUESS_NO_CALL, GUESS_NO_MEMORY };
 
 /* The caller by @form, if it looks like one. */
-static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form, struct guess *g)
+static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form,
+				   struct guess *g)
 {
-	uint64_t at = form == RULE_FORM_FP ? w->bp + 8 : form == RULE_FORM_ENTRY ? w->sp : w->sp + 8;
+	uint64_t at = form == RULE_FORM_FP	? w->bp + 8
+		      : form == RULE_FORM_ENTRY ? w->sp
+						: w->sp + 8;
 	rule_t rule;
 
 	if (form == RULE_FORM_FP && (w->bp < w->sp || w->bp - w->sp > NATIVE_DEEP_MAX || w->bp & 7))
@@ -83,7 +88,8 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 	if (!native_bytes(e, w, at, &g->ra, sizeof(g->ra)))
 		return GUESS_NO_MEMORY;
 	g->missed = at - 8;
-	if ((form == RULE_FORM_FP || form == RULE_FORM_PUSHED) && !native_bytes(e, w, at - 8, &g->bp, sizeof(g->bp)))
+	if ((form == RULE_FORM_FP || form == RULE_FORM_PUSHED) &&
+	    !native_bytes(e, w, at - 8, &g->bp, sizeof(g->bp)))
 		return GUESS_NO_MEMORY;
 	g->sp = at + 8;
 	if (!g->ra)
@@ -92,18 +98,20 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 		return GUESS_FAILS;
 	rule = native_rule(e, w, g->ra - 1);
 	/* RULE_NONE: its module is not loaded; the next step says so. */
-	return rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, g->ra, rule) ? GUESS_HOLDS : GUESS_NO_CALL;
+	return rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, g->ra, rule)
+		       ? GUESS_HOLDS
+		       : GUESS_NO_CALL;
 }
 
-/* The chain's end as the ABI has it: code before the first frame clears rbp.  Of compiled code without CFI
- * that may be chance, so JIT code and interrupted instructions do not count. */
+/* The chain's end as the ABI has it: code before the first frame clears rbp.  Of compiled code
+ * without CFI that may be chance, so JIT code and interrupted instructions do not count. */
 static bool guess_is_root(const struct walk *w, rule_t rule)
 {
 	return !w->bp && rule_why(rule) != RULE_NO_FILE && (w->frames[w->n - 1] & UW_FRAME_CALLER);
 }
 
-/* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code mostly has
- * frame pointers. */
+/* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code
+ * mostly has frame pointers. */
 static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rule, struct guess *g)
 {
 	enum rule_form first = rule_why(rule) == RULE_NO_FILE ? RULE_FORM_FP : RULE_FORM_ENTRY;
@@ -120,7 +128,8 @@ static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rul
 	return result;
 }
 
-static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result, const struct guess *g)
+static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result,
+			      const struct guess *g)
 {
 	if (result == GUESS_NO_MEMORY) {
 		uw_result_out_of_copy(w->snapshot, w->res, g->missed);
@@ -128,7 +137,8 @@ static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result res
 	}
 	if (result == GUESS_NO_CALL)
 		return walk_end(w, UW_FAILED, UW_BAD_RETURN, g->ra);
-	return walk_end(w, UW_FAILED, rule_why(rule) == RULE_NOT_READABLE ? UW_UNREADABLE : UW_NO_UNWIND_INFO,
+	return walk_end(w, UW_FAILED,
+			rule_why(rule) == RULE_NOT_READABLE ? UW_UNREADABLE : UW_NO_UNWIND_INFO,
 			uw_frame_pc(w->frames[w->n - 1]));
 }
 
@@ -144,7 +154,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		return native_ucontext(e, w, w->sp);
 	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
-	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g) : guess_try(e, w, form, &g);
+	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)
+						 : guess_try(e, w, form, &g);
 	if (result != GUESS_HOLDS)
 		return guess_failed(w, rule, result, &g);
 	w->sp = g.sp;

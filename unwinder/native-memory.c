@@ -1,8 +1,8 @@
 /* native-memory.c - see native.h.
  *
- * A deep stack goes on beyond the copy, a signal handler's leads to another stack.  The process has run on
- * since the sample, but its outer frames mostly stand still: they are believed when bytes that the copy has,
- * taken around the frame where the walk leaves it, still read the same.
+ * A deep stack goes on beyond the copy, a signal handler's leads to another stack.  The process has
+ * run on since the sample, but its outer frames mostly stand still: they are believed when bytes
+ * that the copy has, taken around the frame where the walk leaves it, still read the same.
  *
  *     copy   |................[sp of the frame .. 256 bytes]| needed
  *     process                 [ same?                      ]  [ 64 KB pieces, 8 MB in all ... */
@@ -37,7 +37,8 @@ static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
 	struct uw_memory *memory = w->snapshot->space->memory;
 	ssize_t got;
 
-	if (w->deep_failed || w->deep_read >= NATIVE_DEEP_MAX || (!w->deep_read && !deep_matches(w))) {
+	if (w->deep_failed || w->deep_read >= NATIVE_DEEP_MAX ||
+	    (!w->deep_read && !deep_matches(w))) {
 		w->deep_failed = true;
 		return false;
 	}
@@ -94,7 +95,8 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 
 	if (!memory)
 		return 0;
-	map = uw_space_find(w->snapshot->space, address - 1); /* a call may be the mapping's last bytes */
+	map = uw_space_find(w->snapshot->space,
+			    address - 1); /* a call may be the mapping's last bytes */
 	if (!map || address - map->start < before)
 		return 0;
 	after = min_u64(after, map->end - address);

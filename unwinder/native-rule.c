@@ -10,7 +10,8 @@
 
 #include "unwinder/native.h"
 
-enum native_where native_place(const struct uw_space *space, uint64_t address, struct native_place *place)
+enum native_where native_place(const struct uw_space *space, uint64_t address,
+			       struct native_place *place)
 {
 	const struct uw_map *map = uw_space_find(space, address);
 	const struct uw_module *module;
@@ -25,7 +26,8 @@ enum native_where native_place(const struct uw_space *space, uint64_t address, s
 	case UW_MODULE_READY:
 		place->image = uw_module_image(module);
 		if (place->image && place->image->arch != UW_ARCH_X86_64)
-			place->image = NULL; /* another machine's program under an emulator: data to this one */
+			place->image = NULL; /* another machine's program under an emulator: data to
+						this one */
 		place->why = place->image ? RULE_NO_CFI : RULE_NO_FILE;
 		place->vaddr = uw_map_vaddr(map, address);
 		return NATIVE_PLACE;
@@ -37,8 +39,10 @@ enum native_where native_place(const struct uw_space *space, uint64_t address, s
 	}
 }
 
-/* The sorted index of a section without a search table, made at the first need.  NULL: no memory. */
-static const struct cfi_index *native_index(struct native *e, const struct native_place *place, bool debug_frame)
+/* The sorted index of a section without a search table, made at the first need.  NULL: no memory.
+ */
+static const struct cfi_index *native_index(struct native *e, const struct native_place *place,
+					    bool debug_frame)
 {
 	uint64_t key = (uint64_t)uw_module_serial(place->map->module) * 2 + debug_frame;
 	struct cfi_index *index = table_pointer(&e->indexes, key);
@@ -78,16 +82,17 @@ void native_forget_index(struct native *e, uint32_t serial)
 
 void native_forget_indexes(struct native *e)
 {
-	table_for_each(&e->indexes, slot)
+	table_for_each (&e->indexes, slot)
 		native_index_free(e, (struct cfi_index *)(uintptr_t)slot->value);
 	table_clear(&e->indexes);
 }
 
 /* An FDE of one section that covers the address. */
-static enum cfi_result native_fde(struct native *e, const struct native_place *place, bool debug_frame,
-				  uint32_t *ret_offset, struct cfi_fde *fde)
+static enum cfi_result native_fde(struct native *e, const struct native_place *place,
+				  bool debug_frame, uint32_t *ret_offset, struct cfi_fde *fde)
 {
-	const struct uw_section *section = debug_frame ? &place->image->debug_frame : &place->image->eh_frame;
+	const struct uw_section *section =
+		debug_frame ? &place->image->debug_frame : &place->image->eh_frame;
 	const struct cfi_index *index;
 	enum cfi_result result;
 
@@ -106,8 +111,8 @@ static enum cfi_result native_fde(struct native *e, const struct native_place *p
 	return result;
 }
 
-static enum cfi_result native_find(struct native *e, const struct native_place *place, uint32_t *ret_offset,
-				   bool *ret_debug_frame, struct cfi_fde *fde)
+static enum cfi_result native_find(struct native *e, const struct native_place *place,
+				   uint32_t *ret_offset, bool *ret_debug_frame, struct cfi_fde *fde)
 {
 	enum cfi_result eh = native_fde(e, place, false, ret_offset, fde);
 	enum cfi_result debug;
@@ -120,7 +125,8 @@ static enum cfi_result native_find(struct native *e, const struct native_place *
 	return debug == CFI_NONE ? eh : debug;
 }
 
-enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule, struct cfi_row *row)
+enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
+			   struct cfi_row *row)
 {
 	struct cfi_fde fde;
 	uint32_t offset;
@@ -130,14 +136,15 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 	if (!place->image)
 		return CFI_NONE;
 	if (rule)
-		result = cfi_fde_read(place->image, rule_fde_in_debug_frame(rule), rule_fde(rule), &fde);
+		result = cfi_fde_read(place->image, rule_fde_in_debug_frame(rule), rule_fde(rule),
+				      &fde);
 	else
 		result = native_find(e, place, &offset, &debug_frame, &fde);
 	return result == CFI_OK ? cfi_row_at(&fde, place->vaddr, row) : result;
 }
 
-static enum cfi_result native_find_row(struct native *e, const struct native_place *place, rule_t *ret_rule,
-				       struct cfi_fde *fde)
+static enum cfi_result native_find_row(struct native *e, const struct native_place *place,
+				       rule_t *ret_rule, struct cfi_fde *fde)
 {
 	struct cfi_row row;
 	uint32_t offset;
@@ -151,9 +158,9 @@ static enum cfi_result native_find_row(struct native *e, const struct native_pla
 	return result;
 }
 
-/* A thread inside a system call that is its function's last instruction stands behind the function: at
- * rt_sigreturn in a signal trampoline, at exit.  What was true there is taken if it is so for a function's
- * first byte, too, or can be nothing else. */
+/* A thread inside a system call that is its function's last instruction stands behind the function:
+ * at rt_sigreturn in a signal trampoline, at exit.  What was true there is taken if it is so for a
+ * function's first byte, too, or can be nothing else. */
 static rule_t native_compile_behind(struct native *e, const struct native_place *place)
 {
 	struct native_place before = *place;

@@ -1,9 +1,10 @@
-/* native-slow.c - see native.h.  The frames that a packed rule cannot say: signal frames, realigned stacks
- * (CFA by an expression or by another register), hand-written CFI.
+/* native-slow.c - see native.h.  The frames that a packed rule cannot say: signal frames, realigned
+ * stacks (CFA by an expression or by another register), hand-written CFI.
  *
- * The fast road keeps rsp and rbp only, and mostly these are enough here, too.  When a frame asks for
- * another register, the walk is done again from the leaf, or from the last frame whose registers are all
- * known, with full registers; they are kept, so that a stack of such frames costs each step once. */
+ * The fast road keeps rsp and rbp only, and mostly these are enough here, too.  When a frame asks
+ * for another register, the walk is done again from the leaf, or from the last frame whose
+ * registers are all known, with full registers; they are kept, so that a stack of such frames costs
+ * each step once. */
 #include <stddef.h>
 #include <sys/ucontext.h>
 
@@ -16,7 +17,8 @@ struct slow_memory {
 	struct walk *w;
 };
 
-static bool slow_read(struct cfi_memory *memory, uint64_t address, unsigned size, uint64_t *ret_value)
+static bool slow_read(struct cfi_memory *memory, uint64_t address, unsigned size,
+		      uint64_t *ret_value)
 {
 	struct slow_memory *m = container_of(memory, struct slow_memory, memory);
 	uint64_t value = 0;
@@ -42,7 +44,8 @@ static enum cfi_result slow_cfa(struct slow_frame *f)
 	const struct cfi_row *row = f->row;
 
 	if (row->cfa.where == CFI_VAL_EXPRESSION)
-		return cfi_evaluate(row->cfa.expression, row->cfa.len, f->regs, f->bias, NULL, f->memory, &f->cfa);
+		return cfi_evaluate(row->cfa.expression, row->cfa.len, f->regs, f->bias, NULL,
+				    f->memory, &f->cfa);
 	if (row->cfa_register >= DWARF_REGS)
 		return CFI_BAD;
 	if (!(f->regs->known >> row->cfa_register & 1))
@@ -80,8 +83,8 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 	case CFI_OFFSET:
 		address = f->cfa + (uint64_t)how->value;
 		/* Popped already: the register has it (see walk_apply). */
-		if (reg != DWARF_X86_RIP && !f->row->signal && address < f->regs->r[DWARF_X86_RSP] &&
-		    f->regs->known >> reg & 1) {
+		if (reg != DWARF_X86_RIP && !f->row->signal &&
+		    address < f->regs->r[DWARF_X86_RSP] && f->regs->known >> reg & 1) {
 			*ret_value = f->regs->r[reg];
 			return CFI_OK;
 		}
@@ -95,10 +98,12 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 		*ret_value = f->regs->r[how->value];
 		return f->regs->known >> how->value & 1 ? CFI_OK : CFI_NEED_REG;
 	case CFI_EXPRESSION:
-		result = cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa, f->memory, &address);
+		result = cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa,
+				      f->memory, &address);
 		return result == CFI_OK ? slow_load(f, address, ret_value) : result;
 	case CFI_VAL_EXPRESSION:
-		return cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa, f->memory, ret_value);
+		return cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa, f->memory,
+				    ret_value);
 	}
 	return CFI_BAD;
 }
@@ -117,7 +122,8 @@ static enum cfi_result slow_apply(struct slow_frame *f, struct cfi_regs *ret_reg
 		result = slow_reg(f, reg, &caller.r[reg]);
 		if (result == CFI_OK)
 			caller.known |= 1u << reg;
-		else if (needed && (result != CFI_NEED_REG || reg != DWARF_X86_RBP || f->row->regs[reg].where == CFI_REGISTER))
+		else if (needed && (result != CFI_NEED_REG || reg != DWARF_X86_RBP ||
+				    f->row->regs[reg].where == CFI_REGISTER))
 			return result;
 	}
 	*ret_regs = caller;
@@ -126,8 +132,8 @@ static enum cfi_result slow_apply(struct slow_frame *f, struct cfi_regs *ret_reg
 
 /* Frame @at's caller, of registers @regs.  *ret_signal: the frame was interrupted, not called. */
 static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t frame, rule_t rule,
-				 const struct cfi_regs *regs, struct cfi_regs *ret_regs, bool *ret_signal,
-				 uint64_t *ret_missed)
+				 const struct cfi_regs *regs, struct cfi_regs *ret_regs,
+				 bool *ret_signal, uint64_t *ret_missed)
 {
 	struct slow_memory memory = {.memory = {.read = slow_read}, .e = e, .w = w};
 	uint64_t address = uw_frame_lookup(frame);
@@ -148,15 +154,18 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	return result;
 }
 
-/* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The forms that
- * leave rbp alone keep the rest as well, but they are not told apart here: a wrong register would be worse. */
-static bool slow_guessed(const struct walk *w, uint32_t n, const struct cfi_regs *regs, struct cfi_regs *ret_regs)
+/* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The
+ * forms that leave rbp alone keep the rest as well, but they are not told apart here: a wrong
+ * register would be worse. */
+static bool slow_guessed(const struct walk *w, uint32_t n, const struct cfi_regs *regs,
+			 struct cfi_regs *ret_regs)
 {
 	uint64_t bp = regs->r[DWARF_X86_RBP], at = bp - w->base;
 
 	if (!(w->frames[n] & UW_FRAME_GUESSED) || at >= w->room || at + 8 >= w->room)
 		return false;
-	*ret_regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP | 1u << DWARF_X86_RIP};
+	*ret_regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP |
+					       1u << DWARF_X86_RIP};
 	memcpy(&ret_regs->r[DWARF_X86_RBP], w->stack + at, 8);
 	memcpy(&ret_regs->r[DWARF_X86_RIP], w->stack + at + 8, 8);
 	ret_regs->r[DWARF_X86_RSP] = bp + 16;
@@ -170,8 +179,8 @@ static void leaf_regs(const struct walk *w, struct cfi_regs *regs)
 	regs->known = (1u << DWARF_REGS) - 1;
 }
 
-/* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.  false: the
- * second walk does not come to the same frames. */
+/* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.
+ * false: the second walk does not come to the same frames. */
 static bool slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
 {
 	uint32_t n = 1;
@@ -187,7 +196,8 @@ static bool slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
 		uint64_t missed;
 		bool signal;
 
-		if (slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal, &missed) != CFI_OK &&
+		if (slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal, &missed) !=
+			    CFI_OK &&
 		    !slow_guessed(w, n, regs, &caller))
 			return false;
 		if (caller.r[DWARF_X86_RIP] != uw_frame_pc(w->frames[n]))
@@ -208,7 +218,8 @@ static bool slow_regs(const struct walk *w, struct cfi_regs *regs)
 		leaf_regs(w, regs);
 		return true;
 	}
-	*regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP | 1u << DWARF_X86_RIP};
+	*regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP |
+					   1u << DWARF_X86_RIP};
 	regs->r[DWARF_X86_RBP] = w->bp;
 	regs->r[DWARF_X86_RSP] = w->sp;
 	regs->r[DWARF_X86_RIP] = uw_frame_pc(w->frames[w->n - 1]);
@@ -234,11 +245,12 @@ static enum step slow_arrive(struct walk *w, const struct cfi_regs *regs, bool w
 	/* A signal frame may lead anywhere: to another stack, or to one further down. */
 	if (!signal && sp <= w->sp)
 		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, sp);
-	/* The kernel called the handler and made its return address the trampoline's first byte: the byte
-	 * before it is another function's. */
+	/* The kernel called the handler and made its return address the trampoline's first byte:
+	 * the byte before it is another function's. */
 	if (signal)
 		w->frames[w->n - 1] &= ~UW_FRAME_CALLER;
-	if (native_push(w, regs->r[DWARF_X86_RIP], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) == STEP_ENDED)
+	if (native_push(w, regs->r[DWARF_X86_RIP], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) ==
+	    STEP_ENDED)
 		return STEP_ENDED;
 	w->sp = sp;
 	if (regs->known >> DWARF_X86_RBP & 1)
@@ -273,7 +285,7 @@ enum step native_ucontext(struct native *e, struct walk *w, uint64_t address)
 {
 	static const uint8_t order[DWARF_REGS] = {
 		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-		REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
+		REG_R9,	 REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
 	};
 	greg_t values[REG_RIP + 1];
 	struct cfi_regs regs;

@@ -1,14 +1,15 @@
 /* native.c - see native.h.
  *
- * The stack bytes were written by the kernel moments ago on another cache's account, and a frame's two loads
- * (return address, rule) depend on each other.  Walking one stack at a time costs two misses a frame; so
- * sixteen are walked round-robin, each visit ending with a prefetch for the next one of the same walk:
+ * The stack bytes were written by the kernel moments ago on another cache's account, and a frame's
+ * two loads (return address, rule) depend on each other.  Walking one stack at a time costs two
+ * misses a frame; so sixteen are walked round-robin, each visit ending with a prefetch for the next
+ * one of the same walk:
  *
- *     visit    load RA, rbp  ->  push frame  ->  rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA - M]
- *     15 other visits meanwhile
+ *     visit    load RA, rbp  ->  push frame  ->  rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA
+ * - M] 15 other visits meanwhile
  *
- * A visit has no branch that depends on data but those that are nearly always the same: hit, plain rule,
- * in the copy.  Whatever else happens is native_other()'s. */
+ * A visit has no branch that depends on data but those that are nearly always the same: hit, plain
+ * rule, in the copy.  Whatever else happens is native_other()'s. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -22,19 +23,25 @@ static inline uint64_t load(const uint8_t *at)
 	return word;
 }
 
-/* The walk stands on a new frame: applies @rule.  false: not a plain rule, or its words are not in the copy. */
+/* The walk stands on a new frame: applies @rule.  false: not a plain rule, or its words are not in
+ * the copy. */
 static inline bool walk_apply(struct walk *w, rule_t rule)
 {
 	uint64_t cfa = (rule_kind(rule) == RULE_SP ? w->sp : w->bp) + (uint64_t)rule_cfa(rule);
-	uint64_t ra = cfa - 8 - w->base, saved = rule_saved(rule), chain = rule_kind(rule) == RULE_CHAIN;
+	uint64_t ra = cfa - 8 - w->base, saved = rule_saved(rule),
+		 chain = rule_kind(rule) == RULE_CHAIN;
 
-	/* sp below the copy: a signal frame led there, and saved registers may lie there as well. */
-	if (__builtin_expect(!rule_is_frame(rule) || ra >= w->room || cfa <= w->sp + 15 * chain || w->sp < w->base, 0))
+	/* sp below the copy: a signal frame led there, and saved registers may lie there as well.
+	 */
+	if (__builtin_expect(!rule_is_frame(rule) || ra >= w->room || cfa <= w->sp + 15 * chain ||
+				     w->sp < w->base,
+			     0))
 		return false;
 	w->cfa = cfa;
 	w->flags = UW_FRAME_CALLER | UW_FRAME_GUESSED * chain;
 	w->ra_at = w->stack + ra;
-	/* Below rsp (behind the pops of an epilogue, CFA = rbp + N) the register holds it already. */
+	/* Below rsp (behind the pops of an epilogue, CFA = rbp + N) the register holds it already.
+	 */
 	w->bp_at = saved && cfa - saved >= w->sp ? w->ra_at + 8 - saved : (const uint8_t *)&w->bp;
 	__builtin_prefetch(w->ra_at);
 	__builtin_prefetch(w->bp_at);
@@ -115,7 +122,8 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags)
 }
 
 /* false: ended already. */
-static bool walk_begin(struct native *e, struct walk *w, const struct uw_snapshot *snapshot, struct uw_result *res)
+static bool walk_begin(struct native *e, struct walk *w, const struct uw_snapshot *snapshot,
+		       struct uw_result *res)
 {
 	rule_t rule;
 
@@ -153,8 +161,8 @@ static void walk_finish(struct native *e, struct walk *w)
 }
 
 /* The next snapshot that gives a walk to do; @w is free. */
-static bool walk_next(struct native *e, struct walk *w, const struct uw_snapshot *snapshots, size_t n,
-		      struct uw_result *results, size_t *at)
+static bool walk_next(struct native *e, struct walk *w, const struct uw_snapshot *snapshots,
+		      size_t n, struct uw_result *results, size_t *at)
 {
 	while (*at < n) {
 		size_t i = (*at)++;
@@ -184,7 +192,8 @@ static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *sna
 	for (size_t i = 0; i < n && i < UW_BATCH; i++)
 		if (snapshots[i].regs)
 			__builtin_prefetch(&snapshots[i].regs[UW_X86_SP]);
-	while (n_active < UW_BATCH && walk_next(e, &e->walks[n_active], snapshots, n, results, &at)) {
+	while (n_active < UW_BATCH &&
+	       walk_next(e, &e->walks[n_active], snapshots, n, results, &at)) {
 		active[n_active] = &e->walks[n_active];
 		n_active++;
 	}
@@ -232,8 +241,8 @@ static int native_new(struct uw_engine **ret_engine)
 	return 0;
 }
 
-/* Rules hold no pointer into a module, so this is not for safety but for truth: a module that could not be
- * read and now can has guesses cached.  Those are keyed by process, hence all of them go. */
+/* Rules hold no pointer into a module, so this is not for safety but for truth: a module that could
+ * not be read and now can has guesses cached.  Those are keyed by process, hence all of them go. */
 static void native_forget(struct uw_engine *engine, const struct uw_module *module)
 {
 	struct native *e = container_of(engine, struct native, engine);
@@ -256,7 +265,9 @@ static void native_stats(const struct uw_engine *engine, struct uw_engine_stats 
 
 	*ret_stats = e->stats;
 	/* Not counted where it is a hit: that is one write a frame less. */
-	ret_stats->cache_hits = e->stats.frames > e->stats.cache_misses ? e->stats.frames - e->stats.cache_misses : 0;
+	ret_stats->cache_hits = e->stats.frames > e->stats.cache_misses
+					? e->stats.frames - e->stats.cache_misses
+					: 0;
 	ret_stats->cache_bytes += 2 * RULE_CACHE_ENTRIES * sizeof(struct rule_entry) + sizeof(*e) +
 				  (e->chunk ? NATIVE_CHUNK : 0);
 }

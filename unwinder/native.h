@@ -6,8 +6,8 @@
  *   native-guess.c   one frame without CFI
  *   native-memory.c  stack beyond the copy, and code bytes, out of the process
  *
- * A walk stands on the frame that it pushed last; its rule was found and applied, so that the next visit
- * starts with a load whose cache line was asked for a round ago. */
+ * A walk stands on the frame that it pushed last; its rule was found and applied, so that the next
+ * visit starts with a load whose cache line was asked for a round ago. */
 #pragma once
 
 #include "daemon/base/table.h"
@@ -24,14 +24,14 @@ enum {
 struct walk {
 	/* the frame pushed last */
 	uint64_t sp, bp;
-	uint64_t cfa;         /* its rule, applied */
+	uint64_t cfa;	      /* its rule, applied */
 	const uint8_t *ra_at; /* where the return address is, in the copy */
 	const uint8_t *bp_at; /* where the caller's rbp is: in the copy, or the member above */
-	uint64_t flags;       /* of the caller's frame */
+	uint64_t flags;	      /* of the caller's frame */
 
 	const uint8_t *stack; /* the copy */
-	uint64_t base;        /* its first address */
-	uint64_t room;        /* words can be read at [0, room) in it */
+	uint64_t base;	      /* its first address */
+	uint64_t room;	      /* words can be read at [0, room) in it */
 
 	uint64_t *frames;
 	uint32_t n, max;
@@ -51,7 +51,7 @@ struct native {
 	struct uw_engine engine;
 	struct rule_cache by_pc;    /* (space key, address) */
 	struct rule_cache by_vaddr; /* (module serial, vaddr): survives processes */
-	struct table indexes;       /* serial * 2 + debug_frame -> struct cfi_index */
+	struct table indexes;	    /* serial * 2 + debug_frame -> struct cfi_index */
 	struct uw_engine_stats stats;
 	bool no_memory; /* an allocation failed: the batch returns -ENOMEM */
 	struct walk walks[UW_BATCH];
@@ -67,7 +67,8 @@ enum step {
 	STEP_FRAME, /* one frame pushed; w->sp and w->bp are its registers */
 };
 
-static inline enum step walk_end(struct walk *w, enum uw_outcome outcome, enum uw_reason reason, uint64_t at)
+static inline enum step walk_end(struct walk *w, enum uw_outcome outcome, enum uw_reason reason,
+				 uint64_t at)
 {
 	uw_result_end(w->res, outcome, reason, at);
 	return STEP_ENDED;
@@ -88,28 +89,32 @@ struct native_place {
 	uint64_t vaddr;
 };
 enum native_where { NATIVE_PLACE, NATIVE_NO_MAP, NATIVE_PENDING };
-enum native_where native_place(const struct uw_space *space, uint64_t address, struct native_place *ret_place);
+enum native_where native_place(const struct uw_space *space, uint64_t address,
+			       struct native_place *ret_place);
 /* The rule of @address, through both caches.  RULE_NONE: the walk has ended. */
 rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
 /* Notes what was found out about @address later. */
 void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
 /* The row that a rule of kind SLOW names; found anew when @rule is 0. */
-enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule, struct cfi_row *ret_row);
+enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
+			   struct cfi_row *ret_row);
 void native_forget_index(struct native *e, uint32_t serial);
 void native_forget_indexes(struct native *e);
 
 /* ---- native-memory.c ---- */
-/* The word at @address of the walk's stack: the copy, else the process.  false: not there, the walk's
- * result says so already. */
+/* The word at @address of the walk's stack: the copy, else the process.  false: not there, the
+ * walk's result says so already. */
 bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word);
 /* The same for any size and without a verdict. */
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
 /* Code at [@address - @before, @address + @after).  Returns the bytes got, 0: none. */
-size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after, uint8_t *to);
+size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after,
+		   uint8_t *to);
 
 /* ---- native-guess.c, native-slow.c: one frame on, by a rule that is not a plain one ---- */
 enum step native_guess(struct native *e, struct walk *w, rule_t rule);
-/* The walk stands on a frame found by a guess, of rule @rule: does it follow a call?  STEP_ENDED: it does not. */
+/* The walk stands on a frame found by a guess, of rule @rule: does it follow a call?  STEP_ENDED:
+ * it does not. */
 enum step native_prove(struct native *e, struct walk *w, rule_t rule);
 enum step native_slow(struct native *e, struct walk *w, rule_t rule);
 /* A plain rule whose words lie outside the copy, or that makes no progress. */

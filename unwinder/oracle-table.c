@@ -1,9 +1,10 @@
 /* oracle-table.c - the binary search table that libunwind wants for each module.
  *
- * Normally it is .eh_frame_hdr's own:  [4 bytes of encodings][eh_frame pointer][count][table ...], each entry
- * {int32 start of the function, int32 FDE}, both relative to the section (LSB 5.0, "The .eh_frame_hdr
- * section").  A module without one, or with another encoding, gets a table of the same form made from its
- * .eh_frame, which libunwind then reads at an address where no process has memory.
+ * Normally it is .eh_frame_hdr's own:  [4 bytes of encodings][eh_frame pointer][count][table ...],
+ * each entry {int32 start of the function, int32 FDE}, both relative to the section (LSB 5.0, "The
+ * .eh_frame_hdr section").  A module without one, or with another encoding, gets a table of the
+ * same form made from its .eh_frame, which libunwind then reads at an address where no process has
+ * memory.
  */
 #include <errno.h>
 #include <limits.h>
@@ -51,7 +52,8 @@ static bool table_of_hdr(struct oracle_module *module)
 {
 	const struct uw_section *hdr = &module->image->eh_frame_hdr;
 	struct cursor c = cursor_of(hdr->data, hdr->data ? hdr->size : 0);
-	uint8_t version = cursor_u8(&c), pointer = cursor_u8(&c), count = cursor_u8(&c), table = cursor_u8(&c);
+	uint8_t version = cursor_u8(&c), pointer = cursor_u8(&c), count = cursor_u8(&c),
+		table = cursor_u8(&c);
 	uint32_t n;
 
 	if (c.bad || version != 1 || count != DW_EH_PE_UDATA4 || table != HDR_TABLE_ENCODING ||
@@ -67,7 +69,8 @@ static bool table_of_hdr(struct oracle_module *module)
 	return true;
 }
 
-/* The pointer encoding that the CIE at @offset says for its FDEs; DW_EH_PE_OMIT when it cannot be read. */
+/* The pointer encoding that the CIE at @offset says for its FDEs; DW_EH_PE_OMIT when it cannot be
+ * read. */
 static uint8_t cie_encoding(const struct uw_section *section, uint64_t offset)
 {
 	struct cursor c = cursor_of(section->data + offset, section->size - offset);
@@ -101,7 +104,8 @@ static uint8_t cie_encoding(const struct uw_section *section, uint64_t offset)
 }
 
 /* The start of the function of the FDE whose fields after the CIE pointer are at @c, as a vaddr. */
-static bool fde_start(const struct uw_section *section, struct cursor *c, uint8_t encoding, uint64_t *ret_start)
+static bool fde_start(const struct uw_section *section, struct cursor *c, uint8_t encoding,
+		      uint64_t *ret_start)
 {
 	uint64_t at = section->vaddr + (uint64_t)(c->p - section->data), value;
 
@@ -127,13 +131,15 @@ static bool fde_start(const struct uw_section *section, struct cursor *c, uint8_
 
 static int entry_compare(const void *a, const void *b)
 {
-	int32_t x = ((const struct table_entry *)a)->start, y = ((const struct table_entry *)b)->start;
+	int32_t x = ((const struct table_entry *)a)->start,
+		y = ((const struct table_entry *)b)->start;
 
 	return (x > y) - (x < y);
 }
 
 /* Walks .eh_frame: @table NULL counts only.  Entries are relative to the section's start. */
-static size_t walk_eh_frame(const struct uw_section *section, struct table_entry *table, size_t room)
+static size_t walk_eh_frame(const struct uw_section *section, struct table_entry *table,
+			    size_t room)
 {
 	struct cursor c = cursor_of(section->data, section->size);
 	size_t n = 0;

@@ -52,7 +52,8 @@ struct oracle_space *oracle_spaces_get(struct oracle_spaces *spaces, struct uw_s
 
 void oracle_spaces_forget(struct oracle_spaces *spaces, const struct uw_module *module)
 {
-	for (struct oracle_space *slot = spaces->slots; slot < spaces->slots + ORACLE_SPACES; slot++) {
+	for (struct oracle_space *slot = spaces->slots; slot < spaces->slots + ORACLE_SPACES;
+	     slot++) {
 		bool knows = !module;
 
 		for (size_t i = 0; i < slot->n_modules && !knows; i++)
@@ -62,7 +63,8 @@ void oracle_spaces_forget(struct oracle_spaces *spaces, const struct uw_module *
 	}
 }
 
-static int oracle_stop(struct uw_result *res, enum uw_outcome outcome, enum uw_reason reason, uint64_t pc)
+static int oracle_stop(struct uw_result *res, enum uw_outcome outcome, enum uw_reason reason,
+		       uint64_t pc)
 {
 	uw_result_end(res, outcome, reason, pc);
 	return ORACLE_STOP;
@@ -72,30 +74,33 @@ static int oracle_module_add(struct oracle_space *slot, const struct uw_map *map
 			     struct oracle_module **ret_module)
 {
 	const struct uw_image *image = uw_module_image(map->module);
-	const struct uw_section *sections[] = {&image->eh_frame_hdr, &image->eh_frame, &image->debug_frame};
+	const struct uw_section *sections[] = {&image->eh_frame_hdr, &image->eh_frame,
+					       &image->debug_frame};
 	struct oracle_module *more;
 
 	more = reallocarray(slot->modules, slot->n_modules + 1, sizeof(*more));
 	if (!more)
 		return fail(-ENOMEM);
 	slot->modules = more;
-	/* .debug_frame is not part of the process: its vaddr is 0 and it is read by offset, never by address. */
+	/* .debug_frame is not part of the process: its vaddr is 0 and it is read by offset, never
+	 * by address. */
 	for (size_t i = 0; i < 2; i++) {
 		int r = 0;
 
 		if (sections[i]->data && sections[i]->size)
-			r = uw_regions_add(&slot->regions, sections[i]->vaddr + bias, sections[i]->data,
-					   sections[i]->size);
+			r = uw_regions_add(&slot->regions, sections[i]->vaddr + bias,
+					   sections[i]->data, sections[i]->size);
 		if (r == -ENOMEM)
 			return trace(r);
 	}
-	more[slot->n_modules] = (struct oracle_module){.module = map->module, .image = image, .bias = bias};
+	more[slot->n_modules] =
+		(struct oracle_module){.module = map->module, .image = image, .bias = bias};
 	*ret_module = &more[slot->n_modules++];
 	return 0;
 }
 
-int oracle_module_at(struct oracle_space *slot, const struct uw_space *space, uint64_t pc, struct uw_result *res,
-		     struct oracle_module **ret_module)
+int oracle_module_at(struct oracle_space *slot, const struct uw_space *space, uint64_t pc,
+		     struct uw_result *res, struct oracle_module **ret_module)
 {
 	const struct uw_map *map = uw_space_find(space, pc);
 	uint64_t bias;

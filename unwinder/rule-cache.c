@@ -1,7 +1,8 @@
 /* rule-cache.c - see rule.h.
  *
- * Where a set is full any of its four entries may go: with 64 K entries and the 4 to 18 thousand addresses
- * that programs were seen to have, full sets are rare, and keeping ages would cost a write a hit. */
+ * Where a set is full any of its four entries may go: with 64 K entries and the 4 to 18 thousand
+ * addresses that programs were seen to have, full sets are rare, and keeping ages would cost a
+ * write a hit. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,12 +15,13 @@ enum {
 	HUGE_PAGE = 2 << 20,
 };
 
-/* Lookups fall all over the memory: in pages of 4 KB most would miss the TLB, too.  The mapping is one page
- * too long so that a whole aligned one is in it; the rest is given back. */
+/* Lookups fall all over the memory: in pages of 4 KB most would miss the TLB, too.  The mapping is
+ * one page too long so that a whole aligned one is in it; the rest is given back. */
 int rule_caches_init(struct rule_cache *const caches[], size_t n)
 {
 	size_t size = (n * RULE_CACHE_BYTES + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1);
-	uint8_t *map = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *map = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t skip;
 
 	if (map == MAP_FAILED)
@@ -40,7 +42,8 @@ int rule_caches_init(struct rule_cache *const caches[], size_t n)
 void rule_caches_deinit(struct rule_cache *first, size_t n)
 {
 	if (first->entries)
-		(void)munmap(first->entries, (n * RULE_CACHE_BYTES + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1));
+		(void)munmap(first->entries,
+			     (n * RULE_CACHE_BYTES + HUGE_PAGE - 1) & ~((size_t)HUGE_PAGE - 1));
 	first->entries = NULL;
 }
 
@@ -49,7 +52,8 @@ void rule_cache_clear(struct rule_cache *cache)
 	memset(cache->entries, 0xff, RULE_CACHE_BYTES);
 }
 
-void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address, rule_t rule)
+void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
+		    rule_t rule)
 {
 	size_t place = rule_cache_place(key, address);
 	struct rule_entry *entry = rule_cache_find(cache, key, address);

@@ -4,15 +4,15 @@
  *   63        48 47           28 27            8 7  6 5   4 3    0
  *   [ the cache ][ M            ][ N            ][ why][call][ kind ]
  *
- * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8 M, or
- * kept when M is 0.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit bytes are too few.
- * These two cover all but a few frames in a million; the rest takes the slow road.  RULE_CHAIN is as RULE_FP
- * with N = M = 2, where no CFI says so: a caller in JIT code.
+ * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8
+ * M, or kept when M is 0.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit bytes
+ * are too few. These two cover all but a few frames in a million; the rest takes the slow road.
+ * RULE_CHAIN is as RULE_FP with N = M = 2, where no CFI says so: a caller in JIT code.
  *
- * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its hash
- * names and then in the other three, so a hit is one line and mostly one compare.  The key is exact:
- * 48 bits of address and 32 of key (16 beside the address, 16 above the rule).  An empty entry is all ones,
- * which no user address gives: a lookup needs no test for it. */
+ * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its
+ * hash names and then in the other three, so a hit is one line and mostly one compare.  The key is
+ * exact: 48 bits of address and 32 of key (16 beside the address, 16 above the rule).  An empty
+ * entry is all ones, which no user address gives: a lookup needs no test for it. */
 #pragma once
 
 #include "daemon/base/util.h"
@@ -21,7 +21,8 @@ enum rule_kind {
 	RULE_NONE,
 	RULE_SP,
 	RULE_FP,
-	RULE_CHAIN, /* a guess as good as made: the frame found is marked, and must follow a call.  Has rule_why */
+	RULE_CHAIN, /* a guess as good as made: the frame found is marked, and must follow a call.
+		       Has rule_why */
 	RULE_ROOT,  /* the return address is undefined: the outermost frame */
 	RULE_GUESS, /* no CFI: frame pointer.  Has rule_why and rule_form */
 	RULE_SLOW,  /* full registers.  Has rule_fde */
@@ -30,19 +31,20 @@ enum rule_kind {
 
 enum rule_why { RULE_NO_CFI, RULE_NO_FILE, RULE_NOT_READABLE }; /* RULE_NO_FILE: JIT, anonymous */
 
-/* What the code at a pc without CFI says of its frame (guess.h); RULE_FORM_UNKNOWN: not looked at yet. */
+/* What the code at a pc without CFI says of its frame (guess.h); RULE_FORM_UNKNOWN: not looked at
+ * yet. */
 enum rule_form {
 	RULE_FORM_UNKNOWN,
-	RULE_FORM_FP,        /* [rbp] is the caller's rbp, [rbp + 8] the return address */
-	RULE_FORM_ENTRY,     /* [rsp] is the return address: before push rbp, at ret, in a PLT stub */
-	RULE_FORM_PUSHED,    /* [rsp] is the caller's rbp, [rsp + 8] the return address */
-	RULE_FORM_PLT,       /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
+	RULE_FORM_FP,	  /* [rbp] is the caller's rbp, [rbp + 8] the return address */
+	RULE_FORM_ENTRY,  /* [rsp] is the return address: before push rbp, at ret, in a PLT stub */
+	RULE_FORM_PUSHED, /* [rsp] is the caller's rbp, [rsp + 8] the return address */
+	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
 	RULE_FORM_SIGRETURN, /* rsp is at a struct ucontext */
-	RULE_FORM_ROOT,      /* the first frame of a stack made by makecontext() */
+	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
 };
 
-/* Does the address after this one follow a call instruction?  Looked at for guessed frames only.  Where code
- * cannot be read nobody can tell; the lowest bit says that the frame is taken. */
+/* Does the address after this one follow a call instruction?  Looked at for guessed frames only.
+ * Where code cannot be read nobody can tell; the lowest bit says that the frame is taken. */
 enum rule_call { RULE_CALL_UNKNOWN, RULE_CALL_YES, RULE_CALL_NO, RULE_CALL_UNREADABLE };
 
 typedef uint64_t rule_t; /* a packed number, like a pte_t */
@@ -142,7 +144,7 @@ enum { RULE_CACHE_BITS = 16, RULE_CACHE_ENTRIES = 1 << RULE_CACHE_BITS };
 
 struct rule_entry {
 	uint64_t address; /* and the key's low 16 bits above 48 */
-	uint64_t rule;    /* and the key's high 16 bits above 48 */
+	uint64_t rule;	  /* and the key's high 16 bits above 48 */
 };
 
 struct rule_cache {
@@ -169,7 +171,8 @@ static inline size_t rule_cache_place(const struct rule_key *key, uint64_t addre
 	return (address ^ key->hash) * 0xd6e8feb86659fd93ull >> (64 - RULE_CACHE_BITS);
 }
 
-static inline bool rule_entry_is(const struct rule_entry *entry, const struct rule_key *key, uint64_t address)
+static inline bool rule_entry_is(const struct rule_entry *entry, const struct rule_key *key,
+				 uint64_t address)
 {
 	return entry->address == (address | key->low) && entry->rule >> 48 == key->high;
 }
@@ -180,8 +183,8 @@ static inline bool rule_entry_is_empty(const struct rule_entry *entry)
 }
 
 /* The entry of @address (below 2^48), or NULL. */
-static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache, const struct rule_key *key,
-						 uint64_t address)
+static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache,
+						 const struct rule_key *key, uint64_t address)
 {
 	size_t place = rule_cache_place(key, address);
 	struct rule_entry *entry = &cache->entries[place];
@@ -196,12 +199,14 @@ static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache,
 	return NULL;
 }
 
-/* @n caches, side by side in one piece of memory (huge pages where the kernel has some).  -ENOMEM. */
+/* @n caches, side by side in one piece of memory (huge pages where the kernel has some).  -ENOMEM.
+ */
 int rule_caches_init(struct rule_cache *const caches[], size_t n);
 /* @first of the @n that were made together; fine when it was never made. */
 void rule_caches_deinit(struct rule_cache *first, size_t n);
 void rule_cache_clear(struct rule_cache *cache);
 /* Adds @address (below 2^48 - 1), or replaces its rule. */
-void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address, rule_t rule);
+void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
+		    rule_t rule);
 /* Drops every entry of @key. */
 void rule_cache_forget(struct rule_cache *cache, const struct rule_key *key);

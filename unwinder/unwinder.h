@@ -1,13 +1,13 @@
 /* unwinder.h - (address space, registers, stack bytes) -> frames and one outcome.
  *
- * Thread: an engine belongs to one thread.  Spaces are immutable and counted; modules are shared (module.h).
- * Nothing here needs a live process, a descriptor or a ring: a snapshot is memory.
+ * Thread: an engine belongs to one thread.  Spaces are immutable and counted; modules are shared
+ * (module.h). Nothing here needs a live process, a descriptor or a ring: a snapshot is memory.
  *
  * Every unwind ends in one outcome:
- *   UW_WHOLE    a root was reached: undefined return address (the ABI's mark for _start, clone), or RA 0
- *   UW_CUT      the next address needed lies outside the copied bytes, and the copy was as long as its room
- *   UW_FAILED   with a reason
- *   UW_PENDING  a module on the way is not loaded yet (res->pending, borrowed): load it, unwind again
+ *   UW_WHOLE    a root was reached: undefined return address (the ABI's mark for _start, clone), or
+ * RA 0 UW_CUT      the next address needed lies outside the copied bytes, and the copy was as long
+ * as its room UW_FAILED   with a reason UW_PENDING  a module on the way is not loaded yet
+ * (res->pending, borrowed): load it, unwind again
  */
 #pragma once
 
@@ -35,9 +35,24 @@ enum uw_arch { UW_ARCH_NONE, UW_ARCH_X86_64, UW_ARCH_AARCH64 };
 #define UW_REGS_MASK_X86_64 0xff0fffull
 #define UW_REGS_MASK_AARCH64 0x1ffffffffull /* x0..x30, sp, pc */
 enum {
-	UW_X86_AX, UW_X86_BX, UW_X86_CX, UW_X86_DX, UW_X86_SI, UW_X86_DI, UW_X86_BP, UW_X86_SP, UW_X86_IP,
-	UW_X86_FLAGS, UW_X86_CS, UW_X86_SS, UW_X86_R8, UW_X86_R15 = UW_X86_R8 + 7, UW_X86_COUNT,
-	UW_ARM64_SP = 31, UW_ARM64_PC, UW_ARM64_COUNT,
+	UW_X86_AX,
+	UW_X86_BX,
+	UW_X86_CX,
+	UW_X86_DX,
+	UW_X86_SI,
+	UW_X86_DI,
+	UW_X86_BP,
+	UW_X86_SP,
+	UW_X86_IP,
+	UW_X86_FLAGS,
+	UW_X86_CS,
+	UW_X86_SS,
+	UW_X86_R8,
+	UW_X86_R15 = UW_X86_R8 + 7,
+	UW_X86_COUNT,
+	UW_ARM64_SP = 31,
+	UW_ARM64_PC,
+	UW_ARM64_COUNT,
 };
 
 enum uw_outcome { UW_WHOLE, UW_CUT, UW_FAILED, UW_PENDING };
@@ -45,24 +60,24 @@ enum uw_outcome { UW_WHOLE, UW_CUT, UW_FAILED, UW_PENDING };
 /* Why a stack FAILED.  The names (uw_reason_name) are part of the --json output. */
 enum uw_reason {
 	UW_OK,
-	UW_NO_USER_STATE,   /* no user registers: a kernel thread, or an exiting task */
-	UW_ABI,             /* not this machine's 64-bit ABI (32-bit programs) */
-	UW_NO_MODULE,       /* a pc outside every known executable mapping */
-	UW_UNREADABLE,      /* the module's file or memory could not be read */
-	UW_NO_UNWIND_INFO,  /* no CFI for the pc and the frame pointer guess does not hold */
-	UW_BAD_CFI,         /* damaged or unsupported unwind information */
-	UW_BAD_RETURN,      /* the return address does not follow a call */
-	UW_NO_PROGRESS,     /* the stack does not shrink */
-	UW_MEMORY,          /* an address outside the copy that was not full */
-	UW_TOO_DEEP,        /* UW_MAX_FRAMES */
+	UW_NO_USER_STATE,  /* no user registers: a kernel thread, or an exiting task */
+	UW_ABI,		   /* not this machine's 64-bit ABI (32-bit programs) */
+	UW_NO_MODULE,	   /* a pc outside every known executable mapping */
+	UW_UNREADABLE,	   /* the module's file or memory could not be read */
+	UW_NO_UNWIND_INFO, /* no CFI for the pc and the frame pointer guess does not hold */
+	UW_BAD_CFI,	   /* damaged or unsupported unwind information */
+	UW_BAD_RETURN,	   /* the return address does not follow a call */
+	UW_NO_PROGRESS,	   /* the stack does not shrink */
+	UW_MEMORY,	   /* an address outside the copy that was not full */
+	UW_TOO_DEEP,	   /* UW_MAX_FRAMES */
 	UW_REASON_COUNT,
 };
 const char *uw_reason_name(enum uw_reason reason); /* "no-module" ... */
 const char *uw_outcome_name(enum uw_outcome outcome);
 
 /* A frame: the address in the low 56 bits, flags above.  Innermost first.
- * A caller's address is the return address; look up names and lines one byte (x86) or one instruction
- * (aarch64) before it: uw_frame_lookup(). */
+ * A caller's address is the return address; look up names and lines one byte (x86) or one
+ * instruction (aarch64) before it: uw_frame_lookup(). */
 #define UW_FRAME_CALLER (1ull << 56)  /* a return address */
 #define UW_FRAME_SIGNAL (1ull << 57)  /* interrupted by a signal: the address itself counts */
 #define UW_FRAME_GUESSED (1ull << 58) /* found without unwind information */
@@ -72,7 +87,8 @@ static inline uint64_t uw_frame_pc(uint64_t frame)
 }
 static inline uint64_t uw_frame_lookup(uint64_t frame)
 {
-	return uw_frame_pc(frame) - !!(frame & UW_FRAME_CALLER); /* inside the call instruction is enough */
+	return uw_frame_pc(frame) -
+	       !!(frame & UW_FRAME_CALLER); /* inside the call instruction is enough */
 }
 
 /* Reads @len bytes of a process at @address.  Returns the bytes read (0..len), or < 0. */
@@ -87,12 +103,13 @@ struct uw_map {
 };
 
 /* The executable mappings of a process at one time.  Immutable.
- * Two spaces with the same non-zero key say the same wherever both have a mapping (a fork's child; the
- * same process after a dlopen into a free area): cached rules are keyed by (key, pc). */
+ * Two spaces with the same non-zero key say the same wherever both have a mapping (a fork's child;
+ * the same process after a dlopen into a free area): cached rules are keyed by (key, pc). */
 struct uw_space {
 	_Atomic uint32_t refs;
 	uint32_t key;
-	struct uw_memory *memory; /* for deep stacks; may be NULL.  Borrowed, must outlive the space */
+	struct uw_memory
+		*memory; /* for deep stacks; may be NULL.  Borrowed, must outlive the space */
 	size_t n_maps;
 	struct uw_map maps[];
 };
@@ -106,13 +123,14 @@ struct uw_space *uw_space_unref(struct uw_space *space);
 const struct uw_map *uw_space_find(const struct uw_space *space, uint64_t pc);
 
 struct uw_snapshot {
-	struct uw_space *space;     /* borrowed */
-	const uint64_t *regs;       /* UW_REGS_MASK_* order, 8-aligned; NULL: no user state */
-	enum uw_arch arch;          /* UW_ARCH_NONE: an ABI that is not unwound */
-	bool stack_full;            /* dyn_size reached the room of the copy */
-	uint32_t stack_len;         /* bytes copied from the stack pointer up */
-	const uint8_t *stack;       /* 8-aligned; lies in the perf ring on the main road */
-	const uint64_t *chain;      /* the kernel's user callchain (engine fp only), context marks taken out */
+	struct uw_space *space; /* borrowed */
+	const uint64_t *regs;	/* UW_REGS_MASK_* order, 8-aligned; NULL: no user state */
+	enum uw_arch arch;	/* UW_ARCH_NONE: an ABI that is not unwound */
+	bool stack_full;	/* dyn_size reached the room of the copy */
+	uint32_t stack_len;	/* bytes copied from the stack pointer up */
+	const uint8_t *stack;	/* 8-aligned; lies in the perf ring on the main road */
+	const uint64_t
+		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
 	uint32_t n_chain;
 };
 
@@ -122,18 +140,19 @@ struct uw_result {
 	uint32_t n_frames;
 	uint8_t outcome, reason;
 	struct uw_module *pending; /* UW_PENDING */
-	uint64_t stopped_at;       /* the address that was needed and not there (CUT, FAILED) */
+	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */
 };
 
 enum uw_engine_kind {
 	UW_ENGINE_NATIVE,    /* our rule cache over CFI */
 	UW_ENGINE_LIBUNWIND, /* oracle, selectable */
 	UW_ENGINE_LIBDW,     /* oracle, selectable */
-	UW_ENGINE_FP,        /* the kernel's callchain, taken as it is */
+	UW_ENGINE_FP,	     /* the kernel's callchain, taken as it is */
 	UW_ENGINE_FP_COPY,   /* frame pointers over the stack copy */
 	UW_ENGINE_COUNT,
 };
-const char *uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp", "fp-copy" */
+const char *
+uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp", "fp-copy" */
 
 struct uw_engine;
 struct uw_engine_stats {

@@ -1,7 +1,9 @@
-/* bytes.h - a bounds-checked cursor over foreign bytes, and a growing buffer for our own.  Thread: any.
+/* bytes.h - a bounds-checked cursor over foreign bytes, and a growing buffer for our own.  Thread:
+ * any.
  *
- * A cursor never reads outside [p, end).  A read that does not fit returns 0, moves to the end and sets
- * `bad`; the caller checks `bad` once, after the last read.  Little endian, as all our inputs are. */
+ * A cursor never reads outside [p, end).  A read that does not fit returns 0, moves to the end and
+ * sets `bad`; the caller checks `bad` once, after the last read.  Little endian, as all our inputs
+ * are. */
 #pragma once
 
 #include <string.h>
@@ -37,15 +39,15 @@ static inline const void *cursor_bytes(struct cursor *c, size_t len)
 	return p;
 }
 
-#define CURSOR_READ(name, type)                                                                    \
-	static inline type cursor_##name(struct cursor *c)                                         \
-	{                                                                                          \
-		const void *p = cursor_bytes(c, sizeof(type));                                     \
-		type v = 0;                                                                        \
-                                                                                                   \
-		if (p)                                                                             \
-			memcpy(&v, p, sizeof(v));                                                  \
-		return v;                                                                          \
+#define CURSOR_READ(name, type)                                \
+	static inline type cursor_##name(struct cursor *c)     \
+	{                                                      \
+		const void *p = cursor_bytes(c, sizeof(type)); \
+		type v = 0;                                    \
+                                                               \
+		if (p)                                         \
+			memcpy(&v, p, sizeof(v));              \
+		return v;                                      \
 	}
 CURSOR_READ(u8, uint8_t)
 CURSOR_READ(u16, uint16_t)
@@ -59,7 +61,8 @@ int64_t cursor_sleb(struct cursor *c);
 /* A NUL-terminated string in place; NULL (and bad) when no NUL stands before the end. */
 const char *cursor_string(struct cursor *c);
 
-/* A growing buffer.  A failed growth sets `bad` and drops what was appended since; check it once. */
+/* A growing buffer.  A failed growth sets `bad` and drops what was appended since; check it once.
+ */
 struct buffer {
 	uint8_t *data;
 	size_t len, room;
@@ -67,7 +70,8 @@ struct buffer {
 };
 
 void buffer_deinit(struct buffer *b);
-/* Room for @len more bytes; returns where they go, NULL (and bad) on failure.  The caller adds to len. */
+/* Room for @len more bytes; returns where they go, NULL (and bad) on failure.  The caller adds to
+ * len. */
 uint8_t *buffer_reserve(struct buffer *b, size_t len);
 void buffer_append(struct buffer *b, const void *data, size_t len);
 void buffer_printf(struct buffer *b, const char *format, ...) _printf_(2, 3);

@@ -1,5 +1,6 @@
 /* log.h - lines on standard error for a person.  Thread: any.
- * Where an error is dropped it is logged, once.  unwinder/ and libc-hook/ never log; nor does per-sample code. */
+ * Where an error is dropped it is logged, once.  unwinder/ and libc-hook/ never log; nor does
+ * per-sample code. */
 #pragma once
 
 #include "daemon/base/util.h"

@@ -1,6 +1,6 @@
 /* loop.c - see loop.h.
- * A callback may remove sources whose events are already fetched: loop_remove() clears them from the
- * batch, so that no callback runs on a freed source. */
+ * A callback may remove sources whose events are already fetched: loop_remove() clears them from
+ * the batch, so that no callback runs on a freed source. */
 #include <errno.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -111,7 +111,8 @@ int loop_timer_set(struct loop_timer *timer, uint64_t first_ns, uint64_t period_
 	if (first && period_ns)
 		first -= first % period_ns;
 	its.it_value = timespec_of(first);
-	return timerfd_settime(timer->source.fd, TFD_TIMER_ABSTIME, &its, NULL) < 0 ? fail(-errno) : 0;
+	return timerfd_settime(timer->source.fd, TFD_TIMER_ABSTIME, &its, NULL) < 0 ? fail(-errno)
+										    : 0;
 }
 
 int loop_timer_add(struct loop *l, struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns,

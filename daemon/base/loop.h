@@ -1,6 +1,6 @@
 /* loop.h - one epoll loop.  Thread: the one that runs it.
- * A source is embedded in its user, who finds itself back by container_of().  Level-triggered.  A callback
- * returns < 0 to end the loop with that error; it may remove any source, its own too. */
+ * A source is embedded in its user, who finds itself back by container_of().  Level-triggered.  A
+ * callback returns < 0 to end the loop with that error; it may remove any source, its own too. */
 #pragma once
 
 #include <sys/epoll.h>
@@ -32,14 +32,15 @@ int loop_run_once(struct loop *l, int timeout_ms);
 int loop_run(struct loop *l);
 void loop_quit(struct loop *l);
 
-/* A timer: a timerfd source.  The callback gets the timer back by container_of(source, struct loop_timer, source). */
+/* A timer: a timerfd source.  The callback gets the timer back by container_of(source, struct
+ * loop_timer, source). */
 struct loop_timer {
 	struct loop_source source;
 	int (*expired)(struct loop_timer *timer);
 };
 int loop_timer_add(struct loop *l, struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns,
 		   int (*expired)(struct loop_timer *));
-/* @first_ns 0 stops it.  A timer with a period fires at whole multiples of it, the first time up to a period earlier:
- * so timers fire together, and wake the thread once. */
+/* @first_ns 0 stops it.  A timer with a period fires at whole multiples of it, the first time up to
+ * a period earlier: so timers fire together, and wake the thread once. */
 int loop_timer_set(struct loop_timer *timer, uint64_t first_ns, uint64_t period_ns);
 void loop_timer_remove(struct loop *l, struct loop_timer *timer);

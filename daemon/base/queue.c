@@ -1,8 +1,9 @@
 /* queue.c - see queue.h.
  *
- * waker: the consumer sets `sleeping`, then looks at the queue once more; the producer publishes, then
- * looks at `sleeping`.  Both pairs are sequentially consistent, so at least one of them sees the other and
- * no wake-up is lost; the eventfd is level-triggered, so one too many does no harm. */
+ * waker: the consumer sets `sleeping`, then looks at the queue once more; the producer publishes,
+ * then looks at `sleeping`.  Both pairs are sequentially consistent, so at least one of them sees
+ * the other and no wake-up is lost; the eventfd is level-triggered, so one too many does no harm.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>

@@ -1,12 +1,12 @@
 /* queue.h - queues between two threads.  Thread: exactly one producer and exactly one consumer.
  *
  *   slot_queue   fixed-size slots, consumed in order in batches
- *   byte_queue   records of any length, each contiguous (the memory is mapped twice, back to back, so
- *                that a record never wraps)
+ *   byte_queue   records of any length, each contiguous (the memory is mapped twice, back to back,
+ * so that a record never wraps)
  *
- * Positions are 64-bit and only grow.  The producer writes, then publishes (store-release) once a batch;
- * the consumer loads-acquire.  A `waker` is the eventfd that goes with a queue: the producer makes the
- * system call only when the consumer has said that it sleeps. */
+ * Positions are 64-bit and only grow.  The producer writes, then publishes (store-release) once a
+ * batch; the consumer loads-acquire.  A `waker` is the eventfd that goes with a queue: the producer
+ * makes the system call only when the consumer has said that it sleeps. */
 #pragma once
 
 #include <stdatomic.h>
@@ -22,7 +22,8 @@ int waker_init(struct waker *w);
 void waker_deinit(struct waker *w);
 /* Producer: wakes the consumer if it sleeps or is about to. */
 void waker_wake(struct waker *w);
-/* Consumer: says that it is going to sleep.  Look at the queue once more after this, then poll `fd`. */
+/* Consumer: says that it is going to sleep.  Look at the queue once more after this, then poll
+ * `fd`. */
 void waker_prepare(struct waker *w);
 /* Consumer: awake again.  @readable: the eventfd was polled readable, and is emptied. */
 void waker_awake(struct waker *w, bool readable);
@@ -44,7 +45,8 @@ void slot_queue_deinit(struct slot_queue *q);
 void *slot_queue_push(struct slot_queue *q);
 /* false: nothing new, nobody need be woken. */
 bool slot_queue_publish(struct slot_queue *q);
-/* Producer: position up to which the consumer is done; a slot pushed as the n-th has position n (from 0). */
+/* Producer: position up to which the consumer is done; a slot pushed as the n-th has position n
+ * (from 0). */
 static inline uint64_t slot_queue_consumed(const struct slot_queue *q)
 {
 	return atomic_load_explicit(&q->consumed, memory_order_acquire);

@@ -48,8 +48,7 @@ static int table_grow(struct table *t)
 	bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
 	if (!bigger.slots)
 		return fail(-ENOMEM);
-	table_for_each(t, slot)
-	{
+	table_for_each (t, slot) {
 		*table_slot_of(&bigger, slot->key) = *slot;
 		bigger.n_used++;
 	}
@@ -155,7 +154,8 @@ static int string_table_append(struct string_table *t, const void *data, size_t 
 	return 0;
 }
 
-int string_table_add(struct string_table *t, const void *data, size_t len, uint32_t *ret_id, bool *ret_new)
+int string_table_add(struct string_table *t, const void *data, size_t len, uint32_t *ret_id,
+		     bool *ret_new)
 {
 	uint64_t hash = hash_bytes(data, len), first = 0;
 	int r;

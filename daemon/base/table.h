@@ -1,7 +1,9 @@
-/* table.h - hash tables: 64-bit key to 64-bit value, and bytes to small id.  Thread: the owner's only.
+/* table.h - hash tables: 64-bit key to 64-bit value, and bytes to small id.  Thread: the owner's
+ * only.
  *
- * Open addressing with linear probing, a power of two of slots, at most 2/3 full, deletion by shifting
- * back (no tombstones).  A value may be a pointer cast by the caller: the table owns nothing it holds. */
+ * Open addressing with linear probing, a power of two of slots, at most 2/3 full, deletion by
+ * shifting back (no tombstones).  A value may be a pointer cast by the caller: the table owns
+ * nothing it holds. */
 #pragma once
 
 #include "daemon/base/util.h"
@@ -33,9 +35,9 @@ static inline void *table_pointer(const struct table *t, uint64_t key)
 }
 
 /* Walks the used slots; the table must not change meanwhile. */
-#define table_for_each(t, slot)                                                                    \
-	for (struct table_slot *slot = (t)->slots; slot && slot < (t)->slots + (t)->n_slots;       \
-	     slot++)                                                                               \
+#define table_for_each(t, slot)                                                              \
+	for (struct table_slot *slot = (t)->slots; slot && slot < (t)->slots + (t)->n_slots; \
+	     slot++)                                                                         \
 		if (slot->used)
 
 /* Strings (or any bytes) numbered from 1 in order of arrival.  The table keeps a copy of each. */
@@ -44,13 +46,14 @@ struct string_table {
 	struct string_entry {
 		char *data; /* with a NUL behind */
 		uint32_t len, next;
-	} *entries;
+	} * entries;
 	uint32_t n_entries, room;
 };
 
 void string_table_deinit(struct string_table *t);
 /* The id of @data, made if new (then *ret_new is true; may be NULL).  -ENOMEM. */
-int string_table_add(struct string_table *t, const void *data, size_t len, uint32_t *ret_id, bool *ret_new);
+int string_table_add(struct string_table *t, const void *data, size_t len, uint32_t *ret_id,
+		     bool *ret_new);
 /* The text of @id (1..n_entries), borrowed until deinit. */
 const char *string_table_text(const struct string_table *t, uint32_t id);
 

@@ -33,7 +33,8 @@ int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret_value)
 	char *end;
 
 	/* strtoull() skips blanks and takes a sign: neither is a number to us. */
-	if (!((*text >= '0' && *text <= '9') || (base == 16 && strchr("abcdefABCDEF", *text) && *text)))
+	if (!((*text >= '0' && *text <= '9') ||
+	      (base == 16 && strchr("abcdefABCDEF", *text) && *text)))
 		return -EINVAL;
 	errno = 0;
 	v = strtoull(text, &end, base);

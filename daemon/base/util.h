@@ -15,18 +15,18 @@
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* Takes the value out of a local that has a cleanup attribute: the caller owns it from here. */
-#define take(var)                                                                                  \
-	__extension__({                                                                            \
-		__typeof__(var) taken_ = (var);                                                    \
-		(var) = 0;                                                                         \
-		taken_;                                                                            \
+#define take(var)                               \
+	__extension__({                         \
+		__typeof__(var) taken_ = (var); \
+		(var) = 0;                      \
+		taken_;                         \
 	})
 /* The same for a descriptor. */
-#define take_fd(var)                                                                               \
-	__extension__({                                                                            \
-		int taken_ = (var);                                                                \
-		(var) = -1;                                                                        \
-		taken_;                                                                            \
+#define take_fd(var)                \
+	__extension__({             \
+		int taken_ = (var); \
+		(var) = -1;         \
+		taken_;             \
 	})
 
 #define NSEC_PER_SEC 1000000000ull
@@ -85,12 +85,12 @@ static inline void file_closep(FILE **f)
 /* CLOCK_* now, in nanoseconds. */
 uint64_t clock_ns(int clock);
 
-/* A whole string as a number, @base as for strtoull (0: 0x, 0, decimal).  -EINVAL when anything else
- * than digits stands there (signs and blanks too), -ERANGE when it is over @max. */
+/* A whole string as a number, @base as for strtoull (0: 0x, 0, decimal).  -EINVAL when anything
+ * else than digits stands there (signs and blanks too), -ERANGE when it is over @max. */
 int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret_value);
 
-/* Reads a whole small file (/proc, /sys, /etc), at most @max bytes, with a NUL behind.  Returns new memory.
- * -EFBIG when there is more. */
+/* Reads a whole small file (/proc, /sys, /etc), at most @max bytes, with a NUL behind.  Returns new
+ * memory. -EFBIG when there is more. */
 int read_file(const char *path, size_t max, char **ret_text, size_t *ret_len);
 /* The same of an open descriptor, from its current position. */
 int read_fd(int fd, size_t max, char **ret_text, size_t *ret_len);

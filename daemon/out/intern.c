@@ -9,7 +9,8 @@
 enum {
 	FIRST_SLOTS = 4096,
 	PATH_MAX_BYTES = 4096,
-	NAME_MAX_BYTES = 16 << 10, /* a demangled name is cut before; anything longer is an accident */
+	NAME_MAX_BYTES =
+		16 << 10, /* a demangled name is cut before; anything longer is an accident */
 	BUILD_ID_MAX_BYTES = 64,
 };
 
@@ -50,7 +51,8 @@ void intern_deinit(struct intern *in)
 
 /* ---- mappings ---- */
 
-/* "a//b/[c]" -> "/a/b/[c]", which is what readers make of the components.  Interns these on the way. */
+/* "a//b/[c]" -> "/a/b/[c]", which is what readers make of the components.  Interns these on the
+ * way. */
 static int intern_path(struct intern *in, const char *path, struct intern_mapping *m)
 {
 	char normal[PATH_MAX_BYTES + 1];
@@ -95,8 +97,8 @@ static void components_freep(struct intern_mapping *m)
 }
 
 /* Asked once a module, so a linear search is good enough. */
-int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len, uint64_t load_bias,
-		   uint64_t exact_offset, uint32_t *ret_mapping)
+int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len,
+		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping)
 {
 	_cleanup_(components_freep) struct intern_mapping m = {.load_bias = load_bias,
 							       .exact_offset = exact_offset};
@@ -147,13 +149,15 @@ int intern_name(struct intern *in, const char *name, uint32_t *ret_name)
 	return 0;
 }
 
-/* By address, except that frames of address 0 (the kernel's, whose addresses are not told) go by name. */
+/* By address, except that frames of address 0 (the kernel's, whose addresses are not told) go by
+ * name. */
 static uint64_t frame_hash(uint32_t mapping, uint64_t rel_pc, uint32_t name)
 {
 	return hash_u64(rel_pc ^ (uint64_t)mapping << 40 ^ (rel_pc ? 0 : (uint64_t)name << 20));
 }
 
-static uint32_t *frame_slot(const struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t name)
+static uint32_t *frame_slot(const struct intern *in, uint32_t mapping, uint64_t rel_pc,
+			    uint32_t name)
 {
 	size_t i = frame_hash(mapping, rel_pc, name) & (in->n_frame_slots - 1);
 
@@ -183,12 +187,14 @@ static int frames_grow(struct intern *in)
 	in->n_frame_slots = n_slots;
 	in->room_frames = n_slots / 2;
 	for (size_t i = 0; i < in->n_frames; i++)
-		*frame_slot(in, frames[i].mapping, frames[i].rel_pc, frames[i].name) = (uint32_t)i + 1;
+		*frame_slot(in, frames[i].mapping, frames[i].rel_pc, frames[i].name) =
+			(uint32_t)i + 1;
 	free(old);
 	return 0;
 }
 
-int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame)
+int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name,
+		 uint32_t *ret_frame)
 {
 	uint32_t name_id = 0, *slot;
 	int r;
@@ -213,11 +219,12 @@ int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const cha
 				return trace(r);
 		}
 		if (!*slot) {
-			in->frames[in->n_frames++] = (struct intern_frame){.rel_pc = rel_pc, .mapping = mapping};
+			in->frames[in->n_frames++] =
+				(struct intern_frame){.rel_pc = rel_pc, .mapping = mapping};
 			*slot = (uint32_t)in->n_frames;
 		}
-		/* A name that comes after the frame was written is the business of ModuleSymbols, and of
-		 * the next generation's entry. */
+		/* A name that comes after the frame was written is the business of ModuleSymbols,
+		 * and of the next generation's entry. */
 		in->frames[*slot - 1].name = name_id;
 	}
 	*ret_frame = in->first_frame + *slot - 1;

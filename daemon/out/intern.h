@@ -1,8 +1,9 @@
 /* intern.h - the interned tables of one packet sequence.  Private to daemon/out/.  Thread: main.
  *
- * Content gets an id when it is first asked for, and an entry in the trace when it is first used by a stack: the
- * entry is appended to `pending`, which the next sample packet takes along as its InternedData.  `written` of
- * each thing is the generation in which that was done; intern_new_generation() makes all be written again.
+ * Content gets an id when it is first asked for, and an entry in the trace when it is first used by
+ * a stack: the entry is appended to `pending`, which the next sample packet takes along as its
+ * InternedData.  `written` of each thing is the generation in which that was done;
+ * intern_new_generation() makes all be written again.
  *
  *   callstack ─► frame ─► name (a string of its own table, forgotten together with the frames)
  *                  └────► mapping ─► path components, build id (kept for ever: one set a module)
@@ -35,7 +36,7 @@ struct intern {
 	struct intern_frame *frames;
 	uint32_t *frame_slots; /* index + 1 */
 	size_t n_frames, room_frames, n_frame_slots;
-	uint32_t first_frame;      /* id of frames[0] */
+	uint32_t first_frame;	   /* id of frames[0] */
 	uint32_t frame_generation; /* counts forgettings, from 1 */
 	struct string_table names;
 	size_t name_bytes;
@@ -55,9 +56,10 @@ int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
 /* As writer_mapping() and the like of writer.h. */
-int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len, uint64_t load_bias,
-		   uint64_t exact_offset, uint32_t *ret_mapping);
-int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame);
+int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len,
+		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
+int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name,
+		 uint32_t *ret_frame);
 int intern_callstack(struct intern *in, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 /* The frame of an address, or NULL. */
 struct intern_frame *intern_find_frame(const struct intern *in, uint32_t mapping, uint64_t rel_pc);

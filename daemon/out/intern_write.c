@@ -1,7 +1,8 @@
 /* intern_write.c - see intern_write.h.  By hand, as this is half of the bytes of a trace.
  *
- * The order is strings, mapping, frame, callstack, as a stock producer has it, although readers resolve an id
- * only when it is used.  Fields that are 0 are left out: 0 is their default for every reader. */
+ * The order is strings, mapping, frame, callstack, as a stock producer has it, although readers
+ * resolve an id only when it is used.  Fields that are 0 are left out: 0 is their default for every
+ * reader. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,25 +12,25 @@
 #include "daemon/out/writer.h"
 
 enum { /* of InternedData */
-	LIST_FUNCTION_NAMES = 5,
-	LIST_FRAMES = 6,
-	LIST_CALLSTACKS = 7,
-	LIST_BUILD_IDS = 16,
-	LIST_MAPPING_PATHS = 17,
-	LIST_MAPPINGS = 19,
+       LIST_FUNCTION_NAMES = 5,
+       LIST_FRAMES = 6,
+       LIST_CALLSTACKS = 7,
+       LIST_BUILD_IDS = 16,
+       LIST_MAPPING_PATHS = 17,
+       LIST_MAPPINGS = 19,
 };
 enum { /* of the entries; iid is 1 in each */
-	ENTRY_IID = 1,
-	STRING_STR = 2,
-	MAPPING_BUILD_ID = 2,
-	MAPPING_LOAD_BIAS = 6,
-	MAPPING_PATH_STRING_IDS = 7,
-	MAPPING_EXACT_OFFSET = 8,
-	FRAME_FUNCTION_NAME_ID = 2,
-	FRAME_MAPPING_ID = 3,
-	FRAME_REL_PC = 4,
-	FRAME_KIND_STR = 8,
-	CALLSTACK_FRAME_IDS = 2,
+       ENTRY_IID = 1,
+       STRING_STR = 2,
+       MAPPING_BUILD_ID = 2,
+       MAPPING_LOAD_BIAS = 6,
+       MAPPING_PATH_STRING_IDS = 7,
+       MAPPING_EXACT_OFFSET = 8,
+       FRAME_FUNCTION_NAME_ID = 2,
+       FRAME_MAPPING_ID = 3,
+       FRAME_REL_PC = 4,
+       FRAME_KIND_STR = 8,
+       CALLSTACK_FRAME_IDS = 2,
 };
 
 /* Was string @id written in this generation?  Marks it. */
@@ -51,8 +52,8 @@ static int mark(struct marks *marks, uint32_t id, uint32_t generation)
 	return 1;
 }
 
-static int write_string(struct intern *in, struct marks *marks, const struct string_table *strings, uint32_t list,
-			uint32_t id)
+static int write_string(struct intern *in, struct marks *marks, const struct string_table *strings,
+			uint32_t list, uint32_t id)
 {
 	const struct string_entry *s = &strings->entries[id - 1];
 	size_t body = pack_number_size(ENTRY_IID, id) + pack_bytes_size(STRING_STR, s->len);
@@ -105,12 +106,14 @@ static int write_mapping(struct intern *in, uint32_t id)
 	if (m->written == in->generation)
 		return 0;
 	if (m->build_id) {
-		r = write_string(in, &in->build_ids_written, &in->places, LIST_BUILD_IDS, m->build_id);
+		r = write_string(in, &in->build_ids_written, &in->places, LIST_BUILD_IDS,
+				 m->build_id);
 		if (r < 0)
 			return trace(r);
 	}
 	for (uint32_t i = 0; i < m->n_components; i++) {
-		r = write_string(in, &in->paths_written, &in->places, LIST_MAPPING_PATHS, m->components[i]);
+		r = write_string(in, &in->paths_written, &in->places, LIST_MAPPING_PATHS,
+				 m->components[i]);
 		if (r < 0)
 			return trace(r);
 	}
@@ -124,7 +127,8 @@ static int write_mapping(struct intern *in, uint32_t id)
 static int write_frame(struct intern *in, uint32_t id)
 {
 	struct intern_frame *f = &in->frames[id - in->first_frame];
-	size_t body = pack_number_size(ENTRY_IID, id) + pack_number_size(FRAME_MAPPING_ID, f->mapping);
+	size_t body =
+		pack_number_size(ENTRY_IID, id) + pack_number_size(FRAME_MAPPING_ID, f->mapping);
 	static const char guessed[] = "guessed";
 	const size_t guess = f->rel_pc & WRITER_GUESSED ? sizeof(guessed) - 1 : 0;
 	uint64_t rel_pc = f->rel_pc & ~WRITER_GUESSED;

@@ -1,6 +1,6 @@
 /* pack.h - protobuf by hand, for the packets that are written once a sample.  Thread: any.
- * The caller knows that there is room: a varint takes at most PACK_VARINT_MAX bytes, a field's tag at most
- * 3 with the numbers that we use (below 2^18). */
+ * The caller knows that there is room: a varint takes at most PACK_VARINT_MAX bytes, a field's tag
+ * at most 3 with the numbers that we use (below 2^18). */
 #pragma once
 
 #include <string.h>

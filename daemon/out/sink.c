@@ -1,7 +1,8 @@
 /* sink.c - see sink.h: files and memory.  Compression is sink_deflate.c.
  *
- * The file sink gathers up to BUFFER_SIZE and writes whole packets only: a write(2) that the disk cuts short is
- * taken back to the last packet that is whole, so the file ends in one whatever happens short of a crash. */
+ * The file sink gathers up to BUFFER_SIZE and writes whole packets only: a write(2) that the disk
+ * cuts short is taken back to the last packet that is whole, so the file ends in one whatever
+ * happens short of a crash. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,13 +18,14 @@ enum { BUFFER_SIZE = 256 << 10 };
 struct sink_file {
 	struct sink sink;
 	int fd;
-	int error; /* the first one; nothing is written after it */
+	int error;	  /* the first one; nothing is written after it */
 	char *path, *old; /* NULL: not a file that we made; nothing was put aside for it */
 	size_t len;
 	uint8_t buffer[BUFFER_SIZE];
 };
 
-/* How many of the first @written bytes of @data are whole packets: the walk over tags and lengths. */
+/* How many of the first @written bytes of @data are whole packets: the walk over tags and lengths.
+ */
 static size_t whole_packets(const uint8_t *data, size_t written)
 {
 	struct cursor c = cursor_of(data, written);
@@ -59,7 +61,8 @@ static int file_write_out(struct sink_file *f, const uint8_t *data, size_t len)
 			continue;
 		f->error = fail(r);
 		f->len = 0;
-		/* Pipes and terminals cannot be cut: their reader sees a cut packet, as after a crash. */
+		/* Pipes and terminals cannot be cut: their reader sees a cut packet, as after a
+		 * crash. */
 		end = lseek(f->fd, 0, SEEK_CUR);
 		done -= whole_packets(data, done);
 		if (done && end >= (off_t)done && ftruncate(f->fd, end - (off_t)done) == 0)
@@ -109,7 +112,8 @@ static int file_write(struct sink *sink, const void *data, size_t len)
 	return 0;
 }
 
-/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it was before. */
+/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it
+ * was before. */
 static void put_back(const struct sink_file *f)
 {
 	struct stat st;
@@ -149,8 +153,8 @@ int sink_fd_new(int fd, struct sink **ret_sink)
 	return 0;
 }
 
-/* An existing regular file is kept as PATH.old, which is *ret_old then; others (a fifo, /dev/null) are written into
- * as they are. */
+/* An existing regular file is kept as PATH.old, which is *ret_old then; others (a fifo, /dev/null)
+ * are written into as they are. */
 static int keep_old(const char *path, char **ret_old)
 {
 	_cleanup_(freep) char *old = NULL;

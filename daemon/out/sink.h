@@ -1,27 +1,29 @@
 /* sink.h - where finished packets go.  Thread: main.
- * What is written is always whole `Trace.packet` fields (tag, length, TracePacket), so a file is readable up
- * to its last whole packet at any moment. */
+ * What is written is always whole `Trace.packet` fields (tag, length, TracePacket), so a file is
+ * readable up to its last whole packet at any moment. */
 #pragma once
 
 #include "daemon/base/util.h"
 
 struct sink {
-	/* Takes whole packets.  < 0: nothing more can be written (the session ends); what was there stays. */
+	/* Takes whole packets.  < 0: nothing more can be written (the session ends); what was there
+	 * stays. */
 	int (*write)(struct sink *sink, const void *data, size_t len);
 	/* Hands what is buffered to the kernel. */
 	int (*flush)(struct sink *sink);
 	void (*free)(struct sink *sink); /* does not flush */
-	uint64_t bytes;                  /* taken so far */
+	uint64_t bytes;			 /* taken so far */
 };
 
-/* A file.  An existing regular one is renamed to PATH.old; "-" is standard output; a directory is -EISDIR.  A file
- * that is still empty when the sink is freed goes away again, and the old one back to its name.
- * Buffers up to 256 KiB; the caller flushes at least once a second. */
+/* A file.  An existing regular one is renamed to PATH.old; "-" is standard output; a directory is
+ * -EISDIR.  A file that is still empty when the sink is freed goes away again, and the old one back
+ * to its name. Buffers up to 256 KiB; the caller flushes at least once a second. */
 int sink_file_new(const char *path, struct sink **ret_sink);
 /* Consumes @fd. */
 int sink_fd_new(int fd, struct sink **ret_sink);
-/* Packs what it is given into compressed packets (a zlib stream in a packet of its own, as a tracing service does
- * when asked to compress) and hands them to @inner, which it consumes.  A flush ends the packet under way. */
+/* Packs what it is given into compressed packets (a zlib stream in a packet of its own, as a
+ * tracing service does when asked to compress) and hands them to @inner, which it consumes.  A
+ * flush ends the packet under way. */
 int sink_deflate_new(struct sink *inner, struct sink **ret_sink);
 /* Memory, for tests: *ret_data is good until the sink is freed. */
 int sink_memory_new(struct sink **ret_sink);

@@ -2,10 +2,11 @@
  *
  *   Trace.packet { TracePacket.compressed_packets = zlib stream of [Trace.packet ...] }
  *
- * Field 50, and readers want such a packet under 512 KiB (the trace format's own comment).  Each is a stream
- * of its own, so that a file that is cut loses no more than the last one; CHUNK is well above zlib's window, so
- * little is lost by that.  Level 1: the bulk of a trace is stacks that differ from one before in a few frames,
- * which the fastest matcher finds as well as the best.  Figures: writer.c. */
+ * Field 50, and readers want such a packet under 512 KiB (the trace format's own comment).  Each is
+ * a stream of its own, so that a file that is cut loses no more than the last one; CHUNK is well
+ * above zlib's window, so little is lost by that.  Level 1: the bulk of a trace is stacks that
+ * differ from one before in a few frames, which the fastest matcher finds as well as the best.
+ * Figures: writer.c. */
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>
@@ -108,7 +109,8 @@ int sink_deflate_new(struct sink *inner, struct sink **ret_sink)
 		sink_free(inner);
 		return fail(-ENOMEM);
 	}
-	d->sink = (struct sink){.write = deflate_write, .flush = deflate_flush, .free = deflate_free};
+	d->sink =
+		(struct sink){.write = deflate_write, .flush = deflate_flush, .free = deflate_free};
 	d->inner = inner;
 	if (deflateInit(&d->stream, LEVEL) == Z_OK) {
 		d->room = deflateBound(&d->stream, CHUNK);

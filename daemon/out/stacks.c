@@ -1,5 +1,5 @@
-/* stacks.c - see stacks.h.  A look-up of a known stack costs one pass over its ids for the hash and one
- * for the comparison. */
+/* stacks.c - see stacks.h.  A look-up of a known stack costs one pass over its ids for the hash and
+ * one for the comparison. */
 #include <errno.h>
 #include <string.h>
 
@@ -36,12 +36,14 @@ static uint64_t hash_ids(const uint32_t *ids, size_t n)
 	}
 	for (; i < n; i++)
 		a = ((a ^ a >> 29) ^ ids[i]) * k;
-	/* The high bits of a product know of all below, the low ones do not: turn before folding. */
+	/* The high bits of a product know of all below, the low ones do not: turn before folding.
+	 */
 	return hash_u64(hash_u64(a ^ (b << 32 | b >> 32)) ^ c ^ (d << 32 | d >> 32));
 }
 
 /* The slot of the stack, or the free one where it would go. */
-static struct stacks_slot *slot_of(const struct stacks *s, uint64_t hash, const uint32_t *ids, size_t n)
+static struct stacks_slot *slot_of(const struct stacks *s, uint64_t hash, const uint32_t *ids,
+				   size_t n)
 {
 	size_t i = hash & (s->n_slots - 1);
 	uint32_t tag = (uint32_t)(hash >> 32);
@@ -49,7 +51,8 @@ static struct stacks_slot *slot_of(const struct stacks *s, uint64_t hash, const 
 	for (; s->slots[i].index; i = (i + 1) & (s->n_slots - 1)) {
 		const struct stacks_entry *e = &s->entries[s->slots[i].index - 1];
 
-		if (s->slots[i].tag == tag && e->n == n && !memcmp(s->words + e->first, ids, n * sizeof(*ids)))
+		if (s->slots[i].tag == tag && e->n == n &&
+		    !memcmp(s->words + e->first, ids, n * sizeof(*ids)))
 			break;
 	}
 	return &s->slots[i];

@@ -1,11 +1,12 @@
-/* stacks.h - callstacks by content: an array of frame ids -> a small id.  Private to daemon/out/.  Thread: main.
+/* stacks.h - callstacks by content: an array of frame ids -> a small id.  Private to daemon/out/.
+ * Thread: main.
  *
  *   slots   open addressing, power of two, at most 1/2 full: { tag, index + 1 }
  *   stacks  { first, n } of each, in order of arrival
  *   words   the arrays themselves, end to end
  *
- * There is no deletion: stacks_clear() drops all at once, when an owner's bound is reached.  Ids go on where they
- * stopped, so that an id never means two stacks. */
+ * There is no deletion: stacks_clear() drops all at once, when an owner's bound is reached.  Ids go
+ * on where they stopped, so that an id never means two stacks. */
 #pragma once
 
 #include "daemon/base/util.h"
@@ -14,10 +15,10 @@ struct stacks {
 	struct stacks_slot {
 		uint32_t tag; /* high half of the hash */
 		uint32_t index;
-	} *slots;
+	} * slots;
 	struct stacks_entry {
 		uint32_t first, n;
-	} *entries;
+	} * entries;
 	uint32_t *words;
 	size_t n_slots, n_entries, room_entries, n_words, room_words;
 	uint32_t base; /* id of entries[0] */

@@ -1,19 +1,19 @@
 /* writer.c - see writer.h: the life of a packet sequence, and its packets that are not samples.
  *
- *   file                                          with a service (sequence_id 0): the service writes the first two
- *   1  clock snapshot, trace uuid, system info    writer_start()
- *   2  more clock snapshots                       writer_clock_snapshot(), when the session likes
- *   3  defaults, flag CLEARED                     writer_start(), and anew for each generation
- *   4  fixed internings                           behind each 3
- *   5  samples with what they need interned       writer_sample.c
- *   6  processes, threads, late names             writer_names.c
- *   7  statistics
+ *   file                                          with a service (sequence_id 0): the service
+ * writes the first two 1  clock snapshot, trace uuid, system info    writer_start() 2  more clock
+ * snapshots                       writer_clock_snapshot(), when the session likes 3  defaults, flag
+ * CLEARED                     writer_start(), and anew for each generation 4  fixed internings
+ * behind each 3 5  samples with what they need interned       writer_sample.c 6  processes,
+ * threads, late names             writer_names.c 7  statistics
  *
- * 4 gives iid 0 an explicit "" in the three string tables: current readers take an absent id for "", older ones
- * look 0 up.  All else of what a reader wants is in the facts that protos/trace.proto cites.
+ * 4 gives iid 0 an explicit "" in the three string tables: current readers take an absent id for
+ * "", older ones look 0 up.  All else of what a reader wants is in the facts that
+ * protos/trace.proto cites.
  *
- * The bytes of a sample, measured with tests/bench/bench-write (CPython 3.11 at json, re, ast and recursion for
- * 12 s at 999 Hz: 19 frames deep, 52 % of the stacks new; in brackets the same under 30 frames more, all new):
+ * The bytes of a sample, measured with tests/bench/bench-write (CPython 3.11 at json, re, ast and
+ * recursion for 12 s at 999 Hz: 19 frames deep, 52 % of the stacks new; in brackets the same under
+ * 30 frames more, all new):
  *
  *   packet head, clock value, flags, sequence id            15
  *   cpu, pid, tid, mode, callstack id, running count        24
@@ -23,11 +23,12 @@
  *   through sink_deflate_new()                          31 [ 40]    763 ns [1389 ns]
  *   a known stack, warm: plain 38 and 68 ns, through sink_deflate_new() 13 and 280 ns
  *
- * A whole recording of 60 s with all its names and source lines: 100 bytes a sample plain, 32 compressed.
- * Frame ids cannot be packed (readers do not understand that) nor stacks shared by prefix, so a new stack costs what
- * it costs; but it differs from an earlier one in a few frames, and deflate sees that.  The promise of less than 60
- * bytes a sample is kept by compression and by nothing else.  Incremental timestamps would save 4 bytes before it
- * and 1 after it: not worth a second clock domain whose values are wrong for ever behind one lost packet. */
+ * A whole recording of 60 s with all its names and source lines: 100 bytes a sample plain, 32
+ * compressed. Frame ids cannot be packed (readers do not understand that) nor stacks shared by
+ * prefix, so a new stack costs what it costs; but it differs from an earlier one in a few frames,
+ * and deflate sees that.  The promise of less than 60 bytes a sample is kept by compression and by
+ * nothing else.  Incremental timestamps would save 4 bytes before it and 1 after it: not worth a
+ * second clock domain whose values are wrong for ever behind one lost packet. */
 #include <errno.h>
 #include <sys/random.h>
 #include <sys/utsname.h>
@@ -120,7 +121,8 @@ int writer_packet(struct writer *w, Pb__TracePacket *packet)
 	if (w->options.sequence_id) {
 		packet->has_trusted_packet_sequence_id = true;
 		packet->trusted_packet_sequence_id = w->options.sequence_id;
-		packet->has_first_packet_on_sequence = packet->first_packet_on_sequence = !w->any_packet;
+		packet->has_first_packet_on_sequence = packet->first_packet_on_sequence =
+			!w->any_packet;
 	}
 	len = pb__trace_packet__get_packed_size(packet);
 	p = writer_packet_begin(w, len);
@@ -134,8 +136,8 @@ int writer_packet(struct writer *w, Pb__TracePacket *packet)
 int writer_clock_snapshot(struct writer *w)
 {
 	/* The trace clock first; the others as close behind it as system calls allow. */
-	static const int clocks[] = {CLOCK_BOOTTIME,  CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE,
-				     CLOCK_REALTIME,  CLOCK_MONOTONIC,	     CLOCK_MONOTONIC_RAW};
+	static const int clocks[] = {CLOCK_BOOTTIME, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE,
+				     CLOCK_REALTIME, CLOCK_MONOTONIC,	    CLOCK_MONOTONIC_RAW};
 	static const uint32_t ids[] = {PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME,
 				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_REALTIME_COARSE,
 				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC_COARSE,
@@ -242,8 +244,8 @@ int writer_clear_incremental_state(struct writer *w)
 }
 
 /* ---- statistics ---- */
-int writer_stats(struct writer *w, const struct writer_stat *stats, size_t n, const char *const *notes,
-		 size_t n_notes, uint64_t boottime_ns)
+int writer_stats(struct writer *w, const struct writer_stat *stats, size_t n,
+		 const char *const *notes, size_t n_notes, uint64_t boottime_ns)
 {
 	Pb__PerfwindStats message = PB__PERFWIND_STATS__INIT;
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;

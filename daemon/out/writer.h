@@ -1,12 +1,13 @@
 /* writer.h - a session's packets: interned tables, samples, names, statistics.  Thread: main.
  *
- * One writer is one packet sequence.  Ids are small and only grow; an entry is written once a generation, in
- * the packet that first needs it or before.  Field numbers and rules: protos/ (and what it cites).
- * Nothing is allocated a sample once the tables are warm.
+ * One writer is one packet sequence.  Ids are small and only grow; an entry is written once a
+ * generation, in the packet that first needs it or before.  Field numbers and rules: protos/ (and
+ * what it cites). Nothing is allocated a sample once the tables are warm.
  *
- * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample() that
- * follows; a frame's while writer_generation() stays the same (it changes only inside writer_sample(), when
- * the tables have reached their bound, which a program without a JIT compiler never gets to). */
+ * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample()
+ * that follows; a frame's while writer_generation() stays the same (it changes only inside
+ * writer_sample(), when the tables have reached their bound, which a program without a JIT compiler
+ * never gets to). */
 #pragma once
 
 #include "daemon/base/bytes.h"
@@ -17,11 +18,11 @@ struct writer;
 
 /* What the defaults packet says of the events. */
 struct writer_event {
-	const char *name;       /* NULL or "": the usual name of the counter */
-	int32_t counter;        /* PerfEvents.Counter, -1: none */
+	const char *name;	/* NULL or "": the usual name of the counter */
+	int32_t counter;	/* PerfEvents.Counter, -1: none */
 	const char *tracepoint; /* "GROUP:NAME" or NULL */
-	const char *filter;     /* of the tracepoint, or NULL */
-	uint32_t raw_type;      /* when neither counter nor tracepoint */
+	const char *filter;	/* of the tracepoint, or NULL */
+	uint32_t raw_type;	/* when neither counter nor tracepoint */
 	uint64_t raw_config, raw_config1, raw_config2;
 	bool exclude_user, exclude_kernel, exclude_hv;
 };
@@ -30,12 +31,13 @@ struct writer_options {
 	const struct writer_event *followers; /* borrowed while the writer lives */
 	size_t n_followers;
 	uint64_t period, frequency; /* one is 0 */
-	int clock;                  /* CLOCK_* of the timestamps given to writer_sample */
-	uint32_t sequence_id;       /* trusted_packet_sequence_id; 0: left to a service */
-	const char *tool;           /* "perfwind 0.1", into SystemInfo.tracing_service_version */
+	int clock;		    /* CLOCK_* of the timestamps given to writer_sample */
+	uint32_t sequence_id;	    /* trusted_packet_sequence_id; 0: left to a service */
+	const char *tool;	    /* "perfwind 0.1", into SystemInfo.tracing_service_version */
 };
 
-int writer_new(const struct writer_options *options, struct sink *sink /* borrowed */, struct writer **ret_writer);
+int writer_new(const struct writer_options *options, struct sink *sink /* borrowed */,
+	       struct writer **ret_writer);
 struct writer *writer_free(struct writer *writer);
 
 /* Head of a trace: clock snapshot, system info, trace uuid, defaults, fixed internings. */
@@ -44,44 +46,51 @@ int writer_clock_snapshot(struct writer *writer);
 /* Incremental state anew: defaults and every interned entry are written again at next use. */
 int writer_clear_incremental_state(struct writer *writer);
 
-/* ProcessTree.  Samples belong to the life and have the names that were written last before them; lives of one pid
- * may take turns.  The main thread is named along. */
+/* ProcessTree.  Samples belong to the life and have the names that were written last before them;
+ * lives of one pid may take turns.  The main thread is named along. */
 struct writer_process {
 	uint32_t pid, ppid, uid;
-	uint64_t life;       /* which of the pid's lives; any number that no other life of the pid has; 0: not told */
+	uint64_t life; /* which of the pid's lives; any number that no other life of the pid has; 0:
+			  not told */
 	const char *comm;
 	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
 	size_t cmdline_len;
 	bool kernel_thread;
 };
 int writer_process(struct writer *writer, const struct writer_process *process, uint64_t timestamp);
-int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm, uint64_t timestamp);
+int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm,
+		  uint64_t timestamp);
 
-/* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF virtual
- * addresses).  @build_id raw bytes.  @exact_offset: file offset of the executable mapping the frames are in; with
- * @load_bias it is what offline symbolisers check the addresses against.  The kernel's is WRITER_KERNEL_MAPPING. */
+/* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF
+ * virtual addresses).  @build_id raw bytes.  @exact_offset: file offset of the executable mapping
+ * the frames are in; with
+ * @load_bias it is what offline symbolisers check the addresses against.  The kernel's is
+ * WRITER_KERNEL_MAPPING. */
 enum { WRITER_KERNEL_MAPPING = 1 };
-int writer_mapping(struct writer *writer, const char *path, const void *build_id, size_t build_id_len,
-		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
-/* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives the same id).
- * The kernel's have rel_pc 0 and a name.  rel_pc | WRITER_GUESSED: a frame found without unwind information; it has an id
- * of its own and says so (Frame.kind_str). */
+int writer_mapping(struct writer *writer, const char *path, const void *build_id,
+		   size_t build_id_len, uint64_t load_bias, uint64_t exact_offset,
+		   uint32_t *ret_mapping);
+/* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives
+ * the same id). The kernel's have rel_pc 0 and a name.  rel_pc | WRITER_GUESSED: a frame found
+ * without unwind information; it has an id of its own and says so (Frame.kind_str). */
 #define WRITER_GUESSED (1ull << 63)
-int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame);
-/* Changes when the frame ids given out so far have become invalid: whoever keeps them looks here before each stack. */
+int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name,
+		 uint32_t *ret_frame);
+/* Changes when the frame ids given out so far have become invalid: whoever keeps them looks here
+ * before each stack. */
 uint32_t writer_generation(const struct writer *writer);
 /* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
 int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 
 struct writer_sample {
-	uint64_t time;           /* the session's clock */
+	uint64_t time; /* the session's clock */
 	uint32_t cpu, pid, tid;
-	uint8_t cpu_mode;        /* PERF_RECORD_MISC_CPUMODE */
-	uint64_t count;          /* timebase_count: running sum of weights of this CPU */
+	uint8_t cpu_mode; /* PERF_RECORD_MISC_CPUMODE */
+	uint64_t count;	  /* timebase_count: running sum of weights of this CPU */
 	const uint64_t *follower_counts;
 	size_t n_follower_counts;
-	uint32_t callstack;      /* 0: none (counter only, or skipped) */
-	uint32_t unwind_error;   /* StackUnwindError; 0: none */
+	uint32_t callstack;	 /* 0: none (counter only, or skipped) */
+	uint32_t unwind_error;	 /* StackUnwindError; 0: none */
 	uint32_t skipped_reason; /* SampleSkipReason; 0: not skipped */
 };
 int writer_sample(struct writer *writer, const struct writer_sample *sample);
@@ -92,7 +101,8 @@ struct writer_line {
 	const char *function, *file; /* file may be NULL */
 	uint32_t line;
 };
-int writer_symbol(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const struct writer_line *lines, size_t n);
+int writer_symbol(struct writer *writer, uint32_t mapping, uint64_t rel_pc,
+		  const struct writer_line *lines, size_t n);
 /* Sends collected writer_symbol() lines as ModuleSymbols packets. */
 int writer_symbols_flush(struct writer *writer);
 
@@ -101,5 +111,5 @@ struct writer_stat {
 	const char *name; /* "lost.samples" ... */
 	double value;
 };
-int writer_stats(struct writer *writer, const struct writer_stat *stats, size_t n, const char *const *notes,
-		 size_t n_notes, uint64_t boottime_ns);
+int writer_stats(struct writer *writer, const struct writer_stat *stats, size_t n,
+		 const char *const *notes, size_t n_notes, uint64_t boottime_ns);

@@ -1,4 +1,5 @@
-/* writer_defaults.c - the two packets that begin a generation: what the events are, and the fixed internings. */
+/* writer_defaults.c - the two packets that begin a generation: what the events are, and the fixed
+ * internings. */
 #include <errno.h>
 #include <time.h>
 
@@ -31,13 +32,15 @@ static void fill_event(const struct writer_event *e, struct event_messages *m)
 		m->modifiers[m->n_modifiers++] =
 			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE;
 	if (!e->exclude_kernel)
-		m->modifiers[m->n_modifiers++] = PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL;
+		m->modifiers[m->n_modifiers++] =
+			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL;
 	if (!e->exclude_hv)
 		m->modifiers[m->n_modifiers++] =
 			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR;
 }
 
-static void fill_timebase(const struct writer_options *o, struct event_messages *m, Pb__PerfEvents__Timebase *t)
+static void fill_timebase(const struct writer_options *o, struct event_messages *m,
+			  Pb__PerfEvents__Timebase *t)
 {
 	const struct writer_event *e = &o->leader;
 
@@ -64,7 +67,8 @@ static void fill_timebase(const struct writer_options *o, struct event_messages 
 	t->n_modifiers = m->n_modifiers;
 }
 
-static void fill_follower(const struct writer_event *e, struct event_messages *m, Pb__FollowerEvent *f)
+static void fill_follower(const struct writer_event *e, struct event_messages *m,
+			  Pb__FollowerEvent *f)
 {
 	fill_event(e, m);
 	pb__follower_event__init(f);

@@ -1,8 +1,10 @@
-/* writer_names.c - what things are called: processes, threads, and the names of addresses that came late.
+/* writer_names.c - what things are called: processes, threads, and the names of addresses that came
+ * late.
  *
- * A name goes into its frame when it is known at the frame's first use.  One that comes later stands in a
- * ModuleSymbols packet, which readers match by path, build id and rel_pc; they count it as an error when the
- * frame is not in the trace, so a name of a frame that no stack has used yet is kept with the frame instead. */
+ * A name goes into its frame when it is known at the frame's first use.  One that comes later
+ * stands in a ModuleSymbols packet, which readers match by path, build id and rel_pc; they count it
+ * as an error when the frame is not in the trace, so a name of a frame that no stack has used yet
+ * is kept with the frame instead. */
 #include <errno.h>
 #include <string.h>
 
@@ -42,7 +44,8 @@ static int write_tree(struct writer *w, Pb__ProcessTree *tree, uint64_t timestam
 	return writer_packet(w, &packet);
 }
 
-static void fill_thread(Pb__ProcessTree__Thread *thread, uint32_t pid, uint32_t tid, const char *comm)
+static void fill_thread(Pb__ProcessTree__Thread *thread, uint32_t pid, uint32_t tid,
+			const char *comm)
 {
 	pb__process_tree__thread__init(thread);
 	thread->has_tid = thread->has_tgid = true;
@@ -65,7 +68,8 @@ static size_t split_cmdline(char *copy, size_t len, char **args)
 
 int writer_process(struct writer *w, const struct writer_process *p, uint64_t timestamp)
 {
-	Pb__ProcessTree__Process process = PB__PROCESS_TREE__PROCESS__INIT, *processes[] = {&process};
+	Pb__ProcessTree__Process process = PB__PROCESS_TREE__PROCESS__INIT,
+				 *processes[] = {&process};
 	Pb__ProcessTree__Thread thread, *threads[] = {&thread};
 	Pb__ProcessTree tree = PB__PROCESS_TREE__INIT;
 	char copy[MAX_CMDLINE + 1], *args[MAX_ARGS];
@@ -99,7 +103,8 @@ int writer_process(struct writer *w, const struct writer_process *p, uint64_t ti
 	return r < 0 ? trace(r) : 0;
 }
 
-int writer_thread(struct writer *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t timestamp)
+int writer_thread(struct writer *w, uint32_t pid, uint32_t tid, const char *comm,
+		  uint64_t timestamp)
 {
 	Pb__ProcessTree__Thread thread, *threads[] = {&thread};
 	Pb__ProcessTree tree = PB__PROCESS_TREE__INIT;
@@ -127,7 +132,8 @@ static size_t line_size(const struct writer_line *line)
 	       (line->line ? pack_number_size(LINE_LINE_NUMBER, line->line) : 0);
 }
 
-static int append_symbol(struct buffer *b, uint64_t rel_pc, const struct writer_line *lines, size_t n)
+static int append_symbol(struct buffer *b, uint64_t rel_pc, const struct writer_line *lines,
+			 size_t n)
 {
 	size_t body = pack_number_size(ADDRESS_ADDRESS, rel_pc);
 	uint8_t *p;
@@ -156,7 +162,8 @@ static int append_symbol(struct buffer *b, uint64_t rel_pc, const struct writer_
 static int flush_mapping(struct writer *w, struct intern_mapping *m)
 {
 	const struct string_entry *path = &w->intern.places.entries[m->path - 1];
-	const struct string_entry *build_id = m->build_id ? &w->intern.places.entries[m->build_id - 1] : NULL;
+	const struct string_entry *build_id =
+		m->build_id ? &w->intern.places.entries[m->build_id - 1] : NULL;
 	uint32_t sequence = w->options.sequence_id;
 	size_t body, len;
 	uint8_t *p;
@@ -173,7 +180,8 @@ static int flush_mapping(struct writer *w, struct intern_mapping *m)
 		return fail(-ENOMEM);
 	if (sequence)
 		p = pack_number(p, PACKET_SEQUENCE_ID, sequence);
-	p = pack_bytes(pack_head(p, PACKET_MODULE_SYMBOLS, body), SYMBOLS_PATH, path->data, path->len);
+	p = pack_bytes(pack_head(p, PACKET_MODULE_SYMBOLS, body), SYMBOLS_PATH, path->data,
+		       path->len);
 	if (build_id)
 		p = pack_bytes(p, SYMBOLS_BUILD_ID, build_id->data, build_id->len);
 	memcpy(p, m->symbols.data, m->symbols.len);
@@ -195,7 +203,8 @@ int writer_symbols_flush(struct writer *w)
 	return 0;
 }
 
-int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc, const struct writer_line *lines, size_t n)
+int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
+		  const struct writer_line *lines, size_t n)
 {
 	struct intern_frame *frame;
 	struct intern_mapping *m;
@@ -209,11 +218,13 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc, const str
 	frame = intern_find_frame(&w->intern, mapping, rel_pc);
 	if (!frame)
 		frame = intern_find_frame(&w->intern, mapping, rel_pc | WRITER_GUESSED);
-	/* A frame that the tables have forgotten was in the trace; one that they never had was not. */
+	/* A frame that the tables have forgotten was in the trace; one that they never had was not.
+	 */
 	if (!frame && w->intern.frame_generation == 1)
 		return 0;
 	if (frame && !frame->name) {
-		/* For its entry of the next generation: the function the address is in, its outermost line. */
+		/* For its entry of the next generation: the function the address is in, its
+		 * outermost line. */
 		r = intern_name(&w->intern, lines[n - 1].function, &frame->name);
 		if (r < 0)
 			return trace(r);

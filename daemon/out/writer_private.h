@@ -11,7 +11,8 @@ struct writer {
 	struct intern intern;
 	struct buffer packet; /* the one being put together */
 	bool any_packet;      /* the first of a sequence says so */
-	/* Memory bounds of the tables; when one is passed, the next sample is followed by a new generation. */
+	/* Memory bounds of the tables; when one is passed, the next sample is followed by a new
+	 * generation. */
 	size_t max_stack_bytes, max_frame_bytes, max_symbol_bytes;
 	size_t symbol_bytes; /* waiting in the mappings */
 };
@@ -22,7 +23,7 @@ uint32_t writer_clock_id(int clock);
 int writer_defaults(struct writer *w);
 /* Packs and hands over @packet; fills in the sequence's fields. */
 int writer_packet(struct writer *w, Pb__TracePacket *packet);
-/* Begins a packet put together by hand: room for @len bytes of content, of which the tag and length are written
- * already.  The caller appends exactly @len and calls writer_packet_end(). */
+/* Begins a packet put together by hand: room for @len bytes of content, of which the tag and length
+ * are written already.  The caller appends exactly @len and calls writer_packet_end(). */
 uint8_t *writer_packet_begin(struct writer *w, size_t len);
 int writer_packet_end(struct writer *w, const uint8_t *end);

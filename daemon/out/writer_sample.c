@@ -1,4 +1,5 @@
-/* writer_sample.c - samples, and what they refer to.  By hand and without allocation: this runs once a sample. */
+/* writer_sample.c - samples, and what they refer to.  By hand and without allocation: this runs
+ * once a sample. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -6,37 +7,39 @@
 #include "daemon/out/writer_private.h"
 
 enum { /* of TracePacket */
-	PACKET_TIMESTAMP = 8,
-	PACKET_SEQUENCE_ID = 10,
-	PACKET_INTERNED_DATA = 12,
-	PACKET_SEQUENCE_FLAGS = 13,
-	PACKET_PERF_SAMPLE = 66,
+       PACKET_TIMESTAMP = 8,
+       PACKET_SEQUENCE_ID = 10,
+       PACKET_INTERNED_DATA = 12,
+       PACKET_SEQUENCE_FLAGS = 13,
+       PACKET_PERF_SAMPLE = 66,
 };
 enum { /* of PerfSample */
-	SAMPLE_CPU = 1,
-	SAMPLE_PID = 2,
-	SAMPLE_TID = 3,
-	SAMPLE_CALLSTACK_IID = 4,
-	SAMPLE_CPU_MODE = 5,
-	SAMPLE_TIMEBASE_COUNT = 6,
-	SAMPLE_FOLLOWER_COUNTS = 7,
-	SAMPLE_UNWIND_ERROR = 16,
-	SAMPLE_SKIPPED_REASON = 18,
+       SAMPLE_CPU = 1,
+       SAMPLE_PID = 2,
+       SAMPLE_TID = 3,
+       SAMPLE_CALLSTACK_IID = 4,
+       SAMPLE_CPU_MODE = 5,
+       SAMPLE_TIMEBASE_COUNT = 6,
+       SAMPLE_FOLLOWER_COUNTS = 7,
+       SAMPLE_UNWIND_ERROR = 16,
+       SAMPLE_SKIPPED_REASON = 18,
 };
 enum {
 	MAX_FOLLOWERS = 32, /* counted in one sample */
 	MAX_SAMPLE = (9 + MAX_FOLLOWERS) * PACK_FIELD_MAX,
 };
 
-int writer_mapping(struct writer *w, const char *path, const void *build_id, size_t build_id_len, uint64_t load_bias,
-		   uint64_t exact_offset, uint32_t *ret_mapping)
+int writer_mapping(struct writer *w, const char *path, const void *build_id, size_t build_id_len,
+		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping)
 {
-	int r = intern_mapping(&w->intern, path, build_id, build_id_len, load_bias, exact_offset, ret_mapping);
+	int r = intern_mapping(&w->intern, path, build_id, build_id_len, load_bias, exact_offset,
+			       ret_mapping);
 
 	return r < 0 ? trace(r) : 0;
 }
 
-int writer_frame(struct writer *w, uint32_t mapping, uint64_t rel_pc, const char *name, uint32_t *ret_frame)
+int writer_frame(struct writer *w, uint32_t mapping, uint64_t rel_pc, const char *name,
+		 uint32_t *ret_frame)
 {
 	int r = intern_frame(&w->intern, mapping, rel_pc, name, ret_frame);
 
@@ -73,7 +76,8 @@ static uint8_t *pack_sample(uint8_t *p, const struct writer_sample *s)
 	return p;
 }
 
-/* Tables that have grown to their bound are dropped between two samples, when no id is under way. */
+/* Tables that have grown to their bound are dropped between two samples, when no id is under way.
+ */
 static int keep_bounds(struct writer *w)
 {
 	int r;
@@ -102,7 +106,8 @@ int writer_sample(struct writer *w, const struct writer_sample *s)
 	if (s->n_follower_counts > MAX_FOLLOWERS)
 		return fail(-E2BIG);
 	n_body = (size_t)(pack_sample(body, s) - body);
-	len = pack_number_size(PACKET_TIMESTAMP, s->time) + pack_number_size(PACKET_SEQUENCE_FLAGS, flags) +
+	len = pack_number_size(PACKET_TIMESTAMP, s->time) +
+	      pack_number_size(PACKET_SEQUENCE_FLAGS, flags) +
 	      pack_bytes_size(PACKET_PERF_SAMPLE, n_body);
 	if (w->options.sequence_id)
 		len += pack_number_size(PACKET_SEQUENCE_ID, w->options.sequence_id);

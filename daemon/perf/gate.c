@@ -67,7 +67,8 @@ static bool is_clock(const struct gate_case *refused)
 	return true;
 }
 
-/* Right to all events, whatever perf_event_paranoid says: kernel/events/core.c, perfmon_capable(). */
+/* Right to all events, whatever perf_event_paranoid says: kernel/events/core.c, perfmon_capable().
+ */
 static bool has_perfmon(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -79,21 +80,25 @@ static bool has_perfmon(void)
 	       data[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON);
 }
 
-/* Own user code may be profiled by all at 2 (distributions have added 3 and 4), by whoever has the right at any:
- * then the kernel's own gate is open, and the refusal is a security module's (SELinux: perf_event { open }). */
+/* Own user code may be profiled by all at 2 (distributions have added 3 and 4), by whoever has the
+ * right at any: then the kernel's own gate is open, and the refusal is a security module's
+ * (SELinux: perf_event { open }). */
 static enum perf_gate explain_closed(char *error, size_t size)
 {
 	int64_t paranoid = gate_sysctl("perf_event_paranoid", INT32_MAX);
 
 	if (paranoid <= 2 || has_perfmon()) {
 		(void)snprintf(error, size,
-			       "perf_event_open is refused by a security module (SELinux, AppArmor) or a filter: "
-			       "allow perf_event to this program in its policy; what it refused stands in its log "
+			       "perf_event_open is refused by a security module (SELinux, "
+			       "AppArmor) or a filter: "
+			       "allow perf_event to this program in its policy; what it refused "
+			       "stands in its log "
 			       "(ausearch -m avc, dmesg)");
 		return PERF_GATE_MODULE;
 	}
 	(void)snprintf(error, size,
-		       "profiling is closed to users on this machine (perf_event_paranoid = %d): run as root, or: "
+		       "profiling is closed to users on this machine (perf_event_paranoid = %d): "
+		       "run as root, or: "
 		       "sudo sysctl kernel.perf_event_paranoid=2",
 		       (int)gate_sysctl("perf_event_paranoid", 3));
 	return PERF_GATE_PARANOID;

@@ -1,16 +1,17 @@
 /* ring.h - records out of one perf ring, in ring order.  Thread: main.
- * The memory is the kernel's: [meta page][data pages].  We own data_tail, the kernel owns data_head.
- * A record is used in place; only one that wraps is copied, into a bounce buffer that belongs to the
- * record until the tail passes it (several may wait unread at once: at most one can wrap per lap).
- * Reading and giving back are apart: `read` runs ahead of the tail, records come back in any order
- * (ring_put), the tail moves over what is back without a gap. */
+ * The memory is the kernel's: [meta page][data pages].  We own data_tail, the kernel owns
+ * data_head. A record is used in place; only one that wraps is copied, into a bounce buffer that
+ * belongs to the record until the tail passes it (several may wait unread at once: at most one can
+ * wrap per lap). Reading and giving back are apart: `read` runs ahead of the tail, records come
+ * back in any order (ring_put), the tail moves over what is back without a gap. */
 #pragma once
 
 #include "daemon/perf/uapi.h"
 
 struct ring;
 
-/* Borrows @base, which must stay mapped: the meta page, then @data_size bytes (a power of two) at @page_size. */
+/* Borrows @base, which must stay mapped: the meta page, then @data_size bytes (a power of two) at
+ * @page_size. */
 int ring_new(void *base, size_t page_size, size_t data_size, struct ring **ret_ring);
 struct ring *ring_free(struct ring *ring);
 
@@ -21,7 +22,8 @@ int ring_load_head(struct ring *ring);
 enum { RING_EMPTY = 1 };
 /* 0, the record and its position (for ring_put); RING_EMPTY when all up to the loaded head is read;
  * -EBADMSG when a record's size is below a header, not a multiple of 8, or passes the head. */
-int ring_next(struct ring *ring, const struct perf_event_header **ret_record, uint64_t *ret_position);
+int ring_next(struct ring *ring, const struct perf_event_header **ret_record,
+	      uint64_t *ret_position);
 /* Gives a record back.  The tail is stored (release) when a run without gap ends. */
 void ring_put(struct ring *ring, uint64_t position);
 

@@ -148,8 +148,9 @@ int perf_source_counts(struct perf_source *source, struct perf_counts *ret_count
 	return 0;
 }
 
-/* An event with a ring hangs up when its task and all children that inherited it are gone (kernel/events/core.c,
- * perf_poll()).  The side-band's is asked: a poll takes the ring's wake-up, which nobody misses there. */
+/* An event with a ring hangs up when its task and all children that inherited it are gone
+ * (kernel/events/core.c, perf_poll()).  The side-band's is asked: a poll takes the ring's wake-up,
+ * which nobody misses there. */
 static bool hung_up(const struct source_task *task)
 {
 	struct pollfd pfd = {.fd = task->groups[0].sideband};

@@ -54,7 +54,7 @@ struct source_ring {
 };
 
 struct perf_source {
-	size_t living; /* index of a task that was alive when last looked at */
+	size_t living;		     /* index of a task that was alive when last looked at */
 	struct perf_options options; /* after the ladder; strings and cpus are our own copies */
 	uint32_t *option_cpus;
 	struct merge *merge;

@@ -15,12 +15,12 @@ struct perf_spec {
 	uint32_t type;
 	uint64_t config, config1, config2;
 	bool exclude_user, exclude_kernel, exclude_hv;
-	uint8_t precise_ip;          /* the highest to try; the kernel's refusal lowers it */
+	uint8_t precise_ip; /* the highest to try; the kernel's refusal lowers it */
 	enum perf_weight weight;
-	char *filter;                /* tracepoints; owned; NULL: none */
-	char *probe_path;            /* uprobe/kprobe PMU: what config1 points to; owned */
-	char tracepoint[128];        /* "GROUP:NAME", empty when it is none */
-	int32_t counter;             /* Perfetto's PerfEvents.Counter number, -1: none */
+	char *filter;	      /* tracepoints; owned; NULL: none */
+	char *probe_path;     /* uprobe/kprobe PMU: what config1 points to; owned */
+	char tracepoint[128]; /* "GROUP:NAME", empty when it is none */
+	int32_t counter;      /* Perfetto's PerfEvents.Counter number, -1: none */
 };
 void perf_spec_deinit(struct perf_spec *spec);
 
@@ -29,14 +29,14 @@ struct perf_spec_env {
 	const char *root;
 };
 
-/* Parses "EVENT[:MODIFIERS][,FOLLOWER...]": the first is sampled, the others are counted at each sample.
- * Events: cycles instructions cpu-clock ... ; GROUP:NAME or GROUP/NAME tracepoints; rHEX raw;
- * PMU/config=..,config1=../ and PMU/EVENT/; kprobe:FUNC[+OFF], uprobe:PATH:OFF or PATH:SYMBOL;
+/* Parses "EVENT[:MODIFIERS][,FOLLOWER...]": the first is sampled, the others are counted at each
+ * sample. Events: cycles instructions cpu-clock ... ; GROUP:NAME or GROUP/NAME tracepoints; rHEX
+ * raw; PMU/config=..,config1=../ and PMU/EVENT/; kprobe:FUNC[+OFF], uprobe:PATH:OFF or PATH:SYMBOL;
  * modifiers u k h p pp ppp.
- * @ret_specs has room for @max.  On -EINVAL/-ENOENT/-EACCES *error (size @error_size) has one line for the
- * user, with the nearest names where there are some. */
-int perf_spec_parse(const struct perf_spec_env *env, const char *text, struct perf_spec *ret_specs, size_t max,
-		    size_t *ret_n, char *error, size_t error_size);
+ * @ret_specs has room for @max.  On -EINVAL/-ENOENT/-EACCES *error (size @error_size) has one line
+ * for the user, with the nearest names where there are some. */
+int perf_spec_parse(const struct perf_spec_env *env, const char *text, struct perf_spec *ret_specs,
+		    size_t max, size_t *ret_n, char *error, size_t error_size);
 /* By Perfetto's PerfEvents.Counter number (facts: PerfEvents).  -EINVAL. */
 int perf_spec_of_counter(int32_t counter, struct perf_spec *ret_spec);
 /* Is there a hardware cycles counter that can be opened on this machine? */

@@ -1,11 +1,12 @@
 /* maps.c - the text of /proc/PID/maps, line by line.
  *
  *   7f1c2a400000-7f1c2a428000 r-xp 00001000 08:01 131090                     /usr/lib/libc.so.6
- *   start        end          perm offset   dev   inode (decimal), blanks    path to the end of the line
+ *   start        end          perm offset   dev   inode (decimal), blanks    path to the end of the
+ * line
  *
- * fs/proc/task_mmu.c: a newline in a path is written as \012, so a line is one mapping.  The text is foreign all
- * the same (another process may hand it over): a line that is not of this form is skipped.  Digits are read by
- * hand: the text of a big process has tens of thousands of lines. */
+ * fs/proc/task_mmu.c: a newline in a path is written as \012, so a line is one mapping.  The text
+ * is foreign all the same (another process may hand it over): a line that is not of this form is
+ * skipped.  Digits are read by hand: the text of a big process has tens of thousands of lines. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,8 +30,9 @@ int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len
 
 /* The value of a lower-case hex digit plus one; 0: none. */
 static const uint8_t digits[256] = {
-	['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-	['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+	['0'] = 1,  ['1'] = 2,	['2'] = 3,  ['3'] = 4,	['4'] = 5,  ['5'] = 6,
+	['6'] = 7,  ['7'] = 8,	['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+	['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
 };
 
 /* A number in hex that ends in @stop, which is read as well. */
@@ -57,7 +59,8 @@ static bool read_decimal(const uint8_t **p, const uint8_t *end, uint64_t *ret)
 	uint64_t v = 0;
 
 	for (; at < end && *at >= '0' && *at <= '9'; at++) {
-		if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)*at - '0', &v))
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)*at - '0', &v))
 			return false;
 	}
 	if (at == *p || (at < end && *at != ' '))
@@ -88,9 +91,10 @@ static bool read_line(const uint8_t *p, const uint8_t *end, struct procfs_map *m
 {
 	uint64_t major, minor;
 
-	if (!read_hex(&p, end, UINT64_MAX, '-', &map->start) || !read_hex(&p, end, UINT64_MAX, ' ', &map->end) ||
-	    map->start >= map->end || !read_permissions(&p, end, map) ||
-	    !read_hex(&p, end, UINT64_MAX, ' ', &map->offset) || !read_hex(&p, end, UINT32_MAX, ':', &major) ||
+	if (!read_hex(&p, end, UINT64_MAX, '-', &map->start) ||
+	    !read_hex(&p, end, UINT64_MAX, ' ', &map->end) || map->start >= map->end ||
+	    !read_permissions(&p, end, map) || !read_hex(&p, end, UINT64_MAX, ' ', &map->offset) ||
+	    !read_hex(&p, end, UINT32_MAX, ':', &major) ||
 	    !read_hex(&p, end, UINT32_MAX, ' ', &minor) || !read_decimal(&p, end, &map->inode))
 		return false;
 	while (p < end && *p == ' ')

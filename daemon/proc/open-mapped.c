@@ -1,16 +1,18 @@
 /* open-mapped.c - the file behind a mapping, or nothing.
  *
- *   1  /proc/PID/map_files/START-END   the very file, deleted or replaced by now; wants CAP_CHECKPOINT_RESTORE
- *                                      (or CAP_SYS_ADMIN) and a mapping that is still there
- *   2  /proc/PID/root + PATH           what stands at the path as the process sees it; wants ptrace rights
- *   3  PATH                            as we see it: the same in our own mount namespace, and for the dead
+ *   1  /proc/PID/map_files/START-END   the very file, deleted or replaced by now; wants
+ * CAP_CHECKPOINT_RESTORE (or CAP_SYS_ADMIN) and a mapping that is still there 2  /proc/PID/root +
+ * PATH           what stands at the path as the process sees it; wants ptrace rights 3  PATH as we
+ * see it: the same in our own mount namespace, and for the dead
  *
- * What is found is believed only if it is what was mapped.  The build id decides where one is known, else device
- * and inode.  stat() tells another device than maps does on filesystems with many devices (btrfs, overlayfs):
- * there the inode alone agrees, which is good enough to use and not to call proved.
+ * What is found is believed only if it is what was mapped.  The build id decides where one is
+ * known, else device and inode.  stat() tells another device than maps does on filesystems with
+ * many devices (btrfs, overlayfs): there the inode alone agrees, which is good enough to use and
+ * not to call proved.
  *
- * A path may lead anywhere: to a FIFO that never answers, to a watchdog that starts when it is opened.  So it
- * is opened without opening (O_PATH), looked at, and only a regular file is opened for reading. */
+ * A path may lead anywhere: to a FIFO that never answers, to a watchdog that starts when it is
+ * opened.  So it is opened without opening (O_PATH), looked at, and only a regular file is opened
+ * for reading. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -50,7 +52,8 @@ static enum agreement build_id_agrees(int fd, const struct uw_build_id *id)
 	return memcmp(found.bytes, id->bytes, id->len) ? AGREES_NOT : AGREES;
 }
 
-static enum agreement agrees(int fd, const struct stat *st, const struct uw_file_id *id, bool by_mapping)
+static enum agreement agrees(int fd, const struct stat *st, const struct uw_file_id *id,
+			     bool by_mapping)
 {
 	if (id->build_id.len)
 		return build_id_agrees(fd, &id->build_id);
@@ -63,7 +66,8 @@ static enum agreement agrees(int fd, const struct stat *st, const struct uw_file
 	return AGREES_LIKELY;
 }
 
-static int try_open(const char *path, const struct uw_file_id *id, bool by_mapping, int *ret_fd, bool *ret_proved)
+static int try_open(const char *path, const struct uw_file_id *id, bool by_mapping, int *ret_fd,
+		    bool *ret_proved)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	enum agreement agreement;
@@ -80,8 +84,8 @@ static int try_open(const char *path, const struct uw_file_id *id, bool by_mappi
 	return 0;
 }
 
-/* The program itself, deleted or not, wants less than map_files does: plain ptrace access.  Most mappings are of other
- * files, so it has to be proved to be this one. */
+/* The program itself, deleted or not, wants less than map_files does: plain ptrace access.  Most
+ * mappings are of other files, so it has to be proved to be this one. */
 static int open_program(const char *root, uint32_t pid, const struct uw_file_id *id, int *ret_fd)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -95,16 +99,16 @@ static int open_program(const char *root, uint32_t pid, const struct uw_file_id 
 	return 0;
 }
 
-int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end, const char *path,
-		       const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
+int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
+		       const char *path, const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
 {
 	char at[PROCFS_PATH_MAX];
 	bool denied = false;
 	int n, r = -ENOENT;
 
 	if (start < end) {
-		(void)snprintf(at, sizeof(at), "%s/proc/%u/map_files/%llx-%llx", root, pid, (unsigned long long)start,
-			       (unsigned long long)end);
+		(void)snprintf(at, sizeof(at), "%s/proc/%u/map_files/%llx-%llx", root, pid,
+			       (unsigned long long)start, (unsigned long long)end);
 		r = try_open(at, id, true, ret_fd, ret_proved);
 	}
 	if (r == 0)

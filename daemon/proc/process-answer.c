@@ -3,12 +3,13 @@
  *   records ──────────────┬──► maps ◄── text, then the records kept since it was asked for
  *                         └──► log (while a text is on its way)
  *
- * The text shows the process at some moment between asking and answering.  Records from after that moment are
- * missing in it, those from before are in it already; applying all of them on top is right for both, but for
- * a mapping that came and went in between, which then stays until something covers it or the next refresh.
+ * The text shows the process at some moment between asking and answering.  Records from after that
+ * moment are missing in it, those from before are in it already; applying all of them on top is
+ * right for both, but for a mapping that came and went in between, which then stays until something
+ * covers it or the next refresh.
  *
- * A text names a file by device and inode, a record mostly by build id.  Where both tell of the same area the
- * file is the same, and the set of modules learns both names from it. */
+ * A text names a file by device and inode, a record mostly by build id.  Where both tell of the
+ * same area the file is the same, and the set of modules learns both names from it. */
 #include <errno.h>
 #include <string.h>
 
@@ -33,8 +34,8 @@ static int put(struct process *p, const struct process_map *map, bool exec, bool
 	return r < 0 ? trace(r) : 0;
 }
 
-int process_mmap(struct process_table *table, uint32_t pid, uint64_t start, uint64_t len, uint64_t offset,
-		 bool exec, const char *path, const struct uw_file_id *id)
+int process_mmap(struct process_table *table, uint32_t pid, uint64_t start, uint64_t len,
+		 uint64_t offset, bool exec, const char *path, const struct uw_file_id *id)
 {
 	struct process_map map = {.start = start, .end = start + len, .offset = offset};
 	struct process *p = process_of_record(table, pid);
@@ -104,8 +105,9 @@ static bool same_offset(const struct process_map *a, const struct process_map *b
 	return a->start - a->offset == b->start - b->offset;
 }
 
-/* What is known of this very area from before: the file and its build id, or that it is code which the parent
- * made.  Most lines of a refresh are of this kind and need no look into the set of modules. */
+/* What is known of this very area from before: the file and its build id, or that it is code which
+ * the parent made.  Most lines of a refresh are of this kind and need no look into the set of
+ * modules. */
 static int resolve_known(struct process_table *table, struct process *p, const char *path,
 			 struct process_map *map)
 {
@@ -146,7 +148,8 @@ static int put_line(struct process_table *table, struct process *p, const struct
 
 	if (!path_of(line, path))
 		return 0;
-	/* No record tells of it, it is in every text, and nothing runs there: it would be a change each time. */
+	/* No record tells of it, it is in every text, and nothing runs there: it would be a change
+	 * each time. */
 	if (!strcmp(path, "[vsyscall]"))
 		return 0;
 	r = resolve_known(table, p, path, &map);
@@ -158,8 +161,8 @@ static int put_line(struct process_table *table, struct process *p, const struct
 }
 
 /* -ESRCH: an empty text, as of a process that is exiting. */
-static int maps_of_text(struct process_table *table, struct process *p, const char *text, size_t len,
-			struct process_maps **ret_fresh)
+static int maps_of_text(struct process_table *table, struct process *p, const char *text,
+			size_t len, struct process_maps **ret_fresh)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *fresh = NULL;
 	const char *at = text;
@@ -195,8 +198,8 @@ static int replay(const struct process_log *log, struct process_maps **maps)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* No text: what records told is all there is.  A child that is gone already had what its parent has, and on
- * top of that what it mapped itself. */
+/* No text: what records told is all there is.  A child that is gone already had what its parent
+ * has, and on top of that what it mapped itself. */
 static int answer_nothing(struct process *p, bool *ret_changed)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *maps = NULL;
@@ -224,8 +227,8 @@ static int answer_nothing(struct process *p, bool *ret_changed)
 	return 0;
 }
 
-static int answer_text(struct process_table *table, struct process *p, const char *text, size_t len, uint64_t now,
-		       bool *ret_changed)
+static int answer_text(struct process_table *table, struct process *p, const char *text, size_t len,
+		       uint64_t now, bool *ret_changed)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *fresh = NULL;
 	bool overflowed = p->log && p->log->overflowed;
@@ -249,15 +252,16 @@ static int answer_text(struct process_table *table, struct process *p, const cha
 	return 0;
 }
 
-int process_maps_answer(struct process_table *table, struct process *process, const char *text, size_t len,
-			int error, uint64_t now, bool *ret_changed)
+int process_maps_answer(struct process_table *table, struct process *process, const char *text,
+			size_t len, int error, uint64_t now, bool *ret_changed)
 {
 	bool changed = false;
 	int r;
 
 	if (process->replaced) {
 		/* exec or reuse came before the answer: it may be about the next life */
-		process->maps_state = process->maps_read_at ? PROCESS_MAPS_KNOWN : PROCESS_MAPS_FAILED;
+		process->maps_state =
+			process->maps_read_at ? PROCESS_MAPS_KNOWN : PROCESS_MAPS_FAILED;
 		r = 0;
 	} else if (!text || error < 0) {
 		r = answer_nothing(process, &changed);

@@ -1,14 +1,15 @@
 /* process-maps.c - see maps.h.
  *
- * A change is one splice: the mappings [i, j) that the new one touches are replaced by at most three: what is
- * left of the first, the new one, what is left of the last.
+ * A change is one splice: the mappings [i, j) that the new one touches are replaced by at most
+ * three: what is left of the first, the new one, what is left of the last.
  *
  *      i             j-1                      ┌────────┐ new
  *   ┌──────┐ ┌───┐ ┌──────┐      ──►    ┌─────┤        ├───┐
  *   └──────┘ └───┘ └──────┘             └─────┴────────┴───┘
  *
- * Where all of [i, j) say the same as the new one (module, and offset at each address) nothing that was known
- * becomes untrue: they are joined and the key stays.  That is what the kernel's own merging of areas gives. */
+ * Where all of [i, j) say the same as the new one (module, and offset at each address) nothing that
+ * was known becomes untrue: they are joined and the key stays.  That is what the kernel's own
+ * merging of areas gives. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -126,7 +127,8 @@ static bool is_flat(const struct process_map *map)
 /* Do both say the same of an address that they share? */
 static bool agree(const struct process_map *a, const struct process_map *b)
 {
-	return a->module == b->module && (is_flat(a) || a->start - a->offset == b->start - b->offset);
+	return a->module == b->module &&
+	       (is_flat(a) || a->start - a->offset == b->start - b->offset);
 }
 
 static void join_id(struct uw_file_id *id, const struct uw_file_id *more)
@@ -142,7 +144,8 @@ static void join_id(struct uw_file_id *id, const struct uw_file_id *more)
 }
 
 /* Replaces [i, j) by @with (their modules are borrowed). */
-static int splice(struct process_maps *maps, size_t i, size_t j, const struct process_map *with, size_t n_with)
+static int splice(struct process_maps *maps, size_t i, size_t j, const struct process_map *with,
+		  size_t n_with)
 {
 	int r = grow(maps, maps->n + n_with);
 
@@ -160,7 +163,8 @@ static int splice(struct process_maps *maps, size_t i, size_t j, const struct pr
 }
 
 /* Everything in [i, j) agrees with @map: one mapping over all of them. */
-static int join(struct process_maps **maps, size_t i, size_t j, const struct process_map *map, bool *ret_changed)
+static int join(struct process_maps **maps, size_t i, size_t j, const struct process_map *map,
+		bool *ret_changed)
 {
 	struct process_map *first = &(*maps)->maps[i], *last = &(*maps)->maps[j - 1];
 	struct process_map joined = *map;
@@ -184,8 +188,8 @@ static int join(struct process_maps **maps, size_t i, size_t j, const struct pro
 	return splice(*maps, i, j, &joined, 1);
 }
 
-static int cover(struct process_maps **maps, size_t i, size_t j, const struct process_map *map, bool exec,
-		 bool *ret_changed)
+static int cover(struct process_maps **maps, size_t i, size_t j, const struct process_map *map,
+		 bool exec, bool *ret_changed)
 {
 	struct process_map with[3];
 	size_t n = 0;
@@ -216,7 +220,8 @@ static int cover(struct process_maps **maps, size_t i, size_t j, const struct pr
 	return 0;
 }
 
-int process_maps_put(struct process_maps **maps, const struct process_map *map, bool exec, bool *ret_changed)
+int process_maps_put(struct process_maps **maps, const struct process_map *map, bool exec,
+		     bool *ret_changed)
 {
 	size_t i, j;
 	bool same = exec;
@@ -228,9 +233,11 @@ int process_maps_put(struct process_maps **maps, const struct process_map *map, 
 		same = same && agree(&(*maps)->maps[j], map);
 	/* A JIT compiler makes its arena executable piece by piece: one mapping, not thousands. */
 	if (same && map->module && is_flat(map)) {
-		if (i && (*maps)->maps[i - 1].end == map->start && agree(&(*maps)->maps[i - 1], map))
+		if (i && (*maps)->maps[i - 1].end == map->start &&
+		    agree(&(*maps)->maps[i - 1], map))
 			i--;
-		if (j < (*maps)->n && (*maps)->maps[j].start == map->end && agree(&(*maps)->maps[j], map))
+		if (j < (*maps)->n && (*maps)->maps[j].start == map->end &&
+		    agree(&(*maps)->maps[j], map))
 			j++;
 	}
 	return same && i < j ? join(maps, i, j, map, ret_changed)
@@ -267,7 +274,8 @@ void process_maps_adopt(struct process_maps **maps, struct process_maps *fresh, 
 	bool kept = holds_all(fresh, old), grown = !holds_all(old, fresh);
 
 	if (kept && !grown) {
-		/* The same, and true for a sharer too: how it is cut into areas and named may be newer. */
+		/* The same, and true for a sharer too: how it is cut into areas and named may be
+		 * newer. */
 		struct process_maps was = {.n = old->n, .room = old->room, .maps = old->maps};
 
 		old->n = fresh->n;

@@ -1,8 +1,9 @@
 /* process-modules.c - which module stands behind a mapping's path.
  *
- * Code without a file is a JIT compiler's: all of it in one process shares one module, whose path is the perf
- * map that the compiler may write, named by the pid that it sees (tools/perf/Documentation/jit-interface.txt).
- * The vDSO is the same image in every process of one kind; its size tells the kinds apart. */
+ * Code without a file is a JIT compiler's: all of it in one process shares one module, whose path
+ * is the perf map that the compiler may write, named by the pid that it sees
+ * (tools/perf/Documentation/jit-interface.txt). The vDSO is the same image in every process of one
+ * kind; its size tells the kinds apart. */
 #include <errno.h>
 #include <string.h>
 
@@ -24,14 +25,16 @@ static bool is_sysv(const char *path)
 enum path_kind process_path_kind(const char *path, bool has_build_id)
 {
 	static const char *const nameless[] = {
-		"//anon", "[heap]", "[stack", "[anon", "/dev/zero", "/anon_hugepage", "/dev/ashmem/", "anon_inode:",
+		"//anon",    "[heap]",	       "[stack",       "[anon",
+		"/dev/zero", "/anon_hugepage", "/dev/ashmem/", "anon_inode:",
 	};
 
 	if (!*path)
 		return PATH_JIT;
 	if (!strcmp(path, "[vdso]"))
 		return PATH_VDSO;
-	/* what is unpacked into a memfd and loaded as ELF has a build id where the kernel tells them */
+	/* what is unpacked into a memfd and loaded as ELF has a build id where the kernel tells
+	 * them */
 	if (starts_with(path, "/memfd:"))
 		return has_build_id ? PATH_FILE : PATH_JIT;
 	for (size_t i = 0; i < ARRAY_SIZE(nameless); i++) {
@@ -64,7 +67,8 @@ static int vdso_module(struct process_table *table, uint64_t size, struct uw_mod
 	return 0;
 }
 
-static int jit_module(struct process_table *table, struct process *process, struct uw_module **ret_module)
+static int jit_module(struct process_table *table, struct process *process,
+		      struct uw_module **ret_module)
 {
 	char path[64];
 	int r;
@@ -123,7 +127,8 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The perf map has another name than was thought: what this life's JIT code belongs to changes with it. */
+/* The perf map has another name than was thought: what this life's JIT code belongs to changes with
+ * it. */
 int process_set_ns_pid(struct process_table *table, struct process *process, uint32_t ns_pid)
 {
 	uint32_t before = process->ns_pid ? process->ns_pid : process->pid;

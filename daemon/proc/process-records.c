@@ -1,9 +1,11 @@
 /* process-records.c - COMM, FORK and EXIT: see process.h.
  *
- * Threads that exited stay for a while: a late sample must not give the thread a second, nameless entry.
+ * Threads that exited stay for a while: a late sample must not give the thread a second, nameless
+ * entry.
  *
- * EXIT says nothing of other threads, so "the last" is counted.  The count is sure where a life was seen from
- * its start, or its threads were listed; else a record about a process that seemed dead brings it back. */
+ * EXIT says nothing of other threads, so "the last" is counted.  The count is sure where a life was
+ * seen from its start, or its threads were listed; else a record about a process that seemed dead
+ * brings it back. */
 #include <errno.h>
 #include <string.h>
 
@@ -46,7 +48,8 @@ static int exec_life(struct process_table *table, uint32_t pid, struct process *
 }
 
 /* The main thread's name is its process's where no command line is known. */
-static void rename_thread(struct process *p, struct process_thread *t, const char *comm, uint64_t time)
+static void rename_thread(struct process *p, struct process_thread *t, const char *comm,
+			  uint64_t time)
 {
 	char before[sizeof(t->comm)];
 
@@ -63,7 +66,8 @@ static void rename_thread(struct process *p, struct process_thread *t, const cha
 	t->renamed_at = time;
 }
 
-int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm, bool exec, uint64_t time)
+int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const char *comm,
+		 bool exec, uint64_t time)
 {
 	struct process_thread *t;
 	struct process *p = NULL;
@@ -141,7 +145,8 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	p->unsure = parent->unsure;
 	p->uid = parent->uid;
 	p->kernel_thread = parent->kernel_thread;
-	/* In the first pid namespace the child is as well, or its init: told when it is asked about. */
+	/* In the first pid namespace the child is as well, or its init: told when it is asked
+	 * about. */
 	if (parent->ns_pid == parent->pid)
 		p->ns_pid = p->pid;
 	if (!p->maps_read_at)
@@ -150,7 +155,8 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	return copy_cmdline(p, parent);
 }
 
-int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid)
+int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint32_t tid,
+		 uint32_t ptid)
 {
 	_cleanup_(process_unrefp) struct process *parent = NULL;
 	struct process *p;
@@ -172,17 +178,18 @@ int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint3
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Drops at least half of the threads that exited, the oldest: `exits` counts those of all processes. */
+/* Drops at least half of the threads that exited, the oldest: `exits` counts those of all
+ * processes. */
 static void forget_threads(struct process_table *table, struct process *p)
 {
 	uint32_t tids[EXITED_THREADS_MAX + 1];
 	size_t n = 0;
 
-	table_for_each(&p->threads, slot)
-	{
+	table_for_each (&p->threads, slot) {
 		const struct process_thread *t = (void *)(uintptr_t)slot->value;
 
-		if (t->exited && t->exited + EXITED_THREADS_MAX / 2 <= table->exits && n < ARRAY_SIZE(tids))
+		if (t->exited && t->exited + EXITED_THREADS_MAX / 2 <= table->exits &&
+		    n < ARRAY_SIZE(tids))
 			tids[n++] = t->tid;
 	}
 	for (size_t i = 0; i < n; i++) {

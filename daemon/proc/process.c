@@ -1,8 +1,9 @@
 /* process.c - the table of processes and their threads: see process.h.
  *
- * Lives.  FORK makes one, exec and pid reuse end one and make the next under the same pid, EXIT of the last
- * thread ends one.  An ended life stays in the table until it is evicted or its pid lives again, as samples
- * of it may still be on their way; after that it stays for as long as references are held. */
+ * Lives.  FORK makes one, exec and pid reuse end one and make the next under the same pid, EXIT of
+ * the last thread ends one.  An ended life stays in the table until it is evicted or its pid lives
+ * again, as samples of it may still be on their way; after that it stays for as long as references
+ * are held. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -56,8 +57,7 @@ void process_set_exited(struct process_table *table, struct process *p, bool exi
 
 static void threads_drop(struct process *p)
 {
-	table_for_each(&p->threads, slot)
-	{
+	table_for_each (&p->threads, slot) {
 		free((void *)(uintptr_t)slot->value);
 	}
 	table_clear(&p->threads);
@@ -98,7 +98,8 @@ static void remove_life(struct process_table *table, struct process *p)
 void process_table_release_ended(struct process_table *table)
 {
 	for (struct process *p = table->exited.newest; p; p = p->older) {
-		/* One reference each: the table's, and the life's own.  References are taken by this thread only. */
+		/* One reference each: the table's, and the life's own.  References are taken by
+		 * this thread only. */
 		if (atomic_load(&p->refs) != 1 || (p->space && atomic_load(&p->space->refs) != 1))
 			continue;
 		if (!p->space && !p->memory)
@@ -111,7 +112,8 @@ void process_table_release_ended(struct process_table *table)
 static void evict(struct process_table *table)
 {
 	while (table->by_pid.n_used >= table->max) {
-		struct process *p = table->exited.oldest ? table->exited.oldest : table->living.oldest;
+		struct process *p =
+			table->exited.oldest ? table->exited.oldest : table->living.oldest;
 
 		remove_life(table, p);
 	}
@@ -182,8 +184,7 @@ struct process_table *process_table_free(struct process_table *table)
 {
 	if (!table)
 		return NULL;
-	table_for_each(&table->by_pid, slot)
-	{
+	table_for_each (&table->by_pid, slot) {
 		(void)process_unref((void *)(uintptr_t)slot->value);
 	}
 	table_deinit(&table->by_pid);
@@ -249,8 +250,7 @@ struct process *process_of_record(struct process_table *table, uint32_t pid)
 
 void process_table_unsure(struct process_table *table)
 {
-	table_for_each(&table->by_pid, slot)
-	{
+	table_for_each (&table->by_pid, slot) {
 		struct process *p = (void *)(uintptr_t)slot->value;
 
 		p->threads_known = false;
@@ -259,7 +259,8 @@ void process_table_unsure(struct process_table *table)
 		p->unsure = true;
 		p->maps_read_at = 0;
 		if (p->log)
-			p->log->overflowed = true; /* the answer on its way may be older than the loss */
+			p->log->overflowed =
+				true; /* the answer on its way may be older than the loss */
 	}
 }
 

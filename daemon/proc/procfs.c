@@ -1,7 +1,7 @@
 /* procfs.c - processes, threads and their names out of /proc: see procfs.h.
  *
- * All of this is text that is there or not: a process may go at any moment, so "gone" (-ESRCH) is a usual
- * answer and lists leave out what went while they were made. */
+ * All of this is text that is there or not: a process may go at any moment, so "gone" (-ESRCH) is a
+ * usual answer and lists leave out what went while they were made. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +32,8 @@ static int gone(int r)
 	return r == -ENOENT || r == -ENOTDIR ? -ESRCH : r;
 }
 
-static int read_process_file(const char *root, uint32_t pid, const char *name, size_t max, char **ret_text,
-			     size_t *ret_len)
+static int read_process_file(const char *root, uint32_t pid, const char *name, size_t max,
+			     char **ret_text, size_t *ret_len)
 {
 	char path[PROCFS_PATH_MAX];
 	int r = procfs_path(path, root, pid, name);
@@ -223,7 +223,8 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_stat
 	if (r < 0)
 		return trace(r);
 	(void)numbers_of(line_of(text, "Uid:"), &status.uid, &unused);
-	/* one number for each pid namespace from ours inwards; 0 where the process is not in ours */
+	/* one number for each pid namespace from ours inwards; 0 where the process is not in ours
+	 */
 	if (numbers_of(line_of(text, "NSpid:"), &unused, &ns_pid) && ns_pid)
 		status.ns_pid = ns_pid;
 	*ret_status = status;

@@ -6,7 +6,8 @@
 
 enum { PROCFS_PATH_MAX = 4096 + 128 };
 /* "ROOT/proc/PID/NAME".  -ENAMETOOLONG. */
-int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pid, const char *name);
+int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pid,
+		const char *name);
 
 /* All threads of @pid, ascending.  Returns new memory.  -ESRCH: gone. */
 int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n);
@@ -16,7 +17,8 @@ int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n);
 int procfs_children(const char *root, uint32_t pid, uint32_t **ret_pids, size_t *ret_n);
 
 struct procfs_status {
-	uint32_t pid, ppid, ns_pid; /* ns_pid: the last of NSpid, the pid as the process sees itself */
+	uint32_t pid, ppid,
+		ns_pid; /* ns_pid: the last of NSpid, the pid as the process sees itself */
 	uint32_t uid;
 	char comm[16];
 	bool kernel_thread, zombie;
@@ -38,22 +40,25 @@ struct procfs_map {
 	const char *path; /* not NUL-terminated: path_len */
 	size_t path_len;
 };
-/* Parses the line at *p (up to @end), moves past it.  0; PROCFS_MAPS_END; -EBADMSG (the line is skipped). */
+/* Parses the line at *p (up to @end), moves past it.  0; PROCFS_MAPS_END; -EBADMSG (the line is
+ * skipped). */
 enum { PROCFS_MAPS_END = 1 };
 int procfs_maps_next(const char **p, const char *end, struct procfs_map *ret_map);
 
-/* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files, /proc/PID/root/PATH, PATH.
- * Believed only if @id agrees (build id, else device and inode, else size by caller); *ret_proved says whether
- * it was proved.  -ENOENT/-EACCES when none fits. */
-int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end, const char *path,
-		       const struct uw_file_id *id, int *ret_fd, bool *ret_proved);
+/* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files,
+ * /proc/PID/root/PATH, PATH. Believed only if @id agrees (build id, else device and inode, else
+ * size by caller); *ret_proved says whether it was proved.  -ENOENT/-EACCES when none fits. */
+int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
+		       const char *path, const struct uw_file_id *id, int *ret_fd,
+		       bool *ret_proved);
 /* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
 int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
 struct uw_memory *procfs_memory_free(struct uw_memory *memory);
-/* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0: none) and its
- * path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where nothing is mapped, -ESRCH when the
- * address space is gone, -ENAMETOOLONG when the path does not fit. */
-int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map, struct uw_build_id *ret_id,
-		 char *path, size_t path_size);
+/* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0:
+ * none) and its path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where
+ * nothing is mapped, -ESRCH when the address space is gone, -ENAMETOOLONG when the path does not
+ * fit. */
+int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map,
+		 struct uw_build_id *ret_id, char *path, size_t path_size);
 /* CPU time used on @cpus (NULL: all) from /proc/stat, in ns: all but idle, iowait and steal. */
 int procfs_busy_ns(const char *root, const uint32_t *cpus, size_t n_cpus, uint64_t *ret_busy_ns);

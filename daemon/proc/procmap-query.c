@@ -1,7 +1,7 @@
 /* procmap-query.c - one mapping by address, by ioctl on an open /proc/PID/maps (Linux 6.11).
  *
- * Half a microsecond, against 0.2 to 10 ms for the whole text, and it gives the build id.  The definitions are
- * our own, from the uapi's numbers: the build machine's headers are older. */
+ * Half a microsecond, against 0.2 to 10 ms for the whole text, and it gives the build id.  The
+ * definitions are our own, from the uapi's numbers: the build machine's headers are older. */
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,8 +14,8 @@ struct query {
 	uint64_t flags; /* 0: the mapping that covers the address, of any kind */
 	uint64_t address;
 	uint64_t start, end, vma_flags, page_size, offset, inode; /* out */
-	uint32_t major, minor;                                    /* out */
-	uint32_t name_size, build_id_size;                        /* room; out: what was written, 0: none */
+	uint32_t major, minor;					  /* out */
+	uint32_t name_size, build_id_size; /* room; out: what was written, 0: none */
 	uint64_t name, build_id;
 };
 _Static_assert(sizeof(struct query) == 104, "struct procmap_query");
@@ -24,8 +24,8 @@ enum { VMA_READ = 1, VMA_WRITE = 2, VMA_EXEC = 4, VMA_SHARED = 8 };
 
 #define QUERY _IOWR('f', 17, struct query)
 
-int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map, struct uw_build_id *ret_id,
-		 char *path, size_t path_size)
+int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map,
+		 struct uw_build_id *ret_id, char *path, size_t path_size)
 {
 	struct uw_build_id id = {0};
 	struct query q = {

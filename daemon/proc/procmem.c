@@ -1,8 +1,8 @@
 /* procmem.c - /proc/PID/mem as a memory reader.
  *
- * pread on an open descriptor takes about 1.1 us, less than process_vm_readv, and needs no right at read time.
- * The descriptor belongs to the address space that was there when it was opened: after exec or exit it reads
- * 0 bytes, without an error, and never another process's memory. */
+ * pread on an open descriptor takes about 1.1 us, less than process_vm_readv, and needs no right at
+ * read time. The descriptor belongs to the address space that was there when it was opened: after
+ * exec or exit it reads 0 bytes, without an error, and never another process's memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,7 +30,8 @@ static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to
 		n = pread(m->fd, (char *)to + done, len - done, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && !done && errno != EIO && errno != EFAULT) /* EIO: nothing is mapped there */
+		if (n < 0 && !done && errno != EIO &&
+		    errno != EFAULT) /* EIO: nothing is mapped there */
 			return -errno;
 		if (n <= 0)
 			break;

@@ -1,7 +1,9 @@
-/* adapt.h - which stack copy size fits one CPU's stacks.  Thread: main.  Pure: no clock, no descriptor.
+/* adapt.h - which stack copy size fits one CPU's stacks.  Thread: main.  Pure: no clock, no
+ * descriptor.
  *
- * Wider when more than 1 % of a second's copies filled their room (those stacks are cut, or nearly), narrower
- * when for ten seconds less than 0.1 % needed more than half of it.  Powers of two from 16 KiB, at most 65,528. */
+ * Wider when more than 1 % of a second's copies filled their room (those stacks are cut, or
+ * nearly), narrower when for ten seconds less than 0.1 % needed more than half of it.  Powers of
+ * two from 16 KiB, at most 65,528. */
 #pragma once
 
 #include "daemon/base/util.h"

@@ -1,9 +1,10 @@
 /* emit-frame.c - from an address to a frame id.  Thread: main.
  *
- * frame cache: direct-mapped, 16 bytes an entry: the whole key (address with its flags, space key) and the
- * frame id.  Instead of the id of a nameless frame stands a marked index, which leads to the id and to the module, so
- * that counting "samples without symbols" costs nothing for the others and two loads for it; when a module's names
- * come, its marked entries are dropped and looked up again. */
+ * frame cache: direct-mapped, 16 bytes an entry: the whole key (address with its flags, space key)
+ * and the frame id.  Instead of the id of a nameless frame stands a marked index, which leads to
+ * the id and to the module, so that counting "samples without symbols" costs nothing for the others
+ * and two loads for it; when a module's names come, its marked entries are dropped and looked up
+ * again. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ int emit_late_push(struct late_list *list, uint64_t vaddr)
 
 /* ---- modules ---- */
 
-static int module_of(struct emit *em, struct uw_module *module, uint32_t pid, struct emit_module **ret)
+static int module_of(struct emit *em, struct uw_module *module, uint32_t pid,
+		     struct emit_module **ret)
 {
 	struct emit_module *m;
 	uint64_t v;
@@ -93,7 +95,8 @@ bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MA
 {
 	struct uw_symbol symbol;
 
-	if (uw_module_symbol_state(m->module) != UW_MODULE_READY || !uw_module_symbol(m->module, vaddr, &symbol))
+	if (uw_module_symbol_state(m->module) != UW_MODULE_READY ||
+	    !uw_module_symbol(m->module, vaddr, &symbol))
 		return false;
 	uw_demangle(symbol.name, name, NAME_MAX_LEN);
 	return true;
@@ -115,7 +118,8 @@ static bool names_to_come(const struct emit_module *m)
 {
 	enum uw_module_state state = uw_module_symbol_state(m->module);
 
-	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW || state == UW_MODULE_WANTED;
+	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW ||
+	       state == UW_MODULE_WANTED;
 }
 
 static int nameless_push(struct emit *em, const struct emit_module *m, uint32_t *id)
@@ -135,7 +139,8 @@ static int nameless_push(struct emit *em, const struct emit_module *m, uint32_t 
 }
 
 /* A frame not met in this module before.  @address: with WRITER_GUESSED where it was guessed. */
-static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t address, uint32_t *ret_id)
+static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
+		     uint64_t address, uint32_t *ret_id)
 {
 	uint64_t vaddr = address & ~WRITER_GUESSED;
 	char name[NAME_MAX_LEN];
@@ -156,8 +161,8 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	return r < 0 ? trace(r) : 0;
 }
 
-static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map, uint64_t address,
-			uint32_t *ret_id)
+static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
+			uint64_t address, uint32_t *ret_id)
 {
 	struct uw_symbol symbol;
 	uint64_t known;
@@ -191,7 +196,8 @@ static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
 	return writer_frame(em->c.writer, em->unknown_mapping, pc, NULL, ret_id);
 }
 
-static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame, uint32_t *ret_id)
+static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame,
+		      uint32_t *ret_id)
 {
 	uint64_t pc = uw_frame_lookup(frame);
 	const struct uw_map *map = info->space ? uw_space_find(info->space, pc) : NULL;
@@ -205,19 +211,23 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 		return trace(r);
 	m->last_use = em->seconds;
 	uw_modules_touch(em->c.modules, map->module);
-	return module_frame(em, m, map, uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0), ret_id);
+	return module_frame(em, m, map,
+			    uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0),
+			    ret_id);
 }
 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
 {
 	uint64_t start;
-	const char *name = em->c.kallsyms ? uw_kallsyms_name(em->c.kallsyms, address, &start) : NULL;
+	const char *name =
+		em->c.kallsyms ? uw_kallsyms_name(em->c.kallsyms, address, &start) : NULL;
 
 	return writer_frame(em->c.writer, WRITER_KERNEL_MAPPING, 0, name ? name : "", ret_id);
 }
 
 /* The kernel's frames have space key 0. */
-int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel, uint32_t *ret_id)
+int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel,
+		  uint32_t *ret_id)
 {
 	uint32_t key = kernel ? 0 : info->space->key;
 	struct cached_frame *slot = cache_slot(em, frame, key);
@@ -235,4 +245,3 @@ int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t fram
 	*ret_id = id;
 	return 0;
 }
-

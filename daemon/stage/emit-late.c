@@ -1,8 +1,9 @@
 /* emit-late.c - names and lines that come after their frames: ModuleSymbols.  Thread: main.
  *
- * Opening a module's DWARF costs 10-100 ms (it is often compressed), one address then 20-200 us, and a file's
- * DWARF may be as large as all our memory.  So lines are looked up once, at the end, module by module; while
- * recording only where many addresses wait, and within a share of one CPU. */
+ * Opening a module's DWARF costs 10-100 ms (it is often compressed), one address then 20-200 us,
+ * and a file's DWARF may be as large as all our memory.  So lines are looked up once, at the end,
+ * module by module; while recording only where many addresses wait, and within a share of one CPU.
+ */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -55,7 +56,8 @@ static int symbols_came(struct emit *em, struct emit_module *m)
 
 static void ask_lines(struct emit *em, struct emit_module *m)
 {
-	while (!m->no_lines && m->unlined_asked < m->unlined_due && em->lines_in_flight < LINES_IN_FLIGHT) {
+	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
+	       em->lines_in_flight < LINES_IN_FLIGHT) {
 		struct load_request request = {
 			.kind = LOAD_LINES,
 			.pid = m->pid,
@@ -83,7 +85,8 @@ static int lines_came(struct emit *em, struct emit_module *m, const struct load_
 		m->no_lines = true;
 	ask_lines(em, m);
 	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
-		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file, a->lines[n].line};
+		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file,
+						a->lines[n].line};
 	return n ? writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n) : 0;
 }
 
@@ -95,7 +98,8 @@ int emit_answer(struct emit *em, struct load_answer *a)
 
 	if (a->request.kind == LOAD_UNWIND) {
 		r = uw_modules_loaded(em->c.modules, module);
-		return r < 0 ? trace(r) : 0; /* the reference goes on with the LOAD_SYMBOLS that follows */
+		return r < 0 ? trace(r)
+			     : 0; /* the reference goes on with the LOAD_SYMBOLS that follows */
 	}
 	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
 		struct emit_module *m = em->modules[v - 1];
@@ -200,11 +204,11 @@ int emit_nameless(struct emit *em, struct emit_nameless **ret_list, size_t *ret_
 
 		if (m->nameless_samples)
 			list[n++] = (struct emit_nameless){uw_module_path(m->module),
-							   *uw_module_build_id(m->module), m->nameless_samples};
+							   *uw_module_build_id(m->module),
+							   m->nameless_samples};
 	}
 	qsort(list, n, sizeof(*list), by_samples);
 	*ret_list = list;
 	*ret_n = n;
 	return 0;
 }
-

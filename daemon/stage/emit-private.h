@@ -7,8 +7,9 @@ enum {
 	CACHE_SLOTS = 1 << 16,
 	NAME_MAX_LEN = 1024,
 	LINES_IN_FLIGHT = 64,
-	LINES_BATCH = 512,   /* addresses that are worth opening a module's DWARF for while recording */
-	LINES_SHARE = 100,   /* ... as long as lines took less than 1/100 of one CPU */
+	LINES_BATCH =
+		512, /* addresses that are worth opening a module's DWARF for while recording */
+	LINES_SHARE = 100, /* ... as long as lines took less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
 	MAX_LIVES = 8192, /* remembered; then all are named once more */
 };
@@ -40,14 +41,14 @@ struct late_list {
 
 struct emit_module {
 	struct uw_module *module; /* a reference */
-	uint32_t index;           /* in emit->modules */
-	uint32_t mapping;         /* writer's */
+	uint32_t index;		  /* in emit->modules */
+	uint32_t mapping;	  /* writer's */
 	bool has_mapping, no_lines;
 	struct table frames; /* ELF address -> frame id, or marked NAMELESS */
 	struct late_list unnamed, unlined;
 	size_t unlined_asked, unlined_due; /* how many were asked for; may be */
 	uint64_t nameless_samples, last_sample;
-	uint32_t pid; /* of a process that has it mapped */
+	uint32_t pid;	   /* of a process that has it mapped */
 	uint32_t last_use; /* em->seconds */
 };
 
@@ -59,7 +60,7 @@ struct emit {
 	size_t n_nameless, nameless_room;
 	struct emit_module **modules; /* by order of arrival */
 	size_t n_modules, modules_room;
-	struct table by_serial; /* module serial -> index + 1 */
+	struct table by_serial;	  /* module serial -> index + 1 */
 	struct table life_by_pid; /* the life that the trace's last entry of a pid told of */
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
@@ -77,7 +78,8 @@ bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MA
 /* Orders the cache's line for a frame that is asked for soon. */
 void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_key);
 /* The id of one frame, by the cache; where it has no name, an index marked NAMELESS. */
-int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel, uint32_t *ret_id);
+int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel,
+		  uint32_t *ret_id);
 /* Orders a perf map's names (a file's symbols follow its unwind half by themselves). */
 void emit_want_symbols(struct emit *em, struct emit_module *m);
 
@@ -85,5 +87,6 @@ void emit_want_symbols(struct emit *em, struct emit_module *m);
 int emit_recent_new(struct emit *em);
 /* Marked ids are not what they were: no stack is recent any more. */
 void emit_recent_forget(struct emit *em);
-/* The ids of an outcome's frames into em->ids, innermost first, and how many; counts modules without names. */
+/* The ids of an outcome's frames into em->ids, innermost first, and how many; counts modules
+ * without names. */
 int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n);

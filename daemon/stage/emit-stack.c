@@ -1,8 +1,9 @@
 /* emit-stack.c - the frame ids of a stack.  Thread: main.
  *
- * Samples of a thread that follow each other share most of their stack, and looking up 50 frames in a cache of a
- * megabyte is 50 loads from far away.  So the last stack of each thread is kept, root first, in a small table by thread;
- * the ids of what is the same are copied, and only the rest is looked up. */
+ * Samples of a thread that follow each other share most of their stack, and looking up 50 frames in
+ * a cache of a megabyte is 50 loads from far away.  So the last stack of each thread is kept, root
+ * first, in a small table by thread; the ids of what is the same are copied, and only the rest is
+ * looked up. */
 #include <errno.h>
 
 #include "daemon/base/error.h"
@@ -29,7 +30,8 @@ void emit_recent_forget(struct emit *em)
 }
 
 /* User frames: @frames and @ids innermost first. */
-static int user_ids(struct emit *em, const struct sample_info *info, const uint64_t *frames, size_t n, uint32_t *ids)
+static int user_ids(struct emit *em, const struct sample_info *info, const uint64_t *frames,
+		    size_t n, uint32_t *ids)
 {
 	struct recent_stack *recent = &em->recent[info->tid % RECENT_STACKS];
 	uint32_t key = info->space->key;
@@ -81,7 +83,8 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 			return trace(r);
 	}
 	if (o->n_user) {
-		r = user_ids(em, &o->info, o->frames + o->n_kernel, o->n_user, em->ids + o->n_kernel);
+		r = user_ids(em, &o->info, o->frames + o->n_kernel, o->n_user,
+			     em->ids + o->n_kernel);
 		if (r < 0)
 			return trace(r);
 	}

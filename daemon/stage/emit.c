@@ -22,7 +22,8 @@ static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id
 	r = writer_mapping(em->c.writer, "", NULL, 0, 0, 0, &em->end_mapping);
 	if (r < 0)
 		return trace(r);
-	return writer_frame(em->c.writer, em->end_mapping, o->result == UW_CUT ? 0 : 1ull + o->reason, name, ret_id);
+	return writer_frame(em->c.writer, em->end_mapping,
+			    o->result == UW_CUT ? 0 : 1ull + o->reason, name, ret_id);
 }
 
 /* Perfetto's StackUnwindError (facts: PerfSample) for an outcome. */
@@ -30,14 +31,12 @@ static uint32_t unwind_error(const struct outcome *o)
 {
 	static const uint8_t errors[UW_REASON_COUNT] = {
 		[UW_NO_USER_STATE] = 9, /* SYSTEM_CALL */
-		[UW_ABI] = 12,          /* BAD_ARCH */
-		[UW_NO_MODULE] = 5,     /* INVALID_MAP */
-		[UW_UNREADABLE] = 8,    /* INVALID_ELF */
-		[UW_NO_UNWIND_INFO] = 3,
-		[UW_BAD_CFI] = 3,
-		[UW_BAD_RETURN] = 3,
-		[UW_NO_PROGRESS] = 7, /* REPEATED_FRAME */
-		[UW_MEMORY] = 2,      /* MEMORY_INVALID */
+		[UW_ABI] = 12,		/* BAD_ARCH */
+		[UW_NO_MODULE] = 5,	/* INVALID_MAP */
+		[UW_UNREADABLE] = 8,	/* INVALID_ELF */
+		[UW_NO_UNWIND_INFO] = 3, [UW_BAD_CFI] = 3,
+		[UW_BAD_RETURN] = 3,	 [UW_NO_PROGRESS] = 7, /* REPEATED_FRAME */
+		[UW_MEMORY] = 2,			       /* MEMORY_INVALID */
 		[UW_TOO_DEEP] = 6,
 	};
 
@@ -79,24 +78,27 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 }
 
 /* ---- names ----
- * A reader gives a sample to the life and the names that stand last before it.  Samples that were parked come after
- * later ones: of the life before an exec, or from before a rename.  So what the trace says last is compared with what
- * the sample needs, each time. */
+ * A reader gives a sample to the life and the names that stand last before it.  Samples that were
+ * parked come after later ones: of the life before an exec, or from before a rename.  So what the
+ * trace says last is compared with what the sample needs, each time. */
 
-/* The number of @p's life in the trace.  A process that was evicted and came back goes on with its own. */
+/* The number of @p's life in the trace.  A process that was evicted and came back goes on with its
+ * own. */
 static uint64_t life_of(struct emit *em, struct process *p)
 {
 	uint64_t last;
 
 	if (!p->life)
-		p->life = !p->begun && table_get(&em->life_by_pid, p->pid, &last) ? last : p->serial;
+		p->life =
+			!p->begun && table_get(&em->life_by_pid, p->pid, &last) ? last : p->serial;
 	return p->life;
 }
 
 static bool is_announced(const struct process_thread *thread, uint64_t time)
 {
-	return thread->announced && !memcmp(thread->announced_as, process_thread_comm_at(thread, time),
-					    sizeof(thread->announced_as));
+	return thread->announced &&
+	       !memcmp(thread->announced_as, process_thread_comm_at(thread, time),
+		       sizeof(thread->announced_as));
 }
 
 static void set_announced(struct process_thread *thread, const char *comm)
@@ -143,8 +145,8 @@ static int announce(struct emit *em, const struct sample_info *info)
 	uint64_t last;
 	int r = 0;
 
-	if (!p->announced || (!told && info->tid == p->pid) || !table_get(&em->life_by_pid, p->pid, &last) ||
-	    last != life_of(em, p))
+	if (!p->announced || (!told && info->tid == p->pid) ||
+	    !table_get(&em->life_by_pid, p->pid, &last) || last != life_of(em, p))
 		r = announce_process(em, p, info->time);
 	if (r < 0 || told || info->tid == p->pid)
 		return r < 0 ? trace(r) : 0;

@@ -1,8 +1,8 @@
 /* emit.h - from outcomes to packets: the last stage.  Thread: main.
  *
- * Addresses become frame ids through one cache keyed by (space key, address), so that a frame seen before
- * costs a load; a new frame finds its module, its ELF address and, when the module's symbols are there, its
- * name.  A name that comes later follows as ModuleSymbols. */
+ * Addresses become frame ids through one cache keyed by (space key, address), so that a frame seen
+ * before costs a load; a new frame finds its module, its ELF address and, when the module's symbols
+ * are there, its name.  A name that comes later follows as ModuleSymbols. */
 #pragma once
 
 #include "daemon/out/writer.h"
@@ -28,15 +28,17 @@ struct emit *emit_free(struct emit *emit);
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
 /* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);
-/* Once a second: names that came late are sent, grown perf maps read again; lines asked for where many wait. */
+/* Once a second: names that came late are sent, grown perf maps read again; lines asked for where
+ * many wait. */
 int emit_tick(struct emit *emit);
 /* Asks for the lines of all addresses, as many as may be under way: for the end. */
 void emit_ask(struct emit *emit);
 /* Addresses whose lines were not looked up (asked or not) when it ended. */
 uint64_t emit_lines_left(const struct emit *emit);
 
-/* Seconds (emit_tick calls) since a frame of @module was looked up in its tables.  Frames that the cache knows do not
- * count, so the cache is emptied first by emit_note_uses(), for those who are going to ask. */
+/* Seconds (emit_tick calls) since a frame of @module was looked up in its tables.  Frames that the
+ * cache knows do not count, so the cache is emptied first by emit_note_uses(), for those who are
+ * going to ask. */
 uint32_t emit_idle_seconds(const struct emit *emit, const struct uw_module *module);
 void emit_note_uses(struct emit *emit);
 

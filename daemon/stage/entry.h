@@ -2,10 +2,11 @@
  *
  *   main ── struct entry (slot queue) ──► unwinder ── struct outcome (byte queue) ──► main
  *
- * An entry's pointers go into the perf ring (or into a park block that main owns); they are good until the
- * unwinder has popped the slot.  Control travels in the same queue as samples, so order is by position.
- * References on the process and the space are taken and given back by main: an entry takes them, the outcome
- * that answers it gives them back.  Each ENTRY_SAMPLE is answered by exactly one OUTCOME_SAMPLE. */
+ * An entry's pointers go into the perf ring (or into a park block that main owns); they are good
+ * until the unwinder has popped the slot.  Control travels in the same queue as samples, so order
+ * is by position. References on the process and the space are taken and given back by main: an
+ * entry takes them, the outcome that answers it gives them back.  Each ENTRY_SAMPLE is answered by
+ * exactly one OUTCOME_SAMPLE. */
 #pragma once
 
 #include "unwinder/unwinder.h"
@@ -18,21 +19,23 @@ enum { SAMPLE_MAX_COUNTS = 8 };
 struct sample_info {
 	struct process *process;
 	struct uw_space *space; /* NULL: the process's mappings are not known yet */
-	uint64_t time;          /* the events' clock, ns */
-	uint64_t weight;        /* PERF_SAMPLE_PERIOD */
-	uint64_t count;         /* running sum of weights on this CPU */
+	uint64_t time;		/* the events' clock, ns */
+	uint64_t weight;	/* PERF_SAMPLE_PERIOD */
+	uint64_t count;		/* running sum of weights on this CPU */
 	uint64_t followers[SAMPLE_MAX_COUNTS - 1];
 	uint32_t pid, tid, cpu;
-	uint32_t stack_len;     /* dyn_size */
+	uint32_t stack_len; /* dyn_size */
 	uint8_t n_followers, cpu_mode;
 };
 
 enum entry_kind {
 	ENTRY_SAMPLE,
-	ENTRY_SPACE,  /* the mappings of info.process are known now (or again): info.space, may be NULL: never */
+	ENTRY_SPACE,  /* the mappings of info.process are known now (or again): info.space, may be
+			 NULL: never */
 	ENTRY_MODULE, /* a module was loaded, or cannot be: what waits for it goes on */
 	ENTRY_EVICT,  /* drop the unwind half of `module` */
-	ENTRY_DRAIN,  /* everything before this is to be answered, parked samples within their deadline */
+	ENTRY_DRAIN,  /* everything before this is to be answered, parked samples within their
+			 deadline */
 };
 
 struct entry {
@@ -48,7 +51,8 @@ struct entry {
 	struct sample_info info;
 	const uint64_t *regs;
 	const uint8_t *stack;
-	const uint64_t *chain; /* kernel and user part with PERF_CONTEXT_* marks, as in the record */
+	const uint64_t
+		*chain; /* kernel and user part with PERF_CONTEXT_* marks, as in the record */
 	uint32_t n_chain;
 	struct uw_module *module;
 };
@@ -56,13 +60,14 @@ struct entry {
 /* Why a sample was not emitted.  Names (skip_reason_name) are part of --json. */
 enum skip_reason {
 	SKIP_NONE,
-	SKIP_NOT_IN_SCOPE,   /* CPU-wide events, another process */
-	SKIP_DOUBLE,         /* two events saw the same: while the copy size changed, or a thread was listed that inherited */
+	SKIP_NOT_IN_SCOPE, /* CPU-wide events, another process */
+	SKIP_DOUBLE, /* two events saw the same: while the copy size changed, or a thread was listed
+			that inherited */
 	SKIP_MAPS_TIMEOUT,   /* the process's mappings did not come in time */
 	SKIP_MODULE_TIMEOUT, /* a module's unwind information did not come in time */
-	SKIP_PARK_FULL,      /* waiting room full */
-	SKIP_OUTPUT,         /* could not be written */
-	SKIP_NO_MEMORY,      /* the unwinder got no memory for it */
+	SKIP_PARK_FULL,	     /* waiting room full */
+	SKIP_OUTPUT,	     /* could not be written */
+	SKIP_NO_MEMORY,	     /* the unwinder got no memory for it */
 	SKIP_UNANSWERED,     /* the session's end did not wait for it any longer */
 	SKIP_COUNT,
 };
@@ -71,17 +76,19 @@ const char *skip_reason_name(enum skip_reason reason);
 enum outcome_kind {
 	OUTCOME_SAMPLE,
 	OUTCOME_WANT_MODULE, /* load the unwind half of `module` for info.process */
-	OUTCOME_WANT_MAPS,   /* a stack failed its checks: are the mappings still true? answered by ENTRY_SPACE */
+	OUTCOME_WANT_MAPS,   /* a stack failed its checks: are the mappings still true? answered by
+				ENTRY_SPACE */
 	OUTCOME_EVICTED,     /* `module` is dropped */
 	OUTCOME_DRAINED,
 };
 
 struct outcome {
 	uint8_t kind;
-	uint8_t result;  /* enum uw_outcome */
-	uint8_t reason;  /* enum uw_reason */
+	uint8_t result;	 /* enum uw_outcome */
+	uint8_t reason;	 /* enum uw_reason */
 	uint8_t skipped; /* enum skip_reason */
-	uint32_t n_kernel, n_user; /* frames[]: kernel addresses, then user frames; innermost first */
+	uint32_t n_kernel,
+		n_user; /* frames[]: kernel addresses, then user frames; innermost first */
 	uint64_t stopped_at;
 	struct sample_info info;
 	struct uw_module *module;

@@ -1,8 +1,9 @@
-/* loader.h - the loader thread: everything slow, off the road.  Thread: main makes and frees it, asks and
- * takes answers; the work runs on one thread of its own.
+/* loader.h - the loader thread: everything slow, off the road.  Thread: main makes and frees it,
+ * asks and takes answers; the work runs on one thread of its own.
  *
- * It reads /proc, opens the files behind mappings, loads unwind sections, symbol tables and lines.  This is the
- * seam where a helper process with a deadline can stand: requests and answers are plain data. */
+ * It reads /proc, opens the files behind mappings, loads unwind sections, symbol tables and lines.
+ * This is the seam where a helper process with a deadline can stand: requests and answers are plain
+ * data. */
 #pragma once
 
 #include "daemon/base/queue.h"
@@ -13,7 +14,8 @@ enum load_kind {
 	LOAD_PROCESS, /* status, command line and mappings of `pid` */
 	LOAD_NAMES,   /* status and command line only */
 	LOAD_QUERY,   /* the one executable mapping at address `vaddr` of `pid` */
-	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow when nothing more urgent waits */
+	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow when nothing more urgent
+			 waits */
 	LOAD_SYMBOLS, /* answer only (after LOAD_UNWIND), or asked for again for a grown perf map */
 	LOAD_LINES,   /* inlined calls and lines of `vaddr` in `module` */
 };
@@ -21,8 +23,10 @@ enum load_kind {
 struct load_request {
 	enum load_kind kind;
 	uint32_t pid;
-	struct process *process;  /* carried along, not touched; main keeps a reference until the answer */
-	struct uw_module *module; /* the same; what is unanswered at the end gives them back in loader_free() */
+	struct process
+		*process; /* carried along, not touched; main keeps a reference until the answer */
+	struct uw_module *module; /* the same; what is unanswered at the end gives them back in
+				     loader_free() */
 	uint64_t start, end, offset, vaddr;
 	struct uw_file_id id;
 	uint32_t tag; /* carried along */
@@ -44,7 +48,7 @@ struct load_answer {
 	struct load_thread {
 		uint32_t tid;
 		char comm[16];
-	} *threads; /* owned */
+	} * threads; /* owned */
 	size_t n_threads;
 	/* LOAD_QUERY: error -ENOENT when nothing executable is there */
 	struct load_mapping {
@@ -53,7 +57,7 @@ struct load_answer {
 		char *path; /* owned */
 	} mapping;
 	/* LOAD_UNWIND */
-	bool proved;      /* the file is the mapped one beyond doubt */
+	bool proved;	  /* the file is the mapped one beyond doubt */
 	bool from_memory; /* read from the process because no file could be opened */
 	/* LOAD_LINES */
 	struct load_line *lines; /* owned, innermost first */
@@ -63,7 +67,8 @@ struct load_answer {
 void load_answer_deinit(struct load_answer *answer);
 
 struct loader;
-/* @root: "" or the folder of a fake proc/.  Starts the thread, at the lowest priority that leaves it running. */
+/* @root: "" or the folder of a fake proc/.  Starts the thread, at the lowest priority that leaves
+ * it running. */
 int loader_new(const char *root, struct waker *answers /* main's */, struct loader **ret_loader);
 /* Stops after the request in hand. */
 struct loader *loader_free(struct loader *loader);

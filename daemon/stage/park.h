@@ -1,5 +1,6 @@
 /* park.h - a bounded waiting room for samples that must leave the ring.  Thread: its owner's.
- * One arena of pages with a bitmap: a block is a run of whole pages.  Fixed memory, no malloc, first fit. */
+ * One arena of pages with a bitmap: a block is a run of whole pages.  Fixed memory, no malloc,
+ * first fit. */
 #pragma once
 
 #include "daemon/base/util.h"

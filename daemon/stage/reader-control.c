@@ -1,6 +1,8 @@
-/* reader-control.c - entries that are not samples, and what is asked of the loader about processes.  Thread: main.
+/* reader-control.c - entries that are not samples, and what is asked of the loader about processes.
+ * Thread: main.
  *
- * A control entry that finds the queue full waits here, in order, and nothing overtakes it: samples wait too. */
+ * A control entry that finds the queue full waits here, in order, and nothing overtakes it: samples
+ * wait too. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -140,7 +142,8 @@ int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknow
 {
 	if (process->maps_state == PROCESS_MAPS_ASKED)
 		return 0; /* the answer that is on its way will do */
-	if (unknown && !process->exited && rd->options.procmap_query && rd->queries_in_flight < QUERIES_IN_FLIGHT) {
+	if (unknown && !process->exited && rd->options.procmap_query &&
+	    rd->queries_in_flight < QUERIES_IN_FLIGHT) {
 		rd->queries_in_flight++;
 		reader_ask(rd, LOAD_QUERY, process, unknown);
 		return 0;
@@ -165,7 +168,8 @@ int reader_want_module(struct reader *rd, struct process *process, struct uw_mod
 	}
 	(void)uw_module_ref(module);
 	if (!loader_ask(rd->c.loader, &request))
-		(void)uw_module_unref(module); /* the samples that wait for it time out, and are counted */
+		(void)uw_module_unref(
+			module); /* the samples that wait for it time out, and are counted */
 	return 0;
 }
 
@@ -174,7 +178,8 @@ static void adopt_names(struct reader *rd, struct process *process, struct load_
 	const struct procfs_status *status = &a->status;
 	struct process_thread *main_thread = process_thread_get(process, process->pid);
 
-	/* What was read after an exec is the next life's command line, even when its record has not come by. */
+	/* What was read after an exec is the next life's command line, even when its record has not
+	 * come by. */
 	bool same = !main_thread || !main_thread->told || !strcmp(main_thread->comm, status->comm);
 
 	if (process->replaced)
@@ -206,8 +211,8 @@ static int query_answer(struct reader *rd, struct load_answer *a)
 
 	rd->queries_in_flight--;
 	if (!a->error && !process->exited)
-		r = process_mmap(rd->c.processes, process->pid, m->start, m->end - m->start, m->offset, true, m->path,
-				 &m->id);
+		r = process_mmap(rd->c.processes, process->pid, m->start, m->end - m->start,
+				 m->offset, true, m->path, &m->id);
 	if (r >= 0)
 		r = space_push(rd, process);
 	(void)process_unref(process);
@@ -240,4 +245,3 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 	(void)process_unref(process);
 	return r < 0 ? trace(r) : 0;
 }
-

@@ -1,4 +1,5 @@
-/* reader-event.c - side-band records into the process table, losses into the account.  Thread: main. */
+/* reader-event.c - side-band records into the process table, losses into the account.  Thread:
+ * main. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +16,8 @@ static int apply_mmap(struct reader *rd, const struct record_event *e)
 		.generation = e->mmap.generation,
 	};
 	/* PERF_RECORD_MMAP has no protection word: MISC_MMAP_DATA tells data from code. */
-	bool exec = e->type == PERF_RECORD_MMAP2 ? e->mmap.prot & 4 : !(e->misc & PERF_RECORD_MISC_MMAP_DATA);
+	bool exec = e->type == PERF_RECORD_MMAP2 ? e->mmap.prot & 4
+						 : !(e->misc & PERF_RECORD_MISC_MMAP_DATA);
 
 	if (e->mmap.build_id_len) {
 		id = (struct uw_file_id){.build_id.len = e->mmap.build_id_len};
@@ -23,11 +25,12 @@ static int apply_mmap(struct reader *rd, const struct record_event *e)
 	}
 	if (e->pid == UINT32_MAX) /* the kernel's own text */
 		return 0;
-	return process_mmap(rd->c.processes, e->pid, e->mmap.start, e->mmap.len, e->mmap.offset, exec,
-			    e->mmap.path, &id);
+	return process_mmap(rd->c.processes, e->pid, e->mmap.start, e->mmap.len, e->mmap.offset,
+			    exec, e->mmap.path, &id);
 }
 
-/* A new process is in scope with its parent; a number that was in scope may come back for a stranger. */
+/* A new process is in scope with its parent; a number that was in scope may come back for a
+ * stranger. */
 static void follow(struct reader *rd, const struct record_event *e)
 {
 	if (rd->options.children && table_pointer(&rd->scope, e->task.ppid))
@@ -53,7 +56,8 @@ static void throttle(struct reader *rd, uint32_t ring, const struct record_event
 	if (e->throttle.on) {
 		cpu->throttled_at = e->time;
 	} else if (cpu->throttled_at) {
-		rd->c.account->throttled_ns += e->time > cpu->throttled_at ? e->time - cpu->throttled_at : 0;
+		rd->c.account->throttled_ns +=
+			e->time > cpu->throttled_at ? e->time - cpu->throttled_at : 0;
 		cpu->throttled_at = 0;
 	}
 }
@@ -82,7 +86,8 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 			process_table_unsure(processes);
 		} else {
 			rd->c.account->lost_records += e->lost.count;
-			rd->c.lost(rd->c.arg, perf_source_ring(rd->c.source, ring)->cpu, e->lost.count, e->time);
+			rd->c.lost(rd->c.arg, perf_source_ring(rd->c.source, ring)->cpu,
+				   e->lost.count, e->time);
 		}
 		return 0;
 	case PERF_RECORD_THROTTLE:
@@ -90,13 +95,13 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 		throttle(rd, ring, e);
 		return 0;
 	case PERFWIND_RECORD_KSYMBOL:
-		rd->c.ksymbol(rd->c.arg, e->ksymbol.start, e->ksymbol.len, e->ksymbol.name, e->ksymbol.unregister);
+		rd->c.ksymbol(rd->c.arg, e->ksymbol.start, e->ksymbol.len, e->ksymbol.name,
+			      e->ksymbol.unregister);
 		return 0;
 	default:
 		return 0;
 	}
 }
-
 
 void reader_end_throttles(struct reader *rd)
 {

@@ -4,7 +4,7 @@
 #include "daemon/stage/reader.h"
 
 struct cpu_state {
-	uint64_t count;        /* running sum of weights */
+	uint64_t count;	       /* running sum of weights */
 	uint64_t throttled_at; /* 0: not throttled */
 	struct reader_stack_use use;
 };
@@ -16,13 +16,13 @@ struct reader {
 	struct park copies;
 	struct cpu_state *cpus; /* by ring */
 	size_t n_rings;
-	uint64_t reclaimed;     /* position in the entry queue */
+	uint64_t reclaimed;	   /* position in the entry queue */
 	struct merge_item waiting; /* taken from the merge, not yet placed: the queue was full */
 	bool has_waiting;
-	struct table scope;     /* pid -> 1, when only_pids */
-	uint32_t *scan;         /* processes that were there before us, to be asked for in order */
+	struct table scope; /* pid -> 1, when only_pids */
+	uint32_t *scan;	    /* processes that were there before us, to be asked for in order */
 	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
-	struct entry *control;  /* control entries that found the queue full */
+	struct entry *control; /* control entries that found the queue full */
 	size_t n_control, control_room;
 };
 

@@ -1,11 +1,12 @@
 /* reader.c - see reader.h.
  *
- * Giving back: entries are popped by the unwinder in order; main walks the popped slots and hands each record
- * to merge_put(), which moves a ring's tail over what is back without a gap.  When a ring is more than a
- * quarter held, new samples are copied into main's park and their records go back at once, so that a slow
- * moment of the unwinder does not stop the kernel.
+ * Giving back: entries are popped by the unwinder in order; main walks the popped slots and hands
+ * each record to merge_put(), which moves a ring's tail over what is back without a gap.  When a
+ * ring is more than a quarter held, new samples are copied into main's park and their records go
+ * back at once, so that a slow moment of the unwinder does not stop the kernel.
  *
- * An entry holds a reference on its process and its space; the outcome that answers it gives them back. */
+ * An entry holds a reference on its process and its space; the outcome that answers it gives them
+ * back. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -15,9 +16,11 @@
 
 static size_t sample_bytes(const struct entry *e)
 {
-	size_t regs = UW_ARCH_HOST == UW_ARCH_AARCH64 ? (size_t)UW_ARM64_COUNT : (size_t)UW_X86_COUNT;
+	size_t regs =
+		UW_ARCH_HOST == UW_ARCH_AARCH64 ? (size_t)UW_ARM64_COUNT : (size_t)UW_X86_COUNT;
 
-	return (e->regs ? regs * sizeof(uint64_t) : 0) + e->n_chain * sizeof(uint64_t) + e->info.stack_len;
+	return (e->regs ? regs * sizeof(uint64_t) : 0) + e->n_chain * sizeof(uint64_t) +
+	       e->info.stack_len;
 }
 
 static void entry_done(struct reader *rd, struct entry *e)
@@ -86,9 +89,9 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	merge_put(rd->merge, item->ring, item->position);
 }
 
-/* Kernel threads and exiting tasks have no user part.  Nor has a task inside execve(), between the end of the old
- * image and the start of the new: its registers are the old program's, its stack is no more (nothing of it could
- * be copied).  Such a stack is whole with its kernel frames. */
+/* Kernel threads and exiting tasks have no user part.  Nor has a task inside execve(), between the
+ * end of the old image and the start of the new: its registers are the old program's, its stack is
+ * no more (nothing of it could be copied).  Such a stack is whole with its kernel frames. */
 static bool has_user_part(const struct reader *rd, const struct record_sample *s)
 {
 	if (!rd->options.user_frames)
@@ -114,18 +117,19 @@ static void fill_entry(struct reader *rd, struct entry *e, const struct merge_it
 		.stack = s->stack,
 		.chain = s->chain,
 		.n_chain = (uint32_t)s->n_chain,
-		.info = {
-			.process = process_ref(process),
-			.time = s->time,
-			.weight = s->period,
-			.count = cpu->count,
-			.pid = s->pid,
-			.tid = s->tid,
-			.cpu = perf_source_ring(rd->c.source, item->ring)->cpu,
-			.stack_len = s->stack_len,
-			.cpu_mode = s->cpu_mode,
-			.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0),
-		},
+		.info =
+			{
+				.process = process_ref(process),
+				.time = s->time,
+				.weight = s->period,
+				.count = cpu->count,
+				.pid = s->pid,
+				.tid = s->tid,
+				.cpu = perf_source_ring(rd->c.source, item->ring)->cpu,
+				.stack_len = s->stack_len,
+				.cpu_mode = s->cpu_mode,
+				.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0),
+			},
 	};
 	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
 		e->info.followers[i - 1] = s->counts[i];
@@ -141,10 +145,12 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 
 	if (!e->user_state)
 		return 0;
-	if (process->maps_state == PROCESS_MAPS_UNKNOWN || (process->unsure && process->maps_state != PROCESS_MAPS_ASKED))
+	if (process->maps_state == PROCESS_MAPS_UNKNOWN ||
+	    (process->unsure && process->maps_state != PROCESS_MAPS_ASKED))
 		reader_ask_maps(rd, process);
 	else if (!process->names_asked)
-		reader_ask(rd, LOAD_NAMES, process, 0); /* its records told the mappings; the command line and memory are asked for */
+		reader_ask(rd, LOAD_NAMES, process, 0); /* its records told the mappings; the
+							   command line and memory are asked for */
 	process->names_asked = true;
 	if (process->maps_state == PROCESS_MAPS_ASKED && !process->maps_read_at)
 		return 0;
@@ -226,7 +232,8 @@ static int take_event(struct reader *rd, const struct merge_item *item)
 
 static int take_item(struct reader *rd, const struct merge_item *item)
 {
-	return item->record->type == PERF_RECORD_SAMPLE ? take_sample(rd, item) : take_event(rd, item);
+	return item->record->type == PERF_RECORD_SAMPLE ? take_sample(rd, item)
+							: take_event(rd, item);
 }
 
 static uint64_t events_now(void *arg)
@@ -292,7 +299,8 @@ size_t reader_stack_use(struct reader *rd, struct reader_stack_use *ret, size_t 
 	return n;
 }
 
-int reader_new(const struct reader_options *options, const struct reader_context *context, struct reader **ret_reader)
+int reader_new(const struct reader_options *options, const struct reader_context *context,
+	       struct reader **ret_reader)
 {
 	struct reader *rd = calloc(1, sizeof(*rd));
 	int r;
@@ -323,7 +331,8 @@ void reader_entry_drop(const struct entry *e)
 		(void)uw_module_unref(e->module);
 }
 
-/* Those that the unwinder has popped are answered: only the references of control entries are left. */
+/* Those that the unwinder has popped are answered: only the references of control entries are left.
+ */
 static void drop_entries(struct reader *rd)
 {
 	struct slot_queue *entries = rd->c.entries;

@@ -1,8 +1,9 @@
 /* reader.h - from rings to entries: the first stage.  Thread: main.
  *
- * A round takes the records of all rings in time order.  Side-band records change the process table at once;
- * a sample becomes an entry that points into the ring.  When the unwinder's queue is full the round stops and
- * the records stay in the ring: what does not fit there the kernel counts exactly. */
+ * A round takes the records of all rings in time order.  Side-band records change the process table
+ * at once; a sample becomes an entry that points into the ring.  When the unwinder's queue is full
+ * the round stops and the records stay in the ring: what does not fit there the kernel counts
+ * exactly. */
 #pragma once
 
 #include "daemon/base/queue.h"
@@ -13,16 +14,17 @@
 #include "daemon/stage/park.h"
 
 struct reader_options {
-	bool idle;               /* keep pid 0 */
-	bool user_frames;        /* stacks are wanted; else kernel frames only */
-	bool by_callchain;       /* user frames from the kernel's chain (engine fp) */
-	bool procmap_query;      /* FEATURE_PROCMAP_QUERY */
+	bool idle;	    /* keep pid 0 */
+	bool user_frames;   /* stacks are wanted; else kernel frames only */
+	bool by_callchain;  /* user frames from the kernel's chain (engine fp) */
+	bool procmap_query; /* FEATURE_PROCMAP_QUERY */
 	int clock;
-	/* CPU-wide events standing in for tasks: only these processes (and with `children` their descendants). */
+	/* CPU-wide events standing in for tasks: only these processes (and with `children` their
+	 * descendants). */
 	const uint32_t *only_pids;
 	size_t n_only_pids;
 	bool children;
-	size_t copy_bytes;       /* main's own park, for when a ring runs full */
+	size_t copy_bytes; /* main's own park, for when a ring runs full */
 };
 
 /* What the reader works on; all borrowed. */
@@ -41,7 +43,8 @@ struct reader_context {
 };
 
 struct reader;
-int reader_new(const struct reader_options *options, const struct reader_context *context, struct reader **ret_reader);
+int reader_new(const struct reader_options *options, const struct reader_context *context,
+	       struct reader **ret_reader);
 /* Only after the unwinder: entries that it did not take are dropped. */
 struct reader *reader_free(struct reader *reader);
 /* Gives back the references of an entry that nobody will answer. */
@@ -50,8 +53,8 @@ void reader_entry_drop(const struct entry *e);
 /* One round: gives back what the unwinder is done with, reads all rings, wakes the unwinder.
  * *ret_more: the round stopped because the queue is full. */
 int reader_round(struct reader *reader, bool *ret_more);
-/* Processes whose mappings are to be known before they are needed: a child that is born, runs for a millisecond and is
- * gone has its parent's, if those are known. */
+/* Processes whose mappings are to be known before they are needed: a child that is born, runs for a
+ * millisecond and is gone has its parent's, if those are known. */
 int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
 /* The events are off: what is left is released whatever its time. */
 void reader_let_all_go(struct reader *reader);
@@ -64,8 +67,8 @@ bool reader_idle(const struct reader *reader);
 
 /* Answer of the loader to LOAD_PROCESS, LOAD_NAMES and LOAD_QUERY. */
 int reader_process_answer(struct reader *reader, struct load_answer *answer);
-/* OUTCOME_WANT_MAPS: asks, or answers at once that nothing is new.  @unknown: the address that no mapping covers (one
- * query of 0.5 us instead of all the text); 0: something else is wrong. */
+/* OUTCOME_WANT_MAPS: asks, or answers at once that nothing is new.  @unknown: the address that no
+ * mapping covers (one query of 0.5 us instead of all the text); 0: something else is wrong. */
 int reader_want_maps(struct reader *reader, struct process *process, uint64_t unknown);
 /* OUTCOME_WANT_MODULE: orders the load, with where @process has it mapped. */
 int reader_want_module(struct reader *reader, struct process *process, struct uw_module *module);
@@ -75,7 +78,7 @@ int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module
 /* Stack copies seen since the last call, by CPU: for choosing the copy size. */
 struct reader_stack_use {
 	uint32_t cpu;
-	uint64_t samples, full;  /* full: dyn_size reached the room */
-	uint64_t over_half;      /* dyn_size over half the room */
+	uint64_t samples, full; /* full: dyn_size reached the room */
+	uint64_t over_half;	/* dyn_size over half the room */
 };
 size_t reader_stack_use(struct reader *reader, struct reader_stack_use *ret, size_t max);

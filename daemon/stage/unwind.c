@@ -1,12 +1,12 @@
 /* unwind.c - see unwind.h.
  *
  *   in ──► collect() ──► uw_unwind_batch() ──► settle() ──► out
- *                             ▲                   │ waits: mappings, module, or a second look at the maps
- *                             └──── retry() ◄── parked[]
+ *                             ▲                   │ waits: mappings, module, or a second look at
+ * the maps └──── retry() ◄── parked[]
  *
- * A parked sample waits for one thing: its process's mappings, or one module.  What ends the wait comes as an
- * entry in the same queue.  The deadline is absolute, so a sample that waits twice does not wait twice as
- * long. */
+ * A parked sample waits for one thing: its process's mappings, or one module.  What ends the wait
+ * comes as an entry in the same queue.  The deadline is absolute, so a sample that waits twice does
+ * not wait twice as long. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ struct parked {
 	size_t len;
 	uint64_t deadline;
 	const struct uw_module *module; /* waited for; NULL: the process's mappings */
-	bool looked_again;              /* its mappings were read anew once */
+	bool looked_again;		/* its mappings were read anew once */
 };
 
 struct unwind_stage {
@@ -59,7 +59,8 @@ struct unwind_stage {
 
 /* ---- out ---- */
 
-/* Room for an outcome; waits for main when the queue is full (main never waits for us, so it ends). */
+/* Room for an outcome; waits for main when the queue is full (main never waits for us, so it ends).
+ */
 static struct outcome *outcome_reserve(struct unwind_stage *s, size_t n_frames)
 {
 	size_t len = sizeof(struct outcome) + n_frames * sizeof(uint64_t);
@@ -197,12 +198,13 @@ static void unpark(struct unwind_stage *s, size_t index)
 static bool suspects_maps(const struct uw_result *r)
 {
 	return r->outcome == UW_FAILED &&
-	       (r->reason == UW_NO_MODULE || r->reason == UW_BAD_RETURN || r->reason == UW_UNREADABLE);
+	       (r->reason == UW_NO_MODULE || r->reason == UW_BAD_RETURN ||
+		r->reason == UW_UNREADABLE);
 }
 
 /* What a sample has to wait for, if anything; orders it. */
-static bool must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r, bool looked_again,
-		      const struct uw_module **ret_module)
+static bool must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+		      bool looked_again, const struct uw_module **ret_module)
 {
 	*ret_module = NULL;
 	if (r && r->outcome == UW_PENDING) {
@@ -236,12 +238,13 @@ static void snapshot_of(const struct entry *e, struct uw_snapshot *snapshot)
 		snapshot->chain = chain_part(e, CONTEXT_USER, &snapshot->n_chain);
 }
 
-/* The engines without CFI need no module to unwind, but addresses mean nothing before their modules' program
- * headers are read: wait for the first that is not loaded. */
+/* The engines without CFI need no module to unwind, but addresses mean nothing before their
+ * modules' program headers are read: wait for the first that is not loaded. */
 static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
 {
 	for (uint32_t i = 0; i < r->n_frames; i++) {
-		const struct uw_map *map = uw_space_find(snapshot->space, uw_frame_lookup(r->frames[i]));
+		const struct uw_map *map =
+			uw_space_find(snapshot->space, uw_frame_lookup(r->frames[i]));
 		enum uw_module_state state;
 
 		if (!map || !map->module)
@@ -255,7 +258,8 @@ static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r
 	}
 }
 
-/* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no user part. */
+/* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no
+ * user part. */
 static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n)
 {
 	size_t index[UW_BATCH], n_user = 0;
@@ -263,7 +267,8 @@ static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		s->results[i] = (struct uw_result){.frames = s->frames[i], .max_frames = UW_MAX_FRAMES};
+		s->results[i] =
+			(struct uw_result){.frames = s->frames[i], .max_frames = UW_MAX_FRAMES};
 		if (!s->options.user_frames || !entries[i]->user_state || !entries[i]->info.space)
 			continue;
 		snapshot_of(entries[i], &s->snapshots[n_user]);
@@ -282,7 +287,8 @@ static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n
 }
 
 /* A sample that is still in the ring: answered, or copied into the park. */
-static void settle(struct unwind_stage *s, const struct entry *e, const struct uw_result *r, uint64_t now)
+static void settle(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+		   uint64_t now)
 {
 	const struct uw_module *module;
 	struct parked *p = &s->parked[s->n_parked];
@@ -370,7 +376,8 @@ static void expire(struct unwind_stage *s, uint64_t now)
 			else
 				answer(s, e, NULL, SKIP_MAPS_TIMEOUT);
 		} else {
-			answer(s, &p->entry, NULL, p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
+			answer(s, &p->entry, NULL,
+			       p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
 		}
 		unpark(s, i);
 	}
@@ -435,7 +442,8 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 static void publish(struct unwind_stage *s, bool wake)
 {
 	byte_queue_publish(s->out);
-	/* Main looks at its next tick or watermark anyway; it is woken when something waits for it. */
+	/* Main looks at its next tick or watermark anyway; it is woken when something waits for it.
+	 */
 	if (wake || byte_queue_used(s->out) > s->out->size / 2)
 		waker_wake(s->out_waker);
 }
@@ -459,7 +467,8 @@ static void *run(void *arg)
 	(void)pthread_setname_np(pthread_self(), "pw-unwind");
 	/* Where it is refused it goes on as it is; main tells of it. */
 	if (s->options.realtime)
-		(void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1});
+		(void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK,
+					 &(struct sched_param){.sched_priority = 1});
 	else if (s->options.nice)
 		(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->options.nice);
 	while (!atomic_load(&s->stop) && r >= 0) {
@@ -483,8 +492,9 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in, struct waker *in_waker,
-		     struct byte_queue *out, struct waker *out_waker, struct unwind_stage **ret_stage)
+int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in,
+		     struct waker *in_waker, struct byte_queue *out, struct waker *out_waker,
+		     struct unwind_stage **ret_stage)
 {
 	struct unwind_stage *s = calloc(1, sizeof(*s));
 	int r;

@@ -1,16 +1,16 @@
-/* bench-unwind.c - what unwinding costs, by engine, on live samples of a command: all figures in one run.
+/* bench-unwind.c - what unwinding costs, by engine, on live samples of a command: all figures in
+ * one run.
  *
  *   bench-unwind [OPTIONS] (-- COMMAND ARGS... | --load FILE)
  *
- *   streamed   the stacks come from memory: before each batch of 16 every line of their copies and registers is
- *              flushed from all caches (clflush), as a profiler meets bytes that the kernel wrote a while ago
- *   cached     the same batch unwound again at once, several times
- *   cold       the first pass of a new engine over all samples: rules are found, nothing else is known
- *   cache      what the process grew by in that pass (RssAnon), so that all engines are measured alike
+ *   streamed   the stacks come from memory: before each batch of 16 every line of their copies and
+ * registers is flushed from all caches (clflush), as a profiler meets bytes that the kernel wrote a
+ * while ago cached     the same batch unwound again at once, several times cold       the first
+ * pass of a new engine over all samples: rules are found, nothing else is known cache      what the
+ * process grew by in that pass (RssAnon), so that all engines are measured alike
  *
- * Modules are loaded before; every engine gets the same batches.  Of each batch the median of the rounds counts, so
- * that being preempted now and then does not.
- * Thread: one. */
+ * Modules are loaded before; every engine gets the same batches.  Of each batch the median of the
+ * rounds counts, so that being preempted now and then does not. Thread: one. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -29,7 +29,7 @@ struct bench_options {
 struct figures {
 	double streamed, cached; /* ns a frame */
 	double cold_ms, ns_miss;
-	double whole, frames;    /* share; mean */
+	double whole, frames; /* share; mean */
 	uint64_t cache_bytes;
 };
 
@@ -65,7 +65,8 @@ static size_t batch_fill(struct bench *b, size_t at)
 
 	for (size_t i = 0; i < n; i++) {
 		b->snapshots[i] = b->samples->list[at + i].snapshot;
-		b->results[i] = (struct uw_result){.frames = b->frames[i], .max_frames = UW_MAX_FRAMES};
+		b->results[i] =
+			(struct uw_result){.frames = b->frames[i], .max_frames = UW_MAX_FRAMES};
 	}
 	return n;
 }
@@ -87,8 +88,10 @@ struct totals {
 
 enum pass { PASS_PLAIN, PASS_STREAMED, PASS_CACHED };
 
-/* One pass over all samples.  Adds the nanoseconds of each batch to @times (a round's column of ROUNDS_MAX). */
-static int pass_run(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t *times, struct totals *ret_totals)
+/* One pass over all samples.  Adds the nanoseconds of each batch to @times (a round's column of
+ * ROUNDS_MAX). */
+static int pass_run(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t *times,
+		    struct totals *ret_totals)
 {
 	struct totals totals = {0};
 
@@ -101,7 +104,8 @@ static int pass_run(struct bench *b, struct uw_engine *engine, enum pass pass, u
 			r = uw_unwind_batch(engine, b->snapshots, n, b->results);
 		for (size_t i = 0; i < n && pass == PASS_STREAMED; i++) {
 			flush_lines(b->snapshots[i].stack, b->snapshots[i].stack_len);
-			flush_lines(b->snapshots[i].regs, b->snapshots[i].regs ? UW_X86_COUNT * 8 : 0);
+			flush_lines(b->snapshots[i].regs,
+				    b->snapshots[i].regs ? UW_X86_COUNT * 8 : 0);
 		}
 		fence();
 		start = clock_ns(CLOCK_MONOTONIC);
@@ -124,7 +128,8 @@ static int u64_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int passes_median(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t rounds, double *ret_ns)
+static int passes_median(struct bench *b, struct uw_engine *engine, enum pass pass, uint64_t rounds,
+			 double *ret_ns)
 {
 	size_t n_batches = (b->samples->n + UW_BATCH - 1) / UW_BATCH;
 	_cleanup_(freep) uint64_t *times = calloc(n_batches * ROUNDS_MAX, sizeof(*times));
@@ -157,7 +162,8 @@ static uint64_t rss_anon_bytes(void)
 	return line ? strtoull(line + strlen("RssAnon:"), NULL, 10) * 1024 : 0;
 }
 
-static int engine_measure(struct bench *b, enum uw_engine_kind kind, uint64_t rounds, struct figures *ret_figures)
+static int engine_measure(struct bench *b, enum uw_engine_kind kind, uint64_t rounds,
+			  struct figures *ret_figures)
 {
 	struct uw_engine_stats stats;
 	struct uw_engine *engine;
@@ -195,17 +201,24 @@ static int engine_measure(struct bench *b, enum uw_engine_kind kind, uint64_t ro
 
 static const enum uw_engine_kind kinds[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBUNWIND, UW_ENGINE_LIBDW};
 
-static void print_table(const struct bench *b, const char *name, const struct figures *f, const double *agreement)
+static void print_table(const struct bench *b, const char *name, const struct figures *f,
+			const double *agreement)
 {
-	printf("%s: %zu samples, %.1f frames a sample, %llu KiB of stack, %llu lost\n", name, b->samples->n, f[0].frames,
-	       (unsigned long long)b->samples->stack_bytes / 1024, (unsigned long long)b->samples->lost);
-	printf("  engine     streamed ns/frame     cached ns/frame  us/sample  cold ms  ns/miss  whole %%   cache KiB  "
+	printf("%s: %zu samples, %.1f frames a sample, %llu KiB of stack, %llu lost\n", name,
+	       b->samples->n, f[0].frames, (unsigned long long)b->samples->stack_bytes / 1024,
+	       (unsigned long long)b->samples->lost);
+	printf("  engine     streamed ns/frame     cached ns/frame  us/sample  cold ms  ns/miss  "
+	       "whole %%   cache KiB  "
 	       "frames as native %%\n");
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		printf("  %-10s %9.1f (x %6.1f) %9.1f (x %6.1f) %10.2f %8.2f %8.0f %8.3f %11llu  %8.4f\n", uw_engine_name(kinds[i]),
-		       f[i].streamed, f[0].streamed > 0 ? f[i].streamed / f[0].streamed : 0, f[i].cached,
-		       f[0].cached > 0 ? f[i].cached / f[0].cached : 0, f[i].streamed * f[i].frames / 1000, f[i].cold_ms,
-		       f[i].ns_miss, 100 * f[i].whole, (unsigned long long)f[i].cache_bytes / 1024, 100 * agreement[i]);
+		printf("  %-10s %9.1f (x %6.1f) %9.1f (x %6.1f) %10.2f %8.2f %8.0f %8.3f %11llu  "
+		       "%8.4f\n",
+		       uw_engine_name(kinds[i]), f[i].streamed,
+		       f[0].streamed > 0 ? f[i].streamed / f[0].streamed : 0, f[i].cached,
+		       f[0].cached > 0 ? f[i].cached / f[0].cached : 0,
+		       f[i].streamed * f[i].frames / 1000, f[i].cold_ms, f[i].ns_miss,
+		       100 * f[i].whole, (unsigned long long)f[i].cache_bytes / 1024,
+		       100 * agreement[i]);
 }
 
 static void print_json_text(FILE *out, const char *text)
@@ -220,8 +233,8 @@ static void print_json_text(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-static int write_json(const struct bench *b, const char *path, const char *name, const struct figures *f,
-		      const double *agreement)
+static int write_json(const struct bench *b, const char *path, const char *name,
+		      const struct figures *f, const double *agreement)
 {
 	_cleanup_(file_closep) FILE *file = strcmp(path, "-") ? fopen(path, "we") : NULL;
 	FILE *out = file ? file : stdout;
@@ -230,14 +243,17 @@ static int write_json(const struct bench *b, const char *path, const char *name,
 		return -errno;
 	fputs("{\"file\":", out);
 	print_json_text(out, name);
-	fprintf(out, ",\"samples\":%zu,\"frames_per_sample\":%.2f,\"engines\":{", b->samples->n, f[0].frames);
+	fprintf(out, ",\"samples\":%zu,\"frames_per_sample\":%.2f,\"engines\":{", b->samples->n,
+		f[0].frames);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		fprintf(out,
-			"%s\"%s\":{\"ns_frame_streamed\":%.2f,\"ns_frame_cached\":%.2f,\"cold_ms\":%.3f,\"whole\":%.6f,"
+			"%s\"%s\":{\"ns_frame_streamed\":%.2f,\"ns_frame_cached\":%.2f,\"cold_ms\":"
+			"%.3f,\"whole\":%.6f,"
 			"\"cache_bytes\":%llu}",
-			i ? "," : "", uw_engine_name(kinds[i]), f[i].streamed, f[i].cached, f[i].cold_ms, f[i].whole,
-			(unsigned long long)f[i].cache_bytes);
-	fprintf(out, "},\"agreement\":{\"libunwind\":%.6f,\"libdw\":%.6f}}\n", agreement[1], agreement[2]);
+			i ? "," : "", uw_engine_name(kinds[i]), f[i].streamed, f[i].cached,
+			f[i].cold_ms, f[i].whole, (unsigned long long)f[i].cache_bytes);
+	fprintf(out, "},\"agreement\":{\"libunwind\":%.6f,\"libdw\":%.6f}}\n", agreement[1],
+		agreement[2]);
 	return fflush(out) ? -errno : 0;
 }
 
@@ -289,9 +305,12 @@ static const char usage[] =
 static int parse_options(int argc, char **argv, struct bench_options *options)
 {
 	static const struct option long_options[] = {
-		{"frequency", required_argument, NULL, 'F'}, {"samples", required_argument, NULL, 'n'},
-		{"rounds", required_argument, NULL, 'r'},    {"json", required_argument, NULL, 'j'},
-		{"load", required_argument, NULL, 'i'},      {"name", required_argument, NULL, 'N'},
+		{"frequency", required_argument, NULL, 'F'},
+		{"samples", required_argument, NULL, 'n'},
+		{"rounds", required_argument, NULL, 'r'},
+		{"json", required_argument, NULL, 'j'},
+		{"load", required_argument, NULL, 'i'},
+		{"name", required_argument, NULL, 'N'},
 		{0},
 	};
 	int c, r = 0;
@@ -317,7 +336,8 @@ static int parse_options(int argc, char **argv, struct bench_options *options)
 	if (r < 0 || !options->rounds || !options->samples.command == !options->samples.load)
 		return -EINVAL;
 	if (!options->name)
-		options->name = options->samples.load ? options->samples.load : options->samples.command[0];
+		options->name =
+			options->samples.load ? options->samples.load : options->samples.command[0];
 	return 0;
 }
 

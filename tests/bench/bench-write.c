@@ -1,6 +1,7 @@
-/* bench-write.c TRACE [REPEATS] - what writing costs: the samples of a trace go through the writer again.
- * Prints bytes and nanoseconds a sample, plain and compressed, and how many stacks were new.  With REPEATS the whole
- * is written that often in a row by one warm writer; the first round is what a recording of that length costs. */
+/* bench-write.c TRACE [REPEATS] - what writing costs: the samples of a trace go through the writer
+ * again. Prints bytes and nanoseconds a sample, plain and compressed, and how many stacks were new.
+ * With REPEATS the whole is written that often in a row by one warm writer; the first round is what
+ * a recording of that length costs. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -42,8 +43,8 @@ static void make_frames(struct run *run)
 
 	for (size_t i = 0; i < p->n_modules; i++)
 		if (writer_mapping(run->writer, string_table_text(&p->strings, p->modules[i].path),
-				   p->modules[i].build_id, p->modules[i].build_id_len, p->modules[i].load_bias, 0,
-				   &run->mappings[i]) < 0)
+				   p->modules[i].build_id, p->modules[i].build_id_len,
+				   p->modules[i].load_bias, 0, &run->mappings[i]) < 0)
 			abort();
 }
 
@@ -52,9 +53,11 @@ static void make_frame(struct run *run, uint32_t index)
 	const struct profile *p = run->p;
 	const struct profile_frame *f = &p->frames[index];
 	uint32_t function = p->lines[f->first_line].function;
-	uint32_t mapping = f->module == UINT32_MAX ? WRITER_KERNEL_MAPPING : run->mappings[f->module];
+	uint32_t mapping =
+		f->module == UINT32_MAX ? WRITER_KERNEL_MAPPING : run->mappings[f->module];
 
-	if (writer_frame(run->writer, mapping, f->rel_pc, function ? string_table_text(&p->strings, function) : NULL,
+	if (writer_frame(run->writer, mapping, f->rel_pc,
+			 function ? string_table_text(&p->strings, function) : NULL,
 			 &run->frames[index]) < 0)
 		abort();
 }
@@ -68,7 +71,10 @@ static double round_of(struct run *run, uint64_t *ret_samples)
 	*ret_samples = 0;
 	for (size_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
-		struct writer_sample sample = {.time = s->time, .cpu = s->cpu, .pid = s->pid, .tid = s->tid,
+		struct writer_sample sample = {.time = s->time,
+					       .cpu = s->cpu,
+					       .pid = s->pid,
+					       .tid = s->tid,
 					       .cpu_mode = s->cpu_mode};
 		const struct profile_stack *stack;
 
@@ -94,8 +100,11 @@ static double round_of(struct run *run, uint64_t *ret_samples)
 
 static void bench(const struct profile *p, bool compress, unsigned repeats)
 {
-	const struct writer_options options = {.leader = {.counter = 1}, .frequency = 999, .clock = CLOCK_BOOTTIME,
-					       .sequence_id = 2, .tool = "bench"};
+	const struct writer_options options = {.leader = {.counter = 1},
+					       .frequency = 999,
+					       .clock = CLOCK_BOOTTIME,
+					       .sequence_id = 2,
+					       .tool = "bench"};
 	struct null_sink *null = calloc(1, sizeof(*null));
 	struct run run = {.p = p};
 	struct sink *sink = &null->sink;
@@ -114,8 +123,9 @@ static void bench(const struct profile *p, bool compress, unsigned repeats)
 		double s = round_of(&run, &samples);
 
 		(void)sink->flush(sink);
-		printf("%-10s round %u: %8.0f ns a sample, %6.1f bytes a sample\n", compress ? "compressed" : "plain",
-		       i + 1, s * 1e9 / (double)samples, (double)(sink->bytes - before) / (double)samples);
+		printf("%-10s round %u: %8.0f ns a sample, %6.1f bytes a sample\n",
+		       compress ? "compressed" : "plain", i + 1, s * 1e9 / (double)samples,
+		       (double)(sink->bytes - before) / (double)samples);
 	}
 	writer_free(run.writer);
 	sink_free(sink);
@@ -140,9 +150,10 @@ int main(int argc, char **argv)
 			with_stack++;
 			frames += p.stacks[p.samples[i].stack].n;
 		}
-	printf("%" PRIu64 " samples with a stack of %.1f frames; %zu different stacks (%.0f %%), %zu frames\n", with_stack,
-	       (double)frames / (double)with_stack, p.n_stacks, 100.0 * (double)p.n_stacks / (double)with_stack,
-	       p.n_frames);
+	printf("%" PRIu64
+	       " samples with a stack of %.1f frames; %zu different stacks (%.0f %%), %zu frames\n",
+	       with_stack, (double)frames / (double)with_stack, p.n_stacks,
+	       100.0 * (double)p.n_stacks / (double)with_stack, p.n_frames);
 	bench(&p, false, repeats);
 	bench(&p, true, repeats);
 	profile_deinit(&p);

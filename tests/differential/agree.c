@@ -21,7 +21,8 @@ static void answers_freep(struct answers **answers)
 	answers_free(*answers);
 }
 
-static int answers_fill(struct answers *answers, struct uw_engine *engine, const struct samples *samples)
+static int answers_fill(struct answers *answers, struct uw_engine *engine,
+			const struct samples *samples)
 {
 	static uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
 	struct uw_snapshot snapshots[UW_BATCH];
@@ -33,7 +34,8 @@ static int answers_fill(struct answers *answers, struct uw_engine *engine, const
 
 		for (size_t j = 0; j < n; j++) {
 			snapshots[j] = samples->list[i + j].snapshot;
-			results[j] = (struct uw_result){.frames = frames[j], .max_frames = UW_MAX_FRAMES};
+			results[j] = (struct uw_result){.frames = frames[j],
+							.max_frames = UW_MAX_FRAMES};
 		}
 		r = uw_unwind_batch(engine, snapshots, n, results);
 		if (r < 0)
@@ -59,7 +61,8 @@ static int answers_fill(struct answers *answers, struct uw_engine *engine, const
 	return 0;
 }
 
-int answers_new(enum uw_engine_kind kind, const struct samples *samples, struct answers **ret_answers)
+int answers_new(enum uw_engine_kind kind, const struct samples *samples,
+		struct answers **ret_answers)
 {
 	_cleanup_(answers_freep) struct answers *answers = calloc(1, sizeof(*answers));
 	struct uw_engine *engine;
@@ -102,18 +105,20 @@ static uint32_t common_suffix(const struct answer *a, const struct answer *b, ui
 	return n;
 }
 
-/* Do both give up where the copy ends?  Then one may have seen a frame more, by asking for fewer bytes. */
+/* Do both give up where the copy ends?  Then one may have seen a frame more, by asking for fewer
+ * bytes. */
 static bool both_cut(const struct answer *a, const struct answer *b, uint32_t prefix)
 {
-	return a->outcome == UW_CUT && b->outcome == UW_CUT && prefix + 1 >= a->n && prefix + 1 >= b->n &&
-	       (prefix == a->n || prefix == b->n);
+	return a->outcome == UW_CUT && b->outcome == UW_CUT && prefix + 1 >= a->n &&
+	       prefix + 1 >= b->n && (prefix == a->n || prefix == b->n);
 }
 
 static bool differ(const struct answer *a, const struct answer *b, uint32_t prefix)
 {
 	if (both_cut(a, b, prefix))
 		return false;
-	return prefix < a->n || prefix < b->n || (a->outcome == UW_WHOLE) != (b->outcome == UW_WHOLE);
+	return prefix < a->n || prefix < b->n ||
+	       (a->outcome == UW_WHOLE) != (b->outcome == UW_WHOLE);
 }
 
 /* Did @b fail on the way, without a frame that @a does not have? */
@@ -122,7 +127,8 @@ static bool gave_up(const struct answer *a, const struct answer *b, uint32_t pre
 	return b->outcome == UW_FAILED && prefix == b->n && a->n >= b->n && a->outcome != UW_FAILED;
 }
 
-void agree_compare(const struct answers *first, const struct answers *second, struct agreement *ret_agreement)
+void agree_compare(const struct answers *first, const struct answers *second,
+		   struct agreement *ret_agreement)
 {
 	struct agreement agreement = {.samples = first->n};
 
@@ -139,14 +145,16 @@ void agree_compare(const struct answers *first, const struct answers *second, st
 		agreement.only_first_whole += a->outcome == UW_WHOLE && b->outcome != UW_WHOLE;
 		agreement.only_second_whole += b->outcome == UW_WHOLE && a->outcome != UW_WHOLE;
 		for (uint32_t j = 0; j < prefix; j++)
-			agreement.other_flags += (a->frames[j] ^ b->frames[j]) & UW_FRAME_CALLER ? 1 : 0;
+			agreement.other_flags +=
+				(a->frames[j] ^ b->frames[j]) & UW_FRAME_CALLER ? 1 : 0;
 	}
 	*ret_agreement = agreement;
 }
 
 /* ---- classes ---- */
 
-struct class {
+struct class
+{
 	uint64_t count;
 	size_t sample; /* the first */
 };
@@ -158,40 +166,47 @@ static int class_compare(const void *a, const void *b)
 	return x->count < y->count ? 1 : x->count > y->count ? -1 : x->sample > y->sample;
 }
 
-static void describe_next(struct samples *samples, const struct answers *answers, size_t at, uint32_t prefix)
+static void describe_next(struct samples *samples, const struct answers *answers, size_t at,
+			  uint32_t prefix)
 {
 	const struct answer *answer = &answers->list[at];
 	char text[256];
 
 	if (prefix < answer->n) {
-		samples_describe(samples, &samples->list[at], answer->frames[prefix], text, sizeof(text));
+		samples_describe(samples, &samples->list[at], answer->frames[prefix], text,
+				 sizeof(text));
 		printf("        %-9s goes to %s%s\n", answers->name, text,
 		       answer->frames[prefix] & UW_FRAME_GUESSED ? " (guessed)" : "");
 	} else {
-		printf("        %-9s ends: %s %s, stopped at %#llx\n", answers->name, uw_outcome_name(answer->outcome),
-		       uw_reason_name(answer->reason), (unsigned long long)answer->stopped_at);
+		printf("        %-9s ends: %s %s, stopped at %#llx\n", answers->name,
+		       uw_outcome_name(answer->outcome), uw_reason_name(answer->reason),
+		       (unsigned long long)answer->stopped_at);
 	}
 }
 
-/* Differences with the same last common frame (its symbol, or its address) and the same two continuations. */
-static uint64_t class_key(struct samples *samples, const struct answers *first, const struct answers *second, size_t at,
-			  uint32_t prefix)
+/* Differences with the same last common frame (its symbol, or its address) and the same two
+ * continuations. */
+static uint64_t class_key(struct samples *samples, const struct answers *first,
+			  const struct answers *second, size_t at, uint32_t prefix)
 {
 	const struct answer *a = &first->list[at], *b = &second->list[at];
 	char text[256];
 	uint64_t key = 0;
 
 	if (prefix)
-		samples_symbol(samples, &samples->list[at], a->frames[prefix - 1], text, sizeof(text));
+		samples_symbol(samples, &samples->list[at], a->frames[prefix - 1], text,
+			       sizeof(text));
 	if (prefix && !*text)
-		samples_describe(samples, &samples->list[at], a->frames[prefix - 1], text, sizeof(text));
+		samples_describe(samples, &samples->list[at], a->frames[prefix - 1], text,
+				 sizeof(text));
 	if (prefix)
 		key = hash_bytes(text, strlen(text));
 	key = hash_u64(key ^ (prefix < a->n ? 99 : a->outcome * 16u + a->reason));
 	return hash_u64(key ^ (prefix < b->n ? 99 : b->outcome * 16u + b->reason));
 }
 
-void agree_print_classes(struct samples *samples, const struct answers *first, const struct answers *second, size_t max)
+void agree_print_classes(struct samples *samples, const struct answers *first,
+			 const struct answers *second, size_t max)
 {
 	struct table by_key = {0};
 	struct class *classes = calloc(first->n + 1, sizeof(*classes));
@@ -220,10 +235,12 @@ void agree_print_classes(struct samples *samples, const struct answers *first, c
 
 		snprintf(text, sizeof(text), "(the registers)");
 		if (prefix)
-			samples_describe(samples, &samples->list[at], a->frames[prefix - 1], text, sizeof(text));
-		printf("    %6llu x  %s vs %s, sample %zu frame %u%s: from %s\n", (unsigned long long)classes[i].count,
-		       first->name, second->name, at, prefix,
-		       prefix && !(a->frames[prefix - 1] & UW_FRAME_CALLER) ? "" : " (caller)", text);
+			samples_describe(samples, &samples->list[at], a->frames[prefix - 1], text,
+					 sizeof(text));
+		printf("    %6llu x  %s vs %s, sample %zu frame %u%s: from %s\n",
+		       (unsigned long long)classes[i].count, first->name, second->name, at, prefix,
+		       prefix && !(a->frames[prefix - 1] & UW_FRAME_CALLER) ? "" : " (caller)",
+		       text);
 		describe_next(samples, first, at, prefix);
 		describe_next(samples, second, at, prefix);
 	}
@@ -248,9 +265,11 @@ void agree_print_failures(struct samples *samples, const struct answers *answers
 			continue;
 		*text = 0;
 		if (a->n)
-			samples_symbol(samples, &samples->list[i], a->frames[a->n - 1], text, sizeof(text));
+			samples_symbol(samples, &samples->list[i], a->frames[a->n - 1], text,
+				       sizeof(text));
 		if (a->n && !*text)
-			samples_describe(samples, &samples->list[i], a->frames[a->n - 1], text, sizeof(text));
+			samples_describe(samples, &samples->list[i], a->frames[a->n - 1], text,
+					 sizeof(text));
 		key = hash_bytes(text, strlen(text)) ^ a->reason;
 		if (!table_get(&by_key, key, &at)) {
 			classes[n].sample = i;
@@ -265,10 +284,12 @@ void agree_print_failures(struct samples *samples, const struct answers *answers
 
 		snprintf(text, sizeof(text), "(the registers)");
 		if (a->n)
-			samples_describe(samples, &samples->list[classes[i].sample], a->frames[a->n - 1], text, sizeof(text));
+			samples_describe(samples, &samples->list[classes[i].sample],
+					 a->frames[a->n - 1], text, sizeof(text));
 		printf("    %6llu x  %s fails, sample %zu: %s at %s, stopped at %#llx\n",
 		       (unsigned long long)classes[i].count, answers->name, classes[i].sample,
-		       uw_reason_name((enum uw_reason)a->reason), text, (unsigned long long)a->stopped_at);
+		       uw_reason_name((enum uw_reason)a->reason), text,
+		       (unsigned long long)a->stopped_at);
 	}
 	free(classes);
 	table_deinit(&by_key);

@@ -1,5 +1,5 @@
-/* diff-engines.c - the differential test: the same live samples of a command by native, libunwind and libdw
- * (and by frame pointers, --fp-copy), compared frame by frame.
+/* diff-engines.c - the differential test: the same live samples of a command by native, libunwind
+ * and libdw (and by frame pointers, --fp-copy), compared frame by frame.
  *
  *   diff-engines [OPTIONS] -- COMMAND ARGS...     exit 1 when agreement is below --min-agreement
  *
@@ -21,32 +21,42 @@ struct diff_options {
 };
 
 static const struct option long_options[] = {
-	{"frequency", required_argument, NULL, 'F'},     {"stack-bytes", required_argument, NULL, 's'},
-	{"samples", required_argument, NULL, 'n'},       {"save", required_argument, NULL, 'o'},
-	{"load", required_argument, NULL, 'i'},          {"min-agreement", required_argument, NULL, 'a'},
-	{"min-whole", required_argument, NULL, 'w'},     {"classes", required_argument, NULL, 'c'},
-	{"fp-copy", no_argument, NULL, 'f'},             {"user-only", no_argument, NULL, 'u'},
-	{"verbose", no_argument, NULL, 'v'},             {"show", required_argument, NULL, 'S'},
-	{"name", required_argument, NULL, 'N'},          {"help", no_argument, NULL, 'h'},
+	{"frequency", required_argument, NULL, 'F'},
+	{"stack-bytes", required_argument, NULL, 's'},
+	{"samples", required_argument, NULL, 'n'},
+	{"save", required_argument, NULL, 'o'},
+	{"load", required_argument, NULL, 'i'},
+	{"min-agreement", required_argument, NULL, 'a'},
+	{"min-whole", required_argument, NULL, 'w'},
+	{"classes", required_argument, NULL, 'c'},
+	{"fp-copy", no_argument, NULL, 'f'},
+	{"user-only", no_argument, NULL, 'u'},
+	{"verbose", no_argument, NULL, 'v'},
+	{"show", required_argument, NULL, 'S'},
+	{"name", required_argument, NULL, 'N'},
+	{"help", no_argument, NULL, 'h'},
 	{"judge", no_argument, NULL, 'J'},
 	{0},
 };
 
-static const char usage[] =
-	"usage: diff-engines [options] (-- COMMAND ARGS... | --load FILE)\n"
-	"  -F, --frequency HZ     samples a second of CPU time (999)\n"
-	"  -s, --stack-bytes N    copied of each stack (65528)\n"
-	"  -n, --samples N        at most (20000)\n"
-	"      --user-only        only samples taken in user mode\n"
-	"      --fp-copy          compare with frame pointers too\n"
-	"  -a, --min-agreement R  exit 1 when native agrees with libunwind or libdw on a smaller share of frames\n"
-	"  -w, --min-whole R      exit 1 when native reaches the root of a smaller share of stacks\n"
-	"  -c, --classes N        classes of difference to print (5)\n"
-	"      --judge            the file is of tests/programs/shadow: exit 1 when native has a stack wrong\n"
-	"      --show N           print sample N by every engine\n"
-	"      --save FILE, --load FILE\n"
-	"      --name TEXT        instead of the command's name in the table\n"
-	"  -v, --verbose          let the command write to the terminal; say where a failure came from\n";
+static const char usage[] = "usage: diff-engines [options] (-- COMMAND ARGS... | --load FILE)\n"
+			    "  -F, --frequency HZ     samples a second of CPU time (999)\n"
+			    "  -s, --stack-bytes N    copied of each stack (65528)\n"
+			    "  -n, --samples N        at most (20000)\n"
+			    "      --user-only        only samples taken in user mode\n"
+			    "      --fp-copy          compare with frame pointers too\n"
+			    "  -a, --min-agreement R  exit 1 when native agrees with libunwind or "
+			    "libdw on a smaller share of frames\n"
+			    "  -w, --min-whole R      exit 1 when native reaches the root of a "
+			    "smaller share of stacks\n"
+			    "  -c, --classes N        classes of difference to print (5)\n"
+			    "      --judge            the file is of tests/programs/shadow: exit 1 "
+			    "when native has a stack wrong\n"
+			    "      --show N           print sample N by every engine\n"
+			    "      --save FILE, --load FILE\n"
+			    "      --name TEXT        instead of the command's name in the table\n"
+			    "  -v, --verbose          let the command write to the terminal; say "
+			    "where a failure came from\n";
 
 static int parse_count(const char *text, uint64_t *ret_value)
 {
@@ -125,7 +135,8 @@ static int parse_options(int argc, char **argv, struct diff_options *options)
 	if (!options->samples.command == !options->samples.load)
 		return -EINVAL;
 	if (!options->name) {
-		options->name = options->samples.load ? options->samples.load : options->samples.command[0];
+		options->name =
+			options->samples.load ? options->samples.load : options->samples.command[0];
 		slash = strrchr(options->name, '/');
 		options->name = slash ? slash + 1 : options->name;
 	}
@@ -134,34 +145,39 @@ static int parse_options(int argc, char **argv, struct diff_options *options)
 
 static void print_answers(const struct answers *answers)
 {
-	printf("  %-10s %8.1f %8.3f %8.3f %8.3f", answers->name, answers->n ? (double)answers->frames / (double)answers->n : 0,
-	       100.0 * (double)answers->by_outcome[UW_WHOLE] / (double)(answers->n ? answers->n : 1),
+	printf("  %-10s %8.1f %8.3f %8.3f %8.3f", answers->name,
+	       answers->n ? (double)answers->frames / (double)answers->n : 0,
+	       100.0 * (double)answers->by_outcome[UW_WHOLE] /
+		       (double)(answers->n ? answers->n : 1),
 	       100.0 * (double)answers->by_outcome[UW_CUT] / (double)(answers->n ? answers->n : 1),
-	       100.0 * (double)answers->by_outcome[UW_FAILED] / (double)(answers->n ? answers->n : 1));
+	       100.0 * (double)answers->by_outcome[UW_FAILED] /
+		       (double)(answers->n ? answers->n : 1));
 	for (int i = 0; i < UW_REASON_COUNT; i++)
 		if (answers->by_reason[i])
-			printf("  %s %llu", uw_reason_name((enum uw_reason)i), (unsigned long long)answers->by_reason[i]);
+			printf("  %s %llu", uw_reason_name((enum uw_reason)i),
+			       (unsigned long long)answers->by_reason[i]);
 	if (answers->by_outcome[UW_PENDING])
 		printf("  PENDING %llu", (unsigned long long)answers->by_outcome[UW_PENDING]);
 	printf("\n");
 }
 
 /* The share of frames on which the two agree. */
-static double print_agreement(struct samples *samples, const struct answers *first, const struct answers *second,
-			      size_t classes)
+static double print_agreement(struct samples *samples, const struct answers *first,
+			      const struct answers *second, size_t classes)
 {
 	struct agreement a;
 	double share;
 
 	agree_compare(first, second, &a);
 	share = a.frames ? (double)a.same_frames / (double)a.frames : 1;
-	printf("  %s / %s: frames equal %.4f %%, stacks equal %.3f %% (%llu of them further by %s); whole only by %s %llu, "
+	printf("  %s / %s: frames equal %.4f %%, stacks equal %.3f %% (%llu of them further by "
+	       "%s); whole only by %s %llu, "
 	       "only by %s %llu; kind of address differs %llu\n",
 	       first->name, second->name, 100 * share,
 	       100.0 * (double)a.same_samples / (double)(a.samples ? a.samples : 1),
 	       (unsigned long long)a.first_further, first->name, first->name,
-	       (unsigned long long)a.only_first_whole, second->name, (unsigned long long)a.only_second_whole,
-	       (unsigned long long)a.other_flags);
+	       (unsigned long long)a.only_first_whole, second->name,
+	       (unsigned long long)a.only_second_whole, (unsigned long long)a.other_flags);
 	agree_print_classes(samples, first, second, classes);
 	return share;
 }
@@ -171,13 +187,15 @@ static void print_sample(struct samples *samples, const struct answers *answers,
 	const struct answer *answer = &answers->list[at];
 	char text[256];
 
-	printf("  sample %zu by %s: %s %s, stopped at %#llx; sp %#llx, %u bytes%s\n", at, answers->name,
-	       uw_outcome_name(answer->outcome), uw_reason_name(answer->reason),
+	printf("  sample %zu by %s: %s %s, stopped at %#llx; sp %#llx, %u bytes%s\n", at,
+	       answers->name, uw_outcome_name(answer->outcome), uw_reason_name(answer->reason),
 	       (unsigned long long)answer->stopped_at,
-	       (unsigned long long)samples->list[at].snapshot.regs[UW_X86_SP], samples->list[at].snapshot.stack_len,
+	       (unsigned long long)samples->list[at].snapshot.regs[UW_X86_SP],
+	       samples->list[at].snapshot.stack_len,
 	       samples->list[at].snapshot.stack_full ? " (full)" : "");
 	for (uint32_t i = 0; i < answer->n; i++) {
-		samples_describe(samples, &samples->list[at], answer->frames[i], text, sizeof(text));
+		samples_describe(samples, &samples->list[at], answer->frames[i], text,
+				 sizeof(text));
 		printf("    %3u %s%s%s %s\n", i, answer->frames[i] & UW_FRAME_CALLER ? "c" : "-",
 		       answer->frames[i] & UW_FRAME_SIGNAL ? "s" : "-",
 		       answer->frames[i] & UW_FRAME_GUESSED ? "g" : "-", text);
@@ -186,15 +204,16 @@ static void print_sample(struct samples *samples, const struct answers *answers,
 
 static int compare(const struct diff_options *options, struct samples *samples)
 {
-	static const enum uw_engine_kind kinds[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBUNWIND, UW_ENGINE_LIBDW,
-						    UW_ENGINE_FP_COPY};
+	static const enum uw_engine_kind kinds[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBUNWIND,
+						    UW_ENGINE_LIBDW, UW_ENGINE_FP_COPY};
 	struct answers *answers[ARRAY_SIZE(kinds)] = {0};
 	size_t n = options->fp_copy ? 4 : 3;
 	double worst = 1, whole = 0;
 	int r = 0;
 
-	printf("%s: %zu samples, %llu lost, %llu KiB of stack, %zu modules (%zu unreadable)\n", options->name, samples->n,
-	       (unsigned long long)samples->lost, (unsigned long long)samples->stack_bytes / 1024, samples->n_modules,
+	printf("%s: %zu samples, %llu lost, %llu KiB of stack, %zu modules (%zu unreadable)\n",
+	       options->name, samples->n, (unsigned long long)samples->lost,
+	       (unsigned long long)samples->stack_bytes / 1024, samples->n_modules,
 	       samples->n_modules_unreadable);
 	printf("  engine       frames  whole %%    cut %%  failed %%\n");
 	for (size_t i = 0; i < n && r == 0; i++) {
@@ -207,11 +226,13 @@ static int compare(const struct diff_options *options, struct samples *samples)
 	if (r == 0 && samples->n) {
 		whole = (double)answers[0]->by_outcome[UW_WHOLE] / (double)samples->n;
 		for (size_t i = 1; i < n; i++) {
-			double share = print_agreement(samples, answers[0], answers[i], options->classes);
+			double share =
+				print_agreement(samples, answers[0], answers[i], options->classes);
 
 			worst = i < 3 && share < worst ? share : worst;
 		}
-		for (size_t i = 0; i < n && options->show >= 0 && (size_t)options->show < samples->n; i++)
+		for (size_t i = 0;
+		     i < n && options->show >= 0 && (size_t)options->show < samples->n; i++)
 			print_sample(samples, answers[i], (size_t)options->show);
 	}
 	for (size_t i = 0; i < n && r == 0 && options->judge; i++) {
@@ -256,6 +277,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		fprintf(stderr, "diff-engines: %s\n", strerror(-r));
 	if (r == 1)
-		printf("  BELOW the agreement or the share of whole stacks that was asked for (or no sample)\n");
+		printf("  BELOW the agreement or the share of whole stacks that was asked for (or "
+		       "no sample)\n");
 	return r < 0 ? 2 : r;
 }

@@ -1,10 +1,11 @@
 /* judge.c - see judge.h.
  *
- * A stack is right when it is whole (or cut where a full copy ends, and right up to there) and every true call site stands in it as a return address, in order.  Between
- * two of them only frames of other modules may stand and the one that called those (libc's qsort is not
- * instrumented, so nobody told of the call).  Above the innermost one at
- * most two frames of the program may stand: a function that has not yet, or no longer, told of itself, and the
- * callee through which it tells.  Below the outermost one stands _start. */
+ * A stack is right when it is whole (or cut where a full copy ends, and right up to there) and
+ * every true call site stands in it as a return address, in order.  Between two of them only frames
+ * of other modules may stand and the one that called those (libc's qsort is not instrumented, so
+ * nobody told of the call).  Above the innermost one at most two frames of the program may stand: a
+ * function that has not yet, or no longer, told of itself, and the callee through which it tells.
+ * Below the outermost one stands _start. */
 #include "tests/differential/judge.h"
 
 enum { EXTRA_INNER = 2, EXTRA_OUTER = 1 };
@@ -59,15 +60,18 @@ uint64_t judge_print(struct samples *samples, const struct answers *answers)
 			failed++;
 		}
 	}
-	printf("  %-10s against the shadow stack: %llu stacks, %llu right, %llu wrong, %llu failed\n", answers->name,
-	       (unsigned long long)judged, (unsigned long long)(judged - wrong - failed), (unsigned long long)wrong,
+	printf("  %-10s against the shadow stack: %llu stacks, %llu right, %llu wrong, %llu "
+	       "failed\n",
+	       answers->name, (unsigned long long)judged,
+	       (unsigned long long)(judged - wrong - failed), (unsigned long long)wrong,
 	       (unsigned long long)failed);
 	if (wrong) {
 		const struct sample *sample = &samples->list[first];
 
 		printf("    sample %zu (--show %zu); the true return addresses:\n", first, first);
 		for (uint32_t i = 0; i < sample->n_truth; i++) {
-			samples_describe(samples, sample, sample->truth[i] | UW_FRAME_CALLER, text, sizeof(text));
+			samples_describe(samples, sample, sample->truth[i] | UW_FRAME_CALLER, text,
+					 sizeof(text));
 			printf("    %3u     %s\n", i, text);
 		}
 	}

@@ -1,7 +1,9 @@
-/* replay.c - events to snapshots: processes and their mappings over time, modules by path.  See samples.h.
+/* replay.c - events to snapshots: processes and their mappings over time, modules by path.  See
+ * samples.h.
  *
- * A space is made when a stack needs it and kept until its process's mappings change.  The key changes when a
- * mapping is replaced by a different one, at exec and in a fork's child; a mapping in a free area keeps it. */
+ * A space is made when a stack needs it and kept until its process's mappings change.  The key
+ * changes when a mapping is replaced by a different one, at exec and in a fork's child; a mapping
+ * in a free area keeps it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -87,8 +89,10 @@ static bool process_cut(struct process *p, const struct uw_map *new)
 		if (m->start < new->start)
 			kept[n++] = (struct uw_map){m->start, new->start, m->offset, m->module};
 		if (m->end > new->end)
-			kept[n++] = (struct uw_map){new->end, m->end, m->offset + (new->end - m->start), m->module};
-		memmove(m + n, m + 1, (p->n - i - 1) * sizeof(*m)); /* room for one more: process_add() */
+			kept[n++] = (struct uw_map){new->end, m->end,
+						    m->offset + (new->end - m->start), m->module};
+		memmove(m + n, m + 1,
+			(p->n - i - 1) * sizeof(*m)); /* room for one more: process_add() */
 		memcpy(m, kept, n * sizeof(*m));
 		p->n = p->n - 1 + n;
 		i += n;
@@ -127,7 +131,8 @@ static int module_load(struct uw_module *module, const char *path)
 {
 	uint64_t own = getauxval(AT_SYSINFO_EHDR);
 	struct vdso_memory self = {{vdso_read}, own, own + VDSO_BYTES};
-	struct uw_source source = {.fd = -1, .memory = &self.memory, .start = own, .end = own + VDSO_BYTES};
+	struct uw_source source = {
+		.fd = -1, .memory = &self.memory, .start = own, .end = own + VDSO_BYTES};
 	int r;
 
 	if (uw_module_kind(module) == UW_MODULE_FILE) {
@@ -208,7 +213,8 @@ static int replay_map(struct samples *samples, const struct sample_event *e)
 
 static int replay_fork(struct samples_replay *replay, const struct sample_event *e)
 {
-	struct process *parent = process_get(replay, e->parent), *child = process_get(replay, e->pid);
+	struct process *parent = process_get(replay, e->parent),
+		       *child = process_get(replay, e->pid);
 
 	if (!parent || !child)
 		return -ENOMEM;
@@ -239,7 +245,8 @@ static int replay_stack(struct samples *samples, const struct sample_event *e)
 		if (!more)
 			return -ENOMEM;
 		replay->spaces = more;
-		r = uw_space_new(p->maps, p->n, p->key, p->vdso ? &p->vdso->memory : NULL, &p->space);
+		r = uw_space_new(p->maps, p->n, p->key, p->vdso ? &p->vdso->memory : NULL,
+				 &p->space);
 		if (r < 0)
 			return r;
 		more[replay->n_spaces++] = p->space;
@@ -273,7 +280,8 @@ static int replay_event(struct samples *samples, const struct sample_event *e)
 		return replay_fork(samples->replay, e);
 	case SAMPLE_TRUTH:
 		if (samples->n) {
-			samples->list[samples->n - 1].truth = (const uint64_t *)(const void *)e->data;
+			samples->list[samples->n - 1].truth =
+				(const uint64_t *)(const void *)e->data;
 			samples->list[samples->n - 1].n_truth = e->truth.n;
 		}
 		return 0;
@@ -293,7 +301,8 @@ static int replay_event(struct samples *samples, const struct sample_event *e)
 
 static int event_compare(const void *a, const void *b)
 {
-	const struct sample_event *x = *(const struct sample_event *const *)a, *y = *(const struct sample_event *const *)b;
+	const struct sample_event *x = *(const struct sample_event *const *)a,
+				  *y = *(const struct sample_event *const *)b;
 
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
@@ -331,8 +340,7 @@ void samples_replay_free(struct samples_replay *replay)
 		return;
 	for (size_t i = 0; i < replay->n_spaces; i++)
 		uw_space_unref(replay->spaces[i]);
-	table_for_each(&replay->processes, slot)
-	{
+	table_for_each (&replay->processes, slot) {
 		free(((struct process *)(uintptr_t)slot->value)->maps);
 		free((void *)(uintptr_t)slot->value);
 	}
@@ -362,7 +370,8 @@ static void symbols_load(struct uw_module *module)
 	fd_close(source.fd);
 }
 
-void samples_symbol(struct samples *samples, const struct sample *sample, uint64_t frame, char *to, size_t size)
+void samples_symbol(struct samples *samples, const struct sample *sample, uint64_t frame, char *to,
+		    size_t size)
 {
 	uint64_t pc = uw_frame_lookup(frame);
 	const struct uw_map *map = uw_space_find(sample->snapshot.space, pc);
@@ -379,7 +388,8 @@ void samples_symbol(struct samples *samples, const struct sample *sample, uint64
 		uw_demangle(symbol.name, to, size);
 }
 
-void samples_describe(struct samples *samples, const struct sample *sample, uint64_t frame, char *to, size_t size)
+void samples_describe(struct samples *samples, const struct sample *sample, uint64_t frame,
+		      char *to, size_t size)
 {
 	uint64_t pc = uw_frame_lookup(frame);
 	const struct uw_map *map = uw_space_find(sample->snapshot.space, pc);
@@ -387,7 +397,8 @@ void samples_describe(struct samples *samples, const struct sample *sample, uint
 	char symbol[128];
 
 	if (!map || !map->module) {
-		snprintf(to, size, "%s %#llx", map ? "[anon]" : "[no mapping]", (unsigned long long)uw_frame_pc(frame));
+		snprintf(to, size, "%s %#llx", map ? "[anon]" : "[no mapping]",
+			 (unsigned long long)uw_frame_pc(frame));
 		return;
 	}
 	samples_symbol(samples, sample, frame, symbol, sizeof(symbol));

@@ -1,4 +1,5 @@
-/* samples.c - the area of events, its file form, and the life of a set of samples.  See samples.h. */
+/* samples.c - the area of events, its file form, and the life of a set of samples.  See samples.h.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static int area_new(size_t room, struct samples_area **ret_area)
 
 	if (!area)
 		return -ENOMEM;
-	area->base = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	area->base = mmap(NULL, room, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area->base == MAP_FAILED) {
 		free(area);
 		return -ENOMEM;
@@ -130,7 +132,8 @@ int samples_new(const struct samples_options *options, struct samples **ret_samp
 	if (r == 0)
 		r = samples_replay(samples);
 	if (r < 0) {
-		fprintf(stderr, "samples: %s: %s\n", options->load ? options->load : options->command[0], strerror(-r));
+		fprintf(stderr, "samples: %s: %s\n",
+			options->load ? options->load : options->command[0], strerror(-r));
 		return r;
 	}
 	*ret_samples = take(samples);

@@ -1,25 +1,27 @@
 /* samples.h - live samples of a command for tests of the unwinder: registers, stack, address space.
  *
- *   take    runs the command under perf events (all its children too) and keeps every record in one area,
- *           as struct sample_event; the area can be written to a file and read back (--save, --load)
- *   replay  sorts them by time, follows each process's mappings, loads the modules, and gives snapshots
+ *   take    runs the command under perf events (all its children too) and keeps every record in one
+ * area, as struct sample_event; the area can be written to a file and read back (--save, --load)
+ *   replay  sorts them by time, follows each process's mappings, loads the modules, and gives
+ * snapshots
  *
- * The unwinder's own life (parking, pending modules) plays no part: modules are loaded before the first stack.
- * Thread: any, one. */
+ * The unwinder's own life (parking, pending modules) plays no part: modules are loaded before the
+ * first stack. Thread: any, one. */
 #pragma once
 
 #include "daemon/base/bytes.h"
 #include "unwinder/module.h"
 
 struct samples_options {
-	char **command;       /* or */
+	char **command;	      /* or */
 	const char *load;     /* a file of samples_save() */
 	uint64_t frequency;   /* Hz of CPU time */
 	uint32_t stack_bytes; /* of one copy, a multiple of 8 */
 	uint64_t max_bytes;   /* of all records; later samples are dropped */
 	uint64_t max_samples;
-	bool user_only;       /* else also samples taken in the kernel: user registers at the system call */
-	bool quiet;           /* the command's output goes to /dev/null */
+	bool user_only; /* else also samples taken in the kernel: user registers at the system call
+			 */
+	bool quiet;	/* the command's output goes to /dev/null */
 };
 
 struct sample {
@@ -27,7 +29,8 @@ struct sample {
 	uint32_t pid, tid;
 	uint64_t time;
 	bool kernel; /* taken in kernel mode */
-	const uint64_t *truth; /* shadow.c: the true return addresses, innermost first; NULL: not known */
+	const uint64_t
+		*truth; /* shadow.c: the true return addresses, innermost first; NULL: not known */
 	uint32_t n_truth;
 };
 
@@ -51,13 +54,16 @@ static inline void samples_freep(struct samples **samples)
 int samples_save(const struct samples *samples, const char *path);
 
 /* "module+0xvaddr symbol" of a frame of @sample, into @to.  Loads symbols when first asked. */
-void samples_describe(struct samples *samples, const struct sample *sample, uint64_t frame, char *to, size_t size);
+void samples_describe(struct samples *samples, const struct sample *sample, uint64_t frame,
+		      char *to, size_t size);
 /* The symbol alone, demangled; "" where none is known. */
-void samples_symbol(struct samples *samples, const struct sample *sample, uint64_t frame, char *to, size_t size);
+void samples_symbol(struct samples *samples, const struct sample *sample, uint64_t frame, char *to,
+		    size_t size);
 
 /* ---- between take and replay ---- */
 enum sample_event_type { SAMPLE_STACK = 1, SAMPLE_MAP, SAMPLE_EXEC, SAMPLE_FORK, SAMPLE_TRUTH };
-#define SAMPLES_MAGIC 0x316c706d61737770ull /* "pwsampl1": of a file, before the area's length and the area */
+#define SAMPLES_MAGIC \
+	0x316c706d61737770ull /* "pwsampl1": of a file, before the area's length and the area */
 
 struct sample_event {
 	uint32_t size; /* of all, a multiple of 8 */

@@ -1,7 +1,8 @@
 /* take.c - samples of a command by perf events, one ring per CPU, all records kept.  See samples.h.
  *
- * The child waits on a pipe until the events are open; they start at its exec.  The rings are big and drained
- * every few milliseconds, so that nothing is lost on a machine that is not overloaded; what is lost is counted. */
+ * The child waits on a pipe until the events are open; they start at its exec.  The rings are big
+ * and drained every few milliseconds, so that nothing is lost on a machine that is not overloaded;
+ * what is lost is counted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -71,7 +72,8 @@ static int take_open(struct taking *t, pid_t pid, int cpu)
 	};
 	void *base;
 
-	*ring = (struct take_ring){.fd = perf_event_open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)};
+	*ring = (struct take_ring){
+		.fd = perf_event_open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)};
 	if (ring->fd < 0)
 		return ring->fd;
 	t->n_rings++;
@@ -111,12 +113,14 @@ static int take_sample(struct taking *t, const struct perf_event_header *record)
 	return 0;
 }
 
-/* When another profiler asks for build ids, the kernel sets the misc bit for them in the one header that it uses for
- * all events, also for ours, whose body is { major minor, inode, generation } (seen on 6.18,
- * kernel/events/core.c, perf_event_mmap_output()). */
-static const struct perf_event_header *without_build_id(const struct perf_event_header *record, uint64_t *copy, size_t size)
+/* When another profiler asks for build ids, the kernel sets the misc bit for them in the one header
+ * that it uses for all events, also for ours, whose body is { major minor, inode, generation }
+ * (seen on 6.18, kernel/events/core.c, perf_event_mmap_output()). */
+static const struct perf_event_header *without_build_id(const struct perf_event_header *record,
+							uint64_t *copy, size_t size)
 {
-	if (record->type != PERF_RECORD_MMAP2 || !(record->misc & PERFWIND_MISC_MMAP_BUILD_ID) || record->size > size)
+	if (record->type != PERF_RECORD_MMAP2 || !(record->misc & PERFWIND_MISC_MMAP_BUILD_ID) ||
+	    record->size > size)
 		return record;
 	memcpy(copy, record, record->size);
 	((struct perf_event_header *)(void *)copy)->misc &= (uint16_t)~PERFWIND_MISC_MMAP_BUILD_ID;
@@ -187,7 +191,8 @@ static int take_drain(struct taking *t)
 	for (size_t i = 0; i < t->n_rings; i++) {
 		r = ring_load_head(t->rings[i].ring);
 		while (r == 0 && (r = ring_next(t->rings[i].ring, &record, &position)) == 0) {
-			r = record->type == PERF_RECORD_SAMPLE ? take_sample(t, record) : take_event(t, record);
+			r = record->type == PERF_RECORD_SAMPLE ? take_sample(t, record)
+							       : take_event(t, record);
 			ring_put(t->rings[i].ring, position);
 		}
 		if (r < 0)
@@ -244,8 +249,8 @@ int samples_take(const struct samples_options *options, struct samples *samples)
 	_cleanup_(taking_deinit) struct taking t = {
 		.options = options,
 		.samples = samples,
-		.layout = {.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER |
-					  PERF_SAMPLE_STACK_USER,
+		.layout = {.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+					  PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
 			   .regs_mask = UW_REGS_MASK_X86_64,
 			   .sample_id_all = true},
 	};

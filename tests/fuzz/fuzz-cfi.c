@@ -1,10 +1,12 @@
 /* fuzz-cfi.c - any bytes as unwind sections, stack and registers, through the native engine.
  *
- *   [flags u8][pad u8][hdr len u16][eh len u16][debug len u16][pc u16][rest of the registers: 19 * u64]
+ *   [flags u8][pad u8][hdr len u16][eh len u16][debug len u16][pc u16][rest of the registers: 19 *
+ * u64]
  *   [.eh_frame_hdr][.eh_frame][.debug_frame][stack ...]
  *
- *   text: vaddr 0x1000 .. 0x11000 at 0x401000, sections at 0xf0000, 0x100000 and 0.  flags: 1 the copy was full,
- *   2 process memory (the stack again, and itself as code), 4 no table, 8 two maps, the second without a module */
+ *   text: vaddr 0x1000 .. 0x11000 at 0x401000, sections at 0xf0000, 0x100000 and 0.  flags: 1 the
+ * copy was full, 2 process memory (the stack again, and itself as code), 4 no table, 8 two maps,
+ * the second without a module */
 #include <string.h>
 
 #include "unwinder/parts.h"
@@ -32,7 +34,8 @@ static ssize_t input_read(struct uw_memory *memory, uint64_t address, void *to, 
 }
 
 /* The next @len bytes as a section, in memory of its own so that the sanitizer sees its end. */
-static void section(struct uw_section *to, const uint8_t **data, size_t *left, size_t len, uint64_t vaddr)
+static void section(struct uw_section *to, const uint8_t **data, size_t *left, size_t len,
+		    uint64_t vaddr)
 {
 	len = min_u64(len, *left);
 	if (!len)
@@ -62,7 +65,8 @@ static void check(const struct uw_result *res)
 			abort();
 }
 
-static void unwind(struct uw_space *space, const uint8_t *head, const uint8_t *stack, size_t stack_len)
+static void unwind(struct uw_space *space, const uint8_t *head, const uint8_t *stack,
+		   size_t stack_len)
 {
 	static struct uw_engine *engine;
 	uint64_t regs[UW_BATCH][UW_X86_COUNT], frames[UW_BATCH][FRAMES];
@@ -79,8 +83,12 @@ static void unwind(struct uw_space *space, const uint8_t *head, const uint8_t *s
 		if (!(regs[i][UW_X86_SP] >> 56)) /* else any value stays */
 			regs[i][UW_X86_SP] = SP + (regs[i][UW_X86_SP] & 0xff);
 		snapshots[i] = (struct uw_snapshot){
-			.space = space, .regs = regs[i], .arch = UW_ARCH_X86_64, .stack_full = head[0] & 1,
-			.stack_len = (uint32_t)stack_len, .stack = copy,
+			.space = space,
+			.regs = regs[i],
+			.arch = UW_ARCH_X86_64,
+			.stack_full = head[0] & 1,
+			.stack_len = (uint32_t)stack_len,
+			.stack = copy,
 		};
 		results[i] = (struct uw_result){.frames = frames[i], .max_frames = FRAMES};
 	}
@@ -97,12 +105,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input_memory memory = {.memory = {input_read}};
 	const uint8_t *head = data;
 	struct uw_image *image;
-	struct uw_map maps[2] = {{.start = 0x401000, .end = 0x411000, .offset = 0x1000}, {.start = 0x500000, .end = 0x510000}};
+	struct uw_map maps[2] = {{.start = 0x401000, .end = 0x411000, .offset = 0x1000},
+				 {.start = 0x500000, .end = 0x510000}};
 	struct uw_space *space;
 
 	if (size < HEAD + REGS)
 		return 0;
-	if (uw_image_new_empty(&image) < 0 || uw_module_new(UW_MODULE_FILE, "/fuzz", NULL, &maps[0].module) < 0)
+	if (uw_image_new_empty(&image) < 0 ||
+	    uw_module_new(UW_MODULE_FILE, "/fuzz", NULL, &maps[0].module) < 0)
 		abort();
 	image->arch = UW_ARCH_X86_64;
 	data += HEAD + REGS;
@@ -114,7 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	atomic_store(&maps[0].module->unwind_state, UW_MODULE_READY);
 	memory.data = data;
 	memory.size = size;
-	if (uw_space_new(maps, head[0] & 8 ? 2 : 1, 3, head[0] & 2 ? &memory.memory : NULL, &space) < 0)
+	if (uw_space_new(maps, head[0] & 8 ? 2 : 1, 3, head[0] & 2 ? &memory.memory : NULL,
+			 &space) < 0)
 		abort();
 	unwind(space, head, data, min_u64(size, UINT32_MAX));
 	uw_space_unref(space);

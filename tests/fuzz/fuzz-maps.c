@@ -1,5 +1,6 @@
 /* fuzz-maps.c - a text of maps, parsed and taken into a process with records on both sides of it.
- * What must hold for any text: mappings ascend, do not overlap, and a snapshot can be made of them. */
+ * What must hold for any text: mappings ascend, do not overlap, and a snapshot can be made of them.
+ */
 #include <string.h>
 
 #include "daemon/proc/maps.h"
@@ -18,8 +19,9 @@ static void walk(const char *text, size_t len)
 		if (at <= before || at > end)
 			abort();
 		before = at;
-		if (r == 0 && (map.start >= map.end || map.path < text || map.path + map.path_len > end ||
-			       memchr(map.path, '\n', map.path_len)))
+		if (r == 0 &&
+		    (map.start >= map.end || map.path < text || map.path + map.path_len > end ||
+		     memchr(map.path, '\n', map.path_len)))
 			abort();
 	}
 }

@@ -1,5 +1,5 @@
-/* fuzz-trace.c - any bytes as a trace: read, and everything that was read looked at, so that an index out of its
- * table is seen. */
+/* fuzz-trace.c - any bytes as a trace: read, and everything that was read looked at, so that an
+ * index out of its table is seen. */
 #include <string.h>
 
 #include "profile/profile.h"
@@ -13,7 +13,8 @@ static void look_at_frame(const struct profile *p, uint32_t index)
 	const struct profile_frame *f = &p->frames[index];
 	char name[64];
 
-	if (index >= p->n_frames || (f->module != UINT32_MAX && f->module >= p->n_modules) || !f->n_lines)
+	if (index >= p->n_frames || (f->module != UINT32_MAX && f->module >= p->n_modules) ||
+	    !f->n_lines)
 		abort();
 	for (uint32_t i = 0; i < f->n_lines; i++)
 		sum += strlen(profile_line_name(p, f, i, name, sizeof(name)));
@@ -26,13 +27,15 @@ static void look_at(const struct profile *p)
 
 		if (i && s->time < p->samples[i - 1].time)
 			abort();
-		if (s->process >= p->n_processes || s->thread >= p->n_threads || p->processes[s->process].pid != s->pid ||
-		    p->threads[s->thread].tid != s->tid || p->threads[s->thread].process != s->process)
+		if (s->process >= p->n_processes || s->thread >= p->n_threads ||
+		    p->processes[s->process].pid != s->pid || p->threads[s->thread].tid != s->tid ||
+		    p->threads[s->thread].process != s->process)
 			abort();
 		/* Whatever was sampled has a name. */
 		if (!p->processes[s->process].name || !p->threads[s->thread].name)
 			abort();
-		sum += strlen(profile_process_name(p, s->process)) + strlen(profile_thread_name(p, s->thread));
+		sum += strlen(profile_process_name(p, s->process)) +
+		       strlen(profile_thread_name(p, s->thread));
 		if (s->stack == UINT32_MAX)
 			continue;
 		if (s->stack >= p->n_stacks)
@@ -45,7 +48,8 @@ static void look_at(const struct profile *p)
 	for (size_t i = 0; i < p->n_stats; i++)
 		sum += strlen(string_table_text(&p->strings, p->stats[i].name));
 	for (size_t i = 0; i < p->n_lines; i++)
-		if (p->lines[i].function > p->strings.n_entries || p->lines[i].file > p->strings.n_entries)
+		if (p->lines[i].function > p->strings.n_entries ||
+		    p->lines[i].file > p->strings.n_entries)
 			abort();
 }
 

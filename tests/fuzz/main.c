@@ -1,5 +1,6 @@
-/* main.c - runs a fuzzer over its stored corpus, without libFuzzer: every finding stays a regression test.
- * The corpus is tests/fuzz/corpus/X for the program corpus-X (or the folder given). */
+/* main.c - runs a fuzzer over its stored corpus, without libFuzzer: every finding stays a
+ * regression test. The corpus is tests/fuzz/corpus/X for the program corpus-X (or the folder
+ * given). */
 #include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
@@ -36,7 +37,8 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		(void)snprintf(dir, sizeof(dir), "%s", argv[1]);
 	else
-		(void)snprintf(dir, sizeof(dir), "tests/fuzz/corpus/%s", name ? name + strlen("corpus-") : "");
+		(void)snprintf(dir, sizeof(dir), "tests/fuzz/corpus/%s",
+			       name ? name + strlen("corpus-") : "");
 	d = opendir(dir);
 	if (!d) {
 		printf("no corpus %s: %s\n", dir, strerror(errno));

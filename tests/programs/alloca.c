@@ -1,6 +1,6 @@
-/* alloca.c - frames whose size is known at run time only, and one with a realigned stack (its CFA comes by an
- * expression, or by another register).
- * main > with_alloca > with_vla > with_realigned > burn */
+/* alloca.c - frames whose size is known at run time only, and one with a realigned stack (its CFA
+ * comes by an expression, or by another register). main > with_alloca > with_vla > with_realigned >
+ * burn */
 #include <alloca.h>
 
 #include "program.h"
@@ -8,7 +8,8 @@
 static NOINLINE uint64_t with_realigned(int n)
 {
 	volatile uint64_t wide[8] __attribute__((aligned(128)));
-	char *more = alloca((size_t)n * 16 + 1); /* a realigned frame that moves its stack pointer, too */
+	char *more = alloca((size_t)n * 16 +
+			    1); /* a realigned frame that moves its stack pointer, too */
 	uint64_t x;
 
 	memset(more, n, (size_t)n * 16 + 1);

@@ -1,6 +1,6 @@
-/* deep.c - a stack of more than 300 KB: no copy that the kernel gives reaches its root, so every stack of
- * deep_leaf is cut.
- * main > deep_call > deep_call > ... (600 in all, over 500 bytes each) > deep_leaf > burn */
+/* deep.c - a stack of more than 300 KB: no copy that the kernel gives reaches its root, so every
+ * stack of deep_leaf is cut. main > deep_call > deep_call > ... (600 in all, over 500 bytes each) >
+ * deep_leaf > burn */
 #include "program.h"
 
 static NOINLINE uint64_t deep_leaf(void)

@@ -1,6 +1,6 @@
 /* dlopen.c - a plugin is loaded, used and unloaded again and again, mostly at the same address.
- * main > run_plugin > plugin_work > plugin_inner > plugin_callback > burn   (plugin_* but the callback in
- * plugin.so, which stands beside the program) */
+ * main > run_plugin > plugin_work > plugin_inner > plugin_callback > burn   (plugin_* but the
+ * callback in plugin.so, which stands beside the program) */
 #include <dlfcn.h>
 
 #include "program.h"
@@ -15,12 +15,13 @@ static NOINLINE uint64_t plugin_callback(uint64_t n)
 
 static NOINLINE int run_plugin(const char *path)
 {
-	uint64_t (*work)(uint64_t (*callback)(uint64_t), uint64_t n);
+	uint64_t (*work)(uint64_t(*callback)(uint64_t), uint64_t n);
 	void *plugin = dlopen(path, RTLD_LAZY);
 
 	if (!plugin)
 		return -1;
-	work = (uint64_t(*)(uint64_t(*)(uint64_t), uint64_t))(uintptr_t)dlsym(plugin, "plugin_work");
+	work = (uint64_t(*)(uint64_t(*)(uint64_t), uint64_t))(uintptr_t)dlsym(plugin,
+									      "plugin_work");
 	for (int i = 0; i < 20; i++)
 		program_sink += work(plugin_callback, 50);
 	dlclose(plugin);
@@ -33,7 +34,8 @@ int main(int argc, char **argv)
 	const char *slash = strrchr(argv[0], '/');
 
 	program_start(argc, argv);
-	snprintf(path, sizeof(path), "%.*splugin.so", slash ? (int)(slash + 1 - argv[0]) : 2, slash ? argv[0] : "./");
+	snprintf(path, sizeof(path), "%.*splugin.so", slash ? (int)(slash + 1 - argv[0]) : 2,
+		 slash ? argv[0] : "./");
 	while (program_running()) {
 		if (run_plugin(path) < 0) {
 			fprintf(stderr, "dlopen: cannot load %s\n", path);

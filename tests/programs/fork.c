@@ -1,6 +1,6 @@
-/* fork.c - children without an exec, one after the other, each ending in the midst of its work after some
- * milliseconds; the parent works meanwhile.
- * main > parent_work > burn | (a child) > main > child_main > child_work > burn */
+/* fork.c - children without an exec, one after the other, each ending in the midst of its work
+ * after some milliseconds; the parent works meanwhile. main > parent_work > burn | (a child) > main
+ * > child_main > child_work > burn */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-/* jit.c - machine code in anonymous memory, without unwind information, that keeps a frame pointer, named in
- * /tmp/perf-PID.map as jitted_function.
- * main > call_jitted > jitted_function > jit_callback > burn */
+/* jit.c - machine code in anonymous memory, without unwind information, that keeps a frame pointer,
+ * named in /tmp/perf-PID.map as jitted_function. main > call_jitted > jitted_function >
+ * jit_callback > burn */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ static NOINLINE uint64_t jit_callback(uint64_t n)
 	return x + n;
 }
 
-static NOINLINE uint64_t call_jitted(uint64_t (*jitted)(uint64_t (*)(uint64_t), uint64_t), uint64_t n)
+static NOINLINE uint64_t call_jitted(uint64_t (*jitted)(uint64_t (*)(uint64_t), uint64_t),
+				     uint64_t n)
 {
 	uint64_t x = jitted(jit_callback, n);
 
@@ -25,16 +26,17 @@ static NOINLINE uint64_t call_jitted(uint64_t (*jitted)(uint64_t (*)(uint64_t), 
 int main(int argc, char **argv)
 {
 	static const uint8_t code[] = {
-		0x55,                         /* push %rbp */
-		0x48, 0x89, 0xe5,             /* mov %rsp, %rbp */
-		0x48, 0x83, 0xec, 0x40,       /* sub $64, %rsp */
-		0x48, 0x89, 0xf8,             /* mov %rdi, %rax */
-		0x48, 0x89, 0xf7,             /* mov %rsi, %rdi */
-		0xff, 0xd0,                   /* call *%rax */
-		0xc9,                         /* leave */
-		0xc3,                         /* ret */
+		0x55,			/* push %rbp */
+		0x48, 0x89, 0xe5,	/* mov %rsp, %rbp */
+		0x48, 0x83, 0xec, 0x40, /* sub $64, %rsp */
+		0x48, 0x89, 0xf8,	/* mov %rdi, %rax */
+		0x48, 0x89, 0xf7,	/* mov %rsi, %rdi */
+		0xff, 0xd0,		/* call *%rax */
+		0xc9,			/* leave */
+		0xc3,			/* ret */
 	};
-	uint8_t *area = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *area =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char path[64];
 	FILE *map;
 
@@ -47,7 +49,8 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 	map = fopen(path, "we");
 	if (map) {
-		fprintf(map, "%llx %zx jitted_function\n", (unsigned long long)(uintptr_t)area, sizeof(code));
+		fprintf(map, "%llx %zx jitted_function\n", (unsigned long long)(uintptr_t)area,
+			sizeof(code));
 		fclose(map);
 	}
 	while (program_running())

@@ -1,6 +1,6 @@
-/* longjmp.c - a jump out of 20 frames, and functions whose last instruction is a call that never returns: the
- * return address is the start of another function.
- * main > jump_round > jump_down > ... (20) > never_returns > burn */
+/* longjmp.c - a jump out of 20 frames, and functions whose last instruction is a call that never
+ * returns: the return address is the start of another function. main > jump_round > jump_down > ...
+ * (20) > never_returns > burn */
 #include <setjmp.h>
 
 #include "program.h"

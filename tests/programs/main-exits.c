@@ -1,5 +1,5 @@
-/* main-exits.c - the main thread ends with pthread_exit(); another goes on.  Its /proc/PID/maps is empty then.
- * (clone, start_thread) > survivor > burn */
+/* main-exits.c - the main thread ends with pthread_exit(); another goes on.  Its /proc/PID/maps is
+ * empty then. (clone, start_thread) > survivor > burn */
 #include <pthread.h>
 
 #include "program.h"

@@ -1,7 +1,6 @@
-/* mremap.c - code that moves: mremap() takes the text of a plugin to another address, and back, again and again.  No
- * record tells of it.
- * main > at_home > second_work > second_inner > plugin_callback > burn
- * main > elsewhere > second_work > second_inner > plugin_callback > burn
+/* mremap.c - code that moves: mremap() takes the text of a plugin to another address, and back,
+ * again and again.  No record tells of it. main > at_home > second_work > second_inner >
+ * plugin_callback > burn main > elsewhere > second_work > second_inner > plugin_callback > burn
  * (second_* in plugin-second.so, whose text calls only itself and so works anywhere) */
 #include <dlfcn.h>
 #include <link.h>
@@ -57,7 +56,8 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *data)
 
 static void move(uintptr_t from, uintptr_t to, size_t len)
 {
-	if (mremap((void *)from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) == MAP_FAILED) {
+	if (mremap((void *)from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) ==
+	    MAP_FAILED) {
 		perror("mremap");
 		exit(1);
 	}

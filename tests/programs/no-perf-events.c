@@ -1,5 +1,5 @@
-/* no-perf-events.c - runs a command for which perf_event_open() fails, as in a container whose system call filter
- * does not let it through:   no-perf-events ERRNO COMMAND [ARGUMENTS] */
+/* no-perf-events.c - runs a command for which perf_event_open() fails, as in a container whose
+ * system call filter does not let it through:   no-perf-events ERRNO COMMAND [ARGUMENTS] */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,7 +25,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: no-perf-events ERRNO COMMAND [ARGUMENTS]\n");
 		return 2;
 	}
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
 		perror("no-perf-events");
 		return 77;
 	}

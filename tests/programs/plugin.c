@@ -10,7 +10,8 @@ uint64_t plugin_tiny(uint64_t x)
 	return x * 3 + 1;
 }
 
-static __attribute__((noinline, noclone)) uint64_t plugin_inner(uint64_t (*callback)(uint64_t), uint64_t n)
+static __attribute__((noinline, noclone)) uint64_t plugin_inner(uint64_t (*callback)(uint64_t),
+								uint64_t n)
 {
 	uint64_t x = callback(n);
 

@@ -1,7 +1,7 @@
-/* program.h - what the test programs share.  Each runs for the seconds of its first argument (default 2) and is
- * made of functions with telling names that are never inlined, cloned or called by a jump unless it says so.
- * The head comment of each tells which functions a profile must show, outermost first.
- * Thread: any. */
+/* program.h - what the test programs share.  Each runs for the seconds of its first argument
+ * (default 2) and is made of functions with telling names that are never inlined, cloned or called
+ * by a jump unless it says so. The head comment of each tells which functions a profile must show,
+ * outermost first. Thread: any. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +36,8 @@ static inline bool program_running(void)
 	return program_now() < program_deadline;
 }
 
-/* The innermost work of most programs: some tens of microseconds a call, without a call of its own. */
+/* The innermost work of most programs: some tens of microseconds a call, without a call of its own.
+ */
 static NOINLINE __attribute__((unused)) uint64_t burn(uint64_t rounds)
 {
 	uint64_t x = rounds + 1;

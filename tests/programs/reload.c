@@ -1,8 +1,8 @@
-/* reload.c - two plugins take turns at one address: each is loaded where the other was unloaded a moment ago.  They
- * are made of one source, so their code is all but at the same places.
- * main > run_first > plugin_work > plugin_inner > plugin_callback > burn
- * main > run_second > second_work > second_inner > plugin_callback > burn
- * Ends with 3 when they never came to lie at one address: then nothing was tested. */
+/* reload.c - two plugins take turns at one address: each is loaded where the other was unloaded a
+ * moment ago.  They are made of one source, so their code is all but at the same places. main >
+ * run_first > plugin_work > plugin_inner > plugin_callback > burn main > run_second > second_work >
+ * second_inner > plugin_callback > burn Ends with 3 when they never came to lie at one address:
+ * then nothing was tested. */
 #include <dlfcn.h>
 #include <link.h>
 

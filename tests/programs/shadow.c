@@ -1,10 +1,12 @@
-/* shadow.c - the judge: a program that knows its true stack.  Built with -finstrument-functions, it keeps every
- * call site on a stack of its own; a SIGPROF handler copies registers, stack and that truth, and at the end they
- * are written to FILE in the form of tests/differential/samples.h (diff-engines --load FILE --judge).
+/* shadow.c - the judge: a program that knows its true stack.  Built with -finstrument-functions, it
+ * keeps every call site on a stack of its own; a SIGPROF handler copies registers, stack and that
+ * truth, and at the end they are written to FILE in the form of tests/differential/samples.h
+ * (diff-engines --load FILE --judge).
  *
  *   shadow [SECONDS] FILE
  *
- * main > work_round > work_* (of many shapes, in random order) ... ; qsort > work_compare in between */
+ * main > work_round > work_* (of many shapes, in random order) ... ; qsort > work_compare in
+ * between */
 #include <alloca.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -56,15 +58,17 @@ static UNSEEN struct sample_event *add_event(uint16_t type, size_t len)
 	if (size > area.room - area.used)
 		return NULL;
 	area.used += size;
-	*e = (struct sample_event){.size = (uint32_t)size, .type = type, .pid = 1, .tid = 1, .time = ++n_taken};
+	*e = (struct sample_event){
+		.size = (uint32_t)size, .type = type, .pid = 1, .tid = 1, .time = ++n_taken};
 	return e;
 }
 
 static UNSEEN void on_tick(int number, siginfo_t *info, void *context)
 {
 	static const uint8_t order[UW_X86_COUNT] = {
-		REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_RIP, REG_EFL, REG_CSGSFS,
-		REG_CSGSFS, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+		REG_RAX, REG_RBX, REG_RCX, REG_RDX,    REG_RSI,	   REG_RDI, REG_RBP,
+		REG_RSP, REG_RIP, REG_EFL, REG_CSGSFS, REG_CSGSFS, REG_R8,  REG_R9,
+		REG_R10, REG_R11, REG_R12, REG_R13,    REG_R14,	   REG_R15,
 	};
 	const greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
 	uint64_t sp = (uint64_t)regs[REG_RSP], len = stack_end - sp;
@@ -102,7 +106,8 @@ static UNSEEN void add_maps(void)
 		struct sample_event *e;
 
 		*path = 0;
-		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %4199s", &start, &end, perms, &offset, path) < 4)
+		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %4199s", &start, &end, perms, &offset,
+			   path) < 4)
 			continue;
 		if (!strcmp(path, "[stack]"))
 			stack_end = end;
@@ -124,7 +129,8 @@ static UNSEEN bool write_out(const char *path)
 {
 	uint64_t head[2] = {SAMPLES_MAGIC, area.used};
 	FILE *out = fopen(path, "we");
-	bool good = out && fwrite(head, sizeof(head), 1, out) == 1 && fwrite(area.base, area.used, 1, out) == 1;
+	bool good = out && fwrite(head, sizeof(head), 1, out) == 1 &&
+		    fwrite(area.base, area.used, 1, out) == 1;
 
 	if (out && fclose(out))
 		good = false;
@@ -190,7 +196,8 @@ static NOINLINE uint64_t work_aligned_alloca(int left)
 	return x + wide[left & 3];
 }
 
-static NOINLINE uint64_t work_saved(int a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h)
+static NOINLINE uint64_t work_saved(int a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+				    uint64_t f, uint64_t g, uint64_t h)
 {
 	uint64_t x = work(a), y = work_leaf(b + c), z = work_leaf(d ^ e);
 
@@ -235,7 +242,8 @@ static NOINLINE uint64_t work_branches(int left)
 		return x;
 	}
 	if (left < 3)
-		return work_leaf((uint64_t)left) + 1; /* an early way out, before registers are saved */
+		return work_leaf((uint64_t)left) +
+		       1; /* an early way out, before registers are saved */
 	return work(left) ^ work_leaf(9) ^ work_leaf(10);
 }
 
@@ -271,7 +279,8 @@ static NOINLINE void work_round(void)
 int main(int argc, char **argv)
 {
 	struct sigaction action = {.sa_sigaction = on_tick, .sa_flags = SA_RESTART | SA_SIGINFO};
-	struct itimerval timer = {.it_interval.tv_usec = EVERY_US, .it_value.tv_usec = EVERY_US}, off = {0};
+	struct itimerval timer = {.it_interval.tv_usec = EVERY_US, .it_value.tv_usec = EVERY_US},
+			 off = {0};
 
 	if (argc != 3) {
 		fputs("usage: shadow SECONDS FILE\n", stderr);
@@ -279,7 +288,8 @@ int main(int argc, char **argv)
 	}
 	program_start(argc, argv);
 	area.room = AREA_BYTES;
-	area.base = mmap(NULL, area.room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	area.base = mmap(NULL, area.room, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area.base == MAP_FAILED)
 		return 1;
 	add_maps();

@@ -1,6 +1,6 @@
-/* tailcall.c - tail_first jumps to tail_second: it is not on the stack while that works, and no unwinder can
- * show it.
- * main > tail_caller > tail_second > burn   (and short: tail_caller > tail_first) */
+/* tailcall.c - tail_first jumps to tail_second: it is not on the stack while that works, and no
+ * unwinder can show it. main > tail_caller > tail_second > burn   (and short: tail_caller >
+ * tail_first) */
 #include "program.h"
 
 static NOINLINE uint64_t tail_second(uint64_t x)

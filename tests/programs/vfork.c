@@ -1,6 +1,6 @@
-/* vfork.c - children by vfork() that end at once.  In libc's vfork the return address stands in a register only, and
- * the frame has no byte on the stack.
- * main > vfork_round > (libc's vfork);  main > vfork_round > burn */
+/* vfork.c - children by vfork() that end at once.  In libc's vfork the return address stands in a
+ * register only, and the frame has no byte on the stack. main > vfork_round > (libc's vfork);  main
+ * > vfork_round > burn */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-/* fail-malloc.h - a test program whose n-th allocation can be made to fail.  Included by its one .c file.
- * Libraries allocate by the same functions.  The sanitizers have an allocator of their own: there FAIL_MALLOC is 0, and
- * the program has nothing to test.  One thread. */
+/* fail-malloc.h - a test program whose n-th allocation can be made to fail.  Included by its one .c
+ * file. Libraries allocate by the same functions.  The sanitizers have an allocator of their own:
+ * there FAIL_MALLOC is 0, and the program has nothing to test.  One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,15 +27,16 @@ void free(void *p);
 
 static unsigned long malloc_calls;
 static unsigned long malloc_fail_at; /* 0: none */
-static bool malloc_fail_on;          /* and all after it */
-static bool malloc_fail_own;         /* only what the program itself allocates, not its libraries */
-static long malloc_held;             /* blocks */
+static bool malloc_fail_on;	     /* and all after it */
+static bool malloc_fail_own;	     /* only what the program itself allocates, not its libraries */
+static long malloc_held;	     /* blocks */
 
 extern const char __executable_start[], etext[]; /* the linker's: the program's text lies between */
 
 static bool malloc_fails(const void *caller)
 {
-	if (malloc_fail_own && ((const char *)caller < __executable_start || (const char *)caller >= etext))
+	if (malloc_fail_own &&
+	    ((const char *)caller < __executable_start || (const char *)caller >= etext))
 		return false;
 	malloc_calls++;
 	return malloc_fail_at &&
@@ -55,7 +56,8 @@ void *malloc(size_t size)
 
 void *calloc(size_t n, size_t size)
 {
-	return malloc_fails(__builtin_return_address(0)) ? NULL : malloc_hold(__libc_calloc(n, size));
+	return malloc_fails(__builtin_return_address(0)) ? NULL
+							 : malloc_hold(__libc_calloc(n, size));
 }
 
 void *realloc(void *old, size_t size)
@@ -79,7 +81,9 @@ void *reallocarray(void *old, size_t n, size_t size)
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-	return malloc_fails(__builtin_return_address(0)) ? NULL : malloc_hold(__libc_memalign(alignment, size));
+	return malloc_fails(__builtin_return_address(0))
+		       ? NULL
+		       : malloc_hold(__libc_memalign(alignment, size));
 }
 
 void free(void *p)

@@ -84,7 +84,8 @@ static void test_timer(void **state)
 
 	(void)state;
 	assert_int_equal(loop_init(&timer_loop), 0);
-	assert_int_equal(loop_timer_add(&timer_loop, &timer, NSEC_PER_MSEC, NSEC_PER_MSEC, tick), 0);
+	assert_int_equal(loop_timer_add(&timer_loop, &timer, NSEC_PER_MSEC, NSEC_PER_MSEC, tick),
+			 0);
 	assert_int_equal(loop_run(&timer_loop), 0);
 	assert_int_equal(ticks, 3);
 	assert_int_equal(loop_timer_set(&timer, 0, 0), 0); /* stopped */

@@ -1,4 +1,5 @@
-/* test-queue.c - both queues between two real threads: nothing lost, nothing twice, order kept; wake-ups. */
+/* test-queue.c - both queues between two real threads: nothing lost, nothing twice, order kept;
+ * wake-ups. */
 #include <poll.h>
 #include <pthread.h>
 
@@ -30,7 +31,8 @@ static void *slots_consumer(void *arg)
 
 			waker_prepare(&t->wake);
 			if (!slot_queue_ready(&t->q))
-				n_ready = poll(&pfd, 1, 5000); /* a lost wake-up would show as a stall */
+				n_ready = poll(&pfd, 1,
+					       5000); /* a lost wake-up would show as a stall */
 			waker_awake(&t->wake, n_ready > 0);
 			continue;
 		}
@@ -110,7 +112,8 @@ static void *bytes_consumer(void *arg)
 	return (void *)bad;
 }
 
-/* Records of every length from 0 to 299 in a 4 KiB queue: most wrap somewhere, none may look broken. */
+/* Records of every length from 0 to 299 in a 4 KiB queue: most wrap somewhere, none may look
+ * broken. */
 static void test_bytes(void **state)
 {
 	struct byte_queue q;

@@ -12,7 +12,7 @@ static void test_put_get_remove(void **state)
 	(void)state;
 	assert_false(table_get(&t, 1, &v));
 	assert_false(table_remove(&t, 1));
-	assert_int_equal(v, 7); /* untouched */
+	assert_int_equal(v, 7);			   /* untouched */
 	assert_int_equal(table_put(&t, 0, 10), 0); /* zero is a key like others */
 	assert_int_equal(table_put(&t, UINT64_MAX, 11), 0);
 	assert_int_equal(table_put(&t, 0, 12), 0); /* replaces */
@@ -26,7 +26,8 @@ static void test_put_get_remove(void **state)
 	assert_false(table_get(&t, UINT64_MAX, &v));
 }
 
-/* Random puts and removes over 512 keys, compared with an array: growth and shifting back must lose nothing. */
+/* Random puts and removes over 512 keys, compared with an array: growth and shifting back must lose
+ * nothing. */
 static void test_against_array(void **state)
 {
 	_cleanup_(table_deinit) struct table t = {0};
@@ -71,7 +72,8 @@ static void test_strings(void **state)
 	assert_int_equal(again, 501);
 	assert_false(fresh);
 	assert_string_equal(string_table_text(&t, 501), "name-500");
-	assert_int_equal(string_table_add(&t, "", 0, &id, NULL), 0); /* the empty string is one too */
+	assert_int_equal(string_table_add(&t, "", 0, &id, NULL),
+			 0); /* the empty string is one too */
 	assert_int_equal(id, 1001);
 	assert_int_equal(string_table_add(&t, "a\0b", 3, &id, NULL), 0); /* bytes, not C strings */
 	assert_int_equal(string_table_add(&t, "a\0c", 3, &again, NULL), 0);

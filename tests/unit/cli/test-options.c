@@ -36,19 +36,57 @@ static const char *const choices[] = {"red", "green", "blue", NULL};
 #define AT(member) .offset = offsetof(struct values, member)
 static const struct option_def defs[] = {
 	{.name = "flag", .letter = 'f', .type = OPTION_FLAG, AT(flag), .help = "a flag"},
-	{.name = "count", .letter = 'c', .type = OPTION_COUNT, AT(count), .help = "again and again"},
-	{.name = "small", .letter = 's', .type = OPTION_U32, .argument = "N", .max = 100, AT(small), .help = "up to 100"},
-	{.name = "number", .letter = 'n', .type = OPTION_U64, .argument = "N", AT(number), .help = "any"},
-	{.name = "real", .letter = 'r', .type = OPTION_DOUBLE, .argument = "X", .max = 1000, AT(real), .help = "real"},
-	{.name = "string", .letter = 't', .type = OPTION_STRING, .argument = "TEXT", AT(string), .help = "text"},
-	{.name = "colour", .type = OPTION_CHOICE, .argument = "COLOUR", .choices = choices, AT(choice), .help = "which"},
-	{.name = "call", .letter = 'x', .type = OPTION_CALL, .argument = "V", .call = call, AT(called),
-	 .help = "a text so long that it does not fit into one line and is broken at a blank, under its beginning"},
+	{.name = "count",
+	 .letter = 'c',
+	 .type = OPTION_COUNT,
+	 AT(count),
+	 .help = "again and again"},
+	{.name = "small",
+	 .letter = 's',
+	 .type = OPTION_U32,
+	 .argument = "N",
+	 .max = 100,
+	 AT(small),
+	 .help = "up to 100"},
+	{.name = "number",
+	 .letter = 'n',
+	 .type = OPTION_U64,
+	 .argument = "N",
+	 AT(number),
+	 .help = "any"},
+	{.name = "real",
+	 .letter = 'r',
+	 .type = OPTION_DOUBLE,
+	 .argument = "X",
+	 .max = 1000,
+	 AT(real),
+	 .help = "real"},
+	{.name = "string",
+	 .letter = 't',
+	 .type = OPTION_STRING,
+	 .argument = "TEXT",
+	 AT(string),
+	 .help = "text"},
+	{.name = "colour",
+	 .type = OPTION_CHOICE,
+	 .argument = "COLOUR",
+	 .choices = choices,
+	 AT(choice),
+	 .help = "which"},
+	{.name = "call",
+	 .letter = 'x',
+	 .type = OPTION_CALL,
+	 .argument = "V",
+	 .call = call,
+	 AT(called),
+	 .help = "a text so long that it does not fit into one line and is broken at a blank, "
+		 "under its beginning"},
 	{.name = "bare", .type = OPTION_CALL, .call = call, AT(called), .help = "no value"},
 	{.name = "secret", .type = OPTION_FLAG, AT(flag)},
 	{0},
 };
-static const struct options any = {.command = "test", .usage = "[OPTIONS] FILE...", .defs = defs, .max_arguments = -1};
+static const struct options any = {
+	.command = "test", .usage = "[OPTIONS] FILE...", .defs = defs, .max_arguments = -1};
 
 /* Parses the words, which end with a NULL. */
 static int parse(const struct options *o, struct values *v, char **argv, int *ret_n)
@@ -70,8 +108,12 @@ static void every_form(void **state)
 	int n;
 
 	(void)state;
-	assert_int_equal(parse(&any, &v, WORDS(W("--small=7"), W("--number"), W("18446744073709551615"), W("-r0.5"),
-					       W("-t"), W("a=b"), W("--colour=blue"), W("--flag")), &n), 0);
+	assert_int_equal(
+		parse(&any, &v,
+		      WORDS(W("--small=7"), W("--number"), W("18446744073709551615"), W("-r0.5"),
+			    W("-t"), W("a=b"), W("--colour=blue"), W("--flag")),
+		      &n),
+		0);
 	assert_int_equal(n, 0);
 	assert_int_equal(v.small, 7);
 	assert_true(v.number == UINT64_MAX);
@@ -79,15 +121,21 @@ static void every_form(void **state)
 	assert_string_equal(v.string, "a=b");
 	assert_int_equal(v.choice, 2);
 	assert_true(v.flag);
-	assert_int_equal(parse(&any, &v, WORDS(W("-fccs"), W("100"), W("-c"), W("--string=--x"), W("--string=")), &n), -EINVAL);
-	assert_int_equal(parse(&any, &v, WORDS(W("-fccs"), W("100"), W("-c"), W("--string=x=y")), &n), 0);
+	assert_int_equal(
+		parse(&any, &v,
+		      WORDS(W("-fccs"), W("100"), W("-c"), W("--string=--x"), W("--string=")), &n),
+		-EINVAL);
+	assert_int_equal(
+		parse(&any, &v, WORDS(W("-fccs"), W("100"), W("-c"), W("--string=x=y")), &n), 0);
 	assert_true(v.flag);
 	assert_int_equal(v.count, 3);
 	assert_int_equal(v.small, 100);
 	assert_string_equal(v.string, "x=y");
 	assert_int_equal(parse(&any, &v, WORDS(W("-s1"), W("-s2")), &n), 0);
 	assert_int_equal(v.small, 2);
-	assert_int_equal(parse(&any, &v, WORDS(W("-xa"), W("--call"), W("b"), W("--bare"), W("--call=")), &n), 0);
+	assert_int_equal(parse(&any, &v,
+			       WORDS(W("-xa"), W("--call"), W("b"), W("--bare"), W("--call=")), &n),
+			 0);
 	assert_string_equal(v.called, "a,b,(none),,");
 	assert_int_equal(parse(&any, &v, WORDS(W("--secret")), &n), 0);
 	assert_true(v.flag);
@@ -171,23 +219,36 @@ static void wrong_usage_is_told(void **state)
 			    "perfwind: test: unknown option --colur; did you mean --colour?" SEE);
 	assert_string_equal(complaint(WORDS(W("--num=3"))),
 			    "perfwind: test: unknown option --num; did you mean --number?" SEE);
-	assert_string_equal(complaint(WORDS(W("--hepl"))), "perfwind: test: unknown option --hepl; did you mean --help?" SEE);
-	assert_string_equal(complaint(WORDS(W("--zzzzzz"))), "perfwind: test: unknown option --zzzzzz" SEE);
+	assert_string_equal(complaint(WORDS(W("--hepl"))),
+			    "perfwind: test: unknown option --hepl; did you mean --help?" SEE);
+	assert_string_equal(complaint(WORDS(W("--zzzzzz"))),
+			    "perfwind: test: unknown option --zzzzzz" SEE);
 	assert_string_equal(complaint(WORDS(W("--=3"))), "perfwind: test: unknown option --" SEE);
 	assert_string_equal(complaint(WORDS(W("-fz"))), "perfwind: test: unknown option -z" SEE);
-	assert_string_equal(complaint(WORDS(W("--flag=1"))), "perfwind: test: no value is taken by --flag" SEE);
-	assert_string_equal(complaint(WORDS(W("--small"))), "perfwind: test: a value is missing behind --small" SEE);
-	assert_string_equal(complaint(WORDS(W("-s"))), "perfwind: test: a value is missing behind --small" SEE);
-	assert_string_equal(complaint(WORDS(W("--small="))), "perfwind: test: an empty value for --small" SEE);
-	assert_string_equal(complaint(WORDS(W("--small=101"))), "perfwind: test: --small 101: it is at most 100" SEE);
+	assert_string_equal(complaint(WORDS(W("--flag=1"))),
+			    "perfwind: test: no value is taken by --flag" SEE);
+	assert_string_equal(complaint(WORDS(W("--small"))),
+			    "perfwind: test: a value is missing behind --small" SEE);
+	assert_string_equal(complaint(WORDS(W("-s"))),
+			    "perfwind: test: a value is missing behind --small" SEE);
+	assert_string_equal(complaint(WORDS(W("--small="))),
+			    "perfwind: test: an empty value for --small" SEE);
+	assert_string_equal(complaint(WORDS(W("--small=101"))),
+			    "perfwind: test: --small 101: it is at most 100" SEE);
 	assert_string_equal(complaint(WORDS(W("-n"), W("18446744073709551616"))),
 			    "perfwind: test: --number 18446744073709551616: it is too large" SEE);
-	assert_string_equal(complaint(WORDS(W("-n-1"))), "perfwind: test: --number -1: it is not a whole number" SEE);
-	assert_string_equal(complaint(WORDS(W("-n0x10"))), "perfwind: test: --number 0x10: it is not a whole number" SEE);
-	assert_string_equal(complaint(WORDS(W("-rinf"))), "perfwind: test: --real inf: it is not a number" SEE);
-	assert_string_equal(complaint(WORDS(W("-r-1"))), "perfwind: test: --real -1: it is not a number" SEE);
-	assert_string_equal(complaint(WORDS(W("-r1e400"))), "perfwind: test: --real 1e400: it is at most 1000" SEE);
-	assert_string_equal(complaint(WORDS(W("-r1e"))), "perfwind: test: --real 1e: it is not a number" SEE);
+	assert_string_equal(complaint(WORDS(W("-n-1"))),
+			    "perfwind: test: --number -1: it is not a whole number" SEE);
+	assert_string_equal(complaint(WORDS(W("-n0x10"))),
+			    "perfwind: test: --number 0x10: it is not a whole number" SEE);
+	assert_string_equal(complaint(WORDS(W("-rinf"))),
+			    "perfwind: test: --real inf: it is not a number" SEE);
+	assert_string_equal(complaint(WORDS(W("-r-1"))),
+			    "perfwind: test: --real -1: it is not a number" SEE);
+	assert_string_equal(complaint(WORDS(W("-r1e400"))),
+			    "perfwind: test: --real 1e400: it is at most 1000" SEE);
+	assert_string_equal(complaint(WORDS(W("-r1e"))),
+			    "perfwind: test: --real 1e: it is not a number" SEE);
 	assert_string_equal(complaint(WORDS(W("--colour"), W("pink"))),
 			    "perfwind: test: --colour pink: it is one of red, green, blue" SEE);
 	assert_string_equal(complaint(WORDS(W("-xbad"))), "perfwind: said so itself\n");
@@ -220,20 +281,22 @@ static void help_comes_from_the_table(void **state)
 	assert_non_null(out);
 	options_print_help(&any, out);
 	assert_int_equal(fclose(out), 0);
-	assert_string_equal(text, "Usage: perfwind test [OPTIONS] FILE...\n\nOptions:\n"
-				  "  -f, --flag                  a flag\n"
-				  "  -c, --count                 again and again\n"
-				  "  -s, --small N               up to 100\n"
-				  "  -n, --number N              any\n"
-				  "  -r, --real X                real\n"
-				  "  -t, --string TEXT           text\n"
-				  "      --colour COLOUR         which\n"
-				  "  -x, --call V                a text so long that it does not fit into one line\n"
-				  "                              and is broken at a blank, under its beginning\n"
-				  "      --bare                  no value\n"
-				  "  -v, --verbose               say more; twice: debug\n"
-				  "  -q, --quiet                 say nothing but errors\n"
-				  "  -h, --help                  print this text\n");
+	assert_string_equal(
+		text,
+		"Usage: perfwind test [OPTIONS] FILE...\n\nOptions:\n"
+		"  -f, --flag                  a flag\n"
+		"  -c, --count                 again and again\n"
+		"  -s, --small N               up to 100\n"
+		"  -n, --number N              any\n"
+		"  -r, --real X                real\n"
+		"  -t, --string TEXT           text\n"
+		"      --colour COLOUR         which\n"
+		"  -x, --call V                a text so long that it does not fit into one line\n"
+		"                              and is broken at a blank, under its beginning\n"
+		"      --bare                  no value\n"
+		"  -v, --verbose               say more; twice: debug\n"
+		"  -q, --quiet                 say nothing but errors\n"
+		"  -h, --help                  print this text\n");
 	free(text);
 	assert_int_equal(options_exit_status(OPTIONS_HELPED), 0);
 	assert_int_equal(options_exit_status(-EINVAL), 2);
@@ -243,7 +306,8 @@ static void help_comes_from_the_table(void **state)
 static void nearest_names(void **state)
 {
 	const char *const names[] = {"record", "report", "export", "frequency", "p"};
-	const char *const long_name[] = {"a-name-that-is-longer-than-any-option-could-be-and-is-passed-over"};
+	const char *const long_name[] = {
+		"a-name-that-is-longer-than-any-option-could-be-and-is-passed-over"};
 
 	(void)state;
 	assert_string_equal(options_nearest("recrod", 6, names, 5), "record");
@@ -252,16 +316,17 @@ static void nearest_names(void **state)
 	assert_string_equal(options_nearest("exprt", 5, names, 5), "export");
 	assert_null(options_nearest("", 0, names, 5));
 	assert_null(options_nearest("banana", 6, names, 5));
-	assert_null(options_nearest("a-name-that-is-longer-than-any-option-could-be-and-is-passed-over", 64, names, 5));
+	assert_null(options_nearest(
+		"a-name-that-is-longer-than-any-option-could-be-and-is-passed-over", 64, names, 5));
 	assert_null(options_nearest("a-name", 6, long_name, 1));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_form),          cmocka_unit_test(arguments_are_collected),
+		cmocka_unit_test(every_form),		cmocka_unit_test(arguments_are_collected),
 		cmocka_unit_test(numbers_of_arguments), cmocka_unit_test(wrong_usage_is_told),
-		cmocka_unit_test(levels_of_the_log),   cmocka_unit_test(help_comes_from_the_table),
+		cmocka_unit_test(levels_of_the_log),	cmocka_unit_test(help_comes_from_the_table),
 		cmocka_unit_test(nearest_names),
 	};
 

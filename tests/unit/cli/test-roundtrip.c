@@ -1,5 +1,5 @@
-/* test-roundtrip.c - what the writer writes, profile/ reads: every figure of a small session, through a file,
- * plain and compressed. */
+/* test-roundtrip.c - what the writer writes, profile/ reads: every figure of a small session,
+ * through a file, plain and compressed. */
 #include <errno.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,8 +17,11 @@ struct session {
 
 static void open_session(struct session *s, int clock, bool compress)
 {
-	const struct writer_options options = {.leader = {.counter = 1, .exclude_kernel = true}, .frequency = 1000,
-					       .clock = clock, .sequence_id = 2, .tool = "perfwind test"};
+	const struct writer_options options = {.leader = {.counter = 1, .exclude_kernel = true},
+					       .frequency = 1000,
+					       .clock = clock,
+					       .sequence_id = 2,
+					       .tool = "perfwind test"};
 
 	assert_int_equal(sink_file_new(path, &s->sink), 0);
 	if (compress)
@@ -74,7 +77,8 @@ static const char *stack_of(const struct profile *p, size_t i)
 		char name[128];
 
 		for (uint32_t line = 0; line < f->n_lines; line++)
-			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", len ? "<" : "",
+			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s",
+						len ? "<" : "",
 						profile_line_name(p, f, line, name, sizeof(name)));
 	}
 	return all;
@@ -85,7 +89,8 @@ static const char *names_of(const struct profile *p, size_t i)
 {
 	static char names[128];
 
-	(void)snprintf(names, sizeof(names), "%s/%s", profile_process_name(p, p->samples[i].process),
+	(void)snprintf(names, sizeof(names), "%s/%s",
+		       profile_process_name(p, p->samples[i].process),
 		       profile_thread_name(p, p->samples[i].thread));
 	return names;
 }
@@ -95,33 +100,65 @@ static void write_all_kinds(struct session *s)
 	static const uint8_t id[20] = {0xde, 0xad, 0, 1, 2};
 	const struct writer_line lines[] = {{"inlined", "a.c", 7}, {"late", "b.c", 8}};
 	const struct writer_line again = {"leaf again", NULL, 0};
-	const struct writer_process prog_process = {.pid = 40, .ppid = 1, .life = 7, .comm = "prog",
-						    .cmdline = "/opt/prog\0--x", .cmdline_len = 13};
-	const struct writer_process next_process = {.pid = 40, .ppid = 1, .life = 8, .comm = "next"};
+	const struct writer_process prog_process = {.pid = 40,
+						    .ppid = 1,
+						    .life = 7,
+						    .comm = "prog",
+						    .cmdline = "/opt/prog\0--x",
+						    .cmdline_len = 13};
+	const struct writer_process next_process = {
+		.pid = 40, .ppid = 1, .life = 8, .comm = "next"};
 	const struct writer_stat stat = {"lost.samples", 4}, stat2 = {"lost.samples", 5};
 	const char *const notes[] = {"kernel stacks are not permitted"};
 	uint32_t prog, anon, frames[4];
 
 	assert_int_equal(writer_process(s->w, &prog_process, 900), 0);
 	assert_int_equal(writer_thread(s->w, 40, 41, "worker", 900), 0);
-	assert_int_equal(writer_mapping(s->w, "/opt/prog", id, sizeof(id), 0x400000, 0x1000, &prog), 0);
+	assert_int_equal(writer_mapping(s->w, "/opt/prog", id, sizeof(id), 0x400000, 0x1000, &prog),
+			 0);
 	assert_int_equal(writer_mapping(s->w, "[vdso]", NULL, 0, 0, 0, &anon), 0);
 	frames[0] = frame(s, WRITER_KERNEL_MAPPING, 0, "do_syscall_64");
 	frames[1] = frame(s, anon, 0x700, NULL);
 	frames[2] = frame(s, prog, 0x401000, NULL);
 	frames[3] = frame(s, prog, 0x402000, "main");
-	sample(s, (struct writer_sample){.time = 1000, .cpu = 0, .pid = 40, .tid = 40, .cpu_mode = 1, .count = 3000000},
+	sample(s,
+	       (struct writer_sample){.time = 1000,
+				      .cpu = 0,
+				      .pid = 40,
+				      .tid = 40,
+				      .cpu_mode = 1,
+				      .count = 3000000},
 	       frames, 4);
-	sample(s, (struct writer_sample){.time = 3000, .cpu = 0, .pid = 40, .tid = 41, .cpu_mode = 2, .count = 4500000,
-					 .unwind_error = 6}, frames + 2, 2);
-	sample(s, (struct writer_sample){.time = 2000, .cpu = 1, .pid = 50, .tid = 50, .cpu_mode = 2, .count = 10,
-					 .skipped_reason = 3}, NULL, 0);
+	sample(s,
+	       (struct writer_sample){.time = 3000,
+				      .cpu = 0,
+				      .pid = 40,
+				      .tid = 41,
+				      .cpu_mode = 2,
+				      .count = 4500000,
+				      .unwind_error = 6},
+	       frames + 2, 2);
+	sample(s,
+	       (struct writer_sample){.time = 2000,
+				      .cpu = 1,
+				      .pid = 50,
+				      .tid = 50,
+				      .cpu_mode = 2,
+				      .count = 10,
+				      .skipped_reason = 3},
+	       NULL, 0);
 	assert_int_equal(writer_lost(s->w, 1, 9, 2500), 0);
 	assert_int_equal(writer_symbol(s->w, prog, 0x401000, lines, 2), 0);
 	assert_int_equal(writer_symbols_flush(s->w), 0);
 	assert_int_equal(writer_clear_incremental_state(s->w), 0);
 	assert_int_equal(writer_thread(s->w, 40, 41, "renamed", 7000), 0);
-	sample(s, (struct writer_sample){.time = 4000, .cpu = 0, .pid = 40, .tid = 41, .cpu_mode = 2, .count = 4500001},
+	sample(s,
+	       (struct writer_sample){.time = 4000,
+				      .cpu = 0,
+				      .pid = 40,
+				      .tid = 41,
+				      .cpu_mode = 2,
+				      .count = 4500001},
 	       frames + 1, 3);
 	/* An exec, and a sample from before it that had to wait. */
 	assert_int_equal(writer_process(s->w, &next_process, 4500), 0);
@@ -147,7 +184,8 @@ static void check_all_kinds(bool compress)
 	assert_string_equal(p.event_name, "cpu-clock:uh");
 	assert_string_equal(p.weight_unit, "ns");
 	assert_int_equal(p.samples[0].time, 1000);
-	assert_int_equal(p.samples[0].weight, 1000000); /* the first: 1/1000 s, not what was counted before it */
+	assert_int_equal(p.samples[0].weight,
+			 1000000); /* the first: 1/1000 s, not what was counted before it */
 	assert_int_equal(p.samples[0].cpu_mode, 1);
 	assert_string_equal(stack_of(&p, 0), "do_syscall_64<leaf again<inlined<late<main");
 	assert_int_equal(p.samples[1].time, 2000);
@@ -218,7 +256,8 @@ static void test_clock(void **state)
 	sample(&s, (struct writer_sample){.time = raw + 12345}, NULL, 0);
 	p = close_session(&s);
 	assert_int_equal(p.samples[1].time - p.samples[0].time, 12345);
-	assert_true(p.samples[0].time + NSEC_PER_MSEC * 100 > boot && p.samples[0].time < boot + NSEC_PER_MSEC * 100);
+	assert_true(p.samples[0].time + NSEC_PER_MSEC * 100 > boot &&
+		    p.samples[0].time < boot + NSEC_PER_MSEC * 100);
 	profile_deinit(&p);
 }
 

@@ -1,4 +1,5 @@
-/* test-intern.c - interned entries: which are written when, decoded by protobuf-c and not by our own reader. */
+/* test-intern.c - interned entries: which are written when, decoded by protobuf-c and not by our
+ * own reader. */
 #include <errno.h>
 
 #include "daemon/out/intern.h"
@@ -51,7 +52,8 @@ static void test_entries(void **state)
 
 	(void)state;
 	assert_int_equal(intern_init(&in), 0);
-	assert_int_equal(intern_mapping(&in, "/usr//lib/libx.so", "\0\1\2", 3, 0x400000, 0x1000, &m), 0);
+	assert_int_equal(
+		intern_mapping(&in, "/usr//lib/libx.so", "\0\1\2", 3, 0x400000, 0x1000, &m), 0);
 	assert_int_equal(m, 2);
 	ids[0] = frame(&in, 1, 0, "do_idle");
 	ids[1] = frame(&in, m, 0x401234, NULL);
@@ -62,7 +64,8 @@ static void test_entries(void **state)
 	assert_int_equal(d->n_mappings, 2);
 	assert_int_equal(d->mappings[0]->iid, 1);
 	assert_int_equal(d->mappings[0]->n_path_string_ids, 1);
-	assert_false(d->mappings[0]->has_build_id || d->mappings[0]->has_start || d->mappings[0]->has_end);
+	assert_false(d->mappings[0]->has_build_id || d->mappings[0]->has_start ||
+		     d->mappings[0]->has_end);
 	check_string(d->mapping_paths[0], d->mappings[0]->path_string_ids[0], "kernel");
 	assert_int_equal(d->mappings[1]->iid, 2);
 	assert_int_equal(d->mappings[1]->load_bias, 0x400000);
@@ -120,7 +123,8 @@ static void test_once(void **state)
 	assert_int_equal(d->n_mappings, 0);
 	assert_int_equal(d->n_callstacks, 1);
 	done(d);
-	/* A new generation: everything again, at its next use and not before; callstack ids go on. */
+	/* A new generation: everything again, at its next use and not before; callstack ids go on.
+	 */
 	intern_new_generation(&in);
 	assert_int_equal(in.pending.len, 0);
 	assert_int_equal(callstack(&in, (uint32_t[]){c}, 1), 3);
@@ -234,8 +238,9 @@ static void test_forget(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_entries), cmocka_unit_test(test_once),   cmocka_unit_test(test_same),
-		cmocka_unit_test(test_bad),	cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_entries), cmocka_unit_test(test_once),
+		cmocka_unit_test(test_same),	cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,8 @@ static void test_file_errors(void **state)
 }
 
 /* More than the buffer in one packet and in many: all arrives in order. */
-/* A sink into which nothing was written leaves no trace of itself: the file that was there is there. */
+/* A sink into which nothing was written leaves no trace of itself: the file that was there is
+ * there. */
 static void test_unused(void **state)
 {
 	struct sink *sink;
@@ -206,12 +207,12 @@ static void run_full(size_t limit, size_t packet_len, bool at_once, size_t expec
 static void test_full_disk(void **state)
 {
 	(void)state;
-	run_full(1000, 98, false, 10);   /* 100 bytes each: the limit is a packet's end */
-	run_full(1001, 98, false, 10);   /* the tag of the next is cut off */
-	run_full(1099, 98, true, 10);    /* the same in one large write: all but its last byte */
+	run_full(1000, 98, false, 10); /* 100 bytes each: the limit is a packet's end */
+	run_full(1001, 98, false, 10); /* the tag of the next is cut off */
+	run_full(1099, 98, true, 10);  /* the same in one large write: all but its last byte */
 	run_full(1100, 98, true, 11);
 	run_full(50, 98, true, 0);
-	run_full(3000, 1000, true, 2);   /* 1003 each */
+	run_full(3000, 1000, true, 2); /* 1003 each */
 }
 
 static void test_real_full_disk(void **state)
@@ -257,7 +258,8 @@ static void test_memory(void **state)
 	sink_free(sink);
 }
 
-/* Unpacks the compressed packets in a row to @to; others are copied as they are.  Returns the bytes. */
+/* Unpacks the compressed packets in a row to @to; others are copied as they are.  Returns the
+ * bytes. */
 static size_t unpack(const uint8_t *data, size_t len, uint8_t *to, size_t room, size_t *ret_packets)
 {
 	struct cursor c = cursor_of(data, len);
@@ -302,8 +304,10 @@ static void test_deflate(void **state)
 	assert_int_equal(sink_deflate_new(memory, &sink), 0);
 	assert_int_equal(sink->flush(sink), 0); /* nothing: no packet */
 	assert_int_equal(sink->bytes, 0);
-	for (uint32_t i = 0; len < 1 << 20; i++) { /* sizes 0, 37, 74 ... and one larger than a chunk */
-		size_t m = make_packet(all + len, i == 1000 ? 250 << 10 : i * 37 % 1500, (uint8_t)(hash_u64(i)));
+	for (uint32_t i = 0; len < 1 << 20;
+	     i++) { /* sizes 0, 37, 74 ... and one larger than a chunk */
+		size_t m = make_packet(all + len, i == 1000 ? 250 << 10 : i * 37 % 1500,
+				       (uint8_t)(hash_u64(i)));
 
 		for (size_t k = 4; k < m && i % 3; k += 7)
 			all[len + k] = (uint8_t)hash_u64(i * 1000 + k);
@@ -342,11 +346,11 @@ static void test_deflate_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file),	  cmocka_unit_test(test_file_errors),
-		cmocka_unit_test(test_unused),
-		cmocka_unit_test(test_large),	  cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_memory),	  cmocka_unit_test(test_deflate),
-		cmocka_unit_test(test_deflate_full), cmocka_unit_test(test_real_full_disk),
+		cmocka_unit_test(test_file),	       cmocka_unit_test(test_file_errors),
+		cmocka_unit_test(test_unused),	       cmocka_unit_test(test_large),
+		cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_deflate),	       cmocka_unit_test(test_deflate_full),
+		cmocka_unit_test(test_real_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

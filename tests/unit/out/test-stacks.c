@@ -1,4 +1,5 @@
-/* test-stacks.c - callstack ids against a plain list, through growth, clearing and stacks that look alike. */
+/* test-stacks.c - callstack ids against a plain list, through growth, clearing and stacks that look
+ * alike. */
 #include "daemon/out/stacks.h"
 #include "tests/unit/cmocka.h"
 
@@ -55,7 +56,8 @@ static void fill(uint32_t *ids, size_t *n, uint32_t i)
 {
 	*n = 1 + i % 60;
 	for (size_t k = 0; k < *n; k++)
-		ids[k] = k < 2 ? i * 2 + (uint32_t)k : (uint32_t)k; /* differ in the two innermost */
+		ids[k] =
+			k < 2 ? i * 2 + (uint32_t)k : (uint32_t)k; /* differ in the two innermost */
 }
 
 static void test_growth(void **state)

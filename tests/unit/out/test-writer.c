@@ -1,4 +1,5 @@
-/* test-writer.c - the packets of a session, decoded by protobuf-c; allocation on the road of a sample. */
+/* test-writer.c - the packets of a session, decoded by protobuf-c; allocation on the road of a
+ * sample. */
 #include <errno.h>
 #include <time.h>
 
@@ -13,8 +14,11 @@ struct session {
 
 static void open_session(struct session *s, const struct writer_options *options)
 {
-	struct writer_options standard = {.leader = {.counter = 1}, .frequency = 999, .clock = CLOCK_MONOTONIC,
-					  .sequence_id = 2, .tool = "perfwind test"};
+	struct writer_options standard = {.leader = {.counter = 1},
+					  .frequency = 999,
+					  .clock = CLOCK_MONOTONIC,
+					  .sequence_id = 2,
+					  .tool = "perfwind test"};
 
 	assert_int_equal(sink_memory_new(&s->sink), 0);
 	assert_int_equal(writer_new(options ? options : &standard, s->sink, &s->writer), 0);
@@ -54,7 +58,8 @@ static uint32_t one_frame(struct writer *w, const char *path, uint64_t rel_pc, c
 
 static void write_sample(struct writer *w, const uint32_t *frames, size_t n, uint64_t time)
 {
-	struct writer_sample sample = {.time = time, .cpu = 1, .pid = 300, .tid = 301, .cpu_mode = 2, .count = time};
+	struct writer_sample sample = {
+		.time = time, .cpu = 1, .pid = 300, .tid = 301, .cpu_mode = 2, .count = time};
 
 	assert_int_equal(writer_callstack(w, frames, n, &sample.callstack), 0);
 	assert_int_equal(writer_sample(w, &sample), 0);
@@ -79,9 +84,11 @@ static void test_head(void **state)
 	assert_int_equal(t->packet[0]->clock_snapshot->primary_trace_clock, 6);
 	assert_int_equal(t->packet[0]->clock_snapshot->n_clocks, 6);
 	assert_int_equal(t->packet[0]->clock_snapshot->clocks[0]->clock_id, 6);
-	assert_true(clock_ns(CLOCK_BOOTTIME) - t->packet[0]->clock_snapshot->clocks[0]->timestamp < NSEC_PER_SEC);
+	assert_true(clock_ns(CLOCK_BOOTTIME) - t->packet[0]->clock_snapshot->clocks[0]->timestamp <
+		    NSEC_PER_SEC);
 	assert_int_equal(t->packet[0]->clock_snapshot->clocks[4]->clock_id, 3);
-	assert_true(clock_ns(CLOCK_MONOTONIC) - t->packet[0]->clock_snapshot->clocks[4]->timestamp < NSEC_PER_SEC);
+	assert_true(clock_ns(CLOCK_MONOTONIC) - t->packet[0]->clock_snapshot->clocks[4]->timestamp <
+		    NSEC_PER_SEC);
 	assert_non_null(t->packet[1]->trace_uuid);
 	assert_true(t->packet[1]->trace_uuid->msb != 0);
 	assert_string_equal(t->packet[2]->system_info->tracing_service_version, "perfwind test");
@@ -100,7 +107,8 @@ static void test_head(void **state)
 
 static void test_with_service(void **state)
 {
-	const struct writer_options options = {.leader = {.counter = 1}, .frequency = 1, .clock = CLOCK_MONOTONIC_RAW};
+	const struct writer_options options = {
+		.leader = {.counter = 1}, .frequency = 1, .clock = CLOCK_MONOTONIC_RAW};
 	struct session s;
 	Pb__Trace *t;
 	uint32_t frame;
@@ -121,12 +129,19 @@ static void test_with_service(void **state)
 static void test_events(void **state)
 {
 	const struct writer_event followers[] = {
-		{.counter = -1, .tracepoint = "sched:sched_switch", .name = "switches", .exclude_kernel = true},
+		{.counter = -1,
+		 .tracepoint = "sched:sched_switch",
+		 .name = "switches",
+		 .exclude_kernel = true},
 		{.counter = -1, .raw_type = 8, .raw_config = 0xabc, .raw_config2 = 7},
 	};
-	const struct writer_options options = {.leader = {.counter = 10, .exclude_hv = true, .exclude_kernel = true},
-					       .followers = followers, .n_followers = 2, .period = 100000,
-					       .clock = CLOCK_MONOTONIC, .sequence_id = 1};
+	const struct writer_options options = {
+		.leader = {.counter = 10, .exclude_hv = true, .exclude_kernel = true},
+		.followers = followers,
+		.n_followers = 2,
+		.period = 100000,
+		.clock = CLOCK_MONOTONIC,
+		.sequence_id = 1};
 	const uint64_t counts[] = {1, UINT64_MAX};
 	Pb__PerfSampleDefaults *d;
 	Pb__PerfSample *sample;
@@ -137,9 +152,11 @@ static void test_events(void **state)
 	open_session(&s, &options);
 	assert_int_equal(writer_clear_incremental_state(s.writer), 0);
 	assert_int_equal(writer_sample(s.writer, &(struct writer_sample){.follower_counts = counts,
-									 .n_follower_counts = 2}), 0);
+									 .n_follower_counts = 2}),
+			 0);
 	assert_int_equal(writer_sample(s.writer, &(struct writer_sample){.follower_counts = counts,
-									 .n_follower_counts = 33}), -E2BIG);
+									 .n_follower_counts = 33}),
+			 -E2BIG);
 	t = decode(&s);
 	d = t->packet[0]->trace_packet_defaults->perf_sample_defaults;
 	assert_int_equal(d->timebase->interval_case, PB__PERF_EVENTS__TIMEBASE__INTERVAL_PERIOD);
@@ -162,14 +179,21 @@ static void test_events(void **state)
 	assert_int_equal(sample->n_follower_counts, 2);
 	assert_true(sample->follower_counts[1] == UINT64_MAX);
 	close_session(&s);
-	assert_int_equal(writer_new(&(struct writer_options){.clock = 99}, NULL, &s.writer), -EINVAL);
+	assert_int_equal(writer_new(&(struct writer_options){.clock = 99}, NULL, &s.writer),
+			 -EINVAL);
 }
 
 static void test_sample(void **state)
 {
 	struct session s;
-	struct writer_sample sample = {.time = UINT64_MAX, .cpu = UINT32_MAX, .pid = UINT32_MAX, .tid = UINT32_MAX,
-				       .cpu_mode = 5, .count = UINT64_MAX, .unwind_error = 6, .skipped_reason = 2};
+	struct writer_sample sample = {.time = UINT64_MAX,
+				       .cpu = UINT32_MAX,
+				       .pid = UINT32_MAX,
+				       .tid = UINT32_MAX,
+				       .cpu_mode = 5,
+				       .count = UINT64_MAX,
+				       .unwind_error = 6,
+				       .skipped_reason = 2};
 	uint32_t frames[3];
 	Pb__TracePacket *p;
 	Pb__Trace *t;
@@ -221,10 +245,17 @@ static void test_sample(void **state)
 static void test_names(void **state)
 {
 	static const char args[] = "/usr/bin/python3\0-c\0print\0";
-	const struct writer_process python = {.pid = 10, .ppid = 1, .uid = 1000, .life = 1234567890123, .comm = "python3",
-					      .cmdline = args, .cmdline_len = sizeof(args) - 1};
-	const struct writer_process kworker = {.pid = 11, .ppid = 2, .comm = "kworker/0:1", .kernel_thread = true};
-	const struct writer_process zombie = {.pid = 12, .ppid = 1, .comm = "zombie", .cmdline = ""};
+	const struct writer_process python = {.pid = 10,
+					      .ppid = 1,
+					      .uid = 1000,
+					      .life = 1234567890123,
+					      .comm = "python3",
+					      .cmdline = args,
+					      .cmdline_len = sizeof(args) - 1};
+	const struct writer_process kworker = {
+		.pid = 11, .ppid = 2, .comm = "kworker/0:1", .kernel_thread = true};
+	const struct writer_process zombie = {
+		.pid = 12, .ppid = 1, .comm = "zombie", .cmdline = ""};
 	Pb__ProcessTree *tree;
 	struct session s;
 	Pb__Trace *t;
@@ -269,8 +300,10 @@ static void test_long_cmdline(void **state)
 {
 	size_t len = 100000;
 	char *args = malloc(len);
-	const struct writer_process first = {.pid = 1, .comm = "x", .cmdline = args, .cmdline_len = len};
-	const struct writer_process second = {.pid = 2, .comm = "x", .cmdline = args, .cmdline_len = len};
+	const struct writer_process first = {
+		.pid = 1, .comm = "x", .cmdline = args, .cmdline_len = len};
+	const struct writer_process second = {
+		.pid = 2, .comm = "x", .cmdline = args, .cmdline_len = len};
 	struct session s;
 	Pb__Trace *t;
 
@@ -304,8 +337,10 @@ static void test_symbols(void **state)
 	assert_int_equal(writer_frame(s.writer, mapping2, 0x20, NULL, &unused), 0);
 	write_sample(s.writer, &frame, 1, 1);
 	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, lines, 2), 0);
-	assert_int_equal(writer_symbol(s.writer, mapping, 0x11, lines, 2), 0); /* no such frame in the trace */
-	assert_int_equal(writer_symbol(s.writer, mapping2, 0x20, lines, 2), 0); /* not used by a stack yet */
+	assert_int_equal(writer_symbol(s.writer, mapping, 0x11, lines, 2),
+			 0); /* no such frame in the trace */
+	assert_int_equal(writer_symbol(s.writer, mapping2, 0x20, lines, 2),
+			 0); /* not used by a stack yet */
 	assert_int_equal(writer_symbol(s.writer, 99, 0x20, lines, 2), -EINVAL);
 	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, lines, 0), 0);
 	t = decode(&s);
@@ -325,7 +360,8 @@ static void test_symbols(void **state)
 	assert_string_equal(m->address_symbols[0]->lines[0]->source_file_name, "a.c");
 	assert_int_equal(m->address_symbols[0]->lines[0]->line_number, 3);
 	assert_null(m->address_symbols[0]->lines[1]->source_file_name);
-	/* The unused frame got its name for when it is used; so has the other for its next generation. */
+	/* The unused frame got its name for when it is used; so has the other for its next
+	 * generation. */
 	write_sample(s.writer, &unused, 1, 2);
 	t = decode(&s);
 	assert_int_equal(t->packet[2]->interned_data->n_function_names, 1);
@@ -366,7 +402,8 @@ static void test_many_symbols(void **state)
 	close_session(&s);
 }
 
-/* Tables at their bound begin anew, and every stack can still be told from the packets of its generation. */
+/* Tables at their bound begin anew, and every stack can still be told from the packets of its
+ * generation. */
 static void test_bounds(void **state)
 {
 	uint32_t generation, mapping, frames[2], clears = 0, defined = 0;
@@ -405,7 +442,8 @@ static void test_bounds(void **state)
 		if (!p->perf_sample)
 			continue;
 		/* Each sample is a new stack of main and a new frame. */
-		assert_int_equal(p->interned_data->callstacks[0]->iid, p->perf_sample->callstack_iid);
+		assert_int_equal(p->interned_data->callstacks[0]->iid,
+				 p->perf_sample->callstack_iid);
 		assert_int_equal(p->interned_data->n_frames, defined == 2 ? 2 : 1);
 	}
 	assert_true(clears > generation);
@@ -472,7 +510,8 @@ static int refuse(struct sink *sink, const void *data, size_t len)
 
 static void test_sink_error(void **state)
 {
-	const struct writer_options options = {.leader = {.counter = 1}, .period = 1, .clock = CLOCK_MONOTONIC};
+	const struct writer_options options = {
+		.leader = {.counter = 1}, .period = 1, .clock = CLOCK_MONOTONIC};
 	struct sink sink = {.write = refuse};
 	struct writer *w;
 
@@ -481,7 +520,8 @@ static void test_sink_error(void **state)
 	assert_int_equal(writer_start(w), -ENOSPC);
 	assert_int_equal(writer_sample(w, &(struct writer_sample){0}), -ENOSPC);
 	assert_int_equal(writer_lost(w, 0, 1, 1), -ENOSPC);
-	assert_int_equal(writer_process(w, &(struct writer_process){.pid = 1, .comm = "x"}, 0), -ENOSPC);
+	assert_int_equal(writer_process(w, &(struct writer_process){.pid = 1, .comm = "x"}, 0),
+			 -ENOSPC);
 	assert_int_equal(writer_stats(w, NULL, 0, NULL, 0, 0), -ENOSPC);
 	assert_null(writer_free(w));
 	assert_null(writer_free(NULL));
@@ -490,12 +530,12 @@ static void test_sink_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_head),	     cmocka_unit_test(test_with_service),
-		cmocka_unit_test(test_events),	     cmocka_unit_test(test_sample),
-		cmocka_unit_test(test_names),	     cmocka_unit_test(test_long_cmdline),
-		cmocka_unit_test(test_symbols),	     cmocka_unit_test(test_many_symbols),
-		cmocka_unit_test(test_bounds),	     cmocka_unit_test(test_no_allocation),
-		cmocka_unit_test(test_stats),	     cmocka_unit_test(test_sink_error),
+		cmocka_unit_test(test_head),	cmocka_unit_test(test_with_service),
+		cmocka_unit_test(test_events),	cmocka_unit_test(test_sample),
+		cmocka_unit_test(test_names),	cmocka_unit_test(test_long_cmdline),
+		cmocka_unit_test(test_symbols), cmocka_unit_test(test_many_symbols),
+		cmocka_unit_test(test_bounds),	cmocka_unit_test(test_no_allocation),
+		cmocka_unit_test(test_stats),	cmocka_unit_test(test_sink_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

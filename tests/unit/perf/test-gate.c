@@ -167,8 +167,8 @@ static void in_container(void)
 	fixture_deinit(&f);
 }
 
-/* perf_event_paranoid 3 and 4 are patches of distributions; what they answer to users is EACCES to everything.  So does
- * SELinux, but to root as well, and whatever the sysctl says. */
+/* perf_event_paranoid 3 and 4 are patches of distributions; what they answer to users is EACCES to
+ * everything.  So does SELinux, but to root as well, and whatever the sysctl says. */
 static void refused_everything(void)
 {
 	bool closed = geteuid() && gate_sysctl("perf_event_paranoid", 9) > 2;
@@ -180,9 +180,11 @@ static void refused_everything(void)
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, getpid()) == -EACCES);
 	if (closed)
-		CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "closed to users") && says(&f, "sudo sysctl"));
+		CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "closed to users") &&
+		      says(&f, "sudo sysctl"));
 	else
-		CHECK(f.gate == PERF_GATE_MODULE && says(&f, "security module (SELinux") && !strstr(f.error, "root"));
+		CHECK(f.gate == PERF_GATE_MODULE && says(&f, "security module (SELinux") &&
+		      !strstr(f.error, "root"));
 	fixture_deinit(&f);
 }
 

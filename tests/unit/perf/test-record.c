@@ -139,7 +139,8 @@ static void test_mmap_build_id(void **state)
 	assert_int_equal(event.mmap.build_id_len, 8);
 	assert_int_equal(event.mmap.build_id[7], 7);
 	assert_int_equal(event.mmap.build_id[8], 0);
-	/* The bit is another profiler's: the words are device and inode (a record of Linux 6.18). */
+	/* The bit is another profiler's: the words are device and inode (a record of Linux 6.18).
+	 */
 	fake_begin(&rec, PERF_RECORD_MMAP2, PERF_RECORD_MISC_MMAP_BUILD_ID | PERF_RECORD_MISC_USER);
 	for (int i = 0; i < 4; i++)
 		fake_word(&rec, 0);

@@ -336,7 +336,8 @@ static void test_stack_size(void **state)
 		print_message(
 			"an event had no sample at all: the rest of this check is left out\n");
 	for (size_t i = 0; i < f.n_samples; i++) {
-		/* Less near the end of the address space (a stack without ASLR), none for a kernel thread. */
+		/* Less near the end of the address space (a stack without ASLR), none for a kernel
+		 * thread. */
 		assert_true(f.samples[i].stack_room <= 16384);
 		wide += f.samples[i].stack_room == 16384;
 	}

@@ -57,7 +57,8 @@ static void test_sizes(void **state)
 {
 	(void)state;
 	skip_without(geteuid() == 0, "an ordinary user's limit of locked memory decides");
-	/* 250 samples of 16616 bytes just fit 4 MiB, of 65528 bytes 16 MiB, of 24 KB the next power of two */
+	/* 250 samples of 16616 bytes just fit 4 MiB, of 65528 bytes 16 MiB, of 24 KB the next power
+	 * of two */
 	check_size(16384, 999, 0, 1ull << 30, 4 << 20, 256 << 10);
 	check_size(65528, 999, 0, 1ull << 30, 16 << 20, 256 << 10);
 	check_size(24576, 999, 0, 1ull << 30, 8 << 20, 256 << 10);

@@ -1,5 +1,5 @@
-/* child.h - real programs and processes for a test: built by the compiler that built the test, stopped at a
- * known place, and ended by their pid. */
+/* child.h - real programs and processes for a test: built by the compiler that built the test,
+ * stopped at a known place, and ended by their pid. */
 #pragma once
 
 #include <dlfcn.h>
@@ -57,8 +57,15 @@ static inline int run(char *const argv[])
 static inline void compile(const char *source, const char *path, bool shared)
 {
 	char from[300];
-	char *argv[] = {(char *)"cc", (char *)"-O1", (char *)"-Wl,--build-id", shared ? (char *)"-shared" : (char *)"-pie",
-			(char *)"-fPIC", (char *)"-o", (char *)path, from, NULL};
+	char *argv[] = {(char *)"cc",
+			(char *)"-O1",
+			(char *)"-Wl,--build-id",
+			shared ? (char *)"-shared" : (char *)"-pie",
+			(char *)"-fPIC",
+			(char *)"-o",
+			(char *)path,
+			from,
+			NULL};
 
 	(void)snprintf(from, sizeof(from), "%s.c", path);
 	write_file(from, source);

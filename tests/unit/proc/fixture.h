@@ -33,7 +33,8 @@ static inline struct uw_file_id build_id(uint8_t first)
 }
 
 /* One page at @page, of @path at offset 0. */
-static inline void map_page(struct fixture *f, uint32_t pid, uint64_t page, const char *path, struct uw_file_id id)
+static inline void map_page(struct fixture *f, uint32_t pid, uint64_t page, const char *path,
+			    struct uw_file_id id)
 {
 	assert_int_equal(process_mmap(f->table, pid, page << 12, 4096, 0, true, path, &id), 0);
 }
@@ -59,7 +60,8 @@ static inline bool answer(struct fixture *f, struct process *p, const char *text
 {
 	bool changed = false;
 
-	assert_int_equal(process_maps_answer(f->table, p, text, text ? strlen(text) : 0, text ? 0 : -3, now, &changed),
+	assert_int_equal(process_maps_answer(f->table, p, text, text ? strlen(text) : 0,
+					     text ? 0 : -3, now, &changed),
 			 0);
 	return changed;
 }

@@ -1,4 +1,5 @@
-/* test-maps.c - the parser of /proc/PID/maps: form, junk, bounds; and that a million lines are quick to walk. */
+/* test-maps.c - the parser of /proc/PID/maps: form, junk, bounds; and that a million lines are
+ * quick to walk. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -40,9 +41,11 @@ static void test_lines(void **state)
 {
 	char *copy;
 	struct lines l = lines_of(
-		"55d0a0001000-55d0a0005000 r-xp 00001000 08:01 131090                     /usr/bin/with blanks\n"
+		"55d0a0001000-55d0a0005000 r-xp 00001000 08:01 131090                     "
+		"/usr/bin/with blanks\n"
 		"7ffd1000-7ffd3000 rw-s 00000000 00:00 0 \n"
-		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n"
+		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  "
+		"[vsyscall]\n"
 		"1000-2000 r-xp fffffffffffff000 fd:1f 18446744073709551615 /x\\012y (deleted)",
 		&copy);
 	(void)state;
@@ -117,7 +120,8 @@ static void test_junk(void **state)
 		struct lines l;
 
 		/* between two good lines: they must be found all the same */
-		(void)snprintf(text, sizeof(text), "1-2 r-xp 0 0:0 0\n%s\n3-4 r-xp 0 0:0 7", junk[i]);
+		(void)snprintf(text, sizeof(text), "1-2 r-xp 0 0:0 0\n%s\n3-4 r-xp 0 0:0 7",
+			       junk[i]);
 		l = lines_of(text, &copy);
 		assert_int_equal(next(&l), 0);
 		assert_int_equal(next(&l), -EBADMSG);
@@ -133,7 +137,8 @@ static void test_junk(void **state)
 /* Whatever the place of the cut: no read past it, and at most the last line is not whole. */
 static void test_cut(void **state)
 {
-	static const char text[] = "1000-2000 r-xp 00000000 08:01 77 /a\n2000-3000 r--p 00001000 08:01 77 /a\n";
+	static const char text[] =
+		"1000-2000 r-xp 00000000 08:01 77 /a\n2000-3000 r--p 00001000 08:01 77 /a\n";
 	(void)state;
 
 	for (size_t len = 0; len < sizeof(text); len++) {
@@ -169,9 +174,10 @@ static void test_million(void **state)
 
 	assert_non_null(text);
 	for (uint64_t i = 0; i < N; i++)
-		len += (size_t)snprintf(text + len, ROOM, "%llx-%llx r-xp 00000000 08:01 %llu /usr/lib/libm.so.6\n",
-					(unsigned long long)i << 12, (unsigned long long)(i + 1) << 12,
-					(unsigned long long)i);
+		len += (size_t)snprintf(text + len, ROOM,
+					"%llx-%llx r-xp 00000000 08:01 %llu /usr/lib/libm.so.6\n",
+					(unsigned long long)i << 12,
+					(unsigned long long)(i + 1) << 12, (unsigned long long)i);
 	while (procfs_maps_next(&at, text + len, &map) == 0) {
 		n++;
 		inodes += map.inode;

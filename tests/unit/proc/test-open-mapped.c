@@ -8,8 +8,9 @@
 
 static char dir[64];
 
-static const char program[] = "#include <unistd.h>\n"
-			      "int main(void) { char c = 's'; return write(1, &c, 1) != 1 || read(0, &c, 1) != 1; }\n";
+static const char program[] =
+	"#include <unistd.h>\n"
+	"int main(void) { char c = 's'; return write(1, &c, 1) != 1 || read(0, &c, 1) != 1; }\n";
 
 static int set_up(void **state)
 {
@@ -58,7 +59,8 @@ static struct uw_file_id inode_of(const char *path)
 	struct stat st;
 
 	assert_int_equal(stat(path, &st), 0);
-	return (struct uw_file_id){.major = major(st.st_dev), .minor = minor(st.st_dev), .inode = st.st_ino};
+	return (struct uw_file_id){
+		.major = major(st.st_dev), .minor = minor(st.st_dev), .inode = st.st_ino};
 }
 
 static struct uw_file_id build_id_of(const char *path)
@@ -73,8 +75,8 @@ static struct uw_file_id build_id_of(const char *path)
 	return id;
 }
 
-static int try_open(uint32_t pid, uint64_t start, uint64_t end, const char *path, const struct uw_file_id *id,
-		    bool *ret_proved)
+static int try_open(uint32_t pid, uint64_t start, uint64_t end, const char *path,
+		    const struct uw_file_id *id, bool *ret_proved)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -135,7 +137,8 @@ static void test_by_path(void **state)
 
 	assert_int_equal(try_open(nobody, 1, 2, in_dir("none"), &id, &proved), -ENOENT);
 	assert_int_equal(try_open(nobody, 1, 2, "", &id, &proved), -ENOENT);
-	assert_int_equal(try_open(nobody, 1, 2, "one", &id, &proved), -ENOENT); /* never relative to where we are */
+	assert_int_equal(try_open(nobody, 1, 2, "one", &id, &proved),
+			 -ENOENT); /* never relative to where we are */
 }
 
 static void test_not_regular(void **state)
@@ -203,30 +206,36 @@ static void test_deleted_and_replaced(void **state)
 	child_said(&c);
 	assert_true(mapping_of(c.pid, path, &map));
 	by_inode = (struct uw_file_id){.major = map.major, .minor = map.minor, .inode = map.inode};
-	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved), was);
+	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved),
+			 was);
 	assert_true(proved);
 
 	/* deleted: only map_files has it */
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved), was);
+	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved),
+			 was);
 	assert_true(proved);
-	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved), was);
+	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved),
+			 was);
 	assert_true(proved);
 	assert_int_equal(try_open((uint32_t)c.pid, 0, 0, path, &by_inode, &proved), -ENOENT);
 
 	/* replaced: the one at the path is another */
 	copy_file(in_dir("two"), path);
-	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved), was);
+	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved),
+			 was);
 	assert_int_equal(try_open((uint32_t)c.pid, 0, 0, path, &by_build_id, &proved), -ENOENT);
 	assert_int_equal(try_open((uint32_t)c.pid, 0, 0, path, &by_inode, &proved), -ENOENT);
 
 	/* a mapping of that place that is of another file than was asked for */
 	by_inode.inode += 1000003; /* the next one is the new file */
-	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved), -ENOENT);
+	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved),
+			 -ENOENT);
 	child_end(&c);
 	/* the process is gone, the file is not: believed by build id */
 	by_build_id = build_id_of(path);
-	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved), ino(path));
+	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved),
+			 ino(path));
 	assert_true(proved);
 }
 
@@ -254,10 +263,12 @@ static void test_chroot(void **state)
 	c = child_new(change_root, jail);
 	child_said(&c);
 	id = build_id_of(inside);
-	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, "/perfwind-inside", &id, &proved), ino(inside));
+	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, "/perfwind-inside", &id, &proved),
+			 ino(inside));
 	assert_true(proved);
 	child_end(&c);
-	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, "/perfwind-inside", &id, &proved), -ENOENT);
+	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, "/perfwind-inside", &id, &proved),
+			 -ENOENT);
 }
 
 static void test_denied(void **state)
@@ -274,7 +285,7 @@ static void test_denied(void **state)
 	copy_file(in_dir("one"), path);
 	assert_int_equal(chmod(path, 0000), 0);
 	assert_int_equal(chmod(dir, 0755), 0);
-	c = child_new(change_root, (void *)(uintptr_t)"/"); /* a process of root */
+	c = child_new(change_root, (void *)(uintptr_t) "/"); /* a process of root */
 	child_said(&c);
 	assert_int_equal(seteuid(65534), 0);
 	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, path, &id, &proved), -EACCES);

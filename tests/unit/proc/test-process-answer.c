@@ -23,7 +23,8 @@ static void test_first(void **state)
 			   "nonsense\n"
 			   "20000-22000 r-xp 00000000 08:01 78 /lib/a\\012b (deleted)\n"
 			   "30000-31000 rwxp 00000000 00:00 0 \n"
-			   "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]", 200));
+			   "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]",
+			   200));
 	assert_int_equal(p->maps_state, PROCESS_MAPS_KNOWN);
 	assert_int_equal(p->maps_read_at, 200);
 	assert_int_equal(p->maps->n, 3);
@@ -53,7 +54,8 @@ static void test_replay(void **state)
 	assert_true(answer(&f, p,
 			   "10000-12000 r-xp 00001000 08:01 77 /bin/x\n"
 			   "20000-22000 r-xp 00000000 08:01 78 /lib/old\n"
-			   "30000-32000 r-xp 00000000 08:01 79 /lib/gone\n", 200));
+			   "30000-32000 r-xp 00000000 08:01 79 /lib/gone\n",
+			   200));
 	assert_string_equal(path_at(&f, p, 0x10), "/bin/x");
 	assert_string_equal(path_at(&f, p, 0x20), "/lib/new");
 	assert_string_equal(path_at(&f, p, 0x21), "/lib/old");
@@ -104,7 +106,8 @@ static void test_refresh(void **state)
 	/* so that another process, of which only a text tells, has the same module */
 	process_maps_asked(process_get(f.table, 6), 100);
 	(void)answer(&f, process_get(f.table, 6), same, 200);
-	assert_ptr_equal(uw_space_find(space_of(&f, process_get(f.table, 6)), 0x10000)->module, module);
+	assert_ptr_equal(uw_space_find(space_of(&f, process_get(f.table, 6)), 0x10000)->module,
+			 module);
 
 	/* one more that no record told of */
 	process_maps_asked(p, 300);
@@ -115,7 +118,8 @@ static void test_refresh(void **state)
 	process_maps_asked(p, 500);
 	assert_true(answer(&f, p,
 			   "10000-12000 r-xp 00001000 08:01 77 /bin/x\n"
-			   "50000-51000 r-xp 00000000 08:01 78 /lib/a\n", 600));
+			   "50000-51000 r-xp 00000000 08:01 78 /lib/a\n",
+			   600));
 	assert_int_not_equal(space_of(&f, p)->key, key);
 	assert_null(path_at(&f, p, 0x20));
 	assert_string_equal(path_at(&f, p, 0x50), "/lib/a");
@@ -128,7 +132,8 @@ static void test_refresh(void **state)
 	fixture_deinit(&f);
 }
 
-/* A record's build id makes a memfd a file; the text, which has none, does not make it JIT code again. */
+/* A record's build id makes a memfd a file; the text, which has none, does not make it JIT code
+ * again. */
 static void test_memfd(void **state)
 {
 	struct fixture f;
@@ -141,7 +146,8 @@ static void test_memfd(void **state)
 	map_page(&f, 5, 0x10, "/memfd:lib (deleted)", build_id(3));
 	for (unsigned i = 0; i < 2; i++) {
 		process_maps_asked(p, 100);
-		assert_false(answer(&f, p, "10000-11000 r-xp 00000000 00:01 7 /memfd:lib (deleted)\n", 200));
+		assert_false(answer(
+			&f, p, "10000-11000 r-xp 00000000 00:01 7 /memfd:lib (deleted)\n", 200));
 		assert_string_equal(path_at(&f, p, 0x10), "/memfd:lib");
 	}
 	fixture_deinit(&f);
@@ -199,7 +205,8 @@ static void test_failed(void **state)
 	assert_false(answer(&f, process_find(f.table, 6), NULL, 200));
 	assert_int_equal(process_find(f.table, 6)->maps_state, PROCESS_MAPS_KNOWN);
 
-	/* forked by one that was not known yet; gone before it could be asked: it had what its parent has */
+	/* forked by one that was not known yet; gone before it could be asked: it had what its
+	 * parent has */
 	parent = process_get(f.table, 7);
 	assert_int_equal(process_fork(f.table, 8, 7, 8, 7), 0);
 	assert_int_equal(process_fork(f.table, 9, 8, 9, 8), 0); /* and a grandchild */
@@ -288,7 +295,8 @@ static void test_many(void **state)
 
 	assert_non_null(text);
 	for (unsigned i = 0; i < N; i++)
-		len += (size_t)snprintf(text + len, ROOM, "%x000-%x000 r-xp 0 8:1 5 /lib/a\n", 2 * i + 16, 2 * i + 17);
+		len += (size_t)snprintf(text + len, ROOM, "%x000-%x000 r-xp 0 8:1 5 /lib/a\n",
+					2 * i + 16, 2 * i + 17);
 	fixture_init(&f, 10);
 	p = process_get(f.table, 5);
 	process_maps_asked(p, 1);
@@ -339,7 +347,8 @@ static void load_and_move(int in, int out, void *arg)
 	code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	child_stop(in, out);
 	away = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (mremap(code, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, (char *)away + 65536) == MAP_FAILED)
+	if (mremap(code, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, (char *)away + 65536) ==
+	    MAP_FAILED)
 		_exit(1);
 	child_stop(in, out);
 }
@@ -398,16 +407,11 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_replay),
-		cmocka_unit_test(test_refresh),
-		cmocka_unit_test(test_memfd),
-		cmocka_unit_test(test_unsure),
-		cmocka_unit_test(test_failed),
-		cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_wants_refresh),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_first),	 cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_refresh),	 cmocka_unit_test(test_memfd),
+		cmocka_unit_test(test_unsure),	 cmocka_unit_test(test_failed),
+		cmocka_unit_test(test_replaced), cmocka_unit_test(test_wants_refresh),
+		cmocka_unit_test(test_many),	 cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

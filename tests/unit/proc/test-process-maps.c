@@ -1,7 +1,8 @@
 /* test-process-maps.c - the list of mappings under change.
  *
- * The main test compares it with a model that cannot be wrong: one cell a page.  After each change the list must
- * say what the model says, and no key may ever have said two things of one page, over all lists that had it. */
+ * The main test compares it with a model that cannot be wrong: one cell a page.  After each change
+ * the list must say what the model says, and no key may ever have said two things of one page, over
+ * all lists that had it. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -20,8 +21,9 @@ static int set_up(void **state)
 		char path[] = "/lib/0";
 
 		path[5] = (char)('0' + i);
-		assert_int_equal(uw_module_new(i == N_MODULES - 1 ? UW_MODULE_JIT : UW_MODULE_FILE, path, NULL,
-					       &modules[i]), 0);
+		assert_int_equal(uw_module_new(i == N_MODULES - 1 ? UW_MODULE_JIT : UW_MODULE_FILE,
+					       path, NULL, &modules[i]),
+				 0);
 	}
 	return 0;
 }
@@ -44,7 +46,8 @@ static struct process_map map_of(uint64_t start, uint64_t end, int module, uint6
 	};
 }
 
-static bool put(struct process_maps **maps, uint64_t start, uint64_t end, int module, uint64_t offset, bool exec)
+static bool put(struct process_maps **maps, uint64_t start, uint64_t end, int module,
+		uint64_t offset, bool exec)
 {
 	struct process_map map = map_of(start, end, module, offset);
 	bool changed = false;
@@ -53,8 +56,8 @@ static bool put(struct process_maps **maps, uint64_t start, uint64_t end, int mo
 	return changed;
 }
 
-static void assert_map(const struct process_maps *maps, size_t i, uint64_t start, uint64_t end, int module,
-		       uint64_t offset)
+static void assert_map(const struct process_maps *maps, size_t i, uint64_t start, uint64_t end,
+		       int module, uint64_t offset)
 {
 	assert_true(i < maps->n);
 	assert_int_equal(maps->maps[i].start, start * PAGE);
@@ -118,7 +121,8 @@ static void test_join(void **state)
 
 	assert_int_equal(process_maps_new(&maps), 0);
 	key = maps->key;
-	/* JIT areas grow together, files that only touch do not (map_files wants the kernel's own areas) */
+	/* JIT areas grow together, files that only touch do not (map_files wants the kernel's own
+	 * areas) */
 	assert_true(put(&maps, 10, 11, 3, 0, true));
 	assert_true(put(&maps, 12, 13, 3, 0, true));
 	assert_int_equal(maps->n, 2);
@@ -265,7 +269,8 @@ static uint64_t pick(uint64_t n)
 
 static bool cell_equal(struct cell a, struct cell b)
 {
-	return a.module == b.module && (a.module < 0 || a.module == N_MODULES - 1 || a.file_page == b.file_page);
+	return a.module == b.module &&
+	       (a.module < 0 || a.module == N_MODULES - 1 || a.file_page == b.file_page);
 }
 
 static struct cell cell_of(const struct process_maps *maps, uint64_t page)
@@ -330,18 +335,21 @@ static void step(struct model *lists)
 
 		assert_int_equal(process_maps_new(&fresh), 0);
 		for (size_t i = 0; i < m->maps->n; i++)
-			assert_int_equal(process_maps_put(&fresh, &m->maps->maps[i], true, &changed), 0);
+			assert_int_equal(
+				process_maps_put(&fresh, &m->maps->maps[i], true, &changed), 0);
 		if (pick(2)) {
 			(void)put(&fresh, start, end, module, offset, exec);
 			for (uint64_t p = start; p < end; p++)
-				m->cells[p] = exec ? (struct cell){module, offset + p - start} : (struct cell){-2, 0};
+				m->cells[p] = exec ? (struct cell){module, offset + p - start}
+						   : (struct cell){-2, 0};
 		}
 		process_maps_adopt(&m->maps, fresh, &changed);
 		return;
 	}
 	(void)put(&m->maps, start, end, module, offset, exec);
 	for (uint64_t p = start; p < end; p++)
-		m->cells[p] = exec ? (struct cell){module, offset + p - start} : (struct cell){-2, 0};
+		m->cells[p] =
+			exec ? (struct cell){module, offset + p - start} : (struct cell){-2, 0};
 }
 
 static void test_model(void **state)
@@ -372,12 +380,9 @@ static void test_model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_overlap),
-		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_sharing),
-		cmocka_unit_test(test_adopt),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_overlap), cmocka_unit_test(test_join),
+		cmocka_unit_test(test_sharing), cmocka_unit_test(test_adopt),
+		cmocka_unit_test(test_limit),	cmocka_unit_test(test_model),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

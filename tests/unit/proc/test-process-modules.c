@@ -40,7 +40,8 @@ static void test_kinds(void **state)
 
 static struct uw_module *module_at(struct fixture *f, uint32_t pid, uint64_t page)
 {
-	const struct uw_map *map = uw_space_find(space_of(f, process_find(f->table, pid)), page << 12);
+	const struct uw_map *map =
+		uw_space_find(space_of(f, process_find(f->table, pid)), page << 12);
 
 	assert_non_null(map);
 	return map->module;
@@ -79,13 +80,15 @@ static void test_vdso(void **state)
 	map_page(&f, 2, 99, "[vdso]", inode_id(0));
 	assert_int_equal(process_mmap(f.table, 3, 0x10000, 0x2000, 0, true, "[vdso]", NULL), 0);
 	assert_ptr_equal(module_at(&f, 1, 16), module_at(&f, 2, 99));
-	assert_ptr_not_equal(module_at(&f, 1, 16), module_at(&f, 3, 16)); /* of another kind: 32-bit */
+	assert_ptr_not_equal(module_at(&f, 1, 16),
+			     module_at(&f, 3, 16)); /* of another kind: 32-bit */
 	assert_int_equal(uw_module_kind(module_at(&f, 1, 16)), UW_MODULE_MEMORY);
 	map = uw_space_find(space_of(&f, process_find(f.table, 1)), 16 << 12);
 	assert_int_equal(map->offset, 0);
 	/* a process that shows ever new sizes does not make modules without end */
 	for (uint64_t i = 3; i < 12; i++)
-		assert_int_equal(process_mmap(f.table, 4, i << 20, i << 12, 0, true, "[vdso]", NULL), 0);
+		assert_int_equal(
+			process_mmap(f.table, 4, i << 20, i << 12, 0, true, "[vdso]", NULL), 0);
 	assert_non_null(module_at(&f, 4, 4 << 8));
 	assert_null(module_at(&f, 4, 11 << 8));
 	map_page(&f, 5, 16, "[vsyscall]", inode_id(0));
@@ -104,11 +107,14 @@ static void test_jit(void **state)
 	fixture_init(&f, 10);
 	assert_int_equal(process_comm(f.table, 7, 7, "node", true, 0), 0);
 	p = process_find(f.table, 7);
-	assert_int_equal(process_mmap(f.table, 7, 0x10000, 0x1000, 0x10000, true, "//anon", NULL), 0);
+	assert_int_equal(process_mmap(f.table, 7, 0x10000, 0x1000, 0x10000, true, "//anon", NULL),
+			 0);
 	jit = module_at(&f, 7, 16);
 	assert_int_equal(uw_module_kind(jit), UW_MODULE_JIT);
 	assert_string_equal(uw_module_path(jit), "/tmp/perf-7.map");
-	assert_int_equal(process_mmap(f.table, 7, 0x40000, 0x1000, 0, true, "/memfd:jit (deleted)", NULL), 0);
+	assert_int_equal(
+		process_mmap(f.table, 7, 0x40000, 0x1000, 0, true, "/memfd:jit (deleted)", NULL),
+		0);
 	assert_ptr_equal(module_at(&f, 7, 64), jit);
 
 	/* the child runs its parent's code, and makes code of its own */

@@ -17,7 +17,8 @@ static void test_comm(void **state)
 	t = process_thread_get(p, 5);
 	assert_string_equal(t->comm, "shell");
 	assert_true(t->told);
-	assert_string_equal(process_thread_comm_at(t, 0), "shell"); /* it was called something before: not known */
+	assert_string_equal(process_thread_comm_at(t, 0),
+			    "shell"); /* it was called something before: not known */
 	p->announced = true;
 	assert_int_equal(process_comm(f.table, 5, 5, "shell", false, 200), 0);
 	assert_true(p->announced); /* the same name */
@@ -220,7 +221,8 @@ static void test_exit_unknown_threads(void **state)
 
 	fixture_init(&f, 10);
 	p = process_get(f.table, 5);
-	assert_int_equal(process_exit(f.table, 5, 6), 0); /* not known: says nothing of the main thread */
+	assert_int_equal(process_exit(f.table, 5, 6),
+			 0); /* not known: says nothing of the main thread */
 	assert_false(p->exited);
 	assert_int_equal(process_exit(f.table, 5, 5), 0);
 	assert_true(p->exited);
@@ -268,7 +270,8 @@ static void test_mappings(void **state)
 	assert_int_equal(process_mmap(f.table, 5, 0x10000, 0x4000, 0x1000, true, "/bin/a", &a), 0);
 	key = space_of(&f, p)->key;
 	/* dlopen into a free area */
-	assert_int_equal(process_mmap(f.table, 5, 0x30000, 0x4000, 0x2000, true, "/lib/b.so", &b), 0);
+	assert_int_equal(process_mmap(f.table, 5, 0x30000, 0x4000, 0x2000, true, "/lib/b.so", &b),
+			 0);
 	assert_int_equal(space_of(&f, p)->key, key);
 	assert_string_equal(path_at(&f, p, 0x30), "/lib/b.so");
 	module = uw_space_find(space_of(&f, p), 0x31000)->module;

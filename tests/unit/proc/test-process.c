@@ -159,7 +159,7 @@ static void test_cmdline_and_memory(void **state)
 	process_set_memory(p, memory);
 	assert_ptr_equal(space_of(&f, p)->memory, memory);
 	assert_int_equal(space_of(&f, p)->key, key); /* another struct, the same key */
-	process_set_memory(p, second);               /* the first stays */
+	process_set_memory(p, second);		     /* the first stays */
 	assert_ptr_equal(space_of(&f, p)->memory, memory);
 	assert_int_equal(memory->read(memory, (uintptr_t)&probe, &got, sizeof(got)), sizeof(got));
 	assert_int_equal(got, 4711);

@@ -35,7 +35,8 @@ static void put_stat(uint32_t pid, uint32_t ppid, const char *comm, const char *
 
 	(void)snprintf(text, sizeof(text),
 		       "%u (%s) S %u %u %u 0 -1 %s 1 2 3 4 555 666 7 8 20 0 1 0 987654 1000 50 "
-		       "18446744073709551615 0 0\n", pid, comm, ppid, pid, pid, flags);
+		       "18446744073709551615 0 0\n",
+		       pid, comm, ppid, pid, pid, flags);
 	put_file(pid, "stat", text);
 }
 
@@ -121,7 +122,9 @@ static void test_status(void **state)
 	struct procfs_status s;
 	(void)state;
 
-	put_file(30, "status", "Name:\ta) S 99 (b\nNSpid:x\tUid:\t5\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t30\t12\t3\n");
+	put_file(30, "status",
+		 "Name:\ta) S 99 "
+		 "(b\nNSpid:x\tUid:\t5\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t30\t12\t3\n");
 	assert_int_equal(procfs_status(root, 30, &s), 0);
 	assert_int_equal(s.pid, 30);
 	assert_int_equal(s.ppid, 1);
@@ -148,7 +151,14 @@ static void test_status(void **state)
 static void test_damaged_stat(void **state)
 {
 	static const char *const bad[] = {
-		"", "5", "5 (", "5 (x", "5 (x)", "5 )x( S 1", "5 (x) S 1 2 3", "5 (x) S y 2 3 4 5 6 7 8 9 1 1 1 1 1 1 1 1 1 1",
+		"",
+		"5",
+		"5 (",
+		"5 (x",
+		"5 (x)",
+		"5 )x( S 1",
+		"5 (x) S 1 2 3",
+		"5 (x) S y 2 3 4 5 6 7 8 9 1 1 1 1 1 1 1 1 1 1",
 		"5 (x) S -1 5 5 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 9 1000",
 	};
 	struct procfs_status s = {.pid = 4711};
@@ -209,7 +219,8 @@ static void test_busy(void **state)
 	{
 		const uint32_t second = 1, third = 2;
 
-		write_file(path, "cpu  100 20 3 50000 600 7 8 9000 90 1\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 11 2 3 4 5 6 7 8 9 10\n");
+		write_file(path, "cpu  100 20 3 50000 600 7 8 9000 90 1\ncpu0 1 2 3 4 5 6 7 8 9 "
+				 "10\ncpu1 11 2 3 4 5 6 7 8 9 10\n");
 		assert_int_equal(procfs_busy_ns(root, &second, 1, &busy), 0);
 		assert_int_equal(busy, (11 + 2 + 3 + 6 + 7) * tick);
 		assert_int_equal(procfs_busy_ns(root, &third, 1, &busy), -EBADMSG);
@@ -312,14 +323,10 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_children),
-		cmocka_unit_test(test_status),
-		cmocka_unit_test(test_damaged_stat),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_maps_file),
-		cmocka_unit_test(test_long_root),
+		cmocka_unit_test(test_lists),	  cmocka_unit_test(test_children),
+		cmocka_unit_test(test_status),	  cmocka_unit_test(test_damaged_stat),
+		cmocka_unit_test(test_names),	  cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_maps_file), cmocka_unit_test(test_long_root),
 		cmocka_unit_test(test_real),
 	};
 

@@ -1,4 +1,5 @@
-/* test-procmap-query.c - the ioctl against the text of the same moment; skipped where the kernel has none. */
+/* test-procmap-query.c - the ioctl against the text of the same moment; skipped where the kernel
+ * has none. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -66,9 +67,11 @@ static void test_query(void **state)
 
 	map.start = 4711;
 	assert_int_equal(procfs_query(fd, 1, &map, &id, path, sizeof(path)), -ENOENT);
-	assert_int_equal(procfs_query(fd, (uintptr_t)test_query, &map, &id, path, 2), -ENAMETOOLONG);
+	assert_int_equal(procfs_query(fd, (uintptr_t)test_query, &map, &id, path, 2),
+			 -ENAMETOOLONG);
 	assert_int_equal(map.start, 4711);
-	assert_int_equal(procfs_query(fd, (uintptr_t)test_query, &map, &id, NULL, 0), 0); /* without the path */
+	assert_int_equal(procfs_query(fd, (uintptr_t)test_query, &map, &id, NULL, 0),
+			 0); /* without the path */
 	assert_int_equal(map.path_len, 0);
 }
 

@@ -29,7 +29,8 @@ static inline void put_message(struct buffer *b, uint32_t field, struct buffer *
 }
 
 /* {iid, str} into list @list of an InternedData. */
-static inline void put_interned(struct buffer *interned, uint32_t list, uint64_t iid, const char *text)
+static inline void put_interned(struct buffer *interned, uint32_t list, uint64_t iid,
+				const char *text)
 {
 	struct buffer entry = {0};
 
@@ -38,7 +39,8 @@ static inline void put_interned(struct buffer *interned, uint32_t list, uint64_t
 	put_message(interned, list, &entry);
 }
 
-static inline void put_mapping(struct buffer *interned, uint64_t iid, uint64_t build_id, const uint64_t *path, size_t n)
+static inline void put_mapping(struct buffer *interned, uint64_t iid, uint64_t build_id,
+			       const uint64_t *path, size_t n)
 {
 	struct buffer entry = {0};
 
@@ -50,7 +52,8 @@ static inline void put_mapping(struct buffer *interned, uint64_t iid, uint64_t b
 	put_message(interned, 19, &entry);
 }
 
-static inline void put_frame(struct buffer *interned, uint64_t iid, uint64_t name, uint64_t mapping, uint64_t rel_pc)
+static inline void put_frame(struct buffer *interned, uint64_t iid, uint64_t name, uint64_t mapping,
+			     uint64_t rel_pc)
 {
 	struct buffer entry = {0};
 
@@ -63,7 +66,8 @@ static inline void put_frame(struct buffer *interned, uint64_t iid, uint64_t nam
 }
 
 /* @frames outermost first. */
-static inline void put_callstack(struct buffer *interned, uint64_t iid, const uint64_t *frames, size_t n)
+static inline void put_callstack(struct buffer *interned, uint64_t iid, const uint64_t *frames,
+				 size_t n)
 {
 	struct buffer entry = {0};
 
@@ -83,7 +87,8 @@ struct test_sample {
 	uint64_t lost;
 };
 
-static inline void put_sample(struct buffer *trace, const struct test_sample *s, struct buffer *interned)
+static inline void put_sample(struct buffer *trace, const struct test_sample *s,
+			      struct buffer *interned)
 {
 	struct buffer packet = {0}, sample = {0};
 
@@ -111,9 +116,10 @@ static inline void put_sample(struct buffer *trace, const struct test_sample *s,
 	put_message(trace, 1, &packet);
 }
 
-/* The packet that begins a generation: defaults of counter @counter every @period or at @frequency. */
-static inline void put_defaults(struct buffer *trace, uint32_t sequence, uint32_t clock, uint32_t counter,
-				uint64_t period, uint64_t frequency)
+/* The packet that begins a generation: defaults of counter @counter every @period or at @frequency.
+ */
+static inline void put_defaults(struct buffer *trace, uint32_t sequence, uint32_t clock,
+				uint32_t counter, uint64_t period, uint64_t frequency)
 {
 	struct buffer packet = {0}, defaults = {0}, sample = {0}, timebase = {0};
 
@@ -138,7 +144,8 @@ struct test_clock {
 	uint64_t multiplier;
 };
 
-static inline void put_snapshot(struct buffer *trace, uint32_t sequence, const struct test_clock *clocks, size_t n)
+static inline void put_snapshot(struct buffer *trace, uint32_t sequence,
+				const struct test_clock *clocks, size_t n)
 {
 	struct buffer packet = {0}, snapshot = {0};
 

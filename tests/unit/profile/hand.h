@@ -24,7 +24,8 @@ static inline void *hand_grow(void *array, size_t n, size_t size)
 	assert_true(n < HAND_MAX);
 	return more;
 }
-#define HAND_ADD(p, list, n) ((p)->list = hand_grow((p)->list, (p)->n, sizeof(*(p)->list)), &(p)->list[(p)->n++])
+#define HAND_ADD(p, list, n) \
+	((p)->list = hand_grow((p)->list, (p)->n, sizeof(*(p)->list)), &(p)->list[(p)->n++])
 
 static inline uint32_t hand_string(struct profile *p, const char *text)
 {
@@ -37,13 +38,14 @@ static inline uint32_t hand_string(struct profile *p, const char *text)
 
 static inline uint32_t hand_module(struct profile *p, const char *path, bool kernel)
 {
-	*HAND_ADD(p, modules, n_modules) = (struct profile_module){.path = hand_string(p, path), .kernel = kernel};
+	*HAND_ADD(p, modules, n_modules) =
+		(struct profile_module){.path = hand_string(p, path), .kernel = kernel};
 	return (uint32_t)p->n_modules - 1;
 }
 
 /* @inlined: a call inlined into @function, or NULL. */
-static inline uint32_t hand_frame(struct profile *p, uint32_t module, uint64_t rel_pc, const char *function,
-				  const char *inlined)
+static inline uint32_t hand_frame(struct profile *p, uint32_t module, uint64_t rel_pc,
+				  const char *function, const char *inlined)
 {
 	uint32_t first = (uint32_t)p->n_lines;
 
@@ -65,23 +67,28 @@ static inline uint32_t hand_stack(struct profile *p, const uint32_t *frames, uin
 		*HAND_ADD(p, stack_frames, n_stack_frames) = frames[i];
 	return (uint32_t)p->n_stacks - 1;
 }
-#define HAND_STACK(p, ...) \
-	hand_stack((p), (const uint32_t[]){__VA_ARGS__}, (uint32_t)ARRAY_SIZE(((const uint32_t[]){__VA_ARGS__})))
+#define HAND_STACK(p, ...)                               \
+	hand_stack((p), (const uint32_t[]){__VA_ARGS__}, \
+		   (uint32_t)ARRAY_SIZE(((const uint32_t[]){__VA_ARGS__})))
 
 /* A new entry, also where the pid has one: its next life. */
 static inline uint32_t hand_process(struct profile *p, uint32_t pid, const char *name)
 {
-	*HAND_ADD(p, processes, n_processes) = (struct profile_process){.pid = pid, .name = hand_string(p, name)};
+	*HAND_ADD(p, processes, n_processes) =
+		(struct profile_process){.pid = pid, .name = hand_string(p, name)};
 	return (uint32_t)p->n_processes - 1;
 }
 
-static inline uint32_t hand_thread(struct profile *p, uint32_t process, uint32_t tid, const char *name)
+static inline uint32_t hand_thread(struct profile *p, uint32_t process, uint32_t tid,
+				   const char *name)
 {
-	*HAND_ADD(p, threads, n_threads) = (struct profile_thread){process, tid, hand_string(p, name)};
+	*HAND_ADD(p, threads, n_threads) =
+		(struct profile_thread){process, tid, hand_string(p, name)};
 	return (uint32_t)p->n_threads - 1;
 }
 
-/* The last entry of a pid, and of a tid in it, as the reader leaves them: nameless ones are made. */
+/* The last entry of a pid, and of a tid in it, as the reader leaves them: nameless ones are made.
+ */
 static inline uint32_t hand_last_process(struct profile *p, uint32_t pid)
 {
 	for (size_t i = p->n_processes; i-- > 0;)
@@ -98,14 +105,19 @@ static inline uint32_t hand_last_thread(struct profile *p, uint32_t process, uin
 	return hand_thread(p, process, tid, NULL);
 }
 
-static inline struct profile_sample *hand_sample(struct profile *p, uint32_t pid, uint32_t tid, uint32_t stack,
-						 uint64_t weight)
+static inline struct profile_sample *hand_sample(struct profile *p, uint32_t pid, uint32_t tid,
+						 uint32_t stack, uint64_t weight)
 {
 	uint32_t process = hand_last_process(p, pid), thread = hand_last_thread(p, process, tid);
 	struct profile_sample *s = HAND_ADD(p, samples, n_samples);
 
-	*s = (struct profile_sample){.time = 1000000000ull + p->n_samples * 500000000ull, .weight = weight, .pid = pid,
-				     .tid = tid, .process = process, .thread = thread, .stack = stack};
+	*s = (struct profile_sample){.time = 1000000000ull + p->n_samples * 500000000ull,
+				     .weight = weight,
+				     .pid = pid,
+				     .tid = tid,
+				     .process = process,
+				     .thread = thread,
+				     .stack = stack};
 	return s;
 }
 
@@ -131,14 +143,19 @@ static inline struct profile hand_empty(void)
 static inline struct profile hand_example(void)
 {
 	struct profile p = hand_empty();
-	uint32_t kernel = hand_module(&p, "/kernel", true), app = hand_module(&p, "/usr/bin/app", false);
+	uint32_t kernel = hand_module(&p, "/kernel", true),
+		 app = hand_module(&p, "/usr/bin/app", false);
 	uint32_t libx = hand_module(&p, "/lib/libx.so", false), none = hand_module(&p, "", false);
-	uint32_t start = hand_frame(&p, app, 0x10, "_start", NULL), main_ = hand_frame(&p, app, 0x20, "main", NULL);
-	uint32_t work = hand_frame(&p, app, 0x30, "work", "tiny"), recurse = hand_frame(&p, app, 0x40, "recurse", NULL);
-	uint32_t read = hand_frame(&p, kernel, 0, "sys_read", NULL), nameless = hand_frame(&p, libx, 0x1234, NULL, NULL);
+	uint32_t start = hand_frame(&p, app, 0x10, "_start", NULL),
+		 main_ = hand_frame(&p, app, 0x20, "main", NULL);
+	uint32_t work = hand_frame(&p, app, 0x30, "work", "tiny"),
+		 recurse = hand_frame(&p, app, 0x40, "recurse", NULL);
+	uint32_t read = hand_frame(&p, kernel, 0, "sys_read", NULL),
+		 nameless = hand_frame(&p, libx, 0x1234, NULL, NULL);
 	uint32_t cut = hand_frame(&p, none, 0, "[cut]", NULL);
 	uint32_t a = HAND_STACK(&p, work, main_, start), b = HAND_STACK(&p, read, main_, start);
-	uint32_t c = HAND_STACK(&p, recurse, recurse, main_, start), d = HAND_STACK(&p, nameless, cut), app_process;
+	uint32_t c = HAND_STACK(&p, recurse, recurse, main_, start),
+		 d = HAND_STACK(&p, nameless, cut), app_process;
 
 	p.modules[app].build_id[0] = 0xde;
 	p.modules[app].build_id[1] = 0x0d;
@@ -162,7 +179,8 @@ static inline struct profile hand_example(void)
 
 /* What a writer writes: new memory with a NUL behind. */
 static inline char *hand_written(const struct profile *p, const struct export_options *options,
-				 int (*write)(const struct profile *, const struct export_options *, FILE *),
+				 int (*write)(const struct profile *, const struct export_options *,
+					      FILE *),
 				 size_t *ret_len)
 {
 	char *text = NULL;

@@ -3,17 +3,17 @@
 #include "tests/unit/profile/hand.h"
 
 /* The child of @node that is called @name; fails when there is none. */
-static uint32_t child(const struct calltree *t, const struct fold *f, uint32_t node, const char *name)
+static uint32_t child(const struct calltree *t, const struct fold *f, uint32_t node,
+		      const char *name)
 {
-	calltree_for_each_child(t, node, c)
-		if (!strcmp(fold_symbol_name(f, t->nodes[c].id), name))
-			return c;
+	calltree_for_each_child(t, node,
+				c) if (!strcmp(fold_symbol_name(f, t->nodes[c].id), name)) return c;
 	fail_msg("no child %s", name);
 	return 0;
 }
 
-static void assert_node(const struct calltree *t, uint32_t node, uint64_t self_count, uint64_t self_weight,
-			uint64_t count, uint64_t weight)
+static void assert_node(const struct calltree *t, uint32_t node, uint64_t self_count,
+			uint64_t self_weight, uint64_t count, uint64_t weight)
 {
 	assert_int_equal(t->nodes[node].self_count, self_count);
 	assert_int_equal(t->nodes[node].self_weight, self_weight);
@@ -104,7 +104,8 @@ static void extreme_ids_are_nodes_of_their_own(void **state)
 	assert_int_equal(fold_init(&f, &p, 0), 0);
 	assert_int_equal(calltree_init(&t, &f, true, true), 0);
 	assert_int_equal(p.processes[t.nodes[t.nodes[0].child].id].pid, UINT32_MAX);
-	calltree_for_each_child(&t, 0, c) {
+	calltree_for_each_child(&t, 0, c)
+	{
 		n++;
 		assert_int_equal(t.nodes[c].kind, CALLTREE_PROCESS);
 	}

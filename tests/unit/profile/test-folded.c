@@ -3,7 +3,8 @@
 
 #include "tests/unit/profile/hand.h"
 
-static void assert_folded(const struct profile *p, const struct export_options *options, const char *expected)
+static void assert_folded(const struct profile *p, const struct export_options *options,
+			  const char *expected)
 {
 	size_t len;
 	char *text = hand_written(p, options, export_folded, &len);
@@ -64,11 +65,13 @@ static void equal_lines_are_merged(void **state)
 	profile_deinit(&p);
 }
 
-/* Two lives of a pid and two names of a thread are told apart; a report's row is a life, or a name. */
+/* Two lives of a pid and two names of a thread are told apart; a report's row is a life, or a name.
+ */
 static void lives_are_apart(void **state)
 {
 	struct profile p = hand_empty();
-	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL), stack = HAND_STACK(&p, f);
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL),
+		 stack = HAND_STACK(&p, f);
 	uint32_t sh = hand_process(&p, 40, "sh");
 
 	(void)state;
@@ -81,7 +84,8 @@ static void lives_are_apart(void **state)
 	hand_sample(&p, 40, 40, stack, 1);
 	hand_sample(&p, 40, 40, stack, 1);
 	assert_folded(&p, NULL, "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
-	assert_folded(&p, &(struct export_options){.only_pid = 40}, "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
+	assert_folded(&p, &(struct export_options){.only_pid = 40},
+		      "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
 	profile_deinit(&p);
 }
 
@@ -107,12 +111,15 @@ static void nameless_code_is_called_after_its_module(void **state)
 	hand_process(&p, 1, "p");
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		uint32_t m = hand_module(&p, paths[i], false);
-		uint32_t a = hand_frame(&p, m, 0x10, NULL, NULL), b = hand_frame(&p, m, 0x20, "", NULL);
+		uint32_t a = hand_frame(&p, m, 0x10, NULL, NULL),
+			 b = hand_frame(&p, m, 0x20, "", NULL);
 
 		hand_sample(&p, 1, 1, HAND_STACK(&p, a), 1);
 		hand_sample(&p, 1, 1, HAND_STACK(&p, b), 1);
 	}
-	hand_sample(&p, 1, 1, HAND_STACK(&p, hand_frame(&p, hand_module(&p, "/kernel", true), 0, NULL, NULL)), 1);
+	hand_sample(&p, 1, 1,
+		    HAND_STACK(&p, hand_frame(&p, hand_module(&p, "/kernel", true), 0, NULL, NULL)),
+		    1);
 	hand_sample(&p, 1, 1, HAND_STACK(&p, hand_frame(&p, UINT32_MAX, 0x30, NULL, NULL)), 1);
 	assert_folded(&p, NULL,
 		      "p;[kernel]_[k] 1\n"
@@ -127,7 +134,8 @@ static void stacks_that_failed_say_so(void **state)
 {
 	struct profile p = hand_empty();
 	uint32_t m = hand_module(&p, "/app", false);
-	uint32_t f = hand_frame(&p, m, 1, "f", NULL), e = hand_frame(&p, UINT32_MAX, 0, "ERROR UNWIND_INFO", NULL);
+	uint32_t f = hand_frame(&p, m, 1, "f", NULL),
+		 e = hand_frame(&p, UINT32_MAX, 0, "ERROR UNWIND_INFO", NULL);
 	uint32_t mine = hand_frame(&p, m, 2, "ERROR X", NULL);
 	uint32_t failed = hand_frame(&p, UINT32_MAX, 0, "[failed: no-module]", NULL);
 
@@ -137,7 +145,8 @@ static void stacks_that_failed_say_so(void **state)
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1)->unwind_error = 6;
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1)->unwind_error = 1;
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1)->unwind_error = 200;
-	hand_sample(&p, 1, 1, HAND_STACK(&p, f, mine), 1); /* has a module: a function of that name */
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, mine),
+		    1); /* has a module: a function of that name */
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f, failed), 1)->unwind_error = 5;
 	assert_folded(&p, NULL,
 		      "p;ERROR X;f 1\n"
@@ -165,11 +174,14 @@ static void a_full_disk_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_are_of_samples),     cmocka_unit_test(weights_when_asked_for),
-		cmocka_unit_test(equal_lines_are_merged),    cmocka_unit_test(lives_are_apart),
+		cmocka_unit_test(counts_are_of_samples),
+		cmocka_unit_test(weights_when_asked_for),
+		cmocka_unit_test(equal_lines_are_merged),
+		cmocka_unit_test(lives_are_apart),
 		cmocka_unit_test(names_cannot_break_lines),
 		cmocka_unit_test(nameless_code_is_called_after_its_module),
-		cmocka_unit_test(stacks_that_failed_say_so), cmocka_unit_test(a_full_disk_is_an_error),
+		cmocka_unit_test(stacks_that_failed_say_so),
+		cmocka_unit_test(a_full_disk_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,8 +69,12 @@ static const char *stack_text(const Pprof__Profile *m, const Pprof__Sample *s)
 		const Pprof__Location *l = location(m, s->location_id[i]);
 
 		for (size_t k = 0; k < l->n_line; k++)
-			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", k ? "," : i ? ";" : "",
-					       string(m, function(m, l->line[k]->function_id)->name));
+			at += (size_t)snprintf(
+				text + at, sizeof(text) - at, "%s%s",
+				k   ? ","
+				: i ? ";"
+				    : "",
+				string(m, function(m, l->line[k]->function_id)->name));
 	}
 	return text;
 }
@@ -78,13 +82,15 @@ static const char *stack_text(const Pprof__Profile *m, const Pprof__Sample *s)
 static const Pprof__Sample *sample(const Pprof__Profile *m, const char *stack, int64_t pid)
 {
 	for (size_t i = 0; i < m->n_sample; i++)
-		if (!strcmp(stack_text(m, m->sample[i]), stack) && m->sample[i]->label[2]->num == pid)
+		if (!strcmp(stack_text(m, m->sample[i]), stack) &&
+		    m->sample[i]->label[2]->num == pid)
 			return m->sample[i];
 	fail_msg("no sample %s", stack);
 	return NULL;
 }
 
-static void assert_sample(const Pprof__Profile *m, const char *stack, int64_t pid, int64_t count, int64_t weight)
+static void assert_sample(const Pprof__Profile *m, const char *stack, int64_t pid, int64_t count,
+			  int64_t weight)
 {
 	const Pprof__Sample *s = sample(m, stack, pid);
 
@@ -166,14 +172,17 @@ static void mappings_and_lines(void **state)
 	assert_string_equal(string(m, app->build_id), "de0d");
 	assert_int_equal(app->memory_start, 0);
 	assert_int_equal(app->memory_limit, 0x1000);
-	assert_true(app->has_functions && app->has_filenames && app->has_line_numbers && app->has_inline_frames);
+	assert_true(app->has_functions && app->has_filenames && app->has_line_numbers &&
+		    app->has_inline_frames);
 	assert_int_equal(work->line[0]->line, 7);
 	assert_string_equal(string(m, function(m, work->line[0]->function_id)->filename), "tiny.h");
 	assert_int_equal(work->line[1]->line, 42);
 	assert_string_equal(string(m, function(m, work->line[1]->function_id)->filename), "app.c");
-	app = mapping(m, location(m, sample(m, "sys_read;main;_start", 100)->location_id[0])->mapping_id);
+	app = mapping(
+		m, location(m, sample(m, "sys_read;main;_start", 100)->location_id[0])->mapping_id);
 	assert_string_equal(string(m, app->filename), "[kernel.kallsyms]");
-	app = mapping(m, location(m, sample(m, "[libx.so];[cut]", 100)->location_id[0])->mapping_id);
+	app = mapping(m,
+		      location(m, sample(m, "[libx.so];[cut]", 100)->location_id[0])->mapping_id);
 	assert_string_equal(string(m, app->filename), "/lib/libx.so");
 	assert_int_equal(app->memory_limit, 0x2000);
 	assert_true(app->has_functions); /* nothing to look it up by */
@@ -181,7 +190,8 @@ static void mappings_and_lines(void **state)
 	profile_deinit(&p);
 }
 
-/* The highest address, a build id of all its room, names that are not UTF-8, weights beyond int64. */
+/* The highest address, a build id of all its room, names that are not UTF-8, weights beyond int64.
+ */
 static void edges(void **state)
 {
 	struct profile p = hand_empty();
@@ -244,8 +254,10 @@ static void an_empty_profile_is_valid(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(samples_are_grouped), cmocka_unit_test(head_says_what_the_values_are),
-		cmocka_unit_test(mappings_and_lines),  cmocka_unit_test(edges),
+		cmocka_unit_test(samples_are_grouped),
+		cmocka_unit_test(head_says_what_the_values_are),
+		cmocka_unit_test(mappings_and_lines),
+		cmocka_unit_test(edges),
 		cmocka_unit_test(nameless_modules_can_be_looked_up_by_build_id),
 		cmocka_unit_test(an_empty_profile_is_valid),
 	};

@@ -1,5 +1,5 @@
-/* test-profile-life.c - which process and which name each sample gets: execs, pid reuse, renames, lives that take turns,
- * names that come too late, and several producers. */
+/* test-profile-life.c - which process and which name each sample gets: execs, pid reuse, renames,
+ * lives that take turns, names that come too late, and several producers. */
 #include "profile/profile.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/profile/build.h"
@@ -34,7 +34,8 @@ static void put_process(struct buffer *trace, const struct told *told)
 }
 #define PROCESS(trace, ...) put_process((trace), &(struct told){__VA_ARGS__})
 
-static void put_thread(struct buffer *trace, uint32_t sequence, uint32_t pid, uint32_t tid, const char *name)
+static void put_thread(struct buffer *trace, uint32_t sequence, uint32_t pid, uint32_t tid,
+		       const char *name)
 {
 	struct buffer packet = {0}, tree = {0}, thread = {0};
 
@@ -54,7 +55,10 @@ static void sample(struct buffer *trace, uint32_t sequence, uint32_t pid, uint32
 {
 	static uint64_t time;
 
-	put_sample(trace, &(struct test_sample){.sequence = sequence, .time = ++time, .pid = pid, .tid = tid}, NULL);
+	put_sample(
+		trace,
+		&(struct test_sample){.sequence = sequence, .time = ++time, .pid = pid, .tid = tid},
+		NULL);
 }
 
 static struct profile parse(struct buffer *trace)
@@ -83,7 +87,8 @@ static void assert_names(const struct profile *p, const char *expected)
 		assert_int_equal(p->threads[s->thread].tid, s->tid);
 		assert_int_equal(p->threads[s->thread].process, s->process);
 		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s/%s", i ? " " : "",
-				      profile_process_name(p, s->process), profile_thread_name(p, s->thread));
+				      profile_process_name(p, s->process),
+				      profile_thread_name(p, s->thread));
 	}
 	assert_string_equal(all, expected);
 }
@@ -104,7 +109,8 @@ static void names_are_base_names(void **state)
 
 	(void)state;
 	PROCESS(&trace, .pid = 7, .args = {"/usr/bin/old"});
-	PROCESS(&trace, .pid = 7, .args = {"/usr/bin/python3", "-m", "x/y"}); /* nothing was sampled: the last word */
+	PROCESS(&trace, .pid = 7,
+		.args = {"/usr/bin/python3", "-m", "x/y"}); /* nothing was sampled: the last word */
 	PROCESS(&trace, .pid = 8, .args = {"postgres: walwriter /a/b"});
 	PROCESS(&trace, .pid = 9, .args = {"kworker/0:1"}, .is_comm = true);
 	PROCESS(&trace, .pid = 10, .args = {"dir/"});
@@ -117,8 +123,10 @@ static void names_are_base_names(void **state)
 	sample(&trace, OURS, 0, 0);
 	sample(&trace, OURS, 12, 13);
 	p = parse(&trace);
-	assert_names(&p, "python3/python3 python3/worker postgres: walwriter /a/b/postgres: walwriter /a/b "
-			 "kworker/0:1/kworker/0:1 dir//dir/ [idle]/[idle] [pid 12]/[tid 13]");
+	assert_names(
+		&p,
+		"python3/python3 python3/worker postgres: walwriter /a/b/postgres: walwriter /a/b "
+		"kworker/0:1/kworker/0:1 dir//dir/ [idle]/[idle] [pid 12]/[tid 13]");
 	assert_string_equal(string_table_text(&p.strings, process_named(&p, "python3")->cmdline),
 			    "/usr/bin/python3 -m x/y");
 	assert_int_equal(p.n_processes, 6);
@@ -165,7 +173,8 @@ static void lives_take_turns(void **state)
 	PROCESS(&trace, OURS, 100, 2, {"two"}, true);
 	put_thread(&trace, OURS, 100, 100, "two");
 	sample(&trace, OURS, 100, 100);
-	sample(&trace, OURS, 100, 101); /* a thread of the second, of the same number: has no name */
+	sample(&trace, OURS, 100,
+	       101); /* a thread of the second, of the same number: has no name */
 	PROCESS(&trace, OURS, 100, 1, {"one"}, true);
 	sample(&trace, OURS, 100, 101);
 	sample(&trace, OURS, 100, 100);
@@ -244,7 +253,8 @@ static void names_that_come_late(void **state)
 	profile_deinit(&p);
 }
 
-/* Without numbers, another name behind samples is another life; its threads keep the names nobody tells again. */
+/* Without numbers, another name behind samples is another life; its threads keep the names nobody
+ * tells again. */
 static void stock_renames(void **state)
 {
 	struct buffer trace = {0};
@@ -265,12 +275,14 @@ static void stock_renames(void **state)
 	sample(&trace, OURS, 7, 8);
 	put_thread(&trace, OTHER, 0, 99, "of nobody");
 	p = parse(&trace);
-	assert_names(&p, "zygote/zygote zygote/binder zygote/binder com.app/binder com.app/com.app com.app/pool");
+	assert_names(&p, "zygote/zygote zygote/binder zygote/binder com.app/binder com.app/com.app "
+			 "com.app/pool");
 	assert_int_equal(p.n_processes, 2);
 	profile_deinit(&p);
 }
 
-/* Two sessions number lives each by itself; what a session told of a pid stands for its own samples. */
+/* Two sessions number lives each by itself; what a session told of a pid stands for its own
+ * samples. */
 static void sessions_side_by_side(void **state)
 {
 	struct buffer trace = {0};
@@ -295,10 +307,10 @@ static void sessions_side_by_side(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_base_names),	    cmocka_unit_test(exec_is_another_life),
-		cmocka_unit_test(lives_take_turns),	    cmocka_unit_test(reuse_with_the_same_name),
-		cmocka_unit_test(threads_are_renamed),	    cmocka_unit_test(names_that_come_late),
-		cmocka_unit_test(stock_renames),	    cmocka_unit_test(sessions_side_by_side),
+		cmocka_unit_test(names_are_base_names), cmocka_unit_test(exec_is_another_life),
+		cmocka_unit_test(lives_take_turns),	cmocka_unit_test(reuse_with_the_same_name),
+		cmocka_unit_test(threads_are_renamed),	cmocka_unit_test(names_that_come_late),
+		cmocka_unit_test(stock_renames),	cmocka_unit_test(sessions_side_by_side),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

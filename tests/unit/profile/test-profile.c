@@ -1,5 +1,5 @@
-/* test-profile.c - traces read back: a stock service's, counted independently with protoc --decode_raw, and
- * small ones put together by hand where each rule is met at its edge. */
+/* test-profile.c - traces read back: a stock service's, counted independently with protoc
+ * --decode_raw, and small ones put together by hand where each rule is met at its edge. */
 #include <errno.h>
 #include <inttypes.h>
 #include <unistd.h>
@@ -33,10 +33,12 @@ static const char *name_at(const struct profile *p, size_t sample, uint32_t i, u
 
 	assert_true(stack < p->n_stacks);
 	assert_true(i < p->stacks[stack].n);
-	return profile_line_name(p, &p->frames[p->stack_frames[p->stacks[stack].first + i]], line, name, sizeof(name));
+	return profile_line_name(p, &p->frames[p->stack_frames[p->stacks[stack].first + i]], line,
+				 name, sizeof(name));
 }
 
-/* Stacks main -> work, main -> work -> leaf, interned on @sequence behind its defaults, with a first sample. */
+/* Stacks main -> work, main -> work -> leaf, interned on @sequence behind its defaults, with a
+ * first sample. */
 static void put_simple(struct buffer *trace, uint32_t sequence, uint32_t clock, uint64_t time)
 {
 	struct buffer interned = {0};
@@ -53,8 +55,17 @@ static void put_simple(struct buffer *trace, uint32_t sequence, uint32_t clock, 
 	put_frame(&interned, 3, 3, 1, 0x3000);
 	put_callstack(&interned, 1, (uint64_t[]){1, 2}, 2);
 	put_callstack(&interned, 2, (uint64_t[]){1, 2, 3}, 3);
-	put_sample(trace, &(struct test_sample){.sequence = sequence, .flags = 2, .clock = clock, .time = time, .cpu = 1,
-						.pid = 7, .tid = 8, .stack = 1, .count = 5000}, &interned);
+	put_sample(trace,
+		   &(struct test_sample){.sequence = sequence,
+					 .flags = 2,
+					 .clock = clock,
+					 .time = time,
+					 .cpu = 1,
+					 .pid = 7,
+					 .tid = 8,
+					 .stack = 1,
+					 .count = 5000},
+		   &interned);
 }
 
 static void test_stock(void **state)
@@ -65,7 +76,8 @@ static void test_stock(void **state)
 	char error[256];
 
 	(void)state;
-	assert_int_equal(profile_read("tests/data/stock-50hz.pftrace", &p, error, sizeof(error)), 0);
+	assert_int_equal(profile_read("tests/data/stock-50hz.pftrace", &p, error, sizeof(error)),
+			 0);
 	assert_int_equal(p.n_samples, 156);
 	assert_int_equal(p.n_stacks, 148);
 	assert_int_equal(p.n_frames, 428);
@@ -91,8 +103,10 @@ static void test_stock(void **state)
 	assert_int_equal(kernel, 14);
 	assert_int_equal(eval_leaf, 25);
 	assert_int_equal(main_at_root, 149);
-	/* CPU 0 counted to 2980010743 from 20015948, CPU 1 to 420009791 from 20012693; the first of each: 1/50 s. */
-	assert_int_equal(weight, 20000000 + 2980010743 - 20015948 + 20000000 + 420009791 - 20012693);
+	/* CPU 0 counted to 2980010743 from 20015948, CPU 1 to 420009791 from 20012693; the first of
+	 * each: 1/50 s. */
+	assert_int_equal(weight,
+			 20000000 + 2980010743 - 20015948 + 20000000 + 420009791 - 20012693);
 	assert_int_equal(p.samples[0].time, 5425619363813); /* its clock is BOOTTIME */
 	assert_string_equal(text(&p, p.modules[0].path), "/usr/bin/python3.11");
 	assert_int_equal(p.modules[0].build_id_len, 20);
@@ -108,13 +122,40 @@ static void test_simple(void **state)
 	(void)state;
 	put_defaults(&trace, 3, 6, 10, 5000, 0);
 	put_simple(&trace, 3, 0, 100);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 300, .cpu = 1, .pid = 7, .tid = 7,
-						 .stack = 2, .count = 12000}, NULL);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 200, .cpu = 1, .pid = 7, .tid = 8,
-						 .count = 9000, .skipped = 3}, NULL);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 250, .cpu = 0, .pid = 9, .tid = 9,
-						 .stack = 2, .no_count = true}, NULL);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 250, .cpu = 0, .lost = 11}, NULL);
+	put_sample(&trace,
+		   &(struct test_sample){.sequence = 3,
+					 .flags = 2,
+					 .time = 300,
+					 .cpu = 1,
+					 .pid = 7,
+					 .tid = 7,
+					 .stack = 2,
+					 .count = 12000},
+		   NULL);
+	put_sample(&trace,
+		   &(struct test_sample){.sequence = 3,
+					 .flags = 2,
+					 .time = 200,
+					 .cpu = 1,
+					 .pid = 7,
+					 .tid = 8,
+					 .count = 9000,
+					 .skipped = 3},
+		   NULL);
+	put_sample(&trace,
+		   &(struct test_sample){.sequence = 3,
+					 .flags = 2,
+					 .time = 250,
+					 .cpu = 0,
+					 .pid = 9,
+					 .tid = 9,
+					 .stack = 2,
+					 .no_count = true},
+		   NULL);
+	put_sample(
+		&trace,
+		&(struct test_sample){.sequence = 3, .flags = 2, .time = 250, .cpu = 0, .lost = 11},
+		NULL);
 	p = parse(&trace);
 	assert_int_equal(p.n_samples, 4);
 	assert_int_equal(p.lost_records, 11);
@@ -151,7 +192,10 @@ static void test_restart(void **state)
 	(void)state;
 	put_defaults(&trace, 3, 6, 10, 0, 100); /* cycles at a frequency: no usual weight */
 	for (size_t i = 0; i < 4; i++)
-		put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = i, .count = counts[i]}, NULL);
+		put_sample(&trace,
+			   &(struct test_sample){
+				   .sequence = 3, .flags = 2, .time = i, .count = counts[i]},
+			   NULL);
 	p = parse(&trace);
 	assert_int_equal(p.samples[0].weight, 1000);
 	assert_int_equal(p.samples[1].weight, 7000);
@@ -167,26 +211,46 @@ static void test_generations(void **state)
 
 	(void)state;
 	/* Needs state, and there is none yet. */
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 1, .stack = 1}, NULL);
+	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 1, .stack = 1},
+		   NULL);
 	put_defaults(&trace, 3, 6, 1, 0, 1000);
 	put_simple(&trace, 3, 0, 100);
 	/* The same iid again: the first stands. */
 	put_interned(&interned, 5, 1, "other");
 	put_callstack(&interned, 1, (uint64_t[]){3}, 1);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 200, .stack = 1, .count = 1}, &interned);
+	put_sample(&trace,
+		   &(struct test_sample){
+			   .sequence = 3, .flags = 2, .time = 200, .stack = 1, .count = 1},
+		   &interned);
 	/* Another sequence has tables of its own. */
-	put_sample(&trace, &(struct test_sample){.sequence = 4, .flags = 0, .time = 300, .stack = 1, .count = 1}, NULL);
+	put_sample(&trace,
+		   &(struct test_sample){
+			   .sequence = 4, .flags = 0, .time = 300, .stack = 1, .count = 1},
+		   NULL);
 	/* A packet was dropped before this one: no more state until the next clear. */
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 400, .dropped = 1, .stack = 1}, NULL);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 500, .stack = 1}, NULL);
+	put_sample(&trace,
+		   &(struct test_sample){
+			   .sequence = 3, .flags = 2, .time = 400, .dropped = 1, .stack = 1},
+		   NULL);
+	put_sample(&trace,
+		   &(struct test_sample){.sequence = 3, .flags = 2, .time = 500, .stack = 1}, NULL);
 	put_defaults(&trace, 3, 6, 1, 0, 1000);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 600, .stack = 1, .count = 7}, NULL);
+	put_sample(&trace,
+		   &(struct test_sample){
+			   .sequence = 3, .flags = 2, .time = 600, .stack = 1, .count = 7},
+		   NULL);
 	put_interned(&interned, 5, 1, "new");
 	put_frame(&interned, 1, 1, 0, 0);
 	put_callstack(&interned, 1, (uint64_t[]){1}, 1);
 	put_callstack(&interned, 9, (uint64_t[]){1, 77}, 2); /* a frame that is not there */
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 700, .stack = 1, .count = 8}, &interned);
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 800, .stack = 9, .count = 9}, NULL);
+	put_sample(&trace,
+		   &(struct test_sample){
+			   .sequence = 3, .flags = 2, .time = 700, .stack = 1, .count = 8},
+		   &interned);
+	put_sample(&trace,
+		   &(struct test_sample){
+			   .sequence = 3, .flags = 2, .time = 800, .stack = 9, .count = 9},
+		   NULL);
 	p = parse(&trace);
 	assert_int_equal(p.n_samples, 6);
 	assert_string_equal(name_at(&p, 1, 1, 0), "main");
@@ -199,7 +263,8 @@ static void test_generations(void **state)
 	assert_int_equal(p.stacks[p.samples[4].stack].n, 1);
 	assert_true(p.samples[5].stack == UINT32_MAX);
 	assert_int_equal(p.n_notes, 1);
-	assert_string_equal(text(&p, p.notes[0]), "3 samples cannot be read: the packets they refer to were lost");
+	assert_string_equal(text(&p, p.notes[0]),
+			    "3 samples cannot be read: the packets they refer to were lost");
 	profile_deinit(&p);
 }
 
@@ -210,7 +275,7 @@ static void test_clocks(void **state)
 
 	(void)state;
 	put_defaults(&trace, 3, 3, 1, 0, 1000);
-	put_simple(&trace, 3, 0, 900);		    /* MONOTONIC, before all snapshots */
+	put_simple(&trace, 3, 0, 900); /* MONOTONIC, before all snapshots */
 	put_simple(&trace, 3, 0, 1999);
 	put_snapshot(&trace, 1, (struct test_clock[]){{6, 1000000, 0, 0}, {3, 1000, 0, 0}}, 2);
 	put_snapshot(&trace, 1, (struct test_clock[]){{6, 2000005, 0, 0}, {3, 2000, 0, 0}}, 2);
@@ -235,7 +300,8 @@ static void test_clocks(void **state)
 	profile_deinit(&p);
 }
 
-/* ModuleSymbols: names and inlined calls, before or after the frame; another build id is another module. */
+/* ModuleSymbols: names and inlined calls, before or after the frame; another build id is another
+ * module. */
 static void test_symbols(void **state)
 {
 	struct buffer trace = {0};
@@ -260,7 +326,8 @@ static void test_symbols(void **state)
 		put_message(&packet, 61, &symbols);
 		put_message(&trace, 1, &packet);
 	}
-	put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = 300, .stack = 2}, NULL);
+	put_sample(&trace,
+		   &(struct test_sample){.sequence = 3, .flags = 2, .time = 300, .stack = 2}, NULL);
 	p = parse(&trace);
 	assert_int_equal(p.frames[p.stack_frames[p.stacks[p.samples[0].stack].first]].n_lines, 2);
 	assert_string_equal(name_at(&p, 0, 0, 0), "foo::bar()");
@@ -272,7 +339,8 @@ static void test_symbols(void **state)
 	profile_deinit(&p);
 }
 
-/* Frames without names, without mapping; special mappings; a name that came in a later generation. */
+/* Frames without names, without mapping; special mappings; a name that came in a later generation.
+ */
 static void test_names(void **state)
 {
 	struct buffer trace = {0}, interned = {0};
@@ -313,7 +381,9 @@ static void test_names(void **state)
 		put_interned(&interned, 5, 1, "late");
 		put_frame(&interned, 1, i, 3, 0x10);
 		put_callstack(&interned, 1, (uint64_t[]){1}, 1);
-		put_sample(&trace, &(struct test_sample){.sequence = 3, .flags = 2, .time = i, .stack = 1}, &interned);
+		put_sample(&trace,
+			   &(struct test_sample){.sequence = 3, .flags = 2, .time = i, .stack = 1},
+			   &interned);
 		put_defaults(&trace, 3, 6, 1, 0, 1000);
 	}
 	p = parse(&trace);
@@ -423,7 +493,8 @@ static void test_cut(void **state)
 		} else {
 			assert_int_equal(e, 0);
 			assert_int_equal(p.n_samples, whole - 1);
-			assert_int_equal(p.truncated_at, ends[whole - 1] == len ? 0 : ends[whole - 1]);
+			assert_int_equal(p.truncated_at,
+					 ends[whole - 1] == len ? 0 : ends[whole - 1]);
 			profile_deinit(&p);
 		}
 		free(copy);
@@ -453,7 +524,9 @@ static void test_foreign(void **state)
 		char error[256] = "";
 		struct profile p;
 
-		assert_int_equal(profile_parse(files[i].data, files[i].len, &p, error, sizeof(error)), -EBADMSG);
+		assert_int_equal(
+			profile_parse(files[i].data, files[i].len, &p, error, sizeof(error)),
+			-EBADMSG);
 		if (!strstr(error, files[i].says))
 			fail_msg("\"%s\" does not say %s", error, files[i].says);
 		assert_null(strchr(error, '\n'));
@@ -478,12 +551,12 @@ static void test_read_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stock),	    cmocka_unit_test(test_simple),
-		cmocka_unit_test(test_restart),	    cmocka_unit_test(test_generations),
-		cmocka_unit_test(test_clocks),	    cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_names),	    cmocka_unit_test(test_stats),
-		cmocka_unit_test(test_compressed),  cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_foreign),	    cmocka_unit_test(test_read_errors),
+		cmocka_unit_test(test_stock),	   cmocka_unit_test(test_simple),
+		cmocka_unit_test(test_restart),	   cmocka_unit_test(test_generations),
+		cmocka_unit_test(test_clocks),	   cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_names),	   cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_compressed), cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_read_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

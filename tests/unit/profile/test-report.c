@@ -1,10 +1,12 @@
-/* test-report.c - whole tables of a hand-built profile, cut to a width, in colour, and with foreign names. */
+/* test-report.c - whole tables of a hand-built profile, cut to a width, in colour, and with foreign
+ * names. */
 #include <errno.h>
 
 #include "tests/unit/profile/hand.h"
 
 /* The report behind the empty line that ends its head. */
-static void assert_report(const struct profile *p, const struct report_options *options, const char *expected)
+static void assert_report(const struct profile *p, const struct report_options *options,
+			  const char *expected)
 {
 	char *text = NULL, *body;
 	size_t len;
@@ -108,19 +110,22 @@ static void tree(void **state)
 static void guesses_are_marked(void **state)
 {
 	struct profile p = hand_empty();
-	uint32_t m = hand_module(&p, "/jit", false), f = hand_frame(&p, m, 1, "found_by_its_frame_pointer_alone", NULL);
+	uint32_t m = hand_module(&p, "/jit", false),
+		 f = hand_frame(&p, m, 1, "found_by_its_frame_pointer_alone", NULL);
 	uint32_t g = hand_frame(&p, m, 2, "main", NULL);
 
 	(void)state;
 	p.frames[f].guessed = true;
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f, g), 1);
-	assert_report(&p, &(struct report_options){.tree = true},
-		      "total %  self %      time    samples  call\n"
-		      " 100.00    0.00      1 ns          1  p (1)\n"
-		      " 100.00    0.00      1 ns          1  └─ main\n"
-		      " 100.00  100.00      1 ns          1     found_by_its_frame_pointer_alone ?\n");
-	/* 70 columns less 38 of numbers, 3 of the mark before and 2 of that behind: 27 for the name */
+	assert_report(
+		&p, &(struct report_options){.tree = true},
+		"total %  self %      time    samples  call\n"
+		" 100.00    0.00      1 ns          1  p (1)\n"
+		" 100.00    0.00      1 ns          1  └─ main\n"
+		" 100.00  100.00      1 ns          1     found_by_its_frame_pointer_alone ?\n");
+	/* 70 columns less 38 of numbers, 3 of the mark before and 2 of that behind: 27 for the name
+	 */
 	assert_report(&p, &(struct report_options){.tree = true, .width = 70},
 		      "total %  self %      time    samples  call\n"
 		      " 100.00    0.00      1 ns          1  p (1)\n"
@@ -133,7 +138,8 @@ static void guesses_are_marked(void **state)
 static void lives_have_rows_of_their_own(void **state)
 {
 	struct profile p = hand_empty();
-	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL), stack = HAND_STACK(&p, f);
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL),
+		 stack = HAND_STACK(&p, f);
 	uint32_t sh = hand_process(&p, 40, "sh");
 
 	(void)state;
@@ -159,15 +165,19 @@ static void names_are_cut_and_cleaned(void **state)
 {
 	struct profile p = hand_empty();
 	uint32_t m = hand_module(&p, "/lib/\033[2Jx.so", false);
-	uint32_t f = hand_frame(&p, m, 1, "std::vector<int, std::allocator<int> >::push_back(int const&)", NULL);
+	uint32_t f = hand_frame(
+		&p, m, 1, "std::vector<int, std::allocator<int> >::push_back(int const&)", NULL);
 
 	(void)state;
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
-	/* 100 columns less 25 of self, 18 of total, 2, 2 + 8 of the module: 45 for the name; no second count. */
+	/* 100 columns less 25 of self, 18 of total, 2, 2 + 8 of the module: 45 for the name; no
+	 * second count. */
 	assert_report(&p, &(struct report_options){.width = 100},
-		      " self %      time samples total %      time  function                                       module\n"
-		      " 100.00      1 ns       1  100.00      1 ns  std::vector<int, std::allocato…ck(int const&)  ?[2Jx.so\n");
+		      " self %      time samples total %      time  function                       "
+		      "                module\n"
+		      " 100.00      1 ns       1  100.00      1 ns  std::vector<int, "
+		      "std::allocato…ck(int const&)  ?[2Jx.so\n");
 	profile_deinit(&p);
 }
 
@@ -181,7 +191,8 @@ static void colours_only_when_asked_for(void **state)
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
 	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS, .colour = true},
 		      "\033[2m      %      time samples\033[0m\033[2m        pid  process\033[0m\n"
-		      "\033[31m 100.00\033[0m      1 ns       1  \033[2m        1  \033[0m\033[1mp\033[0m\n");
+		      "\033[31m 100.00\033[0m      1 ns       1  \033[2m        1  "
+		      "\033[0m\033[1mp\033[0m\n");
 	profile_deinit(&p);
 }
 
@@ -198,7 +209,8 @@ static void head_and_errors(void **state)
 	assert_non_null(out);
 	assert_int_equal(report_write(&p, &(struct report_options){0}, out), 0);
 	assert_int_equal(fclose(out), 0);
-	assert_non_null(strstr(text, "Event           cpu-clock\nSamples         9 over 4.5 s, weight 70 ns\n"));
+	assert_non_null(strstr(
+		text, "Event           cpu-clock\nSamples         9 over 4.5 s, weight 70 ns\n"));
 	assert_non_null(strstr(text, "\nNote            bad?note\n\n"));
 	free(text);
 	if (full) {

@@ -1,4 +1,5 @@
-/* test-summary.c - the verdict from statistics, from samples alone, and from figures that cannot be. */
+/* test-summary.c - the verdict from statistics, from samples alone, and from figures that cannot
+ * be. */
 #include <math.h>
 
 #include "profile/summary.h"
@@ -53,12 +54,17 @@ static void from_statistics(void **state)
 	s = summary_of(&p);
 	assert_fact(&s, "Event", "cpu-clock", false);
 	assert_fact(&s, "Samples", "10 over 10.0 s, weight 100 ns", false);
-	assert_fact(&s, "Stacks", "70.00 % whole, 10.00 % cut, 10.00 % failed (no-module 1), 10.00 % without a stack", true);
-	assert_fact(&s, "Lost", "91 samples (89.22 %), 3 side-band records, throttled for 0.250 s", true);
+	assert_fact(
+		&s, "Stacks",
+		"70.00 % whole, 10.00 % cut, 10.00 % failed (no-module 1), 10.00 % without a stack",
+		true);
+	assert_fact(&s, "Lost", "91 samples (89.22 %), 3 side-band records, throttled for 0.250 s",
+		    true);
 	assert_fact(&s, "Skipped", "3 samples (fd-timeout 2, queue 1)", true);
 	assert_fact(&s, "CPU accounted", "51.5 % of the CPU time that was used", true);
 	assert_fact(&s, "Profiler's cost", "0.123 s of CPU, 2.1 us a sample", false);
-	assert_fact(&s, "File", "damaged or cut off at byte 4711; what stands before it is shown", true);
+	assert_fact(&s, "File", "damaged or cut off at byte 4711; what stands before it is shown",
+		    true);
 	profile_deinit(&p);
 }
 
@@ -94,7 +100,8 @@ static void impossible_figures_are_not_believed(void **state)
 	hand_stat(&p, "cpu_accounted", (double)INFINITY);
 	hand_stat(&p, "self.cpu_s", -1);
 	for (int i = 0; i < 20; i++)
-		hand_stat(&p, "stacks.failed.some-quite-long-reason-that-fills-the-line-and-more", 1e18);
+		hand_stat(&p, "stacks.failed.some-quite-long-reason-that-fills-the-line-and-more",
+			  1e18);
 	hand_sample(&p, 100, 100, 0, 30)->unwind_error = 3;
 	s = summary_of(&p);
 	assert_fact(&s, "Samples", "10 over 5.0 s, weight 100 ns", false);

@@ -18,14 +18,15 @@ static void only_utf8_is_left(void **state)
 	(void)state;
 	assert_clean("", "");
 	assert_clean("plain", "plain");
-	assert_clean("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5");
-	assert_clean("\xc3", BAD);                         /* cut off */
+	assert_clean("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5",
+		     "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5");
+	assert_clean("\xc3", BAD); /* cut off */
 	assert_clean("\xe2\x82", BAD BAD);
 	assert_clean("\xf0\x9f\x94", BAD BAD BAD);
-	assert_clean("\x80", BAD);                         /* a continuation alone */
-	assert_clean("\xc0\x80", BAD BAD);                 /* overlong NUL */
-	assert_clean("\xe0\x80\xaf", BAD BAD BAD);         /* overlong / */
-	assert_clean("\xed\xa0\x80", BAD BAD BAD);         /* a surrogate */
+	assert_clean("\x80", BAD);			   /* a continuation alone */
+	assert_clean("\xc0\x80", BAD BAD);		   /* overlong NUL */
+	assert_clean("\xe0\x80\xaf", BAD BAD BAD);	   /* overlong / */
+	assert_clean("\xed\xa0\x80", BAD BAD BAD);	   /* a surrogate */
 	assert_clean("\xf4\x90\x80\x80", BAD BAD BAD BAD); /* above U+10FFFF */
 	assert_clean("\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf");
 	assert_clean("\xff\xfe", BAD BAD);
@@ -36,8 +37,12 @@ static void no_controls(void **state)
 {
 	(void)state;
 	assert_clean("a\033[31mb\r\n\tc\x7f", "a?[31mb???c?");
-	assert_clean("\xc2\x9b" "31m", "?31m");      /* C1: CSI in one character */
-	assert_clean("\xe2\x80\xae" "evil", "?evil"); /* right-to-left override */
+	assert_clean("\xc2\x9b"
+		     "31m",
+		     "?31m"); /* C1: CSI in one character */
+	assert_clean("\xe2\x80\xae"
+		     "evil",
+		     "?evil"); /* right-to-left override */
 	assert_clean("\xe2\x80\xa8", "?");
 }
 
@@ -62,7 +67,8 @@ static void names_are_cut_in_the_middle(void **state)
 	assert_fit("abcdefghij", 1, "…");
 	assert_fit("abcdefghij", 0, "");
 	assert_fit("", 0, "");
-	assert_fit("\xe4\xb8\xad\xe6\x96\x87\xe5\xad\x97", 6, "\xe4\xb8\xad\xe6\x96\x87\xe5\xad\x97"); /* 2 columns each */
+	assert_fit("\xe4\xb8\xad\xe6\x96\x87\xe5\xad\x97", 6,
+		   "\xe4\xb8\xad\xe6\x96\x87\xe5\xad\x97"); /* 2 columns each */
 	assert_fit("\xe4\xb8\xad\xe6\x96\x87\xe5\xad\x97", 5, "\xe4\xb8\xad…");
 	assert_int_equal(text_columns("e\xcc\x81", 3), 1); /* a combining accent */
 }

@@ -31,7 +31,8 @@ static void test_names(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_equation), cmocka_unit_test(test_names)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_equation),
+					   cmocka_unit_test(test_names)};
 
 	return cmocka_run_group_tests_name("account", tests, NULL, NULL);
 }

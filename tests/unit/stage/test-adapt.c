@@ -9,7 +9,8 @@ static void test_widen(void **state)
 	(void)state;
 	assert_int_equal(adapt_step(&a, 1000, 10, 500), 16384); /* 1 % is not more than 1 % */
 	assert_int_equal(adapt_step(&a, 1000, 11, 500), 32768);
-	assert_int_equal(adapt_step(&a, 1000, 11, 500), 65528); /* not 65,536: the kernel refuses that */
+	assert_int_equal(adapt_step(&a, 1000, 11, 500),
+			 65528); /* not 65,536: the kernel refuses that */
 	assert_int_equal(adapt_step(&a, 1000, 1000, 1000), 65528);
 }
 
@@ -20,7 +21,8 @@ static void test_narrow(void **state)
 	(void)state;
 	for (int i = 0; i < 9; i++)
 		assert_int_equal(adapt_step(&a, 2000, 0, 1), ADAPT_MAX);
-	assert_int_equal(adapt_step(&a, 2000, 0, 2), ADAPT_MAX); /* 0.1 % is too many: starts anew */
+	assert_int_equal(adapt_step(&a, 2000, 0, 2),
+			 ADAPT_MAX); /* 0.1 % is too many: starts anew */
 	for (int i = 0; i < 9; i++)
 		assert_int_equal(adapt_step(&a, 2000, 0, 0), ADAPT_MAX);
 	assert_int_equal(adapt_step(&a, 2000, 0, 0), 32768);

@@ -1,5 +1,5 @@
-/* test-emit.c - what the trace says of processes and threads before each sample: lives of one pid that take turns,
- * renames, samples that had to wait. */
+/* test-emit.c - what the trace says of processes and threads before each sample: lives of one pid
+ * that take turns, renames, samples that had to wait. */
 #include <time.h>
 
 #include "daemon/out/writer_private.h"
@@ -17,16 +17,22 @@ struct fixture {
 
 static void fixture_init(struct fixture *f, size_t max_processes)
 {
-	const struct writer_options options = {.leader = {.counter = 1}, .frequency = 999, .clock = CLOCK_MONOTONIC,
-					       .sequence_id = 2, .tool = "perfwind test"};
+	const struct writer_options options = {.leader = {.counter = 1},
+					       .frequency = 999,
+					       .clock = CLOCK_MONOTONIC,
+					       .sequence_id = 2,
+					       .tool = "perfwind test"};
 
 	*f = (struct fixture){0};
 	assert_int_equal(uw_modules_new(&f->modules), 0);
 	assert_int_equal(process_table_new(f->modules, max_processes, &f->processes), 0);
 	assert_int_equal(sink_memory_new(&f->sink), 0);
 	assert_int_equal(writer_new(&options, f->sink, &f->writer), 0);
-	assert_int_equal(emit_new(&(struct emit_context){.writer = f->writer, .modules = f->modules,
-							 .account = &f->account}, &f->emit), 0);
+	assert_int_equal(emit_new(&(struct emit_context){.writer = f->writer,
+							 .modules = f->modules,
+							 .account = &f->account},
+				  &f->emit),
+			 0);
 }
 
 static void fixture_deinit(struct fixture *f)
@@ -44,8 +50,10 @@ static struct outcome taken(struct fixture *f, uint32_t pid, uint32_t tid, uint6
 	struct process *process = process_get(f->processes, pid);
 
 	assert_non_null(process);
-	return (struct outcome){.kind = OUTCOME_SAMPLE, .skipped = SKIP_MAPS_TIMEOUT,
-				.info = {.process = process_ref(process), .pid = pid, .tid = tid, .time = time}};
+	return (struct outcome){
+		.kind = OUTCOME_SAMPLE,
+		.skipped = SKIP_MAPS_TIMEOUT,
+		.info = {.process = process_ref(process), .pid = pid, .tid = tid, .time = time}};
 }
 
 static void emit(struct fixture *f, const struct outcome *o)
@@ -60,8 +68,8 @@ static void sample(struct fixture *f, uint32_t pid, uint32_t tid, uint64_t time)
 	emit(f, &o);
 }
 
-/* The packets: "pid=name#life" of a process (lives numbered a, b, ... as they are met), "tid:name" of a thread, the
- * time of a sample. */
+/* The packets: "pid=name#life" of a process (lives numbered a, b, ... as they are met), "tid:name"
+ * of a thread, the time of a sample. */
 static void assert_packets(struct fixture *f, const char *expected)
 {
 	char all[1024] = "";
@@ -76,26 +84,31 @@ static void assert_packets(struct fixture *f, const char *expected)
 	for (size_t i = 0; i < trace->n_packet; i++) {
 		const Pb__TracePacket *packet = trace->packet[i];
 
-		for (size_t k = 0; packet->process_tree && k < packet->process_tree->n_processes; k++) {
+		for (size_t k = 0; packet->process_tree && k < packet->process_tree->n_processes;
+		     k++) {
 			const Pb__ProcessTree__Process *p = packet->process_tree->processes[k];
 			unsigned life = 0;
 
 			while (lives[life] && lives[life] != p->perfwind_life)
 				life++;
 			lives[life] = p->perfwind_life;
-			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d=%s#%c ", p->pid, p->cmdline[0], 'a' + (int)life);
+			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d=%s#%c ", p->pid,
+					      p->cmdline[0], 'a' + (int)life);
 		}
 		for (size_t k = 0; packet->process_tree && k < packet->process_tree->n_threads; k++)
-			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d:%s ", packet->process_tree->threads[k]->tid,
+			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d:%s ",
+					      packet->process_tree->threads[k]->tid,
 					      packet->process_tree->threads[k]->name);
 		if (packet->perf_sample && packet->perf_sample->has_pid)
-			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d ", (int)packet->timestamp);
+			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d ",
+					      (int)packet->timestamp);
 	}
 	pb__trace__free_unpacked(trace, NULL);
 	assert_string_equal(all, expected);
 }
 
-static void comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *name, bool exec, uint64_t time)
+static void comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *name, bool exec,
+		 uint64_t time)
 {
 	assert_int_equal(process_comm(f->processes, pid, tid, name, exec, time), 0);
 }
@@ -145,8 +158,9 @@ static void late_samples_of_an_earlier_life(void **state)
 	sample(&f, 9, 9, 30);
 	emit(&f, &first);
 	sample(&f, 9, 9, 31);
-	assert_packets(&f, "5=sh#a 5:sh 10 5=qsort#b 5:qsort 13 5=sh#a 5:sh 6:sh 11 5=qsort#b 5:qsort 14 "
-			   "9=two#c 9:two 30 9=one#d 9:one 20 9=two#c 9:two 31 ");
+	assert_packets(
+		&f, "5=sh#a 5:sh 10 5=qsort#b 5:qsort 13 5=sh#a 5:sh 6:sh 11 5=qsort#b 5:qsort 14 "
+		    "9=two#c 9:two 30 9=one#d 9:one 20 9=two#c 9:two 31 ");
 	fixture_deinit(&f);
 }
 

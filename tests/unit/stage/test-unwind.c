@@ -1,4 +1,5 @@
-/* test-unwind.c - the unwinder thread from outside: each sample is answered exactly once, whatever it waits for. */
+/* test-unwind.c - the unwinder thread from outside: each sample is answered exactly once, whatever
+ * it waits for. */
 #include <fcntl.h>
 #include <poll.h>
 #include <time.h>
@@ -29,7 +30,8 @@ static struct process *process_number(uintptr_t n)
 	return (struct process *)(n * 64);
 }
 
-/* The first instruction of a function of ours: CFA = sp + 8, the return address (0: the root) at sp. */
+/* The first instruction of a function of ours: CFA = sp + 8, the return address (0: the root) at
+ * sp. */
 static __attribute__((noinline)) int leaf(int x)
 {
 	return x * 3;
@@ -82,7 +84,9 @@ static int setup(void **state)
 	assert_int_equal(waker_init(&f->in_waker), 0);
 	assert_int_equal(waker_init(&f->out_waker), 0);
 	map_own_text(f);
-	assert_int_equal(unwind_stage_new(&options, &f->in, &f->in_waker, &f->out, &f->out_waker, &f->stage), 0);
+	assert_int_equal(
+		unwind_stage_new(&options, &f->in, &f->in_waker, &f->out, &f->out_waker, &f->stage),
+		0);
 	*state = f;
 	return 0;
 }
@@ -127,12 +131,13 @@ static void push_sample(struct fixture *f, uintptr_t process, struct uw_space *s
 			.arch = UW_ARCH_X86_64,
 			.regs = f->regs,
 			.stack = (const uint8_t *)f->stack,
-			.info = {
-				.process = process_number(process),
-				.space = space ? uw_space_ref(space) : NULL,
-				.tid = tid,
-				.stack_len = sizeof(f->stack),
-			},
+			.info =
+				{
+					.process = process_number(process),
+					.space = space ? uw_space_ref(space) : NULL,
+					.tid = tid,
+					.stack_len = sizeof(f->stack),
+				},
 		});
 }
 
@@ -163,7 +168,8 @@ static void expect_nothing(struct fixture *f)
 static void test_kernel_thread(void **state)
 {
 	struct fixture *f = *state;
-	const uint64_t chain[] = {CONTEXT_KERNEL, 0xffffffff81000001, 0xffffffff81000002, CONTEXT_USER, 0x11000};
+	const uint64_t chain[] = {CONTEXT_KERNEL, 0xffffffff81000001, 0xffffffff81000002,
+				  CONTEXT_USER, 0x11000};
 	const struct outcome *o;
 
 	push(f, &(struct entry){.kind = ENTRY_SAMPLE, .chain = chain, .n_chain = 5, .info.tid = 9});
@@ -328,9 +334,10 @@ static void test_evict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_kernel_thread), TEST(test_wait_for_module), TEST(test_module_timeout),
-		TEST(test_wait_for_mappings), TEST(test_second_look), TEST(test_park_full),
-		TEST(test_drain), TEST(test_evict),
+		TEST(test_kernel_thread),  TEST(test_wait_for_module),
+		TEST(test_module_timeout), TEST(test_wait_for_mappings),
+		TEST(test_second_look),	   TEST(test_park_full),
+		TEST(test_drain),	   TEST(test_evict),
 	};
 
 	return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);

@@ -11,12 +11,32 @@
 
 #define UNUSED __attribute__((unused))
 
-enum { EH_FRAME_AT = 0x10000, HDR_AT = 0xf000, TEXT_AT = 0x1000, TEXT_END = 0x9000, CFI_BIAS = 0x400000 };
+enum {
+	EH_FRAME_AT = 0x10000,
+	HDR_AT = 0xf000,
+	TEXT_AT = 0x1000,
+	TEXT_END = 0x9000,
+	CFI_BIAS = 0x400000
+};
 
 /* DWARF's numbers, written out here again so that the tests do not lean on what they test. */
 enum { RBX = 3, RBP = 6, RSP = 7, R10 = 10, R12 = 12, RIP = 16 };
-enum { DEF_CFA = 0x0c, DEF_CFA_REGISTER = 0x0d, DEF_CFA_OFFSET = 0x0e, DEF_CFA_EXPRESSION = 0x0f, EXPRESSION = 0x10 };
-enum { ADVANCE = 0x40, OFFSET = 0x80, RESTORE = 0xc0, REMEMBER = 0x0a, RECALL = 0x0b, UNDEFINED = 0x07, SAME = 0x08 };
+enum {
+	DEF_CFA = 0x0c,
+	DEF_CFA_REGISTER = 0x0d,
+	DEF_CFA_OFFSET = 0x0e,
+	DEF_CFA_EXPRESSION = 0x0f,
+	EXPRESSION = 0x10
+};
+enum {
+	ADVANCE = 0x40,
+	OFFSET = 0x80,
+	RESTORE = 0xc0,
+	REMEMBER = 0x0a,
+	RECALL = 0x0b,
+	UNDEFINED = 0x07,
+	SAME = 0x08
+};
 
 struct bytes {
 	uint8_t b[65536];
@@ -60,7 +80,8 @@ UNUSED static void record_end(struct bytes *to, size_t at)
 	memcpy(to->b + at, &len, 4);
 }
 
-/* .eh_frame CIE: version 1, "zR" (or "zRS"), code 1, data -8, ra 16, pcrel sdata4; CFA = rsp + 8, ra at CFA - 8. */
+/* .eh_frame CIE: version 1, "zR" (or "zRS"), code 1, data -8, ra 16, pcrel sdata4; CFA = rsp + 8,
+ * ra at CFA - 8. */
 UNUSED static size_t put_cie(struct bytes *to, const char *augmentation)
 {
 	size_t at = record_begin(to);
@@ -74,7 +95,8 @@ UNUSED static size_t put_cie(struct bytes *to, const char *augmentation)
 }
 
 /* Its FDE for [begin, begin + size). */
-UNUSED static size_t put_fde(struct bytes *to, size_t cie, uint64_t begin, uint64_t size, const void *program, size_t len)
+UNUSED static size_t put_fde(struct bytes *to, size_t cie, uint64_t begin, uint64_t size,
+			     const void *program, size_t len)
 {
 	size_t at = record_begin(to);
 
@@ -86,7 +108,7 @@ UNUSED static size_t put_fde(struct bytes *to, size_t cie, uint64_t begin, uint6
 	record_end(to, at);
 	return at;
 }
-#define PUT_FDE(to, cie, begin, size, ...)                                                         \
+#define PUT_FDE(to, cie, begin, size, ...) \
 	put_fde(to, cie, begin, size, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
 
 /* .eh_frame_hdr: [n] pairs of (vaddr, offset in .eh_frame), ascending. */
@@ -101,7 +123,8 @@ UNUSED static void put_hdr(struct bytes *to, size_t n, const uint64_t pairs[][2]
 	}
 }
 
-UNUSED static void section_set(struct uw_section *section, const struct bytes *bytes, uint64_t vaddr)
+UNUSED static void section_set(struct uw_section *section, const struct bytes *bytes,
+			       uint64_t vaddr)
 {
 	/* An allocation of its own, to the byte: the sanitizer sees what reads beyond. */
 	section->data = malloc(bytes->n ? bytes->n : 1);
@@ -112,7 +135,8 @@ UNUSED static void section_set(struct uw_section *section, const struct bytes *b
 }
 
 /* Any of the three may be NULL. */
-UNUSED static struct uw_image *image_of(const struct bytes *hdr, const struct bytes *eh, const struct bytes *debug)
+UNUSED static struct uw_image *image_of(const struct bytes *hdr, const struct bytes *eh,
+					const struct bytes *debug)
 {
 	struct uw_image *image;
 

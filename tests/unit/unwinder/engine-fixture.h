@@ -1,8 +1,9 @@
-/* engine-fixture.h - the tests that every engine over a foreign library must pass; the file that includes it names
- * the engine (ENGINE) and has main().
+/* engine-fixture.h - the tests that every engine over a foreign library must pass; the file that
+ * includes it names the engine (ENGINE) and has main().
  *
- * The process unwinds itself: fixture_outer > fixture_middle > fixture_inner, which copies registers and stack.
- * The true return addresses are the compiler's own (__builtin_return_address), not an unwinder's. */
+ * The process unwinds itself: fixture_outer > fixture_middle > fixture_inner, which copies
+ * registers and stack. The true return addresses are the compiler's own (__builtin_return_address),
+ * not an unwinder's. */
 #pragma once
 
 #include <setjmp.h>
@@ -26,8 +27,8 @@ static struct {
 	uint64_t regs[UW_X86_COUNT];
 	uint8_t stack[STACK_ROOM] __attribute__((aligned(16)));
 	uint32_t stack_len;
-	uint64_t ra[3];         /* of inner, middle, outer */
-	uint64_t ra_slot, sp;   /* where inner's return address stands */
+	uint64_t ra[3];	      /* of inner, middle, outer */
+	uint64_t ra_slot, sp; /* where inner's return address stands */
 	struct uw_map maps[MAPS_MAX];
 	size_t n_maps, program, libc; /* indices */
 	uint64_t stack_end;
@@ -47,8 +48,9 @@ static FIXTURE void fixture_copy(const uint8_t *from, size_t len)
 static FIXTURE void fixture_inner(void)
 {
 	static const uint8_t order[UW_X86_COUNT] = {
-		REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_RIP, REG_EFL, REG_CSGSFS,
-		REG_CSGSFS, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+		REG_RAX, REG_RBX, REG_RCX, REG_RDX,    REG_RSI,	   REG_RDI, REG_RBP,
+		REG_RSP, REG_RIP, REG_EFL, REG_CSGSFS, REG_CSGSFS, REG_R8,  REG_R9,
+		REG_R10, REG_R11, REG_R12, REG_R13,    REG_R14,	   REG_R15,
 	};
 	ucontext_t context;
 
@@ -58,7 +60,8 @@ static FIXTURE void fixture_inner(void)
 	fix.sp = fix.regs[UW_X86_SP];
 	fix.stack_len = (uint32_t)min_u64(STACK_ROOM, fix.stack_end - fix.sp);
 	fix.ra[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
-	fix.ra_slot = (uint64_t)(uintptr_t)__builtin_frame_address(0) + 8; /* built with frame pointers */
+	fix.ra_slot =
+		(uint64_t)(uintptr_t)__builtin_frame_address(0) + 8; /* built with frame pointers */
 	fixture_copy((const uint8_t *)(uintptr_t)fix.sp, fix.stack_len);
 }
 
@@ -86,7 +89,8 @@ static void fixture_load(struct uw_module *module)
 	fd_close(source.fd);
 }
 
-/* The executable file mappings of this process, each with a module of its own that is not loaded yet. */
+/* The executable file mappings of this process, each with a module of its own that is not loaded
+ * yet. */
 static void fixture_maps(void)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
@@ -98,7 +102,8 @@ static void fixture_maps(void)
 		struct uw_map *map = &fix.maps[fix.n_maps];
 
 		*path = 0;
-		assert_true(sscanf(line, "%llx-%llx %7s %llx %*s %*s %4199s", &start, &end, perms, &offset, path) >= 4);
+		assert_true(sscanf(line, "%llx-%llx %7s %llx %*s %*s %4199s", &start, &end, perms,
+				   &offset, path) >= 4);
 		if (!strcmp(path, "[stack]"))
 			fix.stack_end = end;
 		if (!strchr(perms, 'x') || *path != '/')
@@ -147,8 +152,11 @@ static struct uw_space *space_new(uint32_t key)
 
 static struct uw_snapshot snapshot_of(struct uw_space *space)
 {
-	return (struct uw_snapshot){
-		.space = space, .regs = fix.regs, .arch = UW_ARCH_X86_64, .stack_len = fix.stack_len, .stack = fix.stack};
+	return (struct uw_snapshot){.space = space,
+				    .regs = fix.regs,
+				    .arch = UW_ARCH_X86_64,
+				    .stack_len = fix.stack_len,
+				    .stack = fix.stack};
 }
 
 static struct uw_result unwind(struct uw_engine *engine, const struct uw_snapshot *snapshot)
@@ -189,7 +197,8 @@ static void test_batch(void **state)
 
 	for (size_t i = 0; i < 20; i++) {
 		snapshots[i] = snapshot_of(space);
-		results[i] = (struct uw_result){.frames = frames[i], .max_frames = i < 10 ? 3 : FRAMES_MAX};
+		results[i] = (struct uw_result){.frames = frames[i],
+						.max_frames = i < 10 ? 3 : FRAMES_MAX};
 	}
 	assert_int_equal(uw_unwind_batch(*state, snapshots, 20, results), 0);
 	for (size_t i = 0; i < 20; i++) {
@@ -252,14 +261,16 @@ static void test_cut(void **state)
 /* A module that is not loaded stops the walk at its frame; once loaded, the same engine goes on. */
 static void test_pending(void **state)
 {
-	struct uw_module *late[2], *kept[2] = {fix.maps[fix.program].module, fix.maps[fix.libc].module};
+	struct uw_module *late[2],
+		*kept[2] = {fix.maps[fix.program].module, fix.maps[fix.libc].module};
 	const size_t index[2] = {fix.program, fix.libc};
 	struct uw_snapshot snapshot;
 	struct uw_space *space;
 	struct uw_result res;
 
 	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(uw_module_new(UW_MODULE_FILE, uw_module_path(kept[i]), NULL, &late[i]), 0);
+		assert_int_equal(
+			uw_module_new(UW_MODULE_FILE, uw_module_path(kept[i]), NULL, &late[i]), 0);
 		fix.maps[index[i]].module = late[i];
 	}
 	space = space_new(7);
@@ -475,9 +486,11 @@ static void test_signal(void **state)
 
 #define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 static const struct CMUnitTest fixture_tests[] = {
-	FIXTURE_TEST(test_whole),    FIXTURE_TEST(test_batch),	    FIXTURE_TEST(test_too_deep),
-	FIXTURE_TEST(test_cut),	     FIXTURE_TEST(test_pending),    FIXTURE_TEST(test_unreadable),
-	FIXTURE_TEST(test_no_module), FIXTURE_TEST(test_zero_is_root), FIXTURE_TEST(test_no_state),
-	FIXTURE_TEST(test_guessed),  FIXTURE_TEST(test_forget),	    FIXTURE_TEST(test_many_spaces),
+	FIXTURE_TEST(test_whole),     FIXTURE_TEST(test_batch),
+	FIXTURE_TEST(test_too_deep),  FIXTURE_TEST(test_cut),
+	FIXTURE_TEST(test_pending),   FIXTURE_TEST(test_unreadable),
+	FIXTURE_TEST(test_no_module), FIXTURE_TEST(test_zero_is_root),
+	FIXTURE_TEST(test_no_state),  FIXTURE_TEST(test_guessed),
+	FIXTURE_TEST(test_forget),    FIXTURE_TEST(test_many_spaces),
 	FIXTURE_TEST(test_signal),
 };

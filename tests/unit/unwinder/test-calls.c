@@ -1,5 +1,6 @@
-/* test-calls.c - which calls hold an address: the walk (first question of a unit) and the flat ranges (all others) say
- * the same, for every address of a program with inlined calls in two parts, loops and methods. */
+/* test-calls.c - which calls hold an address: the walk (first question of a unit) and the flat
+ * ranges (all others) say the same, for every address of a program with inlined calls in two parts,
+ * loops and methods. */
 #include "tests/unit/unwinder/fixture.h"
 
 #include <dwarf.h>
@@ -19,7 +20,8 @@ static const char program[] =
 	"	for (int i = 0; i < x; i++) n += leaf(i) * leaf(x);\n"
 	"	return n;\n"
 	"}\n"
-	"namespace a { struct S { static __attribute__((noinline)) int f(int x) { return middle(x) - leaf(x); } }; }\n"
+	"namespace a { struct S { static __attribute__((noinline)) int f(int x) { return middle(x) "
+	"- leaf(x); } }; }\n"
 	"__attribute__((noinline)) int g(int x) { return middle(x) + middle(x + 1); }\n"
 	"int main(int n, char **) { return g(n) + a::S::f(n); }\n";
 

@@ -1,12 +1,14 @@
 /* test-cfi.c - hand-assembled call frame information and the rules it must give. */
 #include "tests/unit/unwinder/cfi-fixture.h"
 
-static rule_t rule_at(const struct uw_image *image, bool debug_frame, uint32_t offset, uint64_t vaddr)
+static rule_t rule_at(const struct uw_image *image, bool debug_frame, uint32_t offset,
+		      uint64_t vaddr)
 {
 	struct cfi_fde fde;
 	struct cfi_row row;
 
-	if (cfi_fde_read(image, debug_frame, offset, &fde) != CFI_OK || cfi_row_at(&fde, vaddr, &row) != CFI_OK)
+	if (cfi_fde_read(image, debug_frame, offset, &fde) != CFI_OK ||
+	    cfi_row_at(&fde, vaddr, &row) != CFI_OK)
 		return rule_simple(RULE_BAD);
 	return cfi_rule(&row, vaddr, offset, debug_frame);
 }
@@ -22,19 +24,21 @@ static rule_t rule_of(const char *augmentation, uint64_t at, const void *program
 	uw_image_free(image);
 	return rule;
 }
-#define RULE_OF(at, ...) rule_of("zR", at, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
+#define RULE_OF(at, ...) \
+	rule_of("zR", at, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
 
-#define assert_rule(rule, kind, cfa, saved)                                                        \
-	do {                                                                                       \
-		rule_t got_ = (rule);                                                              \
-		assert_int_equal(rule_kind(got_), kind);                                           \
-		assert_int_equal(rule_cfa(got_), cfa);                                             \
-		assert_int_equal(rule_saved(got_), saved);                                         \
+#define assert_rule(rule, kind, cfa, saved)                \
+	do {                                               \
+		rule_t got_ = (rule);                      \
+		assert_int_equal(rule_kind(got_), kind);   \
+		assert_int_equal(rule_cfa(got_), cfa);     \
+		assert_int_equal(rule_saved(got_), saved); \
 	} while (0)
 
 /* push %rbp; mov %rsp,%rbp; ...; leave; ret */
-#define PROLOGUE                                                                                   \
-	ADVANCE | 1, DEF_CFA_OFFSET, 16, OFFSET | RBP, 2, ADVANCE | 3, DEF_CFA_REGISTER, RBP, ADVANCE | 0x20, DEF_CFA, RSP, 8
+#define PROLOGUE                                                                              \
+	ADVANCE | 1, DEF_CFA_OFFSET, 16, OFFSET | RBP, 2, ADVANCE | 3, DEF_CFA_REGISTER, RBP, \
+		ADVANCE | 0x20, DEF_CFA, RSP, 8
 
 static void test_frame_pointer(void **state)
 {
@@ -54,15 +58,21 @@ static void test_frame_pointer(void **state)
 static void test_state_stack(void **state)
 {
 	(void)state;
-#define BODY ADVANCE | 1, DEF_CFA_OFFSET, 64, REMEMBER, ADVANCE | 1, DEF_CFA_OFFSET, 8, ADVANCE | 1, RECALL
+#define BODY                                                                                    \
+	ADVANCE | 1, DEF_CFA_OFFSET, 64, REMEMBER, ADVANCE | 1, DEF_CFA_OFFSET, 8, ADVANCE | 1, \
+		RECALL
 	assert_rule(RULE_OF(1, BODY), RULE_SP, 64, 0);
 	assert_rule(RULE_OF(2, BODY), RULE_SP, 8, 0);
 	assert_rule(RULE_OF(3, BODY), RULE_SP, 64, 0);
 	assert_rule(RULE_OF(0, RECALL), RULE_BAD, 0, 0);
-	assert_rule(RULE_OF(0, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER,
-			    REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER), RULE_SP, 8, 0);
-	assert_rule(RULE_OF(0, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER,
-			    REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER), RULE_BAD, 0, 0);
+	assert_rule(RULE_OF(0, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER,
+			    REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER,
+			    REMEMBER, REMEMBER),
+		    RULE_SP, 8, 0);
+	assert_rule(RULE_OF(0, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER,
+			    REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER, REMEMBER,
+			    REMEMBER, REMEMBER, REMEMBER),
+		    RULE_BAD, 0, 0);
 }
 
 static void test_operations(void **state)
@@ -70,20 +80,23 @@ static void test_operations(void **state)
 	(void)state;
 	/* 90,304 = 0x160c0: uleb c0 c1 05 */
 	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 0xc0, 0xc1, 0x05), RULE_SP, 90304, 0);
-	assert_rule(RULE_OF(2, 0x02, 2, DEF_CFA_OFFSET, 16), RULE_SP, 16, 0);            /* advance_loc1 */
+	assert_rule(RULE_OF(2, 0x02, 2, DEF_CFA_OFFSET, 16), RULE_SP, 16, 0); /* advance_loc1 */
 	assert_rule(RULE_OF(1, 0x02, 2, DEF_CFA_OFFSET, 16), RULE_SP, 8, 0);
-	assert_rule(RULE_OF(2, 0x03, 2, 0, DEF_CFA_OFFSET, 16), RULE_SP, 16, 0);         /* advance_loc2 */
-	assert_rule(RULE_OF(2, 0x04, 2, 0, 0, 0, DEF_CFA_OFFSET, 16), RULE_SP, 16, 0);   /* advance_loc4 */
+	assert_rule(RULE_OF(2, 0x03, 2, 0, DEF_CFA_OFFSET, 16), RULE_SP, 16, 0); /* advance_loc2 */
+	assert_rule(RULE_OF(2, 0x04, 2, 0, 0, 0, DEF_CFA_OFFSET, 16), RULE_SP, 16,
+		    0); /* advance_loc4 */
 	assert_rule(RULE_OF(2, 0x04, 0xff, 0xff, 0xff, 0xff, DEF_CFA_OFFSET, 16), RULE_SP, 8, 0);
-	assert_rule(RULE_OF(0, 0x12, RSP, 0x7e), RULE_SP, 16, 0);                        /* def_cfa_sf: -2 * -8 */
-	assert_rule(RULE_OF(0, 0x13, 0x7d), RULE_SP, 24, 0);                             /* def_cfa_offset_sf */
-	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, 0x05, RBP, 3), RULE_SP, 32, 24);      /* offset_extended */
-	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, 0x11, RBP, 3), RULE_SP, 32, 24);      /* offset_extended_sf */
+	assert_rule(RULE_OF(0, 0x12, RSP, 0x7e), RULE_SP, 16, 0); /* def_cfa_sf: -2 * -8 */
+	assert_rule(RULE_OF(0, 0x13, 0x7d), RULE_SP, 24, 0);	  /* def_cfa_offset_sf */
+	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, 0x05, RBP, 3), RULE_SP, 32,
+		    24); /* offset_extended */
+	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, 0x11, RBP, 3), RULE_SP, 32,
+		    24); /* offset_extended_sf */
 	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, OFFSET | RBP, 3, RESTORE | RBP), RULE_SP, 32, 0);
 	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, OFFSET | RBP, 3, 0x06, RBP), RULE_SP, 32, 0);
 	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 32, OFFSET | RBP, 3, SAME, RBP), RULE_SP, 32, 0);
-	assert_rule(RULE_OF(0, 0x2e, 16), RULE_SP, 8, 0);                                /* GNU_args_size */
-	assert_rule(RULE_OF(0, 0x05, 60, 3), RULE_SP, 8, 0);                             /* a vector register */
+	assert_rule(RULE_OF(0, 0x2e, 16), RULE_SP, 8, 0);    /* GNU_args_size */
+	assert_rule(RULE_OF(0, 0x05, 60, 3), RULE_SP, 8, 0); /* a vector register */
 	assert_int_equal(rule_kind(RULE_OF(0, UNDEFINED, RIP)), RULE_ROOT);
 }
 
@@ -93,12 +106,14 @@ static void test_slow(void **state)
 
 	(void)state;
 	assert_int_equal(rule_kind(RULE_OF(0, DEF_CFA, R10, 0)), RULE_SLOW);
-	assert_int_equal(rule_kind(RULE_OF(0, DEF_CFA_OFFSET, 12)), RULE_SLOW);          /* not a multiple of 8 */
-	assert_int_equal(rule_kind(RULE_OF(0, OFFSET | RIP, 2)), RULE_SLOW);             /* ra elsewhere */
-	assert_int_equal(rule_kind(RULE_OF(0, OFFSET | RSP, 2)), RULE_SLOW);             /* rsp saved */
-	assert_int_equal(rule_kind(RULE_OF(0, 0x09, RBP, RBX)), RULE_SLOW);              /* rbp in rbx */
+	assert_int_equal(rule_kind(RULE_OF(0, DEF_CFA_OFFSET, 12)),
+			 RULE_SLOW); /* not a multiple of 8 */
+	assert_int_equal(rule_kind(RULE_OF(0, OFFSET | RIP, 2)), RULE_SLOW); /* ra elsewhere */
+	assert_int_equal(rule_kind(RULE_OF(0, OFFSET | RSP, 2)), RULE_SLOW); /* rsp saved */
+	assert_int_equal(rule_kind(RULE_OF(0, 0x09, RBP, RBX)), RULE_SLOW);  /* rbp in rbx */
 	assert_int_equal(rule_kind(RULE_OF(0, UNDEFINED, RBP)), RULE_SLOW);
-	assert_int_equal(rule_kind(RULE_OF(0, EXPRESSION, RBP, 2, 0x76, 0)), RULE_SLOW); /* rbp at [rbp] */
+	assert_int_equal(rule_kind(RULE_OF(0, EXPRESSION, RBP, 2, 0x76, 0)),
+			 RULE_SLOW); /* rbp at [rbp] */
 	assert_int_equal(rule_kind(rule_of("zR", 0, deref, sizeof(deref))), RULE_SLOW);
 	assert_int_equal(rule_kind(rule_of("zRS", 0, "", 0)), RULE_SLOW);
 	/* 8 MB: over what a packed rule holds.  uleb 80 80 80 04 */
@@ -107,7 +122,8 @@ static void test_slow(void **state)
 
 static void test_plt(void **state)
 {
-	static const uint8_t plt[] = {DEF_CFA_EXPRESSION, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22};
+	static const uint8_t plt[] = {
+		DEF_CFA_EXPRESSION, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22};
 	uint8_t other[sizeof(plt)];
 
 	(void)state;
@@ -124,12 +140,19 @@ static void test_plt(void **state)
 static void test_damaged_programs(void **state)
 {
 	(void)state;
-	assert_rule(RULE_OF(0, 0x3f), RULE_BAD, 0, 0);              /* unknown operation */
-	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 0x7f, 0x77), RULE_BAD, 0, 0); /* longer than the program */
-	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), RULE_BAD, 0, 0);
-	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0), RULE_BAD, 0, 0);
-	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 2, 0x77, 8, DEF_CFA_OFFSET, 8), RULE_BAD, 0, 0); /* no offset to set */
-	assert_int_equal(rule_kind(RULE_OF(0, DEF_CFA, 0xff, 0xff, 0xff, 0xff, 0x0f, 8)), RULE_SLOW); /* no such register */
+	assert_rule(RULE_OF(0, 0x3f), RULE_BAD, 0, 0); /* unknown operation */
+	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 0x7f, 0x77), RULE_BAD, 0,
+		    0); /* longer than the program */
+	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			    0xff, 1),
+		    RULE_BAD, 0, 0);
+	assert_rule(RULE_OF(0, DEF_CFA_OFFSET, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+			    0x80, 0x80, 0),
+		    RULE_BAD, 0, 0);
+	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 2, 0x77, 8, DEF_CFA_OFFSET, 8), RULE_BAD, 0,
+		    0); /* no offset to set */
+	assert_int_equal(rule_kind(RULE_OF(0, DEF_CFA, 0xff, 0xff, 0xff, 0xff, 0x0f, 8)),
+			 RULE_SLOW); /* no such register */
 }
 
 static void test_table(void **state)
@@ -143,7 +166,8 @@ static void test_table(void **state)
 	(void)state;
 	for (size_t i = 0; i < 5; i++) {
 		pairs[i][0] = TEXT_AT + i * 0x100;
-		pairs[i][1] = PUT_FDE(&eh, cie, pairs[i][0], 0x80, DEF_CFA_OFFSET, (uint8_t)(16 + 8 * i));
+		pairs[i][1] =
+			PUT_FDE(&eh, cie, pairs[i][0], 0x80, DEF_CFA_OFFSET, (uint8_t)(16 + 8 * i));
 	}
 	for (size_t n = 1; n <= 5; n++) {
 		hdr.n = 0;
@@ -152,11 +176,14 @@ static void test_table(void **state)
 		assert_true(cfi_has_table(image));
 		assert_int_equal(cfi_table_find(image, TEXT_AT - 1, &offset), CFI_NONE);
 		for (size_t i = 0; i < n; i++) {
-			assert_int_equal(cfi_table_find(image, TEXT_AT + i * 0x100, &offset), CFI_OK);
+			assert_int_equal(cfi_table_find(image, TEXT_AT + i * 0x100, &offset),
+					 CFI_OK);
 			assert_int_equal(offset, pairs[i][1]);
-			assert_int_equal(cfi_table_find(image, TEXT_AT + i * 0x100 + 0x7f, &offset), CFI_OK);
+			assert_int_equal(cfi_table_find(image, TEXT_AT + i * 0x100 + 0x7f, &offset),
+					 CFI_OK);
 			assert_int_equal(offset, pairs[i][1]);
-			assert_rule(rule_at(image, false, offset, TEXT_AT + i * 0x100 + 0x7f), RULE_SP, 16 + 8 * (int)i, 0);
+			assert_rule(rule_at(image, false, offset, TEXT_AT + i * 0x100 + 0x7f),
+				    RULE_SP, 16 + 8 * (int)i, 0);
 		}
 		uw_image_free(image);
 	}
@@ -217,7 +244,8 @@ static size_t put_debug(struct bytes *to)
 static void test_index(void **state)
 {
 	struct bytes eh = {.n = 0}, debug = {.n = 0};
-	size_t cie = put_cie(&eh, "zR"), high = PUT_FDE(&eh, cie, TEXT_AT + 0x200, 0x10, DEF_CFA_OFFSET, 24);
+	size_t cie = put_cie(&eh, "zR"),
+	       high = PUT_FDE(&eh, cie, TEXT_AT + 0x200, 0x10, DEF_CFA_OFFSET, 24);
 	size_t low = PUT_FDE(&eh, cie, TEXT_AT, 0x80, DEF_CFA_OFFSET, 16), fde = put_debug(&debug);
 	struct uw_image *image;
 	struct cfi_index index;
@@ -247,7 +275,8 @@ static void test_index(void **state)
 	uw_image_free(image);
 }
 
-/* Every length and every single byte turned over: no crash, no read outside (sanitizers), an end. */
+/* Every length and every single byte turned over: no crash, no read outside (sanitizers), an end.
+ */
 static void test_damage(void **state)
 {
 	struct bytes eh = {.n = 0};
@@ -260,7 +289,8 @@ static void test_damage(void **state)
 
 		cut.n = len;
 		image = image_of(NULL, &cut, NULL);
-		assert_int_equal(rule_kind(rule_at(image, false, (uint32_t)fde, TEXT_AT)), RULE_BAD);
+		assert_int_equal(rule_kind(rule_at(image, false, (uint32_t)fde, TEXT_AT)),
+				 RULE_BAD);
 		uw_image_free(image);
 	}
 	for (size_t i = 0; i < eh.n * 8; i++) {
@@ -281,7 +311,8 @@ static void test_damage(void **state)
 
 /* ---- expressions ---- */
 
-static bool memory_read(struct cfi_memory *memory, uint64_t address, unsigned size, uint64_t *ret_value)
+static bool memory_read(struct cfi_memory *memory, uint64_t address, unsigned size,
+			uint64_t *ret_value)
 {
 	memory->missed = address;
 	*ret_value = 0;
@@ -293,47 +324,48 @@ static bool memory_read(struct cfi_memory *memory, uint64_t address, unsigned si
 
 static enum cfi_result evaluate(const uint8_t *e, size_t len, uint64_t *ret)
 {
-	struct cfi_regs regs = {.r = {[RBP] = 0x6ff8, [RSP] = 0x6000, [RIP] = 0x1234}, .known = 1u << RBP | 1u << RSP | 1u << RIP};
+	struct cfi_regs regs = {.r = {[RBP] = 0x6ff8, [RSP] = 0x6000, [RIP] = 0x1234},
+				.known = 1u << RBP | 1u << RSP | 1u << RIP};
 	struct cfi_memory memory = {.read = memory_read};
 	uint64_t first = 0x5000;
 
 	return cfi_evaluate(e, (uint32_t)len, &regs, CFI_BIAS, &first, &memory, ret);
 }
 #define EVALUATE(ret, ...) evaluate((uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}), ret)
-#define assert_value(value, ...)                                                                   \
-	do {                                                                                       \
-		uint64_t v_;                                                                       \
-		assert_int_equal(EVALUATE(&v_, __VA_ARGS__), CFI_OK);                              \
-		assert_int_equal(v_, value);                                                       \
+#define assert_value(value, ...)                                      \
+	do {                                                          \
+		uint64_t v_;                                          \
+		assert_int_equal(EVALUATE(&v_, __VA_ARGS__), CFI_OK); \
+		assert_int_equal(v_, value);                          \
 	} while (0)
 
 static void test_expressions(void **state)
 {
 	(void)state;
-	assert_value(0x5000, 0x96);                             /* the CFA that was pushed */
-	assert_value(0x6008, 0x77, 8);                          /* breg7 8 */
-	assert_value(0x6ff0, 0x92, RBP, 0x78);                  /* bregx */
-	assert_value(0x1122334455667788, 0x76, 8, 0x06);        /* breg6 8; deref */
-	assert_value(0x7788, 0x76, 8, 0x94, 2);                 /* deref_size */
+	assert_value(0x5000, 0x96);				 /* the CFA that was pushed */
+	assert_value(0x6008, 0x77, 8);				 /* breg7 8 */
+	assert_value(0x6ff0, 0x92, RBP, 0x78);			 /* bregx */
+	assert_value(0x1122334455667788, 0x76, 8, 0x06);	 /* breg6 8; deref */
+	assert_value(0x7788, 0x76, 8, 0x94, 2);			 /* deref_size */
 	assert_value(0x401000, 0x03, 0, 0x10, 0, 0, 0, 0, 0, 0); /* addr */
-	assert_value(UINT64_MAX, 0x09, 0xff);                   /* const1s */
+	assert_value(UINT64_MAX, 0x09, 0xff);			 /* const1s */
 	assert_value(0xff, 0x08, 0xff);
 	assert_value(0x8000, 0x0a, 0, 0x80);
 	assert_value((uint64_t)-0x8000, 0x0b, 0, 0x80);
 	assert_value(300, 0x10, 0xac, 0x02);
 	assert_value((uint64_t)-2, 0x11, 0x7e);
-	assert_value(1, 0x33, 0x32, 0x1c);                      /* 3 - 2 */
-	assert_value((uint64_t)-2, 0x11, 0x7a, 0x33, 0x1b);     /* -6 / 3 is signed */
-	assert_value(1, 0x37, 0x33, 0x1d);                      /* 7 mod 3 */
-	assert_value(1, 0x11, 0x7f, 0x30, 0x2d);                /* -1 < 0 */
-	assert_value(12, 0x33, 0x32, 0x24);                     /* 3 << 2 */
-	assert_value(0, 0x31, 0x08, 64, 0x24);                  /* 1 << 64 */
-	assert_value(UINT64_MAX, 0x11, 0x7f, 0x08, 200, 0x26);  /* -1 >> 200, signed */
-	assert_value(2, 0x31, 0x32, 0x33, 0x17);                /* rot: 3 1 2 */
-	assert_value(1, 0x31, 0x32, 0x14);                      /* over */
-	assert_value(0x5000, 0x31, 0x32, 0x15, 2);              /* pick 2 */
-	assert_value(5, 0x35, 0x2f, 1, 0, 0x39);                /* skip over lit9 */
-	assert_value(9, 0x35, 0x30, 0x28, 1, 0, 0x39);          /* bra not taken */
+	assert_value(1, 0x33, 0x32, 0x1c);		       /* 3 - 2 */
+	assert_value((uint64_t)-2, 0x11, 0x7a, 0x33, 0x1b);    /* -6 / 3 is signed */
+	assert_value(1, 0x37, 0x33, 0x1d);		       /* 7 mod 3 */
+	assert_value(1, 0x11, 0x7f, 0x30, 0x2d);	       /* -1 < 0 */
+	assert_value(12, 0x33, 0x32, 0x24);		       /* 3 << 2 */
+	assert_value(0, 0x31, 0x08, 64, 0x24);		       /* 1 << 64 */
+	assert_value(UINT64_MAX, 0x11, 0x7f, 0x08, 200, 0x26); /* -1 >> 200, signed */
+	assert_value(2, 0x31, 0x32, 0x33, 0x17);	       /* rot: 3 1 2 */
+	assert_value(1, 0x31, 0x32, 0x14);		       /* over */
+	assert_value(0x5000, 0x31, 0x32, 0x15, 2);	       /* pick 2 */
+	assert_value(5, 0x35, 0x2f, 1, 0, 0x39);	       /* skip over lit9 */
+	assert_value(9, 0x35, 0x30, 0x28, 1, 0, 0x39);	       /* bra not taken */
 	/* INT64_MIN / -1 and |INT64_MIN| must not trap */
 	assert_value(1ull << 63, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x09, 0xff, 0x1b);
 	assert_value(1ull << 63, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x19);
@@ -345,20 +377,20 @@ static void test_bad_expressions(void **state)
 	uint64_t v = 7;
 
 	(void)state;
-	assert_int_equal(EVALUATE(&v, 0x73, 0), CFI_NEED_REG);        /* rbx */
+	assert_int_equal(EVALUATE(&v, 0x73, 0), CFI_NEED_REG); /* rbx */
 	assert_int_equal(EVALUATE(&v, 0x77, 0, 0x06), CFI_MEMORY);
-	assert_int_equal(EVALUATE(&v, 0x90, 17), CFI_BAD);            /* regx has no value here */
+	assert_int_equal(EVALUATE(&v, 0x90, 17), CFI_BAD); /* regx has no value here */
 	assert_int_equal(EVALUATE(&v, 0x92, 17, 0), CFI_BAD);
-	assert_int_equal(EVALUATE(&v, 0x13, 0x13), CFI_BAD);          /* drop, drop */
-	assert_int_equal(EVALUATE(&v, 0x13), CFI_BAD);                /* nothing left */
+	assert_int_equal(EVALUATE(&v, 0x13, 0x13), CFI_BAD); /* drop, drop */
+	assert_int_equal(EVALUATE(&v, 0x13), CFI_BAD);	     /* nothing left */
 	assert_int_equal(EVALUATE(&v, 0x15, 1), CFI_BAD);
-	assert_int_equal(EVALUATE(&v, 0x30, 0x1b), CFI_BAD);          /* by zero */
+	assert_int_equal(EVALUATE(&v, 0x30, 0x1b), CFI_BAD); /* by zero */
 	assert_int_equal(EVALUATE(&v, 0x30, 0x1d), CFI_BAD);
 	assert_int_equal(EVALUATE(&v, 0x94, 9), CFI_BAD);
-	assert_int_equal(EVALUATE(&v, 0x0e, 1), CFI_BAD);             /* cut short */
-	assert_int_equal(EVALUATE(&v, 0x2f, 0xfd, 0xff), CFI_BAD);    /* skip to itself, for ever */
-	assert_int_equal(EVALUATE(&v, 0x2f, 0xfc, 0xff), CFI_BAD);    /* before the beginning */
-	assert_int_equal(EVALUATE(&v, 0x2f, 1, 0), CFI_BAD);          /* behind the end */
+	assert_int_equal(EVALUATE(&v, 0x0e, 1), CFI_BAD);	   /* cut short */
+	assert_int_equal(EVALUATE(&v, 0x2f, 0xfd, 0xff), CFI_BAD); /* skip to itself, for ever */
+	assert_int_equal(EVALUATE(&v, 0x2f, 0xfc, 0xff), CFI_BAD); /* before the beginning */
+	assert_int_equal(EVALUATE(&v, 0x2f, 1, 0), CFI_BAD);	   /* behind the end */
 	memset(many, 0x12, sizeof(many));
 	assert_int_equal(evaluate(many, 63, &v), CFI_OK);
 	assert_int_equal(evaluate(many, 64, &v), CFI_BAD);
@@ -372,9 +404,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_frame_pointer), cmocka_unit_test(test_state_stack),
 		cmocka_unit_test(test_operations),    cmocka_unit_test(test_slow),
-		cmocka_unit_test(test_plt),           cmocka_unit_test(test_damaged_programs),
-		cmocka_unit_test(test_table),         cmocka_unit_test(test_damaged_table),
-		cmocka_unit_test(test_index),         cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_plt),	      cmocka_unit_test(test_damaged_programs),
+		cmocka_unit_test(test_table),	      cmocka_unit_test(test_damaged_table),
+		cmocka_unit_test(test_index),	      cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_expressions),   cmocka_unit_test(test_bad_expressions),
 	};
 

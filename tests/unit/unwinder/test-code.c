@@ -1,4 +1,5 @@
-/* test-code.c - call instructions and what code without CFI says.  Encodings as GNU as writes them. */
+/* test-code.c - call instructions and what code without CFI says.  Encodings as GNU as writes them.
+ */
 #include "tests/unit/cmocka.h"
 
 #include "unwinder/code.h"
@@ -9,18 +10,18 @@
 static void test_calls(void **state)
 {
 	(void)state;
-	assert_true(CALL("\xe8\x01\x02\x03\x04"));             /* call rel32 */
+	assert_true(CALL("\xe8\x01\x02\x03\x04")); /* call rel32 */
 	assert_true(CALL("\x90\x90\x90\xe8\x01\x02\x03\x04"));
-	assert_true(CALL("\xff\xd0"));                         /* call *%rax */
-	assert_true(CALL("\x41\xff\xd4"));                     /* call *%r12 */
-	assert_true(CALL("\xff\x15\x00\x10\x00\x00"));         /* call *0x1000(%rip) */
-	assert_true(CALL("\xff\x10"));                         /* call *(%rax) */
-	assert_true(CALL("\xff\x50\x08"));                     /* call *8(%rax) */
-	assert_true(CALL("\xff\x90\x00\x01\x00\x00"));         /* call *0x100(%rax) */
-	assert_true(CALL("\xff\x14\xc8"));                     /* call *(%rax,%rcx,8) */
-	assert_true(CALL("\xff\x14\x25\x00\x10\x00\x00"));     /* call *0x1000 */
-	assert_true(CALL("\xff\x54\x24\x08"));                 /* call *8(%rsp) */
-	assert_true(CALL("\xff\x94\x24\x00\x01\x00\x00"));     /* call *0x100(%rsp) */
+	assert_true(CALL("\xff\xd0"));			   /* call *%rax */
+	assert_true(CALL("\x41\xff\xd4"));		   /* call *%r12 */
+	assert_true(CALL("\xff\x15\x00\x10\x00\x00"));	   /* call *0x1000(%rip) */
+	assert_true(CALL("\xff\x10"));			   /* call *(%rax) */
+	assert_true(CALL("\xff\x50\x08"));		   /* call *8(%rax) */
+	assert_true(CALL("\xff\x90\x00\x01\x00\x00"));	   /* call *0x100(%rax) */
+	assert_true(CALL("\xff\x14\xc8"));		   /* call *(%rax,%rcx,8) */
+	assert_true(CALL("\xff\x14\x25\x00\x10\x00\x00")); /* call *0x1000 */
+	assert_true(CALL("\xff\x54\x24\x08"));		   /* call *8(%rsp) */
+	assert_true(CALL("\xff\x94\x24\x00\x01\x00\x00")); /* call *0x100(%rsp) */
 }
 
 static void test_no_calls(void **state)
@@ -30,11 +31,11 @@ static void test_no_calls(void **state)
 	assert_false(CALL("\xe8"));
 	assert_false(CALL("\xff"));
 	assert_false(CALL("\x90\x90\x90\x90\x90\x90\x90\x90"));
-	assert_false(CALL("\xe8\x01\x02\x03\x04\x90"));        /* one byte too late */
-	assert_false(CALL("\xe9\x01\x02\x03\x04"));            /* jmp rel32 */
-	assert_false(CALL("\xff\xe0"));                        /* jmp *%rax */
-	assert_false(CALL("\xff\x25\x00\x10\x00\x00"));        /* jmp *0x1000(%rip) */
-	assert_false(CALL("\xff\x50"));                        /* cut short */
+	assert_false(CALL("\xe8\x01\x02\x03\x04\x90")); /* one byte too late */
+	assert_false(CALL("\xe9\x01\x02\x03\x04"));	/* jmp rel32 */
+	assert_false(CALL("\xff\xe0"));			/* jmp *%rax */
+	assert_false(CALL("\xff\x25\x00\x10\x00\x00")); /* jmp *0x1000(%rip) */
+	assert_false(CALL("\xff\x50"));			/* cut short */
 	assert_false(CALL("\xff\x14"));
 }
 
@@ -53,7 +54,8 @@ static void test_forms(void **state)
 	assert_int_equal(FORM(0, "\x68\x01\x00\x00\x00\xe9"), RULE_FORM_ENTRY);
 	assert_int_equal(FORM(5, "\x68\x01\x00\x00\x00\xe9"), RULE_FORM_PLT);
 	assert_int_equal(FORM(5, "\x68\x01\x00\x00\x00\xf2\xe9"), RULE_FORM_PLT);
-	assert_int_equal(FORM(0, "\x68\x01\x00\x00\x00\x90"), RULE_FORM_FP); /* a push of something */
+	assert_int_equal(FORM(0, "\x68\x01\x00\x00\x00\x90"),
+			 RULE_FORM_FP); /* a push of something */
 	assert_int_equal(FORM(0, "\x48\x8b\x45\xf8"), RULE_FORM_FP);
 	assert_int_equal(FORM(0, ""), RULE_FORM_FP);
 	assert_int_equal(FORM(2, "\x90\x90"), RULE_FORM_FP);

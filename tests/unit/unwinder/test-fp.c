@@ -16,7 +16,8 @@ static void fixture_run(struct fixture *f, enum uw_engine_kind kind)
 {
 	struct uw_engine *engine;
 
-	f->res = (struct uw_result){.frames = f->frames, .max_frames = f->res.max_frames ? f->res.max_frames : 8};
+	f->res = (struct uw_result){.frames = f->frames,
+				    .max_frames = f->res.max_frames ? f->res.max_frames : 8};
 	assert_int_equal(uw_engine_new(kind, &engine), 0);
 	assert_int_equal(uw_unwind_batch(engine, &f->snapshot, 1, &f->res), 0);
 	uw_engine_forget(engine, NULL);
@@ -34,11 +35,16 @@ static void fixture_init(struct fixture *f)
 	f->regs[UW_X86_SP] = SP;
 	f->regs[UW_X86_BP] = SP + 0x20;
 	f->snapshot = (struct uw_snapshot){
-		.space = f->space, .regs = f->regs, .arch = UW_ARCH_X86_64, .stack = (uint8_t *)f->stack, .stack_len = sizeof(f->stack),
+		.space = f->space,
+		.regs = f->regs,
+		.arch = UW_ARCH_X86_64,
+		.stack = (uint8_t *)f->stack,
+		.stack_len = sizeof(f->stack),
 	};
 }
 
-static void fixture_end(struct fixture *f, enum uw_outcome outcome, enum uw_reason reason, uint32_t n_frames)
+static void fixture_end(struct fixture *f, enum uw_outcome outcome, enum uw_reason reason,
+			uint32_t n_frames)
 {
 	assert_int_equal(f->res.outcome, outcome);
 	assert_int_equal(f->res.reason, reason);
@@ -98,7 +104,8 @@ static void test_copy_bounds(void **state)
 
 	(void)state;
 	fixture_init(&f);
-	f.snapshot.stack_len = 0x50; /* all but the last word of what is needed is at 0x48 .. 0x4f: whole */
+	f.snapshot.stack_len =
+		0x50; /* all but the last word of what is needed is at 0x48 .. 0x4f: whole */
 	fixture_run(&f, UW_ENGINE_FP_COPY);
 	fixture_end(&f, UW_WHOLE, UW_OK, 3);
 	fixture_init(&f);
@@ -144,7 +151,8 @@ static void test_chain(void **state)
 
 	(void)state;
 	fixture_init(&f);
-	f.snapshot = (struct uw_snapshot){.space = f.space, .chain = chain, .n_chain = 3}; /* no registers, no stack */
+	f.snapshot = (struct uw_snapshot){
+		.space = f.space, .chain = chain, .n_chain = 3}; /* no registers, no stack */
 	fixture_run(&f, UW_ENGINE_FP);
 	assert_int_equal(f.frames[0], 0x1010);
 	assert_int_equal(f.frames[2], 0x1200 | UW_FRAME_CALLER);
@@ -163,8 +171,9 @@ static void test_chain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_copy_whole),   cmocka_unit_test(test_copy_ends), cmocka_unit_test(test_copy_bounds),
-		cmocka_unit_test(test_copy_refused), cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_copy_whole),  cmocka_unit_test(test_copy_ends),
+		cmocka_unit_test(test_copy_bounds), cmocka_unit_test(test_copy_refused),
+		cmocka_unit_test(test_chain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

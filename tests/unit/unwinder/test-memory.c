@@ -78,7 +78,8 @@ static void test_stack_wrap(void **state)
 	stack_of(&s);
 	s.regs[UW_X86_SP] = UINT64_MAX - 7;
 	assert_true(uw_stack_word(&s.snapshot, UINT64_MAX - 7, &word));
-	assert_true(uw_stack_word(&s.snapshot, 4, &word)); /* offset 12: what the copy holds, by its own arithmetic */
+	assert_true(uw_stack_word(
+		&s.snapshot, 4, &word)); /* offset 12: what the copy holds, by its own arithmetic */
 	assert_false(uw_stack_word(&s.snapshot, UINT64_MAX - 8, &word));
 	assert_false(uw_stack_word(&s.snapshot, 5, &word));
 }
@@ -107,7 +108,8 @@ static void test_regions(void **state)
 	assert_true(uw_regions_word(&regions, 0x1008, &word)); /* in part, at the end */
 	assert_int_equal(word, 0x0a09);
 	assert_false(uw_regions_word(&regions, 0x100a, &word));
-	assert_true(uw_regions_word(&regions, 0x2000, &word)); /* in part, in the middle of the word */
+	assert_true(
+		uw_regions_word(&regions, 0x2000, &word)); /* in part, in the middle of the word */
 	assert_int_equal(word, 0x0403020100000000ull);
 	assert_true(uw_regions_word(&regions, 0x1fff, &word));
 	assert_int_equal(word, 0x0302010000000000ull);
@@ -131,10 +133,12 @@ static void test_many_regions(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 100; i++) /* 37 is prime to 100: every start once, in no order */
-		assert_int_equal(uw_regions_add(&regions, 0x1000 * (1 + i * 37 % 100), &value, 8), 0);
+		assert_int_equal(uw_regions_add(&regions, 0x1000 * (1 + i * 37 % 100), &value, 8),
+				 0);
 	assert_int_equal(regions.n, 100);
 	for (uint64_t i = 0; i < 100; i++)
-		assert_true(uw_regions_word(&regions, 0x1000 * (1 + i * 61 % 100), &word) && word == value);
+		assert_true(uw_regions_word(&regions, 0x1000 * (1 + i * 61 % 100), &word) &&
+			    word == value);
 	uw_regions_deinit(&regions);
 }
 

@@ -1,5 +1,6 @@
-/* test-native-self.c - the native engine over this very process: real CFI of this program and of libc, read by the
- * real loader.  What must be found is known from the return addresses that each function notes of itself. */
+/* test-native-self.c - the native engine over this very process: real CFI of this program and of
+ * libc, read by the real loader.  What must be found is known from the return addresses that each
+ * function notes of itself. */
 #include "tests/unit/cmocka.h"
 
 #include <errno.h>
@@ -36,7 +37,8 @@ struct shot {
 /* What the functions under way have noted. */
 static volatile uint64_t notes[NOTES];
 static volatile unsigned n_notes;
-#define NOTE() (notes[n_notes] = (uint64_t)(uintptr_t)__builtin_return_address(0), n_notes = n_notes + 1)
+#define NOTE() \
+	(notes[n_notes] = (uint64_t)(uintptr_t)__builtin_return_address(0), n_notes = n_notes + 1)
 #define UNNOTE() (n_notes = n_notes - 1)
 
 static struct shot shots[SAMPLES];
@@ -83,7 +85,8 @@ static int setup(void **state)
 		char perms[5], path[4097] = "";
 		unsigned long start, end, offset;
 
-		if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %4096s", &start, &end, perms, &offset, path) < 4)
+		if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %4096s", &start, &end, perms, &offset,
+			   path) < 4)
 			continue;
 		if (!strcmp(path, "[stack]"))
 			self.stack_end = end;
@@ -91,7 +94,8 @@ static int setup(void **state)
 			continue;
 		maps[n] = (struct uw_map){.start = start, .end = end, .offset = offset};
 		if (path[0] == '/') {
-			assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &maps[n].module), 0);
+			assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &maps[n].module),
+					 0);
 			load(maps[n].module, path);
 		} else if (!strcmp(path, "[vdso]")) {
 			load_vdso(&maps[n].module, start, end);
@@ -117,7 +121,8 @@ static int teardown(void **state)
 /* ---- snapshots ---- */
 
 /* Every word of it, also those that the address sanitizer keeps between our variables. */
-__attribute__((no_sanitize("address", "thread"))) static void copy_stack(uint64_t *to, uint64_t sp, uint32_t len)
+__attribute__((no_sanitize("address", "thread"))) static void copy_stack(uint64_t *to, uint64_t sp,
+									 uint32_t len)
 {
 	const volatile uint64_t *from = (const volatile uint64_t *)(uintptr_t)sp;
 
@@ -128,9 +133,23 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_stack(uint64_
 static void shoot(const ucontext_t *uc)
 {
 	static const uint8_t order[UW_X86_COUNT] = {
-		[UW_X86_AX] = REG_RAX, [UW_X86_BX] = REG_RBX, [UW_X86_CX] = REG_RCX, [UW_X86_DX] = REG_RDX,
-		[UW_X86_SI] = REG_RSI, [UW_X86_DI] = REG_RDI, [UW_X86_BP] = REG_RBP, [UW_X86_SP] = REG_RSP,
-		[UW_X86_IP] = REG_RIP, [UW_X86_R8] = REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+		[UW_X86_AX] = REG_RAX,
+		[UW_X86_BX] = REG_RBX,
+		[UW_X86_CX] = REG_RCX,
+		[UW_X86_DX] = REG_RDX,
+		[UW_X86_SI] = REG_RSI,
+		[UW_X86_DI] = REG_RDI,
+		[UW_X86_BP] = REG_RBP,
+		[UW_X86_SP] = REG_RSP,
+		[UW_X86_IP] = REG_RIP,
+		[UW_X86_R8] = REG_R8,
+		REG_R9,
+		REG_R10,
+		REG_R11,
+		REG_R12,
+		REG_R13,
+		REG_R14,
+		REG_R15,
 	};
 	struct shot *shot = &shots[n_shots];
 	uint64_t sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP], len = self.stack_end - sp;
@@ -168,8 +187,12 @@ static void check(const struct shot *shot, unsigned *ret_signals)
 {
 	uint64_t frames[UW_MAX_FRAMES];
 	struct uw_snapshot snapshot = {
-		.space = self.space, .regs = shot->regs, .arch = UW_ARCH_X86_64, .stack_full = shot->full,
-		.stack_len = shot->len, .stack = (const uint8_t *)shot->stack,
+		.space = self.space,
+		.regs = shot->regs,
+		.arch = UW_ARCH_X86_64,
+		.stack_full = shot->full,
+		.stack_len = shot->len,
+		.stack = (const uint8_t *)shot->stack,
 	};
 	struct uw_result res = {.frames = frames, .max_frames = UW_MAX_FRAMES};
 	unsigned left = shot->n_notes;
@@ -183,9 +206,10 @@ static void check(const struct shot *shot, unsigned *ret_signals)
 		assert_false(frames[i] & UW_FRAME_GUESSED);
 	}
 	if (res.outcome != UW_WHOLE || left)
-		print_error("pc %#lx: %s %s at %#lx, %u frames, %u of %u notes not found\n", (unsigned long)shot->regs[UW_X86_IP],
-			    uw_outcome_name(res.outcome), uw_reason_name(res.reason), (unsigned long)res.stopped_at,
-			    res.n_frames, left, shot->n_notes);
+		print_error("pc %#lx: %s %s at %#lx, %u frames, %u of %u notes not found\n",
+			    (unsigned long)shot->regs[UW_X86_IP], uw_outcome_name(res.outcome),
+			    uw_reason_name(res.reason), (unsigned long)res.stopped_at, res.n_frames,
+			    left, shot->n_notes);
 	assert_int_equal(res.outcome, UW_WHOLE);
 	assert_int_equal(left, 0);
 }
@@ -310,7 +334,8 @@ static void test_alternate_stack(void **state)
 {
 	static char alternate[1 << 18];
 	struct sigaction action = {.sa_handler = on_signal_check, .sa_flags = SA_ONSTACK};
-	stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)}, none = {.ss_flags = SS_DISABLE};
+	stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)},
+		none = {.ss_flags = SS_DISABLE};
 	uint64_t end = self.stack_end;
 
 	(void)state;
@@ -341,7 +366,8 @@ static void spin(void)
 static void test_interrupts(void **state)
 {
 	struct sigaction action = {.sa_sigaction = on_profile, .sa_flags = SA_SIGINFO | SA_RESTART};
-	struct itimerval timer = {.it_interval = {.tv_usec = 1000}, .it_value = {.tv_usec = 1000}}, off = {0};
+	struct itimerval timer = {.it_interval = {.tv_usec = 1000}, .it_value = {.tv_usec = 1000}},
+			 off = {0};
 	unsigned signals;
 
 	(void)state;
@@ -360,7 +386,8 @@ static void test_interrupts(void **state)
 	assert_int_equal(setitimer(ITIMER_PROF, &off, NULL), 0);
 	assert_true(n_shots > 8);
 	for (unsigned i = 0; i < n_shots; i++) {
-		/* Those noted in the middle of a prologue or epilogue may be on the way in or out. */
+		/* Those noted in the middle of a prologue or epilogue may be on the way in or out.
+		 */
 		shots[i].n_notes = 1;
 		check(&shots[i], &signals);
 		assert_int_equal(signals, 0);

@@ -14,10 +14,20 @@
 
 enum {
 	SP = 0x7fff0000,
-	SMALL = 0x401000, SAVES = 0x401080, FRAMED = 0x401100, POPPED = 0x401180, ROOTED = 0x401400, LEAPS = 0x401480,
-	BY_RBX = 0x401500, KEEPER = 0x401580, SIGNAL = 0x401640, DAMAGED = 0x401700, SILENT = 0x401800,
+	SMALL = 0x401000,
+	SAVES = 0x401080,
+	FRAMED = 0x401100,
+	POPPED = 0x401180,
+	ROOTED = 0x401400,
+	LEAPS = 0x401480,
+	BY_RBX = 0x401500,
+	KEEPER = 0x401580,
+	SIGNAL = 0x401640,
+	DAMAGED = 0x401700,
+	SILENT = 0x401800,
 	JIT = 0x600000,
-	WORDS = 512, FRAMES = 64,
+	WORDS = 512,
+	FRAMES = 64,
 };
 #define CALLED(pc) ((pc) | UW_FRAME_CALLER)
 
@@ -63,8 +73,8 @@ static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, s
 static size_t put_signal(struct bytes *eh)
 {
 	static const uint8_t program[] = {
-		DEF_CFA_EXPRESSION, 3, 0x77, 32, 0x06, EXPRESSION, RIP, 2, 0x77, 0, EXPRESSION, RBP, 2, 0x77, 8,
-		EXPRESSION, RBX, 2, 0x77, 16,
+		DEF_CFA_EXPRESSION, 3,	 0x77, 32,   0x06, EXPRESSION, RIP, 2, 0x77, 0,
+		EXPRESSION,	    RBP, 2,    0x77, 8,	   EXPRESSION, RBX, 2, 0x77, 16,
 	};
 
 	return put_fde(eh, put_cie(eh, "zRS"), SIGNAL - CFI_BIAS, 0x80, program, sizeof(program));
@@ -76,13 +86,17 @@ static struct uw_module *module_make(void)
 	size_t cie = put_cie(&eh, "zR");
 	uint64_t pairs[][2] = {
 		{SMALL, PUT_FDE(&eh, cie, SMALL - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 16)},
-		{SAVES, PUT_FDE(&eh, cie, SAVES - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP, 2)},
-		{FRAMED, PUT_FDE(&eh, cie, FRAMED - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
-		{POPPED, PUT_FDE(&eh, cie, POPPED - CFI_BIAS, 0x80, DEF_CFA, RBP, 32, OFFSET | RBP, 4)},
+		{SAVES,
+		 PUT_FDE(&eh, cie, SAVES - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP, 2)},
+		{FRAMED,
+		 PUT_FDE(&eh, cie, FRAMED - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
+		{POPPED,
+		 PUT_FDE(&eh, cie, POPPED - CFI_BIAS, 0x80, DEF_CFA, RBP, 32, OFFSET | RBP, 4)},
 		{ROOTED, PUT_FDE(&eh, cie, ROOTED - CFI_BIAS, 0x80, UNDEFINED, RIP)},
 		{LEAPS, PUT_FDE(&eh, cie, LEAPS - CFI_BIAS, 0x80, DEF_CFA, R10, 0)},
 		{BY_RBX, PUT_FDE(&eh, cie, BY_RBX - CFI_BIAS, 0x80, DEF_CFA, RBX, 8)},
-		{KEEPER, PUT_FDE(&eh, cie, KEEPER - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24, OFFSET | RBX, 2)},
+		{KEEPER,
+		 PUT_FDE(&eh, cie, KEEPER - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24, OFFSET | RBX, 2)},
 		{SIGNAL, put_signal(&eh)},
 		{DAMAGED, PUT_FDE(&eh, cie, DAMAGED - CFI_BIAS, 0x80, 0x3f, 0x3f, 0x3f)},
 	};
@@ -107,10 +121,16 @@ static int setup(void **state)
 	assert_non_null(f);
 	f->fake.memory.read = fake_read;
 	f->module = module_make();
-	f->maps[0] = (struct uw_map){.start = CFI_BIAS + TEXT_AT, .end = CFI_BIAS + TEXT_END, .offset = TEXT_AT, .module = f->module};
+	f->maps[0] = (struct uw_map){.start = CFI_BIAS + TEXT_AT,
+				     .end = CFI_BIAS + TEXT_END,
+				     .offset = TEXT_AT,
+				     .module = f->module};
 	f->maps[1] = (struct uw_map){.start = JIT, .end = JIT + 0x1000};
 	f->snapshot = (struct uw_snapshot){
-		.regs = f->regs, .arch = UW_ARCH_X86_64, .stack = (uint8_t *)f->stack, .stack_len = sizeof(f->stack),
+		.regs = f->regs,
+		.arch = UW_ARCH_X86_64,
+		.stack = (uint8_t *)f->stack,
+		.stack_len = sizeof(f->stack),
 	};
 	fixture_space(f, 5, NULL);
 	f->regs[UW_X86_SP] = SP;
@@ -133,15 +153,16 @@ static int teardown(void **state)
 static void run(struct fixture *f, uint64_t pc)
 {
 	f->regs[UW_X86_IP] = pc;
-	f->res = (struct uw_result){.frames = f->frames, .max_frames = f->res.max_frames ? f->res.max_frames : FRAMES};
+	f->res = (struct uw_result){.frames = f->frames,
+				    .max_frames = f->res.max_frames ? f->res.max_frames : FRAMES};
 	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
 }
 
-#define assert_result(f, outcome_, reason_, n)                                                     \
-	do {                                                                                       \
-		assert_int_equal((f)->res.outcome, outcome_);                                      \
-		assert_int_equal((f)->res.reason, reason_);                                        \
-		assert_int_equal((f)->res.n_frames, n);                                            \
+#define assert_result(f, outcome_, reason_, n)                \
+	do {                                                  \
+		assert_int_equal((f)->res.outcome, outcome_); \
+		assert_int_equal((f)->res.reason, reason_);   \
+		assert_int_equal((f)->res.n_frames, n);       \
 	} while (0)
 
 static void test_plain(void **state)
@@ -150,10 +171,10 @@ static void test_plain(void **state)
 
 	for (unsigned round = 0; round < 2; round++) { /* cold, and out of the cache */
 		f->regs[UW_X86_BP] = SP + 8 * 8;
-		f->stack[1] = SAVES + 5;               /* small, 16 bytes */
-		f->stack[2 + 2] = SP + 8 * 10;         /* saves: rbp, ra at words 4 and 5 */
+		f->stack[1] = SAVES + 5;       /* small, 16 bytes */
+		f->stack[2 + 2] = SP + 8 * 10; /* saves: rbp, ra at words 4 and 5 */
 		f->stack[2 + 3] = FRAMED + 9;
-		f->stack[10] = 0x1234;                 /* framed by that rbp */
+		f->stack[10] = 0x1234; /* framed by that rbp */
 		f->stack[11] = ROOTED + 1;
 		run(f, SMALL);
 		assert_result(f, UW_WHOLE, UW_OK, 4);
@@ -167,17 +188,18 @@ static void test_plain(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 }
 
-/* A return address may be the first byte of the next function: what counts is the call before it. */
+/* A return address may be the first byte of the next function: what counts is the call before it.
+ */
 static void test_call_at_end(void **state)
 {
 	struct fixture *f = *state;
 
-	f->stack[1] = SAVES;       /* belongs to small: 16 bytes more */
+	f->stack[1] = SAVES; /* belongs to small: 16 bytes more */
 	f->stack[3] = ROOTED + 1;
 	run(f, SMALL + 3);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[1], CALLED(SAVES));
-	f->stack[3] = ROOTED + 1;  /* the leaf itself is not stepped back: saves, 32 bytes */
+	f->stack[3] = ROOTED + 1; /* the leaf itself is not stepped back: saves, 32 bytes */
 	run(f, SAVES);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 }
@@ -186,14 +208,15 @@ static void test_popped(void **state)
 {
 	struct fixture *f = *state;
 
-	/* rbp + 32 is the CFA, rbp is said to be at [rbp], which is below rsp: the register counts. */
+	/* rbp + 32 is the CFA, rbp is said to be at [rbp], which is below rsp: the register counts.
+	 */
 	f->regs[UW_X86_BP] = SP - 8;
 	f->stack[2] = FRAMED + 1;
 	f->stack[3] = 0;
 	run(f, POPPED);
 	assert_result(f, UW_FAILED, UW_NO_PROGRESS, 2); /* framed by rbp SP - 8: CFA below rsp */
 	f->regs[UW_X86_BP] = SP + 8;
-	f->stack[1] = SP + 8 * 8;                       /* at or above rsp it is loaded */
+	f->stack[1] = SP + 8 * 8; /* at or above rsp it is loaded */
 	f->stack[4] = FRAMED + 1;
 	f->stack[9] = ROOTED + 1;
 	run(f, POPPED);
@@ -279,19 +302,20 @@ static void test_slow(void **state)
 	f->stack[7] = ROOTED + 1;
 	run(f, LEAPS);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
-	/* rbx is changed and kept by keeper; its caller's CFA needs the old one: walked again from the leaf. */
+	/* rbx is changed and kept by keeper; its caller's CFA needs the old one: walked again from
+	 * the leaf. */
 	f->regs[UW_X86_BX] = 0xbad;
-	f->stack[1] = KEEPER + 1;         /* small */
-	f->stack[2 + 1] = SP + 8 * 20;    /* keeper: rbx */
+	f->stack[1] = KEEPER + 1;      /* small */
+	f->stack[2 + 1] = SP + 8 * 20; /* keeper: rbx */
 	f->stack[2 + 2] = BY_RBX + 1;
-	f->stack[20] = ROOTED + 1;        /* CFA = rbx + 8 */
+	f->stack[20] = ROOTED + 1; /* CFA = rbx + 8 */
 	for (unsigned round = 0; round < 2; round++) {
 		run(f, SMALL);
 		assert_result(f, UW_WHOLE, UW_OK, 4);
 		assert_int_equal(f->frames[2], CALLED(BY_RBX + 1));
 		assert_int_equal(f->frames[3], CALLED(ROOTED + 1));
 	}
-	f->stack[2 + 1] = SP;             /* CFA below: no progress */
+	f->stack[2 + 1] = SP; /* CFA below: no progress */
 	run(f, SMALL);
 	assert_result(f, UW_FAILED, UW_NO_PROGRESS, 3);
 	f->stack[2 + 1] = SP + 8 * WORDS;
@@ -319,8 +343,10 @@ static void test_signal(void **state)
 	put_signal_frame(f, 2, SMALL, 0, SP + 8 * 30);
 	f->stack[31] = ROOTED + 1;
 	run(f, SMALL + 7);
-	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2); /* SIGNAL - 1 is nobody's: no trampoline looks so */
-	f->regs[UW_X86_BP] = 0; /* rbp cleared in code without CFI: how the ABI marks the first frame */
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO,
+		      2); /* SIGNAL - 1 is nobody's: no trampoline looks so */
+	f->regs[UW_X86_BP] =
+		0; /* rbp cleared in code without CFI: how the ABI marks the first frame */
 	run(f, SMALL + 7);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	f->stack[1] = SIGNAL + 1;
@@ -355,7 +381,8 @@ static void test_other_stack(void **state)
 	fixture_space(f, 5, &f->fake.memory);
 	run(f, SIGNAL);
 	assert_result(f, UW_WHOLE, UW_OK, 4);
-	put_signal_frame(f, 100, SMALL, 0, SP + 8 * 110); /* upwards, within the copy: the plain road again */
+	put_signal_frame(f, 100, SMALL, 0,
+			 SP + 8 * 110); /* upwards, within the copy: the plain road again */
 	f->stack[111] = ROOTED + 1;
 	run(f, SIGNAL);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
@@ -438,8 +465,8 @@ static void test_guess_code(void **state)
 
 	fixture_space(f, 6, &f->fake.memory);
 	memset(f->fake.code, 0x90, sizeof(f->fake.code));
-	f->fake.code[0x20] = 0xe8;    /* a call ends at 0x25 */
-	f->fake.code[0x40] = 0x55;    /* push %rbp */
+	f->fake.code[0x20] = 0xe8; /* a call ends at 0x25 */
+	f->fake.code[0x40] = 0x55; /* push %rbp */
 	f->regs[UW_X86_BP] = SP + 16;
 	f->stack[0] = JIT + 0x25;
 	f->stack[2] = SP + 32;
@@ -449,16 +476,16 @@ static void test_guess_code(void **state)
 	run(f, JIT + 0x10);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
-	run(f, JIT + 0x40);           /* before the push: the return address is at [rsp] */
+	run(f, JIT + 0x40); /* before the push: the return address is at [rsp] */
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	f->stack[0] = 0;
-	f->stack[3] = JIT + 0x31;     /* that follows no call */
+	f->stack[3] = JIT + 0x31; /* that follows no call */
 	for (unsigned round = 0; round < 2; round++) {
 		run(f, JIT + 0x10);
 		assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
 		assert_int_equal(f->res.stopped_at, JIT + 0x31);
 	}
-	f->fake.n_reads = 0;          /* all that was read is remembered */
+	f->fake.n_reads = 0; /* all that was read is remembered */
 	run(f, JIT + 0x10);
 	assert_int_equal(f->fake.n_reads, 0);
 }
@@ -487,7 +514,7 @@ static void test_deep(void **state)
 	assert_int_equal(f->frames[50], CALLED(SMALL + 1));
 	assert_int_equal(f->frames[51], CALLED(ROOTED + 1));
 	assert_true(f->fake.n_reads <= 16);
-	f->fake.stack[31]++;                 /* it ran on: the copy is all there is */
+	f->fake.stack[31]++; /* it ran on: the copy is all there is */
 	run(f, SMALL);
 	assert_result(f, UW_CUT, UW_OK, 17);
 	assert_int_equal(f->res.stopped_at, SP + 33 * 8);
@@ -529,7 +556,8 @@ static void test_batch(void **state)
 	struct uw_result results[N];
 	struct uw_engine_stats stats;
 
-	/* Every stack of another depth: i calls of small, then the root; each seventh cannot be unwound. */
+	/* Every stack of another depth: i calls of small, then the root; each seventh cannot be
+	 * unwound. */
 	for (size_t i = 1; i < WORDS; i += 2)
 		f->stack[i] = SMALL + 1;
 	f->stack[2 * 50 + 1] = ROOTED + 1;
@@ -551,7 +579,8 @@ static void test_batch(void **state)
 		assert_int_equal(results[i].n_frames, i % 7 == 6 ? 0 : i % 50 + 2);
 	}
 	uw_engine_stats(f->engine, &stats);
-	assert_int_equal(stats.cache_misses, 2); /* small (the same address as a leaf and as a caller), rooted */
+	assert_int_equal(stats.cache_misses,
+			 2); /* small (the same address as a leaf and as a caller), rooted */
 	assert_int_equal(stats.cfi_runs, 2);
 	assert_true(stats.frames > 1000);
 	assert_int_equal(stats.cache_hits, stats.frames - 2);
@@ -563,10 +592,12 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_plain),   TEST(test_call_at_end), TEST(test_popped),     TEST(test_bounds),
-		TEST(test_ends),    TEST(test_too_deep),    TEST(test_slow),       TEST(test_signal),
-		TEST(test_other_stack), TEST(test_pending), TEST(test_unreadable), TEST(test_guess),
-		TEST(test_guess_code), TEST(test_deep),     TEST(test_keys),       TEST(test_batch),
+		TEST(test_plain),      TEST(test_call_at_end), TEST(test_popped),
+		TEST(test_bounds),     TEST(test_ends),	       TEST(test_too_deep),
+		TEST(test_slow),       TEST(test_signal),      TEST(test_other_stack),
+		TEST(test_pending),    TEST(test_unreadable),  TEST(test_guess),
+		TEST(test_guess_code), TEST(test_deep),	       TEST(test_keys),
+		TEST(test_batch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

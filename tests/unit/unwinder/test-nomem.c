@@ -1,7 +1,9 @@
-/* test-nomem.c - each allocation fails once, and each is the first of many: modules, engines, names.
+/* test-nomem.c - each allocation fails once, and each is the first of many: modules, engines,
+ * names.
  *
- * What comes back is -ENOMEM or the whole truth, never a smaller one that looks whole; nothing leaks; and the same object
- * does its work when there is memory again.  Not with a sanitizer: its allocator cannot be stood in for. */
+ * What comes back is -ENOMEM or the whole truth, never a smaller one that looks whole; nothing
+ * leaks; and the same object does its work when there is memory again.  Not with a sanitizer: its
+ * allocator cannot be stood in for. */
 #include "tests/unit/fail-malloc.h"
 
 #if !FAIL_MALLOC
@@ -25,7 +27,8 @@ enum { MOST = 100000 };
 /* What a scenario did: 0 all of it, -ENOMEM not; anything else it asserts itself. */
 typedef int scenario_fn(void *arg);
 
-/* Runs @scenario with its 1st, 2nd, 3rd ... allocation failing until it needs no more; returns how many there are. */
+/* Runs @scenario with its 1st, 2nd, 3rd ... allocation failing until it needs no more; returns how
+ * many there are. */
 static unsigned long sweep(scenario_fn *scenario, void *arg)
 {
 	unsigned long n = 0;
@@ -44,12 +47,14 @@ static unsigned long sweep(scenario_fn *scenario, void *arg)
 			reached = malloc_calls >= n;
 			malloc_fail(0, false);
 			if (malloc_held != before)
-				print_error("allocation %lu%s: %ld blocks leak\n", n, on ? " and on" : "", malloc_held - before);
+				print_error("allocation %lu%s: %ld blocks leak\n", n,
+					    on ? " and on" : "", malloc_held - before);
 			assert_int_equal(malloc_held, before);
 			if (!reached)
 				break;
 			if (r != 0 && r != -ENOMEM)
-				print_error("allocation %lu%s: %s\n", n, on ? " and on" : "", strerror(-r));
+				print_error("allocation %lu%s: %s\n", n, on ? " and on" : "",
+					    strerror(-r));
 			assert_true(r == 0 || r == -ENOMEM);
 		}
 		assert_int_equal(r, 0);
@@ -106,7 +111,8 @@ static int load_both(struct loaded *l)
 	(void)uw_module_want_unwind(l->module);
 	(void)uw_module_want_symbols(l->module);
 	r = uw_module_load_unwind(l->module, &l->source);
-	assert_int_equal(uw_module_unwind_state(l->module), r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY);
+	assert_int_equal(uw_module_unwind_state(l->module),
+			 r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY);
 	if (r < 0) {
 		uw_module_set_unreadable(l->module); /* as the loader does */
 		return r;
@@ -114,7 +120,8 @@ static int load_both(struct loaded *l)
 	l->unwind_bytes = l->unwind_bytes ? l->unwind_bytes : uw_module_bytes(l->module);
 	assert_int_equal(uw_module_bytes(l->module), l->unwind_bytes);
 	r = uw_module_load_symbols(l->module, &l->source);
-	assert_int_equal(uw_module_symbol_state(l->module), r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY);
+	assert_int_equal(uw_module_symbol_state(l->module),
+			 r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY);
 	if (r < 0)
 		return r;
 	l->all_bytes = l->all_bytes ? l->all_bytes : uw_module_bytes(l->module);
@@ -168,13 +175,17 @@ static void test_separate(void **state)
 	if (!have("gcc") || !have("objcopy") || !have("xz"))
 		skip();
 	dir_make(dir);
-	assert_true(shell("cd %s && echo 'int other(int x) { return x * 2; } int main(int n, char **v) { return other(n) + !v; }' >a.c && "
-			  "gcc -g -O1 -fno-inline -o full a.c && objcopy --only-keep-debug full full.debug && "
-			  "strip -o bare full && objcopy --add-gnu-debuglink=full.debug bare linked && "
-			  "xz <full.debug >mini.xz && objcopy --add-section .gnu_debugdata=mini.xz bare mini && "
-			  "objcopy --compress-debug-sections=zlib-gabi full.debug packed.debug && "
-			  "objcopy --add-gnu-debuglink=packed.debug bare packed",
-			  dir));
+	assert_true(
+		shell("cd %s && echo 'int other(int x) { return x * 2; } int main(int n, char **v) "
+		      "{ return other(n) + !v; }' >a.c && "
+		      "gcc -g -O1 -fno-inline -o full a.c && objcopy --only-keep-debug full "
+		      "full.debug && "
+		      "strip -o bare full && objcopy --add-gnu-debuglink=full.debug bare linked && "
+		      "xz <full.debug >mini.xz && objcopy --add-section .gnu_debugdata=mini.xz "
+		      "bare mini && "
+		      "objcopy --compress-debug-sections=zlib-gabi full.debug packed.debug && "
+		      "objcopy --add-gnu-debuglink=packed.debug bare packed",
+		      dir));
 	sweep_file(dir, "full", 10);
 	sweep_file(dir, "linked", 15);
 	sweep_file(dir, "packed", 15);
@@ -299,7 +310,8 @@ static void test_libunwind(void **state)
 static void test_libdw(void **state)
 {
 	(void)state;
-	/* libdwfl itself leaks, or follows a null pointer, when some of its allocations fail (elfutils 0.188) */
+	/* libdwfl itself leaks, or follows a null pointer, when some of its allocations fail
+	 * (elfutils 0.188) */
 	malloc_fail_own = true;
 	sweep_engine(UW_ENGINE_LIBDW, 5);
 	malloc_fail_own = false;
@@ -381,7 +393,8 @@ static void test_kallsyms(void **state)
 	(void)state;
 	assert_true(fd >= 0);
 	for (unsigned i = 0; i < 500; i++) {
-		int n = snprintf(line, sizeof(line), "%016lx %c name_%u\n", 0xffffffff81000000ul + i * 256, i % 2 ? 't' : 'T', i);
+		int n = snprintf(line, sizeof(line), "%016lx %c name_%u\n",
+				 0xffffffff81000000ul + i * 256, i % 2 ? 't' : 'T', i);
 
 		assert_int_equal(write(fd, line, (size_t)n), n);
 	}
@@ -411,14 +424,10 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_module),
-		cmocka_unit_test(test_separate),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_native),
-		cmocka_unit_test(test_libunwind),
-		cmocka_unit_test(test_libdw),
-		cmocka_unit_test(test_set),
-		cmocka_unit_test(test_space),
+		cmocka_unit_test(test_module),	  cmocka_unit_test(test_separate),
+		cmocka_unit_test(test_lines),	  cmocka_unit_test(test_native),
+		cmocka_unit_test(test_libunwind), cmocka_unit_test(test_libdw),
+		cmocka_unit_test(test_set),	  cmocka_unit_test(test_space),
 		cmocka_unit_test(test_kallsyms),
 	};
 

@@ -1,4 +1,5 @@
-/* test-oracle-table.c - the search table that is made from .eh_frame is the linker's own .eh_frame_hdr. */
+/* test-oracle-table.c - the search table that is made from .eh_frame is the linker's own
+ * .eh_frame_hdr. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +66,8 @@ static void test_of_header(void **state)
 	assert_null(made.module.made_table);
 	assert_true(made.module.n_table > 5);
 	assert_int_equal(made.module.table_base, image.eh_frame_hdr.vaddr + BIAS);
-	assert_int_equal(made.module.table, image.eh_frame_hdr.vaddr + BIAS + 12); /* 4 encodings, pointer, count */
+	assert_int_equal(made.module.table,
+			 image.eh_frame_hdr.vaddr + BIAS + 12); /* 4 encodings, pointer, count */
 	unmake(&made);
 }
 
@@ -85,8 +87,10 @@ static void test_made(void **state)
 	assert_non_null(own);
 	assert_int_equal(made.module.n_table, n);
 	for (uint32_t i = 0; i < n; i++) {
-		assert_int_equal(image.eh_frame.vaddr + (uint64_t)own[i].start, hdr.vaddr + (uint64_t)linkers[i].start);
-		assert_int_equal(image.eh_frame.vaddr + (uint64_t)own[i].fde, hdr.vaddr + (uint64_t)linkers[i].fde);
+		assert_int_equal(image.eh_frame.vaddr + (uint64_t)own[i].start,
+				 hdr.vaddr + (uint64_t)linkers[i].start);
+		assert_int_equal(image.eh_frame.vaddr + (uint64_t)own[i].fde,
+				 hdr.vaddr + (uint64_t)linkers[i].fde);
 	}
 	/* libunwind reads it as memory */
 	assert_true(uw_regions_word(&made.slot.regions, made.module.table + 8, &word));
@@ -120,7 +124,8 @@ static void test_bad_header(void **state)
 	image.eh_frame_hdr = hdr;
 }
 
-/* Every length of .eh_frame, and every byte of its beginning changed: bounds hold (sanitizers look on). */
+/* Every length of .eh_frame, and every byte of its beginning changed: bounds hold (sanitizers look
+ * on). */
 static void test_damaged_frames(void **state)
 {
 	struct uw_section hdr = image.eh_frame_hdr, frames = image.eh_frame;

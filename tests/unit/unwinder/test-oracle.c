@@ -1,4 +1,5 @@
-/* test-oracle.c - the kept objects of the oracles: found again by key, bounded, dropped with their modules. */
+/* test-oracle.c - the kept objects of the oracles: found again by key, bounded, dropped with their
+ * modules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,8 @@ static void test_least_recently_used(void **state)
 static void test_keys(void **state)
 {
 	struct oracle_spaces *spaces = calloc(1, sizeof(*spaces));
-	struct uw_space *a = space_of(5, NULL), *b = space_of(5, NULL), *none = space_of(0, NULL), *other = space_of(0, NULL);
+	struct uw_space *a = space_of(5, NULL), *b = space_of(5, NULL), *none = space_of(0, NULL),
+			*other = space_of(0, NULL);
 
 	(void)state;
 	assert_non_null(spaces);
@@ -107,7 +109,8 @@ static void test_modules(void **state)
 	assert_true(use(spaces, space, 0));
 	slot = oracle_spaces_get(spaces, space);
 
-	assert_int_equal(oracle_module_at(slot, space, 0x2000, &res, &found), ORACLE_STOP); /* one past the end */
+	assert_int_equal(oracle_module_at(slot, space, 0x2000, &res, &found),
+			 ORACLE_STOP); /* one past the end */
 	assert_int_equal(res.outcome, UW_FAILED);
 	assert_int_equal(res.reason, UW_NO_MODULE);
 	assert_int_equal(oracle_module_at(slot, space, 0x1fff, &res, &found), ORACLE_STOP);

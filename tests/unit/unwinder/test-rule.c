@@ -139,8 +139,9 @@ static void test_full_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pack),   cmocka_unit_test(test_pack_other), cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_forget), cmocka_unit_test(test_full_set),
+		cmocka_unit_test(test_pack),	 cmocka_unit_test(test_pack_other),
+		cmocka_unit_test(test_keys),	 cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_full_set),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,8 +45,10 @@ static void test_find(void **state)
 
 static void test_order(void **state)
 {
-	const struct uw_map wrong[] = {{.start = 0x2000, .end = 0x3000}, {.start = 0x1000, .end = 0x2000}};
-	const struct uw_map overlap[] = {{.start = 0x1000, .end = 0x2001}, {.start = 0x2000, .end = 0x3000}};
+	const struct uw_map wrong[] = {{.start = 0x2000, .end = 0x3000},
+				       {.start = 0x1000, .end = 0x2000}};
+	const struct uw_map overlap[] = {{.start = 0x1000, .end = 0x2001},
+					 {.start = 0x2000, .end = 0x3000}};
 	const struct uw_map empty[] = {{.start = 0x1000, .end = 0x1000}};
 	struct uw_space *space = NULL;
 

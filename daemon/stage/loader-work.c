@@ -1,0 +1,385 @@
+/* loader-work.c - see loader-work.h.
+ *
+ * A module's file stays open between its unwind half and its names, so that a binary that is
+ * deleted meanwhile is still named. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/stage/loader-work.h"
+
+enum {
+	KEPT_FILES =
+		512, /* open for names and lines, and no more than an eighth of the descriptors */
+	PATH_ROOM = 4096 + 64,
+	LINES_MAX = 64,
+};
+
+void load_answer_deinit(struct load_answer *answer)
+{
+	free(answer->maps);
+	free(answer->cmdline);
+	free(answer->mapping.path);
+	free(answer->threads);
+	(void)procfs_memory_free(answer->memory);
+	for (size_t i = 0; i < answer->n_lines; i++) {
+		free(answer->lines[i].function);
+		free(answer->lines[i].file);
+	}
+	free(answer->lines);
+	*answer = (struct load_answer){0};
+}
+
+/* ---- processes ---- */
+
+/* Where the process can be read: a main thread that has ended (pthread_exit) leaves others that
+ * run, but its own /proc files are empty.  /proc/TID is there for every thread. */
+static uint32_t readable_task(struct load_worker *w, uint32_t pid)
+{
+	_cleanup_(freep) uint32_t *tids = NULL;
+	struct procfs_status status;
+	size_t n = 0;
+
+	if (procfs_status(w->root, pid, &status) < 0 || !status.zombie ||
+	    procfs_threads(w->root, pid, &tids, &n) < 0)
+		return pid;
+	for (size_t i = 0; i < n; i++) {
+		if (tids[i] != pid && procfs_status(w->root, tids[i], &status) >= 0 &&
+		    !status.zombie)
+			return tids[i];
+	}
+	return pid;
+}
+
+static void load_thread_names(struct load_worker *w, struct load_answer *a)
+{
+	_cleanup_(freep) uint32_t *tids = NULL;
+	size_t n = 0;
+
+	if (procfs_threads(w->root, a->request.pid, &tids, &n) < 0 || !n)
+		return;
+	a->threads = calloc(n, sizeof(*a->threads));
+	for (size_t i = 0; i < n && a->threads; i++) {
+		struct load_thread *thread = &a->threads[a->n_threads];
+
+		thread->tid = tids[i];
+		if (procfs_thread_comm(w->root, a->request.pid, tids[i], thread->comm) >= 0)
+			a->n_threads++;
+	}
+}
+
+static void load_process(struct load_worker *w, struct load_answer *a)
+{
+	uint32_t pid = a->request.pid;
+	int r = procfs_status(w->root, pid, &a->status);
+
+	if (r < 0) {
+		a->error = r;
+		return;
+	}
+	(void)procfs_cmdline(w->root, pid, &a->cmdline, &a->cmdline_len);
+	pid = readable_task(w, pid);
+	(void)procfs_memory_new(w->root, pid, &a->memory);
+	if (a->request.kind != LOAD_PROCESS)
+		return;
+	load_thread_names(w, a);
+	a->error = procfs_maps(w->root, pid, &a->maps, &a->maps_len);
+}
+
+static void load_query(struct load_worker *w, struct load_answer *a)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[PATH_ROOM], file[4096] = "";
+	struct load_mapping *m = &a->mapping;
+	struct procfs_map map;
+
+	(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", w->root,
+		       readable_task(w, a->request.pid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	a->error = fd < 0 ? -errno
+			  : procfs_query(fd, a->request.vaddr, &map, &m->id.build_id, file,
+					 sizeof(file));
+	if (!a->error && !map.exec)
+		a->error = -ENOENT;
+	if (a->error)
+		return;
+	m->start = map.start;
+	m->end = map.end;
+	m->offset = map.offset;
+	m->id.major = map.major;
+	m->id.minor = map.minor;
+	m->id.inode = map.inode;
+	m->path = strdup(file);
+	a->error = m->path ? 0 : -ENOMEM;
+}
+
+/* ---- modules ---- */
+
+/* Opens a file as the target sees it (its root), else as we do. */
+static int open_in_root(struct load_worker *w, uint32_t pid, const char *path)
+{
+	char inside[PATH_ROOM];
+	int fd;
+
+	(void)snprintf(inside, sizeof(inside), "%s/proc/%u/root%s", w->root, pid, path);
+	fd = open(inside, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd;
+}
+
+struct target_source {
+	struct uw_source source;
+	struct load_worker *worker;
+	uint32_t pid;
+};
+
+static int target_open(struct uw_source *source, const char *path)
+{
+	struct target_source *t = container_of(source, struct target_source, source);
+
+	return open_in_root(t->worker, t->pid, path);
+}
+
+static struct target_source source_of(struct load_worker *w, const struct load_request *request,
+				      int fd)
+{
+	return (struct target_source){
+		.source = {.fd = fd, .open = target_open},
+		.worker = w,
+		.pid = request->pid,
+	};
+}
+
+/* Closes kept files down to @n.  Whose names did not come yet is opened again by its path, or goes
+ * without. */
+static void drop_files(struct load_worker *w, size_t n)
+{
+	while (w->files.n_used > n) {
+		table_for_each (&w->files, slot) {
+			(void)fd_close((int)slot->value - 1);
+			(void)table_remove(&w->files, slot->key);
+			break;
+		}
+	}
+}
+
+static void keep_file(struct load_worker *w, const struct uw_module *module, int fd)
+{
+	uint32_t serial = uw_module_serial(module);
+	uint64_t old;
+
+	if (table_get(&w->files, serial, &old))
+		(void)fd_close((int)old - 1);
+	else
+		drop_files(w, w->max_files - 1);
+	if (table_put(&w->files, serial, (uint64_t)fd + 1) < 0) {
+		(void)table_remove(&w->files, serial); /* the one that was closed just now */
+		(void)fd_close(fd);
+	}
+}
+
+static int kept_file(const struct load_worker *w, const struct uw_module *module)
+{
+	uint64_t v;
+
+	return table_get(&w->files, uw_module_serial(module), &v) ? (int)v - 1 : -1;
+}
+
+/* Where the image of a file that cannot be opened begins in memory: the mapping of the same path at
+ * offset 0. */
+static uint64_t image_start(struct load_worker *w, const struct load_request *request)
+{
+	_cleanup_(freep) char *text = NULL;
+	const char *path = uw_module_path(request->module), *p;
+	struct procfs_map map;
+	size_t len;
+	int r;
+
+	if (procfs_maps(w->root, readable_task(w, request->pid), &text, &len) < 0)
+		return request->start - request->offset;
+	p = text;
+	while ((r = procfs_maps_next(&p, text + len, &map)) != PROCFS_MAPS_END) {
+		if (r < 0 || map.offset != 0 || map.start > request->start)
+			continue;
+		if (map.path_len >= strlen(path) && !strncmp(map.path, path, strlen(path)))
+			return map.start;
+	}
+	return request->start - request->offset;
+}
+
+static int load_from_memory(struct load_worker *w, struct load_answer *a)
+{
+	const struct load_request *request = &a->request;
+	struct target_source t = source_of(w, request, -1);
+	bool vdso = !strcmp(uw_module_path(request->module), "[vdso]");
+	struct uw_memory *memory = NULL;
+	int r;
+
+	/* Every 64-bit process has the same vDSO: ours is at hand and does not exit. */
+	r = procfs_memory_new(vdso ? "" : w->root,
+			      vdso ? (uint32_t)getpid() : readable_task(w, request->pid), &memory);
+	if (r < 0)
+		return trace(r);
+	t.source.memory = memory;
+	t.source.start = vdso ? getauxval(AT_SYSINFO_EHDR) : image_start(w, request);
+	t.source.end = vdso ? t.source.start + (request->end - request->start) : UINT64_MAX;
+	a->from_memory = true;
+	r = uw_module_load_unwind(request->module, &t.source);
+	/* Names too, while the process is there. */
+	if (r >= 0 && uw_module_want_symbols(request->module))
+		(void)uw_module_load_symbols(request->module, &t.source);
+	(void)procfs_memory_free(memory);
+	return r;
+}
+
+static int open_module(struct load_worker *w, const struct load_request *request, bool *ret_proved)
+{
+	int fd = -1, r;
+
+	r = procfs_open_mapped(w->root, readable_task(w, request->pid), request->start,
+			       request->end, uw_module_path(request->module), &request->id, &fd,
+			       ret_proved);
+	return r < 0 ? r : fd;
+}
+
+static void load_unwind(struct load_worker *w, struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+	int fd = -1;
+
+	if (uw_module_kind(module) == UW_MODULE_FILE)
+		fd = open_module(w, &a->request, &a->proved);
+	if (fd == -EMFILE || fd == -ENFILE) {
+		drop_files(w, 0);
+		fd = open_module(w, &a->request, &a->proved);
+	}
+	if (fd >= 0) {
+		struct target_source t = source_of(w, &a->request, fd);
+
+		a->error = uw_module_load_unwind(module, &t.source);
+		keep_file(w, module, fd);
+	} else if (uw_module_kind(module) == UW_MODULE_JIT) {
+		struct target_source t = source_of(w, &a->request, -1);
+
+		a->error = uw_module_load_unwind(module,
+						 &t.source); /* nothing to read: frame pointers */
+	} else {
+		a->error = load_from_memory(w, a);
+	}
+	if (a->error < 0)
+		uw_module_set_unreadable(module);
+}
+
+static void load_symbols(struct load_worker *w, struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+	struct target_source t = source_of(w, &a->request, kept_file(w, module));
+	_cleanup_(fd_closep) int fd = -1;
+
+	(void)uw_module_want_symbols(module);
+	if (uw_module_symbol_state(module) != UW_MODULE_WANTED)
+		return; /* came with the unwind half, or cannot be had */
+	if (uw_module_kind(module) == UW_MODULE_JIT)
+		t.source.fd = fd = open_in_root(w, a->request.pid, uw_module_path(module));
+	a->error = t.source.fd < 0 ? -ENOENT : uw_module_load_symbols(module, &t.source);
+	if (a->error < 0)
+		uw_module_set_unreadable(module);
+}
+
+static void add_line(void *arg, const char *function, const char *file, uint32_t line)
+{
+	struct load_answer *a = arg;
+	struct load_line *to = &a->lines[a->n_lines];
+
+	if (a->n_lines == LINES_MAX)
+		return;
+	to->function = strdup(function);
+	to->file = file ? strdup(file) : NULL;
+	to->line = line;
+	if (to->function)
+		a->n_lines++;
+	else
+		free(take(to->file));
+}
+
+/* One module's DWARF at a time: it may be as large as all other memory together. */
+static void open_lines_of(struct load_worker *w, struct uw_module *module)
+{
+	if (w->lined == module)
+		return;
+	if (w->lined) {
+		uw_module_drop_lines(w->lined);
+		(void)uw_module_unref(w->lined);
+	}
+	w->lined = module ? uw_module_ref(module) : NULL;
+}
+
+static void load_lines(struct load_worker *w, struct load_answer *a)
+{
+	struct target_source t = source_of(w, &a->request, kept_file(w, a->request.module));
+	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	int r;
+
+	if (t.source.fd < 0)
+		return;
+	a->lines = calloc(LINES_MAX, sizeof(*a->lines));
+	if (!a->lines)
+		return;
+	open_lines_of(w, a->request.module);
+	r = uw_module_lines(a->request.module, &t.source, a->request.vaddr, add_line, a);
+	a->error = r < 0 ? r : 0;
+	a->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+}
+
+/* ---- all ---- */
+
+void load_worker_serve(struct load_worker *w, struct load_answer *answer)
+{
+	switch (answer->request.kind) {
+	case LOAD_PROCESS:
+	case LOAD_NAMES:
+		load_process(w, answer);
+		break;
+	case LOAD_QUERY:
+		load_query(w, answer);
+		break;
+	case LOAD_UNWIND:
+		load_unwind(w, answer);
+		break;
+	case LOAD_SYMBOLS:
+		load_symbols(w, answer);
+		break;
+	case LOAD_LINES:
+		load_lines(w, answer);
+		break;
+	}
+}
+
+int load_worker_init(struct load_worker *w, const char *root)
+{
+	struct rlimit limit = {1024, 1024};
+
+	*w = (struct load_worker){.root = strdup(root)};
+	if (!w->root)
+		return fail(-ENOMEM);
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	w->max_files = max_u64(min_u64(KEPT_FILES, limit.rlim_cur / 8), 1);
+	return 0;
+}
+
+void load_worker_deinit(struct load_worker *w)
+{
+	open_lines_of(w, NULL);
+	table_for_each (&w->files, slot) {
+		(void)fd_close((int)slot->value - 1);
+	}
+	table_deinit(&w->files);
+	free(w->root);
+	*w = (struct load_worker){0};
+}
