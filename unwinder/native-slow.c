@@ -242,8 +242,12 @@ static enum step slow_arrive(struct walk *w, const struct cfi_regs *regs, bool w
 {
 	uint64_t sp = regs->r[DWARF_X86_RSP];
 
-	/* A signal frame may lead anywhere: to another stack, or to one further down. */
-	if (!signal && sp <= w->sp)
+	bool called = w->frames[w->n - 1] & UW_FRAME_CALLER;
+
+	/* A signal frame may lead anywhere: to another stack, or to one further down.  Code that
+	 * has popped its return address into a register (glibc's vfork) gives no stack back, but
+	 * such a function calls none. */
+	if (!signal && (sp < w->sp || (sp == w->sp && called)))
 		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, sp);
 	/* The kernel called the handler and made its return address the trampoline's first byte:
 	 * the byte before it is another function's. */

@@ -211,10 +211,11 @@ static int compare(const struct diff_options *options, struct samples *samples)
 	double worst = 1, whole = 0;
 	int r = 0;
 
-	printf("%s: %zu samples, %llu lost, %llu KiB of stack, %zu modules (%zu unreadable)\n",
-	       options->name, samples->n, (unsigned long long)samples->lost,
-	       (unsigned long long)samples->stack_bytes / 1024, samples->n_modules,
-	       samples->n_modules_unreadable);
+	printf("%s: %zu samples, %llu without a user part, %llu lost, %llu KiB of stack, %zu "
+	       "modules (%zu unreadable)\n",
+	       options->name, samples->n, (unsigned long long)samples->n_no_user,
+	       (unsigned long long)samples->lost, (unsigned long long)samples->stack_bytes / 1024,
+	       samples->n_modules, samples->n_modules_unreadable);
 	printf("  engine       frames  whole %%    cut %%  failed %%\n");
 	for (size_t i = 0; i < n && r == 0; i++) {
 		r = answers_new(kinds[i], samples, &answers[i]);

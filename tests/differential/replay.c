@@ -240,6 +240,11 @@ static int replay_stack(struct samples *samples, const struct sample_event *e)
 
 	if (!p)
 		return -ENOMEM;
+	/* A kernel thread, an exiting task, or one inside execve(): see daemon/stage/reader.c. */
+	if (!e->stack.n_regs || (!e->stack.len && (e->flags >> 1 & 1))) {
+		samples->n_no_user++;
+		return 0;
+	}
 	if (!p->space) {
 		more = reallocarray(replay->spaces, replay->n_spaces + 1, sizeof(*more));
 		if (!more)
@@ -253,7 +258,7 @@ static int replay_stack(struct samples *samples, const struct sample_event *e)
 	}
 	samples->list[samples->n++] = (struct sample){
 		.snapshot = {.space = p->space,
-			     .regs = e->stack.n_regs ? e->stack.regs : NULL,
+			     .regs = e->stack.regs,
 			     .arch = UW_ARCH_X86_64,
 			     .stack_full = e->flags & 1,
 			     .stack_len = e->stack.len,

@@ -37,8 +37,8 @@ struct sample {
 struct samples {
 	struct sample *list;
 	size_t n;
-	uint64_t lost, stack_bytes;
-	int exit_status; /* the command's, as wait(2) gives it */
+	uint64_t lost, stack_bytes, n_no_user; /* n_no_user: not in the list, no user part */
+	int exit_status;		       /* the command's, as wait(2) gives it */
 	size_t n_modules, n_modules_unreadable;
 	struct samples_area *area;
 	struct samples_replay *replay;

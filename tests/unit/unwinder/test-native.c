@@ -7,6 +7,7 @@
  *   0x1180 popped  CFA = rbp + 32, rbp at CFA - 32   0x1580 keeper  CFA = rsp + 24, rbx at CFA - 16
  *   0x1640 signal  'S': CFA = [rsp + 32], registers from rsp on (put_signal)
  *   0x1700 damaged a program that ends in the middle
+ *   0x1780 vforks  CFA = rsp, return address in rdi
  *   0x1800 nothing is said */
 #include "tests/unit/unwinder/cfi-fixture.h"
 
@@ -23,6 +24,7 @@ enum {
 	BY_RBX = 0x401500,
 	KEEPER = 0x401580,
 	SIGNAL = 0x401640,
+	VFORKS = 0x401780,
 	DAMAGED = 0x401700,
 	SILENT = 0x401800,
 	JIT = 0x600000,
@@ -99,6 +101,8 @@ static struct uw_module *module_make(void)
 		 PUT_FDE(&eh, cie, KEEPER - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24, OFFSET | RBX, 2)},
 		{SIGNAL, put_signal(&eh)},
 		{DAMAGED, PUT_FDE(&eh, cie, DAMAGED - CFI_BIAS, 0x80, 0x3f, 0x3f, 0x3f)},
+		{VFORKS, PUT_FDE(&eh, cie, VFORKS - CFI_BIAS, 0x40, DEF_CFA_OFFSET, 0, IN_REGISTER,
+				 RIP, RDI)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
@@ -325,6 +329,22 @@ static void test_slow(void **state)
 	f->stack[1] = LEAPS + 1;
 	run(f, SMALL);
 	assert_result(f, UW_FAILED, UW_BAD_CFI, 2);
+}
+
+/* Its stack pointer is its caller's: allowed to what was interrupted, never to what was called. */
+static void test_return_address_in_register(void **state)
+{
+	struct fixture *f = *state;
+
+	f->regs[UW_X86_DI] = SMALL + 1;
+	f->stack[1] = ROOTED + 1;
+	run(f, VFORKS);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_int_equal(f->frames[1], CALLED(SMALL + 1));
+	assert_int_equal(f->frames[2], CALLED(ROOTED + 1));
+	f->regs[UW_X86_DI] = VFORKS + 1;
+	run(f, VFORKS);
+	assert_result(f, UW_FAILED, UW_BAD_CFI, 2); /* rdi is not known in a caller */
 }
 
 static void put_signal_frame(struct fixture *f, size_t word, uint64_t pc, uint64_t bp, uint64_t sp)
@@ -592,12 +612,23 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_plain),      TEST(test_call_at_end), TEST(test_popped),
-		TEST(test_bounds),     TEST(test_ends),	       TEST(test_too_deep),
-		TEST(test_slow),       TEST(test_signal),      TEST(test_other_stack),
-		TEST(test_pending),    TEST(test_unreadable),  TEST(test_guess),
-		TEST(test_guess_code), TEST(test_deep),	       TEST(test_keys),
+		TEST(test_plain),
+		TEST(test_call_at_end),
+		TEST(test_popped),
+		TEST(test_bounds),
+		TEST(test_ends),
+		TEST(test_too_deep),
+		TEST(test_slow),
+		TEST(test_signal),
+		TEST(test_other_stack),
+		TEST(test_pending),
+		TEST(test_unreadable),
+		TEST(test_guess),
+		TEST(test_guess_code),
+		TEST(test_deep),
+		TEST(test_keys),
 		TEST(test_batch),
+		TEST(test_return_address_in_register),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
