@@ -25,7 +25,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
 
 # A folder is a library; what it may use is what stands behind it (the drawing in ARCHITECTURE.md).
-FOLDERS := daemon/base protos unwinder daemon/perf daemon/proc daemon/out daemon/stage daemon profile cli
+FOLDERS := daemon/base protos unwinder daemon/perf daemon/proc daemon/out daemon/ipc daemon/stage daemon profile cli
 lib = $(O)/lib/$(subst /,-,$(1)).a
 USES_base := daemon/base
 USES_protos := protos
@@ -33,8 +33,9 @@ USES_unwinder := unwinder $(USES_base)
 USES_perf := daemon/perf $(USES_base)
 USES_proc := daemon/proc $(USES_unwinder)
 USES_out := daemon/out protos $(USES_base)
+USES_ipc := daemon/ipc protos $(USES_base)
 USES_stage := daemon/stage daemon/perf daemon/out daemon/proc protos $(USES_unwinder)
-USES_daemon := daemon $(USES_stage)
+USES_daemon := daemon daemon/ipc $(USES_stage)
 USES_profile := profile protos $(USES_unwinder)
 USES_cli := cli profile $(USES_daemon)
 
@@ -71,7 +72,7 @@ $(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
 .PRECIOUS: $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
-UNIT := $(foreach f,base unwinder perf proc out stage daemon profile cli,$(wildcard tests/unit/$(f)/test-*.c))
+UNIT := $(foreach f,base unwinder perf proc out ipc stage daemon profile cli,$(wildcard tests/unit/$(f)/test-*.c))
 UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
 .PHONY: unit
 unit: $(UNIT_PROGRAMS)
@@ -79,7 +80,7 @@ define unit_rule
 $(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(USES_$(1)),$(call lib,$(f)))
 	$$(call say,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
 endef
-$(foreach f,base unwinder perf proc out stage daemon profile cli,$(eval $(call unit_rule,$(f))))
+$(foreach f,base unwinder perf proc out ipc stage daemon profile cli,$(eval $(call unit_rule,$(f))))
 .PRECIOUS: $(O)/tests/%.o
 
 # One unit program: make O=... run-unit T=perf/test-ring

@@ -14,7 +14,7 @@ allowed() {
 	daemon/perf|daemon/proc|daemon/out|daemon/ipc)
 		case $1 in
 		daemon/proc) echo "daemon/base unwinder" ;;
-		daemon/out) echo "daemon/base protos" ;;
+		daemon/out|daemon/ipc) echo "daemon/base protos" ;;
 		*) echo "daemon/base" ;;
 		esac ;;
 	daemon/stage) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc protos" ;;
