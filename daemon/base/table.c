@@ -154,24 +154,47 @@ static int string_table_append(struct string_table *t, const void *data, size_t 
 	return 0;
 }
 
+/* In the chain of its hash, which begins with id @first; 0: not there. */
+static uint32_t string_table_seek(const struct string_table *t, uint64_t first, const void *data,
+				  size_t len)
+{
+	for (uint32_t id = (uint32_t)first; id; id = t->entries[id - 1].next) {
+		const struct string_entry *e = &t->entries[id - 1];
+
+		if (e->len == len && (!len || !memcmp(e->data, data, len)))
+			return id;
+	}
+	return 0;
+}
+
+bool string_table_find(const struct string_table *t, const void *data, size_t len, uint32_t *ret_id)
+{
+	uint64_t first = 0;
+	uint32_t id;
+
+	(void)table_get(&t->by_hash, hash_bytes(data, len), &first);
+	id = string_table_seek(t, first, data, len);
+	if (id)
+		*ret_id = id;
+	return id != 0;
+}
+
 int string_table_add(struct string_table *t, const void *data, size_t len, uint32_t *ret_id,
 		     bool *ret_new)
 {
 	uint64_t hash = hash_bytes(data, len), first = 0;
+	uint32_t id;
 	int r;
 
 	if (len > UINT32_MAX - 1)
 		return fail(-E2BIG);
 	(void)table_get(&t->by_hash, hash, &first);
-	for (uint32_t id = (uint32_t)first; id; id = t->entries[id - 1].next) {
-		const struct string_entry *e = &t->entries[id - 1];
-
-		if (e->len == len && (!len || !memcmp(e->data, data, len))) {
-			*ret_id = id;
-			if (ret_new)
-				*ret_new = false;
-			return 0;
-		}
+	id = string_table_seek(t, first, data, len);
+	if (id) {
+		*ret_id = id;
+		if (ret_new)
+			*ret_new = false;
+		return 0;
 	}
 	r = table_put(&t->by_hash, hash, (uint64_t)t->n_entries + 1);
 	if (r < 0)

@@ -54,6 +54,9 @@ void string_table_deinit(struct string_table *t);
 /* The id of @data, made if new (then *ret_new is true; may be NULL).  -ENOMEM. */
 int string_table_add(struct string_table *t, const void *data, size_t len, uint32_t *ret_id,
 		     bool *ret_new);
+/* Is it there? */
+bool string_table_find(const struct string_table *t, const void *data, size_t len,
+		       uint32_t *ret_id);
 /* The text of @id (1..n_entries), borrowed until deinit. */
 const char *string_table_text(const struct string_table *t, uint32_t id);
 

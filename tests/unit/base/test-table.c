@@ -78,6 +78,10 @@ static void test_strings(void **state)
 	assert_int_equal(string_table_add(&t, "a\0b", 3, &id, NULL), 0); /* bytes, not C strings */
 	assert_int_equal(string_table_add(&t, "a\0c", 3, &again, NULL), 0);
 	assert_int_not_equal(id, again);
+	assert_true(string_table_find(&t, "a\0b", 3, &again));
+	assert_int_equal(again, id);
+	assert_false(string_table_find(&t, "a\0d", 3, &again)); /* and is not added by asking */
+	assert_int_equal(t.n_entries, 1003);
 }
 
 int main(void)
