@@ -53,7 +53,7 @@ static int make_writer(struct session *s)
 		.period = o->period,
 		.frequency = o->frequency,
 		.clock = s->options.clock,
-		.sequence_id = 1,
+		.sequence_id = s->options.producer ? 0 : 1,
 		.tool = "perfwind " PERFWIND_VERSION,
 	};
 
@@ -228,10 +228,9 @@ struct session *session_free(struct session *s)
 {
 	if (!s)
 		return NULL;
-	loop_timer_remove(s->loop, &s->tick);
+	session_leave_loop(s);
 	loop_remove(s->loop, &s->main_source);
-	for (size_t i = 0; i < s->n_rings; i++)
-		loop_remove(s->loop, &s->rings[i].source);
+	free(s->flushes.items);
 	free(s->rings);
 	(void)unwind_stage_free(s->unwinder);
 	(void)loader_free(s->loader);
@@ -253,6 +252,8 @@ struct session *session_free(struct session *s)
 	free(s->adapt);
 	free(s->own_cpus);
 	free(s->scope_pids);
-	free(s);
+	s->freed = true;
+	if (!s->reporting)
+		free(s);
 	return NULL;
 }

@@ -34,6 +34,20 @@ struct session_ring {
 	struct session *session;
 };
 
+struct session_flush {
+	void (*flushed)(void *arg);
+	void *arg;
+	uint64_t number, round; /* of the reader: the first that takes all from before */
+	uint64_t asked_at;	/* CLOCK_MONOTONIC */
+};
+/* In order of asking: the first n_due are through and their callbacks are to be called; the first
+ * n_sent are with the unwinder or through. */
+struct session_flushes {
+	struct session_flush *items;
+	size_t n, room, n_sent, n_due;
+	uint64_t last, sent, answered; /* numbers */
+};
+
 struct session {
 	struct session_options options;
 	enum session_state state;
@@ -82,10 +96,15 @@ struct session {
 		uint64_t due; /* CLOCK_MONOTONIC */
 	} * retries;
 	size_t n_retries, retries_room;
+	struct session_flushes flushes;
+	bool told_done;
+	bool reporting, freed; /* freed by a callback: the struct itself goes after it */
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
 };
 
+/* Kept for the trace; false: it was there. */
+bool session_keep_note(struct session *session, const char *line);
 /* One plain line for the user, once: logged and kept for the trace. */
 void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
 static inline void session_note_line(void *arg, const char *line)
@@ -100,8 +119,30 @@ static inline bool session_user_only(const struct session *session)
 	       session->options.specs[0].exclude_kernel;
 }
 
-/* session.c: the rings, wakers and tick into the loop */
+/* Are the rings still read? */
+static inline bool session_reads(const struct session *session)
+{
+	return session->state == SESSION_RUNNING ||
+	       (session->state == SESSION_DRAINING && !session->drain_sent);
+}
+
+/* session.c: the rings, wakers and tick into the loop; out of it again, except for the waker */
 int session_join_loop(struct session *session);
+void session_leave_loop(struct session *session);
+/* The first failure is the one that is told; what was recorded is brought to its end. */
+void session_fail(struct session *session, int r, const char *what);
+
+/* session-flush.c */
+/* The loop comes back to this session soon. */
+void session_wake(struct session *session);
+/* After a round of the reader; @all_read: nothing was left. */
+int session_flush_send(struct session *session, bool all_read);
+void session_flush_answered(struct session *session, uint64_t number);
+/* Flushes the sink for those that are through. */
+int session_flush_sink(struct session *session);
+/* Calls back what is due.  The last thing that a callback of the loop does: the session may be gone
+ * after it. */
+void session_report(struct session *session);
 
 /* session-open.c: the events for the targets, and who they are. */
 int session_open_source(struct session *session, char *error, size_t error_size);

@@ -10,6 +10,17 @@
 #include "daemon/proc/procfs.h"
 #include "daemon/session-private.h"
 
+bool session_keep_note(struct session *s, const char *line)
+{
+	for (size_t i = 0; i < s->n_notes; i++) {
+		if (!strcmp(s->notes[i], line))
+			return false;
+	}
+	if (s->n_notes < SESSION_NOTES && (s->notes[s->n_notes] = strdup(line)))
+		s->n_notes++;
+	return true;
+}
+
 void session_note(struct session *s, const char *format, ...)
 {
 	char line[512];
@@ -18,13 +29,8 @@ void session_note(struct session *s, const char *format, ...)
 	va_start(ap, format);
 	(void)vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	for (size_t i = 0; i < s->n_notes; i++) {
-		if (!strcmp(s->notes[i], line))
-			return;
-	}
-	log_info("%s", line);
-	if (s->n_notes < SESSION_NOTES && (s->notes[s->n_notes] = strdup(line)))
-		s->n_notes++;
+	if (session_keep_note(s, line))
+		log_info("%s", line);
 }
 
 /* User and system time of our own threads, children left out. */

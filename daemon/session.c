@@ -19,12 +19,12 @@
 
 enum { MAX_TURNS = 64, MAX_OUTCOMES = 4096 };
 
-/* The first failure is the one that is told; what was recorded is brought to its end. */
-static void session_fail(struct session *s, int r, const char *what)
+void session_fail(struct session *s, int r, const char *what)
 {
 	if (!s->error) {
 		s->error = r;
 		(void)snprintf(s->why, sizeof(s->why), "%s: %s", what, strerror(-r));
+		(void)session_keep_note(s, s->why);
 	}
 	session_stop(s);
 }
@@ -43,6 +43,9 @@ static int take_outcome(struct session *s, const struct outcome *o)
 					o->reason == UW_NO_MODULE ? o->stopped_at : 0);
 	case OUTCOME_EVICTED:
 		(void)uw_module_unref(o->module);
+		return 0;
+	case OUTCOME_FLUSHED:
+		session_flush_answered(s, o->info.count);
 		return 0;
 	case OUTCOME_DRAINED:
 		s->drained = true;
@@ -166,8 +169,10 @@ static void advance(struct session *s)
 		emit_ask(s->emit);
 	if (r < 0)
 		session_fail(s, r, "the end of the recording");
-	if (s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline))
+	if (s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline)) {
 		finish(s);
+		(void)session_flush_sink(s); /* flushed just now; whoever waits is told */
+	}
 }
 
 void session_stop(struct session *s)
@@ -175,8 +180,10 @@ void session_stop(struct session *s)
 	int r;
 
 	if (s->state != SESSION_RUNNING) {
-		if (s->state == SESSION_READY)
+		if (s->state == SESSION_READY) {
 			s->state = SESSION_DONE;
+			session_wake(s);
+		}
 		return;
 	}
 	s->state = SESSION_DRAINING;
@@ -201,7 +208,7 @@ static bool work_once(struct session *s)
 	bool more = false;
 	int r = 0;
 
-	if (s->state == SESSION_RUNNING || (s->state == SESSION_DRAINING && !s->drain_sent))
+	if (session_reads(s))
 		r = reader_round(s->reader, &more);
 	else
 		reader_reclaim(s->reader);
@@ -212,7 +219,11 @@ static bool work_once(struct session *s)
 		session_fail(s, r, r == -ENOMEM ? "reading samples" : "a perf ring is damaged");
 		(void)reader_control(s->reader, ENTRY_DRAIN, NULL); /* or the deadline ends it */
 	}
+	if (session_flush_send(s, !more) < 0)
+		session_fail(s, -ENOMEM, "a flush");
 	r = take_outcomes(s, &outcomes);
+	if (r >= 0)
+		r = session_flush_sink(s);
 	if (r < 0)
 		session_fail(s, r, "writing the trace");
 	r = take_answers(s, &answers);
@@ -226,8 +237,11 @@ static void session_work(struct session *s)
 {
 	bool again = true;
 
-	if (s->state == SESSION_READY || s->state == SESSION_DONE)
+	if (s->state == SESSION_READY || s->state == SESSION_DONE) {
+		if (session_flush_sink(s) < 0)
+			session_fail(s, -EIO, "writing the trace");
 		return;
+	}
 	for (int turn = 0; again && turn < MAX_TURNS; turn++) {
 		waker_prepare(&s->main_waker);
 		again = work_once(s);
@@ -244,6 +258,7 @@ static int ring_ready(struct loop_source *source, uint32_t events)
 	if (events & (EPOLLHUP | EPOLLERR))
 		loop_remove(ring->session->loop, source);
 	session_work(ring->session);
+	session_report(ring->session);
 	return 0;
 }
 
@@ -254,20 +269,21 @@ static int main_ready(struct loop_source *source, uint32_t events)
 	(void)events;
 	waker_awake(&s->main_waker, true);
 	session_work(s);
+	session_report(s);
 	return 0;
 }
 
-static int tick(struct loop_timer *timer)
+static void session_tick(struct session *s)
 {
-	struct session *s = container_of(timer, struct session, tick);
 	uint64_t rested = clock_ns(CLOCK_MONOTONIC) - s->worked_at;
 	int r;
 
 	/* What a ring's watermark just made us do need not be done again. */
 	if (s->state != SESSION_RUNNING || rested > SESSION_TICK_MS * NSEC_PER_MSEC / 2)
 		session_work(s);
-	if (s->state == SESSION_DONE || ++s->ticks % (1000 / SESSION_TICK_MS) != 0)
-		return 0;
+	if (s->state == SESSION_READY || s->state == SESSION_DONE ||
+	    ++s->ticks % (1000 / SESSION_TICK_MS) != 0)
+		return;
 	r = emit_tick(s->emit);
 	if (r >= 0)
 		r = session_second(s);
@@ -275,6 +291,14 @@ static int tick(struct loop_timer *timer)
 		r = s->sink->flush(s->sink);
 	if (r < 0)
 		session_fail(s, r, "writing the trace");
+}
+
+static int tick(struct loop_timer *timer)
+{
+	struct session *s = container_of(timer, struct session, tick);
+
+	session_tick(s);
+	session_report(s);
 	return 0;
 }
 
@@ -382,4 +406,11 @@ int session_join_loop(struct session *s)
 		return trace(r);
 	return loop_timer_add(s->loop, &s->tick, SESSION_TICK_MS * NSEC_PER_MSEC,
 			      SESSION_TICK_MS * NSEC_PER_MSEC, tick);
+}
+
+void session_leave_loop(struct session *s)
+{
+	loop_timer_remove(s->loop, &s->tick);
+	for (size_t i = 0; i < s->n_rings; i++)
+		loop_remove(s->loop, &s->rings[i].source);
 }

@@ -4,7 +4,14 @@
  *   READY ── start ──► RUNNING ── stop ──► DRAINING ──► NAMING ──► DONE
  *
  * Stopping drains: events off, rings emptied, a DRAIN entry through the unwinder, then names that
- * are still being loaded (bounded), then the last statistics.  Nothing blocks: the loop runs it. */
+ * are still being loaded (bounded), then the last statistics.  Nothing blocks: the loop runs it.
+ *
+ * Any number of sessions live side by side on one loop; each has its own rings, threads and tables.
+ * What is the process's (nice value or real-time priority of main, the limits of descriptors and
+ * locked memory) is raised by the first and left so.
+ *
+ * Callbacks (done, flushed) come from the loop, never from inside a call of this header; each may
+ * free the session. */
 #pragma once
 
 #include "daemon/base/loop.h"
@@ -33,6 +40,37 @@ struct session_options {
 				allowed */
 	uint64_t ring_bytes; /* 0: chosen */
 	const char *proc_root; /* "" */
+
+	/* ---- as a data source of a tracing service ---- */
+	/* Clock snapshots, system info and uuid are the service's to write, and so is the sequence
+	 * id. */
+	bool producer;
+	/* Frames that samples do not have (user_only and kernel_only leave out the samples).  Both:
+	 * counters only.  Without kernel frames, kernel threads are out of scope. */
+	bool no_user_frames, no_kernel_frames;
+	/* Not 0: nothing is sampled, the counters of each CPU are read at this period. */
+	uint32_t poll_ms;
+	/* machine: which processes.  Asked once for each life of a process: a fork's child is one,
+	 * and an exec begins another.  @cmdline: as in /proc (NUL-separated), NULL when there is
+	 * none (a kernel thread) or it cannot be read; only asked for when wanted_by_cmdline. NULL:
+	 * all.  Samples of the others are in the trace without a stack, as not in scope. */
+	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
+	bool wanted_by_cmdline;
+	void *wanted_arg;	     /* borrowed while the session lives */
+	uint32_t shard_count, shard; /* told in the trace; the choice is wanted()'s */
+	uint32_t read_ms;	     /* no sample lies longer in a ring; 0: 100 */
+	uint32_t maps_wait_ms; /* how long a sample waits for its process's mappings; 0: 100 */
+	uint32_t clear_ms;     /* the unwinder's caches are dropped at this period; 0: never */
+	/* Own memory past this ends the session, with the reason in the trace; 0: 256 MiB. */
+	uint64_t memory_kb;
+	/* Bytes of stacks on their way to the unwinder; past it samples are skipped; 0: the rings'
+	 * sizes are the limit. */
+	uint64_t enqueued_bytes;
+	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
+				     it runs all the same */
+	/* It is DONE. */
+	void (*done)(void *arg);
+	void *done_arg;
 };
 
 enum session_state {
@@ -52,8 +90,16 @@ struct session *session_free(struct session *session);
 /* < 0: the trace cannot be written.  Events that cannot be started end the session: see
  * session_error(). */
 int session_start(struct session *session);
-/* Begins the end; more calls do no harm. */
+/* Begins the end, in any state; more calls do no harm. */
 void session_stop(struct session *session);
+/* All that was sampled before this call is in the sink, and the sink is flushed, when @flushed
+ * comes: within SESSION_FLUSH_MS, except that samples that wait for mappings or modules for longer
+ * come later.  In any state, several at once; freeing the session drops those under way. */
+enum { SESSION_FLUSH_MS = 80 };
+int session_flush(struct session *session, void (*flushed)(void *arg), void *arg);
+/* What readers need to know is told anew: defaults, interned data, processes and threads.  Also
+ * when the sink has lost packets (by itself). */
+int session_clear_incremental_state(struct session *session);
 enum session_state session_state(const struct session *session);
 /* < 0: it ended (or is ending) because of this error; the line for the user is in *ret_why (may be
  * NULL). */

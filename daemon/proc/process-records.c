@@ -59,7 +59,7 @@ static void rename_thread(struct process *p, struct process_thread *t, const cha
 	if (!memcmp(before, t->comm, sizeof(before)))
 		return;
 	if (t->tid == p->pid)
-		p->announced = false;
+		p->announced = 0;
 	if (!before[0])
 		return; /* what it was called is not known: as it is now */
 	memcpy(t->before, before, sizeof(t->before));

@@ -34,7 +34,7 @@ struct process_thread {
 	uint64_t renamed_at; /* time of the record, the samples' clock; 0: never */
 	bool told; /* the name comes from a record, or from the parent's: /proc does not replace it
 		    */
-	bool announced;	       /* for the emitter: named in the trace, */
+	uint32_t announced;    /* for the emitter: named in its so-manieth telling (0: never), */
 	char announced_as[16]; /* ... at last so */
 	uint64_t exited; /* 0: lives; else a count that grows, for eviction: late samples may still
 			    come */
@@ -52,11 +52,12 @@ struct process {
 	bool exited; /* this life is over: exit, exec or pid reuse */
 	bool begun;  /* its start was seen: it is not one that was there before, or came back after
 			eviction */
-	bool announced;	  /* for the emitter: written to the trace as it is now called, */
-	uint64_t life;	  /* ... under this number; 0: not yet */
-	bool names_asked; /* for the reader: command line and memory were asked for */
-	bool scanned;	  /* for the reader: asked for by its scan, not by a sample */
-	bool unsure;	  /* side-band was lost: check before use */
+	uint32_t announced; /* for the emitter: written as it is now called in its so-manieth
+			       telling (0: not), */
+	uint64_t life;	    /* ... under this number; 0: not yet */
+	bool names_asked;   /* for the reader: command line and memory were asked for */
+	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
+	bool unsure;	    /* side-band was lost: check before use */
 	enum process_maps_state maps_state;
 	uint64_t maps_asked_at;	  /* ns, the clock of the caller's `now`; for rate limits */
 	uint64_t maps_read_at;	  /* the same; not 0: the mappings are good to use, also while ASKED

@@ -68,6 +68,7 @@ struct emit {
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
 	uint32_t generation; /* of the writer's ids */
+	uint32_t telling;    /* of processes and threads, from 1 */
 	uint32_t ids[MAX_IDS];
 };
 

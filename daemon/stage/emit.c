@@ -94,17 +94,17 @@ static uint64_t life_of(struct emit *em, struct process *p)
 	return p->life;
 }
 
-static bool is_announced(const struct process_thread *thread, uint64_t time)
+static bool is_announced(const struct emit *em, const struct process_thread *thread, uint64_t time)
 {
-	return thread->announced &&
+	return thread->announced == em->telling &&
 	       !memcmp(thread->announced_as, process_thread_comm_at(thread, time),
 		       sizeof(thread->announced_as));
 }
 
-static void set_announced(struct process_thread *thread, const char *comm)
+static void set_announced(const struct emit *em, struct process_thread *thread, const char *comm)
 {
 	memcpy(thread->announced_as, comm, sizeof(thread->announced_as));
-	thread->announced = true;
+	thread->announced = em->telling;
 }
 
 static int announce_process(struct emit *em, struct process *p, uint64_t time)
@@ -130,9 +130,9 @@ static int announce_process(struct emit *em, struct process *p, uint64_t time)
 	r = table_put(&em->life_by_pid, p->pid, process.life);
 	if (r < 0)
 		return trace(r);
-	p->announced = true;
+	p->announced = em->telling;
 	if (first)
-		set_announced(first, comm);
+		set_announced(em, first, comm);
 	return 0;
 }
 
@@ -140,12 +140,12 @@ static int announce(struct emit *em, const struct sample_info *info)
 {
 	struct process *p = info->process;
 	struct process_thread *thread = process_thread_get(p, info->tid);
-	bool told = !thread || is_announced(thread, info->time);
+	bool told = !thread || is_announced(em, thread, info->time);
 	const char *comm;
 	uint64_t last;
 	int r = 0;
 
-	if (!p->announced || (!told && info->tid == p->pid) ||
+	if (p->announced != em->telling || (!told && info->tid == p->pid) ||
 	    !table_get(&em->life_by_pid, p->pid, &last) || last != life_of(em, p))
 		r = announce_process(em, p, info->time);
 	if (r < 0 || told || info->tid == p->pid)
@@ -154,8 +154,13 @@ static int announce(struct emit *em, const struct sample_info *info)
 	r = writer_thread(em->c.writer, p->pid, info->tid, comm, clock_ns(CLOCK_BOOTTIME));
 	if (r < 0)
 		return trace(r);
-	set_announced(thread, comm);
+	set_announced(em, thread, comm);
 	return 0;
+}
+
+void emit_tell_again(struct emit *em)
+{
+	em->telling++;
 }
 
 static void count_outcome(struct account *a, const struct outcome *o)
@@ -230,6 +235,7 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	if (!em)
 		return fail(-ENOMEM);
 	em->c = *context;
+	em->telling = 1;
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
 	if (!em->cache || emit_recent_new(em) < 0) {

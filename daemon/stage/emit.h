@@ -28,6 +28,8 @@ struct emit *emit_free(struct emit *emit);
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
 /* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);
+/* Processes and threads are told anew, each before its next sample: readers have forgotten them. */
+void emit_tell_again(struct emit *emit);
 /* Once a second: names that came late are sent, grown perf maps read again; lines asked for where
  * many wait. */
 int emit_tick(struct emit *emit);

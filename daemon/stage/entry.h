@@ -34,6 +34,8 @@ enum entry_kind {
 			 NULL: never */
 	ENTRY_MODULE, /* a module was loaded, or cannot be: what waits for it goes on */
 	ENTRY_EVICT,  /* drop the unwind half of `module` */
+	ENTRY_FLUSH,  /* everything before this is to be answered, but what is parked not later
+			 than info.time (CLOCK_MONOTONIC); then OUTCOME_FLUSHED with info.count */
 	ENTRY_DRAIN,  /* everything before this is to be answered, parked samples within their
 			 deadline */
 };
@@ -79,6 +81,7 @@ enum outcome_kind {
 	OUTCOME_WANT_MAPS,   /* a stack failed its checks: are the mappings still true? answered by
 				ENTRY_SPACE */
 	OUTCOME_EVICTED,     /* `module` is dropped */
+	OUTCOME_FLUSHED,
 	OUTCOME_DRAINED,
 };
 

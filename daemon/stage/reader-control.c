@@ -61,15 +61,28 @@ void reader_wake_unwinder(struct reader *rd)
 		waker_wake(rd->c.unwinder);
 }
 
+static int control_send(struct reader *rd, const struct entry *e)
+{
+	int r = control_push(rd, e);
+
+	if (r < 0)
+		reader_entry_drop(e);
+	reader_wake_unwinder(rd);
+	return r;
+}
+
 int reader_control(struct reader *rd, enum entry_kind kind, struct uw_module *module)
 {
 	const struct entry e = {.kind = (uint8_t)kind, .module = module};
-	int r = control_push(rd, &e);
 
-	if (r < 0)
-		reader_entry_drop(&e);
-	reader_wake_unwinder(rd);
-	return r;
+	return control_send(rd, &e);
+}
+
+int reader_flush(struct reader *rd, uint64_t number, uint64_t deadline)
+{
+	const struct entry e = {.kind = ENTRY_FLUSH, .info = {.count = number, .time = deadline}};
+
+	return control_send(rd, &e);
 }
 
 /* "The mappings are known": the entry holds the references until its slot is popped. */
@@ -82,11 +95,7 @@ static int space_push(struct reader *rd, struct process *process)
 		return trace(r);
 	(void)uw_space_ref(e.info.space);
 	e.info.process = process_ref(process);
-	r = control_push(rd, &e);
-	if (r < 0)
-		reader_entry_drop(&e);
-	reader_wake_unwinder(rd);
-	return r;
+	return control_send(rd, &e);
 }
 
 /* ---- processes ---- */
@@ -186,7 +195,7 @@ static void adopt_names(struct reader *rd, struct process *process, struct load_
 		return;
 	if (same && a->cmdline && a->cmdline_len) {
 		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
-		process->announced = false;
+		process->announced = 0;
 	}
 	process->ppid = process->ppid ? process->ppid : status->ppid;
 	process->uid = status->uid;

@@ -16,6 +16,7 @@ struct reader {
 	struct park copies;
 	struct cpu_state *cpus; /* by ring */
 	size_t n_rings;
+	uint64_t rounds;	   /* begun */
 	uint64_t reclaimed;	   /* position in the entry queue */
 	struct merge_item waiting; /* taken from the merge, not yet placed: the queue was full */
 	bool has_waiting;

@@ -251,6 +251,7 @@ int reader_round(struct reader *rd, bool *ret_more)
 	*ret_more = false;
 	reader_reclaim(rd);
 	if (!rd->has_waiting) {
+		rd->rounds++;
 		r = merge_begin(rd->merge, events_now, rd, &until);
 		if (r < 0)
 			return trace(r);
@@ -276,6 +277,11 @@ int reader_round(struct reader *rd, bool *ret_more)
 	if (!rd->scans_in_flight)
 		reader_scan_more(rd);
 	return 0;
+}
+
+uint64_t reader_rounds(const struct reader *rd)
+{
+	return rd->rounds;
 }
 
 void reader_let_all_go(struct reader *rd)

@@ -72,6 +72,11 @@ int reader_process_answer(struct reader *reader, struct load_answer *answer);
 int reader_want_maps(struct reader *reader, struct process *process, uint64_t unknown);
 /* OUTCOME_WANT_MODULE: orders the load, with where @process has it mapped. */
 int reader_want_module(struct reader *reader, struct process *process, struct uw_module *module);
+/* Rounds begun so far.  All that was sampled before the n-th began has been sent on when a round
+ * ends with the n-th begun and nothing more (reader_round). */
+uint64_t reader_rounds(const struct reader *reader);
+/* Asks the unwinder for OUTCOME_FLUSHED with @number, by @deadline (CLOCK_MONOTONIC). */
+int reader_flush(struct reader *reader, uint64_t number, uint64_t deadline);
 /* A control entry for the unwinder.  Of ENTRY_EVICT it consumes the reference on @module. */
 int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module *module);
 

@@ -29,12 +29,18 @@
 enum { MAX_PARKED = 8192, MAX_KERNEL_FRAMES = 512 };
 
 struct parked {
+	uint64_t number;    /* in order of parking */
 	struct entry entry; /* pointers go into the block */
 	void *block;
 	size_t len;
 	uint64_t deadline;
 	const struct uw_module *module; /* waited for; NULL: the process's mappings */
 	bool looked_again;		/* its mappings were read anew once */
+};
+
+struct flush {
+	uint64_t number, deadline;
+	uint64_t parked; /* waits for what was parked up to here */
 };
 
 struct unwind_stage {
@@ -51,6 +57,9 @@ struct unwind_stage {
 	struct park park;
 	struct parked *parked;
 	size_t n_parked;
+	uint64_t last_parked; /* number */
+	struct flush flushes[UNWIND_FLUSHES];
+	size_t n_flushes;
 
 	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
 	struct uw_snapshot snapshots[UW_BATCH];
@@ -301,6 +310,7 @@ static void settle(struct unwind_stage *s, const struct entry *e, const struct u
 		answer(s, e, NULL, SKIP_PARK_FULL);
 		return;
 	}
+	p->number = ++s->last_parked;
 	p->module = module;
 	p->looked_again = r && suspects_maps(r);
 	p->deadline = now + (module ? s->options.module_wait_ns : s->options.maps_wait_ns);
@@ -398,6 +408,12 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 		if (!control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
 			drop(s, e);
 		return 0;
+	case ENTRY_FLUSH:
+		if (s->n_flushes == UNWIND_FLUSHES)
+			return fail(-EINVAL);
+		s->flushes[s->n_flushes++] =
+			(struct flush){e->info.count, e->info.time, s->last_parked};
+		return 0;
 	case ENTRY_DRAIN:
 		s->draining = true;
 		return 0;
@@ -437,6 +453,32 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 	}
 	slot_queue_pop(s->in, n);
 	return 0;
+}
+
+static uint64_t oldest_parked(const struct unwind_stage *s)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (size_t i = 0; i < s->n_parked; i++)
+		oldest = min_u64(oldest, s->parked[i].number);
+	return oldest;
+}
+
+/* Answers flushes that nothing is in the way of any more; true when there was one. */
+static bool answer_flushes(struct unwind_stage *s, uint64_t now)
+{
+	uint64_t oldest = s->n_flushes ? oldest_parked(s) : 0;
+	size_t n = 0;
+
+	while (n < s->n_flushes &&
+	       (s->flushes[n].parked < oldest || now >= s->flushes[n].deadline)) {
+		const struct sample_info info = {.count = s->flushes[n++].number};
+
+		(void)control(s, OUTCOME_FLUSHED, &info, NULL, NULL);
+	}
+	s->n_flushes -= n;
+	memmove(s->flushes, s->flushes + n, s->n_flushes * sizeof(s->flushes[0]));
+	return n > 0;
 }
 
 static void publish(struct unwind_stage *s, bool wake)
@@ -479,7 +521,7 @@ static void *run(void *arg)
 			r = take_batch(s, now);
 		if (s->n_parked)
 			expire(s, now);
-		urgent = s->n_parked || s->draining;
+		urgent = answer_flushes(s, now) || s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {
 			s->draining = false;
 			(void)control(s, OUTCOME_DRAINED, NULL, NULL, NULL);

@@ -24,6 +24,9 @@ struct unwind_options {
 	void (*drop)(const struct entry *sample);
 };
 
+/* ENTRY_FLUSH entries that may be unanswered at a time. */
+enum { UNWIND_FLUSHES = 8 };
+
 struct unwind_stage;
 
 /* Borrows the queues and wakers.  Starts the thread. */

@@ -126,7 +126,7 @@ static void named_once(void **state)
 	sample(&f, 5, 6, 12);
 	sample(&f, 5, 5, 13);
 	process_set_cmdline(process_find(f.processes, 5), strdup("/bin/sh"), 8);
-	process_find(f.processes, 5)->announced = false;
+	process_find(f.processes, 5)->announced = 0;
 	sample(&f, 5, 6, 14);
 	assert_packets(&f, "5=sh#a 5:sh 10 11 6:sh 12 13 5=/bin/sh#a 5:sh 14 ");
 	fixture_deinit(&f);
