@@ -37,6 +37,7 @@ USES_ipc := daemon/ipc protos $(USES_base)
 USES_stage := daemon/stage daemon/perf daemon/out daemon/proc protos $(USES_unwinder)
 USES_daemon := daemon daemon/ipc $(USES_stage)
 USES_profile := profile protos $(USES_unwinder)
+USES_libc-hook := daemon/base
 USES_cli := cli profile $(USES_daemon)
 
 PROTOS := $(wildcard protos/*.proto)
@@ -45,7 +46,7 @@ sources = $(filter-out cli/main.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
 .PHONY: all
-all: $(O)/perfwind
+all: $(O)/perfwind $(O)/libperfwind-hook.so
 
 $(O)/perfwind: $(O)/cli/main.o $(foreach f,$(USES_cli),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
@@ -71,8 +72,18 @@ $(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
 	$(call say,CC,$@)$(CC) $(filter-out -Wconversion -Wshadow -Wundef,$(ALL_CFLAGS)) -c -o $@ $<
 .PRECIOUS: $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h
 
+# ---- libc-hook: runs inside other programs, so it has flags of its own, and needs no library: what it takes from the
+# libc is there in any.
+HOOK_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -Os -fPIC -fvisibility=hidden -fno-stack-protector -fomit-frame-pointer
+$(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
+		-Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
+# ---- end of libc-hook
+
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
-UNIT := $(foreach f,base unwinder perf proc out ipc stage daemon profile cli,$(wildcard tests/unit/$(f)/test-*.c))
+UNIT_FOLDERS := base libc-hook unwinder perf proc out ipc stage daemon profile cli
+UNIT := $(foreach f,$(UNIT_FOLDERS),$(wildcard tests/unit/$(f)/test-*.c))
 UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
 .PHONY: unit
 unit: $(UNIT_PROGRAMS)
@@ -80,7 +91,7 @@ define unit_rule
 $(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(USES_$(1)),$(call lib,$(f)))
 	$$(call say,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
 endef
-$(foreach f,base unwinder perf proc out ipc stage daemon profile cli,$(eval $(call unit_rule,$(f))))
+$(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_rule,$(f))))
 .PRECIOUS: $(O)/tests/%.o
 
 # One unit program: make O=... run-unit T=perf/test-ring
@@ -93,6 +104,8 @@ run-unit: $(O)/tests/unit/$(T)
 PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werror -pthread
 PROGRAM_NAMES := $(filter-out plugin,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static
+# With another libc, where there is one to try.
+PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs
@@ -114,6 +127,9 @@ $(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h
 $(O)/tests/programs/%: tests/programs/%.cc tests/programs/program.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)$(CXX) $(PROGRAM_CFLAGS) -o $@ $<
+$(O)/tests/programs/%-musl: tests/programs/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)musl-gcc $(PROGRAM_CFLAGS) -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch) -o $@ $<
 $(O)/tests/programs/%-fp: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fno-omit-frame-pointer -o $@ $<
@@ -193,10 +209,12 @@ bench:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/perfwind
+	install -d $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
+	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so
 	install -m 644 README.md ARCHITECTURE.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/perfwind
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind
+	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/perfwind
 
 help:

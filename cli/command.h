@@ -13,4 +13,4 @@ struct command {
 	const struct options *options;
 };
 
-extern const struct command command_record, command_report, command_export;
+extern const struct command command_record, command_report, command_export, command_run;

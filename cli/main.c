@@ -10,6 +10,7 @@ static const struct command *const commands[] = {
 	&command_record,
 	&command_report,
 	&command_export,
+	&command_run,
 };
 
 static void print_help(FILE *out)

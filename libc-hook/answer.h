@@ -1,0 +1,19 @@
+/* answer.h - the answer to one request of the daemon, inside the target.  Thread: signal handler.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/un.h>
+
+/* Set once before the handler is installed, constant afterwards. */
+struct hook_config {
+	struct sockaddr_un address;
+	unsigned address_len; /* 0: no socket can be named: never answers */
+	bool nondumpable;     /* answer although the process is not dumpable */
+};
+
+/* Sends this process's maps and mem to the daemon, or does nothing.  Leaves no descriptor behind
+ * and errno alone.  Waits for nobody longer than ANSWER_WAIT_MS, and only while the daemon's
+ * backlog is full. */
+enum { ANSWER_WAIT_MS = 10 };
+void hook_answer(const struct hook_config *config);

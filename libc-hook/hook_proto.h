@@ -1,0 +1,34 @@
+/* hook_proto.h - what a target that consents and the daemon agree on.  Included by both sides;
+ * plain constants.
+ *
+ *   daemon ── HOOK_SIGNAL, si_code SI_QUEUE, value HOOK_VALUE ──► target (by pidfd)
+ *   target ── connect HOOK_SOCKET, one message: 1 byte + SCM_RIGHTS {maps, mem} ──► daemon
+ *
+ * The signal is one whose default action is to be ignored, so that no race with exec or exit can
+ * kill; on Android it is the platform's own profiling signal (facts: bionic, reserved signal 36).
+ */
+#pragma once
+
+#include <signal.h>
+
+#ifdef __ANDROID__
+#define HOOK_SIGNAL 36
+#else
+#define HOOK_SIGNAL SIGURG
+#endif
+
+enum {
+	HOOK_VALUE = 1, /* si_value.sival_int */
+	HOOK_MAPS = 0,	/* places of the descriptors in the message */
+	HOOK_MEM = 1,
+	HOOK_DESCRIPTORS = 2,
+	HOOK_BYTE = 'p', /* the one byte of data */
+};
+
+#define HOOK_SOCKET "/run/perfwind/hook.sock"
+
+/* In the target's environment, read once when it starts: another socket ("@name": abstract); "1":
+ * never answers; "1": answers although the process is not dumpable. */
+#define HOOK_ENV_SOCKET "PERFWIND_HOOK_SOCKET"
+#define HOOK_ENV_DENY "PERFWIND_HOOK_DENY"
+#define HOOK_ENV_NONDUMPABLE "PERFWIND_HOOK_NONDUMPABLE"

@@ -1,0 +1,319 @@
+/* test-hook.c - programs with the hook loaded (tests/programs/hook-target.c), asked by a stand-in
+ * for the daemon: what comes over the socket, and what the program notices. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libc-hook/hook_proto.h"
+#include "tests/unit/cmocka.h"
+
+enum { ANSWER_MS = 5000, SILENCE_MS = 150 };
+
+struct target {
+	pid_t pid;
+	int in, out; /* its standard input and output, our ends */
+};
+
+static int listener;
+static char socket_name[64], program[256], library[256];
+
+static void choose_program(const char *libc)
+{
+	const char *o = getenv("O");
+
+	snprintf(program, sizeof(program), "%s/tests/programs/hook-target%s", o ? o : "build",
+		 libc);
+}
+
+static int start_listener(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *o = getenv("O");
+
+	(void)state;
+	choose_program("");
+	snprintf(library, sizeof(library), "%s/libperfwind-hook.so", o ? o : "build");
+	snprintf(socket_name, sizeof(socket_name), "@perfwind-test-%d", getpid());
+	memcpy(address.sun_path + 1, socket_name + 1, strlen(socket_name) - 1);
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(
+		bind(listener, (struct sockaddr *)&address,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(socket_name))),
+		0);
+	return listen(listener, 1);
+}
+
+static void run_target(const char *mode, int in, int out)
+{
+	dup2(in, 0);
+	dup2(out, 1);
+	if (!strcmp(mode, "closed"))
+		close(2); /* one of the three is not open when it starts */
+	setenv("LD_PRELOAD", library, 1);
+	setenv(HOOK_ENV_SOCKET, socket_name, 1);
+	execl(program, program, mode, NULL);
+	_exit(127);
+}
+
+static void start(struct target *t, const char *mode, char *line, size_t line_size)
+{
+	int in[2], out[2];
+	size_t n = 0;
+
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	t->pid = fork();
+	if (!t->pid)
+		run_target(mode, in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	t->in = in[1];
+	t->out = out[0];
+	while (n + 1 < line_size && read(t->out, line + n, 1) == 1) {
+		line[++n] = 0;
+		if (n >= 6 && !strcmp(line + n - 6, "ready\n"))
+			return;
+	}
+	fail_msg("%s did not get ready: '%s'", mode, line);
+}
+
+static void ask(pid_t pid, int value)
+{
+	const union sigval v = {.sival_int = value};
+
+	assert_int_equal(sigqueue(pid, HOOK_SIGNAL, v), 0);
+}
+
+/* The next connection with its credentials and descriptors; false: none within @ms. */
+static bool answer(int ms, struct ucred *peer, int *fds)
+{
+	struct pollfd p = {.fd = listener, .events = POLLIN};
+	union {
+		char bytes[CMSG_SPACE(8 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char data[16];
+	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+	struct msghdr message = {.msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	socklen_t len = sizeof(*peer);
+	struct cmsghdr *c;
+	int fd;
+
+	if (poll(&p, 1, ms) != 1)
+		return false;
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len), 0);
+	assert_int_equal(recvmsg(fd, &message, MSG_CMSG_CLOEXEC), 1);
+	assert_int_equal(data[0], HOOK_BYTE);
+	c = CMSG_FIRSTHDR(&message);
+	assert_non_null(c);
+	assert_int_equal(c->cmsg_len, CMSG_LEN(HOOK_DESCRIPTORS * sizeof(int)));
+	memcpy(fds, CMSG_DATA(c), HOOK_DESCRIPTORS * sizeof(int));
+	/* One message, then the end. */
+	message.msg_controllen = sizeof(control.bytes);
+	assert_int_equal(recvmsg(fd, &message, MSG_CMSG_CLOEXEC), 0);
+	close(fd);
+	return true;
+}
+
+static void check_file(int fd, pid_t pid, const char *name)
+{
+	char path[64];
+	struct stat ours, theirs;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	assert_int_equal(stat(path, &ours), 0);
+	assert_int_equal(fstat(fd, &theirs), 0);
+	assert_int_equal(ours.st_dev, theirs.st_dev);
+}
+
+/* Both files say what the process's own say. */
+static void check_answer(pid_t pid)
+{
+	int fds[HOOK_DESCRIPTORS];
+	char text[4096];
+	unsigned char magic[4];
+	struct ucred peer;
+	ssize_t n;
+
+	assert_true(answer(ANSWER_MS, &peer, fds));
+	assert_int_equal(peer.pid, pid);
+	check_file(fds[HOOK_MAPS], pid, "maps");
+	check_file(fds[HOOK_MEM], pid, "mem");
+	n = read(fds[HOOK_MAPS], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = 0;
+	assert_non_null(strstr(text, "hook-target"));
+	assert_int_equal(pread(fds[HOOK_MEM], magic, 4, (off_t)strtoull(text, NULL, 16)), 4);
+	assert_memory_equal(magic, "\177ELF", 4);
+	close(fds[HOOK_MAPS]);
+	close(fds[HOOK_MEM]);
+}
+
+static void check_silence(void)
+{
+	int fds[HOOK_DESCRIPTORS];
+	struct ucred peer;
+
+	assert_false(answer(SILENCE_MS, &peer, fds));
+}
+
+static void end(struct target *t)
+{
+	int status;
+
+	close(t->in);
+	assert_int_equal(waitpid(t->pid, &status, 0), t->pid);
+	assert_int_equal(status, 0);
+	close(t->out);
+}
+
+/* Asked three times: an answer each, and nothing for a signal that is not a request. */
+static void simple(const char *mode)
+{
+	struct target t;
+	char line[128];
+
+	start(&t, mode, line, sizeof(line));
+	for (int i = 0; i < 3; i++) {
+		ask(t.pid, HOOK_VALUE);
+		check_answer(t.pid);
+	}
+	end(&t);
+}
+
+static void test_modes(void **state)
+{
+	(void)state;
+	simple("idle");
+	simple("errno");
+	simple("sigaction");
+	simple("signal");
+	simple("main-gone");
+	simple("vfork");
+	simple("closed");
+}
+
+/* Another libc: musl. */
+static void test_musl(void **state)
+{
+	choose_program("-musl");
+	if (access(program, X_OK) < 0) {
+		choose_program("");
+		skip();
+	}
+	test_modes(state);
+	choose_program("");
+}
+
+static void test_fork(void **state)
+{
+	struct target t;
+	char line[128];
+	int child = 0;
+
+	(void)state;
+	start(&t, "fork", line, sizeof(line));
+	assert_int_equal(sscanf(line, "child %d", &child), 1);
+	ask(child, HOOK_VALUE);
+	check_answer(child);
+	ask(t.pid, HOOK_VALUE);
+	check_answer(t.pid);
+	end(&t);
+}
+
+static void test_not_a_request(void **state)
+{
+	struct target t;
+	char line[128];
+
+	(void)state;
+	start(&t, "idle", line, sizeof(line));
+	ask(t.pid, HOOK_VALUE + 1);
+	assert_int_equal(kill(t.pid, HOOK_SIGNAL), 0);
+	check_silence();
+	end(&t);
+}
+
+static void silent(const char *mode)
+{
+	struct target t;
+	char line[128];
+
+	start(&t, mode, line, sizeof(line));
+	ask(t.pid, HOOK_VALUE);
+	check_silence();
+	end(&t);
+}
+
+static void test_refuses(void **state)
+{
+	(void)state;
+	silent("nondumpable");
+	silent("seccomp");
+	setenv(HOOK_ENV_DENY, "1", 1);
+	silent("idle");
+	unsetenv(HOOK_ENV_DENY);
+}
+
+static void test_nondumpable_allowed(void **state)
+{
+	(void)state;
+	setenv(HOOK_ENV_NONDUMPABLE, "1", 1);
+	simple("nondumpable");
+	unsetenv(HOOK_ENV_NONDUMPABLE);
+}
+
+/* Nobody takes connections and the backlog is full, or nobody is there: it goes on. */
+static void test_unreachable(void **state)
+{
+	struct target t;
+	char line[128];
+
+	(void)state;
+	start(&t, "idle", line, sizeof(line));
+	for (int i = 0; i < 6; i++) {
+		ask(t.pid, HOOK_VALUE);
+		(void)usleep(
+			30000); /* a second signal that is pending would be one with the first */
+	}
+	end(&t);
+	for (int fds[HOOK_DESCRIPTORS], i = 0; i < 6; i++) {
+		struct ucred peer;
+
+		if (!answer(0, &peer, fds))
+			break;
+		close(fds[HOOK_MAPS]);
+		close(fds[HOOK_MEM]);
+	}
+	snprintf(socket_name, sizeof(socket_name), "/nonexistent/%d", getpid());
+	silent("idle");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_modes),	    cmocka_unit_test(test_musl),
+		cmocka_unit_test(test_fork),	    cmocka_unit_test(test_not_a_request),
+		cmocka_unit_test(test_refuses),	    cmocka_unit_test(test_nondumpable_allowed),
+		cmocka_unit_test(test_unreachable),
+	};
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return cmocka_run_group_tests(tests, start_listener, NULL);
+}
