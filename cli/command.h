@@ -13,4 +13,5 @@ struct command {
 	const struct options *options;
 };
 
-extern const struct command command_record, command_report, command_export, command_run;
+extern const struct command command_record, command_report, command_export, command_run,
+	command_doctor;

@@ -7,10 +7,7 @@
 #include "daemon/base/log.h"
 
 static const struct command *const commands[] = {
-	&command_record,
-	&command_report,
-	&command_export,
-	&command_run,
+	&command_record, &command_report, &command_export, &command_run, &command_doctor,
 };
 
 static void print_help(FILE *out)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/json.h"
 #include "cli/verdict.h"
 #include "daemon/base/bytes.h"
 #include "daemon/stage/account.h"
@@ -147,22 +148,6 @@ void verdict_print_live(const struct session_summary *s, FILE *out)
 }
 
 /* ---- JSON ---- */
-
-static void json_string(FILE *out, const char *text)
-{
-	fputc('"', out);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", c);
-		else if (c < 0x20 || c >= 0x7f)
-			fprintf(out, "\\u%04x", c);
-		else
-			fputc(c, out);
-	}
-	fputc('"', out);
-}
 
 static void json_failed(const struct account *a, FILE *out)
 {

@@ -1,0 +1,152 @@
+/* test-doctor.c - facts stated by hand, and what is to be made of them. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/doctor.h"
+#include "tests/unit/cmocka.h"
+
+/* Root on a machine that has everything. */
+static struct doctor_facts all_open(void)
+{
+	struct doctor_facts f = {
+		.root = true,
+		.cap_perfmon = true,
+		.cap_ptrace = true,
+		.paranoid = 2,
+		.ptrace_scope = -1,
+		.kernel_addresses = true,
+		.ring_bytes = 16 << 20,
+		.ring_wanted = 16 << 20,
+		.mlock_kb = 516,
+		.files = 1 << 20,
+		.max_rate = 100000,
+		.debug_files = true,
+	};
+
+	for (int i = 0; i < FEATURE_COUNT; i++)
+		f.features.has[i] = true;
+	return f;
+}
+
+static void test_all_open(void **state)
+{
+	const struct doctor_facts d = all_open();
+
+	(void)state;
+	assert_true(doctor_can_record(&d));
+	for (int i = 0; i < DOCTOR_GATES; i++) {
+		struct doctor_finding f;
+
+		doctor_judge(&d, i, &f);
+		assert_int_equal(f.state, DOCTOR_OPEN);
+		assert_true(*f.what && !*f.cost && !*f.mend);
+	}
+}
+
+static void expect(const struct doctor_facts *d, enum doctor_gate gate, enum doctor_state state,
+		   const char *what, const char *mend)
+{
+	struct doctor_finding f;
+
+	doctor_judge(d, gate, &f);
+	assert_int_equal(f.state, state);
+	assert_non_null(strstr(f.what, what));
+	assert_non_null(strstr(f.mend, mend));
+	assert_true(*f.cost);
+}
+
+static void test_user_at_2(void **state)
+{
+	struct doctor_facts d = all_open();
+
+	(void)state;
+	d.root = d.cap_perfmon = d.cap_ptrace = d.kernel_addresses = false;
+	d.own_kernel = d.machine = -EACCES;
+	d.tracepoints = -EACCES;
+	d.ring_bytes = 512 << 10;
+	d.cycles = -ENOENT;
+	assert_true(doctor_can_record(&d));
+	expect(&d, DOCTOR_KERNEL, DOCTOR_SHUT, "= 2", "perf_event_paranoid=1");
+	expect(&d, DOCTOR_MACHINE, DOCTOR_SHUT, "= 2", "perf_event_paranoid=0");
+	expect(&d, DOCTOR_OTHERS, DOCTOR_SHUT, "CAP_SYS_PTRACE", "sudo perfwind record -p");
+	expect(&d, DOCTOR_HARDWARE, DOCTOR_PARTLY, "virtual", "pmu");
+	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "Permission denied", "sudo");
+	expect(&d, DOCTOR_KERNEL_NAMES, DOCTOR_SHUT, "kptr_restrict = 0", "kptr_restrict=0");
+	expect(&d, DOCTOR_RINGS, DOCTOR_PARTLY, "512 KiB", "perf_event_mlock_kb");
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon", "systemctl");
+	d.tracepoints = -ENOENT;
+	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "not mounted", "mount -t tracefs");
+	d.kptr_restrict = 2;
+	expect(&d, DOCTOR_KERNEL_NAMES, DOCTOR_SHUT, "= 2", "kptr_restrict=1, and run as root");
+	d.ptrace_scope = 3;
+	expect(&d, DOCTOR_OTHERS, DOCTOR_SHUT, "CAP_SYS_PTRACE", "next boot");
+}
+
+static void test_closed(void **state)
+{
+	struct doctor_facts d = all_open();
+
+	(void)state;
+	d.cap_perfmon = false;
+	d.own_user = -EACCES;
+	d.paranoid = 4;
+	assert_false(doctor_can_record(&d));
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "= 4", "perf_event_paranoid=2");
+	d.own_user = -EPERM;
+	d.seccomp = true;
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "seccomp", "--security-opt");
+	d.own_user = -ENOSYS;
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "without perf events", "CONFIG_PERF_EVENTS");
+	d.own_user = -EACCES;
+	d.paranoid = 2;
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "security module", "ausearch");
+}
+
+static void test_partly(void **state)
+{
+	struct doctor_facts d = all_open();
+
+	(void)state;
+	d.pid_namespace = true;
+	d.files = 1024;
+	d.max_rate = 1000;
+	d.debug_files = false;
+	d.features.has[FEATURE_PROCMAP_QUERY] = false;
+	d.ring_bytes = 0;
+	expect(&d, DOCTOR_MACHINE, DOCTOR_PARTLY, "container", "--pid=host");
+	expect(&d, DOCTOR_FILES, DOCTOR_PARTLY, "1024", "ulimit");
+	expect(&d, DOCTOR_RATE, DOCTOR_PARTLY, "1000", "max_sample_rate");
+	expect(&d, DOCTOR_SYMBOLS, DOCTOR_PARTLY, "no separate", "dbgsym");
+	expect(&d, DOCTOR_FACILITIES, DOCTOR_PARTLY, "lacks", "6.13");
+	expect(&d, DOCTOR_RINGS, DOCTOR_SHUT, "0 KiB", "mlock");
+}
+
+/* Looking leaves no descriptor behind and agrees with what the system says of us. */
+static void test_look(void **state)
+{
+	struct doctor_facts d;
+	int before = dup(0), after;
+
+	(void)state;
+	close(before);
+	doctor_look("/nonexistent/perfwind-test.sock", &d);
+	after = dup(0);
+	close(after);
+	assert_int_equal(before, after);
+	assert_int_equal(d.root, geteuid() == 0);
+	assert_false(d.daemon);
+	assert_true(d.max_rate > 0 && d.files > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_open), cmocka_unit_test(test_user_at_2),
+		cmocka_unit_test(test_closed),	 cmocka_unit_test(test_partly),
+		cmocka_unit_test(test_look),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
