@@ -196,7 +196,7 @@ check-units-only: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
 	$(Q)$(RUN) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
 
 # ---- for people
-.PHONY: demo bench help install uninstall
+.PHONY: demo bench help install uninstall docs
 demo:
 	$(Q).ci/deps demo
 	$(Q)$(MAKE) --no-print-directory -s all
@@ -207,15 +207,28 @@ bench:
 	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/bench/bench-unwind
 	$(Q)tests/bench/run.sh $(O) $(if $(JSON),--json $(JSON)) $(PARTS)
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/perfwind
-	install -d $(DESTDIR)$(PREFIX)/lib
+# Man pages and completions are made by the program from its own option tables.
+docs: $(O)/perfwind
+	@mkdir -p $(O)/docs
+	$(Q)$(O)/perfwind generate man $(O)/docs
+	$(Q)$(O)/perfwind generate bash >$(O)/docs/perfwind.bash
+	$(Q)$(O)/perfwind generate zsh >$(O)/docs/_perfwind
+
+INSTALL_SHARE = $(DESTDIR)$(PREFIX)/share
+install: all docs
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(INSTALL_SHARE)/man/man1 $(INSTALL_SHARE)/man/man5 \
+		$(INSTALL_SHARE)/doc/perfwind $(INSTALL_SHARE)/bash-completion/completions $(INSTALL_SHARE)/zsh/site-functions
 	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
 	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so
-	install -m 644 README.md ARCHITECTURE.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/perfwind
+	install -m 644 $(O)/docs/*.1 $(INSTALL_SHARE)/man/man1
+	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
+	install -m 644 $(O)/docs/_perfwind $(INSTALL_SHARE)/zsh/site-functions/_perfwind
+	install -m 644 README.md ARCHITECTURE.md LICENSE $(INSTALL_SHARE)/doc/perfwind
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so
-	rm -rf $(DESTDIR)$(PREFIX)/share/doc/perfwind
+	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so $(INSTALL_SHARE)/man/man1/perfwind.1 \
+		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
+		$(INSTALL_SHARE)/zsh/site-functions/_perfwind
+	rm -rf $(INSTALL_SHARE)/doc/perfwind
 
 help:
 	@echo "make              build $(O)/perfwind"

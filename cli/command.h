@@ -1,6 +1,6 @@
 /* command.h - the subcommands.  Thread: main.
- * main.c's table is the whole command line; a new command is its file, a declaration here and a
- * line there. */
+ * The table in commands.c is the whole command line; a new command is its file, a declaration here
+ * and a line there. */
 #pragma once
 
 #include "cli/options.h"
@@ -15,3 +15,8 @@ struct command {
 
 extern const struct command command_record, command_report, command_export, command_run,
 	command_doctor;
+/* Not in the help. */
+extern const struct command command_generate;
+/* What the help shows (main.c, commands.c). */
+extern const struct command *const commands[];
+extern const size_t n_commands;

@@ -1,4 +1,4 @@
-/* main.c - perfwind COMMAND ...  Thread: main.  The table is the whole command line. */
+/* main.c - perfwind COMMAND ...  Thread: main.  commands.c has the table. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,27 +6,26 @@
 #include "cli/command.h"
 #include "daemon/base/log.h"
 
-static const struct command *const commands[] = {
-	&command_record, &command_report, &command_export, &command_run, &command_doctor,
-};
+enum { COMMANDS_MAX = 32 };
 
 static void print_help(FILE *out)
 {
 	fprintf(out, "Usage: perfwind COMMAND [OPTIONS] [ARGUMENTS]\n\n"
 		     "A sampling CPU profiler with whole stacks.\n\nCommands:\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
 	fprintf(out, "\n`perfwind COMMAND --help` tells the options of a command.\n");
 }
 
 static int unknown_command(const char *name)
 {
-	const char *names[ARRAY_SIZE(commands)];
+	const char *names[COMMANDS_MAX];
 	const char *nearest;
+	size_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		names[i] = commands[i]->name;
-	nearest = options_nearest(name, strlen(name), names, ARRAY_SIZE(names));
+	for (; n < n_commands && n < COMMANDS_MAX; n++)
+		names[n] = commands[n]->name;
+	nearest = options_nearest(name, strlen(name), names, n);
 	log_error("unknown command %.64s%s%s (see `perfwind --help`)", name,
 		  nearest ? "; did you mean " : "", nearest ? nearest : "");
 	return 2;
@@ -34,9 +33,11 @@ static int unknown_command(const char *name)
 
 static int run_command(int argc, char **argv)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+	for (size_t i = 0; i < n_commands; i++)
 		if (!strcmp(argv[0], commands[i]->name))
 			return commands[i]->run(argc, argv);
+	if (!strcmp(argv[0], command_generate.name))
+		return command_generate.run(argc, argv);
 	return unknown_command(argv[0]);
 }
 

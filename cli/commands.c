@@ -1,0 +1,8 @@
+/* commands.c - the table of subcommands: the whole command line.  Thread: main. */
+#include "cli/command.h"
+
+const struct command *const commands[] = {
+	&command_record, &command_report, &command_export, &command_run, &command_doctor,
+};
+
+const size_t n_commands = ARRAY_SIZE(commands);
