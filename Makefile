@@ -25,7 +25,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
 
 # A folder is a library; what it may use is what stands behind it (the drawing in ARCHITECTURE.md).
-FOLDERS := daemon/base protos unwinder daemon/perf daemon/proc daemon/out daemon/ipc daemon/stage daemon profile cli
+FOLDERS := daemon/base protos unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage daemon profile cli
 lib = $(O)/lib/$(subst /,-,$(1)).a
 USES_base := daemon/base
 USES_protos := protos
@@ -33,9 +33,10 @@ USES_unwinder := unwinder $(USES_base)
 USES_perf := daemon/perf $(USES_base)
 USES_proc := daemon/proc $(USES_unwinder)
 USES_out := daemon/out protos $(USES_base)
+USES_config := daemon/config protos $(USES_base)
 USES_ipc := daemon/ipc protos $(USES_base)
 USES_stage := daemon/stage daemon/perf daemon/out daemon/proc protos $(USES_unwinder)
-USES_daemon := daemon daemon/ipc $(USES_stage)
+USES_daemon := daemon daemon/config daemon/ipc $(USES_stage)
 USES_profile := profile protos $(USES_unwinder)
 USES_libc-hook := daemon/base
 USES_cli := cli profile $(USES_daemon)
@@ -82,7 +83,7 @@ $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 # ---- end of libc-hook
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
-UNIT_FOLDERS := base libc-hook unwinder perf proc out ipc stage daemon profile cli
+UNIT_FOLDERS := base libc-hook unwinder perf proc out config ipc stage daemon profile cli
 UNIT := $(foreach f,$(UNIT_FOLDERS),$(wildcard tests/unit/$(f)/test-*.c))
 UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
 .PHONY: unit

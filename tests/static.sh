@@ -11,16 +11,16 @@ allowed() {
 	case $1 in
 	daemon/base) echo "" ;;
 	unwinder) echo "daemon/base" ;;
-	daemon/perf|daemon/proc|daemon/out|daemon/ipc)
+	daemon/perf|daemon/proc|daemon/out|daemon/config|daemon/ipc)
 		case $1 in
 		daemon/proc) echo "daemon/base unwinder" ;;
-		daemon/out|daemon/ipc) echo "daemon/base protos" ;;
+		daemon/out|daemon/config|daemon/ipc) echo "daemon/base protos" ;;
 		*) echo "daemon/base" ;;
 		esac ;;
 	daemon/stage) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc protos" ;;
-	daemon) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc daemon/stage protos" ;;
+	daemon) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage protos" ;;
 	profile) echo "daemon/base unwinder protos" ;;
-	cli) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc daemon/stage daemon protos profile" ;;
+	cli) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage daemon protos profile" ;;
 	libc-hook) echo "" ;;
 	*) echo "none" ;;
 	esac

@@ -3,7 +3,7 @@
  * perf_hw_cache_id ...). */
 #pragma once
 
-#include "daemon/perf/nearest.h"
+#include "daemon/base/nearest.h"
 #include "daemon/perf/spec.h"
 
 /* Sets type, config, weight, precise_ip and counter.  False: no generic event has this name. */

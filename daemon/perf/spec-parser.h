@@ -3,7 +3,7 @@
 #pragma once
 
 #include "daemon/base/error.h"
-#include "daemon/perf/nearest.h"
+#include "daemon/base/nearest.h"
 #include "daemon/perf/spec.h"
 
 struct spec_parser {

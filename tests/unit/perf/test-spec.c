@@ -10,7 +10,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/perf/nearest.h"
+#include "daemon/base/nearest.h"
 #include "daemon/perf/spec.h"
 
 static char root[] = "/tmp/perfwind-spec-XXXXXX";

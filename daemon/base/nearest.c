@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "daemon/perf/nearest.h"
+#include "daemon/base/nearest.h"
 
 static unsigned int min_uint(unsigned int a, unsigned int b)
 {
