@@ -23,29 +23,40 @@ static inline uint64_t load(const uint8_t *at)
 	return word;
 }
 
-/* The walk stands on a new frame: applies @rule.  false: not a plain rule, or its words are not in
- * the copy. */
-static inline bool walk_apply(struct walk *w, rule_t rule)
+/* The walk stands on a new frame, of registers @sp and @bp: applies @rule.  false: not a plain
+ * rule, or its words are not in the copy. */
+static inline bool walk_apply_to(struct walk *w, rule_t rule, uint64_t sp, uint64_t bp)
 {
-	uint64_t cfa = (rule_kind(rule) == RULE_SP ? w->sp : w->bp) + (uint64_t)rule_cfa(rule);
-	uint64_t ra = cfa - 8 - w->base, saved = rule_saved(rule),
-		 chain = rule_kind(rule) == RULE_CHAIN;
+	uint64_t cfa = (rule & RULE_BY_FP ? bp : sp) + (uint64_t)rule_cfa(rule);
+	uint64_t saved = rule_saved_or_far(rule), below;
+	uintptr_t ra_at = cfa - 8 + w->shift, bp_at = cfa - saved + w->shift;
 
-	/* sp below the copy: a signal frame led there, and saved registers may lie there as well.
-	 */
-	if (__builtin_expect(!rule_is_frame(rule) || ra >= w->room || cfa <= w->sp + 15 * chain ||
-				     w->sp < w->base,
-			     0))
+	if (__builtin_expect(!(rule & RULE_FRAME) || cfa - 8 - w->base >= w->room || cfa <= sp, 0))
 		return false;
 	w->cfa = cfa;
-	w->flags = UW_FRAME_CALLER | UW_FRAME_GUESSED * chain;
-	w->ra_at = w->stack + ra;
-	/* Below rsp (behind the pops of an epilogue, CFA = rbp + N) the register holds it already.
-	 */
-	w->bp_at = saved && cfa - saved >= w->sp ? w->ra_at + 8 - saved : (const uint8_t *)&w->bp;
-	__builtin_prefetch(w->ra_at);
-	__builtin_prefetch(w->bp_at);
+	w->ra_at = (const uint8_t *)ra_at;
+	/* Kept, or below rsp (behind the pops of an epilogue, CFA = rbp + N): the register holds
+	 * it. No branch: nobody can foretell which. */
+	below = (uint64_t)((int64_t)(cfa - saved - sp) >> 63);
+	bp_at ^= (bp_at ^ (uintptr_t)&w->bp) & below;
+	w->bp_at = (const uint8_t *)bp_at;
+	__builtin_prefetch((const void *)ra_at);
+	__builtin_prefetch((const void *)bp_at);
 	return true;
+}
+
+/* The same for the frame that the walk says it stands on, wherever that came from. */
+static bool walk_apply(struct walk *w, rule_t rule)
+{
+	/* sp below the copy: a signal frame led there, and saved registers may lie there as well.
+	 */
+	if (w->sp < w->base || !walk_apply_to(w, rule, w->sp, w->bp))
+		return false;
+	w->flags = UW_FRAME_CALLER;
+	if (!(rule & RULE_GUESSED))
+		return true;
+	w->flags |= UW_FRAME_GUESSED;
+	return w->cfa >= w->sp + 16; /* a guessed frame has both words, or is none */
 }
 
 /* Frames that are not plain, one after the other, until one is.  true: the walk goes on. */
@@ -82,29 +93,36 @@ static __attribute__((noinline)) bool native_other(struct native *e, struct walk
 	}
 }
 
+/* What a visit found not to be plain. */
+static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct walk *w,
+						       rule_t rule)
+{
+	bool guessed = w->flags & UW_FRAME_GUESSED;
+
+	if (guessed && !rule_call_is_taken(rule) &&
+	    native_prove(e, w, rule & RULE_MASK) == STEP_ENDED)
+		return false;
+	return walk_apply(w, rule) || native_other(e, w, rule & RULE_MASK);
+}
+
 /* The caller of the frame that the walk stands on.  false: ended. */
 static inline bool walk_visit(struct native *e, struct walk *w)
 {
-	uint64_t ra = load(w->ra_at), address = ra - 1;
-	const struct rule_entry *entry;
+	uint64_t ra = load(w->ra_at), bp = load(w->bp_at), sp = w->cfa, address = ra - 1;
 	rule_t rule;
 
-	w->bp = load(w->bp_at);
-	w->sp = w->cfa;
+	w->bp = bp;
+	w->sp = sp;
 	if (__builtin_expect(address >> 48 || w->n == w->max, 0)) {
 		native_push(w, ra, UW_FRAME_CALLER);
 		return false;
 	}
 	w->frames[w->n++] = ra | w->flags;
-	entry = rule_cache_find(&e->by_pc, &w->key, address);
-	if (__builtin_expect(entry != NULL, 1))
-		rule = entry->rule;
-	else
+	if (__builtin_expect(!rule_cache_first(&e->by_pc, &w->key, address, &rule), 0))
 		rule = native_rule(e, w, address);
-	if (__builtin_expect(w->flags & UW_FRAME_GUESSED && !rule_call_is_taken(rule), 0) &&
-	    native_prove(e, w, rule & RULE_MASK) == STEP_ENDED)
-		return false;
-	if (__builtin_expect(walk_apply(w, rule), 1))
+	if (__builtin_expect((w->flags & UW_FRAME_GUESSED) || (rule & RULE_GUESSED), 0))
+		return walk_visit_other(e, w, rule);
+	if (__builtin_expect(walk_apply_to(w, rule, sp, bp), 1))
 		return true;
 	return native_other(e, w, rule & RULE_MASK);
 }
@@ -138,7 +156,8 @@ static bool walk_begin(struct native *e, struct walk *w, const struct uw_snapsho
 	w->sp = w->base = snapshot->regs[UW_X86_SP];
 	w->bp = snapshot->regs[UW_X86_BP];
 	w->stack = snapshot->stack;
-	w->room = snapshot->stack_len >= 8 ? snapshot->stack_len - 7 : 0;
+	w->shift = (uintptr_t)w->stack - w->base;
+	w->room = snapshot->stack_len >= 8 ? min_u64(snapshot->stack_len - 7, NATIVE_ROOM_MAX) : 0;
 	w->frames = res->frames;
 	w->n = 0;
 	w->max = res->max_frames;

@@ -19,18 +19,21 @@ enum {
 	NATIVE_CHUNK = 64 << 10, /* process memory is read in such pieces */
 	NATIVE_DEEP_MAX = 8 << 20,
 	NATIVE_OVERLAP = 256,
+	NATIVE_ROOM_MAX = 4 << 20, /* of a copy, by the fast road; RULE_M_KEPT is farther */
 };
 
 struct walk {
 	/* the frame pushed last */
-	uint64_t sp, bp;
-	uint64_t cfa;	      /* its rule, applied */
+	uint64_t sp;
+	uint64_t cfa; /* its rule, applied */
+	uint64_t bp;
 	const uint8_t *ra_at; /* where the return address is, in the copy */
 	const uint8_t *bp_at; /* where the caller's rbp is: in the copy, or the member above */
 	uint64_t flags;	      /* of the caller's frame */
 
 	const uint8_t *stack; /* the copy */
 	uint64_t base;	      /* its first address */
+	uint64_t shift;	      /* from an address to where the copy has it */
 	uint64_t room;	      /* words can be read at [0, room) in it */
 
 	uint64_t *frames;

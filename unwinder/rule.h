@@ -5,9 +5,10 @@
  *   [ the cache ][ M            ][ N            ][ why][call][ kind ]
  *
  * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8
- * M, or kept when M is 0.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit bytes
- * are too few. These two cover all but a few frames in a million; the rest takes the slow road.
- * RULE_CHAIN is as RULE_FP with N = M = 2, where no CFI says so: a caller in JIT code.
+ * M, or kept when M is all ones.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit
+ * bytes are too few. These two cover all but a few frames in a million; the rest takes the slow
+ * road. RULE_CHAIN is as RULE_FP with N = M = 2, where no CFI says so: a caller in JIT code.  The
+ * kinds are numbered for the walk: one bit each for "a frame", "by rbp" and "guessed".
  *
  * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its
  * hash names and then in the other three, so a hit is one line and mostly one compare.  The key is
@@ -19,14 +20,19 @@
 
 enum rule_kind {
 	RULE_NONE,
-	RULE_SP,
-	RULE_FP,
-	RULE_CHAIN, /* a guess as good as made: the frame found is marked, and must follow a call.
-		       Has rule_why */
 	RULE_ROOT,  /* the return address is undefined: the outermost frame */
 	RULE_GUESS, /* no CFI: frame pointer.  Has rule_why and rule_form */
 	RULE_SLOW,  /* full registers.  Has rule_fde */
 	RULE_BAD,   /* damaged or unsupported CFI */
+
+	RULE_BY_FP = 1,
+	RULE_GUESSED = 2,
+	RULE_FRAME = 8,
+	RULE_SP = RULE_FRAME,
+	RULE_FP = RULE_FRAME | RULE_BY_FP,
+	/* a guess as good as made: the frame found is marked, and must follow a call.  Has
+	 * rule_why */
+	RULE_CHAIN = RULE_FRAME | RULE_BY_FP | RULE_GUESSED,
 };
 
 enum rule_why { RULE_NO_CFI, RULE_NO_FILE, RULE_NOT_READABLE }; /* RULE_NO_FILE: JIT, anonymous */
@@ -52,17 +58,19 @@ typedef uint64_t rule_t; /* a packed number, like a pte_t */
 enum { RULE_BITS = 48, RULE_N_BITS = 20 };
 #define RULE_MASK ((1ull << RULE_BITS) - 1)
 #define RULE_N_MAX ((1ll << (RULE_N_BITS - 1)) - 1)
-#define RULE_M_MAX ((1ll << RULE_N_BITS) - 1)
+#define RULE_M_KEPT ((1ull << RULE_N_BITS) - 1)
+#define RULE_M_MAX ((int64_t)RULE_M_KEPT - 1)
 
 static inline rule_t rule_simple(enum rule_kind kind)
 {
 	return kind;
 }
 
-/* @n and @m in units of 8, within RULE_N_MAX and RULE_M_MAX. */
+/* @n and @m in units of 8, within RULE_N_MAX and RULE_M_MAX.  @m 0: rbp is kept. */
 static inline rule_t rule_frame(enum rule_kind kind, int64_t n, uint64_t m)
 {
-	return kind | ((uint64_t)n & ((1ull << RULE_N_BITS) - 1)) << 8 | m << 28;
+	return kind | ((uint64_t)n & ((1ull << RULE_N_BITS) - 1)) << 8 |
+	       (m ? m : RULE_M_KEPT) << 28;
 }
 
 static inline rule_t rule_guess(enum rule_why why, enum rule_form form)
@@ -87,7 +95,7 @@ static inline enum rule_kind rule_kind(rule_t rule)
 
 static inline bool rule_is_frame(rule_t rule)
 {
-	return (rule & 15) - RULE_SP <= RULE_CHAIN - RULE_SP;
+	return rule & RULE_FRAME;
 }
 
 static inline int64_t rule_cfa(rule_t rule) /* bytes above rsp or rbp */
@@ -95,9 +103,18 @@ static inline int64_t rule_cfa(rule_t rule) /* bytes above rsp or rbp */
 	return ((int64_t)(rule << 36) >> 44) * 8;
 }
 
-static inline uint64_t rule_saved(rule_t rule) /* rbp, bytes below the CFA; 0: kept */
+/* rbp, bytes below the CFA; where it is kept, more than any stack has that is walked by the fast
+ * road. */
+static inline uint64_t rule_saved_or_far(rule_t rule)
 {
-	return rule >> 25 & (uint64_t)RULE_M_MAX << 3;
+	return rule >> 25 & RULE_M_KEPT << 3;
+}
+
+static inline uint64_t rule_saved(rule_t rule) /* the same; 0: kept */
+{
+	uint64_t saved = rule_saved_or_far(rule);
+
+	return saved == RULE_M_KEPT << 3 ? 0 : saved;
 }
 
 static inline enum rule_why rule_why(rule_t rule)
@@ -197,6 +214,17 @@ static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache,
 			return entry;
 	}
 	return NULL;
+}
+
+/* The rule of @address where it stands in its first place, nearly always.  Above RULE_BITS it has
+ * what the cache keeps there. */
+static inline bool rule_cache_first(const struct rule_cache *cache, const struct rule_key *key,
+				    uint64_t address, rule_t *ret_rule)
+{
+	const struct rule_entry *entry = &cache->entries[rule_cache_place(key, address)];
+
+	*ret_rule = entry->rule;
+	return !((entry->address ^ (address | key->low)) | (entry->rule >> 48 ^ key->high));
 }
 
 /* @n caches, side by side in one piece of memory (huge pages where the kernel has some).  -ENOMEM.

@@ -8,7 +8,7 @@ static void test_pack(void **state)
 	static const struct {
 		int64_t n;
 		uint64_t m;
-	} cases[] = {{1, 0}, {2, 2}, {11288, 3}, {-1, 1}, {524287, 1048575}, {-524287, 0}, {0, 1}};
+	} cases[] = {{1, 0}, {2, 2}, {11288, 3}, {-1, 1}, {524287, 1048574}, {-524287, 0}, {0, 1}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
