@@ -18,6 +18,7 @@ struct service_copy {
 	uint32_t chunk_id, buffer;
 	uint16_t writer, packets; /* as in the header: count | flags << 10 */
 	uint32_t size;		  /* of the payload */
+	uint32_t valid;		  /* bytes of it that have been counted: they stay as they are */
 	uint8_t *payload;
 	bool complete;
 };
@@ -130,6 +131,7 @@ static inline void service_copy_chunk(struct service *s, const uint8_t *chunk, u
 	assert_non_null(c.payload);
 	if (complete) {
 		memcpy(c.payload, chunk + 8, c.size);
+		c.valid = c.size;
 	} else {
 		/* Only the fragments that count: the rest may be written just now. */
 		uint32_t at = 0;
@@ -149,6 +151,7 @@ static inline void service_copy_chunk(struct service *s, const uint8_t *chunk, u
 			}
 			at += len;
 			memcpy(c.payload + from, chunk + 8 + from, at - from);
+			c.valid = at;
 		}
 	}
 	for (size_t i = 0; i < s->n_copies; i++) {
@@ -156,9 +159,11 @@ static inline void service_copy_chunk(struct service *s, const uint8_t *chunk, u
 
 		if (old->writer != c.writer || old->chunk_id != c.chunk_id)
 			continue;
-		if (old->complete || old->size != c.size ||
+		if (old->size != c.size || old->valid > c.valid ||
+		    (old->complete && old->packets != c.packets) ||
 		    (old->packets & 0x3ff) > (c.packets & 0x3ff) ||
-		    (old->packets >> 10 & ~(c.packets >> 10)))
+		    (old->packets >> 10 & ~(c.packets >> 10)) ||
+		    memcmp(old->payload, c.payload, old->valid) != 0)
 			s->violations++;
 		free(old->payload);
 		*old = c;
