@@ -64,7 +64,7 @@ uint8_t *buffer_reserve(struct buffer *b, size_t len)
 		b->bad = true;
 		return NULL;
 	}
-	if (b->len + len > b->room) {
+	if (!b->data || b->len + len > b->room) { /* no bytes have a place too */
 		size_t room = b->room ? b->room : 256;
 		uint8_t *more;
 

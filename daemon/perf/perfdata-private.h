@@ -1,0 +1,120 @@
+/* perfdata-private.h - the parts of perfdata.h; shared by perfdata*.c only.
+ *
+ *   perfdata-header.c   file header, attributes, names
+ *   perfdata-feature.c  feature sections and their records
+ *   perfdata-block.c    bytes: blocks, whole records out of them
+ *   perfdata-zstd.c     PERF_RECORD_COMPRESSED
+ *   perfdata.c          which event a record is of, its order */
+#pragma once
+
+#include "daemon/base/bytes.h"
+#include "daemon/base/table.h"
+#include "daemon/perf/perfdata.h"
+
+enum {
+	BLOCK_BYTES = 256 << 10,
+	RECORD_MAX = 65535, /* header.size has 16 bits */
+	BLOCK_NONE = UINT32_MAX,
+	HOLD_BYTES = 256 << 20,
+};
+
+/* Records that perf itself writes (tools/lib/perf/include/perf/event.h). */
+enum {
+	PERFDATA_HEADER_ATTR = 64,
+	PERFDATA_HEADER_TRACING_DATA = 66,
+	PERFDATA_HEADER_BUILD_ID = 67,
+	PERFDATA_FINISHED_ROUND = 68,
+	PERFDATA_AUXTRACE = 71,
+	PERFDATA_EVENT_UPDATE = 78,
+	PERFDATA_HEADER_FEATURE = 80,
+	PERFDATA_COMPRESSED = 81,
+	PERFDATA_COMPRESSED2 = 83,
+	PERFDATA_USER_TYPE_START = 64,
+};
+
+/* A piece of memory that records lie in. */
+struct block {
+	uint8_t *data;
+	uint32_t users; /* records given out or waiting; a stream that still fills it */
+};
+
+/* Where whole records are taken out of bytes that come piece by piece. */
+struct stream {
+	uint32_t block; /* BLOCK_NONE: none yet */
+	size_t at, filled;
+};
+
+struct waiting {
+	uint64_t time, order;
+	const struct perf_event_header *record;
+	uint32_t event, block;
+};
+
+struct perfdata {
+	struct perfdata_info info;
+	struct perfdata_counts counts;
+	int fd;
+	bool ended;	    /* nothing more to read */
+	bool finished;	    /* nothing more to take out of what was read */
+	uint64_t data_left; /* bytes of the data section not read yet; pipe: UINT64_MAX */
+	uint64_t skip_left; /* bytes behind a record that are not records (AUXTRACE) */
+
+	struct block *blocks;
+	uint32_t *free_blocks; /* as much room as for blocks */
+	size_t n_blocks, blocks_room, n_in_use, n_free;
+	struct stream input, unpacked, aligned;
+	struct perfdata_zstd *zstd;
+	bool unpacking; /* a compressed record is being worked on */
+	bool build_ids_sorted;
+
+	/* which event: word indexes from the front of samples, from the back of others */
+	struct table event_of_id; /* id -> index */
+	size_t n_ids;
+	bool positions_known, by_id;
+	size_t sample_id_at, other_id_at;
+
+	struct waiting *list; /* list[first] to list[n_ready - 1] may go; to list[n - 1] wait */
+	size_t first, n_ready, n, room;
+	size_t hold;
+	uint64_t order, newest, flush_to, released;
+};
+
+/* perfdata-header.c.  @error as in perfdata_new(). */
+int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size);
+/* One event: @bytes of an attribute as the file has it, and its ids. -EBADMSG, -E2BIG. */
+int perfdata_add_event(struct perfdata *pd, struct cursor attr, struct cursor ids);
+int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *name, size_t len);
+/* pipe mode: the body of a record */
+int perfdata_attr_record(struct perfdata *pd, struct cursor body);
+int perfdata_update_record(struct perfdata *pd, struct cursor body);
+
+/* perfdata-feature.c */
+/* The sections behind the data, which ends at @end; @bits as in the header. */
+int perfdata_read_features(struct perfdata *pd, uint64_t end, const uint64_t bits[4]);
+int perfdata_feature_record(struct perfdata *pd, struct cursor body);
+int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor body);
+void perfdata_info_deinit(struct perfdata_info *info);
+
+/* perfdata-block.c */
+enum { STREAM_DRY = 1 };
+struct record_at {
+	const struct perf_event_header *record; /* aligned */
+	uint32_t block;
+};
+/* The next whole record of the input; STREAM_DRY: its end.  -EBADMSG: damage, counts.damage says
+ * which. */
+int perfdata_input(struct perfdata *pd, struct record_at *ret_at);
+/* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
+ * stream_room() there is room for them (what is left over has moved to the front). */
+int perfdata_stream_record(struct perfdata *pd, struct stream *stream, struct record_at *ret_at);
+int perfdata_stream_room(struct perfdata *pd, struct stream *stream, uint8_t **ret_room,
+			 size_t *ret_len);
+void perfdata_blocks_deinit(struct perfdata *pd);
+/* All of @len at @offset; -EBADMSG when the file ends before. */
+int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len);
+
+/* perfdata-zstd.c */
+int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record);
+/* The next record out of it; STREAM_DRY: done with the compressed record. */
+int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at);
+struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd);
