@@ -13,6 +13,10 @@ struct sink {
 	int (*flush)(struct sink *sink);
 	void (*free)(struct sink *sink); /* does not flush */
 	uint64_t bytes;			 /* taken so far */
+	/* Set by the sink: packets were lost behind the writer's back, or readers may come to begin
+	 * here.  Whoever writes begins its incremental state anew before the next packet that needs
+	 * it, and clears this. */
+	bool renew;
 };
 
 /* A file.  An existing regular one is renamed to PATH.old; "-" is standard output; a directory is

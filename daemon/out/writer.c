@@ -243,6 +243,18 @@ int writer_clear_incremental_state(struct writer *w)
 	return r < 0 ? trace(r) : 0;
 }
 
+int writer_renew(struct writer *w)
+{
+	int r;
+
+	if (!w->sink->renew)
+		return 0;
+	/* It may be set again by the packets that begin the new state: then those are lost. */
+	w->sink->renew = false;
+	r = writer_clear_incremental_state(w);
+	return r < 0 ? trace(r) : WRITER_RENEWED;
+}
+
 /* ---- statistics ---- */
 int writer_stats(struct writer *w, const struct writer_stat *stats, size_t n,
 		 const char *const *notes, size_t n_notes, uint64_t boottime_ns)

@@ -45,6 +45,11 @@ int writer_start(struct writer *writer);
 int writer_clock_snapshot(struct writer *writer);
 /* Incremental state anew: defaults and every interned entry are written again at next use. */
 int writer_clear_incremental_state(struct writer *writer);
+/* The same if the sink asks for it, and WRITER_RENEWED: then what readers need that is no interned
+ * entry (processes, threads) has to be told again too.  Not between writer_callstack() and the
+ * writer_sample() that uses it. */
+enum { WRITER_RENEWED = 1 };
+int writer_renew(struct writer *writer);
 
 /* ProcessTree.  Samples belong to the life and have the names that were written last before them;
  * lives of one pid may take turns.  The main thread is named along. */

@@ -182,6 +182,16 @@ static uint32_t skip_number(enum skip_reason reason)
 	return reason == SKIP_PARK_FULL || reason == SKIP_OUTPUT ? 3 : 2;
 }
 
+/* What the sink has lost, readers have to be told again. */
+static int renew(struct emit *em)
+{
+	int r = writer_renew(em->c.writer);
+
+	if (r == WRITER_RENEWED)
+		emit_tell_again(em);
+	return r < 0 ? trace(r) : 0;
+}
+
 static int write_sample(struct emit *em, const struct outcome *o)
 {
 	const struct sample_info *info = &o->info;
@@ -195,8 +205,11 @@ static int write_sample(struct emit *em, const struct outcome *o)
 		.follower_counts = info->followers,
 		.n_follower_counts = info->n_followers,
 	};
-	int r = announce(em, info);
+	int r = renew(em);
 
+	if (r < 0)
+		return trace(r);
+	r = announce(em, info);
 	if (r < 0)
 		return trace(r);
 	em->n_samples++;

@@ -402,6 +402,37 @@ static void test_many_symbols(void **state)
 	close_session(&s);
 }
 
+/* The sink has lost packets: the next stack comes with everything it needs. */
+static void test_renew(void **state)
+{
+	struct session s;
+	uint32_t frame;
+	Pb__Trace *t;
+
+	(void)state;
+	open_session(&s, NULL);
+	assert_int_equal(writer_clear_incremental_state(s.writer), 0);
+	frame = one_frame(s.writer, "/a", 1, "f");
+	write_sample(s.writer, &frame, 1, 5);
+	assert_int_equal(writer_renew(s.writer), 0); /* nothing to do */
+	s.sink->renew = true;
+	assert_int_equal(writer_renew(s.writer), WRITER_RENEWED);
+	assert_false(s.sink->renew);
+	assert_int_equal(writer_renew(s.writer), 0);
+	write_sample(s.writer, &frame, 1, 6);
+	t = decode(&s);
+	assert_int_equal(t->n_packet, 6);
+	for (size_t i = 0; i < 6; i += 3) {
+		assert_int_equal(t->packet[i]->sequence_flags, 1);
+		assert_non_null(t->packet[i]->trace_packet_defaults);
+		assert_int_equal(t->packet[i + 1]->interned_data->n_function_names, 1);
+		assert_int_equal(t->packet[i + 2]->interned_data->n_frames, 1);
+		assert_int_equal(t->packet[i + 2]->interned_data->n_mappings, 1);
+		assert_int_equal(t->packet[i + 2]->interned_data->n_callstacks, 1);
+	}
+	close_session(&s);
+}
+
 /* Tables at their bound begin anew, and every stack can still be told from the packets of its
  * generation. */
 static void test_bounds(void **state)
@@ -530,12 +561,13 @@ static void test_sink_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_head),	cmocka_unit_test(test_with_service),
-		cmocka_unit_test(test_events),	cmocka_unit_test(test_sample),
-		cmocka_unit_test(test_names),	cmocka_unit_test(test_long_cmdline),
-		cmocka_unit_test(test_symbols), cmocka_unit_test(test_many_symbols),
-		cmocka_unit_test(test_bounds),	cmocka_unit_test(test_no_allocation),
-		cmocka_unit_test(test_stats),	cmocka_unit_test(test_sink_error),
+		cmocka_unit_test(test_head),	      cmocka_unit_test(test_with_service),
+		cmocka_unit_test(test_renew),	      cmocka_unit_test(test_events),
+		cmocka_unit_test(test_sample),	      cmocka_unit_test(test_names),
+		cmocka_unit_test(test_long_cmdline),  cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_many_symbols),  cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_sink_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,6 +224,29 @@ static void evicted_and_back(void **state)
 	fixture_deinit(&f);
 }
 
+/* A sink that has lost packets: defaults, names and threads come again before the next sample. */
+static void told_again(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, 10);
+	comm(&f, 5, 5, "sh", true, 1);
+	assert_int_equal(process_fork(f.processes, 5, 5, 6, 5), 0);
+	sample(&f, 5, 5, 10);
+	sample(&f, 5, 6, 11);
+	f.sink->renew = true;
+	sample(&f, 5, 6, 12);
+	assert_false(f.sink->renew);
+	sample(&f, 5, 5, 13);
+	emit_tell_again(f.emit);
+	sample(&f, 5, 5, 14);
+	assert_packets(&f, "5=sh#a 5:sh 10 6:sh 11 "
+			   "5=sh#a 5:sh 6:sh 12 13 "
+			   "5=sh#a 5:sh 14 ");
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +255,7 @@ int main(void)
 		cmocka_unit_test(late_samples_from_before_a_rename),
 		cmocka_unit_test(names_learned_late),
 		cmocka_unit_test(evicted_and_back),
+		cmocka_unit_test(told_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
