@@ -2,9 +2,11 @@
  *
  * Time is bounded by the bytes of the program: every operation takes at least one, and none jumps.
  * The longest programs met (one step a call in huge generated functions) are some hundred KB. */
+#include <stddef.h>
+
 #include "unwinder/cfi.h"
 
-/* DWARF 5, 7.24; the last three are GNU's and MIPS's */
+/* DWARF 5, 7.24; from 0x2c on Arm's (aadwarf64, 4.4.1) and GNU's */
 enum {
 	CFA_ADVANCE_LOC = 0x40, /* upper two bits; the lower six are the operand */
 	CFA_OFFSET = 0x80,
@@ -32,6 +34,8 @@ enum {
 	CFA_VAL_OFFSET = 0x14,
 	CFA_VAL_OFFSET_SF = 0x15,
 	CFA_VAL_EXPRESSION = 0x16,
+	CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c,
+	CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
 	CFA_GNU_ARGS_SIZE = 0x2e,
 	CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
@@ -58,7 +62,7 @@ static inline uint64_t uleb(struct cursor *c)
 
 static void set_reg(struct machine *m, uint64_t reg, enum cfi_where where, int64_t value)
 {
-	if (reg < DWARF_REGS)
+	if (reg < m->fde->machine->n_regs)
 		m->row->regs[reg] = (struct cfi_reg){.where = where, .value = value};
 }
 
@@ -79,7 +83,7 @@ static struct cfi_reg *expression_reg(struct machine *m)
 {
 	uint64_t reg = uleb(&m->c);
 
-	return reg < DWARF_REGS ? &m->row->regs[reg] : NULL;
+	return reg < m->fde->machine->n_regs ? &m->row->regs[reg] : NULL;
 }
 
 static int64_t factored(const struct machine *m, uint64_t value)
@@ -91,7 +95,7 @@ static void restore_reg(struct machine *m, uint64_t reg)
 {
 	if (!m->initial)
 		m->c.bad = true;
-	else if (reg < DWARF_REGS)
+	else if (reg < m->fde->machine->n_regs)
 		m->row->regs[reg] = m->initial->regs[reg];
 }
 
@@ -110,12 +114,18 @@ static bool has_cfa(struct machine *m)
 	return m->row->cfa.where == CFI_REGISTER;
 }
 
+/* The part of a row that its machine has registers for. */
+static size_t row_size(const struct cfi_fde *fde)
+{
+	return offsetof(struct cfi_row, regs) + fde->machine->n_regs * sizeof(struct cfi_reg);
+}
+
 static void remember(struct machine *m)
 {
 	if (m->n_remembered == REMEMBERED_MAX)
 		m->c.bad = true;
 	else
-		m->remembered[m->n_remembered++] = *m->row;
+		memcpy(&m->remembered[m->n_remembered++], m->row, row_size(m->fde));
 }
 
 static void recall(struct machine *m)
@@ -123,7 +133,7 @@ static void recall(struct machine *m)
 	if (!m->n_remembered)
 		m->c.bad = true;
 	else
-		*m->row = m->remembered[--m->n_remembered];
+		memcpy(m->row, &m->remembered[--m->n_remembered], row_size(m->fde));
 }
 
 /* DW_CFA_set_loc: an address in the FDE's encoding; only absolute and self-relative ones are met.
@@ -253,6 +263,11 @@ static void run_extended(struct machine *m, uint8_t op)
 	case CFA_GNU_ARGS_SIZE:
 		(void)uleb(&m->c);
 		break;
+	case CFA_AARCH64_NEGATE_RA_STATE:
+	case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC:
+		/* The signature is taken away wherever there is one: uw_machine_pac_mask(). */
+		m->c.bad = !m->fde->machine->link;
+		break;
 	case CFA_DEF_CFA:
 	case CFA_DEF_CFA_SF:
 	case CFA_DEF_CFA_REGISTER:
@@ -302,8 +317,10 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 
 	if (vaddr < fde->begin || vaddr > fde->end || fde->begin == fde->end)
 		return CFI_NONE;
-	memset(row, 0, sizeof(*row));
+	memset(row, 0, row_size(fde));
 	row->signal = fde->cie.signal;
+	row->machine = fde->machine;
+	row->ra = fde->machine->link ? (uint8_t)fde->cie.ra_column : fde->machine->pc;
 	m.fde = fde;
 	m.row = row;
 	m.n_remembered = 0;
@@ -312,7 +329,7 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 	m.vaddr = vaddr;
 	if (!run(&m, fde->cie.program, fde->cie.program_end))
 		return CFI_BAD;
-	initial = *row;
+	memcpy(&initial, row, row_size(fde));
 	m.initial = &initial;
 	m.loc = fde->begin;
 	if (!run(&m, fde->program, fde->program_end))

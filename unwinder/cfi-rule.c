@@ -23,18 +23,13 @@ static bool is_word(int64_t offset, int64_t low, int64_t high)
 	return !(offset & 7) && offset / 8 >= low && offset / 8 <= high;
 }
 
-rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame)
+static rule_t rule_x86(const struct cfi_row *row, uint64_t vaddr, rule_t slow)
 {
 	const struct cfi_reg *ra = &row->regs[DWARF_X86_RIP], *bp = &row->regs[DWARF_X86_RBP];
-	rule_t slow = rule_slow(offset, debug_frame);
 	uint64_t saved = 0;
 	bool by_bp = false;
 	int64_t n;
 
-	if (ra->where == CFI_UNDEFINED)
-		return rule_simple(RULE_ROOT);
-	if (row->signal)
-		return slow;
 	if (row->cfa.where == CFI_REGISTER) {
 		n = row->cfa.value;
 		by_bp = row->cfa_register == DWARF_X86_RBP;
@@ -55,4 +50,49 @@ rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool
 	if (!by_bp && (int64_t)saved * 8 > n)
 		saved = 0;
 	return rule_frame(by_bp ? RULE_FP : RULE_SP, n / 8, saved);
+}
+
+/* x29 and x30 at one offset each, unset, or unchanged. */
+static bool is_kept(const struct cfi_reg *reg)
+{
+	return reg->where == CFI_UNSPECIFIED || reg->where == CFI_SAME;
+}
+
+static bool is_saved(const struct cfi_reg *reg)
+{
+	return reg->where == CFI_OFFSET && is_word(reg->value, -RULE_M_MAX, -1);
+}
+
+static rule_t rule_aarch64(const struct cfi_row *row, rule_t slow)
+{
+	const struct cfi_reg *ra = &row->regs[DWARF_ARM64_LR], *fp = &row->regs[DWARF_ARM64_FP];
+	bool by_fp = row->cfa_register == DWARF_ARM64_FP;
+	enum rule_kind kind = by_fp ? RULE_FP : RULE_SP;
+	int64_t n = row->cfa.value;
+
+	if (row->cfa.where != CFI_REGISTER || (!by_fp && row->cfa_register != DWARF_ARM64_SP) ||
+	    row->ra != DWARF_ARM64_LR || !is_word(n, -RULE_N_MAX, RULE_N_MAX) ||
+	    row->regs[DWARF_ARM64_SP].where != CFI_UNSPECIFIED)
+		return slow;
+	if (is_kept(ra) && is_kept(fp))
+		return rule_frame_link(kind, n / 8, 0, RULE_LINK_LIVE);
+	/* Below sp: popped already, the registers have them (see rule_x86). */
+	if (!is_saved(ra) || (!by_fp && -ra->value > n))
+		return slow;
+	if (is_kept(fp))
+		return rule_frame_link(kind, n / 8, (uint64_t)-ra->value / 8, RULE_LINK_ONLY);
+	if (is_saved(fp) && fp->value == ra->value - 8 && (by_fp || -fp->value <= n))
+		return rule_frame_link(kind, n / 8, (uint64_t)-fp->value / 8, RULE_LINK_PAIR);
+	return slow;
+}
+
+rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame)
+{
+	rule_t slow = rule_slow(offset, debug_frame);
+
+	if (row->regs[row->ra].where == CFI_UNDEFINED)
+		return rule_simple(RULE_ROOT);
+	if (row->signal)
+		return slow;
+	return row->machine->link ? rule_aarch64(row, slow) : rule_x86(row, vaddr, slow);
 }

@@ -183,7 +183,7 @@ static enum cfi_result cie_read(const struct uw_section *section, bool debug_fra
 		return CFI_BAD;
 	cie->program = c->p;
 	cie->program_end = c->end;
-	return c->bad || cie->ra_column >= DWARF_REGS ? CFI_BAD : CFI_OK;
+	return c->bad ? CFI_BAD : CFI_OK;
 }
 
 enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset,
@@ -207,6 +207,9 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 	result = cie_read(section, debug_frame, debug_frame ? id : id_at - id, &fde->cie);
 	if (result != CFI_OK)
 		return result;
+	fde->machine = uw_machine_of(image->arch);
+	if (fde->cie.ra_column >= fde->machine->n_regs)
+		return CFI_BAD;
 	fde->section = section->data;
 	fde->section_size = section->size;
 	fde->section_vaddr = section->vaddr;

@@ -58,6 +58,7 @@ struct cfi_cie {
 };
 
 struct cfi_fde {
+	const struct uw_machine *machine;
 	struct cfi_cie cie;
 	uint64_t begin, end; /* vaddr */
 	const uint8_t *program, *program_end;
@@ -97,6 +98,8 @@ struct cfi_row {
 	struct cfi_reg cfa; /* CFI_REGISTER: register cfa_register plus value; CFI_VAL_EXPRESSION */
 	uint32_t cfa_register;
 	bool signal;
+	uint8_t ra;			  /* the column of the return address */
+	const struct uw_machine *machine; /* only its registers are set below */
 	struct cfi_reg regs[DWARF_REGS];
 };
 
@@ -109,7 +112,7 @@ rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool
 /* Registers of one frame, as far as known. */
 struct cfi_regs {
 	uint64_t r[DWARF_REGS];
-	uint32_t known; /* bit by DWARF number */
+	uint64_t known; /* bit by DWARF number */
 };
 
 struct cfi_memory {

@@ -30,8 +30,10 @@ static size_t call_indirect_len(const uint8_t *code, size_t len)
 	return n;
 }
 
-bool code_ends_in_call(const uint8_t *code, size_t len)
+bool code_ends_in_call(enum uw_arch arch, const uint8_t *code, size_t len)
 {
+	if (arch == UW_ARCH_AARCH64)
+		return code_ends_in_call_aarch64(code, len);
 	if (len >= 5 && code[len - 5] == 0xe8)
 		return true;
 	for (size_t n = 2; n <= 7 && n <= len; n++)
@@ -46,7 +48,7 @@ static bool starts(const uint8_t *code, size_t len, const char *bytes, size_t n)
 }
 #define STARTS(code, len, text) starts(code, len, text, sizeof(text) - 1)
 
-enum rule_form code_form(const uint8_t *code, size_t before, size_t len)
+static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t len)
 {
 	const uint8_t *at = code + before;
 	size_t left = len - before;
@@ -82,4 +84,10 @@ enum rule_form code_form(const uint8_t *code, size_t before, size_t len)
 	if (STARTS(at, left, "\x5d\xc3"))
 		return RULE_FORM_PUSHED; /* pop %rbp; ret */
 	return RULE_FORM_FP;
+}
+
+enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, size_t len)
+{
+	return arch == UW_ARCH_AARCH64 ? code_form_aarch64(code, before, len)
+				       : code_form_x86(code, before, len);
 }

@@ -2,15 +2,21 @@
 #pragma once
 
 #include "unwinder/rule.h"
+#include "unwinder/unwinder.h"
 
 enum {
 	CODE_BEFORE = 8, /* bytes wanted before an address */
 	CODE_AFTER = 16, /* and from it on */
+	CODE_SCAN = 512, /* aarch64: before an interrupted one, at most */
 };
 
 /* @code: the bytes up to a return address, @len of them (the last is the one before it).  Do they
  * end in a call? */
-bool code_ends_in_call(const uint8_t *code, size_t len);
+bool code_ends_in_call(enum uw_arch arch, const uint8_t *code, size_t len);
 /* How the frame of a function that was interrupted at @code + @before is found.  @len bytes in all.
- */
-enum rule_form code_form(const uint8_t *code, size_t before, size_t len);
+ * aarch64: both addresses are multiples of 4, so is @before. */
+enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
+
+/* code-aarch64.c */
+bool code_ends_in_call_aarch64(const uint8_t *code, size_t len);
+enum rule_form code_form_aarch64(const uint8_t *code, size_t before, size_t len);

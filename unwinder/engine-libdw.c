@@ -105,26 +105,41 @@ static bool libdw_get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg
 	return true;
 }
 
+/* libdwfl knows nothing of pointer authentication before 0.192, and later only what ptrace says of
+ * a live process.  A word that is an address of code but for a signature is taken for that. */
+static uint64_t libdw_unsigned(const struct uw_snapshot *s, uint64_t word)
+{
+	uint64_t mask = uw_machine_pac_mask(uw_machine_of(s->arch), s->space, uw_snapshot_sp(s));
+
+	return word & mask && uw_space_find(s->space, word & ~mask) ? word & ~mask : word;
+}
+
 static bool libdw_memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *arg)
 {
 	struct libdw_engine *e = arg;
 
 	(void)dwfl;
-	return uw_view_word(&e->view, address, word);
+	if (!uw_view_word(&e->view, address, word))
+		return false;
+	*word = libdw_unsigned(e->view.snapshot, *word);
+	return true;
 }
 
 static bool libdw_registers(Dwfl_Thread *thread, void *arg)
 {
 	const struct uw_snapshot *snapshot = ((const struct libdw_engine *)arg)->view.snapshot;
-	Dwarf_Word regs[DWARF_X86_COUNT];
+	Dwarf_Word regs[DWARF_REGS];
 
 	if (snapshot->arch == UW_ARCH_AARCH64) {
 		/* x0..x30 and sp are DWARF's 0..31; the pc is given apart. */
+		for (size_t i = 0; i <= UW_ARM64_SP; i++)
+			regs[i] = snapshot->regs[i];
+		regs[UW_ARM64_LR] = libdw_unsigned(snapshot, regs[UW_ARM64_LR]);
 		dwfl_thread_state_register_pc(thread, snapshot->regs[UW_ARM64_PC]);
-		return dwfl_thread_state_registers(thread, 0, UW_ARM64_SP + 1, snapshot->regs);
+		return dwfl_thread_state_registers(thread, 0, UW_ARM64_SP + 1, regs);
 	}
 	for (size_t i = 0; i < DWARF_X86_COUNT; i++)
-		regs[i] = snapshot->regs[dwarf_x86_to_perf[i]];
+		regs[i] = snapshot->regs[machine_x86_64.perf[i]];
 	return dwfl_thread_state_registers(thread, 0, DWARF_X86_COUNT, regs);
 }
 

@@ -163,8 +163,9 @@ static int libunwind_access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_
 	(void)as;
 	if (write || reg < 0 || reg > UNW_X86_64_RIP)
 		return -UNW_EBADREG;
-	*value = e->view.snapshot
-			 ->regs[dwarf_x86_to_perf[reg]]; /* libunwind numbers them as DWARF does */
+	*value =
+		e->view.snapshot
+			->regs[machine_x86_64.perf[reg]]; /* libunwind numbers them as DWARF does */
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "daemon/base/error.h"
 #include "unwinder/engine.h"
+#include "unwinder/regs.h"
 
 static int fp_new_of(const struct uw_engine_ops *ops, struct uw_engine **ret_engine)
 {
@@ -72,12 +73,13 @@ static int fp_copy_new(struct uw_engine **ret_engine)
 
 static uint64_t fp_register(const struct uw_snapshot *s)
 {
-	return s->regs[s->arch == UW_ARCH_AARCH64 ? 29 : UW_X86_BP];
+	return s->regs[s->arch == UW_ARCH_AARCH64 ? (int)UW_ARM64_FP : (int)UW_X86_BP];
 }
 
 static void fp_copy_walk(const struct uw_snapshot *s, struct uw_result *res)
 {
 	uint64_t fp = fp_register(s), low = uw_snapshot_sp(s), next, ra;
+	uint64_t pac_mask = uw_machine_pac_mask(uw_machine_of(s->arch), s->space, low);
 
 	for (;;) {
 		if (!fp) {
@@ -92,6 +94,7 @@ static void fp_copy_walk(const struct uw_snapshot *s, struct uw_result *res)
 			uw_result_out_of_copy(s, res, fp + 8);
 			return;
 		}
+		ra &= ~pac_mask;
 		if (!ra) {
 			uw_result_end(res, UW_WHOLE, UW_OK, 0);
 			return;

@@ -6,21 +6,37 @@
  * hundred frames.  What is found this way carries UW_FRAME_GUESSED. */
 #include "unwinder/native.h"
 
+/* The form that the code around the pc has; false: it cannot be read. */
+static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule_form *ret_form)
+{
+	uint8_t code[CODE_SCAN + CODE_AFTER];
+	size_t before = CODE_BEFORE, len;
+
+	if (w->machine->link && !caller) { /* as far as the mapping goes */
+		const struct uw_map *map = uw_space_find(w->snapshot->space, pc);
+
+		before = map ? min_u64(CODE_SCAN, pc - map->start) & ~3ull : 0;
+	}
+	len = native_code(w, pc, before, CODE_AFTER, code);
+	if (len <= before)
+		return false;
+	*ret_form = code_form(w->machine->arch, code, before, len);
+	return true;
+}
+
 /* What the code at the pc says. */
 static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]), address = walk_lookup(w);
-	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER, read;
 	enum rule_form form = rule_form(rule);
-	uint8_t code[CODE_BEFORE + CODE_AFTER];
-	size_t len;
 
 	if (rule_kind(rule) == RULE_CHAIN)
 		return RULE_FORM_FP;
 	if (form != RULE_FORM_UNKNOWN)
 		return form;
-	len = native_code(w, pc, CODE_BEFORE, CODE_AFTER, code);
-	form = len > CODE_BEFORE ? code_form(code, CODE_BEFORE, len) : RULE_FORM_FP;
+	form = RULE_FORM_FP;
+	read = guess_code(w, pc, caller, &form);
 	/* The instruction after a call: its frame stands.  But these two are return addresses made
 	 * by hand. */
 	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
@@ -30,7 +46,8 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 	 * does not come back. */
 	if (!w->snapshot->space->memory)
 		return form;
-	if (caller && form == RULE_FORM_FP)
+	/* aarch64: what cannot be read may be a signal trampoline, which is no chain. */
+	if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
 		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
 	else
 		rule = rule_with_form(rule, form);
@@ -47,7 +64,9 @@ static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, ru
 	if (call == RULE_CALL_UNKNOWN) {
 		call = RULE_CALL_UNREADABLE;
 		if (native_code(w, ra, CODE_BEFORE, 0, code) == CODE_BEFORE)
-			call = code_ends_in_call(code, CODE_BEFORE) ? RULE_CALL_YES : RULE_CALL_NO;
+			call = code_ends_in_call(w->machine->arch, code, CODE_BEFORE)
+				       ? RULE_CALL_YES
+				       : RULE_CALL_NO;
 		if (w->snapshot->space->memory)
 			native_note(e, w, ra - 1, rule_with_call(rule, call));
 	}
@@ -72,18 +91,24 @@ struct guess {
 
 enum guess_result { GUESS_HOLDS, GUESS_FAILS, GUESS_NO_CALL, GUESS_NO_MEMORY };
 
-/* The caller by @form, if it looks like one. */
-static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form,
-				   struct guess *g)
+/* The words of the caller by @form. */
+static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_form form,
+				    struct guess *g)
 {
 	uint64_t at = form == RULE_FORM_FP	? w->bp + 8
 		      : form == RULE_FORM_ENTRY ? w->sp
 						: w->sp + 8;
-	rule_t rule;
 
+	g->bp = w->bp;
+	if (form == RULE_FORM_ENTRY && w->machine->link) {
+		if (!walk_is_interrupted(w))
+			return GUESS_FAILS;
+		g->ra = w->lr & ~w->pac_mask;
+		g->sp = w->sp;
+		return GUESS_HOLDS;
+	}
 	if (form == RULE_FORM_FP && (w->bp < w->sp || w->bp - w->sp > NATIVE_DEEP_MAX || w->bp & 7))
 		return GUESS_FAILS;
-	g->bp = w->bp;
 	g->missed = at;
 	if (!native_bytes(e, w, at, &g->ra, sizeof(g->ra)))
 		return GUESS_NO_MEMORY;
@@ -92,6 +117,19 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 	    !native_bytes(e, w, at - 8, &g->bp, sizeof(g->bp)))
 		return GUESS_NO_MEMORY;
 	g->sp = at + 8;
+	g->ra &= ~w->pac_mask;
+	return GUESS_HOLDS;
+}
+
+/* The caller by @form, if it looks like one. */
+static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form,
+				   struct guess *g)
+{
+	enum guess_result result = guess_read(e, w, form, g);
+	rule_t rule;
+
+	if (result != GUESS_HOLDS)
+		return result;
 	if (!g->ra)
 		return form == RULE_FORM_FP ? GUESS_HOLDS : GUESS_FAILS;
 	if (g->ra >> 48 || !uw_space_find(w->snapshot->space, g->ra - 1))
@@ -111,10 +149,12 @@ static bool guess_is_root(const struct walk *w, rule_t rule)
 }
 
 /* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code
- * mostly has frame pointers. */
+ * mostly has frame pointers.  aarch64: the code was asked (code.h), where it can be read. */
 static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rule, struct guess *g)
 {
-	enum rule_form first = rule_why(rule) == RULE_NO_FILE ? RULE_FORM_FP : RULE_FORM_ENTRY;
+	bool by_fp =
+		rule_why(rule) == RULE_NO_FILE || (w->machine->link && w->snapshot->space->memory);
+	enum rule_form first = by_fp ? RULE_FORM_FP : RULE_FORM_ENTRY;
 	enum rule_form second = first == RULE_FORM_FP ? RULE_FORM_ENTRY : RULE_FORM_FP;
 	enum guess_result result = guess_try(e, w, first, g);
 	struct guess other;
@@ -150,8 +190,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	enum rule_form form;
 
 	form = guess_form(e, w, rule);
-	if (form == RULE_FORM_SIGRETURN)
-		return native_ucontext(e, w, w->sp);
+	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
+		return native_signal(e, w);
 	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)

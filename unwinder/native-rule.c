@@ -10,10 +10,9 @@
 
 #include "unwinder/native.h"
 
-enum native_where native_place(const struct uw_space *space, uint64_t address,
-			       struct native_place *place)
+enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
 {
-	const struct uw_map *map = uw_space_find(space, address);
+	const struct uw_map *map = uw_space_find(w->snapshot->space, address);
 	const struct uw_module *module;
 
 	if (!map)
@@ -25,7 +24,7 @@ enum native_where native_place(const struct uw_space *space, uint64_t address,
 	switch (uw_module_unwind_state(module)) {
 	case UW_MODULE_READY:
 		place->image = uw_module_image(module);
-		if (place->image && place->image->arch != UW_ARCH_X86_64)
+		if (place->image && place->image->arch != w->machine->arch)
 			place->image = NULL; /* another machine's program under an emulator: data to
 						this one */
 		place->why = place->image ? RULE_NO_CFI : RULE_NO_FILE;
@@ -165,11 +164,13 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 {
 	struct native_place before = *place;
 	struct cfi_fde fde;
-	rule_t rule;
+	rule_t rule, first_byte = place->image->arch == UW_ARCH_AARCH64
+					  ? rule_frame_link(RULE_SP, 0, 0, RULE_LINK_LIVE)
+					  : rule_frame(RULE_SP, 1, 0);
 
 	before.vaddr--;
 	if (native_find_row(e, &before, &rule, &fde) == CFI_OK && fde.end == place->vaddr &&
-	    (fde.cie.signal || rule == rule_frame(RULE_SP, 1, 0)))
+	    (fde.cie.signal || rule == first_byte))
 		return rule;
 	return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
 }
@@ -221,7 +222,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	if (entry)
 		return entry->rule & RULE_MASK;
 	e->stats.cache_misses++;
-	switch (native_place(w->snapshot->space, address, &place)) {
+	switch (native_place(w, address, &place)) {
 	case NATIVE_NO_MAP:
 		return native_no_module(w);
 	case NATIVE_PENDING:

@@ -5,9 +5,6 @@
  * for another register, the walk is done again from the leaf, or from the last frame whose
  * registers are all known, with full registers; they are kept, so that a stack of such frames costs
  * each step once. */
-#include <stddef.h>
-#include <sys/ucontext.h>
-
 #include "unwinder/native.h"
 
 /* Stack first, then anything readable of the process. */
@@ -46,7 +43,7 @@ static enum cfi_result slow_cfa(struct slow_frame *f)
 	if (row->cfa.where == CFI_VAL_EXPRESSION)
 		return cfi_evaluate(row->cfa.expression, row->cfa.len, f->regs, f->bias, NULL,
 				    f->memory, &f->cfa);
-	if (row->cfa_register >= DWARF_REGS)
+	if (row->cfa_register >= row->machine->n_regs)
 		return CFI_BAD;
 	if (!(f->regs->known >> row->cfa_register & 1))
 		return CFI_NEED_REG;
@@ -63,16 +60,17 @@ static enum cfi_result slow_load(struct slow_frame *f, uint64_t address, uint64_
 static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *ret_value)
 {
 	const struct cfi_reg *how = &f->row->regs[reg];
+	const struct uw_machine *m = f->row->machine;
 	uint64_t address;
 	enum cfi_result result;
 
 	switch ((enum cfi_where)how->where) {
 	case CFI_UNSPECIFIED:
-		if (reg == DWARF_X86_RSP) {
+		if (reg == m->sp) {
 			*ret_value = f->cfa;
 			return CFI_OK;
 		}
-		if (!(DWARF_X86_PRESERVED >> reg & 1))
+		if (!(m->preserved >> reg & 1))
 			return CFI_NEED_REG;
 		/* fall through */
 	case CFI_SAME:
@@ -83,8 +81,8 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 	case CFI_OFFSET:
 		address = f->cfa + (uint64_t)how->value;
 		/* Popped already: the register has it (see walk_apply). */
-		if (reg != DWARF_X86_RIP && !f->row->signal &&
-		    address < f->regs->r[DWARF_X86_RSP] && f->regs->known >> reg & 1) {
+		if (reg != m->pc && !f->row->signal && address < f->regs->r[m->sp] &&
+		    f->regs->known >> reg & 1) {
 			*ret_value = f->regs->r[reg];
 			return CFI_OK;
 		}
@@ -93,7 +91,7 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 		*ret_value = f->cfa + (uint64_t)how->value;
 		return CFI_OK;
 	case CFI_REGISTER:
-		if (how->value < 0 || how->value >= DWARF_REGS)
+		if (how->value < 0 || how->value >= m->n_regs)
 			return CFI_BAD;
 		*ret_value = f->regs->r[how->value];
 		return f->regs->known >> how->value & 1 ? CFI_OK : CFI_NEED_REG;
@@ -109,23 +107,30 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 }
 
 /* All registers of the caller.  Only those that a walk cannot go on without make it fail. */
-static enum cfi_result slow_apply(struct slow_frame *f, struct cfi_regs *ret_regs)
+static enum cfi_result slow_apply(struct slow_frame *f, uint64_t pac_mask,
+				  struct cfi_regs *ret_regs)
 {
+	const struct uw_machine *m = f->row->machine;
 	struct cfi_regs caller = {.known = 0};
 	enum cfi_result result = slow_cfa(f);
 
 	if (result != CFI_OK)
 		return result;
-	for (unsigned reg = 0; reg < DWARF_REGS; reg++) {
-		bool needed = reg == DWARF_X86_RIP || reg == DWARF_X86_RSP || reg == DWARF_X86_RBP;
+	for (unsigned reg = 0; reg < m->n_regs; reg++) {
+		unsigned column = reg == m->pc ? f->row->ra : reg;
 
-		result = slow_reg(f, reg, &caller.r[reg]);
+		result = slow_reg(f, column, &caller.r[reg]);
 		if (result == CFI_OK)
-			caller.known |= 1u << reg;
-		else if (needed && (result != CFI_NEED_REG || reg != DWARF_X86_RBP ||
-				    f->row->regs[reg].where == CFI_REGISTER))
+			caller.known |= 1ull << reg;
+		else if (reg == m->pc || reg == m->sp ||
+			 (reg == m->fp &&
+			  (result != CFI_NEED_REG || f->row->regs[reg].where == CFI_REGISTER)))
 			return result;
 	}
+	caller.r[m->pc] &= ~pac_mask;
+	/* The call has left the address behind itself there: of use to nobody. */
+	if (m->link && !f->row->signal)
+		caller.known &= ~(1ull << DWARF_ARM64_LR);
 	*ret_regs = caller;
 	return CFI_OK;
 }
@@ -142,16 +147,22 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	struct slow_frame f = {.row = &row, .regs = regs, .memory = &memory.memory};
 	enum cfi_result result;
 
-	if (native_place(w->snapshot->space, address, &place) != NATIVE_PLACE)
+	if (native_place(w, address, &place) != NATIVE_PLACE)
 		return CFI_NONE;
 	result = native_row(e, &place, rule, &row);
 	if (result != CFI_OK)
 		return result;
 	f.bias = address - place.vaddr;
 	*ret_signal = row.signal;
-	result = slow_apply(&f, ret_regs);
+	result = slow_apply(&f, w->pac_mask, ret_regs);
 	*ret_missed = memory.memory.missed;
 	return result;
+}
+
+/* What the fast road keeps. */
+static uint64_t walk_known(const struct uw_machine *m)
+{
+	return 1ull << m->fp | 1ull << m->sp | 1ull << m->pc;
 }
 
 /* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The
@@ -160,23 +171,37 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 static bool slow_guessed(const struct walk *w, uint32_t n, const struct cfi_regs *regs,
 			 struct cfi_regs *ret_regs)
 {
-	uint64_t bp = regs->r[DWARF_X86_RBP], at = bp - w->base;
+	const struct uw_machine *m = w->machine;
+	uint64_t fp = regs->r[m->fp], at = fp - w->base;
 
 	if (!(w->frames[n] & UW_FRAME_GUESSED) || at >= w->room || at + 8 >= w->room)
 		return false;
-	*ret_regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP |
-					       1u << DWARF_X86_RIP};
-	memcpy(&ret_regs->r[DWARF_X86_RBP], w->stack + at, 8);
-	memcpy(&ret_regs->r[DWARF_X86_RIP], w->stack + at + 8, 8);
-	ret_regs->r[DWARF_X86_RSP] = bp + 16;
-	return ret_regs->r[DWARF_X86_RIP] == uw_frame_pc(w->frames[n]);
+	*ret_regs = (struct cfi_regs){.known = walk_known(m)};
+	memcpy(&ret_regs->r[m->fp], w->stack + at, 8);
+	memcpy(&ret_regs->r[m->pc], w->stack + at + 8, 8);
+	ret_regs->r[m->pc] &= ~w->pac_mask;
+	ret_regs->r[m->sp] = fp + 16;
+	return ret_regs->r[m->pc] == uw_frame_pc(w->frames[n]);
+}
+
+/* A frame as native_signal() found it. */
+static bool slow_interrupted(struct native *e, struct walk *w, uint32_t n,
+			     const struct cfi_regs *regs, struct cfi_regs *ret_regs)
+{
+	const struct uw_machine *m = w->machine;
+
+	return m->link && w->frames[n] & UW_FRAME_SIGNAL &&
+	       native_signal_regs(e, w, regs->r[m->sp], ret_regs) &&
+	       ret_regs->r[m->pc] == uw_frame_pc(w->frames[n]);
 }
 
 static void leaf_regs(const struct walk *w, struct cfi_regs *regs)
 {
-	for (unsigned reg = 0; reg < DWARF_REGS; reg++)
-		regs->r[reg] = w->snapshot->regs[dwarf_x86_to_perf[reg]];
-	regs->known = (1u << DWARF_REGS) - 1;
+	const struct uw_machine *m = w->machine;
+
+	for (unsigned reg = 0; reg < m->n_regs; reg++)
+		regs->r[reg] = w->snapshot->regs[m->perf[reg]];
+	regs->known = (1ull << m->n_regs) - 1;
 }
 
 /* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.
@@ -196,15 +221,16 @@ static bool slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
 		uint64_t missed;
 		bool signal;
 
-		if (slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal, &missed) !=
+		if (!slow_interrupted(e, w, n, regs, &caller) &&
+		    slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal, &missed) !=
 			    CFI_OK &&
 		    !slow_guessed(w, n, regs, &caller))
 			return false;
-		if (caller.r[DWARF_X86_RIP] != uw_frame_pc(w->frames[n]))
+		if (caller.r[w->machine->pc] != uw_frame_pc(w->frames[n]))
 			return false;
 		*regs = caller;
 	}
-	return regs->r[DWARF_X86_RSP] == w->sp;
+	return regs->r[w->machine->sp] == w->sp;
 }
 
 /* What the walk knows of the frame it stands on; true: all of it. */
@@ -218,11 +244,10 @@ static bool slow_regs(const struct walk *w, struct cfi_regs *regs)
 		leaf_regs(w, regs);
 		return true;
 	}
-	*regs = (struct cfi_regs){.known = 1u << DWARF_X86_RBP | 1u << DWARF_X86_RSP |
-					   1u << DWARF_X86_RIP};
-	regs->r[DWARF_X86_RBP] = w->bp;
-	regs->r[DWARF_X86_RSP] = w->sp;
-	regs->r[DWARF_X86_RIP] = uw_frame_pc(w->frames[w->n - 1]);
+	*regs = (struct cfi_regs){.known = walk_known(w->machine)};
+	regs->r[w->machine->fp] = w->bp;
+	regs->r[w->machine->sp] = w->sp;
+	regs->r[w->machine->pc] = uw_frame_pc(w->frames[w->n - 1]);
 	return false;
 }
 
@@ -237,28 +262,29 @@ static enum step slow_end(struct walk *w, enum cfi_result result, uint64_t misse
 	}
 }
 
-/* Takes the walk to the caller whose registers are @regs. */
-static enum step slow_arrive(struct walk *w, const struct cfi_regs *regs, bool whole, bool signal)
+enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool whole, bool signal)
 {
-	uint64_t sp = regs->r[DWARF_X86_RSP];
-
-	bool called = w->frames[w->n - 1] & UW_FRAME_CALLER;
+	const struct uw_machine *m = w->machine;
+	uint64_t sp = regs->r[m->sp];
 
 	/* A signal frame may lead anywhere: to another stack, or to one further down.  Code that
 	 * has popped its return address into a register (glibc's vfork) gives no stack back, but
 	 * such a function calls none. */
-	if (!signal && (sp < w->sp || (sp == w->sp && called)))
+	if (!signal && (sp < w->sp || (sp == w->sp && !walk_is_interrupted(w))))
 		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, sp);
 	/* The kernel called the handler and made its return address the trampoline's first byte:
 	 * the byte before it is another function's. */
 	if (signal)
 		w->frames[w->n - 1] &= ~UW_FRAME_CALLER;
-	if (native_push(w, regs->r[DWARF_X86_RIP], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) ==
+	if (native_push(w, regs->r[m->pc], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) ==
 	    STEP_ENDED)
 		return STEP_ENDED;
 	w->sp = sp;
-	if (regs->known >> DWARF_X86_RBP & 1)
-		w->bp = regs->r[DWARF_X86_RBP];
+	if (regs->known >> m->fp & 1)
+		w->bp = regs->r[m->fp];
+	/* An address in no mapping, where it is not known. */
+	if (m->link)
+		w->lr = regs->known >> DWARF_ARM64_LR & 1 ? regs->r[DWARF_ARM64_LR] : UINT64_MAX;
 	w->full = *regs;
 	w->full_at = w->n;
 	w->full_whole = whole;
@@ -273,6 +299,8 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	enum cfi_result result;
 
 	result = slow_step(e, w, frame, rule, &regs, &caller, &signal, &missed);
+	if (signal && native_is_signal(e, w))
+		return native_signal(e, w);
 	if (result == CFI_NEED_REG && !whole) {
 		if (!slow_rewalk(e, w, &regs))
 			return slow_end(w, CFI_BAD, 0);
@@ -282,27 +310,22 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	if (result != CFI_OK)
 		return slow_end(w, result, missed);
 	/* A signal frame hands back every register, whatever was known before. */
-	return slow_arrive(w, &caller, whole || signal, signal);
+	return native_arrive(w, &caller, whole || signal, signal);
 }
 
-enum step native_ucontext(struct native *e, struct walk *w, uint64_t address)
+/* aarch64: the return address of the frame that the walk stands on, whose CFA is @cfa. */
+static bool far_link(struct native *e, struct walk *w, rule_t rule, uint64_t cfa, uint64_t *ret_ra)
 {
-	static const uint8_t order[DWARF_REGS] = {
-		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-		REG_R9,	 REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
-	};
-	greg_t values[REG_RIP + 1];
-	struct cfi_regs regs;
+	uint64_t at = cfa - rule_saved(rule);
+	enum rule_link link = rule_link(rule);
 
-	address += offsetof(ucontext_t, uc_mcontext.gregs);
-	if (!native_bytes(e, w, address, values, sizeof(values))) {
-		uw_result_out_of_copy(w->snapshot, w->res, address);
-		return STEP_ENDED;
+	if (link == RULE_LINK_LIVE || rule_saved(rule) > cfa - w->sp) { /* below sp: popped */
+		*ret_ra = w->lr;
+		return true;
 	}
-	for (unsigned reg = 0; reg < DWARF_REGS; reg++)
-		regs.r[reg] = (uint64_t)values[order[reg]];
-	regs.known = (1u << DWARF_REGS) - 1;
-	return slow_arrive(w, &regs, true, true);
+	if (link == RULE_LINK_PAIR && !native_word(e, w, at, &w->bp))
+		return false;
+	return native_word(e, w, at + (link == RULE_LINK_PAIR ? 8 : 0), ret_ra);
 }
 
 enum step native_far(struct native *e, struct walk *w, rule_t rule)
@@ -310,12 +333,25 @@ enum step native_far(struct native *e, struct walk *w, rule_t rule)
 	uint64_t cfa = (rule_kind(rule) == RULE_FP ? w->bp : w->sp) + (uint64_t)rule_cfa(rule);
 	uint64_t saved = rule_saved(rule), ra, bp = w->bp;
 
-	if (cfa <= w->sp)
-		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, cfa);
-	if (!native_word(e, w, cfa - 8, &ra))
-		return STEP_ENDED;
-	if (saved && cfa - saved >= w->sp && !native_word(e, w, cfa - saved, &bp))
-		return STEP_ENDED;
+	if (w->machine->link) {
+		/* A function that has called has its return address on the stack; an interrupted
+		 * one may have left sp as it was. */
+		if (!walk_is_interrupted(w) && rule_link(rule) == RULE_LINK_LIVE)
+			return walk_end(w, UW_FAILED, UW_BAD_CFI, uw_frame_pc(w->frames[w->n - 1]));
+		if (cfa < w->sp || (!walk_is_interrupted(w) && saved > cfa - w->sp))
+			return walk_end(w, UW_FAILED, UW_NO_PROGRESS, cfa);
+		if (!far_link(e, w, rule, cfa, &ra))
+			return STEP_ENDED;
+		bp = w->bp;
+		ra &= ~w->pac_mask;
+	} else {
+		if (cfa <= w->sp)
+			return walk_end(w, UW_FAILED, UW_NO_PROGRESS, cfa);
+		if (!native_word(e, w, cfa - 8, &ra))
+			return STEP_ENDED;
+		if (saved && saved <= cfa - w->sp && !native_word(e, w, cfa - saved, &bp))
+			return STEP_ENDED;
+	}
 	w->sp = cfa;
 	w->bp = bp;
 	return native_push(w, ra, UW_FRAME_CALLER);

@@ -25,7 +25,7 @@ static inline uint64_t load(const uint8_t *at)
 
 /* The walk stands on a new frame, of registers @sp and @bp: applies @rule.  false: not a plain
  * rule, or its words are not in the copy. */
-static inline bool walk_apply_to(struct walk *w, rule_t rule, uint64_t sp, uint64_t bp)
+static inline bool walk_apply_x86_64(struct walk *w, rule_t rule, uint64_t sp, uint64_t bp)
 {
 	uint64_t cfa = (rule & RULE_BY_FP ? bp : sp) + (uint64_t)rule_cfa(rule);
 	uint64_t saved = rule_saved_or_far(rule), below;
@@ -45,12 +45,46 @@ static inline bool walk_apply_to(struct walk *w, rule_t rule, uint64_t sp, uint6
 	return true;
 }
 
+/* The same where a call leaves the return address in a register: it and x29 are in one place, side
+ * by side in memory or both in their registers. */
+static inline bool walk_apply_aarch64(struct walk *w, rule_t rule, uint64_t sp, uint64_t bp)
+{
+	uint64_t cfa = (rule & RULE_BY_FP ? bp : sp) + (uint64_t)rule_cfa(rule);
+	uint64_t saved = rule_saved_or_far(rule), at = cfa - saved - w->base;
+	enum rule_link link = rule_link(rule);
+	uint64_t ra = at + (link == RULE_LINK_PAIR ? 8u : 0u);
+
+	if (__builtin_expect(!(rule & RULE_FRAME), 0))
+		return false;
+	if (link == RULE_LINK_LIVE) {
+		if (cfa < sp || !walk_is_interrupted(w))
+			return false;
+		w->ra_at = (const uint8_t *)&w->lr;
+	} else {
+		if (__builtin_expect(
+			    at >= w->room || ra >= w->room || cfa <= sp || saved > cfa - sp, 0))
+			return false;
+		w->ra_at = w->stack + ra;
+		__builtin_prefetch(w->ra_at);
+	}
+	w->cfa = cfa;
+	w->bp_at = link == RULE_LINK_PAIR ? w->ra_at - 8 : (const uint8_t *)&w->bp;
+	return true;
+}
+
+/* @link is a constant of the loop: each machine has one of its own. */
+static inline __attribute__((always_inline)) bool walk_apply_to(struct walk *w, rule_t rule,
+								uint64_t sp, uint64_t bp, bool link)
+{
+	return link ? walk_apply_aarch64(w, rule, sp, bp) : walk_apply_x86_64(w, rule, sp, bp);
+}
+
 /* The same for the frame that the walk says it stands on, wherever that came from. */
 static bool walk_apply(struct walk *w, rule_t rule)
 {
 	/* sp below the copy: a signal frame led there, and saved registers may lie there as well.
 	 */
-	if (w->sp < w->base || !walk_apply_to(w, rule, w->sp, w->bp))
+	if (w->sp < w->base || !walk_apply_to(w, rule, w->sp, w->bp, w->machine->link))
 		return false;
 	w->flags = UW_FRAME_CALLER;
 	if (!(rule & RULE_GUESSED))
@@ -106,9 +140,11 @@ static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct 
 }
 
 /* The caller of the frame that the walk stands on.  false: ended. */
-static inline bool walk_visit(struct native *e, struct walk *w)
+static inline __attribute__((always_inline)) bool walk_visit(struct native *e, struct walk *w,
+							     bool link)
 {
-	uint64_t ra = load(w->ra_at), bp = load(w->bp_at), sp = w->cfa, address = ra - 1;
+	uint64_t ra = link ? load(w->ra_at) & ~w->pac_mask : load(w->ra_at);
+	uint64_t bp = load(w->bp_at), sp = w->cfa, address = ra - 1;
 	rule_t rule;
 
 	w->bp = bp;
@@ -122,7 +158,7 @@ static inline bool walk_visit(struct native *e, struct walk *w)
 		rule = native_rule(e, w, address);
 	if (__builtin_expect((w->flags & UW_FRAME_GUESSED) || (rule & RULE_GUESSED), 0))
 		return walk_visit_other(e, w, rule);
-	if (__builtin_expect(walk_apply_to(w, rule, sp, bp), 1))
+	if (__builtin_expect(walk_apply_to(w, rule, sp, bp, link), 1))
 		return true;
 	return native_other(e, w, rule & RULE_MASK);
 }
@@ -140,21 +176,21 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags)
 }
 
 /* false: ended already. */
-static bool walk_begin(struct native *e, struct walk *w, const struct uw_snapshot *snapshot,
-		       struct uw_result *res)
+static inline __attribute__((always_inline)) bool walk_begin(struct native *e, struct walk *w,
+							     const struct uw_snapshot *snapshot,
+							     struct uw_result *res, bool link)
 {
 	rule_t rule;
 
 	if (!uw_result_begin(snapshot, res))
 		return false;
-	if (snapshot->arch != UW_ARCH_X86_64) {
-		res->reason = UW_ABI;
-		return false;
-	}
+	w->machine = link ? &machine_aarch64 : &machine_x86_64;
 	w->snapshot = snapshot;
 	w->res = res;
-	w->sp = w->base = snapshot->regs[UW_X86_SP];
-	w->bp = snapshot->regs[UW_X86_BP];
+	w->sp = w->base = snapshot->regs[link ? (int)UW_ARM64_SP : (int)UW_X86_SP];
+	w->bp = snapshot->regs[link ? (int)UW_ARM64_FP : (int)UW_X86_BP];
+	w->lr = link ? snapshot->regs[UW_ARM64_LR] : 0;
+	w->pac_mask = link ? uw_machine_pac_mask(w->machine, snapshot->space, w->sp) : 0;
 	w->stack = snapshot->stack;
 	w->shift = (uintptr_t)w->stack - w->base;
 	w->room = snapshot->stack_len >= 8 ? min_u64(snapshot->stack_len - 7, NATIVE_ROOM_MAX) : 0;
@@ -167,7 +203,7 @@ static bool walk_begin(struct native *e, struct walk *w, const struct uw_snapsho
 	w->full_at = 0;
 	if (e->chunk_owner == w)
 		e->chunk_owner = NULL;
-	if (native_push(w, snapshot->regs[UW_X86_IP], 0) == STEP_ENDED)
+	if (native_push(w, uw_snapshot_pc(snapshot), 0) == STEP_ENDED)
 		return false;
 	rule = native_rule(e, w, walk_lookup(w));
 	return walk_apply(w, rule) || native_other(e, w, rule);
@@ -179,19 +215,36 @@ static void walk_finish(struct native *e, struct walk *w)
 	e->stats.frames += w->n;
 }
 
-/* The next snapshot that gives a walk to do; @w is free. */
-static bool walk_next(struct native *e, struct walk *w, const struct uw_snapshot *snapshots,
-		      size_t n, struct uw_result *results, size_t *at)
+static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
 {
-	while (*at < n) {
-		size_t i = (*at)++;
+	if (snapshot->regs)
+		__builtin_prefetch(&snapshot->regs[link ? (int)UW_ARM64_SP : (int)UW_X86_SP]);
+}
 
-		if (*at + 1 < n && snapshots[*at + 1].regs) {
-			__builtin_prefetch(&snapshots[*at + 1].regs[UW_X86_SP]);
-			__builtin_prefetch(snapshots[*at + 1].stack);
+struct batch {
+	const struct uw_snapshot *snapshots;
+	struct uw_result *results;
+	size_t n, at;
+	bool others; /* some are of another machine */
+};
+
+/* The next snapshot that gives a walk to do; @w is free. */
+static inline __attribute__((always_inline)) bool walk_next(struct native *e, struct walk *w,
+							    struct batch *b, bool link)
+{
+	while (b->at < b->n) {
+		size_t i = b->at++;
+
+		if (b->at + 1 < b->n && b->snapshots[b->at + 1].regs) {
+			prefetch_regs(&b->snapshots[b->at + 1], link);
+			__builtin_prefetch(b->snapshots[b->at + 1].stack);
+		}
+		if ((b->snapshots[i].arch == UW_ARCH_AARCH64) != link) {
+			b->others = true;
+			continue;
 		}
 		w->res = NULL;
-		if (walk_begin(e, w, &snapshots[i], &results[i]))
+		if (walk_begin(e, w, &b->snapshots[i], &b->results[i], link))
 			return true;
 		if (w->res)
 			walk_finish(e, w);
@@ -199,20 +252,15 @@ static bool walk_next(struct native *e, struct walk *w, const struct uw_snapshot
 	return false;
 }
 
-static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
-			 struct uw_result *results)
+static inline __attribute__((always_inline)) void native_batch(struct native *e, struct batch *b,
+							       bool link)
 {
-	struct native *e = container_of(engine, struct native, engine);
 	struct walk *active[UW_BATCH];
-	size_t n_active = 0, at = 0;
+	size_t n_active = 0;
 
-	e->no_memory = false;
-	e->chunk_owner = NULL;
-	for (size_t i = 0; i < n && i < UW_BATCH; i++)
-		if (snapshots[i].regs)
-			__builtin_prefetch(&snapshots[i].regs[UW_X86_SP]);
-	while (n_active < UW_BATCH &&
-	       walk_next(e, &e->walks[n_active], snapshots, n, results, &at)) {
+	for (size_t i = 0; i < b->n && i < UW_BATCH; i++)
+		prefetch_regs(&b->snapshots[i], link);
+	while (n_active < UW_BATCH && walk_next(e, &e->walks[n_active], b, link)) {
 		active[n_active] = &e->walks[n_active];
 		n_active++;
 	}
@@ -220,14 +268,40 @@ static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *sna
 		for (size_t i = 0; i < n_active;) {
 			struct walk *w = active[i];
 
-			if (walk_visit(e, w)) {
+			if (walk_visit(e, w, link)) {
 				i++;
 				continue;
 			}
 			walk_finish(e, w);
-			if (!walk_next(e, w, snapshots, n, results, &at))
+			if (!walk_next(e, w, b, link))
 				active[i] = active[--n_active];
 		}
+	}
+}
+
+static __attribute__((noinline)) void native_batch_x86_64(struct native *e, struct batch *b)
+{
+	native_batch(e, b, false);
+}
+
+static __attribute__((noinline)) void native_batch_aarch64(struct native *e, struct batch *b)
+{
+	native_batch(e, b, true);
+}
+
+/* Samples are of one machine mostly; those of another have a turn of their own. */
+static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+			 struct uw_result *results)
+{
+	struct native *e = container_of(engine, struct native, engine);
+	struct batch batch = {.snapshots = snapshots, .results = results, .n = n};
+
+	e->no_memory = false;
+	e->chunk_owner = NULL;
+	native_batch_x86_64(e, &batch);
+	if (batch.others) {
+		batch.at = 0;
+		native_batch_aarch64(e, &batch);
 	}
 	return e->no_memory ? fail(-ENOMEM) : 0;
 }

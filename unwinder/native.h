@@ -4,6 +4,7 @@
  *   native-rule.c    a miss in the rule cache: map, module, second cache, CFI
  *   native-slow.c    one frame with full registers
  *   native-guess.c   one frame without CFI
+ *   native-signal.c  one signal frame without CFI
  *   native-memory.c  stack beyond the copy, and code bytes, out of the process
  *
  * A walk stands on the frame that it pushed last; its rule was found and applied, so that the next
@@ -27,7 +28,7 @@ struct walk {
 	uint64_t sp;
 	uint64_t cfa; /* its rule, applied */
 	uint64_t bp;
-	const uint8_t *ra_at; /* where the return address is, in the copy */
+	const uint8_t *ra_at; /* where the return address is: in the copy, or lr below */
 	const uint8_t *bp_at; /* where the caller's rbp is: in the copy, or the member above */
 	uint64_t flags;	      /* of the caller's frame */
 
@@ -40,6 +41,9 @@ struct walk {
 	uint32_t n, max;
 	struct rule_key key;
 
+	uint64_t lr;	   /* aarch64: x30 of an interrupted frame */
+	uint64_t pac_mask; /* aarch64: bits of a return address that are its signature's */
+	const struct uw_machine *machine;
 	const struct uw_snapshot *snapshot;
 	struct uw_result *res;
 	uint64_t deep_read; /* bytes of stack read from the process so far */
@@ -83,6 +87,12 @@ static inline uint64_t walk_lookup(const struct walk *w)
 	return uw_frame_lookup(w->frames[w->n - 1]);
 }
 
+/* Called by nobody but the kernel: registers that calls clobber are as they were. */
+static inline bool walk_is_interrupted(const struct walk *w)
+{
+	return !(w->frames[w->n - 1] & UW_FRAME_CALLER);
+}
+
 /* ---- native-rule.c ---- */
 /* Where an address stands, and what its module can tell. */
 struct native_place {
@@ -92,7 +102,7 @@ struct native_place {
 	uint64_t vaddr;
 };
 enum native_where { NATIVE_PLACE, NATIVE_NO_MAP, NATIVE_PENDING };
-enum native_where native_place(const struct uw_space *space, uint64_t address,
+enum native_where native_place(const struct walk *w, uint64_t address,
 			       struct native_place *ret_place);
 /* The rule of @address, through both caches.  RULE_NONE: the walk has ended. */
 rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
@@ -124,5 +134,15 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule);
 enum step native_far(struct native *e, struct walk *w, rule_t rule);
 /* Pushes the frame at @pc with @flags.  STEP_ENDED: root or full. */
 enum step native_push(struct walk *w, uint64_t pc, uint64_t flags);
-/* The registers of the interrupted function, out of a struct ucontext at @address. */
-enum step native_ucontext(struct native *e, struct walk *w, uint64_t address);
+/* Takes the walk to the caller whose registers are @regs: all of them when @whole.  @signal: it was
+ * interrupted. */
+enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool whole, bool signal);
+
+/* ---- native-signal.c ---- */
+/* All registers of the interrupted function, out of a signal frame with its stack pointer at @sp.
+ * false: not there. */
+bool native_signal_regs(struct native *e, struct walk *w, uint64_t sp, struct cfi_regs *ret_regs);
+/* aarch64: does the walk stand on a signal frame, by what is on the stack? */
+bool native_is_signal(struct native *e, struct walk *w);
+/* One frame on, from there. */
+enum step native_signal(struct native *e, struct walk *w);

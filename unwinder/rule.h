@@ -3,12 +3,16 @@
  *
  *   63        48 47           28 27            8 7  6 5   4 3    0
  *   [ the cache ][ M            ][ N            ][ why][call][ kind ]
+ *                                                 [link]
  *
  * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8
  * M, or kept when M is all ones.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit
  * bytes are too few. These two cover all but a few frames in a million; the rest takes the slow
  * road. RULE_CHAIN is as RULE_FP with N = M = 2, where no CFI says so: a caller in JIT code.  The
  * kinds are numbered for the walk: one bit each for "a frame", "by rbp" and "guessed".
+ *
+ * aarch64: sp and x29 for rsp and rbp, and the link says where the return address is (enum
+ * rule_link).  A rule is of one machine: its module's.
  *
  * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its
  * hash names and then in the other three, so a hit is one line and mostly one compare.  The key is
@@ -42,16 +46,25 @@ enum rule_why { RULE_NO_CFI, RULE_NO_FILE, RULE_NOT_READABLE }; /* RULE_NO_FILE:
 enum rule_form {
 	RULE_FORM_UNKNOWN,
 	RULE_FORM_FP,	  /* [rbp] is the caller's rbp, [rbp + 8] the return address */
-	RULE_FORM_ENTRY,  /* [rsp] is the return address: before push rbp, at ret, in a PLT stub */
+	RULE_FORM_ENTRY,  /* [rsp] is the return address: before push rbp, at ret, in a PLT stub.
+			     aarch64: x30 is it, rsp stays as it is */
 	RULE_FORM_PUSHED, /* [rsp] is the caller's rbp, [rsp + 8] the return address */
 	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
-	RULE_FORM_SIGRETURN, /* rsp is at a struct ucontext */
+	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
 };
 
 /* Does the address after this one follow a call instruction?  Looked at for guessed frames only.
  * Where code cannot be read nobody can tell; the lowest bit says that the frame is taken. */
 enum rule_call { RULE_CALL_UNKNOWN, RULE_CALL_YES, RULE_CALL_NO, RULE_CALL_UNREADABLE };
+
+/* aarch64, RULE_SP and RULE_FP: x29 and the return address are saved side by side, as every frame
+ * record has them; or only the latter is; or both are in their registers still. */
+enum rule_link {
+	RULE_LINK_PAIR, /* x29 at CFA - 8 M, the return address above it */
+	RULE_LINK_ONLY, /* the return address at CFA - 8 M, x29 kept */
+	RULE_LINK_LIVE, /* x30, x29 kept */
+};
 
 typedef uint64_t rule_t; /* a packed number, like a pte_t */
 
@@ -71,6 +84,12 @@ static inline rule_t rule_frame(enum rule_kind kind, int64_t n, uint64_t m)
 {
 	return kind | ((uint64_t)n & ((1ull << RULE_N_BITS) - 1)) << 8 |
 	       (m ? m : RULE_M_KEPT) << 28;
+}
+
+static inline rule_t rule_frame_link(enum rule_kind kind, int64_t n, uint64_t m,
+				     enum rule_link link)
+{
+	return rule_frame(kind, n, m) | (uint64_t)link << 6;
 }
 
 static inline rule_t rule_guess(enum rule_why why, enum rule_form form)
@@ -120,6 +139,11 @@ static inline uint64_t rule_saved(rule_t rule) /* the same; 0: kept */
 static inline enum rule_why rule_why(rule_t rule)
 {
 	return (enum rule_why)(rule >> 6 & 3);
+}
+
+static inline enum rule_link rule_link(rule_t rule)
+{
+	return rule_kind(rule) == RULE_CHAIN ? RULE_LINK_PAIR : (enum rule_link)(rule >> 6 & 3);
 }
 
 static inline enum rule_form rule_form(rule_t rule)

@@ -50,7 +50,9 @@ enum {
 	UW_X86_R8,
 	UW_X86_R15 = UW_X86_R8 + 7,
 	UW_X86_COUNT,
-	UW_ARM64_SP = 31,
+	UW_ARM64_FP = 29,
+	UW_ARM64_LR,
+	UW_ARM64_SP,
 	UW_ARM64_PC,
 	UW_ARM64_COUNT,
 };
@@ -61,7 +63,7 @@ enum uw_outcome { UW_WHOLE, UW_CUT, UW_FAILED, UW_PENDING };
 enum uw_reason {
 	UW_OK,
 	UW_NO_USER_STATE,  /* no user registers: a kernel thread, or an exiting task */
-	UW_ABI,		   /* not this machine's 64-bit ABI (32-bit programs) */
+	UW_ABI,		   /* not an ABI that is unwound (32-bit programs) */
 	UW_NO_MODULE,	   /* a pc outside every known executable mapping */
 	UW_UNREADABLE,	   /* the module's file or memory could not be read */
 	UW_NO_UNWIND_INFO, /* no CFI for the pc and the frame pointer guess does not hold */

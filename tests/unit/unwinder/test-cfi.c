@@ -379,10 +379,10 @@ static void test_bad_expressions(void **state)
 	(void)state;
 	assert_int_equal(EVALUATE(&v, 0x73, 0), CFI_NEED_REG); /* rbx */
 	assert_int_equal(EVALUATE(&v, 0x77, 0, 0x06), CFI_MEMORY);
-	assert_int_equal(EVALUATE(&v, 0x90, 17), CFI_BAD); /* regx has no value here */
-	assert_int_equal(EVALUATE(&v, 0x92, 17, 0), CFI_BAD);
-	assert_int_equal(EVALUATE(&v, 0x13, 0x13), CFI_BAD); /* drop, drop */
-	assert_int_equal(EVALUATE(&v, 0x13), CFI_BAD);	     /* nothing left */
+	assert_int_equal(EVALUATE(&v, 0x90, 17), CFI_BAD);    /* regx has no value here */
+	assert_int_equal(EVALUATE(&v, 0x92, 33, 0), CFI_BAD); /* of no machine */
+	assert_int_equal(EVALUATE(&v, 0x13, 0x13), CFI_BAD);  /* drop, drop */
+	assert_int_equal(EVALUATE(&v, 0x13), CFI_BAD);	      /* nothing left */
 	assert_int_equal(EVALUATE(&v, 0x15, 1), CFI_BAD);
 	assert_int_equal(EVALUATE(&v, 0x30, 0x1b), CFI_BAD); /* by zero */
 	assert_int_equal(EVALUATE(&v, 0x30, 0x1d), CFI_BAD);

@@ -4,8 +4,9 @@
 
 #include "unwinder/code.h"
 
-#define CALL(text) code_ends_in_call((const uint8_t *)(text), sizeof(text) - 1)
-#define FORM(before, text) code_form((const uint8_t *)(text), before, sizeof(text) - 1)
+#define CALL(text) code_ends_in_call(UW_ARCH_X86_64, (const uint8_t *)(text), sizeof(text) - 1)
+#define FORM(before, text) \
+	code_form(UW_ARCH_X86_64, (const uint8_t *)(text), before, sizeof(text) - 1)
 
 static void test_calls(void **state)
 {

@@ -31,6 +31,22 @@ static void test_pack(void **state)
 	assert_true(rule_is_frame(rule_frame(RULE_SP, 1, 0)));
 }
 
+static void test_link(void **state)
+{
+	(void)state;
+	for (enum rule_link link = RULE_LINK_PAIR; link <= RULE_LINK_LIVE; link++) {
+		rule_t rule = rule_frame_link(RULE_SP, -3, 1048574, link);
+
+		assert_int_equal(rule_kind(rule), RULE_SP);
+		assert_int_equal(rule_link(rule), link);
+		assert_int_equal(rule_cfa(rule), -24);
+		assert_int_equal(rule_saved(rule), 1048574 * 8);
+		assert_int_equal(rule_link(rule_with_call(rule, RULE_CALL_UNREADABLE)), link);
+	}
+	/* A frame record, whatever stands in the same bits. */
+	assert_int_equal(rule_link(rule_chain(RULE_NOT_READABLE)), RULE_LINK_PAIR);
+}
+
 static void test_pack_other(void **state)
 {
 	rule_t rule = rule_slow(0xfedcba98, true);
@@ -139,9 +155,9 @@ static void test_full_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pack),	 cmocka_unit_test(test_pack_other),
-		cmocka_unit_test(test_keys),	 cmocka_unit_test(test_forget),
-		cmocka_unit_test(test_full_set),
+		cmocka_unit_test(test_pack),	   cmocka_unit_test(test_link),
+		cmocka_unit_test(test_pack_other), cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_forget),	   cmocka_unit_test(test_full_set),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
