@@ -30,7 +30,7 @@ static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *na
 static void writer_event_of(const struct perf_spec *spec, struct writer_event *event)
 {
 	*event = (struct writer_event){
-		.name = spec->name,
+		.name = spec->unnamed ? NULL : spec->name,
 		.counter = spec->counter,
 		.tracepoint = spec->tracepoint[0] ? spec->tracepoint : NULL,
 		.filter = spec->filter,

@@ -29,6 +29,8 @@ bool spec_looks_like_modifiers(const char *text);
 
 /* The type number of a PMU in /sys/bus/event_source/devices.  -ENOENT without a line. */
 int spec_pmu_type(struct spec_parser *parser, const char *pmu, uint32_t *ret_type);
+/* Offers the names of all PMUs. */
+void spec_pmu_offer(struct spec_parser *parser, struct nearest *nearest);
 /* Sets the bits that format/@term of @pmu names.  -ENOENT without a line when there is no such
  * term; -EINVAL with one. */
 int spec_pmu_set(struct spec_parser *parser, const char *pmu, const char *term, uint64_t value,

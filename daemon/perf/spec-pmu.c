@@ -30,6 +30,11 @@ static void offer_dir(struct spec_parser *parser, const char *below, struct near
 			nearest_offer(nearest, entry->d_name);
 }
 
+void spec_pmu_offer(struct spec_parser *parser, struct nearest *nearest)
+{
+	offer_dir(parser, "", nearest);
+}
+
 static int read_line(struct spec_parser *parser, const char *pmu, const char *below,
 		     const char *name, char **ret_text)
 {
@@ -210,7 +215,7 @@ int spec_pmu_parse(struct spec_parser *parser, const char *pmu, const char *term
 	if (spec_pmu_type(parser, pmu, &spec->type) < 0) {
 		struct nearest nearest = {.wanted = pmu};
 
-		offer_dir(parser, "", &nearest);
+		spec_pmu_offer(parser, &nearest);
 		return spec_error_nearest(parser, -ENOENT, &nearest, "this machine has no PMU '%s'",
 					  pmu);
 	}

@@ -12,6 +12,7 @@ enum perf_weight {
 
 struct perf_spec {
 	char name[128]; /* as the user wrote it, or its usual name */
+	bool unnamed;	/* the user gave none: the trace leaves it to its readers */
 	uint32_t type;
 	uint64_t config, config1, config2;
 	bool exclude_user, exclude_kernel, exclude_hv;
@@ -19,7 +20,8 @@ struct perf_spec {
 	enum perf_weight weight;
 	char *filter;	      /* tracepoints; owned; NULL: none */
 	char *probe_path;     /* uprobe/kprobe PMU: what config1 points to; owned */
-	char tracepoint[128]; /* "GROUP:NAME", empty when it is none */
+	char tracepoint[128]; /* "GROUP:NAME" (a config's: as it stands there), empty when it is
+				 none */
 	int32_t counter;      /* Perfetto's PerfEvents.Counter number, -1: none */
 };
 void perf_spec_deinit(struct perf_spec *spec);
@@ -39,5 +41,12 @@ int perf_spec_parse(const struct perf_spec_env *env, const char *text, struct pe
 		    size_t max, size_t *ret_n, char *error, size_t error_size);
 /* By Perfetto's PerfEvents.Counter number (facts: PerfEvents).  -EINVAL. */
 int perf_spec_of_counter(int32_t counter, struct perf_spec *ret_spec);
+/* A tracepoint as a config names it: "GROUP/NAME" or "GROUP:NAME".  Sets type, config, tracepoint
+ * and the usual name.  Errors and lines as above. */
+int perf_spec_of_tracepoint(const struct perf_spec_env *env, const char *name,
+			    struct perf_spec *ret_spec, char *error, size_t error_size);
+/* The type number of a PMU that sysfs names.  -ENOENT with a line. */
+int perf_spec_pmu_type(const struct perf_spec_env *env, const char *pmu, uint32_t *ret_type,
+		       char *error, size_t error_size);
 /* Is there a hardware cycles counter that can be opened on this machine? */
 bool perf_spec_have_cycles(void);
