@@ -15,6 +15,13 @@ static void lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
 	(void)writer_lost(s->writer, cpu, records, clock_ns(CLOCK_BOOTTIME));
 }
 
+static int left_out(void *arg, const struct sample_info *info, enum skip_reason why)
+{
+	struct session *s = arg;
+
+	return emit_left_out(s->emit, info, why);
+}
+
 static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)
 {
 	struct session *s = arg;
@@ -52,7 +59,10 @@ static int make_writer(struct session *s)
 		.n_followers = o->n_followers,
 		.period = o->period,
 		.frequency = o->frequency,
-		.clock = s->options.clock,
+		.poll_ms = s->options.poll_ms,
+		.shard_count = s->options.shard_count,
+		.shard = s->options.shard,
+		.clock = s->options.poll_ms ? CLOCK_BOOTTIME : s->options.clock,
 		.sequence_id = s->options.producer ? 0 : 1,
 		.tool = "perfwind " PERFWIND_VERSION,
 	};
@@ -68,7 +78,7 @@ static void load_kallsyms(struct session *s)
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
-	if (session_user_only(s))
+	if (session_user_only(s) || s->options.no_kernel_frames || s->options.poll_ms)
 		return;
 	fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
 	r = fd < 0 ? -errno : uw_kallsyms_new(fd, &s->kallsyms);
@@ -89,19 +99,23 @@ static int make_stages(struct session *s)
 		.engine = so->engine,
 		.nice = so->realtime ? 0 : SESSION_NICE,
 		.realtime = so->realtime,
-		.user_frames = !so->kernel_only,
-		.maps_wait_ns = SESSION_MAPS_WAIT_MS * NSEC_PER_MSEC,
+		.user_frames = session_user_frames(s),
+		.maps_wait_ns = (so->maps_wait_ms ? so->maps_wait_ms : SESSION_MAPS_WAIT_MS) *
+				NSEC_PER_MSEC,
 		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,
 		.park_bytes = SESSION_PARK_BYTES,
 		.drop = reader_entry_drop,
 	};
 	struct reader_options ro = {
 		.idle = so->idle,
-		.user_frames = !so->kernel_only,
+		.user_frames = session_user_frames(s),
+		.kernel_frames = !so->no_kernel_frames,
 		.by_callchain = so->engine == UW_ENGINE_FP,
 		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
 		.clock = so->clock,
 		.children = so->children,
+		.wanted_by_cmdline = so->wanted_by_cmdline,
+		.enqueued_bytes = so->enqueued_bytes,
 		.copy_bytes = SESSION_COPY_BYTES,
 	};
 	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
@@ -125,6 +139,9 @@ static int make_stages(struct session *s)
 				       .unwinder = &s->unwinder_waker,
 				       .account = &s->account,
 				       .lost = lost_seen,
+				       .left_out = so->producer ? left_out : NULL,
+				       .wanted = so->wanted,
+				       .wanted_arg = so->wanted_arg,
 				       .ksymbol = ksymbol_seen,
 				       .arg = s,
 			       },
@@ -196,7 +213,8 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	s->options = *options;
 	s->sink = sink;
 	s->loop = loop;
-	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = s->tick.source.fd = -1;
+	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = -1;
+	s->tick.source.fd = s->poll.source.fd = -1;
 	r = session_make(s, error, error_size);
 	if (r < 0) {
 		if (!*error)

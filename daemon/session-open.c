@@ -23,7 +23,7 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 	uint64_t wanted, share = (SESSION_RINGS_BYTES / max_u64(so->n_cpus, 1)) * 3 / 4;
 
 	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
-	    so->kernel_only)
+	    !session_user_frames(s))
 		return 0;
 	wanted = round_up_power_of_two(so->frequency * ADAPT_MAX / 4 + 1);
 	while (wanted > share)
@@ -34,7 +34,7 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 static void perf_options_of(struct session *s, struct perf_options *o, bool tasks)
 {
 	const struct session_options *so = &s->options;
-	bool copies = so->engine != UW_ENGINE_FP && !so->kernel_only;
+	bool copies = so->engine != UW_ENGINE_FP && session_user_frames(s);
 
 	*o = (struct perf_options){
 		.leader = so->specs[0],
@@ -45,12 +45,14 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 			       : so->stack_bytes ? so->stack_bytes
 			       : tasks		 ? ADAPT_MAX
 						 : ADAPT_FIRST,
-		.kernel_chain = !so->user_only,
-		.user_chain = so->engine == UW_ENGINE_FP && !so->kernel_only,
+		.kernel_chain = !so->user_only && !so->no_kernel_frames && !so->poll_ms,
+		.user_chain = so->engine == UW_ENGINE_FP && session_user_frames(s),
 		.clock = so->clock,
 		.cpus = so->cpus,
 		.n_cpus = so->n_cpus,
 		.tasks = tasks,
+		.poll = so->poll_ms != 0,
+		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,
 		.enable_on_exec = so->child != 0,
 		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
@@ -183,6 +185,32 @@ static int check_pids(struct session *s, char *error, size_t error_size)
 	return 0;
 }
 
+static bool is_online(const uint32_t *online, size_t n, uint32_t cpu)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (online[i] == cpu)
+			return true;
+	}
+	return false;
+}
+
+/* A data source takes those of its list that are online. */
+static int keep_online(struct session *s, size_t n_online, char *error, size_t error_size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_online; i++) { /* own_cpus is the list from here on */
+		if (is_online(s->options.cpus, s->options.n_cpus, s->own_cpus[i]))
+			s->own_cpus[n++] = s->own_cpus[i];
+	}
+	s->options.cpus = s->own_cpus;
+	s->options.n_cpus = n;
+	if (n)
+		return 0;
+	(void)snprintf(error, error_size, "none of the CPUs asked for is online");
+	return fail(-ENODEV);
+}
+
 /* All that are online, or those asked for: each must be. */
 static int choose_cpus(struct session *s, char *error, size_t error_size)
 {
@@ -195,12 +223,10 @@ static int choose_cpus(struct session *s, char *error, size_t error_size)
 		s->options.cpus = s->own_cpus;
 		s->options.n_cpus = n_online;
 	}
+	if (s->options.producer)
+		return keep_online(s, n_online, error, error_size);
 	for (size_t i = 0; i < s->options.n_cpus; i++) {
-		bool online = false;
-
-		for (size_t j = 0; j < n_online; j++)
-			online |= s->own_cpus[j] == s->options.cpus[i];
-		if (online)
+		if (is_online(s->own_cpus, n_online, s->options.cpus[i]))
 			continue;
 		(void)snprintf(error, error_size, "CPU %u is not there or not online",
 			       s->options.cpus[i]);

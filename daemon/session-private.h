@@ -77,9 +77,10 @@ struct session {
 	struct session_ring *rings;
 	size_t n_rings;
 	struct loop_source main_source;
-	struct loop_timer tick;
-	uint32_t ticks;
-	int nice; /* of main, as it came out */
+	struct loop_timer tick, poll;
+	uint64_t second_at;	    /* CLOCK_MONOTONIC: what is done once a second is due */
+	uint64_t clear_at, trim_at; /* the same: options.clear_ms; 0: not */
+	int nice;		    /* of main, as it came out */
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;			   /* the same */
@@ -119,6 +120,21 @@ static inline bool session_user_only(const struct session *session)
 	       session->options.specs[0].exclude_kernel;
 }
 
+/* No sample lies longer in a ring. */
+static inline uint64_t session_read_ns(const struct session *session)
+{
+	uint32_t ms = session->options.read_ms;
+
+	return min_u64(ms ? ms : SESSION_TICK_MS, 1000) * NSEC_PER_MSEC;
+}
+
+/* Do samples have user frames at all? */
+static inline bool session_user_frames(const struct session *session)
+{
+	return !session->options.kernel_only && !session->options.no_user_frames &&
+	       !session->options.poll_ms;
+}
+
 /* Are the rings still read? */
 static inline bool session_reads(const struct session *session)
 {
@@ -147,6 +163,10 @@ void session_report(struct session *session);
 /* session-open.c: the events for the targets, and who they are. */
 int session_open_source(struct session *session, char *error, size_t error_size);
 
+/* session-poll.c */
+int session_poll_start(struct session *session);
+int session_poll_counters(struct session *session);
+
 /* session-retry.c */
 int session_unreadable(struct session *session, struct uw_module *module);
 int session_retry(struct session *session);
@@ -157,4 +177,6 @@ uint64_t session_own_cpu_ns(void);
 uint64_t session_used_ns(const struct session *session);
 /* Once a second: statistics into the trace, limits kept. */
 int session_second(struct session *session);
+/* The guardrail. */
+int session_keep_memory_small(struct session *session);
 int session_write_stats(struct session *session);

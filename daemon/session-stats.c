@@ -198,14 +198,12 @@ int session_write_stats(struct session *s)
 /* Modules over their share of memory: the least recently used go, when they were not used for some
  * seconds: to drop what is in use would be to load it again at once.  The unwinder drops its half
  * itself. */
-static int keep_cache_small(struct session *s)
+static int drop_idle_modules(struct session *s, size_t limit, int most)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
 	int r = 0;
 
-	if (bytes > SESSION_CACHE_BYTES / 4 * 3)
-		emit_note_uses(s->emit);
-	for (int i = 0; i < 64 && bytes > SESSION_CACHE_BYTES && r >= 0; i++) {
+	for (int i = 0; i < most && bytes > limit && r >= 0; i++) {
 		struct uw_module *module = uw_modules_oldest(s->modules);
 
 		if (!module || emit_idle_seconds(s->emit, module) < SESSION_CACHE_IDLE_S)
@@ -221,29 +219,67 @@ static int keep_cache_small(struct session *s)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Own anonymous memory, kB; 0 when it cannot be read. */
+static int keep_cache_small(struct session *s)
+{
+	if (uw_modules_bytes(s->modules) > SESSION_CACHE_BYTES / 4 * 3)
+		emit_note_uses(s->emit);
+	return drop_idle_modules(s, SESSION_CACHE_BYTES, 64);
+}
+
+/* What was not used for some seconds goes, as often as was asked for; what is in use stays: it
+ * would only be loaded again. */
+static int clear_caches(struct session *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (s->trim_at && now >= s->trim_at) {
+		s->trim_at = 0;
+		return drop_idle_modules(s, 0, 4096);
+	}
+	if (!s->options.clear_ms)
+		return 0;
+	if (!s->clear_at || now >= s->clear_at) {
+		if (s->clear_at) {
+			emit_note_uses(s->emit);
+			s->trim_at = now + (SESSION_CACHE_IDLE_S + 1) * NSEC_PER_SEC;
+		}
+		s->clear_at = now + s->options.clear_ms * NSEC_PER_MSEC;
+	}
+	return 0;
+}
+
+static uint64_t status_kb(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+	char *end;
+
+	return at ? strtoull(at + strlen(key), &end, 10) : 0;
+}
+
+/* Own anonymous memory, kB, in swap too; 0 when it cannot be read. */
 static uint64_t own_memory_kb(void)
 {
 	_cleanup_(freep) char *text = NULL;
-	const char *at;
-	char *end;
 
-	if (read_file("/proc/self/status", 65536, &text, NULL) < 0 ||
-	    !(at = strstr(text, "\nRssAnon:")))
+	if (read_file("/proc/self/status", 65536, &text, NULL) < 0)
 		return 0;
-	return strtoull(at + strlen("\nRssAnon:"), &end, 10);
+	return status_kb(text, "\nRssAnon:") + status_kb(text, "\nVmSwap:");
 }
 
-static int keep_memory_small(struct session *s)
+int session_keep_memory_small(struct session *s)
 {
-	uint64_t kb = own_memory_kb();
+	uint64_t kb = own_memory_kb(), limit = SESSION_MEMORY_KB;
+	int r;
 
-	if (kb <= SESSION_MEMORY_KB || s->state != SESSION_RUNNING)
+	if (s->options.memory_kb)
+		limit = s->options.memory_kb;
+	if (kb <= limit || s->state != SESSION_RUNNING)
 		return 0;
-	session_note(s, "own memory reached %lu MiB, the limit is %d MiB: the recording ends here",
-		     kb >> 10, SESSION_MEMORY_KB >> 10);
+	session_note(s, "own memory reached %lu KiB, the limit is %lu KiB: the recording ends here",
+		     kb, limit);
+	r = writer_guardrail(s->writer, clock_ns(CLOCK_BOOTTIME));
 	session_stop(s);
-	return 0;
+	return r < 0 ? trace(r) : 0;
 }
 
 static int adapt_stacks(struct session *s)
@@ -273,13 +309,16 @@ int session_second(struct session *s)
 {
 	int r = keep_cache_small(s);
 
+	if (r >= 0)
+		r = clear_caches(s);
+
 	process_table_release_ended(s->processes);
 	if (r >= 0)
 		r = session_retry(s);
 	if (r >= 0 && s->state == SESSION_RUNNING)
 		r = adapt_stacks(s);
 	if (r >= 0)
-		r = keep_memory_small(s);
+		r = session_keep_memory_small(s);
 	if (r >= 0)
 		r = session_write_stats(s);
 	return r < 0 ? trace(r) : 0;

@@ -35,6 +35,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 {
 	switch (o->kind) {
 	case OUTCOME_SAMPLE:
+		reader_answered(s->reader, &o->info);
 		return emit_outcome(s->emit, o);
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
@@ -138,15 +139,21 @@ static void finish(struct session *s)
 		session_fail(s, r < 0 ? r : flushed, "writing the trace");
 }
 
-/* The kernel's exact count of lost samples, beyond what LOST records told. */
+/* The kernel's exact counts of lost samples, beyond what LOST records told: of each CPU. */
 static int write_untold_losses(struct session *s)
 {
-	uint64_t told = s->account.lost_records;
+	size_t n = s->counts.lost_exact ? perf_source_n_rings(s->source) : 0;
+	int r = 0;
 
-	if (!s->counts.lost_exact || s->counts.lost_samples <= told)
-		return 0;
-	return writer_lost(s->writer, s->options.cpus[0], s->counts.lost_samples - told,
-			   clock_ns(CLOCK_BOOTTIME));
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		const struct perf_ring *ring = perf_source_ring(s->source, i);
+		uint64_t lost, told = reader_told_lost(s->reader, i);
+
+		if (ring->sideband || perf_source_lost(s->source, i / 2, &lost) < 0 || lost <= told)
+			continue;
+		r = writer_lost(s->writer, ring->cpu, lost - told, clock_ns(CLOCK_BOOTTIME));
+	}
+	return r;
 }
 
 static void advance(struct session *s)
@@ -188,6 +195,8 @@ void session_stop(struct session *s)
 	}
 	s->state = SESSION_DRAINING;
 	s->stopped_at = clock_ns(CLOCK_MONOTONIC);
+	if (s->options.poll_ms && session_poll_counters(s) < 0)
+		session_fail(s, -EIO, "writing the trace");
 	s->deadline = s->stopped_at + SESSION_DRAIN_MS * NSEC_PER_MSEC;
 	/* Without them the trace is whole, but not known to be: its losses are not. */
 	r = perf_source_disable(s->source);
@@ -199,6 +208,10 @@ void session_stop(struct session *s)
 	s->used_at_stop = session_used_ns(s);
 	reader_end_throttles(s->reader);
 	reader_let_all_go(s->reader);
+	/* Deadlines are looked at by the tick. */
+	(void)loop_timer_set(&s->tick, SESSION_TICK_MS * NSEC_PER_MSEC,
+			     SESSION_TICK_MS * NSEC_PER_MSEC);
+	session_wake(s);
 }
 
 /* True when something was done and more may be there. */
@@ -275,15 +288,15 @@ static int main_ready(struct loop_source *source, uint32_t events)
 
 static void session_tick(struct session *s)
 {
-	uint64_t rested = clock_ns(CLOCK_MONOTONIC) - s->worked_at;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int r;
 
 	/* What a ring's watermark just made us do need not be done again. */
-	if (s->state != SESSION_RUNNING || rested > SESSION_TICK_MS * NSEC_PER_MSEC / 2)
+	if (s->state != SESSION_RUNNING || now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
-	if (s->state == SESSION_READY || s->state == SESSION_DONE ||
-	    ++s->ticks % (1000 / SESSION_TICK_MS) != 0)
+	if (s->state == SESSION_READY || s->state == SESSION_DONE || now < s->second_at)
 		return;
+	s->second_at = now + NSEC_PER_SEC - NSEC_PER_SEC / 100; /* timers fire together */
 	r = emit_tick(s->emit);
 	if (r >= 0)
 		r = session_second(s);
@@ -307,6 +320,8 @@ static int scan_processes(struct session *s)
 	_cleanup_(freep) uint32_t *pids = NULL;
 	size_t n = 0;
 
+	if (s->options.poll_ms)
+		return 0; /* nobody is sampled */
 	if (!s->options.machine)
 		return reader_scan(s->reader, s->scope_pids, s->n_scope_pids);
 	if (procfs_pids(s->options.proc_root, &pids, &n) < 0)
@@ -353,6 +368,8 @@ int session_start(struct session *s)
 	/* After the events are on: what changes from here is told by records. */
 	if (r >= 0)
 		r = scan_processes(s);
+	if (r >= 0 && s->options.poll_ms)
+		r = session_poll_start(s);
 	if (r < 0)
 		session_fail(s, r, "the events cannot be started");
 	return 0;
@@ -404,13 +421,13 @@ int session_join_loop(struct session *s)
 	r = loop_add(s->loop, &s->main_source, s->main_waker.fd, EPOLLIN, main_ready);
 	if (r < 0)
 		return trace(r);
-	return loop_timer_add(s->loop, &s->tick, SESSION_TICK_MS * NSEC_PER_MSEC,
-			      SESSION_TICK_MS * NSEC_PER_MSEC, tick);
+	return loop_timer_add(s->loop, &s->tick, session_read_ns(s), session_read_ns(s), tick);
 }
 
 void session_leave_loop(struct session *s)
 {
 	loop_timer_remove(s->loop, &s->tick);
+	loop_timer_remove(s->loop, &s->poll);
 	for (size_t i = 0; i < s->n_rings; i++)
 		loop_remove(s->loop, &s->rings[i].source);
 }

@@ -30,10 +30,12 @@ struct writer_options {
 	struct writer_event leader;
 	const struct writer_event *followers; /* borrowed while the writer lives */
 	size_t n_followers;
-	uint64_t period, frequency; /* one is 0 */
-	int clock;		    /* CLOCK_* of the timestamps given to writer_sample */
-	uint32_t sequence_id;	    /* trusted_packet_sequence_id; 0: left to a service */
-	const char *tool;	    /* "perfwind 0.1", into SystemInfo.tracing_service_version */
+	uint64_t period, frequency;  /* one is 0 */
+	uint32_t poll_ms;	     /* not 0: counters read at this period instead (both are 0) */
+	uint32_t shard_count, shard; /* one of so many shares of the processes; 0: all */
+	int clock;		     /* CLOCK_* of the timestamps given to writer_sample */
+	uint32_t sequence_id;	     /* trusted_packet_sequence_id; 0: left to a service */
+	const char *tool;	     /* "perfwind 0.1", into SystemInfo.tracing_service_version */
 };
 
 int writer_new(const struct writer_options *options, struct sink *sink /* borrowed */,
@@ -90,6 +92,7 @@ int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint3
 struct writer_sample {
 	uint64_t time; /* the session's clock */
 	uint32_t cpu, pid, tid;
+	bool counts_only; /* read by the clock: of no task */
 	uint8_t cpu_mode; /* PERF_RECORD_MISC_CPUMODE */
 	uint64_t count;	  /* timebase_count: running sum of weights of this CPU */
 	const uint64_t *follower_counts;
@@ -99,6 +102,8 @@ struct writer_sample {
 	uint32_t skipped_reason; /* SampleSkipReason; 0: not skipped */
 };
 int writer_sample(struct writer *writer, const struct writer_sample *sample);
+/* The source ends here because its own memory passed the limit. */
+int writer_guardrail(struct writer *writer, uint64_t boottime_ns);
 int writer_lost(struct writer *writer, uint32_t cpu, uint64_t records, uint64_t boottime_ns);
 
 /* Late names and inlined calls: lines innermost first, of one address of one module. */

@@ -45,7 +45,10 @@ static void fill_timebase(const struct writer_options *o, struct event_messages 
 	const struct writer_event *e = &o->leader;
 
 	fill_event(e, m);
-	if (o->frequency) {
+	if (o->poll_ms) {
+		t->interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL_POLL_PERIOD_MS;
+		t->poll_period_ms = o->poll_ms;
+	} else if (o->frequency) {
 		t->interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL_FREQUENCY;
 		t->frequency = o->frequency;
 	} else {
@@ -111,6 +114,10 @@ static int write_defaults_packet(struct writer *w)
 	sample.timebase = &timebase;
 	sample.followers = list;
 	sample.n_followers = n;
+	sample.has_process_shard_count = sample.has_chosen_process_shard =
+		w->options.shard_count > 0;
+	sample.process_shard_count = w->options.shard_count;
+	sample.chosen_process_shard = w->options.shard;
 	defaults.has_timestamp_clock_id = true;
 	defaults.timestamp_clock_id = writer_clock_id(w->options.clock);
 	defaults.perf_sample_defaults = &sample;

@@ -61,11 +61,14 @@ int writer_callstack(struct writer *w, const uint32_t *ids, size_t n, uint32_t *
 static uint8_t *pack_sample(uint8_t *p, const struct writer_sample *s)
 {
 	p = pack_number(p, SAMPLE_CPU, s->cpu);
-	p = pack_number(p, SAMPLE_PID, s->pid);
-	p = pack_number(p, SAMPLE_TID, s->tid);
+	if (!s->counts_only) {
+		p = pack_number(p, SAMPLE_PID, s->pid);
+		p = pack_number(p, SAMPLE_TID, s->tid);
+	}
 	if (s->callstack)
 		p = pack_number(p, SAMPLE_CALLSTACK_IID, s->callstack);
-	p = pack_number(p, SAMPLE_CPU_MODE, s->cpu_mode);
+	if (!s->counts_only)
+		p = pack_number(p, SAMPLE_CPU_MODE, s->cpu_mode);
 	p = pack_number(p, SAMPLE_TIMEBASE_COUNT, s->count);
 	for (size_t i = 0; i < s->n_follower_counts; i++)
 		p = pack_number(p, SAMPLE_FOLLOWER_COUNTS, s->follower_counts[i]);
@@ -131,20 +134,40 @@ int writer_sample(struct writer *w, const struct writer_sample *s)
 	return r < 0 ? trace(r) : 0;
 }
 
-int writer_lost(struct writer *w, uint32_t cpu, uint64_t records, uint64_t boottime_ns)
+/* What is told in the form of a sample without being one. */
+static int write_event(struct writer *w, Pb__PerfSample *sample, uint64_t boottime_ns)
 {
-	Pb__PerfSample sample = PB__PERF_SAMPLE__INIT;
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
 	int r;
 
-	sample.has_cpu = sample.has_kernel_records_lost = true;
-	sample.cpu = cpu;
-	sample.kernel_records_lost = records;
 	packet.has_timestamp = packet.has_timestamp_clock_id = packet.has_sequence_flags = true;
 	packet.timestamp = boottime_ns;
 	packet.timestamp_clock_id = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
 	packet.sequence_flags = PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_NEEDS_INCREMENTAL_STATE;
-	packet.perf_sample = &sample;
+	packet.perf_sample = sample;
 	r = writer_packet(w, &packet);
 	return r < 0 ? trace(r) : 0;
+}
+
+int writer_lost(struct writer *w, uint32_t cpu, uint64_t records, uint64_t boottime_ns)
+{
+	Pb__PerfSample sample = PB__PERF_SAMPLE__INIT;
+
+	sample.has_cpu = sample.has_kernel_records_lost = true;
+	sample.cpu = cpu;
+	sample.kernel_records_lost = records;
+	return write_event(w, &sample, boottime_ns);
+}
+
+int writer_guardrail(struct writer *w, uint64_t boottime_ns)
+{
+	Pb__PerfSample sample = PB__PERF_SAMPLE__INIT;
+	Pb__PerfSample__ProducerEvent event = PB__PERF_SAMPLE__PRODUCER_EVENT__INIT;
+
+	event.optional_source_stop_reason_case =
+		PB__PERF_SAMPLE__PRODUCER_EVENT__OPTIONAL_SOURCE_STOP_REASON_SOURCE_STOP_REASON;
+	event.source_stop_reason =
+		PB__PERF_SAMPLE__PRODUCER_EVENT__DATA_SOURCE_STOP_REASON__PROFILER_STOP_GUARDRAIL;
+	sample.producer_event = &event;
+	return write_event(w, &sample, boottime_ns);
 }

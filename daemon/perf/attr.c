@@ -20,8 +20,10 @@ static void set_common(const struct perf_options *options, struct perf_event_att
 {
 	attr->size = sizeof(*attr);
 	attr->disabled = 1;
-	attr->use_clockid = 1;
-	attr->clockid = options->clock;
+	if (!options->poll) { /* nothing is stamped there, and not every event takes every clock */
+		attr->use_clockid = 1;
+		attr->clockid = options->clock;
+	}
 	if (!options->tasks)
 		return;
 	attr->inherit = 1;
@@ -55,6 +57,11 @@ void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
 
 	set_spec(&options->leader, &attr);
 	set_common(options, &attr);
+	attr.read_format = read_format(options);
+	if (options->poll) {
+		*ret_attr = attr;
+		return;
+	}
 	attr.precise_ip = options->leader.precise_ip & 3u;
 	if (options->frequency) {
 		attr.freq = 1;
@@ -66,7 +73,6 @@ void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
 	/* No CPU: the ring tells it. */
 	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 			   PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;
-	attr.read_format = read_format(options);
 	if (options->n_followers)
 		attr.sample_type |= PERF_SAMPLE_READ;
 	set_callchain(options, &attr);

@@ -16,11 +16,12 @@
 
 #include "daemon/perf/source-parts.h"
 
+/* read_format of attr.c: [nr] value enabled running, or nr enabled running (value lost) ... */
+enum { READ_WORDS = 3 + 2 * (1 + PERF_MAX_FOLLOWERS) };
+
 int source_count_read(const struct perf_source *source, int fd, struct source_count *ret_count)
 {
-	/* read_format of attr.c: [nr] value enabled running, or nr enabled running (value lost) ...
-	 */
-	uint64_t words[3 + 2 * (1 + PERF_MAX_FOLLOWERS)];
+	uint64_t words[READ_WORDS];
 	bool lost = source->options.features.has[FEATURE_FORMAT_LOST];
 	size_t group = source->options.n_followers, want;
 	ssize_t n = read(fd, words, sizeof(words));
@@ -42,6 +43,51 @@ int source_count_read(const struct perf_source *source, int fd, struct source_co
 			: group ? words[4]
 				: words[3],
 	};
+	return 0;
+}
+
+int perf_source_read_group(const struct perf_source *source, size_t index, uint64_t *ret_counts,
+			   size_t *ret_n, uint32_t *ret_cpu)
+{
+	uint64_t words[READ_WORDS];
+	size_t group = source->options.n_followers,
+	       stride = source->options.features.has[FEATURE_FORMAT_LOST] ? 2 : 1;
+	size_t want = group ? 3 + stride * (group + 1) : 2 + stride;
+	ssize_t n;
+
+	if (index >= source->n_cpus)
+		return fail(-EINVAL);
+	n = read(source->tasks[0].groups[index].fds[0], words, sizeof(words));
+	if (n < (ssize_t)(want * sizeof(words[0])))
+		return fail(n < 0 ? -errno : -EIO);
+	ret_counts[0] = words[0];
+	for (size_t i = 0; group && i <= group; i++)
+		ret_counts[i] = words[3 + i * stride];
+	*ret_n = 1 + group;
+	*ret_cpu = source->cpus[index].cpu;
+	return 0;
+}
+
+int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *ret_lost)
+{
+	uint64_t sum = 0;
+
+	if (index >= source->n_cpus)
+		return fail(-EINVAL);
+	sum = source->cpus[index].closed.lost;
+	for (size_t t = 0; t < source->n_tasks; t++) {
+		int fd = source->tasks[t].groups[index].fds[0];
+		struct source_count count;
+		int r;
+
+		if (fd < 0)
+			continue;
+		r = source_count_read(source, fd, &count);
+		if (r < 0)
+			return trace(r);
+		sum += count.lost;
+	}
+	*ret_lost = sum;
 	return 0;
 }
 

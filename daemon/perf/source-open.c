@@ -191,7 +191,7 @@ static int open_by_ladder(struct perf_source *source, pid_t tid, size_t cpu_inde
 }
 
 /* One CPU's events of @tid, unless it went offline or is of a kind without this counter. */
-enum { CPU_OFFLINE = 1, CPU_WITHOUT };
+enum { CPU_OFFLINE = 1, CPU_WITHOUT, CPU_REFUSED };
 static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct source_group *group,
 		    const struct source_answer *answer)
 {
@@ -201,7 +201,7 @@ static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct sour
 	r = open_by_ladder(source, tid, i, group, answer);
 	if (r == -ENODEV || r == -ENOENT)
 		return r == -ENODEV ? CPU_OFFLINE : CPU_WITHOUT;
-	if (r < 0)
+	if (r < 0 || source->options.poll)
 		return r;
 	attr_sideband(&source->options, &attr);
 	r = open_event(source, &attr, NULL, tid, (int)source->cpus[i].cpu, -1);
@@ -254,6 +254,8 @@ static int open_all(struct perf_source *source, struct source_task *task,
 
 	for (size_t i = 0; i < source->n_cpus; i++) {
 		r = open_cpu(source, task->tid, i, &task->groups[i], answer);
+		if (r < 0 && source->options.ignore_open_failure)
+			r = CPU_REFUSED;
 		if (r < 0)
 			return r;
 		opened += r == 0;
@@ -261,7 +263,7 @@ static int open_all(struct perf_source *source, struct source_task *task,
 		if (r > 0)
 			source_group_deinit(&task->groups[i]);
 	}
-	if (opened == 0)
+	if (opened == 0 && !source->options.ignore_open_failure)
 		return source_explain(source, -ENOENT, task->tid, answer);
 	if (without && !source->settled)
 		source_note(source,
@@ -272,7 +274,7 @@ static int open_all(struct perf_source *source, struct source_task *task,
 
 static int send_to_rings(struct perf_source *source, const struct source_task *task)
 {
-	for (size_t i = 0; i < source->n_cpus; i++) {
+	for (size_t i = 0; i < source->n_cpus && source->rings; i++) {
 		const struct source_group *group = &task->groups[i];
 
 		if (group->fds[0] < 0)
@@ -336,7 +338,7 @@ static int join(struct perf_source *source, struct source_task *task,
 
 	if (!source->settled) {
 		drop_empty_cpus(source, task);
-		r = source_rings_map(source, answer);
+		r = source->options.poll ? 0 : source_rings_map(source, answer);
 		if (r < 0)
 			return r;
 		source->settled = true;

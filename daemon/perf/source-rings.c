@@ -236,7 +236,7 @@ int source_rings_map(struct perf_source *source, const struct source_answer *ans
 	bool mlock;
 	int r;
 
-	source->rings = calloc(2 * source->n_cpus, sizeof(source->rings[0]));
+	source->rings = calloc(2 * source->n_cpus + 1, sizeof(source->rings[0]));
 	if (!source->rings)
 		return refuse(source, -ENOMEM, answer);
 	for (size_t i = 0; i < 2 * source->n_cpus; i++) {

@@ -128,7 +128,9 @@ static int check_options(const struct perf_options *options, const struct source
 		wrong = "too many followers: at most 7";
 	else if (options->stack_bytes > 65528 || options->stack_bytes % 8)
 		wrong = "the stack copy must be a multiple of 8, at most 65528 bytes";
-	else if (!options->period == !options->frequency)
+	else if (options->poll && options->tasks)
+		wrong = "counters are read of whole CPUs only";
+	else if (!options->poll && !options->period == !options->frequency)
 		wrong = "either a period or a frequency is needed";
 	if (wrong) {
 		(void)snprintf(answer->error, answer->error_size, "%s", wrong);

@@ -36,12 +36,16 @@ struct perf_options {
 	int clock;	      /* CLOCK_*; of all records */
 	const uint32_t *cpus; /* online CPUs to open on; borrowed during open */
 	size_t n_cpus;
-	bool tasks;	      /* else machine */
-	bool children;	      /* tasks: follow forks, not threads only */
-	bool enable_on_exec;  /* tasks: the (one) task is a child that has not run exec yet */
-	uint64_t ring_bytes;  /* of one sampling ring; 0: at least 250 ms at the asked rate and
-				 stack_bytes */
-	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
+	bool tasks; /* else machine */
+	bool poll;  /* machine: nothing is sampled and there are no rings; perf_source_read_group()
+		     */
+	bool ignore_open_failure; /* machine: CPUs that refuse are left out, all of them if need be
+				   */
+	bool children;		  /* tasks: follow forks, not threads only */
+	bool enable_on_exec;	  /* tasks: the (one) task is a child that has not run exec yet */
+	uint64_t ring_bytes;	  /* of one sampling ring; 0: at least 250 ms at the asked rate and
+				     stack_bytes */
+	uint64_t ring_budget;	  /* of all rings; 0: 256 MiB */
 	struct features features;
 	void (*note)(void *arg, const char *line); /* one plain line a step down, with its mend */
 	void *note_arg;
@@ -118,6 +122,13 @@ struct perf_counts {
 /* A system call an event: once a second, not once a round.  Right at any time, also after the tasks
  * exited: the kernel folds the counts of inherited events into the one that was opened. */
 int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts);
+
+/* Samples that the kernel lost on options->cpus[@index] so far; 0 without FEATURE_FORMAT_LOST. */
+int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *ret_lost);
+/* poll: the counts since enable of the CPU at @index, leader first; room for 1 +
+ * PERF_MAX_FOLLOWERS. */
+int perf_source_read_group(const struct perf_source *source, size_t index, uint64_t *ret_counts,
+			   size_t *ret_n, uint32_t *ret_cpu);
 
 /* machine only: a second event with another copy size takes over on one CPU (same ring): the new
  * one is enabled before the old is disabled, counts and losses of the old are added up, doubles are

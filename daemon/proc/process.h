@@ -27,6 +27,9 @@ enum process_maps_state {
 			      */
 };
 
+/* For the reader: is this life wanted? */
+enum process_scope { PROCESS_UNDECIDED, PROCESS_WANTED, PROCESS_LEFT_OUT };
+
 struct process_thread {
 	uint32_t tid;
 	char comm[16];
@@ -56,6 +59,7 @@ struct process {
 			       telling (0: not), */
 	uint64_t life;	    /* ... under this number; 0: not yet */
 	bool names_asked;   /* for the reader: command line and memory were asked for */
+	uint8_t scope;	    /* for the reader: enum process_scope */
 	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
 	bool unsure;	    /* side-band was lost: check before use */
 	enum process_maps_state maps_state;

@@ -10,6 +10,7 @@ const char *skip_reason_name(enum skip_reason reason)
 		[SKIP_MAPS_TIMEOUT] = "maps-timeout",
 		[SKIP_MODULE_TIMEOUT] = "module-timeout",
 		[SKIP_PARK_FULL] = "park-full",
+		[SKIP_ENQUEUED] = "enqueued",
 		[SKIP_OUTPUT] = "output",
 		[SKIP_NO_MEMORY] = "no-memory",
 		[SKIP_UNANSWERED] = "unanswered",

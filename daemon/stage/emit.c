@@ -176,10 +176,19 @@ static void count_outcome(struct account *a, const struct outcome *o)
 		a->weight += o->info.weight;
 }
 
-/* SampleSkipReason (facts: PerfSample): 1 read stage, 2 unwind stage, 3 enqueue. */
+/* SampleSkipReason (facts: PerfSample): 1 read stage, 2 unwind stage, 3 enqueue, 4 not in scope. */
 static uint32_t skip_number(enum skip_reason reason)
 {
-	return reason == SKIP_PARK_FULL || reason == SKIP_OUTPUT ? 3 : 2;
+	switch (reason) {
+	case SKIP_NOT_IN_SCOPE:
+		return 4;
+	case SKIP_PARK_FULL:
+	case SKIP_ENQUEUED:
+	case SKIP_OUTPUT:
+		return 3;
+	default:
+		return 2;
+	}
 }
 
 /* What the sink has lost, readers have to be told again. */
@@ -239,6 +248,13 @@ int emit_outcome(struct emit *em, const struct outcome *o)
 	(void)uw_space_unref(o->info.space);
 	(void)process_unref(o->info.process);
 	return r < 0 ? trace(r) : 0;
+}
+
+int emit_left_out(struct emit *em, const struct sample_info *info, enum skip_reason why)
+{
+	const struct outcome o = {.kind = OUTCOME_SAMPLE, .skipped = (uint8_t)why, .info = *info};
+
+	return write_sample(em, &o);
 }
 
 int emit_new(const struct emit_context *context, struct emit **ret_emit)

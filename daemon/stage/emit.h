@@ -26,6 +26,8 @@ struct emit *emit_free(struct emit *emit);
 
 /* Writes one OUTCOME_SAMPLE.  Gives back the outcome's references on its process and space. */
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
+/* A sample that never got to the unwinder, and why; all is borrowed.  It is not counted here. */
+int emit_left_out(struct emit *emit, const struct sample_info *info, enum skip_reason why);
 /* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);
 /* Processes and threads are told anew, each before its next sample: readers have forgotten them. */

@@ -44,7 +44,10 @@ struct entry {
 	uint8_t kind;
 	bool user_state; /* false: a kernel thread or an exiting task */
 	bool stack_full;
-	uint8_t arch; /* enum uw_arch */
+	bool undecided; /* is its process wanted?  waits for the ENTRY_SPACE that says so; of
+			   ENTRY_SPACE: it does not say so */
+	bool left_out;	/* ENTRY_SPACE: the process is not wanted */
+	uint8_t arch;	/* enum uw_arch */
 	/* main's: how to give the record back */
 	uint32_t ring;
 	uint64_t position;
@@ -68,6 +71,7 @@ enum skip_reason {
 	SKIP_MAPS_TIMEOUT,   /* the process's mappings did not come in time */
 	SKIP_MODULE_TIMEOUT, /* a module's unwind information did not come in time */
 	SKIP_PARK_FULL,	     /* waiting room full */
+	SKIP_ENQUEUED,	     /* too many bytes of stacks under way (an option) */
 	SKIP_OUTPUT,	     /* could not be written */
 	SKIP_NO_MEMORY,	     /* the unwinder got no memory for it */
 	SKIP_UNANSWERED,     /* the session's end did not wait for it any longer */

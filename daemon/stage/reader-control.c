@@ -89,18 +89,21 @@ int reader_flush(struct reader *rd, uint64_t number, uint64_t deadline)
 static int space_push(struct reader *rd, struct process *process)
 {
 	struct entry e = {.kind = ENTRY_SPACE};
+	enum process_scope scope = reader_scope_of(rd, process);
 	int r = process_space(rd->c.processes, process, &e.info.space);
 
 	if (r < 0)
 		return trace(r);
 	(void)uw_space_ref(e.info.space);
 	e.info.process = process_ref(process);
+	e.undecided = scope == PROCESS_UNDECIDED;
+	e.left_out = scope == PROCESS_LEFT_OUT;
 	return control_send(rd, &e);
 }
 
 /* ---- processes ---- */
 
-void reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address)
+bool reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address)
 {
 	struct load_request request = {
 		.kind = kind,
@@ -109,14 +112,16 @@ void reader_ask(struct reader *rd, enum load_kind kind, struct process *process,
 		.vaddr = address,
 	};
 
-	if (!loader_ask(rd->c.loader, &request))
-		(void)process_unref(process);
+	if (loader_ask(rd->c.loader, &request))
+		return true;
+	(void)process_unref(process);
+	return false;
 }
 
 void reader_ask_maps(struct reader *rd, struct process *process)
 {
 	process_maps_asked(process, clock_ns(CLOCK_MONOTONIC));
-	reader_ask(rd, LOAD_PROCESS, process, 0);
+	(void)reader_ask(rd, LOAD_PROCESS, process, 0);
 }
 
 int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
@@ -139,11 +144,20 @@ void reader_scan_more(struct reader *rd)
 	while (rd->scanned < rd->n_scan && rd->scans_in_flight < SCANS_IN_FLIGHT) {
 		struct process *process = process_get(rd->c.processes, rd->scan[rd->scanned++]);
 
-		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN)
+		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN ||
+		    reader_scope_of(rd, process) == PROCESS_LEFT_OUT)
 			continue;
 		process->scanned = true;
 		rd->scans_in_flight++;
-		reader_ask_maps(rd, process);
+		if (rd->options.user_frames && reader_scope_of(rd, process) == PROCESS_WANTED) {
+			reader_ask_maps(rd, process);
+			continue;
+		}
+		process->names_asked = reader_ask(rd, LOAD_NAMES, process, 0);
+		if (process->names_asked)
+			continue;
+		process->scanned = false;
+		rd->scans_in_flight--;
 	}
 }
 
@@ -153,9 +167,8 @@ int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknow
 		return 0; /* the answer that is on its way will do */
 	if (unknown && !process->exited && rd->options.procmap_query &&
 	    rd->queries_in_flight < QUERIES_IN_FLIGHT) {
-		rd->queries_in_flight++;
-		reader_ask(rd, LOAD_QUERY, process, unknown);
-		return 0;
+		rd->queries_in_flight += reader_ask(rd, LOAD_QUERY, process, unknown);
+		return 0; /* unanswered: what was found first stands */
 	}
 	if (!process->exited && process_wants_refresh(process, clock_ns(CLOCK_MONOTONIC))) {
 		reader_ask_maps(rd, process);
@@ -228,10 +241,24 @@ static int query_answer(struct reader *rd, struct load_answer *a)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* A process of the scan: with a filter its name comes first, and its mappings only if it is wanted.
+ */
+static void scan_answered(struct reader *rd, struct process *process)
+{
+	if (!process->scanned)
+		return;
+	process->scanned = false;
+	rd->scans_in_flight--;
+	if (rd->options.user_frames && process->maps_state == PROCESS_MAPS_UNKNOWN &&
+	    reader_scope_of(rd, process) == PROCESS_WANTED)
+		reader_ask_maps(rd, process);
+	reader_scan_more(rd);
+}
+
 int reader_process_answer(struct reader *rd, struct load_answer *a)
 {
 	struct process *process = a->request.process;
-	bool changed;
+	bool changed, undecided = reader_scope_of(rd, process) == PROCESS_UNDECIDED;
 	int r = 0;
 
 	if (a->request.kind == LOAD_QUERY)
@@ -240,17 +267,13 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 		adopt_names(rd, process, a);
 	if (a->memory && !process->memory && !process->replaced)
 		process_set_memory(process, take(a->memory));
-	if (a->request.kind == LOAD_PROCESS) {
+	reader_scope_answered(rd, process);
+	if (a->request.kind == LOAD_PROCESS)
 		r = process_maps_answer(rd->c.processes, process, a->maps, a->maps_len, a->error,
 					clock_ns(CLOCK_MONOTONIC), &changed);
-		if (r >= 0)
-			r = space_push(rd, process);
-	}
-	if (a->request.kind == LOAD_PROCESS && process->scanned) {
-		process->scanned = false;
-		rd->scans_in_flight--;
-		reader_scan_more(rd);
-	}
+	if (r >= 0 && (a->request.kind == LOAD_PROCESS || undecided))
+		r = space_push(rd, process);
+	scan_answered(rd, process);
 	(void)process_unref(process);
 	return r < 0 ? trace(r) : 0;
 }

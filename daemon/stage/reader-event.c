@@ -86,6 +86,7 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 			process_table_unsure(processes);
 		} else {
 			rd->c.account->lost_records += e->lost.count;
+			rd->cpus[ring].told_lost += e->lost.count;
 			rd->c.lost(rd->c.arg, perf_source_ring(rd->c.source, ring)->cpu,
 				   e->lost.count, e->time);
 		}
@@ -101,6 +102,11 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 	default:
 		return 0;
 	}
+}
+
+uint64_t reader_told_lost(const struct reader *rd, size_t index)
+{
+	return rd->cpus[index].told_lost;
 }
 
 void reader_end_throttles(struct reader *rd)

@@ -5,6 +5,7 @@
 
 struct cpu_state {
 	uint64_t count;	       /* running sum of weights */
+	uint64_t told_lost;    /* samples, by LOST records */
 	uint64_t throttled_at; /* 0: not throttled */
 	struct reader_stack_use use;
 };
@@ -20,8 +21,9 @@ struct reader {
 	uint64_t reclaimed;	   /* position in the entry queue */
 	struct merge_item waiting; /* taken from the merge, not yet placed: the queue was full */
 	bool has_waiting;
-	struct table scope; /* pid -> 1, when only_pids */
-	uint32_t *scan;	    /* processes that were there before us, to be asked for in order */
+	uint64_t enqueued_bytes; /* of stacks sent and not answered */
+	struct table scope;	 /* pid -> 1, when only_pids */
+	uint32_t *scan;		 /* processes that were there before us, to be asked for in order */
 	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
 	struct entry *control; /* control entries that found the queue full */
 	size_t n_control, control_room;
@@ -31,9 +33,18 @@ struct reader {
 struct entry *reader_entry_push(struct reader *rd);
 void reader_control_retry(struct reader *rd);
 void reader_wake_unwinder(struct reader *rd);
-void reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address);
+/* false: the loader has too much to do; ask again later. */
+bool reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address);
 void reader_ask_maps(struct reader *rd, struct process *process);
 void reader_scan_more(struct reader *rd);
+
+/* reader-scope.c */
+enum process_scope reader_scope_of(struct reader *rd, struct process *process);
+/* What could be learned of the process is there (or will never be). */
+void reader_scope_answered(struct reader *rd, struct process *process);
+/* Why a sample goes no further; SKIP_NONE: it goes on. */
+enum skip_reason reader_leaves_out(struct reader *rd, struct process *process,
+				   const struct record_sample *s);
 
 /* reader-event.c: a record that is not a sample */
 int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct record_event *event);

@@ -101,6 +101,26 @@ static bool has_user_part(const struct reader *rd, const struct record_sample *s
 	return s->regs_abi != 0 && (s->stack_len > 0 || s->cpu_mode == PERF_RECORD_MISC_USER);
 }
 
+static void fill_info(const struct reader *rd, const struct merge_item *item,
+		      const struct record_sample *s, struct process *process,
+		      struct sample_info *info)
+{
+	*info = (struct sample_info){
+		.process = process,
+		.time = s->time,
+		.weight = s->period,
+		.count = rd->cpus[item->ring].count,
+		.pid = s->pid,
+		.tid = s->tid,
+		.cpu = perf_source_ring(rd->c.source, item->ring)->cpu,
+		.stack_len = s->stack_len,
+		.cpu_mode = s->cpu_mode,
+		.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0),
+	};
+	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
+		info->followers[i - 1] = s->counts[i];
+}
+
 static void fill_entry(struct reader *rd, struct entry *e, const struct merge_item *item,
 		       const struct record_sample *s, struct process *process)
 {
@@ -117,22 +137,10 @@ static void fill_entry(struct reader *rd, struct entry *e, const struct merge_it
 		.stack = s->stack,
 		.chain = s->chain,
 		.n_chain = (uint32_t)s->n_chain,
-		.info =
-			{
-				.process = process_ref(process),
-				.time = s->time,
-				.weight = s->period,
-				.count = cpu->count,
-				.pid = s->pid,
-				.tid = s->tid,
-				.cpu = perf_source_ring(rd->c.source, item->ring)->cpu,
-				.stack_len = s->stack_len,
-				.cpu_mode = s->cpu_mode,
-				.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0),
-			},
+		.undecided = reader_scope_of(rd, process) == PROCESS_UNDECIDED,
 	};
-	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
-		e->info.followers[i - 1] = s->counts[i];
+	fill_info(rd, item, s, process_ref(process), &e->info);
+	rd->enqueued_bytes += s->stack_len;
 	cpu->use.samples += s->stack_room != 0;
 	cpu->use.full += s->stack_room && e->stack_full;
 	cpu->use.over_half += s->stack_len > s->stack_room / 2;
@@ -143,15 +151,18 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 {
 	int r;
 
-	if (!e->user_state)
+	if (!e->user_state) {
+		if (e->undecided && !process->names_asked)
+			process->names_asked = reader_ask(rd, LOAD_NAMES, process, 0);
 		return 0;
+	}
 	if (process->maps_state == PROCESS_MAPS_UNKNOWN ||
 	    (process->unsure && process->maps_state != PROCESS_MAPS_ASKED))
 		reader_ask_maps(rd, process);
 	else if (!process->names_asked)
-		reader_ask(rd, LOAD_NAMES, process, 0); /* its records told the mappings; the
-							   command line and memory are asked for */
-	process->names_asked = true;
+		/* its records told the mappings; the command line and memory are asked for */
+		process->names_asked = reader_ask(rd, LOAD_NAMES, process, 0);
+	process->names_asked |= process->maps_state == PROCESS_MAPS_ASKED;
 	if (process->maps_state == PROCESS_MAPS_ASKED && !process->maps_read_at)
 		return 0;
 	r = process_space(rd->c.processes, process, &e->info.space);
@@ -169,6 +180,25 @@ static int leave_out(struct reader *rd, const struct merge_item *item, uint64_t 
 	return 0;
 }
 
+/* One that is told to the trace, but has no stack. */
+static int skip_sample(struct reader *rd, const struct merge_item *item,
+		       const struct record_sample *s, struct process *process, enum skip_reason why)
+{
+	struct account *account = rd->c.account;
+	struct sample_info info;
+	int r = 0;
+
+	account->received++;
+	account->skipped[why]++;
+	if (rd->c.left_out) {
+		rd->cpus[item->ring].count += s->period;
+		fill_info(rd, item, s, process, &info);
+		r = rd->c.left_out(rd->c.arg, &info, why);
+	}
+	merge_put(rd->merge, item->ring, item->position);
+	return r < 0 ? trace(r) : 0;
+}
+
 enum { QUEUE_FULL = 1 };
 
 static int take_sample(struct reader *rd, const struct merge_item *item)
@@ -176,6 +206,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
 	struct account *account = rd->c.account;
 	struct record_sample s;
+	enum skip_reason why;
 	struct process *process;
 	struct entry *e;
 	int r;
@@ -199,6 +230,9 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	process = process_get(rd->c.processes, s.pid);
 	if (!process)
 		return fail(-ENOMEM);
+	why = reader_leaves_out(rd, process, &s);
+	if (why)
+		return skip_sample(rd, item, &s, process, why);
 	e = reader_entry_push(rd);
 	if (!e)
 		return QUEUE_FULL;

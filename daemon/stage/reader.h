@@ -17,6 +17,7 @@ struct reader_options {
 	bool idle;	    /* keep pid 0 */
 	bool user_frames;   /* stacks are wanted; else kernel frames only */
 	bool by_callchain;  /* user frames from the kernel's chain (engine fp) */
+	bool kernel_frames; /* false: what has no user part is out of scope */
 	bool procmap_query; /* FEATURE_PROCMAP_QUERY */
 	int clock;
 	/* CPU-wide events standing in for tasks: only these processes (and with `children` their
@@ -24,7 +25,9 @@ struct reader_options {
 	const uint32_t *only_pids;
 	size_t n_only_pids;
 	bool children;
-	size_t copy_bytes; /* main's own park, for when a ring runs full */
+	bool wanted_by_cmdline;	 /* context.wanted needs command lines */
+	uint64_t enqueued_bytes; /* bound on bytes of stacks under way; 0: none but the rings */
+	size_t copy_bytes;	 /* main's own park, for when a ring runs full */
 };
 
 /* What the reader works on; all borrowed. */
@@ -37,6 +40,11 @@ struct reader_context {
 	struct account *account;
 	/* a LOST record was seen: told to the trace */
 	void (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
+	/* a sample that goes no further is told to the trace; NULL: only counted */
+	int (*left_out)(void *arg, const struct sample_info *info, enum skip_reason why);
+	/* which processes (session.h); NULL: all */
+	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
+	void *wanted_arg;
 	/* kernel text appeared or went (KSYMBOL) */
 	void (*ksymbol)(void *arg, uint64_t start, uint32_t len, const char *name, bool gone);
 	void *arg;
@@ -58,12 +66,17 @@ int reader_round(struct reader *reader, bool *ret_more);
 int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
 /* The events are off: what is left is released whatever its time. */
 void reader_let_all_go(struct reader *reader);
+/* Lost samples that records of ring @index have told of. */
+uint64_t reader_told_lost(const struct reader *reader, size_t index);
 /* What is throttled still is counted up to now. */
 void reader_end_throttles(struct reader *reader);
 /* Gives back what the unwinder has popped (also done by a round). */
 void reader_reclaim(struct reader *reader);
 /* Are all entries popped and all records given back? */
 bool reader_idle(const struct reader *reader);
+
+/* A sample was answered: its bytes are under way no more. */
+void reader_answered(struct reader *reader, const struct sample_info *info);
 
 /* Answer of the loader to LOAD_PROCESS, LOAD_NAMES and LOAD_QUERY. */
 int reader_process_answer(struct reader *reader, struct load_answer *answer);

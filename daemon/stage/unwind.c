@@ -216,6 +216,8 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
 		      bool looked_again, const struct uw_module **ret_module)
 {
 	*ret_module = NULL;
+	if (e->undecided)
+		return true;
 	if (r && r->outcome == UW_PENDING) {
 		*ret_module = r->pending;
 		if (uw_module_want_unwind(r->pending))
@@ -278,7 +280,8 @@ static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n
 	for (size_t i = 0; i < n; i++) {
 		s->results[i] =
 			(struct uw_result){.frames = s->frames[i], .max_frames = UW_MAX_FRAMES};
-		if (!s->options.user_frames || !entries[i]->user_state || !entries[i]->info.space)
+		if (!s->options.user_frames || !entries[i]->user_state || entries[i]->undecided ||
+		    !entries[i]->info.space)
 			continue;
 		snapshot_of(entries[i], &s->snapshots[n_user]);
 		packed[n_user] = s->results[i];
@@ -350,6 +353,16 @@ static void wake_process(struct unwind_stage *s, const struct entry *control_ent
 			i++;
 			continue;
 		}
+		if (control_entry->left_out) {
+			answer(s, &p->entry, NULL, SKIP_NOT_IN_SCOPE);
+			unpark(s, i);
+			continue;
+		}
+		if (p->entry.undecided && control_entry->undecided) {
+			i++;
+			continue;
+		}
+		p->entry.undecided = false;
 		if (info->space) {
 			(void)uw_space_unref(p->entry.info.space);
 			p->entry.info.space = uw_space_ref(info->space);
