@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/stage/unwind.h"
+#include "daemon/stage/unwind-private.h"
 #include "unwinder/module.h"
 
 /* linux/perf_event.h, enum perf_callchain_context */
@@ -26,45 +26,7 @@
 #define CONTEXT_USER ((uint64_t)-512)
 #define CONTEXT_MAX ((uint64_t)-4095)
 
-enum { MAX_PARKED = 8192, MAX_KERNEL_FRAMES = 512 };
-
-struct parked {
-	uint64_t number;    /* in order of parking */
-	struct entry entry; /* pointers go into the block */
-	void *block;
-	size_t len;
-	uint64_t deadline;
-	const struct uw_module *module; /* waited for; NULL: the process's mappings */
-	bool looked_again;		/* its mappings were read anew once */
-};
-
-struct flush {
-	uint64_t number, deadline;
-	uint64_t parked; /* waits for what was parked up to here */
-};
-
-struct unwind_stage {
-	struct unwind_options options;
-	struct slot_queue *in;
-	struct byte_queue *out;
-	struct waker *in_waker, *out_waker;
-	struct uw_engine *engine;
-	pthread_t thread;
-	bool started, draining;
-	_Atomic bool stop;
-	_Atomic uint64_t n_parked_ever;
-
-	struct park park;
-	struct parked *parked;
-	size_t n_parked;
-	uint64_t last_parked; /* number */
-	struct flush flushes[UNWIND_FLUSHES];
-	size_t n_flushes;
-
-	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
-	struct uw_snapshot snapshots[UW_BATCH];
-	struct uw_result results[UW_BATCH];
-};
+enum { MAX_KERNEL_FRAMES = 512 };
 
 /* ---- out ---- */
 
@@ -92,7 +54,7 @@ static void outcome_commit(struct unwind_stage *s, const struct outcome *o)
 }
 
 /* False only at the session's end: nobody takes it any more. */
-static bool control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
+bool unwind_control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
 		    struct uw_module *module, const struct uw_result *why)
 {
 	struct outcome *o = outcome_reserve(s, 0);
@@ -138,7 +100,7 @@ static const uint64_t *chain_part(const struct entry *e, uint64_t mark, uint32_t
 	return part;
 }
 
-static void answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+void unwind_answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		   enum skip_reason skipped)
 {
 	uint32_t n_kernel = 0;
@@ -171,38 +133,6 @@ static void answer(struct unwind_stage *s, const struct entry *e, const struct u
 	outcome_commit(s, o);
 }
 
-/* ---- parking ---- */
-
-/* Copies what the entry points to into one block: registers, chain, stack (dyn_size bytes only). */
-static bool park(struct unwind_stage *s, const struct entry *e, struct parked *p)
-{
-	size_t regs = e->regs ? UW_X86_COUNT * sizeof(uint64_t) : 0;
-	size_t chain = e->n_chain * sizeof(uint64_t);
-	uint8_t *block;
-
-	if (UW_ARCH_HOST == UW_ARCH_AARCH64 && e->regs)
-		regs = UW_ARM64_COUNT * sizeof(uint64_t);
-	p->len = regs + chain + e->info.stack_len;
-	p->block = block = park_alloc(&s->park, p->len);
-	if (!block)
-		return false;
-	p->entry = *e;
-	if (regs)
-		p->entry.regs = memcpy(block, e->regs, regs);
-	if (chain)
-		p->entry.chain = memcpy(block + regs, e->chain, chain);
-	if (e->info.stack_len)
-		p->entry.stack = memcpy(block + regs + chain, e->stack, e->info.stack_len);
-	atomic_fetch_add_explicit(&s->n_parked_ever, 1, memory_order_relaxed);
-	return true;
-}
-
-static void unpark(struct unwind_stage *s, size_t index)
-{
-	park_free(&s->park, s->parked[index].block, s->parked[index].len);
-	s->parked[index] = s->parked[--s->n_parked];
-}
-
 /* Would newer mappings change this outcome? */
 static bool suspects_maps(const struct uw_result *r)
 {
@@ -212,7 +142,7 @@ static bool suspects_maps(const struct uw_result *r)
 }
 
 /* What a sample has to wait for, if anything; orders it. */
-static bool must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+bool unwind_must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		      bool looked_again, const struct uw_module **ret_module)
 {
 	*ret_module = NULL;
@@ -221,13 +151,13 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
 	if (r && r->outcome == UW_PENDING) {
 		*ret_module = r->pending;
 		if (uw_module_want_unwind(r->pending))
-			(void)control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
+			(void)unwind_control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
 		return true;
 	}
 	if (!e->info.space)
 		return s->options.user_frames && e->user_state;
 	if (r && suspects_maps(r) && !looked_again) {
-		(void)control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
+		(void)unwind_control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
 		return true;
 	}
 	return false;
@@ -271,7 +201,7 @@ static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r
 
 /* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no
  * user part. */
-static int unwind(struct unwind_stage *s, struct entry *const *entries, size_t n)
+int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t n)
 {
 	size_t index[UW_BATCH], n_user = 0;
 	struct uw_result packed[UW_BATCH];
@@ -303,122 +233,28 @@ static void settle(struct unwind_stage *s, const struct entry *e, const struct u
 		   uint64_t now)
 {
 	const struct uw_module *module;
-	struct parked *p = &s->parked[s->n_parked];
 
-	if (!must_wait(s, e, r, false, &module)) {
-		answer(s, e, r, SKIP_NONE);
+	if (!unwind_must_wait(s, e, r, false, &module)) {
+		unwind_answer(s, e, r, SKIP_NONE);
 		return;
 	}
-	if (s->n_parked == MAX_PARKED || !park(s, e, p)) {
-		answer(s, e, NULL, SKIP_PARK_FULL);
-		return;
-	}
-	p->number = ++s->last_parked;
-	p->module = module;
-	p->looked_again = r && suspects_maps(r);
-	p->deadline = now + (module ? s->options.module_wait_ns : s->options.maps_wait_ns);
-	s->n_parked++;
-}
-
-/* Unwinds parked sample @index again; true when it was answered and is gone. */
-static bool retry(struct unwind_stage *s, size_t index, uint64_t now)
-{
-	struct parked *p = &s->parked[index];
-	struct entry *e = &p->entry;
-	const struct uw_module *module;
-	int r = unwind(s, &e, 1);
-
-	if (r < 0 || !must_wait(s, e, &s->results[0], p->looked_again, &module)) {
-		answer(s, e, r < 0 ? NULL : &s->results[0], r < 0 ? SKIP_NO_MEMORY : SKIP_NONE);
-		unpark(s, index);
-		return true;
-	}
-	if (module && !p->module)
-		p->deadline = now + s->options.module_wait_ns;
-	p->looked_again |= !module && e->info.space;
-	p->module = module;
-	return false;
-}
-
-/* The mappings of a process came (again): its samples go on with them. */
-static void wake_process(struct unwind_stage *s, const struct entry *control_entry, uint64_t now)
-{
-	const struct sample_info *info = &control_entry->info;
-
-	for (size_t i = 0; i < s->n_parked;) {
-		struct parked *p = &s->parked[i];
-		bool gone = true;
-
-		if (p->module || p->entry.info.process != info->process) {
-			i++;
-			continue;
-		}
-		if (control_entry->left_out) {
-			answer(s, &p->entry, NULL, SKIP_NOT_IN_SCOPE);
-			unpark(s, i);
-			continue;
-		}
-		if (p->entry.undecided && control_entry->undecided) {
-			i++;
-			continue;
-		}
-		p->entry.undecided = false;
-		if (info->space) {
-			(void)uw_space_unref(p->entry.info.space);
-			p->entry.info.space = uw_space_ref(info->space);
-			gone = retry(s, i, now);
-		} else {
-			answer(s, &p->entry, NULL, SKIP_MAPS_TIMEOUT);
-			unpark(s, i);
-		}
-		i += !gone;
-	}
-}
-
-static void wake_module(struct unwind_stage *s, const struct uw_module *module, uint64_t now)
-{
-	for (size_t i = 0; i < s->n_parked;)
-		i += s->parked[i].module != module || !retry(s, i, now);
-}
-
-static void expire(struct unwind_stage *s, uint64_t now)
-{
-	for (size_t i = 0; i < s->n_parked;) {
-		struct parked *p = &s->parked[i];
-
-		if (now < p->deadline) {
-			i++;
-			continue;
-		}
-		/* A second look at the mappings that does not come: what was found first stands. */
-		if (!p->module && p->looked_again) {
-			struct entry *e = &p->entry;
-
-			if (unwind(s, &e, 1) == 0)
-				answer(s, e, &s->results[0], SKIP_NONE);
-			else
-				answer(s, e, NULL, SKIP_MAPS_TIMEOUT);
-		} else {
-			answer(s, &p->entry, NULL,
-			       p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
-		}
-		unpark(s, i);
-	}
+	if (!unwind_park(s, e, module, r && suspects_maps(r), now))
+		unwind_answer(s, e, NULL, SKIP_PARK_FULL);
 }
 
 static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 {
 	switch (e->kind) {
 	case ENTRY_SPACE:
-		wake_process(s, e, now);
+		unwind_wake_process(s, e, now);
 		return 0;
 	case ENTRY_MODULE:
-		wake_module(s, e->module, now);
+		unwind_wake_module(s, e->module, now);
 		return 0;
 	case ENTRY_EVICT:
 		uw_engine_forget(s->engine, e->module);
 		uw_module_drop_unwind(e->module);
-		if (!control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
+		if (!unwind_control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
 			drop(s, e);
 		return 0;
 	case ENTRY_FLUSH:
@@ -457,41 +293,15 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 		slot_queue_pop(s->in, 1);
 		return r;
 	}
-	r = unwind(s, entries, n);
+	r = unwind_entries(s, entries, n);
 	for (size_t i = 0; i < n; i++) {
 		if (r < 0)
-			answer(s, entries[i], NULL, SKIP_NO_MEMORY);
+			unwind_answer(s, entries[i], NULL, SKIP_NO_MEMORY);
 		else
 			settle(s, entries[i], &s->results[i], now);
 	}
 	slot_queue_pop(s->in, n);
 	return 0;
-}
-
-static uint64_t oldest_parked(const struct unwind_stage *s)
-{
-	uint64_t oldest = UINT64_MAX;
-
-	for (size_t i = 0; i < s->n_parked; i++)
-		oldest = min_u64(oldest, s->parked[i].number);
-	return oldest;
-}
-
-/* Answers flushes that nothing is in the way of any more; true when there was one. */
-static bool answer_flushes(struct unwind_stage *s, uint64_t now)
-{
-	uint64_t oldest = s->n_flushes ? oldest_parked(s) : 0;
-	size_t n = 0;
-
-	while (n < s->n_flushes &&
-	       (s->flushes[n].parked < oldest || now >= s->flushes[n].deadline)) {
-		const struct sample_info info = {.count = s->flushes[n++].number};
-
-		(void)control(s, OUTCOME_FLUSHED, &info, NULL, NULL);
-	}
-	s->n_flushes -= n;
-	memmove(s->flushes, s->flushes + n, s->n_flushes * sizeof(s->flushes[0]));
-	return n > 0;
 }
 
 static void publish(struct unwind_stage *s, bool wake)
@@ -533,11 +343,11 @@ static void *run(void *arg)
 		while (r >= 0 && slot_queue_ready(s->in))
 			r = take_batch(s, now);
 		if (s->n_parked)
-			expire(s, now);
-		urgent = answer_flushes(s, now) || s->n_parked || s->draining;
+			unwind_expire(s, now);
+		urgent = unwind_answer_flushes(s, now) || s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {
 			s->draining = false;
-			(void)control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
+			(void)unwind_control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
 		}
 		publish(s, urgent);
 		sleep_until_work(s);
