@@ -218,6 +218,8 @@ docs: $(O)/perfwind
 	$(Q)$(O)/perfwind generate bash >$(O)/docs/perfwind.bash
 	$(Q)$(O)/perfwind generate zsh >$(O)/docs/_perfwind
 
+SYSTEMD_DIR ?= $(PREFIX)/lib/systemd
+RC_UNITS := $(wildcard rc/*.service rc/*.socket)
 INSTALL_SHARE = $(DESTDIR)$(PREFIX)/share
 install: all docs
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(INSTALL_SHARE)/man/man1 $(INSTALL_SHARE)/man/man5 \
@@ -228,11 +230,30 @@ install: all docs
 	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
 	install -m 644 $(O)/docs/_perfwind $(INSTALL_SHARE)/zsh/site-functions/_perfwind
 	install -m 644 README.md ARCHITECTURE.md LICENSE $(INSTALL_SHARE)/doc/perfwind
+	install -d $(DESTDIR)$(SYSTEMD_DIR)/system $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d $(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d
+	for f in $(notdir $(RC_UNITS)); do sed 's|/usr/bin/perfwind|$(PREFIX)/bin/perfwind|' rc/$$f \
+		>$(DESTDIR)$(SYSTEMD_DIR)/system/$$f && chmod 644 $(DESTDIR)$(SYSTEMD_DIR)/system/$$f || exit 1; done
+	install -m 644 rc/perfwind.sysusers $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d/perfwind.conf
+	install -m 644 rc/perfwind.tmpfiles $(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
 uninstall:
+	rm -f $(RC_UNITS:rc/%=$(DESTDIR)$(SYSTEMD_DIR)/system/%) $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d/perfwind.conf \
+		$(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
 	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so $(INSTALL_SHARE)/man/man1/perfwind.1 \
 		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
 		$(INSTALL_SHARE)/zsh/site-functions/_perfwind
 	rm -rf $(INSTALL_SHARE)/doc/perfwind
+
+# A package of the distribution's kind, made in a folder of its own from what git knows.
+.PHONY: deb
+deb:
+	$(Q).ci/deps deb
+	$(Q)rm -rf $(O)/deb && mkdir -p $(O)/deb/perfwind-$(VERSION)
+	$(Q)git ls-files -co --exclude-standard -z | xargs -0 cp --parents -t $(O)/deb/perfwind-$(VERSION)
+	$(Q)cd $(O)/deb/perfwind-$(VERSION) && mv rc/debian debian && mkdir -p debian/source && echo '3.0 (native)' >debian/source/format && \
+		printf 'perfwind (%s) unstable; urgency=medium\n\n  * This version.\n\n -- The perfwind authors <perfwind@localhost>  %s\n' \
+			'$(VERSION)' "$$(date -R)" >debian/changelog && \
+		{ dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }; }
+	$(Q)mv $(O)/deb/perfwind_*.deb $(O)/ && ls $(O)/perfwind_*.deb
 
 help:
 	@echo "make              build $(O)/perfwind"
@@ -242,7 +263,7 @@ help:
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"
-	@echo "make install PREFIX=/usr/local DESTDIR=   and uninstall"
+	@echo "make install PREFIX=/usr/local DESTDIR=   and uninstall; make deb: a Debian package"
 	@echo "O=DIR build folder   SAN=address,undefined sanitizers   V=1 show commands"
 
 .PHONY: clean

@@ -1,0 +1,31 @@
+#!/bin/bash
+# rc.sh - the files that start the daemon: valid, hardened, and with none of the settings that would hide what is profiled.
+. "$(dirname "$0")/lib"
+
+root=$TMP/root
+"${MAKE:-make}" -s --no-print-directory install O="$O" DESTDIR="$root" PREFIX=/usr >"$TMP/install.log" 2>&1
+if command -v systemd-analyze >/dev/null 2>&1; then
+	# Other units of a whole system are not in the folder: only what is said of ours counts.
+	no_complaint() { ! systemd-analyze verify --man=no --root="$root" "$1" 2>&1 | grep -i perfwind; }
+	for unit in perfwind.service perfwind-hook.socket perfwind-control.socket; do
+		check "verify-$unit" no_complaint $unit
+	done
+	exposed() {
+		systemd-analyze security --offline=1 rc/perfwind.service 2>/dev/null |
+			awk '/Overall exposure/ { print; exit !($(NF - 2) < 2.5) }'
+	}
+	check exposure-below-2.5 exposed
+else
+	skip verify "systemd-analyze is not installed"
+fi
+nothing_hidden() {
+	! grep -E '^(PrivateTmp|ProtectHome|ProtectKernelTunables|ProtectKernelLogs|ProtectProc|PrivateUsers|ProcSubset)=' rc/perfwind.service
+}
+check nothing-hidden nothing_hidden
+check sockets-agree grep -q "\"$(sed -n 's/^ListenStream=//p' rc/perfwind-hook.socket)\"" libc-hook/hook_proto.h
+# Android's init: every keyword is one it knows (what is not is refused at boot).
+known() {
+	! grep -vE '^(#.*|$|service perfwind /system/bin/perfwind .*|on property:.*|    (#.*|class|disabled|socket|user|group|capabilities|task_profiles|shared_kallsyms|start|stop|setprop)( .*)?)$' \
+		rc/perfwind.rc
+}
+check android-keywords known
