@@ -93,6 +93,15 @@ static bool walk_apply(struct walk *w, rule_t rule)
 	return w->cfa >= w->sp + 16; /* a guessed frame has both words, or is none */
 }
 
+/* The walk stands on a frame from which plain ones go on. */
+static bool walk_plain_from(struct walk *w)
+{
+	w->plain_n = w->n;
+	w->plain_sp = w->sp;
+	w->plain_bp = w->bp;
+	return true;
+}
+
 /* Frames that are not plain, one after the other, until one is.  true: the walk goes on. */
 static __attribute__((noinline)) bool native_other(struct native *e, struct walk *w, rule_t rule)
 {
@@ -123,7 +132,7 @@ static __attribute__((noinline)) bool native_other(struct native *e, struct walk
 			return false;
 		rule = native_rule(e, w, walk_lookup(w));
 		if (walk_apply(w, rule))
-			return true;
+			return walk_plain_from(w);
 	}
 }
 
@@ -136,7 +145,7 @@ static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct 
 	if (guessed && !rule_call_is_taken(rule) &&
 	    native_prove(e, w, rule & RULE_MASK) == STEP_ENDED)
 		return false;
-	return walk_apply(w, rule) || native_other(e, w, rule & RULE_MASK);
+	return walk_apply(w, rule) ? walk_plain_from(w) : native_other(e, w, rule & RULE_MASK);
 }
 
 /* The caller of the frame that the walk stands on.  false: ended. */
@@ -154,6 +163,8 @@ static inline __attribute__((always_inline)) bool walk_visit(struct native *e, s
 		return false;
 	}
 	w->frames[w->n++] = ra | w->flags;
+	if (__builtin_expect(native_is_marked(w->marks, sp), 0) && native_trail_end(e, w))
+		return false;
 	if (__builtin_expect(!rule_cache_first(&e->by_pc, &w->key, address, &rule), 0))
 		rule = native_rule(e, w, address);
 	if (__builtin_expect((w->flags & UW_FRAME_GUESSED) || (rule & RULE_GUESSED), 0))
@@ -205,6 +216,8 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 		e->chunk_owner = NULL;
 	if (native_push(w, uw_snapshot_pc(snapshot), 0) == STEP_ENDED)
 		return false;
+	(void)walk_plain_from(w);
+	native_trail_begin(e, w);
 	rule = native_rule(e, w, walk_lookup(w));
 	return walk_apply(w, rule) || native_other(e, w, rule);
 }
@@ -213,6 +226,7 @@ static void walk_finish(struct native *e, struct walk *w)
 {
 	w->res->n_frames = w->n;
 	e->stats.frames += w->n;
+	native_trail_note(e, w);
 }
 
 static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
@@ -312,6 +326,7 @@ static void native_free(struct uw_engine *engine)
 
 	native_forget_indexes(e);
 	table_deinit(&e->indexes);
+	native_trails_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);
 	free(e);
@@ -341,6 +356,7 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 	struct native *e = container_of(engine, struct native, engine);
 
 	rule_cache_clear(&e->by_pc);
+	native_trails_clear(e);
 	if (module) {
 		struct rule_key key = rule_key(uw_module_serial(module));
 

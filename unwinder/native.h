@@ -5,6 +5,7 @@
  *   native-slow.c    one frame with full registers
  *   native-guess.c   one frame without CFI
  *   native-signal.c  one signal frame without CFI
+ *   native-trail.c   the outer frames that a stack shares with an earlier one of its thread
  *   native-memory.c  stack beyond the copy, and code bytes, out of the process
  *
  * A walk stands on the frame that it pushed last; its rule was found and applied, so that the next
@@ -21,6 +22,26 @@ enum {
 	NATIVE_DEEP_MAX = 8 << 20,
 	NATIVE_OVERLAP = 256,
 	NATIVE_ROOM_MAX = 4 << 20, /* of a copy, by the fast road; RULE_M_KEPT is farther */
+};
+
+enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
+
+/* A frame of a stack that was walked, and what its caller came from (native-trail.c). */
+struct native_step {
+	uint64_t frame, sp, bp;
+	uint64_t slot;	/* where the caller's rbp was read, if that matters; 0: not */
+	uint32_t saved; /* the first of the trail's saved words that this or an outer frame needs */
+	bool by_bp;	/* this or an outer frame stands on bp */
+};
+struct native_saved {
+	uint64_t address, bp;
+};
+struct native_trail {
+	uint32_t marks[NATIVE_MARKS]; /* the low half of a step's sp, where native_mark() says */
+	uint32_t thread, key, n, n_saved;
+	uint32_t unused, wait; /* stacks in a row that had no use for it; the most of them */
+	struct native_step steps[NATIVE_TRAIL_STEPS]; /* ascending, the last is the root */
+	struct native_saved saved[NATIVE_TRAIL_STEPS];
 };
 
 struct walk {
@@ -40,6 +61,11 @@ struct walk {
 	uint64_t *frames;
 	uint32_t n, max;
 	struct rule_key key;
+	const uint32_t *marks; /* of the thread's trail */
+	uint32_t reused;       /* frames that came from it */
+	/* The frame behind the last that was not plain: its number from 1, its registers. */
+	uint32_t plain_n;
+	uint64_t plain_sp, plain_bp;
 
 	uint64_t lr;	   /* aarch64: x30 of an interrupted frame */
 	uint64_t pac_mask; /* aarch64: bits of a return address that are its signature's */
@@ -62,6 +88,7 @@ struct native {
 	struct uw_engine_stats stats;
 	bool no_memory; /* an allocation failed: the batch returns -ENOMEM */
 	struct walk walks[UW_BATCH];
+	struct native_trail *trails[NATIVE_TRAILS]; /* by thread and space key; NULL: none yet */
 
 	/* The piece of stack read last from the process, for one walk. */
 	const struct walk *chunk_owner;
@@ -113,6 +140,26 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 			   struct cfi_row *ret_row);
 void native_forget_index(struct native *e, uint32_t serial);
 void native_forget_indexes(struct native *e);
+
+/* ---- native-trail.c ---- */
+extern const uint32_t native_no_marks[NATIVE_MARKS];
+/* Where a stack pointer's mark is: a hit is nearly always a step of the trail. */
+static inline uint32_t *native_mark(uint32_t *marks, uint64_t sp)
+{
+	return &marks[sp >> 4 & (NATIVE_MARKS - 1)];
+}
+static inline bool native_is_marked(const uint32_t *marks, uint64_t sp)
+{
+	return marks[sp >> 4 & (NATIVE_MARKS - 1)] == (uint32_t)sp;
+}
+/* A walk begins: which trail it may meet. */
+void native_trail_begin(struct native *e, struct walk *w);
+/* The walk stands on a frame whose sp is marked.  true: it ended, by the trail. */
+bool native_trail_end(struct native *e, struct walk *w);
+/* A walk has ended: makes a trail of it where the old one serves no more. */
+void native_trail_note(struct native *e, struct walk *w);
+void native_trails_clear(struct native *e);
+void native_trails_free(struct native *e);
 
 /* ---- native-memory.c ---- */
 /* The word at @address of the walk's stack: the copy, else the process.  false: not there, the

@@ -131,6 +131,7 @@ struct uw_snapshot {
 	bool stack_full;	/* dyn_size reached the room of the copy */
 	uint32_t stack_len;	/* bytes copied from the stack pointer up */
 	const uint8_t *stack;	/* 8-aligned; lies in the perf ring on the main road */
+	uint32_t thread; /* a number of the thread's own (its tid), 0: not known; only for speed */
 	const uint64_t
 		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
 	uint32_t n_chain;
@@ -158,7 +159,8 @@ uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp
 
 struct uw_engine;
 struct uw_engine_stats {
-	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames, cache_bytes;
+	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames,
+		reused_frames, cache_bytes;
 };
 
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);

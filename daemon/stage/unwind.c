@@ -174,6 +174,7 @@ static void snapshot_of(const struct entry *e, struct uw_snapshot *snapshot)
 		.stack_full = e->stack_full,
 		.stack_len = e->info.stack_len,
 		.stack = e->stack,
+		.thread = e->info.tid,
 	};
 	if (e->n_chain)
 		snapshot->chain = chain_part(e, CONTEXT_USER, &snapshot->n_chain);
