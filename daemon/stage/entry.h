@@ -79,6 +79,20 @@ enum skip_reason {
 };
 const char *skip_reason_name(enum skip_reason reason);
 
+/* linux/perf_event.h, enum perf_callchain_context: marks between the parts of a chain */
+#define CHAIN_KERNEL ((uint64_t)-128)
+#define CHAIN_USER ((uint64_t)-512)
+#define CHAIN_MARKS ((uint64_t)-4095) /* from here up */
+
+/* The part of the chain behind @mark, up to the next mark; NULL: none. */
+const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n);
+/* What an engine is given of a sample; borrows all of it. */
+void entry_snapshot(const struct entry *e, struct uw_snapshot *ret_snapshot);
+/* The engines without CFI need no module to unwind, but addresses mean nothing before their
+ * modules' program headers are read: makes the result UW_PENDING for the first that is not loaded.
+ */
+void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r);
+
 enum outcome_kind {
 	OUTCOME_SAMPLE,
 	OUTCOME_WANT_MODULE, /* load the unwind half of `module` for info.process */
@@ -101,3 +115,9 @@ struct outcome {
 	struct uw_module *module;
 	uint64_t frames[];
 };
+
+enum { OUTCOME_KERNEL_FRAMES = 512 }; /* at most */
+/* The answer to a sample: @r NULL or of a stack without a user part.  *o has room for
+ * OUTCOME_KERNEL_FRAMES and r's frames; what it holds is overwritten. */
+void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_result *r,
+		  enum skip_reason skipped);

@@ -74,7 +74,8 @@ static void deliver(struct loader *l, struct load_answer *answer)
 	}
 	*slot = *answer;
 	slot_queue_publish(&l->answered);
-	waker_wake(l->answers);
+	if (l->answers)
+		waker_wake(l->answers);
 }
 
 /* ---- thread ---- */
@@ -116,6 +117,24 @@ static void take_requests(struct loader *l)
 	}
 }
 
+static struct work_list *next_list(struct loader *l)
+{
+	return l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+}
+
+/* One piece of work; false: there is none. */
+static bool serve_next(struct loader *l)
+{
+	struct work_list *list = next_list(l);
+	struct load_request request;
+
+	if (list->first == list->n)
+		return false;
+	request = list->items[list->first++];
+	serve(l, &request);
+	return true;
+}
+
 static void sleep_until_asked(struct loader *l)
 {
 	struct pollfd pfd = {.fd = l->wake.fd, .events = POLLIN};
@@ -146,23 +165,28 @@ static void *run(void *arg)
 
 	(void)pthread_setname_np(pthread_self(), "pw-loader");
 	while (!atomic_load(&l->stop)) {
-		struct work_list *list;
+		const struct work_list *list;
 
 		take_requests(l);
-		list = l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+		list = next_list(l);
 		make_way(list == &l->later, &nice);
-		if (list->first < list->n) {
-			struct load_request request = list->items[list->first++];
-
-			serve(l, &request);
-			continue;
-		}
-		sleep_until_asked(l);
+		if (!serve_next(l))
+			sleep_until_asked(l);
 	}
 	return NULL;
 }
 
-int loader_new(const char *root, struct waker *answers, struct loader **ret_loader)
+static int start(struct loader *l)
+{
+	int r = waker_init(&l->wake);
+
+	if (r >= 0)
+		r = -pthread_create(&l->thread, NULL, run, l);
+	l->started = r >= 0;
+	return r;
+}
+
+static int loader_make(const char *root, struct waker *answers, struct loader **ret_loader)
 {
 	struct loader *l = calloc(1, sizeof(*l));
 	int r;
@@ -176,17 +200,24 @@ int loader_new(const char *root, struct waker *answers, struct loader **ret_load
 		r = slot_queue_init(&l->asked, LOADER_QUEUE, sizeof(struct load_request));
 	if (r >= 0)
 		r = slot_queue_init(&l->answered, 1024, sizeof(struct load_answer));
-	if (r >= 0)
-		r = waker_init(&l->wake);
-	if (r >= 0)
-		r = -pthread_create(&l->thread, NULL, run, l);
+	if (r >= 0 && answers)
+		r = start(l);
 	if (r < 0) {
 		(void)loader_free(l);
 		return fail(r);
 	}
-	l->started = true;
 	*ret_loader = l;
 	return 0;
+}
+
+int loader_new(const char *root, struct waker *answers, struct loader **ret_loader)
+{
+	return loader_make(root, answers, ret_loader);
+}
+
+int loader_new_inline(const char *root, struct loader **ret_loader)
+{
+	return loader_make(root, NULL, ret_loader);
 }
 
 static void drop_all(struct loader *l)
@@ -238,12 +269,31 @@ bool loader_ask(struct loader *l, const struct load_request *request)
 	*slot = *request;
 	atomic_fetch_add(&l->n_pending, 1);
 	slot_queue_publish(&l->asked);
-	waker_wake(&l->wake);
+	if (l->started)
+		waker_wake(&l->wake);
 	return true;
+}
+
+struct load_request loader_module_request(const struct process *process, struct uw_module *module)
+{
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = process->pid, .module = module};
+	struct process_mapping mapping;
+
+	if (process_mapping_of(process, module, &mapping)) {
+		request.start = mapping.start;
+		request.end = mapping.end;
+		request.offset = mapping.offset;
+		request.id = mapping.id;
+	}
+	return request;
 }
 
 bool loader_answer(struct loader *l, struct load_answer *ret_answer)
 {
+	if (!l->started && !slot_queue_ready(&l->answered)) {
+		take_requests(l);
+		(void)serve_next(l);
+	}
 	if (!slot_queue_ready(&l->answered))
 		return false;
 	*ret_answer = *(struct load_answer *)slot_queue_at(&l->answered,

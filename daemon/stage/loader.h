@@ -70,11 +70,16 @@ struct loader;
 /* @root: "" or the folder of a fake proc/.  Starts the thread, at the lowest priority that leaves
  * it running. */
 int loader_new(const char *root, struct waker *answers /* main's */, struct loader **ret_loader);
+/* The same without a thread: what is asked is done by the loader_answer() that takes its answer, in
+ * a fixed order. */
+int loader_new_inline(const char *root, struct loader **ret_loader);
 /* Stops after the request in hand. */
 struct loader *loader_free(struct loader *loader);
 /* false: too many are waiting. */
 bool loader_ask(struct loader *loader, const struct load_request *request);
 /* The next answer (the caller deinits it); false: none now. */
 bool loader_answer(struct loader *loader, struct load_answer *ret_answer);
+/* LOAD_UNWIND of @module with where @process has it mapped; borrows both. */
+struct load_request loader_module_request(const struct process *process, struct uw_module *module);
 /* Requests not answered yet (symbols that follow a module included). */
 uint64_t loader_pending(const struct loader *loader);

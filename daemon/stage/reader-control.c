@@ -179,15 +179,8 @@ int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknow
 
 int reader_want_module(struct reader *rd, struct process *process, struct uw_module *module)
 {
-	struct load_request request = {.kind = LOAD_UNWIND, .pid = process->pid, .module = module};
-	struct process_mapping mapping;
+	const struct load_request request = loader_module_request(process, module);
 
-	if (process_mapping_of(process, module, &mapping)) {
-		request.start = mapping.start;
-		request.end = mapping.end;
-		request.offset = mapping.offset;
-		request.id = mapping.id;
-	}
 	(void)uw_module_ref(module);
 	if (!loader_ask(rd->c.loader, &request))
 		(void)uw_module_unref(

@@ -6,28 +6,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/stage/reader-private.h"
-
-static int apply_mmap(struct reader *rd, const struct record_event *e)
-{
-	struct uw_file_id id = {
-		.major = e->mmap.major,
-		.minor = e->mmap.minor,
-		.inode = e->mmap.inode,
-		.generation = e->mmap.generation,
-	};
-	/* PERF_RECORD_MMAP has no protection word: MISC_MMAP_DATA tells data from code. */
-	bool exec = e->type == PERF_RECORD_MMAP2 ? e->mmap.prot & 4
-						 : !(e->misc & PERF_RECORD_MISC_MMAP_DATA);
-
-	if (e->mmap.build_id_len) {
-		id = (struct uw_file_id){.build_id.len = e->mmap.build_id_len};
-		memcpy(id.build_id.bytes, e->mmap.build_id, sizeof(id.build_id.bytes));
-	}
-	if (e->pid == UINT32_MAX) /* the kernel's own text */
-		return 0;
-	return process_mmap(rd->c.processes, e->pid, e->mmap.start, e->mmap.len, e->mmap.offset,
-			    exec, e->mmap.path, &id);
-}
+#include "daemon/stage/sideband.h"
 
 /* A new process is in scope with its parent; a number that was in scope may come back for a
  * stranger. */
@@ -67,18 +46,13 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 	struct process_table *processes = rd->c.processes;
 
 	switch (e->type) {
-	case PERF_RECORD_COMM:
-		return process_comm(processes, e->pid, e->tid, e->comm.name, e->comm.exec, e->time);
 	case PERF_RECORD_FORK:
 		if (e->pid != e->task.ppid)
 			follow(rd, e);
-		return process_fork(processes, e->pid, e->task.ppid, e->tid, e->task.ptid);
+		return sideband_apply(processes, e);
 	case PERF_RECORD_EXIT:
 		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
 		return leave(rd, e);
-	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		return apply_mmap(rd, e);
 	case PERF_RECORD_LOST:
 	case PERFWIND_RECORD_LOST_SAMPLES:
 		if (sideband) {
@@ -100,7 +74,7 @@ int reader_apply(struct reader *rd, uint32_t ring, bool sideband, const struct r
 			      e->ksymbol.unregister);
 		return 0;
 	default:
-		return 0;
+		return sideband_apply(processes, e);
 	}
 }
 

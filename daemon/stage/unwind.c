@@ -21,13 +21,6 @@
 #include "daemon/stage/unwind-private.h"
 #include "unwinder/module.h"
 
-/* linux/perf_event.h, enum perf_callchain_context */
-#define CONTEXT_KERNEL ((uint64_t)-128)
-#define CONTEXT_USER ((uint64_t)-512)
-#define CONTEXT_MAX ((uint64_t)-4095)
-
-enum { MAX_KERNEL_FRAMES = 512 };
-
 /* ---- out ---- */
 
 /* Room for an outcome; waits for main when the queue is full (main never waits for us, so it ends).
@@ -80,56 +73,16 @@ static void drop(struct unwind_stage *s, const struct entry *e)
 		s->options.drop(e);
 }
 
-/* The kernel's part of a chain: what stands behind its mark, up to the next mark. */
-static const uint64_t *chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
-{
-	const uint64_t *part = NULL;
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < e->n_chain; i++) {
-		if (e->chain[i] >= CONTEXT_MAX) {
-			if (part)
-				break;
-			if (e->chain[i] == mark)
-				part = &e->chain[i + 1];
-		} else if (part) {
-			n++;
-		}
-	}
-	*ret_n = n;
-	return part;
-}
-
 void unwind_answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		   enum skip_reason skipped)
 {
-	uint32_t n_kernel = 0;
-	const uint64_t *kernel = chain_part(e, CONTEXT_KERNEL, &n_kernel);
-	struct outcome *o;
+	struct outcome *o = outcome_reserve(s, OUTCOME_KERNEL_FRAMES + (r ? r->n_frames : 0));
 
-	if (n_kernel > MAX_KERNEL_FRAMES)
-		n_kernel = MAX_KERNEL_FRAMES;
-	if (skipped)
-		n_kernel = 0;
-	o = outcome_reserve(s, (size_t)n_kernel + (r ? r->n_frames : 0));
 	if (!o) {
 		drop(s, e);
 		return;
 	}
-	o->kind = OUTCOME_SAMPLE;
-	o->skipped = (uint8_t)skipped;
-	o->info = e->info;
-	if (n_kernel)
-		memcpy(o->frames, kernel, n_kernel * sizeof(uint64_t));
-	o->n_kernel = n_kernel;
-	if (r) {
-		o->result = r->outcome;
-		o->reason = r->reason;
-		o->stopped_at = r->stopped_at;
-		o->n_user = r->n_frames;
-		if (r->n_frames)
-			memcpy(o->frames + n_kernel, r->frames, r->n_frames * sizeof(uint64_t));
-	}
+	outcome_fill(o, e, r, skipped);
 	outcome_commit(s, o);
 }
 
@@ -165,41 +118,6 @@ bool unwind_must_wait(struct unwind_stage *s, const struct entry *e, const struc
 
 /* ---- unwinding ---- */
 
-static void snapshot_of(const struct entry *e, struct uw_snapshot *snapshot)
-{
-	*snapshot = (struct uw_snapshot){
-		.space = e->info.space,
-		.regs = e->regs,
-		.arch = (enum uw_arch)e->arch,
-		.stack_full = e->stack_full,
-		.stack_len = e->info.stack_len,
-		.stack = e->stack,
-		.thread = e->info.tid,
-	};
-	if (e->n_chain)
-		snapshot->chain = chain_part(e, CONTEXT_USER, &snapshot->n_chain);
-}
-
-/* The engines without CFI need no module to unwind, but addresses mean nothing before their
- * modules' program headers are read: wait for the first that is not loaded. */
-static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
-{
-	for (uint32_t i = 0; i < r->n_frames; i++) {
-		const struct uw_map *map =
-			uw_space_find(snapshot->space, uw_frame_lookup(r->frames[i]));
-		enum uw_module_state state;
-
-		if (!map || !map->module)
-			continue;
-		state = uw_module_unwind_state(map->module);
-		if (state == UW_MODULE_NEW || state == UW_MODULE_WANTED) {
-			r->outcome = UW_PENDING;
-			r->pending = map->module;
-			return;
-		}
-	}
-}
-
 /* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no
  * user part. */
 int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t n)
@@ -214,7 +132,7 @@ int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t 
 		if (!s->options.user_frames || !entries[i]->user_state || entries[i]->undecided ||
 		    !entries[i]->info.space)
 			continue;
-		snapshot_of(entries[i], &s->snapshots[n_user]);
+		entry_snapshot(entries[i], &s->snapshots[n_user]);
 		packed[n_user] = s->results[i];
 		index[n_user++] = i;
 	}
@@ -223,7 +141,7 @@ int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t 
 		return trace(r);
 	for (size_t i = 0; i < n_user; i++) {
 		if (s->options.engine == UW_ENGINE_FP || s->options.engine == UW_ENGINE_FP_COPY)
-			need_modules(&s->snapshots[i], &packed[i]);
+			entry_need_modules(&s->snapshots[i], &packed[i]);
 		s->results[index[i]] = packed[i];
 	}
 	return 0;

@@ -1,0 +1,117 @@
+/* test-loader.c - loader.h: the same work with a thread and without.  The module is this program.
+ */
+#include <poll.h>
+#include <unistd.h>
+
+#include "daemon/stage/loader.h"
+#include "tests/unit/cmocka.h"
+#include "unwinder/module.h"
+
+static struct uw_module *own_module(struct uw_modules *modules)
+{
+	struct uw_module *module;
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	assert_true(n > 0);
+	path[n] = 0;
+	assert_int_equal(uw_modules_get(modules, path, NULL, &module), 0);
+	assert_true(uw_module_want_unwind(module));
+	return module;
+}
+
+static void check_answer(struct load_answer *a, enum load_kind kind, struct uw_module *module)
+{
+	assert_int_equal(a->request.kind, kind);
+	assert_ptr_equal(a->request.module, module);
+	assert_int_equal(a->error, 0);
+	load_answer_deinit(a);
+}
+
+/* Nothing is done before it is asked for, and what was asked comes in order. */
+static void test_inline(void **state)
+{
+	struct uw_modules *modules;
+	struct uw_module *module;
+	struct loader *loader;
+	struct load_request request = {.kind = LOAD_UNWIND};
+	struct load_answer a;
+
+	(void)state;
+	assert_int_equal(uw_modules_new(&modules), 0);
+	assert_int_equal(loader_new_inline("/dev/null", &loader), 0);
+	assert_false(loader_answer(loader, &a));
+	request.module = module = own_module(modules);
+	(void)uw_module_ref(module);
+	assert_true(loader_ask(loader, &request));
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_WANTED);
+	assert_true(loader_answer(loader, &a));
+	check_answer(&a, LOAD_UNWIND, module);
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
+	assert_int_equal(loader_pending(loader), 1);
+	assert_true(loader_answer(loader, &a));
+	check_answer(&a, LOAD_SYMBOLS, module);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_READY);
+	assert_int_equal(loader_pending(loader), 0);
+	assert_false(loader_answer(loader, &a));
+	(void)uw_module_unref(module); /* the request's */
+	(void)uw_module_unref(module);
+	loader_free(loader);
+	uw_modules_free(modules);
+}
+
+/* What was asked and never taken gives its references back. */
+static void test_dropped(void **state)
+{
+	struct uw_modules *modules;
+	struct uw_module *module;
+	struct loader *loader;
+	struct load_request request = {.kind = LOAD_UNWIND};
+
+	(void)state;
+	assert_int_equal(uw_modules_new(&modules), 0);
+	assert_int_equal(loader_new_inline("/dev/null", &loader), 0);
+	request.module = module = own_module(modules);
+	(void)uw_module_ref(module);
+	assert_true(loader_ask(loader, &request));
+	loader_free(loader);
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_WANTED);
+	(void)uw_module_unref(module);
+	uw_modules_free(modules);
+}
+
+static void test_thread(void **state)
+{
+	struct uw_modules *modules;
+	struct uw_module *module;
+	struct loader *loader;
+	struct load_request request = {.kind = LOAD_UNWIND};
+	struct load_answer a;
+	struct waker waker;
+
+	(void)state;
+	assert_int_equal(waker_init(&waker), 0);
+	assert_int_equal(uw_modules_new(&modules), 0);
+	assert_int_equal(loader_new("", &waker, &loader), 0);
+	request.module = module = own_module(modules);
+	(void)uw_module_ref(module);
+	assert_true(loader_ask(loader, &request));
+	while (!loader_answer(loader, &a))
+		(void)poll(NULL, 0, 1);
+	check_answer(&a, LOAD_UNWIND, module);
+	loader_free(loader); /* the symbols under way too */
+	(void)uw_module_unref(module);
+	uw_modules_free(modules);
+	waker_deinit(&waker);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_inline),
+		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
