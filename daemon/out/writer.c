@@ -30,12 +30,10 @@
  * nothing else.  Incremental timestamps would save 4 bytes before it and 1 after it: not worth a
  * second clock domain whose values are wrong for ever behind one lost packet. */
 #include <errno.h>
-#include <sys/random.h>
-#include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/out/head.h"
 #include "daemon/out/pack.h"
 #include "daemon/out/writer_private.h"
 
@@ -133,86 +131,14 @@ int writer_packet(struct writer *w, Pb__TracePacket *packet)
 }
 
 /* ---- head of a trace ---- */
+static int put(void *arg, Pb__TracePacket *packet)
+{
+	return writer_packet(arg, packet);
+}
+
 int writer_clock_snapshot(struct writer *w)
 {
-	/* The trace clock first; the others as close behind it as system calls allow. */
-	static const int clocks[] = {CLOCK_BOOTTIME, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE,
-				     CLOCK_REALTIME, CLOCK_MONOTONIC,	    CLOCK_MONOTONIC_RAW};
-	static const uint32_t ids[] = {PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME,
-				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_REALTIME_COARSE,
-				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC_COARSE,
-				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_REALTIME,
-				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC,
-				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC_RAW};
-	Pb__ClockSnapshot__Clock values[ARRAY_SIZE(clocks)], *list[ARRAY_SIZE(clocks)];
-	Pb__ClockSnapshot snapshot = PB__CLOCK_SNAPSHOT__INIT;
-	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
-	int r;
-
-	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
-		pb__clock_snapshot__clock__init(&values[i]);
-		values[i].has_clock_id = values[i].has_timestamp = true;
-		values[i].clock_id = ids[i];
-		list[i] = &values[i];
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
-		values[i].timestamp = clock_ns(clocks[i]);
-	snapshot.clocks = list;
-	snapshot.n_clocks = ARRAY_SIZE(clocks);
-	snapshot.has_primary_trace_clock = true;
-	snapshot.primary_trace_clock = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
-	packet.clock_snapshot = &snapshot;
-	r = writer_packet(w, &packet);
-	return r < 0 ? trace(r) : 0;
-}
-
-static int write_uuid(struct writer *w)
-{
-	Pb__TraceUuid uuid = PB__TRACE_UUID__INIT;
-	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
-	int64_t random[2];
-	int r;
-
-	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
-		return 0; /* early in boot: a trace without one is as good */
-	uuid.has_msb = uuid.has_lsb = true;
-	uuid.msb = random[0];
-	uuid.lsb = random[1];
-	packet.trace_uuid = &uuid;
-	r = writer_packet(w, &packet);
-	return r < 0 ? trace(r) : 0;
-}
-
-static int write_system_info(struct writer *w)
-{
-	struct utsname names;
-	Pb__Utsname utsname = PB__UTSNAME__INIT;
-	Pb__SystemInfo info = PB__SYSTEM_INFO__INIT;
-	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
-	time_t now = time(NULL);
-	struct tm local;
-	int r;
-
-	if (uname(&names) == 0) {
-		utsname.sysname = names.sysname;
-		utsname.version = names.version;
-		utsname.release = names.release;
-		utsname.machine = names.machine;
-		info.utsname = &utsname;
-	}
-	info.tracing_service_version = (char *)w->options.tool;
-	info.has_hz = info.has_page_size = info.has_num_cpus = info.has_system_ram_bytes = true;
-	info.hz = sysconf(_SC_CLK_TCK);
-	info.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
-	info.num_cpus = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
-	info.system_ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * info.page_size;
-	if (localtime_r(&now, &local)) {
-		info.has_timezone_off_mins = true;
-		info.timezone_off_mins = (int32_t)(local.tm_gmtoff / 60);
-	}
-	packet.system_info = &info;
-	r = writer_packet(w, &packet);
-	return r < 0 ? trace(r) : 0;
+	return head_clock_snapshot(put, w);
 }
 
 int writer_start(struct writer *w)
@@ -223,10 +149,10 @@ int writer_start(struct writer *w)
 		r = writer_clock_snapshot(w);
 		if (r < 0)
 			return trace(r);
-		r = write_uuid(w);
+		r = head_uuid(NULL, put, w);
 		if (r < 0)
 			return trace(r);
-		r = write_system_info(w);
+		r = head_system_info(w->options.tool, put, w);
 		if (r < 0)
 			return trace(r);
 	}
