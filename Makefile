@@ -151,6 +151,10 @@ $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OB
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 $(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(USES_profile) $(USES_out)),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+# aarch64 samples on any host: tests/integration/aarch64.sh
+$(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+TEST_TOOLS += $(O)/tests/aarch64/engines
 .PHONY: differential
 differential: $(O)/tests/differential/diff-engines $(PROGRAMS)
 	$(Q)tests/differential/run.sh $(O)

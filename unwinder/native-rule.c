@@ -192,10 +192,14 @@ static rule_t native_compile(struct native *e, const struct native_place *place)
 }
 
 /* A caller in no mapping is no caller: what stands on the stack there is not a return address. */
-static rule_t native_no_module(struct walk *w)
+static rule_t native_no_module(struct native *e, struct walk *w)
 {
 	uint64_t frame = w->frames[w->n - 1];
 
+	/* But for a signal trampoline that is the first of its mapping. */
+	if (frame & UW_FRAME_CALLER && uw_space_find(w->snapshot->space, uw_frame_pc(frame)) &&
+	    native_is_signal(e, w))
+		return rule_guess(RULE_NO_FILE, RULE_FORM_SIGRETURN);
 	if (frame & UW_FRAME_CALLER)
 		w->n--;
 	if (frame & UW_FRAME_GUESSED)
@@ -224,7 +228,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	e->stats.cache_misses++;
 	switch (native_place(w, address, &place)) {
 	case NATIVE_NO_MAP:
-		return native_no_module(w);
+		return native_no_module(e, w);
 	case NATIVE_PENDING:
 		walk_end(w, UW_PENDING, UW_OK, address);
 		w->res->pending = place.map->module;

@@ -333,6 +333,10 @@ static void test_signal(void **state)
 	f->stack[0] = 0xffff80000100;
 	run(f, ONLY + 8);
 	assert_signal(f, 0xffff80000100);
+	/* and as the first of its mapping, so that the byte before is nobody's */
+	f->stack[0] = 0xffff80000000;
+	run(f, ONLY + 8);
+	assert_signal(f, 0xffff80000000);
 	/* by its code; a handler without a frame record */
 	f->code[16] = 0xd2801168; /* mov x8, #139 */
 	f->code[17] = 0xd4000001; /* svc #0 */

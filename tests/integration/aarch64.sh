@@ -1,0 +1,99 @@
+#!/bin/bash
+# aarch64.sh - stacks of aarch64 programs, unwound on this host: by the native engine as the source says they are, and
+# by libdw the same.  tests/aarch64/snapshot.c takes the samples; tests/data/aarch64 has some that were taken under
+# qemu-user, and where that and a cross compiler are here, they are taken again.
+. "$(dirname "$0")/lib"
+ENGINES=$O/tests/aarch64/engines
+DATA=tests/data/aarch64
+CROSS=aarch64-linux-gnu-gcc
+FLAGS="-O2 -fomit-frame-pointer -fasynchronous-unwind-tables -fno-pie -no-pie -Wall -Wextra -Werror"
+BARE="$FLAGS -ffreestanding -nostdlib -static -Wl,-z,max-page-size=4096"
+
+# The chain of each sample up to scenes(): see tests/aarch64/snapshot.c.
+chains() {
+	cat <<-'END'
+	1 plain_inner plain_outer
+	2 plain_inner plain_outer
+	3 alloca_inner alloca_outer
+	4 big_inner big_frame
+	5 recursex41
+	6 tail_target tail_caller
+	7 plain_inner saves_all
+	8 handler_inner handler [unnamed] signal_leaf* signal_outer
+	9 handler_inner handler trampoline signal_leaf* signal_outer
+	10 handler_inner handler trampoline_unsaid signal_leaf* signal_outer
+	11 edges by_hand
+	12 edges by_hand
+	13 edges by_hand
+	14 edges by_hand
+	15 edges by_hand
+	16 plain_inner apart by_hand
+	17 plain_inner unsaid by_hand?
+	18 unsaid_leaf by_hand?
+	END
+}
+
+# What libdw cannot: the vDSO's CFI, and trampolines without any, leave out the function that was interrupted (8 to
+# 10); of code without CFI it takes x30 for the return address whatever it is (17), and skips the caller of a leaf (18).
+LIBDW_CANNOT='^(8|9|10|17|18) '
+
+# compare NAME PERFDATA DIR ROOT [MORE] : every sample ends in ROOT, from scenes() on; MORE is one more chain.
+compare() {
+	local name=$1 root=$4 more=${5:-}
+	"$ENGINES" "$2" $3 >"$TMP/$name.lines" || { not_ok "$name" "the samples cannot be read"; return; }
+	{ chains; [ -z "$more" ] || echo "$more"; } | sed "s/^\([0-9]*\) \(.*\)/\1 whole \2 $root/" >"$TMP/$name.wanted"
+	sed -n 's/ native / /p' "$TMP/$name.lines" >"$TMP/$name.native"
+	sed -n 's/ libdw / /p' "$TMP/$name.lines" >"$TMP/$name.libdw"
+	check "$name-native" diff "$TMP/$name.wanted" "$TMP/$name.native"
+	check "$name-addresses" diff <(sed -n 's/ .*//p' "$TMP/$name.wanted" | sed 's/$/ addresses same/' |
+		grep -vE "$LIBDW_CANNOT") <(grep ' addresses ' "$TMP/$name.lines" | grep -vE "$LIBDW_CANNOT")
+	check "$name-libdw" diff <(grep -vE "$LIBDW_CANNOT" "$TMP/$name.wanted") \
+		<(grep -vE "$LIBDW_CANNOT" "$TMP/$name.libdw")
+}
+
+BARE_ROOT="scenes main start_c _start"
+compare recorded $DATA/bare.perfdata $DATA "$BARE_ROOT"
+compare recorded-signed $DATA/signed.perfdata $DATA "$BARE_ROOT"
+
+# A recording whose return addresses are not signed would prove nothing.
+signed_words() {
+	"$PYTHON" - "$1" <<'PY'
+import struct, sys
+data = open(sys.argv[1], 'rb').read()
+words = struct.unpack('<%dQ' % (len(data) // 8), data[:len(data) // 8 * 8])
+print(sum(1 for w in words if w >> 48 and w >> 55 == 0 and w & 0xffffffffffff in range(0x400000, 0x410000)))
+PY
+}
+check recorded-signatures test "$(signed_words $DATA/signed.perfdata)" -gt 40
+check recorded-no-signatures test "$(signed_words $DATA/bare.perfdata)" = 0
+
+for tool in $CROSS qemu-aarch64; do
+	command -v $tool >/dev/null && continue
+	skip fresh "no $tool"
+	exit 0
+done
+
+# taken NAME CPU FLAGS... : the program built so takes its samples; false when it could not.
+taken() {
+	local name=$1 cpu=$2
+	shift 2
+	mkdir -p "$TMP/$name" && "$CROSS" "$@" -o "$TMP/$name/snapshot" tests/aarch64/snapshot.c &&
+		qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$TMP/$name/snapshot" "$TMP/$name/perf.data"
+}
+# fresh NAME CPU ROOT MORE FLAGS...
+fresh() {
+	local name=$1 cpu=$2 root=$3 more=$4
+	shift 4
+	check "$name-taken" taken "$name" "$cpu" "$@"
+	compare "$name" "$TMP/$name/perf.data" "" "$root" "$more"
+}
+fresh bare cortex-a57 "$BARE_ROOT" "" $BARE
+fresh bare-size cortex-a57 "$BARE_ROOT" "" $BARE -Os
+fresh bare-frames cortex-a57 "$BARE_ROOT" "" $BARE -fno-omit-frame-pointer
+fresh signed max "$BARE_ROOT" "" $BARE -mbranch-protection=standard
+check signed-signatures test "$(signed_words "$TMP/signed/perf.data")" -gt 40
+# One library has symbols, the other what it exports.
+fresh static max "scenes main __libc_start_call_main __libc_start_main_impl _start" \
+	"19 compare msort_with_tmp.part.0x2 __qsort_r sorts" $FLAGS -DHOSTED -static -mbranch-protection=standard
+fresh dynamic cortex-a57 "scenes main [unnamed] __libc_start_main _start" "19 compare [unnamed]x2 qsort_r sorts" \
+	$FLAGS -DHOSTED
