@@ -149,7 +149,7 @@ static void append_utf8(struct buffer *out, uint32_t c)
 
 	for (size_t i = n; i-- > 1; c >>= 6)
 		bytes[i] = (uint8_t)(0x80 | (c & 0x3f));
-	bytes[0] = n == 1 ? (uint8_t)c : (uint8_t)((0xf00 >> n & 0xff) | c);
+	bytes[0] = (uint8_t)(n == 1 ? c : ((0xf00u >> n & 0xff) | c));
 	buffer_append(out, bytes, n);
 }
 
