@@ -13,7 +13,10 @@
 #include "daemon/base/error.h"
 #include "daemon/out/sink.h"
 
-enum { BUFFER_SIZE = 256 << 10 };
+enum {
+	BUFFER_SIZE = 256 << 10,
+	TRACE_PACKET_TAG = 1 << 3 | 2, /* Trace.packet, length-delimited */
+};
 
 struct sink_file {
 	struct sink sink;
@@ -24,22 +27,35 @@ struct sink_file {
 	uint8_t buffer[BUFFER_SIZE];
 };
 
+bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len)
+{
+	uint64_t tag, len;
+	const void *packet;
+
+	if (!cursor_left(c))
+		return false;
+	tag = cursor_uleb(c);
+	len = cursor_uleb(c);
+	packet = cursor_bytes(c, len);
+	if (c->bad || tag != TRACE_PACKET_TAG) {
+		c->bad = true;
+		return false;
+	}
+	*ret_packet = packet;
+	*ret_len = len;
+	return true;
+}
+
 /* How many of the first @written bytes of @data are whole packets: the walk over tags and lengths.
  */
 static size_t whole_packets(const uint8_t *data, size_t written)
 {
 	struct cursor c = cursor_of(data, written);
-	size_t whole = 0;
+	const void *packet;
+	size_t whole = 0, len;
 
-	while (cursor_left(&c)) {
-		uint64_t len;
-
-		(void)cursor_uleb(&c); /* the tag: always Trace.packet */
-		len = cursor_uleb(&c);
-		if (c.bad || !cursor_bytes(&c, len))
-			break;
+	while (sink_next_packet(&c, &packet, &len))
 		whole = written - cursor_left(&c);
-	}
 	return whole;
 }
 

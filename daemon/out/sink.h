@@ -3,7 +3,7 @@
  * readable up to its last whole packet at any moment. */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "daemon/base/bytes.h"
 
 struct sink {
 	/* Takes whole packets.  < 0: nothing more can be written (the session ends); what was there
@@ -29,6 +29,9 @@ int sink_fd_new(int fd, struct sink **ret_sink);
  * tracing service does when asked to compress) and hands them to @inner, which it consumes.  A
  * flush ends the packet under way. */
 int sink_deflate_new(struct sink *inner, struct sink **ret_sink);
+/* The next of the packets given to a sink: the TracePacket without Trace's tag and length.  false
+ * at the end, also when what stands there is no packet (then the cursor is bad). */
+bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len);
 /* Memory, for tests: *ret_data is good until the sink is freed. */
 int sink_memory_new(struct sink **ret_sink);
 const void *sink_memory_data(struct sink *sink, size_t *ret_len);
