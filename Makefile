@@ -143,9 +143,11 @@ $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 # ---- end of tests/programs
 
 # ---- tests/differential, tests/bench: programs over live samples
-SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c replay.c agree.c judge.c))
+SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c recorded.c replay.c agree.c judge.c))
 $(O)/tests/differential/diff-engines: $(O)/tests/differential/diff-engines.o
-$(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o
+$(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o $(O)/tests/bench/unwind-measure.o
+$(O)/bench-unwind: $(O)/tests/bench/bench-unwind
+	@ln -sf tests/bench/bench-unwind $@
 $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OBJECTS) \
 	$(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
@@ -212,7 +214,7 @@ demo:
 
 bench:
 	$(Q).ci/deps bench
-	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/bench/bench-unwind
+	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind
 	$(Q)tests/bench/run.sh $(O) $(if $(JSON),--json $(JSON)) $(PARTS)
 
 # Man pages and completions are made by the program from its own option tables.
@@ -264,6 +266,7 @@ help:
 	@echo "make demo         install what is missing, build, profile a real program, show the result"
 	@echo "make check        the same set-up, then all tests (REQUIRE_ALL=1: a skip is a failure)"
 	@echo "make bench        figures, as ratios measured in one run (PARTS=\"cost slowdown\" JSON=FILE BENCH_QUICK=1)"
+	@echo "make bench-unwind FILES=\"a.data b.data\"   unwinding alone, by engine, over perf record --call-graph dwarf"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"

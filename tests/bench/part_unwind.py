@@ -9,7 +9,7 @@ TITLE = "unwinding alone, by engine, on the same live samples"
 
 
 def measure_part(setup):
-    program = os.path.join(setup.build, "tests/bench/bench-unwind")
+    program = os.path.join(setup.build, "bench-unwind")
     if not os.access(program, os.X_OK):
         raise measure.BenchError(f"{program} is not built")
     source, result = setup.file("unwind.cc"), {}
@@ -17,7 +17,7 @@ def measure_part(setup):
     for name, command in (("python3", [setup.python, os.path.join(measure.HERE, "work.py"), "150"]),
                           ("g++", ["g++", "-std=c++17", "-O2", "-c", "-o", setup.file("unwind.o"), source])):
         output = setup.file("unwind.json")
-        p = subprocess.run([program, "--name", name, *(["-r", "3"] if setup.quick else []), "--json", output, "--", *command],
+        p = subprocess.run([program, "--name", name, *(["-r", "3"] if setup.quick else []), "-o", output, "--", *command],
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print("\n".join("  " + line for line in p.stdout.splitlines()))
         if p.returncode:

@@ -149,10 +149,13 @@ static int module_load(struct uw_module *module, const char *path)
 }
 
 /* NULL for what is no file. */
-static int module_get(struct samples *samples, const char *path, struct uw_module **ret_module)
+static int module_get(struct samples *samples, const char *path, const struct uw_build_id *build_id,
+		      struct uw_module **ret_module)
 {
 	struct samples_replay *replay = samples->replay;
 	bool vdso = !strcmp(path, "[vdso]"), new;
+	char key[4096 + sizeof(*build_id)]; /* one path may have been several files */
+	size_t len = min_u64(strlen(path), 4096);
 	struct uw_module *module, **more;
 	uint32_t id;
 	int r;
@@ -160,7 +163,9 @@ static int module_get(struct samples *samples, const char *path, struct uw_modul
 	*ret_module = NULL;
 	if (!vdso && (path[0] != '/' || !strncmp(path, "//", 2)))
 		return 0;
-	r = string_table_add(&replay->paths, path, strlen(path), &id, &new);
+	memcpy(key, path, len);
+	memcpy(key + len, build_id, sizeof(*build_id));
+	r = string_table_add(&replay->paths, key, len + sizeof(*build_id), &id, &new);
 	if (r < 0)
 		return r;
 	if (!new) {
@@ -172,7 +177,8 @@ static int module_get(struct samples *samples, const char *path, struct uw_modul
 		return -ENOMEM;
 	replay->modules = more;
 	more[id - 1] = NULL;
-	r = uw_module_new(vdso ? UW_MODULE_MEMORY : UW_MODULE_FILE, path, NULL, &module);
+	r = uw_module_new(vdso ? UW_MODULE_MEMORY : UW_MODULE_FILE, path,
+			  build_id->len ? build_id : NULL, &module);
 	if (r < 0)
 		return r;
 	more[id - 1] = module;
@@ -192,7 +198,7 @@ static int replay_map(struct samples *samples, const struct sample_event *e)
 
 	if (!p)
 		return -ENOMEM;
-	r = module_get(samples, (const char *)e->data, &map.module);
+	r = module_get(samples, (const char *)e->data, &e->map.id, &map.module);
 	if (r < 0)
 		return r;
 	if (map.module && uw_module_kind(map.module) == UW_MODULE_MEMORY) {

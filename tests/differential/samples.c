@@ -115,6 +115,16 @@ struct samples *samples_free(struct samples *samples)
 	return NULL;
 }
 
+/* Files of ours begin with SAMPLES_MAGIC; whatever else is given is for perfdata.h to judge. */
+static bool is_saved(const char *path)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t magic = 0;
+
+	return fd >= 0 && read(fd, &magic, sizeof(magic)) == sizeof(magic) &&
+	       magic == SAMPLES_MAGIC;
+}
+
 int samples_new(const struct samples_options *options, struct samples **ret_samples)
 {
 	_cleanup_(samples_freep) struct samples *samples = calloc(1, sizeof(*samples));
@@ -122,12 +132,13 @@ int samples_new(const struct samples_options *options, struct samples **ret_samp
 
 	if (!samples)
 		return -ENOMEM;
-	if (options->load) {
+	if (options->load && is_saved(options->load)) {
 		r = samples_load(options->load, samples);
 	} else {
 		r = area_new(options->max_bytes, &samples->area);
 		if (r == 0)
-			r = samples_take(options, samples);
+			r = options->load ? samples_recorded(options, samples)
+					  : samples_take(options, samples);
 	}
 	if (r == 0)
 		r = samples_replay(samples);

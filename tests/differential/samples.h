@@ -2,6 +2,7 @@
  *
  *   take    runs the command under perf events (all its children too) and keeps every record in one
  * area, as struct sample_event; the area can be written to a file and read back (--save, --load)
+ *   recorded  makes the same events of what perf record wrote
  *   replay  sorts them by time, follows each process's mappings, loads the modules, and gives
  * snapshots
  *
@@ -14,7 +15,7 @@
 
 struct samples_options {
 	char **command;	      /* or */
-	const char *load;     /* a file of samples_save() */
+	const char *load;     /* a file of samples_save(), or of perf record */
 	uint64_t frequency;   /* Hz of CPU time */
 	uint32_t stack_bytes; /* of one copy, a multiple of 8 */
 	uint64_t max_bytes;   /* of all records; later samples are dropped */
@@ -38,6 +39,7 @@ struct samples {
 	struct sample *list;
 	size_t n;
 	uint64_t lost, stack_bytes, n_no_user; /* n_no_user: not in the list, no user part */
+	uint64_t n_taken;		       /* out of a recording, in the list or not */
 	int exit_status;		       /* the command's, as wait(2) gives it */
 	size_t n_modules, n_modules_unreadable;
 	struct samples_area *area;
@@ -79,6 +81,7 @@ struct sample_event {
 		} stack;
 		struct {
 			uint64_t start, end, offset;
+			struct uw_build_id id;
 			/* the path with its NUL */
 		} map;
 		uint32_t parent; /* FORK: pid is the child */
@@ -99,6 +102,8 @@ struct sample_event *samples_area_add(struct samples_area *area, size_t len);
 
 /* take.c */
 int samples_take(const struct samples_options *options, struct samples *samples);
+/* recorded.c: options->load is a perf.data. */
+int samples_recorded(const struct samples_options *options, struct samples *samples);
 /* replay.c */
 int samples_replay(struct samples *samples);
 void samples_replay_free(struct samples_replay *replay);

@@ -1,0 +1,251 @@
+/* unwind-measure.c - see unwind-measure.h. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/bench/unwind-measure.h"
+
+enum { LINE = 64 };
+
+const enum uw_engine_kind measure_kinds[MEASURE_ENGINES] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBUNWIND,
+							    UW_ENGINE_LIBDW};
+
+enum pass { PASS_PLAIN, PASS_STREAMED, PASS_CACHED };
+
+struct measure {
+	const struct samples *samples;
+	size_t n_batches;
+	struct uw_engine *engines[MEASURE_ENGINES];
+	uint64_t *times[MEASURE_ENGINES][2]; /* of streamed, cached: rounds of each batch */
+	uint8_t *copies[UW_BATCH];	     /* each as large as the largest stack */
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH];
+	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
+};
+
+struct totals {
+	uint64_t ns, frames, whole;
+};
+
+static void flush_lines(const void *data, size_t len)
+{
+#ifdef __x86_64__
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < len; i += LINE)
+		__builtin_ia32_clflush(p + i);
+	if (len)
+		__builtin_ia32_clflush(p + len - 1);
+#else
+	(void)data, (void)len;
+#endif
+}
+
+static size_t batch_fill(struct measure *m, size_t at)
+{
+	size_t n = (size_t)min_u64(UW_BATCH, m->samples->n - at);
+
+	for (size_t i = 0; i < n; i++) {
+		m->snapshots[i] = m->samples->list[at + i].snapshot;
+		m->results[i] =
+			(struct uw_result){.frames = m->frames[i], .max_frames = UW_MAX_FRAMES};
+	}
+	return n;
+}
+
+static void batch_prepare(struct measure *m, size_t n, enum pass pass)
+{
+	for (size_t i = 0; i < n && pass == PASS_STREAMED; i++) {
+		flush_lines(m->snapshots[i].stack, m->snapshots[i].stack_len);
+		flush_lines(m->snapshots[i].regs, m->snapshots[i].regs ? UW_X86_COUNT * 8 : 0);
+	}
+	for (size_t i = 0; i < n && pass == PASS_CACHED; i++) {
+		if (m->snapshots[i].stack_len)
+			memcpy(m->copies[i], m->snapshots[i].stack, m->snapshots[i].stack_len);
+		m->snapshots[i].stack = m->copies[i];
+	}
+	__sync_synchronize();
+}
+
+/* One pass over all samples.  Adds the nanoseconds of each batch to @times (a round's column of
+ * MEASURE_ROUNDS_MAX); NULL: nowhere. */
+static int pass_run(struct measure *m, size_t engine, enum pass pass, uint64_t *times,
+		    struct totals *ret_totals)
+{
+	struct totals totals = {0};
+
+	for (size_t at = 0; at < m->samples->n; at += UW_BATCH) {
+		size_t n = batch_fill(m, at);
+		uint64_t start, ns;
+		int r;
+
+		batch_prepare(m, n, pass);
+		start = clock_ns(CLOCK_MONOTONIC);
+		r = uw_unwind_batch(m->engines[engine], m->snapshots, n, m->results);
+		ns = clock_ns(CLOCK_MONOTONIC) - start;
+		if (r < 0)
+			return r;
+		if (times) {
+			*times = ns;
+			times += MEASURE_ROUNDS_MAX;
+		}
+		totals.ns += ns;
+		for (size_t i = 0; i < n; i++) {
+			totals.frames += m->results[i].n_frames;
+			totals.whole += m->results[i].outcome == UW_WHOLE;
+		}
+	}
+	*ret_totals = totals;
+	return 0;
+}
+
+/* Every line of every stack, so that no engine meets them colder than another. */
+static uint64_t touch_stacks(const struct samples *samples)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < samples->n; i++)
+		for (size_t j = 0; j < samples->list[i].snapshot.stack_len; j += LINE)
+			sum += ((const volatile uint8_t *)samples->list[i].snapshot.stack)[j];
+	return sum;
+}
+
+static uint64_t rss_anon_bytes(void)
+{
+	_cleanup_(freep) char *text = NULL;
+	const char *line;
+	int r = read_file("/proc/self/status", 1 << 16, &text, NULL);
+
+	line = r < 0 ? NULL : strstr(text, "RssAnon:");
+	return line ? strtoull(line + strlen("RssAnon:"), NULL, 10) * 1024 : 0;
+}
+
+/* Makes an engine and lets it meet everything for the first time, and once more. */
+static int measure_cold(struct measure *m, size_t engine, struct figures *f)
+{
+	struct uw_engine_stats cold, warm;
+	struct totals first, second;
+	double n = (double)m->samples->n;
+	uint64_t rss, grown;
+	int r;
+
+	(void)touch_stacks(m->samples);
+	rss = rss_anon_bytes();
+	r = uw_engine_new(measure_kinds[engine], &m->engines[engine]);
+	if (r == 0)
+		r = pass_run(m, engine, PASS_PLAIN, NULL, &first);
+	if (r < 0)
+		return r;
+	grown = rss_anon_bytes();
+	uw_engine_stats(m->engines[engine], &cold);
+	r = pass_run(m, engine, PASS_PLAIN, NULL, &second);
+	if (r < 0)
+		return r;
+	uw_engine_stats(m->engines[engine], &warm);
+	*f = (struct figures){
+		.cold_ms = (double)first.ns / 1e6,
+		.frames = (double)first.frames / n,
+		.whole = (double)first.whole / n,
+		.misses = cold.cache_misses,
+		.reused = warm.reused_frames - cold.reused_frames,
+		.cache_bytes = max_u64(grown > rss ? grown - rss : 0, cold.cache_bytes),
+	};
+	if (cold.cache_misses && first.ns > second.ns)
+		f->ns_miss = (double)(first.ns - second.ns) / (double)cold.cache_misses;
+	return 0;
+}
+
+static int u64_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The sum over the batches of each one's lower quartile. */
+static double quartiles(uint64_t *times, size_t n_batches, uint64_t rounds)
+{
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < n_batches; i++, times += MEASURE_ROUNDS_MAX) {
+		qsort(times, rounds, sizeof(*times), u64_compare);
+		ns += times[(rounds - 1) / 4];
+	}
+	return (double)ns;
+}
+
+static int measure_warm(struct measure *m, uint64_t rounds, struct figures *figures)
+{
+	struct totals totals;
+	int r = 0;
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		for (size_t e = 0; e < MEASURE_ENGINES && r == 0; e++) {
+			r = pass_run(m, e, PASS_STREAMED, m->times[e][0] + i, &totals);
+			if (r == 0)
+				r = pass_run(m, e, PASS_CACHED, m->times[e][1] + i, &totals);
+		}
+	}
+	for (size_t e = 0; e < MEASURE_ENGINES && r == 0; e++) {
+		double frames = figures[e].frames * (double)m->samples->n;
+
+		if (frames < 1)
+			continue;
+		figures[e].streamed = quartiles(m->times[e][0], m->n_batches, rounds) / frames;
+		figures[e].cached = quartiles(m->times[e][1], m->n_batches, rounds) / frames;
+	}
+	return r;
+}
+
+static int measure_init(struct measure *m, const struct samples *samples)
+{
+	size_t largest = 8;
+
+	m->samples = samples;
+	m->n_batches = (samples->n + UW_BATCH - 1) / UW_BATCH;
+	for (size_t i = 0; i < samples->n; i++)
+		largest = max_u64(largest, samples->list[i].snapshot.stack_len);
+	for (size_t i = 0; i < UW_BATCH; i++) {
+		m->copies[i] = aligned_alloc(LINE, (largest + LINE - 1) & ~(size_t)(LINE - 1));
+		if (!m->copies[i])
+			return -ENOMEM;
+	}
+	for (size_t e = 0; e < MEASURE_ENGINES; e++) {
+		for (size_t i = 0; i < 2; i++) {
+			m->times[e][i] = calloc(m->n_batches * MEASURE_ROUNDS_MAX + 1,
+						sizeof(*m->times[e][i]));
+			if (!m->times[e][i])
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static void measure_free(struct measure *m)
+{
+	for (size_t e = 0; e < MEASURE_ENGINES; e++) {
+		uw_engine_free(m->engines[e]);
+		free(m->times[e][0]);
+		free(m->times[e][1]);
+	}
+	for (size_t i = 0; i < UW_BATCH; i++)
+		free(m->copies[i]);
+	free(m);
+}
+
+int measure_all(const struct samples *samples, uint64_t rounds,
+		struct figures ret_figures[MEASURE_ENGINES])
+{
+	struct measure *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return -ENOMEM;
+	r = measure_init(m, samples);
+	for (size_t e = 0; e < MEASURE_ENGINES && r == 0; e++)
+		r = measure_cold(m, e, &ret_figures[e]);
+	if (r == 0)
+		r = measure_warm(m, rounds, ret_figures);
+	measure_free(m);
+	return r;
+}
