@@ -1,6 +1,5 @@
 /* session-make.c - the parts of a session, made from what its events came out as.  Thread: main. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 
@@ -73,25 +72,6 @@ static int make_writer(struct session *s)
 	return writer_new(&wo, s->sink, &s->writer);
 }
 
-static void load_kallsyms(struct session *s)
-{
-	_cleanup_(fd_closep) int fd = -1;
-	int r;
-
-	if (session_user_only(s) || s->options.no_kernel_frames || s->options.poll_ms)
-		return;
-	fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
-	r = fd < 0 ? -errno : uw_kallsyms_new(fd, &s->kallsyms);
-	if (r == UW_KALLSYMS_HIDDEN)
-		session_note(
-			s,
-			"kernel frames will have no names (kernel.kptr_restrict hides addresses); "
-			"mend: sudo sysctl kernel.kptr_restrict=0, or run as root");
-	else if (r < 0)
-		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)",
-			     strerror(-r));
-}
-
 static int make_stages(struct session *s)
 {
 	const struct session_options *so = &s->options;
@@ -154,6 +134,7 @@ static int make_stages(struct session *s)
 				.modules = s->modules,
 				.kallsyms = s->kallsyms,
 				.account = &s->account,
+				.no_lines = so->producer && !so->lines,
 			},
 			&s->emit);
 	if (r >= 0)
@@ -190,7 +171,7 @@ static int session_make(struct session *s, char *error, size_t error_size)
 		r = session_open_source(s, error, error_size);
 	if (r < 0)
 		return trace(r);
-	load_kallsyms(s);
+	session_load_kallsyms(s);
 	r = make_writer(s);
 	if (r >= 0)
 		r = make_stages(s);
@@ -258,7 +239,7 @@ struct session *session_free(struct session *s)
 	session_retry_deinit(s);
 	(void)perf_source_free(s->source);
 	(void)writer_free(s->writer);
-	(void)uw_kallsyms_free(s->kallsyms);
+	session_drop_kallsyms(s);
 	(void)process_table_free(s->processes);
 	(void)uw_modules_free(s->modules);
 	slot_queue_deinit(&s->entries);

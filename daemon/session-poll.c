@@ -13,13 +13,15 @@ static int poll_cpu(struct session *s, size_t index)
 	int r = perf_source_read_group(s->source, index, counts, &n, &sample.cpu);
 
 	if (r < 0)
-		return 0; /* a CPU that is off for now has nothing to tell */
+		return 0;	     /* a CPU that is off for now has nothing to tell */
+	r = writer_renew(s->writer); /* there is nothing else to be told again */
 	sample.time = clock_ns(CLOCK_BOOTTIME);
 	sample.count = counts[0];
 	sample.follower_counts = counts + 1;
 	sample.n_follower_counts = n - 1;
 	s->account.received++;
-	r = writer_sample(s->writer, &sample);
+	if (r >= 0)
+		r = writer_sample(s->writer, &sample);
 	if (r < 0)
 		s->account.skipped[SKIP_OUTPUT]++;
 	else

@@ -62,7 +62,7 @@ struct session {
 	bool stood_in; /* CPU-wide events with a filter in place of tasks */
 	struct uw_modules *modules;
 	struct process_table *processes;
-	struct uw_kallsyms *kallsyms;
+	struct uw_kallsyms *kallsyms; /* may be options.shared's */
 	struct writer *writer;
 	struct writer_event followers[PERF_MAX_FOLLOWERS];
 	struct loader *loader;
@@ -166,6 +166,10 @@ int session_open_source(struct session *session, char *error, size_t error_size)
 /* session-poll.c */
 int session_poll_start(struct session *session);
 int session_poll_counters(struct session *session);
+
+/* session-kallsyms.c */
+void session_load_kallsyms(struct session *session);
+void session_drop_kallsyms(struct session *session);
 
 /* session-retry.c */
 int session_unreadable(struct session *session, struct uw_module *module);

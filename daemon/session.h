@@ -48,6 +48,9 @@ struct session_options {
 	/* Frames that samples do not have (user_only and kernel_only leave out the samples).  Both:
 	 * counters only.  Without kernel frames, kernel threads are out of scope. */
 	bool no_user_frames, no_kernel_frames;
+	/* Inlined calls and source lines are looked up by a producer too: dearer than all the rest,
+	 * and what a service's readers do afterwards. */
+	bool lines;
 	/* Not 0: nothing is sampled, the counters of each CPU are read at this period. */
 	uint32_t poll_ms;
 	/* machine: which processes.  Asked once for each life of a process: a fork's child is one,
@@ -68,6 +71,8 @@ struct session_options {
 	uint64_t enqueued_bytes;
 	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
 				     it runs all the same */
+	struct session_shared
+		*shared; /* borrowed while the session lives; NULL: nothing is shared */
 	/* It is DONE. */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -80,6 +85,12 @@ enum session_state {
 	SESSION_NAMING,
 	SESSION_DONE
 };
+
+/* What sessions of one process may share, so that each but the first begins cheaper: the kernel's
+ * symbols.  Outlives them. */
+struct session_shared;
+int session_shared_new(struct session_shared **ret_shared);
+struct session_shared *session_shared_free(struct session_shared *shared);
 
 struct session;
 

@@ -15,6 +15,7 @@
 
 enum {
 	CHUNK = 256 << 10,
+	LINE_MIN = 5,	       /* "1 T x" and a newline, which the last line lacks */
 	SYMBOL_NAME_MAX = 511, /* KSYM_NAME_LEN - 1, Linux 6.1 */
 	SYMBOLS_MAX = 2 << 20,
 	NAMES_MAX = 128 << 20,
@@ -75,6 +76,8 @@ static size_t strip_suffix(const char *name, size_t len)
 {
 	static const char *const suffixes[] = {".cfi_jt", ".cfi"};
 
+	if (name[len - 1] != 't' && name[len - 1] != 'i')
+		return len;
 	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
 		size_t n = strlen(suffixes[i]);
 
@@ -89,13 +92,16 @@ static const char *read_address(const char *p, const char *end, uint64_t *ret_ad
 	uint64_t v = 0;
 	const char *first = p;
 
-	for (; p < end && p - first < 16; p++) {
-		if (*p >= '0' && *p <= '9')
-			v = v << 4 | (uint64_t)(*p - '0');
-		else if (*p >= 'a' && *p <= 'f')
-			v = v << 4 | (uint64_t)(*p - 'a' + 10);
-		else
+	if (end - p > 16)
+		end = p + 16;
+	for (; p < end; p++) {
+		/* 0-9 and a-f without a branch on which of them it is */
+		unsigned digit = (unsigned char)*p, letter = digit >> 6;
+		unsigned value = (digit & 15) + 9 * letter;
+
+		if (value > 15 || (letter ? digit - 'a' > 5 : digit - '0' > 9))
 			break;
+		v = v << 4 | value;
 	}
 	*ret_address = v;
 	return p > first ? p : NULL;
@@ -112,9 +118,12 @@ static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const 
 
 	if (ks->n >= SYMBOLS_MAX || ks->names.len > NAMES_MAX)
 		return;
-	buffer_append(&ks->symbols, &s, sizeof(s));
-	buffer_append(&ks->names, name, len);
-	buffer_append(&ks->names, "", 1);
+	/* There is room: reserve_for(). */
+	memcpy(ks->symbols.data + ks->symbols.len, &s, sizeof(s));
+	ks->symbols.len += sizeof(s);
+	memcpy(ks->names.data + ks->names.len, name, len);
+	ks->names.data[ks->names.len + len] = 0;
+	ks->names.len += len + 1;
 	ks->sorted &= start >= ks->last;
 	ks->last = start;
 	ks->n++;
@@ -144,6 +153,14 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 		   strip_suffix(name, min_u64((uint64_t)(p - name), SYMBOL_NAME_MAX)));
 }
 
+/* Room for all that @bytes of text can hold: a line has an address, a type and a name, and no less
+ * than LINE_MIN bytes with its newline. */
+static bool reserve_for(struct uw_kallsyms *ks, size_t bytes)
+{
+	return buffer_reserve(&ks->symbols, (bytes / LINE_MIN + 1) * sizeof(struct symbol)) &&
+	       buffer_reserve(&ks->names, bytes + 1);
+}
+
 static int read_text(struct uw_kallsyms *ks, int fd)
 {
 	_cleanup_(freep) char *chunk = malloc(CHUNK);
@@ -160,6 +177,8 @@ static int read_text(struct uw_kallsyms *ks, int fd)
 		if (n < 0)
 			return fail(-errno);
 		end = chunk + have + (size_t)n;
+		if (!reserve_for(ks, (size_t)(end - p)))
+			return fail(-ENOMEM);
 		for (; (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1)
 			read_line(ks, p, nl);
 		if (n == 0) {

@@ -59,6 +59,7 @@ static int module_of(struct emit *em, struct uw_module *module, uint32_t pid,
 	m->module = uw_module_ref(module);
 	m->index = (uint32_t)em->n_modules;
 	m->pid = pid;
+	m->no_lines = em->c.no_lines;
 	em->modules[em->n_modules++] = m;
 	*ret = m;
 	return 0;

@@ -18,6 +18,7 @@ struct emit_context { /* all borrowed */
 	struct uw_modules *modules;
 	struct uw_kallsyms *kallsyms; /* NULL: kernel frames have no names */
 	struct account *account;
+	bool no_lines; /* inlined calls and source lines are not looked up */
 };
 
 struct emit;
