@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "daemon/out/pack.h"
 #include "daemon/out/writer_private.h"
 #include "tests/unit/cmocka.h"
 
@@ -105,6 +106,33 @@ static void test_head(void **state)
 	close_session(&s);
 }
 
+/* A service throws away whole packets that have one of these fields (facts: packet validation). */
+static void assert_allowed(const struct session *s, size_t n_packets)
+{
+	static const uint32_t forbidden[] = {3, 10, 33, 35, 36, 50, 69, 79, 98, 124, 125, 133};
+	struct cursor all, packet;
+	const void *data, *bytes;
+	size_t len, n = 0;
+
+	data = sink_memory_data(s->sink, &len);
+	all = cursor_of(data, len);
+	for (; sink_next_packet(&all, &bytes, &len); n++) {
+		packet = cursor_of(bytes, len);
+		while (cursor_left(&packet)) {
+			uint64_t tag = cursor_uleb(&packet), value = cursor_uleb(&packet);
+
+			assert_true((tag & 7) == PACK_WIRE_VARINT || (tag & 7) == PACK_WIRE_BYTES);
+			for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++)
+				assert_int_not_equal(tag >> 3, forbidden[i]);
+			if ((tag & 7) == PACK_WIRE_BYTES)
+				assert_non_null(cursor_bytes(&packet, value));
+		}
+		assert_false(packet.bad);
+	}
+	assert_false(all.bad);
+	assert_int_equal(n, n_packets);
+}
+
 static void test_with_service(void **state)
 {
 	const struct writer_options options = {
@@ -123,6 +151,19 @@ static void test_with_service(void **state)
 	for (size_t i = 0; i < t->n_packet; i++)
 		assert_false(t->packet[i]->has_trusted_packet_sequence_id);
 	assert_int_equal(t->packet[0]->trace_packet_defaults->timestamp_clock_id, 5);
+	/* Every other kind of packet. */
+	assert_int_equal(writer_clock_snapshot(s.writer), 0);
+	assert_int_equal(
+		writer_process(s.writer, &(struct writer_process){.pid = 3, .comm = "a"}, 1), 0);
+	assert_int_equal(writer_thread(s.writer, 3, 4, "b", 1), 0);
+	assert_int_equal(writer_lost(s.writer, 1, 5, 1), 0);
+	assert_int_equal(writer_symbol(s.writer, 1, 1, &(struct writer_line){.function = "f"}, 1),
+			 0);
+	assert_int_equal(writer_symbol(s.writer, 2, 1, &(struct writer_line){.function = "f"}, 1),
+			 0);
+	assert_int_equal(writer_symbols_flush(s.writer), 0);
+	assert_int_equal(writer_stats(s.writer, &(struct writer_stat){"x", 1}, 1, NULL, 0, 1), 0);
+	assert_allowed(&s, 9);
 	close_session(&s);
 }
 
