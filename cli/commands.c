@@ -2,7 +2,8 @@
 #include "cli/command.h"
 
 const struct command *const commands[] = {
-	&command_record, &command_report, &command_export, &command_run, &command_doctor,
+	&command_record, &command_report, &command_export,
+	&command_run,	 &command_doctor, &command_daemon,
 };
 
 const size_t n_commands = ARRAY_SIZE(commands);

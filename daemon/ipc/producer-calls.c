@@ -177,7 +177,7 @@ bool producer_leave(struct producer *p)
 
 /* ---- while serving ---- */
 
-static void commit_frame(struct producer *p, const struct producer_chunk *chunks, size_t n,
+static void commit_frame(struct producer *p, const struct smb_move *chunks, size_t n,
 			 uint64_t flush, bool reply)
 {
 	Pb__CommitDataRequest__ChunksToMove moves[COMMIT_CHUNKS], *list[COMMIT_CHUNKS];
@@ -201,8 +201,8 @@ static void commit_frame(struct producer *p, const struct producer_chunk *chunks
 		p->commit = id;
 }
 
-void producer_commit(struct producer *p, const struct producer_chunk *chunks, size_t n,
-		     uint64_t flush, bool reply)
+void producer_commit(struct producer *p, const struct smb_move *chunks, size_t n, uint64_t flush,
+		     bool reply)
 {
 	if (reply && p->commit) {
 		p->commit_again = true;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "daemon/base/loop.h"
+#include "daemon/ipc/smb.h"
 
 struct producer_source {
 	const char *name;
@@ -57,13 +58,10 @@ bool producer_connected(const struct producer *producer);
 /* For the next connection. */
 void producer_set_hints(struct producer *producer, uint32_t page_bytes, uint32_t bytes);
 
-struct producer_chunk {
-	uint32_t page, chunk, target_buffer;
-};
 /* Hands over chunks, in order, then answers flush requests up to @flush (0: none).  More than fit
  * into one frame are sent in several.  @reply: committed() is to be called; only one such call
  * is under way at a time, another is answered with it. */
-void producer_commit(struct producer *producer, const struct producer_chunk *chunks, size_t n,
+void producer_commit(struct producer *producer, const struct smb_move *chunks, size_t n,
 		     uint64_t flush, bool reply);
 void producer_register_writer(struct producer *producer, uint32_t id, uint32_t target_buffer);
 void producer_unregister_writer(struct producer *producer, uint32_t id);

@@ -109,6 +109,14 @@ static inline void service_listen(struct service *s)
 	assert_int_equal(listen(s->listener, 1), 0);
 }
 
+/* Without a client of its own. */
+static inline void service_init_alone(struct service *s, const char *test)
+{
+	*s = (struct service){.listener = -1, .stream = {.fd = -1, .slot_fd = -1}};
+	(void)snprintf(s->name, sizeof(s->name), "@perfwind-%s-%d", test, getpid());
+	assert_int_equal(loop_init(&s->loop), 0);
+}
+
 static inline void service_init(struct service *s, const char *test, uint32_t page, uint32_t size)
 {
 	struct producer_options options = {
@@ -120,9 +128,7 @@ static inline void service_init(struct service *s, const char *test, uint32_t pa
 		.n_sources = 2,
 	};
 
-	*s = (struct service){.listener = -1, .stream = {.fd = -1, .slot_fd = -1}};
-	(void)snprintf(s->name, sizeof(s->name), "@perfwind-%s-%d", test, getpid());
-	assert_int_equal(loop_init(&s->loop), 0);
+	service_init_alone(s, test);
 	assert_int_equal(producer_new(&options, &note_events, s, &s->loop, &s->producer), 0);
 }
 

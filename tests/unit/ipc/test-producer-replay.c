@@ -158,7 +158,7 @@ static void test_producer_says_the_same(void **state)
 		producer_commit(s.producer, NULL, 0, request, false);
 		expect_stock_bytes(&s);
 	}
-	producer_commit(s.producer, &(struct producer_chunk){2, 0, 1}, 1, 0, false);
+	producer_commit(s.producer, &(struct smb_move){2, 0, 1}, 1, 0, false);
 	expect_stock_bytes(&s);
 	producer_stopped(s.producer, 1);
 	expect_stock_bytes(&s);

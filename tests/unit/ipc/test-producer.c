@@ -188,7 +188,7 @@ static void test_setup_tracing_with_fd(void **state)
 
 static void test_calls(void **state)
 {
-	const struct producer_chunk chunks[] = {{3, 0, 1}, {300, 13, 65535}};
+	const struct smb_move chunks[] = {{3, 0, 1}, {300, 13, 65535}};
 	struct service s;
 
 	(void)state;
@@ -218,14 +218,14 @@ static void test_calls(void **state)
 /* Case 8 of the added ones: thousands of chunks are several frames, the flush in the last. */
 static void test_commit_split(void **state)
 {
-	_cleanup_(freep) struct producer_chunk *chunks = calloc(50000, sizeof(*chunks));
+	_cleanup_(freep) struct smb_move *chunks = calloc(50000, sizeof(*chunks));
 	uint32_t next = 0;
 	struct service s;
 	bool flushed = false;
 
 	(void)state;
 	for (uint32_t i = 0; i < 50000; i++)
-		chunks[i] = (struct producer_chunk){i, 13, 65535};
+		chunks[i] = (struct smb_move){i, 13, 65535};
 	service_init(&s, "split", 0, 0);
 	service_listen(&s);
 	service_accept(&s);
@@ -252,7 +252,7 @@ static void test_commit_split(void **state)
 
 static void test_commit_replies(void **state)
 {
-	const struct producer_chunk chunk = {1, 0, 1};
+	const struct smb_move chunk = {1, 0, 1};
 	struct service s;
 	uint64_t first, second;
 
@@ -340,7 +340,7 @@ static void test_oversized(void **state)
 /* It does not read: what we say waits, up to a limit, and nothing blocks. */
 static void test_stops_reading(void **state)
 {
-	_cleanup_(freep) struct producer_chunk *chunks = calloc(50000, sizeof(*chunks));
+	_cleanup_(freep) struct smb_move *chunks = calloc(50000, sizeof(*chunks));
 	struct service s;
 
 	(void)state;

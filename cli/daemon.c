@@ -1,0 +1,292 @@
+/* daemon.c - `perfwind daemon`: a producer of the tracing service until it is told to end.
+ * Thread: main.
+ *
+ *   options, then the file of settings ──► daemon (waits for the service) ──► loop ──► TERM: drain,
+ * answer, leave
+ *
+ * SIGHUP reads the file again; sessions that run keep what they began with.  Whoever started us is
+ * told twice over: systemd by a datagram (READY when commands can be taken, which does not need the
+ * service to be there), and --notify-fd when the service knows our data sources. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/notify.h"
+#include "daemon/base/error.h"
+#include "daemon/daemon.h"
+#include "daemon/probe.h"
+
+enum { MAX_CONFIG = 64 << 10 };
+
+#define DEFAULT_CONFIG "/etc/perfwind.conf"
+/* What configs written for the stock producer name: their producer_name_filter and producers{} hold
+ * for us too. */
+#define PRODUCER_NAME "perfetto.traced_perf"
+
+struct daemon_args {
+	const char *socket, *config, *name, *shmem_size, *shmem_page;
+	uint32_t notify_fd;
+};
+
+struct daemon_run {
+	struct daemon_args args;
+	struct settings settings;
+	struct loop loop;
+	struct loop_source signals;
+	struct daemon *daemon;
+	int notify_fd; /* -1: none, or told */
+	bool stopping;
+};
+
+static const struct option_def defs[] = {
+	{"socket", 's', OPTION_STRING, "NAME",
+	 "the service's producer socket: a path, or @NAME (default: "
+	 "$PERFETTO_PRODUCER_SOCK_NAME, /run/perfetto/traced-producer.sock or "
+	 "/tmp/perfetto-producer)",
+	 offsetof(struct daemon_args, socket), 0, NULL, NULL},
+	{"config", 0, OPTION_STRING, "FILE",
+	 "settings, KEY = VALUE a line (default " DEFAULT_CONFIG "); read again on SIGHUP",
+	 offsetof(struct daemon_args, config), 0, NULL, NULL},
+	{"shmem-size", 0, OPTION_STRING, "BYTES",
+	 "asks the service for that much shared memory (K and M may follow)",
+	 offsetof(struct daemon_args, shmem_size), 0, NULL, NULL},
+	{"shmem-page", 0, OPTION_STRING, "BYTES", "and for pages of that size",
+	 offsetof(struct daemon_args, shmem_page), 0, NULL, NULL},
+	{"producer-name", 0, OPTION_STRING, "NAME",
+	 "how trace configs call us (default " PRODUCER_NAME ")",
+	 offsetof(struct daemon_args, name), 0, NULL, NULL},
+	{"notify-fd", 0, OPTION_U32, "N",
+	 "writes a byte to this descriptor and closes it when the service knows our data sources "
+	 "(also: $TRACED_PERF_NOTIFY_FD)",
+	 offsetof(struct daemon_args, notify_fd), 1 << 20, NULL, NULL},
+	{0},
+};
+
+static const struct options options = {
+	.command = "daemon",
+	.usage = "[OPTIONS]",
+	.description = "Serves the data sources linux.perf and perfetto.metatrace to a running "
+		       "tracing service\n(Perfetto's traced), which is waited for when it is not "
+		       "there.",
+	.defs = defs,
+};
+
+/* ---- settings ---- */
+
+static int set_option(struct settings *settings, const char *key, const char *value, char *error,
+		      size_t error_size)
+{
+	return value ? settings_set(settings, key, value, error, error_size) : 0;
+}
+
+/* The file, then what the command line says: that stands over the file, at a reload too. */
+static int read_settings(const struct daemon_args *args, struct settings *ret, char *error,
+			 size_t error_size)
+{
+	const char *path = args->config ? args->config : DEFAULT_CONFIG;
+	struct settings settings = settings_default;
+	_cleanup_(freep) char *text = NULL;
+	size_t len;
+	int r = read_file(path, MAX_CONFIG, &text, &len);
+
+	if (r == -ENOENT && !args->config)
+		r = 0;
+	else if (r < 0)
+		(void)snprintf(error, error_size, "%s: %s", path, strerror(-r));
+	else
+		r = settings_parse(path, text, &settings, error, error_size);
+	if (r >= 0)
+		r = set_option(&settings, "shmem-size", args->shmem_size, error, error_size);
+	if (r >= 0)
+		r = set_option(&settings, "shmem-page", args->shmem_page, error, error_size);
+	if (r >= 0)
+		r = settings_check(&settings, error, error_size);
+	if (r < 0)
+		return trace(r);
+	*ret = settings;
+	return 0;
+}
+
+static void reload(struct daemon_run *run)
+{
+	char error[512];
+
+	notify_reloading();
+	if (read_settings(&run->args, &run->settings, error, sizeof(error)) < 0) {
+		log_error("%s; the settings stay as they were", error);
+	} else {
+		daemon_set_settings(run->daemon, &run->settings);
+		log_info("settings were read again");
+	}
+	notify_state("READY=1");
+}
+
+/* ---- events ---- */
+
+static void serving(void *arg)
+{
+	struct daemon_run *run = arg;
+
+	notify_state("STATUS=serving the tracing service");
+	if (run->notify_fd < 0)
+		return;
+	/* As the stock producer tells whoever started it. */
+	if (write_all(run->notify_fd, "1", 1) < 0)
+		log_error("the descriptor of --notify-fd cannot be written to");
+	run->notify_fd = fd_close(run->notify_fd);
+}
+
+static void lost(void *arg)
+{
+	(void)arg;
+	notify_state("STATUS=waiting for the tracing service");
+}
+
+static void stopped(void *arg)
+{
+	struct daemon_run *run = arg;
+
+	loop_quit(&run->loop);
+}
+
+static int signal_ready(struct loop_source *source, uint32_t events)
+{
+	struct daemon_run *run = container_of(source, struct daemon_run, signals);
+	struct signalfd_siginfo si;
+
+	(void)events;
+	while (read(source->fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGHUP) {
+			reload(run);
+			continue;
+		}
+		if (run->stopping) /* a second one: at once */
+			_exit(128 + (int)si.ssi_signo);
+		run->stopping = true;
+		notify_state("STOPPING=1");
+		daemon_stop(run->daemon);
+	}
+	return 0;
+}
+
+static int watch_signals(struct daemon_run *run)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	sigset_t set;
+	int fd, r;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	(void)sigaction(SIGPIPE, &ignored, NULL);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return fail(-errno);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return fail(-errno);
+	r = loop_add(&run->loop, &run->signals, fd, EPOLLIN, signal_ready);
+	if (r < 0)
+		(void)fd_close(fd);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- the command ---- */
+
+/* From the option or the environment; it must be open, or we would later write to a stranger's. */
+static int choose_notify_fd(struct daemon_run *run)
+{
+	const char *env = getenv("TRACED_PERF_NOTIFY_FD");
+	uint64_t fd = run->args.notify_fd;
+
+	if (fd == UINT32_MAX && (!env || !*env))
+		return 0;
+	if (fd == UINT32_MAX && parse_u64(env, 10, INT32_MAX, &fd) < 0) {
+		log_error("TRACED_PERF_NOTIFY_FD is '%.32s', which is not a descriptor", env);
+		return -EINVAL;
+	}
+	if (notify_check_fd((int)fd) < 0) {
+		log_error("descriptor %lu, to be notified, is not open for writing", fd);
+		return -EBADF;
+	}
+	run->notify_fd = (int)fd;
+	return 0;
+}
+
+static int start(struct daemon_run *run)
+{
+	struct daemon_options o = {
+		.socket = run->args.socket,
+		.producer_name = run->args.name ? run->args.name : PRODUCER_NAME,
+		.settings = run->settings,
+		.serving = serving,
+		.lost = lost,
+		.stopped = stopped,
+		.arg = run,
+	};
+	char error[512];
+	int r = probe_features(&o.features, error, sizeof(error));
+
+	if (r < 0) {
+		log_error("%s", error);
+		return r;
+	}
+	r = loop_init(&run->loop);
+	if (r >= 0)
+		r = watch_signals(run);
+	if (r >= 0)
+		r = daemon_new(&o, &run->loop, &run->daemon);
+	if (r < 0)
+		log_error("cannot start: %s", strerror(-r));
+	return r;
+}
+
+static void deinit(struct daemon_run *run)
+{
+	int fd = run->signals.fd;
+
+	run->daemon = daemon_free(run->daemon);
+	if (fd >= 0)
+		loop_remove(&run->loop, &run->signals);
+	(void)fd_close(fd);
+	(void)fd_close(run->notify_fd);
+	loop_deinit(&run->loop);
+}
+
+static int run_daemon(int argc, char **argv)
+{
+	struct daemon_run run = {.args.notify_fd = UINT32_MAX,
+				 .signals.fd = -1,
+				 .loop.epoll_fd = -1,
+				 .notify_fd = -1};
+	char error[512];
+	int r, n;
+
+	r = options_parse(&options, argc, argv, &run.args, &n);
+	if (r)
+		return options_exit_status(r);
+	r = read_settings(&run.args, &run.settings, error, sizeof(error));
+	if (r < 0) {
+		log_error("%s", error);
+		return r == -EINVAL ? 2 : 1;
+	}
+	r = choose_notify_fd(&run);
+	if (r < 0)
+		return 2;
+	r = start(&run);
+	if (r >= 0) {
+		notify_state("READY=1\nSTATUS=waiting for the tracing service");
+		r = loop_run(&run.loop);
+		if (r < 0)
+			log_error("the loop: %s", strerror(-r));
+	}
+	deinit(&run);
+	return r < 0 ? 1 : 0;
+}
+
+const struct command command_daemon = {
+	"daemon", "serve a running Perfetto service as a data source", run_daemon, &options};

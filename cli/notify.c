@@ -1,0 +1,50 @@
+/* notify.c - see notify.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "cli/notify.h"
+#include "daemon/base/error.h"
+
+void notify_state(const char *text)
+{
+	const char *name = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	_cleanup_(fd_closep) int fd = -1;
+	size_t len = name ? strlen(name) : 0;
+
+	/* A path or an abstract name; others (vsock) are of machines, not of processes. */
+	if (!len || len >= sizeof(a.sun_path) || (*name != '/' && *name != '@'))
+		return;
+	memcpy(a.sun_path, name, len);
+	if (*name == '@')
+		a.sun_path[0] = 0;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
+			     (const struct sockaddr *)&a,
+			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+}
+
+void notify_reloading(void)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lu",
+		       clock_ns(CLOCK_MONOTONIC) / 1000);
+	notify_state(text);
+}
+
+int notify_check_fd(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return fail(-errno);
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return fail(-EBADF);
+	return fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? fail(-errno) : 0;
+}

@@ -1,0 +1,283 @@
+/* daemon-instance.c - one data source from setup to the answer to its stop.  Thread: main.
+ * The table of states and commands is in daemon-private.h. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/config/config.h"
+#include "daemon/daemon-private.h"
+
+/* ---- shares ---- */
+
+static int share_of(struct instance *in, uint64_t tracing_session)
+{
+	struct daemon *d = in->daemon;
+	struct share *s = d->shares;
+
+	while (s && s->tracing_session != tracing_session)
+		s = s->next;
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return fail(-ENOMEM);
+		s->tracing_session = tracing_session;
+		s->next = d->shares;
+		d->shares = s;
+	}
+	s->users++;
+	in->share = s;
+	return 0;
+}
+
+static void unshare(struct instance *in)
+{
+	struct share **at = &in->daemon->shares, *s = in->share;
+
+	if (!s || --s->users)
+		return;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	free(s);
+}
+
+/* ---- the table ---- */
+
+struct instance *instance_find(const struct daemon *d, uint64_t id)
+{
+	struct instance *in = d->instances;
+
+	while (in && in->id != id)
+		in = in->next;
+	return in;
+}
+
+void instance_free(struct instance *in)
+{
+	struct daemon *d = in->daemon;
+	struct instance **at;
+
+	in->session = session_free(in->session);
+	instance_close_sink(in);
+	for (size_t i = 0; i < in->n_flushes; i++)
+		flush_through(d, in->flushes[i]);
+	for (at = &d->instances; *at != in;)
+		at = &(*at)->next;
+	*at = in->next;
+	d->n_instances--;
+	(void)perf_config_free(in->config);
+	unshare(in);
+	free(in);
+}
+
+/* A config that is refused makes an instance too: the service will start and stop it. */
+static int take_config(struct instance *in, const Pb__DataSourceConfig *config, char *error,
+		       size_t error_size)
+{
+	struct perf_config_env env = {"", in->daemon->options.features, NULL};
+	int r;
+
+	if (!config->target_buffer || config->target_buffer > UINT16_MAX) {
+		(void)snprintf(error, error_size, "target_buffer: %u is no buffer of the service",
+			       config->target_buffer);
+		return fail(-EINVAL);
+	}
+	in->target_buffer = config->target_buffer;
+	if (config->name && !strcmp(config->name, "perfetto.metatrace")) {
+		in->kind = INSTANCE_METATRACE;
+		return 0;
+	}
+	r = share_of(in, config->tracing_session_id);
+	if (r < 0)
+		return trace(r);
+	env.share = &in->share->share;
+	r = perf_config_new(&env, config->perf_event_config, &in->config, error, error_size);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void read_config(struct instance *in, const void *data, size_t len)
+{
+	Pb__DataSourceConfig *config = NULL;
+	char error[CONFIG_ERROR_SIZE] = "";
+	int r = config_read_data_source(data, len, &config, error, sizeof(error));
+
+	if (r >= 0)
+		r = take_config(in, config, error, sizeof(error));
+	(void)config_data_source_free(config);
+	if (r >= 0)
+		return;
+	log_error("data source %lu is refused: %s", in->id, *error ? error : strerror(-r));
+	in->state = INSTANCE_ENDED;
+}
+
+static struct instance *add_instance(struct daemon *d, uint64_t id, const void *config, size_t len)
+{
+	struct instance *in;
+
+	if (d->n_instances >= d->options.settings.max_sources) {
+		log_error("data source %lu is refused: %zu run already (max-sources)", id,
+			  d->n_instances);
+		return NULL;
+	}
+	in = calloc(1, sizeof(*in));
+	if (!in) {
+		log_error("data source %lu is refused: no memory", id);
+		return NULL;
+	}
+	in->daemon = d;
+	in->id = id;
+	in->next = d->instances;
+	d->instances = in;
+	if (!d->n_instances++)
+		(void)loop_timer_set(&d->tick, DAEMON_TICK_MS * NSEC_PER_MSEC,
+				     DAEMON_TICK_MS * NSEC_PER_MSEC);
+	read_config(in, config, len);
+	return in;
+}
+
+void instance_setup(struct daemon *d, uint64_t id, const void *config, size_t len)
+{
+	if (d->stop_by || instance_find(d, id))
+		log_verbose("data source %lu: set up again, or too late", id);
+	else
+		(void)add_instance(d, id, config, len);
+}
+
+/* ---- start ---- */
+
+static void session_done(void *arg)
+{
+	struct instance *in = arg;
+	const char *why;
+
+	if (session_error(in->session, &why) < 0)
+		log_error("data source %lu has ended: %s", in->id, why);
+	in->session = session_free(in->session);
+	in->state = INSTANCE_SETTLING;
+	instance_settle(in);
+}
+
+static int open_session(struct instance *in, char *error, size_t error_size)
+{
+	struct session_options so = in->config->options;
+	int r;
+
+	so.producer = true;
+	so.done = session_done;
+	so.done_arg = in;
+	r = session_new(&so, &in->sink, in->daemon->loop, &in->session, error, error_size);
+	if (r < 0)
+		return trace(r);
+	r = session_start(in->session);
+	if (r < 0)
+		in->session = session_free(in->session);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void begin(struct instance *in)
+{
+	char error[512] = "";
+	int r = instance_open_sink(in);
+
+	if (r == -ENOTCONN)
+		(void)snprintf(error, sizeof(error), "the tracing service has given no memory");
+	if (r >= 0 && in->kind == INSTANCE_PERF)
+		r = open_session(in, error, sizeof(error));
+	if (r < 0) {
+		log_error("data source %lu cannot start: %s", in->id,
+			  *error ? error : strerror(-r));
+		instance_close_sink(in);
+		in->state = INSTANCE_ENDED;
+		return;
+	}
+	in->state = INSTANCE_RUNNING;
+	if (in->kind == INSTANCE_METATRACE)
+		instance_write_metatrace(in);
+}
+
+/* Services of old know no setup: the start brings the config. */
+void instance_start(struct daemon *d, uint64_t id, const void *config, size_t len)
+{
+	struct instance *in = instance_find(d, id);
+
+	if (d->stop_by)
+		return;
+	if (!in)
+		in = add_instance(d, id, config, len);
+	if (in && in->state == INSTANCE_READY)
+		begin(in);
+}
+
+/* ---- the end ---- */
+
+/* Metatrace has promised no answer. */
+static void gone(struct instance *in)
+{
+	if (in->kind == INSTANCE_PERF)
+		producer_stopped(in->daemon->producer, in->id);
+	instance_free(in);
+}
+
+static void settled(struct instance *in)
+{
+	instance_close_sink(in);
+	in->state = INSTANCE_ENDED;
+	if (in->stop_asked)
+		gone(in);
+}
+
+void instance_settle(struct instance *in)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (!in->n_through && in->state != INSTANCE_SETTLING)
+		return;
+	if (!in->settle_by)
+		in->settle_by = now + DAEMON_SETTLE_MS * NSEC_PER_MSEC;
+	if (instance_waiting(in) && now < in->settle_by) {
+		daemon_ask_committed(in->daemon);
+		return;
+	}
+	in->settle_by = 0;
+	/* The chunk under way too: what a flush asks for is committed, not only to be scraped. */
+	if (in->writer)
+		(void)smb_writer_flush(in->writer);
+	for (size_t i = 0; i < in->n_through; i++)
+		flush_through(in->daemon, in->flushes[i]);
+	in->n_flushes -= in->n_through;
+	memmove(in->flushes, in->flushes + in->n_through, in->n_flushes * sizeof(*in->flushes));
+	in->n_through = 0;
+	if (in->state == INSTANCE_SETTLING)
+		settled(in);
+}
+
+void instance_end(struct instance *in)
+{
+	if (in->state != INSTANCE_RUNNING)
+		return;
+	if (in->session) {
+		in->state = INSTANCE_DRAINING;
+		session_stop(in->session);
+		return;
+	}
+	instance_write_metatrace(in);
+	in->state = INSTANCE_SETTLING;
+	instance_settle(in);
+}
+
+void instance_stop(struct daemon *d, uint64_t id)
+{
+	struct instance *in = instance_find(d, id);
+
+	if (!in) {
+		/* One that was refused, or is gone: whoever waits for the answer gets it. */
+		producer_stopped(d->producer, id);
+		return;
+	}
+	in->stop_asked = true;
+	if (in->state == INSTANCE_READY || in->state == INSTANCE_ENDED)
+		gone(in);
+	else
+		instance_end(in);
+}

@@ -1,0 +1,160 @@
+/* daemon-sink.c - from a session's sink to the shared memory.  Thread: main.
+ *
+ * A session writes `Trace.packet` fields; each goes as one packet to the writer of its instance.
+ * The writer keeps what finds no free chunk (up to DAEMON_WAITING_BYTES), so a service that is late
+ * for some milliseconds costs nothing.  Beyond that packets are lost, and then a reader can make no
+ * sense of what follows until incremental state is written anew.  So all is dropped here until half
+ * of the waiting room is free again, and the packet that begins the new state is the first one to
+ * pass: it is the one that says "packets were lost before me". */
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/daemon-private.h"
+#include "daemon/out/pack.h"
+
+enum {
+	TRACE_PACKET = 1 << 3 | PACK_WIRE_BYTES, /* the tag of Trace.packet */
+	/* TracePacket, PerfettoMetatrace: numbers are facts of the public format */
+	FIELD_TIMESTAMP = 8,
+	FIELD_METATRACE = 49,
+	METATRACE_COUNTER_ID = 2,
+	METATRACE_COUNTER_VALUE = 4,
+	METATRACE_THREAD_ID = 5,
+	COUNTER_UNWIND_QUEUE = 4,
+};
+
+static int write_packet(struct instance *in, const void *packet, size_t len)
+{
+	int r;
+
+	if (in->lost) {
+		in->dropped++;
+		return 0;
+	}
+	r = smb_writer_write(in->writer, packet, len);
+	if (r < 0)
+		return trace(r);
+	if (r == SMB_DROPPED) {
+		in->lost = true;
+		in->dropped++;
+	}
+	if (smb_writer_waiting(in->writer))
+		daemon_ask_committed(in->daemon);
+	return 0;
+}
+
+static int sink_write(struct sink *sink, const void *data, size_t len)
+{
+	struct instance *in = container_of(sink, struct instance, sink);
+	struct cursor c = cursor_of(data, len);
+	int r = 0;
+
+	sink->bytes += len;
+	while (cursor_left(&c) && r >= 0) {
+		uint64_t tag = cursor_uleb(&c), size = cursor_uleb(&c);
+		const void *packet = cursor_bytes(&c, size);
+
+		if (!packet || tag != TRACE_PACKET)
+			return fail(-EINVAL); /* ours, and never so */
+		r = write_packet(in, packet, size);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int sink_flush(struct sink *sink)
+{
+	struct instance *in = container_of(sink, struct instance, sink);
+	int r = smb_writer_flush(in->writer);
+
+	if (r == SMB_BEHIND)
+		daemon_ask_committed(in->daemon);
+	return r < 0 ? trace(r) : 0;
+}
+
+int instance_open_sink(struct instance *in)
+{
+	struct daemon *d = in->daemon;
+	int r;
+
+	if (!d->smb)
+		return fail(-ENOTCONN);
+	r = smb_writer_new(d->smb, in->target_buffer, DAEMON_WAITING_BYTES, &in->writer);
+	if (r < 0)
+		return trace(r);
+	in->sink = (struct sink){.write = sink_write, .flush = sink_flush};
+	/* Before its first chunk: scraping looks at the chunks of registered writers only. */
+	producer_register_writer(d->producer, smb_writer_id(in->writer), in->target_buffer);
+	return 0;
+}
+
+void instance_close_sink(struct instance *in)
+{
+	uint16_t id;
+
+	if (!in->writer)
+		return;
+	id = smb_writer_id(in->writer);
+	in->writer = smb_writer_free(in->writer);
+	(void)smb_commit(in->daemon->smb); /* the chunk that it gave back */
+	producer_unregister_writer(in->daemon->producer, id);
+	if (in->dropped)
+		log_info("data source %lu: %lu packets were lost, as the tracing service's shared "
+			 "memory was full; mend: a larger one (producers { shm_size_kb } in the "
+			 "trace "
+			 "config, or --shmem-size)",
+			 in->id, in->dropped);
+}
+
+size_t instance_waiting(const struct instance *in)
+{
+	return in->writer ? smb_writer_waiting(in->writer) : 0;
+}
+
+void instance_renew(struct instance *in)
+{
+	int r;
+
+	if (!in->lost || !in->session || instance_waiting(in) > DAEMON_WAITING_BYTES / 2)
+		return;
+	in->lost = false;
+	r = session_clear_incremental_state(in->session);
+	if (r < 0) {
+		log_error("data source %lu: its state cannot be written anew: %s", in->id,
+			  strerror(-r));
+		in->lost = true;
+	}
+}
+
+/* How many samples are on their way, in all sessions: the counter that a stock producer gives too.
+ */
+static int32_t in_flight(const struct daemon *d)
+{
+	uint64_t n = 0;
+
+	for (const struct instance *in = d->instances; in; in = in->next) {
+		struct session_summary summary;
+
+		if (in->session && session_summary(in->session, &summary) >= 0)
+			n += account_in_flight(&summary.account);
+	}
+	return (int32_t)min_u64(n, INT32_MAX);
+}
+
+void instance_write_metatrace(struct instance *in)
+{
+	uint8_t packet[64], metatrace[32], *p = metatrace, *end;
+
+	p = pack_number(p, METATRACE_COUNTER_ID, COUNTER_UNWIND_QUEUE);
+	p = pack_number(p, METATRACE_COUNTER_VALUE, (uint64_t)in_flight(in->daemon));
+	p = pack_number(p, METATRACE_THREAD_ID, (uint64_t)syscall(SYS_gettid));
+	end = pack_number(packet, FIELD_TIMESTAMP, clock_ns(CLOCK_BOOTTIME));
+	end = pack_bytes(end, FIELD_METATRACE, metatrace, (size_t)(p - metatrace));
+	if (write_packet(in, packet, (size_t)(end - packet)) < 0 || sink_flush(&in->sink) < 0)
+		in->lost = true;
+	/* No state hangs on these packets: the next one may pass. */
+	in->lost = false;
+}

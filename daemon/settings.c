@@ -1,0 +1,132 @@
+/* settings.c - see settings.h: one table is the whole language. */
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/settings.h"
+
+enum { MAX_LINE = 512 };
+
+const struct settings settings_default = {.max_sources = 256};
+
+static const struct setting {
+	const char *key;
+	size_t offset;
+	uint64_t min, max; /* 0 is taken too where it is the default */
+	bool bytes;	   /* whole pages, K and M behind the number */
+	bool power;	   /* of two */
+} table[] = {
+	{"shmem-size", offsetof(struct settings, shmem_size), 4096, 32 << 20, true, false},
+	{"shmem-page", offsetof(struct settings, shmem_page), 4096, 32 << 10, true, true},
+	{"max-sources", offsetof(struct settings, max_sources), 1, 4096, false, false},
+};
+
+static int parse_number(const struct setting *setting, const char *value, uint64_t *ret)
+{
+	size_t len = strlen(value);
+	char digits[32];
+	uint64_t unit = 1;
+
+	if (setting->bytes && len && strchr("KkMm", value[len - 1]))
+		unit = strchr("Kk", value[--len]) ? 1 << 10 : 1 << 20;
+	if (!len || len >= sizeof(digits))
+		return -EINVAL;
+	memcpy(digits, value, len);
+	digits[len] = 0;
+	if (parse_u64(digits, 10, UINT32_MAX, ret) < 0)
+		return -EINVAL;
+	*ret *= unit;
+	return 0;
+}
+
+int settings_set(struct settings *settings, const char *key, const char *value, char *error,
+		 size_t error_size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		const struct setting *s = &table[i];
+		uint64_t n;
+
+		if (strcmp(key, s->key) != 0)
+			continue;
+		if (parse_number(s, value, &n) < 0 || n > s->max ||
+		    (n < s->min && (n || !s->bytes)) || (s->bytes && n % 4096) ||
+		    (s->power && n && !is_power_of_two(n))) {
+			(void)snprintf(error, error_size,
+				       "%s takes a %s from %lu to %lu, not '%.64s'", key,
+				       s->power	  ? "power of two"
+				       : s->bytes ? "multiple of 4096"
+						  : "number",
+				       s->min, s->max, value);
+			return fail(-EINVAL);
+		}
+		*(uint32_t *)(void *)((char *)settings + s->offset) = (uint32_t)n;
+		return 0;
+	}
+	(void)snprintf(error, error_size, "unknown setting '%.64s'", key);
+	return fail(-EINVAL);
+}
+
+/* In place: without blanks at both ends. */
+static char *trimmed(char *text)
+{
+	size_t len;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	for (len = strlen(text); len && isspace((unsigned char)text[len - 1]); len--)
+		;
+	text[len] = 0;
+	return text;
+}
+
+static int parse_line(char *line, struct settings *settings, char *error, size_t error_size)
+{
+	char *hash = strchr(line, '#'), *equals;
+
+	if (hash)
+		*hash = 0;
+	line = trimmed(line);
+	if (!*line)
+		return 0;
+	equals = strchr(line, '=');
+	if (!equals) {
+		(void)snprintf(error, error_size, "'%.64s' is not KEY = VALUE", line);
+		return fail(-EINVAL);
+	}
+	*equals = 0;
+	return settings_set(settings, trimmed(line), trimmed(equals + 1), error, error_size);
+}
+
+int settings_check(const struct settings *s, char *error, size_t error_size)
+{
+	if (!s->shmem_size || s->shmem_size % max_u64(s->shmem_page, 1) == 0)
+		return 0;
+	(void)snprintf(error, error_size, "shmem-size must be a multiple of shmem-page");
+	return fail(-EINVAL);
+}
+
+int settings_parse(const char *name, const char *text, struct settings *settings, char *error,
+		   size_t error_size)
+{
+	struct settings s = *settings;
+
+	for (unsigned n = 1; *text; n++) {
+		size_t len = strcspn(text, "\n");
+		char line[MAX_LINE], why[256] = "the line is too long";
+		int r = -EINVAL;
+
+		if (len < sizeof(line)) {
+			memcpy(line, text, len);
+			line[len] = 0;
+			r = parse_line(line, &s, why, sizeof(why));
+		}
+		if (r < 0) {
+			(void)snprintf(error, error_size, "%s:%u: %s", name, n, why);
+			return trace(r);
+		}
+		text += len + (text[len] == '\n');
+	}
+	*settings = s;
+	return 0;
+}

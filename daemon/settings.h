@@ -1,0 +1,23 @@
+/* settings.h - the daemon's own settings, from a file of `key = value` lines.  Thread: main.
+ * What a trace session wants stands in its config, not here. */
+#pragma once
+
+#include "daemon/base/util.h"
+
+struct settings {
+	uint32_t shmem_size, shmem_page; /* hints in bytes; 0: the service's choice */
+	uint32_t max_sources;		 /* instances at once; more are refused */
+};
+
+/* What holds where nothing is said. */
+extern const struct settings settings_default;
+
+/* Reads @text over what *settings has: `key = value` a line, '#' begins a comment, sizes take K and
+ * M. -EINVAL with a line in @error (NAME:LINE: ...); *settings is then as it was. */
+int settings_parse(const char *name, const char *text, struct settings *settings, char *error,
+		   size_t error_size);
+/* One setting, as on the command line.  Errors as above, without NAME:LINE. */
+int settings_set(struct settings *settings, const char *key, const char *value, char *error,
+		 size_t error_size);
+/* Do they go together?  -EINVAL with a line. */
+int settings_check(const struct settings *settings, char *error, size_t error_size);

@@ -1,0 +1,781 @@
+"""daemon_cases.py PERFWIND PROGRAMS TMP [CASE...] - `perfwind daemon` against the fake service, case by case.
+
+A case is a function; its first line says what is promised.  Prints `ok NAME` or `not ok NAME: why`."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+from fake_traced import Service, fields, one, perf_config, source_config, message
+
+PERFWIND, PROGRAMS, TMP = sys.argv[1:4]
+CASES = []
+names = iter(range(1 << 20))
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def wait_until(condition, what, timeout=30):
+    end = time.monotonic() + timeout
+    while not condition():
+        expect(time.monotonic() < end, "waited in vain for " + what)
+        time.sleep(0.02)
+
+
+class Daemon:
+    def __init__(self, service_name, *arguments, env=None, pass_fds=()):
+        self.log_path = os.path.join(TMP, "daemon-%d.err" % next(names))
+        settings = os.path.join(TMP, "none.conf")
+        open(settings, "a").close()
+        if "--config" not in arguments:
+            arguments += ("--config", settings)
+        environment = dict(os.environ, PERFETTO_PRODUCER_SOCK_NAME=service_name, **(env or {}))
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen([PERFWIND, "daemon", *arguments], stderr=log, env=environment,
+                                            pass_fds=pass_fds)
+        self.pid = self.process.pid
+
+    def log(self):
+        with open(self.log_path, errors="replace") as log:
+            return log.read()
+
+    def fds(self):
+        return len(os.listdir("/proc/%d/fd" % self.pid))
+
+    def threads(self):
+        return len(os.listdir("/proc/%d/task" % self.pid))
+
+    def rss_kb(self):
+        with open("/proc/%d/status" % self.pid) as status:
+            return int(status.read().split("VmRSS:")[1].split()[0])
+
+    def cpu_s(self):
+        with open("/proc/%d/stat" % self.pid) as stat:
+            words = stat.read().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self):
+        """TERM and its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+
+class Setting:
+    """A service, a daemon and a target; ended whatever happens."""
+
+    def __init__(self, *arguments, service=True, env=None, pass_fds=()):
+        self.name = "@perfwind-test-%d-%d" % (os.getpid(), next(names))
+        self.service = Service(self.name) if service else None
+        self.daemon = Daemon(self.name, *arguments, env=env, pass_fds=pass_fds)
+        self.targets = []
+
+    def __enter__(self):
+        return self
+
+    def target(self, program="recursion", seconds=120):
+        process = subprocess.Popen([os.path.join(PROGRAMS, program), str(seconds)])
+        self.targets.append(process)
+        return process.pid
+
+    def begin(self):
+        self.service.accept().begin()
+        return self.service
+
+    def __exit__(self, kind, value, trace):
+        self.daemon.process.kill() if kind else None
+        status = None
+        try:
+            status = self.daemon.end()
+        except subprocess.TimeoutExpired:
+            self.daemon.process.kill()
+        for target in self.targets:
+            target.kill()
+            target.wait()
+        if self.service:
+            self.service.close()
+        log = self.daemon.log()
+        if kind:
+            print("    log:", *log.splitlines()[-15:], sep="\n    ")
+            return
+        expect("Sanitizer" not in log and "Assertion" not in log and "runtime error" not in log, log[-2000:])
+        expect(status == 0, "status %s: %s" % (status, log[-1000:]))
+        if self.service:
+            expect(not self.service.violations, "violations: %s" % self.service.violations[:5])
+
+
+def has_stack(samples):
+    """Those with a callstack."""
+    return [s for s in samples if one(s, 4) is not None]
+
+
+def writer_of(service, buffer):
+    return next(w for w, b in sorted(service.buffers.items(), reverse=True) if b == buffer)
+
+
+def run_until_samples(service, writer, n, timeout=60):
+    """Flushes until the writer has n samples with stacks; the number of flushes."""
+    request = (service.flushed[-1] if service.flushed else 0) + 1
+    end = time.monotonic() + timeout
+    while True:
+        service.flush(request, *range(1, 30))
+        service.wait(lambda: request in service.flushed, "the answer to a flush")
+        service.scrape()
+        if len(has_stack(service.samples(writer))) >= n:
+            return request
+        expect(time.monotonic() < end, "only %d samples" % len(has_stack(service.samples(writer))))
+        request += 1
+        service.idle(0.1)
+
+
+def full_session(s, service, config, instance=1, buffer=1, n=100):
+    service.setup(instance, config)
+    service.start(instance, config)
+    service.wait(lambda: buffer in service.buffers.values(), "a writer")
+    writer = writer_of(service, buffer)
+    run_until_samples(service, writer, n)
+    service.stop(instance)
+    service.wait(lambda: instance in service.stopped, "the answer to stop")
+    service.wait(lambda: writer in service.dead_writers, "the end of the writer")
+    return writer
+
+
+# ---- what it is for
+
+@case
+def session():
+    """Registration, setup, start, samples, flush, clear, stop: a trace that our own reader takes whole."""
+    with Setting() as s:
+        service = s.begin()
+        expect(service.initialized["name"] == "perfetto.traced_perf", service.initialized)
+        expect(service.initialized["scraping"] == 1, service.initialized)
+        expect([d["name"] for d in service.descriptors] == ["linux.perf", "perfetto.metatrace"], service.descriptors)
+        expect(service.descriptors[0] == {"name": "linux.perf", "stop": 1, "start": 0, "clear": 1, "no_flush": 0},
+               service.descriptors[0])
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(1000, [pid]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.writers, "a writer")
+        writer = writer_of(service, 1)
+        run_until_samples(service, writer, 200)
+        service.clear(1)
+        before = len(service.samples(writer))
+        run_until_samples(service, writer, before + 200)
+        service.stop(1)
+        service.wait(lambda: service.stopped, "the answer to stop")
+        expect(service.events[-1] == ("stopped", 1), service.events[-3:])
+        expect(service.check_packets(writer) == 0, "samples without their state")
+        cleared = [p for p in service.packets(writer) if (one(p, 13, 0) & 1)]
+        expect(len(cleared) == 2, "%d packets begin a state" % len(cleared))
+        expect(all(one(smp, 2) == pid for smp in has_stack(service.samples(writer))), "a stack of another process")
+        trace = os.path.join(TMP, "session.pftrace")
+        service.write_trace(trace)
+        folded = subprocess.run([PERFWIND, "export", "--to", "folded", "-o", "-", trace], capture_output=True,
+                                text=True, check=True).stdout
+        lines = [line for line in folded.splitlines() if "recurse_even;recurse_odd" in line]
+        total = sum(int(line.rsplit(" ", 1)[1]) for line in lines)
+        expect(total >= 0.9 * len(has_stack(service.samples(writer))), "%d named stacks:\n%s" % (total, folded[:500]))
+        expect(all(line.startswith("recursion;") for line in lines), "no process name: " + lines[0][:80])
+
+
+@case
+def several():
+    """Sources of several sessions side by side: each in its own buffer, each ends alone."""
+    with Setting() as s:
+        service = s.begin()
+        pids = [s.target(), s.target("qsort")]
+        service.setup_tracing(n_pages=256)
+        for i in range(1, 7):
+            config = source_config(perf_config(200 + i, [pids[i % 2]]), buffer=i, session=1 + i // 2)
+            service.setup(i, config)
+            service.start(i, config)
+        service.wait(lambda: len(service.writers) == 6, "six writers")
+        expect(sorted(service.writers.values()) == [1, 2, 3, 4, 5, 6], service.writers)
+        for i in range(1, 7):
+            run_until_samples(service, writer_of(service, i), 20)
+        for i in (3, 1, 6, 2, 5, 4):
+            service.stop(i)
+            service.wait(lambda: i in service.stopped, "the answer to stop %d" % i)
+            samples = has_stack(service.samples(writer_of(service, i)))
+            expect(samples and all(one(smp, 2) == pids[i % 2] for smp in samples), "source %d: wrong processes" % i)
+            expect(service.check_packets(writer_of(service, i)) == 0, "samples without their state")
+        expect(sorted(service.stopped) == [1, 2, 3, 4, 5, 6], service.stopped)
+
+
+@case
+def every_state():
+    """Commands in states that do not expect them: each stop is answered once, nothing else happens."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(100, [pid]))
+        service.stop(77)  # never set up
+        service.wait(lambda: service.stopped == [77], "the answer")
+        service.setup(1, config)
+        service.stop(1)  # before its start
+        service.wait(lambda: service.stopped == [77, 1], "the answer")
+        service.start(1, config)  # late: as of a service that knows no setup
+        service.wait(lambda: len(service.writers) == 1, "a writer")
+        service.start(1, config)  # twice
+        service.setup(1, config)
+        service.flush(5, 1, 99, 1)
+        service.flush(6, 98)
+        service.flush(7)
+        service.clear(1, 99)
+        service.stop(1)
+        service.stop(1)  # twice, while it drains
+        service.wait(lambda: service.stopped == [77, 1, 1], "the answer")
+        service.wait(lambda: service.flushed == [5, 6, 7], "the flushes")
+        service.stop(1)  # and after
+        service.wait(lambda: service.stopped == [77, 1, 1, 1], "the answer")
+        service.start(2, config)  # no setup
+        service.wait(lambda: len(service.writers) == 1, "a writer")
+        service.stop(2)
+        service.wait(lambda: service.stopped[-1] == 2, "the answer")
+        service.idle(0.3)
+        expect(service.stopped == [77, 1, 1, 1, 2], service.stopped)
+
+
+@case
+def refused_config():
+    """A config that is refused says which field, once; its stop is answered; the others go on."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        bad = {
+            1: source_config(perf_config(100, [pid], extra=message((18, "com.android.vending")))),
+            2: source_config(perf_config(100, [pid], extra=message((3, 7)))),
+            3: b"\x0a\x0alinux.perf\x10\x01\xfa\x06\x7f",
+            4: source_config(perf_config(100, [pid]), buffer=0),
+        }
+        good = source_config(perf_config(100, [pid]))
+        service.setup(9, good)
+        service.start(9, good)
+        for i, config in bad.items():
+            service.setup(i, config)
+            service.start(i, config)
+            service.flush(i, i)
+        service.wait(lambda: service.flushed == [1, 2, 3, 4], "the flushes")
+        expect(service.stopped == [], service.stopped)
+        for i in bad:
+            service.stop(i)
+        service.wait(lambda: service.stopped == [1, 2, 3, 4], "the answers")
+        log = s.daemon.log()
+        for word in ("target_installed_by", "ring_buffer_pages", "target_buffer"):
+            expect(log.count(word) == 1, "%s: %d times in %s" % (word, log.count(word), log))
+        service.flush(5, 9)
+        service.wait(lambda: 5 in service.flushed, "the flush of the good one")
+        service.stop(9)
+        service.wait(lambda: service.stopped[-1] == 9, "the answer")
+
+
+@case
+def flushes_in_order():
+    """A thousand flushes of one and of several instances: each answered once, in order."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        for i in (1, 2, 3):
+            config = source_config(perf_config(300, [pid]), buffer=i)
+            service.setup(i, config)
+            service.start(i, config)
+        for request in range(1, 1001):
+            service.flush(request, *((1, 2, 3), (2,), (40,), ())[request % 4])
+            if request % 50 == 0:
+                service.poll(0)
+        service.wait(lambda: len(service.flushed) == 1000, "all answers", timeout=60)
+        expect(service.flushed == list(range(1, 1001)), "not each once")
+        # Stops overtake no flush of the same instance.
+        service.flush(1001, 1)
+        service.stop(1)
+        service.wait(lambda: 1 in service.stopped, "the stop")
+        expect(service.events.index(("flushed", 1001)) < service.events.index(("stopped", 1)), service.events[-4:])
+
+
+@case
+def metatrace():
+    """perfetto.metatrace: a valid packet or two, flushes answered, no answer to a stop (none is promised)."""
+    with Setting() as s:
+        service = s.begin()
+        service.setup_tracing()
+        config = source_config(None, buffer=3, name="perfetto.metatrace")
+        service.setup(1, config)
+        service.start(1, config)
+        service.flush(1, 1)
+        service.wait(lambda: service.flushed == [1], "the flush")
+        writer = writer_of(service, 3)
+        service.stop(1)
+        service.wait(lambda: writer in service.dead_writers, "its end")
+        packets = service.packets(writer)
+        expect(len(packets) == 3, "%d packets" % len(packets))
+        for p in packets:
+            expect(one(p, 8) and dict(fields(one(p, 49))).keys() == {2, 4, 5}, repr(p))
+        service.idle(0.2)
+        expect(service.stopped == [], service.stopped)
+
+
+@case
+def pages_and_sizes():
+    """Every page size that a service allows, from one page of memory up."""
+    with Setting() as s:
+        pid = s.target()
+        for page_kb, n_pages in ((4, 64), (8, 32), (16, 4), (32, 8), (4, 1), (32, 1), (4, 8192)):
+            service = s.begin() if not s.service.connection else s.service.accept().begin()
+            service.setup_tracing(page_kb, n_pages)
+            writer = full_session(s, service, source_config(perf_config(500, [pid])), n=40)
+            expect(service.check_packets(writer) == 0 or n_pages < 16, "state was lost")
+            expect(sum(service.memory.counts()[1:]) == 0, "chunks are left: %s" % service.memory.counts())
+            service.close_connection()
+
+
+@case
+def scraping():
+    """What is in the memory can be read before any of it is committed, and stays as it was."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(1000, [pid]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.writers, "a writer")
+        writer = writer_of(service, 1)
+        seen = 0
+        for _ in range(100):
+            service.idle(0.03)
+            service.scrape()
+            seen = max(seen, len(service.packets(writer)))
+        expect(seen > 3, "only %d packets could be scraped" % seen)
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        expect(service.check_packets(writer) == 0, "samples without their state")
+
+
+@case
+def full_memory():
+    """A service that frees no chunks: nothing blocks, answers come, the loss is flagged, state is written anew."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing(4, 8)
+        config = source_config(perf_config(4000, [pid]))
+        service.hold_chunks = True
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: len(service.held) >= 7, "a full memory")
+        writer = writer_of(service, 1)
+        # The waiting room fills too: a source that tells of all processes with long names would be quicker.
+        for _ in range(3):
+            service.clear(1)
+        service.idle(1.5)
+        request = time.monotonic()
+        service.flush(1, 1)
+        service.wait(lambda: service.flushed == [1], "the flush")
+        expect(time.monotonic() - request < 10, "the flush hangs")
+        service.release_chunks()
+        run_until_samples(service, writer, 500)
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        flagged = [p for p in service.packets(writer) if one(p, 42)]
+        expect(all(one(p, 13, 0) & 1 for p in flagged), "a loss is not followed by a new state")
+        expect(service.check_packets(writer) == 0, "samples without their state")
+
+
+# ---- a service that goes, or is not there
+
+@case
+def not_there_yet():
+    """Started before its service: waits, says so once, and serves when it comes."""
+    with Setting(service=False) as s:
+        wait_until(lambda: "no tracing service" in s.daemon.log(), "the line")
+        time.sleep(0.7)
+        s.service = Service(s.name)
+        service = s.begin()
+        expect(s.daemon.log().count("no tracing service") == 1, s.daemon.log())
+        service.setup_tracing()
+        full_session(s, service, source_config(perf_config(300, [s.target()])), n=10)
+
+
+@case
+def disconnects():
+    """Closed at any point: it comes again with clean state, and nothing is left over."""
+    with Setting() as s:
+        pid = s.target()
+        config = source_config(perf_config(500, [pid]))
+
+        def after_memory(service):
+            service.begin().setup_tracing()
+
+        def after_setup(service):
+            after_memory(service)
+            service.setup(1, config)
+
+        def running(service):
+            after_setup(service)
+            service.start(1, config)
+            service.wait(lambda: service.writers, "a writer")
+            run_until_samples(service, writer_of(service, 1), 10)
+
+        def flushing(service):
+            running(service)
+            service.flush(1000, 1)
+
+        def stopping(service):
+            running(service)
+            service.stop(1)
+
+        service = s.service
+        service.accept()
+        running(service)
+        service.stop(1)
+        service.wait(lambda: service.stopped, "the answer")
+        service.idle(0.3)
+        fds, threads = s.daemon.fds(), s.daemon.threads()
+        for point in (lambda service: None, lambda service: service.poll(1), lambda service: service.begin(),
+                      after_memory, after_setup, running, flushing, stopping):
+            service.accept()
+            point(service)
+        service.accept().begin().setup_tracing()
+        wait_until(lambda: s.daemon.threads() == threads, "its threads to end")
+        writer = full_session(s, service, config)
+        expect(writer == 1 and service.flushed[0] == 1, "ids go on from the connection before")
+        service.idle(0.3)
+        expect(s.daemon.fds() <= fds, "%d descriptors, were %d" % (s.daemon.fds(), fds))
+
+
+# ---- a service that misbehaves
+
+@case
+def garbage():
+    """Frames that mean nothing are skipped; a frame too large ends the connection; the next one is good."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(300, [pid]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.writers, "a writer")
+        noise = bytes((i * 7919 + i // 3) & 0xFF for i in range(3000))
+        for n in (0, 1, 5, 100, 3000):
+            service.send_raw(len(noise[:n]).to_bytes(4, "little") + noise[:n])
+        service.command(99, b"unknown")
+        service.command(4, b"")
+        service.command(2, b"\xff")
+        service.reply(123456, b"to nobody")
+        service.reply(service.command_stream, b"\x12\x7f", more=True)
+        run_until_samples(service, writer_of(service, 1), 10)
+        service.send_raw((131073).to_bytes(4, "little") + noise)
+        service.wait_closed()
+        wait_until(lambda: "larger than any" in s.daemon.log(), "the reason")
+        service = s.begin()
+        service.setup_tracing()
+        full_session(s, service, config, n=10)
+
+
+@case
+def bad_memory():
+    """Memory that is none, of a wrong size, that could be cut: a reason in the log, and the next connection is good."""
+    with Setting() as s:
+        config = source_config(perf_config(300, [s.target()]))
+        service = s.service
+
+        def raw(fd, kb):
+            service.command(3, message((1, kb)), [fd] if fd >= 0 else [])
+
+        def memory(**kind):
+            service.setup_tracing(**kind)
+
+        read_end, write_end = os.pipe()
+        null = os.open("/dev/null", os.O_RDWR)
+        folder = os.open("/", os.O_RDONLY)
+        bad = [lambda: raw(-1, 4), lambda: raw(read_end, 4), lambda: raw(null, 4), lambda: raw(folder, 4),
+               lambda: memory(page_kb=0, n_pages=1, size=4096), lambda: memory(page_kb=3, n_pages=4),
+               lambda: memory(page_kb=4, n_pages=1, size=0), lambda: memory(page_kb=4, n_pages=1, size=100),
+               lambda: memory(page_kb=4, n_pages=2, size=4096 + 512), lambda: memory(page_kb=4096, n_pages=1),
+               lambda: memory(seal=False)]
+        fds = None
+        for i, send in enumerate(bad):
+            service.accept().begin()
+            before = s.daemon.log().count("left")
+            fds = fds or s.daemon.fds()
+            send()
+            service.setup(1, config)
+            service.start(1, config)
+            try:
+                service.wait_closed()
+            except TimeoutError:
+                raise AssertionError("memory %d is taken" % i) from None
+            wait_until(lambda: s.daemon.log().count("left") == before + 1, "the reason for %d" % i)
+        for fd in (read_end, write_end, null, folder):
+            os.close(fd)
+        service.accept().begin().setup_tracing()
+        full_session(s, service, config, n=10)
+        expect(s.daemon.fds() <= fds + 1, "%d descriptors, were %d" % (s.daemon.fds(), fds))
+
+
+@case
+def no_memory():
+    """A start without shared memory is refused with a reason, and its stop is answered."""
+    with Setting() as s:
+        service = s.begin()
+        config = source_config(perf_config(300, [s.target()]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        expect("no memory" in s.daemon.log(), s.daemon.log())
+
+
+@case
+def stops_reading():
+    """A service that reads no more: the daemon goes on without blocking, and serves the next connection."""
+    with Setting() as s:
+        service = s.begin()
+        config = source_config(perf_config(2000, [s.target()]))
+        service.setup_tracing(4, 16)
+        service.setup(1, config)
+        service.start(1, config)
+        time.sleep(1)
+        cpu = s.daemon.cpu_s()
+        time.sleep(1.5)
+        expect(s.daemon.cpu_s() - cpu < 1.0, "it spins")
+        service.connection.setblocking(False)
+        flood = message((5, message((1, 1), (2, 1))))
+        try:
+            for i in range(20000):
+                service.connection.send(b"")  # nothing
+                service.connection.send(wire_command(service, flood))
+        except BlockingIOError:
+            pass  # full in our direction: it does not read either while it has no room, which it may
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        service.close_connection()
+        service = s.begin()
+        service.setup_tracing()
+        full_session(s, service, config, n=10)
+
+
+def wire_command(service, body):
+    reply = message((1, 1), (2, 1), (3, body))
+    frame = message((2, service.command_stream), (6, reply))
+    return len(frame).to_bytes(4, "little") + frame
+
+
+# ---- its own life
+
+@case
+def term_drains():
+    """SIGTERM: what was sampled is committed, asked-for answers are given, the sources are unregistered; status 0."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(1000, [pid]))
+        for i in (1, 2):
+            service.setup(i, source_config(perf_config(1000, [pid]), buffer=i))
+            service.start(i, config)
+        service.wait(lambda: len(service.writers) == 2, "writers")
+        run_until_samples(service, writer_of(service, 1), 50)
+        before = len(service.samples(writer_of(service, 2)))
+        service.stop(1)
+        s.daemon.process.send_signal(signal.SIGTERM)
+        while service.poll(5):
+            pass
+        expect(service.closed, "the connection stays")
+        expect(service.stopped == [1], service.stopped)
+        expect(service.unregistered == ["linux.perf", "perfetto.metatrace"], service.unregistered)
+        expect(not service.writers, "writers are left: %s" % service.writers)
+        expect(len(service.samples(writer_of(service, 2))) >= before > 0, "samples of the second source")
+        expect(all(c.committed for c in service.chunks.values()), "chunks were scraped, but never committed")
+        expect(s.daemon.process.wait(20) == 0, "status")
+
+
+@case
+def term_at_once():
+    """SIGTERM without a service, before it answers, and when it does not answer: it ends by itself."""
+    with Setting(service=False) as s:
+        wait_until(lambda: "no tracing service" in s.daemon.log(), "the line")
+        expect(s.daemon.end() == 0, "status")
+    with Setting() as s:
+        s.service.accept()
+        expect(s.daemon.end() == 0, "status")
+    with Setting() as s:
+        s.begin()
+        expect(s.daemon.end() == 0, "status")  # nobody answers its Sync: given up after some seconds
+
+
+@case
+def reload_settings():
+    """SIGHUP: hints come from the file at the next connection, a session is not touched, a bad file changes nothing."""
+    path = os.path.join(TMP, "perfwind.conf")
+
+    def write(text):
+        with open(path, "w") as out:
+            out.write(text)
+
+    write("# nothing\nshmem-size = 1M\n")
+    with Setting("--config", path) as s:
+        service = s.begin()
+        expect((service.initialized["size"], service.initialized["page"]) == (1 << 20, 0), service.initialized)
+        config = source_config(perf_config(500, [s.target()]))
+        service.setup_tracing()
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.writers, "a writer")
+        write("shmem-size = 2M\nshmem-page = 16K # each\n")
+        s.daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "read again" in s.daemon.log(), "the line")
+        write("shmem-size = lots\n")
+        s.daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: ":1: shmem-size" in s.daemon.log(), "the complaint")
+        run_until_samples(service, writer_of(service, 1), 10)
+        expect(service.connections == 1, "it connected again")
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        service.accept().begin()
+        expect((service.initialized["size"], service.initialized["page"]) == (2 << 20, 16384), service.initialized)
+        service.close_connection()
+    for bad in (["--shmem-size", "5000"], ["--shmem-page", "12K"], ["--config", path], ["--shmem-size", "4K",
+                "--shmem-page", "8K"], ["--notify-fd", "99"]):
+        done = subprocess.run([PERFWIND, "daemon", *bad], capture_output=True, text=True, timeout=20)
+        expect(done.returncode == 2 and done.stderr.count("\n") == 1, "%s: %d %s" % (bad, done.returncode, done.stderr))
+
+
+@case
+def notify():
+    """--notify-fd, $TRACED_PERF_NOTIFY_FD and systemd's socket are told, and not too early."""
+    for by_option in (True, False):
+        path = os.path.join(TMP, "notify-%d" % by_option)
+        systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        systemd.bind(path)
+        systemd.settimeout(20)
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
+        env = {"NOTIFY_SOCKET": path}
+        if not by_option:
+            env["TRACED_PERF_NOTIFY_FD"] = str(write_end)
+        with Setting(*(["--notify-fd", str(write_end)] if by_option else []), env=env, pass_fds=[write_end]) as s:
+            os.close(write_end)
+            expect(b"READY=1" in systemd.recv(4096), "no READY=1")
+            s.service.accept()
+            s.service.wait(lambda: s.service.bound)
+            try:
+                expect(not os.read(read_end, 10), "it is closed")
+                raise AssertionError("told before its sources are registered")
+            except BlockingIOError:
+                pass
+            s.service.begin()
+            expect(b"STATUS=serving" in systemd.recv(4096), "no STATUS")
+            os.set_blocking(read_end, True)
+            expect(os.read(read_end, 10) == b"1" and os.read(read_end, 10) == b"", "the byte")
+            s.daemon.process.send_signal(signal.SIGHUP)
+            expect(b"RELOADING=1\nMONOTONIC_USEC=" in systemd.recv(4096), "no RELOADING")
+            expect(b"READY=1" in systemd.recv(4096), "no READY=1 after it")
+            s.service.close_connection()
+            s.service.listener.close()
+            expect(b"STATUS=waiting" in systemd.recv(4096), "no STATUS")
+            expect(s.daemon.end() == 0, "status")
+            expect(b"STOPPING=1" in systemd.recv(4096), "no STOPPING")
+        os.close(read_end)
+        systemd.close()
+
+
+@case
+def target_exits():
+    """The target ends in the midst: the source stays, its stop is answered, its samples are there."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(1000, [pid]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.writers, "a writer")
+        writer = writer_of(service, 1)
+        run_until_samples(service, writer, 50)
+        s.targets[0].kill()
+        s.targets[0].wait()
+        service.idle(0.3)
+        expect(service.stopped == [], "it stopped by itself")
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        expect(len(has_stack(service.samples(writer))) >= 50, "samples")
+
+
+@case
+def too_many_sources():
+    """max-sources: one more is refused with a reason, and its stop is answered."""
+    path = os.path.join(TMP, "few.conf")
+    with open(path, "w") as out:
+        out.write("max-sources = 3\n")
+    with Setting("--config", path) as s:
+        service = s.begin()
+        service.setup_tracing()
+        config = source_config(perf_config(10, [s.target()]))
+        for i in range(1, 6):
+            service.setup(i, config)
+        for i in range(1, 6):
+            service.stop(i)
+        service.wait(lambda: service.stopped == [1, 2, 3, 4, 5], "the answers")
+        expect(s.daemon.log().count("max-sources") == 2, s.daemon.log())
+
+
+@case
+def thousand_sessions():
+    """A thousand sessions one after another leave no descriptor, no thread, no memory behind."""
+    n = int(os.environ.get("DAEMON_SESSIONS", "1000"))
+    with Setting() as s:
+        service = s.begin()
+        service.setup_tracing()
+        config = source_config(perf_config(100, [s.target()]))
+        rss = fds = threads = None
+        for i in range(1, n + 1):
+            service.setup(i, config)
+            service.start(i, config)
+            if i % 3 == 0:
+                service.flush(i, i)
+            service.stop(i)
+            service.wait(lambda: i in service.stopped[-1:], "the answer to stop %d" % i)
+            if i == n // 2:
+                rss, fds, threads = s.daemon.rss_kb(), s.daemon.fds(), s.daemon.threads()
+        service.wait(lambda: not service.writers, "the end of all writers")
+        expect(len(service.stopped) == n and len(service.flushed) == n // 3, "answers")
+        expect(s.daemon.fds() <= fds, "%d descriptors, were %d" % (s.daemon.fds(), fds))
+        expect(s.daemon.threads() <= threads, "%d threads, were %d" % (s.daemon.threads(), threads))
+        # Half of the sessions may not add what a twentieth of one would: 64 KiB of slack for the allocator's mood.
+        expect(s.daemon.rss_kb() <= rss + 512, "%d KiB, were %d" % (s.daemon.rss_kb(), rss))
+
+
+def main():
+    wanted = sys.argv[4:]
+    for function in CASES:
+        if wanted and function.__name__ not in wanted:
+            continue
+        name = "daemon-" + function.__name__.replace("_", "-")
+        try:
+            function()
+            print("ok", name, flush=True)
+        except Exception as e:  # a case may fail in any way; the others are to run
+            for line in traceback.format_exc().splitlines()[-6:]:
+                print("    " + line)
+            print("not ok %s: %s" % (name, str(e).replace("\n", " ")[:300]), flush=True)
+
+
+main()

@@ -1,0 +1,103 @@
+/* test-settings.c - the daemon's own settings. */
+#include <errno.h>
+
+#include "daemon/settings.h"
+#include "tests/unit/cmocka.h"
+
+static void test_file(void **state)
+{
+	struct settings s = settings_default;
+	char error[256] = "";
+
+	(void)state;
+	assert_int_equal(s.shmem_size, 0);
+	assert_int_equal(s.shmem_page, 0);
+	assert_int_equal(s.max_sources, 256);
+	assert_int_equal(settings_parse("x",
+					"# a comment\n\n  shmem-size =1M  # so much\r\n"
+					"shmem-page= 8k\nmax-sources=4096",
+					&s, error, sizeof(error)),
+			 0);
+	assert_int_equal(s.shmem_size, 1 << 20);
+	assert_int_equal(s.shmem_page, 8192);
+	assert_int_equal(s.max_sources, 4096);
+	/* 0 gives the choice back to the service. */
+	assert_int_equal(settings_parse("x", "shmem-size = 0\n", &s, error, sizeof(error)), 0);
+	assert_int_equal(s.shmem_size, 0);
+	assert_int_equal(s.shmem_page, 8192);
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		const char *text, *error;
+	} bad[] = {
+		{"shmem-size", "x:1: 'shmem-size' is not KEY = VALUE"},
+		{"\n\nshm = 1\n", "x:3: unknown setting 'shm'"},
+		{"shmem-size = 5000",
+		 "x:1: shmem-size takes a multiple of 4096 from 4096 to 33554432, not '5000'"},
+		{"shmem-size = 33M",
+		 "x:1: shmem-size takes a multiple of 4096 from 4096 to 33554432, not '33M'"},
+		{"shmem-size = 4294967295M",
+		 "x:1: shmem-size takes a multiple of 4096 from 4096 to 33554432, not "
+		 "'4294967295M'"},
+		{"shmem-page = 12K",
+		 "x:1: shmem-page takes a power of two from 4096 to 32768, not '12K'"},
+		{"shmem-page = 64K",
+		 "x:1: shmem-page takes a power of two from 4096 to 32768, not '64K'"},
+		{"max-sources = 0", "x:1: max-sources takes a number from 1 to 4096, not '0'"},
+		{"max-sources = 1K", "x:1: max-sources takes a number from 1 to 4096, not '1K'"},
+		{"max-sources = -1", "x:1: max-sources takes a number from 1 to 4096, not '-1'"},
+		{"max-sources = M", "x:1: max-sources takes a number from 1 to 4096, not 'M'"},
+		{"max-sources =", "x:1: max-sources takes a number from 1 to 4096, not ''"},
+	};
+	char line[1000];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct settings s = {.shmem_size = 1, .shmem_page = 2, .max_sources = 3};
+		char error[256] = "";
+
+		assert_int_equal(settings_parse("x", bad[i].text, &s, error, sizeof(error)),
+				 -EINVAL);
+		assert_string_equal(error, bad[i].error);
+		/* All or nothing. */
+		assert_int_equal(s.shmem_size + s.shmem_page + s.max_sources, 6);
+	}
+	memset(line, ' ', sizeof(line) - 1);
+	line[sizeof(line) - 1] = 0;
+	{
+		struct settings s = settings_default;
+		char error[256] = "";
+
+		assert_int_equal(settings_parse("x", line, &s, error, sizeof(error)), -EINVAL);
+		assert_string_equal(error, "x:1: the line is too long");
+	}
+}
+
+static void test_together(void **state)
+{
+	struct settings s = {.shmem_size = 12 << 10, .shmem_page = 8 << 10};
+	char error[256] = "";
+
+	(void)state;
+	assert_int_equal(settings_check(&s, error, sizeof(error)), -EINVAL);
+	assert_string_equal(error, "shmem-size must be a multiple of shmem-page");
+	s.shmem_size = 16 << 10;
+	assert_int_equal(settings_check(&s, error, sizeof(error)), 0);
+	s.shmem_size = 0;
+	assert_int_equal(settings_check(&s, error, sizeof(error)), 0);
+	s = (struct settings){.shmem_size = 12 << 10};
+	assert_int_equal(settings_check(&s, error, sizeof(error)), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_together),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
