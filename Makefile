@@ -106,7 +106,8 @@ run-unit: $(O)/tests/unit/$(T)
 # ---- tests/programs: what the integration and differential tests profile.  NAME-fp: with frame pointers,
 # NAME-static: without a dynamic linker.  Their own flags: what they are made of must not depend on ours.
 PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werror -pthread
-PROGRAM_NAMES := $(filter-out plugin,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
+# steps*: built many ways by tests/integration/steps.sh.
+PROGRAM_NAMES := $(filter-out plugin steps steps-cxx,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static
 # With another libc, where there is one to try.
 PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl)
@@ -153,6 +154,10 @@ $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OB
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 $(O)/tests/bench/bench-source: $(O)/tests/bench/bench-source.o $(foreach f,$(USES_daemon),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+STEPS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,live.c callers.c verdicts.c))
+$(O)/tests/differential/diff-steps: $(O)/tests/differential/diff-steps.o $(STEPS_OBJECTS) $(foreach f,unwinder daemon/base,$(call lib,$(f)))
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+TEST_TOOLS += $(O)/tests/differential/diff-steps
 $(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(USES_profile) $(USES_out)),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 # aarch64 samples on any host: tests/integration/aarch64.sh

@@ -4,6 +4,7 @@
  * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping
  * has to do.  Both answers are kept in the rule cache, for a read out of the process costs a
  * hundred frames.  What is found this way carries UW_FRAME_GUESSED. */
+#include "unwinder/code-walk.h"
 #include "unwinder/native.h"
 
 /* The form that the code around the pc has; false: it cannot be read. */
@@ -24,9 +25,29 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 	return true;
 }
 
-/* What the code at the pc says. */
-static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
+/* What the code from the pc on to its function's end says, into *rule. */
+static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
 {
+	const struct uw_map *map = uw_space_find(w->snapshot->space, pc - 1);
+	uint8_t code[CODE_WALK_BEFORE + CODE_WALK_AFTER];
+	struct code_way way;
+	size_t before, len;
+
+	if (!map || w->machine->link)
+		return false;
+	before = min_u64(CODE_WALK_BEFORE, pc - map->start);
+	len = native_code(w, pc, before, CODE_WALK_AFTER, code);
+	if (len <= before || !code_walk(code, before, len, &way))
+		return false;
+	*rule = rule_with_way(*rule, way.by_fp ? RULE_WAY_BY_FP : way.ra / 8,
+			      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1);
+	return true;
+}
+
+/* What the code at the pc says; *rule learns it. */
+static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_rule)
+{
+	rule_t rule = *ret_rule;
 	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]), address = walk_lookup(w);
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER, read;
 	enum rule_form form = rule_form(rule);
@@ -46,8 +67,14 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t rule)
 	 * does not come back. */
 	if (!w->snapshot->space->memory)
 		return form;
+	/* JIT code has frame pointers: where it calls, nothing else is looked at. */
+	if (form == RULE_FORM_FP && !(caller && rule_why(rule) == RULE_NO_FILE) &&
+	    guess_walk(w, pc, &rule))
+		form = RULE_FORM_WALKED;
 	/* aarch64: what cannot be read may be a signal trampoline, which is no chain. */
-	if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
+	if (form == RULE_FORM_WALKED)
+		*ret_rule = rule;
+	else if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
 		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
 	else
 		rule = rule_with_form(rule, form);
@@ -85,11 +112,28 @@ enum step native_prove(struct native *e, struct walk *w, rule_t rule)
 }
 
 struct guess {
+	rule_t rule; /* RULE_FORM_WALKED */
 	uint64_t ra, sp, bp;
 	uint64_t missed; /* an address that the stack does not hold; 0: none */
 };
 
 enum guess_result { GUESS_HOLDS, GUESS_FAILS, GUESS_NO_CALL, GUESS_NO_MEMORY };
+
+/* The words of the caller as the walk through the code found them. */
+static enum guess_result guess_read_way(struct native *e, struct walk *w, struct guess *g)
+{
+	uint64_t bp_at = rule_way_bp(g->rule), at = w->sp + 8 * rule_way_ra(g->rule);
+
+	g->bp = w->bp;
+	g->sp = at + 8;
+	g->missed = at;
+	if (!native_bytes(e, w, at, &g->ra, sizeof(g->ra)))
+		return GUESS_NO_MEMORY;
+	if (!bp_at)
+		return GUESS_HOLDS;
+	g->missed = w->sp + 8 * (bp_at - 1);
+	return native_bytes(e, w, g->missed, &g->bp, sizeof(g->bp)) ? GUESS_HOLDS : GUESS_NO_MEMORY;
+}
 
 /* The words of the caller by @form. */
 static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_form form,
@@ -99,6 +143,10 @@ static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_
 		      : form == RULE_FORM_ENTRY ? w->sp
 						: w->sp + 8;
 
+	if (form == RULE_FORM_WALKED && rule_way_ra(g->rule) != RULE_WAY_BY_FP)
+		return guess_read_way(e, w, g);
+	if (form == RULE_FORM_WALKED)
+		return guess_read(e, w, RULE_FORM_FP, g);
 	g->bp = w->bp;
 	if (form == RULE_FORM_ENTRY && w->machine->link) {
 		if (!walk_is_interrupted(w))
@@ -168,6 +216,19 @@ static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rul
 	return result;
 }
 
+/* A program's very first instructions, ld.so's as a rule: rsp is at argc, argv, NULL.  x86-64
+ * psABI, 3.4.1. */
+static bool guess_is_start(struct native *e, struct walk *w, rule_t rule)
+{
+	uint64_t argc, first, last;
+
+	return !w->machine->link && walk_is_interrupted(w) && rule_why(rule) == RULE_NO_CFI &&
+	       native_bytes(e, w, w->sp, &argc, 8) && argc && argc < 1 << 16 &&
+	       native_bytes(e, w, w->sp + 8, &first, 8) && first > w->sp + 8 * argc &&
+	       first - w->sp < NATIVE_DEEP_MAX &&
+	       native_bytes(e, w, w->sp + 8 + 8 * argc, &last, 8) && !last;
+}
+
 static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result,
 			      const struct guess *g)
 {
@@ -182,6 +243,13 @@ static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result res
 			uw_frame_pc(w->frames[w->n - 1]));
 }
 
+static enum step guess_arrive(struct walk *w, const struct guess *g)
+{
+	w->sp = g->sp;
+	w->bp = g->bp;
+	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
+}
+
 enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
@@ -189,16 +257,22 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	enum guess_result result;
 	enum rule_form form;
 
-	form = guess_form(e, w, rule);
+	form = guess_form(e, w, &rule);
+	g.rule = rule;
+	if (form == RULE_FORM_WALKED) {
+		if (guess_try(e, w, form, &g) == GUESS_HOLDS)
+			return guess_arrive(w, &g);
+		form = RULE_FORM_FP;
+	}
 	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
 		return native_signal(e, w);
 	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)
 						 : guess_try(e, w, form, &g);
-	if (result != GUESS_HOLDS)
-		return guess_failed(w, rule, result, &g);
-	w->sp = g.sp;
-	w->bp = g.bp;
-	return native_push(w, g.ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
+	if (result == GUESS_HOLDS)
+		return guess_arrive(w, &g);
+	if (guess_is_start(e, w, rule))
+		return walk_end(w, UW_WHOLE, UW_OK, 0);
+	return guess_failed(w, rule, result, &g);
 }

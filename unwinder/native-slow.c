@@ -98,6 +98,15 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 	case CFI_EXPRESSION:
 		result = cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa,
 				      f->memory, &address);
+		/* The same behind the leave of a realigned frame, where the expression leads
+		 * from the caller's rbp to anywhere. */
+		if (result == CFI_OK && reg == DWARF_X86_RBP && !f->row->signal &&
+		    f->row->cfa.where != CFI_VAL_EXPRESSION &&
+		    (address < f->regs->r[DWARF_X86_RSP] || address >= f->cfa) &&
+		    f->regs->known >> reg & 1) {
+			*ret_value = f->regs->r[reg];
+			return CFI_OK;
+		}
 		return result == CFI_OK ? slow_load(f, address, ret_value) : result;
 	case CFI_VAL_EXPRESSION:
 		return cfi_evaluate(how->expression, how->len, f->regs, f->bias, &f->cfa, f->memory,

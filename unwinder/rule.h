@@ -52,6 +52,7 @@ enum rule_form {
 	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
 	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
+	RULE_FORM_WALKED,    /* x86-64: as the code says (code-walk.h); has rule_way_* */
 };
 
 /* Does the address after this one follow a call instruction?  Looked at for guessed frames only.
@@ -154,6 +155,25 @@ static inline enum rule_form rule_form(rule_t rule)
 static inline rule_t rule_with_form(rule_t rule, enum rule_form form)
 {
 	return (rule & ~(15ull << 12)) | (uint64_t)form << 12;
+}
+
+/* RULE_FORM_WALKED: the return address in units of 8 above rsp, or RULE_WAY_BY_FP; the caller's rbp
+ * in such units plus one, 0: it is live. */
+enum { RULE_WAY_BITS = 12, RULE_WAY_BY_FP = (1 << RULE_WAY_BITS) - 1 };
+static inline rule_t rule_with_way(rule_t rule, uint32_t ra, uint32_t bp)
+{
+	return rule_with_form(rule, RULE_FORM_WALKED) | (uint64_t)ra << 16 |
+	       (uint64_t)bp << (16 + RULE_WAY_BITS);
+}
+
+static inline uint32_t rule_way_ra(rule_t rule)
+{
+	return rule >> 16 & RULE_WAY_BY_FP;
+}
+
+static inline uint32_t rule_way_bp(rule_t rule)
+{
+	return rule >> (16 + RULE_WAY_BITS) & RULE_WAY_BY_FP;
 }
 
 static inline uint32_t rule_fde(rule_t rule)

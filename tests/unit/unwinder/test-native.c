@@ -8,6 +8,7 @@
  *   0x1640 signal  'S': CFA = [rsp + 32], registers from rsp on (put_signal)
  *   0x1700 damaged a program that ends in the middle
  *   0x1780 vforks  CFA = rsp, return address in rdi
+ *   0x17c0 left    CFA = rsp + 8, rbp at [rbp], as a compiler says it behind a leave
  *   0x1800 nothing is said */
 #include "tests/unit/unwinder/cfi-fixture.h"
 
@@ -25,6 +26,7 @@ enum {
 	KEEPER = 0x401580,
 	SIGNAL = 0x401640,
 	VFORKS = 0x401780,
+	LEFT = 0x4017c0,
 	DAMAGED = 0x401700,
 	SILENT = 0x401800,
 	JIT = 0x600000,
@@ -103,6 +105,8 @@ static struct uw_module *module_make(void)
 		{DAMAGED, PUT_FDE(&eh, cie, DAMAGED - CFI_BIAS, 0x80, 0x3f, 0x3f, 0x3f)},
 		{VFORKS, PUT_FDE(&eh, cie, VFORKS - CFI_BIAS, 0x40, DEF_CFA_OFFSET, 0, IN_REGISTER,
 				 RIP, RDI)},
+		{LEFT, PUT_FDE(&eh, cie, LEFT - CFI_BIAS, 0x40, DEF_CFA_OFFSET, 8, EXPRESSION, RBP,
+			       2, 0x76, 0)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
@@ -514,6 +518,70 @@ static void test_guess_code(void **state)
 	assert_int_equal(f->fake.n_reads, 0);
 }
 
+/* What the code says from the pc on to its ret: where return address and rbp are. */
+static void test_guess_walk(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0x90, sizeof(f->fake.code));
+	f->fake.code[0x20] = 0xe8;				    /* a call ends at 0x25 */
+	memcpy(f->fake.code + 0x40, "\x48\x83\xc4\x10\x5d\xc3", 6); /* add $16; pop %rbp; ret */
+	f->regs[UW_X86_BP] = SP + 64;				    /* a chain that skips a frame */
+	f->stack[8] = 0;
+	f->stack[9] = JIT + 0x25;
+	f->stack[2] = SP + 40; /* popped into rbp */
+	f->stack[3] = JIT + 0x25;
+	f->stack[5] = SP + 64;
+	f->stack[6] = JIT + 0x25;
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, JIT + 0x40);
+		assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 4);
+		assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
+	}
+	f->stack[3] = 0; /* no return address there: the chain, as before */
+	run(f, JIT + 0x40);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
+}
+
+/* The first instructions of a program, without CFI: argc, argv, NULL. */
+static void test_start(void **state)
+{
+	struct fixture *f = *state;
+
+	f->stack[0] = 2;
+	f->stack[1] = SP + 256;
+	f->stack[2] = SP + 264;
+	f->stack[3] = 0;
+	run(f, SILENT);
+	assert_result(f, UW_WHOLE, UW_OK, 1);
+	f->stack[3] = 1; /* argv does not end */
+	run(f, SILENT);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+	f->stack[3] = 0;
+	f->stack[1] = SP + 8; /* no pointer to a string above */
+	run(f, SILENT);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+}
+
+/* Behind a leave rbp is the caller's already, and what an expression makes of it is not: here 0. */
+static void test_left(void **state)
+{
+	struct fixture *f = *state;
+
+	f->regs[UW_X86_BP] = SP + 8 * 20;
+	f->stack[0] = FRAMED + 1;
+	f->stack[20] = 0;
+	f->stack[21] = FRAMED + 1;
+	run(f, LEFT);
+	assert_result(f, UW_FAILED, UW_NO_PROGRESS, 3);
+	assert_int_equal(f->frames[2], CALLED(FRAMED + 1));
+	f->stack[20] = SP + 8 * 30;
+	f->stack[31] = ROOTED + 1;
+	run(f, LEFT);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+}
+
 static void deep_make(struct fixture *f)
 {
 	for (size_t i = 1; i < 101; i += 2)
@@ -633,6 +701,9 @@ int main(void)
 		TEST(test_keys),
 		TEST(test_batch),
 		TEST(test_return_address_in_register),
+		TEST(test_guess_walk),
+		TEST(test_start),
+		TEST(test_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

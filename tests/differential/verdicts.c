@@ -1,0 +1,145 @@
+/* verdicts.c - see verdicts.h. */
+#include "tests/differential/verdicts.h"
+
+#include <string.h>
+
+enum right { RIGHT, EARLY, WRONG };
+enum { SHOWN = 12 };
+
+static enum right judge(const struct verdict *v, const uint64_t *truth, uint32_t n)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		if (i >= n || (v->frames[i] & ~UW_FRAME_GUESSED) != truth[i])
+			return WRONG;
+	if (v->outcome != UW_WHOLE)
+		return EARLY;
+	return v->n == n ? RIGHT : WRONG;
+}
+
+static void chain_text(struct live *live, const uint64_t *frames, uint32_t n, char *to, size_t size)
+{
+	char text[160];
+	size_t used = 0;
+
+	*to = 0;
+	for (uint32_t i = 0; i < n && i < SHOWN && used < size; i++) {
+		live_describe(live, frames[i], text, sizeof(text));
+		used += (size_t)snprintf(to + used, size - used, "%s%.60s%s%s", i ? " < " : "",
+					 text, frames[i] & UW_FRAME_GUESSED ? " (guessed)" : "",
+					 frames[i] & UW_FRAME_SIGNAL ? " (signal)" : "");
+	}
+}
+
+static bool is_allowed(const struct verdicts *verdicts, const char *text)
+{
+	const char *symbol = strrchr(text, ' ');
+	char name[200];
+
+	if (!verdicts->allow || !symbol || !symbol[1])
+		return false;
+	(void)snprintf(name, sizeof(name), ",%s,", symbol + 1);
+	return strstr(verdicts->allow, name) != NULL;
+}
+
+/* The last frame that is right: from it the unwinder went astray, or did not go on. */
+static uint64_t astray(const struct verdict *v)
+{
+	uint32_t i = 1;
+
+	while (i < v->n && i < v->n_truth && (v->frames[i] & ~UW_FRAME_GUESSED) == v->truth[i])
+		i++;
+	return v->frames[i - 1];
+}
+
+/* Counts a stack that is not right, by where and how. */
+static void note(struct verdicts *verdicts, struct live *live, const struct verdict *v)
+{
+	char text[160], line[240];
+	struct verdict_class *class = verdicts->classes;
+
+	live_describe(live, astray(v), text, sizeof(text));
+	if (is_allowed(verdicts, text)) {
+		verdicts->n_allowed++;
+		return;
+	}
+	*(v->right == EARLY ? &verdicts->n_early : &verdicts->n_wrong) += 1;
+	(void)snprintf(line, sizeof(line), "%s from %s: %s %s",
+		       v->right == EARLY ? "ends" : "WRONG", text,
+		       uw_outcome_name((enum uw_outcome)v->outcome),
+		       uw_reason_name((enum uw_reason)v->reason));
+	while (class < verdicts->classes + verdicts->n_classes && strcmp(class->text, line) != 0)
+		class ++;
+	if (class == verdicts->classes + VERDICTS_CLASSES)
+		return;
+	class->count++;
+	if (class < verdicts->classes + verdicts->n_classes)
+		return;
+	verdicts->n_classes++;
+	(void)snprintf(class->text, sizeof(class->text), "%s", line);
+	chain_text(live, v->frames, v->n, class->chains[0], sizeof(class->chains[0]));
+	chain_text(live, v->truth, v->n_truth, class->chains[1], sizeof(class->chains[1]));
+}
+
+void verdicts_settle(struct verdicts *verdicts, struct live *live)
+{
+	for (size_t i = 0; i < verdicts->n_later; i++)
+		note(verdicts, live, &verdicts->later[i]);
+	verdicts->n_later = 0;
+}
+
+void verdicts_switch(struct verdicts *verdicts, struct live *live, const uint64_t *truth,
+		     uint32_t n)
+{
+	for (size_t i = 0; i < verdicts->n_later; i++) {
+		struct verdict *v = &verdicts->later[i];
+		uint64_t to[UW_MAX_FRAMES + 1];
+
+		to[0] = v->frames[0];
+		memcpy(to + 1, truth, n * sizeof(*truth));
+		to[1] |= UW_FRAME_CALLER; /* it will be returned to */
+		if (judge(v, to, n + 1) == RIGHT)
+			verdicts->n_switch++;
+		else
+			note(verdicts, live, v);
+	}
+	verdicts->n_later = 0;
+}
+
+void verdicts_add(struct verdicts *verdicts, struct live *live)
+{
+	struct verdict *v = verdicts_next(verdicts);
+
+	verdicts->n_judged++;
+	v->right = (uint8_t)judge(v, v->truth, v->n_truth);
+	if (v->right != RIGHT) {
+		if (++verdicts->n_later == VERDICTS_LATER)
+			verdicts_settle(verdicts, live);
+		return;
+	}
+	verdicts->n_right++;
+	for (uint32_t i = 0; i < v->n; i++) {
+		if (v->frames[i] & UW_FRAME_GUESSED) {
+			verdicts->n_guessed++;
+			return;
+		}
+	}
+}
+
+void verdicts_print(const struct verdicts *verdicts, size_t max_classes)
+{
+	printf("  %llu judged, %llu right (%llu of them by a guess), %llu by where they go, %llu "
+	       "end early, %llu more where it is allowed, %llu wrong\n",
+	       (unsigned long long)verdicts->n_judged, (unsigned long long)verdicts->n_right,
+	       (unsigned long long)verdicts->n_guessed, (unsigned long long)verdicts->n_switch,
+	       (unsigned long long)verdicts->n_early, (unsigned long long)verdicts->n_allowed,
+	       (unsigned long long)verdicts->n_wrong);
+	for (size_t i = 0; i < verdicts->n_classes && i < max_classes; i++) {
+		const struct verdict_class *class = &verdicts->classes[i];
+
+		printf("  %6llu x %s\n           is   %s\n           true %s\n",
+		       (unsigned long long)class->count, class->text, class->chains[0],
+		       class->chains[1]);
+	}
+	if (verdicts->n_classes > max_classes)
+		printf("  ... and %zu more classes\n", verdicts->n_classes - max_classes);
+}

@@ -1,0 +1,90 @@
+#!/bin/bash
+# steps.sh - every kind of frame, stepped one instruction at a time: at each, native's stack must be the one that calls
+# and returns made (tests/differential/diff-steps.c).  tests/README.md has the table of cases.
+. "$(dirname "$0")/lib"
+DIFF=$O/tests/differential/diff-steps
+CC=${CC:-gcc} CXX=${CXX:-g++}
+
+if ! "$DIFF" --max-steps 2000 -- /bin/true >"$TMP/probe" 2>&1 && grep -q 'not permitted\|No such process' "$TMP/probe"; then
+	echo "ptrace is not permitted here"
+	exit 77
+fi
+
+# build NAME FLAGS... : $TMP/NAME from steps.c.
+build() {
+	local name=$1
+	shift
+	$CC -g -D_GNU_SOURCE -pthread "$@" -o "$TMP/$name" tests/programs/steps.c >"$TMP/build.out" 2>&1 && return 0
+	not_ok "$name-build" "$(head -n 1 "$TMP/build.out")"
+	return 1
+}
+# steps NAME OPTIONS... : right at every instruction; what is not is printed.
+steps() {
+	local name=$1
+	shift
+	check "$name" "$DIFF" --from-trap "$@"
+}
+
+# From ld.so's first instruction to the end of exit: PLT stubs, the resolver, crti's functions, _start.
+check program "$DIFF" -- /bin/true
+
+# The compiler's frames, each way of building.
+while read -r name flags; do
+	# shellcheck disable=SC2086
+	build "$name" $flags || continue
+	steps "frames-$name" -- "$TMP/$name" frames
+	steps "longjmp-$name" -- "$TMP/$name" longjmp
+done <<'LIST'
+O0 -O0
+O1 -O1
+O2 -O2 -Wl,-z,lazy
+O3 -O3 -mavx2
+Os -Os
+fp -O2 -fno-omit-frame-pointer
+cf -O2 -fcf-protection=full -Wl,-z,ibtplt,-z,lazy
+no-plt -O2 -fno-plt
+no-pie -O2 -no-pie -fno-pie
+static -O2 -static
+static-pie -O2 -static-pie
+lld-like -O2 -Wl,-z,noseparate-code
+large -O2 -mcmodel=large
+split-stack-off -O2 -fno-split-stack -fstack-protector-all -fstack-clash-protection
+no-hdr -O2 -Wl,--no-eh-frame-hdr
+debug-frame -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables
+LIST
+if command -v clang >/dev/null; then
+	CC=clang build clang -O2 -Wno-everything && steps frames-clang -- "$TMP/clang" frames
+fi
+check no-hdr-has-none sh -c "! readelf -lW '$TMP/no-hdr' | grep -q EH_FRAME"
+check debug-frame-is-all sh -c "readelf -SW '$TMP/debug-frame' | grep -q '\.debug_frame'"
+
+# libc's assembly, system calls, lazily bound calls through ld.so's resolver; the vDSO; modules out of memory alone.
+steps libc -- "$TMP/O2" libc
+steps libc-static -- "$TMP/static" libc
+steps vdso -- "$TMP/O2" vdso
+steps vfork -- "$TMP/O2" vfork
+steps memory-only --no-files -- "$TMP/O2" frames
+steps memory-only-libc --no-files --max-steps 30000 -- "$TMP/O2" libc
+# Signals at many places of it, each instruction of the handler, the trampoline and its end.
+steps signal --signal-every 31 -- "$TMP/O2" signal
+steps signal-alt --signal-every 31 -- "$TMP/O2" signal-alt
+steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
+# Other stacks.  glibc's swapcontext says where the new stack's return address is only once it is pushed, and the
+# function that a context ends in says that it was called.
+steps ucontext --allow swapcontext,setcontext,__start_context -- "$TMP/O2" ucontext
+steps switch -- "$TMP/O2" switch
+steps switch-untold --allow switch_untold -- "$TMP/O2" switch-untold
+# Code without CFI, and code without a file.
+steps untold -- "$TMP/O2" untold
+steps jit -- "$TMP/O2" jit
+steps memfd -- "$TMP/O2" memfd
+
+# C++: _Unwind_RaiseException and _Unwind_Resume write the landing's registers over their own before they go there.
+if $CXX -std=c++20 -g -O2 -Wl,-z,now -o "$TMP/cxx" tests/programs/steps-cxx.cc 2>"$TMP/build.out"; then
+	for name in exceptions coroutines virtual; do
+		steps "$name" --allow _Unwind_RaiseException,_Unwind_Resume,_Unwind_Resume_or_Rethrow -- "$TMP/cxx" $name
+	done
+	check exceptions-cold sh -c "nm '$TMP/cxx' | grep -q '\.cold'"
+else
+	not_ok cxx-build "$(head -n 1 "$TMP/build.out")"
+fi
