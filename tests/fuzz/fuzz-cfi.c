@@ -1,12 +1,11 @@
 /* fuzz-cfi.c - any bytes as unwind sections, stack and registers, through the native engine.
  *
- *   [flags u8][pad u8][hdr len u16][eh len u16][debug len u16][pc u16][rest of the registers: 19 *
- * u64]
+ *   [flags u8][pad u8][hdr len u16][eh len u16][debug len u16][pc u16][registers: 20 * u64]
  *   [.eh_frame_hdr][.eh_frame][.debug_frame][stack ...]
  *
  *   text: vaddr 0x1000 .. 0x11000 at 0x401000, sections at 0xf0000, 0x100000 and 0.  flags: 1 the
  * copy was full, 2 process memory (the stack again, and itself as code), 4 no table, 8 two maps,
- * the second without a module */
+ * the second without a module, 16 aarch64 (its registers are the 20 over and over) */
 #include <string.h>
 
 #include "unwinder/parts.h"
@@ -65,11 +64,24 @@ static void check(const struct uw_result *res)
 			abort();
 }
 
+/* The pc counts up from sample to sample; the stack pointer is near the copy, unless it is told to
+ * stay as it is. */
+static void registers(const uint8_t *head, size_t i, bool arm, uint64_t regs[UW_ARM64_COUNT])
+{
+	size_t sp = arm ? (size_t)UW_ARM64_SP : (size_t)UW_X86_SP;
+
+	for (size_t reg = 0; reg < UW_ARM64_COUNT; reg++)
+		memcpy(&regs[reg], head + HEAD + reg % UW_X86_COUNT * 8, 8);
+	regs[arm ? (size_t)UW_ARM64_PC : (size_t)UW_X86_IP] = 0x401000 + u16_at(head + 8) + i;
+	if (!(regs[sp] >> 56))
+		regs[sp] = SP + (regs[sp] & 0xff);
+}
+
 static void unwind(struct uw_space *space, const uint8_t *head, const uint8_t *stack,
 		   size_t stack_len)
 {
 	static struct uw_engine *engine;
-	uint64_t regs[UW_BATCH][UW_X86_COUNT], frames[UW_BATCH][FRAMES];
+	uint64_t regs[UW_BATCH][UW_ARM64_COUNT], frames[UW_BATCH][FRAMES];
 	struct uw_snapshot snapshots[UW_BATCH];
 	struct uw_result results[UW_BATCH];
 	uint8_t *copy = malloc(stack_len ? stack_len : 1);
@@ -78,14 +90,11 @@ static void unwind(struct uw_space *space, const uint8_t *head, const uint8_t *s
 		abort();
 	memcpy(copy, stack, stack_len);
 	for (size_t i = 0; i < UW_BATCH; i++) {
-		memcpy(regs[i], head + HEAD, REGS);
-		regs[i][UW_X86_IP] = 0x401000 + u16_at(head + 8) + i;
-		if (!(regs[i][UW_X86_SP] >> 56)) /* else any value stays */
-			regs[i][UW_X86_SP] = SP + (regs[i][UW_X86_SP] & 0xff);
+		registers(head, i, head[0] & 16, regs[i]);
 		snapshots[i] = (struct uw_snapshot){
 			.space = space,
 			.regs = regs[i],
-			.arch = UW_ARCH_X86_64,
+			.arch = head[0] & 16 ? UW_ARCH_AARCH64 : UW_ARCH_X86_64,
 			.stack_full = head[0] & 1,
 			.stack_len = (uint32_t)stack_len,
 			.stack = copy,
@@ -114,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (uw_image_new_empty(&image) < 0 ||
 	    uw_module_new(UW_MODULE_FILE, "/fuzz", NULL, &maps[0].module) < 0)
 		abort();
-	image->arch = UW_ARCH_X86_64;
+	image->arch = head[0] & 16 ? UW_ARCH_AARCH64 : UW_ARCH_X86_64;
 	data += HEAD + REGS;
 	size -= HEAD + REGS;
 	section(&image->eh_frame_hdr, &data, &size, head[0] & 4 ? 0 : u16_at(head + 2), 0xf0000);
