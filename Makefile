@@ -9,18 +9,19 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CC ?= gcc
 PROTOC_C ?= protoc-c
+PKG_CONFIG ?= pkg-config
 PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib
 # Only compressed perf.data needs it: without, such a file is refused with a clear line.
-ZSTD := $(if $(shell pkg-config --exists libzstd && echo yes),libzstd)
+ZSTD := $(if $(shell $(PKG_CONFIG) --exists libzstd && echo yes),libzstd)
 PKGS += $(ZSTD)
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
 	-Wpointer-arith -Wundef -Wvla -Wformat=2 -Wno-format-nonliteral -Werror
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) $(WARN) $(CFLAGS) -fno-omit-frame-pointer -pthread \
-	$(shell pkg-config --cflags $(PKGS)) $(if $(ZSTD),-DHAVE_ZSTD) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) -MMD -MP
+	$(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(ZSTD),-DHAVE_ZSTD) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) -MMD -MP
 ALL_LDFLAGS = $(LDFLAGS) -pthread $(if $(SAN),-fsanitize=$(SAN))
-LIBS = $(shell pkg-config --libs $(PKGS)) -lunwind-x86_64 -liberty
+LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -liberty
 VERSION := 0.1.0
 ALL_CFLAGS += -DPERFWIND_VERSION='"$(VERSION)"'
 

@@ -104,7 +104,7 @@ int smb_attach(int fd, uint32_t page_size, smb_commit_fn *commit, void *arg, str
 	_cleanup_(fd_closep) int owned = fd;
 	_cleanup_(freep) struct smb *smb = NULL;
 	_cleanup_(freep) struct smb_move *moves = NULL;
-	size_t size, max_moves;
+	size_t size = 0, max_moves;
 	void *base;
 	int r;
 

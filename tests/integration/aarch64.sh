@@ -73,6 +73,10 @@ for tool in $CROSS qemu-aarch64; do
 	exit 0
 done
 
+# perfwind itself, as far as that goes without the libraries of that machine: their headers are this one's.
+check compiles "$CROSS" -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -idirafter /usr/include -Wall -Wextra -Wconversion -Werror \
+	-DPERFWIND_VERSION='""' -fsyntax-only $(ls {cli,daemon,daemon/*,unwinder,profile,libc-hook}/*.c)
+
 # taken NAME CPU FLAGS... : the program built so takes its samples; false when it could not.
 taken() {
 	local name=$1 cpu=$2
