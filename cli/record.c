@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/late_sink.h"
+#include "cli/signals.h"
 #include "cli/spawn.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
@@ -254,22 +254,22 @@ static void reap(struct record *rec)
 static int signal_ready(struct loop_source *source, uint32_t events)
 {
 	struct record *rec = container_of(source, struct record, signals);
-	struct signalfd_siginfo si;
+	int sig;
 
 	(void)events;
-	while (read(source->fd, &si, sizeof(si)) == sizeof(si)) {
-		if (si.ssi_signo == SIGCHLD) {
+	while ((sig = signals_next(source))) {
+		if (sig == SIGCHLD) {
 			reap(rec);
 			continue;
 		}
 		if (rec->interrupted) {
 			clear_live(rec);
-			_exit(128 + (int)si.ssi_signo);
+			_exit(128 + sig);
 		}
 		rec->interrupted = true;
 		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer;
 		 * the others are for us. */
-		rec->ended_by_us |= si.ssi_signo != SIGINT;
+		rec->ended_by_us |= sig != SIGINT;
 	}
 	/* The command is waited for after the drain: await_child(). */
 	if (rec->interrupted || rec->child_status >= 0)
@@ -303,30 +303,16 @@ static int end_tick(struct loop_timer *timer)
 static int watch(struct record *rec)
 {
 	uint64_t live = (rec->terminal ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
-	const struct sigaction usual = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
-	sigset_t set;
-	int fd, r;
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+	int r;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD);
 	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the
 	 * command ended. */
 	(void)sigaction(SIGCHLD, &usual, NULL);
-	/* A reader of `-o -` that goes away ends the recording by an error, as a full disk does. */
-	(void)sigaction(SIGPIPE, &ignored, NULL);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return said("signals", fail(-errno));
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		return said("signals", fail(-errno));
-	r = loop_add(&rec->loop, &rec->signals, fd, EPOLLIN, signal_ready);
-	if (r < 0) {
-		(void)fd_close(fd);
+	r = signals_watch(&rec->loop, &rec->signals, signals, ARRAY_SIZE(signals), signal_ready);
+	if (r < 0)
 		return said("signals", r);
-	}
 	r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
 	return r < 0 ? said("a timer", r) : 0;
 }
@@ -508,12 +494,9 @@ static int record_all(struct record *rec)
 
 static void watch_no_more(struct record *rec)
 {
-	int fd = rec->signals.fd;
-
 	loop_timer_remove(&rec->loop, &rec->end);
 	loop_timer_remove(&rec->loop, &rec->live);
-	loop_remove(&rec->loop, &rec->signals);
-	(void)fd_close(fd);
+	signals_unwatch(&rec->loop, &rec->signals);
 }
 
 /* The exit status for a command that cannot be run, 0 when it can. */

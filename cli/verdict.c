@@ -218,3 +218,23 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	fprintf(out, "}\n");
 	fflush(out);
 }
+
+void verdict_print_trace(const struct trace_session_summary *s, const char *file, uint64_t bytes,
+			 FILE *out)
+{
+	char n[32];
+
+	fprintf(out, "%s samples in %.1f s from %zu data source%s\n", grouped(s->samples, n),
+		s->duration_s, s->n_sources, s->n_sources == 1 ? "" : "s");
+	fprintf(out, "  lost     %s in the kernel's rings", grouped(s->lost, n));
+	if (s->skipped)
+		fprintf(out, "; %s skipped or not in scope", grouped(s->skipped, n));
+	if (s->overwritten)
+		fprintf(out, "; %s packets overwritten in a RING_BUFFER",
+			grouped(s->overwritten, n));
+	if (s->discarded)
+		fprintf(out, "; %s packets that a full buffer did not take",
+			grouped(s->discarded, n));
+	fprintf(out, "\n  file     %s, %s KiB%s\n", file, grouped((bytes + 1023) >> 10, n),
+		s->full ? " (full: max_file_size_bytes)" : "");
+}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/session.h"
+#include "daemon/trace-session.h"
 
 struct verdict {
 	const struct session_summary *summary;
@@ -15,3 +16,6 @@ void verdict_print(const struct verdict *verdict, FILE *out);
 void verdict_print_json(const struct verdict *verdict, FILE *out);
 /* The line that is rewritten while recording. */
 void verdict_print_live(const struct session_summary *summary, FILE *out);
+/* What a trace session came to, in @file of @bytes. */
+void verdict_print_trace(const struct trace_session_summary *summary, const char *file,
+			 uint64_t bytes, FILE *out);

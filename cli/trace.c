@@ -1,0 +1,212 @@
+/* trace.c - `perfwind trace`: a Perfetto TraceConfig run inside this process.  Thread: main.
+ *
+ *   config (file or standard input) ──► trace session ──► loop ──► file
+ *
+ * It ends with duration_ms, with Ctrl-C (or TERM), or when the file is full; what was recorded
+ * until then is in the file.  A second Ctrl-C leaves at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/late_sink.h"
+#include "cli/signals.h"
+#include "cli/verdict.h"
+#include "daemon/base/error.h"
+#include "daemon/probe.h"
+#include "daemon/trace-session.h"
+
+struct trace_args {
+	const char *config, *output;
+	bool text;
+};
+
+struct trace_run {
+	struct trace_args args;
+	struct config *config;
+	struct loop loop;
+	struct loop_source signals;
+	struct sink *sink;
+	struct trace_session *trace;
+	bool interrupted;
+};
+
+static const struct option_def defs[] = {
+	{.name = "config",
+	 .letter = 'c',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 .help = "the TraceConfig, as text or in binary form; -: standard input",
+	 .offset = offsetof(struct trace_args, config)},
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 .help = "the trace (default: output_path of the config, else perfwind.pftrace;\n"
+		 "an existing one becomes FILE.old)",
+	 .offset = offsetof(struct trace_args, output)},
+	{.name = "txt",
+	 .type = OPTION_FLAG,
+	 .help = "the config is text, whatever it looks like",
+	 .offset = offsetof(struct trace_args, text)},
+	{0},
+};
+
+static const struct options options = {
+	.command = "trace",
+	.usage = "-c CONFIG [-o FILE] [--txt]",
+	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
+		       "sources, its\nbuffers, its end.  Data sources of others are left out with "
+		       "a warning; what cannot be\nhonoured is refused by the name of its field.",
+	.defs = defs,
+};
+
+static int read_config(struct trace_run *run)
+{
+	bool is_stdin = !strcmp(run->args.config, "-");
+	const char *name = is_stdin ? "standard input" : run->args.config;
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *data = NULL;
+	char error[CONFIG_ERROR_SIZE];
+	size_t len;
+	int r;
+
+	if (!is_stdin)
+		fd = open(run->args.config, O_RDONLY | O_CLOEXEC);
+	r = !is_stdin && fd < 0 ? -errno
+				: read_fd(is_stdin ? STDIN_FILENO : fd, CONFIG_MAX, &data, &len);
+	if (r < 0) {
+		log_error("%s: %s", name, strerror(-r));
+		return fail(r);
+	}
+	r = config_read(name, data, len, run->args.text ? CONFIG_TEXT : CONFIG_EITHER, &run->config,
+			error, sizeof(error));
+	if (r < 0)
+		log_error("%s", error);
+	return r;
+}
+
+static bool wants_deflate(const Pb__TraceConfig *m)
+{
+	return m->compression
+		       ? m->compression->deflate != NULL
+		       : m->compression_type ==
+				 PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE;
+}
+
+static void choose_output(struct trace_run *run)
+{
+	const char *told = run->config->message->output_path;
+
+	if (!run->args.output)
+		run->args.output = told && *told ? told : "perfwind.pftrace";
+}
+
+static int signal_ready(struct loop_source *source, uint32_t events)
+{
+	struct trace_run *run = container_of(source, struct trace_run, signals);
+	int sig;
+
+	(void)events;
+	while ((sig = signals_next(source))) {
+		if (run->interrupted)
+			_exit(128 + sig);
+		run->interrupted = true;
+		trace_session_stop(run->trace);
+	}
+	return 0;
+}
+
+/* All up to the start.  A failure has been told. */
+static int prepare(struct trace_run *run)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	struct trace_session_options to = {
+		.config = run->config,
+		.root = "",
+		.tool = "perfwind " PERFWIND_VERSION,
+		.deflated_out = wants_deflate(run->config->message),
+	};
+	char error[512] = "";
+	int r = probe_features(&to.features, error, sizeof(error));
+
+	if (r >= 0)
+		r = loop_init(&run->loop);
+	if (r >= 0)
+		r = late_sink_new(run->args.output, !to.deflated_out, &run->sink);
+	if (r >= 0)
+		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
+				  signal_ready);
+	to.out = run->sink;
+	if (r >= 0)
+		r = trace_session_new(&to, &run->loop, &run->trace, error, sizeof(error));
+	if (r < 0)
+		log_error("%s", *error ? error : strerror(-r));
+	return r;
+}
+
+static int run_to_end(struct trace_run *run)
+{
+	const char *why;
+	int r = trace_session_start(run->trace);
+
+	while (r >= 0 && trace_session_state(run->trace) != TRACE_DONE)
+		r = loop_run_once(&run->loop, -1);
+	if (trace_session_error(run->trace, &why) < 0) {
+		log_error("%s", why);
+		return 1;
+	}
+	if (r < 0) {
+		log_error("%s: %s", run->args.output,
+			  r == -EISDIR ? "is a directory" : strerror(-r));
+		return 1;
+	}
+	return 0;
+}
+
+static int trace_all(struct trace_run *run)
+{
+	struct trace_session_summary summary;
+	int status;
+
+	if (read_config(run) < 0)
+		return 1;
+	choose_output(run);
+	if (prepare(run) < 0)
+		return 1;
+	status = run_to_end(run);
+	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
+		trace_session_summary(run->trace, &summary);
+		verdict_print_trace(&summary, run->args.output, run->sink->bytes, stderr);
+	}
+	return status;
+}
+
+static int trace_main(int argc, char **argv)
+{
+	struct trace_run run = {.loop = {.epoll_fd = -1}, .signals = {.fd = -1}};
+	int n, r = options_parse(&options, argc, argv, &run.args, &n);
+
+	if (r != 0)
+		return options_exit_status(r);
+	if (!run.args.config) {
+		log_error("which config? -c FILE, or -c - for standard input");
+		return 2;
+	}
+	r = trace_all(&run);
+	(void)trace_session_free(run.trace);
+	(void)sink_free(run.sink);
+	signals_unwatch(&run.loop, &run.signals);
+	loop_deinit(&run.loop);
+	(void)config_free(run.config);
+	return r;
+}
+
+const struct command command_trace = {
+	.name = "trace",
+	.summary = "run a Perfetto trace config without a tracing service",
+	.run = trace_main,
+	.options = &options,
+};
