@@ -160,13 +160,44 @@ static int put_line(struct process_table *table, struct process *p, const struct
 	return r < 0 ? trace(r) : 0;
 }
 
+/* Text that was moved into huge pages is anonymous and has no file any more (mremap over one's own
+ * code).  What stands before and behind it tells: the same file, with as many bytes between as
+ * there are addresses. */
+static bool is_file_between(const struct procfs_map *before, const struct procfs_map *line,
+			    const struct procfs_map *behind)
+{
+	return before->inode && !line->inode && !line->path_len && before->end == line->start &&
+	       line->end == behind->start && before->inode == behind->inode &&
+	       before->major == behind->major && before->minor == behind->minor &&
+	       before->path_len == behind->path_len &&
+	       !memcmp(before->path, behind->path, before->path_len) &&
+	       behind->start - before->start == behind->offset - before->offset;
+}
+
+static void look_around(const struct procfs_map *before, struct procfs_map *line, const char *at,
+			const char *end)
+{
+	struct procfs_map behind;
+	uint64_t distance = line->start - before->start;
+
+	if (line->inode || line->path_len || procfs_maps_next(&at, end, &behind) != 0 ||
+	    !is_file_between(before, line, &behind))
+		return;
+	line->inode = before->inode;
+	line->major = before->major;
+	line->minor = before->minor;
+	line->path = before->path;
+	line->path_len = before->path_len;
+	line->offset = before->offset + distance;
+}
+
 /* -ESRCH: an empty text, as of a process that is exiting. */
 static int maps_of_text(struct process_table *table, struct process *p, const char *text,
 			size_t len, struct process_maps **ret_fresh)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *fresh = NULL;
 	const char *at = text;
-	struct procfs_map line;
+	struct procfs_map line, before = {0};
 	size_t n = 0;
 	int r = process_maps_new(&fresh);
 
@@ -176,6 +207,9 @@ static int maps_of_text(struct process_table *table, struct process *p, const ch
 		if (r < 0)
 			continue; /* skipped */
 		n++;
+		if (line.exec)
+			look_around(&before, &line, at, text + len);
+		before = line;
 		if (!line.exec)
 			continue;
 		r = put_line(table, p, &line, &fresh);

@@ -90,6 +90,21 @@ check deleted-names has deleted 'main;(recurse_even;recurse_odd;){20,}.*burn '
 check deleted-whole json deleted 'v["stacks"]["whole"] >= 0.99 * total'
 check deleted-consistent consistent deleted
 
+# Text moved into anonymous memory, of which no record tells and which has no file in maps: met from the start, and found so.
+record remap -- "$PROGRAMS/remap" 1
+"$PROGRAMS/remap" 60 &
+target=$!
+started $target
+wait_for used $target 20
+record remap-p -p $target -d 1
+kill $target
+for name in remap remap-p; do
+	check $name-names has $name 'main;remapped_work;remapped_inner;burn '
+	check $name-whole json $name 'v["stacks"]["whole"] >= 0.98 * total'
+	check $name-consistent consistent $name
+done
+check remap-is-anonymous hasnt remap-p '\[anon\]|perf-[0-9]+.map'
+
 # Code made at run time: named by its map, walked by frame pointer.
 record jit -- "$PROGRAMS/jit" 1
 check jit-names has jit 'main;call_jitted;jitted_function;jit_callback;burn '

@@ -49,6 +49,8 @@ static-pie -O2 -static-pie
 lld-like -O2 -Wl,-z,noseparate-code
 large -O2 -mcmodel=large
 split-stack-off -O2 -fno-split-stack -fstack-protector-all -fstack-clash-protection
+bias -O2 -pie -Wl,-Ttext-segment=0x7000000
+segments -O2 -no-pie -fno-pie -DELSEWHERE -Wl,--section-start=.elsewhere=0x8000000
 no-hdr -O2 -Wl,--no-eh-frame-hdr
 debug-frame -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables
 LIST
@@ -56,6 +58,7 @@ if command -v clang >/dev/null; then
 	CC=clang build clang -O2 -Wno-everything && steps frames-clang -- "$TMP/clang" frames
 fi
 check no-hdr-has-none sh -c "! readelf -lW '$TMP/no-hdr' | grep -q EH_FRAME"
+check segments-are-two sh -c "[ \$(readelf -lW '$TMP/segments' | grep -c 'LOAD.* R E ') = 2 ]"
 check debug-frame-is-all sh -c "readelf -SW '$TMP/debug-frame' | grep -q '\.debug_frame'"
 
 # libc's assembly, system calls, lazily bound calls through ld.so's resolver; the vDSO; modules out of memory alone.
@@ -63,6 +66,8 @@ steps libc -- "$TMP/O2" libc
 steps libc-static -- "$TMP/static" libc
 steps vdso -- "$TMP/O2" vdso
 steps vfork -- "$TMP/O2" vfork
+"$TMP/O2" crypto >/dev/null 2>&1
+if [ $? = 77 ]; then skip crypto "libcrypto.so.3 is not installed"; else steps crypto -- "$TMP/O2" crypto; fi
 steps memory-only --no-files -- "$TMP/O2" frames
 steps memory-only-libc --no-files --max-steps 30000 -- "$TMP/O2" libc
 # Signals at many places of it, each instruction of the handler, the trampoline and its end.

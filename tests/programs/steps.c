@@ -5,6 +5,7 @@
  *
  * Without a tracer the trap ends it. */
 #include <alloca.h>
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,7 +23,12 @@ static NOINLINE uint64_t leaf(uint64_t x)
 	return x * 6364136223846793005ull + 1;
 }
 
-static NOINLINE uint64_t few_registers(uint64_t a, uint64_t b)
+/* Several executable segments: where the linker is told an address for it. */
+#ifdef ELSEWHERE
+__attribute__((section(".elsewhere")))
+#endif
+static NOINLINE uint64_t
+few_registers(uint64_t a, uint64_t b)
 {
 	uint64_t x = leaf(a);
 
@@ -214,6 +220,29 @@ static void run_vfork(void)
 		_exit(0);
 	(void)waitpid(pid, NULL, 0);
 	NOT_LAST;
+}
+
+/* OpenSSL's hand-written assembly. */
+static void run_crypto(void)
+{
+	static uint8_t data[1000], digest[64];
+	void *library = dlopen("libcrypto.so.3", RTLD_NOW);
+	uint8_t *(*sha)(const uint8_t *, size_t, uint8_t *);
+
+	for (int i = 0; i < 3; i++) {
+		static const char *const names[] = {"SHA1", "SHA256", "SHA512"};
+
+		sha = library ? (uint8_t * (*)(const uint8_t *, size_t, uint8_t *))(
+					(uintptr_t)dlsym(library, names[i]))
+			      : NULL;
+		if (!sha)
+			exit(77);
+		if (!i) { /* its own beginning is of no interest */
+			sha(data, 1, digest);
+			TRAP();
+		}
+		program_sink += sha(data, sizeof(data), digest)[0];
+	}
 }
 
 /* ---- signals ---- */
@@ -443,6 +472,7 @@ int main(int argc, char **argv)
 		{"libc", run_libc, false},
 		{"vdso", run_vdso, false},
 		{"vfork", run_vfork, false},
+		{"crypto", run_crypto, true},
 		{"signal", run_signal, true},
 		{"signal-alt", run_signal_alt, true},
 		{"ucontext", run_ucontext, false},

@@ -225,6 +225,50 @@ static void test_failed(void **state)
 }
 
 /* The answer comes after the exec: it may be about the new image. */
+/* Anonymous code is its neighbours' file only if that leaves neither a gap nor a doubt. */
+static void test_remapped(void **state)
+{
+	static const char *const texts[] = {
+		"10000-11000 r--p 00000000 08:01 77 /bin/x\n"
+		"11000-13000 r-xp 00000000 00:00 0 \n"
+		"13000-14000 r--p 00003000 08:01 77 /bin/x\n",
+		/* another file behind, another offset, a gap before, a gap behind, nothing behind
+		 */
+		"10000-11000 r--p 00000000 08:01 77 /bin/x\n"
+		"11000-13000 r-xp 00000000 00:00 0 \n"
+		"13000-14000 r--p 00003000 08:01 78 /bin/y\n",
+		"10000-11000 r--p 00000000 08:01 77 /bin/x\n"
+		"11000-13000 r-xp 00000000 00:00 0 \n"
+		"13000-14000 r--p 00002000 08:01 77 /bin/x\n",
+		"0f000-10000 r--p 00000000 08:01 77 /bin/x\n"
+		"11000-13000 r-xp 00000000 00:00 0 \n"
+		"13000-14000 r--p 00004000 08:01 77 /bin/x\n",
+		"10000-11000 r--p 00000000 08:01 77 /bin/x\n"
+		"11000-13000 r-xp 00000000 00:00 0 \n"
+		"14000-15000 r--p 00004000 08:01 77 /bin/x\n",
+		"10000-11000 r--p 00000000 08:01 77 /bin/x\n"
+		"11000-13000 r-xp 00000000 00:00 0 \n",
+	};
+	struct fixture f;
+	struct process *p;
+	(void)state;
+
+	fixture_init(&f, 10);
+	for (uint32_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		p = process_get(f.table, 5 + i);
+		assert_true(answer(&f, p, texts[i], 200));
+		assert_int_equal(p->maps->n, 1);
+		if (i) {
+			assert_true(strncmp(path_at(&f, p, 0x11), "/tmp/perf-", 10) == 0);
+			continue;
+		}
+		assert_string_equal(path_at(&f, p, 0x11), "/bin/x");
+		assert_int_equal(p->maps->maps[0].offset, 0x1000);
+		assert_int_equal(p->maps->maps[0].id.inode, 77);
+	}
+	fixture_deinit(&f);
+}
+
 static void test_replaced(void **state)
 {
 	struct fixture f;
@@ -407,11 +451,12 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),	 cmocka_unit_test(test_replay),
-		cmocka_unit_test(test_refresh),	 cmocka_unit_test(test_memfd),
-		cmocka_unit_test(test_unsure),	 cmocka_unit_test(test_failed),
-		cmocka_unit_test(test_replaced), cmocka_unit_test(test_wants_refresh),
-		cmocka_unit_test(test_many),	 cmocka_unit_test(test_real),
+		cmocka_unit_test(test_first),	      cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_refresh),	      cmocka_unit_test(test_memfd),
+		cmocka_unit_test(test_unsure),	      cmocka_unit_test(test_failed),
+		cmocka_unit_test(test_remapped),      cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_wants_refresh), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
