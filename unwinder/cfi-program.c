@@ -6,41 +6,7 @@
 
 #include "unwinder/cfi.h"
 
-/* DWARF 5, 7.24; from 0x2c on Arm's (aadwarf64, 4.4.1) and GNU's */
-enum {
-	CFA_ADVANCE_LOC = 0x40, /* upper two bits; the lower six are the operand */
-	CFA_OFFSET = 0x80,
-	CFA_RESTORE = 0xc0,
-	CFA_NOP = 0x00,
-	CFA_SET_LOC = 0x01,
-	CFA_ADVANCE_LOC1 = 0x02,
-	CFA_ADVANCE_LOC2 = 0x03,
-	CFA_ADVANCE_LOC4 = 0x04,
-	CFA_OFFSET_EXTENDED = 0x05,
-	CFA_RESTORE_EXTENDED = 0x06,
-	CFA_UNDEFINED = 0x07,
-	CFA_SAME_VALUE = 0x08,
-	CFA_REGISTER = 0x09,
-	CFA_REMEMBER_STATE = 0x0a,
-	CFA_RESTORE_STATE = 0x0b,
-	CFA_DEF_CFA = 0x0c,
-	CFA_DEF_CFA_REGISTER = 0x0d,
-	CFA_DEF_CFA_OFFSET = 0x0e,
-	CFA_DEF_CFA_EXPRESSION = 0x0f,
-	CFA_EXPRESSION = 0x10,
-	CFA_OFFSET_EXTENDED_SF = 0x11,
-	CFA_DEF_CFA_SF = 0x12,
-	CFA_DEF_CFA_OFFSET_SF = 0x13,
-	CFA_VAL_OFFSET = 0x14,
-	CFA_VAL_OFFSET_SF = 0x15,
-	CFA_VAL_EXPRESSION = 0x16,
-	CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c,
-	CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
-	CFA_GNU_ARGS_SIZE = 0x2e,
-	CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
-};
-
-enum { REMEMBERED_MAX = 16, PROGRAM_MAX = 1 << 20 };
+enum { REMEMBERED_MAX = 16 };
 
 struct machine {
 	const struct cfi_fde *fde;
@@ -283,7 +249,7 @@ static void run_extended(struct machine *m, uint8_t op)
 
 static bool run(struct machine *m, const uint8_t *program, const uint8_t *end)
 {
-	if (end - program > PROGRAM_MAX)
+	if (end - program > CFI_PROGRAM_MAX)
 		return false;
 	m->c = cursor_of(program, (size_t)(end - program));
 	while (m->c.p < m->c.end) {

@@ -23,12 +23,27 @@ static bool is_word(int64_t offset, int64_t low, int64_t high)
 	return !(offset & 7) && offset / 8 >= low && offset / 8 <= high;
 }
 
+bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *ret_rule)
+{
+	uint64_t saved = (uint64_t)-bp / 8;
+
+	if (!is_word(cfa, -RULE_N_MAX, RULE_N_MAX) || ra != -8 ||
+	    (bp && !is_word(bp, -RULE_M_MAX, -1)))
+		return false;
+	/* Behind the pops of an epilogue the CFI may still name a slot that now lies below rsp:
+	 * what was there is back in the register, and the copy does not reach there. */
+	if (!by_bp && -bp > cfa)
+		saved = 0;
+	*ret_rule = rule_frame(by_bp ? RULE_FP : RULE_SP, cfa / 8, saved);
+	return true;
+}
+
 static rule_t rule_x86(const struct cfi_row *row, uint64_t vaddr, rule_t slow)
 {
 	const struct cfi_reg *ra = &row->regs[DWARF_X86_RIP], *bp = &row->regs[DWARF_X86_RBP];
-	uint64_t saved = 0;
 	bool by_bp = false;
 	int64_t n;
+	rule_t rule;
 
 	if (row->cfa.where == CFI_REGISTER) {
 		n = row->cfa.value;
@@ -38,18 +53,14 @@ static rule_t rule_x86(const struct cfi_row *row, uint64_t vaddr, rule_t slow)
 	} else if (!plt_offset(&row->cfa, vaddr, &n)) {
 		return slow;
 	}
-	if (!is_word(n, -RULE_N_MAX, RULE_N_MAX) || ra->where != CFI_OFFSET || ra->value != -8 ||
-	    row->regs[DWARF_X86_RSP].where != CFI_UNSPECIFIED)
+	if (ra->where != CFI_OFFSET || row->regs[DWARF_X86_RSP].where != CFI_UNSPECIFIED)
 		return slow;
-	if (bp->where == CFI_OFFSET && is_word(bp->value, -RULE_M_MAX, -1))
-		saved = (uint64_t)-bp->value / 8;
-	else if (bp->where != CFI_UNSPECIFIED && bp->where != CFI_SAME)
+	if (bp->where == CFI_OFFSET ? !bp->value
+				    : bp->where != CFI_UNSPECIFIED && bp->where != CFI_SAME)
 		return slow;
-	/* Behind the pops of an epilogue the CFI may still name a slot that now lies below rsp:
-	 * what was there is back in the register, and the copy does not reach there. */
-	if (!by_bp && (int64_t)saved * 8 > n)
-		saved = 0;
-	return rule_frame(by_bp ? RULE_FP : RULE_SP, n / 8, saved);
+	return cfi_rule_x86_64(by_bp, n, bp->where == CFI_OFFSET ? bp->value : 0, ra->value, &rule)
+		       ? rule
+		       : slow;
 }
 
 /* x29 and x30 at one offset each, unset, or unchanged. */

@@ -227,13 +227,8 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 
 /* ---- .eh_frame_hdr ---- */
 
-struct table {
-	const uint8_t *entries; /* pairs of int32, both relative to the section */
-	size_t n;
-};
-
 /* [version 1][eh_frame_ptr enc][fde_count enc][table enc][eh_frame_ptr][fde_count][table] */
-static bool table_open(const struct uw_section *hdr, struct table *ret)
+static bool table_open(const struct uw_section *hdr, struct uw_table *ret)
 {
 	struct cursor c;
 	uint8_t version, pointer, count, form;
@@ -258,14 +253,7 @@ static bool table_open(const struct uw_section *hdr, struct table *ret)
 	return ret->n != 0;
 }
 
-bool cfi_has_table(const struct uw_image *image)
-{
-	struct table table;
-
-	return image->eh_frame.data && table_open(&image->eh_frame_hdr, &table);
-}
-
-static int64_t table_word(const struct table *table, size_t i, size_t half)
+static int32_t table_word(const struct uw_table *table, size_t i, size_t half)
 {
 	int32_t word;
 
@@ -273,24 +261,67 @@ static int64_t table_word(const struct table *table, size_t i, size_t half)
 	return word;
 }
 
+void cfi_table_init(struct uw_image *image)
+{
+	struct uw_table table = {0};
+	size_t n;
+
+	if (!table_open(&image->eh_frame_hdr, &table))
+		return;
+	n = (table.n + UW_TABLE_STEP - 1) / UW_TABLE_STEP;
+	table.coarse = malloc(n * sizeof(*table.coarse)); /* without it the search is slower */
+	for (size_t i = 0; table.coarse && i < n; i++)
+		table.coarse[i] = table_word(&table, i * UW_TABLE_STEP, 0);
+	image->table = table;
+}
+
+/* The last of @n values that is at most @want, or 0; no branch to mispredict in the loop. */
+static size_t coarse_find(const int32_t *values, size_t n, int64_t want)
+{
+	size_t at = 0;
+
+	while (n > 1) {
+		size_t half = n / 2;
+
+		at = values[at + half] <= want ? at + half : at;
+		n -= half;
+	}
+	return at;
+}
+
+/* The last entry that begins at or before the address. */
+static size_t table_search(const struct uw_table *table, int64_t want)
+{
+	size_t at = 0, n = table->n;
+
+	if (table->coarse) {
+		at = UW_TABLE_STEP *
+		     coarse_find(table->coarse, (n + UW_TABLE_STEP - 1) / UW_TABLE_STEP, want);
+		n = min_u64(n - at, UW_TABLE_STEP);
+		for (size_t i = 0; i < n; i += 8) /* a line has eight */
+			__builtin_prefetch(table->entries + (at + i) * 8);
+	}
+	while (n > 1) {
+		size_t half = n / 2;
+
+		at = table_word(table, at + half, 0) <= want ? at + half : at;
+		n -= half;
+	}
+	return at;
+}
+
 enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset)
 {
 	const struct uw_section *hdr = &image->eh_frame_hdr;
 	int64_t want = (int64_t)(vaddr - hdr->vaddr);
-	struct table table;
-	size_t at = 0, n;
 	uint64_t offset;
+	size_t at;
 
-	if (!table_open(hdr, &table) || want < table_word(&table, 0, 0))
+	if (!cfi_has_table(image) || want < table_word(&image->table, 0, 0))
 		return CFI_NONE;
-	/* The last entry that begins at or before the address. */
-	for (n = table.n; n > 1;) {
-		size_t half = n / 2;
-
-		at = table_word(&table, at + half, 0) <= want ? at + half : at;
-		n -= half;
-	}
-	offset = hdr->vaddr + (uint64_t)table_word(&table, at, 1) - image->eh_frame.vaddr;
+	at = table_search(&image->table, want);
+	offset = hdr->vaddr + (uint64_t)(int64_t)table_word(&image->table, at, 1) -
+		 image->eh_frame.vaddr;
 	if (offset >= image->eh_frame.size || offset > UINT32_MAX)
 		return CFI_BAD;
 	*ret_offset = (uint32_t)offset;

@@ -40,8 +40,13 @@ void cfi_index_deinit(struct cfi_index *index);
 /* CFI_OK and the offset of an FDE that covers @vaddr, or CFI_NONE. */
 enum cfi_result cfi_index_find(const struct cfi_index *index, uint64_t vaddr, uint32_t *ret_offset);
 
-/* True when .eh_frame_hdr has a search table of the usual form. */
-bool cfi_has_table(const struct uw_image *image);
+/* Finds the search table of @image, once it is loaded (image.c). */
+void cfi_table_init(struct uw_image *image);
+/* True when there is one, and what it leads to. */
+static inline bool cfi_has_table(const struct uw_image *image)
+{
+	return image->table.n && image->eh_frame.data;
+}
 /* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (cfi_fde_read
  * tells). */
 enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset);
@@ -93,6 +98,42 @@ struct cfi_reg {
 	};
 };
 
+/* DWARF 5, 7.24; from 0x2c on Arm's (aadwarf64, 4.4.1) and GNU's */
+enum {
+	CFA_ADVANCE_LOC = 0x40, /* upper two bits; the lower six are the operand */
+	CFA_OFFSET = 0x80,
+	CFA_RESTORE = 0xc0,
+	CFA_NOP = 0x00,
+	CFA_SET_LOC = 0x01,
+	CFA_ADVANCE_LOC1 = 0x02,
+	CFA_ADVANCE_LOC2 = 0x03,
+	CFA_ADVANCE_LOC4 = 0x04,
+	CFA_OFFSET_EXTENDED = 0x05,
+	CFA_RESTORE_EXTENDED = 0x06,
+	CFA_UNDEFINED = 0x07,
+	CFA_SAME_VALUE = 0x08,
+	CFA_REGISTER = 0x09,
+	CFA_REMEMBER_STATE = 0x0a,
+	CFA_RESTORE_STATE = 0x0b,
+	CFA_DEF_CFA = 0x0c,
+	CFA_DEF_CFA_REGISTER = 0x0d,
+	CFA_DEF_CFA_OFFSET = 0x0e,
+	CFA_DEF_CFA_EXPRESSION = 0x0f,
+	CFA_EXPRESSION = 0x10,
+	CFA_OFFSET_EXTENDED_SF = 0x11,
+	CFA_DEF_CFA_SF = 0x12,
+	CFA_DEF_CFA_OFFSET_SF = 0x13,
+	CFA_VAL_OFFSET = 0x14,
+	CFA_VAL_OFFSET_SF = 0x15,
+	CFA_VAL_EXPRESSION = 0x16,
+	CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c,
+	CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
+	CFA_GNU_ARGS_SIZE = 0x2e,
+	CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
+};
+
+enum { CFI_PROGRAM_MAX = 1 << 20 };
+
 /* How every register is found at one address. */
 struct cfi_row {
 	struct cfi_reg cfa; /* CFI_REGISTER: register cfa_register plus value; CFI_VAL_EXPRESSION */
@@ -108,6 +149,12 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 
 /* The row as a rule; @offset and @debug_frame name its FDE for the slow road. */
 rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame);
+
+/* The packed rule of an x86-64 row: the CFA by rbp or rsp, rbp and the return address at these
+ * distances from it (@bp 0: kept).  false: it cannot be packed. */
+bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *ret_rule);
+/* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here. */
+bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule);
 
 /* Registers of one frame, as far as known. */
 struct cfi_regs {

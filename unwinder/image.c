@@ -1,15 +1,17 @@
 /* image.c - the unwind half: .eh_frame_hdr, .eh_frame and .debug_frame, as they are.
  *
- * No FDE is looked at here: rules are worked out for sampled addresses only, by the engines.
- * .eh_frame is found as at run time, through PT_GNU_EH_FRAME; the section header, where there is
- * one that agrees, only adds the exact size.  Without it the section is taken to reach to the end
- * of its segment: CFI ends itself by a zero length. */
+ * No FDE is looked at here: rules are worked out for sampled addresses only, by the engines.  Of
+ * the search table, one word in 128 is copied: its upper steps. .eh_frame is found as at run time,
+ * through PT_GNU_EH_FRAME; the section header, where there is one that agrees, only adds the exact
+ * size.  Without it the section is taken to reach to the end of its segment: CFI ends itself by a
+ * zero length. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "daemon/base/bytes.h"
 #include "daemon/base/error.h"
+#include "unwinder/cfi.h"
 #include "unwinder/elf.h"
 #include "unwinder/parts.h"
 
@@ -161,10 +163,12 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
 		r = load_sections(elf, image);
 		if (r < 0)
 			return trace(r);
+		cfi_table_init(image);
 	}
 	if (elf->fd >= 0) /* out of descriptors: the native engine does without */
 		image->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
-	image->bytes += image->eh_frame_hdr.size + image->eh_frame.size + image->debug_frame.size;
+	image->bytes += image->eh_frame_hdr.size + image->eh_frame.size + image->debug_frame.size +
+			image->table.n / UW_TABLE_STEP * sizeof(*image->table.coarse);
 	*ret_image = take(image);
 	return 0;
 }
@@ -176,6 +180,7 @@ struct uw_image *uw_image_free(struct uw_image *image)
 	uw_section_deinit(&image->eh_frame_hdr);
 	uw_section_deinit(&image->eh_frame);
 	uw_section_deinit(&image->debug_frame);
+	free(image->table.coarse);
 	fd_close(image->fd);
 	free(image);
 	return NULL;

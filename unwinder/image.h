@@ -15,11 +15,23 @@ struct uw_segment { /* PT_LOAD */
 	bool exec;
 };
 
+/* The search table in .eh_frame_hdr, of the usual form: pairs of int32, both relative to the
+ * section, sorted by the first. */
+struct uw_table {
+	const uint8_t *entries; /* in the section's data; NULL: none, or of another form */
+	size_t n;
+	/* Every UW_TABLE_STEPth of the first halves, side by side: the upper steps of a search stay
+	 * in cache, the lower ones are a few lines.  NULL: none, the table is searched alone. */
+	int32_t *coarse;
+};
+enum { UW_TABLE_STEP = 64 };
+
 struct uw_image {
 	enum uw_arch arch;
 	struct uw_segment *segments;
 	size_t n_segments;
 	struct uw_section eh_frame_hdr, eh_frame, debug_frame;
+	struct uw_table table;
 	uint64_t load_bias;
 	/* A duplicate of the file's descriptor for libdw (engine and lines), -1: none.  pread only.
 	 */

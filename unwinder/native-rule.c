@@ -150,6 +150,8 @@ static enum cfi_result native_find_row(struct native *e, const struct native_pla
 	bool debug_frame;
 	enum cfi_result result = native_find(e, place, &offset, &debug_frame, fde);
 
+	if (result == CFI_OK && cfi_quick_rule(fde, place->vaddr, ret_rule))
+		return CFI_OK;
 	if (result == CFI_OK)
 		result = cfi_row_at(fde, place->vaddr, &row);
 	if (result == CFI_OK)

@@ -129,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	section(&image->eh_frame_hdr, &data, &size, head[0] & 4 ? 0 : u16_at(head + 2), 0xf0000);
 	section(&image->eh_frame, &data, &size, u16_at(head + 4), 0x100000);
 	section(&image->debug_frame, &data, &size, u16_at(head + 6), 0);
+	cfi_table_init(image);
 	maps[0].module->image = image;
 	atomic_store(&maps[0].module->unwind_state, UW_MODULE_READY);
 	memory.data = data;

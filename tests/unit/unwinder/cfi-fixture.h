@@ -149,6 +149,7 @@ UNUSED static struct uw_image *image_of(const struct bytes *hdr, const struct by
 		section_set(&image->eh_frame, eh, EH_FRAME_AT);
 	if (debug)
 		section_set(&image->debug_frame, debug, 0);
+	cfi_table_init(image);
 	return image;
 }
 

@@ -189,6 +189,44 @@ static void test_table(void **state)
 	}
 }
 
+/* Of every size around a coarse step: each entry, its neighbours, and what lies before the first.
+ */
+static void test_large_table(void **state)
+{
+	enum { MOST = 3 * UW_TABLE_STEP + 2 };
+	static const size_t sizes[] = {1, 2, 63, 64, 65, 66, 127, 128, 129, 191, 192, MOST};
+	uint8_t entries[12 + MOST * 8], frames[MOST];
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
+		struct uw_image image = {
+			.eh_frame_hdr = {.data = entries,
+					 .size = 12 + sizes[k] * 8,
+					 .vaddr = HDR_AT},
+			.eh_frame = {.data = frames, .size = sizes[k], .vaddr = EH_FRAME_AT},
+		};
+		const uint32_t n = (uint32_t)sizes[k];
+		uint32_t offset;
+
+		memcpy(entries, "\1\x1b\3\x3b\0\0\0\0", 8);
+		memcpy(entries + 8, &n, 4);
+		for (uint32_t i = 0; i < n; i++) {
+			const uint32_t pair[] = {TEXT_AT + i * 16 - HDR_AT,
+						 EH_FRAME_AT + i - HDR_AT};
+
+			memcpy(entries + 12 + i * 8, pair, 8);
+		}
+		cfi_table_init(&image);
+		assert_non_null(image.table.coarse);
+		assert_int_equal(cfi_table_find(&image, TEXT_AT - 1, &offset), CFI_NONE);
+		for (uint32_t i = 0; i < n * 16 + 20; i++) {
+			assert_int_equal(cfi_table_find(&image, TEXT_AT + i, &offset), CFI_OK);
+			assert_int_equal(offset, min_u64(i / 16, n - 1));
+		}
+		free(image.table.coarse);
+	}
+}
+
 static void test_damaged_table(void **state)
 {
 	struct bytes eh = {.n = 0}, hdr = {.n = 0};
@@ -402,12 +440,19 @@ static void test_bad_expressions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frame_pointer), cmocka_unit_test(test_state_stack),
-		cmocka_unit_test(test_operations),    cmocka_unit_test(test_slow),
-		cmocka_unit_test(test_plt),	      cmocka_unit_test(test_damaged_programs),
-		cmocka_unit_test(test_table),	      cmocka_unit_test(test_damaged_table),
-		cmocka_unit_test(test_index),	      cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_expressions),   cmocka_unit_test(test_bad_expressions),
+		cmocka_unit_test(test_frame_pointer),
+		cmocka_unit_test(test_state_stack),
+		cmocka_unit_test(test_operations),
+		cmocka_unit_test(test_slow),
+		cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_damaged_programs),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_large_table),
+		cmocka_unit_test(test_damaged_table),
+		cmocka_unit_test(test_index),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_bad_expressions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
