@@ -56,14 +56,16 @@ static void bytes_take(struct smb_bytes *b, uint8_t *to, size_t n)
 {
 	size_t first = min_u64(n, b->len);
 
-	if (first)
+	if (first) {
 		memcpy(to, b->data, first);
-	if (n > first)
+		b->data += first;
+		b->len -= first;
+	}
+	if (n > first) {
 		memcpy(to + first, b->trailer, n - first);
-	b->data += first;
-	b->len -= first;
-	b->trailer += n - first;
-	b->trailer_len -= n - first;
+		b->trailer += n - first;
+		b->trailer_len -= n - first;
+	}
 }
 
 int smb_writer_new(struct smb *smb, uint32_t target_buffer, size_t max_waiting,
