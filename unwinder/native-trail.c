@@ -123,7 +123,7 @@ static int trail_step(const struct native *e, const struct walk *w, struct nativ
 	if (s->sp < w->base || cfa <= s->sp || cfa - 8 - w->base >= w->room)
 		return -1;
 	*ret_next = (struct native_step){.sp = cfa, .bp = s->bp};
-	if (saved && cfa - saved >= s->sp) {
+	if (saved && saved <= cfa - s->sp) {
 		s->slot = cfa - saved;
 		ret_next->bp = word_at(w, s->slot);
 	}

@@ -1,6 +1,7 @@
 /* plt.c - see plt.h.
  *
- * A stub is "jmp *slot(%rip)", perhaps behind endbr64 or bnd.  The slot it jumps through is the
+ * A stub is "jmp *slot(%rip)", perhaps behind endbr64 or bnd; on aarch64 "adrp x16, page; ldr x17,
+ * [x16, #low]; add x16, x16, #low; br x17", perhaps behind bti.  The slot it jumps through is the
  * r_offset of the relocation that names the function, whatever order linkers put the stubs in. */
 #include <errno.h>
 #include <string.h>
@@ -83,10 +84,68 @@ static uint64_t slot_of_stub(const uint8_t *stub, size_t len, uint64_t vaddr)
 	return 0;
 }
 
+/* The same of a stub whose adrp is at @stub. */
+static uint64_t slot_of_adrp(const uint8_t *stub, uint64_t vaddr)
+{
+	uint32_t adrp, ldr;
+	int64_t pages;
+
+	memcpy(&adrp, stub, sizeof(adrp));
+	memcpy(&ldr, stub + 4, sizeof(ldr));
+	if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
+		return 0;
+	pages = (int32_t)((adrp >> 5 & 0x7ffff) << 2 | (adrp >> 29 & 3)); /* 21 bits, signed */
+	pages -= (pages & 1 << 20) << 1;
+	return (vaddr & ~0xfffull) + (uint64_t)pages * 4096 + (ldr >> 10 & 0xfff) * 8;
+}
+
+static int add_stub(struct uw_symbols_builder *b, const struct relocations *rel, uint64_t slot,
+		    uint64_t vaddr, size_t size)
+{
+	const char *target = slot ? name_of_slot(rel, slot) : NULL;
+	char name[NAME_MAX_PLT];
+	int n;
+
+	if (!target || !*target)
+		return 0;
+	n = snprintf(name, sizeof(name), "%s@plt", target);
+	if (n < 0 || (size_t)n >= sizeof(name))
+		return 0;
+	return trace(uw_symbols_add(b, vaddr, size, name, (size_t)n, UW_RANK_MADE_UP));
+}
+
+/* aarch64: from its adrp to its br, perhaps behind an autia. */
+static size_t stub_size(const struct uw_section *code, size_t at)
+{
+	uint32_t fifth = 0;
+
+	if (code->size - at >= STUB + sizeof(fifth))
+		memcpy(&fifth, code->data + at + STUB, sizeof(fifth));
+	return fifth == 0xd61f0220 ? STUB + 4 : STUB;
+}
+
+static int add_code(struct uw_symbols_builder *b, const struct uw_section *code, size_t step,
+		    bool adrp, const struct relocations *rel)
+{
+	int r;
+
+	for (size_t at = 0; at + (adrp ? STUB : step) <= code->size; at += step) {
+		uint64_t vaddr = code->vaddr + at;
+		uint64_t slot = adrp ? slot_of_adrp(code->data + at, vaddr)
+				     : slot_of_stub(code->data + at, step, vaddr);
+
+		r = add_stub(b, rel, slot, vaddr, adrp ? stub_size(code, at) : step);
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
 static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *section,
 		     size_t step, const struct relocations *rel)
 {
 	const Elf64_Shdr *shdr = uw_elf_section(elf, section);
+	bool adrp = elf->arch == UW_ARCH_AARCH64;
 	_cleanup_(uw_section_deinit) struct uw_section code = {0};
 	int r;
 
@@ -95,22 +154,7 @@ static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, con
 	r = uw_elf_load_section(elf, shdr, PLT_MAX, &code);
 	if (r < 0)
 		return r == -ENOMEM ? trace(r) : 0;
-	for (size_t at = 0; at + step <= code.size; at += step) {
-		uint64_t slot = slot_of_stub(code.data + at, step, code.vaddr + at);
-		const char *target = slot ? name_of_slot(rel, slot) : NULL;
-		char name[NAME_MAX_PLT];
-		int n;
-
-		if (!target || !*target)
-			continue;
-		n = snprintf(name, sizeof(name), "%s@plt", target);
-		if (n < 0 || (size_t)n >= sizeof(name))
-			continue;
-		r = uw_symbols_add(b, code.vaddr + at, step, name, (size_t)n, UW_RANK_MADE_UP);
-		if (r < 0)
-			return trace(r);
-	}
-	return 0;
+	return trace(add_code(b, &code, adrp ? 4 : step, adrp, rel));
 }
 
 int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
@@ -119,7 +163,7 @@ int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
 	const Elf64_Shdr *got = uw_elf_section(elf, ".plt.got");
 	int r;
 
-	if (elf->arch != UW_ARCH_X86_64 || !elf->n_shdrs)
+	if (elf->arch == UW_ARCH_NONE || !elf->n_shdrs)
 		return 0;
 	r = load_relocations(elf, ".rela.plt", &plt);
 	if (r >= 0)

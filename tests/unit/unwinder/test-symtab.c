@@ -223,6 +223,49 @@ static void test_plt(void **state)
 	uw_module_unref(m);
 }
 
+/* Stubs of another machine, of both lengths; made where its compiler is. */
+static void test_plt_aarch64(void **state)
+{
+	static const struct {
+		const char *flags;
+		unsigned step, size;
+	} kinds[] = {{"", 16, 16}, {"-mbranch-protection=standard -Wl,-z,pac-plt", 24, 20}};
+
+	(void)state;
+	if (!have("aarch64-linux-gnu-gcc") || !have("aarch64-linux-gnu-objdump"))
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		uint64_t starts[2];
+		char names[2][16], list[128];
+		struct uw_module *m;
+		struct uw_symbol s;
+		FILE *f;
+
+		assert_true(shell("cd %s && echo 'void one(void); void two(void); "
+				  "void f(void) { one(); two(); one(); }' >plt.c && "
+				  "aarch64-linux-gnu-gcc -O1 %s -nostdlib -shared -fPIC -o arm.so "
+				  "plt.c && aarch64-linux-gnu-objdump -d -j .plt arm.so | "
+				  "sed -n 's/^\\([0-9a-f]*\\) <\\(.*@plt\\)>:/\\1 \\2/p' >arm.plt",
+				  dir, kinds[i].flags));
+		(void)snprintf(list, sizeof(list), "%s/arm.plt", dir);
+		f = fopen(list, "re");
+		assert_non_null(f);
+		assert_int_equal(
+			fscanf(f, "%lx %15s %lx %15s", &starts[0], names[0], &starts[1], names[1]),
+			4);
+		(void)fclose(f);
+		assert_int_equal(starts[1] - starts[0], kinds[i].step);
+		m = load_in_dir("arm.so");
+		for (size_t j = 0; j < 2; j++) {
+			assert_true(uw_module_symbol(m, starts[j] + 12, &s));
+			assert_string_equal(s.name, names[j]);
+			assert_int_equal(s.size, kinds[i].size);
+		}
+		assert_false(uw_module_symbol(m, starts[0] - 16, &s)); /* the first is nobody's */
+		uw_module_unref(m);
+	}
+}
+
 static void test_debugdata(void **state)
 {
 	struct uw_module *m;
@@ -336,10 +379,11 @@ static int dir_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),	    cmocka_unit_test(test_names_lie),
-		cmocka_unit_test(test_self),	    cmocka_unit_test(test_stripped),
-		cmocka_unit_test(test_plt),	    cmocka_unit_test(test_debugdata),
-		cmocka_unit_test(test_by_build_id), cmocka_unit_test(test_by_link),
+		cmocka_unit_test(test_by_hand),	  cmocka_unit_test(test_names_lie),
+		cmocka_unit_test(test_self),	  cmocka_unit_test(test_stripped),
+		cmocka_unit_test(test_plt),	  cmocka_unit_test(test_plt_aarch64),
+		cmocka_unit_test(test_debugdata), cmocka_unit_test(test_by_build_id),
+		cmocka_unit_test(test_by_link),
 	};
 
 	return cmocka_run_group_tests(tests, dir_up, dir_down);
