@@ -135,12 +135,8 @@ static int32_t in_flight(const struct daemon *d)
 {
 	uint64_t n = 0;
 
-	for (const struct instance *in = d->instances; in; in = in->next) {
-		struct session_summary summary;
-
-		if (in->session && session_summary(in->session, &summary) >= 0)
-			n += account_in_flight(&summary.account);
-	}
+	for (const struct instance *in = d->instances; in; in = in->next)
+		n += in->session ? session_in_flight(in->session) : 0;
 	return (int32_t)min_u64(n, INT32_MAX);
 }
 

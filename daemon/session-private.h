@@ -21,10 +21,11 @@ enum {
 	SESSION_MEMORY_KB = 256 << 10,	/* own memory besides rings: past it the session ends */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
-	SESSION_DRAIN_MS = 3000,  /* bound on DRAINING */
-	SESSION_NAMING_MS = 1500, /* bound on NAMING: "symbolised within 2 s of the stop" */
-	SESSION_RETRIES = 8,	  /* of a module that could not be read */
-	SESSION_NICE = -10,	  /* of the threads on the road, where allowed */
+	SESSION_DRAIN_MS = 3000,   /* bound on DRAINING */
+	SESSION_NAMING_MS = 1500,  /* bound on NAMING: "symbolised within 2 s of the stop" */
+	SESSION_RETRIES = 8,	   /* of a module that could not be read */
+	SESSION_GUARDED_LOADS = 8, /* modules, before the guardrail is looked at again */
+	SESSION_NICE = -10,	   /* of the threads on the road, where allowed */
 	SESSION_NOTES = 64,
 	SESSION_RINGS_BYTES = 256 << 20, /* the budget of all rings */
 };
@@ -80,6 +81,7 @@ struct session {
 	struct loop_timer tick, poll;
 	uint64_t second_at;	    /* CLOCK_MONOTONIC: what is done once a second is due */
 	uint64_t clear_at, trim_at; /* the same: options.clear_ms; 0: not */
+	uint32_t loaded;	    /* modules since the guardrail was last looked at */
 	int nice;		    /* of main, as it came out */
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
@@ -88,6 +90,7 @@ struct session {
 		used_at_stop;	   /* CPU time used by the targets, ns (session_used_ns) */
 	uint64_t cpu_at_start;	   /* own */
 	struct perf_counts counts; /* final once stopped */
+	uint64_t counts_due;	   /* CLOCK_MONOTONIC: not read again before */
 	struct adapt *adapt;	   /* by CPU index in own order; machine only */
 	size_t n_adapt;
 	/* modules that could not be read, to be tried again through another process */

@@ -10,6 +10,8 @@
 #include "daemon/proc/procfs.h"
 #include "daemon/session-private.h"
 
+enum { COUNTS_WAIT_S = 10 };
+
 bool session_keep_note(struct session *s, const char *line)
 {
 	for (size_t i = 0; i < s->n_notes; i++) {
@@ -99,14 +101,27 @@ static void copy_nameless(struct session *s, struct session_summary *summary)
 	}
 }
 
+/* A system call an event, and a thousand threads have thousands: a hundredth of a CPU is spent on
+ * it.
+ */
+static void read_counts(struct session *s, uint64_t now)
+{
+	uint64_t took;
+
+	if (now < s->counts_due)
+		return;
+	(void)perf_source_counts(s->source, &s->counts);
+	took = clock_ns(CLOCK_MONOTONIC) - now;
+	s->counts_due = now + min_u64(took * 100, COUNTS_WAIT_S * NSEC_PER_SEC);
+}
+
 int session_summary(struct session *s, struct session_summary *ret)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-	struct perf_counts counts = s->counts;
 	struct rusage ru = {0};
 
 	if (s->state == SESSION_RUNNING)
-		(void)perf_source_counts(s->source, &counts);
+		read_counts(s, now);
 	if (s->state == SESSION_RUNNING)
 		s->used_at_stop = session_used_ns(s);
 	(void)getrusage(RUSAGE_SELF, &ru);
@@ -116,8 +131,8 @@ int session_summary(struct session *s, struct session_summary *ret)
 						      1e9
 					    : 0,
 		.account = s->account,
-		.counts = counts,
-		.cpu_accounted = accounted(s, &counts),
+		.counts = s->counts,
+		.cpu_accounted = accounted(s, &s->counts),
 		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start) / 1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
 		.user_only = session_user_only(s),
@@ -130,6 +145,11 @@ int session_summary(struct session *s, struct session_summary *ret)
 		ret->self_us_per_sample = ret->self_cpu_s * 1e6 / (double)s->account.emitted;
 	copy_nameless(s, ret);
 	return 0;
+}
+
+uint64_t session_in_flight(const struct session *s)
+{
+	return account_in_flight(&s->account);
 }
 
 struct stat_list {
@@ -271,6 +291,7 @@ int session_keep_memory_small(struct session *s)
 	uint64_t kb = own_memory_kb(), limit = SESSION_MEMORY_KB;
 	int r;
 
+	s->loaded = 0;
 	if (s->options.memory_kb)
 		limit = s->options.memory_kb;
 	if (kb <= limit || s->state != SESSION_RUNNING)

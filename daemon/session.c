@@ -93,6 +93,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 			if (unwind && a.error)
 				(void)session_unreadable(
 					s, a.request.module); /* or it is not tried again */
+			s->loaded += unwind;
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
@@ -240,6 +241,9 @@ static bool work_once(struct session *s)
 	if (r < 0)
 		session_fail(s, r, "writing the trace");
 	r = take_answers(s, &answers);
+	/* A burst of large modules would be past the limit long before the second is over. */
+	if (r >= 0 && s->loaded >= SESSION_GUARDED_LOADS)
+		r = session_keep_memory_small(s);
 	if (r < 0)
 		session_fail(s, r, "mappings and names");
 	assert(account_holds(&s->account));

@@ -118,6 +118,9 @@ int session_error(const struct session *session, const char **ret_why);
 /* tasks by pid: have all of them exited, with the children that are followed? */
 bool session_targets_gone(struct session *session);
 
+/* Samples on their way. */
+uint64_t session_in_flight(const struct session *session);
+
 struct session_summary {
 	double duration_s;
 	struct account account;

@@ -60,6 +60,7 @@ struct process {
 	uint64_t life;	    /* ... under this number; 0: not yet */
 	bool names_asked;   /* for the reader: command line and memory were asked for */
 	uint8_t scope;	    /* for the reader: enum process_scope */
+	bool threads_asked; /* the same: for the names of its threads */
 	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
 	bool unsure;	    /* side-band was lost: check before use */
 	enum process_maps_state maps_state;

@@ -144,14 +144,14 @@ static void copy_comm(char to[16], const char *from, size_t len)
 static int parse_stat(const char *text, struct procfs_status *status)
 {
 	const char *open = strchr(text, '('), *close = strrchr(text, ')');
-	uint64_t ppid, flags, utime, stime, start;
+	uint64_t ppid, flags, utime, stime, n_threads, start;
 
 	if (!open || !close || close < open)
 		return -EBADMSG;
 	/* fields are counted from 1 in proc(5); the first behind the name is 3 */
 	if (!number_at(close + 1, 4 - 3, &ppid) || !number_at(close + 1, 9 - 3, &flags) ||
 	    !number_at(close + 1, 14 - 3, &utime) || !number_at(close + 1, 15 - 3, &stime) ||
-	    !number_at(close + 1, 22 - 3, &start))
+	    !number_at(close + 1, 20 - 3, &n_threads) || !number_at(close + 1, 22 - 3, &start))
 		return -EBADMSG;
 	copy_comm(status->comm, open + 1, (size_t)(close - open - 1));
 	status->ppid = (uint32_t)ppid;
@@ -161,6 +161,7 @@ static int parse_stat(const char *text, struct procfs_status *status)
 	status->utime_ticks = utime;
 	status->stime_ticks = stime;
 	status->start_ticks = start;
+	status->n_threads = (uint32_t)n_threads;
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct procfs_status {
 	uint32_t uid;
 	char comm[16];
 	bool kernel_thread, zombie;
+	uint32_t n_threads;   /* 0 when all have ended */
 	uint64_t start_ticks; /* field 22 of stat */
 	uint64_t utime_ticks, stime_ticks;
 };

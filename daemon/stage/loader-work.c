@@ -18,6 +18,7 @@ enum {
 		512, /* open for names and lines, and no more than an eighth of the descriptors */
 	PATH_ROOM = 4096 + 64,
 	LINES_MAX = 64,
+	THREADS_MAX = 4096, /* named one by one, 20 us each; the others as records tell */
 };
 
 void load_answer_deinit(struct load_answer *answer)
@@ -61,8 +62,10 @@ static void load_thread_names(struct load_worker *w, struct load_answer *a)
 	_cleanup_(freep) uint32_t *tids = NULL;
 	size_t n = 0;
 
-	if (procfs_threads(w->root, a->request.pid, &tids, &n) < 0 || !n)
+	a->error = procfs_threads(w->root, a->request.pid, &tids, &n);
+	if (a->error < 0 || !n)
 		return;
+	n = min_u64(n, THREADS_MAX);
 	a->threads = calloc(n, sizeof(*a->threads));
 	for (size_t i = 0; i < n && a->threads; i++) {
 		struct load_thread *thread = &a->threads[a->n_threads];
@@ -87,7 +90,8 @@ static void load_process(struct load_worker *w, struct load_answer *a)
 	(void)procfs_memory_new(w->root, pid, &a->memory);
 	if (a->request.kind != LOAD_PROCESS)
 		return;
-	load_thread_names(w, a);
+	if (a->status.n_threads <= LOAD_THREADS_AT_ONCE)
+		load_thread_names(w, a);
 	a->error = procfs_maps(w->root, pid, &a->maps, &a->maps_len);
 }
 
@@ -345,6 +349,9 @@ void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 	case LOAD_PROCESS:
 	case LOAD_NAMES:
 		load_process(w, answer);
+		break;
+	case LOAD_THREADS:
+		load_thread_names(w, answer);
 		break;
 	case LOAD_QUERY:
 		load_query(w, answer);

@@ -110,7 +110,8 @@ static void take_requests(struct loader *l)
 	for (uint64_t n = slot_queue_ready(&l->asked); n; n--) {
 		struct load_request request = *(struct load_request *)slot_queue_at(
 			&l->asked, slot_queue_consumed(&l->asked));
-		bool urgent = request.kind != LOAD_SYMBOLS && request.kind != LOAD_LINES;
+		bool urgent = request.kind != LOAD_SYMBOLS && request.kind != LOAD_LINES &&
+			      request.kind != LOAD_THREADS;
 
 		slot_queue_pop(&l->asked, 1);
 		put_off(l, urgent ? &l->urgent : &l->later, &request);

@@ -13,12 +13,16 @@
 enum load_kind {
 	LOAD_PROCESS, /* status, command line and mappings of `pid` */
 	LOAD_NAMES,   /* status and command line only */
+	LOAD_THREADS, /* the names of its threads, when nothing more urgent waits */
 	LOAD_QUERY,   /* the one executable mapping at address `vaddr` of `pid` */
 	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow when nothing more urgent
 			 waits */
 	LOAD_SYMBOLS, /* answer only (after LOAD_UNWIND), or asked for again for a grown perf map */
 	LOAD_LINES,   /* inlined calls and lines of `vaddr` in `module` */
 };
+
+/* Processes with no more threads than this have their names in the answer to LOAD_PROCESS. */
+enum { LOAD_THREADS_AT_ONCE = 64 };
 
 struct load_request {
 	enum load_kind kind;
@@ -45,6 +49,7 @@ struct load_answer {
 	char *maps, *cmdline; /* owned; NULL where they could not be read */
 	size_t maps_len, cmdline_len;
 	struct uw_memory *memory; /* owned; /proc/PID/mem */
+	/* LOAD_THREADS, LOAD_PROCESS */
 	struct load_thread {
 		uint32_t tid;
 		char comm[16];

@@ -188,6 +188,16 @@ int reader_want_module(struct reader *rd, struct process *process, struct uw_mod
 	return 0;
 }
 
+static void adopt_threads(struct process *process, const struct load_answer *a)
+{
+	for (size_t i = 0; i < a->n_threads && !process->replaced; i++) {
+		struct process_thread *thread = process_thread_get(process, a->threads[i].tid);
+
+		if (thread && !thread->told)
+			memcpy(thread->comm, a->threads[i].comm, sizeof(thread->comm));
+	}
+}
+
 static void adopt_names(struct reader *rd, struct process *process, struct load_answer *a)
 {
 	const struct procfs_status *status = &a->status;
@@ -209,12 +219,18 @@ static void adopt_names(struct reader *rd, struct process *process, struct load_
 	process->kernel_thread = status->kernel_thread;
 	if (main_thread && !main_thread->comm[0])
 		memcpy(main_thread->comm, status->comm, sizeof(main_thread->comm));
-	for (size_t i = 0; i < a->n_threads; i++) {
-		struct process_thread *thread = process_thread_get(process, a->threads[i].tid);
+	adopt_threads(process, a);
+	/* A thousand names take 20 ms to read: the mappings do not wait for them. */
+	if (a->request.kind == LOAD_PROCESS && status->n_threads > LOAD_THREADS_AT_ONCE &&
+	    !process->threads_asked)
+		process->threads_asked = reader_ask(rd, LOAD_THREADS, process, 0);
+}
 
-		if (thread && !thread->told)
-			memcpy(thread->comm, a->threads[i].comm, sizeof(thread->comm));
-	}
+static int threads_answer(struct load_answer *a)
+{
+	adopt_threads(a->request.process, a);
+	(void)process_unref(a->request.process);
+	return 0;
 }
 
 /* What one query found at an address that no mapping covered. */
@@ -256,6 +272,8 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 
 	if (a->request.kind == LOAD_QUERY)
 		return query_answer(rd, a);
+	if (a->request.kind == LOAD_THREADS)
+		return threads_answer(a);
 	if (!a->error || a->status.pid)
 		adopt_names(rd, process, a);
 	if (a->memory && !process->memory && !process->replaced)

@@ -78,7 +78,7 @@ bool reader_idle(const struct reader *reader);
 /* A sample was answered: its bytes are under way no more. */
 void reader_answered(struct reader *reader, const struct sample_info *info);
 
-/* Answer of the loader to LOAD_PROCESS, LOAD_NAMES and LOAD_QUERY. */
+/* Answer of the loader to LOAD_PROCESS, LOAD_NAMES, LOAD_THREADS and LOAD_QUERY. */
 int reader_process_answer(struct reader *reader, struct load_answer *answer);
 /* OUTCOME_WANT_MAPS: asks, or answers at once that nothing is new.  @unknown: the address that no
  * mapping covers (one query of 0.5 us instead of all the text); 0: something else is wrong. */

@@ -1,6 +1,7 @@
 /* test-loader.c - loader.h: the same work with a thread and without.  The module is this program.
  */
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "daemon/stage/loader.h"
@@ -105,11 +106,75 @@ static void test_thread(void **state)
 	waker_deinit(&waker);
 }
 
+struct crowd {
+	pthread_t threads[LOAD_THREADS_AT_ONCE + 6];
+	pthread_barrier_t ready, end;
+};
+
+static void *stand(void *arg)
+{
+	struct crowd *crowd = arg;
+
+	(void)pthread_setname_np(pthread_self(), "stander");
+	(void)pthread_barrier_wait(&crowd->ready);
+	(void)pthread_barrier_wait(&crowd->end);
+	return NULL;
+}
+
+static void ask_own(struct loader *loader, enum load_kind kind, struct load_answer *a)
+{
+	const struct load_request request = {.kind = kind, .pid = (uint32_t)getpid()};
+
+	assert_true(loader_ask(loader, &request));
+	assert_true(loader_answer(loader, a));
+	assert_int_equal(a->request.kind, kind);
+	assert_int_equal(a->error, 0);
+}
+
+/* The names of few threads come with the mappings; of many by themselves. */
+static void test_thread_names(void **state)
+{
+	const size_t counts[] = {3, LOAD_THREADS_AT_ONCE + 6};
+	struct loader *loader;
+	struct crowd crowd;
+	struct load_answer a;
+
+	(void)state;
+	assert_int_equal(loader_new_inline("", &loader), 0);
+	for (size_t i = 0; i < 2; i++) {
+		size_t n = counts[i], named = 0;
+
+		assert_int_equal(pthread_barrier_init(&crowd.ready, NULL, (unsigned)n + 1), 0);
+		assert_int_equal(pthread_barrier_init(&crowd.end, NULL, (unsigned)n + 1), 0);
+		for (size_t k = 0; k < n; k++)
+			assert_int_equal(pthread_create(&crowd.threads[k], NULL, stand, &crowd), 0);
+		(void)pthread_barrier_wait(&crowd.ready);
+		ask_own(loader, LOAD_PROCESS, &a);
+		assert_non_null(a.maps);
+		assert_int_equal(a.status.n_threads, n + 1);
+		assert_int_equal(a.n_threads, i == 0 ? n + 1 : 0);
+		load_answer_deinit(&a);
+		ask_own(loader, LOAD_THREADS, &a);
+		assert_int_equal(a.n_threads, n + 1);
+		for (size_t k = 0; k < a.n_threads; k++)
+			named += !strcmp(a.threads[k].comm, "stander");
+		assert_int_equal(named, n);
+		load_answer_deinit(&a);
+		(void)pthread_barrier_wait(&crowd.end);
+		for (size_t k = 0; k < n; k++)
+			assert_int_equal(pthread_join(crowd.threads[k], NULL), 0);
+		(void)pthread_barrier_destroy(&crowd.ready);
+		(void)pthread_barrier_destroy(&crowd.end);
+	}
+	loader_free(loader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_inline),
 		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_thread_names),
 		cmocka_unit_test(test_thread),
 	};
 
