@@ -228,14 +228,29 @@ static enum way walk_arithmetic(const struct instruction *in, struct code_state 
 	return GOES_ON;
 }
 
+/* mov N(%rsp),%rbp: as Go gives rbp back. */
+static bool is_bp_load(const struct instruction *in, int64_t *ret_offset)
+{
+	uint8_t modrm = in->op[1];
+
+	if (*in->op != 0x8b || (modrm & 0x3f) != (REG_BP << 3 | 4) || modrm >> 6 == 3 ||
+	    in->op[2] != 0x24 || (in->rex & 0xf) != 8)
+		return false;
+	*ret_offset = modrm >> 6 == 0 ? 0 : modrm >> 6 == 1 ? imm8(in->op + 3) : imm32(in->op + 3);
+	return true;
+}
+
 /* mov and lea into rsp or rbp. */
-static enum way walk_move(const struct instruction *in)
+static enum way walk_move(const struct instruction *in, struct code_state *s)
 {
 	uint8_t modrm = in->op[1], reg = modrm >> 3 & 7, rm = modrm & 7;
 	bool registers = modrm >> 6 == 3;
 	uint8_t to = *in->op == 0x89 ? rm : reg, from = *in->op == 0x89 ? reg : rm;
 	uint8_t to_rex = *in->op == 0x89 ? 1 : 4, from_rex = *in->op == 0x89 ? 4 : 1;
+	int64_t offset;
 
+	if (is_bp_load(in, &offset))
+		s->bp = s->sp + offset;
 	if (*in->op == 0x89 && !registers)
 		return GOES_ON; /* into memory */
 	if (in->rex & to_rex || to != REG_SP)
@@ -314,7 +329,7 @@ static enum way walk_one(const struct instruction *in, struct code_state *s)
 	case 0x89:
 	case 0x8b:
 	case 0x8d:
-		return walk_move(in);
+		return walk_move(in, s);
 	case 0xc9:
 		return ENDS_BY_FP;
 	case 0xc2:
@@ -363,7 +378,7 @@ bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_
 			.by_fp = way == ENDS_BY_FP,
 			.ra = (uint32_t)(way == ENDS ? s.sp : 0),
 			/* What the walk itself pushed is not on the stack yet: rbp is live. */
-			.bp = s.bp >= 0 ? (int32_t)s.bp : -1,
+			.bp = s.bp >= 0 && s.bp < CODE_WALK_MAX && !(s.bp & 7) ? (int32_t)s.bp : -1,
 		};
 		return true;
 	}

@@ -48,6 +48,14 @@ static bool starts(const uint8_t *code, size_t len, const char *bytes, size_t n)
 }
 #define STARTS(code, len, text) starts(code, len, text, sizeof(text) - 1)
 
+bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_t len)
+{
+	const uint8_t *at = code + before;
+
+	return arch == UW_ARCH_X86_64 && before && len >= before + 6 && at[-1] == 0x90 &&
+	       at[0] == 0xe8 && at[5] == 0x90;
+}
+
 static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t len)
 {
 	const uint8_t *at = code + before;

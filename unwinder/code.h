@@ -17,6 +17,10 @@ bool code_ends_in_call(enum uw_arch arch, const uint8_t *code, size_t len);
  * aarch64: both addresses are multiples of 4, so is @before. */
 enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
+/* Is the return address @code + @before, of @len bytes in all, that of Go's runtime.goexit?  A new
+ * goroutine is made as if called from behind goexit's first instruction: nop; call goexit1; nop. */
+bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
+
 /* code-aarch64.c */
 bool code_ends_in_call_aarch64(const uint8_t *code, size_t len);
 enum rule_form code_form_aarch64(const uint8_t *code, size_t before, size_t len);

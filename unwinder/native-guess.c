@@ -21,7 +21,9 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 	len = native_code(w, pc, before, CODE_AFTER, code);
 	if (len <= before)
 		return false;
-	*ret_form = code_form(w->machine->arch, code, before, len);
+	*ret_form = caller && code_is_goexit(w->machine->arch, code, before, len)
+			    ? RULE_FORM_ROOT
+			    : code_form(w->machine->arch, code, before, len);
 	return true;
 }
 
@@ -86,12 +88,16 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule)
 {
 	enum rule_call call = rule_call(rule);
-	uint8_t code[CODE_BEFORE];
+	uint8_t code[CODE_BEFORE + CODE_AFTER];
+	size_t len;
 
 	if (call == RULE_CALL_UNKNOWN) {
 		call = RULE_CALL_UNREADABLE;
-		if (native_code(w, ra, CODE_BEFORE, 0, code) == CODE_BEFORE)
-			call = code_ends_in_call(w->machine->arch, code, CODE_BEFORE)
+		len = native_code(w, ra, CODE_BEFORE, CODE_AFTER, code);
+		if (len >= CODE_BEFORE)
+			call = code_ends_in_call(w->machine->arch, code, CODE_BEFORE) ||
+					       code_is_goexit(w->machine->arch, code, CODE_BEFORE,
+							      len)
 				       ? RULE_CALL_YES
 				       : RULE_CALL_NO;
 		if (w->snapshot->space->memory)

@@ -51,6 +51,11 @@ static void test_ends(void **state)
 	/* push %rbp; call; pop %rbp; ret: rbp is live before the push, saved behind it */
 	assert_way(WALK(0, "\x55\xe8\x01\x02\x03\x04\x5d\xc3"), 0, -1);
 	assert_way(WALK(1, "\x55\xe8\x01\x02\x03\x04\x5d\xc3"), 8, 0);
+	/* mov 8(%rsp),%rbp; add $16,%rsp; ret: Go; and into r13, which is nothing */
+	assert_way(WALK(0, "\x48\x8b\x6c\x24\x08\x48\x83\xc4\x10\xc3"), 16, 8);
+	assert_way(WALK(0, "\x48\x8b\xac\x24\x80\x00\x00\x00\x48\x81\xc4\x88\x00\x00\x00\xc3"),
+		   0x88, 0x80);
+	assert_way(WALK(0, "\x4c\x8b\x6c\x24\x08\x48\x83\xc4\x10\xc3"), 16, -1);
 	/* a jump to the end; a conditional one is not taken; a jump out of a register ends */
 	assert_way(WALK(0, "\xeb\x02\x0f\x0b\x58\xc3"), 8, -1);
 	assert_way(WALK(0, "\x74\x02\x58\xc3\x0f\x0b"), 8, -1);

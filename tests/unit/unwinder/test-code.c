@@ -66,12 +66,25 @@ static void test_forms(void **state)
 	assert_int_equal(FORM(0, "\x48\x89\xdc\x48\x8b\x3c\x24"), RULE_FORM_ROOT);
 }
 
+static void test_goexit(void **state)
+{
+	static const uint8_t code[] = {0x90, 0xe8, 1, 2, 3, 4, 0x90};
+
+	(void)state;
+	assert_true(code_is_goexit(UW_ARCH_X86_64, code, 1, sizeof(code)));
+	assert_false(code_is_goexit(UW_ARCH_X86_64, code, 0, sizeof(code)));
+	assert_false(code_is_goexit(UW_ARCH_X86_64, code, 1, sizeof(code) - 1));
+	assert_false(code_is_goexit(UW_ARCH_X86_64, code, 6, sizeof(code)));
+	assert_false(code_is_goexit(UW_ARCH_AARCH64, code, 1, sizeof(code)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_no_calls),
 		cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_goexit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,59 @@
+#!/bin/bash
+# languages.sh - other compilers' frames (tests/programs/languages), and 32-bit programs, which are not unwound and say so.
+. "$(dirname "$0")/lib"
+need_perf
+SOURCES=$PWD/tests/programs/languages
+
+# built NAME TOOL COMMAND... : skips where the tool is not installed.
+built() {
+	local name=$1 tool=$2
+	shift 2
+	if ! command -v "$tool" >/dev/null; then
+		skip "$name" "no $tool"
+		return 1
+	fi
+	(cd "$TMP" && "$@") >"$TMP/build.out" 2>&1 && return 0
+	not_ok "$name-build" "$(grep -m 1 -i error "$TMP/build.out")"
+	return 1
+}
+cp "$SOURCES"/work.* "$TMP/"
+
+# Go: CFI in a compressed .debug_frame; stripped of it, frame pointers.  Its first instructions, on the way to a first
+# goroutine, have CFI that is wrong.
+export GOCACHE=$TMP/go GOPATH=$TMP/gopath GO111MODULE=off GOTOOLCHAIN=local GOFLAGS=
+if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s -w' -o gostripped work.go); then
+	record go -- "$TMP/gowork" 1
+	check go-chain has go 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
+	check go-library has go 'main.worker;main.goSort;sort.Strings;.*sort.'
+	check go-whole json go 'v["stacks"]["whole"] >= 0.95 * total'
+	check go-consistent consistent go
+	record gostripped -- "$TMP/gostripped" 1
+	check go-stripped-whole json gostripped 'v["stacks"]["whole"] >= 0.9 * total'
+	check go-stripped-consistent consistent gostripped
+fi
+if built rust rustc rustc -O -g -o rustwork work.rs; then
+	record rust -- "$TMP/rustwork" 1
+	check rust-chain has rust ';main;.*work::main;work::rust_work;work::rust_inner'
+	check rust-library has rust 'work::main;work::rust_sort;.*sort'
+	check rust-whole json rust 'v["stacks"]["whole"] >= 0.99 * total'
+	check rust-consistent consistent rust
+fi
+if built ocaml ocamlopt ocamlopt -o ocamlwork work.ml; then
+	record ocaml -- "$TMP/ocamlwork" 1
+	check ocaml-chain has ocaml ';main;.*camlWork__ocaml_main[^;]*;camlWork__ocaml_work[^;]*;camlWork__inner'
+	check ocaml-library has ocaml 'camlWork__ocaml_main[^;]*;camlWork__ocaml_sort[^;]*;camlStdlib__List__'
+	check ocaml-whole json ocaml 'v["stacks"]["whole"] >= 0.99 * total'
+	check ocaml-consistent consistent ocaml
+fi
+
+# 32 bits: one outcome for every sample, and no stack.
+if ! ${CC:-gcc} -m32 -O1 -fno-pie -no-pie -static -nostdlib -ffreestanding -fno-stack-protector \
+	-o "$TMP/bits32" "$SOURCES/bits32.c" 2>"$TMP/build.out" || ! "$TMP/bits32"; then
+	skip bits32 "the compiler or the kernel knows no 32-bit programs"
+else
+	record bits32 -- "$TMP/bits32"
+	check bits32-outcome json bits32 'v["stacks"]["failed"].get("abi", 0) >= 0.95 * total and total > 20'
+	check bits32-no-stack hasnt bits32 'work32|_start'
+	check bits32-says-so has bits32 '^bits32;\[failed: abi\]'
+	check bits32-consistent consistent bits32
+fi
