@@ -9,6 +9,7 @@
 #include "daemon/base/error.h"
 #include "daemon/proc/procfs.h"
 #include "daemon/session-private.h"
+#include "daemon/stats.h"
 
 enum { COUNTS_WAIT_S = 10 };
 
@@ -84,23 +85,6 @@ static double accounted(const struct session *s, const struct perf_counts *count
 	return used > 1 && used < 1.05 ? 1 : used;
 }
 
-static void copy_nameless(struct session *s, struct session_summary *summary)
-{
-	_cleanup_(freep) struct emit_nameless *list = NULL;
-	size_t n = 0;
-
-	if (emit_nameless(s->emit, &list, &n) < 0)
-		return;
-	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->nameless); i++) {
-		struct session_nameless *to = &summary->nameless[summary->n_nameless++];
-
-		(void)snprintf(to->path, sizeof(to->path), "%s", list[i].path);
-		for (uint8_t j = 0; j < list[i].build_id.len; j++)
-			(void)snprintf(to->build_id + j * 2, 3, "%02x", list[i].build_id.bytes[j]);
-		to->samples = list[i].samples;
-	}
-}
-
 /* A system call an event, and a thousand threads have thousands: a hundredth of a CPU is spent on
  * it.
  */
@@ -143,7 +127,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 	ret->account.parked = unwind_stage_parked(s->unwinder);
 	if (s->account.emitted)
 		ret->self_us_per_sample = ret->self_cpu_s * 1e6 / (double)s->account.emitted;
-	copy_nameless(s, ret);
+	stats_nameless(s->emit, ret);
 	return 0;
 }
 
@@ -152,63 +136,17 @@ uint64_t session_in_flight(const struct session *s)
 	return account_in_flight(&s->account);
 }
 
-struct stat_list {
-	struct writer_stat stats[64];
-	char names[64][48];
-	size_t n;
-};
-
-static void stat_add(struct stat_list *list, double value, const char *format, ...) _printf_(3, 4);
-static void stat_add(struct stat_list *list, double value, const char *format, ...)
-{
-	va_list ap;
-
-	if (list->n == ARRAY_SIZE(list->stats))
-		return;
-	va_start(ap, format);
-	(void)vsnprintf(list->names[list->n], sizeof(list->names[0]), format, ap);
-	va_end(ap);
-	list->stats[list->n] = (struct writer_stat){list->names[list->n], value};
-	list->n++;
-}
-
 int session_write_stats(struct session *s)
 {
-	struct stat_list list = {0};
+	struct stats list = {0};
 	struct session_summary summary;
-	const struct account *a = &summary.account;
 
 	(void)session_summary(s, &summary);
-	stat_add(&list, (double)a->emitted, "samples");
-	stat_add(&list, (double)a->whole, "stacks.whole");
-	stat_add(&list, (double)a->cut, "stacks.cut");
-	for (int i = 0; i < UW_REASON_COUNT; i++) {
-		if (a->failed[i])
-			stat_add(&list, (double)a->failed[i], "stacks.failed.%s",
-				 uw_reason_name((enum uw_reason)i));
-	}
-	stat_add(
-		&list,
-		(double)(summary.counts.lost_exact ? summary.counts.lost_samples : a->lost_records),
-		"lost.samples");
-	stat_add(&list, (double)summary.counts.lost_sideband, "lost.sideband");
-	stat_add(&list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
-	stat_add(&list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
-	for (int i = 1; i < SKIP_COUNT; i++) {
-		if (a->skipped[i])
-			stat_add(&list, (double)a->skipped[i], "skipped.%s",
-				 skip_reason_name((enum skip_reason)i));
-	}
-	stat_add(&list, (double)a->idle, "idle");
-	if (summary.cpu_accounted >= 0)
-		stat_add(&list, summary.cpu_accounted, "cpu_accounted");
-	stat_add(&list, summary.duration_s, "duration_s");
-	stat_add(&list, summary.self_cpu_s, "self.cpu_s");
-	stat_add(&list, summary.self_us_per_sample, "self.us_per_sample");
-	stat_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
-	stat_add(&list, s->nice, "reader.nice");
-	stat_add(&list, (double)a->frames, "frames");
-	stat_add(&list, (double)a->guessed_frames, "frames.guessed");
+	stats_of(&summary, &list);
+	stats_add(&list, summary.self_cpu_s, "self.cpu_s");
+	stats_add(&list, summary.self_us_per_sample, "self.us_per_sample");
+	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
+	stats_add(&list, s->nice, "reader.nice");
 	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,
 			    s->n_notes, clock_ns(CLOCK_BOOTTIME));
 }

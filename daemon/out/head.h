@@ -13,3 +13,8 @@ int head_clock_snapshot(head_put *put, void *arg);
 int head_uuid(const int64_t uuid[2], head_put *put, void *arg);
 /* @tool: "perfwind 0.1". */
 int head_system_info(const char *tool, head_put *put, void *arg);
+
+/* The same of a recording that was made before (writer.h). */
+struct writer_past;
+int head_past_snapshot(const struct writer_past *past, head_put *put, void *arg);
+int head_past_info(const struct writer_past *past, const char *tool, head_put *put, void *arg);

@@ -136,9 +136,15 @@ static int put(void *arg, Pb__TracePacket *packet)
 	return writer_packet(arg, packet);
 }
 
+uint64_t writer_now(const struct writer *w)
+{
+	return w->options.past ? w->options.past->first_time : clock_ns(CLOCK_BOOTTIME);
+}
+
 int writer_clock_snapshot(struct writer *w)
 {
-	return head_clock_snapshot(put, w);
+	return w->options.past ? head_past_snapshot(w->options.past, put, w)
+			       : head_clock_snapshot(put, w);
 }
 
 int writer_start(struct writer *w)
@@ -149,10 +155,11 @@ int writer_start(struct writer *w)
 		r = writer_clock_snapshot(w);
 		if (r < 0)
 			return trace(r);
-		r = head_uuid(NULL, put, w);
+		r = w->options.past ? 0 : head_uuid(NULL, put, w);
 		if (r < 0)
 			return trace(r);
-		r = head_system_info(w->options.tool, put, w);
+		r = w->options.past ? head_past_info(w->options.past, w->options.tool, put, w)
+				    : head_system_info(w->options.tool, put, w);
 		if (r < 0)
 			return trace(r);
 	}

@@ -26,6 +26,15 @@ struct writer_event {
 	uint64_t raw_config, raw_config1, raw_config2;
 	bool exclude_user, exclude_kernel, exclude_hv;
 };
+/* A recording that was made before: times are those of its own clock, told as CLOCK_BOOTTIME, and
+ * nothing is asked of the machine that writes. */
+struct writer_past {
+	uint64_t first_time;
+	uint64_t wall_clock;	       /* CLOCK_REALTIME at first_time; 0: not known */
+	const char *release, *machine; /* uname's; NULL: not known */
+	uint32_t n_cpus;	       /* 0: not known */
+	uint64_t ram_bytes;
+};
 struct writer_options {
 	struct writer_event leader;
 	const struct writer_event *followers; /* borrowed while the writer lives */
@@ -36,6 +45,7 @@ struct writer_options {
 	int clock;		     /* CLOCK_* of the timestamps given to writer_sample */
 	uint32_t sequence_id;	     /* trusted_packet_sequence_id; 0: left to a service */
 	const char *tool;	     /* "perfwind 0.1", into SystemInfo.tracing_service_version */
+	const struct writer_past *past; /* borrowed while the writer lives; NULL: here and now */
 };
 
 int writer_new(const struct writer_options *options, struct sink *sink /* borrowed */,

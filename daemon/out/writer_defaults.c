@@ -122,7 +122,7 @@ static int write_defaults_packet(struct writer *w)
 	defaults.timestamp_clock_id = writer_clock_id(w->options.clock);
 	defaults.perf_sample_defaults = &sample;
 	packet.has_timestamp = packet.has_timestamp_clock_id = packet.has_sequence_flags = true;
-	packet.timestamp = clock_ns(CLOCK_BOOTTIME);
+	packet.timestamp = writer_now(w);
 	packet.timestamp_clock_id = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
 	packet.sequence_flags = PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_INCREMENTAL_STATE_CLEARED;
 	packet.trace_packet_defaults = &defaults;

@@ -27,3 +27,5 @@ int writer_packet(struct writer *w, Pb__TracePacket *packet);
  * are written already.  The caller appends exactly @len and calls writer_packet_end(). */
 uint8_t *writer_packet_begin(struct writer *w, size_t len);
 int writer_packet_end(struct writer *w, const uint8_t *end);
+/* CLOCK_BOOTTIME for packets that are of no sample. */
+uint64_t writer_now(const struct writer *w);

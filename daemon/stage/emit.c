@@ -107,6 +107,11 @@ static void set_announced(const struct emit *em, struct process_thread *thread, 
 	thread->announced = em->telling;
 }
 
+static uint64_t told_at(const struct emit *em, uint64_t sample_time)
+{
+	return em->c.past ? sample_time : clock_ns(CLOCK_BOOTTIME);
+}
+
 static int announce_process(struct emit *em, struct process *p, uint64_t time)
 {
 	struct process_thread *first = process_thread_get(p, p->pid);
@@ -121,7 +126,7 @@ static int announce_process(struct emit *em, struct process *p, uint64_t time)
 		.cmdline_len = p->cmdline_len,
 		.kernel_thread = p->kernel_thread,
 	};
-	int r = writer_process(em->c.writer, &process, clock_ns(CLOCK_BOOTTIME));
+	int r = writer_process(em->c.writer, &process, told_at(em, time));
 
 	if (r < 0)
 		return trace(r);
@@ -151,7 +156,7 @@ static int announce(struct emit *em, const struct sample_info *info)
 	if (r < 0 || told || info->tid == p->pid)
 		return r < 0 ? trace(r) : 0;
 	comm = process_thread_comm_at(thread, info->time);
-	r = writer_thread(em->c.writer, p->pid, info->tid, comm, clock_ns(CLOCK_BOOTTIME));
+	r = writer_thread(em->c.writer, p->pid, info->tid, comm, told_at(em, info->time));
 	if (r < 0)
 		return trace(r);
 	set_announced(em, thread, comm);
@@ -273,6 +278,11 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	}
 	*ret_emit = em;
 	return 0;
+}
+
+void emit_set_kallsyms(struct emit *em, struct uw_kallsyms *kallsyms)
+{
+	em->c.kallsyms = kallsyms;
 }
 
 struct emit *emit_free(struct emit *em)

@@ -19,11 +19,15 @@ struct emit_context { /* all borrowed */
 	struct uw_kallsyms *kallsyms; /* NULL: kernel frames have no names */
 	struct account *account;
 	bool no_lines; /* inlined calls and source lines are not looked up */
+	bool past;     /* a recording made before: packets have their sample's time, not now's */
 };
 
 struct emit;
 int emit_new(const struct emit_context *context, struct emit **ret_emit);
 struct emit *emit_free(struct emit *emit);
+
+/* The kernel's names, when they come later: before the first outcome with kernel frames. */
+void emit_set_kallsyms(struct emit *emit, struct uw_kallsyms *kallsyms);
 
 /* Writes one OUTCOME_SAMPLE.  Gives back the outcome's references on its process and space. */
 int emit_outcome(struct emit *emit, const struct outcome *outcome);

@@ -1,0 +1,176 @@
+/* import.c - `perfwind import perf.data`: a trace of what `perf record` wrote.  Thread: main. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/late_sink.h"
+#include "cli/verdict.h"
+#include "daemon/base/error.h"
+#include "daemon/import.h"
+
+struct import_command {
+	const char *output, *event;
+	uint32_t unwinder; /* 0: not given; else an engine + 1 */
+	bool no_inline, idle, plain, json;
+};
+
+static const char *const unwinder_names[] = {"auto", "native",	"libunwind", "libdw",
+					     "fp",   "fp-copy", NULL};
+
+#define AT(member) .offset = offsetof(struct import_command, member)
+static const struct option_def defs[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 AT(output),
+	 .help = "the trace (default: FILE with the suffix .pftrace; an existing one becomes\n"
+		 "FILE.old)"},
+	{.name = "event",
+	 .letter = 'e',
+	 .type = OPTION_STRING,
+	 .argument = "EVENT",
+	 AT(event),
+	 .help = "of a recording with several: this one (default: the first)"},
+	{.name = "no-inline",
+	 .type = OPTION_FLAG,
+	 AT(no_inline),
+	 .help = "symbols only, no inlined calls and source lines"},
+	{.name = "unwinder",
+	 .type = OPTION_CHOICE,
+	 .argument = "ENGINE",
+	 .choices = unwinder_names,
+	 AT(unwinder),
+	 .help = "of copies of stacks (--call-graph dwarf): native, libunwind, libdw or fp-copy;\n"
+		 "fp: the kernel's callchains all the same"},
+	{.name = "idle", .type = OPTION_FLAG, AT(idle), .help = "keep samples of the idle task"},
+	{.name = "plain",
+	 .type = OPTION_FLAG,
+	 AT(plain),
+	 .help = "write packets as they are, not deflated (three times the size)"},
+	{.name = "json",
+	 .type = OPTION_FLAG,
+	 AT(json),
+	 .help = "the verdict as one JSON object on standard output"},
+	{0},
+};
+
+static const struct options options = {
+	.command = "import",
+	.usage = "[OPTIONS] FILE",
+	.description = "Makes a trace of what `perf record` wrote: a file, or - for what `perf "
+		       "record -o -`\n"
+		       "writes into a pipe.  Symbols are those of the files on this machine, where "
+		       "they are\n"
+		       "the ones that were recorded (build id or inode).",
+	.defs = defs,
+	.min_arguments = 1,
+	.max_arguments = 1,
+};
+
+/* "perf.data" -> "perf.data.pftrace"; standard input -> "perfwind.pftrace".  New memory. */
+static char *output_of(const struct import_command *command, const char *input)
+{
+	char *name;
+
+	if (command->output)
+		return strdup(command->output);
+	if (!strcmp(input, "-"))
+		return strdup("perfwind.pftrace");
+	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
+}
+
+static int open_input(const char *input)
+{
+	int fd;
+
+	if (!strcmp(input, "-"))
+		return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	fd = open(input, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static void print_result(const struct import_command *command, const struct import_result *result,
+			 const char *file)
+{
+	const struct verdict verdict = {
+		.summary = &result->summary,
+		.file = file,
+		.event = result->event,
+		.frequency = result->frequency,
+		.period = result->period,
+	};
+
+	if (log_level > LOG_LEVEL_QUIET)
+		verdict_print(&verdict, stderr);
+	if (command->json)
+		verdict_print_json(&verdict, stdout);
+}
+
+static int import_file(const struct import_command *command, const char *input, const char *output)
+{
+	const struct import_options io = {
+		.event = command->event,
+		.no_inline = command->no_inline,
+		.idle = command->idle,
+		.engine_chosen = command->unwinder > 0,
+		.engine = (enum uw_engine_kind)(command->unwinder ? command->unwinder - 1 : 0),
+	};
+	_cleanup_(fd_closep) int fd = open_input(input);
+	struct import_result result;
+	struct sink *sink;
+	char error[512];
+	int r;
+
+	if (fd < 0) {
+		log_error("%s: %s", input, strerror(-fd));
+		return fd;
+	}
+	r = late_sink_new(output, command->plain, &sink);
+	if (r < 0) {
+		log_error("%s: %s", output, strerror(-r));
+		return r;
+	}
+	r = import_run(fd, &io, sink, &result, error, sizeof(error));
+	if (r < 0)
+		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
+	else
+		print_result(command, &result, output);
+	import_result_deinit(&result);
+	(void)sink_free(sink);
+	return r;
+}
+
+static int import_main(int argc, char **argv)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	_cleanup_(freep) char *output = NULL;
+	struct import_command command = {0};
+	int n, r;
+
+	r = options_parse(&options, argc, argv, &command, &n);
+	if (r != 0)
+		return options_exit_status(r);
+	output = output_of(&command, argv[0]);
+	if (!output) {
+		log_error("%s", strerror(ENOMEM));
+		return 1;
+	}
+	if (command.json && !strcmp(output, "-")) {
+		log_error("--json and -o - both want standard output");
+		return 2;
+	}
+	/* A reader of `-o -` that goes away is an error of writing. */
+	(void)sigaction(SIGPIPE, &ignored, NULL);
+	return import_file(&command, argv[0], output) < 0 ? 1 : 0;
+}
+
+const struct command command_import = {
+	.name = "import",
+	.summary = "make a trace of a perf.data file",
+	.run = import_main,
+	.options = &options,
+};

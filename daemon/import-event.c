@@ -1,0 +1,190 @@
+/* import-event.c - which of a file's events is imported, and what its samples have.  Thread: main.
+ *
+ * A trace has one event whose weights add up; the others' samples are counted as out of scope, and
+ * a note names them. */
+#include <errno.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/import-private.h"
+
+enum { MAX_COUNTERS = 64 };
+
+static bool is_dummy(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+}
+
+/* "cycles" is also "cycles:u" where no event has just that name. */
+static bool is_called(const struct perfdata_event *event, const char *name, bool whole)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(event->name, name, len))
+		return false;
+	return !event->name[len] || (!whole && event->name[len] == ':');
+}
+
+static const struct perfdata_event *find_event(const struct perfdata_info *info, const char *name)
+{
+	for (int whole = 1; whole >= 0; whole--) {
+		for (size_t i = 0; i < info->n_events; i++) {
+			const struct perfdata_event *event = &info->events[i];
+
+			if (name ? is_called(event, name, whole) : !is_dummy(&event->attr))
+				return event;
+		}
+	}
+	return NULL;
+}
+
+static int no_event(const struct perfdata_info *info, const char *name, char *error, size_t size)
+{
+	int n = snprintf(error, size, "has no event %s; it has:", name ? name : "that is sampled");
+
+	for (size_t i = 0; i < info->n_events && n > 0 && (size_t)n < size; i++)
+		n += snprintf(error + n, size - (size_t)n, " %s", info->events[i].name);
+	return fail(-EINVAL);
+}
+
+static enum import_kind kind_of(struct import *im)
+{
+	const struct perf_event_attr *attr = &im->event->attr;
+	uint64_t wanted =
+		UW_ARCH_HOST == UW_ARCH_AARCH64 ? UW_REGS_MASK_AARCH64 : UW_REGS_MASK_X86_64;
+	bool stacks = attr->sample_type & PERF_SAMPLE_REGS_USER &&
+		      attr->sample_type & PERF_SAMPLE_STACK_USER;
+
+	if (stacks && (attr->sample_regs_user & wanted) != wanted) {
+		import_note(im, "its stacks cannot be unwound: not all registers were recorded");
+		stacks = false;
+	}
+	if (im->options.engine_chosen && im->options.engine != UW_ENGINE_FP && !stacks)
+		import_note(im, "it has no copies of stacks for --unwinder");
+	if (stacks && !(im->options.engine_chosen && im->options.engine == UW_ENGINE_FP))
+		return IMPORT_STACKS;
+	return attr->sample_type & PERF_SAMPLE_CALLCHAIN ? IMPORT_CHAINS : IMPORT_ADDRESSES;
+}
+
+static int check_machine(const struct perfdata_info *info, char *error, size_t size)
+{
+	struct utsname names;
+
+	if (!info->arch || uname(&names) < 0 || !strcmp(info->arch, names.machine))
+		return 0;
+	(void)snprintf(error, size, "was recorded on %s, this machine is %s", info->arch,
+		       names.machine);
+	return fail(-EINVAL);
+}
+
+int import_choose_event(struct import *im, char *error, size_t error_size)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+	struct import_result *result = im->result;
+	enum uw_engine_kind engine = UW_ENGINE_FP;
+	int r = check_machine(info, error, error_size);
+
+	if (r < 0)
+		return trace(r);
+	im->event = find_event(info, im->options.event);
+	if (!im->event)
+		return no_event(info, im->options.event, error, error_size);
+	im->event_index = (uint32_t)(im->event - info->events);
+	im->kind = kind_of(im);
+	(void)snprintf(result->event, sizeof(result->event), "%s", im->event->name);
+	if (im->event->attr.freq)
+		result->frequency = im->event->attr.sample_freq;
+	else
+		result->period = im->event->attr.sample_period;
+	result->summary.user_only = im->event->attr.exclude_kernel;
+	if (im->kind == IMPORT_STACKS)
+		engine = im->options.engine_chosen ? im->options.engine : UW_ENGINE_NATIVE;
+	r = uw_engine_new(engine, &im->engine);
+	if (r < 0) {
+		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));
+		return trace(r);
+	}
+	import_kernel_start(im);
+	return 0;
+}
+
+/* ---- the trace ---- */
+
+static struct writer_event writer_event_of(const struct perfdata_event *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
+	struct writer_event w = {
+		.name = event->name,
+		.counter = -1,
+		.raw_type = attr->type,
+		.raw_config = attr->config,
+		.raw_config1 = attr->config1,
+		.raw_config2 = attr->config2,
+		.exclude_user = attr->exclude_user,
+		.exclude_kernel = attr->exclude_kernel,
+		.exclude_hv = attr->exclude_hv,
+	};
+
+	for (int32_t i = 0; i < MAX_COUNTERS && w.counter < 0; i++) {
+		struct perf_spec spec;
+
+		if (perf_spec_of_counter(i, &spec) < 0)
+			continue;
+		if (spec.type == attr->type && spec.config == attr->config)
+			w.counter = i;
+		perf_spec_deinit(&spec);
+	}
+	if (attr->type == PERF_TYPE_TRACEPOINT && strchr(event->name, ':'))
+		w.tracepoint = event->name;
+	return w;
+}
+
+static void fill_past(struct import *im, uint64_t first_time)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+
+	im->past = (struct writer_past){
+		.first_time = first_time,
+		.release = info->os_release,
+		.machine = info->arch,
+		.n_cpus = info->cpus_available,
+		.ram_bytes = info->total_memory_kb << 10,
+	};
+	if (info->has_wall_clock)
+		im->past.wall_clock = info->wall_clock_ns + (first_time - info->wall_clock_at);
+}
+
+int import_start_trace(struct import *im, uint64_t first_time)
+{
+	struct writer_options wo = {
+		.leader = writer_event_of(im->event),
+		.period = im->result->period,
+		.frequency = im->result->frequency,
+		.clock = CLOCK_BOOTTIME,
+		.sequence_id = 1,
+		.tool = "perfwind " PERFWIND_VERSION,
+		.past = &im->past,
+	};
+	int r;
+
+	fill_past(im, first_time);
+	if (!wo.period && !wo.frequency)
+		wo.period = 1;
+	r = writer_new(&wo, im->sink, &im->writer);
+	if (r >= 0)
+		r = writer_start(im->writer);
+	if (r >= 0)
+		r = emit_new(
+			&(struct emit_context){
+				.writer = im->writer,
+				.loader = im->loader,
+				.modules = im->modules,
+				.account = &im->account,
+				.past = true,
+				.no_lines = im->options.no_inline,
+			},
+			&im->emit);
+	return r < 0 ? trace(r) : 0;
+}

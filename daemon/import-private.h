@@ -1,0 +1,97 @@
+/* import-private.h - the parts of an import; shared by import*.c only. */
+#pragma once
+
+#include <pthread.h>
+
+#include "daemon/import.h"
+#include "daemon/out/writer.h"
+#include "daemon/perf/perfdata.h"
+#include "daemon/stage/emit.h"
+
+enum { IMPORT_PROCESSES = 65536, IMPORT_REGS = 64 };
+
+/* What is made of the event's samples. */
+enum import_kind {
+	IMPORT_STACKS,	  /* registers and a copy of the stack */
+	IMPORT_CHAINS,	  /* the kernel's callchain */
+	IMPORT_ADDRESSES, /* where it was, no more */
+};
+
+/* A sample that waits for its batch; what it points to lies in a block of the file. */
+struct import_sample {
+	struct entry entry;
+	uint32_t block;
+	uint64_t chain[2];	    /* IMPORT_ADDRESSES: a mark and the address */
+	uint64_t regs[IMPORT_REGS]; /* when the file has more registers than the engines take */
+};
+
+struct import {
+	struct import_options options;
+	struct perfdata *file;
+	struct import_result *result;
+	const struct perfdata_event
+		*event; /* the one that is imported; NULL before the first record */
+	uint32_t event_index;
+	enum import_kind kind;
+	uint64_t other_samples; /* of other events */
+	uint64_t bad;		/* records that do not fit their layout */
+
+	struct uw_modules *modules;
+	struct process_table *processes;
+	struct loader *loader;
+	struct uw_engine *engine;
+	struct sink *sink;
+	struct writer *writer;
+	struct writer_past past;
+	struct emit *emit;
+	struct account account;
+	struct perf_counts counts;
+	struct table cpu_counts, throttled; /* cpu -> running sum of weights; -> since when */
+	uint64_t first_time, last_time;	    /* of samples */
+	uint64_t cpu_at_start;
+
+	bool same_kernel;     /* it runs here: its vDSO is ours */
+	uint64_t kernel_text; /* where the record of its mapping says it began; 0: not told */
+	uint64_t text_today;  /* the same of the kernel that runs */
+	pthread_t kernel_reader;
+	bool kernel_started, kernel_done;
+	int kernel_error;
+	struct uw_kallsyms *kallsyms;
+	struct import_ksymbol { /* what came before the names were there */
+		uint64_t start;
+		uint32_t len;
+		char name[128]; /* "": it went */
+	} * ksymbols;
+	size_t n_ksymbols;
+
+	struct import_sample batch[UW_BATCH];
+	size_t n_batch;
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH];
+	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
+	struct outcome *outcome; /* with room for the longest */
+};
+
+void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
+
+/* import-event.c: which event, and what its samples have.  -EINVAL with *error. */
+int import_choose_event(struct import *im, char *error, size_t error_size);
+/* The writer and the emitter, as the event wants them. */
+int import_start_trace(struct import *im, uint64_t first_time);
+
+/* import-sample.c */
+/* Takes over the record's block. */
+int import_take_sample(struct import *im, const struct perfdata_item *item);
+/* What waits is unwound and written. */
+int import_flush(struct import *im);
+/* All that the loader has to do. */
+int import_serve(struct import *im);
+
+/* import-kernel.c */
+/* Starts reading the kernel's names, when the recording is of the kernel that runs. */
+void import_kernel_start(struct import *im);
+/* Waits for them.  Before the first frame of the kernel is written. */
+void import_kernel_names(struct import *im);
+void import_kernel_mmap(struct import *im, const struct record_event *event);
+int import_kernel_ksymbol(struct import *im, const struct record_event *event);
+void import_kernel_deinit(struct import *im);
