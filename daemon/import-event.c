@@ -17,14 +17,14 @@ static bool is_dummy(const struct perf_event_attr *attr)
 	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
 }
 
-/* "cycles" is also "cycles:u" where no event has just that name. */
+/* "cycles" is also "cycles:u" and "cycles/freq=99/" where no event has just that name. */
 static bool is_called(const struct perfdata_event *event, const char *name, bool whole)
 {
 	size_t len = strlen(name);
 
 	if (strncmp(event->name, name, len))
 		return false;
-	return !event->name[len] || (!whole && event->name[len] == ':');
+	return !event->name[len] || (!whole && strchr(":/", event->name[len]));
 }
 
 static const struct perfdata_event *find_event(const struct perfdata_info *info, const char *name)

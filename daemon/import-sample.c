@@ -103,7 +103,8 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 		r = process_space(im->processes, process, &e->info.space);
 	if (r < 0)
 		return trace(r);
-	(void)uw_space_ref(e->info.space);
+	if (e->info.space)
+		(void)uw_space_ref(e->info.space);
 	e->info.process = process_ref(process);
 	return 0;
 }

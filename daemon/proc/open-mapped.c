@@ -15,7 +15,9 @@
  * for reading. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -52,6 +54,16 @@ static enum agreement build_id_agrees(int fd, const struct uw_build_id *id)
 	return memcmp(found.bytes, id->bytes, id->len) ? AGREES_NOT : AGREES;
 }
 
+/* Is it another file that was given the number of the one that was mapped?  Where the file system
+ * tells (MMAP2 and FS_IOC_GETVERSION: the inode's generation). */
+static bool is_later(int fd, const struct uw_file_id *id)
+{
+	long generation = 0;
+
+	return id->generation && ioctl(fd, FS_IOC_GETVERSION, &generation) == 0 &&
+	       (uint32_t)generation && (uint32_t)generation != (uint32_t)id->generation;
+}
+
 static enum agreement agrees(int fd, const struct stat *st, const struct uw_file_id *id,
 			     bool by_mapping)
 {
@@ -59,7 +71,7 @@ static enum agreement agrees(int fd, const struct stat *st, const struct uw_file
 		return build_id_agrees(fd, &id->build_id);
 	if (!id->inode)
 		return AGREES_LIKELY; /* nothing is known that could speak against it */
-	if (st->st_ino != id->inode)
+	if (st->st_ino != id->inode || is_later(fd, id))
 		return AGREES_NOT;
 	if (by_mapping || st->st_dev == makedev(id->major, id->minor))
 		return AGREES;

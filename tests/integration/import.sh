@@ -1,0 +1,133 @@
+#!/bin/bash
+# import.sh - what stock `perf record` wrote, in its modes: the samples are those that `perf script` counts, and the
+# names those of the programs' sources.
+. "$(dirname "$0")/lib"
+need_perf
+PERF=$(command -v perf) || { echo "skip import: perf (linux-perf) is not installed"; exit 77; }
+"$PERF" --version >/dev/null 2>&1 || { echo "skip import: $PERF does not run on this kernel"; exit 77; }
+
+# perf_record NAME OPTIONS... : into NAME.data.  -N: no copies of
+# files in the user's folder.  An old perf on a new kernel aborts now and then: it is asked again.
+perf_record() {
+	local name=$1 i
+	shift
+	for i in 1 2 3 4 5; do
+		"$PERF" record -N -q -o "$TMP/$name.data" "$@" >/dev/null 2>"$TMP/$name.perf" && return 0
+	done
+	return 1
+}
+# import NAME [OPTIONS...] : NAME.data into NAME.pftrace
+import() {
+	local name=$1
+	shift
+	"$PERFWIND" import --json -o "$TMP/$name.pftrace" "$@" "$TMP/$name.data" >"$TMP/$name.json" 2>"$TMP/$name.err"
+}
+# scripted NAME [EVENT] : samples that perf script tells, pid 0 left out
+scripted() {
+	"$PERF" script -i "$TMP/$1.data" -F event,pid 2>/dev/null | awk -v event="${2:-cpu-clock}" \
+		'$1 != 0 { sub(/[:\/].*/, "", $2); n += $2 == event } END { print n + 0 }'
+}
+# counted NAME [EVENT] : as many as perf script tells, and enough of them
+counted() {
+	local told
+	told=$(scripted "$@")
+	[ "$told" -ge 100 ] || { echo "perf script tells $told samples"; return 1; }
+	json "$1" "v['samples'] == $told"
+}
+
+perf_record dwarf -F 499 -e cpu-clock --call-graph dwarf,16384 -- "$PROGRAMS/recursion" 1.5
+check dwarf-imported import dwarf
+check dwarf-counted counted dwarf
+check dwarf-consistent consistent dwarf
+check dwarf-whole json dwarf 'v["stacks"]["whole"] >= 0.995 * total'
+check dwarf-chain has dwarf '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check dwarf-nothing-left-out json dwarf 'v["skipped"] == {} and v["lost"]["samples"] == 0'
+cp "$TMP/dwarf.pftrace" "$TMP/first.pftrace"
+import dwarf
+check dwarf-twice-the-same cmp "$TMP/first.pftrace" "$TMP/dwarf.pftrace"
+# What is not inlined has the same names without DWARF.
+import dwarf --no-inline
+check no-inline-chain has dwarf '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+import dwarf --unwinder libdw
+check libdw-chain has dwarf '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+
+# Threads have names of their own.
+perf_record threads -F 499 -e cpu-clock --call-graph dwarf,4096 -- "$PROGRAMS/threads" 1
+check threads-imported import threads
+check threads-counted counted threads
+check threads-names has threads '^worker-[0-9];.*thread_main;thread_work;.*burn '
+
+# A parent, children and what they run: all processes are gone by now, their numbers may be others'.
+perf_record fork -F 999 -e cpu-clock --call-graph dwarf,4096 -- "$PROGRAMS/fork" 1
+check fork-imported import fork
+check fork-counted counted fork
+check fork-consistent consistent fork
+check fork-whole json fork 'v["stacks"]["whole"] >= 0.99 * total'
+
+perf_record fp -F 499 -e cpu-clock --call-graph fp -- "$PROGRAMS/recursion-fp" 1
+check fp-imported import fp
+check fp-counted counted fp
+check fp-chain has fp '^recursion-fp;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+
+perf_record none -F 499 -e cpu-clock -- "$PROGRAMS/recursion" 1
+check none-imported import none
+check none-counted counted none
+check none-name has none '^recursion;burn '
+
+"$PERF" record -N -q -F 499 -e cpu-clock --call-graph dwarf,16384 -o - -- "$PROGRAMS/recursion" 1 2>/dev/null >"$TMP/pipe.data"
+check pipe-file-imported import pipe
+check pipe-counted json pipe 'v["samples"] > 100'
+check pipe-chain has pipe '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+cp "$TMP/pipe.pftrace" "$TMP/first.pftrace"
+"$PERFWIND" import -q -o "$TMP/pipe.pftrace" - <"$TMP/pipe.data"
+check pipe-read-from-a-pipe cmp "$TMP/first.pftrace" "$TMP/pipe.pftrace"
+
+if perf_record packed -z -F 499 -e cpu-clock --call-graph dwarf,16384 -- "$PROGRAMS/recursion" 1; then
+	check packed-imported import packed
+	check packed-counted counted packed
+	check packed-chain has packed '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+else
+	skip packed "this perf was built without libzstd"
+fi
+
+# Two events that are sampled: one at a time.
+perf_record two -e cpu-clock/freq=499/ -e page-faults/period=1/ -g -- "$PYTHON" -c 'print(sum(i * i for i in range(6000000)))'
+check two-first-imported import two
+check two-first-counted counted two cpu-clock
+check two-first-tells json two "v['skipped'] == {'not-in-scope': $(scripted two page-faults)}"
+check two-second-imported import two -e page-faults
+check two-second-counted counted two page-faults
+check two-no-such-event test "$("$PERFWIND" import -e cycles -o "$TMP/no" "$TMP/two.data" 2>&1 | grep -c 'has no event cycles; it has: cpu-clock/freq=499/ page-faults')" = 1
+
+# The machine, with the build ids in the mappings' records.
+if perf_record all -a -F 299 -e cpu-clock --buildid-mmap --call-graph dwarf,8192 -- "$PROGRAMS/threads" 1; then
+	check all-imported import all
+	check all-counted counted all
+	check all-names has all '^worker-[0-9];.*thread_main;thread_work;.*burn '
+else
+	skip all "perf record -a is not permitted: $(tail -n 1 "$TMP/all.perf")"
+fi
+
+# A program that is gone, or another one under its name: no names rather than wrong ones.
+cp "$PROGRAMS/recursion" "$TMP/gone"
+perf_record gone -F 499 -e cpu-clock --call-graph dwarf,4096 -- "$TMP/gone" 1
+rm "$TMP/gone"
+cp "$PROGRAMS/threads" "$TMP/gone"
+check gone-imported import gone
+check gone-counted counted gone
+check gone-no-wrong-names hasnt gone 'thread_work|program_|recurse'
+
+# Damaged: as much as can be read, and it is said.
+head -c $(($(stat -c %s "$TMP/dwarf.data") / 2)) "$TMP/dwarf.data" >"$TMP/cut.data"
+check cut-imported import cut
+check cut-told grep -q 'damaged: the file ends too early' "$TMP/cut.err"
+check cut-rest-is-there json cut 'total > 20'
+check cut-consistent consistent cut
+: >"$TMP/empty.data"
+import empty
+check empty-status test $? = 1
+check empty-told grep -q 'empty.data is not a perf.data file' "$TMP/empty.err"
+printf '2ELIFREP\0\0\0\0\0\0\0\150' >"$TMP/foreign.data"
+import foreign
+check foreign-told grep -q 'was recorded on a machine of the other byte order' "$TMP/foreign.err"
+check nothing-is-left test ! -e "$TMP/empty.pftrace" -a ! -e "$TMP/foreign.pftrace"

@@ -1,0 +1,302 @@
+/* test-import.c - import.h: perf.data put together by hand, whose samples lie in this program. */
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "daemon/base/log.h"
+#include "daemon/import.h"
+#include "tests/unit/perf/perfdata-fixture.h"
+
+#define CHAIN_TYPE (FIXTURE_TYPE | PERF_SAMPLE_CALLCHAIN)
+
+int import_leaf(int x);
+int import_caller(int x);
+
+__attribute__((noinline)) int import_leaf(int x)
+{
+	return x + 1;
+}
+
+__attribute__((noinline)) int import_caller(int x)
+{
+	return import_leaf(x) * 3;
+}
+
+static void put_chain_head(struct buffer *b, const char *arch)
+{
+	struct buffer feature = {0};
+
+	for (uint64_t i = 0; i < 2; i++) {
+		struct perf_event_attr attr =
+			fixture_attr(i ? PERF_COUNT_SW_PAGE_FAULTS : PERF_COUNT_SW_CPU_CLOCK);
+		uint8_t body[sizeof(attr) + 8];
+		const uint64_t id = ID_A + i;
+
+		attr.sample_type = CHAIN_TYPE;
+		attr.freq = 1;
+		attr.sample_freq = 99;
+		if (i == 0) {
+			buffer_append(b, "PERFILE2", 8);
+			put64(b, 16);
+		}
+		memcpy(body, &attr, sizeof(attr));
+		memcpy(body + sizeof(attr), &id, 8);
+		put_record(b, 64, 0, body, sizeof(body));
+	}
+	put64(&feature, 6); /* HEADER_ARCH */
+	put_string(&feature, arch);
+	buffer_append(&feature, "\0\0\0", 4);
+	put_record(b, 80, 0, feature.data, feature.len / 8 * 8);
+	buffer_deinit(&feature);
+}
+
+/* This program's own text, as MMAP2 tells it. */
+static void put_own_mapping(struct buffer *b, uint32_t pid, uint64_t inode_off)
+{
+	static const uint64_t trailer[] = {0, 0, 0, 0};
+	char path[4096], line[4352];
+	struct buffer body = {0};
+	unsigned long start, end, offset;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	struct stat st;
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	assert_true(n > 0 && maps);
+	path[n] = 0;
+	assert_int_equal(stat(path, &st), 0);
+	do
+		assert_non_null(fgets(line, sizeof(line), maps));
+	while (sscanf(line, "%lx-%lx r-xp %lx", &start, &end, &offset) != 3);
+	fclose(maps);
+	put64(&body, (uint64_t)pid << 32 | pid);
+	put64(&body, start);
+	put64(&body, end - start);
+	put64(&body, offset);
+	put64(&body, (uint64_t)minor(st.st_dev) << 32 | major(st.st_dev));
+	put64(&body, st.st_ino + inode_off);
+	put64(&body, 0);
+	put64(&body, 2ull << 32 | 5); /* private; read, execute */
+	buffer_append(&body, path, (size_t)n);
+	buffer_append(&body, "\0\0\0\0\0\0\0", 8 - (size_t)n % 8);
+	buffer_append(&body, trailer, sizeof(trailer));
+	put_record(b, PERF_RECORD_MMAP2, 2, body.data, body.len);
+	buffer_deinit(&body);
+}
+
+static void put_chain_sample(struct buffer *b, uint64_t id, uint64_t time, uint32_t pid)
+{
+	const uint64_t leaf = (uint64_t)(uintptr_t)import_leaf + 1;
+	const uint64_t words[] = {
+		id,
+		leaf,
+		(uint64_t)pid << 32 | pid,
+		time,
+		0,
+		10101,
+		3,
+		(uint64_t)-512,
+		leaf,
+		(uint64_t)(uintptr_t)import_caller + 9,
+	};
+
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, words, sizeof(words));
+}
+
+static void put_recording(struct buffer *b, uint64_t inode_off)
+{
+	put_chain_head(b, "x86_64");
+	put_own_mapping(b, 7, inode_off);
+	for (uint64_t i = 1; i <= 40; i++)
+		put_chain_sample(b, i % 4 ? ID_A : ID_B, i * 1000000000, 7);
+	put_chain_sample(b, ID_A, 41000000000, 0); /* the idle task */
+}
+
+struct done {
+	struct import_result result;
+	struct sink *sink;
+	const uint8_t *data;
+	size_t len;
+	char error[256];
+	int r;
+};
+
+/* Consumes @b. */
+static void run(struct buffer *b, const struct import_options *options, struct done *done)
+{
+	int fd = fixture_fd(b);
+
+	assert_int_equal(sink_memory_new(&done->sink), 0);
+	done->r = import_run(fd, options, done->sink, &done->result, done->error,
+			     sizeof(done->error));
+	done->data = sink_memory_data(done->sink, &done->len);
+	close(fd);
+	buffer_deinit(b);
+}
+
+static void done_deinit(struct done *done)
+{
+	import_result_deinit(&done->result);
+	sink_free(done->sink);
+}
+
+static bool has_text(const struct done *done, const char *text)
+{
+	return memmem(done->data, done->len, text, strlen(text)) != NULL;
+}
+
+static void test_names(void **state)
+{
+	const struct import_options options = {.no_inline = true};
+	const struct account *a;
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_recording(&b, 0);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	a = &done.result.summary.account;
+	assert_int_equal(a->received, 40);
+	assert_int_equal(a->emitted, 30);
+	assert_int_equal(a->whole, 30);
+	assert_int_equal(a->frames, 60);
+	assert_int_equal(a->skipped[SKIP_NOT_IN_SCOPE], 10);
+	assert_int_equal(a->idle, 1);
+	assert_int_equal(a->weight, 30 * 10101);
+	assert_true(account_holds(a));
+	assert_string_equal(done.result.event, "cpu-clock");
+	assert_int_equal(done.result.frequency, 99);
+	assert_true(done.result.summary.duration_s > 37.9 && done.result.summary.duration_s < 38.1);
+	assert_true(has_text(&done, "import_leaf"));
+	assert_true(has_text(&done, "import_caller"));
+	done_deinit(&done);
+}
+
+/* The same bytes each time; nothing of today is in them. */
+static void test_deterministic(void **state)
+{
+	const struct import_options options = {0};
+	struct buffer b = {0}, c = {0};
+	struct done first, second;
+
+	(void)state;
+	put_recording(&b, 0);
+	put_recording(&c, 0);
+	run(&b, &options, &first);
+	run(&c, &options, &second);
+	assert_int_equal(first.len, second.len);
+	assert_memory_equal(first.data, second.data, first.len);
+	done_deinit(&first);
+	done_deinit(&second);
+}
+
+static void test_other_event(void **state)
+{
+	const struct import_options options = {.event = "page-faults"};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_recording(&b, 0);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 10);
+	assert_int_equal(done.result.summary.account.skipped[SKIP_NOT_IN_SCOPE], 31);
+	done_deinit(&done);
+}
+
+/* Another file stands at the path today: its names are not these. */
+static void test_replaced_file(void **state)
+{
+	const struct import_options options = {0};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_recording(&b, 1);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 30);
+	assert_false(has_text(&done, "import_leaf"));
+	done_deinit(&done);
+}
+
+/* A kernel thread's sample has no user part: it is whole with its kernel frames, nameless here. */
+static void test_kernel_only(void **state)
+{
+	const struct import_options options = {0};
+	const uint64_t words[] = {
+		ID_A, 0xffffffff81000010, 9ull << 32 | 9,     5000000000, 0, 10101,
+		2,    (uint64_t)-128,	  0xffffffff81000010,
+	};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_chain_head(&b, "x86_64");
+	put_record(&b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, words, sizeof(words));
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.whole, 1);
+	assert_int_equal(done.result.summary.account.frames, 1);
+	assert_true(has_text(&done, "kernel frames have no names"));
+	done_deinit(&done);
+}
+
+static void check_error(struct buffer *b, const struct import_options *options, const char *word)
+{
+	struct done done;
+
+	run(b, options, &done);
+	assert_true(done.r < 0);
+	assert_non_null(strstr(done.error, word));
+	assert_int_equal(done.len, 0);
+	done_deinit(&done);
+}
+
+static void test_refused(void **state)
+{
+	const struct import_options wrong = {.event = "cycles"}, options = {0};
+	struct buffer b = {0};
+
+	(void)state;
+	put_recording(&b, 0);
+	check_error(&b, &wrong, "no event cycles; it has: cpu-clock page-faults");
+	put_chain_head(&b, "riscv64");
+	put_chain_sample(&b, ID_A, 1, 7);
+	check_error(&b, &options, "was recorded on riscv64");
+	buffer_append(&b, "text", 4);
+	check_error(&b, &options, "not a perf.data");
+	buffer_append(&b, "PERFILE2\x10\0\0\0\0\0\0\0", 16);
+	check_error(&b, &options, "no event that is sampled");
+}
+
+/* Damage in the midst: what was there before stands, and a note says what is missing. */
+static void test_damage(void **state)
+{
+	const struct import_options options = {0};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_recording(&b, 0);
+	put64(&b, 0);
+	put_chain_sample(&b, ID_A, 50000000000, 7);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 30);
+	assert_true(has_text(&done, "damaged: a record has an impossible size; 96 bytes"));
+	done_deinit(&done);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_other_event), cmocka_unit_test(test_replaced_file),
+		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_kernel_only),
+		cmocka_unit_test(test_damage),
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
