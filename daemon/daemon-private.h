@@ -24,9 +24,8 @@
 
 enum {
 	DAEMON_TICK_MS = 100,
-	DAEMON_WAITING_BYTES = 4 << 20, /* of packets of one instance, without a free chunk */
-	DAEMON_SETTLE_MS = 1500,	/* how long an answer waits for free chunks */
-	DAEMON_FLUSHES = 1024,		/* under way at once; the oldest is then answered */
+	DAEMON_SETTLE_MS = 1500, /* how long an answer waits for free chunks */
+	DAEMON_FLUSHES = 1024,	 /* under way at once; the oldest is then answered */
 };
 
 enum instance_kind { INSTANCE_PERF, INSTANCE_METATRACE };
@@ -53,8 +52,8 @@ struct instance {
 	/* daemon-sink.c: the session's packets into the shared memory */
 	struct sink sink;
 	struct smb_writer *writer;
-	bool lost;	  /* packets: all that follow, until incremental state is written anew */
-	uint64_t dropped; /* packets */
+	size_t max_waiting; /* bytes of it */
+	bool lost;	    /* packets: all that follow, until incremental state is written anew */
 
 	/* Flushes that go through this instance, by number, oldest first; the first n_through have
 	 * left the session and wait for free chunks until the deadline. */

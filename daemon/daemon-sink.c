@@ -1,11 +1,11 @@
 /* daemon-sink.c - from a session's sink to the shared memory.  Thread: main.
  *
  * A session writes `Trace.packet` fields; each goes as one packet to the writer of its instance.
- * The writer keeps what finds no free chunk (up to DAEMON_WAITING_BYTES), so a service that is late
- * for some milliseconds costs nothing.  Beyond that packets are lost, and then a reader can make no
- * sense of what follows until incremental state is written anew.  So all is dropped here until half
- * of the waiting room is free again, and the packet that begins the new state is the first one to
- * pass: it is the one that says "packets were lost before me". */
+ * The writer keeps what finds no free chunk (up to the setting waiting-size), so a service that is
+ * late for some milliseconds costs nothing.  Beyond that packets are lost, and then a reader can
+ * make no sense of what follows until incremental state is written anew.  So all is dropped here
+ * until half of the waiting room is free again, and the packet that begins the new state is the
+ * first one to pass: it is the one that says "packets were lost before me". */
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -32,7 +32,7 @@ static int write_packet(struct instance *in, const void *packet, size_t len)
 	int r;
 
 	if (in->lost) {
-		in->dropped++;
+		in->sink.dropped++;
 		return 0;
 	}
 	r = smb_writer_write(in->writer, packet, len);
@@ -40,7 +40,7 @@ static int write_packet(struct instance *in, const void *packet, size_t len)
 		return trace(r);
 	if (r == SMB_DROPPED) {
 		in->lost = true;
-		in->dropped++;
+		in->sink.dropped++;
 	}
 	if (smb_writer_waiting(in->writer))
 		daemon_ask_committed(in->daemon);
@@ -82,7 +82,8 @@ int instance_open_sink(struct instance *in)
 
 	if (!d->smb)
 		return fail(-ENOTCONN);
-	r = smb_writer_new(d->smb, in->target_buffer, DAEMON_WAITING_BYTES, &in->writer);
+	in->max_waiting = d->options.settings.waiting_size;
+	r = smb_writer_new(d->smb, in->target_buffer, in->max_waiting, &in->writer);
 	if (r < 0)
 		return trace(r);
 	in->sink = (struct sink){.write = sink_write, .flush = sink_flush};
@@ -101,12 +102,12 @@ void instance_close_sink(struct instance *in)
 	in->writer = smb_writer_free(in->writer);
 	(void)smb_commit(in->daemon->smb); /* the chunk that it gave back */
 	producer_unregister_writer(in->daemon->producer, id);
-	if (in->dropped)
+	if (in->sink.dropped)
 		log_info("data source %lu: %lu packets were lost, as the tracing service's shared "
 			 "memory was full; mend: a larger one (producers { shm_size_kb } in the "
 			 "trace "
 			 "config, or --shmem-size)",
-			 in->id, in->dropped);
+			 in->id, in->sink.dropped);
 }
 
 size_t instance_waiting(const struct instance *in)
@@ -118,7 +119,7 @@ void instance_renew(struct instance *in)
 {
 	int r;
 
-	if (!in->lost || !in->session || instance_waiting(in) > DAEMON_WAITING_BYTES / 2)
+	if (!in->lost || !in->session || instance_waiting(in) > in->max_waiting / 2)
 		return;
 	in->lost = false;
 	r = session_clear_incremental_state(in->session);

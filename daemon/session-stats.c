@@ -147,6 +147,8 @@ int session_write_stats(struct session *s)
 	stats_add(&list, summary.self_us_per_sample, "self.us_per_sample");
 	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
 	stats_add(&list, s->nice, "reader.nice");
+	if (s->sink->dropped)
+		stats_add(&list, (double)s->sink->dropped, "lost.packets");
 	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,
 			    s->n_notes, clock_ns(CLOCK_BOOTTIME));
 }

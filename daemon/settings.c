@@ -8,17 +8,18 @@
 
 enum { MAX_LINE = 512 };
 
-const struct settings settings_default = {.max_sources = 256};
+const struct settings settings_default = {.waiting_size = 4 << 20, .max_sources = 256};
 
 static const struct setting {
 	const char *key;
 	size_t offset;
-	uint64_t min, max; /* 0 is taken too where it is the default */
+	uint64_t min, max; /* bytes: 0 is taken too */
 	bool bytes;	   /* whole pages, K and M behind the number */
 	bool power;	   /* of two */
 } table[] = {
 	{"shmem-size", offsetof(struct settings, shmem_size), 4096, 32 << 20, true, false},
 	{"shmem-page", offsetof(struct settings, shmem_page), 4096, 32 << 10, true, true},
+	{"waiting-size", offsetof(struct settings, waiting_size), 4096, 256 << 20, true, false},
 	{"max-sources", offsetof(struct settings, max_sources), 1, 4096, false, false},
 };
 

@@ -6,7 +6,8 @@
 
 struct settings {
 	uint32_t shmem_size, shmem_page; /* hints in bytes; 0: the service's choice */
-	uint32_t max_sources;		 /* instances at once; more are refused */
+	uint32_t waiting_size; /* bytes of packets that wait for free chunks, of one data source */
+	uint32_t max_sources;  /* instances at once; more are refused */
 };
 
 /* What holds where nothing is said. */

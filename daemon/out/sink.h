@@ -13,6 +13,7 @@ struct sink {
 	int (*flush)(struct sink *sink);
 	void (*free)(struct sink *sink); /* does not flush */
 	uint64_t bytes;			 /* taken so far */
+	uint64_t dropped; /* packets that it had no room for, where a sink may drop some */
 	/* Set by the sink: packets were lost behind the writer's back, or readers may come to begin
 	 * here.  Whoever writes begins its incremental state anew before the next packet that needs
 	 * it, and clears this. */

@@ -97,7 +97,12 @@ class Setting:
         self.daemon.process.kill() if kind else None
         status = None
         try:
-            status = self.daemon.end()
+            if self.service and self.service.connection and not kind:
+                # The service answers to the end.
+                self.daemon.process.send_signal(signal.SIGTERM) if self.daemon.process.poll() is None else None
+                while self.service.poll(10):
+                    pass
+            status = self.daemon.process.wait(30) if self.service and self.service.closed else self.daemon.end()
         except subprocess.TimeoutExpired:
             self.daemon.process.kill()
         for target in self.targets:
@@ -370,7 +375,10 @@ def scraping():
 @case
 def full_memory():
     """A service that frees no chunks: nothing blocks, answers come, the loss is flagged, state is written anew."""
-    with Setting() as s:
+    path = os.path.join(TMP, "waiting.conf")
+    with open(path, "w") as out:
+        out.write("waiting-size = 64K\n")
+    with Setting("--config", path) as s:
         service = s.begin()
         pid = s.target()
         service.setup_tracing(4, 8)
@@ -380,21 +388,23 @@ def full_memory():
         service.start(1, config)
         service.wait(lambda: len(service.held) >= 7, "a full memory")
         writer = writer_of(service, 1)
-        # The waiting room fills too: a source that tells of all processes with long names would be quicker.
-        for _ in range(3):
-            service.clear(1)
-        service.idle(1.5)
-        request = time.monotonic()
-        service.flush(1, 1)
-        service.wait(lambda: service.flushed == [1], "the flush")
-        expect(time.monotonic() - request < 10, "the flush hangs")
+        # All state anew, over and over: more than any waiting room holds.
+        for i in range(1, 11):
+            for _ in range(50):
+                service.clear(1)
+            service.flush(i, 1)
+        service.wait(lambda: len(service.flushed) == 10, "the flushes")
         service.release_chunks()
         run_until_samples(service, writer, 500)
         service.stop(1)
         service.wait(lambda: service.stopped == [1], "the answer")
+        service.wait(lambda: writer in service.dead_writers, "the end of the writer")
         flagged = [p for p in service.packets(writer) if one(p, 42)]
+        expect(flagged, "nothing was lost: the case shows nothing")
+        expect(all(one(p, 42) == 257 for p in flagged), "the reason of the loss")
         expect(all(one(p, 13, 0) & 1 for p in flagged), "a loss is not followed by a new state")
         expect(service.check_packets(writer) == 0, "samples without their state")
+        expect("packets were lost" in s.daemon.log(), s.daemon.log())
 
 
 # ---- a service that goes, or is not there
@@ -769,9 +779,12 @@ def main():
         if wanted and function.__name__ not in wanted:
             continue
         name = "daemon-" + function.__name__.replace("_", "-")
+        began = time.monotonic()
         try:
             function()
             print("ok", name, flush=True)
+            if os.environ.get("V"):
+                print("    %.1f s" % (time.monotonic() - began))
         except Exception as e:  # a case may fail in any way; the others are to run
             for line in traceback.format_exc().splitlines()[-6:]:
                 print("    " + line)

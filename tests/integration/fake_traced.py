@@ -8,6 +8,7 @@ send_raw(), memory of any kind, not reading, closing at any point."""
 import array
 import ctypes
 import fcntl
+import functools
 import mmap
 import os
 import random
@@ -62,6 +63,8 @@ class Malformed(Exception):
 
 
 def read_varint(data, at):
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
     value = 0
     for i in range(10):
         if at >= len(data):
@@ -96,12 +99,14 @@ def fields(data):
         yield number, value
 
 
+@functools.lru_cache(maxsize=1 << 18)
+def last_fields(data):
+    """Each field's last value: what counts of a field that is not repeated.  Packets are looked at often."""
+    return dict(fields(data))
+
+
 def one(data, number, default=None):
-    found = default
-    for n, value in fields(data):
-        if n == number:
-            found = value
-    return found
+    return last_fields(data).get(number, default)
 
 
 def every(data, number):
@@ -171,6 +176,7 @@ class Chunk:
     def __init__(self, chunk_id, writer, count, flags, payload):
         self.id, self.writer, self.count, self.flags, self.payload = chunk_id, writer, count, flags, payload
         self.committed = False
+        self.pieces = None
 
 
 class Service:
@@ -503,6 +509,8 @@ class Service:
 
     def fragments(self, copy, where):
         """The chunk's fragments; None stands for the mark of a dropped packet."""
+        if copy.pieces is not None:
+            return copy.pieces
         out, at = [], 0
         for i in range(copy.count):
             try:
@@ -520,6 +528,7 @@ class Service:
                 break
             out.append(copy.payload[after:after + size])
             at = after + size
+        copy.pieces = out
         return out
 
     def scrape(self):
@@ -572,7 +581,7 @@ class Service:
         valid, useless = False, 0
         for i, packet in enumerate(self.packets(writer)):
             try:
-                got = dict(fields(packet))
+                got = last_fields(packet)
             except Malformed as e:
                 self.violation("writer %d, packet %d: %s" % (writer, i, e))
                 continue

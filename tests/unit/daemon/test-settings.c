@@ -12,15 +12,17 @@ static void test_file(void **state)
 	(void)state;
 	assert_int_equal(s.shmem_size, 0);
 	assert_int_equal(s.shmem_page, 0);
+	assert_int_equal(s.waiting_size, 4 << 20);
 	assert_int_equal(s.max_sources, 256);
 	assert_int_equal(settings_parse("x",
 					"# a comment\n\n  shmem-size =1M  # so much\r\n"
-					"shmem-page= 8k\nmax-sources=4096",
+					"shmem-page= 8k\nmax-sources=4096\nwaiting-size = 64K",
 					&s, error, sizeof(error)),
 			 0);
 	assert_int_equal(s.shmem_size, 1 << 20);
 	assert_int_equal(s.shmem_page, 8192);
 	assert_int_equal(s.max_sources, 4096);
+	assert_int_equal(s.waiting_size, 65536);
 	/* 0 gives the choice back to the service. */
 	assert_int_equal(settings_parse("x", "shmem-size = 0\n", &s, error, sizeof(error)), 0);
 	assert_int_equal(s.shmem_size, 0);
