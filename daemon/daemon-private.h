@@ -54,6 +54,7 @@ struct instance {
 	struct smb_writer *writer;
 	size_t max_waiting; /* bytes of it */
 	bool lost;	    /* packets: all that follow, until incremental state is written anew */
+	bool renewing;	    /* the writer is asked for that */
 
 	/* Flushes that go through this instance, by number, oldest first; the first n_through have
 	 * left the session and wait for free chunks until the deadline. */
@@ -107,7 +108,7 @@ void instance_free(struct instance *in);
 int instance_open_sink(struct instance *in);
 void instance_close_sink(struct instance *in);
 size_t instance_waiting(const struct instance *in);
-/* After a loss: once there is room, everything that readers need is written anew. */
+/* After a loss: once there is room, everything that readers need is to be written anew. */
 void instance_renew(struct instance *in);
 /* One packet about ourselves, for metatrace. */
 void instance_write_metatrace(struct instance *in);

@@ -7,7 +7,6 @@
  * until half of the waiting room is free again, and the packet that begins the new state is the
  * first one to pass: it is the one that says "packets were lost before me". */
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 #include "daemon/out/pack.h"
 
 enum {
-	TRACE_PACKET = 1 << 3 | PACK_WIRE_BYTES, /* the tag of Trace.packet */
 	/* TracePacket, PerfettoMetatrace: numbers are facts of the public format */
 	FIELD_TIMESTAMP = 8,
 	FIELD_METATRACE = 49,
@@ -27,11 +25,32 @@ enum {
 	COUNTER_UNWIND_QUEUE = 4,
 };
 
+/* There is room again: whoever writes is asked to begin anew (sink.h), and does before its next
+ * sample. */
+void instance_renew(struct instance *in)
+{
+	if (in->lost && !in->renewing && instance_waiting(in) <= in->max_waiting / 2)
+		in->renewing = in->sink.renew = true;
+}
+
+/* Is this packet of use?  After a loss not before the one that begins the state anew: the writer
+ * clears `renew` right before it. */
+static bool is_of_use(struct instance *in)
+{
+	if (!in->lost)
+		return true;
+	instance_renew(in);
+	if (!in->renewing || in->sink.renew)
+		return false;
+	in->lost = in->renewing = false;
+	return true;
+}
+
 static int write_packet(struct instance *in, const void *packet, size_t len)
 {
 	int r;
 
-	if (in->lost) {
+	if (!is_of_use(in)) {
 		in->sink.dropped++;
 		return 0;
 	}
@@ -51,17 +70,13 @@ static int sink_write(struct sink *sink, const void *data, size_t len)
 {
 	struct instance *in = container_of(sink, struct instance, sink);
 	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	size_t n;
 	int r = 0;
 
 	sink->bytes += len;
-	while (cursor_left(&c) && r >= 0) {
-		uint64_t tag = cursor_uleb(&c), size = cursor_uleb(&c);
-		const void *packet = cursor_bytes(&c, size);
-
-		if (!packet || tag != TRACE_PACKET)
-			return fail(-EINVAL); /* ours, and never so */
-		r = write_packet(in, packet, size);
-	}
+	while (r >= 0 && sink_next_packet(&c, &packet, &n))
+		r = write_packet(in, packet, n);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -115,21 +130,6 @@ size_t instance_waiting(const struct instance *in)
 	return in->writer ? smb_writer_waiting(in->writer) : 0;
 }
 
-void instance_renew(struct instance *in)
-{
-	int r;
-
-	if (!in->lost || !in->session || instance_waiting(in) > in->max_waiting / 2)
-		return;
-	in->lost = false;
-	r = session_clear_incremental_state(in->session);
-	if (r < 0) {
-		log_error("data source %lu: its state cannot be written anew: %s", in->id,
-			  strerror(-r));
-		in->lost = true;
-	}
-}
-
 /* How many samples are on their way, in all sessions: the counter that a stock producer gives too.
  */
 static int32_t in_flight(const struct daemon *d)
@@ -153,5 +153,5 @@ void instance_write_metatrace(struct instance *in)
 	if (write_packet(in, packet, (size_t)(end - packet)) < 0 || sink_flush(&in->sink) < 0)
 		in->lost = true;
 	/* No state hangs on these packets: the next one may pass. */
-	in->lost = false;
+	in->lost = in->renewing = false;
 }
