@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-from fake_traced import Service, fields, one, perf_config, source_config, message
+from fake_traced import Service, every, fields, message, one, perf_config, source_config
 
 PERFWIND, PROGRAMS, TMP = sys.argv[1:4]
 CASES = []
@@ -311,6 +311,66 @@ def flushes_in_order():
         service.stop(1)
         service.wait(lambda: 1 in service.stopped, "the stop")
         expect(service.events.index(("flushed", 1001)) < service.events.index(("stopped", 1)), service.events[-4:])
+
+
+@case
+def clear_at_once():
+    """Clear before any sample, and again and again: what follows each is whole by itself."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(500, [pid]))
+        service.setup(1, config)
+        service.clear(1)
+        service.start(1, config)
+        service.clear(1)
+        service.wait(lambda: service.writers, "a writer")
+        writer = writer_of(service, 1)
+        for i in range(1, 6):
+            run_until_samples(service, writer, 20 * i)
+            service.clear(1)
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        packets = service.packets(writer)
+        starts = [i for i, p in enumerate(packets) if one(p, 13, 0) & 1]
+        expect(len(starts) == 7, "%d packets begin a state" % len(starts))
+        # Read from the last one on, all ids are known: frames, stacks, strings.
+        known = {5: set(), 6: set(), 7: set()}
+        stacks = 0
+        for p in packets[starts[-2]:]:
+            if one(p, 13, 0) & 1:
+                known = {number: set() for number in known}
+            for number in known:
+                known[number] |= {one(entry, 1) for entry in every(one(p, 12, b""), number)}
+            sample = one(p, 66)
+            if sample is not None and one(sample, 4):
+                expect(one(sample, 4) in known[7], "callstack %d is not known" % one(sample, 4))
+                stacks += 1
+        expect(stacks >= 20, "only %d stacks" % stacks)
+
+
+@case
+def guardrail():
+    """max_daemon_memory_kb: the source ends with the reason in the trace, and its stop is answered once."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        config = source_config(perf_config(100, [pid], extra=message((13, 1))))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.dead_writers, "its end")
+        writer = service.dead_writers[0]
+        reasons = [one(smp, 19) for smp in service.samples(writer) if one(smp, 19) is not None]
+        expect(reasons == [message((1, 1))], "reasons: %r" % reasons)
+        service.flush(1, 1)
+        service.wait(lambda: service.flushed == [1], "the flush")
+        expect(service.stopped == [], "stopped before it was asked for")
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        service.idle(0.3)
+        expect(service.stopped == [1], service.stopped)
 
 
 @case
