@@ -1,7 +1,7 @@
 /* record.c - `perfwind record`: what to record, for how long, and how it ends.  Thread: main.
  *
- *   options ──► spec, targets ──► session (opened, disabled) ──► child let go ──► loop ──► drained
- * ──► verdict
+ *   options ──► spec, targets ──► session (opened, disabled) ──► child let go ──► loop
+ *                                                               verdict ◄── drained ◄──┘
  *
  * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at
  * once (the file is then good up to its last whole packet).  The exit status is the command's own,

@@ -1,8 +1,8 @@
 /* daemon.h - perfwind as a producer of the tracing service: its data sources.  Thread: main.
  *
- *   traced ◄─ producer (ipc/) ─► commands ─► instances ─ each a session with a sink ─► smb writer
- * ─┐ ▲                                                                                        │ └──
- * reads and frees chunks ◄── CommitData ◄── shared memory (ipc/smb) ◄───────────────────────┘
+ *   traced ◄─ producer (ipc/) ─► commands ─► instances, each a session with a sink ─► smb writer
+ *     ▲                                                                                    │
+ *     └── reads and frees chunks ◄── CommitData ◄── shared memory (ipc/smb) ◄──────────────┘
  *
  * Two data sources: linux.perf (a session each) and perfetto.metatrace (a few words about
  * ourselves). Any number of instances of any number of tracing sessions live side by side.  Each

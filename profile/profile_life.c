@@ -1,7 +1,8 @@
 /* profile_life.c - which process and which name a sample belongs to.
  *
- *   (sequence, pid) ──► process entry: one life of a pid, between execs      what a sample refers
- * to ▲ (process, tid) ────► thread entry: one name of a thread
+ *   (sequence, pid) ──► process entry: one life of a pid, between execs; what a sample refers to
+ *                            ▲
+ *   (process, tid) ────► thread entry: one name of a thread
  *
  * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was
  * told last before it.  perfwind numbers the lives, as they may take turns: samples that had to

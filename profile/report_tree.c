@@ -3,8 +3,9 @@
  *   total %  self %      time    samples
  *    100.00    0.00   12.43 s     12,431  python3 (4242)
  *    100.00    0.00   12.43 s     12,431  └─ _start
- *     99.10    0.02   12.31 s     12,301     main              a chain is not indented: stacks are
- * deep 60.00    1.00    7.40 s      7,400     ├─ run 55.00   55.00    6.80 s      6,800     │  eval
+ *     99.10    0.02   12.31 s     12,301     main          a chain is not indented
+ *     60.00    1.00    7.40 s      7,400     ├─ run
+ *     55.00   55.00    6.80 s      6,800     │  eval
  *     39.10   39.10    4.91 s      4,901     └─ load
  *
  * A name with " ?" behind it was found by its frame pointer alone, at least in some of the stacks.

@@ -1,8 +1,9 @@
 /* merge.c - see merge.h.
  *
- *   merge_begin:  now() = T ──► load every head ──► read every ring to its head ──► pending lists,
- * sorted merge_next:   heap of the rings by the first of their pending lists ──► smallest, while
- * its time is < T
+ *   merge_begin:  now() = T ──► load every head ──► read every ring to its head
+ *                                                     └──► pending lists, sorted
+ *   merge_next:   heap of the rings by the first of their pending lists
+ *                                                     └──► smallest, while its time is < T
  *
  * Records with a time >= T stay pending for the next round.  A ring's pending list is an array that
  * is appended to and used up from its front.  Inside one ring the kernel stamps records before it

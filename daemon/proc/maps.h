@@ -1,7 +1,8 @@
 /* maps.h - the executable mappings of one process.  Private to daemon/proc.  Thread: main.
  *
- *   struct process ──► process_maps (counted, one key) ──► process_map[], ascending, not
- * overlapping ▲ fork's child ────────────┘      copied by the first of the two that changes it
+ *   struct process ──► process_maps (counted, one key) ──► process_map[], ascending, no overlap
+ *                            ▲
+ *   fork's child ────────────┘      copied by the first of the two that changes it
  *
  * The key follows from the sharing.  All snapshots that ever had one key must agree wherever two of
  * them have a mapping (struct uw_space).  A list that one process alone holds may grow into free

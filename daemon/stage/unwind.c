@@ -1,8 +1,8 @@
 /* unwind.c - see unwind.h.
  *
  *   in ──► collect() ──► uw_unwind_batch() ──► settle() ──► out
- *                             ▲                   │ waits: mappings, module, or a second look at
- * the maps └──── retry() ◄── parked[]
+ *                             ▲                   │ waits: mappings, module, a second look
+ *                             └──── retry() ◄── parked[]
  *
  * A parked sample waits for one thing: its process's mappings, or one module.  What ends the wait
  * comes as an entry in the same queue.  The deadline is absolute, so a sample that waits twice does
