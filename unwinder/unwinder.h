@@ -57,6 +57,21 @@ enum {
 	UW_ARM64_COUNT,
 };
 
+/* How many they are; of an ABI that is not unwound none is wanted. */
+static inline size_t uw_arch_regs(enum uw_arch arch)
+{
+	return arch == UW_ARCH_X86_64	 ? (size_t)UW_X86_COUNT
+	       : arch == UW_ARCH_AARCH64 ? (size_t)UW_ARM64_COUNT
+					 : 0;
+}
+
+static inline uint64_t uw_arch_regs_mask(enum uw_arch arch)
+{
+	return arch == UW_ARCH_X86_64	 ? UW_REGS_MASK_X86_64
+	       : arch == UW_ARCH_AARCH64 ? UW_REGS_MASK_AARCH64
+					 : 0;
+}
+
 enum uw_outcome { UW_WHOLE, UW_CUT, UW_FAILED, UW_PENDING };
 
 /* Why a stack FAILED.  The names (uw_reason_name) are part of the --json output. */

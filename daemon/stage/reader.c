@@ -16,11 +16,8 @@
 
 static size_t sample_bytes(const struct entry *e)
 {
-	size_t regs =
-		UW_ARCH_HOST == UW_ARCH_AARCH64 ? (size_t)UW_ARM64_COUNT : (size_t)UW_X86_COUNT;
-
-	return (e->regs ? regs * sizeof(uint64_t) : 0) + e->n_chain * sizeof(uint64_t) +
-	       e->info.stack_len;
+	return (e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0) +
+	       e->n_chain * sizeof(uint64_t) + e->info.stack_len;
 }
 
 static void entry_done(struct reader *rd, struct entry *e)
@@ -77,7 +74,7 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	if (!block)
 		return; /* stays in the ring */
 	e->block = block;
-	if (regs)
+	if (e->regs)
 		e->regs = memcpy(block, e->regs, regs);
 	block += regs;
 	if (e->n_chain)

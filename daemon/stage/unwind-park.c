@@ -6,18 +6,16 @@
 /* Copies what the entry points to into one block: registers, chain, stack (dyn_size bytes only). */
 static bool park(struct unwind_stage *s, const struct entry *e, struct parked *p)
 {
-	size_t regs = e->regs ? UW_X86_COUNT * sizeof(uint64_t) : 0;
+	size_t regs = e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0;
 	size_t chain = e->n_chain * sizeof(uint64_t);
 	uint8_t *block;
 
-	if (UW_ARCH_HOST == UW_ARCH_AARCH64 && e->regs)
-		regs = UW_ARM64_COUNT * sizeof(uint64_t);
 	p->len = regs + chain + e->info.stack_len;
 	p->block = block = park_alloc(&s->park, p->len);
 	if (!block)
 		return false;
 	p->entry = *e;
-	if (regs)
+	if (e->regs) /* of an ABI that is not unwound, none of them */
 		p->entry.regs = memcpy(block, e->regs, regs);
 	if (chain)
 		p->entry.chain = memcpy(block + regs, e->chain, chain);

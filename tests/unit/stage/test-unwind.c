@@ -52,6 +52,46 @@ static void test_wait_for_module(void **state)
 	expect_nothing(f);
 }
 
+/* What waits is copied with the registers of its own machine, or of none. */
+static void test_wait_other_machine(void **state)
+{
+	static const enum uw_arch archs[] = {UW_ARCH_AARCH64, UW_ARCH_NONE};
+	struct fixture *f = *state;
+	uint64_t regs[UW_ARM64_COUNT] = {
+		[UW_ARM64_FP] = 0x7000, [UW_ARM64_SP] = 0x7000, [UW_ARM64_PC] = f->regs[UW_X86_IP]};
+	const struct outcome *o;
+
+	for (uint32_t i = 0; i < 2; i++)
+		push(f, &(struct entry){.kind = ENTRY_SAMPLE,
+					.user_state = true,
+					.arch = archs[i],
+					.regs = regs,
+					.stack = (const uint8_t *)f->stack,
+					.info = {.process = process_number(1),
+						 .tid = i,
+						 .stack_len = sizeof(f->stack)}});
+	go(f);
+	expect_nothing(f);
+	assert_int_equal(slot_queue_consumed(&f->in), 2);
+	memset(regs, 0xff, sizeof(regs)); /* as a ring that goes on */
+	load_own_text(f);
+	push(f, &(struct entry){
+			.kind = ENTRY_SPACE,
+			.info = {.process = process_number(1), .space = uw_space_ref(f->space)}});
+	go(f);
+	for (uint32_t i = 0; i < 2; i++) {
+		o = next(f);
+		assert_int_equal(o->kind, OUTCOME_SAMPLE);
+		assert_int_equal(o->skipped, SKIP_NONE);
+		assert_int_equal(o->n_user, archs[o->info.tid] == UW_ARCH_AARCH64);
+		if (o->n_user)
+			assert_true(uw_frame_pc(o->frames[0]) == f->regs[UW_X86_IP]);
+		else
+			assert_int_equal(o->reason, UW_ABI);
+		(void)uw_space_unref(o->info.space);
+	}
+}
+
 static void test_module_timeout(void **state)
 {
 	struct fixture *f = *state;
@@ -169,10 +209,15 @@ static void test_evict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_kernel_thread),  TEST(test_wait_for_module),
-		TEST(test_module_timeout), TEST(test_wait_for_mappings),
-		TEST(test_second_look),	   TEST(test_park_full),
-		TEST(test_drain),	   TEST(test_evict),
+		TEST(test_kernel_thread),
+		TEST(test_wait_for_module),
+		TEST(test_wait_other_machine),
+		TEST(test_module_timeout),
+		TEST(test_wait_for_mappings),
+		TEST(test_second_look),
+		TEST(test_park_full),
+		TEST(test_drain),
+		TEST(test_evict),
 	};
 
 	return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);
