@@ -155,10 +155,10 @@ int session_write_stats(struct session *s)
 
 /* ---- limits ---- */
 
-/* Modules over their share of memory: the least recently used go, when they were not used for some
- * seconds: to drop what is in use would be to load it again at once.  The unwinder drops its half
- * itself. */
-static int drop_idle_modules(struct session *s, size_t limit, int most)
+/* Modules over their share of memory: the least recently used go, as far as they were not used for
+ * @idle_s seconds: to drop what is in use is to load it again at once.  The unwinder drops its half
+ * itself, and keeps the rules that it found. */
+static int drop_modules(struct session *s, size_t limit, int most, uint32_t idle_s)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
 	int r = 0;
@@ -166,7 +166,7 @@ static int drop_idle_modules(struct session *s, size_t limit, int most)
 	for (int i = 0; i < most && bytes > limit && r >= 0; i++) {
 		struct uw_module *module = uw_modules_oldest(s->modules);
 
-		if (!module || emit_idle_seconds(s->emit, module) < SESSION_CACHE_IDLE_S)
+		if (!module || emit_idle_seconds(s->emit, module) < idle_s)
 			break;
 		bytes -= min_u64(bytes, uw_module_bytes(module));
 		uw_modules_touch(s->modules,
@@ -179,11 +179,16 @@ static int drop_idle_modules(struct session *s, size_t limit, int most)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* More in use than there is room for: the bound holds, and each second something is loaded again.
+ */
 static int keep_cache_small(struct session *s)
 {
-	if (uw_modules_bytes(s->modules) > SESSION_CACHE_BYTES / 4 * 3)
+	size_t bytes = uw_modules_bytes(s->modules);
+
+	if (bytes > SESSION_CACHE_BYTES / 4 * 3)
 		emit_note_uses(s->emit);
-	return drop_idle_modules(s, SESSION_CACHE_BYTES, 64);
+	return drop_modules(s, SESSION_CACHE_BYTES, 64,
+			    bytes > SESSION_CACHE_BYTES / 8 * 9 ? 0 : SESSION_CACHE_IDLE_S);
 }
 
 /* What was not used for some seconds goes, as often as was asked for; what is in use stays: it
@@ -194,7 +199,7 @@ static int clear_caches(struct session *s)
 
 	if (s->trim_at && now >= s->trim_at) {
 		s->trim_at = 0;
-		return drop_idle_modules(s, 0, 4096);
+		return drop_modules(s, 0, 4096, SESSION_CACHE_IDLE_S);
 	}
 	if (!s->options.clear_ms)
 		return 0;

@@ -21,6 +21,7 @@ enum cfi_result {
 	CFI_BAD,      /* damaged or unsupported */
 	CFI_NEED_REG, /* a register that is not known at this frame */
 	CFI_MEMORY,   /* an address that cannot be read */
+	CFI_PENDING,  /* the module is not loaded: its rules were kept when it was dropped */
 };
 
 struct cfi_index_entry {

@@ -39,5 +39,8 @@ struct uw_image {
 	size_t bytes;
 };
 
+/* Adds to the bytes that a module's unwind half holds, until it is dropped: what an engine keeps
+ * for it.  Thread: unwinder. */
+void uw_module_count_unwind(struct uw_module *module, size_t bytes);
 /* The image of a module whose unwind half is READY, else NULL. */
 const struct uw_image *uw_module_image(const struct uw_module *module);

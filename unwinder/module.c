@@ -79,6 +79,11 @@ size_t uw_module_bytes(const struct uw_module *module)
 	       atomic_load_explicit(&module->lines_bytes, memory_order_relaxed);
 }
 
+void uw_module_count_unwind(struct uw_module *module, size_t bytes)
+{
+	atomic_fetch_add_explicit(&module->unwind_bytes, bytes, memory_order_relaxed);
+}
+
 /* ---- addresses ---- */
 
 uint64_t uw_module_load_bias(const struct uw_module *module)

@@ -38,6 +38,19 @@ enum native_where native_place(const struct walk *w, uint64_t address, struct na
 	}
 }
 
+static size_t native_index_bytes(const struct cfi_index *index)
+{
+	return sizeof(*index) + index->n_entries * sizeof(*index->entries);
+}
+
+/* It goes with its module, so it counts as the module's, too, for those who keep memory small. */
+static void native_index_count(struct native *e, struct uw_module *module,
+			       const struct cfi_index *index)
+{
+	e->stats.cache_bytes += native_index_bytes(index);
+	uw_module_count_unwind(module, native_index_bytes(index));
+}
+
 /* The sorted index of a section without a search table, made at the first need.  NULL: no memory.
  */
 static const struct cfi_index *native_index(struct native *e, const struct native_place *place,
@@ -58,7 +71,7 @@ static const struct cfi_index *native_index(struct native *e, const struct nativ
 	if (!index)
 		e->no_memory = true;
 	else
-		e->stats.cache_bytes += sizeof(*index) + index->n_entries * sizeof(*index->entries);
+		native_index_count(e, place->map->module, index);
 	return index;
 }
 
@@ -66,7 +79,7 @@ static void native_index_free(struct native *e, struct cfi_index *index)
 {
 	if (!index)
 		return;
-	e->stats.cache_bytes -= sizeof(*index) + index->n_entries * sizeof(*index->entries);
+	e->stats.cache_bytes -= native_index_bytes(index);
 	cfi_index_deinit(index);
 	free(index);
 }
@@ -240,6 +253,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	}
 	if (!place.image) {
 		rule = rule_guess(place.why, RULE_FORM_UNKNOWN);
+		e->not_readable |= place.why == RULE_NOT_READABLE;
 		native_note(e, w, address, rule);
 		return rule;
 	}

@@ -156,8 +156,15 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	struct slow_frame f = {.row = &row, .regs = regs, .memory = &memory.memory};
 	enum cfi_result result;
 
-	if (native_place(w, address, &place) != NATIVE_PLACE)
+	switch (native_place(w, address, &place)) {
+	case NATIVE_PLACE:
+		break;
+	case NATIVE_PENDING:
+		w->res->pending = place.map->module;
+		return CFI_PENDING;
+	default:
 		return CFI_NONE;
+	}
 	result = native_row(e, &place, rule, &row);
 	if (result != CFI_OK)
 		return result;
@@ -214,8 +221,8 @@ static void leaf_regs(const struct walk *w, struct cfi_regs *regs)
 }
 
 /* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.
- * false: the second walk does not come to the same frames. */
-static bool slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
+ * CFI_BAD: the second walk does not come to the same frames. */
+static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
 {
 	uint32_t n = 1;
 
@@ -227,19 +234,22 @@ static bool slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
 	}
 	for (; n < w->n; n++) {
 		struct cfi_regs caller;
+		enum cfi_result result = CFI_OK;
 		uint64_t missed;
 		bool signal;
 
-		if (!slow_interrupted(e, w, n, regs, &caller) &&
-		    slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal, &missed) !=
-			    CFI_OK &&
-		    !slow_guessed(w, n, regs, &caller))
-			return false;
+		if (!slow_interrupted(e, w, n, regs, &caller))
+			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal,
+					   &missed);
+		if (result == CFI_PENDING)
+			return result;
+		if (result != CFI_OK && !slow_guessed(w, n, regs, &caller))
+			return CFI_BAD;
 		if (caller.r[w->machine->pc] != uw_frame_pc(w->frames[n]))
-			return false;
+			return CFI_BAD;
 		*regs = caller;
 	}
-	return regs->r[w->machine->sp] == w->sp;
+	return regs->r[w->machine->sp] == w->sp ? CFI_OK : CFI_BAD;
 }
 
 /* What the walk knows of the frame it stands on; true: all of it. */
@@ -266,6 +276,8 @@ static enum step slow_end(struct walk *w, enum cfi_result result, uint64_t misse
 	case CFI_MEMORY:
 		uw_result_out_of_copy(w->snapshot, w->res, missed);
 		return STEP_ENDED;
+	case CFI_PENDING:
+		return walk_end(w, UW_PENDING, UW_OK, walk_lookup(w));
 	default:
 		return walk_end(w, UW_FAILED, UW_BAD_CFI, uw_frame_pc(w->frames[w->n - 1]));
 	}
@@ -311,8 +323,9 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	if (signal && native_is_signal(e, w))
 		return native_signal(e, w);
 	if (result == CFI_NEED_REG && !whole) {
-		if (!slow_rewalk(e, w, &regs))
-			return slow_end(w, CFI_BAD, 0);
+		result = slow_rewalk(e, w, &regs);
+		if (result != CFI_OK)
+			return slow_end(w, result, 0);
 		whole = true;
 		result = slow_step(e, w, frame, rule, &regs, &caller, &signal, &missed);
 	}

@@ -349,18 +349,19 @@ static int native_new(struct uw_engine **ret_engine)
 	return 0;
 }
 
-/* Rules hold no pointer into a module, so this is not for safety but for truth: a module that could
- * not be read and now can has guesses cached.  Those are keyed by process, hence all of them go. */
+/* Rules and trails hold no pointer into a module and stay: a module that is dropped to save memory
+ * and loaded again is the same image, or is not loaded (uw_module_check).  But one that could not
+ * be read and now can has guesses cached; those are keyed by process, hence all of them go. */
 static void native_forget(struct uw_engine *engine, const struct uw_module *module)
 {
 	struct native *e = container_of(engine, struct native, engine);
 
-	rule_cache_clear(&e->by_pc);
-	native_trails_clear(e);
+	if (!module || e->not_readable) {
+		rule_cache_clear(&e->by_pc);
+		native_trails_clear(e);
+		e->not_readable = false;
+	}
 	if (module) {
-		struct rule_key key = rule_key(uw_module_serial(module));
-
-		rule_cache_forget(&e->by_vaddr, &key);
 		native_forget_index(e, uw_module_serial(module));
 	} else {
 		rule_cache_clear(&e->by_vaddr);

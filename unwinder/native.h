@@ -86,7 +86,8 @@ struct native {
 	struct rule_cache by_vaddr; /* (module serial, vaddr): survives processes */
 	struct table indexes;	    /* serial * 2 + debug_frame -> struct cfi_index */
 	struct uw_engine_stats stats;
-	bool no_memory; /* an allocation failed: the batch returns -ENOMEM */
+	bool no_memory;	   /* an allocation failed: the batch returns -ENOMEM */
+	bool not_readable; /* by_pc has guesses for want of a module's file */
 	struct walk walks[UW_BATCH];
 	struct native_trail *trails[NATIVE_TRAILS]; /* by thread and space key; NULL: none yet */
 

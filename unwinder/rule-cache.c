@@ -66,14 +66,3 @@ void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64
 	entry->address = address | key->low;
 	entry->rule = (rule & RULE_MASK) | key->high << RULE_BITS;
 }
-
-void rule_cache_forget(struct rule_cache *cache, const struct rule_key *key)
-{
-	for (size_t i = 0; i < RULE_CACHE_ENTRIES; i++) {
-		struct rule_entry *entry = &cache->entries[i];
-
-		if (!rule_entry_is_empty(entry) && entry->address >> 48 << 48 == key->low &&
-		    entry->rule >> 48 == key->high)
-			memset(entry, 0xff, sizeof(*entry));
-	}
-}

@@ -280,5 +280,3 @@ void rule_cache_clear(struct rule_cache *cache);
 /* Adds @address (below 2^48 - 1), or replaces its rule. */
 void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
 		    rule_t rule);
-/* Drops every entry of @key. */
-void rule_cache_forget(struct rule_cache *cache, const struct rule_key *key);

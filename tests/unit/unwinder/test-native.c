@@ -460,6 +460,45 @@ static void test_unreadable(void **state)
 	assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
 }
 
+/* A module that is dropped to save memory: what was found out stays; what needs its sections waits.
+ */
+static void test_dropped(void **state)
+{
+	struct fixture *f = *state;
+
+	f->regs[UW_X86_R8 + 2] = SP + 64; /* leaps: CFA = r10 */
+	f->stack[1] = ROOTED + 1;
+	f->stack[7] = ROOTED + 1;
+	run(f, SMALL);
+	run(f, LEAPS);
+	uw_engine_forget(f->engine, f->module);
+	atomic_store(&f->module->unwind_state, UW_MODULE_NEW);
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	run(f, LEAPS);
+	assert_result(f, UW_PENDING, UW_OK, 1);
+	assert_ptr_equal(f->res.pending, f->module);
+	run(f, SAVES); /* not met before */
+	assert_result(f, UW_PENDING, UW_OK, 1);
+	atomic_store(&f->module->unwind_state, UW_MODULE_READY);
+	run(f, LEAPS);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	/* The same where the walk is done anew for a register (test_slow). */
+	f->regs[UW_X86_BX] = 0xbad;
+	f->stack[1] = KEEPER + 1;
+	f->stack[2 + 1] = SP + 8 * 20;
+	f->stack[2 + 2] = BY_RBX + 1;
+	f->stack[20] = ROOTED + 1;
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+	atomic_store(&f->module->unwind_state, UW_MODULE_NEW);
+	run(f, SMALL);
+	assert_int_equal(f->res.outcome, UW_PENDING);
+	atomic_store(&f->module->unwind_state, UW_MODULE_READY);
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+}
+
 static void test_guess(void **state)
 {
 	struct fixture *f = *state;
@@ -684,25 +723,16 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_plain),
-		TEST(test_call_at_end),
-		TEST(test_popped),
-		TEST(test_bounds),
-		TEST(test_ends),
-		TEST(test_too_deep),
-		TEST(test_slow),
-		TEST(test_signal),
-		TEST(test_other_stack),
-		TEST(test_pending),
-		TEST(test_unreadable),
-		TEST(test_guess),
-		TEST(test_guess_code),
-		TEST(test_deep),
-		TEST(test_keys),
-		TEST(test_batch),
-		TEST(test_return_address_in_register),
-		TEST(test_guess_walk),
-		TEST(test_start),
+		TEST(test_plain),	TEST(test_call_at_end),
+		TEST(test_popped),	TEST(test_bounds),
+		TEST(test_ends),	TEST(test_too_deep),
+		TEST(test_slow),	TEST(test_signal),
+		TEST(test_other_stack), TEST(test_pending),
+		TEST(test_unreadable),	TEST(test_dropped),
+		TEST(test_guess),	TEST(test_guess_code),
+		TEST(test_deep),	TEST(test_keys),
+		TEST(test_batch),	TEST(test_return_address_in_register),
+		TEST(test_guess_walk),	TEST(test_start),
 		TEST(test_left),
 	};
 
