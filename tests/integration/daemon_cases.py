@@ -434,6 +434,19 @@ def scraping():
 
 
 @case
+def fast():
+    """4,000 Hz through the memory that a service gives by default: no packet is lost."""
+    with Setting() as s:
+        service = s.begin()
+        pid = s.target()
+        service.setup_tracing()
+        writer = full_session(s, service, source_config(perf_config(4000, [pid])), n=8000)
+        expect(not [p for p in service.packets(writer) if one(p, 42)], "packets were lost")
+        expect(service.check_packets(writer) == 0, "samples without their state")
+        expect({one(x, 18, 4) for x in service.samples(writer)} == {4}, "samples were skipped that are in scope")
+
+
+@case
 def full_memory():
     """A service that frees no chunks: nothing blocks, answers come, the loss is flagged, state is written anew."""
     path = os.path.join(TMP, "waiting.conf")

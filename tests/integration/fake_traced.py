@@ -116,6 +116,7 @@ def every(data, number):
 # ---- compare and swap of a word that another process changes too
 try:
     COMPARE_EXCHANGE = getattr(ctypes.CDLL("libatomic.so.1"), "__atomic_compare_exchange_4")
+    COMPARE_EXCHANGE.restype = ctypes.c_bool  # as an int the upper bytes are what the register held: a failure is none
 except (OSError, AttributeError):
     COMPARE_EXCHANGE = None
 
