@@ -164,6 +164,7 @@ static int open_session(struct instance *in, char *error, size_t error_size)
 	int r;
 
 	so.producer = true;
+	so.shared = in->daemon->shared;
 	so.done = session_done;
 	so.done_arg = in;
 	r = session_new(&so, &in->sink, in->daemon->loop, &in->session, error, error_size);

@@ -238,6 +238,8 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 	d->tick.source.fd = -1;
 	r = loop_timer_add(loop, &d->tick, 0, 0, tick);
 	if (r >= 0)
+		r = session_shared_new(&d->shared);
+	if (r >= 0)
 		r = producer_new(&po, &events, d, loop, &d->producer);
 	if (r < 0) {
 		(void)daemon_free(d);
@@ -255,6 +257,7 @@ struct daemon *daemon_free(struct daemon *d)
 		forget_all(d);
 	d->producer = producer_free(d->producer);
 	loop_timer_remove(d->loop, &d->tick);
+	d->shared = session_shared_free(d->shared);
 	free(d);
 	return NULL;
 }
