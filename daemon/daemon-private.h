@@ -80,8 +80,8 @@ struct daemon {
 	size_t n_instances;
 	struct share *shares;
 	struct session_shared *shared; /* of all sessions */
-	struct loop_timer tick; /* runs while there are instances, and to the end */
-	uint64_t stop_by;	/* CLOCK_MONOTONIC; 0: not stopping */
+	struct loop_timer tick;	       /* runs while there are instances, and to the end */
+	uint64_t stop_by;	       /* CLOCK_MONOTONIC; 0: not stopping */
 	bool leaving, stopped;
 	bool asked; /* daemon_ask_committed(): not answered yet */
 

@@ -91,6 +91,7 @@ static inline void fixture_init(struct fixture *f)
 		.engine = UW_ENGINE_NATIVE,
 		.proc_root = "",
 		.producer = true,
+		.memory_kb = 16 << 20, /* sanitizers take more than the usual limit */
 		.done = fixture_done,
 		.done_arg = f,
 	};
@@ -147,6 +148,8 @@ static inline void fixture_await(struct fixture *f, const int *count, int wanted
 
 static inline void fixture_stop(struct fixture *f)
 {
+	/* One that has ended by itself would never be told of: the test fails, it does not hang. */
+	assert_int_equal(session_state(f->session), SESSION_RUNNING);
 	session_stop(f->session);
 	fixture_await(f, &f->n_done, f->n_done + 1);
 	assert_int_equal(session_state(f->session), SESSION_DONE);
