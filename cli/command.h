@@ -14,7 +14,7 @@ struct command {
 };
 
 extern const struct command command_record, command_report, command_export, command_import,
-	command_run, command_doctor, command_daemon, command_trace;
+	command_run, command_doctor, command_daemon, command_trace, command_stats;
 /* Not in the help. */
 extern const struct command command_generate;
 /* What the help shows (main.c, commands.c). */

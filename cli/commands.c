@@ -2,7 +2,7 @@
 #include "cli/command.h"
 
 const struct command *const commands[] = {
-	&command_record, &command_trace, &command_report, &command_export,
+	&command_record, &command_trace, &command_report, &command_stats,  &command_export,
 	&command_import, &command_run,	 &command_doctor, &command_daemon,
 };
 

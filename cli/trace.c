@@ -126,7 +126,9 @@ static int prepare(struct trace_run *run)
 	struct trace_session_options to = {
 		.config = run->config,
 		.root = "",
-		.tool = "perfwind " PERFWIND_VERSION,
+		/* Readers look at the version behind these words to know what a service does by
+		 * itself (from v54: a flush before each write into the file). */
+		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
 		.deflated_out = wants_deflate(run->config->message),
 	};
 	char error[512] = "";

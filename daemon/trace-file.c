@@ -15,6 +15,7 @@
 enum {
 	END_BYTES = 512,	/* statistics without those of buffers, and two events */
 	END_BUFFER_BYTES = 160, /* of one buffer in them */
+	END_SOURCE_BYTES = 20,	/* of one data source */
 	SLICE_MIN = 4096,	/* less room than this is not filled by another try */
 	PENDING_MAX = 1 << 20,	/* events and clocks that wait for the output */
 };
@@ -68,8 +69,9 @@ int trace_file_clocks(struct trace_session *t)
 
 static int check_limit(struct trace_session *t)
 {
-	uint64_t max = t->config->max_file_size_bytes,
-		 kept = END_BYTES + END_BUFFER_BYTES * t->n_buffers, head = t->packets.len;
+	uint64_t max = t->config->max_file_size_bytes, head = t->packets.len,
+		 kept = END_BYTES + END_BUFFER_BYTES * t->n_buffers +
+			END_SOURCE_BYTES * t->n_sources;
 
 	t->max_bytes = UINT64_MAX;
 	if (!max)
@@ -211,16 +213,34 @@ static void fill_session(const struct trace_session *t, Pb__TraceStats *to)
 		    : PB__TRACE_STATS__FINAL_FLUSH_OUTCOME__FINAL_FLUSH_SUCCEEDED);
 }
 
+/* Which buffer a sequence is in: without it readers cannot tell whose holes are whose. */
+static void fill_writer(const struct trace_source *source, Pb__TraceStats__WriterStats *to)
+{
+	pb__trace_stats__writer_stats__init(to);
+	SET(to, sequence_id, source->sequence);
+	SET(to, buffer, (uint32_t)source->buffer);
+}
+
 static int put_stats(struct trace_session *t)
 {
 	_cleanup_(freep) Pb__TraceStats__BufferStats *buffers =
 		calloc(t->n_buffers, sizeof(*buffers));
 	_cleanup_(freep) Pb__TraceStats__BufferStats **list =
 		calloc(t->n_buffers, sizeof(struct Pb__TraceStats__BufferStats *));
+	_cleanup_(freep) Pb__TraceStats__WriterStats *writers =
+		calloc(t->n_sources, sizeof(*writers));
+	_cleanup_(freep) Pb__TraceStats__WriterStats **writer_list =
+		calloc(t->n_sources, sizeof(struct Pb__TraceStats__WriterStats *));
 	Pb__TraceStats stats = PB__TRACE_STATS__INIT;
 
-	if (!buffers || !list)
+	if (!buffers || !list || !writers || !writer_list)
 		return fail(-ENOMEM);
+	for (size_t i = 0; i < t->n_sources; i++) {
+		fill_writer(&t->sources[i], &writers[i]);
+		writer_list[i] = &writers[i];
+	}
+	stats.writer_stats = writer_list;
+	stats.n_writer_stats = t->n_sources;
 	for (size_t i = 0; i < t->n_buffers; i++) {
 		fill_buffer(t->buffers[i], &buffers[i]);
 		list[i] = &buffers[i];

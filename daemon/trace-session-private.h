@@ -11,6 +11,8 @@ struct trace_source {
 	struct trace_session *trace;
 	size_t index; /* in config.data_sources */
 	struct perf_config *config;
+	uint32_t sequence; /* of its packets */
+	size_t buffer;
 	struct sink *sink; /* into its buffer; the buffer's */
 	struct session *session;
 	uint32_t flushes; /* of its session, not yet answered */

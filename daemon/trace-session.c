@@ -170,7 +170,6 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 	const Pb__DataSourceConfig *ds = t->config->data_sources[index]->config;
 	struct trace_source *source = &t->sources[t->n_sources];
 	struct session_options *so;
-	size_t buffer;
 	char why[400];
 	int r;
 
@@ -185,10 +184,11 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 	t->n_sources++; /* from here on it is freed with the rest */
 	source->trace = t;
 	source->index = index;
-	r = trace_check_target(t->config, index, &buffer, error, error_size);
+	source->sequence = SERVICE_SEQUENCE + (uint32_t)t->n_sources;
+	r = trace_check_target(t->config, index, &source->buffer, error, error_size);
 	if (r >= 0)
-		r = trace_buffer_sink_new(t->buffers[buffer],
-					  SERVICE_SEQUENCE + (uint32_t)t->n_sources, &source->sink);
+		r = trace_buffer_sink_new(t->buffers[source->buffer], source->sequence,
+					  &source->sink);
 	if (r < 0)
 		return trace(r);
 	so = &source->config->options;

@@ -94,6 +94,8 @@ static void reader_freep(struct reader **reader)
 	free(r->thread_sampled);
 	table_deinit(&r->stat_by_name);
 	table_deinit(&r->note_by_text);
+	table_deinit(&r->counts);
+	table_deinit(&r->buffer_of_sequence);
 	free(r->scratch);
 	free(r);
 }
@@ -173,6 +175,7 @@ void profile_deinit(struct profile *p)
 	free(p->processes);
 	free(p->stats);
 	free(p->notes);
+	free(p->counts);
 	*p = (struct profile){0};
 }
 

@@ -50,6 +50,12 @@ struct profile_stat {
 	uint32_t name;
 	double value;
 };
+/* A row of what trace_processor calls stats (profile/trace_stats.h). */
+struct profile_count {
+	uint32_t stat; /* enum trace_stat */
+	int32_t index; /* -1: none */
+	uint64_t value;
+};
 
 struct profile {
 	struct string_table strings;
@@ -61,10 +67,11 @@ struct profile {
 	struct profile_sample *samples; /* by time */
 	struct profile_thread *threads;
 	struct profile_process *processes;
-	struct profile_stat *stats; /* perfwind's own, last values */
+	struct profile_stat *stats;   /* perfwind's own, last values */
+	struct profile_count *counts; /* by stat and index */
 	uint32_t *notes;
-	size_t n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples, n_threads,
-		n_processes, n_stats, n_notes;
+	size_t n_counts, n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples,
+		n_threads, n_processes, n_stats, n_notes;
 	char event_name[128];  /* "cpu-clock", ... */
 	char weight_unit[16];  /* "ns", "cycles" or "events" */
 	uint64_t lost_records; /* kernel_records_lost packets */

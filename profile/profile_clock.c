@@ -173,12 +173,17 @@ void reader_sort_clocks(struct reader *r)
 			      compare_pairs);
 }
 
+bool reader_has_clock(const struct reader *r, uint32_t clock)
+{
+	return clock == CLOCK_ID_BOOTTIME || (clock < ARRAY_SIZE(r->clocks) && r->clocks[clock].n);
+}
+
 uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time)
 {
 	const struct clock_pairs *pairs;
 	size_t low = 0, high;
 
-	if (clock == CLOCK_ID_BOOTTIME || clock >= ARRAY_SIZE(r->clocks) || !r->clocks[clock].n)
+	if (clock == CLOCK_ID_BOOTTIME || !reader_has_clock(r, clock))
 		return time;
 	pairs = &r->clocks[clock];
 	for (high = pairs->n; high - low > 1;) { /* pairs[low].at <= time, or low is the first */

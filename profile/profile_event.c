@@ -9,6 +9,8 @@
 
 enum { /* of PerfSampleDefaults and PerfEvents.* */
        DEFAULTS_TIMEBASE = 1,
+       DEFAULTS_SHARD_COUNT = 2,
+       DEFAULTS_SHARD = 3,
        TIMEBASE_PERIOD = 1,
        TIMEBASE_FREQUENCY = 2,
        TIMEBASE_TRACEPOINT = 3,
@@ -150,12 +152,20 @@ static bool parse_timebase(struct reader_event *event, struct cursor c)
 
 bool reader_event_parse(struct reader_event *event, struct cursor c)
 {
+	uint32_t shard_count = 0, shard = 0;
 	struct wire_field f;
 	bool good = true;
 
 	reader_event_default(event);
-	while (wire_next(&c, &f))
+	while (wire_next(&c, &f)) {
 		if (wire_is_bytes(&f, DEFAULTS_TIMEBASE))
 			good &= parse_timebase(event, wire_message(&f));
+		else if (wire_is(&f, DEFAULTS_SHARD_COUNT))
+			shard_count = (uint32_t)f.value;
+		else if (wire_is(&f, DEFAULTS_SHARD))
+			shard = (uint32_t)f.value;
+	}
+	event->shard_count = shard_count; /* behind: a timebase begins the event anew */
+	event->shard = shard;
 	return good && !c.bad;
 }

@@ -56,12 +56,23 @@ static int weigh(struct reader *r)
 static int finish_samples(struct reader *r)
 {
 	struct profile *p = r->profile;
+	uint64_t lost = 0; /* of a clock that nobody has told */
 	int e;
 
 	reader_sort_clocks(r);
-	for (size_t i = 0; i < r->n_samples; i++)
+	for (size_t i = 0; i < r->n_samples; i++) {
+		lost += !reader_has_clock(r, r->samples[i].clock);
 		r->samples[i].sample.time =
 			reader_trace_time(r, r->samples[i].clock, r->samples[i].sample.time);
+	}
+	if (lost) {
+		e = reader_count_add(r, STAT_clock_sync_failure_unknown_source_clock, -1, lost);
+		if (e >= 0)
+			e = reader_count_add(r, STAT_clock_sync_failure_undeferrable_packet_loss,
+					     -1, lost);
+		if (e < 0)
+			return trace(e);
+	}
 	if (r->n_samples)
 		qsort(r->samples, r->n_samples, sizeof(*r->samples), compare_samples);
 	e = weigh(r);
@@ -226,5 +237,7 @@ int reader_finish(struct reader *r)
 		e = finish_notes(r);
 	if (e >= 0)
 		e = finish_samples(r);
+	if (e >= 0)
+		e = reader_finish_counts(r);
 	return e < 0 ? trace(e) : 0;
 }

@@ -68,11 +68,17 @@ static int put_first(struct table *t, uint64_t iid, uint64_t value)
 	return e < 0 ? trace(e) : 0;
 }
 
-static uint64_t get_or(const struct table *t, uint64_t iid, uint64_t otherwise)
+/* The string of an iid that something refers to; 0 is what is not set. */
+static int get_string(struct reader *r, const struct table *t, uint64_t iid, uint32_t *ret_id)
 {
-	uint64_t value;
+	uint64_t id = 0;
 
-	return table_get(t, iid, &value) ? value : otherwise;
+	if (!table_get(t, iid, &id) && iid) {
+		*ret_id = 0;
+		return reader_count_add(r, STAT_stackprofile_invalid_string_id, -1, 1);
+	}
+	*ret_id = (uint32_t)id;
+	return 0;
 }
 
 static int read_string(struct reader *r, struct table *t, bool function, struct cursor c)
@@ -120,7 +126,9 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 		else if (wire_is(&f, MAPPING_LOAD_BIAS))
 			load_bias = f.value;
 		else if (wire_is(&f, MAPPING_PATH_STRING_IDS)) {
-			id = (uint32_t)get_or(&s->mapping_paths, f.value, 0);
+			e = get_string(r, &s->mapping_paths, f.value, &id);
+			if (e < 0)
+				return trace(e);
 			if (!id || !strings->entries[id - 1].len)
 				continue;
 			if (strings->entries[id - 1].len + 1 > sizeof(path) - len)
@@ -134,7 +142,9 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	id = (uint32_t)get_or(&s->build_ids, build_id, 0);
+	e = get_string(r, &s->build_ids, build_id, &id);
+	if (e < 0)
+		return trace(e);
 	e = reader_module(r, path, len, id ? (const uint8_t *)strings->entries[id - 1].data : NULL,
 			  id ? strings->entries[id - 1].len : 0, load_bias, &module);
 	if (e < 0)
@@ -144,7 +154,7 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 
 static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 {
-	uint64_t iid = 0, mapping = 0, rel_pc = 0, old;
+	uint64_t iid = 0, mapping = 0, rel_pc = 0, function = 0, path = 0, module = UINT32_MAX, old;
 	struct profile_line line = {0};
 	bool guessed = false;
 	struct wire_field f;
@@ -155,7 +165,7 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 		if (wire_is(&f, ENTRY_IID))
 			iid = f.value;
 		else if (wire_is(&f, FRAME_FUNCTION_NAME_ID))
-			line.function = (uint32_t)get_or(&s->function_names, f.value, 0);
+			function = f.value;
 		else if (wire_is(&f, FRAME_MAPPING_ID))
 			mapping = f.value;
 		else if (wire_is(&f, FRAME_REL_PC))
@@ -164,7 +174,7 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 			guessed = f.data && f.len == strlen("guessed") &&
 				  !memcmp(f.data, "guessed", f.len);
 		else if (wire_is(&f, FRAME_SOURCE_PATH_IID))
-			line.file = (uint32_t)get_or(&s->source_paths, f.value, 0);
+			path = f.value;
 		else if (wire_is(&f, FRAME_LINE_NUMBER))
 			line.line = (uint32_t)min_u64(f.value, UINT32_MAX);
 	}
@@ -172,8 +182,14 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 		return READER_BROKEN;
 	if (table_get(&s->frames, iid, &old))
 		return 0;
-	e = reader_frame(r, (uint32_t)get_or(&s->mappings, mapping, UINT32_MAX), rel_pc, guessed,
-			 &line, &frame);
+	e = get_string(r, &s->function_names, function, &line.function);
+	if (e >= 0)
+		e = get_string(r, &s->source_paths, path, &line.file);
+	if (e >= 0 && !table_get(&s->mappings, mapping, &module) && mapping)
+		e = reader_count_add(r, STAT_stackprofile_invalid_mapping_id, -1, 1);
+	if (e < 0)
+		return trace(e);
+	e = reader_frame(r, (uint32_t)module, rel_pc, guessed, &line, &frame);
 	if (e < 0)
 		return trace(e);
 	return put_first(&s->frames, iid, frame);
@@ -182,6 +198,7 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 {
 	uint64_t iid = 0, frame, old;
+	bool broken = false;
 	struct wire_field f;
 	uint32_t stack;
 	int e;
@@ -191,8 +208,10 @@ static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 		if (wire_is(&f, ENTRY_IID)) {
 			iid = f.value;
 		} else if (wire_is(&f, CALLSTACK_FRAME_IDS) && r->n_scratch < MAX_STACK) {
-			if (!table_get(&s->frames, f.value, &frame))
-				return 0; /* a stack with a hole would be another stack */
+			if (!table_get(&s->frames, f.value, &frame)) {
+				broken = true;
+				continue;
+			}
 			e = ROOM_FOR_ONE(r->scratch, r->n_scratch, r->room_scratch);
 			if (e < 0)
 				return trace(e);
@@ -201,8 +220,11 @@ static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	if (!r->n_scratch || table_get(&s->callstacks, iid, &old))
+	if (table_get(&s->callstacks, iid, &old))
 		return 0;
+	/* a stack with a hole would be another stack */
+	if (broken || !r->n_scratch)
+		return put_first(&s->callstacks, iid, broken ? STACK_BROKEN : STACK_EMPTY);
 	for (size_t i = 0, j = r->n_scratch - 1; i < j; i++, j--) { /* to innermost first */
 		uint32_t outer = r->scratch[i];
 

@@ -15,8 +15,11 @@ enum { /* of TracePacket */
        PACKET_SEQUENCE_ID = 10,
        PACKET_INTERNED_DATA = 12,
        PACKET_SEQUENCE_FLAGS = 13,
+       PACKET_TRACE_CONFIG = 33,
+       PACKET_TRACE_STATS = 35,
        PACKET_STATE_CLEARED = 41,
        PACKET_PREVIOUS_DROPPED = 42,
+       PACKET_SYSTEM_INFO = 45,
        PACKET_COMPRESSED = 50,
        PACKET_CLOCK_ID = 58,
        PACKET_DEFAULTS = 59,
@@ -40,6 +43,13 @@ enum { /* of PerfSample */
        SAMPLE_RECORDS_LOST = 17,
        SAMPLE_SKIPPED_REASON = 18,
        SAMPLE_PRODUCER_EVENT = 19,
+       EVENT_STOP_REASON = 1, /* of PerfSample.ProducerEvent */
+       STOP_GUARDRAIL = 1,
+};
+enum { /* SampleSkipReason */
+       SKIPPED_READ_STAGE = 1,
+       SKIPPED_UNWIND_STAGE = 2,
+       SKIPPED_UNWIND_ENQUEUE = 3,
 };
 enum {
 	TRACE_PACKET = 1,
@@ -54,8 +64,9 @@ enum {
 struct packet {
 	uint64_t timestamp;
 	uint32_t sequence, flags, clock;
-	bool dropped;
-	struct wire_field interned, defaults, sample, snapshot, tree, symbols, stats, compressed;
+	uint32_t dropped; /* bits: 1, and causes */
+	struct wire_field interned, defaults, sample, snapshot, tree, symbols, stats, compressed,
+		config, trace_stats, system_info;
 };
 
 static bool packet_gather(struct packet *p, struct cursor c)
@@ -73,7 +84,10 @@ static bool packet_gather(struct packet *p, struct cursor c)
 						: f.number == PACKET_MODULE_SYMBOLS ? &p->symbols
 						: f.number == PACKET_PERFWIND_STATS ? &p->stats
 						: f.number == PACKET_COMPRESSED	    ? &p->compressed
-										    : NULL;
+						: f.number == PACKET_TRACE_CONFIG   ? &p->config
+						: f.number == PACKET_TRACE_STATS ? &p->trace_stats
+						: f.number == PACKET_SYSTEM_INFO ? &p->system_info
+										 : NULL;
 
 			if (to)
 				*to = f;
@@ -86,7 +100,7 @@ static bool packet_gather(struct packet *p, struct cursor c)
 		} else if (f.number == PACKET_STATE_CLEARED && f.value) {
 			p->flags |= FLAG_CLEARED;
 		} else if (f.number == PACKET_PREVIOUS_DROPPED) {
-			p->dropped = f.value;
+			p->dropped = (uint32_t)f.value;
 		} else if (f.number == PACKET_CLOCK_ID) {
 			p->clock = (uint32_t)min_u64(f.value, UINT32_MAX);
 		}
@@ -144,6 +158,9 @@ static int update_sequence(struct reader *r, struct sequence *s, const struct pa
 		r->events[s->session] = s->event;
 	if (p->interned.data && s->valid)
 		return reader_interned_data(r, s, wire_message(&p->interned));
+	if (p->interned.data)
+		return reader_count_add(r, STAT_interned_data_skipped_incremental_state_invalid, -1,
+					1);
 	return 0;
 }
 
@@ -184,13 +201,59 @@ static int add_sample(struct reader *r, struct sequence *s, const struct packet 
 	return 0;
 }
 
+/* What a sample without a stack, or with a broken one, counts as. */
+static int count_sample(struct reader *r, const struct raw_sample *raw, bool has_stack)
+{
+	switch (raw->sample.skipped_reason) {
+	case SKIPPED_READ_STAGE:
+	case SKIPPED_UNWIND_STAGE:
+		return reader_count_add(r, STAT_perf_samples_skipped, -1, 1);
+	case SKIPPED_UNWIND_ENQUEUE:
+		return reader_count_add(r, STAT_perf_samples_skipped_dataloss, -1, 1);
+	default:
+		break;
+	}
+	switch (raw->sample.stack) {
+	case UINT32_MAX:
+		return has_stack
+			       ? reader_count_add(r, STAT_stackprofile_invalid_callstack_id, -1, 1)
+			       : 0;
+	case STACK_EMPTY:
+		return reader_count_add(r, STAT_stackprofile_empty_callstack, -1, 1);
+	case STACK_BROKEN:
+		return reader_count_add(r, STAT_stackprofile_invalid_frame_id, -1, 1);
+	default:
+		return 0;
+	}
+}
+
+/* News of the producer: what the kernel lost, and that it gave up. */
+static int read_news(struct reader *r, struct sequence *s, const struct packet *p, uint32_t cpu,
+		     uint64_t lost, const struct wire_field *event)
+{
+	struct cursor c = wire_message(event);
+	struct wire_field f;
+	int e = 0;
+
+	r->profile->lost_records += lost;
+	r->guardrail |= event->data != NULL;
+	if (lost)
+		return reader_count_add(r, STAT_perf_cpu_lost_records, (int32_t)cpu, lost);
+	while (!e && wire_next(&c, &f))
+		if (wire_is(&f, EVENT_STOP_REASON) && f.value == STOP_GUARDRAIL)
+			e = reader_count_set(r, STAT_perf_guardrail_stop_ts, session_of(r, s),
+					     p->timestamp);
+	return e;
+}
+
 static int read_sample(struct reader *r, struct sequence *s, const struct packet *p)
 {
 	struct raw_sample raw = {.sample.stack = UINT32_MAX};
 	struct cursor c = wire_message(&p->sample);
 	uint64_t stack, lost = 0;
-	bool event = false;
-	struct wire_field f;
+	struct wire_field f, event = {0};
+	bool has_stack = false;
+	int e;
 
 	while (wire_next(&c, &f)) {
 		if (wire_is(&f, SAMPLE_CPU))
@@ -199,10 +262,11 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 			raw.sample.pid = (uint32_t)f.value;
 		else if (wire_is(&f, SAMPLE_TID))
 			raw.sample.tid = (uint32_t)f.value;
-		else if (wire_is(&f, SAMPLE_CALLSTACK_IID) &&
-			 table_get(&s->callstacks, f.value, &stack))
-			raw.sample.stack = (uint32_t)stack;
-		else if (wire_is(&f, SAMPLE_CPU_MODE))
+		else if (wire_is(&f, SAMPLE_CALLSTACK_IID)) {
+			has_stack = true;
+			if (table_get(&s->callstacks, f.value, &stack))
+				raw.sample.stack = (uint32_t)stack;
+		} else if (wire_is(&f, SAMPLE_CPU_MODE))
 			raw.sample.cpu_mode = (uint8_t)min_u64(f.value, UINT8_MAX);
 		else if (wire_is(&f, SAMPLE_TIMEBASE_COUNT)) {
 			raw.count = f.value;
@@ -214,15 +278,17 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 		else if (wire_is(&f, SAMPLE_SKIPPED_REASON))
 			raw.sample.skipped_reason = (uint8_t)min_u64(f.value, UINT8_MAX);
 		else if (wire_is_bytes(&f, SAMPLE_PRODUCER_EVENT))
-			event = true;
+			event = f;
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	if (lost || event) { /* news of the producer, no sample */
-		r->profile->lost_records += lost;
-		r->guardrail |= event;
-		return 0;
-	}
+	if (lost || event.data) /* no sample */
+		return read_news(r, s, p, raw.sample.cpu, lost, &event);
+	e = count_sample(r, &raw, has_stack);
+	if (e < 0)
+		return trace(e);
+	if (raw.sample.stack >= STACK_BROKEN)
+		raw.sample.stack = UINT32_MAX;
 	raw.sample.session = session_of(r, s);
 	return add_sample(r, s, p, &raw);
 }
@@ -356,8 +422,27 @@ static int read_compressed(struct reader *r, const struct wire_field *f)
 }
 
 /* ---- a packet ---- */
+static int count_on_sequence(struct reader *r, struct sequence *s, const struct packet *p,
+			     bool is_first)
+{
+	/* Before the first packet that is there, a hole is no news. */
+	if (p->dropped && !is_first) {
+		s->dropped++;
+		for (size_t i = 0; i < DROP_CAUSES; i++)
+			s->causes[i] += p->dropped >> (i + 1) & 1;
+	}
+	if (!(p->flags & FLAG_NEEDS))
+		return 0;
+	s->needs++;
+	if (s->valid)
+		return 0;
+	s->unmet++;
+	return reader_count_add(r, STAT_packet_skipped_seq_needs_incremental_state_invalid, -1, 1);
+}
+
 static int act_on_sequence(struct reader *r, const struct packet *p)
 {
+	size_t n_before = r->n_sequences;
 	struct sequence *s = NULL;
 	int e;
 
@@ -367,6 +452,8 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 		if (e < 0)
 			return trace(e);
 		e = update_sequence(r, s, p);
+		if (!e)
+			e = count_on_sequence(r, s, p, r->n_sequences > n_before);
 		if (e)
 			return e < 0 ? trace(e) : e;
 	}
@@ -400,6 +487,12 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 		e = reader_module_symbols(r, wire_message(&p.symbols));
 	if (!e && p.stats.data)
 		e = read_stats(r, wire_message(&p.stats));
+	if (!e && p.config.data)
+		e = reader_trace_config(r, wire_message(&p.config));
+	if (!e && p.trace_stats.data)
+		e = reader_trace_stats(r, wire_message(&p.trace_stats));
+	if (!e && p.system_info.data)
+		e = reader_system_info(r, wire_message(&p.system_info));
 	return e < 0 ? trace(e) : e;
 }
 

@@ -10,6 +10,7 @@
  *   profile_symbols.c names that come apart from the frames
  *   profile_event.c   what the defaults say of the event
  *   profile_clock.c   clocks -> BOOTTIME
+ *   profile_count.c   what was lost, as trace_processor's stats
  *   profile_finish.c  what can be told only at the end: times, weights, late names
  *
  * Memory grows with the file by a constant factor: what a packet adds is a few fixed-size records,
@@ -18,6 +19,7 @@
 
 #include "profile/profile.h"
 #include "profile/profile_wire.h"
+#include "profile/trace_stats.h"
 
 /* Room for one more behind the @n that are in @p: 0 or -ENOMEM. */
 #define ROOM_FOR_ONE(p, n, room)                                                   \
@@ -49,6 +51,7 @@ struct reader_event {
 	char unit[16];
 	bool is_time;
 	uint64_t period, frequency; /* one is 0 */
+	uint32_t shard_count, shard;
 };
 
 /* A clock of one sequence, in terms of a common one, since its last snapshot. */
@@ -60,8 +63,16 @@ struct sequence_clock {
 	uint64_t at, base_at;
 };
 
+/* Values in tables of a sequence beside indices of stacks: the sample has none, and counts. */
+enum { STACK_EMPTY = UINT32_MAX - 1, STACK_BROKEN = UINT32_MAX - 2 };
+
+enum { DROP_CAUSES = 8 }; /* bits of previous_packet_dropped behind the first */
+
 struct sequence {
 	uint32_t id;
+	/* packets that tell of a hole before them, in all and by cause; that need interned state,
+	 * and of them those that found none */
+	uint32_t dropped, causes[DROP_CAUSES], needs, unmet;
 	bool valid;	 /* incremental state is whole */
 	uint8_t session; /* of its samples */
 	uint32_t default_clock;
@@ -138,6 +149,16 @@ struct reader {
 	bool in_compressed;
 	uint64_t without_state; /* samples whose interned state was lost */
 	bool guardrail;
+
+	/* profile_count.c: stat << 32 | index + 1 -> value; the buffer of each sequence */
+	struct table counts, buffer_of_sequence;
+	struct reader_config { /* of the trace */
+		bool write_into_file;
+		uint64_t write_ms, flush_ms;
+		uint32_t n_buffers;
+		uint32_t discard[4]; /* bits, by buffer */
+	} config;
+	uint32_t service_version;
 };
 
 /* 0; > 0: READER_BROKEN, the packet is damaged; < 0: our own failure. */
@@ -146,6 +167,14 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len);
 /* A row of packets.  *ret_good: bytes up to the end of the last good one. */
 int reader_packets(struct reader *r, const uint8_t *data, size_t len, size_t *ret_good);
 int reader_note(struct reader *r, const char *text, size_t len); /* each text once */
+
+/* profile_count.c.  @index -1: none. */
+int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
+int reader_count_set(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
+int reader_trace_stats(struct reader *r, struct cursor c);
+int reader_trace_config(struct reader *r, struct cursor c);
+int reader_system_info(struct reader *r, struct cursor c);
+int reader_finish_counts(struct reader *r);
 
 /* profile_intern.c */
 int reader_interned_data(struct reader *r, struct sequence *s, struct cursor c);
@@ -176,6 +205,7 @@ int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */
 /* A packet's time in the clock *clock of sequence @s, turned into one of a common clock. */
 uint64_t reader_sequence_time(struct sequence *s, uint32_t *clock, uint64_t time);
 void reader_sort_clocks(struct reader *r);
+bool reader_has_clock(const struct reader *r, uint32_t clock); /* or its times mean nothing */
 uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time);
 
 /* profile_finish.c */
