@@ -85,6 +85,12 @@ static void warn_unused(const Pb__TraceConfig *m)
 	for (size_t i = 0; i < ARRAY_SIZE(unused); i++)
 		if (unused[i].set)
 			log_info("%s has no effect without a tracing service", unused[i].name);
+	for (size_t i = 0; m->write_into_file && i < m->n_buffers; i++)
+		if (m->buffers[i]->fill_policy ==
+		    PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD)
+			log_info("buffers[%zu]: DISCARD takes nothing more once it was full, even "
+				 "though write_into_file empties it; RING_BUFFER would",
+				 i);
 }
 
 /* ---- buffers ---- */
