@@ -4,7 +4,6 @@
  * a note names them. */
 #include <errno.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 #include "daemon/base/error.h"
@@ -52,8 +51,7 @@ static int no_event(const struct perfdata_info *info, const char *name, char *er
 static enum import_kind kind_of(struct import *im)
 {
 	const struct perf_event_attr *attr = &im->event->attr;
-	uint64_t wanted =
-		UW_ARCH_HOST == UW_ARCH_AARCH64 ? UW_REGS_MASK_AARCH64 : UW_REGS_MASK_X86_64;
+	uint64_t wanted = uw_arch_regs_mask(im->arch);
 	bool stacks = attr->sample_type & PERF_SAMPLE_REGS_USER &&
 		      attr->sample_type & PERF_SAMPLE_STACK_USER;
 
@@ -68,14 +66,17 @@ static enum import_kind kind_of(struct import *im)
 	return attr->sample_type & PERF_SAMPLE_CALLCHAIN ? IMPORT_CHAINS : IMPORT_ADDRESSES;
 }
 
-static int check_machine(const struct perfdata_info *info, char *error, size_t size)
+/* Any machine that the engines know, whatever this one is.  perf writes uname's word for it; a file
+ * that does not say is taken for one of this machine. */
+static int choose_machine(struct import *im, const char *arch, char *error, size_t size)
 {
-	struct utsname names;
-
-	if (!info->arch || uname(&names) < 0 || !strcmp(info->arch, names.machine))
+	im->arch = !arch		      ? UW_ARCH_HOST
+		   : !strcmp(arch, "x86_64")  ? UW_ARCH_X86_64
+		   : !strcmp(arch, "aarch64") ? UW_ARCH_AARCH64
+					      : UW_ARCH_NONE;
+	if (im->arch != UW_ARCH_NONE)
 		return 0;
-	(void)snprintf(error, size, "was recorded on %s, this machine is %s", info->arch,
-		       names.machine);
+	(void)snprintf(error, size, "was recorded on %s; known are x86_64 and aarch64", arch);
 	return fail(-EINVAL);
 }
 
@@ -84,7 +85,7 @@ int import_choose_event(struct import *im, char *error, size_t error_size)
 	const struct perfdata_info *info = perfdata_info(im->file);
 	struct import_result *result = im->result;
 	enum uw_engine_kind engine = UW_ENGINE_FP;
-	int r = check_machine(info, error, error_size);
+	int r = choose_machine(im, info->arch, error, error_size);
 
 	if (r < 0)
 		return trace(r);
@@ -101,6 +102,14 @@ int import_choose_event(struct import *im, char *error, size_t error_size)
 	result->summary.user_only = im->event->attr.exclude_kernel;
 	if (im->kind == IMPORT_STACKS)
 		engine = im->options.engine_chosen ? im->options.engine : UW_ENGINE_NATIVE;
+	if (engine == UW_ENGINE_LIBUNWIND && im->arch != UW_ARCH_HOST) {
+		(void)snprintf(
+			error, error_size,
+			"was recorded on %s, and libunwind knows this machine's stacks only; "
+			"use native or libdw",
+			info->arch);
+		return fail(-EINVAL);
+	}
 	r = uw_engine_new(engine, &im->engine);
 	if (r < 0) {
 		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));

@@ -55,7 +55,7 @@ void import_kernel_start(struct import *im)
 	const struct perfdata_info *info = perfdata_info(im->file);
 	struct utsname names;
 
-	im->same_kernel = uname(&names) == 0 && info->os_release &&
+	im->same_kernel = im->arch == UW_ARCH_HOST && uname(&names) == 0 && info->os_release &&
 			  !strcmp(names.release, info->os_release) && info->hostname &&
 			  !strcmp(names.nodename, info->hostname);
 	if (im->same_kernel && !im->event->attr.exclude_kernel)

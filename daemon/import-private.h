@@ -33,6 +33,7 @@ struct import {
 		*event; /* the one that is imported; NULL before the first record */
 	uint32_t event_index;
 	enum import_kind kind;
+	enum uw_arch arch;	/* of the machine that it was recorded on */
 	uint64_t other_samples; /* of other events */
 	uint64_t bad;		/* records that do not fit their layout */
 

@@ -32,10 +32,9 @@ static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t
 }
 
 /* The registers that the engines take, out of more. */
-static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *regs, uint64_t has)
+static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *regs, uint64_t has,
+				   uint64_t wanted)
 {
-	const uint64_t wanted =
-		UW_ARCH_HOST == UW_ARCH_AARCH64 ? UW_REGS_MASK_AARCH64 : UW_REGS_MASK_X86_64;
 	size_t n = 0, at = 0;
 
 	if (has == wanted || !regs)
@@ -78,7 +77,7 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	*e = (struct entry){
 		.kind = ENTRY_SAMPLE,
 		.stack_full = s->stack_len == s->stack_room,
-		.arch = s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? UW_ARCH_HOST : UW_ARCH_NONE,
+		.arch = (uint8_t)(s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? im->arch : UW_ARCH_NONE),
 		.stack = s->stack,
 		.chain = s->chain,
 		.n_chain = (uint32_t)s->n_chain,
@@ -93,7 +92,8 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 				.cpu_mode = s->cpu_mode,
 			},
 	};
-	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, im->event->layout.regs_mask);
+	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, im->event->layout.regs_mask,
+			      uw_arch_regs_mask(im->arch));
 	if (im->kind == IMPORT_ADDRESSES ||
 	    (im->kind == IMPORT_STACKS && !s->n_chain && s->cpu_mode == PERF_RECORD_MISC_KERNEL))
 		chain_of_address(to, s);

@@ -8,6 +8,7 @@
  * adds the scenes that go through one.
  *
  * tests/integration/aarch64.sh has the chain of each scene. */
+#include <elf.h>
 #include <linux/perf_event.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -199,13 +200,37 @@ static u64 decimal(const char **text)
 	return value;
 }
 
+/* The program's own build id, out of its notes; @to as MMAP2 has it: length, 3 bytes, 20 bytes. */
+extern const Elf64_Ehdr __ehdr_start;
+
+static int own_build_id(unsigned char to[24])
+{
+	const unsigned char *base = (const unsigned char *)&__ehdr_start;
+	const Elf64_Phdr *phdrs = (const Elf64_Phdr *)(base + __ehdr_start.e_phoff);
+
+	memset(to, 0, 24);
+	for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+		const Elf64_Nhdr *note = (const Elf64_Nhdr *)(base + phdrs[i].p_offset);
+
+		if (phdrs[i].p_type != PT_NOTE || note->n_type != NT_GNU_BUILD_ID ||
+		    note->n_namesz != 4 || note->n_descsz > 20)
+			continue;
+		to[0] = (unsigned char)note->n_descsz;
+		memcpy(to + 4, (const unsigned char *)(note + 1) + 4, note->n_descsz);
+		return 1;
+	}
+	return 0;
+}
+
 /* start-end rwxp offset major:minor inode   path */
 static void put_mapping(const char *line, const char *end)
 {
 	u64 start, stop, offset, inode;
+	unsigned char build_id[24];
 	u32 major, minor;
 	const char *rights;
 	size_t at;
+	int own;
 
 	start = hex(&line);
 	line++;
@@ -225,14 +250,20 @@ static void put_mapping(const char *line, const char *end)
 		stack_end = stop;
 	if (rights[2] != 'x')
 		return;
-	at = record_begin(PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER);
+	own = start <= (u64)put_mapping && (u64)put_mapping < stop && own_build_id(build_id);
+	at = record_begin(PERF_RECORD_MMAP2,
+			  PERF_RECORD_MISC_USER | (own ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0));
 	put_two(pid, pid);
 	put64(start);
 	put64(stop - start);
 	put64(offset);
-	put_two(major, minor);
-	put64(inode);
-	put64(0);      /* generation */
+	if (own) {
+		memcpy(room(24), build_id, 24);
+	} else {
+		put_two(major, minor);
+		put64(inode);
+		put64(0); /* generation */
+	}
 	put_two(5, 2); /* PROT_READ | PROT_EXEC, MAP_PRIVATE */
 	put_text(line, (size_t)(end - line));
 	put_id();
@@ -277,7 +308,7 @@ static int file_write(const char *path)
 	head.attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 				PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 	head.attr.sample_id_all = 1;
-	head.attr.mmap = head.attr.mmap2 = head.attr.comm = 1;
+	head.attr.mmap = head.attr.mmap2 = head.attr.comm = head.attr.build_id = 1;
 	head.attr.sample_regs_user = (1ull << REGS_MASK_BITS) - 1;
 	head.attr.sample_stack_user = STACK_ROOM;
 	feature = (struct section){sizeof(head) + n_bytes + sizeof(feature), 4 + sizeof(arch)};

@@ -6,7 +6,7 @@
 ENGINES=$O/tests/aarch64/engines
 DATA=tests/data/aarch64
 CROSS=aarch64-linux-gnu-gcc
-FLAGS="-O2 -fomit-frame-pointer -fasynchronous-unwind-tables -fno-pie -no-pie -Wall -Wextra -Werror"
+FLAGS="-O2 -fomit-frame-pointer -fasynchronous-unwind-tables -fno-pie -no-pie -Wl,--build-id -Wall -Wextra -Werror"
 BARE="$FLAGS -ffreestanding -nostdlib -static -Wl,-z,max-page-size=4096"
 
 # The chain of each sample up to scenes(): see tests/aarch64/snapshot.c.
@@ -67,6 +67,30 @@ PY
 check recorded-signatures test "$(signed_words $DATA/signed.perfdata)" -gt 40
 check recorded-no-signatures test "$(signed_words $DATA/bare.perfdata)" = 0
 
+# The same by perfwind import, of a file of another machine.  The program's path in it gets our folder's name, which
+# is as long.  The weights are 1 ms each, so a stack is told with its number of samples.
+imported() {
+	local folder
+	folder=$(mktemp -d /tmp/p.XXXXXX) && cp $DATA/signed "$folder" || return 1
+	sed "s#/tmp/snapshot/#$folder/#g" $DATA/signed.perfdata >"$TMP/signed.data"
+	"$PERFWIND" import --json -o "$TMP/imported.pftrace" "$@" "$TMP/signed.data" \
+		>"$TMP/imported.json" 2>"$TMP/imported.err" || { cat "$TMP/imported.err"; rm -rf "$folder"; return 1; }
+	rm -rf "$folder"
+	folded imported >"$TMP/imported.folded"
+	cat "$TMP/imported.folded"
+}
+import_has() { grep -qE "$1" "$TMP/imported.folded" || { cat "$TMP/imported.folded"; return 1; }; }
+check import imported
+check import-plain import_has '^snapshot;_start;start_c;main;scenes;plain_outer;plain_inner '
+check import-recursion import_has '^snapshot;_start;start_c;main;scenes(;recurse){41} '
+check import-signal import_has ';scenes;signal_outer;signal_leaf;trampoline;handler;handler_inner '
+check import-counted json imported "v['samples'] == 18 and v['stacks']['whole'] == 18"
+check import-consistent consistent imported
+check import-libdw imported --unwinder libdw
+check import-libdw-plain import_has '^snapshot;_start;start_c;main;scenes;plain_outer;plain_inner '
+no_libunwind() { ! imported --unwinder libunwind >/dev/null && grep -q 'use native or libdw' "$TMP/imported.err"; }
+[ "$(uname -m)" = aarch64 ] || check import-libunwind-refused no_libunwind
+
 for tool in $CROSS qemu-aarch64; do
 	command -v $tool >/dev/null && continue
 	skip fresh "no $tool"
@@ -74,8 +98,11 @@ for tool in $CROSS qemu-aarch64; do
 done
 
 # perfwind itself, as far as that goes without the libraries of that machine: their headers are this one's.
-check compiles "$CROSS" -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -idirafter /usr/include -Wall -Wextra -Wconversion -Werror \
-	-DPERFWIND_VERSION='""' -fsyntax-only $(ls {cli,daemon,daemon/*,unwinder,profile,libc-hook}/*.c)
+compiles() {
+	"$CROSS" -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -idirafter /usr/include -Wall -Wextra -Wconversion -Werror \
+		-DPERFWIND_VERSION='""' -fsyntax-only $(ls {cli,daemon,daemon/*,unwinder,profile,libc-hook}/*.c)
+}
+check compiles compiles
 
 # taken NAME CPU FLAGS... : the program built so takes its samples; false when it could not.
 taken() {
