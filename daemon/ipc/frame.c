@@ -184,9 +184,12 @@ static bool skip_value(struct cursor *c, uint64_t wire)
 ProtobufCMessage *frame_unpack(const ProtobufCMessageDescriptor *descriptor, const void *data,
 			       size_t len)
 {
-	struct cursor c = cursor_of(data, len);
+	struct cursor c;
 	size_t n = 0;
 
+	if (!len) /* then protobuf-c has given NULL for it */
+		data = "";
+	c = cursor_of(data, len);
 	while (cursor_left(&c)) {
 		uint64_t tag = cursor_uleb(&c);
 

@@ -76,6 +76,12 @@ static void setup_tracing(struct producer *p,
 				 kb <= UINT32_MAX / 1024 ? kb * 1024 : UINT32_MAX);
 }
 
+/* protobuf-c has NULL for bytes that are empty. */
+static const void *config_of(const Pb__GetAsyncCommandResponse__DataSource *source)
+{
+	return source->config.len ? source->config.data : (const void *)"";
+}
+
 static void command(struct producer *p, const Pb__GetAsyncCommandResponse *c)
 {
 	const struct producer_events *e = p->events;
@@ -86,11 +92,11 @@ static void command(struct producer *p, const Pb__GetAsyncCommandResponse *c)
 		break;
 	case PB__GET_ASYNC_COMMAND_RESPONSE__CMD_SETUP_DATA_SOURCE:
 		e->setup(p->arg, c->setup_data_source->new_instance_id,
-			 c->setup_data_source->config.data, c->setup_data_source->config.len);
+			 config_of(c->setup_data_source), c->setup_data_source->config.len);
 		break;
 	case PB__GET_ASYNC_COMMAND_RESPONSE__CMD_START_DATA_SOURCE:
 		e->start(p->arg, c->start_data_source->new_instance_id,
-			 c->start_data_source->config.data, c->start_data_source->config.len);
+			 config_of(c->start_data_source), c->start_data_source->config.len);
 		break;
 	case PB__GET_ASYNC_COMMAND_RESPONSE__CMD_STOP_DATA_SOURCE:
 		e->stop(p->arg, c->stop_data_source->instance_id);

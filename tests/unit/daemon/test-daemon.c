@@ -127,6 +127,9 @@ static void test_stops(void **state)
 	expect_quiet(&t.s);
 	STOP(&t, "\x02");
 	EXPECT_STOPPED(&t, "\x02");
+	COMMAND(&t.s, t.command, "\x32\x02\x08\x02"); /* no config at all */
+	STOP(&t, "\x02");
+	EXPECT_STOPPED(&t, "\x02");
 	/* No memory yet: it cannot start, and its stop is answered. */
 	SETUP(&t, 3, COUNTING);
 	START(&t, 3, COUNTING);

@@ -391,6 +391,7 @@ static void test_unpack(void **state)
 	char many[64];
 
 	(void)state;
+	assert_true(unpacks(NULL, 0)); /* a message without fields */
 	assert_true(UNPACKS("\x10\x01"));
 	assert_true(UNPACKS("\x10\x01\x32\x00"));
 	/* Lengths as padded four-byte varints, as the service writes them. */
