@@ -4,6 +4,11 @@
  * run on since the sample, but its outer frames mostly stand still: they are believed when bytes
  * that the copy has, taken around the frame where the walk leaves it, still read the same.
  *
+ * Where those bytes are the locals of a function that is still at work they have changed, and its
+ * frame stands still all the same: a copy ends in the middle of a large frame at a page that was
+ * never touched.  Then the return address itself has to prove it: it follows a direct call of the
+ * very function.
+ *
  *     copy   |................[sp of the frame .. 256 bytes]| needed
  *     process                 [ same?                      ]  [ 64 KB pieces, 8 MB in all ... */
 #include "unwinder/native.h"
@@ -84,6 +89,37 @@ bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *r
 	if (native_bytes(e, w, address, ret_word, sizeof(*ret_word)))
 		return true;
 	uw_result_out_of_copy(w->snapshot, w->res, address);
+	return false;
+}
+
+/* Is there a call of the function at the walk's pc before @ra? */
+static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
+{
+	uint64_t pc = walk_lookup(w), begin;
+	struct native_place place;
+	uint8_t code[5];
+	int32_t to;
+
+	if (native_code(w, ra, sizeof(code), 0, code) != sizeof(code) || code[0] != 0xe8 ||
+	    native_place(w, pc, &place) != NATIVE_PLACE ||
+	    !native_function(e, &place, &begin))
+		return false;
+	memcpy(&to, code + 1, sizeof(to));
+	return ra + (uint64_t)(int64_t)to == pc - place.vaddr + begin;
+}
+
+bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
+{
+	uint64_t ra;
+
+	if (w->machine->link || !w->snapshot->space->memory || !w->deep_failed || w->deep_read)
+		return false;
+	w->deep_failed = false;
+	w->deep_read = 1; /* nothing is compared */
+	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && calls_this(e, w, ra))
+		return true;
+	w->deep_failed = true;
+	e->chunk_owner = NULL;
 	return false;
 }
 

@@ -137,6 +137,18 @@ static enum cfi_result native_find(struct native *e, const struct native_place *
 	return debug == CFI_NONE ? eh : debug;
 }
 
+bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin)
+{
+	struct cfi_fde fde;
+	uint32_t offset;
+	bool debug_frame;
+
+	if (!place->image || native_find(e, place, &offset, &debug_frame, &fde) != CFI_OK)
+		return false;
+	*ret_begin = fde.begin;
+	return true;
+}
+
 enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
 			   struct cfi_row *row)
 {

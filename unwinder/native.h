@@ -139,6 +139,8 @@ void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule
 /* The row that a rule of kind SLOW names; found anew when @rule is 0. */
 enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
 			   struct cfi_row *ret_row);
+/* Where the function at a place begins, by its CFI: a vaddr. */
+bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin);
 void native_forget_index(struct native *e, uint32_t serial);
 void native_forget_indexes(struct native *e);
 
@@ -166,6 +168,9 @@ void native_trails_free(struct native *e);
 /* The word at @address of the walk's stack: the copy, else the process.  false: not there, the
  * walk's result says so already. */
 bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word);
+/* The walk stands on a frame whose return address is at @ra_at, outside the copy, and the copy no
+ * longer reads the same: x86-64, is that frame still there?  Its words can be read then. */
+bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at);
 /* The same for any size and without a verdict. */
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
 /* Code at [@address - @before, @address + @after).  Returns the bytes got, 0: none. */

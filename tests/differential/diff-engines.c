@@ -16,7 +16,7 @@ struct diff_options {
 	const char *save, *name;
 	double min_agreement, min_whole;
 	size_t classes;
-	bool fp_copy, judge;
+	bool fp_copy, judge, complete;
 	long show; /* a sample to print in full, -1: none */
 };
 
@@ -36,27 +36,33 @@ static const struct option long_options[] = {
 	{"name", required_argument, NULL, 'N'},
 	{"help", no_argument, NULL, 'h'},
 	{"judge", no_argument, NULL, 'J'},
+	{"complete", no_argument, NULL, 'C'},
 	{0},
 };
 
-static const char usage[] = "usage: diff-engines [options] (-- COMMAND ARGS... | --load FILE)\n"
-			    "  -F, --frequency HZ     samples a second of CPU time (999)\n"
-			    "  -s, --stack-bytes N    copied of each stack (65528)\n"
-			    "  -n, --samples N        at most (20000)\n"
-			    "      --user-only        only samples taken in user mode\n"
-			    "      --fp-copy          compare with frame pointers too\n"
-			    "  -a, --min-agreement R  exit 1 when native agrees with libunwind or "
-			    "libdw on a smaller share of frames\n"
-			    "  -w, --min-whole R      exit 1 when native reaches the root of a "
-			    "smaller share of stacks\n"
-			    "  -c, --classes N        classes of difference to print (5)\n"
-			    "      --judge            the file is of tests/programs/shadow: exit 1 "
-			    "when native has a stack wrong\n"
-			    "      --show N           print sample N by every engine\n"
-			    "      --save FILE, --load FILE\n"
-			    "      --name TEXT        instead of the command's name in the table\n"
-			    "  -v, --verbose          let the command write to the terminal; say "
-			    "where a failure came from\n";
+static const char usage[] =
+	"usage: diff-engines [options] (-- COMMAND ARGS... | --load FILE)\n"
+	"  -F, --frequency HZ     samples a second of CPU time (999)\n"
+	"  -s, --stack-bytes N    copied of each stack (65528)\n"
+	"  -n, --samples N        at most (20000)\n"
+	"      --user-only        only samples taken in user mode\n"
+	"      --fp-copy          compare with frame pointers too\n"
+	"  -a, --min-agreement R  exit 1 when native agrees with libunwind or "
+	"libdw on a smaller share of frames\n"
+	"  -w, --min-whole R      exit 1 when native reaches the root of a "
+	"smaller share of stacks\n"
+	"  -c, --classes N        classes of difference to print (5)\n"
+	"      --judge            the file is of tests/programs/shadow: exit 1 "
+	"when native has a stack wrong\n"
+	"      --complete         exit 1 when an oracle reaches a root that "
+	"native does not,\n"
+	"                         or more than 0.05 % FAILED but for memory, which "
+	"a recording lacks\n"
+	"      --show N           print sample N by every engine\n"
+	"      --save FILE, --load FILE\n"
+	"      --name TEXT        instead of the command's name in the table\n"
+	"  -v, --verbose          let the command write to the terminal; say "
+	"where a failure came from\n";
 
 static int parse_count(const char *text, uint64_t *ret_value)
 {
@@ -109,6 +115,9 @@ static int parse_option(struct diff_options *options, int c)
 		return 0;
 	case 'J':
 		options->judge = true;
+		return 0;
+	case 'C':
+		options->complete = true;
 		return 0;
 	case 'u':
 		options->samples.user_only = true;
@@ -202,6 +211,20 @@ static void print_sample(struct samples *samples, const struct answers *answers,
 	}
 }
 
+static bool is_complete(struct answers *const answers[3])
+{
+	const struct answers *native = answers[0];
+	uint64_t failed = native->by_outcome[UW_FAILED] - native->by_reason[UW_MEMORY];
+	struct agreement a;
+
+	for (size_t i = 1; i < 3; i++) {
+		agree_compare(native, answers[i], &a);
+		if (a.only_second_whole)
+			return false;
+	}
+	return failed * 2000 <= native->n;
+}
+
 static int compare(const struct diff_options *options, struct samples *samples)
 {
 	static const enum uw_engine_kind kinds[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBUNWIND,
@@ -242,6 +265,8 @@ static int compare(const struct diff_options *options, struct samples *samples)
 		if (!i && wrong)
 			worst = -1;
 	}
+	if (r == 0 && options->complete && !is_complete(answers))
+		worst = -1;
 	for (size_t i = 0; i < n; i++)
 		answers_free(answers[i]);
 	if (r < 0)

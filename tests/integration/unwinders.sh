@@ -39,6 +39,8 @@ tailcall 70 98 main;tail_caller;tail_second;burn
 exceptions 30 98 main;exception_round.*;throw_down
 longjmp 70 98 main;jump_round;(jump_down;){20,}never_returns;burn
 ucontext 70 50 coroutine_main;coroutine_work;burn
+clone 75 98 clone[^;]*;clone_main;clone_work;burn
+holes 60 60 main;with_hole;busy_leaf
 threads 75 98 start_thread;thread_main;thread_work;burn
 jit 70 98 main;call_jitted;jitted_function;jit_callback;burn
 LIST

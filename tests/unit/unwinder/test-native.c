@@ -652,6 +652,32 @@ static void test_deep(void **state)
 }
 
 /* Key 0 promises nothing: two spaces of it must not share rules. */
+/* The copy ends in the frame, and what it has of it has changed: the return address that stands in
+ * the process is believed if a call of this very function is before it. */
+static void test_same_frame(void **state)
+{
+	struct fixture *f = *state;
+	int32_t to = FRAMED - (JIT + 0x25);
+
+	memset(f->stack, 1, 64);
+	memset(f->fake.stack, 2, 64);
+	f->snapshot.stack_len = 64;
+	f->regs[UW_X86_BP] = SP + 8 * 20;
+	f->fake.stack[20] = SP + 8 * 30;
+	f->fake.stack[21] = JIT + 0x25;
+	f->fake.stack[31] = ROOTED + 1;
+	f->fake.code[0x20] = 0xe8;
+	memcpy(f->fake.code + 0x21, &to, 4);
+	fixture_space(f, 7, &f->fake.memory);
+	run(f, FRAMED + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_int_equal(f->frames[1], CALLED(JIT + 0x25));
+	to++; /* of another function */
+	memcpy(f->fake.code + 0x21, &to, 4);
+	run(f, FRAMED + 0x10);
+	assert_result(f, UW_FAILED, UW_MEMORY, 1);
+}
+
 static void test_keys(void **state)
 {
 	struct fixture *f = *state;
@@ -734,6 +760,7 @@ int main(void)
 		TEST(test_batch),	TEST(test_return_address_in_register),
 		TEST(test_guess_walk),	TEST(test_start),
 		TEST(test_left),
+		TEST(test_same_frame),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
