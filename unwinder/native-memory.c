@@ -101,8 +101,7 @@ static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
 	int32_t to;
 
 	if (native_code(w, ra, sizeof(code), 0, code) != sizeof(code) || code[0] != 0xe8 ||
-	    native_place(w, pc, &place) != NATIVE_PLACE ||
-	    !native_function(e, &place, &begin))
+	    native_place(w, pc, &place) != NATIVE_PLACE || !native_function(e, &place, &begin))
 		return false;
 	memcpy(&to, code + 1, sizeof(to));
 	return ra + (uint64_t)(int64_t)to == pc - place.vaddr + begin;
