@@ -161,6 +161,8 @@ static bool decode(struct instruction *in, const uint8_t *code, size_t len)
 	if (follows & X)
 		return false;
 	at++;
+	if (in->narrow && !in->two && (*in->op == 0xe8 || *in->op == 0xe9))
+		return false; /* two bytes to one maker's processors, four to another's */
 	if (*in->op == 0x8f && !in->two && at < end && *at & 0x38)
 		return false; /* XOP */
 	if (follows & M) {
@@ -215,10 +217,13 @@ enum { REG_SP = 4, REG_BP = 5 };
 static enum way walk_arithmetic(const struct instruction *in, struct code_state *s)
 {
 	uint8_t modrm = in->op[1], operation = modrm >> 3 & 7;
-	int64_t value = *in->op == 0x83 ? imm8(in->op + 2) : imm32(in->op + 2);
+	int64_t value;
 
 	if ((modrm & 0xc7) != (0xc0 | REG_SP) || in->rex & 1)
 		return GOES_ON; /* not of rsp */
+	if (in->narrow)
+		return LOST; /* of sp, and its number has two bytes */
+	value = *in->op == 0x83 ? imm8(in->op + 2) : imm32(in->op + 2);
 	if (operation == 0)
 		s->sp += value;
 	else if (operation == 5)

@@ -80,15 +80,17 @@ static void test_lost(void **state)
 {
 	(void)state;
 	assert_false(WALK(0, "").found);
-	assert_false(WALK(0, "\x90\x90").found);			 /* no end */
-	assert_false(WALK(0, "\xe8\x01\x02").found);			 /* cut short */
-	assert_false(WALK(0, "\x0f\x0b").found);			 /* ud2 */
-	assert_false(WALK(0, "\xcc\xc3").found);			 /* int3 */
-	assert_false(WALK(0, "\xf4\xc3").found);			 /* hlt */
-	assert_false(WALK(0, "\x48\x89\xf4\xc3").found);		 /* mov %rsi,%rsp */
-	assert_false(WALK(0, "\x48\x83\xe4\xc0\xc3").found);		 /* and $-64,%rsp */
-	assert_false(WALK(0, "\x48\x29\xc4\xc3").found);		 /* sub %rax,%rsp */
-	assert_false(WALK(0, "\x48\x03\x20\xc3").found);		 /* add (%rax),%rsp */
+	assert_false(WALK(0, "\x90\x90").found);	     /* no end */
+	assert_false(WALK(0, "\xe8\x01\x02").found);	     /* cut short */
+	assert_false(WALK(0, "\x0f\x0b").found);	     /* ud2 */
+	assert_false(WALK(0, "\xcc\xc3").found);	     /* int3 */
+	assert_false(WALK(0, "\xf4\xc3").found);	     /* hlt */
+	assert_false(WALK(0, "\x48\x89\xf4\xc3").found);     /* mov %rsi,%rsp */
+	assert_false(WALK(0, "\x48\x83\xe4\xc0\xc3").found); /* and $-64,%rsp */
+	assert_false(WALK(0, "\x48\x29\xc4\xc3").found);     /* sub %rax,%rsp */
+	assert_false(WALK(0, "\x48\x03\x20\xc3").found);     /* add (%rax),%rsp */
+	assert_false(WALK(0, "\x66\x81\xc4\x08\x00").found); /* add $8,%sp */
+	assert_false(WALK(0, "\x66\xe9\x00\x00\xc3").found);
 	assert_false(WALK(0, "\x48\x94\xc3").found);			 /* xchg %rax,%rsp */
 	assert_false(WALK(0, "\x5c\xc3").found);			 /* pop %rsp */
 	assert_false(WALK(0, "\xe9\x00\x10\x00\x00").found);		 /* out of what is there */

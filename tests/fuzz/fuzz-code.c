@@ -1,0 +1,36 @@
+/* fuzz-code.c - any bytes as code around an address: nothing is read outside of them, and what is
+ * found lies within its bounds. */
+#include <string.h>
+
+#include "unwinder/code-walk.h"
+#include "unwinder/code.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The first byte says where the address is. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t at = size > 1 ? data[0] % (size - 1) : 0, len = size ? size - 1 : 0;
+	uint8_t *code =
+		malloc(len ? len : 1); /* to the byte: the sanitizer sees what reads beyond */
+	struct code_way way;
+
+	if (!code)
+		abort();
+	if (len)
+		memcpy(code, data + 1, len);
+	if (code_length(code, len) > len)
+		abort();
+	if (code_walk(code, at, len, &way) && !way.by_fp &&
+	    (way.ra > CODE_WALK_MAX || way.ra & 7 || way.bp >= CODE_WALK_MAX || way.bp < -1))
+		abort();
+	for (int arch = UW_ARCH_X86_64; arch <= UW_ARCH_AARCH64; arch++) {
+		size_t before = arch == UW_ARCH_AARCH64 ? at & ~(size_t)3 : at;
+
+		(void)code_ends_in_call((enum uw_arch)arch, code, len);
+		(void)code_form((enum uw_arch)arch, code, before, len);
+		(void)code_is_goexit((enum uw_arch)arch, code, before, len);
+	}
+	free(code);
+	return 0;
+}
