@@ -759,8 +759,7 @@ int main(void)
 		TEST(test_deep),	TEST(test_keys),
 		TEST(test_batch),	TEST(test_return_address_in_register),
 		TEST(test_guess_walk),	TEST(test_start),
-		TEST(test_left),
-		TEST(test_same_frame),
+		TEST(test_left),	TEST(test_same_frame),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
