@@ -8,19 +8,22 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/late_sink.h"
 #include "cli/signals.h"
+#include "cli/spawn.h"
+#include "cli/trace_name.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 #include "daemon/probe.h"
 #include "daemon/trace-session.h"
 
 struct trace_args {
-	const char *config, *output;
-	bool text;
+	const char *config, *output, *stop;
+	bool text, background;
 };
 
 struct trace_run {
@@ -31,6 +34,8 @@ struct trace_run {
 	struct sink *sink;
 	struct trace_session *trace;
 	bool interrupted;
+	int name_fd;   /* holds unique_session_name; -1: none */
+	int parent_fd; /* in the background: who waits for the start; -1: nobody */
 };
 
 static const struct option_def defs[] = {
@@ -51,12 +56,22 @@ static const struct option_def defs[] = {
 	 .type = OPTION_FLAG,
 	 .help = "the config is text, whatever it looks like",
 	 .offset = offsetof(struct trace_args, text)},
+	{.name = "background",
+	 .letter = 'd',
+	 .type = OPTION_FLAG,
+	 .help = "go on in the background once it runs, and print the process id",
+	 .offset = offsetof(struct trace_args, background)},
+	{.name = "stop",
+	 .type = OPTION_STRING,
+	 .argument = "NAME",
+	 .help = "end the trace whose config has this unique_session_name, and wait for its file",
+	 .offset = offsetof(struct trace_args, stop)},
 	{0},
 };
 
 static const struct options options = {
 	.command = "trace",
-	.usage = "-c CONFIG [-o FILE] [--txt]",
+	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --stop NAME",
 	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
 		       "sources, its\nbuffers, its end.  Data sources of others are left out with "
 		       "a warning; what cannot be\nhonoured is refused by the name of its field.",
@@ -119,6 +134,74 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 	return 0;
 }
 
+/* Two sessions of one name cannot be. */
+static int take_name(struct trace_run *run)
+{
+	const char *name = run->config->message->unique_session_name;
+	int r = name && *name ? trace_name_take(name, &run->name_fd) : 0;
+
+	if (r == -EADDRINUSE)
+		log_error("unique_session_name: a session called '%.80s' is running", name);
+	else if (r == -ENAMETOOLONG)
+		log_error("unique_session_name: more than %d bytes", TRACE_NAME_MAX);
+	else if (r < 0)
+		log_error("unique_session_name: %s", strerror(-r));
+	return r;
+}
+
+/* ---- in the background ---- */
+
+/* The parent's part: 0 when the child runs, else its exit status. */
+static int await_start(pid_t child, int fd)
+{
+	char byte;
+	int status;
+
+	if (read(fd, &byte, 1) == 1) {
+		printf("%d\n", (int)child);
+		return 0;
+	}
+	if (waitpid(child, &status, 0) < 0)
+		return 1;
+	return spawn_exit_status(status);
+}
+
+/* 0 in the child, which goes on; else the process is the parent, *ret_status its exit status. */
+static int go_to_background(struct trace_run *run, int *ret_status)
+{
+	int fds[2];
+	pid_t child;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return fail(-errno);
+	child = fork();
+	if (child == 0) {
+		(void)fd_close(fds[0]);
+		run->parent_fd = fds[1];
+		(void)setsid();
+		return 0;
+	}
+	(void)fd_close(fds[1]);
+	if (child > 0)
+		*ret_status = await_start(child, fds[0]);
+	(void)fd_close(fds[0]);
+	return child < 0 ? fail(-EAGAIN) : 1;
+}
+
+/* It runs: the terminal is no longer ours. */
+static void leave_terminal(struct trace_run *run)
+{
+	_cleanup_(fd_closep) int null = -1;
+
+	if (run->parent_fd < 0)
+		return;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (write(run->parent_fd, "", 1) == 1 && null >= 0)
+		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+			(void)dup2(null, fd);
+	run->parent_fd = fd_close(run->parent_fd);
+}
+
 /* All up to the start.  A failure has been told. */
 static int prepare(struct trace_run *run)
 {
@@ -154,6 +237,8 @@ static int run_to_end(struct trace_run *run)
 	const char *why;
 	int r = trace_session_start(run->trace);
 
+	if (r >= 0)
+		leave_terminal(run);
 	while (r >= 0 && trace_session_state(run->trace) != TRACE_DONE)
 		r = loop_run_once(&run->loop, -1);
 	if (trace_session_error(run->trace, &why) < 0) {
@@ -176,7 +261,15 @@ static int trace_all(struct trace_run *run)
 	if (read_config(run) < 0)
 		return 1;
 	choose_output(run);
-	if (prepare(run) < 0)
+	if (run->args.background) {
+		int r = go_to_background(run, &status);
+
+		if (r < 0)
+			log_error("--background: %s", strerror(-r));
+		if (r != 0)
+			return r < 0 ? 1 : status;
+	}
+	if (take_name(run) < 0 || prepare(run) < 0)
 		return 1;
 	status = run_to_end(run);
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
@@ -186,15 +279,33 @@ static int trace_all(struct trace_run *run)
 	return status;
 }
 
+static int stop_by_name(const char *name)
+{
+	int r = trace_name_stop(name);
+
+	if (r == -ENOENT)
+		log_error("no trace session of yours is called '%.80s'", name);
+	else if (r < 0)
+		log_error("--stop %.80s: %s", name, strerror(-r));
+	return r < 0 ? 1 : 0;
+}
+
 static int trace_main(int argc, char **argv)
 {
-	struct trace_run run = {.loop = {.epoll_fd = -1}, .signals = {.fd = -1}};
+	struct trace_run run = {
+		.loop = {.epoll_fd = -1}, .signals = {.fd = -1}, .name_fd = -1, .parent_fd = -1};
 	int n, r = options_parse(&options, argc, argv, &run.args, &n);
 
 	if (r != 0)
 		return options_exit_status(r);
+	if (run.args.stop)
+		return stop_by_name(run.args.stop);
 	if (!run.args.config) {
 		log_error("which config? -c FILE, or -c - for standard input");
+		return 2;
+	}
+	if (run.args.background && run.args.output && !strcmp(run.args.output, "-")) {
+		log_error("--background and -o - exclude each other");
 		return 2;
 	}
 	r = trace_all(&run);
@@ -203,6 +314,8 @@ static int trace_main(int argc, char **argv)
 	signals_unwatch(&run.loop, &run.signals);
 	loop_deinit(&run.loop);
 	(void)config_free(run.config);
+	(void)fd_close(run.parent_fd);
+	(void)fd_close(run.name_fd); /* last: the file is whole */
 	return r;
 }
 

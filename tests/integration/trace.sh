@@ -253,6 +253,31 @@ extreme 18446744073709551615 2 1 | trace extreme
 check extreme-rate [ $? = 1 ]
 check extreme-rate-said grep -q '^perfwind: data_sources\[0\]: ' extreme.err
 
+# ---- in the background, under a name
+trace_pid=$("$PERFWIND" trace --background -c - -o "$TMP/named.pftrace" 2>named.err <<CFG
+buffers { size_kb: 4096 }
+data_sources { config { name: "linux.perf" perf_event_config { timebase { frequency: 200 } callstack_sampling { scope { target_pid: $work } } } } }
+unique_session_name: "perfwind test $$"
+CFG
+)
+check background-status [ $? = 0 ]
+started "$trace_pid"
+check background-runs kill -0 "$trace_pid"
+before=$(cpu_ms $work)
+wait_for used $work $((before + 300))
+refuse name-twice 1 "unique_session_name: a session called 'perfwind test $$' is running" \
+	-c - -o refused.pftrace <<<"buffers { size_kb: 64 } $POLLED unique_session_name: 'perfwind test $$'"
+check stop-by-name "$PERFWIND" trace --stop "perfwind test $$"
+# its parent is init now, which may let it lie for a while
+ended() { gone "$1" || grep -q '^State:.*Z' "/proc/$1/status"; }
+check stopped-has-ended ended "$trace_pid"
+check stopped-is-whole has named '^recursion;.*main.*;'
+check stopped-no-loss no_loss named
+refuse stop-nobody 1 "no trace session of yours is called 'perfwind test $$'" --stop "perfwind test $$"
+refuse background-config 1 "standard input:1:1: unknown field 'x' in TraceConfig" --background -c - <<<'x: 1'
+refuse background-fails 1 'data_sources[0].config.perf_event_config.ring_buffer_pages: 7 is not a power of two' --background -c - -o refused.pftrace \
+	<<<'buffers { size_kb: 4 } data_sources { config { name: "linux.perf" perf_event_config { ring_buffer_pages: 7 } } }'
+
 # ---- ends: interrupted at once, twice; the processes it profiles go on
 "$PERFWIND" trace -c whole.cfg -o "$TMP/early.pftrace" 2>early.err &
 tracer=$!
