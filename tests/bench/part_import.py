@@ -1,0 +1,63 @@
+"""part_import.py - `perfwind import` against `perf script` on the same perf.data.
+
+Both give each sample's whole stack with symbols and without inlined calls (--no-inline).  They run in turn, one pair
+after the other, so that what else the machine does meets both; the ratio is that of each pair.
+"""
+import os
+import subprocess
+import time
+
+import measure
+
+TITLE = "perf.data: import to a symbolised trace against `perf script --no-inline >/dev/null`, same file"
+SAMPLES = 11000
+
+
+def timed(argv):
+    at = time.monotonic()
+    p = measure.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cpu, _ = measure.reap(p)
+    if p.returncode:
+        raise measure.BenchError(f"{' '.join(argv[:3])} ended with status {p.returncode}")
+    return time.monotonic() - at, cpu
+
+
+def record(setup, name, command):
+    """About SAMPLES samples: the rate follows from how long the program runs."""
+    data = setup.file(f"{name}.data")
+    _, cpu = timed(command)
+    rate = max(100, min(8000, int(SAMPLES / cpu)))
+    for _ in range(5):  # an old perf on a new kernel aborts now and then
+        argv = [setup.perf, "record", "-N", "-q", "-e", "cpu-clock", "-F", str(rate), "--call-graph", "dwarf", "-o", data, "--"]
+        if subprocess.run(argv + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+            return data
+    raise measure.BenchError(f"perf record of {name} fails")
+
+
+def measure_part(setup):
+    if not setup.perf:
+        raise measure.BenchError("perf (linux-perf) is not installed")
+    source = setup.file("import.cc")
+    measure.write_source(source, 0, 1 if setup.quick else 4)
+    cases = [("g++", ["g++", "-std=c++17", "-O2", "-c", "-o", setup.file("import.o"), source]),
+             ("python3", [setup.python, os.path.join(measure.HERE, "work.py"), "3" if setup.quick else "10"])]
+    rows = [["recording", "samples", "MB", "import s", "CPU s", "perf script s", "CPU s", "times faster", "of CPU"]]
+    result = {}
+    for name, command in cases:
+        data, trace = record(setup, name, command), setup.file("import.pftrace")
+        told = subprocess.run([setup.perf, "script", "-F", "pid", "-i", data], capture_output=True, text=True).stdout
+        samples = sum(1 for line in told.splitlines() if line and not line[0].isspace() or line.strip().isdigit())
+        ours, theirs = [], []
+        for _ in range(3 if setup.quick else 7):
+            ours.append(timed([setup.perfwind, "import", "-q", "--no-inline", "-o", trace, data]))
+            theirs.append(timed([setup.perf, "script", "--no-inline", "-i", data]))
+        wall = measure.spread([t[0] / o[0] for o, t in zip(ours, theirs)])
+        cpu = measure.spread([t[1] / o[1] for o, t in zip(ours, theirs)])
+        figures = [measure.spread([x[i] for x in runs]) for runs in (ours, theirs) for i in (0, 1)]
+        rows.append([name, str(samples), f"{os.path.getsize(data) / 1e6:.0f}"] +
+                    [measure.show(f, digits=3) for f in figures] + [measure.show(wall), measure.show(cpu)])
+        result[name] = {"samples": samples, "wall_ratio": wall, "cpu_ratio": cpu, "import_s": figures[0],
+                        "import_cpu_s": figures[1], "perf_script_s": figures[2], "perf_script_cpu_s": figures[3]}
+    measure.table(rows)
+    print("  asked for: at least 20 times faster, wall clock")
+    return result
