@@ -7,6 +7,7 @@
  * once (the file is then good up to its last whole packet).  The exit status is the command's own,
  * or perfwind's error. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -32,7 +33,7 @@ static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp
 
 struct record_args {
 	bool all, children, user_only, kernel_only, idle, json, plain, realtime;
-	const char *event, *filter, *output, *cpus;
+	const char *event, *filter, *output, *cpus, *perf_data;
 	uint64_t frequency, period;
 	double duration;
 	uint32_t stack_bytes, unwinder, clock;
@@ -53,6 +54,7 @@ struct record {
 	struct loop_timer live, end;
 	struct sink *sink;
 	struct session *session;
+	struct perfdata_out *raw;
 	struct spawn child;
 	int child_status;			 /* of wait; -1: still running, or none */
 	bool terminal, interrupted, ended_by_us; /* ended_by_us: the command is terminated too */
@@ -116,6 +118,11 @@ static const struct option_def defs[] = {
 	{"output", 'o', OPTION_STRING, "FILE",
 	 "the trace (default perfwind.pftrace; an existing one becomes FILE.old)",
 	 offsetof(struct record_args, output), 0, NULL, NULL},
+	{"perf-data", 0, OPTION_STRING, "FILE",
+	 "also write the raw records, for `perf report` and `perf script`\n(large: whole stacks; "
+	 "an "
+	 "existing one becomes FILE.old)",
+	 offsetof(struct record_args, perf_data), 0, NULL, NULL},
 	{"cpu", 0, OPTION_STRING, "LIST", "only on these CPUs: 0-3,8",
 	 offsetof(struct record_args, cpus), 0, NULL, NULL},
 	{"user-only", 0, OPTION_FLAG, NULL, "user code only",
@@ -340,6 +347,7 @@ static int open_session(struct record *rec)
 		.engine = (enum uw_engine_kind)args->unwinder,
 		.features = rec->features,
 		.realtime = args->realtime,
+		.raw = rec->raw,
 		.proc_root = "",
 	};
 	char error[512];
@@ -424,16 +432,57 @@ static void print_verdict(struct record *rec)
 		verdict_print_json(&verdict, stdout);
 }
 
+/* --perf-data: @path is made anew, what was there is kept as PATH.old. */
+static int open_raw(struct record *rec, const char *path)
+{
+	_cleanup_(freep) char *old = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (rec->n_specs > 1) {
+		log_error(
+			"--perf-data takes one event: perf could not tell followers' counts apart");
+		return fail(-EINVAL);
+	}
+	if (asprintf(&old, "%s.old", path) < 0)
+		return said("--perf-data", fail(-ENOMEM));
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EEXIST && rename(path, old) == 0)
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return said(path, fail(-errno));
+	r = perfdata_out_new(take_fd(fd), &rec->raw);
+	return r < 0 ? said(path, r) : 0;
+}
+
+static int finish_raw(struct record *rec)
+{
+	static char name[] = "perfwind", record[] = "record";
+	char *const command[] = {name, record, NULL};
+	int r = rec->raw ? perfdata_out_finish(rec->raw, "perfwind " PERFWIND_VERSION, command) : 0;
+
+	if (r < 0)
+		return said(rec->args.perf_data, r);
+	if (rec->raw)
+		log_info("%s: %lu samples for perf", rec->args.perf_data,
+			 perfdata_out_samples(rec->raw));
+	return 0;
+}
+
 /* What this recording came to, as an exit status. */
 static int conclude(struct record *rec)
 {
 	const char *why;
+	int raw;
 
 	print_verdict(rec);
+	raw = finish_raw(rec);
 	if (session_error(rec->session, &why) < 0) {
 		log_error("%s", why);
 		return 1;
 	}
+	if (raw < 0)
+		return 1;
 	if (!rec->command || rec->ended_by_us ||
 	    (rec->interrupted && WIFSIGNALED(rec->child_status)))
 		return 0;
@@ -452,6 +501,8 @@ static int prepare(struct record *rec)
 		r = late_sink_new(rec->args.output, rec->args.plain, &rec->sink);
 	if (r < 0)
 		return said("cannot record", r);
+	if (rec->args.perf_data && (r = open_raw(rec, rec->args.perf_data)) < 0)
+		return r;
 	r = rec->command ? spawn_new(rec->command, &rec->child) : 0;
 	if (r < 0)
 		return said("cannot fork", r);
@@ -542,6 +593,7 @@ static int record_main(int argc, char **argv)
 		r = record_all(rec);
 	}
 	(void)session_free(rec->session);
+	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
 	spawn_deinit(&rec->child);
 	for (size_t i = 0; i < rec->n_specs; i++)

@@ -14,30 +14,10 @@
 
 #include "daemon/base/error.h"
 #include "daemon/import-private.h"
+#include "daemon/kernel-text.h"
 #include "unwinder/names.h"
 
-enum { MAX_KSYMBOLS = 65536, HEAD_BYTES = 64 << 10 };
-
-/* Where the kernel begins today: the line "ADDRESS T _text", which is among the first.  0: not
- * found.
- */
-static uint64_t text_of_today(int fd)
-{
-	static const char mark[] = " T _text\n";
-	_cleanup_(freep) char *head = calloc(1, HEAD_BYTES + 1);
-	const char *at;
-	uint64_t start;
-	size_t len = 0;
-	ssize_t n;
-
-	while (head && len < HEAD_BYTES && (n = read(fd, head + len, HEAD_BYTES - len)) > 0)
-		len += (size_t)n;
-	at = head ? strstr(head, mark) : NULL;
-	if (!at || at - head < 16 || lseek(fd, 0, SEEK_SET) < 0)
-		return 0;
-	head[at - head] = 0;
-	return parse_u64(at - 16, 16, UINT64_MAX, &start) < 0 ? 0 : start;
-}
+enum { MAX_KSYMBOLS = 65536 };
 
 static void *read_names(void *arg)
 {
@@ -45,7 +25,7 @@ static void *read_names(void *arg)
 	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
 
 	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
-	im->text_today = fd < 0 ? 0 : text_of_today(fd);
+	im->text_today = fd < 0 ? 0 : kernel_text_start(fd);
 	im->kernel_error = fd < 0 ? -errno : uw_kallsyms_new(fd, &im->kallsyms);
 	return NULL;
 }

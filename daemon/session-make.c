@@ -123,6 +123,7 @@ static int make_stages(struct session *s)
 				       .wanted = so->wanted,
 				       .wanted_arg = so->wanted_arg,
 				       .ksymbol = ksymbol_seen,
+				       .raw = so->raw ? session_raw_record : NULL,
 				       .arg = s,
 			       },
 			       &s->reader);
@@ -172,6 +173,11 @@ static int session_make(struct session *s, char *error, size_t error_size)
 	if (r < 0)
 		return trace(r);
 	session_load_kallsyms(s);
+	if (s->options.raw) {
+		r = session_raw_start(s);
+		if (r < 0)
+			return trace(r);
+	}
 	r = make_writer(s);
 	if (r >= 0)
 		r = make_stages(s);

@@ -104,6 +104,7 @@ struct session {
 	struct session_flushes flushes;
 	bool told_done;
 	bool reporting, freed; /* freed by a callback: the struct itself goes after it */
+	bool raw_failed;
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
 };
@@ -170,6 +171,12 @@ int session_open_source(struct session *session, char *error, size_t error_size)
 /* session-poll.c */
 int session_poll_start(struct session *session);
 int session_poll_counters(struct session *session);
+
+/* session-raw.c: options.raw */
+int session_raw_start(struct session *session);
+void session_raw_record(void *arg, bool sideband, const struct perf_event_header *record);
+/* What a process had mapped before its records were told. */
+void session_raw_process(struct session *session, const struct load_answer *answer);
 
 /* session-kallsyms.c */
 void session_load_kallsyms(struct session *session);

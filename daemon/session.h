@@ -16,6 +16,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/out/sink.h"
+#include "daemon/perf/perfdata-out.h"
 #include "daemon/perf/source.h"
 #include "daemon/stage/account.h"
 #include "unwinder/unwinder.h"
@@ -73,6 +74,8 @@ struct session_options {
 				     it runs all the same */
 	struct session_shared
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
+	/* Gets every record as it came too; borrowed while the session lives.  NULL: nobody. */
+	struct perfdata_out *raw;
 	/* It is DONE. */
 	void (*done)(void *arg);
 	void *done_arg;

@@ -117,6 +117,7 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 		attr.read_format = PERFWIND_FORMAT_LOST;
 	attr.mmap = 1;
 	attr.mmap2 = 1;
+	attr.mmap_data = options->data_mappings;
 	attr.comm = 1;
 	attr.comm_exec = 1;
 	attr.task = 1;

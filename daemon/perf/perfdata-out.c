@@ -193,6 +193,9 @@ int perfdata_out_comm(struct perfdata_out *out, uint32_t pid, uint32_t tid, cons
 int perfdata_out_mmap(struct perfdata_out *out, const struct perfdata_out_mmap *m)
 {
 	bool kernel = m->pid == UINT32_MAX;
+	uint16_t misc = kernel		      ? PERF_RECORD_MISC_KERNEL
+			: m->prot & PROT_EXEC ? PERF_RECORD_MISC_USER
+					      : PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_DATA;
 	struct buffer body = {0};
 	int r;
 
@@ -208,13 +211,12 @@ int perfdata_out_mmap(struct perfdata_out *out, const struct perfdata_out_mmap *
 		append32(&body, m->minor);
 		append64(&body, m->inode);
 		append64(&body, 0);
-		append32(&body, PROT_READ | PROT_EXEC);
+		append32(&body, m->prot);
 		append32(&body, MAP_PRIVATE);
 	}
 	buffer_append(&body, m->path, m->path_len);
 	buffer_append(&body, "", 1);
-	r = put_made(out, kernel ? PERF_RECORD_MMAP : PERF_RECORD_MMAP2,
-		     kernel ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER, &body);
+	r = put_made(out, kernel ? PERF_RECORD_MMAP : PERF_RECORD_MMAP2, misc, &body);
 	buffer_deinit(&body);
 	return r < 0 ? trace(r) : 0;
 }

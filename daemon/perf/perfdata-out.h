@@ -32,7 +32,7 @@ int perfdata_out_comm(struct perfdata_out *out, uint32_t pid, uint32_t tid, cons
 struct perfdata_out_mmap {
 	uint32_t pid; /* UINT32_MAX: the kernel */
 	uint64_t start, len, offset, inode;
-	uint32_t major, minor;
+	uint32_t major, minor, prot; /* PROT_*; not of the kernel's */
 	const char *path;
 	size_t path_len;
 };

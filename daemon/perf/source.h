@@ -31,6 +31,8 @@ struct perf_options {
 	uint64_t period, frequency; /* one is 0; frequency in Hz */
 	uint32_t stack_bytes; /* copy of the user stack, a multiple of 8 up to 65528; 0: no regs, no
 				 stack */
+	bool data_mappings;   /* MMAP2 of what is not executable too: perf finds a file's base by it
+			       */
 	bool kernel_chain;    /* PERF_SAMPLE_CALLCHAIN of the kernel part */
 	bool user_chain;      /* ... of the user part (unwinder fp) */
 	int clock;	      /* CLOCK_*; of all records */

@@ -205,8 +205,10 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 	struct emit_module *m = NULL;
 	int r;
 
-	if (!map || !map->module)
-		return unknown_frame(em, pc, ret_id);
+	if (!map || !map->module) {
+		r = unknown_frame(em, pc, ret_id);
+		return r < 0 ? trace(r) : EMIT_UNMAPPED;
+	}
 	r = module_of(em, map->module, info->pid, &m);
 	if (r < 0)
 		return trace(r);
@@ -242,7 +244,8 @@ int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t fram
 	r = kernel ? kernel_frame(em, frame, &id) : user_frame(em, info, frame, &id);
 	if (r < 0)
 		return trace(r);
-	*slot = (struct cached_frame){frame, key, id};
+	if (r != EMIT_UNMAPPED)
+		*slot = (struct cached_frame){frame, key, id};
 	*ret_id = id;
-	return 0;
+	return r;
 }

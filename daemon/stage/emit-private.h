@@ -78,7 +78,9 @@ int emit_late_push(struct late_list *list, uint64_t vaddr);
 bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MAX_LEN]);
 /* Orders the cache's line for a frame that is asked for soon. */
 void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_key);
-/* The id of one frame, by the cache; where it has no name, an index marked NAMELESS. */
+/* The id of one frame, by the cache; where it has no name, an index marked NAMELESS.
+ * EMIT_UNMAPPED: no mapping covers it yet; one may come under the same key, so nothing is kept. */
+enum { EMIT_UNMAPPED = 1 };
 int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel,
 		  uint32_t *ret_id);
 /* Orders a perf map's names (a file's symbols follow its unwind half by themselves). */

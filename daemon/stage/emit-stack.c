@@ -35,6 +35,7 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 {
 	struct recent_stack *recent = &em->recent[info->tid % RECENT_STACKS];
 	uint32_t key = info->space->key;
+	bool unmapped = false;
 	size_t same = 0, most = min_u64(n, recent->n), kept = min_u64(n, RECENT_FRAMES);
 
 	if (recent->tid != info->tid || recent->space_key != key)
@@ -49,7 +50,10 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 
 		if (r < 0)
 			return trace(r);
+		unmapped |= r == EMIT_UNMAPPED;
 	}
+	if (unmapped)
+		return 0;
 	for (size_t k = same; k < kept; k++) {
 		recent->frames[k] = frames[n - 1 - k];
 		recent->ids[k] = ids[n - 1 - k];

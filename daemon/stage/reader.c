@@ -267,6 +267,13 @@ static int take_item(struct reader *rd, const struct merge_item *item)
 							: take_event(rd, item);
 }
 
+static void tell_raw(const struct reader *rd, const struct merge_item *item)
+{
+	if (rd->c.raw)
+		rd->c.raw(rd->c.arg, perf_source_ring(rd->c.source, item->ring)->sideband,
+			  item->record);
+}
+
 static uint64_t events_now(void *arg)
 {
 	const struct reader *rd = arg;
@@ -294,6 +301,7 @@ int reader_round(struct reader *rd, bool *ret_more)
 				return trace(r);
 			if (r == MERGE_DONE)
 				break;
+			tell_raw(rd, &rd->waiting);
 		}
 		r = take_item(rd, &rd->waiting);
 		rd->has_waiting = r == QUEUE_FULL;
@@ -304,6 +312,8 @@ int reader_round(struct reader *rd, bool *ret_more)
 			break;
 		}
 	}
+	if (rd->c.raw)
+		rd->c.raw(rd->c.arg, false, NULL);
 	reader_wake_unwinder(rd);
 	if (!rd->scans_in_flight)
 		reader_scan_more(rd);

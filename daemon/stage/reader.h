@@ -45,6 +45,8 @@ struct reader_context {
 	/* which processes (session.h); NULL: all */
 	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
 	void *wanted_arg;
+	/* each record as it came, in time order; NULL behind those of a round.  NULL: nobody */
+	void (*raw)(void *arg, bool sideband, const struct perf_event_header *record);
 	/* kernel text appeared or went (KSYMBOL) */
 	void (*ksymbol)(void *arg, uint64_t start, uint32_t len, const char *name, bool gone);
 	void *arg;

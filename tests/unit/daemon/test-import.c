@@ -242,6 +242,30 @@ static void test_kernel_only(void **state)
 	done_deinit(&done);
 }
 
+/* A mapping that is told behind samples which needed it: those stay without, later ones have it. */
+static void test_late_mapping(void **state)
+{
+	const struct import_options options = {0};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_chain_head(&b, "x86_64");
+	put_chain_sample(&b, ID_A, 1000000000, 7);
+	put_round(&b);
+	put_chain_sample(&b, ID_A, 2000000000, 7);
+	put_round(&b); /* lets the first one go */
+	put_own_mapping(&b, 7, 0);
+	put_chain_sample(&b, ID_A, 3000000000, 7);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 3);
+	assert_true(has_text(&done, "[unknown]"));
+	assert_true(has_text(&done, "import_leaf"));
+	assert_true(has_text(&done, "import_caller"));
+	done_deinit(&done);
+}
+
 static void check_error(struct buffer *b, const struct import_options *options, const char *word)
 {
 	struct done done;
@@ -291,10 +315,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),	    cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_other_event), cmocka_unit_test(test_replaced_file),
-		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_kernel_only),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_other_event),  cmocka_unit_test(test_replaced_file),
+		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_kernel_only),
+		cmocka_unit_test(test_late_mapping), cmocka_unit_test(test_damage),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -35,6 +35,7 @@ static int write_one(bool finish)
 						   .pid = 7,
 						   .start = 0x1000,
 						   .len = 0x2000,
+						   .prot = PROT_READ | PROT_EXEC,
 						   .path = "/bin/seven (deleted)",
 						   .path_len = 10,
 					   }),
