@@ -7,7 +7,6 @@
  * once (the file is then good up to its last whole packet).  The exit status is the command's own,
  * or perfwind's error. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 
 #include "cli/command.h"
 #include "cli/late_sink.h"
+#include "cli/raw.h"
 #include "cli/signals.h"
 #include "cli/spawn.h"
 #include "cli/verdict.h"
@@ -432,43 +432,6 @@ static void print_verdict(struct record *rec)
 		verdict_print_json(&verdict, stdout);
 }
 
-/* --perf-data: @path is made anew, what was there is kept as PATH.old. */
-static int open_raw(struct record *rec, const char *path)
-{
-	_cleanup_(freep) char *old = NULL;
-	_cleanup_(fd_closep) int fd = -1;
-	int r;
-
-	if (rec->n_specs > 1) {
-		log_error(
-			"--perf-data takes one event: perf could not tell followers' counts apart");
-		return fail(-EINVAL);
-	}
-	if (asprintf(&old, "%s.old", path) < 0)
-		return said("--perf-data", fail(-ENOMEM));
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0 && errno == EEXIST && rename(path, old) == 0)
-		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return said(path, fail(-errno));
-	r = perfdata_out_new(take_fd(fd), &rec->raw);
-	return r < 0 ? said(path, r) : 0;
-}
-
-static int finish_raw(struct record *rec)
-{
-	static char name[] = "perfwind", record[] = "record";
-	char *const command[] = {name, record, NULL};
-	int r = rec->raw ? perfdata_out_finish(rec->raw, "perfwind " PERFWIND_VERSION, command) : 0;
-
-	if (r < 0)
-		return said(rec->args.perf_data, r);
-	if (rec->raw)
-		log_info("%s: %lu samples for perf", rec->args.perf_data,
-			 perfdata_out_samples(rec->raw));
-	return 0;
-}
-
 /* What this recording came to, as an exit status. */
 static int conclude(struct record *rec)
 {
@@ -476,7 +439,7 @@ static int conclude(struct record *rec)
 	int raw;
 
 	print_verdict(rec);
-	raw = finish_raw(rec);
+	raw = raw_finish(rec->raw, rec->args.perf_data);
 	if (session_error(rec->session, &why) < 0) {
 		log_error("%s", why);
 		return 1;
@@ -501,7 +464,9 @@ static int prepare(struct record *rec)
 		r = late_sink_new(rec->args.output, rec->args.plain, &rec->sink);
 	if (r < 0)
 		return said("cannot record", r);
-	if (rec->args.perf_data && (r = open_raw(rec, rec->args.perf_data)) < 0)
+	if (rec->args.perf_data)
+		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
+	if (r < 0)
 		return r;
 	r = rec->command ? spawn_new(rec->command, &rec->child) : 0;
 	if (r < 0)

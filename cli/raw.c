@@ -1,0 +1,50 @@
+/* raw.c - see raw.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/raw.h"
+#include "daemon/base/error.h"
+
+static int said(const char *path, int r)
+{
+	log_error("%s: %s", path, strerror(-r));
+	return r;
+}
+
+int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+	_cleanup_(freep) char *old = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (n_events > 1) {
+		log_error("--perf-data takes one event: perf could not tell followers' counts "
+			  "apart");
+		return fail(-EINVAL);
+	}
+	if (asprintf(&old, "%s.old", path) < 0)
+		return said(path, fail(-ENOMEM));
+	fd = open(path, flags, 0600);
+	if (fd < 0 && errno == EEXIST && rename(path, old) == 0)
+		fd = open(path, flags, 0600);
+	if (fd < 0)
+		return said(path, fail(-errno));
+	r = perfdata_out_new(take_fd(fd), ret_raw);
+	return r < 0 ? said(path, r) : 0;
+}
+
+int raw_finish(struct perfdata_out *raw, const char *path)
+{
+	static char name[] = "perfwind", record[] = "record";
+	char *const command[] = {name, record, NULL};
+	int r = raw ? perfdata_out_finish(raw, "perfwind " PERFWIND_VERSION, command) : 0;
+
+	if (r < 0)
+		return said(path, r);
+	if (raw)
+		log_info("%s: %lu samples for perf", path, perfdata_out_samples(raw));
+	return 0;
+}

@@ -1,0 +1,68 @@
+/* test-raw.c - cli/raw.h: the file of --perf-data, and the one that was there before. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/raw.h"
+#include "daemon/base/log.h"
+#include "daemon/perf/perfdata.h"
+#include "tests/unit/cmocka.h"
+
+static void test_old_one_is_kept(void **state)
+{
+	char folder[] = "/tmp/test-raw-XXXXXX", path[64], old[64], text[8] = "";
+	struct perfdata_out *raw;
+	struct perfdata *pd;
+	struct stat st;
+	char error[256];
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/perf.data", folder);
+	(void)snprintf(old, sizeof(old), "%s/perf.data.old", folder);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, "before", 6), 6);
+	close(fd);
+	assert_int_equal(raw_open(path, 1, &raw), 0);
+	assert_int_equal(raw_finish(raw, path), 0);
+	perfdata_out_free(raw);
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_info(pd)->n_events, 2);
+	perfdata_free(pd);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600); /* stacks are in it */
+	close(fd);
+	fd = open(old, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(fd, text, sizeof(text)), 6);
+	assert_string_equal(text, "before");
+	close(fd);
+	unlink(path);
+	unlink(old);
+	rmdir(folder);
+}
+
+static void test_refused(void **state)
+{
+	struct perfdata_out *raw = NULL;
+
+	(void)state;
+	assert_true(raw_open("/tmp/not-made", 2, &raw) < 0);
+	assert_int_equal(access("/tmp/not-made", F_OK), -1);
+	assert_true(raw_open("/no/such/folder/x", 1, &raw) < 0);
+	assert_null(raw);
+	assert_int_equal(raw_finish(NULL, "x"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_old_one_is_kept),
+		cmocka_unit_test(test_refused),
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
