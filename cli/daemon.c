@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/signals.h"
 #include "cli/notify.h"
 #include "daemon/base/error.h"
 #include "daemon/daemon.h"
@@ -156,43 +156,21 @@ static void stopped(void *arg)
 static int signal_ready(struct loop_source *source, uint32_t events)
 {
 	struct daemon_run *run = container_of(source, struct daemon_run, signals);
-	struct signalfd_siginfo si;
+	int sig;
 
 	(void)events;
-	while (read(source->fd, &si, sizeof(si)) == sizeof(si)) {
-		if (si.ssi_signo == SIGHUP) {
+	while ((sig = signals_next(source))) {
+		if (sig == SIGHUP) {
 			reload(run);
 			continue;
 		}
 		if (run->stopping) /* a second one: at once */
-			_exit(128 + (int)si.ssi_signo);
+			_exit(128 + sig);
 		run->stopping = true;
 		notify_state("STOPPING=1");
 		daemon_stop(run->daemon);
 	}
 	return 0;
-}
-
-static int watch_signals(struct daemon_run *run)
-{
-	const struct sigaction ignored = {.sa_handler = SIG_IGN};
-	sigset_t set;
-	int fd, r;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	(void)sigaction(SIGPIPE, &ignored, NULL);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return fail(-errno);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		return fail(-errno);
-	r = loop_add(&run->loop, &run->signals, fd, EPOLLIN, signal_ready);
-	if (r < 0)
-		(void)fd_close(fd);
-	return r < 0 ? trace(r) : 0;
 }
 
 /* ---- the command ---- */
@@ -219,6 +197,7 @@ static int choose_notify_fd(struct daemon_run *run)
 
 static int start(struct daemon_run *run)
 {
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	struct daemon_options o = {
 		.socket = run->args.socket,
 		.producer_name = run->args.name ? run->args.name : PRODUCER_NAME,
@@ -237,7 +216,8 @@ static int start(struct daemon_run *run)
 	}
 	r = loop_init(&run->loop);
 	if (r >= 0)
-		r = watch_signals(run);
+		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
+				  signal_ready);
 	if (r >= 0)
 		r = daemon_new(&o, &run->loop, &run->daemon);
 	if (r < 0)
@@ -247,12 +227,8 @@ static int start(struct daemon_run *run)
 
 static void deinit(struct daemon_run *run)
 {
-	int fd = run->signals.fd;
-
 	run->daemon = daemon_free(run->daemon);
-	if (fd >= 0)
-		loop_remove(&run->loop, &run->signals);
-	(void)fd_close(fd);
+	signals_unwatch(&run->loop, &run->signals);
 	(void)fd_close(run->notify_fd);
 	loop_deinit(&run->loop);
 }

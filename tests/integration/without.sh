@@ -8,7 +8,7 @@ run_one() {
 	"$INTEGRATION/$1.sh" >"$TMP/$1.out" 2>&1
 	echo $? >"$TMP/$1.status"
 }
-tests="unwinders record-pid survive mappings processes record-all events record-command plain-user lives targets"
+tests="unwinders trace record-pid survive mappings processes record-all events record-command plain-user lives targets"
 running=0
 for test in $tests; do
 	[ $running -lt 2 ] || { wait -n; running=$((running - 1)); }
