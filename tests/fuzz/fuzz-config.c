@@ -1,8 +1,31 @@
 /* fuzz-config.c - any bytes as a trace config, as text and in binary form, and as the config of one
- * data source.  What must hold: a config that was made from text is one in binary form too. */
+ * data source; what can be read is checked and turned into a session's options.  What must hold: a
+ * config that was made from text is one in binary form too, and whatever is refused says why. */
+#include "daemon/base/log.h"
 #include "daemon/config/config.h"
+#include "daemon/perf-config.h"
+#include "daemon/trace-session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void map(const Pb__DataSourceConfig *ds)
+{
+	struct perf_config_share share = {0};
+	const struct perf_config_env env = {.root = "/nowhere", .share = &share};
+	char error[CONFIG_ERROR_SIZE] = "";
+	struct perf_config *perf;
+
+	if (!ds)
+		return;
+	if (perf_config_new(&env, ds->perf_event_config, &perf, error, sizeof(error)) < 0) {
+		if (!*error)
+			abort();
+		return;
+	}
+	if (perf->options.wanted)
+		(void)perf->options.wanted(perf->options.wanted_arg, 42, "/bin/echo\0-n", 12);
+	(void)perf_config_free(perf);
+}
 
 static void as(enum config_form form, const uint8_t *data, size_t size)
 {
@@ -18,6 +41,11 @@ static void as(enum config_form form, const uint8_t *data, size_t size)
 			sizeof(error)) < 0)
 		abort();
 	(void)config_free(again);
+	*error = 0;
+	if (trace_check(c->message, error, sizeof(error)) < 0 && !*error)
+		abort();
+	for (size_t i = 0; i < c->message->n_data_sources && i < 4; i++)
+		map(c->message->data_sources[i]->config);
 	(void)config_free(c);
 }
 
@@ -26,10 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char error[CONFIG_ERROR_SIZE];
 	Pb__DataSourceConfig *ds;
 
+	log_level = LOG_LEVEL_QUIET;
 	as(CONFIG_EITHER, data, size);
 	as(CONFIG_TEXT, data, size);
 	as(CONFIG_BINARY, data, size);
-	if (config_read_data_source(data, size, &ds, error, sizeof(error)) >= 0)
+	if (config_read_data_source(data, size, &ds, error, sizeof(error)) >= 0) {
+		map(ds);
 		(void)config_data_source_free(ds);
+	}
 	return 0;
 }
