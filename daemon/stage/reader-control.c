@@ -14,9 +14,20 @@ enum { SCANS_IN_FLIGHT = 8, QUERIES_IN_FLIGHT = 64 };
 
 /* ---- entries ---- */
 
+/* A slot that the unwinder has popped still tells us what to give back: it is not written over before
+ * that is done. */
+static struct entry *free_slot(struct reader *rd)
+{
+	const struct slot_queue *q = rd->c.entries;
+
+	if (q->filled - rd->reclaimed > q->mask)
+		reader_take_back(rd);
+	return q->filled - rd->reclaimed > q->mask ? NULL : slot_queue_push(rd->c.entries);
+}
+
 struct entry *reader_entry_push(struct reader *rd)
 {
-	return rd->n_control ? NULL : slot_queue_push(rd->c.entries);
+	return rd->n_control ? NULL : free_slot(rd);
 }
 
 static int control_push(struct reader *rd, const struct entry *control)
@@ -45,7 +56,7 @@ void reader_control_retry(struct reader *rd)
 	size_t n = 0;
 
 	while (n < rd->n_control) {
-		struct entry *e = slot_queue_push(rd->c.entries);
+		struct entry *e = free_slot(rd);
 
 		if (!e)
 			break;

@@ -29,7 +29,11 @@ struct reader {
 	size_t n_control, control_room;
 };
 
+/* reader.c: what the unwinder has popped is given back. */
+void reader_take_back(struct reader *rd);
+
 /* reader-control.c: entries that are not samples, and the loader's answers about processes */
+/* The next slot for a sample, NULL: none is free. */
 struct entry *reader_entry_push(struct reader *rd);
 void reader_control_retry(struct reader *rd);
 void reader_wake_unwinder(struct reader *rd);

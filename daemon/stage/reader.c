@@ -34,12 +34,17 @@ static void entry_done(struct reader *rd, struct entry *e)
 		merge_put(rd->merge, e->ring, e->position);
 }
 
-void reader_reclaim(struct reader *rd)
+void reader_take_back(struct reader *rd)
 {
 	uint64_t consumed = slot_queue_consumed(rd->c.entries);
 
 	for (; rd->reclaimed != consumed; rd->reclaimed++)
 		entry_done(rd, slot_queue_at(rd->c.entries, rd->reclaimed));
+}
+
+void reader_reclaim(struct reader *rd)
+{
+	reader_take_back(rd);
 	if (rd->n_control) {
 		reader_control_retry(rd);
 		reader_wake_unwinder(rd);
