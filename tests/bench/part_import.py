@@ -40,7 +40,7 @@ def measure_part(setup):
     source = setup.file("import.cc")
     measure.write_source(source, 0, 1 if setup.quick else 4)
     cases = [("g++", ["g++", "-std=c++17", "-O2", "-c", "-o", setup.file("import.o"), source]),
-             ("python3", [setup.python, os.path.join(measure.HERE, "work.py"), "3" if setup.quick else "10"])]
+             ("python3", [setup.python, os.path.join(measure.HERE, "work.py"), "60" if setup.quick else "250"])]
     rows = [["recording", "samples", "MB", "import s", "CPU s", "perf script s", "CPU s", "times faster", "of CPU"]]
     result = {}
     for name, command in cases:
