@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +23,10 @@ struct procmap_query_probe {
 _Static_assert(sizeof(struct procmap_query_probe) == 104, "the size is part of the ioctl's number");
 #define PROCMAP_QUERY_PROBE _IOWR('f', 17, struct procmap_query_probe)
 enum { PROCMAP_COVERING_OR_NEXT = 0x10 };
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* asm-generic/socket.h, Linux 6.5 */
+#endif
 
 static bool opens(struct perf_event_attr *attr)
 {
@@ -118,6 +123,21 @@ static bool have_pidfd(void)
 	return true;
 }
 
+static bool have_peer_pidfd(void)
+{
+	int pair[2], pidfd = -1;
+	socklen_t len = sizeof(pidfd);
+	bool has;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return false;
+	has = getsockopt(pair[0], SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0;
+	fd_close(pidfd);
+	fd_close(pair[0]);
+	fd_close(pair[1]);
+	return has;
+}
+
 /* Clears what PERFWIND_WITHOUT names. */
 static int without(const char *text, bool ret_wanted[FEATURE_COUNT], char *error, size_t error_size)
 {
@@ -161,6 +181,7 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 		[FEATURE_KSYMBOL] = have_ksymbol,
 		[FEATURE_CGROUP] = have_cgroup,
 		[FEATURE_PIDFD] = have_pidfd,
+		[FEATURE_PEER_PIDFD] = have_peer_pidfd,
 	};
 	const char *text = getenv("PERFWIND_WITHOUT");
 	bool wanted[FEATURE_COUNT];

@@ -13,12 +13,12 @@ allowed() {
 	unwinder) echo "daemon/base" ;;
 	daemon/perf|daemon/proc|daemon/out|daemon/config|daemon/ipc)
 		case $1 in
-		daemon/proc) echo "daemon/base unwinder" ;;
+		daemon/proc) echo "daemon/base unwinder libc-hook" ;;
 		daemon/out|daemon/config|daemon/ipc) echo "daemon/base protos" ;;
 		*) echo "daemon/base" ;;
 		esac ;;
-	daemon/stage) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc protos" ;;
-	daemon) echo "daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage protos" ;;
+	daemon/stage) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc protos" ;;
+	daemon) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage protos" ;;
 	profile) echo "daemon/base unwinder protos" ;;
 	cli) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage daemon protos profile" ;;
 	libc-hook) echo "" ;;

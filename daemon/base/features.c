@@ -12,6 +12,7 @@ const char *feature_name(enum feature feature)
 		[FEATURE_KSYMBOL] = "ksymbol",
 		[FEATURE_CGROUP] = "cgroup",
 		[FEATURE_PIDFD] = "pidfd",
+		[FEATURE_PEER_PIDFD] = "peer-pidfd",
 	};
 
 	return names[feature];

@@ -1,0 +1,49 @@
+/* hook-process.h - the disposable process behind which the hook socket is served.  Thread: main
+ * makes it, talks to it and ends it; never waits for it.
+ *
+ *   main ── expect, forget, ping ──► hook process ── accept, check, close ──► targets
+ *        ◄── files + SCM_RIGHTS, pong ──┘
+ *
+ * What a target sends may make fstat() or close() of it hang for ever (a silent FUSE server).  Then
+ * this process hangs, not we: its user sees that a ping is not answered, and abandons it for
+ * another.  It has no memory in common with us but one word, and no descriptor but the two sockets.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "daemon/proc/hook-check.h"
+
+enum hook_say {
+	HOOK_SAY_EXPECT, /* an answer of process `value` is taken */
+	HOOK_SAY_FORGET,
+	HOOK_SAY_PING,
+};
+
+struct hook_report {
+	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG } kind;
+	uint32_t value; /* the process; what the ping said */
+	uint64_t counts
+		[HOOK_VERDICTS]; /* so far, of this hook process; good ones on their way included */
+};
+
+struct hook_process {
+	pid_t pid;
+	int fd;			/* to be polled for reports */
+	struct hook_work *work; /* the word */
+};
+
+/* Borrows @listen_fd, a non-blocking listening socket. */
+int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_process);
+/* -EAGAIN: it does not take what is said; -EPIPE: it is gone. */
+int hook_process_say(struct hook_process *process, enum hook_say what, uint32_t value);
+/* The next report; of FILES the descriptors are the caller's to close, else -1.  -EAGAIN: none;
+ * -EPIPE: it is gone. */
+int hook_process_hear(struct hook_process *process, struct hook_report *ret_report,
+		      int ret_fds[static HOOK_DESCRIPTORS]);
+/* Whose descriptors it has in hand; 0: nobody's. */
+uint32_t hook_process_at_work(const struct hook_process *process);
+/* Kills it, without waiting: what cannot be killed is left to itself.  Returns its pid when it has
+ * not ended yet, to be tried with waitpid() later; else 0. */
+pid_t hook_process_end(struct hook_process *process);

@@ -1,0 +1,45 @@
+/* hook-server.h - takes answers at the hook socket and believes none before it was checked.
+ * Thread: that of the hook process (hook-process.h): a call on what a peer sends may hang for ever.
+ *
+ * Plain functions over a listening socket and the pids that were asked; no loop, no memory but the
+ * struct's own and what reading /proc takes. */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "daemon/base/table.h"
+#include "daemon/proc/hook-check.h"
+
+enum { HOOK_CONNECTIONS = 64, HOOK_DEADLINE_MS = 1000, HOOK_ASKED_MAX = 4096 };
+
+struct hook_server {
+	int listen_fd;	   /* borrowed, non-blocking */
+	bool peer_pidfd;   /* FEATURE_PEER_PIDFD */
+	uint32_t deadline; /* ms that a connection may be silent */
+	struct table asked;
+	struct hook_peer {
+		int fd, pidfd; /* pidfd -1: the kernel gives none */
+		uint32_t pid;
+		uint64_t until;	   /* CLOCK_MONOTONIC */
+	} peers[HOOK_CONNECTIONS]; /* oldest first */
+	size_t n_peers;
+	/* The process whose descriptors are in hand, 0: none.  Who waits for us in vain knows by it
+	 * whose fault that is. */
+	_Atomic uint32_t *at_work;
+	uint64_t counts[HOOK_VERDICTS];
+	/* Good ones, borrowed.  < 0: they cannot be passed on. */
+	int (*verified)(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTORS]);
+	void *arg;
+};
+
+/* Fills in the rest of *server, whose listen_fd, peer_pidfd, at_work, verified and arg are set. */
+void hook_server_init(struct hook_server *server);
+void hook_server_deinit(struct hook_server *server);
+/* An answer of @pid is taken, once.  -E2BIG: HOOK_ASKED_MAX are waited for. */
+int hook_server_expect(struct hook_server *server, uint32_t pid);
+void hook_server_forget(struct hook_server *server, uint32_t pid);
+/* Waits until something happens at the socket or at @other (-1: none), at most @timeout_ms (-1: no
+ * limit but the peers' deadlines).  *ret_other: @other is ready, and comes before any answer. */
+int hook_server_wait(struct hook_server *server, int other, int timeout_ms, bool *ret_other);
+/* Takes what is there.  Does not wait. */
+void hook_server_take(struct hook_server *server);
