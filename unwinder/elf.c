@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "daemon/base/bytes.h"
 #include "daemon/base/error.h"
@@ -295,34 +294,6 @@ const Elf64_Shdr *uw_elf_section(const struct uw_elf *elf, const char *name)
 	return NULL;
 }
 
-/* zlib only: gABI's other method, zstd, is not met in .debug_frame or .symtab of any distribution.
- */
-static int unpack(const struct uw_section *packed, uint64_t max, struct uw_section *ret_section)
-{
-	_cleanup_(freep) uint8_t *data = NULL;
-	Elf64_Chdr ch;
-	uLongf len;
-	int status;
-
-	if (packed->size < sizeof(ch))
-		return fail(-EBADMSG);
-	memcpy(&ch, packed->data, sizeof(ch));
-	if (ch.ch_type != ELFCOMPRESS_ZLIB)
-		return fail(-EOPNOTSUPP);
-	/* deflate never gains more than about 1032 to 1: a greater claim is a lie */
-	if (ch.ch_size > max || ch.ch_size / 1100 > packed->size)
-		return fail(-EFBIG);
-	data = malloc(ch.ch_size ? ch.ch_size : 1);
-	if (!data)
-		return fail(-ENOMEM);
-	len = ch.ch_size;
-	status = uncompress(data, &len, packed->data + sizeof(ch), packed->size - sizeof(ch));
-	if (status != Z_OK || len != ch.ch_size)
-		return fail(status == Z_MEM_ERROR ? -ENOMEM : -EBADMSG);
-	*ret_section = (struct uw_section){.data = take(data), .size = len, .vaddr = packed->vaddr};
-	return 0;
-}
-
 int uw_elf_load_section(const struct uw_elf *elf, const Elf64_Shdr *shdr, uint64_t max,
 			struct uw_section *ret_section)
 {
@@ -342,7 +313,7 @@ int uw_elf_load_section(const struct uw_elf *elf, const Elf64_Shdr *shdr, uint64
 	if (r < 0)
 		return trace(r);
 	if (shdr->sh_flags & SHF_COMPRESSED)
-		return trace(unpack(&section, max, ret_section));
+		return trace(uw_elf_unpack(&section, max, ret_section));
 	*ret_section = section;
 	section.data = NULL;
 	return 0;

@@ -54,6 +54,12 @@ const Elf64_Shdr *uw_elf_section(const struct uw_elf *elf, const char *name);
 /* Contents of a section, unpacked when SHF_COMPRESSED.  -EFBIG over @max. */
 int uw_elf_load_section(const struct uw_elf *elf, const Elf64_Shdr *shdr, uint64_t max,
 			struct uw_section *ret_section);
+/* elf-unpack.c: what SHF_COMPRESSED contents hold.  -EOPNOTSUPP: by a method that is not known, or
+ * by zstd where perfwind was built without it. */
+int uw_elf_unpack(const struct uw_section *packed, uint64_t max, struct uw_section *ret_section);
+/* The same for the contents of a .zdebug_ section. */
+int uw_elf_unpack_gnu(const struct uw_section *packed, uint64_t max,
+		      struct uw_section *ret_section);
 /* @len bytes at @vaddr. */
 int uw_elf_load_vaddr(const struct uw_elf *elf, uint64_t vaddr, uint64_t len, uint64_t max,
 		      struct uw_section *ret_section);

@@ -111,10 +111,26 @@ static int load_eh_frame(const struct uw_elf *elf, struct uw_image *image)
 				       &image->eh_frame));
 }
 
+/* Rarely needed: one that cannot be had must not cost the .eh_frame. */
+static int load_debug_frame(const struct uw_elf *elf, struct uw_image *image)
+{
+	const Elf64_Shdr *section = uw_elf_section(elf, ".debug_frame");
+	_cleanup_(uw_section_deinit) struct uw_section packed = {0};
+	int r = 0;
+
+	if (section && section->sh_type != SHT_NOBITS)
+		r = uw_elf_load_section(elf, section, EH_FRAME_MAX, &image->debug_frame);
+	else if ((section = uw_elf_section(elf, ".zdebug_frame"))) {
+		r = uw_elf_load_section(elf, section, EH_FRAME_MAX, &packed);
+		if (r >= 0)
+			r = uw_elf_unpack_gnu(&packed, EH_FRAME_MAX, &image->debug_frame);
+	}
+	return r == -ENOMEM ? trace(r) : 0;
+}
+
 static int load_sections(const struct uw_elf *elf, struct uw_image *image)
 {
 	const Elf64_Phdr *hdr = uw_elf_phdr(elf, PT_GNU_EH_FRAME);
-	const Elf64_Shdr *debug_frame = uw_elf_section(elf, ".debug_frame");
 	int r;
 
 	if (hdr && hdr->p_filesz) {
@@ -126,11 +142,7 @@ static int load_sections(const struct uw_elf *elf, struct uw_image *image)
 	r = load_eh_frame(elf, image);
 	if (r < 0)
 		return trace(r);
-	if (!debug_frame || debug_frame->sh_type == SHT_NOBITS)
-		return 0;
-	r = uw_elf_load_section(elf, debug_frame, EH_FRAME_MAX, &image->debug_frame);
-	/* rarely needed: one that cannot be had must not cost the .eh_frame */
-	return r == -ENOMEM ? trace(r) : 0;
+	return trace(load_debug_frame(elf, image));
 }
 
 int uw_image_new_empty(struct uw_image **ret_image)

@@ -54,6 +54,14 @@ segments -O2 -no-pie -fno-pie -DELSEWHERE -Wl,--section-start=.elsewhere=0x80000
 no-hdr -O2 -Wl,--no-eh-frame-hdr
 debug-frame -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables
 LIST
+for how in zlib zlib-gnu zstd; do
+	if objcopy --compress-debug-sections=$how "$TMP/debug-frame" "$TMP/packed-$how" 2>"$TMP/objcopy.err" &&
+		readelf -SW "$TMP/packed-$how" | grep -qE '\.debug_frame .* C  |\.zdebug_frame'; then
+		steps "frames-packed-$how" -- "$TMP/packed-$how" frames
+	else
+		skip "frames-packed-$how" "objcopy cannot compress so"
+	fi
+done
 if command -v clang >/dev/null; then
 	CC=clang build clang -O2 -Wno-everything && steps frames-clang -- "$TMP/clang" frames
 fi

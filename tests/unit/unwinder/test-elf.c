@@ -1,8 +1,6 @@
 /* test-elf.c - the reader believes nothing: headers, sections and notes that lie. */
 #include "tests/unit/unwinder/fixture.h"
 
-#include <zlib.h>
-
 #include "unwinder/elf.h"
 
 static void put16(uint8_t *image, size_t at, uint16_t v)
@@ -181,45 +179,6 @@ static void test_load_section(void **state)
 	uw_elf_close(&elf);
 }
 
-static void test_compressed(void **state)
-{
-	uint8_t image[IMAGE_SIZE], text[3000];
-	Elf64_Chdr ch = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = sizeof(text), .ch_addralign = 1};
-	Elf64_Shdr shdr = {
-		.sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x1000};
-	uLongf len = 0x3e8;
-	struct uw_elf elf;
-	struct uw_section s = {0};
-
-	(void)state;
-	image_make(image);
-	memset(text, 'z', sizeof(text));
-	assert_int_equal(compress(image + 0x1000 + sizeof(ch), &len, text, sizeof(text)), Z_OK);
-	memcpy(image + 0x1000, &ch, sizeof(ch));
-	shdr.sh_size = sizeof(ch) + len;
-	assert_int_equal(open_image(&elf, image, sizeof(image)), 0);
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, 3000, &s), 0);
-	assert_int_equal(s.size, 3000);
-	assert_memory_equal(s.data, text, 3000);
-	uw_section_deinit(&s);
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, 2999, &s), -EFBIG);
-	ch.ch_size = 2999; /* less than there is, and more */
-	memcpy(image + 0x1000, &ch, sizeof(ch));
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, 5000, &s), -EBADMSG);
-	ch.ch_size = 3001;
-	memcpy(image + 0x1000, &ch, sizeof(ch));
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, 5000, &s), -EBADMSG);
-	ch.ch_size = 1ull << 30; /* no deflate stream of these few bytes holds that */
-	memcpy(image + 0x1000, &ch, sizeof(ch));
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, UINT64_MAX, &s), -EFBIG);
-	ch.ch_type = 77;
-	memcpy(image + 0x1000, &ch, sizeof(ch));
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, 5000, &s), -EOPNOTSUPP);
-	shdr.sh_size = 23; /* not even the header */
-	assert_int_equal(uw_elf_load_section(&elf, &shdr, 5000, &s), -EBADMSG);
-	uw_elf_close(&elf);
-}
-
 static void test_by_address(void **state)
 {
 	uint8_t image[IMAGE_SIZE], byte[2];
@@ -317,7 +276,6 @@ int main(void)
 		cmocka_unit_test(test_section_headers_lie),
 		cmocka_unit_test(test_notes_lie),
 		cmocka_unit_test(test_load_section),
-		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_by_address),
 		cmocka_unit_test(test_process_memory),
 		cmocka_unit_test(test_32_bit),

@@ -1,0 +1,100 @@
+#!/bin/bash
+# debug-files.sh - where names and unwind information stand when they do not stand in the program: .gnu_debugdata, a
+# debug file by build id or by link, the process's own memory.  The names are those of
+# programs/recursion.c and programs/dlopen.c, whose functions have no dynamic symbols.
+. "$(dirname "$0")/lib"
+need_perf
+CC=${CC:-gcc}
+for tool in $CC objcopy strip readelf xz; do
+	command -v ${tool%% *} >/dev/null || { echo "$tool is not installed"; exit 77; }
+done
+
+chain='main;(recurse_even;recurse_odd;){20,}recurse_even;recurse_odd;burn '
+# build NAME FLAGS... : $TMP/NAME from recursion.c, with a build id of its own.
+build() {
+	local name=$1
+	shift
+	$CC -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Itests/programs "$@" -Wl,--build-id="0x$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" \
+		-o "$TMP/$name" tests/programs/recursion.c || not_ok "$name-build" "$CC"
+}
+# shows NAME : a recording of $TMP/NAME has the chain, whole.
+shows() {
+	record "$1" -- "$TMP/$1" 0.7
+	check "$1-names" has "$1" "^$1;.*$chain"
+	check "$1-whole" json "$1" 'v["stacks"]["whole"] >= 0.99 * total'
+	check "$1-consistent" consistent "$1"
+}
+
+# Nothing at all to name it by: what the others are compared with.
+build bare -s
+record bare -- "$TMP/bare" 0.7
+check bare-has-no-names hasnt bare 'recurse_|burn '
+check bare-whole json bare 'v["stacks"]["whole"] >= 0.99 * total'
+
+# Stripped with a table of its function symbols packed into .gnu_debugdata, as distributions do.
+build mini
+nm -D "$TMP/mini" --format=posix --defined-only | awk '{print $1}' | sort >"$TMP/dynamic"
+nm "$TMP/mini" --format=posix --defined-only | awk '$2 == "T" || $2 == "t" {print $1}' | sort >"$TMP/functions"
+comm -13 "$TMP/dynamic" "$TMP/functions" >"$TMP/kept"
+objcopy --only-keep-debug "$TMP/mini" "$TMP/mini.debug"
+objcopy -S --remove-section .gdb_index --remove-section .comment --keep-symbols="$TMP/kept" "$TMP/mini.debug" "$TMP/mini.packed"
+xz -f "$TMP/mini.packed"
+strip --strip-all -R .comment "$TMP/mini"
+objcopy --add-section .gnu_debugdata="$TMP/mini.packed.xz" "$TMP/mini"
+rm "$TMP/mini.debug"
+check mini-is-stripped sh -c "! readelf -SW '$TMP/mini' | grep -q symtab && readelf -SW '$TMP/mini' | grep -q gnu_debugdata"
+shows mini
+
+# A debug file by .gnu_debuglink: beside the program, and in .debug.  One of another program is not believed.
+build linked
+objcopy --only-keep-debug "$TMP/linked" "$TMP/linked.debug"
+strip --strip-all "$TMP/linked"
+(cd "$TMP" && objcopy --add-gnu-debuglink=linked.debug linked)
+shows linked
+mkdir "$TMP/.debug"
+cp "$TMP/linked" "$TMP/hidden"
+mv "$TMP/linked.debug" "$TMP/.debug/"
+shows hidden
+build other -DNOTHING
+objcopy --only-keep-debug "$TMP/other" "$TMP/.debug/linked.debug"
+cp "$TMP/hidden" "$TMP/deceived"
+record deceived -- "$TMP/deceived" 0.7
+check deceived-has-no-names hasnt deceived 'recurse_|burn '
+
+# A debug file by build id, which is looked for in /usr/lib/debug as the process sees it.
+if is_root; then
+	build by-id
+	id=$(readelf -n "$TMP/by-id" | sed -n 's/.*Build ID: //p')
+	folder=/usr/lib/debug/.build-id/${id:0:2}
+	made=$([ -d "$folder" ] || echo yes)
+	mkdir -p "$folder"
+	objcopy --only-keep-debug --compress-debug-sections=zlib "$TMP/by-id" "$folder/${id:2}.debug"
+	strip --strip-all "$TMP/by-id"
+	shows by-id
+	rm "$folder/${id:2}.debug"
+	[ -z "$made" ] || rmdir "$folder"
+else
+	skip by-id "needs root"
+fi
+
+# A library that no path leads to any more, recorded by a user who may not open what is only mapped: it is unwound and
+# named (by its dynamic symbols) out of the process's memory.
+if is_root && id nobody >/dev/null 2>&1 && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -le 2 ]; then
+	mkdir "$TMP/user"
+	cp "$PERFWIND" "$PROGRAMS/plt" "$PROGRAMS/plugin.so" "$TMP/user/"
+	chmod -R a+rX "$TMP"
+	chown -R nobody "$TMP/user"
+	setpriv --reuid nobody --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/user/plt" 60 &
+	target=$!
+	started $target
+	wait_for used $target 20
+	rm "$TMP/user/plugin.so"
+	as_nobody ./perfwind record --json -o memory.pftrace -p $target -d 1 >"$TMP/memory.json" 2>"$TMP/memory.err"
+	kill $target
+	mv "$TMP/user/memory.pftrace" "$TMP/"
+	check memory-names has memory '^plt;.*main;call_through_plt;plugin_tiny '
+	check memory-whole json memory 'v["stacks"]["whole"] >= 0.98 * total'
+	check memory-consistent consistent memory
+else
+	skip memory "needs root, a user nobody and perf_event_paranoid of at most 2"
+fi
