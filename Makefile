@@ -161,6 +161,9 @@ $(O)/tests/differential/diff-steps: $(O)/tests/differential/diff-steps.o $(STEPS
 TEST_TOOLS += $(O)/tests/differential/diff-steps
 $(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(USES_profile) $(USES_out)),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+$(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook_proto.h
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
 # aarch64 samples on any host: tests/integration/aarch64.sh
 $(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
@@ -222,7 +225,7 @@ demo:
 
 bench:
 	$(Q).ci/deps bench
-	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind
+	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind $(O)/tests/bench/hook-cost
 	$(Q)tests/bench/run.sh $(O) $(if $(JSON),--json $(JSON)) $(PARTS)
 
 # Man pages and completions are made by the program from its own option tables.

@@ -4,7 +4,7 @@
 #   cost      own CPU a sample against `perf record`         soak    every CPU busy, nothing lost, memory
 #   slowdown  what a profiled program loses                  size    bytes a sample, time from the stop to the end
 #   first     start-up: time to the first sample, CPU        unwind  the engines on live samples (bench-unwind)
-#   import    perf.data to a trace against `perf script`
+#   import    perf.data to a trace against `perf script`      hook      what consent costs a target
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only
 # says whether everything could be measured.
