@@ -123,8 +123,6 @@ static int first_sample(struct import *im, uint64_t time)
 static bool is_wanted(struct import *im, const struct perfdata_item *item,
 		      struct record_sample *ret_sample)
 {
-	const struct perf_event_attr *attr = &im->event->attr;
-
 	if (item->event != im->event_index) {
 		im->account.received++;
 		im->account.skipped[SKIP_NOT_IN_SCOPE]++;
@@ -135,8 +133,6 @@ static bool is_wanted(struct import *im, const struct perfdata_item *item,
 		im->bad++;
 		return false;
 	}
-	if (!(attr->sample_type & PERF_SAMPLE_PERIOD))
-		ret_sample->period = attr->freq ? 1 : attr->sample_period;
 	if (ret_sample->pid)
 		return true;
 	im->account.idle_weight += ret_sample->period;

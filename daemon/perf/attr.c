@@ -71,8 +71,14 @@ void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
 	}
 	attr.sample_id_all = 1;
 	/* No CPU: the ring tells it. */
-	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-			   PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;
+	attr.sample_type =
+		PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	/* Asked with a fixed period, the kernel samples each occurrence of a software event or
+	 * tracepoint, whatever the period is (perf_swevent_event() in kernel/events/core.c).  At
+	 * 1 that is what is wanted, with what one occurrence counts for; otherwise the period is
+	 * known. */
+	if (options->frequency || options->period == 1)
+		attr.sample_type |= PERF_SAMPLE_PERIOD;
 	if (options->n_followers)
 		attr.sample_type |= PERF_SAMPLE_READ;
 	set_callchain(options, &attr);
@@ -167,5 +173,8 @@ void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_l
 		.regs_mask = attr->sample_regs_user,
 		.sample_id_all = attr->sample_id_all,
 		.build_id = perf_attr_flags(attr) & PERFWIND_ATTR_BUILD_ID,
+		.period = attr->freq ? 1 : attr->sample_period,
+		.regs_intr_mask = attr->sample_regs_intr,
+		.branch_sample_type = attr->branch_sample_type,
 	};
 }

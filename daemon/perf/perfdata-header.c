@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/perf/attr.h"
 #include "daemon/perf/perfdata-private.h"
 
 #define MAGIC 0x32454c4946524550ull	    /* "PERFILE2" */
@@ -71,19 +72,6 @@ int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *name, siz
 	return 0;
 }
 
-static struct record_layout layout_of(const struct perf_event_attr *attr)
-{
-	return (struct record_layout){
-		.sample_type = attr->sample_type,
-		.read_format = attr->read_format,
-		.regs_mask = attr->sample_regs_user,
-		.sample_id_all = attr->sample_id_all,
-		.build_id = perf_attr_flags(attr) & PERFWIND_ATTR_BUILD_ID,
-		.regs_intr_mask = attr->sample_regs_intr,
-		.branch_sample_type = attr->branch_sample_type,
-	};
-}
-
 static int add_ids(struct perfdata *pd, struct cursor ids, uint32_t event)
 {
 	size_t n = cursor_left(&ids) / sizeof(uint64_t);
@@ -115,7 +103,7 @@ int perfdata_add_event(struct perfdata *pd, struct cursor attr, struct cursor id
 		return fail(-ENOMEM);
 	info->events = events;
 	memcpy(&event.attr, attr.p, min_u64(len, sizeof(event.attr)));
-	event.layout = layout_of(&event.attr);
+	attr_layout(&event.attr, &event.layout);
 	event.name = name_of(&event.attr);
 	if (!event.name)
 		return fail(-ENOMEM);

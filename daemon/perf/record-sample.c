@@ -30,8 +30,10 @@ enum {
 	BRANCH_COUNTERS = 1 << 19, /* PERF_SAMPLE_BRANCH_COUNTERS, 6.8 */
 };
 
-static bool parse_singles(uint64_t type, struct words *w, struct record_sample *sample)
+static bool parse_singles(const struct record_layout *layout, struct words *w,
+			  struct record_sample *sample)
 {
+	uint64_t type = layout->sample_type;
 	const uint64_t *p = w->p;
 	uint64_t id = 0, tid = 0;
 
@@ -51,7 +53,7 @@ static bool parse_singles(uint64_t type, struct words *w, struct record_sample *
 	sample->id = id;
 	p += one_if(type, PERF_SAMPLE_STREAM_ID);
 	sample->cpu = type & PERF_SAMPLE_CPU ? low_half(*p++) : 0;
-	sample->period = type & PERF_SAMPLE_PERIOD ? *p++ : 0;
+	sample->period = type & PERF_SAMPLE_PERIOD ? *p++ : layout->period;
 	w->p = p;
 	return true;
 }
@@ -209,7 +211,7 @@ int record_parse_sample(const struct record_layout *layout, const struct perf_ev
 		return fail(-EOPNOTSUPP);
 	ret_sample->cpu_mode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
 	clear_variable_fields(ret_sample);
-	ok = parse_singles(type, &w, ret_sample);
+	ok = parse_singles(layout, &w, ret_sample);
 	if (ok && type & PERF_SAMPLE_READ)
 		ok = parse_read(layout->read_format, &w, ret_sample);
 	if (ok && type & PERF_SAMPLE_CALLCHAIN)

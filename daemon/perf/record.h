@@ -10,7 +10,8 @@ struct record_layout {
 	uint64_t sample_type, read_format;
 	uint64_t regs_mask; /* sample_regs_user */
 	bool sample_id_all;
-	bool build_id; /* attr.build_id: only then is MISC_MMAP_BUILD_ID believed, see record.c */
+	uint64_t period; /* of each sample, where they do not tell theirs */
+	bool build_id;	 /* attr.build_id: only then is MISC_MMAP_BUILD_ID believed, see record.c */
 	/* perf.data of others only: what must be known to step over fields that we never ask for */
 	uint64_t regs_intr_mask;     /* sample_regs_intr */
 	uint64_t branch_sample_type; /* PERF_SAMPLE_BRANCH_*: HW_INDEX and COUNTERS add words */

@@ -1,6 +1,7 @@
 /* test-source-events.c - words of a command line, through spec.h and source.h, to records of the
  * real kernel: uprobes by function and offset, tracepoints with and without a filter.
  */
+#include <sys/mman.h>
 #include <sys/mount.h>
 
 #include "tests/unit/perf/source-fixture.h"
@@ -19,8 +20,9 @@ static void work_calls(void)
 		perfwind_events_called(i);
 }
 
-/* Profiles a child by @event; false when this kernel or user has no such thing. */
-static bool profile(struct fixture *f, const char *event, char *filter, void (*work)(void))
+/* Profiles a child by each @period-th @event; false when this kernel or user has no such thing. */
+static bool profile_each(struct fixture *f, const char *event, char *filter, uint64_t period,
+			 void (*work)(void))
 {
 	struct child child = child_start(work);
 	size_t n = 0;
@@ -37,7 +39,7 @@ static bool profile(struct fixture *f, const char *event, char *filter, void (*w
 	}
 	f->options.leader.filter = filter;
 	f->options.frequency = 0;
-	f->options.period = 1;
+	f->options.period = period;
 	f->options.tasks = true;
 	assert_int_equal(fixture_open(f), 0);
 	/* the source has its own copies */
@@ -53,6 +55,11 @@ static bool profile(struct fixture *f, const char *event, char *filter, void (*w
 	assert_int_equal(perf_source_disable(f->source), 0);
 	fixture_drain(f, true);
 	return true;
+}
+
+static bool profile(struct fixture *f, const char *event, char *filter, void (*work)(void))
+{
+	return profile_each(f, event, filter, 1, work);
 }
 
 static void check_calls(const char *event)
@@ -100,6 +107,34 @@ static void test_uprobe_by_offset(void **state)
 		       (unsigned long long)spec.config2);
 	perf_spec_deinit(&spec);
 	check_calls(text);
+}
+
+static void work_faults(void)
+{
+	const size_t size = 1000 * 4096;
+	char *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(data != MAP_FAILED && madvise(data, size, MADV_NOHUGEPAGE) == 0);
+	for (size_t at = 0; at < size; at += 4096)
+		((volatile char *)data)[at] = 1;
+}
+
+/* One sample stands for that many, and there are no more of them than that. */
+static void test_software_period(void **state)
+{
+	struct perf_counts counts;
+	struct fixture f;
+
+	(void)state;
+	skip_without(profile_each(&f, "page-faults:u", NULL, 10, work_faults), "no page-faults");
+	skip_without(f.source && perf_source_n_rings(f.source) > 0, "events are not permitted");
+	assert_int_equal(perf_source_counts(f.source, &counts), 0);
+	assert_true(counts.count >= 1000);
+	assert_int_equal(counts.lost_samples, 0);
+	assert_int_equal(f.n_samples, counts.count / 10);
+	for (size_t i = 0; i < f.n_samples; i++)
+		assert_int_equal(f.samples[i].period, 10);
+	fixture_deinit(&f);
 }
 
 static void work_sleeps(void)
@@ -172,9 +207,8 @@ static void test_tracepoints(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_uprobe),
-		cmocka_unit_test(test_uretprobe),
-		cmocka_unit_test(test_uprobe_by_offset),
+		cmocka_unit_test(test_uprobe),		 cmocka_unit_test(test_uretprobe),
+		cmocka_unit_test(test_uprobe_by_offset), cmocka_unit_test(test_software_period),
 		cmocka_unit_test(test_tracepoints),
 	};
 
