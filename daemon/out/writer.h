@@ -74,9 +74,10 @@ struct writer_process {
 	size_t cmdline_len;
 	bool kernel_thread;
 };
-int writer_process(struct writer *writer, const struct writer_process *process, uint64_t timestamp);
+int writer_process(struct writer *writer, const struct writer_process *process,
+		   uint64_t boottime_ns);
 int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm,
-		  uint64_t timestamp);
+		  uint64_t boottime_ns);
 
 /* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF
  * virtual addresses).  @build_id raw bytes.  @exact_offset: file offset of the executable mapping

@@ -32,14 +32,15 @@ enum {
 	LINE_LINE_NUMBER = 3,
 };
 
-/* ---- processes ---- */
-static int write_tree(struct writer *w, Pb__ProcessTree *tree, uint64_t timestamp)
+/* ---- processes ----
+ * They are told when the trace hears of them, in BOOTTIME whatever clock the samples have. */
+static int write_tree(struct writer *w, Pb__ProcessTree *tree, uint64_t boottime_ns)
 {
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
 
 	packet.has_timestamp = packet.has_timestamp_clock_id = true;
-	packet.timestamp = timestamp;
-	packet.timestamp_clock_id = writer_clock_id(w->options.clock);
+	packet.timestamp = boottime_ns;
+	packet.timestamp_clock_id = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
 	packet.process_tree = tree;
 	return writer_packet(w, &packet);
 }
@@ -66,7 +67,7 @@ static size_t split_cmdline(char *copy, size_t len, char **args)
 	return n;
 }
 
-int writer_process(struct writer *w, const struct writer_process *p, uint64_t timestamp)
+int writer_process(struct writer *w, const struct writer_process *p, uint64_t boottime_ns)
 {
 	Pb__ProcessTree__Process process = PB__PROCESS_TREE__PROCESS__INIT,
 				 *processes[] = {&process};
@@ -99,12 +100,12 @@ int writer_process(struct writer *w, const struct writer_process *p, uint64_t ti
 	tree.processes = processes;
 	tree.threads = threads;
 	tree.n_processes = tree.n_threads = 1;
-	r = write_tree(w, &tree, timestamp);
+	r = write_tree(w, &tree, boottime_ns);
 	return r < 0 ? trace(r) : 0;
 }
 
 int writer_thread(struct writer *w, uint32_t pid, uint32_t tid, const char *comm,
-		  uint64_t timestamp)
+		  uint64_t boottime_ns)
 {
 	Pb__ProcessTree__Thread thread, *threads[] = {&thread};
 	Pb__ProcessTree tree = PB__PROCESS_TREE__INIT;
@@ -113,7 +114,7 @@ int writer_thread(struct writer *w, uint32_t pid, uint32_t tid, const char *comm
 	fill_thread(&thread, pid, tid, comm);
 	tree.threads = threads;
 	tree.n_threads = 1;
-	r = write_tree(w, &tree, timestamp);
+	r = write_tree(w, &tree, boottime_ns);
 	return r < 0 ? trace(r) : 0;
 }
 

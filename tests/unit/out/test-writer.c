@@ -309,7 +309,9 @@ static void test_names(void **state)
 	assert_int_equal(writer_thread(s.writer, 10, 13, "worker", 7), 0);
 	t = decode(&s);
 	assert_int_equal(t->packet[0]->timestamp, 5);
-	assert_int_equal(t->packet[0]->timestamp_clock_id, 3);
+	/* BOOTTIME, although the samples' clock is another one */
+	assert_int_equal(t->packet[0]->timestamp_clock_id, 6);
+	assert_int_equal(t->packet[3]->timestamp_clock_id, 6);
 	tree = t->packet[0]->process_tree;
 	assert_int_equal(tree->processes[0]->pid, 10);
 	assert_int_equal(tree->processes[0]->ppid, 1);
