@@ -224,11 +224,14 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 {
 	char n[32];
 
-	fprintf(out, "%s samples in %.1f s from %zu data source%s\n", grouped(s->samples, n),
+	fprintf(out, "%s samples in %.1f s from %zu data source%s", grouped(s->samples, n),
 		s->duration_s, s->n_sources, s->n_sources == 1 ? "" : "s");
+	if (s->out_of_scope)
+		fprintf(out, ", and %s out of scope", grouped(s->out_of_scope, n));
+	fprintf(out, "\n");
 	fprintf(out, "  lost     %s in the kernel's rings", grouped(s->lost, n));
 	if (s->skipped)
-		fprintf(out, "; %s skipped or not in scope", grouped(s->skipped, n));
+		fprintf(out, "; %s left out", grouped(s->skipped, n));
 	if (s->overwritten)
 		fprintf(out, "; %s packets overwritten in a RING_BUFFER",
 			grouped(s->overwritten, n));

@@ -438,8 +438,8 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 		if (session_summary(t->sources[i].session, &one) < 0)
 			continue;
 		s.samples += one.account.emitted;
-		for (size_t k = 0; k < ARRAY_SIZE(one.account.skipped); k++)
-			s.skipped += one.account.skipped[k];
+		s.out_of_scope += one.account.skipped[SKIP_NOT_IN_SCOPE];
+		s.skipped += account_skipped(&one.account) - one.account.skipped[SKIP_NOT_IN_SCOPE];
 		s.lost += one.counts.lost_samples;
 	}
 	for (size_t i = 0; i < t->n_buffers; i++) {

@@ -54,6 +54,7 @@ struct trace_session_summary {
 	size_t n_sources;
 	double duration_s;
 	uint64_t samples;		 /* with a stack, or counted */
+	uint64_t out_of_scope;		 /* not asked for: no loss */
 	uint64_t skipped, lost;		 /* by us; by the kernel */
 	uint64_t overwritten, discarded; /* packets, in the buffers */
 	bool full;			 /* max_file_size_bytes was reached */

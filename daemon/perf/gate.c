@@ -164,7 +164,7 @@ static enum perf_gate explain_absent(const struct gate_case *refused, char *erro
 			       spec->type == PERF_TYPE_HARDWARE ||
 					       spec->type == PERF_TYPE_HW_CACHE ||
 					       spec->type == PERF_TYPE_RAW
-				       ? " (virtual machines often have none): use -e cpu-clock"
+				       ? " (virtual machines often have none): use cpu-clock"
 				       : " that can be sampled");
 	return PERF_GATE_NO_EVENT;
 }
@@ -177,7 +177,7 @@ static enum perf_gate explain_invalid(const struct gate_case *refused, char *err
 		(void)snprintf(error, size,
 			       "'%s' cannot be stamped with this clock (its interrupt may come at "
 			       "any moment): "
-			       "use --clock monotonic or monotonic_raw",
+			       "use monotonic or monotonic_raw",
 			       spec->name);
 		return PERF_GATE_OTHER;
 	}
