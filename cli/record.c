@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/defaults.h"
 #include "cli/late_sink.h"
 #include "cli/raw.h"
 #include "cli/signals.h"
@@ -44,6 +45,7 @@ struct record_args {
 struct record {
 	struct record_args args;
 	char *const *command; /* NULL: none */
+	const char *note;     /* the default event is not to be had; NULL */
 	struct features features;
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
 	size_t n_specs;
@@ -72,25 +74,8 @@ static int said(const char *what, int r)
 static int add_pids(void *to, const char *value)
 {
 	struct record_args *args = to;
-	char text[16];
 
-	while (*value) {
-		size_t len = strcspn(value, ",");
-		uint64_t pid;
-
-		if (len == 0 || len >= sizeof(text) || args->n_pids == MAX_PIDS)
-			goto bad;
-		memcpy(text, value, len);
-		text[len] = 0;
-		if (parse_u64(text, 10, INT32_MAX, &pid) < 0 || !pid)
-			goto bad;
-		args->pids[args->n_pids++] = (uint32_t)pid;
-		value += len + (value[len] == ',');
-	}
-	return 0;
-bad:
-	log_error("-p takes process ids with commas between: '%.64s' is not one", value);
-	return -EINVAL;
+	return pid_list_add(value, args->pids, &args->n_pids, MAX_PIDS);
 }
 
 static const struct option_def defs[] = {
@@ -207,13 +192,10 @@ static int choose_event(struct record *rec)
 	char error[512] = "";
 	int r;
 
-	if (!event && !perf_spec_have_cycles()) {
-		log_info("no hardware cycle counter here (a virtual machine?): sampling by "
-			 "cpu-clock, a timer");
-		event = "cpu-clock";
-	}
-	r = perf_spec_parse(&env, event ? event : "cycles:ppp", rec->specs, ARRAY_SIZE(rec->specs),
-			    &rec->n_specs, error, sizeof(error));
+	if (!event)
+		event = default_event(&rec->note);
+	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs, error,
+			    sizeof(error));
 	if (r < 0) {
 		log_error("%s", error);
 		return r;
@@ -348,6 +330,7 @@ static int open_session(struct record *rec)
 		.features = rec->features,
 		.realtime = args->realtime,
 		.raw = rec->raw,
+		.note = rec->note,
 		.proc_root = "",
 	};
 	char error[512];

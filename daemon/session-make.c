@@ -202,6 +202,8 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	s->loop = loop;
 	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = -1;
 	s->tick.source.fd = s->poll.source.fd = -1;
+	if (options->note)
+		session_note(s, "%s", options->note);
 	r = session_make(s, error, error_size);
 	if (r < 0) {
 		if (!*error)

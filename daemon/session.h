@@ -76,6 +76,9 @@ struct session_options {
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
 	/* Gets every record as it came too; borrowed while the session lives.  NULL: nobody. */
 	struct perfdata_out *raw;
+	/* A step down that the owner has taken: said and kept in the trace as the session's own
+	 * are.  NULL: none. */
+	const char *note;
 	/* It is DONE. */
 	void (*done)(void *arg);
 	void *done_arg;

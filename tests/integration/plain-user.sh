@@ -47,6 +47,10 @@ check user-no-kernel hasnt mine '_\[k\]'
 check user-told-of-kernel grep -qiE '^perfwind: kernel not permitted' "$TMP/mine.err"
 check user-told-mend grep -q 'sysctl kernel.perf_event_paranoid' "$TMP/mine.err"
 check user-consistent consistent mine
+# The event is the first step down, where there is no counter.
+timer=
+grep -q 'no hardware cycle counter' "$TMP/mine.err" && timer='^no hardware cycle counter.*cpu-clock'
+check user-steps-kept steps_kept mine '^kernel not permitted .*user code only' ${timer:+"$timer"}
 # Its own running process, by -p.
 setpriv --reuid nobody --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/user/threads" 60 &
 target=$!
@@ -102,3 +106,4 @@ restore
 check small-rings-names has small 'main;(recurse_even;recurse_odd;){20,}.*burn '
 check small-rings-said-once [ "$(grep -cE '^perfwind: rings of .* KiB .* (ms|instead)' "$TMP/small.err")" = 1 ]
 check small-rings-consistent consistent small
+check small-rings-kept steps_kept small '^rings of .* KiB a CPU instead of .*locked memory' ${timer:+"$timer"}
