@@ -22,6 +22,7 @@
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 #include "daemon/probe.h"
+#include "daemon/proc/consent.h"
 #include "daemon/session.h"
 
 enum { DEFAULT_HZ = 999, MAX_PIDS = 4096, LIVE_MS = 500, WATCH_MS = 100 };
@@ -34,7 +35,7 @@ static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp
 
 struct record_args {
 	bool all, children, user_only, kernel_only, idle, json, plain, realtime;
-	const char *event, *filter, *output, *cpus, *perf_data;
+	const char *event, *filter, *output, *cpus, *hook_socket, *perf_data;
 	uint64_t frequency, period;
 	double duration;
 	uint32_t stack_bytes, unwinder, clock;
@@ -56,6 +57,7 @@ struct record {
 	struct loop_timer live, end;
 	struct sink *sink;
 	struct session *session;
+	struct consent *consent;
 	struct perfdata_out *raw;
 	struct spawn child;
 	int child_status;			 /* of wait; -1: still running, or none */
@@ -129,6 +131,11 @@ static const struct option_def defs[] = {
 	{"plain", 0, OPTION_FLAG, NULL,
 	 "write packets as they are, not deflated (three times the size)",
 	 offsetof(struct record_args, plain), 0, NULL, NULL},
+	{"hook-socket", 0, OPTION_STRING, "PATH",
+	 "where processes that may not be read are asked to answer, if they consent\n(perfwind "
+	 "run; "
+	 "default " HOOK_SOCKET "; @NAME: abstract)",
+	 offsetof(struct record_args, hook_socket), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
 	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
@@ -333,8 +340,18 @@ static int open_session(struct record *rec)
 		.note = rec->note,
 		.proc_root = "",
 	};
+	const struct consent_options co = {
+		.socket = args->hook_socket,
+		.listen_fd = -1,
+		.features = rec->features,
+	};
 	char error[512];
-	int r = session_new(&so, rec->sink, &rec->loop, &rec->session, error, sizeof(error));
+	int r = consent_new(&co, &rec->loop, &rec->consent);
+
+	if (r < 0)
+		return said("cannot record", r);
+	so.consent = rec->consent;
+	r = session_new(&so, rec->sink, &rec->loop, &rec->session, error, sizeof(error));
 
 	if (r < 0)
 		log_error("%s", error);
@@ -541,6 +558,7 @@ static int record_main(int argc, char **argv)
 		r = record_all(rec);
 	}
 	(void)session_free(rec->session);
+	(void)consent_free(rec->consent);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
 	spawn_deinit(&rec->child);

@@ -96,6 +96,7 @@ static int make_stages(struct session *s)
 		.children = so->children,
 		.wanted_by_cmdline = so->wanted_by_cmdline,
 		.enqueued_bytes = so->enqueued_bytes,
+		.maps_wait_ns = uo.maps_wait_ns,
 		.copy_bytes = SESSION_COPY_BYTES,
 	};
 	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
@@ -120,6 +121,8 @@ static int make_stages(struct session *s)
 				       .account = &s->account,
 				       .lost = lost_seen,
 				       .left_out = so->producer ? left_out : NULL,
+				       .consent = *so->proc_root ? NULL : so->consent,
+				       .note = session_note_line,
 				       .wanted = so->wanted,
 				       .wanted_arg = so->wanted_arg,
 				       .ksymbol = ksymbol_seen,

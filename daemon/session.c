@@ -299,7 +299,12 @@ static void session_tick(struct session *s)
 	/* What a ring's watermark just made us do need not be done again. */
 	if (s->state != SESSION_RUNNING || now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
-	if (s->state == SESSION_READY || s->state == SESSION_DONE || now < s->second_at)
+	if (s->state == SESSION_READY || s->state == SESSION_DONE)
+		return;
+	r = reader_consent_tick(s->reader);
+	if (r < 0)
+		session_fail(s, r, "mappings and names");
+	if (now < s->second_at)
 		return;
 	s->second_at = now + NSEC_PER_SEC - NSEC_PER_SEC / 100; /* timers fire together */
 	r = emit_tick(s->emit);

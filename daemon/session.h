@@ -72,6 +72,9 @@ struct session_options {
 	uint64_t enqueued_bytes;
 	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
 				     it runs all the same */
+	/* Asks processes that may not be read; borrowed while the session lives, NULL: they are not
+	 * asked. */
+	struct consent *consent;
 	struct session_shared
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
 	/* Gets every record as it came too; borrowed while the session lives.  NULL: nobody. */

@@ -9,11 +9,12 @@
  * skipped.  Digits are read by hand: the text of a big process has tens of thousands of lines. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/proc/procfs.h"
 
-enum { MAPS_MAX = 64 << 20 };
+enum { MAPS_MAX = 64 << 20, MAPS_READ = 16 << 10 };
 
 int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len)
 {
@@ -26,6 +27,40 @@ int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len
 	if (r == -ENOENT)
 		r = -ESRCH;
 	return r < 0 ? trace(r) : 0;
+}
+
+/* By position: the descriptor is read again and again, and whoever sent it may move it meanwhile. */
+int procfs_maps_of_fd(int fd, char **ret_text, size_t *ret_len)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t len = 0, room = 0;
+	ssize_t n;
+
+	do {
+		if (room - len < MAPS_READ) {
+			char *more;
+
+			if (len > MAPS_MAX)
+				return fail(-EFBIG);
+			room = room ? room * 2 : 4 * (size_t)MAPS_READ;
+			more = realloc(text, room + 1);
+			if (!more)
+				return fail(-ENOMEM);
+			text = more;
+		}
+		n = pread(fd, text + len, room - len, (off_t)len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(-errno);
+		len += (size_t)n;
+	} while (n);
+	if (!len)
+		return fail(-ESRCH);
+	text[len] = 0;
+	*ret_text = take(text);
+	*ret_len = len;
+	return 0;
 }
 
 /* The value of a lower-case hex digit plus one; 0: none. */

@@ -76,6 +76,7 @@ struct process *process_unref(struct process *process)
 		return NULL;
 	(void)uw_space_unref(process->space); /* before the memory that it borrows */
 	(void)procfs_memory_free(process->memory);
+	process_set_given(process, -1, -1);
 	(void)process_maps_unref(process->maps);
 	(void)process_log_free(process->log);
 	(void)uw_module_unref(process->jit);
@@ -102,10 +103,11 @@ void process_table_release_ended(struct process_table *table)
 		 * this thread only. */
 		if (atomic_load(&p->refs) != 1 || (p->space && atomic_load(&p->space->refs) != 1))
 			continue;
-		if (!p->space && !p->memory)
+		if (!p->space && !p->memory && p->given_maps < 0)
 			continue;
 		p->space = uw_space_unref(p->space);
 		p->memory = procfs_memory_free(p->memory);
+		process_set_given(p, -1, -1);
 	}
 }
 
@@ -145,6 +147,7 @@ int process_new_life(struct process_table *table, uint32_t pid, struct process *
 
 	if (!p)
 		return fail(-ENOMEM);
+	p->given_maps = p->given_mem = -1;
 	atomic_init(&p->refs, 1);
 	p->pid = pid;
 	p->serial = ++table->serial;
@@ -273,6 +276,14 @@ void process_set_memory(struct process *process, struct uw_memory *memory)
 	}
 	process->memory = memory;
 	process->space = uw_space_unref(process->space);
+}
+
+void process_set_given(struct process *process, int maps_fd, int mem_fd)
+{
+	(void)fd_close(process->given_maps);
+	(void)fd_close(process->given_mem);
+	process->given_maps = maps_fd;
+	process->given_mem = mem_fd;
 }
 
 void process_set_cmdline(struct process *process, char *cmdline, size_t len)

@@ -69,6 +69,8 @@ struct process {
 				     again */
 	uint32_t maps_refreshes;  /* in a row that found nothing new: the next one waits longer */
 	struct uw_memory *memory; /* /proc/PID/mem; may be NULL */
+	int given_maps, given_mem; /* what it gave by consent; -1: nothing (process_set_given) */
+	bool consent_asked; /* for the reader: this life was looked at, and asked if possible */
 	/* the rest is daemon/proc's */
 	struct process_maps *maps; /* shared with forks until one of the two changes it */
 	struct process_log *log;
@@ -148,6 +150,9 @@ bool process_mapping_of(const struct process *process, const struct uw_module *m
  * address space.  A fork's child has its own, never the parent's: its snapshot is another struct
  * with the same key. */
 void process_set_memory(struct process *process, struct uw_memory *memory);
+/* Consumes the two descriptors, of the process's own maps and mem; -1, -1: what it gave is no use
+ * any more. */
+void process_set_given(struct process *process, int maps_fd, int mem_fd);
 /* Consumes @cmdline (NUL-separated). */
 void process_set_cmdline(struct process *process, char *cmdline, size_t len);
 /* The pid as the process sees itself (procfs_status): JIT compilers name their perf map by it. */

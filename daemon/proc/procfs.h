@@ -32,6 +32,8 @@ int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_co
 int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
 /* The text of /proc/PID/maps, at most 64 MiB.  Returns new memory. */
 int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
+/* The same of an open descriptor.  -ESRCH: it reads empty, as its address space is gone. */
+int procfs_maps_of_fd(int fd, char **ret_text, size_t *ret_len);
 
 /* One line of maps. */
 struct procfs_map {
@@ -54,6 +56,8 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 		       bool *ret_proved);
 /* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
 int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
+/* The same of a descriptor that is open already, and consumed, also on failure. */
+int procfs_memory_of_fd(int fd, struct uw_memory **ret_memory);
 struct uw_memory *procfs_memory_free(struct uw_memory *memory);
 /* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0:
  * none) and its path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where

@@ -40,18 +40,10 @@ static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to
 	return (ssize_t)done;
 }
 
-int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory)
+int procfs_memory_of_fd(int fd, struct uw_memory **ret_memory)
 {
-	char path[PROCFS_PATH_MAX];
-	struct procmem *m;
-	int fd, r = procfs_path(path, root, pid, "mem");
+	struct procmem *m = calloc(1, sizeof(*m));
 
-	if (r < 0)
-		return trace(r);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return fail(errno == ENOENT ? -ESRCH : -errno);
-	m = calloc(1, sizeof(*m));
 	if (!m) {
 		(void)fd_close(fd);
 		return fail(-ENOMEM);
@@ -60,6 +52,19 @@ int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_mem
 	m->fd = fd;
 	*ret_memory = &m->memory;
 	return 0;
+}
+
+int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory)
+{
+	char path[PROCFS_PATH_MAX];
+	int fd, r = procfs_path(path, root, pid, "mem");
+
+	if (r < 0)
+		return trace(r);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return fail(errno == ENOENT ? -ESRCH : -errno);
+	return procfs_memory_of_fd(fd, ret_memory);
 }
 
 struct uw_memory *procfs_memory_free(struct uw_memory *memory)

@@ -18,11 +18,13 @@ enum {
 		512, /* open for names and lines, and no more than an eighth of the descriptors */
 	PATH_ROOM = 4096 + 64,
 	LINES_MAX = 64,
+	IMAGE_PAGES = 4096, /* looked at for an image's start */
 	THREADS_MAX = 4096, /* named one by one, 20 us each; the others as records tell */
 };
 
 void load_answer_deinit(struct load_answer *answer)
 {
+	load_request_deinit(&answer->request);
 	free(answer->maps);
 	free(answer->cmdline);
 	free(answer->mapping.path);
@@ -87,24 +89,38 @@ static void load_process(struct load_worker *w, struct load_answer *a)
 	}
 	(void)procfs_cmdline(w->root, pid, &a->cmdline, &a->cmdline_len);
 	pid = readable_task(w, pid);
-	(void)procfs_memory_new(w->root, pid, &a->memory);
+	if (!a->request.given)
+		r = procfs_memory_new(w->root, pid, &a->memory);
+	a->memory_denied = r == -EACCES || r == -EPERM;
 	if (a->request.kind != LOAD_PROCESS)
 		return;
 	if (a->status.n_threads <= LOAD_THREADS_AT_ONCE)
 		load_thread_names(w, a);
-	a->error = procfs_maps(w->root, pid, &a->maps, &a->maps_len);
+	a->error = a->request.given
+			   ? procfs_maps_of_fd(load_given(&a->request), &a->maps, &a->maps_len)
+			   : procfs_maps(w->root, pid, &a->maps, &a->maps_len);
+}
+
+static int take_given(struct load_request *request)
+{
+	int fd = load_given(request);
+
+	request->given = 0;
+	return fd;
 }
 
 static void load_query(struct load_worker *w, struct load_answer *a)
 {
-	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(fd_closep) int fd = take_given(&a->request);
 	char path[PATH_ROOM], file[4096] = "";
 	struct load_mapping *m = &a->mapping;
 	struct procfs_map map;
 
-	(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", w->root,
-		       readable_task(w, a->request.pid));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", w->root,
+			       readable_task(w, a->request.pid));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
 	a->error = fd < 0 ? -errno
 			  : procfs_query(fd, a->request.vaddr, &map, &m->id.build_id, file,
 					 sizeof(file));
@@ -217,21 +233,46 @@ static uint64_t image_start(struct load_worker *w, const struct load_request *re
 	return request->start - request->offset;
 }
 
+/* The same without its mappings: a text segment lies behind the image's start by its offset, or by
+ * some pages more. */
+static uint64_t image_start_below(struct uw_memory *memory, const struct load_request *request)
+{
+	uint64_t highest = request->start - request->offset, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	char magic[4];
+
+	for (uint64_t at = highest, i = 0; i < IMAGE_PAGES && at >= page; at -= page, i++) {
+		if (memory->read(memory, at, magic, sizeof(magic)) == sizeof(magic) &&
+		    !memcmp(magic, "\177ELF", sizeof(magic)))
+			return at;
+	}
+	return highest;
+}
+
+static int open_memory(struct load_worker *w, struct load_request *request,
+		       struct uw_memory **ret_memory)
+{
+	if (request->given)
+		return procfs_memory_of_fd(take_given(request), ret_memory);
+	return procfs_memory_new(w->root, readable_task(w, request->pid), ret_memory);
+}
+
 static int load_from_memory(struct load_worker *w, struct load_answer *a)
 {
-	const struct load_request *request = &a->request;
+	struct load_request *request = &a->request;
 	struct target_source t = source_of(w, request, -1);
-	bool vdso = !strcmp(uw_module_path(request->module), "[vdso]");
+	bool vdso = !strcmp(uw_module_path(request->module), "[vdso]"), given = request->given;
 	struct uw_memory *memory = NULL;
 	int r;
 
 	/* Every 64-bit process has the same vDSO: ours is at hand and does not exit. */
-	r = procfs_memory_new(vdso ? "" : w->root,
-			      vdso ? (uint32_t)getpid() : readable_task(w, request->pid), &memory);
+	r = vdso ? procfs_memory_new("", (uint32_t)getpid(), &memory)
+		 : open_memory(w, request, &memory);
 	if (r < 0)
 		return trace(r);
 	t.source.memory = memory;
-	t.source.start = vdso ? getauxval(AT_SYSINFO_EHDR) : image_start(w, request);
+	t.source.start = vdso	 ? getauxval(AT_SYSINFO_EHDR)
+			 : given ? image_start_below(memory, request)
+				 : image_start(w, request);
 	t.source.end = vdso ? t.source.start + (request->end - request->start) : UINT64_MAX;
 	a->from_memory = true;
 	r = uw_module_load_unwind(request->module, &t.source);

@@ -4,6 +4,7 @@
  * Each turn takes all requests in, then does one piece of urgent work, or else one of later work
  * (loader-work.h). */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
@@ -50,10 +51,25 @@ static int work_push(struct work_list *list, const struct load_request *request)
 	return 0;
 }
 
+uint32_t load_given_new(int fd)
+{
+	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 ? 0 : (uint32_t)copy + 1;
+}
+
+void load_request_deinit(struct load_request *request)
+{
+	(void)fd_close(load_given(request));
+	request->given = 0;
+}
+
 /* The references that a request carries, of one that main will not hear of.  After LOAD_UNWIND that
  * on the module goes on with LOAD_SYMBOLS. */
-static void release(const struct load_request *request, bool answered)
+static void release(struct load_request *request, bool answered)
 {
+	if (!answered)
+		load_request_deinit(request);
 	(void)process_unref(request->process);
 	if (!answered || request->kind != LOAD_UNWIND)
 		(void)uw_module_unref(request->module);
@@ -99,6 +115,7 @@ static void serve(struct loader *l, const struct load_request *request)
 	deliver(l, &a);
 	if (request->kind == LOAD_UNWIND) {
 		symbols.kind = LOAD_SYMBOLS;
+		symbols.given = 0;
 		atomic_fetch_add(&l->n_pending, 1);
 		put_off(l, &l->later, &symbols);
 	}
@@ -277,7 +294,12 @@ bool loader_ask(struct loader *l, const struct load_request *request)
 
 struct load_request loader_module_request(const struct process *process, struct uw_module *module)
 {
-	struct load_request request = {.kind = LOAD_UNWIND, .pid = process->pid, .module = module};
+	struct load_request request = {
+		.kind = LOAD_UNWIND,
+		.pid = process->pid,
+		.module = module,
+		.given = load_given_new(process->given_mem),
+	};
 	struct process_mapping mapping;
 
 	if (process_mapping_of(process, module, &mapping)) {

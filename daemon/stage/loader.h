@@ -34,7 +34,18 @@ struct load_request {
 	uint64_t start, end, offset, vaddr;
 	struct uw_file_id id;
 	uint32_t tag; /* carried along */
+	/* A descriptor that the process gave (consent.h), and 1; 0: none, /proc is opened instead.
+	 * Its maps for LOAD_PROCESS and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the
+	 * answer, by loader_free(), or by who could not ask (load_request_deinit). */
+	uint32_t given;
 };
+/* A copy of @fd for load_request.given; of -1: 0. */
+uint32_t load_given_new(int fd);
+static inline int load_given(const struct load_request *request)
+{
+	return (int)request->given - 1;
+}
+void load_request_deinit(struct load_request *request);
 
 struct load_line {
 	char *function, *file; /* owned; file may be NULL */
@@ -49,6 +60,7 @@ struct load_answer {
 	char *maps, *cmdline; /* owned; NULL where they could not be read */
 	size_t maps_len, cmdline_len;
 	struct uw_memory *memory; /* owned; /proc/PID/mem */
+	bool memory_denied;	  /* it is there, and may not be opened */
 	/* LOAD_THREADS, LOAD_PROCESS */
 	struct load_thread {
 		uint32_t tid;
@@ -84,7 +96,8 @@ struct loader *loader_free(struct loader *loader);
 bool loader_ask(struct loader *loader, const struct load_request *request);
 /* The next answer (the caller deinits it); false: none now. */
 bool loader_answer(struct loader *loader, struct load_answer *ret_answer);
-/* LOAD_UNWIND of @module with where @process has it mapped; borrows both. */
+/* LOAD_UNWIND of @module with where @process has it mapped; borrows both.  The result is to be
+ * deinited where it is not asked. */
 struct load_request loader_module_request(const struct process *process, struct uw_module *module);
 /* Requests not answered yet (symbols that follow a module included). */
 uint64_t loader_pending(const struct loader *loader);

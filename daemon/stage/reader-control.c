@@ -96,20 +96,32 @@ int reader_flush(struct reader *rd, uint64_t number, uint64_t deadline)
 	return control_send(rd, &e);
 }
 
-/* "The mappings are known": the entry holds the references until its slot is popped. */
-static int space_push(struct reader *rd, struct process *process)
+/* "The mappings are known" (not @known: "they will not come"): the entry holds the references until
+ * its slot is popped. */
+static int tell_space(struct reader *rd, struct process *process, bool known)
 {
 	struct entry e = {.kind = ENTRY_SPACE};
 	enum process_scope scope = reader_scope_of(rd, process);
-	int r = process_space(rd->c.processes, process, &e.info.space);
+	int r = known ? process_space(rd->c.processes, process, &e.info.space) : 0;
 
 	if (r < 0)
 		return trace(r);
-	(void)uw_space_ref(e.info.space);
+	if (known)
+		(void)uw_space_ref(e.info.space);
 	e.info.process = process_ref(process);
 	e.undecided = scope == PROCESS_UNDECIDED;
 	e.left_out = scope == PROCESS_LEFT_OUT;
 	return control_send(rd, &e);
+}
+
+int reader_space_push(struct reader *rd, struct process *process)
+{
+	return tell_space(rd, process, true);
+}
+
+int reader_no_space(struct reader *rd, struct process *process)
+{
+	return tell_space(rd, process, false);
 }
 
 /* ---- processes ---- */
@@ -123,8 +135,11 @@ bool reader_ask(struct reader *rd, enum load_kind kind, struct process *process,
 		.vaddr = address,
 	};
 
+	if (kind == LOAD_PROCESS || kind == LOAD_QUERY)
+		request.given = load_given_new(process->given_maps);
 	if (loader_ask(rd->c.loader, &request))
 		return true;
+	load_request_deinit(&request);
 	(void)process_unref(process);
 	return false;
 }
@@ -185,17 +200,19 @@ int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknow
 		reader_ask_maps(rd, process);
 		return 0;
 	}
-	return space_push(rd, process);
+	return reader_space_push(rd, process);
 }
 
 int reader_want_module(struct reader *rd, struct process *process, struct uw_module *module)
 {
-	const struct load_request request = loader_module_request(process, module);
+	struct load_request request = loader_module_request(process, module);
 
 	(void)uw_module_ref(module);
-	if (!loader_ask(rd->c.loader, &request))
+	if (!loader_ask(rd->c.loader, &request)) {
+		load_request_deinit(&request);
 		(void)uw_module_unref(
 			module); /* the samples that wait for it time out, and are counted */
+	}
 	return 0;
 }
 
@@ -256,7 +273,7 @@ static int query_answer(struct reader *rd, struct load_answer *a)
 		r = process_mmap(rd->c.processes, process->pid, m->start, m->end - m->start,
 				 m->offset, true, m->path, &m->id);
 	if (r >= 0)
-		r = space_push(rd, process);
+		r = reader_space_push(rd, process);
 	(void)process_unref(process);
 	return r < 0 ? trace(r) : 0;
 }
@@ -290,11 +307,16 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 	if (a->memory && !process->memory && !process->replaced)
 		process_set_memory(process, take(a->memory));
 	reader_scope_answered(rd, process);
+	if (reader_consent(rd, process, a)) {
+		scan_answered(rd, process); /* the mappings come when it has answered */
+		(void)process_unref(process);
+		return 0;
+	}
 	if (a->request.kind == LOAD_PROCESS)
 		r = process_maps_answer(rd->c.processes, process, a->maps, a->maps_len, a->error,
 					clock_ns(CLOCK_MONOTONIC), &changed);
 	if (r >= 0 && (a->request.kind == LOAD_PROCESS || undecided))
-		r = space_push(rd, process);
+		r = reader_space_push(rd, process);
 	scan_answered(rd, process);
 	(void)process_unref(process);
 	return r < 0 ? trace(r) : 0;

@@ -25,6 +25,9 @@ struct reader {
 	struct table scope;	 /* pid -> 1, when only_pids */
 	uint32_t *scan;		 /* processes that were there before us, to be asked for in order */
 	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
+	struct reader_asked *asked; /* processes that were asked for their consent, or will be */
+	size_t n_asked;
+	uint32_t consent_told; /* reasons that the user was told: bits by consent_refusal */
 	struct entry *control; /* control entries that found the queue full */
 	size_t n_control, control_room;
 };
@@ -41,6 +44,16 @@ void reader_wake_unwinder(struct reader *rd);
 bool reader_ask(struct reader *rd, enum load_kind kind, struct process *process, uint64_t address);
 void reader_ask_maps(struct reader *rd, struct process *process);
 void reader_scan_more(struct reader *rd);
+
+/* The mappings are known now, or will not come (until they do): what waits goes on. */
+int reader_space_push(struct reader *rd, struct process *process);
+int reader_no_space(struct reader *rd, struct process *process);
+
+/* reader-consent.c */
+/* After an answer of the loader: where the process may not be read it is asked for its consent.
+ * true: the mappings will come from that, or reader_consent_tick() gives up. */
+bool reader_consent(struct reader *rd, struct process *process, const struct load_answer *a);
+void reader_consent_deinit(struct reader *rd);
 
 /* reader-scope.c */
 enum process_scope reader_scope_of(struct reader *rd, struct process *process);

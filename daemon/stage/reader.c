@@ -403,6 +403,7 @@ struct reader *reader_free(struct reader *rd)
 {
 	if (!rd)
 		return NULL;
+	reader_consent_deinit(rd);
 	drop_entries(rd);
 	park_deinit(&rd->copies);
 	table_deinit(&rd->scope);

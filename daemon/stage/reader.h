@@ -8,6 +8,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/perf/source.h"
+#include "daemon/proc/consent.h"
 #include "daemon/proc/process.h"
 #include "daemon/stage/account.h"
 #include "daemon/stage/loader.h"
@@ -27,6 +28,7 @@ struct reader_options {
 	bool children;
 	bool wanted_by_cmdline;	 /* context.wanted needs command lines */
 	uint64_t enqueued_bytes; /* bound on bytes of stacks under way; 0: none but the rings */
+	uint64_t maps_wait_ns;	 /* how long a process that was asked may take to answer */
 	size_t copy_bytes;	 /* main's own park, for when a ring runs full */
 };
 
@@ -42,6 +44,10 @@ struct reader_context {
 	void (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
 	/* a sample that goes no further is told to the trace; NULL: only counted */
 	int (*left_out)(void *arg, const struct sample_info *info, enum skip_reason why);
+	/* for processes that may not be read; NULL: they are not asked */
+	struct consent *consent;
+	/* a line for the user */
+	void (*note)(void *arg, const char *line);
 	/* which processes (session.h); NULL: all */
 	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
 	void *wanted_arg;
@@ -77,6 +83,8 @@ void reader_reclaim(struct reader *reader);
 /* Are all entries popped and all records given back? */
 bool reader_idle(const struct reader *reader);
 
+/* Each 100 ms or so: who was asked in vain is given up, who was not ready is asked again. */
+int reader_consent_tick(struct reader *reader);
 /* A sample was answered: its bytes are under way no more. */
 void reader_answered(struct reader *reader, const struct sample_info *info);
 

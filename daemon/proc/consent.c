@@ -1,0 +1,389 @@
+/* consent.c - see consent.h: the requests, the socket and the hook process behind it.
+ *
+ *   request ─ expect ─► hook process;  then the signal, so that no answer comes unexpected
+ *   while requests wait: a ping each tick; no answer to it for STUCK_TICKS: the process is abandoned,
+ *   whose descriptors it had in hand is refused from then on, and the next one expects all others
+ *
+ * Nothing here waits: a channel that is full is one that hangs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/listen-fds.h"
+#include "daemon/base/table.h"
+#include "daemon/proc/consent.h"
+#include "daemon/proc/hook-process.h"
+
+enum {
+	TICK_MS = 250,
+	END_WAIT_MS = 20,
+	STUCK_TICKS = 4,
+	REQUESTS_MAX = 4096,
+	STUCK_MAX = 1024,   /* pids of targets that hung a hook process */
+	ABANDONED_MAX = 16, /* hook processes that could not be killed yet; then no more are made */
+	BACKLOG = 128,
+	SOCKET_MODE = 0666, /* anyone may answer; who it is says the kernel */
+};
+
+struct consent {
+	struct consent_options options;
+	struct loop *loop;
+	int listen_fd;
+	bool own_path; /* options.socket is a file of ours */
+	struct hook_process process;
+	struct loop_source reports;
+	struct loop_timer tick;
+	uint32_t pinged, heard, late; /* late: ticks since the oldest ping without an answer */
+	struct consent_request *requests;
+	size_t n_requests;
+	struct table stuck; /* pid -> 1 */
+	pid_t abandoned[ABANDONED_MAX];
+	size_t n_abandoned;
+	uint64_t counts[HOOK_VERDICTS],
+		past[HOOK_VERDICTS]; /* of this hook process; of earlier ones */
+	char why[256];
+};
+
+const char *consent_socket(const struct consent *c)
+{
+	return c->options.socket ? c->options.socket : HOOK_SOCKET;
+}
+
+const char *consent_why(const struct consent *c)
+{
+	return c->why;
+}
+
+void consent_counts(const struct consent *c, uint64_t ret_counts[static HOOK_VERDICTS])
+{
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		ret_counts[i] = c->past[i] + c->counts[i];
+}
+
+/* ---- requests ---- */
+
+static void remove_request(struct consent *c, struct consent_request *r)
+{
+	*r->at = r->next;
+	if (r->next)
+		r->next->at = r->at;
+	r->next = NULL;
+	r->at = NULL;
+	c->n_requests--;
+}
+
+static struct consent_request *request_of(struct consent *c, uint32_t pid)
+{
+	struct consent_request *r = c->requests;
+
+	while (r && r->pid != pid)
+		r = r->next;
+	return r;
+}
+
+/* Several sessions may wait for one process: each has descriptors of its own. */
+static void give(struct consent *c, uint32_t pid, const int *fds)
+{
+	struct consent_request *r;
+
+	while ((r = request_of(c, pid))) {
+		int copies[HOOK_DESCRIPTORS];
+
+		remove_request(c, r);
+		for (size_t i = 0; fds && i < HOOK_DESCRIPTORS; i++)
+			copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+		r->given(r, fds ? copies : NULL);
+	}
+}
+
+/* ---- the hook process ---- */
+
+static void reap(struct consent *c)
+{
+	for (size_t i = 0; i < c->n_abandoned;) {
+		pid_t pid = waitpid(c->abandoned[i], NULL, WNOHANG);
+
+		if (pid == c->abandoned[i] || (pid < 0 && errno == ECHILD))
+			c->abandoned[i] = c->abandoned[--c->n_abandoned];
+		else
+			i++;
+	}
+}
+
+static void end_process(struct consent *c)
+{
+	pid_t left;
+
+	if (c->process.fd < 0)
+		return;
+	loop_remove(c->loop, &c->reports);
+	left = hook_process_end(&c->process);
+	if (left)
+		c->abandoned[c->n_abandoned++] = left;
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		c->past[i] += c->counts[i];
+	memset(c->counts, 0, sizeof(c->counts));
+	c->pinged = c->heard = c->late = 0;
+}
+
+static int start_process(struct consent *c);
+
+/* It hangs or is gone: another one takes its place, and whose fault it was is asked no more. */
+static void replace_process(struct consent *c)
+{
+	uint32_t culprit = hook_process_at_work(&c->process);
+
+	end_process(c);
+	if (culprit) {
+		log_verbose("process %u: what it sent to the hook socket could not be handled",
+			    culprit);
+		if (c->stuck.n_used < STUCK_MAX)
+			(void)table_put(&c->stuck, culprit, 1);
+		give(c, culprit, NULL);
+	}
+	if (start_process(c) < 0)
+		return; /* tried again by the tick */
+	for (struct consent_request *r = c->requests; r; r = r->next)
+		(void)hook_process_say(&c->process, HOOK_SAY_EXPECT, r->pid);
+}
+
+static int reports_ready(struct loop_source *source, uint32_t events)
+{
+	struct consent *c = container_of(source, struct consent, reports);
+	struct hook_report report;
+	int fds[HOOK_DESCRIPTORS], r;
+
+	(void)events;
+	while ((r = hook_process_hear(&c->process, &report, fds)) == 0) {
+		memcpy(c->counts, report.counts, sizeof(c->counts));
+		if (report.kind == HOOK_REPORT_PONG)
+			c->heard = report.value;
+		else if (fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0)
+			give(c, report.value, fds);
+		for (size_t i = 0; i < HOOK_DESCRIPTORS; i++)
+			(void)fd_close(fds[i]); /* procfs, checked: it cannot hang */
+	}
+	if (r != -EAGAIN)
+		replace_process(c);
+	return 0;
+}
+
+static int start_process(struct consent *c)
+{
+	int r;
+
+	reap(c);
+	if (c->n_abandoned == ABANDONED_MAX)
+		return fail(-EAGAIN);
+	r = hook_process_start(c->listen_fd, c->options.features.has[FEATURE_PEER_PIDFD],
+			       &c->process);
+	if (r < 0) {
+		c->process.fd = -1;
+		return trace(r);
+	}
+	r = loop_add(c->loop, &c->reports, c->process.fd, EPOLLIN, reports_ready);
+	if (r < 0)
+		end_process(c);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int tick(struct loop_timer *timer)
+{
+	struct consent *c = container_of(timer, struct consent, tick);
+
+	reap(c);
+	if (c->process.fd < 0) {
+		if (c->listen_fd >= 0 && c->requests)
+			replace_process(c);
+	} else if (c->heard != c->pinged && ++c->late >= STUCK_TICKS) {
+		replace_process(c);
+	} else if (c->heard == c->pinged) {
+		c->late = 0;
+		if (hook_process_say(&c->process, HOOK_SAY_PING, c->pinged + 1) == 0)
+			c->pinged++;
+		else
+			c->late++;
+	}
+	if (!c->requests && !c->n_abandoned)
+		(void)loop_timer_set(&c->tick, 0, 0);
+	return 0;
+}
+
+/* ---- the socket ---- */
+
+/* A name that begins with '@' is in the abstract name space. */
+static int listen_abstract(const char *name, int *ret_fd)
+{
+	_cleanup_(fd_closep) int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	size_t len = strlen(name);
+
+	if (fd < 0)
+		return fail(-errno);
+	if (len < 2 || len > sizeof(at.sun_path))
+		return fail(-ENAMETOOLONG);
+	memcpy(at.sun_path + 1, name + 1, len - 1);
+	if (bind(fd, (struct sockaddr *)&at,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return fail(-errno);
+	*ret_fd = take_fd(fd);
+	return 0;
+}
+
+/* The usual place is made where it is not there; others' folders are theirs. */
+static int listen_path(struct consent *c, const char *path)
+{
+	int r;
+
+	if (!strcmp(path, HOOK_SOCKET))
+		(void)mkdir("/run/perfwind", 0755);
+	r = listen_at(path, SOCKET_MODE, &c->listen_fd);
+	c->own_path = r >= 0;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int open_socket(struct consent *c)
+{
+	const char *name = consent_socket(c);
+	int r;
+
+	if (c->listen_fd >= 0)
+		return 0;
+	r = *name == '@' ? listen_abstract(name, &c->listen_fd) : listen_path(c, name);
+	if (r < 0)
+		(void)snprintf(c->why, sizeof(c->why), "%.200s: %s", name,
+			       r == -EADDRINUSE ? "another perfwind listens there" : strerror(-r));
+	return r < 0 ? trace(r) : 0;
+}
+
+static int open_all(struct consent *c)
+{
+	int r = open_socket(c);
+
+	if (r >= 0 && c->process.fd < 0) {
+		r = start_process(c);
+		if (r < 0)
+			(void)snprintf(c->why, sizeof(c->why), "%.200s: %s", consent_socket(c),
+				       strerror(-r));
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int consent_open(struct consent *c, char *error, size_t error_size)
+{
+	int r = open_all(c);
+
+	if (r < 0)
+		(void)snprintf(error, error_size, "the hook socket %s", c->why);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- asking ---- */
+
+static enum consent_refusal send_request(struct consent *c, uint32_t pid)
+{
+	_cleanup_(fd_closep) int pidfd = -1;
+	enum consent_refusal refusal;
+	int r;
+
+	/* Before the look, so that who was looked at is who is asked. */
+	if (c->options.features.has[FEATURE_PIDFD]) {
+		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (pidfd < 0)
+			return CONSENT_GONE;
+	}
+	refusal = consent_look("", pid, c->options.under_seccomp);
+	if (refusal != CONSENT_ASKED)
+		return refusal;
+	if (open_all(c) < 0)
+		return CONSENT_NO_SOCKET;
+	if (hook_process_say(&c->process, HOOK_SAY_EXPECT, pid) < 0)
+		return CONSENT_TOO_MANY;
+	r = consent_signal(pid, pidfd);
+	if (r == 0)
+		return CONSENT_ASKED;
+	(void)hook_process_say(&c->process, HOOK_SAY_FORGET, pid);
+	return r == -ESRCH ? CONSENT_GONE : CONSENT_FORBIDDEN;
+}
+
+enum consent_refusal consent_ask(struct consent *c, struct consent_request *request)
+{
+	enum consent_refusal refusal;
+	uint64_t v;
+
+	if (table_get(&c->stuck, request->pid, &v))
+		return CONSENT_STUCK;
+	if (c->n_requests == REQUESTS_MAX)
+		return CONSENT_TOO_MANY;
+	refusal = request_of(c, request->pid) ? CONSENT_ASKED : send_request(c, request->pid);
+	if (refusal != CONSENT_ASKED)
+		return refusal;
+	request->next = c->requests;
+	request->at = &c->requests;
+	if (request->next)
+		request->next->at = &request->next;
+	c->requests = request;
+	c->n_requests++;
+	(void)loop_timer_set(&c->tick, TICK_MS * NSEC_PER_MSEC, TICK_MS * NSEC_PER_MSEC);
+	return CONSENT_ASKED;
+}
+
+void consent_forget(struct consent *c, struct consent_request *request)
+{
+	remove_request(c, request);
+	if (c->process.fd >= 0 && !request_of(c, request->pid))
+		(void)hook_process_say(&c->process, HOOK_SAY_FORGET, request->pid);
+}
+
+/* ---- life ---- */
+
+int consent_new(const struct consent_options *options, struct loop *loop,
+		struct consent **ret_consent)
+{
+	struct consent *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return fail(-ENOMEM);
+	c->options = *options;
+	c->loop = loop;
+	c->listen_fd = options->listen_fd;
+	c->process.fd = c->reports.fd = c->tick.source.fd = -1;
+	r = loop_timer_add(loop, &c->tick, 0, 0, tick);
+	if (r < 0) {
+		free(c);
+		return trace(r);
+	}
+	*ret_consent = c;
+	return 0;
+}
+
+struct consent *consent_free(struct consent *c)
+{
+	if (!c)
+		return NULL;
+	end_process(c);
+	/* One that cannot be killed becomes init's when we exit. */
+	for (int i = 0; i < END_WAIT_MS && c->n_abandoned; i++) {
+		(void)usleep(1000);
+		reap(c);
+	}
+	loop_timer_remove(c->loop, &c->tick);
+	if (c->own_path)
+		(void)unlink(consent_socket(c));
+	(void)fd_close(c->listen_fd);
+	table_deinit(&c->stuck);
+	free(c);
+	return NULL;
+}

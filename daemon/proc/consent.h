@@ -1,0 +1,76 @@
+/* consent.h - asks processes for the descriptors of their own maps and mem.  Thread: main.
+ *
+ * For a process whose files in /proc may not be opened (no ptrace right): where libc-hook is loaded
+ * in it, one signal makes it send them (libc-hook/hook_proto.h).  One object serves all sessions of
+ * a perfwind; it opens the hook socket and starts the process that serves it (hook-process.h) when
+ * they are first needed.
+ *
+ *   consent_ask ── signal ──► target ──► hook process ──► files checked ──► given()
+ *
+ * A request stays until it is answered or forgotten: an answer that comes late is as good. */
+#pragma once
+
+#include "daemon/base/features.h"
+#include "daemon/base/loop.h"
+#include "daemon/proc/hook-check.h"
+
+/* Why a process is not asked. */
+enum consent_refusal {
+	CONSENT_ASKED, /* it is */
+	CONSENT_GONE,
+	CONSENT_KERNEL_THREAD,
+	CONSENT_FIRST,	    /* pid 1 of a pid namespace */
+	CONSENT_NOT_CAUGHT, /* no handler for HOOK_SIGNAL: the hook is not loaded (yet) */
+	CONSENT_BLOCKED,    /* the signal is blocked */
+	CONSENT_SECCOMP,    /* a filter may kill it for the answer; an option allows it */
+	CONSENT_FORBIDDEN,  /* we may not send it a signal */
+	CONSENT_STUCK,	    /* what it sent once could not be handled in time */
+	CONSENT_NO_SOCKET,  /* the hook socket could not be opened */
+	CONSENT_TOO_MANY,   /* are asked at this time */
+	CONSENT_REFUSALS
+};
+/* As the rest of "it is not asked: ...". */
+const char *consent_refusal_text(enum consent_refusal refusal);
+
+/* consent-look.c: may @pid be asked?  Reads /proc/PID/stat and status, which no target can stall.
+ * @root as in procfs.h. */
+enum consent_refusal consent_look(const char *root, uint32_t pid, bool under_seccomp);
+/* HOOK_SIGNAL with HOOK_VALUE, by @pidfd, or by @pid where that is -1.  -ESRCH, -EPERM. */
+int consent_signal(uint32_t pid, int pidfd);
+
+struct consent_options {
+	const char *socket; /* path or @NAME; NULL: HOOK_SOCKET */
+	int listen_fd;	    /* inherited, consumed; -1: @socket is made */
+	bool under_seccomp; /* also ask processes under a seccomp filter */
+	struct features features;
+};
+
+struct consent;
+/* Borrows @loop and options->socket. */
+int consent_new(const struct consent_options *options, struct loop *loop,
+		struct consent **ret_consent);
+/* The socket and what serves it, now.  < 0: a line in @error. */
+int consent_open(struct consent *consent, char *error, size_t error_size);
+/* All requests have been forgotten. */
+struct consent *consent_free(struct consent *consent);
+
+/* Embedded in whoever asks. */
+struct consent_request {
+	uint32_t pid;
+	/* The two descriptors, the callee's to keep or close; NULL: it will not come (what it sent
+	 * could not be handled).  The request is over; it may be freed here. */
+	void (*given)(struct consent_request *request, const int *fds);
+	struct consent_request *next, **at; /* consent.c's */
+};
+/* Fills in the rest of @request, whose pid and given are set, and sends the signal, unless another
+ * request has this process asked already. */
+enum consent_refusal consent_ask(struct consent *consent, struct consent_request *request);
+/* Of one that is not over. */
+void consent_forget(struct consent *consent, struct consent_request *request);
+
+const char *consent_socket(const struct consent *consent);
+/* The line that consent_open() would have given, after CONSENT_NO_SOCKET. */
+const char *consent_why(const struct consent *consent);
+/* Answers at the hook socket so far, by what they came to (of hook processes that were abandoned,
+ * as far as they told). */
+void consent_counts(const struct consent *consent, uint64_t ret_counts[static HOOK_VERDICTS]);

@@ -1,0 +1,362 @@
+/* test-consent.c - asking real processes: what is given, what is forgotten, and a hook process that
+ * hangs or dies while they are waited for.  The targets here do by hand what libc-hook does. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/proc/consent.h"
+#include "tests/unit/cmocka.h"
+
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+static socklen_t address_len;
+static char name[64];
+static struct loop loop;
+static struct consent *consent;
+
+static int set_up(void **state)
+{
+	static int n;
+	struct consent_options o = {.socket = name, .listen_fd = -1};
+
+	(void)state;
+	(void)snprintf(name, sizeof(name), "@perfwind-test-consent-%d-%d", getpid(), n++);
+	memcpy(address.sun_path + 1, name + 1, strlen(name) - 1);
+	address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+	o.features.has[FEATURE_PIDFD] = n % 2;
+	if (loop_init(&loop) < 0)
+		return -1;
+	return consent_new(&o, &loop, &consent);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	consent = consent_free(consent);
+	loop_deinit(&loop);
+	return 0;
+}
+
+/* ---- targets ---- */
+
+struct target {
+	pid_t pid;
+	int signals; /* a byte for each that was seen */
+};
+
+static volatile sig_atomic_t mode;
+static int tell_fd;
+
+static void answer_once(void)
+{
+	union {
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	char byte = HOOK_BYTE;
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int fds[] = {open("/proc/self/maps", O_RDONLY), open("/proc/self/mem", O_RDONLY)};
+	int to = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(c), fds, sizeof(fds));
+	if (connect(to, (struct sockaddr *)&address, address_len) == 0)
+		(void)!sendmsg(to, &m, 0);
+	close(to);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void handler(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)context;
+	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
+		return;
+	(void)!write(tell_fd, "s", 1);
+	if (mode)
+		answer_once();
+}
+
+static void start(struct target *t, bool answers)
+{
+	int pipe_fds[2], ready[2];
+	char byte;
+
+	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	t->pid = fork();
+	if (!t->pid) {
+		struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		mode = answers;
+		tell_fd = pipe_fds[1];
+		(void)sigaction(HOOK_SIGNAL, &action, NULL);
+		(void)!write(ready[1], "r", 1);
+		for (;;)
+			pause();
+	}
+	close(pipe_fds[1]);
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	t->signals = pipe_fds[0];
+}
+
+static void end(struct target *t)
+{
+	kill(t->pid, SIGKILL);
+	assert_int_equal(waitpid(t->pid, NULL, 0), t->pid);
+	close(t->signals);
+}
+
+/* ---- requests ---- */
+
+struct asked {
+	struct consent_request request;
+	int n, maps;
+	bool refused;
+};
+
+static void given(struct consent_request *request, const int *fds)
+{
+	struct asked *a = container_of(request, struct asked, request);
+
+	a->n++;
+	a->refused = !fds;
+	if (!fds)
+		return;
+	a->maps = fds[HOOK_MAPS];
+	close(fds[HOOK_MEM]);
+}
+
+static struct asked asked_of(const struct target *t)
+{
+	return (struct asked){.request = {.pid = (uint32_t)t->pid, .given = given}, .maps = -1};
+}
+
+static void run_until(const int *n, int wanted)
+{
+	for (int i = 0; i < 200 && *n < wanted; i++)
+		assert_int_equal(loop_run_once(&loop, 100), 0);
+	assert_int_equal(*n, wanted);
+}
+
+/* The process that serves the socket: the only child of ours that is no target. */
+static pid_t hook_process(void)
+{
+	char path[64];
+	FILE *f;
+	int pid = 0, last = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", getpid(), getpid());
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fscanf(f, "%d", &pid) == 1) {
+		char comm[32] = "", file[64];
+		FILE *c;
+
+		(void)snprintf(file, sizeof(file), "/proc/%d/comm", pid);
+		c = fopen(file, "r");
+		if (c && fgets(comm, sizeof(comm), c) && !strcmp(comm, "pw-hook\n"))
+			last = pid;
+		if (c)
+			fclose(c);
+	}
+	fclose(f);
+	return last;
+}
+
+/* ---- tests ---- */
+
+static void test_given(void **state)
+{
+	uint64_t counts[HOOK_VERDICTS];
+	struct target t;
+	struct asked a;
+	char text[32];
+
+	(void)state;
+	start(&t, true);
+	a = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	run_until(&a.n, 1);
+	assert_false(a.refused);
+	assert_true(pread(a.maps, text, sizeof(text), 0) > 0);
+	close(a.maps);
+	/* and again, as after an exec */
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	run_until(&a.n, 2);
+	close(a.maps);
+	consent_counts(consent, counts);
+	assert_int_equal(counts[HOOK_GOOD],
+			 1); /* as of the last report: before it counted itself */
+	end(&t);
+}
+
+/* Two who ask for one process: one signal, descriptors for both. */
+static void test_shared(void **state)
+{
+	struct target t;
+	struct asked a, b, c;
+	char bytes[8];
+
+	(void)state;
+	start(&t, true);
+	a = asked_of(&t);
+	b = asked_of(&t);
+	c = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	assert_int_equal(consent_ask(consent, &b.request), CONSENT_ASKED);
+	assert_int_equal(consent_ask(consent, &c.request), CONSENT_ASKED);
+	consent_forget(consent, &b.request);
+	run_until(&a.n, 1);
+	assert_int_equal(b.n, 0);
+	assert_int_equal(c.n, 1);
+	assert_int_not_equal(a.maps, c.maps);
+	assert_int_equal(read(t.signals, bytes, sizeof(bytes)), 1);
+	close(a.maps);
+	close(c.maps);
+	end(&t);
+}
+
+static void test_refused(void **state)
+{
+	struct target t;
+	struct asked a = {.request = {.pid = 1, .given = given}};
+
+	(void)state;
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_FIRST);
+	a.request.pid = 0x7ffffff0;
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_GONE);
+	t.pid = fork();
+	if (!t.pid) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	a.request.pid = (uint32_t)t.pid;
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_NOT_CAUGHT);
+	kill(t.pid, SIGKILL);
+	assert_int_equal(waitpid(t.pid, NULL, 0), t.pid);
+	assert_int_equal(a.n, 0);
+	assert_int_equal(hook_process(), 0); /* nobody was asked: nothing was opened */
+}
+
+/* It never answers: nothing comes, and it can be forgotten. */
+static void test_silent(void **state)
+{
+	struct target t;
+	struct asked a;
+	char byte;
+
+	(void)state;
+	start(&t, false);
+	a = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	assert_int_equal(read(t.signals, &byte, 1), 1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(loop_run_once(&loop, 100), 0);
+	assert_int_equal(a.n, 0);
+	consent_forget(consent, &a.request);
+	end(&t);
+}
+
+static void replaced(int signal)
+{
+	struct target silent, t;
+	struct asked a, b;
+	pid_t first, second;
+	enum consent_refusal r;
+	int tries = 0;
+
+	start(&silent, false);
+	start(&t, true);
+	a = asked_of(&silent);
+	b = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	first = hook_process();
+	assert_true(first > 0);
+	kill(first, signal);
+	/* Of one that is gone is known before it is replaced: to be asked again. */
+	while ((r = consent_ask(consent, &b.request)) == CONSENT_TOO_MANY && tries++ < 100)
+		assert_int_equal(loop_run_once(&loop, 100), 0);
+	assert_int_equal(r, CONSENT_ASKED);
+	run_until(&b.n, 1); /* its answer waits at the socket for the next one */
+	assert_false(b.refused);
+	second = hook_process();
+	assert_true(second > 0 && second != first);
+	close(b.maps);
+	assert_int_equal(a.n, 0); /* still waited for, by the new one */
+	consent_forget(consent, &a.request);
+	end(&silent);
+	end(&t);
+}
+
+static void test_hangs(void **state)
+{
+	(void)state;
+	replaced(SIGSTOP);
+}
+
+static void test_dies(void **state)
+{
+	(void)state;
+	replaced(SIGKILL);
+}
+
+static void test_socket(void **state)
+{
+	struct consent_options o = {.listen_fd = -1};
+	struct consent *c, *other;
+	char path[64], error[256];
+	struct stat st;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "/tmp/test-consent-%d.sock", getpid());
+	o.socket = path;
+	assert_int_equal(consent_new(&o, &loop, &c), 0);
+	assert_int_equal(consent_open(c, error, sizeof(error)), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
+	assert_int_equal(consent_new(&o, &loop, &other), 0);
+	assert_int_equal(consent_open(other, error, sizeof(error)), -EADDRINUSE);
+	assert_non_null(strstr(error, path));
+	assert_non_null(strstr(error, "another perfwind listens there"));
+	other = consent_free(other);
+	assert_int_equal(stat(path, &st), 0); /* not its own to take away */
+	c = consent_free(c);
+	assert_int_equal(stat(path, &st), -1);
+	o.socket = "/nowhere/hook.sock";
+	assert_int_equal(consent_new(&o, &loop, &c), 0);
+	assert_int_equal(consent_open(c, error, sizeof(error)), -ENOENT);
+	c = consent_free(c);
+	assert_null(consent_free(NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+		EACH(test_given), EACH(test_shared), EACH(test_refused), EACH(test_silent),
+		EACH(test_hangs), EACH(test_dies),   EACH(test_socket),
+#undef EACH
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
