@@ -8,6 +8,7 @@
  * the second without a module, 16 aarch64 (its registers are the 20 over and over) */
 #include <string.h>
 
+#include "unwinder/cfi.h"
 #include "unwinder/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
