@@ -16,7 +16,9 @@
 #include "cli/command.h"
 #include "cli/signals.h"
 #include "cli/notify.h"
+#include "daemon/base/listen-fds.h"
 #include "daemon/base/error.h"
+#include "daemon/control.h"
 #include "daemon/daemon.h"
 #include "daemon/probe.h"
 
@@ -28,7 +30,7 @@ enum { MAX_CONFIG = 64 << 10 };
 #define PRODUCER_NAME "perfetto.traced_perf"
 
 struct daemon_args {
-	const char *socket, *config, *name, *shmem_size, *shmem_page;
+	const char *socket, *config, *name, *shmem_size, *shmem_page, *control;
 	uint32_t notify_fd;
 };
 
@@ -38,7 +40,10 @@ struct daemon_run {
 	struct loop loop;
 	struct loop_source signals;
 	struct daemon *daemon;
-	int notify_fd; /* -1: none, or told */
+	struct control *control;  /* NULL: no control socket */
+	const char *control_path; /* ours to take away; NULL: inherited, or none */
+	unsigned n_running;	  /* of daemon and control, those that have not stopped */
+	int notify_fd;		  /* -1: none, or told */
 	bool stopping;
 };
 
@@ -59,6 +64,10 @@ static const struct option_def defs[] = {
 	{"producer-name", 0, OPTION_STRING, "NAME",
 	 "how trace configs call us (default " PRODUCER_NAME ")",
 	 offsetof(struct daemon_args, name), 0, NULL, NULL},
+	{"control-socket", 0, OPTION_STRING, "PATH",
+	 "where recordings are asked for (default: what the service manager hands over as "
+	 "\"control\", else " CONTROL_SOCKET ")",
+	 offsetof(struct daemon_args, control), 0, NULL, NULL},
 	{"notify-fd", 0, OPTION_U32, "N",
 	 "writes a byte to this descriptor and closes it when the service knows our data sources "
 	 "(also: $TRACED_PERF_NOTIFY_FD)",
@@ -120,6 +129,8 @@ static void reload(struct daemon_run *run)
 		log_error("%s; the settings stay as they were", error);
 	} else {
 		daemon_set_settings(run->daemon, &run->settings);
+		if (run->control)
+			control_set_settings(run->control, &run->settings);
 		log_info("settings were read again");
 	}
 	notify_state("READY=1");
@@ -150,7 +161,8 @@ static void stopped(void *arg)
 {
 	struct daemon_run *run = arg;
 
-	loop_quit(&run->loop);
+	if (!--run->n_running)
+		loop_quit(&run->loop);
 }
 
 static int signal_ready(struct loop_source *source, uint32_t events)
@@ -169,6 +181,8 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 		run->stopping = true;
 		notify_state("STOPPING=1");
 		daemon_stop(run->daemon);
+		if (run->control)
+			control_stop(run->control);
 	}
 	return 0;
 }
@@ -193,6 +207,46 @@ static int choose_notify_fd(struct daemon_run *run)
 	}
 	run->notify_fd = (int)fd;
 	return 0;
+}
+
+/* 0 and a descriptor; > 0: there is none, which has been told. */
+static int listen_control(struct daemon_run *run, int *ret_fd)
+{
+	const char *path = run->args.control ? run->args.control : CONTROL_SOCKET;
+	int r = run->args.control ? LISTEN_FDS_NONE : listen_fds_find("control", ret_fd);
+
+	if (r < 0)
+		log_error("the descriptor handed over as \"control\" is no listening socket");
+	if (r != LISTEN_FDS_NONE)
+		return r;
+	r = listen_at(path, 0666, ret_fd);
+	if (r >= 0) {
+		run->control_path = path;
+		return 0;
+	}
+	if (run->args.control)
+		log_error("%s: %s", path, strerror(-r));
+	else
+		log_verbose("no recordings can be asked for: %s: %s", path, strerror(-r));
+	return run->args.control ? r : LISTEN_FDS_NONE;
+}
+
+static int start_control(struct daemon_run *run, const struct features *features)
+{
+	struct control_options o = {
+		.settings = run->settings,
+		.features = *features,
+		.shared = daemon_shared(run->daemon),
+		.stopped = stopped,
+		.arg = run,
+	};
+	int r = listen_control(run, &o.fd);
+
+	if (r != 0)
+		return r < 0 ? trace(r) : 0;
+	r = control_new(&o, &run->loop, &run->control);
+	run->n_running += r >= 0;
+	return r < 0 ? trace(r) : 0;
 }
 
 static int start(struct daemon_run *run)
@@ -220,6 +274,9 @@ static int start(struct daemon_run *run)
 				  signal_ready);
 	if (r >= 0)
 		r = daemon_new(&o, &run->loop, &run->daemon);
+	run->n_running = r >= 0;
+	if (r >= 0)
+		r = start_control(run, &o.features);
 	if (r < 0)
 		log_error("cannot start: %s", strerror(-r));
 	return r;
@@ -227,6 +284,9 @@ static int start(struct daemon_run *run)
 
 static void deinit(struct daemon_run *run)
 {
+	run->control = control_free(run->control);
+	if (run->control_path)
+		(void)unlink(run->control_path);
 	run->daemon = daemon_free(run->daemon);
 	signals_unwatch(&run->loop, &run->signals);
 	(void)fd_close(run->notify_fd);

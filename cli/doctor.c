@@ -7,9 +7,8 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "daemon/base/error.h"
+#include "daemon/control.h"
 #include "daemon/doctor.h"
-
-#define CONTROL_SOCKET "/run/perfwind/control.sock"
 
 struct doctor_args {
 	bool json;

@@ -13,10 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/defaults.h"
 #include "cli/late_sink.h"
 #include "cli/raw.h"
+#include "cli/record_options.h"
 #include "cli/signals.h"
 #include "cli/spawn.h"
 #include "cli/verdict.h"
@@ -25,23 +27,8 @@
 #include "daemon/proc/consent.h"
 #include "daemon/session.h"
 
-enum { DEFAULT_HZ = 999, MAX_PIDS = 4096, LIVE_MS = 500, WATCH_MS = 100 };
-
-static const char *const clock_names[] = {"monotonic", "monotonic_raw", "boottime", "realtime",
-					  NULL};
-static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
-				CLOCK_REALTIME};
-static const char *const unwinder_names[] = {"native", "libunwind", "libdw", "fp", "fp-copy", NULL};
-
-struct record_args {
-	bool all, children, user_only, kernel_only, idle, json, plain, realtime;
-	const char *event, *filter, *output, *cpus, *hook_socket, *perf_data;
-	uint64_t frequency, period;
-	double duration;
-	uint32_t stack_bytes, unwinder, clock;
-	uint32_t pids[MAX_PIDS];
-	size_t n_pids;
-};
+enum { ASK = 1 }; /* the daemon */
+enum { LIVE_MS = 500, WATCH_MS = 100 };
 
 struct record {
 	struct record_args args;
@@ -71,125 +58,16 @@ static int said(const char *what, int r)
 	return r;
 }
 
-/* ---- options ---- */
-
-static int add_pids(void *to, const char *value)
+/* What own rights do not do: > 0 when there is a daemon that can be asked, else it is told. */
+static int refused(const struct record *rec, int r, const char *error)
 {
-	struct record_args *args = to;
-
-	return pid_list_add(value, args->pids, &args->n_pids, MAX_PIDS);
-}
-
-static const struct option_def defs[] = {
-	{"all", 'a', OPTION_FLAG, NULL, "the whole machine", offsetof(struct record_args, all), 0,
-	 NULL, NULL},
-	{"pid", 'p', OPTION_CALL, "PID[,PID]", "these processes, with all their threads", 0, 0,
-	 NULL, add_pids},
-	{"children", 0, OPTION_FLAG, NULL, "with -p: their children too (a command's always are)",
-	 offsetof(struct record_args, children), 0, NULL, NULL},
-	{"event", 'e', OPTION_STRING, "EVENT[,FOLLOWER...]",
-	 "what to sample by (default: cycles, or cpu-clock without counters):\n"
-	 "a counter's name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\n"
-	 "kprobe:FUNC, uprobe:PATH:SYMBOL; :u and :k behind it;\n"
-	 "followers are counted at each sample",
-	 offsetof(struct record_args, event), 0, NULL, NULL},
-	{"filter", 0, OPTION_STRING, "EXPR", "the kernel's filter of a tracepoint",
-	 offsetof(struct record_args, filter), 0, NULL, NULL},
-	{"frequency", 'F', OPTION_U64, "HZ", "samples a second of CPU time (default 999)",
-	 offsetof(struct record_args, frequency), 0, NULL, NULL},
-	{"count", 'c', OPTION_U64, "PERIOD", "one sample each PERIOD events, instead of -F",
-	 offsetof(struct record_args, period), 0, NULL, NULL},
-	{"duration", 'd', OPTION_DOUBLE, "SECONDS",
-	 "end after this time (a command is then terminated)",
-	 offsetof(struct record_args, duration), 0, NULL, NULL},
-	{"output", 'o', OPTION_STRING, "FILE",
-	 "the trace (default perfwind.pftrace; an existing one becomes FILE.old)",
-	 offsetof(struct record_args, output), 0, NULL, NULL},
-	{"perf-data", 0, OPTION_STRING, "FILE",
-	 "also write the raw records, for `perf report` and `perf script`\n(large: whole stacks; "
-	 "an "
-	 "existing one becomes FILE.old)",
-	 offsetof(struct record_args, perf_data), 0, NULL, NULL},
-	{"cpu", 0, OPTION_STRING, "LIST", "only on these CPUs: 0-3,8",
-	 offsetof(struct record_args, cpus), 0, NULL, NULL},
-	{"user-only", 0, OPTION_FLAG, NULL, "user code only",
-	 offsetof(struct record_args, user_only), 0, NULL, NULL},
-	{"kernel-only", 0, OPTION_FLAG, NULL, "kernel code only",
-	 offsetof(struct record_args, kernel_only), 0, NULL, NULL},
-	{"idle", 0, OPTION_FLAG, NULL, "keep samples of the idle task",
-	 offsetof(struct record_args, idle), 0, NULL, NULL},
-	{"stack-bytes", 0, OPTION_U32, "BYTES",
-	 "how much of each stack is copied, at most 65528 (default: that;\nwith -a it adapts, from "
-	 "16384)",
-	 offsetof(struct record_args, stack_bytes), 65528, NULL, NULL},
-	{"unwinder", 0, OPTION_CHOICE, "ENGINE",
-	 "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy",
-	 offsetof(struct record_args, unwinder), 0, unwinder_names, NULL},
-	{"clock", 0, OPTION_CHOICE, "CLOCK",
-	 "of the samples: monotonic, monotonic_raw, boottime or realtime",
-	 offsetof(struct record_args, clock), 0, clock_names, NULL},
-	{"plain", 0, OPTION_FLAG, NULL,
-	 "write packets as they are, not deflated (three times the size)",
-	 offsetof(struct record_args, plain), 0, NULL, NULL},
-	{"hook-socket", 0, OPTION_STRING, "PATH",
-	 "where processes that may not be read are asked to answer, if they consent\n(perfwind "
-	 "run; "
-	 "default " HOOK_SOCKET "; @NAME: abstract)",
-	 offsetof(struct record_args, hook_socket), 0, NULL, NULL},
-	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
-	 offsetof(struct record_args, realtime), 0, NULL, NULL},
-	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
-	 offsetof(struct record_args, json), 0, NULL, NULL},
-	{0},
-};
-
-static const struct options options = {
-	.command = "record",
-	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
-	.description = "Samples the machine, processes or a command and writes a symbolised trace.",
-	.defs = defs,
-	.max_arguments = -1,
-	.stop_at_argument = true,
-};
-
-static int check_args(struct record *rec)
-{
-	struct record_args *args = &rec->args;
-	int targets = args->all + (args->n_pids > 0) + (rec->command != NULL);
-
-	if (targets != 1) {
-		log_error(targets ? "-a, -p and a command exclude each other"
-				  : "what to record? -a (the machine), -p PID, or a command");
-		return -EINVAL;
+	if ((r == -EACCES || r == -EPERM) && !rec->command && !rec->args.no_ask &&
+	    !rec->args.perf_data && ask_possible(rec->args.socket)) {
+		log_info("%s; the daemon is asked instead", error);
+		return ASK;
 	}
-	if (!args->frequency || !args->period) {
-		log_error("%s takes a number of at least 1", args->frequency ? "-c" : "-F");
-		return -EINVAL;
-	}
-	/* Not given: none. */
-	args->frequency = args->frequency == UINT64_MAX ? 0 : args->frequency;
-	args->period = args->period == UINT64_MAX ? 0 : args->period;
-	if (args->frequency && args->period) {
-		log_error("-F and -c exclude each other");
-		return -EINVAL;
-	}
-	if (args->user_only && args->kernel_only) {
-		log_error("--user-only and --kernel-only exclude each other");
-		return -EINVAL;
-	}
-	if (args->stack_bytes % 8) {
-		log_error("--stack-bytes must be a multiple of 8");
-		return -EINVAL;
-	}
-	if (!args->frequency && !args->period)
-		args->frequency = DEFAULT_HZ;
-	if (!args->output)
-		args->output = "perfwind.pftrace";
-	if (args->json && !strcmp(args->output, "-")) {
-		log_error("--json and -o - both want standard output");
-		return -EINVAL;
-	}
-	return 0;
+	log_error("%s", error);
+	return r;
 }
 
 static int choose_event(struct record *rec)
@@ -203,10 +81,8 @@ static int choose_event(struct record *rec)
 		event = default_event(&rec->note);
 	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs, error,
 			    sizeof(error));
-	if (r < 0) {
-		log_error("%s", error);
-		return r;
-	}
+	if (r < 0)
+		return refused(rec, r, error);
 	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
 	    (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
 		log_error("%s and %s together leave nothing to sample", rec->specs[0].name,
@@ -330,7 +206,7 @@ static int open_session(struct record *rec)
 		.user_only = args->user_only,
 		.kernel_only = args->kernel_only,
 		.idle = args->idle,
-		.clock = clock_ids[args->clock],
+		.clock = record_clock(args),
 		.cpus = rec->cpus,
 		.n_cpus = rec->n_cpus,
 		.engine = (enum uw_engine_kind)args->unwinder,
@@ -353,9 +229,7 @@ static int open_session(struct record *rec)
 	so.consent = rec->consent;
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, error, sizeof(error));
 
-	if (r < 0)
-		log_error("%s", error);
-	return r;
+	return r < 0 ? refused(rec, r, error) : 0;
 }
 
 /* Starts the session and the child.  > 0: the exit status for a command that cannot be run. */
@@ -426,10 +300,7 @@ static void print_verdict(struct record *rec)
 	};
 
 	(void)session_summary(rec->session, &summary);
-	if (log_level > LOG_LEVEL_QUIET)
-		verdict_print(&verdict, stderr);
-	if (rec->args.json)
-		verdict_print_json(&verdict, stdout);
+	verdict_show(&verdict, rec->args.json);
 }
 
 /* What this recording came to, as an exit status. */
@@ -452,12 +323,12 @@ static int conclude(struct record *rec)
 	return spawn_exit_status(rec->child_status);
 }
 
-/* All up to the session, the command held back.  A failure has been told. */
+/* All up to the session, the command held back.  A failure has been told.  > 0: ASK. */
 static int prepare(struct record *rec)
 {
 	int r = choose_event(rec);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = loop_init(&rec->loop);
 	if (r >= 0)
@@ -473,6 +344,20 @@ static int prepare(struct record *rec)
 		return said("cannot fork", r);
 	r = watch(rec);
 	return r < 0 ? r : open_session(rec);
+}
+
+static void watch_no_more(struct record *rec)
+{
+	loop_timer_remove(&rec->loop, &rec->end);
+	loop_timer_remove(&rec->loop, &rec->live);
+	signals_unwatch(&rec->loop, &rec->signals);
+}
+
+static int record_ask_now(struct record *rec)
+{
+	watch_no_more(rec);
+	rec->sink = sink_free(rec->sink);
+	return record_ask(&rec->args, rec->terminal);
 }
 
 static int record_all(struct record *rec)
@@ -491,8 +376,9 @@ static int record_all(struct record *rec)
 			return 2;
 		}
 	}
-	if (prepare(rec) < 0)
-		return 1;
+	r = rec->args.ask ? ASK : prepare(rec);
+	if (r != 0)
+		return r < 0 ? 1 : record_ask_now(rec);
 	r = start(rec);
 	if (r != 0)
 		return r < 0 ? 1 : r;
@@ -506,13 +392,6 @@ static int record_all(struct record *rec)
 	}
 	(void)await_child(rec);
 	return conclude(rec);
-}
-
-static void watch_no_more(struct record *rec)
-{
-	loop_timer_remove(&rec->loop, &rec->end);
-	loop_timer_remove(&rec->loop, &rec->live);
-	signals_unwatch(&rec->loop, &rec->signals);
 }
 
 /* The exit status for a command that cannot be run, 0 when it can. */
@@ -537,7 +416,7 @@ static int record_main(int argc, char **argv)
 		return 1;
 	}
 	rec->args.frequency = rec->args.period = UINT64_MAX;
-	r = options_parse(&options, argc, argv, &rec->args, &n);
+	r = options_parse(&record_options, argc, argv, &rec->args, &n);
 	if (r != 0) {
 		free(rec);
 		return options_exit_status(r);
@@ -547,7 +426,7 @@ static int record_main(int argc, char **argv)
 	rec->child_status = -1;
 	rec->loop.epoll_fd = rec->signals.fd = rec->live.source.fd = rec->end.source.fd = -1;
 	rec->terminal = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
-	if (check_args(rec) < 0) {
+	if (record_args_check(&rec->args, rec->command != NULL) < 0) {
 		r = 2;
 	} else if (rec->command && (r = check_command(rec->command[0]))) {
 		/* told */
@@ -575,5 +454,5 @@ const struct command command_record = {
 	.name = "record",
 	.summary = "sample the machine, processes or a command into a trace",
 	.run = record_main,
-	.options = &options,
+	.options = &record_options,
 };

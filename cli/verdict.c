@@ -5,6 +5,7 @@
 #include "cli/json.h"
 #include "cli/verdict.h"
 #include "daemon/base/bytes.h"
+#include "daemon/base/log.h"
 #include "daemon/stage/account.h"
 
 /* 12431 -> "12,431" */
@@ -217,6 +218,14 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	json_nameless(s, out);
 	fprintf(out, "}\n");
 	fflush(out);
+}
+
+void verdict_show(const struct verdict *v, bool json)
+{
+	if (log_level > LOG_LEVEL_QUIET)
+		verdict_print(v, stderr);
+	if (json)
+		verdict_print_json(v, stdout);
 }
 
 void verdict_print_trace(const struct trace_session_summary *s, const char *file, uint64_t bytes,

@@ -12,6 +12,8 @@ struct verdict {
 };
 
 void verdict_print(const struct verdict *verdict, FILE *out);
+/* Both: the first unless --quiet, the second on standard output if @json. */
+void verdict_show(const struct verdict *verdict, bool json);
 /* One JSON object and a newline; its keys are an interface (README.md). */
 void verdict_print_json(const struct verdict *verdict, FILE *out);
 /* The line that is rewritten while recording. */

@@ -272,3 +272,8 @@ size_t daemon_n_instances(const struct daemon *d)
 {
 	return d->n_instances;
 }
+
+struct session_shared *daemon_shared(const struct daemon *d)
+{
+	return d->shared;
+}

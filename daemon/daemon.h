@@ -27,6 +27,7 @@ struct daemon_options {
 };
 
 struct daemon;
+struct session_shared;
 /* Borrows @options' strings and @loop. */
 int daemon_new(const struct daemon_options *options, struct loop *loop, struct daemon **ret_daemon);
 struct daemon *daemon_free(struct daemon *daemon);
@@ -36,5 +37,7 @@ enum { DAEMON_STOP_MS = 8000 };
 void daemon_stop(struct daemon *daemon);
 /* Sessions that run are not touched: they keep what they began with. */
 void daemon_set_settings(struct daemon *daemon, const struct settings *settings);
+/* What its sessions share, for other sessions of the process; borrowed. */
+struct session_shared *daemon_shared(const struct daemon *daemon);
 /* Instances of both data sources, in any state. */
 size_t daemon_n_instances(const struct daemon *daemon);

@@ -15,12 +15,17 @@
 
 enum { MAX_PASSES = 32 };
 
+static uint64_t ring_budget(const struct session_options *so)
+{
+	return so->ring_budget ? so->ring_budget : SESSION_RINGS_BYTES;
+}
+
 /* Where copies may widen to 64 KiB the rings are made for that from the start, as far as the budget
  * goes; 0: the events' own choice. */
 static uint64_t adapting_ring(const struct session *s, bool tasks)
 {
 	const struct session_options *so = &s->options;
-	uint64_t wanted, share = (SESSION_RINGS_BYTES / max_u64(so->n_cpus, 1)) * 3 / 4;
+	uint64_t wanted, share = (ring_budget(so) / max_u64(so->n_cpus, 1)) * 3 / 4;
 
 	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
 	    !session_user_frames(s))
@@ -57,6 +62,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.children = so->children,
 		.enable_on_exec = so->child != 0,
 		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
+		.ring_budget = ring_budget(so),
 		.features = so->features,
 		.note = session_note_line,
 		.note_arg = s,

@@ -109,8 +109,6 @@ struct session {
 	size_t n_notes;
 };
 
-/* Kept for the trace; false: it was there. */
-bool session_keep_note(struct session *session, const char *line);
 /* One plain line for the user, once: logged and kept for the trace. */
 void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
 static inline void session_note_line(void *arg, const char *line)

@@ -40,6 +40,7 @@ struct session_options {
 	bool realtime;	     /* SCHED_RR for the threads on the road; else a better nice value where
 				allowed */
 	uint64_t ring_bytes; /* 0: chosen */
+	uint64_t ring_budget;  /* of all rings; 0: 256 MiB */
 	const char *proc_root; /* "" */
 
 	/* ---- as a data source of a tracing service ---- */
@@ -126,6 +127,9 @@ enum session_state session_state(const struct session *session);
 int session_error(const struct session *session, const char **ret_why);
 /* tasks by pid: have all of them exited, with the children that are followed? */
 bool session_targets_gone(struct session *session);
+
+/* A line for a person, kept for the trace and the summary; false: it was there. */
+bool session_keep_note(struct session *session, const char *line);
 
 /* Samples on their way. */
 uint64_t session_in_flight(const struct session *session);

@@ -8,7 +8,17 @@
 
 enum { MAX_LINE = 512 };
 
-const struct settings settings_default = {.waiting_size = 4 << 20, .max_sources = 256};
+const struct settings settings_default = {
+	.waiting_size = 4 << 20,
+	.max_sources = 256,
+	.all_groups = "perfwind",
+	.own_processes = true,
+	.max_recordings = 32,
+	.user_recordings = 4,
+	.user_rate = 20000,
+	.user_memory = 256 << 20,
+	.system_call_filter = true,
+};
 
 static const struct setting {
 	const char *key;
@@ -16,11 +26,25 @@ static const struct setting {
 	uint64_t min, max; /* bytes: 0 is taken too */
 	bool bytes;	   /* whole pages, K and M behind the number */
 	bool power;	   /* of two */
+	bool flag, list;   /* yes or no; a text */
 } table[] = {
-	{"shmem-size", offsetof(struct settings, shmem_size), 4096, 32 << 20, true, false},
-	{"shmem-page", offsetof(struct settings, shmem_page), 4096, 32 << 10, true, true},
-	{"waiting-size", offsetof(struct settings, waiting_size), 4096, 256 << 20, true, false},
-	{"max-sources", offsetof(struct settings, max_sources), 1, 4096, false, false},
+	{"shmem-size", offsetof(struct settings, shmem_size), .min = 4096, .max = 32 << 20,
+	 .bytes = true},
+	{"shmem-page", offsetof(struct settings, shmem_page), .min = 4096, .max = 32 << 10,
+	 .bytes = true, .power = true},
+	{"waiting-size", offsetof(struct settings, waiting_size), .min = 4096, .max = 256 << 20,
+	 .bytes = true},
+	{"max-sources", offsetof(struct settings, max_sources), .min = 1, .max = 4096},
+	{"all-users", offsetof(struct settings, all_users), .list = true},
+	{"all-groups", offsetof(struct settings, all_groups), .list = true},
+	{"own-processes", offsetof(struct settings, own_processes), .flag = true},
+	{"max-recordings", offsetof(struct settings, max_recordings), .min = 0, .max = 1024},
+	{"user-recordings", offsetof(struct settings, user_recordings), .min = 1, .max = 1024},
+	{"user-rate", offsetof(struct settings, user_rate), .min = 1, .max = 10000000},
+	{"user-memory", offsetof(struct settings, user_memory), .min = 1 << 20, .max = 1 << 30,
+	 .bytes = true},
+	{"direct", offsetof(struct settings, direct), .flag = true},
+	{"system-call-filter", offsetof(struct settings, system_call_filter), .flag = true},
 };
 
 static int parse_number(const struct setting *setting, const char *value, uint64_t *ret)
@@ -41,6 +65,24 @@ static int parse_number(const struct setting *setting, const char *value, uint64
 	return 0;
 }
 
+static int set_words(const struct setting *s, struct settings *settings, const char *value,
+		     char *error, size_t error_size)
+{
+	void *to = (char *)settings + s->offset;
+	size_t len = strlen(value);
+
+	if (s->flag && (!strcmp(value, "yes") || !strcmp(value, "no"))) {
+		*(bool *)to = value[0] == 'y';
+	} else if (s->list && len < sizeof(settings->all_users)) {
+		memcpy(to, value, len + 1);
+	} else {
+		(void)snprintf(error, error_size, "%s takes %s, not '%.64s'", s->key,
+			       s->flag ? "yes or no" : "names, 255 bytes in all", value);
+		return fail(-EINVAL);
+	}
+	return 0;
+}
+
 int settings_set(struct settings *settings, const char *key, const char *value, char *error,
 		 size_t error_size)
 {
@@ -50,6 +92,8 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 
 		if (strcmp(key, s->key) != 0)
 			continue;
+		if (s->flag || s->list)
+			return set_words(s, settings, value, error, error_size);
 		if (parse_number(s, value, &n) < 0 || n > s->max ||
 		    (n < s->min && (n || !s->bytes)) || (s->bytes && n % 4096) ||
 		    (s->power && n && !is_power_of_two(n))) {

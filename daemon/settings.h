@@ -8,6 +8,14 @@ struct settings {
 	uint32_t shmem_size, shmem_page; /* hints in bytes; 0: the service's choice */
 	uint32_t waiting_size; /* bytes of packets that wait for free chunks, of one data source */
 	uint32_t max_sources;  /* instances at once; more are refused */
+	/* ---- who may ask for what (policy.h) ---- */
+	char all_users[256], all_groups[256]; /* names or ids with commas or blanks between */
+	bool own_processes;
+	uint32_t max_recordings; /* by asking, at once */
+	uint32_t user_recordings, user_rate,
+		user_memory; /* of one user: at once, samples a second, bytes */
+	/* ---- rights.h ---- */
+	bool direct, system_call_filter;
 };
 
 /* What holds where nothing is said. */

@@ -198,7 +198,9 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 			       PB__PRIORITY_BOOST_CONFIG__BOOST_POLICY__POLICY_SCHED_FIFO;
 	so->done = source_done;
 	so->done_arg = source;
-	r = session_new(so, source->sink, t->loop, &source->session, why, sizeof(why));
+	r = t->options.check ? t->options.check(t->options.check_arg, so, why, sizeof(why)) : 0;
+	if (r >= 0)
+		r = session_new(so, source->sink, t->loop, &source->session, why, sizeof(why));
 	if (r < 0)
 		(void)snprintf(error, error_size, "data_sources[%zu]: %s", index, why);
 	return r < 0 ? trace(r) : 0;

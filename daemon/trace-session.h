@@ -31,6 +31,10 @@ struct trace_session_options {
 	const char *tool;  /* "perfwind 0.1" */
 	struct sink *out;  /* borrowed */
 	bool deflated_out; /* what @out counts lags behind what it was given (sink_deflate_new) */
+	/* Each data source's session before it is opened: may narrow what it does, or refuse with a
+	 * line.  NULL: nothing to say. */
+	int (*check)(void *arg, struct session_options *options, char *error, size_t error_size);
+	void *check_arg;
 };
 
 enum trace_session_state { TRACE_READY, TRACE_RUNNING, TRACE_STOPPING, TRACE_DONE };

@@ -181,8 +181,8 @@ static bool skip_value(struct cursor *c, uint64_t wire)
 	return !c->bad;
 }
 
-ProtobufCMessage *frame_unpack(const ProtobufCMessageDescriptor *descriptor, const void *data,
-			       size_t len)
+ProtobufCMessage *frame_unpack_most(const ProtobufCMessageDescriptor *descriptor, const void *data,
+				    size_t len, size_t most)
 {
 	struct cursor c;
 	size_t n = 0;
@@ -193,8 +193,14 @@ ProtobufCMessage *frame_unpack(const ProtobufCMessageDescriptor *descriptor, con
 	while (cursor_left(&c)) {
 		uint64_t tag = cursor_uleb(&c);
 
-		if (++n > MAX_FIELDS || !(tag >> 3) || !skip_value(&c, tag & 7))
+		if (++n > most || !(tag >> 3) || !skip_value(&c, tag & 7))
 			return NULL;
 	}
 	return protobuf_c_message_unpack(descriptor, NULL, len, data);
+}
+
+ProtobufCMessage *frame_unpack(const ProtobufCMessageDescriptor *descriptor, const void *data,
+			       size_t len)
+{
+	return frame_unpack_most(descriptor, data, len, MAX_FIELDS);
 }

@@ -55,6 +55,9 @@ int frame_send(struct frame_stream *stream);
  * merges what comes twice and would do so thousands of times. */
 ProtobufCMessage *frame_unpack(const ProtobufCMessageDescriptor *descriptor, const void *data,
 			       size_t len);
+/* The same with a bound of its own on the number of fields. */
+ProtobufCMessage *frame_unpack_most(const ProtobufCMessageDescriptor *descriptor, const void *data,
+				    size_t len, size_t most);
 
 static inline void frame_unpackedp(void *p)
 {

@@ -93,12 +93,42 @@ static void test_together(void **state)
 	assert_int_equal(settings_check(&s, error, sizeof(error)), 0);
 }
 
+static void test_words(void **state)
+{
+	struct settings s = settings_default;
+	char error[256] = "", list[300];
+
+	(void)state;
+	assert_string_equal(s.all_users, "");
+	assert_string_equal(s.all_groups, "perfwind");
+	assert_true(s.own_processes);
+	assert_false(s.direct);
+	assert_int_equal(settings_parse("x",
+					"own-processes = no\ndirect = yes\n"
+					"all-groups = adm, 100 wheel # who\nall-users =\n",
+					&s, error, sizeof(error)),
+			 0);
+	assert_false(s.own_processes);
+	assert_true(s.direct);
+	assert_string_equal(s.all_groups, "adm, 100 wheel");
+	assert_string_equal(s.all_users, "");
+	assert_int_equal(settings_set(&s, "direct", "maybe", error, sizeof(error)), -EINVAL);
+	assert_string_equal(error, "direct takes yes or no, not 'maybe'");
+	memset(list, 'a', sizeof(list) - 1);
+	list[sizeof(list) - 1] = 0;
+	assert_int_equal(settings_set(&s, "all-groups", list, error, sizeof(error)), -EINVAL);
+	assert_string_equal(s.all_groups, "adm, 100 wheel");
+	list[255] = 0;
+	assert_int_equal(settings_set(&s, "all-groups", list, error, sizeof(error)), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,27 @@
+/* record_options.h - the options of `perfwind record`, and asking a daemon for what they say.
+ * Thread: main. */
+#pragma once
+
+#include "cli/options.h"
+
+enum { RECORD_PIDS = 4096 };
+
+struct record_args {
+	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask;
+	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data;
+	uint64_t frequency, period;
+	double duration;
+	uint32_t stack_bytes, unwinder, clock;
+	uint32_t pids[RECORD_PIDS];
+	size_t n_pids;
+};
+
+extern const struct options record_options;
+/* Fills in what was not given.  -EINVAL: told. */
+int record_args_check(struct record_args *args, bool command);
+/* CLOCK_* */
+int record_clock(const struct record_args *args);
+
+/* record_ask.c: the recording is made by the daemon.  @live: the line that is rewritten.  Returns
+ * the exit status. */
+int record_ask(const struct record_args *args, bool live);

@@ -1,0 +1,76 @@
+/* control-private.h - the parts of the control socket; shared by control*.c only.  Thread: main. */
+#pragma once
+
+#include "daemon/control.h"
+#include "daemon/ipc/control.h"
+#include "daemon/policy.h"
+#include "daemon/trace-session.h"
+
+enum { CONTROL_TICK_MS = 250, CONTROL_ERROR = 512 };
+
+enum client_state { CLIENT_ASKING, CLIENT_RUNNING, CLIENT_LEAVING };
+
+/* The verdict on one process's life, in front of what the config of a data source wants. */
+struct own_filter {
+	struct own_filter *next;
+	uint32_t uid;
+	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
+	void *arg;
+};
+
+struct client {
+	struct control *control;
+	struct client *next;
+	struct loop_source source;
+	struct control_stream stream;
+	struct asker asker;
+	enum client_state state;
+	bool watches_out;
+	uint64_t deadline; /* CLOCK_MONOTONIC; ASKING, LEAVING */
+	uint64_t told_at;  /* progress, the same */
+
+	/* What it asked for. */
+	enum policy_scope scope;
+	Pb__ControlRequest *request;
+	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
+	size_t n_specs;
+	uint32_t *cpus;
+	struct config *config;
+	struct own_filter *filters;
+	uint64_t rate;
+	struct session *session;     /* one of them */
+	struct trace_session *trace; /* or none */
+	size_t n_told;		     /* of its notes */
+
+	/* control-sink.c */
+	struct sink sink;
+	size_t max_waiting;
+	bool lost, renewing;
+};
+
+struct control {
+	struct control_options options;
+	struct policy policy;
+	struct loop *loop;
+	struct loop_source listener;
+	bool paused; /* no descriptor for the next connection: until the tick */
+	struct loop_timer tick;
+	struct client *clients;
+	size_t n_clients;
+	uint64_t stop_by; /* CLOCK_MONOTONIC; 0: not stopping */
+	bool stopped;
+	struct control_counts counts;
+};
+
+/* control-request.c: opens and starts what @request (consumed) asks for.  < 0: a line in @error. */
+int client_open(struct client *client, Pb__ControlRequest *request, char *error, size_t error_size);
+void client_close(struct client *client);
+/* control.c, for the session's end: tells it. */
+void client_done(void *client);
+
+/* control-sink.c */
+void client_sink_init(struct client *client, size_t max_waiting);
+/* Sends what the socket takes and watches for room.  < 0: the peer is gone. */
+int client_send(struct client *client);
+/* control-summary.c */
+int control_send_summary(struct client *client, enum control_type type);

@@ -1,0 +1,380 @@
+/* control-request.c - from a client's request to a running session, or a reason why not.
+ * Thread: main.
+ *
+ *   words ──► checked, looked up ──► policy ──► limits ──► session opened ──► targets checked again ──► started
+ *
+ * A pid may have come to mean another process between the check and the opening of its events, so
+ * it is checked on both sides of that.  What a target becomes later is the kernel's and the
+ * session's to watch: an exec of a program with rights ends inherited events (fs/exec.c), and each
+ * life of a process is judged anew (policy_owns as the session's filter).  No path that a client
+ * names is opened. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/error.h"
+#include "daemon/control-private.h"
+#include "daemon/perf-config.h"
+#include "daemon/proc/procfs.h"
+
+static int deny(char *error, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static int deny(char *error, size_t size, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(error, size, format, ap);
+	va_end(ap);
+	return fail(-EPERM);
+}
+
+/* ---- what is asked for ---- */
+
+static int check_numbers(const Pb__ControlRequest *q, char *error, size_t size)
+{
+	static const int clocks[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+				     CLOCK_REALTIME};
+	bool clock = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
+		clock |= q->clock == (uint32_t)clocks[i];
+	if (q->machine == (q->n_pids > 0))
+		return deny(error, size, "either the machine or processes can be asked for");
+	if (!q->frequency == !q->period)
+		return deny(error, size, "either a frequency or a period can be asked for");
+	if (!clock || q->engine >= UW_ENGINE_COUNT || q->stack_bytes > 65528 ||
+	    q->stack_bytes % 8 || (q->user_only && q->kernel_only))
+		return deny(error, size, "an option has a value that it cannot have");
+	for (size_t i = 0; i < q->n_pids; i++)
+		if (!q->pids[i] || q->pids[i] > INT32_MAX)
+			return deny(error, size, "%u is no process id", q->pids[i]);
+	return 0;
+}
+
+static int choose_event(struct client *c, char *error, size_t size)
+{
+	const struct perf_spec_env env = {""};
+	const Pb__ControlRequest *q = c->request;
+	const char *event = q->event && *q->event ? q->event : NULL;
+	int r;
+
+	if (event && !policy_event_words(event, error, size))
+		return fail(-EPERM);
+	if (!event)
+		event = perf_spec_have_cycles() ? "cycles:ppp" : "cpu-clock";
+	r = perf_spec_parse(&env, event, c->specs, ARRAY_SIZE(c->specs), &c->n_specs, error, size);
+	if (r < 0)
+		return trace(r);
+	for (size_t i = 0; i < c->n_specs; i++)
+		if (!policy_event(c->scope, &c->specs[i], error, size))
+			return fail(-EPERM);
+	if ((q->user_only && c->specs[0].exclude_user) ||
+	    (q->kernel_only && c->specs[0].exclude_kernel))
+		return deny(error, size, "nothing is left to sample");
+	if (!q->filter || !*q->filter)
+		return 0;
+	if (!c->specs[0].tracepoint[0])
+		return deny(error, size, "--filter is for tracepoints");
+	c->specs[0].filter = strdup(q->filter);
+	return c->specs[0].filter ? 0 : fail(-ENOMEM);
+}
+
+/* ---- whose ---- */
+
+static int check_pid(const struct client *c, uint32_t pid, char *error, size_t size)
+{
+	struct procfs_status status;
+
+	if (procfs_status("", pid, &status) < 0)
+		return deny(error, size, "no process %u", pid);
+	if (c->scope == POLICY_ALL || policy_owns("", c->asker.uid, pid))
+		return 0;
+	if (status.uid == c->asker.uid)
+		return deny(
+			error, size,
+			"process %u has rights of its own or protects itself: only root and "
+			"members of a group in all-groups (/etc/perfwind.conf: %s) may record it",
+			pid, c->control->options.settings.all_groups);
+	return deny(error, size,
+		    "process %u is another user's (%u, you are %u): you may record your own; root "
+		    "and members of a group in all-groups (/etc/perfwind.conf: %s) may record all",
+		    pid, status.uid, c->asker.uid, c->control->options.settings.all_groups);
+}
+
+static int check_pids(const struct client *c, char *error, size_t size)
+{
+	const Pb__ControlRequest *q = c->request;
+	struct procfs_status status;
+	int r = 0;
+
+	/* In a container process ids mean others. */
+	if (q->n_pids &&
+	    (procfs_status("", c->asker.pid, &status) < 0 || status.ns_pid != c->asker.pid))
+		return deny(error, size,
+			    "you are in a container with process ids of its own: ask "
+			    "from outside, by the ids that are seen there");
+	for (size_t i = 0; i < q->n_pids && r >= 0; i++)
+		r = check_pid(c, q->pids[i], error, size);
+	return r;
+}
+
+/* The kernel's own rule for a user: user code only, processes that are theirs. */
+static bool own_wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
+{
+	const struct own_filter *f = arg;
+
+	return policy_owns("", f->uid, pid) && (!f->wanted || f->wanted(f->arg, pid, cmdline, len));
+}
+
+static int narrow(struct client *c, struct session_options *so)
+{
+	struct own_filter *f;
+
+	if (c->scope == POLICY_ALL)
+		return 0;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return fail(-ENOMEM);
+	*f = (struct own_filter){c->filters, c->asker.uid, so->wanted, so->wanted_arg};
+	c->filters = f;
+	so->user_only = so->no_kernel_frames = true;
+	so->idle = false;
+	so->wanted = own_wanted;
+	so->wanted_arg = f;
+	return 0;
+}
+
+/* ---- limits ---- */
+
+static int check_limits(struct client *c, uint64_t rate, char *error, size_t size)
+{
+	const struct policy *p = &c->control->policy;
+	uint64_t all = 0, own = 0, sum = rate;
+
+	for (const struct client *o = c->control->clients; o; o = o->next) {
+		if (o->state != CLIENT_RUNNING)
+			continue;
+		all++;
+		own += o->asker.uid == c->asker.uid;
+		sum += o->asker.uid == c->asker.uid ? o->rate : 0;
+	}
+	if (all >= p->recordings)
+		return deny(error, size, "%lu recordings are running (max-recordings)", all);
+	c->rate = rate;
+	if (c->asker.uid == 0)
+		return 0;
+	if (own >= p->user_recordings)
+		return deny(error, size, "you have %lu recordings running (user-recordings = %u)",
+			    own, p->user_recordings);
+	if (sum > p->user_rate)
+		return deny(error, size,
+			    "%lu samples a second in all are asked for, %u are allowed (user-rate)",
+			    sum, p->user_rate);
+	return 0;
+}
+
+/* What one recording of a user may take. */
+static uint64_t memory_share(const struct client *c)
+{
+	const struct policy *p = &c->control->policy;
+
+	return p->user_memory / max_u64(p->user_recordings, 1);
+}
+
+/* A quarter for packets that wait, the rest for rings. */
+static void limit_memory(struct client *c, struct session_options *so)
+{
+	client_sink_init(c, memory_share(c) / 4);
+	if (c->asker.uid != 0)
+		so->ring_budget = memory_share(c) / 4 * 3;
+}
+
+/* ---- a recording ---- */
+
+static int open_session(struct client *c, char *error, size_t size)
+{
+	const Pb__ControlRequest *q = c->request;
+	struct session_options so = {
+		.machine = q->machine,
+		.pids = q->pids,
+		.n_pids = q->n_pids,
+		.children = q->children,
+		.specs = c->specs,
+		.n_specs = c->n_specs,
+		.period = q->period,
+		.frequency = q->frequency,
+		.stack_bytes = q->stack_bytes,
+		.user_only = q->user_only,
+		.kernel_only = q->kernel_only,
+		.idle = q->idle,
+		.clock = (int)q->clock,
+		.cpus = c->cpus,
+		.engine = (enum uw_engine_kind)q->engine,
+		.features = c->control->options.features,
+		.proc_root = "",
+		.shared = c->control->options.shared,
+		.done = client_done,
+		.done_arg = c,
+	};
+	int r = 0;
+
+	if (q->cpus && *q->cpus && perf_parse_cpu_list(q->cpus, &c->cpus, &so.n_cpus) < 0)
+		return deny(error, size, "'%.64s' is no list of CPUs", q->cpus);
+	so.cpus = c->cpus;
+	if (c->scope != POLICY_ALL && q->kernel_only)
+		return deny(error, size, "kernel code is not for everyone (all-groups)");
+	r = narrow(c, &so);
+	if (r < 0)
+		return trace(r);
+	limit_memory(c, &so);
+	r = session_new(&so, &c->sink, c->control->loop, &c->session, error, size);
+	if (r >= 0)
+		r = check_pids(c, error, size);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void note(struct client *c)
+{
+	char line[160];
+
+	(void)snprintf(
+		line, sizeof(line), "recorded by the perfwind daemon for user %u%s", c->asker.uid,
+		c->scope == POLICY_ALL ? ""
+		: c->request->machine  ? ": only this user's own processes, and user code only"
+				       : ": user code only");
+	(void)session_keep_note(c->session, line);
+}
+
+static int open_record(struct client *c, char *error, size_t size)
+{
+	const Pb__ControlRequest *q = c->request;
+	int r = check_numbers(q, error, size);
+
+	if (r >= 0)
+		r = choose_event(c, error, size);
+	if (r >= 0)
+		r = check_limits(c, policy_rate(&c->specs[0], q->frequency, q->period), error,
+				 size);
+	if (r >= 0)
+		r = check_pids(c, error, size);
+	if (r >= 0)
+		r = open_session(c, error, size);
+	if (r < 0)
+		return trace(r);
+	note(c);
+	r = control_queue(&c->stream, CONTROL_ACCEPTED, c->specs[0].name, strlen(c->specs[0].name));
+	return r >= 0 ? session_start(c->session) : trace(r);
+}
+
+/* ---- a trace config ---- */
+
+/* Each data source's session, before it is opened. */
+static int check_source(void *arg, struct session_options *so, char *error, size_t size)
+{
+	struct client *c = arg;
+	uint64_t rate;
+	int r;
+
+	for (size_t i = 0; i < so->n_specs; i++)
+		if (!policy_event(c->scope, &so->specs[i], error, size))
+			return fail(-EPERM);
+	/* By number too: the address of a probe's words would be one in our memory. */
+	for (size_t i = 0; i < so->n_specs; i++) {
+		if (so->specs[i].type >= PERF_TYPE_MAX)
+			return deny(error, size, "PMUs by number are not opened for others");
+	}
+	if (c->scope != POLICY_ALL && (so->poll_ms || so->realtime || so->specs[0].exclude_user))
+		return deny(error, size,
+			    "counters of whole CPUs, kernel code and real-time priority "
+			    "are not for everyone (all-groups)");
+	rate = so->poll_ms ? 1000 / so->poll_ms + 1
+			   : policy_rate(&so->specs[0], so->frequency, so->period);
+	c->rate += rate;
+	if (c->asker.uid && c->rate > c->control->policy.user_rate)
+		return deny(error, size, "too many samples a second are asked for (user-rate)");
+	r = narrow(c, so);
+	if (c->asker.uid)
+		so->ring_budget =
+			memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);
+	so->shared = c->control->options.shared;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int check_buffers(const struct client *c, char *error, size_t size)
+{
+	const Pb__TraceConfig *m = c->config->message;
+	uint64_t kb = 0;
+
+	for (size_t i = 0; i < m->n_buffers; i++)
+		kb += m->buffers[i]->size_kb;
+	if (kb <= memory_share(c) / 4 >> 10)
+		return 0;
+	return deny(error, size,
+		    "buffers of %lu KiB are asked for, a recording may have %lu (user-memory)", kb,
+		    memory_share(c) / 4 >> 10);
+}
+
+static int open_trace(struct client *c, char *error, size_t size)
+{
+	const ProtobufCBinaryData *config = &c->request->trace_config;
+	struct trace_session_options to = {
+		.features = c->control->options.features,
+		.root = "",
+		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
+		.out = &c->sink,
+		.check = check_source,
+		.check_arg = c,
+	};
+	int r = config_read("the config", config->data, config->len, CONFIG_BINARY, &c->config,
+			    error, size);
+
+	if (r >= 0)
+		r = check_limits(c, 0, error, size);
+	if (r >= 0)
+		r = check_buffers(c, error, size);
+	if (r < 0)
+		return trace(r);
+	to.config = c->config;
+	/* Twice the buffers: read out while they fill. */
+	client_sink_init(c, memory_share(c) / 2);
+	r = trace_session_new(&to, c->control->loop, &c->trace, error, size);
+	if (r >= 0)
+		r = control_queue(&c->stream, CONTROL_ACCEPTED, "", 0);
+	return r >= 0 ? trace_session_start(c->trace) : trace(r);
+}
+
+int client_open(struct client *c, Pb__ControlRequest *request, char *error, size_t size)
+{
+	*error = 0;
+	c->request = request;
+	c->scope = policy_scope(&c->control->policy, &c->asker);
+	if (c->scope == POLICY_NOTHING)
+		return deny(error, size,
+			    "you may record nothing by asking: see own-processes and "
+			    "all-groups in /etc/perfwind.conf");
+	return request->has_trace_config ? open_trace(c, error, size) : open_record(c, error, size);
+}
+
+void client_close(struct client *c)
+{
+	c->session = session_free(c->session);
+	c->trace = trace_session_free(c->trace);
+	c->config = config_free(c->config);
+	while (c->filters) {
+		struct own_filter *f = c->filters;
+
+		c->filters = f->next;
+		free(f);
+	}
+	for (size_t i = 0; i < c->n_specs; i++)
+		perf_spec_deinit(&c->specs[i]);
+	c->n_specs = 0;
+	free(c->cpus);
+	c->cpus = NULL;
+	if (c->request)
+		pb__control_request__free_unpacked(c->request, NULL);
+	c->request = NULL;
+	c->rate = 0;
+}

@@ -1,0 +1,390 @@
+/* control.c - see control.h: connections, messages, time.  Thread: main.
+ *
+ * A client is freed only from its own event, from the tick, or with the socket, never inside a call
+ * of its session.  A peer that is gone is told by EPOLLHUP, so a sink that cannot send only says so
+ * to its session. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/control-private.h"
+
+enum { MAX_ACCEPTS = 64 };
+
+static uint64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / NSEC_PER_MSEC;
+}
+
+static void say_stopped(struct control *ctl)
+{
+	if (ctl->stopped)
+		return;
+	ctl->stopped = true;
+	if (ctl->options.stopped)
+		ctl->options.stopped(ctl->options.arg);
+}
+
+static void client_free(struct client *c)
+{
+	struct control *ctl = c->control;
+
+	for (struct client **at = &ctl->clients; *at; at = &(*at)->next) {
+		if (*at == c) {
+			*at = c->next;
+			break;
+		}
+	}
+	ctl->n_clients--;
+	client_close(c);
+	loop_remove(ctl->loop, &c->source);
+	control_stream_deinit(&c->stream);
+	asker_deinit(&c->asker);
+	free(c);
+	if (!ctl->n_clients && !ctl->stop_by)
+		(void)loop_timer_set(&ctl->tick, 0, 0);
+}
+
+/* Has broken the protocol. */
+static void refuse(struct client *c, const char *why)
+{
+	c->control->counts.refused++;
+	log_verbose("control socket: user %u (process %u) %s", c->asker.uid, c->asker.pid, why);
+	client_free(c);
+}
+
+/* Its last words are under way.  It may be gone after this. */
+static void leave(struct client *c)
+{
+	int r;
+
+	client_close(c);
+	c->state = CLIENT_LEAVING;
+	c->deadline = now_ms() + CONTROL_LEAVE_MS;
+	r = client_send(c);
+	if (r < 0 || !control_waiting(&c->stream))
+		client_free(c);
+}
+
+static int tell_notes(struct client *c)
+{
+	struct session_summary *s;
+	int r = 0;
+
+	if (!c->session)
+		return 0;
+	s = malloc(sizeof(*s)); /* too large for a stack */
+	if (!s)
+		return fail(-ENOMEM);
+	(void)session_summary(c->session, s);
+	for (; c->n_told < s->n_notes && r >= 0; c->n_told++)
+		r = control_queue(&c->stream, CONTROL_NOTE, s->notes[c->n_told],
+				  strlen(s->notes[c->n_told]));
+	free(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* All is recorded: from the session's callback, or the tick for a trace session. */
+void client_done(void *arg)
+{
+	struct client *c = arg;
+	const char *why = "";
+	int r = tell_notes(c), error;
+
+	error = c->session ? session_error(c->session, &why) : trace_session_error(c->trace, &why);
+	if (r >= 0 && error < 0)
+		r = control_queue(&c->stream, CONTROL_FAILED, why, strlen(why));
+	if (r >= 0)
+		r = control_send_summary(c, CONTROL_DONE);
+	if (r < 0)
+		client_free(c);
+	else
+		leave(c);
+}
+
+static void stop(struct client *c)
+{
+	if (c->session)
+		session_stop(c->session);
+	if (c->trace)
+		trace_session_stop(c->trace);
+}
+
+/* ---- messages ---- */
+
+/* false: @c records nothing, and may be gone. */
+static bool open_request(struct client *c, const void *data, size_t len)
+{
+	Pb__ControlRequest *request = control_request_unpack(data, len);
+	struct control *ctl = c->control;
+	char error[CONTROL_ERROR];
+	int r;
+
+	if (!request) {
+		refuse(c, "sent a request that is none");
+		return false;
+	}
+	r = client_open(c, request, error, sizeof(error));
+	if (r >= 0) {
+		ctl->counts.accepted++;
+		c->state = CLIENT_RUNNING;
+		log_verbose("control socket: user %u records", c->asker.uid);
+		return true;
+	}
+	ctl->counts.denied++;
+	if (!*error)
+		(void)snprintf(error, sizeof(error), "cannot record: %s", strerror(-r));
+	log_verbose("control socket: user %u: denied: %s", c->asker.uid, error);
+	/* It may stand behind ACCEPTED: a session that could be opened and not started. */
+	(void)control_queue(&c->stream, CONTROL_DENIED, error, strlen(error));
+	leave(c);
+	return false;
+}
+
+/* false: none was there, or @c may be gone. */
+static bool take_message(struct client *c)
+{
+	const uint8_t *data;
+	uint32_t type;
+	size_t len;
+	int r = control_next(&c->stream, &type, &data, &len);
+
+	if (r == CONTROL_NONE)
+		return false;
+	if (r < 0) {
+		refuse(c, "sent a message that is too long");
+		return false;
+	}
+	if (type == CONTROL_REQUEST && c->state == CLIENT_ASKING)
+		return open_request(c, data, len);
+	if (type == CONTROL_STOP && c->state != CLIENT_ASKING) {
+		stop(c); /* it may cross DONE */
+		return true;
+	}
+	refuse(c, "sent a message out of turn");
+	return false;
+}
+
+static int client_ready(struct loop_source *source, uint32_t events)
+{
+	struct client *c = container_of(source, struct client, source);
+	int r = 0;
+
+	if (events & EPOLLOUT) {
+		r = client_send(c);
+		if (r >= 0 && c->state == CLIENT_LEAVING && !control_waiting(&c->stream))
+			r = -EPIPE;
+	}
+	if (r < 0) {
+		client_free(c);
+		return 0;
+	}
+	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		return 0;
+	r = control_receive(&c->stream);
+	if (r == -EBADMSG || r == -EMSGSIZE)
+		refuse(c, r == -EBADMSG ? "sent descriptors" : "sends faster than it may");
+	else if (r == CONTROL_CLOSED && c->state == CLIENT_ASKING && c->stream.in.len)
+		refuse(c, "left in the midst of its request");
+	else if (r < 0 || r == CONTROL_CLOSED)
+		client_free(c);
+	else
+		while (take_message(c))
+			;
+	return 0;
+}
+
+/* ---- connections ---- */
+
+static size_t clients_of(const struct control *ctl, uint32_t uid)
+{
+	size_t n = 0;
+
+	for (const struct client *c = ctl->clients; c; c = c->next)
+		n += c->asker.uid == uid;
+	return n;
+}
+
+static int client_new(struct control *ctl, int fd)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c) {
+		(void)fd_close(fd);
+		return fail(-ENOMEM);
+	}
+	c->control = ctl;
+	control_stream_init(&c->stream, fd, CONTROL_REQUEST_MAX);
+	c->deadline = now_ms() + CONTROL_ASK_MS;
+	r = asker_of(fd, &c->asker);
+	if (r >= 0 && clients_of(ctl, c->asker.uid) >= CONTROL_USER_CLIENTS)
+		r = -EUSERS;
+	if (r >= 0)
+		r = loop_add(ctl->loop, &c->source, fd, EPOLLIN, client_ready);
+	if (r < 0) {
+		control_stream_deinit(&c->stream);
+		asker_deinit(&c->asker);
+		free(c);
+		return fail(r);
+	}
+	c->next = ctl->clients;
+	ctl->clients = c;
+	if (!ctl->n_clients++)
+		(void)loop_timer_set(&ctl->tick, CONTROL_TICK_MS * NSEC_PER_MSEC,
+				     CONTROL_TICK_MS * NSEC_PER_MSEC);
+	return 0;
+}
+
+static int listener_ready(struct loop_source *source, uint32_t events)
+{
+	struct control *ctl = container_of(source, struct control, listener);
+
+	(void)events;
+	for (int i = 0; i < MAX_ACCEPTS; i++) {
+		int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+			/* It would be ready for ever. */
+			ctl->paused = true;
+			(void)loop_change(ctl->loop, source, 0);
+			(void)loop_timer_set(&ctl->tick, CONTROL_TICK_MS * NSEC_PER_MSEC,
+					     CONTROL_TICK_MS * NSEC_PER_MSEC);
+		}
+		if (fd < 0)
+			return 0;
+		if (ctl->n_clients >= CONTROL_CLIENTS) {
+			(void)fd_close(fd); /* a socket: closing it cannot be stalled */
+			ctl->counts.turned_away++;
+		} else if (client_new(ctl, fd) < 0) {
+			ctl->counts.turned_away++;
+		}
+	}
+	return 0;
+}
+
+/* ---- time ---- */
+
+/* @c may be gone after it. */
+static void client_tick(struct client *c, uint64_t now)
+{
+	int r = 0;
+
+	if (c->state != CLIENT_RUNNING) {
+		if (now < c->deadline)
+			return;
+		if (c->state == CLIENT_ASKING)
+			refuse(c, "did not send its request in time");
+		else
+			client_free(c);
+		return;
+	}
+	if (c->trace && trace_session_state(c->trace) == TRACE_DONE) {
+		client_done(c);
+		return;
+	}
+	if (c->session && c->request->n_pids && session_targets_gone(c->session))
+		session_stop(c->session);
+	if (control_waiting(&c->stream) < c->max_waiting)
+		r = tell_notes(c);
+	if (r >= 0 && now - c->told_at >= 2 * CONTROL_TICK_MS && !control_waiting(&c->stream)) {
+		c->told_at = now;
+		r = control_send_summary(c, CONTROL_PROGRESS);
+	}
+	if (r >= 0)
+		r = client_send(c);
+	if (r < 0)
+		client_free(c);
+}
+
+static int tick(struct loop_timer *timer)
+{
+	struct control *ctl = container_of(timer, struct control, tick);
+	uint64_t now = now_ms();
+	struct client *next;
+
+	if (ctl->paused) {
+		ctl->paused = false;
+		(void)loop_change(ctl->loop, &ctl->listener, EPOLLIN);
+	}
+	for (struct client *c = ctl->clients; c; c = next) {
+		next = c->next;
+		client_tick(c, now);
+	}
+	if (ctl->stop_by && (!ctl->n_clients || now > ctl->stop_by))
+		say_stopped(ctl);
+	return 0;
+}
+
+void control_stop(struct control *ctl)
+{
+	struct client *next;
+
+	if (ctl->stop_by)
+		return;
+	ctl->stop_by = now_ms() + CONTROL_STOP_MS;
+	loop_remove(ctl->loop, &ctl->listener);
+	ctl->paused = false;
+	for (struct client *c = ctl->clients; c; c = next) {
+		next = c->next;
+		if (c->state == CLIENT_ASKING)
+			client_free(c);
+		else
+			stop(c);
+	}
+	(void)loop_timer_set(&ctl->tick, 1, CONTROL_TICK_MS * NSEC_PER_MSEC);
+}
+
+/* ---- life ---- */
+
+int control_new(const struct control_options *options, struct loop *loop,
+		struct control **ret_control)
+{
+	struct control *ctl = calloc(1, sizeof(*ctl));
+	int r;
+
+	if (!ctl) {
+		(void)fd_close(options->fd);
+		return fail(-ENOMEM);
+	}
+	ctl->options = *options;
+	ctl->loop = loop;
+	ctl->listener.fd = ctl->tick.source.fd = -1;
+	policy_of(&options->settings, &ctl->policy);
+	r = loop_timer_add(loop, &ctl->tick, 0, 0, tick);
+	if (r >= 0)
+		r = loop_add(loop, &ctl->listener, options->fd, EPOLLIN, listener_ready);
+	if (r < 0) {
+		(void)control_free(ctl);
+		return trace(r);
+	}
+	*ret_control = ctl;
+	return 0;
+}
+
+struct control *control_free(struct control *ctl)
+{
+	if (!ctl)
+		return NULL;
+	while (ctl->clients)
+		client_free(ctl->clients);
+	loop_remove(ctl->loop, &ctl->listener);
+	(void)fd_close(ctl->options.fd);
+	loop_timer_remove(ctl->loop, &ctl->tick);
+	free(ctl);
+	return NULL;
+}
+
+void control_set_settings(struct control *ctl, const struct settings *settings)
+{
+	ctl->options.settings = *settings;
+	policy_of(settings, &ctl->policy);
+}
+
+void control_counts(const struct control *ctl, struct control_counts *ret_counts)
+{
+	*ret_counts = ctl->counts;
+}

@@ -1,0 +1,183 @@
+/* control.c - see control.h.  Thread: main.
+ * Every send and receive says MSG_DONTWAIT: the flag of the description is shared with whoever has
+ * the socket too, so it is not relied on. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/ipc/control.h"
+#include "daemon/ipc/frame.h"
+
+enum {
+	HEAD = 8,
+	PIECE = 32 << 10, /* received at once, at most */
+	KEEP = 64 << 10,  /* memory of an empty buffer that is kept */
+	MAX_FIELDS = 32,  /* of a request */
+	MAX_SUMMARY = 1 << 12,
+};
+
+void control_stream_init(struct control_stream *s, int fd, size_t max)
+{
+	*s = (struct control_stream){.fd = fd, .max = max};
+}
+
+void control_stream_deinit(struct control_stream *s)
+{
+	(void)fd_close(s->fd);
+	buffer_deinit(&s->in);
+	buffer_deinit(&s->out);
+	*s = (struct control_stream){.fd = -1};
+}
+
+/* Drops the first *@done bytes, once they are the larger half, so that bytes move once on average. */
+static void compact(struct buffer *b, size_t *done)
+{
+	size_t left = b->len - *done;
+
+	if (!*done || *done < left)
+		return;
+	memmove(b->data, b->data + *done, left);
+	b->len = left;
+	*done = 0;
+	if (!left && b->room > KEEP)
+		buffer_deinit(b);
+}
+
+/* ---- in ---- */
+
+int control_receive(struct control_stream *s)
+{
+	/* No more than one message of the largest size: what is asked for is what there is room for. */
+	size_t room = s->max + HEAD - min_u64(s->in.len - s->taken, s->max + HEAD);
+	struct iovec iov;
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1}; /* no room for descriptors */
+	ssize_t n;
+
+	compact(&s->in, &s->taken);
+	iov.iov_len = min_u64(room, PIECE);
+	if (!iov.iov_len)
+		return fail(-EMSGSIZE); /* a caller that takes whole messages never comes here */
+	iov.iov_base = buffer_reserve(&s->in, iov.iov_len);
+	if (!iov.iov_base)
+		return fail(-ENOMEM);
+	do {
+		n = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? CONTROL_NONE : fail(-errno);
+	if (msg.msg_flags & MSG_CTRUNC)
+		return fail(-EBADMSG);
+	s->in.len += (size_t)n;
+	return n ? 0 : CONTROL_CLOSED;
+}
+
+int control_next(struct control_stream *s, uint32_t *ret_type, const uint8_t **ret_data,
+		 size_t *ret_len)
+{
+	struct cursor c = cursor_of(s->in.data + s->taken, s->in.len - s->taken);
+	uint32_t size, type;
+
+	if (cursor_left(&c) < HEAD)
+		return CONTROL_NONE;
+	size = cursor_u32(&c);
+	type = cursor_u32(&c);
+	if (size > s->max)
+		return fail(-EMSGSIZE);
+	if (cursor_left(&c) < size)
+		return CONTROL_NONE;
+	*ret_type = type;
+	*ret_data = c.p;
+	*ret_len = size;
+	s->taken += HEAD + size;
+	return 0;
+}
+
+/* ---- out ---- */
+
+static uint8_t *reserve(struct control_stream *s, enum control_type type, size_t len)
+{
+	uint32_t head[2] = {(uint32_t)len, type};
+	uint8_t *to = buffer_reserve(&s->out, HEAD + len);
+
+	if (!to)
+		return NULL;
+	memcpy(to, head, HEAD);
+	s->out.len += HEAD + len;
+	return to + HEAD;
+}
+
+int control_queue(struct control_stream *s, enum control_type type, const void *data, size_t len)
+{
+	uint8_t *to = reserve(s, type, len);
+
+	if (!to)
+		return fail(-ENOMEM);
+	if (len)
+		memcpy(to, data, len);
+	return 0;
+}
+
+size_t control_waiting(const struct control_stream *s)
+{
+	return s->out.len - s->sent;
+}
+
+int control_send(struct control_stream *s)
+{
+	while (s->sent < s->out.len) {
+		ssize_t n = send(s->fd, s->out.data + s->sent, s->out.len - s->sent,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN)
+			return fail(-errno);
+		if (n < 0)
+			break;
+		s->sent += (size_t)n;
+	}
+	compact(&s->out, &s->sent);
+	return control_waiting(s) ? CONTROL_PENDING : 0;
+}
+
+/* ---- messages ---- */
+
+Pb__ControlRequest *control_request_unpack(const void *data, size_t len)
+{
+	Pb__ControlRequest *m = (Pb__ControlRequest *)(void *)frame_unpack_most(
+		&pb__control_request__descriptor, data, len, MAX_FIELDS);
+
+	if (m && (m->version != CONTROL_VERSION || m->n_pids > CONTROL_PIDS_MAX)) {
+		pb__control_request__free_unpacked(m, NULL);
+		return NULL;
+	}
+	return m;
+}
+
+Pb__ControlSummary *control_summary_unpack(const void *data, size_t len)
+{
+	return (Pb__ControlSummary *)(void *)frame_unpack_most(&pb__control_summary__descriptor,
+							       data, len, MAX_SUMMARY);
+}
+
+int control_request_queue(struct control_stream *s, const Pb__ControlRequest *request)
+{
+	uint8_t *to = reserve(s, CONTROL_REQUEST, pb__control_request__get_packed_size(request));
+
+	if (!to)
+		return fail(-ENOMEM);
+	(void)pb__control_request__pack(request, to);
+	return 0;
+}
+
+int control_summary_queue(struct control_stream *s, enum control_type type,
+			  const Pb__ControlSummary *summary)
+{
+	uint8_t *to = reserve(s, type, pb__control_summary__get_packed_size(summary));
+
+	if (!to)
+		return fail(-ENOMEM);
+	(void)pb__control_summary__pack(summary, to);
+	return 0;
+}

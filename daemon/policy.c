@@ -1,0 +1,220 @@
+/* policy.c - see policy.h.  Thread: main.
+ * Decisions are functions of data: what the kernel says of the asker and of a process, and the
+ * settings.  A client's own words never are an input. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/policy.h"
+#include "daemon/proc/procfs.h"
+
+/* ---- who asks ---- */
+
+static int peer_groups(int fd, uint32_t **ret_groups, size_t *ret_n)
+{
+	socklen_t len = 64 * sizeof(gid_t);
+	_cleanup_(freep) gid_t *groups = NULL;
+
+	for (int i = 0; i < 4; i++) {
+		/* Room for the primary group behind them. */
+		gid_t *more = realloc(groups, len + sizeof(gid_t));
+
+		if (!more)
+			return fail(-ENOMEM);
+		groups = more;
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) == 0) {
+			*ret_n = len / sizeof(gid_t);
+			*ret_groups = take(groups);
+			return 0;
+		}
+		if (errno != ERANGE || len > POLICY_GROUPS * sizeof(gid_t))
+			return fail(-errno);
+	}
+	return fail(-ERANGE);
+}
+
+int asker_of(int fd, struct asker *ret_asker)
+{
+	struct asker asker = {0};
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int r;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return fail(-errno);
+	r = peer_groups(fd, &asker.groups, &asker.n_groups);
+	if (r < 0)
+		return trace(r);
+	asker.uid = cred.uid;
+	asker.pid = (uint32_t)cred.pid;
+	asker.groups[asker.n_groups++] = cred.gid;
+	*ret_asker = asker;
+	return 0;
+}
+
+void asker_deinit(struct asker *asker)
+{
+	free(asker->groups);
+	*asker = (struct asker){0};
+}
+
+/* ---- the settings' names ---- */
+
+static bool user_id(const char *name, uint32_t *ret_id)
+{
+	const struct passwd *pw;
+	uint64_t id;
+
+	if (parse_u64(name, 10, UINT32_MAX - 1, &id) == 0) {
+		*ret_id = (uint32_t)id;
+		return true;
+	}
+	pw = getpwnam(name);
+	if (pw)
+		*ret_id = pw->pw_uid;
+	return pw != NULL;
+}
+
+static bool group_id(const char *name, uint32_t *ret_id)
+{
+	const struct group *gr;
+	uint64_t id;
+
+	if (parse_u64(name, 10, UINT32_MAX - 1, &id) == 0) {
+		*ret_id = (uint32_t)id;
+		return true;
+	}
+	gr = getgrnam(name);
+	if (gr)
+		*ret_id = gr->gr_gid;
+	return gr != NULL;
+}
+
+/* "NAME, NAME NAME": ids of those that there are. */
+static size_t resolve(const char *list, bool (*look_up)(const char *, uint32_t *), const char *what,
+		      bool told, uint32_t ids[POLICY_IDS])
+{
+	size_t n = 0;
+
+	while (*(list += strspn(list, ", \t")) && n < POLICY_IDS) {
+		size_t len = strcspn(list, ", \t");
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, 63), list);
+		if (len < sizeof(name) && look_up(name, &ids[n]))
+			n++;
+		else if (told)
+			log_info("%s: there is no '%s' on this machine", what, name);
+		list += len;
+	}
+	return n;
+}
+
+void policy_of(const struct settings *s, struct policy *p)
+{
+	*p = (struct policy){
+		.own = s->own_processes,
+		.recordings = s->max_recordings,
+		.user_recordings = s->user_recordings,
+		.user_rate = s->user_rate,
+		.user_memory = s->user_memory,
+	};
+	p->n_users = resolve(s->all_users, user_id, "all-users", true, p->users);
+	p->n_groups = resolve(s->all_groups, group_id, "all-groups",
+			      strcmp(s->all_groups, settings_default.all_groups) != 0, p->groups);
+}
+
+/* ---- decisions ---- */
+
+static bool has(const uint32_t *ids, size_t n, uint32_t id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+enum policy_scope policy_scope(const struct policy *p, const struct asker *asker)
+{
+	if (asker->uid == 0 || has(p->users, p->n_users, asker->uid))
+		return POLICY_ALL;
+	for (size_t i = 0; i < asker->n_groups; i++)
+		if (has(p->groups, p->n_groups, asker->groups[i]))
+			return POLICY_ALL;
+	return p->own ? POLICY_OWN : POLICY_NOTHING;
+}
+
+bool policy_event_words(const char *event, char *error, size_t size)
+{
+	if (strstr(event, "probe") || strstr(event, "..")) {
+		(void)snprintf(
+			error, size,
+			"'%.64s': probes are not placed for others; record it yourself, as root",
+			event);
+		return false;
+	}
+	return true;
+}
+
+bool policy_event(enum policy_scope scope, const struct perf_spec *spec, char *error, size_t size)
+{
+	if (spec->probe_path) {
+		(void)snprintf(error, size, "probes are not placed for others");
+		return false;
+	}
+	if (scope == POLICY_ALL)
+		return true;
+	/* The kernel lets a user have these of own processes; what a tracepoint or the PMU of a
+	 * device tells is not only theirs. */
+	if (spec->tracepoint[0] || spec->type == PERF_TYPE_TRACEPOINT ||
+	    spec->type >= PERF_TYPE_MAX || spec->type == PERF_TYPE_BREAKPOINT) {
+		(void)snprintf(error, size,
+			       "'%s' is not for everyone: only root and members of the groups in "
+			       "/etc/perfwind.conf (all-groups) may record it",
+			       spec->name);
+		return false;
+	}
+	if (spec->exclude_user) {
+		(void)snprintf(error, size,
+			       "kernel code is not for everyone: only root and members of the "
+			       "groups in /etc/perfwind.conf (all-groups) may record it");
+		return false;
+	}
+	return true;
+}
+
+uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t period)
+{
+	/* The most that can be: nanoseconds are counted at 1 GHz; of no counter is more known than
+	 * that a core does some events a cycle. */
+	uint64_t events = spec->weight == PERF_WEIGHT_TIME ? 1000000000 : 10000000000;
+
+	return frequency ? frequency : events / max_u64(period, 1);
+}
+
+bool policy_owns(const char *root, uint32_t uid, uint32_t pid)
+{
+	char path[PROCFS_PATH_MAX];
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *text = NULL;
+	const char *line;
+	unsigned ids[4];
+	struct stat st;
+
+	if (procfs_path(path, root, pid, "status") < 0)
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* The file is root's when the process may not be looked into: fs/proc/base.c,
+	 * task_dump_owner(). */
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != uid || read_fd(fd, 65536, &text, NULL) < 0)
+		return false;
+	line = strstr(text, "\nUid:");
+	return line && sscanf(line + 5, "%u%u%u%u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4 &&
+	       ids[0] == uid && ids[1] == uid && ids[2] == uid && ids[3] == uid;
+}

@@ -1,0 +1,49 @@
+/* policy.h - who may record what, by asking the daemon.  Thread: main.
+ *
+ *   root, users and groups that the settings name     every process, and the kernel
+ *   anyone else, unless own-processes = no            own processes, user code only
+ *
+ * A process is somebody's own when the kernel would let them look into it: all of its user ids are
+ * theirs (so no set-user-ID program is), and it has not made itself unreadable (PR_SET_DUMPABLE,
+ * which an exec of a program with rights or without read permission does too). */
+#pragma once
+
+#include "daemon/perf/spec.h"
+#include "daemon/settings.h"
+
+enum { POLICY_IDS = 64, POLICY_GROUPS = 65536 };
+
+struct policy {
+	uint32_t users[POLICY_IDS], groups[POLICY_IDS];
+	size_t n_users, n_groups;
+	bool own;
+	uint32_t recordings, user_recordings, user_rate, user_memory;
+};
+
+/* Who asks, as the kernel tells it: as of connect(2). */
+struct asker {
+	uint32_t uid, pid;
+	uint32_t *groups; /* owned; the primary one too */
+	size_t n_groups;
+};
+/* Of the peer of a connected socket.  Returns new parts. */
+int asker_of(int fd, struct asker *ret_asker);
+void asker_deinit(struct asker *asker);
+
+/* Names are looked up now; one that is unknown gives nobody anything and is logged, if it was not
+ * the default. */
+void policy_of(const struct settings *settings, struct policy *ret_policy);
+
+enum policy_scope { POLICY_NOTHING, POLICY_OWN, POLICY_ALL };
+enum policy_scope policy_scope(const struct policy *policy, const struct asker *asker);
+
+/* May this event be asked for?  false: a line in @error. */
+bool policy_event(enum policy_scope scope, const struct perf_spec *spec, char *error, size_t size);
+/* The words of -e, before they are looked up: none that make us open a file that a client names, or
+ * hand the kernel an address in our memory. */
+bool policy_event_words(const char *event, char *error, size_t size);
+/* Samples a second of one CPU, as the limit counts them. */
+uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t period);
+
+/* Is it @uid's own (see above)?  @root: "" */
+bool policy_owns(const char *root, uint32_t uid, uint32_t pid);

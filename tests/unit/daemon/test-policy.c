@@ -1,0 +1,271 @@
+/* test-policy.c - who may record what: by user, by group, own processes only; and which events. */
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/policy.h"
+#include "tests/unit/cmocka.h"
+
+static struct settings settings;
+static struct policy policy;
+
+static enum policy_scope scope_of(uint32_t uid, uint32_t group, uint32_t second)
+{
+	uint32_t groups[] = {group, second};
+	struct asker asker = {.uid = uid, .groups = groups, .n_groups = 2};
+
+	policy_of(&settings, &policy);
+	return policy_scope(&policy, &asker);
+}
+
+static void test_defaults(void **state)
+{
+	(void)state;
+	settings = settings_default;
+	assert_int_equal(scope_of(0, 0, 0), POLICY_ALL);
+	assert_int_equal(scope_of(1000, 1000, 5000), POLICY_OWN);
+	settings.own_processes = false;
+	assert_int_equal(scope_of(1000, 1000, 5000), POLICY_NOTHING);
+	assert_int_equal(scope_of(0, 0, 0), POLICY_ALL);
+}
+
+static void test_lists(void **state)
+{
+	(void)state;
+	settings = settings_default;
+	(void)snprintf(settings.all_groups, sizeof(settings.all_groups), "70001,  70002");
+	(void)snprintf(settings.all_users, sizeof(settings.all_users), " 80001\t80002, ");
+	assert_int_equal(scope_of(1000, 1000, 70002), POLICY_ALL);
+	assert_int_equal(scope_of(1000, 70001, 1000), POLICY_ALL); /* the primary one */
+	assert_int_equal(scope_of(1000, 1000, 7000), POLICY_OWN);
+	assert_int_equal(scope_of(80001, 1000, 1000), POLICY_ALL);
+	assert_int_equal(scope_of(80002, 1000, 1000), POLICY_ALL);
+	/* A user's number is no group's. */
+	assert_int_equal(scope_of(70001, 1000, 1000), POLICY_OWN);
+	assert_int_equal(scope_of(1000, 80001, 1000), POLICY_OWN);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	settings = settings_default;
+	(void)snprintf(settings.all_users, sizeof(settings.all_users), "root,no-such-user-here");
+	(void)snprintf(settings.all_groups, sizeof(settings.all_groups), "root no-such-group-here");
+	policy_of(&settings, &policy);
+	assert_int_equal(policy.n_users, 1);
+	assert_int_equal(policy.users[0], 0);
+	assert_int_equal(policy.n_groups, 1);
+	assert_int_equal(policy.groups[0], 0);
+	/* None at all: nobody, not everybody. */
+	settings.all_groups[0] = settings.all_users[0] = 0;
+	assert_int_equal(scope_of(1000, 0, 1000), POLICY_OWN);
+}
+
+static void test_asker(void **state)
+{
+	struct asker asker;
+	bool primary = false;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(asker_of(fds[0], &asker), 0);
+	assert_int_equal(asker.uid, getuid());
+	assert_int_equal(asker.pid, getpid());
+	for (size_t i = 0; i < asker.n_groups; i++)
+		primary |= asker.groups[i] == getgid();
+	assert_true(primary);
+	asker_deinit(&asker);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+static bool event(enum policy_scope scope, struct perf_spec spec)
+{
+	char error[256] = "";
+	bool may = policy_event(scope, &spec, error, sizeof(error));
+
+	assert_true(may || error[0]);
+	return may;
+}
+
+static void test_events(void **state)
+{
+	const struct perf_spec clock = {.type = PERF_TYPE_SOFTWARE},
+			       kernel = {.exclude_user = true},
+			       point = {.type = PERF_TYPE_TRACEPOINT, .tracepoint = "sched:x"},
+			       device = {.type = 40}, memory = {.type = PERF_TYPE_BREAKPOINT};
+	struct perf_spec probe = {.type = 8, .probe_path = (char *)(uintptr_t) "/bin/ls"};
+
+	(void)state;
+	assert_true(event(POLICY_OWN, clock));
+	assert_true(event(POLICY_OWN, (struct perf_spec){.type = PERF_TYPE_HARDWARE}));
+	assert_true(event(POLICY_OWN, (struct perf_spec){.type = PERF_TYPE_RAW}));
+	assert_false(event(POLICY_OWN, kernel));
+	assert_false(event(POLICY_OWN, point));
+	assert_false(event(POLICY_OWN, device));
+	assert_false(event(POLICY_OWN, memory));
+	assert_true(event(POLICY_ALL, kernel));
+	assert_true(event(POLICY_ALL, point));
+	assert_true(event(POLICY_ALL, device));
+	assert_false(event(POLICY_ALL, probe));
+	assert_false(event(POLICY_OWN, probe));
+}
+
+static void test_words(void **state)
+{
+	char error[256];
+
+	(void)state;
+	assert_true(policy_event_words("cycles:u,instructions", error, sizeof(error)));
+	assert_true(policy_event_words("sched:sched_switch", error, sizeof(error)));
+	assert_false(policy_event_words("uprobe:/tmp/fifo:main", error, sizeof(error)));
+	assert_false(policy_event_words("cycles,uprobe/config1=4096/", error, sizeof(error)));
+	assert_false(policy_event_words("kprobe:do_exit", error, sizeof(error)));
+	assert_false(policy_event_words("../../../tmp/x/event/", error, sizeof(error)));
+}
+
+static void test_rate(void **state)
+{
+	const struct perf_spec time = {.weight = PERF_WEIGHT_TIME}, events = {0};
+
+	(void)state;
+	assert_int_equal(policy_rate(&events, 999, 0), 999);
+	assert_int_equal(policy_rate(&time, 0, 1000000), 1000);
+	assert_int_equal(policy_rate(&events, 0, 1000000), 10000);
+	assert_int_equal(policy_rate(&events, 0, 1), 10000000000ll);
+}
+
+/* A child that has become something; is it @uid's? */
+static bool owned(uint32_t uid, void (*become)(void))
+{
+	int ready[2], end[2];
+	char byte;
+	pid_t pid;
+	bool is;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(end), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		(void)close(end[1]);
+		become();
+		(void)!write(ready[1], "", 1);
+		(void)!read(end[0], &byte, 1);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	is = policy_owns("", uid, (uint32_t)pid);
+	(void)close(end[1]);
+	(void)waitpid(pid, NULL, 0);
+	(void)close(end[0]);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	return is;
+}
+
+static void nothing(void)
+{
+}
+
+static void hidden(void)
+{
+	(void)prctl(PR_SET_DUMPABLE, 0);
+}
+
+static void real_only(void)
+{
+	(void)!setresuid(54321, 0, 0);
+	(void)prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void saved_root(void)
+{
+	(void)!setresuid(54321, 54321, 0);
+	(void)prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void dropped(void)
+{
+	(void)!setresuid(54321, 54321, 54321);
+	(void)prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void test_owns(void **state)
+{
+	(void)state;
+	assert_true(owned(getuid(), nothing));
+	assert_false(owned(getuid() + 1, nothing));
+	assert_false(policy_owns("", getuid(), 0x7ffffff0));
+	if (getuid() != 0) {
+		assert_false(owned(getuid(), hidden));
+		return;
+	}
+	/* Of root's the file is root's in any case: what the others are told by. */
+	assert_false(owned(54321, real_only));
+	assert_false(owned(54321, saved_root));
+	assert_true(owned(54321, dropped));
+	assert_false(owned(0, dropped));
+}
+
+static void dropped_hidden(void)
+{
+	(void)!setresuid(54321, 54321, 54321);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+}
+
+static void test_owns_hidden(void **state)
+{
+	(void)state;
+	if (getuid() != 0)
+		skip();
+	assert_false(owned(54321, dropped_hidden));
+}
+
+/* A process that has gone, or whose status is nothing like one. */
+static void test_owns_fake(void **state)
+{
+	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128], dir[128];
+	static const char *const texts[] = {"", "Name:\tx\n", "Name:\tx\nUid:\t1 2\n",
+					    "Name:\tx\nUid:\tall of them\n"};
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	(void)snprintf(path, sizeof(path), "%s/proc", root);
+	assert_int_equal(mkdir(path, 0700), 0);
+	(void)snprintf(dir, sizeof(dir), "%s/proc/5", root);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/proc/5/status", root);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_(file_closep) FILE *f = fopen(path, "we");
+
+		assert_non_null(f);
+		(void)fputs(texts[i], f);
+		(void)fflush(f);
+		assert_false(policy_owns(root, getuid(), 5));
+	}
+	(void)unlink(path);
+	(void)rmdir(dir);
+	(void)snprintf(path, sizeof(path), "%s/proc", root);
+	(void)rmdir(path);
+	(void)rmdir(root);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),    cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_asker),
+		cmocka_unit_test(test_events),	    cmocka_unit_test(test_words),
+		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
+		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
