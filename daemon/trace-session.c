@@ -56,6 +56,8 @@ static void finish(struct trace_session *t)
 		(void)arm(t, (enum trace_timer_kind)i, 0, 0);
 	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_TRACING_DISABLED);
 	t->state = TRACE_DONE;
+	if (!t->stopped_at) /* its data sources have ended before it */
+		t->stopped_at = clock_ns(CLOCK_MONOTONIC);
 	r = trace_file_read(t);
 	if (r >= 0)
 		r = trace_file_end(t);

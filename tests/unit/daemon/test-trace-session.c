@@ -457,6 +457,30 @@ static void test_refused(void **state)
 	close_run(&run);
 }
 
+/* Its only source ends itself: so does the session, which has a duration like any other. */
+static void test_guardrail(void **state)
+{
+	struct trace_session_summary summary;
+	struct run run;
+	size_t n = 0;
+
+	(void)state;
+	open_config(&run,
+		    "buffers { size_kb: 4096 } data_sources { config { name: 'linux.perf' "
+		    "perf_event_config { timebase { frequency: 200 } callstack_sampling { } "
+		    "max_daemon_memory_kb: 1 } } }",
+		    false);
+	run_to_end(&run);
+	trace_session_summary(run.trace, &summary);
+	assert_true(summary.duration_s >= 0 && summary.duration_s < 3600);
+	unpack(&run);
+	for (size_t i = 0; i < run.packets->n_packet; i++)
+		n += run.packets->packet[i]->perf_sample &&
+		     run.packets->packet[i]->perf_sample->producer_event;
+	assert_int_equal(n, 1);
+	close_run(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -469,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_guardrail),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_refused),
 	};
