@@ -75,6 +75,7 @@ int reader_module_symbols(struct reader *r, struct cursor c)
 {
 	struct wire_field f, path = {0}, build_id = {0};
 	struct cursor again = c;
+	size_t n_modules;
 	uint32_t module;
 	int e;
 
@@ -86,8 +87,12 @@ int reader_module_symbols(struct reader *r, struct cursor c)
 	}
 	if (c.bad)
 		return READER_BROKEN;
+	n_modules = r->profile->n_modules;
 	e = reader_module(r, (const char *)path.data, path.len, build_id.data, build_id.len, 0,
 			  &module);
+	/* Other readers take names only of what they know already. */
+	if (e >= 0 && (module == UINT32_MAX || module >= n_modules))
+		e = reader_count_add(r, STAT_stackprofile_invalid_mapping_id, -1, 1);
 	if (e < 0)
 		return trace(e);
 	while (module != UINT32_MAX && wire_next(&again, &f)) {

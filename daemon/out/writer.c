@@ -167,12 +167,23 @@ int writer_start(struct writer *w)
 	return r < 0 ? trace(r) : 0;
 }
 
-int writer_clear_incremental_state(struct writer *w)
+static int new_generation(struct writer *w)
 {
 	int r;
 
 	intern_new_generation(&w->intern);
 	r = writer_defaults(w);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Names are told in the generation of their frames, as far as they are there: of a ring buffer only
+ * the last one may be left, and readers count a name without its frame as an error. */
+int writer_clear_incremental_state(struct writer *w)
+{
+	int r = writer_symbols_flush(w);
+
+	if (r >= 0)
+		r = new_generation(w);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -184,7 +195,7 @@ int writer_renew(struct writer *w)
 		return 0;
 	/* It may be set again by the packets that begin the new state: then those are lost. */
 	w->sink->renew = false;
-	r = writer_clear_incremental_state(w);
+	r = new_generation(w);
 	return r < 0 ? trace(r) : WRITER_RENEWED;
 }
 

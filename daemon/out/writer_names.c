@@ -21,6 +21,7 @@ enum {
 };
 enum {
 	PACKET_SEQUENCE_ID = 10,
+	PACKET_SEQUENCE_FLAGS = 13,
 	PACKET_MODULE_SYMBOLS = 61,
 	SYMBOLS_PATH = 1,
 	SYMBOLS_BUILD_ID = 2,
@@ -159,12 +160,14 @@ static int append_symbol(struct buffer *b, uint64_t rel_pc, const struct writer_
 	return 0;
 }
 
-/* The waiting symbols of one mapping as a packet. */
+/* The waiting symbols of one mapping as a packet.  It needs incremental state as its frames did: where
+ * that is lost (a ring buffer), they are too. */
 static int flush_mapping(struct writer *w, struct intern_mapping *m)
 {
 	const struct string_entry *path = &w->intern.places.entries[m->path - 1];
 	const struct string_entry *build_id =
 		m->build_id ? &w->intern.places.entries[m->build_id - 1] : NULL;
+	const uint32_t flags = PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_NEEDS_INCREMENTAL_STATE;
 	uint32_t sequence = w->options.sequence_id;
 	size_t body, len;
 	uint8_t *p;
@@ -175,12 +178,14 @@ static int flush_mapping(struct writer *w, struct intern_mapping *m)
 	body = pack_bytes_size(SYMBOLS_PATH, path->len) + m->symbols.len;
 	body += build_id ? pack_bytes_size(SYMBOLS_BUILD_ID, build_id->len) : 0;
 	len = pack_bytes_size(PACKET_MODULE_SYMBOLS, body);
+	len += pack_number_size(PACKET_SEQUENCE_FLAGS, flags);
 	len += sequence ? pack_number_size(PACKET_SEQUENCE_ID, sequence) : 0;
 	p = writer_packet_begin(w, len);
 	if (!p)
 		return fail(-ENOMEM);
 	if (sequence)
 		p = pack_number(p, PACKET_SEQUENCE_ID, sequence);
+	p = pack_number(p, PACKET_SEQUENCE_FLAGS, flags);
 	p = pack_bytes(pack_head(p, PACKET_MODULE_SYMBOLS, body), SYMBOLS_PATH, path->data,
 		       path->len);
 	if (build_id)

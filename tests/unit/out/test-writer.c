@@ -392,6 +392,7 @@ static void test_symbols(void **state)
 	assert_int_equal(writer_symbols_flush(s.writer), 0);
 	t = decode(&s);
 	assert_int_equal(t->n_packet, 2);
+	assert_int_equal(t->packet[1]->sequence_flags, 2); /* as its frames */
 	m = t->packet[1]->module_symbols;
 	assert_string_equal(m->path, "/[vdso]"); /* as readers make it of the components */
 	assert_int_equal(m->build_id.len, 3);
@@ -409,6 +410,12 @@ static void test_symbols(void **state)
 	t = decode(&s);
 	assert_int_equal(t->packet[2]->interned_data->n_function_names, 1);
 	assert_memory_equal(t->packet[2]->interned_data->function_names[0]->str.data, "outer", 5);
+	/* What is collected is told before the next generation begins. */
+	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, lines, 2), 0);
+	assert_int_equal(writer_clear_incremental_state(s.writer), 0);
+	t = decode(&s);
+	assert_non_null(t->packet[3]->module_symbols);
+	assert_int_equal(t->packet[4]->sequence_flags, 1);
 	close_session(&s);
 }
 

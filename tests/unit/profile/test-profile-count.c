@@ -183,6 +183,7 @@ static void test_interned(void **state)
 		      *stacks[] = {&empty, &broken};
 	Pb__InternedData interned = PB__INTERNED_DATA__INIT;
 	Pb__PerfSample with_empty = PB__PERF_SAMPLE__INIT, with_broken = PB__PERF_SAMPLE__INIT;
+	Pb__ModuleSymbols symbols = PB__MODULE_SYMBOLS__INIT, nothing = PB__MODULE_SYMBOLS__INIT;
 
 	(void)state;
 	/* ids that nobody has told: a path, a build id; a function's name, a mapping; a frame */
@@ -213,9 +214,13 @@ static void test_interned(void **state)
 	add(2, NEEDS)->perf_sample = &with_empty;
 	add(2, NEEDS)->perf_sample = &with_empty;
 	add(2, NEEDS)->perf_sample = &with_broken;
+	/* names in a mapping that is not in the trace; of no mapping at all */
+	symbols.path = (char *)"/never";
+	add(2, 0)->module_symbols = &symbols;
+	add(2, 0)->module_symbols = &nothing;
 	read_all();
 	assert_int_equal(value(STAT_stackprofile_invalid_string_id, -1), 3);
-	assert_int_equal(value(STAT_stackprofile_invalid_mapping_id, -1), 1);
+	assert_int_equal(value(STAT_stackprofile_invalid_mapping_id, -1), 3);
 	assert_int_equal(value(STAT_stackprofile_empty_callstack, -1), 2);
 	assert_int_equal(value(STAT_stackprofile_invalid_frame_id, -1), 1);
 	assert_int_equal(value(STAT_stackprofile_invalid_callstack_id, -1), -1);
