@@ -40,6 +40,7 @@ void import_kernel_start(struct import *im)
 			  !strcmp(names.nodename, info->hostname);
 	if (im->same_kernel && !im->event->attr.exclude_kernel)
 		im->kernel_started = pthread_create(&im->kernel_reader, NULL, read_names, im) == 0;
+	im->lag.on = im->kernel_started;
 }
 
 static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
@@ -71,9 +72,16 @@ void import_kernel_names(struct import *im)
 		import_note(im, "kernel frames have no names (%s)", why);
 		return;
 	}
-	for (size_t i = 0; i < im->n_ksymbols; i++)
-		apply_ksymbol(im, &im->ksymbols[i]);
 	emit_set_kallsyms(im->emit, im->kallsyms);
+	if (!im->lag.outcomes.len)
+		import_kernel_catch_up(im, UINT64_MAX);
+}
+
+void import_kernel_catch_up(struct import *im, uint64_t n)
+{
+	while (im->kernel_done && im->kallsyms && im->ksymbols_done < im->n_ksymbols &&
+	       im->ksymbols[im->ksymbols_done].behind <= n)
+		apply_ksymbol(im, &im->ksymbols[im->ksymbols_done++]);
 }
 
 void import_kernel_mmap(struct import *im, const struct record_event *event)
@@ -84,7 +92,11 @@ void import_kernel_mmap(struct import *im, const struct record_event *event)
 
 int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 {
-	struct import_ksymbol k = {.start = event->ksymbol.start, .len = event->ksymbol.len};
+	struct import_ksymbol k = {
+		.start = event->ksymbol.start,
+		.behind = im->lag.n,
+		.len = event->ksymbol.len,
+	};
 
 	if (!event->ksymbol.unregister)
 		(void)snprintf(k.name, sizeof(k.name), "%s", event->ksymbol.name);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "daemon/base/bytes.h"
 #include "daemon/import.h"
 #include "daemon/out/writer.h"
 #include "daemon/perf/perfdata.h"
@@ -60,10 +61,18 @@ struct import {
 	struct uw_kallsyms *kallsyms;
 	struct import_ksymbol { /* what came before the names were there */
 		uint64_t start;
+		uint64_t behind; /* so many outcomes that waited then */
 		uint32_t len;
 		char name[128]; /* "": it went */
 	} * ksymbols;
-	size_t n_ksymbols;
+	size_t n_ksymbols, ksymbols_done;
+	struct import_lag {
+		bool on;
+		struct buffer outcomes; /* one behind the other; from `at` on not yet written */
+		size_t at;
+		uint64_t n, n_spaces;
+		const struct uw_space *last_space; /* to compare with only */
+	} lag;
 
 	struct import_sample batch[UW_BATCH];
 	size_t n_batch;
@@ -88,11 +97,22 @@ int import_flush(struct import *im);
 /* All that the loader has to do. */
 int import_serve(struct import *im);
 
+/* import-lag.c */
+/* Writes the outcome, now or when the kernel's names are there. */
+int import_emit(struct import *im, const struct outcome *o);
+/* Writes what waits. */
+int import_lag_end(struct import *im);
+/* Before a record that names a thread. */
+int import_lag_comm(struct import *im, const struct record_event *event);
+void import_lag_deinit(struct import *im);
+
 /* import-kernel.c */
 /* Starts reading the kernel's names, when the recording is of the kernel that runs. */
 void import_kernel_start(struct import *im);
 /* Waits for them.  Before the first frame of the kernel is written. */
 void import_kernel_names(struct import *im);
+/* What came and went of the kernel's symbols before the first @n outcomes that waited. */
+void import_kernel_catch_up(struct import *im, uint64_t n);
 void import_kernel_mmap(struct import *im, const struct record_event *event);
 int import_kernel_ksymbol(struct import *im, const struct record_event *event);
 void import_kernel_deinit(struct import *im);

@@ -256,9 +256,7 @@ static int write_sample(struct import *im, size_t i)
 
 	outcome_fill(im->outcome, e, waits ? NULL : &im->results[i],
 		     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
-	if (im->outcome->n_kernel)
-		import_kernel_names(im);
-	return emit_outcome(im->emit, im->outcome);
+	return import_emit(im, im->outcome);
 }
 
 int import_flush(struct import *im)

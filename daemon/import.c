@@ -120,6 +120,9 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 		return take_throttle(im, &e);
 	case PERFWIND_RECORD_KSYMBOL:
 		return import_kernel_ksymbol(im, &e);
+	case PERF_RECORD_COMM:
+		r = e.comm.exec ? 0 : import_lag_comm(im, &e);
+		return r < 0 ? trace(r) : apply(im, &e);
 	default:
 		return apply(im, &e);
 	}
@@ -155,7 +158,8 @@ static int take_all(struct import *im, char *error, size_t error_size)
 		(void)snprintf(error, error_size, "cannot be read: %s", strerror(-r));
 		return trace(r);
 	}
-	return im->n_batch ? import_flush(im) : 0;
+	r = im->n_batch ? import_flush(im) : 0;
+	return r < 0 ? trace(r) : import_lag_end(im);
 }
 
 /* ---- the end ---- */
@@ -256,6 +260,7 @@ static void import_free(struct import *im)
 		(void)uw_space_unref(im->batch[i].entry.info.space);
 		(void)process_unref(im->batch[i].entry.info.process);
 	}
+	import_lag_deinit(im);
 	import_kernel_deinit(im);
 	(void)loader_free(im->loader);
 	(void)emit_free(im->emit);

@@ -1,6 +1,7 @@
 /* test-import.c - import.h: perf.data put together by hand, whose samples lie in this program. */
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 
 #include "daemon/base/log.h"
 #include "daemon/import.h"
@@ -21,9 +22,19 @@ __attribute__((noinline)) int import_caller(int x)
 	return import_leaf(x) * 3;
 }
 
-static void put_chain_head(struct buffer *b, const char *arch)
+static void put_feature(struct buffer *b, uint64_t number, const char *text)
 {
 	struct buffer feature = {0};
+
+	put64(&feature, number);
+	put_string(&feature, text);
+	buffer_append(&feature, "\0\0\0", 4);
+	put_record(b, 80, 0, feature.data, feature.len / 8 * 8);
+	buffer_deinit(&feature);
+}
+
+static void put_chain_head(struct buffer *b, const char *arch)
+{
 
 	for (uint64_t i = 0; i < 2; i++) {
 		struct perf_event_attr attr =
@@ -42,11 +53,7 @@ static void put_chain_head(struct buffer *b, const char *arch)
 		memcpy(body + sizeof(attr), &id, 8);
 		put_record(b, 64, 0, body, sizeof(body));
 	}
-	put64(&feature, 6); /* HEADER_ARCH */
-	put_string(&feature, arch);
-	buffer_append(&feature, "\0\0\0", 4);
-	put_record(b, 80, 0, feature.data, feature.len / 8 * 8);
-	buffer_deinit(&feature);
+	put_feature(b, 6, arch); /* HEADER_ARCH */
 }
 
 /* This program's own text, as MMAP2 tells it. */
@@ -266,6 +273,75 @@ static void test_late_mapping(void **state)
 	done_deinit(&done);
 }
 
+/* The host and the kernel are those of today, so that its names are read and outcomes wait. */
+static void put_own_head(struct buffer *b)
+{
+	struct utsname names;
+
+	assert_int_equal(uname(&names), 0);
+	put_chain_head(b, names.machine);
+	put_feature(b, 3, names.nodename); /* HEADER_HOSTNAME */
+	put_feature(b, 4, names.release);  /* HEADER_OSRELEASE */
+}
+
+static void put_name(struct buffer *b, const char comm[8], uint64_t time)
+{
+	const uint64_t trailer[] = {7ull << 32 | 7, time, 0, ID_A};
+	struct buffer body = {0};
+
+	put64(&body, 7ull << 32 | 7);
+	buffer_append(&body, comm, 8);
+	buffer_append(&body, trailer, sizeof(trailer));
+	put_record(b, PERF_RECORD_COMM, 0, body.data, body.len);
+	buffer_deinit(&body);
+}
+
+/* Each of a thread's names is told, though samples of the first wait until it has its third. */
+static void test_renames_while_waiting(void **state)
+{
+	const struct import_options options = {0};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_own_head(&b);
+	put_own_mapping(&b, 7, 0);
+	put_name(&b, "firstly", 1000000000);
+	put_chain_sample(&b, ID_A, 2000000000, 7);
+	put_name(&b, "secondo", 3000000000);
+	put_chain_sample(&b, ID_A, 4000000000, 7);
+	put_name(&b, "thirdly", 5000000000);
+	put_chain_sample(&b, ID_A, 6000000000, 7);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 3);
+	assert_true(has_text(&done, "firstly"));
+	assert_true(has_text(&done, "secondo"));
+	assert_true(has_text(&done, "thirdly"));
+	done_deinit(&done);
+}
+
+/* Past the limits nothing waits any more, and nothing is lost: mappings change with each sample. */
+static void test_many_while_waiting(void **state)
+{
+	enum { MANY = 3000 };
+	const struct import_options options = {0};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_own_head(&b);
+	for (uint64_t i = 1; i <= MANY; i++) {
+		put_own_mapping(&b, 7, i % 2);
+		put_chain_sample(&b, ID_A, i * 1000000, 7);
+	}
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, MANY);
+	assert_true(account_holds(&done.result.summary.account));
+	done_deinit(&done);
+}
+
 static void check_error(struct buffer *b, const struct import_options *options, const char *word)
 {
 	struct done done;
@@ -315,10 +391,16 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),	     cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_other_event),  cmocka_unit_test(test_replaced_file),
-		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_kernel_only),
-		cmocka_unit_test(test_late_mapping), cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_other_event),
+		cmocka_unit_test(test_replaced_file),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_kernel_only),
+		cmocka_unit_test(test_late_mapping),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_renames_while_waiting),
+		cmocka_unit_test(test_many_while_waiting),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
