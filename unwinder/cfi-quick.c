@@ -40,13 +40,14 @@ static inline bool quick_uleb(const uint8_t **p, const uint8_t *end, uint64_t *r
 	return false;
 }
 
+/* rax is saved by what goes to a landing pad only: see cfi_is_landing(). */
 static inline bool quick_register(struct quick_run *q, unsigned reg, int64_t bp, int64_t ra)
 {
 	if (reg == DWARF_X86_RBP)
 		q->now.bp = bp;
 	else if (reg == DWARF_X86_RIP)
 		q->now.ra = ra;
-	return reg != DWARF_X86_RSP;
+	return reg != DWARF_X86_RSP && reg != DWARF_X86_RAX;
 }
 
 /* An operation without bits of its own for an operand.  false: not one of these. */

@@ -38,6 +38,31 @@ bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *re
 	return true;
 }
 
+static bool by_another_register(const struct cfi_row *row)
+{
+	return row->cfa.where == CFI_REGISTER && row->cfa_register != DWARF_X86_RSP &&
+	       row->cfa_register != DWARF_X86_RBP;
+}
+
+bool cfi_saves_landing(const struct cfi_row *row)
+{
+	return !row->machine->link && !row->signal &&
+	       row->regs[DWARF_X86_RAX].where == CFI_OFFSET &&
+	       row->regs[DWARF_X86_RDX].where == CFI_OFFSET;
+}
+
+bool cfi_is_landing(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row)
+{
+	struct cfi_row later;
+
+	if (!cfi_saves_landing(row) || by_another_register(row))
+		return false;
+	for (uint64_t at = vaddr + 1; at < fde->end && at - vaddr <= CFI_LANDING_MAX; at++)
+		if (cfi_row_at(fde, at, &later) == CFI_OK && by_another_register(&later))
+			return true;
+	return false;
+}
+
 static rule_t rule_x86(const struct cfi_row *row, uint64_t vaddr, rule_t slow)
 {
 	const struct cfi_reg *ra = &row->regs[DWARF_X86_RIP], *bp = &row->regs[DWARF_X86_RBP];
@@ -54,6 +79,8 @@ static rule_t rule_x86(const struct cfi_row *row, uint64_t vaddr, rule_t slow)
 		return slow;
 	}
 	if (ra->where != CFI_OFFSET || row->regs[DWARF_X86_RSP].where != CFI_UNSPECIFIED)
+		return slow;
+	if (!by_bp && cfi_saves_landing(row)) /* rsp is the landing's already */
 		return slow;
 	if (bp->where == CFI_OFFSET ? !bp->value
 				    : bp->where != CFI_UNSPECIFIED && bp->where != CFI_SAME)

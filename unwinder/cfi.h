@@ -157,6 +157,16 @@ bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *re
 /* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here. */
 bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule);
 
+/* x86-64: is it the row of a function that goes to a landing pad (_Unwind_RaiseException() and its
+ * like)?  They alone save rax and rdx: GCC's __builtin_eh_return. */
+bool cfi_saves_landing(const struct cfi_row *row);
+/* Is @vaddr, whose row is @row, where such a function leaves?  There GCC's run time has written the
+ * registers of the frame that it goes to over those that this one saved, the return address as
+ * well, and no CFI can say so.  It ends in a CFA by rcx; from the copy to there are some 130 bytes
+ * (GCC 12). */
+enum { CFI_LANDING_MAX = 160 };
+bool cfi_is_landing(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row);
+
 /* Registers of one frame, as far as known. */
 struct cfi_regs {
 	uint64_t r[DWARF_REGS];

@@ -179,9 +179,13 @@ static enum cfi_result native_find_row(struct native *e, const struct native_pla
 		return CFI_OK;
 	if (result == CFI_OK)
 		result = cfi_row_at(fde, place->vaddr, &row);
-	if (result == CFI_OK)
-		*ret_rule = cfi_rule(&row, place->vaddr, offset, debug_frame);
-	return result;
+	if (result != CFI_OK)
+		return result;
+	*ret_rule = cfi_rule(&row, place->vaddr, offset, debug_frame);
+	/* What stands there may be another frame's: as a guess it is marked, and must follow a call. */
+	if (*ret_rule == rule_frame(RULE_FP, 2, 2) && cfi_is_landing(fde, place->vaddr, &row))
+		*ret_rule = rule_chain(RULE_NO_CFI);
+	return CFI_OK;
 }
 
 /* A thread inside a system call that is its function's last instruction stands behind the function:

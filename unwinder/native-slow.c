@@ -80,9 +80,11 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 		return CFI_NEED_REG;
 	case CFI_OFFSET:
 		address = f->cfa + (uint64_t)how->value;
-		/* Popped already: the register has it (see walk_apply). */
-		if (reg != m->pc && !f->row->signal && address < f->regs->r[m->sp] &&
-		    f->regs->known >> reg & 1) {
+		/* Popped already: the register has it (see walk_apply).  But a stack pointer is
+		 * not popped: where CFI says that it was saved, as in glibc's setcontext(), the
+		 * frame is a block of registers, which may lie anywhere. */
+		if (reg != m->pc && f->row->regs[m->sp].where != CFI_OFFSET && !f->row->signal &&
+		    address < f->regs->r[m->sp] && f->regs->known >> reg & 1) {
 			*ret_value = f->regs->r[reg];
 			return CFI_OK;
 		}
@@ -144,10 +146,17 @@ static enum cfi_result slow_apply(struct slow_frame *f, uint64_t pac_mask,
 	return CFI_OK;
 }
 
-/* Frame @at's caller, of registers @regs.  *ret_signal: the frame was interrupted, not called. */
+/* How a frame was left. */
+struct slow_way {
+	bool signal;	 /* it was interrupted, not called */
+	bool landing;	 /* it goes to a landing pad, whose frame is not its caller's (cfi.h) */
+	uint64_t missed; /* CFI_MEMORY: an address that could not be read */
+};
+
+/* Frame @at's caller, of registers @regs. */
 static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t frame, rule_t rule,
 				 const struct cfi_regs *regs, struct cfi_regs *ret_regs,
-				 bool *ret_signal, uint64_t *ret_missed)
+				 struct slow_way *ret_way)
 {
 	struct slow_memory memory = {.memory = {.read = slow_read}, .e = e, .w = w};
 	uint64_t address = uw_frame_lookup(frame);
@@ -169,9 +178,10 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	if (result != CFI_OK)
 		return result;
 	f.bias = address - place.vaddr;
-	*ret_signal = row.signal;
+	ret_way->signal = row.signal;
+	ret_way->landing = cfi_saves_landing(&row);
 	result = slow_apply(&f, w->pac_mask, ret_regs);
-	*ret_missed = memory.memory.missed;
+	ret_way->missed = memory.memory.missed;
 	return result;
 }
 
@@ -235,12 +245,10 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 	for (; n < w->n; n++) {
 		struct cfi_regs caller;
 		enum cfi_result result = CFI_OK;
-		uint64_t missed;
-		bool signal;
+		struct slow_way way;
 
 		if (!slow_interrupted(e, w, n, regs, &caller))
-			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &signal,
-					   &missed);
+			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &way);
 		if (result == CFI_PENDING)
 			return result;
 		if (result != CFI_OK && !slow_guessed(w, n, regs, &caller))
@@ -314,25 +322,30 @@ enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool whole,
 
 enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 {
-	uint64_t frame = w->frames[w->n - 1], missed = 0;
+	uint64_t frame = w->frames[w->n - 1];
+	struct slow_way way = {0};
 	struct cfi_regs regs, caller;
-	bool whole = slow_regs(w, &regs), signal = false;
+	bool whole = slow_regs(w, &regs);
 	enum cfi_result result;
+	enum step step;
 
-	result = slow_step(e, w, frame, rule, &regs, &caller, &signal, &missed);
-	if (signal && native_is_signal(e, w))
+	result = slow_step(e, w, frame, rule, &regs, &caller, &way);
+	if (way.signal && native_is_signal(e, w))
 		return native_signal(e, w);
 	if (result == CFI_NEED_REG && !whole) {
 		result = slow_rewalk(e, w, &regs);
 		if (result != CFI_OK)
 			return slow_end(w, result, 0);
 		whole = true;
-		result = slow_step(e, w, frame, rule, &regs, &caller, &signal, &missed);
+		result = slow_step(e, w, frame, rule, &regs, &caller, &way);
 	}
 	if (result != CFI_OK)
-		return slow_end(w, result, missed);
+		return slow_end(w, result, way.missed);
 	/* A signal frame hands back every register, whatever was known before. */
-	return native_arrive(w, &caller, whole || signal, signal);
+	step = native_arrive(w, &caller, whole || way.signal, way.signal);
+	if (step == STEP_FRAME && way.landing)
+		w->frames[w->n - 1] |= UW_FRAME_GUESSED;
+	return step;
 }
 
 /* aarch64: the return address of the frame that the walk stands on, whose CFA is @cfa. */

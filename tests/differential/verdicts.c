@@ -3,14 +3,19 @@
 
 #include <string.h>
 
-enum right { RIGHT, EARLY, WRONG };
+/* TOLD: wrong, from a frame on that says that it was guessed. */
+enum right { RIGHT, EARLY, TOLD, WRONG };
 enum { SHOWN = 12 };
 
 static enum right judge(const struct verdict *v, const uint64_t *truth, uint32_t n)
 {
-	for (uint32_t i = 0; i < v->n; i++)
+	bool told = false;
+
+	for (uint32_t i = 0; i < v->n; i++) {
+		told |= v->frames[i] & UW_FRAME_GUESSED;
 		if (i >= n || (v->frames[i] & ~UW_FRAME_GUESSED) != truth[i])
-			return WRONG;
+			return told ? TOLD : WRONG;
+	}
 	if (v->outcome != UW_WHOLE)
 		return EARLY;
 	return v->n == n ? RIGHT : WRONG;
@@ -30,15 +35,15 @@ static void chain_text(struct live *live, const uint64_t *frames, uint32_t n, ch
 	}
 }
 
-static bool is_allowed(const struct verdicts *verdicts, const char *text)
+static bool is_in(const char *list, const char *text)
 {
 	const char *symbol = strrchr(text, ' ');
 	char name[200];
 
-	if (!verdicts->allow || !symbol || !symbol[1])
+	if (!list || !symbol || !symbol[1])
 		return false;
 	(void)snprintf(name, sizeof(name), ",%s,", symbol + 1);
-	return strstr(verdicts->allow, name) != NULL;
+	return strstr(list, name) != NULL;
 }
 
 /* The last frame that is right: from it the unwinder went astray, or did not go on. */
@@ -58,14 +63,17 @@ static void note(struct verdicts *verdicts, struct live *live, const struct verd
 	struct verdict_class *class = verdicts->classes;
 
 	live_describe(live, astray(v), text, sizeof(text));
-	if (is_allowed(verdicts, text)) {
+	if ((v->right != WRONG && is_in(verdicts->allow, text)) ||
+	    is_in(verdicts->allow_wrong, text)) {
 		verdicts->n_allowed++;
 		return;
 	}
 	*(v->right == EARLY ? &verdicts->n_early : &verdicts->n_wrong) += 1;
 	(void)snprintf(line, sizeof(line), "%s from %s: %s %s",
-		       v->right == EARLY ? "ends" : "WRONG", text,
-		       uw_outcome_name((enum uw_outcome)v->outcome),
+		       v->right == EARLY  ? "ends"
+		       : v->right == TOLD ? "WRONG (but guessed)"
+					  : "WRONG",
+		       text, uw_outcome_name((enum uw_outcome)v->outcome),
 		       uw_reason_name((enum uw_reason)v->reason));
 	while (class < verdicts->classes + verdicts->n_classes && strcmp(class->text, line) != 0)
 		class ++;
@@ -97,7 +105,8 @@ void verdicts_switch(struct verdicts *verdicts, struct live *live, const uint64_
 		to[0] = v->frames[0];
 		memcpy(to + 1, truth, n * sizeof(*truth));
 		to[1] |= UW_FRAME_CALLER; /* it will be returned to */
-		if (judge(v, to, n + 1) == RIGHT)
+		v->right = (uint8_t)min_u64(v->right, judge(v, to, n + 1));
+		if (v->right == RIGHT)
 			verdicts->n_switch++;
 		else
 			note(verdicts, live, v);

@@ -20,7 +20,18 @@ enum {
 };
 
 /* DWARF's numbers, written out here again so that the tests do not lean on what they test. */
-enum { RBX = 3, RDI = 5, RBP = 6, RSP = 7, R10 = 10, R12 = 12, RIP = 16 };
+enum {
+	RAX = 0,
+	RDX = 1,
+	RCX = 2,
+	RBX = 3,
+	RDI = 5,
+	RBP = 6,
+	RSP = 7,
+	R10 = 10,
+	R12 = 12,
+	RIP = 16
+};
 enum {
 	DEF_CFA = 0x0c,
 	DEF_CFA_REGISTER = 0x0d,
@@ -36,7 +47,8 @@ enum {
 	RECALL = 0x0b,
 	UNDEFINED = 0x07,
 	SAME = 0x08,
-	IN_REGISTER = 0x09
+	IN_REGISTER = 0x09,
+	OFFSET_SF = 0x11
 };
 
 struct bytes {

@@ -1,0 +1,188 @@
+/* native-fixture.h - the native engine over stacks and CFI made by hand.
+ *
+ * The module's functions, each 0x80 bytes; pc is vaddr + 0x400000:
+ *   0x1000 small   CFA = rsp + 16                    0x1400 rooted  return address undefined
+ *   0x1080 saves   CFA = rsp + 32, rbp at CFA - 16   0x1480 leaps   CFA = r10
+ *   0x1100 framed  CFA = rbp + 16, rbp at CFA - 16   0x1500 by_rbx  CFA = rbx + 8
+ *   0x1180 popped  CFA = rbp + 32, rbp at CFA - 32   0x1580 keeper  CFA = rsp + 24, rbx at CFA - 16
+ *   0x1640 signal  'S': CFA = [rsp + 32], registers from rsp on (put_signal)
+ *   0x1700 damaged a program that ends in the middle
+ *   0x1780 vforks  CFA = rsp, return address in rdi
+ *   0x17c0 left    CFA = rsp + 8, rbp at [rbp], as a compiler says it behind a leave
+ *   0x1800 nothing is said
+ *   0x1880 block   CFA = rbx, rbp, rsp and the return address at CFA + 8, + 16, + 24
+ *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
+#pragma once
+
+#include "tests/unit/unwinder/cfi-fixture.h"
+
+#include "unwinder/engine.h"
+
+enum {
+	SP = 0x7fff0000,
+	SMALL = 0x401000,
+	SAVES = 0x401080,
+	FRAMED = 0x401100,
+	POPPED = 0x401180,
+	ROOTED = 0x401400,
+	LEAPS = 0x401480,
+	BY_RBX = 0x401500,
+	KEEPER = 0x401580,
+	SIGNAL = 0x401640,
+	VFORKS = 0x401780,
+	LEFT = 0x4017c0,
+	DAMAGED = 0x401700,
+	SILENT = 0x401800,
+	BLOCK = 0x401880,
+	LANDS = 0x401900,
+	JIT = 0x600000,
+	WORDS = 512,
+	FRAMES = 64,
+};
+#define CALLED(pc) ((pc) | UW_FRAME_CALLER)
+
+/* Process memory: our stack, and code. */
+struct fake {
+	struct uw_memory memory;
+	uint64_t stack[WORDS];
+	uint8_t code[0x100]; /* at JIT */
+	unsigned n_reads;
+};
+
+struct fixture {
+	struct fake fake;
+	struct uw_module *module;
+	struct uw_map maps[2];
+	struct uw_space *space;
+	struct uw_engine *engine;
+	uint64_t regs[UW_X86_COUNT], stack[WORDS], frames[FRAMES];
+	struct uw_snapshot snapshot;
+	struct uw_result res;
+};
+
+static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	struct fake *f = container_of(memory, struct fake, memory);
+	const void *from = f->stack;
+	uint64_t start = SP, size = sizeof(f->stack);
+
+	f->n_reads++;
+	if (address >= JIT && address < JIT + sizeof(f->code)) {
+		from = f->code;
+		start = JIT;
+		size = sizeof(f->code);
+	}
+	if (address < start || address >= start + size)
+		return -1;
+	len = min_u64(len, start + size - address);
+	memcpy(to, (const uint8_t *)from + (address - start), len);
+	return (ssize_t)len;
+}
+
+/* rip, rbp, rbx at [rsp], [rsp + 8], [rsp + 16]; rsp at [rsp + 32]. */
+static size_t put_signal(struct bytes *eh)
+{
+	static const uint8_t program[] = {
+		DEF_CFA_EXPRESSION, 3,	 0x77, 32,   0x06, EXPRESSION, RIP, 2, 0x77, 0,
+		EXPRESSION,	    RBP, 2,    0x77, 8,	   EXPRESSION, RBX, 2, 0x77, 16,
+	};
+
+	return put_fde(eh, put_cie(eh, "zRS"), SIGNAL - CFI_BIAS, 0x80, program, sizeof(program));
+}
+
+UNUSED static struct uw_module *module_make(void)
+{
+	struct bytes eh = {.n = 0}, hdr = {.n = 0};
+	size_t cie = put_cie(&eh, "zR");
+	uint64_t pairs[][2] = {
+		{SMALL, PUT_FDE(&eh, cie, SMALL - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 16)},
+		{SAVES,
+		 PUT_FDE(&eh, cie, SAVES - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP, 2)},
+		{FRAMED,
+		 PUT_FDE(&eh, cie, FRAMED - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
+		{POPPED,
+		 PUT_FDE(&eh, cie, POPPED - CFI_BIAS, 0x80, DEF_CFA, RBP, 32, OFFSET | RBP, 4)},
+		{ROOTED, PUT_FDE(&eh, cie, ROOTED - CFI_BIAS, 0x80, UNDEFINED, RIP)},
+		{LEAPS, PUT_FDE(&eh, cie, LEAPS - CFI_BIAS, 0x80, DEF_CFA, R10, 0)},
+		{BY_RBX, PUT_FDE(&eh, cie, BY_RBX - CFI_BIAS, 0x80, DEF_CFA, RBX, 8)},
+		{KEEPER,
+		 PUT_FDE(&eh, cie, KEEPER - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24, OFFSET | RBX, 2)},
+		{SIGNAL, put_signal(&eh)},
+		{DAMAGED, PUT_FDE(&eh, cie, DAMAGED - CFI_BIAS, 0x80, 0x3f, 0x3f, 0x3f)},
+		{VFORKS, PUT_FDE(&eh, cie, VFORKS - CFI_BIAS, 0x40, DEF_CFA_OFFSET, 0, IN_REGISTER,
+				 RIP, RDI)},
+		{LEFT, PUT_FDE(&eh, cie, LEFT - CFI_BIAS, 0x40, DEF_CFA_OFFSET, 8, EXPRESSION, RBP,
+			       2, 0x76, 0)},
+		{BLOCK, PUT_FDE(&eh, cie, BLOCK - CFI_BIAS, 0x80, DEF_CFA, RBX, 0, OFFSET_SF, RBP,
+				0x7f, OFFSET_SF, RSP, 0x7e, OFFSET_SF, RIP, 0x7d)},
+		{LANDS, PUT_FDE(&eh, cie, LANDS - CFI_BIAS, 0x100, DEF_CFA, RBP, 16, OFFSET | RBP,
+				2, OFFSET | RAX, 4, OFFSET | RDX, 3, ADVANCE | 0x30, ADVANCE | 0x30,
+				ADVANCE | 0x30, ADVANCE | 0x30, RESTORE | RBP, DEF_CFA, RCX, 8,
+				ADVANCE | 3, DEF_CFA, RSP, 8)},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
+		pairs[i][0] -= CFI_BIAS;
+	put_hdr(&hdr, ARRAY_SIZE(pairs), (const uint64_t(*)[2])pairs);
+	return module_of(image_of(&hdr, &eh, NULL));
+}
+
+UNUSED static void fixture_space(struct fixture *f, uint32_t key, struct uw_memory *memory)
+{
+	uw_space_unref(f->space);
+	assert_int_equal(uw_space_new(f->maps, 2, key, memory, &f->space), 0);
+	f->snapshot.space = f->space;
+}
+
+UNUSED static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->fake.memory.read = fake_read;
+	f->module = module_make();
+	f->maps[0] = (struct uw_map){.start = CFI_BIAS + TEXT_AT,
+				     .end = CFI_BIAS + TEXT_END,
+				     .offset = TEXT_AT,
+				     .module = f->module};
+	f->maps[1] = (struct uw_map){.start = JIT, .end = JIT + 0x1000};
+	f->snapshot = (struct uw_snapshot){
+		.regs = f->regs,
+		.arch = UW_ARCH_X86_64,
+		.stack = (uint8_t *)f->stack,
+		.stack_len = sizeof(f->stack),
+	};
+	fixture_space(f, 5, NULL);
+	f->regs[UW_X86_SP] = SP;
+	assert_int_equal(uw_engine_new(UW_ENGINE_NATIVE, &f->engine), 0);
+	*state = f;
+	return 0;
+}
+
+UNUSED static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	uw_engine_free(f->engine);
+	uw_space_unref(f->space);
+	uw_module_unref(f->module);
+	free(f);
+	return 0;
+}
+
+UNUSED static void run(struct fixture *f, uint64_t pc)
+{
+	f->regs[UW_X86_IP] = pc;
+	f->res = (struct uw_result){.frames = f->frames,
+				    .max_frames = f->res.max_frames ? f->res.max_frames : FRAMES};
+	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
+}
+
+#define assert_result(f, outcome_, reason_, n)                \
+	do {                                                  \
+		assert_int_equal((f)->res.outcome, outcome_); \
+		assert_int_equal((f)->res.reason, reason_);   \
+		assert_int_equal((f)->res.n_frames, n);       \
+	} while (0)
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
