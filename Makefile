@@ -203,7 +203,9 @@ check-all: all test-programs
 test-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) programs $(TEST_TOOLS)
 check-static:
 	$(Q)$(RUN) tests/static.sh
-check-unit: $(UNIT_PROGRAMS)
+# What unit tests start besides themselves.
+UNIT_NEEDS = $(O)/libperfwind-hook.so $(filter %/hook-target %/hook-target-musl,$(PROGRAMS))
+check-unit: $(UNIT_PROGRAMS) $(UNIT_NEEDS)
 	$(Q)$(RUN) $(UNIT_PROGRAMS)
 check-fuzz: $(FUZZ_PROGRAMS)
 	$(Q)$(RUN) $(FUZZ_PROGRAMS)
@@ -213,7 +215,7 @@ check-integration: all programs $(TEST_TOOLS)
 check-sanitized:
 	$(Q)$(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g" check-units-only
 .PHONY: check-units-only
-check-units-only: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
+check-units-only: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNIT_NEEDS)
 	$(Q)$(RUN) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
 
 # ---- for people

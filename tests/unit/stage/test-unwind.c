@@ -75,9 +75,8 @@ static void test_wait_other_machine(void **state)
 	assert_int_equal(slot_queue_consumed(&f->in), 2);
 	memset(regs, 0xff, sizeof(regs)); /* as a ring that goes on */
 	load_own_text(f);
-	push(f, &(struct entry){
-			.kind = ENTRY_SPACE,
-			.info = {.process = process_number(1), .space = uw_space_ref(f->space)}});
+	push(f, &(struct entry){.kind = ENTRY_SPACE,
+				.info = {.process = process_number(1), .space = f->space}});
 	go(f);
 	for (uint32_t i = 0; i < 2; i++) {
 		o = next(f);
