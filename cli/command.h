@@ -13,8 +13,8 @@ struct command {
 	const struct options *options;
 };
 
-extern const struct command command_record, command_report, command_export, command_import,
-	command_run, command_doctor, command_daemon, command_trace, command_stats;
+extern const struct command command_record, command_top, command_report, command_export,
+	command_import, command_run, command_doctor, command_daemon, command_trace, command_stats;
 /* Not in the help. */
 extern const struct command command_generate;
 /* What the help shows (main.c, commands.c). */

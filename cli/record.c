@@ -109,18 +109,8 @@ static void clear_live(const struct record *rec)
 
 static void reap(struct record *rec)
 {
-	int status;
-	pid_t pid;
-
-	if (rec->child_status >= 0 || rec->child.pid <= 0)
-		return;
-	pid = waitpid(rec->child.pid, &status, WNOHANG);
-	if (pid < 0 && errno == ECHILD) { /* somebody else took it: to wait on would be for ever */
+	if (spawn_reap(&rec->child, &rec->child_status) < 0)
 		log_error("how %s ended is not known", rec->command[0]);
-		rec->child_status = W_EXITCODE(1, 0);
-	}
-	if (pid == rec->child.pid)
-		rec->child_status = status;
 }
 
 static int signal_ready(struct loop_source *source, uint32_t events)

@@ -1,11 +1,10 @@
 /* report.c - `perfwind report FILE`: the verdict and the top of a trace, on a terminal.  Thread:
  * main. */
-#include <sys/ioctl.h>
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/terminal.h"
 #include "daemon/base/error.h"
 #include "profile/export.h"
 
@@ -16,21 +15,13 @@ struct report_command {
 	double min_percent;
 };
 
-static const char *const by_names[] = {
-	[REPORT_FUNCTION] = "function",
-	[REPORT_PROCESS] = "process",
-	[REPORT_THREAD] = "thread",
-	[REPORT_MODULE] = "module",
-	NULL,
-};
-
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
 	{.name = "by",
 	 .letter = 'b',
 	 .type = OPTION_CHOICE,
 	 .argument = "WHAT",
-	 .choices = by_names,
+	 .choices = report_by_names,
 	 AT(by),
 	 .help = "rows of the table: function (default), process, thread or module"},
 	{.name = "tree",
@@ -76,24 +67,6 @@ static const struct options options = {
 	.max_arguments = 1,
 };
 
-/* 0 when standard output is no terminal. */
-static int terminal_width(void)
-{
-	struct winsize size;
-
-	if (!isatty(STDOUT_FILENO))
-		return 0;
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_col ? 80 : size.ws_col;
-}
-
-/* https://no-color.org: set and not empty. */
-static bool colour_wanted(void)
-{
-	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
-
-	return isatty(STDOUT_FILENO) && (!no || !*no) && terminal && strcmp(terminal, "dumb");
-}
-
 static int report_run(int argc, char **argv)
 {
 	struct report_command command = {.limit = UINT32_MAX, .min_percent = 0.5};
@@ -118,8 +91,8 @@ static int report_run(int argc, char **argv)
 						     : 40,
 		.min_percent = command.min_percent,
 		.only_pid = command.pid,
-		.width = terminal_width(),
-		.colour = !command.no_colour && colour_wanted(),
+		.width = terminal_columns(),
+		.colour = !command.no_colour && terminal_colour(),
 	};
 	r = report_write(&profile, &how, stdout);
 	if (r < 0)

@@ -110,6 +110,23 @@ int spawn_go(struct spawn *spawn)
 	return e;
 }
 
+int spawn_reap(const struct spawn *spawn, int *status)
+{
+	int ended;
+	pid_t pid;
+
+	if (*status >= 0 || spawn->pid <= 0)
+		return 0;
+	pid = waitpid(spawn->pid, &ended, WNOHANG);
+	if (pid < 0 && errno == ECHILD) {
+		*status = W_EXITCODE(1, 0);
+		return fail(-ECHILD);
+	}
+	if (pid == spawn->pid)
+		*status = ended;
+	return 0;
+}
+
 void spawn_deinit(struct spawn *spawn)
 {
 	bool waits = spawn->go_fd >= 0;

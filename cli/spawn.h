@@ -19,6 +19,9 @@ int spawn_check(const char *name);
 int spawn_new(char *const *argv, struct spawn *ret_spawn);
 /* Lets it go.  0, or the errno of exec as a positive number. */
 int spawn_go(struct spawn *spawn);
+/* Has it ended?  *status is -1 until then, wait()'s afterwards.  -ECHILD: somebody else has taken
+ * that, and to wait on would be for ever; it is then as if it had failed. */
+int spawn_reap(const struct spawn *spawn, int *status);
 /* Kills a child that still waits, closes the descriptors. */
 void spawn_deinit(struct spawn *spawn);
 /* The exit status a shell would give for a wait status: the command's own, 128 + n for signal n. */

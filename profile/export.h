@@ -29,9 +29,11 @@ int export_html(const struct profile *profile, const struct export_options *opti
 
 /* Terminal report. */
 enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE };
+extern const char *const report_by_names[]; /* ends with NULL */
 struct report_options {
 	enum report_by by;
 	bool tree;
+	bool no_summary;    /* the table or tree alone */
 	uint32_t limit;	    /* rows; 0: all */
 	double min_percent; /* tree: branches below are left out */
 	uint32_t only_pid;  /* 0: all */

@@ -29,9 +29,33 @@ static uint64_t usual_weight(const struct reader_event *event)
 	return 0;
 }
 
+/* The first sample of a CPU where no weight is usual: what its event counted until then, unless that
+ * began before the trace did (a ring buffer's beginning is gone, an interval is read alone): then
+ * the second sample's weight, or the mean of all, says more. */
+static void bound_first(struct raw_sample *first, uint64_t likely)
+{
+	if (likely)
+		first->sample.weight = min_u64(first->sample.weight, likely);
+}
+
+/* Without a second sample on their CPU. */
+static void bound_lone(struct reader *r, const struct table *firsts, uint64_t sum, uint64_t n)
+{
+	for (size_t i = 0; i < r->n_samples && n; i++) {
+		struct raw_sample *raw = &r->samples[i];
+		uint64_t key = (uint64_t)raw->sequence << 32 | raw->sample.cpu, index;
+
+		if (table_get(firsts, key, &index) && index == i + 1)
+			bound_first(raw, max_u64(sum / n, 1));
+	}
+}
+
 static int weigh(struct reader *r)
 {
-	struct table last = {0}; /* of (sequence, CPU) */
+	struct table last = {0};   /* of (sequence, CPU) */
+	struct table firsts = {0}; /* the same: index + 1 of one whose weight may be too much */
+	uint64_t sum = 0, n = 0, first;
+	bool seen;
 	int e = 0;
 
 	for (size_t i = 0; i < r->n_samples && e >= 0; i++) {
@@ -43,12 +67,25 @@ static int weigh(struct reader *r)
 			raw->sample.weight = usual ? usual : 1;
 			continue;
 		}
-		if (table_get(&last, key, &before) && raw->count >= before)
+		seen = table_get(&last, key, &before);
+		if (seen && raw->count >= before) {
 			raw->sample.weight = raw->count - before;
-		else /* the first, or an event that was opened anew and counts from 0 again */
+			sum += raw->sample.weight;
+			n++;
+			if (table_get(&firsts, key, &first) && first) {
+				bound_first(&r->samples[first - 1], raw->sample.weight);
+				e = table_put(&firsts, key, 0);
+			}
+		} else { /* the first, or an event that was opened anew and counts from 0 again */
 			raw->sample.weight = usual ? min_u64(usual, raw->count) : raw->count;
-		e = table_put(&last, key, raw->count);
+			if (!usual && !seen)
+				e = table_put(&firsts, key, i + 1);
+		}
+		if (e >= 0)
+			e = table_put(&last, key, raw->count);
 	}
+	bound_lone(r, &firsts, sum, n);
+	table_deinit(&firsts);
 	table_deinit(&last);
 	return e < 0 ? trace(e) : 0;
 }

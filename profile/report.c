@@ -12,6 +12,14 @@
 #include "profile/report.h"
 #include "profile/summary.h"
 
+const char *const report_by_names[] = {
+	[REPORT_FUNCTION] = "function",
+	[REPORT_PROCESS] = "process",
+	[REPORT_THREAD] = "thread",
+	[REPORT_MODULE] = "module",
+	NULL,
+};
+
 struct row {
 	uint32_t id;   /* symbol, module, or index in processes or threads */
 	uint32_t seen; /* group + 1 */
@@ -403,7 +411,8 @@ int report_write(const struct profile *profile, const struct report_options *opt
 	r = fold_init(&report.fold, profile, options->only_pid);
 	if (r < 0)
 		return trace(r);
-	print_summary(&report);
+	if (!options->no_summary)
+		print_summary(&report);
 	r = options->tree ? report_tree(&report) : print_table(&report);
 	if (r < 0)
 		return trace(r);

@@ -239,12 +239,30 @@ struct sink *sink_free(struct sink *sink)
 struct sink_memory {
 	struct sink sink;
 	struct buffer buffer;
+	size_t most;
 };
+
+static uint64_t count_packets(const void *data, size_t len)
+{
+	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	size_t size;
+	uint64_t n = 0;
+
+	while (sink_next_packet(&c, &packet, &size))
+		n++;
+	return n;
+}
 
 static int memory_write(struct sink *sink, const void *data, size_t len)
 {
 	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
 
+	if (len > m->most - min_u64(m->buffer.len, m->most)) {
+		sink->dropped += count_packets(data, len);
+		sink->renew = true;
+		return 0;
+	}
 	buffer_append(&m->buffer, data, len);
 	if (m->buffer.bad)
 		return fail(-ENOMEM);
@@ -272,6 +290,7 @@ int sink_memory_new(struct sink **ret_sink)
 
 	if (!m)
 		return fail(-ENOMEM);
+	m->most = SIZE_MAX;
 	m->sink = (struct sink){.write = memory_write, .flush = memory_flush, .free = memory_free};
 	*ret_sink = &m->sink;
 	return 0;
@@ -283,4 +302,14 @@ const void *sink_memory_data(struct sink *sink, size_t *ret_len)
 
 	*ret_len = m->buffer.len;
 	return m->buffer.data;
+}
+
+void sink_memory_limit(struct sink *sink, size_t most)
+{
+	container_of(sink, struct sink_memory, sink)->most = most;
+}
+
+void sink_memory_clear(struct sink *sink)
+{
+	container_of(sink, struct sink_memory, sink)->buffer.len = 0;
 }

@@ -33,7 +33,10 @@ int sink_deflate_new(struct sink *inner, struct sink **ret_sink);
 /* The next of the packets given to a sink: the TracePacket without Trace's tag and length.  false
  * at the end, also when what stands there is no packet (then the cursor is bad). */
 bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len);
-/* Memory, for tests: *ret_data is good until the sink is freed. */
+/* Memory.  *ret_data is good until the next packet, clearing or freeing. */
 int sink_memory_new(struct sink **ret_sink);
 const void *sink_memory_data(struct sink *sink, size_t *ret_len);
+/* No more than @most bytes are held: what comes then is dropped, and `renew` asked for. */
+void sink_memory_limit(struct sink *sink, size_t most);
+void sink_memory_clear(struct sink *sink);
 struct sink *sink_free(struct sink *sink);

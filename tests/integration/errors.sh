@@ -26,6 +26,10 @@ STOCK=$PWD/tests/data/stock-50hz.pftrace
 cd "$TMP" || exit 1
 refuse no-target 2 'what to record' record
 refuse two-targets 2 'exclude each other' record -a -p 1
+refuse top-no-target 2 'top of what' top
+refuse top-two-targets 2 'exclude each other' top -a -p 1
+refuse top-no-interval 2 '0.01 seconds' top -i 0 -a
+refuse top-dead-pid 1 'no process' top -p 4194303
 refuse unknown-option 2 'frequency' record --frequenzy 10 -- true
 refuse unknown-command 2 'record' recrod
 refuse unknown-event 1 'cpu-clock' record -e cpu-clokc -- true

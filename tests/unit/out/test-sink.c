@@ -258,6 +258,32 @@ static void test_memory(void **state)
 	sink_free(sink);
 }
 
+/* What does not fit is counted, and readers are told to begin anew; cleared, there is room. */
+static void test_memory_limit(void **state)
+{
+	struct sink *sink;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(sink_memory_new(&sink), 0);
+	sink_memory_limit(sink, 6);
+	assert_int_equal(sink->write(sink, "\n\1a\n\1b", 6), 0);
+	assert_false(sink->renew);
+	assert_int_equal(sink->dropped, 0);
+	assert_int_equal(sink->write(sink, "\n\1c\n\1d", 6), 0);
+	assert_true(sink->renew);
+	assert_int_equal(sink->dropped, 2);
+	assert_memory_equal(sink_memory_data(sink, &len), "\n\1a\n\1b", 6);
+	assert_int_equal(len, 6);
+	sink_memory_clear(sink);
+	(void)sink_memory_data(sink, &len);
+	assert_int_equal(len, 0);
+	assert_int_equal(sink->write(sink, "\n\1e", 3), 0);
+	assert_memory_equal(sink_memory_data(sink, &len), "\n\1e", 3);
+	assert_int_equal(sink->bytes, 9);
+	sink_free(sink);
+}
+
 /* Unpacks the compressed packets in a row to @to; others are copied as they are.  Returns the
  * bytes. */
 static size_t unpack(const uint8_t *data, size_t len, uint8_t *to, size_t room, size_t *ret_packets)
@@ -346,11 +372,11 @@ static void test_deflate_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file),	       cmocka_unit_test(test_file_errors),
-		cmocka_unit_test(test_unused),	       cmocka_unit_test(test_large),
-		cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_deflate),	       cmocka_unit_test(test_deflate_full),
-		cmocka_unit_test(test_real_full_disk),
+		cmocka_unit_test(test_file),	     cmocka_unit_test(test_file_errors),
+		cmocka_unit_test(test_unused),	     cmocka_unit_test(test_large),
+		cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_deflate),
+		cmocka_unit_test(test_deflate_full), cmocka_unit_test(test_real_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -204,6 +204,38 @@ static void test_restart(void **state)
 	profile_deinit(&p);
 }
 
+/* The beginning is gone: what was counted before it is nobody's here.  CPU 3 has one sample. */
+static void test_beginning_gone(void **state)
+{
+	struct buffer trace = {0};
+	struct profile p;
+	static const struct {
+		uint32_t cpu;
+		uint64_t count, weight;
+	} samples
+		[] =
+			{
+				{0, 9000000, 2000}, {1, 5, 5},	      {0, 9002000, 2000},
+				{1, 4005, 4000},    {2, 700000, 100}, {2, 700100, 100},
+				{3, 800000, 2033}, /* (2000 + 4000 + 100) / 3 */
+			};
+
+	(void)state;
+	put_defaults(&trace, 3, 6, 10, 0, 100);
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++)
+		put_sample(&trace,
+			   &(struct test_sample){.sequence = 3,
+						 .flags = 2,
+						 .time = i,
+						 .cpu = samples[i].cpu,
+						 .count = samples[i].count},
+			   NULL);
+	p = parse(&trace);
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++)
+		assert_int_equal(p.samples[i].weight, samples[i].weight);
+	profile_deinit(&p);
+}
+
 static void test_generations(void **state)
 {
 	struct buffer trace = {0}, interned = {0};
@@ -551,12 +583,13 @@ static void test_read_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stock),	   cmocka_unit_test(test_simple),
-		cmocka_unit_test(test_restart),	   cmocka_unit_test(test_generations),
-		cmocka_unit_test(test_clocks),	   cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_names),	   cmocka_unit_test(test_stats),
-		cmocka_unit_test(test_compressed), cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_read_errors),
+		cmocka_unit_test(test_stock),	    cmocka_unit_test(test_simple),
+		cmocka_unit_test(test_restart),	    cmocka_unit_test(test_beginning_gone),
+		cmocka_unit_test(test_generations), cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_symbols),	    cmocka_unit_test(test_names),
+		cmocka_unit_test(test_stats),	    cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_cut),	    cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_read_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
