@@ -87,7 +87,7 @@ static size_t strip_suffix(const char *name, size_t len)
 	return len;
 }
 
-static const char *read_address(const char *p, const char *end, uint64_t *ret_address)
+static const char *read_short_address(const char *p, const char *end, uint64_t *ret_address)
 {
 	uint64_t v = 0;
 	const char *first = p;
@@ -107,6 +107,37 @@ static const char *read_address(const char *p, const char *end, uint64_t *ret_ad
 	return p > first ? p : NULL;
 }
 
+#define EACH_BYTE(value) (0x0101010101010101ull * (value))
+
+/* Eight digits at once; false where one is none.  The lines of a 64-bit kernel have sixteen. */
+static bool read_8_digits(const char *p, uint64_t *ret_value)
+{
+	uint64_t text, v, is_letter;
+
+	memcpy(&text, p, sizeof(text));
+	v = (text & EACH_BYTE(0x0f)) + (text >> 6 & EACH_BYTE(1)) * 9;
+	if (v & EACH_BYTE(0xf0))
+		return false;
+	is_letter = (v + EACH_BYTE(0x76)) >> 7 & EACH_BYTE(1);
+	if (text != v + EACH_BYTE('0') + is_letter * ('a' - 10 - '0'))
+		return false;
+	v = __builtin_bswap64(v); /* the first digit is the highest */
+	v = (v | v >> 4) & 0x00ff00ff00ff00ff;
+	v = (v | v >> 8) & 0x0000ffff0000ffff;
+	*ret_value = (v | v >> 16) & 0xffffffff;
+	return true;
+}
+
+static const char *read_address(const char *p, const char *end, uint64_t *ret_address)
+{
+	uint64_t high, low;
+
+	if (end - p > 16 && p[16] == ' ' && read_8_digits(p, &high) && read_8_digits(p + 8, &low)) {
+		*ret_address = high << 32 | low;
+		return p + 16;
+	}
+	return read_short_address(p, end, ret_address);
+}
 static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const char *name,
 		       size_t len)
 {
@@ -145,7 +176,8 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 		return;
 	}
 	name = p + 3;
-	for (p = name; p < end && *p != '\t' && *p != ' ';)
+	/* Only a module's symbol has something behind its name: "\t[module]". */
+	for (p = end[-1] == ']' ? name : end; p < end && *p != '\t' && *p != ' ';)
 		p++;
 	if (p == name || *name == '$' || memchr(name, 0, (size_t)(p - name)))
 		return;

@@ -216,16 +216,43 @@ static void test_real(void **state)
 	uw_kallsyms_free(ks);
 }
 
+/* Sixteen digits, or fewer; what is just beside a digit in ASCII is none. */
+static void test_digits(void **state)
+{
+	static const char *const wrong[] = {"/", ":", "@",    "A",    "F", "`",
+					    "g", "G", "\xb0", "\xe1", " "};
+	struct uw_kallsyms *ks = parse("0123456789abcdef T all_digits\n"
+				       "fedcba9876543210 T and_back\n"
+				       "12345678 T eight\n"
+				       "abc T three\n"
+				       "00123456789abcdef T seventeen\n");
+
+	(void)state;
+	expect(ks, 0x0123456789abcdef, "all_digits", 0x0123456789abcdef);
+	expect(ks, 0xfedcba9876543210, "and_back", 0xfedcba9876543210);
+	expect(ks, 0x12345678, "eight", 0x12345678);
+	expect(ks, 0xabc, "three", 0xabc);
+	expect(ks, 0xabb, NULL, 0);
+	expect(ks, 0x0123456789abcdee, NULL, 0);
+	uw_kallsyms_free(ks);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong) * 16; i++) {
+		char text[] = "ffffffff81000000 T wrong\n1000 T right\n";
+
+		text[i % 16] = wrong[i / 16][0];
+		ks = parse(text);
+		expect(ks, 0xffffffff81000000, NULL, 0);
+		expect(ks, 0x1000, "right", 0x1000);
+		uw_kallsyms_free(ks);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_distance),
-		cmocka_unit_test(test_order_and_aliases),
-		cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_long_lines),
-		cmocka_unit_test(test_overlay),
-		cmocka_unit_test(test_overlay_bound),
+		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_digits),
+		cmocka_unit_test(test_distance), cmocka_unit_test(test_order_and_aliases),
+		cmocka_unit_test(test_hidden),	 cmocka_unit_test(test_long_lines),
+		cmocka_unit_test(test_overlay),	 cmocka_unit_test(test_overlay_bound),
 		cmocka_unit_test(test_real),
 	};
 

@@ -183,12 +183,44 @@ static void test_latest(void **state)
 	uw_symbols_free(s);
 }
 
+/* As many as are sorted by digits, in no order, over all 64 bits; of two names the global one. */
+static void test_many(void **state)
+{
+	enum { MANY = 5000 };
+	static const uint64_t steps[] = {0x10, 0x10000010, 0x200000000000010};
+	struct uw_symbols *s;
+	char name[32];
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(steps); k++) {
+		/* 7 has no common factor with these, so each number comes once */
+		const uint64_t n = k == 2 ? 100 : MANY, times = k == 2 ? 3 : 1;
+		struct uw_symbols_builder b = {0};
+
+		for (uint64_t i = 0; i < n * times; i++) {
+			uint64_t number = i * 7 % n;
+
+			(void)snprintf(name, sizeof(name), "l%lu", number);
+			add(&b, 0x1000 + number * steps[k], 8, name, UW_RANK_LOCAL);
+			(void)snprintf(name, sizeof(name), "g%lu", number);
+			add(&b, 0x1000 + number * steps[k], 8, name, UW_RANK_GLOBAL);
+		}
+		s = build(&b);
+		for (uint64_t number = 0; number < n; number++) {
+			(void)snprintf(name, sizeof(name), "g%lu", number);
+			expect(s, 0x1007 + number * steps[k], name, 0x1000 + number * steps[k], 8);
+			expect(s, 0x1008 + number * steps[k], NULL, 0, 0);
+		}
+		uw_symbols_free(s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference),
 		cmocka_unit_test(test_nested), cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_latest),
+		cmocka_unit_test(test_latest), cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
