@@ -109,7 +109,17 @@ static int make_stages(struct session *s)
 	if (r >= 0)
 		r = byte_queue_init(&s->outcomes, SESSION_OUTCOME_BYTES);
 	if (r >= 0)
-		r = loader_new(so->proc_root, &s->main_waker, &s->loader);
+		r = memory_guard_new(SESSION_MEMORY_READ_MS * NSEC_PER_MSEC, &s->memory_guard);
+	if (r >= 0)
+		r = loader_new(
+			&(struct loader_options){
+				.root = so->proc_root,
+				.answers = &s->main_waker,
+				.memory = s->memory_guard,
+				.copies = so->engine == UW_ENGINE_LIBUNWIND ||
+					  so->engine == UW_ENGINE_LIBDW,
+			},
+			&s->loader);
 	if (r >= 0)
 		r = reader_new(&ro,
 			       &(struct reader_context){
@@ -121,6 +131,7 @@ static int make_stages(struct session *s)
 				       .account = &s->account,
 				       .lost = lost_seen,
 				       .left_out = so->producer ? left_out : NULL,
+				       .memory_guard = s->memory_guard,
 				       .consent = *so->proc_root ? NULL : so->consent,
 				       .note = session_note_line,
 				       .wanted = so->wanted,
@@ -253,6 +264,7 @@ struct session *session_free(struct session *s)
 	session_drop_kallsyms(s);
 	(void)process_table_free(s->processes);
 	(void)uw_modules_free(s->modules);
+	(void)memory_guard_free(s->memory_guard);
 	slot_queue_deinit(&s->entries);
 	byte_queue_deinit(&s->outcomes);
 	waker_deinit(&s->unwinder_waker);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/out/writer.h"
+#include "daemon/proc/memory-guard.h"
 #include "daemon/session.h"
 #include "daemon/stage/adapt.h"
 #include "daemon/stage/emit.h"
@@ -22,11 +23,12 @@ enum {
 	SESSION_MEMORY_KB = 256 << 10, /* own memory besides rings: past it the session ends */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
-	SESSION_DRAIN_MS = 3000,   /* bound on DRAINING */
-	SESSION_NAMING_MS = 1500,  /* bound on NAMING: "symbolised within 2 s of the stop" */
-	SESSION_RETRIES = 8,	   /* of a module that could not be read */
-	SESSION_GUARDED_LOADS = 8, /* modules, before the guardrail is looked at again */
-	SESSION_NICE = -10,	   /* of the threads on the road, where allowed */
+	SESSION_DRAIN_MS = 3000,     /* bound on DRAINING */
+	SESSION_NAMING_MS = 1500,    /* bound on NAMING: "symbolised within 2 s of the stop" */
+	SESSION_MEMORY_READ_MS = 20, /* the unwinder waits for it */
+	SESSION_RETRIES = 8,	     /* of a module that could not be read */
+	SESSION_GUARDED_LOADS = 8,   /* modules, before the guardrail is looked at again */
+	SESSION_NICE = -10,	     /* of the threads on the road, where allowed */
 	SESSION_NOTES = 64,
 	SESSION_RINGS_BYTES = 256 << 20, /* the budget of all rings */
 };
@@ -68,6 +70,7 @@ struct session {
 	struct writer *writer;
 	struct writer_event followers[PERF_MAX_FOLLOWERS];
 	struct loader *loader;
+	struct memory_guard *memory_guard; /* the unwinder's */
 	struct reader *reader;
 	struct unwind_stage *unwinder;
 	struct emit *emit;

@@ -99,6 +99,35 @@ static void read_counts(struct session *s, uint64_t now)
 	s->counts_due = now + min_u64(took * 100, COUNTS_WAIT_S * NSEC_PER_SEC);
 }
 
+static uint64_t helpers_cpu_ns(const struct session *s)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	return files.cpu_ns + memory.cpu_ns;
+}
+
+/* Once each: what was refused, and what went on all the same. */
+static void tell_of_helpers(struct session *s)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	if (files.stuck)
+		session_note(s,
+			     "a file or a process did not answer within a second: what it holds is "
+			     "left alone (its stacks: unresponsive)");
+	if (memory.refused)
+		session_note(s, "the memory of a process did not answer: its stacks end with their "
+				"copies");
+	if (files.ended || memory.replaced)
+		session_note(s, "a helper process ended by itself; another one took its place");
+}
+
 int session_summary(struct session *s, struct session_summary *ret)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -117,7 +146,8 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.account = s->account,
 		.counts = s->counts,
 		.cpu_accounted = accounted(s, &s->counts),
-		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start) / 1e9,
+		.self_cpu_s =
+			(double)(session_own_cpu_ns() - s->cpu_at_start + helpers_cpu_ns(s)) / 1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
 		.user_only = session_user_only(s),
 		.bytes = s->sink->bytes,
@@ -136,17 +166,34 @@ uint64_t session_in_flight(const struct session *s)
 	return account_in_flight(&s->account);
 }
 
+static void add_helpers(const struct session *s, struct stats *list)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	if (files.stuck)
+		stats_add(list, (double)files.stuck, "refused.calls");
+	if (memory.refused)
+		stats_add(list, (double)memory.refused, "refused.memory");
+	if (files.ended + memory.replaced)
+		stats_add(list, (double)(files.ended + memory.replaced), "helpers.replaced");
+}
+
 int session_write_stats(struct session *s)
 {
 	struct stats list = {0};
 	struct session_summary summary;
 
+	tell_of_helpers(s);
 	(void)session_summary(s, &summary);
 	stats_of(&summary, &list);
 	stats_add(&list, summary.self_cpu_s, "self.cpu_s");
 	stats_add(&list, summary.self_us_per_sample, "self.us_per_sample");
 	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
 	stats_add(&list, s->nice, "reader.nice");
+	add_helpers(s, &list);
 	if (s->sink->dropped)
 		stats_add(&list, (double)s->sink->dropped, "lost.packets");
 	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,

@@ -34,6 +34,7 @@ const char *uw_reason_name(enum uw_reason reason)
 		[UW_NO_PROGRESS] = "no-progress",
 		[UW_MEMORY] = "memory",
 		[UW_TOO_DEEP] = "too-deep",
+		[UW_UNRESPONSIVE] = "unresponsive",
 	};
 
 	return (unsigned)reason < UW_REASON_COUNT ? names[reason] : "unknown";

@@ -158,6 +158,36 @@ int uw_image_new_empty(struct uw_image **ret_image)
 	return 0;
 }
 
+static void image_finish(struct uw_image *image, enum uw_arch arch, const struct uw_layout *layout)
+{
+	image->arch = arch;
+	image->segments = (struct uw_segment *)layout->segments;
+	image->n_segments = layout->n_segments;
+	image->load_bias = layout->load_bias;
+	if (arch != UW_ARCH_NONE)
+		cfi_table_init(image);
+	image->bytes += image->eh_frame_hdr.size + image->eh_frame.size + image->debug_frame.size +
+			image->table.n / UW_TABLE_STEP * sizeof(*image->table.coarse);
+}
+
+int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
+			 struct uw_section sections[3], struct uw_image **ret_image)
+{
+	struct uw_image *image;
+	int r;
+
+	r = uw_image_new_empty(&image);
+	if (r < 0)
+		return trace(r);
+	image->eh_frame_hdr = sections[0];
+	image->eh_frame = sections[1];
+	image->debug_frame = sections[2];
+	memset(sections, 0, 3 * sizeof(*sections));
+	image_finish(image, arch, layout);
+	*ret_image = image;
+	return 0;
+}
+
 int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
 		 struct uw_image **ret_image)
 {
@@ -167,20 +197,14 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
 	r = uw_image_new_empty(&image);
 	if (r < 0)
 		return trace(r);
-	image->arch = elf->arch;
-	image->segments = (struct uw_segment *)layout->segments;
-	image->n_segments = layout->n_segments;
-	image->load_bias = layout->load_bias;
 	if (elf->arch != UW_ARCH_NONE) {
 		r = load_sections(elf, image);
 		if (r < 0)
 			return trace(r);
-		cfi_table_init(image);
 	}
 	if (elf->fd >= 0) /* out of descriptors: the native engine does without */
 		image->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
-	image->bytes += image->eh_frame_hdr.size + image->eh_frame.size + image->debug_frame.size +
-			image->table.n / UW_TABLE_STEP * sizeof(*image->table.coarse);
+	image_finish(image, elf->arch, layout);
 	*ret_image = take(image);
 	return 0;
 }

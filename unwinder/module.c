@@ -182,13 +182,21 @@ static bool layout_equal(const struct uw_layout *a, const struct uw_layout *b)
 int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
 		    const struct uw_layout **ret_layout)
 {
-	const struct uw_layout *old = uw_module_layout(module);
-	_cleanup_(freep) struct uw_layout *layout = NULL;
+	struct uw_layout *layout = NULL;
 	int r;
 
 	r = layout_new(elf, &layout);
 	if (r < 0)
 		return trace(r);
+	return trace(uw_module_adopt_layout(module, layout, ret_layout));
+}
+
+int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *consumed,
+			   const struct uw_layout **ret_layout)
+{
+	const struct uw_layout *old = uw_module_layout(module);
+	_cleanup_(freep) struct uw_layout *layout = consumed;
+
 	if (module->given_id.len && !uw_build_id_equal(&module->given_id, &layout->build_id))
 		return fail(-ESTALE);
 	if (old) {
@@ -246,6 +254,18 @@ void uw_module_set_unreadable(struct uw_module *module)
 		publish(&module->unwind_state, -EIO);
 	if (uw_module_symbol_state(module) != UW_MODULE_READY)
 		publish(&module->symbol_state, -EIO);
+}
+
+void uw_module_set_unresponsive(struct uw_module *module)
+{
+	atomic_store_explicit(&module->unresponsive, true, memory_order_relaxed);
+	uw_module_set_unreadable(module);
+}
+
+bool uw_module_unresponsive(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->unresponsive, memory_order_relaxed) &&
+	       uw_module_unwind_state(module) != UW_MODULE_READY;
 }
 
 /* True when the half may be freed now: it is published, or it failed and may be tried anew. */
@@ -307,12 +327,16 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 	if (uw_module_unwind_state(module) == UW_MODULE_READY)
 		return 0;
 	r = load_image(module, source, &image);
-	if (r >= 0) {
-		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
-		module->image = take(image);
-	}
-	publish(&module->unwind_state, r);
+	uw_module_publish_image(module, take(image), r);
 	return trace(r);
+}
+
+void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r)
+{
+	if (image)
+		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
+	module->image = image;
+	publish(&module->unwind_state, r);
 }
 
 static int load_symbols(struct uw_module *module, struct uw_source *source,
@@ -341,13 +365,17 @@ int uw_module_load_symbols(struct uw_module *module, struct uw_source *source)
 	if (uw_module_symbol_state(module) == UW_MODULE_READY)
 		return 0;
 	r = load_symbols(module, source, &symbols);
-	if (r >= 0) {
+	uw_module_publish_symbols(module, symbols, r);
+	return trace(r);
+}
+
+void uw_module_publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
+{
+	if (symbols)
 		atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(symbols),
 				      memory_order_relaxed);
-		module->symbols = symbols;
-	}
+	module->symbols = symbols;
 	publish(&module->symbol_state, r);
-	return trace(r);
 }
 
 bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_symbol *ret_symbol)

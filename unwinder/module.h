@@ -80,6 +80,21 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source);
 int uw_module_load_symbols(struct uw_module *module, struct uw_source *source);
 /* Without a load: the file cannot be had.  Sets both halves that are not READY to UNREADABLE. */
 void uw_module_set_unreadable(struct uw_module *module);
+/* The same because its file did not answer in time; a later load may still succeed. */
+void uw_module_set_unresponsive(struct uw_module *module);
+/* Is that why it cannot be unwound?  Any thread. */
+bool uw_module_unresponsive(const struct uw_module *module);
+
+struct packer;
+struct cursor;
+/* What is loaded, as bytes for a process of ours that has the same module (pack.c): layout, and the
+ * halves that are READY. */
+void uw_module_pack(const struct uw_module *module, struct packer *to);
+/* Takes it in as a load would: the halves that came are READY.  Checked as foreign bytes: -EBADMSG,
+ * -ENOMEM, or -ESTALE as for a load; what did not come through has its state as it was.  @file, -1
+ * or a copy of the image's file for the engines that read it, is consumed. */
+int uw_module_unpack(struct uw_module *module, struct cursor *from, int file);
+
 /* Reads only the build id of an ELF image.  0, or < 0; ret_id->len 0 when the file has none. */
 int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id);
 

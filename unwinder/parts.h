@@ -31,6 +31,7 @@ struct uw_module {
 	struct uw_image *image;
 	struct uw_symbols *symbols;
 	struct uw_lines *lines;
+	_Atomic bool unresponsive;
 	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
 	void *entry; /* modules.c, main thread */
 	char path[];
@@ -41,6 +42,12 @@ struct uw_module {
  * same image.  -ESTALE when it is not, or is not the one of the given build id. */
 int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
 		    const struct uw_layout **ret_layout);
+/* The same with a layout that is read already, and consumed. */
+int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *layout,
+			   const struct uw_layout **ret_layout);
+/* What a load came to: the half (consumed, NULL when @r < 0) and its state. */
+void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r);
+void uw_module_publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r);
 /* The layout, NULL before the first load. */
 static inline const struct uw_layout *uw_module_layout(const struct uw_module *module)
 {
@@ -55,6 +62,10 @@ static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct u
 /* @segments of @layout are borrowed by the image. */
 int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
 		 struct uw_image **ret_image);
+/* Of sections that were read already (@sections: eh_frame_hdr, eh_frame, debug_frame; their data is
+ * consumed). */
+int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
+			 struct uw_section sections[3], struct uw_image **ret_image);
 /* For JIT modules: no ELF, no unwind information. */
 int uw_image_new_empty(struct uw_image **ret_image);
 struct uw_image *uw_image_free(struct uw_image *image);

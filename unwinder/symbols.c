@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/base/bytes.h"
 #include "daemon/base/error.h"
 #include "unwinder/parts.h"
 #include "unwinder/symbols.h"
@@ -113,6 +114,57 @@ bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw
 		return true;
 	}
 	return false;
+}
+
+/* ---- to another process ---- */
+
+void uw_symbols_pack(const struct uw_symbols *symbols, struct packer *to)
+{
+	packer_u64(to, symbols->full);
+	packer_block(to, symbols->entries, symbols->n * sizeof(*symbols->entries));
+	packer_block(to, symbols->pool, symbols->pool_len);
+	packer_block(to, symbols->ranges, symbols->n_ranges * sizeof(*symbols->ranges));
+}
+
+/* A block as memory of our own, never NULL; its length must be a multiple of @size. */
+static int unpack_block(struct cursor *from, size_t size, void **ret_data, size_t *ret_len)
+{
+	const void *p = cursor_block(from, ret_len);
+
+	if (!p || *ret_len % size)
+		return fail(-EBADMSG);
+	*ret_data = malloc(*ret_len ? *ret_len : 1);
+	if (!*ret_data)
+		return fail(-ENOMEM);
+	memcpy(*ret_data, p, *ret_len);
+	return 0;
+}
+
+int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols)
+{
+	_cleanup_(symbols_freep) struct uw_symbols *s = calloc(1, sizeof(*s));
+	size_t entries = 0, ranges = 0;
+	int r;
+
+	if (!s)
+		return fail(-ENOMEM);
+	s->full = cursor_u64(from);
+	r = unpack_block(from, sizeof(*s->entries), (void **)&s->entries, &entries);
+	if (r >= 0)
+		r = unpack_block(from, 1, (void **)&s->pool, &s->pool_len);
+	if (r >= 0)
+		r = unpack_block(from, sizeof(*s->ranges), (void **)&s->ranges, &ranges);
+	if (r < 0)
+		return trace(r);
+	s->n = entries / sizeof(*s->entries);
+	s->n_ranges = ranges / sizeof(*s->ranges);
+	if (s->n && (!s->pool_len || s->pool[s->pool_len - 1]))
+		return fail(-EBADMSG);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i].name >= s->pool_len)
+			return fail(-EBADMSG);
+	*ret_symbols = take(s);
+	return 0;
 }
 
 /* ---- building ---- */

@@ -15,6 +15,12 @@ bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr,
 /* Names beyond .dynsym were found. */
 bool uw_symbols_full(const struct uw_symbols *symbols);
 
+struct packer;
+struct cursor;
+/* As bytes for another process of ours, and back: checked as foreign ones.  -EBADMSG, -ENOMEM. */
+void uw_symbols_pack(const struct uw_symbols *symbols, struct packer *to);
+int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols);
+
 /* ---- building ---- */
 /* How good a name is; of several at one address the greatest stays. */
 enum uw_symbol_rank {

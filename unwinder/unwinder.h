@@ -87,6 +87,7 @@ enum uw_reason {
 	UW_NO_PROGRESS,	   /* the stack does not shrink */
 	UW_MEMORY,	   /* an address outside the copy that was not full */
 	UW_TOO_DEEP,	   /* UW_MAX_FRAMES */
+	UW_UNRESPONSIVE,   /* the module's file, or the process, did not answer in time */
 	UW_REASON_COUNT,
 };
 const char *uw_reason_name(enum uw_reason reason); /* "no-module" ... */

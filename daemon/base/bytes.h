@@ -76,3 +76,43 @@ uint8_t *buffer_reserve(struct buffer *b, size_t len);
 void buffer_append(struct buffer *b, const void *data, size_t len);
 void buffer_printf(struct buffer *b, const char *format, ...) _printf_(2, 3);
 void buffer_varint(struct buffer *b, uint64_t value);
+
+/* Writes into memory that is there; what does not fit sets `bad`, and nothing more is written. */
+struct packer {
+	uint8_t *data;
+	size_t len, room;
+	bool bad;
+};
+
+static inline void packer_put(struct packer *to, const void *data, size_t len)
+{
+	if (to->bad || len > to->room - to->len) {
+		to->bad = true;
+		return;
+	}
+	if (len)
+		memcpy(to->data + to->len, data, len);
+	to->len += len;
+}
+
+static inline void packer_u64(struct packer *to, uint64_t value)
+{
+	packer_put(to, &value, sizeof(value));
+}
+
+/* Its length, then the bytes: cursor_block() reads it. */
+static inline void packer_block(struct packer *to, const void *data, size_t len)
+{
+	packer_u64(to, len);
+	packer_put(to, data, len);
+}
+
+/* NULL (and bad): it does not fit. */
+static inline const void *cursor_block(struct cursor *c, size_t *ret_len)
+{
+	uint64_t len = cursor_u64(c);
+	const void *p = c->bad ? NULL : cursor_bytes(c, len);
+
+	*ret_len = p ? len : 0;
+	return p;
+}

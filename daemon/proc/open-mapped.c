@@ -27,14 +27,34 @@
 
 enum agreement { AGREES_NOT, AGREES_LIKELY, AGREES };
 
-static int open_regular(const char *path, struct stat *ret_stat)
+uint64_t procfs_device(int fd)
 {
-	_cleanup_(fd_closep) int at = open(path, O_PATH | O_CLOEXEC);
-	char again[64];
-	int fd;
+	struct statx stx;
 
+	/* DONT_SYNC: what the kernel knows already, so that no file system is asked */
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) < 0)
+		return 0;
+	return makedev(stx.stx_dev_major, stx.stx_dev_minor);
+}
+
+static int enter(struct procfs_gate *gate, uint64_t device)
+{
+	return gate ? gate->enter(gate, device) : 0;
+}
+
+int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat)
+{
+	_cleanup_(fd_closep) int at = -1;
+	char again[64];
+	int fd, r;
+
+	(void)enter(gate, 0);
+	at = open(path, O_PATH | O_CLOEXEC);
 	if (at < 0)
 		return -errno; /* the usual answer of the first tries: not by fail() */
+	r = enter(gate, procfs_device(at));
+	if (r < 0)
+		return trace(r);
 	if (fstat(at, ret_stat) < 0)
 		return fail(-errno);
 	if (!S_ISREG(ret_stat->st_mode))
@@ -78,14 +98,14 @@ static enum agreement agrees(int fd, const struct stat *st, const struct uw_file
 	return AGREES_LIKELY;
 }
 
-static int try_open(const char *path, const struct uw_file_id *id, bool by_mapping, int *ret_fd,
-		    bool *ret_proved)
+static int try_open(const char *path, const struct uw_file_id *id, bool by_mapping,
+		    struct procfs_gate *gate, int *ret_fd, bool *ret_proved)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	enum agreement agreement;
 	struct stat st;
 
-	fd = open_regular(path, &st);
+	fd = procfs_open_regular(path, gate, &st);
 	if (fd < 0)
 		return fd;
 	agreement = agrees(fd, &st, id, by_mapping);
@@ -98,21 +118,24 @@ static int try_open(const char *path, const struct uw_file_id *id, bool by_mappi
 
 /* The program itself, deleted or not, wants less than map_files does: plain ptrace access.  Most
  * mappings are of other files, so it has to be proved to be this one. */
-static int open_program(const char *root, uint32_t pid, const struct uw_file_id *id, int *ret_fd)
+static int open_program(const char *root, uint32_t pid, const struct uw_file_id *id,
+			struct procfs_gate *gate, int *ret_fd)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	char at[PROCFS_PATH_MAX];
 	bool proved = false;
 	int n = snprintf(at, sizeof(at), "%s/proc/%u/exe", root, pid);
 
-	if (n < 0 || n >= (int)sizeof(at) || try_open(at, id, false, &fd, &proved) < 0 || !proved)
+	if (n < 0 || n >= (int)sizeof(at) || try_open(at, id, false, gate, &fd, &proved) < 0 ||
+	    !proved)
 		return -ENOENT;
 	*ret_fd = take_fd(fd);
 	return 0;
 }
 
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
-		       const char *path, const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
+		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
+		       int *ret_fd, bool *ret_proved)
 {
 	char at[PROCFS_PATH_MAX];
 	bool denied = false;
@@ -121,23 +144,24 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 	if (start < end) {
 		(void)snprintf(at, sizeof(at), "%s/proc/%u/map_files/%llx-%llx", root, pid,
 			       (unsigned long long)start, (unsigned long long)end);
-		r = try_open(at, id, true, ret_fd, ret_proved);
+		r = try_open(at, id, true, gate, ret_fd, ret_proved);
 	}
 	if (r == 0)
 		return 0;
 	denied = r == -EACCES || r == -EPERM;
-	if (denied && open_program(root, pid, id, ret_fd) == 0) {
+	if (denied && open_program(root, pid, id, gate, ret_fd) == 0) {
 		*ret_proved = true;
 		return 0;
 	}
 	if (*path != '/')
 		return fail(denied ? -EACCES : -ENOENT);
 	n = snprintf(at, sizeof(at), "%s/proc/%u/root%s", root, pid, path);
-	r = n > 0 && n < (int)sizeof(at) ? try_open(at, id, false, ret_fd, ret_proved) : -ENOENT;
+	r = n > 0 && n < (int)sizeof(at) ? try_open(at, id, false, gate, ret_fd, ret_proved)
+					 : -ENOENT;
 	if (r == 0)
 		return 0;
 	denied |= r == -EACCES || r == -EPERM;
-	r = try_open(path, id, false, ret_fd, ret_proved);
+	r = try_open(path, id, false, gate, ret_fd, ret_proved);
 	if (r == 0)
 		return 0;
 	denied |= r == -EACCES || r == -EPERM;

@@ -62,6 +62,7 @@ struct process {
 	uint8_t scope;	    /* for the reader: enum process_scope */
 	bool threads_asked; /* the same: for the names of its threads */
 	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
+	bool unresponsive;  /* its mappings could not be read in time, at the last try */
 	bool unsure;	    /* side-band was lost: check before use */
 	enum process_maps_state maps_state;
 	uint64_t maps_asked_at;	  /* ns, the clock of the caller's `now`; for rate limits */

@@ -2,6 +2,8 @@
  * @root is "" on a machine, a directory holding a fake proc/ in tests. */
 #pragma once
 
+#include <sys/stat.h>
+
 #include "unwinder/modules.h"
 
 enum { PROCFS_PATH_MAX = 4096 + 128 };
@@ -48,16 +50,31 @@ struct procfs_map {
 enum { PROCFS_MAPS_END = 1 };
 int procfs_maps_next(const char **p, const char *end, struct procfs_map *ret_map);
 
+/* Asked before the first call that a file's file system could leave unanswered; @device: st_dev, or 0
+ * when a path is to be walked.  < 0: it is not touched. */
+struct procfs_gate {
+	int (*enter)(struct procfs_gate *gate, uint64_t device);
+};
+/* Opens @path if a regular file stands there, without waiting for what else may.  @gate may be NULL.
+ * Returns a descriptor. */
+int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat);
+/* The device of an open file, without asking its file system; 0: not told. */
+uint64_t procfs_device(int fd);
 /* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files,
  * /proc/PID/root/PATH, PATH. Believed only if @id agrees (build id, else device and inode, else
  * size by caller); *ret_proved says whether it was proved.  -ENOENT/-EACCES when none fits. */
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
-		       const char *path, const struct uw_file_id *id, int *ret_fd,
-		       bool *ret_proved);
+		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
+		       int *ret_fd, bool *ret_proved);
+
 /* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
 int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
-/* The same of a descriptor that is open already, and consumed, also on failure. */
-int procfs_memory_of_fd(int fd, struct uw_memory **ret_memory);
+/* The same of a descriptor that is open already, and consumed, also on failure.  Reads go through @guard (borrowed
+ * for each read; NULL: directly), and once one was not answered in time none is made any more. */
+struct memory_guard;
+int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory);
+/* Its descriptor, borrowed. */
+int procfs_memory_fd(const struct uw_memory *memory);
 struct uw_memory *procfs_memory_free(struct uw_memory *memory);
 /* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0:
  * none) and its path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where

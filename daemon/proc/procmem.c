@@ -8,16 +8,18 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/proc/memory-guard.h"
 #include "daemon/proc/procfs.h"
 
 struct procmem {
 	struct uw_memory memory;
 	int fd;
+	struct memory_guard *guard;
+	bool refused; /* the reader's: it did not answer once */
 };
 
-static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+ssize_t memory_read_fd(int fd, uint64_t address, void *to, size_t len)
 {
-	const struct procmem *m = container_of(memory, struct procmem, memory);
 	size_t done = 0;
 
 	while (done < len) {
@@ -27,7 +29,7 @@ static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to
 		/* offsets are signed: the upper half of the addresses is the kernel's anyway */
 		if (__builtin_add_overflow(address, done, &at) || at > INT64_MAX)
 			break;
-		n = pread(m->fd, (char *)to + done, len - done, (off_t)at);
+		n = pread(fd, (char *)to + done, len - done, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && !done && errno != EIO &&
@@ -40,7 +42,21 @@ static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to
 	return (ssize_t)done;
 }
 
-int procfs_memory_of_fd(int fd, struct uw_memory **ret_memory)
+static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	struct procmem *m = container_of(memory, struct procmem, memory);
+	ssize_t n;
+
+	if (m->refused)
+		return -ETIMEDOUT;
+	if (!m->guard)
+		return memory_read_fd(m->fd, address, to, len);
+	n = memory_guard_read(m->guard, m->fd, address, to, len);
+	m->refused = n == -ETIMEDOUT;
+	return n;
+}
+
+int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory)
 {
 	struct procmem *m = calloc(1, sizeof(*m));
 
@@ -50,6 +66,7 @@ int procfs_memory_of_fd(int fd, struct uw_memory **ret_memory)
 	}
 	m->memory.read = procmem_read;
 	m->fd = fd;
+	m->guard = guard;
 	*ret_memory = &m->memory;
 	return 0;
 }
@@ -64,7 +81,12 @@ int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_mem
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return fail(errno == ENOENT ? -ESRCH : -errno);
-	return procfs_memory_of_fd(fd, ret_memory);
+	return procfs_memory_of_fd(fd, NULL, ret_memory);
+}
+
+int procfs_memory_fd(const struct uw_memory *memory)
+{
+	return container_of(memory, struct procmem, memory)->fd;
 }
 
 struct uw_memory *procfs_memory_free(struct uw_memory *memory)

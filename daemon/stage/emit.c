@@ -9,6 +9,23 @@
 
 /* ---- samples ---- */
 
+/* The unwinder sees that something is not there, and not why: where it was refused because it did not
+ * answer, that is the reason. */
+static enum uw_reason reason_of(const struct outcome *o)
+{
+	enum uw_reason reason = (enum uw_reason)o->reason;
+	const struct uw_map *map;
+
+	if (o->result != UW_FAILED)
+		return reason;
+	if (reason == UW_NO_MODULE && o->info.process && o->info.process->unresponsive)
+		return UW_UNRESPONSIVE;
+	if (reason != UW_UNREADABLE || !o->info.space)
+		return reason;
+	map = uw_space_find(o->info.space, o->stopped_at);
+	return map && map->module && uw_module_unresponsive(map->module) ? UW_UNRESPONSIVE : reason;
+}
+
 /* A frame at the root side that says why the stack stops there. */
 static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id)
 {
@@ -18,12 +35,12 @@ static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id
 	if (o->result == UW_CUT)
 		(void)snprintf(name, sizeof(name), "[cut]");
 	else
-		(void)snprintf(name, sizeof(name), "[failed: %s]", uw_reason_name(o->reason));
+		(void)snprintf(name, sizeof(name), "[failed: %s]", uw_reason_name(reason_of(o)));
 	r = writer_mapping(em->c.writer, "", NULL, 0, 0, 0, &em->end_mapping);
 	if (r < 0)
 		return trace(r);
 	return writer_frame(em->c.writer, em->end_mapping,
-			    o->result == UW_CUT ? 0 : 1ull + o->reason, name, ret_id);
+			    o->result == UW_CUT ? 0 : 1ull + reason_of(o), name, ret_id);
 }
 
 /* Perfetto's StackUnwindError (facts: PerfSample) for an outcome. */
@@ -35,14 +52,14 @@ static uint32_t unwind_error(const struct outcome *o)
 		[UW_NO_MODULE] = 5,	/* INVALID_MAP */
 		[UW_UNREADABLE] = 8,	/* INVALID_ELF */
 		[UW_NO_UNWIND_INFO] = 3, [UW_BAD_CFI] = 3,
-		[UW_BAD_RETURN] = 3,	 [UW_NO_PROGRESS] = 7, /* REPEATED_FRAME */
-		[UW_MEMORY] = 2,			       /* MEMORY_INVALID */
-		[UW_TOO_DEEP] = 6,
+		[UW_BAD_RETURN] = 3,	 [UW_NO_PROGRESS] = 7,	 /* REPEATED_FRAME */
+		[UW_MEMORY] = 2,				 /* MEMORY_INVALID */
+		[UW_TOO_DEEP] = 6,	 [UW_UNRESPONSIVE] = 10, /* THREAD_TIMEOUT */
 	};
 
 	if (o->result == UW_WHOLE)
 		return 0;
-	return o->result == UW_CUT ? 2 : errors[o->reason];
+	return o->result == UW_CUT ? 2 : errors[reason_of(o)];
 }
 
 /* The writer started its tables anew: no id is good any more. */
@@ -173,7 +190,8 @@ static void count_outcome(struct account *a, const struct outcome *o)
 	a->emitted++;
 	a->whole += o->result == UW_WHOLE;
 	a->cut += o->result == UW_CUT;
-	a->failed[o->reason] += o->result == UW_FAILED;
+	if (o->result == UW_FAILED)
+		a->failed[reason_of(o)]++;
 	a->frames += o->n_kernel + o->n_user;
 	for (uint32_t i = o->n_kernel; i < o->n_kernel + o->n_user; i++)
 		a->guessed_frames += !!(o->frames[i] & UW_FRAME_GUESSED);

@@ -4,9 +4,11 @@
  * deleted meanwhile is still named. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ enum {
 	LINES_MAX = 64,
 	IMAGE_PAGES = 4096, /* looked at for an image's start */
 	THREADS_MAX = 4096, /* named one by one, 20 us each; the others as records tell */
+	LOADER_NICE = 5,
 };
 
 void load_answer_deinit(struct load_answer *answer)
@@ -36,6 +39,37 @@ void load_answer_deinit(struct load_answer *answer)
 	}
 	free(answer->lines);
 	*answer = (struct load_answer){0};
+}
+
+/* ---- who waits sees what is touched ---- */
+
+static void set_mark(struct load_worker *w, uint64_t mark)
+{
+	if (w->mark)
+		atomic_store(w->mark, mark);
+}
+
+static int enter_device(struct procfs_gate *gate, uint64_t device)
+{
+	struct load_worker *w = container_of(gate, struct load_worker, gate);
+
+	set_mark(w, device ? device : LOAD_MARK_PROCESS);
+	for (uint32_t i = 0; i < w->devices.n_refused; i++)
+		if (device && w->devices.refused[i] == device)
+			return w->gate_error = -EBUSY;
+	for (uint32_t i = 0; i < w->devices.n_held; i++)
+		if (device && w->devices.held[i] == device)
+			return w->gate_error = -EAGAIN;
+	return 0;
+}
+
+/* A file that stayed open since an earlier request.  close() asks some file systems (FLUSH). */
+static void close_kept(struct load_worker *w, int fd)
+{
+	if (w->mark)
+		set_mark(w, LOAD_MARK_CLOSING | procfs_device(fd));
+	(void)fd_close(fd);
+	set_mark(w, LOAD_MARK_PROCESS);
 }
 
 /* ---- processes ---- */
@@ -144,12 +178,13 @@ static void load_query(struct load_worker *w, struct load_answer *a)
 static int open_in_root(struct load_worker *w, uint32_t pid, const char *path)
 {
 	char inside[PATH_ROOM];
+	struct stat st;
 	int fd;
 
 	(void)snprintf(inside, sizeof(inside), "%s/proc/%u/root%s", w->root, pid, path);
-	fd = open(inside, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	fd = procfs_open_regular(inside, &w->gate, &st);
 	if (fd < 0)
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		fd = procfs_open_regular(path, &w->gate, &st);
 	return fd;
 }
 
@@ -182,7 +217,7 @@ static void drop_files(struct load_worker *w, size_t n)
 {
 	while (w->files.n_used > n) {
 		table_for_each (&w->files, slot) {
-			(void)fd_close((int)slot->value - 1);
+			close_kept(w, (int)slot->value - 1);
 			(void)table_remove(&w->files, slot->key);
 			break;
 		}
@@ -195,7 +230,7 @@ static void keep_file(struct load_worker *w, const struct uw_module *module, int
 	uint64_t old;
 
 	if (table_get(&w->files, serial, &old))
-		(void)fd_close((int)old - 1);
+		close_kept(w, (int)old - 1);
 	else
 		drop_files(w, w->max_files - 1);
 	if (table_put(&w->files, serial, (uint64_t)fd + 1) < 0) {
@@ -204,11 +239,40 @@ static void keep_file(struct load_worker *w, const struct uw_module *module, int
 	}
 }
 
-static int kept_file(const struct load_worker *w, const struct uw_module *module)
+/* The file of a module that was opened before; where it is not at hand any more (another process
+ * had it), opened again, where its path leads to the same one. */
+static int kept_file(struct load_worker *w, const struct load_request *request)
+{
+	struct uw_module *module = request->module;
+	struct uw_file_id id = request->id;
+	uint64_t v;
+	bool proved;
+	int fd;
+
+	if (table_get(&w->files, uw_module_serial(module), &v)) {
+		fd = (int)v - 1;
+		return enter_device(&w->gate, procfs_device(fd)) < 0 ? -1 : fd;
+	}
+	if (uw_module_kind(module) != UW_MODULE_FILE || !uw_module_build_id(module)->len)
+		return -1;
+	id.build_id = *uw_module_build_id(module);
+	if (procfs_open_mapped(w->root, request->pid, request->start, request->end,
+			       uw_module_path(module), &id, &w->gate, &fd, &proved) < 0)
+		return -1;
+	keep_file(w, module, fd);
+	return table_get(&w->files, uw_module_serial(module), &v) ? (int)v - 1 : -1;
+}
+
+void load_worker_forget(struct load_worker *w, const struct uw_module *module)
 {
 	uint64_t v;
 
-	return table_get(&w->files, uw_module_serial(module), &v) ? (int)v - 1 : -1;
+	if (!module) {
+		drop_files(w, 0);
+	} else if (table_get(&w->files, uw_module_serial(module), &v)) {
+		close_kept(w, (int)v - 1);
+		(void)table_remove(&w->files, uw_module_serial(module));
+	}
 }
 
 /* Where the image of a file that cannot be opened begins in memory: the mapping of the same path at
@@ -252,7 +316,7 @@ static int open_memory(struct load_worker *w, struct load_request *request,
 		       struct uw_memory **ret_memory)
 {
 	if (request->given)
-		return procfs_memory_of_fd(take_given(request), ret_memory);
+		return procfs_memory_of_fd(take_given(request), NULL, ret_memory);
 	return procfs_memory_new(w->root, readable_task(w, request->pid), ret_memory);
 }
 
@@ -288,8 +352,8 @@ static int open_module(struct load_worker *w, const struct load_request *request
 	int fd = -1, r;
 
 	r = procfs_open_mapped(w->root, readable_task(w, request->pid), request->start,
-			       request->end, uw_module_path(request->module), &request->id, &fd,
-			       ret_proved);
+			       request->end, uw_module_path(request->module), &request->id,
+			       &w->gate, &fd, ret_proved);
 	return r < 0 ? r : fd;
 }
 
@@ -315,7 +379,8 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 		a->error = uw_module_load_unwind(module,
 						 &t.source); /* nothing to read: frame pointers */
 	} else {
-		a->error = load_from_memory(w, a);
+		/* what maps a file that does not answer does not answer either */
+		a->error = w->gate_error ? w->gate_error : load_from_memory(w, a);
 	}
 	if (a->error < 0)
 		uw_module_set_unreadable(module);
@@ -324,7 +389,7 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 static void load_symbols(struct load_worker *w, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
-	struct target_source t = source_of(w, &a->request, kept_file(w, module));
+	struct target_source t = source_of(w, &a->request, kept_file(w, &a->request));
 	_cleanup_(fd_closep) int fd = -1;
 
 	(void)uw_module_want_symbols(module);
@@ -359,6 +424,7 @@ static void open_lines_of(struct load_worker *w, struct uw_module *module)
 	if (w->lined == module)
 		return;
 	if (w->lined) {
+		set_mark(w, LOAD_MARK_CLOSING);
 		uw_module_drop_lines(w->lined);
 		(void)uw_module_unref(w->lined);
 	}
@@ -367,16 +433,17 @@ static void open_lines_of(struct load_worker *w, struct uw_module *module)
 
 static void load_lines(struct load_worker *w, struct load_answer *a)
 {
-	struct target_source t = source_of(w, &a->request, kept_file(w, a->request.module));
+	struct target_source t;
 	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	int r;
 
+	open_lines_of(w, a->request.module);
+	t = source_of(w, &a->request, kept_file(w, &a->request));
 	if (t.source.fd < 0)
 		return;
 	a->lines = calloc(LINES_MAX, sizeof(*a->lines));
 	if (!a->lines)
 		return;
-	open_lines_of(w, a->request.module);
 	r = uw_module_lines(a->request.module, &t.source, a->request.vaddr, add_line, a);
 	a->error = r < 0 ? r : 0;
 	a->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
@@ -384,8 +451,21 @@ static void load_lines(struct load_worker *w, struct load_answer *a)
 
 /* ---- all ---- */
 
+void load_worker_make_way(struct load_worker *w, enum load_kind kind)
+{
+	int wanted = loader_is_urgent(kind) ? 0 : LOADER_NICE;
+
+	/* Only who may lower his nice value again raises it (on Linux it is a thread's own). */
+	if (w->nice == wanted || geteuid() != 0)
+		return;
+	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), wanted) == 0)
+		w->nice = wanted;
+}
+
 void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 {
+	w->gate_error = 0;
+	set_mark(w, LOAD_MARK_PROCESS);
 	switch (answer->request.kind) {
 	case LOAD_PROCESS:
 	case LOAD_NAMES:
@@ -407,13 +487,15 @@ void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 		load_lines(w, answer);
 		break;
 	}
+	if (w->gate_error)
+		answer->error = w->gate_error;
 }
 
 int load_worker_init(struct load_worker *w, const char *root)
 {
 	struct rlimit limit = {1024, 1024};
 
-	*w = (struct load_worker){.root = strdup(root)};
+	*w = (struct load_worker){.root = strdup(root), .gate = {.enter = enter_device}};
 	if (!w->root)
 		return fail(-ENOMEM);
 	(void)getrlimit(RLIMIT_NOFILE, &limit);

@@ -1,24 +1,36 @@
 /* loader.c - see loader.h.
  *
  * Two classes of work: urgent (samples wait for it: mappings, unwind halves) and later (names).
- * Each turn takes all requests in, then does one piece of urgent work, or else one of later work
- * (loader-work.h). */
+ * Each turn takes all requests in, then hands out urgent work, and one piece of later work where
+ * there is none.
+ *
+ *   asked ──► urgent, later ──► pool (helper processes) ──► answered
+ *                  ▲               │ wait: for the helper that has the file, or for the process
+ *                  └── waiting ◄───┤
+ *                  └── held ◄──────┘ the device that it needs is slept over: 50 ms
+ *
+ * The inline loader has load_worker_serve() in the pool's place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
-#include "daemon/stage/loader-work.h"
+#include "daemon/stage/loader-pool.h"
 
-enum { LOADER_QUEUE = 16384, LOADER_NICE = 5 };
+enum {
+	LOADER_QUEUE = 16384,
+	HELD_MS = 50,
+	SLOW_MS = 30,
+	DEADLINE_MS = 1000,
+	TOTAL_MS = 30000,
+};
 
 struct work_list {
-	struct load_request *items;
+	struct load_work *items;
 	size_t n, first, room;
 };
 
@@ -30,24 +42,28 @@ struct loader {
 	bool started;
 	_Atomic bool stop;
 	_Atomic uint64_t n_pending;
-	struct work_list urgent, later;
-	struct load_worker worker;
+	struct work_list urgent, later, waiting, held;
+	uint64_t held_until;
+	size_t later_in_hand;
+	struct load_worker worker; /* inline */
+	struct load_pool pool;	   /* else */
+	_Atomic uint64_t n_stuck, n_ended, cpu_ns;
 };
 
-static int work_push(struct work_list *list, const struct load_request *request)
+static int work_push(struct work_list *list, const struct load_work *work)
 {
 	if (list->first == list->n)
 		list->first = list->n = 0;
 	if (list->n == list->room) {
 		size_t room = list->room ? list->room * 2 : 64;
-		struct load_request *more = reallocarray(list->items, room, sizeof(*more));
+		struct load_work *more = reallocarray(list->items, room, sizeof(*more));
 
 		if (!more)
 			return fail(-ENOMEM);
 		list->items = more;
 		list->room = room;
 	}
-	list->items[list->n++] = *request;
+	list->items[list->n++] = *work;
 	return 0;
 }
 
@@ -94,28 +110,49 @@ static void deliver(struct loader *l, struct load_answer *answer)
 		waker_wake(l->answers);
 }
 
-/* ---- thread ---- */
+/* ---- work ---- */
 
-static void serve(struct loader *l, const struct load_request *request);
+static void finish(struct loader *l, struct load_answer *a);
 
 /* Each request is answered, as its asker counts on it: where there is no memory to put it off, it
- * is served now. */
-static void put_off(struct loader *l, struct work_list *list, const struct load_request *request)
+ * fails. */
+static void put_off(struct loader *l, struct work_list *list, const struct load_work *work)
 {
-	if (work_push(list, request) < 0)
-		serve(l, request);
+	struct load_answer a = {.request = work->request, .error = -ENOMEM};
+
+	if (work_push(list, work) < 0)
+		finish(l, &a);
 }
 
-static void serve(struct loader *l, const struct load_request *request)
+static struct work_list *list_of(struct loader *l, const struct load_request *request)
 {
-	struct load_request symbols = *request;
-	struct load_answer a = {.request = *request};
+	return loader_is_urgent(request->kind) ? &l->urgent : &l->later;
+}
 
-	load_worker_serve(&l->worker, &a);
-	deliver(l, &a);
-	if (request->kind == LOAD_UNWIND) {
-		symbols.kind = LOAD_SYMBOLS;
-		symbols.given = 0;
+/* A module whose load failed says so itself: samples look there. */
+static void settle_module(struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+
+	if (a->error >= 0 || !module || a->request.kind == LOAD_LINES)
+		return;
+	if (a->error == -ETIMEDOUT || a->error == -EBUSY)
+		uw_module_set_unresponsive(module);
+	else
+		uw_module_set_unreadable(module);
+}
+
+/* Delivers; the symbols of a module follow its unwind half. */
+static void finish(struct loader *l, struct load_answer *a)
+{
+	struct load_work symbols = {.request = a->request};
+	bool unwind = a->request.kind == LOAD_UNWIND;
+
+	settle_module(a);
+	deliver(l, a);
+	if (unwind) {
+		symbols.request.kind = LOAD_SYMBOLS;
+		symbols.request.given = 0;
 		atomic_fetch_add(&l->n_pending, 1);
 		put_off(l, &l->later, &symbols);
 	}
@@ -125,71 +162,136 @@ static void serve(struct loader *l, const struct load_request *request)
 static void take_requests(struct loader *l)
 {
 	for (uint64_t n = slot_queue_ready(&l->asked); n; n--) {
-		struct load_request request = *(struct load_request *)slot_queue_at(
-			&l->asked, slot_queue_consumed(&l->asked));
-		bool urgent = request.kind != LOAD_SYMBOLS && request.kind != LOAD_LINES &&
-			      request.kind != LOAD_THREADS;
+		const struct load_work work = {
+			.request = *(struct load_request *)slot_queue_at(
+				&l->asked, slot_queue_consumed(&l->asked)),
+		};
 
 		slot_queue_pop(&l->asked, 1);
-		put_off(l, urgent ? &l->urgent : &l->later, &request);
+		put_off(l, list_of(l, &work.request), &work);
 	}
 }
 
-static struct work_list *next_list(struct loader *l)
+/* Symbols that came with the unwind half, or cannot be had, are no work. */
+static bool is_done(const struct load_request *request)
 {
-	return l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+	if (request->kind != LOAD_SYMBOLS)
+		return false;
+	(void)uw_module_want_symbols(request->module);
+	return uw_module_symbol_state(request->module) != UW_MODULE_WANTED;
 }
 
-/* One piece of work; false: there is none. */
+/* One piece of work in place; false: there is none. */
 static bool serve_next(struct loader *l)
 {
-	struct work_list *list = next_list(l);
-	struct load_request request;
+	struct work_list *list = l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+	struct load_answer a = {0};
 
 	if (list->first == list->n)
 		return false;
-	request = list->items[list->first++];
-	serve(l, &request);
+	a.request = list->items[list->first++].request;
+	load_worker_serve(&l->worker, &a);
+	finish(l, &a);
 	return true;
 }
 
-static void sleep_until_asked(struct loader *l)
-{
-	struct pollfd pfd = {.fd = l->wake.fd, .events = POLLIN};
-	int n = 0;
+/* ---- thread ---- */
 
-	waker_prepare(&l->wake);
-	if (!slot_queue_ready(&l->asked) && !atomic_load(&l->stop))
-		n = poll(&pfd, 1, -1);
-	waker_awake(&l->wake, n > 0);
+/* Back to where they are looked at, in order. */
+static void bring_back(struct loader *l, struct work_list *list)
+{
+	while (list->first < list->n) {
+		const struct load_work work = list->items[list->first++];
+
+		put_off(l, list_of(l, &work.request), &work);
+	}
 }
 
-/* Names can wait: the profiled programs go first.  Only who may lower his nice value again raises
- * it (on Linux it is a thread's own). */
-static void make_way(bool later, int *nice)
+/* Hands out from the front of @list; false: no helper is free. */
+static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 {
-	int wanted = later ? LOADER_NICE : 0;
+	struct load_work work = list->items[list->first];
+	struct load_answer a = {.request = work.request};
+	int r = is_done(&work.request) ? -EALREADY : load_pool_ask(&l->pool, &work, now);
 
-	if (*nice == wanted || geteuid() != 0)
-		return;
-	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), wanted) == 0)
-		*nice = wanted;
+	if (r == POOL_FULL)
+		return false;
+	list->first++;
+	if (r == POOL_WAITS) {
+		put_off(l, &l->waiting, &work);
+	} else if (r < 0) {
+		a.error = r == -EALREADY ? 0 : r;
+		finish(l, &a);
+	} else if (!loader_is_urgent(work.request.kind)) {
+		l->later_in_hand++;
+	}
+	return true;
+}
+
+static void hand_out_all(struct loader *l, uint64_t now)
+{
+	bool free = true;
+
+	while (free && l->urgent.first < l->urgent.n)
+		free = hand_out(l, &l->urgent, now);
+	while (free && l->later.first < l->later.n && !l->later_in_hand)
+		free = hand_out(l, &l->later, now);
+}
+
+static void take_answers(struct loader *l, uint64_t now)
+{
+	struct load_work work;
+	struct load_answer a;
+	int r;
+
+	while ((r = load_pool_answer(&l->pool, now, &work, &a)) != POOL_NONE) {
+		if (!loader_is_urgent(work.request.kind))
+			l->later_in_hand--;
+		if (r == POOL_AGAIN) {
+			put_off(l, &l->held, &work);
+			continue;
+		}
+		finish(l, &a);
+		bring_back(l, &l->waiting);
+	}
+	if (now >= l->held_until) {
+		l->held_until = now + HELD_MS * NSEC_PER_MSEC;
+		bring_back(l, &l->waiting);
+		bring_back(l, &l->held);
+	}
+	atomic_store(&l->n_stuck, l->pool.n_stuck);
+	atomic_store(&l->n_ended, l->pool.n_ended);
+	atomic_store(&l->cpu_ns, load_pool_cpu_ns(&l->pool));
+}
+
+static void sleep_until_asked(struct loader *l, uint64_t now)
+{
+	struct pollfd fds[1 + POOL_SLOTS] = {{.fd = l->wake.fd, .events = POLLIN}};
+	uint64_t due;
+	size_t n = 1 + load_pool_poll(&l->pool, now, fds + 1, &due);
+	int r = 0;
+
+	if (l->held.first < l->held.n || l->waiting.first < l->waiting.n ||
+	    l->urgent.first < l->urgent.n)
+		due = min_u64(due, HELD_MS * NSEC_PER_MSEC);
+	waker_prepare(&l->wake);
+	if (!slot_queue_ready(&l->asked) && !atomic_load(&l->stop))
+		r = poll(fds, n, due == UINT64_MAX ? -1 : (int)(due / NSEC_PER_MSEC) + 1);
+	waker_awake(&l->wake, r > 0 && fds[0].revents);
 }
 
 static void *run(void *arg)
 {
 	struct loader *l = arg;
-	int nice = 0;
 
 	(void)pthread_setname_np(pthread_self(), "pw-loader");
 	while (!atomic_load(&l->stop)) {
-		const struct work_list *list;
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 		take_requests(l);
-		list = next_list(l);
-		make_way(list == &l->later, &nice);
-		if (!serve_next(l))
-			sleep_until_asked(l);
+		take_answers(l, now);
+		hand_out_all(l, now);
+		sleep_until_asked(l, now);
 	}
 	return NULL;
 }
@@ -218,8 +320,6 @@ static int loader_make(const char *root, struct waker *answers, struct loader **
 		r = slot_queue_init(&l->asked, LOADER_QUEUE, sizeof(struct load_request));
 	if (r >= 0)
 		r = slot_queue_init(&l->answered, 1024, sizeof(struct load_answer));
-	if (r >= 0 && answers)
-		r = start(l);
 	if (r < 0) {
 		(void)loader_free(l);
 		return fail(r);
@@ -228,14 +328,44 @@ static int loader_make(const char *root, struct waker *answers, struct loader **
 	return 0;
 }
 
-int loader_new(const char *root, struct waker *answers, struct loader **ret_loader)
+int loader_new(const struct loader_options *options, struct loader **ret_loader)
 {
-	return loader_make(root, answers, ret_loader);
+	struct loader *l;
+	int r = loader_make(options->root, options->answers, &l);
+
+	if (r < 0)
+		return trace(r);
+	load_pool_init(&l->pool, &(struct load_pool_options){
+					 .arg = {l->worker.root, options->copies},
+					 .guard = options->memory,
+					 .slow_ns = SLOW_MS * NSEC_PER_MSEC,
+					 .deadline_ns = DEADLINE_MS * NSEC_PER_MSEC,
+					 .total_ns = TOTAL_MS * NSEC_PER_MSEC,
+				 });
+	r = start(l);
+	if (r < 0) {
+		(void)loader_free(l);
+		return fail(r);
+	}
+	*ret_loader = l;
+	return 0;
 }
 
 int loader_new_inline(const char *root, struct loader **ret_loader)
 {
 	return loader_make(root, NULL, ret_loader);
+}
+
+static void drop_in_hand(struct load_request *request)
+{
+	release(request, false);
+}
+
+static void drop_list(struct work_list *list)
+{
+	for (; list->first < list->n; list->first++)
+		release(&list->items[list->first].request, false);
+	free(list->items);
 }
 
 static void drop_all(struct loader *l)
@@ -246,11 +376,12 @@ static void drop_all(struct loader *l)
 		release(slot_queue_at(&l->asked, slot_queue_consumed(&l->asked)), false);
 		slot_queue_pop(&l->asked, 1);
 	}
-	for (; l->urgent.first < l->urgent.n; l->urgent.first++)
-		release(&l->urgent.items[l->urgent.first], false);
-	for (; l->later.first < l->later.n; l->later.first++)
-		release(&l->later.items[l->later.first], false);
-	while (loader_answer(l, &answer)) {
+	load_pool_deinit(&l->pool, drop_in_hand);
+	drop_list(&l->urgent);
+	drop_list(&l->later);
+	drop_list(&l->waiting);
+	drop_list(&l->held);
+	while (slot_queue_ready(&l->answered) && loader_answer(l, &answer)) {
 		release(&answer.request, true);
 		load_answer_deinit(&answer);
 	}
@@ -267,13 +398,12 @@ struct loader *loader_free(struct loader *l)
 		(void)!write(l->wake.fd, &one, sizeof(one));
 		(void)pthread_join(l->thread, NULL);
 	}
+	l->started = true; /* nothing is served in place any more */
 	drop_all(l);
 	load_worker_deinit(&l->worker);
 	slot_queue_deinit(&l->asked);
 	slot_queue_deinit(&l->answered);
 	waker_deinit(&l->wake);
-	free(l->urgent.items);
-	free(l->later.items);
 	free(l);
 	return NULL;
 }
@@ -328,4 +458,13 @@ bool loader_answer(struct loader *l, struct load_answer *ret_answer)
 uint64_t loader_pending(const struct loader *l)
 {
 	return atomic_load(&l->n_pending);
+}
+
+void loader_count(const struct loader *l, struct loader_counts *ret_counts)
+{
+	*ret_counts = (struct loader_counts){
+		.stuck = atomic_load(&l->n_stuck),
+		.ended = atomic_load(&l->n_ended),
+		.cpu_ns = atomic_load(&l->cpu_ns),
+	};
 }

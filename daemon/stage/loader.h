@@ -1,9 +1,10 @@
-/* loader.h - the loader thread: everything slow, off the road.  Thread: main makes and frees it,
- * asks and takes answers; the work runs on one thread of its own.
+/* loader.h - everything slow, off the road.  Thread: main makes and frees it, asks and takes
+ * answers; a thread of its own hands the requests out.
  *
  * It reads /proc, opens the files behind mappings, loads unwind sections, symbol tables and lines.
- * This is the seam where a helper process with a deadline can stand: requests and answers are plain
- * data. */
+ * A session has this done in helper processes with a deadline (loader-pool.h): a target's files and
+ * memory may never answer.  What did not answer is refused: error -ETIMEDOUT, or -EBUSY for what
+ * lies on the same device, and the module is UNREADABLE and uw_module_unresponsive(). */
 #pragma once
 
 #include "daemon/base/queue.h"
@@ -84,13 +85,19 @@ struct load_answer {
 void load_answer_deinit(struct load_answer *answer);
 
 struct loader;
-/* @root: "" or the folder of a fake proc/.  Starts the thread, at the lowest priority that leaves
- * it running. */
-int loader_new(const char *root, struct waker *answers /* main's */, struct loader **ret_loader);
-/* The same without a thread: what is asked is done by the loader_answer() that takes its answer, in
- * a fixed order. */
+struct memory_guard;
+struct loader_options {
+	const char *root;	     /* "" or the folder of a fake proc/ */
+	struct waker *answers;	     /* main's */
+	struct memory_guard *memory; /* what answers' memory is read through; may be NULL */
+	bool copies; /* an engine reads the modules' files itself: they come as copies */
+};
+/* Starts a helper process and the thread. */
+int loader_new(const struct loader_options *options, struct loader **ret_loader);
+/* Without either, for files that are our own user's: what is asked is done by the loader_answer()
+ * that takes its answer, in a fixed order. */
 int loader_new_inline(const char *root, struct loader **ret_loader);
-/* Stops after the request in hand. */
+/* Does not wait for requests in hand. */
 struct loader *loader_free(struct loader *loader);
 /* false: too many are waiting. */
 bool loader_ask(struct loader *loader, const struct load_request *request);
@@ -101,3 +108,16 @@ bool loader_answer(struct loader *loader, struct load_answer *ret_answer);
 struct load_request loader_module_request(const struct process *process, struct uw_module *module);
 /* Requests not answered yet (symbols that follow a module included). */
 uint64_t loader_pending(const struct loader *loader);
+
+/* Helper processes that were given up, and that ended by themselves; CPU time of all (any thread, a
+ * snapshot). */
+struct loader_counts {
+	uint64_t stuck, ended, cpu_ns;
+};
+void loader_count(const struct loader *loader, struct loader_counts *ret_counts);
+
+/* Do samples wait for it? */
+static inline bool loader_is_urgent(enum load_kind kind)
+{
+	return kind != LOAD_SYMBOLS && kind != LOAD_LINES && kind != LOAD_THREADS;
+}

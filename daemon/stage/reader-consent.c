@@ -104,12 +104,12 @@ static int use_given(struct reader *rd, struct process *process)
 }
 
 /* The mappings could be read: so can the memory. */
-static void adopt_memory(struct process *process)
+static void adopt_memory(struct reader *rd, struct process *process)
 {
 	struct uw_memory *memory = NULL;
 	int copy = process->memory ? -1 : fcntl(process->given_mem, F_DUPFD_CLOEXEC, 0);
 
-	if (copy >= 0 && procfs_memory_of_fd(copy, &memory) >= 0)
+	if (copy >= 0 && procfs_memory_of_fd(copy, rd->c.memory_guard, &memory) >= 0)
 		process_set_memory(process, memory);
 }
 
@@ -229,7 +229,7 @@ bool reader_consent(struct reader *rd, struct process *process, const struct loa
 	    process->exited || reader_scope_of(rd, process) == PROCESS_LEFT_OUT)
 		return false;
 	if (a->request.given && !a->error && a->request.kind == LOAD_PROCESS && !process->replaced)
-		adopt_memory(process);
+		adopt_memory(rd, process);
 	if (a->request.given && a->error == -ESRCH) {
 		/* Of before an exec that we did not see. */
 		process_set_given(process, -1, -1);

@@ -313,6 +313,8 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 		return 0;
 	}
 	if (a->request.kind == LOAD_PROCESS)
+		process->unresponsive = a->error == -ETIMEDOUT || a->error == -EBUSY;
+	if (a->request.kind == LOAD_PROCESS)
 		r = process_maps_answer(rd->c.processes, process, a->maps, a->maps_len, a->error,
 					clock_ns(CLOCK_MONOTONIC), &changed);
 	if (r >= 0 && (a->request.kind == LOAD_PROCESS || undecided))

@@ -44,6 +44,7 @@ struct reader_context {
 	void (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
 	/* a sample that goes no further is told to the trace; NULL: only counted */
 	int (*left_out)(void *arg, const struct sample_info *info, enum skip_reason why);
+	struct memory_guard *memory_guard; /* what memory that was given is read through */
 	/* for processes that may not be read; NULL: they are not asked */
 	struct consent *consent;
 	/* a line for the user */

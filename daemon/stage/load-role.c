@@ -1,0 +1,333 @@
+/* load-role.c - see load-role.h.
+ *
+ *   request   struct wire_request, path of the module
+ *   answer    struct wire_answer; blocks: maps, command line, threads, path of the mapping; the module
+ *             (unwinder/pack.c); lines (each u64 line, block function, block file; an empty file: none)
+ *
+ * Both ends are one program, so structs travel as they are, but no pointer in them is used. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/bytes.h"
+#include "daemon/base/error.h"
+#include "daemon/proc/memory-guard.h"
+#include "daemon/stage/load-role.h"
+#include "unwinder/image.h"
+
+enum {
+	LINES_MAX = 256,
+	KNOWN_MAX = 4096,     /* modules; past it all are forgotten, and opened again on need */
+	COPY_MAX = 512 << 20, /* of a file, for an engine */
+	THREADS_BYTES_MAX = 1 << 20,
+};
+#define ROOM (1ull << 29)
+
+struct wire_request {
+	struct load_request request;
+	struct load_devices devices;
+	uint64_t has_module, kind, serial;
+	struct uw_build_id build_id;
+};
+
+struct wire_answer {
+	int64_t error;
+	struct procfs_status status;
+	struct load_mapping mapping; /* but its path */
+	uint64_t proved, from_memory, denied, has_module, has_memory, n_lines, cpu_ns;
+};
+
+/* ---- the asker: out ---- */
+
+ssize_t load_request_pack(const struct load_request *request, const struct load_devices *devices,
+			  uint8_t to[static HELPER_REQUEST_MAX])
+{
+	struct packer p = {.data = to, .room = HELPER_REQUEST_MAX};
+	struct wire_request wire;
+
+	memset(&wire, 0, sizeof(wire));
+	wire.request = *request;
+	wire.devices = *devices;
+	wire.has_module = request->module != NULL;
+	if (request->module) {
+		wire.kind = uw_module_kind(request->module);
+		wire.serial = uw_module_serial(request->module);
+		wire.build_id = *uw_module_build_id(request->module);
+	}
+	packer_put(&p, &wire, sizeof(wire));
+	if (request->module)
+		packer_put(&p, uw_module_path(request->module),
+			   strlen(uw_module_path(request->module)) + 1);
+	return p.bad ? fail(-EMSGSIZE) : (ssize_t)p.len;
+}
+
+/* ---- the helper process ---- */
+
+struct kept {
+	struct load_worker worker;
+	struct table known; /* serial there -> struct uw_module * here */
+	bool copies;
+};
+
+static void *begin(const void *data)
+{
+	const struct load_role_arg *arg = data;
+	struct kept *k = calloc(1, sizeof(*k));
+
+	if (!k || load_worker_init(&k->worker, arg->root) < 0)
+		return NULL;
+	k->copies = arg->copies;
+	return k;
+}
+
+static void forget_all(struct kept *k)
+{
+	load_worker_forget(&k->worker, NULL);
+	table_for_each (&k->known, slot) {
+		(void)uw_module_unref((void *)(uintptr_t)slot->value);
+	}
+	table_clear(&k->known);
+}
+
+static struct uw_module *known_module(struct kept *k, const struct wire_request *wire,
+				      const char *path)
+{
+	struct uw_module *module = table_pointer(&k->known, wire->serial);
+
+	if (module)
+		return module;
+	if (k->known.n_used >= KNOWN_MAX)
+		forget_all(k);
+	if (uw_module_new((enum uw_module_kind)wire->kind, path, &wire->build_id, &module) < 0)
+		return NULL;
+	if (table_put(&k->known, wire->serial, (uint64_t)(uintptr_t)module) < 0)
+		return uw_module_unref(module);
+	return module;
+}
+
+/* A copy that no file system can take back, of what the image was read from; -1: none. */
+static int copy_of(const struct uw_module *module)
+{
+	const struct uw_image *image = uw_module_image(module);
+	_cleanup_(fd_closep) int copy = -1;
+	struct stat st;
+	off_t at = 0;
+
+	if (!image || image->fd < 0 || fstat(image->fd, &st) < 0 || st.st_size > COPY_MAX)
+		return -1;
+	copy = memfd_create("module", MFD_CLOEXEC);
+	while (copy >= 0 && at < st.st_size) {
+		ssize_t n = sendfile(copy, image->fd, &at, (size_t)(st.st_size - at));
+
+		if (n <= 0)
+			return -1;
+	}
+	return take_fd(copy);
+}
+
+static void pack_lines(const struct load_answer *a, struct packer *p)
+{
+	for (size_t i = 0; i < a->n_lines; i++) {
+		const struct load_line *line = &a->lines[i];
+
+		packer_u64(p, line->line);
+		packer_block(p, line->function, strlen(line->function));
+		packer_block(p, line->file ? line->file : "", line->file ? strlen(line->file) : 0);
+	}
+}
+
+static void pack_answer(const struct load_answer *a, struct packer *p)
+{
+	struct wire_answer wire;
+
+	memset(&wire, 0, sizeof(wire));
+	wire.error = a->error;
+	wire.status = a->status;
+	wire.mapping = a->mapping;
+	wire.proved = a->proved;
+	wire.from_memory = a->from_memory;
+	wire.denied = a->memory_denied;
+	wire.has_module = a->request.module != NULL;
+	wire.has_memory = a->memory != NULL;
+	wire.n_lines = a->n_lines;
+	wire.cpu_ns = a->cpu_ns;
+	packer_put(p, &wire, sizeof(wire));
+	packer_block(p, a->maps, a->maps ? a->maps_len : 0);
+	packer_block(p, a->cmdline, a->cmdline ? a->cmdline_len : 0);
+	packer_block(p, a->threads, a->n_threads * sizeof(*a->threads));
+	packer_block(p, a->mapping.path, a->mapping.path ? strlen(a->mapping.path) : 0);
+	if (a->request.module)
+		uw_module_pack(a->request.module, p);
+	pack_lines(a, p);
+}
+
+static bool answer_call(struct kept *k, struct helper_call *call, struct load_answer *a)
+{
+	struct packer p = {.data = call->answer, .room = call->room};
+
+	pack_answer(a, &p);
+	call->answer_len = p.len;
+	if (a->memory)
+		call->answer_fd = fcntl(procfs_memory_fd(a->memory), F_DUPFD_CLOEXEC, 3);
+	else if (k->copies && a->request.module && a->request.kind == LOAD_UNWIND)
+		call->answer_fd = copy_of(a->request.module);
+	return !p.bad;
+}
+
+static void serve(void *kept, struct helper_call *call)
+{
+	struct kept *k = kept;
+	const char *path = (const char *)call->request + sizeof(struct wire_request);
+	struct load_answer a = {0};
+	struct wire_request wire;
+
+	if (call->request_len < sizeof(wire))
+		return;
+	memcpy(&wire, call->request, sizeof(wire));
+	k->worker.mark = call->mark;
+	k->worker.devices = wire.devices;
+	a.request = wire.request;
+	a.request.process = NULL;
+	a.request.given = (uint32_t)(take_fd(call->fd) + 1);
+	a.request.module = wire.has_module ? known_module(k, &wire, path) : NULL;
+	load_worker_make_way(&k->worker, wire.request.kind);
+	if (wire.has_module && !a.request.module)
+		a.error = -ENOMEM;
+	else
+		load_worker_serve(&k->worker, &a);
+	if (!answer_call(k, call, &a)) {
+		struct load_answer none = {.request = a.request, .error = -EFBIG};
+
+		none.request.module = NULL;
+		(void)answer_call(k, call, &none);
+	}
+	if (a.request.module) { /* the asker has it now */
+		uw_module_drop_unwind(a.request.module);
+		uw_module_drop_symbols(a.request.module);
+	}
+	load_answer_deinit(&a);
+}
+
+const struct helper_role load_role = {
+	.name = "pw-files",
+	.room = ROOM,
+	.begin = begin,
+	.serve = serve,
+};
+
+/* ---- the asker: in ---- */
+
+/* A block as new memory with a NUL behind; NULL when it is empty. */
+static int unpack_text(struct cursor *from, char **ret_text, size_t *ret_len)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p)
+		return fail(-EBADMSG);
+	if (!len)
+		return 0;
+	*ret_text = malloc(len + 1);
+	if (!*ret_text)
+		return fail(-ENOMEM);
+	memcpy(*ret_text, p, len);
+	(*ret_text)[len] = 0;
+	if (ret_len)
+		*ret_len = len;
+	return 0;
+}
+
+static int unpack_threads(struct load_answer *a, struct cursor *from)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p || len % sizeof(*a->threads) || len > THREADS_BYTES_MAX)
+		return fail(-EBADMSG);
+	a->threads = malloc(len + 1);
+	if (!a->threads)
+		return fail(-ENOMEM);
+	memcpy(a->threads, p, len);
+	a->n_threads = len / sizeof(*a->threads);
+	for (size_t i = 0; i < a->n_threads; i++)
+		a->threads[i].comm[sizeof(a->threads[i].comm) - 1] = 0;
+	return 0;
+}
+
+static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
+{
+	if (n > LINES_MAX)
+		return fail(-EBADMSG);
+	a->lines = n ? calloc(n, sizeof(*a->lines)) : NULL;
+	if (n && !a->lines)
+		return fail(-ENOMEM);
+	for (uint64_t i = 0; i < n; i++) {
+		struct load_line *line = &a->lines[a->n_lines++];
+		int r;
+
+		line->line = (uint32_t)cursor_u64(from);
+		r = unpack_text(from, &line->function, NULL);
+		if (r >= 0)
+			r = unpack_text(from, &line->file, NULL);
+		if (r >= 0 && !line->function)
+			r = fail(-EBADMSG);
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, struct cursor *from)
+{
+	int r;
+
+	a->error = (int)wire->error;
+	a->status = wire->status;
+	a->status.comm[sizeof(a->status.comm) - 1] = 0;
+	a->mapping = wire->mapping;
+	a->mapping.path = NULL;
+	a->mapping.id.build_id.len = (uint8_t)min_u64(a->mapping.id.build_id.len, UW_BUILD_ID_MAX);
+	a->proved = wire->proved;
+	a->from_memory = wire->from_memory;
+	a->memory_denied = wire->denied;
+	a->cpu_ns = wire->cpu_ns;
+	r = unpack_text(from, &a->maps, &a->maps_len);
+	if (r >= 0)
+		r = unpack_text(from, &a->cmdline, &a->cmdline_len);
+	if (r >= 0)
+		r = unpack_threads(a, from);
+	if (r >= 0)
+		r = unpack_text(from, &a->mapping.path, NULL);
+	if (r >= 0 && a->request.kind == LOAD_QUERY && !a->error && !a->mapping.path) {
+		a->mapping.path = strdup("");
+		r = a->mapping.path ? 0 : fail(-ENOMEM);
+	}
+	return trace(r);
+}
+
+int load_answer_unpack(struct load_answer *a, const uint8_t *data, size_t len, int consumed,
+		       struct memory_guard *guard)
+{
+	struct cursor from = cursor_of(data, len);
+	_cleanup_(fd_closep) int fd = consumed;
+	struct wire_answer wire;
+	const void *head = cursor_bytes(&from, sizeof(wire));
+	int r;
+
+	if (!head)
+		return fail(-EBADMSG);
+	memcpy(&wire, head, sizeof(wire));
+	r = unpack_fields(a, &wire, &from);
+	if (r >= 0 && wire.has_memory && fd >= 0)
+		r = procfs_memory_of_fd(take_fd(fd), guard, &a->memory);
+	if (r >= 0 && wire.has_module)
+		r = a->request.module ? uw_module_unpack(a->request.module, &from, take_fd(fd))
+				      : fail(-EBADMSG);
+	if (r >= 0)
+		r = unpack_lines(a, &from, wire.n_lines);
+	return trace(r);
+}

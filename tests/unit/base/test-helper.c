@@ -1,0 +1,335 @@
+/* test-helper.c - helper.h with roles made for it: a process that answers, sleeps or dies as it is
+ * told. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/helper.h"
+#include "tests/unit/cmocka.h"
+
+enum { ECHO, COUNT, SLEEP, DIE, FDS, PASS, LARGE, RIGHTS, SPIN };
+enum { LARGE_BYTES = 3 << 20 };
+
+struct kept {
+	uint64_t calls;
+};
+
+static void *begin(const void *arg)
+{
+	struct kept *k = calloc(1, sizeof(*k));
+
+	if (k)
+		k->calls = *(const uint64_t *)arg;
+	return k;
+}
+
+static uint64_t open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint64_t n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		(void)closedir(dir);
+	return n - 3; /* "." and "..", and the folder itself */
+}
+
+static void put(struct helper_call *call, uint64_t value)
+{
+	memcpy(call->answer, &value, sizeof(value));
+	call->answer_len = sizeof(value);
+}
+
+static void serve(void *kept, struct helper_call *call)
+{
+	struct kept *k = kept;
+	struct stat st = {0};
+
+	k->calls++;
+	switch (call->request[0]) {
+	case ECHO:
+		memcpy(call->answer, call->request, call->request_len);
+		call->answer_len = call->request_len;
+		break;
+	case COUNT:
+		put(call, k->calls);
+		break;
+	case SLEEP:
+		atomic_store(call->mark, 42);
+		for (;;)
+			(void)pause();
+	case SPIN:
+		atomic_store(call->mark, 43);
+		for (;;)
+			;
+	case DIE:
+		_exit(3);
+	case FDS:
+		put(call, open_descriptors());
+		break;
+	case PASS:
+		(void)fstat(call->fd, &st);
+		put(call, st.st_ino);
+		call->answer_fd = take_fd(call->fd);
+		break;
+	case LARGE:
+		memset(call->answer, 'x', LARGE_BYTES);
+		call->answer_len = LARGE_BYTES;
+		break;
+	case RIGHTS:
+		put(call, (uint64_t)prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+		break;
+	}
+}
+
+static const struct helper_role role = {
+	.name = "test-helper", .room = 4 << 20, .begin = begin, .serve = serve};
+
+static struct helper *make(void)
+{
+	const uint64_t first = 100;
+	struct helper *h;
+
+	assert_int_equal(helper_new(&role, &first, &h), 0);
+	return h;
+}
+
+static int wait_for(struct helper *h, const uint8_t **data, size_t *len, int *fd)
+{
+	return helper_wait(h, 20 * NSEC_PER_SEC, data, len, fd);
+}
+
+static uint64_t ask(struct helper *h, uint8_t kind)
+{
+	const uint8_t *data;
+	uint64_t value = 0;
+	size_t len;
+	int fd;
+
+	assert_int_equal(helper_ask(h, &kind, 1, -1), 0);
+	assert_int_equal(wait_for(h, &data, &len, &fd), 0);
+	assert_int_equal(len, sizeof(value));
+	assert_int_equal(fd, -1);
+	memcpy(&value, data, sizeof(value));
+	return value;
+}
+
+static void test_answers(void **state)
+{
+	static const char text[] = {ECHO, 'h', 'e', 'l', 'l', 'o'};
+	struct helper *h = make();
+	const uint8_t *data;
+	size_t len;
+	int fd;
+
+	(void)state;
+	assert_int_equal(helper_ask(h, text, sizeof(text), -1), 0);
+	assert_int_equal(wait_for(h, &data, &len, &fd), 0);
+	assert_int_equal(len, sizeof(text));
+	assert_memory_equal(data, text, sizeof(text));
+	/* what begin() made stays from call to call */
+	assert_int_equal(ask(h, COUNT), 102);
+	assert_int_equal(ask(h, COUNT), 103);
+	assert_int_equal(helper_mark(h), 0);
+	assert_int_equal(ask(h, RIGHTS), 1);
+	assert_null(helper_free(h));
+}
+
+/* Only its standard three and the socket, whatever we have open. */
+static void test_descriptors(void **state)
+{
+	int pipes[2][2];
+	struct helper *h, *second;
+
+	(void)state;
+	assert_int_equal(pipe(pipes[0]), 0);
+	assert_int_equal(pipe(pipes[1]), 0);
+	h = make();
+	second = make();
+	assert_int_equal(ask(h, FDS), 4);
+	assert_int_equal(ask(second, FDS), 4);
+	(void)helper_free(h);
+	(void)helper_free(second);
+	for (int i = 0; i < 4; i++)
+		(void)close(pipes[i / 2][i % 2]);
+}
+
+static void test_descriptor_travels(void **state)
+{
+	const uint8_t kind = PASS, *data;
+	struct helper *h = make();
+	struct stat mine, back;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), other;
+	uint64_t inode;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(fstat(fd, &mine), 0);
+	assert_int_equal(helper_ask(h, &kind, 1, fd), 0);
+	assert_int_equal(wait_for(h, &data, &len, &other), 0);
+	memcpy(&inode, data, sizeof(inode));
+	assert_int_equal(inode, mine.st_ino);
+	assert_int_equal(fstat(other, &back), 0);
+	assert_int_equal(back.st_ino, mine.st_ino);
+	(void)close(other);
+	(void)close(fd);
+	assert_int_equal(ask(h, FDS), 4); /* and none was left behind there */
+	(void)helper_free(h);
+}
+
+static void test_large(void **state)
+{
+	const uint8_t kind = LARGE, *data;
+	struct helper *h = make();
+	size_t len;
+	int fd;
+
+	(void)state;
+	assert_int_equal(helper_ask(h, &kind, 1, -1), 0);
+	assert_int_equal(wait_for(h, &data, &len, &fd), 0);
+	assert_int_equal(len, LARGE_BYTES);
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(data[i], 'x');
+	helper_done(h);
+	assert_int_equal(data[LARGE_BYTES / 2], 0); /* the memory was given back */
+	assert_int_equal(ask(h, COUNT), 102);
+	(void)helper_free(h);
+}
+
+static void wait_mark(const struct helper *h, uint64_t mark)
+{
+	while (helper_mark(h) != mark)
+		(void)poll(NULL, 0, 1);
+}
+
+/* One that does not answer holds nobody up, and is gone when it is freed. */
+static void test_sleeps(void **state)
+{
+	const uint8_t kind = SLEEP, *data;
+	struct helper *h = make();
+	int fd, pid = helper_pid(h);
+	size_t len;
+
+	(void)state;
+	assert_int_equal(helper_ask(h, &kind, 1, -1), 0);
+	assert_int_equal(helper_ask(h, &kind, 1, -1), -EBUSY);
+	assert_int_equal(helper_wait(h, NSEC_PER_MSEC, &data, &len, &fd), HELPER_WAITING);
+	wait_mark(h, 42);
+	while (helper_runnable(h))
+		(void)poll(NULL, 0, 1);
+	assert_int_equal(helper_wait(h, NSEC_PER_MSEC, &data, &len, &fd), HELPER_WAITING);
+	(void)helper_free(h);
+	while (kill(pid, 0) == 0) /* reaped at once, or with the next one that is made */
+		(void)helper_free(make());
+	assert_int_equal(errno, ESRCH);
+}
+
+/* It works on, so it is no sleeper. */
+static void test_spins(void **state)
+{
+	const uint8_t kind = SPIN;
+	struct helper *h = make();
+	uint64_t before;
+
+	(void)state;
+	assert_int_equal(helper_ask(h, &kind, 1, -1), 0);
+	wait_mark(h, 43);
+	before = helper_cpu_ns(h);
+	while (helper_cpu_ns(h) == before)
+		(void)poll(NULL, 0, 1);
+	assert_true(helper_runnable(h));
+	(void)helper_free(h);
+}
+
+static void test_dies(void **state)
+{
+	const uint8_t die = DIE, count = COUNT, *data;
+	struct helper *h = make();
+	size_t len;
+	int fd;
+
+	(void)state;
+	assert_int_equal(helper_ask(h, &die, 1, -1), 0);
+	assert_int_equal(wait_for(h, &data, &len, &fd), -EPIPE);
+	assert_int_equal(helper_ask(h, &count, 1, -1), -EPIPE);
+	(void)helper_free(h);
+	h = make(); /* killed while it is idle */
+	assert_int_equal(kill(helper_pid(h), SIGKILL), 0);
+	(void)poll(&(struct pollfd){.fd = helper_fd(h), .events = POLLIN}, 1, -1);
+	if (helper_ask(h, &count, 1, -1) == 0)
+		assert_int_equal(wait_for(h, &data, &len, &fd), -EPIPE);
+	(void)helper_free(h);
+}
+
+/* What is longer than a request can be is not sent. */
+static void test_too_long(void **state)
+{
+	static uint8_t long_request[HELPER_REQUEST_MAX + 1];
+	struct helper *h = make();
+
+	(void)state;
+	assert_int_equal(helper_ask(h, long_request, sizeof(long_request), -1), -EMSGSIZE);
+	assert_int_equal(ask(h, COUNT), 101);
+	(void)helper_free(h);
+}
+
+/* Helpers end with the process that made them, also when it is killed. */
+static void test_orphan(void **state)
+{
+	int out[2];
+	pid_t maker, child = 0;
+
+	(void)state;
+	assert_int_equal(pipe(out), 0);
+	maker = fork();
+	if (maker == 0) {
+		child = helper_pid(make());
+		(void)!write(out[1], &child, sizeof(child));
+		(void)kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(read(out[0], &child, sizeof(child)), sizeof(child));
+	assert_int_equal(waitpid(maker, NULL, 0), maker);
+	for (;;) {
+		char path[64], text[256] = "";
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/stat", child);
+		f = fopen(path, "r");
+		if (!f)
+			break;
+		(void)!fread(text, 1, sizeof(text) - 1, f);
+		(void)fclose(f);
+		if (strstr(text, ") Z ") || strstr(text, ") X "))
+			break; /* ended; reaping it is init's */
+		(void)poll(NULL, 0, 1);
+	}
+	(void)close(out[0]);
+	(void)close(out[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_descriptor_travels),
+		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_sleeps),
+		cmocka_unit_test(test_spins),
+		cmocka_unit_test(test_dies),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_orphan),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

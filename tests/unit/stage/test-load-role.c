@@ -1,0 +1,238 @@
+/* test-load-role.c - load-role.h: what a helper process answers must be what load_worker_serve()
+ * answers in place. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/stage/load-role.h"
+#include "tests/unit/cmocka.h"
+#include "unwinder/image.h"
+
+struct pair {
+	struct helper *helper;
+	struct load_worker worker;
+};
+
+static int set_up(void **state)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	assert_int_equal(load_worker_init(&p->worker, ""), 0);
+	assert_int_equal(helper_new(&load_role, &(struct load_role_arg){.root = "", .copies = true},
+				    &p->helper),
+			 0);
+	*state = p;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct pair *p = *state;
+
+	load_worker_deinit(&p->worker);
+	(void)helper_free(p->helper);
+	free(p);
+	return 0;
+}
+
+static void remote(struct pair *p, const struct load_request *request,
+		   const struct load_devices *devices, struct load_answer *a)
+{
+	static const struct load_devices none;
+	uint8_t bytes[HELPER_REQUEST_MAX];
+	const uint8_t *data;
+	size_t len;
+	ssize_t n = load_request_pack(request, devices ? devices : &none, bytes);
+	int fd;
+
+	assert_true(n > 0);
+	assert_int_equal(helper_ask(p->helper, bytes, (size_t)n, -1), 0);
+	assert_int_equal(helper_wait(p->helper, 60 * NSEC_PER_SEC, &data, &len, &fd), 0);
+	*a = (struct load_answer){.request = *request};
+	assert_int_equal(load_answer_unpack(a, data, len, fd, NULL), 0);
+	helper_done(p->helper);
+}
+
+static void local(struct pair *p, const struct load_request *request, struct load_answer *a)
+{
+	*a = (struct load_answer){.request = *request};
+	load_worker_serve(&p->worker, a);
+}
+
+static void test_process(void **state)
+{
+	struct load_request request = {.kind = LOAD_PROCESS, .pid = (uint32_t)getpid()};
+	static const char word[] = "a word in memory";
+	struct load_answer a, b;
+	char back[sizeof(word)];
+
+	remote(*state, &request, NULL, &a);
+	local(*state, &request, &b);
+	assert_int_equal(a.error, 0);
+	assert_int_equal(a.status.pid, b.status.pid);
+	assert_int_equal(a.status.ppid, b.status.ppid);
+	assert_int_equal(a.status.start_ticks, b.status.start_ticks);
+	assert_string_equal(a.status.comm, b.status.comm);
+	assert_int_equal(a.cmdline_len, b.cmdline_len);
+	assert_memory_equal(a.cmdline, b.cmdline, a.cmdline_len);
+	assert_non_null(strstr(a.maps, "test-load-role"));
+	assert_int_equal(strlen(a.maps), a.maps_len);
+	assert_int_equal(a.n_threads, b.n_threads);
+	assert_int_equal(a.threads[0].tid, b.threads[0].tid);
+	assert_non_null(a.memory); /* its descriptor was opened there */
+	assert_int_equal(a.memory->read(a.memory, (uintptr_t)word, back, sizeof(back)),
+			 sizeof(back));
+	assert_string_equal(back, word);
+	load_answer_deinit(&a);
+	load_answer_deinit(&b);
+	request.kind = LOAD_THREADS;
+	remote(*state, &request, NULL, &a);
+	assert_int_equal(a.n_threads, 1);
+	load_answer_deinit(&a);
+	request.pid = 0x3ffffff; /* over any pid_max */
+	request.kind = LOAD_PROCESS;
+	remote(*state, &request, NULL, &a);
+	assert_int_equal(a.error, -ESRCH);
+	assert_null(a.maps);
+	load_answer_deinit(&a);
+}
+
+static struct uw_module *self_module(void)
+{
+	struct uw_module *m;
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	assert_true(n > 0);
+	path[n] = 0;
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &m), 0);
+	return m;
+}
+
+static uint64_t vaddr_of(const struct uw_module *module, const char *name)
+{
+	const struct uw_image *image = uw_module_image(module);
+	struct uw_symbol s;
+
+	for (size_t i = 0; i < image->n_segments; i++)
+		for (uint64_t at = 0; image->segments[i].exec && at < image->segments[i].memsz;
+		     at++)
+			if (uw_module_symbol(module, image->segments[i].vaddr + at, &s) &&
+			    !strcmp(s.name, name))
+				return s.start;
+	return 0;
+}
+
+static void test_module(void **state)
+{
+	struct pair *p = *state;
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	struct uw_module *m = request.module = self_module();
+	struct load_answer a;
+	bool own = false;
+	uint64_t main_at;
+
+	remote(p, &request, NULL, &a);
+	assert_int_equal(a.error, 0);
+	assert_int_equal(uw_module_unwind_state(m), UW_MODULE_READY);
+	assert_int_equal(uw_module_symbol_state(m), UW_MODULE_NEW);
+	assert_true(uw_module_image(m)->fd >= 0); /* the copy that was asked for */
+	load_answer_deinit(&a);
+	request.kind = LOAD_SYMBOLS;
+	remote(p, &request, NULL, &a);
+	assert_int_equal(uw_module_symbol_state(m), UW_MODULE_READY);
+	load_answer_deinit(&a);
+	main_at = vaddr_of(m, "main");
+	assert_true(main_at != 0);
+	request.kind = LOAD_LINES;
+	request.vaddr = main_at;
+	remote(p, &request, NULL, &a);
+	for (size_t i = 0; i < a.n_lines; i++)
+		own |= !strcmp(a.lines[i].function, "main") && a.lines[i].file &&
+		       strstr(a.lines[i].file, "test-load-role.c") && a.lines[i].line;
+	assert_true(own);
+	load_answer_deinit(&a);
+	/* again, after ours were dropped: what is kept there does not stand in the way */
+	uw_module_drop_unwind(m);
+	request.kind = LOAD_UNWIND;
+	remote(p, &request, NULL, &a);
+	assert_int_equal(uw_module_unwind_state(m), UW_MODULE_READY);
+	load_answer_deinit(&a);
+	(void)uw_module_unref(m);
+}
+
+/* A device that is slept over is not touched. */
+static void test_devices(void **state)
+{
+	struct pair *p = *state;
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	struct load_devices devices = {0};
+	struct load_answer a;
+	struct stat st;
+
+	request.module = self_module();
+	assert_int_equal(stat(uw_module_path(request.module), &st), 0);
+	devices.held[devices.n_held++] = st.st_dev;
+	remote(p, &request, &devices, &a);
+	assert_int_equal(a.error, -EAGAIN);
+	assert_int_equal(uw_module_unwind_state(request.module), UW_MODULE_NEW);
+	load_answer_deinit(&a);
+	devices.refused[devices.n_refused++] = st.st_dev;
+	remote(p, &request, &devices, &a);
+	assert_int_equal(a.error, -EBUSY);
+	load_answer_deinit(&a);
+	remote(p, &request, NULL, &a);
+	assert_int_equal(a.error, 0);
+	load_answer_deinit(&a);
+	(void)uw_module_unref(request.module);
+}
+
+/* Answers cut anywhere, and with each byte of the head changed, are refused or harmless. */
+static void test_damaged(void **state)
+{
+	struct pair *p = *state;
+	const struct load_request request = {.kind = LOAD_PROCESS, .pid = (uint32_t)getpid()};
+	static const struct load_devices none;
+	uint8_t bytes[HELPER_REQUEST_MAX], *copy;
+	const uint8_t *data;
+	struct load_answer a;
+	size_t len;
+	int fd;
+	ssize_t n = load_request_pack(&request, &none, bytes);
+
+	assert_int_equal(helper_ask(p->helper, bytes, (size_t)n, -1), 0);
+	assert_int_equal(helper_wait(p->helper, 60 * NSEC_PER_SEC, &data, &len, &fd), 0);
+	(void)close(fd);
+	for (size_t cut = 0; cut < len; cut += cut < 600 ? 1 : 97) {
+		copy = malloc(cut + 1);
+		assert_non_null(copy);
+		memcpy(copy, data, cut);
+		a = (struct load_answer){.request = request};
+		assert_true(load_answer_unpack(&a, copy, cut, -1, NULL) < 0);
+		load_answer_deinit(&a);
+		free(copy);
+	}
+	copy = malloc(len);
+	assert_non_null(copy);
+	for (size_t i = 0; i < min_u64(len, 600); i++) {
+		memcpy(copy, data, len);
+		copy[i] = 0xff;
+		a = (struct load_answer){.request = request};
+		(void)load_answer_unpack(&a, copy, len, -1, NULL);
+		load_answer_deinit(&a);
+	}
+	free(copy);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_module, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
