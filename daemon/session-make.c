@@ -72,6 +72,66 @@ static int make_writer(struct session *s)
 	return writer_new(&wo, s->sink, &s->writer);
 }
 
+static int make_loader(struct session *s)
+{
+	enum uw_engine_kind engine = s->options.engine;
+	struct loader_options options = {
+		.root = s->options.proc_root,
+		.answers = &s->main_waker,
+		.copies = engine == UW_ENGINE_LIBUNWIND || engine == UW_ENGINE_LIBDW,
+	};
+	int r = memory_guard_new(SESSION_MEMORY_READ_MS * NSEC_PER_MSEC, &s->memory_guard);
+
+	if (r < 0)
+		return trace(r);
+	options.memory = s->memory_guard;
+	return trace(loader_new(&options, &s->loader));
+}
+
+static int make_reader(struct session *s, uint64_t maps_wait_ns)
+{
+	const struct session_options *so = &s->options;
+	struct reader_options ro = {
+		.idle = so->idle,
+		.user_frames = session_user_frames(s),
+		.kernel_frames = !so->no_kernel_frames,
+		.by_callchain = so->engine == UW_ENGINE_FP,
+		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
+		.clock = so->clock,
+		.children = so->children,
+		.wanted_by_cmdline = so->wanted_by_cmdline,
+		.enqueued_bytes = so->enqueued_bytes,
+		.maps_wait_ns = maps_wait_ns,
+		.copy_bytes = SESSION_COPY_BYTES,
+	};
+
+	if (s->stood_in ||
+	    (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
+		ro.only_pids = s->scope_pids;
+		ro.n_only_pids = s->n_scope_pids;
+	}
+	return trace(reader_new(&ro,
+				&(struct reader_context){
+					.source = s->source,
+					.processes = s->processes,
+					.loader = s->loader,
+					.entries = &s->entries,
+					.unwinder = &s->unwinder_waker,
+					.account = &s->account,
+					.lost = lost_seen,
+					.left_out = so->producer ? left_out : NULL,
+					.memory_guard = s->memory_guard,
+					.consent = *so->proc_root ? NULL : so->consent,
+					.note = session_note_line,
+					.wanted = so->wanted,
+					.wanted_arg = so->wanted_arg,
+					.ksymbol = ksymbol_seen,
+					.raw = so->raw ? session_raw_record : NULL,
+					.arg = s,
+				},
+				&s->reader));
+}
+
 static int make_stages(struct session *s)
 {
 	const struct session_options *so = &s->options;
@@ -86,61 +146,14 @@ static int make_stages(struct session *s)
 		.park_bytes = SESSION_PARK_BYTES,
 		.drop = reader_entry_drop,
 	};
-	struct reader_options ro = {
-		.idle = so->idle,
-		.user_frames = session_user_frames(s),
-		.kernel_frames = !so->no_kernel_frames,
-		.by_callchain = so->engine == UW_ENGINE_FP,
-		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
-		.clock = so->clock,
-		.children = so->children,
-		.wanted_by_cmdline = so->wanted_by_cmdline,
-		.enqueued_bytes = so->enqueued_bytes,
-		.maps_wait_ns = uo.maps_wait_ns,
-		.copy_bytes = SESSION_COPY_BYTES,
-	};
 	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
 
-	if (s->stood_in ||
-	    (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
-		ro.only_pids = s->scope_pids;
-		ro.n_only_pids = s->n_scope_pids;
-	}
 	if (r >= 0)
 		r = byte_queue_init(&s->outcomes, SESSION_OUTCOME_BYTES);
 	if (r >= 0)
-		r = memory_guard_new(SESSION_MEMORY_READ_MS * NSEC_PER_MSEC, &s->memory_guard);
+		r = make_loader(s);
 	if (r >= 0)
-		r = loader_new(
-			&(struct loader_options){
-				.root = so->proc_root,
-				.answers = &s->main_waker,
-				.memory = s->memory_guard,
-				.copies = so->engine == UW_ENGINE_LIBUNWIND ||
-					  so->engine == UW_ENGINE_LIBDW,
-			},
-			&s->loader);
-	if (r >= 0)
-		r = reader_new(&ro,
-			       &(struct reader_context){
-				       .source = s->source,
-				       .processes = s->processes,
-				       .loader = s->loader,
-				       .entries = &s->entries,
-				       .unwinder = &s->unwinder_waker,
-				       .account = &s->account,
-				       .lost = lost_seen,
-				       .left_out = so->producer ? left_out : NULL,
-				       .memory_guard = s->memory_guard,
-				       .consent = *so->proc_root ? NULL : so->consent,
-				       .note = session_note_line,
-				       .wanted = so->wanted,
-				       .wanted_arg = so->wanted_arg,
-				       .ksymbol = ksymbol_seen,
-				       .raw = so->raw ? session_raw_record : NULL,
-				       .arg = s,
-			       },
-			       &s->reader);
+		r = make_reader(s, uo.maps_wait_ns);
 	if (r >= 0)
 		r = emit_new(
 			&(struct emit_context){
