@@ -1,6 +1,9 @@
 /* daemon-instance.c - one data source from setup to the answer to its stop.  Thread: main.
  * The table of states and commands is in daemon-private.h. */
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <time.h>
 
@@ -53,12 +56,24 @@ struct instance *instance_find(const struct daemon *d, uint64_t id)
 	return in;
 }
 
+/* What a session leaves is many small holes; without this they stay ours, and count for the memory
+ * limit of the sessions after it. */
+static void end_session(struct instance *in)
+{
+	if (!in->session)
+		return;
+	in->session = session_free(in->session);
+#ifdef __GLIBC__
+	(void)malloc_trim(0);
+#endif
+}
+
 void instance_free(struct instance *in)
 {
 	struct daemon *d = in->daemon;
 	struct instance **at;
 
-	in->session = session_free(in->session);
+	end_session(in);
 	instance_close_sink(in);
 	for (size_t i = 0; i < in->n_flushes; i++)
 		flush_through(d, in->flushes[i]);
@@ -153,7 +168,7 @@ static void session_done(void *arg)
 
 	if (session_error(in->session, &why) < 0)
 		log_error("data source %lu has ended: %s", in->id, why);
-	in->session = session_free(in->session);
+	end_session(in);
 	in->state = INSTANCE_SETTLING;
 	instance_settle(in);
 }

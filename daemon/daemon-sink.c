@@ -120,8 +120,7 @@ void instance_close_sink(struct instance *in)
 	if (in->sink.dropped)
 		log_info("data source %lu: %lu packets were lost, as the tracing service's shared "
 			 "memory was full; mend: a larger one (producers { shm_size_kb } in the "
-			 "trace "
-			 "config, or --shmem-size)",
+			 "trace config, or --shmem-size)",
 			 in->id, in->sink.dropped);
 }
 

@@ -3,6 +3,9 @@
  * What a lost connection leaves is freed at once and without draining: there is nowhere left to
  * write to, and the next connection begins with nothing. */
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <time.h>
 
@@ -233,6 +236,10 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 
 	if (!d)
 		return fail(-ENOMEM);
+#ifdef M_ARENA_MAX
+	/* Each thread that comes and goes would get a heap of its own, and leave it half full. */
+	(void)mallopt(M_ARENA_MAX, 2);
+#endif
 	d->options = *options;
 	d->loop = loop;
 	d->tick.source.fd = -1;

@@ -16,6 +16,12 @@ CASES = []
 names = iter(range(1 << 20))
 
 
+def sanitized():
+    """A sanitizer keeps what is freed, and looks for leaks itself."""
+    with open(PERFWIND, "rb") as program:
+        return b"__asan_init" in program.read()
+
+
 def case(function):
     CASES.append(function)
     return function
@@ -211,6 +217,7 @@ def several():
         expect(sorted(service.writers.values()) == [1, 2, 3, 4, 5, 6], service.writers)
         for i in range(1, 7):
             run_until_samples(service, writer_of(service, i), 20)
+        rss = s.daemon.rss_kb()
         for i in (3, 1, 6, 2, 5, 4):
             service.stop(i)
             service.wait(lambda: i in service.stopped, "the answer to stop %d" % i)
@@ -218,6 +225,8 @@ def several():
             expect(samples and all(one(smp, 2) == pids[i % 2] for smp in samples), "source %d: wrong processes" % i)
             expect(service.check_packets(writer_of(service, i)) == 0, "samples without their state")
         expect(sorted(service.stopped) == [1, 2, 3, 4, 5, 6], service.stopped)
+        # Memory is given back, not only kept for the next.
+        expect(sanitized() or s.daemon.rss_kb() <= rss / 2, "%d KiB, were %d" % (s.daemon.rss_kb(), rss))
 
 
 @case
@@ -843,9 +852,8 @@ def thousand_sessions():
         expect(len(service.stopped) == n and len(service.flushed) == n // 3, "answers")
         expect(s.daemon.fds() <= fds, "%d descriptors, were %d" % (s.daemon.fds(), fds))
         expect(s.daemon.threads() <= threads, "%d threads, were %d" % (s.daemon.threads(), threads))
-        # A KiB a session would be half a MiB.  A sanitizer keeps what is freed, and looks for leaks itself.
-        sanitized = b"__asan_init" in open(PERFWIND, "rb").read()
-        expect(sanitized or s.daemon.rss_kb() <= rss + 512, "%d KiB, were %d" % (s.daemon.rss_kb(), rss))
+        # A KiB a session would be half a MiB.
+        expect(sanitized() or s.daemon.rss_kb() <= rss + 512, "%d KiB, were %d" % (s.daemon.rss_kb(), rss))
 
 
 def main():
