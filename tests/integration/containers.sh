@@ -1,0 +1,78 @@
+#!/bin/bash
+# containers.sh - from the host into mount and pid namespaces, and from inside them.
+. "$(dirname "$0")/lib"
+need_root
+need_perf
+unshare -mpf --mount-proc true 2>/dev/null || { echo "mount and pid namespaces are refused"; exit 77; }
+
+# A container of ours: its own pids, /proc, /tmp, and a mount that only it has, where its programs lie.
+# The JIT's map is /tmp/perf-PID.map there, by the pid that it has there.
+mkdir "$TMP/inside" "$TMP/shared"
+cat >"$TMP/container" <<'SH'
+mount -t tmpfs none "$1/inside" && cp "$2/jit" "$2/recursion" "$3" "$1/inside" && mkdir "$1/inside/shared" &&
+	mount --bind "$1/shared" "$1/inside/shared" && cd "$1/inside" && mount -t tmpfs none /tmp || exit 1
+shift 3
+exec "$@"
+SH
+in_container() { exec unshare -mpf --kill-child --mount-proc sh "$TMP/container" "$TMP" "$PROGRAMS" "$PERFWIND" "$@"; }
+# child_named PID NAME : the descendant of that name, as the host counts.
+child_named() {
+	local pid
+	for pid in $(ps -o pid= --ppid "$1"); do
+		[ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] && echo "$pid" && return 0
+		child_named "$pid" "$2" && return 0
+	done
+	return 1
+}
+
+in_container sh -c './jit 60 & ./recursion 60 & wait' &
+container=$!
+started $container
+wait_for child_named $container jit
+wait_for child_named $container recursion
+jit=$(child_named $container jit)
+recursion=$(child_named $container recursion)
+wait_for used "$jit" 20
+wait_for used "$recursion" 20
+inner() { awk '/^NSpid:/ { print $NF }' "/proc/$1/status"; }
+check host-pids-differ [ "$(inner "$jit")" != "$jit" ]
+record host-jit -p "$jit" -d 1
+check host-jit-names has host-jit 'main;call_jitted;jitted_function;jit_callback;burn '
+check host-jit-whole json host-jit 'v["stacks"]["whole"] >= 0.98 * total > 20'
+check host-jit-consistent consistent host-jit
+# The machine: both, by the host's pids.
+record host-all -a -d 1
+check host-all-jit has host-all '^jit;.*call_jitted;jitted_function;jit_callback;burn '
+check host-all-recursion has host-all '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+"$PERFWIND" report --by process "$TMP/host-all.pftrace" >"$TMP/host-all.report"
+check host-all-pids grep -qE " $recursion +recursion$" "$TMP/host-all.report"
+kill "$container"
+
+# From inside: a command, and a process by the pid that it has there.
+(in_container sh -c './jit 60 & ./perfwind record --json -o "shared/own.pftrace" -d 1 -p $! >"shared/own.json" 2>"shared/own.err"
+	./perfwind record --json -o "shared/command.pftrace" -- ./recursion 1 >"shared/command.json" 2>"shared/command.err"; kill $!')
+cp "$TMP"/shared/* "$TMP/"
+check inside-pid-names has own 'main;call_jitted;jitted_function;jit_callback;burn '
+check inside-pid-consistent consistent own
+check inside-command-names has command '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check inside-command-consistent consistent command
+
+# Root of a user namespace has no right over the machine: user code of its own programs, and that is said.
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+restore() { echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; }
+trap 'restore; cleanup' EXIT
+[ "$paranoid" = 2 ] || echo 2 >/proc/sys/kernel/perf_event_paranoid
+mkdir "$TMP/user"
+cp "$PERFWIND" "$PROGRAMS/recursion" "$TMP/user/"
+chmod -R a+rX "$TMP"
+chown nobody "$TMP/user"
+if as_nobody unshare -Urpf --mount-proc true 2>/dev/null; then
+	as_nobody unshare -Urpf --mount-proc ./perfwind record --json -o rootless.pftrace -- ./recursion 1 >"$TMP/rootless.json" 2>"$TMP/rootless.err"
+	check rootless-status [ $? = 0 ]
+	cp "$TMP/user/rootless.pftrace" "$TMP/"
+	check rootless-names has rootless '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+	check rootless-kept steps_kept rootless '^kernel not permitted .*user code only'
+	check rootless-consistent consistent rootless
+else
+	skip rootless "an ordinary user may make no user namespace"
+fi
