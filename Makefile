@@ -10,7 +10,7 @@ DESTDIR ?=
 CC ?= gcc
 PROTOC_C ?= protoc-c
 PKG_CONFIG ?= pkg-config
-PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib
+PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib libseccomp
 # Only compressed perf.data and debug sections by zstd need it: without, such a file is refused with a clear line.
 ZSTD := $(if $(shell $(PKG_CONFIG) --exists libzstd && echo yes),libzstd)
 PKGS += $(ZSTD)
@@ -246,6 +246,7 @@ install: all docs
 	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
 	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so
 	install -m 644 $(O)/docs/*.1 $(INSTALL_SHARE)/man/man1
+	install -m 644 docs/perfwind.conf.5 $(INSTALL_SHARE)/man/man5
 	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
 	install -m 644 $(O)/docs/_perfwind $(INSTALL_SHARE)/zsh/site-functions/_perfwind
 	install -m 644 README.md ARCHITECTURE.md LICENSE $(INSTALL_SHARE)/doc/perfwind
@@ -258,7 +259,7 @@ uninstall:
 	rm -f $(RC_UNITS:rc/%=$(DESTDIR)$(SYSTEMD_DIR)/system/%) $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d/perfwind.conf \
 		$(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
 	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so $(INSTALL_SHARE)/man/man1/perfwind.1 \
-		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
+		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/man/man5/perfwind.conf.5 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
 		$(INSTALL_SHARE)/zsh/site-functions/_perfwind
 	rm -rf $(INSTALL_SHARE)/doc/perfwind
 

@@ -30,6 +30,9 @@ static void progress(void *arg, const Pb__ControlSummary *m)
 	struct ask_run *run = arg;
 	struct session_summary *s;
 
+	/* Killed, it has lost no more than what came since the last time. */
+	if (run->sink->flush(run->sink) < 0)
+		ask_stop(run->ask);
 	if (!run->live || m->has_n_sources)
 		return;
 	s = malloc(sizeof(*s));

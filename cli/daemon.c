@@ -21,6 +21,7 @@
 #include "daemon/control.h"
 #include "daemon/daemon.h"
 #include "daemon/probe.h"
+#include "daemon/rights.h"
 
 enum { MAX_CONFIG = 64 << 10 };
 
@@ -30,7 +31,7 @@ enum { MAX_CONFIG = 64 << 10 };
 #define PRODUCER_NAME "perfetto.traced_perf"
 
 struct daemon_args {
-	const char *socket, *config, *name, *shmem_size, *shmem_page, *control;
+	const char *socket, *config, *name, *shmem_size, *shmem_page, *control, *user;
 	uint32_t notify_fd;
 };
 
@@ -68,6 +69,9 @@ static const struct option_def defs[] = {
 	 "where recordings are asked for (default: what the service manager hands over as "
 	 "\"control\", else " CONTROL_SOCKET ")",
 	 offsetof(struct daemon_args, control), 0, NULL, NULL},
+	{"user", 0, OPTION_STRING, "NAME",
+	 "becomes this user, with the capabilities that it needs (started as root)",
+	 offsetof(struct daemon_args, user), 0, NULL, NULL},
 	{"notify-fd", 0, OPTION_U32, "N",
 	 "writes a byte to this descriptor and closes it when the service knows our data sources "
 	 "(also: $TRACED_PERF_NOTIFY_FD)",
@@ -209,6 +213,47 @@ static int choose_notify_fd(struct daemon_run *run)
 	return 0;
 }
 
+/* ---- rights ---- */
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Before any thread and any descriptor of our own. */
+static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
+{
+	int keep[4];
+	struct rights_options o = {
+		.user = run->args.user,
+		.direct = run->settings.direct,
+		.keep_fds = keep,
+	};
+	static const char *const names[] = {"control", "hook"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		o.n_keep_fds += listen_fds_find(names[i], &keep[o.n_keep_fds]) == 0;
+	if (run->notify_fd > 2)
+		keep[o.n_keep_fds++] = run->notify_fd;
+	qsort(keep, o.n_keep_fds, sizeof(*keep), by_number);
+	return rights_reduce(&o, error, size);
+}
+
+static int filter_calls(const struct daemon_run *run, char *error, size_t size)
+{
+	char names[128];
+	int r = run->settings.system_call_filter
+			? rights_filter(log_level >= LOG_LEVEL_VERBOSE, error, size)
+			: 0;
+
+	rights_names(names, sizeof(names));
+	log_verbose("rights: %s; system calls are %s", *names ? names : "none",
+		    run->settings.system_call_filter ? "filtered" : "not filtered");
+	return r;
+}
+
+/* ---- the control socket ---- */
+
 /* 0 and a descriptor; > 0: there is none, which has been told. */
 static int listen_control(struct daemon_run *run, int *ret_fd)
 {
@@ -277,6 +322,14 @@ static int start(struct daemon_run *run)
 	run->n_running = r >= 0;
 	if (r >= 0)
 		r = start_control(run, &o.features);
+	/* What is loaded and looked up once is there by now. */
+	if (r >= 0) {
+		r = filter_calls(run, error, sizeof(error));
+		if (r < 0) {
+			log_error("%s", error);
+			return r;
+		}
+	}
 	if (r < 0)
 		log_error("cannot start: %s", strerror(-r));
 	return r;
@@ -313,6 +366,11 @@ static int run_daemon(int argc, char **argv)
 	r = choose_notify_fd(&run);
 	if (r < 0)
 		return 2;
+	r = reduce_rights(&run, error, sizeof(error));
+	if (r < 0) {
+		log_error("%s", error);
+		return 1;
+	}
 	r = start(&run);
 	if (r >= 0) {
 		notify_state("READY=1\nSTATUS=waiting for the tracing service");

@@ -43,7 +43,8 @@ class Daemon:
     def __init__(self, service_name, *arguments, env=None, pass_fds=()):
         self.log_path = os.path.join(TMP, "daemon-%d.err" % next(names))
         settings = os.path.join(TMP, "none.conf")
-        open(settings, "a").close()
+        with open(settings, "w") as file:
+            file.write("direct = yes\n")
         if "--config" not in arguments:
             arguments += ("--config", settings)
         environment = dict(os.environ, PERFETTO_PRODUCER_SOCK_NAME=service_name, **(env or {}))

@@ -61,6 +61,7 @@ read_well() {
 "$PROGRAMS/recursion" 300 &
 target=$!
 started $target
+echo "direct = yes" >"$TMP/none.conf"
 "$PERFWIND" daemon --config "$TMP/none.conf" 2>"$TMP/daemon.err" & # before its service
 daemon=$!
 started $daemon

@@ -1,0 +1,198 @@
+/* rights.c - see rights.h: descriptors, user and capabilities.  Thread: main.
+ *
+ * What needs a right only once is done before it goes: the budgets of locked memory, descriptors and
+ * priority are limits of the process from then on. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/base/error.h"
+#include "daemon/rights.h"
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38 /* Linux 5.8 */
+#endif
+
+enum when { ALWAYS = 1, LOCKING = 2, DIRECT = 4 };
+
+static const struct right {
+	int cap;
+	const char *name;
+	unsigned when;
+} rights[] = {
+	{CAP_PERFMON, "perfmon", ALWAYS},
+	{CAP_KILL, "kill", ALWAYS},
+	{CAP_DAC_READ_SEARCH, "dac_read_search", ALWAYS},
+	{CAP_SYSLOG, "syslog", ALWAYS},
+	{CAP_IPC_LOCK, "ipc_lock", LOCKING},
+	{CAP_SYS_PTRACE, "sys_ptrace", DIRECT},
+};
+
+enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
+
+struct caps {
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+};
+
+static int caps_get(struct caps *caps)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+	return syscall(SYS_capget, &header, caps->data) < 0 ? fail(-errno) : 0;
+}
+
+static int caps_set(const struct caps *caps)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+	return syscall(SYS_capset, &header, caps->data) < 0 ? fail(-errno) : 0;
+}
+
+static bool caps_has(const struct caps *caps, int cap)
+{
+	return caps->data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
+}
+
+static bool is_kept(int cap, unsigned when)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
+		if (rights[i].cap == cap)
+			return (rights[i].when & when) != 0;
+	return false;
+}
+
+/* ---- descriptors ---- */
+
+static int close_others(const int *keep, size_t n)
+{
+	unsigned from = 3;
+
+	for (size_t i = 0; i <= n; i++) {
+		unsigned to = i < n ? (unsigned)keep[i] : ~0u;
+
+		if (i < n && to < from)
+			continue;
+		if (to > from && syscall(SYS_close_range, from, i < n ? to - 1 : to, 0) < 0)
+			return fail(-errno);
+		from = to + 1;
+	}
+	return 0;
+}
+
+/* ---- user and limits ---- */
+
+static void raise_limit(int which, rlim_t to)
+{
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)which, &limit) < 0 || limit.rlim_cur >= to)
+		return;
+	limit.rlim_cur = to;
+	limit.rlim_max = limit.rlim_max > to ? limit.rlim_max : to;
+	(void)setrlimit((__rlimit_resource_t)which, &limit); /* without the right: as it was */
+}
+
+/* As the unit gives them to a daemon that it starts. */
+static unsigned raise_limits(void)
+{
+	struct rlimit locked;
+
+	raise_limit(RLIMIT_MEMLOCK, MEMLOCK);
+	raise_limit(RLIMIT_NOFILE, NOFILE);
+	raise_limit(RLIMIT_RTPRIO, 1);
+	raise_limit(RLIMIT_NICE, 20 - NICE);
+	return getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur < MEMLOCK ? LOCKING : 0;
+}
+
+static int become(const char *name, char *error, size_t size)
+{
+	const struct passwd *pw = getpwnam(name);
+
+	if (!pw) {
+		(void)snprintf(error, size, "--user: there is no user '%.64s'", name);
+		return fail(-ESRCH);
+	}
+	/* The permitted set stays; the effective one is set again with the rest. */
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || initgroups(name, pw->pw_gid) < 0 ||
+	    setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
+	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0) {
+		int r = -errno;
+
+		(void)snprintf(error, size, "--user %s: %s", name, strerror(-r));
+		return fail(r);
+	}
+	return 0;
+}
+
+/* ---- capabilities ---- */
+
+/* So that no program that is run could get them either. */
+static void drop_bounding(unsigned when)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!is_kept(cap, when))
+			(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+}
+
+static int drop_caps(unsigned when)
+{
+	struct caps caps;
+	uint32_t mask[_LINUX_CAPABILITY_U32S_3] = {0};
+	int r = caps_get(&caps);
+
+	if (r < 0)
+		return trace(r);
+	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
+		if (is_kept(rights[i].cap, when))
+			mask[CAP_TO_INDEX(rights[i].cap)] |= CAP_TO_MASK(rights[i].cap);
+	for (size_t i = 0; i < ARRAY_SIZE(mask); i++) {
+		caps.data[i].permitted &= mask[i];
+		caps.data[i].effective = caps.data[i].permitted;
+		caps.data[i].inheritable = 0;
+	}
+	return caps_set(&caps);
+}
+
+int rights_reduce(const struct rights_options *o, char *error, size_t size)
+{
+	unsigned when = ALWAYS | (o->direct ? DIRECT : 0);
+	int r = close_others(o->keep_fds, o->n_keep_fds);
+
+	if (r < 0 && r != -ENOSYS) { /* close_range(2) is of 5.9 */
+		(void)snprintf(error, size, "inherited descriptors: %s", strerror(-r));
+		return trace(r);
+	}
+	when |= raise_limits();
+	drop_bounding(when);
+	r = o->user ? become(o->user, error, size) : 0;
+	if (r < 0)
+		return trace(r);
+	r = drop_caps(when);
+	if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = fail(-errno);
+	if (r < 0)
+		(void)snprintf(error, size, "capabilities cannot be dropped: %s", strerror(-r));
+	return r;
+}
+
+void rights_names(char *text, size_t size)
+{
+	struct caps caps;
+	size_t len = 0;
+
+	*text = 0;
+	if (caps_get(&caps) < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(rights) && len + 20 < size; i++) {
+		if (caps_has(&caps, rights[i].cap))
+			len += (size_t)snprintf(text + len, size - len, "%s%s", len ? "," : "",
+						rights[i].name);
+	}
+}

@@ -1,0 +1,32 @@
+/* rights.h - what the daemon may do, made as little as its work needs.  Thread: main, before others
+ * are started.
+ *
+ *   inherited descriptors but the checked ones closed ─► limits raised, user changed ─► capabilities
+ *   dropped ─► no_new_privs ─► system calls that it never makes refused
+ *
+ *   PERFMON           perf events of any process
+ *   KILL              the signal that asks a process for its consent
+ *   DAC_READ_SEARCH   programs and libraries that only their owner may read
+ *   SYSLOG            addresses in /proc/kallsyms
+ *   IPC_LOCK          only where RLIMIT_MEMLOCK could not be raised: the rings' budget
+ *   SYS_PTRACE        only with `direct = yes`: /proc/PID/maps and mem of others */
+#pragma once
+
+#include "daemon/base/util.h"
+
+struct rights_options {
+	const char *user; /* to become; NULL: as it is */
+	bool direct;
+	const int *keep_fds; /* besides 0, 1 and 2; ascending */
+	size_t n_keep_fds;
+};
+
+/* < 0: a line in @error. */
+int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
+
+/* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP).
+ * @told: each is said on standard error too. */
+int rights_filter(bool told, char *error, size_t error_size);
+
+/* "perfmon,kill": those that are in effect and known here, for a log line. */
+void rights_names(char *text, size_t size);

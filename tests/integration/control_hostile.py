@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""control_hostile.py SOCKET - what no client of the control socket should send.  Each is refused: the connection is
+closed; the daemon's other clients are looked at by control.sh."""
+import array
+import os
+import socket
+import struct
+import sys
+import tempfile
+
+path = sys.argv[1]
+REQUEST, STOP, DENIED = 1, 2, 17
+
+
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)  # waits while the backlog is full
+    s.settimeout(20)
+    return s
+
+
+def closed(s, what):
+    """True: without a word.  The kernel resets a connection whose bytes were not read."""
+    try:
+        data = s.recv(4096)
+    except ConnectionResetError:
+        data = b""
+    if data:
+        sys.exit("%s was answered: %r" % (what, data))
+    s.close()
+
+
+def sends(what, data):
+    s = connect()
+    s.sendall(data)
+    closed(s, what)
+
+
+def message(kind, data=b""):
+    return struct.pack("<II", len(data), kind) + data
+
+
+def with_descriptors(what, *fds):
+    s = connect()
+    s.sendmsg([message(REQUEST, b"\x08\x01")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    closed(s, what)
+
+
+sends("garbage", b"GET / HTTP/1.0\r\n\r\n")
+sends("a request that is none", message(REQUEST, b"\xff" * 100))
+sends("no version", message(REQUEST))
+sends("a later version", message(REQUEST, b"\x08\x63"))
+sends("a stop before all", message(STOP))
+sends("an unknown type", message(99, b"x"))
+sends("a daemon's message", message(DENIED, b"x"))
+sends("a message without end", struct.pack("<II", 0xffffffff, REQUEST))
+with tempfile.TemporaryFile() as file:
+    with_descriptors("a descriptor", file.fileno())
+    with_descriptors("many descriptors", *[file.fileno()] * 100)
+reader, writer = os.pipe()
+with_descriptors("a pipe", writer)
+
+# Half a message and then nothing: the daemon's patience has an end.
+s = connect()
+s.sendall(message(REQUEST, b"\x08\x01")[:9])
+silent = connect()
+closed(s, "half a message")
+closed(silent, "nothing")
+# Half a message and gone.
+s = connect()
+s.sendall(b"\x05\x00")
+s.close()
+
+# 1,000 connections: some stay, the others are turned away; none is answered, and nobody waits for them.
+many = []
+for i in range(1000):
+    many.append(connect())
+    if len(many) > 200:
+        many.pop(0).close()
+turned_away = 0
+for s in many:
+    s.setblocking(False)
+    try:
+        turned_away += s.recv(1) == b""
+    except BlockingIOError:
+        pass
+    except ConnectionResetError:
+        turned_away += 1
+    s.close()
+if turned_away < 100:
+    sys.exit("of 200 connections only %d were turned away" % turned_away)
