@@ -58,14 +58,13 @@ static void chain_of_address(struct import_sample *to, const struct record_sampl
 	to->entry.n_chain = 2;
 }
 
-static bool has_user_part(const struct import *im, const struct entry *e,
-			  const struct record_sample *s)
+static bool has_user_part(const struct import *im, const struct entry *e)
 {
 	uint32_t n;
 
 	if (im->kind != IMPORT_STACKS)
 		return entry_chain_part(e, CHAIN_USER, &n) && n;
-	return s->regs_abi && (s->stack_len || s->cpu_mode == PERF_RECORD_MISC_USER);
+	return entry_has_user_copy(e);
 }
 
 static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
@@ -97,7 +96,7 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	if (im->kind == IMPORT_ADDRESSES ||
 	    (im->kind == IMPORT_STACKS && !s->n_chain && s->cpu_mode == PERF_RECORD_MISC_KERNEL))
 		chain_of_address(to, s);
-	e->user_state = has_user_part(im, e, s);
+	e->user_state = has_user_part(im, e);
 	r = add_weight(im, s->cpu, s->period, &e->info.count);
 	if (r >= 0 && e->user_state)
 		r = process_space(im->processes, process, &e->info.space);

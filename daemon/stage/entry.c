@@ -1,6 +1,7 @@
 /* entry.c - see entry.h: parts of a sample, for those who unwind it.  Thread: any. */
 #include "daemon/stage/entry.h"
 
+#include <linux/perf_event.h>
 #include <string.h>
 
 #include "unwinder/module.h"
@@ -22,6 +23,29 @@ const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t 
 	}
 	*ret_n = n;
 	return part;
+}
+
+/* Of registers as they were when the kernel was entered: `syscall` leaves its own address in rcx;
+ * aarch64 keeps the call's number in x8 (execve, execveat).  Where that cannot be told, true. */
+static bool in_system_call(const struct entry *e)
+{
+	enum { X8 = 8, ARM64_EXECVE = 221, ARM64_EXECVEAT = 281 };
+
+	switch ((enum uw_arch)e->arch) {
+	case UW_ARCH_X86_64:
+		return e->regs[UW_X86_CX] == e->regs[UW_X86_IP];
+	case UW_ARCH_AARCH64:
+		return e->regs[X8] == ARM64_EXECVE || e->regs[X8] == ARM64_EXECVEAT;
+	default:
+		return true;
+	}
+}
+
+bool entry_has_user_copy(const struct entry *e)
+{
+	if (!e->regs)
+		return false;
+	return e->info.stack_len || e->info.cpu_mode == PERF_RECORD_MISC_USER || !in_system_call(e);
 }
 
 void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)

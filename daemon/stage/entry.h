@@ -91,6 +91,13 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *ret_snapshot);
 /* The engines without CFI need no module to unwind, but addresses mean nothing before their
  * modules' program headers are read: makes the result UW_PENDING for the first that is not loaded.
  */
+/* Has a sample that asked for a copy of the stack a user part?  Kernel threads and exiting tasks
+ * have no registers.  Nor has a task a user part inside execve(), between the end of the old image
+ * and the start of the new: its registers are the old program's, its stack is no more, so nothing
+ * of it could be copied.  Such a stack is whole with its kernel frames.  Where nothing could be
+ * copied outside a system call, as in a fault on a page of the stack that was never touched, there
+ * is a user part, and it is lost. */
+bool entry_has_user_copy(const struct entry *e);
 void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r);
 
 enum outcome_kind {

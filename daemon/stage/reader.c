@@ -91,16 +91,11 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	merge_put(rd->merge, item->ring, item->position);
 }
 
-/* Kernel threads and exiting tasks have no user part.  Nor has a task inside execve(), between the
- * end of the old image and the start of the new: its registers are the old program's, its stack is
- * no more (nothing of it could be copied).  Such a stack is whole with its kernel frames. */
-static bool has_user_part(const struct reader *rd, const struct record_sample *s)
+static bool has_user_part(const struct reader *rd, const struct entry *e)
 {
 	if (!rd->options.user_frames)
 		return false;
-	if (rd->options.by_callchain)
-		return s->n_chain > 0;
-	return s->regs_abi != 0 && (s->stack_len > 0 || s->cpu_mode == PERF_RECORD_MISC_USER);
+	return rd->options.by_callchain ? e->n_chain > 0 : entry_has_user_copy(e);
 }
 
 static void fill_info(const struct reader *rd, const struct merge_item *item,
@@ -130,7 +125,6 @@ static void fill_entry(struct reader *rd, struct entry *e, const struct merge_it
 
 	*e = (struct entry){
 		.kind = ENTRY_SAMPLE,
-		.user_state = has_user_part(rd, s),
 		.stack_full = s->stack_len == s->stack_room,
 		.arch = (uint8_t)arch_of(s),
 		.ring = item->ring,
@@ -142,6 +136,7 @@ static void fill_entry(struct reader *rd, struct entry *e, const struct merge_it
 		.undecided = reader_scope_of(rd, process) == PROCESS_UNDECIDED,
 	};
 	fill_info(rd, item, s, process_ref(process), &e->info);
+	e->user_state = has_user_part(rd, e);
 	rd->enqueued_bytes += s->stack_len;
 	cpu->use.samples += s->stack_room != 0;
 	cpu->use.full += s->stack_room && e->stack_full;

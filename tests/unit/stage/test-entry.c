@@ -2,6 +2,8 @@
 #include "daemon/stage/entry.h"
 #include "tests/unit/cmocka.h"
 
+#include <linux/perf_event.h>
+
 static const uint64_t chain[] = {CHAIN_KERNEL, 0xffff1, 0xffff2, CHAIN_USER, 0x10, 0x11, 0x12};
 
 static void test_chain_part(void **state)
@@ -44,6 +46,35 @@ static void test_snapshot(void **state)
 	assert_int_equal(s.arch, UW_ARCH_X86_64);
 	assert_ptr_equal(s.chain, &chain[4]);
 	assert_int_equal(s.n_chain, 3);
+}
+
+/* A copy of nothing: inside execve() there is no user part; at a fault there was one. */
+static void test_user_copy(void **state)
+{
+	uint64_t regs[UW_ARM64_COUNT] = {[UW_X86_IP] = 0x4000, [UW_X86_CX] = 0x3fff};
+	struct entry e = {
+		.arch = UW_ARCH_X86_64,
+		.info = {.cpu_mode = PERF_RECORD_MISC_KERNEL, .stack_len = 8},
+	};
+
+	(void)state;
+	assert_false(entry_has_user_copy(&e));
+	e.regs = regs;
+	assert_true(entry_has_user_copy(&e));
+	e.info.stack_len = 0;
+	assert_true(entry_has_user_copy(&e));
+	regs[UW_X86_CX] = 0x4000; /* `syscall` did that */
+	assert_false(entry_has_user_copy(&e));
+	e.info.cpu_mode = PERF_RECORD_MISC_USER;
+	assert_true(entry_has_user_copy(&e));
+	e.info.cpu_mode = PERF_RECORD_MISC_KERNEL;
+	e.arch = UW_ARCH_AARCH64;
+	regs[8] = 64; /* write */
+	assert_true(entry_has_user_copy(&e));
+	regs[8] = 221; /* execve */
+	assert_false(entry_has_user_copy(&e));
+	e.arch = UW_ARCH_NONE;
+	assert_false(entry_has_user_copy(&e));
 }
 
 static struct outcome *outcome_new(size_t n_frames)
@@ -104,9 +135,8 @@ static void test_long_chain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chain_part),
-		cmocka_unit_test(test_snapshot),
-		cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_chain_part), cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_user_copy),  cmocka_unit_test(test_outcome),
 		cmocka_unit_test(test_long_chain),
 	};
 
