@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/ask_run.h"
 #include "cli/command.h"
 #include "cli/late_sink.h"
 #include "cli/signals.h"
@@ -18,12 +19,15 @@
 #include "cli/trace_name.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
+#include "daemon/control.h"
 #include "daemon/probe.h"
 #include "daemon/trace-session.h"
 
+enum { ASK = 1 }; /* the daemon */
+
 struct trace_args {
-	const char *config, *output, *stop;
-	bool text, background;
+	const char *config, *output, *stop, *socket;
+	bool text, background, ask, no_ask;
 };
 
 struct trace_run {
@@ -66,6 +70,19 @@ static const struct option_def defs[] = {
 	 .argument = "NAME",
 	 .help = "end the trace whose config has this unique_session_name, and wait for its file",
 	 .offset = offsetof(struct trace_args, stop)},
+	{.name = "daemon",
+	 .type = OPTION_FLAG,
+	 .help = "let the daemon record (by itself only where own rights do not do)",
+	 .offset = offsetof(struct trace_args, ask)},
+	{.name = "no-daemon",
+	 .type = OPTION_FLAG,
+	 .help = "never ask the daemon",
+	 .offset = offsetof(struct trace_args, no_ask)},
+	{.name = "control-socket",
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 .help = "where the daemon is asked (default " CONTROL_SOCKET ")",
+	 .offset = offsetof(struct trace_args, socket)},
 	{0},
 };
 
@@ -202,7 +219,7 @@ static void leave_terminal(struct trace_run *run)
 	run->parent_fd = fd_close(run->parent_fd);
 }
 
-/* All up to the start.  A failure has been told. */
+/* All up to the start.  A failure has been told.  > 0: ASK. */
 static int prepare(struct trace_run *run)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -227,9 +244,49 @@ static int prepare(struct trace_run *run)
 	to.out = run->sink;
 	if (r >= 0)
 		r = trace_session_new(&to, &run->loop, &run->trace, error, sizeof(error));
+	if ((r == -EACCES || r == -EPERM) && !run->args.no_ask && !run->args.background &&
+	    ask_possible(run->args.socket)) {
+		log_info("%s; the daemon is asked instead", error);
+		return ASK;
+	}
 	if (r < 0)
 		log_error("%s", *error ? error : strerror(-r));
 	return r;
+}
+
+/* The recording is the daemon's, the file ours.  The exit status. */
+static int ask_daemon(struct trace_run *run)
+{
+	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
+	struct ask_run asked = {.socket = run->args.socket, .request = &request};
+	struct trace_session_summary summary;
+	int r, status;
+
+	request.has_version = request.has_trace_config = true;
+	request.version = CONTROL_VERSION;
+	request.trace_config.data = run->config->wire.data;
+	request.trace_config.len = run->config->wire.len;
+	if (run->config->wire.len > CONTROL_REQUEST_MAX / 2) {
+		log_error("the config is too large for the daemon: at most %d bytes",
+			  CONTROL_REQUEST_MAX / 2);
+		return 1;
+	}
+	run->trace = trace_session_free(run->trace);
+	signals_unwatch(&run->loop, &run->signals);
+	run->sink = sink_free(run->sink);
+	r = late_sink_new(run->args.output, !wants_deflate(run->config->message), &run->sink);
+	if (r < 0) {
+		log_error("cannot record: %s", strerror(-r));
+		return 1;
+	}
+	asked.sink = run->sink;
+	status = ask_run(&asked);
+	if (asked.ask && ask_summary(asked.ask) && log_level > LOG_LEVEL_QUIET) {
+		control_summary_read_trace(ask_summary(asked.ask), &summary);
+		verdict_print_trace(&summary, run->args.output, run->sink->bytes, stderr);
+	}
+	ask_run_deinit(&asked);
+	return status;
 }
 
 static int run_to_end(struct trace_run *run)
@@ -269,8 +326,11 @@ static int trace_all(struct trace_run *run)
 		if (r != 0)
 			return r < 0 ? 1 : status;
 	}
-	if (take_name(run) < 0 || prepare(run) < 0)
+	if (take_name(run) < 0)
 		return 1;
+	status = run->args.ask ? ASK : prepare(run);
+	if (status != 0)
+		return status < 0 ? 1 : ask_daemon(run);
 	status = run_to_end(run);
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
 		trace_session_summary(run->trace, &summary);
@@ -300,6 +360,12 @@ static int trace_main(int argc, char **argv)
 		return options_exit_status(r);
 	if (run.args.stop)
 		return stop_by_name(run.args.stop);
+	if (run.args.ask && (run.args.no_ask || run.args.background)) {
+		log_error("--daemon excludes --no-daemon and --background");
+		return 2;
+	}
+	if (!run.args.socket)
+		run.args.socket = CONTROL_SOCKET;
 	if (!run.args.config) {
 		log_error("which config? -c FILE, or -c - for standard input");
 		return 2;

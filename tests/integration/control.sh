@@ -111,6 +111,29 @@ asks $BOB:$MEMBERS member-pid -p $ROOTS
 check member-pid has member-pid "$NAMED"
 asks 0 root -p $BOBS
 check root-all has root '^worker-3;.*thread_main;thread_work;burn '
+# A trace config: the file is the client's, the rules are the same.
+traces() { # NAME PID BUFFER_KB
+	cat >"$TMP/alice/$1.cfg" <<-END
+		buffers { size_kb: $3 } duration_ms: 700
+		data_sources { config { name: "linux.perf" target_buffer: 0 perf_event_config {
+		timebase { frequency: 999 counter: SW_CPU_CLOCK timestamp_clock: PERF_CLOCK_MONOTONIC }
+		callstack_sampling { scope { target_pid: $2 } } } } }
+	END
+	(cd "$TMP/alice" && as $ALICE "$PERFWIND" trace --daemon --control-socket "$SOCKET" -c "$1.cfg" -o "$1.pftrace") \
+		>"$TMP/$1.err" 2>&1
+	local status=$?
+	[ ! -f "$TMP/alice/$1.pftrace" ] || cp "$TMP/alice/$1.pftrace" "$TMP/"
+	return $status
+}
+traces traced $ALICES 4096
+check trace-status [ $? = 0 ]
+check trace-names has traced "$NAMED"
+traces traced-other $BOBS 4096
+folded traced-other >"$TMP/traced-other.folded"
+check trace-of-others hasnt_line "$TMP/traced-other.folded" 'burn'
+traces traced-huge $ALICES 4000000
+check trace-memory-denied grep -q user-memory "$TMP/traced-huge.err"
+
 # Its caller killed: the recording ends, nobody else's does.
 SECONDS_ASKED=60 asks $ALICE killed -p $ALICES &
 asking=$!
