@@ -188,7 +188,7 @@ int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
 	return 0;
 }
 
-int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, bool lone,
 		 struct uw_image **ret_image)
 {
 	_cleanup_(uw_image_freep) struct uw_image *image = NULL;
@@ -202,7 +202,7 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
 		if (r < 0)
 			return trace(r);
 	}
-	if (elf->fd >= 0) /* out of descriptors: the native engine does without */
+	if (elf->fd >= 0 && !lone) /* out of descriptors: the native engine does without */
 		image->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
 	image_finish(image, elf->arch, layout);
 	*ret_image = take(image);

@@ -316,7 +316,7 @@ static int load_image(struct uw_module *module, struct uw_source *source,
 	r = uw_module_check(module, &elf, &layout);
 	if (r < 0)
 		return trace(r);
-	return trace(uw_image_new(&elf, layout, ret_image));
+	return trace(uw_image_new(&elf, layout, source->lone, ret_image));
 }
 
 int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)

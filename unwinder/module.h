@@ -66,6 +66,9 @@ struct uw_source {
 	struct uw_memory
 		*memory; /* at [start, end): the image's first bytes, program headers included */
 	uint64_t start, end;
+	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
+	 * system too. */
+	bool lone;
 	/* Opens another file for separate debug information, as the target sees it; < 0 when there
 	 * is none. NULL: open(2). */
 	int (*open)(struct uw_source *source, const char *path);

@@ -59,8 +59,8 @@ static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct u
 }
 
 /* ---- image.c ---- */
-/* @segments of @layout are borrowed by the image. */
-int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout,
+/* @segments of @layout are borrowed by the image; @lone: uw_source.lone. */
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, bool lone,
 		 struct uw_image **ret_image);
 /* Of sections that were read already (@sections: eh_frame_hdr, eh_frame, debug_frame; their data is
  * consumed). */

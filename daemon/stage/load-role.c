@@ -70,7 +70,6 @@ ssize_t load_request_pack(const struct load_request *request, const struct load_
 struct kept {
 	struct load_worker worker;
 	struct table known; /* serial there -> struct uw_module * here */
-	bool copies;
 };
 
 static void *begin(const void *data)
@@ -80,7 +79,7 @@ static void *begin(const void *data)
 
 	if (!k || load_worker_init(&k->worker, arg->root) < 0)
 		return NULL;
-	k->copies = arg->copies;
+	k->worker.copies = arg->copies;
 	return k;
 }
 
@@ -173,7 +172,7 @@ static bool answer_call(struct kept *k, struct helper_call *call, struct load_an
 	call->answer_len = p.len;
 	if (a->memory)
 		call->answer_fd = fcntl(procfs_memory_fd(a->memory), F_DUPFD_CLOEXEC, 3);
-	else if (k->copies && a->request.module && a->request.kind == LOAD_UNWIND)
+	else if (k->worker.copies && a->request.module && a->request.kind == LOAD_UNWIND)
 		call->answer_fd = copy_of(a->request.module);
 	return !p.bad;
 }

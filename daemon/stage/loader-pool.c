@@ -211,7 +211,7 @@ int load_pool_ask(struct load_pool *pool, const struct load_work *work, uint64_t
 /* Does the helper sleep over its call for too long? */
 static bool is_stuck(struct load_pool *pool, struct load_slot *slot, uint64_t now)
 {
-	uint64_t cpu_ns;
+	uint64_t cpu_ns, deadline = pool->options.deadline_ns;
 
 	if (now - slot->seen_at < LOOK_MS * NSEC_PER_MSEC / 2)
 		return false;
@@ -220,7 +220,10 @@ static bool is_stuck(struct load_pool *pool, struct load_slot *slot, uint64_t no
 	if (cpu_ns != slot->cpu_ns || helper_runnable(slot->helper))
 		slot->progress_at = now;
 	slot->cpu_ns = cpu_ns;
-	return now - slot->progress_at >= pool->options.deadline_ns ||
+	/* Nothing is lost with what only has to be closed, and somebody else waits for it. */
+	if (helper_mark(slot->helper) & LOAD_MARK_CLOSING)
+		deadline = min_u64(deadline, BLOCKED_MS * NSEC_PER_MSEC);
+	return now - slot->progress_at >= deadline ||
 	       now - slot->asked_at >= pool->options.total_ns;
 }
 

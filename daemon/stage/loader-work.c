@@ -205,7 +205,7 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 				      int fd)
 {
 	return (struct target_source){
-		.source = {.fd = fd, .open = target_open},
+		.source = {.fd = fd, .open = target_open, .lone = !w->copies},
 		.worker = w,
 		.pid = request->pid,
 	};
@@ -495,7 +495,8 @@ int load_worker_init(struct load_worker *w, const char *root)
 {
 	struct rlimit limit = {1024, 1024};
 
-	*w = (struct load_worker){.root = strdup(root), .gate = {.enter = enter_device}};
+	*w = (struct load_worker){
+		.root = strdup(root), .copies = true, .gate = {.enter = enter_device}};
 	if (!w->root)
 		return fail(-ENOMEM);
 	(void)getrlimit(RLIMIT_NOFILE, &limit);

@@ -24,6 +24,7 @@ struct load_worker {
 	size_t max_files;
 	struct uw_module *lined; /* the module whose DWARF is open; a reference */
 	int nice;
+	bool copies;		/* engines read modules' files: the images keep descriptors */
 	_Atomic uint64_t *mark; /* for who waits; NULL: nobody does */
 	struct load_devices devices;
 	struct procfs_gate gate;

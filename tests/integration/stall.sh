@@ -1,0 +1,141 @@
+#!/bin/bash
+# stall.sh - targets that try to stall the profiler: a file system that stops answering, FIFOs and endless files where
+# files should be, a helper process that is killed.  The recording ends in time, others are recorded whole, and what did
+# not answer is refused with its reason.
+# Mounts are made in a namespace of their own and end with it.
+if [ -z "${STALL_NAMESPACE:-}" ] && [ "$(id -u)" = 0 ]; then
+	STALL_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
+fi
+. "$(dirname "$0")/lib"
+need_perf
+need_root
+[ -c /dev/fuse ] || { echo "no /dev/fuse here"; exit 77; }
+
+# A program whose section headers, symbols and debug sections lie behind a megabyte that is not read to run it.
+head -c 1200000 /dev/zero >"$TMP/pad"
+objcopy --add-section .pad="$TMP/pad" "$PROGRAMS/recursion-static" "$TMP/padded" 2>/dev/null
+chmod 755 "$TMP/padded"
+
+# The whole recording is bounded: what hangs is a failure of the test, not of the machine.
+bounded() { timeout -k 1 60 "$@"; }
+healthy() {
+	"$PROGRAMS/tailcall" 60 &
+	HEALTHY=$!
+	started $HEALTHY
+	wait_for used $HEALTHY 50
+}
+
+# silent NAME OPERATION... : a server that will not answer these, and the program that runs from it; pids in SERVER, TARGET.
+silent() {
+	local name=$1
+	shift
+	mkdir "$TMP/mnt-$name"
+	"$PROGRAMS/silent-fs" "$TMP/mnt-$name" "$TMP/padded" "$@" >"$TMP/$name.mounted" &
+	SERVER=$!
+	started $SERVER
+	wait_for test -s "$TMP/$name.mounted" || return 1
+	"$TMP/mnt-$name/file" 60 &
+	TARGET=$!
+	started $TARGET
+	wait_for used $TARGET 200
+	kill -USR1 $SERVER
+}
+over() {
+	# with its server a file system ends, and what waits for it
+	kill -9 $SERVER $TARGET $HEALTHY
+	wait $SERVER $TARGET $HEALTHY 2>/dev/null
+	umount -l "$TMP/mnt-$1"
+}
+
+# Every sample of the healthy program is whole, and they are there.
+healthy_is_whole() {
+	has "$1" '^tailcall;' && hasnt "$1" '^tailcall.*\[(failed|cut)'
+}
+# The part of the CPU time that samples tell: nothing was left out meanwhile.
+no_gap() { json "$1" 'v["cpu_accounted"] is None or v["cpu_accounted"] > 0.9'; }
+
+record_for() { # NAME SECONDS OPTIONS...
+	local name=$1 seconds=$2
+	shift 2
+	bounded "$PERFWIND" record --json -o "$TMP/$name.pftrace" --duration "$seconds" "$@" >"$TMP/$name.json" 2>"$TMP/$name.err"
+}
+
+for operation in read getattr open flush statfs; do
+	healthy
+	silent $operation $operation
+	check "$operation: the recording ends" record_for $operation 4 -a
+	check "$operation: others are whole" healthy_is_whole $operation
+	check "$operation: told consistently" consistent $operation
+	case $operation in
+	read | getattr | open)
+		check "$operation: refused with its reason" json $operation 'v["stacks"]["failed"]["unresponsive"] > 0'
+		check "$operation: the reason stands in its stacks" has $operation '\[failed: unresponsive\]'
+		check "$operation: the user is told" grep -q 'did not answer within a second' "$TMP/$operation.err"
+		;;
+	*) check "$operation: its stacks too" hasnt $operation 'unresponsive' ;;
+	esac
+	over $operation
+done
+
+# -p of the stuck program itself
+healthy
+silent alone read
+check "-p: the recording ends" record_for alone 3 -p $TARGET
+over alone
+
+# What stands where a perf map should is no file to read, or one without an end.
+for kind in fifo zero huge; do
+	"$PROGRAMS/jit" 60 &
+	TARGET=$!
+	started $TARGET
+	map=/tmp/perf-$TARGET.map
+	healthy
+	wait_for test -s $map
+	rm -f $map
+	case $kind in
+	fifo) mkfifo $map ;;
+	zero) ln -s /dev/zero $map ;;
+	huge) truncate -s 1T $map ;;
+	esac
+	check "perf map, $kind: the recording ends" record_for map-$kind 2 -p $TARGET -p $HEALTHY
+	check "perf map, $kind: others are whole" healthy_is_whole map-$kind
+	check "perf map, $kind: the stacks are there, without that name" has map-$kind '^jit;.*main.*;jit_callback;burn'
+	rm -f $map
+	kill -9 $TARGET $HEALTHY
+	wait $TARGET $HEALTHY 2>/dev/null
+done
+
+# A FIFO at a program's path; the program itself runs on, deleted.
+cp "$PROGRAMS/recursion" "$TMP/replaced"
+"$TMP/replaced" 60 &
+TARGET=$!
+started $TARGET
+wait_for used $TARGET 50
+rm "$TMP/replaced"
+mkfifo "$TMP/replaced"
+healthy
+check "FIFO at a path: the recording ends" record_for replaced 2 -p $TARGET -p $HEALTHY
+check "FIFO at a path: others are whole" healthy_is_whole replaced
+check "FIFO at a path: told consistently" consistent replaced
+kill -9 $TARGET $HEALTHY
+wait $TARGET $HEALTHY 2>/dev/null
+
+# The helper process is killed in the midst: what starts after that is recorded whole, and it is told.
+"$PERFWIND" record --json -o "$TMP/killed.pftrace" -a >"$TMP/killed.json" 2>"$TMP/killed.err" &
+RECORDER=$!
+started $RECORDER
+runs killed
+helper() { grep -lx pw-files /proc/[0-9]*/comm 2>/dev/null | while IFS=/ read -r _ _ pid _; do
+	[ "$(awk '{sub(/.*\) /, ""); print $2}' "/proc/$pid/stat")" = $RECORDER ] && echo "$pid"
+done; }
+wait_for test -n "$(helper)"
+kill -9 $(helper)
+healthy
+wait_for used $HEALTHY 1000
+kill -INT $RECORDER
+wait $RECORDER
+check "helper killed: the recording ends well" json killed 'total > 0'
+check "helper killed: what came after is whole" healthy_is_whole killed
+check "helper killed: names too" has killed '^tailcall;.*main;'
+check "helper killed: it is told" grep -q 'another one took its place' "$TMP/killed.err"
+check "helper killed: told consistently" consistent killed
