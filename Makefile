@@ -109,7 +109,8 @@ run-unit: $(O)/tests/unit/$(T)
 PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werror -pthread
 # steps*: built many ways by tests/integration/steps.sh.
 PROGRAM_NAMES := $(filter-out plugin steps steps-cxx,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
-PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static
+PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
+	$(O)/tests/programs/restless-static
 # With another libc, where there is one to try.
 PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'

@@ -22,6 +22,7 @@
 #include "daemon/daemon.h"
 #include "daemon/probe.h"
 #include "daemon/rights.h"
+#include "daemon/proc/consent.h"
 
 enum { MAX_CONFIG = 64 << 10 };
 
@@ -31,7 +32,7 @@ enum { MAX_CONFIG = 64 << 10 };
 #define PRODUCER_NAME "perfetto.traced_perf"
 
 struct daemon_args {
-	const char *socket, *config, *name, *shmem_size, *shmem_page, *control, *user;
+	const char *socket, *config, *name, *shmem_size, *shmem_page, *control, *user, *hook_socket;
 	uint32_t notify_fd;
 };
 
@@ -43,8 +44,9 @@ struct daemon_run {
 	struct daemon *daemon;
 	struct control *control;  /* NULL: no control socket */
 	const char *control_path; /* ours to take away; NULL: inherited, or none */
-	unsigned n_running;	  /* of daemon and control, those that have not stopped */
-	int notify_fd;		  /* -1: none, or told */
+	struct consent *consent;
+	unsigned n_running; /* of daemon and control, those that have not stopped */
+	int notify_fd;	    /* -1: none, or told */
 	bool stopping;
 };
 
@@ -72,6 +74,10 @@ static const struct option_def defs[] = {
 	{"user", 0, OPTION_STRING, "NAME",
 	 "becomes this user, with the capabilities that it needs (started as root)",
 	 offsetof(struct daemon_args, user), 0, NULL, NULL},
+	{"hook-socket", 0, OPTION_STRING, "PATH",
+	 "where processes answer that may not be read, if they consent (perfwind run;\n"
+	 "default: the descriptor \"hook\" of systemd, else " HOOK_SOCKET "; @NAME: abstract)",
+	 offsetof(struct daemon_args, hook_socket), 0, NULL, NULL},
 	{"notify-fd", 0, OPTION_U32, "N",
 	 "writes a byte to this descriptor and closes it when the service knows our data sources "
 	 "(also: $TRACED_PERF_NOTIFY_FD)",
@@ -135,6 +141,7 @@ static void reload(struct daemon_run *run)
 		daemon_set_settings(run->daemon, &run->settings);
 		if (run->control)
 			control_set_settings(run->control, &run->settings);
+		consent_set_under_seccomp(run->consent, run->settings.consent_under_seccomp);
 		log_info("settings were read again");
 	}
 	notify_state("READY=1");
@@ -294,6 +301,36 @@ static int start_control(struct daemon_run *run, const struct features *features
 	return r < 0 ? trace(r) : 0;
 }
 
+/* From the start, so that who answers nobody's request is refused by somebody. */
+static int open_consent(struct daemon_run *run, const struct features *features)
+{
+	struct consent_options o = {
+		.socket = run->args.hook_socket,
+		.listen_fd = -1,
+		.under_seccomp = run->settings.consent_under_seccomp,
+		.features = *features,
+	};
+	char error[512];
+	int r = o.socket ? 0 : listen_fds_find("hook", &o.listen_fd);
+
+	if (r < 0) {
+		log_error("the descriptor handed over as \"hook\" is no listening socket");
+		return trace(r);
+	}
+	r = consent_new(&o, &run->loop, &run->consent);
+	if (r < 0)
+		return trace(r);
+	r = consent_open(run->consent, error, sizeof(error));
+	if (r >= 0)
+		return 0;
+	if (o.socket) {
+		log_error("%s", error);
+		return trace(r);
+	}
+	log_verbose("processes that may not be read cannot be asked: %s", error);
+	return 0;
+}
+
 static int start(struct daemon_run *run)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -318,6 +355,9 @@ static int start(struct daemon_run *run)
 		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
 				  signal_ready);
 	if (r >= 0)
+		r = open_consent(run, &o.features);
+	o.consent = run->consent;
+	if (r >= 0)
 		r = daemon_new(&o, &run->loop, &run->daemon);
 	run->n_running = r >= 0;
 	if (r >= 0)
@@ -341,6 +381,7 @@ static void deinit(struct daemon_run *run)
 	if (run->control_path)
 		(void)unlink(run->control_path);
 	run->daemon = daemon_free(run->daemon);
+	run->consent = consent_free(run->consent);
 	signals_unwatch(&run->loop, &run->signals);
 	(void)fd_close(run->notify_fd);
 	loop_deinit(&run->loop);

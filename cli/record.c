@@ -209,6 +209,7 @@ static int open_session(struct record *rec)
 	const struct consent_options co = {
 		.socket = args->hook_socket,
 		.listen_fd = -1,
+		.under_seccomp = args->under_seccomp,
 		.features = rec->features,
 	};
 	char error[512];

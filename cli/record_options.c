@@ -79,6 +79,9 @@ static const struct option_def defs[] = {
 	 "where processes that may not be read are asked to answer, if they consent\n(perfwind "
 	 "run; default " HOOK_SOCKET "; @NAME: abstract)",
 	 offsetof(struct record_args, hook_socket), 0, NULL, NULL},
+	{"consent-under-seccomp", 0, OPTION_FLAG, NULL,
+	 "ask also processes under a seccomp filter, which may kill them for it",
+	 offsetof(struct record_args, under_seccomp), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
 	{"daemon", 0, OPTION_FLAG, NULL,

@@ -7,7 +7,8 @@
 enum { RECORD_PIDS = 4096 };
 
 struct record_args {
-	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask;
+	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
+		under_seccomp;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data;
 	uint64_t frequency, period;
 	double duration;

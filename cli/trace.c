@@ -21,13 +21,14 @@
 #include "daemon/base/error.h"
 #include "daemon/control.h"
 #include "daemon/probe.h"
+#include "daemon/proc/consent.h"
 #include "daemon/trace-session.h"
 
 enum { ASK = 1 }; /* the daemon */
 
 struct trace_args {
-	const char *config, *output, *stop, *socket;
-	bool text, background, ask, no_ask;
+	const char *config, *output, *stop, *socket, *hook_socket;
+	bool text, background, ask, no_ask, under_seccomp;
 };
 
 struct trace_run {
@@ -37,6 +38,7 @@ struct trace_run {
 	struct loop_source signals;
 	struct sink *sink;
 	struct trace_session *trace;
+	struct consent *consent;
 	bool interrupted;
 	int name_fd;   /* holds unique_session_name; -1: none */
 	int parent_fd; /* in the background: who waits for the start; -1: nobody */
@@ -83,6 +85,16 @@ static const struct option_def defs[] = {
 	 .argument = "PATH",
 	 .help = "where the daemon is asked (default " CONTROL_SOCKET ")",
 	 .offset = offsetof(struct trace_args, socket)},
+	{.name = "hook-socket",
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 .help = "where processes that may not be read are asked to answer, if they consent\n"
+		 "(perfwind run; default " HOOK_SOCKET "; @NAME: abstract)",
+	 .offset = offsetof(struct trace_args, hook_socket)},
+	{.name = "consent-under-seccomp",
+	 .type = OPTION_FLAG,
+	 .help = "ask also processes under a seccomp filter, which may kill them for it",
+	 .offset = offsetof(struct trace_args, under_seccomp)},
 	{0},
 };
 
@@ -219,6 +231,18 @@ static void leave_terminal(struct trace_run *run)
 	run->parent_fd = fd_close(run->parent_fd);
 }
 
+static int make_consent(struct trace_run *run, const struct features *features)
+{
+	const struct consent_options o = {
+		.socket = run->args.hook_socket,
+		.listen_fd = -1,
+		.under_seccomp = run->args.under_seccomp,
+		.features = *features,
+	};
+
+	return consent_new(&o, &run->loop, &run->consent);
+}
+
 /* All up to the start.  A failure has been told.  > 0: ASK. */
 static int prepare(struct trace_run *run)
 {
@@ -242,6 +266,9 @@ static int prepare(struct trace_run *run)
 		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
 				  signal_ready);
 	to.out = run->sink;
+	if (r >= 0)
+		r = make_consent(run, &to.features);
+	to.consent = run->consent;
 	if (r >= 0)
 		r = trace_session_new(&to, &run->loop, &run->trace, error, sizeof(error));
 	if ((r == -EACCES || r == -EPERM) && !run->args.no_ask && !run->args.background &&
@@ -376,6 +403,7 @@ static int trace_main(int argc, char **argv)
 	}
 	r = trace_all(&run);
 	(void)trace_session_free(run.trace);
+	(void)consent_free(run.consent);
 	(void)sink_free(run.sink);
 	signals_unwatch(&run.loop, &run.signals);
 	loop_deinit(&run.loop);

@@ -247,6 +247,8 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 	if (r >= 0)
 		r = session_shared_new(&d->shared);
 	if (r >= 0)
+		session_shared_set_consent(d->shared, options->consent);
+	if (r >= 0)
 		r = producer_new(&po, &events, d, loop, &d->producer);
 	if (r < 0) {
 		(void)daemon_free(d);

@@ -18,6 +18,7 @@ struct daemon_options {
 	const char *producer_name; /* in configs: TraceConfig.producers, producer_name_filter */
 	struct settings settings;
 	struct features features;
+	struct consent *consent; /* of all sessions; borrowed, may be NULL */
 	/* The service knows our data sources / is gone (it is waited for). */
 	void (*serving)(void *arg);
 	void (*lost)(void *arg);

@@ -19,6 +19,7 @@ struct session_shared {
 	struct uw_kallsyms *kallsyms;
 	size_t n_users;
 	uint64_t left_at; /* CLOCK_MONOTONIC: by the last user */
+	struct consent *consent;
 };
 
 int session_shared_new(struct session_shared **ret_shared)
@@ -38,6 +39,20 @@ struct session_shared *session_shared_free(struct session_shared *shared)
 	(void)uw_kallsyms_free(shared->kallsyms);
 	free(shared);
 	return NULL;
+}
+
+void session_shared_set_consent(struct session_shared *shared, struct consent *consent)
+{
+	shared->consent = consent;
+}
+
+struct consent *session_consent(const struct session *s)
+{
+	const struct session_options *so = &s->options;
+
+	if (*so->proc_root) /* not the processes that could be asked */
+		return NULL;
+	return so->consent || !so->shared ? so->consent : so->shared->consent;
 }
 
 static int read_kallsyms(struct session *s, struct uw_kallsyms **ret_kallsyms)

@@ -121,7 +121,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.lost = lost_seen,
 					.left_out = so->producer ? left_out : NULL,
 					.memory_guard = s->memory_guard,
-					.consent = *so->proc_root ? NULL : so->consent,
+					.consent = session_consent(s),
 					.note = session_note_line,
 					.wanted = so->wanted,
 					.wanted_arg = so->wanted_arg,

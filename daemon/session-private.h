@@ -182,6 +182,8 @@ void session_raw_process(struct session *session, const struct load_answer *answ
 /* session-kallsyms.c */
 void session_load_kallsyms(struct session *session);
 void session_drop_kallsyms(struct session *session);
+/* Who asks processes that may not be read; NULL: nobody. */
+struct consent *session_consent(const struct session *session);
 
 /* session-retry.c */
 int session_unreadable(struct session *session, struct uw_module *module);

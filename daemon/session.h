@@ -100,6 +100,9 @@ enum session_state {
  * symbols.  Outlives them. */
 struct session_shared;
 int session_shared_new(struct session_shared **ret_shared);
+/* Where sessions have none of their own (session_options.consent); borrowed. */
+struct consent;
+void session_shared_set_consent(struct session_shared *shared, struct consent *consent);
 struct session_shared *session_shared_free(struct session_shared *shared);
 
 struct session;

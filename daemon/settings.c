@@ -45,7 +45,18 @@ static const struct setting {
 	 .bytes = true},
 	{"direct", offsetof(struct settings, direct), .flag = true},
 	{"system-call-filter", offsetof(struct settings, system_call_filter), .flag = true},
+	{"consent-under-seccomp", offsetof(struct settings, consent_under_seccomp), .flag = true},
 };
+
+/* As systemd and others have it: _ does for -. */
+static bool same_key(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++) {
+		if ((*a == '_' ? '-' : *a) != *b)
+			return false;
+	}
+	return *a == *b;
+}
 
 static int parse_number(const struct setting *setting, const char *value, uint64_t *ret)
 {
@@ -90,7 +101,7 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 		const struct setting *s = &table[i];
 		uint64_t n;
 
-		if (strcmp(key, s->key) != 0)
+		if (!same_key(key, s->key))
 			continue;
 		if (s->flag || s->list)
 			return set_words(s, settings, value, error, error_size);

@@ -16,6 +16,7 @@ struct settings {
 		user_memory; /* of one user: at once, samples a second, bytes */
 	/* ---- rights.h ---- */
 	bool direct, system_call_filter;
+	bool consent_under_seccomp; /* also processes under a seccomp filter are asked */
 };
 
 /* What holds where nothing is said. */

@@ -27,9 +27,10 @@ enum {
 struct trace_session_options {
 	const struct config *config; /* borrowed while the trace session lives */
 	struct features features;
-	const char *root;  /* before /sys and /proc: "" */
-	const char *tool;  /* "perfwind 0.1" */
-	struct sink *out;  /* borrowed */
+	struct consent *consent; /* borrowed, may be NULL */
+	const char *root;	 /* before /sys and /proc: "" */
+	const char *tool;	 /* "perfwind 0.1" */
+	struct sink *out;	 /* borrowed */
 	bool deflated_out; /* what @out counts lags behind what it was given (sink_deflate_new) */
 	/* Each data source's session before it is opened: may narrow what it does, or refuse with a
 	 * line.  NULL: nothing to say. */

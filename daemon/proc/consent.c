@@ -53,6 +53,11 @@ struct consent {
 	char why[256];
 };
 
+void consent_set_under_seccomp(struct consent *c, bool under_seccomp)
+{
+	c->options.under_seccomp = under_seccomp;
+}
+
 const char *consent_socket(const struct consent *c)
 {
 	return c->options.socket ? c->options.socket : HOOK_SOCKET;

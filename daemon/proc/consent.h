@@ -52,6 +52,8 @@ int consent_new(const struct consent_options *options, struct loop *loop,
 /* The socket and what serves it, now.  < 0: a line in @error. */
 int consent_open(struct consent *consent, char *error, size_t error_size);
 /* All requests have been forgotten. */
+/* From the next request on. */
+void consent_set_under_seccomp(struct consent *consent, bool under_seccomp);
 struct consent *consent_free(struct consent *consent);
 
 /* Embedded in whoever asks. */

@@ -199,6 +199,8 @@ static bool ask(struct reader_asked *asked)
 	asked->in_flight = refusal == CONSENT_ASKED;
 	if (asked->in_flight) {
 		asked->due = now + rd->options.maps_wait_ns;
+		log_verbose("process %u (%s): asked for its consent", asked->process->pid,
+			    name_of(asked->process));
 		tell(rd, asked->process, refusal);
 		return true;
 	}

@@ -23,6 +23,13 @@ static void test_file(void **state)
 	assert_int_equal(s.shmem_page, 8192);
 	assert_int_equal(s.max_sources, 4096);
 	assert_int_equal(s.waiting_size, 65536);
+	assert_int_equal(s.consent_under_seccomp, 0);
+	assert_int_equal(
+		settings_parse("x", "consent_under_seccomp = yes\n", &s, error, sizeof(error)), 0);
+	assert_int_equal(s.consent_under_seccomp, 1);
+	assert_int_equal(
+		settings_parse("x", "consent-under-seccomp = no\n", &s, error, sizeof(error)), 0);
+	assert_int_equal(s.consent_under_seccomp, 0);
 	/* 0 gives the choice back to the service. */
 	assert_int_equal(settings_parse("x", "shmem-size = 0\n", &s, error, sizeof(error)), 0);
 	assert_int_equal(s.shmem_size, 0);
@@ -51,6 +58,8 @@ static void test_refused(void **state)
 		{"max-sources = 1K", "x:1: max-sources takes a number from 1 to 4096, not '1K'"},
 		{"max-sources = -1", "x:1: max-sources takes a number from 1 to 4096, not '-1'"},
 		{"max-sources = M", "x:1: max-sources takes a number from 1 to 4096, not 'M'"},
+		{"consent_under_seccomp = 1",
+		 "x:1: consent-under-seccomp takes yes or no, not '1'"},
 		{"max-sources =", "x:1: max-sources takes a number from 1 to 4096, not ''"},
 	};
 	char line[1000];

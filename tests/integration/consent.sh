@@ -1,0 +1,166 @@
+#!/bin/bash
+# consent.sh - processes that may not be read give their maps and memory by consent: perfwind as a user without
+# ptrace rights, programs of another user under `perfwind run`.
+#
+# CAP_PERFMON opens the maps of all processes since Linux 6.15, but not their memory; so the recordings that need
+# consent for both are of whole CPUs at perf_event_paranoid -1, with no right but to send signals.
+. "$(dirname "$0")/lib"
+need_root
+need_perf
+command -v setpriv >/dev/null || { echo "setpriv is not there"; exit 77; }
+STRESS=${PERFWIND_STRESS_SECONDS:-20}
+
+U=$TMP/u # where both users may look; the build folder may not be
+mkdir "$U"
+cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS"/{recursion,threads,fork,restless,restless-static,hook-target} "$U/"
+cp "$PROGRAMS/recursion" "$U/plain"
+cp "$PROGRAMS/recursion" "$U/own"
+cp "$PROGRAMS/recursion" "$U/denied"
+cp "$PROGRAMS/recursion" "$U/inner"
+chmod 777 "$U"
+chmod -R a+rX "$TMP"
+SOCKET=$U/hook.sock
+
+# Both are for the background: the pid is the program's own.
+as_target() { exec setpriv --reuid 60001 --regid 60001 --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }
+# as_profiler CAPS COMMAND... : exactly these capabilities, of another user.
+as_profiler() {
+	local caps=$1
+	shift
+	exec setpriv --reuid 60002 --regid 60002 --clear-groups --inh-caps=-all,"$caps" --ambient-caps=-all,"$caps" \
+		--bounding-set=-all,"$caps" "$@"
+}
+FEW=+kill,+dac_read_search,+syslog
+SOME=+perfmon,+kill,+dac_read_search,+syslog
+# consenting NAME COMMAND... : started in the background; its pid in PID.
+consenting() { as_target "$U/perfwind" run --hook-socket "$SOCKET" -- "$@" & PID=$!; started $PID; }
+# profile NAME CAPS OPTIONS... : as record.
+profile() {
+	local name=$1 caps=$2
+	shift 2
+	(as_profiler "$caps" ${LAUNCHER:-} "$U/perfwind" record --json --hook-socket "$SOCKET" -o "$U/$name.pftrace" "$@" \
+		>"$TMP/$name.json" 2>"$TMP/$name.err")
+	local status=$?
+	cp "$U/$name.pftrace" "$TMP/" 2>/dev/null
+	return $status
+}
+said() { grep -qE -- "$2" "$TMP/$1.err" && return 0; cat "$TMP/$1.err"; return 1; }
+
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+trap 'echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; cleanup' EXIT
+echo -1 >/proc/sys/kernel/perf_event_paranoid
+
+# ---- side by side: one that consents, one without the hook, one that refuses, one of our own
+consenting "$U/recursion" 100
+hooked=$PID
+as_target "$U/plain" 100 & started $!; plain=$!
+PERFWIND_HOOK_DENY=1 consenting "$U/denied" 100
+denied=$PID
+as_profiler "$FEW" "$U/own" 100 & started $!; own=$!
+for pid in $hooked $plain $denied $own; do wait_for used $pid 50; done
+profile sides $FEW -v -a -d 2
+check sides-status [ $? = 0 ]
+check consent-names has sides '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check consent-told said sides 'may not be read by this user: it, and others like it, are asked for their consent; .*hook\.sock'
+check plain-without-names hasnt sides '^plain;.*main;'
+check denied-without-names hasnt sides '^denied;.*main;'
+check refused-told said sides 'may not be read by this user, nor asked: the hook is not loaded in it; .*perfwind run'
+check own-read-directly has sides '^own;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check direct-not-asked bash -c "! grep -E 'process $own .*asked' '$TMP/sides.err'"
+check sides-consistent consistent sides
+check socket-taken-away [ ! -e "$SOCKET" ]
+check still-there kill -0 $hooked $plain $denied $own
+
+# ---- with the rights of a daemon
+profile daemonlike $SOME -v -p $hooked -d 1
+check rights-names has daemonlike '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check rights-whole json daemonlike 'total > 0 and v["stacks"]["whole"] >= 0.99 * total'
+check rights-asked said daemonlike "process $hooked .*asked"
+# As before Linux 6.5.
+LAUNCHER="env PERFWIND_WITHOUT=peer-pidfd,pidfd" profile without $FEW -a -d 1
+check without-names has without '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+# Signals may not be sent.
+profile no-kill +dac_read_search -a -d 1
+check no-kill-told said no-kill 'nor asked: we may not send it a signal'
+# A second one at the same socket says so, and does not take it away.
+as_profiler $FEW "$U/perfwind" record -q --hook-socket "$SOCKET" -o "$U/first.pftrace" -a -d 30 2>/dev/null &
+first=$!
+started $first
+wait_for test -S "$SOCKET"
+profile second $FEW -a -d 1
+check second-told said second 'hook socket cannot be opened: .*another perfwind listens there'
+check second-left-it test -S "$SOCKET"
+kill $first
+wait $first 2>/dev/null
+kill $hooked $plain $denied $own
+
+# ---- exec, threads, children
+consenting sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i + 1)); done; exec $U/recursion 100"
+exec_pid=$PID
+consenting "$U/threads" 100
+threads=$PID
+consenting "$U/fork" 100
+fork=$PID
+wait_for used $threads 20
+profile lives $FEW -v -a -d 4
+check exec-names has lives '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check exec-asked-anew bash -c "[ \$(grep -cE 'process $exec_pid .*: asked' '$TMP/lives.err') -ge 2 ]"
+check threads-names has lives '^worker-3;.*thread_main;thread_work;burn '
+check fork-names has lives '^fork.*;main;.*burn '
+kill $exec_pid $threads $fork
+
+# ---- a container: pids and /proc of its own, the socket at the same path
+consenting true
+wait $PID
+unshare --pid --fork --mount-proc setpriv --reuid 60001 --regid 60001 --clear-groups --inh-caps=-all --bounding-set=-all \
+	"$U/perfwind" run --hook-socket "$SOCKET" -- sh -c "$U/inner 100; true" &
+started $!
+container=$!
+inner() { pgrep -U 60001 -x inner; }
+wait_for inner
+wait_for used "$(inner)" 50
+started "$(inner)"
+profile container $FEW -v -a -d 2
+check container-names has container '^inner;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+kill "$(inner)"
+wait $container 2>/dev/null
+
+# ---- Go: the runtime has its own handler for the signal, by system calls
+if command -v go >/dev/null; then
+	mkdir "$TMP/go"
+	cp tests/programs/languages/work.go "$TMP/go/"
+	if (cd "$TMP/go" && HOME=$TMP/go GOCACHE=$TMP/go/cache GO111MODULE=off go build -o "$U/gowork" work.go) >"$TMP/go.log" 2>&1; then
+		consenting "$U/gowork" 100
+		gowork=$PID
+		wait_for used $gowork 50
+		profile go $FEW -v -a -d 2
+		check go-asked said go "process $gowork .*: asked"
+		check go-lives kill -0 $gowork
+		kill $gowork
+	else
+		skip go "it does not build: $(tail -n 1 "$TMP/go.log")"
+	fi
+else
+	skip go "go is not there"
+fi
+
+# ---- nobody dies of it
+as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/stress.pftrace" -a -d $((STRESS + 1)) \
+	>"$TMP/stress.json" 2>"$TMP/stress.err" &
+stress=$!
+started $stress
+wait_for test -s "$U/stress.pftrace"
+consenting "$U/restless" $STRESS
+restless=$PID
+consenting "$U/restless-static" $STRESS
+static=$PID
+wait $restless
+check restless-lives [ $? = 0 ]
+wait $static
+check restless-static-lives [ $? = 0 ]
+wait $stress
+check stress-status [ $? = 0 ]
+cp "$U/stress.pftrace" "$TMP/"
+check stress-asked bash -c "[ \$(grep -c ': asked' '$TMP/stress.err') -ge 10 ]"
+check stress-names has stress '^restless;.*restless_leaf;burn '
+check stress-consistent consistent stress
