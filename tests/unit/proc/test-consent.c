@@ -182,6 +182,19 @@ static pid_t hook_process(void)
 	return last;
 }
 
+/* Who is still in its handler blocks the signal, and that a hook process is gone is known before
+ * another one is there. */
+static void ask_in_the_end(struct consent_request *request)
+{
+	enum consent_refusal r;
+	int tries = 0;
+
+	while (((r = consent_ask(consent, request)) == CONSENT_TOO_MANY || r == CONSENT_BLOCKED) &&
+	       tries++ < 1000)
+		assert_int_equal(loop_run_once(&loop, 10), 0);
+	assert_int_equal(r, CONSENT_ASKED);
+}
+
 /* ---- tests ---- */
 
 static void test_given(void **state)
@@ -200,7 +213,7 @@ static void test_given(void **state)
 	assert_true(pread(a.maps, text, sizeof(text), 0) > 0);
 	close(a.maps);
 	/* and again, as after an exec */
-	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	ask_in_the_end(&a.request);
 	run_until(&a.n, 2);
 	close(a.maps);
 	consent_counts(consent, counts);
@@ -281,25 +294,22 @@ static void replaced(int signal)
 {
 	struct target silent, t;
 	struct asked a, b;
-	pid_t first, second;
-	enum consent_refusal r;
-	int tries = 0;
+	pid_t first = 0, second = 0;
 
 	start(&silent, false);
 	start(&t, true);
 	a = asked_of(&silent);
 	b = asked_of(&t);
 	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
-	first = hook_process();
+	for (int i = 0; i < 5000 && !(first = hook_process()); i++)
+		usleep(1000); /* until it has its name */
 	assert_true(first > 0);
 	kill(first, signal);
-	/* Of one that is gone is known before it is replaced: to be asked again. */
-	while ((r = consent_ask(consent, &b.request)) == CONSENT_TOO_MANY && tries++ < 100)
-		assert_int_equal(loop_run_once(&loop, 100), 0);
-	assert_int_equal(r, CONSENT_ASKED);
+	ask_in_the_end(&b.request);
 	run_until(&b.n, 1); /* its answer waits at the socket for the next one */
 	assert_false(b.refused);
-	second = hook_process();
+	for (int i = 0; i < 5000 && !(second = hook_process()); i++)
+		usleep(1000);
 	assert_true(second > 0 && second != first);
 	close(b.maps);
 	assert_int_equal(a.n, 0); /* still waited for, by the new one */
