@@ -81,6 +81,11 @@ static bool listen_to_main(struct child *c)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+static void hear_main(void *arg)
+{
+	(void)listen_to_main(arg); /* that main is gone is seen by the next wait */
+}
+
 static void close_all_but(int a, int b)
 {
 	int low = a < b ? a : b, high = a < b ? b : a;
@@ -115,7 +120,10 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 	struct hook_work *work = mmap(NULL, sizeof(*work), PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct child child = {
-		.server = {.listen_fd = listen_fd, .peer_pidfd = peer_pidfd, .verified = verified},
+		.server = {.listen_fd = listen_fd,
+			   .peer_pidfd = peer_pidfd,
+			   .verified = verified,
+			   .hear = hear_main},
 	};
 	int pair[2];
 	pid_t pid;

@@ -129,13 +129,23 @@ static bool alive(const struct hook_peer *peer)
 	       errno == EPERM;
 }
 
+static bool expected(struct hook_server *s, uint32_t pid)
+{
+	uint64_t v;
+
+	if (table_get(&s->asked, pid, &v))
+		return true;
+	if (s->hear)
+		s->hear(s->arg);
+	return table_get(&s->asked, pid, &v);
+}
+
 static enum hook_verdict judge(struct hook_server *s, const struct hook_peer *peer,
 			       const struct message *m)
 {
 	enum hook_verdict verdict;
-	uint64_t v;
 
-	if (!table_get(&s->asked, peer->pid, &v))
+	if (!expected(s, peer->pid))
 		return HOOK_STRANGER;
 	if (!m->one_byte)
 		return HOOK_NO_MESSAGE;
@@ -187,13 +197,12 @@ static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 {
 	struct ucred peer_cred;
 	socklen_t len = sizeof(peer_cred);
-	uint64_t v;
 
 	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &peer_cred, &len) < 0 ||
 	    peer_cred.pid <= 0)
 		return HOOK_STRANGER;
 	peer->pid = (uint32_t)peer_cred.pid;
-	if (!table_get(&s->asked, peer->pid, &v))
+	if (!expected(s, peer->pid))
 		return HOOK_STRANGER;
 	peer->pidfd = pidfd_of(s, peer->fd, peer->pid);
 	if (peer->pidfd != -ESRCH)

@@ -29,10 +29,14 @@ struct hook_server {
 	uint64_t counts[HOOK_VERDICTS];
 	/* Good ones, borrowed.  < 0: they cannot be passed on. */
 	int (*verified)(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTORS]);
+	/* Hears who else is expected, before anybody is called a stranger: who was asked just now
+	 * may be here sooner than the word of it.  NULL: there is nobody to hear. */
+	void (*hear)(void *arg);
 	void *arg;
 };
 
-/* Fills in the rest of *server, whose listen_fd, peer_pidfd, at_work, verified and arg are set. */
+/* Fills in the rest of *server, whose listen_fd, peer_pidfd, at_work, verified, hear
+ * and arg are set. */
 void hook_server_init(struct hook_server *server);
 void hook_server_deinit(struct hook_server *server);
 /* An answer of @pid is taken, once.  -E2BIG: HOOK_ASKED_MAX are waited for. */
