@@ -124,6 +124,10 @@ static void tell_of_helpers(struct session *s)
 	if (memory.refused)
 		session_note(s, "the memory of a process did not answer: its stacks end with their "
 				"copies");
+	if (files.unmade)
+		session_note(
+			s, "no helper process can be made (a limit on processes or memory?): files "
+			   "and mappings are not read meanwhile");
 	if (files.ended || memory.replaced)
 		session_note(s, "a helper process ended by itself; another one took its place");
 }

@@ -79,6 +79,7 @@ static int make_helper(struct load_pool *pool, struct load_slot *slot, uint64_t 
 	r = helper_new(pool->options.role, &pool->options.arg, &slot->helper);
 	if (r < 0) {
 		pool->not_before = now + AGAIN_MS * NSEC_PER_MSEC;
+		pool->n_unmade++;
 		return trace(r);
 	}
 	slot->generation = ++pool->last_generation;
@@ -149,6 +150,14 @@ static struct load_slot *free_slot(struct load_pool *pool, uint64_t now)
 	return room && slow && make_helper(pool, room, now) >= 0 ? room : NULL;
 }
 
+static bool has_helper(const struct load_pool *pool)
+{
+	for (size_t i = 0; i < POOL_SLOTS; i++)
+		if (pool->slots[i].helper)
+			return true;
+	return false;
+}
+
 /* Is the same process or its files slept over right now? */
 static bool has_to_wait(const struct load_pool *pool, const struct load_request *request,
 			uint64_t now)
@@ -188,7 +197,7 @@ int load_pool_ask(struct load_pool *pool, const struct load_work *work, uint64_t
 	if (!slot || slot->busy)
 		slot = free_slot(pool, now);
 	if (!slot)
-		return POOL_FULL;
+		return has_helper(pool) ? POOL_FULL : fail(-EAGAIN);
 	list_devices(pool, now, &devices);
 	len = load_request_pack(&work->request, &devices, bytes);
 	if (len < 0)

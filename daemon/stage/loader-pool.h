@@ -53,11 +53,13 @@ struct load_pool {
 	struct table owners; /* module serial -> generation of the slot that opened its file */
 	struct load_refusal refusals[POOL_REFUSALS];
 	uint64_t last_generation, past_cpu_ns;
-	uint64_t n_stuck, n_ended; /* helpers given up; those that ended by themselves */
-	uint64_t not_before;	   /* after one that could not be made */
+	/* helpers given up; those that ended by themselves; those that could not be made */
+	uint64_t n_stuck, n_ended, n_unmade;
+	uint64_t not_before; /* after one that could not be made */
 };
 
-/* Makes the first helper.  What fails then is tried again on need. */
+/* Makes the first helper.  What fails then is tried again on need, and each request fails (-EAGAIN)
+ * for as long as there is none. */
 void load_pool_init(struct load_pool *pool, const struct load_pool_options *options);
 /* Ends the helpers; @drop is called for the requests in hand. */
 void load_pool_deinit(struct load_pool *pool, void (*drop)(struct load_request *request));

@@ -47,7 +47,7 @@ struct loader {
 	size_t later_in_hand;
 	struct load_worker worker; /* inline */
 	struct load_pool pool;	   /* else */
-	_Atomic uint64_t n_stuck, n_ended, cpu_ns;
+	_Atomic uint64_t n_stuck, n_ended, n_unmade, cpu_ns;
 };
 
 static int work_push(struct work_list *list, const struct load_work *work)
@@ -261,6 +261,7 @@ static void take_answers(struct loader *l, uint64_t now)
 	}
 	atomic_store(&l->n_stuck, l->pool.n_stuck);
 	atomic_store(&l->n_ended, l->pool.n_ended);
+	atomic_store(&l->n_unmade, l->pool.n_unmade);
 	atomic_store(&l->cpu_ns, load_pool_cpu_ns(&l->pool));
 }
 
@@ -465,6 +466,7 @@ void loader_count(const struct loader *l, struct loader_counts *ret_counts)
 	*ret_counts = (struct loader_counts){
 		.stuck = atomic_load(&l->n_stuck),
 		.ended = atomic_load(&l->n_ended),
+		.unmade = atomic_load(&l->n_unmade),
 		.cpu_ns = atomic_load(&l->cpu_ns),
 	};
 }

@@ -109,10 +109,10 @@ struct load_request loader_module_request(const struct process *process, struct 
 /* Requests not answered yet (symbols that follow a module included). */
 uint64_t loader_pending(const struct loader *loader);
 
-/* Helper processes that were given up, and that ended by themselves; CPU time of all (any thread, a
+/* Helper processes that were given up, that ended by themselves, that could not be made; CPU time of all (any thread, a
  * snapshot). */
 struct loader_counts {
-	uint64_t stuck, ended, cpu_ns;
+	uint64_t stuck, ended, unmade, cpu_ns;
 };
 void loader_count(const struct loader *loader, struct loader_counts *ret_counts);
 

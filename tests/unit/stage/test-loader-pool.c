@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -300,13 +302,44 @@ static void test_all_sleep(void **state)
 	assert_int_equal(n_dropped, POOL_SLOTS);
 }
 
+static int ask_without_processes(void)
+{
+	const struct rlimit none = {0, 0};
+	struct load_work work = names_of_us();
+	struct load_pool pool;
+
+	if (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0)
+		return 1;
+	if (setrlimit(RLIMIT_NPROC, &none) < 0)
+		return 2;
+	pool_init(&pool);
+	if (pool.n_unmade != 1 || load_pool_ask(&pool, &work, MS) != -EAGAIN ||
+	    load_pool_ask(&pool, &work, 2 * MS) != -EAGAIN)
+		return 3;
+	return pool.n_unmade == 2 ? 0 : 4; /* not tried at each request */
+}
+
+/* Where no process can be made each request fails at once: nobody waits for what does not come. */
+static void test_no_processes(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0)
+		_exit(ask_without_processes());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),	  cmocka_unit_test(test_sleeper),
 		cmocka_unit_test(test_device),	  cmocka_unit_test(test_closing),
 		cmocka_unit_test(test_spins),	  cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_all_sleep),
+		cmocka_unit_test(test_all_sleep), cmocka_unit_test(test_no_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
