@@ -141,6 +141,7 @@ static void end_process(struct consent *c)
 }
 
 static int start_process(struct consent *c);
+static enum consent_refusal send_request(struct consent *c, uint32_t pid);
 
 /* It hangs or is gone: another one takes its place, and whose fault it was is asked no more. */
 static void replace_process(struct consent *c)
@@ -157,8 +158,9 @@ static void replace_process(struct consent *c)
 	}
 	if (start_process(c) < 0)
 		return; /* tried again by the tick */
+	/* What the lost one had taken is lost with it: whoever still waits is asked again. */
 	for (struct consent_request *r = c->requests; r; r = r->next)
-		(void)hook_process_say(&c->process, HOOK_SAY_EXPECT, r->pid);
+		(void)send_request(c, r->pid);
 }
 
 static int reports_ready(struct loop_source *source, uint32_t events)
