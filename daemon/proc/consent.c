@@ -27,7 +27,7 @@ enum {
 	TICK_MS = 250,
 	END_WAIT_MS = 20,
 	STUCK_TICKS = 4,
-	REQUESTS_MAX = 4096,
+	REQUESTS_MAX = 200, /* so that all that is expected fits into the channel at once */
 	STUCK_MAX = 1024,   /* pids of targets that hung a hook process */
 	ABANDONED_MAX = 16, /* hook processes that could not be killed yet; then no more are made */
 	BACKLOG = 128,
@@ -198,6 +198,10 @@ static int start_process(struct consent *c)
 		return trace(r);
 	}
 	r = loop_add(c->loop, &c->reports, c->process.fd, EPOLLIN, reports_ready);
+	for (struct consent_request *q = c->requests; q && r >= 0; q = q->next)
+		r = hook_process_say(&c->process, HOOK_SAY_EXPECT, q->pid);
+	if (r >= 0)
+		r = hook_process_say(&c->process, HOOK_SAY_BEGIN, 0);
 	if (r < 0)
 		end_process(c);
 	return r < 0 ? trace(r) : 0;

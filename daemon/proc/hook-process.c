@@ -6,6 +6,7 @@
  * it, and ends with the channel. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,7 @@ struct said {
 struct child {
 	struct hook_server server;
 	int channel;
+	bool begun;
 };
 
 static int report(struct child *c, uint32_t kind, uint32_t value, const int *fds)
@@ -75,6 +77,8 @@ static bool listen_to_main(struct child *c)
 			(void)hook_server_expect(&c->server, said.value);
 		else if (said.what == HOOK_SAY_FORGET)
 			hook_server_forget(&c->server, said.value);
+		else if (said.what == HOOK_SAY_BEGIN)
+			c->begun = true;
 		else
 			(void)report(c, HOOK_REPORT_PONG, said.value, NULL);
 	}
@@ -105,6 +109,12 @@ static void run(struct child *c)
 	(void)prctl(PR_SET_NAME, "pw-hook");
 	close_all_but(c->channel, c->server.listen_fd);
 	hook_server_init(&c->server);
+	while (!c->begun) {
+		struct pollfd pfd = {.fd = c->channel, .events = POLLIN};
+
+		if (poll(&pfd, 1, -1) == 1 && !listen_to_main(c))
+			return;
+	}
 	for (;;) {
 		/* What main says comes first: that it expects whom it has just asked. */
 		if (hook_server_wait(&c->server, c->channel, -1, &said) < 0 || !listen_to_main(c))

@@ -18,6 +18,7 @@
 enum hook_say {
 	HOOK_SAY_EXPECT, /* an answer of process `value` is taken */
 	HOOK_SAY_FORGET,
+	HOOK_SAY_BEGIN, /* answers are taken from now on: those that wait are of who is expected */
 	HOOK_SAY_PING,
 };
 

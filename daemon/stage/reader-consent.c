@@ -15,7 +15,7 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/reader-private.h"
 
-enum { ASKED_MAX = 4096, LOOKS = 4, FIRST_LOOK_MS = 30 };
+enum { ASKED_MAX = 4096, LOOKS = 4, FIRST_LOOK_MS = 30, LATE_MS = 10000 };
 
 struct reader_asked {
 	struct consent_request request;
@@ -264,10 +264,13 @@ int reader_consent_tick(struct reader *rd)
 		if (process->exited) {
 			r = give_up(rd, process);
 			asked_free(asked);
-		} else if (now < asked->due || asked->timed_out) {
+		} else if (now < asked->due) {
 			continue;
+		} else if (asked->timed_out) {
+			asked_free(asked);
 		} else if (asked->in_flight) {
 			asked->timed_out = true;
+			asked->due = now + LATE_MS * NSEC_PER_MSEC;
 			tell_timeout(rd, process);
 			r = give_up(rd, process);
 		} else if (!ask(asked)) {

@@ -95,6 +95,7 @@ static void test_files(void **state)
 	(void)state;
 	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
 	assert_int_equal(hook_process_start(listener, false, &p), 0);
+	assert_int_equal(hook_process_say(&p, HOOK_SAY_BEGIN, 0), 0);
 	pid = peer(go[0]);
 	assert_int_equal(hook_process_say(&p, HOOK_SAY_EXPECT, (uint32_t)pid), 0);
 	assert_int_equal(write(go[1], "g", 1), 1);

@@ -510,6 +510,30 @@ static void test_not_asked(void **state)
 	assert_int_equal(f.n_verified, 0);
 }
 
+static uint32_t late_pid;
+
+static void expect_late(void *arg)
+{
+	(void)arg;
+	assert_int_equal(hook_server_expect(&f.server, late_pid), 0);
+}
+
+/* That it was asked is heard only when it is there. */
+static void test_heard_late(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	f.server.hear = expect_late;
+	peer_start(&p, send_good);
+	late_pid = (uint32_t)p.pid;
+	peer_go(&p);
+	hook_server_take(&f.server);
+	assert_int_equal(f.verified, p.pid);
+	assert_int_equal(f.server.counts[HOOK_STRANGER], 0);
+	peer_end(&p);
+}
+
 static void send_twice(void)
 {
 	send_good();
@@ -849,11 +873,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_good),	   EACH(test_from_thread),  EACH(test_forged),
-		EACH(test_messages),	   EACH(test_not_asked),    EACH(test_repeated),
-		EACH(test_by_child),	   EACH(test_exited),	    EACH(test_silent),
-		EACH(test_oldest_first),   EACH(test_ten_thousand), EACH(test_limits),
-		EACH(test_another_procfs),
+		EACH(test_good),     EACH(test_from_thread),	EACH(test_forged),
+		EACH(test_messages), EACH(test_not_asked),	EACH(test_heard_late),
+		EACH(test_repeated), EACH(test_by_child),	EACH(test_exited),
+		EACH(test_silent),   EACH(test_oldest_first),	EACH(test_ten_thousand),
+		EACH(test_limits),   EACH(test_another_procfs),
 #undef EACH
 	};
 
