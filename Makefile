@@ -228,7 +228,7 @@ demo:
 
 bench:
 	$(Q).ci/deps bench
-	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind $(O)/tests/bench/hook-cost
+	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind $(O)/tests/bench/hook-cost $(O)/tests/bench/bench-source
 	$(Q)tests/bench/run.sh $(O) $(if $(JSON),--json $(JSON)) $(PARTS)
 
 # Man pages and completions are made by the program from its own option tables.
