@@ -9,7 +9,7 @@ target=$!
 started $target
 record_in_background killed -p $target
 recorder=$!
-wait_for used $target 800
+wait_for used $target 2500 # several seconds, as a packet holds one: two thirds of the file are some whole ones
 before=$(cpu_ms $target)
 sleep 1.2 # what was used before is older than a second now
 kill -9 $recorder
