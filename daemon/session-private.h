@@ -191,6 +191,8 @@ int session_retry(struct session *session);
 void session_retry_deinit(struct session *session);
 
 /* session-stats.c */
+/* RssAnon and VmSwap of a /proc/PID/status, kB; 0 unless both are told. */
+uint64_t session_status_memory_kb(const char *text);
 uint64_t session_own_cpu_ns(void);
 uint64_t session_used_ns(const struct session *session);
 /* Once a second: statistics into the trace, limits kept. */

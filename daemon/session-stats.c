@@ -264,12 +264,24 @@ static int clear_caches(struct session *s)
 	return 0;
 }
 
-static uint64_t status_kb(const char *text, const char *key)
+static bool status_kb(const char *text, const char *key, uint64_t *ret_kb)
 {
 	const char *at = strstr(text, key);
 	char *end;
 
-	return at ? strtoull(at + strlen(key), &end, 10) : 0;
+	if (!at)
+		return false;
+	*ret_kb = strtoull(at + strlen(key), &end, 10);
+	return end > at + strlen(key);
+}
+
+uint64_t session_status_memory_kb(const char *text)
+{
+	uint64_t resident, swapped;
+
+	return status_kb(text, "\nRssAnon:", &resident) && status_kb(text, "\nVmSwap:", &swapped)
+		       ? resident + swapped
+		       : 0;
 }
 
 /* Own anonymous memory, kB, in swap too; 0 when it cannot be read. */
@@ -279,7 +291,7 @@ static uint64_t own_memory_kb(void)
 
 	if (read_file("/proc/self/status", 65536, &text, NULL) < 0)
 		return 0;
-	return status_kb(text, "\nRssAnon:") + status_kb(text, "\nVmSwap:");
+	return session_status_memory_kb(text);
 }
 
 int session_keep_memory_small(struct session *s)

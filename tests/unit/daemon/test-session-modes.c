@@ -1,5 +1,6 @@
 /* test-session-modes.c - what a data source's options make of the samples: scope, kinds of frames,
  * counters by the clock, limits.  All over real events. */
+#include "daemon/session-private.h"
 #include "tests/unit/daemon/session-fixture.h"
 
 enum { NOT_IN_SCOPE = 4, ENQUEUE = 3 };
@@ -302,6 +303,19 @@ static void test_guardrail(void **state)
 	fixture_deinit(&f);
 }
 
+static void test_status_memory(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		session_status_memory_kb("Name:\tx\nVmRSS:\t 99 kB\nRssAnon:\t      68 kB\n"
+					 "VmSwap:\t      10 kB\nThreads:\t1\n"),
+		78);
+	assert_int_equal(session_status_memory_kb(""), 0);
+	assert_int_equal(session_status_memory_kb("Name:\tx\nRssAnon:\t68 kB\n"), 0);
+	assert_int_equal(session_status_memory_kb("Name:\tx\nVmSwap:\t10 kB\n"), 0);
+	assert_int_equal(session_status_memory_kb("Name:\tx\nRssAnon:\tx\nVmSwap:\t10 kB\n"), 0);
+}
+
 static void test_enqueued_bytes(void **state)
 {
 	struct tally of, others;
@@ -372,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_frame_pointers),
 		cmocka_unit_test(test_poll),
 		cmocka_unit_test(test_guardrail),
+		cmocka_unit_test(test_status_memory),
 		cmocka_unit_test(test_enqueued_bytes),
 		cmocka_unit_test(test_ignore_open_failure),
 		cmocka_unit_test(test_cpu_list),
