@@ -94,6 +94,70 @@ kill $first
 wait $first 2>/dev/null
 kill $hooked $plain $denied $own
 
+# ---- by asking the daemon: the profiler's rights are its, the targets and whoever asks are one user without any
+CONTROL=$U/control.sock
+# starts_daemon CAPS : its pid in DAEMON.
+starts_daemon() {
+	as_profiler "$1" "$U/perfwind" daemon -v -s "@perfwind-consent-$$" --config /dev/null --hook-socket "$SOCKET" \
+		--control-socket "$CONTROL" 2>"$TMP/daemon.err" &
+	DAEMON=$!
+	started $DAEMON
+	wait_for test -S "$CONTROL"
+}
+ends_daemon() { kill $DAEMON; wait $DAEMON; }
+mkdir "$U/asker"
+chown 60001 "$U/asker"
+# asks NAME OPTIONS... : as record.
+asks() {
+	local name=$1
+	shift
+	(as_target "$U/perfwind" record --daemon --control-socket "$CONTROL" --json -o "$U/asker/$name.pftrace" "$@" \
+		>"$TMP/$name.json" 2>"$TMP/$name.err")
+	local status=$?
+	cp "$U/asker/$name.pftrace" "$TMP/" 2>/dev/null
+	return $status
+}
+consenting "$U/recursion" 300
+hooked=$PID
+as_target "$U/plain" 300 & started $!; plain=$!
+for pid in $hooked $plain; do wait_for used $pid 50; done
+CHAIN='_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+
+# Not even the mappings are to be had without consent.
+starts_daemon +kill
+asks asked -a -d 1
+check asked-status [ $? = 0 ]
+check asked-names has asked "^recursion;$CHAIN"
+check asked-plain-without-names hasnt asked '^plain;.*main;'
+check asked-told said asked 'may not be read by this user: it, and others like it, are asked for their consent; .*hook\.sock'
+check asked-is-kept bash -c "'$PERFWIND' report '$TMP/asked.pftrace' | grep -q '^Note .*are asked for their consent'"
+check asked-consistent consistent asked
+cat >"$U/asker/config" <<END
+buffers { size_kb: 4096 } duration_ms: 1000
+data_sources { config { name: "linux.perf" target_buffer: 0 perf_event_config {
+timebase { frequency: 999 counter: SW_CPU_CLOCK timestamp_clock: PERF_CLOCK_MONOTONIC }
+callstack_sampling { scope { target_pid: $hooked } } } } }
+END
+(as_target "$U/perfwind" trace --daemon --control-socket "$CONTROL" -c "$U/asker/config" -o "$U/asker/traced.pftrace" \
+	2>"$TMP/traced.err")
+check traced-status [ $? = 0 ]
+cp "$U/asker/traced.pftrace" "$TMP/"
+check traced-names has traced "^recursion;$CHAIN"
+ends_daemon
+# With the right to open events the mappings may be; the memory behind a copied stack still takes consent.
+echo 2 >/proc/sys/kernel/perf_event_paranoid
+starts_daemon +perfmon,+kill
+asks short -p $hooked -d 1 --stack-bytes 512
+check asked-whole-by-memory json short 'total > 0 and v["stacks"]["whole"] >= 0.8 * total' # all behind the answer
+check asked-memory-names has short "^recursion;$CHAIN"
+asks short-plain -p $plain -d 1 --stack-bytes 512
+check asked-plain-cut json short-plain 'total > 0 and v["stacks"]["whole"] <= 0.2 * total'
+check asked-by-signal grep -q "process $hooked .*: asked" "$TMP/daemon.err"
+check asked-filter-was-enough bash -c "! grep 'the filter refuses' '$TMP/daemon.err'"
+ends_daemon
+echo -1 >/proc/sys/kernel/perf_event_paranoid
+kill $hooked $plain
+
 # ---- exec, threads, children
 consenting sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i + 1)); done; exec $U/recursion 100"
 exec_pid=$PID
@@ -102,7 +166,17 @@ threads=$PID
 consenting "$U/fork" 100
 fork=$PID
 wait_for used $threads 20
-profile lives $FEW -v -a -d 4
+as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/lives.pftrace" -a -d 100 \
+	>"$TMP/lives.json" 2>"$TMP/lives.err" &
+lives=$!
+started $lives
+replaced() { [ "$(cat /proc/$exec_pid/comm)" = recursion ]; }
+wait_for replaced
+wait_for used $exec_pid $(($(cpu_ms $exec_pid) + 300))
+wait_for used $fork $(($(cpu_ms $fork) + 200))
+kill -INT $lives
+wait $lives
+cp "$U/lives.pftrace" "$TMP/"
 check exec-names has lives '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check exec-asked-anew bash -c "[ \$(grep -cE 'process $exec_pid .*: asked' '$TMP/lives.err') -ge 2 ]"
 check threads-names has lives '^worker-3;.*thread_main;thread_work;burn '
