@@ -13,7 +13,7 @@
 struct export_command {
 	const char *output;
 	uint32_t format; /* index + 1; 0: not given */
-	uint32_t pid;
+	struct profile_filter only;
 	bool weight;
 };
 
@@ -60,8 +60,14 @@ static const struct option_def defs[] = {
 	 .letter = 'p',
 	 .type = OPTION_U32,
 	 .argument = "PID",
-	 AT(pid),
+	 AT(only.pid),
 	 .help = "only this process"},
+	{.name = "cgroup",
+	 .letter = 'g',
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 AT(only.cgroup),
+	 .help = "only processes in this cgroup (a container's, a service's) or below it"},
 	{0},
 };
 
@@ -136,7 +142,7 @@ static int export_one(const struct profile *profile, const struct export_command
 		      const char *input)
 {
 	const struct export_options how = {
-		.title = input, .weight = command->weight, .only_pid = command->pid};
+		.title = input, .weight = command->weight, .only = command->only};
 	_cleanup_(freep) char *name = NULL;
 	_cleanup_(file_closep) FILE *device = NULL;
 	const char *path = command->output;

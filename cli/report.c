@@ -11,7 +11,8 @@
 struct report_command {
 	enum report_by by;
 	bool tree, no_colour;
-	uint32_t limit, pid;
+	uint32_t limit;
+	struct profile_filter only;
 	double min_percent;
 };
 
@@ -23,7 +24,7 @@ static const struct option_def defs[] = {
 	 .argument = "WHAT",
 	 .choices = report_by_names,
 	 AT(by),
-	 .help = "rows of the table: function (default), process, thread or module"},
+	 .help = "rows of the table: function (default), process, thread, module or cgroup"},
 	{.name = "tree",
 	 .letter = 't',
 	 .type = OPTION_FLAG,
@@ -39,8 +40,14 @@ static const struct option_def defs[] = {
 	 .letter = 'p',
 	 .type = OPTION_U32,
 	 .argument = "PID",
-	 AT(pid),
+	 AT(only.pid),
 	 .help = "only this process"},
+	{.name = "cgroup",
+	 .letter = 'g',
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 AT(only.cgroup),
+	 .help = "only processes in this cgroup (a container's, a service's) or below it"},
 	{.name = "min-percent",
 	 .letter = 'm',
 	 .type = OPTION_DOUBLE,
@@ -90,7 +97,7 @@ static int report_run(int argc, char **argv)
 			 : command.tree		     ? 400
 						     : 40,
 		.min_percent = command.min_percent,
-		.only_pid = command.pid,
+		.only = command.only,
 		.width = terminal_columns(),
 		.colour = !command.no_colour && terminal_colour(),
 	};

@@ -105,7 +105,7 @@ static const struct option_def defs[] = {
 	 .argument = "WHAT",
 	 .choices = report_by_names,
 	 AT(by),
-	 .help = "rows: function (default), process, thread or module"},
+	 .help = "rows: function (default), process, thread, module or cgroup"},
 	{.name = "limit",
 	 .letter = 'n',
 	 .type = OPTION_U32,

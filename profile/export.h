@@ -6,7 +6,7 @@
 struct export_options {
 	const char *title; /* html: what the page is called, the file's name; may be NULL */
 	bool weight;	   /* folded: weights in place of counts */
-	uint32_t only_pid; /* 0: all */
+	struct profile_filter only;
 };
 
 struct export_format {
@@ -28,7 +28,7 @@ int export_pprof(const struct profile *profile, const struct export_options *opt
 int export_html(const struct profile *profile, const struct export_options *options, FILE *out);
 
 /* Terminal report. */
-enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE };
+enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE, REPORT_CGROUP };
 extern const char *const report_by_names[]; /* ends with NULL */
 struct report_options {
 	enum report_by by;
@@ -36,8 +36,8 @@ struct report_options {
 	bool no_summary;    /* the table or tree alone */
 	uint32_t limit;	    /* rows; 0: all */
 	double min_percent; /* tree: branches below are left out */
-	uint32_t only_pid;  /* 0: all */
-	int width;	    /* columns of the terminal; 0: no limit */
+	struct profile_filter only;
+	int width; /* columns of the terminal; 0: no limit */
 	bool colour;
 };
 int report_write(const struct profile *profile, const struct report_options *options, FILE *out);

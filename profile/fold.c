@@ -233,7 +233,7 @@ static int compare_groups(const void *a, const void *b)
 }
 
 /* One group a sample, sorted, then equal neighbours merged in place. */
-static int group_samples(struct fold *f, uint32_t only_pid)
+static int group_samples(struct fold *f, const struct profile_filter *only)
 {
 	const struct profile *p = f->profile;
 	size_t n = 0;
@@ -246,7 +246,7 @@ static int group_samples(struct fold *f, uint32_t only_pid)
 		const struct profile_sample *s = &p->samples[i];
 		struct fold_group *g = &f->groups[f->n_groups];
 
-		if (only_pid && s->pid != only_pid)
+		if (only && !profile_process_wanted(p, s->process, only))
 			continue;
 		if (s->skipped_reason) {
 			f->skipped++;
@@ -309,7 +309,7 @@ static void sum_groups(struct fold *f)
 	}
 }
 
-int fold_init(struct fold *f, const struct profile *profile, uint32_t only_pid)
+int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only)
 {
 	int r;
 
@@ -318,7 +318,7 @@ int fold_init(struct fold *f, const struct profile *profile, uint32_t only_pid)
 	if (r == 0)
 		r = find_error_frames(f);
 	if (r == 0)
-		r = group_samples(f, only_pid);
+		r = group_samples(f, only);
 	if (r < 0) {
 		fold_deinit(f);
 		return trace(r);
@@ -395,4 +395,11 @@ const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32])
 	const char *name = profile_thread_name(f->profile, thread);
 
 	return is_name(name) ? name : fold_process_name(f, f->profile->threads[thread].process, to);
+}
+
+const char *fold_process_cgroup(const struct fold *f, uint32_t process)
+{
+	uint32_t cgroup = f->profile->processes[process].cgroup;
+
+	return cgroup ? string_table_text(&f->profile->strings, cgroup) : "";
 }

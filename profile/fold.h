@@ -54,8 +54,8 @@ struct fold {
 	uint64_t skipped;		/* samples of the trace that are in no group */
 };
 
-/* @only_pid 0: all.  -ENOMEM. */
-int fold_init(struct fold *f, const struct profile *profile, uint32_t only_pid);
+/* @only NULL: all.  -ENOMEM. */
+int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only);
 void fold_deinit(struct fold *f);
 
 /* The calls of a group, root first, the marker before them.  @to has room for max_depth; returns
@@ -75,3 +75,5 @@ const char *fold_base_name(const char *path);
 /* What is shown for a thread and a process, never empty.  Into @to where the trace has no name. */
 const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32]);
 const char *fold_process_name(const struct fold *f, uint32_t process, char to[32]);
+/* Path of a process's cgroup, "" when it was not told. */
+const char *fold_process_cgroup(const struct fold *f, uint32_t process);

@@ -135,7 +135,7 @@ int export_folded(const struct profile *profile, const struct export_options *op
 	_cleanup_(folded_deinit) struct folded f = {0};
 	int r;
 
-	r = fold_init(&f.fold, profile, options ? options->only_pid : 0);
+	r = fold_init(&f.fold, profile, options ? &options->only : NULL);
 	if (r < 0)
 		return trace(r);
 	r = clean_names(&f);

@@ -329,7 +329,7 @@ static int put_data(struct html *h, const struct export_options *options)
 static int html_prepare(struct html *h, const struct profile *profile,
 			const struct export_options *options)
 {
-	int r = fold_init(&h->fold, profile, options ? options->only_pid : 0);
+	int r = fold_init(&h->fold, profile, options ? &options->only : NULL);
 
 	if (r == 0)
 		r = calltree_init(&h->tree, &h->fold, true, true);

@@ -16,7 +16,7 @@
 #include "profile/text.h"
 #include "protos/profile.pb-c.h"
 
-enum { N_VALUES = 2, N_LABELS = 4 };
+enum { N_VALUES = 2, N_LABELS = 5 };
 
 struct pprof {
 	struct fold fold;
@@ -240,6 +240,7 @@ static size_t add_sample(struct pprof *p, size_t index, size_t at)
 	const struct profile *profile = p->fold.profile;
 	const struct fold_group *g = &p->fold.groups[index];
 	Pprof__Sample *s = &p->samples[index];
+	const char *cgroup = fold_process_cgroup(&p->fold, g->process);
 	char name[32];
 
 	pprof__sample__init(s);
@@ -263,6 +264,8 @@ static size_t add_sample(struct pprof *p, size_t index, size_t at)
 	add_label(p, s, index + 1, "thread", fold_thread_name(&p->fold, g->thread, name), 0);
 	add_label(p, s, index + 2, "pid", NULL, profile->processes[g->process].pid);
 	add_label(p, s, index + 3, "tid", NULL, profile->threads[g->thread].tid);
+	if (*cgroup)
+		add_label(p, s, index + 4, "cgroup", cgroup, 0);
 	return at + s->n_location_id;
 }
 
@@ -408,7 +411,7 @@ int export_pprof(const struct profile *profile, const struct export_options *opt
 	int r;
 
 	pprof__profile__init(&p.message);
-	r = fold_init(&p.fold, profile, options ? options->only_pid : 0);
+	r = fold_init(&p.fold, profile, options ? &options->only : NULL);
 	if (r == 0)
 		r = allocate(&p);
 	if (r < 0)

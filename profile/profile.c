@@ -218,3 +218,26 @@ const char *profile_process_name(const struct profile *p, uint32_t process)
 {
 	return text_or(p, p->processes[process].name, "?");
 }
+
+static bool is_in_cgroup(const char *path, const char *cgroup)
+{
+	size_t len;
+
+	path += *path == '/' && *cgroup && *cgroup != '/'; /* "user.slice" is "/user.slice" */
+	len = strlen(cgroup);
+	while (len && cgroup[len - 1] == '/')
+		len--;
+	return !strncmp(path, cgroup, len) && (path[len] == '/' || !path[len]);
+}
+
+bool profile_process_wanted(const struct profile *p, uint32_t process,
+			    const struct profile_filter *filter)
+{
+	const struct profile_process *it = &p->processes[process];
+
+	if (filter->pid && it->pid != filter->pid)
+		return false;
+	return !filter->cgroup ||
+	       (it->cgroup &&
+		is_in_cgroup(string_table_text(&p->strings, it->cgroup), filter->cgroup));
+}

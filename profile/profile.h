@@ -44,6 +44,7 @@ struct profile_thread {
 struct profile_process {
 	uint32_t pid, ppid, name; /* name: base name of argv0, or comm */
 	uint32_t cmdline;
+	uint32_t cgroup; /* its path; 0: not told */
 	bool kernel_thread;
 };
 struct profile_stat {
@@ -90,6 +91,13 @@ void profile_deinit(struct profile *profile);
  * @to. */
 const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame,
 			      uint32_t line, char *to, size_t size);
+/* What to look at. */
+struct profile_filter {
+	uint32_t pid;	    /* 0: all */
+	const char *cgroup; /* it and those below it, "/": all that are told; NULL: all */
+};
+bool profile_process_wanted(const struct profile *profile, uint32_t process,
+			    const struct profile_filter *filter);
 /* What is shown for a thread and a process; never empty in a profile that was read. */
 const char *profile_thread_name(const struct profile *profile, uint32_t thread);
 const char *profile_process_name(const struct profile *profile, uint32_t process);

@@ -116,15 +116,17 @@ int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
 {
 	const struct reader_life now = {.number = life, .sequence = sequence};
 	struct profile_process *process;
-	uint32_t index, name;
+	uint32_t index, name, cgroup;
 	int e = find_process(r, read, &now, &index);
 
 	if (e < 0)
 		return trace(e);
 	process = &r->profile->processes[index];
 	name = read->name ? read->name : process->name;
+	cgroup = read->cgroup ? read->cgroup : process->cgroup;
 	*process = *read;
 	process->name = name;
+	process->cgroup = cgroup;
 	if (life)
 		e = table_put(&r->process_by_sequence, pair(sequence, read->pid), index);
 	if (e >= 0)

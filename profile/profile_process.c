@@ -12,10 +12,12 @@ enum {
 	PROCESS_IS_KTHREAD = 8,
 	PROCESS_CMDLINE_IS_COMM = 9,
 	PROCESS_PERFWIND_LIFE = 60001,
+	PROCESS_PERFWIND_CGROUP = 60002,
 	THREAD_TID = 1,
 	THREAD_NAME = 2,
 	THREAD_TGID = 3,
 	MAX_CMDLINE = 4096,
+	MAX_CGROUP = 4096,
 };
 
 /* "/usr/bin/python3" -> "python3"; "postgres: walwriter" and "[kthreadd]" stay: only the part
@@ -33,7 +35,7 @@ static size_t base_name_at(const char *text, size_t len)
 static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 {
 	struct profile_process read = {0};
-	struct wire_field f, first = {0};
+	struct wire_field f, first = {0}, cgroup = {0};
 	char line[MAX_CMDLINE];
 	bool has_pid = false, is_comm = false;
 	uint64_t life = 0;
@@ -52,6 +54,8 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 			is_comm = f.value;
 		} else if (wire_is(&f, PROCESS_PERFWIND_LIFE)) {
 			life = f.value;
+		} else if (wire_is_bytes(&f, PROCESS_PERFWIND_CGROUP)) {
+			cgroup = f;
 		} else if (wire_is_bytes(&f, PROCESS_CMDLINE)) {
 			size_t len = min_u64(f.len, sizeof(line) - n);
 
@@ -78,6 +82,8 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 			return trace(e);
 	}
 	e = reader_string(r, line, n, &read.cmdline);
+	if (e >= 0 && cgroup.len)
+		e = reader_string(r, cgroup.data, min_u64(cgroup.len, MAX_CGROUP), &read.cgroup);
 	if (e >= 0)
 		e = reader_name_process(r, sequence, life, &read);
 	return e < 0 ? trace(e) : 0;

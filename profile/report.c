@@ -13,15 +13,12 @@
 #include "profile/summary.h"
 
 const char *const report_by_names[] = {
-	[REPORT_FUNCTION] = "function",
-	[REPORT_PROCESS] = "process",
-	[REPORT_THREAD] = "thread",
-	[REPORT_MODULE] = "module",
-	NULL,
+	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process", [REPORT_THREAD] = "thread",
+	[REPORT_MODULE] = "module",	[REPORT_CGROUP] = "cgroup",   NULL,
 };
 
 struct row {
-	uint32_t id;   /* symbol, module, or index in processes or threads */
+	uint32_t id;   /* symbol, module, index in processes or threads, or string of a cgroup */
 	uint32_t seen; /* group + 1 */
 	uint64_t self_count, self_weight, count, weight;
 };
@@ -158,6 +155,7 @@ static int add_calls(struct rows *rows, const struct report *report, uint32_t gr
 static int fill_rows(struct rows *rows, const struct report *report)
 {
 	const struct fold *fold = &report->fold;
+	const struct profile *p = fold->profile;
 	_cleanup_(freep) uint32_t *calls = calloc(fold->max_depth + 1, sizeof(*calls));
 	int r = 0;
 
@@ -170,6 +168,9 @@ static int fill_rows(struct rows *rows, const struct report *report)
 			r = add_to_row(rows, &(struct row){.id = g->process}, g, i, true);
 		else if (report->options->by == REPORT_THREAD)
 			r = add_to_row(rows, &(struct row){.id = g->thread}, g, i, true);
+		else if (report->options->by == REPORT_CGROUP)
+			r = add_to_row(rows, &(struct row){.id = p->processes[g->process].cgroup},
+				       g, i, true);
 		else
 			r = add_calls(rows, report, i, calls, fold_stack(fold, g, calls));
 	}
@@ -238,6 +239,10 @@ static void print_row_name(struct report *report, const struct row *row, const s
 			    known ? string_table_text(&p->strings, p->modules[row->id].path)
 				  : "[no module]",
 			    names->columns, 0);
+	} else if (by == REPORT_CGROUP) {
+		report_name(report, COLOUR_BOLD,
+			    row->id ? string_table_text(&p->strings, row->id) : "[unknown]",
+			    names->columns, 0);
 	} else if (by == REPORT_PROCESS) {
 		print_id(report, p->processes[row->id].pid);
 		report_name(report, COLOUR_BOLD, fold_process_name(f, row->id, name),
@@ -300,7 +305,10 @@ static struct names names_of(const struct report *report, const struct rows *row
 		return names;
 	}
 	left -= (int)(7 + 10 + 1 + names.count) + 2;
-	left -= totals ? 1 + 7 + 10 + (names.total_count ? 1 + (int)names.count : 0) : 11;
+	if (totals)
+		left -= 1 + 7 + 10 + (names.total_count ? 1 + (int)names.count : 0);
+	else if (by != REPORT_CGROUP)
+		left -= 11; /* the pid */
 	names.module = min_u64(names.module, MODULE_COLUMNS);
 	left -= by == REPORT_FUNCTION ? (int)names.module + 2 : 0;
 	names.columns = (size_t)(left < NAME_COLUMNS ? NAME_COLUMNS : left);
@@ -332,6 +340,8 @@ static void print_head(struct report *report, const struct names *names)
 			     "function");
 	else if (by == REPORT_MODULE)
 		n = snprintf(line, sizeof(line), "  module");
+	else if (by == REPORT_CGROUP)
+		n = snprintf(line, sizeof(line), "  cgroup");
 	else if (by == REPORT_PROCESS)
 		n = snprintf(line, sizeof(line), "        pid  process");
 	else
@@ -408,7 +418,7 @@ int report_write(const struct profile *profile, const struct report_options *opt
 	_cleanup_(report_deinit) struct report report = {.options = options};
 	int r;
 
-	r = fold_init(&report.fold, profile, options->only_pid);
+	r = fold_init(&report.fold, profile, &options->only);
 	if (r < 0)
 		return trace(r);
 	if (!options->no_summary)

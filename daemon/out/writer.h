@@ -72,6 +72,7 @@ struct writer_process {
 	const char *comm;
 	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
 	size_t cmdline_len;
+	const char *cgroup; /* its path; NULL: not known */
 	bool kernel_thread;
 };
 int writer_process(struct writer *writer, const struct writer_process *process,

@@ -94,6 +94,11 @@ int writer_process(struct writer *w, const struct writer_process *p, uint64_t bo
 	process.uid = (int32_t)p->uid;
 	process.has_perfwind_life = p->life != 0;
 	process.perfwind_life = p->life;
+	process.has_perfwind_cgroup = p->cgroup != NULL;
+	if (p->cgroup) {
+		process.perfwind_cgroup.data = (uint8_t *)p->cgroup;
+		process.perfwind_cgroup.len = strlen(p->cgroup);
+	}
 	process.cmdline = args;
 	process.n_cmdline = n_args;
 	process.has_is_kthread = process.is_kthread = p->kernel_thread;

@@ -23,10 +23,20 @@ static void set_comm(struct process_thread *t, const char *comm)
 	memcpy(t->comm, comm, len);
 }
 
+/* Into *ret_copy, which is NULL. */
+static int copy_text(const char *text, char **ret_copy)
+{
+	if (!text)
+		return 0;
+	*ret_copy = strdup(text);
+	return *ret_copy ? 0 : fail(-ENOMEM);
+}
+
 /* A new image: everything mapped from here on is told by records. */
 static int exec_life(struct process_table *table, uint32_t pid, struct process **ret_process)
 {
 	struct process *old = process_find(table, pid), *p;
+	_cleanup_(freep) char *cgroup = NULL;
 	uint32_t ppid = 0, uid = 0, ns_pid = 0;
 	int r;
 
@@ -34,6 +44,9 @@ static int exec_life(struct process_table *table, uint32_t pid, struct process *
 		ppid = old->ppid;
 		uid = old->uid;
 		ns_pid = old->ns_pid;
+		r = copy_text(old->cgroup, &cgroup);
+		if (r < 0)
+			return trace(r);
 	}
 	r = process_new_life(table, pid, &p);
 	if (r < 0)
@@ -41,6 +54,7 @@ static int exec_life(struct process_table *table, uint32_t pid, struct process *
 	p->ppid = ppid;
 	p->uid = uid;
 	p->ns_pid = ns_pid;
+	p->cgroup = take(cgroup);
 	p->begun = p->threads_known = true;
 	p->maps_read_at = 1;
 	*ret_process = p;
@@ -139,6 +153,8 @@ static int copy_cmdline(struct process *to, const struct process *from)
 /* Until it changes something, a child has exactly what its parent has. */
 static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 {
+	int r;
+
 	(void)process_maps_unref(p->maps);
 	p->maps = process_maps_ref(parent->maps);
 	p->maps_read_at = parent->unsure ? 0 : parent->maps_read_at;
@@ -152,7 +168,10 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	if (!p->maps_read_at)
 		p->origin = process_ref(parent->origin ? parent->origin : parent);
 	inherit_comm(table_pointer(&p->threads, p->pid), parent, ptid);
-	return copy_cmdline(p, parent);
+	r = copy_text(parent->cgroup, &p->cgroup);
+	if (r >= 0)
+		r = copy_cmdline(p, parent);
+	return trace(r);
 }
 
 int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint32_t tid,

@@ -84,6 +84,7 @@ struct process *process_unref(struct process *process)
 	threads_drop(process);
 	table_deinit(&process->threads);
 	free(process->cmdline);
+	free(process->cgroup);
 	free(process);
 	return NULL;
 }
@@ -291,4 +292,15 @@ void process_set_cmdline(struct process *process, char *cmdline, size_t len)
 	free(process->cmdline);
 	process->cmdline = cmdline;
 	process->cmdline_len = len;
+}
+
+void process_set_cgroup(struct process *process, char *cgroup)
+{
+	if (!cgroup || (process->cgroup && !strcmp(process->cgroup, cgroup))) {
+		free(cgroup);
+		return;
+	}
+	free(process->cgroup);
+	process->cgroup = cgroup;
+	process->announced = 0;
 }

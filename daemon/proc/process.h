@@ -86,6 +86,8 @@ struct process {
 	struct process *older, *newer; /* order of use; NULL, NULL when not in the table */
 	char *cmdline;		       /* NUL-separated as in /proc, or NULL */
 	size_t cmdline_len;
+	char *cgroup; /* its path; until it is told its parent's, or the program's before an exec; NULL:
+		       * not known */
 };
 
 struct process_table;
@@ -156,6 +158,8 @@ void process_set_memory(struct process *process, struct uw_memory *memory);
 void process_set_given(struct process *process, int maps_fd, int mem_fd);
 /* Consumes @cmdline (NUL-separated). */
 void process_set_cmdline(struct process *process, char *cmdline, size_t len);
+/* Consumes @cgroup; NULL: what is known stays.  A change is for the emitter to tell. */
+void process_set_cgroup(struct process *process, char *cgroup);
 /* The pid as the process sees itself (procfs_status): JIT compilers name their perf map by it. */
 int process_set_ns_pid(struct process_table *table, struct process *process, uint32_t ns_pid);
 

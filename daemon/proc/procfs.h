@@ -32,6 +32,11 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_stat
 int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_comm[16]);
 /* /proc/PID/cmdline, at most 4096 bytes; NUL-separated.  Returns new memory. */
 int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
+/* The path of its cgroup, from the root of our own cgroup namespace.  Version 2's; where it is at that
+ * root or there is none, version 1's (cgroup.c).  Returns new memory.  -ENODATA: the kernel tells none. */
+int procfs_cgroup(const char *root, uint32_t pid, char **ret_path);
+/* The same of the file's text. */
+int procfs_cgroup_parse(const char *text, char **ret_path);
 /* The text of /proc/PID/maps, at most 64 MiB.  Returns new memory. */
 int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
 /* The same of an open descriptor.  -ESRCH: it reads empty, as its address space is gone. */

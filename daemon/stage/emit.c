@@ -141,6 +141,7 @@ static int announce_process(struct emit *em, struct process *p, uint64_t time)
 		.comm = comm,
 		.cmdline = p->cmdline,
 		.cmdline_len = p->cmdline_len,
+		.cgroup = p->cgroup,
 		.kernel_thread = p->kernel_thread,
 	};
 	int r = writer_process(em->c.writer, &process, told_at(em, time));

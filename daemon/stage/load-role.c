@@ -1,8 +1,8 @@
 /* load-role.c - see load-role.h.
  *
  *   request   struct wire_request, path of the module
- *   answer    struct wire_answer; blocks: maps, command line, threads, path of the mapping; the module
- *             (unwinder/pack.c); lines (each u64 line, block function, block file; an empty file: none)
+ *   answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping; the
+ *             module (unwinder/pack.c); lines (each u64 line, block function, block file; an empty file: none)
  *
  * Both ends are one program, so structs travel as they are, but no pointer in them is used. */
 #include <errno.h>
@@ -157,6 +157,7 @@ static void pack_answer(const struct load_answer *a, struct packer *p)
 	packer_put(p, &wire, sizeof(wire));
 	packer_block(p, a->maps, a->maps ? a->maps_len : 0);
 	packer_block(p, a->cmdline, a->cmdline ? a->cmdline_len : 0);
+	packer_block(p, a->cgroup, a->cgroup ? strlen(a->cgroup) : 0);
 	packer_block(p, a->threads, a->n_threads * sizeof(*a->threads));
 	packer_block(p, a->mapping.path, a->mapping.path ? strlen(a->mapping.path) : 0);
 	if (a->request.module)
@@ -297,6 +298,8 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 	r = unpack_text(from, &a->maps, &a->maps_len);
 	if (r >= 0)
 		r = unpack_text(from, &a->cmdline, &a->cmdline_len);
+	if (r >= 0)
+		r = unpack_text(from, &a->cgroup, NULL);
 	if (r >= 0)
 		r = unpack_threads(a, from);
 	if (r >= 0)

@@ -30,6 +30,7 @@ void load_answer_deinit(struct load_answer *answer)
 	load_request_deinit(&answer->request);
 	free(answer->maps);
 	free(answer->cmdline);
+	free(answer->cgroup);
 	free(answer->mapping.path);
 	free(answer->threads);
 	(void)procfs_memory_free(answer->memory);
@@ -122,6 +123,7 @@ static void load_process(struct load_worker *w, struct load_answer *a)
 		return;
 	}
 	(void)procfs_cmdline(w->root, pid, &a->cmdline, &a->cmdline_len);
+	(void)procfs_cgroup(w->root, pid, &a->cgroup);
 	pid = readable_task(w, pid);
 	if (!a->request.given)
 		r = procfs_memory_new(w->root, pid, &a->memory);

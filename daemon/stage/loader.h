@@ -58,7 +58,7 @@ struct load_answer {
 	int error; /* < 0 */
 	/* LOAD_PROCESS, LOAD_NAMES */
 	struct procfs_status status;
-	char *maps, *cmdline; /* owned; NULL where they could not be read */
+	char *maps, *cmdline, *cgroup; /* owned; NULL where they could not be read */
 	size_t maps_len, cmdline_len;
 	struct uw_memory *memory; /* owned; /proc/PID/mem */
 	bool memory_denied;	  /* it is there, and may not be opened */

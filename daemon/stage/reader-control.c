@@ -241,6 +241,7 @@ static void adopt_names(struct reader *rd, struct process *process, struct load_
 		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
 		process->announced = 0;
 	}
+	process_set_cgroup(process, take(a->cgroup));
 	process->ppid = process->ppid ? process->ppid : status->ppid;
 	process->uid = status->uid;
 	process_set_ns_pid(rd->c.processes, process, status->ns_pid);

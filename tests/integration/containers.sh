@@ -48,6 +48,57 @@ check host-all-recursion has host-all '^recursion;.*main;(recurse_even;recurse_o
 check host-all-pids grep -qE " $recursion +recursion$" "$TMP/host-all.report"
 kill "$container"
 
+# Which container: a cgroup of its own for each, one in the other, and their programs' names beside them.
+# cgroup_folder : where a cgroup can be made and entered, so that /proc/PID/cgroup names it; else nothing.
+cgroup_folder() {
+	local folder
+	for folder in $(awk '$3 == "cgroup2" { print $2 }' /proc/mounts) $(awk '$3 == "cgroup" && $4 ~ /(^|,)(perf_event|name=systemd)(,|$)/ { print $2 }' /proc/mounts); do
+		mkdir "$folder/perfwind-test.$$" 2>/dev/null && rmdir "$folder/perfwind-test.$$" && echo "$folder" && return 0
+	done
+	return 1
+}
+if folder=$(cgroup_folder); then
+	outer=$folder/perfwind-test.$$
+	# what a name may hold: all but a slash and a newline
+	inner=$outer/$(printf 'in\033[31m ner:x')
+	mkdir "$outer" "$inner"
+	leave() {
+		local pid
+		for pid in $(cat "$inner/cgroup.procs" "$outer/cgroup.procs"); do echo "$pid" >"$folder/cgroup.procs"; done
+		wait_for rmdir "$inner"
+		wait_for rmdir "$outer"
+	}
+	trap 'leave; cleanup' EXIT
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$1" 60' "$outer" "$PROGRAMS/recursion" &
+	started $!
+	first=$!
+	"$PROGRAMS/jit" 60 &
+	started $!
+	second=$!
+	wait_for used $first 20
+	wait_for used $second 20
+	# before and while it is recorded: one was there, one moves in and becomes another program, whose children are short
+	record_in_background cgroups -a -d 3
+	recording=$!
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec sh -c "for i in 1 2 3 4 5 6 7 8 9 10; do $1 0.05; done"' "$inner" "$PROGRAMS/qsort"
+	wait $recording
+	path=/perfwind-test.$$
+	by_cgroup() { "$PERFWIND" report --by cgroup --limit 0 "$TMP/cgroups.pftrace" | sed '1,/^ *%/d'; }
+	of_cgroup() { "$PERFWIND" report --by process --limit 0 --cgroup "$1" "$TMP/cgroups.pftrace" | sed '1,/^ *%/d' | awk '{ print $NF }' | sort -u | paste -sd ' '; }
+	check cgroup-row sh -c 'grep -qxE " +[0-9.]+ +[0-9.]+ [a-z]+ +[0-9,]+  '"$path"'"' <<<"$(by_cgroup)"
+	check cgroup-hostile-name grep -qF "$path/in?[31m ner:x" <<<"$(by_cgroup)"
+	check cgroup-programs [ "$(of_cgroup "$path" | tr ' ' '\n' | grep -xE 'recursion|qsort|jit' | paste -sd ' ')" = "qsort recursion" ]
+	check cgroup-below [ "$(of_cgroup "$path/$(basename "$inner")" | tr ' ' '\n' | grep -xE 'recursion|qsort|jit' | paste -sd ' ')" = qsort ]
+	check cgroup-folded [ "$("$PERFWIND" export --to folded --cgroup "$path" -o - "$TMP/cgroups.pftrace" | cut -d ';' -f 1 | grep -xE 'recursion|jit' | sort -u)" = recursion ]
+	check cgroup-pprof sh -c '"$1" export --to pprof -o - "$2" | gzip -dc | grep -aqF "$3"' sh "$PERFWIND" "$TMP/cgroups.pftrace" "$path"
+	check cgroup-consistent consistent cgroups
+	leave
+	trap cleanup EXIT
+	kill $first $second
+else
+	skip cgroup "no hierarchy of cgroups can be written to here"
+fi
+
 # From inside: a command, and a process by the pid that it has there.
 (in_container sh -c './jit 60 & ./perfwind record --json -o "shared/own.pftrace" -d 1 -p $! >"shared/own.json" 2>"shared/own.err"
 	./perfwind record --json -o "shared/command.pftrace" -- ./recursion 1 >"shared/command.json" 2>"shared/command.err"; kill $!')

@@ -2,6 +2,7 @@
  * a leak. Not with a sanitizer, whose allocator cannot be stood in for: there it is skipped. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/unit/proc/fixture.h"
 
@@ -83,6 +84,7 @@ static void use(struct process_table *table, uint32_t pid)
 	(void)process_mmap(table, pid, 0x50000, 0x1000, 0, true, "//anon", NULL);
 	(void)process_maps_answer(table, p, text, strlen(text), 0, 2, &changed);
 	(void)process_set_ns_pid(table, p, 3);
+	process_set_cgroup(p, strdup("/box"));
 	(void)process_space(table, p, &space);
 }
 

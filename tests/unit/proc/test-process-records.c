@@ -54,6 +54,7 @@ static void test_exec(void **state)
 	assert_int_equal(process_set_ns_pid(f.table, before, 2), 0);
 	serial = before->serial;
 	process_set_cmdline(before, strdup("old"), 4);
+	process_set_cgroup(before, strdup("/box"));
 	assert_non_null(process_thread_get(before, 6));
 	map_page(&f, 5, 16, "/bin/old", inode_id(1));
 	space = uw_space_ref(space_of(&f, before));
@@ -69,6 +70,10 @@ static void test_exec(void **state)
 	assert_int_equal(after->uid, 1000);
 	assert_int_equal(after->ns_pid, 2);
 	assert_null(after->cmdline);
+	/* it moves no process: until it is read, it is where it was; the old life keeps its own */
+	assert_string_equal(after->cgroup, "/box");
+	process_set_cgroup(after, strdup("/other"));
+	assert_string_equal(before->cgroup, "/box");
 	assert_true(after->begun);
 	assert_false(after->announced);
 	assert_int_equal(after->threads.n_used, 1);

@@ -178,6 +178,34 @@ static void test_cmdline_and_memory(void **state)
 	fixture_deinit(&f);
 }
 
+static void test_cgroup(void **state)
+{
+	struct fixture f;
+	struct process *p;
+	(void)state;
+
+	fixture_init(&f, 4);
+	p = process_get(f.table, 7);
+	assert_null(p->cgroup);
+	p->announced = 1;
+	process_set_cgroup(p, NULL);
+	assert_null(p->cgroup);
+	assert_int_equal(p->announced, 1);
+	process_set_cgroup(p, strdup("/box"));
+	assert_int_equal(p->announced, 0); /* to be told again */
+	p->announced = 2;
+	process_set_cgroup(p, strdup("/box"));
+	process_set_cgroup(p, NULL);
+	assert_string_equal(p->cgroup, "/box");
+	assert_int_equal(p->announced, 2); /* nothing new */
+	assert_int_equal(process_fork(f.table, 9, 7, 9, 7), 0);
+	assert_string_equal(process_find(f.table, 9)->cgroup, "/box");
+	process_set_cgroup(process_find(f.table, 9), strdup("/box/inner"));
+	assert_string_equal(p->cgroup, "/box");
+	assert_string_equal(process_find(f.table, 9)->cgroup, "/box/inner");
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +214,7 @@ int main(void)
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_cmdline_and_memory),
+		cmocka_unit_test(test_cgroup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

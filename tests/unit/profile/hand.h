@@ -79,6 +79,11 @@ static inline uint32_t hand_process(struct profile *p, uint32_t pid, const char 
 	return (uint32_t)p->n_processes - 1;
 }
 
+static inline void hand_cgroup(struct profile *p, uint32_t process, const char *path)
+{
+	p->processes[process].cgroup = hand_string(p, path);
+}
+
 static inline uint32_t hand_thread(struct profile *p, uint32_t process, uint32_t tid,
 				   const char *name)
 {

@@ -30,7 +30,7 @@ static void sums_go_up(void **state)
 
 	(void)state;
 	p.frames[3].guessed = true; /* recurse */
-	assert_int_equal(fold_init(&f, &p, 0), 0);
+	assert_int_equal(fold_init(&f, &p, NULL), 0);
 	assert_int_equal(f.count, 9);
 	assert_int_equal(f.weight, 70);
 	assert_int_equal(f.cut, 1);
@@ -70,7 +70,7 @@ static void levels_split_processes_and_threads(void **state)
 	uint32_t app, thread;
 
 	(void)state;
-	assert_int_equal(fold_init(&f, &p, 0), 0);
+	assert_int_equal(fold_init(&f, &p, NULL), 0);
 	assert_int_equal(calltree_init(&t, &f, true, true), 0);
 	app = t.nodes[0].child;
 	assert_int_equal(t.nodes[app].kind, CALLTREE_PROCESS);
@@ -101,7 +101,7 @@ static void extreme_ids_are_nodes_of_their_own(void **state)
 	(void)state;
 	hand_sample(&p, 0, 0, 0, 100);
 	hand_sample(&p, UINT32_MAX, UINT32_MAX, 0, 200);
-	assert_int_equal(fold_init(&f, &p, 0), 0);
+	assert_int_equal(fold_init(&f, &p, NULL), 0);
 	assert_int_equal(calltree_init(&t, &f, true, true), 0);
 	assert_int_equal(p.processes[t.nodes[t.nodes[0].child].id].pid, UINT32_MAX);
 	calltree_for_each_child(&t, 0, c)
@@ -123,7 +123,7 @@ static void an_empty_profile_is_a_root(void **state)
 	struct fold f;
 
 	(void)state;
-	assert_int_equal(fold_init(&f, &p, 0), 0);
+	assert_int_equal(fold_init(&f, &p, NULL), 0);
 	assert_int_equal(f.n_groups, 0);
 	assert_int_equal(calltree_init(&t, &f, true, true), 0);
 	assert_int_equal(t.n_nodes, 1);

@@ -40,10 +40,42 @@ static void weights_when_asked_for(void **state)
 		      "other;[no stack] 2\n"
 		      "other;_start;main;work;tiny 1\n"
 		      "worker:1;[cut];[libx.so] 7\n");
-	assert_folded(&p, &(struct export_options){.weight = true, .only_pid = 200},
+	assert_folded(&p, &(struct export_options){.weight = true, .only.pid = 200},
 		      "other;[no stack] 2\n"
 		      "other;_start;main;work;tiny 1\n");
-	assert_folded(&p, &(struct export_options){.only_pid = 300}, "");
+	assert_folded(&p, &(struct export_options){.only.pid = 300}, "");
+	profile_deinit(&p);
+}
+
+static void only_a_cgroup_and_those_below(void **state)
+{
+	static const struct {
+		const char *cgroup;
+		bool app, other;
+	} cases[] = {
+		{"/a/b", true, true},	   {"/a/b/", true, true},   {"a/b", true, true},
+		{"/a", true, true},	   {"/", true, true},	    {"", true, true},
+		{"/a/b/c", false, true},   {"/a/", true, true},	    {"/b", false, false},
+		{"/a/b/cc", false, false}, {"/a/bb", false, false},
+	};
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL);
+	uint32_t stack = HAND_STACK(&p, f);
+
+	(void)state;
+	hand_cgroup(&p, hand_process(&p, 1, "app"), "/a/b");
+	hand_cgroup(&p, hand_process(&p, 2, "other"), "/a/b/c");
+	hand_process(&p, 3, "unknown");
+	for (uint32_t pid = 1; pid <= 3; pid++)
+		hand_sample(&p, pid, pid, stack, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char expected[64];
+
+		(void)snprintf(expected, sizeof(expected), "%s%s", cases[i].app ? "app;f 1\n" : "",
+			       cases[i].other ? "other;f 1\n" : "");
+		assert_folded(&p, &(struct export_options){.only.cgroup = cases[i].cgroup},
+			      expected);
+	}
 	profile_deinit(&p);
 }
 
@@ -84,7 +116,7 @@ static void lives_are_apart(void **state)
 	hand_sample(&p, 40, 40, stack, 1);
 	hand_sample(&p, 40, 40, stack, 1);
 	assert_folded(&p, NULL, "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
-	assert_folded(&p, &(struct export_options){.only_pid = 40},
+	assert_folded(&p, &(struct export_options){.only.pid = 40},
 		      "new;f 1\nold;f 1\nqsort;f 2\nsh;f 1\n");
 	profile_deinit(&p);
 }
@@ -176,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_are_of_samples),
 		cmocka_unit_test(weights_when_asked_for),
+		cmocka_unit_test(only_a_cgroup_and_those_below),
 		cmocka_unit_test(equal_lines_are_merged),
 		cmocka_unit_test(lives_are_apart),
 		cmocka_unit_test(names_cannot_break_lines),

@@ -102,10 +102,12 @@ static void assert_sample(const Pprof__Profile *m, const char *stack, int64_t pi
 static void samples_are_grouped(void **state)
 {
 	struct profile p = hand_example();
-	Pprof__Profile *m = exported(&p);
 	const Pprof__Sample *s;
+	Pprof__Profile *m;
 
 	(void)state;
+	hand_cgroup(&p, 1, "/box\xff");
+	m = exported(&p);
 	assert_int_equal(m->n_sample, 6);
 	assert_sample(m, "tiny,work;main;_start", 100, 3, 30);
 	assert_sample(m, "sys_read;main;_start", 100, 1, 20);
@@ -122,6 +124,10 @@ static void samples_are_grouped(void **state)
 	assert_string_equal(string(m, s->label[2]->key), "pid");
 	assert_string_equal(string(m, s->label[3]->key), "tid");
 	assert_int_equal(s->label[3]->num, 101);
+	s = sample(m, "tiny,work;main;_start", 200);
+	assert_int_equal(s->n_label, 5);
+	assert_string_equal(string(m, s->label[4]->key), "cgroup");
+	assert_string_equal(string(m, s->label[4]->str), "/box\xef\xbf\xbd");
 	pprof__profile__free_unpacked(m, NULL);
 	profile_deinit(&p);
 }

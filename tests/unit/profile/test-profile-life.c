@@ -14,7 +14,7 @@ struct told {
 	bool is_comm;
 };
 
-static void put_process(struct buffer *trace, const struct told *told)
+static void put_process(struct buffer *trace, const char *cgroup, const struct told *told)
 {
 	struct buffer packet = {0}, tree = {0}, process = {0};
 
@@ -26,13 +26,16 @@ static void put_process(struct buffer *trace, const struct told *told)
 		put_number(&process, 9, 1);
 	if (told->life)
 		put_number(&process, 60001, told->life);
+	if (cgroup)
+		put_text(&process, 60002, cgroup);
 	put_message(&tree, 1, &process);
 	put_message(&packet, 2, &tree);
 	if (told->sequence)
 		put_number(&packet, 10, told->sequence);
 	put_message(trace, 1, &packet);
 }
-#define PROCESS(trace, ...) put_process((trace), &(struct told){__VA_ARGS__})
+#define PROCESS_IN(trace, cgroup, ...) put_process((trace), (cgroup), &(struct told){__VA_ARGS__})
+#define PROCESS(trace, ...) PROCESS_IN((trace), NULL, __VA_ARGS__)
 
 static void put_thread(struct buffer *trace, uint32_t sequence, uint32_t pid, uint32_t tid,
 		       const char *name)
@@ -304,6 +307,34 @@ static void sessions_side_by_side(void **state)
 	profile_deinit(&p);
 }
 
+static void cgroups_are_of_lives(void **state)
+{
+	struct buffer trace = {0};
+	char many[5000];
+	struct profile p;
+
+	(void)state;
+	memset(many, 'x', sizeof(many) - 1);
+	many[sizeof(many) - 1] = 0;
+	PROCESS_IN(&trace, "/a", .sequence = OURS, .pid = 7, .life = 1, .args = {"sh"});
+	sample(&trace, OURS, 7, 7);
+	PROCESS_IN(&trace, "/b", .sequence = OURS, .pid = 7, .life = 2, .args = {"cc"});
+	sample(&trace, OURS, 7, 7);
+	/* told again without it, as by who does not know it any more */
+	PROCESS(&trace, .sequence = OURS, .pid = 7, .life = 1, .args = {"sh"});
+	PROCESS(&trace, .sequence = OURS, .pid = 8, .life = 3, .args = {"ld"});
+	PROCESS_IN(&trace, "", .sequence = OURS, .pid = 9, .life = 4, .args = {"as"});
+	PROCESS_IN(&trace, many, .sequence = OURS, .pid = 10, .life = 5, .args = {"ar"});
+	p = parse(&trace);
+	assert_string_equal(string_table_text(&p.strings, process_named(&p, "sh")->cgroup), "/a");
+	assert_string_equal(string_table_text(&p.strings, process_named(&p, "cc")->cgroup), "/b");
+	assert_int_equal(process_named(&p, "ld")->cgroup, 0);
+	assert_int_equal(process_named(&p, "as")->cgroup, 0);
+	assert_int_equal(strlen(string_table_text(&p.strings, process_named(&p, "ar")->cgroup)),
+			 4096);
+	profile_deinit(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +342,7 @@ int main(void)
 		cmocka_unit_test(lives_take_turns),	cmocka_unit_test(reuse_with_the_same_name),
 		cmocka_unit_test(threads_are_renamed),	cmocka_unit_test(names_that_come_late),
 		cmocka_unit_test(stock_renames),	cmocka_unit_test(sessions_side_by_side),
+		cmocka_unit_test(cgroups_are_of_lives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void functions(void **state)
 		      "   0.00         0       0   87.14     61 ns       7  main        app\n"
 		      "   0.00         0       0   44.29     31 ns       4  work        app\n"
 		      "   0.00         0       0   10.00      7 ns       1  [cut]\n");
-	assert_report(&p, &(struct report_options){.limit = 2, .only_pid = 200},
+	assert_report(&p, &(struct report_options){.limit = 2, .only.pid = 200},
 		      " self %      time samples total %      time samples  function    module\n"
 		      "  66.67      2 ns       1   66.67      2 ns       1  [no stack]\n"
 		      "  33.33      1 ns       1   33.33      1 ns       1  tiny        app\n"
@@ -66,6 +66,42 @@ static void processes_threads_modules(void **state)
 		      "  28.57     20 ns       1   28.57     20 ns       1  /kernel\n"
 		      "  10.00      7 ns       1   10.00      7 ns       1  /lib/libx.so\n"
 		      "   2.86      2 ns       1    2.86      2 ns       1  [no module]\n");
+	profile_deinit(&p);
+}
+
+/* Whoever has none is not known; names are a kernel's, so any. */
+static void cgroups(void **state)
+{
+	struct profile p = hand_example();
+	uint32_t third;
+
+	(void)state;
+	hand_cgroup(&p, 0, "/system.slice/web.service");
+	third = hand_process(&p, 300, "third");
+	hand_cgroup(&p, third, "/system.slice/web.service/\033[2Jinner");
+	hand_sample(&p, 300, 300, p.samples[0].stack, 30);
+	assert_report(&p, &(struct report_options){.by = REPORT_CGROUP},
+		      "      %      time samples  cgroup\n"
+		      "  67.00     67 ns       7  /system.slice/web.service\n"
+		      "  30.00     30 ns       1  /system.slice/web.service/?[2Jinner\n"
+		      "   3.00      3 ns       2  [unknown]\n");
+	/* 50 columns less 27 of numbers: 23 for the path */
+	assert_report(&p, &(struct report_options){.by = REPORT_CGROUP, .width = 50},
+		      "      %      time samples  cgroup\n"
+		      "  67.00     67 ns       7  /system.slice/w…service\n"
+		      "  30.00     30 ns       1  /system.slice/w…2Jinner\n"
+		      "   3.00      3 ns       2  [unknown]\n");
+	assert_report(&p,
+		      &(struct report_options){.by = REPORT_PROCESS,
+					       .only.cgroup = "/system.slice/web.service"},
+		      "      %      time samples        pid  process\n"
+		      "  69.07     67 ns       7        100  app\n"
+		      "  30.93     30 ns       1        300  third\n");
+	assert_report(&p,
+		      &(struct report_options){.by = REPORT_PROCESS,
+					       .only = {.cgroup = "/system.slice", .pid = 300}},
+		      "      %      time samples        pid  process\n"
+		      " 100.00     30 ns       1        300  third\n");
 	profile_deinit(&p);
 }
 
@@ -225,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions),
 		cmocka_unit_test(processes_threads_modules),
+		cmocka_unit_test(cgroups),
 		cmocka_unit_test(tree),
 		cmocka_unit_test(guesses_are_marked),
 		cmocka_unit_test(lives_have_rows_of_their_own),

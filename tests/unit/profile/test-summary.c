@@ -18,7 +18,7 @@ static struct summary summary_of(const struct profile *p)
 	struct summary s;
 	struct fold f;
 
-	assert_int_equal(fold_init(&f, p, 0), 0);
+	assert_int_equal(fold_init(&f, p, NULL), 0);
 	summary_init(&s, &f);
 	fold_deinit(&f);
 	return s;

@@ -92,8 +92,10 @@ static void assert_packets(struct fixture *f, const char *expected)
 			while (lives[life] && lives[life] != p->perfwind_life)
 				life++;
 			lives[life] = p->perfwind_life;
-			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d=%s#%c ", p->pid,
-					      p->cmdline[0], 'a' + (int)life);
+			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d=%s#%c%.*s ", p->pid,
+					      p->cmdline[0], 'a' + (int)life,
+					      (int)p->perfwind_cgroup.len,
+					      (const char *)p->perfwind_cgroup.data);
 		}
 		for (size_t k = 0; packet->process_tree && k < packet->process_tree->n_threads; k++)
 			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d:%s ",
@@ -129,6 +131,32 @@ static void named_once(void **state)
 	process_find(f.processes, 5)->announced = 0;
 	sample(&f, 5, 6, 14);
 	assert_packets(&f, "5=sh#a 5:sh 10 11 6:sh 12 13 5=/bin/sh#a 5:sh 14 ");
+	fixture_deinit(&f);
+}
+
+static void told_again_in_another_cgroup(void **state)
+{
+	struct outcome late;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, 10);
+	comm(&f, 5, 5, "sh", true, 1);
+	sample(&f, 5, 5, 10);
+	process_set_cgroup(process_find(f.processes, 5), strdup("/box"));
+	sample(&f, 5, 5, 11);
+	process_set_cgroup(process_find(f.processes, 5), strdup("/box"));
+	sample(&f, 5, 5, 12);
+	/* a child elsewhere; a program that begins where the one before it was */
+	assert_int_equal(process_fork(f.processes, 6, 5, 6, 5), 0);
+	sample(&f, 6, 6, 13);
+	process_set_cgroup(process_find(f.processes, 6), strdup("/in"));
+	late = taken(&f, 6, 6, 14);
+	comm(&f, 6, 6, "cc", true, 15);
+	sample(&f, 6, 6, 16);
+	emit(&f, &late);
+	assert_packets(&f, "5=sh#a 5:sh 10 5=sh#a/box 5:sh 11 12 6=sh#b/box 6:sh 13 "
+			   "6=cc#c/in 6:cc 16 6=sh#b/in 6:sh 14 ");
 	fixture_deinit(&f);
 }
 
@@ -251,6 +279,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(named_once),
+		cmocka_unit_test(told_again_in_another_cgroup),
 		cmocka_unit_test(late_samples_of_an_earlier_life),
 		cmocka_unit_test(late_samples_from_before_a_rename),
 		cmocka_unit_test(names_learned_late),

@@ -76,6 +76,10 @@ static void test_process(void **state)
 	assert_string_equal(a.status.comm, b.status.comm);
 	assert_int_equal(a.cmdline_len, b.cmdline_len);
 	assert_memory_equal(a.cmdline, b.cmdline, a.cmdline_len);
+	if (b.cgroup) /* a kernel may have none */
+		assert_string_equal(a.cgroup, b.cgroup);
+	else
+		assert_null(a.cgroup);
 	assert_non_null(strstr(a.maps, "test-load-role"));
 	assert_int_equal(strlen(a.maps), a.maps_len);
 	assert_int_equal(a.n_threads, b.n_threads);
