@@ -1,6 +1,12 @@
 /* import-kernel.c - the kernel's names for an import.  Thread: main; import_kernel_start() lets one
  * thread read /proc/kallsyms (50 ms) while main unwinds.
  *
+ * First choice is the copy that perf keeps of that text for each kernel that it recorded
+ * (kernel-copy.h): a file, so that the kernel need not print 120,000 lines once more, and right for
+ * any kernel whose build id the recording tells.  It is moved to where _text was in the recording.
+ * Modules lie elsewhere after each boot, so their symbols are not taken from it; the first sample
+ * in one of them makes us read what the kernel says today.
+ *
  * The names of the kernel that runs now are believed only when the recording is of this boot: of
  * the same release, and its text began where a symbol of that kind stands today (each boot has its
  * own place for it).  perf tells where in the address of its kernel mapping's record:
@@ -14,32 +20,47 @@
 
 #include "daemon/base/error.h"
 #include "daemon/import-private.h"
+#include "daemon/kernel-copy.h"
 #include "daemon/kernel-text.h"
 #include "unwinder/names.h"
 
 enum { MAX_KSYMBOLS = 65536 };
+
+/* All that the file says: pid -1 maps it as "[kernel.kallsyms]_text". */
+static const char kernel_path[] = "[kernel.kallsyms]";
 
 static void *read_names(void *arg)
 {
 	struct import *im = arg;
 	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
 
-	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
 	im->text_today = fd < 0 ? 0 : kernel_text_start(fd);
-	im->kernel_error = fd < 0 ? -errno : uw_kallsyms_new(fd, &im->kallsyms);
+	im->kernel_error = fd < 0 ? -errno : uw_kallsyms_new(fd, &im->names_today);
 	return NULL;
+}
+
+static void *read_names_beside(void *arg)
+{
+	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
+	return read_names(arg);
 }
 
 void import_kernel_start(struct import *im)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
+	const struct perfdata_build_id *id = perfdata_build_id(im->file, kernel_path);
 	struct utsname names;
 
 	im->same_kernel = im->arch == UW_ARCH_HOST && uname(&names) == 0 && info->os_release &&
 			  !strcmp(names.release, info->os_release) && info->hostname &&
 			  !strcmp(names.nodename, info->hostname);
-	if (im->same_kernel && !im->event->attr.exclude_kernel)
-		im->kernel_started = pthread_create(&im->kernel_reader, NULL, read_names, im) == 0;
+	if (im->event->attr.exclude_kernel)
+		return;
+	if (id)
+		(void)kernel_copy_open(id->bytes, id->len, &im->kernel_copy);
+	if (im->same_kernel && im->kernel_copy < 0)
+		im->kernel_started =
+			pthread_create(&im->kernel_reader, NULL, read_names_beside, im) == 0;
 	im->lag.on = im->kernel_started;
 }
 
@@ -51,30 +72,75 @@ static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
 		uw_kallsyms_remove(im->kallsyms, k->start);
 }
 
+/* False: why. */
+static bool names_of_today(struct import *im, const char **ret_why)
+{
+	*ret_why = "it was recorded on another kernel or machine";
+	if (!im->same_kernel || im->event->attr.exclude_kernel)
+		return false;
+	if (im->kernel_started)
+		(void)pthread_join(im->kernel_reader, NULL);
+	else
+		(void)read_names(im);
+	im->kernel_started = false;
+	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
+			   ? "kernel.kptr_restrict hides addresses; mend: run as root"
+		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
+					  : "it was recorded before the last boot";
+	if (im->names_today && (!im->text_today || im->text_today != im->kernel_text))
+		im->names_today = uw_kallsyms_free(im->names_today);
+	if (!im->names_today)
+		return false;
+	(void)uw_kallsyms_free(im->kallsyms);
+	im->kallsyms = take(im->names_today);
+	return true;
+}
+
+static void use_names(struct import *im)
+{
+	emit_set_kallsyms(im->emit, im->kallsyms);
+	im->ksymbols_done = 0;
+	if (!im->lag.outcomes.len)
+		import_kernel_catch_up(im, UINT64_MAX);
+}
+
+static void read_copy(struct import *im)
+{
+	if (im->kernel_copy >= 0 && im->kernel_text)
+		(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->kallsyms);
+	im->kernel_copied = im->kallsyms;
+}
+
 void import_kernel_names(struct import *im)
 {
-	const char *why = "it was recorded on another kernel or machine";
+	const char *why;
 
 	if (im->kernel_done)
 		return;
 	im->kernel_done = true;
-	if (im->kernel_started) {
-		(void)pthread_join(im->kernel_reader, NULL);
-		im->kernel_started = false;
-		why = im->kernel_error == UW_KALLSYMS_HIDDEN
-			      ? "kernel.kptr_restrict hides addresses; mend: run as root"
-		      : im->kernel_error < 0 ? strerror(-im->kernel_error)
-					     : "it was recorded before the last boot";
-		if (im->kallsyms && (!im->text_today || im->text_today != im->kernel_text))
-			im->kallsyms = uw_kallsyms_free(im->kallsyms);
-	}
-	if (!im->kallsyms) {
+	read_copy(im);
+	if (im->kernel_copied || names_of_today(im, &why))
+		use_names(im);
+	else
 		import_note(im, "kernel frames have no names (%s)", why);
+}
+
+void import_kernel_frames(struct import *im, const struct outcome *o)
+{
+	const char *why;
+	uint64_t start;
+
+	if (!o->n_kernel)
 		return;
+	import_kernel_names(im);
+	for (uint32_t i = 0; i < o->n_kernel && im->kernel_copied; i++) {
+		if (uw_kallsyms_spans(im->kallsyms, o->frames[i]) ||
+		    uw_kallsyms_name(im->kallsyms, o->frames[i], &start))
+			continue;
+		im->kernel_copied = false;
+		if (names_of_today(im, &why))
+			use_names(im);
 	}
-	emit_set_kallsyms(im->emit, im->kallsyms);
-	if (!im->lag.outcomes.len)
-		import_kernel_catch_up(im, UINT64_MAX);
 }
 
 void import_kernel_catch_up(struct import *im, uint64_t n)
@@ -86,7 +152,7 @@ void import_kernel_catch_up(struct import *im, uint64_t n)
 
 void import_kernel_mmap(struct import *im, const struct record_event *event)
 {
-	if (!strncmp(event->mmap.path, "[kernel.kallsyms]", strlen("[kernel.kallsyms]")))
+	if (!strncmp(event->mmap.path, kernel_path, strlen(kernel_path)))
 		im->kernel_text = event->mmap.offset;
 }
 
@@ -100,11 +166,9 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 
 	if (!event->ksymbol.unregister)
 		(void)snprintf(k.name, sizeof(k.name), "%s", event->ksymbol.name);
-	if (im->kallsyms && im->kernel_done) {
+	if (im->kallsyms && im->kernel_done)
 		apply_ksymbol(im, &k);
-		return 0;
-	}
-	if (im->kernel_done || im->n_ksymbols == MAX_KSYMBOLS)
+	if ((im->kernel_done && !im->kernel_copied) || im->n_ksymbols == MAX_KSYMBOLS)
 		return 0;
 	if (!im->ksymbols || is_power_of_two(im->n_ksymbols)) {
 		size_t room = im->n_ksymbols ? im->n_ksymbols * 2 : 1;
@@ -115,6 +179,7 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 		im->ksymbols = more;
 	}
 	im->ksymbols[im->n_ksymbols++] = k;
+	im->ksymbols_done += im->kernel_done;
 	return 0;
 }
 
@@ -122,6 +187,8 @@ void import_kernel_deinit(struct import *im)
 {
 	if (im->kernel_started)
 		(void)pthread_join(im->kernel_reader, NULL);
+	(void)uw_kallsyms_free(im->names_today);
 	(void)uw_kallsyms_free(im->kallsyms);
+	fd_close(im->kernel_copy);
 	free(im->ksymbols);
 }

@@ -27,8 +27,7 @@ static size_t outcome_size(const struct outcome *o)
 
 static int emit_one(struct import *im, const struct outcome *o)
 {
-	if (o->n_kernel)
-		import_kernel_names(im);
+	import_kernel_frames(im, o);
 	return emit_outcome(im->emit, o);
 }
 
@@ -59,8 +58,7 @@ int import_lag_end(struct import *im)
 	while (r >= 0 && lag->at < lag->outcomes.len) {
 		const struct outcome *o = first_of(im);
 
-		if (o->n_kernel)
-			import_kernel_names(im);
+		import_kernel_frames(im, o);
 		import_kernel_catch_up(im, n++);
 		r = emit_outcome(im->emit, o);
 		if (r >= 0 && n % SERVE_EACH == 0)

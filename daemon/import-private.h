@@ -58,7 +58,9 @@ struct import {
 	pthread_t kernel_reader;
 	bool kernel_started, kernel_done;
 	int kernel_error;
-	struct uw_kallsyms *kallsyms;
+	int kernel_copy;    /* perf's copy of the names; -1: none */
+	bool kernel_copied; /* `kallsyms` is made of that, and has no modules */
+	struct uw_kallsyms *kallsyms, *names_today;
 	struct import_ksymbol { /* what came before the names were there */
 		uint64_t start;
 		uint64_t behind; /* so many outcomes that waited then */
@@ -111,6 +113,8 @@ void import_lag_deinit(struct import *im);
 void import_kernel_start(struct import *im);
 /* Waits for them.  Before the first frame of the kernel is written. */
 void import_kernel_names(struct import *im);
+/* The same for an outcome with frames of the kernel; when a module is among them, once more. */
+void import_kernel_frames(struct import *im, const struct outcome *o);
 /* What came and went of the kernel's symbols before the first @n outcomes that waited. */
 void import_kernel_catch_up(struct import *im, uint64_t n);
 void import_kernel_mmap(struct import *im, const struct record_event *event);

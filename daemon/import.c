@@ -308,6 +308,7 @@ int import_run(int fd, const struct import_options *options, struct sink *sink,
 	im->options = *options;
 	im->sink = sink;
 	im->result = result;
+	im->kernel_copy = -1;
 	im->cpu_at_start = own_cpu_ns();
 	r = run(im, fd, error, error_size);
 	import_free(im);

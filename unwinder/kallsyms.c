@@ -42,7 +42,10 @@ struct uw_kallsyms {
 	size_t n;
 	struct extra *extras; /* sorted, not overlapping */
 	size_t n_extras, room;
-	bool zeros, sorted;
+	bool zeros;
+	bool core;	 /* while reading: without what modules have */
+	uint64_t text;	 /* of _text; 0: not met */
+	size_t n_sorted; /* the first so many ascend */
 	uint64_t last;
 };
 
@@ -155,9 +158,11 @@ static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const 
 	memcpy(ks->names.data + ks->names.len, name, len);
 	ks->names.data[ks->names.len + len] = 0;
 	ks->names.len += len + 1;
-	ks->sorted &= start >= ks->last;
-	ks->last = start;
 	ks->n++;
+	if (start >= ks->last && ks->n_sorted + 1 == ks->n) {
+		ks->n_sorted = ks->n;
+		ks->last = start;
+	}
 }
 
 static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
@@ -181,6 +186,12 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 		p++;
 	if (p == name || *name == '$' || memchr(name, 0, (size_t)(p - name)))
 		return;
+	if (ks->core) {
+		if (p < end && *p == '\t')
+			return;
+		if (p - name == 5 && !memcmp(name, "_text", 5))
+			ks->text = start;
+	}
 	add_symbol(ks, start, type, name,
 		   strip_suffix(name, min_u64((uint64_t)(p - name), SYMBOL_NAME_MAX)));
 }
@@ -234,14 +245,31 @@ static int by_start(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* One name an address: the first global one, else the first. */
+/* The kernel's own come in order, modules' and BPF's in any: only those are sorted, and merged in. */
 static void sort_symbols(struct uw_kallsyms *ks)
+{
+	struct symbol *s = symbols_of(ks);
+	size_t n = ks->n_sorted, left = ks->n - n, to = ks->n;
+	_cleanup_(freep) struct symbol *tail = left ? malloc(left * sizeof(*tail)) : NULL;
+
+	if (!left)
+		return;
+	if (!tail) {
+		qsort(s, ks->n, sizeof(*s), by_start);
+		return;
+	}
+	memcpy(tail, s + n, left * sizeof(*tail));
+	qsort(tail, left, sizeof(*tail), by_start);
+	while (left)
+		s[--to] = n && s[n - 1].start > tail[left - 1].start ? s[--n] : tail[--left];
+}
+
+/* One name an address: the first global one, else the first. */
+static void drop_aliases(struct uw_kallsyms *ks)
 {
 	struct symbol *s = symbols_of(ks);
 	size_t n = 0;
 
-	if (!ks->sorted)
-		qsort(s, ks->n, sizeof(*s), by_start);
 	for (size_t i = 0; i < ks->n; i++) {
 		if (n && s[n - 1].start == s[i].start) {
 			if (s[i].order < s[n - 1].order)
@@ -264,29 +292,61 @@ static void shrink(struct buffer *b)
 	}
 }
 
-int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms)
+/* To where _text is in another run of the same kernel.  false: no such place. */
+static bool move(struct uw_kallsyms *ks, uint64_t text)
+{
+	struct symbol *s = symbols_of(ks);
+	uint64_t by = text - ks->text;
+
+	if (!ks->text || !ks->n || s[0].start + by > s[ks->n - 1].start + by)
+		return false;
+	for (size_t i = 0; i < ks->n; i++)
+		s[i].start += by;
+	return true;
+}
+
+static int read_symbols(int fd, bool core, struct uw_kallsyms **ret_kallsyms)
 {
 	_cleanup_(kallsyms_freep) struct uw_kallsyms *ks = calloc(1, sizeof(*ks));
 	int r;
 
 	if (!ks)
 		return fail(-ENOMEM);
-	ks->sorted = true;
+	ks->core = core;
 	r = read_text(ks, fd);
 	if (r < 0)
 		return trace(r);
 	if (ks->symbols.bad || ks->names.bad)
 		return fail(-ENOMEM);
-	if (!ks->n) {
-		*ret_kallsyms = NULL;
-		return UW_KALLSYMS_HIDDEN;
-	}
 	sort_symbols(ks);
+	drop_aliases(ks);
 	ks->symbols.len = ks->n * sizeof(struct symbol);
 	shrink(&ks->symbols);
 	shrink(&ks->names);
 	*ret_kallsyms = take(ks);
 	return 0;
+}
+
+int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms)
+{
+	_cleanup_(kallsyms_freep) struct uw_kallsyms *ks = NULL;
+	int r = read_symbols(fd, false, &ks);
+
+	if (r < 0)
+		return trace(r);
+	*ret_kallsyms = ks->n ? take(ks) : NULL;
+	return *ret_kallsyms ? 0 : UW_KALLSYMS_HIDDEN;
+}
+
+int uw_kallsyms_new_moved(int fd, uint64_t text, struct uw_kallsyms **ret_kallsyms)
+{
+	_cleanup_(kallsyms_freep) struct uw_kallsyms *ks = NULL;
+	int r = read_symbols(fd, true, &ks);
+
+	if (r < 0)
+		return trace(r);
+	*ret_kallsyms = move(ks, text) ? take(ks) : NULL;
+	return *ret_kallsyms ? 0 : UW_KALLSYMS_HIDDEN;
 }
 
 /* ---- looking up ---- */
@@ -305,6 +365,13 @@ static struct symbol *symbol_below(const struct uw_kallsyms *ks, uint64_t addres
 			high = mid;
 	}
 	return low ? &symbols_of(ks)[low - 1] : NULL;
+}
+
+bool uw_kallsyms_spans(const struct uw_kallsyms *ks, uint64_t address)
+{
+	const struct symbol *s = symbols_of(ks);
+
+	return address >= s[0].start && address <= s[ks->n - 1].start;
 }
 
 /* The number of extras that begin at or below. */

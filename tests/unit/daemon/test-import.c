@@ -227,26 +227,117 @@ static void test_replaced_file(void **state)
 	done_deinit(&done);
 }
 
+static void put_kernel_sample(struct buffer *b, uint64_t time, uint64_t address)
+{
+	const uint64_t words[] = {
+		ID_A, address, 9ull << 32 | 9, time, 0, 10101, 2, (uint64_t)-128, address,
+	};
+
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, words, sizeof(words));
+}
+
 /* A kernel thread's sample has no user part: it is whole with its kernel frames, nameless here. */
 static void test_kernel_only(void **state)
 {
 	const struct import_options options = {0};
-	const uint64_t words[] = {
-		ID_A, 0xffffffff81000010, 9ull << 32 | 9,     5000000000, 0, 10101,
-		2,    (uint64_t)-128,	  0xffffffff81000010,
-	};
 	struct buffer b = {0};
 	struct done done;
 
 	(void)state;
 	put_chain_head(&b, "x86_64");
-	put_record(&b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, words, sizeof(words));
+	put_kernel_sample(&b, 5000000000, 0xffffffff81000010);
 	run(&b, &options, &done);
 	assert_int_equal(done.r, 0);
 	assert_int_equal(done.result.summary.account.whole, 1);
 	assert_int_equal(done.result.summary.account.frames, 1);
 	assert_true(has_text(&done, "kernel frames have no names"));
 	done_deinit(&done);
+}
+
+/* The build id of its kernel is 1234, and _text was at @text. */
+static void put_kernel(struct buffer *b, uint64_t text)
+{
+	static const uint64_t trailer[] = {0, 0, 0, 0};
+	const char path[24] = "[kernel.kallsyms]_text";
+	struct buffer body = {0};
+
+	buffer_append(&body, "\xff\xff\xff\xff\x12\x34", 6);
+	buffer_append(&body, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\0\0", 22);
+	buffer_append(&body, path, 17);
+	buffer_append(&body, "\0\0\0", 3);
+	put_record(b, 67, 1 << 15, body.data, body.len); /* HEADER_BUILD_ID, with its size */
+	buffer_deinit(&body);
+	body = (struct buffer){0};
+	put64(&body, UINT32_MAX);
+	put64(&body, text);
+	put64(&body, 0x2000000);
+	put64(&body, text);
+	buffer_append(&body, path, sizeof(path));
+	buffer_append(&body, trailer, sizeof(trailer));
+	put_record(b, PERF_RECORD_MMAP, 1, body.data, body.len);
+	buffer_deinit(&body);
+}
+
+/* perf's copy of the symbols of a kernel that runs nowhere here, in a HOME of our own. */
+static void make_copy(char home[64])
+{
+	static const char text[] = "ffffffff81000000 T _text\n"
+				   "ffffffff81000200 T of_the_copy\n"
+				   "ffffffff81000300 T behind_it\n"
+				   "ffffffffc0000000 t of_a_module\t[m]\n";
+	char path[128];
+	FILE *f;
+
+	(void)snprintf(home, 64, "/tmp/perfwind-import-XXXXXX");
+	assert_non_null(mkdtemp(home));
+	(void)snprintf(path, sizeof(path), "%s/[kernel.kallsyms]", home);
+	assert_int_equal(mkdir(path, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/[kernel.kallsyms]/1234", home);
+	assert_int_equal(mkdir(path, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/[kernel.kallsyms]/1234/kallsyms", home);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	assert_int_equal(fwrite(text, 1, sizeof(text) - 1, f), sizeof(text) - 1);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(setenv("PERF_BUILDID_DIR", home, 1), 0);
+}
+
+static void remove_copy(const char *home)
+{
+	static const char *const below[] = {"/[kernel.kallsyms]/1234/kallsyms",
+					    "/[kernel.kallsyms]/1234", "/[kernel.kallsyms]", ""};
+	char path[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(below); i++) {
+		(void)snprintf(path, sizeof(path), "%s%s", home, below[i]);
+		assert_int_equal(remove(path), 0);
+	}
+	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
+}
+
+/* Another machine's kernel, which began elsewhere in that run: names by build id. */
+static void test_kernel_copy(void **state)
+{
+	const struct import_options options = {0};
+	struct buffer b = {0};
+	struct done done;
+	char home[64];
+
+	(void)state;
+	make_copy(home);
+	put_chain_head(&b, "x86_64");
+	put_kernel(&b, 0xffffffff9a000000);
+	put_kernel_sample(&b, 1000000000, 0xffffffff9a000210);
+	put_kernel_sample(&b, 2000000000, 0xffffffffc0000010); /* a module's: elsewhere now */
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 2);
+	assert_true(has_text(&done, "of_the_copy"));
+	assert_false(has_text(&done, "behind_it"));
+	assert_false(has_text(&done, "of_a_module"));
+	assert_false(has_text(&done, "kernel frames have no names"));
+	done_deinit(&done);
+	remove_copy(home);
 }
 
 /* A mapping that is told behind samples which needed it: those stay without, later ones have it. */
@@ -397,6 +488,7 @@ int main(void)
 		cmocka_unit_test(test_replaced_file),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_kernel_only),
+		cmocka_unit_test(test_kernel_copy),
 		cmocka_unit_test(test_late_mapping),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_renames_while_waiting),

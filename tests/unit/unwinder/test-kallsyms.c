@@ -117,6 +117,73 @@ static void test_hidden(void **state)
 	assert_int_equal(uw_kallsyms_new(-1, &ks), -EBADF);
 }
 
+/* What does not ascend is sorted in: modules in any order, before and behind each other. */
+static void test_modules_order(void **state)
+{
+	struct uw_kallsyms *ks = parse("ffffffff81000000 T k0\n"
+				       "ffffffff81000100 T k1\n"
+				       "ffffffff81000300 T k3\n"
+				       "ffffffffc0000200 t m2\t[m]\n"
+				       "ffffffffc0000000 t m0\t[m]\n"
+				       "ffffffffc0000100 t m1\t[m]\n"
+				       "ffffffff81000200 t k2\n"
+				       "ffffffff80fff000 t first\n");
+
+	(void)state;
+	expect(ks, 0xffffffff80fff001, "first", 0xffffffff80fff000);
+	expect(ks, 0xffffffff81000001, "k0", 0xffffffff81000000);
+	expect(ks, 0xffffffff81000101, "k1", 0xffffffff81000100);
+	expect(ks, 0xffffffff81000201, "k2", 0xffffffff81000200);
+	expect(ks, 0xffffffff81000301, "k3", 0xffffffff81000300);
+	expect(ks, 0xffffffffc0000001, "m0", 0xffffffffc0000000);
+	expect(ks, 0xffffffffc0000101, "m1", 0xffffffffc0000100);
+	expect(ks, 0xffffffffc0000201, "m2", 0xffffffffc0000200);
+	uw_kallsyms_free(ks);
+}
+
+static int parse_moved(const char *text, uint64_t to, struct uw_kallsyms **ret)
+{
+	int fd = memfd_of(text, strlen(text)), r;
+
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	r = uw_kallsyms_new_moved(fd, to, ret);
+	fd_close(fd);
+	return r;
+}
+
+/* Another run of the same kernel: all is as far from _text as it was, and modules are unknown. */
+static void test_moved(void **state)
+{
+	static const char text[] = "ffffffff81000000 T _text\n"
+				   "ffffffff81000200 t two\n"
+				   "ffffffff81000300 D data\n"
+				   "ffffffff81000400 T four\n"
+				   "ffffffffc0000000 t in_module\t[some_module]\n";
+	struct uw_kallsyms *ks = NULL;
+
+	(void)state;
+	assert_int_equal(parse_moved(text, 0xffffffff9a000000, &ks), 0);
+	expect(ks, 0xffffffff9a000000, "_text", 0xffffffff9a000000);
+	expect(ks, 0xffffffff9a000210, "two", 0xffffffff9a000200);
+	expect(ks, 0xffffffff9a000410, "four", 0xffffffff9a000400);
+	expect(ks, 0xffffffff81000210, NULL, 0);
+	expect(ks, 0xffffffffc0000000, NULL, 0);
+	assert_true(uw_kallsyms_spans(ks, 0xffffffff9a000000));
+	assert_true(uw_kallsyms_spans(ks, 0xffffffff9a000400));
+	assert_false(uw_kallsyms_spans(ks, 0xffffffff9a000401));
+	assert_false(uw_kallsyms_spans(ks, 0xffffffff99ffffff));
+	uw_kallsyms_free(ks);
+	ks = NULL;
+	assert_int_equal(parse_moved("ffffffff81000200 t two\n", 0xffffffff9a000000, &ks),
+			 UW_KALLSYMS_HIDDEN);
+	assert_int_equal(parse_moved("0000000000000000 T _text\n", 0xffffffff9a000000, &ks),
+			 UW_KALLSYMS_HIDDEN);
+	/* beyond the last address */
+	assert_int_equal(parse_moved(text, UINT64_MAX - 0x100, &ks), UW_KALLSYMS_HIDDEN);
+	assert_null(ks);
+	assert_int_equal(uw_kallsyms_new_moved(-1, 1, &ks), -EBADF);
+}
+
 static void test_long_lines(void **state)
 {
 	static char text[600 << 10];
@@ -249,10 +316,11 @@ static void test_digits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_digits),
-		cmocka_unit_test(test_distance), cmocka_unit_test(test_order_and_aliases),
-		cmocka_unit_test(test_hidden),	 cmocka_unit_test(test_long_lines),
-		cmocka_unit_test(test_overlay),	 cmocka_unit_test(test_overlay_bound),
+		cmocka_unit_test(test_lines),	      cmocka_unit_test(test_digits),
+		cmocka_unit_test(test_distance),      cmocka_unit_test(test_order_and_aliases),
+		cmocka_unit_test(test_modules_order), cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_hidden),	      cmocka_unit_test(test_long_lines),
+		cmocka_unit_test(test_overlay),	      cmocka_unit_test(test_overlay_bound),
 		cmocka_unit_test(test_real),
 	};
 
