@@ -1,5 +1,5 @@
-/* code-walk.h - where a function without CFI keeps its return address, by walking its code to the
- * end.  Private to unwinder/.  Thread: any. */
+/* code-walk.h - where a function without CFI, or with CFI that cannot be right, keeps its return
+ * address: by walking its code to the end.  Private to unwinder/.  Thread: any. */
 #pragma once
 
 #include "unwinder/unwinder.h"
@@ -8,14 +8,35 @@ enum {
 	CODE_WALK_BEFORE = 64, /* bytes wanted before an address: loops jump back */
 	CODE_WALK_AFTER = 320,
 	CODE_WALK_MAX = 4096, /* the largest distance from rsp that is told */
+	CODE_SOURCE_MAX = 2047 * 8,
+};
+
+/* What a register will hold before it is of use: what another one holds now, or what stands in
+ * memory at that and @offset (a multiple of 8, up to CODE_SOURCE_MAX). */
+struct code_source {
+	uint8_t reg; /* DWARF's number */
+	bool memory;
+	uint32_t offset;
+};
+
+enum code_way_kind {
+	CODE_WAY_STACK, /* the return address is @ra bytes above rsp, a multiple of 8 */
+	CODE_WAY_FP,	/* rbp is the frame's: [rbp] and [rbp + 8] */
+	/* It is not on this stack yet: it will be pushed to where rsp is.  So ends what goes to
+	 * another stack: glibc's swapcontext(). */
+	CODE_WAY_PUSHES,
 };
 
 struct code_way {
-	bool by_fp;  /* rbp is the frame's: [rbp] and [rbp + 8] */
-	uint32_t ra; /* else: the return address, bytes above rsp, a multiple of 8 */
-	int32_t bp;  /* the caller's rbp, likewise; -1: it is in rbp */
+	enum code_way_kind kind;
+	uint32_t ra; /* CODE_WAY_STACK */
+	int32_t bp;  /* the same of the caller's rbp; -1: it is in rbp */
+	struct code_source from,
+		bp_from; /* CODE_WAY_PUSHES: the return address, the caller's rbp */
 };
 /* @code: @len bytes of x86-64 code, the walk begins at @at.  false: no end was met that says so. */
 bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
-/* The length of the instruction at @code, 0: not known, or longer than @len. */
-size_t code_length(const uint8_t *code, size_t len);
+/* @code: a function from its first byte on.  The offset of the first instruction that moves rsp
+ * other than by calling, in the order of addresses; @len: none up to there, or to the first that is
+ * not known. */
+size_t code_moves_sp(const uint8_t *code, size_t len);

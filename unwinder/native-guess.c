@@ -27,6 +27,11 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 	return true;
 }
 
+static struct rule_source source_of(const struct code_source *source)
+{
+	return (struct rule_source){source->reg, source->memory, source->offset};
+}
+
 /* What the code from the pc on to its function's end says, into *rule. */
 static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
 {
@@ -41,8 +46,11 @@ static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
 	len = native_code(w, pc, before, CODE_WALK_AFTER, code);
 	if (len <= before || !code_walk(code, before, len, &way))
 		return false;
-	*rule = rule_with_way(*rule, way.by_fp ? RULE_WAY_BY_FP : way.ra / 8,
-			      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1);
+	if (way.kind == CODE_WAY_PUSHES)
+		*rule = rule_with_sources(*rule, source_of(&way.from), source_of(&way.bp_from));
+	else
+		*rule = rule_with_way(*rule, way.kind == CODE_WAY_FP ? RULE_WAY_BY_FP : way.ra / 8,
+				      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1);
 	return true;
 }
 
@@ -67,14 +75,14 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 	/* Without a reader nothing was looked at: it may come with the next snapshot, under the
 	 * same key.  Noted where there is one and nothing could be read: a process that is gone
 	 * does not come back. */
-	if (!w->snapshot->space->memory)
+	if (!native_has_code(w, pc))
 		return form;
 	/* JIT code has frame pointers: where it calls, nothing else is looked at. */
 	if (form == RULE_FORM_FP && !(caller && rule_why(rule) == RULE_NO_FILE) &&
 	    guess_walk(w, pc, &rule))
-		form = RULE_FORM_WALKED;
+		form = rule_form(rule);
 	/* aarch64: what cannot be read may be a signal trampoline, which is no chain. */
-	if (form == RULE_FORM_WALKED)
+	if (form == RULE_FORM_WALKED || form == RULE_FORM_PUSHES)
 		*ret_rule = rule;
 	else if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
 		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
@@ -100,7 +108,7 @@ static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, ru
 							      len)
 				       ? RULE_CALL_YES
 				       : RULE_CALL_NO;
-		if (w->snapshot->space->memory)
+		if (native_has_code(w, ra))
 			native_note(e, w, ra - 1, rule_with_call(rule, call));
 	}
 	return call != RULE_CALL_NO;
@@ -141,6 +149,35 @@ static enum guess_result guess_read_way(struct native *e, struct walk *w, struct
 	return native_bytes(e, w, g->missed, &g->bp, sizeof(g->bp)) ? GUESS_HOLDS : GUESS_NO_MEMORY;
 }
 
+/* One of the words that will be the caller's. */
+static enum guess_result guess_read_source(struct native *e, struct walk *w,
+					   struct rule_source source, struct guess *g,
+					   uint64_t *ret_word)
+{
+	struct cfi_regs regs;
+
+	if (!native_regs(w, &regs) || !(regs.known >> source.reg & 1))
+		return GUESS_FAILS;
+	if (!source.memory) {
+		*ret_word = regs.r[source.reg];
+		return GUESS_HOLDS;
+	}
+	g->missed = regs.r[source.reg] + source.offset;
+	return native_bytes(e, w, g->missed, ret_word, sizeof(*ret_word)) ? GUESS_HOLDS
+									  : GUESS_NO_MEMORY;
+}
+
+/* The caller that the code is about to push. */
+static enum guess_result guess_read_sources(struct native *e, struct walk *w, struct guess *g)
+{
+	enum guess_result result = guess_read_source(e, w, rule_source(g->rule, false), g, &g->ra);
+
+	g->sp = w->sp;
+	return result == GUESS_HOLDS
+		       ? guess_read_source(e, w, rule_source(g->rule, true), g, &g->bp)
+		       : result;
+}
+
 /* The words of the caller by @form. */
 static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_form form,
 				    struct guess *g)
@@ -153,6 +190,8 @@ static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_
 		return guess_read_way(e, w, g);
 	if (form == RULE_FORM_WALKED)
 		return guess_read(e, w, RULE_FORM_FP, g);
+	if (form == RULE_FORM_PUSHES)
+		return guess_read_sources(e, w, g);
 	g->bp = w->bp;
 	if (form == RULE_FORM_ENTRY && w->machine->link) {
 		if (!walk_is_interrupted(w))
@@ -175,6 +214,15 @@ static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_
 	return GUESS_HOLDS;
 }
 
+/* May a return address of 0 be the stack's end?  Of a chain, yes; but where x86-64 code was
+ * interrupted, rbp may be any number, unless the code itself says that it has the frame. */
+static bool guess_may_end(const struct walk *w, enum rule_form form, rule_t rule)
+{
+	if (form == RULE_FORM_WALKED)
+		return rule_way_ra(rule) == RULE_WAY_BY_FP;
+	return form == RULE_FORM_FP && (w->machine->link || !walk_is_interrupted(w));
+}
+
 /* The caller by @form, if it looks like one. */
 static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form,
 				   struct guess *g)
@@ -185,7 +233,7 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 	if (result != GUESS_HOLDS)
 		return result;
 	if (!g->ra)
-		return form == RULE_FORM_FP ? GUESS_HOLDS : GUESS_FAILS;
+		return guess_may_end(w, form, g->rule) ? GUESS_HOLDS : GUESS_FAILS;
 	if (g->ra >> 48 || !uw_space_find(w->snapshot->space, g->ra - 1))
 		return GUESS_FAILS;
 	rule = native_rule(e, w, g->ra - 1);
@@ -211,7 +259,7 @@ static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rul
 	enum rule_form first = by_fp ? RULE_FORM_FP : RULE_FORM_ENTRY;
 	enum rule_form second = first == RULE_FORM_FP ? RULE_FORM_ENTRY : RULE_FORM_FP;
 	enum guess_result result = guess_try(e, w, first, g);
-	struct guess other;
+	struct guess other = {.rule = rule};
 
 	if (result == GUESS_HOLDS)
 		return result;
@@ -222,17 +270,43 @@ static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rul
 	return result;
 }
 
-/* A program's very first instructions, ld.so's as a rule: rsp is at argc, argv, NULL.  x86-64
- * psABI, 3.4.1. */
+/* The end of a list of pointers into the stack above: the address behind its 0, 0: it is none. */
+static uint64_t skip_pointers(struct native *e, struct walk *w, uint64_t at, size_t n)
+{
+	uint64_t word;
+
+	for (size_t i = 0; i < n; i++, at += 8) {
+		if (!native_bytes(e, w, at, &word, 8))
+			return 0;
+		if (!word)
+			return at + 8;
+		if (word <= at || word - at > NATIVE_DEEP_MAX)
+			return 0;
+	}
+	return 0;
+}
+
+/* A program's very first instructions, ld.so's as a rule: rsp is at argc, argv, 0, the environment,
+ * 0, and the auxiliary vector, which tells the size of a page.  x86-64 psABI, 3.4.1 and 3.4.3. */
 static bool guess_is_start(struct native *e, struct walk *w, rule_t rule)
 {
-	uint64_t argc, first, last;
+	enum { ARGS_MAX = 1 << 16, AUX_MAX = 64, AUX_PAGESZ = 6 };
+	uint64_t argc, at, aux[2];
 
-	return !w->machine->link && walk_is_interrupted(w) && rule_why(rule) == RULE_NO_CFI &&
-	       native_bytes(e, w, w->sp, &argc, 8) && argc && argc < 1 << 16 &&
-	       native_bytes(e, w, w->sp + 8, &first, 8) && first > w->sp + 8 * argc &&
-	       first - w->sp < NATIVE_DEEP_MAX &&
-	       native_bytes(e, w, w->sp + 8 + 8 * argc, &last, 8) && !last;
+	if (w->machine->link || !walk_is_interrupted(w) || rule_why(rule) != RULE_NO_CFI ||
+	    !native_bytes(e, w, w->sp, &argc, 8) || !argc || argc >= ARGS_MAX)
+		return false;
+	at = skip_pointers(e, w, w->sp + 8, argc + 1);
+	if (at != w->sp + 8 * (argc + 2))
+		return false;
+	at = skip_pointers(e, w, at, ARGS_MAX);
+	for (size_t i = 0; at && i < AUX_MAX; i++, at += sizeof(aux)) {
+		if (!native_bytes(e, w, at, aux, sizeof(aux)) || !aux[0] || aux[0] >= 1 << 16)
+			return false;
+		if (aux[0] == AUX_PAGESZ)
+			return aux[1] >= 4096 && !(aux[1] & (aux[1] - 1));
+	}
+	return false;
 }
 
 static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result,

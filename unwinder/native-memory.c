@@ -11,6 +11,8 @@
  *
  *     copy   |................[sp of the frame .. 256 bytes]| needed
  *     process                 [ same?                      ]  [ 64 KB pieces, 8 MB in all ... */
+#include <unistd.h>
+
 #include "unwinder/native.h"
 
 /* Does the process still have what the copy has, at the frame that the walk stands on? */
@@ -122,19 +124,43 @@ bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
 	return false;
 }
 
+/* The file of a module, where the images keep one: only then may it be asked here (module.h, lone). */
+static int code_file(const struct uw_map *map)
+{
+	const struct uw_image *image = map->module ? uw_module_image(map->module) : NULL;
+
+	return image ? image->fd : -1;
+}
+
+bool native_has_code(const struct walk *w, uint64_t address)
+{
+	const struct uw_map *map;
+
+	if (w->snapshot->space->memory)
+		return true;
+	map = uw_space_find(w->snapshot->space, address - 1);
+	return map && code_file(map) >= 0;
+}
+
 size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after, uint8_t *to)
 {
 	struct uw_memory *memory = w->snapshot->space->memory;
-	const struct uw_map *map;
+	const struct uw_map *map = uw_space_find(
+		w->snapshot->space, address - 1); /* a call may be the mapping's last bytes */
+	uint64_t from = address - before;
 	ssize_t got;
+	int fd;
 
-	if (!memory)
-		return 0;
-	map = uw_space_find(w->snapshot->space,
-			    address - 1); /* a call may be the mapping's last bytes */
 	if (!map || address - map->start < before)
 		return 0;
 	after = min_u64(after, map->end - address);
-	got = memory->read(memory, address - before, to, before + after);
+	if (memory) {
+		got = memory->read(memory, from, to, before + after);
+	} else {
+		fd = code_file(map);
+		got = fd < 0 ? 0
+			     : pread(fd, to, before + after,
+				     (off_t)(from - map->start + map->offset));
+	}
 	return got > 0 && (size_t)got <= before + after ? (size_t)got : 0;
 }

@@ -8,7 +8,13 @@
  * What can change is not cached: no mapping, or a module that waits for its loading. */
 #include <errno.h>
 
+#include "unwinder/code-walk.h"
 #include "unwinder/native.h"
+
+enum {
+	STILL_MIN = 8, /* bytes that a function has which goes to another stack, and more */
+	STILL_CODE = 1024,
+};
 
 enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
 {
@@ -206,14 +212,71 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 	return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
 }
 
-static rule_t native_compile(struct native *e, const struct native_place *place)
+/* Does an FDE say nothing of its own? */
+static bool is_still(const struct cfi_fde *fde)
+{
+	const uint8_t *p = fde->program;
+
+	while (p < fde->program_end && *p == CFA_NOP)
+		p++;
+	return p == fde->program_end;
+}
+
+/* Where a function's code moves rsp first, read once.  false: it cannot be read. */
+static bool still_moves(struct native *e, const struct walk *w, const struct native_place *place,
+			const struct cfi_fde *fde, uint32_t *ret_moves)
+{
+	uint64_t begin = walk_lookup(w) - place->vaddr + fde->begin;
+	uint64_t key = (uint64_t)uw_module_serial(place->map->module) << 32 |
+		       ((uint64_t)(fde->program - fde->section) + 1);
+	struct native_still *still = &e->still[hash_u64(key) % NATIVE_STILL];
+	uint8_t code[STILL_CODE];
+	size_t len;
+
+	if (still->key != key) {
+		len = native_code(w, begin, 0, min_u64(fde->end - fde->begin, STILL_CODE), code);
+		if (!len)
+			return false;
+		still->key = key;
+		still->moves = (uint32_t)code_moves_sp(code, len);
+		if (still->moves == len)
+			still->moves = UINT32_MAX;
+	}
+	*ret_moves = still->moves;
+	return true;
+}
+
+/* Assembly often says where it begins and ends and no more, whatever it does to rsp meanwhile:
+ * glibc's swapcontext() takes another stack and pushes what it returns to.  Behind the first
+ * instruction that moves rsp such CFI is as good as none: the code has to say.  false: nobody can
+ * tell now. */
+static bool native_holds(struct native *e, const struct walk *w, const struct native_place *place,
+			 const struct cfi_fde *fde, rule_t *rule)
+{
+	uint32_t moves;
+
+	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || !walk_is_interrupted(w) ||
+	    fde->end - fde->begin < STILL_MIN || !is_still(fde))
+		return true;
+	if (!still_moves(e, w, place, fde, &moves))
+		return false;
+	if (place->vaddr - fde->begin > moves)
+		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
+	return true;
+}
+
+/* *ret_kept is false where the rule is not for other processes. */
+static rule_t native_compile(struct native *e, const struct walk *w,
+			     const struct native_place *place, bool *ret_kept)
 {
 	struct cfi_fde fde;
 	rule_t rule;
 
 	e->stats.cfi_runs++;
+	*ret_kept = true;
 	switch (native_find_row(e, place, &rule, &fde)) {
 	case CFI_OK:
+		*ret_kept = native_holds(e, w, place, &fde, &rule);
 		return rule;
 	case CFI_NONE:
 		return native_compile_behind(e, place);
@@ -252,6 +315,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
 	struct native_place place;
 	struct rule_key key;
+	bool kept;
 	rule_t rule;
 
 	if (entry)
@@ -279,8 +343,8 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		e->stats.shared_hits++;
 		rule = entry->rule & RULE_MASK;
 	} else {
-		rule = native_compile(e, &place);
-		if (!(place.vaddr >> 48) && !e->no_memory)
+		rule = native_compile(e, w, &place, &kept);
+		if (kept && !(place.vaddr >> 48) && !e->no_memory)
 			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
 	}
 	native_note(e, w, address, rule);

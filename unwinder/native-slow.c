@@ -260,8 +260,7 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 	return regs->r[w->machine->sp] == w->sp ? CFI_OK : CFI_BAD;
 }
 
-/* What the walk knows of the frame it stands on; true: all of it. */
-static bool slow_regs(const struct walk *w, struct cfi_regs *regs)
+bool native_regs(const struct walk *w, struct cfi_regs *regs)
 {
 	if (w->full_at == w->n) {
 		*regs = w->full;
@@ -325,7 +324,7 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	uint64_t frame = w->frames[w->n - 1];
 	struct slow_way way = {0};
 	struct cfi_regs regs, caller;
-	bool whole = slow_regs(w, &regs);
+	bool whole = native_regs(w, &regs);
 	enum cfi_result result;
 	enum step step;
 

@@ -24,6 +24,14 @@ enum {
 	NATIVE_ROOM_MAX = 4 << 20, /* of a copy, by the fast road; RULE_M_KEPT is farther */
 };
 
+enum { NATIVE_STILL = 256 };
+
+/* A function whose CFI says that it never moves rsp (native-rule.c). */
+struct native_still {
+	uint64_t key;	/* its module's serial above 32, its FDE's offset plus one */
+	uint32_t moves; /* where its code does, from its first byte; UINT32_MAX: nowhere */
+};
+
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
 
 /* A frame of a stack that was walked, and what its caller came from (native-trail.c). */
@@ -85,6 +93,7 @@ struct native {
 	struct rule_cache by_pc;    /* (space key, address) */
 	struct rule_cache by_vaddr; /* (module serial, vaddr): survives processes */
 	struct table indexes;	    /* serial * 2 + debug_frame -> struct cfi_index */
+	struct native_still still[NATIVE_STILL];
 	struct uw_engine_stats stats;
 	bool no_memory;	   /* an allocation failed: the batch returns -ENOMEM */
 	bool not_readable; /* by_pc has guesses for want of a module's file */
@@ -173,9 +182,12 @@ bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *r
 bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at);
 /* The same for any size and without a verdict. */
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
-/* Code at [@address - @before, @address + @after).  Returns the bytes got, 0: none. */
+/* Code at [@address - @before, @address + @after): out of the process, or where that is not at hand
+ * (an import) out of its file.  Returns the bytes got, 0: none. */
 size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after,
 		   uint8_t *to);
+/* Is there anything to read it from? */
+bool native_has_code(const struct walk *w, uint64_t address);
 
 /* ---- native-guess.c, native-slow.c: one frame on, by a rule that is not a plain one ---- */
 enum step native_guess(struct native *e, struct walk *w, rule_t rule);
@@ -183,6 +195,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule);
  * it does not. */
 enum step native_prove(struct native *e, struct walk *w, rule_t rule);
 enum step native_slow(struct native *e, struct walk *w, rule_t rule);
+/* What the walk knows of the frame it stands on; true: all of it. */
+bool native_regs(const struct walk *w, struct cfi_regs *ret_regs);
 /* A plain rule whose words lie outside the copy, or that makes no progress. */
 enum step native_far(struct native *e, struct walk *w, rule_t rule);
 /* Pushes the frame at @pc with @flags.  STEP_ENDED: root or full. */

@@ -53,6 +53,7 @@ enum rule_form {
 	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
 	RULE_FORM_WALKED,    /* x86-64: as the code says (code-walk.h); has rule_way_* */
+	RULE_FORM_PUSHES, /* x86-64: the code is on its way to another stack; has rule_source_* */
 };
 
 /* Does the address after this one follow a call instruction?  Looked at for guessed frames only.
@@ -174,6 +175,32 @@ static inline uint32_t rule_way_ra(rule_t rule)
 static inline uint32_t rule_way_bp(rule_t rule)
 {
 	return rule >> (16 + RULE_WAY_BITS) & RULE_WAY_BY_FP;
+}
+
+/* RULE_FORM_PUSHES: where the return address and the caller's rbp will come from. */
+enum { RULE_SOURCE_BITS = 16 };
+struct rule_source {
+	uint32_t reg;	 /* DWARF's number, below 16 */
+	bool memory;	 /* the word at the register and @offset, else the register itself */
+	uint32_t offset; /* a multiple of 8, below 8 << 11 */
+};
+
+static inline uint64_t rule_source_word(struct rule_source source)
+{
+	return source.reg | (uint64_t)source.memory << 4 | (uint64_t)(source.offset / 8) << 5;
+}
+
+static inline rule_t rule_with_sources(rule_t rule, struct rule_source ra, struct rule_source bp)
+{
+	return rule_with_form(rule, RULE_FORM_PUSHES) | rule_source_word(ra) << 16 |
+	       rule_source_word(bp) << (16 + RULE_SOURCE_BITS);
+}
+
+static inline struct rule_source rule_source(rule_t rule, bool bp)
+{
+	uint32_t word = rule >> (bp ? 16 + RULE_SOURCE_BITS : 16) & 0xffff;
+
+	return (struct rule_source){word & 15, word >> 4 & 1, (word >> 5) * 8};
 }
 
 static inline uint32_t rule_fde(rule_t rule)

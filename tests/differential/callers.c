@@ -121,6 +121,7 @@ static int returned(struct callers *callers, struct live *live, uint64_t pc, uin
 int callers_after(struct callers *callers, struct live *live, uint64_t pc, uint64_t sp,
 		  enum callers_event *ret_event)
 {
+	const struct live_area *area;
 	const struct caller *to;
 	uint64_t word;
 
@@ -139,7 +140,15 @@ int callers_after(struct callers *callers, struct live *live, uint64_t pc, uint6
 		if (to && to != callers->top && to->pc == pc) {
 			callers->top = to->parent;
 			*ret_event = CALLERS_SWITCHED;
-		} else if (pop_below(callers, sp))
+			return 0;
+		}
+		area = live_area(live, sp);
+		if (callers->top && callers->top->slot && area &&
+		    (callers->top->slot < area->start || callers->top->slot >= area->end)) {
+			*ret_event = CALLERS_SWITCHED; /* to a stack's first function */
+			return begin_stack(callers, live, sp);
+		}
+		if (pop_below(callers, sp))
 			*ret_event = CALLERS_SWITCHED;
 		return 0;
 	default:

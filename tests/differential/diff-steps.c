@@ -262,15 +262,18 @@ static const char usage[] =
 	"      --no-files         read modules out of the process's memory\n"
 	"      --engine NAME      native, libunwind or libdw\n"
 	"      --allow SYMBOL,... functions whose callers may be missing, or guessed and wrong\n"
-	"      --allow-wrong SYMBOL,...  functions whose callers may be wrong\n"
 	"      --classes N        of what is not right, to print (10)\n";
 
 static const struct option long_options[] = {
-	{"each", required_argument, NULL, 'e'},	   {"max-steps", required_argument, NULL, 'm'},
-	{"from-trap", no_argument, NULL, 't'},	   {"signal-every", required_argument, NULL, 's'},
-	{"no-files", no_argument, NULL, 'n'},	   {"engine", required_argument, NULL, 'E'},
-	{"allow", required_argument, NULL, 'a'},   {"allow-wrong", required_argument, NULL, 'w'},
-	{"classes", required_argument, NULL, 'c'}, {0},
+	{"each", required_argument, NULL, 'e'},
+	{"max-steps", required_argument, NULL, 'm'},
+	{"from-trap", no_argument, NULL, 't'},
+	{"signal-every", required_argument, NULL, 's'},
+	{"no-files", no_argument, NULL, 'n'},
+	{"engine", required_argument, NULL, 'E'},
+	{"allow", required_argument, NULL, 'a'},
+	{"classes", required_argument, NULL, 'c'},
+	{0},
 };
 
 static int parse_option(struct options *options, struct stepper *s, int c)
@@ -292,10 +295,9 @@ static int parse_option(struct options *options, struct stepper *s, int c)
 		s->live.no_files = true;
 		return 0;
 	case 'a':
-	case 'w':
 		if (asprintf(&allow, ",%s,", optarg) < 0)
 			return -ENOMEM;
-		*(c == 'a' ? &s->verdicts->allow : &s->verdicts->allow_wrong) = allow;
+		s->verdicts->allow = allow;
 		return 0;
 	case 'E':
 		for (int kind = 0; kind < UW_ENGINE_COUNT; kind++)
@@ -335,6 +337,5 @@ int main(int argc, char **argv)
 	table_deinit(&s.seen);
 	live_deinit(&s.live);
 	free((char *)(uintptr_t)verdicts.allow);
-	free((char *)(uintptr_t)verdicts.allow_wrong);
 	return r < 0 ? 2 : verdicts.n_early || verdicts.n_wrong || !verdicts.n_right;
 }

@@ -20,8 +20,8 @@ struct verdict {
 
 struct verdicts {
 	/* ",symbol,symbol,": functions whose callers may be missing, or wrong if they say that they
-	 * were guessed; and those whose callers may be wrong in silence */
-	const char *allow, *allow_wrong;
+	 * were guessed */
+	const char *allow;
 	uint64_t n_judged, n_right, n_switch, n_early, n_wrong, n_allowed;
 	uint64_t n_guessed; /* right, with a frame that says that it was guessed */
 	struct verdict later[VERDICTS_LATER];

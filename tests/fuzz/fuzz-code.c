@@ -2,6 +2,7 @@
  * found lies within its bounds. */
 #include <string.h>
 
+#include "unwinder/code-insn.h"
 #include "unwinder/code-walk.h"
 #include "unwinder/code.h"
 
@@ -21,8 +22,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(code, data + 1, len);
 	if (code_length(code, len) > len)
 		abort();
-	if (code_walk(code, at, len, &way) && !way.by_fp &&
-	    (way.ra > CODE_WALK_MAX || way.ra & 7 || way.bp >= CODE_WALK_MAX || way.bp < -1))
+	if (code_moves_sp(code, len) > len)
+		abort();
+	if (code_walk(code, at, len, &way) &&
+	    (way.ra > CODE_WALK_MAX || way.ra & 7 || way.bp >= CODE_WALK_MAX || way.bp < -1 ||
+	     way.from.reg > 15 || way.from.offset > CODE_SOURCE_MAX || way.from.offset & 7 ||
+	     way.bp_from.reg > 15 || way.bp_from.offset > CODE_SOURCE_MAX))
 		abort();
 	for (int arch = UW_ARCH_X86_64; arch <= UW_ARCH_AARCH64; arch++) {
 		size_t before = arch == UW_ARCH_AARCH64 ? at & ~(size_t)3 : at;

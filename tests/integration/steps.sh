@@ -82,11 +82,19 @@ steps memory-only-libc --no-files --max-steps 30000 -- "$TMP/O2" libc
 steps signal --signal-every 31 -- "$TMP/O2" signal
 steps signal-alt --signal-every 31 -- "$TMP/O2" signal-alt
 steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
-# Other stacks.  glibc's swapcontext says where the new stack's return address is only once it is pushed: for eight
-# instructions, the caller is what stands above it.  The function that a context ends in says that it was called.
-steps ucontext --allow __start_context --allow-wrong swapcontext -- "$TMP/O2" ucontext
-steps switch -- "$TMP/O2" switch
-steps switch-untold --allow switch_untold -- "$TMP/O2" switch-untold
+# Other stacks.  Between taking the new stack and pushing what it returns to, glibc's swapcontext has its caller in
+# memory: it is told as a guess, or the stack ends there (a function that was never called yet).  So does __start_context
+# once its function has returned.  The same of switches by hand, in each manner there is: CFI that is true gives what is
+# right; with none, or one that only tells where the function begins and ends, whatever is wrong says that it is a guess.
+steps ucontext --allow __start_context,swapcontext -- "$TMP/O2" ucontext
+for how in O0 O2 fp; do
+	steps "switch-$how" -- "$TMP/$how" switch_told
+	for name in switch switch_jump switch_pop switch_push; do
+		for cfi in untold lazy; do
+			steps "$name-$cfi-$how" --allow ${name}_$cfi -- "$TMP/$how" ${name}_$cfi
+		done
+	done
+done
 # Code without CFI, and code without a file.
 steps untold -- "$TMP/O2" untold
 steps jit -- "$TMP/O2" jit

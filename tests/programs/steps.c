@@ -310,89 +310,74 @@ static void run_ucontext(void)
 		swapcontext(&contexts[0], &contexts[1]);
 }
 
-/* A switch by hand, once with CFI and once without: the old stack pointer to *from, the new one is
- * to. */
-void switch_told(void **from, void *to);
-void switch_untold(void **from, void *to);
-#define SWITCH(name, cfi)                                                                                                                                                                                                           \
-	__asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n" cfi("startproc") "push %rbp\n" cfi(                                                                                                                \
-		"adjust_cfa_offset 8\n.cfi_rel_offset "                                                                                                                                                                             \
-		"%rbp, 0") "push %rbx\n" cfi("adjust_"                                                                                                                                                                              \
-					     "cfa_"                                                                                                                                                                                 \
-					     "offset "                                                                                                                                                                              \
-					     "8\n.cfi_"                                                                                                                                                                             \
-					     "rel_"                                                                                                                                                                                 \
-					     "offset "                                                                                                                                                                              \
-					     "%rbx, 0") "push %r12\n" cfi("adjust_cfa_offset "                                                                                                                                      \
-									  "8\n.cfi_rel_offset "                                                                                                                                     \
-									  "%r12, 0") "mov %rsp, "                                                                                                                                   \
-										     "(%rdi)"                                                                                                                                       \
-										     "\nmov "                                                                                                                                       \
-										     "%rsi, "                                                                                                                                       \
-										     "%rsp\n"                                                                                                                                       \
-										     "pop "                                                                                                                                         \
-										     "%r12\n" cfi(                                                                                                                                  \
-											     "adj"                                                                                                                                  \
-											     "ust"                                                                                                                                  \
-											     "_"                                                                                                                                    \
-											     "cfa"                                                                                                                                  \
-											     "_"                                                                                                                                    \
-											     "off"                                                                                                                                  \
-											     "set"                                                                                                                                  \
-											     " "                                                                                                                                    \
-											     "-8"                                                                                                                                   \
-											     "\n."                                                                                                                                  \
-											     "cfi"                                                                                                                                  \
-											     "_"                                                                                                                                    \
-											     "res"                                                                                                                                  \
-											     "tor"                                                                                                                                  \
-											     "e"                                                                                                                                    \
-											     " %"                                                                                                                                   \
-											     "r1"                                                                                                                                   \
-											     "2") "pop %rbx\n" cfi("adjust_cfa_offset -8\n.cfi_restore %rbx") "pop %rbp\n" cfi("adjust_cfa_"                                        \
-																					       "offset "                                            \
-																					       "-8\n.cfi_"                                          \
-																					       "restore %rbp") "ret\n" cfi("endproc") ".size " name \
-																										      ", . - " name \
-																										      "\n")
-#define CFI(text) ".cfi_" text "\n"
-#define NO_CFI(text) ""
-SWITCH("switch_told", CFI);
-SWITCH("switch_untold", NO_CFI);
+/* Switches by hand: @from[0] takes the stack pointer, what else it has the other registers, as each
+ * kind wants; @to is what another one took.  CFI is told in full, or only where the function begins
+ * and ends (lazy: it is not true then), or not at all. */
+typedef void switch_fn(void **from, void **to);
+#define FUNCTION(name, begin, body, end)                                                        \
+	__asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n" begin body end \
+		".size " name ", . - " name "\n")
+#define LAZY_BEGIN ".cfi_startproc\n"
+#define LAZY_END ".cfi_endproc\n"
+#define SWITCH(name, body)                       \
+	switch_fn name##_untold, name##_lazy;    \
+	FUNCTION(#name "_untold", "", body, ""); \
+	FUNCTION(#name "_lazy", LAZY_BEGIN, body, LAZY_END)
 
-static void *main_sp, *other_sp;
-static void (*switch_to)(void **from, void *to);
+/* Everything on the stack. */
+SWITCH(switch, "push %rbp\npush %rbx\npush %r12\nmov %rsp, (%rdi)\nmov (%rsi), %rsp\n"
+	       "pop %r12\npop %rbx\npop %rbp\nret\n");
+/* As boost.context does: no pushes, and a jump at the end. */
+SWITCH(switch_jump, "lea -24(%rsp), %rsp\nmov %r12, (%rsp)\nmov %rbx, 8(%rsp)\nmov %rbp, 16(%rsp)\n"
+		    "mov %rsp, (%rdi)\nmov (%rsi), %rsp\nmov 24(%rsp), %r8\nmov (%rsp), %r12\n"
+		    "mov 8(%rsp), %rbx\nmov 16(%rsp), %rbp\nlea 32(%rsp), %rsp\njmp *%r8\n");
+/* As libco does: only the return address is on the stack. */
+SWITCH(switch_pop, "mov %rsp, (%rdi)\nmov (%rsi), %rsp\npop %rax\nmov %rbp, 8(%rdi)\n"
+		   "mov %rbx, 16(%rdi)\nmov %r12, 24(%rdi)\nmov 8(%rsi), %rbp\nmov 16(%rsi), %rbx\n"
+		   "mov 24(%rsi), %r12\njmp *%rax\n");
+/* As glibc's swapcontext does: not even that. */
+SWITCH(switch_push,
+       "mov (%rsp), %rcx\nmov %rcx, 32(%rdi)\nlea 8(%rsp), %rcx\nmov %rcx, (%rdi)\n"
+       "mov %rbp, 8(%rdi)\nmov %rbx, 16(%rdi)\nmov %r12, 24(%rdi)\nmov (%rsi), %rsp\n"
+       "mov 16(%rsi), %rbx\nmov 8(%rsi), %rbp\nmov 24(%rsi), %r12\nmov 32(%rsi), %rcx\n"
+       "push %rcx\nxor %eax, %eax\nret\n");
+
+switch_fn switch_told;
+#define MOVED(by, what) ".cfi_adjust_cfa_offset " by "\n" what "\n"
+#define SAVED(reg) MOVED("8", ".cfi_rel_offset " reg ", 0")
+#define RESTORED(reg) MOVED("-8", ".cfi_restore " reg)
+FUNCTION("switch_told", LAZY_BEGIN,
+	 "push %rbp\n" SAVED("%rbp") "push %rbx\n" SAVED("%rbx") "push %r12\n" SAVED(
+		 "%r12") "mov %rsp, (%rdi)\nmov (%rsi), %rsp\n"
+			 "pop %r12\n" RESTORED("%r12") "pop %rbx\n" RESTORED(
+				 "%rbx") "pop %rbp\n" RESTORED("%rbp") "ret\n",
+	 LAZY_END);
+
+static void *main_regs[5], *other_regs[5];
+static switch_fn *switch_to;
 
 static NOINLINE void fiber_main(void)
 {
 	for (int i = 0;; i++) {
 		few_registers((uint64_t)i, 4);
-		switch_to(&other_sp, main_sp);
+		switch_to(other_regs, main_regs);
 	}
 }
 
-static void switches(void (*how)(void **from, void *to))
+/* @saved: the registers that are on the stack below the entry. */
+static NOINLINE void switches(switch_fn *how, unsigned saved, bool entry_on_stack)
 {
 	static uint64_t stack[4096] __attribute__((aligned(16)));
+	uint64_t *sp = &stack[4094]; /* 0: what the entry would return to */
 
 	switch_to = how;
-	/* r12, rbx, rbp, the entry, and 0 as what the entry would return to. */
-	stack[4094] = 0;
-	stack[4093] = (uint64_t)(uintptr_t)fiber_main;
-	stack[4092] = stack[4091] = stack[4090] = 0;
-	other_sp = &stack[4090];
+	other_regs[4] = (void *)(uintptr_t)fiber_main;
+	if (entry_on_stack)
+		*--sp = (uint64_t)(uintptr_t)fiber_main;
+	other_regs[0] = sp - saved;
 	for (int i = 0; i < 3; i++)
-		how(&main_sp, other_sp);
-}
-
-static void run_switch(void)
-{
-	switches(switch_told);
-}
-
-static void run_switch_untold(void)
-{
-	switches(switch_untold);
+		how(main_regs, other_regs);
+	NOT_LAST;
 }
 
 /* ---- assembly without CFI: a leaf, one with a frame and a call, one with rbp, one that jumps ----
@@ -460,6 +445,23 @@ static void run_memfd(void)
 	call_code(code + 64, 5);
 }
 
+static const struct {
+	const char *name;
+	switch_fn *how;
+	unsigned saved;
+	bool entry_on_stack;
+} switch_cases[] = {
+	{"switch_told", switch_told, 3, true},
+	{"switch_untold", switch_untold, 3, true},
+	{"switch_lazy", switch_lazy, 3, true},
+	{"switch_jump_untold", switch_jump_untold, 3, true},
+	{"switch_jump_lazy", switch_jump_lazy, 3, true},
+	{"switch_pop_untold", switch_pop_untold, 0, true},
+	{"switch_pop_lazy", switch_pop_lazy, 0, true},
+	{"switch_push_untold", switch_push_untold, 0, false},
+	{"switch_push_lazy", switch_push_lazy, 0, false},
+};
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -467,22 +469,23 @@ int main(int argc, char **argv)
 		void (*run)(void);
 		bool traps_itself;
 	} cases[] = {
-		{"frames", run_frames, false},
-		{"longjmp", run_longjmp, false},
-		{"libc", run_libc, false},
-		{"vdso", run_vdso, false},
-		{"vfork", run_vfork, false},
-		{"crypto", run_crypto, true},
-		{"signal", run_signal, true},
-		{"signal-alt", run_signal_alt, true},
-		{"ucontext", run_ucontext, false},
-		{"switch", run_switch, false},
-		{"switch-untold", run_switch_untold, false},
-		{"untold", run_untold, false},
-		{"jit", run_jit, false},
-		{"memfd", run_memfd, false},
+		{"frames", run_frames, false},	   {"longjmp", run_longjmp, false},
+		{"libc", run_libc, false},	   {"vdso", run_vdso, false},
+		{"vfork", run_vfork, false},	   {"crypto", run_crypto, true},
+		{"signal", run_signal, true},	   {"signal-alt", run_signal_alt, true},
+		{"ucontext", run_ucontext, false}, {"untold", run_untold, false},
+		{"jit", run_jit, false},	   {"memfd", run_memfd, false},
 	};
 
+	for (size_t i = 0; argc > 1 && i < sizeof(switch_cases) / sizeof(*switch_cases); i++) {
+		if (strcmp(argv[1], switch_cases[i].name) != 0)
+			continue;
+		TRAP();
+		switches(switch_cases[i].how, switch_cases[i].saved,
+			 switch_cases[i].entry_on_stack);
+		TRAP();
+		return 0;
+	}
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(*cases); i++) {
 		if (strcmp(argv[1], cases[i].name) != 0)
 			continue;

@@ -11,6 +11,7 @@
  *   0x17c0 left    CFA = rsp + 8, rbp at [rbp], as a compiler says it behind a leave
  *   0x1800 nothing is said
  *   0x1880 block   CFA = rbx, rbp, rsp and the return address at CFA + 8, + 16, + 24
+ *   0x1a00 still   CFA = rsp + 8, as the CIE says it, and nothing more
  *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
 #pragma once
 
@@ -35,6 +36,7 @@ enum {
 	SILENT = 0x401800,
 	BLOCK = 0x401880,
 	LANDS = 0x401900,
+	STILL = 0x401a00,
 	JIT = 0x600000,
 	WORDS = 512,
 	FRAMES = 64,
@@ -46,6 +48,7 @@ struct fake {
 	struct uw_memory memory;
 	uint64_t stack[WORDS];
 	uint8_t code[0x100]; /* at JIT */
+	uint8_t still[0x80]; /* at STILL */
 	unsigned n_reads;
 };
 
@@ -71,6 +74,11 @@ static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, s
 		from = f->code;
 		start = JIT;
 		size = sizeof(f->code);
+	}
+	if (address >= STILL && address < STILL + sizeof(f->still)) {
+		from = f->still;
+		start = STILL;
+		size = sizeof(f->still);
 	}
 	if (address < start || address >= start + size)
 		return -1;
@@ -119,6 +127,7 @@ UNUSED static struct uw_module *module_make(void)
 				2, OFFSET | RAX, 4, OFFSET | RDX, 3, ADVANCE | 0x30, ADVANCE | 0x30,
 				ADVANCE | 0x30, ADVANCE | 0x30, RESTORE | RBP, DEF_CFA, RCX, 8,
 				ADVANCE | 3, DEF_CFA, RSP, 8)},
+		{STILL, PUT_FDE(&eh, cie, STILL - CFI_BIAS, 0x80, 0, 0, 0)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)

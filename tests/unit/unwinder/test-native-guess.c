@@ -108,31 +108,140 @@ static void test_guess_walk(void **state)
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
 }
 
-/* The first instructions of a program, without CFI: argc, argv, NULL. */
+/* The first instructions of a program, without CFI: argc, argv, 0, the environment, 0, and what the
+ * kernel tells, the size of a page (6) among it. */
 static void test_start(void **state)
+{
+	static const uint64_t start[] = {2, SP + 256, SP + 264, 0, SP + 272, 0, 33, 7, 6, 4096};
+	struct fixture *f = *state;
+	static const struct {
+		size_t at;
+		uint64_t value;
+	} wrong[] = {
+		{0, 0},	     /* no arguments */
+		{0, 1},	     /* argv does not end there */
+		{1, SP + 8}, /* no pointer to a string above */
+		{2, 0},	     /* argv ends before */
+		{3, 1},	     /* or not at all */
+		{4, 12},     /* no environment */
+		{6, 0},	     /* nothing is told */
+		{6, 1 << 16}, {9, 4095},
+	};
+
+	memcpy(f->stack, start, sizeof(start));
+	run(f, SILENT);
+	assert_result(f, UW_WHOLE, UW_OK, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		f->stack[wrong[i].at] = wrong[i].value;
+		run(f, SILENT);
+		assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+		f->stack[wrong[i].at] = start[wrong[i].at];
+	}
+	run(f, SILENT);
+	assert_result(f, UW_WHOLE, UW_OK, 1);
+}
+
+/* A return address of 0 that rbp happens to lead to is no end of an interrupted function's stack. */
+static void test_no_end(void **state)
 {
 	struct fixture *f = *state;
 
-	f->stack[0] = 2;
-	f->stack[1] = SP + 256;
-	f->stack[2] = SP + 264;
+	f->regs[UW_X86_BP] = SP + 16;
+	f->stack[0] = 1;
 	f->stack[3] = 0;
 	run(f, SILENT);
-	assert_result(f, UW_WHOLE, UW_OK, 1);
-	f->stack[3] = 1; /* argv does not end */
-	run(f, SILENT);
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
-	f->stack[3] = 0;
-	f->stack[1] = SP + 8; /* no pointer to a string above */
-	run(f, SILENT);
-	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+}
+
+/* CFI that says nothing but where a function begins and ends. */
+static void test_still(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0x90, sizeof(f->fake.code));
+	f->fake.code[0x20] = 0xe8; /* a call ends at 0x25 */
+	f->stack[0] = ROOTED + 1;
+	memset(f->fake.still, 0x90, sizeof(f->fake.still));
+	f->fake.still[0x7f] = 0xc3;
+	run(f, STILL + 0x40); /* rsp is left alone: the CFI is true */
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
+	f->fake.n_reads = 0;
+	run(f, STILL + 0x41); /* read once */
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->fake.n_reads, 0);
+}
+
+/* One that goes to another stack, and pushes what it returns to. */
+static void test_pushes(void **state)
+{
+	/* 0x50: mov 0xa0(%rdx),%rsp; 0x57: mov 0x78(%rdx),%rbp; 0x5b: mov 0xa8(%rdx),%rcx;
+	 * 0x62: push %rcx; ret */
+	static const uint8_t code[] = "\x48\x8b\xa2\xa0\x00\x00\x00\x48\x8b\x6a\x78"
+				      "\x48\x8b\x8a\xa8\x00\x00\x00\x51\xc3";
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0x90, sizeof(f->fake.code));
+	f->fake.code[0x20] = 0xe8; /* a call ends at 0x25 */
+	memset(f->fake.still, 0x90, sizeof(f->fake.still));
+	memcpy(f->fake.still + 0x50, code, sizeof(code) - 1);
+	f->stack[0] = ROOTED + 1; /* what stands there is a local of the other stack's */
+	f->regs[UW_X86_DX] = SP + 8;
+	f->regs[UW_X86_BP] = 1;
+	f->stack[1 + 0x78 / 8] = SP + 80;
+	f->stack[1 + 0xa8 / 8] = JIT + 0x25;
+	f->stack[10] = 0; /* the other stack's chain */
+	f->stack[11] = 0;
+	run(f, STILL + 0x50); /* not on it yet */
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, STILL + 0x57);
+		assert_result(f, UW_WHOLE, UW_OK, 2);
+		assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
+	}
+	f->regs[UW_X86_BP] = SP + 80;
+	f->regs[UW_X86_CX] = JIT + 0x25;
+	f->regs[UW_X86_DX] = 0;
+	run(f, STILL + 0x62); /* in the registers */
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
+	run(f, STILL + 0x57); /* the block is not there */
+	assert_result(f, UW_FAILED, UW_MEMORY, 1);
+	assert_int_equal(f->res.stopped_at, 0xa8);
+	f->regs[UW_X86_CX] = JIT + 0x30;
+	run(f, STILL + 0x62); /* a function that was not called */
+	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+	/* Pushed: the code agrees with the CFI, which is believed no more all the same. */
+	f->stack[0] = JIT + 0x25;
+	run(f, STILL + 0x63);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
+}
+
+/* Where the code cannot be read nobody can tell; what was taken then holds for no other process. */
+static void test_still_unread(void **state)
+{
+	struct fixture *f = *state;
+
+	f->stack[0] = ROOTED + 1;
+	run(f, STILL + 0x23);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
+	memset(f->fake.still, 0x50, sizeof(f->fake.still)); /* push %rax */
+	fixture_space(f, 7, &f->fake.memory);
+	run(f, STILL + 0x23);
+	assert_true(f->res.n_frames < 2 || f->frames[1] & UW_FRAME_GUESSED);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable), TEST(test_guess), TEST(test_guess_code),
-		TEST(test_guess_walk), TEST(test_start),
+		TEST(test_unreadable), TEST(test_guess),  TEST(test_guess_code),
+		TEST(test_guess_walk), TEST(test_start),  TEST(test_no_end),
+		TEST(test_still),      TEST(test_pushes), TEST(test_still_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

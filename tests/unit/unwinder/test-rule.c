@@ -56,6 +56,18 @@ static void test_pack_other(void **state)
 	assert_true(rule_fde_in_debug_frame(rule));
 	assert_int_equal(rule >> RULE_BITS, 0);
 	assert_false(rule_fde_in_debug_frame(rule_slow(UINT32_MAX, false)));
+	rule = rule_with_sources(rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN),
+				 (struct rule_source){15, true, 2047 * 8},
+				 (struct rule_source){6, false, 0});
+	assert_int_equal(rule >> RULE_BITS, 0);
+	assert_int_equal(rule_kind(rule), RULE_GUESS);
+	assert_int_equal(rule_form(rule), RULE_FORM_PUSHES);
+	assert_int_equal(rule_source(rule, false).reg, 15);
+	assert_true(rule_source(rule, false).memory);
+	assert_int_equal(rule_source(rule, false).offset, 2047 * 8);
+	assert_int_equal(rule_source(rule | 0xffffull << 48, true).reg, 6);
+	assert_false(rule_source(rule | 0xffffull << 48, true).memory);
+	assert_int_equal(rule_source(rule | 0xffffull << 48, true).offset, 0);
 	rule = rule_guess(RULE_NOT_READABLE, RULE_FORM_UNKNOWN);
 	assert_int_equal(rule_why(rule), RULE_NOT_READABLE);
 	rule = rule_with_call(rule_with_form(rule, RULE_FORM_ROOT), RULE_CALL_NO);
