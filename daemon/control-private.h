@@ -1,6 +1,7 @@
 /* control-private.h - the parts of the control socket; shared by control*.c only.  Thread: main. */
 #pragma once
 
+#include "daemon/base/closer.h"
 #include "daemon/control.h"
 #include "daemon/ipc/control.h"
 #include "daemon/policy.h"
@@ -53,6 +54,7 @@ struct control {
 	struct policy policy;
 	struct loop *loop;
 	struct loop_source listener;
+	struct closer closer;
 	bool paused; /* no descriptor for the next connection: until the tick */
 	struct loop_timer tick;
 	struct client *clients;

@@ -214,11 +214,12 @@ static int client_new(struct control *ctl, int fd)
 	int r;
 
 	if (!c) {
-		(void)fd_close(fd);
+		closer_close(&ctl->closer, fd);
 		return fail(-ENOMEM);
 	}
 	c->control = ctl;
 	control_stream_init(&c->stream, fd, CONTROL_REQUEST_MAX);
+	c->stream.closer = &ctl->closer;
 	c->deadline = now_ms() + CONTROL_ASK_MS;
 	r = asker_of(fd, &c->asker);
 	if (r >= 0 && clients_of(ctl, c->asker.uid) >= CONTROL_USER_CLIENTS)
@@ -257,7 +258,7 @@ static int listener_ready(struct loop_source *source, uint32_t events)
 		if (fd < 0)
 			return 0;
 		if (ctl->n_clients >= CONTROL_CLIENTS) {
-			(void)fd_close(fd); /* a socket: closing it cannot be stalled */
+			closer_close(&ctl->closer, fd);
 			ctl->counts.turned_away++;
 		} else if (client_new(ctl, fd) < 0) {
 			ctl->counts.turned_away++;
@@ -352,6 +353,7 @@ int control_new(const struct control_options *options, struct loop *loop,
 	}
 	ctl->options = *options;
 	ctl->loop = loop;
+	closer_init(&ctl->closer);
 	ctl->listener.fd = ctl->tick.source.fd = -1;
 	policy_of(&options->settings, &ctl->policy);
 	r = loop_timer_add(loop, &ctl->tick, 0, 0, tick);
@@ -372,7 +374,8 @@ struct control *control_free(struct control *ctl)
 	while (ctl->clients)
 		client_free(ctl->clients);
 	loop_remove(ctl->loop, &ctl->listener);
-	(void)fd_close(ctl->options.fd);
+	closer_pass(&ctl->closer, ctl->options.fd);
+	closer_deinit(&ctl->closer);
 	loop_timer_remove(ctl->loop, &ctl->tick);
 	free(ctl);
 	return NULL;

@@ -1,41 +1,28 @@
-/* helper.c - see helper.h.
- *
- * The child of a process with threads: it has the one thread that forked, and of the locks of the
- * libraries only the allocator's are put right by fork().  So it takes no other: it logs nothing and
- * uses stdio on memory alone.  All signals are blocked, as a terminal's Ctrl-C reaches it too, and
- * what was asked before is still to be answered; it ends with its socket, with the thread that made
- * it (PR_SET_PDEATHSIG), or by SIGKILL.
- *
- * One that sleeps in the kernel for good stays a child of ours after SIGKILL.  These are kept in a
- * list and reaped when the next helper is made or freed. */
+/* helper.c - see helper.h.  The process is a base/child.h: it ends with its socket, with the thread
+ * that made it, or by SIGKILL. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/child.h"
 #include "daemon/base/error.h"
 #include "daemon/base/helper.h"
 
 enum {
 	PAGE = 4096,
 	DEATH_MS = 20, /* how long an end is waited for; a process that is idle takes one or two */
-	LEFT_MAX = 256,
 };
 
 struct helper {
+	const char *name;
 	pid_t pid;
-	int fd, pidfd;
+	int fd;
 	uint8_t *window; /* [page: mark][room] */
 	size_t room;
 	bool busy, ended;
@@ -128,91 +115,44 @@ static bool serve_one(const struct helper *h, int fd, const struct helper_role *
 	return r >= 0;
 }
 
-/* Nothing of ours stays open in it: an output file, a pipe whose reader waits for its end, the
- * events of a recording. */
-static void keep_only(int fd)
-{
-	for (int i = 0; i < 3; i++)
-		(void)close(i);
-	for (int i = 0; i < 3; i++)
-		(void)open("/dev/null", O_RDWR); /* NOLINT: 0, 1 and 2, and not to be closed */
-	if (fd > 3)
-		(void)syscall(SYS_close_range, 3u, (unsigned)fd - 1, 0u);
-	(void)syscall(SYS_close_range, (unsigned)fd + 1, ~0u, 0u);
-}
+struct start {
+	const struct helper *helper;
+	const struct helper_role *role;
+	const void *arg;
+	int fd;
+};
 
-static void __attribute__((noreturn)) helper_run(const struct helper *h, int fd, pid_t parent,
-						 const struct helper_role *role, const void *arg)
+static void helper_run(void *arg)
 {
-	uint8_t *request;
-	void *kept;
+	const struct start *s = arg;
+	uint8_t *request = malloc(HELPER_REQUEST_MAX);
+	void *kept = s->role->begin ? s->role->begin(s->arg) : NULL;
 
-	log_level = LOG_LEVEL_QUIET;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(0);
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)prctl(PR_SET_NAME, role->name);
-	/* The road's priority is not for this. */
-	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-	keep_only(fd);
-	request = malloc(HELPER_REQUEST_MAX);
-	kept = role->begin ? role->begin(arg) : NULL;
-	while (request && (kept || !role->begin) && serve_one(h, fd, role, kept, request))
+	while (request && (kept || !s->role->begin) &&
+	       serve_one(s->helper, s->fd, s->role, kept, request))
 		;
-	_exit(0);
-}
-
-/* ---- the list of those that did not die ---- */
-
-static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
-static pid_t left[LEFT_MAX]; /* children are the process's, not a session's: hence here */
-static size_t n_left;
-
-static void reap_left(void)
-{
-	(void)pthread_mutex_lock(&left_lock);
-	for (size_t i = 0; i < n_left;) {
-		if (waitpid(left[i], NULL, WNOHANG) == 0)
-			i++;
-		else
-			left[i] = left[--n_left];
-	}
-	(void)pthread_mutex_unlock(&left_lock);
-}
-
-static void leave(pid_t pid)
-{
-	(void)pthread_mutex_lock(&left_lock);
-	if (n_left < LEFT_MAX)
-		left[n_left++] = pid;
-	(void)pthread_mutex_unlock(&left_lock);
 }
 
 /* ---- the asker ---- */
 
 static int helper_start(struct helper *h, const struct helper_role *role, const void *arg)
 {
-	pid_t parent = getpid();
-	sigset_t all, before;
-	int pair[2];
+	struct start start = {.helper = h, .role = role, .arg = arg};
+	struct child child = {.name = role->name, .run = helper_run, .arg = &start};
+	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return fail(-errno);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	h->pid = fork();
-	if (h->pid == 0)
-		helper_run(h, pair[1], parent, role, arg);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	start.fd = child.keep[0] = pair[1];
+	child.keep[1] = -1;
+	r = child_start(&child, &h->pid);
 	(void)fd_close(pair[1]);
 	h->fd = pair[0];
-	if (h->pid < 0)
-		return fail(-errno);
+	if (r < 0)
+		return trace(r);
 	/* later helpers have no use for this one's window */
 	(void)madvise(h->window, PAGE + h->room, MADV_DONTFORK);
-	h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
-	return h->pidfd < 0 ? fail(-errno) : 0;
+	return 0;
 }
 
 /* Address space alone, but where the kernel promises no more than it has: then less has to do. */
@@ -240,8 +180,8 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 
 	if (!h)
 		return fail(-ENOMEM);
-	reap_left();
-	h->fd = h->pidfd = -1;
+	h->name = role->name;
+	h->fd = -1;
 	h->pid = -1;
 	r = make_window(h, role->room);
 	if (r >= 0)
@@ -254,34 +194,16 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 	return 0;
 }
 
-/* Until the process is there no more, some milliseconds at most. */
-static bool reap(const struct helper *h)
-{
-	struct pollfd pfd = {.fd = h->pidfd, .events = POLLIN};
-
-	if (h->pidfd >= 0 && waitpid(h->pid, NULL, WNOHANG) == 0) {
-		(void)poll(&pfd, 1, DEATH_MS);
-		return waitpid(h->pid, NULL, WNOHANG) != 0;
-	}
-	return h->pidfd >= 0 || waitpid(h->pid, NULL, WNOHANG) != 0;
-}
-
 struct helper *helper_free(struct helper *h)
 {
 	if (!h)
 		return NULL;
-	if (h->pid > 0) {
-		/* It is not reaped yet, so the number is still its own. */
-		(void)kill(h->pid, SIGKILL);
-		if (!reap(h))
-			leave(h->pid);
-	}
+	if (h->pid > 0)
+		child_end(h->pid, h->name, DEATH_MS);
 	(void)fd_close(h->fd);
-	(void)fd_close(h->pidfd);
 	if (h->window)
 		(void)munmap(h->window, PAGE + h->room);
 	free(h);
-	reap_left();
 	return NULL;
 }
 

@@ -24,7 +24,10 @@ void control_stream_init(struct control_stream *s, int fd, size_t max)
 
 void control_stream_deinit(struct control_stream *s)
 {
-	(void)fd_close(s->fd);
+	if (s->closer)
+		closer_close(s->closer, s->fd);
+	else
+		(void)fd_close(s->fd);
 	buffer_deinit(&s->in);
 	buffer_deinit(&s->out);
 	*s = (struct control_stream){.fd = -1};
@@ -50,24 +53,21 @@ int control_receive(struct control_stream *s)
 {
 	/* No more than one message of the largest size: what is asked for is what there is room for. */
 	size_t room = s->max + HEAD - min_u64(s->in.len - s->taken, s->max + HEAD);
-	struct iovec iov;
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1}; /* no room for descriptors */
+	uint8_t *to;
 	ssize_t n;
 
 	compact(&s->in, &s->taken);
-	iov.iov_len = min_u64(room, PIECE);
-	if (!iov.iov_len)
+	room = min_u64(room, PIECE);
+	if (!room)
 		return fail(-EMSGSIZE); /* a caller that takes whole messages never comes here */
-	iov.iov_base = buffer_reserve(&s->in, iov.iov_len);
-	if (!iov.iov_base)
+	to = buffer_reserve(&s->in, room);
+	if (!to)
 		return fail(-ENOMEM);
-	do {
-		n = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	n = closer_receive(s->fd, to, room);
+	if (n == -EAGAIN || n == -EINTR)
+		return CONTROL_NONE;
 	if (n < 0)
-		return errno == EAGAIN ? CONTROL_NONE : fail(-errno);
-	if (msg.msg_flags & MSG_CTRUNC)
-		return fail(-EBADMSG);
+		return fail((int)n);
 	s->in.len += (size_t)n;
 	return n ? 0 : CONTROL_CLOSED;
 }

@@ -7,13 +7,15 @@
  *   client  REQUEST ─────────────────────────────────────► STOP         (closing ends it at once)
  *   daemon           DENIED │ ACCEPTED (NOTE PACKETS PROGRESS)*   DONE │ FAILED
  *
- * The packets come over the connection itself, and descriptors are never taken: what rides beside the
- * bytes is let go by the kernel, and whoever sent it is refused.  To take a descriptor is to have to
- * close it, and close() of a file on a FUSE server that does not answer FLUSH cannot even be killed.
+ * The packets come over the connection itself, and descriptors are never taken: whoever sends some is
+ * refused before they are received, and what lies in its queue is let go by another process
+ * (base/closer.h).  To take a descriptor is to have to close it, and close() of a file on a FUSE
+ * server that does not answer FLUSH cannot even be killed.
  * A pipe would be no better than the socket: whoever shares it may take O_NONBLOCK off it. */
 #pragma once
 
 #include "daemon/base/bytes.h"
+#include "daemon/base/closer.h"
 #include "protos/control.pb-c.h"
 
 enum {
@@ -41,6 +43,8 @@ struct control_stream {
 	struct buffer in, out;
 	size_t taken; /* of in */
 	size_t sent;  /* of out */
+	/* Borrowed: ends the connection, where anyone may be at its other end.  NULL: close(). */
+	struct closer *closer;
 };
 
 /* Consumes @fd. */

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/child.h"
 #include "daemon/base/error.h"
 #include "daemon/base/listen-fds.h"
 #include "daemon/base/table.h"
@@ -29,7 +29,7 @@ enum {
 	STUCK_TICKS = 4,
 	REQUESTS_MAX = 200, /* so that all that is expected fits into the channel at once */
 	STUCK_MAX = 1024,   /* pids of targets that hung a hook process */
-	ABANDONED_MAX = 16, /* hook processes that could not be killed yet; then no more are made */
+	ABANDONED_MAX = 16, /* hook processes that could not be killed; then no more are made */
 	BACKLOG = 128,
 	SOCKET_MODE = 0666, /* anyone may answer; who it is says the kernel */
 };
@@ -46,8 +46,6 @@ struct consent {
 	struct consent_request *requests;
 	size_t n_requests;
 	struct table stuck; /* pid -> 1 */
-	pid_t abandoned[ABANDONED_MAX];
-	size_t n_abandoned;
 	uint64_t counts[HOOK_VERDICTS],
 		past[HOOK_VERDICTS]; /* of this hook process; of earlier ones */
 	char why[256];
@@ -112,28 +110,12 @@ static void give(struct consent *c, uint32_t pid, const int *fds)
 
 /* ---- the hook process ---- */
 
-static void reap(struct consent *c)
+static void end_process(struct consent *c, int wait_ms)
 {
-	for (size_t i = 0; i < c->n_abandoned;) {
-		pid_t pid = waitpid(c->abandoned[i], NULL, WNOHANG);
-
-		if (pid == c->abandoned[i] || (pid < 0 && errno == ECHILD))
-			c->abandoned[i] = c->abandoned[--c->n_abandoned];
-		else
-			i++;
-	}
-}
-
-static void end_process(struct consent *c)
-{
-	pid_t left;
-
 	if (c->process.fd < 0)
 		return;
 	loop_remove(c->loop, &c->reports);
-	left = hook_process_end(&c->process);
-	if (left)
-		c->abandoned[c->n_abandoned++] = left;
+	hook_process_end(&c->process, wait_ms);
 	for (int i = 0; i < HOOK_VERDICTS; i++)
 		c->past[i] += c->counts[i];
 	memset(c->counts, 0, sizeof(c->counts));
@@ -148,7 +130,7 @@ static void replace_process(struct consent *c)
 {
 	uint32_t culprit = hook_process_at_work(&c->process);
 
-	end_process(c);
+	end_process(c, 0);
 	if (culprit) {
 		log_verbose("process %u: what it sent to the hook socket could not be handled",
 			    culprit);
@@ -188,8 +170,7 @@ static int start_process(struct consent *c)
 {
 	int r;
 
-	reap(c);
-	if (c->n_abandoned == ABANDONED_MAX)
+	if (child_left(HOOK_PROCESS_NAME) >= ABANDONED_MAX)
 		return fail(-EAGAIN);
 	r = hook_process_start(c->listen_fd, c->options.features.has[FEATURE_PEER_PIDFD],
 			       &c->process);
@@ -203,7 +184,7 @@ static int start_process(struct consent *c)
 	if (r >= 0)
 		r = hook_process_say(&c->process, HOOK_SAY_BEGIN, 0);
 	if (r < 0)
-		end_process(c);
+		end_process(c, 0);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -211,7 +192,6 @@ static int tick(struct loop_timer *timer)
 {
 	struct consent *c = container_of(timer, struct consent, tick);
 
-	reap(c);
 	if (c->process.fd < 0) {
 		if (c->listen_fd >= 0 && c->requests)
 			replace_process(c);
@@ -224,7 +204,7 @@ static int tick(struct loop_timer *timer)
 		else
 			c->late++;
 	}
-	if (!c->requests && !c->n_abandoned)
+	if (!c->requests)
 		(void)loop_timer_set(&c->tick, 0, 0);
 	return 0;
 }
@@ -384,16 +364,12 @@ struct consent *consent_free(struct consent *c)
 {
 	if (!c)
 		return NULL;
-	end_process(c);
-	/* One that cannot be killed becomes init's when we exit. */
-	for (int i = 0; i < END_WAIT_MS && c->n_abandoned; i++) {
-		(void)usleep(1000);
-		reap(c);
-	}
-	loop_timer_remove(c->loop, &c->tick);
 	if (c->own_path)
 		(void)unlink(consent_socket(c));
+	/* The hook process has it last: with it goes what strangers have put into its queue. */
 	(void)fd_close(c->listen_fd);
+	end_process(c, END_WAIT_MS); /* one that cannot be killed becomes init's when we exit */
+	loop_timer_remove(c->loop, &c->tick);
 	table_deinit(&c->stuck);
 	free(c);
 	return NULL;

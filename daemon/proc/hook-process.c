@@ -1,21 +1,12 @@
-/* hook-process.c - see hook-process.h.
- *
- * fork() without exec, possibly out of a process with threads: what runs in the child takes no lock
- * that another thread could have held (no log; malloc is usable in the child of fork in every libc
- * that we know).  It closes all that it inherited at once, so that nobody's pipe stays open through
- * it, and ends with the channel. */
+/* hook-process.c - see hook-process.h.  It is a base/child.h, and ends with the channel. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/child.h"
 #include "daemon/base/error.h"
 #include "daemon/proc/hook-process.h"
 #include "daemon/proc/hook-server.h"
@@ -30,13 +21,13 @@ struct said {
 
 /* ---- the child ---- */
 
-struct child {
+struct server {
 	struct hook_server server;
 	int channel;
 	bool begun;
 };
 
-static int report(struct child *c, uint32_t kind, uint32_t value, const int *fds)
+static int report(struct server *c, uint32_t kind, uint32_t value, const int *fds)
 {
 	struct hook_report r = {.kind = kind, .value = value};
 	struct iovec iov = {.iov_base = &r, .iov_len = sizeof(r)};
@@ -67,7 +58,7 @@ static int verified(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTO
 }
 
 /* false: main is gone. */
-static bool listen_to_main(struct child *c)
+static bool listen_to_main(struct server *c)
 {
 	struct said said;
 	ssize_t n;
@@ -90,24 +81,11 @@ static void hear_main(void *arg)
 	(void)listen_to_main(arg); /* that main is gone is seen by the next wait */
 }
 
-static void close_all_but(int a, int b)
+static void run(void *arg)
 {
-	int low = a < b ? a : b, high = a < b ? b : a;
-
-	if (low > 0)
-		(void)syscall(SYS_close_range, 0, low - 1, 0);
-	if (high > low + 1)
-		(void)syscall(SYS_close_range, low + 1, high - 1, 0);
-	(void)syscall(SYS_close_range, high + 1, ~0u, 0);
-}
-
-static void run(struct child *c)
-{
+	struct server *c = arg;
 	bool said = false;
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)prctl(PR_SET_NAME, "pw-hook");
-	close_all_but(c->channel, c->server.listen_fd);
 	hook_server_init(&c->server);
 	while (!c->begun) {
 		struct pollfd pfd = {.fd = c->channel, .events = POLLIN};
@@ -129,38 +107,32 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 {
 	struct hook_work *work = mmap(NULL, sizeof(*work), PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct child child = {
+	struct server server = {
 		.server = {.listen_fd = listen_fd,
 			   .peer_pidfd = peer_pidfd,
+			   .at_work = &work->pid,
 			   .verified = verified,
-			   .hear = hear_main},
+			   .hear = hear_main,
+			   .arg = &server},
 	};
-	int pair[2];
+	struct child child = {.name = HOOK_PROCESS_NAME, .run = run, .arg = &server};
+	int pair[2], r;
 	pid_t pid;
 
 	if (work == MAP_FAILED)
 		return fail(-errno);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-		int e = errno;
-
-		(void)munmap(work, sizeof(*work));
-		return fail(-e);
+	r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ? fail(-errno) : 0;
+	if (r >= 0) {
+		server.channel = child.keep[0] = pair[1];
+		child.keep[1] = listen_fd;
+		r = child_start(&child, &pid);
+		(void)fd_close(pair[1]);
+		if (r < 0)
+			(void)fd_close(pair[0]);
 	}
-	pid = fork();
-	if (!pid) {
-		child.channel = pair[1];
-		child.server.at_work = &work->pid;
-		child.server.arg = &child;
-		run(&child);
-		_exit(0);
-	}
-	(void)fd_close(pair[1]);
-	if (pid < 0) {
-		int e = errno;
-
-		(void)fd_close(pair[0]);
+	if (r < 0) {
 		(void)munmap(work, sizeof(*work));
-		return fail(-e);
+		return trace(r);
 	}
 	*ret_process = (struct hook_process){.pid = pid, .fd = pair[0], .work = work};
 	return 0;
@@ -207,17 +179,14 @@ int hook_process_hear(struct hook_process *p, struct hook_report *ret_report,
 
 uint32_t hook_process_at_work(const struct hook_process *p)
 {
-	return atomic_load(&p->work->pid);
+	return p->fd >= 0 ? atomic_load(&p->work->pid) : 0;
 }
 
-pid_t hook_process_end(struct hook_process *p)
+void hook_process_end(struct hook_process *p, int wait_ms)
 {
-	pid_t pid = p->pid;
-
 	if (p->fd < 0)
-		return 0;
+		return;
 	p->fd = fd_close(p->fd);
 	(void)munmap(p->work, sizeof(*p->work));
-	(void)kill(pid, SIGKILL);
-	return waitpid(pid, NULL, WNOHANG) == pid ? 0 : pid;
+	child_end(p->pid, HOOK_PROCESS_NAME, wait_ms);
 }

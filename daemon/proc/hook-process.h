@@ -15,6 +15,8 @@
 
 #include "daemon/proc/hook-check.h"
 
+#define HOOK_PROCESS_NAME "pw-hook"
+
 enum hook_say {
 	HOOK_SAY_EXPECT, /* an answer of process `value` is taken */
 	HOOK_SAY_FORGET,
@@ -45,6 +47,6 @@ int hook_process_hear(struct hook_process *process, struct hook_report *ret_repo
 		      int ret_fds[static HOOK_DESCRIPTORS]);
 /* Whose descriptors it has in hand; 0: nobody's. */
 uint32_t hook_process_at_work(const struct hook_process *process);
-/* Kills it, without waiting: what cannot be killed is left to itself.  Returns its pid when it has
- * not ended yet, to be tried with waitpid() later; else 0. */
-pid_t hook_process_end(struct hook_process *process);
+/* Kills it, and waits for that for @wait_ms at most: what cannot be killed is left to itself
+ * (base/child.h, by the name HOOK_PROCESS_NAME). */
+void hook_process_end(struct hook_process *process, int wait_ms);

@@ -3,7 +3,8 @@
  *   accept ─► credentials: asked? ─► one message ─► count, bytes ─► hook_check ─► still alive?
  *                 no: closed unread                                                 └─► verified()
  *
- * A stranger's message is not received, so that his descriptors never become ours.  The peer's
+ * A stranger's message is not received, so that his descriptors never become ours, and what is in the
+ * queue of a connection that ends is let go by another process (base/closer.h).  The peer's
  * pidfd (SO_PEERPIDFD, Linux 6.5; else one opened by its pid) holds it to its life: that it is not
  * gone after the checks means that /proc/PID was its own all the while. */
 #include <errno.h>
@@ -30,6 +31,7 @@ void hook_server_init(struct hook_server *s)
 {
 	s->deadline = s->deadline ? s->deadline : HOOK_DEADLINE_MS;
 	s->n_peers = 0;
+	closer_init(&s->closer);
 	memset(&s->asked, 0, sizeof(s->asked));
 	memset(s->counts, 0, sizeof(s->counts));
 }
@@ -37,7 +39,7 @@ void hook_server_init(struct hook_server *s)
 /* The oldest or any other; whoever is told why counts. */
 static void drop_peer(struct hook_server *s, size_t index)
 {
-	(void)fd_close(s->peers[index].fd);
+	closer_close(&s->closer, s->peers[index].fd);
 	(void)fd_close(s->peers[index].pidfd);
 	s->n_peers--;
 	memmove(&s->peers[index], &s->peers[index + 1], (s->n_peers - index) * sizeof(s->peers[0]));
@@ -47,6 +49,7 @@ void hook_server_deinit(struct hook_server *s)
 {
 	while (s->n_peers)
 		drop_peer(s, s->n_peers - 1);
+	closer_deinit(&s->closer);
 	table_deinit(&s->asked);
 }
 
@@ -227,7 +230,7 @@ static void accept_one(struct hook_server *s, int fd)
 	}
 	if (verdict != HOOK_GOOD)
 		s->counts[verdict]++;
-	(void)fd_close(peer.fd);
+	closer_close(&s->closer, peer.fd);
 	(void)fd_close(peer.pidfd);
 }
 

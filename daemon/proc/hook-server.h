@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "daemon/base/closer.h"
 #include "daemon/base/table.h"
 #include "daemon/proc/hook-check.h"
 
@@ -23,6 +24,7 @@ struct hook_server {
 		uint64_t until;	   /* CLOCK_MONOTONIC */
 	} peers[HOOK_CONNECTIONS]; /* oldest first */
 	size_t n_peers;
+	struct closer closer;
 	/* The process whose descriptors are in hand, 0: none.  Who waits for us in vain knows by it
 	 * whose fault that is. */
 	_Atomic uint32_t *at_work;

@@ -3,10 +3,12 @@
 closed; the daemon's other clients are looked at by control.sh."""
 import array
 import os
+import signal
 import socket
 import struct
 import sys
 import tempfile
+import time
 
 path = sys.argv[1]
 REQUEST, STOP, DENIED = 1, 2, 17
@@ -59,6 +61,38 @@ with tempfile.TemporaryFile() as file:
     with_descriptors("many descriptors", *[file.fileno()] * 100)
 reader, writer = os.pipe()
 with_descriptors("a pipe", writer)
+
+
+
+def lingers():
+    """A TCP socket whose last close() takes an hour, left in the daemon's queue; by a process that can be killed, as
+    it may itself be the last."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    tcp = socket.create_connection(listener.getsockname())
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+    tcp.setblocking(False)
+    try:
+        while True:
+            tcp.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    child = os.fork()
+    tcp.close() if child else None
+    if not child:
+        s = connect()
+        s.sendmsg([b"garbage of sorts"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
+        tcp.close()
+        time.sleep(60)
+    return child, listener
+
+
+kept = [lingers() for i in range(20)]
+sends("garbage after sockets that linger", b"GET / HTTP/1.0\r\n\r\n")
+time.sleep(0.2)
+for child, listener in kept:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+sends("garbage after their end", b"GET / HTTP/1.0\r\n\r\n")
 
 # Half a message and then nothing: the daemon's patience has an end.
 s = connect()

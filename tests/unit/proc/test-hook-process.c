@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/child.h"
 #include "daemon/proc/hook-process.h"
 #include "tests/unit/cmocka.h"
 
@@ -38,12 +39,6 @@ static void hear(struct hook_process *p, struct hook_report *report, int *fds)
 	while ((r = hook_process_hear(p, report, fds)) == -EAGAIN)
 		assert_int_equal(poll(&pfd, 1, 20000), 1);
 	assert_int_equal(r, 0);
-}
-
-static void reap(pid_t pid)
-{
-	if (pid)
-		assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* A peer that sends its own two, then stays. */
@@ -120,10 +115,12 @@ static void test_files(void **state)
 	assert_int_equal(report.counts[HOOK_GOOD], 1);
 	assert_int_equal(fds[HOOK_MAPS], -1);
 	assert_int_equal(hook_process_at_work(&p), 0);
-	reap(hook_process_end(&p));
-	assert_int_equal(hook_process_end(&p), 0); /* again: nothing */
+	hook_process_end(&p, 1000);
+	hook_process_end(&p, 0); /* again: nothing */
+	assert_int_equal(hook_process_at_work(&p), 0);
+	assert_int_equal(child_left(HOOK_PROCESS_NAME), 0);
 	kill(pid, SIGKILL);
-	reap(pid);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(go[0]);
 	close(go[1]);
 }
@@ -142,7 +139,7 @@ static void test_hangs(void **state)
 		n++;
 	assert_int_equal(r, -EAGAIN);
 	assert_int_equal(hook_process_hear(&p, &report, fds), -EAGAIN);
-	reap(hook_process_end(&p));
+	hook_process_end(&p, 1000);
 }
 
 static void test_dies(void **state)
@@ -159,7 +156,7 @@ static void test_dies(void **state)
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	assert_int_equal(hook_process_hear(&p, &report, fds), -EPIPE);
 	assert_int_equal(hook_process_say(&p, HOOK_SAY_PING, 1), -EPIPE);
-	reap(hook_process_end(&p));
+	hook_process_end(&p, 1000);
 }
 
 /* It holds nothing of ours open: the other end of a pipe is seen to close. */
@@ -178,7 +175,7 @@ static void test_inherits_nothing(void **state)
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	assert_int_equal(read(pipe_fds[0], &byte, 1), 0);
 	close(pipe_fds[0]);
-	reap(hook_process_end(&p));
+	hook_process_end(&p, 1000);
 }
 
 int main(void)

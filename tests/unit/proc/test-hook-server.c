@@ -2,6 +2,7 @@
  * own, what it sends is what a verdict is stated for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -205,6 +206,7 @@ static void expect_verdict(void (*send)(void), enum hook_verdict verdict)
 	assert_int_equal(f.at_work, 0);
 	hook_server_forget(&f.server, (uint32_t)p.pid);
 	peer_end(&p);
+	closer_deinit(&f.server.closer);
 	assert_int_equal(n_open(), fds);
 }
 
@@ -701,6 +703,61 @@ static void test_limits(void **state)
 	assert_int_equal(hook_server_expect(&f.server, HOOK_ASKED_MAX + 1), 0);
 }
 
+/* A TCP socket whose last close() takes an hour: in a stranger's queue it holds nobody up, nor does
+ * the queue behind a message that was taken. */
+static int lingering(void)
+{
+	const struct linger linger = {.l_onoff = 1, .l_linger = 3600};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+	socklen_t len = sizeof(address);
+	static char bytes[65536];
+	int other = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(other, (struct sockaddr *)&address, len) < 0 || listen(other, 1) < 0 ||
+	    getsockname(other, (struct sockaddr *)&address, &len) < 0 ||
+	    connect(fd, (struct sockaddr *)&address, len) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0)
+		_exit(9);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	return fd;
+}
+
+static void send_lingering(void)
+{
+	int fd = lingering(), to = reach();
+
+	send_message(to, "p", 1, &fd, 1);
+	close(fd);
+	close(to);
+}
+
+static void send_good_then_lingering(void)
+{
+	const int fds[] = {own("maps"), own("mem")};
+	int fd = lingering(), to = reach();
+
+	send_message(to, "p", 1, fds, 2);
+	send_message(to, "p", 1, &fd, 1);
+	close(fd);
+	close(to);
+}
+
+static void test_lingers(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	peer_start(&p, send_lingering); /* not asked */
+	peer_go(&p);
+	hook_server_take(&f.server);
+	assert_int_equal(f.server.counts[HOOK_STRANGER], 1);
+	assert_true(f.server.closer.pid > 0);
+	peer_end(&p);
+	closer_deinit(&f.server.closer);
+	expect_verdict(send_good_then_lingering, HOOK_GOOD);
+}
+
 /* ---- another procfs ---- */
 
 /* In a pid namespace and with a /proc of its own: @send runs as the second process there. */
@@ -873,11 +930,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_good),     EACH(test_from_thread),	EACH(test_forged),
-		EACH(test_messages), EACH(test_not_asked),	EACH(test_heard_late),
-		EACH(test_repeated), EACH(test_by_child),	EACH(test_exited),
-		EACH(test_silent),   EACH(test_oldest_first),	EACH(test_ten_thousand),
-		EACH(test_limits),   EACH(test_another_procfs),
+		EACH(test_good),     EACH(test_from_thread),  EACH(test_forged),
+		EACH(test_messages), EACH(test_not_asked),    EACH(test_heard_late),
+		EACH(test_repeated), EACH(test_by_child),     EACH(test_exited),
+		EACH(test_silent),   EACH(test_oldest_first), EACH(test_ten_thousand),
+		EACH(test_limits),   EACH(test_lingers),      EACH(test_another_procfs),
 #undef EACH
 	};
 
