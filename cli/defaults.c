@@ -9,13 +9,15 @@
 
 const char *default_event(const char **ret_note)
 {
-	bool cycles = perf_spec_have_cycles();
+	int cycles = perf_spec_cycles();
 
-	*ret_note = cycles ? NULL
-			   : "no hardware cycle counter here (a virtual machine?): sampling by "
-			     "cpu-clock, a timer";
+	/* Refused is not missing: that is told by whoever meets it next. */
+	*ret_note = cycles == 0 || cycles == -EPERM || cycles == -EACCES || cycles == -ENOSYS
+			    ? NULL
+			    : "no hardware cycle counter here (a virtual machine?): sampling by "
+			      "cpu-clock, a timer";
 	/* The highest precision that there is. */
-	return cycles ? "cycles:ppp" : "cpu-clock";
+	return cycles == 0 ? "cycles:ppp" : "cpu-clock";
 }
 
 int pid_list_add(const char *value, uint32_t *pids, size_t *n, size_t max)

@@ -50,13 +50,17 @@ static void print_text(const struct doctor_facts *facts)
 		if (*f.mend)
 			printf("%22smend: %s\n", "", f.mend);
 	}
+	if (doctor_in_container(facts))
+		printf("\nThis is a container: sysctls are to be typed on its host.\n");
 	printf("\n%s\n", doctor_can_record(facts) ? "A recording works: perfwind record -- CMD"
 						  : "A recording does not work here yet.");
 }
 
 static void print_json(const struct doctor_facts *facts)
 {
-	printf("{\"works\": %s, \"gates\": [", doctor_can_record(facts) ? "true" : "false");
+	printf("{\"works\": %s, \"container\": %s, \"gates\": [",
+	       doctor_can_record(facts) ? "true" : "false",
+	       doctor_in_container(facts) ? "true" : "false");
 	for (int i = 0; i < DOCTOR_GATES; i++) {
 		struct doctor_finding f;
 

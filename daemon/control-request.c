@@ -63,7 +63,7 @@ static int choose_event(struct client *c, char *error, size_t size)
 	if (event && !policy_event_words(event, error, size))
 		return fail(-EPERM);
 	if (!event)
-		event = perf_spec_have_cycles() ? "cycles:ppp" : "cpu-clock";
+		event = perf_spec_cycles() == 0 ? "cycles:ppp" : "cpu-clock";
 	r = perf_spec_parse(&env, event, c->specs, ARRAY_SIZE(c->specs), &c->n_specs, error, size);
 	if (r < 0)
 		return trace(r);

@@ -6,22 +6,32 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/doctor.h"
 #include "daemon/perf/gate.h"
+#include "daemon/perf/spec.h"
 #include "daemon/perf/uapi.h"
 #include "daemon/probe.h"
 
-enum { SECCOMP_FILTER = 2, RING_WANTED = 16 << 20 };
+/* The numbers of the namespaces that a machine starts with are constants: include/linux/proc_ns.h. */
+#define FIRST_USER_NAMESPACE 0xeffffffd
+#define FIRST_PID_NAMESPACE 0xeffffffc
+
+enum {
+	SECCOMP_FILTER = 2,
+	STACK_BYTES = 65528,
+	RING_WANTED = 16 << 20,	  /* 250 ms of such samples at 999 Hz */
+	RINGS_WANTED = 256 << 20, /* of all CPUs, as daemon/perf/source-rings.c has it */
+};
 
 static int try_event(uint32_t type, uint64_t config, bool kernel, bool machine)
 {
@@ -42,29 +52,37 @@ static int try_event(uint32_t type, uint64_t config, bool kernel, bool machine)
 	return 0;
 }
 
-/* The largest power of two of pages that one ring may have, up to RING_WANTED. */
-static uint64_t largest_ring(void)
+/* As a default recording has them, by its own code: what is locked counts for all rings together. */
+static void look_at_rings(struct doctor_facts *f)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
+	struct perf_options options = {
+		.leader = {.name = "cpu-clock",
+			   .type = PERF_TYPE_SOFTWARE,
+			   .config = PERF_COUNT_SW_CPU_CLOCK,
+			   .weight = PERF_WEIGHT_TIME,
+			   .exclude_kernel = true},
+		.frequency = min_u64(999, f->max_rate),
+		.stack_bytes = STACK_BYTES,
+		.clock = CLOCK_MONOTONIC,
+		.tasks = true,
+		.features = f->features,
 	};
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	_cleanup_(fd_closep) int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	_cleanup_(freep) uint32_t *cpus = NULL;
+	struct perf_source *source = NULL;
+	enum perf_gate gate;
+	char error[256];
 
-	for (size_t bytes = RING_WANTED; fd >= 0 && bytes >= page; bytes /= 2) {
-		void *ring = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-		if (ring == MAP_FAILED)
-			continue;
-		(void)munmap(ring, bytes + page);
-		return bytes;
-	}
-	return 0;
+	if (perf_online_cpus(&cpus, &options.n_cpus) < 0)
+		return;
+	options.cpus = cpus;
+	f->ring_wanted = RING_WANTED;
+	while (f->ring_wanted * options.n_cpus >= RINGS_WANTED) /* side-band has some */
+		f->ring_wanted /= 2;
+	if (perf_source_new(&options, &source, &gate, error, sizeof(error)) >= 0 &&
+	    perf_source_add_task(source, (pid_t)syscall(SYS_gettid), &gate, error, sizeof(error)) ==
+		    0)
+		f->ring_bytes = perf_source_options(source)->ring_bytes;
+	(void)perf_source_free(source);
 }
 
 static void look_at_rights(struct doctor_facts *f)
@@ -72,8 +90,8 @@ static void look_at_rights(struct doctor_facts *f)
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
 
-	f->root = geteuid() == 0;
-	if (syscall(SYS_capget, &header, data) == 0) {
+	f->root = geteuid() == 0 && !f->user_namespace;
+	if (!f->user_namespace && syscall(SYS_capget, &header, data) == 0) {
 		uint64_t has = data[0].effective | (uint64_t)data[1].effective << 32;
 
 		f->cap_perfmon = has & (1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN);
@@ -129,12 +147,11 @@ static bool listens(const char *path)
 	return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-/* Its inode is a constant: PROC_PID_INIT_INO, the kernel's include/linux/proc_ns.h. */
-static bool own_pid_namespace(void)
+static bool is_inner(const char *namespace, ino_t first)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != 0xeffffffc;
+	return stat(namespace, &st) == 0 && st.st_ino != first;
 }
 
 void doctor_look(const char *control_socket, struct doctor_facts *f)
@@ -143,24 +160,26 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	struct rlimit limit = {0, 0};
 	char error[256];
 
-	*f = (struct doctor_facts){.ring_wanted = RING_WANTED};
+	*f = (struct doctor_facts){
+		.pid_namespace = is_inner("/proc/self/ns/pid", FIRST_PID_NAMESPACE),
+		.user_namespace = is_inner("/proc/self/ns/user", FIRST_USER_NAMESPACE),
+	};
 	look_at_rights(f);
 	f->paranoid = (int)gate_sysctl("perf_event_paranoid", INT_MAX);
 	f->kptr_restrict = (int)gate_sysctl("kptr_restrict", 0);
 	f->ptrace_scope = (int)gate_sysctl("yama/ptrace_scope", -1);
 	f->mlock_kb = (uint64_t)gate_sysctl("perf_event_mlock_kb", 516);
 	f->max_rate = (uint64_t)gate_sysctl("perf_event_max_sample_rate", 100000);
-	f->pid_namespace = own_pid_namespace();
 	f->own_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, false);
 	f->own_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, false);
 	f->machine = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, true);
-	f->cycles = try_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false);
+	f->cycles = perf_spec_cycles();
 	f->tracepoints = tracepoint();
 	f->kernel_addresses = kernel_addresses();
-	f->ring_bytes = largest_ring();
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
 	f->files = limit.rlim_max;
 	(void)probe_features(&f->features, error, sizeof(error));
+	look_at_rings(f);
 	f->daemon = listens(control_socket);
 	f->debug_files = access("/usr/lib/debug/.build-id", X_OK) == 0;
 	f->debuginfod = urls && *urls;

@@ -7,25 +7,63 @@
 
 #define SAY(member, ...) (void)snprintf(f->member, sizeof(f->member), __VA_ARGS__)
 
+#define CONTAINER_MEND "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+
 bool doctor_can_record(const struct doctor_facts *d)
 {
-	return d->own_user == 0;
+	return d->own_user == 0 && d->ring_bytes;
+}
+
+/* The system call is let through by none, or all but none. */
+static bool is_filtered(const struct doctor_facts *d)
+{
+	return (d->own_user == -EPERM && d->seccomp) ||
+	       (d->own_user == -ENOSYS && d->paranoid != INT_MAX);
+}
+
+/* What hangs on events cannot be told apart where none can be opened. */
+static bool no_events(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->own_user == 0)
+		return false;
+	f->state = DOCTOR_SHUT;
+	SAY(what, "not known while perf_event_open is refused");
+	SAY(cost, "as of own-programs");
+	SAY(mend, "as of own-programs, then perfwind doctor again");
+	return true;
+}
+
+static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->ring_bytes)
+		return false;
+	f->state = DOCTOR_SHUT;
+	SAY(what, "not even the smallest rings fit into the limit of locked memory (see rings)");
+	SAY(mend, "sudo sysctl kernel.perf_event_mlock_kb=2048");
+	return true;
 }
 
 static void judge_own_programs(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	if (d->own_user == 0) {
-		SAY(what, "your own programs can be sampled");
+	if (doctor_can_record(d)) {
+		if (d->cap_perfmon)
+			SAY(what, "your own programs can be sampled (CAP_PERFMON)");
+		else
+			SAY(what,
+			    "your own programs can be sampled (kernel.perf_event_paranoid = %d)",
+			    d->paranoid);
 		return;
 	}
 	f->state = DOCTOR_SHUT;
-	SAY(cost, "perfwind cannot record at all without a daemon to ask");
-	if (d->own_user == -ENOSYS || d->paranoid == INT_MAX) {
+	SAY(cost, "perfwind cannot record, but what a daemon does for it (-a, -p)");
+	if (d->own_user == 0 && judge_own_rings(d, f))
+		return;
+	if (d->paranoid == INT_MAX) {
 		SAY(what, "this kernel was built without perf events");
 		SAY(mend, "a kernel with CONFIG_PERF_EVENTS");
-	} else if (d->own_user == -EPERM && d->seccomp) {
+	} else if (is_filtered(d)) {
 		SAY(what, "a seccomp filter refuses perf_event_open, as containers have one");
-		SAY(mend, "docker run --cap-add PERFMON --security-opt seccomp=unconfined ...");
+		SAY(mend, CONTAINER_MEND);
 	} else if (d->paranoid > 2 && !d->cap_perfmon) {
 		SAY(what, "kernel.perf_event_paranoid = %d keeps users from it", d->paranoid);
 		SAY(mend, "sudo sysctl kernel.perf_event_paranoid=2");
@@ -35,15 +73,29 @@ static void judge_own_programs(const struct doctor_facts *d, struct doctor_findi
 	}
 }
 
+/* Not perf_event_paranoid's doing at @level. */
+static bool is_module(const struct doctor_facts *d, int level)
+{
+	return d->paranoid <= level || d->cap_perfmon;
+}
+
 static void judge_kernel(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->own_kernel == 0) {
 		SAY(what, "the time your programs spend in the kernel can be sampled");
 		return;
 	}
+	if (no_events(d, f))
+		return;
 	f->state = DOCTOR_SHUT;
-	SAY(what, "kernel.perf_event_paranoid = %d keeps the kernel out", d->paranoid);
 	SAY(cost, "system calls and page faults of your programs are not seen (--user-only)");
+	if (is_module(d, 1)) {
+		SAY(what, "a security module or lockdown keeps the kernel out: %s",
+		    strerror(-d->own_kernel));
+		SAY(mend, "cat /sys/kernel/security/lockdown; sudo ausearch -m avc -ts recent");
+		return;
+	}
+	SAY(what, "kernel.perf_event_paranoid = %d keeps the kernel out", d->paranoid);
 	SAY(mend, "sudo sysctl kernel.perf_event_paranoid=1");
 }
 
@@ -55,28 +107,35 @@ static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f
 			  "its own");
 		SAY(cost, "-a cannot tell what runs outside from the idle task, and leaves it out");
 		SAY(mend, "docker run --pid=host ..., or run perfwind on the host");
-	} else if (d->machine == 0) {
-		SAY(what, "the whole machine can be sampled (-a)");
-	} else {
-		f->state = DOCTOR_SHUT;
-		SAY(what, "whole CPUs may not be sampled (perf_event_paranoid = %d)", d->paranoid);
-		SAY(cost, "-a is refused; your own programs need it not");
-		SAY(mend, "sudo sysctl kernel.perf_event_paranoid=0");
+		return;
 	}
+	if (d->machine == 0) {
+		SAY(what, "the whole machine can be sampled (-a)");
+		return;
+	}
+	if (no_events(d, f))
+		return;
+	f->state = DOCTOR_SHUT;
+	SAY(cost, "-a is refused; your own programs need it not");
+	if (is_module(d, 0)) {
+		SAY(what, "whole CPUs: %s (a security module?)", strerror(-d->machine));
+		SAY(mend, "sudo ausearch -m avc -ts recent; allow perf_event { cpu } to it");
+		return;
+	}
+	SAY(what, "whole CPUs may not be sampled (kernel.perf_event_paranoid = %d)", d->paranoid);
+	SAY(mend, "sudo sysctl kernel.perf_event_paranoid=0");
 }
 
 static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->cap_ptrace) {
-		SAY(what, "memory and mappings of all processes can be read");
+		SAY(what, "processes of all users can be sampled and read (CAP_SYS_PTRACE)");
 		return;
 	}
 	f->state = DOCTOR_SHUT;
 	SAY(what, "other users' processes cannot be read (no CAP_SYS_PTRACE)");
 	SAY(cost, "-p of another user's process is refused, unless it consents (perfwind run)");
 	SAY(mend, "sudo perfwind record -p PID");
-	if (d->ptrace_scope == 3)
-		SAY(mend, "none until the next boot: kernel.yama.ptrace_scope = 3 is final");
 }
 
 static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *f)
@@ -85,16 +144,18 @@ static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *
 		SAY(what, "the CPU's own counters are there: cycles is the default event");
 		return;
 	}
+	if (no_events(d, f))
+		return;
 	f->state = DOCTOR_PARTLY;
+	SAY(cost, "sampling is by cpu-clock, a timer: code with interrupts off is seen late");
 	if (d->cycles == -ENOENT || d->cycles == -EOPNOTSUPP || d->cycles == -ENODEV) {
 		SAY(what, "no hardware counters: a virtual machine without a virtual PMU?");
 		SAY(mend, "on its host (KVM): -cpu host,pmu=on; in a cloud: a type of machine with "
 			  "a PMU");
 	} else {
 		SAY(what, "hardware counters are refused: %s", strerror(-d->cycles));
-		SAY(mend, "sudo sysctl kernel.perf_event_paranoid=1");
+		SAY(mend, "sudo perfwind record ...");
 	}
-	SAY(cost, "sampling is by cpu-clock, a timer: code with interrupts off is seen late");
 }
 
 static void judge_tracepoints(const struct doctor_facts *d, struct doctor_finding *f)
@@ -108,35 +169,112 @@ static void judge_tracepoints(const struct doctor_facts *d, struct doctor_findin
 	if (d->tracepoints == -ENOENT) {
 		SAY(what, "tracefs is not mounted");
 		SAY(mend, "sudo mount -t tracefs nodev /sys/kernel/tracing");
-	} else {
-		SAY(what, "tracepoints: %s", strerror(-d->tracepoints));
+	} else if (!no_events(d, f)) {
+		SAY(what, "tracefs or its events are closed to this user: %s",
+		    strerror(-d->tracepoints));
 		SAY(mend, "sudo perfwind record -e ...");
 	}
 }
 
+/* kernel/ksyms_common.c: at 0 they are shown to whoever may sample the kernel, and as at 1 to
+ * CAP_SYSLOG; at 2 to nobody. */
 static void judge_kernel_names(const struct doctor_facts *d, struct doctor_finding *f)
 {
+	bool paranoid = d->paranoid > 1;
+
 	if (d->kernel_addresses) {
-		SAY(what, "kernel functions have names");
+		SAY(what, "kernel functions have names (/proc/kallsyms shows addresses)");
 		return;
 	}
 	f->state = DOCTOR_SHUT;
-	SAY(what, "/proc/kallsyms shows no addresses (kernel.kptr_restrict = %d)",
-	    d->kptr_restrict);
 	SAY(cost, "kernel frames are in the trace without names");
-	SAY(mend, d->kptr_restrict == 2 ? "sudo sysctl kernel.kptr_restrict=1, and run as root"
-					: "sudo sysctl kernel.kptr_restrict=0");
+	if (d->kptr_restrict < 2 && (d->cap_syslog || (!d->kptr_restrict && !paranoid))) {
+		SAY(what, "/proc/kallsyms shows no addresses, though none of its gates is shut");
+		SAY(mend, "run perfwind outside of what hides it (a container, "
+			  "ProtectKernelTunables=)");
+		return;
+	}
+	SAY(what, "/proc/kallsyms shows no addresses (kernel.kptr_restrict = %d%s)",
+	    d->kptr_restrict, d->cap_syslog ? "" : ", no CAP_SYSLOG");
+	if (d->cap_syslog)
+		SAY(mend, "sudo sysctl kernel.kptr_restrict=1");
+	else
+		SAY(mend, "sudo sysctl%s%s", d->kptr_restrict ? " kernel.kptr_restrict=0" : "",
+		    paranoid ? " kernel.perf_event_paranoid=1" : "");
+}
+
+static void judge_capabilities(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	const struct {
+		const char *name;
+		bool has;
+	} caps[] = {{"PERFMON", d->cap_perfmon},
+		    {"SYS_PTRACE", d->cap_ptrace},
+		    {"SYSLOG", d->cap_syslog},
+		    {"IPC_LOCK", d->cap_ipc_lock}};
+	char has[64] = "", lacks[64] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(caps); i++) {
+		char *to = caps[i].has ? has : lacks;
+		size_t len = strlen(to);
+
+		(void)snprintf(to + len, sizeof(has) - len, " %s", caps[i].name);
+	}
+	SAY(what, "held:%s; not held:%s", *has ? has : " none", *lacks ? lacks : " none");
+	if (!*lacks)
+		return;
+	f->state = *has ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	if (d->user_namespace)
+		SAY(what, "rights of a user namespace do not count for the machine");
+	SAY(cost, "what is open to ordinary users is open, by the settings named here");
+	SAY(mend, d->user_namespace ? "run perfwind outside of the user namespace"
+				    : "sudo perfwind record ...");
+}
+
+static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (is_filtered(d)) {
+		f->state = DOCTOR_SHUT;
+		SAY(what, "a filter of system calls refuses perf_event_open");
+		SAY(cost, "perfwind cannot record at all from inside");
+		SAY(mend, CONTAINER_MEND);
+		return;
+	}
+	SAY(what, d->seccomp ? "a filter of system calls is there, and lets perf_event_open through"
+			     : "no filter of system calls");
+}
+
+static void judge_ptrace(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->ptrace_scope <= 0 || (d->cap_ptrace && d->ptrace_scope < 3)) {
+		SAY(what, "memory of %s can be read%s",
+		    d->cap_ptrace ? "all processes" : "your own processes",
+		    d->ptrace_scope < 0 ? "" : " (kernel.yama.ptrace_scope)");
+		return;
+	}
+	f->state = d->ptrace_scope == 1 ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	SAY(what, "kernel.yama.ptrace_scope = %d: memory of %s can be read", d->ptrace_scope,
+	    d->ptrace_scope == 1 ? "programs that perfwind starts" : "no process");
+	SAY(cost,
+	    "of others (-p) stacks deeper than their copy are cut, and code without a file is "
+	    "guessed");
+	if (d->ptrace_scope == 3)
+		SAY(mend, "a boot with kernel.yama.ptrace_scope below 3, which is final");
+	else
+		SAY(mend, "sudo sysctl kernel.yama.ptrace_scope=0");
 }
 
 static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
 {
+	if (no_events(d, f))
+		return;
 	if (d->ring_bytes >= d->ring_wanted) {
-		SAY(what, "a ring of %lu MiB a CPU can be had", d->ring_wanted >> 20);
+		SAY(what, "rings of %lu KiB a CPU can be had", d->ring_wanted >> 10);
 		return;
 	}
 	f->state = d->ring_bytes ? DOCTOR_PARTLY : DOCTOR_SHUT;
-	SAY(what, "the largest ring is %lu KiB a CPU (kernel.perf_event_mlock_kb = %lu)",
-	    d->ring_bytes >> 10, d->mlock_kb);
+	SAY(what, "rings of %lu KiB a CPU at most, of %lu (kernel.perf_event_mlock_kb = %lu)",
+	    d->ring_bytes >> 10, d->ring_wanted >> 10, d->mlock_kb);
 	SAY(cost, "at high rates with large stacks samples can get lost, and are counted");
 	SAY(mend, "sudo sysctl kernel.perf_event_mlock_kb=65536");
 }
@@ -168,6 +306,8 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 {
 	size_t n = 0;
 
+	if (no_events(d, f))
+		return;
 	for (int i = 0; i < FEATURE_COUNT; i++) {
 		if (d->features.has[i] || n >= sizeof(f->cost) - 32)
 			continue;
@@ -183,7 +323,7 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->daemon) {
-		SAY(what, "a perfwind daemon is there to ask");
+		SAY(what, "a perfwind daemon is there to ask (-a, -p)");
 		return;
 	}
 	SAY(what, "no perfwind daemon listens: your own rights are all there is");
@@ -191,21 +331,30 @@ static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 		return;
 	f->state = DOCTOR_PARTLY;
 	SAY(cost, "what the lines above refuse stays refused");
-	SAY(mend, "sudo systemctl start perfwind.socket, where perfwind is installed");
+	SAY(mend, "sudo systemctl enable --now perfwind-hook.socket perfwind-control.socket");
 }
 
 static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	if (d->debug_files || d->debuginfod) {
-		SAY(what, "debug information: %s%s%s", d->debug_files ? "/usr/lib/debug" : "",
-		    d->debug_files && d->debuginfod ? ", " : "",
-		    d->debuginfod ? "debuginfod (perfwind asks it only if told to)" : "");
+	if (d->debug_files) {
+		SAY(what, "separate debug information is there (/usr/lib/debug)");
 		return;
 	}
 	f->state = DOCTOR_PARTLY;
-	SAY(what, "no separate debug information is installed");
+	SAY(what, "no separate debug information is installed (/usr/lib/debug)");
 	SAY(cost, "of stripped binaries only exported functions have names");
 	SAY(mend, "install the -dbgsym or -debuginfo package of what you profile");
+}
+
+static void judge_debuginfod(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	SAY(what, d->debuginfod ? "DEBUGINFOD_URLS is set, but perfwind asks no network"
+				: "DEBUGINFOD_URLS is not set; perfwind asks no network anyway");
+	if (!d->debuginfod || d->debug_files)
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost, "what debuginfod has is not used for names");
+	SAY(mend, "debuginfod-find debuginfo FILE, put under /usr/lib/debug/.build-id/");
 }
 
 static const struct {
@@ -219,12 +368,16 @@ static const struct {
 	[DOCTOR_HARDWARE] = {"hardware", judge_hardware},
 	[DOCTOR_TRACEPOINTS] = {"tracepoints", judge_tracepoints},
 	[DOCTOR_KERNEL_NAMES] = {"kernel-names", judge_kernel_names},
+	[DOCTOR_CAPABILITIES] = {"capabilities", judge_capabilities},
+	[DOCTOR_SECCOMP] = {"seccomp", judge_seccomp},
+	[DOCTOR_PTRACE] = {"ptrace", judge_ptrace},
 	[DOCTOR_RINGS] = {"rings", judge_rings},
 	[DOCTOR_FILES] = {"files", judge_files},
 	[DOCTOR_RATE] = {"rate", judge_rate},
 	[DOCTOR_FACILITIES] = {"facilities", judge_facilities},
 	[DOCTOR_DAEMON] = {"daemon", judge_daemon},
 	[DOCTOR_SYMBOLS] = {"symbols", judge_symbols},
+	[DOCTOR_DEBUGINFOD] = {"debuginfod", judge_debuginfod},
 };
 
 void doctor_judge(const struct doctor_facts *facts, enum doctor_gate gate, struct doctor_finding *f)

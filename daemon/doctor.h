@@ -12,28 +12,33 @@ enum doctor_gate {
 	DOCTOR_HARDWARE,     /* cycles and the other counters of the CPU */
 	DOCTOR_TRACEPOINTS,
 	DOCTOR_KERNEL_NAMES,
+	DOCTOR_CAPABILITIES,
+	DOCTOR_SECCOMP,
+	DOCTOR_PTRACE, /* reading memory of one's own processes */
 	DOCTOR_RINGS,
 	DOCTOR_FILES, /* descriptors, for many threads */
 	DOCTOR_RATE,
 	DOCTOR_FACILITIES, /* of newer kernels */
 	DOCTOR_DAEMON,	   /* somebody to ask */
 	DOCTOR_SYMBOLS,	   /* debug information at hand */
+	DOCTOR_DEBUGINFOD,
 	DOCTOR_GATES,
 };
 enum doctor_state { DOCTOR_OPEN, DOCTOR_PARTLY, DOCTOR_SHUT };
 
 /* What was found.  Errors are -errno, 0: it went well. */
 struct doctor_facts {
+	/* rights over the machine: root of a user namespace has none */
 	bool root, cap_perfmon, cap_ptrace, cap_syslog, cap_ipc_lock;
 	int paranoid;	   /* kernel.perf_event_paranoid; INT_MAX: no perf events in this kernel */
 	int kptr_restrict; /* kernel.kptr_restrict */
 	int ptrace_scope;  /* kernel.yama.ptrace_scope; -1: no such module */
 	bool seccomp;	   /* this process runs under a filter */
-	bool pid_namespace;
+	bool pid_namespace, user_namespace;
 	int own_user, own_kernel, machine, cycles; /* opening such an event */
 	int tracepoints;			   /* reading the number of one */
 	bool kernel_addresses;			   /* /proc/kallsyms shows them */
-	uint64_t ring_bytes, ring_wanted; /* the largest ring of a CPU that could be mapped */
+	uint64_t ring_bytes, ring_wanted; /* the largest that all CPUs could have at once */
 	uint64_t mlock_kb;		  /* kernel.perf_event_mlock_kb */
 	uint64_t files;			  /* hard limit of descriptors */
 	uint64_t max_rate;		  /* kernel.perf_event_max_sample_rate, Hz */
@@ -55,5 +60,10 @@ struct doctor_finding {
 void doctor_look(const char *control_socket, struct doctor_facts *ret_facts);
 void doctor_judge(const struct doctor_facts *facts, enum doctor_gate gate,
 		  struct doctor_finding *ret_finding);
+/* Is this a container, where sysctls are its host's? */
+static inline bool doctor_in_container(const struct doctor_facts *facts)
+{
+	return facts->pid_namespace || facts->user_namespace;
+}
 /* Does `perfwind record -- CMD` work? */
 bool doctor_can_record(const struct doctor_facts *facts);

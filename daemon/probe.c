@@ -105,14 +105,6 @@ static bool have_ksymbol(void)
 	return opens(&attr);
 }
 
-static bool have_cgroup(void)
-{
-	struct perf_event_attr attr = dummy();
-
-	attr.cgroup = 1;
-	return opens(&attr);
-}
-
 static bool have_pidfd(void)
 {
 	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -179,7 +171,6 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 		[FEATURE_INHERIT_READ] = have_inherit_read,
 		[FEATURE_PROCMAP_QUERY] = have_procmap_query,
 		[FEATURE_KSYMBOL] = have_ksymbol,
-		[FEATURE_CGROUP] = have_cgroup,
 		[FEATURE_PIDFD] = have_pidfd,
 		[FEATURE_PEER_PIDFD] = have_peer_pidfd,
 	};

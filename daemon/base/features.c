@@ -10,7 +10,6 @@ const char *feature_name(enum feature feature)
 		[FEATURE_INHERIT_READ] = "inherit-read",
 		[FEATURE_PROCMAP_QUERY] = "procmap-query",
 		[FEATURE_KSYMBOL] = "ksymbol",
-		[FEATURE_CGROUP] = "cgroup",
 		[FEATURE_PIDFD] = "pidfd",
 		[FEATURE_PEER_PIDFD] = "peer-pidfd",
 	};

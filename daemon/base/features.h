@@ -15,7 +15,6 @@ enum feature {
 	FEATURE_PROCMAP_QUERY, /* the ioctl on /proc/PID/maps, 6.11.  Else: the text is read again
 				*/
 	FEATURE_KSYMBOL,       /* attr.ksymbol, 5.1.  Else: kernel names as of the start */
-	FEATURE_CGROUP,	       /* attr.cgroup, 5.7 */
 	FEATURE_PIDFD,	       /* pidfd_open, 5.3; poll on it for exit */
 	FEATURE_PEER_PIDFD,    /* SO_PEERPIDFD, 6.5.  Else: pidfd_open of SO_PEERCRED's pid */
 	FEATURE_COUNT,

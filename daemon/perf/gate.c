@@ -104,20 +104,24 @@ static enum perf_gate explain_closed(char *error, size_t size)
 	return PERF_GATE_PARANOID;
 }
 
+/* EPERM, or ENOSYS of a kernel that has the call. */
+static enum perf_gate explain_filter(char *error, size_t size)
+{
+	(void)snprintf(error, size,
+		       "perf_event_open is refused by a filter (seccomp), as in a container: start "
+		       "it with --cap-add PERFMON --security-opt seccomp=unconfined, or run on the "
+		       "host");
+	return PERF_GATE_SECCOMP;
+}
+
 static enum perf_gate explain_permission(const struct gate_case *refused, char *error, size_t size)
 {
 	int paranoid = (int)gate_sysctl("perf_event_paranoid", 2);
 	const struct perf_spec *spec = refused->spec;
 	int harmless = try_harmless();
 
-	if (harmless == -EPERM) {
-		(void)snprintf(error, size,
-			       "perf_event_open is refused by a filter (seccomp), as in a "
-			       "container: start it "
-			       "with --cap-add PERFMON --security-opt seccomp=unconfined, or run "
-			       "on the host");
-		return PERF_GATE_SECCOMP;
-	}
+	if (harmless == -EPERM)
+		return explain_filter(error, size);
 	if (harmless == -EACCES)
 		return explain_closed(error, size);
 	if (spec->tracepoint[0] || spec->probe_path || spec->type == PERF_TYPE_TRACEPOINT) {
@@ -208,6 +212,8 @@ enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t
 		(void)snprintf(error, size, "there is no process %d (any more)", (int)refused->tid);
 		return PERF_GATE_GONE;
 	case ENOSYS:
+		if (gate_sysctl("perf_event_paranoid", INT32_MAX) != INT32_MAX)
+			return explain_filter(error, size);
 		(void)snprintf(error, size, "this kernel has no perf events (CONFIG_PERF_EVENTS)");
 		return PERF_GATE_OTHER;
 	case EBUSY:

@@ -240,7 +240,7 @@ int perf_spec_of_counter(int32_t counter, struct perf_spec *ret_spec)
 	return 0;
 }
 
-bool perf_spec_have_cycles(void)
+int perf_spec_cycles(void)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -253,7 +253,7 @@ bool perf_spec_have_cycles(void)
 	int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0)
-		return false;
+		return fd;
 	fd_close(fd);
-	return true;
+	return 0;
 }

@@ -48,5 +48,5 @@ int perf_spec_of_tracepoint(const struct perf_spec_env *env, const char *name,
 /* The type number of a PMU that sysfs names.  -ENOENT with a line. */
 int perf_spec_pmu_type(const struct perf_spec_env *env, const char *pmu, uint32_t *ret_type,
 		       char *error, size_t error_size);
-/* Is there a hardware cycles counter that can be opened on this machine? */
-bool perf_spec_have_cycles(void);
+/* 0: there is a hardware cycles counter that can be opened on this machine; else -errno. */
+int perf_spec_cycles(void);

@@ -9,7 +9,7 @@ unshare -mpf --mount-proc true 2>/dev/null || { echo "mount and pid namespaces a
 # The JIT's map is /tmp/perf-PID.map there, by the pid that it has there.
 mkdir "$TMP/inside" "$TMP/shared"
 cat >"$TMP/container" <<'SH'
-mount -t tmpfs none "$1/inside" && cp "$2/jit" "$2/recursion" "$3" "$1/inside" && mkdir "$1/inside/shared" &&
+mount -t tmpfs none "$1/inside" && cp "$2/jit" "$2/recursion" "$2/no-perf-events" "$3" "$1/inside" && mkdir "$1/inside/shared" &&
 	mount --bind "$1/shared" "$1/inside/shared" && cd "$1/inside" && mount -t tmpfs none /tmp || exit 1
 shift 3
 exec "$@"
@@ -108,6 +108,13 @@ check inside-pid-consistent consistent own
 check inside-command-names has command '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check inside-command-consistent consistent command
 
+# A container whose filter refuses perf_event_open: one line, with its mend, and no file.
+in_container ./no-perf-events 1 ./perfwind record -o shared/refused.pftrace -- ./recursion 0.1 >"$TMP/refused.out" 2>"$TMP/refused.err"
+check inside-filter-status [ $? = 1 ]
+check inside-filter-one-line [ "$(wc -l <"$TMP/refused.err")" = 1 ]
+check inside-filter-mend grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/refused.err"
+check inside-filter-no-file [ ! -e "$TMP/shared/refused.pftrace" ]
+
 # Root of a user namespace has no right over the machine: user code of its own programs, and that is said.
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 restore() { echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; }
@@ -124,6 +131,13 @@ if as_nobody unshare -Urpf --mount-proc true 2>/dev/null; then
 	check rootless-names has rootless '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 	check rootless-kept steps_kept rootless '^kernel not permitted .*user code only'
 	check rootless-consistent consistent rootless
+	# Nor has who gave up the capabilities that it had there.
+	as_nobody unshare -Urpf --mount-proc setpriv --bounding-set=-all --inh-caps=-all --no-new-privs ./perfwind record --json -o bare.pftrace -- ./recursion 1 \
+		>"$TMP/bare.json" 2>"$TMP/bare.err"
+	check bare-status [ $? = 0 ]
+	cp "$TMP/user/bare.pftrace" "$TMP/"
+	check bare-names has bare '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+	check bare-kept steps_kept bare '^kernel not permitted .*user code only'
 else
 	skip rootless "an ordinary user may make no user namespace"
 fi

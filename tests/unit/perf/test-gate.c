@@ -188,14 +188,15 @@ static void refused_everything(void)
 	fixture_deinit(&f);
 }
 
-static void without_kernel_support(void)
+/* The kernel has the call, as its sysctl shows: sandboxes hide it so. */
+static void hidden_by_a_sandbox(void)
 {
 	struct fixture f;
 
 	fixture_init(&f);
 	filter(ENOSYS);
 	CHECK(fixture_open(&f) == -ENOSYS);
-	CHECK(f.gate == PERF_GATE_OTHER && says(&f, "CONFIG_PERF_EVENTS"));
+	CHECK(f.gate == PERF_GATE_SECCOMP && says(&f, "seccomp"));
 	fixture_deinit(&f);
 }
 
@@ -206,7 +207,7 @@ static void test_filtered(void **state)
 	as_user(geteuid(), refused_everything);
 	if (geteuid() == 0)
 		as_user(65534, refused_everything);
-	as_user(geteuid(), without_kernel_support);
+	as_user(geteuid(), hidden_by_a_sandbox);
 }
 
 static void few_files(void)
@@ -294,7 +295,7 @@ static void test_no_such_event(void **state)
 		.config = PERF_COUNT_HW_CPU_CYCLES,
 		.precise_ip = 3,
 	};
-	if (perf_spec_have_cycles()) {
+	if (perf_spec_cycles() == 0) {
 		/* a real counter: the ladder finds what it can do */
 		assert_int_equal(fixture_open(&f), 0);
 		f.source = perf_source_free(f.source);

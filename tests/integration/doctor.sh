@@ -1,0 +1,167 @@
+#!/bin/bash
+# doctor.sh - `perfwind doctor` against the machine: its status is that of a recording, in each state the machine can be put
+# in; and the mend that it prints opens the gate.
+. "$(dirname "$0")/lib"
+need_root
+id nobody >/dev/null 2>&1 || { echo "there is no user nobody"; exit 77; }
+command -v setpriv >/dev/null || { echo "setpriv is not there"; exit 77; }
+
+mkdir "$TMP/user"
+cp "$PERFWIND" "$PROGRAMS/no-perf-events" "$TMP/user/"
+chmod -R a+rX "$TMP"
+chown nobody "$TMP/user"
+unset DEBUGINFOD_URLS
+
+SYSCTLS="perf_event_paranoid perf_event_mlock_kb perf_event_max_sample_rate kptr_restrict yama/ptrace_scope"
+for name in $SYSCTLS; do
+	[ -e /proc/sys/kernel/$name ] && cat /proc/sys/kernel/$name >"$TMP/was.${name##*/}"
+done
+restore() {
+	for name in $SYSCTLS; do
+		[ -e "$TMP/was.${name##*/}" ] && cat "$TMP/was.${name##*/}" >/proc/sys/kernel/$name
+	done
+}
+trap 'restore; cleanup' EXIT
+# put NAME VALUE : false where the kernel has it not, or takes it not.
+put() { [ -e "/proc/sys/kernel/$1" ] && echo "$2" >"/proc/sys/kernel/$1"; } 2>/dev/null
+
+as_root() { (cd "$TMP/user" && "$@"); }
+# doctor NAME [COMMAND...] : JSON into NAME.json, by who the command makes it run as; sets STATUS.
+doctor() {
+	local name=$1
+	shift
+	"$@" ./perfwind doctor --json >"$TMP/$name.json" 2>"$TMP/$name.err"
+	STATUS=$?
+}
+# gate NAME GATE EXPRESSION : a Python expression over the gate `g`, the whole `v`.
+gate() {
+	"$PYTHON" - "$TMP/$1.json" "$2" "$3" <<'PY'
+import json, sys
+v = json.load(open(sys.argv[1]))
+g = [g for g in v["gates"] if g["name"] == sys.argv[2]][0]
+if not eval(sys.argv[3]):
+    sys.exit("%s\nnot true: %s" % (g, sys.argv[3]))
+PY
+}
+# The exit status, "works", and what a recording says: one truth.
+agrees() {
+	local name=$1 record
+	shift
+	doctor "$name" "$@"
+	"$@" ./perfwind record -q --no-daemon -o "$TMP/user/$name.pftrace" -- true >"$TMP/$name.record" 2>&1
+	record=$?
+	[ $STATUS -le 1 ] && [ $STATUS = $record ] && gate "$name" own-programs "v['works'] == (g['state'] == 'open') == ($STATUS == 0)" && return 0
+	echo "doctor $STATUS, record $record"
+	cat "$TMP/$name.record"
+	return 1
+}
+# mended NAME GATE COMMAND... : the mend is one sysctl for root to type; with it the gate is open.
+mended() {
+	local name=$1 gate=$2 mend
+	shift 2
+	mend=$("$PYTHON" -c 'import json, sys; print([g["mend"] for g in json.load(open(sys.argv[1]))["gates"] if g["name"] == sys.argv[2]][0])' "$TMP/$name.json" "$gate")
+	case $mend in "sudo sysctl kernel."*) ;; *) echo "no sysctl: $mend"; return 1 ;; esac
+	for setting in ${mend#sudo sysctl }; do
+		put "$(tr . / <<<"${setting#kernel.}" | cut -d = -f 1)" "${setting#*=}" || return 1
+	done
+	doctor "$name-mended" "$@"
+	gate "$name-mended" "$gate" 'g["state"] == "open" and not g["mend"] and not g["cost"]'
+}
+
+check root-agrees agrees root as_root
+check root-gates gate root kernel '[g["name"] for g in v["gates"]] == "own-programs kernel machine others hardware tracepoints kernel-names capabilities seccomp ptrace rings files rate facilities daemon symbols debuginfod".split()'
+check root-states gate root kernel 'all(g["state"] == "open" and not g["cost"] + g["mend"] or g["state"] in ("partly", "shut") and g["cost"] and g["mend"] for g in v["gates"])'
+check root-one-line gate root kernel 'all("\n" not in g[k] and len(g[k]) < 240 for g in v["gates"] for k in ("what", "cost", "mend"))'
+# The same as text.
+as_root ./perfwind doctor >"$TMP/text"
+check text-gates [ "$(grep -cE '^(open   |partly |shut   ) [a-z-]+ +[^ ]' "$TMP/text")" = 17 ]
+check text-mends [ "$(grep -cE '^ {22}mend: ' "$TMP/text")" = "$(grep -cE '^(partly|shut)' "$TMP/text")" ]
+
+put perf_event_paranoid 2
+put kptr_restrict 0
+check user-agrees agrees user as_nobody
+check user-kernel-shut gate user kernel 'g["state"] == "shut" and "perf_event_paranoid = 2" in g["what"]'
+check user-kernel-mend mended user kernel as_nobody
+check user-names-by-paranoid gate user-mended kernel-names 'g["state"] == "open"'
+put perf_event_paranoid 2
+check user-machine-mend mended user machine as_nobody
+put perf_event_paranoid 2
+check user-names-mend mended user kernel-names as_nobody
+put kptr_restrict 2
+put perf_event_paranoid 2
+check user-names-2 agrees names as_nobody
+check user-names-2-mend mended names kernel-names as_nobody
+put kptr_restrict 2
+doctor root-names as_root
+check root-names-shut gate root-names kernel-names 'g["state"] == "shut" and "kptr_restrict = 2" in g["what"]'
+check root-names-mend mended root-names kernel-names as_root
+put perf_event_max_sample_rate 1000
+doctor rate as_root
+check rate-mend mended rate rate as_root
+restore
+
+# What is locked counts for all rings together.
+put perf_event_paranoid 2
+put perf_event_mlock_kb 516
+small() { (ulimit -l 64 && as_nobody "$@"); }
+check rings-agree agrees rings small
+check rings-partly gate rings rings 'g["state"] == "partly" and "256 KiB a CPU at most" in g["what"]'
+check rings-mend mended rings rings small
+put perf_event_mlock_kb 0
+none() { (ulimit -l 0 && as_nobody "$@"); }
+check no-rings-agree agrees no-rings none
+check no-rings-shut gate no-rings rings 'g["state"] == "shut"'
+check no-rings-mend mended no-rings own-programs none
+restore
+
+# A kernel of Debian, Ubuntu or Android closes at 3 or 4, others do not: the recording knows.
+for level in 3 4; do
+	put perf_event_paranoid $level
+	check paranoid-$level agrees paranoid-$level as_nobody
+	gate paranoid-$level seccomp 'v["works"]' >/dev/null 2>&1 || check paranoid-$level-mend mended paranoid-$level own-programs as_nobody
+done
+restore
+
+# A filter, as containers have it: refused, or hidden; a security module.
+for error in 1 38; do
+	filtered() { as_nobody ./no-perf-events $error "$@"; }
+	check filtered-$error agrees filtered-$error filtered
+	check filtered-$error-works-not gate filtered-$error seccomp 'v["works"] is False'
+	check filtered-$error-seccomp gate filtered-$error seccomp 'g["state"] == "shut" and "--security-opt seccomp=" in g["mend"]'
+	check filtered-$error-blames-nothing-else gate filtered-$error kernel '"own-programs" in g["mend"] and not any("sysctl" in o["mend"] for o in v["gates"] if o["name"] in ("kernel", "machine", "hardware", "rings"))'
+	check filtered-$error-record-one-line [ "$(wc -l <"$TMP/filtered-$error.record")" = 1 ]
+	check filtered-$error-record-mend grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/filtered-$error.record"
+done
+module() { as_root ./no-perf-events 13 "$@"; }
+check module agrees module module
+check module-said gate module own-programs 'g["state"] == "shut" and "ausearch" in g["mend"]'
+
+# Yama.
+if put yama/ptrace_scope 1; then
+	doctor yama as_nobody
+	check yama-partly gate yama ptrace 'g["state"] == "partly" and "ptrace_scope = 1" in g["what"]'
+	check yama-mend mended yama ptrace as_nobody
+	put yama/ptrace_scope 2
+	doctor yama2 as_nobody
+	check yama-2 gate yama2 ptrace 'g["state"] == "shut"'
+	restore
+else
+	skip yama "this kernel has no Yama"
+fi
+
+# In a container: root there is no root, and its capabilities are no rights over the machine.
+if as_nobody unshare -Urpf --mount-proc true 2>/dev/null; then
+	put perf_event_paranoid 2
+	inside() { as_nobody unshare -Urpf --mount-proc "$@"; }
+	check inside-agrees agrees inside inside
+	check inside-capabilities gate inside capabilities 'g["state"] == "shut" and "user namespace" in g["what"] and v["container"]'
+	check inside-others gate inside others 'g["state"] == "shut"'
+	check inside-told grep -qx 'This is a container: .*host.' <<<"$(inside ./perfwind doctor)"
+	restore
+else
+	skip inside "an ordinary user may make no user namespace"
+fi
+# debuginfod is named where it would be expected to help.
+DEBUGINFOD_URLS=http://example.invalid as_root ./perfwind doctor --json >"$TMP/urls.json"
+check debuginfod gate urls debuginfod '"DEBUGINFOD_URLS is set" in g["what"]'
+check nothing-left [ -z "$(ls "$TMP/user" | grep -vE '^(perfwind|no-perf-events|.*\.pftrace)$')" ]
