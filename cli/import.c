@@ -129,7 +129,7 @@ static int import_file(const struct import_command *command, const char *input, 
 		log_error("%s: %s", input, strerror(-fd));
 		return fd;
 	}
-	r = late_sink_new(output, command->plain, &sink);
+	r = late_sink_new_beside(output, command->plain, &sink);
 	if (r < 0) {
 		log_error("%s: %s", output, strerror(-r));
 		return r;

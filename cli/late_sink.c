@@ -7,7 +7,7 @@
 struct late_sink {
 	struct sink sink;
 	const char *path;
-	bool plain;
+	bool plain, beside;
 	int error; /* it could not be opened; a second try would put aside what the first one made
 		    */
 	struct sink *file;
@@ -20,8 +20,13 @@ static int late_open(struct late_sink *late)
 
 	if (r < 0)
 		return r;
-	if (!late->plain)
-		return sink_deflate_new(file, &late->file);
+	if (!late->plain) {
+		r = sink_deflate_new(file, &file);
+		if (r < 0)
+			return r;
+	}
+	if (late->beside)
+		return sink_beside_new(file, &late->file);
 	late->file = file;
 	return 0;
 }
@@ -57,6 +62,15 @@ static void late_free(struct sink *sink)
 
 	(void)sink_free(late->file);
 	free(late);
+}
+
+int late_sink_new_beside(const char *path, bool plain, struct sink **ret_sink)
+{
+	int r = late_sink_new(path, plain, ret_sink);
+
+	if (r >= 0)
+		container_of(*ret_sink, struct late_sink, sink)->beside = true;
+	return r;
 }
 
 int late_sink_new(const char *path, bool plain, struct sink **ret_sink)

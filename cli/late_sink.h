@@ -6,3 +6,5 @@
 
 /* Borrows @path.  @plain: packets as they are, not deflated.  Returns new. */
 int late_sink_new(const char *path, bool plain, struct sink **ret_sink);
+/* The same, compressed and written in a thread beside (sink_beside_new). */
+int late_sink_new_beside(const char *path, bool plain, struct sink **ret_sink);
