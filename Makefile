@@ -116,7 +116,7 @@ PROGRAM_NAMES := $(filter-out plugin steps steps-cxx,$(basename $(notdir $(wildc
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
 	$(O)/tests/programs/restless-static
 # With another libc, where there is one to try.
-PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl)
+PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl $(O)/tests/programs/restless-musl)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs

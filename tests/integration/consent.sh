@@ -13,6 +13,7 @@ STRESS=${PERFWIND_STRESS_SECONDS:-20}
 U=$TMP/u # where both users may look; the build folder may not be
 mkdir "$U"
 cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS"/{recursion,threads,fork,restless,restless-static,hook-target} "$U/"
+[ ! -x "$PROGRAMS/restless-musl" ] || cp "$PROGRAMS/restless-musl" "$U/"
 cp "$PROGRAMS/recursion" "$U/plain"
 cp "$PROGRAMS/recursion" "$U/own"
 cp "$PROGRAMS/recursion" "$U/denied"
@@ -202,8 +203,9 @@ wait $container 2>/dev/null
 # ---- Go: the runtime has its own handler for the signal, by system calls
 if command -v go >/dev/null; then
 	mkdir "$TMP/go"
-	cp tests/programs/languages/work.go "$TMP/go/"
-	if (cd "$TMP/go" && HOME=$TMP/go GOCACHE=$TMP/go/cache GO111MODULE=off go build -o "$U/gowork" work.go) >"$TMP/go.log" 2>&1; then
+	cp tests/programs/languages/{work,restless}.go "$TMP/go/"
+	go_builds() { (cd "$TMP/go" && HOME=$TMP/go GOCACHE=$TMP/go/cache GO111MODULE=off go build -o "$1" "$2"); }
+	if go_builds "$U/gowork" work.go >"$TMP/go.log" 2>&1 && go_builds "$U/restless-go" restless.go >"$TMP/go.log" 2>&1; then
 		consenting "$U/gowork" 100
 		gowork=$PID
 		wait_for used $gowork 50
@@ -218,23 +220,51 @@ else
 	skip go "go is not there"
 fi
 
-# ---- nobody dies of it
+# ---- nobody dies of it: each kind of program that is never the same for long, also under a filter
 as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/stress.pftrace" -a -d $((STRESS + 1)) \
-	>"$TMP/stress.json" 2>"$TMP/stress.err" &
+	--consent-under-seccomp >"$TMP/stress.json" 2>"$TMP/stress.err" &
 stress=$!
 started $stress
 wait_for test -s "$U/stress.pftrace"
-consenting "$U/restless" $STRESS
-restless=$PID
-consenting "$U/restless-static" $STRESS
-static=$PID
-wait $restless
-check restless-lives [ $? = 0 ]
-wait $static
-check restless-static-lives [ $? = 0 ]
+restless=
+for name in restless restless-static restless-musl restless-go; do
+	[ -x "$U/$name" ] || continue
+	consenting "$U/$name" $STRESS
+	restless="$restless $name:$PID"
+done
+for each in $restless; do
+	wait ${each#*:}
+	check ${each%:*}-lives [ $? = 0 ]
+done
 wait $stress
 check stress-status [ $? = 0 ]
 cp "$U/stress.pftrace" "$TMP/"
 check stress-asked bash -c "[ \$(grep -c ': asked' '$TMP/stress.err') -ge 10 ]"
+echo "stress: $(grep -c ': asked' "$TMP/stress.err") asked in $STRESS s"
 check stress-names has stress '^restless;.*restless_leaf;burn '
 check stress-consistent consistent stress
+
+# ---- nor of being asked all the time: by hundreds of requests a second, in every place of their lives
+cat >"$U/all" <<'SH'
+#!/bin/sh
+# all SECONDS PROGRAM... : side by side; the status is 0 when all of them are.
+seconds=$1 status=0 pids=
+shift
+for program; do "$program" "$seconds" & pids="$pids $!"; done
+for pid in $pids; do wait $pid || status=1; done
+exit $status
+SH
+chmod 755 "$U/all"
+kinds=
+for each in $restless; do kinds="$kinds $U/${each%:*}"; done
+cp "$INTEGRATION/hook_asker.py" "$U/"
+(as_target "$PYTHON" "$U/hook_asker.py" "$U/perfwind" 200 "$U/all" $STRESS $kinds) 3>"$TMP/asked.json"
+check asked-often-lives [ $? = 0 ]
+echo "asked often: $(cat "$TMP/asked.json")"
+asked_often() {
+	"$PYTHON" -c 'import json, sys; v = json.load(open(sys.argv[1]))
+sys.exit(bool(v["wrong"]) or v["answers"] <= 20 or v["processes"] <= 1)' "$TMP/asked.json" && return 0
+	cat "$TMP/asked.json"
+	return 1
+}
+check asked-often-answers asked_often

@@ -18,20 +18,19 @@ libc.sigqueue.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 
 
 def processes_of(root):
-    """The process and its descendants, also those that a subreaper (this one) has inherited."""
-    children = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as f:
-                    children.setdefault(int(f.read().rpartition(")")[2].split()[1]), []).append(int(name))
-            except (OSError, ValueError):
-                pass
-    found, todo = [], [root]
+    """The process's descendants, also those that a subreaper (this one) has inherited.  One at a time, and each is asked
+    before the next is looked for: many live for a few milliseconds."""
+    todo = [root]
     while todo:
-        todo += children.get(pid := todo.pop(), [])
-        found.append(pid)
-    return found[1:]
+        pid = todo.pop()
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children") as f:
+                    found = [int(child) for child in f.read().split()]
+                yield from found
+                todo += found
+        except OSError:
+            pass
 
 
 def catches(pid):

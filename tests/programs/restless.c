@@ -1,10 +1,22 @@
 /* restless.c - a program that is never the same for long: restless SECONDS [MODE].  Its workers fork,
- * exit, exec, set and reset handlers, posix_spawn, system and popen in tight loops.  Ends with 0
- * when every child ended as it was meant to; a child that was killed is told and is a 1.  What it
- * runs is restless_leaf > burn. */
+ * exit, exec (after fork and vfork, at once and later), set and reset handlers, take out-of-band
+ * bytes, start and end threads, put themselves under a seccomp filter, posix_spawn, system and popen
+ * in tight loops.  Ends with 0 when every child ended as it was meant to; a child that was killed is
+ * told and is a 1.  What it runs is restless_leaf > burn. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +87,19 @@ static void do_vfork(void)
 	await(pid, "vfork");
 }
 
+/* The child stays for a while in its parent's memory. */
+static void do_vfork_late(void)
+{
+	pid_t pid = vfork();
+
+	if (!pid) {
+		restless_leaf();
+		execl(self, self, "0", "leaf", (char *)NULL);
+		_exit(1);
+	}
+	await(pid, "vfork, later");
+}
+
 static void do_spawn(void)
 {
 	char *argv[] = {(char *)(uintptr_t)self, (char *)"0", (char *)"leaf", NULL};
@@ -133,12 +158,102 @@ static void do_handlers(void)
 	sigaction(SIGURG, &none, NULL);
 }
 
+/* The signal's other use: a byte out of band, whose arrival the program's own handler sees. */
+static void do_urgent(void)
+{
+	struct sigaction own = {.sa_handler = count, .sa_flags = SA_RESTART}, was;
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), in, out = socket(AF_INET, SOCK_STREAM, 0);
+	sig_atomic_t before = handled;
+	char byte = 0;
+
+	sigaction(SIGURG, &own, &was);
+	if (bind(listener, (struct sockaddr *)&at, len) < 0 || listen(listener, 1) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
+	    connect(out, (struct sockaddr *)&at, len) < 0)
+		_exit(2);
+	in = accept(listener, NULL, NULL);
+	if (in < 0 || fcntl(in, F_SETOWN, getpid()) < 0 || send(out, "!", 1, MSG_OOB) != 1)
+		_exit(2);
+	/* The signal does not queue: a request that waits beside it stands for both. */
+	for (int i = 0; handled == before && i < 100000; i++)
+		restless_leaf();
+	if (recv(in, &byte, 1, MSG_OOB) != 1 || byte != '!') {
+		fprintf(stderr, "restless: urgent: the byte is not there\n");
+		_exit(1);
+	}
+	sigaction(SIGURG, &was, NULL);
+	/* the one that connected goes last: no port of the other waits for its time */
+	close(in);
+	close(out);
+	close(listener);
+}
+
+/* Calls that a signal must not be seen in: the handler that runs has SA_RESTART. */
+static void *thread_main(void *arg)
+{
+	int fds[2];
+	char byte;
+
+	if (pipe(fds) < 0 || write(fds[1], "x", 1) != 1 || read(fds[0], &byte, 1) != 1)
+		_exit(2);
+	restless_leaf();
+	close(fds[0]);
+	close(fds[1]);
+	return arg;
+}
+
+static void do_threads(void)
+{
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)(i + 1)) != 0)
+			_exit(2);
+	for (int i = 0; i < 4; i++) {
+		void *back;
+
+		if (pthread_join(threads[i], &back) != 0 || back != (void *)(uintptr_t)(i + 1)) {
+			fprintf(stderr, "restless: threads: one is lost\n");
+			_exit(1);
+		}
+	}
+}
+
+/* What a filter traps in its answer must not kill it. */
+static void do_seccomp(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+			_exit(2);
+		for (int i = 0; i < 5; i++)
+			restless_leaf();
+		_exit(LEAF_STATUS);
+	}
+	await(pid, "seccomp");
+}
+
 static const struct {
 	const char *name;
 	void (*once)(void);
 } modes[] = {
-	{"exit", do_exit},     {"exec", do_exec},   {"vfork", do_vfork},       {"spawn", do_spawn},
-	{"system", do_system}, {"popen", do_popen}, {"handlers", do_handlers},
+	{"exit", do_exit},	   {"exec", do_exec},
+	{"vfork", do_vfork},	   {"spawn", do_spawn},
+	{"system", do_system},	   {"popen", do_popen},
+	{"handlers", do_handlers}, {"vfork-late", do_vfork_late},
+	{"urgent", do_urgent},	   {"threads", do_threads},
+	{"seccomp", do_seccomp},
 };
 enum { N_MODES = sizeof(modes) / sizeof(modes[0]) };
 
