@@ -4,8 +4,6 @@
  * so instructions that only a processor's mode or an old one gives a meaning to are left out. */
 #include "unwinder/code-insn.h"
 
-#include <string.h>
-
 #include "daemon/base/util.h"
 
 /* What follows an opcode. */
@@ -129,6 +127,22 @@ static uint8_t opcode(struct code_insn *in, const uint8_t **at, const uint8_t *e
 	return *p == 0x38 ? M : M | B;
 }
 
+static bool is_prefix(uint8_t byte)
+{
+	switch (byte) {
+	case 0x26:
+	case 0x2e:
+	case 0x36:
+	case 0x3e:
+	case 0x64 ... 0x66:
+	case 0xf0:
+	case 0xf2 ... 0xf3:
+		return true;
+	default:
+		return false;
+	}
+}
+
 bool code_decode(struct code_insn *in, const uint8_t *code, size_t len)
 {
 	const uint8_t *at = code, *end = code + min_u64(len, 15);
@@ -136,10 +150,9 @@ bool code_decode(struct code_insn *in, const uint8_t *code, size_t len)
 	size_t modrm = 0;
 
 	*in = (struct code_insn){0};
-	while (at < end && *at && memchr("\x66\xf2\xf3\x2e\x3e\x36\x26\x64\x65\xf0", *at, 10)) {
+	for (; at < end && is_prefix(*at); at++) {
 		in->narrow |= *at == 0x66;
 		in->segment |= *at == 0x64 || *at == 0x65;
-		at++;
 	}
 	if (at < end && (*at & 0xf0) == 0x40)
 		in->rex = *at++;

@@ -154,13 +154,9 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 	if (!map || address - map->start < before)
 		return 0;
 	after = min_u64(after, map->end - address);
-	if (memory) {
-		got = memory->read(memory, from, to, before + after);
-	} else {
-		fd = code_file(map);
-		got = fd < 0 ? 0
-			     : pread(fd, to, before + after,
-				     (off_t)(from - map->start + map->offset));
-	}
+	got = memory ? memory->read(memory, from, to, before + after) : 0;
+	fd = got > 0 ? -1 : code_file(map);
+	if (fd >= 0)
+		got = pread(fd, to, before + after, (off_t)(from - map->start + map->offset));
 	return got > 0 && (size_t)got <= before + after ? (size_t)got : 0;
 }

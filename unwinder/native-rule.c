@@ -11,10 +11,8 @@
 #include "unwinder/code-walk.h"
 #include "unwinder/native.h"
 
-enum {
-	STILL_MIN = 8, /* bytes that a function has which goes to another stack, and more */
-	STILL_CODE = 1024,
-};
+/* A function that goes to another stack has so many bytes: glibc's, 260; with CET, some 700. */
+enum { STILL_MIN = 8, STILL_MAX = 1024, STILL_STEP = 256 };
 
 enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
 {
@@ -222,27 +220,29 @@ static bool is_still(const struct cfi_fde *fde)
 	return p == fde->program_end;
 }
 
-/* Where a function's code moves rsp first, read once.  false: it cannot be read. */
+/* Has a function's code moved rsp before the walk's pc?  What was read is not read again.  false: it
+ * cannot be read. */
 static bool still_moves(struct native *e, const struct walk *w, const struct native_place *place,
-			const struct cfi_fde *fde, uint32_t *ret_moves)
+			const struct cfi_fde *fde, bool *ret_moves)
 {
-	uint64_t begin = walk_lookup(w) - place->vaddr + fde->begin;
+	uint64_t at = place->vaddr - fde->begin, begin = walk_lookup(w) - at;
 	uint64_t key = (uint64_t)uw_module_serial(place->map->module) << 32 |
 		       ((uint64_t)(fde->program - fde->section) + 1);
 	struct native_still *still = &e->still[hash_u64(key) % NATIVE_STILL];
-	uint8_t code[STILL_CODE];
+	uint8_t code[STILL_MAX];
 	size_t len;
 
-	if (still->key != key) {
-		len = native_code(w, begin, 0, min_u64(fde->end - fde->begin, STILL_CODE), code);
-		if (!len)
+	if (still->key != key)
+		*still = (struct native_still){.key = key};
+	if (still->moves == still->seen && still->seen < at) {
+		len = min_u64((at | (STILL_STEP - 1)) + 1, fde->end - fde->begin);
+		len = native_code(w, begin, 0, len, code);
+		if (len < at)
 			return false;
-		still->key = key;
 		still->moves = (uint32_t)code_moves_sp(code, len);
-		if (still->moves == len)
-			still->moves = UINT32_MAX;
+		still->seen = (uint32_t)len;
 	}
-	*ret_moves = still->moves;
+	*ret_moves = at > still->moves;
 	return true;
 }
 
@@ -253,14 +253,15 @@ static bool still_moves(struct native *e, const struct walk *w, const struct nat
 static bool native_holds(struct native *e, const struct walk *w, const struct native_place *place,
 			 const struct cfi_fde *fde, rule_t *rule)
 {
-	uint32_t moves;
+	uint64_t size = fde->end - fde->begin;
+	bool moves;
 
 	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || !walk_is_interrupted(w) ||
-	    fde->end - fde->begin < STILL_MIN || !is_still(fde))
+	    size < STILL_MIN || size > STILL_MAX || !is_still(fde))
 		return true;
 	if (!still_moves(e, w, place, fde, &moves))
 		return false;
-	if (place->vaddr - fde->begin > moves)
+	if (moves)
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
 	return true;
 }

@@ -29,7 +29,8 @@ enum { NATIVE_STILL = 256 };
 /* A function whose CFI says that it never moves rsp (native-rule.c). */
 struct native_still {
 	uint64_t key;	/* its module's serial above 32, its FDE's offset plus one */
-	uint32_t moves; /* where its code does, from its first byte; UINT32_MAX: nowhere */
+	uint32_t seen;	/* bytes of its code that were looked at */
+	uint32_t moves; /* where it does, from its first byte; @seen: nowhere so far */
 };
 
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
