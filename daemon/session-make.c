@@ -110,6 +110,8 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 		ro.only_pids = s->scope_pids;
 		ro.n_only_pids = s->n_scope_pids;
 	}
+	if (session_consent(s))
+		consent_counts(session_consent(s), s->answers_before);
 	return trace(reader_new(&ro,
 				&(struct reader_context){
 					.source = s->source,

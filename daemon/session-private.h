@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/out/writer.h"
+#include "daemon/proc/consent.h"
 #include "daemon/proc/memory-guard.h"
 #include "daemon/session.h"
 #include "daemon/stage/adapt.h"
@@ -95,7 +96,8 @@ struct session {
 	uint64_t cpu_at_start;	   /* own */
 	struct perf_counts counts; /* final once stopped */
 	uint64_t counts_due;	   /* CLOCK_MONOTONIC: not read again before */
-	struct adapt *adapt;	   /* by CPU index in own order; machine only */
+	uint64_t answers_before[HOOK_VERDICTS]; /* consent_counts() when it was made */
+	struct adapt *adapt;			/* by CPU index in own order; machine only */
 	size_t n_adapt;
 	/* modules that could not be read, to be tried again through another process */
 	struct session_retry {

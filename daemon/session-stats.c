@@ -185,6 +185,20 @@ static void add_helpers(const struct session *s, struct stats *list)
 		stats_add(list, (double)(files.ended + memory.replaced), "helpers.replaced");
 }
 
+/* Answers at the hook socket since the session began; others' too, where the socket is shared. */
+static void add_answers(const struct session *s, struct stats *list)
+{
+	uint64_t counts[HOOK_VERDICTS];
+
+	if (!session_consent(s))
+		return;
+	consent_counts(session_consent(s), counts);
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		if (counts[i] > s->answers_before[i])
+			stats_add(list, (double)(counts[i] - s->answers_before[i]),
+				  "hook.answers.%s", hook_verdict_word(i));
+}
+
 int session_write_stats(struct session *s)
 {
 	struct stats list = {0};
@@ -198,6 +212,7 @@ int session_write_stats(struct session *s)
 	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
 	stats_add(&list, s->nice, "reader.nice");
 	add_helpers(s, &list);
+	add_answers(s, &list);
 	if (s->sink->dropped)
 		stats_add(&list, (double)s->sink->dropped, "lost.packets");
 	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,

@@ -133,3 +133,16 @@ void child_end(pid_t pid, const char *name, int wait_ms)
 	reap_left();
 	(void)pthread_mutex_unlock(&left_lock);
 }
+
+bool child_runnable(pid_t pid)
+{
+	char path[64];
+	_cleanup_(freep) char *text = NULL;
+	const char *state;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_file(path, 4096, &text, NULL) < 0)
+		return false;
+	state = strrchr(text, ')'); /* "PID (NAME) STATE ..." */
+	return state && state[1] == ' ' && state[2] == 'R';
+}

@@ -25,5 +25,7 @@ struct child {
 int child_start(const struct child *child, pid_t *ret_pid);
 /* Kills it, and waits for its end for @wait_ms at most. */
 void child_end(pid_t pid, const char *name, int wait_ms);
+/* Could it run now?  One that waits for a CPU is not stuck. */
+bool child_runnable(pid_t pid);
 /* How many of that name were killed and are there still. */
 size_t child_left(const char *name);

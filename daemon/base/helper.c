@@ -299,13 +299,5 @@ uint64_t helper_cpu_ns(const struct helper *h)
 
 bool helper_runnable(const struct helper *h)
 {
-	char path[64];
-	_cleanup_(freep) char *text = NULL;
-	const char *state;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", h->pid);
-	if (read_file(path, 4096, &text, NULL) < 0)
-		return false;
-	state = strrchr(text, ')'); /* "PID (NAME) STATE ..." */
-	return state && state[1] == ' ' && state[2] == 'R';
+	return child_runnable(h->pid);
 }

@@ -29,7 +29,8 @@ const char *consent_refusal_text(enum consent_refusal refusal)
 		[CONSENT_SECCOMP] =
 			"it runs under a seccomp filter, which may kill it for answering",
 		[CONSENT_FORBIDDEN] = "we may not send it a signal (no CAP_KILL)",
-		[CONSENT_STUCK] = "what it sent could not be handled in time",
+		[CONSENT_STUCK] = "what it, or others of its user, sent could not be handled "
+				  "in time",
 		[CONSENT_NO_SOCKET] = "the hook socket cannot be opened",
 		[CONSENT_TOO_MANY] = "too many are asked at this time",
 	};

@@ -19,16 +19,15 @@
 #include "daemon/base/child.h"
 #include "daemon/base/error.h"
 #include "daemon/base/listen-fds.h"
-#include "daemon/base/table.h"
+#include "daemon/proc/consent-blame.h"
 #include "daemon/proc/consent.h"
 #include "daemon/proc/hook-process.h"
 
 enum {
-	TICK_MS = 250,
+	TICK_MS = 100,
 	END_WAIT_MS = 20,
-	STUCK_TICKS = 4,
+	STUCK_TICKS = 10,
 	REQUESTS_MAX = 200, /* so that all that is expected fits into the channel at once */
-	STUCK_MAX = 1024,   /* pids of targets that hung a hook process */
 	ABANDONED_MAX = 16, /* hook processes that could not be killed; then no more are made */
 	BACKLOG = 128,
 	SOCKET_MODE = 0666, /* anyone may answer; who it is says the kernel */
@@ -45,9 +44,8 @@ struct consent {
 	uint32_t pinged, heard, late; /* late: ticks since the oldest ping without an answer */
 	struct consent_request *requests;
 	size_t n_requests;
-	struct table stuck; /* pid -> 1 */
-	uint64_t counts[HOOK_VERDICTS],
-		past[HOOK_VERDICTS]; /* of this hook process; of earlier ones */
+	struct consent_blame blame;
+	uint64_t past[HOOK_VERDICTS]; /* of earlier hook processes */
 	char why[256];
 };
 
@@ -68,8 +66,9 @@ const char *consent_why(const struct consent *c)
 
 void consent_counts(const struct consent *c, uint64_t ret_counts[static HOOK_VERDICTS])
 {
+	hook_process_counts(&c->process, ret_counts);
 	for (int i = 0; i < HOOK_VERDICTS; i++)
-		ret_counts[i] = c->past[i] + c->counts[i];
+		ret_counts[i] += c->past[i];
 }
 
 /* ---- requests ---- */
@@ -112,13 +111,14 @@ static void give(struct consent *c, uint32_t pid, const int *fds)
 
 static void end_process(struct consent *c, int wait_ms)
 {
+	uint64_t counts[HOOK_VERDICTS];
+
 	if (c->process.fd < 0)
 		return;
 	loop_remove(c->loop, &c->reports);
+	consent_counts(c, counts);
+	memcpy(c->past, counts, sizeof(counts));
 	hook_process_end(&c->process, wait_ms);
-	for (int i = 0; i < HOOK_VERDICTS; i++)
-		c->past[i] += c->counts[i];
-	memset(c->counts, 0, sizeof(c->counts));
 	c->pinged = c->heard = c->late = 0;
 }
 
@@ -128,14 +128,14 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid);
 /* It hangs or is gone: another one takes its place, and whose fault it was is asked no more. */
 static void replace_process(struct consent *c)
 {
-	uint32_t culprit = hook_process_at_work(&c->process);
+	uint32_t uid, culprit = hook_process_at_work(&c->process, &uid);
 
 	end_process(c, 0);
 	if (culprit) {
-		log_verbose("process %u: what it sent to the hook socket could not be handled",
-			    culprit);
-		if (c->stuck.n_used < STUCK_MAX)
-			(void)table_put(&c->stuck, culprit, 1);
+		log_verbose("process %u of user %u: what it sent to the hook socket could not be "
+			    "handled",
+			    culprit, uid);
+		consent_blame_put(&c->blame, "", culprit, uid);
 		give(c, culprit, NULL);
 	}
 	if (start_process(c) < 0)
@@ -153,7 +153,6 @@ static int reports_ready(struct loop_source *source, uint32_t events)
 
 	(void)events;
 	while ((r = hook_process_hear(&c->process, &report, fds)) == 0) {
-		memcpy(c->counts, report.counts, sizeof(c->counts));
 		if (report.kind == HOOK_REPORT_PONG)
 			c->heard = report.value;
 		else if (fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0)
@@ -195,6 +194,8 @@ static int tick(struct loop_timer *timer)
 	if (c->process.fd < 0) {
 		if (c->listen_fd >= 0 && c->requests)
 			replace_process(c);
+	} else if (c->heard != c->pinged && child_runnable(c->process.pid)) {
+		; /* slow, as the machine is */
 	} else if (c->heard != c->pinged && ++c->late >= STUCK_TICKS) {
 		replace_process(c);
 	} else if (c->heard == c->pinged) {
@@ -311,9 +312,8 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 enum consent_refusal consent_ask(struct consent *c, struct consent_request *request)
 {
 	enum consent_refusal refusal;
-	uint64_t v;
 
-	if (table_get(&c->stuck, request->pid, &v))
+	if (consent_blame_has(&c->blame, "", request->pid))
 		return CONSENT_STUCK;
 	if (c->n_requests == REQUESTS_MAX)
 		return CONSENT_TOO_MANY;
@@ -370,7 +370,7 @@ struct consent *consent_free(struct consent *c)
 	(void)fd_close(c->listen_fd);
 	end_process(c, END_WAIT_MS); /* one that cannot be killed becomes init's when we exit */
 	loop_timer_remove(c->loop, &c->tick);
-	table_deinit(&c->stuck);
+	consent_blame_deinit(&c->blame);
 	free(c);
 	return NULL;
 }

@@ -73,6 +73,5 @@ void consent_forget(struct consent *consent, struct consent_request *request);
 const char *consent_socket(const struct consent *consent);
 /* The line that consent_open() would have given, after CONSENT_NO_SOCKET. */
 const char *consent_why(const struct consent *consent);
-/* Answers at the hook socket so far, by what they came to (of hook processes that were abandoned,
- * as far as they told). */
+/* Answers at the hook socket so far, by what they came to. */
 void consent_counts(const struct consent *consent, uint64_t ret_counts[static HOOK_VERDICTS]);

@@ -43,6 +43,24 @@ const char *hook_verdict_name(enum hook_verdict verdict)
 	return names[verdict];
 }
 
+const char *hook_verdict_word(enum hook_verdict verdict)
+{
+	static const char *const words[HOOK_VERDICTS] = {
+		[HOOK_GOOD] = "good",
+		[HOOK_STRANGER] = "stranger",
+		[HOOK_GONE] = "gone",
+		[HOOK_SILENT] = "silent",
+		[HOOK_NO_MESSAGE] = "no_message",
+		[HOOK_NOT_TWO] = "not_two",
+		[HOOK_WRITABLE] = "writable",
+		[HOOK_NOT_PROC] = "not_proc",
+		[HOOK_NOT_ITS_OWN] = "not_its_own",
+		[HOOK_NOT_PASSED] = "not_passed",
+	};
+
+	return words[verdict];
+}
+
 static const char *const file_names[HOOK_DESCRIPTORS] = {
 	[HOOK_MAPS] = "maps",
 	[HOOK_MEM] = "mem",

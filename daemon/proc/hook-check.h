@@ -20,6 +20,8 @@ enum hook_verdict {
 	HOOK_VERDICTS
 };
 const char *hook_verdict_name(enum hook_verdict verdict);
+/* A word, as the statistics of a trace have it. */
+const char *hook_verdict_word(enum hook_verdict verdict);
 
 /* Are @fds (maps, mem, in the order of hook_proto.h) files of process @pid, which has to be held to
  * its life by the caller (a pidfd that is checked afterwards)? */

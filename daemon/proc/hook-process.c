@@ -12,7 +12,8 @@
 #include "daemon/proc/hook-server.h"
 
 struct hook_work {
-	_Atomic uint32_t pid;
+	_Atomic uint64_t at_work;
+	_Atomic uint64_t counts[HOOK_VERDICTS];
 };
 
 struct said {
@@ -37,7 +38,6 @@ static int report(struct server *c, uint32_t kind, uint32_t value, const int *fd
 	} control = {0};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	memcpy(r.counts, c->server.counts, sizeof(r.counts));
 	if (fds) {
 		struct cmsghdr *h;
 
@@ -110,7 +110,8 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 	struct server server = {
 		.server = {.listen_fd = listen_fd,
 			   .peer_pidfd = peer_pidfd,
-			   .at_work = &work->pid,
+			   .at_work = &work->at_work,
+			   .counts = work->counts,
 			   .verified = verified,
 			   .hear = hear_main,
 			   .arg = &server},
@@ -177,9 +178,18 @@ int hook_process_hear(struct hook_process *p, struct hook_report *ret_report,
 	return 0;
 }
 
-uint32_t hook_process_at_work(const struct hook_process *p)
+uint32_t hook_process_at_work(const struct hook_process *p, uint32_t *ret_uid)
 {
-	return p->fd >= 0 ? atomic_load(&p->work->pid) : 0;
+	uint64_t at_work = p->fd >= 0 ? atomic_load(&p->work->at_work) : 0;
+
+	*ret_uid = hook_at_work_uid(at_work);
+	return hook_at_work_pid(at_work);
+}
+
+void hook_process_counts(const struct hook_process *p, uint64_t ret_counts[static HOOK_VERDICTS])
+{
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		ret_counts[i] = p->fd >= 0 ? atomic_load(&p->work->counts[i]) : 0;
 }
 
 void hook_process_end(struct hook_process *p, int wait_ms)

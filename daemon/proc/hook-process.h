@@ -6,7 +6,7 @@
  *
  * What a target sends may make fstat() or close() of it hang for ever (a silent FUSE server).  Then
  * this process hangs, not we: its user sees that a ping is not answered, and abandons it for
- * another.  It has no memory in common with us but one word, and no descriptor but the two sockets.
+ * another.  It has no memory in common with us but a few counts, and no descriptor but the two sockets.
  */
 #pragma once
 
@@ -27,14 +27,12 @@ enum hook_say {
 struct hook_report {
 	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG } kind;
 	uint32_t value; /* the process; what the ping said */
-	uint64_t counts
-		[HOOK_VERDICTS]; /* so far, of this hook process; good ones on their way included */
 };
 
 struct hook_process {
 	pid_t pid;
 	int fd;			/* to be polled for reports */
-	struct hook_work *work; /* the word */
+	struct hook_work *work; /* in common */
 };
 
 /* Borrows @listen_fd, a non-blocking listening socket. */
@@ -46,7 +44,10 @@ int hook_process_say(struct hook_process *process, enum hook_say what, uint32_t 
 int hook_process_hear(struct hook_process *process, struct hook_report *ret_report,
 		      int ret_fds[static HOOK_DESCRIPTORS]);
 /* Whose descriptors it has in hand; 0: nobody's. */
-uint32_t hook_process_at_work(const struct hook_process *process);
+uint32_t hook_process_at_work(const struct hook_process *process, uint32_t *ret_uid);
+/* So far, good ones on their way included; nothing of one that was ended. */
+void hook_process_counts(const struct hook_process *process,
+			 uint64_t ret_counts[static HOOK_VERDICTS]);
 /* Kills it, and waits for that for @wait_ms at most: what cannot be killed is left to itself
  * (base/child.h, by the name HOOK_PROCESS_NAME). */
 void hook_process_end(struct hook_process *process, int wait_ms);

@@ -33,7 +33,11 @@ void hook_server_init(struct hook_server *s)
 	s->n_peers = 0;
 	closer_init(&s->closer);
 	memset(&s->asked, 0, sizeof(s->asked));
-	memset(s->counts, 0, sizeof(s->counts));
+}
+
+static void count(struct hook_server *s, enum hook_verdict verdict)
+{
+	(void)atomic_fetch_add(&s->counts[verdict], 1);
 }
 
 /* The oldest or any other; whoever is told why counts. */
@@ -168,7 +172,7 @@ static bool take_message(struct hook_server *s, const struct hook_peer *peer)
 	struct message m;
 	enum hook_verdict verdict;
 
-	atomic_store(s->at_work, peer->pid);
+	atomic_store(s->at_work, (uint64_t)peer->uid << 32 | peer->pid);
 	if (message_receive(peer->fd, &m) < 0) {
 		atomic_store(s->at_work, 0);
 		return false;
@@ -176,7 +180,7 @@ static bool take_message(struct hook_server *s, const struct hook_peer *peer)
 	verdict = judge(s, peer, &m);
 	if (verdict == HOOK_GOOD)
 		hook_server_forget(s, peer->pid);
-	s->counts[verdict]++;
+	count(s, verdict);
 	message_close(&m);
 	atomic_store(s->at_work, 0);
 	return true;
@@ -205,6 +209,7 @@ static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 	    peer_cred.pid <= 0)
 		return HOOK_STRANGER;
 	peer->pid = (uint32_t)peer_cred.pid;
+	peer->uid = peer_cred.uid;
 	if (!expected(s, peer->pid))
 		return HOOK_STRANGER;
 	peer->pidfd = pidfd_of(s, peer->fd, peer->pid);
@@ -221,7 +226,7 @@ static void accept_one(struct hook_server *s, int fd)
 
 	if (verdict == HOOK_GOOD && !take_message(s, &peer)) {
 		if (s->n_peers == HOOK_CONNECTIONS) {
-			s->counts[HOOK_SILENT]++;
+			count(s, HOOK_SILENT);
 			drop_peer(s, 0);
 		}
 		peer.until = clock_ns(CLOCK_MONOTONIC) + s->deadline * NSEC_PER_MSEC;
@@ -229,7 +234,7 @@ static void accept_one(struct hook_server *s, int fd)
 		return;
 	}
 	if (verdict != HOOK_GOOD)
-		s->counts[verdict]++;
+		count(s, verdict);
 	closer_close(&s->closer, peer.fd);
 	(void)fd_close(peer.pidfd);
 }
@@ -242,7 +247,7 @@ static void hear_peers(struct hook_server *s)
 		bool heard = take_message(s, &s->peers[i]);
 
 		if (!heard && now >= s->peers[i].until)
-			s->counts[HOOK_SILENT]++;
+			count(s, HOOK_SILENT);
 		else if (!heard) {
 			i++;
 			continue;

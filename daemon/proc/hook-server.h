@@ -20,15 +20,15 @@ struct hook_server {
 	struct table asked;
 	struct hook_peer {
 		int fd, pidfd; /* pidfd -1: the kernel gives none */
-		uint32_t pid;
+		uint32_t pid, uid;
 		uint64_t until;	   /* CLOCK_MONOTONIC */
 	} peers[HOOK_CONNECTIONS]; /* oldest first */
 	size_t n_peers;
 	struct closer closer;
 	/* The process whose descriptors are in hand, 0: none.  Who waits for us in vain knows by it
 	 * whose fault that is. */
-	_Atomic uint32_t *at_work;
-	uint64_t counts[HOOK_VERDICTS];
+	_Atomic uint64_t *at_work; /* hook_at_work_pid(), _uid() */
+	_Atomic uint64_t *counts;  /* HOOK_VERDICTS of them */
 	/* Good ones, borrowed.  < 0: they cannot be passed on. */
 	int (*verified)(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTORS]);
 	/* Hears who else is expected, before anybody is called a stranger: who was asked just now
@@ -37,7 +37,16 @@ struct hook_server {
 	void *arg;
 };
 
-/* Fills in the rest of *server, whose listen_fd, peer_pidfd, at_work, verified, hear
+static inline uint32_t hook_at_work_pid(uint64_t at_work)
+{
+	return (uint32_t)at_work;
+}
+static inline uint32_t hook_at_work_uid(uint64_t at_work)
+{
+	return (uint32_t)(at_work >> 32);
+}
+
+/* Fills in the rest of *server, whose listen_fd, peer_pidfd, at_work, counts, verified, hear
  * and arg are set. */
 void hook_server_init(struct hook_server *server);
 void hook_server_deinit(struct hook_server *server);

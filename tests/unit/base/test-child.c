@@ -79,7 +79,10 @@ static void test_ends(void **state)
 
 	(void)state;
 	assert_int_equal(child_start(&c, &pid), 0);
+	while (child_runnable(pid))
+		(void)poll(NULL, 0, 1);
 	child_end(pid, NAME, 20000);
+	assert_false(child_runnable(pid));
 	assert_int_equal(child_left(NAME), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), -1);
 	assert_int_equal(errno, ECHILD);

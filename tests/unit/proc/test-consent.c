@@ -2,6 +2,7 @@
  * hangs or dies while they are waited for.  The targets here do by hand what libc-hook does. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/proc/consent-blame.h"
 #include "daemon/proc/consent.h"
 #include "tests/unit/cmocka.h"
 
@@ -51,8 +53,27 @@ struct target {
 	int signals; /* a byte for each that was seen */
 };
 
-static volatile sig_atomic_t mode;
+static enum { SILENT, ANSWER, LINGER } mode;
 static int tell_fd;
+
+/* A TCP socket whose last close() takes an hour. */
+static int lingering(void)
+{
+	const struct linger linger = {.l_onoff = 1, .l_linger = 3600};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+	socklen_t len = sizeof(at);
+	static char bytes[65536];
+	int other = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(other, (struct sockaddr *)&at, len) < 0 || listen(other, 1) < 0 ||
+	    getsockname(other, (struct sockaddr *)&at, &len) < 0 ||
+	    connect(fd, (struct sockaddr *)&at, len) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0)
+		_exit(2);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	return fd;
+}
 
 static void answer_once(void)
 {
@@ -67,7 +88,8 @@ static void answer_once(void)
 			   .msg_control = control.bytes,
 			   .msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	int fds[] = {open("/proc/self/maps", O_RDONLY), open("/proc/self/mem", O_RDONLY)};
+	int fds[] = {mode == LINGER ? lingering() : open("/proc/self/maps", O_RDONLY),
+		     open("/proc/self/mem", O_RDONLY)};
 	int to = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -90,9 +112,11 @@ static void handler(int signal, siginfo_t *info, void *context)
 	(void)!write(tell_fd, "s", 1);
 	if (mode)
 		answer_once();
+	if (mode == LINGER)
+		(void)!write(tell_fd, "d", 1);
 }
 
-static void start(struct target *t, bool answers)
+static void start(struct target *t, int how)
 {
 	int pipe_fds[2], ready[2];
 	char byte;
@@ -104,7 +128,7 @@ static void start(struct target *t, bool answers)
 		struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
 
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		mode = answers;
+		mode = how;
 		tell_fd = pipe_fds[1];
 		(void)sigaction(HOOK_SIGNAL, &action, NULL);
 		(void)!write(ready[1], "r", 1);
@@ -205,7 +229,7 @@ static void test_given(void **state)
 	char text[32];
 
 	(void)state;
-	start(&t, true);
+	start(&t, ANSWER);
 	a = asked_of(&t);
 	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
 	run_until(&a.n, 1);
@@ -216,9 +240,10 @@ static void test_given(void **state)
 	ask_in_the_end(&a.request);
 	run_until(&a.n, 2);
 	close(a.maps);
-	consent_counts(consent, counts);
-	assert_int_equal(counts[HOOK_GOOD],
-			 1); /* as of the last report: before it counted itself */
+	do /* it counts when all is said and done */
+		consent_counts(consent, counts);
+	while (counts[HOOK_GOOD] < 2);
+	assert_int_equal(counts[HOOK_GOOD], 2);
 	end(&t);
 }
 
@@ -230,7 +255,7 @@ static void test_shared(void **state)
 	char bytes[8];
 
 	(void)state;
-	start(&t, true);
+	start(&t, ANSWER);
 	a = asked_of(&t);
 	b = asked_of(&t);
 	c = asked_of(&t);
@@ -279,7 +304,7 @@ static void test_silent(void **state)
 	char byte;
 
 	(void)state;
-	start(&t, false);
+	start(&t, SILENT);
 	a = asked_of(&t);
 	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
 	assert_int_equal(read(t.signals, &byte, 1), 1);
@@ -296,8 +321,8 @@ static void replaced(int signal)
 	struct asked a, b;
 	pid_t first = 0, second = 0;
 
-	start(&silent, false);
-	start(&t, true);
+	start(&silent, SILENT);
+	start(&t, ANSWER);
 	a = asked_of(&silent);
 	b = asked_of(&t);
 	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
@@ -328,6 +353,57 @@ static void test_dies(void **state)
 {
 	(void)state;
 	replaced(SIGKILL);
+}
+
+/* Its own close() must not be the last: the hook process stands still until that is done. */
+static void ask_stopped(struct target *t, struct consent_request *request)
+{
+	char error[256], byte;
+	pid_t pid = 0;
+
+	assert_int_equal(consent_open(consent, error, sizeof(error)), 0);
+	for (int i = 0; i < 5000 && !(pid = hook_process()); i++)
+		usleep(1000);
+	assert_true(pid > 0);
+	kill(pid, SIGSTOP);
+	ask_in_the_end(request);
+	assert_int_equal(read(t->signals, &byte, 1), 1);
+	assert_int_equal(read(t->signals, &byte, 1), 1);
+	kill(pid, SIGCONT);
+}
+
+/* What it sent cannot be closed: it is refused from then on, others are not, until three of its user
+ * have done the same. */
+static void test_stuck(void **state)
+{
+	struct target bad[BLAMES_OF_A_USER], good;
+	uint64_t counts[HOOK_VERDICTS];
+	struct asked a, b;
+
+	(void)state;
+	start(&good, ANSWER);
+	b = asked_of(&good);
+	for (int i = 0; i < BLAMES_OF_A_USER; i++) {
+		start(&bad[i], LINGER);
+		a = asked_of(&bad[i]);
+		ask_stopped(&bad[i], &a.request);
+		run_until(&a.n, 1);
+		assert_true(a.refused);
+		assert_int_equal(consent_ask(consent, &a.request), CONSENT_STUCK);
+		if (i == BLAMES_OF_A_USER - 1)
+			break;
+		ask_in_the_end(&b.request);
+		run_until(&b.n, i + 1);
+		assert_false(b.refused);
+		close(b.maps);
+	}
+	assert_int_equal(consent_ask(consent, &b.request), CONSENT_STUCK);
+	consent_counts(consent, counts);
+	assert_int_equal(counts[HOOK_WRITABLE], BLAMES_OF_A_USER);
+	assert_int_equal(counts[HOOK_GOOD], BLAMES_OF_A_USER - 1);
+	for (int i = 0; i < BLAMES_OF_A_USER; i++)
+		end(&bad[i]);
+	end(&good);
 }
 
 static void test_socket(void **state)
@@ -364,7 +440,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_given), EACH(test_shared), EACH(test_refused), EACH(test_silent),
-		EACH(test_hangs), EACH(test_dies),   EACH(test_socket),
+		EACH(test_hangs), EACH(test_dies),   EACH(test_stuck),	 EACH(test_socket),
 #undef EACH
 	};
 

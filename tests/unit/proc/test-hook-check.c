@@ -13,6 +13,9 @@ static void test_names(void **state)
 		assert_non_null(hook_verdict_name(i));
 		for (int j = 0; j < i; j++)
 			assert_string_not_equal(hook_verdict_name(i), hook_verdict_name(j));
+		assert_non_null(hook_verdict_word(i));
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(hook_verdict_word(i), hook_verdict_word(j));
 	}
 }
 

@@ -26,7 +26,7 @@ static struct fixture {
 	struct hook_server server;
 	struct sockaddr_un address;
 	socklen_t address_len;
-	_Atomic uint32_t at_work;
+	_Atomic uint64_t at_work, counts[HOOK_VERDICTS];
 	uint32_t verified; /* the last one */
 	size_t n_verified;
 	bool refuse; /* what is verified cannot be passed on */
@@ -37,7 +37,8 @@ static int verified(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTO
 	char byte;
 
 	(void)arg;
-	assert_int_equal(f.at_work, pid);
+	assert_int_equal(hook_at_work_pid(f.at_work), pid);
+	assert_int_equal(hook_at_work_uid(f.at_work), getuid());
 	if (f.refuse)
 		return -EAGAIN;
 	f.verified = pid;
@@ -61,6 +62,7 @@ static int set_up(void **state)
 		.peer_pidfd = true,
 		.deadline = 50,
 		.at_work = &f.at_work,
+		.counts = f.counts,
 		.verified = verified,
 	};
 	f.server.listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -192,15 +194,16 @@ static void expect_verdict(void (*send)(void), enum hook_verdict verdict)
 	size_t fds = n_open();
 	struct peer p;
 
-	memcpy(before, f.server.counts, sizeof(before));
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		before[i] = f.counts[i];
 	peer_start(&p, send);
 	assert_int_equal(hook_server_expect(&f.server, (uint32_t)p.pid), 0);
 	peer_go(&p);
 	hook_server_take(&f.server);
 	for (int i = 0; i < HOOK_VERDICTS; i++) {
-		if (f.server.counts[i] != before[i] + (i == (int)verdict))
+		if (f.counts[i] != before[i] + (i == (int)verdict))
 			fail_msg("%s: counted %lu times, not %d", hook_verdict_name(i),
-				 f.server.counts[i] - before[i], i == (int)verdict);
+				 f.counts[i] - before[i], i == (int)verdict);
 	}
 	assert_int_equal(f.server.n_peers, 0);
 	assert_int_equal(f.at_work, 0);
@@ -445,7 +448,7 @@ static void test_from_thread(void **state)
 		hook_server_take(&f.server);
 	}
 	assert_int_equal(f.verified, p.pid);
-	assert_int_equal(f.server.counts[HOOK_GOOD], 1);
+	assert_int_equal(f.counts[HOOK_GOOD], 1);
 	peer_end(&p);
 }
 
@@ -499,7 +502,7 @@ static void test_not_asked(void **state)
 	peer_start(&p, send_good);
 	peer_go(&p);
 	hook_server_take(&f.server);
-	assert_int_equal(f.server.counts[HOOK_STRANGER], 1);
+	assert_int_equal(f.counts[HOOK_STRANGER], 1);
 	peer_end(&p);
 	/* asked, and forgotten before it answered */
 	peer_start(&p, send_good);
@@ -507,7 +510,7 @@ static void test_not_asked(void **state)
 	hook_server_forget(&f.server, (uint32_t)p.pid);
 	peer_go(&p);
 	hook_server_take(&f.server);
-	assert_int_equal(f.server.counts[HOOK_STRANGER], 2);
+	assert_int_equal(f.counts[HOOK_STRANGER], 2);
 	peer_end(&p);
 	assert_int_equal(f.n_verified, 0);
 }
@@ -532,7 +535,7 @@ static void test_heard_late(void **state)
 	peer_go(&p);
 	hook_server_take(&f.server);
 	assert_int_equal(f.verified, p.pid);
-	assert_int_equal(f.server.counts[HOOK_STRANGER], 0);
+	assert_int_equal(f.counts[HOOK_STRANGER], 0);
 	peer_end(&p);
 }
 
@@ -552,8 +555,8 @@ static void test_repeated(void **state)
 	peer_go(&p);
 	hook_server_take(&f.server);
 	assert_int_equal(f.n_verified, 1);
-	assert_int_equal(f.server.counts[HOOK_GOOD], 1);
-	assert_int_equal(f.server.counts[HOOK_STRANGER], 1);
+	assert_int_equal(f.counts[HOOK_GOOD], 1);
+	assert_int_equal(f.counts[HOOK_STRANGER], 1);
 	peer_end(&p);
 }
 
@@ -577,7 +580,7 @@ static void test_by_child(void **state)
 
 static void exited_before(bool peer_pidfd)
 {
-	uint64_t before = f.server.counts[HOOK_GONE] + f.server.counts[HOOK_NOT_ITS_OWN];
+	uint64_t before = f.counts[HOOK_GONE] + f.counts[HOOK_NOT_ITS_OWN];
 	struct peer p;
 
 	f.server.peer_pidfd = peer_pidfd;
@@ -586,8 +589,7 @@ static void exited_before(bool peer_pidfd)
 	peer_go(&p);
 	peer_end(&p);
 	hook_server_take(&f.server);
-	assert_int_equal(f.server.counts[HOOK_GONE] + f.server.counts[HOOK_NOT_ITS_OWN],
-			 before + 1);
+	assert_int_equal(f.counts[HOOK_GONE] + f.counts[HOOK_NOT_ITS_OWN], before + 1);
 	assert_int_equal(f.n_verified, 0);
 	hook_server_forget(&f.server, (uint32_t)p.pid);
 }
@@ -618,7 +620,7 @@ static void test_silent(void **state)
 		assert_int_equal(hook_server_wait(&f.server, -1, -1, &other), 0);
 		hook_server_take(&f.server);
 	}
-	assert_int_equal(f.server.counts[HOOK_SILENT], 1);
+	assert_int_equal(f.counts[HOOK_SILENT], 1);
 	peer_end(&silent);
 	peer_end(&good);
 }
@@ -648,7 +650,7 @@ static void test_oldest_first(void **state)
 	peer_go(&good);
 	hook_server_take(&f.server);
 	assert_int_equal(f.server.n_peers, HOOK_CONNECTIONS);
-	assert_int_equal(f.server.counts[HOOK_SILENT], 10);
+	assert_int_equal(f.counts[HOOK_SILENT], 10);
 	assert_int_equal(f.verified, good.pid);
 	hook_server_deinit(&f.server);
 	peer_end(&many);
@@ -684,11 +686,11 @@ static void test_ten_thousand(void **state)
 		hook_server_take(&f.server);
 		sum = 0;
 		for (int i = 0; i < HOOK_VERDICTS; i++)
-			sum += f.server.counts[i];
+			sum += f.counts[i];
 	}
 	assert_int_equal(read(p.done, &byte, 1), 1);
 	assert_int_equal(sum, CONNECTIONS);
-	assert_int_equal(f.server.counts[HOOK_GOOD], 0);
+	assert_int_equal(f.counts[HOOK_GOOD], 0);
 	peer_end(&p);
 	assert_int_equal(n_open(), fds);
 }
@@ -751,7 +753,7 @@ static void test_lingers(void **state)
 	peer_start(&p, send_lingering); /* not asked */
 	peer_go(&p);
 	hook_server_take(&f.server);
-	assert_int_equal(f.server.counts[HOOK_STRANGER], 1);
+	assert_int_equal(f.counts[HOOK_STRANGER], 1);
 	assert_true(f.server.closer.pid > 0);
 	peer_end(&p);
 	closer_deinit(&f.server.closer);
@@ -860,7 +862,7 @@ static void end_namespace(struct peer *p, pid_t second)
 
 static void expect_from_namespace(void (*send)(void), enum hook_verdict verdict)
 {
-	uint64_t before = f.server.counts[verdict];
+	uint64_t before = f.counts[verdict];
 	struct peer p;
 	pid_t second;
 
@@ -869,11 +871,11 @@ static void expect_from_namespace(void (*send)(void), enum hook_verdict verdict)
 	assert_int_equal(hook_server_expect(&f.server, (uint32_t)second), 0);
 	peer_go(&p);
 	hook_server_take(&f.server);
-	if (f.server.counts[verdict] != before + 1) {
+	if (f.counts[verdict] != before + 1) {
 		for (int i = 0; i < HOOK_VERDICTS; i++)
-			print_message("%s: %lu\n", hook_verdict_name(i), f.server.counts[i]);
+			print_message("%s: %lu\n", hook_verdict_name(i), f.counts[i]);
 	}
-	assert_int_equal(f.server.counts[verdict], before + 1);
+	assert_int_equal(f.counts[verdict], before + 1);
 	hook_server_forget(&f.server, (uint32_t)second);
 	end_namespace(&p, second);
 }
