@@ -277,7 +277,7 @@ deb:
 	$(Q)cd $(O)/deb/perfwind-$(VERSION) && mv rc/debian debian && mkdir -p debian/source && echo '3.0 (native)' >debian/source/format && \
 		printf 'perfwind (%s) unstable; urgency=medium\n\n  * This version.\n\n -- The perfwind authors <perfwind@localhost>  %s\n' \
 			'$(VERSION)' "$$(date -R)" >debian/changelog && \
-		{ dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }; }
+		{ env -u O -u MAKEFLAGS dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }; }
 	$(Q)mv $(O)/deb/perfwind_*.deb $(O)/ && ls $(O)/perfwind_*.deb
 
 help:
