@@ -1,6 +1,7 @@
 /* import.c - `perfwind import perf.data`: a trace of what `perf record` wrote.  Thread: main. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -163,6 +164,10 @@ static int import_main(int argc, char **argv)
 		log_error("--json and -o - both want standard output");
 		return 2;
 	}
+	/* Tables of files come and go: their memory is kept, as each page costs a fault anew. */
+	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	(void)mallopt(M_TOP_PAD, 1 << 20);
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
 	return import_file(&command, argv[0], output) < 0 ? 1 : 0;

@@ -1,5 +1,5 @@
-/* import-kernel.c - the kernel's names for an import.  Thread: main; import_kernel_start() lets one
- * thread read /proc/kallsyms (50 ms) while main unwinds.
+/* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them while
+ * main does other things: a copy 5 ms, /proc/kallsyms 45.
  *
  * First choice is the copy that perf keeps of that text for each kernel that it recorded
  * (kernel-copy.h): a file, so that the kernel need not print 120,000 lines once more, and right for
@@ -104,11 +104,20 @@ static void use_names(struct import *im)
 		import_kernel_catch_up(im, UINT64_MAX);
 }
 
-static void read_copy(struct import *im)
+static void *read_copy(void *arg)
 {
-	if (im->kernel_copy >= 0 && im->kernel_text)
-		(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->kallsyms);
-	im->kernel_copied = im->kallsyms;
+	struct import *im = arg;
+
+	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
+	(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->kallsyms);
+	return NULL;
+}
+
+static void join_copy(struct import *im)
+{
+	if (im->copy_started)
+		(void)pthread_join(im->kernel_reader, NULL);
+	im->copy_started = false;
 }
 
 void import_kernel_names(struct import *im)
@@ -118,7 +127,8 @@ void import_kernel_names(struct import *im)
 	if (im->kernel_done)
 		return;
 	im->kernel_done = true;
-	read_copy(im);
+	join_copy(im);
+	im->kernel_copied = im->kallsyms;
 	if (im->kernel_copied || names_of_today(im, &why))
 		use_names(im);
 	else
@@ -152,8 +162,11 @@ void import_kernel_catch_up(struct import *im, uint64_t n)
 
 void import_kernel_mmap(struct import *im, const struct record_event *event)
 {
-	if (!strncmp(event->mmap.path, kernel_path, strlen(kernel_path)))
-		im->kernel_text = event->mmap.offset;
+	if (im->kernel_text || strncmp(event->mmap.path, kernel_path, strlen(kernel_path)))
+		return;
+	im->kernel_text = event->mmap.offset;
+	if (im->kernel_text && im->kernel_copy >= 0 && !im->kernel_done)
+		im->copy_started = pthread_create(&im->kernel_reader, NULL, read_copy, im) == 0;
 }
 
 int import_kernel_ksymbol(struct import *im, const struct record_event *event)
@@ -166,7 +179,7 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 
 	if (!event->ksymbol.unregister)
 		(void)snprintf(k.name, sizeof(k.name), "%s", event->ksymbol.name);
-	if (im->kallsyms && im->kernel_done)
+	if (im->kernel_done && im->kallsyms)
 		apply_ksymbol(im, &k);
 	if ((im->kernel_done && !im->kernel_copied) || im->n_ksymbols == MAX_KSYMBOLS)
 		return 0;
@@ -185,6 +198,7 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 
 void import_kernel_deinit(struct import *im)
 {
+	join_copy(im);
 	if (im->kernel_started)
 		(void)pthread_join(im->kernel_reader, NULL);
 	(void)uw_kallsyms_free(im->names_today);

@@ -59,6 +59,7 @@ struct import {
 	bool kernel_started, kernel_done;
 	int kernel_error;
 	int kernel_copy;    /* perf's copy of the names; -1: none */
+	bool copy_started;  /* `kernel_reader` reads it into `kallsyms` */
 	bool kernel_copied; /* `kallsyms` is made of that, and has no modules */
 	struct uw_kallsyms *kallsyms, *names_today;
 	struct import_ksymbol { /* what came before the names were there */

@@ -21,6 +21,7 @@ enum {
 	NAMES_MAX = 128 << 20,
 	OVERLAY_MAX = 64 << 10,
 	DISTANCE_MAX = 1 << 20,
+	SLACK = 64, /* bytes that may be read behind what is read, and written */
 };
 #define GONE UINT32_MAX
 
@@ -43,10 +44,14 @@ struct uw_kallsyms {
 	struct extra *extras; /* sorted, not overlapping */
 	size_t n_extras, room;
 	bool zeros;
-	bool core;	 /* while reading: without what modules have */
+	/* while reading */
+	bool core;	 /* without what modules have */
+	bool nuls;	 /* there are some in what is being read */
 	uint64_t text;	 /* of _text; 0: not met */
 	size_t n_sorted; /* the first so many ascend */
 	uint64_t last;
+	char high[8]; /* the first digits of the line before, and what they are */
+	uint64_t high_is;
 };
 
 static struct symbol *symbols_of(const struct uw_kallsyms *ks)
@@ -131,16 +136,40 @@ static bool read_8_digits(const char *p, uint64_t *ret_value)
 	return true;
 }
 
-static const char *read_address(const char *p, const char *end, uint64_t *ret_address)
+/* The first half is most often that of the line before. */
+static bool read_high(struct uw_kallsyms *ks, const char *p)
 {
-	uint64_t high, low;
+	if (!memcmp(ks->high, p, sizeof(ks->high)))
+		return true;
+	if (!read_8_digits(p, &ks->high_is))
+		return false;
+	memcpy(ks->high, p, sizeof(ks->high));
+	return true;
+}
 
-	if (end - p > 16 && p[16] == ' ' && read_8_digits(p, &high) && read_8_digits(p + 8, &low)) {
-		*ret_address = high << 32 | low;
+static const char *read_address(struct uw_kallsyms *ks, const char *p, const char *end,
+				uint64_t *ret_address)
+{
+	uint64_t low;
+
+	if (end - p > 16 && p[16] == ' ' && read_high(ks, p) && read_8_digits(p + 8, &low)) {
+		*ret_address = ks->high_is << 32 | low;
 		return p + 16;
 	}
 	return read_short_address(p, end, ret_address);
 }
+
+/* Short ones by pieces: there is SLACK behind both. */
+static void copy_name(uint8_t *to, const char *name, size_t len)
+{
+	if (len > SLACK) {
+		memcpy(to, name, len);
+		return;
+	}
+	for (size_t i = 0; i < len; i += 16)
+		memcpy(to + i, name + i, 16);
+}
+
 static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const char *name,
 		       size_t len)
 {
@@ -155,7 +184,7 @@ static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const 
 	/* There is room: reserve_for(). */
 	memcpy(ks->symbols.data + ks->symbols.len, &s, sizeof(s));
 	ks->symbols.len += sizeof(s);
-	memcpy(ks->names.data + ks->names.len, name, len);
+	copy_name(ks->names.data + ks->names.len, name, len);
 	ks->names.data[ks->names.len + len] = 0;
 	ks->names.len += len + 1;
 	ks->n++;
@@ -168,7 +197,7 @@ static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const 
 static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 {
 	uint64_t start;
-	const char *p = read_address(line, end, &start), *name;
+	const char *p = read_address(ks, line, end, &start), *name;
 	char type;
 
 	if (!p || end - p < 4 || p[0] != ' ' || p[2] != ' ')
@@ -184,7 +213,7 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 	/* Only a module's symbol has something behind its name: "\t[module]". */
 	for (p = end[-1] == ']' ? name : end; p < end && *p != '\t' && *p != ' ';)
 		p++;
-	if (p == name || *name == '$' || memchr(name, 0, (size_t)(p - name)))
+	if (p == name || *name == '$' || (ks->nuls && memchr(name, 0, (size_t)(p - name))))
 		return;
 	if (ks->core) {
 		if (p < end && *p == '\t')
@@ -201,12 +230,12 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 static bool reserve_for(struct uw_kallsyms *ks, size_t bytes)
 {
 	return buffer_reserve(&ks->symbols, (bytes / LINE_MIN + 1) * sizeof(struct symbol)) &&
-	       buffer_reserve(&ks->names, bytes + 1);
+	       buffer_reserve(&ks->names, bytes + 1 + SLACK);
 }
 
 static int read_text(struct uw_kallsyms *ks, int fd)
 {
-	_cleanup_(freep) char *chunk = malloc(CHUNK);
+	_cleanup_(freep) char *chunk = calloc(1, CHUNK + SLACK);
 	size_t have = 0;
 
 	if (!chunk)
@@ -220,6 +249,7 @@ static int read_text(struct uw_kallsyms *ks, int fd)
 		if (n < 0)
 			return fail(-errno);
 		end = chunk + have + (size_t)n;
+		ks->nuls = memchr(chunk, 0, (size_t)(end - chunk));
 		if (!reserve_for(ks, (size_t)(end - p)))
 			return fail(-ENOMEM);
 		for (; (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1)

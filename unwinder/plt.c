@@ -11,15 +11,17 @@
 
 enum { PLT_MAX = 8 << 20, RELA_MAX = 64 << 20, NAME_MAX_PLT = 4096, STUB = 16 };
 
+enum { FEW_STUBS = 8 }; /* less to look for than to sort for */
+
 struct relocations {
-	struct uw_section rela, symbols, strings; /* rela is sorted by r_offset here */
+	struct uw_section rela;
+	bool sorted; /* by r_offset */
+	const struct uw_section *symbols, *strings;
 };
 
 static void relocations_deinit(struct relocations *rel)
 {
 	uw_section_deinit(&rel->rela);
-	uw_section_deinit(&rel->symbols);
-	uw_section_deinit(&rel->strings);
 }
 
 static int by_offset(const void *left, const void *right)
@@ -29,45 +31,63 @@ static int by_offset(const void *left, const void *right)
 	return a->r_offset < b->r_offset ? -1 : a->r_offset > b->r_offset;
 }
 
-static int load_relocations(const struct uw_elf *elf, const char *section, struct relocations *rel)
+static int load_relocations(const struct uw_elf *elf, const char *section, size_t dynsym,
+			    struct relocations *rel)
 {
-	const Elf64_Shdr *rela = uw_elf_section(elf, section), *symbols, *strings;
-	int r;
+	const Elf64_Shdr *rela = uw_elf_section(elf, section);
 
-	if (!rela || rela->sh_type != SHT_RELA || rela->sh_link >= elf->n_shdrs)
+	if (!rela || rela->sh_type != SHT_RELA || rela->sh_link != dynsym)
 		return -ENOENT;
-	symbols = &elf->shdrs[rela->sh_link];
-	if (symbols->sh_type != SHT_DYNSYM || symbols->sh_link >= elf->n_shdrs)
-		return -ENOENT;
-	strings = &elf->shdrs[symbols->sh_link];
-	r = uw_elf_load_section(elf, rela, RELA_MAX, &rel->rela);
-	if (r >= 0)
-		r = uw_elf_load_section(elf, symbols, RELA_MAX, &rel->symbols);
-	if (r >= 0)
-		r = uw_elf_load_section(elf, strings, RELA_MAX, &rel->strings);
-	if (r < 0)
-		return trace(r);
-	qsort(rel->rela.data, rel->rela.size / sizeof(Elf64_Rela), sizeof(Elf64_Rela), by_offset);
-	return 0;
+	return trace(uw_elf_load_section(elf, rela, RELA_MAX, &rel->rela));
+}
+
+static size_t count(const struct relocations *rel)
+{
+	return rel->rela.size / sizeof(Elf64_Rela);
+}
+
+/* Linkers write those of stubs in order, so that there is most often nothing to do. */
+static void sort(struct relocations *rel)
+{
+	Elf64_Rela *rela = (void *)rel->rela.data;
+	size_t ascending = 1;
+
+	while (ascending < count(rel) && by_offset(rela + ascending - 1, rela + ascending) <= 0)
+		ascending++;
+	if (ascending < count(rel))
+		qsort(rela, count(rel), sizeof(*rela), by_offset);
+	rel->sorted = true;
+}
+
+static const Elf64_Rela *find(const struct relocations *rel, uint64_t slot)
+{
+	const Elf64_Rela key = {.r_offset = slot}, *rela = (const void *)rel->rela.data;
+
+	if (rel->sorted)
+		return bsearch(&key, rela, count(rel), sizeof(key), by_offset);
+	for (size_t i = 0; i < count(rel); i++)
+		if (rela[i].r_offset == slot)
+			return &rela[i];
+	return NULL;
 }
 
 static const char *name_of_slot(const struct relocations *rel, uint64_t slot)
 {
-	const Elf64_Rela key = {.r_offset = slot}, *found;
+	const struct uw_section *strings = rel->strings;
+	const Elf64_Rela *found = find(rel, slot);
 	Elf64_Sym sym;
 	size_t at;
 
-	found = bsearch(&key, rel->rela.data, rel->rela.size / sizeof(key), sizeof(key), by_offset);
 	if (!found)
 		return NULL;
 	at = ELF64_R_SYM(found->r_info) * sizeof(sym);
-	if (!at || at > rel->symbols.size || rel->symbols.size - at < sizeof(sym))
+	if (!at || at > rel->symbols->size || rel->symbols->size - at < sizeof(sym))
 		return NULL;
-	memcpy(&sym, rel->symbols.data + at, sizeof(sym));
-	if (sym.st_name >= rel->strings.size ||
-	    !memchr(rel->strings.data + sym.st_name, 0, rel->strings.size - sym.st_name))
+	memcpy(&sym, rel->symbols->data + at, sizeof(sym));
+	if (sym.st_name >= strings->size ||
+	    !memchr(strings->data + sym.st_name, 0, strings->size - sym.st_name))
 		return NULL;
-	return (const char *)rel->strings.data + sym.st_name;
+	return (const char *)strings->data + sym.st_name;
 }
 
 /* The address that the stub's jump reads, 0: no such jump. */
@@ -142,7 +162,7 @@ static int add_code(struct uw_symbols_builder *b, const struct uw_section *code,
 }
 
 static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *section,
-		     size_t step, const struct relocations *rel)
+		     size_t step, struct relocations *rel)
 {
 	const Elf64_Shdr *shdr = uw_elf_section(elf, section);
 	bool adrp = elf->arch == UW_ARCH_AARCH64;
@@ -154,24 +174,29 @@ static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, con
 	r = uw_elf_load_section(elf, shdr, PLT_MAX, &code);
 	if (r < 0)
 		return r == -ENOMEM ? trace(r) : 0;
+	if (!rel->sorted && code.size / step > FEW_STUBS)
+		sort(rel);
 	return trace(add_code(b, &code, adrp ? 4 : step, adrp, rel));
 }
 
-int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
+int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf, size_t dynsym,
+	       const struct uw_section *symbols, const struct uw_section *strings)
 {
-	_cleanup_(relocations_deinit) struct relocations plt = {0}, dyn = {0};
+	_cleanup_(relocations_deinit) struct relocations plt = {.symbols = symbols,
+								.strings = strings};
+	_cleanup_(relocations_deinit) struct relocations dyn = plt;
 	const Elf64_Shdr *got = uw_elf_section(elf, ".plt.got");
 	int r;
 
-	if (elf->arch == UW_ARCH_NONE || !elf->n_shdrs)
+	if (elf->arch == UW_ARCH_NONE)
 		return 0;
-	r = load_relocations(elf, ".rela.plt", &plt);
+	r = load_relocations(elf, ".rela.plt", dynsym, &plt);
 	if (r >= 0)
 		r = add_stubs(b, elf, ".plt", STUB, &plt);
 	if (r >= 0)
 		r = add_stubs(b, elf, ".plt.sec", STUB, &plt);
 	if (r != -ENOMEM && got) {
-		r = load_relocations(elf, ".rela.dyn", &dyn);
+		r = load_relocations(elf, ".rela.dyn", dynsym, &dyn);
 		if (r >= 0)
 			r = add_stubs(b, elf, ".plt.got", got->sh_entsize == 8 ? 8 : STUB, &dyn);
 	}

@@ -5,5 +5,7 @@
 #include "unwinder/elf.h"
 #include "unwinder/symbols.h"
 
-/* Adds "name@plt" for each stub of .plt, .plt.sec and .plt.got (x86-64).  -ENOMEM. */
-int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf);
+/* Adds "name@plt" for each stub of .plt, .plt.sec and .plt.got (x86-64).  Section @dynsym has
+ * @symbols, which are named by @strings.  -ENOMEM. */
+int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf, size_t dynsym,
+	       const struct uw_section *symbols, const struct uw_section *strings);

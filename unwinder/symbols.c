@@ -12,6 +12,7 @@
 #include "unwinder/symbols.h"
 
 enum { NESTING_MAX = 32 };
+_Static_assert(UW_SYMBOL_NAME_MAX <= UINT16_MAX, "entries have 16 bits for it");
 
 struct entry {
 	uint64_t start;
@@ -36,7 +37,8 @@ struct uw_symbols {
 struct uw_symbol_entry { /* while building */
 	uint64_t start;
 	uint32_t size, name, order;
-	int32_t rank;
+	int16_t rank;
+	uint16_t len; /* of the name */
 };
 
 struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols)
@@ -234,7 +236,9 @@ int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, 
 		.size = (uint32_t)min_u64(size, UINT32_MAX),
 		.name = (uint32_t)at,
 		.order = (uint32_t)b->n,
-		.rank = (rank + (size ? UW_RANK_SIZED : 0)) * 8 + 7 - (int)min_u64(underscores, 7),
+		.rank = (int16_t)((rank + (size ? UW_RANK_SIZED : 0)) * 8 + 7 -
+				  (int)min_u64(underscores, 7)),
+		.len = (uint16_t)len,
 	};
 	b->n++;
 	return 0;
@@ -333,20 +337,18 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 	if (r < 0)
 		return trace(r);
 	for (size_t i = 0; i < b->n; i++)
-		len += strlen(b->pool + b->entries[i].name) + 1;
+		len += b->entries[i].len + 1u;
 	symbols->entries = malloc((b->n + 1) * sizeof(*symbols->entries));
 	symbols->pool = malloc(len + 1);
 	if (!symbols->entries || !symbols->pool)
 		return fail(-ENOMEM);
 	for (size_t i = 0; i < b->n; i++) {
 		const struct uw_symbol_entry *e = &b->entries[i];
-		const char *name = b->pool + e->name;
-		size_t n = strlen(name) + 1;
 
 		symbols->entries[symbols->n++] =
 			(struct entry){e->start, e->size, (uint32_t)symbols->pool_len};
-		memcpy(symbols->pool + symbols->pool_len, name, n);
-		symbols->pool_len += n;
+		memcpy(symbols->pool + symbols->pool_len, b->pool + e->name, e->len + 1u);
+		symbols->pool_len += e->len + 1u;
 	}
 	symbols->full = b->full;
 	*ret_symbols = take(symbols);

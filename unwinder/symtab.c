@@ -91,7 +91,7 @@ static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
 	return 0;
 }
 
-/* Whether anything was found is told by b->n. */
+/* Whether anything was found is told by b->n.  The stubs go with .dynsym, by which they are named. */
 static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uint32_t type)
 {
 	for (size_t i = 0; i < elf->n_shdrs; i++) {
@@ -107,6 +107,8 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uin
 						&strings);
 		if (r >= 0)
 			r = add_symbols(b, elf, &table, &strings);
+		if (r >= 0 && type == SHT_DYNSYM)
+			r = uw_plt_add(b, elf, i, &table, &strings);
 		if (r == -ENOMEM)
 			return trace(r);
 	}
@@ -285,9 +287,7 @@ static int add_all(struct uw_symbols_builder *b, const struct uw_elf *elf, const
 		return trace(r);
 	b->full = b->n > 0;
 	r = elf->n_shdrs ? add_table(b, elf, SHT_DYNSYM) : add_dynamic(b, elf);
-	if (r < 0)
-		return trace(r);
-	return trace(uw_plt_add(b, elf));
+	return trace(r);
 }
 
 int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,

@@ -33,7 +33,7 @@ int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t le
 	return 0;
 }
 
-static int block_new(struct perfdata *pd, uint32_t *ret_block)
+int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
 {
 	struct block *block;
 
@@ -71,11 +71,12 @@ void perfdata_put(struct perfdata *pd, uint32_t block)
 
 size_t perfdata_held(const struct perfdata *pd)
 {
-	return pd->n_in_use * BLOCK_BYTES;
+	return (pd->n_in_use - perfdata_ahead_held(pd)) * BLOCK_BYTES;
 }
 
 void perfdata_blocks_deinit(struct perfdata *pd)
 {
+	perfdata_ahead_end(pd);
 	for (size_t i = 0; i < pd->n_blocks; i++)
 		free(pd->blocks[i].data);
 	free(pd->blocks);
@@ -90,7 +91,7 @@ int perfdata_stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_ro
 
 	if (block == BLOCK_NONE || s->filled == BLOCK_BYTES || s->at + RECORD_MAX > BLOCK_BYTES) {
 		if (block == BLOCK_NONE || pd->blocks[block].users > 1) {
-			r = block_new(pd, &block);
+			r = perfdata_block_new(pd, &block);
 			if (r < 0)
 				return trace(r);
 		}
@@ -156,8 +157,29 @@ int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_
 	return 0;
 }
 
-/* More of the file into the input's block; pd->ended at its end. */
-static int fill(struct perfdata *pd)
+/* The next block, with what is left of the one before in front. */
+static int take_next(struct perfdata *pd, size_t *ret_len)
+{
+	struct stream *s = &pd->input;
+	size_t rest = s->filled - s->at;
+	uint32_t block;
+	int r;
+
+	if (rest > BLOCK_HEAD)
+		return fail(-EBADMSG); /* no record is that long */
+	r = perfdata_ahead_next(pd, &block, ret_len);
+	if (r < 0)
+		return trace(r);
+	if (rest)
+		memcpy(pd->blocks[block].data + BLOCK_HEAD - rest,
+		       pd->blocks[s->block].data + s->at, rest);
+	if (s->block != BLOCK_NONE)
+		perfdata_put(pd, s->block);
+	*s = (struct stream){.block = block, .at = BLOCK_HEAD - rest, .filled = BLOCK_HEAD};
+	return 0;
+}
+
+static int read_more(struct perfdata *pd, size_t *ret_len)
 {
 	uint8_t *room;
 	ssize_t n;
@@ -172,11 +194,27 @@ static int fill(struct perfdata *pd)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return fail(-errno);
+	*ret_len = (size_t)n;
+	return 0;
+}
+
+/* More of the file into the input's block; pd->ended at its end. */
+static int fill(struct perfdata *pd)
+{
+	size_t n = 0;
+	int r;
+
+	if (!pd->begun)
+		perfdata_ahead_start(pd);
+	pd->begun = true;
+	r = pd->ahead ? take_next(pd, &n) : read_more(pd, &n);
+	if (r < 0)
+		return trace(r);
 	pd->ended = n == 0;
-	pd->counts.bytes += (uint64_t)n;
-	pd->input.filled += (size_t)n;
+	pd->counts.bytes += n;
+	pd->input.filled += n;
 	if (pd->data_left != UINT64_MAX)
-		pd->data_left -= (uint64_t)n;
+		pd->data_left -= n;
 	return 0;
 }
 

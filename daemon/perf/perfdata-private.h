@@ -3,6 +3,7 @@
  *   perfdata-header.c   file header, attributes, names
  *   perfdata-feature.c  feature sections and their records
  *   perfdata-block.c    bytes: blocks, whole records out of them
+ *   perfdata-ahead.c    a file's next blocks, by a thread
  *   perfdata-zstd.c     PERF_RECORD_COMPRESSED
  *   perfdata.c          which event a record is of, its order */
 #pragma once
@@ -13,7 +14,8 @@
 
 enum {
 	BLOCK_BYTES = 256 << 10,
-	RECORD_MAX = 65535, /* header.size has 16 bits */
+	BLOCK_HEAD = 64 << 10, /* what is read ahead leaves so much room for the record before it */
+	RECORD_MAX = 65535,    /* header.size has 16 bits */
 	BLOCK_NONE = UINT32_MAX,
 	HOLD_BYTES = 256 << 20,
 };
@@ -54,6 +56,7 @@ struct perfdata {
 	struct perfdata_info info;
 	struct perfdata_counts counts;
 	int fd;
+	bool begun;	    /* to read records */
 	bool ended;	    /* nothing more to read */
 	bool finished;	    /* nothing more to take out of what was read */
 	uint64_t data_left; /* bytes of the data section not read yet; pipe: UINT64_MAX */
@@ -63,6 +66,7 @@ struct perfdata {
 	uint32_t *free_blocks; /* as much room as for blocks */
 	size_t n_blocks, blocks_room, n_in_use, n_free;
 	struct stream input, unpacked, aligned;
+	struct perfdata_ahead *ahead; /* NULL: nothing is read ahead */
 	struct perfdata_zstd *zstd;
 	bool unpacking; /* a compressed record is being worked on */
 	bool build_ids_sorted;
@@ -109,9 +113,20 @@ int perfdata_input(struct perfdata *pd, struct record_at *ret_at);
 int perfdata_stream_record(struct perfdata *pd, struct stream *stream, struct record_at *ret_at);
 int perfdata_stream_room(struct perfdata *pd, struct stream *stream, uint8_t **ret_room,
 			 size_t *ret_len);
+/* One that is filled by its one user. */
+int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block);
 void perfdata_blocks_deinit(struct perfdata *pd);
 /* All of @len at @offset; -EBADMSG when the file ends before. */
 int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len);
+
+/* perfdata-ahead.c */
+/* From where the file stands now; pd->ahead stays NULL where that is not worth it, or cannot be. */
+void perfdata_ahead_start(struct perfdata *pd);
+/* The next @len bytes stand in the block, from BLOCK_HEAD on; 0: the end. */
+int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len);
+/* Blocks that the thread has. */
+size_t perfdata_ahead_held(const struct perfdata *pd);
+void perfdata_ahead_end(struct perfdata *pd);
 
 /* perfdata-zstd.c */
 int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record);

@@ -1,5 +1,5 @@
 /* perfdata.h - what `perf record` wrote: its events and, one by one in time order, its records.
- * Thread: any, one.
+ * Thread: any, one; a large file's next blocks are read by one of its own.
  *
  *   file ──► blocks (256 KiB) ──► records in place ──► waiting list ──► perfdata_next()
  *              ▲      └─ compressed records are unpacked into blocks of their own     │

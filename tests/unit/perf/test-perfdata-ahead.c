@@ -1,0 +1,121 @@
+/* test-perfdata-ahead.c - a file that is read by a thread: the same records, each whole; cut files;
+ * an end in the midst. */
+#include "tests/unit/perf/perfdata-fixture.h"
+
+enum { N = 400, WORDS_MAX = 8190 };
+
+/* A record's size follows from its time: 6 to 8,190 words, so that most cross a block's end. */
+static size_t words_of(uint64_t time)
+{
+	return time % 7 == 0 ? WORDS_MAX : 6 + time * 997 % 8000;
+}
+
+static void put_large_sample(struct buffer *b, uint64_t time)
+{
+	static uint64_t words[WORDS_MAX];
+	const uint64_t head[] = {ID_A, 0x401000, 7ull << 32 | 7, time, 0, 1};
+
+	memcpy(words, head, sizeof(head));
+	for (size_t i = ARRAY_SIZE(head); i < words_of(time); i++)
+		words[i] = time << 32 | i;
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, words, words_of(time) * 8);
+}
+
+static void check_record(const struct perfdata_item *item, uint64_t time)
+{
+	const uint64_t *words = (const void *)(item->record + 1);
+
+	assert_int_equal((uintptr_t)words % 8, 0);
+	assert_int_equal(item->time, time);
+	assert_int_equal(item->record->size, 8 + words_of(time) * 8);
+	for (size_t i = 6; i < words_of(time); i++)
+		if (words[i] != (time << 32 | i))
+			fail_msg("record %lu, word %zu", time, i);
+}
+
+/* A whole file of N records, without its last @cut bytes. */
+static int make_file(size_t cut)
+{
+	struct buffer data = {0}, b = {0};
+	int fd;
+
+	for (uint64_t i = 1; i <= N; i++) {
+		put_large_sample(&data, i);
+		if (i % 20 == 0)
+			put_round(&data);
+	}
+	assert_true(data.len > 8 << 20); /* else nothing would be read ahead */
+	put_file(&b, &data, 0, NULL, NULL);
+	b.len -= cut;
+	fd = fixture_fd(&b);
+	buffer_deinit(&data);
+	buffer_deinit(&b);
+	return fd;
+}
+
+static void read_all(size_t cut, uint64_t expected, const char *damage)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_file(cut);
+	uint64_t n = 0;
+
+	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	while (perfdata_next(pd, &item) == 0) {
+		check_record(&item, ++n);
+		perfdata_put(pd, item.block);
+	}
+	assert_int_equal(n, expected);
+	assert_int_equal(perfdata_next(pd, &item), PERFDATA_END);
+	if (damage)
+		assert_string_equal(perfdata_counts(pd)->damage, damage);
+	else
+		assert_null(perfdata_counts(pd)->damage);
+	assert_int_equal(perfdata_held(pd) > 1 << 20, false);
+	close(fd);
+}
+
+static void test_whole(void **state)
+{
+	(void)state;
+	read_all(0, N, NULL);
+}
+
+/* Records behind the last round are given out, but not the one that is cut. */
+static void test_cut(void **state)
+{
+	(void)state;
+	read_all(8 + 16, N - 1, "the file ends too early"); /* the round, and a bit of a record */
+}
+
+/* Whoever stops early does not wait for the rest. */
+static void test_freed_early(void **state)
+{
+	(void)state;
+	for (uint64_t stop = 0; stop < 60; stop += 13) {
+		_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+		struct perfdata_item item;
+		char error[256];
+		int fd = make_file(0);
+
+		assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+		for (uint64_t i = 1; i <= stop; i++) {
+			assert_int_equal(perfdata_next(pd, &item), 0);
+			check_record(&item, i); /* and keeps them all */
+		}
+		pd = perfdata_free(pd);
+		close(fd);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_freed_early),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
