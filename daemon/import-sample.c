@@ -189,6 +189,7 @@ static int load(struct import *im, struct uw_module *module, const struct proces
 {
 	const struct load_request request = loader_module_request(process, module);
 
+	uw_engine_renew(im->engine, module);
 	if (!uw_module_want_unwind(module))
 		return 0;
 	/* Ours is the one of the kernel that runs. */

@@ -94,8 +94,9 @@ static int open_by_build_id(const struct uw_build_id *id, struct uw_source *sour
 	return with_build_id(open_plain(source, path), id);
 }
 
-/* A file name, NUL, padding to 4, CRC-32. */
-static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_source *source)
+/* A file name, NUL, padding to 4, CRC-32.  @unchecked: takes what has the name. */
+static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_source *source,
+			bool unchecked)
 {
 	static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
 	const Elf64_Shdr *shdr = uw_elf_section(elf, ".gnu_debuglink");
@@ -125,7 +126,7 @@ static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_so
 		fd = open_plain(source, at);
 		if (fd < 0)
 			continue;
-		if (same_crc(fd, crc))
+		if (unchecked || same_crc(fd, crc))
 			return fd;
 		fd_close(fd);
 	}
@@ -141,8 +142,8 @@ int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct 
 	return fd;
 }
 
-int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source,
-		      int *ret_fd)
+static int open_of(const struct uw_elf *elf, const char *path, struct uw_source *source,
+		   bool unchecked)
 {
 	struct uw_build_id id;
 	int fd = -1;
@@ -150,10 +151,26 @@ int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_sour
 	uw_elf_build_id(elf, &id);
 	if (id.len > 1)
 		fd = open_by_build_id(&id, source);
-	if (fd == -1)
-		fd = open_by_link(elf, path, source);
+	return fd == -1 ? open_by_link(elf, path, source, unchecked) : fd;
+}
+
+int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source,
+		      int *ret_fd)
+{
+	int fd = open_of(elf, path, source, false);
+
 	if (fd < 0)
 		return fd == -ENOMEM ? fd : UW_DEBUGFILE_NONE;
 	*ret_fd = fd;
 	return 0;
+}
+
+bool uw_debugfile_may_exist(const struct uw_elf *elf, const char *path, struct uw_source *source)
+{
+	int fd = open_of(elf, path, source, true);
+
+	if (fd < 0)
+		return false;
+	fd_close(fd);
+	return true;
 }

@@ -3,6 +3,7 @@
 
 #include "daemon/base/error.h"
 #include "unwinder/engine.h"
+#include "unwinder/image.h"
 
 static const struct {
 	const char *name;
@@ -84,6 +85,16 @@ void uw_engine_forget(struct uw_engine *engine, const struct uw_module *module)
 {
 	if (engine->ops->forget)
 		engine->ops->forget(engine, module);
+}
+
+void uw_engine_renew(struct uw_engine *engine, struct uw_module *module)
+{
+	const struct uw_image *image = uw_module_image(module);
+
+	if (!image || !image->more || !uw_module_wants_separate(module))
+		return;
+	uw_engine_forget(engine, module);
+	uw_module_drop_unwind(module);
 }
 
 void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats)

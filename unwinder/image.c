@@ -12,6 +12,7 @@
 #include "daemon/base/bytes.h"
 #include "daemon/base/error.h"
 #include "unwinder/cfi.h"
+#include "unwinder/debugfile.h"
 #include "unwinder/elf.h"
 #include "unwinder/parts.h"
 
@@ -128,6 +129,22 @@ static int load_debug_frame(const struct uw_elf *elf, struct uw_image *image)
 	return r == -ENOMEM ? trace(r) : 0;
 }
 
+/* What was stripped off: linkers put no .eh_frame into programs that are built without unwind tables
+ * for the run time, and their .debug_frame goes with the debug information. */
+static int load_separate(const struct uw_elf *elf, const char *path, struct uw_source *source,
+			 struct uw_image *image)
+{
+	_cleanup_(uw_elf_close) struct uw_elf debug = {.fd = -1};
+	_cleanup_(fd_closep) int fd = -1;
+	int r = uw_debugfile_open(elf, path, source, &fd);
+
+	if (r == 0)
+		r = uw_elf_open_fd(&debug, fd);
+	if (r == 0 && debug.arch == elf->arch)
+		r = load_debug_frame(&debug, image);
+	return r == -ENOMEM ? trace(r) : 0;
+}
+
 static int load_sections(const struct uw_elf *elf, struct uw_image *image)
 {
 	const Elf64_Phdr *hdr = uw_elf_phdr(elf, PT_GNU_EH_FRAME);
@@ -188,9 +205,10 @@ int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
 	return 0;
 }
 
-int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, bool lone,
-		 struct uw_image **ret_image)
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
+		 struct uw_source *source, bool all, struct uw_image **ret_image)
 {
+	bool separate = elf->fd >= 0 && elf->arch != UW_ARCH_NONE;
 	_cleanup_(uw_image_freep) struct uw_image *image = NULL;
 	int r;
 
@@ -202,7 +220,15 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, bool 
 		if (r < 0)
 			return trace(r);
 	}
-	if (elf->fd >= 0 && !lone) /* out of descriptors: the native engine does without */
+	separate &= !image->debug_frame.data;
+	if (separate && all) {
+		r = load_separate(elf, path, source, image);
+		if (r < 0)
+			return trace(r);
+	}
+	image->more =
+		separate && !all && source->later && uw_debugfile_may_exist(elf, path, source);
+	if (elf->fd >= 0 && !source->lone) /* out of descriptors: the native engine does without */
 		image->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
 	image_finish(image, elf->arch, layout);
 	*ret_image = take(image);

@@ -37,6 +37,8 @@ struct uw_image {
 	 */
 	int fd;
 	size_t bytes;
+	/* There is a separate debug file, which was not asked for .debug_frame (module.h). */
+	bool more;
 };
 
 /* Adds to the bytes that a module's unwind half holds, until it is dropped: what an engine keeps

@@ -268,6 +268,16 @@ bool uw_module_unresponsive(const struct uw_module *module)
 	       uw_module_unwind_state(module) != UW_MODULE_READY;
 }
 
+void uw_module_want_separate(struct uw_module *module)
+{
+	atomic_store_explicit(&module->wants_separate, true, memory_order_relaxed);
+}
+
+bool uw_module_wants_separate(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->wants_separate, memory_order_relaxed);
+}
+
 /* True when the half may be freed now: it is published, or it failed and may be tried anew. */
 static bool drop(_Atomic int *state)
 {
@@ -316,7 +326,8 @@ static int load_image(struct uw_module *module, struct uw_source *source,
 	r = uw_module_check(module, &elf, &layout);
 	if (r < 0)
 		return trace(r);
-	return trace(uw_image_new(&elf, layout, source->lone, ret_image));
+	return trace(uw_image_new(&elf, layout, module->path, source,
+				  uw_module_wants_separate(module), ret_image));
 }
 
 int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)

@@ -58,6 +58,12 @@ enum uw_module_state uw_module_symbol_state(const struct uw_module *module);
 bool uw_module_want_unwind(struct uw_module *module);
 bool uw_module_want_symbols(struct uw_module *module);
 
+/* CFI in a separate debug file.  An engine that finds none for an address, of a module whose image has
+ * `more`, wants it and ends PENDING.  Who takes its answers then has uw_engine_renew() drop the half,
+ * and orders it as any other; that load reads the debug file, and so do all later ones.  Any thread. */
+void uw_module_want_separate(struct uw_module *module);
+bool uw_module_wants_separate(const struct uw_module *module);
+
 /* ---- loader thread ---- */
 /* Where an image comes from: an open file (borrowed, read by pread at any offset), or process
  * memory. */
@@ -69,6 +75,9 @@ struct uw_source {
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */
 	bool lone;
+	/* Who loads can load again: a separate debug file is read for CFI when a stack needs it
+	 * (uw_module_want_separate), not at once. */
+	bool later;
 	/* Opens another file for separate debug information, as the target sees it; < 0 when there
 	 * is none. NULL: open(2). */
 	int (*open)(struct uw_source *source, const char *path);

@@ -266,7 +266,8 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	return true;
 }
 
-/* *ret_kept is false where the rule is not for other processes. */
+/* *ret_kept is false where the rule is not for other processes.  RULE_NONE: more of the module has
+ * to be loaded. */
 static rule_t native_compile(struct native *e, const struct walk *w,
 			     const struct native_place *place, bool *ret_kept)
 {
@@ -280,7 +281,11 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 		*ret_kept = native_holds(e, w, place, &fde, &rule);
 		return rule;
 	case CFI_NONE:
-		return native_compile_behind(e, place);
+		rule = native_compile_behind(e, place);
+		if (rule_kind(rule) != RULE_GUESS || !place->image->more)
+			return rule;
+		uw_module_want_separate(place->map->module);
+		return rule_simple(RULE_NONE);
 	default:
 		return rule_simple(RULE_BAD);
 	}
@@ -311,6 +316,13 @@ void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule
 		rule_cache_put(&e->by_pc, &w->key, address, rule);
 }
 
+static rule_t native_pending(struct walk *w, const struct native_place *place, uint64_t address)
+{
+	walk_end(w, UW_PENDING, UW_OK, address);
+	w->res->pending = place->map->module;
+	return rule_simple(RULE_NONE);
+}
+
 rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 {
 	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
@@ -326,9 +338,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	case NATIVE_NO_MAP:
 		return native_no_module(e, w);
 	case NATIVE_PENDING:
-		walk_end(w, UW_PENDING, UW_OK, address);
-		w->res->pending = place.map->module;
-		return rule_simple(RULE_NONE);
+		return native_pending(w, &place, address);
 	default:
 		break;
 	}
@@ -345,6 +355,8 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		rule = entry->rule & RULE_MASK;
 	} else {
 		rule = native_compile(e, w, &place, &kept);
+		if (rule_kind(rule) == RULE_NONE)
+			return native_pending(w, &place, address);
 		if (kept && !(place.vaddr >> 48) && !e->no_memory)
 			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
 	}

@@ -1,7 +1,7 @@
 /* pack.c - a loaded module as bytes for another process of ours: see module.h.
  *
  *   layout      u64 1; block build id; u64 load bias; block segments      (0: none yet)
- *   unwind half u64 1; u64 arch; three times u64 vaddr, block section     (0: not loaded)
+ *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section   (0: not loaded)
  *   symbols     u64 1; as symbols.c packs them                            (0: not loaded)
  *
  * The process that packs has parsed a target's file, so what comes from it is believed as little as
@@ -37,6 +37,7 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 	packer_u64(to, image != NULL);
 	if (image) {
 		packer_u64(to, image->arch);
+		packer_u64(to, image->more);
 		pack_section(to, &image->eh_frame_hdr);
 		pack_section(to, &image->eh_frame);
 		pack_section(to, &image->debug_frame);
@@ -98,6 +99,7 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 {
 	struct uw_section sections[3] = {0};
 	uint64_t arch = cursor_u64(from);
+	bool more = cursor_u64(from);
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections) && r >= 0; i++)
@@ -107,6 +109,8 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 	if (r >= 0)
 		r = layout ? uw_image_of_sections((enum uw_arch)arch, layout, sections, ret_image)
 			   : uw_image_new_empty(ret_image);
+	if (r >= 0)
+		(*ret_image)->more = more;
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		uw_section_deinit(&sections[i]);
 	return trace(r);

@@ -31,7 +31,7 @@ struct uw_module {
 	struct uw_image *image;
 	struct uw_symbols *symbols;
 	struct uw_lines *lines;
-	_Atomic bool unresponsive;
+	_Atomic bool unresponsive, wants_separate;
 	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
 	void *entry; /* modules.c, main thread */
 	char path[];
@@ -59,9 +59,9 @@ static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct u
 }
 
 /* ---- image.c ---- */
-/* @segments of @layout are borrowed by the image; @lone: uw_source.lone. */
-int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, bool lone,
-		 struct uw_image **ret_image);
+/* @segments of @layout are borrowed by the image.  @all: with what a separate debug file says. */
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
+		 struct uw_source *source, bool all, struct uw_image **ret_image);
 /* Of sections that were read already (@sections: eh_frame_hdr, eh_frame, debug_frame; their data is
  * consumed). */
 int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,

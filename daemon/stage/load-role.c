@@ -30,7 +30,7 @@ enum {
 struct wire_request {
 	struct load_request request;
 	struct load_devices devices;
-	uint64_t has_module, kind, serial;
+	uint64_t has_module, kind, serial, wants_separate;
 	struct uw_build_id build_id;
 };
 
@@ -56,6 +56,7 @@ ssize_t load_request_pack(const struct load_request *request, const struct load_
 	if (request->module) {
 		wire.kind = uw_module_kind(request->module);
 		wire.serial = uw_module_serial(request->module);
+		wire.wants_separate = uw_module_wants_separate(request->module);
 		wire.build_id = *uw_module_build_id(request->module);
 	}
 	packer_put(&p, &wire, sizeof(wire));
@@ -194,6 +195,8 @@ static void serve(void *kept, struct helper_call *call)
 	a.request.process = NULL;
 	a.request.given = (uint32_t)(take_fd(call->fd) + 1);
 	a.request.module = wire.has_module ? known_module(k, &wire, path) : NULL;
+	if (a.request.module && wire.wants_separate)
+		uw_module_want_separate(a.request.module);
 	load_worker_make_way(&k->worker, wire.request.kind);
 	if (wire.has_module && !a.request.module)
 		a.error = -ENOMEM;

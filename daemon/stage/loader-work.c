@@ -207,7 +207,7 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 				      int fd)
 {
 	return (struct target_source){
-		.source = {.fd = fd, .open = target_open, .lone = !w->copies},
+		.source = {.fd = fd, .open = target_open, .lone = !w->copies, .later = true},
 		.worker = w,
 		.pid = request->pid,
 	};

@@ -103,6 +103,7 @@ bool unwind_must_wait(struct unwind_stage *s, const struct entry *e, const struc
 		return true;
 	if (r && r->outcome == UW_PENDING) {
 		*ret_module = r->pending;
+		uw_engine_renew(s->engine, r->pending);
 		if (uw_module_want_unwind(r->pending))
 			(void)unwind_control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
 		return true;

@@ -77,6 +77,51 @@ else
 	skip by-id "needs root"
 fi
 
+# CFI that stands in the debug file alone: the program has .eh_frame for libc's startup code only.  Recorded, and
+# imported from a raw recording; that of another program is not believed.
+untold() {
+	build "$1" -fno-asynchronous-unwind-tables -fno-unwind-tables
+	objcopy --only-keep-debug "$TMP/$1" "$2"
+	strip --strip-all "$TMP/$1"
+}
+frames_only_in() { readelf -SW "$2" | grep -q ' \.debug_frame  *PROGBITS' && ! readelf -SW "$1" | grep -q '\.debug_frame'; }
+# Code without CFI is walked, and found whole mostly; but then the report says that frames were guessed.
+guesses() { "$PERFWIND" report "$TMP/$1.pftrace" 2>/dev/null | grep '^Guessed '; }
+guesses_not() { ! guesses "$1"; }
+# reads NAME : an import of a raw recording of $TMP/NAME has the chain, whole.
+reads() {
+	record "$1-raw" --perf-data "$TMP/$1.data" -- "$TMP/$1" 0.7
+	"$PERFWIND" import --json -o "$TMP/$1-import.pftrace" "$TMP/$1.data" >"$TMP/$1-import.json" 2>"$TMP/$1-import.err"
+	folded "$1-import" >"$TMP/$1-import.folded"
+	check "$1-import-names" grep -qE "^$1;.*$chain" "$TMP/$1-import.folded"
+	check "$1-import-not-guessed" guesses_not "$1-import"
+	check "$1-import-whole" json "$1-import" 'v["stacks"]["whole"] >= 0.99 * total'
+}
+untold frames "$TMP/frames.debug"
+check frames-only-there frames_only_in "$TMP/frames" "$TMP/frames.debug"
+(cd "$TMP" && objcopy --add-gnu-debuglink=frames.debug frames)
+shows frames
+check frames-not-guessed guesses_not frames
+reads frames
+cp "$TMP/.debug/linked.debug" "$TMP/frames.debug"
+record frames-deceived -- "$TMP/frames" 0.7
+check frames-deceived-guesses guesses frames-deceived
+if is_root; then
+	untold frames-by-id "$TMP/frames-by-id.debug"
+	id=$(readelf -n "$TMP/frames-by-id" | sed -n 's/.*Build ID: //p')
+	folder=/usr/lib/debug/.build-id/${id:0:2}
+	made=$([ -d "$folder" ] || echo yes)
+	mkdir -p "$folder"
+	mv "$TMP/frames-by-id.debug" "$folder/${id:2}.debug"
+	shows frames-by-id
+	check frames-by-id-not-guessed guesses_not frames-by-id
+	reads frames-by-id
+	rm "$folder/${id:2}.debug"
+	[ -z "$made" ] || rmdir "$folder"
+else
+	skip frames-by-id "needs root"
+fi
+
 # A library that no path leads to any more, recorded by a user who may not open what is only mapped: it is unwound and
 # named (by its dynamic symbols) out of the process's memory.
 if is_root && id nobody >/dev/null 2>&1 && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -le 2 ]; then

@@ -191,13 +191,65 @@ static void test_debug_frame(void **state)
 	dir_remove(dir);
 }
 
+static struct uw_module *load_later(const char *dir, const char *name, bool separate)
+{
+	char path[128];
+	struct uw_source source = {.later = true};
+	struct uw_module *m;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	source.fd = open_or_die(path);
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &m), 0);
+	if (separate)
+		uw_module_want_separate(m);
+	assert_int_equal(uw_module_load_unwind(m, &source), 0);
+	fd_close(source.fd);
+	return m;
+}
+
+static void check_later(const char *dir, const char *name, bool separate, bool more, bool there)
+{
+	struct uw_module *m = load_later(dir, name, separate);
+
+	assert_int_equal(uw_module_image(m)->more, more);
+	assert_int_equal(uw_module_image(m)->debug_frame.data != NULL, there);
+	uw_module_unref(m);
+}
+
+/* What was stripped off: told of at first, read once it is wanted, and believed only if it is the
+ * one that the program names. */
+static void test_separate(void **state)
+{
+	char dir[64];
+
+	(void)state;
+	if (!have("gcc") || !have("objcopy"))
+		return;
+	dir_make(dir);
+	assert_true(
+		shell("cd %s && echo 'int main(void){return 0;}' >a.c && gcc -g "
+		      "-fno-asynchronous-unwind-tables -Wl,--build-id=none a.c -o plain && "
+		      "objcopy --only-keep-debug plain a.debug && strip plain -o none && "
+		      "objcopy --add-gnu-debuglink=a.debug none linked && cp a.debug b.debug && "
+		      "objcopy --add-gnu-debuglink=b.debug none deceived && "
+		      "echo more >>b.debug",
+		      dir));
+	check_later(dir, "plain", false, false, true); /* its own */
+	check_later(dir, "none", false, false, false); /* names none */
+	check_later(dir, "linked", false, true, false);
+	check_later(dir, "linked", true, false, true);
+	check_later(dir, "deceived", false, true, false); /* nobody has read it */
+	check_later(dir, "deceived", true, false, false);
+	dir_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_with_sections),  cmocka_unit_test(test_without_sections),
 		cmocka_unit_test(test_without_header), cmocka_unit_test(test_pointer_encodings),
 		cmocka_unit_test(test_bad_header),     cmocka_unit_test(test_other_machine),
-		cmocka_unit_test(test_debug_frame),
+		cmocka_unit_test(test_debug_frame),    cmocka_unit_test(test_separate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,35 @@ static void test_dropped(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 4);
 }
 
+/* What has no CFI in the image has it in a debug file, perhaps: that is asked for, once. */
+static void test_more(void **state)
+{
+	struct fixture *f = *state;
+
+	f->module->image->more = true;
+	f->stack[0] = f->stack[1] = ROOTED + 1;
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_false(uw_module_wants_separate(f->module));
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, SILENT);
+		assert_result(f, UW_PENDING, UW_OK, 1);
+		assert_ptr_equal(f->res.pending, f->module);
+		assert_true(uw_module_wants_separate(f->module));
+	}
+	f->module->image->more = false; /* loaded anew, and nothing was there */
+	uw_engine_renew(f->engine, f->module);
+	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_READY);
+	run(f, SILENT);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+	f->module->image->more = true;
+	uw_engine_renew(f->engine, f->module);
+	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_NEW);
+	uw_engine_renew(f->engine, f->module); /* there is nothing to drop */
+	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_NEW);
+}
+
 static void deep_make(struct fixture *f)
 {
 	for (size_t i = 1; i < 101; i += 2)
@@ -317,9 +346,10 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_plain), TEST(test_call_at_end), TEST(test_popped),  TEST(test_bounds),
-		TEST(test_ends),  TEST(test_too_deep),	  TEST(test_pending), TEST(test_dropped),
-		TEST(test_deep),  TEST(test_same_frame),  TEST(test_keys),    TEST(test_batch),
+		TEST(test_plain), TEST(test_call_at_end), TEST(test_popped),	 TEST(test_bounds),
+		TEST(test_ends),  TEST(test_too_deep),	  TEST(test_pending),	 TEST(test_dropped),
+		TEST(test_more),  TEST(test_deep),	  TEST(test_same_frame), TEST(test_keys),
+		TEST(test_batch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
