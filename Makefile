@@ -118,6 +118,7 @@ PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursi
 # With another libc, where there is one to try.
 PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl $(O)/tests/programs/restless-musl)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
+PROGRAM_FLAGS_hook-forger = -I.
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs
 programs: $(PROGRAMS)

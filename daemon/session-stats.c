@@ -196,7 +196,8 @@ static void add_answers(const struct session *s, struct stats *list)
 	for (int i = 0; i < HOOK_VERDICTS; i++)
 		if (counts[i] > s->answers_before[i])
 			stats_add(list, (double)(counts[i] - s->answers_before[i]),
-				  "hook.answers.%s", hook_verdict_word(i));
+				  i == HOOK_GOOD ? "consent.answers" : "refused.answer-%s",
+				  hook_verdict_word(i));
 }
 
 int session_write_stats(struct session *s)

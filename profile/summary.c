@@ -179,6 +179,25 @@ static void add_skipped(struct summary *s, const struct fold *f)
 	fact->warn = true;
 }
 
+/* What targets and strangers did not get by with, and what was given by consent. */
+static void add_refused(struct summary *s, const struct profile *p)
+{
+	struct summary_fact *fact;
+	char number[32];
+	double given;
+
+	if (summary_stat(p, "consent.answers", &given) && as_count(given)) {
+		fact = fact_new(s, "Consent");
+		fact_append(fact, "%s answer%s", text_count(as_count(given), number),
+			    as_count(given) == 1 ? "" : "s");
+	}
+	if (!append_reasons(NULL, p, "refused."))
+		return;
+	fact = fact_new(s, "Refused");
+	append_reasons(fact, p, "refused.");
+	fact->warn = true;
+}
+
 static void add_costs(struct summary *s, const struct profile *p)
 {
 	struct summary_fact *fact;
@@ -207,6 +226,7 @@ void summary_init(struct summary *summary, const struct fold *fold)
 	add_guesses(summary, p);
 	add_losses(summary, fold);
 	add_skipped(summary, fold);
+	add_refused(summary, p);
 	add_costs(summary, p);
 	if (p->truncated_at) {
 		struct summary_fact *fact = fact_new(summary, "File");

@@ -50,12 +50,12 @@ const char *hook_verdict_word(enum hook_verdict verdict)
 		[HOOK_STRANGER] = "stranger",
 		[HOOK_GONE] = "gone",
 		[HOOK_SILENT] = "silent",
-		[HOOK_NO_MESSAGE] = "no_message",
-		[HOOK_NOT_TWO] = "not_two",
+		[HOOK_NO_MESSAGE] = "no-message",
+		[HOOK_NOT_TWO] = "not-two",
 		[HOOK_WRITABLE] = "writable",
-		[HOOK_NOT_PROC] = "not_proc",
-		[HOOK_NOT_ITS_OWN] = "not_its_own",
-		[HOOK_NOT_PASSED] = "not_passed",
+		[HOOK_NOT_PROC] = "not-proc",
+		[HOOK_NOT_ITS_OWN] = "not-its-own",
+		[HOOK_NOT_PASSED] = "not-passed",
 	};
 
 	return words[verdict];

@@ -54,6 +54,17 @@ healthy_is_whole() {
 # The part of the CPU time that samples tell: nothing was left out meanwhile.
 no_gap() { json "$1" 'v["cpu_accounted"] is None or v["cpu_accounted"] > 0.9'; }
 
+# refused NAME WORD AT_LEAST : as the verdict of the trace tells it; consented NAME AT_LEAST
+verdict_says() {
+	local n
+	n=$("$PERFWIND" report "$TMP/$1.pftrace" | sed -nE "s/$2/\1/p" | tr -d ,)
+	[ "${n:-0}" -ge "$3" ] && return 0
+	"$PERFWIND" report "$TMP/$1.pftrace" | head -n 20
+	return 1
+}
+refused() { verdict_says "$1" "^Refused.*$2 ([0-9,]*[0-9]).*" "$3"; }
+consented() { verdict_says "$1" '^Consent +([0-9,]+) answers?.*' "$2"; }
+
 record_for() { # NAME SECONDS OPTIONS...
 	local name=$1 seconds=$2
 	shift 2
@@ -65,11 +76,13 @@ for operation in read getattr open flush statfs; do
 	silent $operation $operation
 	check "$operation: the recording ends" record_for $operation 4 -a
 	check "$operation: others are whole" healthy_is_whole $operation
+	check "$operation: nothing was left out meanwhile" no_gap $operation
 	check "$operation: told consistently" consistent $operation
 	case $operation in
 	read | getattr | open)
 		check "$operation: refused with its reason" json $operation 'v["stacks"]["failed"]["unresponsive"] > 0'
 		check "$operation: the reason stands in its stacks" has $operation '\[failed: unresponsive\]'
+		check "$operation: the verdict tells it" refused $operation calls 1
 		check "$operation: the user is told" grep -q 'did not answer within a second' "$TMP/$operation.err"
 		;;
 	*) check "$operation: its stacks too" hasnt $operation 'unresponsive' ;;
@@ -139,3 +152,75 @@ check "helper killed: what came after is whole" healthy_is_whole killed
 check "helper killed: names too" has killed '^tailcall;.*main;'
 check "helper killed: it is told" grep -q 'another one took its place' "$TMP/killed.err"
 check "helper killed: told consistently" consistent killed
+
+# ---- by consent: a process that was asked sends descriptors of a silent file.  close() asks FLUSH, which nothing ends.
+U=$TMP/u # the profiler is a user who may not read others' processes
+mkdir "$U"
+cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS"/{hook-forger,recursion,tailcall} "$U/"
+cp "$PROGRAMS/recursion" "$U/late"
+cp "$PROGRAMS/jit" "$U/own"
+chmod 777 "$U"
+chmod -R a+rX "$U"
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+trap 'echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; cleanup' EXIT
+echo -1 >/proc/sys/kernel/perf_event_paranoid
+HOOK=$U/hook.sock
+as_target() { exec setpriv --reuid 60001 --regid 60001 --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }
+as_profiler() {
+	exec setpriv --reuid 60002 --regid 60002 --clear-groups --inh-caps=-all,+kill,+dac_read_search \
+		--ambient-caps=-all,+kill,+dac_read_search --bounding-set=-all,+kill,+dac_read_search "$@"
+}
+# asked_for OPERATION : a recording of all CPUs, of which a target hangs the hook process if it can.
+asked_for() {
+	local name=asked-$1 i
+	mkdir "$TMP/mnt-$name"
+	"$PROGRAMS/silent-fs" "$TMP/mnt-$name" "$PROGRAMS/recursion" "$1" >"$TMP/$name.mounted" &
+	SERVER=$!
+	started $SERVER
+	wait_for test -s "$TMP/$name.mounted" || return 1
+	as_target "$U/hook-forger" 100 "$HOOK" "$TMP/mnt-$name/file" "$TMP/mnt-$name/file" &
+	TARGET=$!
+	started $TARGET
+	wait_for used $TARGET 50
+	kill -USR1 $SERVER
+	as_profiler "$U/own" 100 & OWN=$!
+	started $OWN
+	as_profiler "$U/perfwind" record --json -v --hook-socket "$HOOK" -o "$U/$name.pftrace" -a -d 8 >"$TMP/$name.json" \
+		2>"$TMP/$name.err" &
+	RECORDER=$!
+	started $RECORDER
+	wait_for test -S "$HOOK"
+	as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/recursion" 100 & GOOD=$!
+	started $GOOD
+	# and one that starts when the others have been asked, and what was to be lost is lost
+	wait_for grep -q "process $TARGET .*: asked" "$TMP/$name.err"
+	[ $1 != flush ] || wait_for grep -q "process $TARGET .*could not be handled" "$TMP/$name.err"
+	as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/late" 100 & LATE=$!
+	started $LATE
+	wait $RECORDER
+	STATUS=$?
+	cp "$U/$name.pftrace" "$TMP/"
+}
+asked_over() {
+	kill -9 $SERVER $TARGET $OWN $GOOD $LATE
+	wait $SERVER $TARGET $OWN $GOOD $LATE 2>/dev/null
+	umount -l "$TMP/mnt-asked-$1"
+}
+STACK='_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+for operation in read getattr statfs flush; do
+	name=asked-$operation
+	asked_for $operation
+	check "$name: the recording ends" [ $STATUS = 0 ]
+	check "$name: who consents is read" has $name "^recursion;$STACK"
+	check "$name: who starts later too" has $name "^late;$STACK"
+	check "$name: nothing was left out meanwhile" no_gap $name
+	check "$name: told consistently" consistent $name
+	if [ $operation = flush ]; then
+		check "$name: refused with its reason" grep -q "$TARGET .*nor asked: what it, or others" "$TMP/$name.err"
+	else # closed, and told by what it was
+		check "$name: refused with its reason" refused $name answer-not-proc 1
+	fi
+	check "$name: the others' answers" consented $name 2
+	check "$name: it lives" kill -0 $TARGET
+	asked_over $operation
+done

@@ -45,6 +45,9 @@ static void from_statistics(void **state)
 	hand_stat(&p, "lost.throttled_s", 0.25);
 	hand_stat(&p, "skipped.fd-timeout", 2);
 	hand_stat(&p, "skipped.queue", 1);
+	hand_stat(&p, "consent.answers", 1);
+	hand_stat(&p, "refused.calls", 4);
+	hand_stat(&p, "refused.answer-not-proc", 2);
 	hand_stat(&p, "cpu_accounted", 0.515);
 	hand_stat(&p, "self.cpu_s", 0.1234);
 	hand_stat(&p, "self.us_per_sample", 2.06);
@@ -61,6 +64,8 @@ static void from_statistics(void **state)
 	assert_fact(&s, "Lost", "91 samples (89.22 %), 3 side-band records, throttled for 0.250 s",
 		    true);
 	assert_fact(&s, "Skipped", "3 samples (fd-timeout 2, queue 1)", true);
+	assert_fact(&s, "Consent", "1 answer", false);
+	assert_fact(&s, "Refused", "calls 4, answer-not-proc 2", true);
 	assert_fact(&s, "CPU accounted", "51.5 % of the CPU time that was used", true);
 	assert_fact(&s, "Profiler's cost", "0.123 s of CPU, 2.1 us a sample", false);
 	assert_fact(&s, "File", "damaged or cut off at byte 4711; what stands before it is shown",
@@ -84,6 +89,8 @@ static void without_statistics(void **state)
 	assert_null(fact(&s, "CPU accounted"));
 	assert_null(fact(&s, "Profiler's cost"));
 	assert_null(fact(&s, "File"));
+	assert_null(fact(&s, "Consent"));
+	assert_null(fact(&s, "Refused"));
 	profile_deinit(&p);
 }
 
