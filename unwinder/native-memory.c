@@ -97,13 +97,14 @@ bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *r
 /* Is there a call of the function at the walk's pc before @ra? */
 static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
 {
-	uint64_t pc = walk_lookup(w), begin;
+	uint64_t pc = walk_lookup(w), begin, end;
 	struct native_place place;
 	uint8_t code[5];
 	int32_t to;
 
 	if (native_code(w, ra, sizeof(code), 0, code) != sizeof(code) || code[0] != 0xe8 ||
-	    native_place(w, pc, &place) != NATIVE_PLACE || !native_function(e, &place, &begin))
+	    native_place(w, pc, &place) != NATIVE_PLACE ||
+	    !native_function(e, &place, &begin, &end))
 		return false;
 	memcpy(&to, code + 1, sizeof(to));
 	return ra + (uint64_t)(int64_t)to == pc - place.vaddr + begin;
@@ -117,8 +118,10 @@ bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
 		return false;
 	w->deep_failed = false;
 	w->deep_read = 1; /* nothing is compared */
-	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && calls_this(e, w, ra))
+	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && calls_this(e, w, ra)) {
+		w->deep_flags = UW_FRAME_GUESSED;
 		return true;
+	}
 	w->deep_failed = true;
 	e->chunk_owner = NULL;
 	return false;

@@ -141,7 +141,8 @@ static enum cfi_result native_find(struct native *e, const struct native_place *
 	return debug == CFI_NONE ? eh : debug;
 }
 
-bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin)
+bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin,
+		     uint64_t *ret_end)
 {
 	struct cfi_fde fde;
 	uint32_t offset;
@@ -150,6 +151,7 @@ bool native_function(struct native *e, const struct native_place *place, uint64_
 	if (!place->image || native_find(e, place, &offset, &debug_frame, &fde) != CFI_OK)
 		return false;
 	*ret_begin = fde.begin;
+	*ret_end = fde.end;
 	return true;
 }
 

@@ -382,8 +382,10 @@ enum step native_far(struct native *e, struct walk *w, rule_t rule)
 		if (cfa <= w->sp)
 			return walk_end(w, UW_FAILED, UW_NO_PROGRESS, cfa);
 		if (!native_word(e, w, cfa - 8, &ra) &&
-		    !(native_same_frame(e, w, cfa - 8) && native_word(e, w, cfa - 8, &ra)))
+		    !(native_same_frame(e, w, cfa - 8) && native_word(e, w, cfa - 8, &ra))) {
+			native_hole_cross(e, w, cfa);
 			return STEP_ENDED;
+		}
 		if (saved && saved <= cfa - w->sp && !native_word(e, w, cfa - saved, &bp))
 			return STEP_ENDED;
 	}

@@ -23,14 +23,6 @@
 
 enum { TRAIL_WAIT_MIN = 4, TRAIL_WAIT_MAX = 64, TRAIL_LEAST = 8 };
 
-static inline uint64_t word_at(const struct walk *w, uint64_t address)
-{
-	uint64_t word;
-
-	memcpy(&word, (const void *)(uintptr_t)(address + w->shift), sizeof(word));
-	return word;
-}
-
 const uint32_t native_no_marks[NATIVE_MARKS];
 
 static void trail_clear(struct native_trail *t)
@@ -66,11 +58,11 @@ static bool trail_holds(const struct walk *w, const struct native_trail *t, uint
 	for (uint32_t i = at + 1; i < t->n; i++) {
 		const struct native_step *s = &t->steps[i];
 
-		differ |= word_at(w, s->sp - 8) ^ uw_frame_pc(s->frame);
+		differ |= walk_word(w, s->sp - 8) ^ uw_frame_pc(s->frame);
 		*to++ = s->frame;
 	}
 	for (uint32_t i = t->steps[at].saved; i < t->n_saved; i++)
-		differ |= word_at(w, t->saved[i].address) ^ t->saved[i].bp;
+		differ |= walk_word(w, t->saved[i].address) ^ t->saved[i].bp;
 	return !differ;
 }
 
@@ -103,9 +95,7 @@ bool native_trail_end(struct native *e, struct walk *w)
 
 /* ---- making ---- */
 
-/* One step of the second walk, from @s: the registers of the caller.  1: there is one, 0: this is
- * the root, < 0: not a frame that can be on a trail. */
-static int trail_step(const struct native *e, const struct walk *w, struct native_step *s,
+int native_trail_step(const struct native *e, const struct walk *w, struct native_step *s,
 		      struct native_step *ret_next)
 {
 	uint64_t address = uw_frame_lookup(s->frame), cfa, saved;
@@ -125,7 +115,7 @@ static int trail_step(const struct native *e, const struct walk *w, struct nativ
 	*ret_next = (struct native_step){.sp = cfa, .bp = s->bp};
 	if (saved && saved <= cfa - s->sp) {
 		s->slot = cfa - saved;
-		ret_next->bp = word_at(w, s->slot);
+		ret_next->bp = walk_word(w, s->slot);
 	}
 	return 1;
 }
@@ -141,14 +131,14 @@ static bool trail_walk(const struct native *e, const struct walk *w, struct nati
 		if (i == w->n)
 			return false;
 		step.frame = w->frames[i];
-		r = trail_step(e, w, &step, &next);
+		r = native_trail_step(e, w, &step, &next);
 		if (r < 0)
 			return false;
 		if (w->n - i <= NATIVE_TRAIL_STEPS)
 			t->steps[t->n++] = step;
 		if (!r)
 			return i == w->n - 1;
-		if (i + 1 < w->n && word_at(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))
+		if (i + 1 < w->n && walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))
 			return false;
 	}
 }
@@ -221,7 +211,8 @@ void native_trail_note(struct native *e, struct walk *w)
 {
 	struct native_trail **place, *t;
 
-	if (!trail_is_for(w) || w->n < TRAIL_LEAST || w->res->outcome != UW_WHOLE)
+	if (!trail_is_for(w) || w->n < TRAIL_LEAST || w->res->outcome != UW_WHOLE ||
+	    w->res->completed)
 		return;
 	place = trail_place(e, w->snapshot);
 	t = *place;

@@ -182,7 +182,7 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags)
 		return walk_end(w, UW_FAILED, UW_NO_MODULE, pc);
 	if (w->n == w->max)
 		return walk_end(w, UW_FAILED, UW_TOO_DEEP, pc);
-	w->frames[w->n++] = pc | flags;
+	w->frames[w->n++] = pc | flags | w->deep_flags;
 	return STEP_FRAME;
 }
 
@@ -209,6 +209,7 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->n = 0;
 	w->max = res->max_frames;
 	w->key = rule_key(snapshot->space->key);
+	w->deep_flags = 0;
 	w->deep_read = 0;
 	w->deep_failed = false;
 	w->full_at = 0;
@@ -227,6 +228,8 @@ static void walk_finish(struct native *e, struct walk *w)
 	w->res->n_frames = w->n;
 	e->stats.frames += w->n;
 	native_trail_note(e, w);
+	if (e->n_holes)
+		native_hole_note(e, w);
 }
 
 static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
@@ -327,6 +330,7 @@ static void native_free(struct uw_engine *engine)
 	native_forget_indexes(e);
 	table_deinit(&e->indexes);
 	native_trails_free(e);
+	native_holes_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);
 	free(e);
@@ -359,6 +363,7 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 	if (!module || e->not_readable) {
 		rule_cache_clear(&e->by_pc);
 		native_trails_clear(e);
+		native_holes_clear(e);
 		e->not_readable = false;
 	}
 	if (module) {

@@ -6,6 +6,7 @@
  *   native-guess.c   one frame without CFI
  *   native-signal.c  one signal frame without CFI
  *   native-trail.c   the outer frames that a stack shares with an earlier one of its thread
+ *   native-hole.c    across a frame in whose midst the copy ends
  *   native-memory.c  stack beyond the copy, and code bytes, out of the process
  *
  * A walk stands on the frame that it pushed last; its rule was found and applied, so that the next
@@ -34,6 +35,7 @@ struct native_still {
 };
 
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
+enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256 };
 
 /* A frame of a stack that was walked, and what its caller came from (native-trail.c). */
 struct native_step {
@@ -41,6 +43,12 @@ struct native_step {
 	uint64_t slot;	/* where the caller's rbp was read, if that matters; 0: not */
 	uint32_t saved; /* the first of the trail's saved words that this or an outer frame needs */
 	bool by_bp;	/* this or an outer frame stands on bp */
+};
+/* Where a function calls another of its module (native-hole.c).  Module's vaddrs. */
+struct native_call {
+	uint64_t begin, to; /* where both begin; begin 0: anywhere in the module */
+	uint64_t ra;	    /* behind the one call; 0: there is none, or several */
+	uint32_t serial;    /* of the module; 0: a free place */
 };
 struct native_saved {
 	uint64_t address, bp;
@@ -81,8 +89,9 @@ struct walk {
 	const struct uw_machine *machine;
 	const struct uw_snapshot *snapshot;
 	struct uw_result *res;
-	uint64_t deep_read; /* bytes of stack read from the process so far */
-	bool deep_failed;   /* and why not: the copy no longer matches, or it cannot be read */
+	uint64_t deep_flags; /* of frames found in the process, where nothing was compared */
+	uint64_t deep_read;  /* bytes of stack read from the process so far */
+	bool deep_failed;    /* and why not: the copy no longer matches, or it cannot be read */
 	/* Registers for the slow road, good when full_at is n: all of them when full_whole. */
 	uint32_t full_at;
 	bool full_whole;
@@ -100,6 +109,10 @@ struct native {
 	bool not_readable; /* by_pc has guesses for want of a module's file */
 	struct walk walks[UW_BATCH];
 	struct native_trail *trails[NATIVE_TRAILS]; /* by thread and space key; NULL: none yet */
+	struct native_hole *holes[NATIVE_HOLES];    /* of threads with such stacks */
+	size_t n_holes;
+	uint64_t holes_used, hole_files; /* bytes of files looked through */
+	struct native_call calls[NATIVE_CALLS];
 
 	/* The piece of stack read last from the process, for one walk. */
 	const struct walk *chunk_owner;
@@ -117,6 +130,15 @@ static inline enum step walk_end(struct walk *w, enum uw_outcome outcome, enum u
 {
 	uw_result_end(w->res, outcome, reason, at);
 	return STEP_ENDED;
+}
+
+/* The word at @address, which is known to be in the copy. */
+static inline uint64_t walk_word(const struct walk *w, uint64_t address)
+{
+	uint64_t word;
+
+	memcpy(&word, (const void *)(uintptr_t)(address + w->shift), sizeof(word));
+	return word;
 }
 
 /* The address to look rules up by, of the frame pushed last. */
@@ -149,8 +171,9 @@ void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule
 /* The row that a rule of kind SLOW names; found anew when @rule is 0. */
 enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
 			   struct cfi_row *ret_row);
-/* Where the function at a place begins, by its CFI: a vaddr. */
-bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin);
+/* Where the function at a place begins and ends, by its CFI: vaddrs. */
+bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin,
+		     uint64_t *ret_end);
 void native_forget_index(struct native *e, uint32_t serial);
 void native_forget_indexes(struct native *e);
 
@@ -173,6 +196,19 @@ bool native_trail_end(struct native *e, struct walk *w);
 void native_trail_note(struct native *e, struct walk *w);
 void native_trails_clear(struct native *e);
 void native_trails_free(struct native *e);
+/* One step of a second walk, from @s: the registers of the caller.  1: there is one, its return
+ * address is in the copy; 0: this is the root; < 0: not a plain frame. */
+int native_trail_step(const struct native *e, const struct walk *w, struct native_step *s,
+		      struct native_step *ret_next);
+
+/* ---- native-hole.c ---- */
+/* The walk, which has failed for want of memory, stands on a frame whose caller begins at @cfa: ends
+ * it WHOLE by what earlier stacks of the thread had there, or leaves it as it is. */
+void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa);
+/* A walk has ended: of a thread with such stacks.  @e has some. */
+void native_hole_note(struct native *e, const struct walk *w);
+void native_holes_clear(struct native *e);
+void native_holes_free(struct native *e);
 
 /* ---- native-memory.c ---- */
 /* The word at @address of the walk's stack: the copy, else the process.  false: not there, the

@@ -158,6 +158,7 @@ struct uw_result {
 	uint32_t max_frames; /* in, <= UW_MAX_FRAMES */
 	uint32_t n_frames;
 	uint8_t outcome, reason;
+	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */
 };
@@ -176,7 +177,7 @@ uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp
 struct uw_engine;
 struct uw_engine_stats {
 	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames,
-		reused_frames, cache_bytes;
+		reused_frames, completed_stacks, cache_bytes;
 };
 
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);

@@ -251,7 +251,7 @@ static void test_deep(void **state)
 }
 
 /* The copy ends in the frame, and what it has of it has changed: the return address that stands in
- * the process is believed if a call of this very function is before it. */
+ * the process is believed if a call of this very function is before it, and says that it is a guess. */
 static void test_same_frame(void **state)
 {
 	struct fixture *f = *state;
@@ -269,7 +269,8 @@ static void test_same_frame(void **state)
 	fixture_space(f, 7, &f->fake.memory);
 	run(f, FRAMED + 0x10);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
-	assert_int_equal(f->frames[1], CALLED(JIT + 0x25));
+	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
+	assert_int_equal(f->frames[2], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
 	to++; /* of another function */
 	memcpy(f->fake.code + 0x21, &to, 4);
 	run(f, FRAMED + 0x10);
