@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/event.h"
 #include "daemon/base/error.h"
 #include "profile/export.h"
 
 struct export_command {
-	const char *output;
+	const char *output, *event;
 	uint32_t format; /* index + 1; 0: not given */
 	struct profile_filter only;
 	bool weight;
@@ -56,6 +57,12 @@ static const struct option_def defs[] = {
 	 .type = OPTION_FLAG,
 	 AT(weight),
 	 .help = "folded: weights (time, cycles ...) in place of numbers of samples"},
+	{.name = "event",
+	 .letter = 'e',
+	 .type = OPTION_STRING,
+	 .argument = "EVENT",
+	 AT(event),
+	 .help = EVENT_OPTION_HELP},
 	{.name = "pid",
 	 .letter = 'p',
 	 .type = OPTION_U32,
@@ -195,6 +202,9 @@ static int export_run(int argc, char **argv)
 		log_error("%s", *error ? error : strerror(-r));
 		return 1;
 	}
+	if (event_choose(&profile, "export", command.event) < 0)
+		return 1;
+	event_tell_others(&profile, "export");
 	r = export_one(&profile, &command, argv[0]);
 	return r < 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/event.h"
 #include "cli/terminal.h"
 #include "daemon/base/error.h"
 #include "profile/export.h"
@@ -13,6 +14,7 @@ struct report_command {
 	bool tree, no_colour;
 	uint32_t limit;
 	struct profile_filter only;
+	const char *event;
 	double min_percent;
 };
 
@@ -36,6 +38,12 @@ static const struct option_def defs[] = {
 	 .argument = "N",
 	 AT(limit),
 	 .help = "at most N rows, 0: all (default: 40, of a tree 400)"},
+	{.name = "event",
+	 .letter = 'e',
+	 .type = OPTION_STRING,
+	 .argument = "EVENT",
+	 AT(event),
+	 .help = EVENT_OPTION_HELP},
 	{.name = "pid",
 	 .letter = 'p',
 	 .type = OPTION_U32,
@@ -90,6 +98,8 @@ static int report_run(int argc, char **argv)
 		log_error("%s", *error ? error : strerror(-r));
 		return 1;
 	}
+	if (event_choose(&profile, "report", command.event) < 0)
+		return 1;
 	how = (struct report_options){
 		.by = command.by,
 		.tree = command.tree,

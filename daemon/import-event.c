@@ -93,6 +93,9 @@ int import_choose_event(struct import *im, char *error, size_t error_size)
 	if (!im->event)
 		return no_event(info, im->options.event, error, error_size);
 	im->event_index = (uint32_t)(im->event - info->events);
+	im->others = calloc(info->n_events, sizeof(*im->others));
+	if (!im->others)
+		return fail(-ENOMEM);
 	im->kind = kind_of(im);
 	(void)snprintf(result->event, sizeof(result->event), "%s", im->event->name);
 	if (im->event->attr.freq)

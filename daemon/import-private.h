@@ -34,9 +34,9 @@ struct import {
 		*event; /* the one that is imported; NULL before the first record */
 	uint32_t event_index;
 	enum import_kind kind;
-	enum uw_arch arch;	/* of the machine that it was recorded on */
-	uint64_t other_samples; /* of other events */
-	uint64_t bad;		/* records that do not fit their layout */
+	enum uw_arch arch; /* of the machine that it was recorded on */
+	uint64_t *others;  /* samples of each event that is not imported */
+	uint64_t bad;	   /* records that do not fit their layout */
 
 	struct uw_modules *modules;
 	struct process_table *processes;

@@ -125,7 +125,7 @@ static bool is_wanted(struct import *im, const struct perfdata_item *item,
 	if (item->event != im->event_index) {
 		im->account.received++;
 		im->account.skipped[SKIP_NOT_IN_SCOPE]++;
-		im->other_samples++;
+		im->others[item->event]++;
 		return false;
 	}
 	if (record_parse_sample(item->layout, item->record, ret_sample) < 0) {

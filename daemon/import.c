@@ -179,11 +179,23 @@ static void tell_damage(struct import *im)
 	if (counts->early)
 		import_note(im, "%lu records were put in order as far as memory allowed",
 			    counts->early);
-	if (im->other_samples)
-		import_note(im,
-			    "%lu samples of other events were left out (-e EVENT takes "
-			    "another)",
-			    im->other_samples);
+}
+
+/* Of a recording with several events: what another choice would take. */
+static void tell_others(struct import *im)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+	char list[384] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < info->n_events && len < sizeof(list); i++) {
+		if (!im->others[i])
+			continue;
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%lu samples of %.100s",
+					len ? ", " : "", im->others[i], info->events[i].name);
+	}
+	if (len)
+		import_note(im, "%s were left out (-e EVENT takes another event)", list);
 }
 
 static int look_up_lines(struct import *im)
@@ -228,6 +240,7 @@ static int finish(struct import *im)
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
 	tell_damage(im);
+	tell_others(im);
 	fill_summary(im);
 	stats_of(summary, &stats);
 	if (r >= 0)
@@ -272,6 +285,7 @@ static void import_free(struct import *im)
 	table_deinit(&im->cpu_counts);
 	table_deinit(&im->throttled);
 	free(im->outcome);
+	free(im->others);
 	free(im);
 }
 

@@ -171,6 +171,8 @@ void profile_deinit(struct profile *p)
 	free(p->stack_frames);
 	free(p->stacks);
 	free(p->samples);
+	free(p->all_samples);
+	free(p->events);
 	free(p->threads);
 	free(p->processes);
 	free(p->stats);

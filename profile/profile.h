@@ -35,6 +35,13 @@ struct profile_sample {
 	uint32_t stack;		  /* UINT32_MAX: none */
 	uint8_t cpu_mode, skipped_reason, unwind_error;
 	uint8_t session;
+	uint8_t event; /* in events */
+};
+/* What is counted: weights of two events cannot be added. */
+struct profile_event {
+	char name[128]; /* "cpu-clock", ... */
+	char unit[16];	/* of weights: "ns", "cycles" or "events" */
+	uint64_t n_samples;
 };
 /* A thread under one name: one that is renamed has several. */
 struct profile_thread {
@@ -65,16 +72,19 @@ struct profile {
 	struct profile_line *lines;
 	uint32_t *stack_frames;
 	struct profile_stack *stacks;
-	struct profile_sample *samples; /* by time */
+	struct profile_sample *samples;	    /* by time; of the chosen event only */
+	struct profile_sample *all_samples; /* of all; NULL: there is one event */
+	struct profile_event *events; /* that have samples, by the first one's place in the file */
 	struct profile_thread *threads;
 	struct profile_process *processes;
 	struct profile_stat *stats;   /* perfwind's own, last values */
 	struct profile_count *counts; /* by stat and index */
 	uint32_t *notes;
 	size_t n_counts, n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples,
-		n_threads, n_processes, n_stats, n_notes;
-	char event_name[128];  /* "cpu-clock", ... */
-	char weight_unit[16];  /* "ns", "cycles" or "events" */
+		n_threads, n_processes, n_stats, n_notes, n_all_samples, n_events;
+	uint8_t event;	      /* the chosen one */
+	char event_name[128]; /* its, also where there are no samples */
+	char weight_unit[16];
 	uint64_t lost_records; /* kernel_records_lost packets */
 	uint64_t
 		truncated_at; /* 0: the file is whole; else the offset of the first broken packet */
@@ -86,6 +96,10 @@ int profile_read(const char *path, struct profile *ret_profile, char *error, siz
 int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error,
 		  size_t error_size);
 void profile_deinit(struct profile *profile);
+/* Of a trace with several events (data sources): the samples of this one.  A profile that was read
+ * has those of the first one that is time, else of the first.  "cycles" is also "cycles:u" where no event has just that name.  NULL: as it is.
+ * -ENOENT: *error has one line for the user. */
+int profile_choose_event(struct profile *profile, const char *name, char *error, size_t error_size);
 
 /* The name to show of a frame's line: the function, else "module+0xaddr", else "[unknown]".  Into
  * @to. */

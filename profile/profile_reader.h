@@ -9,6 +9,7 @@
  *   profile_content.c modules, frames, stacks of the profile, each once
  *   profile_symbols.c names that come apart from the frames
  *   profile_event.c   what the defaults say of the event
+ *   profile_choose.c  the events of a trace, and the one that is looked at
  *   profile_clock.c   clocks -> BOOTTIME
  *   profile_count.c   what was lost, as trace_processor's stats
  *   profile_finish.c  what can be told only at the end: times, weights, late names
@@ -194,6 +195,9 @@ int reader_stack(struct reader *r, uint32_t *ret_stack); /* of r->scratch, inner
 
 /* profile_symbols.c */
 int reader_module_symbols(struct reader *r, struct cursor c);
+
+/* profile_choose.c: p->events, and p->samples of the first. */
+int reader_finish_events(struct reader *r);
 
 /* profile_event.c */
 void reader_event_default(struct reader_event *event);

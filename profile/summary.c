@@ -86,6 +86,12 @@ static void add_samples(struct summary *s, const struct fold *f)
 	char number[32];
 
 	fact_append(fact, "%s", *p->event_name ? p->event_name : "unknown");
+	for (size_t i = 0, told = 0; i < p->n_events; i++) {
+		if (p->n_events > 1 && i != p->event)
+			fact_append(fact, "%s %.40s (%s samples)",
+				    told++ ? "," : "; not shown (--event NAME):", p->events[i].name,
+				    text_count(p->events[i].n_samples, number));
+	}
 	fact = fact_new(s, "Samples");
 	fact_append(fact, "%s", text_count(f->count, number));
 	fact_append(fact, " over %.1f s, weight %s", summary_duration(p),

@@ -123,6 +123,24 @@ check whole-stacks has whole '^recursion;.*main.*;'
 check whole-scope hasnt whole '^(bash|perfwind);.*;'
 check whole-no-loss no_loss whole
 check whole-buffer [ "$(stat_of whole traced_buf_buffer_size 0)" = 8388608 ]
+# two data sources that count different things: a report and an export are of one of them, and name the other
+trace two <<CFG
+buffers { size_kb: 8192 }
+data_sources { config { name: "linux.perf" perf_event_config { timebase { counter: SW_PAGE_FAULTS period: 1 } callstack_sampling { } } } }
+data_sources { config { name: "linux.perf" perf_event_config { timebase { frequency: 200 }
+  callstack_sampling { scope { target_pid: $work } } } } }
+duration_ms: 1000
+CFG
+"$PERFWIND" report -n 1 two.pftrace >two.time 2>&1
+"$PERFWIND" report -n 1 -e page-faults two.pftrace >two.faults 2>&1
+check two-default-is-time grep -qE '^Event +cpu-clock; not shown \(--event NAME\): page-faults \([0-9,]+ samples\)$' two.time
+check two-other-by-name grep -qE '^Event +page-faults; not shown \(--event NAME\): cpu-clock \([0-9,]+ samples\)$' two.faults
+check two-work has two '^recursion;.*main.*;'
+"$PERFWIND" export --to folded -o - two.pftrace 2>two.said >two.folded
+check two-only-one hasnt two '^bash;.*main.*;'
+check two-export-says grep -q '^perfwind: export: of cpu-clock; [0-9]* samples of page-faults are left out (--event page-faults takes them)$' two.said
+"$PERFWIND" export --to folded -e instructions -o - two.pftrace >/dev/null 2>two.said
+check two-no-such-event grep -qx 'perfwind: export: the trace has no event instructions; it has: page-faults cpu-clock' two.said
 # what the file says the config was is a config: the same again, in binary form
 "$PYTHON" - whole.pftrace whole.bin <<'PY'
 import sys

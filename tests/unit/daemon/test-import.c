@@ -208,6 +208,7 @@ static void test_other_event(void **state)
 	assert_int_equal(done.r, 0);
 	assert_int_equal(done.result.summary.account.emitted, 10);
 	assert_int_equal(done.result.summary.account.skipped[SKIP_NOT_IN_SCOPE], 31);
+	assert_true(has_text(&done, "31 samples of cpu-clock were left out (-e EVENT takes"));
 	done_deinit(&done);
 }
 

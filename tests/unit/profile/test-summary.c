@@ -73,6 +73,29 @@ static void from_statistics(void **state)
 	profile_deinit(&p);
 }
 
+/* Another event's samples are told of, not added. */
+static void several_events(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	p.events = calloc(3, sizeof(*p.events));
+	p.n_events = 3;
+	p.event = 1;
+	strcpy(p.events[0].name, "page-faults");
+	p.events[0].n_samples = 1234;
+	strcpy(p.events[1].name, "cpu-clock");
+	strcpy(p.events[2].name, "cycles");
+	p.events[2].n_samples = 5;
+	s = summary_of(&p);
+	assert_fact(&s, "Event",
+		    "cpu-clock; not shown (--event NAME): page-faults (1,234 samples), cycles (5 "
+		    "samples)",
+		    false);
+	profile_deinit(&p);
+}
+
 static void without_statistics(void **state)
 {
 	struct profile p = hand_example();
@@ -134,6 +157,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(from_statistics),
+		cmocka_unit_test(several_events),
 		cmocka_unit_test(without_statistics),
 		cmocka_unit_test(impossible_figures_are_not_believed),
 		cmocka_unit_test(nothing_at_all),

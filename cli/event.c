@@ -1,0 +1,26 @@
+/* event.c - see event.h. */
+#include <inttypes.h>
+
+#include "cli/event.h"
+#include "daemon/base/error.h"
+#include "daemon/base/log.h"
+
+void event_tell_others(const struct profile *p, const char *command)
+{
+	for (size_t i = 0; i < p->n_events; i++)
+		if (i != p->event)
+			log_info("%s: of %s; %" PRIu64 " samples of %s are left out (--event %s "
+				 "takes them)",
+				 command, p->event_name, p->events[i].n_samples, p->events[i].name,
+				 p->events[i].name);
+}
+
+int event_choose(struct profile *profile, const char *command, const char *name)
+{
+	char error[512] = "";
+	int r = profile_choose_event(profile, name, error, sizeof(error));
+
+	if (r < 0)
+		log_error("%s: %s", command, error);
+	return r < 0 ? trace(r) : 0;
+}
