@@ -33,6 +33,7 @@ int cfi_index_init(struct cfi_index *index, const struct uw_image *image, bool d
 {
 	const struct uw_section *section = debug_frame ? &image->debug_frame : &image->eh_frame;
 	size_t offset = 0, next, room = 0;
+	struct cfi_cies cies = {0};
 
 	*index = (struct cfi_index){0};
 	/* A record of length 0 ends .eh_frame; whatever is damaged ends the walk, what came before
@@ -43,7 +44,7 @@ int cfi_index_init(struct cfi_index *index, const struct uw_image *image, bool d
 
 		if (cfi_record(section, (uint32_t)offset, &next) != CFI_OK)
 			break;
-		if (cfi_fde_read(image, debug_frame, (uint32_t)offset, &fde) == CFI_OK &&
+		if (cfi_fde_read(image, debug_frame, (uint32_t)offset, &cies, 0, &fde) == CFI_OK &&
 		    fde.begin && fde.end > fde.begin) {
 			r = index_add(index, &room, &fde, (uint32_t)offset);
 			if (r < 0) {

@@ -1,31 +1,12 @@
-/* cfi.c - see cfi.h.  CIEs, FDEs, and the search table. */
+/* cfi.c - see cfi.h.  CIEs and FDEs. */
 #include "unwinder/cfi.h"
-
-/* DW_EH_PE_*: LSB core 5.0, 10.5.1 */
-enum {
-	PE_ABS = 0x00,
-	PE_ULEB = 0x01,
-	PE_UDATA2 = 0x02,
-	PE_UDATA4 = 0x03,
-	PE_UDATA8 = 0x04,
-	PE_SLEB = 0x09,
-	PE_SDATA2 = 0x0a,
-	PE_SDATA4 = 0x0b,
-	PE_SDATA8 = 0x0c,
-	PE_FORMAT = 0x0f,
-	PE_PCREL = 0x10,
-	PE_DATAREL = 0x30,
-	PE_APPLY = 0x70,
-	PE_INDIRECT = 0x80,
-	PE_OMIT = 0xff,
-};
 
 static const struct uw_section *cfi_section(const struct uw_image *image, bool debug_frame)
 {
 	return debug_frame ? &image->debug_frame : &image->eh_frame;
 }
 
-static uint64_t read_format(struct cursor *c, uint8_t encoding)
+uint64_t cfi_pointer(struct cursor *c, uint8_t encoding)
 {
 	switch (encoding & PE_FORMAT) {
 	case PE_ABS:
@@ -55,7 +36,7 @@ static uint64_t read_pointer(struct cursor *c, uint8_t encoding, const uint8_t *
 			     uint64_t section_vaddr)
 {
 	uint64_t at = section_vaddr + (uint64_t)(c->p - section);
-	uint64_t value = read_format(c, encoding);
+	uint64_t value = cfi_pointer(c, encoding);
 
 	switch (encoding & (PE_APPLY | PE_INDIRECT)) {
 	case PE_ABS:
@@ -132,7 +113,7 @@ static bool cie_augmentation(struct cfi_cie *cie, const char *text, struct curso
 		case 'P':
 			encoding = cursor_u8(&d);
 			if (encoding != PE_OMIT)
-				(void)read_format(&d, encoding);
+				(void)cfi_pointer(&d, encoding);
 			break;
 		case 'S':
 			cie->signal = true;
@@ -183,13 +164,68 @@ static enum cfi_result cie_read(const struct uw_section *section, bool debug_fra
 		return CFI_BAD;
 	cie->program = c->p;
 	cie->program_end = c->end;
-	return c->bad ? CFI_BAD : CFI_OK;
+	if (c->bad)
+		return CFI_BAD;
+	cie->is_quick = cfi_quick_cie(cie, &cie->quick);
+	return CFI_OK;
 }
 
-enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset,
-			     struct cfi_fde *fde)
+/* The same through those that are known. */
+static enum cfi_result cie_get(const struct uw_section *section, bool debug_frame, uint64_t offset,
+			       struct cfi_cies *cies, uint32_t serial, struct cfi_cie *cie)
 {
-	const struct uw_section *section = cfi_section(image, debug_frame);
+	uint64_t key = ((uint64_t)serial << 33 | (uint64_t)debug_frame << 32 | offset) + 1;
+	size_t place = key * 0x9e3779b97f4a7c15ull >> 58;
+	enum cfi_result result;
+
+	_Static_assert(CFI_CIES == 1 << (64 - 58), "a place is the upper bits of a hash");
+	if (!cies || offset > UINT32_MAX || serial > INT32_MAX)
+		return cie_read(section, debug_frame, offset, cie);
+	if (cies->entries[place].key != key) {
+		cies->entries[place].key = 0;
+		result = cie_read(section, debug_frame, offset, &cies->entries[place].cie);
+		if (result != CFI_OK)
+			return result;
+		cies->entries[place].key = key;
+	}
+	*cie = cies->entries[place].cie;
+	return CFI_OK;
+}
+
+/* What nearly every FDE is: in .eh_frame, of 32 bits, its addresses relative to themselves.
+ *
+ *   [length u32][CIE, back from here u32][begin s32][size s32][n < 128][n bytes][program]
+ *
+ * false: another, or a bad one. */
+static bool fde_usual(const struct uw_section *section, uint32_t offset, struct cfi_cies *cies,
+		      uint32_t serial, struct cfi_fde *fde)
+{
+	enum { HEAD = 17 };
+	const uint8_t *at = section->data + offset;
+	uint32_t length, back;
+	int32_t begin, size;
+
+	if (!section->data || offset >= section->size || section->size - offset < HEAD)
+		return false;
+	memcpy(&length, at, 4);
+	memcpy(&back, at + 4, 4);
+	memcpy(&begin, at + 8, 4);
+	memcpy(&size, at + 12, 4);
+	if (length > section->size - offset - 4 || length < HEAD - 4u + at[16] || at[16] > 0x7f ||
+	    !back || back > offset + 4ull ||
+	    cie_get(section, false, offset + 4ull - back, cies, serial, &fde->cie) != CFI_OK ||
+	    fde->cie.pointer_encoding != (PE_PCREL | PE_SDATA4) || !fde->cie.augmented)
+		return false;
+	fde->begin = section->vaddr + offset + 8 + (uint64_t)(int64_t)begin;
+	fde->end = fde->begin + (uint64_t)(int64_t)size;
+	fde->program = at + HEAD + at[16];
+	fde->program_end = at + 4 + length;
+	return size >= 0 && fde->end >= fde->begin;
+}
+
+static enum cfi_result fde_any(const struct uw_section *section, bool debug_frame, uint32_t offset,
+			       struct cfi_cies *cies, uint32_t serial, struct cfi_fde *fde)
+{
 	struct record record;
 	struct cursor *c = &record.body;
 	uint64_t id, id_at, size;
@@ -204,17 +240,12 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 	/* .eh_frame: how far back from the field itself; .debug_frame: an offset in the section. */
 	if (!debug_frame && id > id_at)
 		return CFI_BAD;
-	result = cie_read(section, debug_frame, debug_frame ? id : id_at - id, &fde->cie);
+	result = cie_get(section, debug_frame, debug_frame ? id : id_at - id, cies, serial,
+			 &fde->cie);
 	if (result != CFI_OK)
 		return result;
-	fde->machine = uw_machine_of(image->arch);
-	if (fde->cie.ra_column >= fde->machine->n_regs)
-		return CFI_BAD;
-	fde->section = section->data;
-	fde->section_size = section->size;
-	fde->section_vaddr = section->vaddr;
 	fde->begin = read_pointer(c, fde->cie.pointer_encoding, section->data, section->vaddr);
-	size = read_format(c, fde->cie.pointer_encoding & PE_FORMAT);
+	size = cfi_pointer(c, fde->cie.pointer_encoding & PE_FORMAT);
 	if (fde->cie.augmented)
 		(void)cursor_bytes(c, cursor_uleb(c));
 	if (c->bad || size > UINT64_MAX - fde->begin)
@@ -225,105 +256,19 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 	return CFI_OK;
 }
 
-/* ---- .eh_frame_hdr ---- */
-
-/* [version 1][eh_frame_ptr enc][fde_count enc][table enc][eh_frame_ptr][fde_count][table] */
-static bool table_open(const struct uw_section *hdr, struct uw_table *ret)
+enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset,
+			     struct cfi_cies *cies, uint32_t serial, struct cfi_fde *fde)
 {
-	struct cursor c;
-	uint8_t version, pointer, count, form;
-	uint64_t n;
+	const struct uw_section *section = cfi_section(image, debug_frame);
+	enum cfi_result result = CFI_OK;
 
-	if (!hdr->data)
-		return false;
-	c = cursor_of(hdr->data, hdr->size);
-	version = cursor_u8(&c);
-	pointer = cursor_u8(&c);
-	count = cursor_u8(&c);
-	form = cursor_u8(&c);
-	if (c.bad || version != 1 || count == PE_OMIT || form != (PE_DATAREL | PE_SDATA4))
-		return false;
-	if (pointer != PE_OMIT)
-		(void)read_format(&c, pointer);
-	n = read_format(&c, count);
-	if (c.bad || !n)
-		return false;
-	ret->entries = c.p;
-	ret->n = min_u64(n, cursor_left(&c) / 8);
-	return ret->n != 0;
-}
-
-static int32_t table_word(const struct uw_table *table, size_t i, size_t half)
-{
-	int32_t word;
-
-	memcpy(&word, table->entries + i * 8 + half * 4, sizeof(word));
-	return word;
-}
-
-void cfi_table_init(struct uw_image *image)
-{
-	struct uw_table table = {0};
-	size_t n;
-
-	if (!table_open(&image->eh_frame_hdr, &table))
-		return;
-	n = (table.n + UW_TABLE_STEP - 1) / UW_TABLE_STEP;
-	table.coarse = malloc(n * sizeof(*table.coarse)); /* without it the search is slower */
-	for (size_t i = 0; table.coarse && i < n; i++)
-		table.coarse[i] = table_word(&table, i * UW_TABLE_STEP, 0);
-	image->table = table;
-}
-
-/* The last of @n values that is at most @want, or 0; no branch to mispredict in the loop. */
-static size_t coarse_find(const int32_t *values, size_t n, int64_t want)
-{
-	size_t at = 0;
-
-	while (n > 1) {
-		size_t half = n / 2;
-
-		at = values[at + half] <= want ? at + half : at;
-		n -= half;
-	}
-	return at;
-}
-
-/* The last entry that begins at or before the address. */
-static size_t table_search(const struct uw_table *table, int64_t want)
-{
-	size_t at = 0, n = table->n;
-
-	if (table->coarse) {
-		at = UW_TABLE_STEP *
-		     coarse_find(table->coarse, (n + UW_TABLE_STEP - 1) / UW_TABLE_STEP, want);
-		n = min_u64(n - at, UW_TABLE_STEP);
-		for (size_t i = 0; i < n; i += 8) /* a line has eight */
-			__builtin_prefetch(table->entries + (at + i) * 8);
-	}
-	while (n > 1) {
-		size_t half = n / 2;
-
-		at = table_word(table, at + half, 0) <= want ? at + half : at;
-		n -= half;
-	}
-	return at;
-}
-
-enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset)
-{
-	const struct uw_section *hdr = &image->eh_frame_hdr;
-	int64_t want = (int64_t)(vaddr - hdr->vaddr);
-	uint64_t offset;
-	size_t at;
-
-	if (!cfi_has_table(image) || want < table_word(&image->table, 0, 0))
-		return CFI_NONE;
-	at = table_search(&image->table, want);
-	offset = hdr->vaddr + (uint64_t)(int64_t)table_word(&image->table, at, 1) -
-		 image->eh_frame.vaddr;
-	if (offset >= image->eh_frame.size || offset > UINT32_MAX)
-		return CFI_BAD;
-	*ret_offset = (uint32_t)offset;
-	return CFI_OK;
+	if (debug_frame || !fde_usual(section, offset, cies, serial, fde))
+		result = fde_any(section, debug_frame, offset, cies, serial, fde);
+	if (result != CFI_OK)
+		return result;
+	fde->machine = uw_machine_of(image->arch);
+	fde->section = section->data;
+	fde->section_size = section->size;
+	fde->section_vaddr = section->vaddr;
+	return fde->cie.ra_column < fde->machine->n_regs ? CFI_OK : CFI_BAD;
 }

@@ -24,6 +24,27 @@ enum cfi_result {
 	CFI_PENDING,  /* the module is not loaded: its rules were kept when it was dropped */
 };
 
+/* DW_EH_PE_*: LSB core 5.0, 10.5.1 */
+enum {
+	PE_ABS = 0x00,
+	PE_ULEB = 0x01,
+	PE_UDATA2 = 0x02,
+	PE_UDATA4 = 0x03,
+	PE_UDATA8 = 0x04,
+	PE_SLEB = 0x09,
+	PE_SDATA2 = 0x0a,
+	PE_SDATA4 = 0x0b,
+	PE_SDATA8 = 0x0c,
+	PE_FORMAT = 0x0f,
+	PE_PCREL = 0x10,
+	PE_DATAREL = 0x30,
+	PE_APPLY = 0x70,
+	PE_INDIRECT = 0x80,
+	PE_OMIT = 0xff,
+};
+/* A number in the format of @encoding, without what is to be added to it. */
+uint64_t cfi_pointer(struct cursor *c, uint8_t encoding);
+
 struct cfi_index_entry {
 	uint64_t begin, end;
 	uint32_t offset;
@@ -52,6 +73,12 @@ static inline bool cfi_has_table(const struct uw_image *image)
  * tells). */
 enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset);
 
+/* x86-64: of a row, what a packed rule needs (cfi-quick.c). */
+struct cfi_quick {
+	int64_t cfa, bp, ra; /* CFA = register + cfa; saved at CFA + bp and CFA + ra; 0: kept */
+	uint32_t cfa_register;
+};
+
 struct cfi_cie {
 	const uint8_t *program, *program_end;
 	uint64_t code_align;
@@ -61,6 +88,18 @@ struct cfi_cie {
 	uint8_t address_size;	  /* .debug_frame */
 	bool signal;		  /* 'S' */
 	bool augmented;		  /* 'z' */
+	bool is_quick;		  /* its program comes to this */
+	struct cfi_quick quick;
+};
+
+/* CIEs that were read: thousands of FDEs share a few.  An entry is good as long as the sections of
+ * its module are loaded; who drops them clears it. */
+enum { CFI_CIES = 64 };
+struct cfi_cies {
+	struct {
+		uint64_t key; /* 0: empty */
+		struct cfi_cie cie;
+	} entries[CFI_CIES];
 };
 
 struct cfi_fde {
@@ -73,9 +112,10 @@ struct cfi_fde {
 	size_t section_size;
 };
 
-/* CFI_NONE: a CIE or the end mark stands there. */
+/* CFI_NONE: a CIE or the end mark stands there.  @cies may be NULL; in it the CIE is known by
+ * @serial, the module's. */
 enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uint32_t offset,
-			     struct cfi_fde *ret_fde);
+			     struct cfi_cies *cies, uint32_t serial, struct cfi_fde *ret_fde);
 /* One record's extent, for walks over a section.  *ret_next is the offset behind it. */
 enum cfi_result cfi_record(const struct uw_section *section, uint32_t offset, size_t *ret_next);
 
@@ -154,6 +194,8 @@ rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool
 /* The packed rule of an x86-64 row: the CFA by rbp or rsp, rbp and the return address at these
  * distances from it (@bp 0: kept).  false: it cannot be packed. */
 bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *ret_rule);
+/* What a CIE's program comes to; whatever its machine.  false: not told here. */
+bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
 /* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here. */
 bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule);
 

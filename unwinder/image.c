@@ -1,7 +1,7 @@
 /* image.c - the unwind half: .eh_frame_hdr, .eh_frame and .debug_frame, as they are.
  *
  * No FDE is looked at here: rules are worked out for sampled addresses only, by the engines.  Of
- * the search table, one word in 128 is copied: its upper steps. .eh_frame is found as at run time,
+ * the search table a small index is made (cfi-table.c). .eh_frame is found as at run time,
  * through PT_GNU_EH_FRAME; the section header, where there is one that agrees, only adds the exact
  * size.  Without it the section is taken to reach to the end of its segment: CFI ends itself by a
  * zero length. */
@@ -184,7 +184,7 @@ static void image_finish(struct uw_image *image, enum uw_arch arch, const struct
 	if (arch != UW_ARCH_NONE)
 		cfi_table_init(image);
 	image->bytes += image->eh_frame_hdr.size + image->eh_frame.size + image->debug_frame.size +
-			image->table.n / UW_TABLE_STEP * sizeof(*image->table.coarse);
+			image->table.n_slices * sizeof(*image->table.slices);
 }
 
 int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
@@ -242,7 +242,7 @@ struct uw_image *uw_image_free(struct uw_image *image)
 	uw_section_deinit(&image->eh_frame_hdr);
 	uw_section_deinit(&image->eh_frame);
 	uw_section_deinit(&image->debug_frame);
-	free(image->table.coarse);
+	free(image->table.slices);
 	fd_close(image->fd);
 	free(image);
 	return NULL;

@@ -20,11 +20,12 @@ struct uw_segment { /* PT_LOAD */
 struct uw_table {
 	const uint8_t *entries; /* in the section's data; NULL: none, or of another form */
 	size_t n;
-	/* Every UW_TABLE_STEPth of the first halves, side by side: the upper steps of a search stay
-	 * in cache, the lower ones are a few lines.  NULL: none, the table is searched alone. */
-	int32_t *coarse;
+	/* Where a search begins (cfi-table.c), one more than n_slices; NULL: the table is halved as
+	 * it is. */
+	uint32_t *slices;
+	size_t n_slices;
+	unsigned shift;
 };
-enum { UW_TABLE_STEP = 64 };
 
 struct uw_image {
 	enum uw_arch arch;

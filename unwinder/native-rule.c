@@ -90,6 +90,7 @@ static void native_index_free(struct native *e, struct cfi_index *index)
 
 void native_forget_index(struct native *e, uint32_t serial)
 {
+	memset(&e->cies, 0, sizeof(e->cies));
 	for (uint64_t key = (uint64_t)serial * 2; key <= (uint64_t)serial * 2 + 1; key++) {
 		native_index_free(e, table_pointer(&e->indexes, key));
 		(void)table_remove(&e->indexes, key);
@@ -98,6 +99,7 @@ void native_forget_index(struct native *e, uint32_t serial)
 
 void native_forget_indexes(struct native *e)
 {
+	memset(&e->cies, 0, sizeof(e->cies));
 	table_for_each (&e->indexes, slot)
 		native_index_free(e, (struct cfi_index *)(uintptr_t)slot->value);
 	table_clear(&e->indexes);
@@ -121,7 +123,8 @@ static enum cfi_result native_fde(struct native *e, const struct native_place *p
 		result = index ? cfi_index_find(index, place->vaddr, ret_offset) : CFI_NONE;
 	}
 	if (result == CFI_OK)
-		result = cfi_fde_read(place->image, debug_frame, *ret_offset, fde);
+		result = cfi_fde_read(place->image, debug_frame, *ret_offset, &e->cies,
+				      uw_module_serial(place->map->module), fde);
 	if (result == CFI_OK && (place->vaddr < fde->begin || place->vaddr >= fde->end))
 		result = CFI_NONE;
 	return result;
@@ -167,7 +170,7 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 		return CFI_NONE;
 	if (rule)
 		result = cfi_fde_read(place->image, rule_fde_in_debug_frame(rule), rule_fde(rule),
-				      &fde);
+				      &e->cies, uw_module_serial(place->map->module), &fde);
 	else
 		result = native_find(e, place, &offset, &debug_frame, &fde);
 	return result == CFI_OK ? cfi_row_at(&fde, place->vaddr, row) : result;

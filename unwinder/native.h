@@ -102,7 +102,8 @@ struct native {
 	struct uw_engine engine;
 	struct rule_cache by_pc;    /* (space key, address) */
 	struct rule_cache by_vaddr; /* (module serial, vaddr): survives processes */
-	struct table indexes;	    /* serial * 2 + debug_frame -> struct cfi_index */
+	struct cfi_cies cies;
+	struct table indexes; /* serial * 2 + debug_frame -> struct cfi_index */
 	struct native_still still[NATIVE_STILL];
 	struct uw_engine_stats stats;
 	bool no_memory;	   /* an allocation failed: the batch returns -ENOMEM */

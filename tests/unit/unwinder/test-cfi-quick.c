@@ -64,7 +64,7 @@ static void test_made_by_hand(void **state)
 	rule_t rule;
 
 	(void)state;
-	assert_int_equal(cfi_fde_read(image, false, at, &fde), CFI_OK);
+	assert_int_equal(cfi_fde_read(image, false, at, NULL, 0, &fde), CFI_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_true(cfi_quick_rule(&fde, FUNCTION + rows[i].at, &rule));
 		assert_int_equal(rule_kind(rule), rows[i].kind);
@@ -108,7 +108,7 @@ static void test_left_alone(void **state)
 		len += i == 2; /* its 0 is an operand */
 		at = (uint32_t)put_fde(&eh, cie, FUNCTION, FUNCTION_BYTES, programs[i], len);
 		image = image_of(NULL, &eh, NULL);
-		assert_int_equal(cfi_fde_read(image, false, at, &fde), CFI_OK);
+		assert_int_equal(cfi_fde_read(image, false, at, NULL, 0, &fde), CFI_OK);
 		/* Behind the last operation of an FDE comes padding, which is nothing. */
 		if (i == ARRAY_SIZE(programs) - 2)
 			fde.program_end = fde.program + 1;
@@ -169,10 +169,11 @@ static void test_random(void **state)
 		n = random_program(&seed, program, sizeof(program));
 		at = (uint32_t)put_fde(eh, cie, FUNCTION, FUNCTION_BYTES, program, n);
 		image = image_of(NULL, eh, NULL);
-		assert_int_equal(cfi_fde_read(image, false, at, &fde), CFI_OK);
+		assert_int_equal(cfi_fde_read(image, false, at, NULL, 0, &fde), CFI_OK);
 		if (i % 4 == 0) { /* a CIE of such operations, too */
 			fde.cie.program = fde.program;
 			fde.cie.program_end = fde.program_end;
+			fde.cie.is_quick = cfi_quick_cie(&fde.cie, &fde.cie.quick);
 		}
 		for (uint64_t vaddr = FUNCTION; vaddr <= FUNCTION + FUNCTION_BYTES; vaddr++)
 			compare(image, &fde, vaddr, at, &counts);
@@ -201,7 +202,7 @@ static int compare_library(struct dl_phdr_info *info, size_t size, void *arg)
 	     at = (uint32_t)next) {
 		struct cfi_fde fde;
 
-		if (cfi_fde_read(image, false, at, &fde) != CFI_OK)
+		if (cfi_fde_read(image, false, at, NULL, 0, &fde) != CFI_OK)
 			continue;
 		for (uint64_t vaddr = fde.begin; vaddr <= fde.end;
 		     vaddr += 1 + (fde.end - fde.begin) / 16)

@@ -7,7 +7,7 @@ static rule_t rule_at(const struct uw_image *image, bool debug_frame, uint32_t o
 	struct cfi_fde fde;
 	struct cfi_row row;
 
-	if (cfi_fde_read(image, debug_frame, offset, &fde) != CFI_OK ||
+	if (cfi_fde_read(image, debug_frame, offset, NULL, 0, &fde) != CFI_OK ||
 	    cfi_row_at(&fde, vaddr, &row) != CFI_OK)
 		return rule_simple(RULE_BAD);
 	return cfi_rule(&row, vaddr, offset, debug_frame);
@@ -189,41 +189,93 @@ static void test_table(void **state)
 	}
 }
 
-/* Of every size around a coarse step: each entry, its neighbours, and what lies before the first.
- */
+/* A table of @n functions at @at, ascending, searched from before the first to behind the last; the
+ * oracle is a walk along it. */
+static void search_everywhere(const uint32_t *at, size_t n, bool sliced)
+{
+	uint8_t *entries = malloc(12 + n * 8), *frames = calloc(1, n);
+	const uint32_t count = (uint32_t)n;
+	struct uw_image image = {
+		.eh_frame_hdr = {.data = entries, .size = 12 + n * 8, .vaddr = HDR_AT},
+		.eh_frame = {.data = frames, .size = n, .vaddr = EH_FRAME_AT},
+	};
+	uint32_t offset;
+	size_t is = 0;
+
+	assert_non_null(entries);
+	assert_non_null(frames);
+	memcpy(entries, "\1\x1b\3\x3b\0\0\0\0", 8);
+	memcpy(entries + 8, &count, 4);
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t pair[] = {at[i] - HDR_AT, EH_FRAME_AT + i - HDR_AT};
+
+		memcpy(entries + 12 + i * 8, pair, 8);
+	}
+	cfi_table_init(&image);
+	assert_int_equal(image.table.n_slices != 0, sliced);
+	assert_int_equal(cfi_table_find(&image, at[0] - 1, &offset), CFI_NONE);
+	for (uint64_t vaddr = at[0]; vaddr < at[n - 1] + 50ull;
+	     vaddr += is + 1 < n && at[is + 1] > vaddr + 100 ? 50 : 1) {
+		while (is + 1 < n && at[is + 1] <= vaddr)
+			is++;
+		assert_int_equal(cfi_table_find(&image, vaddr, &offset), CFI_OK);
+		assert_int_equal(offset, is);
+	}
+	assert_int_equal(cfi_table_find(&image, at[n - 1] + (1ull << 34), &offset), CFI_OK);
+	assert_int_equal(offset, n - 1);
+	free(image.table.slices);
+	free(entries);
+	free(frames);
+}
+
 static void test_large_table(void **state)
 {
-	enum { MOST = 3 * UW_TABLE_STEP + 2 };
-	static const size_t sizes[] = {1, 2, 63, 64, 65, 66, 127, 128, 129, 191, 192, MOST};
-	uint8_t entries[12 + MOST * 8], frames[MOST];
+	enum { MOST = 1200 };
+	static const size_t sizes[] = {1, 3, 4, 5, 7, 8, 9, 63, 64, 65, 200, MOST};
+	uint32_t at[MOST];
 
 	(void)state;
 	for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
-		struct uw_image image = {
-			.eh_frame_hdr = {.data = entries,
-					 .size = 12 + sizes[k] * 8,
-					 .vaddr = HDR_AT},
-			.eh_frame = {.data = frames, .size = sizes[k], .vaddr = EH_FRAME_AT},
-		};
-		const uint32_t n = (uint32_t)sizes[k];
-		uint32_t offset;
+		const size_t n = sizes[k];
 
-		memcpy(entries, "\1\x1b\3\x3b\0\0\0\0", 8);
-		memcpy(entries + 8, &n, 4);
-		for (uint32_t i = 0; i < n; i++) {
-			const uint32_t pair[] = {TEXT_AT + i * 16 - HDR_AT,
-						 EH_FRAME_AT + i - HDR_AT};
+		for (uint32_t i = 0; i < n; i++)
+			at[i] = TEXT_AT + i * 16;
+		search_everywhere(at, n, n >= 4);
+		for (uint32_t i = 0; i < n; i++) /* near together, then ever farther apart */
+			at[i] = TEXT_AT + i + i * i / 7;
+		search_everywhere(at, n, n >= 4);
+		for (uint32_t i = 0; i < n; i++) /* all but the last in one slice */
+			at[i] = TEXT_AT + i + (i + 1 == n ? 100000u : 0);
+		search_everywhere(at, n, n >= 4);
+		for (uint32_t i = 0; i < n; i++) /* several at one address */
+			at[i] = TEXT_AT + i / 3 * 40;
+		search_everywhere(at, n, n >= 4);
+	}
+}
 
-			memcpy(entries + 12 + i * 8, pair, 8);
+/* One that is not sorted: some entry, and nothing outside. */
+static void test_unsorted_table(void **state)
+{
+	struct bytes eh = {.n = 0}, hdr = {.n = 0};
+	size_t fde = PUT_FDE(&eh, put_cie(&eh, "zR"), TEXT_AT, 0x80, DEF_CFA_OFFSET, 16);
+	uint64_t pairs[16][2], seed = 5;
+	struct uw_image *image;
+	uint32_t offset;
+
+	(void)state;
+	for (size_t round = 0; round < 200; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			pairs[i][0] = TEXT_AT + (seed >> 33) % (round < 100 ? 0x1000 : UINT32_MAX);
+			pairs[i][1] = fde;
 		}
-		cfi_table_init(&image);
-		assert_non_null(image.table.coarse);
-		assert_int_equal(cfi_table_find(&image, TEXT_AT - 1, &offset), CFI_NONE);
-		for (uint32_t i = 0; i < n * 16 + 20; i++) {
-			assert_int_equal(cfi_table_find(&image, TEXT_AT + i, &offset), CFI_OK);
-			assert_int_equal(offset, min_u64(i / 16, n - 1));
-		}
-		free(image.table.coarse);
+		hdr.n = 0;
+		put_hdr(&hdr, ARRAY_SIZE(pairs), (const uint64_t(*)[2])pairs);
+		image = image_of(&hdr, &eh, NULL);
+		for (uint64_t vaddr = TEXT_AT; vaddr < TEXT_AT + 0x1100; vaddr += 8)
+			if (cfi_table_find(image, vaddr, &offset) == CFI_OK)
+				assert_int_equal(offset, fde);
+		uw_image_free(image);
 	}
 }
 
@@ -259,6 +311,89 @@ static void test_damaged_table(void **state)
 	image = image_of(&hdr, &eh, NULL);
 	assert_int_equal(cfi_table_find(image, TEXT_AT, &offset), CFI_OK);
 	assert_int_equal(cfi_table_find(image, TEXT_AT + 0x100, &offset), CFI_BAD);
+	uw_image_free(image);
+}
+
+static uint64_t end_by(struct cfi_cies *cies, uint32_t serial, const struct uw_image *image,
+		       size_t offset, struct cfi_fde *ret_fde)
+{
+	assert_int_equal(cfi_fde_read(image, false, (uint32_t)offset, cies, serial, ret_fde),
+			 CFI_OK);
+	return ret_fde->end;
+}
+
+/* CIEs are kept by module and place: two modules have different ones at one offset. */
+static void test_known_cies(void **state)
+{
+	struct bytes eh[2] = {{.n = 0}, {.n = 0}};
+	struct cfi_cies cies = {0};
+	struct uw_image *images[2];
+	size_t at[2];
+	struct cfi_fde fde;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		at[i] = PUT_FDE(&eh[i], put_cie(&eh[i], i ? "zRS" : "zR"), TEXT_AT, 0x80 + i, 0);
+		images[i] = image_of(NULL, &eh[i], NULL);
+	}
+	for (unsigned round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 2; i++) {
+			assert_int_equal(end_by(&cies, 7 + i, images[i], at[i], &fde),
+					 TEXT_AT + 0x80 + i);
+			assert_int_equal(fde.cie.signal, i);
+			assert_int_equal(fde.cie.is_quick, !i);
+			assert_int_equal(end_by(NULL, 7 + i, images[i], at[i], &fde),
+					 TEXT_AT + 0x80 + i);
+			assert_int_equal(fde.cie.signal, i);
+		}
+	}
+	/* It is taken from there, not read again. */
+	images[0]->eh_frame.data[8] = 9;
+	(void)end_by(&cies, 7, images[0], at[0], &fde);
+	assert_int_equal(cfi_fde_read(images[0], false, (uint32_t)at[0], NULL, 7, &fde), CFI_BAD);
+	memset(&cies, 0, sizeof(cies));
+	assert_int_equal(cfi_fde_read(images[0], false, (uint32_t)at[0], &cies, 7, &fde), CFI_BAD);
+	assert_int_equal(cfi_fde_read(images[0], false, (uint32_t)at[0], &cies, 7, &fde), CFI_BAD);
+	uw_image_free(images[0]);
+	uw_image_free(images[1]);
+}
+
+/* The usual form of an FDE, and the same said otherwise: a length of the augmentation in two bytes,
+ * a length of the record in eight. */
+static void test_usual(void **state)
+{
+	static const uint8_t program[] = {PROLOGUE};
+	struct bytes eh = {.n = 0};
+	size_t cie = put_cie(&eh, "zR"), at[3], begin;
+	struct cfi_fde fdes[3];
+	struct uw_image *image;
+
+	(void)state;
+	at[0] = put_fde(&eh, cie, TEXT_AT, 0x80, program, sizeof(program));
+	at[1] = begin = record_begin(&eh);
+	put32(&eh, (uint32_t)(eh.n - cie));
+	put32(&eh, TEXT_AT - (EH_FRAME_AT + eh.n));
+	put32(&eh, 0x80);
+	put(&eh, (uint8_t[]){0x80, 0}, 2);
+	put(&eh, program, sizeof(program));
+	record_end(&eh, begin);
+	at[2] = eh.n;
+	put32(&eh, UINT32_MAX);
+	put64(&eh, 13 + sizeof(program));
+	put32(&eh, (uint32_t)(eh.n - cie));
+	put32(&eh, TEXT_AT - (EH_FRAME_AT + eh.n));
+	put32(&eh, 0x80);
+	put(&eh, (uint8_t[]){0}, 1);
+	put(&eh, program, sizeof(program));
+	image = image_of(NULL, &eh, NULL);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(cfi_fde_read(image, false, (uint32_t)at[i], NULL, 0, &fdes[i]),
+				 CFI_OK);
+		assert_int_equal(fdes[i].begin, TEXT_AT);
+		assert_int_equal(fdes[i].end, TEXT_AT + 0x80);
+		assert_true(fdes[i].program_end - fdes[i].program >= (ptrdiff_t)sizeof(program));
+		assert_memory_equal(fdes[i].program, program, sizeof(program));
+	}
 	uw_image_free(image);
 }
 
@@ -448,6 +583,9 @@ int main(void)
 		cmocka_unit_test(test_damaged_programs),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_large_table),
+		cmocka_unit_test(test_unsorted_table),
+		cmocka_unit_test(test_known_cies),
+		cmocka_unit_test(test_usual),
 		cmocka_unit_test(test_damaged_table),
 		cmocka_unit_test(test_index),
 		cmocka_unit_test(test_damage),
