@@ -129,37 +129,39 @@ static inline const uint8_t *quick_advance(unsigned op, const uint8_t *p, const 
 	return p + len;
 }
 
-/* Runs up to the first advance by more than @left.  false: not told here. */
+/* Runs up to the first advance by more than @left.  false: not told here.
+ *
+ *   signed    -128 .. -65   -64 .. -1      0 .. 63      64 .. 127
+ *             OFFSET        RESTORE        others       ADVANCE_LOC: every other one  */
 static bool quick_program(struct quick_run *q, const uint8_t *p, const uint8_t *end, uint64_t left)
 {
 	if (end - p > CFI_PROGRAM_MAX)
 		return false;
-	while (p && p < end) {
-		unsigned op = *p++;
-		uint64_t delta = op & 0x3f;
+	while (p < end) {
+		int op = (int8_t)*p++;
+		uint64_t delta = (uint64_t)op - CFA_ADVANCE_LOC;
 
-		if (op >= CFA_OFFSET && op < CFA_RESTORE) {
-			p = quick_offset(q, op & 0x3f, p, end);
-			continue;
-		}
-		if (op < CFA_ADVANCE_LOC || op >= CFA_RESTORE) {
-			if (op < CFA_ADVANCE_LOC1 || op > CFA_ADVANCE_LOC4) {
-				p = quick_other(q, op, p, end);
-				continue;
-			}
-			p = quick_advance(op, p, end, &delta);
+		if (op < CFA_ADVANCE_LOC) {
+			if (op < CFA_RESTORE - 0x100)
+				p = quick_offset(q, (unsigned)op & 0x3f, p, end);
+			else if (op < CFA_ADVANCE_LOC1 || op > CFA_ADVANCE_LOC4)
+				p = quick_other(q, (uint8_t)op, p, end);
+			else
+				p = quick_advance((uint8_t)op, p, end, &delta);
 			if (!p)
-				break;
+				return false;
+			if (delta >> 32) /* not an advance */
+				continue;
 		}
 		if (delta > left)
 			return q->initial; /* an advance in a CIE is for some addresses only */
 		left -= delta;
-		if (end - p >= 2 && *p == CFA_DEF_CFA_OFFSET && p[1] < 0x80) { /* behind a push */
+		if (p + 1 < end && *p == CFA_DEF_CFA_OFFSET && p[1] < 0x80) { /* behind a push */
 			q->now.cfa = p[1];
 			p += 2;
 		}
 	}
-	return p;
+	return true;
 }
 
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick)

@@ -201,12 +201,13 @@ static bool fde_usual(const struct uw_section *section, uint32_t offset, struct 
 		      uint32_t serial, struct cfi_fde *fde)
 {
 	enum { HEAD = 17 };
-	const uint8_t *at = section->data + offset;
+	const uint8_t *at;
 	uint32_t length, back;
 	int32_t begin, size;
 
 	if (!section->data || offset >= section->size || section->size - offset < HEAD)
 		return false;
+	at = section->data + offset;
 	memcpy(&length, at, 4);
 	memcpy(&back, at + 4, 4);
 	memcpy(&begin, at + 8, 4);

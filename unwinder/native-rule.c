@@ -314,11 +314,46 @@ static rule_t native_no_module(struct native *e, struct walk *w)
 	return rule_simple(RULE_NONE);
 }
 
+/* Key 0 promises nothing about other spaces of key 0. */
 void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
 {
-	/* Key 0 promises nothing about other spaces of key 0. */
 	if (w->snapshot->space->key)
 		rule_cache_put(&e->by_pc, &w->key, address, rule);
+}
+
+static void native_add(struct native *e, struct walk *w, uint64_t address, rule_t rule)
+{
+	if (w->snapshot->space->key)
+		rule_cache_add(&e->by_pc, &w->key, address, rule);
+}
+
+/* The place of the last miss is where the next one is, mostly.  false: not there. */
+static bool native_same_place(const struct native *e, const struct walk *w, uint64_t address,
+			      struct native_place *place)
+{
+	const struct uw_map *map = e->last.map;
+
+	if (w->snapshot->space != e->last_space || address < map->start || address >= map->end ||
+	    w->machine->arch != e->last.image->arch)
+		return false;
+	*place = e->last;
+	place->vaddr = uw_map_vaddr(map, address);
+	return true;
+}
+
+static enum native_where native_miss_place(struct native *e, const struct walk *w, uint64_t address,
+					   struct native_place *place)
+{
+	enum native_where where;
+
+	if (native_same_place(e, w, address, place))
+		return NATIVE_PLACE;
+	where = native_place(w, address, place);
+	if (where == NATIVE_PLACE && place->image) {
+		e->last = *place;
+		e->last_space = w->snapshot->space;
+	}
+	return where;
 }
 
 static rule_t native_pending(struct walk *w, const struct native_place *place, uint64_t address)
@@ -339,7 +374,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	if (entry)
 		return entry->rule & RULE_MASK;
 	e->stats.cache_misses++;
-	switch (native_place(w, address, &place)) {
+	switch (native_miss_place(e, w, address, &place)) {
 	case NATIVE_NO_MAP:
 		return native_no_module(e, w);
 	case NATIVE_PENDING:
@@ -350,7 +385,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	if (!place.image) {
 		rule = rule_guess(place.why, RULE_FORM_UNKNOWN);
 		e->not_readable |= place.why == RULE_NOT_READABLE;
-		native_note(e, w, address, rule);
+		native_add(e, w, address, rule);
 		return rule;
 	}
 	key = rule_key(uw_module_serial(place.map->module));
@@ -363,8 +398,8 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		if (rule_kind(rule) == RULE_NONE)
 			return native_pending(w, &place, address);
 		if (kept && !(place.vaddr >> 48) && !e->no_memory)
-			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
+			rule_cache_add(&e->by_vaddr, &key, place.vaddr, rule);
 	}
-	native_note(e, w, address, rule);
+	native_add(e, w, address, rule);
 	return rule;
 }

@@ -217,9 +217,11 @@ void native_trail_note(struct native *e, struct walk *w)
 	place = trail_place(e, w->snapshot);
 	t = *place;
 	if (!t) {
-		t = *place = calloc(1, sizeof(*t)); /* without memory there is none, that is all */
+		t = *place = malloc(sizeof(*t)); /* without memory there is none, that is all */
 		if (!t)
 			return;
+		t->thread = t->key = 0; /* its steps and words count as far as n and n_saved */
+		trail_clear(t);
 		e->stats.cache_bytes += sizeof(*t);
 		t->wait = TRAIL_WAIT_MIN;
 		t->unused = TRAIL_WAIT_MIN - 1;

@@ -315,6 +315,7 @@ static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *sna
 
 	e->no_memory = false;
 	e->chunk_owner = NULL;
+	e->last_space = NULL;
 	native_batch_x86_64(e, &batch);
 	if (batch.others) {
 		batch.at = 0;
@@ -360,6 +361,7 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 {
 	struct native *e = container_of(engine, struct native, engine);
 
+	e->last_space = NULL;
 	if (!module || e->not_readable) {
 		rule_cache_clear(&e->by_pc);
 		native_trails_clear(e);

@@ -98,10 +98,20 @@ struct walk {
 	struct cfi_regs full;
 };
 
+/* Where an address stands, and what its module can tell. */
+struct native_place {
+	const struct uw_map *map;
+	const struct uw_image *image; /* NULL: none, @why */
+	enum rule_why why;
+	uint64_t vaddr;
+};
+
 struct native {
 	struct uw_engine engine;
-	struct rule_cache by_pc;    /* (space key, address) */
-	struct rule_cache by_vaddr; /* (module serial, vaddr): survives processes */
+	struct rule_cache by_pc;	   /* (space key, address) */
+	struct rule_cache by_vaddr;	   /* (module serial, vaddr): survives processes */
+	struct native_place last;	   /* of a miss; good while last_space is not NULL */
+	const struct uw_space *last_space; /* of this batch */
 	struct cfi_cies cies;
 	struct table indexes; /* serial * 2 + debug_frame -> struct cfi_index */
 	struct native_still still[NATIVE_STILL];
@@ -155,13 +165,6 @@ static inline bool walk_is_interrupted(const struct walk *w)
 }
 
 /* ---- native-rule.c ---- */
-/* Where an address stands, and what its module can tell. */
-struct native_place {
-	const struct uw_map *map;
-	const struct uw_image *image; /* NULL: none, @why */
-	enum rule_why why;
-	uint64_t vaddr;
-};
 enum native_where { NATIVE_PLACE, NATIVE_NO_MAP, NATIVE_PENDING };
 enum native_where native_place(const struct walk *w, uint64_t address,
 			       struct native_place *ret_place);

@@ -52,11 +52,11 @@ void rule_cache_clear(struct rule_cache *cache)
 	memset(cache->entries, 0xff, RULE_CACHE_BYTES);
 }
 
-void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
+void rule_cache_add(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
 		    rule_t rule)
 {
 	size_t place = rule_cache_place(key, address);
-	struct rule_entry *entry = rule_cache_find(cache, key, address);
+	struct rule_entry *entry = NULL;
 
 	for (size_t way = 0; !entry && way < 4; way++)
 		if (rule_entry_is_empty(&cache->entries[place ^ way]))
@@ -65,4 +65,15 @@ void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64
 		entry = &cache->entries[place ^ (cache->victim++ & 3)];
 	entry->address = address | key->low;
 	entry->rule = (rule & RULE_MASK) | key->high << RULE_BITS;
+}
+
+void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
+		    rule_t rule)
+{
+	struct rule_entry *entry = rule_cache_find(cache, key, address);
+
+	if (entry)
+		entry->rule = (rule & RULE_MASK) | key->high << RULE_BITS;
+	else
+		rule_cache_add(cache, key, address, rule);
 }

@@ -304,6 +304,9 @@ int rule_caches_init(struct rule_cache *const caches[], size_t n);
 /* @first of the @n that were made together; fine when it was never made. */
 void rule_caches_deinit(struct rule_cache *first, size_t n);
 void rule_cache_clear(struct rule_cache *cache);
-/* Adds @address (below 2^48 - 1), or replaces its rule. */
+/* Adds @address (below 2^48 - 1), which is not in. */
+void rule_cache_add(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
+		    rule_t rule);
+/* Adds it, or replaces its rule. */
 void rule_cache_put(struct rule_cache *cache, const struct rule_key *key, uint64_t address,
 		    rule_t rule);

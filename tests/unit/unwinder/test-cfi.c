@@ -232,7 +232,7 @@ static void test_large_table(void **state)
 {
 	enum { MOST = 1200 };
 	static const size_t sizes[] = {1, 3, 4, 5, 7, 8, 9, 63, 64, 65, 200, MOST};
-	uint32_t at[MOST];
+	uint32_t at[MOST] = {0};
 
 	(void)state;
 	for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
