@@ -18,7 +18,7 @@ struct ask {
 	Pb__ControlSummary *summary;
 	char event[128], why[512];
 	int error;
-	bool ended;
+	bool ended, denied;
 };
 
 static int connect_to(const char *path, int *ret_fd)
@@ -74,8 +74,11 @@ static void take_summary(struct ask *a, uint32_t type, const uint8_t *data, size
 		a->summary = m;
 		end(a, 0, "", 0);
 	} else {
-		if (a->options.progress)
-			a->options.progress(a->options.arg, m);
+		void (*call)(void *, const Pb__ControlSummary *) =
+			type == CONTROL_RENEWED ? a->options.renewed : a->options.progress;
+
+		if (call)
+			call(a->options.arg, m);
 		pb__control_summary__free_unpacked(m, NULL);
 	}
 }
@@ -103,6 +106,7 @@ static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size
 			a->options.accepted(a->options.arg);
 		break;
 	case CONTROL_DENIED:
+		a->denied = true;
 		end(a, -EPERM, (const char *)data, len);
 		break;
 	case CONTROL_NOTE:
@@ -112,6 +116,7 @@ static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size
 		take_packets(a, data, len);
 		break;
 	case CONTROL_PROGRESS:
+	case CONTROL_RENEWED:
 	case CONTROL_DONE:
 		take_summary(a, type, data, len);
 		break;
@@ -161,10 +166,25 @@ static int send_now(struct ask *a)
 	return r < 0 ? trace(r) : 0;
 }
 
+static void say(struct ask *a, enum control_type type)
+{
+	if (!a->ended && control_queue(&a->stream, type, NULL, 0) >= 0)
+		(void)send_now(a); /* a daemon that is gone is told by the loop */
+}
+
 void ask_stop(struct ask *a)
 {
-	if (!a->ended && control_queue(&a->stream, CONTROL_STOP, NULL, 0) >= 0)
-		(void)send_now(a); /* a daemon that is gone is told by the loop */
+	say(a, CONTROL_STOP);
+}
+
+void ask_renew(struct ask *a)
+{
+	say(a, CONTROL_RENEW);
+}
+
+bool ask_denied(const struct ask *a)
+{
+	return a->denied;
 }
 
 int ask_new(const struct ask_options *options, struct loop *loop, struct ask **ret_ask, char *error,

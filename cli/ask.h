@@ -15,6 +15,8 @@ struct ask_options {
 	void (*ended)(void *arg);
 	/* How it stands, some times a second; may be NULL. */
 	void (*progress)(void *arg, const Pb__ControlSummary *summary);
+	/* ask_renew() is done; may be NULL. */
+	void (*renewed)(void *arg, const Pb__ControlSummary *summary);
 	void *arg;
 };
 
@@ -27,6 +29,11 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 struct ask *ask_free(struct ask *ask);
 /* Begins the end. */
 void ask_stop(struct ask *ask);
+/* What was sampled until now comes into the sink, and what follows can be read without it: told by
+ * renewed(), unless the end comes first.  One at a time. */
+void ask_renew(struct ask *ask);
+/* It was not allowed: nothing was recorded. */
+bool ask_denied(const struct ask *ask);
 /* < 0 and a line: denied, failed, or the connection was lost. */
 int ask_error(const struct ask *ask, const char **ret_why);
 /* NULL before the end, and when it was denied. */

@@ -1,13 +1,21 @@
 /* ask_run.c - see ask_run.h.  Thread: main. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/ask_run.h"
-#include "cli/signals.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
+
+enum { ANSWER_S = 20 }; /* the daemon opens all events before it answers */
+
+static void stop(void *arg)
+{
+	struct ask_run *run = arg;
+
+	if (run->ask)
+		ask_stop(run->ask);
+}
 
 static void ended(void *arg)
 {
@@ -16,13 +24,23 @@ static void ended(void *arg)
 	run->ended = true;
 }
 
+static void set_timer(struct loop_timer *timer, double seconds)
+{
+	(void)loop_timer_set(timer, (uint64_t)(seconds * 1e9), 0);
+}
+
 /* Its time begins: to open a machine's events takes a while. */
 static void accepted(void *arg)
 {
 	struct ask_run *run = arg;
 
-	if (run->duration > 0)
-		(void)loop_timer_set(&run->end, (uint64_t)(run->duration * 1e9), 0);
+	run->started = true;
+	set_timer(&run->end, run->duration);
+	if (run->interval > 0)
+		set_timer(&run->next, run->interval);
+	run->status = job_go(run->job);
+	if (run->status)
+		ask_stop(run->ask);
 }
 
 static void progress(void *arg, const Pb__ControlSummary *m)
@@ -44,32 +62,48 @@ static void progress(void *arg, const Pb__ControlSummary *m)
 	free(s);
 }
 
-static int signal_ready(struct loop_source *source, uint32_t events)
+static void show(struct ask_run *run, const Pb__ControlSummary *m)
 {
-	struct ask_run *run = container_of(source, struct ask_run, signals);
-	int sig;
+	if (!run->shown || run->failed < 0)
+		return;
+	run->failed = run->shown(run->arg, m);
+	if (run->failed >= 0)
+		return;
+	run->job->ended_by_us = true;
+	ask_stop(run->ask);
+}
 
-	(void)events;
-	while ((sig = signals_next(source))) {
-		if (run->interrupted)
-			_exit(128 + sig);
-		run->interrupted = true;
-		ask_stop(run->ask);
-	}
-	return 0;
+static void renewed(void *arg, const Pb__ControlSummary *m)
+{
+	struct ask_run *run = arg;
+
+	show(run, m);
+	set_timer(&run->next, run->interval);
 }
 
 static int end_tick(struct loop_timer *timer)
 {
 	struct ask_run *run = container_of(timer, struct ask_run, end);
 
+	if (!run->started) {
+		run->ended = true;
+		return 0;
+	}
+	run->job->ended_by_us = true;
 	ask_stop(run->ask);
 	return 0;
 }
 
-static int begin(struct ask_run *run, char *error, size_t size)
+static int next_tick(struct loop_timer *timer)
 {
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	struct ask_run *run = container_of(timer, struct ask_run, next);
+
+	ask_renew(run->ask);
+	return 0;
+}
+
+static int begin(struct ask_run *run)
+{
 	struct ask_options options = {
 		.socket = run->socket,
 		.request = run->request,
@@ -77,47 +111,88 @@ static int begin(struct ask_run *run, char *error, size_t size)
 		.accepted = accepted,
 		.ended = ended,
 		.progress = progress,
+		.renewed = renewed,
 		.arg = run,
 	};
 	int r = loop_init(&run->loop);
 
 	if (r >= 0)
-		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
-				  signal_ready);
+		r = job_watch(run->job, &run->loop, stop, run);
 	if (r >= 0)
-		r = ask_new(&options, &run->loop, &run->ask, error, size);
+		r = loop_timer_add(&run->loop, &run->end, ANSWER_S * NSEC_PER_SEC, 0, end_tick);
 	if (r >= 0)
-		r = loop_timer_add(&run->loop, &run->end, 0, 0, end_tick);
+		r = loop_timer_add(&run->loop, &run->next, 0, 0, next_tick);
+	if (r >= 0)
+		r = ask_new(&options, &run->loop, &run->ask, run->why, sizeof(run->why));
 	return r < 0 ? trace(r) : 0;
+}
+
+int ask_run_open(struct ask_run *run)
+{
+	const char *why = "the daemon does not answer";
+	int r;
+
+	run->loop.epoll_fd = run->end.source.fd = run->next.source.fd = -1;
+	r = begin(run);
+	while (r >= 0 && !run->started && !run->ended)
+		r = loop_run_once(&run->loop, -1);
+	if (r >= 0 && run->started)
+		return 0;
+	if (r >= 0) {
+		r = ask_error(run->ask, NULL) < 0 ? ask_error(run->ask, &why) : -ETIMEDOUT;
+		(void)snprintf(run->why, sizeof(run->why), "%s", why);
+		if (ask_denied(run->ask))
+			return ASK_RUN_DENIED;
+	}
+	if (!*run->why)
+		(void)snprintf(run->why, sizeof(run->why), "the daemon cannot be asked: %s",
+			       strerror(-r));
+	return trace(r);
+}
+
+int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel)
+{
+	if (kernel) {
+		log_verbose("the daemon was asked for the kernel's half: %s", run->why);
+		return -EPERM;
+	}
+	if (*lacks)
+		log_error("%s; the daemon was asked: %s", lacks, run->why);
+	else
+		log_error("%s", run->why);
+	return 1;
 }
 
 int ask_run(struct ask_run *run)
 {
-	char error[512] = "";
 	const char *why;
-	int r;
+	int r = 0;
 
-	run->loop.epoll_fd = run->signals.fd = run->end.source.fd = -1;
-	r = begin(run, error, sizeof(error));
 	while (r >= 0 && !run->ended)
 		r = loop_run_once(&run->loop, -1);
 	if (r >= 0)
 		r = run->sink->flush(run->sink);
 	if (run->live)
 		fprintf(stderr, "\r\033[K");
-	if (run->ask && ask_error(run->ask, &why) < 0) {
+	if (ask_summary(run->ask))
+		show(run, ask_summary(run->ask));
+	if (r < 0)
+		log_error("%s", strerror(-r));
+	if (run->status)
+		return run->status;
+	(void)job_await(run->job, r < 0 || ask_error(run->ask, NULL) < 0);
+	if (ask_error(run->ask, &why) < 0) {
 		log_error("%s", why);
 		return 1;
 	}
-	if (r < 0)
-		log_error("%s", *error ? error : strerror(-r));
-	return r < 0;
+	return r < 0 || run->failed < 0 ? 1 : job_exit_status(run->job);
 }
 
 void ask_run_deinit(struct ask_run *run)
 {
 	run->ask = ask_free(run->ask);
 	loop_timer_remove(&run->loop, &run->end);
-	signals_unwatch(&run->loop, &run->signals);
+	loop_timer_remove(&run->loop, &run->next);
+	job_watch_no_more(run->job);
 	loop_deinit(&run->loop);
 }

@@ -13,42 +13,37 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/ask.h"
+#include "cli/job.h"
 #include "cli/command.h"
-#include "cli/defaults.h"
 #include "cli/late_sink.h"
+#include "cli/own_rights.h"
 #include "cli/raw.h"
+#include "cli/record_ask.h"
 #include "cli/record_options.h"
-#include "cli/signals.h"
-#include "cli/spawn.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 #include "daemon/probe.h"
 #include "daemon/proc/consent.h"
 #include "daemon/session.h"
 
-enum { ASK = 1 }; /* the daemon */
 enum { LIVE_MS = 500, WATCH_MS = 100 };
 
 struct record {
 	struct record_args args;
-	char *const *command; /* NULL: none */
-	const char *note;     /* the default event is not to be had; NULL */
+	const char *note; /* the default event is not to be had; NULL */
 	struct features features;
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
 	size_t n_specs;
 	uint32_t *cpus;
 	size_t n_cpus;
 	struct loop loop;
-	struct loop_source signals;
 	struct loop_timer live, end;
 	struct sink *sink;
 	struct session *session;
 	struct consent *consent;
 	struct perfdata_out *raw;
-	struct spawn child;
-	int child_status;			 /* of wait; -1: still running, or none */
-	bool terminal, interrupted, ended_by_us; /* ended_by_us: the command is terminated too */
+	struct job job;
+	struct own_rights own;
 };
 
 /* The line that goes with a failure which nobody has told yet. */
@@ -58,31 +53,18 @@ static int said(const char *what, int r)
 	return r;
 }
 
-/* What own rights do not do: > 0 when there is a daemon that can be asked, else it is told. */
-static int refused(const struct record *rec, int r, const char *error)
-{
-	if ((r == -EACCES || r == -EPERM) && !rec->command && !rec->args.no_ask &&
-	    !rec->args.perf_data && ask_possible(rec->args.socket)) {
-		log_info("%s; the daemon is asked instead", error);
-		return ASK;
-	}
-	log_error("%s", error);
-	return r;
-}
-
 static int choose_event(struct record *rec)
 {
 	const struct perf_spec_env env = {""};
 	const char *event = rec->args.event;
-	char error[512] = "";
 	int r;
 
 	if (!event)
-		event = default_event(&rec->note);
-	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs, error,
-			    sizeof(error));
+		event = perf_spec_default(&rec->note);
+	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
+			    rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
-		return refused(rec, r, error);
+		return own_rights_refused(&rec->own, r);
 	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
 	    (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
 		log_error("%s and %s together leave nothing to sample", rec->specs[0].name,
@@ -103,40 +85,15 @@ static int choose_event(struct record *rec)
 
 static void clear_live(const struct record *rec)
 {
-	if (rec->terminal)
+	if (rec->job.live)
 		fprintf(stderr, "\r\033[K");
 }
 
-static void reap(struct record *rec)
+static void stop(void *arg)
 {
-	if (spawn_reap(&rec->child, &rec->child_status) < 0)
-		log_error("how %s ended is not known", rec->command[0]);
-}
+	struct record *rec = arg;
 
-static int signal_ready(struct loop_source *source, uint32_t events)
-{
-	struct record *rec = container_of(source, struct record, signals);
-	int sig;
-
-	(void)events;
-	while ((sig = signals_next(source))) {
-		if (sig == SIGCHLD) {
-			reap(rec);
-			continue;
-		}
-		if (rec->interrupted) {
-			clear_live(rec);
-			_exit(128 + sig);
-		}
-		rec->interrupted = true;
-		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer;
-		 * the others are for us. */
-		rec->ended_by_us |= sig != SIGINT;
-	}
-	/* The command is waited for after the drain: await_child(). */
-	if (rec->interrupted || rec->child_status >= 0)
-		session_stop(rec->session);
-	return 0;
+	session_stop(rec->session);
 }
 
 static int live_tick(struct loop_timer *timer)
@@ -146,7 +103,7 @@ static int live_tick(struct loop_timer *timer)
 
 	if (rec->args.n_pids && session_targets_gone(rec->session))
 		session_stop(rec->session);
-	if (!rec->terminal || session_state(rec->session) != SESSION_RUNNING)
+	if (!rec->job.live || session_state(rec->session) != SESSION_RUNNING)
 		return 0;
 	(void)session_summary(rec->session, &summary);
 	verdict_print_live(&summary, stderr);
@@ -157,22 +114,16 @@ static int end_tick(struct loop_timer *timer)
 {
 	struct record *rec = container_of(timer, struct record, end);
 
-	rec->ended_by_us = true;
+	rec->job.ended_by_us = true;
 	session_stop(rec->session);
 	return 0;
 }
 
 static int watch(struct record *rec)
 {
-	uint64_t live = (rec->terminal ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
-	const struct sigaction usual = {.sa_handler = SIG_DFL};
-	int r;
+	uint64_t live = (rec->job.live ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
+	int r = job_watch(&rec->job, &rec->loop, stop, rec);
 
-	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the
-	 * command ended. */
-	(void)sigaction(SIGCHLD, &usual, NULL);
-	r = signals_watch(&rec->loop, &rec->signals, signals, ARRAY_SIZE(signals), signal_ready);
 	if (r < 0)
 		return said("signals", r);
 	r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
@@ -186,8 +137,8 @@ static int open_session(struct record *rec)
 		.machine = args->all,
 		.pids = args->pids,
 		.n_pids = args->n_pids,
-		.child = rec->command ? (uint32_t)rec->child.pid : 0,
-		.children = args->children || rec->command,
+		.child = rec->job.command ? (uint32_t)rec->job.spawn.pid : 0,
+		.children = args->children || rec->job.command,
 		.specs = rec->specs,
 		.n_specs = rec->n_specs,
 		.period = args->period,
@@ -204,6 +155,8 @@ static int open_session(struct record *rec)
 		.realtime = args->realtime,
 		.raw = rec->raw,
 		.note = rec->note,
+		.noted = own_rights_noted,
+		.noted_arg = &rec->own,
 		.proc_root = "",
 	};
 	const struct consent_options co = {
@@ -212,21 +165,22 @@ static int open_session(struct record *rec)
 		.under_seccomp = args->under_seccomp,
 		.features = rec->features,
 	};
-	char error[512];
 	int r = consent_new(&co, &rec->loop, &rec->consent);
 
 	if (r < 0)
 		return said("cannot record", r);
 	so.consent = rec->consent;
-	r = session_new(&so, rec->sink, &rec->loop, &rec->session, error, sizeof(error));
-
-	return r < 0 ? refused(rec, r, error) : 0;
+	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
+			sizeof(rec->own.lacks));
+	if (r < 0)
+		return own_rights_refused(&rec->own, r);
+	return own_rights_enough(&rec->own, session_kernel_refused(rec->session));
 }
 
 /* Starts the session and the child.  > 0: the exit status for a command that cannot be run. */
 static int start(struct record *rec)
 {
-	int r = session_start(rec->session), e;
+	int r = session_start(rec->session);
 
 	if (r < 0) {
 		log_error("%s: %s", rec->args.output,
@@ -239,13 +193,7 @@ static int start(struct record *rec)
 		if (r < 0)
 			return said("the timer of --duration", r);
 	}
-	if (!rec->command)
-		return 0;
-	e = spawn_go(&rec->child);
-	if (!e)
-		return 0;
-	log_error("%s: %s", rec->command[0], strerror(e));
-	return e == ENOENT ? 127 : 126;
+	return job_go(&rec->job);
 }
 
 static int run(struct record *rec)
@@ -255,27 +203,6 @@ static int run(struct record *rec)
 	while (r >= 0 && session_state(rec->session) != SESSION_DONE)
 		r = loop_run_once(&rec->loop, -1);
 	clear_live(rec);
-	return r < 0 ? trace(r) : 0;
-}
-
-/* The command's end: ours to wait for when it goes on after an interrupt, ours to end after -d or
- * SIGTERM.  The loop runs on, so that a second Ctrl-C still leaves at once. */
-static int await_child(struct record *rec)
-{
-	int r = 0;
-
-	if (!rec->command)
-		return 0;
-	reap(rec);
-	if (rec->child_status >= 0)
-		return 0;
-	if (rec->ended_by_us || session_error(rec->session, NULL) < 0)
-		(void)kill(rec->child.pid, SIGTERM);
-	else if (rec->interrupted)
-		log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait for it)",
-			 rec->command[0]);
-	while (rec->child_status < 0 && r >= 0)
-		r = loop_run_once(&rec->loop, -1);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -308,13 +235,10 @@ static int conclude(struct record *rec)
 	}
 	if (raw < 0)
 		return 1;
-	if (!rec->command || rec->ended_by_us ||
-	    (rec->interrupted && WIFSIGNALED(rec->child_status)))
-		return 0;
-	return spawn_exit_status(rec->child_status);
+	return job_exit_status(&rec->job);
 }
 
-/* All up to the session, the command held back.  A failure has been told.  > 0: ASK. */
+/* All up to the session, the command held back.  A failure has been told.  > 0: OWN_ASK and so on. */
 static int prepare(struct record *rec)
 {
 	int r = choose_event(rec);
@@ -330,7 +254,7 @@ static int prepare(struct record *rec)
 		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
 	if (r < 0)
 		return r;
-	r = rec->command ? spawn_new(rec->command, &rec->child) : 0;
+	r = job_hold(&rec->job);
 	if (r < 0)
 		return said("cannot fork", r);
 	r = watch(rec);
@@ -341,14 +265,48 @@ static void watch_no_more(struct record *rec)
 {
 	loop_timer_remove(&rec->loop, &rec->end);
 	loop_timer_remove(&rec->loop, &rec->live);
-	signals_unwatch(&rec->loop, &rec->signals);
 }
 
-static int record_ask_now(struct record *rec)
+/* The exit status; < 0: own rights do. */
+static int ask_daemon(struct record *rec, bool for_kernel)
 {
-	watch_no_more(rec);
-	rec->sink = sink_free(rec->sink);
-	return record_ask(&rec->args, rec->terminal);
+	struct record_ask asked;
+	int r = record_ask_open(&asked, &rec->args, &rec->job, rec->own.lacks, for_kernel);
+
+	if (r == 0) {
+		watch_no_more(rec);
+		rec->session = session_free(rec->session);
+		rec->sink = sink_free(rec->sink);
+		r = record_ask_run(&asked);
+	} else {
+		r = ask_run_refused(&asked.run, rec->own.lacks, for_kernel);
+	}
+	record_ask_deinit(&asked);
+	return r;
+}
+
+static int record_by_own_rights(struct record *rec)
+{
+	int r = job_watch(&rec->job, &rec->loop, stop, rec);
+
+	own_rights_sure(&rec->own);
+	if (r < 0) {
+		(void)said("signals", r);
+		return 1;
+	}
+	r = start(rec);
+	if (r != 0)
+		return r < 0 ? 1 : r;
+	r = run(rec);
+	if (r < 0) {
+		/* The loop itself is broken: nothing can be waited for. */
+		(void)said("cannot wait for events", r);
+		if (rec->job.command && rec->job.status < 0)
+			(void)kill(rec->job.spawn.pid, SIGTERM);
+		return 1;
+	}
+	(void)job_await(&rec->job, session_error(rec->session, NULL) < 0);
+	return conclude(rec);
 }
 
 static int record_all(struct record *rec)
@@ -367,33 +325,17 @@ static int record_all(struct record *rec)
 			return 2;
 		}
 	}
-	r = rec->args.ask ? ASK : prepare(rec);
-	if (r != 0)
-		return r < 0 ? 1 : record_ask_now(rec);
-	r = start(rec);
-	if (r != 0)
-		return r < 0 ? 1 : r;
-	r = run(rec);
-	if (r < 0) {
-		/* The loop itself is broken: nothing can be waited for. */
-		(void)said("cannot wait for events", r);
-		if (rec->command && rec->child_status < 0)
-			(void)kill(rec->child.pid, SIGTERM);
-		return 1;
+	rec->own.socket = rec->args.socket;
+	/* Raw records are not given away. */
+	rec->own.may_ask = !rec->args.no_ask && !rec->args.perf_data;
+	r = rec->args.ask ? OWN_ASK : prepare(rec);
+	if (r > 0) {
+		int status = ask_daemon(rec, r == OWN_ASK_FOR_KERNEL);
+
+		if (status >= 0)
+			return status;
 	}
-	(void)await_child(rec);
-	return conclude(rec);
-}
-
-/* The exit status for a command that cannot be run, 0 when it can. */
-static int check_command(const char *name)
-{
-	int e = spawn_check(name);
-
-	if (!e)
-		return 0;
-	log_error("%s: %s", name, strerror(e));
-	return e == ENOENT ? 127 : 126;
+	return r < 0 ? 1 : record_by_own_rights(rec);
 }
 
 static int record_main(int argc, char **argv)
@@ -412,14 +354,12 @@ static int record_main(int argc, char **argv)
 		free(rec);
 		return options_exit_status(r);
 	}
-	rec->command = n ? argv : NULL;
-	rec->child = (struct spawn){.go_fd = -1, .error_fd = -1};
-	rec->child_status = -1;
-	rec->loop.epoll_fd = rec->signals.fd = rec->live.source.fd = rec->end.source.fd = -1;
-	rec->terminal = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
-	if (record_args_check(&rec->args, rec->command != NULL) < 0) {
+	job_init(&rec->job, n ? argv : NULL);
+	rec->job.live = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
+	rec->loop.epoll_fd = rec->live.source.fd = rec->end.source.fd = -1;
+	if (record_args_check(&rec->args, n > 0) < 0) {
 		r = 2;
-	} else if (rec->command && (r = check_command(rec->command[0]))) {
+	} else if ((r = job_check(&rec->job))) {
 		/* told */
 	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
 		log_error("%s", error);
@@ -431,7 +371,7 @@ static int record_main(int argc, char **argv)
 	(void)consent_free(rec->consent);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
-	spawn_deinit(&rec->child);
+	job_deinit(&rec->job);
 	for (size_t i = 0; i < rec->n_specs; i++)
 		perf_spec_deinit(&rec->specs[i]);
 	free(rec->cpus);

@@ -1,24 +1,26 @@
-/* record_ask.c - `perfwind record` where own rights do not do: the options as a request.
- * Thread: main.  The output file is opened here, by the user's own rights. */
+/* record_ask.c - see record_ask.h.  Thread: main. */
 #include <errno.h>
 #include <string.h>
 
-#include "cli/ask_run.h"
 #include "cli/late_sink.h"
-#include "cli/record_options.h"
+#include "cli/record_ask.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 
-static void fill_request(const struct record_args *args, Pb__ControlRequest *q)
+static void fill_request(struct record_ask *a)
 {
+	const struct record_args *args = a->args;
+	Pb__ControlRequest *q = &a->request;
+
 	q->has_version = q->has_machine = q->has_children = q->has_frequency = q->has_period =
 		q->has_stack_bytes = q->has_user_only = q->has_kernel_only = q->has_idle =
-			q->has_clock = q->has_engine = true;
+			q->has_clock = q->has_engine = q->has_command = true;
 	q->version = CONTROL_VERSION;
 	q->machine = args->all;
-	q->pids = (uint32_t *)(uintptr_t)args->pids;
-	q->n_pids = args->n_pids;
-	q->children = args->children;
+	q->command = a->pid != 0;
+	q->pids = q->command ? &a->pid : (uint32_t *)(uintptr_t)args->pids;
+	q->n_pids = q->command ? 1 : args->n_pids;
+	q->children = args->children || q->command;
 	q->event = (char *)(uintptr_t)args->event;
 	q->filter = (char *)(uintptr_t)args->filter;
 	q->frequency = args->frequency;
@@ -32,37 +34,61 @@ static void fill_request(const struct record_args *args, Pb__ControlRequest *q)
 	q->engine = args->unwinder;
 }
 
-int record_ask(const struct record_args *args, bool live)
+int record_ask_open(struct record_ask *a, const struct record_args *args, struct job *job,
+		    const char *lacks, bool kernel)
 {
-	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
-	struct ask_run asked = {.socket = args->socket,
-				.request = &request,
-				.duration = args->duration,
-				.live = live};
-	struct session_summary *summary = malloc(sizeof(*summary));
+	int r = 0;
+
+	*a = (struct record_ask){.args = args, .request = PB__CONTROL_REQUEST__INIT};
+	a->run = (struct ask_run){.socket = args->socket,
+				  .request = &a->request,
+				  .job = job,
+				  .duration = args->duration,
+				  .live = job->live};
+	a->run.loop.epoll_fd = a->run.end.source.fd = a->run.next.source.fd = -1;
+	if (!job->spawn.pid)
+		r = job_hold(job);
+	a->pid = (uint32_t)job->spawn.pid;
+	fill_request(a);
+	a->request.note = (char *)(uintptr_t)lacks;
+	a->request.has_kernel_needed = true;
+	a->request.kernel_needed = kernel;
+	if (r >= 0)
+		r = late_sink_new(args->output, args->plain, &a->run.sink);
+	if (r < 0)
+		(void)snprintf(a->run.why, sizeof(a->run.why), "cannot record: %s", strerror(-r));
+	return r < 0 ? trace(r) : ask_run_open(&a->run);
+}
+
+static void show_verdict(struct record_ask *a)
+{
+	const struct record_args *args = a->args;
+	struct session_summary *summary = malloc(sizeof(*summary)); /* too large for a stack */
 	struct verdict verdict = {.summary = summary,
 				  .file = args->output,
+				  .event = ask_event(a->run.ask),
 				  .frequency = args->frequency,
 				  .period = args->period};
-	struct sink *sink = NULL;
-	int r, status = 1;
 
-	fill_request(args, &request);
-	r = summary ? late_sink_new(args->output, args->plain, &sink) : -ENOMEM;
-	asked.sink = sink;
-	if (r >= 0)
-		status = ask_run(&asked);
-	else
-		log_error("cannot record: %s", strerror(-r));
-	if (asked.ask && ask_summary(asked.ask)) {
-		control_summary_read(ask_summary(asked.ask), summary);
-		summary->bytes = sink->bytes;
-		verdict.event = ask_event(asked.ask);
-		verdict_show(&verdict, args->json);
-	}
-	if (r >= 0)
-		ask_run_deinit(&asked);
-	(void)sink_free(sink);
+	if (!summary)
+		return;
+	control_summary_read(ask_summary(a->run.ask), summary);
+	summary->bytes = a->run.sink->bytes;
+	verdict_show(&verdict, args->json);
 	free(summary);
+}
+
+int record_ask_run(struct record_ask *a)
+{
+	int status = ask_run(&a->run);
+
+	if (ask_summary(a->run.ask))
+		show_verdict(a);
 	return status;
+}
+
+void record_ask_deinit(struct record_ask *a)
+{
+	ask_run_deinit(&a->run);
+	(void)sink_free(a->run.sink);
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/defaults.h"
+#include "cli/pid_list.h"
 #include "cli/record_options.h"
 #include "daemon/base/error.h"
 #include "daemon/control.h"
@@ -115,9 +115,8 @@ int record_args_check(struct record_args *args, bool command)
 				  : "what to record? -a (the machine), -p PID, or a command");
 		return -EINVAL;
 	}
-	if (args->ask && (args->no_ask || command)) {
-		log_error(command ? "a command is recorded with own rights, without --daemon"
-				  : "--daemon and --no-daemon exclude each other");
+	if (args->ask && args->no_ask) {
+		log_error("--daemon and --no-daemon exclude each other");
 		return -EINVAL;
 	}
 	if (args->ask && args->perf_data) {

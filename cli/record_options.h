@@ -1,5 +1,4 @@
-/* record_options.h - the options of `perfwind record`, and asking a daemon for what they say.
- * Thread: main. */
+/* record_options.h - the options of `perfwind record`.  Thread: main. */
 #pragma once
 
 #include "cli/options.h"
@@ -22,7 +21,3 @@ extern const struct options record_options;
 int record_args_check(struct record_args *args, bool command);
 /* CLOCK_* */
 int record_clock(const struct record_args *args);
-
-/* record_ask.c: the recording is made by the daemon.  @live: the line that is rewritten.  Returns
- * the exit status. */
-int record_ask(const struct record_args *args, bool live);

@@ -1,70 +1,46 @@
 /* top.c - `perfwind top`: the functions that time goes to now, again each interval.  Thread: main.
  *
- *   session ──► memory ── each interval: flush, read as a trace, print ──► begins empty
+ *   session ──► memory ── each interval: flush, read as a trace, print (top_view.c) ──► begins empty
  *
- * An interval is a trace of its own: its packets are read by what reads files (profile/), and then
- * they are forgotten and the incremental state begins anew.  So memory is that of one interval
- * however long it runs, and what one interval cannot name the next one can. */
+ * Where own rights do not do the session is the daemon's (top_ask.c). */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/defaults.h"
-#include "cli/signals.h"
-#include "cli/spawn.h"
-#include "cli/terminal.h"
+#include "cli/own_rights.h"
+#include "cli/pid_list.h"
+#include "cli/top_private.h"
 #include "daemon/base/error.h"
+#include "daemon/control.h"
 #include "daemon/probe.h"
+#include "daemon/proc/consent.h"
 #include "daemon/session.h"
-#include "profile/export.h"
-#include "profile/text.h"
 
-enum { DEFAULT_HZ = 999, DEFAULT_ROWS = 20, MAX_PIDS = 4096, WATCH_MS = 100 };
-enum { HEAD_ROWS = 4 };		 /* around the table on a terminal */
-enum { MAX_PACKETS = 64 << 20 }; /* bytes of one interval; what comes then is lost, and said */
-
-struct top_args {
-	bool all, children, user_only, once;
-	const char *event;
-	uint64_t frequency;
-	double interval;
-	enum report_by by;
-	uint32_t limit;
-	uint32_t pids[MAX_PIDS];
-	size_t n_pids;
-};
+enum { DEFAULT_HZ = 999, WATCH_MS = 100 };
 
 struct top {
 	struct top_args args;
-	char *const *command; /* NULL: none */
+	struct job job;
 	const char *note;
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
 	size_t n_specs;
 	struct loop loop;
-	struct loop_source signals;
 	struct loop_timer interval, watch;
-	struct sink *sink;
+	struct consent *consent;
 	struct session *session;
-	struct spawn child;
-	int child_status;
-	bool interrupted, ended_by_us; /* ended_by_us: the command is terminated too */
-	bool printed;
-	int error;		/* of showing it; told */
-	double shown_s;		/* of the session's duration, up to the interval before */
-	uint64_t lost, dropped; /* up to the interval before */
+	struct top_view view;
+	struct own_rights own;
+	int error; /* of showing it; told */
 };
 
 static int add_pids(void *to, const char *value)
 {
 	struct top_args *args = to;
 
-	return pid_list_add(value, args->pids, &args->n_pids, MAX_PIDS);
+	return pid_list_add(value, args->pids, &args->n_pids, TOP_PIDS);
 }
 
 #define AT(member) .offset = offsetof(struct top_args, member)
@@ -114,6 +90,26 @@ static const struct option_def defs[] = {
 	 .help = "at most N rows, 0: all (default: what fits on the terminal, else 20)"},
 	{.name = "user-only", .type = OPTION_FLAG, AT(user_only), .help = "user code only"},
 	{.name = "once", .type = OPTION_FLAG, AT(once), .help = "one interval, then it ends"},
+	{.name = "hook-socket",
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 AT(hook_socket),
+	 .help = "where processes that may not be read are asked to answer, if they consent\n"
+		 "(perfwind run; default " HOOK_SOCKET "; @NAME: abstract)"},
+	{.name = "consent-under-seccomp",
+	 .type = OPTION_FLAG,
+	 AT(under_seccomp),
+	 .help = "ask also processes under a seccomp filter, which may kill them for it"},
+	{.name = "daemon",
+	 .type = OPTION_FLAG,
+	 AT(ask),
+	 .help = "let the daemon sample (by itself only where own rights do not do)"},
+	{.name = "no-daemon", .type = OPTION_FLAG, AT(no_ask), .help = "never ask the daemon"},
+	{.name = "control-socket",
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 AT(socket),
+	 .help = "where the daemon is asked (default " CONTROL_SOCKET ")"},
 	{0},
 };
 
@@ -132,7 +128,7 @@ static const struct options options = {
 static int check_args(struct top *top)
 {
 	struct top_args *args = &top->args;
-	int targets = args->all + (args->n_pids > 0) + (top->command != NULL);
+	int targets = args->all + (args->n_pids > 0) + (top->job.command != NULL);
 
 	if (targets != 1) {
 		log_error(targets ? "-a, -p and a command exclude each other"
@@ -143,6 +139,14 @@ static int check_args(struct top *top)
 		log_error("-F takes a number of at least 1");
 		return -EINVAL;
 	}
+	if (args->ask && args->no_ask) {
+		log_error("--daemon and --no-daemon exclude each other");
+		return -EINVAL;
+	}
+	if (!args->socket)
+		args->socket = CONTROL_SOCKET;
+	top->own.socket = args->socket;
+	top->own.may_ask = !args->no_ask;
 	if (args->interval < 0.01) {
 		log_error("--interval takes at least 0.01 seconds");
 		return -EINVAL;
@@ -152,83 +156,25 @@ static int check_args(struct top *top)
 
 /* ---- an interval ---- */
 
-static uint32_t rows_wanted(const struct top *top)
-{
-	int rows = terminal_rows();
-
-	if (top->args.limit != UINT32_MAX)
-		return top->args.limit;
-	if (!rows)
-		return DEFAULT_ROWS;
-	return rows > HEAD_ROWS ? (uint32_t)(rows - HEAD_ROWS) : 1;
-}
-
-static void print_head(struct top *top, size_t n_samples)
-{
-	struct session_summary summary;
-	char number[32];
-
-	if (terminal_rows())
-		(void)fputs("\033[H\033[2J", stdout);
-	else if (top->printed)
-		(void)putchar('\n');
-	(void)session_summary(top->session, &summary);
-	(void)printf("%s samples in %.1f s (%s)", text_count(n_samples, number),
-		     summary.duration_s - top->shown_s, top->specs[0].name);
-	if (summary.counts.lost_samples > top->lost)
-		(void)printf(", %s lost in the kernel's rings",
-			     text_count(summary.counts.lost_samples - top->lost, number));
-	if (top->sink->dropped > top->dropped)
-		(void)printf(", more than there is room for: %s packets left out",
-			     text_count(top->sink->dropped - top->dropped, number));
-	(void)putchar('\n');
-	top->lost = summary.counts.lost_samples;
-	top->dropped = top->sink->dropped;
-	top->shown_s = summary.duration_s;
-	top->printed = true;
-}
-
-/* Shows what was sampled since the call before, and forgets it. */
 static int show(struct top *top)
 {
-	const struct report_options how = {
-		.by = top->args.by,
-		.no_summary = true,
-		.limit = rows_wanted(top),
-		.width = terminal_columns(),
-		.colour = terminal_colour(),
-	};
-	_cleanup_(profile_deinit) struct profile profile = {0};
-	char error[256] = "";
-	const void *data;
-	size_t len;
-	int r = 0;
+	struct session_summary *summary = malloc(sizeof(*summary)); /* too large for a stack */
+	struct top_state state = {.event = top->specs[0].name};
 
-	data = sink_memory_data(top->sink, &len);
-	if (len)
-		r = profile_parse(data, len, &profile, error, sizeof(error));
-	sink_memory_clear(top->sink);
-	if (r < 0)
-		return trace(r);
-	print_head(top, profile.n_samples);
-	r = profile.n_samples ? report_write(&profile, &how, stdout) : export_finish(stdout);
-	return r < 0 ? trace(r) : 0;
-}
-
-/* Whoever read our output has seen enough (head): no failure worth a line. */
-static bool reader_gone(void)
-{
-	struct pollfd p = {.fd = STDOUT_FILENO};
-
-	return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+	if (!summary)
+		return fail(-ENOMEM);
+	(void)session_summary(top->session, summary);
+	state.duration_s = summary->duration_s;
+	state.lost = summary->counts.lost_samples;
+	free(summary);
+	return top_view_show(&top->view, &state);
 }
 
 static void give_up(struct top *top, int r)
 {
-	if (!reader_gone())
-		log_error("top: %s", strerror(-r));
+	top_view_failed(r);
 	top->error = r;
-	top->ended_by_us = true;
+	top->job.ended_by_us = true;
 	session_stop(top->session);
 }
 
@@ -254,7 +200,7 @@ static int interval_over(struct loop_timer *timer)
 	int r;
 
 	if (top->args.once) {
-		top->ended_by_us = true;
+		top->job.ended_by_us = true;
 		session_stop(top->session);
 		return 0;
 	}
@@ -273,39 +219,11 @@ static int watch_tick(struct loop_timer *timer)
 	return 0;
 }
 
-static int signal_ready(struct loop_source *source, uint32_t events)
+static void stop(void *arg)
 {
-	struct top *top = container_of(source, struct top, signals);
-	int sig;
+	struct top *top = arg;
 
-	(void)events;
-	while ((sig = signals_next(source))) {
-		if (sig == SIGCHLD) {
-			if (spawn_reap(&top->child, &top->child_status) < 0)
-				log_error("how %s ended is not known", top->command[0]);
-			continue;
-		}
-		if (top->interrupted)
-			_exit(128 + sig);
-		top->interrupted = true;
-		top->ended_by_us |= sig != SIGINT; /* the terminal's Ctrl-C reaches the command */
-	}
-	if (top->interrupted || top->child_status >= 0)
-		session_stop(top->session);
-	return 0;
-}
-
-static int await_child(struct top *top)
-{
-	int r = 0;
-
-	if (!top->command || top->child_status >= 0)
-		return 0;
-	if (top->ended_by_us || session_error(top->session, NULL) < 0)
-		(void)kill(top->child.pid, SIGTERM);
-	while (top->child_status < 0 && r >= 0)
-		r = loop_run_once(&top->loop, -1);
-	return r < 0 ? trace(r) : 0;
+	session_stop(top->session);
 }
 
 /* ---- its beginning ---- */
@@ -314,16 +232,25 @@ static int choose_event(struct top *top)
 {
 	const struct perf_spec_env env = {""};
 	const char *event = top->args.event;
-	char error[512] = "";
 	int r;
 
 	if (!event)
-		event = default_event(&top->note);
-	r = perf_spec_parse(&env, event, top->specs, ARRAY_SIZE(top->specs), &top->n_specs, error,
-			    sizeof(error));
-	if (r < 0)
-		log_error("%s", error);
-	return r;
+		event = perf_spec_default(&top->note);
+	r = perf_spec_parse(&env, event, top->specs, ARRAY_SIZE(top->specs), &top->n_specs,
+			    top->own.lacks, sizeof(top->own.lacks));
+	return r < 0 ? own_rights_refused(&top->own, r) : 0;
+}
+
+static int make_consent(struct top *top, const struct features *features)
+{
+	const struct consent_options o = {
+		.socket = top->args.hook_socket,
+		.listen_fd = -1,
+		.under_seccomp = top->args.under_seccomp,
+		.features = *features,
+	};
+
+	return consent_new(&o, &top->loop, &top->consent);
 }
 
 static int open_session(struct top *top)
@@ -333,8 +260,8 @@ static int open_session(struct top *top)
 		.machine = args->all,
 		.pids = args->pids,
 		.n_pids = args->n_pids,
-		.child = top->command ? (uint32_t)top->child.pid : 0,
-		.children = args->children || top->command,
+		.child = top->job.command ? (uint32_t)top->job.spawn.pid : 0,
+		.children = args->children || top->job.command,
 		.specs = top->specs,
 		.n_specs = top->n_specs,
 		.frequency = args->frequency,
@@ -342,47 +269,26 @@ static int open_session(struct top *top)
 		.clock = CLOCK_MONOTONIC,
 		.proc_root = "",
 		.note = top->note,
+		.noted = own_rights_noted,
+		.noted_arg = &top->own,
 	};
-	char error[512] = "";
-	int r = probe_features(&so.features, error, sizeof(error));
+	char *lacks = top->own.lacks;
+	int r = probe_features(&so.features, lacks, sizeof(top->own.lacks));
 
 	if (r >= 0)
-		r = session_new(&so, top->sink, &top->loop, &top->session, error, sizeof(error));
+		r = make_consent(top, &so.features);
+	so.consent = top->consent;
+	if (r >= 0)
+		r = session_new(&so, top->view.sink, &top->loop, &top->session, lacks,
+				sizeof(top->own.lacks));
 	if (r < 0)
-		log_error("%s", *error ? error : strerror(-r));
-	return r;
+		return own_rights_refused(&top->own, r);
+	return own_rights_enough(&top->own, session_kernel_refused(top->session));
 }
 
-static int make_parts(struct top *top)
-{
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
-	const struct sigaction usual = {.sa_handler = SIG_DFL};
-	const uint64_t watch = WATCH_MS * NSEC_PER_MSEC;
-	int r = loop_init(&top->loop);
-
-	if (r >= 0)
-		r = sink_memory_new(&top->sink);
-	if (r >= 0 && top->command)
-		r = spawn_new(top->command, &top->child);
-	/* Inherited as ignored the kernel would not tell of the command's end. */
-	(void)sigaction(SIGCHLD, &usual, NULL);
-	if (r >= 0)
-		r = signals_watch(&top->loop, &top->signals, signals, ARRAY_SIZE(signals),
-				  signal_ready);
-	if (r >= 0)
-		r = loop_timer_add(&top->loop, &top->watch, watch, watch, watch_tick);
-	if (r < 0) {
-		log_error("top: %s", strerror(-r));
-		return trace(r);
-	}
-	sink_memory_limit(top->sink, MAX_PACKETS);
-	return 0;
-}
-
-/* > 0: the exit status for a command that cannot be run. */
 static int start(struct top *top)
 {
-	int r = session_start(top->session), e;
+	int r = session_start(top->session);
 
 	if (r >= 0)
 		r = loop_timer_add(&top->loop, &top->interval, (uint64_t)(top->args.interval * 1e9),
@@ -391,11 +297,7 @@ static int start(struct top *top)
 		log_error("top: %s", strerror(-r));
 		return r;
 	}
-	e = top->command ? spawn_go(&top->child) : 0;
-	if (!e)
-		return 0;
-	log_error("%s: %s", top->command[0], strerror(e));
-	return e == ENOENT ? 127 : 126;
+	return job_go(&top->job);
 }
 
 /* Returns the exit status. */
@@ -411,7 +313,7 @@ static int run(struct top *top)
 	r = top->error < 0 ? 0 : show(top);
 	if (r < 0)
 		give_up(top, r);
-	r = await_child(top);
+	r = job_await(&top->job, session_error(top->session, NULL) < 0);
 	if (r < 0)
 		give_up(top, r);
 	if (session_error(top->session, &why) < 0) {
@@ -420,36 +322,72 @@ static int run(struct top *top)
 	}
 	if (top->error < 0)
 		return 1;
-	if (!top->command || top->ended_by_us ||
-	    (top->interrupted && WIFSIGNALED(top->child_status)))
-		return 0;
-	return spawn_exit_status(top->child_status);
+	return job_exit_status(&top->job);
 }
 
 static void top_free(struct top *top)
 {
 	(void)session_free(top->session);
-	(void)sink_free(top->sink);
-	spawn_deinit(&top->child);
+	(void)consent_free(top->consent);
+	top_view_deinit(&top->view);
+	job_deinit(&top->job);
 	for (size_t i = 0; i < top->n_specs; i++)
 		perf_spec_deinit(&top->specs[i]);
 	loop_timer_remove(&top->loop, &top->interval);
 	loop_timer_remove(&top->loop, &top->watch);
-	signals_unwatch(&top->loop, &top->signals);
 	loop_deinit(&top->loop);
 	free(top);
 }
 
+/* The command waits.  A failure has been told. */
+static int make_parts(struct top *top)
+{
+	int r = loop_init(&top->loop);
+
+	if (r >= 0)
+		r = top_view_init(&top->view, &top->args);
+	if (r >= 0)
+		r = job_hold(&top->job);
+	if (r < 0)
+		log_error("top: %s", strerror(-r));
+	return r < 0 ? trace(r) : 0;
+}
+
+static int watch(struct top *top)
+{
+	const uint64_t period = WATCH_MS * NSEC_PER_MSEC;
+	int r = job_watch(&top->job, &top->loop, stop, top);
+
+	if (r >= 0 && top->watch.source.fd < 0)
+		r = loop_timer_add(&top->loop, &top->watch, period, period, watch_tick);
+	if (r < 0)
+		log_error("top: %s", strerror(-r));
+	return r < 0 ? trace(r) : 0;
+}
+
 static int top_all(struct top *top)
 {
-	int e = top->command ? spawn_check(top->command[0]) : 0, r;
+	int r = job_check(&top->job);
 
-	if (e) {
-		log_error("%s: %s", top->command[0], strerror(e));
-		return e == ENOENT ? 127 : 126;
-	}
-	if (choose_event(top) < 0 || make_parts(top) < 0 || open_session(top) < 0)
+	if (r > 0)
+		return r;
+	if (make_parts(top) < 0)
 		return 1;
+	r = top->args.ask ? OWN_ASK : choose_event(top);
+	if (r == 0)
+		r = watch(top);
+	if (r == 0)
+		r = open_session(top);
+	if (r > 0) {
+		r = top_ask(&top->view, &top->job, top->own.lacks, r == OWN_ASK_FOR_KERNEL,
+			    &top->session);
+		if (r >= 0)
+			return r;
+		r = watch(top);
+	}
+	if (r < 0)
+		return 1;
+	own_rights_sure(&top->own);
 	r = start(top);
 	return r < 0 ? 1 : r > 0 ? r : run(top);
 }
@@ -466,15 +404,14 @@ static int top_main(int argc, char **argv)
 	top->args.frequency = DEFAULT_HZ;
 	top->args.interval = 2;
 	top->args.limit = UINT32_MAX;
-	top->child = (struct spawn){.go_fd = -1, .error_fd = -1};
-	top->child_status = -1;
-	top->loop.epoll_fd = top->signals.fd = -1;
+	job_init(&top->job, NULL);
+	top->loop.epoll_fd = -1;
 	top->interval.source.fd = top->watch.source.fd = -1;
 	r = options_parse(&options, argc, argv, &top->args, &n);
 	if (r != 0) {
 		r = options_exit_status(r);
 	} else {
-		top->command = n ? argv : NULL;
+		top->job.command = n ? argv : NULL;
 		r = check_args(top) < 0 ? 2 : top_all(top);
 	}
 	top_free(top);

@@ -14,8 +14,7 @@
 #include "cli/ask_run.h"
 #include "cli/command.h"
 #include "cli/late_sink.h"
-#include "cli/signals.h"
-#include "cli/spawn.h"
+#include "cli/own_rights.h"
 #include "cli/trace_name.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
@@ -23,8 +22,6 @@
 #include "daemon/probe.h"
 #include "daemon/proc/consent.h"
 #include "daemon/trace-session.h"
-
-enum { ASK = 1 }; /* the daemon */
 
 struct trace_args {
 	const char *config, *output, *stop, *socket, *hook_socket;
@@ -35,13 +32,13 @@ struct trace_run {
 	struct trace_args args;
 	struct config *config;
 	struct loop loop;
-	struct loop_source signals;
 	struct sink *sink;
 	struct trace_session *trace;
 	struct consent *consent;
-	bool interrupted;
-	int name_fd;   /* holds unique_session_name; -1: none */
-	int parent_fd; /* in the background: who waits for the start; -1: nobody */
+	struct own_rights own;
+	struct job job; /* none: its signals */
+	int name_fd;	/* holds unique_session_name; -1: none */
+	int parent_fd;	/* in the background: who waits for the start; -1: nobody */
 };
 
 static const struct option_def defs[] = {
@@ -148,19 +145,11 @@ static void choose_output(struct trace_run *run)
 		run->args.output = told && *told ? told : "perfwind.pftrace";
 }
 
-static int signal_ready(struct loop_source *source, uint32_t events)
+static void stop(void *arg)
 {
-	struct trace_run *run = container_of(source, struct trace_run, signals);
-	int sig;
+	struct trace_run *run = arg;
 
-	(void)events;
-	while ((sig = signals_next(source))) {
-		if (run->interrupted)
-			_exit(128 + sig);
-		run->interrupted = true;
-		trace_session_stop(run->trace);
-	}
-	return 0;
+	trace_session_stop(run->trace);
 }
 
 /* Two sessions of one name cannot be. */
@@ -243,10 +232,9 @@ static int make_consent(struct trace_run *run, const struct features *features)
 	return consent_new(&o, &run->loop, &run->consent);
 }
 
-/* All up to the start.  A failure has been told.  > 0: ASK. */
+/* All up to the start.  A failure has been told.  > 0: OWN_ASK and so on. */
 static int prepare(struct trace_run *run)
 {
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	struct trace_session_options to = {
 		.config = run->config,
 		.root = "",
@@ -254,66 +242,75 @@ static int prepare(struct trace_run *run)
 		 * itself (from v54: a flush before each write into the file). */
 		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
 		.deflated_out = wants_deflate(run->config->message),
+		.noted = own_rights_noted,
+		.noted_arg = &run->own,
 	};
-	char error[512] = "";
-	int r = probe_features(&to.features, error, sizeof(error));
+	char *lacks = run->own.lacks;
+	int r = probe_features(&to.features, lacks, sizeof(run->own.lacks));
 
 	if (r >= 0)
 		r = loop_init(&run->loop);
 	if (r >= 0)
 		r = late_sink_new(run->args.output, !to.deflated_out, &run->sink);
 	if (r >= 0)
-		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
-				  signal_ready);
+		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
 	if (r >= 0)
 		r = make_consent(run, &to.features);
 	to.consent = run->consent;
 	if (r >= 0)
-		r = trace_session_new(&to, &run->loop, &run->trace, error, sizeof(error));
-	if ((r == -EACCES || r == -EPERM) && !run->args.no_ask && !run->args.background &&
-	    ask_possible(run->args.socket)) {
-		log_info("%s; the daemon is asked instead", error);
-		return ASK;
-	}
+		r = trace_session_new(&to, &run->loop, &run->trace, lacks, sizeof(run->own.lacks));
 	if (r < 0)
-		log_error("%s", *error ? error : strerror(-r));
-	return r;
+		return own_rights_refused(&run->own, r);
+	return own_rights_enough(&run->own, trace_session_kernel_refused(run->trace));
 }
 
-/* The recording is the daemon's, the file ours.  The exit status. */
-static int ask_daemon(struct trace_run *run)
+static void show_asked(const struct trace_run *run, const struct ask_run *asked)
+{
+	struct trace_session_summary summary;
+
+	if (!ask_summary(asked->ask) || log_level <= LOG_LEVEL_QUIET)
+		return;
+	control_summary_read_trace(ask_summary(asked->ask), &summary);
+	verdict_print_trace(&summary, run->args.output, asked->sink->bytes, stderr);
+}
+
+/* The recording is the daemon's, the file ours.  The exit status; < 0: own rights do. */
+static int ask_daemon(struct trace_run *run, bool for_kernel)
 {
 	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
-	struct ask_run asked = {.socket = run->args.socket, .request = &request};
-	struct trace_session_summary summary;
-	int r, status;
+	struct ask_run asked = {.socket = run->args.socket, .request = &request, .job = &run->job};
+	int r;
 
 	request.has_version = request.has_trace_config = true;
 	request.version = CONTROL_VERSION;
 	request.trace_config.data = run->config->wire.data;
 	request.trace_config.len = run->config->wire.len;
+	request.note = run->own.lacks;
+	request.has_kernel_needed = true;
+	request.kernel_needed = for_kernel;
 	if (run->config->wire.len > CONTROL_REQUEST_MAX / 2) {
 		log_error("the config is too large for the daemon: at most %d bytes",
 			  CONTROL_REQUEST_MAX / 2);
 		return 1;
 	}
-	run->trace = trace_session_free(run->trace);
-	signals_unwatch(&run->loop, &run->signals);
-	run->sink = sink_free(run->sink);
-	r = late_sink_new(run->args.output, !wants_deflate(run->config->message), &run->sink);
+	r = late_sink_new(run->args.output, !wants_deflate(run->config->message), &asked.sink);
 	if (r < 0) {
 		log_error("cannot record: %s", strerror(-r));
 		return 1;
 	}
-	asked.sink = run->sink;
-	status = ask_run(&asked);
-	if (asked.ask && ask_summary(asked.ask) && log_level > LOG_LEVEL_QUIET) {
-		control_summary_read_trace(ask_summary(asked.ask), &summary);
-		verdict_print_trace(&summary, run->args.output, run->sink->bytes, stderr);
+	r = ask_run_open(&asked);
+	if (r == 0) {
+		run->trace = trace_session_free(run->trace);
+		run->sink = sink_free(run->sink);
+		r = ask_run(&asked);
+		show_asked(run, &asked);
+	} else {
+		r = ask_run_refused(&asked, run->own.lacks, for_kernel);
 	}
 	ask_run_deinit(&asked);
-	return status;
+	(void)sink_free(asked.sink);
+	return r;
 }
 
 static int run_to_end(struct trace_run *run)
@@ -355,9 +352,18 @@ static int trace_all(struct trace_run *run)
 	}
 	if (take_name(run) < 0)
 		return 1;
-	status = run->args.ask ? ASK : prepare(run);
-	if (status != 0)
-		return status < 0 ? 1 : ask_daemon(run);
+	run->own.socket = run->args.socket;
+	run->own.may_ask = !run->args.no_ask && !run->args.background;
+	status = run->args.ask ? OWN_ASK : prepare(run);
+	if (status > 0) {
+		status = ask_daemon(run, status == OWN_ASK_FOR_KERNEL);
+		if (status >= 0)
+			return status;
+		status = job_watch(&run->job, &run->loop, stop, run);
+	}
+	if (status < 0)
+		return 1;
+	own_rights_sure(&run->own);
 	status = run_to_end(run);
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
 		trace_session_summary(run->trace, &summary);
@@ -379,10 +385,10 @@ static int stop_by_name(const char *name)
 
 static int trace_main(int argc, char **argv)
 {
-	struct trace_run run = {
-		.loop = {.epoll_fd = -1}, .signals = {.fd = -1}, .name_fd = -1, .parent_fd = -1};
+	struct trace_run run = {.loop = {.epoll_fd = -1}, .name_fd = -1, .parent_fd = -1};
 	int n, r = options_parse(&options, argc, argv, &run.args, &n);
 
+	job_init(&run.job, NULL);
 	if (r != 0)
 		return options_exit_status(r);
 	if (run.args.stop)
@@ -405,7 +411,7 @@ static int trace_main(int argc, char **argv)
 	(void)trace_session_free(run.trace);
 	(void)consent_free(run.consent);
 	(void)sink_free(run.sink);
-	signals_unwatch(&run.loop, &run.signals);
+	job_deinit(&run.job);
 	loop_deinit(&run.loop);
 	(void)config_free(run.config);
 	(void)fd_close(run.parent_fd);

@@ -41,7 +41,8 @@ struct client {
 	uint64_t rate;
 	struct session *session;     /* one of them */
 	struct trace_session *trace; /* or none */
-	size_t n_told;		     /* of its notes */
+	bool renews;		     /* CONTROL_RENEW is not answered yet */
+	char step[512];		     /* the step from own rights to us, for the trace */
 
 	/* control-sink.c */
 	struct sink sink;
@@ -67,8 +68,9 @@ struct control {
 /* control-request.c: opens and starts what @request (consumed) asks for.  < 0: a line in @error. */
 int client_open(struct client *client, Pb__ControlRequest *request, char *error, size_t error_size);
 void client_close(struct client *client);
-/* control.c, for the session's end: tells it. */
+/* control.c, for the session: tells its end, and each line for a person. */
 void client_done(void *client);
+void client_noted(void *client, const char *line);
 
 /* control-sink.c */
 void client_sink_init(struct client *client, size_t max_waiting);

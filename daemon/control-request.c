@@ -8,6 +8,7 @@
  * session's to watch: an exec of a program with rights ends inherited events (fs/exec.c), and each
  * life of a process is judged anew (policy_owns as the session's filter).  No path that a client
  * names is opened. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -44,6 +45,8 @@ static int check_numbers(const Pb__ControlRequest *q, char *error, size_t size)
 		return deny(error, size, "either the machine or processes can be asked for");
 	if (!q->frequency == !q->period)
 		return deny(error, size, "either a frequency or a period can be asked for");
+	if (q->command && q->n_pids != 1)
+		return deny(error, size, "a command is one process");
 	if (!clock || q->engine >= UW_ENGINE_COUNT || q->stack_bytes > 65528 ||
 	    q->stack_bytes % 8 || (q->user_only && q->kernel_only))
 		return deny(error, size, "an option has a value that it cannot have");
@@ -53,17 +56,18 @@ static int check_numbers(const Pb__ControlRequest *q, char *error, size_t size)
 	return 0;
 }
 
-static int choose_event(struct client *c, char *error, size_t size)
+static int choose_event(struct client *c, const char **ret_note, char *error, size_t size)
 {
 	const struct perf_spec_env env = {""};
 	const Pb__ControlRequest *q = c->request;
 	const char *event = q->event && *q->event ? q->event : NULL;
 	int r;
 
+	*ret_note = NULL;
 	if (event && !policy_event_words(event, error, size))
 		return fail(-EPERM);
 	if (!event)
-		event = perf_spec_cycles() == 0 ? "cycles:ppp" : "cpu-clock";
+		event = perf_spec_default(ret_note);
 	r = perf_spec_parse(&env, event, c->specs, ARRAY_SIZE(c->specs), &c->n_specs, error, size);
 	if (r < 0)
 		return trace(r);
@@ -199,7 +203,8 @@ static int open_session(struct client *c, char *error, size_t size)
 	struct session_options so = {
 		.machine = q->machine,
 		.pids = q->pids,
-		.n_pids = q->n_pids,
+		.n_pids = q->command ? 0 : q->n_pids,
+		.child = q->command ? q->pids[0] : 0,
 		.children = q->children,
 		.specs = c->specs,
 		.n_specs = c->n_specs,
@@ -215,6 +220,9 @@ static int open_session(struct client *c, char *error, size_t size)
 		.features = c->control->options.features,
 		.proc_root = "",
 		.shared = c->control->options.shared,
+		.note = c->step,
+		.noted = client_noted,
+		.noted_arg = c,
 		.done = client_done,
 		.done_arg = c,
 	};
@@ -235,25 +243,14 @@ static int open_session(struct client *c, char *error, size_t size)
 	return r < 0 ? trace(r) : 0;
 }
 
-static void note(struct client *c)
-{
-	char line[160];
-
-	(void)snprintf(
-		line, sizeof(line), "recorded by the perfwind daemon for user %u%s", c->asker.uid,
-		c->scope == POLICY_ALL ? ""
-		: c->request->machine  ? ": only this user's own processes, and user code only"
-				       : ": user code only");
-	(void)session_keep_note(c->session, line);
-}
-
 static int open_record(struct client *c, char *error, size_t size)
 {
 	const Pb__ControlRequest *q = c->request;
+	const char *event_note;
 	int r = check_numbers(q, error, size);
 
 	if (r >= 0)
-		r = choose_event(c, error, size);
+		r = choose_event(c, &event_note, error, size);
 	if (r >= 0)
 		r = check_limits(c, policy_rate(&c->specs[0], q->frequency, q->period), error,
 				 size);
@@ -263,7 +260,8 @@ static int open_record(struct client *c, char *error, size_t size)
 		r = open_session(c, error, size);
 	if (r < 0)
 		return trace(r);
-	note(c);
+	if (event_note)
+		session_note(c->session, "%s", event_note);
 	r = control_queue(&c->stream, CONTROL_ACCEPTED, c->specs[0].name, strlen(c->specs[0].name));
 	return r >= 0 ? session_start(c->session) : trace(r);
 }
@@ -299,6 +297,7 @@ static int check_source(void *arg, struct session_options *so, char *error, size
 		so->ring_budget =
 			memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);
 	so->shared = c->control->options.shared;
+	so->note = c->step;
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -326,6 +325,8 @@ static int open_trace(struct client *c, char *error, size_t size)
 		.out = &c->sink,
 		.check = check_source,
 		.check_arg = c,
+		.noted = client_noted,
+		.noted_arg = c,
 	};
 	int r = config_read("the config", config->data, config->len, CONFIG_BINARY, &c->config,
 			    error, size);
@@ -345,6 +346,27 @@ static int open_trace(struct client *c, char *error, size_t size)
 	return r >= 0 ? trace_session_start(c->trace) : trace(r);
 }
 
+/* What the client says of its own rights is words for its own eyes. */
+static void describe_step(struct client *c)
+{
+	const Pb__ControlRequest *q = c->request;
+	bool machine = q->machine || q->has_trace_config;
+	size_t len;
+
+	(void)snprintf(c->step, sizeof(c->step), "recorded by the perfwind daemon for user %u%s",
+		       c->asker.uid,
+		       c->scope == POLICY_ALL ? ""
+		       : machine ? ": only this user's own processes, and user code only"
+				 : ": user code only");
+	if (!q->note || !*q->note)
+		return;
+	len = strlen(c->step);
+	(void)snprintf(c->step + len, sizeof(c->step) - len, " (own rights: %.300s)", q->note);
+	for (char *p = c->step + len; *p; p++)
+		if (iscntrl((unsigned char)*p))
+			*p = '?';
+}
+
 int client_open(struct client *c, Pb__ControlRequest *request, char *error, size_t size)
 {
 	*error = 0;
@@ -354,6 +376,9 @@ int client_open(struct client *c, Pb__ControlRequest *request, char *error, size
 		return deny(error, size,
 			    "you may record nothing by asking: see own-processes and "
 			    "all-groups in /etc/perfwind.conf");
+	if (c->scope != POLICY_ALL && request->kernel_needed)
+		return deny(error, size, "kernel code is not for everyone (all-groups)");
+	describe_step(c);
 	return request->has_trace_config ? open_trace(c, error, size) : open_record(c, error, size);
 }
 

@@ -69,22 +69,13 @@ static void leave(struct client *c)
 		client_free(c);
 }
 
-static int tell_notes(struct client *c)
+/* From within the session, even while it is made: only queued. */
+void client_noted(void *arg, const char *line)
 {
-	struct session_summary *s;
-	int r = 0;
+	struct client *c = arg;
 
-	if (!c->session)
-		return 0;
-	s = malloc(sizeof(*s)); /* too large for a stack */
-	if (!s)
-		return fail(-ENOMEM);
-	(void)session_summary(c->session, s);
-	for (; c->n_told < s->n_notes && r >= 0; c->n_told++)
-		r = control_queue(&c->stream, CONTROL_NOTE, s->notes[c->n_told],
-				  strlen(s->notes[c->n_told]));
-	free(s);
-	return r < 0 ? trace(r) : 0;
+	log_verbose("control socket: user %u is told: %s", c->asker.uid, line);
+	(void)control_queue(&c->stream, CONTROL_NOTE, line, strlen(line));
 }
 
 /* All is recorded: from the session's callback, or the tick for a trace session. */
@@ -92,10 +83,10 @@ void client_done(void *arg)
 {
 	struct client *c = arg;
 	const char *why = "";
-	int r = tell_notes(c), error;
+	int r = 0, error;
 
 	error = c->session ? session_error(c->session, &why) : trace_session_error(c->trace, &why);
-	if (r >= 0 && error < 0)
+	if (error < 0)
 		r = control_queue(&c->stream, CONTROL_FAILED, why, strlen(why));
 	if (r >= 0)
 		r = control_send_summary(c, CONTROL_DONE);
@@ -115,6 +106,39 @@ static void stop(struct client *c)
 
 /* ---- messages ---- */
 
+static void renewed(void *arg)
+{
+	struct client *c = arg;
+	int r = 0;
+
+	c->renews = false;
+	if (session_state(c->session) != SESSION_RUNNING)
+		return; /* DONE follows, with all */
+	r = control_send_summary(c, CONTROL_RENEWED);
+	if (r >= 0)
+		r = session_clear_incremental_state(c->session);
+	if (r >= 0)
+		r = client_send(c);
+	if (r < 0)
+		client_free(c);
+}
+
+/* false: @c is gone. */
+static bool renew(struct client *c)
+{
+	if (c->renews || c->trace) {
+		refuse(c, "sent a message out of turn");
+		return false;
+	}
+	if (c->state != CLIENT_RUNNING)
+		return true; /* it may cross DONE */
+	c->renews = true;
+	if (session_flush(c->session, renewed, c) >= 0)
+		return true;
+	client_free(c);
+	return false;
+}
+
 /* false: @c records nothing, and may be gone. */
 static bool open_request(struct client *c, const void *data, size_t len)
 {
@@ -132,7 +156,10 @@ static bool open_request(struct client *c, const void *data, size_t len)
 		ctl->counts.accepted++;
 		c->state = CLIENT_RUNNING;
 		log_verbose("control socket: user %u records", c->asker.uid);
-		return true;
+		r = client_send(c); /* ACCEPTED: a command waits for it */
+		if (r < 0)
+			client_free(c);
+		return r >= 0;
 	}
 	ctl->counts.denied++;
 	if (!*error)
@@ -160,6 +187,8 @@ static bool take_message(struct client *c)
 	}
 	if (type == CONTROL_REQUEST && c->state == CLIENT_ASKING)
 		return open_request(c, data, len);
+	if (type == CONTROL_RENEW && c->state != CLIENT_ASKING)
+		return renew(c);
 	if (type == CONTROL_STOP && c->state != CLIENT_ASKING) {
 		stop(c); /* it may cross DONE */
 		return true;
@@ -289,9 +318,7 @@ static void client_tick(struct client *c, uint64_t now)
 	}
 	if (c->session && c->request->n_pids && session_targets_gone(c->session))
 		session_stop(c->session);
-	if (control_waiting(&c->stream) < c->max_waiting)
-		r = tell_notes(c);
-	if (r >= 0 && now - c->told_at >= 2 * CONTROL_TICK_MS && !control_waiting(&c->stream)) {
+	if (now - c->told_at >= 2 * CONTROL_TICK_MS && !control_waiting(&c->stream)) {
 		c->told_at = now;
 		r = control_send_summary(c, CONTROL_PROGRESS);
 	}

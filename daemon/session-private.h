@@ -114,8 +114,6 @@ struct session {
 	size_t n_notes;
 };
 
-/* One plain line for the user, once: logged and kept for the trace. */
-void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
 static inline void session_note_line(void *arg, const char *line)
 {
 	session_note(arg, "%s", line);
@@ -202,3 +200,5 @@ int session_second(struct session *session);
 /* The guardrail. */
 int session_keep_memory_small(struct session *session);
 int session_write_stats(struct session *session);
+/* For the trace, not told; false: it is there, or there are too many. */
+bool session_keep_note(struct session *session, const char *line);

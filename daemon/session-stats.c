@@ -13,14 +13,23 @@
 
 enum { COUNTS_WAIT_S = 10 };
 
-bool session_keep_note(struct session *s, const char *line)
+bool session_has_note(const struct session *s, const char *line)
 {
 	for (size_t i = 0; i < s->n_notes; i++) {
 		if (!strcmp(s->notes[i], line))
-			return false;
+			return true;
 	}
-	if (s->n_notes < SESSION_NOTES && (s->notes[s->n_notes] = strdup(line)))
-		s->n_notes++;
+	return false;
+}
+
+bool session_keep_note(struct session *s, const char *line)
+{
+	if (s->n_notes == SESSION_NOTES || session_has_note(s, line))
+		return false;
+	s->notes[s->n_notes] = strdup(line);
+	if (!s->notes[s->n_notes])
+		return false;
+	s->n_notes++;
 	return true;
 }
 
@@ -32,7 +41,11 @@ void session_note(struct session *s, const char *format, ...)
 	va_start(ap, format);
 	(void)vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	if (session_keep_note(s, line))
+	if (!session_keep_note(s, line))
+		return;
+	if (s->options.noted)
+		s->options.noted(s->options.noted_arg, line);
+	else
 		log_info("%s", line);
 }
 

@@ -397,6 +397,11 @@ int session_error(const struct session *s, const char **ret_why)
 	return s->error;
 }
 
+bool session_kernel_refused(const struct session *s)
+{
+	return perf_source_user_only(s->source) && !s->options.user_only;
+}
+
 bool session_targets_gone(struct session *s)
 {
 	if (!s->stood_in)

@@ -83,6 +83,10 @@ struct session_options {
 	/* A step down that the owner has taken: said and kept in the trace as the session's own
 	 * are.  NULL: none. */
 	const char *note;
+	/* Lines for a person, each once, as they come: also while session_new() runs.  NULL: they
+	 * are logged. */
+	void (*noted)(void *arg, const char *line);
+	void *noted_arg;
 	/* It is DONE. */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -128,11 +132,14 @@ enum session_state session_state(const struct session *session);
 /* < 0: it ended (or is ending) because of this error; the line for the user is in *ret_why (may be
  * NULL). */
 int session_error(const struct session *session, const char **ret_why);
+/* Did the kernel's half have to go, which was asked for? */
+bool session_kernel_refused(const struct session *session);
 /* tasks by pid: have all of them exited, with the children that are followed? */
 bool session_targets_gone(struct session *session);
 
-/* A line for a person, kept for the trace and the summary; false: it was there. */
-bool session_keep_note(struct session *session, const char *line);
+/* A line for a person, once: told (options.noted) and kept for the trace and the summary. */
+void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
+bool session_has_note(const struct session *session, const char *line);
 
 /* Samples on their way. */
 uint64_t session_in_flight(const struct session *session);

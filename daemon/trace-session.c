@@ -130,6 +130,24 @@ static void begin_flush(struct trace_session *t)
 
 /* ---- data sources ---- */
 
+/* What several data sources have to say is said by the first. */
+static void source_noted(void *arg, const char *line)
+{
+	const struct trace_source *source = arg;
+	const struct trace_session *t = source->trace;
+
+	for (size_t i = 0; i < t->n_sources; i++) {
+		const struct trace_source *other = &t->sources[i];
+
+		if (other != source && other->session && session_has_note(other->session, line))
+			return;
+	}
+	if (t->options.noted)
+		t->options.noted(t->options.noted_arg, line);
+	else
+		log_info("%s", line);
+}
+
 static void source_done(void *arg)
 {
 	struct trace_source *source = arg;
@@ -201,6 +219,8 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 			       PB__PRIORITY_BOOST_CONFIG__BOOST_POLICY__POLICY_SCHED_FIFO;
 	so->done = source_done;
 	so->done_arg = source;
+	so->noted = source_noted;
+	so->noted_arg = source;
 	r = t->options.check ? t->options.check(t->options.check_arg, so, why, sizeof(why)) : 0;
 	if (r >= 0)
 		r = session_new(so, source->sink, t->loop, &source->session, why, sizeof(why));
@@ -418,6 +438,14 @@ struct trace_session *trace_session_free(struct trace_session *t)
 	buffer_deinit(&t->packets);
 	free(t);
 	return NULL;
+}
+
+bool trace_session_kernel_refused(const struct trace_session *t)
+{
+	for (size_t i = 0; i < t->n_sources; i++)
+		if (session_kernel_refused(t->sources[i].session))
+			return true;
+	return false;
 }
 
 enum trace_session_state trace_session_state(const struct trace_session *t)

@@ -36,6 +36,10 @@ struct trace_session_options {
 	 * line.  NULL: nothing to say. */
 	int (*check)(void *arg, struct session_options *options, char *error, size_t error_size);
 	void *check_arg;
+	/* Lines for a person, each once however many data sources say it, as they come: also while
+	 * trace_session_new() runs.  NULL: they are logged. */
+	void (*noted)(void *arg, const char *line);
+	void *noted_arg;
 };
 
 enum trace_session_state { TRACE_READY, TRACE_RUNNING, TRACE_STOPPING, TRACE_DONE };
@@ -51,6 +55,8 @@ struct trace_session *trace_session_free(struct trace_session *trace);
 int trace_session_start(struct trace_session *trace);
 /* Begins the end; more calls do no harm. */
 void trace_session_stop(struct trace_session *trace);
+/* Did the kernel's half have to go, which a data source asks for? */
+bool trace_session_kernel_refused(const struct trace_session *trace);
 enum trace_session_state trace_session_state(const struct trace_session *trace);
 /* < 0: the output or a data source came to its end by an error; the first one is told. */
 int trace_session_error(const struct trace_session *trace, const char **ret_why);

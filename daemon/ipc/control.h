@@ -4,8 +4,8 @@
  *   │ u32 size │ u32 type │ size bytes  │   little endian
  *   └──────────┴──────────┴─────────────┘
  *
- *   client  REQUEST ─────────────────────────────────────► STOP         (closing ends it at once)
- *   daemon           DENIED │ ACCEPTED (NOTE PACKETS PROGRESS)*   DONE │ FAILED
+ *   client  REQUEST ───────────────────────────► RENEW* ──► STOP         (closing ends it at once)
+ *   daemon           DENIED │ ACCEPTED (NOTE PACKETS PROGRESS RENEWED)*   DONE │ FAILED
  *
  * The packets come over the connection itself, and descriptors are never taken: whoever sends some is
  * refused before they are received, and what lies in its queue is let go by another process
@@ -28,6 +28,7 @@ enum {
 enum control_type {
 	CONTROL_REQUEST = 1,   /* ControlRequest */
 	CONTROL_STOP,	       /* nothing */
+	CONTROL_RENEW,	       /* nothing; the next one after RENEWED */
 	CONTROL_ACCEPTED = 16, /* text: the event's name */
 	CONTROL_DENIED,	       /* text: the reason, a line */
 	CONTROL_NOTE,	       /* text: a line for the user */
@@ -35,6 +36,8 @@ enum control_type {
 	CONTROL_PROGRESS,      /* ControlSummary */
 	CONTROL_DONE,	       /* the same: nothing follows */
 	CONTROL_FAILED,	       /* text: why; DONE follows */
+	CONTROL_RENEWED,       /* ControlSummary: what was sampled before RENEW has been sent, and
+				* what follows can be read without it */
 };
 
 struct control_stream {

@@ -257,3 +257,15 @@ int perf_spec_cycles(void)
 	fd_close(fd);
 	return 0;
 }
+
+const char *perf_spec_default(const char **ret_note)
+{
+	int cycles = perf_spec_cycles();
+
+	/* Refused is not missing: that is told by whoever meets it next. */
+	*ret_note = cycles == 0 || cycles == -EPERM || cycles == -EACCES || cycles == -ENOSYS
+			    ? NULL
+			    : "no hardware cycle counter here (a virtual machine?): sampling by "
+			      "cpu-clock, a timer";
+	return cycles == 0 ? "cycles:ppp" : "cpu-clock";
+}

@@ -50,3 +50,6 @@ int perf_spec_pmu_type(const struct perf_spec_env *env, const char *pmu, uint32_
 		       char *error, size_t error_size);
 /* 0: there is a hardware cycles counter that can be opened on this machine; else -errno. */
 int perf_spec_cycles(void);
+/* What is sampled by where nobody says: hardware cycles at the highest precision that there is, or a
+ * timer where there are none, and then *ret_note is the line to say so (else NULL). */
+const char *perf_spec_default(const char **ret_note);

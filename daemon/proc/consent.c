@@ -38,6 +38,7 @@ struct consent {
 	struct loop *loop;
 	int listen_fd;
 	bool own_path; /* options.socket is a file of ours */
+	int closed;    /* what consent_open() has come to: not tried again, < 0 */
 	struct hook_process process;
 	struct loop_source reports;
 	struct loop_timer tick;
@@ -252,6 +253,8 @@ static int open_socket(struct consent *c)
 
 	if (c->listen_fd >= 0)
 		return 0;
+	if (c->closed < 0)
+		return c->closed;
 	r = *name == '@' ? listen_abstract(name, &c->listen_fd) : listen_path(c, name);
 	if (r < 0)
 		(void)snprintf(c->why, sizeof(c->why), "%.200s: %s", name,
@@ -278,6 +281,7 @@ int consent_open(struct consent *c, char *error, size_t error_size)
 
 	if (r < 0)
 		(void)snprintf(error, error_size, "the hook socket %s", c->why);
+	c->closed = r;
 	return r < 0 ? trace(r) : 0;
 }
 

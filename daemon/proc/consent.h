@@ -49,7 +49,7 @@ struct consent;
 /* Borrows @loop and options->socket. */
 int consent_new(const struct consent_options *options, struct loop *loop,
 		struct consent **ret_consent);
-/* The socket and what serves it, now.  < 0: a line in @error. */
+/* The socket and what serves it, now.  < 0: a line in @error, and nobody is asked from then on. */
 int consent_open(struct consent *consent, char *error, size_t error_size);
 /* All requests have been forgotten. */
 /* From the next request on. */

@@ -70,6 +70,8 @@ denied() {
 	return 1
 }
 
+# kept NAME REGEX : a note of the trace.
+kept() { "$PERFWIND" report "$TMP/$1.pftrace" | grep -qE "^Note  *$2"; }
 hasnt_line() { ! grep -E -- "$2" "$1"; }
 
 # Targets: Alice's, Bob's, root's.
@@ -118,6 +120,9 @@ traces() { # NAME PID BUFFER_KB
 		data_sources { config { name: "linux.perf" target_buffer: 0 perf_event_config {
 		timebase { frequency: 999 counter: SW_CPU_CLOCK timestamp_clock: PERF_CLOCK_MONOTONIC }
 		callstack_sampling { scope { target_pid: $2 } } } } }
+		data_sources { config { name: "linux.perf" target_buffer: 0 perf_event_config {
+		timebase { frequency: 99 counter: SW_CPU_CLOCK timestamp_clock: PERF_CLOCK_MONOTONIC }
+		callstack_sampling { scope { target_pid: $2 } } } } }
 	END
 	(cd "$TMP/alice" && as $ALICE "$PERFWIND" trace --daemon --control-socket "$SOCKET" -c "$1.cfg" -o "$1.pftrace") \
 		>"$TMP/$1.err" 2>&1
@@ -128,11 +133,112 @@ traces() { # NAME PID BUFFER_KB
 traces traced $ALICES 4096
 check trace-status [ $? = 0 ]
 check trace-names has traced "$NAMED"
+# What two data sources have to say is said once, and is in the trace.
+check trace-is-said [ "$(grep -c "^perfwind: recorded by the perfwind daemon for user $ALICE: only this" "$TMP/traced.err")" = 1 ]
+check trace-is-kept kept traced "recorded by the perfwind daemon for user $ALICE: only this user's own processes, and user"
 traces traced-other $BOBS 4096
 folded traced-other >"$TMP/traced-other.folded"
 check trace-of-others hasnt_line "$TMP/traced-other.folded" 'burn'
 traces traced-huge $ALICES 4000000
 check trace-memory-denied grep -q user-memory "$TMP/traced-huge.err"
+
+# The live view: each interval can be read by itself.
+tops() { # USER NAME OPTIONS...
+	local user=$1 name=$2
+	shift 2
+	as "$user" timeout -k 5 60 "$PERFWIND" top --daemon --control-socket "$SOCKET" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
+}
+# first NAME REGEX N : N tables with samples at least, and the first row of each matches.
+first() {
+	awk -v want="$2" -v least="$3" '/^[0-9,]+ samples in / { n = 0; next }
+		/^ *[0-9.]+ / && n++ == 0 { tables++; if ($0 !~ want) { print; bad = 1 } }
+		END { print tables + 0, "tables"; exit bad || tables < least }' "$TMP/$1.out" && return 0
+	cat "$TMP/$1.out" "$TMP/$1.err"
+	return 1
+}
+tops $ALICE top-once --once -i 0.7 -p $ALICES
+check top-status [ $? = 0 ]
+check top-first first top-once ' burn +recursion$' 1
+check top-callers grep -qE ' recurse_even +recursion$' "$TMP/top-once.out"
+check top-is-said grep -q "recorded by the perfwind daemon for user $ALICE" "$TMP/top-once.err"
+tops $ALICE top-command -i 0.3 -n 5 -- "$TMP/bin/recursion" 2
+check top-command-status [ $? = 0 ]
+check top-command-tables first top-command ' burn +recursion$' 3
+tops $ALICE top-own-status -i 0.2 -- sh -c 'exit 7'
+check top-own-status [ $? = 7 ]
+tops $ALICE top-others --once -p $BOBS
+check top-others-denied [ $? = 1 ]
+check top-others-said grep -q "process $BOBS is another user's" "$TMP/top-others.err"
+tops $ALICE top-rate --once -F 30000 -p $ALICES
+check top-rate-denied grep -q 'user-rate' "$TMP/top-rate.err"
+setpriv --reuid $ALICE --regid $ALICE --clear-groups "$PERFWIND" top --daemon --control-socket "$SOCKET" -i 0.3 -p $ALICES \
+	>"$TMP/top-long.out" 2>"$TMP/top-long.err" &
+top=$!
+started $top
+wait_for first top-long burn 5
+kill -INT $top
+wait $top
+check top-interrupt-status [ $? = 0 ]
+check top-long-tables first top-long ' burn +recursion$' 5
+
+# The ladder: own rights first; the daemon where they do not do, or not for the kernel's half.
+# steps USER NAME OPTIONS... : as asks, but asking is not asked for.
+steps() {
+	local user=$1 name=$2 folder=$TMP/alice
+	shift 2
+	[ "${user%:*}" = $BOB ] && folder=$TMP/bob
+	(cd "$folder" && as "$user" "$PERFWIND" record --control-socket "$SOCKET" --json -o "$name.pftrace" "$@") \
+		>"$TMP/$name.json" 2>"$TMP/$name.err"
+	local status=$?
+	[ ! -f "$folder/$name.pftrace" ] || cp "$folder/$name.pftrace" "$TMP/"
+	return $status
+}
+if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
+	timer=
+	COPY="dd if=/dev/zero of=/dev/null bs=1 count=1500000"
+	steps $BOB:$MEMBERS kernel-command -q -- $COPY
+	check ladder-command-status [ $? = 0 ]
+	check ladder-command-kernel has kernel-command '^dd;.*_\[k\]'
+	check ladder-command-consistent consistent kernel-command
+	steps $BOB:$MEMBERS kernel-said -- sh -c "$COPY 2>/dev/null; exit 7"
+	check ladder-command-own-status [ $? = 7 ]
+	grep -q 'no hardware cycle counter' "$TMP/kernel-said.err" && timer='^no hardware cycle counter.*cpu-clock'
+	# The verdict's lines stand behind what is said.
+	sed -i '/^perfwind: /!d' "$TMP/kernel-said.err"
+	check ladder-said-and-kept steps_kept kernel-said \
+		"^recorded by the perfwind daemon for user $BOB .own rights: the kernel's half is not permitted.$" ${timer:+"$timer"}
+	check ladder-kernel-children has kernel-said '^dd;.*_\[k\]'
+	steps $BOB:$MEMBERS kernel-pid -p $BOBS -d 0.5
+	check ladder-pid-by-daemon grep -q "recorded by the perfwind daemon for user $BOB .own rights" "$TMP/kernel-pid.err"
+	# To whom the daemon gives no kernel either: own rights, user code only, one line.
+	steps $ALICE own-command -- "$TMP/bin/recursion" 0.7
+	check ladder-own-status [ $? = 0 ]
+	check ladder-own-names has own-command "$NAMED"
+	check ladder-own-said steps_kept own-command '^kernel not permitted .*user code only' ${timer:+"$timer"}
+	steps $BOB:$MEMBERS never-asked --no-daemon -- "$TMP/bin/recursion" 0.5
+	check ladder-no-daemon steps_kept never-asked '^kernel not permitted .*user code only' ${timer:+"$timer"}
+	steps $BOB:$MEMBERS user-asked --user-only -- "$TMP/bin/recursion" 0.5
+	check ladder-user-only-is-own hasnt_line "$TMP/user-asked.err" 'daemon'
+	# What own rights refuse altogether.
+	steps $ALICE refused-all -a -d 0.5
+	check ladder-refused-names has refused-all "$NAMED"
+	check ladder-refused-said steps_kept refused-all \
+		"^recorded by the perfwind daemon for user $ALICE: only .*own rights: profiling the whole machine is not permitted" ${timer:+"$timer"}
+	steps $ALICE refused-twice -p $BOBS -d 0.5
+	check ladder-refused-twice grep -q "may not be profiled by this user.*the daemon was asked: process $BOBS is another user's" \
+		"$TMP/refused-twice.err"
+	steps $BOB:$MEMBERS absent -- "$TMP/bin/absent"
+	check ladder-absent [ $? = 127 ]
+	tops=$(as $BOB:$MEMBERS timeout 60 "$PERFWIND" top --control-socket "$SOCKET" --once -i 1 -p $BOBS 2>&1)
+	check ladder-top grep -q "recorded by the perfwind daemon for user $BOB .own rights: the kernel" <<<"$tops"
+else
+	skip ladder "perf_event_paranoid is not 2"
+fi
+# A command by the daemon, where that is asked for.
+asks $ALICE command -- "$TMP/bin/recursion" 30
+check command-terminated [ $? = 0 ]
+check command-names has command "$NAMED"
+check command-consistent consistent command
 
 # Its caller killed: the recording ends, nobody else's does.
 SECONDS_ASKED=60 asks $ALICE killed -p $ALICES &

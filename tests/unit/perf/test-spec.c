@@ -458,6 +458,24 @@ static void test_counters(void **state)
 	assert_int_equal(spec.counter, 20); /* untouched */
 }
 
+/* Said exactly where there are none; a refusal is another thing. */
+static void test_default(void **state)
+{
+	const char *note = "untouched";
+	const char *event = perf_spec_default(&note);
+
+	(void)state;
+	if (perf_spec_cycles() == 0) {
+		assert_string_equal(event, "cycles:ppp");
+		assert_null(note);
+	} else if (perf_spec_cycles() == -ENOENT) {
+		assert_string_equal(event, "cpu-clock");
+		assert_non_null(strstr(note, "cpu-clock"));
+	} else {
+		assert_string_equal(event, "cpu-clock");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -466,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_suggestions), cmocka_unit_test(test_pmus),
 		cmocka_unit_test(test_kprobes),	    cmocka_unit_test(test_uprobes),
 		cmocka_unit_test(test_damaged_elf), cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_default),
 	};
 	int r = cmocka_run_group_tests(tests, set_up, tear_down);
 

@@ -1,24 +1,10 @@
-/* defaults.c - see defaults.h. */
+/* pid_list.c - see pid_list.h. */
 #include <errno.h>
 #include <string.h>
 
-#include "cli/defaults.h"
+#include "cli/pid_list.h"
 #include "daemon/base/error.h"
 #include "daemon/base/log.h"
-#include "daemon/perf/spec.h"
-
-const char *default_event(const char **ret_note)
-{
-	int cycles = perf_spec_cycles();
-
-	/* Refused is not missing: that is told by whoever meets it next. */
-	*ret_note = cycles == 0 || cycles == -EPERM || cycles == -EACCES || cycles == -ENOSYS
-			    ? NULL
-			    : "no hardware cycle counter here (a virtual machine?): sampling by "
-			      "cpu-clock, a timer";
-	/* The highest precision that there is. */
-	return cycles == 0 ? "cycles:ppp" : "cpu-clock";
-}
 
 int pid_list_add(const char *value, uint32_t *pids, size_t *n, size_t max)
 {

@@ -1,10 +1,9 @@
-/* test-defaults.c - lists of process ids, and the event when none is named. */
+/* test-pid_list.c - lists of process ids. */
 #include <errno.h>
 #include <string.h>
 
-#include "cli/defaults.h"
+#include "cli/pid_list.h"
 #include "daemon/base/log.h"
-#include "daemon/perf/spec.h"
 #include "tests/unit/cmocka.h"
 
 static void test_pids(void **state)
@@ -36,30 +35,11 @@ static void test_not_pids(void **state)
 	}
 }
 
-/* Said exactly where there are none; a refusal is another thing. */
-static void test_event(void **state)
-{
-	const char *note = "untouched";
-	const char *event = default_event(&note);
-
-	(void)state;
-	if (perf_spec_cycles() == 0) {
-		assert_string_equal(event, "cycles:ppp");
-		assert_null(note);
-	} else if (perf_spec_cycles() == -ENOENT) {
-		assert_string_equal(event, "cpu-clock");
-		assert_non_null(strstr(note, "cpu-clock"));
-	} else {
-		assert_string_equal(event, "cpu-clock");
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_not_pids),
-		cmocka_unit_test(test_event),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

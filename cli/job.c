@@ -1,0 +1,135 @@
+/* job.c - see job.h.  Thread: main. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/job.h"
+#include "cli/signals.h"
+#include "daemon/base/error.h"
+
+void job_init(struct job *c, char *const *command)
+{
+	*c = (struct job){
+		.spawn = {.go_fd = -1, .error_fd = -1},
+		.command = command,
+		.status = -1,
+		.signals.fd = -1,
+	};
+}
+
+void job_deinit(struct job *c)
+{
+	job_watch_no_more(c);
+	spawn_deinit(&c->spawn);
+}
+
+/* The exit status of a command that exec refuses with @e. */
+static int cannot_run(const struct job *c, int e)
+{
+	log_error("%s: %s", c->command[0], strerror(e));
+	return e == ENOENT ? 127 : 126;
+}
+
+int job_check(const struct job *c)
+{
+	int e = c->command ? spawn_check(c->command[0]) : 0;
+
+	return e ? cannot_run(c, e) : 0;
+}
+
+int job_hold(struct job *c)
+{
+	int r = c->command ? spawn_new(c->command, &c->spawn) : 0;
+
+	return r < 0 ? trace(r) : 0;
+}
+
+static void reap(struct job *c)
+{
+	if (spawn_reap(&c->spawn, &c->status) < 0)
+		log_error("how %s ended is not known", c->command[0]);
+}
+
+static int signal_ready(struct loop_source *source, uint32_t events)
+{
+	struct job *c = container_of(source, struct job, signals);
+	int sig;
+
+	(void)events;
+	while ((sig = signals_next(source))) {
+		if (sig == SIGCHLD) {
+			reap(c);
+			continue;
+		}
+		if (c->interrupted) {
+			if (c->live)
+				fprintf(stderr, "\r\033[K");
+			_exit(128 + sig);
+		}
+		c->interrupted = true;
+		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer;
+		 * the others are for us. */
+		c->ended_by_us |= sig != SIGINT;
+	}
+	if (c->interrupted || c->status >= 0)
+		c->over(c->arg);
+	return 0;
+}
+
+int job_watch(struct job *c, struct loop *loop, void (*over)(void *arg), void *arg)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+
+	job_watch_no_more(c);
+	c->loop = loop;
+	c->over = over;
+	c->arg = arg;
+	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the
+	 * command ended. */
+	(void)sigaction(SIGCHLD, &usual, NULL);
+	return signals_watch(loop, &c->signals, signals, ARRAY_SIZE(signals), signal_ready);
+}
+
+void job_watch_no_more(struct job *c)
+{
+	if (c->loop)
+		signals_unwatch(c->loop, &c->signals);
+	c->loop = NULL;
+}
+
+int job_go(struct job *c)
+{
+	int e = c->command ? spawn_go(&c->spawn) : 0;
+
+	return e ? cannot_run(c, e) : 0;
+}
+
+int job_await(struct job *c, bool failed)
+{
+	int r = 0;
+
+	if (!c->command || c->spawn.go_fd >= 0) /* none, or it was never let go */
+		return 0;
+	reap(c);
+	if (c->status >= 0)
+		return 0;
+	if (c->ended_by_us || failed)
+		(void)kill(c->spawn.pid, SIGTERM);
+	else if (c->interrupted)
+		log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait for it)",
+			 c->command[0]);
+	while (c->status < 0 && r >= 0)
+		r = loop_run_once(c->loop, -1);
+	return r < 0 ? trace(r) : 0;
+}
+
+int job_exit_status(const struct job *c)
+{
+	if (!c->command || c->ended_by_us || c->status < 0 ||
+	    (c->interrupted && WIFSIGNALED(c->status)))
+		return 0;
+	return spawn_exit_status(c->status);
+}
