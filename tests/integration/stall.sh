@@ -118,6 +118,59 @@ for kind in fifo zero huge; do
 	wait $TARGET $HEALTHY 2>/dev/null
 done
 
+# A file system that is frozen: what would write there sleeps until it is thawed, reading goes on.
+frozen() {
+	truncate -s 16M "$TMP/frozen.img" && mkfs.ext4 -q "$TMP/frozen.img" && mkdir "$TMP/frozen" &&
+		mount -o loop,strictatime "$TMP/frozen.img" "$TMP/frozen" && cp "$TMP/padded" "$TMP/frozen/file"
+}
+if ! command -v mkfs.ext4 >/dev/null || ! command -v fsfreeze >/dev/null; then
+	skip frozen "mkfs.ext4 or fsfreeze is not there"
+elif ! frozen >"$TMP/frozen.log" 2>&1; then
+	skip frozen "no file system to freeze: $(tail -n 1 "$TMP/frozen.log")"
+else
+	healthy
+	"$TMP/frozen/file" 60 &
+	TARGET=$!
+	started $TARGET
+	wait_for used $TARGET 50
+	if fsfreeze --freeze "$TMP/frozen" 2>"$TMP/frozen.log"; then
+		trap 'fsfreeze --unfreeze "$TMP/frozen" 2>/dev/null; cleanup' EXIT
+		check "frozen: the recording ends" record_for frozen 3 -a
+		fsfreeze --unfreeze "$TMP/frozen"
+		trap cleanup EXIT
+		check "frozen: others are whole" healthy_is_whole frozen
+		check "frozen: nothing was left out meanwhile" no_gap frozen
+		check "frozen: it is read, as nothing is written" has frozen '^file;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+		check "frozen: told consistently" consistent frozen
+	else
+		skip frozen "it cannot be frozen: $(cat "$TMP/frozen.log")"
+	fi
+	kill -9 $TARGET $HEALTHY
+	wait $TARGET $HEALTHY 2>/dev/null
+	umount -l "$TMP/frozen"
+fi
+
+# Memory behind a userfaultfd that nobody answers: stack beyond the copy, and next to code of its own.
+"$PROGRAMS/unanswered" 60 >"$TMP/unanswered.ready" 2>"$TMP/unanswered.err" &
+TARGET=$!
+started $TARGET
+wait_for used $TARGET 50
+if [ -s "$TMP/unanswered.ready" ]; then
+	healthy
+	check "userfaultfd: the recording ends" record_for unanswered 4 -a
+	check "userfaultfd: others are whole" healthy_is_whole unanswered
+	check "userfaultfd: nothing was left out meanwhile" no_gap unanswered
+	check "userfaultfd: what can be read of it is" has unanswered '^unanswered;.*descend;descend;descend;.*innermost;.*burn '
+	check "userfaultfd: what cannot is not made up" json unanswered 'v["stacks"]["cut"] + failed > 0'
+	check "userfaultfd: told consistently" consistent unanswered
+	check "userfaultfd: it lives" kill -0 $TARGET
+	kill -9 $HEALTHY
+else
+	skip userfaultfd "$(cat "$TMP/unanswered.err")"
+fi
+kill -9 $TARGET
+wait $TARGET $HEALTHY 2>/dev/null
+
 # A FIFO at a program's path; the program itself runs on, deleted.
 cp "$PROGRAMS/recursion" "$TMP/replaced"
 "$TMP/replaced" 60 &
