@@ -44,17 +44,48 @@ static bool by_another_register(const struct cfi_row *row)
 	       row->cfa_register != DWARF_X86_RBP;
 }
 
+static bool saves_all(const struct cfi_row *row, unsigned first, unsigned last)
+{
+	for (unsigned reg = first; reg <= last; reg++)
+		if (row->regs[reg].where != CFI_OFFSET)
+			return false;
+	return true;
+}
+
 bool cfi_saves_landing(const struct cfi_row *row)
 {
-	return !row->machine->link && !row->signal &&
-	       row->regs[DWARF_X86_RAX].where == CFI_OFFSET &&
-	       row->regs[DWARF_X86_RDX].where == CFI_OFFSET;
+	return !row->signal && (row->machine->link ? saves_all(row, DWARF_ARM64_X0, DWARF_ARM64_X3)
+						   : saves_all(row, DWARF_X86_RAX, DWARF_X86_RDX));
+}
+
+/* The last instructions of the way restore everything, take the other stack pointer, and return. */
+static bool is_landing_aarch64(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row)
+{
+	bool saves = cfi_saves_landing(row);
+	uint64_t at = vaddr & ~3ull;
+	struct cfi_row other;
+
+	if (fde->program_end - fde->program < CFI_LANDING_PROGRAM)
+		return false;
+	if (saves && fde->end - vaddr <= CFI_LANDING_LAST)
+		return true;
+	for (uint64_t n = 4; n <= (saves ? CFI_LANDING_ARM64 : 8); n += 4) {
+		uint64_t there = saves ? at + n : at - n;
+
+		if (there - fde->begin >= fde->end - fde->begin)
+			return false;
+		if (cfi_row_at(fde, there, &other) == CFI_OK && cfi_saves_landing(&other) != saves)
+			return true;
+	}
+	return false;
 }
 
 bool cfi_is_landing(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row)
 {
 	struct cfi_row later;
 
+	if (row->machine->link)
+		return is_landing_aarch64(fde, vaddr, row);
 	if (!cfi_saves_landing(row) || by_another_register(row))
 		return false;
 	for (uint64_t at = vaddr + 1; at < fde->end && at - vaddr <= CFI_LANDING_MAX; at++)

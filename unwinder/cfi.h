@@ -199,14 +199,20 @@ bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
 /* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here. */
 bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule);
 
-/* x86-64: is it the row of a function that goes to a landing pad (_Unwind_RaiseException() and its
- * like)?  They alone save rax and rdx: GCC's __builtin_eh_return. */
+/* Is it a row of a function that goes to a landing pad (_Unwind_RaiseException() and its like)?
+ * They alone save rax and rdx, or x0 to x3: GCC's __builtin_eh_return. */
 bool cfi_saves_landing(const struct cfi_row *row);
 /* Is @vaddr, whose row is @row, where such a function leaves?  There GCC's run time has written the
  * registers of the frame that it goes to over those that this one saved, the return address as
- * well, and no CFI can say so.  It ends in a CFA by rcx; from the copy to there are some 130 bytes
- * (GCC 12). */
-enum { CFI_LANDING_MAX = 160 };
+ * well, and no CFI can say so.  On x86-64 it ends in a CFA by rcx; from the copy to there are some
+ * 130 bytes (GCC 12).  On aarch64 it ends in a row where nothing is saved any more; from the copy to
+ * there are 76 bytes, or 28 to the function's end, where a jump leads back to the epilogue. */
+enum {
+	CFI_LANDING_MAX = 160,
+	CFI_LANDING_ARM64 = 96,
+	CFI_LANDING_LAST = 48,
+	CFI_LANDING_PROGRAM = 48, /* bytes at least that say where sixteen registers are */
+};
 bool cfi_is_landing(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row);
 
 /* Registers of one frame, as far as known. */

@@ -347,6 +347,7 @@ static bool hole_fill(struct native *e, struct walk *w, struct native_hole *h, u
 {
 	const struct hole_note *note = NULL;
 	struct hole_code callee;
+	struct cfi_fde fde;
 	struct cfi_row row;
 	uint32_t n = w->n;
 	uint64_t ra, address = walk_lookup(w);
@@ -361,7 +362,7 @@ static bool hole_fill(struct native *e, struct walk *w, struct native_hole *h, u
 		}
 		ra = hole_call(e, w, NULL, &callee);
 		if (!ra || !hole_code(e, w, ra - 1, &callee) ||
-		    native_row(e, &callee.place, 0, &row) != CFI_OK ||
+		    native_row(e, &callee.place, 0, &fde, &row) != CFI_OK ||
 		    row.cfa.where == CFI_VAL_EXPRESSION || row.cfa_register != w->machine->sp ||
 		    row.cfa.value <= 0)
 			return false;

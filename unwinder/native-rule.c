@@ -159,9 +159,8 @@ bool native_function(struct native *e, const struct native_place *place, uint64_
 }
 
 enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
-			   struct cfi_row *row)
+			   struct cfi_fde *fde, struct cfi_row *row)
 {
-	struct cfi_fde fde;
 	uint32_t offset;
 	bool debug_frame;
 	enum cfi_result result;
@@ -170,10 +169,10 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 		return CFI_NONE;
 	if (rule)
 		result = cfi_fde_read(place->image, rule_fde_in_debug_frame(rule), rule_fde(rule),
-				      &e->cies, uw_module_serial(place->map->module), &fde);
+				      &e->cies, uw_module_serial(place->map->module), fde);
 	else
-		result = native_find(e, place, &offset, &debug_frame, &fde);
-	return result == CFI_OK ? cfi_row_at(&fde, place->vaddr, row) : result;
+		result = native_find(e, place, &offset, &debug_frame, fde);
+	return result == CFI_OK ? cfi_row_at(fde, place->vaddr, row) : result;
 }
 
 static enum cfi_result native_find_row(struct native *e, const struct native_place *place,
@@ -192,8 +191,10 @@ static enum cfi_result native_find_row(struct native *e, const struct native_pla
 		return result;
 	*ret_rule = cfi_rule(&row, place->vaddr, offset, debug_frame);
 	/* What stands there may be another frame's: as a guess it is marked, and must follow a call. */
-	if (*ret_rule == rule_frame(RULE_FP, 2, 2) && cfi_is_landing(fde, place->vaddr, &row))
-		*ret_rule = rule_chain(RULE_NO_CFI);
+	if ((*ret_rule == rule_frame(RULE_FP, 2, 2) || fde->machine->link) &&
+	    cfi_is_landing(fde, place->vaddr, &row))
+		*ret_rule = fde->machine->link ? rule_slow(offset, debug_frame)
+					       : rule_chain(RULE_NO_CFI);
 	return CFI_OK;
 }
 

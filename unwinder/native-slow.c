@@ -161,6 +161,7 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	struct slow_memory memory = {.memory = {.read = slow_read}, .e = e, .w = w};
 	uint64_t address = uw_frame_lookup(frame);
 	struct native_place place;
+	struct cfi_fde fde;
 	struct cfi_row row;
 	struct slow_frame f = {.row = &row, .regs = regs, .memory = &memory.memory};
 	enum cfi_result result;
@@ -174,12 +175,13 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	default:
 		return CFI_NONE;
 	}
-	result = native_row(e, &place, rule, &row);
+	result = native_row(e, &place, rule, &fde, &row);
 	if (result != CFI_OK)
 		return result;
 	f.bias = address - place.vaddr;
 	ret_way->signal = row.signal;
-	ret_way->landing = cfi_saves_landing(&row);
+	ret_way->landing = row.machine->link ? cfi_is_landing(&fde, place.vaddr, &row)
+					     : cfi_saves_landing(&row);
 	result = slow_apply(&f, w->pac_mask, ret_regs);
 	ret_way->missed = memory.memory.missed;
 	return result;

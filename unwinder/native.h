@@ -174,7 +174,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
 void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
 /* The row that a rule of kind SLOW names; found anew when @rule is 0. */
 enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
-			   struct cfi_row *ret_row);
+			   struct cfi_fde *ret_fde, struct cfi_row *ret_row);
 /* Where the function at a place begins and ends, by its CFI: vaddrs. */
 bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin,
 		     uint64_t *ret_end);

@@ -23,6 +23,8 @@ enum {
 	DWARF_X86_RIP, /* the return address column */
 	DWARF_X86_COUNT,
 
+	DWARF_ARM64_X0 = 0,
+	DWARF_ARM64_X3 = 3,
 	DWARF_ARM64_X19 = 19,
 	DWARF_ARM64_FP = 29,
 	DWARF_ARM64_LR, /* x30, mostly the return address column */

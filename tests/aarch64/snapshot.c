@@ -622,6 +622,68 @@ static NOINLINE void sorts(void)
 	KEEP_FRAME();
 }
 
+/* As libgcc's _Unwind_Resume() goes to a landing pad; here that is where it was called from. */
+#define SAVED(first, second, at)                            \
+	"	stp " first ", " second ", [sp, #" at "]\n" \
+	".cfi_rel_offset " first ", " at "\n"               \
+	".cfi_rel_offset " second ", " at " + 8\n"
+#define GIVEN(first, second, at) "	ldp " first ", " second ", [sp, #" at "]\n"
+#define TOLD(first, second) ".cfi_restore " first "\n.cfi_restore " second "\n"
+__asm__(".text\n"
+	".type lands, %function\n"
+	"lands:\n"
+	".cfi_startproc\n"
+	"	hint #34\n"
+	"	sub sp, sp, #160\n"
+	".cfi_def_cfa_offset 160\n" SAVED("x29", "x30", "0") SAVED("x0", "x1", "16") SAVED(
+		"x2", "x3", "32") SAVED("x19", "x20",
+					"48") SAVED("x21", "x22",
+						    "64") SAVED("x23", "x24",
+								"80") SAVED("x25", "x26", "96")
+		SAVED("x27", "x28",
+		      "112") "	mov x4, #0\n"
+			     "	brk #1\n" /* nothing is written over yet, by its place */
+			     "	.rept 24\n"
+			     "	nop\n"
+			     "	.endr\n"
+			     "	brk #1\n" GIVEN("x29", "x30", "0") GIVEN("x0", "x1", "16") GIVEN(
+				     "x2", "x3", "32") GIVEN("x19", "x20", "48") GIVEN("x21", "x22",
+										       "64")
+				     GIVEN("x23", "x24", "80") GIVEN("x25", "x26", "96") GIVEN(
+					     "x27", "x28",
+					     "112") "	add sp, sp, #160\n"
+						    ".cfi_def_cfa_offset 0\n" TOLD("x29", "x30")
+							    TOLD("x0", "x1") TOLD("x2", "x3") TOLD(
+								    "x19", "x20") TOLD("x21", "x22")
+								    TOLD("x23", "x24") TOLD("x25",
+											    "x26")
+									    TOLD("x27",
+										 "x28") "	brk"
+											" #1\n"
+											"	add"
+											" sp, sp, "
+											"x4\n"
+											"	ret"
+											"\n"
+											".cfi_"
+											"endproc\n"
+											".size "
+											"lands, . "
+											"- "
+											"lands\n");
+void lands(void);
+
+/* The same as the compiler makes it. */
+__attribute__((noinline, noclone, target("branch-protection=none"))) static void goes_on(void)
+{
+	void *to = __builtin_return_address(0);
+
+	__builtin_unwind_init();
+	SAMPLE_HERE();
+	__asm__ volatile(".rept 32\n nop\n .endr" ::: "memory");
+	SAMPLE_HERE();
+	__builtin_eh_return(0, to);
+}
 #endif
 
 static NOINLINE u64 scenes(void)
@@ -643,6 +705,8 @@ static NOINLINE u64 scenes(void)
 	by_hand(unsaid_leaf);
 #ifdef HOSTED
 	sorts();
+	by_hand(lands);	  /* three samples */
+	by_hand(goes_on); /* two */
 #endif
 	KEEP_FRAME();
 	return sum;

@@ -34,10 +34,18 @@ chains() {
 }
 
 # What libdw cannot: the vDSO's CFI, and trampolines without any, leave out the function that was interrupted (8 to
-# 10); of code without CFI it takes x30 for the return address whatever it is (17), and skips the caller of a leaf (18).
-LIBDW_CANNOT='^(8|9|10|17|18) '
+# 10); of code without CFI it takes x30 for the return address whatever it is (17), and skips the caller of a leaf (18);
+# it marks no guesses (where a function goes to a landing pad, 21, 22 and 24).
+LIBDW_CANNOT='^(8|9|10|17|18|21|22|24) '
 
-# compare NAME PERFDATA DIR ROOT [MORE] : every sample ends in ROOT, from scenes() on; MORE is one more chain.
+# Where functions go to a landing pad, in programs with a libc: see lands() and goes_on().
+LANDINGS="20 lands by_hand
+21 lands by_hand?
+22 lands by_hand?
+23 goes_on by_hand
+24 goes_on by_hand?"
+
+# compare NAME PERFDATA DIR ROOT [MORE] : every sample ends in ROOT, from scenes() on; MORE is more chains.
 compare() {
 	local name=$1 root=$4 more=${5:-}
 	"$ENGINES" "$2" $3 >"$TMP/$name.lines" || { not_ok "$name" "the samples cannot be read"; return; }
@@ -125,6 +133,7 @@ fresh signed max "$BARE_ROOT" "" $BARE -mbranch-protection=standard
 check signed-signatures test "$(signed_words "$TMP/signed/perf.data")" -gt 40
 # One library has symbols, the other what it exports.
 fresh static max "scenes main __libc_start_call_main __libc_start_main_impl _start" \
-	"19 compare msort_with_tmp.part.0x2 __qsort_r sorts" $FLAGS -DHOSTED -static -mbranch-protection=standard
-fresh dynamic cortex-a57 "scenes main [unnamed] __libc_start_main _start" "19 compare [unnamed]x2 qsort_r sorts" \
-	$FLAGS -DHOSTED
+	"19 compare msort_with_tmp.part.0x2 __qsort_r sorts
+$LANDINGS" $FLAGS -DHOSTED -static -mbranch-protection=standard
+fresh dynamic cortex-a57 "scenes main [unnamed] __libc_start_main _start" "19 compare [unnamed]x2 qsort_r sorts
+$LANDINGS" $FLAGS -DHOSTED

@@ -6,7 +6,9 @@
  * - 8k 0x1100 framed  CFA = x29 + 64, x29, x30 at CFA - 64, negate_ra_state 0x1280 rooted  return
  * address undefined            0x1300 in x9   CFA = sp, x30 in x9 0x1380 signal  'S', as the vDSO
  * has it: CFA = x29, x29 and x30 at CFA 0x1400 by x19  CFA = x19 + 16, x29, x30 at CFA - 16 0x1500
- * nothing is said */
+ * nothing is said
+ *   0x1600 lands   0x180 bytes: CFA = sp + 160, x0 to x3, x19 to x30 from there on; at 0xc0 two
+ *                  instructions with all of that given back */
 #include "tests/unit/unwinder/cfi-fixture.h"
 
 #include "unwinder/engine.h"
@@ -23,10 +25,12 @@ enum {
 	TRAMPOLINE = 0x401380,
 	BY_X19 = 0x401400,
 	SILENT = 0x401500,
+	LANDS = 0x401600,
 	WORDS = 512,
 	FRAMES = 64,
 };
 enum { X9 = 9, X19 = 19, X29 = 29, X30, XSP, PC };
+
 enum { OFFSET_EXTENDED = 0x05, IN_REGISTER_OP = 0x09, NEGATE_RA_STATE = 0x2d };
 #define CALLED(pc) ((pc) | UW_FRAME_CALLER)
 #define GUESSED(pc) ((pc) | UW_FRAME_CALLER | UW_FRAME_GUESSED)
@@ -89,8 +93,19 @@ static struct uw_module *module_make(void)
 		FDE(signal, TRAMPOLINE, DEF_CFA, X29, 0, OFFSET_EXTENDED, X29, 0, OFFSET_EXTENDED,
 		    X30, 0x7f),
 		FDE(cie, BY_X19, DEF_CFA, X19, 16, OFFSET | X29, 2, OFFSET | X30, 1),
+		{LANDS, 0},
 	};
 
+#define SAVED(reg, slot) OFFSET | (reg), slot
+#define GIVEN(reg) RESTORE | (reg)
+	pairs[ARRAY_SIZE(pairs) - 1][1] =
+		PUT_FDE(&eh, cie, LANDS - CFI_BIAS, 0x180, DEF_CFA_OFFSET, 0xa0, 1, SAVED(X29, 20),
+			SAVED(X30, 19), SAVED(0, 18), SAVED(1, 17), SAVED(2, 16), SAVED(3, 15),
+			SAVED(X19, 14), SAVED(20, 13), SAVED(21, 12), SAVED(22, 11), SAVED(23, 10),
+			SAVED(24, 9), SAVED(25, 8), SAVED(26, 7), SAVED(27, 6), SAVED(28, 5),
+			ADVANCE | 0x30, REMEMBER, GIVEN(X29), GIVEN(X30), GIVEN(0), GIVEN(1),
+			GIVEN(2), GIVEN(3), GIVEN(X19), GIVEN(20), GIVEN(21), GIVEN(22),
+			DEF_CFA_OFFSET, 0, ADVANCE | 2, 0x0b);
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
 		pairs[i][0] -= CFI_BIAS;
 	put_hdr(&hdr, ARRAY_SIZE(pairs), (const uint64_t(*)[2])pairs);
@@ -418,6 +433,37 @@ static void test_mixed(void **state)
 	assert_int_equal(results[3].n_frames, 5);
 }
 
+/* Where a function goes to a landing pad, its caller may be another's: before and in the epilogue, and
+ * at the function's end, where a jump leads back to it. */
+static void test_landing(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		uint64_t at;
+		bool guessed;
+	} cases[] = {
+		{0, false},	    {0xc0 - 96 - 4, false}, {0xc0 - 96, true}, {0xbc, true},
+		{0xc0, true},	    {0xc4, true},	    {0xc8, false},     {0x180 - 52, false},
+		{0x180 - 48, true}, {0x17c, true},
+	};
+
+	f->stack[1] = ROOTED_ARM + 4;
+	f->regs[X30] = ROOTED_ARM + 4;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) { /* cold, and out of the cache */
+		run(f, LANDS + cases[i / 2].at);
+		assert_result(f, UW_WHOLE, UW_OK, 2);
+		assert_int_equal(f->frames[1], cases[i / 2].guessed ? GUESSED(ROOTED_ARM + 4)
+								    : CALLED(ROOTED_ARM + 4));
+	}
+	/* From what it called: the same. */
+	f->stack[1] = LANDS + 0xbc;
+	f->stack[6 + 1] = ROOTED_ARM + 4;
+	run(f, PAIR);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_int_equal(f->frames[1], CALLED(LANDS + 0xbc));
+	assert_int_equal(f->frames[2], GUESSED(ROOTED_ARM + 4));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -430,6 +476,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_signal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_guess, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mixed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_landing, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
