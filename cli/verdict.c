@@ -61,6 +61,9 @@ static void print_stacks(const struct account *a, FILE *out)
 
 	fprintf(out, "  stacks   %s whole (%.2f %%)", grouped(a->whole, n),
 		percent(a->whole, a->emitted));
+	if (a->completed)
+		fprintf(out, ", %s of them by earlier ones of their threads",
+			grouped(a->completed, n));
 	fprintf(out, ", %s cut", grouped(a->cut, n));
 	fprintf(out, ", %s failed", grouped(failed, n));
 	for (int i = 0; i < UW_REASON_COUNT && failed; i++) {

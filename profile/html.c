@@ -13,7 +13,7 @@
  * first up, f, c, w  by node, all threads one behind the other, each a forest in preorder: up
  * levels to climb from the node before to the parent f   function; -1 - function when it is an
  * inlined call c   own samples;  w  own weight less c * base (of most events nearly always 0)
- *     guessed  nodes that were found by frame pointers alone; not there when there are none
+ *     guessed  nodes that were found without unwind information or by an earlier stack; not there when there are none
  * Sums, merging and inversion are the page's work, so that a big profile stays a small file. */
 #include <errno.h>
 #include <string.h>

@@ -22,7 +22,7 @@ struct profile_frame {
 	uint64_t rel_pc;
 	uint32_t first_line,
 		n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
-	bool guessed;	 /* found by its frame pointer alone */
+	bool guessed;	 /* found without unwind information, or by an earlier stack */
 };
 struct profile_stack {
 	uint32_t first, n; /* in stack_frames, innermost first */

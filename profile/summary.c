@@ -105,6 +105,7 @@ static void add_stacks(struct summary *s, const struct fold *f)
 {
 	struct summary_fact *fact = fact_new(s, "Stacks");
 	uint64_t whole = f->count - f->cut - f->failed - f->no_stack;
+	double completed;
 	char number[32];
 
 	if (!f->count) {
@@ -112,6 +113,9 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		return;
 	}
 	fact_append(fact, "%s whole", text_share(whole, f->count, number));
+	if (summary_stat(f->profile, "stacks.completed", &completed) && as_count(completed))
+		fact_append(fact, " (%s by earlier ones of their threads)",
+			    text_count(as_count(completed), number));
 	if (f->cut)
 		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
 	if (f->failed)
@@ -137,7 +141,7 @@ static void add_guesses(struct summary *s, const struct profile *p)
 	    !as_count(guessed))
 		return;
 	fact = fact_new(s, "Guessed");
-	fact_append(fact, "%s of the frames (no unwind information: by frame pointers)",
+	fact_append(fact, "%s of the frames (without unwind information, or by earlier stacks)",
 		    text_share(as_count(guessed), as_count(frames), number));
 	fact->warn = guessed > frames / 20;
 }

@@ -98,7 +98,7 @@ const char *uw_outcome_name(enum uw_outcome outcome);
  * instruction (aarch64) before it: uw_frame_lookup(). */
 #define UW_FRAME_CALLER (1ull << 56)  /* a return address */
 #define UW_FRAME_SIGNAL (1ull << 57)  /* interrupted by a signal: the address itself counts */
-#define UW_FRAME_GUESSED (1ull << 58) /* found without unwind information */
+#define UW_FRAME_GUESSED (1ull << 58) /* without unwind information, or by another stack */
 static inline uint64_t uw_frame_pc(uint64_t frame)
 {
 	return frame & ((1ull << 56) - 1);
@@ -147,7 +147,9 @@ struct uw_snapshot {
 	bool stack_full;	/* dyn_size reached the room of the copy */
 	uint32_t stack_len;	/* bytes copied from the stack pointer up */
 	const uint8_t *stack;	/* 8-aligned; lies in the perf ring on the main road */
-	uint32_t thread; /* a number of the thread's own (its tid), 0: not known; only for speed */
+	/* A number of the thread's own (its tid), 0: not known.  For speed, and for what its
+	 * earlier stacks tell of one whose copy ends too soon: nothing else is believed of it. */
+	uint32_t thread;
 	const uint64_t
 		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
 	uint32_t n_chain;

@@ -13,6 +13,7 @@ struct account {
 	uint64_t idle;		   /* pid 0, left out */
 	uint64_t idle_weight;	   /* of all pid 0, left out or not */
 	uint64_t whole, cut, failed[UW_REASON_COUNT];
+	uint64_t completed; /* of the whole: by earlier stacks of their threads */
 	uint64_t frames, guessed_frames;
 	uint64_t weight;       /* of the emitted, non-idle */
 	uint64_t user_weight;  /* of those with cpu mode user */

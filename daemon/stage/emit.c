@@ -190,6 +190,7 @@ static void count_outcome(struct account *a, const struct outcome *o)
 {
 	a->emitted++;
 	a->whole += o->result == UW_WHOLE;
+	a->completed += o->completed;
 	a->cut += o->result == UW_CUT;
 	if (o->result == UW_FAILED)
 		a->failed[reason_of(o)]++;

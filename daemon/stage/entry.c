@@ -57,6 +57,7 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.stack_full = e->stack_full,
 		.stack_len = e->info.stack_len,
 		.stack = e->stack,
+		.thread = e->info.tid,
 	};
 	if (e->n_chain)
 		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);
@@ -94,6 +95,7 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 		return;
 	o->result = r->outcome;
 	o->reason = r->reason;
+	o->completed = r->completed;
 	o->stopped_at = r->stopped_at;
 	o->n_user = r->n_frames;
 	if (r->n_frames)

@@ -115,6 +115,7 @@ struct outcome {
 	uint8_t result;	 /* enum uw_outcome */
 	uint8_t reason;	 /* enum uw_reason */
 	uint8_t skipped; /* enum skip_reason */
+	bool completed;	 /* as in uw_result */
 	uint32_t n_kernel,
 		n_user; /* frames[]: kernel addresses, then user frames; innermost first */
 	uint64_t stopped_at;

@@ -40,10 +40,15 @@ exceptions 30 98 main;exception_round.*;throw_down
 longjmp 70 98 main;jump_round;(jump_down;){20,}never_returns;burn
 ucontext 70 50 coroutine_main;coroutine_work;burn
 clone 75 98 clone[^;]*;clone_main;clone_work;burn
-holes 60 60 main;with_hole;busy_leaf
+holes 50 60 main;with_hole;busy_leaf
 threads 75 98 start_thread;thread_main;thread_work;burn
 jit 70 98 main;call_jitted;jitted_function;jit_callback;burn
 LIST
+# Of a process that is gone nobody can read what the copies lack: earlier stacks of the thread have to tell.
+record holes-recorded -F 4000 --stack-bytes 65528 --perf-data "$TMP/holes.data" -- "$PROGRAMS/holes" 0.7
+"$PERFWIND" import -q -o "$TMP/holes-imported.pftrace" "$TMP/holes.data"
+check holes-imported-chain share_at_least holes-imported 50 'main;with_hole;busy_leaf'
+check holes-imported-root share_at_least holes-imported 60 '_start;.*main;'
 check plt-stub has plt 'main;call_through_plt;plugin_tiny@plt '
 check exceptions-run-time has exceptions 'throw_here.*;__cxa_throw;.*_Unwind_RaiseException'
 

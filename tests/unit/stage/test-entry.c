@@ -33,7 +33,7 @@ static void test_snapshot(void **state)
 		.stack = stack,
 		.stack_full = true,
 		.arch = UW_ARCH_X86_64,
-		.info.stack_len = 16,
+		.info = {.stack_len = 16, .tid = 77},
 	};
 	struct uw_snapshot s;
 
@@ -42,6 +42,7 @@ static void test_snapshot(void **state)
 	assert_ptr_equal(s.regs, regs);
 	assert_ptr_equal(s.stack, stack);
 	assert_int_equal(s.stack_len, 16);
+	assert_int_equal(s.thread, 77); /* else its earlier stacks are of no use */
 	assert_true(s.stack_full);
 	assert_int_equal(s.arch, UW_ARCH_X86_64);
 	assert_ptr_equal(s.chain, &chain[4]);
