@@ -217,6 +217,12 @@ check-fuzz: $(FUZZ_PROGRAMS)
 	$(Q)$(RUN) $(FUZZ_PROGRAMS)
 check-integration: all programs $(TEST_TOOLS)
 	$(Q)$(RUN) $(INTEGRATION)
+# Under an enforcing SELinux, in a machine that is emulated: minutes, and packages from the network.  Not a part of `check`.
+.PHONY: check-selinux-boot
+check-selinux-boot:
+	$(Q).ci/deps selinux-boot
+	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/programs/recursion
+	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
 # Unit tests and fuzz corpora again, with sanitizers.
 check-sanitized:
 	$(Q)$(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g" check-units-only
@@ -288,6 +294,7 @@ help:
 	@echo "make bench        figures, as ratios measured in one run (PARTS=\"cost slowdown\" JSON=FILE BENCH_QUICK=1)"
 	@echo "make bench-unwind FILES=\"a.data b.data\"   unwinding alone, by engine, over perf record --call-graph dwarf"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
+	@echo "make check-selinux-boot   perfwind in a machine with an enforcing SELinux, booted by qemu (root, minutes, packages)"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"
 	@echo "make install PREFIX=/usr/local DESTDIR=   and uninstall; make deb: a Debian package"

@@ -94,6 +94,7 @@ static void look_at_rights(struct doctor_facts *f)
 	if (!f->user_namespace && syscall(SYS_capget, &header, data) == 0) {
 		uint64_t has = data[0].effective | (uint64_t)data[1].effective << 32;
 
+		f->cap_admin = has & (1ull << CAP_SYS_ADMIN);
 		f->cap_perfmon = has & (1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN);
 		f->cap_ptrace = has & (1ull << CAP_SYS_PTRACE);
 		f->cap_syslog = has & (1ull << CAP_SYSLOG);

@@ -64,8 +64,10 @@ static void judge_own_programs(const struct doctor_facts *d, struct doctor_findi
 	} else if (is_filtered(d)) {
 		SAY(what, "a seccomp filter refuses perf_event_open, as containers have one");
 		SAY(mend, CONTAINER_MEND);
-	} else if (d->paranoid > 2 && !d->cap_perfmon) {
-		SAY(what, "kernel.perf_event_paranoid = %d keeps users from it", d->paranoid);
+	} else if (d->paranoid > 2 && !d->cap_admin) {
+		/* of Debian, Ubuntu, Android: at 3 and more they ask for CAP_SYS_ADMIN */
+		SAY(what, "kernel.perf_event_paranoid = %d keeps %s from it", d->paranoid,
+		    d->cap_perfmon ? "even CAP_PERFMON" : "users");
 		SAY(mend, "sudo sysctl kernel.perf_event_paranoid=2");
 	} else {
 		SAY(what, "perf_event_open: %s (a security module?)", strerror(-d->own_user));

@@ -29,7 +29,7 @@ enum doctor_state { DOCTOR_OPEN, DOCTOR_PARTLY, DOCTOR_SHUT };
 /* What was found.  Errors are -errno, 0: it went well. */
 struct doctor_facts {
 	/* rights over the machine: root of a user namespace has none */
-	bool root, cap_perfmon, cap_ptrace, cap_syslog, cap_ipc_lock;
+	bool root, cap_admin, cap_perfmon, cap_ptrace, cap_syslog, cap_ipc_lock;
 	int paranoid;	   /* kernel.perf_event_paranoid; INT_MAX: no perf events in this kernel */
 	int kptr_restrict; /* kernel.kptr_restrict */
 	int ptrace_scope;  /* kernel.yama.ptrace_scope; -1: no such module */

@@ -67,27 +67,23 @@ static bool is_clock(const struct gate_case *refused)
 	return true;
 }
 
-/* Right to all events, whatever perf_event_paranoid says: kernel/events/core.c, perfmon_capable().
- */
-static bool has_perfmon(void)
+static bool has_capability(int capability)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
 
-	if (syscall(SYS_capget, &header, data) < 0)
-		return false;
-	return data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN) ||
-	       data[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON);
+	return syscall(SYS_capget, &header, data) == 0 &&
+	       data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
 }
 
-/* Own user code may be profiled by all at 2 (distributions have added 3 and 4), by whoever has the
- * right at any: then the kernel's own gate is open, and the refusal is a security module's
- * (SELinux: perf_event { open }). */
+/* Own user code may be profiled by all at 2.  Debian, Ubuntu and Android have added 3 and 4, where their
+ * patch asks for CAP_SYS_ADMIN: CAP_PERFMON does not do.  Else the kernel's own gate is open, and the
+ * refusal is a security module's (SELinux: perf_event { open }). */
 static enum perf_gate explain_closed(char *error, size_t size)
 {
 	int64_t paranoid = gate_sysctl("perf_event_paranoid", INT32_MAX);
 
-	if (paranoid <= 2 || has_perfmon()) {
+	if (paranoid <= 2 || has_capability(CAP_SYS_ADMIN)) {
 		(void)snprintf(error, size,
 			       "perf_event_open is refused by a security module (SELinux, "
 			       "AppArmor) or a filter: "
@@ -97,9 +93,10 @@ static enum perf_gate explain_closed(char *error, size_t size)
 		return PERF_GATE_MODULE;
 	}
 	(void)snprintf(error, size,
-		       "profiling is closed to users on this machine (perf_event_paranoid = %d): "
+		       "profiling is closed %s on this machine (perf_event_paranoid = %d): "
 		       "run as root, or: "
 		       "sudo sysctl kernel.perf_event_paranoid=2",
+		       has_capability(CAP_PERFMON) ? "even to CAP_PERFMON" : "to users",
 		       (int)gate_sysctl("perf_event_paranoid", 3));
 	return PERF_GATE_PARANOID;
 }

@@ -12,6 +12,7 @@ static struct doctor_facts all_open(void)
 {
 	struct doctor_facts f = {
 		.root = true,
+		.cap_admin = true,
 		.cap_perfmon = true,
 		.cap_ptrace = true,
 		.cap_syslog = true,
@@ -64,7 +65,7 @@ static void test_user_at_2(void **state)
 	struct doctor_facts d = all_open();
 
 	(void)state;
-	d.root = d.cap_perfmon = d.cap_ptrace = d.cap_syslog = d.cap_ipc_lock = false;
+	d.root = d.cap_admin = d.cap_perfmon = d.cap_ptrace = d.cap_syslog = d.cap_ipc_lock = false;
 	d.kernel_addresses = false;
 	d.own_kernel = d.machine = -EACCES;
 	d.tracepoints = -EACCES;
@@ -150,10 +151,13 @@ static void test_closed(void **state)
 	struct doctor_facts d = all_open();
 
 	(void)state;
-	d.cap_perfmon = false;
+	d.cap_admin = false;
 	d.own_user = -EACCES;
-	d.paranoid = 4;
+	d.paranoid = 3;
 	assert_false(doctor_can_record(&d));
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "even CAP_PERFMON", "perf_event_paranoid=2");
+	d.cap_perfmon = false;
+	d.paranoid = 4;
 	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "= 4", "perf_event_paranoid=2");
 	d.own_user = -EPERM;
 	d.seccomp = true;
