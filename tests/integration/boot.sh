@@ -28,7 +28,7 @@ well() {
 useradd --no-create-home alice
 useradd --no-create-home bob
 mkdir "$TMP/bin" "$TMP/alice" "$TMP/bob" "$TMP/root"
-cp "$PROGRAMS/recursion" "$PROGRAMS/threads" "$PROGRAMS/no-perf-events" "$TMP/bin/"
+cp "$PROGRAMS/recursion" "$PROGRAMS/threads" "$PROGRAMS/no-perf-events" "$PROGRAMS/restless" "$TMP/bin/"
 chown alice "$TMP/alice"; chown bob "$TMP/bob"
 # as USER [GROUP] -- COMMAND... : without any right.
 as() {
@@ -152,6 +152,13 @@ rm /etc/perfwind.conf
 check reloads-nothing systemctl reload perfwind.service
 asks reloaded alice -- -p $ALICES
 check reload-back has reloaded "$NAMED"
+# Programs that come and go, each asked: none dies of it (consent.sh has the long run).
+runs_as alice /usr/bin/perfwind run -- "$TMP/bin/restless" 4; restless=$!
+asks stress root -- -a -d 4
+check stress-asked [ "$(log | grep -c '): asked for its consent')" -ge 10 ]
+check stress-names has stress '^restless;.*restless_leaf;burn '
+wait $restless
+check restless-lives [ $? = 0 ]
 check strict-well well
 check strict-stops systemctl stop perfwind.service perfwind-control.socket perfwind-hook.socket
 check strict-stopped-well well

@@ -8,10 +8,12 @@ for tool in setpriv "$PYTHON"; do command -v $tool >/dev/null || { echo "$tool i
 
 # Users and groups by number: none of them need be known to the machine.
 DAEMON=61001 ALICE=61002 BOB=61003 MEMBERS=61100
-SOCKET=$TMP/run/control.sock
+SOCKET=$TMP/run/control.sock HOOK_SOCKET=$TMP/run/hook.sock
 mkdir "$TMP/bin" "$TMP/run" "$TMP/alice" "$TMP/bob" "$TMP/root"
-cp "$PERFWIND" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" "$TMP/bin/"
+cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" "$TMP/bin/"
+cp "$PROGRAMS/recursion" "$TMP/bin/private"
 chmod -R a+rX "$TMP"
+chown $ALICE "$TMP/bin/private"; chmod 700 "$TMP/bin/private"
 chown $DAEMON "$TMP/run"; chown $ALICE "$TMP/alice"; chown $BOB "$TMP/bob"
 PERFWIND=$TMP/bin/perfwind
 
@@ -22,8 +24,8 @@ as() {
 	if [ "$group" = "$user" ]; then group=--clear-groups; else group="--groups=$group"; fi
 	setpriv --reuid "$user" --regid "$user" "$group" --inh-caps=-all --bounding-set=-all "$@"
 }
-# starts_daemon RIGHTS SETTINGS... : as the unit does: a user of its own, ambient rights.
-DAEMON_PID=
+# starts_daemon RIGHTS SETTINGS... : as the unit does: a user of its own, ambient rights.  Or by the unit (unit.sh).
+DAEMON_STARTED= DAEMON_PID=
 RIGHTS=perfmon,kill,dac_read_search,syslog
 # Since Linux 6.15 PERFMON is enough to read the mappings of others; before it takes ptrace or the process's consent.
 NEW_KERNEL=$([ "$(printf '6.15\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.15 ] && echo ,stacks)
@@ -31,18 +33,23 @@ NEW_KERNEL=$([ "$(printf '6.15\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.
 starts_daemon() {
 	local rights="-all" right
 	for right in ${1//,/ }; do rights="$rights,+$right"; done
-	shift
-	printf '%s\n' "$@" >"$TMP/conf"
-	setpriv --reuid $DAEMON --regid $DAEMON --clear-groups --inh-caps="$rights" --ambient-caps="$rights" \
-		--bounding-set="$rights" "$PERFWIND" daemon -v -s "@perfwind-control-$$" --config "$TMP/conf" \
-		--control-socket "$SOCKET" 2>"$TMP/daemon.err" &
-	DAEMON_PID=$!
-	started $DAEMON_PID
-	wait_for test -S "$SOCKET"
+	printf '%s\n' "${@:2}" >"$TMP/conf"
+	: >"$TMP/daemon.err"
+	local options=(-v -s "@perfwind-control-$$" --config "$TMP/conf" --control-socket "$SOCKET" --hook-socket "$HOOK_SOCKET")
+	if [ -n "${UNIT_DAEMON:-}" ]; then
+		UNIT_RIGHTS=$1 "$UNIT_DAEMON" "${options[@]}" 2>"$TMP/daemon.err" &
+	else
+		setpriv --reuid $DAEMON --regid $DAEMON --clear-groups --inh-caps="$rights" --ambient-caps="$rights" \
+			--bounding-set="$rights" "$PERFWIND" daemon "${options[@]}" 2>"$TMP/daemon.err" &
+	fi
+	DAEMON_STARTED=$!
+	started $DAEMON_STARTED
+	wait_for grep -q 'system calls are' "$TMP/daemon.err"
+	DAEMON_PID=$(daemon_pid $DAEMON_STARTED)
 }
 ends_daemon() {
-	kill "$DAEMON_PID"
-	wait "$DAEMON_PID"
+	kill "$DAEMON_STARTED"
+	wait "$DAEMON_STARTED"
 	DAEMON_STATUS=$?
 }
 # asks USER NAME OPTIONS... : a recording by the daemon.
@@ -289,11 +296,20 @@ asks $ALICE:$MEMBERS settings-member -p $BOBS
 check settings-member has settings-member 'thread_work;burn '
 ends_daemon
 
-# What works with each right missing: events, names of the kernel, stacks of a process that does not consent.
+# What works with each right missing: events; stacks of a process that does not consent, also of a program that only its
+# owner may read; memory of one that consents (stacks that are longer than their copy); names of the kernel.
+runs_as_alice() { setpriv --reuid $ALICE --regid $ALICE --clear-groups "$@" & started $!; }
+runs_as_alice "$TMP/bin/private" 6000; PRIVATE=$!
+runs_as_alice "$TMP/bin/perfwind" run --hook-socket "$HOOK_SOCKET" -- "$TMP/bin/recursion" 6000; HOOKED=$!
+wait_for used $PRIVATE 20
+wait_for used $HOOKED 20
 works() { # NAME: the words of what it had
 	local had=
 	asks 0 "$1" -p $ALICES && json "$1" 'v["samples"] > 0' >/dev/null && had=events
 	has "$1" "$NAMED" >/dev/null && had="$had,stacks"
+	asks 0 "$1-private" -p $PRIVATE && has "$1-private" "${NAMED/recursion/private}" >/dev/null && had="$had,private"
+	asks 0 "$1-asked" -p $HOOKED --stack-bytes 1024 &&
+		json "$1-asked" 'v["stacks"]["whole"] > v["stacks"]["cut"]' >/dev/null && had="$had,memory"
 	asks 0 "$1-kernel" -a -e cpu-clock && has "$1-kernel" '(asm_|do_|sys|x64_)[a-z_0-9]*_\[k\]' >/dev/null && had="$had,kernel-names"
 	echo "${had:-nothing}"
 }
@@ -311,10 +327,10 @@ while read -r missing rights direct expected; do
 	check "without-$missing" [ "$had" = "$expected" ]
 	ends_daemon
 done <<TABLE
-none perfmon,kill,dac_read_search,syslog,sys_ptrace yes events,stacks,kernel-names
-sys_ptrace perfmon,kill,dac_read_search,syslog no events$NEW_KERNEL,kernel-names
-syslog perfmon,kill,dac_read_search,sys_ptrace yes events,stacks
-dac_read_search perfmon,kill,syslog,sys_ptrace yes events,stacks,kernel-names
-kill perfmon,dac_read_search,syslog,sys_ptrace yes events,stacks,kernel-names
+none perfmon,kill,dac_read_search,syslog,sys_ptrace yes events,stacks,private,memory,kernel-names
+sys_ptrace perfmon,kill,dac_read_search,syslog no events$NEW_KERNEL${NEW_KERNEL:+,private},memory,kernel-names
+syslog perfmon,kill,dac_read_search no events$NEW_KERNEL${NEW_KERNEL:+,private},memory
+dac_read_search perfmon,kill,syslog no events$NEW_KERNEL,memory,kernel-names
+kill perfmon,dac_read_search,syslog no events$NEW_KERNEL${NEW_KERNEL:+,private},kernel-names
 perfmon kill,dac_read_search,syslog yes nothing
 TABLE

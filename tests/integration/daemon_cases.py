@@ -2,6 +2,8 @@
 
 A case is a function; its first line says what is promised.  Prints `ok NAME` or `not ok NAME: why`."""
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +14,8 @@ import traceback
 from fake_traced import Service, every, fields, message, one, perf_config, source_config
 
 PERFWIND, PROGRAMS, TMP = sys.argv[1:4]
+# Where systemd runs it as the unit says: unit_daemon.py.
+UNIT_DAEMON = os.environ.get("UNIT_DAEMON")
 CASES = []
 names = iter(range(1 << 20))
 
@@ -27,6 +31,10 @@ def case(function):
     return function
 
 
+class Skipped(Exception):
+    pass
+
+
 def expect(condition, what):
     if not condition:
         raise AssertionError(what)
@@ -39,8 +47,21 @@ def wait_until(condition, what, timeout=30):
         time.sleep(0.02)
 
 
+def unit_pid(stand_in):
+    done = subprocess.run(["systemctl", "show", "-P", "MainPID", "perfwind-test-%d.service" % stand_in],
+                          capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def as_unit_user(rights):
+    """As the unit does: a user of its own and ambient capabilities."""
+    caps = ",".join(["-all"] + ["+" + right for right in rights.split(",")])
+    return ["setpriv", "--reuid", "61001", "--regid", "61001", "--clear-groups", "--inh-caps", caps, "--ambient-caps",
+            caps, "--bounding-set", caps]
+
+
 class Daemon:
-    def __init__(self, service_name, *arguments, env=None, pass_fds=()):
+    def __init__(self, service_name, *arguments, env=None, pass_fds=(), rights=None):
         self.log_path = os.path.join(TMP, "daemon-%d.err" % next(names))
         settings = os.path.join(TMP, "none.conf")
         with open(settings, "w") as file:
@@ -48,10 +69,17 @@ class Daemon:
         if "--config" not in arguments:
             arguments += ("--config", settings)
         environment = dict(os.environ, PERFETTO_PRODUCER_SOCK_NAME=service_name, **(env or {}))
+        command = [UNIT_DAEMON] if UNIT_DAEMON else [PERFWIND, "daemon"]
+        if rights and UNIT_DAEMON:
+            environment["UNIT_RIGHTS"] = rights
+        elif rights:
+            command = as_unit_user(rights) + command
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([PERFWIND, "daemon", *arguments], stderr=log, env=environment,
-                                            pass_fds=pass_fds)
+            self.process = subprocess.Popen([*command, *arguments], stderr=log, env=environment, pass_fds=pass_fds)
         self.pid = self.process.pid
+        if UNIT_DAEMON:
+            wait_until(lambda: self.process.poll() is not None or unit_pid(self.process.pid), "the unit's process")
+            self.pid = unit_pid(self.process.pid)
 
     def log(self):
         with open(self.log_path, errors="replace") as log:
@@ -82,17 +110,22 @@ class Daemon:
 class Setting:
     """A service, a daemon and a target; ended whatever happens."""
 
-    def __init__(self, *arguments, service=True, env=None, pass_fds=()):
+    def __init__(self, *arguments, service=True, env=None, pass_fds=(), rights=None):
         self.name = "@perfwind-test-%d-%d" % (os.getpid(), next(names))
+        if UNIT_DAEMON:  # it has a network of its own, and so abstract names of its own
+            self.name = os.path.join(TMP, self.name[1:])
         self.service = Service(self.name) if service else None
-        self.daemon = Daemon(self.name, *arguments, env=env, pass_fds=pass_fds)
+        self.daemon = Daemon(self.name, *arguments, env=env, pass_fds=pass_fds, rights=rights)
         self.targets = []
 
     def __enter__(self):
         return self
 
     def target(self, program="recursion", seconds=120):
-        process = subprocess.Popen([os.path.join(PROGRAMS, program), str(seconds)])
+        return self.run(os.path.join(PROGRAMS, program), str(seconds))
+
+    def run(self, *command, **options):
+        process = subprocess.Popen(command, **options)
         self.targets.append(process)
         return process.pid
 
@@ -118,6 +151,7 @@ class Setting:
         if self.service:
             self.service.close()
         log = self.daemon.log()
+        expect(kind or "the filter refuses" not in log, log[-2000:])
         if kind:
             print("    log:", *log.splitlines()[-15:], sep="\n    ")
             return
@@ -184,7 +218,7 @@ def session():
         writer = writer_of(service, 1)
         run_until_samples(service, writer, 200)
         service.clear(1)
-        before = len(service.samples(writer))
+        before = len(has_stack(service.samples(writer)))
         run_until_samples(service, writer, before + 200)
         service.stop(1)
         service.wait(lambda: service.stopped, "the answer to stop")
@@ -501,7 +535,7 @@ def not_there_yet():
         time.sleep(0.7)
         s.service = Service(s.name)
         service = s.begin()
-        expect(s.daemon.log().count("no tracing service") == 1, s.daemon.log())
+        expect(s.daemon.log().count("; waiting for it") == 1, s.daemon.log())
         service.setup_tracing()
         full_session(s, service, source_config(perf_config(300, [s.target()])), n=10)
 
@@ -857,18 +891,123 @@ def thousand_sessions():
         expect(sanitized() or s.daemon.rss_kb() <= rss + 512, "%d KiB, were %d" % (s.daemon.rss_kb(), rss))
 
 
+# ---- its rights
+
+def public(*programs):
+    """Copies that any user may run: the build folder may be root's alone."""
+    folder = os.path.join(TMP, "public")
+    os.makedirs(folder, exist_ok=True)
+    for program in programs:
+        shutil.copy(program, folder)
+    return folder
+
+
+def works(rights, direct):
+    """What a daemon of its own user can do with these: words of the table in ARCHITECTURE.md."""
+    folder = public(PERFWIND, os.path.join(PROGRAMS, "recursion"),
+                    os.path.join(os.path.dirname(PERFWIND), "libperfwind-hook.so"))
+    private, asked = os.path.join(folder, "private"), os.path.join(folder, "asked")
+    for name in (private, asked):
+        shutil.copy(os.path.join(folder, "recursion"), name)
+    os.chmod(private, 0o700)
+    settings = os.path.join(TMP, "rights.conf")
+    with open(settings, "w") as out:
+        out.write("direct = %s\n" % direct)
+    hook = os.path.join(TMP, "hook-%d" % next(names), "socket")
+    os.mkdir(os.path.dirname(hook))
+    os.chmod(os.path.dirname(hook), 0o777)
+    words = []
+    with Setting("-v", "--config", settings, "--hook-socket", hook, rights=rights) as s:
+        service = s.begin()
+        service.setup_tracing(n_pages=256)
+        pids = {
+            "stacks": s.target(),
+            "private": s.run(private, "120"),
+            "consent": s.run(os.path.join(folder, "perfwind"), "run", "--hook-socket", hook, "--",
+                             asked, "120"),
+            "kernel-names": s.run("dd", "if=/dev/zero", "of=/dev/null", "bs=64k", stderr=subprocess.DEVNULL),
+        }
+        wait_until(lambda: os.readlink("/proc/%d/exe" % pids["consent"]).endswith("asked"), "the exec")
+        config = source_config(perf_config(500, pids.values(), kernel=True))
+        service.setup(1, config)
+        service.start(1, config)
+        wait_until(lambda: service.poll(0.1) and (service.writers or "cannot start" in s.daemon.log()), "a start")
+        if service.writers:
+            writer = writer_of(service, 1)
+
+            def samples_of(pid):
+                return [x for x in has_stack(service.samples(writer)) if one(x, 2) == pid]
+
+            run_until_samples(service, writer, 100)
+            wait_until(lambda: run_until_samples(service, writer, 1) and all(len(samples_of(pid)) > 5
+                                                                             for pid in pids.values()), "each's samples")
+            words.append("events")
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer to stop")
+        trace = os.path.join(TMP, "rights.pftrace")
+        service.write_trace(trace)
+        folded = subprocess.run([PERFWIND, "export", "--to", "folded", "-o", "-", trace], capture_output=True,
+                                text=True, check=False).stdout
+        named = "main;(recurse_even;recurse_odd;){20,}"
+        words += [word for word, regex in (("stacks", "^recursion;.*" + named), ("private", "^private;.*" + named),
+                                           ("kernel-names", "^dd;.*(vfs_|ksys_|do_sys)[a-z0-9_]*_\\[k\\]"))
+                  if re.search(regex, folded, re.M)]
+        if re.search("process %d .*: asked" % pids["consent"], s.daemon.log()):
+            words.append("consent")
+    return sorted(words)
+
+
+@case
+def rights():
+    """With each capability missing in turn: what stands in ARCHITECTURE.md, of the data source too."""
+    if os.geteuid() != 0:
+        raise Skipped("needs root")
+
+    def gives_to_everyone():
+        with open("/proc/sys/kernel/perf_event_paranoid") as level:
+            return int(level.read()) < 2
+
+    # PERFMON opens the mappings of all processes since Linux 6.15.
+    opens_maps = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())) >= (6, 15)
+    by_maps = ["private", "stacks"] if opens_maps else []
+    for missing, kept, direct, expected in (
+            ("none", "perfmon,kill,dac_read_search,syslog,sys_ptrace", "yes",
+             ["events", "kernel-names", "private", "stacks"]),
+            ("sys_ptrace", "perfmon,kill,dac_read_search,syslog", "no",
+             ["consent", "events", "kernel-names", *by_maps]),
+            ("syslog", "perfmon,kill,dac_read_search", "no", ["consent", "events", *by_maps]),
+            ("dac_read_search", "perfmon,kill,syslog", "no",
+             ["consent", "events", "kernel-names", *by_maps[1:]]),
+            ("kill", "perfmon,dac_read_search,syslog", "no", ["events", "kernel-names", *by_maps]),
+            ("perfmon", "kill,dac_read_search,syslog", "no", [])):
+        before = gives_to_everyone()
+        had = works(kept, direct)
+        if before or gives_to_everyone():
+            raise Skipped("perf_event_paranoid is less than 2, or changes")
+        print("    without %s: %s" % (missing, ", ".join(had) or "nothing"))
+        expect(had == expected, "without %s: %s, not %s" % (missing, had, expected))
+
+
+# Whoever starts it as a unit is told by systemd's own start (boot.sh), and hands no other descriptors over.
+NOT_AS_UNIT = ("notify",)
+
+
 def main():
     wanted = sys.argv[4:]
     for function in CASES:
         if wanted and function.__name__ not in wanted:
             continue
         name = "daemon-" + function.__name__.replace("_", "-")
+        if UNIT_DAEMON and function.__name__ in NOT_AS_UNIT:
+            continue
         began = time.monotonic()
         try:
             function()
             print("ok", name, flush=True)
             if os.environ.get("V"):
                 print("    %.1f s" % (time.monotonic() - began))
+        except Skipped as e:
+            print("skip %s: %s" % (name, e), flush=True)
         except Exception as e:  # a case may fail in any way; the others are to run
             for line in traceback.format_exc().splitlines()[-6:]:
                 print("    " + line)

@@ -177,6 +177,7 @@ class Chunk:
     def __init__(self, chunk_id, writer, count, flags, payload):
         self.id, self.writer, self.count, self.flags, self.payload = chunk_id, writer, count, flags, payload
         self.committed = False
+        self.cut = False  # scraped while it was written: what follows may be of a later moment
         self.pieces = None
 
 
@@ -187,6 +188,8 @@ class Service:
         self.name, self.offset = name, offset
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name[1:] if name[0] == "@" else name)
+        if name[0] != "@":
+            os.chmod(name, 0o666)
         self.listener.listen(4)
         self.connection = None
         self.violations = []
@@ -547,6 +550,7 @@ class Service:
                 if state == BEING_WRITTEN:
                     copy.count -= 1
                     copy.flags &= ~(CONTINUED | NEEDS_PATCH)
+                    copy.cut = True
                 known = self.chunks.get((copy.writer, copy.id))
                 if not known or not known.committed and copy.count > known.count:
                     self.chunks[copy.writer, copy.id] = copy
@@ -554,7 +558,7 @@ class Service:
     # ---- packets
     def packets(self, writer):
         """The writer's packets in order: what a trace buffer would give, were it read now."""
-        out, partial, expected = [], None, 0
+        out, partial, expected, cut = [], None, 0, False
         for chunk_id in sorted(i for w, i in self.chunks if w == writer):
             copy = self.chunks[writer, chunk_id]
             if chunk_id != expected:
@@ -562,12 +566,16 @@ class Service:
                 partial = None
             expected = chunk_id + 1
             pieces = self.fragments(copy, "writer %d, chunk %d" % (writer, chunk_id))
-            if bool(copy.flags & CONTINUES) != (partial is not None):
+            continues = bool(copy.flags & CONTINUES)
+            unknown = cut and continues  # its beginning was not written yet
+            cut = copy.cut
+            if continues != (partial is not None) and not unknown:
                 self.violation("writer %d, chunk %d: flags and the chunk before disagree" % (writer, chunk_id))
             for i, piece in enumerate(pieces):
                 first, last = i == 0, i == len(pieces) - 1
-                if piece is None:
+                if piece is None or (first and unknown):
                     partial = None
+                    cut |= first and last and bool(copy.flags & CONTINUED)
                     continue
                 whole = (partial or b"") + piece if first and copy.flags & CONTINUES else piece
                 partial = None

@@ -72,7 +72,7 @@ fi
 # Set-user-ID: the kernel takes the events away from an exec that changes the user, and that is all that happens.
 if is_root && command -v setpriv >/dev/null && id nobody >/dev/null 2>&1; then
 	mkdir "$TMP/user"
-	cp "$PERFWIND" "$PROGRAMS/recursion" "$TMP/user/"
+	cp "$OWN_PERFWIND" "$PROGRAMS/recursion" "$TMP/user/"
 	cp "$PROGRAMS/qsort" "$TMP/user/elevated"
 	chown nobody "$TMP/user"
 	chmod u+s "$TMP/user/elevated"
