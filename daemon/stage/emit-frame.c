@@ -92,14 +92,29 @@ void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_k
 	__builtin_prefetch(cache_slot(em, frame, space_key));
 }
 
-bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MAX_LEN])
+bool emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
+		  char name[NAME_MAX_LEN])
 {
+	struct named_symbol *slot;
 	struct uw_symbol symbol;
+	size_t len;
 
 	if (uw_module_symbol_state(m->module) != UW_MODULE_READY ||
 	    !uw_module_symbol(m->module, vaddr, &symbol))
 		return false;
+	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)m->index << 48) & (NAMED_SLOTS - 1)];
+	if (slot->module == m->index + 1 && slot->start == symbol.start) {
+		memcpy(name, slot->name, NAMED_LEN);
+		return true;
+	}
 	uw_demangle(symbol.name, name, NAME_MAX_LEN);
+	len = strlen(name);
+	/* JIT code may get another name where it stands. */
+	if (len < NAMED_LEN && uw_module_kind(m->module) != UW_MODULE_JIT) {
+		slot->module = m->index + 1;
+		slot->start = symbol.start;
+		memcpy(slot->name, name, len + 1);
+	}
 	return true;
 }
 
@@ -145,7 +160,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 {
 	uint64_t vaddr = address & ~WRITER_GUESSED;
 	char name[NAME_MAX_LEN];
-	bool named = emit_name_of(m, vaddr, name);
+	bool named = emit_name_of(em, m, vaddr, name);
 	int r = mapping_of(em, m, map->offset);
 
 	if (r >= 0)

@@ -29,7 +29,7 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 		struct writer_line line = {.function = name};
 		int r;
 
-		if (!emit_name_of(m, m->unnamed.items[i].vaddr, name)) {
+		if (!emit_name_of(em, m, m->unnamed.items[i].vaddr, name)) {
 			m->unnamed.items[kept++] = m->unnamed.items[i];
 			continue;
 		}

@@ -11,6 +11,8 @@ enum {
 		512, /* addresses that are worth opening a module's DWARF for while recording */
 	LINES_SHARE = 100, /* ... as long as lines took less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
+	NAMED_SLOTS = 1024,
+	NAMED_LEN = 180,  /* longer names are demangled each time */
 	MAX_LIVES = 8192, /* remembered; then all are named once more */
 };
 /* A mark: the other bits are an index into emit->nameless, not an id. */
@@ -26,6 +28,13 @@ struct cached_frame {
 struct nameless_frame {
 	uint32_t id;
 	uint32_t module; /* index into emit->modules */
+};
+
+/* A function's name, which the next address in it has, too: to demangle it costs 4,000 instructions. */
+struct named_symbol {
+	uint64_t start;
+	uint32_t module; /* emit_module's index + 1; 0: free */
+	char name[NAMED_LEN];
 };
 
 struct recent_stack;
@@ -55,6 +64,7 @@ struct emit_module {
 struct emit {
 	struct emit_context c;
 	struct cached_frame *cache;
+	struct named_symbol *named;
 	struct recent_stack *recent;
 	struct nameless_frame *nameless;
 	size_t n_nameless, nameless_room;
@@ -75,7 +85,8 @@ struct emit {
 /* emit-frame.c */
 int emit_late_push(struct late_list *list, uint64_t vaddr);
 /* The symbol's name at @vaddr, demangled into @name; false: none (yet). */
-bool emit_name_of(const struct emit_module *m, uint64_t vaddr, char name[NAME_MAX_LEN]);
+bool emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
+		  char name[NAME_MAX_LEN]);
 /* Orders the cache's line for a frame that is asked for soon. */
 void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_key);
 /* The id of one frame, by the cache; where it has no name, an index marked NAMELESS.

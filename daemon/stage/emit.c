@@ -292,7 +292,8 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	em->telling = 1;
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
-	if (!em->cache || emit_recent_new(em) < 0) {
+	em->named = calloc(NAMED_SLOTS, sizeof(*em->named));
+	if (!em->cache || !em->named || emit_recent_new(em) < 0) {
 		(void)emit_free(em);
 		return fail(-ENOMEM);
 	}
@@ -322,6 +323,7 @@ struct emit *emit_free(struct emit *em)
 	free(em->recent);
 	table_deinit(&em->life_by_pid);
 	free(em->cache);
+	free(em->named);
 	free(em);
 	return NULL;
 }
