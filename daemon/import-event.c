@@ -118,6 +118,7 @@ int import_choose_event(struct import *im, char *error, size_t error_size)
 		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));
 		return trace(r);
 	}
+	import_unwind_start(im);
 	import_kernel_start(im);
 	return 0;
 }

@@ -112,9 +112,9 @@ int import_lag_comm(struct import *im, const struct record_event *e)
 	int r;
 
 	if (!thread || thread->renamed_at < im->first_time ||
-	    (!im->n_batch && !im->lag.outcomes.len))
+	    (!import_waits(im) && !im->lag.outcomes.len))
 		return 0;
-	r = import_flush(im);
+	r = import_drain(im);
 	return r < 0 ? trace(r) : import_lag_end(im);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "daemon/base/bytes.h"
 #include "daemon/import.h"
@@ -9,7 +10,7 @@
 #include "daemon/perf/perfdata.h"
 #include "daemon/stage/emit.h"
 
-enum { IMPORT_PROCESSES = 65536, IMPORT_REGS = 64 };
+enum { IMPORT_PROCESSES = 65536, IMPORT_REGS = 64, IMPORT_GROUP = 8 * UW_BATCH };
 
 /* What is made of the event's samples. */
 enum import_kind {
@@ -18,12 +19,21 @@ enum import_kind {
 	IMPORT_ADDRESSES, /* where it was, no more */
 };
 
-/* A sample that waits for its batch; what it points to lies in a block of the file. */
+/* A sample that waits for its group; what it points to lies in a block of the file. */
 struct import_sample {
 	struct entry entry;
 	uint32_t block;
 	uint64_t chain[2];	    /* IMPORT_ADDRESSES: a mark and the address */
 	uint64_t regs[IMPORT_REGS]; /* when the file has more registers than the engines take */
+};
+
+struct import_group {
+	size_t n;
+	int r; /* of unwinding it */
+	struct import_sample samples[IMPORT_GROUP];
+	struct uw_snapshot snapshots[UW_BATCH]; /* of those that are unwound side by side */
+	struct uw_result results[IMPORT_GROUP];
+	uint64_t frames[IMPORT_GROUP][UW_MAX_FRAMES];
 };
 
 struct import {
@@ -77,11 +87,14 @@ struct import {
 		const struct uw_space *last_space; /* to compare with only */
 	} lag;
 
-	struct import_sample batch[UW_BATCH];
-	size_t n_batch;
-	struct uw_snapshot snapshots[UW_BATCH];
-	struct uw_result results[UW_BATCH];
-	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
+	struct import_group groups[2];
+	size_t filling; /* the one that takes samples; the other waits for the thread, or is empty */
+	struct import_unwind {
+		bool started;
+		pthread_t thread;
+		sem_t given, done;
+		struct import_group *group; /* the thread's between `given` and `done` */
+	} unwind;
 	struct outcome *outcome; /* with room for the longest */
 };
 
@@ -95,10 +108,19 @@ int import_start_trace(struct import *im, uint64_t first_time);
 /* import-sample.c */
 /* Takes over the record's block. */
 int import_take_sample(struct import *im, const struct perfdata_item *item);
-/* What waits is unwound and written. */
+/* Writes a group that is unwound; @r: how that went. */
+int import_write_group(struct import *im, struct import_group *group, int r);
+
+/* import-unwind.c */
+void import_unwind_start(struct import *im);
+/* The group that is filled is on its way, the one before is written. */
 int import_flush(struct import *im);
+/* All that waits is unwound and written. */
+int import_drain(struct import *im);
+bool import_waits(const struct import *im);
 /* All that the loader has to do. */
 int import_serve(struct import *im);
+void import_unwind_deinit(struct import *im);
 
 /* import-lag.c */
 /* Writes the outcome, now or when the kernel's names are there. */

@@ -1,13 +1,9 @@
-/* import-sample.c - the samples of an import, in batches.  Thread: main.
- *
- * A batch is unwound, what waits for a module is unwound again once that is loaded, and all are
- * written in the order in which they came. */
+/* import-sample.c - the samples of an import: into groups, and out of them.  Thread: main. */
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/base/error.h"
 #include "daemon/import-private.h"
-#include "unwinder/module.h"
 
 /* The mappings of another time are known from records, or not at all. */
 static int process_of(struct import *im, uint32_t pid, struct process **ret_process)
@@ -141,7 +137,8 @@ static bool is_wanted(struct import *im, const struct perfdata_item *item,
 
 int import_take_sample(struct import *im, const struct perfdata_item *item)
 {
-	struct import_sample *to = &im->batch[im->n_batch];
+	struct import_group *g = &im->groups[im->filling];
+	struct import_sample *to = &g->samples[g->n];
 	struct record_sample s;
 	struct process *process = NULL;
 	int r;
@@ -160,117 +157,24 @@ int import_take_sample(struct import *im, const struct perfdata_item *item)
 		return trace(r);
 	im->account.received++;
 	im->account.queued++;
-	im->n_batch++;
-	return im->n_batch == UW_BATCH ? import_flush(im) : 0;
+	g->n++;
+	return g->n == IMPORT_GROUP ? import_flush(im) : 0;
 }
 
-/* ---- unwinding ---- */
-
-int import_serve(struct import *im)
+int import_write_group(struct import *im, struct import_group *g, int r)
 {
-	struct load_answer a;
-	int r = 0;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct uw_result *result = &g->results[i];
+		bool waits = r == -ENOMEM || result->outcome == UW_PENDING;
+		int w;
 
-	while (r >= 0 && loader_answer(im->loader, &a)) {
-		if (a.request.kind == LOAD_UNWIND && a.error)
-			log_verbose("%s: cannot be read: %s", uw_module_path(a.request.module),
-				    strerror(-a.error));
-		else if (a.request.kind == LOAD_UNWIND && !a.proved &&
-			 uw_module_kind(a.request.module) == UW_MODULE_FILE)
-			log_verbose("%s: not proved to be the file that was mapped",
-				    uw_module_path(a.request.module));
-		r = emit_answer(im->emit, &a);
-		load_answer_deinit(&a);
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
-static int load(struct import *im, struct uw_module *module, const struct process *process)
-{
-	const struct load_request request = loader_module_request(process, module);
-
-	uw_engine_renew(im->engine, module);
-	if (!uw_module_want_unwind(module))
-		return 0;
-	/* Ours is the one of the kernel that runs. */
-	if (uw_module_kind(module) == UW_MODULE_MEMORY && !im->same_kernel) {
-		uw_module_set_unreadable(module);
-		return 0;
-	}
-	(void)uw_module_ref(module);
-	if (!loader_ask(im->loader, &request))
-		(void)uw_module_unref(module);
-	return import_serve(im);
-}
-
-/* Unwinds those of @todo (indexes into the batch); *n is then how many still wait, first in @todo.
- */
-static int unwind_once(struct import *im, size_t *todo, size_t *n)
-{
-	struct uw_result packed[UW_BATCH];
-	size_t left = 0;
-	int r;
-
-	for (size_t i = 0; i < *n; i++) {
-		entry_snapshot(&im->batch[todo[i]].entry, &im->snapshots[i]);
-		packed[i] = (struct uw_result){.frames = im->frames[todo[i]],
-					       .max_frames = UW_MAX_FRAMES};
-	}
-	r = uw_unwind_batch(im->engine, im->snapshots, *n, packed);
-	for (size_t i = 0; i < *n && r >= 0; i++) {
-		const struct entry *e = &im->batch[todo[i]].entry;
-
-		if (im->kind != IMPORT_STACKS || im->options.engine == UW_ENGINE_FP_COPY)
-			entry_need_modules(&im->snapshots[i], &packed[i]);
-		im->results[todo[i]] = packed[i];
-		if (packed[i].outcome != UW_PENDING)
-			continue;
-		r = load(im, packed[i].pending, e->info.process);
-		todo[left++] = todo[i];
-	}
-	*n = left;
-	return r < 0 ? trace(r) : 0;
-}
-
-static int unwind(struct import *im)
-{
-	size_t todo[UW_BATCH], n = 0;
-	uint64_t passes = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < im->n_batch; i++) {
-		im->results[i] = (struct uw_result){.frames = im->frames[i]};
-		if (im->batch[i].entry.user_state)
-			todo[n++] = i;
-	}
-	/* Each pass loads a module, or finds that it cannot be had: a stack has at most as many. */
-	while (n && r >= 0 && passes++ < UW_MAX_FRAMES)
-		r = unwind_once(im, todo, &n);
-	return r < 0 ? trace(r) : 0;
-}
-
-static int write_sample(struct import *im, size_t i)
-{
-	const struct entry *e = &im->batch[i].entry;
-	bool waits = im->results[i].outcome == UW_PENDING;
-
-	outcome_fill(im->outcome, e, waits ? NULL : &im->results[i],
-		     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
-	return import_emit(im, im->outcome);
-}
-
-int import_flush(struct import *im)
-{
-	int r = unwind(im), w;
-
-	for (size_t i = 0; i < im->n_batch; i++) {
-		if (r == -ENOMEM)
-			im->results[i].outcome = UW_PENDING;
-		w = write_sample(im, i);
+		outcome_fill(im->outcome, &g->samples[i].entry, waits ? NULL : result,
+			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
+		w = import_emit(im, im->outcome);
 		r = r < 0 ? r : w;
-		perfdata_put(im->file, im->batch[i].block);
+		perfdata_put(im->file, g->samples[i].block);
 	}
-	im->n_batch = 0;
+	g->n = 0;
 	if (r >= 0)
 		r = import_serve(im); /* names of JIT code */
 	return r < 0 ? trace(r) : 0;

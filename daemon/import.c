@@ -119,7 +119,8 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 	case PERF_RECORD_UNTHROTTLE:
 		return take_throttle(im, &e);
 	case PERFWIND_RECORD_KSYMBOL:
-		return import_kernel_ksymbol(im, &e);
+		r = import_drain(im); /* what came before it has the names from before it */
+		return r < 0 ? trace(r) : import_kernel_ksymbol(im, &e);
 	case PERF_RECORD_COMM:
 		r = e.comm.exec ? 0 : import_lag_comm(im, &e);
 		return r < 0 ? trace(r) : apply(im, &e);
@@ -158,7 +159,7 @@ static int take_all(struct import *im, char *error, size_t error_size)
 		(void)snprintf(error, error_size, "cannot be read: %s", strerror(-r));
 		return trace(r);
 	}
-	r = im->n_batch ? import_flush(im) : 0;
+	r = import_drain(im);
 	return r < 0 ? trace(r) : import_lag_end(im);
 }
 
@@ -269,10 +270,7 @@ static int make(struct import *im)
 
 static void import_free(struct import *im)
 {
-	for (size_t i = 0; i < im->n_batch; i++) {
-		(void)uw_space_unref(im->batch[i].entry.info.space);
-		(void)process_unref(im->batch[i].entry.info.process);
-	}
+	import_unwind_deinit(im);
 	import_lag_deinit(im);
 	import_kernel_deinit(im);
 	(void)loader_free(im->loader);

@@ -1,13 +1,13 @@
-/* import.h - a trace of what `perf record` wrote.  Thread: main, and one that reads the kernel's
- * names.
+/* import.h - a trace of what `perf record` wrote.  Thread: main, one that unwinds (import-unwind.c)
+ * and one that reads the kernel's names; perfdata.h reads ahead by one more.
  *
- *   perf.data ──► process table ──► entries, 16 at a time ──► engine ──► emit ──► sink
- *                                        ▲                      │
- *                                        └──── loader, inline ◄─┘ a module that is not loaded
+ *   perf.data ──► process table ──► entries, 128 at a time ──► engine ──► emit ──► sink
+ *                                        ▲                       │
+ *                                        └──── loader, inline ◄──┘ a module that is not loaded
  *
- * The same table, engine, loader and emitter as of a recording, one after the other and without
- * waiting: the same file gives the same bytes.  Entries point into the blocks that the file was
- * read into.  Nothing is asked of /proc/PID: a number in the file may be another process today. */
+ * The same table, engine, loader and emitter as of a recording, each group at the same place in the
+ * file: the same file gives the same bytes.  Entries point into the blocks that the file was read
+ * into.  Nothing is asked of /proc/PID: a number in the file may be another process today. */
 #pragma once
 
 #include "daemon/out/sink.h"

@@ -1,0 +1,236 @@
+/* import-unwind.c - the stacks of an import, in groups.  Thread: main, and pw-unwind.
+ *
+ *   main ──► group of 128 ──► pw-unwind: what can be unwound with the modules that are loaded
+ *    ▲  writes the group before meanwhile            │
+ *    └── takes it back, loads what is missing ◄──────┘
+ *
+ * There are two groups, and each goes the same way at the same place in the file, so nothing
+ * depends on who is faster.  While the thread has a group, main loads no module; while main unwinds
+ * what waited for one, the thread has none: so the engine is used by one of them at a time.  Other
+ * engines than native (their libraries keep state for each thread) and callchains, which need none,
+ * are done by main at once. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/error.h"
+#include "daemon/import-private.h"
+#include "unwinder/module.h"
+
+static void wait_for(sem_t *sem)
+{
+	while (sem_wait(sem) < 0 && errno == EINTR)
+		;
+}
+
+int import_serve(struct import *im)
+{
+	struct load_answer a;
+	int r = 0;
+
+	while (r >= 0 && loader_answer(im->loader, &a)) {
+		if (a.request.kind == LOAD_UNWIND && a.error)
+			log_verbose("%s: cannot be read: %s", uw_module_path(a.request.module),
+				    strerror(-a.error));
+		else if (a.request.kind == LOAD_UNWIND && !a.proved &&
+			 uw_module_kind(a.request.module) == UW_MODULE_FILE)
+			log_verbose("%s: not proved to be the file that was mapped",
+				    uw_module_path(a.request.module));
+		r = emit_answer(im->emit, &a);
+		load_answer_deinit(&a);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int load(struct import *im, struct uw_module *module, const struct process *process)
+{
+	const struct load_request request = loader_module_request(process, module);
+
+	uw_engine_renew(im->engine, module);
+	if (!uw_module_want_unwind(module))
+		return 0;
+	/* Ours is the one of the kernel that runs. */
+	if (uw_module_kind(module) == UW_MODULE_MEMORY && !im->same_kernel) {
+		uw_module_set_unreadable(module);
+		return 0;
+	}
+	(void)uw_module_ref(module);
+	if (!loader_ask(im->loader, &request))
+		(void)uw_module_unref(module);
+	return import_serve(im);
+}
+
+/* Unwinds those of @todo (indexes into the group), at most UW_BATCH. */
+static int unwind_once(const struct import *im, struct import_group *g, const size_t *todo,
+		       size_t n)
+{
+	struct uw_result results[UW_BATCH];
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		entry_snapshot(&g->samples[todo[i]].entry, &g->snapshots[i]);
+		results[i] = (struct uw_result){.frames = g->frames[todo[i]],
+						.max_frames = UW_MAX_FRAMES};
+	}
+	r = uw_unwind_batch(im->engine, g->snapshots, n, results);
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		if (im->kind != IMPORT_STACKS || im->options.engine == UW_ENGINE_FP_COPY)
+			entry_need_modules(&g->snapshots[i], &results[i]);
+		g->results[todo[i]] = results[i];
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int unwind_group(const struct import *im, struct import_group *g)
+{
+	size_t todo[UW_BATCH], n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < g->n && r >= 0; i++) {
+		g->results[i] = (struct uw_result){.frames = g->frames[i]};
+		if (g->samples[i].entry.user_state)
+			todo[n++] = i;
+		if (n == UW_BATCH || (n && i + 1 == g->n)) {
+			r = unwind_once(im, g, todo, n);
+			n = 0;
+		}
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Loads what @todo wait for, and unwinds them again: each pass loads a module, or finds that it
+ * cannot be had, and a stack has at most as many. */
+static int unwind_waiting(struct import *im, struct import_group *g, size_t *todo, size_t n)
+{
+	uint64_t passes = 0;
+	int r = 0;
+
+	while (n && r >= 0 && passes++ < UW_MAX_FRAMES) {
+		size_t left = 0;
+
+		for (size_t i = 0; i < n && r >= 0; i++)
+			r = load(im, g->results[todo[i]].pending,
+				 g->samples[todo[i]].entry.info.process);
+		if (r >= 0)
+			r = unwind_once(im, g, todo, n);
+		for (size_t i = 0; i < n; i++)
+			if (g->results[todo[i]].outcome == UW_PENDING)
+				todo[left++] = todo[i];
+		n = left;
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int finish_group(struct import *im, struct import_group *g)
+{
+	size_t todo[UW_BATCH], n = 0;
+	int r = g->r;
+
+	for (size_t i = 0; i < g->n && r >= 0; i++) {
+		if (g->results[i].outcome == UW_PENDING)
+			todo[n++] = i;
+		if (n == UW_BATCH || (n && i + 1 == g->n)) {
+			r = unwind_waiting(im, g, todo, n);
+			n = 0;
+		}
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- the thread ---- */
+
+static void *unwind_groups(void *arg)
+{
+	struct import *im = arg;
+
+	(void)pthread_setname_np(pthread_self(), "pw-unwind");
+	for (;;) {
+		wait_for(&im->unwind.given);
+		if (!im->unwind.group)
+			return NULL;
+		im->unwind.group->r = unwind_group(im, im->unwind.group);
+		(void)sem_post(&im->unwind.done);
+	}
+}
+
+void import_unwind_start(struct import *im)
+{
+	if (im->kind != IMPORT_STACKS ||
+	    (im->options.engine_chosen && im->options.engine != UW_ENGINE_NATIVE))
+		return;
+	(void)sem_init(&im->unwind.given, 0, 0);
+	(void)sem_init(&im->unwind.done, 0, 0);
+	im->unwind.started = pthread_create(&im->unwind.thread, NULL, unwind_groups, im) == 0;
+}
+
+static void give(struct import *im, struct import_group *g)
+{
+	im->unwind.group = g;
+	if (im->unwind.started)
+		(void)sem_post(&im->unwind.given);
+	else
+		g->r = unwind_group(im, g);
+}
+
+/* What was given, ready to be written; NULL: nothing was. */
+static struct import_group *take_back(struct import *im, int *ret_result)
+{
+	struct import_group *g = im->unwind.group;
+
+	if (!g)
+		return NULL;
+	if (im->unwind.started)
+		wait_for(&im->unwind.done);
+	im->unwind.group = NULL;
+	*ret_result = finish_group(im, g);
+	return g;
+}
+
+int import_flush(struct import *im)
+{
+	struct import_group *ready, *full = &im->groups[im->filling];
+	int r = 0;
+
+	ready = take_back(im, &r);
+	if (full->n) {
+		give(im, full);
+		im->filling = !im->filling;
+	}
+	return ready ? import_write_group(im, ready, r) : 0;
+}
+
+bool import_waits(const struct import *im)
+{
+	return im->groups[im->filling].n || im->unwind.group;
+}
+
+int import_drain(struct import *im)
+{
+	int r = 0;
+
+	while (r >= 0 && import_waits(im))
+		r = import_flush(im);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void forget(struct import_group *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		(void)uw_space_unref(g->samples[i].entry.info.space);
+		(void)process_unref(g->samples[i].entry.info.process);
+	}
+}
+
+void import_unwind_deinit(struct import *im)
+{
+	if (im->unwind.started) {
+		if (im->unwind.group)
+			wait_for(&im->unwind.done);
+		im->unwind.group = NULL;
+		(void)sem_post(&im->unwind.given);
+		(void)pthread_join(im->unwind.thread, NULL);
+		(void)sem_destroy(&im->unwind.given);
+		(void)sem_destroy(&im->unwind.done);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(im->groups); i++)
+		forget(&im->groups[i]);
+}
