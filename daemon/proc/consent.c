@@ -126,6 +126,28 @@ static void end_process(struct consent *c, int wait_ms)
 static int start_process(struct consent *c);
 static enum consent_refusal send_request(struct consent *c, uint32_t pid);
 
+/* Whose answer was with the hook process that is lost is asked again, once.  The others' are in the
+ * socket's queue, or still to come: the next hook process expects them, and they get no second signal.
+ */
+static void ask_again(struct consent *c)
+{
+	for (struct consent_request *r = c->requests; r; r = r->next) {
+		if (!r->taken || r->again)
+			continue;
+		for (struct consent_request *same = r; same; same = same->next) {
+			same->again |= same->pid == r->pid;
+			same->taken &= same->pid != r->pid;
+		}
+		(void)send_request(c, r->pid);
+	}
+}
+
+static void note_taken(struct consent *c, uint32_t pid)
+{
+	for (struct consent_request *r = c->requests; r; r = r->next)
+		r->taken |= r->pid == pid;
+}
+
 /* It hangs or is gone: another one takes its place, and whose fault it was is asked no more. */
 static void replace_process(struct consent *c)
 {
@@ -141,9 +163,7 @@ static void replace_process(struct consent *c)
 	}
 	if (start_process(c) < 0)
 		return; /* tried again by the tick */
-	/* What the lost one had taken is lost with it: whoever still waits is asked again. */
-	for (struct consent_request *r = c->requests; r; r = r->next)
-		(void)send_request(c, r->pid);
+	ask_again(c);
 }
 
 static int reports_ready(struct loop_source *source, uint32_t events)
@@ -156,6 +176,8 @@ static int reports_ready(struct loop_source *source, uint32_t events)
 	while ((r = hook_process_hear(&c->process, &report, fds)) == 0) {
 		if (report.kind == HOOK_REPORT_PONG)
 			c->heard = report.value;
+		else if (report.kind == HOOK_REPORT_TAKEN)
+			note_taken(c, report.value);
 		else if (fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0)
 			give(c, report.value, fds);
 		for (size_t i = 0; i < HOOK_DESCRIPTORS; i++)
@@ -324,6 +346,7 @@ enum consent_refusal consent_ask(struct consent *c, struct consent_request *requ
 	refusal = request_of(c, request->pid) ? CONSENT_ASKED : send_request(c, request->pid);
 	if (refusal != CONSENT_ASKED)
 		return refusal;
+	request->taken = request->again = false;
 	request->next = c->requests;
 	request->at = &c->requests;
 	if (request->next)

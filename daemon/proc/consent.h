@@ -62,7 +62,10 @@ struct consent_request {
 	/* The two descriptors, the callee's to keep or close; NULL: it will not come (what it sent
 	 * could not be handled).  The request is over; it may be freed here. */
 	void (*given)(struct consent_request *request, const int *fds);
-	struct consent_request *next, **at; /* consent.c's */
+	/* consent.c's */
+	bool taken; /* it has connected to this hook process, and sent nothing yet */
+	bool again; /* it got a second signal, as the first one's answer was lost */
+	struct consent_request *next, **at;
 };
 /* Fills in the rest of @request, whose pid and given are set, and sends the signal, unless another
  * request has this process asked already. */

@@ -57,6 +57,11 @@ static int verified(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTO
 	return report(arg, HOOK_REPORT_FILES, pid, fds);
 }
 
+static void taken(void *arg, uint32_t pid)
+{
+	(void)report(arg, HOOK_REPORT_TAKEN, pid, NULL);
+}
+
 /* false: main is gone. */
 static bool listen_to_main(struct server *c)
 {
@@ -113,6 +118,7 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 			   .at_work = &work->at_work,
 			   .counts = work->counts,
 			   .verified = verified,
+			   .taken = taken,
 			   .hear = hear_main,
 			   .arg = &server},
 	};

@@ -25,7 +25,8 @@ enum hook_say {
 };
 
 struct hook_report {
-	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG } kind;
+	/* TAKEN: it has connected, what it sends comes to this hook process or to nobody. */
+	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG, HOOK_REPORT_TAKEN } kind;
 	uint32_t value; /* the process; what the ping said */
 };
 

@@ -22,6 +22,9 @@
 #define SO_PEERPIDFD 77 /* asm-generic/socket.h, Linux 6.5 */
 #endif
 
+/* What stands in the table of the asked. */
+enum { ASKED = 1, ASKED_AND_TAKEN };
+
 enum {
 	FDS_ROOM = 8,	       /* seen to be too many; the kernel closes what is beyond */
 	ACCEPTS_AT_ONCE = 256, /* then the other side is heard again */
@@ -59,7 +62,7 @@ void hook_server_deinit(struct hook_server *s)
 
 int hook_server_expect(struct hook_server *s, uint32_t pid)
 {
-	int r = s->asked.n_used < HOOK_ASKED_MAX ? table_put(&s->asked, pid, 1) : -E2BIG;
+	int r = s->asked.n_used < HOOK_ASKED_MAX ? table_put(&s->asked, pid, ASKED) : -E2BIG;
 
 	return r < 0 ? fail(r) : 0;
 }
@@ -219,6 +222,16 @@ static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 	return HOOK_GONE;
 }
 
+static void tell_taken(struct hook_server *s, uint32_t pid)
+{
+	uint64_t told;
+
+	if (!s->taken || !table_get(&s->asked, pid, &told) || told == ASKED_AND_TAKEN ||
+	    table_put(&s->asked, pid, ASKED_AND_TAKEN) < 0)
+		return;
+	s->taken(s->arg, pid);
+}
+
 static void accept_one(struct hook_server *s, int fd)
 {
 	struct hook_peer peer = {.fd = fd, .pidfd = -1};
@@ -231,6 +244,7 @@ static void accept_one(struct hook_server *s, int fd)
 		}
 		peer.until = clock_ns(CLOCK_MONOTONIC) + s->deadline * NSEC_PER_MSEC;
 		s->peers[s->n_peers++] = peer;
+		tell_taken(s, peer.pid);
 		return;
 	}
 	if (verdict != HOOK_GOOD)

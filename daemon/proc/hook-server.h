@@ -31,6 +31,9 @@ struct hook_server {
 	_Atomic uint64_t *counts;  /* HOOK_VERDICTS of them */
 	/* Good ones, borrowed.  < 0: they cannot be passed on. */
 	int (*verified)(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTORS]);
+	/* A process that was asked is here, and its message has not come yet: told once.  What it sends
+	 * is lost with us.  NULL: nobody wants to know. */
+	void (*taken)(void *arg, uint32_t pid);
 	/* Hears who else is expected, before anybody is called a stranger: who was asked just now
 	 * may be here sooner than the word of it.  NULL: there is nobody to hear. */
 	void (*hear)(void *arg);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -53,7 +54,7 @@ struct target {
 	int signals; /* a byte for each that was seen */
 };
 
-static enum { SILENT, ANSWER, LINGER } mode;
+static enum { SILENT, ANSWER, LINGER, HALF } mode;
 static int tell_fd;
 
 /* A TCP socket whose last close() takes an hour. */
@@ -110,6 +111,11 @@ static void handler(int signal, siginfo_t *info, void *context)
 	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
 		return;
 	(void)!write(tell_fd, "s", 1);
+	if (mode == HALF) { /* connects, sends nothing */
+		(void)connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&address,
+			      address_len);
+		return;
+	}
 	if (mode)
 		answer_once();
 	if (mode == LINGER)
@@ -315,29 +321,106 @@ static void test_silent(void **state)
 	end(&t);
 }
 
+static pid_t await_hook_process(pid_t other_than)
+{
+	pid_t pid = 0;
+
+	/* until it has its name */
+	for (int i = 0; i < 5000 && (!(pid = hook_process()) || pid == other_than); i++)
+		usleep(1000);
+	assert_true(pid > 0 && pid != other_than);
+	return pid;
+}
+
+/* Signals that it has seen, when none is on its way. */
+static int signals_seen(const struct target *t)
+{
+	char path[64], text[4096];
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", t->pid);
+	for (int i = 0; i < 5000; i++) {
+		FILE *f = fopen(path, "r");
+		size_t len;
+
+		assert_non_null(f);
+		len = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+		text[len] = 0;
+		if (strstr(text, "State:\tS") && strstr(text, "ShdPnd:\t0000000000000000"))
+			break;
+		usleep(1000);
+	}
+	assert_int_equal(ioctl(t->signals, FIONREAD, &n), 0);
+	return n;
+}
+
+static void run_until_true(const bool *what)
+{
+	for (int i = 0; i < 200 && !*what; i++)
+		assert_int_equal(loop_run_once(&loop, 100), 0);
+	assert_true(*what);
+}
+
+/* It had connected when the hook process was lost: it is asked again, however many wait for it, and
+ * not a third time. */
+static void test_half(void **state)
+{
+	struct target t, last;
+	struct asked a, b, c;
+	pid_t first, second;
+
+	(void)state;
+	start(&t, HALF);
+	a = asked_of(&t);
+	b = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	assert_int_equal(consent_ask(consent, &b.request), CONSENT_ASKED);
+	run_until_true(&a.request.taken);
+	assert_true(b.request.taken);
+	assert_int_equal(signals_seen(&t), 1);
+	first = await_hook_process(0);
+	kill(first, SIGKILL);
+	run_until_true(&a.request.again);
+	run_until_true(&a.request.taken);
+	assert_int_equal(signals_seen(&t), 2);
+	second = await_hook_process(first);
+	kill(second, SIGKILL);
+	start(&last, ANSWER);
+	c = asked_of(&last);
+	ask_in_the_end(&c.request);
+	run_until(&c.n, 1); /* the third one works */
+	close(c.maps);
+	assert_true(await_hook_process(second) != first);
+	assert_int_equal(signals_seen(&t), 2);
+	assert_int_equal(a.n + b.n, 0);
+	consent_forget(consent, &a.request);
+	consent_forget(consent, &b.request);
+	end(&t);
+	end(&last);
+}
+
 static void replaced(int signal)
 {
 	struct target silent, t;
 	struct asked a, b;
-	pid_t first = 0, second = 0;
+	pid_t first;
 
 	start(&silent, SILENT);
 	start(&t, ANSWER);
 	a = asked_of(&silent);
 	b = asked_of(&t);
 	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
-	for (int i = 0; i < 5000 && !(first = hook_process()); i++)
-		usleep(1000); /* until it has its name */
-	assert_true(first > 0);
+	first = await_hook_process(0);
 	kill(first, signal);
 	ask_in_the_end(&b.request);
 	run_until(&b.n, 1); /* its answer waits at the socket for the next one */
 	assert_false(b.refused);
-	for (int i = 0; i < 5000 && !(second = hook_process()); i++)
-		usleep(1000);
-	assert_true(second > 0 && second != first);
+	(void)await_hook_process(first);
 	close(b.maps);
 	assert_int_equal(a.n, 0); /* still waited for, by the new one */
+	assert_int_equal(signals_seen(&silent), 1);
+	assert_int_equal(signals_seen(&t), 1);
 	consent_forget(consent, &a.request);
 	end(&silent);
 	end(&t);
@@ -439,8 +522,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_given), EACH(test_shared), EACH(test_refused), EACH(test_silent),
-		EACH(test_hangs), EACH(test_dies),   EACH(test_stuck),	 EACH(test_socket),
+		EACH(test_given),  EACH(test_shared), EACH(test_refused),
+		EACH(test_silent), EACH(test_hangs),  EACH(test_dies),
+		EACH(test_stuck),  EACH(test_half),   EACH(test_socket),
 #undef EACH
 	};
 
