@@ -1,0 +1,215 @@
+/* test-control-request.c - what is denied, with which reason, and what the limits of one user leave of
+ * what is asked for.  Other users are only to be had as root. */
+#include "daemon/base/log.h"
+#include "tests/unit/daemon/control-fixture.h"
+
+enum { ALICE = 61002 };
+
+static struct control_fixture f;
+
+static int set_up(void **state)
+{
+	(void)state;
+	control_fixture_init(&f);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	control_fixture_deinit(&f);
+	return 0;
+}
+
+static void denied(uid_t uid, const Pb__ControlRequest *q, const char *why)
+{
+	control_fixture_connect(&f, uid);
+	control_fixture_ask(&f, q);
+	control_fixture_expect(&f, CONTROL_DENIED, why);
+	control_fixture_expect(&f, 0, NULL);
+}
+
+static void need_root(void)
+{
+	if (geteuid()) {
+		print_message("needs root\n");
+		skip();
+	}
+}
+
+static void test_numbers(void **state)
+{
+	static uint32_t two[] = {1, 2}, zero[] = {0};
+	Pb__ControlRequest good = control_fixture_request(&f), q;
+
+	(void)state;
+	q = good;
+	q.has_machine = q.machine = true;
+	denied(geteuid(), &q, "either the machine or processes");
+	q.n_pids = 0;
+	q.machine = false;
+	denied(geteuid(), &q, "either the machine or processes");
+	q = good;
+	q.has_period = true;
+	q.period = 1000;
+	denied(geteuid(), &q, "either a frequency or a period");
+	q = good;
+	q.clock = 77;
+	denied(geteuid(), &q, "a value that it cannot have");
+	q = good;
+	q.has_stack_bytes = true;
+	q.stack_bytes = 65536;
+	denied(geteuid(), &q, "a value that it cannot have");
+	q.stack_bytes = 12;
+	denied(geteuid(), &q, "a value that it cannot have");
+	q = good;
+	q.has_engine = true;
+	q.engine = UW_ENGINE_COUNT;
+	denied(geteuid(), &q, "a value that it cannot have");
+	q = good;
+	q.has_user_only = q.has_kernel_only = q.user_only = q.kernel_only = true;
+	denied(geteuid(), &q, "a value that it cannot have");
+	q = good;
+	q.pids = zero;
+	denied(geteuid(), &q, "0 is no process id");
+	q = good;
+	q.has_command = q.command = true;
+	q.pids = two;
+	q.n_pids = 2;
+	denied(geteuid(), &q, "a command is one process");
+}
+
+static void test_events(void **state)
+{
+	static char probe[] = "uprobe:/bin/ls:main", unknown[] = "cpu-clok", clock[] = "cpu-clock";
+	Pb__ControlRequest good = control_fixture_request(&f), q = good;
+
+	(void)state;
+	q.event = probe;
+	denied(geteuid(), &q, "probes are not placed for others");
+	q.event = unknown;
+	denied(geteuid(), &q, "cpu-clock"); /* what was meant */
+	q.event = clock;
+	q.filter = clock;
+	denied(geteuid(), &q, "--filter is for tracepoints");
+	q = good;
+	q.cpus = unknown;
+	denied(geteuid(), &q, "is no list of CPUs");
+}
+
+static void test_others(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+
+	(void)state;
+	need_root();
+	denied(ALICE, &q, "is another user's (0, you are 61002)");
+	q.has_kernel_needed = q.kernel_needed = true;
+	denied(ALICE, &q, "kernel code is not for everyone");
+	q.kernel_needed = false;
+	q.has_kernel_only = q.kernel_only = q.has_machine = q.machine = true;
+	q.n_pids = 0;
+	denied(ALICE, &q, "kernel code is not for everyone");
+	f.settings.own_processes = false;
+	control_set_settings(f.control, &f.settings);
+	denied(ALICE, &q, "you may record nothing by asking");
+}
+
+/* Bytes of perf rings that this process has mapped. */
+static uint64_t ring_bytes(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	uint64_t sum = 0;
+	char line[512];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		unsigned long from, to;
+
+		if (strstr(line, "[perf_event]") && sscanf(line, "%lx-%lx", &from, &to) == 2)
+			sum += to - from;
+	}
+	fclose(file);
+	return sum;
+}
+
+/* A user's memory, by the number of recordings that may run: 16 MiB each here, three quarters of it
+ * rings. */
+static void test_memory(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	struct settings huge = f.settings;
+	const char *text = "";
+	uint64_t limited;
+	size_t len = 0;
+
+	(void)state;
+	need_root();
+	q.n_pids = 0;
+	q.has_machine = q.machine = true;
+	q.frequency = 2000;
+	q.has_stack_bytes = true;
+	q.stack_bytes = 65528;
+	control_fixture_connect(&f, ALICE);
+	control_fixture_ask(&f, &q);
+	while (control_fixture_hear(&f, &text, &len) == CONTROL_NOTE)
+		;
+	limited = ring_bytes();
+	/* The meta page of each ring stands beside its data. */
+	assert_true(limited > 0 && limited <= (12 << 20) + (1 << 20));
+	/* It is the limit that does it. */
+	huge.user_memory = 1 << 30;
+	control_set_settings(f.control, &huge);
+	control_fixture_connect(&f, ALICE);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(loop_run_once(&f.loop, 10), 0);
+	assert_int_equal(ring_bytes(), 0);
+	control_fixture_ask(&f, &q);
+	while (control_fixture_hear(&f, &text, &len) == CONTROL_NOTE)
+		;
+	assert_true(ring_bytes() > limited);
+}
+
+static void test_rate(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+
+	(void)state;
+	need_root();
+	q.n_pids = 0;
+	q.has_machine = q.machine = true;
+	q.frequency = 2001;
+	denied(ALICE, &q, "2001 samples a second in all are asked for, 2000 are allowed");
+	f.settings.max_recordings = 0;
+	control_set_settings(f.control, &f.settings);
+	denied(0, &q, "0 recordings are running (max-recordings)");
+}
+
+static void test_trace_memory(void **state)
+{
+	/* TraceConfig: buffers { size_kb: 4097 }, one linux.perf; 4 MiB are a quarter of 16. */
+	static uint8_t config[] = {0x0a, 0x03, 0x08, 0x81, 0x20, 0x12, 0x0e, 0x0a, 0x0c, 0x0a, 0x0a,
+				   'l',	 'i',  'n',  'u',  'x',	 '.',  'p',  'e',  'r',	 'f'};
+	Pb__ControlRequest q = PB__CONTROL_REQUEST__INIT;
+
+	(void)state;
+	need_root();
+	q.has_version = q.has_trace_config = true;
+	q.version = CONTROL_VERSION;
+	q.trace_config.data = config;
+	q.trace_config.len = sizeof(config);
+	denied(ALICE, &q, "buffers of 4097 KiB are asked for, a recording may have 4096");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+		EACH(test_numbers), EACH(test_events), EACH(test_others),
+		EACH(test_memory),  EACH(test_rate),   EACH(test_trace_memory),
+#undef EACH
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

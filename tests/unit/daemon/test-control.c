@@ -1,0 +1,241 @@
+/* test-control.c - the life of a client: what it may say when, what it is told, and how it ends. */
+#include "daemon/base/log.h"
+#include "tests/unit/daemon/control-fixture.h"
+
+static struct control_fixture f;
+
+static int set_up(void **state)
+{
+	(void)state;
+	control_fixture_init(&f);
+	control_fixture_connect(&f, geteuid());
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	control_fixture_deinit(&f);
+	return 0;
+}
+
+static void say(enum control_type type)
+{
+	assert_int_equal(control_queue(&f.client, type, NULL, 0), 0);
+	assert_true(control_send(&f.client) >= 0);
+}
+
+/* Accepted, after its notes. */
+static void begin(const Pb__ControlRequest *q)
+{
+	const char *text = "";
+	uint32_t type;
+	size_t len = 0;
+
+	control_fixture_ask(&f, q);
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	if (type == CONTROL_DENIED) {
+		print_message("%.*s\n", (int)len, text);
+		skip();
+	}
+	assert_int_equal(type, CONTROL_ACCEPTED);
+	assert_int_equal(len, strlen("cpu-clock"));
+	assert_memory_equal(text, "cpu-clock", len);
+}
+
+static void expect_end(void)
+{
+	const char *text = "";
+	size_t len = 0;
+
+	assert_int_equal(control_fixture_hear(&f, &text, &len), 0);
+}
+
+static struct control_counts counts(void)
+{
+	struct control_counts c;
+
+	control_counts(f.control, &c);
+	return c;
+}
+
+/* ... of the child's CPU time. */
+static void run_ms(uint64_t ms)
+{
+	uint64_t until = fixture_used_ns(f.child) + ms * NSEC_PER_MSEC;
+
+	while (fixture_used_ns(f.child) < until)
+		assert_int_equal(loop_run_once(&f.loop, 5), 0);
+}
+
+static void test_whole(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	const char *text = "";
+	Pb__ControlSummary *m;
+	uint64_t skipped = 0;
+	uint32_t type;
+	size_t len = 0;
+
+	(void)state;
+	begin(&q);
+	run_ms(100);
+	say(CONTROL_STOP);
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	assert_int_equal(type, CONTROL_DONE);
+	m = control_summary_unpack(text, len);
+	assert_non_null(m);
+	for (size_t i = 0; i < m->n_skipped; i++)
+		skipped += m->skipped[i];
+	assert_true(m->received > 0);
+	assert_int_equal(m->received, m->emitted + skipped);
+	pb__control_summary__free_unpacked(m, NULL);
+	expect_end();
+	assert_int_equal(counts().accepted, 1);
+}
+
+/* Packets up to RENEWED, and whether the first of them begins incremental state. */
+static void renew(bool *ret_any, bool *ret_begins)
+{
+	const uint8_t *data, *packet;
+	uint32_t type = 0;
+	size_t len, n;
+	int r;
+
+	*ret_any = *ret_begins = false;
+	say(CONTROL_RENEW);
+	while (type != CONTROL_RENEWED) {
+		r = control_next(&f.client, &type, &data, &len);
+		if (r == CONTROL_NONE) {
+			type = 0;
+			r = control_receive(&f.client);
+			assert_true(r == 0 || r == CONTROL_NONE);
+			if (r == CONTROL_NONE)
+				assert_int_equal(loop_run_once(&f.loop, 20), 0);
+			continue;
+		}
+		assert_int_equal(r, 0);
+		if (type == CONTROL_PACKETS) {
+			struct cursor c = cursor_of(data, len);
+
+			while (sink_next_packet(&c, (const void **)&packet, &n)) {
+				Pb__TracePacket *p = pb__trace_packet__unpack(NULL, n, packet);
+
+				assert_non_null(p);
+				*ret_any |= p->perf_sample != NULL;
+				*ret_begins |= p->trace_packet_defaults != NULL;
+				pb__trace_packet__free_unpacked(p, NULL);
+			}
+		}
+	}
+}
+
+static void test_renew(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	bool any, begins;
+
+	(void)state;
+	begin(&q);
+	for (int i = 0; i < 3; i++) {
+		run_ms(100);
+		renew(&any, &begins);
+		assert_true(any);
+		assert_true(begins); /* each interval can be read by itself */
+	}
+	/* The second one before the answer to the first. */
+	assert_int_equal(control_queue(&f.client, CONTROL_RENEW, NULL, 0), 0);
+	say(CONTROL_RENEW);
+	expect_end();
+	assert_int_equal(counts().refused, 1);
+}
+
+static void test_out_of_turn(void **state)
+{
+	static const enum control_type types[] = {CONTROL_STOP, CONTROL_RENEW, CONTROL_PACKETS};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		control_fixture_connect(&f, geteuid());
+		say(types[i]);
+		expect_end();
+		assert_int_equal(counts().refused, i + 1);
+	}
+	assert_int_equal(counts().accepted, 0);
+}
+
+static void test_garbage(void **state)
+{
+	(void)state;
+	assert_int_equal(control_queue(&f.client, CONTROL_REQUEST, "\377\377", 2), 0);
+	assert_true(control_send(&f.client) >= 0);
+	expect_end();
+	assert_int_equal(counts().refused, 1);
+}
+
+/* What own rights lacked is in the step's line, without what a terminal would obey. */
+static void test_step(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	static char note[] = "no \33[31mright";
+	char line[128];
+
+	(void)state;
+	q.note = note;
+	(void)snprintf(line, sizeof(line), "daemon for user %u (own rights: no ?[31mright)",
+		       geteuid());
+	if (geteuid())
+		skip(); /* the words differ */
+	control_fixture_ask(&f, &q);
+	control_fixture_expect(&f, CONTROL_NOTE, line);
+}
+
+/* The client is gone: so is its recording, and its place is free. */
+static void test_leaves(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+
+	(void)state;
+	f.settings.max_recordings = 1;
+	control_set_settings(f.control, &f.settings);
+	for (unsigned i = 1; i <= 3; i++) {
+		begin(&q);
+		control_stream_deinit(&f.client);
+		for (int j = 0; j < 20; j++)
+			assert_int_equal(loop_run_once(&f.loop, 10), 0);
+		assert_int_equal(counts().accepted, i);
+		control_fixture_connect(&f, geteuid());
+	}
+}
+
+/* A stop of the socket is a stop of what is recorded: it is told to the end. */
+static void test_stop(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	const char *text = "";
+	uint32_t type;
+	size_t len = 0;
+
+	(void)state;
+	begin(&q);
+	control_stop(f.control);
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	assert_int_equal(type, CONTROL_DONE);
+	expect_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+		EACH(test_whole), EACH(test_renew),  EACH(test_out_of_turn), EACH(test_garbage),
+		EACH(test_step),  EACH(test_leaves), EACH(test_stop),
+#undef EACH
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
