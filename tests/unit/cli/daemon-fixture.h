@@ -1,0 +1,94 @@
+/* daemon-fixture.h - a control socket whose daemon is the test: what it says is written by hand, in a
+ * process of its own. */
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/listen-fds.h"
+#include "daemon/ipc/control.h"
+#include "tests/unit/cmocka.h"
+
+struct fake_daemon {
+	char path[64];
+	pid_t pid;
+};
+
+/* In the fake: the next message's type; 0 at the end. */
+static inline uint32_t fake_hear(struct control_stream *s)
+{
+	const uint8_t *data;
+	uint32_t type;
+	size_t len;
+	int r;
+
+	while ((r = control_next(s, &type, &data, &len)) == CONTROL_NONE) {
+		struct pollfd p = {.fd = s->fd, .events = POLLIN};
+
+		if (poll(&p, 1, -1) != 1 || control_receive(s) != 0)
+			return 0;
+	}
+	return r == 0 ? type : 0;
+}
+
+static inline void fake_say(struct control_stream *s, enum control_type type, const char *text)
+{
+	if (control_queue(s, type, text, strlen(text)) < 0 || control_send(s) != 0)
+		_exit(1);
+}
+
+static inline void fake_say_summary(struct control_stream *s, enum control_type type,
+				    uint64_t emitted)
+{
+	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
+
+	m.has_emitted = true;
+	m.emitted = emitted;
+	if (control_summary_queue(s, type, &m) < 0 || control_send(s) != 0)
+		_exit(1);
+}
+
+/* One connection: @play gets it behind its request. */
+static inline void fake_daemon_start(struct fake_daemon *d, void (*play)(struct control_stream *))
+{
+	static int n;
+	int fd;
+
+	(void)snprintf(d->path, sizeof(d->path), "/tmp/test-ask-%d-%d.sock", getpid(), n++);
+	assert_int_equal(listen_at(d->path, 0666, &fd), 0);
+	d->pid = fork();
+	if (!d->pid) {
+		struct control_stream s;
+		int peer;
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) { /* whoever only looks is gone at once */
+			while ((peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) < 0)
+				(void)usleep(1000);
+			control_stream_init(&s, peer, CONTROL_REQUEST_MAX);
+			if (fake_hear(&s) == CONTROL_REQUEST)
+				break;
+			control_stream_deinit(&s);
+		}
+		play(&s);
+		_exit(0);
+	}
+	close(fd);
+}
+
+static inline void fake_daemon_end(struct fake_daemon *d)
+{
+	if (d->pid > 0) {
+		kill(d->pid, SIGKILL);
+		assert_int_equal(waitpid(d->pid, NULL, 0), d->pid);
+	}
+	(void)unlink(d->path);
+	d->pid = 0;
+}

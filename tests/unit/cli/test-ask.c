@@ -1,0 +1,255 @@
+/* test-ask.c - the client's side of the control socket, against a daemon that says what the test has
+ * written: each message, in order; denied, failed, gone, and nonsense. */
+#include <errno.h>
+
+#include "cli/ask.h"
+#include "daemon/base/log.h"
+#include "tests/unit/cli/daemon-fixture.h"
+
+static struct fake_daemon fake;
+static struct loop loop;
+static struct sink *sink;
+static struct ask *ask;
+static char said[256]; /* what was called, in order */
+static bool ended;
+
+static void add(const char *word)
+{
+	(void)snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s ", word);
+}
+
+static void on_accepted(void *arg)
+{
+	(void)arg;
+	add("accepted");
+}
+
+static void on_progress(void *arg, const Pb__ControlSummary *m)
+{
+	(void)arg;
+	(void)m;
+	add("progress");
+}
+
+static void on_renewed(void *arg, const Pb__ControlSummary *m)
+{
+	char word[32];
+
+	(void)arg;
+	(void)snprintf(word, sizeof(word), "renewed-%lu", m->emitted);
+	add(word);
+	ask_stop(ask);
+}
+
+static void on_ended(void *arg)
+{
+	(void)arg;
+	add("ended");
+	ended = true;
+}
+
+static void run(void (*play)(struct control_stream *))
+{
+	Pb__ControlRequest q = PB__CONTROL_REQUEST__INIT;
+	struct ask_options o = {.request = &q,
+				.accepted = on_accepted,
+				.ended = on_ended,
+				.progress = on_progress,
+				.renewed = on_renewed};
+	char error[256];
+
+	q.has_version = true;
+	q.version = CONTROL_VERSION;
+	fake_daemon_start(&fake, play);
+	o.socket = fake.path;
+	o.sink = sink;
+	assert_int_equal(ask_new(&o, &loop, &ask, error, sizeof(error)), 0);
+	while (!ended)
+		assert_int_equal(loop_run_once(&loop, -1), 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	*said = 0;
+	ended = false;
+	return loop_init(&loop) < 0 ? -1 : sink_memory_new(&sink);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	ask = ask_free(ask);
+	sink = sink_free(sink);
+	loop_deinit(&loop);
+	fake_daemon_end(&fake);
+	return 0;
+}
+
+static void expect_sink(const char *text)
+{
+	size_t len;
+	const void *data = sink_memory_data(sink, &len);
+
+	assert_int_equal(len, strlen(text));
+	assert_memory_equal(data, text, len);
+}
+
+static void play_whole(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_say(s, CONTROL_NOTE, "a line");
+	fake_say(s, CONTROL_PACKETS, "one");
+	fake_say_summary(s, CONTROL_PROGRESS, 1);
+	fake_say(s, (enum control_type)999, "of a later version");
+	fake_say(s, CONTROL_PACKETS, "two");
+	fake_say_summary(s, CONTROL_RENEWED, 7);
+	if (fake_hear(s) != CONTROL_STOP)
+		_exit(1);
+	fake_say_summary(s, CONTROL_DONE, 9);
+}
+
+static void test_whole(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_whole);
+	assert_string_equal(said, "accepted progress renewed-7 ended ");
+	expect_sink("onetwo");
+	assert_string_equal(ask_event(ask), "cpu-clock");
+	assert_int_equal(ask_error(ask, &why), 0);
+	assert_false(ask_denied(ask));
+	assert_non_null(ask_summary(ask));
+	assert_int_equal(ask_summary(ask)->emitted, 9);
+}
+
+static void play_denied(struct control_stream *s)
+{
+	fake_say(s, CONTROL_DENIED, "not for you");
+}
+
+static void test_denied(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_denied);
+	assert_string_equal(said, "ended ");
+	assert_true(ask_denied(ask));
+	assert_int_equal(ask_error(ask, &why), -EPERM);
+	assert_string_equal(why, "not for you");
+	assert_null(ask_summary(ask));
+}
+
+static void play_failed(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_say(s, CONTROL_PACKETS, "kept");
+	fake_say(s, CONTROL_FAILED, "the ring is damaged");
+	fake_say_summary(s, CONTROL_DONE, 3);
+}
+
+static void test_failed(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_failed);
+	assert_int_equal(ask_error(ask, &why), -EIO);
+	assert_string_equal(why, "the ring is damaged");
+	assert_false(ask_denied(ask));
+	assert_non_null(ask_summary(ask));
+	expect_sink("kept");
+}
+
+static void play_gone(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_say(s, CONTROL_PACKETS, "kept");
+}
+
+static void test_gone(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_gone);
+	assert_int_equal(ask_error(ask, &why), -EPIPE);
+	assert_non_null(strstr(why, "the daemon is gone"));
+	expect_sink("kept");
+}
+
+static void play_nonsense(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_say(s, CONTROL_DONE, "\377\377\377");
+	(void)fake_hear(s);
+}
+
+static void test_nonsense(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_nonsense);
+	assert_int_equal(ask_error(ask, &why), -EBADMSG);
+	assert_string_equal(said, "accepted ended ");
+}
+
+static int refuse(struct sink *s, const void *data, size_t len)
+{
+	(void)s;
+	(void)data;
+	(void)len;
+	return -ENOSPC;
+}
+
+static void play_until_stop(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_say(s, CONTROL_PACKETS, "lost");
+	if (fake_hear(s) != CONTROL_STOP)
+		_exit(1);
+	fake_say(s, CONTROL_PACKETS, "lost too");
+	fake_say_summary(s, CONTROL_DONE, 3);
+}
+
+/* A disk that is full is the end, and the reason. */
+static void test_not_written(void **state)
+{
+	const char *why;
+
+	(void)state;
+	sink->write = refuse;
+	run(play_until_stop);
+	assert_int_equal(ask_error(ask, &why), -ENOSPC);
+	assert_non_null(strstr(why, "writing the trace"));
+	assert_non_null(ask_summary(ask));
+}
+
+static void test_nobody(void **state)
+{
+	Pb__ControlRequest q = PB__CONTROL_REQUEST__INIT;
+	struct ask_options o = {.request = &q, .socket = "/nowhere/control.sock", .sink = sink};
+	char error[256];
+
+	(void)state;
+	assert_false(ask_possible("/nowhere/control.sock"));
+	assert_int_equal(ask_new(&o, &loop, &ask, error, sizeof(error)), -ENOENT);
+	assert_non_null(strstr(error, "no daemon answers at /nowhere/control.sock"));
+	assert_null(ask);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+		EACH(test_whole),  EACH(test_denied),	EACH(test_failed),	EACH(test_gone),
+		EACH(test_nobody), EACH(test_nonsense), EACH(test_not_written),
+#undef EACH
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
