@@ -213,6 +213,20 @@ static void add_answers(const struct session *s, struct stats *list)
 				  hook_verdict_word(i));
 }
 
+/* Of this session's processes. */
+static void add_consent(const struct session *s, struct stats *list)
+{
+	struct reader_consent_counts counts;
+
+	reader_consent_counts(s->reader, &counts);
+	if (!counts.asked)
+		return;
+	stats_add(list, (double)counts.asked, "consent.asked");
+	stats_add(list, (double)counts.given, "consent.given");
+	stats_add(list, (double)counts.late, "consent.late");
+	stats_add(list, (double)counts.unanswered, "consent.unanswered");
+}
+
 int session_write_stats(struct session *s)
 {
 	struct stats list = {0};
@@ -226,6 +240,7 @@ int session_write_stats(struct session *s)
 	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
 	stats_add(&list, s->nice, "reader.nice");
 	add_helpers(s, &list);
+	add_consent(s, &list);
 	add_answers(s, &list);
 	if (s->sink->dropped)
 		stats_add(&list, (double)s->sink->dropped, "lost.packets");

@@ -189,17 +189,30 @@ static void add_skipped(struct summary *s, const struct fold *f)
 	fact->warn = true;
 }
 
+/* ", 3 WORDS"; nothing where there are none. */
+static void append_count(struct summary_fact *fact, const struct profile *p, const char *stat,
+			 const char *words)
+{
+	char number[32];
+	double n;
+
+	if (summary_stat(p, stat, &n) && as_count(n))
+		fact_append(fact, ", %s %s", text_count(as_count(n), number), words);
+}
+
 /* What targets and strangers did not get by with, and what was given by consent. */
 static void add_refused(struct summary *s, const struct profile *p)
 {
 	struct summary_fact *fact;
 	char number[32];
-	double given;
+	double asked;
 
-	if (summary_stat(p, "consent.answers", &given) && as_count(given)) {
+	if (summary_stat(p, "consent.asked", &asked) && as_count(asked)) {
 		fact = fact_new(s, "Consent");
-		fact_append(fact, "%s answer%s", text_count(as_count(given), number),
-			    as_count(given) == 1 ? "" : "s");
+		fact_append(fact, "%s asked", text_count(as_count(asked), number));
+		append_count(fact, p, "consent.given", "gave");
+		append_count(fact, p, "consent.late", "late");
+		append_count(fact, p, "consent.unanswered", "did not answer");
 	}
 	if (!append_reasons(NULL, p, "refused."))
 		return;

@@ -152,6 +152,9 @@ static void given(struct consent_request *request, const int *fds)
 	asked_free(asked);
 	if (fds && fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0 && !process->exited) {
 		process_set_given(process, fds[HOOK_MAPS], fds[HOOK_MEM]);
+		rd->consent_counts.given++;
+		rd->consent_counts.late += timed_out;
+		rd->consent_counts.unanswered -= timed_out;
 		r = use_given(rd, process);
 	} else {
 		for (size_t i = 0; fds && i < HOOK_DESCRIPTORS; i++)
@@ -199,6 +202,7 @@ static bool ask(struct reader_asked *asked)
 	asked->in_flight = refusal == CONSENT_ASKED;
 	if (asked->in_flight) {
 		asked->due = now + rd->options.maps_wait_ns;
+		rd->consent_counts.asked++;
 		log_verbose("process %u (%s): asked for its consent", asked->process->pid,
 			    name_of(asked->process));
 		tell(rd, asked->process, refusal);
@@ -271,6 +275,7 @@ int reader_consent_tick(struct reader *rd)
 		} else if (asked->in_flight) {
 			asked->timed_out = true;
 			asked->due = now + LATE_MS * NSEC_PER_MSEC;
+			rd->consent_counts.unanswered++;
 			tell_timeout(rd, process);
 			r = give_up(rd, process);
 		} else if (!ask(asked)) {
@@ -278,6 +283,11 @@ int reader_consent_tick(struct reader *rd)
 		}
 	}
 	return r < 0 ? trace(r) : 0;
+}
+
+void reader_consent_counts(const struct reader *rd, struct reader_consent_counts *ret_counts)
+{
+	*ret_counts = rd->consent_counts;
 }
 
 void reader_consent_deinit(struct reader *rd)

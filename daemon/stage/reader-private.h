@@ -27,6 +27,7 @@ struct reader {
 	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
 	struct reader_asked *asked; /* processes that were asked for their consent, or will be */
 	size_t n_asked;
+	struct reader_consent_counts consent_counts;
 	uint32_t consent_told; /* reasons that the user was told: bits by consent_refusal */
 	struct entry *control; /* control entries that found the queue full */
 	size_t n_control, control_room;

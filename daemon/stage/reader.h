@@ -84,6 +84,13 @@ void reader_reclaim(struct reader *reader);
 /* Are all entries popped and all records given back? */
 bool reader_idle(const struct reader *reader);
 
+/* Lives of processes that were asked for their consent, and what came of it. */
+struct reader_consent_counts {
+	uint64_t asked, given;
+	uint64_t late;	     /* of those given: after it was waited for */
+	uint64_t unanswered; /* waited for in vain, so far */
+};
+void reader_consent_counts(const struct reader *reader, struct reader_consent_counts *ret_counts);
 /* Each 100 ms or so: who was asked in vain is given up, who was not ready is asked again. */
 int reader_consent_tick(struct reader *reader);
 /* A sample was answered: its bytes are under way no more. */

@@ -16,6 +16,7 @@ cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS"/{recursion,threads,fork,rest
 [ ! -x "$PROGRAMS/restless-musl" ] || cp "$PROGRAMS/restless-musl" "$U/"
 cp "$PROGRAMS/recursion" "$U/plain"
 cp "$PROGRAMS/recursion" "$U/own"
+cp "$PROGRAMS/recursion" "$U/mute"
 cp "$PROGRAMS/recursion" "$U/denied"
 cp "$PROGRAMS/recursion" "$U/inner"
 chmod 777 "$U"
@@ -58,7 +59,8 @@ as_target "$U/plain" 100 & started $!; plain=$!
 PERFWIND_HOOK_DENY=1 consenting "$U/denied" 100
 denied=$PID
 as_profiler "$FEW" "$U/own" 100 & started $!; own=$!
-for pid in $hooked $plain $denied $own; do wait_for used $pid 50; done
+(as_target "$U/perfwind" run --hook-socket "$U/elsewhere.sock" -- "$U/mute" 100) & started $!; mute=$!
+for pid in $hooked $plain $denied $own $mute; do wait_for used $pid 50; done
 profile sides $FEW -v -a -d 2
 check sides-status [ $? = 0 ]
 check consent-names has sides '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
@@ -69,6 +71,10 @@ check refused-told said sides 'may not be read by this user, nor asked: the hook
 check own-read-directly has sides '^own;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check direct-not-asked bash -c "! grep -E 'process $own .*asked' '$TMP/sides.err'"
 check sides-consistent consistent sides
+# Who was asked and gave is counted, and who answers elsewhere.
+check sides-counted bash -c "'$PERFWIND' report '$TMP/sides.pftrace' | grep -E '^Consent ' | tee /dev/stderr |
+	grep -qE ' [0-9]+ asked, [0-9]+ gave.*[0-9]+ did not answer'"
+check sides-mute-told said sides 'did not answer within [0-9]+ ms; mend: its hook must reach the socket'
 check socket-taken-away [ ! -e "$SOCKET" ]
 check still-there kill -0 $hooked $plain $denied $own
 
@@ -93,7 +99,7 @@ check second-told said second 'hook socket cannot be opened: .*another perfwind 
 check second-left-it test -S "$SOCKET"
 kill $first
 wait $first 2>/dev/null
-kill $hooked $plain $denied $own
+kill $hooked $plain $denied $own $mute
 
 # ---- by asking the daemon: the profiler's rights are its, the targets and whoever asks are one user without any
 CONTROL=$U/control.sock

@@ -63,7 +63,7 @@ verdict_says() {
 	return 1
 }
 refused() { verdict_says "$1" "^Refused.*$2 ([0-9,]*[0-9]).*" "$3"; }
-consented() { verdict_says "$1" '^Consent +([0-9,]+) answers?.*' "$2"; }
+consented() { verdict_says "$1" '^Consent +[0-9,]+ asked, ([0-9,]+) gave.*' "$2"; }
 
 record_for() { # NAME SECONDS OPTIONS...
 	local name=$1 seconds=$2

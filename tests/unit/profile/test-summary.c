@@ -45,7 +45,10 @@ static void from_statistics(void **state)
 	hand_stat(&p, "lost.throttled_s", 0.25);
 	hand_stat(&p, "skipped.fd-timeout", 2);
 	hand_stat(&p, "skipped.queue", 1);
-	hand_stat(&p, "consent.answers", 1);
+	hand_stat(&p, "consent.asked", 5);
+	hand_stat(&p, "consent.given", 3);
+	hand_stat(&p, "consent.late", 1);
+	hand_stat(&p, "consent.unanswered", 0);
 	hand_stat(&p, "refused.calls", 4);
 	hand_stat(&p, "refused.answer-not-proc", 2);
 	hand_stat(&p, "cpu_accounted", 0.515);
@@ -64,7 +67,7 @@ static void from_statistics(void **state)
 	assert_fact(&s, "Lost", "91 samples (89.22 %), 3 side-band records, throttled for 0.250 s",
 		    true);
 	assert_fact(&s, "Skipped", "3 samples (fd-timeout 2, queue 1)", true);
-	assert_fact(&s, "Consent", "1 answer", false);
+	assert_fact(&s, "Consent", "5 asked, 3 gave, 1 late", false);
 	assert_fact(&s, "Refused", "calls 4, answer-not-proc 2", true);
 	assert_fact(&s, "CPU accounted", "51.5 % of the CPU time that was used", true);
 	assert_fact(&s, "Profiler's cost", "0.123 s of CPU, 2.1 us a sample", false);
