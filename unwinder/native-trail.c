@@ -66,25 +66,50 @@ static bool trail_holds(const struct walk *w, const struct native_trail *t, uint
 	return !differ;
 }
 
-bool native_trail_end(struct native *e, struct walk *w)
+static inline const struct native_trail *trail_of(const struct walk *w)
 {
-	const struct native_trail *t;
-	uint64_t last;
+	return container_of(w->marks, const struct native_trail, marks[0]);
+}
+
+/* Does the walk stand on step @at?  Asked again when the words are there: meanwhile another walk may
+ * have made a new trail of it. */
+static bool trail_fits(const struct walk *w, const struct native_trail *t, uint32_t at)
+{
+	const struct native_step *s = &t->steps[at];
+
+	return at < t->n && s->sp == w->sp && s->frame == w->frames[w->n - 1] &&
+	       (!s->by_bp || s->bp == w->bp) && t->key == w->snapshot->space->key &&
+	       t->steps[t->n - 1].sp - 8 - w->base < w->room && w->sp >= w->base &&
+	       t->n - at - 1 <= w->max - w->n;
+}
+
+void native_trail_meet(struct walk *w)
+{
+	const struct native_trail *t = trail_of(w);
 	uint32_t at;
 
 	if (w->marks == native_no_marks)
-		return false; /* its marks are a number, too */
-	t = container_of(w->marks, const struct native_trail, marks[0]);
+		return; /* its marks are a number, too */
 	at = trail_find(t, w->sp);
-	if (at == t->n)
+	if (!trail_fits(w, t, at))
+		return; /* a frame further out may be the same yet */
+	w->met = at + 1;
+	for (uint32_t i = at + 1; i < t->n; i++)
+		__builtin_prefetch((const void *)(uintptr_t)(t->steps[i].sp - 8 + w->shift));
+	for (uint32_t i = t->steps[at].saved; i < t->n_saved; i++)
+		__builtin_prefetch((const void *)(uintptr_t)(t->saved[i].address + w->shift));
+}
+
+bool native_trail_end(struct native *e, struct walk *w)
+{
+	const struct native_trail *t = trail_of(w);
+	uint32_t at = w->met - 1;
+
+	w->met = 0;
+	if (!trail_fits(w, t, at))
 		return false;
-	last = t->steps[t->n - 1].sp - 8 - w->base;
-	if (t->steps[at].frame != w->frames[w->n - 1] ||
-	    (t->steps[at].by_bp && t->steps[at].bp != w->bp))
-		return false;	    /* a frame further out may be the same yet */
 	w->marks = native_no_marks; /* once is enough */
-	if (last >= w->room || w->sp < w->base || t->n - at - 1 > w->max - w->n ||
-	    !trail_holds(w, t, at))
+	if (!trail_holds(w, t, at))
 		return false;
 	w->n += t->n - at - 1;
 	w->reused = t->n - at - 1;
@@ -198,7 +223,7 @@ void native_trail_begin(struct native *e, struct walk *w)
 	const struct uw_snapshot *snapshot = w->snapshot;
 	struct native_trail *t;
 
-	w->reused = 0;
+	w->reused = w->met = 0;
 	w->marks = native_no_marks;
 	if (!trail_is_for(w))
 		return;

@@ -1,12 +1,14 @@
 /* native.c - see native.h.
  *
- * The stack bytes were written by the kernel moments ago on another cache's account, and a frame's
- * two loads (return address, rule) depend on each other.  Walking one stack at a time costs two
- * misses a frame; so sixteen are walked round-robin, each visit ending with a prefetch for the next
- * one of the same walk:
+ * The stack bytes were written by the kernel moments ago on another cache's account, the rules are in
+ * a cache of a megabyte, and a frame's two loads (return address, rule) depend on each other.
+ * Walking one stack at a time costs two misses a frame; so sixteen are walked round-robin, in half
+ * visits, each ending with a prefetch for the next half of the same walk:
  *
- *     visit    load RA, rbp  ->  push frame  ->  rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA
- * - M] 15 other visits meanwhile
+ *     arrive   load RA, rbp  ->  push frame  ->  prefetch the line of its rule
+ *              15 other walks meanwhile
+ *     leave    rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA - M]
+ *              15 other walks meanwhile
  *
  * A visit has no branch that depends on data but those that are nearly always the same: hit, plain
  * rule, in the copy.  Whatever else happens is native_other()'s. */
@@ -148,13 +150,21 @@ static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct 
 	return walk_apply(w, rule) ? walk_plain_from(w) : native_other(e, w, rule & RULE_MASK);
 }
 
-/* The caller of the frame that the walk stands on.  false: ended. */
-static inline __attribute__((always_inline)) bool walk_visit(struct native *e, struct walk *w,
-							     bool link)
+/* The walk comes to a frame: what its rule will be looked up by.  The line of the cache is asked for
+ * here, and is there when walk_leave() comes to this walk. */
+static inline void walk_look_up(const struct native *e, struct walk *w, uint64_t address)
+{
+	w->address = address;
+	w->entry = &e->by_pc.entries[rule_cache_place(&w->key, address)];
+	__builtin_prefetch(w->entry);
+}
+
+/* To the caller of the frame that the walk stands on.  false: ended. */
+static inline __attribute__((always_inline)) bool walk_arrive(struct native *e, struct walk *w,
+							      bool link)
 {
 	uint64_t ra = link ? load(w->ra_at) & ~w->pac_mask : load(w->ra_at);
 	uint64_t bp = load(w->bp_at), sp = w->cfa, address = ra - 1;
-	rule_t rule;
 
 	w->bp = bp;
 	w->sp = sp;
@@ -163,13 +173,25 @@ static inline __attribute__((always_inline)) bool walk_visit(struct native *e, s
 		return false;
 	}
 	w->frames[w->n++] = ra | w->flags;
-	if (__builtin_expect(native_is_marked(w->marks, sp), 0) && native_trail_end(e, w))
+	walk_look_up(e, w, address);
+	if (__builtin_expect(native_is_marked(w->marks, sp), 0))
+		native_trail_meet(w);
+	return true;
+}
+
+/* Finds where the caller of the frame that the walk stands on is.  false: ended. */
+static inline __attribute__((always_inline)) bool walk_leave(struct native *e, struct walk *w,
+							     bool link)
+{
+	rule_t rule;
+
+	if (__builtin_expect(w->met != 0, 0) && native_trail_end(e, w))
 		return false;
-	if (__builtin_expect(!rule_cache_first(&e->by_pc, &w->key, address, &rule), 0))
-		rule = native_rule(e, w, address);
+	if (__builtin_expect(!rule_cache_at(w->entry, &w->key, w->address, &rule), 0))
+		rule = native_rule(e, w, w->address);
 	if (__builtin_expect((w->flags & UW_FRAME_GUESSED) || (rule & RULE_GUESSED), 0))
 		return walk_visit_other(e, w, rule);
-	if (__builtin_expect(walk_apply_to(w, rule, sp, bp, link), 1))
+	if (__builtin_expect(walk_apply_to(w, rule, w->sp, w->bp, link), 1))
 		return true;
 	return native_other(e, w, rule & RULE_MASK);
 }
@@ -191,8 +213,6 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 							     const struct uw_snapshot *snapshot,
 							     struct uw_result *res, bool link)
 {
-	rule_t rule;
-
 	if (!uw_result_begin(snapshot, res))
 		return false;
 	w->machine = link ? &machine_aarch64 : &machine_x86_64;
@@ -218,9 +238,10 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	if (native_push(w, uw_snapshot_pc(snapshot), 0) == STEP_ENDED)
 		return false;
 	(void)walk_plain_from(w);
+	w->flags = UW_FRAME_CALLER;
 	native_trail_begin(e, w);
-	rule = native_rule(e, w, walk_lookup(w));
-	return walk_apply(w, rule) || native_other(e, w, rule);
+	walk_look_up(e, w, walk_lookup(w));
+	return true;
 }
 
 static void walk_finish(struct native *e, struct walk *w)
@@ -285,12 +306,25 @@ static inline __attribute__((always_inline)) void native_batch(struct native *e,
 		for (size_t i = 0; i < n_active;) {
 			struct walk *w = active[i];
 
-			if (walk_visit(e, w, link)) {
+			if (walk_leave(e, w, link)) {
 				i++;
 				continue;
 			}
 			walk_finish(e, w);
 			if (!walk_next(e, w, b, link))
+				active[i] = active[--n_active];
+		}
+		for (size_t i = 0; i < n_active;) {
+			struct walk *w = active[i];
+
+			if (walk_arrive(e, w, link)) {
+				i++;
+				continue;
+			}
+			walk_finish(e, w);
+			if (walk_next(e, w, b, link))
+				i++;
+			else
 				active[i] = active[--n_active];
 		}
 	}

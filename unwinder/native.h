@@ -78,7 +78,11 @@ struct walk {
 	uint64_t *frames;
 	uint32_t n, max;
 	struct rule_key key;
+	uint64_t address; /* of the frame: what its rule is looked up by, and where */
+	const struct rule_entry *entry;
+
 	const uint32_t *marks; /* of the thread's trail */
+	uint32_t met;	       /* the frame is the trail's of this number, from 1 */
 	uint32_t reused;       /* frames that came from it */
 	/* The frame behind the last that was not plain: its number from 1, its registers. */
 	uint32_t plain_n;
@@ -194,7 +198,10 @@ static inline bool native_is_marked(const uint32_t *marks, uint64_t sp)
 }
 /* A walk begins: which trail it may meet. */
 void native_trail_begin(struct native *e, struct walk *w);
-/* The walk stands on a frame whose sp is marked.  true: it ended, by the trail. */
+/* The walk comes to a frame whose sp is marked: is it the trail's?  Asks for the words that the rest
+ * of the trail stands on. */
+void native_trail_meet(struct walk *w);
+/* It is, and the words are there.  true: the walk ended, by the trail. */
 bool native_trail_end(struct native *e, struct walk *w);
 /* A walk has ended: makes a trail of it where the old one serves no more. */
 void native_trail_note(struct native *e, struct walk *w);

@@ -287,13 +287,11 @@ static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache,
 	return NULL;
 }
 
-/* The rule of @address where it stands in its first place, nearly always.  Above RULE_BITS it has
- * what the cache keeps there. */
-static inline bool rule_cache_first(const struct rule_cache *cache, const struct rule_key *key,
-				    uint64_t address, rule_t *ret_rule)
+/* The rule of @address where it stands in its first place, @entry, nearly always.  Above RULE_BITS
+ * it has what the cache keeps there. */
+static inline bool rule_cache_at(const struct rule_entry *entry, const struct rule_key *key,
+				 uint64_t address, rule_t *ret_rule)
 {
-	const struct rule_entry *entry = &cache->entries[rule_cache_place(key, address)];
-
 	*ret_rule = entry->rule;
 	return !((entry->address ^ (address | key->low)) | (entry->rule >> 48 ^ key->high));
 }

@@ -282,34 +282,101 @@ static void test_deep(void **state)
 	assert_true(reused(f) > 200);
 }
 
-/* Stacks of one thread at random, each a little other than the one before, sixteen at a time. */
+/* The next of stacks of one thread at random: a little other than the one before. */
+static void stack_change(struct fixture *f, unsigned i, uint64_t *seed)
+{
+	const uint64_t pcs[] = {SMALL, SAVES, FRAMED, ROOTED, LEAPS, SMALL + 2, 0};
+	uint64_t at, what;
+
+	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+	at = (*seed >> 33) % (f->depth < 24 || i % 3 ? 24 : f->depth);
+	what = (*seed >> 50) % 16;
+	if (i % 50 == 0)
+		stack_make(f, 20 + (*seed >> 40) % 60, SMALL);
+	else if (what < 8)
+		f->stack[at] = pcs[what % ARRAY_SIZE(pcs)];
+	else if (what < 12)
+		f->stack[at] = SP + 8 * ((*seed >> 20) % 64);
+	else
+		f->regs[UW_X86_BP] = SP + 8 * ((*seed >> 20) % 64);
+}
+
 static void test_random(void **state)
 {
 	struct fixture *f = *state;
-	const uint64_t pcs[] = {SMALL, SAVES, FRAMED, ROOTED, LEAPS, SMALL + 2, 0};
 	struct uw_engine_stats stats;
 	uint64_t seed = 1;
 
 	f->snapshot.thread = THREAD;
 	stack_make(f, 60, SMALL);
 	for (unsigned i = 0; i < 20000; i++) {
-		uint64_t at, what;
-
-		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-		at = (seed >> 33) % (f->depth < 24 || i % 3 ? 24 : f->depth);
-		what = (seed >> 50) % 16;
-		if (i % 50 == 0)
-			stack_make(f, 20 + (seed >> 40) % 60, SMALL);
-		else if (what < 8)
-			f->stack[at] = pcs[what % ARRAY_SIZE(pcs)];
-		else if (what < 12)
-			f->stack[at] = SP + 8 * ((seed >> 20) % 64);
-		else
-			f->regs[UW_X86_BP] = SP + 8 * ((seed >> 20) % 64);
+		stack_change(f, i, &seed);
 		run(f);
 	}
 	uw_engine_stats(f->engine, &stats);
 	assert_true(stats.reused_frames > 1000);
+}
+
+struct side { /* one of those that are unwound side by side */
+	uint64_t regs[UW_X86_COUNT], stack[WORDS];
+	uint64_t frames[FRAMES], true_frames[FRAMES];
+};
+
+/* A stack as stack_make() makes them, of which the inner @threes times three frames were never seen
+ * (each small one is another pc) and the @from innermost threes are not there. */
+static void side_make(struct fixture *f, struct side *side, struct uw_snapshot *snapshot, size_t n,
+		      size_t threes, size_t from)
+{
+	stack_make(f, n, SMALL);
+	for (size_t i = 0; i < threes && 3 * i < n; i++)
+		f->stack[1 + 8 * i] = SMALL + 1;
+	memcpy(side->regs, f->regs, sizeof(side->regs));
+	memcpy(side->stack, f->stack, sizeof(side->stack));
+	*snapshot = f->snapshot;
+	snapshot->thread = THREAD;
+	snapshot->regs = side->regs;
+	side->regs[UW_X86_IP] = from ? f->stack[1 + 8 * from] : SMALL;
+	side->regs[UW_X86_SP] += from ? 16 + 64 * from : 0;
+	snapshot->stack = (uint8_t *)(side->stack + (from ? 2 + 8 * from : 0));
+	snapshot->stack_len -= (uint32_t)(from ? 16 + 64 * from : 0);
+}
+
+/* While one walk waits for the words of a trail, another that ends makes a new one of it, in which
+ * the same place has another number. */
+static void test_side_by_side(void **state)
+{
+	struct fixture *f = *state;
+	struct side *sides = calloc(UW_BATCH, sizeof(*sides));
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH], truth;
+	struct uw_engine_stats stats;
+	uint64_t seed = 3;
+
+	assert_non_null(sides);
+	for (unsigned round = 0; round < 3000; round++) {
+		for (size_t k = 0; k < UW_BATCH; k++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			side_make(f, &sides[k], &snapshots[k], 48 + round / 2 % 2 * 3,
+				  (seed >> 33) % 12, (seed >> 50) % 12);
+			results[k] =
+				(struct uw_result){.frames = sides[k].frames, .max_frames = FRAMES};
+		}
+		assert_int_equal(uw_unwind_batch(f->engine, snapshots, UW_BATCH, results), 0);
+		for (size_t k = 0; k < UW_BATCH; k++) {
+			truth = (struct uw_result){.frames = sides[k].true_frames,
+						   .max_frames = FRAMES};
+			snapshots[k].thread = 0;
+			assert_int_equal(uw_unwind_batch(f->plain, &snapshots[k], 1, &truth), 0);
+			assert_int_equal(truth.outcome, UW_WHOLE);
+			assert_int_equal(results[k].outcome, UW_WHOLE);
+			assert_int_equal(results[k].n_frames, truth.n_frames);
+			assert_memory_equal(sides[k].frames, sides[k].true_frames,
+					    truth.n_frames * sizeof(uint64_t));
+		}
+	}
+	uw_engine_stats(f->engine, &stats);
+	assert_true(stats.reused_frames > 10000);
+	free(sides);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -317,9 +384,10 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_same),      TEST(test_unknown_thread), TEST(test_each_word),
-		TEST(test_registers), TEST(test_shorter_copy),	 TEST(test_less_room),
-		TEST(test_forget),    TEST(test_deep),		 TEST(test_random),
+		TEST(test_same),	 TEST(test_unknown_thread), TEST(test_each_word),
+		TEST(test_registers),	 TEST(test_shorter_copy),   TEST(test_less_room),
+		TEST(test_forget),	 TEST(test_deep),	    TEST(test_random),
+		TEST(test_side_by_side),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
