@@ -21,7 +21,8 @@
  * its CFI says where its own caller begins; the same is asked there.
  *
  * A note is made by walking the stack again.  So each stack is noted for a while after one could
- * not be completed, then every 16th, and none of threads without such a function. */
+ * not be completed, then every 16th, and none of threads without such a function; fewer where that
+ * has been no use.  A frame that is noted already as it is costs no look at its CFI. */
 #include <unistd.h>
 
 #include "unwinder/native.h"
@@ -31,6 +32,7 @@ enum {
 	HOLE_WAYS = 16,
 	HOLE_EACH = 512,  /* stacks noted one by one */
 	HOLE_EVERY = 16,  /* of the later ones */
+	HOLE_VAIN = 5,	  /* each one that was no use makes it half as many */
 	HOLE_PAGE = 4096, /* the smallest there is */
 	HOLE_CODE_MAX = 64 << 10,
 	HOLE_CODE_READ = 4096,
@@ -54,6 +56,7 @@ struct native_hole {
 	uint32_t thread, key;
 	uint32_t now;  /* whole stacks of the thread so far, from 1 */
 	uint32_t each; /* how many more are noted one by one */
+	uint32_t vain; /* holes in a row that could not be filled, up to HOLE_VAIN */
 	struct hole_note notes[HOLE_SETS][HOLE_WAYS]; /* a set has all of a stack pointer */
 };
 
@@ -129,9 +132,10 @@ static struct hole_note *hole_get(struct native_hole *h, uint64_t sp, uint64_t b
 	return NULL;
 }
 
-static void hole_put(struct native_hole *h, const struct hole_note *new)
+/* @note is the one of this frame that there is, or NULL. */
+static void hole_put(struct native_hole *h, struct hole_note *note, const struct hole_note *new)
 {
-	struct hole_note *set = hole_set(h, new->sp), *note = hole_get(h, new->sp, new->begin);
+	struct hole_note *set = hole_set(h, new->sp);
 
 	for (size_t i = 0; !note && i < HOLE_WAYS; i++)
 		if (!set[i].sp)
@@ -158,7 +162,7 @@ static bool hole_is_due(struct native_hole *h)
 {
 	h->now++;
 	if (!h->each)
-		return !(h->now % HOLE_EVERY);
+		return !(h->now % (HOLE_EVERY << h->vain));
 	h->each--;
 	return true;
 }
@@ -167,11 +171,14 @@ void native_hole_note(struct native *e, const struct walk *w)
 {
 	struct native_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
 	struct native_hole *h = hole_is_for(w) ? hole_find(e, w->snapshot) : NULL;
-	struct hole_note note = {0};
+	uint64_t begin;
 
 	if (!h || w->res->outcome != UW_WHOLE || w->res->completed || !hole_is_due(h))
 		return;
+	begin = hole_begin(e, w, w->frames[w->plain_n - 1]);
 	for (uint32_t i = w->plain_n - 1; i < w->n; i++, step = next) {
+		struct hole_note note = {.sp = step.sp, .begin = begin, .when = h->now};
+		struct hole_note *old = hole_get(h, step.sp, begin);
 		int r;
 
 		step.frame = w->frames[i];
@@ -180,15 +187,18 @@ void native_hole_note(struct native *e, const struct walk *w)
 		    (r == 1 && (i + 1 == w->n || next.sp - step.sp > UINT32_MAX ||
 				walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))))
 			return;
-		note.begin = note.caller ? note.caller_begin : hole_begin(e, w, step.frame);
-		note.sp = step.sp;
 		note.caller = r ? w->frames[i + 1] : 0;
-		note.caller_begin = r ? hole_begin(e, w, note.caller) : 0;
 		note.size = r ? (uint32_t)(next.sp - step.sp) : 0;
-		note.when = h->now;
 		/* The innermost has called nobody: its stack pointer may be on its way. */
-		if (step.frame & UW_FRAME_CALLER)
-			hole_put(h, &note);
+		if (!(step.frame & UW_FRAME_CALLER)) {
+			begin = r ? hole_begin(e, w, note.caller) : 0;
+		} else if (old && old->caller == note.caller && old->size == note.size) {
+			old->when = h->now; /* as it was: most are */
+			begin = old->caller_begin;
+		} else {
+			begin = note.caller_begin = r ? hole_begin(e, w, note.caller) : 0;
+			hole_put(h, old, &note);
+		}
 		if (!r)
 			return;
 	}
@@ -386,9 +396,11 @@ void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa)
 		return; /* without memory there are no notes, that is all */
 	h->used = ++e->holes_used;
 	if (!hole_fill(e, w, h, cfa)) {
-		h->each = HOLE_EACH;
+		h->each = HOLE_EACH >> h->vain;
+		h->vain += h->vain < HOLE_VAIN;
 		return;
 	}
+	h->vain = 0;
 	walk_end(w, UW_WHOLE, UW_OK, 0);
 	w->res->completed = true;
 	e->stats.completed_stacks++;
