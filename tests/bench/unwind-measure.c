@@ -16,8 +16,10 @@ struct measure {
 	const struct samples *samples;
 	size_t n_batches;
 	struct uw_engine *engines[MEASURE_ENGINES];
-	uint64_t *times[MEASURE_ENGINES][2]; /* of streamed, cached: rounds of each batch */
-	uint8_t *copies[UW_BATCH];	     /* each as large as the largest stack */
+	struct uw_engine_stats cold; /* of the last cold pass */
+	uint64_t *times[MEASURE_ENGINES]
+		       [2];	   /* of cold, again; of streamed, cached: rounds of each batch */
+	uint8_t *copies[UW_BATCH]; /* each as large as the largest stack */
 	struct uw_snapshot snapshots[UW_BATCH];
 	struct uw_result results[UW_BATCH];
 	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
@@ -120,41 +122,6 @@ static uint64_t rss_anon_bytes(void)
 	return line ? strtoull(line + strlen("RssAnon:"), NULL, 10) * 1024 : 0;
 }
 
-/* Makes an engine and lets it meet everything for the first time, and once more. */
-static int measure_cold(struct measure *m, size_t engine, struct figures *f)
-{
-	struct uw_engine_stats cold, warm;
-	struct totals first, second;
-	double n = (double)m->samples->n;
-	uint64_t rss, grown;
-	int r;
-
-	(void)touch_stacks(m->samples);
-	rss = rss_anon_bytes();
-	r = uw_engine_new(measure_kinds[engine], &m->engines[engine]);
-	if (r == 0)
-		r = pass_run(m, engine, PASS_PLAIN, NULL, &first);
-	if (r < 0)
-		return r;
-	grown = rss_anon_bytes();
-	uw_engine_stats(m->engines[engine], &cold);
-	r = pass_run(m, engine, PASS_PLAIN, NULL, &second);
-	if (r < 0)
-		return r;
-	uw_engine_stats(m->engines[engine], &warm);
-	*f = (struct figures){
-		.cold_ms = (double)first.ns / 1e6,
-		.frames = (double)first.frames / n,
-		.whole = (double)first.whole / n,
-		.misses = cold.cache_misses,
-		.reused = warm.reused_frames - cold.reused_frames,
-		.cache_bytes = max_u64(grown > rss ? grown - rss : 0, cold.cache_bytes),
-	};
-	if (cold.cache_misses && first.ns > second.ns)
-		f->ns_miss = (double)(first.ns - second.ns) / (double)cold.cache_misses;
-	return 0;
-}
-
 static int u64_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -172,6 +139,57 @@ static double quartiles(uint64_t *times, size_t n_batches, uint64_t rounds)
 		ns += times[(rounds - 1) / 4];
 	}
 	return (double)ns;
+}
+
+/* Makes an engine and lets it meet everything for the first time, and once more.  @round: the
+ * column of the times. */
+static int cold_round(struct measure *m, size_t engine, uint64_t round, struct totals *ret_totals)
+{
+	struct totals again;
+	int r;
+
+	(void)touch_stacks(m->samples);
+	m->engines[engine] = uw_engine_free(m->engines[engine]);
+	r = uw_engine_new(measure_kinds[engine], &m->engines[engine]);
+	if (r == 0)
+		r = pass_run(m, engine, PASS_PLAIN, m->times[engine][0] + round, ret_totals);
+	if (r == 0)
+		uw_engine_stats(m->engines[engine], &m->cold);
+	if (r == 0)
+		r = pass_run(m, engine, PASS_PLAIN, m->times[engine][1] + round, &again);
+	return r;
+}
+
+/* What the first round grows by is the cache: a later engine has memory of the one before. */
+static int measure_cold(struct measure *m, size_t engine, uint64_t rounds, struct figures *f)
+{
+	double n = (double)m->samples->n, cold, again;
+	struct uw_engine_stats warm;
+	struct totals totals;
+	uint64_t rss = rss_anon_bytes(), grown = 0;
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		int r = cold_round(m, engine, i, &totals);
+
+		if (r < 0)
+			return r;
+		if (!i)
+			grown = rss_anon_bytes();
+	}
+	uw_engine_stats(m->engines[engine], &warm);
+	cold = quartiles(m->times[engine][0], m->n_batches, rounds);
+	again = quartiles(m->times[engine][1], m->n_batches, rounds);
+	*f = (struct figures){
+		.cold_ms = cold / 1e6,
+		.frames = (double)totals.frames / n,
+		.whole = (double)totals.whole / n,
+		.misses = m->cold.cache_misses,
+		.reused = warm.reused_frames - m->cold.reused_frames,
+		.cache_bytes = max_u64(grown > rss ? grown - rss : 0, m->cold.cache_bytes),
+	};
+	if (f->misses && cold > again)
+		f->ns_miss = (cold - again) / (double)f->misses;
+	return 0;
 }
 
 static int measure_warm(struct measure *m, uint64_t rounds, struct figures *figures)
@@ -243,7 +261,7 @@ int measure_all(const struct samples *samples, uint64_t rounds,
 		return -ENOMEM;
 	r = measure_init(m, samples);
 	for (size_t e = 0; e < MEASURE_ENGINES && r == 0; e++)
-		r = measure_cold(m, e, &ret_figures[e]);
+		r = measure_cold(m, e, rounds, &ret_figures[e]);
 	if (r == 0)
 		r = measure_warm(m, rounds, ret_figures);
 	measure_free(m);

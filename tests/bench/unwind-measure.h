@@ -2,12 +2,12 @@
  * Thread: one.
  *
  *   cold       the first pass of a new engine over all samples: nothing is known but the modules,
- *              which are loaded before
+ *              which are loaded before; of a new engine each round
  *   streamed   the stacks come from memory: before each batch of 16 every line of their copies and
  *              registers is flushed from all caches (clflush), as a profiler meets bytes that the
  *              kernel wrote a while ago
  *   cached     the stacks of the batch were just copied
- *   cache      what the process grew by in the cold pass (RssAnon), or what the engine says where
+ *   cache      what the process grew by in the first cold pass (RssAnon), or what the engine says where
  *              that is more
  *
  * Every engine gets the same batches; a round is one pass of each engine, so that what else the
@@ -22,7 +22,7 @@ extern const enum uw_engine_kind measure_kinds[MEASURE_ENGINES]; /* native is th
 struct figures {
 	double streamed, cached; /* ns a frame */
 	double cold_ms;
-	double ns_miss;	 /* what the cold pass took longer than a warm one, a miss; 0: not known */
+	double ns_miss;	 /* what the cold pass took longer than the next, a miss; 0: not known */
 	uint64_t misses; /* of the engine's cache in the cold pass; 0: not known */
 	uint64_t reused; /* frames of the warm pass, of an earlier stack of the thread */
 	double whole, frames; /* share; mean */
