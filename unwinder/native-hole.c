@@ -36,7 +36,7 @@ enum {
 	HOLE_PAGE = 4096, /* the smallest there is */
 	HOLE_CODE_MAX = 64 << 10,
 	HOLE_CODE_READ = 4096,
-	HOLE_FILES_MAX = 256 << 20,
+	HOLE_FILES_MAX = 32 << 20,
 	HOLE_UNSEEN = 3,
 };
 #define HOLE_FRAME (UW_FRAME_CALLER | UW_FRAME_GUESSED)
@@ -254,10 +254,22 @@ static bool hole_scan(const struct walk *w, const struct hole_code *from, struct
  * and no more than HOLE_FILES_MAX in all. */
 static bool hole_scan_file(struct native *e, const struct uw_image *image, struct hole_calls *calls)
 {
+	uint64_t left = HOLE_FILES_MAX - e->hole_files;
+
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const struct uw_segment *s = &image->segments[i];
+
+		if (s->exec && s->filesz > left)
+			return false;
+		left -= s->exec ? s->filesz : 0;
+	}
+	if (image->fd < 0)
+		return false;
 	if (!e->chunk)
 		e->chunk = malloc(NATIVE_CHUNK);
-	if (!e->chunk || image->fd < 0)
+	if (!e->chunk)
 		return false;
+	e->hole_files = HOLE_FILES_MAX - left;
 	e->chunk_owner = NULL;
 	for (size_t i = 0; i < image->n_segments; i++) {
 		const struct uw_segment *s = &image->segments[i];
@@ -265,10 +277,8 @@ static bool hole_scan_file(struct native *e, const struct uw_image *image, struc
 		for (uint64_t at = 0; s->exec && at + 5 <= s->filesz; at += NATIVE_CHUNK - 4) {
 			size_t len = min_u64(s->filesz - at, NATIVE_CHUNK);
 
-			e->hole_files += len;
-			if (e->hole_files > HOLE_FILES_MAX ||
-			    pread(image->fd, e->chunk, len, (off_t)(s->offset + at)) !=
-				    (ssize_t)len)
+			if (pread(image->fd, e->chunk, len, (off_t)(s->offset + at)) !=
+			    (ssize_t)len)
 				return false;
 			hole_count(calls, e->chunk, len, s->vaddr + at);
 		}
