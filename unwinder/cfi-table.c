@@ -52,7 +52,7 @@ static void table_slice(struct uw_table *table)
 {
 	int64_t first = table_word(table, 0, 0);
 	uint64_t span = (uint64_t)(table_word(table, table->n - 1, 0) - first);
-	size_t n = table->n / SLICE_ENTRIES, i = 0;
+	size_t n = table->n / SLICE_ENTRIES;
 	uint32_t *slices;
 	unsigned shift = 0;
 
@@ -61,14 +61,15 @@ static void table_slice(struct uw_table *table)
 	if (span >> shift >= n || table->n > UINT32_MAX)
 		return;
 	n = (span >> shift) + 1;
-	slices = malloc((n + 1) * sizeof(*slices)); /* without them a search is slower */
-	for (size_t slice = 0; slices && slice < n; slice++) {
-		while (i < table->n && table_word(table, i, 0) - first < (int64_t)slice << shift)
-			i++;
-		slices[slice] = (uint32_t)i;
+	slices = calloc(n + 1, sizeof(*slices)); /* without them a search is slower */
+	for (size_t i = 0; slices && i < table->n; i++) {
+		uint64_t slice = (uint64_t)(table_word(table, i, 0) - first) >> shift;
+
+		if (slice < n)
+			slices[slice + 1] = (uint32_t)i + 1; /* so far */
 	}
-	if (slices)
-		slices[n] = (uint32_t)table->n;
+	for (size_t slice = 1; slices && slice <= n; slice++)
+		slices[slice] = (uint32_t)max_u64(slices[slice], slices[slice - 1]);
 	table->slices = slices;
 	table->n_slices = n;
 	table->shift = shift;
