@@ -14,6 +14,8 @@ start_service() {
 	"$PERFETTO_BIN/traced" >>"$TMP/traced.log" 2>&1 &
 	traced=$!
 	started $traced
+	# The unit's user is none of ours.
+	[ -z "${UNIT_DAEMON:-}" ] || { wait_for test -S "$TMP/producer" && chmod 666 "$TMP/producer"; }
 }
 # registered : the service knows our data source.
 registered() { "$PERFETTO_BIN/perfetto" --query 2>/dev/null | grep -q '^linux.perf .*traced_perf'; }
@@ -62,7 +64,8 @@ read_well() {
 target=$!
 started $target
 echo "direct = yes" >"$TMP/none.conf"
-"$PERFWIND" daemon --config "$TMP/none.conf" 2>"$TMP/daemon.err" & # before its service
+# Before its service; by the unit in unit.sh.
+${UNIT_DAEMON:-"$PERFWIND" daemon} --config "$TMP/none.conf" 2>"$TMP/daemon.err" &
 daemon=$!
 started $daemon
 start_service
@@ -102,6 +105,7 @@ read_well again
 # A config that is refused ends well, and the log says which field.
 config $target 999 | sed 's/timebase {/ring_buffer_pages: 7 &/' | consume refused
 check refused-in-log grep -q 'ring_buffer_pages' "$TMP/daemon.err"
+check nothing-refused bash -c "! grep 'the filter refuses' '$TMP/daemon.err'"
 check refused-no-timeout bash -c "! grep -qi 'timeout' '$TMP/refused.log'"
 
 kill $daemon

@@ -11,7 +11,7 @@ need_perf
 	systemctl daemon-reload
 check unit-installs [ $? = 0 ]
 export UNIT_DAEMON=$INTEGRATION/unit_daemon.py
-export DAEMON_SESSIONS=${DAEMON_SESSIONS:-200}
-two_at_a_time unit daemon control
+export DAEMON_SESSIONS=${DAEMON_SESSIONS:-50}
+two_at_a_time unit daemon control ${PERFETTO_BIN:+traced}
 export RECORDS_BY_UNIT=1
 two_at_a_time recorded containers stall record-pid processes
