@@ -28,7 +28,8 @@ def record(setup, name, command):
     _, cpu = timed(command)
     rate = max(100, min(8000, int(SAMPLES / cpu)))
     for _ in range(5):  # an old perf on a new kernel aborts now and then
-        argv = [setup.perf, "record", "-N", "-q", "-e", "cpu-clock", "-F", str(rate), "--call-graph", "dwarf", "-o", data, "--"]
+        # without -N, as users do: perf keeps a copy of the kernel's symbols with it
+        argv = [setup.perf, "--buildid-dir", setup.file("debug"), "record", "-q", "-e", "cpu-clock", "-F", str(rate), "--call-graph", "dwarf", "-o", data, "--"]
         if subprocess.run(argv + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
             return data
     raise measure.BenchError(f"perf record of {name} fails")
@@ -37,6 +38,7 @@ def record(setup, name, command):
 def measure_part(setup):
     if not setup.perf:
         raise measure.BenchError("perf (linux-perf) is not installed")
+    os.environ["PERF_BUILDID_DIR"] = setup.file("debug")
     source = setup.file("import.cc")
     measure.write_source(source, 0, 1 if setup.quick else 4)
     cases = [("g++", ["g++", "-std=c++17", "-O2", "-c", "-o", setup.file("import.o"), source]),
