@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "daemon/base/nearest.h"
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
@@ -69,45 +70,21 @@ void options_print_help(const struct options *options, FILE *out)
 		print_option(out, d);
 }
 
-enum { NAME_MAX_LEN = 48 };
-
-/* Edits (insert, delete, replace, swap of neighbours) that make @a into @b. */
-static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	size_t rows[3][NAME_MAX_LEN + 1];
-
-	for (size_t j = 0; j <= b_len; j++)
-		rows[0][j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t d = above[j - 1] + (a[i - 1] != b[j - 1]);
-
-			d = min_u64(d, above[j] + 1);
-			d = min_u64(d, row[j - 1] + 1);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				d = min_u64(d, above2[j - 2] + 1);
-			row[j] = d;
-		}
-	}
-	return rows[a_len % 3][b_len];
-}
-
 const char *options_nearest(const char *text, size_t len, const char *const *names, size_t n)
 {
 	const char *best = NULL;
 	size_t best_distance = SIZE_MAX;
+	char wanted[NEAREST_LEN];
 
-	if (!len || len > NAME_MAX_LEN)
+	if (!len || len >= sizeof(wanted))
 		return NULL;
+	memcpy(wanted, text, len);
+	wanted[len] = 0;
 	for (size_t i = 0; i < n; i++) {
-		size_t name_len = strlen(names[i]), d;
+		size_t name_len = strlen(names[i]), d = nearest_distance(wanted, names[i]);
 
-		if (name_len > NAME_MAX_LEN)
+		if (name_len >= NEAREST_LEN)
 			continue;
-		d = edit_distance(text, len, names[i], name_len);
 		/* "--freq" is --frequency, however far; else a third of the letters may be wrong.
 		 */
 		if (len >= 2 && name_len > len && !memcmp(text, names[i], len))

@@ -199,6 +199,18 @@ def full_session(s, service, config, instance=1, buffer=1, n=100):
 
 # ---- what it is for
 
+def running(s):
+    """Data source 1 samples a target of ours; the service, and the writer of its packets."""
+    service = s.begin()
+    pid = s.target()
+    service.setup_tracing()
+    config = source_config(perf_config(1000, [pid]))
+    service.setup(1, config)
+    service.start(1, config)
+    service.wait(lambda: service.writers, "a writer")
+    return service, writer_of(service, 1)
+
+
 @case
 def session():
     """Registration, setup, start, samples, flush, clear, stop: a trace that our own reader takes whole."""
@@ -458,14 +470,7 @@ def pages_and_sizes():
 def scraping():
     """What is in the memory can be read before any of it is committed, and stays as it was."""
     with Setting() as s:
-        service = s.begin()
-        pid = s.target()
-        service.setup_tracing()
-        config = source_config(perf_config(1000, [pid]))
-        service.setup(1, config)
-        service.start(1, config)
-        service.wait(lambda: service.writers, "a writer")
-        writer = writer_of(service, 1)
+        service, writer = running(s)
         seen = 0
         for _ in range(100):
             service.idle(0.03)
@@ -829,14 +834,7 @@ def notify():
 def target_exits():
     """The target ends in the midst: the source stays, its stop is answered, its samples are there."""
     with Setting() as s:
-        service = s.begin()
-        pid = s.target()
-        service.setup_tracing()
-        config = source_config(perf_config(1000, [pid]))
-        service.setup(1, config)
-        service.start(1, config)
-        service.wait(lambda: service.writers, "a writer")
-        writer = writer_of(service, 1)
+        service, writer = running(s)
         run_until_samples(service, writer, 50)
         s.targets[0].kill()
         s.targets[0].wait()

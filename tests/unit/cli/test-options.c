@@ -306,18 +306,19 @@ static void help_comes_from_the_table(void **state)
 static void nearest_names(void **state)
 {
 	const char *const names[] = {"record", "report", "export", "frequency", "p"};
-	const char *const long_name[] = {
-		"a-name-that-is-longer-than-any-option-could-be-and-is-passed-over"};
+	char longer[200] = "a-name-";
+	const char *const long_name[] = {longer};
 
 	(void)state;
+	memset(longer + 7, 'x', 150); /* than any option could be: passed over */
 	assert_string_equal(options_nearest("recrod", 6, names, 5), "record");
 	assert_string_equal(options_nearest("reprot", 6, names, 5), "report");
 	assert_string_equal(options_nearest("freq", 4, names, 5), "frequency");
 	assert_string_equal(options_nearest("exprt", 5, names, 5), "export");
 	assert_null(options_nearest("", 0, names, 5));
 	assert_null(options_nearest("banana", 6, names, 5));
-	assert_null(options_nearest(
-		"a-name-that-is-longer-than-any-option-could-be-and-is-passed-over", 64, names, 5));
+	assert_null(options_nearest(longer, 157, names, 5));
+	assert_null(options_nearest(longer, 157, long_name, 1));
 	assert_null(options_nearest("a-name", 6, long_name, 1));
 }
 
