@@ -20,6 +20,7 @@ named() { perfwind export --to folded -o - "$1" | grep -qE "$2"; }
 # as_user COMMAND... : an ordinary user, unconfined.
 as_user() { setpriv --reuid nobody --regid nogroup --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }
 
+echo # behind what the boot left on the line
 check enforcing [ "$(getenforce)" = Enforcing ]
 systemctl start perfwind.service # waits until it is ready
 check daemon-runs systemctl is-active perfwind.service
