@@ -82,8 +82,11 @@ static void print_losses(const struct session_summary *s, FILE *out)
 	const struct account *a = &s->account;
 	char n[32];
 
-	fprintf(out, "  lost     %s%s in the kernel's rings",
-		s->counts.lost_exact ? "" : "at least ", grouped(lost_samples(s), n));
+	if (s->counts.lost_exact || lost_samples(s))
+		fprintf(out, "  lost     %s%s in the kernel's rings",
+			s->counts.lost_exact ? "" : "at least ", grouped(lost_samples(s), n));
+	else
+		fprintf(out, "  lost     none known in the kernel's rings");
 	if (s->counts.lost_sideband)
 		fprintf(out, ", %s process records", grouped(s->counts.lost_sideband, n));
 	if (a->throttled_ns)

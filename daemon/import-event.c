@@ -55,6 +55,13 @@ static enum import_kind kind_of(struct import *im)
 	bool stacks = attr->sample_type & PERF_SAMPLE_REGS_USER &&
 		      attr->sample_type & PERF_SAMPLE_STACK_USER;
 
+	/* A file that does not say may be of any machine: where it has more, what is wanted means
+	 * something else there. */
+	if (stacks && attr->sample_regs_user & ~uw_arch_regs_known(im->arch)) {
+		import_note(im, "its stacks cannot be unwound: they have registers that %s has not",
+			    im->arch == UW_ARCH_X86_64 ? "x86_64" : "aarch64");
+		stacks = false;
+	}
 	if (stacks && (attr->sample_regs_user & wanted) != wanted) {
 		import_note(im, "its stacks cannot be unwound: not all registers were recorded");
 		stacks = false;

@@ -47,6 +47,9 @@ struct import {
 	enum uw_arch arch; /* of the machine that it was recorded on */
 	uint64_t *others;  /* samples of each event that is not imported */
 	uint64_t bad;	   /* records that do not fit their layout */
+	uint64_t unproved; /* modules whose file may be another than the one that ran */
+	uint64_t unfound;  /* modules whose file is another, or not there */
+	bool has_build_ids;
 
 	struct uw_modules *modules;
 	struct process_table *processes;

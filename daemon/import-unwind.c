@@ -22,19 +22,29 @@ static void wait_for(sem_t *sem)
 		;
 }
 
+static void note_module(struct import *im, const struct load_answer *a)
+{
+	const struct uw_module *module = a->request.module;
+	bool file = uw_module_kind(module) == UW_MODULE_FILE;
+
+	if (a->error)
+		log_verbose("%s: cannot be read, or is not what was mapped",
+			    uw_module_path(module));
+	else if (file && !a->proved)
+		log_verbose("%s: not proved to be the file that was mapped",
+			    uw_module_path(module));
+	im->unfound += file && a->error;
+	im->unproved += file && !a->error && !a->proved;
+}
+
 int import_serve(struct import *im)
 {
 	struct load_answer a;
 	int r = 0;
 
 	while (r >= 0 && loader_answer(im->loader, &a)) {
-		if (a.request.kind == LOAD_UNWIND && a.error)
-			log_verbose("%s: cannot be read: %s", uw_module_path(a.request.module),
-				    strerror(-a.error));
-		else if (a.request.kind == LOAD_UNWIND && !a.proved &&
-			 uw_module_kind(a.request.module) == UW_MODULE_FILE)
-			log_verbose("%s: not proved to be the file that was mapped",
-				    uw_module_path(a.request.module));
+		if (a.request.kind == LOAD_UNWIND)
+			note_module(im, &a);
 		r = emit_answer(im->emit, &a);
 		load_answer_deinit(&a);
 	}

@@ -50,8 +50,10 @@ static void add_build_id(struct import *im, struct record_event *e)
 {
 	const struct perfdata_build_id *id;
 
+	im->has_build_ids |= e->mmap.build_id_len != 0;
 	if (e->mmap.build_id_len || !(id = perfdata_build_id(im->file, e->mmap.path)))
 		return;
+	im->has_build_ids = true;
 	e->mmap.build_id_len = id->len;
 	memcpy(e->mmap.build_id, id->bytes, sizeof(e->mmap.build_id));
 }
@@ -182,6 +184,17 @@ static void tell_damage(struct import *im)
 			    counts->early);
 }
 
+/* Programs may have changed since, or be another machine's: then path and inode are all there is. */
+static void tell_unproved(struct import *im)
+{
+	if (!im->has_build_ids && (im->unproved || im->unfound))
+		import_note(
+			im,
+			"no build ids in the file: of its modules %lu were taken by their paths, "
+			"unproved, and %lu were not found as they were",
+			im->unproved, im->unfound);
+}
+
 /* Of a recording with several events: what another choice would take. */
 static void tell_others(struct import *im)
 {
@@ -241,6 +254,7 @@ static int finish(struct import *im)
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
 	tell_damage(im);
+	tell_unproved(im);
 	tell_others(im);
 	fill_summary(im);
 	stats_of(summary, &stats);

@@ -244,10 +244,11 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 }
 
 /* The chain's end as the ABI has it: code before the first frame clears rbp.  Of compiled code
- * without CFI that may be chance, so JIT code and interrupted instructions do not count. */
+ * without CFI that may be chance, so JIT code, interrupted instructions, and modules that cannot be
+ * read do not count. */
 static bool guess_is_root(const struct walk *w, rule_t rule)
 {
-	return !w->bp && rule_why(rule) != RULE_NO_FILE && (w->frames[w->n - 1] & UW_FRAME_CALLER);
+	return !w->bp && rule_why(rule) == RULE_NO_CFI && (w->frames[w->n - 1] & UW_FRAME_CALLER);
 }
 
 /* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code

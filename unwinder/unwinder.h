@@ -72,6 +72,14 @@ static inline uint64_t uw_arch_regs_mask(enum uw_arch arch)
 					 : 0;
 }
 
+/* All that it has: segment registers behind x86-64's, what vectors' sizes are behind aarch64's. */
+static inline uint64_t uw_arch_regs_known(enum uw_arch arch)
+{
+	return arch == UW_ARCH_X86_64	 ? UW_REGS_MASK_X86_64 | 0xffffff
+	       : arch == UW_ARCH_AARCH64 ? UW_REGS_MASK_AARCH64 | 1ull << 46
+					 : 0;
+}
+
 enum uw_outcome { UW_WHOLE, UW_CUT, UW_FAILED, UW_PENDING };
 
 /* Why a stack FAILED.  The names (uw_reason_name) are part of the --json output. */

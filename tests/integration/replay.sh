@@ -50,3 +50,78 @@ cp $DATA/work-fp "$FOLDER/work"
 check replaced-imported replayed dwarf
 check replaced-counted json dwarf "v['samples'] == 23"
 check replaced-no-names hasnt dwarf 'burn|start_c|middle'
+
+# Files of other machines, made of these.  One that says which: an error, and no trace.  One that does not, with
+# registers that this machine has not: no stack is made of them, the samples are there all the same.
+foreign() {
+	local name=$1
+	shift
+	sed "s#/tmp/recorded/#$FOLDER/#g" $DATA/dwarf.data >"$TMP/own.data"
+	"$PYTHON" tests/integration/foreign.py "$TMP/own.data" "$TMP/$name.data" "$@"
+}
+refused() { # NAME TEXT
+	! "$PERFWIND" import -o "$TMP/$1.pftrace" "$TMP/$1.data" 2>"$TMP/$1.err" && grep -q "$2" "$TMP/$1.err" &&
+		[ "$(wc -l <"$TMP/$1.err")" = 1 ] && [ ! -e "$TMP/$1.pftrace" ]
+}
+# own NAME FEATURE... : without those feature sections
+own() {
+	local name=$1
+	foreign "$name" without "$2" || return 1
+	shift 2
+	while [ $# -gt 0 ]; do
+		"$PYTHON" tests/integration/foreign.py "$TMP/$name.data" "$TMP/$name.data" without "$1" || return 1
+		shift
+	done
+}
+imported() { "$PERFWIND" import --json -o "$TMP/$1.pftrace" "$TMP/$1.data" >"$TMP/$1.json" 2>"$TMP/$1.err"; }
+cp $DATA/work "$FOLDER/work"
+for arch in i686 armv7l riscv64 s390x ppc64 ppc64le loongarch64; do
+	check "foreign-$arch-made" foreign $arch arch $arch
+	check "foreign-$arch-refused" refused $arch "was recorded on $arch; known are x86_64 and aarch64"
+done
+check foreign-swapped-made foreign swapped swapped
+check foreign-swapped-refused refused swapped 'was recorded on a machine of the other byte order'
+# riscv64 has 32 registers, loongarch64 33, s390x 34, ppc64 45.
+for n in 32 33 34 45; do
+	{ own registers-$n 6 && "$PYTHON" tests/integration/foreign.py "$TMP/registers-$n.data" "$TMP/registers-$n.data" registers $n; } ||
+		not_ok "registers-$n-made" "it could not be written"
+	check "registers-$n-imported" imported registers-$n
+	if [ "$(uname -m)" = x86_64 ]; then
+		check "registers-$n-told" grep -q 'its stacks cannot be unwound: they have registers that x86_64 has not' "$TMP/registers-$n.err"
+		check "registers-$n-no-stack" json registers-$n "v['samples'] == 23 and v['skipped'] == {}"
+		check "registers-$n-no-callers" hasnt registers-$n 'start_c|middle;'
+	fi
+done
+# 16, as arm has: too few.
+{ own registers-16 6 && "$PYTHON" - "$TMP/registers-16.data" <<'PY'; } || not_ok registers-16-made "it could not be written"
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+at = struct.unpack_from("<Q", data, 24)[0] + 80
+struct.pack_into("<Q", data, at, 0xfffff)  # as many bits, but others
+open(sys.argv[1], "wb").write(data)
+PY
+check registers-16-imported imported registers-16
+[ "$(uname -m)" = x86_64 ] && check registers-16-told grep -q 'not all registers were recorded' "$TMP/registers-16.err"
+# A file that says nothing of its machine, with registers as here, is taken for one of ours.
+check silent-made own silent 6
+[ "$(uname -m)" = x86_64 ] && check silent-imported imported silent && check silent-stacks json silent "v['stacks']['whole'] == 23"
+
+# Without build ids there are paths and inodes: what has another inode is not taken, where none is told the path has to
+# do, and both are said, once.
+no_ids() { # NAME UNPROVED UNFOUND
+	[ "$(grep -c "no build ids in the file: of its modules $2 were taken by their paths, unproved, and $3 were not found" "$TMP/$1.err")" = 1 ]
+}
+check no-ids-made own no-ids 2
+check no-ids-imported imported no-ids
+check no-ids-told no_ids no-ids 0 1
+check no-ids-counted json no-ids "v['samples'] == 23"
+check no-ids-no-names hasnt no-ids 'burn|start_c|middle'
+check no-ids-not-whole json no-ids "v['stacks']['whole'] == 0"
+"$PYTHON" tests/integration/foreign.py "$TMP/no-ids.data" "$TMP/likely.data" inode 0
+check likely-imported imported likely
+check likely-told no_ids likely 1 0
+check likely-stacks json likely "v['stacks']['whole'] == 23"
+# With them nothing is said; and where the kernel counted no losses, none is made up.
+imported own
+check ids-not-told sh -c "! grep -q 'no build ids' '$TMP/own.err'"
+check losses-none-known sh -c "! '$PERFWIND' import -o '$TMP/own.pftrace' '$TMP/own.data' 2>&1 | grep 'at least 0'"
