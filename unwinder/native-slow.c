@@ -193,23 +193,48 @@ static uint64_t walk_known(const struct uw_machine *m)
 	return 1ull << m->fp | 1ull << m->sp | 1ull << m->pc;
 }
 
-/* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The
- * forms that leave rbp alone keep the rest as well, but they are not told apart here: a wrong
- * register would be worse. */
-static bool slow_guessed(const struct walk *w, uint32_t n, const struct cfi_regs *regs,
-			 struct cfi_regs *ret_regs)
+/* Is the return address of frame @n at @ra_at, and its rbp at @fp_at (0: still in the register)? */
+static bool slow_guess_is(const struct walk *w, uint32_t n, const struct cfi_regs *regs,
+			  uint64_t ra_at, uint64_t fp_at, struct cfi_regs *ret_regs)
 {
 	const struct uw_machine *m = w->machine;
-	uint64_t fp = regs->r[m->fp], at = fp - w->base;
+	struct cfi_regs caller = {.known = walk_known(m)};
 
-	if (!(w->frames[n] & UW_FRAME_GUESSED) || at >= w->room || at + 8 >= w->room)
+	if (ra_at - w->base >= w->room || (fp_at && fp_at - w->base >= w->room))
 		return false;
-	*ret_regs = (struct cfi_regs){.known = walk_known(m)};
-	memcpy(&ret_regs->r[m->fp], w->stack + at, 8);
-	memcpy(&ret_regs->r[m->pc], w->stack + at + 8, 8);
-	ret_regs->r[m->pc] &= ~w->pac_mask;
-	ret_regs->r[m->sp] = fp + 16;
-	return ret_regs->r[m->pc] == uw_frame_pc(w->frames[n]);
+	memcpy(&caller.r[m->pc], w->stack + (ra_at - w->base), 8);
+	caller.r[m->pc] &= ~w->pac_mask;
+	caller.r[m->sp] = ra_at + 8;
+	caller.r[m->fp] = regs->r[m->fp];
+	if (fp_at)
+		memcpy(&caller.r[m->fp], w->stack + (fp_at - w->base), 8);
+	*ret_regs = caller;
+	return caller.r[m->pc] == uw_frame_pc(w->frames[n]);
+}
+
+/* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The
+ * forms that leave rbp alone keep the rest as well, but what the code does to it is not looked at: a
+ * wrong register would be worse. */
+static bool slow_guessed(struct native *e, const struct walk *w, uint32_t n,
+			 const struct cfi_regs *regs, struct cfi_regs *ret_regs)
+{
+	const struct rule_entry *entry =
+		rule_cache_find(&e->by_pc, &w->key, uw_frame_lookup(w->frames[n - 1]));
+	rule_t rule = entry ? entry->rule & RULE_MASK : rule_simple(RULE_NONE);
+	uint64_t sp = regs->r[w->machine->sp], fp = regs->r[w->machine->fp];
+	enum rule_form form = rule_kind(rule) == RULE_GUESS ? rule_form(rule) : RULE_FORM_UNKNOWN;
+	uint32_t ra = rule_way_ra(rule), way_fp = rule_way_bp(rule);
+
+	if (!(w->frames[n] & UW_FRAME_GUESSED))
+		return false;
+	if (form == RULE_FORM_WALKED && ra != RULE_WAY_BY_FP &&
+	    slow_guess_is(w, n, regs, sp + 8 * ra, way_fp ? sp + 8 * (way_fp - 1) : 0, ret_regs))
+		return true;
+	if ((form == RULE_FORM_PUSHED || form == RULE_FORM_PLT) &&
+	    slow_guess_is(w, n, regs, sp + 8, form == RULE_FORM_PUSHED ? sp : 0, ret_regs))
+		return true;
+	return slow_guess_is(w, n, regs, fp + 8, fp, ret_regs) ||
+	       (!w->machine->link && slow_guess_is(w, n, regs, sp, 0, ret_regs));
 }
 
 /* A frame as native_signal() found it. */
@@ -253,7 +278,7 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &way);
 		if (result == CFI_PENDING)
 			return result;
-		if (result != CFI_OK && !slow_guessed(w, n, regs, &caller))
+		if (result != CFI_OK && !slow_guessed(e, w, n, regs, &caller))
 			return CFI_BAD;
 		if (caller.r[w->machine->pc] != uw_frame_pc(w->frames[n]))
 			return CFI_BAD;

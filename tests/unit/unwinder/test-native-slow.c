@@ -152,6 +152,43 @@ static void test_block(void **state)
 	assert_int_equal(f->frames[2], CALLED(FRAMED + 1));
 }
 
+/* A register is needed behind a frame without CFI: the second walk passes it in each of its forms. */
+static void test_behind_guess(void **state)
+{
+	static const struct {
+		const char *code;
+		size_t len;
+		size_t ra; /* in the stack */
+	} cases[] = {
+		{"\x48\x83\xc4\x10\x5d\xc3", 6, 3}, /* add $16,%rsp; pop %rbp; ret */
+		{"\xc3", 1, 0},			    /* ret */
+		{"\x48\x89\xe5\x5d\xc3", 5, 1},	    /* mov %rsp,%rbp, the push is behind */
+		{"\x0f\x0b", 2, 9},		    /* nothing is told: the chain */
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t *at = &f->stack[cases[i].ra];
+
+		fixture_space(f, (uint32_t)(20 + i), &f->fake.memory);
+		memset(f->fake.code, 0x90, sizeof(f->fake.code));
+		memcpy(f->fake.code + 0x40, cases[i].code, cases[i].len);
+		memset(f->stack, 0, sizeof(f->stack));
+		f->regs[UW_X86_BP] = SP + 64;
+		f->regs[UW_X86_BX] = 0xbad;
+		at[0] = KEEPER + 1;
+		at[1 + 1] = SP + 8 * 40; /* keeper: rbx */
+		at[1 + 2] = BY_RBX + 1;
+		f->stack[40] = ROOTED + 1; /* CFA = rbx + 8 */
+		for (unsigned round = 0; round < 2; round++) {
+			run(f, JIT + 0x40);
+			assert_result(f, UW_WHOLE, UW_OK, 4);
+			assert_int_equal(f->frames[1], CALLED(KEEPER + 1) | UW_FRAME_GUESSED);
+			assert_int_equal(f->frames[3], CALLED(ROOTED + 1));
+		}
+	}
+}
+
 /* Where a function goes to a landing pad, the caller that it had may have been written over: it
  * says that it is a guess, on each of the three roads. */
 static void test_landing(void **state)
@@ -191,7 +228,7 @@ int main(void)
 		TEST(test_slow),    TEST(test_return_address_in_register),
 		TEST(test_signal),  TEST(test_other_stack),
 		TEST(test_left),    TEST(test_block),
-		TEST(test_landing),
+		TEST(test_landing), TEST(test_behind_guess),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
