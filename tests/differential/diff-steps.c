@@ -261,19 +261,16 @@ static const char usage[] =
 	"      --signal-every N   interrupt it by SIGUSR1, from its first own signal on\n"
 	"      --no-files         read modules out of the process's memory\n"
 	"      --engine NAME      native, libunwind or libdw\n"
+	"      --sure             no frame may be a guess, even if it is right\n"
 	"      --allow SYMBOL,... functions whose callers may be missing, or guessed and wrong\n"
 	"      --classes N        of what is not right, to print (10)\n";
 
 static const struct option long_options[] = {
-	{"each", required_argument, NULL, 'e'},
-	{"max-steps", required_argument, NULL, 'm'},
-	{"from-trap", no_argument, NULL, 't'},
-	{"signal-every", required_argument, NULL, 's'},
-	{"no-files", no_argument, NULL, 'n'},
-	{"engine", required_argument, NULL, 'E'},
-	{"allow", required_argument, NULL, 'a'},
-	{"classes", required_argument, NULL, 'c'},
-	{0},
+	{"each", required_argument, NULL, 'e'},	   {"max-steps", required_argument, NULL, 'm'},
+	{"from-trap", no_argument, NULL, 't'},	   {"signal-every", required_argument, NULL, 's'},
+	{"no-files", no_argument, NULL, 'n'},	   {"engine", required_argument, NULL, 'E'},
+	{"allow", required_argument, NULL, 'a'},   {"sure", no_argument, NULL, 'S'},
+	{"classes", required_argument, NULL, 'c'}, {0},
 };
 
 static int parse_option(struct options *options, struct stepper *s, int c)
@@ -293,6 +290,9 @@ static int parse_option(struct options *options, struct stepper *s, int c)
 		return 0;
 	case 'n':
 		s->live.no_files = true;
+		return 0;
+	case 'S':
+		s->verdicts->sure = true;
 		return 0;
 	case 'a':
 		if (asprintf(&allow, ",%s,", optarg) < 0)

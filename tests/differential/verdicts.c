@@ -7,7 +7,8 @@
 enum right { RIGHT, EARLY, TOLD, WRONG };
 enum { SHOWN = 12 };
 
-static enum right judge(const struct verdict *v, const uint64_t *truth, uint32_t n)
+static enum right judge(const struct verdicts *all, const struct verdict *v, const uint64_t *truth,
+			uint32_t n)
 {
 	bool told = false;
 
@@ -18,7 +19,9 @@ static enum right judge(const struct verdict *v, const uint64_t *truth, uint32_t
 	}
 	if (v->outcome != UW_WHOLE)
 		return EARLY;
-	return v->n == n ? RIGHT : WRONG;
+	if (v->n != n)
+		return WRONG;
+	return told && all->sure ? TOLD : RIGHT;
 }
 
 static void chain_text(struct live *live, const uint64_t *frames, uint32_t n, char *to, size_t size)
@@ -104,7 +107,7 @@ void verdicts_switch(struct verdicts *verdicts, struct live *live, const uint64_
 		to[0] = v->frames[0];
 		memcpy(to + 1, truth, n * sizeof(*truth));
 		to[1] |= UW_FRAME_CALLER; /* it will be returned to */
-		v->right = (uint8_t)min_u64(v->right, judge(v, to, n + 1));
+		v->right = (uint8_t)min_u64(v->right, judge(verdicts, v, to, n + 1));
 		if (v->right == RIGHT)
 			verdicts->n_switch++;
 		else
@@ -118,7 +121,7 @@ void verdicts_add(struct verdicts *verdicts, struct live *live)
 	struct verdict *v = verdicts_next(verdicts);
 
 	verdicts->n_judged++;
-	v->right = (uint8_t)judge(v, v->truth, v->n_truth);
+	v->right = (uint8_t)judge(verdicts, v, v->truth, v->n_truth);
 	if (v->right != RIGHT) {
 		if (++verdicts->n_later == VERDICTS_LATER)
 			verdicts_settle(verdicts, live);

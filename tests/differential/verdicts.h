@@ -22,6 +22,7 @@ struct verdicts {
 	/* ",symbol,symbol,": functions whose callers may be missing, or wrong if they say that they
 	 * were guessed */
 	const char *allow;
+	bool sure; /* a right stack with a guess in it is not right */
 	uint64_t n_judged, n_right, n_switch, n_early, n_wrong, n_allowed;
 	uint64_t n_guessed; /* right, with a frame that says that it was guessed */
 	struct verdict later[VERDICTS_LATER];

@@ -18,8 +18,14 @@ build() {
 	not_ok "$name-build" "$(head -n 1 "$TMP/build.out")"
 	return 1
 }
-# steps NAME OPTIONS... : right at every instruction; what is not is printed.
+# steps NAME OPTIONS... : right at every instruction, and no frame a guess; what is not is printed.
 steps() {
+	local name=$1
+	shift
+	check "$name" "$DIFF" --from-trap --sure "$@"
+}
+# guesses NAME OPTIONS... : the same where frames may be guesses.
+guesses() {
 	local name=$1
 	shift
 	check "$name" "$DIFF" --from-trap "$@"
@@ -71,7 +77,7 @@ check debug-frame-is-all sh -c "readelf -SW '$TMP/debug-frame' | grep -q '\.debu
 
 # libc's assembly, system calls, lazily bound calls through ld.so's resolver; the vDSO; modules out of memory alone.
 steps libc -- "$TMP/O2" libc
-steps libc-static -- "$TMP/static" libc
+guesses libc-static -- "$TMP/static" libc
 steps vdso -- "$TMP/O2" vdso
 steps vfork -- "$TMP/O2" vfork
 "$TMP/O2" crypto >/dev/null 2>&1
@@ -86,25 +92,25 @@ steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
 # memory: it is told as a guess, or the stack ends there (a function that was never called yet).  So does __start_context
 # once its function has returned.  The same of switches by hand, in each manner there is: CFI that is true gives what is
 # right; with none, or one that only tells where the function begins and ends, whatever is wrong says that it is a guess.
-steps ucontext --allow __start_context,swapcontext -- "$TMP/O2" ucontext
+guesses ucontext --allow __start_context,swapcontext -- "$TMP/O2" ucontext
 for how in O0 O2 fp; do
 	steps "switch-$how" -- "$TMP/$how" switch_told
 	for name in switch switch_jump switch_pop switch_push; do
 		for cfi in untold lazy; do
-			steps "$name-$cfi-$how" --allow ${name}_$cfi -- "$TMP/$how" ${name}_$cfi
+			guesses "$name-$cfi-$how" --allow ${name}_$cfi -- "$TMP/$how" ${name}_$cfi
 		done
 	done
 done
 # Code without CFI, and code without a file.
-steps untold -- "$TMP/O2" untold
-steps jit -- "$TMP/O2" jit
-steps memfd -- "$TMP/O2" memfd
+guesses untold -- "$TMP/O2" untold
+guesses jit -- "$TMP/O2" jit
+guesses memfd -- "$TMP/O2" memfd
 
 # C++: _Unwind_RaiseException and _Unwind_Resume write the landing's registers over their own before they go there; the
 # caller that is found then says that it is a guess.
 if $CXX -std=c++20 -g -O2 -Wl,-z,now -o "$TMP/cxx" tests/programs/steps-cxx.cc 2>"$TMP/build.out"; then
 	for name in exceptions coroutines virtual; do
-		steps "$name" --allow _Unwind_RaiseException,_Unwind_Resume,_Unwind_Resume_or_Rethrow -- "$TMP/cxx" $name
+		guesses "$name" --allow _Unwind_RaiseException,_Unwind_Resume,_Unwind_Resume_or_Rethrow -- "$TMP/cxx" $name
 	done
 	check exceptions-cold sh -c "nm '$TMP/cxx' | grep -q '\.cold'"
 else
