@@ -87,6 +87,7 @@ steps memory-only-libc --no-files --max-steps 30000 -- "$TMP/O2" libc
 # Signals at many places of it, each instruction of the handler, the trampoline and its end.
 steps signal --signal-every 31 -- "$TMP/O2" signal
 steps signal-alt --signal-every 31 -- "$TMP/O2" signal-alt
+steps signal-above --signal-every 31 -- "$TMP/O2" signal-above
 steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
 # Other stacks.  Between taking the new stack and pushing what it returns to, glibc's swapcontext has its caller in
 # memory: it is told as a guess, or the stack ends there (a function that was never called yet).  So does __start_context

@@ -380,6 +380,30 @@ static NOINLINE void switches(switch_fn *how, unsigned saved, bool entry_on_stac
 	NOT_LAST;
 }
 
+static void fiber_signals(void)
+{
+	raise(SIGUSR1);
+	run_frames(); /* the tracer interrupts it */
+	switch_told(other_regs, main_regs);
+}
+
+/* A handler's stack that lies above the one that it interrupted. */
+static void run_signal_above(void)
+{
+	static uint64_t low[32768] __attribute__((aligned(16))); /* run_frames() has a large one */
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	char alternate[1 << 16];
+	stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	TRAP();
+	low[32764] = (uint64_t)(uintptr_t)fiber_signals;
+	other_regs[0] = &low[32761];
+	switch_told(main_regs, other_regs);
+	NOT_LAST;
+}
+
 /* ---- assembly without CFI: a leaf, one with a frame and a call, one with rbp, one that jumps ----
  */
 uint64_t untold_leaf(uint64_t x), untold_frame(uint64_t x), untold_rbp(uint64_t x),
@@ -469,12 +493,19 @@ int main(int argc, char **argv)
 		void (*run)(void);
 		bool traps_itself;
 	} cases[] = {
-		{"frames", run_frames, false},	   {"longjmp", run_longjmp, false},
-		{"libc", run_libc, false},	   {"vdso", run_vdso, false},
-		{"vfork", run_vfork, false},	   {"crypto", run_crypto, true},
-		{"signal", run_signal, true},	   {"signal-alt", run_signal_alt, true},
-		{"ucontext", run_ucontext, false}, {"untold", run_untold, false},
-		{"jit", run_jit, false},	   {"memfd", run_memfd, false},
+		{"frames", run_frames, false},
+		{"longjmp", run_longjmp, false},
+		{"libc", run_libc, false},
+		{"vdso", run_vdso, false},
+		{"vfork", run_vfork, false},
+		{"crypto", run_crypto, true},
+		{"signal", run_signal, true},
+		{"signal-alt", run_signal_alt, true},
+		{"signal-above", run_signal_above, true},
+		{"ucontext", run_ucontext, false},
+		{"untold", run_untold, false},
+		{"jit", run_jit, false},
+		{"memfd", run_memfd, false},
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(switch_cases) / sizeof(*switch_cases); i++) {
