@@ -47,6 +47,13 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 		uw_symbols_pack(module->symbols, to);
 }
 
+/* As module.c takes it from a file: nothing computed from it wraps. */
+static bool segment_fits(const struct uw_segment *s)
+{
+	return s->filesz <= s->memsz && s->offset <= UINT64_MAX / 2 && s->memsz <= UINT64_MAX / 2 &&
+	       s->vaddr <= UINT64_MAX - s->memsz;
+}
+
 static int unpack_layout(struct cursor *from, struct uw_layout **ret_layout)
 {
 	struct uw_layout *layout = NULL;
@@ -71,6 +78,10 @@ static int unpack_layout(struct cursor *from, struct uw_layout **ret_layout)
 
 		memcpy(&exec, &layout->segments[i].exec, sizeof(exec));
 		layout->segments[i].exec = exec != 0;
+		if (!segment_fits(&layout->segments[i])) {
+			free(layout);
+			return fail(-EBADMSG);
+		}
 	}
 	*ret_layout = layout;
 	return 0;

@@ -8,6 +8,7 @@
 
 #include "daemon/base/bytes.h"
 #include "daemon/base/error.h"
+#include "unwinder/elf.h"
 #include "unwinder/parts.h"
 #include "unwinder/symbols.h"
 
@@ -142,6 +143,18 @@ static int unpack_block(struct cursor *from, size_t size, void **ret_data, size_
 	return 0;
 }
 
+/* What a lookup rests on: ascending, each with a name, and the last name ends. */
+static bool in_order(const struct uw_symbols *s)
+{
+	if (s->n && (!s->pool_len || s->pool[s->pool_len - 1]))
+		return false;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i].name >= s->pool_len || !s->pool[s->entries[i].name] ||
+		    (i && s->entries[i].start <= s->entries[i - 1].start))
+			return false;
+	return true;
+}
+
 int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols)
 {
 	_cleanup_(symbols_freep) struct uw_symbols *s = calloc(1, sizeof(*s));
@@ -160,11 +173,8 @@ int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols)
 		return trace(r);
 	s->n = entries / sizeof(*s->entries);
 	s->n_ranges = ranges / sizeof(*s->ranges);
-	if (s->n && (!s->pool_len || s->pool[s->pool_len - 1]))
+	if (s->n_ranges > UW_ELF_PHDRS_MAX || !in_order(s))
 		return fail(-EBADMSG);
-	for (size_t i = 0; i < s->n; i++)
-		if (s->entries[i].name >= s->pool_len)
-			return fail(-EBADMSG);
 	*ret_symbols = take(s);
 	return 0;
 }

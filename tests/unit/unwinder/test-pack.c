@@ -8,6 +8,7 @@
 #include "daemon/base/bytes.h"
 #include "tests/unit/cmocka.h"
 #include "unwinder/parts.h"
+#include "unwinder/symbols.h"
 
 enum { ROOM = 64 << 20 };
 
@@ -174,6 +175,34 @@ static void test_damaged(void **state)
 	free(p.data);
 }
 
+/* Symbols that a lookup could not rest on: not ascending, or without a name. */
+static void test_disorder(void **state)
+{
+	struct uw_symbols *s;
+
+	(void)state;
+	for (int how = 0; how < 4; how++) {
+		struct {
+			uint64_t start;
+			uint32_t size, name;
+		} entries[2] = {{0x1000, 8, 0}, {how == 1 ? 0x1000 : 0x2000, 8, 2}};
+		static const char pool[] = "a\0b";
+		uint8_t bytes[256];
+		struct packer p = {.data = bytes, .room = sizeof(bytes)};
+		struct cursor from;
+
+		entries[1].name = how == 2 ? 1 : how == 3 ? 4 : 2;
+		packer_u64(&p, 1);
+		packer_block(&p, entries, sizeof(entries));
+		packer_block(&p, pool, sizeof(pool));
+		packer_block(&p, NULL, 0);
+		from = cursor_of(bytes, p.len);
+		assert_int_equal(uw_symbols_unpack(&from, &s), how ? -EBADMSG : 0);
+		if (!how)
+			(void)uw_symbols_free(s);
+	}
+}
+
 /* What does not fit is told, and no byte is written behind the room. */
 static void test_no_room(void **state)
 {
@@ -213,9 +242,10 @@ static void test_unresponsive(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same),	cmocka_unit_test(test_halves),
-		cmocka_unit_test(test_stale),	cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_room), cmocka_unit_test(test_unresponsive),
+		cmocka_unit_test(test_same),	     cmocka_unit_test(test_halves),
+		cmocka_unit_test(test_stale),	     cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_disorder),     cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_unresponsive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
