@@ -106,6 +106,8 @@ static void answer_once(void)
 
 static void handler(int signal, siginfo_t *info, void *context)
 {
+	int e = errno;
+
 	(void)signal;
 	(void)context;
 	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
@@ -120,6 +122,7 @@ static void handler(int signal, siginfo_t *info, void *context)
 		answer_once();
 	if (mode == LINGER)
 		(void)!write(tell_fd, "d", 1);
+	errno = e;
 }
 
 static void start(struct target *t, int how)

@@ -139,9 +139,13 @@ static void test_thread_names(void **state)
 	struct loader *loader;
 	struct crowd crowd;
 	struct load_answer a;
+	size_t before; /* a sanitizer has one of its own */
 
 	(void)state;
 	assert_int_equal(loader_new_inline("", &loader), 0);
+	ask_own(loader, LOAD_PROCESS, &a);
+	before = a.status.n_threads;
+	load_answer_deinit(&a);
 	for (size_t i = 0; i < 2; i++) {
 		size_t n = counts[i], named = 0;
 
@@ -152,11 +156,11 @@ static void test_thread_names(void **state)
 		(void)pthread_barrier_wait(&crowd.ready);
 		ask_own(loader, LOAD_PROCESS, &a);
 		assert_non_null(a.maps);
-		assert_int_equal(a.status.n_threads, n + 1);
-		assert_int_equal(a.n_threads, i == 0 ? n + 1 : 0);
+		assert_int_equal(a.status.n_threads, n + before);
+		assert_int_equal(a.n_threads, i == 0 ? n + before : 0);
 		load_answer_deinit(&a);
 		ask_own(loader, LOAD_THREADS, &a);
-		assert_int_equal(a.n_threads, n + 1);
+		assert_int_equal(a.n_threads, n + before);
 		for (size_t k = 0; k < a.n_threads; k++)
 			named += !strcmp(a.threads[k].comm, "stander");
 		assert_int_equal(named, n);
