@@ -171,6 +171,21 @@ fi
 kill -9 $TARGET
 wait $TARGET $HEALTHY 2>/dev/null
 
+# As many mappings as a process can have (max_map_count): megabytes of text, within bounds of memory, and whole stacks.
+small() { json "$1" 'v["self"]["peak_rss_kb"] < 200 << 10'; }
+"$PROGRAMS/many-maps" 60 >"$TMP/many.n" &
+TARGET=$!
+started $TARGET
+wait_for test -s "$TMP/many.n"
+check "many mappings: they are" [ "$(cat "$TMP/many.n")" -gt 10000 ]
+check "many mappings: the recording ends" record_for many 3 -p $TARGET
+check "many mappings: whole stacks" json many 'total > 0 and v["stacks"]["whole"] >= 0.9 * total'
+check "many mappings: names" has many '^many-maps;_start;.*main;among_many;burn '
+check "many mappings: memory" small many
+check "many mappings: told consistently" consistent many
+kill -9 $TARGET
+wait $TARGET 2>/dev/null
+
 # A FIFO at a program's path; the program itself runs on, deleted.
 cp "$PROGRAMS/recursion" "$TMP/replaced"
 "$TMP/replaced" 60 &
@@ -278,3 +293,23 @@ for operation in read getattr statfs flush; do
 	check "$name: it lives" kill -0 $TARGET
 	asked_over $operation
 done
+
+# The many mappings of above, given.
+cp "$PROGRAMS/many-maps" "$U/"
+as_profiler "$U/perfwind" record --json -v --hook-socket "$HOOK" -o "$U/given.pftrace" -a -d 6 >"$TMP/given.json" 2>"$TMP/given.err" &
+RECORDER=$!
+started $RECORDER
+wait_for test -S "$HOOK"
+as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/many-maps" 60 >"$TMP/given.n" &
+TARGET=$!
+started $TARGET
+wait $RECORDER
+check "many mappings, by consent: the recording ends" [ $? = 0 ]
+cp "$U/given.pftrace" "$TMP/"
+check "many mappings, by consent: they are" [ "$(cat "$TMP/given.n")" -gt 10000 ]
+check "many mappings, by consent: asked" grep -q "process $TARGET .*: asked" "$TMP/given.err"
+check "many mappings, by consent: names" has given '^many-maps;_start;.*main;among_many;burn '
+check "many mappings, by consent: memory" small given
+check "many mappings, by consent: told consistently" consistent given
+kill -9 $TARGET
+wait $TARGET 2>/dev/null
