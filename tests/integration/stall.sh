@@ -296,13 +296,13 @@ done
 
 # The many mappings of above, given.
 cp "$PROGRAMS/many-maps" "$U/"
-as_profiler "$U/perfwind" record --json -v --hook-socket "$HOOK" -o "$U/given.pftrace" -a -d 6 >"$TMP/given.json" 2>"$TMP/given.err" &
-RECORDER=$!
-started $RECORDER
-wait_for test -S "$HOOK"
 as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/many-maps" 60 >"$TMP/given.n" &
 TARGET=$!
 started $TARGET
+wait_for test -s "$TMP/given.n"
+as_profiler "$U/perfwind" record --json -v --hook-socket "$HOOK" -o "$U/given.pftrace" -a -d 4 >"$TMP/given.json" 2>"$TMP/given.err" &
+RECORDER=$!
+started $RECORDER
 wait $RECORDER
 check "many mappings, by consent: the recording ends" [ $? = 0 ]
 cp "$U/given.pftrace" "$TMP/"
@@ -313,3 +313,38 @@ check "many mappings, by consent: memory" small given
 check "many mappings, by consent: told consistently" consistent given
 kill -9 $TARGET
 wait $TARGET 2>/dev/null
+
+# ---- strangers: 10,000 connections to the hook socket while somebody is recorded by consent; nobody is believed, no descriptor
+# stays, and who was asked is heard all the same
+cp "$INTEGRATION/hook_strangers.py" "$U/"
+as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/recursion" 100 & GOOD=$!
+started $GOOD
+wait_for used $GOOD 50
+as_profiler "$U/perfwind" record --json -v --hook-socket "$HOOK" -o "$U/strangers.pftrace" -a >"$TMP/strangers.json" \
+	2>"$TMP/strangers.err" &
+RECORDER=$!
+started $RECORDER
+wait_for grep -q "process $GOOD .*: asked" "$TMP/strangers.err"
+descriptors() { ls "/proc/$(pgrep -P $RECORDER -x pw-hook)/fd" | wc -l; }
+wait_for used $GOOD 300
+before=$(descriptors)
+as_target "$PYTHON" "$U/hook_strangers.py" "$HOOK" >"$TMP/strangers.n" &
+STRANGER=$!
+started $STRANGER
+wait_for test -s "$TMP/strangers.n"
+as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/late" 100 & LATE=$!
+started $LATE
+wait_for grep -q "process $LATE .*: asked" "$TMP/strangers.err"
+wait_for used $LATE 500
+no_more() { [ "$(descriptors)" -le $((before + 2)) ]; } # the way to pw-close
+check "strangers: no descriptor stays" wait_for no_more
+kill -INT $RECORDER
+wait $RECORDER
+check "strangers: the recording ends" [ $? = 0 ]
+cp "$U/strangers.pftrace" "$TMP/"
+check "strangers: counted, each" refused strangers answer-stranger "$(cat "$TMP/strangers.n")"
+check "strangers: who was asked before is read" has strangers "^recursion;$STACK"
+check "strangers: and who was asked after" has strangers "^late;$STACK"
+check "strangers: told consistently" consistent strangers
+kill -9 $GOOD $LATE $STRANGER
+wait $GOOD $LATE $STRANGER 2>/dev/null

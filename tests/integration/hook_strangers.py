@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""hook_strangers.py SOCKET - 10,000 connections to the hook socket by a process that nobody asked: nothing, half a message,
+the real thing, too many descriptors, what takes an hour to close; some stay open.  Prints how many, then stays."""
+import array
+import os
+import signal
+import socket
+import struct
+import sys
+
+path, count = sys.argv[1], 10000
+
+
+def lingering():
+    listener = socket.create_server(("127.0.0.1", 0))
+    tcp = socket.create_connection(listener.getsockname())
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+    tcp.setblocking(False)
+    try:
+        while True:
+            tcp.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    return listener, tcp
+
+
+def send(s, data, fds):
+    s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+
+
+maps, mem = os.open("/proc/self/maps", os.O_RDONLY), os.open("/proc/self/mem", os.O_RDONLY)
+pipe = os.pipe()
+slow = [lingering() for i in range(10)]
+kinds = [(b"", []), (b"q", []), (b"p", [maps]), (b"p", [maps, mem]), (b"p", [maps, mem] * 20), (b"p", list(pipe)), (b"pp", [mem, maps])]
+stay = []
+for i in range(count):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)  # waits while the backlog is full
+    data, fds = (b"p", [slow[i // 1000][1].fileno()]) if i % 1000 == 999 else kinds[i % len(kinds)]
+    try:
+        if data:
+            send(s, data, fds)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it was turned away before
+    if i % 50 == 0:
+        stay.append(s)
+    else:
+        s.close()
+print(count, flush=True)
+signal.pause()  # to be killed: what lingers is not closed by us
