@@ -11,6 +11,7 @@ export PERFETTO_PRODUCER_SOCK_NAME=$TMP/producer PERFETTO_CONSUMER_SOCK_NAME=$TM
 : >"$TMP/none.conf"
 
 start_service() {
+	rm -f "$TMP/producer"
 	"$PERFETTO_BIN/traced" >>"$TMP/traced.log" 2>&1 &
 	traced=$!
 	started $traced
