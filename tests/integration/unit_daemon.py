@@ -45,7 +45,7 @@ def socket_unit(kind, path):
     with open(INSTALLED.replace(".service", "-%s.socket" % kind), encoding="ascii") as unit:
         lines = [line for line in unit.read().splitlines() if not line.startswith(("ListenStream=", "Service="))]
     at = lines.index("[Socket]") + 1
-    write_unit(name, lines[:at] + ["ListenStream=" + path, "Service=" + SERVICE, "RemoveOnStop=yes"] + lines[at:])
+    write_unit(name, lines[:at] + ["ListenStream=" + path, "Service=" + SERVICE] + lines[at:])
     return name
 
 
