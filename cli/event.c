@@ -24,3 +24,14 @@ int event_choose(struct profile *profile, const char *command, const char *name)
 		log_error("%s: %s", command, error);
 	return r < 0 ? trace(r) : 0;
 }
+
+void event_tell_nothing(const struct profile *p, const struct profile_filter *only,
+			const char *command)
+{
+	for (size_t i = 0; i < p->n_samples; i++)
+		if (profile_process_wanted(p, p->samples[i].process, only))
+			return;
+	if (p->n_samples)
+		log_info("%s: none of the %zu samples is of what was asked for", command,
+			 p->n_samples);
+}

@@ -1,4 +1,5 @@
-/* event.h - --event NAME of the commands that read a trace.  Thread: main. */
+/* event.h - what of a trace is wanted, for the commands that read one: --event NAME, and whether there
+ * is anything of what --pid and --cgroup ask for.  Thread: main. */
 #pragma once
 
 #include "profile/profile.h"
@@ -11,3 +12,6 @@
 int event_choose(struct profile *profile, const char *command, const char *name);
 /* On standard error, where what is written has no place for it. */
 void event_tell_others(const struct profile *profile, const char *command);
+/* On standard error, when there are samples and none is of what was asked for. */
+void event_tell_nothing(const struct profile *profile, const struct profile_filter *only,
+			const char *command);

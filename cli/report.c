@@ -100,6 +100,7 @@ static int report_run(int argc, char **argv)
 	}
 	if (event_choose(&profile, "report", command.event) < 0)
 		return 1;
+	event_tell_nothing(&profile, &command.only, "report");
 	how = (struct report_options){
 		.by = command.by,
 		.tree = command.tree,

@@ -34,17 +34,19 @@ static const struct options options = {
 	.usage = "[--all] [--json] FILE",
 	.description = "Tells what a trace has lost: rows of trace_processor's table `stats`, what "
 		       "each means, and\nwhat to change in the config.  The exit status is 1 when "
-		       "data was lost, 2 when the file\ncannot be read.",
+		       "data was lost or there was an error,\n2 when the file cannot be read.",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,
 };
 
+/* A row of errors tells of what could not be read, which is as good as lost. */
 static bool is_loss(const struct profile_count *count)
 {
 	const struct trace_stat_info *info = trace_stat_info((enum trace_stat)count->stat);
 
-	return count->value && info->severity == TRACE_STAT_DATA_LOSS;
+	return count->value &&
+	       (info->severity == TRACE_STAT_DATA_LOSS || info->severity == TRACE_STAT_ERROR);
 }
 
 /* What a person has to know: what went wrong, and what could have been more. */

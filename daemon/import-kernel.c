@@ -84,7 +84,7 @@ static bool names_of_today(struct import *im, const char **ret_why)
 		(void)read_names(im);
 	im->kernel_started = false;
 	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
-			   ? "kernel.kptr_restrict hides addresses; mend: run as root"
+			   ? "/proc/kallsyms shows this user no addresses; mend: run as root"
 		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
 					  : "it was recorded before the last boot";
 	if (im->names_today && (!im->text_today || im->text_today != im->kernel_text))

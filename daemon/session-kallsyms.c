@@ -61,10 +61,9 @@ static int read_kallsyms(struct session *s, struct uw_kallsyms **ret_kallsyms)
 	int r = fd < 0 ? -errno : uw_kallsyms_new(fd, ret_kallsyms);
 
 	if (r == UW_KALLSYMS_HIDDEN)
-		session_note(
-			s,
-			"kernel frames will have no names (kernel.kptr_restrict hides addresses); "
-			"mend: sudo sysctl kernel.kptr_restrict=0, or run as root");
+		session_note(s,
+			     "kernel frames will have no names (/proc/kallsyms shows this user no "
+			     "addresses); mend: what `perfwind doctor` says of it, or run as root");
 	else if (r < 0)
 		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)",
 			     strerror(-r));

@@ -8,8 +8,11 @@ uint32_t adapt_step(struct adapt *adapt, uint64_t samples, uint64_t full, uint64
 	if (samples < ENOUGH)
 		return adapt->bytes;
 	if (full * 100 > samples) {
+		/* Each second at a size that is too small is one of stacks that are cut. */
+		uint64_t times = full * 10 > samples ? 4 : 2;
+
 		adapt->quiet = 0;
-		adapt->bytes = (uint32_t)min_u64((uint64_t)adapt->bytes * 2, ADAPT_MAX);
+		adapt->bytes = (uint32_t)min_u64(adapt->bytes * times, ADAPT_MAX);
 		return adapt->bytes;
 	}
 	adapt->quiet = over_half * 1000 < samples ? adapt->quiet + 1 : 0;

@@ -2,7 +2,7 @@
  * descriptor.
  *
  * Wider when more than 1 % of a second's copies filled their room (those stacks are cut, or
- * nearly), narrower when for ten seconds less than 0.1 % needed more than half of it.  Powers of
+ * nearly; four times as wide when more than 10 % did), narrower when for ten seconds less than 0.1 % needed more than half of it.  Powers of
  * two from 16 KiB, at most 65,528. */
 #pragma once
 

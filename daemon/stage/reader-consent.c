@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/stage/reader-private.h"
@@ -36,6 +37,15 @@ static const char *name_of(struct process *process)
 	return thread && thread->comm[0] ? thread->comm : "?";
 }
 
+/* Nobody is told to be what they are. */
+static const char *mend_of(enum consent_refusal refusal)
+{
+	if (refusal == CONSENT_NOT_CAUGHT)
+		return geteuid() ? "; mend: start it with `perfwind run`, or be root"
+				 : "; mend: start it with `perfwind run`";
+	return geteuid() ? "; mend: be root" : "";
+}
+
 static void tell(struct reader *rd, struct process *process, enum consent_refusal refusal)
 {
 	char line[512];
@@ -54,11 +64,11 @@ static void tell(struct reader *rd, struct process *process, enum consent_refusa
 		(void)snprintf(
 			line, sizeof(line),
 			"process %u (%s) may not be read by this user, nor asked: %s%s%s; its "
-			"stacks may lack frames; mend: %sbe root",
+			"stacks may lack frames%s",
 			process->pid, name_of(process), consent_refusal_text(refusal),
 			refusal == CONSENT_NO_SOCKET ? ": " : "",
 			refusal == CONSENT_NO_SOCKET ? consent_why(rd->c.consent) : "",
-			refusal == CONSENT_NOT_CAUGHT ? "start it with `perfwind run`, or " : "");
+			mend_of(refusal));
 	rd->c.note(rd->c.arg, line);
 }
 

@@ -63,7 +63,6 @@ reader, writer = os.pipe()
 with_descriptors("a pipe", writer)
 
 
-
 def lingers():
     """A TCP socket whose last close() takes an hour, left in the daemon's queue; by a process that can be killed, as
     it may itself be the last."""
@@ -77,12 +76,15 @@ def lingers():
     except BlockingIOError:
         pass
     child = os.fork()
-    tcp.close() if child else None
     if not child:
-        s = connect()
-        s.sendmsg([b"garbage of sorts"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
-        tcp.close()
-        time.sleep(60)
+        try:
+            s = connect()
+            s.sendmsg([b"garbage of sorts"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
+            tcp.close()
+            time.sleep(60)
+        finally:
+            os._exit(0)  # never behind this place: it would go on making children of its own
+    tcp.close()
     return child, listener
 
 

@@ -12,6 +12,10 @@ static void test_widen(void **state)
 	assert_int_equal(adapt_step(&a, 1000, 11, 500),
 			 65528); /* not 65,536: the kernel refuses that */
 	assert_int_equal(adapt_step(&a, 1000, 1000, 1000), 65528);
+	a.bytes = ADAPT_FIRST;
+	assert_int_equal(adapt_step(&a, 1000, 100, 500), 32768); /* 10 % is not more than 10 % */
+	a.bytes = ADAPT_FIRST;
+	assert_int_equal(adapt_step(&a, 1000, 101, 500), 65528); /* most were cut: at once */
 }
 
 static void test_narrow(void **state)
