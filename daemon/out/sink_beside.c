@@ -86,8 +86,11 @@ static struct piece *piece_for(struct sink_beside *b, size_t len)
 	if (p->room >= p->len + len)
 		return p;
 	more = realloc(p->data, max_u64(len, PIECE_BYTES));
-	if (!more)
+	if (!more) {
+		b->filling = false; /* handed over without data, it would be the thread's end */
+		(void)sem_post(&b->free);
 		return NULL;
+	}
 	p->data = more;
 	p->room = max_u64(len, PIECE_BYTES);
 	return p;

@@ -11,6 +11,21 @@
 #include "daemon/out/sink.h"
 #include "tests/unit/cmocka.h"
 
+/* The sanitizers' allocators are to say no to a size that cannot be, as the libc's does. */
+#if defined(__SANITIZE_ADDRESS__)
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+#elif defined(__SANITIZE_THREAD__)
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+#endif
+
 /* Keeps what it is given, and says which thread gave it. */
 struct sink_kept {
 	struct sink sink;
@@ -152,13 +167,41 @@ static void test_full_disk(void **state)
 	sink_free(sink);
 }
 
+/* A piece for which there is no memory is not the thread's end: what follows is written. */
+static void test_no_memory(void **state)
+{
+	struct buffer kept = {0};
+	struct sink_kept k;
+	bool freed;
+	struct sink *sink = make(&k, &kept, SIZE_MAX, &freed);
+
+	(void)state;
+	(void)alarm(60); /* it would wait for ever */
+	assert_int_equal(sink->write(sink, "", (size_t)1 << 60), -ENOMEM);
+	assert_int_equal(sink->flush(sink), 0); /* nothing was under way */
+	for (int i = 0; i < 10; i++) {		/* more than there are pieces */
+		assert_int_equal(sink->write(sink, "\n\1a", 3), 0);
+		assert_int_equal(sink->write(sink, "", (size_t)1 << 60), -ENOMEM);
+	}
+	assert_int_equal(sink->flush(sink), 0);
+	assert_int_equal(kept.len, 30);
+	assert_int_equal(sink->write(sink, "", (size_t)1 << 60), -ENOMEM);
+	sink_free(sink);
+	assert_true(freed);
+	sink = make(&k, &kept, SIZE_MAX, &freed);
+	assert_int_equal(sink->write(sink, "", (size_t)1 << 60), -ENOMEM);
+	sink_free(sink); /* with nothing before */
+	assert_true(freed);
+	(void)alarm(0);
+	buffer_deinit(&kept);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_bytes),
-		cmocka_unit_test(test_freed),
-		cmocka_unit_test(test_error),
-		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_freed),
+		cmocka_unit_test(test_error),	   cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
