@@ -25,6 +25,7 @@ struct perfdata_ahead {
 		ssize_t n; /* bytes, 0 at the end, or -errno */
 	} slots[AHEAD];
 	uint64_t n_given, n_taken;
+	ssize_t last; /* the `n` taken last; from <= 0 on there is no thread to wait for */
 };
 
 static void wait_for(sem_t *sem)
@@ -80,6 +81,7 @@ void perfdata_ahead_start(struct perfdata *pd)
 		return;
 	a->fd = pd->fd;
 	a->left = pd->data_left;
+	a->last = 1;
 	(void)sem_init(&a->empty, 0, 0);
 	(void)sem_init(&a->full, 0, 0);
 	if (pthread_create(&a->thread, NULL, read_blocks, a) != 0)
@@ -94,15 +96,24 @@ int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_le
 	const struct slot *slot;
 	int r = 0;
 
+	if (a->last < 0)
+		return fail((int)a->last);
+
 	while (r >= 0 && a->n_given - a->n_taken < AHEAD)
 		r = give(pd);
 	if (a->n_given == a->n_taken)
 		return trace(r);
-	wait_for(&a->full);
-	slot = &a->slots[a->n_taken++ % AHEAD];
+	slot = &a->slots[a->n_taken % AHEAD];
+	if (a->last > 0) {
+		wait_for(&a->full);
+		a->last = slot->n;
+	}
+	if (a->last < 0)
+		return fail((int)a->last); /* the block stays here */
+	a->n_taken++;
 	*ret_block = slot->block;
-	*ret_len = slot->n < 0 ? 0 : (size_t)slot->n;
-	return slot->n < 0 ? fail((int)slot->n) : 0;
+	*ret_len = (size_t)a->last;
+	return 0;
 }
 
 size_t perfdata_ahead_held(const struct perfdata *pd)

@@ -122,7 +122,8 @@ int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t le
 /* perfdata-ahead.c */
 /* From where the file stands now; pd->ahead stays NULL where that is not worth it, or cannot be. */
 void perfdata_ahead_start(struct perfdata *pd);
-/* The next @len bytes stand in the block, from BLOCK_HEAD on; 0: the end. */
+/* The next @len bytes stand in the block, from BLOCK_HEAD on; 0: the end.  The end and an error
+ * come again with each later call. */
 int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len);
 /* Blocks that the thread has. */
 size_t perfdata_ahead_held(const struct perfdata *pd);

@@ -1,5 +1,9 @@
 /* test-perfdata-ahead.c - a file that is read by a thread: the same records, each whole; cut files;
- * an end in the midst. */
+ * an end in the midst; errors and the end, again and again. */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "daemon/perf/perfdata-private.h"
 #include "tests/unit/perf/perfdata-fixture.h"
 
 enum { N = 400, WORDS_MAX = 8190 };
@@ -109,12 +113,56 @@ static void test_freed_early(void **state)
 	}
 }
 
+/* An error is told by each call from then on, when there is no thread any more. */
+static void test_read_error(void **state)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_file(0), directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	(void)alarm(60); /* it would wait for ever */
+	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(dup2(directory, fd), fd); /* cannot be read */
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(perfdata_next(pd, &item), -EISDIR);
+	assert_int_equal(perfdata_held(pd), 0);
+	(void)alarm(0);
+	close(directory);
+	close(fd);
+}
+
+static void test_end_again(void **state)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_file(0);
+
+	(void)state;
+	(void)alarm(60); /* it would wait for ever */
+	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	while (perfdata_next(pd, &item) == 0)
+		perfdata_put(pd, item.block);
+	for (int i = 0; i < 10; i++) {
+		uint32_t block;
+		size_t len = 1;
+
+		assert_int_equal(perfdata_ahead_next(pd, &block, &len), 0);
+		assert_int_equal(len, 0);
+		perfdata_put(pd, block);
+	}
+	(void)alarm(0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_freed_early),
+		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_freed_early), cmocka_unit_test(test_read_error),
+		cmocka_unit_test(test_end_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
