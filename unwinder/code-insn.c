@@ -44,6 +44,7 @@ static uint8_t two_byte(uint8_t op)
 {
 	switch (op) {
 	case 0x05: /* syscall */
+	case 0x0b: /* ud2 */
 	case 0x31: /* rdtsc */
 	case 0x77: /* emms, vzeroupper */
 	case 0xa2: /* cpuid */
@@ -59,8 +60,10 @@ static uint8_t two_byte(uint8_t op)
 		return Z;
 	case 0xc8 ... 0xcf:
 		return NO;
-	case 0x00 ... 0x04:
-	case 0x06 ... 0x0c:
+	case 0x00:
+	case 0x02 ... 0x04:
+	case 0x06 ... 0x0a:
+	case 0x0c:
 	case 0x0e:
 	case 0x0f:
 	case 0x20 ... 0x27:

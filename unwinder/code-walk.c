@@ -338,7 +338,7 @@ size_t code_moves_sp(const uint8_t *code, size_t len)
 		enum way way;
 
 		if (!code_decode(&in, code + at, len - at))
-			return len;
+			return at;
 		way = walk_one(&in, &s);
 		if (s.sp || way == ENDS_BY_FP || (way == LOST && !is_trap(&in)))
 			return at;

@@ -37,6 +37,6 @@ struct code_way {
 /* @code: @len bytes of x86-64 code, the walk begins at @at.  false: no end was met that says so. */
 bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
 /* @code: a function from its first byte on.  The offset of the first instruction that moves rsp
- * other than by calling, in the order of addresses; @len: none up to there, or to the first that is
- * not known. */
+ * other than by calling, in the order of addresses, or that is not known and may, or is cut by the
+ * end; @len: none. */
 size_t code_moves_sp(const uint8_t *code, size_t len);

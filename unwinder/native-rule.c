@@ -12,7 +12,7 @@
 #include "unwinder/native.h"
 
 /* A function that goes to another stack has so many bytes: glibc's, 260; with CET, some 700. */
-enum { STILL_MIN = 8, STILL_MAX = 1024, STILL_STEP = 256 };
+enum { STILL_MIN = 8, STILL_MAX = 1024, STILL_STEP = 256, STILL_INSN = 15 };
 
 enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
 {
@@ -226,12 +226,12 @@ static bool is_still(const struct cfi_fde *fde)
 	return p == fde->program_end;
 }
 
-/* Has a function's code moved rsp before the walk's pc?  What was read is not read again.  false: it
+/* Has a function's code moved rsp before the place?  What was read is not read again.  false: it
  * cannot be read. */
 static bool still_moves(struct native *e, const struct walk *w, const struct native_place *place,
-			const struct cfi_fde *fde, bool *ret_moves)
+			uint64_t address, const struct cfi_fde *fde, bool *ret_moves)
 {
-	uint64_t at = place->vaddr - fde->begin, begin = walk_lookup(w) - at;
+	uint64_t at = place->vaddr - fde->begin, size = fde->end - fde->begin;
 	uint64_t key = (uint64_t)uw_module_serial(place->map->module) << 32 |
 		       ((uint64_t)(fde->program - fde->section) + 1);
 	struct native_still *still = &e->still[hash_u64(key) % NATIVE_STILL];
@@ -241,12 +241,15 @@ static bool still_moves(struct native *e, const struct walk *w, const struct nat
 	if (still->key != key)
 		*still = (struct native_still){.key = key};
 	if (still->moves == still->seen && still->seen < at) {
-		len = min_u64((at | (STILL_STEP - 1)) + 1, fde->end - fde->begin);
-		len = native_code(w, begin, 0, len, code);
+		len = min_u64((at | (STILL_STEP - 1)) + 1 + STILL_INSN, size);
+		/* By its second byte: the first may be its mapping's first. */
+		len = native_code(w, address - at + 1, 1, len - 1, code);
 		if (len < at)
 			return false;
 		still->moves = (uint32_t)code_moves_sp(code, len);
-		still->seen = (uint32_t)len;
+		/* What does not decode so near to a piece's end may be cut: not seen yet. */
+		still->seen = len < size && still->moves + STILL_INSN > len ? still->moves
+									    : (uint32_t)len;
 	}
 	*ret_moves = at > still->moves;
 	return true;
@@ -254,19 +257,21 @@ static bool still_moves(struct native *e, const struct walk *w, const struct nat
 
 /* Assembly often says where it begins and ends and no more, whatever it does to rsp meanwhile:
  * glibc's swapcontext() takes another stack and pushes what it returns to.  Behind the first
- * instruction that moves rsp such CFI is as good as none: the code has to say.  false: nobody can
- * tell now. */
+ * instruction that moves rsp such CFI is as good as none, of callers, too: the code has to say.
+ * false: nobody can tell now, and the CFI is a guess. */
 static bool native_holds(struct native *e, const struct walk *w, const struct native_place *place,
-			 const struct cfi_fde *fde, rule_t *rule)
+			 uint64_t address, const struct cfi_fde *fde, rule_t *rule)
 {
 	uint64_t size = fde->end - fde->begin;
 	bool moves;
 
-	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || !walk_is_interrupted(w) ||
-	    size < STILL_MIN || size > STILL_MAX || !is_still(fde))
+	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || size < STILL_MIN ||
+	    size > STILL_MAX || !is_still(fde))
 		return true;
-	if (!still_moves(e, w, place, fde, &moves))
+	if (!still_moves(e, w, place, address, fde, &moves)) {
+		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_ENTRY);
 		return false;
+	}
 	if (moves)
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
 	return true;
@@ -275,7 +280,7 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 /* *ret_kept is false where the rule is not for other processes.  RULE_NONE: more of the module has
  * to be loaded. */
 static rule_t native_compile(struct native *e, const struct walk *w,
-			     const struct native_place *place, bool *ret_kept)
+			     const struct native_place *place, uint64_t address, bool *ret_kept)
 {
 	struct cfi_fde fde;
 	rule_t rule;
@@ -284,7 +289,7 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 	*ret_kept = true;
 	switch (native_find_row(e, place, &rule, &fde)) {
 	case CFI_OK:
-		*ret_kept = native_holds(e, w, place, &fde, &rule);
+		*ret_kept = native_holds(e, w, place, address, &fde, &rule);
 		return rule;
 	case CFI_NONE:
 		rule = native_compile_behind(e, place);
@@ -369,7 +374,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
 	struct native_place place;
 	struct rule_key key;
-	bool kept;
+	bool kept = true;
 	rule_t rule;
 
 	if (entry)
@@ -395,12 +400,14 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		e->stats.shared_hits++;
 		rule = entry->rule & RULE_MASK;
 	} else {
-		rule = native_compile(e, w, &place, &kept);
+		rule = native_compile(e, w, &place, address, &kept);
 		if (rule_kind(rule) == RULE_NONE)
 			return native_pending(w, &place, address);
 		if (kept && !(place.vaddr >> 48) && !e->no_memory)
 			rule_cache_add(&e->by_vaddr, &key, place.vaddr, rule);
 	}
-	native_add(e, w, address, rule);
+	/* What nobody can tell now a reader may tell the next snapshot. */
+	if (kept || native_has_code(w, address))
+		native_add(e, w, address, rule);
 	return rule;
 }

@@ -63,6 +63,8 @@ static void test_wide(void **state)
 	/* vmovdqu (%rsi),%ymm0 in two and in three bytes of prefix */
 	assert_int_equal(LENGTH("\xc5\xfe\x6f\x06\x90"), 4);
 	assert_int_equal(LENGTH("\xc4\xe1\x7e\x6f\x06\x90"), 5);
+	assert_int_equal(LENGTH("\x0f\x01\xd6\x90"), 3); /* xtest */
+	assert_int_equal(LENGTH("\x0f\x0b\x90"), 2);	 /* ud2 */
 }
 
 static void test_parts(void **state)

@@ -167,7 +167,8 @@ static void test_moves_sp(void **state)
 	assert_int_equal(MOVES("\xc3\x48\x89\xf4\xc3"), 1);	    /* behind a ret, too */
 	assert_int_equal(MOVES("\x74\x01\xc3\xc9\xc3"), 3);	    /* leave */
 	assert_int_equal(MOVES("\xe8\x00\x00\x00\x00\x0f\x0b\xf4\xcc\xc3"), 10); /* nothing does */
-	assert_int_equal(MOVES("\x90\x06\x50"), 3); /* not known: nobody can tell */
+	assert_int_equal(MOVES("\x90\x06\x90\x90"), 1);	    /* not known: it may */
+	assert_int_equal(MOVES("\x90\x90\x48\x83\xec"), 2); /* cut */
 	assert_int_equal(code_moves_sp(NULL, 0), 0);
 }
 

@@ -222,7 +222,8 @@ static void test_pushes(void **state)
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 }
 
-/* Where the code cannot be read nobody can tell; what was taken then holds for no other process. */
+/* Where the code cannot be read nobody can tell; what was taken then is a guess, and holds for no
+ * other process and no later snapshot. */
 static void test_still_unread(void **state)
 {
 	struct fixture *f = *state;
@@ -230,19 +231,95 @@ static void test_still_unread(void **state)
 	f->stack[0] = ROOTED + 1;
 	run(f, STILL + 0x23);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+	memset(f->fake.still, 0x90, sizeof(f->fake.still));
+	for (uint32_t key = 7; key >= 5; key -= 2) { /* another process, and this one */
+		fixture_space(f, key, &f->fake.memory);
+		run(f, STILL + 0x23);
+		assert_result(f, UW_WHOLE, UW_OK, 2);
+		assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
+	}
+}
+
+/* push at 0x10, a call up to 0x45, pop at 0x60, ret at 0x7f. */
+static void put_pushing(struct fixture *f)
+{
+	memset(f->fake.code, 0x90, sizeof(f->fake.code));
+	memset(f->fake.still, 0x90, sizeof(f->fake.still));
+	f->fake.still[0x10] = 0x53;
+	memcpy(f->fake.still + 0x40, "\xe8\x00\x00\x00\x00", 5);
+	f->fake.still[0x60] = 0x5b;
+	f->fake.still[0x7f] = 0xc3;
+}
+
+/* Behind its push: a local, and the return address. */
+static void assert_pushing(struct fixture *f)
+{
+	f->stack[0] = ROOTED + 4;
+	f->stack[1] = ROOTED + 1;
+	run(f, STILL + 0x48);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+}
+
+/* A leaf without CFI asks for the rule of its caller while it is the frame that the walk stands on:
+ * the verdict is on the caller's own code. */
+static void test_still_candidate(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	put_pushing(f);
+	f->stack[0] = STILL + 0x45;
+	f->stack[1] = ROOTED + 4;
+	f->stack[2] = ROOTED + 1;
+	run(f, JIT + 0x80);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_int_equal(f->frames[1], CALLED(STILL + 0x45) | UW_FRAME_GUESSED);
+	assert_int_equal(f->frames[2], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+	assert_pushing(f);
+}
+
+/* A function that is the first of its mapping. */
+static void test_still_first(void **state)
+{
+	struct fixture *f = *state;
+
+	f->maps[0].start = STILL;
+	f->maps[0].offset = STILL - CFI_BIAS;
+	fixture_space(f, 6, &f->fake.memory);
+	put_pushing(f);
+	f->stack[0] = ROOTED + 4;
+	f->stack[1] = JIT + 0x25;
+	f->fake.code[0x20] = 0xe8;
+	f->regs[UW_X86_BP] = SP + 80;
+	run(f, STILL + 0x48);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
+}
+
+/* Behind an instruction that is not known the CFI is believed no more; before it, it is. */
+static void test_still_unknown(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	put_pushing(f);
+	f->fake.still[0x08] = 0x06;
+	f->stack[0] = ROOTED + 1;
+	run(f, STILL + 0x08);
 	assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
-	memset(f->fake.still, 0x50, sizeof(f->fake.still)); /* push %rax */
-	fixture_space(f, 7, &f->fake.memory);
-	run(f, STILL + 0x23);
+	run(f, STILL + 0x09);
 	assert_true(f->res.n_frames < 2 || f->frames[1] & UW_FRAME_GUESSED);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable), TEST(test_guess),  TEST(test_guess_code),
-		TEST(test_guess_walk), TEST(test_start),  TEST(test_no_end),
-		TEST(test_still),      TEST(test_pushes), TEST(test_still_unread),
+		TEST(test_unreadable),	    TEST(test_guess),	    TEST(test_guess_code),
+		TEST(test_guess_walk),	    TEST(test_start),	    TEST(test_no_end),
+		TEST(test_still),	    TEST(test_pushes),	    TEST(test_still_unread),
+		TEST(test_still_candidate), TEST(test_still_first), TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
