@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,8 +22,11 @@ struct ask {
 	bool ended, denied;
 };
 
+enum { CONNECT_S = 5 };
+
 static int connect_to(const char *path, int *ret_fd)
 {
+	const struct timeval patience = {.tv_sec = CONNECT_S}, no_limit = {0};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	size_t len = strlen(path);
@@ -32,7 +36,10 @@ static int connect_to(const char *path, int *ret_fd)
 	if (!len || len >= sizeof(at.sun_path))
 		return fail(-ENAMETOOLONG);
 	memcpy(at.sun_path, path, len);
-	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+	/* A daemon that takes nobody any more (its backlog is full) is none. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &no_limit, sizeof(no_limit)) < 0)
 		return fail(-errno);
 	*ret_fd = take_fd(fd);
 	return 0;

@@ -11,6 +11,7 @@
  * and the thread is not. */
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -105,12 +106,21 @@ void closer_pass(struct closer *c, int fd)
 	(void)say(c, -1); /* does it not fit, then the next one says as much */
 }
 
+int closer_show_all(int fd)
+{
+	const int on = 1;
+
+	return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0 ? fail(-errno) : 0;
+}
+
 ssize_t closer_receive(int fd, void *to, size_t room)
 {
 	struct iovec iov = {.iov_base = to, .iov_len = room};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1}; /* no room for descriptors */
-	ssize_t n;
+	ssize_t n = closer_show_all(fd);
 
+	if (n < 0)
+		return trace((int)n);
 	do {
 		n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
@@ -122,18 +132,29 @@ ssize_t closer_receive(int fd, void *to, size_t room)
 	return n < 0 ? -errno : n;
 }
 
-void closer_close(struct closer *c, int fd)
+/* Nothing but bytes lies in the queue, and all of it was seen: a look ends where a byte out of band
+ * is, in line or not. */
+static bool is_bytes_only(int fd)
 {
 	char bytes[LOOK_BYTES];
 	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	int queued = 0;
 	ssize_t n;
 
-	if (fd < 0)
-		return;
+	if (closer_show_all(fd) < 0)
+		return false;
 	(void)shutdown(fd, SHUT_RD);
 	n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
-	if (n < (ssize_t)sizeof(bytes) && !(m.msg_flags & MSG_CTRUNC))
+	return ioctl(fd, FIONREAD, &queued) == 0 && queued == (n > 0 ? n : 0) &&
+	       n < (ssize_t)sizeof(bytes) && !(m.msg_flags & MSG_CTRUNC);
+}
+
+void closer_close(struct closer *c, int fd)
+{
+	if (fd < 0)
+		return;
+	if (is_bytes_only(fd))
 		(void)fd_close(fd);
 	else
 		closer_pass(c, fd);

@@ -28,6 +28,10 @@ void closer_close(struct closer *closer, int fd);
 /* The same without a look, of any socket: one that listens, with its queue. */
 void closer_pass(struct closer *closer, int fd);
 
+/* For a connection that is read otherwise than by closer_receive(): a byte out of band (AF_UNIX has
+ * these since 5.15) hides what it brings from MSG_PEEK and keeps the socket readable without anything
+ * to read; in line it is a byte like others.  -errno. */
+int closer_show_all(int fd);
 /* Up to @room bytes of a unix stream socket, and never descriptors.  0: the peer is gone; -EBADMSG:
  * descriptors lie among or behind these bytes; all stays where it is.  -EAGAIN, -ECONNRESET ... */
 ssize_t closer_receive(int fd, void *to, size_t room);

@@ -14,7 +14,7 @@
 #include "daemon/proc/consent.h"
 #include "daemon/proc/procfs.h"
 
-enum { STATUS_MAX = 64 << 10, SECCOMP_FILTERED = 2 };
+enum { STATUS_MAX = 64 << 10, SECCOMP_STRICT = 1, SECCOMP_FILTERED = 2 };
 
 const char *consent_refusal_text(enum consent_refusal refusal)
 {
@@ -104,8 +104,9 @@ enum consent_refusal consent_look(const char *root, uint32_t pid, bool under_sec
 		return CONSENT_NOT_CAUGHT;
 	if (in_set(text, "SigBlk"))
 		return CONSENT_BLOCKED;
-	if (!under_seccomp && number(value_of(text, "Seccomp"), 10, &seccomp) &&
-	    seccomp == SECCOMP_FILTERED)
+	(void)number(value_of(text, "Seccomp"), 10, &seccomp);
+	/* In strict mode any system call but read and write is its end, whatever an option says. */
+	if (seccomp == SECCOMP_STRICT || (!under_seccomp && seccomp == SECCOMP_FILTERED))
 		return CONSENT_SECCOMP;
 	return CONSENT_ASKED;
 }

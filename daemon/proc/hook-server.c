@@ -235,7 +235,7 @@ static void tell_taken(struct hook_server *s, uint32_t pid)
 static void accept_one(struct hook_server *s, int fd)
 {
 	struct hook_peer peer = {.fd = fd, .pidfd = -1};
-	enum hook_verdict verdict = meet(s, &peer);
+	enum hook_verdict verdict = closer_show_all(fd) < 0 ? HOOK_STRANGER : meet(s, &peer);
 
 	if (verdict == HOOK_GOOD && !take_message(s, &peer)) {
 		if (s->n_peers == HOOK_CONNECTIONS) {

@@ -42,7 +42,7 @@ static size_t n_open(void)
 	return n;
 }
 
-static void send_with(int to, const char *data, size_t len, int fd)
+static void send_how(int to, const char *data, size_t len, int fd, int flags)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -58,7 +58,12 @@ static void send_with(int to, const char *data, size_t len, int fd)
 	control.align.cmsg_type = SCM_RIGHTS;
 	control.align.cmsg_len = CMSG_LEN(sizeof(fd));
 	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-	assert_int_equal(sendmsg(to, &m, MSG_NOSIGNAL), len);
+	assert_int_equal(sendmsg(to, &m, MSG_NOSIGNAL | flags), len);
+}
+
+static void send_with(int to, const char *data, size_t len, int fd)
+{
+	send_how(to, data, len, fd, 0);
 }
 
 /* A TCP socket with bytes that nobody takes, whose last close() waits for an hour.  The other end is
@@ -162,6 +167,41 @@ static void test_lingers(void **state)
 	(void)close(others[1]);
 }
 
+/* Behind and with a byte out of band, which MSG_PEEK passes over. */
+static void test_out_of_band(void **state)
+{
+	int pair[2], others[2], fd;
+	char bytes[8];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	if (send(pair[1], "!", 1, MSG_OOB) < 0)
+		skip(); /* Linux before 5.15 */
+	assert_int_equal(closer_receive(pair[0], bytes, sizeof(bytes)), 1);
+	assert_int_equal(closer_receive(pair[0], bytes, sizeof(bytes)), -EAGAIN);
+	fd = lingering(&others[0]);
+	assert_int_equal(send(pair[1], "a!", 2, MSG_OOB), 2);
+	send_with(pair[1], "x", 1, fd);
+	(void)close(fd);
+	closer_close(&closer, pair[0]);
+	assert_true(closer.pid > 0);
+	(void)close(pair[1]);
+	closer_deinit(&closer);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	fd = lingering(&others[1]);
+	send_how(pair[1], "!", 1, fd, MSG_OOB);
+	(void)close(fd);
+	assert_int_equal(closer_receive(pair[0], bytes, sizeof(bytes)), -EBADMSG);
+	closer_close(&closer, pair[0]);
+	assert_true(closer.pid > 0);
+	(void)close(pair[1]);
+	closer_deinit(&closer);
+	while (child_left(CLOSER_NAME))
+		(void)poll(NULL, 0, 1);
+	(void)close(others[0]);
+	(void)close(others[1]);
+}
+
 /* More than one takes while it is stuck: another one is made. */
 static void test_many(void **state)
 {
@@ -239,8 +279,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_plain), EACH(test_descriptors), EACH(test_lingers),
-		EACH(test_many),  EACH(test_listener),	  EACH(test_receive),
+		EACH(test_plain),	EACH(test_descriptors), EACH(test_lingers),
+		EACH(test_out_of_band), EACH(test_many),	EACH(test_listener),
+		EACH(test_receive),
 #undef EACH
 	};
 

@@ -84,12 +84,15 @@ static void test_looks(void **state)
 	put_stat('S', "4194304");
 	put_status("50", NONE, URG, "0");
 	assert_int_equal(consent_look(root, 50, false), CONSENT_ASKED);
-	put_status("50\t7\t3", ALL_BUT_URG, URG, "1");
+	put_status("50\t7\t3", ALL_BUT_URG, URG, "0");
 	assert_int_equal(consent_look(root, 50, false), CONSENT_ASKED);
 	put_status("50", NONE, ALL_BUT_URG, "0");
 	assert_int_equal(consent_look(root, 50, false), CONSENT_NOT_CAUGHT);
 	put_status("50", URG, URG, "0");
 	assert_int_equal(consent_look(root, 50, false), CONSENT_BLOCKED);
+	put_status("50", NONE, URG, "1"); /* strict: never */
+	assert_int_equal(consent_look(root, 50, false), CONSENT_SECCOMP);
+	assert_int_equal(consent_look(root, 50, true), CONSENT_SECCOMP);
 	put_status("50", NONE, URG, "2");
 	assert_int_equal(consent_look(root, 50, false), CONSENT_SECCOMP);
 	assert_int_equal(consent_look(root, 50, true), CONSENT_ASKED);
