@@ -145,6 +145,8 @@ if put yama/ptrace_scope 1; then
 	doctor yama2 as_nobody
 	check yama-2 gate yama2 ptrace 'g["state"] == "shut"'
 	restore
+else
+	echo "yama: not run, this kernel has none"
 fi
 
 # In a container: root there is no root, and its capabilities are no rights over the machine.
