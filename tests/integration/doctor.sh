@@ -137,7 +137,9 @@ check module agrees module module
 check module-said gate module own-programs 'g["state"] == "shut" and "ausearch" in g["mend"]'
 
 # Yama, where the kernel has it: most that are not a distribution's have not, and then there is no such gate.
-if put yama/ptrace_scope 1; then
+if [ ! -e /proc/sys/kernel/yama/ptrace_scope ]; then
+	unable yama "this kernel was built without it"
+elif put yama/ptrace_scope 1; then
 	doctor yama as_nobody
 	check yama-partly gate yama ptrace 'g["state"] == "partly" and "ptrace_scope = 1" in g["what"]'
 	check yama-mend mended yama ptrace as_nobody
@@ -146,7 +148,7 @@ if put yama/ptrace_scope 1; then
 	check yama-2 gate yama2 ptrace 'g["state"] == "shut"'
 	restore
 else
-	echo "yama: not run, this kernel has none"
+	skip yama "ptrace_scope cannot be changed here"
 fi
 
 # In a container: root there is no root, and its capabilities are no rights over the machine.

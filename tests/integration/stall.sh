@@ -348,3 +348,4 @@ check "strangers: and who was asked after" has strangers "^late;$STACK"
 check "strangers: told consistently" consistent strangers
 kill -9 $GOOD $LATE $STRANGER
 wait $GOOD $LATE $STRANGER 2>/dev/null
+: # their end, by a signal, is not this script's
