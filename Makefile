@@ -229,10 +229,14 @@ check-selinux-boot:
 	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/programs/recursion
 	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
 # Unit tests and fuzz corpora again, with sanitizers.
+SANITIZED = $(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g"
+.PHONY: sanitized-programs unit-programs check-units-only
 check-sanitized:
-	$(Q)$(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g" check-units-only
-.PHONY: check-units-only
-check-units-only: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNIT_NEEDS)
+	$(Q)$(SANITIZED) check-units-only
+sanitized-programs:
+	$(Q)$(SANITIZED) unit-programs
+unit-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNIT_NEEDS)
+check-units-only: unit-programs
 	$(Q)$(RUN) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
 
 # ---- for people
