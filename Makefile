@@ -197,8 +197,7 @@ fuzz:
 # ---- tests
 export O
 RUN = tests/run
-# unit.sh runs other suites again, for minutes: by `make check-under-unit`.
-INTEGRATION := $(filter-out %/unit.sh,$(sort $(wildcard tests/integration/*.sh)))
+INTEGRATION := $(sort $(wildcard tests/integration/*.sh))
 .PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
 deps-check:
 	$(Q).ci/deps check
@@ -219,10 +218,6 @@ check-fuzz: $(FUZZ_PROGRAMS)
 check-integration: all programs $(TEST_TOOLS)
 	$(Q)$(RUN) $(INTEGRATION)
 # Under an enforcing SELinux, in a machine that is emulated: minutes, and packages from the network.  Not a part of `check`.
-.PHONY: check-under-unit
-check-under-unit: all test-programs
-	$(Q)$(RUN) tests/integration/unit.sh
-
 .PHONY: check-selinux-boot
 check-selinux-boot:
 	$(Q).ci/deps selinux-boot
@@ -303,7 +298,6 @@ help:
 	@echo "make bench        figures, as ratios measured in one run (PARTS=\"cost slowdown\" JSON=FILE BENCH_QUICK=1)"
 	@echo "make bench-unwind FILES=\"a.data b.data\"   unwinding alone, by engine, over perf record --call-graph dwarf"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
-	@echo "make check-under-unit     the daemon's suites again, with the daemon that systemd runs as our unit says"
 	@echo "make check-selinux-boot   perfwind in a machine with an enforcing SELinux, booted by qemu (root, minutes, packages)"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"
