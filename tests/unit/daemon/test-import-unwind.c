@@ -146,28 +146,6 @@ static void test_as_without_thread(void **state)
 	done_deinit(&without);
 }
 
-struct sink_small {
-	struct sink sink;
-	size_t left;
-};
-
-static int small_write(struct sink *sink, const void *data, size_t len)
-{
-	struct sink_small *s = container_of(sink, struct sink_small, sink);
-
-	(void)data;
-	if (len > s->left)
-		return -ENOSPC;
-	s->left -= len;
-	return 0;
-}
-
-static int small_flush(struct sink *sink)
-{
-	(void)sink;
-	return 0;
-}
-
 /* A disk that is full at any moment: groups are under way then. */
 static void test_full_disk(void **state)
 {

@@ -1,0 +1,137 @@
+/* test-event.c - which event of a trace is looked at, and what is said of what is left out. */
+#include <errno.h>
+
+#include "cli/event.h"
+#include "daemon/base/log.h"
+#include "tests/unit/cli/capture.h"
+#include "tests/unit/profile/hand.h"
+
+/* Samples 0..n_samples are of events by turns: page-faults, cpu-clock, cpu-clock ... */
+static struct profile two_events(void)
+{
+	struct profile p = hand_example();
+
+	p.events = calloc(2, sizeof(*p.events));
+	assert_non_null(p.events);
+	p.n_events = 2;
+	strcpy(p.events[0].name, "page-faults");
+	strcpy(p.events[0].unit, "events");
+	strcpy(p.events[1].name, "cpu-clock:u");
+	strcpy(p.events[1].unit, "ns");
+	p.all_samples = calloc(p.n_samples, sizeof(*p.all_samples));
+	assert_non_null(p.all_samples);
+	p.n_all_samples = p.n_samples;
+	for (size_t i = 0; i < p.n_samples; i++) {
+		p.samples[i].event = i > 0;
+		p.events[i > 0].n_samples++;
+		p.all_samples[i] = p.samples[i];
+	}
+	return p;
+}
+
+static int choose(struct profile *p, const char *name, char **ret_said)
+{
+	struct capture c;
+	int r;
+
+	capture_begin(&c, STDERR_FILENO);
+	r = event_choose(p, "report", name);
+	*ret_said = capture_end(&c);
+	return r;
+}
+
+static void test_choose(void **state)
+{
+	struct profile p = two_events();
+	size_t all = p.n_samples;
+	char *said;
+
+	(void)state;
+	assert_int_equal(choose(&p, "page-faults", &said), 0);
+	assert_string_equal(said, "");
+	free(said);
+	assert_string_equal(p.event_name, "page-faults");
+	assert_int_equal(p.n_samples, 1);
+	assert_int_equal(choose(&p, "cpu-clock", &said), 0); /* :u where none has just that name */
+	free(said);
+	assert_string_equal(p.event_name, "cpu-clock:u");
+	assert_int_equal(p.n_samples, all - 1);
+	assert_int_equal(choose(&p, NULL, &said), 0);
+	free(said);
+	assert_int_equal(p.n_samples, all - 1);
+	profile_deinit(&p);
+}
+
+static void test_no_such_event(void **state)
+{
+	struct profile p = two_events();
+	char *said;
+
+	(void)state;
+	assert_int_equal(choose(&p, "cycles", &said), -ENOENT);
+	assert_int_equal(strncmp(said, "perfwind: report: ", 18), 0);
+	assert_non_null(strstr(said, "cycles"));
+	assert_non_null(strstr(said, "page-faults"));
+	free(said);
+	profile_deinit(&p);
+}
+
+static void test_others(void **state)
+{
+	struct profile p = two_events();
+	struct capture c;
+	char *said;
+
+	(void)state;
+	assert_int_equal(choose(&p, "cpu-clock:u", &said), 0);
+	free(said);
+	capture_begin(&c, STDERR_FILENO);
+	event_tell_others(&p, "export");
+	said = capture_end(&c);
+	assert_string_equal(said, "perfwind: export: of cpu-clock:u; 1 samples of page-faults are "
+				  "left out (--event page-faults takes them)\n");
+	free(said);
+	profile_deinit(&p);
+}
+
+static char *tell_nothing(const struct profile *p, const struct profile_filter *only)
+{
+	struct capture c;
+
+	capture_begin(&c, STDERR_FILENO);
+	event_tell_nothing(p, only, "report");
+	return capture_end(&c);
+}
+
+static void test_nothing(void **state)
+{
+	struct profile p = hand_example(), empty = hand_empty();
+	char *said;
+
+	(void)state;
+	said = tell_nothing(&p, &(struct profile_filter){.pid = 200});
+	assert_string_equal(said, "");
+	free(said);
+	said = tell_nothing(&p, &(struct profile_filter){.pid = 4711});
+	/* 9 with a stack or without, and the one that was skipped */
+	assert_string_equal(said,
+			    "perfwind: report: none of the 10 samples is of what was asked for\n");
+	free(said);
+	said = tell_nothing(&empty, &(struct profile_filter){.pid = 4711});
+	assert_string_equal(said, "");
+	free(said);
+	profile_deinit(&p);
+	profile_deinit(&empty);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_choose),
+		cmocka_unit_test(test_no_such_event),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
