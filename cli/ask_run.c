@@ -62,15 +62,19 @@ static void progress(void *arg, const Pb__ControlSummary *m)
 	free(s);
 }
 
+void ask_run_stop(struct ask_run *run)
+{
+	run->job->ended_by_us = true;
+	ask_stop(run->ask);
+}
+
 static void show(struct ask_run *run, const Pb__ControlSummary *m)
 {
 	if (!run->shown || run->failed < 0)
 		return;
 	run->failed = run->shown(run->arg, m);
-	if (run->failed >= 0)
-		return;
-	run->job->ended_by_us = true;
-	ask_stop(run->ask);
+	if (run->failed < 0)
+		ask_run_stop(run);
 }
 
 static void renewed(void *arg, const Pb__ControlSummary *m)
@@ -89,8 +93,7 @@ static int end_tick(struct loop_timer *timer)
 		run->ended = true;
 		return 0;
 	}
-	run->job->ended_by_us = true;
-	ask_stop(run->ask);
+	ask_run_stop(run);
 	return 0;
 }
 

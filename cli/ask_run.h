@@ -42,4 +42,6 @@ int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel);
 /* Ctrl-C and TERM end it, a second one leaves at once.  The exit status: the command's own, or 1 when
  * it failed, which has been told; ask_summary(run->ask) says what it came to, if anything. */
 int ask_run(struct ask_run *run);
+/* Begins the end, a command's too.  Between ask_run_open() and ask_run_deinit(). */
+void ask_run_stop(struct ask_run *run);
 void ask_run_deinit(struct ask_run *run);

@@ -7,6 +7,7 @@
 
 #include "cli/job.h"
 #include "cli/signals.h"
+#include "cli/terminal.h"
 #include "daemon/base/error.h"
 
 void job_init(struct job *c, char *const *command)
@@ -66,6 +67,7 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 		if (c->interrupted) {
 			if (c->live)
 				fprintf(stderr, "\r\033[K");
+			terminal_restore();
 			_exit(128 + sig);
 		}
 		c->interrupted = true;

@@ -1,7 +1,11 @@
-/* terminal.c - see terminal.h. */
+/* terminal.c - see terminal.h.
+ * A shell shows no more what is typed when a program has left its terminal without echo.  So what has
+ * to be put back is a global: the handlers of fatal signals get nothing else. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "cli/terminal.h"
@@ -40,4 +44,53 @@ bool terminal_colour(void)
 	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
 
 	return isatty(STDOUT_FILENO) && (!no || !*no) && terminal && strcmp(terminal, "dumb");
+}
+
+static struct termios usual; /* good while `owner` is set */
+static volatile sig_atomic_t
+	owner; /* the process that changed it: a forked helper has no part in it */
+
+void terminal_restore(void)
+{
+	if (owner != getpid())
+		return;
+	(void)tcsetattr(STDIN_FILENO, TCSANOW, &usual);
+	owner = 0;
+}
+
+/* SA_RESETHAND: raised again it is what it would have been. */
+static void fatal(int sig)
+{
+	terminal_restore();
+	(void)raise(sig);
+}
+
+static void restore_on_faults(void)
+{
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGQUIT};
+	const struct sigaction action = {.sa_handler = fatal,
+					 .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		(void)sigaction(signals[i], &action, NULL);
+}
+
+bool terminal_keys(void)
+{
+	struct termios keys;
+
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
+	    tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &keys) < 0)
+		return false;
+	if (!owner) { /* else stopped by SIGSTOP meanwhile: what it was is known */
+		usual = keys;
+		restore_on_faults();
+	}
+	owner = getpid();
+	keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	keys.c_cc[VMIN] = keys.c_cc[VTIME] = 0; /* O_NONBLOCK would be the shell's too */
+	if (tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0)
+		return true;
+	owner = 0;
+	return false;
 }

@@ -1,4 +1,4 @@
-/* terminal.h - standard output as a terminal, or not.  Thread: main. */
+/* terminal.h - standard output as a terminal, or not, and keys from standard input.  Thread: main. */
 #pragma once
 
 #include "daemon/base/util.h"
@@ -8,3 +8,11 @@ int terminal_columns(void);
 int terminal_rows(void);
 /* Are colours wanted there?  https://no-color.org: NO_COLOR set and not empty. */
 bool terminal_colour(void);
+
+/* Keys come as they are pressed, unseen, and a read of standard input does not wait: from here until
+ * terminal_restore(), which comes by itself when the process dies of a fault.  Signals' keys stay
+ * (Ctrl-C).  Again after SIGCONT.  False: standard input or output is no terminal, or it is another
+ * job's. */
+bool terminal_keys(void);
+/* As it was before the first terminal_keys(); does nothing without one.  Safe in a signal handler. */
+void terminal_restore(void);

@@ -2,7 +2,7 @@
  *
  *   session ──► memory ── each interval: flush, read as a trace, print (top_view.c) ──► begins empty
  *
- * Where own rights do not do the session is the daemon's (top_ask.c). */
+ * Where own rights do not do the session is the daemon's (top_ask.c).  What is typed: top_keys.c. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ struct top {
 	struct consent *consent;
 	struct session *session;
 	struct top_view view;
+	struct top_keys keys;
 	struct own_rights own;
 	int error; /* of showing it; told */
 };
@@ -119,7 +120,10 @@ static const struct options options = {
 	.description =
 		"Shows where time goes now: a table each interval, of that interval, until\n"
 		"Ctrl-C.  On a terminal each replaces the one before (a command had better write\n"
-		"elsewhere); else they follow one another as plain text.",
+		"elsewhere); else they follow one another as plain text.\n"
+		"Keys on a terminal, without a command: q quits, space or p leaves the table as "
+		"it\n"
+		"is, s and S change what the rows are, h tells them.",
 	.defs = defs,
 	.max_arguments = -1,
 	.stop_at_argument = true,
@@ -226,6 +230,14 @@ static void stop(void *arg)
 	session_stop(top->session);
 }
 
+static void quit(void *arg)
+{
+	struct top *top = arg;
+
+	top->job.ended_by_us = true;
+	session_stop(top->session);
+}
+
 /* ---- its beginning ---- */
 
 static int choose_event(struct top *top)
@@ -327,6 +339,7 @@ static int run(struct top *top)
 
 static void top_free(struct top *top)
 {
+	top_keys_unwatch(&top->keys);
 	(void)session_free(top->session);
 	(void)consent_free(top->consent);
 	top_view_deinit(&top->view);
@@ -360,6 +373,8 @@ static int watch(struct top *top)
 
 	if (r >= 0 && top->watch.source.fd < 0)
 		r = loop_timer_add(&top->loop, &top->watch, period, period, watch_tick);
+	if (r >= 0 && !top->args.once && !top->job.command)
+		r = top_keys_watch(&top->keys, &top->view, &top->loop, quit, top);
 	if (r < 0)
 		log_error("top: %s", strerror(-r));
 	return r < 0 ? trace(r) : 0;
@@ -379,8 +394,8 @@ static int top_all(struct top *top)
 	if (r == 0)
 		r = open_session(top);
 	if (r > 0) {
-		r = top_ask(&top->view, &top->job, top->own.lacks, r == OWN_ASK_FOR_KERNEL,
-			    &top->session);
+		r = top_ask(&top->view, &top->keys, &top->job, top->own.lacks,
+			    r == OWN_ASK_FOR_KERNEL, &top->session);
 		if (r >= 0)
 			return r;
 		r = watch(top);

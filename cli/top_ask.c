@@ -46,8 +46,15 @@ static int shown(void *arg, const Pb__ControlSummary *m)
 	return r;
 }
 
-int top_ask(struct top_view *view, struct job *job, const char *lacks, bool kernel,
-	    struct session **own)
+static void quit(void *arg)
+{
+	struct top_asked *a = arg;
+
+	ask_run_stop(&a->run);
+}
+
+int top_ask(struct top_view *view, struct top_keys *keys, struct job *job, const char *lacks,
+	    bool kernel, struct session **own)
 {
 	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
 	struct top_asked a = {.view = view, .pid = (uint32_t)job->spawn.pid};
@@ -66,7 +73,10 @@ int top_ask(struct top_view *view, struct job *job, const char *lacks, bool kern
 	r = ask_run_open(&a.run);
 	if (r == 0)
 		*own = session_free(*own);
+	if (r == 0 && !view->args->once && !job->command)
+		(void)top_keys_watch(keys, view, &a.run.loop, quit, &a);
 	r = r ? ask_run_refused(&a.run, lacks, kernel) : ask_run(&a.run);
+	top_keys_unwatch(keys);
 	ask_run_deinit(&a.run);
 	return r;
 }

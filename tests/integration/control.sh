@@ -157,7 +157,7 @@ tops() { # USER NAME OPTIONS...
 }
 # first NAME REGEX N : N tables with samples at least, and the first row of each matches.
 first() {
-	awk -v want="$2" -v least="$3" '/^[0-9,]+ samples in / { n = 0; next }
+	awk -v want="$2" -v least="$3" '/^[0-9,]+ samples? in / { n = 0; next }
 		/^ *[0-9.]+ / && n++ == 0 { tables++; if ($0 !~ want) { print; bad = 1 } }
 		END { print tables + 0, "tables"; exit bad || tables < least }' "$TMP/$1.out" && return 0
 	cat "$TMP/$1.out" "$TMP/$1.err"

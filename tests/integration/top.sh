@@ -11,13 +11,13 @@ top() {
 }
 # first NAME REGEX : the first row of every table with samples matches, and there is such a table.
 first() {
-	awk -v want="$2" '/^[0-9,]+ samples in / { n = 0; next }
+	awk -v want="$2" '/^[0-9,]+ samples? in / { n = 0; next }
 		/^ *[0-9.]+ / && n++ == 0 { tables++; if ($0 !~ want) { print; bad = 1 } }
 		END { if (!tables) print "no table"; exit bad || !tables }' "$TMP/$1.out" && return 0
 	cat "$TMP/$1.out" "$TMP/$1.err"
 	return 1
 }
-tables() { grep -cE '^[0-9,]+ samples in [0-9.]+ s \(' "$TMP/$1.out"; }
+tables() { grep -cE '^[0-9,]+ samples? in [0-9.]+ s \(' "$TMP/$1.out"; }
 
 "$PROGRAMS/threads" 120 &
 target=$!
@@ -45,7 +45,7 @@ top command -i 0.4 -n 5 -- "$PROGRAMS/recursion" 2
 check command-status [ $? = 0 ]
 check command-tables [ "$(tables command)" -ge 3 ]
 check command-first first command ' burn +recursion$'
-check command-rows sh -c "! awk '/samples in/ { n = 0 } /%/ { n = 0; next } /^ *[0-9.]+ .*[a-z]/ { n++ } n > 6 { exit 1 }' '$TMP/command.out' | grep ."
+check command-rows sh -c "! awk '/samples? in/ { n = 0 } /%/ { n = 0; next } /^ *[0-9.]+ .*[a-z]/ { n++ } n > 6 { exit 1 }' '$TMP/command.out' | grep ."
 top status -i 0.2 -- sh -c 'exit 7'
 check command-own-status [ $? = 7 ]
 top absent -- no-such-command-here
@@ -87,6 +87,13 @@ PY
 	check terminal-fits fits
 else
 	skip terminal-fits "script(1) is not there"
+fi
+
+# Keys, Ctrl-Z, its size, and how every end leaves it.
+if "$PYTHON" -c 'import pty, os; os.close(pty.openpty()[0])' 2>/dev/null; then
+	"$PYTHON" "$INTEGRATION/top_keys.py" "$PERFWIND" $target
+else
+	skip terminal-keys "no pseudo-terminal can be made"
 fi
 
 # Memory: an interval's, however many there were.

@@ -21,6 +21,9 @@ struct fake_daemon {
 	pid_t pid;
 };
 
+/* In the fake: what it was asked for. */
+static Pb__ControlRequest *fake_request;
+
 /* In the fake: the next message's type; 0 at the end. */
 static inline uint32_t fake_hear(struct control_stream *s)
 {
@@ -35,6 +38,8 @@ static inline uint32_t fake_hear(struct control_stream *s)
 		if (poll(&p, 1, -1) != 1 || control_receive(s) != 0)
 			return 0;
 	}
+	if (r == 0 && type == CONTROL_REQUEST)
+		fake_request = control_request_unpack(data, len);
 	return r == 0 ? type : 0;
 }
 
@@ -53,6 +58,36 @@ static inline void fake_say_summary(struct control_stream *s, enum control_type 
 	m.emitted = emitted;
 	if (control_summary_queue(s, type, &m) < 0 || control_send(s) != 0)
 		_exit(1);
+}
+
+static inline void fake_say_bytes(struct control_stream *s, enum control_type type,
+				  const void *data, size_t len)
+{
+	if (control_queue(s, type, data, len) < 0 || control_send(s) != 0)
+		_exit(1);
+}
+
+/* Denies, and says what it was asked for: what is not set stands as "-". */
+static inline void fake_deny_with_request(struct control_stream *s)
+{
+	const Pb__ControlRequest *q = fake_request;
+	struct buffer text = {0};
+
+	if (!q)
+		_exit(1);
+	buffer_printf(&text, "v%u machine %d command %d children %d pids", q->version, q->machine,
+		      q->command, q->children);
+	for (size_t i = 0; i < q->n_pids; i++)
+		buffer_printf(&text, " %u", q->pids[i]);
+	buffer_printf(&text, "; event %s filter %s hz %lu period %lu stack %u",
+		      q->event ? q->event : "-", q->filter ? q->filter : "-", q->frequency,
+		      q->period, q->stack_bytes);
+	buffer_printf(&text, "; user %d kernel %d idle %d clock %u cpus %s engine %u", q->user_only,
+		      q->kernel_only, q->idle, q->clock, q->cpus ? q->cpus : "-", q->engine);
+	buffer_printf(&text, "; note %s needed %d no-ids %d", q->note ? q->note : "-",
+		      q->kernel_needed, q->no_build_ids);
+	fake_say_bytes(s, CONTROL_DENIED, text.data, text.len);
+	buffer_deinit(&text);
 }
 
 /* One connection: @play gets it behind its request. */

@@ -1,11 +1,8 @@
-/* test-terminal.c - sizes and colours, on a terminal of our own and without one. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+/* test-terminal.c - sizes, colours and keys, on a terminal of our own and without one. */
+#include <signal.h>
 
 #include "cli/terminal.h"
-#include "tests/unit/cmocka.h"
+#include "tests/unit/cli/own-terminal.h"
 
 static int standard = -1, control = -1;
 
@@ -73,11 +70,82 @@ static void test_sizes(void **state)
 	assert_false(colour[2]);
 }
 
+/* ---- keys ---- */
+
+/* Again and again, put back by whom it belongs to only.  The step that went wrong, 0: none. */
+static int play_keys(void)
+{
+	struct termios before, now;
+	pid_t child;
+
+	if (tcgetattr(STDIN_FILENO, &before) < 0 || !terminal_keys() || !terminal_keys())
+		return 1;
+	if (tcgetattr(STDIN_FILENO, &now) < 0 || now.c_lflag & (ICANON | ECHO) ||
+	    !(now.c_lflag & ISIG))
+		return 2;
+	if (read(STDIN_FILENO, &now, 1) != 0) /* nobody has typed */
+		return 3;
+	child = fork();
+	if (!child) {
+		terminal_restore();
+		_exit(0);
+	}
+	if (waitpid(child, NULL, 0) != child || tcgetattr(STDIN_FILENO, &now) < 0 ||
+	    now.c_lflag & (ICANON | ECHO))
+		return 4;
+	terminal_restore();
+	if (tcgetattr(STDIN_FILENO, &now) < 0 || !same_modes(&now, &before))
+		return 5;
+	terminal_restore();
+	return terminal_keys() ? (terminal_restore(), 0) : 6;
+}
+
+static void test_keys(void **state)
+{
+	struct own_terminal t;
+	int status;
+
+	(void)state;
+	if (!own_terminal_start(&t, play_keys))
+		skip();
+	status = own_terminal_wait(&t);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_as_before(&t);
+	own_terminal_end(&t);
+}
+
+static int play_fault(void)
+{
+	if (!terminal_keys())
+		return 1;
+	(void)raise(SIGFPE);
+	return 2;
+}
+
+/* It dies of the fault all the same. */
+static void test_fault(void **state)
+{
+	struct own_terminal t;
+	int status;
+
+	(void)state;
+	if (!own_terminal_start(&t, play_fault))
+		skip();
+	status = own_terminal_wait(&t);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGFPE);
+	assert_as_before(&t);
+	own_terminal_end(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_fault),
 	};
 
 	standard = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
