@@ -325,6 +325,8 @@ static int record_all(struct record *rec)
 			return 2;
 		}
 	}
+	if (rec->args.no_build_ids)
+		rec->features.has[FEATURE_BUILD_ID] = false;
 	rec->own.socket = rec->args.socket;
 	/* Raw records are not given away. */
 	rec->own.may_ask = !rec->args.no_ask && !rec->args.perf_data;

@@ -5,6 +5,7 @@
 
 #include "cli/pid_list.h"
 #include "cli/record_options.h"
+#include "cli/verdict.h"
 #include "daemon/base/error.h"
 #include "daemon/control.h"
 #include "daemon/proc/consent.h"
@@ -82,6 +83,10 @@ static const struct option_def defs[] = {
 	{"consent-under-seccomp", 0, OPTION_FLAG, NULL,
 	 "ask also processes under a seccomp filter, which may kill them for it",
 	 offsetof(struct record_args, under_seccomp), 0, NULL, NULL},
+	{"no-build-ids", 0, OPTION_FLAG, NULL,
+	 "do not ask the kernel for build ids in its records, but read them from files\nand memory "
+	 "(a `perf record` that runs beside may abort over them)",
+	 offsetof(struct record_args, no_build_ids), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
 	{"daemon", 0, OPTION_FLAG, NULL,
@@ -101,6 +106,7 @@ const struct options record_options = {
 	.command = "record",
 	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
 	.description = "Samples the machine, processes or a command and writes a symbolised trace.",
+	.json = VERDICT_JSON,
 	.defs = defs,
 	.max_arguments = -1,
 	.stop_at_argument = true,

@@ -7,7 +7,7 @@ enum { RECORD_PIDS = 4096 };
 
 struct record_args {
 	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
-		under_seccomp;
+		under_seccomp, no_build_ids;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data;
 	uint64_t frequency, period;
 	double duration;

@@ -228,6 +228,8 @@ static int open_session(struct client *c, char *error, size_t size)
 	};
 	int r = 0;
 
+	if (q->no_build_ids)
+		so.features.has[FEATURE_BUILD_ID] = false;
 	if (q->cpus && *q->cpus && perf_parse_cpu_list(q->cpus, &c->cpus, &so.n_cpus) < 0)
 		return deny(error, size, "'%.64s' is no list of CPUs", q->cpus);
 	so.cpus = c->cpus;
