@@ -279,7 +279,9 @@ static int listen_control(struct daemon_run *run, int *ret_fd)
 	if (run->args.control)
 		log_error("%s: %s", path, strerror(-r));
 	else
-		log_verbose("no recordings can be asked for: %s: %s", path, strerror(-r));
+		log_info(
+			"no recordings can be asked for: %s: %s (--control-socket PATH: elsewhere)",
+			path, strerror(-r));
 	return run->args.control ? r : LISTEN_FDS_NONE;
 }
 
@@ -327,7 +329,9 @@ static int open_consent(struct daemon_run *run, const struct features *features)
 		log_error("%s", error);
 		return trace(r);
 	}
-	log_verbose("processes that may not be read cannot be asked: %s", error);
+	log_info("processes that may not be read cannot be asked: %s (--hook-socket PATH: "
+		 "elsewhere)",
+		 error);
 	return 0;
 }
 

@@ -12,9 +12,15 @@
 
 struct doctor_args {
 	bool json;
+	const char *socket;
 };
 
 static const struct option_def defs[] = {
+	{.name = "control-socket",
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 .help = "where a daemon is looked for (default " CONTROL_SOCKET ")",
+	 .offset = offsetof(struct doctor_args, socket)},
 	{.name = "json",
 	 .type = OPTION_FLAG,
 	 .help = "one JSON object on standard output",
@@ -79,13 +85,13 @@ static void print_json(const struct doctor_facts *facts)
 
 static int doctor_run(int argc, char **argv)
 {
-	struct doctor_args args = {0};
+	struct doctor_args args = {.socket = CONTROL_SOCKET};
 	struct doctor_facts facts;
 	int n, r = options_parse(&options, argc, argv, &args, &n);
 
 	if (r)
 		return options_exit_status(r);
-	doctor_look(CONTROL_SOCKET, &facts);
+	doctor_look(args.socket, &facts);
 	if (args.json)
 		print_json(&facts);
 	else

@@ -78,6 +78,11 @@ static void man_command(FILE *out, const struct command *command)
 		man_option(out, d);
 	for (const struct option_def *d = options_common; d->name; d++)
 		man_option(out, d);
+	if (o->json) {
+		fputs(".SH JSON\n.nf\n", out);
+		roff(out, o->json);
+		fputs("\n.fi\n", out);
+	}
 	fputs(".SH SEE ALSO\n.BR perfwind (1)\n", out);
 }
 

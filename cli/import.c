@@ -67,6 +67,7 @@ static const struct options options = {
 		       "writes into a pipe.  Symbols are those of the files on this machine, where "
 		       "they are\n"
 		       "the ones that were recorded (build id or inode).",
+	.json = VERDICT_JSON,
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,

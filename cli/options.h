@@ -39,10 +39,11 @@ struct option_def {
 };
 
 struct options {
-	const char *command;	       /* "record" */
-	const char *usage;	       /* what stands behind it: "[OPTIONS] FILE" */
-	const char *description;       /* a paragraph or two, lines already broken; may be NULL */
-	const struct option_def *defs; /* ends with a NULL name; may be NULL */
+	const char *command;	 /* "record" */
+	const char *usage;	 /* what stands behind it: "[OPTIONS] FILE" */
+	const char *description; /* a paragraph or two, lines already broken; may be NULL */
+	const char *json; /* what the keys of --json mean: a section of its man page; may be NULL */
+	const struct option_def *defs;	  /* ends with a NULL name; may be NULL */
 	int min_arguments, max_arguments; /* max < 0: no limit */
 	/* Options end at the first argument: `record CMD --its-own-option`. */
 	bool stop_at_argument;

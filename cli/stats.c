@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "daemon/base/log.h"
 #include "profile/profile.h"
+#include "profile/text.h"
 #include "profile/trace_stats.h"
 
 enum { STATUS_LOSS = 1, STATUS_BAD = 2 };
@@ -79,6 +80,8 @@ static void print_row(const struct profile_count *count)
 
 static void print_table(const struct profile *p, const struct stats_args *args, bool loss)
 {
+	uint64_t overwritten = trace_stat_overwritten(p);
+	char number[32];
 	bool head = false;
 
 	for (size_t i = 0; i < p->n_counts; i++) {
@@ -93,6 +96,9 @@ static void print_table(const struct profile *p, const struct stats_args *args, 
 		printf("the file is cut behind byte %" PRIu64 "\n", p->truncated_at);
 	if (!loss)
 		printf("no data was lost\n");
+	if (overwritten)
+		printf("overwritten, as RING_BUFFER means it: the oldest %s\n",
+		       text_size(overwritten, number));
 }
 
 static void json_field(const char *name, const char *text)

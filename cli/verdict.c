@@ -4,40 +4,12 @@
 
 #include "cli/json.h"
 #include "cli/verdict.h"
-#include "daemon/base/bytes.h"
 #include "daemon/base/log.h"
 #include "daemon/stage/account.h"
+#include "profile/text.h"
 
-/* 12431 -> "12,431" */
-static const char *grouped(uint64_t n, char to[32])
-{
-	char digits[32];
-	int len = snprintf(digits, sizeof(digits), "%lu", n), at = 0;
-
-	for (int i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			to[at++] = ',';
-		to[at++] = digits[i];
-	}
-	to[at] = 0;
-	return to;
-}
-
-static const char *sized(uint64_t bytes, char to[32])
-{
-	if (bytes < 10 << 10)
-		(void)snprintf(to, 32, "%lu bytes", bytes);
-	else if (bytes < 10 << 20)
-		(void)snprintf(to, 32, "%.0f KiB", (double)bytes / 1024);
-	else
-		(void)snprintf(to, 32, "%.1f MiB", (double)bytes / (1 << 20));
-	return to;
-}
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
-}
+/* Of fewer samples no share and no mean is worth a figure. */
+enum { ENOUGH = 10 };
 
 static uint64_t failed_sum(const struct account *a)
 {
@@ -59,22 +31,26 @@ static void print_stacks(const struct account *a, FILE *out)
 	uint64_t failed = failed_sum(a);
 	const char *open = " (";
 
-	fprintf(out, "  stacks   %s whole (%.2f %%)", grouped(a->whole, n),
-		percent(a->whole, a->emitted));
+	if (!a->emitted) {
+		fprintf(out, "  stacks   none\n");
+		return;
+	}
+	fprintf(out, "  stacks   %s whole (%.2f %%)", text_count(a->whole, n),
+		text_percent(a->whole, a->emitted));
 	if (a->completed)
 		fprintf(out, ", %s of them by earlier ones of their threads",
-			grouped(a->completed, n));
-	fprintf(out, ", %s cut", grouped(a->cut, n));
-	fprintf(out, ", %s failed", grouped(failed, n));
+			text_count(a->completed, n));
+	fprintf(out, ", %s cut", text_count(a->cut, n));
+	fprintf(out, ", %s failed", text_count(failed, n));
 	for (int i = 0; i < UW_REASON_COUNT && failed; i++) {
 		if (!a->failed[i])
 			continue;
 		fprintf(out, "%s%s %s", open, uw_reason_name((enum uw_reason)i),
-			grouped(a->failed[i], n));
+			text_count(a->failed[i], n));
 		open = ", ";
 	}
 	fprintf(out, "%s; %.0f frames each\n", failed ? ")" : "",
-		a->emitted ? (double)a->frames / (double)a->emitted : 0.0);
+		(double)a->frames / (double)a->emitted);
 }
 
 static void print_losses(const struct session_summary *s, FILE *out)
@@ -84,16 +60,16 @@ static void print_losses(const struct session_summary *s, FILE *out)
 
 	if (s->counts.lost_exact || lost_samples(s))
 		fprintf(out, "  lost     %s%s in the kernel's rings",
-			s->counts.lost_exact ? "" : "at least ", grouped(lost_samples(s), n));
+			s->counts.lost_exact ? "" : "at least ", text_count(lost_samples(s), n));
 	else
 		fprintf(out, "  lost     none known in the kernel's rings");
 	if (s->counts.lost_sideband)
-		fprintf(out, ", %s process records", grouped(s->counts.lost_sideband, n));
+		fprintf(out, ", %s process records", text_count(s->counts.lost_sideband, n));
 	if (a->throttled_ns)
 		fprintf(out, ", throttled for %.2f s", (double)a->throttled_ns / 1e9);
 	for (int i = 1; i < SKIP_COUNT; i++) {
 		if (a->skipped[i])
-			fprintf(out, "; %s skipped (%s)", grouped(a->skipped[i], n),
+			fprintf(out, "; %s skipped (%s)", text_count(a->skipped[i], n),
 				skip_reason_name((enum skip_reason)i));
 	}
 	fprintf(out, "\n");
@@ -101,7 +77,7 @@ static void print_losses(const struct session_summary *s, FILE *out)
 
 static void print_accounted(const struct session_summary *s, FILE *out)
 {
-	if (s->cpu_accounted < 0)
+	if (s->cpu_accounted < 0 || (s->account.emitted && s->account.emitted < ENOUGH))
 		return;
 	fprintf(out, "  seen     %.1f %% of the CPU time used", 100 * s->cpu_accounted);
 	if (s->user_only && s->cpu_accounted < 0.95 && s->account.skipped[SKIP_NOT_IN_SCOPE])
@@ -116,9 +92,10 @@ static void print_nameless(const struct session_summary *s, FILE *out)
 	char n[32];
 
 	for (size_t i = 0; i < s->n_nameless && i < 5; i++)
-		fprintf(out, "  %s %s: %s samples with frames that have no symbol\n",
+		fprintf(out, "  %s %s: %s sample%s with frames that have no symbol\n",
 			i ? "        " : "nameless", s->nameless[i].path,
-			grouped(s->nameless[i].samples, n));
+			text_count(s->nameless[i].samples, n),
+			s->nameless[i].samples == 1 ? "" : "s");
 }
 
 void verdict_print(const struct verdict *v, FILE *out)
@@ -127,18 +104,22 @@ void verdict_print(const struct verdict *v, FILE *out)
 	const struct account *a = &s->account;
 	char n[32];
 
-	fprintf(out, "%s samples in %.1f s (%s, ", grouped(a->emitted, n), s->duration_s, v->event);
+	fprintf(out, "%s sample%s in %.1f s (%s, ", text_count(a->emitted, n),
+		a->emitted == 1 ? "" : "s", s->duration_s, v->event);
 	if (v->frequency)
 		fprintf(out, "%lu Hz)\n", v->frequency);
 	else
-		fprintf(out, "one each %s)\n", grouped(v->period, n));
+		fprintf(out, "one each %s)\n", text_count(v->period, n));
 	print_accounted(s, out);
 	print_stacks(a, out);
 	print_losses(s, out);
-	fprintf(out, "  cost     %.1f us CPU a sample, %.2f s in all, %s at most\n",
-		s->self_us_per_sample, s->self_cpu_s, sized(s->self_peak_rss_kb << 10, n));
-	fprintf(out, "  file     %s, %s", v->file, sized(s->bytes, n));
-	if (a->emitted)
+	fprintf(out, "  cost     ");
+	if (a->emitted >= ENOUGH)
+		fprintf(out, "%.1f us CPU a sample, ", s->self_us_per_sample);
+	fprintf(out, "%.2f s%s in all, %s at most\n", s->self_cpu_s,
+		a->emitted >= ENOUGH ? "" : " of CPU", text_size(s->self_peak_rss_kb << 10, n));
+	fprintf(out, "  file     %s, %s", v->file, text_size(s->bytes, n));
+	if (a->emitted >= ENOUGH)
 		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)a->emitted);
 	fprintf(out, "\n");
 	print_nameless(s, out);
@@ -150,9 +131,9 @@ void verdict_print_live(const struct session_summary *s, FILE *out)
 	char samples[32], lost[32], size[32];
 
 	fprintf(out, "\r\033[K%6.1f s  %s samples  %s lost  %.2f %% CPU  %s", s->duration_s,
-		grouped(s->account.emitted, samples), grouped(lost_samples(s), lost),
+		text_count(s->account.emitted, samples), text_count(lost_samples(s), lost),
 		s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0,
-		sized(s->bytes, size));
+		text_size(s->bytes, size));
 	fflush(out);
 }
 
@@ -241,20 +222,21 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 {
 	char n[32];
 
-	fprintf(out, "%s samples in %.1f s from %zu data source%s", grouped(s->samples, n),
-		s->duration_s, s->n_sources, s->n_sources == 1 ? "" : "s");
+	fprintf(out, "%s sample%s in %.1f s from %zu data source%s", text_count(s->samples, n),
+		s->samples == 1 ? "" : "s", s->duration_s, s->n_sources,
+		s->n_sources == 1 ? "" : "s");
 	if (s->out_of_scope)
-		fprintf(out, ", and %s out of scope", grouped(s->out_of_scope, n));
+		fprintf(out, ", and %s out of scope", text_count(s->out_of_scope, n));
 	fprintf(out, "\n");
-	fprintf(out, "  lost     %s in the kernel's rings", grouped(s->lost, n));
+	fprintf(out, "  lost     %s in the kernel's rings", text_count(s->lost, n));
 	if (s->skipped)
-		fprintf(out, "; %s left out", grouped(s->skipped, n));
+		fprintf(out, "; %s left out", text_count(s->skipped, n));
 	if (s->overwritten)
-		fprintf(out, "; %s packets overwritten in a RING_BUFFER",
-			grouped(s->overwritten, n));
+		fprintf(out, "; %s packets overwritten in a RING_BUFFER, as it means it",
+			text_count(s->overwritten, n));
 	if (s->discarded)
 		fprintf(out, "; %s packets that a full buffer did not take",
-			grouped(s->discarded, n));
-	fprintf(out, "\n  file     %s, %s KiB%s\n", file, grouped((bytes + 1023) >> 10, n),
+			text_count(s->discarded, n));
+	fprintf(out, "\n  file     %s, %s KiB%s\n", file, text_count((bytes + 1023) >> 10, n),
 		s->full ? " (full: max_file_size_bytes)" : "");
 }

@@ -11,6 +11,33 @@ struct verdict {
 	uint64_t frequency, period; /* one is 0 */
 };
 
+/* For the man pages of the commands that have one. */
+#define VERDICT_JSON                                                                               \
+	"file, bytes    the trace, and its size\n"                                                 \
+	"duration_s     how long was sampled, seconds\n"                                           \
+	"samples        that are in the trace with a stack, or with the reason why it is not "     \
+	"whole\n"                                                                                  \
+	"stacks         whole: up to a root; cut: deeper than what was copied and could be read\n" \
+	"               afterwards; failed: how many by reason\n"                                  \
+	"lost           what did not fit the kernel's rings\n"                                     \
+	"  samples      the kernel's own count of them (before Linux 6.0: what records told)\n"    \
+	"  sideband     records of mappings, names, forks and exits: what they would have said "   \
+	"is\n"                                                                                     \
+	"               looked up in /proc, as far as it is still there\n"                         \
+	"  records_seen what LOST records in the rings told, of both: a part of these two "        \
+	"counts,\n"                                                                                \
+	"               never to be added to them\n"                                               \
+	"  throttled_s  seconds, of all CPUs, in which the kernel held sampling back\n"            \
+	"skipped        samples that perfwind itself left out, by reason\n"                        \
+	"cpu_accounted  weight of the samples over the CPU time that the targets used (1: all "    \
+	"of\n"                                                                                     \
+	"               it was seen); null where that is not known\n"                              \
+	"self           what perfwind itself took: cpu_s, us_per_sample, peak_rss_kb\n"            \
+	"modules_without_symbols\n"                                                                \
+	"               files with frames that no symbol covers: path, build_id, and samples "     \
+	"with\n"                                                                                   \
+	"               such frames"
+
 void verdict_print(const struct verdict *verdict, FILE *out);
 /* Both: the first unless --quiet, the second on standard output if @json. */
 void verdict_show(const struct verdict *verdict, bool json);

@@ -188,11 +188,10 @@ static void tell_damage(struct import *im)
 static void tell_unproved(struct import *im)
 {
 	if (!im->has_build_ids && (im->unproved || im->unfound))
-		import_note(
-			im,
-			"no build ids in the file: of its modules %lu were taken by their paths, "
-			"unproved, and %lu were not found as they were",
-			im->unproved, im->unfound);
+		import_note(im,
+			    "no build ids in the file: %lu modules were taken by their paths, "
+			    "unproved; %lu were not found as they were",
+			    im->unproved, im->unfound);
 }
 
 /* Of a recording with several events: what another choice would take. */

@@ -183,7 +183,9 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 	r = text ? without(text, wanted, error, error_size) : 0;
 	if (r < 0)
 		return trace(r);
-	for (enum feature f = 0; f < FEATURE_COUNT; f++)
+	for (enum feature f = 0; f < FEATURE_COUNT; f++) {
 		ret_features->has[f] = wanted[f] && probes[f]();
+		log_verbose("kernel: %s", feature_words(f, ret_features->has[f]));
+	}
 	return 0;
 }

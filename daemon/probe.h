@@ -5,7 +5,7 @@
 
 #include "daemon/base/features.h"
 
-/* 0.  Where perf_event_open() is refused altogether its facilities read as absent; the open of the
+/* 0, and what there is is told with -v.  Where perf_event_open() is refused altogether its facilities read as absent; the open of the
  * session finds the words for that.  -EINVAL when PERFWIND_WITHOUT names something unknown: then
  * @error has one line. */
 int probe_features(struct features *ret_features, char *error, size_t error_size);

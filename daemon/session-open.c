@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "daemon/base/error.h"
 #include "daemon/proc/procfs.h"
@@ -267,7 +268,36 @@ static bool in_first_pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == 0xeffffffc;
 }
 
-int session_open_source(struct session *s, char *error, size_t error_size)
+static const char *clock_name(int clock)
+{
+	return clock == CLOCK_MONOTONIC	      ? "monotonic"
+	       : clock == CLOCK_MONOTONIC_RAW ? "monotonic_raw"
+	       : clock == CLOCK_BOOTTIME      ? "boottime"
+	       : clock == CLOCK_REALTIME      ? "realtime"
+					      : "?";
+}
+
+/* With -v: what was chosen and what the ladder left of it. */
+static void tell_choices(const struct session *s)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+
+	log_verbose("event: %s, %s %lu, of %s on %zu CPUs; %s; clock %s", o->leader.name,
+		    o->frequency ? "Hz" : "one each", o->frequency ? o->frequency : o->period,
+		    o->tasks ? "threads" : "whole CPUs", o->n_cpus,
+		    o->leader.exclude_kernel ? "user code only" : "with the kernel's half",
+		    clock_name(o->clock));
+	if (o->stack_bytes)
+		log_verbose("stacks: %zu registers and %u bytes of each; unwound by %s",
+			    uw_arch_regs(UW_ARCH_HOST), o->stack_bytes,
+			    uw_engine_name(s->options.engine));
+	else
+		log_verbose("stacks: %s", o->user_chain	    ? "the kernel's chain of frame pointers"
+					  : o->kernel_chain ? "the kernel's half only"
+							    : "none");
+}
+
+static int open_targets(struct session *s, char *error, size_t error_size)
 {
 	bool tasks = !s->options.machine;
 	enum perf_gate gate = PERF_GATE_NONE;
@@ -288,10 +318,9 @@ int session_open_source(struct session *s, char *error, size_t error_size)
 			return trace(r);
 	}
 	if (s->options.machine && !in_first_pid_namespace())
-		session_note(s, "this is a container with process ids of its own: the kernel gives "
-				"id 0 to what runs outside, as "
-				"to the idle task, so it is left out; run it on the host (docker: "
-				"--pid=host)");
+		session_note(s,
+			     "a container with process ids of its own: what runs outside is left "
+			     "out; mend: run it on the host (docker: --pid=host)");
 	if (!tasks)
 		return s->stood_in ? list_processes(s) : 0;
 	if (!s->options.child)
@@ -300,5 +329,14 @@ int session_open_source(struct session *s, char *error, size_t error_size)
 	if (r >= 0)
 		r = perf_source_add_task(s->source, (pid_t)s->options.child, &gate, error,
 					 error_size);
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_open_source(struct session *s, char *error, size_t error_size)
+{
+	int r = open_targets(s, error, error_size);
+
+	if (r >= 0)
+		tell_choices(s);
 	return r < 0 ? trace(r) : 0;
 }

@@ -239,6 +239,8 @@ int session_write_stats(struct session *s)
 	stats_add(&list, summary.self_us_per_sample, "self.us_per_sample");
 	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
 	stats_add(&list, s->nice, "reader.nice");
+	if (perf_source_options(s->source)->tasks && perf_source_options(s->source)->n_followers)
+		stats_add(&list, 1, "followers.by_thread"); /* profile_follower.c */
 	add_helpers(s, &list);
 	add_consent(s, &list);
 	add_answers(s, &list);

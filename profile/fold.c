@@ -233,7 +233,7 @@ static int compare_groups(const void *a, const void *b)
 }
 
 /* One group a sample, sorted, then equal neighbours merged in place. */
-static int group_samples(struct fold *f, const struct profile_filter *only)
+static int group_samples(struct fold *f)
 {
 	const struct profile *p = f->profile;
 	size_t n = 0;
@@ -246,7 +246,7 @@ static int group_samples(struct fold *f, const struct profile_filter *only)
 		const struct profile_sample *s = &p->samples[i];
 		struct fold_group *g = &f->groups[f->n_groups];
 
-		if (only && !profile_process_wanted(p, s->process, only))
+		if (f->only && !profile_process_wanted(p, s->process, f->only))
 			continue;
 		if (s->skipped_reason) {
 			f->skipped++;
@@ -314,11 +314,13 @@ int fold_init(struct fold *f, const struct profile *profile, const struct profil
 	int r;
 
 	*f = (struct fold){.profile = profile};
+	if (only && (only->pid || only->cgroup))
+		f->only = only;
 	r = name_frames(f);
 	if (r == 0)
 		r = find_error_frames(f);
 	if (r == 0)
-		r = group_samples(f, only);
+		r = group_samples(f);
 	if (r < 0) {
 		fold_deinit(f);
 		return trace(r);

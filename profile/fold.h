@@ -38,7 +38,8 @@ static inline uint32_t fold_call_symbol(uint32_t call)
 }
 
 struct fold {
-	const struct profile *profile; /* borrowed */
+	const struct profile *profile;	   /* borrowed */
+	const struct profile_filter *only; /* borrowed; NULL: all of it */
 	struct string_table names;
 	struct fold_symbol *symbols;
 	uint32_t n_symbols, symbols_room;

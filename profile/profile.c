@@ -75,6 +75,7 @@ static void reader_freep(struct reader **reader)
 	free(r->sequences);
 	table_deinit(&r->sequence_by_id);
 	free(r->samples);
+	free(r->follower_counts);
 	for (size_t i = 0; i < ARRAY_SIZE(r->clocks); i++)
 		free(r->clocks[i].pairs);
 	free(r->symbols);
@@ -178,6 +179,7 @@ void profile_deinit(struct profile *p)
 	free(p->stats);
 	free(p->notes);
 	free(p->counts);
+	free(p->followers);
 	*p = (struct profile){0};
 }
 

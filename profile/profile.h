@@ -43,6 +43,12 @@ struct profile_event {
 	char unit[16];	/* of weights: "ns", "cycles" or "events" */
 	uint64_t n_samples;
 };
+/* An event that was counted beside the samples of another (a group's follower). */
+struct profile_follower {
+	uint32_t name;	/* string */
+	uint8_t event;	/* in events: whose follower */
+	uint64_t count; /* from its opening to the last sample, of all CPUs (and threads) */
+};
 /* A thread under one name: one that is renamed has several. */
 struct profile_thread {
 	uint32_t process, tid, name; /* name: string */
@@ -75,13 +81,14 @@ struct profile {
 	struct profile_sample *samples;	    /* by time; of the chosen event only */
 	struct profile_sample *all_samples; /* of all; NULL: there is one event */
 	struct profile_event *events; /* that have samples, by the first one's place in the file */
+	struct profile_follower *followers;
 	struct profile_thread *threads;
 	struct profile_process *processes;
 	struct profile_stat *stats;   /* perfwind's own, last values */
 	struct profile_count *counts; /* by stat and index */
 	uint32_t *notes;
 	size_t n_counts, n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples,
-		n_threads, n_processes, n_stats, n_notes, n_all_samples, n_events;
+		n_threads, n_processes, n_stats, n_notes, n_all_samples, n_events, n_followers;
 	uint8_t event;	      /* the chosen one */
 	char event_name[128]; /* its, also where there are no samples */
 	char weight_unit[16];

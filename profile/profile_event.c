@@ -11,6 +11,7 @@ enum { /* of PerfSampleDefaults and PerfEvents.* */
        DEFAULTS_TIMEBASE = 1,
        DEFAULTS_SHARD_COUNT = 2,
        DEFAULTS_SHARD = 3,
+       DEFAULTS_FOLLOWERS = 4,
        TIMEBASE_PERIOD = 1,
        TIMEBASE_FREQUENCY = 2,
        TIMEBASE_TRACEPOINT = 3,
@@ -19,6 +20,11 @@ enum { /* of PerfSampleDefaults and PerfEvents.* */
        TIMEBASE_NAME = 10,
        TIMEBASE_MODIFIERS = 12,
        TRACEPOINT_NAME = 1,
+       FOLLOWER_COUNTER = 1,
+       FOLLOWER_TRACEPOINT = 2,
+       FOLLOWER_RAW_EVENT = 3,
+       FOLLOWER_NAME = 4,
+       FOLLOWER_MODIFIERS = 5,
 };
 
 static const char *const counter_names[] = {
@@ -120,6 +126,14 @@ static void append_modifiers(struct reader_event *event, uint32_t modifiers)
 			: "");
 }
 
+static void set_name(struct reader_event *event, const struct wire_field *name, uint32_t modifiers)
+{
+	if (name->len)
+		(void)snprintf(event->name, sizeof(event->name), "%.*s",
+			       (int)min_u64(name->len, 127), (const char *)name->data);
+	append_modifiers(event, modifiers);
+}
+
 static bool parse_timebase(struct reader_event *event, struct cursor c)
 {
 	struct wire_field f, name = {0};
@@ -143,29 +157,65 @@ static bool parse_timebase(struct reader_event *event, struct cursor c)
 		else if (wire_is(&f, TIMEBASE_MODIFIERS) && f.value < 32)
 			modifiers |= 1u << f.value;
 	}
-	if (name.len)
-		(void)snprintf(event->name, sizeof(event->name), "%.*s",
-			       (int)min_u64(name.len, 127), (const char *)name.data);
-	append_modifiers(event, modifiers);
+	set_name(event, &name, modifiers);
 	return good && !c.bad;
 }
 
-bool reader_event_parse(struct reader_event *event, struct cursor c)
+/* The name of one more follower.  READER_BROKEN: damaged. */
+static int add_follower(struct reader *r, struct cursor c, uint32_t *names, uint32_t *n)
 {
-	uint32_t shard_count = 0, shard = 0;
+	struct wire_field f, name = {0};
+	struct reader_event event;
+	uint32_t modifiers = 0;
+	bool good = true;
+	int e;
+
+	reader_event_default(&event);
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, FOLLOWER_COUNTER))
+			event_set_counter(&event, f.value);
+		else if (wire_is_bytes(&f, FOLLOWER_TRACEPOINT))
+			good &= parse_tracepoint(&event, wire_message(&f));
+		else if (wire_is_bytes(&f, FOLLOWER_RAW_EVENT))
+			good &= parse_raw(&event, wire_message(&f));
+		else if (wire_is_bytes(&f, FOLLOWER_NAME))
+			name = f;
+		else if (wire_is(&f, FOLLOWER_MODIFIERS) && f.value < 32)
+			modifiers |= 1u << f.value;
+	}
+	if (!good || c.bad)
+		return READER_BROKEN;
+	if (*n == READER_FOLLOWERS)
+		return 0;
+	set_name(&event, &name, modifiers);
+	e = reader_string(r, event.name, strlen(event.name), &names[*n]);
+	*n += e >= 0;
+	return e < 0 ? trace(e) : 0;
+}
+
+int reader_event_parse(struct reader *r, struct reader_event *event, struct cursor c)
+{
+	uint32_t shard_count = 0, shard = 0, followers[READER_FOLLOWERS] = {0}, n = 0;
 	struct wire_field f;
 	bool good = true;
+	int e = 0;
 
 	reader_event_default(event);
-	while (wire_next(&c, &f)) {
+	while (e == 0 && wire_next(&c, &f)) {
 		if (wire_is_bytes(&f, DEFAULTS_TIMEBASE))
 			good &= parse_timebase(event, wire_message(&f));
 		else if (wire_is(&f, DEFAULTS_SHARD_COUNT))
 			shard_count = (uint32_t)f.value;
 		else if (wire_is(&f, DEFAULTS_SHARD))
 			shard = (uint32_t)f.value;
+		else if (wire_is_bytes(&f, DEFAULTS_FOLLOWERS))
+			e = add_follower(r, wire_message(&f), followers, &n);
 	}
 	event->shard_count = shard_count; /* behind: a timebase begins the event anew */
 	event->shard = shard;
-	return good && !c.bad;
+	event->n_followers = n;
+	memcpy(event->followers, followers, n * sizeof(*followers));
+	if (e < 0)
+		return trace(e);
+	return e || !good || c.bad ? READER_BROKEN : 0;
 }

@@ -277,6 +277,8 @@ int reader_finish(struct reader *r)
 	if (e >= 0)
 		e = reader_finish_events(r);
 	if (e >= 0)
+		e = reader_finish_followers(r);
+	if (e >= 0)
 		e = reader_finish_counts(r);
 	return e < 0 ? trace(e) : 0;
 }

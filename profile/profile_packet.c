@@ -39,6 +39,7 @@ enum { /* of PerfSample */
        SAMPLE_CALLSTACK_IID = 4,
        SAMPLE_CPU_MODE = 5,
        SAMPLE_TIMEBASE_COUNT = 6,
+       SAMPLE_FOLLOWER_COUNTS = 7,
        SAMPLE_UNWIND_ERROR = 16,
        SAMPLE_RECORDS_LOST = 17,
        SAMPLE_SKIPPED_REASON = 18,
@@ -129,31 +130,34 @@ static int get_sequence(struct reader *r, uint32_t id, struct sequence **ret)
 	return 0;
 }
 
-static bool read_defaults(struct sequence *s, struct cursor c)
+static int read_defaults(struct reader *r, struct sequence *s, struct cursor c)
 {
 	struct wire_field f;
+	int e = 0;
 
-	while (wire_next(&c, &f)) {
+	while (e == 0 && wire_next(&c, &f)) {
 		if (wire_is(&f, DEFAULTS_CLOCK_ID))
 			s->default_clock = (uint32_t)min_u64(f.value, UINT32_MAX);
-		else if (wire_is_bytes(&f, DEFAULTS_PERF_SAMPLE) &&
-			 !reader_event_parse(&s->event, wire_message(&f)))
-			return false;
+		else if (wire_is_bytes(&f, DEFAULTS_PERF_SAMPLE))
+			e = reader_event_parse(r, &s->event, wire_message(&f));
 	}
-	return !c.bad;
+	return !e && c.bad ? READER_BROKEN : e;
 }
 
 /* Clears, defaults, interned data. */
 static int update_sequence(struct reader *r, struct sequence *s, const struct packet *p)
 {
+	int e;
+
 	if (p->flags & FLAG_CLEARED) {
 		sequence_forget(s);
 		s->valid = true;
 	} else if (p->dropped) {
 		s->valid = false;
 	}
-	if (p->defaults.data && !read_defaults(s, wire_message(&p->defaults)))
-		return READER_BROKEN;
+	e = p->defaults.data ? read_defaults(r, s, wire_message(&p->defaults)) : 0;
+	if (e)
+		return e;
 	if (p->defaults.data && s->session != UINT8_MAX)
 		r->events[s->session] = s->event;
 	if (p->interned.data && s->valid)
@@ -271,6 +275,10 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 		else if (wire_is(&f, SAMPLE_TIMEBASE_COUNT)) {
 			raw.count = f.value;
 			raw.has_count = true;
+		} else if (wire_is(&f, SAMPLE_FOLLOWER_COUNTS)) {
+			e = reader_follower_count(r, &raw, f.value);
+			if (e < 0)
+				return trace(e);
 		} else if (wire_is(&f, SAMPLE_UNWIND_ERROR))
 			raw.sample.unwind_error = (uint8_t)min_u64(f.value, UINT8_MAX);
 		else if (wire_is(&f, SAMPLE_RECORDS_LOST))

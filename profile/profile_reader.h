@@ -9,6 +9,7 @@
  *   profile_content.c modules, frames, stacks of the profile, each once
  *   profile_symbols.c names that come apart from the frames
  *   profile_event.c   what the defaults say of the event
+ *   profile_follower.c  what was counted beside it
  *   profile_choose.c  the events of a trace, and the one that is looked at
  *   profile_clock.c   clocks -> BOOTTIME
  *   profile_count.c   what was lost, as trace_processor's stats
@@ -47,12 +48,16 @@ enum { /* clock ids of the format: profile_clock.c */
        CLOCK_ID_SEQUENCE_END = 128,
 };
 
+enum { READER_FOLLOWERS = 32 }; /* of one event */
+
 struct reader_event {
 	char name[128];
 	char unit[16];
 	bool is_time;
 	uint64_t period, frequency; /* one is 0 */
 	uint32_t shard_count, shard;
+	uint32_t followers[READER_FOLLOWERS]; /* names, in the profile's strings */
+	uint32_t n_followers;
 };
 
 /* A clock of one sequence, in terms of a common one, since its last snapshot. */
@@ -91,6 +96,8 @@ struct raw_sample {
 	uint64_t count;
 	uint32_t sequence; /* index */
 	uint32_t order;
+	uint32_t first_follower; /* in follower_counts */
+	uint8_t n_followers;
 	uint8_t clock;
 	bool has_count;
 };
@@ -121,6 +128,8 @@ struct reader {
 
 	struct raw_sample *samples;
 	size_t n_samples, room_samples;
+	uint64_t *follower_counts; /* of samples, one behind the other */
+	size_t n_follower_counts, room_follower_counts;
 	struct clock_pairs {
 		struct clock_pair *pairs;
 		size_t n, room;
@@ -201,8 +210,13 @@ int reader_finish_events(struct reader *r);
 
 /* profile_event.c */
 void reader_event_default(struct reader_event *event);
-bool reader_event_parse(struct reader_event *event,
-			struct cursor c); /* PerfSampleDefaults; false: damaged */
+/* PerfSampleDefaults.  READER_BROKEN: damaged. */
+int reader_event_parse(struct reader *r, struct reader_event *event, struct cursor c);
+
+/* profile_follower.c */
+int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t count);
+/* When the samples are in order and have their events. */
+int reader_finish_followers(struct reader *r);
 
 /* profile_clock.c */
 int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */, struct cursor c);

@@ -423,7 +423,10 @@ int report_write(const struct profile *profile, const struct report_options *opt
 		return trace(r);
 	if (!options->no_summary)
 		print_summary(&report);
-	r = options->tree ? report_tree(&report) : print_table(&report);
+	if (!report.fold.n_groups)
+		buffer_printf(&report.out, "no samples\n");
+	else
+		r = options->tree ? report_tree(&report) : print_table(&report);
 	if (r < 0)
 		return trace(r);
 	if (report.out.bad)

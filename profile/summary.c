@@ -5,6 +5,10 @@
 
 #include "profile/summary.h"
 #include "profile/text.h"
+#include "profile/trace_stats.h"
+
+/* Of fewer samples no share and no mean is worth a figure. */
+enum { ENOUGH = 10 };
 
 bool summary_stat(const struct profile *profile, const char *name, double *ret_value)
 {
@@ -79,10 +83,24 @@ static uint64_t append_reasons(struct summary_fact *fact, const struct profile *
 	return sum;
 }
 
+static void add_filter(struct summary *s, const struct profile_filter *only)
+{
+	struct summary_fact *fact;
+
+	if (!only)
+		return;
+	fact = fact_new(s, "Only");
+	if (only->pid)
+		fact_append(fact, "process %u%s", only->pid, only->cgroup ? ", " : "");
+	if (only->cgroup)
+		fact_append(fact, "cgroup %s", only->cgroup);
+}
+
 static void add_samples(struct summary *s, const struct fold *f)
 {
 	const struct profile *p = f->profile;
 	struct summary_fact *fact = fact_new(s, "Event");
+	double seconds = summary_duration(p);
 	char number[32];
 
 	fact_append(fact, "%s", *p->event_name ? p->event_name : "unknown");
@@ -93,12 +111,17 @@ static void add_samples(struct summary *s, const struct fold *f)
 				    text_count(p->events[i].n_samples, number));
 	}
 	fact = fact_new(s, "Samples");
+	fact->warn = !f->count;
 	fact_append(fact, "%s", text_count(f->count, number));
-	fact_append(fact, " over %.1f s, weight %s", summary_duration(p),
-		    text_weight(f->weight, p->weight_unit, number));
+	if (f->only)
+		fact_append(fact, " of %s", text_count(p->n_samples, number));
+	if (seconds > 0)
+		fact_append(fact, " over %.1f s", seconds);
+	if (!f->count)
+		return;
+	fact_append(fact, ", weight %s", text_weight(f->weight, p->weight_unit, number));
 	if (strcmp(p->weight_unit, "ns"))
 		fact_append(fact, " %s", p->weight_unit);
-	fact->warn = !f->count;
 }
 
 static void add_stacks(struct summary *s, const struct fold *f)
@@ -113,14 +136,15 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		return;
 	}
 	fact_append(fact, "%s whole", text_share(whole, f->count, number));
-	if (summary_stat(f->profile, "stacks.completed", &completed) && as_count(completed))
+	if (!f->only && summary_stat(f->profile, "stacks.completed", &completed) &&
+	    as_count(completed))
 		fact_append(fact, " (%s by earlier ones of their threads)",
 			    text_count(as_count(completed), number));
 	if (f->cut)
 		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
 	if (f->failed)
 		fact_append(fact, ", %s failed", text_share(f->failed, f->count, number));
-	if (f->failed && append_reasons(NULL, f->profile, "stacks.failed.")) {
+	if (f->failed && !f->only && append_reasons(NULL, f->profile, "stacks.failed.")) {
 		fact_append(fact, " (");
 		append_reasons(fact, f->profile, "stacks.failed.");
 		fact_append(fact, ")");
@@ -129,6 +153,23 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		fact_append(fact, ", %s without a stack",
 			    text_share(f->no_stack, f->count, number));
 	fact->warn = text_percent(whole, f->count) < 95;
+}
+
+/* Beside the event that is looked at. */
+static void add_followers(struct summary *s, const struct profile *p)
+{
+	struct summary_fact *fact = NULL;
+	char number[32];
+
+	for (size_t i = 0; i < p->n_followers; i++) {
+		const struct profile_follower *f = &p->followers[i];
+
+		if (f->event != p->event)
+			continue;
+		fact_append(fact ? fact : fact_new(s, "Counted"), "%s%.60s %s", fact ? ", " : "",
+			    string_table_text(&p->strings, f->name), text_count(f->count, number));
+		fact = &s->facts[s->n - 1];
+	}
 }
 
 static void add_guesses(struct summary *s, const struct profile *p)
@@ -159,7 +200,7 @@ static void add_losses(struct summary *s, const struct fold *f)
 	(void)summary_stat(p, "lost.throttled_s", &throttled);
 	if (lost) {
 		fact_append(fact, "%s %s", text_count(lost, number), known ? "samples" : "records");
-		fact_append(fact, " (%s)", text_share(lost, lost + f->count + f->skipped, number));
+		fact_append(fact, " (%s)", text_share(lost, lost + p->n_samples, number));
 	} else {
 		fact_append(fact, "nothing");
 	}
@@ -167,13 +208,29 @@ static void add_losses(struct summary *s, const struct fold *f)
 		fact_append(fact, ", %s side-band records", text_count(as_count(sideband), number));
 	if (throttled > 0)
 		fact_append(fact, ", throttled for %.3f s", throttled);
+	if (trace_stat_overwritten(p))
+		fact_append(fact, "; the oldest %s made room for newer (RING_BUFFER)",
+			    text_size(trace_stat_overwritten(p), number));
 	fact->warn = lost || as_count(sideband) || throttled > 0;
+}
+
+/* Of the whole trace. */
+static uint64_t skipped_of(const struct fold *f)
+{
+	const struct profile *p = f->profile;
+	uint64_t n = 0;
+
+	if (!f->only)
+		return f->skipped;
+	for (size_t i = 0; i < p->n_samples; i++)
+		n += p->samples[i].skipped_reason != 0;
+	return n;
 }
 
 static void add_skipped(struct summary *s, const struct fold *f)
 {
 	uint64_t told = append_reasons(NULL, f->profile, "skipped.");
-	uint64_t n = max_u64(told, f->skipped);
+	uint64_t n = max_u64(told, skipped_of(f));
 	struct summary_fact *fact;
 	char number[32];
 
@@ -224,9 +281,13 @@ static void add_refused(struct summary *s, const struct profile *p)
 static void add_costs(struct summary *s, const struct profile *p)
 {
 	struct summary_fact *fact;
-	double value, each;
+	double value, each, samples = ENOUGH;
 
-	if (summary_stat(p, "cpu_accounted", &value) && value >= 0) {
+	(void)summary_stat(p, "samples", &samples);
+
+	/* Of a few samples a share would be noise; of none it is to be seen. */
+	if (summary_stat(p, "cpu_accounted", &value) && value >= 0 &&
+	    (samples >= ENOUGH || samples <= 0)) {
 		fact = fact_new(s, "CPU accounted");
 		fact_append(fact, "%.1f %% of the CPU time that was used", value * 100);
 		fact->warn = value < 0.9 || value > 1.1;
@@ -234,7 +295,7 @@ static void add_costs(struct summary *s, const struct profile *p)
 	if (summary_stat(p, "self.cpu_s", &value) && value >= 0) {
 		fact = fact_new(s, "Profiler's cost");
 		fact_append(fact, "%.3f s of CPU", value);
-		if (summary_stat(p, "self.us_per_sample", &each) && each >= 0)
+		if (samples >= ENOUGH && summary_stat(p, "self.us_per_sample", &each) && each >= 0)
 			fact_append(fact, ", %.1f us a sample", each);
 	}
 }
@@ -242,15 +303,21 @@ static void add_costs(struct summary *s, const struct profile *p)
 void summary_init(struct summary *summary, const struct fold *fold)
 {
 	const struct profile *p = fold->profile;
+	size_t of_all;
 
 	*summary = (struct summary){0};
+	add_filter(summary, fold->only);
 	add_samples(summary, fold);
 	add_stacks(summary, fold);
+	of_all = summary->n;
+	add_followers(summary, p);
 	add_guesses(summary, p);
 	add_losses(summary, fold);
 	add_skipped(summary, fold);
 	add_refused(summary, p);
 	add_costs(summary, p);
+	for (size_t i = of_all; fold->only && i < summary->n; i++)
+		fact_append(&summary->facts[i], " (whole trace)");
 	if (p->truncated_at) {
 		struct summary_fact *fact = fact_new(summary, "File");
 

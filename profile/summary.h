@@ -1,11 +1,12 @@
 /* summary.h - what a person should know of a trace before believing it.  Thread: main (of a
  * command). One list of facts for the report's head and the page's; taken from perfwind's own
- * statistics where the trace has them, else counted from its samples. */
+ * statistics where the trace has them, else counted from its samples.  Of a part of the trace (--pid,
+ * --cgroup) only samples and stacks are known: what is of the whole trace all the same says so. */
 #pragma once
 
 #include "profile/fold.h"
 
-enum { SUMMARY_MAX = 12 };
+enum { SUMMARY_MAX = 16 };
 
 struct summary_fact {
 	const char *label;

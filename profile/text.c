@@ -197,6 +197,17 @@ const char *text_count(uint64_t value, char to[32])
 	return to;
 }
 
+const char *text_size(uint64_t bytes, char to[32])
+{
+	if (bytes < 10 << 10)
+		(void)snprintf(to, 32, "%llu bytes", (unsigned long long)bytes);
+	else if (bytes < 10 << 20)
+		(void)snprintf(to, 32, "%.0f KiB", (double)bytes / 1024);
+	else
+		(void)snprintf(to, 32, "%.1f MiB", (double)bytes / (1 << 20));
+	return to;
+}
+
 /* Four digits, so that columns of them look even. */
 static const char *print_scaled(double value, const char *suffix, char to[32])
 {

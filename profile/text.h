@@ -31,6 +31,8 @@ void text_html(struct buffer *b, const char *text, size_t len);
 
 /* "12,431" */
 const char *text_count(uint64_t value, char to[32]);
+/* "812 bytes", "812 KiB", "12.3 MiB" */
+const char *text_size(uint64_t bytes, char to[32]);
 /* A weight in its unit ("ns", "cycles" or "events"): "2.911 s", "12.3 ms", "3.21 G". */
 const char *text_weight(uint64_t value, const char *unit, char to[32]);
 /* 100 * part / whole; 0 when whole is 0. */

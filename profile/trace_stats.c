@@ -2,6 +2,8 @@
  * are for whoever has to change a config. */
 #include "profile/trace_stats.h"
 
+#include "profile/profile.h"
+
 static const struct trace_stat_info infos[] = {
 #define X(name, indexed, severity) [STAT_##name] = {#name, indexed, TRACE_STAT_##severity},
 	TRACE_STATS(X)
@@ -99,6 +101,8 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		{"the oldest in this RING_BUFFER made room for newer ones",
 		 "a larger buffers.size_kb, or write_into_file with a shorter "
 		 "file_write_period_ms"},
+	[STAT_traced_buf_bytes_overwritten] = {"bytes of them: no loss, what a RING_BUFFER is for",
+					       "a larger buffers.size_kb keeps more"},
 	[STAT_traced_final_flush_failed] =
 		{"the data sources did not hand over everything before the end",
 		 "a longer data_source_stop_timeout_ms or flush_timeout_ms"},
@@ -114,6 +118,19 @@ const struct trace_stat_info *trace_stat_info(enum trace_stat stat)
 const struct trace_stat_words *trace_stat_words(enum trace_stat stat)
 {
 	return &words[stat];
+}
+
+uint64_t trace_stat_overwritten(const struct profile *profile)
+{
+	uint64_t sum = 0, lost = 0;
+
+	for (size_t i = 0; i < profile->n_counts; i++) {
+		if (profile->counts[i].stat == STAT_traced_buf_bytes_overwritten)
+			sum += profile->counts[i].value;
+		else if (profile->counts[i].stat == STAT_long_trace_mode_bytes_overwritten)
+			lost += profile->counts[i].value;
+	}
+	return sum > lost ? sum - lost : 0;
 }
 
 const char *trace_stat_severity_name(enum trace_stat_severity severity)

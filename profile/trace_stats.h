@@ -94,4 +94,8 @@ struct trace_stat_words {
 	const char *meaning, *mend;
 };
 const struct trace_stat_words *trace_stat_words(enum trace_stat stat);
+/* Bytes that RING_BUFFER buffers let go for newer ones, as they are meant to: of those that were not to
+ * be written into a file before. */
+struct profile;
+uint64_t trace_stat_overwritten(const struct profile *profile);
 const char *trace_stat_severity_name(enum trace_stat_severity severity);

@@ -26,3 +26,5 @@ struct features {
 
 /* The names used by PERFWIND_WITHOUT and doctor: "build-id", "inherit-thread" ... */
 const char *feature_name(enum feature feature);
+/* What is done with it, or without: a line for `-v`. */
+const char *feature_words(enum feature feature, bool has);

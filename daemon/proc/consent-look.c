@@ -22,12 +22,11 @@ const char *consent_refusal_text(enum consent_refusal refusal)
 		[CONSENT_ASKED] = "it was asked for them",
 		[CONSENT_GONE] = "it has exited",
 		[CONSENT_KERNEL_THREAD] = "it is a kernel thread",
-		[CONSENT_FIRST] = "it is the first process of a container or the machine, which is "
-				  "never sent a signal",
+		[CONSENT_FIRST] = "it is the first of a container or the machine: never sent a "
+				  "signal",
 		[CONSENT_NOT_CAUGHT] = "the hook is not loaded in it",
 		[CONSENT_BLOCKED] = "it blocks the hook's signal",
-		[CONSENT_SECCOMP] =
-			"it runs under a seccomp filter, which may kill it for answering",
+		[CONSENT_SECCOMP] = "its seccomp filter may kill it for answering",
 		[CONSENT_FORBIDDEN] = "we may not send it a signal (no CAP_KILL)",
 		[CONSENT_STUCK] = "what it, or others of its user, sent could not be handled "
 				  "in time",

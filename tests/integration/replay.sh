@@ -109,7 +109,7 @@ check silent-made own silent 6
 # Without build ids there are paths and inodes: what has another inode is not taken, where none is told the path has to
 # do, and both are said, once.
 no_ids() { # NAME UNPROVED UNFOUND
-	[ "$(grep -c "no build ids in the file: of its modules $2 were taken by their paths, unproved, and $3 were not found" "$TMP/$1.err")" = 1 ]
+	[ "$(grep -c "no build ids in the file: $2 modules were taken by their paths, unproved; $3 were not found" "$TMP/$1.err")" = 1 ]
 }
 check no-ids-made own no-ids 2
 check no-ids-imported imported no-ids

@@ -191,6 +191,8 @@ trace ring <<<"buffers { size_kb: 4 } $POLLED $POLLED duration_ms: 1500"
 check ring-status [ $? = 0 ]
 check ring-overwritten positive "$(stat_of ring traced_buf_chunks_overwritten 0)"
 check ring-told grep -q 'packets overwritten in a RING_BUFFER' ring.err
+check ring-stats sh -c "'$PERFWIND' stats ring.pftrace | grep -qx 'overwritten, as RING_BUFFER means it: the oldest [0-9]* [a-zA-Z]*'"
+check ring-stats-no-loss no_loss ring
 check ring-sequences [ "$(stat_of ring traced_buf_incremental_sequences_dropped 0)" = 0 ]
 check ring-readable "$PERFWIND" report ring.pftrace
 trace discard <<<"buffers { size_kb: 4 fill_policy: DISCARD name: 'b' } $POLLED $POLLED duration_ms: 1500"

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "profile/summary.h"
+#include "profile/trace_stats.h"
 #include "tests/unit/profile/hand.h"
 
 static const struct summary_fact *fact(const struct summary *s, const char *label)
@@ -13,15 +14,20 @@ static const struct summary_fact *fact(const struct summary *s, const char *labe
 	return NULL;
 }
 
-static struct summary summary_of(const struct profile *p)
+static struct summary summary_only(const struct profile *p, const struct profile_filter *only)
 {
 	struct summary s;
 	struct fold f;
 
-	assert_int_equal(fold_init(&f, p, NULL), 0);
+	assert_int_equal(fold_init(&f, p, only), 0);
 	summary_init(&s, &f);
 	fold_deinit(&f);
 	return s;
+}
+
+static struct summary summary_of(const struct profile *p)
+{
+	return summary_only(p, NULL);
 }
 
 static void assert_fact(const struct summary *s, const char *label, const char *value, bool warn)
@@ -151,8 +157,93 @@ static void nothing_at_all(void **state)
 	struct summary s = summary_of(&p);
 
 	(void)state;
-	assert_fact(&s, "Samples", "0 over 0.0 s, weight 0", true);
+	assert_fact(&s, "Samples", "0", true);
 	assert_fact(&s, "Stacks", "none", false);
+	profile_deinit(&p);
+}
+
+/* No mean and no share of so few. */
+static void one_sample(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/app", false),
+		 stack = HAND_STACK(&p, hand_frame(&p, m, 1, "f", NULL));
+	struct summary s;
+
+	(void)state;
+	hand_sample(&p, 100, 100, stack, 7);
+	hand_stat(&p, "samples", 1);
+	hand_stat(&p, "duration_s", 0.25);
+	hand_stat(&p, "cpu_accounted", 3.21);
+	hand_stat(&p, "self.cpu_s", 0.02);
+	hand_stat(&p, "self.us_per_sample", 20000);
+	s = summary_of(&p);
+	assert_fact(&s, "Samples", "1 over 0.2 s, weight 7 ns", false);
+	assert_fact(&s, "Profiler's cost", "0.020 s of CPU", false);
+	assert_null(fact(&s, "CPU accounted"));
+	profile_deinit(&p);
+}
+
+/* Of a process: its samples and stacks.  What else is known is of all, and says so. */
+static void of_a_part(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	hand_stat(&p, "duration_s", 10);
+	hand_stat(&p, "lost.samples", 10);
+	hand_stat(&p, "stacks.completed", 2);
+	hand_stat(&p, "skipped.queue", 1);
+	hand_stat(&p, "cpu_accounted", 0.99);
+	s = summary_only(&p, &(struct profile_filter){.pid = 200});
+	assert_fact(&s, "Only", "process 200", false);
+	assert_fact(&s, "Samples", "2 of 10 over 10.0 s, weight 3 ns", false);
+	assert_fact(&s, "Stacks", "50.00 % whole, 50.00 % without a stack", true);
+	assert_fact(&s, "Lost", "10 samples (50.00 %) (whole trace)", true);
+	assert_fact(&s, "Skipped", "1 sample (queue 1) (whole trace)", true);
+	assert_fact(&s, "CPU accounted", "99.0 % of the CPU time that was used (whole trace)",
+		    false);
+	s = summary_only(&p, &(struct profile_filter){.pid = 4711, .cgroup = "/a"});
+	assert_fact(&s, "Only", "process 4711, cgroup /a", false);
+	assert_fact(&s, "Samples", "0 of 10 over 10.0 s", true);
+	profile_deinit(&p);
+}
+
+/* A ring buffer's oldest went as it was asked to: told, and no loss. */
+static void overwritten(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	p.counts = calloc(2, sizeof(*p.counts));
+	assert_non_null(p.counts);
+	p.n_counts = 2;
+	p.counts[0] = (struct profile_count){STAT_traced_buf_bytes_overwritten, 0, 3 << 20};
+	p.counts[1] = (struct profile_count){STAT_traced_buf_bytes_overwritten, 1, 9 << 20};
+	s = summary_of(&p);
+	assert_fact(&s, "Lost", "nothing; the oldest 12.0 MiB made room for newer (RING_BUFFER)",
+		    false);
+	profile_deinit(&p);
+}
+
+/* What was counted beside the samples of the event that is looked at. */
+static void followers(void **state)
+{
+	struct profile p = hand_example();
+	struct summary s;
+
+	(void)state;
+	assert_null(fact(&(struct summary){0}, "Counted"));
+	p.followers = calloc(3, sizeof(*p.followers));
+	assert_non_null(p.followers);
+	p.n_followers = 3;
+	p.followers[0] = (struct profile_follower){hand_string(&p, "page-faults"), 0, 1234};
+	p.followers[1] = (struct profile_follower){hand_string(&p, "of-another-event"), 1, 9};
+	p.followers[2] = (struct profile_follower){hand_string(&p, "context-switches"), 0, 0};
+	s = summary_of(&p);
+	assert_fact(&s, "Counted", "page-faults 1,234, context-switches 0", false);
 	profile_deinit(&p);
 }
 
@@ -164,6 +255,10 @@ int main(void)
 		cmocka_unit_test(without_statistics),
 		cmocka_unit_test(impossible_figures_are_not_believed),
 		cmocka_unit_test(nothing_at_all),
+		cmocka_unit_test(one_sample),
+		cmocka_unit_test(of_a_part),
+		cmocka_unit_test(overwritten),
+		cmocka_unit_test(followers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,11 @@ static void numbers(void **state)
 	assert_string_equal(text_count(999, to), "999");
 	assert_string_equal(text_count(1000, to), "1,000");
 	assert_string_equal(text_count(UINT64_MAX, to), "18,446,744,073,709,551,615");
+	assert_string_equal(text_size(0, to), "0 bytes");
+	assert_string_equal(text_size(10239, to), "10239 bytes");
+	assert_string_equal(text_size(10240, to), "10 KiB");
+	assert_string_equal(text_size(10485759, to), "10240 KiB");
+	assert_string_equal(text_size(10485760, to), "10.0 MiB");
 	assert_string_equal(text_weight(0, "ns", to), "0");
 	assert_string_equal(text_weight(999, "ns", to), "999 ns");
 	assert_string_equal(text_weight(1000, "ns", to), "1.000 us");

@@ -1,0 +1,202 @@
+/* test-verdict.c - what a recording came to, in words and as JSON: figures by hand, few samples, and none. */
+#include "cli/verdict.h"
+#include "tests/unit/cmocka.h"
+
+static struct session_summary summary;
+static struct verdict verdict;
+
+static int set_up(void **state)
+{
+	(void)state;
+	summary = (struct session_summary){
+		.duration_s = 5.125,
+		.cpu_accounted = 0.999,
+		.self_cpu_s = 0.25,
+		.self_us_per_sample = 201.23,
+		.self_peak_rss_kb = 29184,
+		.bytes = 122880,
+		.counts = {.lost_exact = true, .lost_samples = 3, .lost_sideband = 2},
+		.account = {.emitted = 1240,
+			    .whole = 1000,
+			    .cut = 200,
+			    .frames = 12400,
+			    .lost_records = 2,
+			    .lost_sideband_records = 1},
+	};
+	summary.account.failed[UW_NO_MODULE] = 30;
+	summary.account.failed[UW_MEMORY] = 10;
+	verdict = (struct verdict){.summary = &summary,
+				   .file = "a\"b.pftrace",
+				   .event = "cpu-clock",
+				   .frequency = 999};
+	return 0;
+}
+
+static char *written(void (*write)(const struct verdict *, FILE *))
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	write(&verdict, out);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void assert_written(void (*write)(const struct verdict *, FILE *), const char *expected)
+{
+	char *text = written(write);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void test_words(void **state)
+{
+	(void)state;
+	assert_written(verdict_print,
+		       "1,240 samples in 5.1 s (cpu-clock, 999 Hz)\n"
+		       "  seen     99.9 % of the CPU time used\n"
+		       "  stacks   1,000 whole (80.65 %), 200 cut, 40 failed (no-module 30, "
+		       "memory 10); 10 frames each\n"
+		       "  lost     3 in the kernel's rings, 2 process records\n"
+		       "  cost     201.2 us CPU a sample, 0.25 s in all, 28.5 MiB at most\n"
+		       "  file     a\"b.pftrace, 120 KiB (99 bytes a sample)\n");
+}
+
+/* The kernel does not count: what records told is a lower bound; samples that we left out, and time. */
+static void test_losses(void **state)
+{
+	char *text;
+
+	(void)state;
+	summary.counts = (struct perf_counts){0};
+	summary.account.throttled_ns = 1250000000;
+	summary.account.skipped[SKIP_PARK_FULL] = 1234;
+	text = written(verdict_print);
+	assert_non_null(strstr(text, "  lost     at least 2 in the kernel's rings, throttled for "
+				     "1.25 s; 1,234 skipped ("));
+	free(text);
+	summary.account.lost_records = 0;
+	text = written(verdict_print);
+	assert_non_null(strstr(text, "  lost     none known in the kernel's rings"));
+	free(text);
+}
+
+/* Shares and means of so few would be noise. */
+static void test_few(void **state)
+{
+	(void)state;
+	summary.account = (struct account){.emitted = 1, .whole = 1, .frames = 7};
+	summary.counts = (struct perf_counts){.lost_exact = true};
+	summary.cpu_accounted = 2.7;
+	summary.n_nameless = 1;
+	strcpy(summary.nameless[0].path, "/bin/x");
+	summary.nameless[0].samples = 1;
+	verdict.frequency = 0;
+	verdict.period = 1000;
+	assert_written(verdict_print,
+		       "1 sample in 5.1 s (cpu-clock, one each 1,000)\n"
+		       "  stacks   1 whole (100.00 %), 0 cut, 0 failed; 7 frames each\n"
+		       "  lost     0 in the kernel's rings\n"
+		       "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
+		       "  file     a\"b.pftrace, 120 KiB\n"
+		       "  nameless /bin/x: 1 sample with frames that have no symbol\n");
+}
+
+static void test_none(void **state)
+{
+	(void)state;
+	summary.account = (struct account){0};
+	summary.counts = (struct perf_counts){.lost_exact = true};
+	summary.cpu_accounted = 0;
+	assert_written(verdict_print, "0 samples in 5.1 s (cpu-clock, 999 Hz)\n"
+				      "  seen     0.0 % of the CPU time used\n"
+				      "  stacks   none\n"
+				      "  lost     0 in the kernel's rings\n"
+				      "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
+				      "  file     a\"b.pftrace, 120 KiB\n");
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	summary.n_nameless = 1;
+	strcpy(summary.nameless[0].path, "/bin/x");
+	strcpy(summary.nameless[0].build_id, "12ab");
+	summary.nameless[0].samples = 5;
+	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 7;
+	assert_written(verdict_print_json,
+		       "{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
+		       "\"samples\":1240,\"stacks\":{\"whole\":1000,\"cut\":200,"
+		       "\"failed\":{\"no-module\":30,\"memory\":10}},"
+		       "\"lost\":{\"samples\":3,\"sideband\":2,\"records_seen\":3,"
+		       "\"throttled_s\":0.000000},\"skipped\":{\"not-in-scope\":7},"
+		       "\"cpu_accounted\":0.9990,\"self\":{\"cpu_s\":0.2500,"
+		       "\"us_per_sample\":201.230,\"peak_rss_kb\":29184},"
+		       "\"modules_without_symbols\":[{\"path\":\"/bin/x\",\"build_id\":\"12ab\","
+		       "\"samples\":5}]}\n");
+}
+
+/* Every key that is printed is told in the man pages. */
+static void test_json_is_told(void **state)
+{
+	static const char *const keys[] = {
+		"file",	    "bytes",	     "duration_s",
+		"samples",  "stacks",	     "whole",
+		"cut",	    "failed",	     "lost",
+		"sideband", "records_seen",  "throttled_s",
+		"skipped",  "self",	     "cpu_accounted",
+		"cpu_s",    "us_per_sample", "peak_rss_kb",
+		"path",	    "build_id",	     "modules_without_symbols",
+	};
+	char *text, quoted[64];
+
+	(void)state;
+	summary.n_nameless = 1;
+	text = written(verdict_print_json);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		(void)snprintf(quoted, sizeof(quoted), "\"%s\":", keys[i]);
+		assert_non_null(strstr(text, quoted));
+		assert_non_null(strstr(VERDICT_JSON, keys[i]));
+	}
+	free(text);
+}
+
+static void test_trace_session(void **state)
+{
+	const struct trace_session_summary s = {.duration_s = 2,
+						.n_sources = 2,
+						.samples = 1990,
+						.overwritten = 1200,
+						.discarded = 3,
+						.full = true};
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	(void)state;
+	assert_non_null(out);
+	verdict_print_trace(&s, "t.pftrace", 1025, out);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(
+		text, "1,990 samples in 2.0 s from 2 data sources\n"
+		      "  lost     0 in the kernel's rings; 1,200 packets overwritten in a "
+		      "RING_BUFFER, as it means it; 3 packets that a full buffer did not take\n"
+		      "  file     t.pftrace, 2 KiB (full: max_file_size_bytes)\n");
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define EACH(t) cmocka_unit_test_setup(t, set_up)
+		EACH(test_words),	  EACH(test_losses), EACH(test_few),
+		EACH(test_none),	  EACH(test_json),   EACH(test_json_is_told),
+		EACH(test_trace_session),
+#undef EACH
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
