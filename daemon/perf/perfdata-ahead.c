@@ -11,10 +11,11 @@
 #include "daemon/base/error.h"
 #include "daemon/perf/perfdata-private.h"
 
-enum { AHEAD = 4, WORTH_IT = 4 << 20 };
+enum { AHEAD = 4 };
 
 struct perfdata_ahead {
 	int fd;
+	size_t piece;
 	uint64_t left; /* the thread's: bytes to read */
 	pthread_t thread;
 	sem_t empty, full;
@@ -47,7 +48,7 @@ static void *read_blocks(void *arg)
 		if (a->stop)
 			break;
 		do
-			n = read(a->fd, slot->to, min_u64(BLOCK_BYTES - BLOCK_HEAD, a->left));
+			n = read(a->fd, slot->to, min_u64(a->piece, a->left));
 		while (n < 0 && errno == EINTR);
 		slot->n = n < 0 ? -errno : n;
 		a->left -= n > 0 ? (uint64_t)n : 0;
@@ -74,12 +75,13 @@ void perfdata_ahead_start(struct perfdata *pd)
 {
 	struct perfdata_ahead *a;
 
-	if (pd->data_left == UINT64_MAX || pd->data_left < WORTH_IT)
+	if (pd->data_left == UINT64_MAX || pd->data_left < pd->limits.ahead)
 		return;
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return;
 	a->fd = pd->fd;
+	a->piece = pd->limits.piece;
 	a->left = pd->data_left;
 	a->last = 1;
 	(void)sem_init(&a->empty, 0, 0);

@@ -18,6 +18,7 @@ enum {
 	RECORD_MAX = 65535,    /* header.size has 16 bits */
 	BLOCK_NONE = UINT32_MAX,
 	HOLD_BYTES = 256 << 20,
+	AHEAD_BYTES = 4 << 20, /* below it a thread costs more than it saves */
 };
 
 /* Records that perf itself writes (tools/lib/perf/include/perf/event.h). */
@@ -79,7 +80,7 @@ struct perfdata {
 
 	struct waiting *list; /* list[first] to list[n_ready - 1] may go; to list[n - 1] wait */
 	size_t first, n_ready, n, room;
-	size_t hold;
+	struct perfdata_limits limits;
 	uint64_t order, newest, flush_to, released;
 };
 

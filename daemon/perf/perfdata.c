@@ -163,7 +163,7 @@ static int wait(struct perfdata *pd, const struct waiting *w)
 static bool holds_too_much(const struct perfdata *pd)
 {
 	return pd->n > pd->first &&
-	       perfdata_held(pd) + (pd->n - pd->first) * sizeof(*pd->list) > pd->hold;
+	       perfdata_held(pd) + (pd->n - pd->first) * sizeof(*pd->list) > pd->limits.hold;
 }
 
 /* ---- records ---- */
@@ -325,9 +325,15 @@ int perfdata_next(struct perfdata *pd, struct perfdata_item *ret_item)
 
 /* ---- life ---- */
 
-int perfdata_new(int fd, size_t hold, struct perfdata **ret_perfdata, char *error,
-		 size_t error_size)
+static size_t or_default(size_t limit, size_t value)
 {
+	return limit ? limit : value;
+}
+
+int perfdata_new(int fd, const struct perfdata_limits *limits, struct perfdata **ret_perfdata,
+		 char *error, size_t error_size)
+{
+	static const struct perfdata_limits defaults;
 	struct perfdata *pd = calloc(1, sizeof(*pd));
 	int r;
 
@@ -336,7 +342,12 @@ int perfdata_new(int fd, size_t hold, struct perfdata **ret_perfdata, char *erro
 		return fail(-ENOMEM);
 	}
 	pd->fd = fd;
-	pd->hold = hold ? hold : HOLD_BYTES;
+	limits = limits ? limits : &defaults;
+	pd->limits = (struct perfdata_limits){
+		.hold = or_default(limits->hold, HOLD_BYTES),
+		.ahead = or_default(limits->ahead, AHEAD_BYTES),
+		.piece = min_u64(or_default(limits->piece, SIZE_MAX), BLOCK_BYTES - BLOCK_HEAD),
+	};
 	pd->info.clock = -1;
 	pd->input.block = pd->unpacked.block = pd->aligned.block = BLOCK_NONE;
 	r = perfdata_read_header(pd, error, error_size);

@@ -71,11 +71,17 @@ struct perfdata_counts {
 
 struct perfdata;
 
-/* Borrows @fd, from its present position on (file mode: it must be seekable).  @hold: bytes of
- * records that may wait for the end of their round; 0: 256 MiB.
+/* Of each 0 is the default. */
+struct perfdata_limits {
+	size_t hold;	/* bytes of records that may wait for the end of their round: 256 MiB */
+	uint64_t ahead; /* a file with so many bytes of records is read ahead: 4 MiB */
+	size_t piece;	/* ... in pieces of so many bytes: 192 KiB, which is also the most */
+};
+
+/* Borrows @fd, from its present position on (file mode: it must be seekable).  @limits may be NULL.
  * < 0: *error has what is wrong, without the file's name. */
-int perfdata_new(int fd, size_t hold, struct perfdata **ret_perfdata, char *error,
-		 size_t error_size);
+int perfdata_new(int fd, const struct perfdata_limits *limits, struct perfdata **ret_perfdata,
+		 char *error, size_t error_size);
 struct perfdata *perfdata_free(struct perfdata *perfdata);
 static inline void perfdata_freep(struct perfdata **perfdata)
 {

@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 	if (argc < 2 || argc > 3)
 		die("usage: engines PERFDATA [DIR]");
 	fd = open(argv[1], O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || perfdata_new(fd, 0, &data, error, sizeof(error)) < 0)
+	if (fd < 0 || perfdata_new(fd, NULL, &data, error, sizeof(error)) < 0)
 		die(fd < 0 ? "no such file" : error);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (uw_engine_new(kinds[i], &replay.engines[i]) < 0)

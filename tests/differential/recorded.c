@@ -134,7 +134,7 @@ int samples_recorded(const struct samples_options *options, struct samples *samp
 
 	if (fd < 0)
 		return -errno;
-	r = perfdata_new(fd, 0, &data, error, sizeof(error));
+	r = perfdata_new(fd, NULL, &data, error, sizeof(error));
 	if (r < 0) {
 		fprintf(stderr, "samples: %s: %s\n", options->load, error);
 		return r;

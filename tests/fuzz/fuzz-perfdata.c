@@ -2,7 +2,8 @@
  *
  * Whatever comes: the reading ends, every record given out lies in memory of its own until it is
  * given back, and the memory held stays within its bound.  Every third record is kept for a while,
- * as a busy unwinder keeps it. */
+ * as a busy unwinder keeps it.  A file is read twice: by the reader alone, and ahead by its thread,
+ * in pieces shorter than most records.  Both are the same. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,19 @@
 
 enum { HOLD = 1 << 20, KEPT = 8, MAX_RECORDS = 200000 };
 
+/* What was read, to compare. */
+struct seen {
+	uint64_t n, sum;
+	struct perfdata_counts counts;
+	bool whole; /* up to the end */
+};
+
+struct keeper {
+	struct perfdata_item kept[KEPT];
+	uint64_t sums[KEPT];
+	size_t n;
+};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Reads all of a record: a sanitizer sees what lies outside. */
@@ -23,7 +37,7 @@ static uint64_t sum(const struct perfdata_item *item)
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < item->record->size; i++)
-		total += p[i];
+		total = total * 31 + p[i];
 	return total;
 }
 
@@ -41,47 +55,85 @@ static void look(struct perfdata *pd, const struct perfdata_item *item)
 		(void)record_parse_event(item->layout, item->record, &event);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Gives back the first @n; they are as they were. */
+static void give_back(struct perfdata *pd, struct keeper *k, size_t n)
 {
-	struct perfdata_item kept[KEPT], item;
-	uint64_t sums[KEPT];
-	struct perfdata *pd;
-	size_t n_kept = 0, n = 0;
-	char error[256] = "";
-	int r, fd = memfd_create("fuzz", MFD_CLOEXEC);
-
-	CHECK(fd >= 0);
-	CHECK(write(fd, data, size) == (ssize_t)size && lseek(fd, 0, SEEK_SET) == 0);
-	if (perfdata_new(fd, HOLD, &pd, error, sizeof(error)) < 0) {
-		CHECK(*error);
-		close(fd);
-		return 0;
+	for (size_t i = 0; i < n; i++) {
+		CHECK(sum(&k->kept[i]) == k->sums[i]);
+		perfdata_put(pd, k->kept[i].block);
 	}
-	while ((r = perfdata_next(pd, &item)) == 0 && n++ < MAX_RECORDS) {
+	k->n -= n;
+	memmove(k->kept, k->kept + n, k->n * sizeof(k->kept[0]));
+	memmove(k->sums, k->sums + n, k->n * sizeof(k->sums[0]));
+}
+
+static void keep(struct perfdata *pd, struct keeper *k, const struct perfdata_item *item)
+{
+	k->kept[k->n] = *item;
+	k->sums[k->n++] = sum(item);
+	if (k->n == KEPT)
+		give_back(pd, k, KEPT / 2);
+}
+
+/* false: it cannot be opened. */
+static bool read_all(int fd, const struct perfdata_limits *limits, struct seen *seen)
+{
+	struct keeper keeper = {.n = 0};
+	struct perfdata_item item;
+	struct perfdata *pd;
+	char error[256] = "";
+	int r;
+
+	*seen = (struct seen){0};
+	CHECK(lseek(fd, 0, SEEK_SET) == 0);
+	if (perfdata_new(fd, limits, &pd, error, sizeof(error)) < 0) {
+		CHECK(*error);
+		return false;
+	}
+	while ((r = perfdata_next(pd, &item)) == 0 && seen->n++ < MAX_RECORDS) {
 		look(pd, &item);
+		seen->sum += sum(&item); /* in any order: see below */
 		/* the hold, what is kept, one being filled of each kind */
 		CHECK(perfdata_held(pd) <= HOLD + (KEPT + 4) * (256 << 10));
-		if (n % 3 || n_kept == KEPT) {
+		if (seen->n % 3 == 1)
+			keep(pd, &keeper, &item);
+		else
 			perfdata_put(pd, item.block);
-			continue;
-		}
-		kept[n_kept] = item;
-		sums[n_kept++] = sum(&item);
-		if (n_kept < KEPT)
-			continue;
-		for (size_t i = 0; i < KEPT / 2; i++) {
-			CHECK(sum(&kept[i]) == sums[i]);
-			perfdata_put(pd, kept[i].block);
-		}
-		n_kept = KEPT / 2;
-		memmove(kept, kept + KEPT / 2, n_kept * sizeof(kept[0]));
-		memmove(sums, sums + KEPT / 2, n_kept * sizeof(sums[0]));
 	}
 	CHECK(r >= 0);
-	for (size_t i = 0; i < n_kept; i++)
-		CHECK(sum(&kept[i]) == sums[i]);
+	give_back(pd, &keeper, keeper.n);
 	(void)perfdata_build_id(pd, "/bin/true");
+	seen->whole = r == PERFDATA_END;
+	seen->counts = *perfdata_counts(pd);
 	(void)perfdata_free(pd);
+	return true;
+}
+
+/* What comes early when memory is short depends on the blocks that the pieces fill; what comes at
+ * all does not. */
+static void compare(const struct seen *a, const struct seen *b)
+{
+	CHECK(a->whole == b->whole);
+	CHECK(a->n == b->n);
+	CHECK(!a->whole || a->sum == b->sum);
+	CHECK(!a->whole || a->counts.bytes == b->counts.bytes);
+	CHECK(a->counts.bad_records == b->counts.bad_records || !a->whole);
+	CHECK(!a->whole || a->counts.damage == b->counts.damage);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct perfdata_limits alone = {.hold = HOLD, .ahead = UINT64_MAX},
+				     ahead = {.hold = HOLD, .ahead = 1, .piece = 1 + size % 509};
+	struct seen first, second;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK(write(fd, data, size) == (ssize_t)size);
+	if (read_all(fd, &alone, &first)) {
+		CHECK(read_all(fd, &ahead, &second));
+		compare(&first, &second);
+	}
 	close(fd);
 	return 0;
 }

@@ -29,7 +29,7 @@ static void test_old_one_is_kept(void **state)
 	perfdata_out_free(raw);
 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	assert_int_equal(perfdata_info(pd)->n_events, 2);
 	perfdata_free(pd);
 	assert_int_equal(fstat(fd, &st), 0);

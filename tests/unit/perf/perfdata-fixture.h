@@ -155,7 +155,8 @@ static inline char *fixture_read(int fd, size_t hold, struct perfdata **ret_perf
 	struct buffer text = {0};
 	struct perfdata_item item;
 	char error[256];
-	int r = perfdata_new(fd, hold, ret_perfdata, error, sizeof(error));
+	int r = perfdata_new(fd, &(struct perfdata_limits){.hold = hold}, ret_perfdata, error,
+			     sizeof(error));
 
 	if (r < 0) {
 		*ret_perfdata = NULL;

@@ -57,7 +57,8 @@ static int make_file(size_t cut)
 	return fd;
 }
 
-static void read_all(size_t cut, uint64_t expected, const char *damage)
+static void read_all(size_t cut, const struct perfdata_limits *limits, uint64_t expected,
+		     const char *damage)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
 	struct perfdata_item item;
@@ -65,7 +66,7 @@ static void read_all(size_t cut, uint64_t expected, const char *damage)
 	int fd = make_file(cut);
 	uint64_t n = 0;
 
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, limits, &pd, error, sizeof(error)), 0);
 	while (perfdata_next(pd, &item) == 0) {
 		check_record(&item, ++n);
 		perfdata_put(pd, item.block);
@@ -83,14 +84,63 @@ static void read_all(size_t cut, uint64_t expected, const char *damage)
 static void test_whole(void **state)
 {
 	(void)state;
-	read_all(0, N, NULL);
+	read_all(0, NULL, N, NULL);
+}
+
+/* Pieces shorter than a record, than its head; more than there is room for. */
+static void test_pieces(void **state)
+{
+	static const size_t pieces[] = {4096, 1000, 65535, SIZE_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
+		read_all(0, &(struct perfdata_limits){.piece = pieces[i]}, N, NULL);
+}
+
+/* Which file is read ahead is a limit's matter. */
+static void test_threshold(void **state)
+{
+	static const struct {
+		uint64_t limit;
+		bool ahead;
+	} cases[] = {{0, false}, {56 * 3 + 1, false}, {56 * 3, true}, {1, true}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+		struct buffer data = {0}, b = {0};
+		struct perfdata_item item;
+		char error[256];
+		int fd;
+
+		for (uint64_t time = 1; time <= 3; time++)
+			put_sample(&data, ID_A, time);
+		assert_int_equal(data.len, 3 * 56);
+		put_file(&b, &data, 0, NULL, NULL);
+		fd = fixture_fd(&b);
+		assert_int_equal(perfdata_new(fd,
+					      &(struct perfdata_limits){.ahead = cases[i].limit},
+					      &pd, error, sizeof(error)),
+				 0);
+		for (uint64_t time = 1; time <= 3; time++) {
+			assert_int_equal(perfdata_next(pd, &item), 0);
+			assert_int_equal(item.time, time);
+			perfdata_put(pd, item.block);
+		}
+		assert_int_equal(perfdata_next(pd, &item), PERFDATA_END);
+		assert_int_equal(pd->ahead != NULL, cases[i].ahead);
+		close(fd);
+		buffer_deinit(&data);
+		buffer_deinit(&b);
+	}
 }
 
 /* Records behind the last round are given out, but not the one that is cut. */
 static void test_cut(void **state)
 {
 	(void)state;
-	read_all(8 + 16, N - 1, "the file ends too early"); /* the round, and a bit of a record */
+	/* the round, and a bit of a record */
+	read_all(8 + 16, NULL, N - 1, "the file ends too early");
 }
 
 /* Whoever stops early does not wait for the rest. */
@@ -103,7 +153,7 @@ static void test_freed_early(void **state)
 		char error[256];
 		int fd = make_file(0);
 
-		assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+		assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 		for (uint64_t i = 1; i <= stop; i++) {
 			assert_int_equal(perfdata_next(pd, &item), 0);
 			check_record(&item, i); /* and keeps them all */
@@ -123,7 +173,7 @@ static void test_read_error(void **state)
 
 	(void)state;
 	(void)alarm(60); /* it would wait for ever */
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	assert_int_equal(dup2(directory, fd), fd); /* cannot be read */
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(perfdata_next(pd, &item), -EISDIR);
@@ -142,7 +192,7 @@ static void test_end_again(void **state)
 
 	(void)state;
 	(void)alarm(60); /* it would wait for ever */
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	while (perfdata_next(pd, &item) == 0)
 		perfdata_put(pd, item.block);
 	for (int i = 0; i < 10; i++) {
@@ -162,7 +212,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_freed_early), cmocka_unit_test(test_read_error),
-		cmocka_unit_test(test_end_again),
+		cmocka_unit_test(test_end_again),   cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_threshold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

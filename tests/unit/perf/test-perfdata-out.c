@@ -86,7 +86,7 @@ static void test_made_records(void **state)
 	int fd = write_one(true);
 
 	(void)state;
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	assert_int_equal(perfdata_next(pd, &item), 0);
 	assert_int_equal(record_parse_event(item.layout, item.record, &e), 0);
 	assert_string_equal(e.comm.name, "seven");

@@ -51,7 +51,7 @@ static void check_packed(size_t piece, uint32_t type)
 	put_round(&b);
 	put_sample(&b, ID_A, N + 1); /* behind records of any length: at any address */
 	fd = fixture_fd(&b);
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	while (perfdata_next(pd, &item) == 0) {
 		assert_int_equal((uintptr_t)item.record % 8, 0);
 		assert_int_equal(item.time, ++n);

@@ -158,7 +158,7 @@ static void test_blocks(void **state)
 			put_round(&b);
 	}
 	fd = fixture_fd(&b);
-	assert_int_equal(perfdata_new(fd, 0, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	assert_int_equal(perfdata_next(pd, &first), 0);
 	while (perfdata_next(pd, &item) == 0) {
 		const uint64_t *words = (const uint64_t *)(const void *)(item.record + 1);
@@ -193,7 +193,9 @@ static void test_bounded(void **state)
 	for (uint64_t i = 1; i <= N; i++)
 		put_sample(&b, ID_A, N + 1 - i);
 	fd = fixture_fd(&b);
-	assert_int_equal(perfdata_new(fd, HOLD, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_new(fd, &(struct perfdata_limits){.hold = HOLD}, &pd, error,
+				      sizeof(error)),
+			 0);
 	while (perfdata_next(pd, &item) == 0) {
 		assert_true(perfdata_held(pd) <= HOLD + 2 * (256 << 10));
 		perfdata_put(pd, item.block);
