@@ -72,10 +72,21 @@ static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
 		uw_kallsyms_remove(im->kallsyms, k->start);
 }
 
+/* Why the recording is not taken for one of the kernel that runs. */
+static const char *other_kernel(const struct import *im)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+
+	if (info->os_release && info->hostname)
+		return "it was recorded on another kernel or machine";
+	return info->features_cut ? "what the file tells of its kernel is cut off"
+				  : "the file does not tell which kernel it was recorded on";
+}
+
 /* False: why. */
 static bool names_of_today(struct import *im, const char **ret_why)
 {
-	*ret_why = "it was recorded on another kernel or machine";
+	*ret_why = other_kernel(im);
 	if (!im->same_kernel || im->event->attr.exclude_kernel)
 		return false;
 	if (im->kernel_started)

@@ -239,6 +239,7 @@ static int read_section(struct perfdata *pd, uint64_t bit, uint64_t offset, uint
 	if (!data)
 		return fail(-ENOMEM);
 	r = perfdata_read_at(pd, offset, data, size);
+	pd->info.features_cut |= r == -EBADMSG;
 	if (r >= 0)
 		r = read_feature(pd, bit, cursor_of(data, size));
 	return r == -ENOMEM ? trace(r) : 0;
@@ -253,8 +254,9 @@ int perfdata_read_features(struct perfdata *pd, uint64_t end, const uint64_t bit
 		if (!(bits[bit / 64] >> bit % 64 & 1))
 			continue;
 		r = perfdata_read_at(pd, end, section, sizeof(section));
+		pd->info.features_cut |= r == -EBADMSG;
 		if (r < 0)
-			return r == -EBADMSG ? 0 : trace(r); /* the file is cut: reading tells */
+			return r == -EBADMSG ? 0 : trace(r);
 		end += sizeof(section);
 		r = read_section(pd, bit, section[0], section[1]);
 		if (r < 0)

@@ -35,7 +35,8 @@ struct perfdata_build_id {
 /* Strings are NULL and numbers 0 where the file does not say. */
 struct perfdata_info {
 	bool pipe;
-	bool unfinished; /* perf record did not get to write its end: no feature sections */
+	bool unfinished;   /* perf record did not get to write its end: no feature sections */
+	bool features_cut; /* or the file ends before theirs: what is below may be missing */
 	struct perfdata_event *events;
 	size_t n_events;
 	char *hostname, *os_release, *perf_version, *arch, *cpu_desc, *cmdline;

@@ -205,12 +205,62 @@ static void test_other_boot(void **state)
 	check_note(&b, "kernel frames have no names (it was recorded before the last boot)");
 }
 
+/* Why the kernel's frames have no names: three files of one sample in the kernel, with what stands
+ * behind their records. */
+static void test_reasons(void **state)
+{
+	static const struct {
+		uint64_t bits;
+		size_t cut;
+		const char *why;
+	} cases[] = {
+		{0, 0, "(the file does not tell which kernel it was recorded on)"},
+		{1 << 6, 0, "(the file does not tell which kernel it was recorded on)"},
+		{1 << 6 | 1 << 4 | 1 << 3, 0, "(it was recorded on another kernel or machine)"},
+		/* in the machine, the release, the list of the sections */
+		{1 << 6 | 1 << 4 | 1 << 3, 1, "(it was recorded on another kernel or machine)"},
+		{1 << 6 | 1 << 4 | 1 << 3, 20, "(what the file tells of its kernel is cut off)"},
+		{1 << 6 | 1 << 4 | 1 << 3, 80, "(what the file tells of its kernel is cut off)"},
+	};
+	static const char *const words[] = {"box", "6.1.0-9", "x86_64"};
+	const uint64_t sample[] = {ID_A, 0xffffffff81000010, 9ull << 32 | 9, 5000000000, 0, 1};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct import_options options = {0};
+		struct buffer b = {0}, data = {0}, features = {0};
+		struct done done;
+		size_t sizes[3], n = 0;
+
+		put_record(&data, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, sample,
+			   sizeof(sample));
+		for (size_t w = 0; w < ARRAY_SIZE(words); w++) {
+			size_t from = features.len;
+
+			if (!(cases[i].bits >> (w == 2 ? 6 : 3 + w) & 1))
+				continue;
+			put_string(&features, words[w]);
+			sizes[n++] = features.len - from;
+		}
+		put_file(&b, &data, cases[i].bits, &features, sizes);
+		b.len -= cases[i].cut;
+		run(&b, &options, &done);
+		assert_int_equal(done.r, 0);
+		assert_int_equal(done.result.summary.account.emitted, 1);
+		assert_true(has_text(&done, "kernel frames have no names"));
+		assert_true(has_text(&done, cases[i].why));
+		done_deinit(&done);
+		buffer_deinit(&data);
+		buffer_deinit(&features);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kernel_copy),   cmocka_unit_test(test_comes_and_goes),
 		cmocka_unit_test(test_other_machine), cmocka_unit_test(test_this_boot),
-		cmocka_unit_test(test_other_boot),
+		cmocka_unit_test(test_other_boot),    cmocka_unit_test(test_reasons),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -84,6 +84,7 @@ static void test_unfinished(void **state)
 	text = fixture_read(fd, 0, &pd);
 	assert_string_equal(text, "s0@1 ");
 	assert_true(perfdata_info(pd)->unfinished);
+	assert_false(perfdata_info(pd)->features_cut);
 	assert_null(perfdata_counts(pd)->damage);
 	close(fd);
 	buffer_deinit(&b);
@@ -204,6 +205,7 @@ static void test_cut_features(void **state)
 		fd = fixture_fd(&b);
 		text = fixture_read(fd, 0, &pd);
 		assert_string_equal(text, "s0@1 ");
+		assert_int_equal(perfdata_info(pd)->features_cut, cut > 0);
 		close(fd);
 	}
 	buffer_deinit(&b);
