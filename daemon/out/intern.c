@@ -37,6 +37,7 @@ void intern_deinit(struct intern *in)
 		buffer_deinit(&in->mappings[i].symbols);
 	}
 	free(in->mappings);
+	table_deinit(&in->mapping_of_hash);
 	free(in->frames);
 	free(in->frame_slots);
 	free(in->names_written.written);
@@ -96,12 +97,30 @@ static void components_freep(struct intern_mapping *m)
 	free(m->components);
 }
 
-/* Asked once a module, so a linear search is good enough. */
+static uint64_t mapping_hash(const struct intern_mapping *m)
+{
+	return hash_u64(m->path ^ hash_u64(m->build_id ^ hash_u64(m->load_bias)) ^
+			hash_u64(~m->exact_offset));
+}
+
+/* The id of the one that is the same, or 0. */
+static uint32_t find_mapping(const struct intern *in, const struct intern_mapping *m,
+			     uint64_t first)
+{
+	uint32_t id = (uint32_t)first;
+
+	while (id && !same_mapping(&in->mappings[id - 1], m))
+		id = in->mappings[id - 1].next;
+	return id;
+}
+
 int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len,
 		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping)
 {
 	_cleanup_(components_freep) struct intern_mapping m = {.load_bias = load_bias,
 							       .exact_offset = exact_offset};
+	uint64_t first = 0;
+	uint32_t id;
 	int r;
 
 	if (build_id_len > BUILD_ID_MAX_BYTES)
@@ -114,11 +133,13 @@ int intern_mapping(struct intern *in, const char *path, const void *build_id, si
 		if (r < 0)
 			return trace(r);
 	}
-	for (size_t i = 0; i < in->n_mappings; i++)
-		if (same_mapping(&in->mappings[i], &m)) {
-			*ret_mapping = (uint32_t)i + 1;
-			return 0;
-		}
+	(void)table_get(&in->mapping_of_hash, mapping_hash(&m), &first);
+	id = find_mapping(in, &m, first);
+	if (id) {
+		*ret_mapping = id;
+		return 0;
+	}
+	m.next = (uint32_t)first;
 	if (in->n_mappings == in->room_mappings) {
 		size_t room = in->room_mappings ? in->room_mappings * 2 : 64;
 		struct intern_mapping *more = reallocarray(in->mappings, room, sizeof(*more));
@@ -128,6 +149,9 @@ int intern_mapping(struct intern *in, const char *path, const void *build_id, si
 		in->mappings = more;
 		in->room_mappings = room;
 	}
+	r = table_put(&in->mapping_of_hash, mapping_hash(&m), in->n_mappings + 1);
+	if (r < 0)
+		return trace(r);
 	in->mappings[in->n_mappings++] = m;
 	m.components = NULL;
 	*ret_mapping = (uint32_t)in->n_mappings;

@@ -26,6 +26,7 @@ struct intern_mapping {
 	uint32_t *components; /* in places */
 	uint32_t n_components;
 	uint64_t load_bias, exact_offset;
+	uint32_t next;	       /* id of another one of the same hash; 0: none */
 	struct buffer symbols; /* AddressSymbols waiting for a flush */
 };
 
@@ -43,6 +44,7 @@ struct intern {
 
 	struct intern_mapping *mappings; /* id 1 first */
 	size_t n_mappings, room_mappings;
+	struct table mapping_of_hash; /* -> id */
 	struct string_table places;
 
 	struct marks { /* `written` by string id */
