@@ -17,6 +17,7 @@ enum {
 	PROCESS_MAX_MAPS = 65536,
 	PROCESS_MAX_THREADS = 65536,
 	PROCESS_MAX_LOG = 1024,
+	PROCESS_MAX_ENDED = 4096,
 	PROCESS_PATH_MAX = 4096,
 };
 
@@ -82,6 +83,7 @@ struct process_table {
 	/* in order of use; exited lives stand in their own list and go first */
 	struct process_order {
 		struct process *oldest, *newest;
+		size_t n;
 	} living, exited;
 	uint64_t serial, exits;
 	struct process_vdso {

@@ -19,6 +19,7 @@ static void order_remove(struct process_order *o, struct process *p)
 	*(p->older ? &p->older->newer : &o->oldest) = p->newer;
 	*(p->newer ? &p->newer->older : &o->newest) = p->older;
 	p->older = p->newer = NULL;
+	o->n--;
 }
 
 static void order_add(struct process_order *o, struct process *p)
@@ -27,6 +28,7 @@ static void order_add(struct process_order *o, struct process *p)
 	p->newer = NULL;
 	*(o->newest ? &o->newest->newer : &o->oldest) = p;
 	o->newest = p;
+	o->n++;
 }
 
 static struct process_order *order_of(struct process_table *table, const struct process *p)
@@ -112,14 +114,12 @@ void process_table_release_ended(struct process_table *table)
 	}
 }
 
+/* Of what has ended little is asked for any more. */
 static void evict(struct process_table *table)
 {
-	while (table->by_pid.n_used >= table->max) {
-		struct process *p =
-			table->exited.oldest ? table->exited.oldest : table->living.oldest;
-
-		remove_life(table, p);
-	}
+	while (table->exited.n >= PROCESS_MAX_ENDED || table->by_pid.n_used >= table->max)
+		remove_life(table,
+			    table->exited.oldest ? table->exited.oldest : table->living.oldest);
 }
 
 struct process_thread *process_thread_add(struct process *p, uint32_t tid)

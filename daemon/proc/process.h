@@ -94,8 +94,8 @@ struct process_table;
 /* Lives that have ended, and of which nothing is under way, give back their memory descriptor and
  * snapshot. */
 void process_table_release_ended(struct process_table *table);
-/* Borrows @modules.  At most @max processes; past it the least recently used exited, then any,
- * goes. */
+/* Borrows @modules.  At most @max processes, and 4,096 of them that have ended; past it the least
+ * recently used exited, then any, goes. */
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
 struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);

@@ -206,14 +206,35 @@ static void test_cgroup(void **state)
 	fixture_deinit(&f);
 }
 
+/* A build of many short programs: those that have ended go, the oldest first; who lives stays. */
+static void test_many_ended(void **state)
+{
+	enum { LIVING = 100, ENDED = 10000, KEPT = 4096 };
+	struct fixture f;
+	(void)state;
+
+	fixture_init(&f, 65536);
+	for (uint32_t pid = 1; pid <= LIVING; pid++)
+		assert_non_null(process_get(f.table, pid));
+	for (uint32_t pid = LIVING + 1; pid <= LIVING + ENDED; pid++) {
+		assert_int_equal(process_fork(f.table, pid, 1, pid, 1), 0);
+		assert_int_equal(process_exit(f.table, pid, pid), 0);
+		assert_true(process_table_count(f.table) <= LIVING + KEPT);
+	}
+	assert_int_equal(process_table_count(f.table), LIVING + KEPT);
+	for (uint32_t pid = 1; pid <= LIVING; pid++)
+		assert_non_null(process_find(f.table, pid));
+	assert_null(process_find(f.table, LIVING + ENDED - KEPT));
+	assert_non_null(process_find(f.table, LIVING + ENDED - KEPT + 1));
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lookup),
-		cmocka_unit_test(test_no_allocation),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_many_threads),
-		cmocka_unit_test(test_cmdline_and_memory),
+		cmocka_unit_test(test_lookup),	     cmocka_unit_test(test_no_allocation),
+		cmocka_unit_test(test_limit),	     cmocka_unit_test(test_many_ended),
+		cmocka_unit_test(test_many_threads), cmocka_unit_test(test_cmdline_and_memory),
 		cmocka_unit_test(test_cgroup),
 	};
 
