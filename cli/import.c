@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -165,6 +166,7 @@ static int import_main(int argc, char **argv)
 		log_error("--json and -o - both want standard output");
 		return 2;
 	}
+	use_hard_limit(RLIMIT_NOFILE); /* each module that is at hand takes two */
 	/* Tables of files come and go: their memory is kept, as each page costs a fault anew. */
 	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
 	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);

@@ -17,7 +17,6 @@
 enum {
 	LAG_BYTES = 16 << 20,
 	LAG_SPACES = 1024, /* snapshots of mappings that are kept for them */
-	SERVE_EACH = 16,   /* samples; what they ask the loader for is JIT code's names */
 };
 
 static size_t outcome_size(const struct outcome *o)
@@ -61,8 +60,8 @@ int import_lag_end(struct import *im)
 		import_kernel_frames(im, o);
 		import_kernel_catch_up(im, n++);
 		r = emit_outcome(im->emit, o);
-		if (r >= 0 && n % SERVE_EACH == 0)
-			r = import_serve(im);
+		if (r >= 0)
+			r = import_name(im);
 	}
 	if (r < 0)
 		return trace(r);

@@ -10,7 +10,13 @@
 #include "daemon/perf/perfdata.h"
 #include "daemon/stage/emit.h"
 
-enum { IMPORT_PROCESSES = 65536, IMPORT_REGS = 64, IMPORT_GROUP = 8 * UW_BATCH };
+enum {
+	IMPORT_PROCESSES = 65536,
+	IMPORT_REGS = 64,
+	IMPORT_GROUP = 8 * UW_BATCH,
+	IMPORT_FILES = 8,    /* of how many descriptors images may keep one */
+	IMPORT_RELEASE = 64, /* groups: what ended processes hold is given back */
+};
 
 /* What is made of the event's samples. */
 enum import_kind {
@@ -49,12 +55,15 @@ struct import {
 	uint64_t bad;	   /* records that do not fit their layout */
 	uint64_t unproved; /* modules whose file may be another than the one that ran */
 	uint64_t unfound;  /* modules whose file is another, or not there */
+	uint64_t unopened; /* no descriptor was left for them */
 	bool has_build_ids;
 
 	struct uw_modules *modules;
 	struct process_table *processes;
 	struct loader *loader;
 	struct uw_engine *engine;
+	bool loaded;		     /* anything since the caches were last looked at */
+	struct uw_modules_held held; /* then */
 	struct sink *sink;
 	struct writer *writer;
 	struct writer_past past;
@@ -91,6 +100,7 @@ struct import {
 	} lag;
 
 	struct import_group groups[2];
+	uint64_t groups_written;
 	size_t filling; /* the one that takes samples; the other waits for the thread, or is empty */
 	struct import_unwind {
 		bool started;
@@ -123,6 +133,10 @@ int import_drain(struct import *im);
 bool import_waits(const struct import *im);
 /* All that the loader has to do. */
 int import_serve(struct import *im);
+/* The names that were asked for, of modules that were dropped; others' go for them. */
+int import_name(struct import *im);
+/* When all is unwound and named. */
+int import_drop_modules(struct import *im);
 void import_unwind_deinit(struct import *im);
 
 /* import-lag.c */

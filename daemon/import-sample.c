@@ -172,10 +172,12 @@ int import_write_group(struct import *im, struct import_group *g, int r)
 			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
 		w = import_emit(im, im->outcome);
 		r = r < 0 ? r : w;
+		if (r >= 0)
+			r = import_name(im);
 		perfdata_put(im->file, g->samples[i].block);
 	}
 	g->n = 0;
-	if (r >= 0)
-		r = import_serve(im); /* names of JIT code */
+	if (++im->groups_written % IMPORT_RELEASE == 0)
+		process_table_release_ended(im->processes);
 	return r < 0 ? trace(r) : 0;
 }

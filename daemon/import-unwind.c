@@ -16,6 +16,8 @@
 #include "daemon/import-private.h"
 #include "unwinder/module.h"
 
+enum { AT_ONCE = 16 }; /* modules of a stack that are loaded before others go */
+
 static void wait_for(sem_t *sem)
 {
 	while (sem_wait(sem) < 0 && errno == EINTR)
@@ -26,6 +28,7 @@ static void note_module(struct import *im, const struct load_answer *a)
 {
 	const struct uw_module *module = a->request.module;
 	bool file = uw_module_kind(module) == UW_MODULE_FILE;
+	bool unopened = a->error == -EMFILE || a->error == -ENFILE;
 
 	if (a->error)
 		log_verbose("%s: cannot be read, or is not what was mapped",
@@ -33,7 +36,8 @@ static void note_module(struct import *im, const struct load_answer *a)
 	else if (file && !a->proved)
 		log_verbose("%s: not proved to be the file that was mapped",
 			    uw_module_path(module));
-	im->unfound += file && a->error;
+	im->unopened += unopened;
+	im->unfound += file && a->error && !unopened;
 	im->unproved += file && !a->error && !a->proved;
 }
 
@@ -45,10 +49,73 @@ int import_serve(struct import *im)
 	while (r >= 0 && loader_answer(im->loader, &a)) {
 		if (a.request.kind == LOAD_UNWIND)
 			note_module(im, &a);
+		im->loaded = true;
 		r = emit_answer(im->emit, &a);
 		load_answer_deinit(&a);
 	}
 	return r < 0 ? trace(r) : 0;
+}
+
+static int drop_unwind(struct uw_module *module, void *arg)
+{
+	const struct import *im = arg;
+
+	uw_engine_drop(im->engine, module);
+	return 0;
+}
+
+/* Modules over @bytes go. */
+static int shrink(struct import *im, size_t bytes)
+{
+	int r;
+
+	im->result->most_cached = max_u64(im->result->most_cached, uw_modules_bytes(im->modules));
+	r = uw_modules_keep_small(im->modules, &(struct uw_modules_limit){
+						       .bytes = bytes,
+						       .files = share_of_files(IMPORT_FILES),
+						       .drop_unwind = drop_unwind,
+						       .arg = im,
+					       });
+	uw_modules_count(im->modules, &im->held);
+	return r;
+}
+
+static size_t cache_bytes(const struct import *im)
+{
+	return im->options.cache_bytes ? im->options.cache_bytes : UW_MODULES_BYTES;
+}
+
+/* Not while the thread has a group. */
+static int keep_small(struct import *im)
+{
+	if (!im->loaded)
+		return 0;
+	im->loaded = false;
+	return shrink(im, cache_bytes(im));
+}
+
+int import_drop_modules(struct import *im)
+{
+	return shrink(im, 0);
+}
+
+/* The thread may count what it keeps for a module at any time: symbols alone are main's. */
+int import_name(struct import *im)
+{
+	size_t bytes = cache_bytes(im);
+	int r;
+
+	if (!loader_pending(im->loader))
+		return 0;
+	r = import_serve(im);
+	im->result->most_cached = max_u64(im->result->most_cached, uw_modules_bytes(im->modules));
+	return r < 0 ? trace(r)
+		     : uw_modules_keep_small(
+			       im->modules,
+			       &(struct uw_modules_limit){
+				       .bytes = bytes - min_u64(im->held.unwind, bytes),
+				       .files = SIZE_MAX,
+			       });
 }
 
 static int load(struct import *im, struct uw_module *module, const struct process *process)
@@ -58,6 +125,7 @@ static int load(struct import *im, struct uw_module *module, const struct proces
 	uw_engine_renew(im->engine, module);
 	if (!uw_module_want_unwind(module))
 		return 0;
+	uw_modules_touch(im->modules, module);
 	/* Ours is the one of the kernel that runs. */
 	if (uw_module_kind(module) == UW_MODULE_MEMORY && !im->same_kernel) {
 		uw_module_set_unreadable(module);
@@ -107,41 +175,37 @@ static int unwind_group(const struct import *im, struct import_group *g)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Loads what @todo wait for, and unwinds them again: each pass loads a module, or finds that it
+/* Loads what stack @i waits for, and unwinds it again: each pass loads a module, or finds that it
  * cannot be had, and a stack has at most as many. */
-static int unwind_waiting(struct import *im, struct import_group *g, size_t *todo, size_t n)
+static int unwind_waiting(struct import *im, struct import_group *g, size_t i)
 {
-	uint64_t passes = 0;
 	int r = 0;
 
-	while (n && r >= 0 && passes++ < UW_MAX_FRAMES) {
-		size_t left = 0;
-
-		for (size_t i = 0; i < n && r >= 0; i++)
-			r = load(im, g->results[todo[i]].pending,
-				 g->samples[todo[i]].entry.info.process);
+	for (size_t passes = 1;
+	     g->results[i].outcome == UW_PENDING && passes <= UW_MAX_FRAMES && r >= 0; passes++) {
+		r = load(im, g->results[i].pending, g->samples[i].entry.info.process);
 		if (r >= 0)
-			r = unwind_once(im, g, todo, n);
-		for (size_t i = 0; i < n; i++)
-			if (g->results[todo[i]].outcome == UW_PENDING)
-				todo[left++] = todo[i];
-		n = left;
+			r = unwind_once(im, g, &i, 1);
+		/* It may need some at once: what was used last stays. */
+		if (r >= 0 && passes % AT_ONCE == 0)
+			r = keep_small(im);
 	}
 	return r < 0 ? trace(r) : 0;
 }
 
+/* Stack by stack: what one has loaded may go for the next. */
 static int finish_group(struct import *im, struct import_group *g)
 {
-	size_t todo[UW_BATCH], n = 0;
 	int r = g->r;
 
+	if (r >= 0)
+		r = keep_small(im);
 	for (size_t i = 0; i < g->n && r >= 0; i++) {
-		if (g->results[i].outcome == UW_PENDING)
-			todo[n++] = i;
-		if (n == UW_BATCH || (n && i + 1 == g->n)) {
-			r = unwind_waiting(im, g, todo, n);
-			n = 0;
-		}
+		if (g->results[i].outcome != UW_PENDING)
+			continue;
+		r = unwind_waiting(im, g, i);
+		if (r >= 0)
+			r = keep_small(im);
 	}
 	return r < 0 ? trace(r) : 0;
 }

@@ -194,6 +194,15 @@ static void tell_unproved(struct import *im)
 			    im->unproved, im->unfound);
 }
 
+static void tell_unopened(struct import *im)
+{
+	if (im->unopened)
+		import_note(im,
+			    "no file descriptors were left: %lu modules could not be read; mend: "
+			    "ulimit -n",
+			    im->unopened);
+}
+
 /* Of a recording with several events: what another choice would take. */
 static void tell_others(struct import *im)
 {
@@ -248,12 +257,17 @@ static int finish(struct import *im)
 	struct stats stats = {0};
 	int r = im->emit ? 0 : import_start_trace(im, 0);
 
+	/* All is named: the memory is for DWARF now. */
+	if (r >= 0)
+		r = import_drop_modules(im);
 	if (r >= 0)
 		r = look_up_lines(im);
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
 	tell_damage(im);
 	tell_unproved(im);
+	tell_unopened(im);
+	log_verbose("modules held %zu KiB at most", im->result->most_cached >> 10);
 	tell_others(im);
 	fill_summary(im);
 	stats_of(summary, &stats);
@@ -302,7 +316,7 @@ static void import_free(struct import *im)
 
 static int run(struct import *im, int fd, char *error, size_t error_size)
 {
-	int r = perfdata_new(fd, 0, &im->file, error, error_size);
+	int r = perfdata_new(fd, NULL, &im->file, error, error_size);
 
 	if (r < 0)
 		return trace(r);

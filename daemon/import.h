@@ -19,12 +19,14 @@ struct import_options {
 	bool idle;	    /* keep pid 0 */
 	bool engine_chosen; /* else by what the event has: stacks, chains or addresses alone */
 	enum uw_engine_kind engine;
+	size_t cache_bytes; /* of modules: unwind sections and symbols; 0: UW_MODULES_BYTES */
 };
 
 struct import_result {
 	struct session_summary summary; /* notes are good until import_result_deinit() */
 	char event[128];
 	uint64_t frequency, period; /* one is 0 */
+	size_t most_cached;	    /* bytes that modules held at one time */
 	char *notes[16];
 };
 void import_result_deinit(struct import_result *result);

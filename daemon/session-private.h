@@ -18,8 +18,7 @@ enum {
 	SESSION_PARK_BYTES = 16 << 20,
 	SESSION_COPY_BYTES = 16 << 20,
 	SESSION_PROCESSES = 4096,
-	/* of modules: unwind sections and symbols; the engine's own are the rest of 64 MiB */
-	SESSION_CACHE_BYTES = 60 << 20,
+	SESSION_FILES = 8,	       /* of how many descriptors images may keep one */
 	SESSION_CACHE_IDLE_S = 5,      /* a module used more recently stays */
 	SESSION_MEMORY_KB = 256 << 10, /* own memory besides rings: past it the session ends */
 	SESSION_MAPS_WAIT_MS = 100,

@@ -252,28 +252,39 @@ int session_write_stats(struct session *s)
 
 /* ---- limits ---- */
 
-/* Modules over their share of memory: the least recently used go, as far as they were not used for
- * @idle_s seconds: to drop what is in use is to load it again at once.  The unwinder drops its half
- * itself, and keeps the rules that it found. */
-static int drop_modules(struct session *s, size_t limit, int most, uint32_t idle_s)
+struct idle_limit {
+	struct session *session;
+	uint32_t seconds;
+};
+
+static bool is_in_use(const struct uw_module *module, void *arg)
 {
-	size_t bytes = uw_modules_bytes(s->modules);
-	int r = 0;
+	const struct idle_limit *idle = arg;
 
-	for (int i = 0; i < most && bytes > limit && r >= 0; i++) {
-		struct uw_module *module = uw_modules_oldest(s->modules);
+	return emit_idle_seconds(idle->session->emit, module) < idle->seconds;
+}
 
-		if (!module || emit_idle_seconds(s->emit, module) < idle_s)
-			break;
-		bytes -= min_u64(bytes, uw_module_bytes(module));
-		uw_modules_touch(s->modules,
-				 module); /* not the oldest any more: the next turn takes another */
-		if (uw_module_symbol_state(module) == UW_MODULE_READY)
-			uw_module_drop_symbols(module);
-		if (uw_module_unwind_state(module) == UW_MODULE_READY)
-			r = reader_control(s->reader, ENTRY_EVICT, uw_module_ref(module));
-	}
-	return r < 0 ? trace(r) : 0;
+/* The unwinder drops its half itself, and keeps the rules that it found. */
+static int order_drop(struct uw_module *module, void *arg)
+{
+	const struct idle_limit *idle = arg;
+
+	return reader_control(idle->session->reader, ENTRY_EVICT, uw_module_ref(module));
+}
+
+/* Modules over their share go as far as they were not used for @idle_s seconds. */
+static int drop_modules(struct session *s, size_t bytes, size_t most, uint32_t idle_s)
+{
+	struct idle_limit idle = {s, idle_s};
+
+	return uw_modules_keep_small(s->modules, &(struct uw_modules_limit){
+							 .bytes = bytes,
+							 .files = share_of_files(SESSION_FILES),
+							 .most = most,
+							 .in_use = is_in_use,
+							 .drop_unwind = order_drop,
+							 .arg = &idle,
+						 });
 }
 
 /* More in use than there is room for: the bound holds, and each second something is loaded again.
@@ -282,10 +293,10 @@ static int keep_cache_small(struct session *s)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
 
-	if (bytes > SESSION_CACHE_BYTES / 4 * 3)
+	if (bytes > UW_MODULES_BYTES / 4 * 3)
 		emit_note_uses(s->emit);
-	return drop_modules(s, SESSION_CACHE_BYTES, 64,
-			    bytes > SESSION_CACHE_BYTES / 8 * 9 ? 0 : SESSION_CACHE_IDLE_S);
+	return drop_modules(s, UW_MODULES_BYTES, 64,
+			    bytes > UW_MODULES_BYTES / 8 * 9 ? 0 : SESSION_CACHE_IDLE_S);
 }
 
 /* What was not used for some seconds goes, as often as was asked for; what is in use stays: it

@@ -87,14 +87,19 @@ void uw_engine_forget(struct uw_engine *engine, const struct uw_module *module)
 		engine->ops->forget(engine, module);
 }
 
+void uw_engine_drop(struct uw_engine *engine, struct uw_module *module)
+{
+	uw_engine_forget(engine, module);
+	uw_module_drop_unwind(module);
+}
+
 void uw_engine_renew(struct uw_engine *engine, struct uw_module *module)
 {
 	const struct uw_image *image = uw_module_image(module);
 
 	if (!image || !image->more || !uw_module_wants_separate(module))
 		return;
-	uw_engine_forget(engine, module);
-	uw_module_drop_unwind(module);
+	uw_engine_drop(engine, module);
 }
 
 void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats)

@@ -79,6 +79,11 @@ size_t uw_module_bytes(const struct uw_module *module)
 	       atomic_load_explicit(&module->lines_bytes, memory_order_relaxed);
 }
 
+bool uw_module_keeps_file(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->keeps_file, memory_order_relaxed);
+}
+
 void uw_module_count_unwind(struct uw_module *module, size_t bytes)
 {
 	atomic_fetch_add_explicit(&module->unwind_bytes, bytes, memory_order_relaxed);
@@ -248,12 +253,17 @@ static void publish(_Atomic int *state, int r)
 			      memory_order_release);
 }
 
+void uw_module_set_nameless(struct uw_module *module)
+{
+	if (uw_module_symbol_state(module) != UW_MODULE_READY)
+		publish(&module->symbol_state, -EIO);
+}
+
 void uw_module_set_unreadable(struct uw_module *module)
 {
 	if (uw_module_unwind_state(module) != UW_MODULE_READY)
 		publish(&module->unwind_state, -EIO);
-	if (uw_module_symbol_state(module) != UW_MODULE_READY)
-		publish(&module->symbol_state, -EIO);
+	uw_module_set_nameless(module);
 }
 
 void uw_module_set_unresponsive(struct uw_module *module)
@@ -292,6 +302,7 @@ void uw_module_drop_unwind(struct uw_module *module)
 		return;
 	module->image = uw_image_free(module->image);
 	atomic_store_explicit(&module->unwind_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&module->keeps_file, false, memory_order_relaxed);
 	atomic_store_explicit(&module->unwind_state, UW_MODULE_NEW, memory_order_release);
 }
 
@@ -344,8 +355,10 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 
 void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r)
 {
-	if (image)
+	if (image) {
 		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
+		atomic_store_explicit(&module->keeps_file, image->fd >= 0, memory_order_relaxed);
+	}
 	module->image = image;
 	publish(&module->unwind_state, r);
 }

@@ -3,7 +3,7 @@
  *
  * Thread: load functions run on the loader thread, one module by one thread at a time.  The unwind
  * half is published by a store-release of the state and read by the unwinder thread; it is dropped
- * only by that thread (uw_module_drop_unwind), after uw_engine_forget().  The symbol half is
+ * only by that thread (uw_engine_drop).  The symbol half is
  * published the same way and read by the main thread, which alone drops it.  Both halves are
  * immutable once published.
  *
@@ -43,6 +43,8 @@ const struct uw_build_id *uw_module_build_id(const struct uw_module *module);
 /* A small number, unique in the life of the process and never used again. */
 uint32_t uw_module_serial(const struct uw_module *module);
 size_t uw_module_bytes(const struct uw_module *module); /* memory held, both halves */
+/* Does its image keep a descriptor of the file?  Any thread. */
+bool uw_module_keeps_file(const struct uw_module *module);
 /* p_vaddr - p_offset of the first executable PT_LOAD: Perfetto's load_bias.  0 before loading. */
 uint64_t uw_module_load_bias(const struct uw_module *module);
 /* The ELF virtual address of a file offset, by the program headers; the offset itself where none
@@ -92,7 +94,9 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source);
 int uw_module_load_symbols(struct uw_module *module, struct uw_source *source);
 /* Without a load: the file cannot be had.  Sets both halves that are not READY to UNREADABLE. */
 void uw_module_set_unreadable(struct uw_module *module);
-/* The same because its file did not answer in time; a later load may still succeed. */
+/* The same of the symbols alone: the other half may come, or come again, without them. */
+void uw_module_set_nameless(struct uw_module *module);
+/* Both because its file did not answer in time; a later load may still succeed. */
 void uw_module_set_unresponsive(struct uw_module *module);
 /* Is that why it cannot be unwound?  Any thread. */
 bool uw_module_unresponsive(const struct uw_module *module);

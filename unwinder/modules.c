@@ -388,12 +388,70 @@ size_t uw_modules_bytes(const struct uw_modules *modules)
 	return bytes;
 }
 
-struct uw_module *uw_modules_oldest(const struct uw_modules *modules)
+static void add_held(const struct uw_module *module, struct uw_modules_held *sum)
 {
+	sum->unwind += atomic_load_explicit(&module->unwind_bytes, memory_order_relaxed);
+	sum->symbols += atomic_load_explicit(&module->symbol_bytes, memory_order_relaxed);
+	sum->files += uw_module_keeps_file(module);
+}
+
+void uw_modules_count(const struct uw_modules *modules, struct uw_modules_held *ret_held)
+{
+	*ret_held = (struct uw_modules_held){0};
 	for (const struct entry *e = modules->oldest; e; e = e->newer)
-		if (uw_module_bytes(e->module))
-			return e->module;
-	return NULL;
+		add_held(e->module, ret_held);
+}
+
+/* As far as it can be dropped: the unwind half has an owner of its own. */
+static size_t droppable(const struct uw_modules_held *held, const struct uw_modules_limit *limit)
+{
+	return held->symbols + (limit->drop_unwind ? held->unwind : 0);
+}
+
+static bool is_over(const struct uw_modules_held *held, const struct uw_modules_limit *limit)
+{
+	return droppable(held, limit) > limit->bytes ||
+	       (limit->drop_unwind && held->files > limit->files);
+}
+
+static int drop(struct uw_module *module, const struct uw_modules_limit *limit)
+{
+	if (uw_module_symbol_state(module) == UW_MODULE_READY)
+		uw_module_drop_symbols(module);
+	return limit->drop_unwind && uw_module_unwind_state(module) == UW_MODULE_READY
+		       ? limit->drop_unwind(module, limit->arg)
+		       : 0;
+}
+
+int uw_modules_keep_small(struct uw_modules *modules, const struct uw_modules_limit *limit)
+{
+	size_t left = limit->most ? limit->most : SIZE_MAX;
+	struct entry *last = modules->newest, *next = modules->oldest;
+	struct uw_modules_held all;
+	int r = 0;
+
+	uw_modules_count(modules, &all);
+	while (next && r >= 0 && is_over(&all, limit)) {
+		struct uw_modules_held own = {0};
+		struct entry *e = next;
+
+		next = e == last ? NULL : e->newer;
+		add_held(e->module, &own);
+		/* The vDSO's image is ours and small, and its symbols come with it only. */
+		if (!(droppable(&own, limit) || own.files) || e->module->kind == UW_MODULE_MEMORY)
+			continue;
+		if (!left-- || (limit->in_use && limit->in_use(e->module, limit->arg)))
+			break;
+		r = drop(e->module, limit);
+		all.unwind -= min_u64(own.unwind, all.unwind); /* an engine may have added since */
+		all.symbols -= own.symbols;
+		all.files -= own.files;
+		/* Where another thread drops it, it holds its bytes for a while: the next call is to
+		 * begin with others. */
+		if (limit->drop_unwind)
+			uw_modules_touch(modules, e->module);
+	}
+	return r < 0 ? trace(r) : 0;
 }
 
 void uw_modules_for_each(struct uw_modules *modules,

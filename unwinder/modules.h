@@ -30,7 +30,29 @@ int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const c
 void uw_modules_touch(struct uw_modules *modules, struct uw_module *module);
 /* Memory held by all. */
 size_t uw_modules_bytes(const struct uw_modules *modules);
-/* The least recently used module with loaded data, or NULL.  Borrowed. */
-struct uw_module *uw_modules_oldest(const struct uw_modules *modules);
+/* By half, and the descriptors that images keep.  What an open DWARF holds is not among it. */
+struct uw_modules_held {
+	size_t unwind, symbols, files;
+};
+void uw_modules_count(const struct uw_modules *modules, struct uw_modules_held *ret_held);
+
+/* What the halves of all modules may hold.  The rest of 64 MiB is for the engine's own caches and
+ * for what a stack loads before the next look. */
+enum { UW_MODULES_BYTES = 58 << 20 };
+/* Modules over a limit: the least recently used are dropped, both halves, until those that are left
+ * are within it.  They are loaded again when they are needed again: what an address means (the
+ * layout) stays, and a file that is another one by then is not taken for it. */
+struct uw_modules_limit {
+	size_t bytes;
+	size_t files; /* descriptors that images keep for engines that read the file */
+	size_t most;  /* modules to drop in one call; 0: any number */
+	/* True ends the call: to drop what is in use is to load it again at once.  NULL: none is. */
+	bool (*in_use)(const struct uw_module *module, void *arg);
+	/* uw_engine_drop() by the thread that has the engine, now or later; < 0 ends the call.  NULL:
+	 * that thread is at work, and only what symbols hold is counted and dropped. */
+	int (*drop_unwind)(struct uw_module *module, void *arg);
+	void *arg;
+};
+int uw_modules_keep_small(struct uw_modules *modules, const struct uw_modules_limit *limit);
 void uw_modules_for_each(struct uw_modules *modules,
 			 void (*visit)(struct uw_module *module, void *arg), void *arg);

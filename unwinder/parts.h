@@ -31,7 +31,7 @@ struct uw_module {
 	struct uw_image *image;
 	struct uw_symbols *symbols;
 	struct uw_lines *lines;
-	_Atomic bool unresponsive, wants_separate;
+	_Atomic bool unresponsive, wants_separate, keeps_file;
 	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
 	void *entry; /* modules.c, main thread */
 	char path[];

@@ -198,7 +198,9 @@ int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshot
 		    struct uw_result *results);
 /* Forgets what is cached about @module (NULL: everything), before the module's data is dropped. */
 void uw_engine_forget(struct uw_engine *engine, const struct uw_module *module);
+/* Forgets it and drops its unwind half. */
+void uw_engine_drop(struct uw_engine *engine, struct uw_module *module);
 /* UW_PENDING for a module that is loaded, but not as far as the engine needs it
- * (uw_module_want_separate): forgets and drops it, so that it can be ordered. */
+ * (uw_module_want_separate): drops it, so that it can be ordered. */
 void uw_engine_renew(struct uw_engine *engine, struct uw_module *module);
 void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats);

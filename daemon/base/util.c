@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +18,25 @@ int fd_close(int fd)
 		(void)close(fd);
 	errno = saved;
 	return -1;
+}
+
+void use_hard_limit(int resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 ||
+	    limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit((__rlimit_resource_t)resource, &limit);
+}
+
+size_t share_of_files(size_t n)
+{
+	struct rlimit limit = {1024, 1024};
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	return max_u64(limit.rlim_cur / n, 1);
 }
 
 uint64_t clock_ns(int clock)

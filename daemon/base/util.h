@@ -82,6 +82,11 @@ static inline void file_closep(FILE **f)
 		fclose(*f);
 }
 
+/* Takes what the hard limit of RLIMIT_* gives, if it can. */
+void use_hard_limit(int resource);
+/* The @n-th part of the descriptors that we may have open, at least 1. */
+size_t share_of_files(size_t n);
+
 /* CLOCK_* now, in nanoseconds. */
 uint64_t clock_ns(int clock);
 

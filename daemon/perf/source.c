@@ -53,18 +53,6 @@ int source_explain(const struct perf_source *source, int r, pid_t tid,
 	return fail(r);
 }
 
-/* Own events are many: take what the hard limit gives.  Failing is no harm, the opens tell. */
-static void raise_limit(int resource)
-{
-	struct rlimit limit;
-
-	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 ||
-	    limit.rlim_cur == limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit((__rlimit_resource_t)resource, &limit);
-}
-
 static int copy_spec(struct perf_spec *spec)
 {
 	char *filter = spec->filter, *path = spec->probe_path;
@@ -154,8 +142,9 @@ int perf_source_new(const struct perf_options *options, struct perf_source **ret
 	r = check_options(options, &answer);
 	if (r < 0)
 		return trace(r);
-	raise_limit(RLIMIT_NOFILE);
-	raise_limit(RLIMIT_MEMLOCK);
+	/* Own events are many.  Where that fails the opens tell. */
+	use_hard_limit(RLIMIT_NOFILE);
+	use_hard_limit(RLIMIT_MEMLOCK);
 	source = calloc(1, sizeof(*source));
 	r = source ? copy_options(source, options) : -ENOMEM;
 	if (r >= 0)

@@ -133,6 +133,12 @@ static int open_program(const char *root, uint32_t pid, const struct uw_file_id 
 	return 0;
 }
 
+/* Where no descriptor is left, no other way leads to the file either. */
+static bool out_of_files(int r)
+{
+	return r == -EMFILE || r == -ENFILE;
+}
+
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
 		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
 		       int *ret_fd, bool *ret_proved)
@@ -146,8 +152,8 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 			       (unsigned long long)start, (unsigned long long)end);
 		r = try_open(at, id, true, gate, ret_fd, ret_proved);
 	}
-	if (r == 0)
-		return 0;
+	if (r == 0 || out_of_files(r))
+		return r;
 	denied = r == -EACCES || r == -EPERM;
 	if (denied && open_program(root, pid, id, gate, ret_fd) == 0) {
 		*ret_proved = true;
@@ -158,12 +164,12 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 	n = snprintf(at, sizeof(at), "%s/proc/%u/root%s", root, pid, path);
 	r = n > 0 && n < (int)sizeof(at) ? try_open(at, id, false, gate, ret_fd, ret_proved)
 					 : -ENOENT;
-	if (r == 0)
-		return 0;
+	if (r == 0 || out_of_files(r))
+		return r;
 	denied |= r == -EACCES || r == -EPERM;
 	r = try_open(path, id, false, gate, ret_fd, ret_proved);
-	if (r == 0)
-		return 0;
+	if (r == 0 || out_of_files(r))
+		return r;
 	denied |= r == -EACCES || r == -EPERM;
 	return fail(denied ? -EACCES : -ENOENT);
 }

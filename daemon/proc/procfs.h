@@ -67,7 +67,8 @@ int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat 
 uint64_t procfs_device(int fd);
 /* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files,
  * /proc/PID/root/PATH, PATH. Believed only if @id agrees (build id, else device and inode, else
- * size by caller); *ret_proved says whether it was proved.  -ENOENT/-EACCES when none fits. */
+ * size by caller); *ret_proved says whether it was proved.  -ENOENT/-EACCES when none fits,
+ * -EMFILE/-ENFILE when that could not be seen. */
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
 		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
 		       int *ret_fd, bool *ret_proved);

@@ -28,7 +28,7 @@ int emit_late_push(struct late_list *list, uint64_t vaddr)
 
 /* ---- modules ---- */
 
-static int module_of(struct emit *em, struct uw_module *module, uint32_t pid,
+static int module_of(struct emit *em, struct uw_module *module, const struct sample_info *info,
 		     struct emit_module **ret)
 {
 	struct emit_module *m;
@@ -58,7 +58,8 @@ static int module_of(struct emit *em, struct uw_module *module, uint32_t pid,
 	}
 	m->module = uw_module_ref(module);
 	m->index = (uint32_t)em->n_modules;
-	m->pid = pid;
+	m->pid = info->pid;
+	(void)process_mapping_of(info->process, module, &m->mapped);
 	m->no_lines = em->c.no_lines;
 	em->modules[em->n_modules++] = m;
 	*ret = m;
@@ -118,19 +119,31 @@ bool emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 	return true;
 }
 
+struct load_request emit_request(const struct emit_module *m, enum load_kind kind)
+{
+	return (struct load_request){
+		.kind = kind,
+		.pid = m->pid,
+		.module = m->module,
+		.start = m->mapped.start,
+		.end = m->mapped.end,
+		.offset = m->mapped.offset,
+		.id = m->mapped.id,
+	};
+}
+
 void emit_want_symbols(struct emit *em, struct emit_module *m)
 {
-	struct load_request request = {.kind = LOAD_SYMBOLS, .pid = m->pid, .module = m->module};
+	const struct load_request request = emit_request(m, LOAD_SYMBOLS);
 
-	if (uw_module_kind(m->module) != UW_MODULE_JIT || !uw_module_want_symbols(m->module))
+	if (uw_module_kind(m->module) == UW_MODULE_MEMORY || !uw_module_want_symbols(m->module))
 		return;
 	(void)uw_module_ref(m->module);
 	if (!loader_ask(em->c.loader, &request))
 		(void)uw_module_unref(m->module);
 }
 
-/* Can a name still come?  An evicted module's symbols come again; a perf map grows. */
-static bool names_to_come(const struct emit_module *m)
+bool emit_names_to_come(const struct emit_module *m)
 {
 	enum uw_module_state state = uw_module_symbol_state(m->module);
 
@@ -170,7 +183,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	if (r < 0 || named)
 		return r < 0 ? trace(r) : 0;
 	r = nameless_push(em, m, ret_id);
-	if (r >= 0 && names_to_come(m)) {
+	if (r >= 0 && emit_names_to_come(m)) {
 		emit_want_symbols(em, m);
 		r = emit_late_push(&m->unnamed, vaddr);
 	}
@@ -180,7 +193,6 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
 			uint64_t address, uint32_t *ret_id)
 {
-	struct uw_symbol symbol;
 	uint64_t known;
 	int r;
 
@@ -189,13 +201,18 @@ static int module_frame(struct emit *em, struct emit_module *m, const struct uw_
 		return r < 0 ? trace(r) : table_put(&m->frames, address, *ret_id);
 	}
 	*ret_id = (uint32_t)known;
-	/* Its name may have come meanwhile (and has followed as ModuleSymbols). */
-	if (*ret_id & NAMELESS && uw_module_symbol_state(m->module) == UW_MODULE_READY &&
-	    uw_module_symbol(m->module, address & ~WRITER_GUESSED, &symbol)) {
-		*ret_id = em->nameless[*ret_id & ~NAMELESS].id;
-		return table_put(&m->frames, address, *ret_id);
-	}
 	return 0;
+}
+
+void emit_set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr)
+{
+	const uint64_t addresses[] = {vaddr, vaddr | WRITER_GUESSED};
+	uint64_t id;
+
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++)
+		if (table_get(&m->frames, addresses[i], &id) && id & NAMELESS) /* cannot fail */
+			(void)table_put(&m->frames, addresses[i],
+					em->nameless[id & ~(uint64_t)NAMELESS].id);
 }
 
 /* An address outside every known mapping: shown as such, never given a name. */
@@ -224,7 +241,7 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 		r = unknown_frame(em, pc, ret_id);
 		return r < 0 ? trace(r) : EMIT_UNMAPPED;
 	}
-	r = module_of(em, map->module, info->pid, &m);
+	r = module_of(em, map->module, info, &m);
 	if (r < 0)
 		return trace(r);
 	m->last_use = em->seconds;

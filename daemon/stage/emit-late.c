@@ -36,9 +36,9 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.items[i].vaddr, &line, 1);
 		if (r < 0)
 			return trace(r);
+		emit_set_named(em, m, m->unnamed.items[i].vaddr);
 	}
-	/* A JIT's names may come with a later reading of its map; a file's do not. */
-	m->unnamed.n = uw_module_kind(m->module) == UW_MODULE_JIT ? kept : 0;
+	m->unnamed.n = emit_names_to_come(m) ? kept : 0;
 	return 0;
 }
 
@@ -58,13 +58,10 @@ static void ask_lines(struct emit *em, struct emit_module *m)
 {
 	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
 	       em->lines_in_flight < LINES_IN_FLIGHT) {
-		struct load_request request = {
-			.kind = LOAD_LINES,
-			.pid = m->pid,
-			.module = uw_module_ref(m->module),
-			.vaddr = m->unlined.items[m->unlined_asked].vaddr,
-		};
+		struct load_request request = emit_request(m, LOAD_LINES);
 
+		request.vaddr = m->unlined.items[m->unlined_asked].vaddr;
+		(void)uw_module_ref(m->module);
 		if (!loader_ask(em->c.loader, &request)) {
 			(void)uw_module_unref(m->module);
 			return;
@@ -113,13 +110,13 @@ int emit_answer(struct emit *em, struct load_answer *a)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* A perf map grows while its program runs: read it again while frames wait for names. */
-static void reread_perf_map(struct emit *em, struct emit_module *m)
+/* Frames that wait for names.  A perf map grows while its program runs: it is read again. */
+static void want_again(struct emit *em, struct emit_module *m)
 {
-	if (uw_module_kind(m->module) != UW_MODULE_JIT || !m->unnamed.n ||
-	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
+	if (!m->unnamed.n || uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
-	uw_module_drop_symbols(m->module);
+	if (uw_module_kind(m->module) == UW_MODULE_JIT)
+		uw_module_drop_symbols(m->module);
 	emit_want_symbols(em, m);
 }
 
@@ -153,7 +150,7 @@ int emit_tick(struct emit *em)
 {
 	em->seconds++;
 	for (size_t i = 0; i < em->n_modules; i++)
-		reread_perf_map(em, em->modules[i]);
+		want_again(em, em->modules[i]);
 	ask_batch(em);
 	return writer_symbols_flush(em->c.writer);
 }

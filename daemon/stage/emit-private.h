@@ -57,8 +57,9 @@ struct emit_module {
 	struct late_list unnamed, unlined;
 	size_t unlined_asked, unlined_due; /* how many were asked for; may be */
 	uint64_t nameless_samples, last_sample;
-	uint32_t pid;	   /* of a process that has it mapped */
-	uint32_t last_use; /* em->seconds */
+	uint32_t pid;		       /* of a process that has it mapped, */
+	struct process_mapping mapped; /* ... and where: how the file is found again */
+	uint32_t last_use;	       /* em->seconds */
 };
 
 struct emit {
@@ -94,7 +95,14 @@ void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_k
 enum { EMIT_UNMAPPED = 1 };
 int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel,
 		  uint32_t *ret_id);
-/* Orders a perf map's names (a file's symbols follow its unwind half by themselves). */
+/* The name of the frames at @vaddr has come, and follows as ModuleSymbols. */
+void emit_set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr);
+/* Can a name still come?  An evicted module's symbols come again; a perf map grows. */
+bool emit_names_to_come(const struct emit_module *m);
+/* Of a module; the caller takes a reference on it for the request. */
+struct load_request emit_request(const struct emit_module *m, enum load_kind kind);
+/* Orders names where nothing else does: of a perf map, and of a file whose symbols were dropped
+ * (they follow its unwind half by themselves, but that may not be needed again: its rules stay). */
 void emit_want_symbols(struct emit *em, struct emit_module *m);
 
 /* emit-stack.c */

@@ -213,68 +213,111 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 	};
 }
 
-/* Closes kept files down to @n.  Whose names did not come yet is opened again by its path, or goes
- * without. */
+static uint64_t used_now(struct load_worker *w, int fd)
+{
+	return (uint64_t)++w->file_uses << 32 | (uint32_t)fd;
+}
+
+static bool find_file(struct load_worker *w, const struct uw_module *module, int *ret_fd)
+{
+	uint32_t serial = uw_module_serial(module);
+	uint64_t v;
+
+	if (!table_get(&w->files, serial, &v))
+		return false;
+	*ret_fd = (int)(uint32_t)v;
+	(void)table_put(&w->files, serial, used_now(w, *ret_fd)); /* replaces: never fails */
+	return true;
+}
+
+static void drop_file(struct load_worker *w, uint64_t serial, uint64_t value)
+{
+	close_kept(w, (int)(uint32_t)value);
+	(void)table_remove(&w->files, serial);
+}
+
+/* Closes kept files down to @n, the least recently used first.  Whose names did not come yet is
+ * opened again by its path. */
 static void drop_files(struct load_worker *w, size_t n)
 {
 	while (w->files.n_used > n) {
+		uint64_t serial = 0, oldest = UINT64_MAX;
+
 		table_for_each (&w->files, slot) {
-			close_kept(w, (int)slot->value - 1);
-			(void)table_remove(&w->files, slot->key);
-			break;
+			if (slot->value < oldest) {
+				oldest = slot->value;
+				serial = slot->key;
+			}
 		}
+		drop_file(w, serial, oldest);
 	}
 }
 
+/* Consumes @fd. */
 static void keep_file(struct load_worker *w, const struct uw_module *module, int fd)
 {
 	uint32_t serial = uw_module_serial(module);
 	uint64_t old;
 
 	if (table_get(&w->files, serial, &old))
-		close_kept(w, (int)old - 1);
-	else
-		drop_files(w, w->max_files - 1);
-	if (table_put(&w->files, serial, (uint64_t)fd + 1) < 0) {
-		(void)table_remove(&w->files, serial); /* the one that was closed just now */
+		drop_file(w, serial, old);
+	drop_files(w, w->max_files - 1);
+	if (table_put(&w->files, serial, used_now(w, fd)) < 0)
 		(void)fd_close(fd);
-	}
 }
 
-/* The file of a module that was opened before; where it is not at hand any more (another process
- * had it), opened again, where its path leads to the same one. */
+static bool out_of_files(int r)
+{
+	return r == -EMFILE || r == -ENFILE;
+}
+
+/* A descriptor of the module's file. */
+static int open_mapped(struct load_worker *w, const struct load_request *request, uint32_t task,
+		       const struct uw_file_id *id, bool *ret_proved)
+{
+	int fd = -1, r = -EMFILE;
+
+	for (int tries = 0; tries < 2 && out_of_files(r); tries++) {
+		if (tries)
+			drop_files(w, 0);
+		r = procfs_open_mapped(w->root, task, request->start, request->end,
+				       uw_module_path(request->module), id, &w->gate, &fd,
+				       ret_proved);
+	}
+	return r < 0 ? r : fd;
+}
+
+/* The file of a module that was loaded before; where it is not at hand any more (others were used
+ * since, or another process had it), opened again, where its path leads to the same one.  Where
+ * neither build id nor inode can say so, the layout does: what is loaded of another is refused. */
 static int kept_file(struct load_worker *w, const struct load_request *request)
 {
 	struct uw_module *module = request->module;
 	struct uw_file_id id = request->id;
-	uint64_t v;
 	bool proved;
 	int fd;
 
-	if (table_get(&w->files, uw_module_serial(module), &v)) {
-		fd = (int)v - 1;
+	if (find_file(w, module, &fd))
 		return enter_device(&w->gate, procfs_device(fd)) < 0 ? -1 : fd;
-	}
-	if (uw_module_kind(module) != UW_MODULE_FILE || !uw_module_build_id(module)->len)
+	if (uw_module_kind(module) != UW_MODULE_FILE)
 		return -1;
-	id.build_id = *uw_module_build_id(module);
-	if (procfs_open_mapped(w->root, request->pid, request->start, request->end,
-			       uw_module_path(module), &id, &w->gate, &fd, &proved) < 0)
+	if (uw_module_build_id(module)->len)
+		id.build_id = *uw_module_build_id(module);
+	fd = open_mapped(w, request, request->pid, &id, &proved);
+	if (fd < 0)
 		return -1;
 	keep_file(w, module, fd);
-	return table_get(&w->files, uw_module_serial(module), &v) ? (int)v - 1 : -1;
+	return find_file(w, module, &fd) ? fd : -1;
 }
 
 void load_worker_forget(struct load_worker *w, const struct uw_module *module)
 {
 	uint64_t v;
 
-	if (!module) {
+	if (!module)
 		drop_files(w, 0);
-	} else if (table_get(&w->files, uw_module_serial(module), &v)) {
-		close_kept(w, (int)v - 1);
-		(void)table_remove(&w->files, uw_module_serial(module));
-	}
+	else if (table_get(&w->files, uw_module_serial(module), &v))
+		drop_file(w, uw_module_serial(module), v);
 }
 
 /* Where the image of a file that cannot be opened begins in memory: the mapping of the same path at
@@ -349,27 +392,14 @@ static int load_from_memory(struct load_worker *w, struct load_answer *a)
 	return r;
 }
 
-static int open_module(struct load_worker *w, const struct load_request *request, bool *ret_proved)
-{
-	int fd = -1, r;
-
-	r = procfs_open_mapped(w->root, readable_task(w, request->pid), request->start,
-			       request->end, uw_module_path(request->module), &request->id,
-			       &w->gate, &fd, ret_proved);
-	return r < 0 ? r : fd;
-}
-
 static void load_unwind(struct load_worker *w, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
 	int fd = -1;
 
 	if (uw_module_kind(module) == UW_MODULE_FILE)
-		fd = open_module(w, &a->request, &a->proved);
-	if (fd == -EMFILE || fd == -ENFILE) {
-		drop_files(w, 0);
-		fd = open_module(w, &a->request, &a->proved);
-	}
+		fd = open_mapped(w, &a->request, readable_task(w, a->request.pid), &a->request.id,
+				 &a->proved);
 	if (fd >= 0) {
 		struct target_source t = source_of(w, &a->request, fd);
 
@@ -380,6 +410,8 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 
 		a->error = uw_module_load_unwind(module,
 						 &t.source); /* nothing to read: frame pointers */
+	} else if (out_of_files(fd)) {
+		a->error = fd;
 	} else {
 		/* what maps a file that does not answer does not answer either */
 		a->error = w->gate_error ? w->gate_error : load_from_memory(w, a);
@@ -401,7 +433,7 @@ static void load_symbols(struct load_worker *w, struct load_answer *a)
 		t.source.fd = fd = open_in_root(w, a->request.pid, uw_module_path(module));
 	a->error = t.source.fd < 0 ? -ENOENT : uw_module_load_symbols(module, &t.source);
 	if (a->error < 0)
-		uw_module_set_unreadable(module);
+		uw_module_set_nameless(module);
 }
 
 static void add_line(void *arg, const char *function, const char *file, uint32_t line)
@@ -495,14 +527,11 @@ void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 
 int load_worker_init(struct load_worker *w, const char *root)
 {
-	struct rlimit limit = {1024, 1024};
-
 	*w = (struct load_worker){
 		.root = strdup(root), .copies = true, .gate = {.enter = enter_device}};
 	if (!w->root)
 		return fail(-ENOMEM);
-	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	w->max_files = max_u64(min_u64(KEPT_FILES, limit.rlim_cur / 8), 1);
+	w->max_files = min_u64(KEPT_FILES, share_of_files(8));
 	return 0;
 }
 
@@ -510,7 +539,7 @@ void load_worker_deinit(struct load_worker *w)
 {
 	open_lines_of(w, NULL);
 	table_for_each (&w->files, slot) {
-		(void)fd_close((int)slot->value - 1);
+		(void)fd_close((int)(uint32_t)slot->value);
 	}
 	table_deinit(&w->files);
 	free(w->root);

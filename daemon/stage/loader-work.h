@@ -20,8 +20,9 @@ struct load_devices {
 
 struct load_worker {
 	char *root;	    /* "" or the folder of a fake proc/ */
-	struct table files; /* module serial -> fd + 1 */
+	struct table files; /* module serial -> number of its last use << 32 | fd */
 	size_t max_files;
+	uint32_t file_uses;
 	struct uw_module *lined; /* the module whose DWARF is open; a reference */
 	int nice;
 	bool copies;		/* engines read modules' files: the images keep descriptors */

@@ -172,8 +172,7 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 		unwind_wake_module(s, e->module, now);
 		return 0;
 	case ENTRY_EVICT:
-		uw_engine_forget(s->engine, e->module);
-		uw_module_drop_unwind(e->module);
+		uw_engine_drop(s->engine, e->module);
 		if (!unwind_control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
 			drop(s, e);
 		return 0;

@@ -45,6 +45,14 @@ check dwarf-nothing-left-out json dwarf 'v["skipped"] == {} and v["lost"]["sampl
 cp "$TMP/dwarf.pftrace" "$TMP/first.pftrace"
 import dwarf
 check dwarf-twice-the-same cmp "$TMP/first.pftrace" "$TMP/dwarf.pftrace"
+# With few descriptors the same stacks, inlined calls and all.
+folded dwarf >"$TMP/dwarf.folded"
+few_files() (
+	ulimit -n 20
+	import dwarf
+)
+check few-files-imported few_files
+check few-files-the-same cmp "$TMP/dwarf.folded" <(folded dwarf)
 # What is not inlined has the same names without DWARF.
 import dwarf --no-inline
 check no-inline-chain has dwarf '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '

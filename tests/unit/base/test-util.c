@@ -1,6 +1,7 @@
 /* test-util.c - numbers from text, small files, powers of two. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon/base/util.h"
@@ -65,9 +66,27 @@ static void test_powers(void **state)
 	assert_false(is_power_of_two(6));
 }
 
+static void test_files(void **state)
+{
+	struct rlimit before, limit = {.rlim_cur = 100};
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(share_of_files(8), 12);
+	assert_int_equal(share_of_files(1000), 1);
+	use_hard_limit(RLIMIT_NOFILE);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(limit.rlim_cur, before.rlim_max);
+	assert_int_equal(limit.rlim_max, before.rlim_max);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_parse_u64),
 		cmocka_unit_test(test_read_file),
 		cmocka_unit_test(test_powers),

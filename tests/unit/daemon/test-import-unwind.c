@@ -146,6 +146,40 @@ static void test_as_without_thread(void **state)
 	done_deinit(&without);
 }
 
+/* With no room for any module each group loads what it needs anew. */
+static void test_small_caches(void **state)
+{
+	static const enum uw_engine_kind engines[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBDW,
+						      UW_ENGINE_LIBUNWIND};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
+		const struct import_options all = {
+			.no_inline = true, .engine_chosen = true, .engine = engines[i]};
+		struct import_options none = all;
+		struct buffer b = {0}, again = {0};
+		struct done with, without;
+
+		none.cache_bytes = 1;
+		put_many(&b, MANY);
+		put_many(&again, MANY);
+		run(&b, &all, &with);
+		run(&again, &none, &without);
+		check_counts(&with, MANY);
+		check_counts(&without, MANY);
+		assert_int_equal(with.result.summary.account.whole,
+				 without.result.summary.account.whole);
+		assert_int_equal(with.result.summary.account.frames,
+				 without.result.summary.account.frames);
+		assert_true(has_text(&without, "unwind_leaf"));
+		assert_true(has_text(&without, "unwind_root"));
+		assert_int_equal(without.result.summary.n_nameless, 0);
+		assert_true(with.result.most_cached > 0);
+		done_deinit(&with);
+		done_deinit(&without);
+	}
+}
+
 /* A disk that is full at any moment: groups are under way then. */
 static void test_full_disk(void **state)
 {
@@ -172,10 +206,9 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_written),
-		cmocka_unit_test(test_same_bytes),
-		cmocka_unit_test(test_as_without_thread),
-		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_all_written),	  cmocka_unit_test(test_same_bytes),
+		cmocka_unit_test(test_as_without_thread), cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_small_caches),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -1,10 +1,10 @@
 /* test-caches.c - an hour of 300 processes over 500 modules: memory stays bounded, nothing grows,
  * and every stack is right.
  *
- * The modules are made by hand when an unwind asks for them, as a loader would, and the least
- * recently used are dropped whenever all hold more than their share, as a session does
- * (session-stats.c). Each module's sections are so large that a third of them fits.  Every fourth
- * has no search table: the engine makes an index, which must go with the module. */
+ * The modules are made by hand when an unwind asks for them, as a loader would, and dropped as a
+ * session and an import have it done (uw_modules_keep_small).  Each module's sections are so large
+ * that a third of them fits.  Every fourth has no search table: the engine makes an index, which
+ * must go with the module. */
 #include "tests/unit/unwinder/cfi-fixture.h"
 
 #include <malloc.h>
@@ -20,7 +20,6 @@ enum {
 	DEPTH = 12,
 	SAMPLES = 1000 * 1000, /* an hour at 280 Hz */
 	PADDING = 300 << 10,   /* of .eh_frame behind its records */
-	LIMIT = 60 << 20,
 	BOUND = 64 << 20,
 	SP = 0x7fff0000,
 };
@@ -98,17 +97,24 @@ static void load(struct world *w, struct uw_module *module)
 	w->n_loads++;
 }
 
+static int drop(struct uw_module *module, void *arg)
+{
+	struct world *w = arg;
+
+	uw_engine_drop(w->engine, module);
+	assert_int_equal(uw_module_bytes(module), 0);
+	w->n_drops++;
+	return 0;
+}
+
 static void keep_small(struct world *w)
 {
-	while (uw_modules_bytes(w->set) > LIMIT) {
-		struct uw_module *module = uw_modules_oldest(w->set);
+	const struct uw_modules_limit limit = {
+		.bytes = UW_MODULES_BYTES, .files = SIZE_MAX, .drop_unwind = drop, .arg = w};
 
-		uw_engine_forget(w->engine, module);
-		uw_module_drop_unwind(module);
-		assert_int_equal(uw_module_bytes(module), 0);
-		w->n_drops++;
-	}
 	w->most = max_u64(w->most, bytes_held(w));
+	assert_int_equal(uw_modules_keep_small(w->set, &limit), 0);
+	assert_true(uw_modules_bytes(w->set) <= UW_MODULES_BYTES);
 }
 
 static void world_make(struct world *w)
@@ -162,6 +168,7 @@ static void sample(struct world *w)
 		.thread = (uint32_t)which + 1,
 	};
 	struct uw_result res = {.outcome = UW_PENDING};
+	uint64_t loads = w->n_loads;
 
 	for (size_t i = 0; i < DEPTH; i++) {
 		uint64_t map = random_small(w, MAPS), function = random_small(w, FUNCTIONS);
@@ -184,6 +191,8 @@ static void sample(struct world *w)
 	assert_int_equal(res.outcome, UW_WHOLE); /* the last return address is 0 */
 	assert_int_equal(res.n_frames, DEPTH);
 	assert_memory_equal(frames, expected, sizeof(expected));
+	if (w->n_loads != loads)
+		keep_small(w);
 }
 
 static void test_hour(void **state)
@@ -195,8 +204,6 @@ static void test_hour(void **state)
 	world_make(&w);
 	for (size_t i = 0; i < SAMPLES; i++) {
 		sample(&w);
-		if (i % 1000 == 0)
-			keep_small(&w);
 		if (i == SAMPLES / 10)
 			early = mallinfo2().uordblks + mallinfo2().hblkhd;
 	}

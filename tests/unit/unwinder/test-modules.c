@@ -154,29 +154,186 @@ static void test_wrong_guess(void **state)
 	uw_modules_free(set);
 }
 
+/* Who drops unwind halves: at once, or only noting it, as another thread would do it later. */
+struct dropper {
+	struct uw_module *dropped[8], *used;
+	size_t n;
+	bool later;
+	int r;
+};
+
+static int drop(struct uw_module *module, void *arg)
+{
+	struct dropper *d = arg;
+
+	assert_true(d->n < ARRAY_SIZE(d->dropped));
+	d->dropped[d->n++] = module;
+	if (!d->later)
+		uw_module_drop_unwind(module);
+	return d->r;
+}
+
+static bool in_use(const struct uw_module *module, void *arg)
+{
+	const struct dropper *d = arg;
+
+	return module == d->used;
+}
+
+static struct dropper keep_small(struct uw_modules *set, size_t bytes, size_t files, size_t most,
+				 struct dropper d)
+{
+	const struct uw_modules_limit limit = {.bytes = bytes,
+					       .files = files,
+					       .most = most,
+					       .in_use = in_use,
+					       .drop_unwind = drop,
+					       .arg = &d};
+
+	d.n = 0;
+	assert_int_equal(uw_modules_keep_small(set, &limit), d.r);
+	return d;
+}
+
+static void assert_dropped(const struct dropper *d, struct uw_module *const *modules, size_t n)
+{
+	assert_int_equal(d->n, n);
+	for (size_t i = 0; i < n; i++)
+		assert_ptr_equal(d->dropped[i], modules[i]);
+}
+
 static void test_order(void **state)
 {
 	struct uw_modules *set = set_new();
 	struct uw_module *a = get(set, "/a", by_inode(1)), *b = get(set, "/b", by_inode(2)),
 			 *c = get(set, "/c", by_inode(3));
+	struct dropper d = {0};
+	size_t each;
 
 	(void)state;
-	assert_null(uw_modules_oldest(set)); /* nothing is loaded */
-	assert_int_equal(uw_modules_bytes(set), 0);
-	load_as(set, c, 3);
-	assert_ptr_equal(uw_modules_oldest(set), c);
-	load_as(set, b, 2);
-	assert_ptr_equal(uw_modules_oldest(set), b);
+	get(set, "/never-loaded", by_inode(4));
+	d = keep_small(set, 0, 0, 0, d);
+	assert_dropped(&d, NULL, 0);
 	load_as(set, a, 1);
-	assert_ptr_equal(uw_modules_oldest(set), a);
-	uw_modules_touch(set, a);
-	assert_ptr_equal(uw_modules_oldest(set), b);
-	get(set, "/b", by_inode(2)); /* a use as well */
-	assert_ptr_equal(uw_modules_oldest(set), c);
-	assert_int_equal(uw_modules_bytes(set),
-			 uw_module_bytes(a) + uw_module_bytes(b) + uw_module_bytes(c));
-	uw_module_drop_unwind(c);
-	assert_ptr_equal(uw_modules_oldest(set), a);
+	load_as(set, b, 2);
+	load_as(set, c, 3);
+	each = uw_module_bytes(a);
+	assert_int_equal(uw_modules_bytes(set), 3 * each);
+	d = keep_small(set, 3 * each, 3, 0, d); /* within it */
+	assert_dropped(&d, NULL, 0);
+	get(set, "/a", by_inode(1)); /* a use */
+	d = keep_small(set, 3 * each - 1, 3, 0, d);
+	assert_dropped(&d, (struct uw_module *[]){b}, 1);
+	assert_int_equal(uw_modules_bytes(set), 2 * each);
+	load_as(set, b, 2); /* again: the same image */
+	assert_int_equal(uw_module_unwind_state(b), UW_MODULE_READY);
+	uw_modules_touch(set, c);
+	/* b's turn was: it was put behind a, and c behind it */
+	d = keep_small(set, each, 3, 0, d);
+	assert_dropped(&d, (struct uw_module *[]){a, b}, 2);
+	d = keep_small(set, 0, 3, 0, d);
+	assert_dropped(&d, (struct uw_module *[]){c}, 1);
+	assert_int_equal(uw_modules_bytes(set), 0);
+	uw_modules_free(set);
+}
+
+/* How far a call goes: a number, what is in use, a failure, another thread. */
+static void test_order_ends(void **state)
+{
+	struct uw_modules *set = set_new();
+	struct uw_module *m[3];
+	struct dropper d = {0};
+
+	(void)state;
+	for (uint8_t i = 0; i < 3; i++) {
+		m[i] = get(set, "/m", by_inode(1 + i));
+		load_as(set, m[i], 1 + i);
+	}
+	d = keep_small(set, 0, 3, 2, d);
+	assert_dropped(&d, m, 2);
+	load_as(set, m[0], 1);
+	load_as(set, m[1], 2);
+	d.used = m[0]; /* the order is m[2], m[0], m[1] */
+	d = keep_small(set, 0, 3, 0, d);
+	assert_dropped(&d, &m[2], 1);
+	d.used = NULL;
+	d.later = true; /* it holds its bytes meanwhile: others are next */
+	d = keep_small(set, 0, 3, 1, d);
+	assert_dropped(&d, &m[0], 1);
+	d = keep_small(set, 0, 3, 1, d);
+	assert_dropped(&d, &m[1], 1);
+	d.r = -ENOMEM;
+	d = keep_small(set, 0, 3, 0, d);
+	assert_dropped(&d, &m[0], 1);
+	uw_modules_free(set);
+}
+
+static void load_symbols(struct uw_module *m, uint8_t first)
+{
+	uint8_t image[IMAGE_SIZE];
+	struct uw_source source;
+
+	image_make(image);
+	image[0x210] = first;
+	source = (struct uw_source){.fd = memfd_of(image, sizeof(image))};
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	fd_close(source.fd);
+}
+
+/* Each hand-made image keeps its memfd; symbols go with it, those that are not there stay so. */
+static void test_order_files(void **state)
+{
+	struct uw_modules *set = set_new();
+	struct uw_module *a = get(set, "/a", by_inode(1)), *b = get(set, "/b", by_inode(2));
+	struct dropper d = {0};
+
+	(void)state;
+	load_as(set, a, 1);
+	load_as(set, b, 2);
+	load_symbols(a, 1);
+	assert_true(uw_module_want_symbols(b));
+	assert_true(uw_module_keeps_file(a) && uw_module_keeps_file(b));
+	d = keep_small(set, SIZE_MAX, 1, 0, d);
+	assert_dropped(&d, &a, 1);
+	assert_false(uw_module_keeps_file(a));
+	assert_int_equal(uw_module_symbol_state(a), UW_MODULE_NEW);
+	d = keep_small(set, SIZE_MAX, 0, 0, d);
+	assert_dropped(&d, &b, 1);
+	assert_int_equal(uw_module_symbol_state(b), UW_MODULE_WANTED); /* a loader may be at it */
+	uw_modules_free(set);
+}
+
+/* While another thread is at work: its halves are not counted and stay. */
+static void test_symbols_alone(void **state)
+{
+	struct uw_modules *set = set_new();
+	struct uw_module *a = get(set, "/a", by_inode(1)), *b = get(set, "/b", by_inode(2)),
+			 *c = get(set, "/c", by_inode(3));
+	struct uw_modules_limit limit = {0};
+	struct uw_modules_held held;
+	size_t each;
+
+	(void)state;
+	load_as(set, c, 3); /* has none */
+	load_as(set, a, 1);
+	load_as(set, b, 2);
+	each = uw_module_bytes(a);
+	load_symbols(a, 1);
+	load_symbols(b, 2);
+	uw_modules_count(set, &held);
+	assert_int_equal(held.unwind, 3 * each);
+	assert_int_equal(held.files, 3);
+	assert_true(held.symbols > 0 && held.symbols % 2 == 0);
+	limit.bytes = held.symbols - 1;
+	assert_int_equal(uw_modules_keep_small(set, &limit), 0);
+	assert_int_equal(uw_module_symbol_state(a), UW_MODULE_NEW);
+	assert_int_equal(uw_module_symbol_state(b), UW_MODULE_READY);
+	limit.bytes = 0;
+	assert_int_equal(uw_modules_keep_small(set, &limit), 0);
+	assert_int_equal(uw_module_symbol_state(b), UW_MODULE_NEW);
+	uw_modules_count(set, &held);
+	assert_int_equal(held.unwind, 3 * each);
+	assert_int_equal(held.symbols, 0);
 	uw_modules_free(set);
 }
 
@@ -247,6 +404,9 @@ int main(void)
 		cmocka_unit_test(test_written_in_place),
 		cmocka_unit_test(test_wrong_guess),
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_order_ends),
+		cmocka_unit_test(test_order_files),
+		cmocka_unit_test(test_symbols_alone),
 		cmocka_unit_test(test_added),
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_many_places),

@@ -1,0 +1,256 @@
+/* test-emit-late.c - names that come after their frames: of a module whose symbols were dropped. */
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/stage/emit.h"
+#include "tests/unit/cmocka.h"
+
+int late_root(int x);
+int late_first(int x);
+int late_second(int x);
+
+__attribute__((noinline)) int late_root(int x)
+{
+	return late_first(x) - late_second(x);
+}
+
+__attribute__((noinline)) int late_first(int x)
+{
+	return x + 1;
+}
+
+__attribute__((noinline)) int late_second(int x)
+{
+	return x * 3;
+}
+
+struct fixture {
+	struct uw_modules *modules;
+	struct process_table *processes;
+	struct loader *loader;
+	struct sink *sink;
+	struct writer *writer;
+	struct account account;
+	struct emit *emit;
+};
+
+static void fixture_init(struct fixture *f)
+{
+	const struct writer_options options = {.leader = {.counter = 1},
+					       .frequency = 999,
+					       .clock = CLOCK_MONOTONIC,
+					       .sequence_id = 2,
+					       .tool = "perfwind test"};
+
+	*f = (struct fixture){0};
+	assert_int_equal(uw_modules_new(&f->modules), 0);
+	assert_int_equal(process_table_new(f->modules, 10, &f->processes), 0);
+	assert_int_equal(loader_new_inline("", &f->loader), 0);
+	assert_int_equal(sink_memory_new(&f->sink), 0);
+	assert_int_equal(writer_new(&options, f->sink, &f->writer), 0);
+	assert_int_equal(writer_start(f->writer), 0);
+	assert_int_equal(emit_new(&(struct emit_context){.writer = f->writer,
+							 .loader = f->loader,
+							 .modules = f->modules,
+							 .account = &f->account,
+							 .no_lines = true},
+				  &f->emit),
+			 0);
+}
+
+static void fixture_deinit(struct fixture *f)
+{
+	f->emit = emit_free(f->emit);
+	f->loader = loader_free(f->loader);
+	writer_free(f->writer);
+	sink_free(f->sink);
+	f->processes = process_table_free(f->processes);
+	f->modules = uw_modules_free(f->modules);
+}
+
+static void answer_all(struct fixture *f)
+{
+	struct load_answer a;
+
+	while (loader_answer(f->loader, &a)) {
+		assert_int_equal(emit_answer(f->emit, &a), 0);
+		load_answer_deinit(&a);
+	}
+	assert_int_equal(writer_symbols_flush(f->writer), 0);
+}
+
+/* This program's own text, as its process has it mapped. */
+static struct uw_module *map_self(struct fixture *f, struct process **ret_process)
+{
+	uint32_t pid = (uint32_t)getpid();
+	char path[4096], line[4352];
+	unsigned long start, end, offset;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	struct uw_file_id id = {0};
+	struct uw_space *space;
+	struct stat st;
+
+	assert_true(n > 0 && maps);
+	path[n] = 0;
+	assert_int_equal(stat(path, &st), 0);
+	id.major = major(st.st_dev);
+	id.minor = minor(st.st_dev);
+	id.inode = st.st_ino;
+	do
+		assert_non_null(fgets(line, sizeof(line), maps));
+	while (sscanf(line, "%lx-%lx r-xp %lx", &start, &end, &offset) != 3);
+	fclose(maps);
+	assert_int_equal(
+		process_mmap(f->processes, pid, start, end - start, offset, true, path, &id), 0);
+	*ret_process = process_find(f->processes, pid);
+	assert_int_equal(process_space(f->processes, *ret_process, &space), 0);
+	assert_int_equal(space->n_maps, 1);
+	return space->maps[0].module;
+}
+
+static void load(struct fixture *f, struct uw_module *module, const struct process *process)
+{
+	const struct load_request request = loader_module_request(process, module);
+
+	assert_true(uw_module_want_unwind(module));
+	(void)uw_module_ref(module);
+	assert_true(loader_ask(f->loader, &request));
+	answer_all(f);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_READY);
+}
+
+static void sample(struct fixture *f, struct process *process, int (*at)(int))
+{
+	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
+	struct uw_space *space;
+
+	assert_non_null(o);
+	assert_int_equal(process_space(f->processes, process, &space), 0);
+	o->kind = OUTCOME_SAMPLE;
+	o->result = UW_WHOLE;
+	o->n_user = 2; /* a nameless root is not counted */
+	o->frames[0] = (uint64_t)(uintptr_t)at;
+	o->frames[1] = (uint64_t)(uintptr_t)late_root;
+	o->info.process = process_ref(process);
+	o->info.space = uw_space_ref(space);
+	o->info.pid = o->info.tid = process->pid;
+	assert_int_equal(emit_outcome(f->emit, o), 0);
+	free(o);
+}
+
+static bool told(struct fixture *f, const char *name)
+{
+	size_t len;
+	const void *data = sink_memory_data(f->sink, &len);
+
+	return memmem(data, len, name, strlen(name)) != NULL;
+}
+
+static uint64_t nameless(struct fixture *f)
+{
+	struct emit_nameless *list;
+	uint64_t samples = 0;
+	size_t n;
+
+	assert_int_equal(emit_nameless(f->emit, &list, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		samples += list[i].samples;
+	free(list);
+	return samples;
+}
+
+/* Its rules stay when a module is dropped, so nothing but the emitter may want it again. */
+static void wanted_again(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_first);
+	assert_true(told(&f, "late_first"));
+	uw_module_drop_unwind(module);
+	uw_module_drop_symbols(module);
+	sample(&f, process, late_first); /* a known frame needs nothing */
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
+	sample(&f, process, late_second);
+	assert_false(told(&f, "late_second"));
+	assert_int_equal(nameless(&f), 1);
+	answer_all(&f);
+	assert_true(told(&f, "late_second"));
+	uw_module_drop_symbols(module);
+	sample(&f, process, late_second); /* named, wherever its symbols are */
+	assert_int_equal(nameless(&f), 0);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
+	fixture_deinit(&f);
+}
+
+/* Dropped before the answer came: a tick later it is wanted once more. */
+static void dropped_meanwhile(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	uw_module_drop_symbols(module);
+	sample(&f, process, late_second);
+	for (int i = 0; i < 2; i++) {
+		struct load_answer a;
+
+		assert_false(told(&f, "late_second"));
+		assert_true(loader_answer(f.loader, &a));
+		uw_module_drop_symbols(module);
+		assert_int_equal(emit_answer(f.emit, &a), 0);
+		load_answer_deinit(&a);
+		assert_int_equal(emit_tick(f.emit), 0);
+		assert_int_equal(uw_module_symbol_state(module), UW_MODULE_WANTED);
+	}
+	answer_all(&f);
+	assert_true(told(&f, "late_second"));
+	fixture_deinit(&f);
+}
+
+/* The names that cannot be had again take nothing else with them. */
+static void gone_meanwhile(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	uw_module_drop_unwind(module);
+	uw_module_drop_symbols(module);
+	uw_module_want_symbols(module);
+	uw_module_set_nameless(module);
+	sample(&f, process, late_second);
+	answer_all(&f);
+	assert_false(told(&f, "late_second"));
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_UNREADABLE);
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wanted_again),
+		cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(gone_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
