@@ -25,7 +25,11 @@ enum {
 	HOOK_BYTE = 'p', /* the one byte of data */
 };
 
+#ifdef __ANDROID__
+#define HOOK_SOCKET "/dev/socket/perfwind_hook" /* rc/perfwind.rc */
+#else
 #define HOOK_SOCKET "/run/perfwind/hook.sock"
+#endif
 
 /* In the target's environment, read once when it starts: another socket ("@name": abstract); "1":
  * never answers; "1": answers although the process is not dumpable. */

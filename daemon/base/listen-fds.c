@@ -2,8 +2,10 @@
  * What is inherited is believed only after it was looked at: whoever starts the daemon by hand may
  * have left anything at descriptor 3, and to accept() on a stranger's pipe, or to treat a connected
  * socket as a listening one, would go wrong much later. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -52,7 +54,35 @@ static int index_of(const char *names, const char *name)
 	return -1;
 }
 
-int listen_fds_find(const char *name, int *ret_fd)
+/* Android's init names the variable by the socket; what is no letter or digit is '_' there. */
+static int find_android(const char *name, int *ret_fd)
+{
+	char key[64], *p;
+	const char *value;
+	uint64_t fd;
+	int r;
+
+	if (snprintf(key, sizeof(key), "ANDROID_SOCKET_perfwind_%s", name) >= (int)sizeof(key))
+		return LISTEN_FDS_NONE;
+	for (p = key; *p; p++)
+		*p = isalnum((unsigned char)*p) ? *p : '_';
+	value = getenv(key);
+	if (!value)
+		return LISTEN_FDS_NONE;
+	if (parse_u64(value, 10, INT32_MAX, &fd) < 0 || fd < FIRST)
+		return fail(-EINVAL);
+	/* Bound and no more, unless the .rc says stream+listen.  One that is connected, or has no
+	 * name, cannot listen. */
+	if (option_is((int)fd, SO_ACCEPTCONN, 0) && listen((int)fd, BACKLOG) < 0)
+		return fail(-EINVAL);
+	r = check((int)fd);
+	if (r < 0)
+		return trace(r);
+	*ret_fd = (int)fd;
+	return 0;
+}
+
+static int find_systemd(const char *name, int *ret_fd)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS"),
 		   *names = getenv("LISTEN_FDNAMES");
@@ -75,6 +105,13 @@ int listen_fds_find(const char *name, int *ret_fd)
 		return trace(r);
 	*ret_fd = FIRST + i;
 	return 0;
+}
+
+int listen_fds_find(const char *name, int *ret_fd)
+{
+	int r = find_systemd(name, ret_fd);
+
+	return r == LISTEN_FDS_NONE ? find_android(name, ret_fd) : r;
 }
 
 /* Takes away a socket whose listener is gone: connecting to it is refused. */
@@ -100,23 +137,30 @@ int listen_at(const char *path, unsigned mode, int *ret_fd)
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd =
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	size_t len = strlen(path);
-	int r;
+	size_t len = strlen(path), at_len = sizeof(at);
+	bool abstract = *path == '@';
+	int r = 0;
 
 	if (fd < 0)
 		return fail(-errno);
-	if (!len || len >= sizeof(at.sun_path))
+	if (len < 1 + (size_t)abstract || len >= sizeof(at.sun_path))
 		return fail(-ENAMETOOLONG);
 	memcpy(at.sun_path, path, len);
-	r = make_room(&at);
+	if (abstract) {
+		at.sun_path[0] = 0;
+		at_len = offsetof(struct sockaddr_un, sun_path) + len;
+	} else {
+		r = make_room(&at);
+	}
 	if (r < 0)
 		return trace(r);
-	if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+	if (bind(fd, (const struct sockaddr *)&at, (socklen_t)at_len) < 0)
 		return fail(-errno);
 	/* Before listen(): nobody can connect while the umask's mode stands. */
-	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0) {
+	if ((!abstract && chmod(path, mode) < 0) || listen(fd, BACKLOG) < 0) {
 		r = -errno;
-		(void)unlink(path);
+		if (!abstract)
+			(void)unlink(path);
 		return fail(r);
 	}
 	*ret_fd = take_fd(fd);

@@ -2,6 +2,8 @@
  * called; sockets of our own. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -29,7 +31,7 @@ static int teardown(void **state)
 	return rmdir(folder);
 }
 
-enum { GOOD, CONNECTED, PIPE, DATAGRAM, CLOSED };
+enum { GOOD, BOUND, CONNECTED, PIPE, DATAGRAM, CLOSED };
 
 static int make(int kind)
 {
@@ -104,6 +106,87 @@ static void test_not_what_it_is_called(void **state)
 	assert_int_equal(find(CLOSED, NULL, "2", "hook:control", "control"), EINVAL);
 }
 
+/* Android's init: one variable a socket, which is bound and does not listen (or does). */
+static int find_android(int kind, const char *value, const char *name)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		int made = kind == BOUND ? -1 : make(kind), got = -1, r;
+		char number[16];
+
+		if (kind == BOUND) {
+			struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+			made = socket(AF_UNIX, SOCK_STREAM, 0);
+			memcpy(at.sun_path, path, strlen(path));
+			if (bind(made, (struct sockaddr *)&at, sizeof(at)) < 0)
+				_exit(99);
+		}
+		if (made < 0)
+			(void)close(made = 40);
+		(void)snprintf(number, sizeof(number), "%d", made);
+		(void)unsetenv("LISTEN_PID");
+		(void)setenv("ANDROID_SOCKET_perfwind_some_name", value ? value : number, 1);
+		r = listen_fds_find(name, &got);
+		if (r == 0 && (got != made || !(fcntl(got, F_GETFD) & FD_CLOEXEC) ||
+			       !(fcntl(got, F_GETFL) & O_NONBLOCK)))
+			_exit(98);
+		if (r == 0) { /* somebody can come */
+			struct sockaddr_un at = {.sun_family = AF_UNIX};
+			int to = socket(AF_UNIX, SOCK_STREAM, 0);
+
+			memcpy(at.sun_path, path, strlen(path));
+			if (connect(to, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+			    accept(got, NULL, NULL) < 0)
+				_exit(97);
+		}
+		_exit(r < 0 ? -r : r ? 200 + r : 100);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	(void)unlink(path);
+	return WEXITSTATUS(status);
+}
+
+static void test_android(void **state)
+{
+	(void)state;
+	assert_int_equal(find_android(BOUND, NULL, "some_name"), 100);
+	assert_int_equal(find_android(GOOD, NULL, "some_name"), 100); /* stream+listen */
+	assert_int_equal(find_android(GOOD, NULL, "some-name"), 100); /* as init writes it */
+	assert_int_equal(find_android(GOOD, NULL, "some"), 201);
+	assert_int_equal(find_android(GOOD, "", "some_name"), EINVAL);
+	assert_int_equal(find_android(GOOD, "x", "some_name"), EINVAL);
+	assert_int_equal(find_android(GOOD, "2", "some_name"), EINVAL);
+	assert_int_equal(find_android(CONNECTED, NULL, "some_name"), EINVAL);
+	assert_int_equal(find_android(PIPE, NULL, "some_name"), EINVAL);
+	assert_int_equal(find_android(DATAGRAM, NULL, "some_name"), EINVAL);
+	assert_int_equal(find_android(CLOSED, NULL, "some_name"), EINVAL);
+}
+
+static void test_abstract(void **state)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char name[64];
+	int fd, second = -5, to = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	(void)snprintf(name, sizeof(name), "@perfwind-test-listen-%d", getpid());
+	assert_int_equal(listen_at(name, 0600, &fd), 0);
+	assert_int_equal(listen_at(name, 0600, &second), -EADDRINUSE);
+	assert_int_equal(listen_at("@", 0600, &second), -ENAMETOOLONG);
+	memcpy(at.sun_path + 1, name + 1, strlen(name) - 1);
+	assert_int_equal(
+		connect(to, (struct sockaddr *)&at,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))),
+		0);
+	(void)close(to);
+	(void)close(fd);
+}
+
 static void test_none(void **state)
 {
 	int fd = -5;
@@ -149,10 +232,9 @@ static void test_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inherited),
-		cmocka_unit_test(test_not_what_it_is_called),
-		cmocka_unit_test(test_none),
-		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_inherited), cmocka_unit_test(test_not_what_it_is_called),
+		cmocka_unit_test(test_android),	  cmocka_unit_test(test_abstract),
+		cmocka_unit_test(test_none),	  cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
