@@ -43,7 +43,7 @@ static void count(struct hook_server *s, enum hook_verdict verdict)
 	(void)atomic_fetch_add(&s->counts[verdict], 1);
 }
 
-/* The oldest or any other; whoever is told why counts. */
+/* Whoever is told why counts. */
 static void drop_peer(struct hook_server *s, size_t index)
 {
 	closer_close(&s->closer, s->peers[index].fd);
@@ -232,16 +232,59 @@ static void tell_taken(struct hook_server *s, uint32_t pid)
 	s->taken(s->arg, pid);
 }
 
+/* How many of the silent are of @peer's user (and @pid: of its process), if it was one of them. */
+static size_t alike(const struct hook_server *s, const struct hook_peer *peer, bool pid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_peers; i++)
+		n += s->peers[i].uid == peer->uid && (!pid || s->peers[i].pid == peer->pid);
+	return n;
+}
+
+/* Who goes for @next: of the user who has most, of his process that has most, the oldest.  So whoever
+ * fills the room takes it from himself. */
+static size_t victim(const struct hook_server *s, const struct hook_peer *next)
+{
+	size_t best = 0, most_user = 0, most = 0;
+
+	for (size_t i = 0; i < s->n_peers; i++) {
+		const struct hook_peer *peer = &s->peers[i];
+		size_t user = alike(s, peer, false) + (peer->uid == next->uid);
+		size_t own = alike(s, peer, true) + (peer->pid == next->pid);
+
+		if (user < most_user || (user == most_user && own <= most))
+			continue;
+		most_user = user;
+		most = own;
+		best = i;
+	}
+	return best;
+}
+
+/* Room for @peer among the silent: a process has HOOK_CONNECTIONS_OF_ONE. */
+static void make_room(struct hook_server *s, const struct hook_peer *peer)
+{
+	size_t i = 0;
+
+	if (alike(s, peer, true) >= HOOK_CONNECTIONS_OF_ONE)
+		while (s->peers[i].pid != peer->pid || s->peers[i].uid != peer->uid)
+			i++;
+	else if (s->n_peers == HOOK_CONNECTIONS)
+		i = victim(s, peer);
+	else
+		return;
+	count(s, HOOK_SILENT);
+	drop_peer(s, i);
+}
+
 static void accept_one(struct hook_server *s, int fd)
 {
 	struct hook_peer peer = {.fd = fd, .pidfd = -1};
 	enum hook_verdict verdict = closer_show_all(fd) < 0 ? HOOK_STRANGER : meet(s, &peer);
 
 	if (verdict == HOOK_GOOD && !take_message(s, &peer)) {
-		if (s->n_peers == HOOK_CONNECTIONS) {
-			count(s, HOOK_SILENT);
-			drop_peer(s, 0);
-		}
+		make_room(s, &peer);
 		peer.until = clock_ns(CLOCK_MONOTONIC) + s->deadline * NSEC_PER_MSEC;
 		s->peers[s->n_peers++] = peer;
 		tell_taken(s, peer.pid);

@@ -11,7 +11,12 @@
 #include "daemon/base/table.h"
 #include "daemon/proc/hook-check.h"
 
-enum { HOOK_CONNECTIONS = 64, HOOK_DEADLINE_MS = 1000, HOOK_ASKED_MAX = 4096 };
+enum {
+	HOOK_CONNECTIONS = 64,	     /* that have said nothing yet */
+	HOOK_CONNECTIONS_OF_ONE = 8, /* of these, of one process */
+	HOOK_DEADLINE_MS = 1000,
+	HOOK_ASKED_MAX = 4096
+};
 
 struct hook_server {
 	int listen_fd;	   /* borrowed, non-blocking */
@@ -22,7 +27,7 @@ struct hook_server {
 		int fd, pidfd; /* pidfd -1: the kernel gives none */
 		uint32_t pid, uid;
 		uint64_t until;	   /* CLOCK_MONOTONIC */
-	} peers[HOOK_CONNECTIONS]; /* oldest first */
+	} peers[HOOK_CONNECTIONS]; /* silent so far; oldest first */
 	size_t n_peers;
 	struct closer closer;
 	/* The process whose descriptors are in hand, 0: none.  Who waits for us in vain knows by it

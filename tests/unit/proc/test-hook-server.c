@@ -627,35 +627,107 @@ static void test_silent(void **state)
 
 static void connect_many(void)
 {
-	int kept[HOOK_CONNECTIONS + 10];
-
 	for (int i = 0; i < HOOK_CONNECTIONS + 10; i++)
-		kept[i] = reach();
-	(void)kept;
+		(void)reach(); /* kept */
 }
 
-/* More than there is room for: the oldest go, and who sends is heard. */
-static void test_oldest_first(void **state)
+static void connect_as_other(void)
+{
+	if (setresuid(61002, 61002, 61002) < 0)
+		_exit(5);
+	(void)reach();
+}
+
+/* @n peers that say nothing, each asked. */
+static void crowd_start(struct peer *peers, int n, void (*send)(void))
+{
+	for (int i = 0; i < n; i++) {
+		peer_start(&peers[i], send);
+		assert_int_equal(hook_server_expect(&f.server, (uint32_t)peers[i].pid), 0);
+		peer_go(&peers[i]);
+		hook_server_take(&f.server);
+	}
+}
+
+static void crowd_end(struct peer *peers, int n)
+{
+	for (int i = 0; i < n; i++)
+		peer_end(&peers[i]);
+}
+
+static size_t n_peers_of(const struct peer *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f.server.n_peers; i++)
+		n += f.server.peers[i].pid == (uint32_t)p->pid;
+	return n;
+}
+
+/* More than one process may have: its own oldest go. */
+static void test_many_of_one(void **state)
 {
 	size_t fds = n_open();
-	struct peer many, good;
+	struct peer slow, many, good;
 
 	(void)state;
 	f.server.deadline = 60000;
-	peer_start(&many, connect_many);
-	peer_start(&good, send_good);
-	assert_int_equal(hook_server_expect(&f.server, (uint32_t)many.pid), 0);
-	assert_int_equal(hook_server_expect(&f.server, (uint32_t)good.pid), 0);
-	peer_go(&many);
-	peer_go(&good);
-	hook_server_take(&f.server);
-	assert_int_equal(f.server.n_peers, HOOK_CONNECTIONS);
-	assert_int_equal(f.counts[HOOK_SILENT], 10);
+	crowd_start(&slow, 1, connect_only);
+	crowd_start(&many, 1, connect_many);
+	assert_int_equal(f.server.n_peers, 1 + HOOK_CONNECTIONS_OF_ONE);
+	assert_int_equal(f.counts[HOOK_SILENT], HOOK_CONNECTIONS + 10 - HOOK_CONNECTIONS_OF_ONE);
+	assert_int_equal(n_peers_of(&slow), 1);
+	crowd_start(&good, 1, send_good);
 	assert_int_equal(f.verified, good.pid);
 	hook_server_deinit(&f.server);
+	peer_end(&slow);
 	peer_end(&many);
 	peer_end(&good);
 	assert_int_equal(n_open(), fds);
+}
+
+/* More than there is room for: of the process that has most the oldest goes, not the oldest of all; and
+ * who sends is heard. */
+static void test_most_first(void **state)
+{
+	enum { CROWD = HOOK_CONNECTIONS / HOOK_CONNECTIONS_OF_ONE };
+	struct peer slow, crowd[CROWD], good;
+
+	(void)state;
+	f.server.deadline = 60000;
+	crowd_start(&slow, 1, connect_only);
+	crowd_start(crowd, CROWD, connect_many);
+	assert_int_equal(f.server.n_peers, HOOK_CONNECTIONS);
+	assert_int_equal(n_peers_of(&slow), 1);
+	for (int i = 0; i < CROWD; i++)
+		assert_in_range(n_peers_of(&crowd[i]), HOOK_CONNECTIONS_OF_ONE - 1,
+				HOOK_CONNECTIONS_OF_ONE);
+	crowd_start(&good, 1, send_good);
+	assert_int_equal(f.verified, good.pid);
+	peer_end(&slow);
+	peer_end(&good);
+	crowd_end(crowd, CROWD);
+}
+
+/* A user's many processes take nothing from another user's few. */
+static void test_most_of_a_user(void **state)
+{
+	enum { FEW = 5, CROWD = HOOK_CONNECTIONS + 6 };
+	struct peer few[FEW], crowd[CROWD];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	f.server.deadline = 60000;
+	crowd_start(few, FEW, connect_only);
+	crowd_start(crowd, CROWD, connect_as_other);
+	assert_int_equal(f.server.n_peers, HOOK_CONNECTIONS);
+	for (int i = 0; i < FEW; i++)
+		assert_int_equal(n_peers_of(&few[i]), 1);
+	assert_int_equal(n_peers_of(&crowd[0]), 0); /* the oldest of it */
+	assert_int_equal(n_peers_of(&crowd[CROWD - 1]), 1);
+	crowd_end(few, FEW);
+	crowd_end(crowd, CROWD);
 }
 
 static void connect_ten_thousand(void)
@@ -935,11 +1007,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_good),     EACH(test_from_thread),  EACH(test_forged),
-		EACH(test_messages), EACH(test_not_asked),    EACH(test_heard_late),
-		EACH(test_repeated), EACH(test_by_child),     EACH(test_exited),
-		EACH(test_silent),   EACH(test_oldest_first), EACH(test_ten_thousand),
-		EACH(test_limits),   EACH(test_lingers),      EACH(test_another_procfs),
+		EACH(test_good),	   EACH(test_from_thread),    EACH(test_forged),
+		EACH(test_messages),	   EACH(test_not_asked),      EACH(test_heard_late),
+		EACH(test_repeated),	   EACH(test_by_child),	      EACH(test_exited),
+		EACH(test_silent),	   EACH(test_many_of_one),    EACH(test_most_first),
+		EACH(test_most_of_a_user), EACH(test_ten_thousand),   EACH(test_limits),
+		EACH(test_lingers),	   EACH(test_another_procfs),
 #undef EACH
 	};
 
