@@ -32,6 +32,8 @@ const char *consent_refusal_text(enum consent_refusal refusal)
 				  "in time",
 		[CONSENT_NO_SOCKET] = "the hook socket cannot be opened",
 		[CONSENT_TOO_MANY] = "too many are asked at this time",
+		[CONSENT_NO_MEANS] = "no descriptor or memory is left for it (a limit on open "
+				     "files?)",
 	};
 
 	return texts[refusal];

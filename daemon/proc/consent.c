@@ -8,12 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/base/child.h"
@@ -29,7 +27,6 @@ enum {
 	STUCK_TICKS = 10,
 	REQUESTS_MAX = 200, /* so that all that is expected fits into the channel at once */
 	ABANDONED_MAX = 16, /* hook processes that could not be killed; then no more are made */
-	BACKLOG = 128,
 	SOCKET_MODE = 0666, /* anyone may answer; who it is says the kernel */
 };
 
@@ -210,10 +207,24 @@ static int start_process(struct consent *c)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* Whoever had the signal sent gave up without an answer, since the program that got it was replaced by
+ * an exec, or since it wants no more: those who relied on it have it sent themselves. */
+static void ask_for_joined(struct consent *c)
+{
+	for (struct consent_request *r = c->requests; r && c->process.fd >= 0; r = r->next) {
+		enum consent_refusal refusal = r->unsent ? send_request(c, r->pid) : CONSENT_ASKED;
+
+		r->sender |= r->unsent && refusal == CONSENT_ASKED;
+		r->unsent &= refusal == CONSENT_NOT_CAUGHT || refusal == CONSENT_BLOCKED ||
+			     refusal == CONSENT_TOO_MANY || refusal == CONSENT_NO_MEANS;
+	}
+}
+
 static int tick(struct loop_timer *timer)
 {
 	struct consent *c = container_of(timer, struct consent, tick);
 
+	ask_for_joined(c);
 	if (c->process.fd < 0) {
 		if (c->listen_fd >= 0 && c->requests)
 			replace_process(c);
@@ -235,27 +246,6 @@ static int tick(struct loop_timer *timer)
 
 /* ---- the socket ---- */
 
-/* A name that begins with '@' is in the abstract name space. */
-static int listen_abstract(const char *name, int *ret_fd)
-{
-	_cleanup_(fd_closep) int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	size_t len = strlen(name);
-
-	if (fd < 0)
-		return fail(-errno);
-	if (len < 2 || len > sizeof(at.sun_path))
-		return fail(-ENAMETOOLONG);
-	memcpy(at.sun_path + 1, name + 1, len - 1);
-	if (bind(fd, (struct sockaddr *)&at,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0 ||
-	    listen(fd, BACKLOG) < 0)
-		return fail(-errno);
-	*ret_fd = take_fd(fd);
-	return 0;
-}
-
 /* The usual place is made where it is not there; others' folders are theirs. */
 static int listen_path(struct consent *c, const char *path)
 {
@@ -264,7 +254,7 @@ static int listen_path(struct consent *c, const char *path)
 	if (!strcmp(path, HOOK_SOCKET))
 		(void)mkdir("/run/perfwind", 0755);
 	r = listen_at(path, SOCKET_MODE, &c->listen_fd);
-	c->own_path = r >= 0;
+	c->own_path = r >= 0 && *path != '@';
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -277,7 +267,7 @@ static int open_socket(struct consent *c)
 		return 0;
 	if (c->closed < 0)
 		return c->closed;
-	r = *name == '@' ? listen_abstract(name, &c->listen_fd) : listen_path(c, name);
+	r = listen_path(c, name);
 	if (r < 0)
 		(void)snprintf(c->why, sizeof(c->why), "%.200s: %s", name,
 			       r == -EADDRINUSE ? "another perfwind listens there" : strerror(-r));
@@ -319,7 +309,9 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 	if (c->options.features.has[FEATURE_PIDFD]) {
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (pidfd < 0)
-			return CONSENT_GONE;
+			return errno == EMFILE || errno == ENFILE || errno == ENOMEM
+				       ? CONSENT_NO_MEANS
+				       : CONSENT_GONE;
 	}
 	refusal = consent_look("", pid, c->options.under_seccomp);
 	if (refusal != CONSENT_ASKED)
@@ -335,18 +327,29 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 	return r == -ESRCH ? CONSENT_GONE : CONSENT_FORBIDDEN;
 }
 
+/* One that waits already may be of the program before an exec: the one that is there now may have no
+ * hook yet.  Who blocks the signal may be just answering. */
+static enum consent_refusal look_to_join(const struct consent *c, uint32_t pid)
+{
+	enum consent_refusal refusal = consent_look("", pid, c->options.under_seccomp);
+
+	return refusal == CONSENT_NOT_CAUGHT || refusal == CONSENT_GONE ? refusal : CONSENT_ASKED;
+}
+
 enum consent_refusal consent_ask(struct consent *c, struct consent_request *request)
 {
+	bool joins = request_of(c, request->pid) != NULL;
 	enum consent_refusal refusal;
 
 	if (consent_blame_has(&c->blame, "", request->pid))
 		return CONSENT_STUCK;
 	if (c->n_requests == REQUESTS_MAX)
 		return CONSENT_TOO_MANY;
-	refusal = request_of(c, request->pid) ? CONSENT_ASKED : send_request(c, request->pid);
+	refusal = joins ? look_to_join(c, request->pid) : send_request(c, request->pid);
 	if (refusal != CONSENT_ASKED)
 		return refusal;
-	request->taken = request->again = false;
+	request->taken = request->again = request->unsent = false;
+	request->sender = !joins;
 	request->next = c->requests;
 	request->at = &c->requests;
 	if (request->next)
@@ -359,8 +362,13 @@ enum consent_refusal consent_ask(struct consent *c, struct consent_request *requ
 
 void consent_forget(struct consent *c, struct consent_request *request)
 {
+	struct consent_request *other;
+
 	remove_request(c, request);
-	if (c->process.fd >= 0 && !request_of(c, request->pid))
+	other = request_of(c, request->pid);
+	if (other)
+		other->unsent |= request->sender || request->unsent;
+	else if (c->process.fd >= 0)
 		(void)hook_process_say(&c->process, HOOK_SAY_FORGET, request->pid);
 }
 

@@ -27,6 +27,7 @@ enum consent_refusal {
 	CONSENT_STUCK,	    /* what it sent once could not be handled in time */
 	CONSENT_NO_SOCKET,  /* the hook socket could not be opened */
 	CONSENT_TOO_MANY,   /* are asked at this time */
+	CONSENT_NO_MEANS,   /* no descriptor or memory for it: ours, or the machine's */
 	CONSENT_REFUSALS
 };
 /* As the rest of "it is not asked: ...". */
@@ -63,8 +64,10 @@ struct consent_request {
 	 * could not be handled).  The request is over; it may be freed here. */
 	void (*given)(struct consent_request *request, const int *fds);
 	/* consent.c's */
-	bool taken; /* it has connected to this hook process, and sent nothing yet */
-	bool again; /* it got a second signal, as the first one's answer was lost */
+	bool taken;  /* it has connected to this hook process, and sent nothing yet */
+	bool again;  /* it got a second signal, as the first one's answer was lost */
+	bool sender; /* the signal was sent for this one; others of the same process rely on it */
+	bool unsent; /* it is still to be sent: who had it sent has forgotten it */
 	struct consent_request *next, **at;
 };
 /* Fills in the rest of @request, whose pid and given are set, and sends the signal, unless another

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -24,6 +25,12 @@ static char name[64];
 static struct loop loop;
 static struct consent *consent;
 
+static void name_socket(void)
+{
+	memcpy(address.sun_path + 1, name + 1, strlen(name) - 1);
+	address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+}
+
 static int set_up(void **state)
 {
 	static int n;
@@ -31,8 +38,7 @@ static int set_up(void **state)
 
 	(void)state;
 	(void)snprintf(name, sizeof(name), "@perfwind-test-consent-%d-%d", getpid(), n++);
-	memcpy(address.sun_path + 1, name + 1, strlen(name) - 1);
-	address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+	name_socket();
 	o.features.has[FEATURE_PIDFD] = n % 2;
 	if (loop_init(&loop) < 0)
 		return -1;
@@ -54,7 +60,7 @@ struct target {
 	int signals; /* a byte for each that was seen */
 };
 
-static enum { SILENT, ANSWER, LINGER, HALF } mode;
+static enum { SILENT, ANSWER, LINGER, HALF, EXEC, UNHOOK } mode;
 static int tell_fd;
 
 /* A TCP socket whose last close() takes an hour. */
@@ -113,6 +119,19 @@ static void handler(int signal, siginfo_t *info, void *context)
 	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
 		return;
 	(void)!write(tell_fd, "s", 1);
+	if (mode == EXEC) { /* another program with the hook in it: main() */
+		char fd[16];
+
+		(void)snprintf(fd, sizeof(fd), "%d", tell_fd);
+		(void)fcntl(tell_fd, F_SETFD, 0);
+		(void)execl("/proc/self/exe", "target", name, fd, NULL);
+		_exit(3);
+	}
+	if (mode == UNHOOK) {
+		(void)sigaction(HOOK_SIGNAL, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+		(void)!write(tell_fd, "u", 1);
+		return;
+	}
 	if (mode == HALF) { /* connects, sends nothing */
 		(void)connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&address,
 			      address_len);
@@ -125,29 +144,34 @@ static void handler(int signal, siginfo_t *info, void *context)
 	errno = e;
 }
 
+static void stay(const char *word)
+{
+	struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+	sigset_t none;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)sigaction(HOOK_SIGNAL, &action, NULL);
+	(void)!write(tell_fd, word, 1);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL); /* an exec in a handler leaves it blocked */
+	for (;;)
+		pause();
+}
+
 static void start(struct target *t, int how)
 {
-	int pipe_fds[2], ready[2];
+	int pipe_fds[2];
 	char byte;
 
 	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	t->pid = fork();
 	if (!t->pid) {
-		struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
-
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		mode = how;
 		tell_fd = pipe_fds[1];
-		(void)sigaction(HOOK_SIGNAL, &action, NULL);
-		(void)!write(ready[1], "r", 1);
-		for (;;)
-			pause();
+		stay("r");
 	}
 	close(pipe_fds[1]);
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
+	assert_int_equal(read(pipe_fds[0], &byte, 1), 1);
 	t->signals = pipe_fds[0];
 }
 
@@ -282,6 +306,114 @@ static void test_shared(void **state)
 	end(&t);
 }
 
+/* Signals that it has seen, when none is on its way. */
+static int signals_seen(const struct target *t)
+{
+	char path[64], text[4096];
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", t->pid);
+	for (int i = 0; i < 5000; i++) {
+		FILE *f = fopen(path, "r");
+		size_t len;
+
+		assert_non_null(f);
+		len = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+		text[len] = 0;
+		if (strstr(text, "State:\tS") && strstr(text, "ShdPnd:\t0000000000000000"))
+			break;
+		usleep(1000);
+	}
+	assert_int_equal(ioctl(t->signals, FIONREAD, &n), 0);
+	return n;
+}
+
+/* One joins a request that is of the program before an exec, which nobody answers any more: when that
+ * one is forgotten it has a signal of its own sent. */
+static void test_stale(void **state)
+{
+	struct target t;
+	struct asked a, b, c;
+	char byte;
+
+	(void)state;
+	start(&t, EXEC);
+	a = asked_of(&t);
+	b = asked_of(&t);
+	c = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	assert_int_equal(read(t.signals, &byte, 1), 1);
+	assert_int_equal(byte, 's');
+	assert_int_equal(read(t.signals, &byte, 1), 1);
+	assert_int_equal(byte, 'x'); /* the other program is there, with its handler */
+	assert_int_equal(consent_ask(consent, &b.request), CONSENT_ASKED);
+	assert_int_equal(consent_ask(consent, &c.request), CONSENT_ASKED);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(loop_run_once(&loop, 100), 0);
+	assert_int_equal(b.n, 0);
+	assert_int_equal(signals_seen(&t), 0);
+	consent_forget(consent, &a.request);
+	run_until(&b.n, 1);
+	run_until(&c.n, 1);
+	assert_int_equal(a.n, 0);
+	assert_false(b.refused || c.refused);
+	assert_int_equal(signals_seen(&t), 1); /* one for both */
+	close(b.maps);
+	close(c.maps);
+	end(&t);
+}
+
+/* Who would join is not taken for one with a hook, if the program that is there now has none. */
+static void test_joins_none(void **state)
+{
+	struct target t;
+	struct asked a, b;
+	char byte;
+
+	(void)state;
+	start(&t, UNHOOK);
+	a = asked_of(&t);
+	b = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	assert_int_equal(read(t.signals, &byte, 1), 1);
+	assert_int_equal(read(t.signals, &byte, 1), 1);
+	assert_int_equal(byte, 'u');
+	assert_int_equal(consent_ask(consent, &b.request), CONSENT_NOT_CAUGHT);
+	consent_forget(consent, &a.request);
+	end(&t);
+}
+
+/* No descriptor for it: told as that, not as its end; and asked when there is one. */
+static void test_no_means(void **state)
+{
+	struct consent_options o = {.socket = name, .listen_fd = -1};
+	struct rlimit limit, none;
+	struct target t;
+	struct asked a;
+	int next;
+
+	(void)state;
+	consent = consent_free(consent);
+	o.features.has[FEATURE_PIDFD] = true;
+	assert_int_equal(consent_new(&o, &loop, &consent), 0);
+	start(&t, ANSWER);
+	a = asked_of(&t);
+	next = dup(0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = (rlim_t)next;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_NO_MEANS);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_non_null(strstr(consent_refusal_text(CONSENT_NO_MEANS), "no descriptor"));
+	ask_in_the_end(&a.request);
+	run_until(&a.n, 1);
+	close(a.maps);
+	end(&t);
+}
+
 static void test_refused(void **state)
 {
 	struct target t;
@@ -333,29 +465,6 @@ static pid_t await_hook_process(pid_t other_than)
 		usleep(1000);
 	assert_true(pid > 0 && pid != other_than);
 	return pid;
-}
-
-/* Signals that it has seen, when none is on its way. */
-static int signals_seen(const struct target *t)
-{
-	char path[64], text[4096];
-	int n = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", t->pid);
-	for (int i = 0; i < 5000; i++) {
-		FILE *f = fopen(path, "r");
-		size_t len;
-
-		assert_non_null(f);
-		len = fread(text, 1, sizeof(text) - 1, f);
-		fclose(f);
-		text[len] = 0;
-		if (strstr(text, "State:\tS") && strstr(text, "ShdPnd:\t0000000000000000"))
-			break;
-		usleep(1000);
-	}
-	assert_int_equal(ioctl(t->signals, FIONREAD, &n), 0);
-	return n;
 }
 
 static void run_until_true(const bool *what)
@@ -521,15 +630,22 @@ static void test_socket(void **state)
 	assert_null(consent_free(NULL));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_given),  EACH(test_shared), EACH(test_refused),
-		EACH(test_silent), EACH(test_hangs),  EACH(test_dies),
-		EACH(test_stuck),  EACH(test_half),   EACH(test_socket),
+		EACH(test_given),  EACH(test_shared), EACH(test_refused),    EACH(test_silent),
+		EACH(test_hangs),  EACH(test_dies),   EACH(test_stuck),	     EACH(test_half),
+		EACH(test_socket), EACH(test_stale),  EACH(test_joins_none), EACH(test_no_means),
 #undef EACH
 	};
 
+	if (argc == 3 && !strcmp(argv[0], "target")) {
+		(void)snprintf(name, sizeof(name), "%s", argv[1]);
+		name_socket();
+		tell_fd = atoi(argv[2]); /* ours, from before the exec */
+		mode = ANSWER;
+		stay("x");
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
