@@ -342,6 +342,7 @@ static int start(struct daemon_run *run)
 		.socket = run->args.socket,
 		.producer_name = run->args.name ? run->args.name : PRODUCER_NAME,
 		.settings = run->settings,
+		.lends = rights_lend(),
 		.serving = serving,
 		.lost = lost,
 		.stopped = stopped,

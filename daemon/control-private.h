@@ -11,14 +11,6 @@ enum { CONTROL_TICK_MS = 250, CONTROL_ERROR = 512 };
 
 enum client_state { CLIENT_ASKING, CLIENT_RUNNING, CLIENT_LEAVING };
 
-/* The verdict on one process's life, in front of what the config of a data source wants. */
-struct own_filter {
-	struct own_filter *next;
-	uint32_t uid;
-	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
-	void *arg;
-};
-
 struct client {
 	struct control *control;
 	struct client *next;
@@ -37,8 +29,8 @@ struct client {
 	size_t n_specs;
 	uint32_t *cpus;
 	struct config *config;
-	struct own_filter *filters;
-	uint64_t rate;
+	uint64_t rate;		     /* of its sessions together */
+	uint32_t sessions;	     /* one, or one a data source */
 	struct session *session;     /* one of them */
 	struct trace_session *trace; /* or none */
 	bool renews;		     /* CONTROL_RENEW is not answered yet */

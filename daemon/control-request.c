@@ -6,8 +6,8 @@
  * A pid may have come to mean another process between the check and the opening of its events, so
  * it is checked on both sides of that.  What a target becomes later is the kernel's and the
  * session's to watch: an exec of a program with rights ends inherited events (fs/exec.c), and each
- * life of a process is judged anew (policy_owns as the session's filter).  No path that a client
- * names is opened. */
+ * process is judged again and again (policy_owns, by session_options.allowed).  No path that a
+ * client names is opened. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static int choose_event(struct client *c, const char **ret_note, char *error, si
 	if (r < 0)
 		return trace(r);
 	for (size_t i = 0; i < c->n_specs; i++)
-		if (!policy_event(c->scope, &c->specs[i], error, size))
+		if (!policy_event(c->scope, "all-groups", &c->specs[i], error, size))
 			return fail(-EPERM);
 	if ((q->user_only && c->specs[0].exclude_user) ||
 	    (q->kernel_only && c->specs[0].exclude_kernel))
@@ -124,58 +124,79 @@ static int check_pids(const struct client *c, char *error, size_t size)
 	return r;
 }
 
-/* The kernel's own rule for a user: user code only, processes that are theirs. */
-static bool own_wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
+static bool own(void *client, uint32_t pid)
 {
-	const struct own_filter *f = arg;
+	const struct client *c = client;
 
-	return policy_owns("", f->uid, pid) && (!f->wanted || f->wanted(f->arg, pid, cmdline, len));
+	return policy_owns("", c->asker.uid, pid);
 }
 
-static int narrow(struct client *c, struct session_options *so)
+/* The kernel's own rule for a user: user code only, processes that are theirs. */
+static void narrow(struct client *c, struct session_options *so)
 {
-	struct own_filter *f;
-
 	if (c->scope == POLICY_ALL)
-		return 0;
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return fail(-ENOMEM);
-	*f = (struct own_filter){c->filters, c->asker.uid, so->wanted, so->wanted_arg};
-	c->filters = f;
+		return;
 	so->user_only = so->no_kernel_frames = true;
 	so->idle = false;
-	so->wanted = own_wanted;
-	so->wanted_arg = f;
-	return 0;
+	so->allowed = own;
+	so->allowed_arg = c;
 }
 
 /* ---- limits ---- */
 
-static int check_limits(struct client *c, uint64_t rate, char *error, size_t size)
+struct in_use {
+	uint64_t all, own; /* sessions */
+	uint64_t rate;	   /* of the user's */
+};
+
+/* With those that @c has so far. */
+static struct in_use in_use(const struct client *c)
 {
-	const struct policy *p = &c->control->policy;
-	uint64_t all = 0, own = 0, sum = rate;
+	struct in_use use = {c->sessions, c->sessions, c->rate};
 
 	for (const struct client *o = c->control->clients; o; o = o->next) {
+		bool own = o->asker.uid == c->asker.uid;
+
 		if (o->state != CLIENT_RUNNING)
 			continue;
-		all++;
-		own += o->asker.uid == c->asker.uid;
-		sum += o->asker.uid == c->asker.uid ? o->rate : 0;
+		use.all += max_u64(o->sessions, 1);
+		use.own += own ? max_u64(o->sessions, 1) : 0;
+		use.rate += own ? o->rate : 0;
 	}
-	if (all >= p->recordings)
-		return deny(error, size, "%lu recordings are running (max-recordings)", all);
-	c->rate = rate;
-	if (c->asker.uid == 0)
-		return 0;
-	if (own >= p->user_recordings)
-		return deny(error, size, "you have %lu recordings running (user-recordings = %u)",
-			    own, p->user_recordings);
-	if (sum > p->user_rate)
+	return use;
+}
+
+/* May it have one more? */
+static int check_sessions(const struct client *c, char *error, size_t size)
+{
+	const struct policy *p = &c->control->policy;
+	struct in_use use = in_use(c);
+
+	if (use.all >= p->recordings)
+		return deny(error, size, "%lu recordings are running (max-recordings)", use.all);
+	if (c->asker.uid && use.own >= p->user_recordings)
 		return deny(error, size,
-			    "%lu samples a second in all are asked for, %u are allowed (user-rate)",
-			    sum, p->user_rate);
+			    "you have %lu recordings running (user-recordings = %u; each data "
+			    "source of a trace is one)",
+			    use.own, p->user_recordings);
+	return 0;
+}
+
+/* One more, of @rate. */
+static int add_session(struct client *c, uint64_t rate, char *error, size_t size)
+{
+	uint64_t limit = c->control->policy.user_rate, used = in_use(c).rate;
+	int r = check_sessions(c, error, size);
+
+	if (r < 0)
+		return trace(r);
+	if (c->asker.uid && (used > limit || rate > limit - used))
+		return deny(
+			error, size,
+			"%lu samples a second in all are asked for, %lu are allowed (user-rate)",
+			rate < UINT64_MAX - used ? used + rate : UINT64_MAX, limit);
+	c->sessions++;
+	c->rate += c->asker.uid ? rate : 0;
 	return 0;
 }
 
@@ -235,9 +256,7 @@ static int open_session(struct client *c, char *error, size_t size)
 	so.cpus = c->cpus;
 	if (c->scope != POLICY_ALL && q->kernel_only)
 		return deny(error, size, "kernel code is not for everyone (all-groups)");
-	r = narrow(c, &so);
-	if (r < 0)
-		return trace(r);
+	narrow(c, &so);
 	limit_memory(c, &so);
 	r = session_new(&so, &c->sink, c->control->loop, &c->session, error, size);
 	if (r >= 0)
@@ -254,8 +273,7 @@ static int open_record(struct client *c, char *error, size_t size)
 	if (r >= 0)
 		r = choose_event(c, &event_note, error, size);
 	if (r >= 0)
-		r = check_limits(c, policy_rate(&c->specs[0], q->frequency, q->period), error,
-				 size);
+		r = add_session(c, policy_rate(&c->specs[0], q->frequency, q->period), error, size);
 	if (r >= 0)
 		r = check_pids(c, error, size);
 	if (r >= 0)
@@ -278,7 +296,7 @@ static int check_source(void *arg, struct session_options *so, char *error, size
 	int r;
 
 	for (size_t i = 0; i < so->n_specs; i++)
-		if (!policy_event(c->scope, &so->specs[i], error, size))
+		if (!policy_event(c->scope, "all-groups", &so->specs[i], error, size))
 			return fail(-EPERM);
 	/* By number too: the address of a probe's words would be one in our memory. */
 	for (size_t i = 0; i < so->n_specs; i++) {
@@ -291,26 +309,33 @@ static int check_source(void *arg, struct session_options *so, char *error, size
 			    "are not for everyone (all-groups)");
 	rate = so->poll_ms ? 1000 / so->poll_ms + 1
 			   : policy_rate(&so->specs[0], so->frequency, so->period);
-	c->rate += rate;
-	if (c->asker.uid && c->rate > c->control->policy.user_rate)
-		return deny(error, size, "too many samples a second are asked for (user-rate)");
-	r = narrow(c, so);
+	r = add_session(c, rate, error, size);
+	if (r < 0)
+		return trace(r);
+	narrow(c, so);
 	if (c->asker.uid)
 		so->ring_budget =
 			memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);
 	so->shared = c->control->options.shared;
 	so->note = c->step;
-	return r < 0 ? trace(r) : 0;
+	return 0;
 }
 
-static int check_buffers(const struct client *c, char *error, size_t size)
+static uint64_t buffers_kb(const struct client *c)
 {
 	const Pb__TraceConfig *m = c->config->message;
 	uint64_t kb = 0;
 
 	for (size_t i = 0; i < m->n_buffers; i++)
 		kb += m->buffers[i]->size_kb;
-	if (kb <= memory_share(c) / 4 >> 10)
+	return kb;
+}
+
+static int check_buffers(const struct client *c, char *error, size_t size)
+{
+	uint64_t kb = buffers_kb(c);
+
+	if (!c->asker.uid || kb <= memory_share(c) / 4 >> 10)
 		return 0;
 	return deny(error, size,
 		    "buffers of %lu KiB are asked for, a recording may have %lu (user-memory)", kb,
@@ -334,14 +359,14 @@ static int open_trace(struct client *c, char *error, size_t size)
 			    error, size);
 
 	if (r >= 0)
-		r = check_limits(c, 0, error, size);
+		r = check_sessions(c, error, size);
 	if (r >= 0)
 		r = check_buffers(c, error, size);
 	if (r < 0)
 		return trace(r);
 	to.config = c->config;
-	/* Twice the buffers: read out while they fill. */
-	client_sink_init(c, memory_share(c) / 2);
+	/* Twice the buffers at least: read out while they fill.  Root's may be larger. */
+	client_sink_init(c, max_u64(memory_share(c) / 2, buffers_kb(c) << 11));
 	r = trace_session_new(&to, c->control->loop, &c->trace, error, size);
 	if (r >= 0)
 		r = control_queue(&c->stream, CONTROL_ACCEPTED, "", 0);
@@ -389,12 +414,6 @@ void client_close(struct client *c)
 	c->session = session_free(c->session);
 	c->trace = trace_session_free(c->trace);
 	c->config = config_free(c->config);
-	while (c->filters) {
-		struct own_filter *f = c->filters;
-
-		c->filters = f->next;
-		free(f);
-	}
 	for (size_t i = 0; i < c->n_specs; i++)
 		perf_spec_deinit(&c->specs[i]);
 	c->n_specs = 0;
@@ -404,4 +423,5 @@ void client_close(struct client *c)
 		pb__control_request__free_unpacked(c->request, NULL);
 	c->request = NULL;
 	c->rate = 0;
+	c->sessions = 0;
 }

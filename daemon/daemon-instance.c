@@ -173,11 +173,49 @@ static void session_done(void *arg)
 	instance_settle(in);
 }
 
+static bool shown(void *instance, uint32_t pid)
+{
+	const struct instance *in = instance;
+
+	return policy_shows(&in->policy, "", pid);
+}
+
+/* What whoever asks the service may see.  A step down is said, and kept in the trace. */
+static int narrow(struct instance *in, struct session_options *so, char *error, size_t error_size)
+{
+	const struct policy_traced *p = &in->policy;
+
+	for (size_t i = 0; i < so->n_specs; i++)
+		if (!policy_event(p->kernel ? POLICY_ALL : POLICY_OWN, "traced-kernel",
+				  &so->specs[i], error, error_size))
+			return fail(-EPERM);
+	if (!p->kernel && so->poll_ms) {
+		(void)snprintf(error, error_size,
+			       "counters of whole CPUs are not for everyone: /etc/perfwind.conf "
+			       "has a say (traced-kernel)");
+		return fail(-EPERM);
+	}
+	if (!p->kernel && !so->no_kernel_frames)
+		so->note = "frames of the kernel are left out: the daemon's settings do not show "
+			   "them (traced-kernel)";
+	so->no_kernel_frames |= !p->kernel;
+	if (!p->everyone) {
+		so->allowed = shown;
+		so->allowed_arg = in;
+		so->consent_allows = true;
+	}
+	return 0;
+}
+
 static int open_session(struct instance *in, char *error, size_t error_size)
 {
 	struct session_options so = in->config->options;
 	int r;
 
+	in->policy = in->daemon->policy;
+	r = narrow(in, &so, error, error_size);
+	if (r < 0)
+		return trace(r);
 	so.producer = true;
 	so.shared = in->daemon->shared;
 	so.done = session_done;

@@ -21,6 +21,7 @@
 #include "daemon/daemon.h"
 #include "daemon/ipc/producer.h"
 #include "daemon/perf-config.h"
+#include "daemon/policy.h"
 
 enum {
 	DAEMON_TICK_MS = 100,
@@ -47,6 +48,7 @@ struct instance {
 	struct perf_config *config; /* NULL: metatrace, or refused */
 	struct share *share;	    /* of its tracing session; NULL: it has none */
 	uint32_t target_buffer;
+	struct policy_traced policy; /* as it was at its start */
 	struct session *session;
 
 	/* daemon-sink.c: the session's packets into the shared memory */
@@ -79,6 +81,7 @@ struct daemon {
 	struct instance *instances;
 	size_t n_instances;
 	struct share *shares;
+	struct policy_traced policy;
 	struct session_shared *shared; /* of all sessions */
 	struct loop_timer tick;	       /* runs while there are instances, and to the end */
 	uint64_t stop_by;	       /* CLOCK_MONOTONIC; 0: not stopping */

@@ -116,6 +116,35 @@ static size_t resolve(const char *list, bool (*look_up)(const char *, uint32_t *
 	return n;
 }
 
+/* Is one of the words @word? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	while (*(list += strspn(list, ", \t"))) {
+		size_t n = strcspn(list, ", \t");
+
+		if (n == len && !memcmp(list, word, n))
+			return true;
+		list += n;
+	}
+	return false;
+}
+
+void policy_traced_of(const struct settings *s, bool lends, struct policy_traced *p)
+{
+	bool free_for_all = !s->traced_said && !lends;
+
+	*p = (struct policy_traced){
+		.everyone = free_for_all || has_word(s->traced_users, "*"),
+		.kernel = free_for_all || s->traced_kernel,
+	};
+	if (p->everyone)
+		return;
+	p->ids.n_users = resolve(s->traced_users, user_id, "traced-users", true, p->ids.users);
+	p->ids.n_groups = resolve(s->traced_groups, group_id, "traced-groups", true, p->ids.groups);
+}
+
 void policy_of(const struct settings *s, struct policy *p)
 {
 	*p = (struct policy){
@@ -125,9 +154,10 @@ void policy_of(const struct settings *s, struct policy *p)
 		.user_rate = s->user_rate,
 		.user_memory = s->user_memory,
 	};
-	p->n_users = resolve(s->all_users, user_id, "all-users", true, p->users);
-	p->n_groups = resolve(s->all_groups, group_id, "all-groups",
-			      strcmp(s->all_groups, settings_default.all_groups) != 0, p->groups);
+	p->all.n_users = resolve(s->all_users, user_id, "all-users", true, p->all.users);
+	p->all.n_groups =
+		resolve(s->all_groups, group_id, "all-groups",
+			strcmp(s->all_groups, settings_default.all_groups) != 0, p->all.groups);
 }
 
 /* ---- decisions ---- */
@@ -142,10 +172,10 @@ static bool has(const uint32_t *ids, size_t n, uint32_t id)
 
 enum policy_scope policy_scope(const struct policy *p, const struct asker *asker)
 {
-	if (asker->uid == 0 || has(p->users, p->n_users, asker->uid))
+	if (asker->uid == 0 || has(p->all.users, p->all.n_users, asker->uid))
 		return POLICY_ALL;
 	for (size_t i = 0; i < asker->n_groups; i++)
-		if (has(p->groups, p->n_groups, asker->groups[i]))
+		if (has(p->all.groups, p->all.n_groups, asker->groups[i]))
 			return POLICY_ALL;
 	return p->own ? POLICY_OWN : POLICY_NOTHING;
 }
@@ -162,7 +192,8 @@ bool policy_event_words(const char *event, char *error, size_t size)
 	return true;
 }
 
-bool policy_event(enum policy_scope scope, const struct perf_spec *spec, char *error, size_t size)
+bool policy_event(enum policy_scope scope, const char *key, const struct perf_spec *spec,
+		  char *error, size_t size)
 {
 	if (spec->probe_path) {
 		(void)snprintf(error, size, "probes are not placed for others");
@@ -175,15 +206,16 @@ bool policy_event(enum policy_scope scope, const struct perf_spec *spec, char *e
 	if (spec->tracepoint[0] || spec->type == PERF_TYPE_TRACEPOINT ||
 	    spec->type >= PERF_TYPE_MAX || spec->type == PERF_TYPE_BREAKPOINT) {
 		(void)snprintf(error, size,
-			       "'%s' is not for everyone: only root and members of the groups in "
-			       "/etc/perfwind.conf (all-groups) may record it",
-			       spec->name);
+			       "'%s' is not for everyone: who may record it stands in "
+			       "/etc/perfwind.conf (%s)",
+			       spec->name, key);
 		return false;
 	}
 	if (spec->exclude_user) {
 		(void)snprintf(error, size,
-			       "kernel code is not for everyone: only root and members of the "
-			       "groups in /etc/perfwind.conf (all-groups) may record it");
+			       "kernel code is not for everyone: who may record it stands in "
+			       "/etc/perfwind.conf (%s)",
+			       key);
 		return false;
 	}
 	return true;
@@ -198,23 +230,84 @@ uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t 
 	return frequency ? frequency : events / max_u64(period, 1);
 }
 
-bool policy_owns(const char *root, uint32_t uid, uint32_t pid)
+/* ---- a process, as it is now ---- */
+
+struct target {
+	uint32_t uid, gid;
+	char *text; /* /proc/PID/status */
+};
+
+/* The four numbers behind @name, if they are all the same. */
+static bool one_id(const char *text, const char *name, uint32_t *ret_id)
+{
+	const char *line = strstr(text, name);
+	unsigned ids[4];
+
+	if (!line ||
+	    sscanf(line + strlen(name), "%u%u%u%u", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+		return false;
+	*ret_id = ids[0];
+	return ids[1] == ids[0] && ids[2] == ids[0] && ids[3] == ids[0];
+}
+
+/* Is it somebody's own, and whose? */
+static bool target_read(const char *root, uint32_t pid, struct target *t)
 {
 	char path[PROCFS_PATH_MAX];
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(freep) char *text = NULL;
-	const char *line;
-	unsigned ids[4];
 	struct stat st;
 
+	*t = (struct target){0};
 	if (procfs_path(path, root, pid, "status") < 0)
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	/* The file is root's when the process may not be looked into: fs/proc/base.c,
 	 * task_dump_owner(). */
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != uid || read_fd(fd, 65536, &text, NULL) < 0)
+	return fd >= 0 && fstat(fd, &st) == 0 && read_fd(fd, 65536, &t->text, NULL) >= 0 &&
+	       one_id(t->text, "\nUid:", &t->uid) && t->uid == st.st_uid;
+}
+
+static bool in_groups(const struct target *t, const struct policy_ids *ids)
+{
+	const char *p = strstr(t->text, "\nGroups:");
+	uint32_t gid;
+	unsigned n;
+	int len;
+
+	if (one_id(t->text, "\nGid:", &gid) && has(ids->groups, ids->n_groups, gid))
+		return true;
+	if (!p)
 		return false;
-	line = strstr(text, "\nUid:");
-	return line && sscanf(line + 5, "%u%u%u%u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4 &&
-	       ids[0] == uid && ids[1] == uid && ids[2] == uid && ids[3] == uid;
+	for (p += strlen("\nGroups:"); p += strspn(p, " \t"), sscanf(p, "%u%n", &n, &len) == 1;
+	     p += len)
+		if (has(ids->groups, ids->n_groups, n))
+			return true;
+	return false;
+}
+
+bool policy_owns(const char *root, uint32_t uid, uint32_t pid)
+{
+	struct target t;
+	bool owns = target_read(root, pid, &t) && t.uid == uid;
+
+	free(t.text);
+	return owns;
+}
+
+bool policy_shows(const struct policy_traced *p, const char *root, uint32_t pid)
+{
+	struct procfs_status status;
+	struct target t;
+	bool shown;
+
+	if (p->everyone)
+		return true;
+	if (!pid) /* the idle task */
+		return p->kernel;
+	shown = target_read(root, pid, &t) &&
+		(has(p->ids.users, p->ids.n_users, t.uid) || (t.uid && in_groups(&t, &p->ids)));
+	free(t.text);
+	if (procfs_status(root, pid, &status) < 0)
+		return false;
+	return status.kernel_thread ? p->kernel : shown;
 }

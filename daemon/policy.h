@@ -1,7 +1,14 @@
-/* policy.h - who may record what, by asking the daemon.  Thread: main.
+/* policy.h - who may record what.  Thread: main.
  *
+ * By asking the daemon (who asks is known: all-*, own-processes):
  *   root, users and groups that the settings name     every process, and the kernel
  *   anyone else, unless own-processes = no            own processes, user code only
+ *
+ * Through a tracing service (who asks is not known, so it is by whom is looked at: traced-*):
+ *   processes of users and groups that the settings name; who consents (proc/consent.h)
+ *   the kernel, and what is the whole machine's       only if the settings say so
+ *   everyone and the kernel, where the settings say nothing and the daemon has no rights but its
+ *   user's own (root's, or a plain user's whom the kernel itself holds back): it lends none
  *
  * A process is somebody's own when the kernel would let them look into it: all of its user ids are
  * theirs (so no set-user-ID program is), and it has not made itself unreadable (PR_SET_DUMPABLE,
@@ -13,11 +20,20 @@
 
 enum { POLICY_IDS = 64, POLICY_GROUPS = 65536 };
 
-struct policy {
+struct policy_ids {
 	uint32_t users[POLICY_IDS], groups[POLICY_IDS];
 	size_t n_users, n_groups;
+};
+
+struct policy {
+	struct policy_ids all;
 	bool own;
 	uint32_t recordings, user_recordings, user_rate, user_memory;
+};
+
+struct policy_traced {
+	struct policy_ids ids;
+	bool everyone, kernel;
 };
 
 /* Who asks, as the kernel tells it: as of connect(2). */
@@ -33,17 +49,25 @@ void asker_deinit(struct asker *asker);
 /* Names are looked up now; one that is unknown gives nobody anything and is logged, if it was not
  * the default. */
 void policy_of(const struct settings *settings, struct policy *ret_policy);
+/* @lends: the daemon has rights beyond its user's own (rights_lends). */
+void policy_traced_of(const struct settings *settings, bool lends,
+		      struct policy_traced *ret_policy);
 
 enum policy_scope { POLICY_NOTHING, POLICY_OWN, POLICY_ALL };
 enum policy_scope policy_scope(const struct policy *policy, const struct asker *asker);
 
-/* May this event be asked for?  false: a line in @error. */
-bool policy_event(enum policy_scope scope, const struct perf_spec *spec, char *error, size_t size);
+/* May this event be asked for?  false: a line in @error, which names the setting @key. */
+bool policy_event(enum policy_scope scope, const char *key, const struct perf_spec *spec,
+		  char *error, size_t size);
 /* The words of -e, before they are looked up: none that make us open a file that a client names, or
  * hand the kernel an address in our memory. */
 bool policy_event_words(const char *event, char *error, size_t size);
 /* Samples a second of one CPU, as the limit counts them. */
 uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t period);
 
-/* Is it @uid's own (see above)?  @root: "" */
+/* Is it @uid's own (see above), as it is now?  @root: "" */
 bool policy_owns(const char *root, uint32_t uid, uint32_t pid);
+/* Is it one that the tracing service may see, as it is now: one of a user that is named, all of
+ * whose ids are theirs, or of another user but root that is in a group that is named (what a
+ * set-user-ID program became has the groups of whoever ran it)? */
+bool policy_shows(const struct policy_traced *policy, const char *root, uint32_t pid);

@@ -182,6 +182,16 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 	return r;
 }
 
+bool rights_lend(void)
+{
+	struct caps caps;
+
+	if (geteuid() == 0)
+		return false;
+	/* Where it cannot be told, it is as if there were. */
+	return caps_get(&caps) < 0 || caps.data[0].effective || caps.data[1].effective;
+}
+
 void rights_names(char *text, size_t size)
 {
 	struct caps caps;

@@ -28,5 +28,8 @@ int rights_reduce(const struct rights_options *options, char *error, size_t erro
  * @told: each is said on standard error too. */
 int rights_filter(bool told, char *error, size_t error_size);
 
+/* Are there capabilities in effect that are not simply root's? */
+bool rights_lend(void);
+
 /* "perfmon,kill": those that are in effect and known here, for a log line. */
 void rights_names(char *text, size_t size);

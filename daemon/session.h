@@ -61,7 +61,14 @@ struct session_options {
 	 * all.  Samples of the others are in the trace without a stack, as not in scope. */
 	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
 	bool wanted_by_cmdline;
-	void *wanted_arg;	     /* borrowed while the session lives */
+	void *wanted_arg; /* borrowed while the session lives */
+	/* Which processes may be shown, as they are at the time (policy.h): asked for each life,
+	 * and again from 100 ms on, as a process may become another user's without an exec.  The
+	 * mappings and memory of others are not opened, their samples left out as not allowed.
+	 * NULL: all may. */
+	bool (*allowed)(void *arg, uint32_t pid);
+	void *allowed_arg;   /* borrowed while the session lives */
+	bool consent_allows; /* others are asked for their consent; what they give is used */
 	uint32_t shard_count, shard; /* told in the trace; the choice is wanted()'s */
 	uint32_t read_ms;	     /* no sample lies longer in a ring; 0: 100 */
 	uint32_t maps_wait_ms; /* how long a sample waits for its process's mappings; 0: 100 */

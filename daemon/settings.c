@@ -27,6 +27,7 @@ static const struct setting {
 	bool bytes;	   /* whole pages, K and M behind the number */
 	bool power;	   /* of two */
 	bool flag, list;   /* yes or no; a text */
+	bool traced;	   /* settings.traced_said */
 } table[] = {
 	{"shmem-size", offsetof(struct settings, shmem_size), .min = 4096, .max = 32 << 20,
 	 .bytes = true},
@@ -43,6 +44,9 @@ static const struct setting {
 	{"user-rate", offsetof(struct settings, user_rate), .min = 1, .max = 10000000},
 	{"user-memory", offsetof(struct settings, user_memory), .min = 1 << 20, .max = 1 << 30,
 	 .bytes = true},
+	{"traced-users", offsetof(struct settings, traced_users), .list = true, .traced = true},
+	{"traced-groups", offsetof(struct settings, traced_groups), .list = true, .traced = true},
+	{"traced-kernel", offsetof(struct settings, traced_kernel), .flag = true, .traced = true},
 	{"direct", offsetof(struct settings, direct), .flag = true},
 	{"system-call-filter", offsetof(struct settings, system_call_filter), .flag = true},
 	{"consent-under-seccomp", offsetof(struct settings, consent_under_seccomp), .flag = true},
@@ -103,6 +107,7 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 
 		if (!same_key(key, s->key))
 			continue;
+		settings->traced_said |= s->traced;
 		if (s->flag || s->list)
 			return set_words(s, settings, value, error, error_size);
 		if (parse_number(s, value, &n) < 0 || n > s->max ||

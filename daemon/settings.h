@@ -14,6 +14,10 @@ struct settings {
 	uint32_t max_recordings; /* by asking, at once */
 	uint32_t user_recordings, user_rate,
 		user_memory; /* of one user: at once, samples a second, bytes */
+	/* ---- whom a tracing service may see (policy.h) ---- */
+	char traced_users[256], traced_groups[256]; /* as above; "*": everyone */
+	bool traced_kernel;
+	bool traced_said; /* one of these three is set */
 	/* ---- rights.h ---- */
 	bool direct, system_call_filter;
 	bool consent_under_seccomp; /* also processes under a seccomp filter are asked */

@@ -467,12 +467,15 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 	s.duration_s = (double)(t->stopped_at - t->started_at) / 1e9;
 	for (size_t i = 0; i < t->n_sources; i++) {
 		struct session_summary one;
+		uint64_t left_out;
 
 		if (session_summary(t->sources[i].session, &one) < 0)
 			continue;
 		s.samples += one.account.emitted;
-		s.out_of_scope += one.account.skipped[SKIP_NOT_IN_SCOPE];
-		s.skipped += account_skipped(&one.account) - one.account.skipped[SKIP_NOT_IN_SCOPE];
+		left_out = one.account.skipped[SKIP_NOT_IN_SCOPE] +
+			   one.account.skipped[SKIP_NOT_ALLOWED];
+		s.out_of_scope += left_out;
+		s.skipped += account_skipped(&one.account) - left_out;
 		s.lost += one.counts.lost_samples;
 	}
 	for (size_t i = 0; i < t->n_buffers; i++) {

@@ -29,6 +29,14 @@ enum process_maps_state {
 
 /* For the reader: is this life wanted? */
 enum process_scope { PROCESS_UNDECIDED, PROCESS_WANTED, PROCESS_LEFT_OUT };
+/* For the reader: may it be shown? */
+enum process_permit {
+	PERMIT_UNKNOWN,
+	PERMIT_BY_POLICY,
+	PERMIT_BY_CONSENT,
+	PERMIT_ASKED, /* its consent is under way */
+	PERMIT_DENIED
+};
 
 struct process_thread {
 	uint32_t tid;
@@ -60,6 +68,8 @@ struct process {
 	uint64_t life;	    /* ... under this number; 0: not yet */
 	bool names_asked;   /* for the reader: command line and memory were asked for */
 	uint8_t scope;	    /* for the reader: enum process_scope */
+	uint8_t permit;	    /* for the reader: enum process_permit, */
+	uint64_t permit_at; /* ... by its user at this time (the events' clock); 0: not told yet */
 	bool threads_asked; /* the same: for the names of its threads */
 	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
 	bool unresponsive;  /* its mappings could not be read in time, at the last try */

@@ -14,6 +14,7 @@ const char *skip_reason_name(enum skip_reason reason)
 		[SKIP_OUTPUT] = "output",
 		[SKIP_NO_MEMORY] = "no-memory",
 		[SKIP_UNANSWERED] = "unanswered",
+		[SKIP_NOT_ALLOWED] = "not-allowed",
 	};
 
 	return names[reason];

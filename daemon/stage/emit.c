@@ -206,6 +206,7 @@ static uint32_t skip_number(enum skip_reason reason)
 {
 	switch (reason) {
 	case SKIP_NOT_IN_SCOPE:
+	case SKIP_NOT_ALLOWED:
 		return 4;
 	case SKIP_PARK_FULL:
 	case SKIP_ENQUEUED:
@@ -243,7 +244,8 @@ static int write_sample(struct emit *em, const struct outcome *o)
 
 	if (r < 0)
 		return trace(r);
-	r = announce(em, info);
+	/* That its time went to some process is told, and not to which program. */
+	r = o->skipped == SKIP_NOT_ALLOWED ? 0 : announce(em, info);
 	if (r < 0)
 		return trace(r);
 	em->n_samples++;

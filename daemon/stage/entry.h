@@ -44,10 +44,11 @@ struct entry {
 	uint8_t kind;
 	bool user_state; /* false: a kernel thread or an exiting task */
 	bool stack_full;
-	bool undecided; /* is its process wanted?  waits for the ENTRY_SPACE that says so; of
+	bool undecided;	  /* is its process wanted?  waits for the ENTRY_SPACE that says so; of
 			   ENTRY_SPACE: it does not say so */
-	bool left_out;	/* ENTRY_SPACE: the process is not wanted */
-	uint8_t arch;	/* enum uw_arch */
+	uint8_t left_out; /* ENTRY_SPACE: why the process is left out (enum skip_reason); SKIP_NONE:
+			     it is not */
+	uint8_t arch;	  /* enum uw_arch */
 	/* main's: how to give the record back */
 	uint32_t ring;
 	uint64_t position;
@@ -75,6 +76,7 @@ enum skip_reason {
 	SKIP_OUTPUT,	     /* could not be written */
 	SKIP_NO_MEMORY,	     /* the unwinder got no memory for it */
 	SKIP_UNANSWERED,     /* the session's end did not wait for it any longer */
+	SKIP_NOT_ALLOWED,    /* a process that may not be shown to whoever asked */
 	SKIP_COUNT,
 };
 const char *skip_reason_name(enum skip_reason reason);

@@ -125,16 +125,18 @@ static void load_process(struct load_worker *w, struct load_answer *a)
 	(void)procfs_cmdline(w->root, pid, &a->cmdline, &a->cmdline_len);
 	(void)procfs_cgroup(w->root, pid, &a->cgroup);
 	pid = readable_task(w, pid);
-	if (!a->request.given)
+	if (!a->request.given && !a->request.closed)
 		r = procfs_memory_new(w->root, pid, &a->memory);
 	a->memory_denied = r == -EACCES || r == -EPERM;
 	if (a->request.kind != LOAD_PROCESS)
 		return;
 	if (a->status.n_threads <= LOAD_THREADS_AT_ONCE)
 		load_thread_names(w, a);
-	a->error = a->request.given
-			   ? procfs_maps_of_fd(load_given(&a->request), &a->maps, &a->maps_len)
-			   : procfs_maps(w->root, pid, &a->maps, &a->maps_len);
+	if (a->request.given)
+		a->error = procfs_maps_of_fd(load_given(&a->request), &a->maps, &a->maps_len);
+	else
+		a->error = a->request.closed ? -EACCES
+					     : procfs_maps(w->root, pid, &a->maps, &a->maps_len);
 }
 
 static int take_given(struct load_request *request)
@@ -152,7 +154,9 @@ static void load_query(struct load_worker *w, struct load_answer *a)
 	struct load_mapping *m = &a->mapping;
 	struct procfs_map map;
 
-	if (fd < 0) {
+	if (fd < 0 && a->request.closed) {
+		errno = EACCES;
+	} else if (fd < 0) {
 		(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", w->root,
 			       readable_task(w, a->request.pid));
 		fd = open(path, O_RDONLY | O_CLOEXEC);

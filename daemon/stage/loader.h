@@ -39,6 +39,7 @@ struct load_request {
 	 * Its maps for LOAD_PROCESS and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the
 	 * answer, by loader_free(), or by who could not ask (load_request_deinit). */
 	uint32_t given;
+	bool closed; /* its maps and mem are not to be opened: what it gave, or -EACCES */
 };
 /* A copy of @fd for load_request.given; of -1: 0. */
 uint32_t load_given_new(int fd);

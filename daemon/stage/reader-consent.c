@@ -4,6 +4,7 @@
  *                                │      └──► not in time: what waits is answered; late is as good
  *                                ├─ hook not loaded (yet): a program may just be starting, so it is
  *                                │      looked at again, a few times, further and further apart
+ *                                ├─ no descriptor left for it: told, and tried until there is one
  *                                └─ cannot be asked: told to the user, each reason once
  *
  * A life (an exec begins another) gets one signal.  Only if what it gave turns out to be of an
@@ -16,7 +17,7 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/reader-private.h"
 
-enum { ASKED_MAX = 4096, LOOKS = 4, FIRST_LOOK_MS = 30, LATE_MS = 10000 };
+enum { ASKED_MAX = 4096, LOOKS = 4, FIRST_LOOK_MS = 30, SHORT_MS = 500, LATE_MS = 10000 };
 
 struct reader_asked {
 	struct consent_request request;
@@ -30,10 +31,19 @@ struct reader_asked {
 	struct reader_asked *next, **at;
 };
 
-static const char *name_of(struct process *process)
+/* Is it asked since it may not be shown otherwise? */
+static bool must_consent(const struct reader *rd, const struct process *process)
+{
+	return rd->c.allowed && process->permit != PERMIT_BY_POLICY;
+}
+
+/* Who may not be shown is not named either. */
+static const char *name_of(const struct reader *rd, struct process *process)
 {
 	struct process_thread *thread = process_thread_get(process, process->pid);
 
+	if (must_consent(rd, process))
+		return "of somebody else";
 	return thread && thread->comm[0] ? thread->comm : "?";
 }
 
@@ -46,6 +56,27 @@ static const char *mend_of(enum consent_refusal refusal)
 	return geteuid() ? "; mend: be root" : "";
 }
 
+static void permit_line(const struct reader *rd, const struct process *process,
+			enum consent_refusal refusal, char *line, size_t size)
+{
+	static const char who[] = "belongs to nobody whom the daemon's settings show "
+				  "(traced-users, traced-groups)";
+
+	if (refusal == CONSENT_ASKED)
+		(void)snprintf(line, size,
+			       "process %u %s: it, and others like it, are asked for their "
+			       "consent; answers come to the hook socket %s",
+			       process->pid, who, consent_socket(rd->c.consent));
+	else
+		(void)snprintf(line, size,
+			       "process %u %s, and cannot be asked for its consent: %s%s; it, and "
+			       "others like it, are not shown",
+			       process->pid, who, consent_refusal_text(refusal),
+			       refusal == CONSENT_NOT_CAUGHT
+				       ? " (mend: these settings, or start it with `perfwind run`)"
+				       : "");
+}
+
 static void tell(struct reader *rd, struct process *process, enum consent_refusal refusal)
 {
 	char line[512];
@@ -54,18 +85,20 @@ static void tell(struct reader *rd, struct process *process, enum consent_refusa
 	    (rd->consent_told & 1u << refusal))
 		return;
 	rd->consent_told |= 1u << refusal;
-	if (refusal == CONSENT_ASKED)
+	if (must_consent(rd, process))
+		permit_line(rd, process, refusal, line, sizeof(line));
+	else if (refusal == CONSENT_ASKED)
 		(void)snprintf(
 			line, sizeof(line),
 			"process %u (%s) may not be read by this user: it, and others like "
 			"it, are asked for their consent; answers come to the hook socket %s",
-			process->pid, name_of(process), consent_socket(rd->c.consent));
+			process->pid, name_of(rd, process), consent_socket(rd->c.consent));
 	else
 		(void)snprintf(
 			line, sizeof(line),
 			"process %u (%s) may not be read by this user, nor asked: %s%s%s; its "
 			"stacks may lack frames%s",
-			process->pid, name_of(process), consent_refusal_text(refusal),
+			process->pid, name_of(rd, process), consent_refusal_text(refusal),
 			refusal == CONSENT_NO_SOCKET ? ": " : "",
 			refusal == CONSENT_NO_SOCKET ? consent_why(rd->c.consent) : "",
 			mend_of(refusal));
@@ -84,7 +117,7 @@ static void tell_timeout(struct reader *rd, struct process *process)
 		line, sizeof(line),
 		"process %u (%s) did not answer within %lu ms; mend: its hook must reach the "
 		"socket %s (perfwind run --hook-socket, PERFWIND_HOOK_SOCKET)",
-		process->pid, name_of(process),
+		process->pid, name_of(rd, process),
 		(unsigned long)(rd->options.maps_wait_ns / NSEC_PER_MSEC),
 		consent_socket(rd->c.consent));
 	rd->c.note(rd->c.arg, line);
@@ -138,9 +171,13 @@ static void forget_ended(struct reader *rd, uint32_t pid)
 /* It will not come, or not in time. */
 static int give_up(struct reader *rd, struct process *process)
 {
-	bool changed;
+	bool asked = process->permit == PERMIT_ASKED, changed;
 	int r;
 
+	if (asked)
+		process->permit = PERMIT_DENIED;
+	if (asked && process->maps_state != PROCESS_MAPS_ASKED)
+		return reader_no_space(rd, process);
 	if (process->maps_state != PROCESS_MAPS_ASKED)
 		return 0;
 	r = process_maps_answer(rd->c.processes, process, NULL, 0, -ETIMEDOUT,
@@ -162,6 +199,8 @@ static void given(struct consent_request *request, const int *fds)
 	asked_free(asked);
 	if (fds && fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0 && !process->exited) {
 		process_set_given(process, fds[HOOK_MAPS], fds[HOOK_MEM]);
+		if (must_consent(rd, process))
+			process->permit = PERMIT_BY_CONSENT;
 		rd->consent_counts.given++;
 		rd->consent_counts.late += timed_out;
 		rd->consent_counts.unanswered -= timed_out;
@@ -211,11 +250,18 @@ static bool ask(struct reader_asked *asked)
 
 	asked->in_flight = refusal == CONSENT_ASKED;
 	if (asked->in_flight) {
+		if (must_consent(rd, asked->process))
+			asked->process->permit = PERMIT_ASKED;
 		asked->due = now + rd->options.maps_wait_ns;
 		rd->consent_counts.asked++;
 		log_verbose("process %u (%s): asked for its consent", asked->process->pid,
-			    name_of(asked->process));
+			    name_of(rd, asked->process));
 		tell(rd, asked->process, refusal);
+		return true;
+	}
+	if (refusal == CONSENT_NO_MEANS) { /* not its fault, and told at once */
+		tell(rd, asked->process, refusal);
+		asked->due = now + SHORT_MS * NSEC_PER_MSEC;
 		return true;
 	}
 	if ((refusal == CONSENT_NOT_CAUGHT || refusal == CONSENT_TOO_MANY ||
@@ -230,6 +276,29 @@ static bool ask(struct reader_asked *asked)
 	return false;
 }
 
+/* true: an answer is on its way. */
+static bool begin(struct reader *rd, struct process *process, bool denied_maps)
+{
+	struct reader_asked *asked = NULL;
+
+	forget_ended(rd, process->pid);
+	if (process->consent_asked || asked_new(rd, process, &asked) < 0)
+		return false;
+	process->consent_asked = true;
+	asked->denied_maps = denied_maps;
+	if (!ask(asked)) {
+		asked_free(asked);
+		return false;
+	}
+	return asked->in_flight;
+}
+
+void reader_consent_ask(struct reader *rd, struct process *process)
+{
+	if (rd->c.consent && !process->exited && !process->consent_asked)
+		(void)begin(rd, process, true);
+}
+
 /* May the process not be read (the answer is one to LOAD_PROCESS or LOAD_NAMES)? */
 static bool denied(const struct load_answer *a, const struct process *process)
 {
@@ -239,30 +308,24 @@ static bool denied(const struct load_answer *a, const struct process *process)
 
 bool reader_consent(struct reader *rd, struct process *process, const struct load_answer *a)
 {
-	struct reader_asked *asked = NULL;
+	/* Of before an exec that we did not see. */
+	bool stale = a->request.given && a->error == -ESRCH;
 
-	if (!rd->c.consent || !rd->options.user_frames || rd->options.by_callchain ||
-	    process->exited || reader_scope_of(rd, process) == PROCESS_LEFT_OUT)
+	if (!rd->c.consent || process->exited || reader_scope_of(rd, process) == PROCESS_LEFT_OUT)
+		return false;
+	if (!stale && (!rd->options.user_frames || rd->options.by_callchain))
 		return false;
 	if (a->request.given && !a->error && a->request.kind == LOAD_PROCESS && !process->replaced)
 		adopt_memory(rd, process);
-	if (a->request.given && a->error == -ESRCH) {
-		/* Of before an exec that we did not see. */
+	if (stale) {
 		process_set_given(process, -1, -1);
 		process->consent_asked = false;
+		if (process->permit == PERMIT_BY_CONSENT)
+			process->permit = PERMIT_DENIED;
 	} else if (a->request.given || !denied(a, process)) {
 		return false;
 	}
-	forget_ended(rd, process->pid);
-	if (process->consent_asked || asked_new(rd, process, &asked) < 0)
-		return false;
-	process->consent_asked = true;
-	asked->denied_maps = a->error;
-	if (!ask(asked)) {
-		asked_free(asked);
-		return false;
-	}
-	return asked->in_flight && a->request.kind == LOAD_PROCESS && a->error;
+	return begin(rd, process, a->error) && a->request.kind == LOAD_PROCESS && a->error;
 }
 
 int reader_consent_tick(struct reader *rd)

@@ -10,7 +10,7 @@
 #include "daemon/base/error.h"
 #include "daemon/stage/reader-private.h"
 
-enum { SCANS_IN_FLIGHT = 8, QUERIES_IN_FLIGHT = 64 };
+enum { SCANS_IN_FLIGHT = 8, SCAN_LOOKS = 64, QUERIES_IN_FLIGHT = 64 };
 
 /* ---- entries ---- */
 
@@ -101,7 +101,6 @@ int reader_flush(struct reader *rd, uint64_t number, uint64_t deadline)
 static int tell_space(struct reader *rd, struct process *process, bool known)
 {
 	struct entry e = {.kind = ENTRY_SPACE};
-	enum process_scope scope = reader_scope_of(rd, process);
 	int r = known ? process_space(rd->c.processes, process, &e.info.space) : 0;
 
 	if (r < 0)
@@ -109,8 +108,8 @@ static int tell_space(struct reader *rd, struct process *process, bool known)
 	if (known)
 		(void)uw_space_ref(e.info.space);
 	e.info.process = process_ref(process);
-	e.undecided = scope == PROCESS_UNDECIDED;
-	e.left_out = scope == PROCESS_LEFT_OUT;
+	e.left_out = (uint8_t)reader_left_out(rd, process);
+	e.undecided = !e.left_out && reader_scope_of(rd, process) == PROCESS_UNDECIDED;
 	return control_send(rd, &e);
 }
 
@@ -133,6 +132,7 @@ bool reader_ask(struct reader *rd, enum load_kind kind, struct process *process,
 		.pid = process->pid,
 		.process = process_ref(process),
 		.vaddr = address,
+		.closed = !reader_may_open(rd, process),
 	};
 
 	if (kind == LOAD_PROCESS || kind == LOAD_QUERY)
@@ -164,13 +164,18 @@ int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
 	return 0;
 }
 
-/* A few at a time: a process that is sampled does not wait behind all the others. */
+/* A few at a time: a process that is sampled does not wait behind all the others.  Whom only their
+ * consent would allow are asked when they are sampled. */
 void reader_scan_more(struct reader *rd)
 {
-	while (rd->scanned < rd->n_scan && rd->scans_in_flight < SCANS_IN_FLIGHT) {
+	size_t looked = 0;
+
+	while (rd->scanned < rd->n_scan && rd->scans_in_flight < SCANS_IN_FLIGHT &&
+	       looked++ < SCAN_LOOKS) {
 		struct process *process = process_get(rd->c.processes, rd->scan[rd->scanned++]);
 
 		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN ||
+		    !reader_may_open(rd, process) ||
 		    reader_scope_of(rd, process) == PROCESS_LEFT_OUT)
 			continue;
 		process->scanned = true;

@@ -50,7 +50,17 @@ void reader_scan_more(struct reader *rd);
 int reader_space_push(struct reader *rd, struct process *process);
 int reader_no_space(struct reader *rd, struct process *process);
 
+/* reader-permit.c */
+/* May its maps and mem be opened by our own rights? */
+bool reader_may_open(struct reader *rd, struct process *process);
+/* Of one that the filter wants: may it be shown?  UNDECIDED: it is asked. */
+enum process_scope reader_permit(struct reader *rd, struct process *process);
+/* With a sample of @time: it may have become another user's. */
+void reader_permit_again(struct reader *rd, struct process *process, uint64_t time);
+
 /* reader-consent.c */
+/* Asks for the consent without which it may not be shown, once a life: PERMIT_ASKED then. */
+void reader_consent_ask(struct reader *rd, struct process *process);
 /* After an answer of the loader: where the process may not be read it is asked for its consent.
  * true: the mappings will come from that, or reader_consent_tick() gives up. */
 bool reader_consent(struct reader *rd, struct process *process, const struct load_answer *a);
@@ -60,6 +70,8 @@ void reader_consent_deinit(struct reader *rd);
 enum process_scope reader_scope_of(struct reader *rd, struct process *process);
 /* What could be learned of the process is there (or will never be). */
 void reader_scope_answered(struct reader *rd, struct process *process);
+/* Of a process: why none of its samples goes further; SKIP_NONE: they do, or it is not decided. */
+enum skip_reason reader_left_out(struct reader *rd, struct process *process);
 /* Why a sample goes no further; SKIP_NONE: it goes on. */
 enum skip_reason reader_leaves_out(struct reader *rd, struct process *process,
 				   const struct record_sample *s);

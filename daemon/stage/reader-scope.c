@@ -6,7 +6,8 @@
  * slow to read), and the life's samples wait in the unwinder's park like those without mappings:
  *
  *   UNDECIDED ── wanted() ──► WANTED | LEFT_OUT      told to the unwinder by ENTRY_SPACE
- */
+ *
+ * Whom the filter wants may still not be shown: reader-permit.c. */
 #include "daemon/stage/reader-private.h"
 
 static bool has_filter(const struct reader *rd)
@@ -23,13 +24,27 @@ static void decide(struct reader *rd, struct process *process)
 	process->scope = wanted ? PROCESS_WANTED : PROCESS_LEFT_OUT;
 }
 
-enum process_scope reader_scope_of(struct reader *rd, struct process *process)
+static enum process_scope filtered(struct reader *rd, struct process *process)
 {
 	if (!has_filter(rd))
 		return PROCESS_WANTED;
 	if (process->scope == PROCESS_UNDECIDED && !rd->options.wanted_by_cmdline)
 		decide(rd, process);
 	return process->scope;
+}
+
+enum process_scope reader_scope_of(struct reader *rd, struct process *process)
+{
+	enum process_scope scope = filtered(rd, process);
+
+	return scope == PROCESS_WANTED ? reader_permit(rd, process) : scope;
+}
+
+enum skip_reason reader_left_out(struct reader *rd, struct process *process)
+{
+	if (reader_scope_of(rd, process) != PROCESS_LEFT_OUT)
+		return SKIP_NONE;
+	return filtered(rd, process) == PROCESS_LEFT_OUT ? SKIP_NOT_IN_SCOPE : SKIP_NOT_ALLOWED;
 }
 
 void reader_scope_answered(struct reader *rd, struct process *process)
@@ -65,8 +80,15 @@ static bool too_much_enqueued(const struct reader *rd, const struct record_sampl
 enum skip_reason reader_leaves_out(struct reader *rd, struct process *process,
 				   const struct record_sample *s)
 {
-	if (nothing_to_show(rd, s) || reader_scope_of(rd, process) == PROCESS_LEFT_OUT)
+	enum skip_reason why;
+
+	if (nothing_to_show(rd, s))
 		return SKIP_NOT_IN_SCOPE;
+	if (filtered(rd, process) != PROCESS_LEFT_OUT)
+		reader_permit_again(rd, process, s->time);
+	why = reader_left_out(rd, process);
+	if (why)
+		return why;
 	return too_much_enqueued(rd, s) ? SKIP_ENQUEUED : SKIP_NONE;
 }
 

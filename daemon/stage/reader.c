@@ -148,7 +148,7 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 {
 	int r;
 
-	if (!e->user_state) {
+	if (!e->user_state || (e->undecided && !reader_may_open(rd, process))) {
 		if (e->undecided && !process->names_asked)
 			process->names_asked = reader_ask(rd, LOAD_NAMES, process, 0);
 		return 0;

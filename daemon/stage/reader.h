@@ -27,6 +27,7 @@ struct reader_options {
 	size_t n_only_pids;
 	bool children;
 	bool wanted_by_cmdline;	 /* context.wanted needs command lines */
+	bool consent_allows;	 /* whom context.allowed does not allow: their consent does */
 	uint64_t enqueued_bytes; /* bound on bytes of stacks under way; 0: none but the rings */
 	uint64_t maps_wait_ns;	 /* how long a process that was asked may take to answer */
 	size_t copy_bytes;	 /* main's own park, for when a ring runs full */
@@ -52,6 +53,9 @@ struct reader_context {
 	/* which processes (session.h); NULL: all */
 	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
 	void *wanted_arg;
+	/* which may be shown (session.h); NULL: all */
+	bool (*allowed)(void *arg, uint32_t pid);
+	void *allowed_arg;
 	/* each record as it came, in time order; NULL behind those of a round.  NULL: nobody */
 	void (*raw)(void *arg, bool sideband, const struct perf_event_header *record);
 	/* kernel text appeared or went (KSYMBOL) */

@@ -81,7 +81,8 @@ void unwind_wake_process(struct unwind_stage *s, const struct entry *control_ent
 			continue;
 		}
 		if (control_entry->left_out) {
-			unwind_answer(s, &p->entry, NULL, SKIP_NOT_IN_SCOPE);
+			unwind_answer(s, &p->entry, NULL,
+				      (enum skip_reason)control_entry->left_out);
 			unpark(s, i);
 			continue;
 		}

@@ -109,7 +109,7 @@ asks $ALICE all -a
 check all-own has all "$NAMED"
 check all-own-only hasnt all '^threads'
 check all-is-said grep -q "only this user's own processes, and user code only" "$TMP/all.err"
-check all-left-out json all 'v["skipped"]["not-in-scope"] > 0'
+check all-left-out json all 'v["skipped"]["not-allowed"] > 0'
 check all-consistent consistent all
 # A member of the group: all, and the kernel.
 asks $BOB:$MEMBERS member -a

@@ -14,6 +14,7 @@ import traceback
 from fake_traced import Service, every, fields, message, one, perf_config, source_config
 
 PERFWIND, PROGRAMS, TMP = sys.argv[1:4]
+PYTHON = sys.executable
 # Where systemd runs it as the unit says: unit_daemon.py.
 UNIT_DAEMON = os.environ.get("UNIT_DAEMON")
 CASES = []
@@ -24,6 +25,10 @@ def sanitized():
     """A sanitizer keeps what is freed, and looks for leaks itself."""
     with open(PERFWIND, "rb") as program:
         return b"__asan_init" in program.read()
+
+
+# What whoever asks the service may see, for cases that are not about that: everything.
+SHOWN = "traced-users = *\ntraced-kernel = yes\n"
 
 
 def case(function):
@@ -65,7 +70,7 @@ class Daemon:
         self.log_path = os.path.join(TMP, "daemon-%d.err" % next(names))
         settings = os.path.join(TMP, "none.conf")
         with open(settings, "w") as file:
-            file.write("direct = yes\n")
+            file.write("direct = yes\n" + SHOWN)
         if "--config" not in arguments:
             arguments += ("--config", settings)
         environment = dict(os.environ, PERFETTO_PRODUCER_SOCK_NAME=service_name, **(env or {}))
@@ -507,7 +512,7 @@ def full_memory():
     """A service that frees no chunks: nothing blocks, answers come, the loss is flagged, state is written anew."""
     path = os.path.join(TMP, "waiting.conf")
     with open(path, "w") as out:
-        out.write("waiting-size = 64K\n")
+        out.write("waiting-size = 64K\n" + SHOWN)
     with Setting("--config", path) as s:
         service = s.begin()
         pid = s.target()
@@ -768,7 +773,7 @@ def reload_settings():
 
     def write(text):
         with open(path, "w") as out:
-            out.write(text)
+            out.write(text + SHOWN)
 
     write("# nothing\nshmem-size = 1M\n")
     with Setting("--config", path) as s:
@@ -857,7 +862,7 @@ def too_many_sources():
     """max-sources: one more is refused with a reason, and its stop is answered."""
     path = os.path.join(TMP, "few.conf")
     with open(path, "w") as out:
-        out.write("max-sources = 3\n")
+        out.write("max-sources = 3\n" + SHOWN)
     with Setting("--config", path) as s:
         service = s.begin()
         service.setup_tracing()
@@ -917,7 +922,7 @@ def works(rights, direct):
     os.chmod(private, 0o700)
     settings = os.path.join(TMP, "rights.conf")
     with open(settings, "w") as out:
-        out.write("direct = %s\n" % direct)
+        out.write("direct = %s\n" % direct + SHOWN)
     hook = os.path.join(TMP, "hook-%d" % next(names), "socket")
     os.mkdir(os.path.dirname(hook))
     os.chmod(os.path.dirname(hook), 0o777)
@@ -996,6 +1001,207 @@ def rights():
             raise Skipped("perf_event_paranoid is less than 2, or changes")
         print("    without %s: %s" % (missing, ", ".join(had) or "nothing"))
         expect(had == expected, "without %s: %s, not %s" % (missing, had, expected))
+
+
+# ---- whom whoever asks the service may see
+
+ALICE, BOB = 61002, 61003
+RIGHTS = "perfmon,kill,dac_read_search,syslog"
+
+
+def as_user(uid, *command, groups=()):
+    return ["setpriv", "--reuid", str(uid), "--regid", str(uid),
+            "--groups=" + ",".join(map(str, groups)) if groups else "--clear-groups", *command]
+
+
+class Shown:
+    """A daemon that lends rights, with settings of its own; targets of several users, by name."""
+
+    def __init__(self, settings):
+        self.folder = public(PERFWIND, os.path.join(PROGRAMS, "recursion"),
+                             os.path.join(os.path.dirname(PERFWIND), "libperfwind-hook.so"))
+        os.chmod(TMP, 0o755)
+        self.settings = os.path.join(TMP, "shown-%d.conf" % next(names))
+        self.write(settings)
+        place = os.path.join(TMP, "hook-%d" % next(names))
+        os.mkdir(place)
+        os.chmod(place, 0o777)
+        self.hook = os.path.join(place, "socket")
+        self.setting = Setting("-v", "--config", self.settings, "--hook-socket", self.hook, rights=self.rights())
+        self.pids, self.buffers = {}, iter(range(1, 100))
+
+    @staticmethod
+    def rights():
+        # Where PERFMON does not open mappings, those who do not consent need ptrace to be read.
+        release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+        return RIGHTS + ("" if release >= (6, 15) else ",sys_ptrace")
+
+    def write(self, settings):
+        with open(self.settings, "w") as out:
+            out.write("direct = yes\n" + settings)
+
+    def reload(self, settings):
+        daemon = self.setting.daemon
+        n = daemon.log().count("read again")
+        self.write(settings)
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: daemon.log().count("read again") > n, "the line")
+
+    def copy(self, name):
+        path = os.path.join(self.folder, name)
+        shutil.copy(os.path.join(self.folder, "recursion"), path)
+        return path
+
+    def start(self, name, uid, groups=(), consents=False):
+        run = [os.path.join(self.folder, "perfwind"), "run", "--hook-socket", self.hook, "--"] if consents else []
+        path = self.copy(name)
+        self.pids[name] = self.setting.run(*as_user(uid, *run, path, "300", groups=groups))
+        wait_until(lambda: os.readlink("/proc/%d/exe" % self.pids[name]) == path, "the exec")
+
+    def record(self, service, wanted=(), said=""):
+        """A data source: until those have stacks and this is said.  Its trace, and the names of those who have stacks."""
+        buffer = next(self.buffers)
+        config = source_config(perf_config(500, self.pids.values(), kernel=True), buffer=buffer)
+        service.setup(buffer, config)
+        service.start(buffer, config)
+        service.wait(lambda: buffer in service.buffers.values(), "a writer")
+        writer = writer_of(service, buffer)
+
+        def with_stack(name):
+            return sum(one(x, 2) == self.pids[name] for x in has_stack(service.samples(writer)))
+
+        def left_out(name):
+            return sum(one(x, 2) == self.pids[name] and one(x, 18) == 4 for x in service.samples(writer))
+
+        def each_was_there():
+            request = (service.flushed[-1] if service.flushed else 0) + 1
+            service.flush(request, buffer)
+            service.wait(lambda: request in service.flushed, "the answer to a flush")
+            service.scrape()
+            return said in self.setting.daemon.log() and all(with_stack(n) > 20 if n in wanted else left_out(n) > 20
+                                                                   for n in self.pids)
+
+        wait_until(each_was_there, "samples of each: %s" % {n: (with_stack(n), left_out(n)) for n in self.pids}, 60)
+        service.stop(buffer)
+        service.wait(lambda: buffer in service.stopped, "the answer to stop")
+        expect(service.check_packets(writer) == 0, "samples without their state")
+        return b"".join(service.packets(writer)), sorted(n for n in self.pids if with_stack(n))
+
+
+@case
+def shown():
+    """Who consents is shown, others by user and group in the settings; of the rest neither stack nor name."""
+    if os.geteuid() != 0:
+        raise Skipped("needs root")
+    s = Shown("")
+    with s.setting as setting:
+        service = setting.begin()
+        service.setup_tracing(n_pages=512)
+        s.start("of-alice", ALICE)
+        s.start("of-bob", BOB, groups=[61100])
+        s.start("consents", BOB, consents=True)
+        s.start("of-root", 0)
+        trace, seen = s.record(service, ["consents"], said="are not shown")
+        expect(seen == ["consents"], seen)
+        for name in (b"of-alice", b"of-bob", b"of-root"):
+            expect(name not in trace, "%s is named" % name)
+        expect(b"skipped.not-allowed" in trace and b"traced-kernel" in trace, "statistics and notes")
+        expect(b"are not shown" in trace and b"perfwind run" in trace, "the mend")
+        expect(b"do_syscall" not in trace and b"asm_" not in trace, "frames of the kernel")
+        s.reload("traced-users = %d\ntraced-kernel = yes\n" % ALICE)
+        trace, seen = s.record(service, ["consents", "of-alice"])
+        expect(seen == ["consents", "of-alice"], seen)
+        expect(b"of-bob" not in trace and b"of-root" not in trace, "others are named")
+        s.reload("traced-groups = 61100")
+        trace, seen = s.record(service, ["consents", "of-bob"])
+        expect(seen == ["consents", "of-bob"], seen)
+        s.reload("traced-users = *")
+        trace, seen = s.record(service, list(s.pids))
+        expect(seen == sorted(s.pids), seen)
+        expect(b"are not shown" not in trace and b"skipped.not-allowed" not in trace, "some are left out")
+        # What is the whole machine's is the kernel's.
+        polled = source_config(message((15, message((6, 100)))), buffer=90)
+        service.setup(90, polled)
+        service.start(90, polled)
+        service.stop(90)
+        service.wait(lambda: 90 in service.stopped, "the answer")
+        expect("counters of whole CPUs" in setting.daemon.log(), setting.daemon.log()[-500:])
+
+
+@case
+def shown_changes():
+    """It is by the user that a process has: one that changes its user, or runs a set-user-ID program, is left out."""
+    if os.geteuid() != 0:
+        raise Skipped("needs root")
+    program = ("import os, signal\n"
+               "signal.signal(signal.SIGUSR1, lambda *_: os.setresuid(%d, %d, %d))\n"
+               "while True: pass\n" % (BOB, BOB, BOB))
+    s = Shown("traced-users = 0 %d\n" % ALICE)
+    with s.setting as setting:
+        service = setting.begin()
+        service.setup_tracing(n_pages=512)
+        s.pids["python"] = setting.run(PYTHON, "-c", program)
+        suid = s.copy("of-nobody")
+        os.chown(suid, BOB, BOB)
+        os.chmod(suid, 0o4755)
+        s.start("of-alice", ALICE)
+        waits = setting.run(*as_user(ALICE, "sh", "-c", "while [ ! -e %s/go ]; do :; done; exec %s 300" %
+                                     (s.folder, suid)))
+        s.pids["runs"] = waits
+        trace, seen = s.record(service, ["python", "of-alice", "runs"])
+        expect(seen == ["of-alice", "python", "runs"], seen)
+        os.kill(s.pids["python"], signal.SIGUSR1)
+        with open(os.path.join(s.folder, "go"), "w"):
+            pass
+        wait_until(lambda: os.readlink("/proc/%d/exe" % waits) == suid, "the exec")
+        wait_until(lambda: os.stat("/proc/%d" % s.pids["python"]).st_uid == BOB, "the change of user")
+        nosuid = os.stat("/proc/%d" % waits).st_uid != BOB  # the mount makes it any other program
+        if nosuid:
+            del s.pids["runs"]
+        trace, seen = s.record(service, ["of-alice"])
+        expect(seen == ["of-alice"], seen)
+        expect(nosuid or b"of-nobody" not in trace, "the set-user-ID program is named")
+        os.remove(os.path.join(s.folder, "go"))
+
+
+@case
+def shown_live():
+    """... in a data source that runs, and within a second or so."""
+    if os.geteuid() != 0:
+        raise Skipped("needs root")
+    program = ("import os, signal\n"
+               "signal.signal(signal.SIGUSR1, lambda *_: os.setresuid(%d, %d, %d))\n"
+               "while True: pass\n" % (BOB, BOB, BOB))
+    s = Shown("traced-users = 0\n")
+    with s.setting as setting:
+        service = setting.begin()
+        service.setup_tracing(n_pages=512)
+        pid = setting.run(PYTHON, "-c", program)
+        config = source_config(perf_config(500, [pid]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: service.writers, "a writer")
+        writer = writer_of(service, 1)
+        run_until_samples(service, writer, 50)
+        os.kill(pid, signal.SIGUSR1)
+        wait_until(lambda: os.stat("/proc/%d" % pid).st_uid == BOB, "the change of user")
+        request = service.flushed[-1]
+
+        def samples():
+            nonlocal request
+            request += 1
+            service.flush(request, 1)
+            service.wait(lambda: request in service.flushed, "the answer to a flush")
+            service.scrape()
+            return [(one(p, 8), one(one(p, 66), 18) == 4) for p in service.packets(writer)
+                    if one(p, 66) is not None and one(one(p, 66), 2) == pid]
+
+        # Some that lay in the rings come with a stack, and behind others in the trace; of later ones none does.
+        wait_until(lambda: sum(out for at, out in samples()) > 50, "samples that are left out")
+        first = min(at for at, out in samples() if out)
+        expect(all(out for at, out in samples() if at > first), "one with a stack was taken after it was left out")
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
 
 
 # Whoever starts it as a unit is told by systemd's own start (boot.sh), and hands no other descriptors over.

@@ -64,7 +64,7 @@ read_well() {
 "$PROGRAMS/recursion" 300 &
 target=$!
 started $target
-echo "direct = yes" >"$TMP/none.conf"
+printf '%s\n' "direct = yes" "traced-users = *" "traced-kernel = yes" >"$TMP/none.conf"
 # Before its service; by the unit in unit.sh.
 ${UNIT_DAEMON:-"$PERFWIND" daemon} --config "$TMP/none.conf" 2>"$TMP/daemon.err" &
 daemon=$!

@@ -1,6 +1,7 @@
 /* test-control-request.c - what is denied, with which reason, and what the limits of one user leave of
  * what is asked for.  Other users are only to be had as root. */
 #include "daemon/base/log.h"
+#include "daemon/config/config.h"
 #include "tests/unit/daemon/control-fixture.h"
 
 enum { ALICE = 61002 };
@@ -185,6 +186,94 @@ static void test_rate(void **state)
 	denied(0, &q, "0 recordings are running (max-recordings)");
 }
 
+/* A second connection beside the fixture's. */
+static void keep_client(struct control_stream *kept)
+{
+	*kept = f.client;
+	control_stream_init(&f.client, -1, CONTROL_REPLY_MAX);
+}
+
+static void traced(Pb__ControlRequest *q, char *bytes, size_t size, const char *text)
+{
+	struct config *config;
+	char error[CONFIG_ERROR_SIZE];
+	size_t len;
+
+	assert_int_equal(
+		config_read("test", text, strlen(text), CONFIG_TEXT, &config, error, sizeof(error)),
+		0);
+	len = pb__trace_config__get_packed_size(config->message);
+	assert_true(len <= size);
+	*q = (Pb__ControlRequest)PB__CONTROL_REQUEST__INIT;
+	q->has_version = q->has_trace_config = true;
+	q->version = CONTROL_VERSION;
+	q->trace_config.data = (uint8_t *)bytes;
+	q->trace_config.len = pb__trace_config__pack(config->message, (uint8_t *)bytes);
+	(void)config_free(config);
+}
+
+/* What is said on the way is left out. */
+static void answered(uid_t uid, Pb__ControlRequest *q, uint32_t wanted, const char *why)
+{
+	const char *text = "";
+	char copy[1024] = "";
+	uint32_t type;
+	size_t len = 0;
+
+	control_fixture_connect(&f, uid);
+	control_fixture_ask(&f, q);
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	(void)snprintf(copy, sizeof(copy), "%.*s", (int)len, text);
+	if (type != wanted || !strstr(copy, why))
+		fail_msg("message %u: %s", type, copy);
+}
+
+/* The limits of one user hold over all that is theirs: recordings, traces, and the data sources of
+ * these.  Another's, and root's, are not touched by them. */
+static void test_traces(void **state)
+{
+#define SOURCE(hz)                                                                                 \
+	"data_sources { config { name: 'linux.perf' perf_event_config { timebase { frequency: " hz \
+	" counter: SW_CPU_CLOCK timestamp_clock: PERF_CLOCK_MONOTONIC } "                          \
+	"callstack_sampling {} } } } "
+	static char one[256], two[512], three[1024], huge[512], large[64];
+	Pb__ControlRequest q;
+	struct control_stream kept;
+
+	(void)state;
+	need_root();
+	f.settings.user_recordings = 3;
+	f.settings.user_memory = 48 << 20;
+	control_set_settings(f.control, &f.settings);
+	traced(&q, two, sizeof(two), "buffers { size_kb: 64 } " SOURCE("1100") SOURCE("1000"));
+	answered(ALICE, &q, CONTROL_DENIED,
+		 "2100 samples a second in all are asked for, 2000 are allowed");
+	/* Not by a sum that goes round. */
+	traced(&q, huge, sizeof(huge),
+	       "buffers { size_kb: 64 } " SOURCE("100") SOURCE("18446744073709551615"));
+	answered(ALICE, &q, CONTROL_DENIED,
+		 "18446744073709551615 samples a second in all are asked for, 2000 are");
+	traced(&q, three, sizeof(three),
+	       "buffers { size_kb: 64 } " SOURCE("1") SOURCE("1") SOURCE("1") SOURCE("1"));
+	answered(ALICE, &q, CONTROL_DENIED, "you have 3 recordings running");
+	traced(&q, one, sizeof(one), "buffers { size_kb: 64 } " SOURCE("1500"));
+	answered(ALICE, &q, CONTROL_ACCEPTED, "");
+	keep_client(&kept);
+	answered(ALICE, &q, CONTROL_DENIED,
+		 "3000 samples a second in all are asked for, 2000 are allowed");
+	answered(ALICE + 1, &q, CONTROL_ACCEPTED, "");
+	traced(&q, two, sizeof(two), "buffers { size_kb: 64 } " SOURCE("5000") SOURCE("5000"));
+	answered(0, &q, CONTROL_ACCEPTED, "");
+	/* Nor does the memory of root's buffers stand in a share. */
+	traced(&q, large, sizeof(large), "buffers { size_kb: 8192 }");
+	answered(ALICE, &q, CONTROL_DENIED,
+		 "buffers of 8192 KiB are asked for, a recording may have 4096");
+	traced(&q, two, sizeof(two), "buffers { size_kb: 8192 } " SOURCE("10"));
+	answered(0, &q, CONTROL_ACCEPTED, "");
+	control_stream_deinit(&kept);
+}
+
 static void test_trace_memory(void **state)
 {
 	/* TraceConfig: buffers { size_kb: 4097 }, one linux.perf; 4 MiB are a quarter of 16. */
@@ -198,15 +287,16 @@ static void test_trace_memory(void **state)
 	q.version = CONTROL_VERSION;
 	q.trace_config.data = config;
 	q.trace_config.len = sizeof(config);
-	denied(ALICE, &q, "buffers of 4097 KiB are asked for, a recording may have 4096");
+	answered(ALICE, &q, CONTROL_DENIED,
+		 "buffers of 4097 KiB are asked for, a recording may have 4096");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_numbers), EACH(test_events), EACH(test_others),
-		EACH(test_memory),  EACH(test_rate),   EACH(test_trace_memory),
+		EACH(test_numbers), EACH(test_events),	     EACH(test_others), EACH(test_memory),
+		EACH(test_rate),    EACH(test_trace_memory), EACH(test_traces),
 #undef EACH
 	};
 

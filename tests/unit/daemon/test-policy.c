@@ -1,5 +1,8 @@
 /* test-policy.c - who may record what: by user, by group, own processes only; and which events. */
 #include <errno.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -56,10 +59,10 @@ static void test_names(void **state)
 	(void)snprintf(settings.all_users, sizeof(settings.all_users), "root,no-such-user-here");
 	(void)snprintf(settings.all_groups, sizeof(settings.all_groups), "root no-such-group-here");
 	policy_of(&settings, &policy);
-	assert_int_equal(policy.n_users, 1);
-	assert_int_equal(policy.users[0], 0);
-	assert_int_equal(policy.n_groups, 1);
-	assert_int_equal(policy.groups[0], 0);
+	assert_int_equal(policy.all.n_users, 1);
+	assert_int_equal(policy.all.users[0], 0);
+	assert_int_equal(policy.all.n_groups, 1);
+	assert_int_equal(policy.all.groups[0], 0);
 	/* None at all: nobody, not everybody. */
 	settings.all_groups[0] = settings.all_users[0] = 0;
 	assert_int_equal(scope_of(1000, 0, 1000), POLICY_OWN);
@@ -87,9 +90,10 @@ static void test_asker(void **state)
 static bool event(enum policy_scope scope, struct perf_spec spec)
 {
 	char error[256] = "";
-	bool may = policy_event(scope, &spec, error, sizeof(error));
+	bool may = policy_event(scope, "some-key", &spec, error, sizeof(error));
 
-	assert_true(may || error[0]);
+	/* What no setting allows names none. */
+	assert_true(may || spec.probe_path || strstr(error, "some-key"));
 	return may;
 }
 
@@ -140,8 +144,8 @@ static void test_rate(void **state)
 	assert_int_equal(policy_rate(&events, 0, 1), 10000000000ll);
 }
 
-/* A child that has become something; is it @uid's? */
-static bool owned(uint32_t uid, void (*become)(void))
+/* A child that has become something: is it @uid's, or (@p) one that is shown? */
+static bool as_child(void (*become)(void), const struct policy_traced *p, uint32_t uid)
 {
 	int ready[2], end[2];
 	char byte;
@@ -160,13 +164,18 @@ static bool owned(uint32_t uid, void (*become)(void))
 		_exit(0);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	is = policy_owns("", uid, (uint32_t)pid);
+	is = p ? policy_shows(p, "", (uint32_t)pid) : policy_owns("", uid, (uint32_t)pid);
 	(void)close(end[1]);
 	(void)waitpid(pid, NULL, 0);
 	(void)close(end[0]);
 	(void)close(ready[0]);
 	(void)close(ready[1]);
 	return is;
+}
+
+static bool owned(uint32_t uid, void (*become)(void))
+{
+	return as_child(become, NULL, uid);
 }
 
 static void nothing(void)
@@ -227,6 +236,151 @@ static void test_owns_hidden(void **state)
 	assert_false(owned(54321, dropped_hidden));
 }
 
+/* ---- through a tracing service ---- */
+
+static struct policy_traced traced(const char *users, const char *groups, bool kernel, bool lends)
+{
+	struct settings s = settings_default;
+	struct policy_traced p;
+
+	if (users) {
+		(void)snprintf(s.traced_users, sizeof(s.traced_users), "%s", users);
+		(void)snprintf(s.traced_groups, sizeof(s.traced_groups), "%s", groups);
+		s.traced_kernel = kernel;
+		s.traced_said = true;
+	}
+	policy_traced_of(&s, lends, &p);
+	return p;
+}
+
+static void test_traced(void **state)
+{
+	struct policy_traced p;
+
+	(void)state;
+	/* Nothing is said: as the daemon's user could by themselves, or nobody. */
+	p = traced(NULL, NULL, false, false);
+	assert_true(p.everyone && p.kernel);
+	p = traced(NULL, NULL, false, true);
+	assert_false(p.everyone || p.kernel || p.ids.n_users || p.ids.n_groups);
+	/* What is said holds for whoever the daemon is. */
+	for (int lends = 0; lends < 2; lends++) {
+		p = traced("70001, 70002", "80001", false, lends);
+		assert_false(p.everyone || p.kernel);
+		assert_int_equal(p.ids.n_users, 2);
+		assert_int_equal(p.ids.users[1], 70002);
+		assert_int_equal(p.ids.n_groups, 1);
+		assert_int_equal(p.ids.groups[0], 80001);
+		p = traced("", "", true, lends);
+		assert_false(p.everyone || p.ids.n_users);
+		assert_true(p.kernel);
+		p = traced("70001 *", "", false, lends);
+		assert_true(p.everyone);
+		assert_false(p.kernel);
+		p = traced("*x", "*", false, lends);
+		assert_false(p.everyone || p.ids.n_users || p.ids.n_groups);
+	}
+}
+
+/* /proc/5 under @root, of a process with these words in its stat and status. */
+static void fake_process(const char *root, unsigned flags, const char *status)
+{
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/proc", root);
+	(void)mkdir(path, 0700);
+	(void)snprintf(path, sizeof(path), "%s/proc/5", root);
+	(void)mkdir(path, 0700);
+	for (int i = 0; i < 2; i++) {
+		_cleanup_(file_closep) FILE *f = NULL;
+
+		(void)snprintf(path, sizeof(path), "%s/proc/5/%s", root, i ? "status" : "stat");
+		f = fopen(path, "we");
+		assert_non_null(f);
+		if (i)
+			(void)fputs(status, f);
+		else
+			(void)fprintf(f,
+				      "5 (x) S 1 5 5 0 -1 %u 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0 0 0 "
+				      "0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+				      flags);
+	}
+}
+
+static void test_shows(void **state)
+{
+	enum { KTHREAD = 0x200000 };
+	char root[] = "/tmp/perfwind-policy-XXXXXX", command[64];
+	unsigned me = getuid();
+	char mine[256], half[256], none[] = "Name:\tx\n";
+	struct policy_traced users, groups, kernel = traced("", "", true, true);
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	(void)snprintf(command, sizeof(command), "%u", me);
+	users = traced(command, "", false, true);
+	groups = traced("", "81, 80", false, true);
+	(void)snprintf(mine, sizeof(mine),
+		       "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t7\t7\t7\t7\nGroups:\t3 80 9 \n", me,
+		       me, me, me);
+	(void)snprintf(half, sizeof(half),
+		       "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t80\t7\t7\t7\nGroups:\t3 80\n", me, me,
+		       me, me + 1);
+	fake_process(root, 0, mine);
+	assert_true(policy_shows(&users, root, 5));
+	assert_int_equal(policy_shows(&groups, root, 5), me != 0); /* root's not by a group */
+	assert_false(policy_shows(&kernel, root, 5));
+	assert_false(policy_shows(&users, root, 6)); /* there is none */
+	fake_process(root, 0, half);		     /* a set-user-ID program: two users' */
+	assert_false(policy_shows(&users, root, 5));
+	assert_false(policy_shows(&groups, root, 5));
+	fake_process(root, 0, none);
+	assert_false(policy_shows(&users, root, 5));
+	/* A kernel thread is root's by its ids, and the kernel's all the same. */
+	fake_process(root, KTHREAD, mine);
+	assert_false(policy_shows(&users, root, 5));
+	assert_true(policy_shows(&kernel, root, 5));
+	assert_true(policy_shows(&kernel, root, 0));
+	assert_false(policy_shows(&users, root, 0));
+	(void)snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
+/* Of the kernel's own text: groups, the primary and the others, and a user that changes. */
+static void in_groups(void)
+{
+	const gid_t other[] = {5, 61100};
+
+	(void)!setgroups(2, other);
+	(void)!setresgid(61101, 61101, 61101);
+	dropped();
+}
+
+static bool shown(const struct policy_traced *p, void (*become)(void))
+{
+	return as_child(become, p, 0);
+}
+
+static void test_shows_real(void **state)
+{
+	struct policy_traced user = traced("54321", "", false, true),
+			     other = traced("", "61100", false, true),
+			     primary = traced("", "61101", false, true),
+			     neither = traced("54322", "61102", false, true);
+
+	(void)state;
+	if (getuid() != 0)
+		skip();
+	assert_true(shown(&user, in_groups));
+	assert_true(shown(&other, in_groups));
+	assert_true(shown(&primary, in_groups));
+	assert_false(shown(&neither, in_groups));
+	assert_false(shown(&user, real_only));
+	assert_false(shown(&user, saved_root));
+	assert_false(shown(&user, dropped_hidden));
+	assert_false(shown(&user, nothing));
+}
+
 /* A process that has gone, or whose status is nothing like one. */
 static void test_owns_fake(void **state)
 {
@@ -264,6 +418,8 @@ int main(void)
 		cmocka_unit_test(test_events),	    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
 		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),
+		cmocka_unit_test(test_traced),	    cmocka_unit_test(test_shows),
+		cmocka_unit_test(test_shows_real),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

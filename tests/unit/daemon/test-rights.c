@@ -83,6 +83,7 @@ static int no_new_rights(void)
 	EXPECT(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	rights_names(names, sizeof(names));
 	EXPECT(!strstr(names, "sys_ptrace"));
+	EXPECT(!rights_lend()); /* root's are root's own; a plain user has none */
 	if (getuid() != 0)
 		return 0;
 	EXPECT(is_usual(names));
@@ -123,6 +124,7 @@ static int another_user(void)
 	EXPECT(r == 0 && geteuid() != 0 && getuid() == geteuid());
 	rights_names(names, sizeof(names));
 	EXPECT(is_usual(names));
+	EXPECT(rights_lend());
 	return 0;
 }
 

@@ -30,6 +30,14 @@ static void test_file(void **state)
 	assert_int_equal(
 		settings_parse("x", "consent-under-seccomp = no\n", &s, error, sizeof(error)), 0);
 	assert_int_equal(s.consent_under_seccomp, 0);
+	assert_false(s.traced_said || s.traced_kernel || *s.traced_users || *s.traced_groups);
+	assert_int_equal(settings_parse("x", "traced-groups =\n", &s, error, sizeof(error)), 0);
+	assert_true(s.traced_said);
+	assert_int_equal(settings_parse("x", "traced-users = *\ntraced_kernel = yes\n", &s, error,
+					sizeof(error)),
+			 0);
+	assert_string_equal(s.traced_users, "*");
+	assert_true(s.traced_kernel);
 	/* 0 gives the choice back to the service. */
 	assert_int_equal(settings_parse("x", "shmem-size = 0\n", &s, error, sizeof(error)), 0);
 	assert_int_equal(s.shmem_size, 0);

@@ -1,5 +1,6 @@
 /* test-loader.c - loader.h: the same work with a thread and without.  The module is this program.
  */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -7,6 +8,8 @@
 #include "daemon/stage/loader.h"
 #include "tests/unit/cmocka.h"
 #include "unwinder/module.h"
+
+int main(void);
 
 static struct uw_module *own_module(struct uw_modules *modules)
 {
@@ -174,13 +177,44 @@ static void test_thread_names(void **state)
 	loader_free(loader);
 }
 
+/* One that may not be opened is not, whatever rights we have: only what everybody sees. */
+static void test_closed(void **state)
+{
+	static const enum load_kind kinds[] = {LOAD_PROCESS, LOAD_NAMES, LOAD_QUERY};
+	struct loader *loader;
+	struct load_answer a;
+
+	(void)state;
+	assert_int_equal(loader_new_inline("", &loader), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		for (int closed = 0; closed < 2; closed++) {
+			const struct load_request request = {
+				.kind = kinds[i],
+				.pid = (uint32_t)getpid(),
+				.vaddr = (uint64_t)(uintptr_t)main,
+				.closed = closed,
+			};
+
+			assert_true(loader_ask(loader, &request));
+			assert_true(loader_answer(loader, &a));
+			if (kinds[i] != LOAD_QUERY)
+				assert_int_equal(a.status.pid, getpid());
+			assert_int_equal(a.maps != NULL, kinds[i] == LOAD_PROCESS && !closed);
+			assert_int_equal(a.memory != NULL, kinds[i] != LOAD_QUERY && !closed);
+			if (closed)
+				assert_int_equal(a.error, kinds[i] == LOAD_NAMES ? 0 : -EACCES);
+			load_answer_deinit(&a);
+		}
+	}
+	loader_free(loader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inline),
-		cmocka_unit_test(test_dropped),
-		cmocka_unit_test(test_thread_names),
-		cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_inline),	     cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_thread_names), cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
