@@ -87,7 +87,7 @@ HOOK_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -Os -fPIC -fvisibility=hidden -fno-s
 $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
-		-Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
+		-Wl,-z,nodelete -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
 # ---- end of libc-hook
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
@@ -116,9 +116,11 @@ PROGRAM_NAMES := $(filter-out plugin steps steps-cxx,$(basename $(notdir $(wildc
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
 	$(O)/tests/programs/restless-static
 # With another libc, where there is one to try.
-PROGRAMS += $(if $(shell command -v musl-gcc),$(O)/tests/programs/hook-target-musl $(O)/tests/programs/restless-musl)
+HOOK_PROGRAMS := hook-target hook-filter hook-beside
+PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/programs/%-musl) $(O)/tests/programs/restless-musl)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_hook-forger = -I.
+$(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl): tests/programs/hook-program.h
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs
 programs: $(PROGRAMS)
@@ -210,7 +212,7 @@ test-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) programs $(TEST_TOOLS)
 check-static:
 	$(Q)$(RUN) tests/static.sh
 # What unit tests start besides themselves.
-UNIT_NEEDS = $(O)/libperfwind-hook.so $(filter %/hook-target %/hook-target-musl,$(PROGRAMS))
+UNIT_NEEDS = $(O)/libperfwind-hook.so $(filter $(foreach p,$(HOOK_PROGRAMS),%/$(p) %/$(p)-musl),$(PROGRAMS))
 check-unit: $(UNIT_PROGRAMS) $(UNIT_NEEDS)
 	$(Q)$(RUN) $(UNIT_PROGRAMS)
 check-fuzz: $(FUZZ_PROGRAMS)

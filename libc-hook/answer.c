@@ -4,92 +4,35 @@
  * lock, no libc function.  /proc/thread-self rather than /proc/self: after the main thread's
  * pthread_exit() /proc/self/maps reads empty.
  *
- * A seccomp filter may answer one of our calls with SIGSYS, whose default action is to kill.  While
- * we work under a filter, and only if the program has no SIGSYS handler of its own, one of ours
- * turns that into -ENOSYS.  (A filter that kills outright cannot be survived: the daemon asks no
- * process under a filter unless it is told to.) */
+ * Nothing that the process has is changed, but for one moment where it is not dumpable and has
+ * consented nevertheless: its mem then belongs to root, and opens while it is dumpable.  (maps
+ * always opens.)  No fork() falls into that moment (life.h).  Threads that answer at the same time
+ * may undo each other's: hence again. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
-#include <ucontext.h>
 
 #include "libc-hook/answer.h"
 #include "libc-hook/hook_proto.h"
+#include "libc-hook/life.h"
 #include "libc-hook/syscalls.h"
 
-enum { SECCOMP_FILTER = 2, FIRST_FREE = 3 };
+enum { FIRST_FREE = 3, EXPOSE_TRIES = 4, SOCKET = HOOK_DESCRIPTORS };
 
-/* The kernel's own struct sigaction; the libc's is another one.  asm/signal.h */
-struct kernel_sigaction {
-	void (*handler)(int, siginfo_t *, void *);
-	unsigned long flags;
-#ifdef __x86_64__
-	void (*restorer)(void);
-#endif
-	uint64_t mask;
-};
-
-#ifdef __x86_64__
-enum { SA_RESTORER_FLAG = 0x04000000 };
-/* The name and bytes are those that unwinders know as a signal trampoline. */
-__asm__(".pushsection .text\n"
-	".type hook_restore_rt,@function\n"
-	"hook_restore_rt:\n"
-	"	mov $15, %rax\n"
-	"	syscall\n"
-	".size hook_restore_rt, .-hook_restore_rt\n"
-	".popsection\n");
-void hook_restore_rt(void) __attribute__((visibility("hidden")));
-#endif
-
-static void refused(int signal, siginfo_t *info, void *context)
-{
-	ucontext_t *uc = context;
-
-	(void)signal;
-	(void)info;
-#ifdef __x86_64__
-	uc->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
-#else
-	uc->uc_mcontext.regs[0] = (unsigned long)-ENOSYS;
-#endif
-}
-
-static long kernel_action(const struct kernel_sigaction *action, struct kernel_sigaction *old)
-{
-	return sys4(SYS_rt_sigaction, SIGSYS, action, old, sizeof(uint64_t));
-}
-
-static bool guard_begin(void)
-{
-	struct kernel_sigaction guard = {.handler = refused, .flags = SA_SIGINFO | SA_ONSTACK};
-	struct kernel_sigaction old;
-
-	if (sys1(SYS_prctl, PR_GET_SECCOMP) != SECCOMP_FILTER)
-		return false;
-	if (kernel_action(NULL, &old) < 0 || (void *)old.handler != (void *)SIG_DFL)
-		return false;
-#ifdef __x86_64__
-	guard.flags |= SA_RESTORER_FLAG;
-	guard.restorer = hook_restore_rt;
-#endif
-	return kernel_action(&guard, NULL) == 0;
-}
-
-static void guard_end(void)
-{
-	struct kernel_sigaction now, none = {0};
-
-	/* Unless the program has set one meanwhile. */
-	if (kernel_action(NULL, &now) == 0 && now.handler == refused)
-		(void)kernel_action(&none, NULL);
-}
+/* For a child made by clone(): the descriptors of the last answer, and whether the process was
+ * dumpable for it.  Not taken back afterwards, as a child's memory is copied later than its
+ * descriptors. */
+static struct {
+	atomic_int fd;
+	atomic_ulong inode;
+} last[HOOK_DESCRIPTORS + 1];
+static atomic_bool was_exposed;
 
 /* A program may run with 0, 1 or 2 closed: ours must not be taken for them. */
 static int above_stdio(int fd)
@@ -103,16 +46,54 @@ static int above_stdio(int fd)
 	return (int)moved;
 }
 
-static int open_own(const char *path)
+static unsigned long inode_of(int fd)
 {
-	return above_stdio((int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+	struct stat st;
+
+	return sys2(SYS_fstat, fd, &st) < 0 ? 0 : st.st_ino;
+}
+
+static int keep(int which, long fd)
+{
+	int kept = above_stdio((int)fd);
+
+	if (kept >= 0) {
+		atomic_store(&last[which].fd, kept);
+		atomic_store(&last[which].inode, inode_of(kept));
+	}
+	return kept;
+}
+
+static int open_own(int which)
+{
+	const char *path = which == HOOK_MAPS ? "/proc/thread-self/maps" : "/proc/thread-self/mem";
+
+	return keep(which, sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+}
+
+static int open_mem(bool may_expose)
+{
+	int fd = open_own(HOOK_MEM);
+
+	for (int i = 0; i < EXPOSE_TRIES && fd == -EACCES && may_expose; i++) {
+		if (sys1(SYS_prctl, PR_GET_DUMPABLE) != 1) {
+			atomic_store(&was_exposed, true);
+			if (sys2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0)
+				return fd;
+			fd = open_own(HOOK_MEM);
+			/* 2 (suidsafe) cannot be set by a process: the stricter 0 stands for it. */
+			(void)sys2(SYS_prctl, PR_SET_DUMPABLE, 0);
+		} else {
+			fd = open_own(HOOK_MEM);
+		}
+	}
+	return fd;
 }
 
 static int reach_daemon(const struct hook_config *config)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
-	int fd = above_stdio(
-		(int)sys3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	int fd = keep(SOCKET,
+		      sys3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	long r = -EAGAIN;
 
 	if (fd < 0)
@@ -122,7 +103,7 @@ static int reach_daemon(const struct hook_config *config)
 		if (r != -EAGAIN) /* its backlog is full */
 			break;
 		if (i < ANSWER_WAIT_MS)
-			(void)sys2(SYS_nanosleep, &pause, NULL);
+			hook_pause();
 	}
 	if (r == 0)
 		return fd;
@@ -154,13 +135,14 @@ static void send_both(int to, const int *fds)
 	(void)sys3(SYS_sendmsg, to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void send_descriptors(const struct hook_config *config)
+static void send_descriptors(const struct hook_config *config, bool may_expose)
 {
-	int fds[HOOK_DESCRIPTORS] = {-1, -1}, to;
+	int fds[HOOK_DESCRIPTORS], to = -1;
 
-	fds[HOOK_MAPS] = open_own("/proc/thread-self/maps");
-	fds[HOOK_MEM] = open_own("/proc/thread-self/mem");
-	to = fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0 ? reach_daemon(config) : -1;
+	fds[HOOK_MEM] = open_mem(may_expose);
+	fds[HOOK_MAPS] = fds[HOOK_MEM] >= 0 ? open_own(HOOK_MAPS) : -1;
+	if (fds[HOOK_MAPS] >= 0)
+		to = reach_daemon(config);
 	if (to >= 0) {
 		send_both(to, fds);
 		(void)sys1(SYS_close, to);
@@ -173,25 +155,32 @@ static void send_descriptors(const struct hook_config *config)
 
 void hook_answer(const struct hook_config *config)
 {
-	bool guarded, hidden;
+	enum life_answer how;
 
 	if (!config->address_len)
 		return;
-	guarded = guard_begin();
 	/* What is not dumpable keeps its memory from others for a reason. */
-	hidden = sys1(SYS_prctl, PR_GET_DUMPABLE) != 1;
-	if (!hidden) {
-		send_descriptors(config);
-	} else if (config->nondumpable) {
-		long was = sys1(SYS_prctl, PR_GET_DUMPABLE);
+	if (!config->nondumpable && sys1(SYS_prctl, PR_GET_DUMPABLE) != 1)
+		return;
+	how = life_answer();
+	if (how == LIFE_FORKING)
+		return;
+	/* The memory's owner would stay dumpable if its child of vfork() were killed meanwhile. */
+	send_descriptors(config, config->nondumpable && how == LIFE_OWN);
+	if (how == LIFE_OWN)
+		life_answered();
+}
 
-		/* Its files in /proc belong to root until it is dumpable. */
-		if (sys2(SYS_prctl, PR_SET_DUMPABLE, 1) == 0) {
-			send_descriptors(config);
-			/* 2 (suidsafe) cannot be set by a process: the stricter 0 stands for it. */
-			(void)sys2(SYS_prctl, PR_SET_DUMPABLE, was == 1);
-		}
+/* ---- a child of clone() ---- */
+
+void hook_answer_leftovers(bool undo)
+{
+	for (int i = 0; i <= HOOK_DESCRIPTORS; i++) {
+		int fd = atomic_exchange(&last[i].fd, 0);
+
+		if (fd && undo && inode_of(fd) == last[i].inode)
+			(void)sys1(SYS_close, fd);
 	}
-	if (guarded)
-		guard_end();
+	if (atomic_exchange(&was_exposed, false) && undo && sys1(SYS_prctl, PR_GET_DUMPABLE) == 1)
+		(void)sys2(SYS_prctl, PR_SET_DUMPABLE, 0);
 }

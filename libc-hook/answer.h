@@ -14,6 +14,10 @@ struct hook_config {
 
 /* Sends this process's maps and mem to the daemon, or does nothing.  Leaves no descriptor behind
  * and errno alone.  Waits for nobody longer than ANSWER_WAIT_MS, and only while the daemon's
- * backlog is full. */
+ * backlog is full, or another thread forks (LIFE_ANSWER_WAIT_MS). */
 enum { ANSWER_WAIT_MS = 10 };
 void hook_answer(const struct hook_config *config);
+
+/* In a child of fork(), when it is first known.  @undo: it was made by clone(), so that it may have
+ * descriptors of an answer that was under way in its parent, or be dumpable from it. */
+void hook_answer_leftovers(bool undo);

@@ -4,9 +4,11 @@
  *   daemon ── HOOK_SIGNAL, si_code SI_QUEUE, value HOOK_VALUE ──► target (by pidfd)
  *   target ── connect HOOK_SOCKET, one message: 1 byte + SCM_RIGHTS {maps, mem} ──► daemon
  *
- * The signal is one whose default action is to be ignored, so that no race with exec or exit can
- * kill; on Android it is the platform's own profiling signal (facts: bionic, reserved signal 36).
- */
+ * On Linux the signal is one whose default action is to be ignored, so that no race with exec or exit
+ * can kill.  On Android it is the platform's own profiling signal, bionic's BIONIC_SIGNAL_PROFILER,
+ * whose default action is to kill, as that of every real-time signal: there the libc has its handler,
+ * or ignores it, from its first moments on, but who is between execve() and those dies of a request
+ * that was sent to what it was before.  That is so for the platform's own profilers as well. */
 #pragma once
 
 #include <signal.h>

@@ -1,39 +1,26 @@
 /* syscalls.h - system calls made directly.  Thread: any, signal handlers included.
- * The libc's wrappers write errno and may be cancellation points; these do neither.  All return
- * -errno on failure, as the kernel does. */
+ * The libc's wrappers write errno and may be cancellation points; this does neither.  Returns
+ * -errno on failure, as the kernel does.
+ *
+ * All are made by one instruction, so that who handles SIGSYS can tell ours from the program's by
+ * the address behind it (si_call_addr). */
 #pragma once
 
 #include <sys/syscall.h>
 
-#if defined(__x86_64__)
-static inline long sys_call(long n, long a, long b, long c, long d)
-{
-	register long r10 __asm__("r10") = d;
-	long ret;
+__attribute__((visibility("hidden"))) long hook_syscall(long n, long a, long b, long c, long d,
+							long e, long f);
+/* Where that instruction returns to. */
+extern const char hook_syscall_return[] __attribute__((visibility("hidden")));
 
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
-#elif defined(__aarch64__)
-static inline long sys_call(long n, long a, long b, long c, long d)
-{
-	register long x8 __asm__("x8") = n;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
+#define sys6(n, a, b, c, d, e, f) \
+	hook_syscall((n), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define sys5(n, a, b, c, d, e) sys6(n, a, b, c, d, e, 0)
+#define sys4(n, a, b, c, d) sys6(n, a, b, c, d, 0, 0)
+#define sys3(n, a, b, c) sys6(n, a, b, c, 0, 0, 0)
+#define sys2(n, a, b) sys6(n, a, b, 0, 0, 0, 0)
+#define sys1(n, a) sys6(n, a, 0, 0, 0, 0, 0)
+#define sys0(n) sys6(n, 0, 0, 0, 0, 0, 0)
 
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
-	return x0;
-}
-#else
-#error "how is a system call made on this machine?"
-#endif
-
-#define sys4(n, a, b, c, d) sys_call((n), (long)(a), (long)(b), (long)(c), (long)(d))
-#define sys3(n, a, b, c) sys4(n, a, b, c, 0)
-#define sys2(n, a, b) sys4(n, a, b, 0, 0)
-#define sys1(n, a) sys4(n, a, 0, 0, 0)
+/* A millisecond at most: a signal ends it. */
+void hook_pause(void);

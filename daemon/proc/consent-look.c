@@ -1,9 +1,9 @@
 /* consent-look.c - may a process be asked, and the asking.  Thread: main; see consent.h.
  *
  * HOOK_SIGNAL does no harm to whom it finds without a handler, so none of this guards a life, except
- * the word on seccomp: a filter may kill for the system calls of the answer.  It saves useless
- * signals, and lets us say why nothing can be had.  The text is the kernel's, but a fake /proc in
- * tests may hold anything. */
+ * the words on seccomp: a filter may kill for the system calls of the answer, or trap them, which
+ * kills whoever blocks SIGSYS.  It saves useless signals, and lets us say why nothing can be had.
+ * The text is the kernel's, but a fake /proc in tests may hold anything. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -28,6 +28,8 @@ const char *consent_refusal_text(enum consent_refusal refusal)
 		[CONSENT_BLOCKED] = "it blocks the hook's signal",
 		[CONSENT_SECCOMP] = "its seccomp filter may kill it for answering",
 		[CONSENT_FORBIDDEN] = "we may not send it a signal (no CAP_KILL)",
+		[CONSENT_UNGUARDED] = "it does not let the hook handle SIGSYS, so a seccomp filter "
+				      "would kill it for answering",
 		[CONSENT_STUCK] = "what it, or others of its user, sent could not be handled "
 				  "in time",
 		[CONSENT_NO_SOCKET] = "the hook socket cannot be opened",
@@ -65,11 +67,11 @@ static bool number(const char *p, int base, uint64_t *ret)
 	return parse_u64(word, base, UINT64_MAX, ret) >= 0;
 }
 
-static bool in_set(const char *text, const char *name)
+static bool in_set(const char *text, const char *name, int signal)
 {
 	uint64_t set;
 
-	return number(value_of(text, name), 16, &set) && (set >> (HOOK_SIGNAL - 1) & 1);
+	return number(value_of(text, name), 16, &set) && (set >> (signal - 1) & 1);
 }
 
 /* One number for each pid namespace, from that of /proc inwards. */
@@ -101,14 +103,18 @@ enum consent_refusal consent_look(const char *root, uint32_t pid, bool under_sec
 		return CONSENT_KERNEL_THREAD;
 	if (is_first(text, pid))
 		return CONSENT_FIRST;
-	if (!in_set(text, "SigCgt"))
+	if (!in_set(text, "SigCgt", HOOK_SIGNAL))
 		return CONSENT_NOT_CAUGHT;
-	if (in_set(text, "SigBlk"))
+	if (in_set(text, "SigBlk", HOOK_SIGNAL))
 		return CONSENT_BLOCKED;
 	(void)number(value_of(text, "Seccomp"), 10, &seccomp);
 	/* In strict mode any system call but read and write is its end, whatever an option says. */
 	if (seccomp == SECCOMP_STRICT || (!under_seccomp && seccomp == SECCOMP_FILTERED))
 		return CONSENT_SECCOMP;
+	/* The hook does not answer where it is blocked, filter or not: it cannot know. */
+	if (in_set(text, "SigBlk", SIGSYS) ||
+	    (seccomp == SECCOMP_FILTERED && !in_set(text, "SigCgt", SIGSYS)))
+		return CONSENT_UNGUARDED;
 	return CONSENT_ASKED;
 }
 

@@ -23,6 +23,7 @@ enum consent_refusal {
 	CONSENT_NOT_CAUGHT, /* no handler for HOOK_SIGNAL: the hook is not loaded (yet) */
 	CONSENT_BLOCKED,    /* the signal is blocked */
 	CONSENT_SECCOMP,    /* a filter may kill it for the answer; an option allows it */
+	CONSENT_UNGUARDED,  /* SIGSYS is blocked, or under a filter not the hook's */
 	CONSENT_FORBIDDEN,  /* we may not send it a signal */
 	CONSENT_STUCK,	    /* what it sent once could not be handled in time */
 	CONSENT_NO_SOCKET,  /* the hook socket could not be opened */

@@ -1,29 +1,10 @@
-/* hook-target.c - programs that a hook is loaded into.  hook-target MODE; says "ready" on standard
- * output, then does what the mode says until it is told to end by a byte (or the end) of standard
- * input.  Ends with 0, or with a line on standard error and 1. */
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+/* hook-target.c - programs that a hook is loaded into, and what they do with its signal. */
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-static volatile sig_atomic_t own_calls;
-
-static void own_handler(int signal)
-{
-	(void)signal;
-	own_calls++;
-}
+#include "hook-program.h"
 
 static void own_action(int signal, siginfo_t *info, void *context)
 {
@@ -32,47 +13,21 @@ static void own_action(int signal, siginfo_t *info, void *context)
 		own_calls++;
 }
 
-static void check(int holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "hook-target: %s\n", what);
-	exit(1);
-}
-
-static int count_files(void)
-{
-	int n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
-/* Until standard input says so; a signal does not end it. */
-static void await_end(void)
-{
-	char c;
-
-	puts("ready");
-	fflush(stdout);
-	while (read(0, &c, 1) < 0 && errno == EINTR)
-		;
-}
-
-static void mode_idle(void)
+static void mode_idle(int number)
 {
 	int before = count_files();
 
+	(void)number;
 	await_end();
 	check(count_files() == before, "a descriptor was left behind");
 }
 
 /* Interrupted calls are started again, and errno stays. */
-static void mode_errno(void)
+static void mode_errno(int number)
 {
 	char c;
 
+	(void)number;
 	errno = ERANGE;
 	puts("ready");
 	fflush(stdout);
@@ -81,10 +36,11 @@ static void mode_errno(void)
 	check(errno == ERANGE, "errno was changed");
 }
 
-static void mode_sigaction(void)
+static void mode_sigaction(int number)
 {
 	struct sigaction action = {.sa_flags = SA_SIGINFO}, old;
 
+	(void)number;
 	action.sa_sigaction = own_action;
 	sigaddset(&action.sa_mask, SIGUSR1);
 	check(sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == SIG_DFL, "not the default");
@@ -105,8 +61,9 @@ static void mode_sigaction(void)
 	check(sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == SIG_DFL, "reset");
 }
 
-static void mode_signal(void)
+static void mode_signal(int number)
 {
+	(void)number;
 	check(signal(SIGURG, own_handler) == SIG_DFL, "not the default");
 	raise(SIGURG);
 	check(own_calls == 1, "its own handler was not called");
@@ -128,19 +85,21 @@ static void *work(void *arg)
 }
 
 /* The main thread has gone: its own /proc files read empty. */
-static void mode_main_gone(void)
+static void mode_main_gone(int number)
 {
 	pthread_t thread;
 
+	(void)number;
 	check(pthread_create(&thread, NULL, work, NULL) == 0, "no thread");
 	pthread_exit(NULL);
 }
 
-static void mode_fork(void)
+static void mode_fork(int number)
 {
 	pid_t child = fork();
 	int status;
 
+	(void)number;
 	if (!child) {
 		printf("child %d\n", (int)getpid());
 		await_end();
@@ -150,12 +109,13 @@ static void mode_fork(void)
 }
 
 /* A child that shares our memory sets its own action: ours must stay. */
-static void mode_vfork(void)
+static void mode_vfork(int number)
 {
 	struct sigaction old;
 	pid_t child;
 	int status;
 
+	(void)number;
 	check(signal(SIGURG, own_handler) == SIG_DFL, "not the default");
 	child = vfork();
 	if (!child) {
@@ -168,57 +128,194 @@ static void mode_vfork(void)
 	await_end();
 }
 
-static void mode_nondumpable(void)
+static void mode_nondumpable(int number)
 {
+	(void)number;
 	prctl(PR_SET_DUMPABLE, 0);
 	await_end();
 	check(prctl(PR_GET_DUMPABLE) == 0, "it was left dumpable");
 }
 
-static void mode_closed(void)
+static void mode_closed(int number)
 {
 	close(2);
-	mode_idle();
+	mode_idle(number);
 }
 
-/* SIGSYS for socket(): what cannot be sent is not sent, and nothing dies. */
-static void mode_seccomp(void)
+/* The same in a child of fork() that has set nothing itself yet. */
+static void mode_fork_vfork(int number)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	struct sigaction old;
+	pid_t child;
+
+	(void)number;
+	check(signal(SIGURG, own_handler) == SIG_DFL, "not the default");
+	child = fork();
+	if (!child) {
+		child = vfork();
+		if (!child) {
+			signal(SIGURG, SIG_DFL);
+			_exit(0);
+		}
+		await_child(child, 0, "the grandchild ended badly");
+		raise(SIGURG);
+		check(own_calls == 1, "the child's own handler was not called");
+		check(sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == own_handler,
+		      "the child's was changed");
+		exit(0);
+	}
+	await_child(child, 0, "the child ended badly");
+	await_end();
+}
+
+/* signal() as it is with -std=c11, where there is one. */
+static void set_once(void)
+{
+#ifdef __GLIBC__
+	check(__sysv_signal(SIGURG, own_handler) == SIG_DFL, "not the default");
+#else
+	struct sigaction action = {.sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
+
+	action.sa_handler = own_handler;
+	check(sigaction(SIGURG, &action, NULL) == 0, "set");
+#endif
+}
+
+/* A handler that is called once: for a signal of its own, however many others come. */
+static void mode_once(int number)
+{
 	struct sigaction old;
 
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
-	mode_idle();
-	check(sigaction(SIGSYS, NULL, &old) == 0 && old.sa_handler == SIG_DFL,
-	      "a handler of SIGSYS was left behind");
+	(void)number;
+	set_once();
+	check(sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == own_handler &&
+		      (unsigned)old.sa_flags & SA_RESETHAND && !(old.sa_flags & SA_RESTART),
+	      "it is not set once");
+	raise(SIGURG);
+	check(own_calls == 1, "its own handler was not called");
+	raise(SIGURG);
+	check(own_calls == 1, "its own handler was called twice");
+	set_once();
+	await_end();
+	check(own_calls == 1, "its own handler was called for the daemon's request");
+	raise(SIGURG);
+	check(own_calls == 2, "its own handler is gone");
+	check(sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == SIG_DFL, "reset");
 }
 
-static const struct mode {
-	const char *name;
-	void (*run)(void);
-} modes[] = {
-	{"idle", mode_idle},	       {"errno", mode_errno},
-	{"sigaction", mode_sigaction}, {"signal", mode_signal},
-	{"main-gone", mode_main_gone}, {"fork", mode_fork},
-	{"vfork", mode_vfork},	       {"nondumpable", mode_nondumpable},
-	{"closed", mode_closed},       {"seccomp", mode_seccomp},
+/* What would be ignored by now interrupts nothing. */
+static void mode_spent(int number)
+{
+	char c;
+
+	(void)number;
+	set_once();
+	raise(SIGURG);
+	puts("ready");
+	fflush(stdout);
+	check(read(0, &c, 1) >= 0, "a read was interrupted");
+	check(own_calls == 1, "its own handler was called again");
+}
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/* The other ways to set a handler, as they are in the libc for any other signal. */
+static void mode_held(int number)
+{
+	sighandler_t (*const setters[])(int, sighandler_t) = {
+		signal,
+#ifdef __GLIBC__
+		ssignal,
+#endif
+		sigset,
+	};
+	struct sigaction urgent, other;
+
+	(void)number;
+	for (size_t i = 0; i < 2 * sizeof(setters) / sizeof(setters[0]); i++) {
+		check(siginterrupt(SIGURG, i & 1) == 0 && siginterrupt(SIGUSR2, i & 1) == 0,
+		      "siginterrupt");
+		check(setters[i / 2](SIGURG, own_handler) == setters[i / 2](SIGUSR2, own_handler),
+		      "another one was set before");
+		check(sigaction(SIGURG, NULL, &urgent) == 0 &&
+			      sigaction(SIGUSR2, NULL, &other) == 0 &&
+			      urgent.sa_handler == own_handler &&
+			      (urgent.sa_flags & SA_RESTART) == (other.sa_flags & SA_RESTART),
+		      "it is not set as another one is");
+	}
+	check(sigset(SIGURG, SIG_HOLD) == own_handler && sigset(SIGURG, SIG_HOLD) == SIG_HOLD &&
+		      sigset(SIGURG, own_handler) == SIG_HOLD &&
+		      sigset(SIGURG, own_handler) == own_handler,
+	      "held and let go");
+	own_calls = 0;
+	await_end();
+	check(own_calls == 0, "its own handler was called for the daemon's request");
+	raise(SIGURG);
+	check(own_calls == 1, "its own handler was not called");
+	check(sigignore(SIGURG) == 0 && signal(SIGURG, SIG_DFL) == SIG_IGN, "not ignored");
+}
+
+static sigset_t seen_mask;
+
+static void look_at_mask(int signal)
+{
+	own_calls += signal == SIGURG;
+	sigprocmask(SIG_BLOCK, NULL, &seen_mask);
+}
+
+/* In its handler is blocked what the program wants to be. */
+static void mode_mask(int number)
+{
+	struct sigaction action = {.sa_handler = look_at_mask};
+
+	(void)number;
+	sigaddset(&action.sa_mask, SIGUSR1);
+	for (int nodefer = 0; nodefer < 2; nodefer++) {
+		action.sa_flags = nodefer ? SA_NODEFER : 0;
+		check(sigaction(SIGURG, &action, NULL) == 0, "set");
+		raise(SIGURG);
+		for (int s = 1; s < 32; s++)
+			check(sigismember(&seen_mask, s) ==
+				      (s == SIGUSR1 || (s == SIGURG && !nodefer)),
+			      "another mask than it has asked for");
+		sigprocmask(SIG_BLOCK, NULL, &seen_mask);
+		check(!sigismember(&seen_mask, SIGUSR1), "the mask was not put back");
+	}
+	await_end();
+	check(own_calls == 2, "its own handler was called for the daemon's request");
+}
+
+/* A handler set by a system call: the kernel's struct, with the restorer that is there. */
+static void mode_raw(int number)
+{
+	unsigned long action[4];
+
+	(void)number;
+	check(syscall(SYS_rt_sigaction, SIGURG, NULL, action, 8) == 0, "read");
+	action[0] = (unsigned long)own_handler;
+	check(syscall(SYS_rt_sigaction, SIGURG, action, NULL, 8) == 0, "set");
+	await_end();
+	check(own_calls == 1, "its own handler did not have the one signal");
+}
+
+static const struct mode modes[] = {
+	{"idle", mode_idle},
+	{"errno", mode_errno},
+	{"sigaction", mode_sigaction},
+	{"signal", mode_signal},
+	{"main-gone", mode_main_gone},
+	{"fork", mode_fork},
+	{"vfork", mode_vfork},
+	{"fork-vfork", mode_fork_vfork},
+	{"nondumpable", mode_nondumpable},
+	{"closed", mode_closed},
+	{"once", mode_once},
+	{"spent", mode_spent},
+	{"held", mode_held},
+	{"mask", mode_mask},
+	{"raw", mode_raw},
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
-		if (strcmp(argv[1], modes[i].name))
-			continue;
-		modes[i].run();
-		return 0;
-	}
-	fprintf(stderr, "usage: hook-target MODE\n");
-	return 2;
+	return run_mode(modes, sizeof(modes) / sizeof(modes[0]), argc, argv);
 }

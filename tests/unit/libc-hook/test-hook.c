@@ -1,5 +1,5 @@
-/* test-hook.c - programs with the hook loaded (tests/programs/hook-target.c), asked by a stand-in
- * for the daemon: what comes over the socket, and what the program notices. */
+/* test-hook.c - programs with the hook loaded (tests/programs/hook-*.c), asked by a stand-in for the
+ * daemon: what comes over the socket, and what the program notices. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 #include "libc-hook/hook_proto.h"
 #include "tests/unit/cmocka.h"
 
-enum { ANSWER_MS = 5000, SILENCE_MS = 150 };
+enum { ANSWER_MS = 5000, SILENCE_MS = 150, SETTLE_MS = 40 };
 
 struct target {
 	pid_t pid;
@@ -26,14 +27,15 @@ struct target {
 };
 
 static int listener;
-static char socket_name[64], program[256], library[256];
+static char socket_name[64], program[256], argument[16], library[256];
+static const char *libc = "";
 
-static void choose_program(const char *libc)
+static void choose(const char *name, int number)
 {
 	const char *o = getenv("O");
 
-	snprintf(program, sizeof(program), "%s/tests/programs/hook-target%s", o ? o : "build",
-		 libc);
+	snprintf(program, sizeof(program), "%s/tests/programs/%s%s", o ? o : "build", name, libc);
+	snprintf(argument, sizeof(argument), "%d", number);
 }
 
 static int start_listener(void **state)
@@ -42,9 +44,9 @@ static int start_listener(void **state)
 	const char *o = getenv("O");
 
 	(void)state;
-	choose_program("");
+	choose("hook-target", 0);
 	snprintf(library, sizeof(library), "%s/libperfwind-hook.so", o ? o : "build");
-	snprintf(socket_name, sizeof(socket_name), "@perfwind-test-%d", getpid());
+	snprintf(socket_name, sizeof(socket_name), "@perfwind-test-%d%s", getpid(), libc);
 	memcpy(address.sun_path + 1, socket_name + 1, strlen(socket_name) - 1);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(
@@ -62,7 +64,7 @@ static void run_target(const char *mode, int in, int out)
 		close(2); /* one of the three is not open when it starts */
 	setenv("LD_PRELOAD", library, 1);
 	setenv(HOOK_ENV_SOCKET, socket_name, 1);
-	execl(program, program, mode, NULL);
+	execl(program, program, mode, argument, NULL);
 	_exit(127);
 }
 
@@ -71,6 +73,7 @@ static void start(struct target *t, const char *mode, char *line, size_t line_si
 	int in[2], out[2];
 	size_t n = 0;
 
+	*line = 0;
 	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	t->pid = fork();
@@ -158,7 +161,7 @@ static void check_answer(pid_t pid)
 	n = read(fds[HOOK_MAPS], text, sizeof(text) - 1);
 	assert_true(n > 0);
 	text[n] = 0;
-	assert_non_null(strstr(text, "hook-target"));
+	assert_non_null(strstr(text, "/hook-"));
 	assert_int_equal(pread(fds[HOOK_MEM], magic, 4, (off_t)strtoull(text, NULL, 16)), 4);
 	assert_memory_equal(magic, "\177ELF", 4);
 	close(fds[HOOK_MAPS]);
@@ -171,6 +174,15 @@ static void check_silence(void)
 	struct ucred peer;
 
 	assert_false(answer(SILENCE_MS, &peer, fds));
+}
+
+/* Connections may come or not, and are let go unread. */
+static void settle(int ms)
+{
+	struct pollfd p = {.fd = listener, .events = POLLIN};
+
+	while (poll(&p, 1, ms) == 1)
+		close(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
 }
 
 static void end(struct target *t)
@@ -197,6 +209,17 @@ static void simple(const char *mode)
 	end(&t);
 }
 
+static void silent(const char *mode)
+{
+	struct target t;
+	char line[128];
+
+	start(&t, mode, line, sizeof(line));
+	ask(t.pid, HOOK_VALUE);
+	check_silence();
+	end(&t);
+}
+
 static void test_modes(void **state)
 {
 	(void)state;
@@ -207,18 +230,18 @@ static void test_modes(void **state)
 	simple("main-gone");
 	simple("vfork");
 	simple("closed");
+	simple("fork-vfork");
+	simple("once");
+	simple("spent");
+	simple("held");
+	simple("mask");
 }
 
-/* Another libc: musl. */
-static void test_musl(void **state)
+/* A program that has the signal for itself: it has the request as a signal of its own. */
+static void test_taken(void **state)
 {
-	choose_program("-musl");
-	if (access(program, X_OK) < 0) {
-		choose_program("");
-		skip();
-	}
-	test_modes(state);
-	choose_program("");
+	(void)state;
+	silent("raw");
 }
 
 static void test_fork(void **state)
@@ -250,22 +273,10 @@ static void test_not_a_request(void **state)
 	end(&t);
 }
 
-static void silent(const char *mode)
-{
-	struct target t;
-	char line[128];
-
-	start(&t, mode, line, sizeof(line));
-	ask(t.pid, HOOK_VALUE);
-	check_silence();
-	end(&t);
-}
-
 static void test_refuses(void **state)
 {
 	(void)state;
 	silent("nondumpable");
-	silent("seccomp");
 	setenv(HOOK_ENV_DENY, "1", 1);
 	silent("idle");
 	unsetenv(HOOK_ENV_DENY);
@@ -305,15 +316,168 @@ static void test_unreachable(void **state)
 	silent("idle");
 }
 
+/* ---- under a seccomp filter ---- */
+
+/* What an answer calls, and what it might: each is trapped, and nobody dies. */
+static void test_traps(void **state)
+{
+	static const int calls[] = {
+		SYS_prctl,   SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_getpid, SYS_gettid,
+		SYS_openat,  SYS_fcntl,	       SYS_fstat,	   SYS_socket, SYS_connect,
+		SYS_sendmsg, SYS_close,	       SYS_nanosleep,	   SYS_kcmp,
+	};
+	char line[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct target t;
+
+		choose("hook-filter", calls[i]);
+		start(&t, "trap", line, sizeof(line));
+		for (int n = 0; n < 3; n++) {
+			ask(t.pid, HOOK_VALUE);
+			settle(SETTLE_MS);
+		}
+		end(&t);
+		start(&t, "blocked", line, sizeof(line));
+		ask(t.pid, HOOK_VALUE);
+		check_silence();
+		end(&t);
+	}
+	choose("hook-target", 0);
+}
+
+static void test_trap_before(void **state)
+{
+	struct target t;
+	char line[128];
+
+	(void)state;
+	choose("hook-filter", SYS_madvise);
+	start(&t, "exec", line, sizeof(line));
+	ask(t.pid, HOOK_VALUE);
+	check_silence();
+	end(&t);
+	choose("hook-filter", SYS_kcmp);
+	start(&t, "exec", line, sizeof(line));
+	ask(t.pid, HOOK_VALUE);
+	check_answer(t.pid);
+	end(&t);
+	choose("hook-target", 0);
+}
+
+/* Its own traps are its own, and do to it what they did. */
+static void test_own_traps(void **state)
+{
+	(void)state;
+	choose("hook-filter", 0);
+	silent("own");
+	choose("hook-target", 0);
+}
+
+/* ---- something else in the middle of an answer ---- */
+
+static int fillers[8];
+
+/* The daemon's backlog: an answer then takes 10 ms. */
+static void fill(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(socket_name));
+
+	memcpy(address.sun_path + 1, socket_name + 1, strlen(socket_name) - 1);
+	for (size_t i = 0; i < sizeof(fillers) / sizeof(fillers[0]); i++) {
+		fillers[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		(void)!connect(fillers[i], (struct sockaddr *)&address, len);
+	}
+}
+
+static void drain(void)
+{
+	for (size_t i = 0; i < sizeof(fillers) / sizeof(fillers[0]); i++)
+		close(fillers[i]);
+	settle(0);
+}
+
+static void beside(const char *mode, int number)
+{
+	struct target t;
+	char line[128];
+
+	choose("hook-beside", number);
+	start(&t, mode, line, sizeof(line));
+	for (int i = 0; i < 5; i++) {
+		fill();
+		ask(t.pid, HOOK_VALUE);
+		(void)usleep(25000); /* it gives up meanwhile */
+		drain();
+		ask(t.pid, HOOK_VALUE);
+		settle(SETTLE_MS);
+	}
+	end(&t);
+	choose("hook-target", 0);
+}
+
+/* A child has neither its parent's descriptors nor its moment of being dumpable. */
+static void test_fork_beside(void **state)
+{
+	(void)state;
+	beside("fork", 0);
+	beside("clone", 0);
+	setenv(HOOK_ENV_NONDUMPABLE, "1", 1);
+	beside("fork", 1);
+	beside("clone", 1);
+	unsetenv(HOOK_ENV_NONDUMPABLE);
+}
+
+static void test_longjmp_beside(void **state)
+{
+	(void)state;
+	beside("longjmp", 0);
+}
+
+/* A child in its parent's memory is killed in its answer: the parent answers all the same. */
+static void test_killed_in_answer(void **state)
+{
+	struct target t;
+	char line[128];
+	int child = 0;
+
+	(void)state;
+	choose("hook-beside", 0);
+	start(&t, "vfork", line, sizeof(line));
+	assert_int_equal(sscanf(line, "child %d", &child), 1);
+	fill();
+	ask(child, HOOK_VALUE);
+	(void)usleep(4000);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	(void)usleep(20000);
+	drain();
+	choose("hook-target", 0);
+	ask(t.pid, HOOK_VALUE);
+	check_answer(t.pid);
+	end(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_modes),	    cmocka_unit_test(test_musl),
-		cmocka_unit_test(test_fork),	    cmocka_unit_test(test_not_a_request),
-		cmocka_unit_test(test_refuses),	    cmocka_unit_test(test_nondumpable_allowed),
+		cmocka_unit_test(test_modes),	       cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_fork),	       cmocka_unit_test(test_not_a_request),
+		cmocka_unit_test(test_refuses),	       cmocka_unit_test(test_nondumpable_allowed),
+		cmocka_unit_test(test_traps),	       cmocka_unit_test(test_trap_before),
+		cmocka_unit_test(test_own_traps),      cmocka_unit_test(test_fork_beside),
+		cmocka_unit_test(test_longjmp_beside), cmocka_unit_test(test_killed_in_answer),
 		cmocka_unit_test(test_unreachable),
 	};
+	int r;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return cmocka_run_group_tests(tests, start_listener, NULL);
+	r = cmocka_run_group_tests(tests, start_listener, NULL);
+	/* Another libc: musl. */
+	libc = "-musl";
+	choose("hook-target", 0);
+	if (r == 0 && access(program, X_OK) == 0)
+		r = cmocka_run_group_tests_name("musl", tests, start_listener, NULL);
+	return r;
 }

@@ -73,10 +73,12 @@ static int drop_root(void **state)
 	return system(command);
 }
 
-/* SIGURG is 23: bit 22. */
+/* SIGURG is 23: bit 22.  SIGSYS is 31: bit 30. */
 #define NONE "0000000000000000"
 #define URG "0000000000400000"
-#define ALL_BUT_URG "fffffffdffbfffff"
+#define SYS "0000000040000000"
+#define URG_SYS "0000000040400000"
+#define ALL_BUT_URG "fffffffdbfbfffff"
 
 static void test_looks(void **state)
 {
@@ -95,7 +97,15 @@ static void test_looks(void **state)
 	assert_int_equal(consent_look(root, 50, true), CONSENT_SECCOMP);
 	put_status("50", NONE, URG, "2");
 	assert_int_equal(consent_look(root, 50, false), CONSENT_SECCOMP);
+	/* The hook's handlers under a filter: both signals are caught, SIGSYS is not blocked. */
+	assert_int_equal(consent_look(root, 50, true), CONSENT_UNGUARDED);
+	put_status("50", NONE, URG_SYS, "2");
+	assert_int_equal(consent_look(root, 50, false), CONSENT_SECCOMP);
 	assert_int_equal(consent_look(root, 50, true), CONSENT_ASKED);
+	put_status("50", SYS, URG_SYS, "2");
+	assert_int_equal(consent_look(root, 50, true), CONSENT_UNGUARDED);
+	put_status("50", SYS, URG_SYS, "0"); /* it answers to nobody then */
+	assert_int_equal(consent_look(root, 50, false), CONSENT_UNGUARDED);
 	put_status("50\t1", NONE, URG, "0");
 	assert_int_equal(consent_look(root, 50, true), CONSENT_FIRST);
 	put_status("50\t1\t9", NONE, URG, "0");

@@ -1,0 +1,7 @@
+/* interpose.h - the libc's functions that set what a signal does.  Thread: any. */
+#pragma once
+
+#include "libc-hook/actions.h"
+
+/* Looks them up, so that none does it in a signal handler.  The libc's sigaction, or NULL. */
+action_function *interpose_begin(void);

@@ -1,0 +1,119 @@
+/* hook-filter.c - programs that a hook is loaded into, under a seccomp filter that traps (SIGSYS).
+ *
+ * A trap in an answer kills nobody; a trap of their own does to them what it does without the hook.
+ * openat() and getppid() are trapped, or what the number says. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "hook-program.h"
+
+static void trap(int nr)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(nr ? nr : SYS_openat), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(nr ? nr : SYS_getppid), 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+}
+
+static void mode_trap(int nr)
+{
+	trap(nr);
+	await_end();
+	_exit(0);
+}
+
+/* The filter was there before the program. */
+static void mode_exec(int nr)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", nr);
+	trap(nr);
+	execl("/proc/self/exe", "hook-filter", "end", number, (char *)NULL);
+}
+
+static void mode_end(int nr)
+{
+	(void)nr;
+	await_end();
+	_exit(0);
+}
+
+/* Who blocks SIGSYS dies of a trap, whoever handles it. */
+static void mode_blocked(int nr)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSYS);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	mode_trap(nr);
+}
+
+static volatile sig_atomic_t trapped;
+
+static void own_trap(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)context;
+	trapped = info->si_syscall;
+	own_calls++;
+}
+
+static void child_dies(int trapping, sighandler_t handler)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		prctl(PR_SET_DUMPABLE, 0); /* no core file */
+		signal(SIGSYS, handler);
+		if (trapping)
+			syscall(SYS_getppid);
+		else
+			kill(getpid(), SIGSYS);
+		_exit(0);
+	}
+	await_child(child, !trapping && handler == SIG_IGN ? 0 : SIGSYS,
+		    trapping ? "a trap does not kill" : "SIGSYS does not what it did");
+}
+
+static void mode_own(int nr)
+{
+	struct sigaction action = {.sa_flags = SA_SIGINFO}, old;
+
+	trap(nr);
+	check(sigaction(SIGSYS, NULL, &old) == 0 && old.sa_handler == SIG_DFL, "not the default");
+	child_dies(0, SIG_DFL);
+	child_dies(0, SIG_IGN);
+	child_dies(1, SIG_DFL);
+	child_dies(1, SIG_IGN);
+	action.sa_sigaction = own_trap;
+	check(sigaction(SIGSYS, &action, NULL) == 0, "set");
+	await_end();
+	check(own_calls == 0, "its own handler was called for a trap in the answer");
+	syscall(SYS_getppid);
+	check(own_calls == 1 && trapped == SYS_getppid, "its own handler was not called");
+	check(sigaction(SIGSYS, NULL, &old) == 0 && old.sa_sigaction == own_trap,
+	      "its handler is not seen");
+	_exit(0);
+}
+
+static const struct mode modes[] = {
+	{"trap", mode_trap}, {"blocked", mode_blocked}, {"own", mode_own},
+	{"exec", mode_exec}, {"end", mode_end},
+};
+
+int main(int argc, char **argv)
+{
+	return run_mode(modes, sizeof(modes) / sizeof(modes[0]), argc, argv);
+}
