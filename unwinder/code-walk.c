@@ -11,6 +11,9 @@
  * one way through the function, and all ways to a ret agree on where the return address is.  The
  * walk gives up at whatever it does not know: no answer is better than a wrong one.
  *
+ * What ends in leave has its frame at rbp: at the walk's first instruction already, unless the walk
+ * meets the mov %rsp,%rbp that makes it so.  Compilers put other work between that and the push.
+ *
  *  -> mov 0x78(%rdx),%rbp    a switch of stacks, behind mov 0xa0(%rdx),%rsp: as long as there are
  *     mov 0xa8(%rdx),%rcx    only loads, it is known what is in every register
  *     push %rcx              the return address: the word at rdx + 0xa8
@@ -33,11 +36,15 @@ struct held {
 	int32_t offset;
 };
 
+enum code_fp { FP_AS_IT_WAS, FP_KNOWN, FP_LOST };
+
 struct code_state {
-	int64_t sp;  /* rsp, from where it stood at first */
-	int64_t bp;  /* where the caller's rbp was popped from, -1: nowhere */
-	bool loads;  /* nothing but loads so far: @regs is true */
-	bool pushed; /* so was the first word below where rsp stood */
+	int64_t sp;	 /* rsp, from where it stood at first */
+	int64_t bp;	 /* where the caller's rbp was popped from, -1: nowhere */
+	enum code_fp fp; /* what rbp is */
+	int64_t fp_at;	 /* FP_KNOWN: where it points to */
+	bool loads;	 /* nothing but loads so far: @regs is true */
+	bool pushed;	 /* so was the first word below where rsp stood */
 	struct held regs[16], ra_from, bp_from;
 };
 
@@ -135,6 +142,56 @@ static void note_push(const struct code_insn *in, struct code_state *s)
 	s->sp -= 8;
 }
 
+/* N(%rsp), for lea. */
+static bool sp_operand(const struct code_insn *in, int64_t *ret_offset)
+{
+	uint8_t modrm = in->op[1];
+
+	if ((modrm & 7) != REG_SP || in->op[2] != 0x24 || modrm >> 6 == 3 || in->rex & 3)
+		return false;
+	*ret_offset = modrm >> 6 == 0 ? 0 : modrm >> 6 == 1 ? imm8(in->op + 3) : imm32(in->op + 3);
+	return true;
+}
+
+/* mov and lea into rbp. */
+static void note_fp(const struct code_insn *in, uint8_t from, bool from_is_rex,
+		    struct code_state *s)
+{
+	int64_t offset = 0;
+
+	s->fp = FP_LOST;
+	if (!(in->rex & 8))
+		return;
+	if (*in->op == 0x8d ? sp_operand(in, &offset)
+			    : in->op[1] >> 6 == 3 && from == REG_SP && !from_is_rex) {
+		s->fp = FP_KNOWN;
+		s->fp_at = s->sp + offset;
+	}
+}
+
+/* mov %rbp,%rsp and lea -N(%rbp),%rsp. */
+static enum way walk_to_fp(const struct code_insn *in, struct code_state *s)
+{
+	uint8_t mod = in->op[1] >> 6;
+
+	if (s->fp != FP_KNOWN)
+		return s->fp == FP_LOST ? LOST : ENDS_BY_FP; /* it is the frame's */
+	s->sp = s->fp_at;
+	if (*in->op == 0x8d)
+		s->sp += mod == 1 ? imm8(in->op + 2) : mod == 2 ? imm32(in->op + 2) : 0;
+	return GOES_ON;
+}
+
+static enum way walk_leave(struct code_state *s)
+{
+	if (s->fp != FP_KNOWN)
+		return s->fp == FP_LOST ? LOST : ENDS_BY_FP;
+	s->bp = s->fp_at;
+	s->sp = s->fp_at + 8;
+	s->fp = FP_LOST;
+	return GOES_ON;
+}
+
 /* mov and lea into rsp or rbp. */
 static enum way walk_move(const struct code_insn *in, struct code_state *s)
 {
@@ -149,15 +206,16 @@ static enum way walk_move(const struct code_insn *in, struct code_state *s)
 	note_move(in, s);
 	if (*in->op == 0x89 && !registers)
 		return GOES_ON; /* into memory */
+	if (!(in->rex & to_rex) && to == REG_BP)
+		note_fp(in, from, in->rex & from_rex, s);
 	if (in->rex & to_rex || to != REG_SP)
 		return GOES_ON;
-	if (*in->op == 0x8d && rm == REG_SP && in->op[2] == 0x24 && modrm >> 6 && !(in->rex & 3)) {
-		s->sp += modrm >> 6 == 1 ? imm8(in->op + 3) : imm32(in->op + 3);
-		return GOES_ON; /* lea N(%rsp),%rsp */
+	if (*in->op == 0x8d && sp_operand(in, &offset)) {
+		s->sp += offset;
+		return GOES_ON;
 	}
-	/* mov %rbp,%rsp and lea -N(%rbp),%rsp: rbp is the frame's. */
 	return from == REG_BP && !(in->rex & from_rex) && (registers || *in->op == 0x8d)
-		       ? ENDS_BY_FP
+		       ? walk_to_fp(in, s)
 		       : LOST;
 }
 
@@ -211,8 +269,10 @@ static enum way walk_one(const struct code_insn *in, struct code_state *s)
 	case 0x58 ... 0x5f:
 		if (op == 0x58 + REG_SP && !(in->rex & 1))
 			return LOST;
-		if (op == 0x58 + REG_BP && !(in->rex & 1))
+		if (op == 0x58 + REG_BP && !(in->rex & 1)) {
 			s->bp = s->sp;
+			s->fp = FP_LOST;
+		}
 		s->sp += 8;
 		return GOES_ON;
 	case 0x68:
@@ -234,7 +294,7 @@ static enum way walk_one(const struct code_insn *in, struct code_state *s)
 	case 0x8d:
 		return walk_move(in, s);
 	case 0xc9:
-		return ENDS_BY_FP;
+		return walk_leave(s);
 	case 0xc2:
 	case 0xc3:
 		return ENDS;

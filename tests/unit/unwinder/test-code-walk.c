@@ -77,6 +77,35 @@ static void test_frame_pointer(void **state)
 	assert_true(w.found && w.way.kind == CODE_WAY_FP);
 }
 
+/* The walk meets what makes rbp the frame's, or what makes it something else. */
+static void test_frame_pointer_made(void **state)
+{
+	/* push %rbp; mov %rdi,%rdx; mov %rsp,%rbp; push %rbx; sub $40,%rsp; leave; ret */
+	static const char code[] = "\x55\x48\x89\xfa\x48\x89\xe5\x53\x48\x83\xec\x28\xc9\xc3";
+	struct walked w;
+
+	(void)state;
+	assert_way(walk(code, 0, sizeof(code) - 1), 0, -1); /* rbp is live */
+	assert_way(walk(code, 1, sizeof(code) - 1), 8, 0);
+	assert_way(walk(code, 4, sizeof(code) - 1), 8, 0);
+	w = walk(code, 7, sizeof(code) - 1);
+	assert_true(w.found && w.way.kind == CODE_WAY_FP);
+	/* push %rbx; lea 8(%rsp),%rbp; leave */
+	assert_way(WALK(0, "\x53\x48\x8d\x6c\x24\x08\xc9\xc3"), 8, 0);
+	/* mov %rsp,%rbp; push; mov %rbp,%rsp; pop %rbp */
+	assert_way(WALK(0, "\x48\x89\xe5\x50\x48\x89\xec\x5d\xc3"), 8, 0);
+	/* mov %rsp,%rbp; push %rbx; push; lea -8(%rbp),%rsp; pop %rbx; pop %rbp */
+	assert_way(WALK(0, "\x48\x89\xe5\x53\x50\x48\x8d\x65\xf8\x5b\x5d\xc3"), 8, 0);
+	/* By something else: mov %rdi,%rbp; mov 8(%rdi),%rbp; mov %esp,%ebp; pop %rbp */
+	assert_false(WALK(0, "\x48\x89\xfd\xc9\xc3").found);
+	assert_false(WALK(0, "\x48\x8b\x6f\x08\x48\x89\xec\x5d\xc3").found);
+	assert_false(WALK(0, "\x89\xe5\xc9\xc3").found);
+	assert_false(WALK(0, "\x5d\xc9\xc3").found);
+	/* mov %rsp,%r13; mov %rdi,%r13: no matter */
+	w = WALK(0, "\x49\x89\xe5\x49\x89\xfd\xc9\xc3");
+	assert_true(w.found && w.way.kind == CODE_WAY_FP);
+}
+
 static void test_lost(void **state)
 {
 	(void)state;
@@ -175,9 +204,13 @@ static void test_moves_sp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ends), cmocka_unit_test(test_frame_pointer),
-		cmocka_unit_test(test_lost), cmocka_unit_test(test_pushes),
-		cmocka_unit_test(test_lea),  cmocka_unit_test(test_moves_sp),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_frame_pointer),
+		cmocka_unit_test(test_frame_pointer_made),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_pushes),
+		cmocka_unit_test(test_lea),
+		cmocka_unit_test(test_moves_sp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
