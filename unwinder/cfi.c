@@ -183,6 +183,7 @@ static enum cfi_result cie_get(const struct uw_section *section, bool debug_fram
 		return cie_read(section, debug_frame, offset, cie);
 	if (cies->entries[place].key != key) {
 		cies->entries[place].key = 0;
+		cies->cies_read++;
 		result = cie_read(section, debug_frame, offset, &cies->entries[place].cie);
 		if (result != CFI_OK)
 			return result;
@@ -263,6 +264,8 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 	const struct uw_section *section = cfi_section(image, debug_frame);
 	enum cfi_result result = CFI_OK;
 
+	if (cies)
+		cies->fdes_read++;
 	if (debug_frame || !fde_usual(section, offset, cies, serial, fde))
 		result = fde_any(section, debug_frame, offset, cies, serial, fde);
 	if (result != CFI_OK)

@@ -100,6 +100,7 @@ struct cfi_cies {
 		uint64_t key; /* 0: empty */
 		struct cfi_cie cie;
 	} entries[CFI_CIES];
+	uint64_t cies_read, fdes_read; /* through these, so far */
 };
 
 struct cfi_fde {

@@ -52,6 +52,7 @@ static void native_index_count(struct native *e, struct uw_module *module,
 			       const struct cfi_index *index)
 {
 	e->stats.cache_bytes += native_index_bytes(index);
+	e->cies.fdes_read += index->n_entries;
 	uw_module_count_unwind(module, native_index_bytes(index));
 }
 
@@ -90,7 +91,7 @@ static void native_index_free(struct native *e, struct cfi_index *index)
 
 void native_forget_index(struct native *e, uint32_t serial)
 {
-	memset(&e->cies, 0, sizeof(e->cies));
+	memset(e->cies.entries, 0, sizeof(e->cies.entries));
 	for (uint64_t key = (uint64_t)serial * 2; key <= (uint64_t)serial * 2 + 1; key++) {
 		native_index_free(e, table_pointer(&e->indexes, key));
 		(void)table_remove(&e->indexes, key);
@@ -99,7 +100,7 @@ void native_forget_index(struct native *e, uint32_t serial)
 
 void native_forget_indexes(struct native *e)
 {
-	memset(&e->cies, 0, sizeof(e->cies));
+	memset(e->cies.entries, 0, sizeof(e->cies.entries));
 	table_for_each (&e->indexes, slot)
 		native_index_free(e, (struct cfi_index *)(uintptr_t)slot->value);
 	table_clear(&e->indexes);

@@ -419,6 +419,8 @@ static void native_stats(const struct uw_engine *engine, struct uw_engine_stats 
 	ret_stats->cache_hits = e->stats.frames > e->stats.cache_misses
 					? e->stats.frames - e->stats.cache_misses
 					: 0;
+	ret_stats->cies_read = e->cies.cies_read;
+	ret_stats->fdes_read = e->cies.fdes_read;
 	ret_stats->cache_bytes += 2 * RULE_CACHE_ENTRIES * sizeof(struct rule_entry) + sizeof(*e) +
 				  (e->chunk ? NATIVE_CHUNK : 0);
 }

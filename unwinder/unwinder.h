@@ -188,6 +188,7 @@ struct uw_engine;
 struct uw_engine_stats {
 	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames,
 		reused_frames, completed_stacks, cache_bytes;
+	uint64_t cies_read, fdes_read; /* records of unwind information that were looked at */
 };
 
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);
