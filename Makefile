@@ -112,7 +112,7 @@ run-unit: $(O)/tests/unit/$(T)
 # NAME-static: without a dynamic linker.  Their own flags: what they are made of must not depend on ours.
 PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werror -pthread
 # steps*: built many ways by tests/integration/steps.sh.
-PROGRAM_NAMES := $(filter-out plugin steps steps-cxx,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
+PROGRAM_NAMES := $(filter-out plugin steps steps-cxx steps-jit,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
 	$(O)/tests/programs/restless-static
 # With another libc, where there is one to try.

@@ -169,7 +169,7 @@ static inline __attribute__((always_inline)) bool walk_arrive(struct native *e, 
 	w->bp = bp;
 	w->sp = sp;
 	if (__builtin_expect(address >> 48 || w->n == w->max, 0)) {
-		native_push(w, ra, UW_FRAME_CALLER);
+		native_push(w, ra, w->flags);
 		return false;
 	}
 	w->frames[w->n++] = ra | w->flags;
@@ -196,10 +196,25 @@ static inline __attribute__((always_inline)) bool walk_leave(struct native *e, s
 	return native_other(e, w, rule & RULE_MASK);
 }
 
+/* A return address of 0 that the frame pointer led to.  In code that is known to have no CFI that is
+ * the end of its chain.  Code of no file has been called by code that has one, and its rbp, or that
+ * of code that cannot be read, may be any number: what is 0 there ends nothing. */
+static enum step push_zero(struct walk *w, uint64_t flags)
+{
+	struct native_place place;
+
+	if (!(flags & UW_FRAME_GUESSED) ||
+	    native_place(w, walk_lookup(w), &place) != NATIVE_PLACE || place.why == RULE_NO_CFI)
+		return walk_end(w, UW_WHOLE, UW_OK, 0);
+	return walk_end(w, UW_FAILED,
+			place.why == RULE_NOT_READABLE ? UW_UNREADABLE : UW_NO_UNWIND_INFO,
+			uw_frame_pc(w->frames[w->n - 1]));
+}
+
 enum step native_push(struct walk *w, uint64_t pc, uint64_t flags)
 {
 	if (!pc && (flags & UW_FRAME_CALLER))
-		return walk_end(w, UW_WHOLE, UW_OK, 0);
+		return push_zero(w, flags);
 	if (!pc || pc >> 48)
 		return walk_end(w, UW_FAILED, UW_NO_MODULE, pc);
 	if (w->n == w->max)

@@ -7,8 +7,18 @@
 enum right { RIGHT, EARLY, TOLD, WRONG };
 enum { SHOWN = 12 };
 
-static enum right judge(const struct verdicts *all, const struct verdict *v, const uint64_t *truth,
-			uint32_t n)
+/* Code of no file has no unwind information that anybody could know: who called it is a guess. */
+static bool is_unmarked(const struct live *live, const struct verdict *v, uint32_t i)
+{
+	const struct uw_map *map =
+		i ? uw_space_find(live->space, uw_frame_lookup(v->frames[i - 1])) : NULL;
+
+	return map && !map->module &&
+	       (v->frames[i] & (UW_FRAME_CALLER | UW_FRAME_GUESSED)) == UW_FRAME_CALLER;
+}
+
+static enum right judge(const struct verdicts *all, const struct live *live,
+			const struct verdict *v, const uint64_t *truth, uint32_t n)
 {
 	bool told = false;
 
@@ -16,9 +26,11 @@ static enum right judge(const struct verdicts *all, const struct verdict *v, con
 		told |= v->frames[i] & UW_FRAME_GUESSED;
 		if (i >= n || (v->frames[i] & ~UW_FRAME_GUESSED) != truth[i])
 			return told ? TOLD : WRONG;
+		if (is_unmarked(live, v, i))
+			return WRONG;
 	}
 	if (v->outcome != UW_WHOLE)
-		return EARLY;
+		return v->outcome == UW_FAILED && v->reason == UW_OK ? WRONG : EARLY;
 	if (v->n != n)
 		return WRONG;
 	return told && all->sure ? TOLD : RIGHT;
@@ -38,6 +50,7 @@ static void chain_text(struct live *live, const uint64_t *frames, uint32_t n, ch
 	}
 }
 
+/* @text is live_describe()'s: "module+0xvaddr symbol", or "[anon] 0xaddress". */
 static bool is_in(const char *list, const char *text)
 {
 	const char *symbol = strrchr(text, ' ');
@@ -45,6 +58,8 @@ static bool is_in(const char *list, const char *text)
 
 	if (!list || !symbol || !symbol[1])
 		return false;
+	if (!strncmp(text, "[anon] ", 7))
+		return strstr(list, ",[anon],") != NULL;
 	(void)snprintf(name, sizeof(name), ",%s,", symbol + 1);
 	return strstr(list, name) != NULL;
 }
@@ -107,7 +122,7 @@ void verdicts_switch(struct verdicts *verdicts, struct live *live, const uint64_
 		to[0] = v->frames[0];
 		memcpy(to + 1, truth, n * sizeof(*truth));
 		to[1] |= UW_FRAME_CALLER; /* it will be returned to */
-		v->right = (uint8_t)min_u64(v->right, judge(verdicts, v, to, n + 1));
+		v->right = (uint8_t)min_u64(v->right, judge(verdicts, live, v, to, n + 1));
 		if (v->right == RIGHT)
 			verdicts->n_switch++;
 		else
@@ -121,7 +136,7 @@ void verdicts_add(struct verdicts *verdicts, struct live *live)
 	struct verdict *v = verdicts_next(verdicts);
 
 	verdicts->n_judged++;
-	v->right = (uint8_t)judge(verdicts, v, v->truth, v->n_truth);
+	v->right = (uint8_t)judge(verdicts, live, v, v->truth, v->n_truth);
 	if (v->right != RIGHT) {
 		if (++verdicts->n_later == VERDICTS_LATER)
 			verdicts_settle(verdicts, live);

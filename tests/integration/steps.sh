@@ -10,11 +10,11 @@ if ! "$DIFF" --max-steps 2000 -- /bin/true >"$TMP/probe" 2>&1 && grep -q 'not pe
 	exit 77
 fi
 
-# build NAME FLAGS... : $TMP/NAME from steps.c.
+# build NAME FLAGS... : $TMP/NAME from steps.c, or from $FROM.
 build() {
 	local name=$1
 	shift
-	$CC -g -D_GNU_SOURCE -pthread "$@" -o "$TMP/$name" tests/programs/steps.c >"$TMP/build.out" 2>&1 && return 0
+	$CC -g -D_GNU_SOURCE -pthread "$@" -o "$TMP/$name" "tests/programs/${FROM:-steps.c}" >"$TMP/build.out" 2>&1 && return 0
 	not_ok "$name-build" "$(head -n 1 "$TMP/build.out")"
 	return 1
 }
@@ -106,6 +106,40 @@ done
 guesses untold -- "$TMP/O2" untold
 guesses jit -- "$TMP/O2" jit
 guesses memfd -- "$TMP/O2" memfd
+
+# The same with the .eh_frame of all of it beside it, which nobody has registered: frame pointers are all that native has.
+# Where the code has them every stack is right, and every frame that they gave is marked (diff-steps asks for that).
+# Without them no frame is wrong in silence, and where there is nothing to guess by the outcome says so.
+marked() {
+	"$DIFF" --from-trap "$@" >"$TMP/marked.out" 2>&1
+	local status=$?
+	cat "$TMP/marked.out"
+	[ $status = 0 ] && grep -qE '\([1-9][0-9]+ of them by a guess\)' "$TMP/marked.out"
+}
+says_why() {
+	! "$DIFF" --from-trap --classes 100 -- "$@" >"$TMP/why.out" 2>&1
+	cat "$TMP/why.out"
+	grep -q 'x ends from \[anon\] .*: failed no-unwind-info' "$TMP/why.out" && ! grep -q 'x WRONG from' "$TMP/why.out"
+}
+while read -r name flags; do
+	# shellcheck disable=SC2086
+	FROM=steps-jit.c build "jit-$name" $flags || continue
+	check "jit-$name-eh-frame-is-true" "$TMP/jit-$name" proof
+	case $name in
+	fp*) check "jit-$name" marked -- "$TMP/jit-$name" code ;;
+	*) check "jit-$name" marked --allow '[anon]' -- "$TMP/jit-$name" code ;;
+	esac
+	for rbp in zeros number; do
+		check "jit-$name-$rbp" marked --allow '[anon]' -- "$TMP/jit-$name" $rbp
+	done
+	check "jit-$name-says-why" says_why "$TMP/jit-$name" number
+done <<'LIST'
+fp-O0 -O0
+fp-O2 -O2 -fno-omit-frame-pointer
+fp-cf -O2 -fno-omit-frame-pointer -fcf-protection=full
+plain-O1 -O1 -fomit-frame-pointer
+plain-O2 -O2 -fomit-frame-pointer
+LIST
 
 # C++: _Unwind_RaiseException and _Unwind_Resume write the landing's registers over their own before they go there; the
 # caller that is found then says that it is a guess.

@@ -65,12 +65,12 @@ static void test_guess_code(void **state)
 	f->stack[2] = SP + 32;
 	f->stack[3] = JIT + 0x25;
 	f->stack[4] = 0;
-	f->stack[5] = 0;
+	f->stack[5] = ROOTED + 1;
 	run(f, JIT + 0x10);
-	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 	run(f, JIT + 0x40); /* before the push: the return address is at [rsp] */
-	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
 	f->stack[0] = 0;
 	f->stack[3] = JIT + 0x31; /* that follows no call */
 	for (unsigned round = 0; round < 2; round++) {
@@ -81,6 +81,34 @@ static void test_guess_code(void **state)
 	f->fake.n_reads = 0; /* all that was read is remembered */
 	run(f, JIT + 0x10);
 	assert_int_equal(f->fake.n_reads, 0);
+}
+
+/* A return address of 0 behind code of no file, or of one that cannot be read, is no end: its rbp may
+ * be any number.  Behind code that has no CFI it is. */
+static void test_zero(void **state)
+{
+	struct fixture *f = *state;
+
+	f->regs[UW_X86_BP] = SP + 16;
+	f->stack[0] = 1;
+	f->stack[2] = SP + 32;
+	f->stack[3] = JIT + 0x25;
+	f->stack[4] = 0;
+	f->stack[5] = 0;
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, JIT + 0x10); /* called, and interrupted */
+		assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
+		assert_int_equal(f->res.stopped_at, JIT + 0x25);
+	}
+	f->stack[3] = SILENT + 0x15;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	f->stack[3] = SMALL + 0x15;
+	atomic_store(&f->module->unwind_state, UW_MODULE_UNREADABLE);
+	fixture_space(f, 7, NULL);
+	run(f, JIT + 0x10);
+	assert_result(f, UW_FAILED, UW_UNREADABLE, 2);
+	assert_int_equal(f->res.stopped_at, SMALL + 0x15);
 }
 
 /* What the code says from the pc on to its ret: where return address and rbp are. */
@@ -194,20 +222,20 @@ static void test_pushes(void **state)
 	f->stack[1 + 0x78 / 8] = SP + 80;
 	f->stack[1 + 0xa8 / 8] = JIT + 0x25;
 	f->stack[10] = 0; /* the other stack's chain */
-	f->stack[11] = 0;
+	f->stack[11] = ROOTED + 1;
 	run(f, STILL + 0x50); /* not on it yet */
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], CALLED(ROOTED + 1));
 	for (unsigned round = 0; round < 2; round++) {
 		run(f, STILL + 0x57);
-		assert_result(f, UW_WHOLE, UW_OK, 2);
+		assert_result(f, UW_WHOLE, UW_OK, 3);
 		assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 	}
 	f->regs[UW_X86_BP] = SP + 80;
 	f->regs[UW_X86_CX] = JIT + 0x25;
 	f->regs[UW_X86_DX] = 0;
 	run(f, STILL + 0x62); /* in the registers */
-	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 	run(f, STILL + 0x57); /* the block is not there */
 	assert_result(f, UW_FAILED, UW_MEMORY, 1);
@@ -218,7 +246,7 @@ static void test_pushes(void **state)
 	/* Pushed: the code agrees with the CFI, which is believed no more all the same. */
 	f->stack[0] = JIT + 0x25;
 	run(f, STILL + 0x63);
-	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 }
 
@@ -294,7 +322,7 @@ static void test_still_first(void **state)
 	f->fake.code[0x20] = 0xe8;
 	f->regs[UW_X86_BP] = SP + 80;
 	run(f, STILL + 0x48);
-	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 }
 
@@ -316,10 +344,11 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	    TEST(test_guess),	    TEST(test_guess_code),
-		TEST(test_guess_walk),	    TEST(test_start),	    TEST(test_no_end),
-		TEST(test_still),	    TEST(test_pushes),	    TEST(test_still_unread),
-		TEST(test_still_candidate), TEST(test_still_first), TEST(test_still_unknown),
+		TEST(test_unreadable),	  TEST(test_guess),	      TEST(test_guess_code),
+		TEST(test_zero),	  TEST(test_guess_walk),      TEST(test_start),
+		TEST(test_no_end),	  TEST(test_still),	      TEST(test_pushes),
+		TEST(test_still_unread),  TEST(test_still_candidate), TEST(test_still_first),
+		TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
