@@ -153,9 +153,9 @@ $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 # ---- end of tests/programs
 
 # ---- tests/differential, tests/bench: programs over live samples
-SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c recorded.c replay.c agree.c judge.c))
+SAMPLES_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,samples.c take.c recorded.c replay.c agree.c judge.c bounds.c))
 $(O)/tests/differential/diff-engines: $(O)/tests/differential/diff-engines.o
-$(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o $(O)/tests/bench/unwind-measure.o
+$(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o $(O)/tests/bench/unwind-measure.o $(O)/tests/bench/unwind-first.o
 $(O)/bench-unwind: $(O)/tests/bench/bench-unwind
 	@ln -sf tests/bench/bench-unwind $@
 $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OBJECTS) \
@@ -176,6 +176,10 @@ $(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook_proto.h
 $(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/aarch64/engines
+TEST_TOOLS += $(O)/tests/differential/diff-engines
+.PHONY: check-bounds
+check-bounds: $(O)/tests/differential/diff-engines
+	$(Q)FILES="$(FILES)" $(RUN) tests/integration/bounds.sh; r=$$?; cat $(O)/bounds.txt; exit $$r
 .PHONY: differential
 differential: $(O)/tests/differential/diff-engines $(PROGRAMS)
 	$(Q)tests/differential/run.sh $(O)
@@ -300,6 +304,7 @@ help:
 	@echo "make bench        figures, as ratios measured in one run (PARTS=\"cost slowdown\" JSON=FILE BENCH_QUICK=1)"
 	@echo "make bench-unwind FILES=\"a.data b.data\"   unwinding alone, by engine, over perf record --call-graph dwarf"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
+	@echo "make check-bounds FILES=\"a.data b.data\"   are recordings of 10,000 samples unwound as completely as promised?"
 	@echo "make check-selinux-boot   perfwind in a machine with an enforcing SELinux, booted by qemu (root, minutes, packages)"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"

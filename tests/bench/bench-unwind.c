@@ -9,8 +9,8 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "tests/bench/unwind-first.h"
 #include "tests/bench/unwind-measure.h"
-#include "tests/differential/agree.h"
 
 enum { CLASSES = 3 };
 
@@ -30,6 +30,7 @@ struct bench {
 	struct figures figures[MEASURE_ENGINES];
 	struct answers *answers[MEASURE_ENGINES];
 	struct agreement agreement[MEASURE_ENGINES];
+	struct first_figures first;
 };
 
 static double share(uint64_t part, uint64_t whole)
@@ -60,6 +61,34 @@ static void print_engine(const struct bench *b, size_t i)
 	printf(" %9llu\n", (unsigned long long)f->cache_bytes / 1024);
 }
 
+/* Apart: the shares do not say it, and what is CUT is no failure. */
+static void print_outcomes(const struct bench *b)
+{
+	printf("  whole / cut / failed:");
+	for (size_t i = 0; i < MEASURE_ENGINES; i++) {
+		const uint64_t *by = b->answers[i]->by_outcome;
+
+		printf("%s %s %llu / %llu / %llu", i ? "," : "", b->answers[i]->name,
+		       (unsigned long long)by[UW_WHOLE], (unsigned long long)by[UW_CUT],
+		       (unsigned long long)by[UW_FAILED]);
+	}
+	printf("\n");
+}
+
+static void print_first(const struct first_figures *f)
+{
+	if (!f->file_bytes) {
+		printf("  first sample: none is whole\n");
+		return;
+	}
+	printf("  first sample, nothing loaded: %.2f ms to whole (%.2f of it loading %zu modules, "
+	       "the largest %s of %llu MB); %u frames, %llu CIEs and %llu FDEs read, %llu KiB of "
+	       "sections held\n",
+	       f->ms, f->load_ms, f->n_modules, f->file,
+	       (unsigned long long)f->file_bytes / 1000000, f->frames, (unsigned long long)f->cies,
+	       (unsigned long long)f->fdes, (unsigned long long)f->held / 1024);
+}
+
 static void print_table(const struct bench *b)
 {
 	const struct samples *s = b->samples;
@@ -75,6 +104,10 @@ static void print_table(const struct bench *b)
 	       "ns/frame", "/sample", "", "ns/frame", "/sample", "", "ms", "misses", "miss", "KiB");
 	for (size_t i = 0; i < MEASURE_ENGINES; i++)
 		print_engine(b, i);
+	printf("  (libdw has no misses to count: it keeps no rules, and runs each frame's program "
+	       "anew)\n");
+	print_outcomes(b);
+	print_first(&b->first);
 	printf("  native took %.1f %% of the frames from an earlier stack of the thread\n",
 	       100 * share(b->figures[0].reused, (uint64_t)(b->figures[0].frames * (double)s->n)));
 	for (size_t i = 1; i < MEASURE_ENGINES; i++) {
@@ -140,7 +173,9 @@ static int bench_measure(struct bench *b, uint64_t rounds)
 		if (r == 0)
 			agree_compare(b->answers[0], b->answers[i], &b->agreement[i]);
 	}
-	return r;
+	if (r == 0)
+		r = first_measure(b->samples, b->answers[0], rounds, &b->first);
+	return r == -ENODATA ? 0 : r;
 }
 
 static int bench_report(const struct bench_options *options, const struct bench *b)

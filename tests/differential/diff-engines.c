@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "tests/differential/bounds.h"
 #include "tests/differential/judge.h"
 
 struct diff_options {
@@ -16,7 +17,9 @@ struct diff_options {
 	const char *save, *name;
 	double min_agreement, min_whole;
 	size_t classes;
-	bool fp_copy, judge, complete;
+	bool fp_copy, judge, complete, bounds;
+	enum uw_engine_kind bounded;
+	uint64_t least;
 	long show; /* a sample to print in full, -1: none */
 };
 
@@ -37,6 +40,8 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{"judge", no_argument, NULL, 'J'},
 	{"complete", no_argument, NULL, 'C'},
+	{"bounds", optional_argument, NULL, 'B'},
+	{"least", required_argument, NULL, 'l'},
 	{0},
 };
 
@@ -58,6 +63,13 @@ static const char usage[] =
 	"native does not,\n"
 	"                         or more than 0.05 % FAILED but for memory, which "
 	"a recording lacks\n"
+	"      --bounds[=ENGINE]  exit 1 when native (ENGINE) breaks a bound: FAILED, for whatever "
+	"reason, in at\n"
+	"                         most 0.05 %; WHOLE in no fewer than by the better oracle; "
+	"wherever an\n"
+	"                         oracle reaches a root, native does; CUT only of full "
+	"copies\n"
+	"      --least N          and when there are fewer samples (1)\n"
 	"      --show N           print sample N by every engine\n"
 	"      --save FILE, --load FILE\n"
 	"      --name TEXT        instead of the command's name in the table\n"
@@ -73,11 +85,22 @@ static int parse_count(const char *text, uint64_t *ret_value)
 	return r;
 }
 
+static int parse_engine(const char *name, enum uw_engine_kind *ret_kind)
+{
+	for (int kind = 0; kind < UW_ENGINE_COUNT; kind++) {
+		if (!strcmp(name, uw_engine_name((enum uw_engine_kind)kind))) {
+			*ret_kind = (enum uw_engine_kind)kind;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int parse_option(struct diff_options *options, int c)
 {
 	uint64_t n = 0;
 
-	if (strchr("FsncS", c) && parse_count(optarg, &n) < 0)
+	if (strchr("FsncSl", c) && parse_count(optarg, &n) < 0)
 		return -EINVAL;
 	switch (c) {
 	case 'F':
@@ -118,6 +141,12 @@ static int parse_option(struct diff_options *options, int c)
 		return 0;
 	case 'C':
 		options->complete = true;
+		return 0;
+	case 'B':
+		options->bounds = true;
+		return optarg ? parse_engine(optarg, &options->bounded) : 0;
+	case 'l':
+		options->least = n;
 		return 0;
 	case 'u':
 		options->samples.user_only = true;
@@ -225,6 +254,21 @@ static bool is_complete(struct answers *const answers[3])
 	return failed * 2000 <= native->n;
 }
 
+/* 1: a bound is not kept. */
+static int judge_bounds(const struct diff_options *options, const struct samples *samples,
+			struct answers *const answers[3])
+{
+	struct answers *judged[3] = {NULL, answers[1], answers[2]};
+	unsigned broken;
+	int r = answers_new(options->bounded, samples, &judged[0]);
+
+	if (r < 0)
+		return r;
+	broken = bounds_print(samples, judged, options->least);
+	answers_free(judged[0]);
+	return broken > 0;
+}
+
 static int compare(const struct diff_options *options, struct samples *samples)
 {
 	static const enum uw_engine_kind kinds[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBUNWIND,
@@ -267,6 +311,10 @@ static int compare(const struct diff_options *options, struct samples *samples)
 	}
 	if (r == 0 && options->complete && !is_complete(answers))
 		worst = -1;
+	if (r == 0 && options->bounds)
+		r = judge_bounds(options, samples, answers);
+	if (r == 1)
+		worst = -1;
 	for (size_t i = 0; i < n; i++)
 		answers_free(answers[i]);
 	if (r < 0)
@@ -303,7 +351,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		fprintf(stderr, "diff-engines: %s\n", strerror(-r));
 	if (r == 1)
-		printf("  BELOW the agreement or the share of whole stacks that was asked for (or "
-		       "no sample)\n");
+		printf("  BELOW the agreement, the share of whole stacks or the bounds that were "
+		       "asked for (or no sample)\n");
 	return r < 0 ? 2 : r;
 }
