@@ -12,7 +12,7 @@
  * walk gives up at whatever it does not know: no answer is better than a wrong one.
  *
  * What ends in leave has its frame at rbp: at the walk's first instruction already, unless the walk
- * meets the mov %rsp,%rbp that makes it so.  Compilers put other work between that and the push.
+ * meets the mov %rsp,%rbp that makes it so; and what ends in mov (%rbp),%rbp and an add to rsp.  Compilers put other work between that and the push.
  *
  *  -> mov 0x78(%rdx),%rbp    a switch of stacks, behind mov 0xa0(%rdx),%rsp: as long as there are
  *     mov 0xa8(%rdx),%rcx    only loads, it is known what is in every register
@@ -192,6 +192,22 @@ static enum way walk_leave(struct code_state *s)
 	return GOES_ON;
 }
 
+/* mov (%rbp),%rbp: the caller's rbp is taken back, as V8 does before it jumps on. */
+static bool is_fp_load(const struct code_insn *in)
+{
+	return *in->op == 0x8b && in->op[1] == (1 << 6 | REG_BP << 3 | REG_BP) && !in->op[2] &&
+	       (in->rex & 0xf) == 8;
+}
+
+static enum way walk_fp_load(struct code_state *s)
+{
+	if (s->fp != FP_KNOWN)
+		return s->fp == FP_LOST ? LOST : ENDS_BY_FP;
+	s->bp = s->fp_at;
+	s->fp = FP_LOST;
+	return GOES_ON;
+}
+
 /* mov and lea into rsp or rbp. */
 static enum way walk_move(const struct code_insn *in, struct code_state *s)
 {
@@ -206,6 +222,8 @@ static enum way walk_move(const struct code_insn *in, struct code_state *s)
 	note_move(in, s);
 	if (*in->op == 0x89 && !registers)
 		return GOES_ON; /* into memory */
+	if (is_fp_load(in))
+		return walk_fp_load(s);
 	if (!(in->rex & to_rex) && to == REG_BP)
 		note_fp(in, from, in->rex & from_rex, s);
 	if (in->rex & to_rex || to != REG_SP)

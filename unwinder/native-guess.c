@@ -331,18 +331,33 @@ static enum step guess_arrive(struct walk *w, const struct guess *g)
 	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
 }
 
+/* Is @ra where a function begins, behind padding?  V8's deoptimizer makes such return addresses: what
+ * they lead to was not called. */
+static bool guess_is_entry(const struct walk *w, uint64_t ra)
+{
+	static const uint8_t padding[4] = {0xcc, 0xcc, 0xcc, 0xcc};
+	uint8_t code[sizeof(padding)];
+
+	return !w->machine->link && !(ra & 15) &&
+	       native_code(w, ra, sizeof(code), 0, code) == sizeof(code) &&
+	       !memcmp(code, padding, sizeof(code));
+}
+
 enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
-	struct guess g = {0};
+	struct guess g = {0}, told = {0};
 	enum guess_result result;
 	enum rule_form form;
 
 	form = guess_form(e, w, &rule);
 	g.rule = rule;
 	if (form == RULE_FORM_WALKED) {
-		if (guess_try(e, w, form, &g) == GUESS_HOLDS)
+		result = guess_try(e, w, form, &g);
+		if (result == GUESS_HOLDS)
 			return guess_arrive(w, &g);
+		if (result == GUESS_NO_CALL)
+			told = g;
 		form = RULE_FORM_FP;
 	}
 	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
@@ -355,5 +370,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		return guess_arrive(w, &g);
 	if (guess_is_start(e, w, rule))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
+	/* The code itself says that this is where it returns to. */
+	if (told.ra && guess_is_entry(w, told.ra))
+		return guess_arrive(w, &told);
 	return guess_failed(w, rule, result, &g);
 }

@@ -96,11 +96,16 @@ static void test_frame_pointer_made(void **state)
 	assert_way(WALK(0, "\x48\x89\xe5\x50\x48\x89\xec\x5d\xc3"), 8, 0);
 	/* mov %rsp,%rbp; push %rbx; push; lea -8(%rbp),%rsp; pop %rbx; pop %rbp */
 	assert_way(WALK(0, "\x48\x89\xe5\x53\x50\x48\x8d\x65\xf8\x5b\x5d\xc3"), 8, 0);
+	/* mov (%rbp),%rbp; add $40,%rsp; jmp *%rcx: V8; the same behind push %rbp; mov %rsp,%rbp */
+	w = WALK(0, "\x48\x8b\x6d\x00\x48\x83\xc4\x28\xff\xe1");
+	assert_true(w.found && w.way.kind == CODE_WAY_FP);
+	assert_way(WALK(1, "\x55\x48\x89\xe5\x48\x8b\x6d\x00\x48\x83\xc4\x08\xff\xe1"), 8, 0);
 	/* By something else: mov %rdi,%rbp; mov 8(%rdi),%rbp; mov %esp,%ebp; pop %rbp */
 	assert_false(WALK(0, "\x48\x89\xfd\xc9\xc3").found);
 	assert_false(WALK(0, "\x48\x8b\x6f\x08\x48\x89\xec\x5d\xc3").found);
 	assert_false(WALK(0, "\x89\xe5\xc9\xc3").found);
 	assert_false(WALK(0, "\x5d\xc9\xc3").found);
+	assert_false(WALK(0, "\x48\x89\xfd\x48\x8b\x6d\x00\xc3").found);
 	/* mov %rsp,%r13; mov %rdi,%r13: no matter */
 	w = WALK(0, "\x49\x89\xe5\x49\x89\xfd\xc9\xc3");
 	assert_true(w.found && w.way.kind == CODE_WAY_FP);

@@ -137,6 +137,45 @@ static void test_guess_walk(void **state)
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
 }
 
+/* A return address that was made: a function's first byte, behind padding.  Only where the code itself
+ * leads to it. */
+static void test_made(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0xcc, sizeof(f->fake.code));
+	f->fake.code[0x20] = 0xe8;			    /* a call ends at 0x25 */
+	memcpy(f->fake.code + 0x40, "\x90\x58\x5d\xc3", 4); /* nop; pop; pop %rbp; ret */
+	f->fake.code[0x80] = 0x90;
+	f->regs[UW_X86_BP] = 1;
+	f->stack[1] = SP + 64;
+	f->stack[2] = JIT + 0x80;
+	f->stack[8] = SP + 96;
+	f->stack[9] = ROOTED + 1;
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, JIT + 0x40);
+		assert_result(f, UW_WHOLE, UW_OK, 3);
+		assert_int_equal(f->frames[1], CALLED(JIT + 0x80) | UW_FRAME_GUESSED);
+		assert_int_equal(f->frames[2], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+	}
+	f->fake.code[0x7d] = 0x90; /* no padding: in another process, as answers are kept */
+	fixture_space(f, 7, &f->fake.memory);
+	run(f, JIT + 0x40);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+	f->fake.code[0x7d] = 0xcc;
+	f->stack[2] = JIT + 0x88; /* where no function begins */
+	fixture_space(f, 8, &f->fake.memory);
+	run(f, JIT + 0x40);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+	/* A chain alone leads to no such place. */
+	f->regs[UW_X86_BP] = SP + 8;
+	f->stack[2] = JIT + 0x80;
+	fixture_space(f, 9, &f->fake.memory);
+	run(f, JIT + 0x50);
+	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+}
+
 /* The first instructions of a program, without CFI: argc, argv, 0, the environment, 0, and what the
  * kernel tells, the size of a page (6) among it. */
 static void test_start(void **state)
@@ -344,11 +383,11 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	  TEST(test_guess),	      TEST(test_guess_code),
-		TEST(test_zero),	  TEST(test_guess_walk),      TEST(test_start),
-		TEST(test_no_end),	  TEST(test_still),	      TEST(test_pushes),
-		TEST(test_still_unread),  TEST(test_still_candidate), TEST(test_still_first),
-		TEST(test_still_unknown),
+		TEST(test_unreadable),	TEST(test_guess),	  TEST(test_guess_code),
+		TEST(test_zero),	TEST(test_made),	  TEST(test_guess_walk),
+		TEST(test_start),	TEST(test_no_end),	  TEST(test_still),
+		TEST(test_pushes),	TEST(test_still_unread),  TEST(test_still_candidate),
+		TEST(test_still_first), TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
