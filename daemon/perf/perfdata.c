@@ -110,12 +110,22 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* A recording of one busy CPU is in order already, and sorting it would cost a merge all the same. */
+static bool is_in_order(const struct perfdata *pd)
+{
+	for (size_t i = pd->first + 1; i < pd->n; i++)
+		if (by_time(&pd->list[i - 1], &pd->list[i]) > 0)
+			return false;
+	return true;
+}
+
 /* Those up to @limit may go. */
 static void release(struct perfdata *pd, uint64_t limit)
 {
 	if (pd->first == pd->n)
 		return;
-	qsort(pd->list + pd->first, pd->n - pd->first, sizeof(*pd->list), by_time);
+	if (!is_in_order(pd))
+		qsort(pd->list + pd->first, pd->n - pd->first, sizeof(*pd->list), by_time);
 	pd->n_ready = pd->first;
 	while (pd->n_ready < pd->n && pd->list[pd->n_ready].time <= limit)
 		pd->n_ready++;

@@ -11,7 +11,7 @@ enum {
 		512, /* addresses that are worth opening a module's DWARF for while recording */
 	LINES_SHARE = 100, /* ... as long as lines took less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
-	NAMED_SLOTS = 1024,
+	NAMED_SLOTS = 4096,
 	NAMED_LEN = 180,  /* longer names are demangled each time */
 	MAX_LIVES = 8192, /* remembered; then all are named once more */
 };
