@@ -113,6 +113,9 @@ struct import {
 
 void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
 
+/* import.c: all that were not looked up yet. */
+int import_lines(struct import *im);
+
 /* import-event.c: which event, and what its samples have.  -EINVAL with *error. */
 int import_choose_event(struct import *im, char *error, size_t error_size);
 /* The writer and the emitter, as the event wants them. */

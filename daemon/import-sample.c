@@ -177,6 +177,10 @@ int import_write_group(struct import *im, struct import_group *g, int r)
 		perfdata_put(im->file, g->samples[i].block);
 	}
 	g->n = 0;
+	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
+		r = import_lines(im);
+		emit_renew(im->emit);
+	}
 	if (++im->groups_written % IMPORT_RELEASE == 0)
 		process_table_release_ended(im->processes);
 	return r < 0 ? trace(r) : 0;

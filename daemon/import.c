@@ -220,7 +220,7 @@ static void tell_others(struct import *im)
 		import_note(im, "%s were left out (-e EVENT takes another event)", list);
 }
 
-static int look_up_lines(struct import *im)
+int import_lines(struct import *im)
 {
 	int r = 0;
 
@@ -261,7 +261,7 @@ static int finish(struct import *im)
 	if (r >= 0)
 		r = import_drop_modules(im);
 	if (r >= 0)
-		r = look_up_lines(im);
+		r = import_lines(im);
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
 	tell_damage(im);

@@ -178,8 +178,10 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 
 	if (r >= 0)
 		r = writer_frame(em->c.writer, m->mapping, address, named ? name : NULL, ret_id);
-	if (r >= 0 && !m->no_lines)
+	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
+		em->n_unlined++;
 		r = emit_late_push(&m->unlined, vaddr);
+	}
 	if (r < 0 || named)
 		return r < 0 ? trace(r) : 0;
 	r = nameless_push(em, m, ret_id);

@@ -76,8 +76,6 @@ static int lines_came(struct emit *em, struct emit_module *m, const struct load_
 	struct writer_line lines[64];
 	size_t n = 0;
 
-	em->lines_in_flight--;
-	em->lines_cpu_ns += a->cpu_ns;
 	if (a->error < 0)
 		m->no_lines = true;
 	ask_lines(em, m);
@@ -97,6 +95,10 @@ int emit_answer(struct emit *em, struct load_answer *a)
 		r = uw_modules_loaded(em->c.modules, module);
 		return r < 0 ? trace(r)
 			     : 0; /* the reference goes on with the LOAD_SYMBOLS that follows */
+	}
+	if (a->request.kind == LOAD_LINES) {
+		em->lines_in_flight--;
+		em->lines_cpu_ns += a->cpu_ns;
 	}
 	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
 		struct emit_module *m = em->modules[v - 1];
@@ -168,6 +170,16 @@ void emit_note_uses(struct emit *em)
 {
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 	emit_recent_forget(em);
+}
+
+bool emit_is_full(const struct emit *em)
+{
+	return em->n_modules >= MAX_MODULES / 2 || em->n_unlined >= MAX_UNLINED / 2;
+}
+
+void emit_renew(struct emit *em)
+{
+	emit_forget_modules(em);
 }
 
 uint64_t emit_lines_left(const struct emit *em)

@@ -12,8 +12,10 @@ enum {
 	LINES_SHARE = 100, /* ... as long as lines took less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
 	NAMED_SLOTS = 4096,
-	NAMED_LEN = 180,  /* longer names are demangled each time */
-	MAX_LIVES = 8192, /* remembered; then all are named once more */
+	NAMED_LEN = 180,       /* longer names are demangled each time */
+	MAX_LIVES = 8192,      /* remembered; then all are named once more */
+	MAX_MODULES = 16384,   /* remembered; then most are forgotten */
+	MAX_UNLINED = 1 << 20, /* addresses, of all modules: no more lines are asked for */
 };
 /* A mark: the other bits are an index into emit->nameless, not an id. */
 #define NAMELESS (1u << 31)
@@ -70,7 +72,7 @@ struct emit {
 	struct nameless_frame *nameless;
 	size_t n_nameless, nameless_room;
 	struct emit_module **modules; /* by order of arrival */
-	size_t n_modules, modules_room;
+	size_t n_modules, modules_room, n_unlined;
 	struct table by_serial;	  /* module serial -> index + 1 */
 	struct table life_by_pid; /* the life that the trace's last entry of a pid told of */
 	uint32_t unknown_mapping, end_mapping;
@@ -82,6 +84,9 @@ struct emit {
 	uint32_t telling;    /* of processes and threads, from 1 */
 	uint32_t ids[MAX_IDS];
 };
+
+/* emit.c: between two stacks only. */
+void emit_forget_modules(struct emit *em);
 
 /* emit-frame.c */
 int emit_late_push(struct late_list *list, uint64_t vaddr);

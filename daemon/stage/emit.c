@@ -76,6 +76,38 @@ static void forget_ids(struct emit *em)
 	}
 }
 
+static void module_free(struct emit_module *m)
+{
+	(void)uw_module_unref(m->module);
+	table_deinit(&m->frames);
+	free(m->unnamed.items);
+	free(m->unlined.items);
+	free(m);
+}
+
+/* Those with nameless frames are told of at the end. */
+void emit_forget_modules(struct emit *em)
+{
+	size_t n = em->n_modules;
+
+	forget_ids(em);
+	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* by index */
+	table_clear(&em->by_serial);
+	em->n_modules = em->n_unlined = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct emit_module *m = em->modules[i];
+
+		m->unlined.n = m->unlined_asked = m->unlined_due = 0;
+		if (!m->nameless_samples || em->n_modules >= MAX_MODULES / 4 ||
+		    table_put(&em->by_serial, uw_module_serial(m->module), em->n_modules + 1) < 0) {
+			module_free(m);
+			continue;
+		}
+		m->index = (uint32_t)em->n_modules;
+		em->modules[em->n_modules++] = m;
+	}
+}
+
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
 	size_t n;
@@ -83,6 +115,8 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 
 	if (em->generation != writer_generation(em->c.writer))
 		forget_ids(em);
+	if (em->n_modules >= MAX_MODULES)
+		emit_forget_modules(em);
 	r = emit_stack_ids(em, o, &n);
 	if (r < 0)
 		return trace(r);
@@ -312,13 +346,8 @@ struct emit *emit_free(struct emit *em)
 {
 	if (!em)
 		return NULL;
-	for (size_t i = 0; i < em->n_modules; i++) {
-		(void)uw_module_unref(em->modules[i]->module);
-		table_deinit(&em->modules[i]->frames);
-		free(em->modules[i]->unnamed.items);
-		free(em->modules[i]->unlined.items);
-		free(em->modules[i]);
-	}
+	for (size_t i = 0; i < em->n_modules; i++)
+		module_free(em->modules[i]);
 	free(em->modules);
 	table_deinit(&em->by_serial);
 	free(em->nameless);

@@ -42,6 +42,10 @@ void emit_tell_again(struct emit *emit);
 int emit_tick(struct emit *emit);
 /* Asks for the lines of all addresses, as many as may be under way: for the end. */
 void emit_ask(struct emit *emit);
+/* Is it about to forget modules, or to ask for no more lines?  Who wants all lines has them looked
+ * up then, and has it begin anew (frames keep their ids). */
+bool emit_is_full(const struct emit *emit);
+void emit_renew(struct emit *emit);
 /* Addresses whose lines were not looked up (asked or not) when it ended. */
 uint64_t emit_lines_left(const struct emit *emit);
 

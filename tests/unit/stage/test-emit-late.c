@@ -1,10 +1,11 @@
-/* test-emit-late.c - names that come after their frames: of a module whose symbols were dropped. */
+/* test-emit-late.c - names that come after their frames: of a module whose symbols were dropped;
+ * what is remembered of modules is bounded. */
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/stage/emit.h"
+#include "daemon/stage/emit-private.h"
 #include "tests/unit/cmocka.h"
 
 int late_root(int x);
@@ -244,12 +245,97 @@ static void gone_meanwhile(void **state)
 	fixture_deinit(&f);
 }
 
+/* A frame in the module at @path, which has no file; and what it is called by there. */
+static void sample_of(struct fixture *f, struct process *process, unsigned which)
+{
+	const uint64_t start = 0x10000000 + (uint64_t)which * 0x1000;
+	const struct uw_file_id id = {.major = 8, .inode = which + 1};
+	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
+	struct uw_space *space;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/module-%u", which);
+	assert_non_null(o);
+	assert_int_equal(
+		process_mmap(f->processes, process->pid, start, 0x1000, 0, true, path, &id), 0);
+	assert_int_equal(process_space(f->processes, process, &space), 0);
+	for (size_t i = 0; i < space->n_maps; i++)
+		uw_module_set_unreadable(space->maps[i].module);
+	o->kind = OUTCOME_SAMPLE;
+	o->result = UW_WHOLE;
+	o->n_user = 2;
+	o->frames[0] = start + 0x10;
+	o->frames[1] = start + 0x20;
+	o->info.process = process_ref(process);
+	o->info.space = uw_space_ref(space);
+	o->info.pid = o->info.tid = process->pid;
+	assert_int_equal(emit_outcome(f->emit, o), 0);
+	free(o);
+}
+
+/* Programs without end, each in a process of its own. */
+static void many_modules(void **state)
+{
+	enum { MANY = 40000 };
+	uint32_t mapping, frame;
+	struct fixture f;
+	bool was_full = false;
+
+	(void)state;
+	fixture_init(&f);
+	for (unsigned i = 0; i < MANY; i++) {
+		struct process *process = process_get(f.processes, 10 + i);
+
+		assert_non_null(process);
+		sample_of(&f, process, i);
+		was_full |= emit_is_full(f.emit);
+		assert_true(f.emit->n_modules <= MAX_MODULES);
+	}
+	assert_true(was_full);
+	assert_int_equal(f.account.emitted, MANY);
+	assert_int_equal(f.account.skipped[SKIP_OUTPUT], 0);
+	/* a frame that was forgotten has its id again: those of the first module are the first */
+	assert_int_equal(writer_mapping(f.writer, "/module-0", NULL, 0, 0, 0, &mapping), 0);
+	assert_int_equal(writer_frame(f.writer, mapping, 0x20, NULL, &frame), 0);
+	assert_in_range(frame, 1, 4);
+	fixture_deinit(&f);
+}
+
+/* Lines that were asked for when all was forgotten are answered all the same. */
+static void renewed_while_asked(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct load_answer a;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.emit->c.no_lines = false;
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_second);
+	assert_int_equal(emit_lines_left(f.emit), 2);
+	emit_ask(f.emit);
+	emit_renew(f.emit);
+	assert_int_equal(f.emit->n_modules, 0);
+	assert_int_equal(emit_lines_left(f.emit), 2);
+	while (loader_answer(f.loader, &a)) {
+		assert_int_equal(emit_answer(f.emit, &a), 0);
+		load_answer_deinit(&a);
+	}
+	assert_int_equal(emit_lines_left(f.emit), 0);
+	sample(&f, process, late_first); /* and goes on */
+	assert_true(told(&f, "late_first"));
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wanted_again),
-		cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
