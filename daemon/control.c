@@ -318,12 +318,13 @@ static void client_tick(struct client *c, uint64_t now)
 	}
 	if (c->session && c->request->n_pids && session_targets_gone(c->session))
 		session_stop(c->session);
-	if (now - c->told_at >= 2 * CONTROL_TICK_MS && !control_waiting(&c->stream)) {
+	r = client_send(c); /* what was gathered; what still waits then is not read */
+	if (r >= 0 && now - c->told_at >= 2 * CONTROL_TICK_MS && !control_waiting(&c->stream)) {
 		c->told_at = now;
 		r = control_send_summary(c, CONTROL_PROGRESS);
+		if (r >= 0)
+			r = client_send(c);
 	}
-	if (r >= 0)
-		r = client_send(c);
 	if (r < 0)
 		client_free(c);
 }

@@ -1,5 +1,6 @@
 /* test-control.c - the life of a client: what it may say when, what it is told, and how it ends. */
 #include "daemon/base/log.h"
+#include "daemon/control-private.h"
 #include "tests/unit/daemon/control-fixture.h"
 
 static struct control_fixture f;
@@ -210,6 +211,41 @@ static void test_leaves(void **state)
 	}
 }
 
+/* The types of all messages that have come. */
+static uint32_t types_so_far(void)
+{
+	const uint8_t *data;
+	uint32_t type, types = 0;
+	size_t len;
+
+	while (control_receive(&f.client) == 0)
+		while (control_next(&f.client, &type, &data, &len) == 0)
+			types |= 1u << type;
+	return types;
+}
+
+/* How it stands is told whatever is gathered for the client at that moment: a client that reads is
+ * told, and writes its file then. */
+static void test_progress(void **state)
+{
+	static const uint8_t packet[] = {0x0a, 0};
+	Pb__ControlRequest q = control_fixture_request(&f);
+	uint64_t until = fixture_used_ns(f.child) + 10 * NSEC_PER_SEC;
+	uint32_t types = 0;
+
+	(void)state;
+	begin(&q);
+	while (!(types & 1u << CONTROL_PROGRESS) && fixture_used_ns(f.child) < until) {
+		struct sink *sink = &f.control->clients->sink;
+
+		assert_int_equal(sink->write(sink, packet, sizeof(packet)), 0);
+		assert_int_equal(loop_run_once(&f.loop, 5), 0);
+		types |= types_so_far();
+	}
+	assert_true(types & 1u << CONTROL_PACKETS);
+	assert_true(types & 1u << CONTROL_PROGRESS);
+}
+
 /* A stop of the socket is a stop of what is recorded: it is told to the end. */
 static void test_stop(void **state)
 {
@@ -232,7 +268,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_whole), EACH(test_renew),  EACH(test_out_of_turn), EACH(test_garbage),
-		EACH(test_step),  EACH(test_leaves), EACH(test_stop),
+		EACH(test_step),  EACH(test_leaves), EACH(test_stop),	     EACH(test_progress),
 #undef EACH
 	};
 
