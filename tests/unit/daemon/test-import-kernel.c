@@ -187,6 +187,39 @@ static void test_this_boot(void **state)
 	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
 }
 
+/* Outcomes wait for the names of today, and get those that were there in their time. */
+static void test_comes_and_goes_while_waiting(void **state)
+{
+	const struct import_options options = {0};
+	const uint64_t nowhere = 0xffffffffff001000; /* behind modules, below the vsyscall page */
+	struct buffer b = {0};
+	struct done done;
+	uint64_t text, address;
+	char name[128];
+
+	(void)state;
+	if (!look_up(&text, &address, name)) {
+		print_message("skip: /proc/kallsyms shows no addresses\n");
+		skip();
+	}
+	assert_int_equal(setenv("PERF_BUILDID_DIR", "/nowhere", 1), 0);
+	put_own_head(&b);
+	put_kernel(&b, text);
+	put_kernel_sample(&b, 1000000000, nowhere + 0x10);
+	put_ksymbol(&b, nowhere, "first_program", false, 2000000000);
+	put_kernel_sample(&b, 3000000000, nowhere + 0x20);
+	put_ksymbol(&b, nowhere, "first_program", true, 4000000000);
+	put_ksymbol(&b, nowhere, "next_program", false, 5000000000);
+	put_kernel_sample(&b, 6000000000, nowhere + 0x30);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_samples(&done, "9/9 cpu 0 count 0: ?\n"
+			      "9/9 cpu 0 count 10101: first_program\n"
+			      "9/9 cpu 0 count 20202: next_program\n");
+	done_deinit(&done);
+	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
+}
+
 /* The same host and release, but its text began elsewhere: names of today would be wrong. */
 static void test_other_boot(void **state)
 {
@@ -258,9 +291,13 @@ static void test_reasons(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kernel_copy),   cmocka_unit_test(test_comes_and_goes),
-		cmocka_unit_test(test_other_machine), cmocka_unit_test(test_this_boot),
-		cmocka_unit_test(test_other_boot),    cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_kernel_copy),
+		cmocka_unit_test(test_comes_and_goes),
+		cmocka_unit_test(test_other_machine),
+		cmocka_unit_test(test_this_boot),
+		cmocka_unit_test(test_other_boot),
+		cmocka_unit_test(test_comes_and_goes_while_waiting),
+		cmocka_unit_test(test_reasons),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
