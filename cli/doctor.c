@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/common_options.h"
 #include "cli/json.h"
 #include "daemon/base/error.h"
 #include "daemon/control.h"
@@ -16,11 +17,7 @@ struct doctor_args {
 };
 
 static const struct option_def defs[] = {
-	{.name = "control-socket",
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 .help = "where a daemon is looked for (default " CONTROL_SOCKET ")",
-	 .offset = offsetof(struct doctor_args, socket)},
+	OPTION_CONTROL_SOCKET(struct doctor_args, socket),
 	{.name = "json",
 	 .type = OPTION_FLAG,
 	 .help = "one JSON object on standard output",

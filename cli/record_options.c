@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/common_options.h"
 #include "cli/pid_list.h"
 #include "cli/record_options.h"
 #include "cli/verdict.h"
@@ -76,27 +77,17 @@ static const struct option_def defs[] = {
 	{"plain", 0, OPTION_FLAG, NULL,
 	 "write packets as they are, not deflated (three times the size)",
 	 offsetof(struct record_args, plain), 0, NULL, NULL},
-	{"hook-socket", 0, OPTION_STRING, "PATH",
-	 "where processes that may not be read are asked to answer, if they consent\n(perfwind "
-	 "run; default " HOOK_SOCKET "; @NAME: abstract)",
-	 offsetof(struct record_args, hook_socket), 0, NULL, NULL},
-	{"consent-under-seccomp", 0, OPTION_FLAG, NULL,
-	 "ask also processes under a seccomp filter, which may kill them for it",
-	 offsetof(struct record_args, under_seccomp), 0, NULL, NULL},
+	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
+	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
 	{"no-build-ids", 0, OPTION_FLAG, NULL,
-	 "do not ask the kernel for build ids in its records, but read them from files\nand memory "
-	 "(a `perf record` that runs beside may abort over them)",
+	 "take build ids from files and memory, not from the kernel's records (perf 6.1 beside may "
+	 "abort over those)",
 	 offsetof(struct record_args, no_build_ids), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
-	{"daemon", 0, OPTION_FLAG, NULL,
-	 "let the daemon record (by itself only where own rights do not do)",
-	 offsetof(struct record_args, ask), 0, NULL, NULL},
-	{"no-daemon", 0, OPTION_FLAG, NULL, "never ask the daemon",
-	 offsetof(struct record_args, no_ask), 0, NULL, NULL},
-	{"control-socket", 0, OPTION_STRING, "PATH",
-	 "where the daemon is asked (default " CONTROL_SOCKET ")",
-	 offsetof(struct record_args, socket), 0, NULL, NULL},
+	OPTION_DAEMON(struct record_args, ask, "record"),
+	OPTION_NO_DAEMON(struct record_args, no_ask),
+	OPTION_CONTROL_SOCKET(struct record_args, socket),
 	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
 	 offsetof(struct record_args, json), 0, NULL, NULL},
 	{0},

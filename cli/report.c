@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/common_options.h"
 #include "cli/event.h"
 #include "cli/terminal.h"
 #include "daemon/base/error.h"
@@ -20,13 +21,7 @@ struct report_command {
 
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
-	{.name = "by",
-	 .letter = 'b',
-	 .type = OPTION_CHOICE,
-	 .argument = "WHAT",
-	 .choices = report_by_names,
-	 AT(by),
-	 .help = "rows of the table: function (default), process, thread, module or cgroup"},
+	OPTION_BY(struct report_command, by),
 	{.name = "tree",
 	 .letter = 't',
 	 .type = OPTION_FLAG,

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "cli/command.h"
+#include "cli/common_options.h"
 #include "cli/own_rights.h"
 #include "cli/pid_list.h"
 #include "cli/top_private.h"
@@ -76,13 +77,7 @@ static const struct option_def defs[] = {
 	 .max = 3600,
 	 AT(interval),
 	 .help = "how often it is shown, and over what time (default 2)"},
-	{.name = "by",
-	 .letter = 'b',
-	 .type = OPTION_CHOICE,
-	 .argument = "WHAT",
-	 .choices = report_by_names,
-	 AT(by),
-	 .help = "rows: function (default), process, thread, module or cgroup"},
+	OPTION_BY(struct top_args, by),
 	{.name = "limit",
 	 .letter = 'n',
 	 .type = OPTION_U32,
@@ -91,26 +86,11 @@ static const struct option_def defs[] = {
 	 .help = "at most N rows, 0: all (default: what fits on the terminal, else 20)"},
 	{.name = "user-only", .type = OPTION_FLAG, AT(user_only), .help = "user code only"},
 	{.name = "once", .type = OPTION_FLAG, AT(once), .help = "one interval, then it ends"},
-	{.name = "hook-socket",
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 AT(hook_socket),
-	 .help = "where processes that may not be read are asked to answer, if they consent\n"
-		 "(perfwind run; default " HOOK_SOCKET "; @NAME: abstract)"},
-	{.name = "consent-under-seccomp",
-	 .type = OPTION_FLAG,
-	 AT(under_seccomp),
-	 .help = "ask also processes under a seccomp filter, which may kill them for it"},
-	{.name = "daemon",
-	 .type = OPTION_FLAG,
-	 AT(ask),
-	 .help = "let the daemon sample (by itself only where own rights do not do)"},
-	{.name = "no-daemon", .type = OPTION_FLAG, AT(no_ask), .help = "never ask the daemon"},
-	{.name = "control-socket",
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 AT(socket),
-	 .help = "where the daemon is asked (default " CONTROL_SOCKET ")"},
+	OPTION_HOOK_SOCKET(struct top_args, hook_socket),
+	OPTION_UNDER_SECCOMP(struct top_args, under_seccomp),
+	OPTION_DAEMON(struct top_args, ask, "sample"),
+	OPTION_NO_DAEMON(struct top_args, no_ask),
+	OPTION_CONTROL_SOCKET(struct top_args, socket),
 	{0},
 };
 

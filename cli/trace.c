@@ -13,6 +13,7 @@
 
 #include "cli/ask_run.h"
 #include "cli/command.h"
+#include "cli/common_options.h"
 #include "cli/late_sink.h"
 #include "cli/own_rights.h"
 #include "cli/trace_name.h"
@@ -69,29 +70,11 @@ static const struct option_def defs[] = {
 	 .argument = "NAME",
 	 .help = "end the trace whose config has this unique_session_name, and wait for its file",
 	 .offset = offsetof(struct trace_args, stop)},
-	{.name = "daemon",
-	 .type = OPTION_FLAG,
-	 .help = "let the daemon record (by itself only where own rights do not do)",
-	 .offset = offsetof(struct trace_args, ask)},
-	{.name = "no-daemon",
-	 .type = OPTION_FLAG,
-	 .help = "never ask the daemon",
-	 .offset = offsetof(struct trace_args, no_ask)},
-	{.name = "control-socket",
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 .help = "where the daemon is asked (default " CONTROL_SOCKET ")",
-	 .offset = offsetof(struct trace_args, socket)},
-	{.name = "hook-socket",
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 .help = "where processes that may not be read are asked to answer, if they consent\n"
-		 "(perfwind run; default " HOOK_SOCKET "; @NAME: abstract)",
-	 .offset = offsetof(struct trace_args, hook_socket)},
-	{.name = "consent-under-seccomp",
-	 .type = OPTION_FLAG,
-	 .help = "ask also processes under a seccomp filter, which may kill them for it",
-	 .offset = offsetof(struct trace_args, under_seccomp)},
+	OPTION_DAEMON(struct trace_args, ask, "record"),
+	OPTION_NO_DAEMON(struct trace_args, no_ask),
+	OPTION_CONTROL_SOCKET(struct trace_args, socket),
+	OPTION_HOOK_SOCKET(struct trace_args, hook_socket),
+	OPTION_UNDER_SECCOMP(struct trace_args, under_seccomp),
 	{0},
 };
 
