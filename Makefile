@@ -135,6 +135,7 @@ $(O)/tests/programs/plugin-second.so: tests/programs/plugin.c
 $(O)/tests/programs/plt $(O)/tests/programs/dlopen $(O)/tests/programs/reload: $(O)/tests/programs/plugin.so
 $(O)/tests/programs/mremap $(O)/tests/programs/reload: $(O)/tests/programs/plugin-second.so
 $(O)/tests/programs/sigframe-alt: tests/programs/sigframe.c
+$(foreach p,hook-filter restless,$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl $(O)/tests/programs/$(p)-static): tests/programs/trap-calls.h
 $(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)

@@ -10,7 +10,8 @@ for tool in setpriv "$PYTHON"; do command -v $tool >/dev/null || { echo "$tool i
 DAEMON=61001 ALICE=61002 BOB=61003 MEMBERS=61100
 SOCKET=$TMP/run/control.sock HOOK_SOCKET=$TMP/run/hook.sock
 mkdir "$TMP/bin" "$TMP/run" "$TMP/alice" "$TMP/bob" "$TMP/root"
-cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" "$TMP/bin/"
+cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" \
+	"$INTEGRATION/lingering.py" "$TMP/bin/"
 cp "$PROGRAMS/recursion" "$TMP/bin/private"
 chmod -R a+rX "$TMP"
 chown $ALICE "$TMP/bin/private"; chmod 700 "$TMP/bin/private"

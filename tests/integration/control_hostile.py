@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 
+from lingering import lingering
+
 path = sys.argv[1]
 REQUEST, STOP, DENIED = 1, 2, 17
 
@@ -64,17 +66,8 @@ with_descriptors("a pipe", writer)
 
 
 def lingers():
-    """A TCP socket whose last close() takes an hour, left in the daemon's queue; by a process that can be killed, as
-    it may itself be the last."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    tcp = socket.create_connection(listener.getsockname())
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
-    tcp.setblocking(False)
-    try:
-        while True:
-            tcp.send(bytes(65536))
-    except BlockingIOError:
-        pass
+    """One left in the daemon's queue; by a process that can be killed, as it may itself be the last."""
+    tcp, listener = lingering()
     child = os.fork()
     if not child:
         try:

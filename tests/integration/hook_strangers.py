@@ -5,23 +5,11 @@ import array
 import os
 import signal
 import socket
-import struct
 import sys
 
+from lingering import lingering
+
 path, count = sys.argv[1], 10000
-
-
-def lingering():
-    listener = socket.create_server(("127.0.0.1", 0))
-    tcp = socket.create_connection(listener.getsockname())
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
-    tcp.setblocking(False)
-    try:
-        while True:
-            tcp.send(bytes(65536))
-    except BlockingIOError:
-        pass
-    return listener, tcp
 
 
 def send(s, data, fds):
@@ -36,7 +24,7 @@ stay = []
 for i in range(count):
     s = socket.socket(socket.AF_UNIX)
     s.connect(path)  # waits while the backlog is full
-    data, fds = (b"p", [slow[i // 1000][1].fileno()]) if i % 1000 == 999 else kinds[i % len(kinds)]
+    data, fds = (b"p", [slow[i // 1000][0].fileno()]) if i % 1000 == 999 else kinds[i % len(kinds)]
     try:
         if data:
             send(s, data, fds)

@@ -319,7 +319,7 @@ wait $TARGET 2>/dev/null
 
 # ---- strangers: 10,000 connections to the hook socket while somebody is recorded by consent; nobody is believed, no descriptor
 # stays, and who was asked is heard all the same
-cp "$INTEGRATION/hook_strangers.py" "$U/"
+cp "$INTEGRATION/hook_strangers.py" "$INTEGRATION/lingering.py" "$U/"
 as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/recursion" 100 & GOOD=$!
 started $GOOD
 wait_for used $GOOD 50

@@ -2,27 +2,15 @@
  *
  * A trap in an answer kills nobody; a trap of their own does to them what it does without the hook.
  * openat() and getppid() are trapped, or what the number says. */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "hook-program.h"
+#include "trap-calls.h"
 
 static void trap(int nr)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(nr ? nr : SYS_openat), 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(nr ? nr : SYS_getppid), 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+	check(trap_calls(nr ? (unsigned)nr : SYS_openat, nr ? (unsigned)nr : SYS_getppid),
+	      "no filter");
 }
 
 static void mode_trap(int nr)

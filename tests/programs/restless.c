@@ -6,13 +6,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -21,6 +18,7 @@
 #include <unistd.h>
 
 #include "program.h"
+#include "trap-calls.h"
 
 enum { LEAF_STATUS = 7 };
 
@@ -224,18 +222,10 @@ static void do_threads(void)
 /* What a filter traps in its answer must not kill it. */
 static void do_seccomp(void)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 	pid_t pid = fork();
 
 	if (!pid) {
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-		    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		if (!trap_calls(SYS_socket, SYS_socket))
 			_exit(2);
 		for (int i = 0; i < 5; i++)
 			restless_leaf();

@@ -2,7 +2,6 @@
  * hangs or dies while they are waited for.  The targets here do by hand what libc-hook does. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "daemon/proc/consent-blame.h"
 #include "daemon/proc/consent.h"
 #include "tests/unit/cmocka.h"
+#include "tests/unit/lingering.h"
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static socklen_t address_len;
@@ -63,25 +63,6 @@ struct target {
 static enum { SILENT, ANSWER, LINGER, HALF, EXEC, UNHOOK } mode;
 static int tell_fd;
 
-/* A TCP socket whose last close() takes an hour. */
-static int lingering(void)
-{
-	const struct linger linger = {.l_onoff = 1, .l_linger = 3600};
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-	socklen_t len = sizeof(at);
-	static char bytes[65536];
-	int other = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (bind(other, (struct sockaddr *)&at, len) < 0 || listen(other, 1) < 0 ||
-	    getsockname(other, (struct sockaddr *)&at, &len) < 0 ||
-	    connect(fd, (struct sockaddr *)&at, len) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0)
-		_exit(2);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	return fd;
-}
-
 static void answer_once(void)
 {
 	union {
@@ -95,8 +76,8 @@ static void answer_once(void)
 			   .msg_control = control.bytes,
 			   .msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	int fds[] = {mode == LINGER ? lingering() : open("/proc/self/maps", O_RDONLY),
-		     open("/proc/self/mem", O_RDONLY)};
+	int other, fds[] = {mode == LINGER ? lingering(&other) : open("/proc/self/maps", O_RDONLY),
+			    open("/proc/self/mem", O_RDONLY)};
 	int to = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	c->cmsg_level = SOL_SOCKET;

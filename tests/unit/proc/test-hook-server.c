@@ -2,7 +2,6 @@
  * own, what it sends is what a verdict is stated for. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 
 #include "daemon/proc/hook-server.h"
 #include "tests/unit/cmocka.h"
+#include "tests/unit/lingering.h"
 
 enum { MAX_FDS = 12, CONNECTIONS = 10000 };
 
@@ -777,29 +777,11 @@ static void test_limits(void **state)
 	assert_int_equal(hook_server_expect(&f.server, HOOK_ASKED_MAX + 1), 0);
 }
 
-/* A TCP socket whose last close() takes an hour: in a stranger's queue it holds nobody up, nor does
- * the queue behind a message that was taken. */
-static int lingering(void)
-{
-	const struct linger linger = {.l_onoff = 1, .l_linger = 3600};
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-	socklen_t len = sizeof(address);
-	static char bytes[65536];
-	int other = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (bind(other, (struct sockaddr *)&address, len) < 0 || listen(other, 1) < 0 ||
-	    getsockname(other, (struct sockaddr *)&address, &len) < 0 ||
-	    connect(fd, (struct sockaddr *)&address, len) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0)
-		_exit(9);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	return fd;
-}
-
+/* What takes an hour to close: in a stranger's queue it holds nobody up, nor does the queue behind a
+ * message that was taken. */
 static void send_lingering(void)
 {
-	int fd = lingering(), to = reach();
+	int other, fd = lingering(&other), to = reach();
 
 	send_message(to, "p", 1, &fd, 1);
 	close(fd);
@@ -809,7 +791,7 @@ static void send_lingering(void)
 static void send_good_then_lingering(void)
 {
 	const int fds[] = {own("maps"), own("mem")};
-	int fd = lingering(), to = reach();
+	int other, fd = lingering(&other), to = reach();
 
 	send_message(to, "p", 1, fds, 2);
 	send_message(to, "p", 1, &fd, 1);
