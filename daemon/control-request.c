@@ -124,7 +124,7 @@ static int check_pids(const struct client *c, char *error, size_t size)
 	return r;
 }
 
-static bool own(void *client, uint32_t pid)
+static bool is_own(void *client, uint32_t pid)
 {
 	const struct client *c = client;
 
@@ -138,7 +138,7 @@ static void narrow(struct client *c, struct session_options *so)
 		return;
 	so->user_only = so->no_kernel_frames = true;
 	so->idle = false;
-	so->allowed = own;
+	so->allowed = is_own;
 	so->allowed_arg = c;
 }
 
@@ -216,6 +216,32 @@ static void limit_memory(struct client *c, struct session_options *so)
 		so->ring_budget = memory_share(c) / 4 * 3;
 }
 
+static uint64_t buffers_kb(const struct client *c)
+{
+	const Pb__TraceConfig *m = c->config->message;
+	uint64_t kb = 0;
+
+	for (size_t i = 0; i < m->n_buffers; i++)
+		kb += m->buffers[i]->size_kb;
+	return kb;
+}
+
+/* What we keep for it: packets that wait, and the buffers of a trace; a part for each session. */
+static uint64_t kept(void *client)
+{
+	const struct client *c = client;
+	uint64_t buffers = c->config ? buffers_kb(c) << 10 : 0;
+
+	return (control_waiting(&c->stream) + buffers) / max_u64(c->sessions, 1);
+}
+
+static void own(struct client *c, struct session_options *so)
+{
+	so->owner = c->asker.uid;
+	so->holds = kept;
+	so->holds_arg = c;
+}
+
 /* ---- a recording ---- */
 
 static int open_session(struct client *c, char *error, size_t size)
@@ -257,6 +283,7 @@ static int open_session(struct client *c, char *error, size_t size)
 	if (c->scope != POLICY_ALL && q->kernel_only)
 		return deny(error, size, "kernel code is not for everyone (all-groups)");
 	narrow(c, &so);
+	own(c, &so);
 	limit_memory(c, &so);
 	r = session_new(&so, &c->sink, c->control->loop, &c->session, error, size);
 	if (r >= 0)
@@ -313,22 +340,13 @@ static int check_source(void *arg, struct session_options *so, char *error, size
 	if (r < 0)
 		return trace(r);
 	narrow(c, so);
+	own(c, so);
 	if (c->asker.uid)
 		so->ring_budget =
 			memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);
 	so->shared = c->control->options.shared;
 	so->note = c->step;
 	return 0;
-}
-
-static uint64_t buffers_kb(const struct client *c)
-{
-	const Pb__TraceConfig *m = c->config->message;
-	uint64_t kb = 0;
-
-	for (size_t i = 0; i < m->n_buffers; i++)
-		kb += m->buffers[i]->size_kb;
-	return kb;
 }
 
 static int check_buffers(const struct client *c, char *error, size_t size)

@@ -1,9 +1,6 @@
 /* daemon-instance.c - one data source from setup to the answer to its stop.  Thread: main.
  * The table of states and commands is in daemon-private.h. */
 #include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <string.h>
 #include <time.h>
 
@@ -56,24 +53,12 @@ struct instance *instance_find(const struct daemon *d, uint64_t id)
 	return in;
 }
 
-/* What a session leaves is many small holes; without this they stay ours, and count for the memory
- * limit of the sessions after it. */
-static void end_session(struct instance *in)
-{
-	if (!in->session)
-		return;
-	in->session = session_free(in->session);
-#ifdef __GLIBC__
-	(void)malloc_trim(0);
-#endif
-}
-
 void instance_free(struct instance *in)
 {
 	struct daemon *d = in->daemon;
 	struct instance **at;
 
-	end_session(in);
+	in->session = session_free(in->session);
 	instance_close_sink(in);
 	for (size_t i = 0; i < in->n_flushes; i++)
 		flush_through(d, in->flushes[i]);
@@ -168,9 +153,14 @@ static void session_done(void *arg)
 
 	if (session_error(in->session, &why) < 0)
 		log_error("data source %lu has ended: %s", in->id, why);
-	end_session(in);
+	in->session = session_free(in->session);
 	in->state = INSTANCE_SETTLING;
 	instance_settle(in);
+}
+
+static uint64_t waiting(void *instance)
+{
+	return instance_waiting(instance);
 }
 
 static bool shown(void *instance, uint32_t pid)
@@ -218,6 +208,9 @@ static int open_session(struct instance *in, char *error, size_t error_size)
 		return trace(r);
 	so.producer = true;
 	so.shared = in->daemon->shared;
+	so.owner = TRACED_OWNER;
+	so.holds = waiting;
+	so.holds_arg = in;
 	so.done = session_done;
 	so.done_arg = in;
 	r = session_new(&so, &in->sink, in->daemon->loop, &in->session, error, error_size);

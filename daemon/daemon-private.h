@@ -28,6 +28,7 @@ enum {
 	DAEMON_SETTLE_MS = 1500, /* how long an answer waits for free chunks */
 	DAEMON_FLUSHES = 1024,	 /* under way at once; the oldest is then answered */
 };
+#define TRACED_OWNER UINT32_MAX /* of all its sessions: who asks the service is not known */
 
 enum instance_kind { INSTANCE_PERF, INSTANCE_METATRACE };
 enum instance_state {

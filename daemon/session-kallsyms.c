@@ -15,13 +15,6 @@
 
 enum { KEPT_S = 60 };
 
-struct session_shared {
-	struct uw_kallsyms *kallsyms;
-	size_t n_users;
-	uint64_t left_at; /* CLOCK_MONOTONIC: by the last user */
-	struct consent *consent;
-};
-
 int session_shared_new(struct session_shared **ret_shared)
 {
 	struct session_shared *shared = calloc(1, sizeof(*shared));

@@ -234,6 +234,7 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	s->loop = loop;
 	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = -1;
 	s->tick.source.fd = s->poll.source.fd = -1;
+	session_share(s);
 	if (options->note)
 		session_note(s, "%s", options->note);
 	r = session_make(s, error, error_size);
@@ -267,6 +268,7 @@ struct session *session_free(struct session *s)
 {
 	if (!s)
 		return NULL;
+	session_unshare(s);
 	session_leave_loop(s);
 	loop_remove(s->loop, &s->main_source);
 	free(s->flushes.items);
@@ -295,5 +297,6 @@ struct session *session_free(struct session *s)
 	s->freed = true;
 	if (!s->reporting)
 		free(s);
+	session_give_back();
 	return NULL;
 }

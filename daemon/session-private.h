@@ -52,6 +52,15 @@ struct session_flushes {
 	uint64_t last, sent, answered; /* numbers */
 };
 
+/* What the sessions of one process have in common. */
+struct session_shared {
+	struct uw_kallsyms *kallsyms;
+	size_t n_users;	  /* of these */
+	uint64_t left_at; /* CLOCK_MONOTONIC: by the last user */
+	struct consent *consent;
+	struct session *sessions;
+};
+
 struct session {
 	struct session_options options;
 	enum session_state state;
@@ -107,7 +116,8 @@ struct session {
 	size_t n_retries, retries_room;
 	struct session_flushes flushes;
 	bool told_done;
-	bool reporting, freed; /* freed by a callback: the struct itself goes after it */
+	struct session *next_shared; /* in options.shared */
+	bool reporting, freed;	     /* freed by a callback: the struct itself goes after it */
 	bool raw_failed;
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
@@ -189,15 +199,24 @@ int session_unreadable(struct session *session, struct uw_module *module);
 int session_retry(struct session *session);
 void session_retry_deinit(struct session *session);
 
-/* session-stats.c */
+/* session-memory.c */
 /* RssAnon and VmSwap of a /proc/PID/status, kB; 0 unless both are told. */
 uint64_t session_status_memory_kb(const char *text);
+/* Into the list of those that share, and out of it. */
+void session_share(struct session *session);
+void session_unshare(struct session *session);
+/* Memory that is free goes back to the kernel. */
+void session_give_back(void);
+/* Is it the one to end, of those that share, when there is too little memory for all? */
+bool session_holds_most(const struct session *session);
+/* The guardrail. */
+int session_keep_memory_small(struct session *session);
+
+/* session-stats.c */
 uint64_t session_own_cpu_ns(void);
 uint64_t session_used_ns(const struct session *session);
 /* Once a second: statistics into the trace, limits kept. */
 int session_second(struct session *session);
-/* The guardrail. */
-int session_keep_memory_small(struct session *session);
 int session_write_stats(struct session *session);
 /* For the trace, not told; false: it is there, or there are too many. */
 bool session_keep_note(struct session *session, const char *line);

@@ -321,53 +321,6 @@ static int clear_caches(struct session *s)
 	return 0;
 }
 
-static bool status_kb(const char *text, const char *key, uint64_t *ret_kb)
-{
-	const char *at = strstr(text, key);
-	char *end;
-
-	if (!at)
-		return false;
-	*ret_kb = strtoull(at + strlen(key), &end, 10);
-	return end > at + strlen(key);
-}
-
-uint64_t session_status_memory_kb(const char *text)
-{
-	uint64_t resident, swapped;
-
-	return status_kb(text, "\nRssAnon:", &resident) && status_kb(text, "\nVmSwap:", &swapped)
-		       ? resident + swapped
-		       : 0;
-}
-
-/* Own anonymous memory, kB, in swap too; 0 when it cannot be read. */
-static uint64_t own_memory_kb(void)
-{
-	_cleanup_(freep) char *text = NULL;
-
-	if (read_file("/proc/self/status", 65536, &text, NULL) < 0)
-		return 0;
-	return session_status_memory_kb(text);
-}
-
-int session_keep_memory_small(struct session *s)
-{
-	uint64_t kb = own_memory_kb(), limit = SESSION_MEMORY_KB;
-	int r;
-
-	s->loaded = 0;
-	if (s->options.memory_kb)
-		limit = s->options.memory_kb;
-	if (kb <= limit || s->state != SESSION_RUNNING)
-		return 0;
-	session_note(s, "own memory reached %lu KiB, the limit is %lu KiB: the recording ends here",
-		     kb, limit);
-	r = writer_guardrail(s->writer, clock_ns(CLOCK_BOOTTIME));
-	session_stop(s);
-	return r < 0 ? trace(r) : 0;
-}
-
 static int adapt_stacks(struct session *s)
 {
 	struct reader_stack_use use[1024];

@@ -73,8 +73,14 @@ struct session_options {
 	uint32_t read_ms;	     /* no sample lies longer in a ring; 0: 100 */
 	uint32_t maps_wait_ms; /* how long a sample waits for its process's mappings; 0: 100 */
 	uint32_t clear_ms;     /* the unwinder's caches are dropped at this period; 0: never */
-	/* Own memory past this ends the session, with the reason in the trace; 0: 256 MiB. */
+	/* Own memory past this ends the session, with the reason in the trace; 0: 256 MiB, and of
+	 * the sessions of options.shared that one ends which holds most, of the owner whose sessions
+	 * hold most. */
 	uint64_t memory_kb;
+	uint32_t owner; /* user id */
+	/* Bytes that are kept for it outside.  NULL: none. */
+	uint64_t (*holds)(void *arg);
+	void *holds_arg;
 	/* Bytes of stacks on their way to the unwinder; past it samples are skipped; 0: the rings'
 	 * sizes are the limit. */
 	uint64_t enqueued_bytes;
