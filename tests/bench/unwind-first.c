@@ -33,11 +33,12 @@ static uint64_t size_of(struct sizes *sizes, const struct uw_module *module)
 	return (uint64_t)st.st_size;
 }
 
-/* The first of the whole stacks through the largest file.  false: none. */
+/* The deepest of the whole stacks through the largest file.  false: none. */
 static bool first_choose(const struct samples *samples, const struct answers *native,
 			 struct first_figures *f, size_t *ret_sample)
 {
 	static struct sizes sizes;
+	uint32_t deepest = 0;
 	const char *slash;
 
 	sizes.n = 0;
@@ -49,8 +50,10 @@ static bool first_choose(const struct samples *samples, const struct answers *na
 								 uw_frame_lookup(a->frames[j]));
 			uint64_t bytes = map && map->module ? size_of(&sizes, map->module) : 0;
 
-			if (bytes <= f->file_bytes)
+			if (!bytes || bytes < f->file_bytes ||
+			    (bytes == f->file_bytes && a->n <= deepest))
 				continue;
+			deepest = a->n;
 			f->file_bytes = bytes;
 			slash = strrchr(uw_module_path(map->module), '/');
 			(void)snprintf(f->file, sizeof(f->file), "%s",

@@ -1,8 +1,8 @@
 /* unwind-first.h - what the first sample of a program costs: no module is loaded, no rule is known,
  * and the files are in the page cache.  Thread: one.
  *
- * Measured is the native engine on one stack of the recording: WHOLE, and the largest file that any
- * such stack leads through is on it.  As in a session it says PENDING at a module that is not loaded,
+ * Measured is the native engine on one stack of the recording: the deepest WHOLE one through the
+ * largest file that any such stack leads through.  As in a session it says PENDING at a module that is not loaded,
  * that is loaded, and it goes on. */
 #pragma once
 

@@ -12,6 +12,7 @@
  *   0x1800 nothing is said
  *   0x1880 block   CFA = rbx, rbp, rsp and the return address at CFA + 8, + 16, + 24
  *   0x1a00 still   CFA = rsp + 8, as the CIE says it, and nothing more
+ *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI tells
  *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
 #pragma once
 
@@ -37,6 +38,7 @@ enum {
 	BLOCK = 0x401880,
 	LANDS = 0x401900,
 	STILL = 0x401a00,
+	EMPTIED = 0x401a80,
 	JIT = 0x600000,
 	WORDS = 512,
 	FRAMES = 64,
@@ -128,6 +130,8 @@ UNUSED static struct uw_module *module_make(void)
 				ADVANCE | 0x30, ADVANCE | 0x30, RESTORE | RBP, DEF_CFA, RCX, 8,
 				ADVANCE | 3, DEF_CFA, RSP, 8)},
 		{STILL, PUT_FDE(&eh, cie, STILL - CFI_BIAS, 0x80, 0, 0, 0)},
+		{EMPTIED,
+		 PUT_FDE(&eh, cie, EMPTIED - CFI_BIAS, 0x80, OFFSET | RBP, 2, OFFSET | RBX, 3)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)

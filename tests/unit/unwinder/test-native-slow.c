@@ -132,6 +132,22 @@ static void test_left(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 4);
 }
 
+/* Behind pops that no CFI tells: the registers have what was saved, and below rsp stands anything. */
+static void test_emptied(void **state)
+{
+	struct fixture *f = *state;
+
+	f->regs[UW_X86_BX] = SP + 8 * 20; /* by_rbx: CFA = rbx + 8 */
+	f->stack[0] = BY_RBX + 1;
+	f->stack[20] = FRAMED + 1;
+	f->regs[UW_X86_BP] = SP + 8 * 30;
+	f->stack[31] = ROOTED + 1;
+	run(f, EMPTIED + 5);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+	assert_int_equal(f->frames[2], CALLED(FRAMED + 1));
+	assert_int_equal(f->frames[3], CALLED(ROOTED + 1));
+}
+
 /* A block of registers, as glibc's setcontext() has: it lies below the stack, which is nothing
  * popped. */
 static void test_block(void **state)
@@ -225,10 +241,11 @@ static void test_landing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_slow),    TEST(test_return_address_in_register),
-		TEST(test_signal),  TEST(test_other_stack),
-		TEST(test_left),    TEST(test_block),
-		TEST(test_landing), TEST(test_behind_guess),
+		TEST(test_slow),	 TEST(test_return_address_in_register),
+		TEST(test_signal),	 TEST(test_other_stack),
+		TEST(test_left),	 TEST(test_emptied),
+		TEST(test_block),	 TEST(test_landing),
+		TEST(test_behind_guess),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
