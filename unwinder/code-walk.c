@@ -27,7 +27,7 @@
 
 #include "daemon/base/util.h"
 
-enum { STEPS_MAX = 96 };
+enum { STEPS_MAX = 192 };
 
 /* What a register holds, by the registers at the walk's first instruction. */
 struct held {

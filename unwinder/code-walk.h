@@ -6,7 +6,7 @@
 
 enum {
 	CODE_WALK_BEFORE = 64, /* bytes wanted before an address: loops jump back */
-	CODE_WALK_AFTER = 320,
+	CODE_WALK_AFTER = 640,
 	CODE_WALK_MAX = 4096, /* the largest distance from rsp that is told */
 	CODE_SOURCE_MAX = 2047 * 8,
 };

@@ -111,6 +111,23 @@ static void test_frame_pointer_made(void **state)
 	assert_true(w.found && w.way.kind == CODE_WAY_FP);
 }
 
+/* libgmp's division has 90 instructions and 350 bytes from its loop to its end; and there is an end. */
+static void test_far(void **state)
+{
+	char code[CODE_WALK_AFTER];
+
+	(void)state;
+	memset(code, 0x90, sizeof(code));
+	for (size_t i = 0; i + 4 < 400; i += 4)
+		memcpy(code + i, "\x0f\x1f\x40\x00", 4); /* nopl 0(%rax) */
+	memcpy(code + 400, "\x5b\x5d\xc3", 3);		 /* pop %rbx; pop %rbp; ret */
+	assert_way(walk(code, 0, sizeof(code)), 16, 8);
+	memset(code, 0x90, sizeof(code));
+	code[sizeof(code) - 1] = (char)0xc3;
+	assert_false(walk(code, 0, sizeof(code)).found);
+	assert_false(WALK(0, "\xeb\xfe").found); /* for ever */
+}
+
 static void test_lost(void **state)
 {
 	(void)state;
@@ -212,6 +229,7 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_frame_pointer),
 		cmocka_unit_test(test_frame_pointer_made),
+		cmocka_unit_test(test_far),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_pushes),
 		cmocka_unit_test(test_lea),
