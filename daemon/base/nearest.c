@@ -49,7 +49,7 @@ void nearest_offer(struct nearest *nearest, const char *name)
 	if (strlen(name) >= NEAREST_LEN)
 		return;
 	if (len >= 3 && strcasestr(name, nearest->wanted))
-		distance = 1;
+		distance = 0;
 	else
 		distance = nearest_distance(nearest->wanted, name);
 	if (distance > limit)

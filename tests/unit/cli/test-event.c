@@ -3,7 +3,7 @@
 
 #include "cli/event.h"
 #include "daemon/base/log.h"
-#include "tests/unit/cli/capture.h"
+#include "tests/unit/capture.h"
 #include "tests/unit/profile/hand.h"
 
 /* Samples 0..n_samples are of events by turns: page-faults, cpu-clock, cpu-clock ... */

@@ -4,7 +4,7 @@
 
 #include "cli/record_ask.h"
 #include "daemon/base/log.h"
-#include "tests/unit/cli/capture.h"
+#include "tests/unit/capture.h"
 #include "tests/unit/cli/daemon-fixture.h"
 
 static struct fake_daemon fake;

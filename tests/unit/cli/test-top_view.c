@@ -5,7 +5,7 @@
 
 #include "cli/top_private.h"
 #include "daemon/base/log.h"
-#include "tests/unit/cli/capture.h"
+#include "tests/unit/capture.h"
 #include "tests/unit/profile/build.h"
 
 static struct top_args args;

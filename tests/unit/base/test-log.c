@@ -1,0 +1,105 @@
+/* test-log.c - a line is one write, whole, of its level, and leaves errno alone. */
+#include <errno.h>
+
+#include "daemon/base/error.h"
+#include "daemon/base/log.h"
+#include "tests/unit/capture.h"
+
+static char *said;
+
+static int tear_down(void **state)
+{
+	(void)state;
+	free(said);
+	said = NULL;
+	log_level = LOG_LEVEL_NORMAL;
+	return 0;
+}
+
+static void say_each(void)
+{
+	struct capture c;
+
+	free(said);
+	capture_begin(&c, STDERR_FILENO);
+	log_error("of level %d", LOG_LEVEL_QUIET);
+	log_info("of level %d", LOG_LEVEL_NORMAL);
+	log_verbose("of level %d", LOG_LEVEL_VERBOSE);
+	log_debug("of level %d", LOG_LEVEL_DEBUG);
+	said = capture_end(&c);
+}
+
+static void test_levels(void **state)
+{
+	(void)state;
+	say_each();
+	assert_string_equal(said, "perfwind: of level 0\nperfwind: of level 1\n");
+	log_level = LOG_LEVEL_QUIET;
+	say_each();
+	assert_string_equal(said, "perfwind: of level 0\n");
+	log_level = LOG_LEVEL_DEBUG;
+	say_each();
+	assert_string_equal(said, "perfwind: of level 0\nperfwind: of level 1\n"
+				  "perfwind: of level 2\nperfwind: of level 3\n");
+}
+
+/* Longer than a line may be: cut, and a line still. */
+static void test_long(void **state)
+{
+	char text[4096];
+	struct capture c;
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	capture_begin(&c, STDERR_FILENO);
+	errno = EXDEV;
+	log_error("%s", text);
+	said = capture_end(&c);
+	assert_int_equal(strlen(said), 1023);
+	assert_memory_equal(said, "perfwind: xxx", 13);
+	assert_string_equal(said + 1020, "xx\n");
+}
+
+static void test_errno(void **state)
+{
+	struct capture c;
+	int after;
+
+	(void)state;
+	capture_begin(&c, STDERR_FILENO);
+	errno = EXDEV;
+	log_error("%s", "text");
+	after = errno;
+	said = capture_end(&c);
+	assert_int_equal(after, EXDEV);
+}
+
+/* With -vv a failure says where it was; a success is none. */
+static void test_note(void **state)
+{
+	struct capture c;
+	int r, good;
+
+	(void)state;
+	log_level = LOG_LEVEL_DEBUG;
+	capture_begin(&c, STDERR_FILENO);
+	r = error_note(-ENOSPC, "fail", "a.c", 12);
+	good = error_note(3, "trace", "a.c", 13);
+	said = capture_end(&c);
+	assert_int_equal(r, -ENOSPC);
+	assert_int_equal(good, 3);
+	assert_string_equal(said, "perfwind: a.c:12: fail: No space left on device\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_levels, tear_down),
+		cmocka_unit_test_teardown(test_long, tear_down),
+		cmocka_unit_test_teardown(test_errno, tear_down),
+		cmocka_unit_test_teardown(test_note, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
