@@ -70,3 +70,16 @@ check report-stock "$PERFWIND" report "$STOCK"
 refuse export-unwritable 1 'No such file' export --to html -o no-such-dir/x.html "$STOCK"
 refuse export-to-directory 1 'directory' export --to folded -o dir "$STOCK"
 refuse export-unknown-format 2 'folded' export --to foldd text
+
+# A daemon without rights says which sockets it could not make, and goes on without.
+if is_root && command -v setpriv >/dev/null; then
+	cp "$PERFWIND" "$TMP/perfwind"
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/perfwind" daemon -s "$TMP/no-service" 2>"$TMP/plain.err" &
+	plain=$!
+	started $plain
+	check daemon-without-control wait_for grep -qE '^perfwind: no recordings can be asked for: /run/perfwind/control.sock: .*--control-socket' "$TMP/plain.err"
+	check daemon-without-hook wait_for grep -qE '^perfwind: processes that may not be read cannot be asked: .*--hook-socket' "$TMP/plain.err"
+	check daemon-goes-on kill $plain
+else
+	skip daemon-without-sockets "needs root and setpriv"
+fi
