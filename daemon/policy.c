@@ -307,6 +307,9 @@ bool policy_shows(const struct policy_traced *p, const char *root, uint32_t pid)
 	shown = target_read(root, pid, &t) &&
 		(has(p->ids.users, p->ids.n_users, t.uid) || (t.uid && in_groups(&t, &p->ids)));
 	free(t.text);
+	/* A kernel thread is root's by its ids. */
+	if (shown ? t.uid != 0 : !p->kernel)
+		return shown;
 	if (procfs_status(root, pid, &status) < 0)
 		return false;
 	return status.kernel_thread ? p->kernel : shown;

@@ -63,17 +63,18 @@ struct process {
 	bool exited; /* this life is over: exit, exec or pid reuse */
 	bool begun;  /* its start was seen: it is not one that was there before, or came back after
 			eviction */
-	uint32_t announced; /* for the emitter: written as it is now called in its so-manieth
+	uint32_t announced;  /* for the emitter: written as it is now called in its so-manieth
 			       telling (0: not), */
-	uint64_t life;	    /* ... under this number; 0: not yet */
-	bool names_asked;   /* for the reader: command line and memory were asked for */
-	uint8_t scope;	    /* for the reader: enum process_scope */
-	uint8_t permit;	    /* for the reader: enum process_permit, */
-	uint64_t permit_at; /* ... by its user at this time (the events' clock); 0: not told yet */
-	bool threads_asked; /* the same: for the names of its threads */
-	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
-	bool unresponsive;  /* its mappings could not be read in time, at the last try */
-	bool unsure;	    /* side-band was lost: check before use */
+	uint64_t life;	     /* ... under this number; 0: not yet */
+	bool names_asked;    /* for the reader: command line and memory were asked for */
+	uint8_t scope;	     /* for the reader: enum process_scope */
+	uint8_t permit;	     /* for the reader: enum process_permit, */
+	uint32_t permit_uid; /* ... of this user (0: not told), */
+	uint64_t permit_at;  /* ... by its user at this time (the events' clock); 0: not told yet */
+	bool threads_asked;  /* the same: for the names of its threads */
+	bool scanned;	     /* for the reader: asked for by its scan, not by a sample */
+	bool unresponsive;   /* its mappings could not be read in time, at the last try */
+	bool unsure;	     /* side-band was lost: check before use */
 	enum process_maps_state maps_state;
 	uint64_t maps_asked_at;	  /* ns, the clock of the caller's `now`; for rate limits */
 	uint64_t maps_read_at;	  /* the same; not 0: the mappings are good to use, also while ASKED

@@ -10,18 +10,38 @@
  *
  * Nothing of a process that is not allowed is opened (load_request.closed).  Its samples wait only
  * while it is asked, as those of one whose mappings are on their way do. */
+#include <errno.h>
+
 #include "daemon/stage/reader-private.h"
 
 enum { AGAIN_MS = 100, AGAIN_DENIED_MS = 1000 };
 
+/* Its last samples are read when it has exited: what it was holds for them.  Where only its first
+ * thread has, the others may still become somebody else's. */
+static bool is_over(const struct process *process)
+{
+	struct procfs_status status;
+	int r = procfs_status("", process->pid, &status);
+
+	return r == -ENOENT || r == -ESRCH ||
+	       (r >= 0 && status.zombie && status.uid == process->permit_uid);
+}
+
 static void judge(struct reader *rd, struct process *process)
 {
-	if (rd->c.allowed(rd->c.allowed_arg, process->pid))
+	bool may = rd->c.allowed(rd->c.allowed_arg, process->pid);
+	struct procfs_status status;
+
+	if (process->permit == PERMIT_BY_POLICY && (may || is_over(process)))
+		return;
+	if (may && procfs_status("", process->pid, &status) >= 0)
+		process->permit_uid = status.uid;
+	if (may)
 		process->permit = PERMIT_BY_POLICY;
+	else if (rd->options.consent_allows && process->given_maps >= 0)
+		process->permit = PERMIT_BY_CONSENT;
 	else
-		process->permit = rd->options.consent_allows && process->given_maps >= 0
-					  ? PERMIT_BY_CONSENT
-					  : PERMIT_DENIED;
+		process->permit = PERMIT_DENIED;
 }
 
 bool reader_may_open(struct reader *rd, struct process *process)

@@ -10,16 +10,15 @@
 #include "daemon/stage/reader-private.h"
 #include "tests/unit/cmocka.h"
 
-enum { GOOD = 7 };
-
 static int n_judged;
 static bool good_is_good;
+static uint32_t good; /* there is such a process */
 
 static bool allowed(void *arg, uint32_t pid)
 {
 	assert_ptr_equal(arg, &n_judged);
 	n_judged++;
-	return pid == GOOD && good_is_good;
+	return pid == good && good_is_good;
 }
 
 static bool wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
@@ -34,6 +33,7 @@ static struct reader reader(void)
 {
 	n_judged = 0;
 	good_is_good = true;
+	good = (uint32_t)getpid();
 	return (struct reader){
 		.options = {.user_frames = true, .kernel_frames = true},
 		.c = {.allowed = allowed, .allowed_arg = &n_judged},
@@ -50,13 +50,13 @@ static enum skip_reason sampled(struct reader *rd, struct process *p, uint64_t m
 static void test_by_policy(void **state)
 {
 	struct reader rd = reader();
-	struct process good = {.pid = GOOD, .given_maps = -1}, other = {.pid = 8, .given_maps = -1};
+	struct process mine = {.pid = good, .given_maps = -1}, other = {.pid = 8, .given_maps = -1};
 
 	(void)state;
-	assert_true(reader_may_open(&rd, &good));
+	assert_true(reader_may_open(&rd, &mine));
 	assert_false(reader_may_open(&rd, &other));
 	for (uint64_t ms = 1; ms <= 100; ms++) {
-		assert_int_equal(sampled(&rd, &good, ms), SKIP_NONE);
+		assert_int_equal(sampled(&rd, &mine, ms), SKIP_NONE);
 		assert_int_equal(sampled(&rd, &other, ms), SKIP_NOT_ALLOWED);
 	}
 	assert_int_equal(n_judged, 2);
@@ -71,7 +71,7 @@ static void test_by_policy(void **state)
 static void test_again(void **state)
 {
 	struct reader rd = reader();
-	struct process p = {.pid = GOOD, .given_maps = -1};
+	struct process p = {.pid = good, .given_maps = -1};
 
 	(void)state;
 	assert_int_equal(sampled(&rd, &p, 0), SKIP_NONE);
@@ -84,6 +84,33 @@ static void test_again(void **state)
 	assert_int_equal(sampled(&rd, &p, 50), SKIP_NOT_ALLOWED);   /* times step back */
 	assert_int_equal(sampled(&rd, &p, 1102), SKIP_NONE);
 	assert_int_equal(n_judged, 3);
+}
+
+/* Its last samples are read when it is gone: what it was holds for them. */
+static void test_gone(void **state)
+{
+	struct reader rd = reader();
+	struct process p = {.given_maps = -1}, late = {.given_maps = -1};
+	siginfo_t info;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		for (;;)
+			pause();
+	p.pid = late.pid = good = (uint32_t)pid;
+	assert_int_equal(sampled(&rd, &p, 0), SKIP_NONE);
+	good_is_good = false; /* as of one that can not be looked into any more */
+	kill(pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(sampled(&rd, &p, 200), SKIP_NONE); /* a zombie */
+	p.permit_uid++; /* its other threads may have become another's */
+	assert_int_equal(sampled(&rd, &p, 400), SKIP_NOT_ALLOWED);
+	p.permit_uid--;
+	p.permit = PERMIT_BY_POLICY;
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(sampled(&rd, &p, 600), SKIP_NONE);
+	assert_int_equal(sampled(&rd, &late, 600), SKIP_NOT_ALLOWED); /* nobody has seen it */
 }
 
 /* What it gave holds for its life, whatever its user; and only where consent does. */
@@ -109,7 +136,7 @@ static void test_with_filter(void **state)
 {
 	struct reader rd = reader();
 	struct process evil = {
-		.pid = GOOD, .cmdline = (char *)(uintptr_t) "evil", .cmdline_len = 5};
+		.pid = good, .cmdline = (char *)(uintptr_t) "evil", .cmdline_len = 5};
 	struct process other = {.pid = 8,
 				.given_maps = -1,
 				.cmdline = (char *)(uintptr_t) "good",
@@ -289,6 +316,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_policy),
 		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_consented),
 		cmocka_unit_test(test_with_filter),
 		cmocka_unit_test_setup_teardown(test_unanswered, set_up, tear_down),
