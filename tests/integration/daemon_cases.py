@@ -843,6 +843,35 @@ def notify():
 
 
 @case
+def android_sockets():
+    """Sockets that Android's init has bound and handed over are served; what is none ends it at once, with a line."""
+    place = os.path.join(TMP, "android-%d" % next(names))
+    os.mkdir(place)
+    bound = {name: socket.socket(socket.AF_UNIX) for name in ("control", "hook")}
+    env = {}
+    for name, s in bound.items():
+        s.bind(os.path.join(place, name))
+        env["ANDROID_SOCKET_perfwind_" + name] = str(s.fileno())
+    with Setting(env=env, pass_fds=[s.fileno() for s in bound.values()]) as setting:
+        setting.begin()
+        for name in bound:
+            client = socket.socket(socket.AF_UNIX)
+            client.settimeout(30)
+            client.connect(os.path.join(place, name))
+            try:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                expect(client.recv(1) == b"", "an answer to garbage")
+            except (ConnectionResetError, BrokenPipeError):
+                pass  # closed unread
+    read_end, _ = os.pipe()
+    for name in bound:
+        wrong = dict(env, **{"ANDROID_SOCKET_perfwind_" + name: str(read_end)})
+        daemon = Daemon("@nobody", env=wrong, pass_fds=[read_end, *(s.fileno() for s in bound.values())])
+        expect(daemon.process.wait(30) == 1, "status %s" % daemon.process.returncode)
+        expect('"%s" is no listening socket' % name in daemon.log(), daemon.log())
+
+
+@case
 def target_exits():
     """The target ends in the midst: the source stays, its stop is answered, its samples are there."""
     with Setting() as s:
@@ -1205,7 +1234,7 @@ def shown_live():
 
 
 # Whoever starts it as a unit is told by systemd's own start (boot.sh), and hands no other descriptors over.
-NOT_AS_UNIT = ("notify",)
+NOT_AS_UNIT = ("notify", "android_sockets")
 
 
 def main():
