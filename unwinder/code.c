@@ -71,8 +71,6 @@ static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t l
 		   "\xf3\x0f\x1e\xfa")) { /* endbr64: a function's or a stub's first instruction */
 		at += 4;
 		left -= 4;
-		if (STARTS(at, left, "\x68") || STARTS(at, left, "\x55"))
-			return RULE_FORM_ENTRY;
 	}
 	if (STARTS(at, left, "\x55") ||					/* push %rbp */
 	    STARTS(at, left, "\xc3") || STARTS(at, left, "\xf3\xc3") || /* ret */

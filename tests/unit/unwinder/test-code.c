@@ -47,6 +47,7 @@ static void test_forms(void **state)
 	assert_int_equal(FORM(0, "\xf3\x0f\x1e\xfa\x55"), RULE_FORM_ENTRY);
 	assert_int_equal(FORM(0, "\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x00\x00\x00"), RULE_FORM_ENTRY);
 	assert_int_equal(FORM(4, "\xf3\x0f\x1e\xfa\x55"), RULE_FORM_ENTRY);
+	assert_int_equal(FORM(0, "\xf3\x0f\x1e\xfa\x68\x01\x00\x00\x00\xf2\xe9"), RULE_FORM_ENTRY);
 	assert_int_equal(FORM(1, "\x55\x48\x89\xe5"), RULE_FORM_PUSHED);
 	assert_int_equal(FORM(0, "\x48\x89\xe5"), RULE_FORM_FP); /* not known to follow a push */
 	assert_int_equal(FORM(0, "\x5d\xc3"), RULE_FORM_PUSHED);

@@ -52,6 +52,23 @@ static void test_guess(void **state)
 	assert_int_equal(f->frames[1], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
 }
 
+/* Both [rsp] and rbp lead to a caller, and the code cannot be read: assembly mostly is a leaf, JIT code
+ * mostly has a frame. */
+static void test_leaf_first(void **state)
+{
+	struct fixture *f = *state;
+
+	f->stack[0] = ROOTED + 1;
+	f->regs[UW_X86_BP] = SP + 16;
+	f->stack[2] = SP + 64;
+	f->stack[3] = SMALL + 1;
+	run(f, SILENT);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+	run(f, JIT + 0x10);
+	assert_int_equal(f->frames[1], CALLED(SMALL + 1) | UW_FRAME_GUESSED);
+}
+
 static void test_guess_code(void **state)
 {
 	struct fixture *f = *state;
@@ -383,11 +400,14 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	TEST(test_guess),	  TEST(test_guess_code),
-		TEST(test_zero),	TEST(test_made),	  TEST(test_guess_walk),
-		TEST(test_start),	TEST(test_no_end),	  TEST(test_still),
-		TEST(test_pushes),	TEST(test_still_unread),  TEST(test_still_candidate),
-		TEST(test_still_first), TEST(test_still_unknown),
+		TEST(test_unreadable),	    TEST(test_guess),
+		TEST(test_guess_code),	    TEST(test_zero),
+		TEST(test_leaf_first),	    TEST(test_made),
+		TEST(test_guess_walk),	    TEST(test_start),
+		TEST(test_no_end),	    TEST(test_still),
+		TEST(test_pushes),	    TEST(test_still_unread),
+		TEST(test_still_candidate), TEST(test_still_first),
+		TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
