@@ -26,6 +26,9 @@
 #include "libc-hook/life.h"
 #include "libc-hook/syscalls.h"
 
+/* What an answer takes of the stack, and some. */
+enum { STACK_NEEDED = 1536 };
+
 static struct hook_config config;
 
 /* With what would be blocked in its handler if it were the kernel that called it. */
@@ -43,11 +46,20 @@ static void call_program(int signal, siginfo_t *info, void *context)
 	program.handler(signal, info, context);
 }
 
+/* SA_ONSTACK may find a stack that the program has made for less. */
+static bool has_room(const void *context)
+{
+	const ucontext_t *uc = context;
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0), low = (uintptr_t)uc->uc_stack.ss_sp;
+
+	return here < low || here - low >= uc->uc_stack.ss_size || here - low >= STACK_NEEDED;
+}
+
 static void hook_handler(int signal, siginfo_t *info, void *context)
 {
 	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
 		call_program(signal, info, context);
-	else if (guard_holds(context))
+	else if (guard_holds(context) && has_room(context))
 		hook_answer(&config);
 }
 

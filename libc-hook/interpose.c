@@ -4,7 +4,8 @@
  * every signal but the two that are watched (actions.h); for these the program sees its own actions,
  * set as that function of the libc sets them.  sighold(), sigrelse() and sigpause() only change a
  * mask.  A program that sets a handler by a system call of its own takes the signal away from us: it
- * never answers, and its handler gets the daemon's one request. */
+ * never answers, and its handler gets the daemon's one request.  (So does sigvec(), which glibc has
+ * for old programs only.) */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -48,6 +49,7 @@ action_function *interpose_begin(void)
 {
 	for (enum real i = 0; i < REALS; i++)
 		(void)find(i);
+	(void)dlerror(); /* what a libc lacks is no error of the program's */
 	return (action_function *)found[REAL_SIGACTION];
 }
 

@@ -284,6 +284,43 @@ static void mode_mask(int number)
 	check(own_calls == 2, "its own handler was called for the daemon's request");
 }
 
+static char *stack_top;
+static volatile size_t frame_size;
+
+static void measure(int signal)
+{
+	(void)signal;
+	frame_size = (size_t)(stack_top - (char *)__builtin_frame_address(0));
+}
+
+static void put_stack(char *memory, size_t size)
+{
+	stack_t stack = {.ss_sp = memory, .ss_size = size};
+
+	check(sigaltstack(&stack, NULL) == 0, "no stack");
+	stack_top = memory + size;
+}
+
+/* A stack of its own for signals, of the size that the number says; 0: with 600 bytes left for a
+ * handler.  What is below stays as it is. */
+static void mode_stack(int number)
+{
+	enum { BELOW = 65536, LARGE = 65536 };
+	struct sigaction action = {.sa_handler = measure, .sa_flags = SA_ONSTACK};
+	char *memory = malloc(BELOW + LARGE);
+
+	check(memory != NULL, "no memory");
+	put_stack(memory + BELOW, number ? (size_t)number : LARGE);
+	check(sigaction(SIGUSR2, &action, NULL) == 0, "set");
+	raise(SIGUSR2);
+	if (!number)
+		put_stack(memory + BELOW, frame_size + 600);
+	memset(memory, 0x5a, BELOW);
+	await_end();
+	for (size_t i = 0; i < BELOW; i++)
+		check(memory[i] == 0x5a, "the stack was too small");
+}
+
 /* A handler set by a system call: the kernel's struct, with the restorer that is there. */
 static void mode_raw(int number)
 {
@@ -312,6 +349,7 @@ static const struct mode modes[] = {
 	{"spent", mode_spent},
 	{"held", mode_held},
 	{"mask", mode_mask},
+	{"stack", mode_stack},
 	{"raw", mode_raw},
 };
 

@@ -244,6 +244,16 @@ static void test_taken(void **state)
 	silent("raw");
 }
 
+/* A program's own stack for signals: used where it is large enough. */
+static void test_stack(void **state)
+{
+	(void)state;
+	silent("stack");
+	choose("hook-target", 32768);
+	simple("stack");
+	choose("hook-target", 0);
+}
+
 static void test_fork(void **state)
 {
 	struct target t;
@@ -462,12 +472,19 @@ static void test_killed_in_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_modes),	       cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_fork),	       cmocka_unit_test(test_not_a_request),
-		cmocka_unit_test(test_refuses),	       cmocka_unit_test(test_nondumpable_allowed),
-		cmocka_unit_test(test_traps),	       cmocka_unit_test(test_trap_before),
-		cmocka_unit_test(test_own_traps),      cmocka_unit_test(test_fork_beside),
-		cmocka_unit_test(test_longjmp_beside), cmocka_unit_test(test_killed_in_answer),
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_not_a_request),
+		cmocka_unit_test(test_refuses),
+		cmocka_unit_test(test_nondumpable_allowed),
+		cmocka_unit_test(test_traps),
+		cmocka_unit_test(test_trap_before),
+		cmocka_unit_test(test_own_traps),
+		cmocka_unit_test(test_fork_beside),
+		cmocka_unit_test(test_longjmp_beside),
+		cmocka_unit_test(test_killed_in_answer),
 		cmocka_unit_test(test_unreachable),
 	};
 	int r;
