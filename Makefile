@@ -84,6 +84,8 @@ $(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
 # ---- libc-hook: runs inside other programs, so it has flags of its own, and needs no library: what it takes from the
 # libc is there in any.
 HOOK_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -Os -fPIC -fvisibility=hidden -fno-stack-protector -fomit-frame-pointer
+# gcc's atomics for aarch64 are calls into libgcc, unless told otherwise.
+HOOK_CFLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
 $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \

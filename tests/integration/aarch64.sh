@@ -112,6 +112,44 @@ compiles() {
 }
 check compiles compiles
 
+# The hook, in a program of that machine: what the program checks by itself, and one answer.
+hook_target() { "$CROSS" -O2 -D_GNU_SOURCE -pthread -o "$TMP/hook-target" tests/programs/hook-target.c; }
+hooked() {
+	exec qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$TMP/hook/libperfwind-hook.so" \
+		-E PERFWIND_HOOK_SOCKET="@perfwind-aarch64-$$" "$TMP/hook-target" "$@"
+}
+check hook-builds make -s O="$TMP/hook" CC="$CROSS" "$TMP/hook/libperfwind-hook.so"
+check hook-target-builds hook_target
+for mode in signal once held mask fork-vfork; do
+	hooked_mode() { (hooked $mode </dev/null >/dev/null); }
+	check hook-$mode hooked_mode
+done
+mkfifo "$TMP/hook-in" "$TMP/hook-out"
+hooked idle <"$TMP/hook-in" >"$TMP/hook-out" &
+hooked=$!
+started $hooked
+exec 8>"$TMP/hook-in"
+answers() {
+	"$PYTHON" - "$hooked" "perfwind-aarch64-$$" "$TMP/hook-out" <<'PY'
+import ctypes, os, signal, socket, sys
+pid, name = int(sys.argv[1]), sys.argv[2]
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+listener.bind("\0" + name)
+listener.listen(1)
+listener.settimeout(10)
+with open(sys.argv[3]) as out:
+    assert out.readline() == "ready\n"
+    ctypes.CDLL(None).sigqueue(pid, signal.SIGURG, ctypes.c_void_p(1))
+    data, fds, _, _ = socket.recv_fds(listener.accept()[0], 16, 4)
+links = [os.readlink(f"/proc/self/fd/{fd}") for fd in fds]
+assert data == b"p" and [link.rpartition("/")[2] for link in links] == ["maps", "mem"], (data, links)
+PY
+}
+check hook-answers answers
+exec 8>&-
+wait $hooked
+check hook-ends [ $? = 0 ]
+
 # taken NAME CPU FLAGS... : the program built so takes its samples; false when it could not.
 taken() {
 	local name=$1 cpu=$2
