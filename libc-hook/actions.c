@@ -85,23 +85,22 @@ static uint64_t all_but_faults(void)
 		 bit(SIGTRAP) | bit(SIGABRT));
 }
 
-/* Ours, with the restart habit that the program chose. */
+/* Ours, with the habits that the program chose: does a call go on, and on which stack. */
 static int install(const struct watched *w, const struct sigaction *program)
 {
 	struct sigaction ours = *program;
-	unsigned keep = SA_RESTART;
+	unsigned flags = SA_RESTART | SA_ONSTACK;
 
 	ours.sa_sigaction = w->ours;
-	if (w->signal == HOOK_SIGNAL) {
+	if (w->signal == HOOK_SIGNAL)
 		set_word(&ours.sa_mask, all_but_faults());
-	} else {
-		keep |= SA_NODEFER | SA_ONSTACK;
-		if (!handles(program))
-			set_word(&ours.sa_mask, 0);
-	}
-	ours.sa_flags = SA_SIGINFO | (w->signal == HOOK_SIGNAL ? SA_ONSTACK : 0);
-	ours.sa_flags |= handles(program) ? (int)((unsigned)program->sa_flags & keep)
-					  : SA_ONSTACK | SA_RESTART;
+	else if (handles(program))
+		flags |= SA_NODEFER;
+	else
+		set_word(&ours.sa_mask, 0);
+	if (handles(program))
+		flags &= (unsigned)program->sa_flags;
+	ours.sa_flags = (int)(SA_SIGINFO | flags);
 	return real_sigaction(w->signal, &ours, NULL);
 }
 
@@ -178,15 +177,15 @@ bool action_has_interrupts(int signal)
 	return atomic_load(&find(signal)->interrupts);
 }
 
-/* The program handles it no more, so its calls are restarted again. */
-static void restart_again(const struct watched *w)
+/* The program handles it no more, so that it is ours alone again. */
+static void reclaim(const struct watched *w)
 {
 	struct kernel_sigaction now;
 
 	if (sys4(SYS_rt_sigaction, w->signal, NULL, &now, sizeof(now.mask)) < 0 ||
 	    now.handler != (void *)w->ours)
 		return;
-	now.flags |= SA_RESTART;
+	now.flags |= SA_RESTART | SA_ONSTACK;
 	(void)sys4(SYS_rt_sigaction, w->signal, &now, NULL, sizeof(now.mask));
 }
 
@@ -203,7 +202,7 @@ struct action_taken action_take(int signal)
 	if (handler != SIG_DFL && handler != SIG_IGN && flags & SA_RESETHAND &&
 	    !life_is_borrowed()) {
 		handler = __atomic_exchange_n(&slot->sa_handler, SIG_DFL, __ATOMIC_SEQ_CST);
-		restart_again(w);
+		reclaim(w);
 	}
 	taken.ignored = handler == SIG_IGN;
 	/* With its three arguments also where SA_SIGINFO was not asked for, as from the kernel. */

@@ -177,8 +177,9 @@ void hook_answer_leftovers(bool undo)
 {
 	for (int i = 0; i <= HOOK_DESCRIPTORS; i++) {
 		int fd = atomic_exchange(&last[i].fd, 0);
+		unsigned long inode = atomic_load(&last[i].inode);
 
-		if (fd && undo && inode_of(fd) == last[i].inode)
+		if (fd && undo && inode && inode_of(fd) == inode)
 			(void)sys1(SYS_close, fd);
 	}
 	if (atomic_exchange(&was_exposed, false) && undo && sys1(SYS_prctl, PR_GET_DUMPABLE) == 1)

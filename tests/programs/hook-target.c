@@ -293,6 +293,14 @@ static void measure(int signal)
 	frame_size = (size_t)(stack_top - (char *)__builtin_frame_address(0));
 }
 
+static char *seen_stack;
+
+static void look_at_stack(int signal)
+{
+	own_calls += signal == SIGURG;
+	seen_stack = __builtin_frame_address(0);
+}
+
 static void put_stack(char *memory, size_t size)
 {
 	stack_t stack = {.ss_sp = memory, .ss_size = size};
@@ -315,6 +323,12 @@ static void mode_stack(int number)
 	raise(SIGUSR2);
 	if (!number)
 		put_stack(memory + BELOW, frame_size + 600);
+	/* Its own handler has the stack that it asked for: the thread's. */
+	check(signal(SIGURG, look_at_stack) == SIG_DFL, "not the default");
+	raise(SIGURG);
+	check(own_calls == 1 && (seen_stack < memory || seen_stack >= memory + BELOW + LARGE),
+	      "its own handler was called on another stack");
+	signal(SIGURG, SIG_DFL);
 	memset(memory, 0x5a, BELOW);
 	await_end();
 	for (size_t i = 0; i < BELOW; i++)
