@@ -107,12 +107,24 @@ static int check_pid(const struct client *c, uint32_t pid, char *error, size_t s
 		    pid, status.uid, c->asker.uid, c->control->options.settings.all_groups);
 }
 
+/* What one recording of a user may take of what all of theirs may. */
+static uint32_t share(const struct client *c, uint32_t of_all)
+{
+	return (uint32_t)max_u64(of_all / max_u64(c->control->policy.user_recordings, 1), 1);
+}
+
 static int check_pids(const struct client *c, char *error, size_t size)
 {
 	const Pb__ControlRequest *q = c->request;
+	uint32_t most = share(c, c->control->policy.user_processes);
 	struct procfs_status status;
 	int r = 0;
 
+	/* Before any of them is looked at. */
+	if (c->asker.uid && q->n_pids > most)
+		return deny(error, size,
+			    "%zu processes are asked for, a recording may have %u (user-processes)",
+			    q->n_pids, most);
 	/* In a container process ids mean others. */
 	if (q->n_pids &&
 	    (procfs_status("", c->asker.pid, &status) < 0 || status.ns_pid != c->asker.pid))
@@ -191,29 +203,29 @@ static int add_session(struct client *c, uint64_t rate, char *error, size_t size
 	if (r < 0)
 		return trace(r);
 	if (c->asker.uid && (used > limit || rate > limit - used))
-		return deny(
-			error, size,
-			"%lu samples a second in all are asked for, %lu are allowed (user-rate)",
-			rate < UINT64_MAX - used ? used + rate : UINT64_MAX, limit);
+		return deny(error, size,
+			    "%lu samples a second of a CPU are asked for in all, %lu are allowed "
+			    "(user-rate)",
+			    rate < UINT64_MAX - used ? used + rate : UINT64_MAX, limit);
 	c->sessions++;
 	c->rate += c->asker.uid ? rate : 0;
 	return 0;
 }
 
-/* What one recording of a user may take. */
 static uint64_t memory_share(const struct client *c)
 {
-	const struct policy *p = &c->control->policy;
-
-	return p->user_memory / max_u64(p->user_recordings, 1);
+	return share(c, c->control->policy.user_memory);
 }
 
 /* A quarter for packets that wait, the rest for rings. */
-static void limit_memory(struct client *c, struct session_options *so)
+static void limit_cost(struct client *c, struct session_options *so)
 {
 	client_sink_init(c, memory_share(c) / 4);
-	if (c->asker.uid != 0)
-		so->ring_budget = memory_share(c) / 4 * 3;
+	if (!c->asker.uid)
+		return;
+	so->ring_budget = memory_share(c) / 4 * 3;
+	so->max_processes = share(c, c->control->policy.user_processes);
+	so->max_descriptors = share(c, c->control->policy.user_descriptors);
 }
 
 static uint64_t buffers_kb(const struct client *c)
@@ -284,7 +296,7 @@ static int open_session(struct client *c, char *error, size_t size)
 		return deny(error, size, "kernel code is not for everyone (all-groups)");
 	narrow(c, &so);
 	own(c, &so);
-	limit_memory(c, &so);
+	limit_cost(c, &so);
 	r = session_new(&so, &c->sink, c->control->loop, &c->session, error, size);
 	if (r >= 0)
 		r = check_pids(c, error, size);
@@ -416,6 +428,7 @@ int client_open(struct client *c, Pb__ControlRequest *request, char *error, size
 {
 	*error = 0;
 	c->request = request;
+	request->n_pids = sort_unique_u32(request->pids, request->n_pids);
 	c->scope = policy_scope(&c->control->policy, &c->asker);
 	if (c->scope == POLICY_NOTHING)
 		return deny(error, size,

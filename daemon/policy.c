@@ -153,6 +153,8 @@ void policy_of(const struct settings *s, struct policy *p)
 		.user_recordings = s->user_recordings,
 		.user_rate = s->user_rate,
 		.user_memory = s->user_memory,
+		.user_processes = s->user_processes,
+		.user_descriptors = s->user_descriptors,
 	};
 	p->all.n_users = resolve(s->all_users, user_id, "all-users", true, p->all.users);
 	p->all.n_groups =

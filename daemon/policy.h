@@ -29,6 +29,7 @@ struct policy {
 	struct policy_ids all;
 	bool own;
 	uint32_t recordings, user_recordings, user_rate, user_memory;
+	uint32_t user_processes, user_descriptors;
 };
 
 struct policy_traced {

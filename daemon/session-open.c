@@ -1,9 +1,13 @@
-/* session-open.c - the events of a session's targets.
+/* session-open.c - the events of a session's targets.  Thread: main.
  *
  * Tasks get inherited events per (task, CPU).  Listing threads and opening events is a race with
  * the target, which may start threads meanwhile: passes are made until two agree (a thread that
- * starts after its parent's events are open inherits them).  Where threads x CPUs would eat half of
- * the descriptors, CPU-wide events and a filter stand in. */
+ * starts after its parent's events are open inherits them), and no more than a few.  Where threads
+ * x CPUs would eat half of the descriptors, CPU-wide events and a filter stand in.
+ *
+ * Who asks a daemon decides what it looks for, and everybody waits meanwhile: a pass looks at each
+ * process of the machine once whatever is asked for, and the owner of the session sets limits on
+ * processes and descriptors. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,7 +18,7 @@
 #include "daemon/proc/procfs.h"
 #include "daemon/session-private.h"
 
-enum { MAX_PASSES = 32 };
+enum { MAX_PASSES = 8 }; /* main is held meanwhile */
 
 static uint64_t ring_budget(const struct session_options *so)
 {
@@ -74,40 +78,62 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		o->followers[i] = so->specs[i + 1];
 }
 
-static int scope_add(struct session *s, uint32_t pid)
+/* The processes asked for, with their descendants where wanted; each once. */
+static int list_processes(struct session *s, char *error, size_t error_size)
 {
-	uint32_t *more = reallocarray(s->scope_pids, s->n_scope_pids + 1, sizeof(*more));
+	const struct session_options *so = &s->options;
+	_cleanup_(freep) uint32_t *pids = NULL;
+	size_t n = so->n_pids;
+	int r = 0;
 
-	if (!more)
-		return fail(-ENOMEM);
-	s->scope_pids = more;
-	s->scope_pids[s->n_scope_pids++] = pid;
+	if (so->children) {
+		r = procfs_families(so->proc_root, so->pids, so->n_pids, &pids, &n);
+	} else {
+		pids = reallocarray(NULL, n + 1, sizeof(*pids));
+		r = pids ? 0 : fail(-ENOMEM);
+		for (size_t i = 0; i < n && r >= 0; i++)
+			pids[i] = so->pids[i];
+		n = r >= 0 ? sort_unique_u32(pids, n) : 0;
+	}
+	if (r < 0)
+		return trace(r);
+	if (so->max_processes && n > so->max_processes) {
+		(void)snprintf(error, error_size,
+			       "%zu processes%s are asked for, a recording may have %u "
+			       "(user-processes)",
+			       n, so->children ? " with their children" : "", so->max_processes);
+		return fail(-E2BIG);
+	}
+	free(s->scope_pids);
+	s->scope_pids = take(pids);
+	s->n_scope_pids = n;
 	return 0;
 }
 
-/* The processes asked for, with their descendants where wanted. */
-static int list_processes(struct session *s)
+/* For the events of all tasks. */
+static uint64_t descriptors(const struct session *s)
 {
-	const struct session_options *so = &s->options;
-	int r = 0;
+	struct rlimit limit = {1024, 1024};
+	uint64_t most = s->options.max_descriptors;
 
-	s->n_scope_pids = 0;
-	for (size_t i = 0; i < so->n_pids && r >= 0; i++)
-		r = scope_add(s, so->pids[i]);
-	for (size_t i = 0; i < so->n_pids && so->children && r >= 0; i++) {
-		_cleanup_(freep) uint32_t *pids = NULL;
-		size_t n = 0;
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	return most ? min_u64(most, limit.rlim_max) : limit.rlim_max;
+}
 
-		(void)procfs_children(so->proc_root, so->pids[i], &pids, &n);
-		for (size_t j = 0; j < n && r >= 0; j++)
-			r = scope_add(s, pids[j]);
-	}
-	return r < 0 ? trace(r) : 0;
+static int refuse_threads(const struct session *s, uint64_t n, char *error, size_t error_size)
+{
+	(void)snprintf(error, error_size,
+		       "%lu threads want more descriptors of events than the %lu that a recording "
+		       "may have (%s)",
+		       n, descriptors(s),
+		       s->options.max_descriptors ? "user-descriptors" : "limit of open files");
+	return fail(-EMFILE);
 }
 
 struct pass {
 	struct table seen; /* tid -> 1 */
 	size_t n_new, n_open;
+	uint64_t most; /* may be open */
 	int error;
 	enum perf_gate gate;
 };
@@ -129,6 +155,8 @@ static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, c
 		if (r < 0)
 			return trace(r);
 		pass->n_new++;
+		if (pass->n_open >= pass->most)
+			return refuse_threads(s, pass->n_open + 1, error, error_size);
 		r = perf_source_add_task(s->source, (pid_t)tids[i], &pass->gate, error, error_size);
 		if (r < 0)
 			return r;
@@ -137,47 +165,49 @@ static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, c
 	return 0;
 }
 
+static int all_exited(const struct session *s, char *error, size_t error_size)
+{
+	(void)snprintf(error, error_size, "no process %u (it has exited)", s->options.pids[0]);
+	return fail(-ESRCH);
+}
+
 static int open_all_threads(struct session *s, char *error, size_t error_size)
 {
-	struct pass pass = {0};
+	struct pass pass = {
+		.most = s->options.max_descriptors
+				? descriptors(s) /
+					  perf_source_fds_per_task(perf_source_options(s->source))
+				: UINT64_MAX,
+	};
 	int r = 0;
 
 	for (int i = 0; i < MAX_PASSES && r >= 0; i++) {
 		pass.n_new = 0;
-		r = list_processes(s);
+		if (i)
+			r = list_processes(s, error, error_size);
 		for (size_t j = 0; j < s->n_scope_pids && r >= 0; j++)
 			r = open_threads_of(s, s->scope_pids[j], &pass, error, error_size);
 		if (r >= 0 && !pass.n_new)
 			break;
 	}
 	table_deinit(&pass.seen);
-	if (r >= 0 && !pass.n_open) {
-		(void)snprintf(error, error_size, "no process %u (it has exited)",
-			       s->options.pids[0]);
-		return fail(-ESRCH);
-	}
+	if (r >= 0 && !pass.n_open)
+		return all_exited(s, error, error_size);
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Would events for each thread on each CPU leave half of the descriptors? */
-static bool too_many_threads(struct session *s, const struct perf_options *o)
+static uint64_t count_threads(const struct session *s)
 {
-	struct rlimit limit = {1024, 1024};
-	uint64_t n_threads = 0;
+	uint64_t sum = 0;
 
-	if (s->options.child)
-		return false;
-	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	if (list_processes(s) < 0)
-		return false;
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		_cleanup_(freep) uint32_t *tids = NULL;
 		size_t n = 0;
 
 		if (procfs_threads(s->options.proc_root, s->scope_pids[i], &tids, &n) >= 0)
-			n_threads += n;
+			sum += n;
 	}
-	return n_threads * perf_source_fds_per_task(o) > limit.rlim_max / 2;
+	return sum;
 }
 
 static int check_pids(struct session *s, char *error, size_t error_size)
@@ -297,9 +327,39 @@ static void tell_choices(const struct session *s)
 							    : "none");
 }
 
+/* The events of @o; whole CPUs where events for each thread on each CPU would leave less than half
+ * of the descriptors. */
+static int open_source(struct session *s, const struct perf_options *o, enum perf_gate *gate,
+		       char *error, size_t error_size)
+{
+	uint64_t n_threads = o->tasks && !s->options.child ? count_threads(s) : 0;
+	int r;
+
+	if (n_threads * perf_source_fds_per_task(o) > descriptors(s) / 2) {
+		if (stand_in(s))
+			return 0;
+		if (s->options.max_descriptors)
+			return refuse_threads(s, n_threads, error, error_size);
+	}
+	r = perf_source_new(o, &s->source, gate, error, error_size);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int open_child(struct session *s, enum perf_gate *gate, char *error, size_t error_size)
+{
+	uint32_t *pids = malloc(sizeof(*pids));
+
+	if (!pids)
+		return fail(-ENOMEM);
+	*pids = s->options.child;
+	s->scope_pids = pids;
+	s->n_scope_pids = 1;
+	return perf_source_add_task(s->source, (pid_t)*pids, gate, error, error_size);
+}
+
 static int open_targets(struct session *s, char *error, size_t error_size)
 {
-	bool tasks = !s->options.machine;
+	const struct session_options *so = &s->options;
 	enum perf_gate gate = PERF_GATE_NONE;
 	struct perf_options o;
 	int r = check_pids(s, error, error_size);
@@ -307,29 +367,29 @@ static int open_targets(struct session *s, char *error, size_t error_size)
 	if (r < 0)
 		return r;
 	r = choose_cpus(s, error, error_size);
+	if (r >= 0 && !so->machine && !so->child)
+		r = list_processes(s, error, error_size);
 	if (r < 0)
 		return r;
-	perf_options_of(s, &o, tasks);
-	if (tasks && too_many_threads(s, &o) && stand_in(s)) {
-		tasks = false;
-	} else {
-		r = perf_source_new(&o, &s->source, &gate, error, error_size);
-		if (r < 0)
-			return trace(r);
-	}
-	if (s->options.machine && !in_first_pid_namespace())
+	perf_options_of(s, &o, !so->machine);
+	r = open_source(s, &o, &gate, error, error_size);
+	if (r < 0)
+		return r;
+	if (so->machine && !in_first_pid_namespace())
 		session_note(s,
 			     "a container with process ids of its own: what runs outside is left "
 			     "out; mend: run it on the host (docker: --pid=host)");
-	if (!tasks)
-		return s->stood_in ? list_processes(s) : 0;
-	if (!s->options.child)
+	if (so->machine)
+		return 0;
+	if (so->child)
+		return open_child(s, &gate, error, error_size);
+	if (!s->stood_in)
 		return open_all_threads(s, error, error_size);
-	r = scope_add(s, s->options.child);
-	if (r >= 0)
-		r = perf_source_add_task(s->source, (pid_t)s->options.child, &gate, error,
-					 error_size);
-	return r < 0 ? trace(r) : 0;
+	/* Who was started before forks were told.  An empty list would be everyone. */
+	r = list_processes(s, error, error_size);
+	if (r >= 0 && !s->n_scope_pids)
+		r = all_exited(s, error, error_size);
+	return r;
 }
 
 int session_open_source(struct session *s, char *error, size_t error_size)

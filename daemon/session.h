@@ -40,7 +40,13 @@ struct session_options {
 	bool realtime;	     /* SCHED_RR for the threads on the road; else a better nice value where
 				allowed */
 	uint64_t ring_bytes; /* 0: chosen */
-	uint64_t ring_budget;  /* of all rings; 0: 256 MiB */
+	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
+	/* tasks: with the descendants; past it the session is refused.  0: any number. */
+	uint32_t max_processes;
+	/* tasks: of events for each thread on each CPU.  Past half of it whole CPUs stand in, as they
+	 * do for half of the process's own limit; past all of it, or where they may not, the session
+	 * is refused.  0: no limit but that. */
+	uint32_t max_descriptors;
 	const char *proc_root; /* "" */
 
 	/* ---- as a data source of a tracing service ---- */

@@ -17,6 +17,8 @@ const struct settings settings_default = {
 	.user_recordings = 4,
 	.user_rate = 20000,
 	.user_memory = 256 << 20,
+	.user_processes = 1024,
+	.user_descriptors = 8192,
 	.system_call_filter = true,
 };
 
@@ -44,6 +46,8 @@ static const struct setting {
 	{"user-rate", offsetof(struct settings, user_rate), .min = 1, .max = 10000000},
 	{"user-memory", offsetof(struct settings, user_memory), .min = 1 << 20, .max = 1 << 30,
 	 .bytes = true},
+	{"user-processes", offsetof(struct settings, user_processes), .min = 1, .max = 1 << 20},
+	{"user-descriptors", offsetof(struct settings, user_descriptors), .min = 1, .max = 1 << 20},
 	{"traced-users", offsetof(struct settings, traced_users), .list = true, .traced = true},
 	{"traced-groups", offsetof(struct settings, traced_groups), .list = true, .traced = true},
 	{"traced-kernel", offsetof(struct settings, traced_kernel), .flag = true, .traced = true},

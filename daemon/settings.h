@@ -12,8 +12,9 @@ struct settings {
 	char all_users[256], all_groups[256]; /* names or ids with commas or blanks between */
 	bool own_processes;
 	uint32_t max_recordings; /* by asking, at once */
-	uint32_t user_recordings, user_rate,
-		user_memory; /* of one user: at once, samples a second, bytes */
+	/* of one user: at once, samples a second of a CPU, bytes */
+	uint32_t user_recordings, user_rate, user_memory;
+	uint32_t user_processes, user_descriptors; /* the same: named or found, of events */
 	/* ---- whom a tracing service may see (policy.h) ---- */
 	char traced_users[256], traced_groups[256]; /* as above; "*": everyone */
 	bool traced_kernel;

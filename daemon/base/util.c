@@ -126,3 +126,22 @@ int write_all(int fd, const void *data, size_t len)
 	}
 	return 0;
 }
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+size_t sort_unique_u32(uint32_t *list, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(list, n, sizeof(*list), compare_u32);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || list[kept - 1] != list[i])
+			list[kept++] = list[i];
+	return kept;
+}

@@ -84,6 +84,8 @@ static inline void file_closep(FILE **f)
 
 /* Takes what the hard limit of RLIMIT_* gives, if it can. */
 void use_hard_limit(int resource);
+/* Ascending, each once: how many are left. */
+size_t sort_unique_u32(uint32_t *list, size_t n);
 /* The @n-th part of the descriptors that we may have open, at least 1. */
 size_t share_of_files(size_t n);
 

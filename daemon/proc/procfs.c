@@ -86,10 +86,8 @@ static int list_numbers(const char *path, uint32_t **ret_list, size_t *ret_n)
 	}
 	if (errno)
 		return fail(-errno);
-	if (n)
-		qsort(list, n, sizeof(*list), compare_u32);
+	*ret_n = sort_unique_u32(list, n);
 	*ret_list = take(list);
-	*ret_n = n;
 	return 0;
 }
 
@@ -232,31 +230,39 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_stat
 	return 0;
 }
 
-/* ---- descendants ---- */
+/* ---- families ---- */
+
+enum kin { KIN_UNKNOWN, KIN_ASKED, KIN_YES, KIN_NO };
 
 struct child {
-	uint32_t pid, ppid;
-	bool found;
+	uint32_t pid, ppid; /* pid stands first: compare_u32() */
+	enum kin kin;
 };
 
-/* Marks the children of all that are marked; true when there were any. */
-static bool mark_children(struct child *list, size_t n, uint32_t pid)
+static struct child *child_of(struct child *list, size_t n, uint32_t pid)
 {
-	bool any = false;
+	struct child key = {.pid = pid};
 
-	for (size_t i = 0; i < n; i++) {
-		struct child key = {.pid = list[i].ppid}, *parent;
-
-		if (list[i].found || list[i].pid == pid)
-			continue;
-		parent = bsearch(&key, list, n, sizeof(*list), compare_u32); /* pid stands first */
-		if (list[i].ppid == pid || (parent && parent->found))
-			list[i].found = any = true;
-	}
-	return any;
+	return bsearch(&key, list, n, sizeof(*list), compare_u32);
 }
 
-int procfs_children(const char *root, uint32_t pid, uint32_t **ret_pids, size_t *ret_n)
+/* Up from @at to somebody of whom it is known, then the same way again to tell all on it: each is
+ * passed twice however long the lines are.  A line that comes round to itself (parents change while
+ * they are read) has no beginning. */
+static void settle_kin(struct child *list, size_t n, struct child *at)
+{
+	struct child *c = at;
+	enum kin kin;
+
+	for (; c && c->kin == KIN_UNKNOWN; c = child_of(list, n, c->ppid))
+		c->kin = KIN_ASKED;
+	kin = c && c->kin == KIN_YES ? KIN_YES : KIN_NO;
+	for (c = at; c && c->kin == KIN_ASKED; c = child_of(list, n, c->ppid))
+		c->kin = kin;
+}
+
+int procfs_families(const char *root, const uint32_t *of, size_t n_of, uint32_t **ret_pids,
+		    size_t *ret_n)
 {
 	_cleanup_(freep) uint32_t *pids = NULL;
 	_cleanup_(freep) struct child *list = NULL;
@@ -274,10 +280,15 @@ int procfs_children(const char *root, uint32_t pid, uint32_t **ret_pids, size_t 
 		if (read_stat(root, pids[i], &status) >= 0)
 			list[n++] = (struct child){.pid = pids[i], .ppid = status.ppid};
 	}
-	while (mark_children(list, n, pid))
-		;
+	for (size_t i = 0; i < n_of; i++) {
+		struct child *c = child_of(list, n, of[i]);
+
+		if (c)
+			c->kin = KIN_YES;
+	}
 	for (size_t i = 0; i < n; i++) {
-		if (list[i].found)
+		settle_kin(list, n, &list[i]);
+		if (list[i].kin == KIN_YES)
 			pids[n_found++] = list[i].pid;
 	}
 	*ret_pids = take(pids);

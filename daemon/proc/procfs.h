@@ -15,8 +15,10 @@ int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pi
 int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n);
 /* All pids.  Returns new memory. */
 int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n);
-/* All descendants of @pid (not itself), by ppid. */
-int procfs_children(const char *root, uint32_t pid, uint32_t **ret_pids, size_t *ret_n);
+/* Those of @of that there are and all their descendants (by ppid), each once, ascending.  One look at
+ * each process of the machine, however many are asked for.  Returns new memory. */
+int procfs_families(const char *root, const uint32_t *of, size_t n_of, uint32_t **ret_pids,
+		    size_t *ret_n);
 
 struct procfs_status {
 	uint32_t pid, ppid,

@@ -13,6 +13,7 @@ mkdir "$TMP/bin" "$TMP/run" "$TMP/alice" "$TMP/bob" "$TMP/root"
 cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" \
 	"$INTEGRATION/lingering.py" "$TMP/bin/"
 cp "$PROGRAMS/recursion" "$TMP/bin/private"
+cp "$INTEGRATION/control_large.py" "$TMP/bin/"
 chmod -R a+rX "$TMP"
 chown $ALICE "$TMP/bin/private"; chmod 700 "$TMP/bin/private"
 chown $DAEMON "$TMP/run"; chown $ALICE "$TMP/alice"; chown $BOB "$TMP/bob"
@@ -266,10 +267,24 @@ check killed-others-go-on has after-killed "$NAMED"
 check hostile as $ALICE "$PYTHON" "$TMP/bin/control_hostile.py" "$SOCKET"
 asks $ALICE after-hostile -p $ALICES
 check hostile-others-go-on has after-hostile "$NAMED"
+# Large requests: others are served beside them.
+as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" &
+large=$!
+started $large
+asks $BOB beside-large -p $BOBS
+check beside-large has beside-large 'thread_work;burn '
+wait $large
+check large [ $? = 0 ]
 check filter-was-enough hasnt_line "$TMP/daemon.err" 'the filter refuses'
 check rights-are-told grep -q "rights: $RIGHTS$DIRECT; system calls are filtered" "$TMP/daemon.err"
+as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" flood >"$TMP/flood.out" &
+flood=$!
+started $flood
+wait_for grep -q floods "$TMP/flood.out"
 ends_daemon
 check daemon-ends [ $DAEMON_STATUS = 0 ]
+wait $flood
+check flood-ends [ $? = 0 ]
 check socket-is-taken-away [ ! -e "$SOCKET" ]
 
 # Limits of one user; another's are not touched by them.

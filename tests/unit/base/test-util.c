@@ -83,13 +83,23 @@ static void test_files(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+static void test_sort_unique(void **state)
+{
+	uint32_t list[] = {7, UINT32_MAX, 7, 0, 3, 7, 0};
+
+	(void)state;
+	assert_int_equal(sort_unique_u32(list, 7), 4);
+	assert_memory_equal(list, ((uint32_t[]){0, 3, 7, UINT32_MAX}), 4 * sizeof(*list));
+	assert_int_equal(sort_unique_u32(list, 1), 1);
+	assert_int_equal(sort_unique_u32(NULL, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_parse_u64),
-		cmocka_unit_test(test_read_file),
-		cmocka_unit_test(test_powers),
+		cmocka_unit_test(test_files),	    cmocka_unit_test(test_parse_u64),
+		cmocka_unit_test(test_read_file),   cmocka_unit_test(test_powers),
+		cmocka_unit_test(test_sort_unique),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);

@@ -1,5 +1,7 @@
 /* test-control-request.c - what is denied, with which reason, and what the limits of one user leave of
  * what is asked for.  Other users are only to be had as root. */
+#include <dirent.h>
+
 #include "daemon/base/log.h"
 #include "daemon/config/config.h"
 #include "tests/unit/daemon/control-fixture.h"
@@ -180,7 +182,7 @@ static void test_rate(void **state)
 	q.n_pids = 0;
 	q.has_machine = q.machine = true;
 	q.frequency = 2001;
-	denied(ALICE, &q, "2001 samples a second in all are asked for, 2000 are allowed");
+	denied(ALICE, &q, "2001 samples a second of a CPU are asked for in all, 2000 are allowed");
 	f.settings.max_recordings = 0;
 	control_set_settings(f.control, &f.settings);
 	denied(0, &q, "0 recordings are running (max-recordings)");
@@ -248,12 +250,12 @@ static void test_traces(void **state)
 	control_set_settings(f.control, &f.settings);
 	traced(&q, two, sizeof(two), "buffers { size_kb: 64 } " SOURCE("1100") SOURCE("1000"));
 	answered(ALICE, &q, CONTROL_DENIED,
-		 "2100 samples a second in all are asked for, 2000 are allowed");
+		 "2100 samples a second of a CPU are asked for in all, 2000 are allowed");
 	/* Not by a sum that goes round. */
 	traced(&q, huge, sizeof(huge),
 	       "buffers { size_kb: 64 } " SOURCE("100") SOURCE("18446744073709551615"));
 	answered(ALICE, &q, CONTROL_DENIED,
-		 "18446744073709551615 samples a second in all are asked for, 2000 are");
+		 "18446744073709551615 samples a second of a CPU are asked for in all, 2000 are");
 	traced(&q, three, sizeof(three),
 	       "buffers { size_kb: 64 } " SOURCE("1") SOURCE("1") SOURCE("1") SOURCE("1"));
 	answered(ALICE, &q, CONTROL_DENIED, "you have 3 recordings running");
@@ -261,7 +263,7 @@ static void test_traces(void **state)
 	answered(ALICE, &q, CONTROL_ACCEPTED, "");
 	keep_client(&kept);
 	answered(ALICE, &q, CONTROL_DENIED,
-		 "3000 samples a second in all are asked for, 2000 are allowed");
+		 "3000 samples a second of a CPU are asked for in all, 2000 are allowed");
 	answered(ALICE + 1, &q, CONTROL_ACCEPTED, "");
 	traced(&q, two, sizeof(two), "buffers { size_kb: 64 } " SOURCE("5000") SOURCE("5000"));
 	answered(0, &q, CONTROL_ACCEPTED, "");
@@ -291,11 +293,103 @@ static void test_trace_memory(void **state)
 		 "buffers of 4097 KiB are asked for, a recording may have 4096");
 }
 
+/* Perf events that this process has open. */
+static size_t open_events(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	size_t n = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		char target[64] = "";
+
+		(void)!readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+		n += !strcmp(target, "anon_inode:[perf_event]");
+	}
+	(void)closedir(dir);
+	return n;
+}
+
+/* Accepted, or denied with these words; how many events that took. */
+static size_t events_of(uid_t uid, const Pb__ControlRequest *q, const char *why)
+{
+	Pb__ControlRequest copy = *q;
+	size_t n;
+
+	answered(uid, &copy, why ? CONTROL_DENIED : CONTROL_ACCEPTED, why ? why : "");
+	n = open_events();
+	control_stream_deinit(&f.client);
+	for (int i = 0; i < 500 && open_events(); i++)
+		assert_int_equal(loop_run_once(&f.loop, 10), 0);
+	assert_int_equal(open_events(), 0);
+	return n;
+}
+
+/* A process that is named often is one; how many may be named stands in the settings. */
+static void test_processes(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	uint32_t pids[600];
+	size_t once;
+
+	(void)state;
+	need_root();
+	once = events_of(0, &q, NULL);
+	assert_true(once > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		pids[i] = (uint32_t)f.child;
+	q.has_children = q.children = true;
+	q.pids = pids;
+	q.n_pids = ARRAY_SIZE(pids);
+	assert_int_equal(events_of(0, &q, NULL), once);
+	f.settings.user_processes = 9; /* of two recordings */
+	control_set_settings(f.control, &f.settings);
+	for (uint32_t i = 0; i < 5; i++)
+		pids[i] = i + 1;
+	q.n_pids = 5;
+	(void)events_of(ALICE, &q,
+			"5 processes are asked for, a recording may have 4 (user-processes)");
+	/* Those that are named are few, with their children they are not: ours is one of them. */
+	f.settings.user_processes = 2;
+	f.settings.all_groups[0] = 0;
+	(void)snprintf(f.settings.all_users, sizeof(f.settings.all_users), "%u", ALICE);
+	control_set_settings(f.control, &f.settings);
+	pids[0] = (uint32_t)getpid();
+	q.n_pids = 1;
+	(void)events_of(ALICE, &q, "processes with their children are asked for, a recording may");
+}
+
+/* Events of each thread are so many descriptors on each CPU: whole CPUs stand in where these are
+ * past half of a user's share. */
+static void test_descriptors(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	size_t each, cpus;
+
+	(void)state;
+	need_root();
+	(void)snprintf(f.settings.all_users, sizeof(f.settings.all_users), "%u", ALICE);
+	control_set_settings(f.control, &f.settings);
+	each = events_of(ALICE, &q, NULL);
+	/* A CPU: two of the task's and two that hold the rings; and the task's clock. */
+	assert_int_equal(each % 4, 1);
+	cpus = each / 4;
+	f.settings.user_descriptors = (uint32_t)(2 * cpus + 1) * 4; /* half of half */
+	control_set_settings(f.control, &f.settings);
+	assert_int_equal(events_of(ALICE, &q, NULL), each);
+	f.settings.user_descriptors--;
+	control_set_settings(f.control, &f.settings);
+	assert_int_equal(events_of(ALICE, &q, NULL) % 2, 0); /* whole CPUs: no clock of a task */
+	assert_int_equal(events_of(0, &q, NULL), each);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_numbers), EACH(test_events),	     EACH(test_others), EACH(test_memory),
+		EACH(test_numbers), EACH(test_events),	     EACH(test_others),
+		EACH(test_memory),  EACH(test_processes),    EACH(test_descriptors),
 		EACH(test_rate),    EACH(test_trace_memory), EACH(test_traces),
 #undef EACH
 	};

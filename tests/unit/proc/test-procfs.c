@@ -99,22 +99,32 @@ static void test_lists(void **state)
 	assert_int_equal(n, 77); /* untouched */
 }
 
-static void test_children(void **state)
+static void family(const uint32_t *of, size_t n_of, const uint32_t *wanted, size_t n_wanted)
 {
-	_cleanup_(freep) uint32_t *a = NULL;
-	_cleanup_(freep) uint32_t *b = NULL;
-	_cleanup_(freep) uint32_t *c = NULL;
+	_cleanup_(freep) uint32_t *pids = NULL;
 	size_t n;
-	(void)state;
 
-	assert_int_equal(procfs_children(root, 30, &a, &n), 0);
-	assert_int_equal(n, 2);
-	assert_int_equal(a[0], 4);
-	assert_int_equal(a[1], 31);
-	assert_int_equal(procfs_children(root, 40, &b, &n), 0);
-	assert_int_equal(n, 0);
-	assert_int_equal(procfs_children(root, 50, &c, &n), 0);
-	assert_int_equal(n, 0);
+	assert_int_equal(procfs_families(root, of, n_of, &pids, &n), 0);
+	assert_int_equal(n, n_wanted);
+	if (n)
+		assert_memory_equal(pids, wanted, n * sizeof(*pids));
+}
+
+static void test_families(void **state)
+{
+	(void)state;
+	family((uint32_t[]){30}, 1, (uint32_t[]){4, 30, 31}, 3);
+	family((uint32_t[]){40}, 1, (uint32_t[]){40}, 1);
+	family((uint32_t[]){50}, 1, (uint32_t[]){50}, 1);
+	family((uint32_t[]){77}, 1, NULL, 0); /* there is none */
+	/* Each once: named twice, and named as well as descended. */
+	family((uint32_t[]){40, 31, 40, 77, 30, 4}, 6, (uint32_t[]){4, 30, 31, 40}, 4);
+	/* A line that comes round to itself. */
+	put_stat(60, 61, "round", "4194304");
+	put_stat(61, 62, "round", "4194304");
+	put_stat(62, 61, "round", "4194304");
+	family((uint32_t[]){1}, 1, (uint32_t[]){1, 4, 30, 31, 40}, 5);
+	family((uint32_t[]){62}, 1, (uint32_t[]){60, 61, 62}, 3);
 }
 
 static void test_status(void **state)
@@ -311,9 +321,9 @@ static void test_real(void **state)
 
 	c = child_new(stay, NULL);
 	child_said(&c);
-	assert_int_equal(procfs_children("", self, &children, &n), 0);
-	assert_int_equal(n, 1);
-	assert_int_equal(children[0], c.pid);
+	assert_int_equal(procfs_families("", &self, 1, &children, &n), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(children[children[0] == self], c.pid);
 	child_end(&c);
 	assert_int_equal(procfs_status("", (uint32_t)c.pid, &s), -ESRCH);
 	assert_int_equal(procfs_busy_ns("", NULL, 0, &busy), 0);
@@ -323,7 +333,7 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lists),	  cmocka_unit_test(test_children),
+		cmocka_unit_test(test_lists),	  cmocka_unit_test(test_families),
 		cmocka_unit_test(test_status),	  cmocka_unit_test(test_damaged_stat),
 		cmocka_unit_test(test_names),	  cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_maps_file), cmocka_unit_test(test_long_root),
