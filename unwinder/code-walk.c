@@ -147,7 +147,8 @@ static bool sp_operand(const struct code_insn *in, int64_t *ret_offset)
 {
 	uint8_t modrm = in->op[1];
 
-	if ((modrm & 7) != REG_SP || in->op[2] != 0x24 || modrm >> 6 == 3 || in->rex & 3)
+	/* Two registers are no operand, and have no byte behind ModRM. */
+	if (modrm >> 6 == 3 || (modrm & 7) != REG_SP || in->op[2] != 0x24 || in->rex & 3)
 		return false;
 	*ret_offset = modrm >> 6 == 0 ? 0 : modrm >> 6 == 1 ? imm8(in->op + 3) : imm32(in->op + 3);
 	return true;
@@ -174,11 +175,13 @@ static enum way walk_to_fp(const struct code_insn *in, struct code_state *s)
 {
 	uint8_t mod = in->op[1] >> 6;
 
+	if (*in->op == 0x8d && mod != 1 && mod != 2)
+		return LOST; /* by rip, or no instruction */
 	if (s->fp != FP_KNOWN)
 		return s->fp == FP_LOST ? LOST : ENDS_BY_FP; /* it is the frame's */
 	s->sp = s->fp_at;
 	if (*in->op == 0x8d)
-		s->sp += mod == 1 ? imm8(in->op + 2) : mod == 2 ? imm32(in->op + 2) : 0;
+		s->sp += mod == 1 ? imm8(in->op + 2) : imm32(in->op + 2);
 	return GOES_ON;
 }
 

@@ -105,6 +105,11 @@ static void test_frame_pointer_made(void **state)
 	assert_false(WALK(0, "\x48\x8b\x6f\x08\x48\x89\xec\x5d\xc3").found);
 	assert_false(WALK(0, "\x89\xe5\xc9\xc3").found);
 	assert_false(WALK(0, "\x5d\xc9\xc3").found);
+	/* lea of a register is no instruction, and nothing is read behind it; lea 16(%rip),%rsp */
+	assert_false(WALK(0, "\x48\x8d\xec").found);
+	assert_false(WALK(0, "\x48\x8d\xe4").found);
+	assert_false(WALK(0, "\x48\x8d\xe5\xc3").found);
+	assert_false(WALK(0, "\x48\x8d\x25\x10\x00\x00\x00\xc3").found);
 	assert_false(WALK(0, "\x48\x89\xfd\x48\x8b\x6d\x00\xc3").found);
 	/* mov %rsp,%r13; mov %rdi,%r13: no matter */
 	w = WALK(0, "\x49\x89\xe5\x49\x89\xfd\xc9\xc3");
