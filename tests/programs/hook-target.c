@@ -345,7 +345,7 @@ static void mode_raw(int number)
 	action[0] = (unsigned long)own_handler;
 	check(syscall(SYS_rt_sigaction, SIGURG, action, NULL, 8) == 0, "set");
 	await_end();
-	check(own_calls == 1, "its own handler did not have the one signal");
+	check(own_calls >= 1, "its own handler did not have the signal");
 }
 
 static const struct mode modes[] = {
