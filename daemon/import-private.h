@@ -57,6 +57,9 @@ struct import {
 	uint64_t unfound;  /* modules whose file is another, or not there */
 	uint64_t unopened; /* no descriptor was left for them */
 	bool has_build_ids;
+	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
+	struct table paths;    /* hash of a path -> of its file in the recording (import-file.c) */
+	struct table replaced; /* hashes of files that another one stands for today */
 
 	struct uw_modules *modules;
 	struct process_table *processes;
@@ -120,6 +123,9 @@ int import_lines(struct import *im);
 int import_choose_event(struct import *im, char *error, size_t error_size);
 /* The writer and the emitter, as the event wants them. */
 int import_start_trace(struct import *im, uint64_t first_time);
+
+/* import-file.c: the build id that the file tells for the mapping's path, if it is the mapping's. */
+void import_file_id(struct import *im, struct record_event *mmap);
 
 /* import-sample.c */
 /* Takes over the record's block. */

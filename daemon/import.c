@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "daemon/base/error.h"
@@ -44,19 +45,6 @@ static uint64_t own_cpu_ns(void)
 }
 
 /* ---- records ---- */
-
-/* MMAP2 names a file by its inode; what perf found there says which file that was. */
-static void add_build_id(struct import *im, struct record_event *e)
-{
-	const struct perfdata_build_id *id;
-
-	im->has_build_ids |= e->mmap.build_id_len != 0;
-	if (e->mmap.build_id_len || !(id = perfdata_build_id(im->file, e->mmap.path)))
-		return;
-	im->has_build_ids = true;
-	e->mmap.build_id_len = id->len;
-	memcpy(e->mmap.build_id, id->bytes, sizeof(e->mmap.build_id));
-}
 
 static int take_lost(struct import *im, const struct perfdata_item *item,
 		     const struct record_event *e)
@@ -112,7 +100,7 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 		if (e.pid == UINT32_MAX)
 			import_kernel_mmap(im, &e);
 		else
-			add_build_id(im, &e);
+			import_file_id(im, &e);
 		return apply(im, &e);
 	case PERF_RECORD_LOST:
 	case PERFWIND_RECORD_LOST_SAMPLES:
@@ -192,6 +180,11 @@ static void tell_unproved(struct import *im)
 			    "no build ids in the file: %lu modules were taken by their paths, "
 			    "unproved; %lu were not found as they were",
 			    im->unproved, im->unfound);
+	if (im->replaced.n_used)
+		import_note(im,
+			    "%zu mapped files were left unread: another file stands at their path, "
+			    "whose build id says nothing of them",
+			    im->replaced.n_used);
 }
 
 static void tell_unopened(struct import *im)
@@ -280,6 +273,14 @@ static int finish(struct import *im)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* When perf wrote the file's last bytes, or somebody copied it. */
+static int64_t written_at(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_mtim.tv_sec : INT64_MAX;
+}
+
 static int make(struct import *im)
 {
 	int r = uw_modules_new(&im->modules);
@@ -309,6 +310,8 @@ static void import_free(struct import *im)
 	(void)perfdata_free(im->file);
 	table_deinit(&im->cpu_counts);
 	table_deinit(&im->throttled);
+	table_deinit(&im->paths);
+	table_deinit(&im->replaced);
 	free(im->outcome);
 	free(im->others);
 	free(im);
@@ -348,6 +351,7 @@ int import_run(int fd, const struct import_options *options, struct sink *sink,
 	im->sink = sink;
 	im->result = result;
 	im->kernel_copy = -1;
+	im->written_at = written_at(fd);
 	im->cpu_at_start = own_cpu_ns();
 	r = run(im, fd, error, error_size);
 	import_free(im);

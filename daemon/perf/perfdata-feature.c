@@ -272,6 +272,16 @@ static int by_path(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
+static void sort_build_ids(struct perfdata_info *info)
+{
+	struct perfdata_build_id *ids = info->build_ids;
+
+	qsort(ids, info->n_build_ids, sizeof(*ids), by_path);
+	for (size_t i = 1; i < info->n_build_ids; i++)
+		if (!by_path(&ids[i - 1], &ids[i]))
+			ids[i - 1].several = ids[i].several = true;
+}
+
 const struct perfdata_build_id *perfdata_build_id(struct perfdata *pd, const char *path)
 {
 	const struct perfdata_build_id key = {.path = (char *)(uintptr_t)path};
@@ -280,7 +290,7 @@ const struct perfdata_build_id *perfdata_build_id(struct perfdata *pd, const cha
 	if (!info->n_build_ids)
 		return NULL;
 	if (!pd->build_ids_sorted)
-		qsort(info->build_ids, info->n_build_ids, sizeof(key), by_path);
+		sort_build_ids(info);
 	pd->build_ids_sorted = true;
 	return bsearch(&key, info->build_ids, info->n_build_ids, sizeof(key), by_path);
 }

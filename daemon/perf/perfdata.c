@@ -41,6 +41,18 @@ static size_t other_id_at(uint64_t type)
 	return 1 + count_bits(type & (PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU));
 }
 
+/* perf writes what it finds at its start without an id (event_of: of the first event), but with the
+ * build ids that only the event that tracks was opened for: MISC_MMAP_BUILD_ID is its own proof. */
+static void share_build_id(struct perfdata_info *info)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < info->n_events; i++)
+		any |= info->events[i].layout.build_id;
+	for (size_t i = 0; i < info->n_events; i++)
+		info->events[i].layout.build_id = any;
+}
+
 static int find_positions(struct perfdata *pd)
 {
 	const struct perfdata_info *info = &pd->info;
@@ -68,6 +80,7 @@ static int find_positions(struct perfdata *pd)
 		pd->counts.damage = "its events cannot be told apart";
 		return fail(-EBADMSG);
 	}
+	share_build_id(&pd->info);
 	pd->positions_known = true;
 	return 0;
 }

@@ -29,6 +29,7 @@ struct perfdata_event {
 
 struct perfdata_build_id {
 	char *path;
+	bool several; /* others have this path too: they may be of different files */
 	uint8_t len, bytes[20];
 };
 

@@ -98,6 +98,17 @@ static enum agreement agrees(int fd, const struct stat *st, const struct uw_file
 	return AGREES_LIKELY;
 }
 
+enum procfs_sameness procfs_compare(const char *path, const struct uw_file_id *id)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+
+	fd = procfs_open_regular(path, NULL, &st);
+	if (fd < 0 || st.st_ino != id->inode || is_later(fd, id))
+		return PROCFS_OTHER;
+	return st.st_dev == makedev(id->major, id->minor) ? PROCFS_SAME : PROCFS_SAME_INODE;
+}
+
 static int try_open(const char *path, const struct uw_file_id *id, bool by_mapping,
 		    struct procfs_gate *gate, int *ret_fd, bool *ret_proved)
 {

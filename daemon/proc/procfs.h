@@ -75,6 +75,14 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
 		       int *ret_fd, bool *ret_proved);
 
+/* Is what stands at @path the file of @id's inode?  Where nothing can be looked at: another. */
+enum procfs_sameness {
+	PROCFS_OTHER,
+	PROCFS_SAME_INODE, /* of another device, or the device is told in another way */
+	PROCFS_SAME,
+};
+enum procfs_sameness procfs_compare(const char *path, const struct uw_file_id *id);
+
 /* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
 int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
 /* The same of a descriptor that is open already, and consumed, also on failure.  Reads go through @guard (borrowed

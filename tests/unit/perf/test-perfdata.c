@@ -258,6 +258,40 @@ static void test_late_event(void **state)
 	assert_int_equal(perfdata_counts(pd)->bad_records, 1);
 }
 
+/* `perf record -a --buildid-mmap`: the last event alone was opened for build ids, and the mappings of
+ * before have no event's id. */
+static void test_build_id_of_any(void **state)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perf_event_attr attrs[] = {fixture_attr(0), fixture_attr(9)};
+	struct perfdata_item item;
+	struct buffer b = {0};
+	char error[128];
+	int fd;
+
+	(void)state;
+	attrs[1].build_id = 1;
+	buffer_append(&b, "PERFILE2", 8);
+	put64(&b, 16);
+	for (uint64_t i = 0; i < 2; i++) {
+		struct buffer body = {0};
+
+		buffer_append(&body, &attrs[i], sizeof(attrs[i]));
+		put64(&body, ID_A + i);
+		put_record(&b, 64, 0, body.data, body.len);
+		buffer_deinit(&body);
+	}
+	put_comm(&b, 0, 0);
+	fd = fixture_fd(&b);
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_next(pd, &item), 0);
+	assert_int_equal(item.event, 0);
+	assert_true(item.layout->build_id);
+	perfdata_put(pd, item.block);
+	close(fd);
+	buffer_deinit(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,7 +299,7 @@ int main(void)
 		cmocka_unit_test(test_own_records), cmocka_unit_test(test_file),
 		cmocka_unit_test(test_unknown_id),  cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_bounded),	    cmocka_unit_test(test_no_identifier),
-		cmocka_unit_test(test_late_event),
+		cmocka_unit_test(test_late_event),  cmocka_unit_test(test_build_id_of_any),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

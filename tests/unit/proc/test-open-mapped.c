@@ -293,6 +293,21 @@ static void test_denied(void **state)
 	child_end(&c);
 }
 
+static void test_compare(void **state)
+{
+	struct uw_file_id id = inode_of(in_dir("one"));
+	(void)state;
+
+	assert_int_equal(procfs_compare(in_dir("one"), &id), PROCFS_SAME);
+	assert_int_equal(procfs_compare(in_dir("two"), &id), PROCFS_OTHER);
+	assert_int_equal(procfs_compare(in_dir("none"), &id), PROCFS_OTHER);
+	id.minor++;
+	assert_int_equal(procfs_compare(in_dir("one"), &id), PROCFS_SAME_INODE);
+	id.minor--;
+	id.inode++;
+	assert_int_equal(procfs_compare(in_dir("one"), &id), PROCFS_OTHER);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +316,7 @@ int main(void)
 		cmocka_unit_test(test_deleted_and_replaced),
 		cmocka_unit_test(test_chroot),
 		cmocka_unit_test(test_denied),
+		cmocka_unit_test(test_compare),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

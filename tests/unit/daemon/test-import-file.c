@@ -1,0 +1,107 @@
+/* test-import-file.c - which mappings the build id of a path speaks for: this program's own file, with
+ * its right build id in perf's table, and mappings of it that have its inode or another. */
+#include <fcntl.h>
+#include <time.h>
+
+#include "tests/unit/daemon/import-fixture.h"
+#include "unwinder/module.h"
+
+/* HEADER_BUILD_ID: i32 pid, id[24] with its size at [20], path */
+static void put_own_build_id(struct buffer *b)
+{
+	struct uw_source source = {.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
+	struct uw_build_id id;
+	uint8_t bytes[24] = {0};
+	struct buffer body = {0};
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	assert_true(n > 0);
+	assert_int_equal(uw_source_build_id(&source, &id), 0);
+	close(source.fd);
+	memcpy(bytes, id.bytes, id.len);
+	bytes[20] = (uint8_t)id.len;
+	put32(&body, UINT32_MAX);
+	buffer_append(&body, bytes, sizeof(bytes));
+	buffer_append(&body, path, (size_t)n);
+	buffer_append(&body, "\0\0\0\0\0\0\0", 8 - ((size_t)n + 4) % 8);
+	put_record(b, 67, 1 << 15, body.data, body.len);
+	buffer_deinit(&body);
+}
+
+enum { NAMED = 1, TOLD = 2 };
+
+struct file_case {
+	bool own;	 /* recorded on this machine */
+	size_t ids;	 /* entries for the path */
+	uint64_t inodes; /* one mapping each of so many files; the last one's is sampled */
+	uint64_t off;	 /* of the last one's inode from the one on disk */
+	time_t written;	 /* when perf ended; 0: now */
+	int expected;
+};
+
+static int look(const struct file_case *c)
+{
+	const struct import_options options = {.no_inline = true};
+	const struct timespec times[] = {{.tv_sec = c->written}, {.tv_sec = c->written}};
+	struct buffer b = {0};
+	struct done done;
+	int found, fd;
+
+	if (c->own)
+		put_own_head(&b);
+	else
+		put_chain_head(&b, "x86_64");
+	for (size_t i = 0; i < c->ids; i++)
+		put_own_build_id(&b);
+	for (uint64_t i = c->inodes; i-- > 0;)
+		put_own_mapping(&b, 7 + (uint32_t)i, c->off + i);
+	for (uint64_t i = 1; i <= 5; i++)
+		put_chain_sample(&b, ID_A, i * 1000000000, 7);
+	fd = fixture_fd(&b);
+	if (c->written)
+		assert_int_equal(futimens(fd, times), 0);
+	assert_int_equal(sink_memory_new(&done.sink), 0);
+	done.r = import_run(fd, &options, done.sink, &done.result, done.error, sizeof(done.error));
+	done.data = sink_memory_data(done.sink, &done.len);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 5);
+	found = (has_text(&done, "import_leaf") ? NAMED : 0) |
+		(has_text(&done, "mapped files were left unread: another file") ? TOLD : 0);
+	done_deinit(&done);
+	close(fd);
+	buffer_deinit(&b);
+	return found;
+}
+
+static void test_rule(void **state)
+{
+	static const struct file_case cases[] = {
+		{.own = true, .ids = 1, .inodes = 1, .off = 0, .expected = NAMED},
+		/* replaced before perf read the path's build id */
+		{.own = true, .ids = 1, .inodes = 1, .off = 1, .expected = TOLD},
+		/* what stands there came after the recording: the id has to do */
+		{.own = true, .ids = 1, .inodes = 1, .off = 1, .written = 1, .expected = NAMED},
+		/* elsewhere inodes say nothing of the file here ... */
+		{.own = false, .ids = 1, .inodes = 1, .off = 1, .expected = NAMED},
+		/* ... but that there were two files they do say */
+		{.own = false, .ids = 1, .inodes = 2, .off = 1, .expected = TOLD},
+		{.own = false, .ids = 2, .inodes = 1, .off = 1, .expected = TOLD},
+		/* of several the one that stands there */
+		{.own = true, .ids = 1, .inodes = 2, .off = 0, .expected = NAMED | TOLD},
+		{.own = false, .ids = 2, .inodes = 1, .off = 0, .expected = NAMED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(look(&cases[i]) | (int)i << 8, cases[i].expected | (int)i << 8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rule),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
