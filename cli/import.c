@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -68,7 +69,7 @@ static const struct options options = {
 		       "writes into a pipe.  Symbols are those of the files on this machine, where "
 		       "they are\n"
 		       "the ones that were recorded (build id or inode).",
-	.json = VERDICT_JSON,
+	.json = VERDICT_JSON_IMPORT,
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,
@@ -96,6 +97,21 @@ static int open_input(const char *input)
 	return fd < 0 ? -errno : fd;
 }
 
+static bool is_folder(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_file(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && stat(path, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 static void print_result(const struct import_command *command, const struct import_result *result,
 			 const char *file)
 {
@@ -105,6 +121,7 @@ static void print_result(const struct import_command *command, const struct impo
 		.event = result->event,
 		.frequency = result->frequency,
 		.period = result->period,
+		.damage = &result->damage,
 	};
 
 	if (log_level > LOG_LEVEL_QUIET)
@@ -131,6 +148,16 @@ static int import_file(const struct import_command *command, const char *input, 
 	if (fd < 0) {
 		log_error("%s: %s", input, strerror(-fd));
 		return fd;
+	}
+	if (is_folder(fd)) {
+		log_error("%s: a folder, as `perf record --threads` writes: it is not read; record "
+			  "without --threads",
+			  input);
+		return -EISDIR;
+	}
+	if (is_file(fd, output)) {
+		log_error("%s: is the file to be read, and cannot be the trace", output);
+		return -EINVAL;
 	}
 	r = late_sink_new_beside(output, command->plain, &sink);
 	if (r < 0) {

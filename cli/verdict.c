@@ -88,15 +88,27 @@ static void print_accounted(const struct session_summary *s, FILE *out)
 	fprintf(out, "\n");
 }
 
+/* A foreign name: safe on a terminal. */
+static void print_clean(const char *text, FILE *out)
+{
+	struct buffer b = {0};
+
+	text_clean(&b, text);
+	(void)fwrite(b.data, 1, b.len, out);
+	buffer_deinit(&b);
+}
+
 static void print_nameless(const struct session_summary *s, FILE *out)
 {
 	char n[32];
 
-	for (size_t i = 0; i < s->n_nameless && i < 5; i++)
-		fprintf(out, "  %s %s: %s sample%s with frames that have no symbol\n",
-			i ? "        " : "nameless", s->nameless[i].path,
+	for (size_t i = 0; i < s->n_nameless && i < 5; i++) {
+		fprintf(out, "  %s ", i ? "        " : "nameless");
+		print_clean(s->nameless[i].path, out);
+		fprintf(out, ": %s sample%s with frames that have no symbol\n",
 			text_count(s->nameless[i].samples, n),
 			s->nameless[i].samples == 1 ? "" : "s");
+	}
 }
 
 void verdict_print(const struct verdict *v, FILE *out)
@@ -105,8 +117,10 @@ void verdict_print(const struct verdict *v, FILE *out)
 	const struct account *a = &s->account;
 	char n[32];
 
-	fprintf(out, "%s sample%s in %.1f s (%s, ", text_count(a->emitted, n),
-		a->emitted == 1 ? "" : "s", s->duration_s, v->event);
+	fprintf(out, "%s sample%s in %.1f s (", text_count(a->emitted, n),
+		a->emitted == 1 ? "" : "s", s->duration_s);
+	print_clean(v->event, out);
+	fprintf(out, ", ");
 	if (v->frequency)
 		fprintf(out, "%lu Hz)\n", v->frequency);
 	else
@@ -206,6 +220,12 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	fprintf(out, "\"self\":{\"cpu_s\":%.4f,\"us_per_sample\":%.3f,\"peak_rss_kb\":%lu},",
 		s->self_cpu_s, s->self_us_per_sample, s->self_peak_rss_kb);
 	json_nameless(s, out);
+	if (v->damage)
+		fprintf(out,
+			",\"damage\":{\"bytes_not_read\":%lu,\"bad_records\":%lu,"
+			"\"unproved_modules\":%lu,\"unread_modules\":%lu}",
+			v->damage->bytes_not_read, v->damage->bad_records,
+			v->damage->unproved_modules, v->damage->unread_modules);
 	fprintf(out, "}\n");
 	fflush(out);
 }

@@ -1,6 +1,7 @@
 /* verdict.h - what a recording came to: for a person, for a program, and live.  Thread: main. */
 #pragma once
 
+#include "daemon/import.h"
 #include "daemon/session.h"
 #include "daemon/trace-session.h"
 
@@ -8,7 +9,8 @@ struct verdict {
 	const struct session_summary *summary;
 	const char *file;
 	const char *event;
-	uint64_t frequency, period; /* one is 0 */
+	uint64_t frequency, period;	    /* one is 0 */
+	const struct import_damage *damage; /* of an import; else NULL */
 };
 
 /* For the man pages of the commands that have one. */
@@ -37,6 +39,19 @@ struct verdict {
 	"               files with frames that no symbol covers: path, build_id, and samples "     \
 	"with\n"                                                                                   \
 	"               such frames"
+
+/* Behind these of import. */
+#define VERDICT_JSON_IMPORT                                                                    \
+	VERDICT_JSON                                                                           \
+		"\n"                                                                           \
+		"damage         what the file has and the trace has not, or not proved\n"      \
+		"  bytes_not_read, bad_records\n"                                              \
+		"               behind damage, and records left out because of it\n"           \
+		"  unproved_modules\n"                                                         \
+		"               files taken by path: no build id and no inode says that they " \
+		"ran\n"                                                                        \
+		"  unread_modules\n"                                                           \
+		"               files that are gone, or that another stands for today"
 
 void verdict_print(const struct verdict *verdict, FILE *out);
 /* Both: the first unless --quiet, the second on standard output if @json. */

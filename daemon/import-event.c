@@ -48,6 +48,13 @@ static int no_event(const struct perfdata_info *info, const char *name, char *er
 	return fail(-EINVAL);
 }
 
+/* Without these no stack can be begun. */
+static uint64_t begin_mask(enum uw_arch arch)
+{
+	return arch == UW_ARCH_X86_64 ? 1ull << UW_X86_SP | 1ull << UW_X86_IP
+				      : 1ull << UW_ARM64_SP | 1ull << UW_ARM64_PC;
+}
+
 static enum import_kind kind_of(struct import *im)
 {
 	const struct perf_event_attr *attr = &im->event->attr;
@@ -62,10 +69,14 @@ static enum import_kind kind_of(struct import *im)
 			    im->arch == UW_ARCH_X86_64 ? "x86_64" : "aarch64");
 		stacks = false;
 	}
-	if (stacks && (attr->sample_regs_user & wanted) != wanted) {
-		import_note(im, "its stacks cannot be unwound: not all registers were recorded");
+	if (stacks && (attr->sample_regs_user & begin_mask(im->arch)) != begin_mask(im->arch)) {
+		import_note(im, "its stacks cannot be unwound: no stack pointer or no address was "
+				"recorded (--user-regs)");
 		stacks = false;
 	}
+	if (stacks && (attr->sample_regs_user & wanted) != wanted)
+		import_note(im, "not all registers were recorded (--user-regs): stacks that need "
+				"the others fail for memory");
 	if (im->options.engine_chosen && im->options.engine != UW_ENGINE_FP && !stacks)
 		import_note(im, "it has no copies of stacks for --unwinder");
 	if (stacks && !(im->options.engine_chosen && im->options.engine == UW_ENGINE_FP))

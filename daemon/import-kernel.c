@@ -79,6 +79,8 @@ static const char *other_kernel(const struct import *im)
 
 	if (info->os_release && info->hostname)
 		return "it was recorded on another kernel or machine";
+	if (info->unfinished)
+		return "perf did not get to write which kernel it was recorded on";
 	return info->features_cut ? "what the file tells of its kernel is cut off"
 				  : "the file does not tell which kernel it was recorded on";
 }
@@ -97,6 +99,7 @@ static bool names_of_today(struct import *im, const char **ret_why)
 	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
 			   ? "/proc/kallsyms shows this user no addresses; mend: run as root"
 		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
+		   : !im->kernel_text	  ? "the file does not tell where its kernel lay"
 					  : "it was recorded before the last boot";
 	if (im->names_today && (!im->text_today || im->text_today != im->kernel_text))
 		im->names_today = uw_kallsyms_free(im->names_today);

@@ -52,6 +52,8 @@ struct import {
 	enum import_kind kind;
 	enum uw_arch arch; /* of the machine that it was recorded on */
 	uint64_t *others;  /* samples of each event that is not imported */
+	uint64_t guests;   /* samples of virtual machines */
+	uint64_t grouped;  /* samples that have other events' counts too (:S) */
 	uint64_t bad;	   /* records that do not fit their layout */
 	uint64_t unproved; /* modules whose file may be another than the one that ran */
 	uint64_t unfound;  /* modules whose file is another, or not there */

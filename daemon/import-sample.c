@@ -27,7 +27,11 @@ static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t
 	return table_put(&im->cpu_counts, cpu, sum + weight);
 }
 
-/* The registers that the engines take, out of more. */
+/* An address in the page that nothing is mapped in: whatever is found by a register that was not
+ * recorded is in no stack and in no module. */
+enum { REG_UNKNOWN = 1 };
+
+/* The registers that the engines take, out of more or of less. */
 static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *regs, uint64_t has,
 				   uint64_t wanted)
 {
@@ -36,13 +40,19 @@ static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *reg
 	if (has == wanted || !regs)
 		return regs;
 	for (unsigned bit = 0; bit < IMPORT_REGS; bit++) {
-		if (!(has >> bit & 1))
-			continue;
+		bool there = has >> bit & 1;
+
 		if (wanted >> bit & 1)
-			to->regs[n++] = regs[at];
-		at++;
+			to->regs[n++] = there ? regs[at] : REG_UNKNOWN;
+		at += there;
 	}
 	return to->regs;
+}
+
+static bool is_guest(const struct record_sample *s)
+{
+	return s->cpu_mode == PERF_RECORD_MISC_GUEST_KERNEL ||
+	       s->cpu_mode == PERF_RECORD_MISC_GUEST_USER;
 }
 
 /* One address as a callchain. */
@@ -61,6 +71,24 @@ static bool has_user_part(const struct import *im, const struct entry *e)
 	if (im->kind != IMPORT_STACKS)
 		return entry_chain_part(e, CHAIN_USER, &n) && n;
 	return entry_has_user_copy(e);
+}
+
+/* No stack has it: perf recorded no callchain, or for user code none, as that is in the copy. */
+static bool lacks_address(const struct import *im, const struct record_sample *s)
+{
+	return im->kind == IMPORT_ADDRESSES ||
+	       (!s->n_chain &&
+		(im->kind == IMPORT_CHAINS || s->cpu_mode == PERF_RECORD_MISC_KERNEL));
+}
+
+/* Addresses of a virtual machine's guest: what the host has there is something else. */
+static void drop_stack(struct import *im, struct entry *e)
+{
+	im->guests++;
+	e->regs = NULL;
+	e->stack_full = false;
+	e->info.stack_len = 0;
+	e->n_chain = 0;
 }
 
 static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
@@ -89,8 +117,9 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	};
 	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, im->event->layout.regs_mask,
 			      uw_arch_regs_mask(im->arch));
-	if (im->kind == IMPORT_ADDRESSES ||
-	    (im->kind == IMPORT_STACKS && !s->n_chain && s->cpu_mode == PERF_RECORD_MISC_KERNEL))
+	if (is_guest(s))
+		drop_stack(im, e);
+	else if (lacks_address(im, s))
 		chain_of_address(to, s);
 	e->user_state = has_user_part(im, e);
 	r = add_weight(im, s->cpu, s->period, &e->info.count);
@@ -118,6 +147,8 @@ static int first_sample(struct import *im, uint64_t time)
 static bool is_wanted(struct import *im, const struct perfdata_item *item,
 		      struct record_sample *ret_sample)
 {
+	im->grouped += item->layout->sample_type & PERF_SAMPLE_READ &&
+		       item->layout->read_format & PERF_FORMAT_GROUP;
 	if (item->event != im->event_index) {
 		im->account.received++;
 		im->account.skipped[SKIP_NOT_IN_SCOPE]++;

@@ -158,13 +158,26 @@ static int unwind_once(const struct import *im, struct import_group *g, const si
 	return r < 0 ? trace(r) : 0;
 }
 
+/* What there is without a user part: whole with its kernel frames, else nothing that is a stack. */
+static struct uw_result result_of_kernel(const struct entry *e, uint64_t *frames)
+{
+	uint32_t n;
+	bool kernel = entry_chain_part(e, CHAIN_KERNEL, &n) && n;
+
+	return (struct uw_result){
+		.frames = frames,
+		.outcome = kernel ? UW_WHOLE : UW_FAILED,
+		.reason = kernel ? UW_OK : UW_NO_USER_STATE,
+	};
+}
+
 static int unwind_group(const struct import *im, struct import_group *g)
 {
 	size_t todo[UW_BATCH], n = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < g->n && r >= 0; i++) {
-		g->results[i] = (struct uw_result){.frames = g->frames[i]};
+		g->results[i] = result_of_kernel(&g->samples[i].entry, g->frames[i]);
 		if (g->samples[i].entry.user_state)
 			todo[n++] = i;
 		if (n == UW_BATCH || (n && i + 1 == g->n)) {

@@ -160,6 +160,12 @@ static void tell_damage(struct import *im)
 	const struct perfdata_counts *counts = perfdata_counts(im->file);
 	uint64_t bad = counts->bad_records + im->bad;
 
+	im->result->damage = (struct import_damage){
+		.bytes_not_read = counts->unread_bytes,
+		.bad_records = bad,
+		.unproved_modules = im->unproved,
+		.unread_modules = im->unfound + im->unopened,
+	};
 	if (perfdata_info(im->file)->unfinished)
 		import_note(im, "perf did not finish it (killed?): what is there is imported");
 	if (counts->damage)
@@ -211,6 +217,15 @@ static void tell_others(struct import *im)
 	}
 	if (len)
 		import_note(im, "%s were left out (-e EVENT takes another event)", list);
+	if (im->grouped && info->n_events > 1)
+		import_note(
+			im,
+			"%lu samples are of a group's leader (:S): they are imported as its own "
+			"alone, the group's other events, which have counts in them, are left out",
+			im->grouped);
+	if (im->guests)
+		import_note(im, "%lu samples are of a virtual machine's guest: they have no stacks",
+			    im->guests);
 }
 
 int import_lines(struct import *im)

@@ -22,11 +22,18 @@ struct import_options {
 	size_t cache_bytes; /* of modules: unwind sections and symbols; 0: UW_MODULES_BYTES */
 };
 
+/* What is in the file and did not get into the trace, or got there unproved. */
+struct import_damage {
+	uint64_t bytes_not_read, bad_records;
+	uint64_t unproved_modules, unread_modules;
+};
+
 struct import_result {
 	struct session_summary summary; /* notes are good until import_result_deinit() */
 	char event[128];
 	uint64_t frequency, period; /* one is 0 */
-	size_t most_cached;	    /* bytes that modules held at one time */
+	struct import_damage damage;
+	size_t most_cached; /* bytes that modules held at one time */
 	char *notes[16];
 };
 void import_result_deinit(struct import_result *result);

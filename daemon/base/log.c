@@ -9,6 +9,20 @@
 
 enum log_level log_level = LOG_LEVEL_NORMAL;
 
+/* Names of files, events and programs may hold anything: no control gets to a terminal, but the
+ * ends of our own lines.  C1 controls are two bytes in UTF-8. */
+static void clean(char *p, const char *end)
+{
+	for (; p < end; p++) {
+		const unsigned char c = (unsigned char)*p;
+
+		if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+			*p = '?';
+		else if (c == 0xc2 && p + 1 < end && ((unsigned char)p[1] & 0xe0) == 0x80)
+			p[0] = p[1] = '?';
+	}
+}
+
 void log_print(enum log_level level, const char *format, ...)
 {
 	int saved = errno;
@@ -25,6 +39,7 @@ void log_print(enum log_level level, const char *format, ...)
 	if (n >= 0) {
 		size_t len = prefix + min_u64((uint64_t)n, sizeof(line) - prefix - 2);
 
+		clean(line + prefix, line + len);
 		line[len++] = '\n';
 		(void)!write(STDERR_FILENO, line, len);
 	}

@@ -125,3 +125,22 @@ check likely-stacks json likely "v['stacks']['whole'] == 23"
 imported own
 check ids-not-told sh -c "! grep -q 'no build ids' '$TMP/own.err'"
 check losses-none-known sh -c "! '$PERFWIND' import -o '$TMP/own.pftrace' '$TMP/own.data' 2>&1 | grep 'at least 0'"
+
+# What could not be read is in the JSON; a file that is read is never the one that is written; folders are refused.
+head -c $(($(stat -c %s "$TMP/own.data") / 2)) "$TMP/own.data" >"$TMP/half.data"
+check damage-imported imported half
+check damage-told json half "v['damage']['bytes_not_read'] > 0"
+check damage-none json own "v['damage'] == {'bytes_not_read': 0, 'bad_records': 0, 'unproved_modules': 0, 'unread_modules': 0}"
+cp "$TMP/own.data" "$TMP/itself.data"
+ln "$TMP/itself.data" "$TMP/itself.link"
+itself() {
+	! "$PERFWIND" import -o "$TMP/itself.link" "$TMP/itself.data" 2>"$TMP/itself.err" &&
+		grep -q 'is the file to be read' "$TMP/itself.err" && cmp "$TMP/own.data" "$TMP/itself.link"
+}
+check itself-refused itself
+mkdir "$TMP/threads.data"
+check folder-refused sh -c "! '$PERFWIND' import '$TMP/threads.data' 2>'$TMP/folder.err' && grep -q 'perf record --threads' '$TMP/folder.err'"
+# Names in a file do not reach the terminal as controls.
+LC_ALL=C sed 's/cpu-clock/cpu\x1b[31;k/g' "$TMP/own.data" >"$TMP/escape.data"
+check escape-imported imported escape
+check escape-cleaned sh -c "grep -q 'cpu?.31;k' '$TMP/escape.err' && ! LC_ALL=C grep -q \"\$(printf '\\033')\" '$TMP/escape.err'"

@@ -43,6 +43,20 @@ static void test_levels(void **state)
 				  "perfwind: of level 2\nperfwind: of level 3\n");
 }
 
+/* What an escape sequence begins with, DEL, and C1's CSI in UTF-8; not what is text. */
+static void test_controls(void **state)
+{
+	struct capture c;
+
+	(void)state;
+	capture_begin(&c, STDERR_FILENO);
+	log_error("a%sb\x7f\xc2\x9b"
+		  "1m \xc3\xa9 \xc2\xb5",
+		  "\033[31m");
+	said = capture_end(&c);
+	assert_string_equal(said, "perfwind: a?[31mb???1m \xc3\xa9 \xc2\xb5\n");
+}
+
 /* Longer than a line may be: cut, and a line still. */
 static void test_long(void **state)
 {
@@ -95,6 +109,7 @@ static void test_note(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_controls, tear_down),
 		cmocka_unit_test_teardown(test_levels, tear_down),
 		cmocka_unit_test_teardown(test_long, tear_down),
 		cmocka_unit_test_teardown(test_errno, tear_down),

@@ -147,7 +147,9 @@ static void check_addresses(uint64_t regs, const char *note)
 static void test_registers(void **state)
 {
 	(void)state;
-	check_addresses(1ull << 8, "its stacks cannot be unwound: not all registers were recorded");
+	check_addresses(1ull << 8,
+			"its stacks cannot be unwound: no stack pointer or no address was "
+			"recorded (--user-regs)");
 	check_addresses(uw_arch_regs_mask(UW_ARCH_X86_64) | 1ull << 40,
 			"its stacks cannot be unwound: they have registers that x86_64 has not");
 }

@@ -228,9 +228,65 @@ static void test_kernel_address(void **state)
 	done_deinit(&done);
 }
 
+/* A guest's addresses are not the host process's, whatever is mapped there. */
+static void test_guests(void **state)
+{
+	static const uint16_t modes[] = {PERF_RECORD_MISC_GUEST_KERNEL,
+					 PERF_RECORD_MISC_GUEST_USER};
+	const struct import_options options = {.no_inline = true};
+	const uint64_t leaf = (uint64_t)(uintptr_t)import_leaf + 1;
+	/* the last: PERF_CONTEXT_GUEST_USER and what lies behind it */
+	const uint64_t words[] = {ID_A, leaf, 7ull << 32 | 7,  1000000000, 0,
+				  1,	2,    (uint64_t)-2560, leaf};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_chain_head(&b, "x86_64");
+	put_own_mapping(&b, 7, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
+		put_record(&b, PERF_RECORD_SAMPLE, modes[i], words, sizeof(words));
+	put_record(&b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, words, sizeof(words));
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 3);
+	assert_int_equal(done.result.summary.account.whole, 0);
+	assert_int_equal(done.result.summary.account.failed[UW_NO_USER_STATE], 3);
+	assert_true(has_text(&done, "2 samples are of a virtual machine's guest"));
+	assert_false(has_text(&done, "import_leaf"));
+	done_deinit(&done);
+}
+
+/* `perf record -e '{a,b}:S'`: a's samples have b's count. */
+static void test_group(void **state)
+{
+	const struct import_options options = {.no_inline = true};
+	const uint64_t words[] = {ID_A, 0x401000, 7ull << 32 | 7, 1000000000, 0,   1,
+				  2,	10,	  ID_A,		  20,	      ID_B};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2; i++) {
+		struct perf_event_attr attr = fixture_attr(i ? PERF_COUNT_SW_PAGE_FAULTS : 0);
+
+		attr.sample_type |= PERF_SAMPLE_READ;
+		attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID;
+		put_event(&b, &attr, ID_A + i, NULL);
+	}
+	put_feature(&b, 6, "x86_64");
+	put_record(&b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, words, sizeof(words));
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.emitted, 1);
+	assert_true(has_text(&done, "1 samples are of a group's leader (:S)"));
+	done_deinit(&done);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_guests),	       cmocka_unit_test(test_group),
 		cmocka_unit_test(test_sums),	       cmocka_unit_test(test_order),
 		cmocka_unit_test(test_idle),	       cmocka_unit_test(test_damaged_sample),
 		cmocka_unit_test(test_more_registers), cmocka_unit_test(test_32_bits),

@@ -22,6 +22,14 @@ __attribute__((noinline)) int unwind_root(int x)
 	return unwind_leaf(x) * 3;
 }
 
+/* Set by tests of recordings with less (--user-regs). */
+static uint64_t recorded_regs;
+
+static uint64_t regs_mask(void)
+{
+	return recorded_regs ? recorded_regs : uw_arch_regs_mask(UW_ARCH_X86_64);
+}
+
 static void put_head(struct buffer *b)
 {
 	struct perf_event_attr attr = fixture_attr(PERF_COUNT_SW_CPU_CLOCK);
@@ -29,7 +37,7 @@ static void put_head(struct buffer *b)
 	const uint64_t id = ID_A;
 
 	attr.sample_type = STACK_TYPE;
-	attr.sample_regs_user = uw_arch_regs_mask(UW_ARCH_X86_64);
+	attr.sample_regs_user = regs_mask();
 	attr.sample_stack_user = STACK_WORDS * 8;
 	buffer_append(b, "PERFILE2", 8);
 	put64(b, 16);
@@ -43,7 +51,7 @@ static void put_head(struct buffer *b)
 static void put_stack_sample(struct buffer *b, uint64_t time, uint32_t pid)
 {
 	const uint64_t leaf = (uint64_t)(uintptr_t)unwind_leaf, sp = 0x7fff00000000;
-	uint64_t mask = uw_arch_regs_mask(UW_ARCH_X86_64);
+	uint64_t mask = regs_mask();
 	struct buffer body = {0};
 
 	put64(&body, ID_A);
@@ -203,12 +211,40 @@ static void test_full_disk(void **state)
 	}
 }
 
+/* Where it is and its caller take the stack pointer alone; nothing is taken for a whole stack without
+ * frames. */
+static void test_few_registers(void **state)
+{
+	static const uint64_t masks[] = {1 << REG_SP | 1 << REG_IP,
+					 1 << 6 | 1 << REG_SP | 1 << REG_IP, 1 << REG_IP};
+	const struct import_options options = {.no_inline = true};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(masks); i++) {
+		struct buffer b = {0};
+		struct done done;
+
+		recorded_regs = masks[i];
+		put_many(&b, 20);
+		run(&b, &options, &done);
+		check_counts(&done, 20);
+		assert_true(done.result.summary.account.frames >= 20);
+		assert_true(has_text(&done, "unwind_leaf"));
+		/* no stack pointer: no caller */
+		assert_int_equal(has_text(&done, "unwind_root"), i < 2);
+		assert_true(has_text(&done, i < 2 ? "not all registers were recorded"
+						  : "no stack pointer or no address"));
+		done_deinit(&done);
+	}
+	recorded_regs = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_written),	  cmocka_unit_test(test_same_bytes),
-		cmocka_unit_test(test_as_without_thread), cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_small_caches),
+		cmocka_unit_test(test_all_written), cmocka_unit_test(test_few_registers),
+		cmocka_unit_test(test_same_bytes),  cmocka_unit_test(test_as_without_thread),
+		cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_small_caches),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
