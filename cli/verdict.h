@@ -41,17 +41,17 @@ struct verdict {
 	"               such frames"
 
 /* Behind these of import. */
-#define VERDICT_JSON_IMPORT                                                                    \
-	VERDICT_JSON                                                                           \
-		"\n"                                                                           \
-		"damage         what the file has and the trace has not, or not proved\n"      \
-		"  bytes_not_read, bad_records\n"                                              \
-		"               behind damage, and records left out because of it\n"           \
-		"  unproved_modules\n"                                                         \
-		"               files taken by path: no build id and no inode says that they " \
-		"ran\n"                                                                        \
-		"  unread_modules\n"                                                           \
-		"               files that are gone, or that another stands for today"
+#define VERDICT_JSON_IMPORT                                                            \
+	VERDICT_JSON                                                                   \
+	"\n"                                                                           \
+	"damage         what the file has and the trace has not, or not proved\n"      \
+	"  bytes_not_read, bad_records\n"                                              \
+	"               behind damage, and records left out because of it\n"           \
+	"  unproved_modules\n"                                                         \
+	"               files taken by path: no build id and no inode says that they " \
+	"ran\n"                                                                        \
+	"  unread_modules\n"                                                           \
+	"               files that are gone, or that another stands for today"
 
 void verdict_print(const struct verdict *verdict, FILE *out);
 /* Both: the first unless --quiet, the second on standard output if @json. */

@@ -50,14 +50,15 @@ struct import {
 		*event; /* the one that is imported; NULL before the first record */
 	uint32_t event_index;
 	enum import_kind kind;
-	enum uw_arch arch; /* of the machine that it was recorded on */
-	uint64_t *others;  /* samples of each event that is not imported */
-	uint64_t guests;   /* samples of virtual machines */
-	uint64_t grouped;  /* samples that have other events' counts too (:S) */
-	uint64_t bad;	   /* records that do not fit their layout */
-	uint64_t unproved; /* modules whose file may be another than the one that ran */
-	uint64_t unfound;  /* modules whose file is another, or not there */
-	uint64_t unopened; /* no descriptor was left for them */
+	enum uw_arch arch;  /* of the machine that it was recorded on */
+	uint64_t *others;   /* samples of each event that is not imported */
+	uint64_t guests;    /* samples of virtual machines */
+	uint64_t grouped;   /* samples that have other events' counts too (:S) */
+	uint64_t bad;	    /* records that do not fit their layout */
+	uint64_t unproved;  /* modules whose file may be another than the one that ran */
+	uint64_t unfound;   /* modules whose file is another, or not there */
+	uint64_t late_maps; /* perf-PID.map that were written after the recording */
+	uint64_t unopened;  /* no descriptor was left for them */
 	bool has_build_ids;
 	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
 	struct table paths;    /* hash of a path -> of its file in the recording (import-file.c) */

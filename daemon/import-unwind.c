@@ -11,6 +11,7 @@
  * are done by main at once. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/base/error.h"
 #include "daemon/import-private.h"
@@ -118,11 +119,27 @@ int import_name(struct import *im)
 			       });
 }
 
+/* A map of a JIT compiler has a pid for a name.  One that was written after the recording may be
+ * another process's: its names are not taken.  (Of a pipe nothing is known, it ends now.) */
+static void doubt_map(struct import *im, struct uw_module *module)
+{
+	struct stat st;
+
+	if (uw_module_kind(module) != UW_MODULE_JIT ||
+	    uw_module_symbol_state(module) == UW_MODULE_UNREADABLE ||
+	    stat(uw_module_path(module), &st) < 0 || st.st_mtim.tv_sec <= im->written_at)
+		return;
+	log_verbose("%s: written after the recording", uw_module_path(module));
+	uw_module_set_nameless(module);
+	im->late_maps++;
+}
+
 static int load(struct import *im, struct uw_module *module, const struct process *process)
 {
 	const struct load_request request = loader_module_request(process, module);
 
 	uw_engine_renew(im->engine, module);
+	doubt_map(im, module);
 	if (!uw_module_want_unwind(module))
 		return 0;
 	uw_modules_touch(im->modules, module);

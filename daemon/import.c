@@ -186,6 +186,12 @@ static void tell_unproved(struct import *im)
 			    "no build ids in the file: %lu modules were taken by their paths, "
 			    "unproved; %lu were not found as they were",
 			    im->unproved, im->unfound);
+	if (im->late_maps)
+		import_note(
+			im,
+			"%lu /tmp/perf-PID.map were written after the recording, maybe by others "
+			"with that pid: their names were not taken",
+			im->late_maps);
 	if (im->replaced.n_used)
 		import_note(im,
 			    "%zu mapped files were left unread: another file stands at their path, "

@@ -219,7 +219,8 @@ static int finish_names(struct reader *r)
 		if (process->name)
 			continue;
 		if (process->pid)
-			(void)snprintf(text, sizeof(text), "[pid %" PRId32 "]", (int32_t)process->pid);
+			(void)snprintf(text, sizeof(text), "[pid %" PRId32 "]",
+				       (int32_t)process->pid);
 		else
 			(void)snprintf(text, sizeof(text), "[idle]");
 		e = reader_string(r, text, strlen(text), &process->name);

@@ -43,6 +43,13 @@ static double share_of_frames(const struct agreement *a)
 	return share(a->same_frames, a->frames);
 }
 
+/* Of native's frames in the warm passes: from an earlier stack of the thread, not unwound again. */
+static double share_reused(const struct bench *b)
+{
+	return share(b->figures[0].reused,
+		     (uint64_t)(b->figures[0].frames * (double)b->samples->n));
+}
+
 /* ---- output ---- */
 
 static void print_engine(const struct bench *b, size_t i)
@@ -108,17 +115,21 @@ static void print_table(const struct bench *b)
 	       "anew)\n");
 	print_outcomes(b);
 	print_first(&b->first);
-	printf("  native took %.1f %% of the frames from an earlier stack of the thread\n",
-	       100 * share(b->figures[0].reused, (uint64_t)(b->figures[0].frames * (double)s->n)));
+	printf("  native took %.1f %% of the frames from an earlier stack of the thread: its "
+	       "ns/frame "
+	       "above are of all frames\n",
+	       100 * share_reused(b));
 	for (size_t i = 1; i < MEASURE_ENGINES; i++) {
 		const struct agreement *a = &b->agreement[i];
 
 		printf("  native as %s: %.4f %% of frames, %.3f %% of stacks; whole only by native "
-		       "%llu, only by %s %llu\n",
+		       "%llu, only by %s %llu; %llu frames of native's are behind its failures, "
+		       "not compared\n",
 		       b->answers[i]->name, 100 * share_of_frames(a),
 		       100 * share(a->same_samples, a->samples),
 		       (unsigned long long)a->only_first_whole, b->answers[i]->name,
-		       (unsigned long long)a->only_second_whole);
+		       (unsigned long long)a->only_second_whole,
+		       (unsigned long long)a->first_further);
 		agree_print_classes(b->samples, b->answers[0], b->answers[i], CLASSES);
 	}
 }
@@ -150,8 +161,20 @@ static int write_json(const struct bench *b, FILE *out)
 			i ? "," : "", b->answers[i]->name, f->streamed, f->cached, f->cold_ms,
 			f->whole, (unsigned long long)f->cache_bytes);
 	}
-	fprintf(out, "},\"agreement\":{\"libunwind\":%.6f,\"libdw\":%.6f}}\n",
-		share_of_frames(&b->agreement[1]), share_of_frames(&b->agreement[2]));
+	fprintf(out, "},\"agreement\":{\"libunwind\":%.6f,\"libdw\":%.6f},\"native_reused\":%.4f",
+		share_of_frames(&b->agreement[1]), share_of_frames(&b->agreement[2]),
+		share_reused(b));
+	for (size_t i = 1; i < MEASURE_ENGINES; i++) {
+		const struct agreement *a = &b->agreement[i];
+
+		fprintf(out,
+			",\"against_%s\":{\"whole_only_native\":%llu,\"whole_only_other\":%llu,"
+			"\"native_further_frames\":%llu}",
+			b->answers[i]->name, (unsigned long long)a->only_first_whole,
+			(unsigned long long)a->only_second_whole,
+			(unsigned long long)a->first_further);
+	}
+	fprintf(out, "}\n");
 	return fflush(out) ? -errno : 0;
 }
 

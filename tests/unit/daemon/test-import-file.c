@@ -97,10 +97,77 @@ static void test_rule(void **state)
 		assert_int_equal(look(&cases[i]) | (int)i << 8, cases[i].expected | (int)i << 8);
 }
 
+/* A sample of code without a file, and a map for it that has its name. */
+static bool map_names(uint32_t pid, time_t written, bool *ret_told)
+{
+	/* pid/tid start len offset major/minor inode generation prot/flags path trailer */
+	uint64_t mapping[] = {(uint64_t)pid << 32 | pid,
+			      0x700000,
+			      0x1000,
+			      0,
+			      0,
+			      0,
+			      0,
+			      2ull << 32 | 5,
+			      0,
+			      0,
+			      0,
+			      0,
+			      0,
+			      0};
+	const uint64_t sample[] = {
+		ID_A,		0x700010, (uint64_t)pid << 32 | pid, 1000000000, 0, 1, 2,
+		(uint64_t)-512, 0x700010};
+	const struct timespec times[] = {{.tv_sec = written}, {.tv_sec = written}};
+	const struct import_options options = {.no_inline = true};
+	struct buffer b = {0};
+	struct done done;
+	bool found;
+	int fd;
+
+	memcpy(&mapping[8], "//anon", 7);
+	put_chain_head(&b, "x86_64");
+	put_record(&b, PERF_RECORD_MMAP2, 2, mapping, 13 * sizeof(*mapping));
+	put_record(&b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, sample, sizeof(sample));
+	fd = fixture_fd(&b);
+	assert_int_equal(futimens(fd, times), 0);
+	assert_int_equal(sink_memory_new(&done.sink), 0);
+	done.r = import_run(fd, &options, done.sink, &done.result, done.error, sizeof(done.error));
+	done.data = sink_memory_data(done.sink, &done.len);
+	assert_int_equal(done.r, 0);
+	found = has_text(&done, "jit_of_then");
+	*ret_told = has_text(&done, "were written after the recording");
+	done_deinit(&done);
+	close(fd);
+	buffer_deinit(&b);
+	return found;
+}
+
+static void test_late_map(void **state)
+{
+	uint32_t pid = 5000000 + (uint32_t)getpid(); /* above all that exist */
+	char path[64];
+	bool told;
+	FILE *f;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	assert_true(fprintf(f, "700000 100 jit_of_then\n") > 0);
+	assert_int_equal(fclose(f), 0);
+	assert_true(map_names(pid, time(NULL) + 1, &told));
+	assert_false(told);
+	assert_false(map_names(pid, time(NULL) - 60, &told));
+	assert_true(told);
+	assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rule),
+		cmocka_unit_test(test_late_map),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
