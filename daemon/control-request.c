@@ -93,12 +93,13 @@ static int check_pid(const struct client *c, uint32_t pid, char *error, size_t s
 
 	if (procfs_status("", pid, &status) < 0)
 		return deny(error, size, "no process %u", pid);
-	if (c->scope == POLICY_ALL || policy_owns("", c->asker.uid, pid))
+	if (c->scope == POLICY_ALL || policy_owns("", &c->asker, pid))
 		return 0;
 	if (status.uid == c->asker.uid)
 		return deny(
 			error, size,
-			"process %u has rights of its own or protects itself: only root and "
+			"process %u has rights or groups that are not yours, or protects itself: "
+			"only root and "
 			"members of a group in all-groups (/etc/perfwind.conf: %s) may record it",
 			pid, c->control->options.settings.all_groups);
 	return deny(error, size,
@@ -140,7 +141,7 @@ static bool is_own(void *client, uint32_t pid)
 {
 	const struct client *c = client;
 
-	return policy_owns("", c->asker.uid, pid);
+	return policy_owns("", &c->asker, pid);
 }
 
 /* The kernel's own rule for a user: user code only, processes that are theirs. */

@@ -52,6 +52,7 @@ int asker_of(int fd, struct asker *ret_asker)
 	if (r < 0)
 		return trace(r);
 	asker.uid = cred.uid;
+	asker.gid = cred.gid;
 	asker.pid = (uint32_t)cred.pid;
 	asker.groups[asker.n_groups++] = cred.gid;
 	*ret_asker = asker;
@@ -142,6 +143,11 @@ void policy_traced_of(const struct settings *s, bool lends, struct policy_traced
 	if (p->everyone)
 		return;
 	p->ids.n_users = resolve(s->traced_users, user_id, "traced-users", true, p->ids.users);
+	for (size_t i = 0; i < p->ids.n_users; i++) {
+		const struct passwd *pw = getpwuid(p->ids.users[i]);
+
+		p->user_gids[i] = pw ? pw->pw_gid : POLICY_NO_GROUP;
+	}
 	p->ids.n_groups = resolve(s->traced_groups, group_id, "traced-groups", true, p->ids.groups);
 }
 
@@ -252,6 +258,15 @@ static bool one_id(const char *text, const char *name, uint32_t *ret_id)
 	return ids[1] == ids[0] && ids[2] == ids[0] && ids[3] == ids[0];
 }
 
+/* What cannot be read is one. */
+static bool has_rights(const char *text)
+{
+	const char *line = strstr(text, "\nCapPrm:");
+	uint64_t rights;
+
+	return !line || sscanf(line + strlen("\nCapPrm:"), "%lx", &rights) != 1 || rights;
+}
+
 /* Is it somebody's own, and whose? */
 static bool target_read(const char *root, uint32_t pid, struct target *t)
 {
@@ -266,17 +281,17 @@ static bool target_read(const char *root, uint32_t pid, struct target *t)
 	/* The file is root's when the process may not be looked into: fs/proc/base.c,
 	 * task_dump_owner(). */
 	return fd >= 0 && fstat(fd, &st) == 0 && read_fd(fd, 65536, &t->text, NULL) >= 0 &&
-	       one_id(t->text, "\nUid:", &t->uid) && t->uid == st.st_uid;
+	       one_id(t->text, "\nUid:", &t->uid) && t->uid == st.st_uid &&
+	       one_id(t->text, "\nGid:", &t->gid) && (!t->uid || !has_rights(t->text));
 }
 
 static bool in_groups(const struct target *t, const struct policy_ids *ids)
 {
 	const char *p = strstr(t->text, "\nGroups:");
-	uint32_t gid;
 	unsigned n;
 	int len;
 
-	if (one_id(t->text, "\nGid:", &gid) && has(ids->groups, ids->n_groups, gid))
+	if (has(ids->groups, ids->n_groups, t->gid))
 		return true;
 	if (!p)
 		return false;
@@ -287,13 +302,30 @@ static bool in_groups(const struct target *t, const struct policy_ids *ids)
 	return false;
 }
 
-bool policy_owns(const char *root, uint32_t uid, uint32_t pid)
+static bool is_of(const struct target *t, uint32_t uid, uint32_t gid)
+{
+	/* Nothing of root's is kept from root. */
+	return t->uid == uid && (!uid || t->gid == gid);
+}
+
+bool policy_owns(const char *root, const struct asker *asker, uint32_t pid)
 {
 	struct target t;
-	bool owns = target_read(root, pid, &t) && t.uid == uid;
+	bool owns = target_read(root, pid, &t) && is_of(&t, asker->uid, asker->gid);
 
 	free(t.text);
 	return owns;
+}
+
+static bool is_of_named(const struct target *t, const struct policy_traced *p)
+{
+	for (size_t i = 0; i < p->ids.n_users; i++) {
+		bool known = p->user_gids[i] != POLICY_NO_GROUP;
+
+		if (is_of(t, p->ids.users[i], known ? p->user_gids[i] : t->gid))
+			return true;
+	}
+	return false;
 }
 
 bool policy_shows(const struct policy_traced *p, const char *root, uint32_t pid)
@@ -307,7 +339,7 @@ bool policy_shows(const struct policy_traced *p, const char *root, uint32_t pid)
 	if (!pid) /* the idle task */
 		return p->kernel;
 	shown = target_read(root, pid, &t) &&
-		(has(p->ids.users, p->ids.n_users, t.uid) || (t.uid && in_groups(&t, &p->ids)));
+		(is_of_named(&t, p) || (t.uid && in_groups(&t, &p->ids)));
 	free(t.text);
 	/* A kernel thread is root's by its ids. */
 	if (shown ? t.uid != 0 : !p->kernel)

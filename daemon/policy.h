@@ -10,15 +10,21 @@
  *   everyone and the kernel, where the settings say nothing and the daemon has no rights but its
  *   user's own (root's, or a plain user's whom the kernel itself holds back): it lends none
  *
- * A process is somebody's own when the kernel would let them look into it: all of its user ids are
- * theirs (so no set-user-ID program is), and it has not made itself unreadable (PR_SET_DUMPABLE,
- * which an exec of a program with rights or without read permission does too). */
+ * A process is somebody's own when the kernel would let them look into it (kernel/ptrace.c,
+ * __ptrace_may_access(), of a caller without rights): all of its user ids are theirs (so no
+ * set-user-ID program is), and all of its group ids are their primary group; it holds no
+ * capabilities; and it has not made itself unreadable (PR_SET_DUMPABLE, which an exec of a program
+ * with rights or without read permission does too).  What has capabilities only in a user namespace
+ * that is theirs the kernel would show them, and we do not: whose that is cannot be read without
+ * more rights.  By a tracing service the same, the primary group being that of the machine's list of
+ * users; of a user who is not in it, any one group. */
 #pragma once
 
 #include "daemon/perf/spec.h"
 #include "daemon/settings.h"
 
 enum { POLICY_IDS = 64, POLICY_GROUPS = 65536 };
+#define POLICY_NO_GROUP UINT32_MAX
 
 struct policy_ids {
 	uint32_t users[POLICY_IDS], groups[POLICY_IDS];
@@ -34,12 +40,13 @@ struct policy {
 
 struct policy_traced {
 	struct policy_ids ids;
+	uint32_t user_gids[POLICY_IDS]; /* the primary groups of ids.users; or POLICY_NO_GROUP */
 	bool everyone, kernel;
 };
 
 /* Who asks, as the kernel tells it: as of connect(2). */
 struct asker {
-	uint32_t uid, pid;
+	uint32_t uid, gid, pid;
 	uint32_t *groups; /* owned; the primary one too */
 	size_t n_groups;
 };
@@ -66,9 +73,8 @@ bool policy_event_words(const char *event, char *error, size_t size);
 /* Samples a second of one CPU, as the limit counts them. */
 uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t period);
 
-/* Is it @uid's own (see above), as it is now?  @root: "" */
-bool policy_owns(const char *root, uint32_t uid, uint32_t pid);
-/* Is it one that the tracing service may see, as it is now: one of a user that is named, all of
- * whose ids are theirs, or of another user but root that is in a group that is named (what a
+/* Is it @asker's own (see above), as it is now?  @root: "" */
+bool policy_owns(const char *root, const struct asker *asker, uint32_t pid);
+/* Is it one that the tracing service may see, as it is now: a user's own who is named, or of another user but root that is in a group that is named (what a
  * set-user-ID program became has the groups of whoever ran it)? */
 bool policy_shows(const struct policy_traced *policy, const char *root, uint32_t pid);

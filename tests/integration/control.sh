@@ -88,6 +88,12 @@ setpriv --reuid $ALICE --regid $ALICE --clear-groups "$TMP/bin/recursion" 600 & 
 setpriv --reuid $BOB --regid $BOB --clear-groups "$TMP/bin/threads" 600 & BOBS=$!
 "$TMP/bin/recursion" 600 & ROOTS=$!
 started $ALICES; started $BOBS; started $ROOTS
+# And by Alice's uid what the kernel keeps from her: with a right of its own, and in another's group.
+cp "$TMP/bin/recursion" "$TMP/bin/entitled"
+setpriv --reuid $ALICE --regid $ALICE --clear-groups --inh-caps=-all,+net_admin --ambient-caps=-all,+net_admin \
+	"$TMP/bin/entitled" 600 & ENTITLED=$!
+setpriv --reuid $ALICE --regid 0 --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/bin/entitled" 600 & GROUPED=$!
+started $ENTITLED; started $GROUPED
 wait_for used $ALICES 20
 
 NAMED='^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
@@ -102,6 +108,8 @@ check own-is-said grep -q "recorded by the perfwind daemon for user $ALICE" "$TM
 check own-is-alices [ "$(stat -c %u "$TMP/alice/own.pftrace")" = $ALICE ]
 check others-denied denied $ALICE others "process $BOBS is another user's \($BOB, you are $ALICE\)" -p $BOBS
 check roots-denied denied $ALICE roots "process $ROOTS is another user's \(0," -p $ROOTS
+check right-denied denied $ALICE entitled "process $ENTITLED has rights or groups that are not yours" -p $ENTITLED
+check group-denied denied $ALICE grouped "process $GROUPED has rights or groups that are not yours" -p $GROUPED
 check one-of-two-denied denied $ALICE two "process $BOBS is another" -p $ALICES,$BOBS
 check kernel-denied denied $ALICE kernel 'kernel code is not for everyone' -p $ALICES --kernel-only
 check probe-denied denied $ALICE uprobe 'probes are not placed for others' -p $ALICES -e uprobe:/bin/ls:main
@@ -110,12 +118,14 @@ check gone-denied denied $ALICE nobody 'no process 999999' -p 999999
 asks $ALICE all -a
 check all-own has all "$NAMED"
 check all-own-only hasnt all '^threads'
+check all-but-rights hasnt all '^entitled'
 check all-is-said grep -q "only this user's own processes, and user code only" "$TMP/all.err"
 check all-left-out json all 'v["skipped"]["not-allowed"] > 0'
 check all-consistent consistent all
 # A member of the group: all, and the kernel.
 asks $BOB:$MEMBERS member -a
 check member-all has member "$NAMED"
+check member-rights has member '^entitled;'
 check member-kernel has member '_\[k\]'
 check member-consistent consistent member
 asks $BOB:$MEMBERS member-pid -p $ROOTS

@@ -164,7 +164,8 @@ static bool as_child(void (*become)(void), const struct policy_traced *p, uint32
 		_exit(0);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	is = p ? policy_shows(p, "", (uint32_t)pid) : policy_owns("", uid, (uint32_t)pid);
+	is = p ? policy_shows(p, "", (uint32_t)pid)
+	       : policy_owns("", &(struct asker){.uid = uid, .gid = getgid()}, (uint32_t)pid);
 	(void)close(end[1]);
 	(void)waitpid(pid, NULL, 0);
 	(void)close(end[0]);
@@ -205,12 +206,32 @@ static void dropped(void)
 	(void)prctl(PR_SET_DUMPABLE, 1);
 }
 
+static void other_group(void)
+{
+	(void)!setresgid(61101, 61101, 61101);
+	dropped();
+}
+
+static void saved_group(void)
+{
+	(void)!setresgid(getgid(), getgid(), 61101);
+	dropped();
+}
+
+/* As a service with AmbientCapabilities is. */
+static void with_right(void)
+{
+	(void)prctl(PR_SET_KEEPCAPS, 1);
+	dropped();
+}
+
 static void test_owns(void **state)
 {
 	(void)state;
 	assert_true(owned(getuid(), nothing));
 	assert_false(owned(getuid() + 1, nothing));
-	assert_false(policy_owns("", getuid(), 0x7ffffff0));
+	assert_false(
+		policy_owns("", &(struct asker){.uid = getuid(), .gid = getgid()}, 0x7ffffff0));
 	if (getuid() != 0) {
 		assert_false(owned(getuid(), hidden));
 		return;
@@ -220,6 +241,9 @@ static void test_owns(void **state)
 	assert_false(owned(54321, saved_root));
 	assert_true(owned(54321, dropped));
 	assert_false(owned(0, dropped));
+	assert_false(owned(54321, other_group));
+	assert_false(owned(54321, saved_group));
+	assert_false(owned(54321, with_right));
 }
 
 static void dropped_hidden(void)
@@ -311,7 +335,7 @@ static void test_shows(void **state)
 {
 	enum { KTHREAD = 0x200000 };
 	char root[] = "/tmp/perfwind-policy-XXXXXX", command[64];
-	unsigned me = getuid();
+	unsigned me = getuid(), group = getgid();
 	char mine[256], half[256], none[] = "Name:\tx\n";
 	struct policy_traced users, groups, kernel = traced("", "", true, true);
 
@@ -321,8 +345,9 @@ static void test_shows(void **state)
 	users = traced(command, "", false, true);
 	groups = traced("", "81, 80", false, true);
 	(void)snprintf(mine, sizeof(mine),
-		       "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t7\t7\t7\t7\nGroups:\t3 80 9 \n", me,
-		       me, me, me);
+		       "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\nGroups:\t3 80 9 \n"
+		       "CapPrm:\t0000000000000000\n",
+		       me, me, me, me, group, group, group, group);
 	(void)snprintf(half, sizeof(half),
 		       "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t80\t7\t7\t7\nGroups:\t3 80\n", me, me,
 		       me, me + 1);
@@ -375,6 +400,9 @@ static void test_shows_real(void **state)
 	assert_true(shown(&other, in_groups));
 	assert_true(shown(&primary, in_groups));
 	assert_false(shown(&neither, in_groups));
+	assert_false(shown(&user, with_right));
+	assert_false(shown(&other, with_right));
+	assert_false(shown(&user, saved_group));
 	assert_false(shown(&user, real_only));
 	assert_false(shown(&user, saved_root));
 	assert_false(shown(&user, dropped_hidden));
@@ -387,6 +415,7 @@ static void test_owns_fake(void **state)
 	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128], dir[128];
 	static const char *const texts[] = {"", "Name:\tx\n", "Name:\tx\nUid:\t1 2\n",
 					    "Name:\tx\nUid:\tall of them\n"};
+	const struct asker me = {.uid = getuid(), .gid = getgid()};
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
@@ -401,13 +430,56 @@ static void test_owns_fake(void **state)
 		assert_non_null(f);
 		(void)fputs(texts[i], f);
 		(void)fflush(f);
-		assert_false(policy_owns(root, getuid(), 5));
+		assert_false(policy_owns(root, &me, 5));
 	}
 	(void)unlink(path);
 	(void)rmdir(dir);
 	(void)snprintf(path, sizeof(path), "%s/proc", root);
 	(void)rmdir(path);
 	(void)rmdir(root);
+}
+
+/* The kernel's rule, id by id. */
+static void test_owns_text(void **state)
+{
+#define UID "\nUid:\t54321\t54321\t54321\t54321"
+#define NONE "\nCapPrm:\t0000000000000000\n"
+	static const struct {
+		const char *text;
+		bool owns, shown; /* by them; where their primary group is not known */
+	} cases[] = {
+		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7" NONE, true, true},
+		{"Name:\tx" UID "\nGid:\t8\t8\t8\t8" NONE, false, true},
+		{"Name:\tx" UID "\nGid:\t8\t7\t7\t7" NONE, false, false},
+		{"Name:\tx" UID "\nGid:\t7\t8\t7\t7" NONE, false, false},
+		{"Name:\tx" UID "\nGid:\t7\t7\t8\t7" NONE, false, false},
+		{"Name:\tx" UID "\nGid:\t7\t7\t7\t8" NONE, false, false},
+		{"Name:\tx" UID "\nGid:\t0\t0\t0\t0" NONE, false, true},
+		{"Name:\tx" UID NONE, false, false},
+		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7\nCapPrm:\t0000000000001000\n", false, false},
+		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7\nCapPrm:\t8000000000000000\n", false, false},
+		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7\nCapEff:\t0000000000000000\n", false, false},
+		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7\nCapPrm:\tnone\n", false, false},
+	};
+	const struct asker them = {.uid = 54321, .gid = 7};
+	struct policy_traced named = traced("54321", "", false, true), known = named;
+	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128];
+
+	(void)state;
+	if (getuid() != 0)
+		skip();
+	known.user_gids[0] = 7;
+	assert_non_null(mkdtemp(root));
+	(void)snprintf(path, sizeof(path), "%s/proc/5/status", root);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		fake_process(root, 0, cases[i].text);
+		assert_int_equal(chown(path, them.uid, 0), 0);
+		assert_int_equal(policy_owns(root, &them, 5), cases[i].owns);
+		assert_int_equal(policy_shows(&known, root, 5), cases[i].owns);
+		assert_int_equal(policy_shows(&named, root, 5), cases[i].shown);
+	}
+	(void)snprintf(path, sizeof(path), "rm -r %s", root);
+	assert_int_equal(system(path), 0);
 }
 
 int main(void)
@@ -419,7 +491,7 @@ int main(void)
 		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
 		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),
 		cmocka_unit_test(test_traced),	    cmocka_unit_test(test_shows),
-		cmocka_unit_test(test_shows_real),
+		cmocka_unit_test(test_shows_real),  cmocka_unit_test(test_owns_text),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
