@@ -34,6 +34,8 @@ struct client {
 	struct session *session;     /* one of them */
 	struct trace_session *trace; /* or none */
 	bool renews;		     /* CONTROL_RENEW is not answered yet */
+	bool renew_waits;	     /* its work has not begun: it came before renew_from */
+	uint64_t renew_from;	     /* CLOCK_MONOTONIC, ms */
 	char step[512];		     /* the step from own rights to us, for the trace */
 
 	/* control-sink.c */

@@ -112,6 +112,7 @@ static void renewed(void *arg)
 	int r = 0;
 
 	c->renews = false;
+	c->renew_from = now_ms() + CONTROL_RENEW_MS;
 	if (session_state(c->session) != SESSION_RUNNING)
 		return; /* DONE follows, with all */
 	r = control_send_summary(c, CONTROL_RENEWED);
@@ -124,6 +125,17 @@ static void renewed(void *arg)
 }
 
 /* false: @c is gone. */
+static bool begin_renewal(struct client *c)
+{
+	c->renew_waits = false;
+	if (session_flush(c->session, renewed, c) >= 0)
+		return true;
+	client_free(c);
+	return false;
+}
+
+/* All that readers need is told anew, which is work and bytes: not as often as a client likes.
+ * false: @c is gone. */
 static bool renew(struct client *c)
 {
 	if (c->renews || c->trace) {
@@ -132,11 +144,8 @@ static bool renew(struct client *c)
 	}
 	if (c->state != CLIENT_RUNNING)
 		return true; /* it may cross DONE */
-	c->renews = true;
-	if (session_flush(c->session, renewed, c) >= 0)
-		return true;
-	client_free(c);
-	return false;
+	c->renews = c->renew_waits = true;
+	return now_ms() < c->renew_from || begin_renewal(c); /* or the tick does */
 }
 
 /* false: @c records nothing, and may be gone. */
@@ -316,6 +325,8 @@ static void client_tick(struct client *c, uint64_t now)
 		client_done(c);
 		return;
 	}
+	if (c->renew_waits && now >= c->renew_from && !begin_renewal(c))
+		return;
 	if (c->session && c->request->n_pids && session_targets_gone(c->session))
 		session_stop(c->session);
 	r = client_send(c); /* what was gathered; what still waits then is not read */

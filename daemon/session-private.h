@@ -72,6 +72,7 @@ struct session {
 	struct perf_source *source;
 	uint32_t *own_cpus, *scope_pids;
 	size_t n_scope_pids;
+	size_t living; /* index of one of these that was alive when last looked at */
 	bool stood_in; /* CPU-wide events with a filter in place of tasks */
 	struct uw_modules *modules;
 	struct process_table *processes;

@@ -409,9 +409,10 @@ bool session_targets_gone(struct session *s)
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		struct procfs_status status;
 
-		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0 &&
+		if (procfs_status(s->options.proc_root, s->scope_pids[s->living], &status) >= 0 &&
 		    !status.zombie)
 			return false;
+		s->living = (s->living + 1) % s->n_scope_pids;
 	}
 	return s->n_scope_pids > 0;
 }

@@ -153,6 +153,30 @@ static void test_renew(void **state)
 	assert_int_equal(counts().refused, 1);
 }
 
+/* One that comes too early waits. */
+static void test_renew_early(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	const char *text = "";
+	uint32_t type;
+	size_t len = 0;
+
+	(void)state;
+	begin(&q);
+	f.control->clients->renew_from = UINT64_MAX;
+	say(CONTROL_RENEW);
+	while (!f.control->clients->renews)
+		assert_int_equal(loop_run_once(&f.loop, 5), 0);
+	run_ms(300);
+	assert_true(f.control->clients->renew_waits);
+	f.control->clients->renew_from = 0;
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	assert_int_equal(type, CONTROL_RENEWED);
+	/* And so does whoever was answered just now. */
+	assert_true(f.control->clients->renew_from > 0);
+}
+
 static void test_out_of_turn(void **state)
 {
 	static const enum control_type types[] = {CONTROL_STOP, CONTROL_RENEW, CONTROL_PACKETS};
@@ -267,8 +291,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_whole), EACH(test_renew),  EACH(test_out_of_turn), EACH(test_garbage),
-		EACH(test_step),  EACH(test_leaves), EACH(test_stop),	     EACH(test_progress),
+		EACH(test_whole),	EACH(test_renew),   EACH(test_renew_early),
+		EACH(test_out_of_turn), EACH(test_garbage), EACH(test_step),
+		EACH(test_leaves),	EACH(test_stop),    EACH(test_progress),
 #undef EACH
 	};
 
