@@ -248,15 +248,18 @@ static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
 
 static int filter_calls(const struct daemon_run *run, char *error, size_t size)
 {
+	return run->settings.system_call_filter
+		       ? rights_filter(log_level >= LOG_LEVEL_VERBOSE, error, size)
+		       : 0;
+}
+
+static void tell_rights(const struct daemon_run *run)
+{
 	char names[128];
-	int r = run->settings.system_call_filter
-			? rights_filter(log_level >= LOG_LEVEL_VERBOSE, error, size)
-			: 0;
 
 	rights_names(names, sizeof(names));
 	log_verbose("rights: %s; system calls are %s", *names ? names : "none",
 		    run->settings.system_call_filter ? "filtered" : "not filtered");
-	return r;
 }
 
 /* ---- the control socket ---- */
@@ -355,6 +358,12 @@ static int start(struct daemon_run *run)
 		log_error("%s", error);
 		return r;
 	}
+	/* What is looked up once is by now.  Before any process is made, so that each is under the list. */
+	r = filter_calls(run, error, sizeof(error));
+	if (r < 0) {
+		log_error("%s", error);
+		return r;
+	}
 	r = loop_init(&run->loop);
 	if (r >= 0)
 		r = signals_watch(&run->loop, &run->signals, signals, ARRAY_SIZE(signals),
@@ -367,16 +376,10 @@ static int start(struct daemon_run *run)
 	run->n_running = r >= 0;
 	if (r >= 0)
 		r = start_control(run, &o.features);
-	/* What is loaded and looked up once is there by now. */
-	if (r >= 0) {
-		r = filter_calls(run, error, sizeof(error));
-		if (r < 0) {
-			log_error("%s", error);
-			return r;
-		}
-	}
 	if (r < 0)
 		log_error("cannot start: %s", strerror(-r));
+	else
+		tell_rights(run);
 	return r;
 }
 

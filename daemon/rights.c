@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,12 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/base/caps.h"
 #include "daemon/base/error.h"
 #include "daemon/rights.h"
-
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38 /* Linux 5.8 */
-#endif
 
 enum when { ALWAYS = 1, LOCKING = 2, DIRECT = 4 };
 
@@ -36,29 +32,6 @@ static const struct right {
 };
 
 enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
-
-struct caps {
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-};
-
-static int caps_get(struct caps *caps)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-
-	return syscall(SYS_capget, &header, caps->data) < 0 ? fail(-errno) : 0;
-}
-
-static int caps_set(const struct caps *caps)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-
-	return syscall(SYS_capset, &header, caps->data) < 0 ? fail(-errno) : 0;
-}
-
-static bool caps_has(const struct caps *caps, int cap)
-{
-	return caps->data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
-}
 
 static bool is_kept(int cap, unsigned when)
 {
@@ -144,20 +117,16 @@ static void drop_bounding(unsigned when)
 static int drop_caps(unsigned when)
 {
 	struct caps caps;
-	uint32_t mask[_LINUX_CAPABILITY_U32S_3] = {0};
 	int r = caps_get(&caps);
 
 	if (r < 0)
 		return trace(r);
-	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
-		if (is_kept(rights[i].cap, when))
-			mask[CAP_TO_INDEX(rights[i].cap)] |= CAP_TO_MASK(rights[i].cap);
-	for (size_t i = 0; i < ARRAY_SIZE(mask); i++) {
-		caps.data[i].permitted &= mask[i];
-		caps.data[i].effective = caps.data[i].permitted;
-		caps.data[i].inheritable = 0;
-	}
-	return caps_set(&caps);
+	for (int cap = 0; cap < 64; cap++)
+		if (!is_kept(cap, when))
+			caps.permitted &= ~CAPS_BIT(cap);
+	caps.effective = caps.permitted;
+	caps.inheritable = 0;
+	return trace(caps_set(&caps));
 }
 
 int rights_reduce(const struct rights_options *o, char *error, size_t size)
@@ -189,7 +158,7 @@ bool rights_lend(void)
 	if (geteuid() == 0)
 		return false;
 	/* Where it cannot be told, it is as if there were. */
-	return caps_get(&caps) < 0 || caps.data[0].effective || caps.data[1].effective;
+	return caps_get(&caps) < 0 || caps.effective;
 }
 
 void rights_names(char *text, size_t size)
@@ -201,7 +170,7 @@ void rights_names(char *text, size_t size)
 	if (caps_get(&caps) < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(rights) && len + 20 < size; i++) {
-		if (caps_has(&caps, rights[i].cap))
+		if ((caps.effective & CAPS_BIT(rights[i].cap)))
 			len += (size_t)snprintf(text + len, size - len, "%s%s", len ? "," : "",
 						rights[i].name);
 	}

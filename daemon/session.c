@@ -95,6 +95,10 @@ static int take_answers(struct session *s, size_t *ret_n)
 				(void)session_unreadable(
 					s, a.request.module); /* or it is not tried again */
 			s->loaded += unwind;
+			if (a.request.kind == LOAD_SYMBOLS && a.error == -EXDEV)
+				session_note(s, "names of JIT code in a container are missing: its "
+						"perf map may not be read "
+						"(mend: direct = yes, or be root)");
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);

@@ -138,7 +138,8 @@ static void helper_run(void *arg)
 static int helper_start(struct helper *h, const struct helper_role *role, const void *arg)
 {
 	struct start start = {.helper = h, .role = role, .arg = arg};
-	struct child child = {.name = role->name, .run = helper_run, .arg = &start};
+	struct child child = {
+		.name = role->name, .rights = role->rights, .run = helper_run, .arg = &start};
 	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

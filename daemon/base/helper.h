@@ -4,7 +4,7 @@
  * A file system that never answers, a FIFO, memory behind userfaultfd: open(), fstat(), pread() and
  * close() on these may sleep where not even SIGKILL ends them, and a thread that sleeps so keeps its
  * process from exiting.  So such calls are made by a child that is forked without exec (it has our
- * code, our rights and none of our descriptors) and serves one request after the other.  Whoever
+ * code, the rights of its role and none of our descriptors) and serves one request after the other.  Whoever
  * asks never waits without a bound: a helper that has no answer is freed - killed, and where that
  * does not help, left behind - and another one is made.
  *
@@ -44,6 +44,7 @@ struct helper_call {
 struct helper_role {
 	const char *name; /* of the process, at most 15 bytes */
 	size_t room;	  /* for an answer; what is not touched costs nothing */
+	uint64_t rights;  /* capabilities that it keeps: CAPS_BIT() */
 	/* In the helper process, once.  What it returns is serve()'s @kept. */
 	void *(*begin)(const void *arg);
 	void (*serve)(void *kept, struct helper_call *call);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/proc/open-named.h"
 #include "daemon/proc/procfs.h"
 
 enum agreement { AGREES_NOT, AGREES_LIKELY, AGREES };
@@ -42,17 +43,11 @@ static int enter(struct procfs_gate *gate, uint64_t device)
 	return gate ? gate->enter(gate, device) : 0;
 }
 
-int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat)
+int procfs_read_regular(int at, struct procfs_gate *gate, struct stat *ret_stat)
 {
-	_cleanup_(fd_closep) int at = -1;
 	char again[64];
-	int fd, r;
+	int fd, r = enter(gate, procfs_device(at));
 
-	(void)enter(gate, 0);
-	at = open(path, O_PATH | O_CLOEXEC);
-	if (at < 0)
-		return -errno; /* the usual answer of the first tries: not by fail() */
-	r = enter(gate, procfs_device(at));
 	if (r < 0)
 		return trace(r);
 	if (fstat(at, ret_stat) < 0)
@@ -62,6 +57,17 @@ int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat 
 	(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
 	fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return fd < 0 ? fail(-errno) : fd;
+}
+
+int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat)
+{
+	_cleanup_(fd_closep) int at = -1;
+
+	(void)enter(gate, 0);
+	at = open(path, O_PATH | O_CLOEXEC);
+	if (at < 0)
+		return -errno; /* the usual answer of the first tries: not by fail() */
+	return procfs_read_regular(at, gate, ret_stat);
 }
 
 static enum agreement build_id_agrees(int fd, const struct uw_build_id *id)
@@ -144,19 +150,77 @@ static int open_program(const char *root, uint32_t pid, const struct uw_file_id 
 	return 0;
 }
 
+/* By its name below a root (@pid 0: ours): what its owner could read, or what the kernel says he has mapped. */
+static int try_named(const char *root, uint32_t pid, const struct procfs_named *f,
+		     const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
+{
+	_cleanup_(fd_closep) int dir = procfs_open_root(root, pid), fd = -1;
+	enum agreement agreement;
+	struct stat st;
+
+	if (dir < 0)
+		return dir;
+	fd = procfs_open_named_at(dir, f, &st);
+	if (fd == -EACCES && id->inode) {
+		fd = procfs_open_beneath(dir, f->path, f->gate, &st);
+		if (fd >= 0 && (st.st_ino != id->inode ||
+				st.st_dev != makedev(id->major, id->minor) || is_later(fd, id)))
+			return fail(-EACCES);
+	}
+	if (fd < 0)
+		return fd;
+	agreement = agrees(fd, &st, id, false);
+	if (agreement == AGREES_NOT)
+		return -ENOENT;
+	*ret_fd = take_fd(fd);
+	*ret_proved = agreement == AGREES;
+	return 0;
+}
+
+/* Device and inode, where only the build id was told. */
+static void ask_inode(const char *root, uint32_t pid, uint64_t start, struct uw_file_id *id)
+{
+	char path[PROCFS_PATH_MAX], file[PROCFS_PATH_MAX];
+	_cleanup_(fd_closep) int maps = -1;
+	struct uw_build_id build_id;
+	struct procfs_map map;
+
+	if (procfs_path(path, root, pid, "maps") < 0)
+		return;
+	maps = open(path, O_RDONLY | O_CLOEXEC);
+	if (maps < 0 || procfs_query(maps, start, &map, &build_id, file, sizeof(file)) < 0)
+		return;
+	id->major = map.major;
+	id->minor = map.minor;
+	id->inode = map.inode;
+}
+
 /* Where no descriptor is left, no other way leads to the file either. */
 static bool out_of_files(int r)
 {
 	return r == -EMFILE || r == -ENFILE;
 }
 
-int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
-		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
-		       int *ret_fd, bool *ret_proved)
+static int by_path(const char *root, uint32_t pid, const struct procfs_named *f,
+		   const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
 {
+	int r = try_named(root, pid, f, id, ret_fd, ret_proved), ours;
+
+	if (r == 0 || out_of_files(r))
+		return r;
+	ours = try_named("", 0, f, id, ret_fd, ret_proved);
+	return ours < 0 && (r == -EACCES || r == -EPERM) ? -EACCES : ours;
+}
+
+int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
+		       const char *path, const struct uw_file_id *id, uint32_t owner,
+		       struct procfs_gate *gate, int *ret_fd, bool *ret_proved)
+{
+	const struct procfs_named named = {.path = path, .owner = owner, .gate = gate};
+	struct uw_file_id asked = *id;
 	char at[PROCFS_PATH_MAX];
 	bool denied = false;
-	int n, r = -ENOENT;
+	int r = -ENOENT;
 
 	if (start < end) {
 		(void)snprintf(at, sizeof(at), "%s/proc/%u/map_files/%llx-%llx", root, pid,
@@ -172,13 +236,12 @@ int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t 
 	}
 	if (*path != '/')
 		return fail(denied ? -EACCES : -ENOENT);
-	n = snprintf(at, sizeof(at), "%s/proc/%u/root%s", root, pid, path);
-	r = n > 0 && n < (int)sizeof(at) ? try_open(at, id, false, gate, ret_fd, ret_proved)
-					 : -ENOENT;
-	if (r == 0 || out_of_files(r))
-		return r;
-	denied |= r == -EACCES || r == -EPERM;
-	r = try_open(path, id, false, gate, ret_fd, ret_proved);
+	r = by_path(root, pid, &named, id, ret_fd, ret_proved);
+	if (r == -EACCES && !id->inode && start < end) {
+		ask_inode(root, pid, start, &asked);
+		if (asked.inode)
+			r = by_path(root, pid, &named, &asked, ret_fd, ret_proved);
+	}
 	if (r == 0 || out_of_files(r))
 		return r;
 	denied |= r == -EACCES || r == -EPERM;

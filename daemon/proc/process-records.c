@@ -160,6 +160,7 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	p->maps_read_at = parent->unsure ? 0 : parent->maps_read_at;
 	p->unsure = parent->unsure;
 	p->uid = parent->uid;
+	p->owner = parent->owner;
 	p->kernel_thread = parent->kernel_thread;
 	/* In the first pid namespace the child is as well, or its init: told when it is asked
 	 * about. */

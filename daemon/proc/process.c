@@ -149,6 +149,7 @@ int process_new_life(struct process_table *table, uint32_t pid, struct process *
 	if (!p)
 		return fail(-ENOMEM);
 	p->given_maps = p->given_mem = -1;
+	p->owner = PROCFS_NO_OWNER;
 	atomic_init(&p->refs, 1);
 	p->pid = pid;
 	p->serial = ++table->serial;

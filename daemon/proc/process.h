@@ -56,6 +56,7 @@ struct process_log;  /* records kept while a text is on its way (maps.h) */
 
 struct process {
 	uint32_t pid, ppid, uid;
+	uint32_t owner;	 /* whose word its files are: procfs_status.owner */
 	uint32_t ns_pid; /* as the process sees itself; 0: not told (process_set_ns_pid) */
 	uint64_t serial; /* unique in the life of the table */
 	_Atomic uint32_t refs;

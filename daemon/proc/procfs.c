@@ -210,9 +210,26 @@ static bool numbers_of(const char *line, uint32_t *ret_first, uint32_t *ret_last
 	return n != 0;
 }
 
+/* The number of which all of the line are. */
+static uint32_t owner_of(const char *line, uint32_t uid)
+{
+	size_t len;
+
+	line += strspn(line, "\t ");
+	len = strcspn(line, "\t \n");
+	for (const char *other = line; *other && *other != '\n'; other += strspn(other, "\t ")) {
+		size_t n = strcspn(other, "\t \n");
+
+		if (n != len || memcmp(line, other, len) != 0)
+			return PROCFS_NO_OWNER;
+		other += n;
+	}
+	return uid;
+}
+
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_status)
 {
-	struct procfs_status status = {.pid = pid, .ns_pid = pid};
+	struct procfs_status status = {.pid = pid, .ns_pid = pid, .owner = PROCFS_NO_OWNER};
 	_cleanup_(freep) char *text = NULL;
 	uint32_t unused, ns_pid;
 	int r = read_stat(root, pid, &status);
@@ -221,7 +238,8 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_stat
 		r = read_process_file(root, pid, "status", STATUS_MAX, &text, NULL);
 	if (r < 0)
 		return trace(r);
-	(void)numbers_of(line_of(text, "Uid:"), &status.uid, &unused);
+	if (numbers_of(line_of(text, "Uid:"), &status.uid, &unused))
+		status.owner = owner_of(line_of(text, "Uid:"), status.uid);
 	/* one number for each pid namespace from ours inwards; 0 where the process is not in ours
 	 */
 	if (numbers_of(line_of(text, "NSpid:"), &unused, &ns_pid) && ns_pid)

@@ -20,10 +20,12 @@ int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n);
 int procfs_families(const char *root, const uint32_t *of, size_t n_of, uint32_t **ret_pids,
 		    size_t *ret_n);
 
+#define PROCFS_NO_OWNER UINT32_MAX /* not known, or several */
 struct procfs_status {
 	uint32_t pid, ppid,
 		ns_pid; /* ns_pid: the last of NSpid, the pid as the process sees itself */
 	uint32_t uid;
+	uint32_t owner; /* the same where all four user ids are it, else PROCFS_NO_OWNER */
 	char comm[16];
 	bool kernel_thread, zombie;
 	uint32_t n_threads;   /* 0 when all have ended */
@@ -65,15 +67,18 @@ struct procfs_gate {
 /* Opens @path if a regular file stands there, without waiting for what else may.  @gate may be NULL.
  * Returns a descriptor. */
 int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat);
+/* The same of what is open by O_PATH. */
+int procfs_read_regular(int at, struct procfs_gate *gate, struct stat *ret_stat);
 /* The device of an open file, without asking its file system; 0: not told. */
 uint64_t procfs_device(int fd);
 /* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files,
  * /proc/PID/root/PATH, PATH. Believed only if @id agrees (build id, else device and inode, else
- * size by caller); *ret_proved says whether it was proved.  -ENOENT/-EACCES when none fits,
+ * size by caller); *ret_proved says whether it was proved.  By a path only what @owner could read (open-named.h)
+ * or has mapped.  -ENOENT/-EACCES when none fits,
  * -EMFILE/-ENFILE when that could not be seen. */
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
-		       const char *path, const struct uw_file_id *id, struct procfs_gate *gate,
-		       int *ret_fd, bool *ret_proved);
+		       const char *path, const struct uw_file_id *id, uint32_t owner,
+		       struct procfs_gate *gate, int *ret_fd, bool *ret_proved);
 
 /* Is what stands at @path the file of @id's inode?  Where nothing can be looked at: another. */
 enum procfs_sameness {

@@ -59,6 +59,7 @@ static int module_of(struct emit *em, struct uw_module *module, const struct sam
 	m->module = uw_module_ref(module);
 	m->index = (uint32_t)em->n_modules;
 	m->pid = info->pid;
+	m->owner = info->process ? info->process->owner : PROCFS_NO_OWNER;
 	(void)process_mapping_of(info->process, module, &m->mapped);
 	m->no_lines = em->c.no_lines;
 	em->modules[em->n_modules++] = m;
@@ -124,6 +125,7 @@ struct load_request emit_request(const struct emit_module *m, enum load_kind kin
 	return (struct load_request){
 		.kind = kind,
 		.pid = m->pid,
+		.owner = m->owner,
 		.module = m->module,
 		.start = m->mapped.start,
 		.end = m->mapped.end,

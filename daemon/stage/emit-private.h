@@ -59,7 +59,7 @@ struct emit_module {
 	struct late_list unnamed, unlined;
 	size_t unlined_asked, unlined_due; /* how many were asked for; may be */
 	uint64_t nameless_samples, last_sample;
-	uint32_t pid;		       /* of a process that has it mapped, */
+	uint32_t pid, owner;	       /* of a process that has it mapped, */
 	struct process_mapping mapped; /* ... and where: how the file is found again */
 	uint32_t last_use;	       /* em->seconds */
 };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/bytes.h"
+#include "daemon/base/caps.h"
 #include "daemon/base/error.h"
 #include "daemon/proc/memory-guard.h"
 #include "daemon/stage/load-role.h"
@@ -218,6 +219,11 @@ static void serve(void *kept, struct helper_call *call)
 const struct helper_role load_role = {
 	.name = "pw-files",
 	.room = ROOM,
+	/* Files of others, mappings and memory of others, the files behind mappings; root's two to
+	 * read as another user would (open-named.h) and its way back from a low priority. */
+	.rights = CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_SYS_PTRACE) |
+		  CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) |
+		  CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_SYS_NICE),
 	.begin = begin,
 	.serve = serve,
 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/proc/open-named.h"
 #include "daemon/stage/loader-work.h"
 
 enum {
@@ -180,31 +181,31 @@ static void load_query(struct load_worker *w, struct load_answer *a)
 
 /* ---- modules ---- */
 
-/* Opens a file as the target sees it (its root), else as we do. */
-static int open_in_root(struct load_worker *w, uint32_t pid, const char *path)
+/* Whose word the names of files are.  As the life was first seen; a program with other rights may run there by now. */
+static uint32_t owner_of(struct load_worker *w, const struct load_request *request)
 {
-	char inside[PATH_ROOM];
-	struct stat st;
-	int fd;
+	struct procfs_status status;
 
-	(void)snprintf(inside, sizeof(inside), "%s/proc/%u/root%s", w->root, pid, path);
-	fd = procfs_open_regular(inside, &w->gate, &st);
-	if (fd < 0)
-		fd = procfs_open_regular(path, &w->gate, &st);
-	return fd;
+	if (w->own_files)
+		return geteuid();
+	if (request->owner == PROCFS_NO_OWNER && procfs_status(w->root, request->pid, &status) >= 0)
+		return status.owner;
+	return request->owner;
 }
 
 struct target_source {
 	struct uw_source source;
 	struct load_worker *worker;
-	uint32_t pid;
+	uint32_t pid, owner;
 };
 
 static int target_open(struct uw_source *source, const char *path)
 {
 	struct target_source *t = container_of(source, struct target_source, source);
 
-	return open_in_root(t->worker, t->pid, path);
+	return procfs_open_named(
+		t->worker->root, t->pid,
+		&(struct procfs_named){.path = path, .owner = t->owner, .gate = &t->worker->gate});
 }
 
 static struct target_source source_of(struct load_worker *w, const struct load_request *request,
@@ -214,6 +215,7 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 		.source = {.fd = fd, .open = target_open, .lone = !w->copies, .later = true},
 		.worker = w,
 		.pid = request->pid,
+		.owner = owner_of(w, request),
 	};
 }
 
@@ -285,8 +287,8 @@ static int open_mapped(struct load_worker *w, const struct load_request *request
 		if (tries)
 			drop_files(w, 0);
 		r = procfs_open_mapped(w->root, task, request->start, request->end,
-				       uw_module_path(request->module), id, &w->gate, &fd,
-				       ret_proved);
+				       uw_module_path(request->module), id, owner_of(w, request),
+				       &w->gate, &fd, ret_proved);
 	}
 	return r < 0 ? r : fd;
 }
@@ -424,6 +426,18 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 		uw_module_set_unreadable(module);
 }
 
+static int open_jit(struct load_worker *w, const struct load_request *request)
+{
+	const struct procfs_named map = {
+		.path = uw_module_path(request->module),
+		.owner = owner_of(w, request),
+		.made = true,
+		.gate = &w->gate,
+	};
+
+	return procfs_open_named(w->root, request->pid, &map);
+}
+
 static void load_symbols(struct load_worker *w, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
@@ -434,8 +448,10 @@ static void load_symbols(struct load_worker *w, struct load_answer *a)
 	if (uw_module_symbol_state(module) != UW_MODULE_WANTED)
 		return; /* came with the unwind half, or cannot be had */
 	if (uw_module_kind(module) == UW_MODULE_JIT)
-		t.source.fd = fd = open_in_root(w, a->request.pid, uw_module_path(module));
-	a->error = t.source.fd < 0 ? -ENOENT : uw_module_load_symbols(module, &t.source);
+		t.source.fd = fd = open_jit(w, &a->request);
+	a->error = fd == -EXDEV	     ? fd
+		   : t.source.fd < 0 ? -ENOENT
+				     : uw_module_load_symbols(module, &t.source);
 	if (a->error < 0)
 		uw_module_set_nameless(module);
 }

@@ -25,6 +25,7 @@ struct load_worker {
 	uint32_t file_uses;
 	struct uw_module *lined; /* the module whose DWARF is open; a reference */
 	int nice;
+	bool own_files;		/* what is named is our user's: an import */
 	bool copies;		/* engines read modules' files: the images keep descriptors */
 	_Atomic uint64_t *mark; /* for who waits; NULL: nobody does */
 	struct load_devices devices;

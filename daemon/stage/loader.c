@@ -356,7 +356,11 @@ int loader_new(const struct loader_options *options, struct loader **ret_loader)
 
 int loader_new_inline(const char *root, struct loader **ret_loader)
 {
-	return loader_make(root, NULL, ret_loader);
+	int r = loader_make(root, NULL, ret_loader);
+
+	if (r >= 0)
+		(*ret_loader)->worker.own_files = true;
+	return r;
 }
 
 static void drop_in_hand(struct load_request *request)
@@ -430,6 +434,7 @@ struct load_request loader_module_request(const struct process *process, struct 
 	struct load_request request = {
 		.kind = LOAD_UNWIND,
 		.pid = process->pid,
+		.owner = process->owner,
 		.module = module,
 		.given = load_given_new(process->given_mem),
 	};

@@ -249,6 +249,7 @@ static void adopt_names(struct reader *rd, struct process *process, struct load_
 	process_set_cgroup(process, take(a->cgroup));
 	process->ppid = process->ppid ? process->ppid : status->ppid;
 	process->uid = status->uid;
+	process->owner = status->owner;
 	process_set_ns_pid(rd->c.processes, process, status->ns_pid);
 	process->kernel_thread = status->kernel_thread;
 	if (main_thread && !main_thread->comm[0])

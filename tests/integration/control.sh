@@ -259,6 +259,65 @@ check command-terminated [ $? = 0 ]
 check command-names has command "$NAMED"
 check command-consistent consistent command
 
+# What a process says of itself is read as it could read it.  A perf map that leads to root's file, or is another user's,
+# names nothing; its own does, also where nobody else may read it.
+runs_as_alice() { setpriv --reuid $ALICE --regid $ALICE --clear-groups "$@" & started $!; }
+mkdir -m 700 "$TMP/sealed"
+cp "$PROGRAMS/jit" "$TMP/bin/"
+runs_as_alice "$TMP/bin/jit" 6000; JIT=$!
+wait_for used $JIT 20
+MAP=/tmp/perf-$JIT.map
+trap 'rm -f "$MAP"; cleanup' EXIT
+sed 's/jitted_function/of_roots_file/' "$MAP" >"$TMP/sealed/secret"
+sed 's/jitted_function/of_bobs_file/' "$MAP" >"$TMP/bob/map"
+chmod 600 "$TMP/sealed/secret"
+asks $ALICE map-own -p $JIT
+check map-own has map-own 'main;call_jitted;jitted_function;'
+as $ALICE chmod 600 "$MAP"
+asks $ALICE map-private -p $JIT
+check map-private has map-private 'main;call_jitted;jitted_function;'
+as $ALICE mv "$MAP" "$TMP/alice/map"
+as $ALICE ln -s "$TMP/sealed/secret" "$MAP"
+asks $ALICE map-link -p $JIT
+check map-link-is-recorded has map-link 'main;call_jitted;'
+check map-link-is-not-followed hasnt map-link 'of_roots_file'
+(cd "$TMP/root" && "$PERFWIND" record -q -p $JIT -d 0.5 -o map-link-root.pftrace) && cp "$TMP/root/map-link-root.pftrace" "$TMP/"
+check map-link-root-is-recorded has map-link-root 'main;call_jitted;'
+check map-link-is-not-followed-by-root hasnt map-link-root 'of_roots_file'
+rm "$MAP"
+as $BOB cp "$TMP/bob/map" "$MAP"
+asks $ALICE map-of-bob -p $JIT
+check map-of-bob-is-not-read hasnt map-of-bob 'of_bobs_file'
+rm "$MAP"
+kill $JIT
+
+# All processes of the daemon, while it records and after it asked for consent: under the list, and with the rights that
+# their work needs.  PERFMON, KILL, DAC_READ_SEARCH, SYSLOG are bits 38, 5, 2, 34; SYS_PTRACE is 19.
+SECONDS_ASKED=20 asks $ALICE watched -p $ALICES &
+asking=$!
+started $asking
+wait_for test -s "$TMP/alice/watched.pftrace"
+wait_for pgrep -P "$DAEMON_PID" pw-files
+bits() { local right sum=0; for right in "$@"; do sum=$((sum | 1 << right)); done; printf '%016x' $sum; }
+guarded() { # NAME BITS... : each process of that name, and there is one
+	local pid found= name=$1
+	shift
+	for pid in $DAEMON_PID $(pgrep -P "$DAEMON_PID"); do
+		[ "$(cat "/proc/$pid/comm")" = "$name" ] || continue
+		found=yes
+		[ "$(awk '/^(CapPrm|CapEff|NoNewPrivs|Seccomp):/ { printf "%s ", $2 }' "/proc/$pid/status")" = "$(bits "$@") $(bits "$@") 1 2 " ] || {
+			grep -E '^(Cap|NoNew|Seccomp)' "/proc/$pid/status"; return 1; }
+	done
+	[ -n "$found" ] || { pgrep -aP "$DAEMON_PID"; return 1; }
+}
+DIRECT_BIT=${DIRECT:+19}
+check guarded-main guarded perfwind 38 5 2 34 $DIRECT_BIT
+check guarded-hook guarded pw-hook
+check guarded-files guarded pw-files 38 2 $DIRECT_BIT
+known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-memory|pw-close)$'; }
+check guarded-all known_names
+kill $(pgrep -P $asking -f perfwind | head -n 1) 2>/dev/null || kill $asking
+
 # Its caller killed: the recording ends, nobody else's does.
 SECONDS_ASKED=60 asks $ALICE killed -p $ALICES &
 asking=$!
@@ -324,7 +383,6 @@ ends_daemon
 
 # What works with each right missing: events; stacks of a process that does not consent, also of a program that only its
 # owner may read; memory of one that consents (stacks that are longer than their copy); names of the kernel.
-runs_as_alice() { setpriv --reuid $ALICE --regid $ALICE --clear-groups "$@" & started $!; }
 runs_as_alice "$TMP/bin/private" 6000; PRIVATE=$!
 runs_as_alice "$TMP/bin/perfwind" run --hook-socket "$HOOK_SOCKET" -- "$TMP/bin/recursion" 6000; HOOKED=$!
 wait_for used $PRIVATE 20

@@ -83,7 +83,7 @@ static int try_open(uint32_t pid, uint64_t start, uint64_t end, const char *path
 	int r;
 
 	*ret_proved = false;
-	r = procfs_open_mapped("", pid, start, end, path, id, NULL, &fd, ret_proved);
+	r = procfs_open_mapped("", pid, start, end, path, id, geteuid(), NULL, &fd, ret_proved);
 	if (r < 0) {
 		assert_int_equal(fd, -1);
 		return r;
