@@ -25,6 +25,7 @@ nothing_hidden() {
 	! grep -E '^(PrivateTmp|ProtectHome|ProtectKernelTunables|ProtectKernelLogs|ProtectProc|PrivateUsers|ProcSubset)=' rc/perfwind.service
 }
 check nothing-hidden nothing_hidden
+check one-killed-is-not-all grep -qx OOMPolicy=continue rc/perfwind.service
 check sockets-agree grep -q "\"$(sed -n 's/^ListenStream=//p' rc/perfwind-hook.socket)\"" libc-hook/hook_proto.h
 # Android's init: every keyword is one it knows (what is not is refused at boot).
 known() {

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -182,7 +184,25 @@ static int filter_told(void)
 		(void)state;                  \
 		in_child(name);               \
 	}
+
+/* A process and a thread may be made, a namespace not, nor what could hide its flags in memory. */
+static int no_namespace(void)
+{
+	char error[256];
+	long pid;
+
+	EXPECT(rights_filter(false, error, sizeof(error)) == 0);
+	EXPECT(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS);
+	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (!pid)
+		_exit(0);
+	EXPECT(pid > 0 && waitpid((pid_t)pid, NULL, 0) == pid);
+	return 0;
+}
+
 CHILD(descriptors)
+CHILD(no_namespace)
 CHILD(two_descriptors)
 CHILD(no_new_rights)
 CHILD(direct)
@@ -204,7 +224,8 @@ int main(void)
 		cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_two_descriptors),
 		cmocka_unit_test(test_no_new_rights), cmocka_unit_test(test_direct),
 		cmocka_unit_test(test_user),	      cmocka_unit_test(test_another_user),
-		cmocka_unit_test(test_filter),	      cmocka_unit_test(test_filter_told),
+		cmocka_unit_test(test_filter),	      cmocka_unit_test(test_no_namespace),
+		cmocka_unit_test(test_filter_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
