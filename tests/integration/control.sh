@@ -180,6 +180,7 @@ check top-status [ $? = 0 ]
 check top-first first top-once ' burn +recursion$' 1
 check top-callers grep -qE ' recurse_even +recursion$' "$TMP/top-once.out"
 check top-is-said grep -q "recorded by the perfwind daemon for user $ALICE" "$TMP/top-once.err"
+"$PYTHON" "$INTEGRATION/top_keys.py" "$PERFWIND" $ALICES --daemon --control-socket "$SOCKET"
 tops $ALICE top-command -i 0.3 -n 5 -- "$TMP/bin/recursion" 2
 check top-command-status [ $? = 0 ]
 check top-command-tables first top-command ' burn +recursion$' 3
