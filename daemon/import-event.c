@@ -1,7 +1,8 @@
 /* import-event.c - which of a file's events is imported, and what its samples have.  Thread: main.
  *
  * A trace has one event whose weights add up; the others' samples are counted as out of scope, and
- * a note names them. */
+ * a note names them.  A group's member that was not sampled has samples all the same:
+ * import-group.c. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -98,6 +99,25 @@ static int choose_machine(struct import *im, const char *arch, char *error, size
 	return fail(-EINVAL);
 }
 
+/* A group's member has none of its own: its leader's, which stands before it, says how often it was
+ * looked at.  Damage may leave none, and a trace needs one. */
+static void choose_interval(struct import *im)
+{
+	const struct perfdata_event *events = perfdata_info(im->file)->events;
+	const struct perf_event_attr *attr = &im->event->attr;
+	struct import_result *result = im->result;
+
+	for (uint32_t i = im->event_index;
+	     i && attr->read_format & PERF_FORMAT_GROUP && !attr->sample_period; i--)
+		attr = &events[i - 1].attr;
+	if (attr->freq)
+		result->frequency = attr->sample_freq;
+	else
+		result->period = attr->sample_period;
+	if (!result->frequency && !result->period)
+		result->period = 1;
+}
+
 int import_choose_event(struct import *im, char *error, size_t error_size)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
@@ -116,10 +136,7 @@ int import_choose_event(struct import *im, char *error, size_t error_size)
 		return fail(-ENOMEM);
 	im->kind = kind_of(im);
 	(void)snprintf(result->event, sizeof(result->event), "%s", im->event->name);
-	if (im->event->attr.freq)
-		result->frequency = im->event->attr.sample_freq;
-	else
-		result->period = im->event->attr.sample_period;
+	choose_interval(im);
 	result->summary.user_only = im->event->attr.exclude_kernel;
 	if (im->kind == IMPORT_STACKS)
 		engine = im->options.engine_chosen ? im->options.engine : UW_ENGINE_NATIVE;
@@ -201,8 +218,6 @@ int import_start_trace(struct import *im, uint64_t first_time)
 	int r;
 
 	fill_past(im, first_time);
-	if (!wo.period && !wo.frequency)
-		wo.period = 1;
 	r = writer_new(&wo, im->sink, &im->writer);
 	if (r >= 0)
 		r = writer_start(im->writer);

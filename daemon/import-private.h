@@ -53,7 +53,7 @@ struct import {
 	enum uw_arch arch;  /* of the machine that it was recorded on */
 	uint64_t *others;   /* samples of each event that is not imported */
 	uint64_t guests;    /* samples of virtual machines */
-	uint64_t grouped;   /* samples that have other events' counts too (:S) */
+	uint64_t grouped;   /* samples of a group's leader (:S) with counts of nobody known */
 	uint64_t bad;	    /* records that do not fit their layout */
 	uint64_t unproved;  /* modules whose file may be another than the one that ran */
 	uint64_t unfound;   /* modules whose file is another, or not there */
@@ -77,7 +77,8 @@ struct import {
 	struct account account;
 	struct perf_counts counts;
 	struct table cpu_counts, throttled; /* cpu -> running sum of weights; -> since when */
-	uint64_t first_time, last_time;	    /* of samples */
+	struct table group_values;	/* of a group's members: as last told (import-group.c) */
+	uint64_t first_time, last_time; /* of samples */
 	uint64_t cpu_at_start;
 
 	bool same_kernel;     /* it runs here: its vDSO is ours */
@@ -129,6 +130,20 @@ int import_start_trace(struct import *im, uint64_t first_time);
 
 /* import-file.c: the build id that the file tells for the mapping's path, if it is the mapping's. */
 void import_file_id(struct import *im, struct record_event *mmap);
+
+/* import-sample.c: a sample of an event that is not imported. */
+void import_leave_out(struct import *im, uint32_t event);
+
+/* import-group.c */
+/* The sample has the counts of all its group (:S). */
+static inline bool import_is_grouped(const struct record_layout *layout)
+{
+	return layout->sample_type & PERF_SAMPLE_READ && layout->read_format & PERF_FORMAT_GROUP;
+}
+/* By how much the event that is imported grew since the sample before, where it is another one of
+ * the group; what the others grew by is counted as left out. */
+int import_take_group(struct import *im, const struct perfdata_item *item,
+		      const struct record_sample *sample, uint64_t *ret_weight);
 
 /* import-sample.c */
 /* Takes over the record's block. */

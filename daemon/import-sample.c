@@ -18,13 +18,14 @@ static int process_of(struct import *im, uint32_t pid, struct process **ret_proc
 	return 0;
 }
 
-static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t *ret_before)
+/* The CPU's count at the sample, which is in it. */
+static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t *ret_sum)
 {
 	uint64_t sum = 0;
 
 	(void)table_get(&im->cpu_counts, cpu, &sum);
-	*ret_before = sum;
-	return table_put(&im->cpu_counts, cpu, sum + weight);
+	*ret_sum = sum + weight;
+	return table_put(&im->cpu_counts, cpu, *ret_sum);
 }
 
 /* An address in the page that nothing is mapped in: whatever is found by a register that was not
@@ -92,7 +93,7 @@ static void drop_stack(struct import *im, struct entry *e)
 }
 
 static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
-		struct process *process)
+		uint64_t regs_mask, struct process *process)
 {
 	struct entry *e = &to->entry;
 	int r;
@@ -115,7 +116,7 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 				.cpu_mode = s->cpu_mode,
 			},
 	};
-	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, im->event->layout.regs_mask,
+	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, regs_mask,
 			      uw_arch_regs_mask(im->arch));
 	if (is_guest(s))
 		drop_stack(im, e);
@@ -143,22 +144,47 @@ static int first_sample(struct import *im, uint64_t time)
 	return r;
 }
 
-/* false: it is not imported, and has been counted. */
-static bool is_wanted(struct import *im, const struct perfdata_item *item,
-		      struct record_sample *ret_sample)
+void import_leave_out(struct import *im, uint32_t event)
 {
-	im->grouped += item->layout->sample_type & PERF_SAMPLE_READ &&
-		       item->layout->read_format & PERF_FORMAT_GROUP;
-	if (item->event != im->event_index) {
-		im->account.received++;
-		im->account.skipped[SKIP_NOT_IN_SCOPE]++;
-		im->others[item->event]++;
+	im->account.received++;
+	im->account.skipped[SKIP_NOT_IN_SCOPE]++;
+	im->others[event]++;
+}
+
+static int take_group(struct import *im, const struct perfdata_item *item,
+		      struct record_sample *sample)
+{
+	uint64_t weight = 0;
+	int r = import_take_group(im, item, sample, &weight);
+
+	if (item->event != im->event_index)
+		sample->period = weight;
+	return r < 0 ? trace(r) : 0;
+}
+
+/* false: it is not imported, and has been counted.  A group's leader is a sample of each member too
+ * that grew, also where it is left out itself. */
+static int is_wanted(struct import *im, const struct perfdata_item *item,
+		     struct record_sample *ret_sample)
+{
+	const bool own = item->event == im->event_index, grouped = import_is_grouped(item->layout);
+
+	if (!own)
+		import_leave_out(im, item->event);
+	if (!own && !grouped)
 		return false;
-	}
 	if (record_parse_sample(item->layout, item->record, ret_sample) < 0) {
 		im->bad++;
 		return false;
 	}
+	if (grouped) {
+		int r = take_group(im, item, ret_sample);
+
+		if (r < 0)
+			return trace(r);
+	}
+	if (!own && !ret_sample->period)
+		return false;
 	if (ret_sample->pid)
 		return true;
 	im->account.idle_weight += ret_sample->period;
@@ -174,16 +200,17 @@ int import_take_sample(struct import *im, const struct perfdata_item *item)
 	struct process *process = NULL;
 	int r;
 
-	if (!is_wanted(im, item, &s)) {
+	r = is_wanted(im, item, &s);
+	if (r <= 0) {
 		perfdata_put(im->file, item->block);
-		return 0;
+		return r < 0 ? trace(r) : 0;
 	}
 	to->block = item->block;
 	r = first_sample(im, s.time);
 	if (r >= 0)
 		r = process_of(im, s.pid, &process);
 	if (r >= 0)
-		r = fill(im, to, &s, process);
+		r = fill(im, to, &s, item->layout->regs_mask, process);
 	if (r < 0)
 		return trace(r);
 	im->account.received++;

@@ -226,8 +226,8 @@ static void tell_others(struct import *im)
 	if (im->grouped && info->n_events > 1)
 		import_note(
 			im,
-			"%lu samples are of a group's leader (:S): they are imported as its own "
-			"alone, the group's other events, which have counts in them, are left out",
+			"%lu samples of a group's leader (:S) have counts of events that the file "
+			"does not tell: those counts are left out",
 			im->grouped);
 	if (im->guests)
 		import_note(im, "%lu samples are of a virtual machine's guest: they have no stacks",
@@ -330,6 +330,7 @@ static void import_free(struct import *im)
 	(void)uw_modules_free(im->modules);
 	(void)perfdata_free(im->file);
 	table_deinit(&im->cpu_counts);
+	table_deinit(&im->group_values);
 	table_deinit(&im->throttled);
 	table_deinit(&im->paths);
 	table_deinit(&im->replaced);

@@ -85,12 +85,22 @@ static int find_positions(struct perfdata *pd)
 	return 0;
 }
 
+bool perfdata_event_of_id(const struct perfdata *pd, uint64_t id, uint32_t *ret_event)
+{
+	uint64_t event;
+
+	if (!table_get(&pd->event_of_id, id, &event))
+		return false;
+	*ret_event = (uint32_t)event;
+	return true;
+}
+
 /* false: a record of no known event. */
 static bool event_of(const struct perfdata *pd, const struct perf_event_header *record,
 		     uint32_t *ret_event)
 {
 	const struct words w = body_of(record);
-	uint64_t event = 0, id = 0;
+	uint64_t id = 0;
 
 	*ret_event = 0;
 	if (!pd->by_id)
@@ -106,10 +116,7 @@ static bool event_of(const struct perfdata *pd, const struct perf_event_header *
 	}
 	if (!id && record->type != PERF_RECORD_SAMPLE)
 		return true; /* made by perf itself */
-	if (!table_get(&pd->event_of_id, id, &event))
-		return false;
-	*ret_event = (uint32_t)event;
-	return true;
+	return perfdata_event_of_id(pd, id, ret_event);
 }
 
 /* ---- order ---- */

@@ -100,6 +100,8 @@ enum { PERFDATA_END = 1 };
  * perfdata_put().
  */
 int perfdata_next(struct perfdata *perfdata, struct perfdata_item *ret_item);
+/* The index of the event that has this id; false: none. */
+bool perfdata_event_of_id(const struct perfdata *perfdata, uint64_t id, uint32_t *ret_event);
 /* Gives a record back, in any order; each once. */
 void perfdata_put(struct perfdata *perfdata, uint32_t block);
 /* Bytes of blocks in use: for those who hold many records. */

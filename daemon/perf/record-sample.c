@@ -86,6 +86,8 @@ static bool parse_read(uint64_t format, struct words *w, struct record_sample *s
 	if (n > words_left(w) / (1 + n_extra))
 		return false;
 	p = words_take(w, n * (1 + n_extra));
+	sample->group = p;
+	sample->n_group = n;
 	for (size_t i = 0; i < sample->n_counts; i++)
 		sample->counts[i] = p[i * (1 + n_extra)];
 	return true;
@@ -190,6 +192,8 @@ static bool parse_behind_stack(const struct record_layout *layout, struct words 
 static void clear_variable_fields(struct record_sample *sample)
 {
 	sample->n_counts = 0;
+	sample->group = NULL;
+	sample->n_group = 0;
 	sample->enabled_ns = sample->running_ns = 0;
 	sample->cgroup = 0;
 	sample->chain = NULL;

@@ -25,6 +25,9 @@ struct record_sample {
 	 * of a larger group the first 8.  counts[n_counts...] are not set. */
 	uint64_t counts[8];
 	uint32_t n_counts;
+	/* The same of PERF_FORMAT_GROUP, whole: n_group times value [id] [lost]; else NULL, 0. */
+	const uint64_t *group;
+	uint64_t n_group;
 	uint64_t enabled_ns, running_ns; /* of the group, 0 without PERF_FORMAT_TOTAL_TIME_* */
 	uint64_t cgroup;
 	const uint64_t *chain; /* PERF_CONTEXT_* marks and addresses, as the kernel wrote them */

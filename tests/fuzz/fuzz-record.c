@@ -47,6 +47,7 @@ static void run_sample(const struct record_layout *layout, const struct perf_eve
 	check_inside(limits, sample.chain, sample.n_chain, 8);
 	check_inside(limits, sample.stack, sample.stack_room, 1);
 	check_inside(limits, sample.regs, (uint64_t)__builtin_popcountll(layout->regs_mask), 8);
+	check_inside(limits, sample.group, sample.n_group, 8);
 	CHECK(sample.chain || sample.n_chain == 0);
 	CHECK(sample.stack || sample.stack_room == 0);
 	CHECK(sample.stack_len <= sample.stack_room &&

@@ -27,6 +27,14 @@ scripted() {
 	"$PERF" script -i "$TMP/$1.data" -F event,pid 2>/dev/null | awk -v event="${2:-cpu-clock}" \
 		'$1 != 0 { sub(/[:\/].*/, "", $2); n += $2 == event } END { print n + 0 }'
 }
+# weight NAME ; scripted_weight NAME EVENT : sums; of the first sample a trace's reader believes no
+# more than of the second.
+weight() { "$PERFWIND" export --to folded --weight -o - "$TMP/$1.pftrace" | awk '{ n += $NF } END { print n + 0 }'; }
+scripted_weight() {
+	"$PERF" script -i "$TMP/$1.data" -F event,period 2>/dev/null | awk -v event="$2" '
+		{ sub(/[:\/].*/, "", $2) } $1 ~ /^[0-9]+$/ && $2 == event { n += $1; if (++k == 1) first = $1; if (k == 2 && $1 < first) n -= first - $1 }
+		END { print n + 0 }'
+}
 # counted NAME [EVENT] : as many as perf script tells, and enough of them
 counted() {
 	local told
@@ -108,6 +116,23 @@ check two-first-names-other grep -qxE "Note +$(scripted two page-faults) samples
 check two-second-imported import two -e page-faults
 check two-second-counted counted two page-faults
 check two-no-such-event test "$("$PERFWIND" import -e cycles -o "$TMP/no" "$TMP/two.data" 2>&1 | grep -c 'has no event cycles; it has: cpu-clock/freq=499/ page-faults')" = 1
+
+# A group: its leader alone is sampled, and tells what the members counted.
+perf_record group -e '{cpu-clock,page-faults,context-switches}:S' -F 999 --call-graph dwarf,4096 -- "$PYTHON" -c '
+import mmap, time
+for i in range(500):
+    mmap.mmap(-1, 1 << 20).write(bytes(1 << 20))
+    time.sleep(0.001)'
+check group-leader-imported import group
+check group-leader-counted counted group
+check group-leader-tells json group "v['skipped'] == {'not-in-scope': $(($(scripted group page-faults) + $(scripted group context-switches)))}"
+check group-faults-imported import group -e page-faults
+check group-faults-counted counted group page-faults
+check group-faults-consistent consistent group
+check group-faults-weigh test "$(weight group)" = "$(scripted_weight group page-faults)"
+check group-switches-imported import group -e context-switches
+check group-switches-counted counted group context-switches
+check group-switches-weigh test "$(weight group)" = "$(scripted_weight group context-switches)"
 
 # The machine, with the build ids in the mappings' records.
 if perf_record all -a -F 299 -e cpu-clock --buildid-mmap --call-graph dwarf,8192 -- "$PROGRAMS/threads" 1; then

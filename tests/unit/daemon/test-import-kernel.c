@@ -104,11 +104,11 @@ static void test_comes_and_goes(void **state)
 	put_kernel_sample(&b, 8000000000, 0xffffffff9a000220);
 	run(&b, &options, &done);
 	assert_int_equal(done.r, 0);
-	assert_samples(&done, "9/9 cpu 0 count 0: ?\n"
-			      "9/9 cpu 0 count 10101: first_program\n"
-			      "9/9 cpu 0 count 20202: ?\n"
-			      "9/9 cpu 0 count 30303: next_program\n"
-			      "9/9 cpu 0 count 40404: of_the_copy\n");
+	assert_samples(&done, "9/9 cpu 0 count 10101: ?\n"
+			      "9/9 cpu 0 count 20202: first_program\n"
+			      "9/9 cpu 0 count 30303: ?\n"
+			      "9/9 cpu 0 count 40404: next_program\n"
+			      "9/9 cpu 0 count 50505: of_the_copy\n");
 	done_deinit(&done);
 	remove_copy(home);
 }
@@ -181,7 +181,7 @@ static void test_this_boot(void **state)
 	put_kernel_sample(&b, 1000000000, address + 1);
 	run(&b, &options, &done);
 	assert_int_equal(done.r, 0);
-	(void)snprintf(expected, sizeof(expected), "9/9 cpu 0 count 0: %s\n", name);
+	(void)snprintf(expected, sizeof(expected), "9/9 cpu 0 count 10101: %s\n", name);
 	assert_samples(&done, expected);
 	done_deinit(&done);
 	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
@@ -213,9 +213,9 @@ static void test_comes_and_goes_while_waiting(void **state)
 	put_kernel_sample(&b, 6000000000, nowhere + 0x30);
 	run(&b, &options, &done);
 	assert_int_equal(done.r, 0);
-	assert_samples(&done, "9/9 cpu 0 count 0: ?\n"
-			      "9/9 cpu 0 count 10101: first_program\n"
-			      "9/9 cpu 0 count 20202: next_program\n");
+	assert_samples(&done, "9/9 cpu 0 count 10101: ?\n"
+			      "9/9 cpu 0 count 20202: first_program\n"
+			      "9/9 cpu 0 count 30303: next_program\n");
 	done_deinit(&done);
 	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
 }

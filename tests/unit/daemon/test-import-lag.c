@@ -86,7 +86,7 @@ static void test_order(void **state)
 	run(&c, &options, &at_once);
 	for (uint64_t i = 1; i <= 300; i++)
 		buffer_printf(&expected, "%lu/%lu cpu 0 count %lu: import_caller;import_leaf\n",
-			      7 + i % 3, 7 + i % 3, (i - 1) * 10101);
+			      7 + i % 3, 7 + i % 3, i * 10101);
 	buffer_append(&expected, "", 1);
 	text = samples_text(&waited);
 	assert_string_equal(text, (char *)expected.data);

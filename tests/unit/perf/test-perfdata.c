@@ -104,6 +104,7 @@ static void test_file(void **state)
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
 	_cleanup_(freep) char *text = NULL;
 	struct buffer b = {0}, data = {0};
+	uint32_t event = 7;
 
 	(void)state;
 	put_comm(&data, 0, 0);
@@ -117,6 +118,9 @@ static void test_file(void **state)
 	assert_int_equal(perfdata_counts(pd)->bytes, data.len);
 	assert_int_equal(perfdata_counts(pd)->samples, 2);
 	assert_int_equal(perfdata_counts(pd)->records, 3);
+	assert_true(perfdata_event_of_id(pd, ID_B, &event));
+	assert_int_equal(event, 1);
+	assert_false(perfdata_event_of_id(pd, ID_B + 1, &event));
 	buffer_deinit(&data);
 }
 

@@ -71,6 +71,8 @@ static void test_our_sample(void **state)
 	assert_int_equal(sample.n_counts, 2);
 	assert_int_equal(sample.counts[0], 777);
 	assert_int_equal(sample.counts[1], 888);
+	assert_int_equal(sample.n_group, 2);
+	assert_int_equal(sample.group[1], 888);
 	assert_int_equal(sample.enabled_ns, 0);
 	assert_int_equal(sample.n_chain, 3);
 	assert_ptr_equal(sample.chain, &rec.words[11]);
@@ -103,7 +105,10 @@ static void test_empty_sample(void **state)
 	assert_int_equal(sample.id | sample.ip | sample.time | sample.period | sample.pid |
 				 sample.tid | sample.cpu,
 			 0);
-	assert_int_equal(sample.n_counts | sample.n_chain | sample.regs_abi | sample.cgroup, 0);
+	assert_null(sample.group);
+	assert_int_equal(sample.n_counts | sample.n_group | sample.n_chain | sample.regs_abi |
+				 sample.cgroup,
+			 0);
 	assert_int_equal(
 		sample.enabled_ns | sample.running_ns | sample.stack_len | sample.stack_room, 0);
 	assert_null(sample.chain);
@@ -154,6 +159,8 @@ static void write_sample(const struct record_layout *layout, uint64_t random,
 			fake_word(&rec, expect->enabled_ns = 0xe4a);
 		if (format & PERF_FORMAT_TOTAL_TIME_RUNNING)
 			fake_word(&rec, expect->running_ns = 0x844);
+		expect->group = group ? &rec.words[rec.n] : NULL;
+		expect->n_group = group ? n_counts : 0;
 		for (uint64_t i = 0; i < (group ? n_counts : 1); i++) {
 			if (group)
 				fake_word(&rec, 0x100 + i);
@@ -235,6 +242,8 @@ static void check_same(const struct record_sample *got, const struct record_samp
 	assert_int_equal(got->cpu, expect->cpu);
 	assert_int_equal(got->cpu_mode, expect->cpu_mode);
 	assert_int_equal(got->n_counts, expect->n_counts);
+	assert_ptr_equal(got->group, expect->group);
+	assert_int_equal(got->n_group, expect->n_group);
 	for (uint32_t i = 0; i < expect->n_counts; i++)
 		assert_int_equal(got->counts[i], expect->counts[i]);
 	assert_int_equal(got->enabled_ns, expect->enabled_ns);
