@@ -33,6 +33,10 @@ static const struct right {
 
 enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
 
+/* Those that read targets' files have no signals to send and no kernel names to read. */
+#define FOR_HELPERS \
+	(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_SYS_PTRACE))
+
 static bool is_kept(int cap, unsigned when)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
@@ -144,6 +148,7 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 	if (r < 0)
 		return trace(r);
 	r = drop_caps(when);
+	caps_lend_only(FOR_HELPERS);
 	if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = fail(-errno);
 	if (r < 0)

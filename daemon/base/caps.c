@@ -47,3 +47,15 @@ int caps_keep(uint64_t mask)
 	caps.inheritable &= mask;
 	return trace(caps_set(&caps));
 }
+
+static uint64_t lent = CAPS_ALL;
+
+void caps_lend_only(uint64_t mask)
+{
+	lent = mask;
+}
+
+int caps_keep_lent(uint64_t mask)
+{
+	return trace(caps_keep(mask & lent));
+}

@@ -12,6 +12,7 @@
 #define CAP_CHECKPOINT_RESTORE 40 /* Linux 5.9 */
 #endif
 #define CAPS_BIT(cap) (1ull << (cap))
+#define CAPS_ALL (~0ull)
 
 struct caps {
 	uint64_t effective, permitted, inheritable; /* CAPS_BIT() */
@@ -21,3 +22,8 @@ int caps_get(struct caps *ret_caps);
 int caps_set(const struct caps *caps);
 /* Gives up for good what is not in @mask.  What is kept is in effect as far as it was. */
 int caps_keep(uint64_t mask);
+/* Process-wide, for caps_keep_lent(): what helper processes that are made from now on may have of ours at most;
+ * everything unless told.  Thread: main, before it has helpers. */
+void caps_lend_only(uint64_t mask);
+/* caps_keep() of those of @mask that are lent. */
+int caps_keep_lent(uint64_t mask);

@@ -74,12 +74,28 @@ struct kept {
 	struct table known; /* serial there -> struct uw_module * here */
 };
 
+/* Files of others, mappings and memory of others, the files behind mappings; root's two to read as another user would
+ * (open-named.h) and its way back from a low priority. */
+#define RIGHTS                                                                               \
+	(CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_SYS_PTRACE) |  \
+	 CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) | CAPS_BIT(CAP_SETUID) | \
+	 CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_SYS_NICE))
+
+static bool narrow(void)
+{
+	struct caps caps;
+
+	if (caps_get(&caps) < 0)
+		return false;
+	return !(caps.effective & CAPS_BIT(CAP_SYS_PTRACE)) || caps_keep(RIGHTS) >= 0;
+}
+
 static void *begin(const void *data)
 {
 	const struct load_role_arg *arg = data;
 	struct kept *k = calloc(1, sizeof(*k));
 
-	if (!k || load_worker_init(&k->worker, arg->root) < 0)
+	if (!k || !narrow() || load_worker_init(&k->worker, arg->root) < 0)
 		return NULL;
 	k->worker.copies = arg->copies;
 	return k;
@@ -219,11 +235,9 @@ static void serve(void *kept, struct helper_call *call)
 const struct helper_role load_role = {
 	.name = "pw-files",
 	.room = ROOM,
-	/* Files of others, mappings and memory of others, the files behind mappings; root's two to
-	 * read as another user would (open-named.h) and its way back from a low priority. */
-	.rights = CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_SYS_PTRACE) |
-		  CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) |
-		  CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_SYS_NICE),
+	/* For narrow() to choose from: the kernel shows a process without SYS_PTRACE only to who has every
+	 * right that it has. */
+	.rights = CAPS_ALL,
 	.begin = begin,
 	.serve = serve,
 };

@@ -13,6 +13,10 @@ static int look(void)
 
 	if (caps_get(&caps) < 0 || (caps.permitted & two) != two)
 		return 77; /* no root, or one of a container */
+	caps_lend_only(~CAPS_BIT(CAP_SYSLOG));
+	if (caps_keep_lent(CAPS_ALL) < 0 || caps_get(&caps) < 0 || (caps.permitted & two) != two ||
+	    (caps.permitted & CAPS_BIT(CAP_SYSLOG)))
+		return 6;
 	if (caps_keep(two) < 0 || caps_get(&caps) < 0 || caps.permitted != two ||
 	    caps.effective != two)
 		return 1;
