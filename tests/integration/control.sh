@@ -347,14 +347,20 @@ wait $large
 check large [ $? = 0 ]
 check filter-was-enough hasnt_line "$TMP/daemon.err" 'the filter refuses'
 check rights-are-told grep -q "rights: $RIGHTS$DIRECT; system calls are filtered" "$TMP/daemon.err"
-as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" flood >"$TMP/flood.out" &
-flood=$!
-started $flood
-wait_for grep -q floods "$TMP/flood.out"
+# In the midst of such requests too; by the unit its socket would have another daemon started for them at once.
+flood=
+if [ -z "${UNIT_DAEMON:-}" ]; then
+	as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" flood >"$TMP/flood.out" &
+	flood=$!
+	started $flood
+	wait_for grep -q floods "$TMP/flood.out"
+fi
 ends_daemon
 check daemon-ends [ $DAEMON_STATUS = 0 ]
-wait $flood
-check flood-ends [ $? = 0 ]
+if [ -n "$flood" ]; then
+	wait $flood
+	check flood-ends [ $? = 0 ]
+fi
 check socket-is-taken-away [ ! -e "$SOCKET" ]
 
 # Limits of one user; another's are not touched by them.
