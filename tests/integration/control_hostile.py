@@ -68,9 +68,12 @@ with_descriptors("a pipe", writer)
 def lingers():
     """One left in the daemon's queue; by a process that can be killed, as it may itself be the last."""
     tcp, listener = lingering()
+    closed_here, closes = os.pipe()
     child = os.fork()
     if not child:
         try:
+            os.close(closes)
+            os.read(closed_here, 1)  # its end: our parent's close() is past, and was not the last
             s = connect()
             s.sendmsg([b"garbage of sorts"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
             tcp.close()
@@ -78,6 +81,8 @@ def lingers():
         finally:
             os._exit(0)  # never behind this place: it would go on making children of its own
     tcp.close()
+    os.close(closes)
+    os.close(closed_here)
     return child, listener
 
 
