@@ -59,6 +59,8 @@ static const int allowed[] = {
 	SCMP_SYS(statfs),
 	SCMP_SYS(statx),
 	SCMP_SYS(umask),
+	SCMP_SYS(mkdir), /* the folder of our sockets */
+	SCMP_SYS(mkdirat),
 	SCMP_SYS(unlink),
 	SCMP_SYS(unlinkat),
 	SCMP_SYS(write),
