@@ -37,7 +37,7 @@ static void give(unsigned n)
 	put_interned(&interned, 17, 1, "app");
 	put_mapping(&interned, 1, 0, path, 1);
 	for (uint64_t i = 0; i < n; i++) {
-		char name[16];
+		char name[24];
 
 		(void)snprintf(name, sizeof(name), "f%lu", i);
 		put_interned(&interned, 5, i + 1, name);
