@@ -309,8 +309,7 @@ def every_state():
         service.flush(6, 98)
         service.flush(7)
         service.clear(1, 99)
-        service.stop(1)
-        service.stop(1)  # twice, while it drains
+        service.stop(1, 1)  # twice, while it drains
         service.wait(lambda: service.stopped == [77, 1, 1], "the answer")
         service.wait(lambda: service.flushed == [5, 6, 7], "the flushes")
         service.stop(1)  # and after

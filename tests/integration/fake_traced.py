@@ -255,9 +255,13 @@ class Service:
         finally:
             self.connection.setblocking(False)
 
-    def send_frame(self, request, number, body, fds=()):
+    @staticmethod
+    def frame(request, number, body):
         frame = message((2, request)) + varint(number << 3 | 2) + padded(len(body)) + body
-        return self.send_raw(struct.pack("<I", len(frame)) + frame, fds)
+        return struct.pack("<I", len(frame)) + frame
+
+    def send_frame(self, request, number, body, fds=()):
+        return self.send_raw(self.frame(request, number, body), fds)
 
     def reply(self, request, body=b"", success=True, more=False, fds=()):
         return self.send_frame(request, 6, message((1, int(success)), (2, int(more)), (3, body)), fds)
@@ -450,8 +454,10 @@ class Service:
     def start(self, instance, config):
         self.command(1, message((1, instance), (2, config)))
 
-    def stop(self, instance):
-        self.command(2, message((1, instance)))
+    def stop(self, *instances):
+        """Of several the producer hears at once: none is answered before the next is read."""
+        replies = [message((1, 1), (2, 1), (3, message((2, message((1, i)))))) for i in instances]
+        self.send_raw(b"".join(self.frame(self.command_stream, 6, reply) for reply in replies))
 
     def flush(self, request, *instances):
         self.command(5, message(*[(1, i) for i in instances], (2, request), (3, 0x21)))

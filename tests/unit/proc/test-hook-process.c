@@ -41,7 +41,7 @@ static void hear(struct hook_process *p, struct hook_report *report, int *fds)
 	assert_int_equal(r, 0);
 }
 
-/* A peer that sends its own two, then stays. */
+/* A peer that connects when it is told, sends its own two when it is told again, then stays. */
 static pid_t peer(int go)
 {
 	pid_t pid = fork();
@@ -68,10 +68,12 @@ static pid_t peer(int go)
 		memcpy(CMSG_DATA(c), fds, sizeof(fds));
 		if (read(go, &byte, 1) != 1)
 			_exit(2);
-		byte = HOOK_BYTE;
 		if (connect(to, (struct sockaddr *)&address, address_len) < 0 ||
-		    sendmsg(to, &m, 0) != 1)
+		    read(go, &byte, 1) != 1)
 			_exit(3);
+		byte = HOOK_BYTE;
+		if (sendmsg(to, &m, 0) != 1)
+			_exit(4);
 		for (;;)
 			pause();
 	}
@@ -95,6 +97,10 @@ static void test_files(void **state)
 	assert_int_equal(hook_process_say(&p, HOOK_SAY_BEGIN, 0), 0);
 	pid = peer(go[0]);
 	assert_int_equal(hook_process_say(&p, HOOK_SAY_EXPECT, (uint32_t)pid), 0);
+	assert_int_equal(write(go[1], "g", 1), 1);
+	hear(&p, &report, fds);
+	assert_int_equal(report.kind, HOOK_REPORT_TAKEN);
+	assert_int_equal(report.value, pid);
 	assert_int_equal(write(go[1], "g", 1), 1);
 	hear(&p, &report, fds);
 	assert_int_equal(report.kind, HOOK_REPORT_FILES);
