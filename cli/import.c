@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,9 @@
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 #include "daemon/import.h"
+
+/* Below the size that malloc() would map apart. */
+enum { HEAP_ROOM = 24 << 20, PAGE = 4096 };
 
 struct import_command {
 	const char *output, *event;
@@ -174,6 +178,24 @@ static int import_file(const struct import_command *command, const char *input, 
 	return r;
 }
 
+/* Tables of files come and go: their memory is kept, as each page costs a fault anew.  And in huge
+ * pages, where there are some, as 5,000 faults are a tenth of a small import. */
+static void prepare_heap(void)
+{
+	uint8_t *room;
+
+	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	(void)mallopt(M_TOP_PAD, 1 << 20);
+	room = malloc(HEAP_ROOM);
+	if (room) {
+		uint8_t *page = room + (-(uintptr_t)room & (PAGE - 1));
+
+		(void)madvise(page, HEAP_ROOM - PAGE, MADV_HUGEPAGE);
+	}
+	free(room);
+}
+
 static int import_main(int argc, char **argv)
 {
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
@@ -194,10 +216,7 @@ static int import_main(int argc, char **argv)
 		return 2;
 	}
 	use_hard_limit(RLIMIT_NOFILE); /* each module that is at hand takes two */
-	/* Tables of files come and go: their memory is kept, as each page costs a fault anew. */
-	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
-	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
-	(void)mallopt(M_TOP_PAD, 1 << 20);
+	prepare_heap();
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
 	return import_file(&command, argv[0], output) < 0 ? 1 : 0;

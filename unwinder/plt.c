@@ -46,12 +46,25 @@ static size_t count(const struct relocations *rel)
 	return rel->rela.size / sizeof(Elf64_Rela);
 }
 
+/* Of .rela.dyn most are the loader's own business (R_RELATIVE: data that points to data). */
+static void drop_nameless(struct relocations *rel)
+{
+	Elf64_Rela *rela = (void *)rel->rela.data;
+	size_t n = 0;
+
+	for (size_t i = 0; i < count(rel); i++)
+		if (ELF64_R_SYM(rela[i].r_info))
+			rela[n++] = rela[i];
+	rel->rela.size = n * sizeof(*rela);
+}
+
 /* Linkers write those of stubs in order, so that there is most often nothing to do. */
 static void sort(struct relocations *rel)
 {
 	Elf64_Rela *rela = (void *)rel->rela.data;
 	size_t ascending = 1;
 
+	drop_nameless(rel);
 	while (ascending < count(rel) && by_offset(rela + ascending - 1, rela + ascending) <= 0)
 		ascending++;
 	if (ascending < count(rel))
