@@ -217,40 +217,29 @@ static int frames_grow(struct intern *in)
 	return 0;
 }
 
-int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name,
+int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t name,
 		 uint32_t *ret_frame)
 {
-	uint32_t name_id = 0, *slot;
+	uint32_t *slot;
 	int r;
 
-	if (!mapping || mapping > in->n_mappings)
+	if (!mapping || mapping > in->n_mappings || name > in->names.n_entries)
 		return fail(-EINVAL);
-	if (!rel_pc && name) {
-		r = intern_name(in, name, &name_id);
-		if (r < 0)
-			return trace(r);
-	}
 	if (in->n_frames == in->room_frames) {
 		r = frames_grow(in);
 		if (r < 0)
 			return trace(r);
 	}
-	slot = frame_slot(in, mapping, rel_pc, name_id);
-	if (!*slot || (name && !in->frames[*slot - 1].name)) {
-		if (name && !name_id) {
-			r = intern_name(in, name, &name_id);
-			if (r < 0)
-				return trace(r);
-		}
-		if (!*slot) {
-			in->frames[in->n_frames++] =
-				(struct intern_frame){.rel_pc = rel_pc, .mapping = mapping};
-			*slot = (uint32_t)in->n_frames;
-		}
-		/* A name that comes after the frame was written is the business of ModuleSymbols,
-		 * and of the next generation's entry. */
-		in->frames[*slot - 1].name = name_id;
+	slot = frame_slot(in, mapping, rel_pc, name);
+	if (!*slot) {
+		in->frames[in->n_frames++] =
+			(struct intern_frame){.rel_pc = rel_pc, .mapping = mapping};
+		*slot = (uint32_t)in->n_frames;
 	}
+	/* A name that comes after the frame was written is the business of ModuleSymbols, and of
+	 * the next generation's entry. */
+	if (!in->frames[*slot - 1].name)
+		in->frames[*slot - 1].name = name;
 	*ret_frame = in->first_frame + *slot - 1;
 	return 0;
 }

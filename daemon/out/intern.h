@@ -60,7 +60,8 @@ void intern_deinit(struct intern *in);
 /* As writer_mapping() and the like of writer.h. */
 int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len,
 		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
-int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name,
+/* @name: an id of intern_name(), 0: none yet. */
+int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t name,
 		 uint32_t *ret_frame);
 int intern_callstack(struct intern *in, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 /* The frame of an address, or NULL. */

@@ -38,12 +38,33 @@ int writer_mapping(struct writer *w, const char *path, const void *build_id, siz
 	return r < 0 ? trace(r) : 0;
 }
 
-int writer_frame(struct writer *w, uint32_t mapping, uint64_t rel_pc, const char *name,
-		 uint32_t *ret_frame)
+int writer_name(struct writer *w, const char *name, uint32_t *ret_name)
+{
+	int r = intern_name(&w->intern, name, ret_name);
+
+	return r < 0 ? trace(r) : 0;
+}
+
+const char *writer_name_text(const struct writer *w, uint32_t name)
+{
+	return string_table_text(&w->intern.names, name);
+}
+
+int writer_frame_named(struct writer *w, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+		       uint32_t *ret_frame)
 {
 	int r = intern_frame(&w->intern, mapping, rel_pc, name, ret_frame);
 
 	return r < 0 ? trace(r) : 0;
+}
+
+int writer_frame(struct writer *w, uint32_t mapping, uint64_t rel_pc, const char *name,
+		 uint32_t *ret_frame)
+{
+	uint32_t id = 0;
+	int r = name ? writer_name(w, name, &id) : 0;
+
+	return r < 0 ? trace(r) : writer_frame_named(w, mapping, rel_pc, id, ret_frame);
 }
 
 uint32_t writer_generation(const struct writer *w)

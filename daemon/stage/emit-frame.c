@@ -94,30 +94,28 @@ void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_k
 	__builtin_prefetch(cache_slot(em, frame, space_key));
 }
 
-bool emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
-		  char name[NAME_MAX_LEN])
+int emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr, uint32_t *ret_name)
 {
+	char name[NAME_MAX_LEN];
 	struct named_symbol *slot;
 	struct uw_symbol symbol;
-	size_t len;
+	int r;
 
+	*ret_name = 0;
 	if (uw_module_symbol_state(m->module) != UW_MODULE_READY ||
 	    !uw_module_symbol(m->module, vaddr, &symbol))
-		return false;
+		return 0;
 	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)m->index << 48) & (NAMED_SLOTS - 1)];
 	if (slot->module == m->index + 1 && slot->start == symbol.start) {
-		memcpy(name, slot->name, NAMED_LEN);
-		return true;
+		*ret_name = slot->name;
+		return 0;
 	}
 	uw_demangle(symbol.name, name, NAME_MAX_LEN);
-	len = strlen(name);
+	r = writer_name(em->c.writer, name, ret_name);
 	/* JIT code may get another name where it stands. */
-	if (len < NAMED_LEN && uw_module_kind(m->module) != UW_MODULE_JIT) {
-		slot->module = m->index + 1;
-		slot->start = symbol.start;
-		memcpy(slot->name, name, len + 1);
-	}
-	return true;
+	if (r >= 0 && uw_module_kind(m->module) != UW_MODULE_JIT)
+		*slot = (struct named_symbol){symbol.start, m->index + 1, *ret_name};
+	return r < 0 ? trace(r) : 0;
 }
 
 struct load_request emit_request(const struct emit_module *m, enum load_kind kind)
@@ -174,17 +172,18 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 		     uint64_t address, uint32_t *ret_id)
 {
 	uint64_t vaddr = address & ~WRITER_GUESSED;
-	char name[NAME_MAX_LEN];
-	bool named = emit_name_of(em, m, vaddr, name);
-	int r = mapping_of(em, m, map->offset);
+	uint32_t name;
+	int r = emit_name_of(em, m, vaddr, &name);
 
 	if (r >= 0)
-		r = writer_frame(em->c.writer, m->mapping, address, named ? name : NULL, ret_id);
+		r = mapping_of(em, m, map->offset);
+	if (r >= 0)
+		r = writer_frame_named(em->c.writer, m->mapping, address, name, ret_id);
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
 		em->n_unlined++;
 		r = emit_late_push(&m->unlined, vaddr);
 	}
-	if (r < 0 || named)
+	if (r < 0 || name)
 		return r < 0 ? trace(r) : 0;
 	r = nameless_push(em, m, ret_id);
 	if (r >= 0 && emit_names_to_come(m)) {

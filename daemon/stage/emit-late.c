@@ -22,17 +22,20 @@ static void forget_nameless(struct emit *em)
 
 static int write_late_names(struct emit *em, struct emit_module *m)
 {
-	char name[NAME_MAX_LEN];
 	size_t kept = 0;
 
 	for (size_t i = 0; i < m->unnamed.n; i++) {
-		struct writer_line line = {.function = name};
-		int r;
+		struct writer_line line = {0};
+		uint32_t name;
+		int r = emit_name_of(em, m, m->unnamed.items[i].vaddr, &name);
 
-		if (!emit_name_of(em, m, m->unnamed.items[i].vaddr, name)) {
+		if (r < 0)
+			return trace(r);
+		if (!name) {
 			m->unnamed.items[kept++] = m->unnamed.items[i];
 			continue;
 		}
+		line.function = writer_name_text(em->c.writer, name);
 		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.items[i].vaddr, &line, 1);
 		if (r < 0)
 			return trace(r);
@@ -49,6 +52,7 @@ static int symbols_came(struct emit *em, struct emit_module *m)
 	m->nameless_samples = 0;
 	if (!m->unnamed.n)
 		return 0;
+	emit_check_ids(em);
 	r = write_late_names(em, m);
 	forget_nameless(em);
 	return r < 0 ? trace(r) : 0;

@@ -11,8 +11,7 @@ enum {
 		512, /* addresses that are worth opening a module's DWARF for while recording */
 	LINES_SHARE = 100, /* ... as long as lines took less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
-	NAMED_SLOTS = 4096,
-	NAMED_LEN = 180,       /* longer names are demangled each time */
+	NAMED_SLOTS = 16384,
 	MAX_LIVES = 8192,      /* remembered; then all are named once more */
 	MAX_MODULES = 16384,   /* remembered; then most are forgotten */
 	MAX_UNLINED = 1 << 20, /* addresses, of all modules: no more lines are asked for */
@@ -36,7 +35,7 @@ struct nameless_frame {
 struct named_symbol {
 	uint64_t start;
 	uint32_t module; /* emit_module's index + 1; 0: free */
-	char name[NAMED_LEN];
+	uint32_t name;	 /* the writer's */
 };
 
 struct recent_stack;
@@ -87,12 +86,13 @@ struct emit {
 
 /* emit.c: between two stacks only. */
 void emit_forget_modules(struct emit *em);
+/* No id is good any more if the writer started its tables anew.  Before any is used. */
+void emit_check_ids(struct emit *em);
 
 /* emit-frame.c */
 int emit_late_push(struct late_list *list, uint64_t vaddr);
-/* The symbol's name at @vaddr, demangled into @name; false: none (yet). */
-bool emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
-		  char name[NAME_MAX_LEN]);
+/* The symbol's name at @vaddr, demangled, as an id of the writer; 0: none (yet). */
+int emit_name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr, uint32_t *ret_name);
 /* Orders the cache's line for a frame that is asked for soon. */
 void emit_frame_prefetch(const struct emit *em, uint64_t frame, uint32_t space_key);
 /* The id of one frame, by the cache; where it has no name, an index marked NAMELESS.

@@ -62,11 +62,11 @@ static uint32_t unwind_error(const struct outcome *o)
 	return o->result == UW_CUT ? 2 : errors[reason_of(o)];
 }
 
-/* The writer started its tables anew: no id is good any more. */
 static void forget_ids(struct emit *em)
 {
 	em->generation = writer_generation(em->c.writer);
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
+	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* of names and modules by index */
 	em->n_nameless = 0;
 	emit_recent_forget(em);
 	em->has_unknown_mapping = false;
@@ -74,6 +74,12 @@ static void forget_ids(struct emit *em)
 		em->modules[i]->has_mapping = false;
 		table_clear(&em->modules[i]->frames);
 	}
+}
+
+void emit_check_ids(struct emit *em)
+{
+	if (em->generation != writer_generation(em->c.writer))
+		forget_ids(em);
 }
 
 static void module_free(struct emit_module *m)
@@ -91,7 +97,6 @@ void emit_forget_modules(struct emit *em)
 	size_t n = em->n_modules;
 
 	forget_ids(em);
-	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* by index */
 	table_clear(&em->by_serial);
 	em->n_modules = em->n_unlined = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -113,8 +118,7 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 	size_t n;
 	int r;
 
-	if (em->generation != writer_generation(em->c.writer))
-		forget_ids(em);
+	emit_check_ids(em);
 	if (em->n_modules >= MAX_MODULES)
 		emit_forget_modules(em);
 	r = emit_stack_ids(em, o, &n);

@@ -23,9 +23,11 @@ static void done(Pb__InternedData *data)
 
 static uint32_t frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, const char *name)
 {
-	uint32_t id;
+	uint32_t id, name_id = 0;
 
-	assert_int_equal(intern_frame(in, mapping, rel_pc, name, &id), 0);
+	if (name)
+		assert_int_equal(intern_name(in, name, &name_id), 0);
+	assert_int_equal(intern_frame(in, mapping, rel_pc, name_id, &id), 0);
 	return id;
 }
 
@@ -184,8 +186,9 @@ static void test_bad(void **state)
 
 	(void)state;
 	assert_int_equal(intern_init(&in), 0);
-	assert_int_equal(intern_frame(&in, 0, 1, "x", &got), -EINVAL);
-	assert_int_equal(intern_frame(&in, 2, 1, "x", &got), -EINVAL);
+	assert_int_equal(intern_frame(&in, 0, 1, 0, &got), -EINVAL);
+	assert_int_equal(intern_frame(&in, 2, 1, 0, &got), -EINVAL);
+	assert_int_equal(intern_frame(&in, 1, 1, 1, &got), -EINVAL);
 	assert_int_equal(intern_mapping(&in, "/a", id, 65, 0, 0, &got), -EINVAL);
 	assert_int_equal(intern_callstack(&in, (uint32_t[]){1}, 1, &got), -ESTALE);
 	assert_int_equal(intern_callstack(&in, (uint32_t[]){0}, 1, &got), -ESTALE);

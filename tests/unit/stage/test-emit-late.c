@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/out/writer_private.h"
 #include "daemon/stage/emit-private.h"
 #include "tests/unit/cmocka.h"
 
@@ -330,12 +331,37 @@ static void renewed_while_asked(void **state)
 	fixture_deinit(&f);
 }
 
+/* The writer's tables were full, so no id of a name is good any more, when a name comes. */
+static void forgotten_meanwhile(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+	size_t before, len;
+	const uint8_t *data;
+
+	(void)state;
+	fixture_init(&f);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_first);
+	uw_module_drop_symbols(module);
+	f.writer->max_frame_bytes = 1;
+	sample(&f, process, (int (*)(int))((uintptr_t)late_first + 1));
+	assert_int_equal(f.writer->intern.names.n_entries, 0);
+	(void)sink_memory_data(f.sink, &before);
+	answer_all(&f);
+	data = sink_memory_data(f.sink, &len);
+	assert_non_null(memmem(data + before, len - before, "late_first", strlen("late_first")));
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
 		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked),
+		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
