@@ -57,12 +57,17 @@ struct import {
 	uint64_t bad;	    /* records that do not fit their layout */
 	uint64_t unproved;  /* modules whose file may be another than the one that ran */
 	uint64_t unfound;   /* modules whose file is another, or not there */
+	uint64_t gone;	    /* of these, where nothing stands at the path */
+	char *first_gone;   /* its path */
 	uint64_t late_maps; /* perf-PID.map that were written after the recording */
 	uint64_t unopened;  /* no descriptor was left for them */
 	bool has_build_ids;
 	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
-	struct table paths;    /* hash of a path -> of its file in the recording (import-file.c) */
+	struct table paths;    /* hash of a path with a build id -> index into path_files */
 	struct table replaced; /* hashes of files that another one stands for today */
+	struct import_path *path_files; /* import-file.c */
+	bool looked_over;		/* all mappings, beforehand */
+	uint64_t believed_early;	/* files whose path had another one later, in a pipe */
 
 	struct uw_modules *modules;
 	struct process_table *processes;

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/base/error.h"
 #include "daemon/import-private.h"
@@ -23,6 +24,17 @@ static void wait_for(sem_t *sem)
 {
 	while (sem_wait(sem) < 0 && errno == EINTR)
 		;
+}
+
+/* Nothing stands at its path today; the first one's is kept for a note. */
+static void note_gone(struct import *im, const struct uw_module *module)
+{
+	const char *path = uw_module_path(module);
+
+	if (access(path, F_OK) == 0 || errno != ENOENT)
+		return;
+	if (!im->gone++)
+		im->first_gone = strdup(path);
 }
 
 static void note_module(struct import *im, const struct load_answer *a)
@@ -38,7 +50,10 @@ static void note_module(struct import *im, const struct load_answer *a)
 		log_verbose("%s: not proved to be the file that was mapped",
 			    uw_module_path(module));
 	im->unopened += unopened;
-	im->unfound += file && a->error && !unopened;
+	if (file && a->error && !unopened) {
+		im->unfound++;
+		note_gone(im, module);
+	}
 	im->unproved += file && !a->error && !a->proved;
 }
 

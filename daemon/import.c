@@ -163,7 +163,7 @@ static void tell_damage(struct import *im)
 	im->result->damage = (struct import_damage){
 		.bytes_not_read = counts->unread_bytes,
 		.bad_records = bad,
-		.unproved_modules = im->unproved,
+		.unproved_modules = im->unproved + im->believed_early,
 		.unread_modules = im->unfound + im->unopened,
 	};
 	if (perfdata_info(im->file)->unfinished)
@@ -178,14 +178,34 @@ static void tell_damage(struct import *im)
 			    counts->early);
 }
 
+/* Modules that had samples and whose file is not what ran, beyond doubt. */
+static void tell_missing(struct import *im)
+{
+	if (im->gone)
+		import_note(im,
+			    "%lu modules are not on this machine (the first: %.200s): they have no "
+			    "names, and stacks may end in them",
+			    im->gone, im->first_gone ? im->first_gone : "?");
+	if (im->unfound > im->gone)
+		import_note(im,
+			    "%lu modules could not be read, or another file stands at their path: "
+			    "they have no names, and stacks may end in them",
+			    im->unfound - im->gone);
+}
+
 /* Programs may have changed since, or be another machine's: then path and inode are all there is. */
 static void tell_unproved(struct import *im)
 {
-	if (!im->has_build_ids && (im->unproved || im->unfound))
+	tell_missing(im);
+	if (im->unproved)
+		import_note(im, "%lu modules were taken by their paths, unproved%s", im->unproved,
+			    im->has_build_ids ? "" : ": there are no build ids in the file");
+	if (im->believed_early)
 		import_note(im,
-			    "no build ids in the file: %lu modules were taken by their paths, "
-			    "unproved; %lu were not found as they were",
-			    im->unproved, im->unfound);
+			    "%lu paths had one build id and several files, which a pipe tells too "
+			    "late: what was written of the first may be another's; mend: import a "
+			    "file",
+			    im->believed_early);
 	if (im->late_maps)
 		import_note(
 			im,
@@ -334,6 +354,8 @@ static void import_free(struct import *im)
 	table_deinit(&im->throttled);
 	table_deinit(&im->paths);
 	table_deinit(&im->replaced);
+	free(im->path_files);
+	free(im->first_gone);
 	free(im->outcome);
 	free(im->others);
 	free(im);

@@ -131,6 +131,12 @@ static int damaged(struct perfdata *pd, const char *what)
 	return fail(-EBADMSG);
 }
 
+bool perfdata_is_possible(const struct perf_event_header *header)
+{
+	return header->size >= sizeof(*header) &&
+	       (header->type >= PERFDATA_USER_TYPE_START || header->size % 8 == 0);
+}
+
 int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_at *ret_at)
 {
 	const uint8_t *p;
@@ -141,8 +147,7 @@ int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_
 		return STREAM_DRY;
 	p = pd->blocks[s->block].data + s->at;
 	memcpy(&header, p, sizeof(header));
-	if (header.size < sizeof(header) ||
-	    (header.type < PERFDATA_USER_TYPE_START && header.size % 8))
+	if (!perfdata_is_possible(&header))
 		return damaged(pd, "a record has an impossible size");
 	if (s->filled - s->at < header.size)
 		return STREAM_DRY;

@@ -275,5 +275,9 @@ int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size)
 		(void)snprintf(error, error_size, "has a damaged header");
 	else if (r < 0)
 		(void)snprintf(error, error_size, "cannot be read: %s", strerror(-r));
-	return r < 0 ? trace(r) : 0;
+	if (r < 0)
+		return trace(r);
+	pd->data_at = lseek(pd->fd, 0, SEEK_CUR);
+	pd->data_size = pd->data_left;
+	return 0;
 }

@@ -5,6 +5,7 @@
  *   perfdata-block.c    bytes: blocks, whole records out of them
  *   perfdata-ahead.c    a file's next blocks, by a thread
  *   perfdata-zstd.c     PERF_RECORD_COMPRESSED
+ *   perfdata-scan.c     all mappings beforehand
  *   perfdata.c          which event a record is of, its order */
 #pragma once
 
@@ -50,7 +51,9 @@ struct stream {
 struct waiting {
 	uint64_t time, order;
 	const struct perf_event_header *record;
-	uint32_t event, block;
+	uint32_t block;
+	uint16_t event; /* PERFDATA_MAX_EVENTS fit */
+	bool own;	/* perf itself made it */
 };
 
 struct perfdata {
@@ -61,6 +64,8 @@ struct perfdata {
 	bool ended;	    /* nothing more to read */
 	bool finished;	    /* nothing more to take out of what was read */
 	uint64_t data_left; /* bytes of the data section not read yet; pipe: UINT64_MAX */
+	int64_t data_at;    /* where the records begin; -1: in a pipe */
+	uint64_t data_size; /* of them; UINT64_MAX: up to the end */
 	uint64_t skip_left; /* bytes behind a record that are not records (AUXTRACE) */
 
 	struct block *blocks;
@@ -77,12 +82,20 @@ struct perfdata {
 	size_t n_ids;
 	bool positions_known, by_id;
 	size_t sample_id_at, other_id_at;
+	struct record_layout own_layout; /* of what perf itself wrote */
 
 	struct waiting *list; /* list[first] to list[n_ready - 1] may go; to list[n - 1] wait */
 	size_t first, n_ready, n, room;
 	struct perfdata_limits limits;
 	uint64_t order, newest, flush_to, released;
 };
+
+/* perfdata.c */
+/* How the record is laid out; NULL: it is of no known event.  Once positions are known. */
+const struct record_layout *perfdata_layout_of(const struct perfdata *pd,
+					       const struct perf_event_header *record);
+/* How many bytes behind the record are none (AUXTRACE, tracing data). */
+uint64_t perfdata_bytes_behind(const struct perf_event_header *record);
 
 /* perfdata-header.c.  @error as in perfdata_new(). */
 int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size);
@@ -109,6 +122,8 @@ struct record_at {
 /* The next whole record of the input; STREAM_DRY: its end.  -EBADMSG: damage, counts.damage says
  * which. */
 int perfdata_input(struct perfdata *pd, struct record_at *ret_at);
+/* false: damage. */
+bool perfdata_is_possible(const struct perf_event_header *header);
 /* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
  * stream_room() there is room for them (what is left over has moved to the front). */
 int perfdata_stream_record(struct perfdata *pd, struct stream *stream, struct record_at *ret_at);

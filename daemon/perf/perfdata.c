@@ -41,16 +41,23 @@ static size_t other_id_at(uint64_t type)
 	return 1 + count_bits(type & (PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU));
 }
 
-/* perf writes what it finds at its start without an id (event_of: of the first event), but with the
- * build ids that only the event that tracks was opened for: MISC_MMAP_BUILD_ID is its own proof. */
-static void share_build_id(struct perfdata_info *info)
+/* Of whose records is MISC_MMAP_BUILD_ID believed (record.c)?  Of an event's own, if it asked.  What
+ * perf itself writes of what was there before has no id (event_of: the first event's) and the build
+ * ids that the event asked for which tracks: there the bit is its own proof, as the kernel had no
+ * hand in it.  Where events cannot be told apart, all that tell mappings must have asked. */
+static void spread_build_id(struct perfdata *pd)
 {
-	bool any = false;
+	const struct perfdata_info *info = &pd->info;
+	bool any = false, all = true;
 
-	for (size_t i = 0; i < info->n_events; i++)
+	for (size_t i = 0; i < info->n_events; i++) {
 		any |= info->events[i].layout.build_id;
-	for (size_t i = 0; i < info->n_events; i++)
-		info->events[i].layout.build_id = any;
+		all &= info->events[i].layout.build_id || !info->events[i].attr.mmap2;
+	}
+	if (!pd->by_id)
+		info->events[0].layout.build_id = any && all;
+	pd->own_layout = info->events[0].layout;
+	pd->own_layout.build_id |= pd->by_id && any;
 }
 
 static int find_positions(struct perfdata *pd)
@@ -80,7 +87,7 @@ static int find_positions(struct perfdata *pd)
 		pd->counts.damage = "its events cannot be told apart";
 		return fail(-EBADMSG);
 	}
-	share_build_id(&pd->info);
+	spread_build_id(pd);
 	pd->positions_known = true;
 	return 0;
 }
@@ -95,14 +102,15 @@ bool perfdata_event_of_id(const struct perfdata *pd, uint64_t id, uint32_t *ret_
 	return true;
 }
 
-/* false: a record of no known event. */
+/* false: a record of no known event.  *ret_own: perf made it itself. */
 static bool event_of(const struct perfdata *pd, const struct perf_event_header *record,
-		     uint32_t *ret_event)
+		     uint32_t *ret_event, bool *ret_own)
 {
 	const struct words w = body_of(record);
 	uint64_t id = 0;
 
 	*ret_event = 0;
+	*ret_own = false;
 	if (!pd->by_id)
 		return true;
 	if (record->type == PERF_RECORD_SAMPLE) {
@@ -114,9 +122,22 @@ static bool event_of(const struct perfdata *pd, const struct perf_event_header *
 			return false;
 		id = w.end[-(ptrdiff_t)pd->other_id_at];
 	}
-	if (!id && record->type != PERF_RECORD_SAMPLE)
-		return true; /* made by perf itself */
-	return perfdata_event_of_id(pd, id, ret_event);
+	*ret_own = !id && record->type != PERF_RECORD_SAMPLE;
+	return *ret_own || perfdata_event_of_id(pd, id, ret_event);
+}
+
+static const struct record_layout *layout_of(const struct perfdata *pd, uint32_t event, bool own)
+{
+	return own ? &pd->own_layout : &pd->info.events[event].layout;
+}
+
+const struct record_layout *perfdata_layout_of(const struct perfdata *pd,
+					       const struct perf_event_header *record)
+{
+	uint32_t event;
+	bool own;
+
+	return event_of(pd, record, &event, &own) ? layout_of(pd, event, own) : NULL;
 }
 
 /* ---- order ---- */
@@ -202,7 +223,7 @@ static struct perfdata_item item_of(const struct perfdata *pd, const struct wait
 {
 	return (struct perfdata_item){
 		.record = w->record,
-		.layout = &pd->info.events[w->event].layout,
+		.layout = layout_of(pd, w->event, w->own),
 		.time = w->time,
 		.event = w->event,
 		.block = w->block,
@@ -217,6 +238,7 @@ static int take_record(struct perfdata *pd, const struct record_at *at,
 {
 	struct waiting w = {.record = at->record, .block = at->block, .order = pd->order++};
 	bool sample = at->record->type == PERF_RECORD_SAMPLE;
+	uint32_t event;
 	int r;
 
 	if (!pd->positions_known) {
@@ -226,10 +248,11 @@ static int take_record(struct perfdata *pd, const struct record_at *at,
 	}
 	pd->counts.records++;
 	pd->counts.samples += sample;
-	if (!event_of(pd, at->record, &w.event)) {
+	if (!event_of(pd, at->record, &event, &w.own)) {
 		pd->counts.bad_records++;
 		return NOTHING;
 	}
+	w.event = (uint16_t)event;
 	if (sample)
 		w.order |= SAMPLE_LAST;
 	if (!record_time(&pd->info.events[w.event].layout, at->record, &w.time) ||
@@ -244,6 +267,20 @@ static int take_record(struct perfdata *pd, const struct record_at *at,
 	return r < 0 ? trace(r) : NOTHING;
 }
 
+uint64_t perfdata_bytes_behind(const struct perf_event_header *record)
+{
+	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
+
+	switch (record->type) {
+	case PERFDATA_HEADER_TRACING_DATA:
+		return cursor_u32(&body);
+	case PERFDATA_AUXTRACE:
+		return cursor_u64(&body);
+	default:
+		return 0;
+	}
+}
+
 /* A record of perf's.  One that is damaged is left out: what needed it will tell. */
 static int take_own_record(struct perfdata *pd, const struct perf_event_header *record)
 {
@@ -255,10 +292,8 @@ static int take_own_record(struct perfdata *pd, const struct perf_event_header *
 		r = perfdata_attr_record(pd, body);
 		break;
 	case PERFDATA_HEADER_TRACING_DATA:
-		pd->skip_left = cursor_u32(&body);
-		break;
 	case PERFDATA_AUXTRACE:
-		pd->skip_left = cursor_u64(&body);
+		pd->skip_left = perfdata_bytes_behind(record);
 		break;
 	case PERFDATA_HEADER_BUILD_ID:
 		r = perfdata_build_id_record(pd, record->misc, body);

@@ -3,7 +3,8 @@
  * Whatever comes: the reading ends, every record given out lies in memory of its own until it is
  * given back, and the memory held stays within its bound.  Every third record is kept for a while,
  * as a busy unwinder keeps it.  A file is read twice: by the reader alone, and ahead by its thread,
- * in pieces shorter than most records.  Both are the same. */
+ * in pieces shorter than most records.  Both are the same, and so are the mappings that are looked
+ * at beforehand. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@ enum { HOLD = 1 << 20, KEPT = 8, MAX_RECORDS = 200000 };
 /* What was read, to compare. */
 struct seen {
 	uint64_t n, sum;
+	uint64_t mappings, beforehand; /* sums of them */
 	struct perfdata_counts counts;
 	bool whole; /* up to the end */
 };
@@ -41,18 +43,35 @@ static uint64_t sum(const struct perfdata_item *item)
 	return total;
 }
 
-static void look(struct perfdata *pd, const struct perfdata_item *item)
+/* In any order. */
+static void add_mapping(void *sum_of, const struct record_event *e)
+{
+	uint64_t total = e->mmap.build_id_len + e->mmap.inode * 3 + e->mmap.start * 5 + e->pid + 1;
+
+	for (const char *p = e->mmap.path; *p; p++)
+		total = total * 31 + (uint8_t)*p;
+	*(uint64_t *)sum_of += total;
+}
+
+static bool is_mapping(const struct perf_event_header *record)
+{
+	return record->type == PERF_RECORD_MMAP || record->type == PERF_RECORD_MMAP2;
+}
+
+static void look(struct perfdata *pd, const struct perfdata_item *item, struct seen *seen)
 {
 	struct record_sample sample;
 	struct record_event event;
 
 	CHECK(item->record->size >= sizeof(*item->record) && item->record->size % 8 == 0);
 	CHECK(item->event < perfdata_info(pd)->n_events);
-	CHECK(item->layout == &perfdata_info(pd)->events[item->event].layout);
+	CHECK(item->layout->sample_type ==
+	      perfdata_info(pd)->events[item->event].layout.sample_type);
 	if (item->record->type == PERF_RECORD_SAMPLE)
 		(void)record_parse_sample(item->layout, item->record, &sample);
-	else
-		(void)record_parse_event(item->layout, item->record, &event);
+	else if (record_parse_event(item->layout, item->record, &event) == 0 &&
+		 is_mapping(item->record))
+		add_mapping(&seen->mappings, &event);
 }
 
 /* Gives back the first @n; they are as they were. */
@@ -91,7 +110,9 @@ static bool read_all(int fd, const struct perfdata_limits *limits, struct seen *
 		return false;
 	}
 	while ((r = perfdata_next(pd, &item)) == 0 && seen->n++ < MAX_RECORDS) {
-		look(pd, &item);
+		if (seen->n == 1)
+			CHECK(perfdata_scan(pd, add_mapping, &seen->beforehand) == PERFDATA_END);
+		look(pd, &item, seen);
 		seen->sum += sum(&item); /* in any order: see below */
 		/* the hold, what is kept, one being filled of each kind */
 		CHECK(perfdata_held(pd) <= HOLD + (KEPT + 4) * (256 << 10));
@@ -104,6 +125,7 @@ static bool read_all(int fd, const struct perfdata_limits *limits, struct seen *
 	give_back(pd, &keeper, keeper.n);
 	(void)perfdata_build_id(pd, "/bin/true");
 	seen->whole = r == PERFDATA_END;
+	CHECK(!seen->whole || seen->mappings == seen->beforehand);
 	seen->counts = *perfdata_counts(pd);
 	(void)perfdata_free(pd);
 	return true;

@@ -152,6 +152,22 @@ check gone-imported import gone
 check gone-counted counted gone
 check gone-no-wrong-names hasnt gone 'thread_work|program_|recurse'
 
+# One path, two files, as another machine sees it: perf read the build id of the second, all samples are of the first.
+# That there is a second one stands behind them.
+second_file() {
+	cp "$PROGRAMS/recursion" "$TMP/same"
+	perf_record same "$@" -F 499 -e cpu-clock --call-graph dwarf,4096 -- sh -c "
+		'$TMP/same' 1; cp '$PROGRAMS/threads' '$TMP/new'; mv '$TMP/new' '$TMP/same'; LD_TRACE_LOADED_OBJECTS=1 '$TMP/same'" &&
+		sed -i "s/$(uname -r)/$(uname -r | tr 0-9 9)/g" "$TMP/same.data"
+}
+for packed in "" -z; do
+	second_file $packed || { skip "same$packed" "this perf was built without libzstd"; continue; }
+	check "same$packed-imported" import same
+	check "same$packed-counted" counted same
+	check "same$packed-no-wrong-names" hasnt same '^same;.*(_start|main|thread|tm_clones|program_)'
+	check "same$packed-told" grep -q 'another file stands at their path' "$TMP/same.err"
+done
+
 # Damaged: as much as can be read, and it is said.
 head -c $(($(stat -c %s "$TMP/dwarf.data") / 2)) "$TMP/dwarf.data" >"$TMP/cut.data"
 check cut-imported import cut

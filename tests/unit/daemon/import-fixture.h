@@ -38,8 +38,9 @@ static inline void put_feature(struct buffer *b, uint64_t number, const char *te
 	buffer_deinit(&feature);
 }
 
-/* This program's own text, as MMAP2 tells it. */
-static inline void put_own_mapping(struct buffer *b, uint32_t pid, uint64_t inode_off)
+/* This program's own text, as MMAP2 tells it, with an inode's generation (0: not told). */
+static inline void put_own_mapping_of(struct buffer *b, uint32_t pid, uint64_t inode_off,
+				      uint64_t generation)
 {
 	static const uint64_t trailer[] = {0, 0, 0, 0};
 	char path[4096], line[4352];
@@ -62,13 +63,18 @@ static inline void put_own_mapping(struct buffer *b, uint32_t pid, uint64_t inod
 	put64(&body, offset);
 	put64(&body, (uint64_t)minor(st.st_dev) << 32 | major(st.st_dev));
 	put64(&body, st.st_ino + inode_off);
-	put64(&body, 0);
+	put64(&body, generation);
 	put64(&body, 2ull << 32 | 5); /* private; read, execute */
 	buffer_append(&body, path, (size_t)n);
 	buffer_append(&body, "\0\0\0\0\0\0\0", 8 - (size_t)n % 8);
 	buffer_append(&body, trailer, sizeof(trailer));
 	put_record(b, PERF_RECORD_MMAP2, 2, body.data, body.len);
 	buffer_deinit(&body);
+}
+
+static inline void put_own_mapping(struct buffer *b, uint32_t pid, uint64_t inode_off)
+{
+	put_own_mapping_of(b, pid, inode_off, 0);
 }
 
 /* One event of a pipe, the magic before the first.  @name: as EVENT_UPDATE tells it; NULL: not told. */

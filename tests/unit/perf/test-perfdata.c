@@ -262,38 +262,62 @@ static void test_late_event(void **state)
 	assert_int_equal(perfdata_counts(pd)->bad_records, 1);
 }
 
-/* `perf record -a --buildid-mmap`: the last event alone was opened for build ids, and the mappings of
- * before have no event's id. */
-static void test_build_id_of_any(void **state)
+/* Which of a file's records may have the bit: "y" or "n" of a record without an event's id, of event
+ * A and of event B.  @asked and @mmap2: bit 0 is A's, bit 1 B's. */
+static void check_asked(unsigned int asked, unsigned int mmap2, bool told_apart,
+			const char *expected)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
-	struct perf_event_attr attrs[] = {fixture_attr(0), fixture_attr(9)};
+	const uint64_t ids[] = {0, ID_A, ID_B};
 	struct perfdata_item item;
 	struct buffer b = {0};
-	char error[128];
+	char error[128], found[4] = "";
 	int fd;
 
-	(void)state;
-	attrs[1].build_id = 1;
 	buffer_append(&b, "PERFILE2", 8);
 	put64(&b, 16);
-	for (uint64_t i = 0; i < 2; i++) {
+	for (unsigned int i = 0; i < 2; i++) {
+		struct perf_event_attr attr = fixture_attr(i);
 		struct buffer body = {0};
 
-		buffer_append(&body, &attrs[i], sizeof(attrs[i]));
+		attr.build_id = asked >> i & 1;
+		attr.mmap2 = mmap2 >> i & 1;
+		if (!told_apart)
+			attr.sample_type &= ~(uint64_t)PERF_SAMPLE_IDENTIFIER;
+		buffer_append(&body, &attr, sizeof(attr));
 		put64(&body, ID_A + i);
 		put_record(&b, 64, 0, body.data, body.len);
 		buffer_deinit(&body);
 	}
-	put_comm(&b, 0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		put_comm(&b, ids[i], 0);
 	fd = fixture_fd(&b);
 	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
-	assert_int_equal(perfdata_next(pd, &item), 0);
-	assert_int_equal(item.event, 0);
-	assert_true(item.layout->build_id);
-	perfdata_put(pd, item.block);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		assert_int_equal(perfdata_next(pd, &item), 0);
+		assert_int_equal(item.event, told_apart && i == 2 ? 1 : 0);
+		found[i] = item.layout->build_id ? 'y' : 'n';
+		perfdata_put(pd, item.block);
+	}
+	assert_string_equal(found, expected);
 	close(fd);
 	buffer_deinit(&b);
+}
+
+/* `perf record -a --buildid-mmap`: the last event alone was opened for build ids, and the mappings of
+ * before have no event's id.  The kernel leaves its bit in records of events that did not ask. */
+static void test_who_asked_for_build_ids(void **state)
+{
+	(void)state;
+	check_asked(0, 3, true, "nnn");
+	check_asked(2, 2, true, "yny");
+	check_asked(2, 3, true, "yny");
+	check_asked(1, 3, true, "yyn");
+	check_asked(3, 3, true, "yyy");
+	check_asked(2, 2, false, "yyy");
+	check_asked(2, 3, false, "nnn");
+	check_asked(1, 3, false, "nnn");
+	check_asked(3, 3, false, "yyy");
 }
 
 int main(void)
@@ -303,7 +327,7 @@ int main(void)
 		cmocka_unit_test(test_own_records), cmocka_unit_test(test_file),
 		cmocka_unit_test(test_unknown_id),  cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_bounded),	    cmocka_unit_test(test_no_identifier),
-		cmocka_unit_test(test_late_event),  cmocka_unit_test(test_build_id_of_any),
+		cmocka_unit_test(test_late_event),  cmocka_unit_test(test_who_asked_for_build_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
