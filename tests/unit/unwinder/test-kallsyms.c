@@ -184,6 +184,76 @@ static void test_moved(void **state)
 	assert_int_equal(uw_kallsyms_new_moved(-1, 1, &ks), -EBADF);
 }
 
+/* A kernel's worth of symbols, from @seed: aliases, local ones, data; then what modules have. */
+static char *many_symbols(uint64_t base, unsigned seed)
+{
+	enum { MANY = 4000, LINE = 64 };
+	char *text = calloc(MANY + 208, LINE);
+	int n;
+
+	assert_non_null(text);
+	n = sprintf(text, "0000000000000000 A percpu\n%016lx T _stext\n%016lx T _text\n", base,
+		    base);
+	for (unsigned i = 0; i < MANY; i++) {
+		seed = seed * 1103515245 + 12345;
+		base += (seed >> 16 & 3) * 16; /* 0: one more name of the same place */
+		n += sprintf(text + n, "%016lx %c f%u_%.*s\n", base, "TtWd"[seed >> 20 & 3], i,
+			     (int)(seed >> 24 & 15), "xxxxxxxxxxxxxxx");
+	}
+	(void)sprintf(text + n, "%016lx t in_module\t[m]\n%016lx t bpf\t[bpf]\n", base + 0x100,
+		      base - 0x1000);
+	return text;
+}
+
+/* A copy is read in parts, which makes no difference. */
+static void test_moved_parts(void **state)
+{
+	const uint64_t base = 0xffffffff81000000, to = 0xffffffffa0000000;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 20; seed++) {
+		char *text = many_symbols(base, seed);
+		struct uw_kallsyms *ks = NULL, *whole;
+
+		assert_int_equal(parse_moved(text, to, &ks), 0);
+		*strstr(text, "\t[m]") = 0; /* the same without the line and what follows */
+		*(strrchr(text, '\n') + 1) = 0;
+		whole = parse(text);
+		for (uint64_t at = base - 32; at < base + 4000 * 48; at += 8) {
+			uint64_t start = 0;
+			const char *name = uw_kallsyms_name(whole, at, &start);
+
+			expect(ks, at - base + to, name, start - base + to);
+			assert_int_equal(uw_kallsyms_spans(ks, at - base + to),
+					 uw_kallsyms_spans(whole, at));
+		}
+		uw_kallsyms_remove(ks, to);
+		expect(ks, to + 1, NULL, 0);
+		uw_kallsyms_free(ks);
+		uw_kallsyms_free(whole);
+		free(text);
+	}
+}
+
+/* What does not ascend is sorted, as a whole. */
+static void test_moved_disorder(void **state)
+{
+	char *text = many_symbols(0xffffffff81000000, 1), *end = strstr(text, "\t[m]");
+	struct uw_kallsyms *ks = NULL;
+
+	(void)state;
+	while (*end != '\n')
+		end--;
+	for (unsigned i = 0; i < 200; i++) /* below all others */
+		end += sprintf(end, "\nffffffff80%06x T low_%u", i * 16, i);
+	(void)sprintf(end, "\n");
+	assert_int_equal(parse_moved(text, 0xffffffff81000000, &ks), 0);
+	expect(ks, 0xffffffff80000011, "low_1", 0xffffffff80000010);
+	expect(ks, 0xffffffff81000000, "_stext", 0xffffffff81000000);
+	uw_kallsyms_free(ks);
+	free(text);
+}
+
 static void test_long_lines(void **state)
 {
 	static char text[600 << 10];
@@ -319,6 +389,7 @@ int main(void)
 		cmocka_unit_test(test_lines),	      cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_distance),      cmocka_unit_test(test_order_and_aliases),
 		cmocka_unit_test(test_modules_order), cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_moved_parts),   cmocka_unit_test(test_moved_disorder),
 		cmocka_unit_test(test_hidden),	      cmocka_unit_test(test_long_lines),
 		cmocka_unit_test(test_overlay),	      cmocka_unit_test(test_overlay_bound),
 		cmocka_unit_test(test_real),
