@@ -162,7 +162,7 @@ static int nameless_push(struct emit *em, const struct emit_module *m, uint32_t 
 		em->nameless = more;
 		em->nameless_room = room;
 	}
-	em->nameless[em->n_nameless] = (struct nameless_frame){*id, m->index};
+	em->nameless[em->n_nameless] = (struct nameless_frame){*id, m->index, 0};
 	*id = NAMELESS | (uint32_t)em->n_nameless++;
 	return 0;
 }
@@ -212,10 +212,15 @@ void emit_set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr
 	const uint64_t addresses[] = {vaddr, vaddr | WRITER_GUESSED};
 	uint64_t id;
 
-	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++)
-		if (table_get(&m->frames, addresses[i], &id) && id & NAMELESS) /* cannot fail */
-			(void)table_put(&m->frames, addresses[i],
-					em->nameless[id & ~(uint64_t)NAMELESS].id);
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		const struct nameless_frame *frame;
+
+		if (!table_get(&m->frames, addresses[i], &id) || !(id & NAMELESS))
+			continue;
+		frame = &em->nameless[id & ~(uint64_t)NAMELESS];
+		m->nameless_samples -= frame->samples;
+		(void)table_put(&m->frames, addresses[i], frame->id); /* cannot fail */
+	}
 }
 
 /* An address outside every known mapping: shown as such, never given a name. */

@@ -20,11 +20,12 @@ static void forget_nameless(struct emit *em)
 	emit_recent_forget(em);
 }
 
+/* > 0: some have names now. */
 static int write_late_names(struct emit *em, struct emit_module *m)
 {
-	size_t kept = 0;
+	size_t n = m->unnamed.n, kept = 0;
 
-	for (size_t i = 0; i < m->unnamed.n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct writer_line line = {0};
 		uint32_t name;
 		int r = emit_name_of(em, m, m->unnamed.items[i].vaddr, &name);
@@ -42,19 +43,19 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 		emit_set_named(em, m, m->unnamed.items[i].vaddr);
 	}
 	m->unnamed.n = emit_names_to_come(m) ? kept : 0;
-	return 0;
+	return kept < n;
 }
 
 static int symbols_came(struct emit *em, struct emit_module *m)
 {
 	int r;
 
-	m->nameless_samples = 0;
 	if (!m->unnamed.n)
 		return 0;
 	emit_check_ids(em);
 	r = write_late_names(em, m);
-	forget_nameless(em);
+	if (r)
+		forget_nameless(em);
 	return r < 0 ? trace(r) : 0;
 }
 

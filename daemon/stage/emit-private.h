@@ -28,7 +28,8 @@ struct cached_frame {
 /* A frame without a name. */
 struct nameless_frame {
 	uint32_t id;
-	uint32_t module; /* index into emit->modules */
+	uint32_t module;  /* index into emit->modules */
+	uint64_t samples; /* of its module's nameless_samples, those that are there for this one */
 };
 
 /* A function's name, which the next address in it has, too: to demangle it costs 4,000 instructions. */

@@ -64,13 +64,15 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 	return 0;
 }
 
-static void count_nameless(struct emit *em, const struct nameless_frame *frame)
+/* A sample counts once, for the innermost of the module's nameless frames. */
+static void count_nameless(struct emit *em, struct nameless_frame *frame)
 {
 	struct emit_module *m = em->modules[frame->module];
 
 	if (m->last_sample != em->n_samples) {
 		m->last_sample = em->n_samples;
 		m->nameless_samples++;
+		frame->samples++;
 	}
 }
 
@@ -93,7 +95,7 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 			return trace(r);
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct nameless_frame *frame;
+		struct nameless_frame *frame;
 
 		if (!(em->ids[i] & NAMELESS))
 			continue;

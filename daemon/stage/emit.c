@@ -62,12 +62,24 @@ static uint32_t unwind_error(const struct outcome *o)
 	return o->result == UW_CUT ? 2 : errors[reason_of(o)];
 }
 
+/* What waits for its name will hardly be without one; of JIT code that many never get one is known. */
+static void settle_nameless(struct emit *em)
+{
+	for (size_t i = 0; i < em->n_nameless; i++) {
+		struct emit_module *m = em->modules[em->nameless[i].module];
+
+		if (emit_names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
+			m->nameless_samples -= em->nameless[i].samples;
+	}
+	em->n_nameless = 0;
+}
+
 static void forget_ids(struct emit *em)
 {
 	em->generation = writer_generation(em->c.writer);
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* of names and modules by index */
-	em->n_nameless = 0;
+	settle_nameless(em);
 	emit_recent_forget(em);
 	em->has_unknown_mapping = false;
 	for (size_t i = 0; i < em->n_modules; i++) {

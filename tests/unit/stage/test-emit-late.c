@@ -239,7 +239,9 @@ static void gone_meanwhile(void **state)
 	uw_module_want_symbols(module);
 	uw_module_set_nameless(module);
 	sample(&f, process, late_second);
+	assert_int_equal(nameless(&f), 1);
 	answer_all(&f);
+	assert_int_equal(nameless(&f), 1); /* an answer without names leaves the count alone */
 	assert_false(told(&f, "late_second"));
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_UNREADABLE);
