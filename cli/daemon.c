@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,9 +25,6 @@
 #include "daemon/rights.h"
 #include "daemon/proc/consent.h"
 
-enum { MAX_CONFIG = 64 << 10 };
-
-#define DEFAULT_CONFIG "/etc/perfwind.conf"
 /* What configs written for the stock producer name: their producer_name_filter and producers{} hold
  * for us too. */
 #define PRODUCER_NAME "perfetto.traced_perf"
@@ -44,6 +42,8 @@ struct daemon_run {
 	struct daemon *daemon;
 	struct control *control;  /* NULL: no control socket */
 	const char *control_path; /* ours to take away; NULL: inherited, or none */
+	const char *hook_path;	  /* the same, where we made it and not consent */
+	int control_fd, hook_fd;  /* listening already, from before the user was changed; or -1 */
 	struct consent *consent;
 	unsigned n_running; /* of daemon and control, those that have not stopped */
 	int notify_fd;	    /* -1: none, or told */
@@ -57,7 +57,7 @@ static const struct option_def defs[] = {
 	 "/tmp/perfetto-producer)",
 	 offsetof(struct daemon_args, socket), 0, NULL, NULL},
 	{"config", 0, OPTION_STRING, "FILE",
-	 "settings, KEY = VALUE a line (default " DEFAULT_CONFIG "); read again on SIGHUP",
+	 "settings, KEY = VALUE a line (default " SETTINGS_FILE "); read again on SIGHUP",
 	 offsetof(struct daemon_args, config), 0, NULL, NULL},
 	{"shmem-size", 0, OPTION_STRING, "BYTES",
 	 "asks the service for that much shared memory (K and M may follow)",
@@ -106,18 +106,9 @@ static int set_option(struct settings *settings, const char *key, const char *va
 static int read_settings(const struct daemon_args *args, struct settings *ret, char *error,
 			 size_t error_size)
 {
-	const char *path = args->config ? args->config : DEFAULT_CONFIG;
 	struct settings settings = settings_default;
-	_cleanup_(freep) char *text = NULL;
-	size_t len;
-	int r = read_file(path, MAX_CONFIG, &text, &len);
+	int r = settings_read(args->config, &settings, error, error_size);
 
-	if (r == -ENOENT && !args->config)
-		r = 0;
-	else if (r < 0)
-		(void)snprintf(error, error_size, "%s: %s", path, strerror(-r));
-	else
-		r = settings_parse(path, text, &settings, error, error_size);
 	if (r >= 0)
 		r = set_option(&settings, "shmem-size", args->shmem_size, error, error_size);
 	if (r >= 0)
@@ -227,10 +218,37 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* Before any thread and any descriptor of our own. */
+/* What fails is tried again, and told, as that user. */
+static void listen_first(const char *handed, const char *arg, const char *usual, int *ret_fd,
+			 const char **ret_path)
+{
+	const char *path = arg ? arg : usual;
+	int fd;
+
+	if (!arg && listen_fds_find(handed, &fd) != LISTEN_FDS_NONE)
+		return;
+	if (listen_at(path, 0666, ret_fd) >= 0 && *path != '@')
+		*ret_path = path;
+}
+
+/* The folder of our sockets is root's, which --user is not: they are made before it is changed. */
+static void listen_as_root(struct daemon_run *run)
+{
+	const struct daemon_args *args = &run->args;
+
+	if (!args->user || geteuid() != 0)
+		return;
+	if (!args->control || !args->hook_socket)
+		(void)mkdir(HOOK_FOLDER, 0755);
+	listen_first("control", args->control, CONTROL_SOCKET, &run->control_fd,
+		     &run->control_path);
+	listen_first("hook", args->hook_socket, HOOK_SOCKET, &run->hook_fd, &run->hook_path);
+}
+
+/* Before any thread and any descriptor of our own, but the sockets of listen_as_root(). */
 static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
 {
-	int keep[4];
+	int keep[5];
 	struct rights_options o = {
 		.user = run->args.user,
 		.direct = run->settings.direct,
@@ -240,6 +258,10 @@ static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		o.n_keep_fds += listen_fds_find(names[i], &keep[o.n_keep_fds]) == 0;
+	if (run->control_fd >= 0)
+		keep[o.n_keep_fds++] = run->control_fd;
+	if (run->hook_fd >= 0)
+		keep[o.n_keep_fds++] = run->hook_fd;
 	if (run->notify_fd > 2)
 		keep[o.n_keep_fds++] = run->notify_fd;
 	qsort(keep, o.n_keep_fds, sizeof(*keep), by_number);
@@ -270,6 +292,10 @@ static int listen_control(struct daemon_run *run, int *ret_fd)
 	const char *path = run->args.control ? run->args.control : CONTROL_SOCKET;
 	int r = run->args.control ? LISTEN_FDS_NONE : listen_fds_find("control", ret_fd);
 
+	if (run->control_fd >= 0) {
+		*ret_fd = take_fd(run->control_fd);
+		return 0;
+	}
 	if (r < 0)
 		log_error("the descriptor handed over as \"control\" is no listening socket");
 	if (r != LISTEN_FDS_NONE)
@@ -311,12 +337,12 @@ static int open_consent(struct daemon_run *run, const struct features *features)
 {
 	struct consent_options o = {
 		.socket = run->args.hook_socket,
-		.listen_fd = -1,
+		.listen_fd = take_fd(run->hook_fd),
 		.under_seccomp = run->settings.consent_under_seccomp,
 		.features = *features,
 	};
 	char error[512];
-	int r = o.socket ? 0 : listen_fds_find("hook", &o.listen_fd);
+	int r = o.socket || o.listen_fd >= 0 ? 0 : listen_fds_find("hook", &o.listen_fd);
 
 	if (r < 0) {
 		log_error("the descriptor handed over as \"hook\" is no listening socket");
@@ -390,6 +416,8 @@ static void deinit(struct daemon_run *run)
 		(void)unlink(run->control_path);
 	run->daemon = daemon_free(run->daemon);
 	run->consent = consent_free(run->consent);
+	if (run->hook_path)
+		(void)unlink(run->hook_path);
 	signals_unwatch(&run->loop, &run->signals);
 	(void)fd_close(run->notify_fd);
 	loop_deinit(&run->loop);
@@ -398,6 +426,8 @@ static void deinit(struct daemon_run *run)
 static int run_daemon(int argc, char **argv)
 {
 	struct daemon_run run = {.args.notify_fd = UINT32_MAX,
+				 .control_fd = -1,
+				 .hook_fd = -1,
 				 .signals.fd = -1,
 				 .loop.epoll_fd = -1,
 				 .notify_fd = -1};
@@ -415,6 +445,7 @@ static int run_daemon(int argc, char **argv)
 	r = choose_notify_fd(&run);
 	if (r < 0)
 		return 2;
+	listen_as_root(&run);
 	r = reduce_rights(&run, error, sizeof(error));
 	if (r < 0) {
 		log_error("%s", error);

@@ -30,6 +30,7 @@ static void print_stacks(const struct account *a, FILE *out)
 	char n[32];
 	uint64_t failed = failed_sum(a);
 	const char *open = " (";
+	double frames;
 
 	if (!a->emitted) {
 		fprintf(out, "  stacks   none\n");
@@ -49,8 +50,8 @@ static void print_stacks(const struct account *a, FILE *out)
 			text_count(a->failed[i], n));
 		open = ", ";
 	}
-	fprintf(out, "%s; %.0f frames each\n", failed ? ")" : "",
-		(double)a->frames / (double)a->emitted);
+	frames = (double)a->frames / (double)a->emitted;
+	fprintf(out, "%s; %.0f frame%s each\n", failed ? ")" : "", frames, frames < 1.5 ? "" : "s");
 }
 
 static void print_losses(const struct session_summary *s, FILE *out)
@@ -98,6 +99,12 @@ static void print_clean(const char *text, FILE *out)
 	buffer_deinit(&b);
 }
 
+/* As the unwinder calls what has no file: by the perf map that would name it. */
+static bool is_jit(const char *path)
+{
+	return !strncmp(path, "/tmp/perf-", strlen("/tmp/perf-"));
+}
+
 static void print_nameless(const struct session_summary *s, FILE *out)
 {
 	char n[32];
@@ -105,9 +112,12 @@ static void print_nameless(const struct session_summary *s, FILE *out)
 	for (size_t i = 0; i < s->n_nameless && i < 5; i++) {
 		fprintf(out, "  %s ", i ? "        " : "nameless");
 		print_clean(s->nameless[i].path, out);
-		fprintf(out, ": %s sample%s with frames that have no symbol\n",
+		fprintf(out, ": %s sample%s with frames that have no symbol%s\n",
 			text_count(s->nameless[i].samples, n),
-			s->nameless[i].samples == 1 ? "" : "s");
+			s->nameless[i].samples == 1 ? "" : "s",
+			is_jit(s->nameless[i].path)
+				? " (JIT code: node --perf-basic-prof, python3 -X perf)"
+				: "");
 	}
 }
 
@@ -251,7 +261,7 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 	fprintf(out, "\n");
 	fprintf(out, "  lost     %s in the kernel's rings", text_count(s->lost, n));
 	if (s->skipped)
-		fprintf(out, "; %s left out", text_count(s->skipped, n));
+		fprintf(out, "; %s skipped (perfwind report says why)", text_count(s->skipped, n));
 	if (s->overwritten)
 		fprintf(out, "; %s packets overwritten in a RING_BUFFER, as it means it",
 			text_count(s->overwritten, n));

@@ -2,8 +2,10 @@
  * Events are opened on ourselves or on the first CPU and closed at once; nothing is left changed.
  */
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -118,7 +120,7 @@ static bool kernel_addresses(void)
 static int tracepoint(void)
 {
 	static const char *const roots[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	int r = -ENOENT;
+	int r, found = -ENOENT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		_cleanup_(freep) char *text = NULL;
@@ -127,13 +129,15 @@ static int tracepoint(void)
 
 		(void)snprintf(path, sizeof(path), "%s/events/sched/sched_switch/id", roots[i]);
 		r = read_file(path, 32, &text, NULL);
-		if (r < 0)
+		if (r < 0) {
+			found = found == -ENOENT ? r : found; /* closed says more than not there */
 			continue;
+		}
 		text[strcspn(text, "\n")] = 0;
 		if (parse_u64(text, 10, UINT32_MAX, &id) == 0)
 			return try_event(PERF_TYPE_TRACEPOINT, id, true, false);
 	}
-	return r;
+	return found;
 }
 
 static bool listens(const char *path)
@@ -146,6 +150,32 @@ static bool listens(const char *path)
 	memcpy(address.sun_path, path, strlen(path));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
+/* As the daemon would judge us: by what the kernel says of whoever is at the socket's other end. */
+static void look_at_policy(struct doctor_facts *f)
+{
+	struct settings settings = settings_default;
+	struct policy policy;
+	struct asker asker;
+	const struct passwd *pw = getpwuid(geteuid());
+	const struct group *gr;
+	int pair[2];
+
+	(void)snprintf(f->user, sizeof(f->user), "%s", pw ? pw->pw_name : "USER");
+	if (settings_read(NULL, &settings, f->settings_error, sizeof(f->settings_error)) < 0)
+		return;
+	policy_of(&settings, &policy);
+	gr = policy.all.n_groups ? getgrgid(policy.all.groups[0]) : NULL;
+	(void)snprintf(f->group, sizeof(f->group), "%s", gr ? gr->gr_name : "");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	if (asker_of(pair[0], &asker) >= 0) {
+		f->scope = policy_scope(&policy, &asker);
+		asker_deinit(&asker);
+	}
+	fd_close(pair[0]);
+	fd_close(pair[1]);
 }
 
 static bool is_inner(const char *namespace, ino_t first)
@@ -182,6 +212,8 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	(void)probe_features(&f->features, error, sizeof(error));
 	look_at_rings(f);
 	f->daemon = listens(control_socket);
+	f->systemd = access("/run/systemd/system", F_OK) == 0;
+	look_at_policy(f);
 	f->debug_files = access("/usr/lib/debug/.build-id", X_OK) == 0;
 	f->debuginfod = urls && *urls;
 }

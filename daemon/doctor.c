@@ -118,7 +118,7 @@ static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f
 	if (no_events(d, f))
 		return;
 	f->state = DOCTOR_SHUT;
-	SAY(cost, "-a is refused; your own programs need it not");
+	SAY(cost, "-a is refused; your own programs do not need it");
 	if (is_module(d, 0)) {
 		SAY(what, "whole CPUs: %s (a security module?)", strerror(-d->machine));
 		SAY(mend, "sudo ausearch -m avc -ts recent; allow perf_event { cpu } to it");
@@ -322,10 +322,38 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 		SAY(mend, "none needed; Linux 6.13 has all of them");
 }
 
+/* Whether and what it records for this user. */
+static void judge_policy(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->scope == POLICY_ALL && !*d->settings_error) {
+		SAY(what, "a perfwind daemon is there to ask: you may record every process and the "
+			  "kernel (-a, -p)");
+		return;
+	}
+	f->state = DOCTOR_PARTLY;
+	if (*d->settings_error) {
+		SAY(what, "a perfwind daemon is there to ask; what it gives you is not known: %s",
+		    d->settings_error);
+		SAY(cost, "a recording that asks says what it was refused");
+		SAY(mend, "perfwind record --daemon -a -d 1");
+		return;
+	}
+	SAY(what, "a perfwind daemon is there to ask: %s",
+	    d->scope == POLICY_OWN
+		    ? "you may record your own processes, user code only (-a: all of yours)"
+		    : "it records nothing for you (own-processes = no in " SETTINGS_FILE ")");
+	SAY(cost, "other users' processes and the kernel are not shown to you");
+	if (*d->group)
+		SAY(mend, "sudo usermod -aG %s %s, and log in again", d->group, d->user);
+	else
+		SAY(mend, "all-users = %s in " SETTINGS_FILE ", then: sudo kill -HUP its daemon",
+		    d->user);
+}
+
 static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->daemon) {
-		SAY(what, "a perfwind daemon is there to ask (-a, -p)");
+		judge_policy(d, f);
 		return;
 	}
 	SAY(what, "no perfwind daemon listens: your own rights are all there is");
@@ -333,7 +361,11 @@ static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 		return;
 	f->state = DOCTOR_PARTLY;
 	SAY(cost, "what the lines above refuse stays refused");
-	SAY(mend, "sudo systemctl enable --now perfwind-hook.socket perfwind-control.socket");
+	if (d->systemd)
+		SAY(mend, "sudo systemctl enable --now perfwind-hook.socket "
+			  "perfwind-control.socket");
+	else
+		SAY(mend, "sudo perfwind daemon --user perfwind");
 }
 
 static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f)

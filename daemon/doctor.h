@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/base/features.h"
+#include "daemon/policy.h"
 
 enum doctor_gate {
 	DOCTOR_OWN_PROGRAMS, /* user code of programs that the user starts: a default recording */
@@ -43,9 +44,14 @@ struct doctor_facts {
 	uint64_t files;			  /* hard limit of descriptors */
 	uint64_t max_rate;		  /* kernel.perf_event_max_sample_rate, Hz */
 	struct features features;
-	bool daemon;	  /* somebody listens on the control socket */
-	bool debug_files; /* separate debug information is installed */
-	bool debuginfod;  /* DEBUGINFOD_URLS is set */
+	bool daemon;  /* somebody listens on the control socket */
+	bool systemd; /* is the machine's first program */
+	/* What the settings give this user of a daemon that is asked; why they are not known, or "". */
+	enum policy_scope scope;
+	char settings_error[160];
+	char user[64], group[64]; /* this user; a group that may record everything, or "" */
+	bool debug_files;	  /* separate debug information is installed */
+	bool debuginfod;	  /* DEBUGINFOD_URLS is set */
 };
 
 /* One gate's finding: plain sentences, "" where there is nothing to say. */

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "daemon/base/error.h"
+#include "daemon/base/nearest.h"
 #include "daemon/settings.h"
 
-enum { MAX_LINE = 512 };
+enum { MAX_LINE = 512, MAX_FILE = 64 << 10 };
 
 const struct settings settings_default = {
 	.waiting_size = 4 << 20,
@@ -105,6 +106,8 @@ static int set_words(const struct setting *s, struct settings *settings, const c
 int settings_set(struct settings *settings, const char *key, const char *value, char *error,
 		 size_t error_size)
 {
+	struct nearest nearest = {.wanted = key};
+
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		const struct setting *s = &table[i];
 		uint64_t n;
@@ -129,6 +132,9 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 		return 0;
 	}
 	(void)snprintf(error, error_size, "unknown setting '%.64s'", key);
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		nearest_offer(&nearest, table[i].key);
+	nearest_append(&nearest, error, error_size);
 	return fail(-EINVAL);
 }
 
@@ -194,4 +200,19 @@ int settings_parse(const char *name, const char *text, struct settings *settings
 	}
 	*settings = s;
 	return 0;
+}
+
+int settings_read(const char *path, struct settings *settings, char *error, size_t error_size)
+{
+	const char *from = path ? path : SETTINGS_FILE;
+	_cleanup_(freep) char *text = NULL;
+	size_t len;
+	int r = read_file(from, MAX_FILE, &text, &len);
+
+	if (r == -ENOENT && !path)
+		return 0;
+	if (r >= 0)
+		return settings_parse(from, text, settings, error, error_size);
+	(void)snprintf(error, error_size, "%s: %s", from, strerror(-r));
+	return trace(r);
 }

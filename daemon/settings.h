@@ -4,6 +4,8 @@
 
 #include "daemon/base/util.h"
 
+#define SETTINGS_FILE "/etc/perfwind.conf"
+
 struct settings {
 	uint32_t shmem_size, shmem_page; /* hints in bytes; 0: the service's choice */
 	uint32_t waiting_size; /* bytes of packets that wait for free chunks, of one data source */
@@ -31,6 +33,8 @@ extern const struct settings settings_default;
  * M. -EINVAL with a line in @error (NAME:LINE: ...); *settings is then as it was. */
 int settings_parse(const char *name, const char *text, struct settings *settings, char *error,
 		   size_t error_size);
+/* The file at @path; NULL: SETTINGS_FILE, which need not be there.  Errors as above, and -errno. */
+int settings_read(const char *path, struct settings *settings, char *error, size_t error_size);
 /* One setting, as on the command line.  Errors as above, without NAME:LINE. */
 int settings_set(struct settings *settings, const char *key, const char *value, char *error,
 		 size_t error_size);

@@ -90,7 +90,10 @@ static int unknown_event(struct spec_parser *parser, const char *item)
 
 	spec_names_offer(&nearest);
 	spec_trace_offer(parser, &nearest);
-	return spec_error_nearest(parser, -ENOENT, &nearest, "unknown event '%s'", item);
+	return spec_error_nearest(parser, -ENOENT, &nearest,
+				  nearest.n ? "unknown event '%s'"
+					    : "unknown event '%s' (perfwind record --help: -e)",
+				  item);
 }
 
 /* @item is changed: it is cut at its colons. */

@@ -252,7 +252,7 @@ static int listen_path(struct consent *c, const char *path)
 	int r;
 
 	if (!strcmp(path, HOOK_SOCKET))
-		(void)mkdir("/run/perfwind", 0755);
+		(void)mkdir(HOOK_FOLDER, 0755);
 	r = listen_at(path, SOCKET_MODE, &c->listen_fd);
 	c->own_path = r >= 0 && *path != '@';
 	return r < 0 ? trace(r) : 0;

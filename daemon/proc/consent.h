@@ -40,6 +40,8 @@ enum consent_refusal consent_look(const char *root, uint32_t pid, bool under_sec
 /* HOOK_SIGNAL with HOOK_VALUE, by @pidfd, or by @pid where that is -1.  -ESRCH, -EPERM. */
 int consent_signal(uint32_t pid, int pidfd);
 
+#define HOOK_FOLDER "/run/perfwind" /* of HOOK_SOCKET, and of the control socket */
+
 struct consent_options {
 	const char *socket; /* path or @NAME; NULL: HOOK_SOCKET */
 	int listen_fd;	    /* inherited, consumed; -1: @socket is made */

@@ -388,6 +388,27 @@ asks $ALICE:$MEMBERS settings-member -p $BOBS
 check settings-member has settings-member 'thread_work;burn '
 ends_daemon
 
+# Started as root to become somebody: its sockets lie in a folder that is root's.  Twice, as it cannot take them away there.
+becomes() {
+	: >"$TMP/become.err"
+	"$PERFWIND" daemon -v --user nobody -s "@perfwind-control-$$" --control-socket "$TMP/root/control.sock" \
+		--hook-socket "$TMP/root/hook.sock" 2>"$TMP/become.err" &
+	DAEMON_STARTED=$!
+	started $DAEMON_STARTED
+	wait_for grep -q 'system calls are' "$TMP/become.err"
+}
+if [ -z "${UNIT_DAEMON:-}" ]; then
+	chmod 755 "$TMP/root"
+	for time in first second; do
+		becomes
+		check become-$time-user [ "$(ps -o user= -p $DAEMON_STARTED)" = nobody ]
+		check become-$time-told hasnt_line "$TMP/become.err" 'cannot be asked|can be asked for'
+		SOCKET=$TMP/root/control.sock asks $ALICE become-$time -p $ALICES
+		check become-$time-asked test -s "$TMP/become-$time.pftrace"
+		ends_daemon
+	done
+fi
+
 # What works with each right missing: events; stacks of a process that does not consent, also of a program that only its
 # owner may read; memory of one that consents (stacks that are longer than their copy); names of the kernel.
 runs_as_alice "$TMP/bin/private" 6000; PRIVATE=$!

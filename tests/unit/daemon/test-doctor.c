@@ -82,11 +82,38 @@ static void test_user_at_2(void **state)
 	expect(&d, DOCTOR_RINGS, DOCTOR_PARTLY, "512 KiB a CPU at most, of 16384",
 	       "perf_event_mlock_kb");
 	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
+	       "sudo perfwind daemon --user perfwind");
+	d.systemd = true;
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
 	       "systemctl enable --now perfwind-hook.socket perfwind-control.socket");
 	d.tracepoints = -ENOENT;
 	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "not mounted", "mount -t tracefs");
 	d.user_namespace = true;
 	expect(&d, DOCTOR_CAPABILITIES, DOCTOR_SHUT, "user namespace", "outside");
+}
+
+/* What the daemon's settings give, in words. */
+static void test_policy(void **state)
+{
+	struct doctor_facts d = {.daemon = true, .user = "ada", .group = "perf"};
+	struct doctor_finding f;
+
+	(void)state;
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "it records nothing for you (own-processes = no",
+	       "sudo usermod -aG perf ada");
+	d.scope = POLICY_OWN;
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "your own processes, user code only",
+	       "sudo usermod -aG perf ada, and log in again");
+	*d.group = 0;
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "your own processes, user code only",
+	       "all-users = ada in /etc/perfwind.conf");
+	d.scope = POLICY_ALL;
+	doctor_judge(&d, DOCTOR_DAEMON, &f);
+	assert_true(f.state == DOCTOR_OPEN && !*f.cost && !*f.mend);
+	assert_non_null(strstr(f.what, "every process and the kernel"));
+	strcpy(d.settings_error, "/etc/perfwind.conf: Permission denied");
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "not known: /etc/perfwind.conf: Permission denied",
+	       "perfwind record --daemon");
 }
 
 /* The mend of each combination, by kernel/ksyms_common.c. */
@@ -239,16 +266,18 @@ static void test_look(void **state)
 	assert_int_equal(d.root, geteuid() == 0 && !d.user_namespace);
 	assert_true(is_power_of_two(d.ring_wanted) && d.ring_bytes <= d.ring_wanted);
 	assert_false(d.daemon);
+	assert_true(*d.user && (!d.root || *d.settings_error || d.scope == POLICY_ALL));
 	assert_true(d.max_rate > 0 && d.files > 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_open), cmocka_unit_test(test_user_at_2),
-		cmocka_unit_test(test_closed),	 cmocka_unit_test(test_partly),
-		cmocka_unit_test(test_look),	 cmocka_unit_test(test_kernel_names),
-		cmocka_unit_test(test_yama),	 cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_all_open),     cmocka_unit_test(test_user_at_2),
+		cmocka_unit_test(test_closed),	     cmocka_unit_test(test_partly),
+		cmocka_unit_test(test_look),	     cmocka_unit_test(test_policy),
+		cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_yama),
+		cmocka_unit_test(test_modules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,9 @@ static void test_refused(void **state)
 		const char *text, *error;
 	} bad[] = {
 		{"shmem-size", "x:1: 'shmem-size' is not KEY = VALUE"},
-		{"\n\nshm = 1\n", "x:3: unknown setting 'shm'"},
+		{"\n\nshm = 1\n",
+		 "x:3: unknown setting 'shm'; did you mean shmem-size or shmem-page?"},
+		{"shmem-siz = 1\n", "x:1: unknown setting 'shmem-siz'; did you mean shmem-size?"},
 		{"shmem-size = 5000",
 		 "x:1: shmem-size takes a multiple of 4096 from 4096 to 33554432, not '5000'"},
 		{"shmem-size = 33M",
