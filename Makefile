@@ -263,6 +263,7 @@ docs: $(O)/perfwind
 	$(Q)$(O)/perfwind generate zsh >$(O)/docs/_perfwind
 
 SYSTEMD_DIR ?= $(PREFIX)/lib/systemd
+SYSCONF_DIR ?= /etc
 RC_UNITS := $(wildcard rc/*.service rc/*.socket)
 INSTALL_SHARE = $(DESTDIR)$(PREFIX)/share
 install: all docs
@@ -280,7 +281,11 @@ install: all docs
 		>$(DESTDIR)$(SYSTEMD_DIR)/system/$$f && chmod 644 $(DESTDIR)$(SYSTEMD_DIR)/system/$$f || exit 1; done
 	install -m 644 rc/perfwind.sysusers $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d/perfwind.conf
 	install -m 644 rc/perfwind.tmpfiles $(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
+	install -d $(DESTDIR)$(SYSCONF_DIR)
+	test -e $(DESTDIR)$(SYSCONF_DIR)/perfwind.conf || install -m 644 rc/perfwind.conf $(DESTDIR)$(SYSCONF_DIR)/perfwind.conf
+# Settings that somebody has changed stay.
 uninstall:
+	if cmp -s rc/perfwind.conf $(DESTDIR)$(SYSCONF_DIR)/perfwind.conf; then rm $(DESTDIR)$(SYSCONF_DIR)/perfwind.conf; fi
 	rm -f $(RC_UNITS:rc/%=$(DESTDIR)$(SYSTEMD_DIR)/system/%) $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d/perfwind.conf \
 		$(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
 	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so $(INSTALL_SHARE)/man/man1/perfwind.1 \

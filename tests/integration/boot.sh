@@ -206,7 +206,21 @@ asks packaged-again alice -- -p $ALICES
 check package-records-again has packaged-again "$NAMED"
 check package-well well
 dpkg -L perfwind >"$TMP/files"
+# The settings are the machine's: kept over an upgrade that has others, over removing, and gone by purging.
+conffile() { dpkg-query -W -f '${Conffiles}\n' perfwind | grep -q '^ /etc/perfwind.conf '; }
+check package-settings conffile
+echo 'own-processes = no' >>/etc/perfwind.conf
+sed -i '/^own-processes/!d' /etc/perfwind.conf
+kept() { [ "$(cat /etc/perfwind.conf)" = 'own-processes = no' ]; }
+dpkg-deb -R "$package" "$TMP/next"
+echo '# One more line.' >>"$TMP/next/etc/perfwind.conf"
+sed -i 's/^Version: .*/&+next/' "$TMP/next/DEBIAN/control"
+dpkg-deb -b "$TMP/next" "$TMP/next.deb" >"$TMP/next.log"
+check package-upgrades dpkg -i --force-confdef --force-confold "$TMP/next.deb"
+check upgrade-keeps-settings kept
+check upgrade-obeys-settings denied upgraded 'you may record nothing by asking' alice -- -p $ALICES
 check package-removes dpkg -r perfwind
+check removed-keeps-settings kept
 nothing_runs() { ! pgrep -u perfwind -a && [ -z "$(ls -A /run/perfwind)" ]; }
 check removed-stops nothing_runs
 nothing_left() {

@@ -10,6 +10,8 @@ for f in bin/perfwind lib/libperfwind-hook.so share/man/man1/perfwind.1 share/ma
 	share/bash-completion/completions/perfwind share/zsh/site-functions/_perfwind share/doc/perfwind/LICENSE; do
 	check "installed-$(basename "$f")" test -s "$root/usr/$f"
 done
+check installed-settings cmp rc/perfwind.conf "$root/etc/perfwind.conf"
+installs_again() { "${MAKE:-make}" -s --no-print-directory "$1" O="$O" DESTDIR="$root" PREFIX=/usr >"$TMP/$1.log" 2>&1; }
 check runs "$root/usr/bin/perfwind" --version
 run_finds_the_hook() { "$root/usr/bin/perfwind" run -- cat /proc/self/maps | grep -q libperfwind-hook.so; }
 check run-finds-the-hook run_finds_the_hook
@@ -40,6 +42,13 @@ check bash-commands completes "rec" 1 record
 check bash-options completes "record --freq" 2 --frequency
 check bash-choices completes "record --unwinder lib" 3 libdw
 
-"${MAKE:-make}" -s --no-print-directory uninstall O="$O" DESTDIR="$root" PREFIX=/usr
+# Settings that were changed are the machine's: neither written over nor taken away.
+echo 'user-rate = 5000' >>"$root/etc/perfwind.conf"
+check again installs_again install
+check again-keeps-settings grep -qx 'user-rate = 5000' "$root/etc/perfwind.conf"
+check uninstalls installs_again uninstall
+check uninstalled-keeps-settings grep -qx 'user-rate = 5000' "$root/etc/perfwind.conf"
+cp rc/perfwind.conf "$root/etc/perfwind.conf"
+check uninstalls-again installs_again uninstall
 nothing_left() { [ -z "$(find "$root" -type f)" ] || { find "$root" -type f; return 1; }; }
 check nothing-left nothing_left

@@ -1,5 +1,7 @@
 /* test-settings.c - the daemon's own settings. */
+#include <ctype.h>
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/settings.h"
 #include "tests/unit/cmocka.h"
@@ -141,13 +143,47 @@ static void test_words(void **state)
 	assert_int_equal(settings_set(&s, "all-groups", list, error, sizeof(error)), 0);
 }
 
+/* The file that is installed names each setting once, with what holds anyway. */
+static void test_shipped(void **state)
+{
+	struct settings s = settings_default;
+	_cleanup_(freep) char *text = NULL;
+	char error[256] = "";
+	unsigned n = 0;
+
+	(void)state;
+	assert_int_equal(settings_read("rc/perfwind.conf", &s, error, sizeof(error)), 0);
+	assert_memory_equal(&s, &settings_default, sizeof(s)); /* all of it is comments */
+	assert_true(read_file("rc/perfwind.conf", 64 << 10, &text, NULL) >= 0);
+	for (char *line = text; *line; line += strlen(line) + 1) {
+		assert_non_null(strchr(line, '\n'));
+		*strchr(line, '\n') = 0;
+		if (line[0] != '#' || !islower((unsigned char)line[1]))
+			continue;
+		assert_int_equal(settings_parse("x", line + 1, &s, error, sizeof(error)), 0);
+		n++;
+	}
+	s.traced_said = false; /* said, but as it is */
+	assert_memory_equal(&s, &settings_default, sizeof(s));
+	assert_int_equal(n, 19);
+}
+
+static void test_read(void **state)
+{
+	struct settings s = settings_default;
+	char error[256] = "";
+
+	(void)state;
+	assert_int_equal(settings_read("/nonexistent/conf", &s, error, sizeof(error)), -ENOENT);
+	assert_string_equal(error, "/nonexistent/conf: No such file or directory");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_together),
-		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_file),	 cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_together), cmocka_unit_test(test_words),
+		cmocka_unit_test(test_shipped),	 cmocka_unit_test(test_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
