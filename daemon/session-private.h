@@ -120,6 +120,7 @@ struct session {
 	struct session *next_shared; /* in options.shared */
 	bool reporting, freed;	     /* freed by a callback: the struct itself goes after it */
 	bool raw_failed;
+	bool jit_told; /* that a perf map was refused */
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
 };

@@ -72,6 +72,23 @@ static int take_outcomes(struct session *s, size_t *ret_n)
 	return first;
 }
 
+/* Why the names of a perf map are missing, once a session: there may be as many as processes. */
+static void tell_jit(struct session *s, const struct load_answer *a)
+{
+	if (a->error == -EXDEV)
+		session_note(s,
+			     "names of JIT code in a container are missing: its perf map may not "
+			     "be read (mend: direct = yes, or be root)");
+	if (a->error != -EACCES || s->jit_told)
+		return;
+	s->jit_told = true;
+	session_note(s,
+		     "names of JIT code are missing: %s is not believed, as other users may write "
+		     "it, or it is not of the user whose process it is (mend: chmod go-w, umask "
+		     "022; more such ones are not told)",
+		     uw_module_path(a->request.module));
+}
+
 static int take_answers(struct session *s, size_t *ret_n)
 {
 	struct load_answer a;
@@ -95,10 +112,8 @@ static int take_answers(struct session *s, size_t *ret_n)
 				(void)session_unreadable(
 					s, a.request.module); /* or it is not tried again */
 			s->loaded += unwind;
-			if (a.request.kind == LOAD_SYMBOLS && a.error == -EXDEV)
-				session_note(s, "names of JIT code in a container are missing: its "
-						"perf map may not be read "
-						"(mend: direct = yes, or be root)");
+			if (a.request.kind == LOAD_SYMBOLS)
+				tell_jit(s, &a);
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);

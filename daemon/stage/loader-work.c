@@ -449,9 +449,10 @@ static void load_symbols(struct load_worker *w, struct load_answer *a)
 		return; /* came with the unwind half, or cannot be had */
 	if (uw_module_kind(module) == UW_MODULE_JIT)
 		t.source.fd = fd = open_jit(w, &a->request);
-	a->error = fd == -EXDEV	     ? fd
-		   : t.source.fd < 0 ? -ENOENT
-				     : uw_module_load_symbols(module, &t.source);
+	if (t.source.fd >= 0)
+		a->error = uw_module_load_symbols(module, &t.source);
+	else /* who may not be read or believed is told of */
+		a->error = t.source.fd == -EXDEV || t.source.fd == -EACCES ? t.source.fd : -ENOENT;
 	if (a->error < 0)
 		uw_module_set_nameless(module);
 }

@@ -110,6 +110,17 @@ record jit -- "$PROGRAMS/jit" 1
 check jit-names has jit 'main;call_jitted;jitted_function;jit_callback;burn '
 check jit-whole json jit 'v["stacks"]["whole"] >= 0.98 * total'
 check jit-consistent consistent jit
+# A map that anybody may have written names nothing, and that is said: with the place and the mend, once.
+(umask 0; exec "$PROGRAMS/jit" 60) &
+open_jit=$!
+started $open_jit
+wait_for used $open_jit 20
+record jit-open -p $open_jit -d 1
+check jit-open-is-not-named hasnt jit-open jitted_function
+check jit-open-is-said steps_kept jit-open "^names of JIT code are missing: /tmp/perf-$open_jit.map is not believed, as other users may write it"
+check jit-open-is-said-once [ "$(grep -c 'is not believed' "$TMP/jit-open.err")" = 1 ]
+kill $open_jit
+rm -f "/tmp/perf-$open_jit.map"
 
 if is_root; then
 	# Another root: the file is found through the process.
