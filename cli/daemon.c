@@ -337,12 +337,17 @@ static int open_consent(struct daemon_run *run, const struct features *features)
 {
 	struct consent_options o = {
 		.socket = run->args.hook_socket,
-		.listen_fd = take_fd(run->hook_fd),
+		.listen_fd = -1,
 		.under_seccomp = run->settings.consent_under_seccomp,
 		.features = *features,
 	};
 	char error[512];
-	int r = o.socket || o.listen_fd >= 0 ? 0 : listen_fds_find("hook", &o.listen_fd);
+	int r = 0;
+
+	if (run->hook_fd >= 0)
+		o.listen_fd = take_fd(run->hook_fd);
+	else if (!o.socket)
+		r = listen_fds_find("hook", &o.listen_fd);
 
 	if (r < 0) {
 		log_error("the descriptor handed over as \"hook\" is no listening socket");
