@@ -55,6 +55,7 @@ static const int allowed[] = {
 	SCMP_SYS(readlink),
 	SCMP_SYS(readlinkat),
 	SCMP_SYS(readv),
+	SCMP_SYS(sendfile), /* a module's copy, for libunwind and libdw */
 	SCMP_SYS(stat),
 	SCMP_SYS(statfs),
 	SCMP_SYS(statx),
@@ -72,6 +73,7 @@ static const int allowed[] = {
 	/* memory */
 	SCMP_SYS(brk),
 	SCMP_SYS(madvise),
+	SCMP_SYS(mincore), /* libunwind: is an address one of ours? */
 	SCMP_SYS(mremap),
 	SCMP_SYS(munmap),
 	SCMP_SYS(mlock),
@@ -124,9 +126,7 @@ static const int allowed[] = {
 	SCMP_SYS(getrusage),
 	SCMP_SYS(getuid),
 	SCMP_SYS(prlimit64),
-	SCMP_SYS(setrlimit),
 	SCMP_SYS(sched_getaffinity),
-	SCMP_SYS(sched_setaffinity),
 	SCMP_SYS(sched_getparam),
 	SCMP_SYS(sched_getscheduler),
 	SCMP_SYS(sched_get_priority_max),
@@ -182,7 +182,7 @@ static const int allowed[] = {
 
 static int add_all(scmp_filter_ctx ctx)
 {
-	static const int mapping[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect), SCMP_SYS(pkey_mprotect)};
+	static const int mapping[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(allowed) && r >= 0; i++)

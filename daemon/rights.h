@@ -25,7 +25,8 @@ struct rights_options {
 int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
 
 /* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP).
- * @told: each is said on standard error too. */
+ * @told: each is said on standard error too, by a handler of SIGSYS; where a library has blocked all signals the kernel
+ * ends the process instead. */
 int rights_filter(bool told, char *error, size_t error_size);
 
 /* Are there capabilities in effect that are not simply root's? */

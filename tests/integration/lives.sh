@@ -45,11 +45,12 @@ check renamed-before share_at_least renamed 20 '^sh;'
 check renamed-after share_at_least renamed 20 '^another;'
 check renamed-process lives renamed sh
 
-# The same pid again, another program: in a pid namespace, where the next pid can be chosen.
+# The same pid again, another program: in a pid namespace, where the next pid can be chosen.  By own rights: a daemon
+# outside does not know these pids, and says so.
 is_root || { skip reuse "needs root"; exit 0; }
 unshare -pf --mount-proc true 2>/dev/null || { skip reuse "no pid namespaces here"; exit 0; }
 [ -e /proc/sys/kernel/ns_last_pid ] || { skip reuse "no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)"; exit 0; }
-unshare -pf --mount-proc "$PERFWIND" record --json -o "$TMP/reuse.pftrace" -- sh -c "
+unshare -pf --mount-proc "$OWN_PERFWIND" record --json -o "$TMP/reuse.pftrace" -- sh -c "
 	echo 99 >/proc/sys/kernel/ns_last_pid; $PROGRAMS/recursion 0.5 & wait
 	echo 99 >/proc/sys/kernel/ns_last_pid; $PROGRAMS/qsort 0.5 & wait" >"$TMP/reuse.json" 2>"$TMP/reuse.err"
 check reuse-first has reuse '^recursion;.*main;recurse_even'

@@ -1,17 +1,41 @@
 #!/bin/bash
 # unit.sh - tests again with the daemon that systemd runs as our unit says (unit_daemon.py): its user, its rights, its
-# view of the machine, and both lists of system calls, where a call that is refused ends the daemon.  First the daemon's
-# own tests; then others, whose recordings of processes and CPUs are asked of it.  Two run at a time.
+# view of the machine, both lists of system calls.  First the daemon's own tests; then others, whose recordings are asked
+# of it (asked/), with the right to read every program's memory where that is what they are about (direct/).  Two run at
+# a time, the longest first.
+#
+# The budget of locked memory (LimitMEMLOCK) can be raised by nobody without CAP_SYS_RESOURCE.  Where that is missing the
+# machine's own budget is raised instead, for that time: the daemon's rights stay those of the unit.
 if [ -z "${BOOTED:-}" ]; then
-	exec "$(dirname "$0")/with-systemd" env BOOTED=1 "tests/integration/$(basename "$0")" "$@"
+	budget=/proc/sys/kernel/perf_event_mlock_kb budget_is= said=
+	if [ "$(ulimit -H -l)" != unlimited ] && ! prlimit --memlock=1073741824:1073741824 true 2>/dev/null && [ -w $budget ]; then
+		budget_is=$(cat $budget)
+		trap 'echo "$budget_is" >$budget' EXIT
+		echo $((1 << 20)) >$budget
+		said="the unit's LimitMEMLOCK cannot be given here (no CAP_SYS_RESOURCE): kernel.perf_event_mlock_kb is raised"
+	fi
+	"$(dirname "$0")/with-systemd" env BOOTED=1 BUDGET="$said" "tests/integration/$(basename "$0")" "$@"
+	exit
 fi
 . "$(dirname "$0")/lib"
 need_perf
 "${MAKE:-make}" -s --no-print-directory O="$O" PREFIX=/usr install >"$TMP/install.log" 2>&1 && systemd-sysusers &&
 	systemctl daemon-reload
 check unit-installs [ $? = 0 ]
+[ -z "$BUDGET" ] || unable limit-memlock "$BUDGET"
 export UNIT_DAEMON=$INTEGRATION/unit_daemon.py
 export DAEMON_SESSIONS=${DAEMON_SESSIONS:-50}
-two_at_a_time unit daemon control ${PERFETTO_BIN:+traced}
-export RECORDS_BY_UNIT=1
-two_at_a_time recorded containers stall record-pid processes
+
+# From its first instruction it calls nothing that the unit refuses: one that does would be killed here.
+UNIT_REFUSED=kill "$UNIT_DAEMON" -s "$TMP/no-service" --control-socket "$TMP/first.sock" 2>"$TMP/first.log" &
+started $!
+first=$!
+wait_for grep -q 'system calls are filtered' "$TMP/first.log"
+"$PERFWIND" record -q --daemon --control-socket "$TMP/first.sock" -o "$TMP/first.pftrace" -- "$PROGRAMS/recursion" 0.3
+check refused-nothing-names has first 'main;(recurse_even;recurse_odd;){20,}.*burn '
+kill $first
+wait $first
+check refused-nothing [ $? = 0 ]
+
+two_at_a_time unit/{daemon,control} ${PERFETTO_BIN:+unit/traced} direct/{stall,unwinders,mappings,debug-files,containers} \
+	asked/{record-pid,processes,languages,record-command,targets,lives}

@@ -6,20 +6,17 @@ ours.  Its own process id is MainPID of perfwind-test-PID.service, PID being our
 
 Every line of the unit is as it is installed, but for
   ExecStart             the arguments, and -v: each call that our own filter refuses is told in the log
-  SystemCallErrorNumber kill: a call that the unit refuses and ours does not ends the daemon by SIGSYS
+  UNIT_REFUSED          in the environment: SystemCallErrorNumber, as "kill" instead of EPERM
   Restart, sockets      none of its own: its sockets are at --control-socket and --hook-socket, if these are given
   UNIT_RIGHTS           in the environment: capabilities (perfmon,kill) instead of the unit's
-  CAP_IPC_LOCK          where the unit's LimitMEMLOCK cannot be given (no CAP_SYS_RESOURCE here) and UNIT_RIGHTS is not set
   PERF...               of the environment is handed on"""
 import fcntl
 import os
-import resource
 import select
 import signal
 import subprocess
 import sys
 
-CAP_SYS_RESOURCE = 24
 FOLDER = "/run/systemd/system/"
 INSTALLED = "/lib/systemd/system/perfwind.service"
 NAME = "perfwind-test-%d" % os.getpid()
@@ -61,17 +58,10 @@ def split(arguments):
     return rest, sockets
 
 
-def rights(unit):
-    """Instead of the unit's own; None: these."""
-    if "UNIT_RIGHTS" in os.environ:
-        return " ".join("CAP_" + right.upper() for right in os.environ["UNIT_RIGHTS"].split(","))
-    with open("/proc/self/status", encoding="ascii") as status:
-        may = int(status.read().split("CapEff:")[1].split()[0], 16) >> CAP_SYS_RESOURCE & 1
-    wanted = next(line for line in unit if line.startswith("LimitMEMLOCK=")).removeprefix("LimitMEMLOCK=")
-    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    if may or hard == resource.RLIM_INFINITY or hard >= int(wanted.removesuffix("G")) << 30:
-        return None
-    return next(line for line in unit if line.startswith("AmbientCapabilities=")).partition("=")[2] + " CAP_IPC_LOCK"
+def rights():
+    """Instead of the unit's own."""
+    given = " ".join("CAP_" + right.upper() for right in os.environ["UNIT_RIGHTS"].split(","))
+    return {"AmbientCapabilities": given, "CapabilityBoundingSet": given}
 
 
 def service_unit(arguments, sockets):
@@ -83,15 +73,15 @@ def service_unit(arguments, sockets):
     changed = {
         "ExecStart": "/usr/bin/perfwind daemon %s" % " ".join('"%s"' % word for word in
                                                               arguments + ["-v"] * ("-v" not in arguments)),
-        "SystemCallErrorNumber": "kill",
         "Restart": "no",
         "Sockets": " ".join(sockets),
         "Requires": " ".join(sockets),
         "After": " ".join(sockets),
     }
-    given = rights(lines)
-    if given:
-        changed |= {"AmbientCapabilities": given, "CapabilityBoundingSet": given}
+    if "UNIT_RIGHTS" in os.environ:
+        changed |= rights()
+    if "UNIT_REFUSED" in os.environ:
+        changed["SystemCallErrorNumber"] = os.environ["UNIT_REFUSED"]
     for i, line in enumerate(lines):
         key = line.partition("=")[0]
         if key in changed:

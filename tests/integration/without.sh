@@ -4,6 +4,6 @@
 . "$(dirname "$0")/lib"
 need_perf
 export PERFWIND_WITHOUT=all
-two_at_a_time without unwinders trace record-pid survive mappings processes record-all events record-command plain-user lives targets
+two_at_a_time without/{unwinders,trace,record-pid,survive,mappings,processes,record-all,events,record-command,plain-user,lives,targets}
 PERFWIND_WITHOUT=no-such-facility "$PERFWIND" record -o "$TMP/x" -- true 2>"$TMP/err"
 check unknown-facility grep -q 'no-such-facility' "$TMP/err"
