@@ -46,14 +46,27 @@ static size_t count(const struct relocations *rel)
 	return rel->rela.size / sizeof(Elf64_Rela);
 }
 
-/* Of .rela.dyn most are the loader's own business (R_RELATIVE: data that points to data). */
-static void drop_nameless(struct relocations *rel)
+static bool is_of_slot(const Elf64_Rela *rela)
+{
+	switch (ELF64_R_TYPE(rela->r_info)) {
+	case R_X86_64_GLOB_DAT:
+	case R_X86_64_JUMP_SLOT:
+	case R_AARCH64_GLOB_DAT:
+	case R_AARCH64_JUMP_SLOT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Of .rela.dyn most are of data that points to something, in which no stub looks. */
+static void keep_slots(struct relocations *rel)
 {
 	Elf64_Rela *rela = (void *)rel->rela.data;
 	size_t n = 0;
 
 	for (size_t i = 0; i < count(rel); i++)
-		if (ELF64_R_SYM(rela[i].r_info))
+		if (is_of_slot(&rela[i]))
 			rela[n++] = rela[i];
 	rel->rela.size = n * sizeof(*rela);
 }
@@ -64,7 +77,7 @@ static void sort(struct relocations *rel)
 	Elf64_Rela *rela = (void *)rel->rela.data;
 	size_t ascending = 1;
 
-	drop_nameless(rel);
+	keep_slots(rel);
 	while (ascending < count(rel) && by_offset(rela + ascending - 1, rela + ascending) <= 0)
 		ascending++;
 	if (ascending < count(rel))

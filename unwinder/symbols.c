@@ -1,8 +1,9 @@
 /* symbols.c - see symbols.h.
  *
  * The index is two blocks: entries of 16 bytes sorted by address, and the names that they kept.  A
- * lookup is one binary search; as sized symbols may lie inside others (hand-written assembly), it
- * steps back a few entries when the nearest one ends too early. */
+ * lookup is a binary search between two marks, one for every few entries, as each step of it waits
+ * for memory; as sized symbols may lie inside others (hand-written assembly), it steps back a few
+ * entries when the nearest one ends too early. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,7 +13,10 @@
 #include "unwinder/parts.h"
 #include "unwinder/symbols.h"
 
-enum { NESTING_MAX = 32 };
+enum {
+	NESTING_MAX = 32,
+	MARKED = 8, /* entries for a mark, or more */
+};
 _Static_assert(UW_SYMBOL_NAME_MAX <= UINT16_MAX, "entries have 16 bits for it");
 
 struct entry {
@@ -28,6 +32,10 @@ struct range {
 struct uw_symbols {
 	struct entry *entries;
 	size_t n;
+	uint32_t *
+		marks; /* of 2^shift bytes each, from the first entry on: its first entry; then n */
+	size_t n_marks;
+	unsigned shift;
 	char *pool;
 	size_t pool_len;
 	struct range *ranges; /* executable; none: everywhere */
@@ -47,6 +55,7 @@ struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols)
 	if (!symbols)
 		return NULL;
 	free(symbols->entries);
+	free(symbols->marks);
 	free(symbols->pool);
 	free(symbols->ranges);
 	free(symbols);
@@ -60,7 +69,8 @@ static void symbols_freep(struct uw_symbols **symbols)
 
 size_t uw_symbols_bytes(const struct uw_symbols *symbols)
 {
-	return sizeof(*symbols) + symbols->n * sizeof(struct entry) + symbols->pool_len +
+	return sizeof(*symbols) + symbols->n * sizeof(struct entry) +
+	       symbols->n_marks * sizeof(*symbols->marks) + symbols->pool_len +
 	       symbols->n_ranges * sizeof(struct range);
 }
 
@@ -91,10 +101,26 @@ static uint64_t open_size(const struct uw_symbols *symbols, size_t i)
 	return end - e->start;
 }
 
+/* Where the first entry beyond vaddr is: *ret_low to *ret_high. */
+static void between_marks(const struct uw_symbols *symbols, uint64_t vaddr, size_t *ret_low,
+			  size_t *ret_high)
+{
+	uint64_t mark;
+
+	*ret_low = 0;
+	*ret_high = symbols->n;
+	if (!symbols->n_marks || vaddr < symbols->entries[0].start)
+		return;
+	mark = (vaddr - symbols->entries[0].start) >> symbols->shift;
+	*ret_low = symbols->marks[min_u64(mark, symbols->n_marks - 1)];
+	*ret_high = symbols->marks[min_u64(mark + 1, symbols->n_marks - 1)];
+}
+
 bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw_symbol *ret_symbol)
 {
-	size_t low = 0, high = symbols->n;
+	size_t low, high;
 
+	between_marks(symbols, vaddr, &low, &high);
 	while (low < high) { /* the first entry beyond vaddr */
 		size_t mid = low + (high - low) / 2;
 
@@ -117,6 +143,29 @@ bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw
 		return true;
 	}
 	return false;
+}
+
+static int make_marks(struct uw_symbols *s)
+{
+	uint64_t first, span;
+	size_t at = 0;
+
+	if (s->n <= MARKED)
+		return 0;
+	first = s->entries[0].start;
+	span = s->entries[s->n - 1].start - first;
+	while (span >> s->shift > s->n / MARKED)
+		s->shift++;
+	s->marks = reallocarray(NULL, (span >> s->shift) + 2, sizeof(*s->marks));
+	if (!s->marks)
+		return fail(-ENOMEM);
+	s->n_marks = (span >> s->shift) + 2;
+	for (size_t i = 0; i < s->n_marks; i++) {
+		while (at < s->n && (s->entries[at].start - first) >> s->shift < i)
+			at++;
+		s->marks[i] = (uint32_t)at;
+	}
+	return 0;
 }
 
 /* ---- to another process ---- */
@@ -175,6 +224,9 @@ int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols)
 	s->n_ranges = ranges / sizeof(*s->ranges);
 	if (s->n_ranges > UW_ELF_PHDRS_MAX || !in_order(s))
 		return fail(-EBADMSG);
+	r = make_marks(s);
+	if (r < 0)
+		return trace(r);
 	*ret_symbols = take(s);
 	return 0;
 }
@@ -361,6 +413,9 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 		symbols->pool_len += e->len + 1u;
 	}
 	symbols->full = b->full;
+	r = make_marks(symbols);
+	if (r < 0)
+		return trace(r);
 	*ret_symbols = take(symbols);
 	return 0;
 }

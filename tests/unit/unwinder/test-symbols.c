@@ -215,12 +215,40 @@ static void test_many(void **state)
 	}
 }
 
+/* Crowds and deserts, up to the last address: what stands alone is found, and nothing beside it. */
+static void test_uneven(void **state)
+{
+	enum { EACH = 100 };
+	static const uint64_t places[] = {0,	      1ull << 20, (1ull << 20) + 0x5000,
+					  1ull << 40, 1ull << 63, UINT64_MAX - EACH * 4};
+	struct uw_symbols_builder b = {0};
+	struct uw_symbols *s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		for (uint64_t k = 0; k < EACH; k++)
+			add(&b, places[i] + k * 4, 2, "f", UW_RANK_GLOBAL | UW_RANK_FUNCTION);
+	s = build(&b);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		for (uint64_t k = 0; k < EACH; k++) {
+			uint64_t at = places[i] + k * 4;
+
+			expect(s, at + 1, "f", at, 2);
+			expect(s, at + 2, NULL, 0, 0);
+		}
+		expect(s, places[i] - 1, NULL, 0, 0);
+		expect(s, places[i] + EACH * 4, NULL, 0, 0);
+	}
+	uw_symbols_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference),
 		cmocka_unit_test(test_nested), cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_latest), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_uneven),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
