@@ -3,9 +3,12 @@
  *
  * It asks itself: the signal is unblocked and there is one thread, so it is handled before sigqueue()
  * returns, and the time around that call is the whole interruption.  A child takes connections and
- * descriptors as they come.  One line: answers, then ns of a request (median, mean, 99 %), of another
- * signal of that number (median: what handling any signal costs), of a fixed piece of work before the
- * first request and after the last (the best of many: what is left behind). */
+ * descriptors as they come.  One line: requests that were sent, answers, requests that may have been given up; then ns of a
+ * request (median, mean, 99 %), of another signal of that number (median: what handling any signal costs), of a fixed
+ * piece of work before the first request and after the last (the best of many: what is left behind).
+ *
+ * There are as many answers as requests, but where the child has not run for so long that its backlog was full: the
+ * hook then gives up after ANSWER_WAIT_MS, and the request has taken that long. */
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -21,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libc-hook/answer.h"
 #include "libc-hook/hook_proto.h"
 
 enum { MAX_ROUNDS = 1000000, WORK_REPEATS = 50, WORK_CALLS = 20000, SETTLE_MS = 1000 };
@@ -95,13 +99,13 @@ static void serve(int listener, int stop, int result)
 	_exit(write(result, &answers, sizeof(answers)) != sizeof(answers));
 }
 
+/* 0: the signal could not be queued (RLIMIT_SIGPENDING is of all that the user runs). */
 static uint64_t ask(int value)
 {
 	const union sigval v = {.sival_int = value};
 	uint64_t start = now();
 
-	(void)sigqueue(getpid(), HOOK_SIGNAL, v);
-	return now() - start;
+	return sigqueue(getpid(), HOOK_SIGNAL, v) < 0 ? 0 : now() - start;
 }
 
 static int compare(const void *a, const void *b)
@@ -119,6 +123,16 @@ static void ask_often(int value, uint64_t *times, size_t n, uint64_t *ret_sum)
 		*ret_sum += times[i];
 	}
 	qsort(times, n, sizeof(*times), compare);
+}
+
+/* Of @n ascending times. */
+static size_t n_below(const uint64_t *times, size_t n, uint64_t limit)
+{
+	size_t below = 0;
+
+	while (below < n && times[below] < limit)
+		below++;
+	return below;
 }
 
 /* System calls, as they are what a handler or a filter left behind would slow down. */
@@ -140,6 +154,7 @@ static uint64_t work(void)
 static int measure(size_t n, int stop, int result)
 {
 	uint64_t *times = calloc(n, sizeof(*times)), sum, other_sum, before, after, median, late;
+	size_t sent, slow;
 	uint32_t answers = 0;
 
 	if (!times)
@@ -148,13 +163,15 @@ static int measure(size_t n, int stop, int result)
 	ask_often(HOOK_VALUE, times, n, &sum);
 	median = times[n / 2];
 	late = times[n - 1 - n / 100];
+	sent = n - n_below(times, n, 1);
+	slow = n - n_below(times, n, ANSWER_WAIT_MS * 1000000ull);
 	after = work();
 	ask_often(HOOK_VALUE + 1, times, n, &other_sum);
 	(void)close(stop);
 	if (read(result, &answers, sizeof(answers)) != sizeof(answers))
 		answers = 0;
-	printf("%u %lu %lu %lu %lu %lu %lu\n", answers, median, sum / n, late, times[n / 2], before,
-	       after);
+	printf("%zu %u %zu %lu %lu %lu %lu %lu %lu\n", sent, answers, slow, median, sum / n, late,
+	       times[n / 2], before, after);
 	free(times);
 	return 0;
 }

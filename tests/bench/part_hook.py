@@ -6,7 +6,7 @@ import subprocess
 import measure
 
 TITLE = "what consent costs a target: from signal to return, and afterwards"
-FIELDS = ["answers", "median", "mean", "p99", "other", "before", "after"]
+FIELDS = ["sent", "answers", "slow", "median", "mean", "p99", "other", "before", "after"]
 
 
 def ask(setup, rounds, loaded):
@@ -22,14 +22,19 @@ def ask(setup, rounds, loaded):
 def measure_part(setup):
     rounds = 2000 if setup.quick else 10000
     without, loaded = ask(setup, rounds, False), ask(setup, rounds, True)
-    if loaded["answers"] != rounds:
-        raise measure.BenchError(f"{loaded['answers']} answers to {rounds} requests")
+    # Those that took as long as the hook waits for a full backlog may have been given up; all others are answered, once.
+    if not loaded["sent"] - loaded["slow"] <= loaded["answers"] <= loaded["sent"] or not loaded["answers"]:
+        raise measure.BenchError(f"{loaded['answers']} answers to {loaded['sent']} requests, of which {loaded['slow']} "
+                                 "waited for long")
+    if without["answers"]:
+        raise measure.BenchError(f"{without['answers']} answers without the hook")
     rows = [["", "median us", "mean us", "99 % us"],
             ["a request", *(f"{loaded[x] / 1000:.1f}" for x in ("median", "mean", "p99"))],
             ["another signal", f"{loaded['other'] / 1000:.1f}", "", ""],
             ["a signal without the hook", f"{without['median'] / 1000:.1f}", "", ""]]
     measure.table(rows)
-    print(f"  {rounds} requests, {loaded['answers']} answers; asked for: under 50 us")
+    print(f"  {loaded['sent']} requests, {loaded['answers']} answers, {loaded['slow']} waited for a full backlog; "
+          "asked for: under 50 us")
     print(f"  a system call: {without['before']} ns without the hook, {loaded['before']} ns with it, "
           f"{loaded['after']} ns after the last request")
     return {"loaded": loaded, "without": without}
