@@ -40,6 +40,26 @@ record host-jit -p "$jit" -d 1
 check host-jit-names has host-jit 'main;call_jitted;jitted_function;jit_callback;burn '
 check host-jit-whole json host-jit 'v["stacks"]["whole"] >= 0.98 * total > 20'
 check host-jit-consistent consistent host-jit
+# A map of the same name in the host's /tmp is another's, by the pid inside and by the host's: it names nothing, neither
+# beside the container's own nor in its place.
+planted=
+trap 'rm -f $planted; cleanup' EXIT
+for pid in "$(inner "$jit")" "$jit"; do
+	[ ! -e "/tmp/perf-$pid.map" ] || continue
+	sed 's/jitted_function/of_the_host/' "/proc/$jit/root/tmp/perf-$(inner "$jit").map" >"/tmp/perf-$pid.map"
+	planted="$planted /tmp/perf-$pid.map"
+done
+check planted-maps grep -q of_the_host $planted /dev/null
+record host-planted -p "$jit" -d 1
+check host-planted-names has host-planted 'main;call_jitted;jitted_function;jit_callback;burn '
+check host-planted-is-not-believed hasnt host-planted of_the_host
+mv "/proc/$jit/root/tmp/perf-$(inner "$jit").map" "/proc/$jit/root/tmp/taken-away"
+record host-alone -p "$jit" -d 1
+check host-alone-is-recorded has host-alone 'main;call_jitted;'
+check host-alone-is-not-believed hasnt host-alone 'of_the_host|jitted_function'
+mv "/proc/$jit/root/tmp/taken-away" "/proc/$jit/root/tmp/perf-$(inner "$jit").map"
+rm -f $planted
+trap cleanup EXIT
 # The machine: both, by the host's pids.
 record host-all -a -d 1
 check host-all-jit has host-all '^jit;.*call_jitted;jitted_function;jit_callback;burn '

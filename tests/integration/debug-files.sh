@@ -124,6 +124,41 @@ else
 	skip frames-by-id "needs root"
 fi
 
+# What a user's program names as its debug file is read as that user could read it: not root's, through whoever records with
+# root's rights (in unit.sh the daemon).  By its name beside the program, and by a link; the same file names it all where
+# its user may read it.
+if is_root && id nobody >/dev/null 2>&1; then
+	mkdir -m 755 "$TMP/others" "$TMP/others/.debug"
+	build others/sealed
+	objcopy --only-keep-debug "$TMP/others/sealed" "$TMP/others/secret.debug"
+	strip --strip-all "$TMP/others/sealed"
+	(cd "$TMP/others" && objcopy --add-gnu-debuglink=secret.debug sealed)
+	chmod a+rx "$TMP" "$TMP/others" "$TMP/others/.debug" "$TMP/others/sealed"
+	# of_nobody NAME : a recording of the program while nobody runs it.
+	of_nobody() {
+		setpriv --reuid nobody --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/others/sealed" 60 &
+		target=$!
+		started $target
+		wait_for used $target 20
+		record "$1" -p $target -d 0.7
+		kill $target
+	}
+	chmod 600 "$TMP/others/secret.debug"
+	of_nobody sealed
+	check sealed-is-recorded json sealed 'v["stacks"]["whole"] >= 0.99 * total > 20'
+	check sealed-has-no-names hasnt sealed 'recurse_|burn '
+	mv "$TMP/others/secret.debug" "$TMP/roots.debug"
+	ln -s ../../roots.debug "$TMP/others/.debug/secret.debug"
+	chown -h nobody "$TMP/others/.debug/secret.debug"
+	of_nobody sealed-link
+	check sealed-link-has-no-names hasnt sealed-link 'recurse_|burn '
+	chmod 644 "$TMP/roots.debug"
+	of_nobody unsealed
+	check unsealed-names has unsealed "^sealed;.*$chain"
+else
+	skip sealed "needs root and a user nobody"
+fi
+
 # A library that no path leads to any more, recorded by a user who may not open what is only mapped: it is unwound and
 # named (by its dynamic symbols) out of the process's memory.
 if is_root && id nobody >/dev/null 2>&1 && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -le 2 ]; then
