@@ -416,6 +416,34 @@ runs_as_alice "$TMP/bin/private" 6000; PRIVATE=$!
 runs_as_alice "$TMP/bin/perfwind" run --hook-socket "$HOOK_SOCKET" -- "$TMP/bin/recursion" 6000; HOOKED=$!
 wait_for used $PRIVATE 20
 wait_for used $HOOKED 20
+# One that ends is replaced by one that is confined as it was.  What comes is a piece of work for it: a process to read,
+# stacks of one that consents that are longer than their copy.
+replaced() { # NAME PIDS : is there one of that name which is none of these?
+	local pid
+	as $ALICE "$TMP/bin/recursion" 0.1
+	for pid in $(pgrep -P "$DAEMON_PID" -x "$1"); do
+		case " $2 " in *" $pid "*) ;; *) return 0 ;; esac
+	done
+	return 1
+}
+starts_daemon $RIGHTS "all-groups = $MEMBERS"
+SECONDS_ASKED=60 asks $ALICE renewed -a --stack-bytes 1024 &
+asking=$!
+started $asking
+while read -r name bits; do
+	check guarded-$name-is-there wait_for pgrep -P "$DAEMON_PID" -x $name
+	killed=$(pgrep -P "$DAEMON_PID" -x $name | paste -sd ' ')
+	[ -n "$killed" ] || continue
+	kill -KILL $killed
+	check guarded-$name-comes-again wait_for replaced $name "$killed"
+	check guarded-$name-as-before guarded $name $bits
+done <<TABLE
+pw-files 38 2
+pw-memory
+TABLE
+ends_daemon
+wait $asking
+
 works() { # NAME: the words of what it had
 	local had=
 	asks 0 "$1" -p $ALICES && json "$1" 'v["samples"] > 0' >/dev/null && had=events
