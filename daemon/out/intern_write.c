@@ -164,24 +164,26 @@ static int write_frame(struct intern *in, uint32_t id)
 
 int intern_write_callstack(struct intern *in, uint32_t id, const uint32_t *ids, size_t n)
 {
-	size_t body = pack_number_size(ENTRY_IID, id);
-	uint8_t *p;
+	uint8_t *p, *body, *end;
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		body += pack_number_size(CALLSTACK_FRAME_IDS, ids[i]);
 		if (in->frames[ids[i] - in->first_frame].written == in->generation)
 			continue;
 		r = write_frame(in, ids[i]);
 		if (r < 0)
 			return trace(r);
 	}
-	p = buffer_reserve(&in->pending, pack_bytes_size(LIST_CALLSTACKS, body));
+	p = buffer_reserve(&in->pending, (n + 2) * PACK_FIELD_MAX);
 	if (!p)
 		return fail(-ENOMEM);
-	p = pack_number(pack_head(p, LIST_CALLSTACKS, body), ENTRY_IID, id);
+	/* Moving 150 bytes costs less than counting them before they are there. */
+	body = p + PACK_FIELD_MAX;
+	end = pack_number(body, ENTRY_IID, id);
 	for (size_t i = n; i-- > 0;)
-		p = pack_number(p, CALLSTACK_FRAME_IDS, ids[i]);
-	in->pending.len = (size_t)(p - in->pending.data);
+		end = pack_number(end, CALLSTACK_FRAME_IDS, ids[i]);
+	p = pack_head(p, LIST_CALLSTACKS, (size_t)(end - body));
+	memmove(p, body, (size_t)(end - body));
+	in->pending.len = (size_t)(p + (end - body) - in->pending.data);
 	return 0;
 }

@@ -342,6 +342,7 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 		return fail(-ENOMEM);
 	em->c = *context;
 	em->telling = 1;
+	em->generation = writer_generation(context->writer);
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
 	em->named = calloc(NAMED_SLOTS, sizeof(*em->named));
