@@ -16,6 +16,7 @@
 enum {
 	NESTING_MAX = 32,
 	MARKED = 8, /* entries for a mark, or more */
+	AHEAD = 16, /* names are asked of memory so many entries before they are copied */
 };
 _Static_assert(UW_SYMBOL_NAME_MAX <= UINT16_MAX, "entries have 16 bits for it");
 
@@ -407,6 +408,8 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 	for (size_t i = 0; i < b->n; i++) {
 		const struct uw_symbol_entry *e = &b->entries[i];
 
+		if (i + AHEAD < b->n)
+			__builtin_prefetch(b->pool + b->entries[i + AHEAD].name);
 		symbols->entries[symbols->n++] =
 			(struct entry){e->start, e->size, (uint32_t)symbols->pool_len};
 		memcpy(symbols->pool + symbols->pool_len, b->pool + e->name, e->len + 1u);

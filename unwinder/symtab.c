@@ -67,15 +67,31 @@ static int rank_of(const struct uw_elf *elf, const Elf64_Sym *sym)
 	}
 }
 
+/* Names stand in no order: each would be waited for. */
+static void prefetch_name(const struct uw_section *table, const struct uw_section *strings,
+			  size_t at)
+{
+	Elf64_Sym sym;
+
+	if (at + sizeof(sym) > table->size)
+		return;
+	memcpy(&sym, table->data + at, sizeof(sym));
+	if (sym.st_name < strings->size)
+		__builtin_prefetch(strings->data + sym.st_name);
+}
+
 static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
 		       const struct uw_section *table, const struct uw_section *strings)
 {
+	enum { AHEAD = 16 * sizeof(Elf64_Sym) };
+
 	for (size_t at = 0; at + sizeof(Elf64_Sym) <= table->size; at += sizeof(Elf64_Sym)) {
 		Elf64_Sym sym;
 		const char *name;
 		int rank, r;
 		size_t len;
 
+		prefetch_name(table, strings, at + AHEAD);
 		memcpy(&sym, table->data + at, sizeof(sym));
 		rank = rank_of(elf, &sym);
 		if (!rank || sym.st_name >= strings->size)
