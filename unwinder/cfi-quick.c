@@ -15,12 +15,13 @@ enum { QUICK_REMEMBERED = 8 };
 struct quick_run {
 	struct cfi_quick now, remembered[QUICK_REMEMBERED];
 	const struct cfi_quick *initial; /* NULL: a CIE's program */
+	const uint8_t *rest;		 /* of the program, behind the row */
 	int64_t data_align;
 	unsigned n_remembered;
 };
 
-/* Numbers of one and two bytes; no others are met here in compiled code.  What is behind it, or
- * NULL. */
+/* Numbers of up to three bytes (a frame of 90 KB); no others are met here in compiled code.  What is
+ * behind it, or NULL. */
 static inline const uint8_t *quick_uleb(const uint8_t *p, const uint8_t *end, uint64_t *ret_value)
 {
 	if (p < end && *p < 0x80) {
@@ -30,6 +31,10 @@ static inline const uint8_t *quick_uleb(const uint8_t *p, const uint8_t *end, ui
 	if (end - p >= 2 && p[1] < 0x80) {
 		*ret_value = (p[0] & 0x7fu) | (uint64_t)p[1] << 7;
 		return p + 2;
+	}
+	if (end - p >= 3 && p[2] < 0x80) {
+		*ret_value = (p[0] & 0x7fu) | (p[1] & 0x7fu) << 7 | (uint64_t)p[2] << 14;
+		return p + 3;
 	}
 	return NULL;
 }
@@ -153,15 +158,52 @@ static bool quick_program(struct quick_run *q, const uint8_t *p, const uint8_t *
 			if (delta >> 32) /* not an advance */
 				continue;
 		}
-		if (delta > left)
+		if (delta > left) {
+			q->rest = p;
 			return q->initial; /* an advance in a CIE is for some addresses only */
+		}
 		left -= delta;
 		if (p + 1 < end && *p == CFA_DEF_CFA_OFFSET && p[1] < 0x80) { /* behind a push */
 			q->now.cfa = p[1];
 			p += 2;
 		}
 	}
+	q->rest = end;
 	return true;
+}
+
+/* Does the rest of the program tell of stack that is given back?  Whoever remembers a state will
+ * restore it; what is not known may be anything. */
+static bool quick_ends(const struct quick_run *q, const uint8_t *end)
+{
+	const uint8_t *p = q->rest;
+	bool by_sp = q->now.cfa_register == DWARF_X86_RSP;
+	uint64_t cfa = (uint64_t)q->now.cfa, value, reg;
+
+	while (p && p < end) {
+		unsigned op = *p++;
+
+		if ((op & 0xc0) == CFA_ADVANCE_LOC || op == CFA_NOP)
+			continue;
+		if ((op & 0xc0) == CFA_OFFSET || op == CFA_GNU_ARGS_SIZE) {
+			p = quick_uleb(p, end, &value);
+		} else if (op == CFA_DEF_CFA_OFFSET) {
+			p = quick_uleb(p, end, &value);
+			if (!p || (by_sp && value < cfa))
+				return true;
+			cfa = value;
+		} else if (op == CFA_DEF_CFA_REGISTER) {
+			p = quick_uleb(p, end, &reg);
+			by_sp = false;
+			if (!p || reg == DWARF_X86_RSP)
+				return true;
+		} else if (op >= CFA_ADVANCE_LOC1 && op <= CFA_ADVANCE_LOC4) {
+			p = quick_advance(op, p, end, &value);
+		} else {
+			return true; /* DEF_CFA, RESTORE, REMEMBER_STATE */
+		}
+	}
+	return !p;
 }
 
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick)
@@ -183,7 +225,7 @@ bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick)
 	return true;
 }
 
-bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule)
+bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, rule_t *ret_rule)
 {
 	struct quick_run q;
 
@@ -198,6 +240,11 @@ bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule)
 		return false;
 	if (q.now.cfa_register != DWARF_X86_RSP && q.now.cfa_register != DWARF_X86_RBP)
 		return false;
-	return cfi_rule_x86_64(q.now.cfa_register == DWARF_X86_RBP, q.now.cfa, q.now.bp, q.now.ra,
-			       ret_rule);
+	if (!cfi_rule_x86_64(q.now.cfa_register == DWARF_X86_RBP, q.now.cfa, q.now.bp, q.now.ra,
+			     ret_rule))
+		return false;
+	if (ret_ends)
+		*ret_ends =
+			*ret_rule == rule_frame(RULE_SP, 1, 0) || quick_ends(&q, fde->program_end);
+	return true;
 }

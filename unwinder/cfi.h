@@ -197,8 +197,10 @@ rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool
 bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *ret_rule);
 /* What a CIE's program comes to; whatever its machine.  false: not told here. */
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
-/* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here. */
-bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, rule_t *ret_rule);
+/* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here.  *ret_ends (may be NULL): the
+ * frame has no more than its return address, or a row behind @vaddr tells of stack that is given back;
+ * else no epilogue from here on is told of. */
+bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, rule_t *ret_rule);
 
 /* Is it a row of a function that goes to a landing pad (_Unwind_RaiseException() and its like)?
  * They alone save rax and rdx, or x0 to x3: GCC's __builtin_eh_return. */

@@ -27,7 +27,10 @@
 
 #include "daemon/base/util.h"
 
-enum { STEPS_MAX = 192 };
+enum {
+	STEPS_MAX = 192,
+	EXIT_STEPS = 32, /* an epilogue, and what a compiler puts between its pops */
+};
 
 /* What a register holds, by the registers at the walk's first instruction. */
 struct held {
@@ -378,6 +381,11 @@ static void state_init(struct code_state *s)
 		s->regs[reg].reg = reg;
 }
 
+static int64_t jump_target(const struct code_insn *in, size_t behind)
+{
+	return (int64_t)behind + (*in->op == 0xeb ? imm8(in->op + 1) : imm32(in->op + 1));
+}
+
 bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way)
 {
 	struct code_state s;
@@ -396,10 +404,83 @@ bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_
 			continue;
 		if (way != JUMPS)
 			return way != LOST && walk_end(&s, way, ret_way);
-		to = (int64_t)at + (*in.op == 0xeb ? imm8(in.op + 1) : imm32(in.op + 1));
+		to = jump_target(&in, at);
 		if (to < 0 || to >= (int64_t)len)
 			return false;
 		at = (size_t)to;
+	}
+	return false;
+}
+
+/* A call, or a branch that may be taken or not. */
+static bool is_branch(const struct code_insn *in)
+{
+	uint8_t op = *in->op;
+
+	if (in->vex)
+		return false;
+	if (in->two)
+		return (op & 0xf0) == 0x80;
+	return (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0 || op == 0xe8 ||
+	       (op == 0xff && (in->op[1] & 0x38) == 0x10);
+}
+
+/* mov REG,N(%rsp): it may make the return address. */
+static bool is_stack_store(const struct code_insn *in)
+{
+	return !in->two && !in->vex && *in->op == 0x89 && in->op[1] >> 6 != 3 &&
+	       (in->op[1] & 7) == REG_SP && (in->op[2] & 7) == REG_SP && !(in->rex & 1);
+}
+
+/* rbx, rbp and r12 to r15 are the caller's. */
+static bool is_pop_of_callers(const struct code_insn *in)
+{
+	unsigned reg = (*in->op & 7u) | (in->rex & 1u) << 3;
+
+	if (in->two || in->vex)
+		return false;
+	return *in->op == 0xc9 ||
+	       ((*in->op & 0xf8) == 0x58 && (reg == 3 || reg == REG_BP || reg >= 12));
+}
+
+bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *ret_exit)
+{
+	struct code_exit told = {.kind = CODE_EXIT_RETURN};
+	struct code_state s;
+	struct code_insn in;
+
+	state_init(&s);
+	for (unsigned step = 0; step < EXIT_STEPS && at < len; step++) {
+		enum way way;
+
+		if (!code_decode(&in, code + at, len - at) || is_branch(&in) || is_stack_store(&in))
+			return false;
+		way = walk_one(&in, &s);
+		at += in.length;
+		told.pops |= is_pop_of_callers(&in);
+		told.sp = s.sp;
+		told.bp = s.bp;
+		switch (way) {
+		case GOES_ON:
+			continue;
+		case JUMPS:
+			told.to = jump_target(&in, at);
+			if (told.to >= 0 && told.to < (int64_t)len) {
+				at = (size_t)told.to;
+				continue;
+			}
+			told.kind = CODE_EXIT_JUMP;
+			break;
+		case ENDS_BY_JUMP:
+			told.kind = CODE_EXIT_POINTER;
+			break;
+		case ENDS:
+			break;
+		default:
+			return false;
+		}
+		*ret_exit = told;
+		return true;
 	}
 	return false;
 }

@@ -36,6 +36,22 @@ struct code_way {
 };
 /* @code: @len bytes of x86-64 code, the walk begins at @at.  false: no end was met that says so. */
 bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
+/* How straight code ends: with no call and no branch in it but jumps that are always taken, it is what
+ * will happen next. */
+enum code_exit_kind {
+	CODE_EXIT_RETURN,
+	CODE_EXIT_JUMP,	   /* to @to, outside of the code */
+	CODE_EXIT_POINTER, /* jumps to an address out of a register or memory */
+};
+struct code_exit {
+	enum code_exit_kind kind;
+	bool pops;  /* a register that belongs to the caller was popped on the way */
+	int64_t sp; /* rsp at the end, from where it is now */
+	int64_t bp; /* where the caller's rbp is, from there, too; -1: in rbp */
+	int64_t to; /* CODE_EXIT_JUMP: from @code */
+};
+/* false: it ends in another way, or what is on the way is not known. */
+bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *ret_exit);
 /* @code: a function from its first byte on.  The offset of the first instruction that moves rsp
  * other than by calling, in the order of addresses, or that is not known and may, or is cut by the
  * end; @len: none. */

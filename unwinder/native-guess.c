@@ -343,6 +343,16 @@ static bool guess_is_entry(const struct walk *w, uint64_t ra)
 	       !memcmp(code, padding, sizeof(code));
 }
 
+/* What the code says is no return address either: the CFI's is a guess now. */
+static enum step guess_by_cfi(struct native *e, struct walk *w)
+{
+	enum step step = native_slow(e, w, 0);
+
+	if (step == STEP_FRAME)
+		w->frames[w->n - 1] |= UW_FRAME_GUESSED;
+	return step;
+}
+
 enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
@@ -356,6 +366,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		result = guess_try(e, w, form, &g);
 		if (result == GUESS_HOLDS)
 			return guess_arrive(w, &g);
+		if (rule_why(rule) == RULE_NOT_TRUE)
+			return guess_by_cfi(e, w);
 		if (result == GUESS_NO_CALL)
 			told = g;
 		form = RULE_FORM_FP;

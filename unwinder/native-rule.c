@@ -176,15 +176,17 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 	return result == CFI_OK ? cfi_row_at(fde, place->vaddr, row) : result;
 }
 
-static enum cfi_result native_find_row(struct native *e, const struct native_place *place,
-				       rule_t *ret_rule, struct cfi_fde *fde)
+enum cfi_result native_find_row(struct native *e, const struct native_place *place, bool *ret_ends,
+				rule_t *ret_rule, struct cfi_fde *fde)
 {
 	struct cfi_row row;
 	uint32_t offset;
 	bool debug_frame;
 	enum cfi_result result = native_find(e, place, &offset, &debug_frame, fde);
 
-	if (result == CFI_OK && cfi_quick_rule(fde, place->vaddr, ret_rule))
+	if (ret_ends)
+		*ret_ends = true;
+	if (result == CFI_OK && cfi_quick_rule(fde, place->vaddr, ret_ends, ret_rule))
 		return CFI_OK;
 	if (result == CFI_OK)
 		result = cfi_row_at(fde, place->vaddr, &row);
@@ -211,7 +213,7 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 					  : rule_frame(RULE_SP, 1, 0);
 
 	before.vaddr--;
-	if (native_find_row(e, &before, &rule, &fde) == CFI_OK && fde.end == place->vaddr &&
+	if (native_find_row(e, &before, NULL, &rule, &fde) == CFI_OK && fde.end == place->vaddr &&
 	    (fde.cie.signal || rule == first_byte))
 		return rule;
 	return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
@@ -283,14 +285,18 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 static rule_t native_compile(struct native *e, const struct walk *w,
 			     const struct native_place *place, uint64_t address, bool *ret_kept)
 {
+	/* Callers stand behind a call, and no epilogue has one. */
+	bool leaf = walk_is_interrupted(w) && address == walk_lookup(w), ends = true;
 	struct cfi_fde fde;
 	rule_t rule;
 
 	e->stats.cfi_runs++;
 	*ret_kept = true;
-	switch (native_find_row(e, place, &rule, &fde)) {
+	switch (native_find_row(e, place, leaf ? &ends : NULL, &rule, &fde)) {
 	case CFI_OK:
 		*ret_kept = native_holds(e, w, place, address, &fde, &rule);
+		if (!ends)
+			*ret_kept = native_exit(e, w, place, address, &fde, &rule);
 		return rule;
 	case CFI_NONE:
 		rule = native_compile_behind(e, place);

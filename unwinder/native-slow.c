@@ -278,7 +278,9 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &way);
 		if (result == CFI_PENDING)
 			return result;
-		if (result != CFI_OK && !slow_guessed(e, w, n, regs, &caller))
+		/* Where the code said otherwise than the CFI, too. */
+		if ((result != CFI_OK || caller.r[w->machine->pc] != uw_frame_pc(w->frames[n])) &&
+		    !slow_guessed(e, w, n, regs, &caller))
 			return CFI_BAD;
 		if (caller.r[w->machine->pc] != uw_frame_pc(w->frames[n]))
 			return CFI_BAD;

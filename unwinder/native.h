@@ -2,6 +2,7 @@
  *
  *   native.c         the batch: sixteen walks side by side, packed rules only
  *   native-rule.c    a miss in the rule cache: map, module, second cache, CFI
+ *   native-exit.c    does the code leave its function as the CFI says?
  *   native-slow.c    one frame with full registers
  *   native-guess.c   one frame without CFI
  *   native-signal.c  one signal frame without CFI
@@ -182,8 +183,19 @@ enum cfi_result native_row(struct native *e, const struct native_place *place, r
 /* Where the function at a place begins and ends, by its CFI: vaddrs. */
 bool native_function(struct native *e, const struct native_place *place, uint64_t *ret_begin,
 		     uint64_t *ret_end);
+/* The rule of an address, by CFI alone.  *ret_ends: as cfi_quick_rule() has it,
+ * true where that does not say. */
+enum cfi_result native_find_row(struct native *e, const struct native_place *place, bool *ret_ends,
+				rule_t *ret_rule, struct cfi_fde *ret_fde);
 void native_forget_index(struct native *e, uint32_t serial);
 void native_forget_indexes(struct native *e);
+
+/* ---- native-exit.c ---- */
+/* The walk stands on an interrupted frame at @address, whose CFI (@fde) says *rule and tells of no
+ * epilogue from there on.  Where the code shows that it returns in another way *rule becomes that,
+ * as a guess.  false: the code cannot be read now. */
+bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
+		 uint64_t address, const struct cfi_fde *fde, rule_t *rule);
 
 /* ---- native-trail.c ---- */
 extern const uint32_t native_no_marks[NATIVE_MARKS];

@@ -39,7 +39,12 @@ enum rule_kind {
 	RULE_CHAIN = RULE_FRAME | RULE_BY_FP | RULE_GUESSED,
 };
 
-enum rule_why { RULE_NO_CFI, RULE_NO_FILE, RULE_NOT_READABLE }; /* RULE_NO_FILE: JIT, anonymous */
+enum rule_why {
+	RULE_NO_CFI,
+	RULE_NO_FILE, /* JIT, anonymous */
+	RULE_NOT_READABLE,
+	RULE_NOT_TRUE, /* the code returns in another way than the CFI says (native-exit.c) */
+};
 
 /* What the code at a pc without CFI says of its frame (guess.h); RULE_FORM_UNKNOWN: not looked at
  * yet. */

@@ -13,6 +13,8 @@
  *   0x1880 block   CFA = rbx, rbp, rsp and the return address at CFA + 8, + 16, + 24
  *   0x1a00 still   CFA = rsp + 8, as the CIE says it, and nothing more
  *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI tells
+ *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue is told of
+ *   0x1b80 bare_fp CFA = rbp + 16, rbp at CFA - 16, the same
  *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
 #pragma once
 
@@ -39,6 +41,8 @@ enum {
 	LANDS = 0x401900,
 	STILL = 0x401a00,
 	EMPTIED = 0x401a80,
+	BARE = 0x401b00,
+	BARE_FP = 0x401b80,
 	JIT = 0x600000,
 	WORDS = 512,
 	FRAMES = 64,
@@ -51,6 +55,7 @@ struct fake {
 	uint64_t stack[WORDS];
 	uint8_t code[0x100]; /* at JIT */
 	uint8_t still[0x80]; /* at STILL */
+	uint8_t bare[0x100]; /* at BARE, and BARE_FP */
 	unsigned n_reads;
 };
 
@@ -82,6 +87,11 @@ static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, s
 		start = STILL;
 		size = sizeof(f->still);
 	}
+	if (address >= BARE && address < BARE + sizeof(f->bare)) {
+		from = f->bare;
+		start = BARE;
+		size = sizeof(f->bare);
+	}
 	if (address < start || address >= start + size)
 		return -1;
 	len = min_u64(len, start + size - address);
@@ -105,18 +115,18 @@ UNUSED static struct uw_module *module_make(void)
 	struct bytes eh = {.n = 0}, hdr = {.n = 0};
 	size_t cie = put_cie(&eh, "zR");
 	uint64_t pairs[][2] = {
-		{SMALL, PUT_FDE(&eh, cie, SMALL - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 16)},
-		{SAVES,
-		 PUT_FDE(&eh, cie, SAVES - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP, 2)},
-		{FRAMED,
-		 PUT_FDE(&eh, cie, FRAMED - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
-		{POPPED,
-		 PUT_FDE(&eh, cie, POPPED - CFI_BIAS, 0x80, DEF_CFA, RBP, 32, OFFSET | RBP, 4)},
+		{SMALL, PUT_FDE(&eh, cie, SMALL - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 16, EPILOGUE)},
+		{SAVES, PUT_FDE(&eh, cie, SAVES - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP,
+				2, EPILOGUE)},
+		{FRAMED, PUT_FDE(&eh, cie, FRAMED - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP,
+				 2, EPILOGUE)},
+		{POPPED, PUT_FDE(&eh, cie, POPPED - CFI_BIAS, 0x80, DEF_CFA, RBP, 32, OFFSET | RBP,
+				 4, EPILOGUE)},
 		{ROOTED, PUT_FDE(&eh, cie, ROOTED - CFI_BIAS, 0x80, UNDEFINED, RIP)},
 		{LEAPS, PUT_FDE(&eh, cie, LEAPS - CFI_BIAS, 0x80, DEF_CFA, R10, 0)},
 		{BY_RBX, PUT_FDE(&eh, cie, BY_RBX - CFI_BIAS, 0x80, DEF_CFA, RBX, 8)},
-		{KEEPER,
-		 PUT_FDE(&eh, cie, KEEPER - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24, OFFSET | RBX, 2)},
+		{KEEPER, PUT_FDE(&eh, cie, KEEPER - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24,
+				 OFFSET | RBX, 2, EPILOGUE)},
 		{SIGNAL, put_signal(&eh)},
 		{DAMAGED, PUT_FDE(&eh, cie, DAMAGED - CFI_BIAS, 0x80, 0x3f, 0x3f, 0x3f)},
 		{VFORKS, PUT_FDE(&eh, cie, VFORKS - CFI_BIAS, 0x40, DEF_CFA_OFFSET, 0, IN_REGISTER,
@@ -132,6 +142,10 @@ UNUSED static struct uw_module *module_make(void)
 		{STILL, PUT_FDE(&eh, cie, STILL - CFI_BIAS, 0x80, 0, 0, 0)},
 		{EMPTIED,
 		 PUT_FDE(&eh, cie, EMPTIED - CFI_BIAS, 0x80, OFFSET | RBP, 2, OFFSET | RBX, 3)},
+		{BARE,
+		 PUT_FDE(&eh, cie, BARE - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 24, OFFSET | RBP, 2)},
+		{BARE_FP,
+		 PUT_FDE(&eh, cie, BARE_FP - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)

@@ -30,7 +30,7 @@ static void compare(const struct uw_image *image, const struct cfi_fde *fde, uin
 		rule = cfi_rule(&row, vaddr, offset, false);
 	counts->all++;
 	counts->frames += rule_is_frame(rule);
-	if (!cfi_quick_rule(fde, vaddr, &quick))
+	if (!cfi_quick_rule(fde, vaddr, NULL, &quick))
 		return;
 	counts->quick++;
 	assert_int_equal(result, CFI_OK);
@@ -66,32 +66,71 @@ static void test_made_by_hand(void **state)
 	(void)state;
 	assert_int_equal(cfi_fde_read(image, false, at, NULL, 0, &fde), CFI_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		assert_true(cfi_quick_rule(&fde, FUNCTION + rows[i].at, &rule));
+		assert_true(cfi_quick_rule(&fde, FUNCTION + rows[i].at, NULL, &rule));
 		assert_int_equal(rule_kind(rule), rows[i].kind);
 		assert_int_equal(rule_cfa(rule), rows[i].cfa);
 		assert_int_equal(rule_saved(rule), rows[i].saved);
 	}
-	assert_false(cfi_quick_rule(&fde, FUNCTION - 1, &rule));
-	assert_false(cfi_quick_rule(&fde, FUNCTION + FUNCTION_BYTES + 1, &rule));
+	assert_false(cfi_quick_rule(&fde, FUNCTION - 1, NULL, &rule));
+	assert_false(cfi_quick_rule(&fde, FUNCTION + FUNCTION_BYTES + 1, NULL, &rule));
 	uw_image_free(image);
+}
+
+/* Does a program tell of stack that is given back behind an address? */
+static void test_gives_back(void **state)
+{
+	static const struct {
+		uint8_t program[12];
+		bool ends;
+	} cases[] = {
+		{{0}, true}, /* only the return address is there */
+		{{DEF_CFA_OFFSET, 24}, false},
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, DEF_CFA_OFFSET, 32}, false},
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, DEF_CFA_OFFSET, 16}, true},
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, REMEMBER}, true},
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, RESTORE | RBP}, true},
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, OFFSET | RBX, 3}, false},
+		{{DEF_CFA_OFFSET, 24, 0x02, 4, 0x03, 4, 0, DEF_CFA_OFFSET, 8}, true},
+		{{DEF_CFA_OFFSET, 16, ADVANCE | 4, 0x0d, RBP}, false},
+		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, ADVANCE | 4, DEF_CFA, RSP, 8}, true},
+		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, ADVANCE | 4, DEF_CFA_OFFSET, 8}, false},
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, 0x3f}, true}, /* nobody knows */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct bytes eh = {.n = 0};
+		size_t cie = put_cie(&eh, "zR");
+		uint32_t at = (uint32_t)put_fde(&eh, cie, FUNCTION, FUNCTION_BYTES,
+						cases[i].program, sizeof(cases[i].program));
+		struct uw_image *image = image_of(NULL, &eh, NULL);
+		bool ends = !cases[i].ends;
+		struct cfi_fde fde;
+		rule_t rule;
+
+		assert_int_equal(cfi_fde_read(image, false, at, NULL, 0, &fde), CFI_OK);
+		assert_true(cfi_quick_rule(&fde, FUNCTION + 1, &ends, &rule));
+		assert_int_equal(ends, cases[i].ends);
+		uw_image_free(image);
+	}
 }
 
 /* What only the whole way knows. */
 static void test_left_alone(void **state)
 {
 	static const uint8_t programs[][6] = {
-		{DEF_CFA, R10, 8},		 /* another register */
-		{OFFSET | RSP, 2},		 /* rsp out of memory */
-		{OFFSET | RBP, 0},		 /* rbp at the CFA: not to be packed */
-		{OFFSET | RIP, 2},		 /* the return address elsewhere */
-		{UNDEFINED, RIP},		 /* a root */
-		{DEF_CFA_OFFSET, 12},		 /* no word */
-		{IN_REGISTER, RIP, RDI},	 /* in a register */
-		{EXPRESSION, RBP, 1, 0x30},	 /* by an expression */
-		{DEF_CFA_OFFSET, 0x80, 0x80, 1}, /* three bytes */
-		{RECALL},			 /* nothing was remembered */
-		{DEF_CFA_OFFSET},		 /* cut off */
-		{0x3f},				 /* no operation */
+		{DEF_CFA, R10, 8},		       /* another register */
+		{OFFSET | RSP, 2},		       /* rsp out of memory */
+		{OFFSET | RBP, 0},		       /* rbp at the CFA: not to be packed */
+		{OFFSET | RIP, 2},		       /* the return address elsewhere */
+		{UNDEFINED, RIP},		       /* a root */
+		{DEF_CFA_OFFSET, 12},		       /* no word */
+		{IN_REGISTER, RIP, RDI},	       /* in a register */
+		{EXPRESSION, RBP, 1, 0x30},	       /* by an expression */
+		{DEF_CFA_OFFSET, 0x80, 0x80, 0x80, 1}, /* four bytes */
+		{RECALL},			       /* nothing was remembered */
+		{DEF_CFA_OFFSET},		       /* cut off */
+		{0x3f},				       /* no operation */
 	};
 
 	(void)state;
@@ -112,7 +151,7 @@ static void test_left_alone(void **state)
 		/* Behind the last operation of an FDE comes padding, which is nothing. */
 		if (i == ARRAY_SIZE(programs) - 2)
 			fde.program_end = fde.program + 1;
-		assert_false(cfi_quick_rule(&fde, FUNCTION + 1, &rule));
+		assert_false(cfi_quick_rule(&fde, FUNCTION + 1, NULL, &rule));
 		uw_image_free(image);
 	}
 }
@@ -229,9 +268,8 @@ static void test_libraries(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made_by_hand),
-		cmocka_unit_test(test_left_alone),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_made_by_hand), cmocka_unit_test(test_gives_back),
+		cmocka_unit_test(test_left_alone),   cmocka_unit_test(test_random),
 		cmocka_unit_test(test_libraries),
 	};
 

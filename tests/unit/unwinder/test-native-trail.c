@@ -39,9 +39,11 @@ static struct uw_module *module_make(void)
 	struct bytes eh = {.n = 0}, hdr = {.n = 0};
 	size_t cie = put_cie(&eh, "zR");
 	const uint64_t pairs[][2] = {
-		{0x1000, PUT_FDE(&eh, cie, 0x1000, 0x80, DEF_CFA_OFFSET, 16)},
-		{0x1080, PUT_FDE(&eh, cie, 0x1080, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP, 2)},
-		{0x1100, PUT_FDE(&eh, cie, 0x1100, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
+		{0x1000, PUT_FDE(&eh, cie, 0x1000, 0x80, DEF_CFA_OFFSET, 16, EPILOGUE)},
+		{0x1080,
+		 PUT_FDE(&eh, cie, 0x1080, 0x80, DEF_CFA_OFFSET, 32, OFFSET | RBP, 2, EPILOGUE)},
+		{0x1100,
+		 PUT_FDE(&eh, cie, 0x1100, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2, EPILOGUE)},
 		{0x1180, PUT_FDE(&eh, cie, 0x1180, 0x80, UNDEFINED, RIP)},
 		{0x1200, PUT_FDE(&eh, cie, 0x1200, 0x80, DEF_CFA, R10, 0)},
 	};
