@@ -8,34 +8,12 @@
 need_root
 need_perf
 command -v setpriv >/dev/null || { echo "setpriv is not there"; exit 77; }
-STRESS=${PERFWIND_STRESS_SECONDS:-20}
+. "$INTEGRATION/consent_lib"
+if [ -n "${UNIT_DAEMON:-}" ]; then
+	. "$INTEGRATION/consent_by_unit"
+	exit
+fi
 
-U=$TMP/u # where both users may look; the build folder may not be
-mkdir "$U"
-cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS"/{recursion,threads,fork,restless,restless-static,hook-target} "$U/"
-[ ! -x "$PROGRAMS/restless-musl" ] || cp "$PROGRAMS/restless-musl" "$U/"
-cp "$PROGRAMS/recursion" "$U/plain"
-cp "$PROGRAMS/recursion" "$U/own"
-cp "$PROGRAMS/recursion" "$U/mute"
-cp "$PROGRAMS/recursion" "$U/denied"
-cp "$PROGRAMS/recursion" "$U/inner"
-chmod 777 "$U"
-chmod -R a+rX "$TMP"
-SOCKET=$U/hook.sock
-
-# Both are for the background: the pid is the program's own.
-as_target() { exec setpriv --reuid 60001 --regid 60001 --clear-groups --inh-caps=-all --bounding-set=-all "$@"; }
-# as_profiler CAPS COMMAND... : exactly these capabilities, of another user.
-as_profiler() {
-	local caps=$1
-	shift
-	exec setpriv --reuid 60002 --regid 60002 --clear-groups --inh-caps=-all,"$caps" --ambient-caps=-all,"$caps" \
-		--bounding-set=-all,"$caps" "$@"
-}
-FEW=+kill,+dac_read_search,+syslog
-SOME=+perfmon,+kill,+dac_read_search,+syslog
-# consenting NAME COMMAND... : started in the background; its pid in PID.
-consenting() { as_target "$U/perfwind" run --hook-socket "$SOCKET" -- "$@" & PID=$!; started $PID; }
 # profile NAME CAPS OPTIONS... : as record.
 profile() {
 	local name=$1 caps=$2
@@ -102,16 +80,6 @@ wait $first 2>/dev/null
 kill $hooked $plain $denied $own $mute
 
 # ---- by asking the daemon: the profiler's rights are its, the targets and whoever asks are one user without any
-CONTROL=$U/control.sock
-# starts_daemon CAPS : its pid in DAEMON.
-starts_daemon() {
-	as_profiler "$1" "$U/perfwind" daemon -v -s "@perfwind-consent-$$" --config /dev/null --hook-socket "$SOCKET" \
-		--control-socket "$CONTROL" 2>"$TMP/daemon.err" &
-	DAEMON=$!
-	started $DAEMON
-	wait_for test -S "$CONTROL"
-}
-ends_daemon() { kill $DAEMON; wait $DAEMON; }
 mkdir "$U/asker"
 chown 60001 "$U/asker"
 # asks NAME OPTIONS... : as record.
@@ -128,7 +96,6 @@ consenting "$U/recursion" 300
 hooked=$PID
 as_target "$U/plain" 300 & started $!; plain=$!
 for pid in $hooked $plain; do wait_for used $pid 50; done
-CHAIN='_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 
 # Not even the mappings are to be had without consent.
 starts_daemon +kill
@@ -160,7 +127,7 @@ check asked-memory-names has short "^recursion;$CHAIN"
 asks short-plain -p $plain -d 1 --stack-bytes 512
 check asked-plain-cut json short-plain 'total > 0 and v["stacks"]["whole"] <= 0.2 * total'
 check asked-by-signal grep -q "process $hooked .*: asked" "$TMP/daemon.err"
-check asked-filter-was-enough bash -c "! grep 'the filter refuses' '$TMP/daemon.err'"
+check asked-filter-was-enough filter_was_enough
 ends_daemon
 echo -1 >/proc/sys/kernel/perf_event_paranoid
 kill $hooked $plain
@@ -193,8 +160,7 @@ kill $exec_pid $threads $fork
 # ---- a container: pids and /proc of its own, the socket at the same path
 consenting true
 wait $PID
-unshare --pid --fork --mount-proc setpriv --reuid 60001 --regid 60001 --clear-groups --inh-caps=-all --bounding-set=-all \
-	"$U/perfwind" run --hook-socket "$SOCKET" -- sh -c "$U/inner 100; true" &
+in_container sh -c "$U/inner 100; true" &
 started $!
 container=$!
 inner() { pgrep -U 60001 -x inner; }
@@ -208,10 +174,7 @@ wait $container 2>/dev/null
 
 # ---- Go: the runtime has its own handler for the signal, by system calls
 if command -v go >/dev/null; then
-	mkdir "$TMP/go"
-	cp tests/programs/languages/{work,restless}.go "$TMP/go/"
-	go_builds() { (cd "$TMP/go" && HOME=$TMP/go GOCACHE=$TMP/go/cache GO111MODULE=off go build -o "$1" "$2"); }
-	if go_builds "$U/gowork" work.go >"$TMP/go.log" 2>&1 && go_builds "$U/restless-go" restless.go >"$TMP/go.log" 2>&1; then
+	if builds_go gowork work.go >"$TMP/go.log" 2>&1 && builds_go restless-go restless.go >"$TMP/go.log" 2>&1; then
 		consenting "$U/gowork" 100
 		gowork=$PID
 		wait_for used $gowork 50
@@ -232,13 +195,8 @@ as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/s
 stress=$!
 started $stress
 wait_for test -s "$U/stress.pftrace"
-restless=
-for name in restless restless-static restless-musl restless-go; do
-	[ -x "$U/$name" ] || continue
-	consenting "$U/$name" $STRESS
-	restless="$restless $name:$PID"
-done
-for each in $restless; do
+becomes_restless $STRESS
+for each in $RESTLESS; do
 	wait ${each#*:}
 	check ${each%:*}-lives [ $? = 0 ]
 done
@@ -262,7 +220,7 @@ exit $status
 SH
 chmod 755 "$U/all"
 kinds=
-for each in $restless; do kinds="$kinds $U/${each%:*}"; done
+for each in $RESTLESS; do kinds="$kinds $U/${each%:*}"; done
 cp "$INTEGRATION/hook_asker.py" "$U/"
 (as_target "$PYTHON" "$U/hook_asker.py" "$U/perfwind" 200 "$U/all" $STRESS $kinds) 3>"$TMP/asked.json"
 check asked-often-lives [ $? = 0 ]

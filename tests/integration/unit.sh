@@ -37,5 +37,5 @@ kill $first
 wait $first
 check refused-nothing [ $? = 0 ]
 
-two_at_a_time unit/{daemon,control} ${PERFETTO_BIN:+unit/traced} direct/{stall,unwinders,mappings,debug-files,containers} \
+two_at_a_time unit/{daemon,control} ${PERFETTO_BIN:+unit/traced} unit/consent direct/{stall,unwinders,mappings,debug-files,containers} \
 	asked/{record-pid,processes,languages,record-command,targets,lives}
