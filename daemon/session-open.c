@@ -5,9 +5,9 @@
  * starts after its parent's events are open inherits them), and no more than a few.  Where threads
  * x CPUs would eat half of the descriptors, CPU-wide events and a filter stand in.
  *
- * Who asks a daemon decides what it looks for, and everybody waits meanwhile: a pass looks at each
- * process of the machine once whatever is asked for, and the owner of the session sets limits on
- * processes and descriptors. */
+ * Who asks a daemon decides what it looks for, and everybody waits meanwhile: a pass costs no
+ * more than the processes asked for or a look at each of the machine (procfs_families()), and the
+ * owner of the session sets limits on processes and descriptors. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -87,7 +87,8 @@ static int list_processes(struct session *s, char *error, size_t error_size)
 	int r = 0;
 
 	if (so->children) {
-		r = procfs_families(so->proc_root, so->pids, so->n_pids, &pids, &n);
+		r = procfs_families(so->proc_root, so->pids, so->n_pids, so->max_processes, &pids,
+				    &n);
 	} else {
 		pids = reallocarray(NULL, n + 1, sizeof(*pids));
 		r = pids ? 0 : fail(-ENOMEM);
@@ -99,9 +100,10 @@ static int list_processes(struct session *s, char *error, size_t error_size)
 		return trace(r);
 	if (so->max_processes && n > so->max_processes) {
 		(void)snprintf(error, error_size,
-			       "%zu processes%s are asked for, a recording may have %u "
+			       "%s%zu processes%s are asked for, a recording may have %u "
 			       "(user-processes)",
-			       n, so->children ? " with their children" : "", so->max_processes);
+			       so->children ? "at least " : "", n,
+			       so->children ? " with their children" : "", so->max_processes);
 		return fail(-E2BIG);
 	}
 	free(s->scope_pids);

@@ -346,16 +346,15 @@ static int tick(struct loop_timer *timer)
 
 static int scan_processes(struct session *s)
 {
-	_cleanup_(freep) uint32_t *pids = NULL;
-	size_t n = 0;
+	struct procfs_pids *pids;
 
 	if (s->options.poll_ms)
 		return 0; /* nobody is sampled */
 	if (!s->options.machine)
 		return reader_scan(s->reader, s->scope_pids, s->n_scope_pids);
-	if (procfs_pids(s->options.proc_root, &pids, &n) < 0)
-		return 0; /* they are asked for when they are sampled */
-	return reader_scan(s->reader, pids, n);
+	if (procfs_pids_open(s->options.proc_root, &pids) >= 0)
+		reader_scan_all(s->reader, pids);
+	return 0; /* else they are asked for when they are sampled */
 }
 
 /* A reader that waits for a CPU lets its rings fill.  The unwinder does the same for itself. */

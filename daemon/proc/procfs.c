@@ -51,13 +51,6 @@ static void closedirp(DIR **dir)
 		closedir(*dir);
 }
 
-static int compare_u32(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The entries of a folder that are numbers, ascending. */
 static int list_numbers(const char *path, uint32_t **ret_list, size_t *ret_n)
 {
@@ -110,6 +103,52 @@ int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n)
 		return fail(-ENAMETOOLONG);
 	r = list_numbers(path, ret_pids, ret_n);
 	return r < 0 ? trace(r) : 0;
+}
+
+struct procfs_pids {
+	DIR *dir;
+};
+
+int procfs_pids_open(const char *root, struct procfs_pids **ret_pids)
+{
+	struct procfs_pids *pids = calloc(1, sizeof(*pids));
+	char path[PROCFS_PATH_MAX];
+	int r = pids ? 0 : -ENOMEM, n = snprintf(path, sizeof(path), "%s/proc", root);
+
+	if (r >= 0 && (n < 0 || n >= PROCFS_PATH_MAX))
+		r = -ENAMETOOLONG;
+	if (r >= 0)
+		pids->dir = opendir(path);
+	if (r >= 0 && !pids->dir)
+		r = -errno;
+	if (r < 0) {
+		(void)procfs_pids_free(pids);
+		return fail(r);
+	}
+	*ret_pids = pids;
+	return 0;
+}
+
+size_t procfs_pids_next(struct procfs_pids *pids, uint32_t *ret_pids, size_t room)
+{
+	struct dirent *entry;
+	size_t n = 0;
+
+	while (n < room && (entry = readdir(pids->dir))) {
+		uint64_t v;
+
+		if (parse_u64(entry->d_name, 10, UINT32_MAX, &v) >= 0)
+			ret_pids[n++] = (uint32_t)v;
+	}
+	return n;
+}
+
+struct procfs_pids *procfs_pids_free(struct procfs_pids *pids)
+{
+	if (pids && pids->dir)
+		closedir(pids->dir);
+	free(pids);
+	return NULL;
 }
 
 /* ---- stat ---- */
@@ -227,6 +266,17 @@ static uint32_t owner_of(const char *line, uint32_t uid)
 	return uid;
 }
 
+int procfs_parent(const char *root, uint32_t pid, uint32_t *ret_ppid)
+{
+	struct procfs_status status;
+	int r = read_stat(root, pid, &status);
+
+	if (r < 0)
+		return trace(r);
+	*ret_ppid = status.ppid;
+	return 0;
+}
+
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_status)
 {
 	struct procfs_status status = {.pid = pid, .ns_pid = pid, .owner = PROCFS_NO_OWNER};
@@ -245,72 +295,6 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_stat
 	if (numbers_of(line_of(text, "NSpid:"), &unused, &ns_pid) && ns_pid)
 		status.ns_pid = ns_pid;
 	*ret_status = status;
-	return 0;
-}
-
-/* ---- families ---- */
-
-enum kin { KIN_UNKNOWN, KIN_ASKED, KIN_YES, KIN_NO };
-
-struct child {
-	uint32_t pid, ppid; /* pid stands first: compare_u32() */
-	enum kin kin;
-};
-
-static struct child *child_of(struct child *list, size_t n, uint32_t pid)
-{
-	struct child key = {.pid = pid};
-
-	return bsearch(&key, list, n, sizeof(*list), compare_u32);
-}
-
-/* Up from @at to somebody of whom it is known, then the same way again to tell all on it: each is
- * passed twice however long the lines are.  A line that comes round to itself (parents change while
- * they are read) has no beginning. */
-static void settle_kin(struct child *list, size_t n, struct child *at)
-{
-	struct child *c = at;
-	enum kin kin;
-
-	for (; c && c->kin == KIN_UNKNOWN; c = child_of(list, n, c->ppid))
-		c->kin = KIN_ASKED;
-	kin = c && c->kin == KIN_YES ? KIN_YES : KIN_NO;
-	for (c = at; c && c->kin == KIN_ASKED; c = child_of(list, n, c->ppid))
-		c->kin = kin;
-}
-
-int procfs_families(const char *root, const uint32_t *of, size_t n_of, uint32_t **ret_pids,
-		    size_t *ret_n)
-{
-	_cleanup_(freep) uint32_t *pids = NULL;
-	_cleanup_(freep) struct child *list = NULL;
-	size_t n_pids, n = 0, n_found = 0;
-	int r = procfs_pids(root, &pids, &n_pids);
-
-	if (r < 0)
-		return trace(r);
-	list = calloc(n_pids + 1, sizeof(*list));
-	if (!list)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < n_pids; i++) {
-		struct procfs_status status;
-
-		if (read_stat(root, pids[i], &status) >= 0)
-			list[n++] = (struct child){.pid = pids[i], .ppid = status.ppid};
-	}
-	for (size_t i = 0; i < n_of; i++) {
-		struct child *c = child_of(list, n, of[i]);
-
-		if (c)
-			c->kin = KIN_YES;
-	}
-	for (size_t i = 0; i < n; i++) {
-		settle_kin(list, n, &list[i]);
-		if (list[i].kin == KIN_YES)
-			pids[n_found++] = list[i].pid;
-	}
-	*ret_pids = take(pids);
-	*ret_n = n_found;
 	return 0;
 }
 

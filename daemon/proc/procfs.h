@@ -15,10 +15,17 @@ int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pi
 int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n);
 /* All pids.  Returns new memory. */
 int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n);
-/* Those of @of that there are and all their descendants (by ppid), each once, ascending.  One look at
- * each process of the machine, however many are asked for.  Returns new memory. */
-int procfs_families(const char *root, const uint32_t *of, size_t n_of, uint32_t **ret_pids,
-		    size_t *ret_n);
+/* The same a few at a time, in any order: of tens of thousands no caller waits for all.  Returns new. */
+struct procfs_pids;
+int procfs_pids_open(const char *root, struct procfs_pids **ret_pids);
+/* Up to @room more; 0: these were all. */
+size_t procfs_pids_next(struct procfs_pids *pids, uint32_t *ret_pids, size_t room);
+struct procfs_pids *procfs_pids_free(struct procfs_pids *pids);
+/* Those of @of that there are and all their descendants, each once, ascending; where @most (0: any
+ * number) are exceeded, some of them, which are more than that.  Returns new memory. */
+int procfs_families(const char *root, const uint32_t *of, size_t n_of, size_t most,
+		    uint32_t **ret_pids, size_t *ret_n);
+int procfs_parent(const char *root, uint32_t pid, uint32_t *ret_ppid);
 
 #define PROCFS_NO_OWNER UINT32_MAX /* not known, or several */
 struct procfs_status {

@@ -164,14 +164,39 @@ int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
 	return 0;
 }
 
+void reader_scan_all(struct reader *rd, struct procfs_pids *pids)
+{
+	(void)procfs_pids_free(rd->scan_from);
+	rd->scan_from = pids;
+	free(rd->scan);
+	rd->scan = NULL;
+	rd->n_scan = rd->scanned = 0;
+}
+
+/* Is there one to look at?  Those behind the list are read a list at a time. */
+static bool has_more(struct reader *rd)
+{
+	if (rd->scanned < rd->n_scan)
+		return true;
+	if (!rd->scan_from)
+		return false;
+	rd->scanned = rd->n_scan = 0;
+	if (!rd->scan)
+		rd->scan = reallocarray(NULL, SCAN_LOOKS, sizeof(*rd->scan));
+	if (rd->scan)
+		rd->n_scan = procfs_pids_next(rd->scan_from, rd->scan, SCAN_LOOKS);
+	if (!rd->n_scan) /* these were all, or there is no memory: they are asked for when sampled */
+		rd->scan_from = procfs_pids_free(rd->scan_from);
+	return rd->n_scan > 0;
+}
+
 /* A few at a time: a process that is sampled does not wait behind all the others.  Whom only their
  * consent would allow are asked when they are sampled. */
 void reader_scan_more(struct reader *rd)
 {
 	size_t looked = 0;
 
-	while (rd->scanned < rd->n_scan && rd->scans_in_flight < SCANS_IN_FLIGHT &&
-	       looked++ < SCAN_LOOKS) {
+	while (rd->scans_in_flight < SCANS_IN_FLIGHT && looked++ < SCAN_LOOKS && has_more(rd)) {
 		struct process *process = process_get(rd->c.processes, rd->scan[rd->scanned++]);
 
 		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN ||

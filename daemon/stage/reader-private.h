@@ -24,6 +24,7 @@ struct reader {
 	uint64_t enqueued_bytes; /* of stacks sent and not answered */
 	struct table scope;	 /* pid -> 1, when only_pids */
 	uint32_t *scan;		 /* processes that were there before us, to be asked for in order */
+	struct procfs_pids *scan_from; /* more of these; NULL: no more */
 	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
 	struct reader_asked *asked; /* processes that were asked for their consent, or will be */
 	size_t n_asked;

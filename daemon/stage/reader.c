@@ -404,6 +404,7 @@ struct reader *reader_free(struct reader *rd)
 	table_deinit(&rd->scope);
 	free(rd->control);
 	free(rd->scan);
+	(void)procfs_pids_free(rd->scan_from);
 	free(rd->cpus);
 	free(rd);
 	return NULL;

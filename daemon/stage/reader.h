@@ -64,6 +64,7 @@ struct reader_context {
 };
 
 struct reader;
+struct procfs_pids;
 int reader_new(const struct reader_options *options, const struct reader_context *context,
 	       struct reader **ret_reader);
 /* Only after the unwinder: entries that it did not take are dropped. */
@@ -77,6 +78,8 @@ int reader_round(struct reader *reader, bool *ret_more);
 /* Processes whose mappings are to be known before they are needed: a child that is born, runs for a
  * millisecond and is gone has its parent's, if those are known. */
 int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
+/* The same of @pids (consumed), listed as the work goes on. */
+void reader_scan_all(struct reader *reader, struct procfs_pids *pids);
 /* The events are off: what is left is released whatever its time. */
 void reader_let_all_go(struct reader *reader);
 /* Lost samples that records of ring @index have told of. */

@@ -51,7 +51,7 @@ static pid_t helper_of_guard(void)
 	uint32_t self = (uint32_t)getpid();
 	size_t n;
 
-	assert_int_equal(procfs_families("", &self, 1, &pids, &n), 0);
+	assert_int_equal(procfs_families("", &self, 1, 0, &pids, &n), 0);
 	assert_int_equal(n, 2);
 	return (pid_t)pids[pids[0] == self];
 }

@@ -69,8 +69,10 @@ static void test_lists(void **state)
 {
 	_cleanup_(freep) uint32_t *pids = NULL;
 	_cleanup_(freep) uint32_t *tids = NULL;
+	struct procfs_pids *some;
+	uint32_t piece[3];
 	char path[300];
-	size_t n;
+	size_t n, got, at;
 	(void)state;
 
 	(void)snprintf(path, sizeof(path), "%s/proc/self", root);
@@ -84,6 +86,20 @@ static void test_lists(void **state)
 	assert_int_equal(pids[0], 1);
 	assert_int_equal(pids[2], 4);
 	assert_int_equal(pids[6], 50);
+	assert_int_equal(procfs_pids_open(root, &some), 0);
+	for (size_t left = 7; left; left -= got) { /* in pieces, each once */
+		got = procfs_pids_next(some, piece, 3);
+		assert_int_equal(got, left < 3 ? left : 3);
+		for (size_t i = 0; i < got; i++) {
+			for (at = 0; at < 7 && pids[at] != piece[i]; at++)
+				;
+			assert_int_not_equal(at, 7);
+			pids[at] = 0;
+		}
+	}
+	assert_int_equal(procfs_pids_next(some, piece, 3), 0);
+	assert_null(procfs_pids_free(some));
+	assert_int_equal(procfs_pids_open("/nowhere", &some), -ENOENT);
 
 	put_dir(30, "task");
 	put_dir(30, "task/300");
@@ -97,34 +113,6 @@ static void test_lists(void **state)
 	n = 77;
 	assert_int_equal(procfs_threads(root, 77, &tids, &n), -ESRCH);
 	assert_int_equal(n, 77); /* untouched */
-}
-
-static void family(const uint32_t *of, size_t n_of, const uint32_t *wanted, size_t n_wanted)
-{
-	_cleanup_(freep) uint32_t *pids = NULL;
-	size_t n;
-
-	assert_int_equal(procfs_families(root, of, n_of, &pids, &n), 0);
-	assert_int_equal(n, n_wanted);
-	if (n)
-		assert_memory_equal(pids, wanted, n * sizeof(*pids));
-}
-
-static void test_families(void **state)
-{
-	(void)state;
-	family((uint32_t[]){30}, 1, (uint32_t[]){4, 30, 31}, 3);
-	family((uint32_t[]){40}, 1, (uint32_t[]){40}, 1);
-	family((uint32_t[]){50}, 1, (uint32_t[]){50}, 1);
-	family((uint32_t[]){77}, 1, NULL, 0); /* there is none */
-	/* Each once: named twice, and named as well as descended. */
-	family((uint32_t[]){40, 31, 40, 77, 30, 4}, 6, (uint32_t[]){4, 30, 31, 40}, 4);
-	/* A line that comes round to itself. */
-	put_stat(60, 61, "round", "4194304");
-	put_stat(61, 62, "round", "4194304");
-	put_stat(62, 61, "round", "4194304");
-	family((uint32_t[]){1}, 1, (uint32_t[]){1, 4, 30, 31, 40}, 5);
-	family((uint32_t[]){62}, 1, (uint32_t[]){60, 61, 62}, 3);
 }
 
 static void test_status(void **state)
@@ -321,7 +309,7 @@ static void test_real(void **state)
 
 	c = child_new(stay, NULL);
 	child_said(&c);
-	assert_int_equal(procfs_families("", &self, 1, &children, &n), 0);
+	assert_int_equal(procfs_families("", &self, 1, 0, &children, &n), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(children[children[0] == self], c.pid);
 	child_end(&c);
@@ -333,11 +321,10 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lists),	  cmocka_unit_test(test_families),
-		cmocka_unit_test(test_status),	  cmocka_unit_test(test_damaged_stat),
-		cmocka_unit_test(test_names),	  cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_maps_file), cmocka_unit_test(test_long_root),
-		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_lists),	     cmocka_unit_test(test_status),
+		cmocka_unit_test(test_damaged_stat), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_busy),	     cmocka_unit_test(test_maps_file),
+		cmocka_unit_test(test_long_root),    cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
