@@ -1,4 +1,11 @@
 /* ask.c - see ask.h.  Thread: main.
+ *
+ *   connection ── ACCEPTED, NOTE, PROGRESS ──────────► told at once
+ *              ── RENEWED, DONE: stream_bytes ──┐
+ *   packets ──── bytes ─► whole ones ─► sink ───┴────► told when that many have been read
+ *
+ * Whichever of the two comes first, what was sampled before a word is in the sink when it is told, and
+ * what came behind RENEWED is not: from RENEW until then no packets are read.
  * What the daemon says is believed as far as its form is checked: whoever can listen at
  * /run/perfwind is root or perfwind. */
 #include <errno.h>
@@ -16,13 +23,19 @@ struct ask {
 	struct loop *loop;
 	struct loop_source source;
 	struct control_stream stream;
-	Pb__ControlSummary *summary;
+	struct loop_source packets;
+	int packets_fd;			       /* -1: all have come */
+	struct buffer read;		       /* of the packets: the last one's beginning */
+	uint64_t streamed;		       /* bytes of them that have come */
+	bool unwritten;			       /* the sink takes no more */
+	Pb__ControlSummary *renewed, *summary; /* RENEWED, DONE: waits for its packets, or told */
 	char event[128], why[512];
 	int error;
-	bool ended, denied;
+	bool answered, ended, denied;
 };
 
-enum { CONNECT_S = 5 };
+enum { CONNECT_S = 5, PIECE = 256 << 10 };
+static const char gone[] = "the daemon is gone; the trace has what it had sent";
 
 static int connect_to(const char *path, int *ret_fd)
 {
@@ -63,6 +76,7 @@ static void end(struct ask *a, int error, const char *why, size_t len)
 		(void)snprintf(a->why, sizeof(a->why), "%.*s", (int)min_u64(len, 500), why);
 	}
 	loop_remove(a->loop, &a->source);
+	loop_remove(a->loop, &a->packets);
 	a->options.ended(a->options.arg);
 }
 
@@ -71,41 +85,142 @@ static void end_text(struct ask *a, int error, const char *why)
 	end(a, error, why, strlen(why));
 }
 
+static void call(struct ask *a, void (*told)(void *, const Pb__ControlSummary *),
+		 const Pb__ControlSummary *m)
+{
+	if (told)
+		told(a->options.arg, m);
+}
+
+/* What has waited for its packets. */
+static void tell(struct ask *a)
+{
+	Pb__ControlSummary *m = a->renewed;
+
+	if (m && a->streamed >= m->stream_bytes) {
+		a->renewed = NULL;
+		call(a, a->options.renewed, m);
+		pb__control_summary__free_unpacked(m, NULL);
+	}
+	if (a->summary && a->streamed >= a->summary->stream_bytes)
+		end(a, 0, "", 0);
+}
+
+static void not_written(struct ask *a, int error)
+{
+	a->unwritten = true;
+	if (a->error)
+		return;
+	a->error = error;
+	(void)snprintf(a->why, sizeof(a->why), "writing the trace: %s", strerror(-error));
+	ask_stop(a);
+}
+
+/* ---- packets ---- */
+
+/* Whole ones go into the sink.  -EBADMSG: what stands there is none. */
+static int write_whole(struct ask *a)
+{
+	struct cursor c = cursor_of(a->read.data, a->read.len);
+	const void *packet;
+	size_t len, whole = 0;
+	int r = 0;
+
+	while (sink_next_packet(&c, &packet, &len))
+		whole = a->read.len - cursor_left(&c);
+	if (whole && !a->unwritten)
+		r = a->options.sink->write(a->options.sink, a->read.data, whole);
+	if (r < 0)
+		not_written(a, r);
+	a->read.len -= whole;
+	memmove(a->read.data, a->read.data + whole, a->read.len);
+	/* The beginning of one. */
+	if (a->read.len && a->read.data[0] != SINK_PACKET_TAG)
+		return fail(-EBADMSG);
+	return a->read.len > CONTROL_PACKET_MAX ? fail(-EBADMSG) : 0;
+}
+
+enum { PACKETS_NONE = 1, PACKETS_OVER };
+
+static int read_packets(struct ask *a)
+{
+	size_t room = a->renewed ? min_u64(PIECE, a->renewed->stream_bytes - a->streamed) : PIECE;
+	uint8_t *to = buffer_reserve(&a->read, room);
+	ssize_t n = to ? recv(a->packets_fd, to, room, MSG_DONTWAIT) : -1;
+	int r;
+
+	if (!to)
+		return fail(-ENOMEM);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return PACKETS_NONE;
+	if (n <= 0)
+		return PACKETS_OVER;
+	a->read.len += (size_t)n;
+	a->streamed += (size_t)n;
+	r = write_whole(a);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int packets_ready(struct loop_source *source, uint32_t events)
+{
+	struct ask *a = container_of(source, struct ask, packets);
+	int r = read_packets(a);
+
+	(void)events;
+	if (r == PACKETS_OVER && a->summary && a->streamed < a->summary->stream_bytes) {
+		end_text(a, -EPIPE, gone);
+	} else if (r == PACKETS_OVER) { /* what it came to is said over the connection */
+		loop_remove(a->loop, source);
+		a->packets_fd = fd_close(a->packets_fd);
+	} else if (r < 0) {
+		end_text(a, r, "the daemon's packets are not understood");
+	} else {
+		tell(a);
+	}
+	return 0;
+}
+
 static void take_summary(struct ask *a, uint32_t type, const uint8_t *data, size_t len)
 {
-	Pb__ControlSummary *m = control_summary_unpack(data, len);
+	Pb__ControlSummary *m = control_summary_unpack(data, len), **waits;
 
 	if (!m) {
 		end_text(a, -EBADMSG, "the daemon's answer is not understood");
-	} else if (type == CONTROL_DONE) {
-		a->summary = m;
-		end(a, 0, "", 0);
-	} else {
-		void (*call)(void *, const Pb__ControlSummary *) =
-			type == CONTROL_RENEWED ? a->options.renewed : a->options.progress;
-
-		if (call)
-			call(a->options.arg, m);
-		pb__control_summary__free_unpacked(m, NULL);
+		return;
 	}
+	if (type == CONTROL_PROGRESS) {
+		call(a, a->options.progress, m);
+		pb__control_summary__free_unpacked(m, NULL);
+		return;
+	}
+	waits = type == CONTROL_DONE ? &a->summary : &a->renewed;
+	if (*waits)
+		pb__control_summary__free_unpacked(*waits, NULL);
+	*waits = m;
+	tell(a);
+	if (!a->ended && a->packets.fd < 0 && a->packets_fd >= 0 &&
+	    loop_add(a->loop, &a->packets, a->packets_fd, EPOLLIN, packets_ready) < 0)
+		end_text(a, -ENOMEM, "no memory for the packets");
 }
 
-static void take_packets(struct ask *a, const uint8_t *data, size_t len)
+/* The connection is lost: what had been sent is there. */
+static void end_lost(struct ask *a)
 {
-	int r;
+	int r = 0;
 
-	if (a->error)
-		return; /* FAILED was said, or they cannot be written */
-	r = a->options.sink->write(a->options.sink, data, len);
-	if (r >= 0)
-		return;
-	a->error = r;
-	(void)snprintf(a->why, sizeof(a->why), "writing the trace: %s", strerror(-r));
-	ask_stop(a);
+	while (r == 0 && a->packets_fd >= 0) {
+		r = read_packets(a);
+		tell(a);
+	}
+	end_text(a, -EPIPE,
+		 a->answered ? gone
+			     : "the daemon has closed the connection without an answer: "
+			       "is it of another version?");
 }
 
 static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size_t len)
 {
+	a->answered = true;
 	switch (type) {
 	case CONTROL_ACCEPTED:
 		(void)snprintf(a->event, sizeof(a->event), "%.*s", (int)min_u64(len, 100), data);
@@ -118,9 +233,6 @@ static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size
 		break;
 	case CONTROL_NOTE:
 		log_info("%.*s", (int)min_u64(len, 500), data);
-		break;
-	case CONTROL_PACKETS:
-		take_packets(a, data, len);
 		break;
 	case CONTROL_PROGRESS:
 	case CONTROL_RENEWED:
@@ -157,10 +269,10 @@ static int ready(struct loop_source *source, uint32_t events)
 		if (r == 0)
 			take_message(a, type, data, len);
 	}
-	if (r < 0)
+	if (r == CONTROL_CLOSED || r == -ECONNRESET)
+		end_lost(a);
+	else if (r < 0)
 		end_text(a, r, "the daemon's answer is not understood");
-	else if (r == CONTROL_CLOSED)
-		end_text(a, -EPIPE, "the daemon is gone; the trace has what it had sent");
 	return 0;
 }
 
@@ -186,12 +298,27 @@ void ask_stop(struct ask *a)
 
 void ask_renew(struct ask *a)
 {
+	loop_remove(a->loop, &a->packets);
 	say(a, CONTROL_RENEW);
 }
 
 bool ask_denied(const struct ask *a)
 {
 	return a->denied;
+}
+
+/* A pair: one end goes with the request. */
+static int make_output(struct ask *a)
+{
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(-errno);
+	a->packets_fd = pair[0];
+	r = control_carry(&a->stream, pair[1]);
+	if (r >= 0)
+		r = loop_add(a->loop, &a->packets, pair[0], EPOLLIN, packets_ready);
+	return r < 0 ? trace(r) : 0;
 }
 
 int ask_new(const struct ask_options *options, struct loop *loop, struct ask **ret_ask, char *error,
@@ -204,12 +331,14 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 		return fail(-ENOMEM);
 	a->options = *options;
 	a->loop = loop;
-	a->source.fd = a->stream.fd = -1;
+	a->source.fd = a->stream.fd = a->packets.fd = a->packets_fd = -1;
 	r = connect_to(options->socket, &fd);
 	if (r >= 0) {
 		control_stream_init(&a->stream, fd, CONTROL_REPLY_MAX);
 		r = loop_add(loop, &a->source, fd, EPOLLIN, ready);
 	}
+	if (r >= 0)
+		r = make_output(a);
 	if (r >= 0)
 		r = control_request_queue(&a->stream, options->request);
 	if (r >= 0)
@@ -231,9 +360,14 @@ struct ask *ask_free(struct ask *a)
 	if (!a)
 		return NULL;
 	loop_remove(a->loop, &a->source);
+	loop_remove(a->loop, &a->packets);
 	control_stream_deinit(&a->stream);
+	(void)fd_close(a->packets_fd);
+	buffer_deinit(&a->read);
 	if (a->summary)
 		pb__control_summary__free_unpacked(a->summary, NULL);
+	if (a->renewed)
+		pb__control_summary__free_unpacked(a->renewed, NULL);
 	free(a);
 	return NULL;
 }
@@ -247,7 +381,7 @@ int ask_error(const struct ask *a, const char **ret_why)
 
 const Pb__ControlSummary *ask_summary(const struct ask *a)
 {
-	return a->summary;
+	return a->ended ? a->summary : NULL;
 }
 
 const char *ask_event(const struct ask *a)

@@ -1,5 +1,6 @@
 /* ask.h - a recording made by the daemon, asked for over its control socket.  Thread: main.
- * The packets come over the connection and go into a sink of ours: the daemon opens no file. */
+ * The packets come over a socket pair of ours, whose other end the daemon gets with the request, and go
+ * into a sink: the daemon opens no file. */
 #pragma once
 
 #include "daemon/control-summary.h"

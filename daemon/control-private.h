@@ -4,10 +4,21 @@
 #include "daemon/base/closer.h"
 #include "daemon/control.h"
 #include "daemon/ipc/control.h"
+#include "daemon/ipc/output.h"
 #include "daemon/policy.h"
 #include "daemon/trace-session.h"
 
-enum { CONTROL_TICK_MS = 250, CONTROL_ERROR = 512 };
+enum {
+	CONTROL_TICK_MS = 250,
+	CONTROL_ERROR = 512,
+	/* What is said waits for its reader up to that. */
+	CONTROL_SAID_MAX = 64 << 10,
+	/* Of packets in the kernel that are not read yet, each costing more than its bytes.  The
+	 * client could ask for any room in its socket: it is our control group's memory. */
+	CONTROL_OUTPUT_ROOM = 128 << 10,
+	CONTROL_OUTPUT_UNREAD = 512 << 10,
+	CONTROL_BLAMES = 64,
+};
 
 enum client_state { CLIENT_ASKING, CLIENT_RUNNING, CLIENT_LEAVING };
 
@@ -16,6 +27,14 @@ struct client {
 	struct client *next;
 	struct loop_source source;
 	struct control_stream stream;
+	/* For the packets; fd -1: not here yet, or nobody reads any more. */
+	struct control_stream output;
+	struct loop_source output_source;
+	bool output_watches_out;
+	uint64_t streamed; /* bytes that it has got, or still gets */
+	/* control-output.c: its connection is not read meanwhile. */
+	enum { CLIENT_AWAITS_NOTHING, CLIENT_WAITS, CLIENT_LOOKED_AT } awaits;
+	unsigned tries;
 	struct asker asker;
 	enum client_state state;
 	bool watches_out;
@@ -44,12 +63,27 @@ struct client {
 	bool lost, renewing;
 };
 
+/* control-output.c */
+struct control_outputs {
+	struct helper *helper; /* NULL: not needed yet */
+	struct loop_source source;
+	enum { OUTPUTS_IDLE, OUTPUTS_LOOKS, OUTPUTS_CLOSES } state;
+	struct client *client; /* whose connection it has; NULL: gone */
+	uint32_t uid;	       /* whose descriptors it closes */
+	uint64_t deadline;     /* CLOCK_MONOTONIC, ms */
+	struct output_blame {
+		uint32_t uid, times;
+		uint64_t until; /* the same */
+	} blames[CONTROL_BLAMES];
+};
+
 struct control {
 	struct control_options options;
 	struct policy policy;
 	struct loop *loop;
 	struct loop_source listener;
 	struct closer closer;
+	struct control_outputs outputs;
 	bool paused; /* no descriptor for the next connection: until the tick */
 	struct loop_timer tick;
 	struct client *clients;
@@ -66,9 +100,27 @@ void client_close(struct client *client);
 void client_done(void *client);
 void client_noted(void *client, const char *line);
 
+/* Its end, with a line that says why.  @c may be gone after it. */
+void client_deny(struct client *client, const char *why);
+/* The descriptor for its packets (consumed), or why it is none; the same. */
+void client_output(struct client *client, enum output_verdict verdict, int fd);
+
+/* control-output.c */
+void control_outputs_init(struct control *control);
+void control_outputs_deinit(struct control *control);
+void control_outputs_tick(struct control *control, uint64_t now_ms);
+/* The first byte of its connection brings descriptors: client_output() or client_deny() is called,
+ * maybe before this returns. */
+void client_output_look(struct client *client);
+void control_outputs_forget(struct client *client);
+
 /* control-sink.c */
 void client_sink_init(struct client *client, size_t max_waiting);
-/* Sends what the socket takes and watches for room.  < 0: the peer is gone. */
+/* Sends what the sockets take and watches for room.  < 0: the peer is gone. */
 int client_send(struct client *client);
+/* Bytes that wait for it. */
+size_t client_waiting(const struct client *client);
+/* Nobody reads the packets any more, or all have been told. */
+void client_output_close(struct client *client);
 /* control-summary.c */
 int control_send_summary(struct client *client, enum control_type type);

@@ -245,7 +245,7 @@ static uint64_t kept(void *client)
 	const struct client *c = client;
 	uint64_t buffers = c->config ? buffers_kb(c) << 10 : 0;
 
-	return (control_waiting(&c->stream) + buffers) / max_u64(c->sessions, 1);
+	return (client_waiting(c) + buffers) / max_u64(c->sessions, 1);
 }
 
 static void own(struct client *c, struct session_options *so)

@@ -1,5 +1,6 @@
 /* control-sink.c - from a session's sink to a client.  Thread: main.
  *
+ * What is said goes over the connection, the packets into the descriptor that the client sent.
  * What the client has not read waits in our memory, up to a bound.  A recording then loses packets,
  * and as a reader can make no sense of what follows until incremental state is written anew, all is
  * dropped until half of the room is free again; the packet that begins anew says that some were
@@ -14,23 +15,56 @@
 enum {
 	SEND_AT = 64 << 10, /* bytes gathered before a system call */
 	FIELD_PREVIOUS_PACKET_DROPPED = 42,
-	TRACE_PACKET_TAG = 1 << 3 | 2,
 };
+
+size_t client_waiting(const struct client *c)
+{
+	return control_waiting(&c->stream) + control_waiting(&c->output);
+}
+
+void client_output_close(struct client *c)
+{
+	loop_remove(c->control->loop, &c->output_source);
+	control_stream_deinit(&c->output);
+}
+
+static void watch(struct client *c, struct loop_source *source, bool *watches, bool pending,
+		  uint32_t always)
+{
+	if (pending == *watches)
+		return;
+	*watches = pending;
+	(void)loop_change(c->control->loop, source, always | (pending ? EPOLLOUT : 0));
+}
 
 int client_send(struct client *c)
 {
 	int r = control_send(&c->stream);
-	bool pending = r == CONTROL_PENDING;
 
 	if (r < 0)
 		return trace(r);
-	if (pending != c->watches_out) {
-		c->watches_out = pending;
-		(void)loop_change(c->control->loop, &c->source,
-				  pending ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	watch(c, &c->source, &c->watches_out, r == CONTROL_PENDING, EPOLLIN);
+	if (c->output.fd < 0)
+		return 0;
+	r = control_send(&c->output);
+	if (r < 0) {
+		client_output_close(c); /* the next packet is told so */
+		return 0;
 	}
-	if (c->lost && !c->renewing && control_waiting(&c->stream) <= c->max_waiting / 2)
+	/* Where we hold back (CONTROL_HELD) there seems to be room all the time: the tick tries. */
+	watch(c, &c->output_source, &c->output_watches_out, r == CONTROL_PENDING, 0);
+	if (c->lost && !c->renewing && control_waiting(&c->output) <= c->max_waiting / 2)
 		c->renewing = c->sink.renew = true;
+	return 0;
+}
+
+static int queue_packets(struct client *c, const void *data, size_t len)
+{
+	int r = control_queue_bytes(&c->output, data, len);
+
+	if (r < 0)
+		return trace(r);
+	c->streamed += len;
 	return 0;
 }
 
@@ -44,14 +78,14 @@ static int write_first(struct client *c, const void *data, size_t len)
 	size_t n;
 
 	if (!sink_next_packet(&cursor, &packet, &n))
-		return control_queue(&c->stream, CONTROL_PACKETS, data, len);
+		return queue_packets(c, data, len);
 	end = pack_number(field, FIELD_PREVIOUS_PACKET_DROPPED, 1);
-	buffer_varint(&b, TRACE_PACKET_TAG);
+	buffer_varint(&b, SINK_PACKET_TAG);
 	buffer_varint(&b, n + (size_t)(end - field));
 	buffer_append(&b, packet, n);
 	buffer_append(&b, field, (size_t)(end - field));
 	buffer_append(&b, cursor.p, cursor_left(&cursor));
-	return b.bad ? fail(-ENOMEM) : control_queue(&c->stream, CONTROL_PACKETS, b.data, b.len);
+	return b.bad ? fail(-ENOMEM) : queue_packets(c, b.data, b.len);
 }
 
 static size_t n_packets(const void *data, size_t len)
@@ -68,11 +102,13 @@ static size_t n_packets(const void *data, size_t len)
 static int sink_write(struct sink *sink, const void *data, size_t len)
 {
 	struct client *c = container_of(sink, struct client, sink);
-	bool fits = control_waiting(&c->stream) + len <= c->max_waiting;
+	bool fits = control_waiting(&c->output) + len <= c->max_waiting;
 	bool first = c->lost && c->renewing && !sink->renew;
 	int r;
 
 	sink->bytes += len;
+	if (c->output.fd < 0)
+		return fail(-EPIPE);
 	if (!fits && c->trace)
 		return fail(-ENOBUFS);
 	if (!fits || (c->lost && !first)) {
@@ -83,9 +119,8 @@ static int sink_write(struct sink *sink, const void *data, size_t len)
 		return 0;
 	}
 	c->lost = c->renewing = false;
-	r = first ? write_first(c, data, len)
-		  : control_queue(&c->stream, CONTROL_PACKETS, data, len);
-	if (r >= 0 && control_waiting(&c->stream) >= SEND_AT && !c->watches_out)
+	r = first ? write_first(c, data, len) : queue_packets(c, data, len);
+	if (r >= 0 && control_waiting(&c->output) >= SEND_AT && !c->output_watches_out)
 		r = client_send(c);
 	return r < 0 ? trace(r) : 0;
 }
@@ -95,6 +130,8 @@ static int sink_flush(struct sink *sink)
 	struct client *c = container_of(sink, struct client, sink);
 	int r = client_send(c);
 
+	if (r >= 0 && c->output.fd < 0)
+		r = -EPIPE;
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -48,6 +48,7 @@ static int queue_session(struct client *c, enum control_type type)
 	SET(&m, lost_sideband, s->counts.lost_sideband);
 	SET(&m, lost_exact, s->counts.lost_exact);
 	SET(&m, lost_packets, c->sink.dropped);
+	SET(&m, stream_bytes, c->streamed);
 	set_account(&m, s);
 	m.nameless = list;
 	for (; m.n_nameless < s->n_nameless && m.n_nameless < NAMELESS; m.n_nameless++) {
@@ -82,6 +83,7 @@ static int queue_trace(struct client *c, enum control_type type)
 	SET(&m, overwritten, s.overwritten);
 	SET(&m, discarded, s.discarded);
 	SET(&m, full, s.full);
+	SET(&m, stream_bytes, c->streamed);
 	return control_summary_queue(&c->stream, type, &m);
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/control-private.h"
 
 enum { MAX_ACCEPTS = 64 };
+static const char nobody_reads[] = "nobody reads the packets any more";
 
 static uint64_t now_ms(void)
 {
@@ -40,6 +41,8 @@ static void client_free(struct client *c)
 	}
 	ctl->n_clients--;
 	client_close(c);
+	control_outputs_forget(c);
+	client_output_close(c);
 	loop_remove(ctl->loop, &c->source);
 	control_stream_deinit(&c->stream);
 	asker_deinit(&c->asker);
@@ -65,8 +68,16 @@ static void leave(struct client *c)
 	c->state = CLIENT_LEAVING;
 	c->deadline = now_ms() + CONTROL_LEAVE_MS;
 	r = client_send(c);
-	if (r < 0 || !control_waiting(&c->stream))
+	if (r < 0 || !client_waiting(c))
 		client_free(c);
+}
+
+void client_deny(struct client *c, const char *why)
+{
+	c->control->counts.denied++;
+	log_verbose("control socket: user %u: denied: %s", c->asker.uid, why);
+	(void)control_queue(&c->stream, CONTROL_DENIED, why, strlen(why));
+	leave(c);
 }
 
 /* From within the session, even while it is made: only queued. */
@@ -75,6 +86,8 @@ void client_noted(void *arg, const char *line)
 	struct client *c = arg;
 
 	log_verbose("control socket: user %u is told: %s", c->asker.uid, line);
+	if (control_waiting(&c->stream) > CONTROL_SAID_MAX)
+		return; /* nobody reads them, and the trace has them */
 	(void)control_queue(&c->stream, CONTROL_NOTE, line, strlen(line));
 }
 
@@ -86,6 +99,10 @@ void client_done(void *arg)
 	int r = 0, error;
 
 	error = c->session ? session_error(c->session, &why) : trace_session_error(c->trace, &why);
+	if (c->output.fd < 0) {
+		error = -EPIPE;
+		why = nobody_reads;
+	}
 	if (error < 0)
 		r = control_queue(&c->stream, CONTROL_FAILED, why, strlen(why));
 	if (r >= 0)
@@ -148,6 +165,26 @@ static bool renew(struct client *c)
 	return now_ms() < c->renew_from || begin_renewal(c); /* or the tick does */
 }
 
+/* What @request lacks before it is looked at. */
+static bool is_served(struct client *c, Pb__ControlRequest *request)
+{
+	char why[CONTROL_ERROR];
+
+	if (request->version != CONTROL_VERSION) {
+		(void)snprintf(why, sizeof(why),
+			       "the request is of version %u, this daemon (perfwind %s) speaks %d: "
+			       "both must be of the same version",
+			       request->version, PERFWIND_VERSION, CONTROL_VERSION);
+		client_deny(c, why);
+		return false;
+	}
+	if (c->output.fd < 0) {
+		client_deny(c, output_reason(OUTPUT_NONE));
+		return false;
+	}
+	return true;
+}
+
 /* false: @c records nothing, and may be gone. */
 static bool open_request(struct client *c, const void *data, size_t len)
 {
@@ -160,6 +197,10 @@ static bool open_request(struct client *c, const void *data, size_t len)
 		refuse(c, "sent a request that is none");
 		return false;
 	}
+	if (!is_served(c, request)) {
+		pb__control_request__free_unpacked(request, NULL);
+		return false;
+	}
 	r = client_open(c, request, error, sizeof(error));
 	if (r >= 0) {
 		ctl->counts.accepted++;
@@ -170,13 +211,12 @@ static bool open_request(struct client *c, const void *data, size_t len)
 			client_free(c);
 		return r >= 0;
 	}
-	ctl->counts.denied++;
-	if (!*error)
+	if (c->output.fd < 0)
+		(void)snprintf(error, sizeof(error), "%s", nobody_reads);
+	else if (!*error)
 		(void)snprintf(error, sizeof(error), "cannot record: %s", strerror(-r));
-	log_verbose("control socket: user %u: denied: %s", c->asker.uid, error);
 	/* It may stand behind ACCEPTED: a session that could be opened and not started. */
-	(void)control_queue(&c->stream, CONTROL_DENIED, error, strlen(error));
-	leave(c);
+	client_deny(c, error);
 	return false;
 }
 
@@ -206,23 +246,9 @@ static bool take_message(struct client *c)
 	return false;
 }
 
-static int client_ready(struct loop_source *source, uint32_t events)
+/* What control_receive() said: @c may be gone after it. */
+static void take_received(struct client *c, int r)
 {
-	struct client *c = container_of(source, struct client, source);
-	int r = 0;
-
-	if (events & EPOLLOUT) {
-		r = client_send(c);
-		if (r >= 0 && c->state == CLIENT_LEAVING && !control_waiting(&c->stream))
-			r = -EPIPE;
-	}
-	if (r < 0) {
-		client_free(c);
-		return 0;
-	}
-	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-		return 0;
-	r = control_receive(&c->stream);
 	if (r == -EBADMSG || r == -EMSGSIZE)
 		refuse(c, r == -EBADMSG ? "sent descriptors" : "sends faster than it may");
 	else if (r == CONTROL_CLOSED && c->state == CLIENT_ASKING && c->stream.in.len)
@@ -232,7 +258,75 @@ static int client_ready(struct loop_source *source, uint32_t events)
 	else
 		while (take_message(c))
 			;
+}
+
+static int client_ready(struct loop_source *source, uint32_t events)
+{
+	struct client *c = container_of(source, struct client, source);
+	int r = 0;
+
+	if (events & EPOLLOUT) {
+		r = client_send(c);
+		if (r >= 0 && c->state == CLIENT_LEAVING && !client_waiting(c))
+			r = -EPIPE;
+	}
+	if (r < 0 || c->awaits) { /* its end, while its connection is not read */
+		client_free(c);
+		return 0;
+	}
+	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		return 0;
+	r = control_receive(&c->stream);
+	if (r == -EBADMSG && c->state == CLIENT_ASKING && !c->stream.in.len && c->output.fd < 0)
+		client_output_look(c);
+	else
+		take_received(c, r);
 	return 0;
+}
+
+static int output_ready(struct loop_source *source, uint32_t events)
+{
+	struct client *c = container_of(source, struct client, output_source);
+	int r = 0;
+
+	if (events & (EPOLLHUP | EPOLLERR)) {
+		log_verbose("control socket: user %u reads no packets any more", c->asker.uid);
+		client_output_close(c);
+		if (c->state == CLIENT_ASKING) {
+			client_deny(c, nobody_reads);
+			return 0;
+		}
+		stop(c);
+	}
+	r = client_send(c);
+	if (r < 0 || (c->state == CLIENT_LEAVING && !client_waiting(c)))
+		client_free(c);
+	return 0;
+}
+
+void client_output(struct client *c, enum output_verdict verdict, int fd)
+{
+	const int room = CONTROL_OUTPUT_ROOM;
+	int r;
+
+	if (verdict != OUTPUT_GOOD) {
+		c->control->counts.outputs++;
+		client_deny(c, output_reason(verdict));
+		return;
+	}
+	control_stream_init(&c->output, fd, 0);
+	c->output.closer = &c->control->closer;
+	c->output.shared = true;
+	c->output.unread_max = CONTROL_OUTPUT_UNREAD;
+	r = setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) < 0 ? -errno : 0;
+	if (r >= 0)
+		r = loop_add(c->control->loop, &c->output_source, fd, 0, output_ready);
+	if (r >= 0)
+		r = loop_change(c->control->loop, &c->source, EPOLLIN);
+	if (r < 0)
+		client_free(c);
+	else
+		take_received(c, control_receive_carried(&c->stream));
 }
 
 /* ---- connections ---- */
@@ -258,6 +352,8 @@ static int client_new(struct control *ctl, int fd)
 	c->control = ctl;
 	control_stream_init(&c->stream, fd, CONTROL_REQUEST_MAX);
 	c->stream.closer = &ctl->closer;
+	control_stream_init(&c->output, -1, 0);
+	c->output_source.fd = -1;
 	c->deadline = now_ms() + CONTROL_ASK_MS;
 	r = asker_of(fd, &c->asker);
 	if (r >= 0 && clients_of(ctl, c->asker.uid) >= CONTROL_USER_CLIENTS)
@@ -313,11 +409,12 @@ static void client_tick(struct client *c, uint64_t now)
 	int r = 0;
 
 	if (c->state != CLIENT_RUNNING) {
-		if (now < c->deadline)
-			return;
-		if (c->state == CLIENT_ASKING)
+		if (c->state == CLIENT_LEAVING)
+			r = client_send(c);
+		if (now >= c->deadline && c->state == CLIENT_ASKING)
 			refuse(c, "did not send its request in time");
-		else
+		else if (r < 0 || now >= c->deadline ||
+			 (c->state == CLIENT_LEAVING && !client_waiting(c)))
 			client_free(c);
 		return;
 	}
@@ -354,6 +451,7 @@ static int tick(struct loop_timer *timer)
 		next = c->next;
 		client_tick(c, now);
 	}
+	control_outputs_tick(ctl, now);
 	if (ctl->stop_by && (!ctl->n_clients || now > ctl->stop_by))
 		say_stopped(ctl);
 	return 0;
@@ -393,6 +491,7 @@ int control_new(const struct control_options *options, struct loop *loop,
 	ctl->options = *options;
 	ctl->loop = loop;
 	closer_init(&ctl->closer);
+	control_outputs_init(ctl);
 	ctl->listener.fd = ctl->tick.source.fd = -1;
 	policy_of(&options->settings, &ctl->policy);
 	r = loop_timer_add(loop, &ctl->tick, 0, 0, tick);
@@ -412,6 +511,7 @@ struct control *control_free(struct control *ctl)
 		return NULL;
 	while (ctl->clients)
 		client_free(ctl->clients);
+	control_outputs_deinit(ctl);
 	loop_remove(ctl->loop, &ctl->listener);
 	closer_pass(&ctl->closer, ctl->options.fd);
 	closer_deinit(&ctl->closer);

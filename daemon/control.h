@@ -35,7 +35,8 @@ struct control_options {
 
 struct control_counts {
 	uint64_t accepted, denied;
-	uint64_t refused;     /* garbage, descriptors, no request in time */
+	uint64_t refused;     /* garbage, descriptors out of place, no request in time */
+	uint64_t outputs;     /* denied: what was sent for the packets is nothing to write to */
 	uint64_t turned_away; /* too many connections */
 };
 

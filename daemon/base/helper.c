@@ -195,17 +195,27 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 	return 0;
 }
 
-struct helper *helper_free(struct helper *h)
+static struct helper *end(struct helper *h, int wait_ms)
 {
 	if (!h)
 		return NULL;
 	if (h->pid > 0)
-		child_end(h->pid, h->name, DEATH_MS);
+		child_end(h->pid, h->name, wait_ms);
 	(void)fd_close(h->fd);
 	if (h->window)
 		(void)munmap(h->window, PAGE + h->room);
 	free(h);
 	return NULL;
+}
+
+struct helper *helper_free(struct helper *h)
+{
+	return end(h, DEATH_MS);
+}
+
+struct helper *helper_abandon(struct helper *h)
+{
+	return end(h, 0);
 }
 
 int helper_ask(struct helper *h, const void *request, size_t len, int fd)

@@ -19,7 +19,8 @@
  * own: a name, begin() for what it keeps, serve().  A role that has to hand a descriptor of its own
  * to the helper for good (a listening socket) sends it with its first request and keeps it by
  * take_fd(call->fd).
- * There are two roles: stage/load-role.h (files and processes) and proc/memory-guard.h (memory). */
+ * The roles: stage/load-role.h (files and processes), proc/memory-guard.h (memory), ipc/output.h
+ * (descriptors of those who ask). */
 #pragma once
 
 #include "daemon/base/util.h"
@@ -56,6 +57,8 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 /* Ends it, also in the midst of a request, and waits for that a few milliseconds at most: one that
  * cannot be killed is left behind. */
 struct helper *helper_free(struct helper *helper);
+/* The same without waiting: of one that is known to be stuck. */
+struct helper *helper_abandon(struct helper *helper);
 
 /* Never waits.  @fd is borrowed, -1: none.  -EPIPE: the helper has ended; -EBUSY: it has a request.
  */

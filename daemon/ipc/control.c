@@ -2,6 +2,9 @@
  * Every send and receive says MSG_DONTWAIT: the flag of the description is shared with whoever has
  * the socket too, so it is not relied on. */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,10 +27,16 @@ void control_stream_init(struct control_stream *s, int fd, size_t max)
 
 void control_stream_deinit(struct control_stream *s)
 {
-	if (s->closer)
+	if (s->shared && s->fd >= 0)
+		(void)shutdown(s->fd, SHUT_RDWR);
+	if (s->closer && s->shared && s->fd >= 0)
+		closer_pass(s->closer, s->fd); /* a look would wait for whoever reads it */
+	else if (s->closer)
 		closer_close(s->closer, s->fd);
 	else
 		(void)fd_close(s->fd);
+	if (s->carried)
+		(void)fd_close(s->carried);
 	buffer_deinit(&s->in);
 	buffer_deinit(&s->out);
 	*s = (struct control_stream){.fd = -1};
@@ -49,7 +58,7 @@ static void compact(struct buffer *b, size_t *done)
 
 /* ---- in ---- */
 
-int control_receive(struct control_stream *s)
+static int receive(struct control_stream *s, bool carried)
 {
 	/* No more than one message of the largest size: what is asked for is what there is room for. */
 	size_t room = s->max + HEAD - min_u64(s->in.len - s->taken, s->max + HEAD);
@@ -63,13 +72,28 @@ int control_receive(struct control_stream *s)
 	to = buffer_reserve(&s->in, room);
 	if (!to)
 		return fail(-ENOMEM);
-	n = closer_receive(s->fd, to, room);
+	if (carried) { /* ends behind what came with the descriptors */
+		n = recv(s->fd, to, room, MSG_DONTWAIT);
+		n = n < 0 ? -errno : n;
+	} else {
+		n = closer_receive(s->fd, to, room);
+	}
 	if (n == -EAGAIN || n == -EINTR)
 		return CONTROL_NONE;
 	if (n < 0)
 		return fail((int)n);
 	s->in.len += (size_t)n;
 	return n ? 0 : CONTROL_CLOSED;
+}
+
+int control_receive(struct control_stream *s)
+{
+	return receive(s, false);
+}
+
+int control_receive_carried(struct control_stream *s)
+{
+	return receive(s, true);
 }
 
 int control_next(struct control_stream *s, uint32_t *ret_type, const uint8_t **ret_data,
@@ -118,17 +142,77 @@ int control_queue(struct control_stream *s, enum control_type type, const void *
 	return 0;
 }
 
+int control_carry(struct control_stream *s, int fd)
+{
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), e = errno;
+
+	(void)fd_close(fd);
+	if (moved < 0)
+		return fail(-e);
+	s->carried = moved;
+	return 0;
+}
+
+int control_queue_bytes(struct control_stream *s, const void *data, size_t len)
+{
+	buffer_append(&s->out, data, len);
+	return s->out.bad ? fail(-ENOMEM) : 0;
+}
+
 size_t control_waiting(const struct control_stream *s)
 {
 	return s->out.len - s->sent;
 }
 
+/* What may be sent now, as far as we hold back.  (Whoever has the socket too can give its queue as
+ * much room as they like, and it would be memory of our own control group.) */
+static size_t allowed(const struct control_stream *s)
+{
+	size_t waiting = control_waiting(s);
+	int unread = 0;
+
+	if (!s->unread_max)
+		return waiting;
+	if (ioctl(s->fd, SIOCOUTQ, &unread) < 0 || unread < 0 || (size_t)unread >= s->unread_max)
+		return 0;
+	return min_u64(waiting, s->unread_max - (size_t)unread);
+}
+
+static ssize_t send_some(struct control_stream *s, size_t len)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {.iov_base = s->out.data + s->sent, .iov_len = len};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (s->carried) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = sizeof(control.bytes);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &s->carried, sizeof(int));
+	}
+	n = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n > 0 && s->carried) {
+		(void)fd_close(s->carried);
+		s->carried = 0;
+	}
+	return n;
+}
+
 int control_send(struct control_stream *s)
 {
-	while (s->sent < s->out.len) {
-		ssize_t n = send(s->fd, s->out.data + s->sent, s->out.len - s->sent,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
+	bool held = false;
 
+	while (s->sent < s->out.len && !held) {
+		size_t len = allowed(s);
+		ssize_t n = len ? send_some(s, len) : 0;
+
+		held = !len;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN)
@@ -138,7 +222,9 @@ int control_send(struct control_stream *s)
 		s->sent += (size_t)n;
 	}
 	compact(&s->out, &s->sent);
-	return control_waiting(s) ? CONTROL_PENDING : 0;
+	if (!control_waiting(s))
+		return 0;
+	return held ? CONTROL_HELD : CONTROL_PENDING;
 }
 
 /* ---- messages ---- */
@@ -148,7 +234,7 @@ Pb__ControlRequest *control_request_unpack(const void *data, size_t len)
 	Pb__ControlRequest *m = (Pb__ControlRequest *)(void *)frame_unpack_most(
 		&pb__control_request__descriptor, data, len, MAX_FIELDS);
 
-	if (m && (m->version != CONTROL_VERSION || m->n_pids > CONTROL_PIDS_MAX)) {
+	if (m && m->n_pids > CONTROL_PIDS_MAX) {
 		pb__control_request__free_unpacked(m, NULL);
 		return NULL;
 	}

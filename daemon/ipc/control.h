@@ -4,14 +4,17 @@
  *   │ u32 size │ u32 type │ size bytes  │   little endian
  *   └──────────┴──────────┴─────────────┘
  *
- *   client  REQUEST ───────────────────────────► RENEW* ──► STOP         (closing ends it at once)
- *   daemon           DENIED │ ACCEPTED (NOTE PACKETS PROGRESS RENEWED)*   DONE │ FAILED
+ *   client  REQUEST ─────────────────────► RENEW* ──► STOP           (closing ends it at once)
+ *           + descriptor
+ *   daemon           DENIED │ ACCEPTED (NOTE PROGRESS RENEWED)*      DONE │ FAILED
+ *   the descriptor            packets ......................... EOF
  *
- * The packets come over the connection itself, and descriptors are never taken: whoever sends some is
- * refused before they are received, and what lies in its queue is let go by another process
- * (base/closer.h).  To take a descriptor is to have to close it, and close() of a file on a FUSE
- * server that does not answer FLUSH cannot even be killed.
- * A pipe would be no better than the socket: whoever shares it may take O_NONBLOCK off it. */
+ * The request's first byte brings one descriptor (SCM_RIGHTS), which the packets go to: one end of a
+ * pair that socketpair() made (ipc/output.h says why no other).  What it gets is a trace, whole
+ * Trace.packet fields and nothing else.  The two streams are put in order by ControlSummary's
+ * stream_bytes: DONE and RENEWED count once that many bytes have been read.
+ * No other descriptors are taken: whoever sends some is refused before they are received, and what
+ * lies in a queue is let go by another process (base/closer.h). */
 #pragma once
 
 #include "daemon/base/bytes.h"
@@ -19,9 +22,10 @@
 #include "protos/control.pb-c.h"
 
 enum {
-	CONTROL_VERSION = 1,
+	CONTROL_VERSION = 2,
 	CONTROL_REQUEST_MAX = 128 << 10, /* bytes of what a client says */
-	CONTROL_REPLY_MAX = 64 << 20,	 /* and of what the daemon says, PACKETS of one write */
+	CONTROL_REPLY_MAX = 1 << 20,	 /* and of what the daemon says */
+	CONTROL_PACKET_MAX = 64 << 20,	 /* one in the stream */
 	CONTROL_PIDS_MAX = 4096,
 };
 
@@ -32,7 +36,7 @@ enum control_type {
 	CONTROL_ACCEPTED = 16, /* text: the event's name */
 	CONTROL_DENIED,	       /* text: the reason, a line */
 	CONTROL_NOTE,	       /* text: a line for the user */
-	CONTROL_PACKETS,       /* whole Trace.packet fields */
+	CONTROL_PACKETS_1,     /* of version 1: packets came over the connection */
 	CONTROL_PROGRESS,      /* ControlSummary */
 	CONTROL_DONE,	       /* the same: nothing follows */
 	CONTROL_FAILED,	       /* text: why; DONE follows */
@@ -48,29 +52,41 @@ struct control_stream {
 	size_t sent;  /* of out */
 	/* Borrowed: ends the connection, where anyone may be at its other end.  NULL: close(). */
 	struct closer *closer;
+	/* Others have this very end of it too: nothing is received, and it is shut for them as well. */
+	bool shared;
+	size_t unread_max; /* bytes that its queue may hold; 0: what the socket takes */
+	int carried;	   /* control_carry(); 0: none */
 };
 
 /* Consumes @fd. */
 void control_stream_init(struct control_stream *stream, int fd, size_t max);
 void control_stream_deinit(struct control_stream *stream);
 
-enum { CONTROL_NONE = 1, CONTROL_CLOSED, CONTROL_PENDING };
+enum { CONTROL_NONE = 1, CONTROL_CLOSED, CONTROL_PENDING, CONTROL_HELD };
 
 /* Receives what is there, up to 32 KiB.  CONTROL_NONE: nothing now; CONTROL_CLOSED.  -EBADMSG:
  * descriptors came along.  Views of control_next() end. */
 int control_receive(struct control_stream *stream);
+/* The same, but the first descriptors that these bytes bring the caller has already (output_look()): they
+ * are let go, and what came behind them waits. */
+int control_receive_carried(struct control_stream *stream);
 /* The next whole message, in place.  CONTROL_NONE: receive more.  -EMSGSIZE: longer than may be. */
 int control_next(struct control_stream *stream, uint32_t *ret_type, const uint8_t **ret_data,
 		 size_t *ret_len);
 /* -ENOMEM. */
 int control_queue(struct control_stream *stream, enum control_type type, const void *data,
 		  size_t len);
+/* The next byte that is sent brings @fd (consumed). */
+int control_carry(struct control_stream *stream, int fd);
+/* Bytes that are no message. */
+int control_queue_bytes(struct control_stream *stream, const void *data, size_t len);
 /* Bytes that wait to be sent. */
 size_t control_waiting(const struct control_stream *stream);
-/* Sends what the socket takes.  CONTROL_PENDING: some is left. */
+/* Sends what the socket takes.  CONTROL_PENDING: some is left; CONTROL_HELD: some is, and that there
+ * is room says nothing, as its queue has unread_max. */
 int control_send(struct control_stream *stream);
 
-/* A client's request.  Returns new, NULL: garbage, another version, more than there may be, or no
+/* A client's request, of whatever version.  Returns new, NULL: garbage, more than there may be, or no
  * memory. */
 Pb__ControlRequest *control_request_unpack(const void *data, size_t len);
 Pb__ControlSummary *control_summary_unpack(const void *data, size_t len);

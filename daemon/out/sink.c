@@ -15,7 +15,6 @@
 
 enum {
 	BUFFER_SIZE = 256 << 10,
-	TRACE_PACKET_TAG = 1 << 3 | 2, /* Trace.packet, length-delimited */
 };
 
 struct sink_file {
@@ -37,7 +36,7 @@ bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len
 	tag = cursor_uleb(c);
 	len = cursor_uleb(c);
 	packet = cursor_bytes(c, len);
-	if (c->bad || tag != TRACE_PACKET_TAG) {
+	if (c->bad || tag != SINK_PACKET_TAG) {
 		c->bad = true;
 		return false;
 	}

@@ -5,6 +5,8 @@
 
 #include "daemon/base/bytes.h"
 
+enum { SINK_PACKET_TAG = 1 << 3 | 2 }; /* Trace.packet, length-delimited */
+
 struct sink {
 	/* Takes whole packets.  < 0: nothing more can be written (the session ends); what was there
 	 * stays. */

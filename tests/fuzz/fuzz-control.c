@@ -1,13 +1,17 @@
 /* fuzz-control.c - whatever a client sends to the control socket, up to the unpacked request.
  *
- * Input: a byte that is the size of the pieces (0: all at once), then the client's bytes.  Whatever
- * comes: memory stays within one message, and a request that is unpacked keeps to its bounds. */
+ * Input: a byte that is the size of the pieces (0: all at once; from 240 on: all at once, and with the
+ * first byte that many descriptors more than 240), then the client's bytes.  Whatever comes: memory
+ * stays within one message, a request that is unpacked keeps to its bounds, and no descriptor stays but
+ * one that is looked at. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/ipc/control.h"
+#include "daemon/ipc/output.h"
 
 #define CHECK(ok) ((ok) ? (void)0 : abort()) /* assert() may be compiled out */
 
@@ -25,7 +29,7 @@ static bool take_all(struct control_stream *s)
 		Pb__ControlSummary *m = control_summary_unpack(message, len);
 
 		CHECK(len <= CONTROL_REQUEST_MAX);
-		CHECK(!q || (q->version == CONTROL_VERSION && q->n_pids <= CONTROL_PIDS_MAX));
+		CHECK(!q || q->n_pids <= CONTROL_PIDS_MAX);
 		if (q)
 			pb__control_request__free_unpacked(q, NULL);
 		if (m)
@@ -34,28 +38,67 @@ static bool take_all(struct control_stream *s)
 	return r == CONTROL_NONE;
 }
 
+static ssize_t send_all(int fd, const uint8_t *data, size_t len, size_t n_fds)
+{
+	union {
+		char bytes[CMSG_SPACE(15 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {(void *)(uintptr_t)data, len};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n_fds) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		control.align =
+			(struct cmsghdr){CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+		for (size_t i = 0; i < n_fds; i++)
+			memcpy(CMSG_DATA(&control.align) + i * sizeof(int), &fd, sizeof(fd));
+	}
+	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* The request's descriptors, as the daemon takes them. */
+static int receive(struct control_stream *s, size_t n_fds)
+{
+	int fds[2], r = control_receive(s);
+	enum output_verdict verdict;
+	size_t n;
+
+	CHECK(!n_fds || r == -EBADMSG);
+	if (r != -EBADMSG)
+		return r;
+	verdict = output_look(s->fd, fds, &n);
+	CHECK(verdict == (n_fds == 1 ? OUTPUT_GOOD : OUTPUT_MANY) && n == (n_fds == 1 ? 1 : 2));
+	for (size_t i = 0; i < n; i++)
+		(void)close(fds[i]);
+	return verdict == OUTPUT_GOOD ? control_receive_carried(s) : -EBADMSG;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct control_stream s;
-	size_t piece;
+	size_t piece, n_fds;
 	int fds[2];
 
 	if (!size || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return 0;
-	piece = *data ? *data : size;
+	n_fds = *data >= 240 ? *data - 240u : 0;
+	piece = *data && *data < 240 ? *data : size;
 	data++;
 	size--;
 	control_stream_init(&s, fds[0], CONTROL_REQUEST_MAX);
 	while (size) {
 		size_t n = piece < size ? piece : size;
-		ssize_t sent = send(fds[1], data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t sent = send_all(fds[1], data, n, n_fds);
 
 		if (sent <= 0)
 			break;
 		data += sent;
 		size -= (size_t)sent;
-		if (control_receive(&s) != 0 || !take_all(&s))
+		if (receive(&s, n_fds) != 0 || !take_all(&s))
 			break;
+		n_fds = 0;
 		CHECK(s.in.len <= 2 * (CONTROL_REQUEST_MAX + 8));
 	}
 	control_stream_deinit(&s);

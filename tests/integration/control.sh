@@ -11,7 +11,7 @@ DAEMON=61001 ALICE=61002 BOB=61003 MEMBERS=61100
 SOCKET=$TMP/run/control.sock HOOK_SOCKET=$TMP/run/hook.sock
 mkdir "$TMP/bin" "$TMP/run" "$TMP/alice" "$TMP/bob" "$TMP/root"
 cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" \
-	"$INTEGRATION/lingering.py" "$TMP/bin/"
+	"$INTEGRATION/lingering.py" "$INTEGRATION/control_client.py" "$INTEGRATION/control_outputs.py" "$TMP/bin/"
 cp "$PROGRAMS/recursion" "$TMP/bin/private"
 cp "$INTEGRATION/control_large.py" "$TMP/bin/"
 chmod -R a+rX "$TMP"
@@ -65,6 +65,27 @@ asks() {
 	local status=$?
 	[ ! -f "$folder/$name.pftrace" ] || cp "$folder/$name.pftrace" "$TMP/"
 	return $status
+}
+# asker_of PID : perfwind, which a function in the background has started.
+asker_of() {
+	local pid=$1
+	while [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm")" != perfwind ]; do pid=$(pgrep -P "$pid" | head -n 1); done
+	echo "$pid"
+}
+# asks_while PID NAME OPTIONS... : by root, until PID has used a quarter of a second of CPU time since it began.
+asks_while() {
+	local pid=$1 name=$2 asking
+	shift
+	SECONDS_ASKED=600 asks 0 "$@" &
+	asking=$!
+	started $asking
+	begun_or_denied() { [ -s "$TMP/root/$name.pftrace" ] || gone $asking; }
+	wait_for begun_or_denied
+	if ! gone $asking; then
+		wait_for used "$pid" $(($(cpu_ms "$pid") + 250))
+		kill "$(asker_of $asking)"
+	fi
+	wait $asking
 }
 # denied USER NAME REGEX OPTIONS... : one line that says why, status 1, and no file.
 denied() {
@@ -315,10 +336,11 @@ guarded() { # NAME BITS... : each process of that name, and there is one
 DIRECT_BIT=${DIRECT:+19}
 check guarded-main guarded perfwind 38 5 2 34 $DIRECT_BIT
 check guarded-hook guarded pw-hook
+check guarded-output guarded pw-output
 check guarded-files guarded pw-files 38 2 $DIRECT_BIT
-known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-memory|pw-close)$'; }
+known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-memory|pw-close|pw-output)$'; }
 check guarded-all known_names
-kill $(pgrep -P $asking -f perfwind | head -n 1) 2>/dev/null || kill $asking
+kill "$(asker_of $asking)"
 
 # Its caller killed: the recording ends, nobody else's does.
 SECONDS_ASKED=60 asks $ALICE killed -p $ALICES &
@@ -326,8 +348,7 @@ asking=$!
 started $asking
 wait_for test -s "$TMP/alice/killed.pftrace"
 threads() { ls "/proc/$DAEMON_PID/task" | wc -l; }
-asker=$(pgrep -P $asking -f perfwind | head -n 1)
-[ -n "$asker" ] || asker=$(pgrep -P "$(pgrep -P $asking | head -n 1)" | head -n 1)
+asker=$(asker_of $asking)
 busy=$(threads)
 kill -9 "$asker"
 is_idle() { [ "$(threads)" -lt "$busy" ]; }
@@ -338,6 +359,10 @@ check killed-others-go-on has after-killed "$NAMED"
 check hostile as $ALICE "$PYTHON" "$TMP/bin/control_hostile.py" "$SOCKET"
 asks $ALICE after-hostile -p $ALICES
 check hostile-others-go-on has after-hostile "$NAMED"
+# Whatever a client sends for its packets, and does to it.
+check outputs as $ALICE "$PYTHON" "$TMP/bin/control_outputs.py" "$SOCKET" $ALICES
+asks $BOB after-outputs -p $BOBS
+check outputs-others-go-on has after-outputs 'thread_work;burn '
 # Large requests: others are served beside them.
 as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" &
 large=$!
@@ -446,12 +471,12 @@ wait $asking
 
 works() { # NAME: the words of what it had
 	local had=
-	asks 0 "$1" -p $ALICES && json "$1" 'v["samples"] > 0' >/dev/null && had=events
+	asks_while $ALICES "$1" -p $ALICES && json "$1" 'v["samples"] > 0' >/dev/null && had=events
 	has "$1" "$NAMED" >/dev/null && had="$had,stacks"
-	asks 0 "$1-private" -p $PRIVATE && has "$1-private" "${NAMED/recursion/private}" >/dev/null && had="$had,private"
-	asks 0 "$1-asked" -p $HOOKED --stack-bytes 1024 &&
+	asks_while $PRIVATE "$1-private" -p $PRIVATE && has "$1-private" "${NAMED/recursion/private}" >/dev/null && had="$had,private"
+	asks_while $HOOKED "$1-asked" -p $HOOKED --stack-bytes 1024 &&
 		json "$1-asked" 'v["stacks"]["whole"] > v["stacks"]["cut"]' >/dev/null && had="$had,memory"
-	asks 0 "$1-kernel" -a -e cpu-clock && has "$1-kernel" '(asm_|do_|sys|x64_)[a-z_0-9]*_\[k\]' >/dev/null && had="$had,kernel-names"
+	asks_while $ALICES "$1-kernel" -a -e cpu-clock && has "$1-kernel" '(asm_|do_|sys|x64_)[a-z_0-9]*_\[k\]' >/dev/null && had="$had,kernel-names"
 	echo "${had:-nothing}"
 }
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)

@@ -7,20 +7,17 @@ import signal
 import socket
 import struct
 import sys
-import tempfile
 import time
 
+import control_client
+from control_client import DENIED, REQUEST, STOP, hear, message
 from lingering import lingering
 
 path = sys.argv[1]
-REQUEST, STOP, DENIED = 1, 2, 17
 
 
 def connect():
-    s = socket.socket(socket.AF_UNIX)
-    s.connect(path)  # waits while the backlog is full
-    s.settimeout(20)
-    return s
+    return control_client.connect(path)
 
 
 def closed(s, what):
@@ -40,30 +37,25 @@ def sends(what, data):
     closed(s, what)
 
 
-def message(kind, data=b""):
-    return struct.pack("<II", len(data), kind) + data
-
-
-def with_descriptors(what, *fds):
+def denied(what, data, words):
     s = connect()
-    s.sendmsg([message(REQUEST, b"\x08\x01")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    s.sendall(data)
+    kind, said = hear(s, DENIED)
+    if words not in said:
+        sys.exit("%s was answered: %r" % (what, said))
     closed(s, what)
 
 
 sends("garbage", b"GET / HTTP/1.0\r\n\r\n")
 sends("a request that is none", message(REQUEST, b"\xff" * 100))
-sends("no version", message(REQUEST))
-sends("a later version", message(REQUEST, b"\x08\x63"))
+denied("no version", message(REQUEST), b"of version 0")
+denied("the first version", message(REQUEST, b"\x08\x01"), b"of version 1")
+denied("a later version", message(REQUEST, b"\x08\x63"), b"of version 99")
+denied("no descriptor", message(REQUEST, b"\x08\x02"), b"no descriptor for the packets")
 sends("a stop before all", message(STOP))
 sends("an unknown type", message(99, b"x"))
 sends("a daemon's message", message(DENIED, b"x"))
 sends("a message without end", struct.pack("<II", 0xffffffff, REQUEST))
-with tempfile.TemporaryFile() as file:
-    with_descriptors("a descriptor", file.fileno())
-    with_descriptors("many descriptors", *[file.fileno()] * 100)
-reader, writer = os.pipe()
-with_descriptors("a pipe", writer)
-
 
 def lingers():
     """One left in the daemon's queue; by a process that can be killed, as it may itself be the last."""

@@ -225,6 +225,45 @@ check "helper killed: names too" has killed '^tailcall;.*main;'
 check "helper killed: it is told" grep -q 'another one took its place' "$TMP/killed.err"
 check "helper killed: told consistently" consistent killed
 
+# ---- by asking: the descriptor for the packets is of a silent file.  The daemon answers, and serves others.
+ASKED=$TMP/asked
+mkdir "$ASKED" "$TMP/mnt-output"
+cp "$INTEGRATION"/control_{client,silent}.py "$ASKED/"
+chmod -R a+rX "$TMP"
+"$PROGRAMS/silent-fs" "$TMP/mnt-output" "$TMP/padded" flush >"$TMP/output.mounted" &
+SERVER=$!
+started $SERVER
+wait_for test -s "$TMP/output.mounted"
+"$PERFWIND" daemon -v -s "@perfwind-stall-$$" --config /dev/null --control-socket "$ASKED/control.sock" \
+	--hook-socket "$ASKED/hook.sock" 2>"$TMP/daemon.err" &
+DAEMON=$!
+started $DAEMON
+wait_for test -S "$ASKED/control.sock"
+healthy
+mkfifo "$TMP/go"
+PYTHONDONTWRITEBYTECODE=1 setpriv --reuid 60001 --regid 60001 --clear-groups "$PYTHON" "$ASKED/control_silent.py" "$ASKED/control.sock" \
+	$HEALTHY "$TMP/mnt-output/file" <"$TMP/go" >"$TMP/output.said" 2>&1 &
+SENDER=$!
+started $SENDER
+exec 9>"$TMP/go"
+wait_for grep -q open "$TMP/output.said"
+kill -USR1 $SERVER
+echo >&9
+exec 9>&-
+output_refused() { wait_for grep -q 'refused after' "$TMP/output.said" && return 0; cat "$TMP/output.said"; return 1; }
+check "asked, flush: each is answered, and the sender refused" output_refused
+check "asked, flush: a process was held" grep -qE 'refused after [1-9]' "$TMP/output.said"
+check "asked, flush: whose it is is told" grep -q 'a descriptor that user 60001 sent cannot be closed' "$TMP/daemon.err"
+record_by_daemon() { record_for output 2 --daemon --control-socket "$ASKED/control.sock" -p $HEALTHY; }
+check "asked, flush: others are served" record_by_daemon
+check "asked, flush: others are whole" healthy_is_whole output
+kill $DAEMON
+wait $DAEMON
+check "asked, flush: the daemon ends" [ $? = 0 ]
+kill -9 $SENDER $SERVER $HEALTHY
+wait $SENDER $SERVER $HEALTHY 2>/dev/null
+umount -l "$TMP/mnt-output"
+
 # ---- by consent: a process that was asked sends descriptors of a silent file.  close() asks FLUSH, which nothing ends.
 U=$TMP/u # the profiler is a user who may not read others' processes
 mkdir "$U"

@@ -14,6 +14,7 @@
 
 #include "daemon/base/listen-fds.h"
 #include "daemon/ipc/control.h"
+#include "daemon/ipc/output.h"
 #include "tests/unit/cmocka.h"
 
 struct fake_daemon {
@@ -23,6 +24,24 @@ struct fake_daemon {
 
 /* In the fake: what it was asked for. */
 static Pb__ControlRequest *fake_request;
+
+/* In the fake: where the packets go, and how many bytes have. */
+static int fake_output = -1;
+static uint64_t fake_streamed;
+
+/* 0: something came. */
+static inline int fake_receive(struct control_stream *s)
+{
+	size_t n = 0;
+	int fds[2];
+
+	if (fake_output < 0)
+		(void)output_look(s->fd, fds, &n);
+	if (!n)
+		return control_receive(s);
+	fake_output = fds[0];
+	return control_receive_carried(s);
+}
 
 /* In the fake: the next message's type; 0 at the end. */
 static inline uint32_t fake_hear(struct control_stream *s)
@@ -35,7 +54,7 @@ static inline uint32_t fake_hear(struct control_stream *s)
 	while ((r = control_next(s, &type, &data, &len)) == CONTROL_NONE) {
 		struct pollfd p = {.fd = s->fd, .events = POLLIN};
 
-		if (poll(&p, 1, -1) != 1 || control_receive(s) != 0)
+		if (poll(&p, 1, -1) != 1 || fake_receive(s) != 0)
 			return 0;
 	}
 	if (r == 0 && type == CONTROL_REQUEST)
@@ -56,8 +75,26 @@ static inline void fake_say_summary(struct control_stream *s, enum control_type 
 
 	m.has_emitted = true;
 	m.emitted = emitted;
+	m.has_stream_bytes = true;
+	m.stream_bytes = fake_streamed;
 	if (control_summary_queue(s, type, &m) < 0 || control_send(s) != 0)
 		_exit(1);
+}
+
+static inline void fake_stream(const void *data, size_t len)
+{
+	if (send(fake_output, data, len, MSG_NOSIGNAL) != (ssize_t)len)
+		_exit(1);
+	fake_streamed += len;
+}
+
+/* As a packet whose bytes are @text, less than 128. */
+static inline void fake_stream_text(const char *text)
+{
+	const uint8_t head[2] = {0x0a, (uint8_t)strlen(text)};
+
+	fake_stream(head, sizeof(head));
+	fake_stream(text, strlen(text));
 }
 
 static inline void fake_say_bytes(struct control_stream *s, enum control_type type,

@@ -11,7 +11,7 @@ static struct loop loop;
 static struct sink *sink;
 static struct ask *ask;
 static char said[256]; /* what was called, in order */
-static bool ended;
+static bool ended, renew_first;
 
 static void add(const char *word)
 {
@@ -22,6 +22,8 @@ static void on_accepted(void *arg)
 {
 	(void)arg;
 	add("accepted");
+	if (renew_first)
+		ask_renew(ask);
 }
 
 static void on_progress(void *arg, const Pb__ControlSummary *m)
@@ -34,10 +36,16 @@ static void on_progress(void *arg, const Pb__ControlSummary *m)
 static void on_renewed(void *arg, const Pb__ControlSummary *m)
 {
 	char word[32];
+	size_t held;
 
 	(void)arg;
 	(void)snprintf(word, sizeof(word), "renewed-%lu", m->emitted);
 	add(word);
+	if (renew_first) {
+		(void)sink_memory_data(sink, &held);
+		(void)snprintf(word, sizeof(word), "with-%zu", held);
+		add(word);
+	}
 	ask_stop(ask);
 }
 
@@ -99,10 +107,10 @@ static void play_whole(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
 	fake_say(s, CONTROL_NOTE, "a line");
-	fake_say(s, CONTROL_PACKETS, "one");
+	fake_stream_text("one");
 	fake_say_summary(s, CONTROL_PROGRESS, 1);
 	fake_say(s, (enum control_type)999, "of a later version");
-	fake_say(s, CONTROL_PACKETS, "two");
+	fake_stream_text("two");
 	fake_say_summary(s, CONTROL_RENEWED, 7);
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
@@ -116,12 +124,125 @@ static void test_whole(void **state)
 	(void)state;
 	run(play_whole);
 	assert_string_equal(said, "accepted progress renewed-7 ended ");
-	expect_sink("onetwo");
+	expect_sink("\n\3one\n\3two");
 	assert_string_equal(ask_event(ask), "cpu-clock");
 	assert_int_equal(ask_error(ask, &why), 0);
 	assert_false(ask_denied(ask));
 	assert_non_null(ask_summary(ask));
 	assert_int_equal(ask_summary(ask)->emitted, 9);
+}
+
+/* The words are there before their packets, and packets come in pieces. */
+static void play_late(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_streamed = 5;
+	fake_say_summary(s, CONTROL_RENEWED, 7);
+	fake_say_summary(s, CONTROL_PROGRESS, 1);
+	(void)usleep(20000);
+	fake_stream("\n", 1);
+	(void)usleep(20000);
+	fake_stream("\3o", 2);
+	(void)usleep(20000);
+	fake_stream("ne", 2);
+	if (fake_hear(s) != CONTROL_STOP)
+		_exit(1);
+	fake_streamed = 5 + 6;
+	fake_say(s, CONTROL_FAILED, "an end");
+	fake_say_summary(s, CONTROL_DONE, 9);
+	(void)usleep(20000);
+	fake_stream_text("last");
+}
+
+static void test_late(void **state)
+{
+	(void)state;
+	run(play_late);
+	assert_string_equal(said, "accepted progress renewed-7 ended ");
+	expect_sink("\n\3one\n\4last");
+	assert_int_equal(ask_summary(ask)->emitted, 9);
+	assert_int_equal(ask_error(ask, NULL), -EIO);
+}
+
+/* What is behind the word stays out of the sink until it is told, however early it is there. */
+static void play_behind(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	if (fake_hear(s) != CONTROL_RENEW)
+		_exit(1);
+	fake_stream_text("before");
+	fake_stream_text("behind");
+	(void)usleep(50000);
+	fake_streamed = 8;
+	fake_say_summary(s, CONTROL_RENEWED, 7);
+	fake_streamed = 16;
+	fake_say_summary(s, CONTROL_DONE, 9);
+}
+
+static void test_behind(void **state)
+{
+	(void)state;
+	renew_first = true;
+	run(play_behind);
+	renew_first = false;
+	assert_string_equal(said, "accepted renewed-7 with-8 ended ");
+	expect_sink("\n\6before\n\6behind");
+}
+
+/* Packets end before all that was told of has come. */
+static void play_cut(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_stream_text("kept");
+	fake_stream("\n\4lo", 4);
+	fake_streamed = 12;
+	fake_say_summary(s, CONTROL_DONE, 9);
+	(void)close(fake_output);
+	(void)fake_hear(s);
+}
+
+static void test_cut(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_cut);
+	assert_int_equal(ask_error(ask, &why), -EPIPE);
+	assert_non_null(strstr(why, "the daemon is gone"));
+	expect_sink("\n\4kept");
+}
+
+static void play_no_packets(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_stream("HTTP/1.0", 8);
+	(void)fake_hear(s);
+}
+
+static void test_no_packets(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_no_packets);
+	assert_int_equal(ask_error(ask, &why), -EBADMSG);
+	assert_non_null(strstr(why, "packets are not understood"));
+}
+
+/* As one of version 1 does with a descriptor. */
+static void play_closes(struct control_stream *s)
+{
+	(void)s;
+}
+
+static void test_closes(void **state)
+{
+	const char *why;
+
+	(void)state;
+	run(play_closes);
+	assert_int_equal(ask_error(ask, &why), -EPIPE);
+	assert_non_null(strstr(why, "without an answer"));
 }
 
 static void play_denied(struct control_stream *s)
@@ -145,7 +266,7 @@ static void test_denied(void **state)
 static void play_failed(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "");
-	fake_say(s, CONTROL_PACKETS, "kept");
+	fake_stream_text("kept");
 	fake_say(s, CONTROL_FAILED, "the ring is damaged");
 	fake_say_summary(s, CONTROL_DONE, 3);
 }
@@ -160,13 +281,13 @@ static void test_failed(void **state)
 	assert_string_equal(why, "the ring is damaged");
 	assert_false(ask_denied(ask));
 	assert_non_null(ask_summary(ask));
-	expect_sink("kept");
+	expect_sink("\n\4kept");
 }
 
 static void play_gone(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "");
-	fake_say(s, CONTROL_PACKETS, "kept");
+	fake_stream_text("kept");
 }
 
 static void test_gone(void **state)
@@ -177,7 +298,7 @@ static void test_gone(void **state)
 	run(play_gone);
 	assert_int_equal(ask_error(ask, &why), -EPIPE);
 	assert_non_null(strstr(why, "the daemon is gone"));
-	expect_sink("kept");
+	expect_sink("\n\4kept");
 }
 
 static void play_nonsense(struct control_stream *s)
@@ -208,10 +329,10 @@ static int refuse(struct sink *s, const void *data, size_t len)
 static void play_until_stop(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "");
-	fake_say(s, CONTROL_PACKETS, "lost");
+	fake_stream_text("lost");
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
-	fake_say(s, CONTROL_PACKETS, "lost too");
+	fake_stream_text("lost too");
 	fake_say_summary(s, CONTROL_DONE, 3);
 }
 
@@ -246,7 +367,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_whole),  EACH(test_denied),	EACH(test_failed),	EACH(test_gone),
-		EACH(test_nobody), EACH(test_nonsense), EACH(test_not_written),
+		EACH(test_nobody), EACH(test_nonsense), EACH(test_not_written), EACH(test_late),
+		EACH(test_behind), EACH(test_cut),	EACH(test_no_packets),	EACH(test_closes),
 #undef EACH
 	};
 

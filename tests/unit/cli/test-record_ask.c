@@ -45,7 +45,7 @@ static void test_machine(void **state)
 	(void)state;
 	args.all = true;
 	assert_int_equal(open_ask(fake_deny_with_request, "no right", false), ASK_RUN_DENIED);
-	assert_string_equal(ask.run.why, "v1 machine 1 command 0 children 0 pids"
+	assert_string_equal(ask.run.why, "v2 machine 1 command 0 children 0 pids"
 					 "; event - filter - hz 999 period 0 stack 0"
 					 "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0"
 					 "; note no right needed 0 no-ids 0");
@@ -71,7 +71,7 @@ static void test_all_options(void **state)
 	assert_int_equal(open_ask(fake_deny_with_request, "", true), ASK_RUN_DENIED);
 	assert_string_equal(
 		ask.run.why,
-		"v1 machine 0 command 0 children 1 pids 7 4711"
+		"v2 machine 0 command 0 children 1 pids 7 4711"
 		"; event sched:sched_switch filter prev_pid == 1 hz 0 period 5 stack 8192"
 		"; user 1 kernel 0 idle 1 clock 0 cpus 0-3,8 engine 2"
 		"; note  needed 1 no-ids 1");
@@ -89,7 +89,7 @@ static void test_command(void **state)
 	assert_true(job.spawn.pid > 0);
 	assert_true(job.spawn.go_fd >= 0); /* held back still */
 	(void)snprintf(expected, sizeof(expected),
-		       "v1 machine 0 command 1 children 1 pids %d"
+		       "v2 machine 0 command 1 children 1 pids %d"
 		       "; event - filter - hz 999 period 0 stack 0"
 		       "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0; note  needed 0 no-ids 0",
 		       (int)job.spawn.pid);
@@ -99,8 +99,8 @@ static void test_command(void **state)
 static void play_recording(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "page-faults");
-	fake_say(s, CONTROL_PACKETS, "first ");
-	fake_say(s, CONTROL_PACKETS, "second");
+	fake_stream_text("first ");
+	fake_stream_text("second");
 	fake_say_summary(s, CONTROL_DONE, 3);
 }
 
@@ -122,11 +122,11 @@ static void test_recording(void **state)
 	json = capture_end(&out);
 	assert_int_equal(status, 0);
 	fd = open(output, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(read(fd, bytes, sizeof(bytes) - 1), 12);
+	assert_int_equal(read(fd, bytes, sizeof(bytes) - 1), 16);
 	close(fd);
-	assert_string_equal(bytes, "first second");
+	assert_string_equal(bytes, "\n\6first \n\6second");
 	assert_int_equal(strncmp(text, said, sizeof(said) - 1), 0);
-	assert_non_null(strstr(json, "\"bytes\":12,"));
+	assert_non_null(strstr(json, "\"bytes\":16,"));
 	assert_non_null(strstr(json, "\"samples\":3,"));
 	free(text);
 	free(json);

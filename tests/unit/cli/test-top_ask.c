@@ -61,7 +61,7 @@ static void test_request(void **state)
 	args.event = "page-faults";
 	assert_int_equal(ask(fake_deny_with_request, "no right", false, &out, &err), 1);
 	assert_string_equal(err, "perfwind: no right; the daemon was asked: "
-				 "v1 machine 0 command 0 children 1 pids 7"
+				 "v2 machine 0 command 0 children 1 pids 7"
 				 "; event page-faults filter - hz 99 period 0 stack 0"
 				 "; user 1 kernel 0 idle 0 clock 1 cpus - engine 0"
 				 "; note no right needed 0 no-ids 0\n");
@@ -84,7 +84,7 @@ static void test_kernel_refused(void **state)
 }
 
 /* @n samples of a function called @name. */
-static void say_packets(struct control_stream *s, const char *name, uint64_t n)
+static void say_packets(const char *name, uint64_t n)
 {
 	const uint64_t frames[] = {1}, path[] = {1};
 	struct buffer trace = {0}, interned = {0};
@@ -105,7 +105,7 @@ static void say_packets(struct control_stream *s, const char *name, uint64_t n)
 						 .stack = 1,
 						 .count = i * 1000000},
 			   i == 1 ? &interned : NULL);
-	fake_say_bytes(s, CONTROL_PACKETS, trace.data, trace.len);
+	fake_stream(trace.data, trace.len);
 	buffer_deinit(&trace);
 }
 
@@ -114,7 +114,8 @@ static void say_state(struct control_stream *s, enum control_type type, double s
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
 
-	m.has_duration_s = m.has_lost_samples = true;
+	m.has_duration_s = m.has_lost_samples = m.has_stream_bytes = true;
+	m.stream_bytes = fake_streamed;
 	m.duration_s = seconds;
 	m.lost_samples = lost;
 	if (control_summary_queue(s, type, &m) < 0 || control_send(s) != 0)
@@ -126,11 +127,11 @@ static void play_intervals(struct control_stream *s)
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_RENEW)
 		_exit(1);
-	say_packets(s, "first_function", 3);
+	say_packets("first_function", 3);
 	say_state(s, CONTROL_RENEWED, 2, 5);
 	if (fake_hear(s) != CONTROL_RENEW)
 		_exit(1);
-	say_packets(s, "second_function", 2);
+	say_packets("second_function", 2);
 	say_state(s, CONTROL_DONE, 3.5, 5);
 }
 
@@ -159,7 +160,7 @@ static void play_once(struct control_stream *s)
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
-	say_packets(s, "only_function", 1);
+	say_packets("only_function", 1);
 	say_state(s, CONTROL_DONE, 1, 0);
 }
 

@@ -16,6 +16,8 @@ struct control_fixture {
 	struct session_shared *shared;
 	struct control *control;
 	struct control_stream client;
+	int packets;	   /* our end; -1: closed */
+	struct buffer got; /* of them */
 	struct settings settings;
 	char path[64];
 	pid_t child; /* computes */
@@ -27,7 +29,7 @@ static inline void control_fixture_init(struct control_fixture *f)
 	char error[256];
 	static int n;
 
-	*f = (struct control_fixture){.settings = settings_default, .client.fd = -1};
+	*f = (struct control_fixture){.settings = settings_default, .client.fd = -1, .packets = -1};
 	(void)snprintf(f->settings.all_groups, sizeof(f->settings.all_groups), "61100");
 	f->settings.user_memory = 32 << 20;
 	f->settings.user_recordings = 2;
@@ -46,6 +48,8 @@ static inline void control_fixture_init(struct control_fixture *f)
 static inline void control_fixture_deinit(struct control_fixture *f)
 {
 	control_stream_deinit(&f->client);
+	f->packets = fd_close(f->packets);
+	buffer_deinit(&f->got);
 	f->control = control_free(f->control);
 	f->shared = session_shared_free(f->shared);
 	fixture_end_child(&f->child);
@@ -54,7 +58,7 @@ static inline void control_fixture_deinit(struct control_fixture *f)
 }
 
 /* @uid: only root can be another user. */
-static inline void control_fixture_connect(struct control_fixture *f, uid_t uid)
+static inline void control_fixture_connect_alone(struct control_fixture *f, uid_t uid)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
@@ -67,6 +71,35 @@ static inline void control_fixture_connect(struct control_fixture *f, uid_t uid)
 	assert_int_equal(r, 0);
 	control_stream_deinit(&f->client);
 	control_stream_init(&f->client, fd, CONTROL_REPLY_MAX);
+	f->packets = fd_close(f->packets);
+	f->got.len = 0;
+}
+
+/* With a descriptor for the packets. */
+static inline void control_fixture_connect(struct control_fixture *f, uid_t uid)
+{
+	int pair[2];
+
+	control_fixture_connect_alone(f, uid);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	f->packets = pair[0];
+	assert_int_equal(control_carry(&f->client, pair[1]), 0);
+}
+
+/* Reads what is there of the packets. */
+static inline void control_fixture_read(struct control_fixture *f)
+{
+	ssize_t n = 1;
+
+	while (f->packets >= 0 && n > 0) {
+		uint8_t *to = buffer_reserve(&f->got, 65536);
+
+		assert_non_null(to);
+		n = recv(f->packets, to, 65536, MSG_DONTWAIT);
+		f->got.len += n > 0 ? (size_t)n : 0;
+	}
+	if (n == 0)
+		f->packets = fd_close(f->packets);
 }
 
 /* The child, by cpu-clock. */
@@ -93,8 +126,7 @@ static inline void control_fixture_ask(struct control_fixture *f, const Pb__Cont
 	assert_true(control_send(&f->client) >= 0);
 }
 
-/* The next message; packets are left out, and progress where @wanted is not that.  0: closed.  The
- * loop runs meanwhile. */
+/* The next message but progress.  0: closed.  The loop runs meanwhile, and packets are read. */
 static inline uint32_t control_fixture_hear(struct control_fixture *f, const char **ret_text,
 					    size_t *ret_len)
 {
@@ -104,7 +136,8 @@ static inline uint32_t control_fixture_hear(struct control_fixture *f, const cha
 	for (int i = 0; i < 10000; i++) {
 		int r = control_next(&f->client, &type, &data, ret_len);
 
-		if (r == 0 && type != CONTROL_PACKETS && type != CONTROL_PROGRESS) {
+		control_fixture_read(f);
+		if (r == 0 && type != CONTROL_PROGRESS) {
 			*ret_text = (const char *)data;
 			return type;
 		}

@@ -192,6 +192,8 @@ static void test_rate(void **state)
 static void keep_client(struct control_stream *kept)
 {
 	*kept = f.client;
+	kept->carried = f.packets; /* closed with it */
+	f.packets = -1;
 	control_stream_init(&f.client, -1, CONTROL_REPLY_MAX);
 }
 

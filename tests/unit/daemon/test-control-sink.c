@@ -13,7 +13,7 @@ enum { WAITING = 64 << 10, ROOM = 1100 };
 static struct control control;
 static struct loop loop;
 static struct client client;
-static struct control_stream peer;
+static int peer;
 
 static int ready(struct loop_source *source, uint32_t events)
 {
@@ -31,19 +31,19 @@ static int set_up(void **state)
 	    setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0)
 		return -1;
 	control = (struct control){.loop = &loop};
-	client = (struct client){.control = &control, .source.fd = -1};
-	control_stream_init(&client.stream, fds[0], CONTROL_REQUEST_MAX);
-	control_stream_init(&peer, fds[1], CONTROL_REPLY_MAX);
+	client = (struct client){.control = &control, .source.fd = -1, .stream.fd = -1};
+	control_stream_init(&client.output, fds[0], 0);
+	peer = fds[1];
 	client_sink_init(&client, WAITING);
-	return loop_add(&loop, &client.source, fds[0], EPOLLIN, ready);
+	return loop_add(&loop, &client.output_source, fds[0], 0, ready);
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	loop_remove(&loop, &client.source);
+	client_output_close(&client);
 	control_stream_deinit(&client.stream);
-	control_stream_deinit(&peer);
+	peer = fd_close(peer);
 	loop_deinit(&loop);
 	return 0;
 }
@@ -77,32 +77,27 @@ static void put(uint8_t n, int expected)
 /* All that is there: the packets' numbers, and the first one that tells of a loss. */
 static size_t take_all(uint8_t *numbers, int *ret_dropped_at)
 {
-	const uint8_t *data;
-	uint32_t type;
-	size_t len, n = 0;
-	bool more = true;
+	static uint8_t bytes[256 * ROOM];
+	size_t len = 0;
+	ssize_t got;
+	Pb__Trace *t;
 
 	*ret_dropped_at = -1;
-	while (more) {
-		more = control_receive(&peer) == 0;
-		while (control_next(&peer, &type, &data, &len) == 0) {
-			Pb__Trace *t = pb__trace__unpack(NULL, len, data);
-
-			assert_int_equal(type, CONTROL_PACKETS);
-			assert_non_null(t);
-			for (size_t i = 0; i < t->n_packet; i++) {
-				if (t->packet[i]->previous_packet_dropped && *ret_dropped_at < 0)
-					*ret_dropped_at = (int)n;
-				numbers[n++] = (uint8_t)t->packet[i]->timestamp;
-			}
-			pb__trace__free_unpacked(t, NULL);
-		}
-		if (control_waiting(&client.stream)) {
-			assert_true(client_send(&client) >= 0);
-			more = true;
-		}
+	do {
+		got = recv(peer, bytes + len, sizeof(bytes) - len, MSG_DONTWAIT);
+		len += got > 0 ? (size_t)got : 0;
+		assert_true(client_send(&client) >= 0);
+	} while (got > 0 || control_waiting(&client.output));
+	t = pb__trace__unpack(NULL, len, bytes);
+	assert_non_null(t);
+	for (size_t i = 0; i < t->n_packet; i++) {
+		if (t->packet[i]->previous_packet_dropped && *ret_dropped_at < 0)
+			*ret_dropped_at = (int)i;
+		numbers[i] = (uint8_t)t->packet[i]->timestamp;
 	}
-	return n;
+	len = t->n_packet;
+	pb__trace__free_unpacked(t, NULL);
+	return len;
 }
 
 static void test_in_order(void **state)
@@ -130,7 +125,7 @@ static void test_not_read(void **state)
 	(void)state;
 	for (uint8_t i = 0; i < 120; i++)
 		put(i, 0);
-	assert_true(control_waiting(&client.stream) <= WAITING);
+	assert_true(control_waiting(&client.output) <= WAITING);
 	assert_true(client.sink.dropped > 0);
 	assert_true(client.lost);
 	n = take_all(numbers, &dropped);
@@ -167,7 +162,7 @@ static void test_trace(void **state)
 		r = client.sink.write(&client.sink, packet, len);
 	} while (r == 0 && ++n < 1000);
 	assert_int_equal(r, -ENOBUFS);
-	assert_true(control_waiting(&client.stream) <= WAITING);
+	assert_true(control_waiting(&client.output) <= WAITING);
 	client.trace = NULL;
 }
 
@@ -176,8 +171,7 @@ static void test_gone(void **state)
 	int r = 0;
 
 	(void)state;
-	control_stream_deinit(&peer);
-	peer.fd = -1;
+	peer = fd_close(peer);
 	for (uint8_t i = 0; i < 120 && r >= 0; i++) {
 		uint8_t packet[ROOM];
 		size_t len = packet_of(i, packet);

@@ -1,4 +1,7 @@
 /* test-control.c - the life of a client: what it may say when, what it is told, and how it ends. */
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include "daemon/base/log.h"
 #include "daemon/control-private.h"
 #include "tests/unit/daemon/control-fixture.h"
@@ -92,57 +95,62 @@ static void test_whole(void **state)
 		skipped += m->skipped[i];
 	assert_true(m->received > 0);
 	assert_int_equal(m->received, m->emitted + skipped);
-	pb__control_summary__free_unpacked(m, NULL);
 	expect_end();
+	/* All packets were there before the word of the end was good, and then their end. */
+	control_fixture_read(&f);
+	assert_int_equal(f.packets, -1);
+	assert_true(m->stream_bytes > 0);
+	assert_int_equal(f.got.len, m->stream_bytes);
+	pb__control_summary__free_unpacked(m, NULL);
 	assert_int_equal(counts().accepted, 1);
 }
 
 /* Packets up to RENEWED, and whether the first of them begins incremental state. */
-static void renew(bool *ret_any, bool *ret_begins)
+static void renew(size_t *from, bool *ret_any, bool *ret_begins)
 {
-	const uint8_t *data, *packet;
-	uint32_t type = 0;
-	size_t len, n;
-	int r;
+	const char *text = "";
+	Pb__ControlSummary *m;
+	const uint8_t *packet;
+	uint32_t type;
+	size_t len = 0, n;
+	struct cursor c;
 
 	*ret_any = *ret_begins = false;
 	say(CONTROL_RENEW);
-	while (type != CONTROL_RENEWED) {
-		r = control_next(&f.client, &type, &data, &len);
-		if (r == CONTROL_NONE) {
-			type = 0;
-			r = control_receive(&f.client);
-			assert_true(r == 0 || r == CONTROL_NONE);
-			if (r == CONTROL_NONE)
-				assert_int_equal(loop_run_once(&f.loop, 20), 0);
-			continue;
-		}
-		assert_int_equal(r, 0);
-		if (type == CONTROL_PACKETS) {
-			struct cursor c = cursor_of(data, len);
-
-			while (sink_next_packet(&c, (const void **)&packet, &n)) {
-				Pb__TracePacket *p = pb__trace_packet__unpack(NULL, n, packet);
-
-				assert_non_null(p);
-				*ret_any |= p->perf_sample != NULL;
-				*ret_begins |= p->trace_packet_defaults != NULL;
-				pb__trace_packet__free_unpacked(p, NULL);
-			}
-		}
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	assert_int_equal(type, CONTROL_RENEWED);
+	m = control_summary_unpack(text, len);
+	assert_non_null(m);
+	while (f.got.len < m->stream_bytes) {
+		assert_int_equal(loop_run_once(&f.loop, 20), 0);
+		control_fixture_read(&f);
 	}
+	c = cursor_of(f.got.data + *from, m->stream_bytes - *from);
+	*from = m->stream_bytes;
+	pb__control_summary__free_unpacked(m, NULL);
+	while (sink_next_packet(&c, (const void **)&packet, &n)) {
+		Pb__TracePacket *p = pb__trace_packet__unpack(NULL, n, packet);
+
+		assert_non_null(p);
+		*ret_any |= p->perf_sample != NULL;
+		*ret_begins |= p->trace_packet_defaults != NULL;
+		pb__trace_packet__free_unpacked(p, NULL);
+	}
+	assert_false(c.bad); /* the position is between two packets */
 }
 
 static void test_renew(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
 	bool any, begins;
+	size_t at = 0;
 
 	(void)state;
 	begin(&q);
 	for (int i = 0; i < 3; i++) {
 		run_ms(100);
-		renew(&any, &begins);
+		renew(&at, &any, &begins);
 		assert_true(any);
 		assert_true(begins); /* each interval can be read by itself */
 	}
@@ -179,7 +187,7 @@ static void test_renew_early(void **state)
 
 static void test_out_of_turn(void **state)
 {
-	static const enum control_type types[] = {CONTROL_STOP, CONTROL_RENEW, CONTROL_PACKETS};
+	static const enum control_type types[] = {CONTROL_STOP, CONTROL_RENEW, CONTROL_PACKETS_1};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
@@ -265,9 +273,62 @@ static void test_progress(void **state)
 		assert_int_equal(sink->write(sink, packet, sizeof(packet)), 0);
 		assert_int_equal(loop_run_once(&f.loop, 5), 0);
 		types |= types_so_far();
+		control_fixture_read(&f);
 	}
-	assert_true(types & 1u << CONTROL_PACKETS);
+	control_fixture_read(&f);
+	assert_true(f.got.len > 0);
 	assert_true(types & 1u << CONTROL_PROGRESS);
+}
+
+/* Nobody reads the packets any more: the recording ends, and its client is told. */
+static void test_output_closed(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	const char *text = "";
+	uint32_t type;
+	size_t len = 0;
+
+	(void)state;
+	begin(&q);
+	run_ms(50);
+	f.packets = fd_close(f.packets);
+	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
+		;
+	assert_int_equal(type, CONTROL_FAILED);
+	assert_memory_equal(text, "nobody reads", 12);
+	control_fixture_expect(&f, CONTROL_DONE, NULL);
+	expect_end();
+}
+
+/* Its sender has the descriptor too, and may write into it, shut it, and give it any room. */
+static void test_output_shared(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	const int room = 64 << 20;
+	int pair[2];
+
+	(void)state;
+	control_fixture_connect_alone(&f, geteuid());
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(control_carry(&f.client, dup(pair[1])), 0);
+	begin(&q);
+	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+	for (int i = 0; i < 1000; i++) {
+		struct client *c = f.control->clients;
+		uint8_t packet[4096] = {SINK_PACKET_TAG, 0xfd, 0x1f}; /* 4,093 */
+		int unread;
+
+		assert_int_equal(c->sink.write(&c->sink, packet, sizeof(packet)), 0);
+		assert_true(client_send(c) >= 0);
+		assert_int_equal(ioctl(pair[1], SIOCOUTQ, &unread), 0);
+		/* a piece more than may be unread, each costing more than its bytes */
+		assert_true(unread < 2 * CONTROL_OUTPUT_UNREAD + (64 << 10));
+	}
+	assert_true(control_waiting(&f.control->clients->output) > 0);
+	assert_int_equal(shutdown(pair[1], SHUT_RDWR), 0);
+	control_fixture_expect(&f, CONTROL_FAILED, "nobody reads");
+	close(pair[0]);
+	close(pair[1]);
 }
 
 /* A stop of the socket is a stop of what is recorded: it is told to the end. */
@@ -291,9 +352,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_whole),	EACH(test_renew),   EACH(test_renew_early),
-		EACH(test_out_of_turn), EACH(test_garbage), EACH(test_step),
-		EACH(test_leaves),	EACH(test_stop),    EACH(test_progress),
+		EACH(test_whole),	  EACH(test_renew),	    EACH(test_renew_early),
+		EACH(test_out_of_turn),	  EACH(test_garbage),	    EACH(test_step),
+		EACH(test_leaves),	  EACH(test_stop),	    EACH(test_progress),
+		EACH(test_output_closed), EACH(test_output_shared),
 #undef EACH
 	};
 

@@ -2,6 +2,8 @@
  * descriptors; requests that are none. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -129,6 +131,51 @@ static void test_descriptor(void **state)
 	(void)close(after);
 }
 
+/* One goes with the first byte, is received by whoever looks, and is let go with that byte. */
+static void test_carried(void **state)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), next, after;
+
+	(void)state;
+	assert_int_equal(control_carry(&here, fd), 0);
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "one", 3), 0);
+	assert_int_equal(control_send(&here), 0);
+	assert_int_equal(here.carried, 0);
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "two", 3), 0);
+	assert_int_equal(control_send(&here), 0);
+	next = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
+	(void)close(next);
+	assert_int_equal(control_receive(&there), -EBADMSG);
+	assert_int_equal(control_receive_carried(&there), 0);
+	expect(CONTROL_NOTE, "one");
+	expect_none(); /* it ends behind what came with the descriptor */
+	assert_int_equal(control_receive(&there), 0);
+	expect(CONTROL_NOTE, "two");
+	after = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
+	assert_int_equal(after, next);
+	(void)close(after);
+}
+
+/* What may be unread is ours to say, whatever room the socket has. */
+static void test_held(void **state)
+{
+	enum { UNREAD = 16 << 10 };
+	static char bytes[256 << 10];
+	int unread, r;
+
+	(void)state;
+	here.unread_max = UNREAD;
+	assert_int_equal(control_queue_bytes(&here, bytes, sizeof(bytes)), 0);
+	assert_int_equal(control_send(&here), CONTROL_HELD);
+	assert_int_equal(ioctl(here.fd, SIOCOUTQ, &unread), 0);
+	assert_true(unread >= UNREAD && unread < 2 * UNREAD);
+	do {
+		assert_true(recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
+		r = control_send(&here);
+	} while (r == CONTROL_HELD);
+	assert_int_equal(r, 0);
+}
+
 /* What the socket does not take waits, and is whole when it has come. */
 static void test_pending(void **state)
 {
@@ -139,7 +186,7 @@ static void test_pending(void **state)
 	(void)state;
 	for (int i = 0; i < N; i++) {
 		memset(text, 'a' + i % 26, sizeof(text));
-		assert_int_equal(control_queue(&here, CONTROL_PACKETS, text, sizeof(text)), 0);
+		assert_int_equal(control_queue(&here, CONTROL_NOTE, text, sizeof(text)), 0);
 	}
 	assert_int_equal(control_send(&here), CONTROL_PENDING);
 	while (n < N) {
@@ -191,8 +238,10 @@ static void test_request(void **state)
 	pb__control_request__free_unpacked(got, NULL);
 
 	assert_null(control_request_unpack(bytes, len - 1)); /* cut */
-	assert_null(control_request_unpack("", 0));	     /* no version */
-	assert_null(control_request_unpack("\x08\x02", 2));  /* another one */
+	got = control_request_unpack("\x08\x63", 2);	     /* of another version: it is told */
+	assert_non_null(got);
+	assert_int_equal(got->version, 99);
+	pb__control_request__free_unpacked(got, NULL);
 	assert_null(control_request_unpack("\xff\xff\xff\xff", 4));
 	request.n_pids = CONTROL_PIDS_MAX + 1;
 	len = pb__control_request__pack(&request, bytes);
@@ -206,6 +255,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_joined),     TEST(test_split),   TEST(test_too_long),	 TEST(test_pours),
 		TEST(test_descriptor), TEST(test_pending), TEST(test_peer_gone), TEST(test_request),
+		TEST(test_carried),    TEST(test_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
