@@ -361,6 +361,67 @@ static void test_sysctl(void **state)
 	assert_true(gate_sysctl("pid_max", 0) > 300);
 }
 
+/* What needs no kernel to refuse it: each errno with its gate and its line. */
+static void test_errors(void **state)
+{
+	static const struct {
+		int error;
+		uint32_t type;
+		const char *probe;
+		enum perf_gate gate;
+		const char *says;
+	} cases[] = {
+		{ENOENT, PERF_TYPE_HARDWARE, NULL, PERF_GATE_NO_EVENT,
+		 "no counter for 'it' (virtual machines often have none): use cpu-clock"},
+		{ENODEV, PERF_TYPE_RAW, NULL, PERF_GATE_NO_EVENT, "use cpu-clock"},
+		{ENXIO, PERF_TYPE_HW_CACHE, NULL, PERF_GATE_NO_EVENT, "use cpu-clock"},
+		{EOPNOTSUPP, 31, NULL, PERF_GATE_NO_EVENT,
+		 "no counter for 'it' that can be sampled"},
+		{ENOENT, 8, "/bin/x", PERF_GATE_NO_EVENT,
+		 "'it': the kernel cannot place this probe (No such file or directory)"},
+		{EMFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "ulimit -n"},
+		{ENFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "ulimit -n"},
+		{ESRCH, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_GONE,
+		 "there is no process 4711 (any more)"},
+		{EBUSY, PERF_TYPE_HARDWARE, NULL, PERF_GATE_OTHER,
+		 "the counter for 'it' is in use by another profiler"},
+		{E2BIG, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_OTHER,
+		 "the kernel refuses 'it' as it was asked for: Argument list too long"},
+		{EINVAL, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_OTHER,
+		 "the kernel refuses 'it' as it was asked for: Invalid argument"},
+	};
+	const struct perf_options options = {.clock = CLOCK_MONOTONIC};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perf_spec spec = {.name = "it", .type = cases[i].type};
+		const struct gate_case refused = {-cases[i].error, 4711, &spec, &options};
+		char error[256] = "", probe[16];
+
+		(void)snprintf(probe, sizeof(probe), "%s", cases[i].probe ? cases[i].probe : "");
+		spec.probe_path = cases[i].probe ? probe : NULL;
+		assert_int_equal(gate_explain(&refused, error, sizeof(error)), cases[i].gate);
+		assert_non_null(strstr(error, cases[i].says));
+	}
+}
+
+static void test_frequency(void **state)
+{
+	int64_t limit = gate_sysctl("perf_event_max_sample_rate", INT64_MAX);
+	struct perf_options options = {.frequency = 1};
+	char error[256] = "", mend[96];
+
+	(void)state;
+	assert_true(gate_frequency_allowed(&options, error, sizeof(error)));
+	assert_string_equal(error, "");
+	skip_without(limit < INT32_MAX, "this kernel has no limit");
+	options.frequency = (uint64_t)limit + 1;
+	assert_false(gate_frequency_allowed(&options, error, sizeof(error)));
+	(void)snprintf(mend, sizeof(mend), "sudo sysctl kernel.perf_event_max_sample_rate=%lu",
+		       (unsigned long)limit + 1);
+	assert_non_null(strstr(error, mend));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_files),	      cmocka_unit_test(test_options),
 		cmocka_unit_test(test_no_such_event), cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_offline_cpu),   cmocka_unit_test(test_sysctl),
+		cmocka_unit_test(test_errors),	      cmocka_unit_test(test_frequency),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
