@@ -18,8 +18,8 @@ struct own_terminal {
 	pid_t child;
 };
 
-/* False: none can be made.  @play's return is the child's exit status; it may not assert. */
-static inline bool own_terminal_start(struct own_terminal *t, int (*play)(void))
+/* False: none can be made. */
+static inline bool own_terminal_open(struct own_terminal *t)
 {
 	t->control = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (t->control < 0 || grantpt(t->control) < 0 || unlockpt(t->control) < 0)
@@ -27,6 +27,14 @@ static inline bool own_terminal_start(struct own_terminal *t, int (*play)(void))
 	t->terminal = open(ptsname(t->control), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	assert_true(t->terminal >= 0);
 	assert_int_equal(tcgetattr(t->terminal, &t->before), 0);
+	return true;
+}
+
+/* The same.  @play's return is the child's exit status; it may not assert. */
+static inline bool own_terminal_start(struct own_terminal *t, int (*play)(void))
+{
+	if (!own_terminal_open(t))
+		return false;
 	(void)fflush(NULL);
 	t->child = fork();
 	assert_true(t->child >= 0);
@@ -66,4 +74,21 @@ static inline void assert_as_before(const struct own_terminal *t)
 
 	assert_int_equal(tcgetattr(t->terminal, &now), 0);
 	assert_true(same_modes(&now, &t->before));
+}
+
+/* @play goes well in a terminal of its own, which is then as it was; @typed there, if not NULL. */
+static inline void own_terminal_plays(int (*play)(void), const char *typed)
+{
+	struct own_terminal t;
+	int status;
+
+	if (!own_terminal_start(&t, play))
+		skip();
+	if (typed)
+		assert_int_equal(write(t.control, typed, strlen(typed)), strlen(typed));
+	status = own_terminal_wait(&t);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_as_before(&t);
+	own_terminal_end(&t);
 }

@@ -4,7 +4,7 @@
 #include "cli/terminal.h"
 #include "tests/unit/cli/own-terminal.h"
 
-static int standard = -1, control = -1;
+static int standard = -1;
 
 /* Standard output becomes @fd. */
 static void become(int fd)
@@ -33,21 +33,19 @@ static void test_none(void **state)
 static void test_sizes(void **state)
 {
 	struct winsize size = {0};
-	int terminal, columns[2], rows[2];
+	struct own_terminal t;
+	int columns[2], rows[2];
 	bool colour[3];
 
 	(void)state;
-	control = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (control < 0 || grantpt(control) < 0 || unlockpt(control) < 0)
+	if (!own_terminal_open(&t))
 		skip();
-	terminal = open(ptsname(control), O_RDWR | O_NOCTTY | O_CLOEXEC);
-	assert_true(terminal >= 0);
-	assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
-	become(terminal);
+	assert_int_equal(ioctl(t.terminal, TIOCSWINSZ, &size), 0);
+	become(t.terminal);
 	columns[0] = terminal_columns(); /* it does not say */
 	rows[0] = terminal_rows();
 	size = (struct winsize){.ws_row = 7, .ws_col = 133};
-	(void)ioctl(terminal, TIOCSWINSZ, &size);
+	(void)ioctl(t.terminal, TIOCSWINSZ, &size);
 	columns[1] = terminal_columns();
 	rows[1] = terminal_rows();
 	unsetenv("NO_COLOR");
@@ -59,8 +57,7 @@ static void test_sizes(void **state)
 	setenv("NO_COLOR", "1", 1);
 	colour[2] = terminal_colour();
 	become(standard);
-	close(terminal);
-	close(control);
+	own_terminal_end(&t);
 	assert_int_equal(columns[0], 80);
 	assert_int_equal(rows[0], 24);
 	assert_int_equal(columns[1], 133);
@@ -102,17 +99,8 @@ static int play_keys(void)
 
 static void test_keys(void **state)
 {
-	struct own_terminal t;
-	int status;
-
 	(void)state;
-	if (!own_terminal_start(&t, play_keys))
-		skip();
-	status = own_terminal_wait(&t);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_as_before(&t);
-	own_terminal_end(&t);
+	own_terminal_plays(play_keys, NULL);
 }
 
 static int play_fault(void)

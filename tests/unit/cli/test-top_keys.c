@@ -44,19 +44,8 @@ static int play_keys(void)
 
 static void test_keys(void **state)
 {
-	static const char typed[] = "ss\033[1;5As\033OBzpqp";
-	struct own_terminal t;
-	int status;
-
 	(void)state;
-	if (!own_terminal_start(&t, play_keys))
-		skip();
-	assert_int_equal(write(t.control, typed, sizeof(typed) - 1), sizeof(typed) - 1);
-	status = own_terminal_wait(&t);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_as_before(&t);
-	own_terminal_end(&t);
+	own_terminal_plays(play_keys, "ss\033[1;5As\033OBzpqp");
 }
 
 /* Signals come to the loop: each draws anew, and keys are still there. */
@@ -72,17 +61,8 @@ static int play_signals(void)
 
 static void test_signals(void **state)
 {
-	struct own_terminal t;
-	int status;
-
 	(void)state;
-	if (!own_terminal_start(&t, play_signals))
-		skip();
-	status = own_terminal_wait(&t);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_as_before(&t);
-	own_terminal_end(&t);
+	own_terminal_plays(play_signals, NULL);
 }
 
 /* Of another session's terminal nothing is read and nothing changed. */
@@ -101,17 +81,8 @@ static int play_background(void)
 
 static void test_background(void **state)
 {
-	struct own_terminal t;
-	int status;
-
 	(void)state;
-	if (!own_terminal_start(&t, play_background))
-		skip();
-	status = own_terminal_wait(&t);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_as_before(&t);
-	own_terminal_end(&t);
+	own_terminal_plays(play_background, NULL);
 }
 
 int main(void)

@@ -199,8 +199,12 @@ static Pb__Trace *import_one(const struct perf_event_attr *attr, const char *nam
 	return t;
 }
 
-static const Pb__PerfEvents__Timebase *timebase_of(const Pb__Trace *t)
+/* As an import of one sample by @attr tells it; *ret_trace is the caller's, and has it. */
+static const Pb__PerfEvents__Timebase *timebase_of(const struct perf_event_attr *attr,
+						   const char *name, Pb__Trace **ret_trace)
 {
+	const Pb__Trace *t = *ret_trace = import_one(attr, name);
+
 	for (size_t i = 0; i < t->n_packet; i++)
 		if (t->packet[i]->trace_packet_defaults)
 			return t->packet[i]->trace_packet_defaults->perf_sample_defaults->timebase;
@@ -217,8 +221,7 @@ static void test_counter(void **state)
 	(void)state;
 	attr.exclude_kernel = 1;
 	attr.exclude_hv = 1;
-	t = import_one(&attr, "cpu-clock:u");
-	base = timebase_of(t);
+	base = timebase_of(&attr, "cpu-clock:u", &t);
 	assert_string_equal(base->name, "cpu-clock:u");
 	assert_int_equal(base->event_case, PB__PERF_EVENTS__TIMEBASE__EVENT_COUNTER);
 	assert_int_equal(base->counter, PB__PERF_EVENTS__COUNTER__SW_CPU_CLOCK);
@@ -241,8 +244,7 @@ static void test_raw(void **state)
 	attr.config = 0x1a8;
 	attr.config1 = 7;
 	attr.sample_period = 0; /* as damage has it: a trace needs one */
-	t = import_one(&attr, "r1a8");
-	base = timebase_of(t);
+	base = timebase_of(&attr, "r1a8", &t);
 	assert_int_equal(base->event_case, PB__PERF_EVENTS__TIMEBASE__EVENT_RAW_EVENT);
 	assert_int_equal(base->raw_event->type, PERF_TYPE_RAW);
 	assert_int_equal(base->raw_event->config, 0x1a8);
@@ -263,8 +265,7 @@ static void test_tracepoint(void **state)
 	attr.config = 314;
 	attr.freq = 1;
 	attr.sample_freq = 49;
-	t = import_one(&attr, "sched:sched_switch");
-	base = timebase_of(t);
+	base = timebase_of(&attr, "sched:sched_switch", &t);
 	assert_int_equal(base->event_case, PB__PERF_EVENTS__TIMEBASE__EVENT_TRACEPOINT);
 	assert_string_equal(base->tracepoint->name, "sched:sched_switch");
 	assert_int_equal(base->interval_case, PB__PERF_EVENTS__TIMEBASE__INTERVAL_FREQUENCY);

@@ -39,6 +39,14 @@ static void remove_copy(const char *home)
 	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
 }
 
+/* The head of a recording of the kernel that there is a copy of. */
+static void begin_with_copy(struct buffer *b, char home[64])
+{
+	make_copy(home);
+	put_chain_head(b, "x86_64");
+	put_kernel(b, 0xffffffff9a000000);
+}
+
 /* Another machine's kernel, which began elsewhere in that run: names by build id. */
 static void test_kernel_copy(void **state)
 {
@@ -48,9 +56,7 @@ static void test_kernel_copy(void **state)
 	char home[64];
 
 	(void)state;
-	make_copy(home);
-	put_chain_head(&b, "x86_64");
-	put_kernel(&b, 0xffffffff9a000000);
+	begin_with_copy(&b, home);
 	put_kernel_sample(&b, 1000000000, 0xffffffff9a000210);
 	put_kernel_sample(&b, 2000000000, 0xffffffffc0000010); /* a module's: elsewhere now */
 	run(&b, &options, &done);
@@ -91,9 +97,7 @@ static void test_comes_and_goes(void **state)
 	char home[64];
 
 	(void)state;
-	make_copy(home);
-	put_chain_head(&b, "x86_64");
-	put_kernel(&b, 0xffffffff9a000000);
+	begin_with_copy(&b, home);
 	put_kernel_sample(&b, 1000000000, 0xffffffffc0001010);
 	put_ksymbol(&b, 0xffffffffc0001000, "first_program", false, 2000000000);
 	put_kernel_sample(&b, 3000000000, 0xffffffffc0001020);

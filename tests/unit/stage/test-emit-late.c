@@ -124,6 +124,17 @@ static void load(struct fixture *f, struct uw_module *module, const struct proce
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_READY);
 }
 
+/* With this program's own text, its names known. */
+static struct uw_module *fixture_loaded(struct fixture *f, struct process **ret_process)
+{
+	struct uw_module *module;
+
+	fixture_init(f);
+	module = map_self(f, ret_process);
+	load(f, module, *ret_process);
+	return module;
+}
+
 static void sample(struct fixture *f, struct process *process, int (*at)(int))
 {
 	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
@@ -167,14 +178,12 @@ static uint64_t nameless(struct fixture *f)
 /* Its rules stay when a module is dropped, so nothing but the emitter may want it again. */
 static void wanted_again(void **state)
 {
-	struct uw_module *module;
 	struct process *process;
+	struct uw_module *module;
 	struct fixture f;
 
 	(void)state;
-	fixture_init(&f);
-	module = map_self(&f, &process);
-	load(&f, module, process);
+	module = fixture_loaded(&f, &process);
 	sample(&f, process, late_first);
 	assert_true(told(&f, "late_first"));
 	uw_module_drop_unwind(module);
@@ -197,14 +206,12 @@ static void wanted_again(void **state)
 /* Dropped before the answer came: a tick later it is wanted once more. */
 static void dropped_meanwhile(void **state)
 {
-	struct uw_module *module;
 	struct process *process;
+	struct uw_module *module;
 	struct fixture f;
 
 	(void)state;
-	fixture_init(&f);
-	module = map_self(&f, &process);
-	load(&f, module, process);
+	module = fixture_loaded(&f, &process);
 	uw_module_drop_symbols(module);
 	sample(&f, process, late_second);
 	for (int i = 0; i < 2; i++) {
@@ -226,14 +233,12 @@ static void dropped_meanwhile(void **state)
 /* The names that cannot be had again take nothing else with them. */
 static void gone_meanwhile(void **state)
 {
-	struct uw_module *module;
 	struct process *process;
+	struct uw_module *module;
 	struct fixture f;
 
 	(void)state;
-	fixture_init(&f);
-	module = map_self(&f, &process);
-	load(&f, module, process);
+	module = fixture_loaded(&f, &process);
 	uw_module_drop_unwind(module);
 	uw_module_drop_symbols(module);
 	uw_module_want_symbols(module);

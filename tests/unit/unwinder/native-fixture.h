@@ -18,12 +18,9 @@
  *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
 #pragma once
 
-#include "tests/unit/unwinder/cfi-fixture.h"
-
-#include "unwinder/engine.h"
+#include "tests/unit/unwinder/native-stack.h"
 
 enum {
-	SP = 0x7fff0000,
 	SMALL = 0x401000,
 	SAVES = 0x401080,
 	FRAMED = 0x401100,
@@ -44,10 +41,7 @@ enum {
 	BARE = 0x401b00,
 	BARE_FP = 0x401b80,
 	JIT = 0x600000,
-	WORDS = 512,
-	FRAMES = 64,
 };
-#define CALLED(pc) ((pc) | UW_FRAME_CALLER)
 
 /* Process memory: our stack, and code. */
 struct fake {
@@ -112,7 +106,7 @@ static size_t put_signal(struct bytes *eh)
 
 UNUSED static struct uw_module *module_make(void)
 {
-	struct bytes eh = {.n = 0}, hdr = {.n = 0};
+	struct bytes eh = {.n = 0};
 	size_t cie = put_cie(&eh, "zR");
 	uint64_t pairs[][2] = {
 		{SMALL, PUT_FDE(&eh, cie, SMALL - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 16, EPILOGUE)},
@@ -148,17 +142,12 @@ UNUSED static struct uw_module *module_make(void)
 		 PUT_FDE(&eh, cie, BARE_FP - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
-		pairs[i][0] -= CFI_BIAS;
-	put_hdr(&hdr, ARRAY_SIZE(pairs), (const uint64_t(*)[2])pairs);
-	return module_of(image_of(&hdr, &eh, NULL));
+	return module_of_functions(&eh, pairs, ARRAY_SIZE(pairs));
 }
 
 UNUSED static void fixture_space(struct fixture *f, uint32_t key, struct uw_memory *memory)
 {
-	uw_space_unref(f->space);
-	assert_int_equal(uw_space_new(f->maps, 2, key, memory, &f->space), 0);
-	f->snapshot.space = f->space;
+	space_renew(&f->space, f->maps, key, memory, &f->snapshot);
 }
 
 UNUSED static int setup(void **state)
@@ -168,10 +157,7 @@ UNUSED static int setup(void **state)
 	assert_non_null(f);
 	f->fake.memory.read = fake_read;
 	f->module = module_make();
-	f->maps[0] = (struct uw_map){.start = CFI_BIAS + TEXT_AT,
-				     .end = CFI_BIAS + TEXT_END,
-				     .offset = TEXT_AT,
-				     .module = f->module};
+	f->maps[0] = text_of(f->module);
 	f->maps[1] = (struct uw_map){.start = JIT, .end = JIT + 0x1000};
 	f->snapshot = (struct uw_snapshot){
 		.regs = f->regs,
@@ -204,12 +190,5 @@ UNUSED static void run(struct fixture *f, uint64_t pc)
 				    .max_frames = f->res.max_frames ? f->res.max_frames : FRAMES};
 	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
 }
-
-#define assert_result(f, outcome_, reason_, n)                \
-	do {                                                  \
-		assert_int_equal((f)->res.outcome, outcome_); \
-		assert_int_equal((f)->res.reason, reason_);   \
-		assert_int_equal((f)->res.n_frames, n);       \
-	} while (0)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -9,12 +9,9 @@
  * nothing is said
  *   0x1600 lands   0x180 bytes: CFA = sp + 160, x0 to x3, x19 to x30 from there on; at 0xc0 two
  *                  instructions with all of that given back */
-#include "tests/unit/unwinder/cfi-fixture.h"
-
-#include "unwinder/engine.h"
+#include "tests/unit/unwinder/native-stack.h"
 
 enum {
-	SP = 0x7fff0000,
 	LEAF = 0x401000,
 	PAIR = 0x401080,
 	FRAMED = 0x401100,
@@ -26,13 +23,10 @@ enum {
 	BY_X19 = 0x401400,
 	SILENT = 0x401500,
 	LANDS = 0x401600,
-	WORDS = 512,
-	FRAMES = 64,
 };
 enum { X9 = 9, X19 = 19, X29 = 29, X30, XSP, PC };
 
 enum { OFFSET_EXTENDED = 0x05, IN_REGISTER_OP = 0x09, NEGATE_RA_STATE = 0x2d };
-#define CALLED(pc) ((pc) | UW_FRAME_CALLER)
 #define GUESSED(pc) ((pc) | UW_FRAME_CALLER | UW_FRAME_GUESSED)
 #define SIGNED(pc) ((pc) | 0x2aull << 48) /* with bits 49, 51 and 53 of a signature */
 
@@ -78,7 +72,7 @@ static size_t put_cie_arm(struct bytes *to, const char *augmentation)
 
 static struct uw_module *module_make(void)
 {
-	struct bytes eh = {.n = 0}, hdr = {.n = 0};
+	struct bytes eh = {.n = 0};
 	size_t cie = put_cie_arm(&eh, "zR"), signal = put_cie_arm(&eh, "zRS");
 #define FDE(cie, begin, ...) {begin, PUT_FDE(&eh, cie, (begin)-CFI_BIAS, 0x80, __VA_ARGS__)}
 	uint64_t pairs[][2] = {
@@ -106,19 +100,14 @@ static struct uw_module *module_make(void)
 			ADVANCE | 0x30, REMEMBER, GIVEN(X29), GIVEN(X30), GIVEN(0), GIVEN(1),
 			GIVEN(2), GIVEN(3), GIVEN(X19), GIVEN(20), GIVEN(21), GIVEN(22),
 			DEF_CFA_OFFSET, 0, ADVANCE | 2, 0x0b);
-	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
-		pairs[i][0] -= CFI_BIAS;
-	put_hdr(&hdr, ARRAY_SIZE(pairs), (const uint64_t(*)[2])pairs);
-	return module_of(image_of(&hdr, &eh, NULL));
+	return module_of_functions(&eh, pairs, ARRAY_SIZE(pairs));
 }
 
 static void fixture_space(struct fixture *f, struct uw_memory *memory)
 {
 	static uint32_t key;
 
-	uw_space_unref(f->space);
-	assert_int_equal(uw_space_new(f->maps, 2, ++key, memory, &f->space), 0);
-	f->snapshot.space = f->space;
+	space_renew(&f->space, f->maps, ++key, memory, &f->snapshot);
 }
 
 static int setup(void **state)
@@ -129,10 +118,7 @@ static int setup(void **state)
 	f->memory.read = code_read;
 	f->module = module_make();
 	f->module->image->arch = UW_ARCH_AARCH64;
-	f->maps[0] = (struct uw_map){.start = CFI_BIAS + TEXT_AT,
-				     .end = CFI_BIAS + TEXT_END,
-				     .offset = TEXT_AT,
-				     .module = f->module};
+	f->maps[0] = text_of(f->module);
 	f->maps[1] = (struct uw_map){.start = 0xffff80000000, .end = 0xffff80001000};
 	f->snapshot = (struct uw_snapshot){
 		.regs = f->regs,
@@ -164,13 +150,6 @@ static void run(struct fixture *f, uint64_t pc)
 	f->res = (struct uw_result){.frames = f->frames, .max_frames = FRAMES};
 	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
 }
-
-#define assert_result(f, outcome_, reason_, n)                \
-	do {                                                  \
-		assert_int_equal((f)->res.outcome, outcome_); \
-		assert_int_equal((f)->res.reason, reason_);   \
-		assert_int_equal((f)->res.n_frames, n);       \
-	} while (0)
 
 /* leaf -> pair -> framed -> only -> rooted */
 static void put_plain(struct fixture *f, uint64_t (*sign)(uint64_t))
