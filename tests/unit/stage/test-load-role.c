@@ -36,6 +36,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* What load_role.begin() gave in this process. */
+static void *test_kept;
+
 static void remote(struct pair *p, const struct load_request *request,
 		   const struct load_devices *devices, struct load_answer *a)
 {
@@ -229,6 +232,54 @@ static void test_damaged(void **state)
 	free(copy);
 }
 
+/* The role's own code in this process: an answer that does not fit is one that says so, and what is no request has none. */
+static void test_in_place(void **state)
+{
+	static const struct load_devices none;
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	_Atomic uint64_t mark = 0;
+	uint8_t bytes[HELPER_REQUEST_MAX];
+	struct helper_call call = {.request = bytes, .fd = -1, .answer_fd = -1, .mark = &mark};
+	void *kept = load_role.begin(&(struct load_role_arg){.root = "", .copies = true});
+	struct load_answer a;
+
+	(void)state;
+	assert_non_null(kept);
+	request.module = self_module();
+	call.request_len = (size_t)load_request_pack(&request, &none, bytes);
+	call.room = 4 << 20;
+	call.answer = malloc(call.room);
+	assert_non_null(call.answer);
+	load_role.serve(kept, &call);
+	a = (struct load_answer){.request = request};
+	assert_int_equal(load_answer_unpack(&a, call.answer, call.answer_len, call.answer_fd, NULL),
+			 0);
+	assert_int_equal(a.error, 0);
+	assert_int_equal(uw_module_unwind_state(request.module), UW_MODULE_READY);
+	load_answer_deinit(&a);
+	uw_module_drop_unwind(request.module);
+
+	/* a head and no more: nothing of the module can be in it */
+	call.room = 1 << 10;
+	call.fd = call.answer_fd = -1;
+	load_role.serve(kept, &call);
+	if (call.answer_fd >= 0)
+		(void)close(call.answer_fd);
+	assert_true(call.answer_len > 0 && call.answer_len <= call.room);
+	a = (struct load_answer){.request = request};
+	assert_int_equal(load_answer_unpack(&a, call.answer, call.answer_len, -1, NULL), 0);
+	assert_int_equal(a.error, -EFBIG);
+	load_answer_deinit(&a);
+
+	call.answer_len = 0;
+	call.request_len = 5;
+	load_role.serve(kept, &call);
+	assert_int_equal(call.answer_len, 0);
+	free(call.answer);
+	(void)uw_module_unref(request.module);
+	test_kept = kept; /* as in its process, for as long as that lives */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +287,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_module, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
+		cmocka_unit_test(test_in_place), /* the last: it gives rights up */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
