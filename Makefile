@@ -179,9 +179,9 @@ $(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook_proto.h
 $(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/aarch64/engines
-TEST_TOOLS += $(O)/tests/differential/diff-engines
+TEST_TOOLS += $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
 .PHONY: check-bounds
-check-bounds: $(O)/tests/differential/diff-engines
+check-bounds: $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
 	$(Q)FILES="$(FILES)" $(RUN) tests/integration/bounds.sh; r=$$?; cat $(O)/bounds.txt; exit $$r
 .PHONY: differential
 differential: $(O)/tests/differential/diff-engines $(PROGRAMS)

@@ -143,7 +143,9 @@ void verdict_print(const struct verdict *v, FILE *out)
 		fprintf(out, "%.1f us CPU a sample, ", s->self_us_per_sample);
 	fprintf(out, "%.2f s%s in all, %s at most\n", s->self_cpu_s,
 		a->emitted >= ENOUGH ? "" : " of CPU", text_size(s->self_peak_rss_kb << 10, n));
-	fprintf(out, "  file     %s, %s", v->file, text_size(s->bytes, n));
+	fprintf(out, "  file     ");
+	print_clean(v->file, out);
+	fprintf(out, ", %s", text_size(s->bytes, n));
 	if (a->emitted >= ENOUGH)
 		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)a->emitted);
 	fprintf(out, "\n");
@@ -268,6 +270,8 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 	if (s->discarded)
 		fprintf(out, "; %s packets that a full buffer did not take",
 			text_count(s->discarded, n));
-	fprintf(out, "\n  file     %s, %s KiB%s\n", file, text_count((bytes + 1023) >> 10, n),
+	fprintf(out, "\n  file     ");
+	print_clean(file, out);
+	fprintf(out, ", %s KiB%s\n", text_count((bytes + 1023) >> 10, n),
 		s->full ? " (full: max_file_size_bytes)" : "");
 }

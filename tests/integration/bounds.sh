@@ -36,6 +36,39 @@ for name in dwarf pipe; do
 	sed "s#/tmp/recorded/#$FOLDER/#g" "$DATA/$name.data" >"$TMP/$name.data"
 	check "$name" bounds --bounds --load "$TMP/$name.data"
 done
+# bench-unwind on the same: every key of its line is there, and is a number that can be one.
+bench_keys() {
+	"$O/tests/bench/bench-unwind" --json --rounds 1 "$1" >"$TMP/bench.json" && "$PYTHON" - "$TMP/bench.json" "$1" "$2" <<'PY'
+import json, math, sys
+text = open(sys.argv[1]).read()
+line = json.loads(text)
+assert text.count("\n") == 1 and line.pop("file") == sys.argv[2], text
+assert line["samples"] == int(sys.argv[3]) and line["frames_per_sample"] >= 2, line
+assert set(line["engines"]) == {"native", "libunwind", "libdw"}, line
+assert set(line["agreement"]) == {"libunwind", "libdw"}, line
+engine = {"ns_frame_streamed", "ns_frame_cached", "cold_ms", "whole", "cache_bytes"}
+against = {"whole_only_native", "whole_only_other", "native_further_frames"}
+for name, figures in line["engines"].items():
+    assert set(figures) == engine, (name, figures)
+    assert min(figures["ns_frame_streamed"], figures["ns_frame_cached"], figures["cold_ms"]) > 0, (name, figures)
+    assert 0 <= figures["whole"] <= 1 and figures["cache_bytes"] > 0, (name, figures)
+for name in ("libunwind", "libdw"):
+    assert set(line["against_" + name]) == against, line
+    assert 0 <= line["agreement"][name] <= 1, line
+assert 0 <= line["native_reused"] <= 1, line
+
+def numbers(value):
+    for v in value.values() if isinstance(value, dict) else [value]:
+        if isinstance(v, dict):
+            yield from numbers(v)
+        else:
+            yield v
+for number in numbers(line):
+    assert type(number) in (int, float) and math.isfinite(number) and number >= 0, (number, line)
+PY
+}
+check bench-keys bench_keys "$TMP/dwarf.data" 23
+check bench-keys-pipe bench_keys "$TMP/pipe.data" 21
 # That each bound can be broken: too few samples; an engine that has nothing to go by (the kernel's chains were
 # not recorded); a program that is not there.
 check least broken samples --bounds --least 24 --load "$TMP/dwarf.data"

@@ -164,6 +164,34 @@ static void test_json_is_told(void **state)
 	free(text);
 }
 
+/* What a target or a user has called something is safe on a terminal, and JSON for a program: escape
+ * sequences, line ends, C1 controls, and bytes that are no text. */
+static void test_controls(void **state)
+{
+	char *text;
+
+	(void)state;
+	summary.n_nameless = 1;
+	strcpy(summary.nameless[0].path, "/tmp/\033]0;owned\a\n1,240 samples\xc2\x9b\xff\x7f");
+	summary.nameless[0].samples = 1;
+	verdict.event = "cpu\033[2J\r-clock";
+	verdict.file = "out\033[31m\n.pftrace";
+	text = written(verdict_print);
+	for (const char *p = text; *p; p++)
+		assert_true(*p == '\n' || ((unsigned char)*p >= ' ' && *p != 0x7f));
+	assert_null(strstr(text, "\xc2\x9b"));
+	assert_non_null(strstr(text, "(cpu?[2J?-clock, 999 Hz)\n"));
+	assert_non_null(strstr(text, "  file     out?[31m?.pftrace, 120 KiB"));
+	assert_non_null(strstr(text, "  nameless /tmp/?]0;owned??1,240 samples"));
+	free(text);
+	text = written(verdict_print_json);
+	assert_non_null(strstr(text, "{\"file\":\"out\\u001b[31m\\u000a.pftrace\","));
+	assert_non_null(strstr(text, "{\"path\":\"/tmp/\\u001b]0;owned\\u0007\\u000a1,240 "
+				     "samples\xc2\x9b\\ufffd\\u007f\","));
+	assert_int_equal(strcspn(text, "\n"), strlen(text) - 1); /* one line */
+	free(text);
+}
+
 static void test_trace_session(void **state)
 {
 	const struct trace_session_summary s = {.duration_s = 2,
@@ -178,13 +206,13 @@ static void test_trace_session(void **state)
 
 	(void)state;
 	assert_non_null(out);
-	verdict_print_trace(&s, "t.pftrace", 1025, out);
+	verdict_print_trace(&s, "t\a.pftrace", 1025, out);
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(
 		text, "1,990 samples in 2.0 s from 2 data sources\n"
 		      "  lost     0 in the kernel's rings; 1,200 packets overwritten in a "
 		      "RING_BUFFER, as it means it; 3 packets that a full buffer did not take\n"
-		      "  file     t.pftrace, 2 KiB (full: max_file_size_bytes)\n");
+		      "  file     t?.pftrace, 2 KiB (full: max_file_size_bytes)\n");
 	free(text);
 }
 
@@ -192,9 +220,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup(t, set_up)
-		EACH(test_words),	  EACH(test_losses), EACH(test_few),
-		EACH(test_none),	  EACH(test_json),   EACH(test_json_is_told),
-		EACH(test_trace_session),
+		EACH(test_words),	  EACH(test_losses),   EACH(test_few),
+		EACH(test_none),	  EACH(test_json),     EACH(test_json_is_told),
+		EACH(test_trace_session), EACH(test_controls),
 #undef EACH
 	};
 

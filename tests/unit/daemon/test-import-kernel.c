@@ -242,6 +242,39 @@ static void test_other_boot(void **state)
 	check_note(&b, "kernel frames have no names (it was recorded before the last boot)");
 }
 
+/* The same host and release, and no record says where its text began: of which boot it is cannot be told. */
+static void test_no_place(void **state)
+{
+	uint64_t text, address;
+	struct buffer b = {0};
+	char name[128];
+
+	(void)state;
+	if (!look_up(&text, &address, name)) {
+		print_message("skip: /proc/kallsyms shows no addresses\n");
+		skip();
+	}
+	put_own_head(&b);
+	put_kernel_sample(&b, 1000000000, address + 1);
+	check_note(&b, "kernel frames have no names (the file does not tell where its kernel lay)");
+}
+
+/* A recording that was killed: no size, and none of what stands behind the records. */
+static void test_unfinished(void **state)
+{
+	enum { DATA_SIZE_AT = 48 }; /* in the header */
+	const uint64_t sample[] = {ID_A, 0xffffffff81000010, 9ull << 32 | 9, 5000000000, 0, 1};
+	struct buffer b = {0}, data = {0};
+
+	(void)state;
+	put_record(&data, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, sample, sizeof(sample));
+	put_file(&b, &data, 0, NULL, NULL);
+	memset(b.data + DATA_SIZE_AT, 0, 8);
+	check_note(&b, "kernel frames have no names (perf did not get to write which kernel it was "
+		       "recorded on)");
+	buffer_deinit(&data);
+}
+
 /* Why the kernel's frames have no names: three files of one sample in the kernel, with what stands
  * behind their records. */
 static void test_reasons(void **state)
@@ -302,6 +335,8 @@ int main(void)
 		cmocka_unit_test(test_other_boot),
 		cmocka_unit_test(test_comes_and_goes_while_waiting),
 		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_no_place),
+		cmocka_unit_test(test_unfinished),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -102,6 +102,31 @@ static void check_idle(bool idle, uint64_t emitted, uint64_t left_out)
 	done_deinit(&done);
 }
 
+/* A thread that is gone has no number any more (-1): the kernel still tells its last samples.  They
+ * count, and are nobody's. */
+static void test_gone(void **state)
+{
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_head(&b, FIXTURE_TYPE, 0);
+	put_own_mapping(&b, 7, 0);
+	put_address(&b, 1000000, 7, 7, 0, 10);
+	put_address(&b, 2000000, UINT32_MAX, UINT32_MAX, 0, 20);
+	put_address(&b, 3000000, 7, UINT32_MAX, 0, 30);
+	put_address(&b, 4000000, 7, 7, 0, 1);
+	run(&b, &plain, &done);
+	assert_int_equal(done.r, 0);
+	assert_samples(&done, "7/7 cpu 0 count 10: import_leaf\n"
+			      "4294967295/4294967295 cpu 0 count 30: ?\n"
+			      "7/4294967295 cpu 0 count 60: import_leaf\n"
+			      "7/7 cpu 0 count 61: import_leaf\n");
+	assert_int_equal(done.result.summary.account.emitted, 4);
+	assert_int_equal(done.result.damage.bad_records, 0);
+	done_deinit(&done);
+}
+
 static void test_idle(void **state)
 {
 	(void)state;
@@ -261,9 +286,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_guests),	       cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_order),	       cmocka_unit_test(test_idle),
-		cmocka_unit_test(test_damaged_sample), cmocka_unit_test(test_more_registers),
-		cmocka_unit_test(test_32_bits),	       cmocka_unit_test(test_kernel_address),
+		cmocka_unit_test(test_order),	       cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_idle),	       cmocka_unit_test(test_damaged_sample),
+		cmocka_unit_test(test_more_registers), cmocka_unit_test(test_32_bits),
+		cmocka_unit_test(test_kernel_address),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
