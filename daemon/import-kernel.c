@@ -1,6 +1,5 @@
 /* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them while
- * main does other things: what a copy has where 1 ms, /proc/kallsyms
- * 45.
+ * main does other things: what a copy has where, 1 ms, or /proc/kallsyms, 45.
  *
  * First choice is the copy that perf keeps of that text for each kernel that it recorded
  * (kernel-copy.h): a file, so that the kernel need not print 120,000 lines once more, and right for
