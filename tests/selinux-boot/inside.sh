@@ -51,6 +51,24 @@ check record-consents [ $? = 0 ]
 cat $out/one.json | say consents
 check consented-names named $out/one.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
 check kernel-names named $out/all.pftrace '_\[k\]'
+# The live view, a trace config, a command, the other unwinders: each by asking.
+check top-consents sh -c "perfwind top --daemon --once -i 3 -p $consents | grep -q ' burn  *recursion'"
+cat >$out/config <<END
+buffers { size_kb: 4096 } duration_ms: 3000
+data_sources { config { name: "linux.perf" target_buffer: 0 perf_event_config {
+timebase { frequency: 99 counter: SW_CPU_CLOCK timestamp_clock: PERF_CLOCK_MONOTONIC }
+callstack_sampling { scope { target_pid: $consents } } } } }
+END
+check trace-consents perfwind trace --daemon -c $out/config -o $out/traced.pftrace
+check traced-names named $out/traced.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
+check command perfwind record --daemon -o $out/command.pftrace -- perfwind run -- $tests/recursion 5
+check command-names named $out/command.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
+for engine in libdw libunwind; do
+	check $engine perfwind record --daemon --unwinder $engine -p $consents -d 3 -o $out/$engine.pftrace
+	check $engine-names named $out/$engine.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
+done
+# What its helpers keep under SELinux is what they keep elsewhere.
+ps -eZ | grep -E 'pw-' | say helpers
 kill $consents
 
 # Anyone may ask: their own, and no more.
