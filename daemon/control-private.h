@@ -96,6 +96,24 @@ struct control {
 /* control-request.c: opens and starts what @request (consumed) asks for.  < 0: a line in @error. */
 int client_open(struct client *client, Pb__ControlRequest *request, char *error, size_t error_size);
 void client_close(struct client *client);
+/* -EPERM, and the line in @error. */
+int control_denied(char *error, size_t size, const char *format, ...) _printf_(3, 4);
+
+/* control-limits.c.  May it have one more recording, ... */
+int client_check_sessions(const struct client *client, char *error, size_t size);
+/* ... of @rate samples a second?  Then it has. */
+int client_add_session(struct client *client, uint64_t rate, char *error, size_t size);
+/* What one recording of a user may take of what all of theirs may. */
+uint32_t client_share(const struct client *client, uint32_t of_all);
+uint64_t client_memory_share(const struct client *client);
+/* A recording's packets, rings, processes and descriptors. */
+void client_limit(struct client *client, struct session_options *options);
+/* The buffers of its trace config. */
+uint64_t client_buffers_kb(const struct client *client);
+int client_check_buffers(const struct client *client, char *error, size_t size);
+/* Whose it is, and what else it holds. */
+void client_own(struct client *client, struct session_options *options);
+
 /* control.c, for the session: tells its end, and each line for a person. */
 void client_done(void *client);
 void client_noted(void *client, const char *line);

@@ -19,9 +19,7 @@
 #include "daemon/perf-config.h"
 #include "daemon/proc/procfs.h"
 
-static int deny(char *error, size_t size, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static int deny(char *error, size_t size, const char *format, ...)
+int control_denied(char *error, size_t size, const char *format, ...)
 {
 	va_list ap;
 
@@ -42,17 +40,19 @@ static int check_numbers(const Pb__ControlRequest *q, char *error, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
 		clock |= q->clock == (uint32_t)clocks[i];
 	if (q->machine == (q->n_pids > 0))
-		return deny(error, size, "either the machine or processes can be asked for");
+		return control_denied(error, size,
+				      "either the machine or processes can be asked for");
 	if (!q->frequency == !q->period)
-		return deny(error, size, "either a frequency or a period can be asked for");
+		return control_denied(error, size,
+				      "either a frequency or a period can be asked for");
 	if (q->command && q->n_pids != 1)
-		return deny(error, size, "a command is one process");
+		return control_denied(error, size, "a command is one process");
 	if (!clock || q->engine >= UW_ENGINE_COUNT || q->stack_bytes > 65528 ||
 	    q->stack_bytes % 8 || (q->user_only && q->kernel_only))
-		return deny(error, size, "an option has a value that it cannot have");
+		return control_denied(error, size, "an option has a value that it cannot have");
 	for (size_t i = 0; i < q->n_pids; i++)
 		if (!q->pids[i] || q->pids[i] > INT32_MAX)
-			return deny(error, size, "%u is no process id", q->pids[i]);
+			return control_denied(error, size, "%u is no process id", q->pids[i]);
 	return 0;
 }
 
@@ -76,11 +76,11 @@ static int choose_event(struct client *c, const char **ret_note, char *error, si
 			return fail(-EPERM);
 	if ((q->user_only && c->specs[0].exclude_user) ||
 	    (q->kernel_only && c->specs[0].exclude_kernel))
-		return deny(error, size, "nothing is left to sample");
+		return control_denied(error, size, "nothing is left to sample");
 	if (!q->filter || !*q->filter)
 		return 0;
 	if (!c->specs[0].tracepoint[0])
-		return deny(error, size, "--filter is for tracepoints");
+		return control_denied(error, size, "--filter is for tracepoints");
 	c->specs[0].filter = strdup(q->filter);
 	return c->specs[0].filter ? 0 : fail(-ENOMEM);
 }
@@ -92,46 +92,42 @@ static int check_pid(const struct client *c, uint32_t pid, char *error, size_t s
 	struct procfs_status status;
 
 	if (procfs_status("", pid, &status) < 0)
-		return deny(error, size, "no process %u", pid);
+		return control_denied(error, size, "no process %u", pid);
 	if (c->scope == POLICY_ALL || policy_owns("", &c->asker, pid))
 		return 0;
 	if (status.uid == c->asker.uid)
-		return deny(
+		return control_denied(
 			error, size,
 			"process %u has rights or groups that are not yours, or protects itself: "
 			"only root and "
 			"members of a group in all-groups (/etc/perfwind.conf: %s) may record it",
 			pid, c->control->options.settings.all_groups);
-	return deny(error, size,
-		    "process %u is another user's (%u, you are %u): you may record your own; root "
-		    "and members of a group in all-groups (/etc/perfwind.conf: %s) may record all",
-		    pid, status.uid, c->asker.uid, c->control->options.settings.all_groups);
-}
-
-/* What one recording of a user may take of what all of theirs may. */
-static uint32_t share(const struct client *c, uint32_t of_all)
-{
-	return (uint32_t)max_u64(of_all / max_u64(c->control->policy.user_recordings, 1), 1);
+	return control_denied(
+		error, size,
+		"process %u is another user's (%u, you are %u): you may record your own; root "
+		"and members of a group in all-groups (/etc/perfwind.conf: %s) may record all",
+		pid, status.uid, c->asker.uid, c->control->options.settings.all_groups);
 }
 
 static int check_pids(const struct client *c, char *error, size_t size)
 {
 	const Pb__ControlRequest *q = c->request;
-	uint32_t most = share(c, c->control->policy.user_processes);
+	uint32_t most = client_share(c, c->control->policy.user_processes);
 	struct procfs_status status;
 	int r = 0;
 
 	/* Before any of them is looked at. */
 	if (c->asker.uid && q->n_pids > most)
-		return deny(error, size,
-			    "%zu processes are asked for, a recording may have %u (user-processes)",
-			    q->n_pids, most);
+		return control_denied(
+			error, size,
+			"%zu processes are asked for, a recording may have %u (user-processes)",
+			q->n_pids, most);
 	/* In a container process ids mean others. */
 	if (q->n_pids &&
 	    (procfs_status("", c->asker.pid, &status) < 0 || status.ns_pid != c->asker.pid))
-		return deny(error, size,
-			    "you are in a container with process ids of its own: ask "
-			    "from outside, by the ids that are seen there");
+		return control_denied(error, size,
+				      "you are in a container with process ids of its own: ask "
+				      "from outside, by the ids that are seen there");
 	for (size_t i = 0; i < q->n_pids && r >= 0; i++)
 		r = check_pid(c, q->pids[i], error, size);
 	return r;
@@ -153,106 +149,6 @@ static void narrow(struct client *c, struct session_options *so)
 	so->idle = false;
 	so->allowed = is_own;
 	so->allowed_arg = c;
-}
-
-/* ---- limits ---- */
-
-struct in_use {
-	uint64_t all, own; /* sessions */
-	uint64_t rate;	   /* of the user's */
-};
-
-/* With those that @c has so far. */
-static struct in_use in_use(const struct client *c)
-{
-	struct in_use use = {c->sessions, c->sessions, c->rate};
-
-	for (const struct client *o = c->control->clients; o; o = o->next) {
-		bool own = o->asker.uid == c->asker.uid;
-
-		if (o->state != CLIENT_RUNNING)
-			continue;
-		use.all += max_u64(o->sessions, 1);
-		use.own += own ? max_u64(o->sessions, 1) : 0;
-		use.rate += own ? o->rate : 0;
-	}
-	return use;
-}
-
-/* May it have one more? */
-static int check_sessions(const struct client *c, char *error, size_t size)
-{
-	const struct policy *p = &c->control->policy;
-	struct in_use use = in_use(c);
-
-	if (use.all >= p->recordings)
-		return deny(error, size, "%lu recordings are running (max-recordings)", use.all);
-	if (c->asker.uid && use.own >= p->user_recordings)
-		return deny(error, size,
-			    "you have %lu recordings running (user-recordings = %u; each data "
-			    "source of a trace is one)",
-			    use.own, p->user_recordings);
-	return 0;
-}
-
-/* One more, of @rate. */
-static int add_session(struct client *c, uint64_t rate, char *error, size_t size)
-{
-	uint64_t limit = c->control->policy.user_rate, used = in_use(c).rate;
-	int r = check_sessions(c, error, size);
-
-	if (r < 0)
-		return trace(r);
-	if (c->asker.uid && (used > limit || rate > limit - used))
-		return deny(error, size,
-			    "%lu samples a second of a CPU are asked for in all, %lu are allowed "
-			    "(user-rate)",
-			    rate < UINT64_MAX - used ? used + rate : UINT64_MAX, limit);
-	c->sessions++;
-	c->rate += c->asker.uid ? rate : 0;
-	return 0;
-}
-
-static uint64_t memory_share(const struct client *c)
-{
-	return share(c, c->control->policy.user_memory);
-}
-
-/* A quarter for packets that wait, the rest for rings. */
-static void limit_cost(struct client *c, struct session_options *so)
-{
-	client_sink_init(c, memory_share(c) / 4);
-	if (!c->asker.uid)
-		return;
-	so->ring_budget = memory_share(c) / 4 * 3;
-	so->max_processes = share(c, c->control->policy.user_processes);
-	so->max_descriptors = share(c, c->control->policy.user_descriptors);
-}
-
-static uint64_t buffers_kb(const struct client *c)
-{
-	const Pb__TraceConfig *m = c->config->message;
-	uint64_t kb = 0;
-
-	for (size_t i = 0; i < m->n_buffers; i++)
-		kb += m->buffers[i]->size_kb;
-	return kb;
-}
-
-/* What we keep for it: packets that wait, and the buffers of a trace; a part for each session. */
-static uint64_t kept(void *client)
-{
-	const struct client *c = client;
-	uint64_t buffers = c->config ? buffers_kb(c) << 10 : 0;
-
-	return (client_waiting(c) + buffers) / max_u64(c->sessions, 1);
-}
-
-static void own(struct client *c, struct session_options *so)
-{
-	so->owner = c->asker.uid;
-	so->holds = kept;
-	so->holds_arg = c;
 }
 
 /* ---- a recording ---- */
@@ -291,13 +187,13 @@ static int open_session(struct client *c, char *error, size_t size)
 	if (q->no_build_ids)
 		so.features.has[FEATURE_BUILD_ID] = false;
 	if (q->cpus && *q->cpus && perf_parse_cpu_list(q->cpus, &c->cpus, &so.n_cpus) < 0)
-		return deny(error, size, "'%.64s' is no list of CPUs", q->cpus);
+		return control_denied(error, size, "'%.64s' is no list of CPUs", q->cpus);
 	so.cpus = c->cpus;
 	if (c->scope != POLICY_ALL && q->kernel_only)
-		return deny(error, size, "kernel code is not for everyone (all-groups)");
+		return control_denied(error, size, "kernel code is not for everyone (all-groups)");
 	narrow(c, &so);
-	own(c, &so);
-	limit_cost(c, &so);
+	client_own(c, &so);
+	client_limit(c, &so);
 	r = session_new(&so, &c->sink, c->control->loop, &c->session, error, size);
 	if (r >= 0)
 		r = check_pids(c, error, size);
@@ -313,7 +209,8 @@ static int open_record(struct client *c, char *error, size_t size)
 	if (r >= 0)
 		r = choose_event(c, &event_note, error, size);
 	if (r >= 0)
-		r = add_session(c, policy_rate(&c->specs[0], q->frequency, q->period), error, size);
+		r = client_add_session(c, policy_rate(&c->specs[0], q->frequency, q->period), error,
+				       size);
 	if (r >= 0)
 		r = check_pids(c, error, size);
 	if (r >= 0)
@@ -341,36 +238,26 @@ static int check_source(void *arg, struct session_options *so, char *error, size
 	/* By number too: the address of a probe's words would be one in our memory. */
 	for (size_t i = 0; i < so->n_specs; i++) {
 		if (so->specs[i].type >= PERF_TYPE_MAX)
-			return deny(error, size, "PMUs by number are not opened for others");
+			return control_denied(error, size,
+					      "PMUs by number are not opened for others");
 	}
 	if (c->scope != POLICY_ALL && (so->poll_ms || so->realtime || so->specs[0].exclude_user))
-		return deny(error, size,
-			    "counters of whole CPUs, kernel code and real-time priority "
-			    "are not for everyone (all-groups)");
+		return control_denied(error, size,
+				      "counters of whole CPUs, kernel code and real-time priority "
+				      "are not for everyone (all-groups)");
 	rate = so->poll_ms ? 1000 / so->poll_ms + 1
 			   : policy_rate(&so->specs[0], so->frequency, so->period);
-	r = add_session(c, rate, error, size);
+	r = client_add_session(c, rate, error, size);
 	if (r < 0)
 		return trace(r);
 	narrow(c, so);
-	own(c, so);
+	client_own(c, so);
 	if (c->asker.uid)
 		so->ring_budget =
-			memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);
+			client_memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);
 	so->shared = c->control->options.shared;
 	so->note = c->step;
 	return 0;
-}
-
-static int check_buffers(const struct client *c, char *error, size_t size)
-{
-	uint64_t kb = buffers_kb(c);
-
-	if (!c->asker.uid || kb <= memory_share(c) / 4 >> 10)
-		return 0;
-	return deny(error, size,
-		    "buffers of %lu KiB are asked for, a recording may have %lu (user-memory)", kb,
-		    memory_share(c) / 4 >> 10);
 }
 
 static int open_trace(struct client *c, char *error, size_t size)
@@ -390,14 +277,14 @@ static int open_trace(struct client *c, char *error, size_t size)
 			    error, size);
 
 	if (r >= 0)
-		r = check_sessions(c, error, size);
+		r = client_check_sessions(c, error, size);
 	if (r >= 0)
-		r = check_buffers(c, error, size);
+		r = client_check_buffers(c, error, size);
 	if (r < 0)
 		return trace(r);
 	to.config = c->config;
 	/* Twice the buffers at least: read out while they fill.  Root's may be larger. */
-	client_sink_init(c, max_u64(memory_share(c) / 2, buffers_kb(c) << 11));
+	client_sink_init(c, max_u64(client_memory_share(c) / 2, client_buffers_kb(c) << 11));
 	r = trace_session_new(&to, c->control->loop, &c->trace, error, size);
 	if (r >= 0)
 		r = control_queue(&c->stream, CONTROL_ACCEPTED, "", 0);
@@ -432,11 +319,11 @@ int client_open(struct client *c, Pb__ControlRequest *request, char *error, size
 	request->n_pids = sort_unique_u32(request->pids, request->n_pids);
 	c->scope = policy_scope(&c->control->policy, &c->asker);
 	if (c->scope == POLICY_NOTHING)
-		return deny(error, size,
-			    "you may record nothing by asking: see own-processes and "
-			    "all-groups in /etc/perfwind.conf");
+		return control_denied(error, size,
+				      "you may record nothing by asking: see own-processes and "
+				      "all-groups in /etc/perfwind.conf");
 	if (c->scope != POLICY_ALL && request->kernel_needed)
-		return deny(error, size, "kernel code is not for everyone (all-groups)");
+		return control_denied(error, size, "kernel code is not for everyone (all-groups)");
 	describe_step(c);
 	return request->has_trace_config ? open_trace(c, error, size) : open_record(c, error, size);
 }

@@ -168,3 +168,20 @@ static inline void control_fixture_expect(struct control_fixture *f, uint32_t ty
 	if (text && !strstr(copy, text))
 		fail_msg("'%s' is not in '%s'", text, copy);
 }
+
+static inline void control_fixture_denied(struct control_fixture *f, uid_t uid,
+					  const Pb__ControlRequest *q, const char *why)
+{
+	control_fixture_connect(f, uid);
+	control_fixture_ask(f, q);
+	control_fixture_expect(f, CONTROL_DENIED, why);
+	control_fixture_expect(f, 0, NULL);
+}
+
+static inline void need_root(void)
+{
+	if (geteuid()) {
+		print_message("needs root\n");
+		skip();
+	}
+}
