@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *code =
 		malloc(len ? len : 1); /* to the byte: the sanitizer sees what reads beyond */
 	struct code_way way;
+	struct code_exit exit;
 
 	if (!code)
 		abort();
@@ -28,6 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    (way.ra > CODE_WALK_MAX || way.ra & 7 || way.bp >= CODE_WALK_MAX || way.bp < -1 ||
 	     way.from.reg > 15 || way.from.offset > CODE_SOURCE_MAX || way.from.offset & 7 ||
 	     way.bp_from.reg > 15 || way.bp_from.offset > CODE_SOURCE_MAX))
+		abort();
+	if (code_exits(code, at, len, &exit) && exit.kind == CODE_EXIT_JUMP && exit.to >= 0 &&
+	    exit.to < (int64_t)len)
 		abort();
 	for (int arch = UW_ARCH_X86_64; arch <= UW_ARCH_AARCH64; arch++) {
 		size_t before = arch == UW_ARCH_AARCH64 ? at & ~(size_t)3 : at;
