@@ -206,7 +206,11 @@ fuzz:
 # ---- tests
 export O
 RUN = tests/run
+# How many tests that need no machine for themselves run at once.
+AT_ONCE := $(shell n=$$(nproc); echo $$((n > 4 ? 4 : n)))
 INTEGRATION := $(sort $(wildcard tests/integration/*.sh))
+# Those that sample nothing live: no neighbour spoils them, nor they one.
+UNSAMPLED := $(patsubst %,tests/integration/%.sh,aarch64 bounds import-caches replay selinux steps)
 .PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
 deps-check:
 	$(Q).ci/deps check
@@ -214,7 +218,8 @@ deps-check:
 check: deps-check
 	$(Q)$(MAKE) --no-print-directory check-all
 check-all: all test-programs
-	$(Q)$(RUN) tests/static.sh $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(INTEGRATION)
+	$(Q)$(RUN) -j $(AT_ONCE) tests/static.sh $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNSAMPLED) --alone \
+		$(filter-out $(UNSAMPLED),$(INTEGRATION))
 test-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) programs $(TEST_TOOLS)
 check-static:
 	$(Q)$(RUN) tests/static.sh
@@ -241,7 +246,7 @@ sanitized-programs:
 	$(Q)$(SANITIZED) unit-programs
 unit-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNIT_NEEDS)
 check-units-only: unit-programs
-	$(Q)$(RUN) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
+	$(Q)$(RUN) -j $(AT_ONCE) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
 
 # ---- for people
 .PHONY: demo bench help install uninstall docs

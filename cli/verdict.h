@@ -33,7 +33,7 @@ struct verdict {
 	"skipped        samples that perfwind itself left out, by reason\n"                        \
 	"cpu_accounted  weight of the samples over the CPU time that the targets used (1: all "    \
 	"of\n"                                                                                     \
-	"               it was seen); null where that is not known\n"                              \
+	"               it was seen); null where that is not known, or too little ran\n"           \
 	"self           what perfwind itself took: cpu_s, us_per_sample, peak_rss_kb\n"            \
 	"modules_without_symbols\n"                                                                \
 	"               files with frames that no symbol covers: path, build_id, and samples "     \

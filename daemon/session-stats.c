@@ -59,11 +59,16 @@ uint64_t session_own_cpu_ns(void)
 	       ((uint64_t)ru.ru_utime.tv_usec + (uint64_t)ru.ru_stime.tv_usec) * 1000;
 }
 
+static uint64_t tick_ns(void)
+{
+	return NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
 /* CPU time that the targets used so far, ns: the machine's, or of the processes that whole CPUs
  * stand in for; 0: cannot be read. */
 uint64_t session_used_ns(const struct session *s)
 {
-	uint64_t ns = 0, tick = NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t ns = 0;
 	struct procfs_status status;
 
 	if (s->options.machine)
@@ -73,10 +78,14 @@ uint64_t session_used_ns(const struct session *s)
 			       : ns;
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0)
-			ns += (status.utime_ticks + status.stime_ticks) * tick;
+			ns += (status.utime_ticks + status.stime_ticks) * tick_ns();
 	}
 	return ns;
 }
+
+/* What the kernel tells in ticks is a guess of a tick or two for each kind of time: of fewer than
+ * these, a share is noise. */
+enum { TICKS_ENOUGH = 25 };
 
 /* Weight that was seen over what was used, 0..1; < 0 where it cannot be told. */
 static double accounted(const struct session *s, const struct perf_counts *counts)
@@ -89,7 +98,7 @@ static double accounted(const struct session *s, const struct perf_counts *count
 	else if (weight == PERF_WEIGHT_TIME && !s->options.machine && !s->stood_in)
 		used = (double)counts->task_clock_ns;
 	else if (weight == PERF_WEIGHT_TIME && s->used_at_start &&
-		 s->used_at_stop > s->used_at_start)
+		 s->used_at_stop >= s->used_at_start + TICKS_ENOUGH * tick_ns())
 		used = (double)(s->used_at_stop - s->used_at_start);
 	if (used <= 0)
 		return -1;
