@@ -35,7 +35,7 @@ static const uint8_t one_byte[256] = {
 	/* c0 */ M | B, M | B, W, NO, X, X, M | B, M | Z, X, NO, X, X, NO, X, X, X,
 	/* d0 */ M, M, M, M, X, X, X, X, M, M, M, M, M, M, M, M,
 	/* e0 */ B, B, B, B, X, X, X, X, Z, Z, X, B, X, X, X, X,
-	/* f0 */ X, X, X, X, NO, X, M | T, M | T, X, X, X, X, NO, NO, M, M,
+	/* f0 */ X, X, X, X, NO, NO, M | T, M | T, NO, NO, X, X, NO, NO, M, M,
 };
 /* clang-format on */
 
@@ -159,6 +159,9 @@ bool code_decode(struct code_insn *in, const uint8_t *code, size_t len)
 	}
 	if (at < end && (*at & 0xf0) == 0x40)
 		in->rex = *at++;
+	/* REX.W wins: 0x66 is padding then, as in calls of __tls_get_addr(). */
+	if (in->rex & 8)
+		in->narrow = false;
 	if (at >= end)
 		return false;
 	follows = opcode(in, &at, end);

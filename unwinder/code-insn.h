@@ -11,7 +11,7 @@ struct code_insn {
 	const uint8_t *op; /* the last opcode byte; ModRM behind it */
 	uint8_t rex;
 	bool two, vex;
-	bool narrow;  /* 0x66 */
+	bool narrow;  /* 0x66, and no REX.W */
 	bool segment; /* of fs or gs */
 };
 /* false: not known, or longer than @len. */

@@ -264,15 +264,16 @@ static enum way walk_group5(const struct code_insn *in, struct code_state *s)
 static bool is_lost(const struct code_insn *in)
 {
 	uint8_t op = *in->op;
-	bool both_ways = op < 0x40 && (op & 7) < 4, to_rm = op == 0x87 || (both_ways && !(op & 2));
+	bool exchanges = op == 0x87, both_ways = op < 0x40 && (op & 7) < 4;
+	bool rm, reg;
 
 	if (op == 0x94 && !(in->rex & 1))
 		return true;				       /* xchg %rax,%rsp */
-	if ((!both_ways && op != 0x87) || (op & 0xf8) == 0x38) /* cmp */
+	if ((!both_ways && !exchanges) || (op & 0xf8) == 0x38) /* cmp */
 		return false;
-	if (to_rm)
-		return (in->op[1] & 0xc7) == (0xc0 | REG_SP) && !(in->rex & 1);
-	return (in->op[1] >> 3 & 7) == REG_SP && !(in->rex & 4);
+	rm = (in->op[1] & 0xc7) == (0xc0 | REG_SP) && !(in->rex & 1);
+	reg = (in->op[1] >> 3 & 7) == REG_SP && !(in->rex & 4);
+	return exchanges ? rm || reg : op & 2 ? reg : rm;
 }
 
 static enum way walk_one(const struct code_insn *in, struct code_state *s)

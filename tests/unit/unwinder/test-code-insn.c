@@ -65,6 +65,21 @@ static void test_wide(void **state)
 	assert_int_equal(LENGTH("\xc4\xe1\x7e\x6f\x06\x90"), 5);
 	assert_int_equal(LENGTH("\x0f\x01\xd6\x90"), 3); /* xtest */
 	assert_int_equal(LENGTH("\x0f\x0b\x90"), 2);	 /* ud2 */
+	assert_int_equal(LENGTH("\xf8"), 1);		 /* clc */
+}
+
+/* 0x66 makes numbers of two bytes, unless REX.W makes the operand one of eight. */
+static void test_narrow(void **state)
+{
+	(void)state;
+	assert_int_equal(LENGTH("\x66\x81\xc0\x10\x00\x90\x90\x90"), 5); /* add $16,%ax */
+	assert_int_equal(LENGTH("\x66\x48\x81\xc4\x10\x00\x00\x00\x90"), 8);
+	assert_int_equal(LENGTH("\x66\xb8\x10\x00\x90"), 4); /* mov $16,%ax */
+	assert_int_equal(LENGTH("\x66\x48\xb8\x10\x00\x00\x00\x00\x00\x00\x00\x90"), 11);
+	/* as the compiler writes a call of __tls_get_addr(), direct and by a slot */
+	assert_int_equal(LENGTH("\x66\x66\x48\xe8\x00\x00\x00\x00\x90"), 8);
+	assert_int_equal(LENGTH("\x66\x48\xff\x15\x00\x00\x00\x00\x90"), 8);
+	assert_int_equal(LENGTH("\x66\xe8\x00\x00\x00\x00\x90"), 0);
 }
 
 static void test_parts(void **state)
@@ -87,6 +102,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_wide),
+		cmocka_unit_test(test_narrow),
 		cmocka_unit_test(test_parts),
 	};
 

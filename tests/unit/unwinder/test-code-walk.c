@@ -148,16 +148,22 @@ static void test_lost(void **state)
 	assert_false(WALK(0, "\x48\x03\x20\xc3").found);     /* add (%rax),%rsp */
 	assert_false(WALK(0, "\x66\x81\xc4\x08\x00").found); /* add $8,%sp */
 	assert_false(WALK(0, "\x66\xe9\x00\x00\xc3").found);
-	assert_false(WALK(0, "\x48\x94\xc3").found);			 /* xchg %rax,%rsp */
-	assert_false(WALK(0, "\x5c\xc3").found);			 /* pop %rsp */
-	assert_false(WALK(0, "\xe9\x00\x10\x00\x00").found);		 /* out of what is there */
-	assert_false(WALK(0, "\xeb\xfe").found);			 /* for ever */
-	assert_false(WALK(0, "\x48\x83\xc4\x04\xc3").found);		 /* between words */
+	assert_false(WALK(0, "\x48\x94\xc3").found);	     /* xchg %rax,%rsp */
+	assert_false(WALK(0, "\x48\x87\xe3\xc3").found);     /* xchg %rsp,%rbx, as GNU as has it */
+	assert_false(WALK(0, "\x48\x87\xdc\xc3").found);     /* the same the other way round */
+	assert_false(WALK(0, "\x48\x87\x27\xc3").found);     /* xchg %rsp,(%rdi) */
+	assert_false(WALK(0, "\x5c\xc3").found);	     /* pop %rsp */
+	assert_false(WALK(0, "\xe9\x00\x10\x00\x00").found); /* out of what is there */
+	assert_false(WALK(0, "\xeb\xfe").found);	     /* for ever */
+	assert_false(WALK(0, "\x48\x83\xc4\x04\xc3").found); /* between words */
 	assert_false(WALK(0, "\x48\x81\xc4\x00\x20\x00\x00\xc3").found); /* too far */
 	assert_false(WALK(0, "\x06\xc3").found);			 /* no instruction */
 	/* of other registers, or into memory: these are nothing */
 	assert_true(WALK(0, "\x4c\x89\xe0\x48\x83\xc0\x08\x48\x89\x04\x24\xc3").found);
 	assert_true(WALK(0, "\x49\x83\xc4\x10\x48\x83\xfc\x10\xc3").found); /* r12; cmp */
+	assert_true(WALK(0, "\x4d\x87\xe3\x48\x87\xd8\xc3")
+			    .found); /* xchg of r12 and r11, rbx and rax */
+	assert_way(WALK(0, "\x58\x66\x66\x48\xe8\x01\x02\x03\x04\xc3"), 8, -1); /* a call, padded */
 }
 
 /* On the way to another stack: the return address is pushed, and where from is known. */
