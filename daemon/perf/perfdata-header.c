@@ -62,7 +62,8 @@ int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *name, siz
 	char *copy;
 
 	len = strnlen(name, len);
-	if (event >= pd->info.n_events || !len)
+	/* As with events: once records are in use, names may be. */
+	if (event >= pd->info.n_events || !len || pd->counts.records)
 		return 0;
 	copy = strndup(name, len);
 	if (!copy)

@@ -90,7 +90,8 @@ static inline void perfdata_freep(struct perfdata **perfdata)
 	*perfdata = perfdata_free(*perfdata);
 }
 
-/* In pipe mode events come as the reading goes: all that samples need are there before them. */
+/* In pipe mode events and their names come as the reading goes: all that samples need are there before
+ * them, and none changes behind the first record of the kernel's. */
 const struct perfdata_info *perfdata_info(const struct perfdata *perfdata);
 const struct perfdata_counts *perfdata_counts(const struct perfdata *perfdata);
 

@@ -277,7 +277,7 @@ int emit_frame_id(struct emit *em, const struct sample_info *info, uint64_t fram
 	uint32_t id;
 	int r;
 
-	if (slot->frame == frame && slot->space_key == key) {
+	if (slot->frame == frame && slot->space_key == key && slot->id) {
 		*ret_id = slot->id;
 		return 0;
 	}

@@ -20,9 +20,9 @@ enum {
 #define NAMELESS (1u << 31)
 
 struct cached_frame {
-	uint64_t frame; /* 0: free */
+	uint64_t frame;
 	uint32_t space_key;
-	uint32_t id; /* or marked NAMELESS */
+	uint32_t id; /* or marked NAMELESS; 0: free */
 };
 
 /* A frame without a name. */

@@ -244,7 +244,16 @@ static void test_no_identifier(void **state)
 	}
 }
 
-/* Events may not come once records were given out: these point to them. */
+/* EVENT_UPDATE: a name. */
+static void put_name(struct buffer *b, uint64_t id, const char name[static 8])
+{
+	uint64_t words[] = {2, id, 0};
+
+	memcpy(&words[2], name, 8);
+	put_record(b, 78, 0, words, sizeof(words));
+}
+
+/* Events and names of them may not come once records were given out: these point to them. */
 static void test_late_event(void **state)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
@@ -254,11 +263,14 @@ static void test_late_event(void **state)
 
 	(void)state;
 	put_pipe_head(&b);
+	put_name(&b, ID_A, "first  ");
 	put_sample(&b, ID_A, 1);
+	put_name(&b, ID_A, "second ");
 	put_record(&b, 64, 0, &attr, sizeof(attr));
 	text = read_bytes(&b, 0, &pd);
 	assert_string_equal(text, "s0@1 ");
 	assert_int_equal(perfdata_info(pd)->n_events, 2);
+	assert_string_equal(perfdata_info(pd)->events[0].name, "first  ");
 	assert_int_equal(perfdata_counts(pd)->bad_records, 1);
 }
 

@@ -275,6 +275,28 @@ static void told_again(void **state)
 	fixture_deinit(&f);
 }
 
+/* No kernel tells such a frame, but a file may: it is one like any other, and no free place of a cache. */
+static void kernel_address_of_0(void **state)
+{
+	struct outcome *o = calloc(1, sizeof(*o) + sizeof(o->frames[0]));
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(o);
+	fixture_init(&f, 10);
+	for (uint64_t time = 10; time < 12; time++) {
+		*o = taken(&f, 5, 5, time);
+		o->skipped = SKIP_NONE;
+		o->n_kernel = 1;
+		o->frames[0] = 0;
+		emit(&f, o);
+	}
+	assert_int_equal(f.account.emitted, 2);
+	assert_packets(&f, "5=#a 5: 10 11 ");
+	fixture_deinit(&f);
+	free(o);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +307,7 @@ int main(void)
 		cmocka_unit_test(names_learned_late),
 		cmocka_unit_test(evicted_and_back),
 		cmocka_unit_test(told_again),
+		cmocka_unit_test(kernel_address_of_0),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
