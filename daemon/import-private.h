@@ -13,6 +13,7 @@
 enum {
 	IMPORT_PROCESSES = 65536,
 	IMPORT_REGS = 64,
+	IMPORT_CPUS = 1 << 16, /* no kernel can be built for so many */
 	IMPORT_GROUP = 8 * UW_BATCH,
 	IMPORT_FILES = 8,    /* of how many descriptors images may keep one */
 	IMPORT_RELEASE = 64, /* groups: what ended processes hold is given back */

@@ -173,7 +173,8 @@ static int is_wanted(struct import *im, const struct perfdata_item *item,
 		import_leave_out(im, item->event);
 	if (!own && !grouped)
 		return false;
-	if (record_parse_sample(item->layout, item->record, ret_sample) < 0) {
+	if (record_parse_sample(item->layout, item->record, ret_sample) < 0 ||
+	    ret_sample->cpu >= IMPORT_CPUS) {
 		im->bad++;
 		return false;
 	}

@@ -65,7 +65,8 @@ int import_serve(struct import *im)
 	while (r >= 0 && loader_answer(im->loader, &a)) {
 		if (a.request.kind == LOAD_UNWIND)
 			note_module(im, &a);
-		im->loaded = true;
+		/* To count what is held is a look at each module: not for one that is not there. */
+		im->loaded |= uw_module_bytes(a.request.module) != 0;
 		r = emit_answer(im->emit, &a);
 		load_answer_deinit(&a);
 	}

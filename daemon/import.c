@@ -63,6 +63,10 @@ static int take_throttle(struct import *im, const struct record_event *e)
 {
 	uint64_t since;
 
+	if (e->cpu >= IMPORT_CPUS) {
+		im->bad++;
+		return 0;
+	}
 	if (e->throttle.on)
 		return table_put(&im->throttled, e->cpu, e->time);
 	if (table_get(&im->throttled, e->cpu, &since) && e->time > since)

@@ -127,6 +127,36 @@ static void test_gone(void **state)
 	done_deinit(&done);
 }
 
+/* What is kept for each CPU must not grow with the file. */
+static void test_many_cpus(void **state)
+{
+	static const uint32_t cpus[] = {0, 65535, 65536, UINT32_MAX};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_head(&b, FIXTURE_TYPE, 0);
+	for (uint64_t i = 0; i < ARRAY_SIZE(cpus); i++) {
+		const uint64_t words[] = {1000000 * (i + 1),
+					  ID_A,
+					  0, /* trailer: */
+					  7ull << 32 | 7,
+					  1000000 * (i + 1),
+					  cpus[i],
+					  ID_A};
+
+		put_address(&b, 1000000 * (i + 1), 7, 7, cpus[i], 10);
+		put_record(&b, PERF_RECORD_THROTTLE, 0, words, sizeof(words));
+	}
+	run(&b, &plain, &done);
+	assert_int_equal(done.r, 0);
+	assert_samples(&done, "7/7 cpu 0 count 10: ?\n"
+			      "7/7 cpu 65535 count 10: ?\n");
+	assert_int_equal(done.result.damage.bad_records, 4);
+	assert_true(account_holds(&done.result.summary.account));
+	done_deinit(&done);
+}
+
 static void test_idle(void **state)
 {
 	(void)state;
@@ -289,7 +319,7 @@ int main(void)
 		cmocka_unit_test(test_order),	       cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_idle),	       cmocka_unit_test(test_damaged_sample),
 		cmocka_unit_test(test_more_registers), cmocka_unit_test(test_32_bits),
-		cmocka_unit_test(test_kernel_address),
+		cmocka_unit_test(test_kernel_address), cmocka_unit_test(test_many_cpus),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
