@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/ask_run.h"
+#include "cli/late_sink.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 
@@ -185,7 +186,8 @@ int ask_run(struct ask_run *run)
 		return run->status;
 	(void)job_await(run->job, r < 0 || ask_error(run->ask, NULL) < 0);
 	if (ask_error(run->ask, &why) < 0) {
-		log_error("%s", why);
+		if (!late_sink_tell(run->sink))
+			log_error("%s", why);
 		return 1;
 	}
 	return r < 0 || run->failed < 0 ? 1 : job_exit_status(run->job);

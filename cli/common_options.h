@@ -7,6 +7,9 @@
 #include "daemon/proc/consent.h"
 #include "profile/export.h"
 
+/* The trace that record writes, and report reads, where none is named. */
+#define DEFAULT_TRACE "perfwind.pftrace"
+
 /* Who records: own rights, or the daemon (bool, bool, const char *).  @does: "record". */
 #define OPTION_DAEMON(args, member, does)                                                      \
 	{                                                                                      \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/common_options.h"
 #include "cli/late_sink.h"
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
@@ -87,7 +88,7 @@ static char *output_of(const struct import_command *command, const char *input)
 	if (command->output)
 		return strdup(command->output);
 	if (!strcmp(input, "-"))
-		return strdup("perfwind.pftrace");
+		return strdup(DEFAULT_TRACE);
 	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
 }
 
@@ -169,10 +170,10 @@ static int import_file(const struct import_command *command, const char *input, 
 		return r;
 	}
 	r = import_run(fd, &io, sink, &result, error, sizeof(error));
-	if (r < 0)
-		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
-	else
+	if (r >= 0)
 		print_result(command, &result, output);
+	else if (!late_sink_tell(sink))
+		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
 	import_result_deinit(&result);
 	(void)sink_free(sink);
 	return r;

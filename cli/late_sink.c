@@ -1,8 +1,10 @@
 /* late_sink.c - see late_sink.h. */
 #include <errno.h>
+#include <string.h>
 
 #include "cli/late_sink.h"
 #include "daemon/base/error.h"
+#include "daemon/base/log.h"
 
 struct late_sink {
 	struct sink sink;
@@ -83,4 +85,15 @@ int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
 		.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
 	*ret_sink = &late->sink;
 	return 0;
+}
+
+bool late_sink_tell(const struct sink *sink)
+{
+	const struct late_sink *late = container_of(sink, struct late_sink, sink);
+
+	if (!sink || sink->write != late_write || late->error >= 0)
+		return false;
+	log_error("the trace cannot be written to %s (-o): %s", late->path,
+		  late->error == -EISDIR ? "is a directory" : strerror(-late->error));
+	return true;
 }

@@ -182,11 +182,8 @@ static int start(struct record *rec)
 {
 	int r = session_start(rec->session);
 
-	if (r < 0) {
-		log_error("%s: %s", rec->args.output,
-			  r == -EISDIR ? "is a directory" : strerror(-r));
-		return r;
-	}
+	if (r < 0)
+		return late_sink_tell(rec->sink) ? r : said(rec->args.output, r);
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
 				   end_tick);

@@ -49,7 +49,7 @@ static const struct option_def defs[] = {
 	 "end after this time (a command is then terminated)",
 	 offsetof(struct record_args, duration), 0, NULL, NULL},
 	{"output", 'o', OPTION_STRING, "FILE",
-	 "the trace (default perfwind.pftrace; an existing one becomes FILE.old)",
+	 "the trace (default " DEFAULT_TRACE "; an existing one becomes FILE.old)",
 	 offsetof(struct record_args, output), 0, NULL, NULL},
 	{"perf-data", 0, OPTION_STRING, "FILE",
 	 "also write the raw records, for `perf report` and `perf script`\n(large: whole stacks; "
@@ -142,7 +142,7 @@ int record_args_check(struct record_args *args, bool command)
 	if (!args->frequency && !args->period)
 		args->frequency = DEFAULT_HZ;
 	if (!args->output)
-		args->output = "perfwind.pftrace";
+		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
 	if (args->json && !strcmp(args->output, "-")) {

@@ -1,4 +1,4 @@
-/* report.c - `perfwind report FILE`: the verdict and the top of a trace, on a terminal.  Thread:
+/* report.c - `perfwind report [FILE]`: the verdict and the top of a trace, on a terminal.  Thread:
  * main. */
 #include <errno.h>
 #include <string.h>
@@ -68,12 +68,12 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "report",
-	.usage = "[OPTIONS] FILE",
+	.usage = "[OPTIONS] [FILE]",
 	.description =
 		"Shows where the time of a trace went: self is a function's own, total is with\n"
-		"all that it called (a recursive call is counted once).",
+		"all that it called (a recursive call is counted once).  FILE is " DEFAULT_TRACE
+		"\nunless told, as it is record's.",
 	.defs = defs,
-	.min_arguments = 1,
 	.max_arguments = 1,
 };
 
@@ -82,13 +82,15 @@ static int report_run(int argc, char **argv)
 	struct report_command command = {.limit = UINT32_MAX, .min_percent = 0.5};
 	_cleanup_(profile_deinit) struct profile profile = {0};
 	struct report_options how;
+	const char *input;
 	char error[256] = "";
 	int n, r;
 
 	r = options_parse(&options, argc, argv, &command, &n);
 	if (r)
 		return options_exit_status(r);
-	r = profile_read(argv[0], &profile, error, sizeof(error));
+	input = n ? argv[0] : DEFAULT_TRACE;
+	r = profile_read(input, &profile, error, sizeof(error));
 	if (r < 0) {
 		log_error("%s", *error ? error : strerror(-r));
 		return 1;
@@ -109,7 +111,7 @@ static int report_run(int argc, char **argv)
 	};
 	r = report_write(&profile, &how, stdout);
 	if (r < 0)
-		log_error("report of %s: %s", argv[0], strerror(-r));
+		log_error("report of %s: %s", input, strerror(-r));
 	return r < 0;
 }
 

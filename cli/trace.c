@@ -53,7 +53,7 @@ static const struct option_def defs[] = {
 	 .letter = 'o',
 	 .type = OPTION_STRING,
 	 .argument = "FILE",
-	 .help = "the trace (default: output_path of the config, else perfwind.pftrace;\n"
+	 .help = "the trace (default: output_path of the config, else " DEFAULT_TRACE ";\n"
 		 "an existing one becomes FILE.old)",
 	 .offset = offsetof(struct trace_args, output)},
 	{.name = "txt",
@@ -125,7 +125,7 @@ static void choose_output(struct trace_run *run)
 	const char *told = run->config->message->output_path;
 
 	if (!run->args.output)
-		run->args.output = told && *told ? told : "perfwind.pftrace";
+		run->args.output = told && *told ? told : DEFAULT_TRACE;
 }
 
 static void stop(void *arg)
@@ -309,11 +309,10 @@ static int run_to_end(struct trace_run *run)
 		log_error("%s", why);
 		return 1;
 	}
-	if (r < 0) {
-		log_error("%s: %s", run->args.output,
-			  r == -EISDIR ? "is a directory" : strerror(-r));
+	if (r < 0 && !late_sink_tell(run->sink))
+		log_error("%s: %s", run->args.output, strerror(-r));
+	if (r < 0)
 		return 1;
-	}
 	return 0;
 }
 

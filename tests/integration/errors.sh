@@ -54,7 +54,9 @@ mkdir -p dir
 refuse output-is-directory 1 'directory' record -o dir -- true
 refuse output-full 1 'No space left' record -o /dev/full -- true
 check device-is-not-moved [ -c /dev/full ]
-refuse output-unwritable 1 'No such file|no-such-dir' record -o no-such-dir/x.pftrace -- true
+refuse output-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): No such file' record -o no-such-dir/x.pftrace -- true
+
+refuse import-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): No such file' import -o no-such-dir/x.pftrace "${STOCK%/*}/x86-64/fp.data"
 
 # Files that are not traces.
 echo 'hello, this is text' >text

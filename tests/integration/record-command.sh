@@ -44,6 +44,13 @@ record duration -d 0.5 -- sleep 100
 check duration-status [ $? = 0 ]
 check duration-bound json duration '0.4 < v["duration_s"] < 20'
 
+# Without names: what record writes here report reads here.
+without_names() (
+	cd "$TMP" && "$PERFWIND" record -q -- "$PROGRAMS/recursion" 0.2 && "$PERFWIND" report >named-by-nobody.txt &&
+		"$PERFWIND" report perfwind.pftrace | diff named-by-nobody.txt - && grep -q burn named-by-nobody.txt
+)
+check file-without-names without_names
+
 # An existing file is kept.
 echo old >"$TMP/kept.pftrace"
 record kept -- true

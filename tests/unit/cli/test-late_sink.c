@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/late_sink.h"
+#include "tests/unit/capture.h"
 #include "tests/unit/cmocka.h"
 
 static char folder[] = "/tmp/test-late-XXXXXX", path[64], old[64];
@@ -62,6 +63,32 @@ static void test_never(void **state)
 	sink = sink_free(sink);
 	assert_file(path, "before", 6);
 	assert_int_equal(access(old, F_OK), -1);
+}
+
+/* A file that cannot be made is told with the option that names it; other sinks tell nothing. */
+static void test_tell(void **state)
+{
+	struct sink *sink, *memory;
+	struct capture c;
+	char *said;
+	bool told;
+
+	(void)state;
+	assert_int_equal(late_sink_new("/nowhere/at/all", true, &sink), 0);
+	assert_false(late_sink_tell(sink));
+	assert_int_equal(sink->write(sink, packet, sizeof(packet)), -ENOENT);
+	capture_begin(&c, STDERR_FILENO);
+	told = late_sink_tell(sink);
+	said = capture_end(&c);
+	assert_true(told);
+	assert_string_equal(said, "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
+				  "No such file or directory\n");
+	free(said);
+	sink = sink_free(sink);
+	assert_int_equal(sink_memory_new(&memory), 0);
+	assert_false(late_sink_tell(memory));
+	memory = sink_free(memory);
+	assert_false(late_sink_tell(NULL));
 }
 
 static void check_first(int (*make)(const char *, bool, struct sink **))
@@ -137,7 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_never),    EACH(test_first),	 EACH(test_beside),
-		EACH(test_deflated), EACH(test_refused),
+		EACH(test_deflated), EACH(test_refused), EACH(test_tell),
 #undef EACH
 	};
 
