@@ -6,14 +6,25 @@ need_perf
 PERF=$(command -v perf) || { echo "skip import: perf (linux-perf) is not installed"; exit 77; }
 "$PERF" --version >/dev/null 2>&1 || { echo "skip import: $PERF does not run on this kernel"; exit 77; }
 
-# perf_record NAME OPTIONS... : into NAME.data.  -N: no copies of
-# files in the user's folder.  An old perf on a new kernel aborts now and then: it is asked again.
+# perf_record NAME OPTIONS... : into NAME.data.  -N: no copies of files in the user's folder.  An old perf on a new kernel
+# aborts now and then: it is asked again.
 perf_record() {
 	local name=$1 i
 	shift
 	for i in 1 2 3 4 5; do
 		"$PERF" record -N -q -o "$TMP/$name.data" "$@" >/dev/null 2>"$TMP/$name.perf" && return 0
 	done
+	echo "# perf record of $name ended badly five times: $(tail -n 1 "$TMP/$name.perf")"
+	return 1
+}
+# perf_piped NAME OPTIONS... COMMAND : the same as perf writes it into a pipe.
+perf_piped() {
+	local name=$1 i
+	shift
+	for i in 1 2 3 4 5; do
+		(set -o pipefail && "$PERF" record -N -q -o - "$@" 2>"$TMP/$name.perf" | cat >"$TMP/$name.data") && return 0
+	done
+	echo "# perf record of $name ended badly five times: $(tail -n 1 "$TMP/$name.perf")"
 	return 1
 }
 # import NAME [OPTIONS...] : NAME.data into NAME.pftrace
@@ -90,7 +101,7 @@ check none-imported import none
 check none-counted counted none
 check none-name has none '^recursion;burn '
 
-"$PERF" record -N -q -F 499 -e cpu-clock --call-graph dwarf,16384 -o - -- "$PROGRAMS/recursion" 1 2>/dev/null >"$TMP/pipe.data"
+perf_piped pipe -F 499 -e cpu-clock --call-graph dwarf,16384 -- "$PROGRAMS/recursion" 1
 check pipe-file-imported import pipe
 check pipe-counted json pipe 'v["samples"] > 100'
 check pipe-chain has pipe '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
