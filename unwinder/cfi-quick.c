@@ -10,7 +10,10 @@
  * them is in registers, hence p goes in and comes out by value. */
 #include "unwinder/cfi.h"
 
-enum { QUICK_REMEMBERED = 8 };
+enum {
+	QUICK_REMEMBERED = 8,
+	QUICK_ENTRY = 8, /* the CFA at a function's first byte, above rsp */
+};
 
 struct quick_run {
 	struct cfi_quick now, remembered[QUICK_REMEMBERED];
@@ -18,6 +21,7 @@ struct quick_run {
 	const uint8_t *rest;		 /* of the program, behind the row */
 	int64_t data_align;
 	unsigned n_remembered;
+	bool has_ended; /* it told of a whole epilogue */
 };
 
 /* Numbers of up to three bytes (a frame of 90 KB); no others are met here in compiled code.  What is
@@ -72,6 +76,13 @@ static inline const uint8_t *quick_offset(struct quick_run *q, unsigned reg, con
 	return p;
 }
 
+static inline void quick_set_cfa(struct quick_run *q, uint64_t cfa)
+{
+	q->now.cfa = (int64_t)cfa;
+	if (__builtin_expect(cfa == QUICK_ENTRY, 0))
+		q->has_ended |= q->now.cfa_register == DWARF_X86_RSP;
+}
+
 /* An operation that is neither an advance nor has bits of its own for an operand. */
 static const uint8_t *quick_other(struct quick_run *q, unsigned op, const uint8_t *p,
 				  const uint8_t *end)
@@ -101,7 +112,7 @@ static const uint8_t *quick_other(struct quick_run *q, unsigned op, const uint8_
 		p = quick_uleb(p, end, &first);
 		p = p ? quick_uleb(p, end, &second) : NULL;
 		q->now.cfa_register = (uint32_t)first;
-		q->now.cfa = (int64_t)second;
+		quick_set_cfa(q, second);
 		return p;
 	case CFA_DEF_CFA_REGISTER:
 		p = quick_uleb(p, end, &first);
@@ -109,7 +120,7 @@ static const uint8_t *quick_other(struct quick_run *q, unsigned op, const uint8_
 		return p;
 	case CFA_DEF_CFA_OFFSET:
 		p = quick_uleb(p, end, &first);
-		q->now.cfa = (int64_t)first;
+		quick_set_cfa(q, first);
 		return p;
 	case CFA_GNU_ARGS_SIZE:
 		return quick_uleb(p, end, &first);
@@ -164,7 +175,7 @@ static bool quick_program(struct quick_run *q, const uint8_t *p, const uint8_t *
 		}
 		left -= delta;
 		if (p + 1 < end && *p == CFA_DEF_CFA_OFFSET && p[1] < 0x80) { /* behind a push */
-			q->now.cfa = p[1];
+			quick_set_cfa(q, p[1]);
 			p += 2;
 		}
 	}
@@ -219,6 +230,7 @@ bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick)
 	q.initial = NULL;
 	q.data_align = cie->data_align;
 	q.n_remembered = 0;
+	q.has_ended = false;
 	if (!quick_program(&q, cie->program, cie->program_end, 0) || q.n_remembered)
 		return false;
 	*ret_quick = q.now;
@@ -236,6 +248,7 @@ bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, r
 	q.initial = &fde->cie.quick;
 	q.data_align = fde->cie.data_align;
 	q.n_remembered = 0;
+	q.has_ended = false;
 	if (!quick_program(&q, fde->program, fde->program_end, vaddr - fde->begin))
 		return false;
 	if (q.now.cfa_register != DWARF_X86_RSP && q.now.cfa_register != DWARF_X86_RBP)
@@ -244,7 +257,7 @@ bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, r
 			     ret_rule))
 		return false;
 	if (ret_ends)
-		*ret_ends =
-			*ret_rule == rule_frame(RULE_SP, 1, 0) || quick_ends(&q, fde->program_end);
+		*ret_ends = *ret_rule == rule_frame(RULE_SP, 1, 0) || q.has_ended ||
+			    quick_ends(&q, fde->program_end);
 	return true;
 }

@@ -198,8 +198,8 @@ bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *re
 /* What a CIE's program comes to; whatever its machine.  false: not told here. */
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
 /* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here.  *ret_ends (may be NULL): the
- * frame has no more than its return address, or a row behind @vaddr tells of stack that is given back;
- * else no epilogue from here on is told of. */
+ * frame has no more than its return address, or a row behind @vaddr tells of stack that is given back,
+ * or a whole epilogue is told of before it; else none is. */
 bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, rule_t *ret_rule);
 
 /* Is it a row of a function that goes to a landing pad (_Unwind_RaiseException() and its like)?

@@ -6,7 +6,8 @@
  *     ret              CFA = rsp + 24     it is rsp + 8
  *
  * Only what was interrupted stands there: callers stand behind calls.  True CFI tells of what is
- * behind it: some later row of the function gives stack back.  Where none does the code is asked,
+ * behind it: some later row of the function gives stack back.  Or the function's last epilogue stands
+ * before it, and was told of: who tells of one tells of all.  Where neither is so the code is asked,
  * once an address.  Straight code up to a ret (or to a jump to another function, whose CFI says what
  * it finds) is no guess, it is what happens next; so where it and the CFI differ the code is taken.
  * The frame says that it is a guess all the same, as one of two witnesses has lied; and it must follow

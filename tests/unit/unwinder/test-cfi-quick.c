@@ -76,11 +76,11 @@ static void test_made_by_hand(void **state)
 	uw_image_free(image);
 }
 
-/* Does a program tell of stack that is given back behind an address? */
+/* Does a program tell of stack that is given back behind an address, or of a whole epilogue before it? */
 static void test_gives_back(void **state)
 {
 	static const struct {
-		uint8_t program[12];
+		uint8_t program[14];
 		bool ends;
 	} cases[] = {
 		{{0}, true}, /* only the return address is there */
@@ -95,6 +95,14 @@ static void test_gives_back(void **state)
 		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, ADVANCE | 4, DEF_CFA, RSP, 8}, true},
 		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, ADVANCE | 4, DEF_CFA_OFFSET, 8}, false},
 		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, 0x3f}, true}, /* nobody knows */
+		{{DEF_CFA_OFFSET, 24, REMEMBER, DEF_CFA_OFFSET, 8, ADVANCE | 1, RECALL}, true},
+		{{DEF_CFA_OFFSET, 24, DEF_CFA_OFFSET, 8, ADVANCE | 1, DEF_CFA_OFFSET, 24}, true},
+		{{DEF_CFA_OFFSET, 24, REMEMBER, DEF_CFA_OFFSET, 16, ADVANCE | 1, RECALL}, false},
+		{{DEF_CFA_OFFSET, 16, OFFSET | RBP, 2, 0x0d, RBP, REMEMBER, DEF_CFA, RSP, 8,
+		  ADVANCE | 1, RECALL},
+		 true},
+		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, REMEMBER, DEF_CFA_OFFSET, 8, ADVANCE | 1, RECALL},
+		 false}, /* of rbp */
 	};
 
 	(void)state;
