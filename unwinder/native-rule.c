@@ -376,11 +376,27 @@ static rule_t native_pending(struct walk *w, const struct native_place *place, u
 	return rule_simple(RULE_NONE);
 }
 
+/* Have other processes than the walk's met the module?  Else by_vaddr has nothing that by_pc has not (or
+ * had, where a full set dropped it), and its line, which nobody had for a while, need not be waited
+ * for. */
+static bool native_is_shared(struct native *e, const struct walk *w, uint32_t serial)
+{
+	struct native_user *user = &e->users[serial % NATIVE_USERS];
+	uint32_t key = w->snapshot->space->key;
+
+	if (user->serial == serial && user->key == key)
+		return !key;
+	user->key = user->serial ? 0 : key;
+	user->serial = serial;
+	return !user->key;
+}
+
 rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 {
 	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
 	struct native_place place;
 	struct rule_key key;
+	uint32_t serial;
 	bool kept = true;
 	rule_t rule;
 
@@ -401,8 +417,11 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		native_add(e, w, address, rule);
 		return rule;
 	}
-	key = rule_key(uw_module_serial(place.map->module));
-	entry = place.vaddr >> 48 ? NULL : rule_cache_find(&e->by_vaddr, &key, place.vaddr);
+	serial = uw_module_serial(place.map->module);
+	key = rule_key(serial);
+	rule_cache_prefetch(&e->by_vaddr, &key, place.vaddr);
+	if (!(place.vaddr >> 48) && native_is_shared(e, w, serial))
+		entry = rule_cache_find(&e->by_vaddr, &key, place.vaddr);
 	if (entry) {
 		e->stats.shared_hits++;
 		rule = entry->rule & RULE_MASK;
@@ -411,7 +430,7 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		if (rule_kind(rule) == RULE_NONE)
 			return native_pending(w, &place, address);
 		if (kept && !(place.vaddr >> 48) && !e->no_memory)
-			rule_cache_add(&e->by_vaddr, &key, place.vaddr, rule);
+			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
 	}
 	/* What nobody can tell now a reader may tell the next snapshot. */
 	if (kept || native_has_code(w, address))

@@ -413,6 +413,8 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 	e->last_space = NULL;
 	if (!module || e->not_readable) {
 		rule_cache_clear(&e->by_pc);
+		for (size_t i = 0; i < NATIVE_USERS; i++) /* by_vaddr has more now */
+			e->users[i].key = 0;
 		native_trails_clear(e);
 		native_holes_clear(e);
 		e->not_readable = false;

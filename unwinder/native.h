@@ -35,6 +35,14 @@ struct native_still {
 	uint32_t moves; /* where it does, from its first byte; @seen: nowhere so far */
 };
 
+enum { NATIVE_USERS = 256 };
+
+/* Who has met a module (native-rule.c). */
+struct native_user {
+	uint32_t serial; /* 0: nobody yet */
+	uint32_t key;	 /* the only space so far, 0: several, or one of no key */
+};
+
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
 enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256 };
 
@@ -120,6 +128,7 @@ struct native {
 	struct cfi_cies cies;
 	struct table indexes; /* serial * 2 + debug_frame -> struct cfi_index */
 	struct native_still still[NATIVE_STILL];
+	struct native_user users[NATIVE_USERS];
 	struct uw_engine_stats stats;
 	bool no_memory;	   /* an allocation failed: the batch returns -ENOMEM */
 	bool not_readable; /* by_pc has guesses for want of a module's file */

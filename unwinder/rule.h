@@ -275,6 +275,12 @@ static inline bool rule_entry_is_empty(const struct rule_entry *entry)
 	return entry->address == UINT64_MAX;
 }
 
+static inline void rule_cache_prefetch(const struct rule_cache *cache, const struct rule_key *key,
+				       uint64_t address)
+{
+	__builtin_prefetch(&cache->entries[rule_cache_place(key, address)]);
+}
+
 /* The entry of @address (below 2^48), or NULL. */
 static inline struct rule_entry *rule_cache_find(const struct rule_cache *cache,
 						 const struct rule_key *key, uint64_t address)

@@ -304,6 +304,53 @@ static void test_keys(void **state)
 	}
 }
 
+static void assert_stats(const struct fixture *f, uint64_t misses, uint64_t shared, uint64_t cfi)
+{
+	struct uw_engine_stats stats;
+
+	uw_engine_stats(f->engine, &stats);
+	assert_int_equal(stats.cache_misses, misses);
+	assert_int_equal(stats.shared_hits, shared);
+	assert_int_equal(stats.cfi_runs, cfi);
+}
+
+/* What one process's misses found out serves all that have the module, those of key 0, too. */
+static void test_processes(void **state)
+{
+	struct fixture *f = *state;
+
+	f->stack[1] = ROOTED + 1;
+	for (uint32_t key = 5; key <= 6; key++) {
+		fixture_space(f, key, NULL);
+		for (unsigned round = 0; round < 2; round++) {
+			run(f, SMALL);
+			assert_result(f, UW_WHOLE, UW_OK, 2);
+			assert_stats(f, key == 5 ? 2 : 4, key == 5 ? 0 : 2, 2);
+		}
+	}
+	fixture_space(f, 5, NULL);
+	run(f, SMALL + 1); /* one more address, in the first again */
+	assert_stats(f, 5, 2, 3);
+	fixture_space(f, 0, NULL);
+	run(f, SMALL + 1);
+	assert_stats(f, 7, 4, 3);
+}
+
+static void test_processes_without_key(void **state)
+{
+	struct fixture *f = *state;
+
+	f->stack[1] = ROOTED + 1;
+	fixture_space(f, 0, NULL);
+	run(f, SMALL);
+	assert_stats(f, 2, 0, 2);
+	run(f, SMALL);
+	assert_stats(f, 4, 2, 2);
+	fixture_space(f, 5, NULL);
+	run(f, SMALL);
+	assert_stats(f, 6, 4, 2);
+}
+
 static void test_batch(void **state)
 {
 	enum { N = 100 };
@@ -347,10 +394,11 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_plain), TEST(test_call_at_end), TEST(test_popped),	 TEST(test_bounds),
-		TEST(test_ends),  TEST(test_too_deep),	  TEST(test_pending),	 TEST(test_dropped),
-		TEST(test_more),  TEST(test_deep),	  TEST(test_same_frame), TEST(test_keys),
-		TEST(test_batch),
+		TEST(test_plain),   TEST(test_call_at_end), TEST(test_popped),
+		TEST(test_bounds),  TEST(test_ends),	    TEST(test_too_deep),
+		TEST(test_pending), TEST(test_dropped),	    TEST(test_more),
+		TEST(test_deep),    TEST(test_same_frame),  TEST(test_keys),
+		TEST(test_batch),   TEST(test_processes),   TEST(test_processes_without_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
