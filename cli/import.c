@@ -92,21 +92,35 @@ static char *output_of(const struct import_command *command, const char *input)
 	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
 }
 
-static int open_input(const char *input)
-{
-	int fd;
-
-	if (!strcmp(input, "-"))
-		return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	fd = open(input, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 static bool is_folder(int fd)
 {
 	struct stat st;
 
 	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* `perf record --kcore` makes a folder, whose `data` is all of the recording; with --threads most of it is in
+ * data.0, data.1 ... (tools/perf/Documentation/perf.data-directory-format.txt).  -EISDIR: not the former. */
+static int open_in_folder(int folder)
+{
+	int fd;
+
+	if (faccessat(folder, "data.0", F_OK, 0) == 0)
+		return -EISDIR;
+	fd = openat(folder, "data", O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -EISDIR : fd;
+}
+
+static int open_input(const char *input)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (!strcmp(input, "-"))
+		return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	fd = open(input, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return is_folder(fd) ? open_in_folder(fd) : take_fd(fd);
 }
 
 static bool is_file(int fd, const char *path)
@@ -150,16 +164,14 @@ static int import_file(const struct import_command *command, const char *input, 
 	char error[512];
 	int r;
 
-	if (fd < 0) {
-		log_error("%s: %s", input, strerror(-fd));
-		return fd;
-	}
-	if (is_folder(fd)) {
+	if (fd == -EISDIR)
 		log_error("%s: a folder, as `perf record --threads` writes: it is not read; record "
 			  "without --threads",
 			  input);
-		return -EISDIR;
-	}
+	else if (fd < 0)
+		log_error("%s: %s", input, strerror(-fd));
+	if (fd < 0)
+		return fd;
 	if (is_file(fd, output)) {
 		log_error("%s: is the file to be read, and cannot be the trace", output);
 		return -EINVAL;

@@ -147,7 +147,13 @@ itself() {
 }
 check itself-refused itself
 mkdir "$TMP/threads.data"
+touch "$TMP/threads.data/data" "$TMP/threads.data/data.0"
 check folder-refused sh -c "! '$PERFWIND' import '$TMP/threads.data' 2>'$TMP/folder.err' && grep -q 'perf record --threads' '$TMP/folder.err'"
+# With --kcore the folder's one file is the recording.
+mkdir "$TMP/kcore.data" "$TMP/kcore.data/kcore_dir"
+cp "$TMP/own.data" "$TMP/kcore.data/data"
+check kcore-imported imported kcore
+check kcore-the-same cmp "$TMP/own.pftrace" "$TMP/kcore.pftrace"
 # Names in a file do not reach the terminal as controls.
 LC_ALL=C sed 's/cpu-clock/cpu\x1b[31;k/g' "$TMP/own.data" >"$TMP/escape.data"
 check escape-imported imported escape
