@@ -13,7 +13,9 @@
 enum {
 	IMPORT_PROCESSES = 65536,
 	IMPORT_REGS = 64,
-	IMPORT_CPUS = 1 << 16, /* no kernel can be built for so many */
+	IMPORT_CPUS = 1 << 16,	     /* no kernel can be built for so many */
+	IMPORT_MAPS = 2 << 20,	     /* mappings kept of all processes */
+	IMPORT_GROUP_MAPS = 1 << 20, /* in the snapshots of a group's samples */
 	IMPORT_GROUP = 8 * UW_BATCH,
 	IMPORT_FILES = 8,    /* of how many descriptors images may keep one */
 	IMPORT_RELEASE = 64, /* groups: what ended processes hold is given back */
@@ -36,7 +38,8 @@ struct import_sample {
 
 struct import_group {
 	size_t n;
-	int r; /* of unwinding it */
+	size_t n_maps; /* in snapshots that were made for it */
+	int r;	       /* of unwinding it */
 	struct import_sample samples[IMPORT_GROUP];
 	struct uw_snapshot snapshots[UW_BATCH]; /* of those that are unwound side by side */
 	struct uw_result results[IMPORT_GROUP];
@@ -62,6 +65,7 @@ struct import {
 	char *first_gone;   /* its path */
 	uint64_t late_maps; /* perf-PID.map that were written after the recording */
 	uint64_t unopened;  /* no descriptor was left for them */
+	uint64_t forgotten; /* processes that went, as all had too many mappings */
 	bool has_build_ids;
 	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
 	struct table paths;    /* hash of a path with a build id -> index into path_files */
@@ -108,7 +112,7 @@ struct import {
 		bool on;
 		struct buffer outcomes; /* one behind the other; from `at` on not yet written */
 		size_t at;
-		uint64_t n, n_spaces;
+		uint64_t n, n_spaces, n_maps;
 		const struct uw_space *last_space; /* to compare with only */
 	} lag;
 

@@ -92,6 +92,19 @@ static void drop_stack(struct import *im, struct entry *e)
 	e->n_chain = 0;
 }
 
+/* The snapshot of the mappings. */
+static int take_space(struct import *im, struct process *process, struct uw_space **ret_space)
+{
+	bool is_new = !process->space;
+	int r = process_space(im->processes, process, ret_space);
+
+	if (r < 0)
+		return trace(r);
+	im->groups[im->filling].n_maps += is_new ? (*ret_space)->n_maps : 0;
+	(void)uw_space_ref(*ret_space);
+	return 0;
+}
+
 static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
 		uint64_t regs_mask, struct process *process)
 {
@@ -125,11 +138,9 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	e->user_state = has_user_part(im, e);
 	r = add_weight(im, s->cpu, s->period, &e->info.count);
 	if (r >= 0 && e->user_state)
-		r = process_space(im->processes, process, &e->info.space);
+		r = take_space(im, process, &e->info.space);
 	if (r < 0)
 		return trace(r);
-	if (e->info.space)
-		(void)uw_space_ref(e->info.space);
 	e->info.process = process_ref(process);
 	return 0;
 }
@@ -217,7 +228,7 @@ int import_take_sample(struct import *im, const struct perfdata_item *item)
 	im->account.received++;
 	im->account.queued++;
 	g->n++;
-	return g->n == IMPORT_GROUP ? import_flush(im) : 0;
+	return g->n == IMPORT_GROUP || g->n_maps > IMPORT_GROUP_MAPS ? import_flush(im) : 0;
 }
 
 int import_write_group(struct import *im, struct import_group *g, int r)
@@ -235,7 +246,7 @@ int import_write_group(struct import *im, struct import_group *g, int r)
 			r = import_name(im);
 		perfdata_put(im->file, g->samples[i].block);
 	}
-	g->n = 0;
+	g->n = g->n_maps = 0;
 	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
 		r = import_lines(im);
 		emit_renew(im->emit);

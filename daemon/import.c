@@ -75,6 +75,19 @@ static int take_throttle(struct import *im, const struct record_event *e)
 	return 0;
 }
 
+/* Down to three quarters.  What waits goes first: it holds what its processes had mapped. */
+static int forget_some(struct import *im, const struct process *but)
+{
+	int r = import_drain(im);
+
+	if (r >= 0)
+		r = import_lag_end(im);
+	while (r >= 0 && process_maps_held() > IMPORT_MAPS / 4 * 3 &&
+	       process_table_forget_one(im->processes, but))
+		im->forgotten++;
+	return r < 0 ? trace(r) : 0;
+}
+
 /* A process whose first record this was has its mappings from records, as all others. */
 static int apply(struct import *im, const struct record_event *e)
 {
@@ -86,6 +99,8 @@ static int apply(struct import *im, const struct record_event *e)
 		process->maps_state = PROCESS_MAPS_KNOWN;
 		process->maps_read_at = 1;
 	}
+	if (r >= 0 && process_maps_held() > IMPORT_MAPS)
+		r = forget_some(im, process);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -210,6 +225,12 @@ static void tell_unproved(struct import *im)
 			    "late: what was written of the first may be another's; mend: import a "
 			    "file",
 			    im->believed_early);
+	if (im->forgotten)
+		import_note(
+			im,
+			"%lu processes were forgotten, as they had too many mappings for memory: "
+			"of what came behind that no stack is known",
+			im->forgotten);
 	if (im->late_maps)
 		import_note(
 			im,

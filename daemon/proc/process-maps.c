@@ -29,6 +29,15 @@ static uint32_t key_new(void)
 	return key;
 }
 
+/* Room for mappings in all lists of this process, shared like the keys: who forks with many and then maps
+ * one makes as many anew. */
+static _Atomic size_t held;
+
+size_t process_maps_held(void)
+{
+	return atomic_load_explicit(&held, memory_order_relaxed);
+}
+
 int process_maps_new(struct process_maps **ret_maps)
 {
 	struct process_maps *m = calloc(1, sizeof(*m));
@@ -53,6 +62,7 @@ struct process_maps *process_maps_unref(struct process_maps *maps)
 		return NULL;
 	for (size_t i = 0; i < maps->n; i++)
 		(void)uw_module_unref(maps->maps[i].module);
+	(void)atomic_fetch_sub_explicit(&held, maps->room, memory_order_relaxed);
 	free(maps->maps);
 	free(maps);
 	return NULL;
@@ -85,6 +95,7 @@ static int grow(struct process_maps *maps, size_t n)
 	more = reallocarray(maps->maps, room, sizeof(*more));
 	if (!more)
 		return fail(-ENOMEM);
+	(void)atomic_fetch_add_explicit(&held, room - maps->room, memory_order_relaxed);
 	maps->maps = more;
 	maps->room = room;
 	return 0;

@@ -122,6 +122,17 @@ static void evict(struct process_table *table)
 			    table->exited.oldest ? table->exited.oldest : table->living.oldest);
 }
 
+bool process_table_forget_one(struct process_table *table, const struct process *but)
+{
+	struct process *p = table->exited.oldest;
+
+	p = p && p != but ? p : table->living.oldest;
+	p = p && p == but ? p->newer : p;
+	if (p)
+		remove_life(table, p);
+	return p;
+}
+
 struct process_thread *process_thread_add(struct process *p, uint32_t tid)
 {
 	struct process_thread *t;

@@ -111,6 +111,10 @@ void process_table_release_ended(struct process_table *table);
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
 struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
+/* Mappings that there is room for, of all processes in all tables: 80 bytes each, and 32 more in a snapshot. */
+size_t process_maps_held(void);
+/* Lets the least recently used life go, as if @max were reached.  false: @but is the only one. */
+bool process_table_forget_one(struct process_table *table, const struct process *but);
 
 /* The process of @pid, made (maps UNKNOWN) when it is new to us.  Borrowed; NULL only when out of
  * memory. */

@@ -229,13 +229,49 @@ static void test_many_ended(void **state)
 	fixture_deinit(&f);
 }
 
+/* Mappings are held until the last list of them goes; of the lives the least recently used goes, of what has
+ * ended first. */
+static void test_forget(void **state)
+{
+	const struct uw_file_id id = {.inode = 5};
+	size_t before = process_maps_held(), one;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, 10);
+	for (uint32_t pid = 1; pid <= 3; pid++)
+		assert_int_equal(process_mmap(f.table, pid, 0x1000, 0x1000, 0, true, "/a", &id), 0);
+	one = (process_maps_held() - before) / 3;
+	assert_true(one > 0);
+	assert_int_equal(process_fork(f.table, 4, 1, 4, 1), 0);
+	assert_int_equal(process_maps_held(), before + 3 * one); /* shared */
+	assert_int_equal(process_mmap(f.table, 4, 0x8000, 0x1000, 0, true, "/b", &id), 0);
+	assert_int_equal(process_maps_held(), before + 4 * one);
+	assert_int_equal(process_exit(f.table, 3, 3), 0);
+
+	assert_true(process_table_forget_one(f.table, NULL));
+	assert_null(process_find(f.table, 3));
+	assert_int_equal(process_maps_held(), before + 3 * one);
+	(void)process_get(f.table, 2);
+	(void)process_get(f.table, 1);
+	(void)process_get(f.table, 4);
+	assert_true(process_table_forget_one(f.table, process_find(f.table, 2)));
+	assert_null(process_find(f.table, 1));
+	assert_true(process_table_forget_one(f.table, process_find(f.table, 2)));
+	assert_null(process_find(f.table, 4));
+	assert_false(process_table_forget_one(f.table, process_find(f.table, 2)));
+	assert_non_null(process_find(f.table, 2));
+	fixture_deinit(&f);
+	assert_int_equal(process_maps_held(), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lookup),	     cmocka_unit_test(test_no_allocation),
 		cmocka_unit_test(test_limit),	     cmocka_unit_test(test_many_ended),
 		cmocka_unit_test(test_many_threads), cmocka_unit_test(test_cmdline_and_memory),
-		cmocka_unit_test(test_cgroup),
+		cmocka_unit_test(test_cgroup),	     cmocka_unit_test(test_forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
