@@ -100,13 +100,14 @@ uint64_t client_buffers_kb(const struct client *c)
 	return kb;
 }
 
-/* What we keep for it: packets that wait, and the buffers of a trace; a part for each session. */
+/* What we keep for it: packets that wait, with us and in the kernel, and the buffers of a trace; a part for each
+ * session. */
 static uint64_t kept(void *client)
 {
 	const struct client *c = client;
 	uint64_t buffers = c->config ? client_buffers_kb(c) << 10 : 0;
 
-	return (client_waiting(c) + buffers) / max_u64(c->sessions, 1);
+	return (client_waiting(c) + control_unread(&c->output) + buffers) / max_u64(c->sessions, 1);
 }
 
 void client_own(struct client *c, struct session_options *so)

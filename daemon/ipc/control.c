@@ -164,18 +164,26 @@ size_t control_waiting(const struct control_stream *s)
 	return s->out.len - s->sent;
 }
 
+size_t control_unread(const struct control_stream *s)
+{
+	int unread = 0;
+
+	if (!s->unread_max || s->fd < 0)
+		return 0;
+	if (ioctl(s->fd, SIOCOUTQ, &unread) < 0 || unread < 0)
+		return s->unread_max;
+	return (size_t)unread;
+}
+
 /* What may be sent now, as far as we hold back.  (Whoever has the socket too can give its queue as
  * much room as they like, and it would be memory of our own control group.) */
 static size_t allowed(const struct control_stream *s)
 {
-	size_t waiting = control_waiting(s);
-	int unread = 0;
+	size_t waiting = control_waiting(s), unread = control_unread(s);
 
 	if (!s->unread_max)
 		return waiting;
-	if (ioctl(s->fd, SIOCOUTQ, &unread) < 0 || unread < 0 || (size_t)unread >= s->unread_max)
-		return 0;
-	return min_u64(waiting, s->unread_max - (size_t)unread);
+	return unread < s->unread_max ? min_u64(waiting, s->unread_max - unread) : 0;
 }
 
 static ssize_t send_some(struct control_stream *s, size_t len)

@@ -82,6 +82,8 @@ int control_carry(struct control_stream *stream, int fd);
 int control_queue_bytes(struct control_stream *stream, const void *data, size_t len);
 /* Bytes that wait to be sent. */
 size_t control_waiting(const struct control_stream *stream);
+/* Bytes that were sent and not read, where its queue has unread_max, which stands for what cannot be told; else 0. */
+size_t control_unread(const struct control_stream *stream);
 /* Sends what the socket takes.  CONTROL_PENDING: some is left; CONTROL_HELD: some is, and that there
  * is room says nothing, as its queue has unread_max. */
 int control_send(struct control_stream *stream);

@@ -169,11 +169,19 @@ static void test_held(void **state)
 	assert_int_equal(control_send(&here), CONTROL_HELD);
 	assert_int_equal(ioctl(here.fd, SIOCOUTQ, &unread), 0);
 	assert_true(unread >= UNREAD && unread < 2 * UNREAD);
+	assert_int_equal(control_unread(&here), unread);
 	do {
 		assert_true(recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
 		r = control_send(&here);
 	} while (r == CONTROL_HELD);
 	assert_int_equal(r, 0);
+	while (recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(control_unread(&here), 0);
+	assert_int_equal(control_queue_bytes(&here, bytes, UNREAD), 0);
+	here.unread_max = 0; /* nothing is held back: not asked */
+	assert_int_equal(control_send(&here), 0);
+	assert_int_equal(control_unread(&here), 0);
 }
 
 /* What the socket does not take waits, and is whole when it has come. */
