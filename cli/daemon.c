@@ -271,7 +271,7 @@ static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
 static int filter_calls(const struct daemon_run *run, char *error, size_t size)
 {
 	return run->settings.system_call_filter
-		       ? rights_filter(log_level >= LOG_LEVEL_VERBOSE, error, size)
+		       ? rights_filter(RIGHTS_DAEMON, log_level >= LOG_LEVEL_VERBOSE, error, size)
 		       : 0;
 }
 

@@ -5,6 +5,7 @@
 #include "cli/ask.h"
 #include "cli/own_rights.h"
 #include "daemon/base/error.h"
+#include "daemon/rights.h"
 
 void own_rights_noted(void *arg, const char *line)
 {
@@ -41,4 +42,14 @@ int own_rights_enough(struct own_rights *own, bool kernel_refused)
 		return 0;
 	(void)snprintf(own->lacks, sizeof(own->lacks), "the kernel's half is not permitted");
 	return OWN_ASK_FOR_KERNEL;
+}
+
+void own_rights_filter(void)
+{
+	char error[256];
+
+	if (rights_filter(RIGHTS_COMMAND, log_level >= LOG_LEVEL_VERBOSE, error, sizeof(error)) < 0)
+		log_verbose("%s", error);
+	else
+		log_verbose("system calls are filtered");
 }

@@ -31,3 +31,6 @@ void own_rights_sure(struct own_rights *own);
 int own_rights_refused(struct own_rights *own, int r);
 /* A session is open: 0, or OWN_ASK_FOR_KERNEL where the kernel's half had to go (@kernel_refused). */
 int own_rights_enough(struct own_rights *own, bool kernel_refused);
+/* The system calls that a session never makes are refused to us from here on, and to its helper processes: before it is
+ * made, and after a command was forked, which must know nothing of it.  Where that cannot be it goes on without. */
+void own_rights_filter(void);

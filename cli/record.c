@@ -255,7 +255,10 @@ static int prepare(struct record *rec)
 	if (r < 0)
 		return said("cannot fork", r);
 	r = watch(rec);
-	return r < 0 ? r : open_session(rec);
+	if (r < 0)
+		return r;
+	own_rights_filter();
+	return open_session(rec);
 }
 
 static void watch_no_more(struct record *rec)

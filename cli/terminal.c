@@ -67,12 +67,16 @@ static void fatal(int sig)
 
 static void restore_on_faults(void)
 {
-	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGQUIT};
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGQUIT};
 	const struct sigaction action = {.sa_handler = fatal,
 					 .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+	struct sigaction is;
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		(void)sigaction(signals[i], &action, NULL);
+	/* Where refused system calls are told (daemon/rights.h) it is handled, and not fatal. */
+	if (sigaction(SIGSYS, NULL, &is) == 0 && is.sa_handler == SIG_DFL)
+		(void)sigaction(SIGSYS, &action, NULL);
 }
 
 bool terminal_keys(void)

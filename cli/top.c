@@ -267,6 +267,7 @@ static int open_session(struct top *top)
 	char *lacks = top->own.lacks;
 	int r = probe_features(&so.features, lacks, sizeof(top->own.lacks));
 
+	own_rights_filter();
 	if (r >= 0)
 		r = make_consent(top, &so.features);
 	so.consent = top->consent;

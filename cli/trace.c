@@ -238,6 +238,7 @@ static int prepare(struct trace_run *run)
 	if (r >= 0)
 		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
+	own_rights_filter();
 	if (r >= 0)
 		r = make_consent(run, &to.features);
 	to.consent = run->consent;

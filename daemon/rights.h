@@ -1,5 +1,5 @@
-/* rights.h - what the daemon may do, made as little as its work needs.  Thread: main, before others
- * are started.
+/* rights.h - what the daemon may do, made as little as its work needs; of a command with a session of
+ * its own, which system calls.  Thread: main, before others are started.
  *
  *   inherited descriptors but the checked ones closed ─► limits raised, user changed ─► capabilities
  *   dropped ─► no_new_privs ─► system calls that it never makes refused
@@ -24,10 +24,13 @@ struct rights_options {
 /* < 0: a line in @error. */
 int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
 
-/* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP).
+enum rights_list { RIGHTS_DAEMON, RIGHTS_COMMAND };
+
+/* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP), in the processes that are
+ * made from here on too.  Sets no_new_privs.  < 0 and a line where the kernel or a container has no filters.
  * @told: each is said on standard error too, by a handler of SIGSYS; where a library has blocked all signals the kernel
- * ends the process instead. */
-int rights_filter(bool told, char *error, size_t error_size);
+ * ends the process instead.  PERFWIND_REFUSED=FILE in the environment (tests only): in that file, of helper processes too. */
+int rights_filter(enum rights_list list, bool told, char *error, size_t error_size);
 
 /* Are there capabilities in effect that are not simply root's? */
 bool rights_lend(void);

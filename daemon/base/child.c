@@ -2,7 +2,8 @@
  *
  * The child of a process with threads: it has the one thread that forked, and of the locks of the
  * libraries only the allocator's are put right by fork().  All signals are blocked, as a terminal's
- * Ctrl-C reaches it too, and what was asked before is still to be answered.
+ * Ctrl-C reaches it too, and what was asked before is still to be answered; but SIGSYS, which nobody
+ * sends: blocked, a system call that is refused and told (rights.h) would end the process.
  *
  * One that sleeps in the kernel for good stays a child of ours after SIGKILL: hence the list. */
 #include <errno.h>
@@ -107,6 +108,7 @@ int child_start(const struct child *child, pid_t *ret_pid)
 	reap_left();
 	(void)pthread_mutex_unlock(&left_lock);
 	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGSYS);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid = fork();
 	e = errno;

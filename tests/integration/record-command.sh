@@ -64,6 +64,29 @@ record precious -- /no/such/command
 # Nothing ran: what is there may be replaced, but not lost.
 check old-file-somewhere grep -q precious "$TMP/precious.pftrace" "$TMP/precious.pftrace.old"
 
+# A session keeps a list of system calls, as its helper processes do; the command has nothing of it.
+words='^(NoNewPrivs|Seccomp|Seccomp_filters):'
+grep -E "$words" /proc/self/status >"$TMP/unlisted"
+"$OWN_PERFWIND" record -q --no-daemon -o "$TMP/listed.pftrace" -- sh -c "grep -E '$words' /proc/self/status >'$TMP/listed'; exec sleep 100" &
+session=$!
+started $session
+wait_for test -s "$TMP/listed"
+filters() { awk '/^Seccomp_filters:/ { print $2 }' "$1"; }
+is_listed() { [ "$(filters "/proc/$1/status")" = $(($(filters "$TMP/unlisted") + 2)) ]; }
+helpers_listed() {
+	local n=0 pid
+	for pid in $(ps -o pid=,comm= --ppid $session | awk '$2 ~ /^pw-/ { print $1 }'); do
+		is_listed "$pid" || { ps -p "$pid"; return 1; }
+		n=$((n + 1))
+	done
+	[ $n -gt 0 ]
+}
+check listed-session is_listed $session
+check listed-helpers wait_for helpers_listed
+check listed-command diff "$TMP/unlisted" "$TMP/listed"
+kill $session
+wait $session
+
 # --no-build-ids: no event asks for them (bit 34 of attr's flags), and names are there all the same.  (What the records
 # say tells nothing: their header is one for all that listen.)
 asks_for_ids() {

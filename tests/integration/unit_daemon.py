@@ -9,7 +9,8 @@ Every line of the unit is as it is installed, but for
   UNIT_REFUSED          in the environment: SystemCallErrorNumber, as "kill" instead of EPERM
   Restart, sockets      none of its own: its sockets are at --control-socket and --hook-socket, if these are given
   UNIT_RIGHTS           in the environment: capabilities (perfmon,kill) instead of the unit's
-  PERF...               of the environment is handed on"""
+  PERF...               of the environment is handed on, but PERFWIND_REFUSED: the unit may write to its own folder only, and what
+                        is there at the end goes to its log"""
 import fcntl
 import os
 import select
@@ -22,6 +23,7 @@ INSTALLED = "/lib/systemd/system/perfwind.service"
 NAME = "perfwind-test-%d" % os.getpid()
 SERVICE = NAME + ".service"
 ENDED = "/run/%s.ended" % NAME
+REFUSED = "/run/perfwind/%s.refused" % NAME
 
 
 def systemctl(*arguments, check=True):
@@ -89,8 +91,10 @@ def service_unit(arguments, sockets):
     if changed:
         raise RuntimeError("the unit has no line to change: %s" % ", ".join(changed))
     at = lines.index("[Service]") + 1
-    lines[at:at] = ["StandardError=append:" + log, "ExecStopPost=+sh -c 'echo $$EXIT_CODE $$EXIT_STATUS >%s'" % ENDED]
-    lines[at:at] = ['Environment="%s=%s"' % pair for pair in os.environ.items() if pair[0].startswith("PERF")]
+    lines[at:at] = ["StandardError=append:" + log, "ExecStopPost=+sh -c 'echo $$EXIT_CODE $$EXIT_STATUS >%s'" % ENDED,
+                    "ExecStopPost=+sh -c 'test ! -e %s || cat %s >&2'" % (REFUSED, REFUSED)]
+    handed_on = {key: value for key, value in os.environ.items() if key.startswith("PERF")} | {"PERFWIND_REFUSED": REFUSED}
+    lines[at:at] = ['Environment="%s=%s"' % pair for pair in handed_on.items()]
     write_unit(SERVICE, lines)
 
 

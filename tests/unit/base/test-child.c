@@ -27,7 +27,8 @@ static void look(void *arg)
 		n += fcntl(fd, F_GETFD) >= 0;
 	seen[0] = (char)('0' + !strcmp(comm, NAME));
 	seen[1] = (char)('0' + (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1));
-	seen[2] = (char)('0' + (sigismember(&blocked, SIGINT) == 1));
+	seen[2] = (char)('0' + (sigismember(&blocked, SIGINT) == 1 &&
+				sigismember(&blocked, SIGSYS) == 0));
 	seen[3] = (char)('0' + n);
 	seen[4] = (char)('0' + (fcntl(fds[2], F_GETFD) < 0));
 	(void)!write(fds[0], seen, sizeof(seen));

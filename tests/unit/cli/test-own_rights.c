@@ -1,10 +1,17 @@
-/* test-own_rights.c - when the daemon is asked, and what is held back until that is known. */
+/* test-own_rights.c - when the daemon is asked, what is held back until that is known, and the system
+ * calls that are left. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "cli/own_rights.h"
 #include "daemon/base/log.h"
 #include "tests/unit/cli/daemon-fixture.h"
+#include "tests/unit/daemon/rights-fixture.h"
 
 static void play(struct control_stream *s)
 {
@@ -106,14 +113,76 @@ static void test_held_back(void **state)
 	assert_string_equal(text, "perfwind: too many\n");
 }
 
+/* An output's file can be put aside, no program can be run; neither is told without -v. */
+static int filter(void)
+{
+	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
+
+	begin();
+	own_rights_filter();
+	end(text);
+	EXPECT(!*text);
+	EXPECT(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+	EXPECT(rename("/nowhere-1", "/nowhere-2") < 0 && errno == ENOENT);
+	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
+	return 0;
+}
+
+static int filter_told(void)
+{
+	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
+
+	log_level = LOG_LEVEL_VERBOSE;
+	begin();
+	own_rights_filter();
+	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
+	end(text);
+	EXPECT(strstr(text, "perfwind: system calls are filtered\n"));
+	EXPECT(strstr(text, "perfwind: the filter refuses system call "));
+	return 0;
+}
+
+/* Where filters cannot be had, as in some containers, it goes on without and says so with -v only. */
+static int filter_refused(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = ARRAY_SIZE(code), .filter = code};
+	char quiet[8192], verbose[8192];
+
+	EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	log_level = LOG_LEVEL_NORMAL;
+	begin();
+	own_rights_filter();
+	end(quiet);
+	log_level = LOG_LEVEL_VERBOSE;
+	begin();
+	own_rights_filter();
+	end(verbose);
+	EXPECT(!*quiet);
+	EXPECT(strstr(verbose, "the filter of system calls cannot be loaded: Invalid argument\n"));
+	EXPECT(syscall(SYS_ptrace, 12345, 0, 0, 0) < 0 && errno != EPERM);
+	return 0;
+}
+
+CHILD(filter)
+CHILD(filter_told)
+CHILD(filter_refused)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_enough),
-		cmocka_unit_test(test_held_back),
+		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_held_back),   cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_filter_told), cmocka_unit_test(test_filter_refused),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
+	(void)unsetenv("PERFWIND_REFUSED");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
