@@ -85,18 +85,25 @@ void cfi_table_init(struct uw_image *image)
 	image->table = table;
 }
 
+/* The slice that has @want, which is not before the first entry.  There are slices. */
+static const uint32_t *table_slice_of(const struct uw_table *table, int64_t want)
+{
+	uint64_t slice = (uint64_t)(want - table_word(table, 0, 0)) >> table->shift;
+
+	return &table->slices[min_u64(slice, table->n_slices - 1)];
+}
+
 /* The last entry that begins at or before @want, which is not before the first. */
 static size_t table_search(const struct uw_table *table, int64_t want)
 {
 	size_t at = 0, n = table->n;
 
 	if (table->slices) {
-		uint64_t slice = (uint64_t)(want - table_word(table, 0, 0)) >> table->shift;
+		const uint32_t *slice = table_slice_of(table, want);
 
-		slice = min_u64(slice, table->n_slices - 1);
-		at = table->slices[slice];
-		n = table->slices[slice + 1] - at;
-		if (slice) { /* the slice's first may begin behind it */
+		at = slice[0];
+		n = slice[1] - at;
+		if (slice != table->slices) { /* the slice's first may begin behind it */
 			at--;
 			n++;
 		}
@@ -125,4 +132,21 @@ enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uin
 		return CFI_BAD;
 	*ret_offset = (uint32_t)offset;
 	return CFI_OK;
+}
+
+void cfi_table_prefetch_slice(const struct uw_image *image, uint64_t vaddr)
+{
+	int64_t want = (int64_t)(vaddr - image->eh_frame_hdr.vaddr);
+
+	if (image->table.slices && want >= table_word(&image->table, 0, 0))
+		__builtin_prefetch(table_slice_of(&image->table, want));
+}
+
+void cfi_table_prefetch_entries(const struct uw_image *image, uint64_t vaddr)
+{
+	int64_t want = (int64_t)(vaddr - image->eh_frame_hdr.vaddr);
+
+	if (image->table.slices && want >= table_word(&image->table, 0, 0))
+		__builtin_prefetch(image->table.entries +
+				   8ull * table_slice_of(&image->table, want)[0]);
 }

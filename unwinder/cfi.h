@@ -72,6 +72,9 @@ static inline bool cfi_has_table(const struct uw_image *image)
 /* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (cfi_fde_read
  * tells). */
 enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset);
+/* Asks for what a search reads first, and for what it reads then: to be called one after the other. */
+void cfi_table_prefetch_slice(const struct uw_image *image, uint64_t vaddr);
+void cfi_table_prefetch_entries(const struct uw_image *image, uint64_t vaddr);
 
 /* x86-64: of a row, what a packed rule needs (cfi-quick.c). */
 struct cfi_quick {

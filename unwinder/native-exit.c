@@ -30,6 +30,7 @@ static bool exit_target(struct native *e, const struct native_place *place, uint
 	rule_t rule;
 
 	target.vaddr = vaddr;
+	target.fde = 0;
 	if (native_find_row(e, &target, NULL, &rule, &fde) != CFI_OK || rule_kind(rule) != RULE_SP)
 		return false;
 	*ret_ra = rule_cfa(rule) - 8;

@@ -1,11 +1,4 @@
-/* native-rule.c - see native.h.  A miss in the cache by pc.
- *
- *   by_pc      miss: a pc not met in this process
- *     -> map     binary search
- *     -> by_vaddr  hit: the same code met in another process (a parallel build: nearly always)
- *       -> .eh_frame_hdr -> FDE -> its program -> rule, put into both
- *
- * What can change is not cached: no mapping, or a module that waits for its loading. */
+/* native-rule.c - see native.h.  The rule of an address, as its module's CFI says it. */
 #include <errno.h>
 
 #include "unwinder/code-walk.h"
@@ -117,7 +110,10 @@ static enum cfi_result native_fde(struct native *e, const struct native_place *p
 
 	if (!section->data)
 		return CFI_NONE;
-	if (!debug_frame && cfi_has_table(place->image)) {
+	if (!debug_frame && place->fde) {
+		*ret_offset = place->fde - 1;
+		result = CFI_OK;
+	} else if (!debug_frame && cfi_has_table(place->image)) {
 		result = cfi_table_find(place->image, place->vaddr, ret_offset);
 	} else {
 		index = native_index(e, place, debug_frame);
@@ -213,6 +209,7 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 					  : rule_frame(RULE_SP, 1, 0);
 
 	before.vaddr--;
+	before.fde = 0;
 	if (native_find_row(e, &before, NULL, &rule, &fde) == CFI_OK && fde.end == place->vaddr &&
 	    (fde.cie.signal || rule == first_byte))
 		return rule;
@@ -280,10 +277,8 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	return true;
 }
 
-/* *ret_kept is false where the rule is not for other processes.  RULE_NONE: more of the module has
- * to be loaded. */
-static rule_t native_compile(struct native *e, const struct walk *w,
-			     const struct native_place *place, uint64_t address, bool *ret_kept)
+rule_t native_compile(struct native *e, const struct walk *w, const struct native_place *place,
+		      uint64_t address, bool *ret_kept)
 {
 	/* Callers stand behind a call, and no epilogue has one. */
 	bool leaf = walk_is_interrupted(w) && address == walk_lookup(w), ends = true;
@@ -307,133 +302,4 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 	default:
 		return rule_simple(RULE_BAD);
 	}
-}
-
-/* A caller in no mapping is no caller: what stands on the stack there is not a return address. */
-static rule_t native_no_module(struct native *e, struct walk *w)
-{
-	uint64_t frame = w->frames[w->n - 1];
-
-	/* But for a signal trampoline that is the first of its mapping. */
-	if (frame & UW_FRAME_CALLER && uw_space_find(w->snapshot->space, uw_frame_pc(frame)) &&
-	    native_is_signal(e, w))
-		return rule_guess(RULE_NO_FILE, RULE_FORM_SIGRETURN);
-	if (frame & UW_FRAME_CALLER)
-		w->n--;
-	if (frame & UW_FRAME_GUESSED)
-		walk_end(w, UW_FAILED, UW_NO_UNWIND_INFO, uw_frame_pc(w->frames[w->n - 1]));
-	else
-		walk_end(w, UW_FAILED, UW_NO_MODULE, uw_frame_pc(frame));
-	return rule_simple(RULE_NONE);
-}
-
-/* Key 0 promises nothing about other spaces of key 0. */
-void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
-{
-	if (w->snapshot->space->key)
-		rule_cache_put(&e->by_pc, &w->key, address, rule);
-}
-
-static void native_add(struct native *e, struct walk *w, uint64_t address, rule_t rule)
-{
-	if (w->snapshot->space->key)
-		rule_cache_add(&e->by_pc, &w->key, address, rule);
-}
-
-/* The place of the last miss is where the next one is, mostly.  false: not there. */
-static bool native_same_place(const struct native *e, const struct walk *w, uint64_t address,
-			      struct native_place *place)
-{
-	const struct uw_map *map = e->last.map;
-
-	if (w->snapshot->space != e->last_space || address < map->start || address >= map->end ||
-	    w->machine->arch != e->last.image->arch)
-		return false;
-	*place = e->last;
-	place->vaddr = uw_map_vaddr(map, address);
-	return true;
-}
-
-static enum native_where native_miss_place(struct native *e, const struct walk *w, uint64_t address,
-					   struct native_place *place)
-{
-	enum native_where where;
-
-	if (native_same_place(e, w, address, place))
-		return NATIVE_PLACE;
-	where = native_place(w, address, place);
-	if (where == NATIVE_PLACE && place->image) {
-		e->last = *place;
-		e->last_space = w->snapshot->space;
-	}
-	return where;
-}
-
-static rule_t native_pending(struct walk *w, const struct native_place *place, uint64_t address)
-{
-	walk_end(w, UW_PENDING, UW_OK, address);
-	w->res->pending = place->map->module;
-	return rule_simple(RULE_NONE);
-}
-
-/* Have other processes than the walk's met the module?  Else by_vaddr has nothing that by_pc has not (or
- * had, where a full set dropped it), and its line, which nobody had for a while, need not be waited
- * for. */
-static bool native_is_shared(struct native *e, const struct walk *w, uint32_t serial)
-{
-	struct native_user *user = &e->users[serial % NATIVE_USERS];
-	uint32_t key = w->snapshot->space->key;
-
-	if (user->serial == serial && user->key == key)
-		return !key;
-	user->key = user->serial ? 0 : key;
-	user->serial = serial;
-	return !user->key;
-}
-
-rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
-{
-	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
-	struct native_place place;
-	struct rule_key key;
-	uint32_t serial;
-	bool kept = true;
-	rule_t rule;
-
-	if (entry)
-		return entry->rule & RULE_MASK;
-	e->stats.cache_misses++;
-	switch (native_miss_place(e, w, address, &place)) {
-	case NATIVE_NO_MAP:
-		return native_no_module(e, w);
-	case NATIVE_PENDING:
-		return native_pending(w, &place, address);
-	default:
-		break;
-	}
-	if (!place.image) {
-		rule = rule_guess(place.why, RULE_FORM_UNKNOWN);
-		e->not_readable |= place.why == RULE_NOT_READABLE;
-		native_add(e, w, address, rule);
-		return rule;
-	}
-	serial = uw_module_serial(place.map->module);
-	key = rule_key(serial);
-	rule_cache_prefetch(&e->by_vaddr, &key, place.vaddr);
-	if (!(place.vaddr >> 48) && native_is_shared(e, w, serial))
-		entry = rule_cache_find(&e->by_vaddr, &key, place.vaddr);
-	if (entry) {
-		e->stats.shared_hits++;
-		rule = entry->rule & RULE_MASK;
-	} else {
-		rule = native_compile(e, w, &place, address, &kept);
-		if (rule_kind(rule) == RULE_NONE)
-			return native_pending(w, &place, address);
-		if (kept && !(place.vaddr >> 48) && !e->no_memory)
-			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
-	}
-	/* What nobody can tell now a reader may tell the next snapshot. */
-	if (kept || native_has_code(w, address))
-		native_add(e, w, address, rule);
-	return rule;
 }

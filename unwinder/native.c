@@ -248,6 +248,7 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->deep_read = 0;
 	w->deep_failed = false;
 	w->full_at = 0;
+	w->ahead_address = 0;
 	if (e->chunk_owner == w)
 		e->chunk_owner = NULL;
 	if (native_push(w, uw_snapshot_pc(snapshot), 0) == STEP_ENDED)
@@ -317,6 +318,8 @@ static inline __attribute__((always_inline)) void native_batch(struct native *e,
 		active[n_active] = &e->walks[n_active];
 		n_active++;
 	}
+	if (n_active > 1)
+		native_ahead(e, active, n_active);
 	while (n_active) {
 		for (size_t i = 0; i < n_active;) {
 			struct walk *w = active[i];

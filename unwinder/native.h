@@ -1,7 +1,8 @@
 /* native.h - the inside of the native engine.  Private to unwinder/.  Thread: the engine's.
  *
  *   native.c         the batch: sixteen walks side by side, packed rules only
- *   native-rule.c    a miss in the rule cache: map, module, second cache, CFI
+ *   native-miss.c    a miss in the rule cache: map, module, second cache
+ *   native-rule.c    what the CFI says
  *   native-exit.c    does the code leave its function as the CFI says?
  *   native-slow.c    one frame with full registers
  *   native-guess.c   one frame without CFI
@@ -37,7 +38,7 @@ struct native_still {
 
 enum { NATIVE_USERS = 256 };
 
-/* Who has met a module (native-rule.c). */
+/* Who has met a module (native-miss.c). */
 struct native_user {
 	uint32_t serial; /* 0: nobody yet */
 	uint32_t key;	 /* the only space so far, 0: several, or one of no key */
@@ -70,6 +71,15 @@ struct native_trail {
 	struct native_saved saved[NATIVE_TRAIL_STEPS];
 };
 
+/* Where an address stands, and what its module can tell. */
+struct native_place {
+	const struct uw_map *map;
+	const struct uw_image *image; /* NULL: none, @why */
+	enum rule_why why;
+	uint64_t vaddr;
+	uint32_t fde; /* what the search table has for it, plus one; 0: not looked up */
+};
+
 struct walk {
 	/* the frame pushed last */
 	uint64_t sp;
@@ -90,6 +100,10 @@ struct walk {
 	uint64_t address; /* of the frame: what its rule is looked up by, and where */
 	const struct rule_entry *entry;
 
+	/* Where a leaf without a rule stands, found out before its turn (native_ahead); 0: not. */
+	uint64_t ahead_address;
+	struct native_place ahead; /* has an image */
+
 	const uint32_t *marks; /* of the thread's trail */
 	uint32_t met;	       /* the frame is the trail's of this number, from 1 */
 	uint32_t reused;       /* frames that came from it */
@@ -109,14 +123,6 @@ struct walk {
 	uint32_t full_at;
 	bool full_whole;
 	struct cfi_regs full;
-};
-
-/* Where an address stands, and what its module can tell. */
-struct native_place {
-	const struct uw_map *map;
-	const struct uw_image *image; /* NULL: none, @why */
-	enum rule_why why;
-	uint64_t vaddr;
 };
 
 struct native {
@@ -178,14 +184,23 @@ static inline bool walk_is_interrupted(const struct walk *w)
 	return !(w->frames[w->n - 1] & UW_FRAME_CALLER);
 }
 
+/* ---- native-miss.c ---- */
+/* The rule of @address, through both caches.  RULE_NONE: the walk has ended. */
+rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
+/* Walks that have just begun: of those whose rule is not in the cache asks for all that finding it will
+ * read. */
+void native_ahead(struct native *e, struct walk *const *walks, size_t n);
+/* Notes what was found out about @address later. */
+void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
+
 /* ---- native-rule.c ---- */
 enum native_where { NATIVE_PLACE, NATIVE_NO_MAP, NATIVE_PENDING };
 enum native_where native_place(const struct walk *w, uint64_t address,
 			       struct native_place *ret_place);
-/* The rule of @address, through both caches.  RULE_NONE: the walk has ended. */
-rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
-/* Notes what was found out about @address later. */
-void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
+/* The rule of @address, at @place in an image, for the frame that the walk stands on.  *ret_kept is
+ * false where it is not for other processes.  RULE_NONE: more of the module has to be loaded. */
+rule_t native_compile(struct native *e, const struct walk *w, const struct native_place *place,
+		      uint64_t address, bool *ret_kept);
 /* The row that a rule of kind SLOW names; found anew when @rule is 0. */
 enum cfi_result native_row(struct native *e, const struct native_place *place, rule_t rule,
 			   struct cfi_fde *ret_fde, struct cfi_row *ret_row);
