@@ -56,6 +56,14 @@ bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_
 	       at[0] == 0xe8 && at[5] == 0x90;
 }
 
+bool code_is_systemstack(enum uw_arch arch, const uint8_t *code, size_t before, size_t len)
+{
+	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax (runtime/asm_amd64.s) */
+	return arch == UW_ARCH_X86_64 && before >= 8 &&
+	       STARTS(code + before - 8, len - before + 8,
+		      "\x48\x89\xfa\x48\x8b\x3f\xff\xd7\x64\x48\x8b\x04\x25\xf8\xff\xff\xff");
+}
+
 static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t len)
 {
 	const uint8_t *at = code + before;

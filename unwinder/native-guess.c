@@ -21,7 +21,8 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 	len = native_code(w, pc, before, CODE_AFTER, code);
 	if (len <= before)
 		return false;
-	*ret_form = caller && code_is_goexit(w->machine->arch, code, before, len)
+	*ret_form = caller && (code_is_goexit(w->machine->arch, code, before, len) ||
+			       code_is_systemstack(w->machine->arch, code, before, len))
 			    ? RULE_FORM_ROOT
 			    : code_form(w->machine->arch, code, before, len);
 	return true;
@@ -310,6 +311,21 @@ static bool guess_is_start(struct native *e, struct walk *w, rule_t rule)
 	return false;
 }
 
+/* Where CFI says that rsp never moved and the code moved it to a new stack (Go's clone), that CFI's return
+ * address is what was at the new stack's top: 0 is its end. */
+static bool guess_is_top(struct native *e, struct walk *w, rule_t rule)
+{
+	struct native_place place;
+	struct cfi_fde fde;
+	uint64_t word;
+	rule_t told;
+
+	return !w->machine->link && !walk_is_interrupted(w) && rule_why(rule) == RULE_NO_CFI &&
+	       native_place(w, walk_lookup(w), &place) == NATIVE_PLACE && place.image &&
+	       native_find_row(e, &place, NULL, &told, &fde) == CFI_OK &&
+	       told == rule_frame(RULE_SP, 1, 0) && native_bytes(e, w, w->sp, &word, 8) && !word;
+}
+
 static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result,
 			      const struct guess *g)
 {
@@ -380,7 +396,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 						 : guess_try(e, w, form, &g);
 	if (result == GUESS_HOLDS)
 		return guess_arrive(w, &g);
-	if (guess_is_start(e, w, rule))
+	if (guess_is_start(e, w, rule) || guess_is_top(e, w, rule))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	/* The code itself says that this is where it returns to. */
 	if (told.ra && guess_is_entry(w, told.ra))

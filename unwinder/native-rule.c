@@ -219,11 +219,21 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 /* Does an FDE say nothing of its own? */
 static bool is_still(const struct cfi_fde *fde)
 {
-	const uint8_t *p = fde->program;
+	const uint8_t *p = fde->program, *end = fde->program_end;
+	bool by_go = p < end && *p == CFA_DEF_CFA_OFFSET_SF;
 
-	while (p < fde->program_end && *p == CFA_NOP)
+	/* Go's linker: the offset that the CIE has, once more, and an advance to the function's end. */
+	if (by_go) {
+		p += 2;
+		p += p >= end		      ? 0
+		     : *p == CFA_ADVANCE_LOC1 ? 2
+		     : *p == CFA_ADVANCE_LOC2 ? 3
+		     : *p == CFA_ADVANCE_LOC4 ? 5
+					      : (*p & 0xc0) == CFA_ADVANCE_LOC;
+	}
+	while (p < end && *p == CFA_NOP)
 		p++;
-	return p == fde->program_end;
+	return p >= end;
 }
 
 /* Has a function's code moved rsp before the place?  What was read is not read again.  false: it

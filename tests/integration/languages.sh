@@ -25,6 +25,8 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	record go -- "$TMP/gowork" 1
 	check go-chain has go 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-library has go 'main.worker;main.goSort;sort.Strings;.*sort.'
+	# Its runtime's work on the thread's own stack ends there: no frame of long ago is taken for a caller.
+	check go-own-stack hasnt go ';[^;]*;runtime.systemstack'
 	check go-whole json go 'v["stacks"]["whole"] >= 0.95 * total'
 	check go-consistent consistent go
 	record gostripped -- "$TMP/gostripped" 1

@@ -258,6 +258,51 @@ static void test_still(void **state)
 	assert_int_equal(f->fake.n_reads, 0);
 }
 
+/* Go's runtime: code that goes on to another stack, of which its CFI knows nothing.  What stands there is of
+ * long ago, as if somebody had called. */
+static void test_go_stacks(void **state)
+{
+	/* 0x20: mov %rbx,%rsp; 0x23: mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; 0x2b: mov %fs:-8,%rax */
+	static const uint8_t code[] = "\x48\x89\xdc\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
+				      "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff";
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0x90, sizeof(f->fake.code));
+	f->fake.code[0x20] = 0xe8; /* a call ends at 0x25 */
+	memset(f->fake.goes, 0x90, sizeof(f->fake.goes));
+	memcpy(f->fake.goes + 0x20, code, sizeof(code) - 1);
+	f->stack[0] = JIT + 0x25;
+	f->stack[1] = ROOTED + 1;
+	f->regs[UW_X86_BP] = SP + 64;
+	f->stack[9] = ROOTED + 1;
+	run(f, GOES + 0x10); /* not on it yet: the CFI is true */
+	assert_int_equal(f->frames[1], CALLED(JIT + 0x25));
+	/* systemstack is the first frame of the thread's own stack */
+	f->stack[1] = GOES + 0x2b; /* of SMALL, CFA = rsp + 16 */
+	f->stack[2] = JIT + 0x25;
+	run(f, SMALL + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_int_equal(f->frames[1], CALLED(GOES + 0x2b));
+}
+
+/* A new stack with nothing on it (Go's clone): its top is its end; anything else there is no caller. */
+static void test_go_top(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.goes, 0x90, sizeof(f->fake.goes));
+	memcpy(f->fake.goes + 0x20, "\x48\x89\xf4\x41\xff\xd4", 6); /* mov %rsi,%rsp; call *%r12 */
+	f->stack[1] = GOES + 0x26;
+	f->regs[UW_X86_BP] = 1;
+	run(f, SMALL + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	f->stack[2] = ROOTED + 1;
+	run(f, SMALL + 0x10);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
+}
+
 /* One that goes to another stack, and pushes what it returns to. */
 static void test_pushes(void **state)
 {
@@ -400,14 +445,12 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	    TEST(test_guess),
-		TEST(test_guess_code),	    TEST(test_zero),
-		TEST(test_leaf_first),	    TEST(test_made),
-		TEST(test_guess_walk),	    TEST(test_start),
-		TEST(test_no_end),	    TEST(test_still),
-		TEST(test_pushes),	    TEST(test_still_unread),
-		TEST(test_still_candidate), TEST(test_still_first),
-		TEST(test_still_unknown),
+		TEST(test_unreadable),	TEST(test_guess),	  TEST(test_guess_code),
+		TEST(test_zero),	TEST(test_leaf_first),	  TEST(test_made),
+		TEST(test_guess_walk),	TEST(test_start),	  TEST(test_no_end),
+		TEST(test_still),	TEST(test_go_stacks),	  TEST(test_go_top),
+		TEST(test_pushes),	TEST(test_still_unread),  TEST(test_still_candidate),
+		TEST(test_still_first), TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
