@@ -56,12 +56,18 @@ bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_
 	       at[0] == 0xe8 && at[5] == 0x90;
 }
 
-bool code_is_systemstack(enum uw_arch arch, const uint8_t *code, size_t before, size_t len)
+bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len)
 {
-	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax (runtime/asm_amd64.s) */
-	return arch == UW_ARCH_X86_64 && before >= 8 &&
-	       STARTS(code + before - 8, len - before + 8,
-		      "\x48\x89\xfa\x48\x8b\x3f\xff\xd7\x64\x48\x8b\x04\x25\xf8\xff\xff\xff");
+	if (arch != UW_ARCH_X86_64 || before < 8)
+		return false;
+	code += before - 8;
+	len -= before - 8;
+	/* runtime/asm_amd64.s: mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax */
+	return STARTS(code, len,
+		      "\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
+		      "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff") ||
+	       /* push %rax; mov (%rdx),%r12; call *%r12; pop %rax; jmp badmcall2 */
+	       STARTS(code + 1, len - 1, "\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9");
 }
 
 static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t len)

@@ -21,9 +21,9 @@ enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, 
  * goroutine is made as if called from behind goexit's first instruction: nop; call goexit1; nop. */
 bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
-/* Is it behind the call in Go's runtime.systemstack?  That goes on to the thread's own stack, of which it is
- * the first frame: what stands behind it there is of long ago. */
-bool code_is_systemstack(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
+/* Is it behind the call in Go's runtime.systemstack or runtime.mcall?  These go on to the thread's own stack,
+ * of which they are the first frame: what stands behind them there is of long ago. */
+bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
 /* code-aarch64.c */
 bool code_ends_in_call_aarch64(const uint8_t *code, size_t len);

@@ -22,7 +22,7 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 	if (len <= before)
 		return false;
 	*ret_form = caller && (code_is_goexit(w->machine->arch, code, before, len) ||
-			       code_is_systemstack(w->machine->arch, code, before, len))
+			       code_is_go_switch(w->machine->arch, code, before, len))
 			    ? RULE_FORM_ROOT
 			    : code_form(w->machine->arch, code, before, len);
 	return true;

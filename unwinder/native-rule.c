@@ -216,14 +216,18 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 	return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
 }
 
+static bool is_by_go(const struct cfi_fde *fde)
+{
+	return fde->program < fde->program_end && *fde->program == CFA_DEF_CFA_OFFSET_SF;
+}
+
 /* Does an FDE say nothing of its own? */
 static bool is_still(const struct cfi_fde *fde)
 {
 	const uint8_t *p = fde->program, *end = fde->program_end;
-	bool by_go = p < end && *p == CFA_DEF_CFA_OFFSET_SF;
 
 	/* Go's linker: the offset that the CIE has, once more, and an advance to the function's end. */
-	if (by_go) {
+	if (is_by_go(fde)) {
 		p += 2;
 		p += p >= end		      ? 0
 		     : *p == CFA_ADVANCE_LOC1 ? 2
@@ -265,6 +269,16 @@ static bool still_moves(struct native *e, const struct walk *w, const struct nat
 	return true;
 }
 
+/* Is a caller, looked up by @address, one that Go's runtime goes to the thread's own stack with? */
+static bool is_go_switch(const struct walk *w, uint64_t address)
+{
+	uint8_t code[CODE_BEFORE + CODE_AFTER];
+	size_t len =
+		w->machine->link ? 0 : native_code(w, address + 1, CODE_BEFORE, CODE_AFTER, code);
+
+	return len > CODE_BEFORE && code_is_go_switch(w->machine->arch, code, CODE_BEFORE, len);
+}
+
 /* Assembly often says where it begins and ends and no more, whatever it does to rsp meanwhile:
  * glibc's swapcontext() takes another stack and pushes what it returns to.  Behind the first
  * instruction that moves rsp such CFI is as good as none, of callers, too: the code has to say.
@@ -275,6 +289,10 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	uint64_t size = fde->end - fde->begin;
 	bool moves;
 
+	if (*rule == rule_frame(RULE_SP, 2, 0) && is_by_go(fde) && is_go_switch(w, address)) {
+		*rule = rule_simple(RULE_ROOT); /* runtime.mcall has pushed a word there */
+		return true;
+	}
 	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || size < STILL_MIN ||
 	    size > STILL_MAX || !is_still(fde))
 		return true;

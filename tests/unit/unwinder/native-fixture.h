@@ -13,6 +13,7 @@
  *   0x1880 block   CFA = rbx, rbp, rsp and the return address at CFA + 8, + 16, + 24
  *   0x1a00 still   CFA = rsp + 8, as the CIE says it, and nothing more
  *   0x1c00 goes    the same as Go's linker says it
+ *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
  *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI tells
  *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue is told of
  *   0x1b80 bare_fp CFA = rbp + 16, rbp at CFA - 16, the same
@@ -42,6 +43,7 @@ enum {
 	BARE = 0x401b00,
 	BARE_FP = 0x401b80,
 	GOES = 0x401c00,
+	GOES_PUSHING = 0x401c80,
 	JIT = 0x600000,
 };
 
@@ -52,7 +54,7 @@ struct fake {
 	uint8_t code[0x100]; /* at JIT */
 	uint8_t still[0x80]; /* at STILL */
 	uint8_t bare[0x100]; /* at BARE, and BARE_FP */
-	uint8_t goes[0x80];  /* at GOES */
+	uint8_t goes[0x100]; /* at GOES, and GOES_PUSHING */
 	unsigned n_reads;
 };
 
@@ -150,6 +152,8 @@ UNUSED static struct uw_module *module_make(void)
 		 PUT_FDE(&eh, cie, BARE_FP - CFI_BIAS, 0x80, DEF_CFA, RBP, 16, OFFSET | RBP, 2)},
 		{GOES, PUT_FDE(&eh, cie, GOES - CFI_BIAS, 0x80, DEF_CFA_OFFSET_SF, 0x7f, ADVANCE1,
 			       0x7f, 0)},
+		{GOES_PUSHING, PUT_FDE(&eh, cie, GOES_PUSHING - CFI_BIAS, 0x80, DEF_CFA_OFFSET_SF,
+				       0x7f, ADVANCE1, 0x30, DEF_CFA_OFFSET_SF, 0x7e, 0)},
 	};
 
 	return module_of_functions(&eh, pairs, ARRAY_SIZE(pairs));

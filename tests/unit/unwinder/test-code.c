@@ -79,26 +79,30 @@ static void test_goexit(void **state)
 	assert_false(code_is_goexit(UW_ARCH_AARCH64, code, 1, sizeof(code)));
 }
 
-static void test_systemstack(void **state)
+static void test_go_switch(void **state)
 {
 	static const uint8_t code[] = "\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
 				      "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff";
+	static const uint8_t mcall[] = "\x38\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9";
 	const size_t len = sizeof(code) - 1;
 
 	(void)state;
-	assert_true(code_is_systemstack(UW_ARCH_X86_64, code, 8, len));
-	assert_false(code_is_systemstack(UW_ARCH_X86_64, code, 7, len));
-	assert_false(code_is_systemstack(UW_ARCH_X86_64, code + 1, 8, len - 1));
-	assert_false(code_is_systemstack(UW_ARCH_X86_64, code, 8, len - 1));
-	assert_false(code_is_systemstack(UW_ARCH_AARCH64, code, 8, len));
+	assert_true(code_is_go_switch(UW_ARCH_X86_64, code, 8, len));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, code, 7, len));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, code + 1, 8, len - 1));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, code, 8, len - 1));
+	assert_false(code_is_go_switch(UW_ARCH_AARCH64, code, 8, len));
+	assert_true(code_is_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 1));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 2));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, mcall + 1, 7, sizeof(mcall) - 2));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_no_calls),
-		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_goexit),
-		cmocka_unit_test(test_systemstack),
+		cmocka_unit_test(test_calls),	  cmocka_unit_test(test_no_calls),
+		cmocka_unit_test(test_forms),	  cmocka_unit_test(test_goexit),
+		cmocka_unit_test(test_go_switch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -284,6 +284,17 @@ static void test_go_stacks(void **state)
 	run(f, SMALL + 0x10);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], CALLED(GOES + 0x2b));
+	/* so is mcall, behind its push; a function of Go's with such a frame is called by somebody */
+	memcpy(f->fake.goes + 0xb0, "\x4c\x8b\x22\x41\xff\xd4\x58\xe9\x00", 9);
+	for (unsigned pushes = 0; pushes < 2; pushes++) {
+		f->fake.goes[0xaf] = pushes ? 0x50 : 0x90;
+		uw_engine_forget(f->engine, NULL);
+		f->stack[1] = GOES_PUSHING + 0x36;
+		f->stack[2] = 0;
+		f->stack[3] = ROOTED + 1;
+		run(f, SMALL + 0x10);
+		assert_result(f, UW_WHOLE, UW_OK, pushes ? 2 : 3);
+	}
 }
 
 /* A new stack with nothing on it (Go's clone): its top is its end; anything else there is no caller. */
