@@ -3,11 +3,67 @@
  * Recordings, samples a second and memory are counted over all that is a user's; each data source of
  * a trace is a recording.  What one recording may take of memory, processes and descriptors is its part of what all
  * of theirs may (user-recordings), so that none depends on what the others happen to use.  Root is
- * bounded by max-recordings alone. */
+ * bounded by max-recordings alone.
+ *
+ * A user's are those of all users that they can be (policy_person()).  As that is not always known, what
+ * all have together can be used up by one; so a part of it is kept for those who may record everything: of
+ * connections, of recordings, and of the processes that look at outputs (control-output.c). */
 #include <errno.h>
+#include <time.h>
 
 #include "daemon/base/error.h"
 #include "daemon/control-private.h"
+
+enum { KEPT_RECORDINGS = 8 }; /* one of so many */
+
+bool client_has_place(const struct client *c)
+{
+	size_t most = CONTROL_CLIENTS - (c->trusted ? 0 : CONTROL_KEPT_CLIENTS), n = 0;
+
+	for (const struct client *o = c->control->clients; o; o = o->next)
+		n += o->person == c->person;
+	return n < CONTROL_USER_CLIENTS && c->control->n_clients < most;
+}
+
+/* ---- time of main, which everybody waits for ----
+ *
+ * To open and to close a recording takes tens of ms, or hundreds where many processes are asked for, and the
+ * rings of all others fill meanwhile.  A person's turns take one part in TURN_SHARE of the time, after
+ * TURN_AHEAD_NS at once. */
+
+enum { TURN_SHARE = 5, TURN_AHEAD_NS = 1000000000 };
+
+/* @person's, or the one that is over for longest. */
+static struct control_turn *turn_of(struct control *ctl, uint32_t person)
+{
+	struct control_turn *best = &ctl->turns[0];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ctl->turns); i++) {
+		if (ctl->turns[i].from && ctl->turns[i].person == person)
+			return &ctl->turns[i];
+		if (ctl->turns[i].from < best->from)
+			best = &ctl->turns[i];
+	}
+	return best;
+}
+
+bool client_may_open(const struct client *c)
+{
+	const struct control_turn *t = turn_of(c->control, c->person);
+
+	return !c->asker.uid || t->person != c->person ||
+	       t->from <= clock_ns(CLOCK_MONOTONIC) + TURN_AHEAD_NS;
+}
+
+void client_charge(struct client *c, uint64_t from)
+{
+	struct control_turn *t = turn_of(c->control, c->person);
+	uint64_t took = clock_ns(CLOCK_MONOTONIC) - from;
+
+	if (t->person != c->person)
+		*t = (struct control_turn){.person = c->person};
+	t->from = max_u64(t->from, from) + took * TURN_SHARE;
+}
 
 /* What one recording of a user may take of what all of theirs may. */
 uint32_t client_share(const struct client *c, uint32_t of_all)
@@ -26,7 +82,7 @@ static struct in_use in_use(const struct client *c)
 	struct in_use use = {c->sessions, c->sessions, c->rate};
 
 	for (const struct client *o = c->control->clients; o; o = o->next) {
-		bool own = o->asker.uid == c->asker.uid;
+		bool own = o->person == c->person;
 
 		if (o->state != CLIENT_RUNNING)
 			continue;
@@ -42,8 +98,9 @@ int client_check_sessions(const struct client *c, char *error, size_t size)
 {
 	const struct policy *p = &c->control->policy;
 	struct in_use use = in_use(c);
+	uint32_t kept = c->trusted ? 0 : p->recordings / KEPT_RECORDINGS;
 
-	if (use.all >= p->recordings)
+	if (use.all >= p->recordings - kept)
 		return control_denied(error, size, "%lu recordings are running (max-recordings)",
 				      use.all);
 	if (c->asker.uid && use.own >= p->user_recordings)
@@ -112,7 +169,7 @@ static uint64_t kept(void *client)
 
 void client_own(struct client *c, struct session_options *so)
 {
-	so->owner = c->asker.uid;
+	so->owner = c->person;
 	so->holds = kept;
 	so->holds_arg = c;
 }

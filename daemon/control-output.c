@@ -7,7 +7,8 @@
  * The answer comes before the closing, so a client is told in any case.  A helper that does not come
  * back from closing is abandoned and its sender blamed: whoever has done that is not looked at for a
  * while, twice as long each time.  When OUTPUT_LEFT of them are held by files that never answer,
- * nobody is served until one is let go. */
+ * nobody is served until one is let go; who may record everything is not kept waiting by others: looked at
+ * first, and by OUTPUT_KEPT that are not lost to anybody else. */
 #include <errno.h>
 #include <time.h>
 
@@ -21,24 +22,22 @@ enum {
 	RUNS_MS = 30000, /* while it runs, or wants to, it is not stuck */
 	TRIES = 3,	 /* helpers that ended over one client */
 	OUTPUT_LEFT = 64,
+	OUTPUT_KEPT = 16,
 	BLAME_MS = 2000, /* the first time */
 	BLAME_DOUBLED = 7,
 };
 
-static uint64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / NSEC_PER_MSEC;
-}
+const char control_not_looked_at[] = "the descriptor for the packets cannot be looked at now";
 
 /* ---- blame ---- */
 
-/* @uid's, or the one that has been of no use for longest. */
-static struct output_blame *blame_of(struct control_outputs *o, uint32_t uid)
+/* @person's, or the one that has been of no use for longest. */
+static struct output_blame *blame_of(struct control_outputs *o, uint32_t person)
 {
 	struct output_blame *best = &o->blames[0];
 
 	for (size_t i = 0; i < ARRAY_SIZE(o->blames); i++) {
-		if (o->blames[i].times && o->blames[i].uid == uid)
+		if (o->blames[i].times && o->blames[i].person == person)
 			return &o->blames[i];
 		if (o->blames[i].until < best->until)
 			best = &o->blames[i];
@@ -46,21 +45,21 @@ static struct output_blame *blame_of(struct control_outputs *o, uint32_t uid)
 	return best;
 }
 
-static void blame(struct control_outputs *o, uint32_t uid)
+static void blame(struct control_outputs *o, uint32_t person)
 {
-	struct output_blame *b = blame_of(o, uid);
-	uint64_t now = now_ms();
+	struct output_blame *b = blame_of(o, person);
+	uint64_t now = control_now_ms();
 
-	if (b->uid != uid || now > b->until + (BLAME_MS << BLAME_DOUBLED))
-		*b = (struct output_blame){.uid = uid};
+	if (b->person != person || now > b->until + (BLAME_MS << BLAME_DOUBLED))
+		*b = (struct output_blame){.person = person};
 	b->until = now + ((uint64_t)BLAME_MS << min_u64(b->times++, BLAME_DOUBLED));
 }
 
-static bool is_blamed(struct control_outputs *o, uint32_t uid)
+static bool is_blamed(struct control_outputs *o, uint32_t person)
 {
-	const struct output_blame *b = blame_of(o, uid);
+	const struct output_blame *b = blame_of(o, person);
 
-	return b->times && b->uid == uid && now_ms() < b->until;
+	return b->times && b->person == person && control_now_ms() < b->until;
 }
 
 /* ---- the helper ---- */
@@ -81,8 +80,6 @@ static int ask(struct control *ctl, uint8_t what, int fd)
 	struct control_outputs *o = &ctl->outputs;
 	int r = 0;
 
-	if (!o->helper && child_left(OUTPUT_NAME) >= OUTPUT_LEFT)
-		return fail(-EAGAIN);
 	if (!o->helper)
 		r = helper_new(&output_role, NULL, &o->helper);
 	if (r >= 0 && o->source.fd < 0)
@@ -94,19 +91,29 @@ static int ask(struct control *ctl, uint8_t what, int fd)
 		return trace(r);
 	}
 	o->state = what == OUTPUT_LOOK ? OUTPUTS_LOOKS : OUTPUTS_CLOSES;
-	o->deadline = now_ms() + (what == OUTPUT_LOOK ? LOOK_MS : CLOSE_MS);
+	o->deadline = control_now_ms() + (what == OUTPUT_LOOK ? LOOK_MS : CLOSE_MS);
 	return 0;
 }
 
-/* Who has waited longest. */
+static bool is_before(const struct client *a, const struct client *b)
+{
+	return a->trusted != b->trusted ? a->trusted : a->deadline <= b->deadline;
+}
+
+/* Who has waited longest; first those who may record everything. */
 static struct client *first_waiting(const struct control *ctl)
 {
 	struct client *best = NULL;
 
 	for (struct client *c = ctl->clients; c; c = c->next)
-		if (c->awaits == CLIENT_WAITS && (!best || c->deadline <= best->deadline))
+		if (c->awaits == CLIENT_WAITS && (!best || is_before(c, best)))
 			best = c;
 	return best;
+}
+
+static bool may_look(const struct client *c)
+{
+	return child_left(OUTPUT_NAME) < OUTPUT_LEFT - (c->trusted ? 0 : OUTPUT_KEPT);
 }
 
 static void next(struct control *ctl)
@@ -117,10 +124,11 @@ static void next(struct control *ctl)
 	while (o->state == OUTPUTS_IDLE && (c = first_waiting(ctl))) {
 		const char *why = NULL;
 
-		if (is_blamed(o, c->asker.uid))
+		if (is_blamed(o, c->person))
 			why = "a descriptor that you sent could not be closed: not now";
-		else if (c->tries++ >= TRIES || ask(ctl, OUTPUT_LOOK, c->stream.fd) < 0)
-			why = "the descriptor for the packets cannot be looked at now";
+		else if (c->tries++ >= TRIES || !may_look(c) ||
+			 ask(ctl, OUTPUT_LOOK, c->stream.fd) < 0)
+			why = control_not_looked_at;
 		c->awaits = why ? CLIENT_AWAITS_NOTHING : CLIENT_LOOKED_AT;
 		if (why)
 			client_deny(c, why);
@@ -147,7 +155,7 @@ static void take_verdict(struct control *ctl, enum output_verdict verdict, int f
 
 	o->client = NULL;
 	o->state = OUTPUTS_IDLE;
-	o->uid = c ? c->asker.uid : o->uid;
+	o->person = c ? c->person : o->person;
 	if (verdict == OUTPUT_GOOD && fd < 0)
 		verdict = OUTPUT_NOT_RECEIVED;
 	if (verdict != OUTPUT_GOOD)
@@ -189,7 +197,7 @@ void client_output_look(struct client *c)
 
 	c->awaits = CLIENT_WAITS;
 	(void)loop_change(ctl->loop, &c->source, 0); /* its end is told all the same */
-	control_outputs_tick(ctl, now_ms());
+	control_outputs_tick(ctl, control_now_ms());
 	next(ctl);
 }
 
@@ -197,9 +205,10 @@ void control_outputs_forget(struct client *c)
 {
 	struct control_outputs *o = &c->control->outputs;
 
+	c->awaits = CLIENT_AWAITS_NOTHING;
 	if (o->client != c)
 		return;
-	o->uid = c->asker.uid;
+	o->person = c->person;
 	o->client = NULL;
 }
 
@@ -216,8 +225,8 @@ void control_outputs_tick(struct control *ctl, uint64_t now)
 		return;
 	if (o->state == OUTPUTS_CLOSES) {
 		log_verbose("control socket: a descriptor that user %u sent cannot be closed",
-			    o->uid);
-		blame(o, o->uid);
+			    o->person);
+		blame(o, o->person);
 	}
 	lose(ctl);
 	next(ctl);

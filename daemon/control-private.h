@@ -1,6 +1,8 @@
 /* control-private.h - the parts of the control socket; shared by control*.c only.  Thread: main. */
 #pragma once
 
+#include <time.h>
+
 #include "daemon/base/closer.h"
 #include "daemon/control.h"
 #include "daemon/ipc/control.h"
@@ -18,7 +20,13 @@ enum {
 	CONTROL_OUTPUT_ROOM = 128 << 10,
 	CONTROL_OUTPUT_UNREAD = 512 << 10,
 	CONTROL_BLAMES = 64,
+	CONTROL_TURNS = 64,
 };
+
+static inline uint64_t control_now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / NSEC_PER_MSEC;
+}
 
 enum client_state { CLIENT_ASKING, CLIENT_RUNNING, CLIENT_LEAVING };
 
@@ -32,10 +40,13 @@ struct client {
 	struct loop_source output_source;
 	bool output_watches_out;
 	uint64_t streamed; /* bytes that it has got, or still gets */
-	/* control-output.c: its connection is not read meanwhile. */
-	enum { CLIENT_AWAITS_NOTHING, CLIENT_WAITS, CLIENT_LOOKED_AT } awaits;
+	/* Its connection is not read meanwhile: by control-output.c; until client_may_open(). */
+	enum { CLIENT_AWAITS_NOTHING, CLIENT_WAITS, CLIENT_LOOKED_AT, CLIENT_AWAITS_TURN } awaits;
 	unsigned tries;
 	struct asker asker;
+	/* As of its connection: whose limits it counts in (policy_person()); may record everything. */
+	uint32_t person;
+	bool trusted;
 	enum client_state state;
 	bool watches_out;
 	uint64_t deadline; /* CLOCK_MONOTONIC; ASKING, LEAVING */
@@ -53,7 +64,7 @@ struct client {
 	struct session *session;     /* one of them */
 	struct trace_session *trace; /* or none */
 	bool renews;		     /* CONTROL_RENEW is not answered yet */
-	bool renew_waits;	     /* its work has not begun: it came before renew_from */
+	bool renew_waits;	     /* its work has not begun: it came too early */
 	uint64_t renew_from;	     /* CLOCK_MONOTONIC, ms */
 	char step[512];		     /* the step from own rights to us, for the trace */
 
@@ -69,16 +80,23 @@ struct control_outputs {
 	struct loop_source source;
 	enum { OUTPUTS_IDLE, OUTPUTS_LOOKS, OUTPUTS_CLOSES } state;
 	struct client *client; /* whose connection it has; NULL: gone */
-	uint32_t uid;	       /* whose descriptors it closes */
+	uint32_t person;       /* whose descriptors it closes */
 	uint64_t deadline;     /* CLOCK_MONOTONIC, ms */
 	struct output_blame {
-		uint32_t uid, times;
+		uint32_t person, times;
 		uint64_t until; /* the same */
 	} blames[CONTROL_BLAMES];
 };
 
+/* control-limits.c: when a person's next recording may be opened. */
+struct control_turn {
+	uint32_t person;
+	uint64_t from; /* CLOCK_MONOTONIC, ns */
+};
+
 struct control {
 	struct control_options options;
+	struct control_turn turns[CONTROL_TURNS];
 	struct policy policy;
 	struct loop *loop;
 	struct loop_source listener;
@@ -99,7 +117,12 @@ void client_close(struct client *client);
 /* -EPERM, and the line in @error. */
 int control_denied(char *error, size_t size, const char *format, ...) _printf_(3, 4);
 
-/* control-limits.c.  May it have one more recording, ... */
+/* control-limits.c.  Is there a place for its connection? */
+bool client_has_place(const struct client *client);
+/* Is it its person's turn to have one opened?  Main was held for it since @from (CLOCK_MONOTONIC, ns). */
+bool client_may_open(const struct client *client);
+void client_charge(struct client *client, uint64_t from);
+/* May it have one more recording, ... */
 int client_check_sessions(const struct client *client, char *error, size_t size);
 /* ... of @rate samples a second?  Then it has. */
 int client_add_session(struct client *client, uint64_t rate, char *error, size_t size);
@@ -114,7 +137,14 @@ int client_check_buffers(const struct client *client, char *error, size_t size);
 /* Whose it is, and what else it holds. */
 void client_own(struct client *client, struct session_options *options);
 
-/* control.c, for the session: tells its end, and each line for a person. */
+/* control-client.c.  Consumes @fd, also on failure. */
+int client_new(struct control *control, int fd);
+void client_free(struct client *client);
+/* What it records ends, and it is told. */
+void client_stop(struct client *client);
+/* @client may be gone after it. */
+void client_tick(struct client *client, uint64_t now_ms);
+/* For the session: tells its end, and each line for a person. */
 void client_done(void *client);
 void client_noted(void *client, const char *line);
 
@@ -131,6 +161,7 @@ void control_outputs_tick(struct control *control, uint64_t now_ms);
  * maybe before this returns. */
 void client_output_look(struct client *client);
 void control_outputs_forget(struct client *client);
+extern const char control_not_looked_at[];
 
 /* control-sink.c */
 void client_sink_init(struct client *client, size_t max_waiting);

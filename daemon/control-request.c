@@ -87,6 +87,21 @@ static int choose_event(struct client *c, const char **ret_note, char *error, si
 
 /* ---- whose ---- */
 
+/* Whoever made it may look into what runs there (the kernel's user_namespaces(7)), and has capabilities
+ * and other users' ids there himself.  Who that is only tells an ioctl, of a file that needs ptrace. */
+static bool in_user_namespace(uint32_t pid)
+{
+	_cleanup_(freep) char *theirs = NULL, *ours = NULL;
+	char path[PROCFS_PATH_MAX];
+	int r = procfs_path(path, "", pid, "uid_map");
+
+	if (r >= 0)
+		r = read_file(path, 65536, &theirs, NULL);
+	if (r >= 0)
+		r = read_file("/proc/self/uid_map", 65536, &ours, NULL);
+	return r >= 0 && strcmp(theirs, ours) != 0;
+}
+
 static int check_pid(const struct client *c, uint32_t pid, char *error, size_t size)
 {
 	struct procfs_status status;
@@ -95,6 +110,15 @@ static int check_pid(const struct client *c, uint32_t pid, char *error, size_t s
 		return control_denied(error, size, "no process %u", pid);
 	if (c->scope == POLICY_ALL || policy_owns("", &c->asker, pid))
 		return 0;
+	if (in_user_namespace(pid))
+		return control_denied(error, size,
+				      "process %u is in a user namespace (a rootless container?), "
+				      "whose maker is not "
+				      "known here: if that is you, record it by your own rights "
+				      "(--no-daemon); else "
+				      "only root and members of a group in all-groups "
+				      "(/etc/perfwind.conf: %s) may",
+				      pid, c->control->options.settings.all_groups);
 	if (status.uid == c->asker.uid)
 		return control_denied(
 			error, size,

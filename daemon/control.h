@@ -16,8 +16,10 @@
 
 enum {
 	CONTROL_CLIENTS = 256,	   /* connections */
+	CONTROL_KEPT_CLIENTS = 32, /* of them for those who may record everything */
 	CONTROL_USER_CLIENTS = 32, /* of one user */
 	CONTROL_ASK_MS = 5000,	   /* from connect to the whole request */
+	CONTROL_TURN_MS = 10000,   /* a request, for its user's turn */
 	CONTROL_RENEW_MS = 100,	   /* from one interval's end to the next one's, at least */
 	CONTROL_LEAVE_MS = 5000,   /* the last words wait for their reader */
 	CONTROL_STOP_MS = 7000,	   /* control_stop() */

@@ -67,7 +67,7 @@ void asker_deinit(struct asker *asker)
 
 /* ---- the settings' names ---- */
 
-static bool user_id(const char *name, uint32_t *ret_id)
+bool policy_user_id(const char *name, uint32_t *ret_id)
 {
 	const struct passwd *pw;
 	uint64_t id;
@@ -142,7 +142,8 @@ void policy_traced_of(const struct settings *s, bool lends, struct policy_traced
 	};
 	if (p->everyone)
 		return;
-	p->ids.n_users = resolve(s->traced_users, user_id, "traced-users", true, p->ids.users);
+	p->ids.n_users =
+		resolve(s->traced_users, policy_user_id, "traced-users", true, p->ids.users);
 	for (size_t i = 0; i < p->ids.n_users; i++) {
 		const struct passwd *pw = getpwuid(p->ids.users[i]);
 
@@ -162,10 +163,11 @@ void policy_of(const struct settings *s, struct policy *p)
 		.user_processes = s->user_processes,
 		.user_descriptors = s->user_descriptors,
 	};
-	p->all.n_users = resolve(s->all_users, user_id, "all-users", true, p->all.users);
+	p->all.n_users = resolve(s->all_users, policy_user_id, "all-users", true, p->all.users);
 	p->all.n_groups =
 		resolve(s->all_groups, group_id, "all-groups",
 			strcmp(s->all_groups, settings_default.all_groups) != 0, p->all.groups);
+	policy_subids_read("/etc/subuid", p);
 }
 
 /* ---- decisions ---- */

@@ -23,7 +23,7 @@
 #include "daemon/perf/spec.h"
 #include "daemon/settings.h"
 
-enum { POLICY_IDS = 64, POLICY_GROUPS = 65536 };
+enum { POLICY_IDS = 64, POLICY_GROUPS = 65536, POLICY_SUBIDS = 1024 };
 #define POLICY_NO_GROUP UINT32_MAX
 
 struct policy_ids {
@@ -31,8 +31,14 @@ struct policy_ids {
 	size_t n_users, n_groups;
 };
 
+struct policy_subids {
+	uint32_t first, last, person;
+};
+
 struct policy {
 	struct policy_ids all;
+	struct policy_subids subids[POLICY_SUBIDS];
+	size_t n_subids;
 	bool own;
 	uint32_t recordings, user_recordings, user_rate, user_memory;
 	uint32_t user_processes, user_descriptors;
@@ -60,6 +66,13 @@ void policy_of(const struct settings *settings, struct policy *ret_policy);
 /* @lends: the daemon has rights beyond its user's own (rights_lends). */
 void policy_traced_of(const struct settings *settings, bool lends,
 		      struct policy_traced *ret_policy);
+
+/* policy-subids.c: whose limits @uid's cost counts in, by the ranges of /etc/subuid (policy_of()). */
+uint32_t policy_person(const struct policy *policy, uint32_t uid);
+void policy_subids_read(const char *path, struct policy *policy);
+void policy_subids_parse(const char *text, struct policy *policy);
+/* Of a name or a number. */
+bool policy_user_id(const char *name, uint32_t *ret_id);
 
 enum policy_scope { POLICY_NOTHING, POLICY_OWN, POLICY_ALL };
 enum policy_scope policy_scope(const struct policy *policy, const struct asker *asker);

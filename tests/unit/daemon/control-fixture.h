@@ -169,6 +169,25 @@ static inline void control_fixture_expect(struct control_fixture *f, uint32_t ty
 		fail_msg("'%s' is not in '%s'", text, copy);
 }
 
+/* Accepted, after its notes. */
+static inline void control_fixture_begin(struct control_fixture *f, const Pb__ControlRequest *q)
+{
+	const char *text = "";
+	uint32_t type;
+	size_t len = 0;
+
+	control_fixture_ask(f, q);
+	while ((type = control_fixture_hear(f, &text, &len)) == CONTROL_NOTE)
+		;
+	if (type == CONTROL_DENIED) {
+		print_message("%.*s\n", (int)len, text);
+		skip();
+	}
+	assert_int_equal(type, CONTROL_ACCEPTED);
+	assert_int_equal(len, strlen("cpu-clock"));
+	assert_memory_equal(text, "cpu-clock", len);
+}
+
 static inline void control_fixture_denied(struct control_fixture *f, uid_t uid,
 					  const Pb__ControlRequest *q, const char *why)
 {

@@ -3,6 +3,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/config/config.h"
+#include "daemon/control-private.h"
 #include "tests/unit/daemon/control-fixture.h"
 
 enum { ALICE = 61002 };
@@ -185,6 +186,94 @@ static void test_traces(void **state)
 	control_stream_deinit(&kept);
 }
 
+/* One person may be many users: of what all have together a part is root's and members'. */
+static void test_kept_recordings(void **state)
+{
+#define ONE SOURCE("1")
+	static char seven[2048], one[256];
+	Pb__ControlRequest q;
+	struct control_stream kept;
+
+	(void)state;
+	need_root();
+	f.settings.max_recordings = 8;
+	f.settings.user_recordings = 8;
+	control_set_settings(f.control, &f.settings);
+	traced(&q, seven, sizeof(seven), "buffers { size_kb: 64 } " ONE ONE ONE ONE ONE ONE ONE);
+	answered(ALICE, &q, CONTROL_ACCEPTED, "");
+	keep_client(&kept);
+	traced(&q, one, sizeof(one), "buffers { size_kb: 64 } " ONE);
+	answered(ALICE + 1, &q, CONTROL_DENIED, "7 recordings are running (max-recordings)");
+	answered(0, &q, CONTROL_ACCEPTED, "");
+	control_stream_deinit(&kept);
+#undef ONE
+}
+
+static uint64_t in_an_hour(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) + 3600 * NSEC_PER_SEC;
+}
+
+static bool awaits_turn(void)
+{
+	for (int i = 0; i < 2000; i++) {
+		for (const struct client *c = f.control->clients; c; c = c->next)
+			if (c->awaits == CLIENT_AWAITS_TURN)
+				return true;
+		assert_int_equal(loop_run_once(&f.loop, 10), 0);
+	}
+	return false;
+}
+
+/* Main is held while a recording is opened and closed: of one person not as often as he likes. */
+static void test_turns(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	struct control_turn *turn = NULL;
+
+	(void)state;
+	need_root();
+	q.n_pids = 0;
+	q.has_machine = q.machine = true;
+	answered(ALICE, &q, CONTROL_ACCEPTED, "");
+	for (size_t i = 0; i < CONTROL_TURNS; i++)
+		if (f.control->turns[i].person == ALICE)
+			turn = &f.control->turns[i];
+	assert_non_null(turn);
+	assert_true(turn->from > 0);
+	/* After one more at once it is others' turn, for a while. */
+	answered(ALICE, &q, CONTROL_ACCEPTED, "");
+	turn->from = in_an_hour();
+	control_fixture_connect(&f, ALICE);
+	control_fixture_ask(&f, &q);
+	assert_true(awaits_turn());
+	turn->from = 1;
+	answered(ALICE, &q, CONTROL_ACCEPTED, "");
+	/* He does not wait for it. */
+	turn->from = in_an_hour();
+	control_fixture_connect(&f, ALICE);
+	control_fixture_ask(&f, &q);
+	assert_true(awaits_turn());
+	answered(ALICE + 1, &q, CONTROL_ACCEPTED, "");
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(loop_run_once(&f.loop, 5), 0);
+	assert_int_equal(f.control->n_clients, 1);
+	/* In vain. */
+	control_fixture_connect(&f, ALICE);
+	control_fixture_ask(&f, &q);
+	assert_true(awaits_turn());
+	f.control->clients->deadline = 0;
+	control_fixture_expect(&f, CONTROL_DENIED, "more than others can wait for");
+	control_fixture_expect(&f, 0, NULL);
+	/* Nobody reads any more. */
+	control_fixture_connect(&f, ALICE);
+	control_fixture_ask(&f, &q);
+	assert_true(awaits_turn());
+	f.packets = fd_close(f.packets);
+	control_fixture_expect(&f, CONTROL_DENIED, "nobody reads");
+	control_fixture_expect(&f, 0, NULL);
+}
+
 static void test_trace_memory(void **state)
 {
 	/* TraceConfig: buffers { size_kb: 4097 }, one linux.perf; 4 MiB are a quarter of 16. */
@@ -297,8 +386,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_memory), EACH(test_processes),    EACH(test_descriptors),
-		EACH(test_rate),   EACH(test_trace_memory), EACH(test_traces),
+		EACH(test_memory),	    EACH(test_processes),
+		EACH(test_descriptors),	    EACH(test_rate),
+		EACH(test_trace_memory),    EACH(test_traces),
+		EACH(test_kept_recordings), EACH(test_turns),
 #undef EACH
 	};
 

@@ -42,20 +42,10 @@ static void run_until(bool (*done)(void))
 	assert_true(done());
 }
 
-/* Accepted, after its notes. */
 static void served(void)
 {
-	const char *text = "";
-	uint32_t type;
-	size_t len = 0;
-
 	control_fixture_connect(&f, geteuid());
-	control_fixture_ask(&f, &request);
-	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
-		;
-	if (type == CONTROL_DENIED)
-		print_message("%.*s\n", (int)len, text);
-	assert_int_equal(type, CONTROL_ACCEPTED);
+	control_fixture_begin(&f, &request);
 }
 
 /* @fd is consumed. */
@@ -157,6 +147,63 @@ static void test_gone(void **state)
 	served();
 }
 
+static void waits_as(struct control_stream *kept, uid_t uid)
+{
+	control_fixture_connect_alone(&f, uid);
+	assert_int_equal(control_carry(&f.client, open("/dev/null", O_RDWR | O_CLOEXEC)), 0);
+	control_fixture_ask(&f, &request);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(loop_run_once(&f.loop, 5), 0);
+	*kept = f.client;
+	control_stream_init(&f.client, -1, CONTROL_REPLY_MAX);
+}
+
+/* Whoever may record everything does not stand behind those who may not. */
+static void test_order(void **state)
+{
+	struct control_outputs *o = &f.control->outputs;
+	const struct client *first = NULL, *c;
+	struct control_stream kept[3];
+
+	(void)state;
+	if (geteuid())
+		skip();
+	served();
+	run_until(is_idle);
+	assert_int_equal(kill(helper_pid(o->helper), SIGSTOP), 0);
+	waits_as(&kept[0], ALICE);
+	waits_as(&kept[1], BOB);
+	waits_as(&kept[2], 0);
+	first = o->client;
+	assert_non_null(first);
+	assert_int_equal(first->asker.uid, ALICE);
+	assert_int_equal(kill(helper_pid(o->helper), SIGCONT), 0);
+	for (c = first; c == first || !c; c = o->client) /* an answer is a turn */
+		assert_int_equal(loop_run_once(&f.loop, 10), 0);
+	assert_int_equal(c->asker.uid, 0);
+	run_until(is_idle);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		control_stream_deinit(&kept[i]);
+}
+
+/* In its queue till its time is over: told so, and not as one who sent nothing. */
+static void test_waits_too_long(void **state)
+{
+	(void)state;
+	served();
+	run_until(is_idle);
+	assert_int_equal(kill(helper_pid(f.control->outputs.helper), SIGSTOP), 0);
+	control_fixture_connect(&f, geteuid());
+	control_fixture_ask(&f, &request);
+	run_until(is_looked_at);
+	f.control->outputs.client->deadline = 0;
+	control_fixture_expect(&f, CONTROL_DENIED, "cannot be looked at now");
+	assert_null(f.control->outputs.client);
+	assert_int_equal(kill(helper_pid(f.control->outputs.helper), SIGCONT), 0);
+	run_until(is_idle);
+	served();
+}
+
 /* Its work is another one's; whoever waits is served. */
 static void test_lost(void **state)
 {
@@ -186,7 +233,7 @@ static void test_stuck(void **state)
 	while (helper_runnable(o->helper)) /* until the signal is there */
 		(void)usleep(1000);
 	o->state = OUTPUTS_CLOSES;
-	o->uid = ALICE;
+	o->person = ALICE;
 	o->deadline = 0;
 	control_outputs_tick(f.control, 1);
 	assert_null(o->helper);
@@ -205,8 +252,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_none), EACH(test_bad),  EACH(test_connection), EACH(test_many),
-		EACH(test_gone), EACH(test_lost), EACH(test_stuck),
+		EACH(test_none),  EACH(test_bad),   EACH(test_connection),
+		EACH(test_many),  EACH(test_gone),  EACH(test_lost),
+		EACH(test_stuck), EACH(test_order), EACH(test_waits_too_long),
 #undef EACH
 	};
 

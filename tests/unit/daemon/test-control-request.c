@@ -1,4 +1,9 @@
 /* test-control-request.c - what is denied, and with which reason.  Other users are only to be had as root. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "daemon/base/log.h"
 #include "tests/unit/daemon/control-fixture.h"
 
@@ -98,6 +103,35 @@ static void test_others(void **state)
 	control_fixture_denied(&f, ALICE, &q, "you may record nothing by asking");
 }
 
+/* What a user's rootless container runs: which way there is instead is told. */
+static void test_user_namespace(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	uint32_t pid;
+	int ready[2];
+	char byte;
+
+	(void)state;
+	need_root();
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = (uint32_t)fork();
+	if (!pid) {
+		if (setresuid(ALICE, ALICE, ALICE) < 0 || unshare(CLONE_NEWUSER) < 0)
+			_exit(1);
+		(void)!write(ready[1], "", 1);
+		pause();
+	}
+	close(ready[1]);
+	q.pids = &pid;
+	if (read(ready[0], &byte, 1) == 1)
+		control_fixture_denied(&f, ALICE, &q, "is in a user namespace (a rootless");
+	else
+		print_message("no user namespace can be made\n");
+	close(ready[0]);
+	assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
+	assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -105,6 +139,7 @@ int main(void)
 		EACH(test_numbers),
 		EACH(test_events),
 		EACH(test_others),
+		EACH(test_user_namespace),
 #undef EACH
 	};
 

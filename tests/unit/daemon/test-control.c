@@ -1,10 +1,9 @@
-/* test-control.c - the life of a client: what it may say when, what it is told, and how it ends. */
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-
+/* test-control.c - the socket: how many may be there at once, and its end. */
 #include "daemon/base/log.h"
 #include "daemon/control-private.h"
 #include "tests/unit/daemon/control-fixture.h"
+
+enum { ALICE = 61002 };
 
 static struct control_fixture f;
 
@@ -12,7 +11,6 @@ static int set_up(void **state)
 {
 	(void)state;
 	control_fixture_init(&f);
-	control_fixture_connect(&f, geteuid());
 	return 0;
 }
 
@@ -23,312 +21,37 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void say(enum control_type type)
+static size_t n_clients(void)
 {
-	assert_int_equal(control_queue(&f.client, type, NULL, 0), 0);
-	assert_true(control_send(&f.client) >= 0);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(loop_run_once(&f.loop, 1), 0);
+	return f.control->n_clients;
 }
 
-/* Accepted, after its notes. */
-static void begin(const Pb__ControlRequest *q)
+static void test_kept_connections(void **state)
 {
-	const char *text = "";
-	uint32_t type;
-	size_t len = 0;
+	enum { FOR_ALL = CONTROL_CLIENTS - CONTROL_KEPT_CLIENTS };
+	struct control_stream clients[FOR_ALL];
 
-	control_fixture_ask(&f, q);
-	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
-		;
-	if (type == CONTROL_DENIED) {
-		print_message("%.*s\n", (int)len, text);
-		skip();
+	(void)state;
+	need_root();
+	for (size_t i = 0; i < FOR_ALL; i++) {
+		control_fixture_connect_alone(&f, ALICE + (uid_t)(i / CONTROL_USER_CLIENTS));
+		clients[i] = f.client;
+		control_stream_init(&f.client, -1, CONTROL_REPLY_MAX);
+		if (i % 64 == 63) /* the queue of those that wait is no longer than 128 */
+			(void)n_clients();
 	}
-	assert_int_equal(type, CONTROL_ACCEPTED);
-	assert_int_equal(len, strlen("cpu-clock"));
-	assert_memory_equal(text, "cpu-clock", len);
-}
-
-static void expect_end(void)
-{
-	const char *text = "";
-	size_t len = 0;
-
-	assert_int_equal(control_fixture_hear(&f, &text, &len), 0);
-}
-
-static struct control_counts counts(void)
-{
-	struct control_counts c;
-
-	control_counts(f.control, &c);
-	return c;
-}
-
-/* ... of the child's CPU time. */
-static void run_ms(uint64_t ms)
-{
-	uint64_t until = fixture_used_ns(f.child) + ms * NSEC_PER_MSEC;
-
-	while (fixture_used_ns(f.child) < until)
-		assert_int_equal(loop_run_once(&f.loop, 5), 0);
-}
-
-static void test_whole(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-	const char *text = "";
-	Pb__ControlSummary *m;
-	uint64_t skipped = 0;
-	uint32_t type;
-	size_t len = 0;
-
-	(void)state;
-	begin(&q);
-	run_ms(100);
-	say(CONTROL_STOP);
-	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
-		;
-	assert_int_equal(type, CONTROL_DONE);
-	m = control_summary_unpack(text, len);
-	assert_non_null(m);
-	for (size_t i = 0; i < m->n_skipped; i++)
-		skipped += m->skipped[i];
-	assert_true(m->received > 0);
-	assert_int_equal(m->received, m->emitted + skipped);
-	expect_end();
-	/* All packets were there before the word of the end was good, and then their end. */
-	control_fixture_read(&f);
-	assert_int_equal(f.packets, -1);
-	assert_true(m->stream_bytes > 0);
-	assert_int_equal(f.got.len, m->stream_bytes);
-	pb__control_summary__free_unpacked(m, NULL);
-	assert_int_equal(counts().accepted, 1);
-}
-
-/* Packets up to RENEWED, and whether the first of them begins incremental state. */
-static void renew(size_t *from, bool *ret_any, bool *ret_begins)
-{
-	const char *text = "";
-	Pb__ControlSummary *m;
-	const uint8_t *packet;
-	uint32_t type;
-	size_t len = 0, n;
-	struct cursor c;
-
-	*ret_any = *ret_begins = false;
-	say(CONTROL_RENEW);
-	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
-		;
-	assert_int_equal(type, CONTROL_RENEWED);
-	m = control_summary_unpack(text, len);
-	assert_non_null(m);
-	while (f.got.len < m->stream_bytes) {
-		assert_int_equal(loop_run_once(&f.loop, 20), 0);
-		control_fixture_read(&f);
-	}
-	c = cursor_of(f.got.data + *from, m->stream_bytes - *from);
-	*from = m->stream_bytes;
-	pb__control_summary__free_unpacked(m, NULL);
-	while (sink_next_packet(&c, (const void **)&packet, &n)) {
-		Pb__TracePacket *p = pb__trace_packet__unpack(NULL, n, packet);
-
-		assert_non_null(p);
-		*ret_any |= p->perf_sample != NULL;
-		*ret_begins |= p->trace_packet_defaults != NULL;
-		pb__trace_packet__free_unpacked(p, NULL);
-	}
-	assert_false(c.bad); /* the position is between two packets */
-}
-
-static void test_renew(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-	bool any, begins;
-	size_t at = 0;
-
-	(void)state;
-	begin(&q);
-	for (int i = 0; i < 3; i++) {
-		run_ms(100);
-		renew(&at, &any, &begins);
-		assert_true(any);
-		assert_true(begins); /* each interval can be read by itself */
-	}
-	/* The second one before the answer to the first. */
-	assert_int_equal(control_queue(&f.client, CONTROL_RENEW, NULL, 0), 0);
-	say(CONTROL_RENEW);
-	expect_end();
-	assert_int_equal(counts().refused, 1);
-}
-
-/* One that comes too early waits. */
-static void test_renew_early(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-	const char *text = "";
-	uint32_t type;
-	size_t len = 0;
-
-	(void)state;
-	begin(&q);
-	f.control->clients->renew_from = UINT64_MAX;
-	say(CONTROL_RENEW);
-	while (!f.control->clients->renews)
-		assert_int_equal(loop_run_once(&f.loop, 5), 0);
-	run_ms(300);
-	assert_true(f.control->clients->renew_waits);
-	f.control->clients->renew_from = 0;
-	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
-		;
-	assert_int_equal(type, CONTROL_RENEWED);
-	/* And so does whoever was answered just now. */
-	assert_true(f.control->clients->renew_from > 0);
-}
-
-static void test_out_of_turn(void **state)
-{
-	static const enum control_type types[] = {CONTROL_STOP, CONTROL_RENEW, CONTROL_PACKETS_1};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-		control_fixture_connect(&f, geteuid());
-		say(types[i]);
-		expect_end();
-		assert_int_equal(counts().refused, i + 1);
-	}
-	assert_int_equal(counts().accepted, 0);
-}
-
-static void test_garbage(void **state)
-{
-	(void)state;
-	assert_int_equal(control_queue(&f.client, CONTROL_REQUEST, "\377\377", 2), 0);
-	assert_true(control_send(&f.client) >= 0);
-	expect_end();
-	assert_int_equal(counts().refused, 1);
-}
-
-/* What own rights lacked is in the step's line, without what a terminal would obey. */
-static void test_step(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-	static char note[] = "no \33[31mright";
-	char line[128];
-
-	(void)state;
-	q.note = note;
-	(void)snprintf(line, sizeof(line), "daemon for user %u (own rights: no ?[31mright)",
-		       geteuid());
-	if (geteuid())
-		skip(); /* the words differ */
-	control_fixture_ask(&f, &q);
-	control_fixture_expect(&f, CONTROL_NOTE, line);
-}
-
-/* The client is gone: so is its recording, and its place is free. */
-static void test_leaves(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-
-	(void)state;
-	f.settings.max_recordings = 1;
-	control_set_settings(f.control, &f.settings);
-	for (unsigned i = 1; i <= 3; i++) {
-		begin(&q);
-		control_stream_deinit(&f.client);
-		for (int j = 0; j < 20; j++)
-			assert_int_equal(loop_run_once(&f.loop, 10), 0);
-		assert_int_equal(counts().accepted, i);
-		control_fixture_connect(&f, geteuid());
-	}
-}
-
-/* The types of all messages that have come. */
-static uint32_t types_so_far(void)
-{
-	const uint8_t *data;
-	uint32_t type, types = 0;
-	size_t len;
-
-	while (control_receive(&f.client) == 0)
-		while (control_next(&f.client, &type, &data, &len) == 0)
-			types |= 1u << type;
-	return types;
-}
-
-/* How it stands is told whatever is gathered for the client at that moment: a client that reads is
- * told, and writes its file then. */
-static void test_progress(void **state)
-{
-	static const uint8_t packet[] = {0x0a, 0};
-	Pb__ControlRequest q = control_fixture_request(&f);
-	uint64_t until = fixture_used_ns(f.child) + 10 * NSEC_PER_SEC;
-	uint32_t types = 0;
-
-	(void)state;
-	begin(&q);
-	while (!(types & 1u << CONTROL_PROGRESS) && fixture_used_ns(f.child) < until) {
-		struct sink *sink = &f.control->clients->sink;
-
-		assert_int_equal(sink->write(sink, packet, sizeof(packet)), 0);
-		assert_int_equal(loop_run_once(&f.loop, 5), 0);
-		types |= types_so_far();
-		control_fixture_read(&f);
-	}
-	control_fixture_read(&f);
-	assert_true(f.got.len > 0);
-	assert_true(types & 1u << CONTROL_PROGRESS);
-}
-
-/* Nobody reads the packets any more: the recording ends, and its client is told. */
-static void test_output_closed(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-	const char *text = "";
-	uint32_t type;
-	size_t len = 0;
-
-	(void)state;
-	begin(&q);
-	run_ms(50);
-	f.packets = fd_close(f.packets);
-	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
-		;
-	assert_int_equal(type, CONTROL_FAILED);
-	assert_memory_equal(text, "nobody reads", 12);
-	control_fixture_expect(&f, CONTROL_DONE, NULL);
-	expect_end();
-}
-
-/* Its sender has the descriptor too, and may write into it, shut it, and give it any room. */
-static void test_output_shared(void **state)
-{
-	Pb__ControlRequest q = control_fixture_request(&f);
-	const int room = 64 << 20;
-	int pair[2];
-
-	(void)state;
-	control_fixture_connect_alone(&f, geteuid());
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	assert_int_equal(control_carry(&f.client, dup(pair[1])), 0);
-	begin(&q);
-	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
-	for (int i = 0; i < 1000; i++) {
-		struct client *c = f.control->clients;
-		uint8_t packet[4096] = {SINK_PACKET_TAG, 0xfd, 0x1f}; /* 4,093 */
-		int unread;
-
-		assert_int_equal(c->sink.write(&c->sink, packet, sizeof(packet)), 0);
-		assert_true(client_send(c) >= 0);
-		assert_int_equal(ioctl(pair[1], SIOCOUTQ, &unread), 0);
-		/* a piece more than may be unread, each costing more than its bytes */
-		assert_true(unread < 2 * CONTROL_OUTPUT_UNREAD + (64 << 10));
-	}
-	assert_true(control_waiting(&f.control->clients->output) > 0);
-	assert_int_equal(shutdown(pair[1], SHUT_RDWR), 0);
-	control_fixture_expect(&f, CONTROL_FAILED, "nobody reads");
-	close(pair[0]);
-	close(pair[1]);
+	assert_int_equal(n_clients(), FOR_ALL);
+	/* Of a user who has his share, and of one who has nothing. */
+	control_fixture_connect_alone(&f, ALICE);
+	assert_int_equal(n_clients(), FOR_ALL);
+	control_fixture_connect_alone(&f, ALICE + 1000);
+	assert_int_equal(n_clients(), FOR_ALL);
+	control_fixture_connect_alone(&f, 0);
+	assert_int_equal(n_clients(), FOR_ALL + 1);
+	for (size_t i = 0; i < FOR_ALL; i++)
+		control_stream_deinit(&clients[i]);
 }
 
 /* A stop of the socket is a stop of what is recorded: it is told to the end. */
@@ -340,22 +63,21 @@ static void test_stop(void **state)
 	size_t len = 0;
 
 	(void)state;
-	begin(&q);
+	control_fixture_connect(&f, geteuid());
+	control_fixture_begin(&f, &q);
 	control_stop(f.control);
 	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
 		;
 	assert_int_equal(type, CONTROL_DONE);
-	expect_end();
+	control_fixture_expect(&f, 0, NULL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_whole),	  EACH(test_renew),	    EACH(test_renew_early),
-		EACH(test_out_of_turn),	  EACH(test_garbage),	    EACH(test_step),
-		EACH(test_leaves),	  EACH(test_stop),	    EACH(test_progress),
-		EACH(test_output_closed), EACH(test_output_shared),
+		EACH(test_kept_connections),
+		EACH(test_stop),
 #undef EACH
 	};
 
