@@ -345,8 +345,7 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 		r = send_now(a);
 	if (r < 0) {
 		(void)snprintf(error, error_size,
-			       "no daemon answers at %s: %s (to start one: sudo systemctl start "
-			       "perfwind, or sudo perfwind daemon --user perfwind)",
+			       "no daemon answers at %s: %s (perfwind doctor says what starts one)",
 			       options->socket, strerror(-r));
 		(void)ask_free(a);
 		return trace(r);

@@ -55,8 +55,10 @@ static void print_text(const struct doctor_facts *facts)
 	}
 	if (doctor_in_container(facts))
 		printf("\nThis is a container: sysctls are to be typed on its host.\n");
-	printf("\n%s\n", doctor_can_record(facts) ? "A recording works: perfwind record -- CMD"
-						  : "A recording does not work here yet.");
+	printf("\n%s\n", doctor_by_daemon(facts)
+				 ? "A recording works, by the daemon: perfwind record -- CMD"
+			 : doctor_can_record(facts) ? "A recording works: perfwind record -- CMD"
+						    : "A recording does not work here yet.");
 }
 
 static void print_json(const struct doctor_facts *facts)

@@ -29,7 +29,9 @@ int own_rights_refused(struct own_rights *own, int r)
 {
 	if (!*own->lacks)
 		(void)snprintf(own->lacks, sizeof(own->lacks), "cannot record: %s", strerror(-r));
-	if ((r == -EACCES || r == -EPERM) && own->may_ask && ask_possible(own->socket))
+	/* ENOSYS: of a filter that hides the call. */
+	if ((r == -EACCES || r == -EPERM || r == -ENOSYS) && own->may_ask &&
+	    ask_possible(own->socket))
 		return OWN_ASK;
 	own_rights_sure(own);
 	log_error("%s", own->lacks);

@@ -163,6 +163,11 @@ static void look_at_policy(struct doctor_facts *f)
 	int pair[2];
 
 	(void)snprintf(f->user, sizeof(f->user), "%s", pw ? pw->pw_name : "USER");
+	if (f->user_namespace) {
+		(void)snprintf(f->settings_error, sizeof(f->settings_error),
+			       "to a daemon outside of this user namespace you are another user");
+		return;
+	}
 	if (settings_read(NULL, &settings, f->settings_error, sizeof(f->settings_error)) < 0)
 		return;
 	policy_of(&settings, &policy);
@@ -183,6 +188,22 @@ static bool is_inner(const char *namespace, ino_t first)
 	struct stat st;
 
 	return stat(namespace, &st) == 0 && st.st_ino != first;
+}
+
+/* Where systemd looks for what is installed: systemd.unit(5). */
+static bool has_units(void)
+{
+	static const char *const folders[] = {"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		char path[128];
+
+		(void)snprintf(path, sizeof(path), "%s/systemd/system/perfwind-control.socket",
+			       folders[i]);
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
 }
 
 void doctor_look(const char *control_socket, struct doctor_facts *f)
@@ -212,7 +233,8 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	(void)probe_features(&f->features, error, sizeof(error));
 	look_at_rings(f);
 	f->daemon = listens(control_socket);
-	f->systemd = access("/run/systemd/system", F_OK) == 0;
+	f->units = access("/run/systemd/system", F_OK) == 0 && has_units();
+	f->service_user = getpwnam("perfwind") != NULL;
 	look_at_policy(f);
 	f->debug_files = access("/usr/lib/debug/.build-id", X_OK) == 0;
 	f->debuginfod = urls && *urls;

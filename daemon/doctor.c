@@ -9,7 +9,7 @@
 
 #define CONTAINER_MEND "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
 
-bool doctor_can_record(const struct doctor_facts *d)
+static bool by_own_rights(const struct doctor_facts *d)
 {
 	return d->own_user == 0 && d->ring_bytes;
 }
@@ -19,6 +19,18 @@ static bool is_filtered(const struct doctor_facts *d)
 {
 	return (d->own_user == -EPERM && d->seccomp) ||
 	       (d->own_user == -ENOSYS && d->paranoid != INT_MAX);
+}
+
+bool doctor_by_daemon(const struct doctor_facts *d)
+{
+	/* A setting that keeps us out keeps the daemon out too; a filter is ours alone. */
+	return !by_own_rights(d) && is_filtered(d) && d->daemon && d->scope != POLICY_NOTHING &&
+	       !*d->settings_error && !d->pid_namespace;
+}
+
+bool doctor_can_record(const struct doctor_facts *d)
+{
+	return by_own_rights(d) || doctor_by_daemon(d);
 }
 
 /* What hangs on events cannot be told apart where none can be opened. */
@@ -45,7 +57,7 @@ static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding 
 
 static void judge_own_programs(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	if (doctor_can_record(d)) {
+	if (by_own_rights(d)) {
 		if (d->cap_perfmon)
 			SAY(what, "your own programs can be sampled (CAP_PERFMON)");
 		else
@@ -54,8 +66,9 @@ static void judge_own_programs(const struct doctor_facts *d, struct doctor_findi
 			    d->paranoid);
 		return;
 	}
-	f->state = DOCTOR_SHUT;
-	SAY(cost, "perfwind cannot record, but what a daemon does for it (-a, -p)");
+	f->state = doctor_by_daemon(d) ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	SAY(cost, doctor_by_daemon(d) ? "the daemon records, what it gives you (see daemon)"
+				      : "perfwind cannot record");
 	if (d->own_user == 0 && judge_own_rings(d, f))
 		return;
 	if (d->paranoid == INT_MAX) {
@@ -136,7 +149,11 @@ static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 	}
 	f->state = DOCTOR_SHUT;
 	SAY(what, "other users' processes cannot be read (no CAP_SYS_PTRACE)");
-	SAY(cost, "-p of another user's process is refused, unless it consents (perfwind run)");
+	SAY(cost,
+	    d->cap_perfmon
+		    ? "Linux before 6.15 shows no stacks of those that were there before, unless "
+		      "they consent (perfwind run)"
+		    : "-p of another user's process is refused");
 	SAY(mend, "sudo perfwind record -p PID");
 }
 
@@ -361,11 +378,14 @@ static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 		return;
 	f->state = DOCTOR_PARTLY;
 	SAY(cost, "what the lines above refuse stays refused");
-	if (d->systemd)
-		SAY(mend, "sudo systemctl enable --now perfwind-hook.socket "
-			  "perfwind-control.socket");
+	if (d->units)
+		SAY(mend,
+		    "sudo %ssystemctl enable --now perfwind-hook.socket "
+		    "perfwind-control.socket",
+		    d->service_user ? "" : "systemd-sysusers && sudo ");
 	else
-		SAY(mend, "sudo perfwind daemon --user perfwind");
+		SAY(mend, "sudo %sperfwind daemon --user perfwind",
+		    d->service_user ? "" : "useradd -r perfwind && sudo ");
 }
 
 static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f)

@@ -44,8 +44,9 @@ struct doctor_facts {
 	uint64_t files;			  /* hard limit of descriptors */
 	uint64_t max_rate;		  /* kernel.perf_event_max_sample_rate, Hz */
 	struct features features;
-	bool daemon;  /* somebody listens on the control socket */
-	bool systemd; /* is the machine's first program */
+	bool daemon;	   /* somebody listens on the control socket */
+	bool units;	   /* systemd is the machine's first program, and has the daemon's units */
+	bool service_user; /* the user that these and --user name is there */
 	/* What the settings give this user of a daemon that is asked; why they are not known, or "". */
 	enum policy_scope scope;
 	char settings_error[160];
@@ -73,3 +74,5 @@ static inline bool doctor_in_container(const struct doctor_facts *facts)
 }
 /* Does `perfwind record -- CMD` work? */
 bool doctor_can_record(const struct doctor_facts *facts);
+/* ... though not by own rights. */
+bool doctor_by_daemon(const struct doctor_facts *facts);

@@ -25,12 +25,13 @@ trap 'restore; cleanup' EXIT
 # put NAME VALUE : false where the kernel has it not, or takes it not.
 put() { [ -e "/proc/sys/kernel/$1" ] && echo "$2" >"/proc/sys/kernel/$1"; } 2>/dev/null
 
+SOCKET=$TMP/control.sock # nobody listens there, for the most part
 as_root() { (cd "$TMP/user" && "$@"); }
 # doctor NAME [COMMAND...] : JSON into NAME.json, by who the command makes it run as; sets STATUS.
 doctor() {
 	local name=$1
 	shift
-	"$@" ./perfwind doctor --json >"$TMP/$name.json" 2>"$TMP/$name.err"
+	"$@" ./perfwind doctor --control-socket "$SOCKET" --json >"$TMP/$name.json" 2>"$TMP/$name.err"
 	STATUS=$?
 }
 # gate NAME GATE EXPRESSION : a Python expression over the gate `g`, the whole `v`.
@@ -132,6 +133,21 @@ for error in 1 38; do
 	check filtered-$error-record-one-line [ "$(wc -l <"$TMP/filtered-$error.record")" = 1 ]
 	check filtered-$error-record-mend grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/filtered-$error.record"
 done
+# What a filter refuses us a daemon may do: then a recording works.
+"$PERFWIND" daemon -v -s "@perfwind-doctor-$$" --config /dev/null --control-socket "$SOCKET" --hook-socket "$TMP/hook.sock" \
+	2>"$TMP/daemon.err" &
+DAEMON=$!
+started $DAEMON
+wait_for grep -q 'system calls are' "$TMP/daemon.err"
+for error in 1 38; do
+	filtered() { as_nobody ./no-perf-events $error "$@"; }
+	doctor asked-$error filtered
+	check asked-$error-status [ $STATUS = 0 ]
+	check asked-$error-partly gate asked-$error own-programs 'v["works"] and g["state"] == "partly" and "daemon" in g["cost"]'
+	check asked-$error-records filtered ./perfwind record -q --control-socket "$SOCKET" -o "$TMP/user/asked-$error.pftrace" -- true
+done
+kill $DAEMON
+wait $DAEMON
 module() { as_root ./no-perf-events 13 "$@"; }
 check module agrees module module
 check module-said gate module own-programs 'g["state"] == "shut" and "ausearch" in g["mend"]'

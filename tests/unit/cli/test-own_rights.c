@@ -31,6 +31,7 @@ static void test_refused(void **state)
 	own = (struct own_rights){.may_ask = true, .socket = fake.path, .lacks = "a reason"};
 	assert_int_equal(own_rights_refused(&own, -EACCES), OWN_ASK);
 	assert_int_equal(own_rights_refused(&own, -EPERM), OWN_ASK);
+	assert_int_equal(own_rights_refused(&own, -ENOSYS), OWN_ASK);
 	assert_string_equal(own.lacks, "a reason");
 	assert_int_equal(own_rights_refused(&own, -ESRCH), -ESRCH);
 	own.may_ask = false;

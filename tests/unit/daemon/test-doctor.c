@@ -82,10 +82,16 @@ static void test_user_at_2(void **state)
 	expect(&d, DOCTOR_RINGS, DOCTOR_PARTLY, "512 KiB a CPU at most, of 16384",
 	       "perf_event_mlock_kb");
 	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
-	       "sudo perfwind daemon --user perfwind");
-	d.systemd = true;
+	       "sudo useradd -r perfwind && sudo perfwind daemon --user perfwind");
+	d.units = true;
 	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
-	       "systemctl enable --now perfwind-hook.socket perfwind-control.socket");
+	       "sudo systemd-sysusers && sudo systemctl enable --now perfwind-hook.socket");
+	d.service_user = true;
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
+	       "sudo systemctl enable --now perfwind-hook.socket perfwind-control.socket");
+	d.units = false;
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
+	       "sudo perfwind daemon --user perfwind");
 	d.tracepoints = -ENOENT;
 	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "not mounted", "mount -t tracefs");
 	d.user_namespace = true;
@@ -201,6 +207,18 @@ static void test_closed(void **state)
 		if ((size_t)i < ARRAY_SIZE(unknown))
 			expect(&d, unknown[i], DOCTOR_SHUT, "not known", "own-programs");
 	}
+	/* A filter is ours alone: a daemon can do it. */
+	assert_false(doctor_can_record(&d));
+	d.daemon = true;
+	d.scope = POLICY_OWN;
+	assert_true(doctor_can_record(&d) && doctor_by_daemon(&d));
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_PARTLY, "seccomp", "--security-opt");
+	d.pid_namespace = true; /* whose processes it knows by other numbers */
+	assert_false(doctor_can_record(&d));
+	d.pid_namespace = false;
+	d.scope = POLICY_NOTHING;
+	assert_false(doctor_can_record(&d));
+	d.daemon = false;
 	d.own_user = -ENOSYS; /* of a kernel that has the sysctl */
 	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "seccomp", "--security-opt");
 	d.paranoid = INT_MAX;
