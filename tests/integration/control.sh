@@ -321,15 +321,13 @@ asking=$!
 started $asking
 wait_for test -s "$TMP/alice/watched.pftrace"
 wait_for pgrep -P "$DAEMON_PID" pw-files
-bits() { local right sum=0; for right in "$@"; do sum=$((sum | 1 << right)); done; printf '%016x' $sum; }
 guarded() { # NAME BITS... : each process of that name, and there is one
 	local pid found= name=$1
 	shift
 	for pid in $DAEMON_PID $(pgrep -P "$DAEMON_PID"); do
 		[ "$(cat "/proc/$pid/comm")" = "$name" ] || continue
 		found=yes
-		[ "$(awk '/^(CapPrm|CapEff|NoNewPrivs|Seccomp):/ { printf "%s ", $2 }' "/proc/$pid/status")" = "$(bits "$@") $(bits "$@") 1 2 " ] || {
-			grep -E '^(Cap|NoNew|Seccomp)' "/proc/$pid/status"; return 1; }
+		is_confined "$pid" "$@" || return 1
 	done
 	[ -n "$found" ] || { pgrep -aP "$DAEMON_PID"; return 1; }
 }

@@ -254,9 +254,33 @@ output_refused() { wait_for grep -q 'refused after' "$TMP/output.said" && return
 check "asked, flush: each is answered, and the sender refused" output_refused
 check "asked, flush: a process was held" grep -qE 'refused after [1-9]' "$TMP/output.said"
 check "asked, flush: whose it is is told" grep -q 'a descriptor that user 60001 sent cannot be closed' "$TMP/daemon.err"
+# Some are stuck for good, and what took their place is confined as they were.
+replaced() { # NAME CAPABILITY...
+	local name=$1 pid stuck= other=
+	shift
+	for pid in $(pgrep -P $DAEMON -x "$name"); do
+		is_confined "$pid" "$@" || return 1
+		# SIGKILL is on its way to it.
+		if grep -qE '^S(ig|hd)Pnd:.*[13579bdf]..$' "/proc/$pid/status"; then stuck=$pid; else other=$pid; fi
+	done
+	[ -n "$stuck" ] && [ -n "$other" ]
+}
 record_by_daemon() { record_for output 2 --daemon --control-socket "$ASKED/control.sock" -p $HEALTHY; }
 check "asked, flush: others are served" record_by_daemon
 check "asked, flush: others are whole" healthy_is_whole output
+check "asked, flush: what took its place is confined" wait_for replaced pw-output
+OUTPUT_SERVER=$SERVER
+silent files read
+"$PERFWIND" record -q --daemon --control-socket "$ASKED/control.sock" -o "$TMP/files.pftrace" -a -d 60 &
+ASKER=$!
+started $ASKER
+check "asked, read: what took its place is confined" wait_for replaced pw-files 38 2
+kill -INT $ASKER
+wait $ASKER
+kill -9 $SERVER $TARGET
+wait $SERVER $TARGET 2>/dev/null
+umount -l "$TMP/mnt-files"
+SERVER=$OUTPUT_SERVER
 kill $DAEMON
 wait $DAEMON
 check "asked, flush: the daemon ends" [ $? = 0 ]

@@ -5,16 +5,19 @@
 # a time, the longest first.
 #
 # The budget of locked memory (LimitMEMLOCK) can be raised by nobody without CAP_SYS_RESOURCE.  Where that is missing the
-# machine's own budget is raised instead, for that time: the daemon's rights stay those of the unit.
+# machine's own budget is raised instead, for that time: the daemon's rights stay those of the unit.  One run after
+# the other; what the budget was stands in the lock's file meanwhile, for the next run if this one is killed.
 if [ -z "${BOOTED:-}" ]; then
-	budget=/proc/sys/kernel/perf_event_mlock_kb budget_is= said=
+	budget=/proc/sys/kernel/perf_event_mlock_kb lock=/run/perfwind-test-budget said=
 	if [ "$(ulimit -H -l)" != unlimited ] && ! prlimit --memlock=1073741824:1073741824 true 2>/dev/null && [ -w $budget ]; then
-		budget_is=$(cat $budget)
-		trap 'echo "$budget_is" >$budget' EXIT
+		exec 8>>$lock
+		flock 8
+		[ -s $lock ] || cat $budget >$lock
+		trap 'cat $lock >$budget; : >$lock' EXIT
 		echo $((1 << 20)) >$budget
 		said="the unit's LimitMEMLOCK cannot be given here (no CAP_SYS_RESOURCE): kernel.perf_event_mlock_kb is raised"
 	fi
-	"$(dirname "$0")/with-systemd" env BOOTED=1 BUDGET="$said" "tests/integration/$(basename "$0")" "$@"
+	"$(dirname "$0")/with-systemd" env BOOTED=1 BUDGET="$said" "tests/integration/$(basename "$0")" "$@" 8>&-
 	exit
 fi
 . "$(dirname "$0")/lib"
