@@ -9,9 +9,18 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/base/peer.h"
 #include "daemon/control-private.h"
 
 static const char nobody_reads[] = "nobody reads the packets any more";
+
+static void forget_life(struct client *c)
+{
+	int fd = c->life.fd;
+
+	loop_remove(c->control->loop, &c->life);
+	(void)fd_close(fd);
+}
 
 static void end_session(struct client *c)
 {
@@ -38,6 +47,7 @@ void client_free(struct client *c)
 	control_outputs_forget(c);
 	client_output_close(c);
 	loop_remove(ctl->loop, &c->source);
+	forget_life(c);
 	control_stream_deinit(&c->stream);
 	asker_deinit(&c->asker);
 	free(c);
@@ -364,6 +374,27 @@ void client_output(struct client *c, enum output_verdict verdict, int fd)
 
 /* ---- life ---- */
 
+static int life_ready(struct loop_source *source, uint32_t events)
+{
+	(void)events;
+	client_free(container_of(source, struct client, life));
+	return 0;
+}
+
+/* The connection may outlive whoever has made it, in the queue of another socket: its own packets', even. */
+static int watch_life(struct client *c)
+{
+	const struct features *f = &c->control->options.features;
+	int pidfd = peer_pidfd(c->stream.fd, f->has[FEATURE_PEER_PIDFD], c->asker.pid), r;
+
+	if (pidfd == -EINVAL) /* has no number here */
+		return 0;
+	r = pidfd < 0 ? pidfd : loop_add(c->control->loop, &c->life, pidfd, EPOLLIN, life_ready);
+	if (r < 0 && pidfd >= 0)
+		(void)fd_close(pidfd);
+	return r < 0 ? trace(r) : 0;
+}
+
 int client_new(struct control *ctl, int fd)
 {
 	struct client *c = calloc(1, sizeof(*c));
@@ -377,7 +408,7 @@ int client_new(struct control *ctl, int fd)
 	control_stream_init(&c->stream, fd, CONTROL_REQUEST_MAX);
 	c->stream.closer = &ctl->closer;
 	control_stream_init(&c->output, -1, 0);
-	c->output_source.fd = -1;
+	c->output_source.fd = c->life.fd = -1;
 	c->deadline = control_now_ms() + CONTROL_ASK_MS;
 	r = asker_of(fd, &c->asker);
 	c->person = policy_person(&ctl->policy, c->asker.uid);
@@ -385,8 +416,11 @@ int client_new(struct control *ctl, int fd)
 	if (r >= 0 && !client_has_place(c))
 		r = -EUSERS;
 	if (r >= 0)
+		r = watch_life(c);
+	if (r >= 0)
 		r = loop_add(ctl->loop, &c->source, fd, EPOLLIN, client_ready);
 	if (r < 0) {
+		forget_life(c);
 		control_stream_deinit(&c->stream);
 		asker_deinit(&c->asker);
 		free(c);

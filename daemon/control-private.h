@@ -34,6 +34,7 @@ struct client {
 	struct control *control;
 	struct client *next;
 	struct loop_source source;
+	struct loop_source life; /* of the process that asks: its end is told */
 	struct control_stream stream;
 	/* For the packets; fd -1: not here yet, or nobody reads any more. */
 	struct control_stream output;

@@ -16,11 +16,8 @@
 #include <unistd.h>
 
 #include "daemon/base/error.h"
+#include "daemon/base/peer.h"
 #include "daemon/proc/hook-server.h"
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* asm-generic/socket.h, Linux 6.5 */
-#endif
 
 /* What stands in the table of the asked. */
 enum { ASKED = 1, ASKED_AND_TAKEN };
@@ -191,17 +188,6 @@ static bool take_message(struct hook_server *s, const struct hook_peer *peer)
 
 /* ---- connections ---- */
 
-static int pidfd_of(const struct hook_server *s, int fd, uint32_t pid)
-{
-	int pidfd = -1;
-	socklen_t len = sizeof(pidfd);
-
-	if (s->peer_pidfd)
-		return getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0 ? -ESRCH : pidfd;
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	return pidfd < 0 && errno == ESRCH ? -ESRCH : pidfd;
-}
-
 /* Who is there?  HOOK_GOOD: one that was asked. */
 static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 {
@@ -215,7 +201,7 @@ static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 	peer->uid = peer_cred.uid;
 	if (!expected(s, peer->pid))
 		return HOOK_STRANGER;
-	peer->pidfd = pidfd_of(s, peer->fd, peer->pid);
+	peer->pidfd = peer_pidfd(peer->fd, s->peer_pidfd, peer->pid);
 	if (peer->pidfd != -ESRCH)
 		return HOOK_GOOD;
 	peer->pidfd = -1;

@@ -1,6 +1,8 @@
 /* test-control-client.c - the life of a client: what it may say when, what it is told, and how it ends. */
 #include <linux/sockios.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 
 #include "daemon/base/log.h"
 #include "daemon/control-private.h"
@@ -169,6 +171,44 @@ static void test_renew_early(void **state)
 	assert_int_equal(type, CONTROL_RENEWED);
 	/* And so does whoever was answered just now. */
 	assert_true(f.control->clients->renew_from > 0);
+}
+
+static bool is_of(pid_t pid)
+{
+	return f.control->clients && f.control->clients->asker.pid == (uint32_t)pid;
+}
+
+/* The process that asked has gone, and left its connection where it stays open: in a queue, or to another. */
+static void test_asker_ends(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), pair[2];
+	pid_t child;
+
+	(void)state;
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", f.path);
+	control_stream_deinit(&f.client);
+	child = fork();
+	if (!child) {
+		if (connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	for (int i = 0; i < 2000 && !is_of(child); i++)
+		assert_int_equal(loop_run_once(&f.loop, 10), 0);
+	assert_true(is_of(child));
+	control_stream_init(&f.client, fd, CONTROL_REPLY_MAX);
+	f.packets = fd_close(f.packets);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	f.packets = pair[0];
+	assert_int_equal(control_carry(&f.client, pair[1]), 0);
+	begin(&q);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	expect_end();
+	assert_int_equal(f.control->n_clients, 0);
 }
 
 /* The types of all messages that have come. */
@@ -356,10 +396,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_whole),	  EACH(test_renew),	    EACH(test_renew_early),
-		EACH(test_renew_unread),  EACH(test_out_of_turn),   EACH(test_garbage),
-		EACH(test_step),	  EACH(test_leaves),	    EACH(test_progress),
-		EACH(test_output_closed), EACH(test_output_shared),
+		EACH(test_whole),	 EACH(test_renew),	   EACH(test_renew_early),
+		EACH(test_renew_unread), EACH(test_out_of_turn),   EACH(test_garbage),
+		EACH(test_step),	 EACH(test_leaves),	   EACH(test_asker_ends),
+		EACH(test_progress),	 EACH(test_output_closed), EACH(test_output_shared),
 #undef EACH
 	};
 

@@ -1,0 +1,95 @@
+/* test-peer.c - the process that made a connection: found either way, and its end is told. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/listen-fds.h"
+#include "daemon/base/peer.h"
+#include "tests/unit/cmocka.h"
+
+/* The accepted end of a connection that a child has made; we have its own end too. */
+static int connected(pid_t *ret_child, int *ret_theirs)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = ""};
+	int pair[2], listener, fd;
+	socklen_t len;
+
+	(void)snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "test-peer-%d", getpid());
+	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.sun_path + 1));
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	pair[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(pair[0] >= 0);
+	*ret_child = fork();
+	if (!*ret_child) {
+		if (connect(pair[0], (struct sockaddr *)&at, len) < 0)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fd >= 0);
+	close(listener);
+	*ret_theirs = pair[0];
+	return fd;
+}
+
+static void lives_and_ends(bool by_socket)
+{
+	struct pollfd pfd = {.events = POLLIN};
+	int theirs, fd;
+	pid_t child;
+
+	fd = connected(&child, &theirs);
+	pfd.fd = peer_pidfd(fd, by_socket, (uint32_t)child);
+	if (by_socket && pfd.fd < 0) {
+		print_message("no SO_PEERPIDFD here\n");
+	} else {
+		assert_true(pfd.fd >= 0);
+		assert_int_equal(poll(&pfd, 1, 0), 0);
+		assert_int_equal(kill(child, SIGKILL), 0);
+		assert_int_equal(poll(&pfd, 1, 20000), 1);
+		close(pfd.fd);
+	}
+	(void)kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	/* Newer kernels give one of who has been reaped, too: its end is told at once. */
+	pfd.fd = peer_pidfd(fd, by_socket, (uint32_t)child);
+	if (pfd.fd < 0)
+		assert_int_equal(pfd.fd, -ESRCH);
+	else
+		assert_int_equal(poll(&pfd, 1, 0), 1);
+	if (pfd.fd >= 0)
+		close(pfd.fd);
+	close(fd);
+	close(theirs);
+}
+
+static void test_by_socket(void **state)
+{
+	(void)state;
+	lives_and_ends(true);
+}
+
+static void test_by_number(void **state)
+{
+	(void)state;
+	lives_and_ends(false);
+	assert_int_equal(peer_pidfd(-1, false, 0), -EINVAL);
+	assert_int_equal(peer_pidfd(-1, false, INT32_MAX), -ESRCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_socket),
+		cmocka_unit_test(test_by_number),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
