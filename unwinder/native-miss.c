@@ -166,10 +166,14 @@ void native_ahead(struct native *e, struct walk *const *walks, size_t n)
 	struct walk *missing[UW_BATCH];
 	size_t n_missing = 0;
 	uint32_t offset;
+	rule_t rule;
 
-	for (size_t i = 0; i < n; i++)
-		if (ahead_place(e, walks[i]))
-			missing[n_missing++] = walks[i];
+	for (size_t i = 0; i < n; i++) {
+		struct walk *w = walks[i];
+
+		if (!rule_cache_at(w->entry, &w->key, w->address, &rule) && ahead_place(e, w))
+			missing[n_missing++] = w;
+	}
 	for (size_t i = 0; i < n_missing; i++)
 		cfi_table_prefetch_entries(missing[i]->ahead.image, missing[i]->ahead.vaddr);
 	for (size_t i = 0; i < n_missing; i++) {
