@@ -62,12 +62,14 @@ bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, si
 		return false;
 	code += before - 8;
 	len -= before - 8;
-	/* runtime/asm_amd64.s: mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax */
-	return STARTS(code, len,
-		      "\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
-		      "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff") ||
-	       /* push %rax; mov (%rdx),%r12; call *%r12; pop %rax; jmp badmcall2 */
-	       STARTS(code + 1, len - 1, "\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9");
+	/* runtime/asm_amd64.s: push %rax; mov (%rdx),%r12; call *%r12; pop %rax; jmp badmcall2 */
+	if (STARTS(code + 1, len - 1, "\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9"))
+		return true;
+	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax, where position-independent
+	 * by way of rcx */
+	return STARTS(code, len, "\x48\x89\xfa\x48\x8b\x3f\xff\xd7") &&
+	       (STARTS(code + 8, len - 8, "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff") ||
+		STARTS(code + 8, len - 8, "\x48\xc7\xc1\xf8\xff\xff\xff\x64\x48\x8b\x01"));
 }
 
 static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t len)
