@@ -9,8 +9,8 @@ Every line of the unit is as it is installed, but for
   UNIT_REFUSED          in the environment: SystemCallErrorNumber, as "kill" instead of EPERM
   Restart, sockets      none of its own: its sockets are at --control-socket and --hook-socket, if these are given
   UNIT_RIGHTS           in the environment: capabilities (perfmon,kill) instead of the unit's
-  PERF...               of the environment is handed on, but PERFWIND_REFUSED: the unit may write to its own folder only, and what
-                        is there at the end goes to its log"""
+  PERF...               of the environment is handed on, but PERFWIND_REFUSED: the unit may write to /dev/shm alone, and what is there
+                        at the end goes to its log"""
 import fcntl
 import os
 import select
@@ -23,7 +23,7 @@ INSTALLED = "/lib/systemd/system/perfwind.service"
 NAME = "perfwind-test-%d" % os.getpid()
 SERVICE = NAME + ".service"
 ENDED = "/run/%s.ended" % NAME
-REFUSED = "/run/perfwind/%s.refused" % NAME
+REFUSED = "/dev/shm/%s.refused" % NAME
 
 
 def systemctl(*arguments, check=True):
@@ -92,7 +92,7 @@ def service_unit(arguments, sockets):
         raise RuntimeError("the unit has no line to change: %s" % ", ".join(changed))
     at = lines.index("[Service]") + 1
     lines[at:at] = ["StandardError=append:" + log, "ExecStopPost=+sh -c 'echo $$EXIT_CODE $$EXIT_STATUS >%s'" % ENDED,
-                    "ExecStopPost=+sh -c 'test ! -e %s || cat %s >&2'" % (REFUSED, REFUSED)]
+                    "ExecStopPost=+sh -c 'test ! -e %s || { cat %s >&2; rm %s; }'" % (REFUSED, REFUSED, REFUSED)]
     handed_on = {key: value for key, value in os.environ.items() if key.startswith("PERF")} | {"PERFWIND_REFUSED": REFUSED}
     lines[at:at] = ['Environment="%s=%s"' % pair for pair in handed_on.items()]
     write_unit(SERVICE, lines)
