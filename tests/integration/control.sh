@@ -314,6 +314,27 @@ check map-of-bob-is-said kept map-of-bob "names of JIT code are missing: $MAP is
 rm "$MAP"
 kill $JIT
 
+# What becomes somebody else's while it is recorded is not shown: not by events that were there before, nor by those of
+# whole CPUs.
+cp "$PROGRAMS/qsort" "$TMP/bin/elevated"
+chmod 4755 "$TMP/bin/elevated"
+runs_as_alice "$TMP/bin/elevated" 30
+is_roots() { [ "$(awk '/^Uid:/ { print $3 }' "/proc/$1/status")" = 0 ]; }
+if wait_for is_roots $!; then
+	runs_as_alice sh -c "while :; do '$TMP/bin/recursion' 0.1; '$TMP/bin/elevated' 0.1; done"; LOOP=$!
+	SECONDS_ASKED=2 asks $ALICE becomes -p $LOOP --children
+	check becomes-own has becomes "$NAMED"
+	check becomes-not-roots hasnt becomes '^elevated;|sort_numbers'
+	SECONDS_ASKED=2 asks $ALICE becomes-all -a
+	check becomes-all-own has becomes-all "$NAMED"
+	check becomes-all-not-roots hasnt becomes-all '^elevated;|sort_numbers'
+	SECONDS_ASKED=2 asks 0 becomes-root -a
+	check becomes-seen-by-root has becomes-root '^elevated;.*sort_numbers'
+	kill $LOOP
+else
+	skip becomes "set-user-ID programs are not run as such in $TMP"
+fi
+
 # All processes of the daemon, while it records and after it asked for consent: under the list, and with the rights that
 # their work needs.  PERFMON, KILL, DAC_READ_SEARCH, SYSLOG are bits 38, 5, 2, 34; SYS_PTRACE is 19.
 SECONDS_ASKED=20 asks $ALICE watched -p $ALICES &
