@@ -10,7 +10,7 @@ DESTDIR ?=
 CC ?= gcc
 PROTOC_C ?= protoc-c
 PKG_CONFIG ?= pkg-config
-PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib
+PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib libseccomp
 # Only compressed perf.data and debug sections by zstd need it: without, such a file is refused with a clear line.
 ZSTD := $(if $(shell $(PKG_CONFIG) --exists libzstd && echo yes),libzstd)
 PKGS += $(ZSTD)
