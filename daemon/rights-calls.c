@@ -159,13 +159,6 @@ static const int of_both[] = {
 	SYS_rt_sigsuspend,
 	SYS_rt_tgsigqueueinfo,
 	SYS_tkill,
-/* what looks for leaks does so by a process that traces us */
-#if defined(__SANITIZE_ADDRESS__)
-#if defined(__x86_64__)
-	SYS_getdents,
-#endif
-	SYS_ptrace,
-#endif
 /* older forms of those above, which other machines do not have */
 #if defined(__x86_64__)
 	SYS_access,
@@ -220,7 +213,22 @@ static const int of_command[] = {
 	SYS_setgroups,
 };
 
-_Static_assert(ARRAY_SIZE(of_both) + ARRAY_SIZE(newer) + ARRAY_SIZE(of_command) <= RIGHTS_CALLS,
+/* What looks for leaks does so by a process that traces us. */
+static const int of_sanitizers[] = {
+#if defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
+	SYS_getdents,
+#endif
+	SYS_ptrace,
+};
+#if defined(__SANITIZE_ADDRESS__)
+static const bool is_sanitized = true;
+#else
+static const bool is_sanitized = false;
+#endif
+
+_Static_assert(ARRAY_SIZE(of_both) + ARRAY_SIZE(newer) + ARRAY_SIZE(of_command) +
+			       ARRAY_SIZE(of_sanitizers) <=
+		       RIGHTS_CALLS,
 	       "the room for them");
 
 static size_t append(int *to, size_t n, const int *from, size_t n_from)
@@ -241,6 +249,8 @@ size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS])
 	n = append(ret, n, newer, ARRAY_SIZE(newer));
 	if (list == RIGHTS_COMMAND)
 		n = append(ret, n, of_command, ARRAY_SIZE(of_command));
+	if (is_sanitized)
+		n = append(ret, n, of_sanitizers, ARRAY_SIZE(of_sanitizers));
 	qsort(ret, n, sizeof(*ret), ascending);
 	return n;
 }
