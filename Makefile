@@ -180,6 +180,10 @@ $(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder da
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/aarch64/engines
 TEST_TOOLS += $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
+# The engines over recordings, one table: FILES="a.data b.data"; JSON=FILE: one JSON object too.
+.PHONY: bench-unwind
+bench-unwind: $(O)/bench-unwind
+	$(Q)$(if $(FILES),$(O)/bench-unwind $(if $(JSON),-o $(JSON)) $(FILES),echo 'which recordings? FILES="a.data b.data" (perf record --call-graph dwarf)'; exit 1)
 .PHONY: check-bounds
 check-bounds: $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
 	$(Q)FILES="$(FILES)" $(RUN) tests/integration/bounds.sh; r=$$?; cat $(O)/bounds.txt; exit $$r

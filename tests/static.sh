@@ -96,6 +96,11 @@ else
 	echo "skip format: clang-format 14 is not installed"
 fi
 
+# What people are told to type has a rule.
+bad=$(grep -hoE '(`make|"make) [a-z][a-z-]*/?' ./*.md tests/*.md Makefile | sed 's/^.make //; /\/$/d' | sort -u |
+	while read -r target; do grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || echo "$target"; done)
+[ -z "$bad" ] && echo "ok make-targets" || echo "not ok make-targets: no rule:" $bad
+
 # It does not know the cleanup attribute: leaks are looked for by the sanitizers instead.
 # What did not change since the last run is not looked at again.
 if command -v cppcheck >/dev/null 2>&1; then
