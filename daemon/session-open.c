@@ -56,6 +56,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 			       : tasks		 ? ADAPT_MAX
 						 : ADAPT_FIRST,
 		.data_mappings = so->raw != NULL,
+		.chain_field = so->raw != NULL,
 		.kernel_chain = !so->user_only && !so->no_kernel_frames && !so->poll_ms,
 		.user_chain = so->engine == UW_ENGINE_FP && session_user_frames(s),
 		.clock = so->clock,

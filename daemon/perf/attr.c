@@ -43,7 +43,7 @@ static void set_callchain(const struct perf_options *options, struct perf_event_
 {
 	bool kernel = options->kernel_chain && !attr->exclude_kernel;
 
-	if (!kernel && !options->user_chain)
+	if (!kernel && !options->user_chain && !options->chain_field)
 		return;
 	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
 	attr->exclude_callchain_kernel = !kernel;

@@ -35,6 +35,7 @@ struct perf_options {
 			       */
 	bool kernel_chain;    /* PERF_SAMPLE_CALLCHAIN of the kernel part */
 	bool user_chain;      /* ... of the user part (unwinder fp) */
+	bool chain_field;     /* ... be it empty: without, perf unwinds no copies of stacks */
 	int clock;	      /* CLOCK_*; of all records */
 	const uint32_t *cpus; /* online CPUs to open on; borrowed during open */
 	size_t n_cpus;
