@@ -314,6 +314,11 @@ deb:
 		{ env -u O -u MAKEFLAGS dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }; }
 	$(Q)mv $(O)/deb/perfwind_*.deb $(O)/ && ls $(O)/perfwind_*.deb
 
+# For clangd and other tools that read the sources.
+.PHONY: compdb
+compdb: $(PROTO_HEADERS)
+	$(Q)$(MAKE) --no-print-directory -nB V=1 all unit programs | tests/tools/compdb.py >compile_commands.json
+
 help:
 	@echo "make              build $(O)/perfwind"
 	@echo "make demo         install what is missing, build, profile a real program, show the result"
@@ -325,6 +330,7 @@ help:
 	@echo "make check-selinux-boot   perfwind in a machine with an enforcing SELinux, booted by qemu (root, minutes, packages)"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"
+	@echo "make compdb       compile_commands.json, for clangd"
 	@echo "make install PREFIX=/usr/local DESTDIR=   and uninstall; make deb: a Debian package"
 	@echo "O=DIR build folder   SAN=address,undefined sanitizers   V=1 show commands"
 

@@ -1,0 +1,96 @@
+"""perfwind-gdb.py - gdb commands for perfwind's main tables:  gdb -x tests/tools/perfwind-gdb.py -p PID
+
+  pw-processes TABLE    a struct process_table *: pid, incarnation, state of the mappings, command line
+  pw-modules MODULES    a struct uw_modules *: path, state of both halves, bytes, oldest first
+  pw-account ACCOUNT    a struct account *: the equation of samples, and whether it holds
+  pw-session [SESSION]  a struct session *; without one, the `s` or `session` of the selected frame: all of the above
+"""
+import gdb
+
+
+def slots(table):
+    """The (key, value) pairs of a struct table (base/table.h)."""
+    for i in range(int(table["n_slots"])):
+        slot = table["slots"][i]
+        if slot["used"]:
+            yield int(slot["key"]), int(slot["value"])
+
+
+def atomic(value):
+    return int(value.cast(gdb.lookup_type("int"))) if value.type.sizeof == 4 else int(value.cast(gdb.lookup_type("long")))
+
+
+def text(pointer, limit=60):
+    return pointer.string(errors="replace", length=-1)[:limit] if pointer else ""
+
+
+def name_of(kind, number):
+    for field in gdb.lookup_type(kind).fields():
+        if field.enumval == number:
+            return field.name
+    return str(number)
+
+
+def show_processes(table):
+    pointer = gdb.lookup_type("struct process").pointer()
+    rows = sorted(slots(table["by_pid"]))
+    print("%d processes" % len(rows))
+    for pid, at in rows:
+        p = gdb.Value(at).cast(pointer)
+        print("%8d  serial %-6d %-24s %s%s" % (pid, int(p["serial"]), p["maps_state"],
+              "exited " if p["exited"] else "", text(p["cmdline"])))
+
+
+def show_modules(modules):
+    entry = modules["oldest"]
+    total = 0
+    while entry:
+        m = entry["module"]
+        held = atomic(m["unwind_bytes"]) + atomic(m["symbol_bytes"]) + atomic(m["lines_bytes"])
+        total += held
+        print("%5d  unwind %-22s symbols %-22s %8d bytes  %s" % (int(m["serial"]),
+              name_of("enum uw_module_state", atomic(m["unwind_state"])),
+              name_of("enum uw_module_state", atomic(m["symbol_state"])), held, m["path"].address.cast(
+                  gdb.lookup_type("char").pointer()).string(errors="replace")))
+        entry = entry["newer"]
+    print("%d modules, %d bytes" % (int(modules["n"]), total))
+
+
+def show_account(account):
+    skipped = {str(i): int(account["skipped"][i]) for i in range(account["skipped"].type.range()[1] + 1)}
+    flight = int(account["queued"]) - int(account["answered"])
+    received, emitted = int(account["received"]), int(account["emitted"])
+    print("received %d = emitted %d + skipped %d + in flight %d: %s" % (received, emitted, sum(skipped.values()), flight,
+          "holds" if received == emitted + sum(skipped.values()) + flight else "DOES NOT HOLD"))
+    print("  skipped by enum skip_reason:", {name_of("enum skip_reason", int(k)): v for k, v in skipped.items() if v})
+    print("  whole %d, cut %d" % (int(account["whole"]), int(account["cut"])))
+
+
+def show_session(session):
+    print("session %s: %s" % (session.address, session["state"]))
+    show_account(session["account"])
+    show_processes(session["processes"].dereference())
+    show_modules(session["modules"].dereference())
+
+
+class Command(gdb.Command):
+    def __init__(self, name, show, implied=()):
+        super().__init__(name, gdb.COMMAND_DATA)
+        self.show, self.implied = show, implied
+
+    def invoke(self, argument, from_tty):
+        for expression in [argument] if argument else self.implied:
+            try:
+                value = gdb.parse_and_eval(expression)
+            except gdb.error:
+                continue
+            if value.type.code == gdb.TYPE_CODE_PTR:
+                value = value.dereference()
+            return self.show(value)
+        raise gdb.GdbError("which one?  An expression, or a frame that has one: up, down")
+
+
+Command("pw-processes", show_processes)
+Command("pw-modules", show_modules)
+Command("pw-account", show_account)
+Command("pw-session", show_session, ("s", "session"))
