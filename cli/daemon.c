@@ -53,7 +53,7 @@ struct daemon_run {
 static const struct option_def defs[] = {
 	{"socket", 's', OPTION_STRING, "NAME",
 	 "the service's producer socket: a path, or @NAME (default: "
-	 "$PERFETTO_PRODUCER_SOCK_NAME, /run/perfetto/traced-producer.sock or "
+	 "$PERFETTO_PRODUCER_SOCK_NAME, /run/perfetto/traced-producer.sock or, without privileges, "
 	 "/tmp/perfetto-producer)",
 	 offsetof(struct daemon_args, socket), 0, NULL, NULL},
 	{"config", 0, OPTION_STRING, "FILE",
@@ -376,6 +376,7 @@ static int start(struct daemon_run *run)
 		.socket = run->args.socket,
 		.producer_name = run->args.name ? run->args.name : PRODUCER_NAME,
 		.settings = run->settings,
+		.privileged = rights_held(),
 		.lends = rights_lend(),
 		.serving = serving,
 		.lost = lost,

@@ -7,6 +7,7 @@
 #include "daemon/base/error.h"
 #include "daemon/config/config.h"
 #include "daemon/daemon-private.h"
+#include "daemon/stage/adapt.h"
 
 /* ---- shares ---- */
 
@@ -116,8 +117,11 @@ static struct instance *add_instance(struct daemon *d, uint64_t id, const void *
 	struct instance *in;
 
 	if (d->n_instances >= d->options.settings.max_sources) {
-		log_error("data source %lu is refused: %zu run already (max-sources)", id,
-			  d->n_instances);
+		log_error(
+			"data source %lu is refused: the service has %zu data sources, as many as "
+			"max-sources in /etc/perfwind.conf allows; raise it, then systemctl reload "
+			"perfwind",
+			id, d->n_instances);
 		return NULL;
 	}
 	in = calloc(1, sizeof(*in));
@@ -154,6 +158,7 @@ static void session_done(void *arg)
 	if (session_error(in->session, &why) < 0)
 		log_error("data source %lu has ended: %s", in->id, why);
 	in->session = session_free(in->session);
+	in->rate = in->stack_bytes = 0;
 	in->state = INSTANCE_SETTLING;
 	instance_settle(in);
 }
@@ -197,6 +202,70 @@ static int narrow(struct instance *in, struct session_options *so, char *error, 
 	return 0;
 }
 
+/* ---- what all of them may cost ---- */
+
+/* The kernel throttles neither: it samples a tracepoint or a fault as often as the machine makes it
+ * happen, which is not known beforehand. */
+static bool has_no_rate(const struct session_options *so)
+{
+	uint32_t type = so->specs[0].type;
+
+	return !so->frequency && so->specs[0].weight == PERF_WEIGHT_EVENTS &&
+	       (type == PERF_TYPE_TRACEPOINT || type == PERF_TYPE_SOFTWARE);
+}
+
+/* Samples a second of a CPU.  An event without a rate counts as a quarter of the limit. */
+static uint64_t rate_of(const struct session_options *so, uint64_t limit)
+{
+	uint64_t rate;
+
+	if (so->poll_ms)
+		return 1000 / so->poll_ms + 1;
+	rate = policy_rate(&so->specs[0], so->frequency, so->period);
+	return has_no_rate(so) ? min_u64(rate, max_u64(limit / 4, 1)) : rate;
+}
+
+/* Bytes of a sample's stack, at most: the size is adapted while the session runs. */
+static uint64_t stack_of(const struct session_options *so)
+{
+	if (so->poll_ms || so->no_user_frames || so->kernel_only || so->engine == UW_ENGINE_FP)
+		return 0;
+	return so->stack_bytes ? so->stack_bytes : ADAPT_MAX;
+}
+
+/* One service asks for all its readers, which we do not know: so the limits are the service's. */
+static int limit(struct instance *in, const struct session_options *so, char *error,
+		 size_t error_size)
+{
+	const struct settings *s = &in->daemon->options.settings;
+	uint64_t rate = rate_of(so, s->traced_rate), all_rates, all_bytes;
+	/* Neither overflows: a rate that is too large is refused before it is multiplied. */
+	uint64_t bytes = min_u64(rate, UINT32_MAX) * stack_of(so);
+
+	all_rates = min_u64(rate, UINT32_MAX);
+	all_bytes = bytes;
+	for (const struct instance *o = in->daemon->instances; o; o = o->next) {
+		all_rates += o->rate;
+		all_bytes += o->stack_bytes;
+	}
+	if (all_rates > s->traced_rate || all_bytes > s->traced_stack_bytes) {
+		bool by_rate = all_rates > s->traced_rate;
+
+		(void)snprintf(error, error_size,
+			       "%lu %s a second of a CPU are asked for, %lu together with the data "
+			       "sources that run, %u are allowed; lower the config's frequency, or "
+			       "raise %s in /etc/perfwind.conf, then systemctl reload perfwind",
+			       by_rate ? rate : bytes, by_rate ? "samples" : "bytes of stacks",
+			       by_rate ? all_rates : all_bytes,
+			       by_rate ? s->traced_rate : s->traced_stack_bytes,
+			       by_rate ? "traced-rate" : "traced-stack-bytes");
+		return fail(-EPERM);
+	}
+	in->rate = rate;
+	in->stack_bytes = bytes;
+	return 0;
+}
+
 static int open_session(struct instance *in, char *error, size_t error_size)
 {
 	struct session_options so = in->config->options;
@@ -204,6 +273,8 @@ static int open_session(struct instance *in, char *error, size_t error_size)
 
 	in->policy = in->daemon->policy;
 	r = narrow(in, &so, error, error_size);
+	if (r >= 0)
+		r = limit(in, &so, error, error_size);
 	if (r < 0)
 		return trace(r);
 	so.producer = true;
@@ -235,6 +306,7 @@ static void begin(struct instance *in)
 		log_error("data source %lu cannot start: %s", in->id,
 			  *error ? error : strerror(-r));
 		instance_close_sink(in);
+		in->rate = in->stack_bytes = 0;
 		in->state = INSTANCE_ENDED;
 		return;
 	}

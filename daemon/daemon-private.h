@@ -51,6 +51,8 @@ struct instance {
 	uint32_t target_buffer;
 	struct policy_traced policy; /* as it was at its start */
 	struct session *session;
+	uint64_t rate,
+		stack_bytes; /* that it asked for, of settings.traced_*; 0 without a session */
 
 	/* daemon-sink.c: the session's packets into the shared memory */
 	struct sink sink;
@@ -83,6 +85,7 @@ struct daemon {
 	size_t n_instances;
 	struct share *shares;
 	struct policy_traced policy;
+	struct policy_ids services;    /* policy_trusts_service() */
 	struct session_shared *shared; /* of all sessions */
 	struct loop_timer tick;	       /* runs while there are instances, and to the end */
 	uint64_t stop_by;	       /* CLOCK_MONOTONIC; 0: not stopping */

@@ -84,6 +84,13 @@ static void committed(void *arg)
 
 /* ---- the connection ---- */
 
+static bool trusts(void *arg, uint32_t uid)
+{
+	const struct daemon *d = arg;
+
+	return policy_trusts_service(&d->services, uid);
+}
+
 static void serving(void *arg)
 {
 	struct daemon *d = arg;
@@ -159,6 +166,7 @@ static void clear_incremental_state(void *arg, const uint64_t *ids, size_t n)
 }
 
 static const struct producer_events events = {
+	.trusts = trusts,
 	.serving = serving,
 	.lost = lost,
 	.left = left,
@@ -225,6 +233,7 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 {
 	struct producer_options po = {
 		.socket = options->socket,
+		.privileged = options->privileged,
 		.name = options->producer_name,
 		.shmem_page_bytes = options->settings.shmem_page,
 		.shmem_bytes = options->settings.shmem_size,
@@ -243,6 +252,7 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 	d->options = *options;
 	d->loop = loop;
 	policy_traced_of(&options->settings, options->lends, &d->policy);
+	policy_services_of(&options->settings, &d->services);
 	d->tick.source.fd = -1;
 	r = loop_timer_add(loop, &d->tick, 0, 0, tick);
 	if (r >= 0)
@@ -276,6 +286,7 @@ void daemon_set_settings(struct daemon *d, const struct settings *settings)
 {
 	d->options.settings = *settings;
 	policy_traced_of(settings, d->options.lends, &d->policy);
+	policy_services_of(settings, &d->services);
 	producer_set_hints(d->producer, settings->shmem_page, settings->shmem_size);
 }
 

@@ -17,6 +17,7 @@ struct daemon_options {
 	const char *socket;	   /* NULL: as a stock producer finds it */
 	const char *producer_name; /* in configs: TraceConfig.producers, producer_name_filter */
 	struct settings settings;
+	bool privileged; /* rights_held() */
 	bool lends; /* rights beyond its user's own (rights_lend) to whoever asks the service */
 	struct features features;
 	struct consent *consent; /* of all sessions; borrowed, may be NULL */

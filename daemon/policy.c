@@ -152,6 +152,15 @@ void policy_traced_of(const struct settings *s, bool lends, struct policy_traced
 	p->ids.n_groups = resolve(s->traced_groups, group_id, "traced-groups", true, p->ids.groups);
 }
 
+void policy_services_of(const struct settings *s, struct policy_ids *ids)
+{
+	*ids = (struct policy_ids){0};
+	ids->n_users =
+		resolve(s->traced_service_users, policy_user_id, "traced-service-users",
+			strcmp(s->traced_service_users, settings_default.traced_service_users) != 0,
+			ids->users);
+}
+
 void policy_of(const struct settings *s, struct policy *p)
 {
 	*p = (struct policy){
@@ -188,6 +197,11 @@ enum policy_scope policy_scope(const struct policy *p, const struct asker *asker
 		if (has(p->all.groups, p->all.n_groups, asker->groups[i]))
 			return POLICY_ALL;
 	return p->own ? POLICY_OWN : POLICY_NOTHING;
+}
+
+bool policy_trusts_service(const struct policy_ids *ids, uint32_t uid)
+{
+	return uid == 0 || uid == geteuid() || has(ids->users, ids->n_users, uid);
 }
 
 bool policy_event_words(const char *event, char *error, size_t size)

@@ -63,6 +63,9 @@ void asker_deinit(struct asker *asker);
 /* Names are looked up now; one that is unknown gives nobody anything and is logged, if it was not
  * the default. */
 void policy_of(const struct settings *settings, struct policy *ret_policy);
+/* The users that may run the tracing service, besides root and the daemon's own user. */
+void policy_services_of(const struct settings *settings, struct policy_ids *ret_ids);
+bool policy_trusts_service(const struct policy_ids *ids, uint32_t uid);
 /* @lends: the daemon has rights beyond its user's own (rights_lends). */
 void policy_traced_of(const struct settings *settings, bool lends,
 		      struct policy_traced *ret_policy);

@@ -156,14 +156,17 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 	return r;
 }
 
-bool rights_lend(void)
+bool rights_held(void)
 {
 	struct caps caps;
 
-	if (geteuid() == 0)
-		return false;
 	/* Where it cannot be told, it is as if there were. */
-	return caps_get(&caps) < 0 || caps.effective;
+	return geteuid() == 0 || caps_get(&caps) < 0 || caps.effective;
+}
+
+bool rights_lend(void)
+{
+	return geteuid() != 0 && rights_held();
 }
 
 void rights_names(char *text, size_t size)

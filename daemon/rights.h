@@ -32,6 +32,8 @@ enum rights_list { RIGHTS_DAEMON, RIGHTS_COMMAND };
  * ends the process instead.  PERFWIND_REFUSED=FILE in the environment (tests only): in that file, of helper processes too. */
 int rights_filter(enum rights_list list, bool told, char *error, size_t error_size);
 
+/* Root's, or any capability in effect. */
+bool rights_held(void);
 /* Are there capabilities in effect that are not simply root's? */
 bool rights_lend(void);
 

@@ -20,6 +20,9 @@ const struct settings settings_default = {
 	.user_memory = 256 << 20,
 	.user_processes = 1024,
 	.user_descriptors = 8192,
+	.traced_service_users = "traced",
+	.traced_rate = 20000,
+	.traced_stack_bytes = 640 << 20,
 	.system_call_filter = true,
 };
 
@@ -52,6 +55,10 @@ static const struct setting {
 	{"traced-users", offsetof(struct settings, traced_users), .list = true, .traced = true},
 	{"traced-groups", offsetof(struct settings, traced_groups), .list = true, .traced = true},
 	{"traced-kernel", offsetof(struct settings, traced_kernel), .flag = true, .traced = true},
+	{"traced-service-users", offsetof(struct settings, traced_service_users), .list = true},
+	{"traced-rate", offsetof(struct settings, traced_rate), .min = 1, .max = 10000000},
+	{"traced-stack-bytes", offsetof(struct settings, traced_stack_bytes), .min = 1 << 20,
+	 .max = (uint64_t)UINT32_MAX & ~4095ull, .bytes = true},
 	{"direct", offsetof(struct settings, direct), .flag = true},
 	{"system-call-filter", offsetof(struct settings, system_call_filter), .flag = true},
 	{"consent-under-seccomp", offsetof(struct settings, consent_under_seccomp), .flag = true},

@@ -21,6 +21,11 @@ struct settings {
 	char traced_users[256], traced_groups[256]; /* as above; "*": everyone */
 	bool traced_kernel;
 	bool traced_said; /* one of these three is set */
+	/* ---- the tracing service itself ---- */
+	char traced_service_users
+		[256]; /* as all_users: who may run it, besides root and our own user */
+	/* Of all its data sources: samples a second of a CPU, and bytes of stacks in them. */
+	uint32_t traced_rate, traced_stack_bytes;
 	/* ---- rights.h ---- */
 	bool direct, system_call_filter;
 	bool consent_under_seccomp; /* also processes under a seccomp filter are asked */

@@ -37,6 +37,8 @@ struct producer {
 	struct loop_timer retry;
 	uint32_t wait_ms; /* before the try under way */
 	bool told;	  /* that the service is not there: once */
+	uint32_t
+		distrusted; /* the user whose service was refused last, logged once; UINT32_MAX: none */
 
 	enum producer_state state;
 	struct frame_stream stream;

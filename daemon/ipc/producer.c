@@ -19,16 +19,16 @@ enum {
 	READS = 8, /* of at most 128 KiB, then the others in the loop have their turn */
 };
 
-const char *producer_socket_name(void)
+const char *producer_socket_name(bool privileged)
 {
 	const char *name = getenv("PERFETTO_PRODUCER_SOCK_NAME");
 
 	if (name && *name)
 		return name;
-	/* Where distributions put it, if that folder is there for us; else where a service that
-	 * somebody started by hand listens. */
-	return access("/run/perfetto/", X_OK) == 0 ? "/run/perfetto/traced-producer.sock"
-						   : "/tmp/perfetto-producer";
+	/* Where distributions put it; else where a service that was started by hand listens. */
+	return privileged || access("/run/perfetto/", X_OK) == 0
+		       ? "/run/perfetto/traced-producer.sock"
+		       : "/tmp/perfetto-producer";
 }
 
 uint32_t producer_backoff_ms(uint32_t last_ms)
@@ -178,28 +178,66 @@ static int connect_to(const char *name, int *ret_fd)
 	return 0;
 }
 
+/* The credentials of the connected socket are the listener's, as the kernel noted them at its
+ * listen(2) (net/unix/af_unix.c, copy_peercred()).  To look at the owner of the path instead would
+ * leave time to exchange the socket. */
+static int check_listener(const struct producer *p, int fd, uint32_t *ret_uid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return fail(-errno);
+	*ret_uid = cred.uid;
+	return p->events->trusts(p->arg, cred.uid) ? 0 : fail(-EACCES);
+}
+
+static void report_distrust(struct producer *p, const char *name, uint32_t uid)
+{
+	log_print(p->distrusted == uid ? LOG_LEVEL_VERBOSE : LOG_LEVEL_NORMAL,
+		  "the tracing service at %s is refused: user %u runs it; trusted are root, the "
+		  "daemon's own user and traced-service-users; to trust user %u: "
+		  "traced-service-users = %u in /etc/perfwind.conf, then systemctl reload perfwind",
+		  name, uid, uid, uid);
+	p->distrusted = uid;
+}
+
+static void report_absence(struct producer *p, const char *name, int r)
+{
+	/* Once; -v tells of each try. */
+	log_print(p->told ? LOG_LEVEL_VERBOSE : LOG_LEVEL_NORMAL, "no tracing service at %s (%s)%s",
+		  name,
+		  r == -EAFNOSUPPORT ? "memory can only be shared over a local socket"
+				     : strerror(-r),
+		  p->told ? "" : "; waiting for it");
+	p->told = true;
+}
+
 static int try_now(struct loop_timer *timer)
 {
 	struct producer *p = container_of(timer, struct producer, retry);
-	const char *name = p->options.socket ? p->options.socket : producer_socket_name();
-	int fd = -1, r = connect_to(name, &fd);
+	const char *name =
+		p->options.socket ? p->options.socket : producer_socket_name(p->options.privileged);
+	_cleanup_(fd_closep) int fd = -1;
+	uint32_t uid = UINT32_MAX;
+	int r = connect_to(name, &fd);
 
 	if (r >= 0)
-		r = frame_stream_init(&p->stream, fd);
+		r = check_listener(p, fd, &uid);
+	if (r >= 0)
+		r = frame_stream_init(&p->stream, take_fd(fd));
 	if (r >= 0)
 		r = loop_add(p->loop, &p->source, p->stream.fd, EPOLLIN, ready);
 	if (r < 0) {
 		frame_stream_deinit(&p->stream);
-		/* Once; -v tells of each try. */
-		log_print(p->told ? LOG_LEVEL_VERBOSE : LOG_LEVEL_NORMAL,
-			  "no tracing service at %s (%s)%s", name,
-			  r == -EAFNOSUPPORT ? "memory can only be shared over a local socket"
-					     : strerror(-r),
-			  p->told ? "" : "; waiting for it");
-		p->told = true;
+		if (r == -EACCES && uid != UINT32_MAX)
+			report_distrust(p, name, uid);
+		else
+			report_absence(p, name, r);
 		try_later(p);
 		return 0;
 	}
+	p->distrusted = UINT32_MAX;
 	p->state = PRODUCER_BINDING;
 	producer_bind(p);
 	return 0;
@@ -224,6 +262,7 @@ int producer_new(const struct producer_options *options, const struct producer_e
 		.stream = {.fd = -1, .slot_fd = -1},
 		.source.fd = -1,
 		.retry.source.fd = -1,
+		.distrusted = UINT32_MAX,
 	};
 	r = loop_timer_add(loop, &p->retry, 1, 0, try_now);
 	if (r < 0) {
@@ -254,4 +293,8 @@ void producer_set_hints(struct producer *p, uint32_t page_bytes, uint32_t bytes)
 {
 	p->options.shmem_page_bytes = page_bytes;
 	p->options.shmem_bytes = bytes;
+	if (p->state != PRODUCER_WAITING)
+		return;
+	p->wait_ms = 0;
+	(void)loop_timer_set(&p->retry, 1, 0);
 }

@@ -22,6 +22,10 @@ struct producer_source {
 };
 
 struct producer_events {
+	/* May this user run the service?  Asked of each connection before a byte is sent over it:
+	 * @uid is the user that called listen(2) on the other socket (SO_PEERCRED), whatever name
+	 * that socket was found by.  false: the connection is closed, lost() is not called. */
+	bool (*trusts)(void *arg, uint32_t uid);
 	/* All data sources are registered, and the service has answered a Sync since. */
 	void (*serving)(void *arg);
 	/* The connection is gone, with everything that was set up over it. */
@@ -41,7 +45,8 @@ struct producer_events {
 };
 
 struct producer_options {
-	const char *socket; /* NULL: $PERFETTO_PRODUCER_SOCK_NAME, else the usual one */
+	const char *socket; /* NULL: producer_socket_name() */
+	bool privileged;    /* the same: no name that any user could have taken */
 	const char *name;
 	uint32_t shmem_page_bytes, shmem_bytes; /* hints; 0: the service's choice */
 	const struct producer_source *sources;	/* borrowed while the producer lives */
@@ -55,7 +60,7 @@ int producer_new(const struct producer_options *options, const struct producer_e
 /* Without a word to the service, which takes it as our end. */
 struct producer *producer_free(struct producer *producer);
 bool producer_connected(const struct producer *producer);
-/* For the next connection. */
+/* For the next connection, which is tried at once where there is none. */
 void producer_set_hints(struct producer *producer, uint32_t page_bytes, uint32_t bytes);
 
 /* Hands over chunks, in order, then answers flush requests up to @flush (0: none).  More than fit
@@ -74,7 +79,9 @@ void producer_refuse(struct producer *producer, const char *why);
  * lost(). false: not connected, neither will follow. */
 bool producer_leave(struct producer *producer);
 
-/* The socket's name, as a stock client finds it.  Borrowed from the environment or constant. */
-const char *producer_socket_name(void);
+/* The socket's name, as a stock client finds it: $PERFETTO_PRODUCER_SOCK_NAME, else the one in
+ * /run/perfetto.  Where that folder is missing an unprivileged daemon looks in /tmp, in which any user
+ * can bind a name.  Borrowed from the environment or constant. */
+const char *producer_socket_name(bool privileged);
 /* How long to wait before the next try, given the last wait (0: none yet). */
 uint32_t producer_backoff_ms(uint32_t last_ms);

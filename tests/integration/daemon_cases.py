@@ -738,6 +738,76 @@ def wire_command(service, body):
     return len(frame).to_bytes(4, "little") + frame
 
 
+# ---- who may be the service
+
+def refused_service(s, word):
+    """The daemon has connected, and closes without a byte; what it logged of it."""
+    service = s.service.accept()
+    service.wait_closed()
+    expect(service.last_request == 0 and not service.buffer, "it was sent something")
+    wait_until(lambda: word in s.daemon.log(), "the line")
+    return [line for line in s.daemon.log().splitlines() if word in line]
+
+
+@case
+def other_users_service():
+    """A service of another user gets no byte, until the settings name that user; a command of root's or our own does."""
+    path = os.path.join(TMP, "trust.conf")
+
+    def write(text):
+        with open(path, "w") as out:
+            out.write(text + SHOWN)
+
+    write("")
+    with Setting("--config", path, service=False) as s:
+        s.service = Service(s.name, uid=ALICE)
+        line, = refused_service(s, "is refused: user %d runs it" % ALICE)
+        expect("traced-service-users = %d" % ALICE in line, line)
+        refused_service(s, line)
+        expect(s.daemon.log().count("is refused") == 1, "each try is logged: " + s.daemon.log())
+        write("traced-service-users = %d\n" % ALICE)
+        s.daemon.process.send_signal(signal.SIGHUP)
+        # One that was refused may be in the queue yet.
+        while s.service.accept() and not s.service.poll(5):
+            pass
+        s.service.begin()
+        expect([d["name"] for d in s.service.descriptors] == ["linux.perf", "perfetto.metatrace"], "not registered")
+    # What the name is now says nothing of who is connected: the listener is judged.
+    with Setting(service=False, rights=RIGHTS) as s:
+        s.service = Service(s.name, uid=BOB)
+        refused_service(s, "user %d runs it" % BOB)
+        s.service.close()
+        if s.name[0] != "@":
+            os.remove(s.name)
+        s.service = Service(s.name)
+        s.begin()
+
+
+@case
+def service_names():
+    """Without a name from outside, only a daemon without privileges looks for its service in /tmp."""
+    usual, by_hand = "/run/perfetto/traced-producer.sock", "/tmp/perfetto-producer"
+    for command, where in (
+            ([], usual), (as_unit_user(RIGHTS), usual),
+            (as_user(ALICE, "--inh-caps=-all"), usual if os.path.isdir("/run/perfetto") else by_hand)):
+        folder = public(PERFWIND)
+        log = os.path.join(TMP, "names-%d.err" % next(names))
+        with open(log, "w+b") as out:
+            daemon = subprocess.Popen([*command, os.path.join(folder, "perfwind"), "daemon", "--config", "/dev/null",
+                                       "--control-socket", "@perfwind-names-%d" % next(names), "--hook-socket",
+                                       "@perfwind-names-%d" % os.getpid()], stderr=out,
+                                      env=dict(os.environ, PERFETTO_PRODUCER_SOCK_NAME=""))
+            def text():
+                with open(log) as written:
+                    return written.read()
+            try:
+                wait_until(lambda: "tracing service" in text() or daemon.poll() is not None, "a line")
+                expect("tracing service at %s " % where in text(), text())
+            finally:
+                daemon.terminate()
+                daemon.wait(30)
+
+
 # ---- its own life
 
 @case
@@ -917,6 +987,59 @@ def too_many_sources():
             service.stop(i)
         service.wait(lambda: service.stopped == [1, 2, 3, 4, 5], "the answers")
         expect(s.daemon.log().count("max-sources") == 2, s.daemon.log())
+
+
+@case
+def too_much_in_all():
+    """traced-rate, traced-stack-bytes: what all data sources ask for together; a stopped one's part is free again."""
+    path = os.path.join(TMP, "limits.conf")
+
+    def write(text):
+        with open(path, "w") as out:
+            out.write(text + SHOWN)
+
+    write("traced-rate = 1000\n")
+    with Setting("--config", path) as s:
+        service = s.begin()
+        service.setup_tracing()
+        pid = s.target()
+
+        def start(i, hz, stacks):
+            config = source_config(perf_config(hz, [pid], callstacks=stacks), buffer=i)
+            service.setup(i, config)
+            service.start(i, config)
+
+        def refused(i):
+            return "data source %d cannot start: " % i in s.daemon.log()
+
+        def runs(i):
+            service.flush(i, i)
+            service.wait(lambda: i in service.flushed, "the answer to a flush")
+            return not refused(i)
+
+        start(1, 600, False)
+        expect(runs(1), s.daemon.log())
+        start(2, 600, False)
+        wait_until(lambda: refused(2), "the refusal")
+        expect("600 samples a second of a CPU are asked for, 1200 together with" in s.daemon.log() and
+               "raise traced-rate in" in s.daemon.log(), s.daemon.log())
+        service.stop(1, 2)
+        service.wait(lambda: sorted(service.stopped) == [1, 2], "the answers")
+        start(3, 600, False)
+        expect(runs(3), s.daemon.log())
+        # Each stack counts with 65,528 bytes: one source of 300 Hz fits into 32 MiB, two do not.
+        write("traced-stack-bytes = 32M\n")
+        s.daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "read again" in s.daemon.log(), "the line")
+        start(4, 300, True)
+        expect(runs(4), s.daemon.log())
+        start(5, 300, True)
+        wait_until(lambda: refused(5), "the refusal")
+        expect("39316800 together with" in s.daemon.log() and "raise traced-stack-bytes in" in s.daemon.log(),
+               s.daemon.log())
+        for i in (3, 4, 5):
+            service.stop(i)
+        service.wait(lambda: sorted(service.stopped) == [1, 2, 3, 4, 5], "the answers")
 
 
 @case
@@ -1249,7 +1372,7 @@ def shown_live():
 
 
 # Whoever starts it as a unit is told by systemd's own start (boot.sh), and hands no other descriptors over.
-NOT_AS_UNIT = ("notify", "android_sockets")
+NOT_AS_UNIT = ("notify", "android_sockets", "service_names")
 
 
 def main():

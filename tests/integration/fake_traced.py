@@ -184,19 +184,33 @@ class Chunk:
 class Service:
     """One listening socket and the connection accepted last."""
 
-    def __init__(self, name, offset=30):
+    def __init__(self, name, offset=30, uid=None):
         self.name, self.offset = name, offset
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name[1:] if name[0] == "@" else name)
         if name[0] != "@":
             os.chmod(name, 0o666)
-        self.listener.listen(4)
+        self.listen_as(uid)
         self.connection = None
         self.violations = []
         self.connections = 0
         self.shuffled = METHODS[:]
         random.Random(offset).shuffle(self.shuffled)
         self.reset()
+
+    def listen_as(self, uid):
+        """Listens as this user (None: ours): the one that the other side of a connection is given as its peer."""
+        child = os.fork() if uid is not None else 0
+        if not child:
+            try:
+                if uid is not None:
+                    os.setresuid(uid, uid, uid)
+                self.listener.listen(4)
+            finally:
+                if uid is not None:
+                    os._exit(0)
+            return
+        os.waitpid(child, 0)
 
     def reset(self):
         self.buffer = b""

@@ -5,6 +5,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/daemon.h"
+#include "tests/unit/capture.h"
 #include "tests/unit/ipc/service.h"
 
 enum { PAGE = 4096 };
@@ -157,6 +158,45 @@ static void test_too_many(void **state)
 	EXPECT_STOPPED(&t, "\x02");
 	SETUP(&t, 6, COUNTING);
 	assert_int_equal(daemon_n_instances(t.daemon), 3);
+	test_end(&t);
+}
+
+/* timebase.frequency 30,000; 12,000 and callstack_sampling: each stack counts with 65,528 bytes. */
+#define FAST COUNTING "\xfa\x06\x06\x7a\x04\x10\xb0\xea\x01"
+#define WITH_STACKS COUNTING "\xfa\x06\x08\x7a\x03\x10\xe0\x5d\x82\x01\x00"
+/* timebase.period 1 of cpu-clock (counter 1). */
+#define EACH COUNTING "\xfa\x06\x06\x7a\x04\x08\x01\x20\x01"
+
+/* What one data source asks for is too much by itself: the setting is named, and no event is opened. */
+static void test_too_much(void **state)
+{
+	struct capture c;
+	struct test t;
+	char *text;
+
+	(void)state;
+	test_begin(&t, "much");
+	give_memory(&t);
+	capture_begin(&c, 2);
+	SETUP(&t, 1, FAST);
+	START(&t, 1, FAST);
+	SETUP(&t, 2, WITH_STACKS);
+	START(&t, 2, WITH_STACKS);
+	SETUP(&t, 3, EACH);
+	START(&t, 3, EACH);
+	pump(&t.s);
+	text = capture_end(&c);
+	assert_non_null(strstr(text,
+			       "data source 1 cannot start: 30000 samples a second of a CPU are "
+			       "asked for, 30000 together with the data sources that run, 20000 "
+			       "are allowed; lower the config's frequency, or raise traced-rate "
+			       "in /etc/perfwind.conf"));
+	assert_non_null(
+		strstr(text, "data source 2 cannot start: 786336000 bytes of stacks a second "));
+	assert_non_null(strstr(text, ", 671088640 are allowed; "));
+	assert_non_null(strstr(text, "raise traced-stack-bytes in"));
+	assert_non_null(strstr(text, "data source 3 cannot start: 1000000000 samples a second "));
+	free(text);
 	test_end(&t);
 }
 
@@ -379,11 +419,12 @@ static void test_stop_daemon(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stops),	       cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_flush_unknown),  cmocka_unit_test(test_flush_order),
-		cmocka_unit_test(test_flush_given_up), cmocka_unit_test(test_flush_flood),
-		cmocka_unit_test(test_metatrace),      cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_bad_memory),     cmocka_unit_test(test_stop_daemon),
+		cmocka_unit_test(test_stops),	    cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_too_much),    cmocka_unit_test(test_flush_unknown),
+		cmocka_unit_test(test_flush_order), cmocka_unit_test(test_flush_given_up),
+		cmocka_unit_test(test_flush_flood), cmocka_unit_test(test_metatrace),
+		cmocka_unit_test(test_lost),	    cmocka_unit_test(test_bad_memory),
+		cmocka_unit_test(test_stop_daemon),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

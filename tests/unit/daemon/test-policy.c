@@ -306,6 +306,30 @@ static void test_traced(void **state)
 	}
 }
 
+/* Who may run the tracing service: nobody is trusted that is not named, the default name included. */
+static void test_services(void **state)
+{
+	struct settings s = settings_default;
+	struct policy_ids ids;
+
+	(void)state;
+	s.traced_service_users[0] = 0;
+	policy_services_of(&s, &ids);
+	assert_true(policy_trusts_service(&ids, 0));
+	assert_true(policy_trusts_service(&ids, geteuid()));
+	assert_false(policy_trusts_service(&ids, geteuid() + 70001));
+	(void)snprintf(s.traced_service_users, sizeof(s.traced_service_users),
+		       "%u,nobody-of-that-name", geteuid() + 70001);
+	policy_services_of(&s, &ids);
+	assert_true(policy_trusts_service(&ids, geteuid() + 70001));
+	assert_false(policy_trusts_service(&ids, geteuid() + 70002));
+	assert_false(policy_trusts_service(&ids, UINT32_MAX));
+	/* "*" is a word of traced-users and no user here. */
+	(void)snprintf(s.traced_service_users, sizeof(s.traced_service_users), "*");
+	policy_services_of(&s, &ids);
+	assert_int_equal(ids.n_users, 0);
+}
+
 /* /proc/5 under @root, of a process with these words in its stat and status. */
 static void fake_process(const char *root, unsigned flags, const char *status)
 {
@@ -490,8 +514,9 @@ int main(void)
 		cmocka_unit_test(test_events),	    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
 		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),
-		cmocka_unit_test(test_traced),	    cmocka_unit_test(test_shows),
-		cmocka_unit_test(test_shows_real),  cmocka_unit_test(test_owns_text),
+		cmocka_unit_test(test_services),    cmocka_unit_test(test_traced),
+		cmocka_unit_test(test_shows),	    cmocka_unit_test(test_shows_real),
+		cmocka_unit_test(test_owns_text),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -16,6 +16,9 @@ static void test_file(void **state)
 	assert_int_equal(s.shmem_page, 0);
 	assert_int_equal(s.waiting_size, 4 << 20);
 	assert_int_equal(s.max_sources, 256);
+	assert_string_equal(s.traced_service_users, "traced");
+	assert_int_equal(s.traced_rate, 20000);
+	assert_int_equal(s.traced_stack_bytes, 640 << 20);
 	assert_int_equal(settings_parse("x",
 					"# a comment\n\n  shmem-size =1M  # so much\r\n"
 					"shmem-page= 8k\nmax-sources=4096\nwaiting-size = 64K",
@@ -40,6 +43,17 @@ static void test_file(void **state)
 			 0);
 	assert_string_equal(s.traced_users, "*");
 	assert_true(s.traced_kernel);
+	/* Says nothing of what the service may see. */
+	s.traced_said = false;
+	assert_int_equal(settings_parse("x",
+					"traced-service-users = perfetto 990\ntraced-rate = 5000\n"
+					"traced-stack-bytes = 4095M\n",
+					&s, error, sizeof(error)),
+			 0);
+	assert_false(s.traced_said);
+	assert_string_equal(s.traced_service_users, "perfetto 990");
+	assert_int_equal(s.traced_rate, 5000);
+	assert_int_equal(s.traced_stack_bytes, 4095u << 20);
 	/* 0 gives the choice back to the service. */
 	assert_int_equal(settings_parse("x", "shmem-size = 0\n", &s, error, sizeof(error)), 0);
 	assert_int_equal(s.shmem_size, 0);
@@ -165,7 +179,7 @@ static void test_shipped(void **state)
 	}
 	s.traced_said = false; /* said, but as it is */
 	assert_memory_equal(&s, &settings_default, sizeof(s));
-	assert_int_equal(n, 19);
+	assert_int_equal(n, 22);
 }
 
 static void test_read(void **state)

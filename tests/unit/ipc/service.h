@@ -28,6 +28,11 @@ static inline void note(void *arg, const char *format, ...)
 	va_end(ap);
 }
 
+static inline bool on_trusts(void *arg, uint32_t uid)
+{
+	(void)arg;
+	return uid == geteuid();
+}
 static inline void on_serving(void *arg)
 {
 	note(arg, "serving; ");
@@ -82,6 +87,7 @@ static inline void on_clear(void *arg, const uint64_t *ids, size_t n)
 }
 
 static const struct producer_events note_events = {
+	.trusts = on_trusts,
 	.serving = on_serving,
 	.lost = on_lost,
 	.left = on_left,

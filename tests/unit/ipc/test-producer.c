@@ -1,5 +1,6 @@
 /* test-producer.c - the client of ProducerPort against a service played by hand. */
 #include <errno.h>
+#include <sys/wait.h>
 
 #include "daemon/base/error.h"
 #include "tests/unit/ipc/service.h"
@@ -423,17 +424,87 @@ static void test_not_there_yet(void **state)
 	service_deinit(&s);
 }
 
+static uint32_t asked_of, trusted_user;
+
+static bool trusts_one(void *arg, uint32_t uid)
+{
+	(void)arg;
+	asked_of = uid;
+	return uid == trusted_user;
+}
+
+/* A service that @uid runs: the socket is bound by us, as by a process that took its name. */
+static void listen_as(struct service *s, uint32_t uid)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(s->name));
+	int status;
+	pid_t pid;
+
+	memcpy(a.sun_path + 1, s->name + 1, strlen(s->name) - 1);
+	s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(s->listener, (const struct sockaddr *)&a, len), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit((uid != getuid() && setresuid(uid, uid, uid) < 0) ||
+		      listen(s->listener, 1) < 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* The listener's user is asked for, and one that is not trusted gets the end of the connection and no
+ * byte. */
+static void test_untrusted(void **state)
+{
+	struct producer_events events = note_events;
+	/* As root another user's service; else our own, and another user is the trusted one. */
+	uint32_t lister = getuid() ? getuid() : 61002;
+	struct service s;
+	char byte;
+	int fd;
+
+	(void)state;
+	events.trusts = trusts_one;
+	trusted_user = lister + 1;
+	service_init_alone(&s, "untrusted");
+	listen_as(&s, lister);
+	assert_int_equal(producer_new(&(struct producer_options){.socket = s.name, .name = "a"},
+				      &events, &s, &s.loop, &s.producer),
+			 0);
+	for (int i = 0; i < 2; i++) { /* and the next try */
+		while ((fd = accept4(s.listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+			assert_int_equal(loop_run_once(&s.loop, 1000), 0);
+		assert_int_equal(asked_of, lister);
+		assert_int_equal(read(fd, &byte, 1), 0);
+		assert_false(producer_connected(s.producer));
+		(void)fd_close(fd);
+	}
+	assert_string_equal(s.events, "");
+	/* As after a reload that names the user: the next try is made at once. */
+	trusted_user = lister;
+	producer_set_hints(s.producer, 0, 0);
+	service_accept(&s);
+	assert_true(producer_connected(s.producer));
+	assert_int_equal(expect_bind(&s), 1);
+	service_deinit(&s);
+}
+
 static void test_names(void **state)
 {
 	static const char *const bad[] = {"vsock://2:30001", "127.0.0.1:20001", "[::1]:20001", ""};
 
 	(void)state;
 	assert_int_equal(setenv("PERFETTO_PRODUCER_SOCK_NAME", "@somewhere", 1), 0);
-	assert_string_equal(producer_socket_name(), "@somewhere");
+	for (int privileged = 0; privileged < 2; privileged++)
+		assert_string_equal(producer_socket_name(privileged), "@somewhere");
 	assert_int_equal(unsetenv("PERFETTO_PRODUCER_SOCK_NAME"), 0);
-	assert_string_equal(producer_socket_name(), access("/run/perfetto/", X_OK) == 0
-							    ? "/run/perfetto/traced-producer.sock"
-							    : "/tmp/perfetto-producer");
+	assert_string_equal(producer_socket_name(false),
+			    access("/run/perfetto/", X_OK) == 0
+				    ? "/run/perfetto/traced-producer.sock"
+				    : "/tmp/perfetto-producer");
+	/* Whether the folder is there or not: any user could bind the other name. */
+	assert_string_equal(producer_socket_name(true), "/run/perfetto/traced-producer.sock");
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct producer_options options = {.socket = bad[i], .name = "x"};
 		struct service s = {.listener = -1};
@@ -479,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_disconnects),
 		cmocka_unit_test(test_half_closed),
 		cmocka_unit_test(test_not_there_yet),
+		cmocka_unit_test(test_untrusted),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_backoff),
 	};
