@@ -18,6 +18,29 @@ check compiles compile
 check neverallow-holds expand
 check policy-knows-perfwind grep -q perfwind_t policy
 
+# home : the rules by which the daemon reads what users keep at home: all under the boolean, which is off.
+home() {
+	/usr/bin/python3 - policy <<-'PY'
+		import sys, setools
+		policy = setools.SELinuxPolicy(sys.argv[1])
+		rules = setools.TERuleQuery(policy, ruletype=["allow"], source="perfwind_t", target="user_home_t", tclass=["file"],
+		                            perms=["read", "open"]).results()
+		wanted = 0
+		for rule in rules:
+		    try:
+		        names = {str(b) for b in rule.conditional.booleans}
+		    except setools.exception.RuleNotConditional:
+		        names = set()
+		    print(rule)
+		    if names != {"perfwind_read_user_home"}:
+		        sys.exit("not under the boolean")
+		    wanted += 1
+		state = {str(b): b.state for b in policy.bools()}["perfwind_read_user_home"]
+		sys.exit("no rule" if not wanted else "it is on" if state else 0)
+	PY
+}
+if /usr/bin/python3 -c 'import setools' 2>/dev/null; then check home-by-boolean home; else skip home-by-boolean "python3-setools is not installed"; fi
+
 # Each thing it must never do is refused when somebody allows it.
 forbidden() {
 	cp "$INTEGRATION/../../selinux/perfwind.te" .
