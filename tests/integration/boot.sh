@@ -192,14 +192,24 @@ DEB_CFLAGS_SET=-O0 DEB_BUILD_OPTIONS=noautodbgsym ${MAKE/ O=$O/ O=$TMP/deb} deb 
 kill -CONT $ALICES
 package=$(ls "$TMP"/deb/perfwind_*.deb)
 check package-builds test -s "$package"
-check package-installs dpkg -i "$package"
-enabled() { [ "$(systemctl is-enabled perfwind.service perfwind-hook.socket perfwind-control.socket | sort -u)" = enabled ]; }
-check package-enables enabled
+installs_package() { dpkg -i "$package" >"$TMP/dpkg.log" 2>&1; }
+check package-installs installs_package
+all_are() { [ "$(systemctl "$1" perfwind.service perfwind-hook.socket perfwind-control.socket | sort -u)" = "$2" ]; }
+check package-is-disabled all_are is-enabled disabled
+check package-is-not-started all_are is-active inactive
+no_sockets() { [ -z "$(ls -A /run/perfwind)" ]; }
+check package-no-sockets no_sockets
+turn_on=$(sed -n 's/^perfwind: .* are off; to turn them on: //p' "$TMP/dpkg.log")
+check package-says-how [ "$turn_on" = "systemctl enable --now perfwind" ]
+check package-turned-on $turn_on
+check package-enables all_are is-enabled enabled
 check package-starts is perfwind.service active
 asks packaged root -- -p $ALICES
 check package-records has packaged "$NAMED"
 PID=$(pid)
-check package-again dpkg -i "$package"
+check package-again installs_package
+says_nothing_again() { ! grep 'are off' "$TMP/dpkg.log"; }
+check package-says-it-once says_nothing_again
 check package-restarts [ "$(pid)" != "$PID" ]
 check package-is-up is perfwind.service active
 asks packaged-again alice -- -p $ALICES
