@@ -89,7 +89,7 @@ HOOK_CFLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine)),-mno-outline-
 $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
-		-Wl,-z,nodelete -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
+		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
 # ---- end of libc-hook
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
@@ -118,10 +118,12 @@ PROGRAM_NAMES := $(filter-out plugin steps steps-cxx steps-jit,$(basename $(notd
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
 	$(O)/tests/programs/restless-static
 # With another libc, where there is one to try.
-HOOK_PROGRAMS := hook-target hook-filter hook-beside
+HOOK_PROGRAMS := hook-target hook-filter hook-beside hook-stack
 PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/programs/%-musl) $(O)/tests/programs/restless-musl)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_hook-forger = -I.
+# The dynamic linker takes as much of a stack as a signal does.
+PROGRAM_FLAGS_hook-stack = -Wl,-z,now
 $(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl): tests/programs/hook-program.h
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs

@@ -1,19 +1,36 @@
 /* actions.c - see actions.h.
  *
  * The program's action is published by an index, so that a handler, which may interrupt
- * sigaction() itself, always sees a whole one. */
+ * sigaction() itself, always sees a whole one.
+ *
+ * Why a mask and not a limit on the size of alternate stacks: no size is enough, since a handler may
+ * have used up any part of its stack when the next signal comes.  A handler that was set by a raw
+ * system call, or that unblocks HOOK_SIGNAL itself, is not covered; nor is glibc's handler for
+ * setuid() in threads where the only alternate stack was set before the first thread was made.
+ *
+ * Why our handlers use alternate stacks at all: programs that run on stacks smaller than a frame
+ * (fibers) rely on every handler having SA_ONSTACK.  What is seen is by thread and SA_ONSTACK is by
+ * process, so the first stack that is too small takes the handlers off, permanently: HOOK_SIGNAL is
+ * then ignored without a frame, and SigCgt in /proc shows it.  Before a program has set any
+ * alternate stack, our handlers have no SA_ONSTACK: one that was set by a raw system call is not
+ * entered. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "libc-hook/actions.h"
 #include "libc-hook/hook_proto.h"
 #include "libc-hook/life.h"
+#include "libc-hook/stack.h"
 #include "libc-hook/syscalls.h"
 
 /* A handler that is held up between two of its instructions while so many are set may see a later
  * one. */
 enum { SLOTS = 32 };
+
+/* The signals that the libcs keep for themselves: glibc two of these, musl three. */
+enum { LIBC_FIRST = 32, LIBC_LAST = 34 };
 
 static action_function *real_sigaction;
 
@@ -25,6 +42,13 @@ static struct watched {
 	struct sigaction slots[SLOTS];
 	atomic_uint current, reserved;
 } watched[2];
+
+/* What alternate stacks the program has set; only ever raised. */
+static atomic_int stacks;
+enum { STACKS_NONE, STACKS_USED, STACKS_TOO_SMALL };
+
+/* Signals in whose sa_mask HOOK_SIGNAL is ours, not the program's. */
+static _Atomic uint64_t masked;
 
 /* The kernel's own; the libc's is another one.  asm-generic/signal.h, asm/signal.h */
 struct kernel_sigaction {
@@ -48,7 +72,7 @@ bool action_begun(int signal)
 {
 	const struct watched *w = find(signal);
 
-	return w && w->ours;
+	return w && w->ours && atomic_load(&stacks) != STACKS_TOO_SMALL;
 }
 
 static bool handles(const struct sigaction *action)
@@ -86,11 +110,13 @@ static uint64_t all_but_faults(void)
 }
 
 /* Ours, with the habits that the program chose: does a call go on, and on which stack. */
-static int install(const struct watched *w, const struct sigaction *program)
+static int install(const struct watched *w, const struct sigaction *program, int seen)
 {
 	struct sigaction ours = *program;
-	unsigned flags = SA_RESTART | SA_ONSTACK;
+	unsigned flags = SA_RESTART | (seen == STACKS_USED ? SA_ONSTACK : 0);
 
+	if (seen == STACKS_TOO_SMALL)
+		return real_sigaction(w->signal, program, NULL);
 	ours.sa_sigaction = w->ours;
 	if (w->signal == HOOK_SIGNAL)
 		set_word(&ours.sa_mask, all_but_faults());
@@ -100,19 +126,38 @@ static int install(const struct watched *w, const struct sigaction *program)
 		set_word(&ours.sa_mask, 0);
 	if (handles(program))
 		flags &= (unsigned)program->sa_flags;
+	if (w->signal != HOOK_SIGNAL && flags & SA_ONSTACK)
+		set_word(&ours.sa_mask, word_of(&ours.sa_mask) | bit(HOOK_SIGNAL));
 	ours.sa_flags = (int)(SA_SIGINFO | flags);
 	return real_sigaction(w->signal, &ours, NULL);
+}
+
+/* What is published, in the kernel.  Of threads that do this at the same time, the last one has seen
+ * the last of both. */
+static int refresh(const struct watched *w)
+{
+	unsigned current;
+	int seen;
+
+	do {
+		current = atomic_load(&w->current);
+		seen = atomic_load(&stacks);
+		if (install(w, &w->slots[current % SLOTS], seen) < 0)
+			return -1;
+	} while (current != atomic_load(&w->current) || seen != atomic_load(&stacks));
+	return 0;
 }
 
 int action_begin(int signal, action_handler *handler)
 {
 	struct watched *w = find(signal);
 
-	if (real_sigaction(signal, NULL, &w->slots[0]) < 0)
+	if (atomic_load(&stacks) == STACKS_TOO_SMALL ||
+	    real_sigaction(signal, NULL, &w->slots[0]) < 0)
 		return -1;
 	w->signal = signal;
 	w->ours = handler;
-	if (install(w, &w->slots[0]) < 0) {
+	if (refresh(w) < 0) {
 		w->ours = NULL;
 		return -1;
 	}
@@ -142,15 +187,18 @@ int action_set(int signal, const struct sigaction *action, struct sigaction *old
 	}
 	if (action) {
 		unsigned next = atomic_fetch_add(&w->reserved, 1) + 1;
+		unsigned was = atomic_load(&w->current), now = next;
 
 		wanted = *action; /* @old may be the same memory */
 		/* Whoever has learned of ours by a system call gives back what he found. */
 		if (wanted.sa_sigaction == w->ours)
 			wanted = before;
 		w->slots[next % SLOTS] = wanted;
-		if (install(w, &wanted) < 0)
-			return -1;
 		atomic_store(&w->current, next);
+		if (refresh(w) < 0) {
+			(void)atomic_compare_exchange_strong(&w->current, &now, was);
+			return -1;
+		}
 	}
 	if (old)
 		*old = before;
@@ -185,7 +233,7 @@ static void reclaim(const struct watched *w)
 	if (sys4(SYS_rt_sigaction, w->signal, NULL, &now, sizeof(now.mask)) < 0 ||
 	    now.handler != (void *)w->ours)
 		return;
-	now.flags |= SA_RESTART | SA_ONSTACK;
+	now.flags |= SA_RESTART | (atomic_load(&stacks) == STACKS_USED ? SA_ONSTACK : 0);
 	(void)sys4(SYS_rt_sigaction, w->signal, &now, NULL, sizeof(now.mask));
 }
 
@@ -197,7 +245,7 @@ struct action_taken action_take(int signal)
 	struct action_taken taken = {.mask = word_of(&slot->sa_mask)};
 	sighandler_t handler = __atomic_load_n(&slot->sa_handler, __ATOMIC_SEQ_CST);
 
-	if (!(flags & SA_NODEFER))
+	if (!(flags & SA_NODEFER) || flags & SA_ONSTACK)
 		taken.mask |= bit(signal);
 	if (handler != SIG_DFL && handler != SIG_IGN && flags & SA_RESETHAND &&
 	    !life_is_borrowed()) {
@@ -209,4 +257,99 @@ struct action_taken action_take(int signal)
 	if (handler != SIG_DFL && handler != SIG_IGN)
 		taken.handler = (action_handler *)(void *)handler;
 	return taken;
+}
+
+/* ---- alternate stacks ---- */
+
+static bool on_stack(unsigned long flags, const void *handler)
+{
+	return flags & SA_ONSTACK && handler != (const void *)SIG_DFL &&
+	       handler != (const void *)SIG_IGN;
+}
+
+static bool lacks(const struct sigaction *action)
+{
+	return on_stack((unsigned)action->sa_flags, (const void *)action->sa_handler) &&
+	       !(word_of(&action->sa_mask) & bit(HOOK_SIGNAL));
+}
+
+static void note_masked(int signal, bool ours)
+{
+	/* A child of vfork() has our memory, but signal actions of its own. */
+	if (!(atomic_load(&masked) & bit(signal)) == !ours || life_is_borrowed())
+		return;
+	if (ours)
+		(void)atomic_fetch_or(&masked, bit(signal));
+	else
+		(void)atomic_fetch_and(&masked, ~bit(signal));
+}
+
+int action_set_other(action_function *real, int signal, const struct sigaction *action,
+		     struct sigaction *old)
+{
+	bool known = signal > 0 && signal <= 64;
+	bool was_ours = known && atomic_load(&masked) & bit(signal);
+	bool ours = known && action && lacks(action) && action_begun(HOOK_SIGNAL);
+	struct sigaction wanted;
+	int r;
+
+	if (ours) {
+		wanted = *action;
+		set_word(&wanted.sa_mask, word_of(&wanted.sa_mask) | bit(HOOK_SIGNAL));
+	}
+	r = real(signal, ours ? &wanted : action, old);
+	if (r < 0)
+		return r;
+	if (old && was_ours && on_stack((unsigned)old->sa_flags, (const void *)old->sa_handler))
+		set_word(&old->sa_mask, word_of(&old->sa_mask) & ~bit(HOOK_SIGNAL));
+	if (action && known)
+		note_masked(signal, ours);
+	return r;
+}
+
+/* Of the signals from @first to @last. */
+static void mask_present(int first, int last)
+{
+	struct kernel_sigaction action;
+
+	for (int signal = first; signal <= last; signal++) {
+		if (find(signal) ||
+		    sys4(SYS_rt_sigaction, signal, NULL, &action, sizeof(action.mask)) < 0 ||
+		    !on_stack(action.flags, action.handler) || action.mask & bit(HOOK_SIGNAL))
+			continue;
+		action.mask |= bit(HOOK_SIGNAL);
+		if (sys4(SYS_rt_sigaction, signal, &action, NULL, sizeof(action.mask)) == 0)
+			note_masked(signal, true);
+	}
+}
+
+void action_mask_earlier(void)
+{
+	mask_present(1, 64);
+}
+
+void action_stack(size_t size)
+{
+	int wanted =
+		stack_takes_frame(size, getauxval(AT_MINSIGSTKSZ)) ? STACKS_USED : STACKS_TOO_SMALL;
+	int now = atomic_load(&stacks);
+
+	/* The libc sets its own for threads by no call that comes to us. */
+	if (action_begun(HOOK_SIGNAL))
+		mask_present(LIBC_FIRST, LIBC_LAST);
+	if (wanted <= now)
+		return;
+	if (life_is_borrowed()) { /* its parent's actions are not its own */
+		for (size_t i = 0; i < 2 && wanted == STACKS_TOO_SMALL; i++)
+			if (watched[i].ours)
+				(void)install(&watched[i],
+					      &watched[i].slots[watched[i].current % SLOTS],
+					      wanted);
+		return;
+	}
+	while (now < wanted && !atomic_compare_exchange_weak(&stacks, &now, wanted))
+		;
+	for (size_t i = 0; i < 2; i++)
+		if (watched[i].ours)
+			(void)refresh(&watched[i]);
 }

@@ -2,11 +2,19 @@
  * actions, of which it sees nothing but its own.  Thread: any; action_take: signal.
  *
  * HOOK_SIGNAL, since a program may have its own use for it, and SIGSYS, since a seccomp filter may
- * answer a system call of ours with it. */
+ * answer a system call of ours with it.
+ *
+ * The kernel kills a process whose alternate stack has no room for a signal's frame, before any code
+ * of ours runs.  So no request pushes a frame where there may be none:
+ *
+ *   a handler of the program runs there    HOOK_SIGNAL is in its sa_mask (action_set_other)
+ *   none runs; the stack fits one frame    our handler may use it (action_stack)
+ *   none runs; the stack is smaller        our handlers are taken off (action_stack) */
 #pragma once
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef int action_function(int, const struct sigaction *, struct sigaction *);
@@ -19,6 +27,14 @@ int action_begin(int signal, action_handler *handler);
 /* The program's is set again, as nothing may follow. */
 void action_end(int signal);
 bool action_begun(int signal);
+
+/* Handlers on an alternate stack that were set before ours. */
+void action_mask_earlier(void);
+/* sigaction(2) of any other signal, by @real. */
+int action_set_other(action_function *real, int signal, const struct sigaction *action,
+		     struct sigaction *old);
+/* Before a thread sets an alternate stack of @size bytes. */
+void action_stack(size_t size);
 
 /* sigaction(2) and siginterrupt(3) as the program sees them, of a signal that has begun; < 0 with
  * errno. */

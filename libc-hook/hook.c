@@ -24,35 +24,41 @@
 #include "libc-hook/hook_proto.h"
 #include "libc-hook/interpose.h"
 #include "libc-hook/life.h"
+#include "libc-hook/stack.h"
 #include "libc-hook/syscalls.h"
-
-/* What an answer takes of the stack, and some. */
-enum { STACK_NEEDED = 1536 };
 
 static struct hook_config config;
 
-/* With what would be blocked in its handler if it were the kernel that called it. */
-static void call_program(int signal, siginfo_t *info, void *context)
+/* What would be blocked in the program's handler if the kernel called it, is. */
+__attribute__((noinline)) static action_handler *prepare_program(int signal, const void *context)
 {
 	const ucontext_t *uc = context;
 	struct action_taken program = action_take(signal);
 	uint64_t mask;
 
-	if (!program.handler)
-		return;
-	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
-	mask |= program.mask;
-	(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
-	program.handler(signal, info, context);
+	if (program.handler) {
+		memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
+		mask |= program.mask;
+		(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	}
+	return program.handler;
 }
 
-/* SA_ONSTACK may find a stack that the program has made for less. */
+/* By a jump: the program's handler has the stack that it has without us. */
+__attribute__((noinline)) static void call_program(int signal, siginfo_t *info, void *context)
+{
+	action_handler *handler = prepare_program(signal, context);
+
+	if (handler)
+		handler(signal, info, context);
+}
+
 static bool has_room(const void *context)
 {
 	const ucontext_t *uc = context;
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0), low = (uintptr_t)uc->uc_stack.ss_sp;
 
-	return here < low || here - low >= uc->uc_stack.ss_size || here - low >= STACK_NEEDED;
+	return stack_takes_answer((uintptr_t)__builtin_frame_address(0),
+				  (uintptr_t)uc->uc_stack.ss_sp, uc->uc_stack.ss_size);
 }
 
 static void hook_handler(int signal, siginfo_t *info, void *context)
@@ -93,7 +99,7 @@ static void choose_socket(bool trusted)
 __attribute__((constructor)) static void hook_start(void)
 {
 	/* A program that runs with more rights than who started it takes no word from him. */
-	bool trusted = !getauxval(AT_SECURE);
+	bool trusted = !getauxval(AT_SECURE), alive;
 	int was = errno;
 	action_function *real = interpose_begin();
 
@@ -104,7 +110,10 @@ __attribute__((constructor)) static void hook_start(void)
 	action_init(real);
 	if (action_begin(SIGSYS, guard_handler) < 0)
 		return;
-	if (life_begin(hook_answer_leftovers) < 0 || action_begin(HOOK_SIGNAL, hook_handler) < 0) {
+	alive = life_begin(hook_answer_leftovers) == 0;
+	if (alive)
+		action_mask_earlier();
+	if (!alive || action_begin(HOOK_SIGNAL, hook_handler) < 0) {
 		life_end();
 		action_end(SIGSYS);
 	}

@@ -26,16 +26,20 @@ enum real {
 	REAL_SIGSET,
 	REAL_SIGIGNORE,
 	REAL_SIGINTERRUPT,
+	REAL_SIGALTSTACK,
 	REALS
 };
 
 static void *found[REALS];
 
+/* The kernel refuses less, on every machine. */
+enum { SMALLEST_STACK = 2048 };
+
 static void *find(enum real which)
 {
 	static const char *const names[REALS] = {
 		"sigaction",	 "signal", "bsd_signal", "ssignal",	 "sysv_signal",
-		"__sysv_signal", "sigset", "sigignore",	 "siginterrupt",
+		"__sysv_signal", "sigset", "sigignore",	 "siginterrupt", "sigaltstack",
 	};
 
 	if (!found[which])
@@ -47,10 +51,13 @@ static void *find(enum real which)
 
 action_function *interpose_begin(void)
 {
+	void *front;
+
 	for (enum real i = 0; i < REALS; i++)
 		(void)find(i);
+	front = dlsym(RTLD_DEFAULT, "sigaction");
 	(void)dlerror(); /* what a libc lacks is no error of the program's */
-	return (action_function *)found[REAL_SIGACTION];
+	return front == found[REAL_SIGACTION] ? NULL : (action_function *)found[REAL_SIGACTION];
 }
 
 EXPORTED int sigaction(int signal, const struct sigaction *restrict action,
@@ -60,7 +67,7 @@ EXPORTED int sigaction(int signal, const struct sigaction *restrict action,
 
 	if (action_begun(signal))
 		return action_set(signal, action, old);
-	return real ? real(signal, action, old) : -1;
+	return real ? action_set_other(real, signal, action, old) : -1;
 }
 
 EXPORTED int __sigaction(int signal, const struct sigaction *action, struct sigaction *old);
@@ -185,4 +192,15 @@ EXPORTED int siginterrupt(int signal, int interrupt)
 		return action_interrupts(signal, interrupt != 0);
 	real = (int (*)(int, int))find(REAL_SIGINTERRUPT);
 	return real ? real(signal, interrupt) : -1;
+}
+
+/* Before it is there: from then on a signal may enter it. */
+EXPORTED int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+	int (*real)(const stack_t *, stack_t *) =
+		(int (*)(const stack_t *, stack_t *))find(REAL_SIGALTSTACK);
+
+	if (stack && !(stack->ss_flags & SS_DISABLE) && stack->ss_size >= SMALLEST_STACK)
+		action_stack(stack->ss_size);
+	return real ? real(stack, old) : -1;
 }

@@ -309,20 +309,22 @@ static void put_stack(char *memory, size_t size)
 	stack_top = memory + size;
 }
 
-/* A stack of its own for signals, of the size that the number says; 0: with 600 bytes left for a
- * handler.  What is below stays as it is. */
+/* A stack of its own for signals that leaves a handler too little for an answer: 600 bytes, or what
+ * the kernel's smallest stack leaves.  What is below stays as it is. */
 static void mode_stack(int number)
 {
-	enum { BELOW = 65536, LARGE = 65536 };
+	enum { BELOW = 65536, LARGE = 65536, LEFT = 600, SMALLEST = 2048 };
 	struct sigaction action = {.sa_handler = measure, .sa_flags = SA_ONSTACK};
 	char *memory = malloc(BELOW + LARGE);
+	size_t size;
 
+	(void)number;
 	check(memory != NULL, "no memory");
-	put_stack(memory + BELOW, number ? (size_t)number : LARGE);
+	put_stack(memory + BELOW, LARGE);
 	check(sigaction(SIGUSR2, &action, NULL) == 0, "set");
 	raise(SIGUSR2);
-	if (!number)
-		put_stack(memory + BELOW, frame_size + 600);
+	size = frame_size + LEFT;
+	put_stack(memory + BELOW, size > SMALLEST ? size : SMALLEST);
 	/* Its own handler has the stack that it asked for: the thread's. */
 	check(signal(SIGURG, look_at_stack) == SIG_DFL, "not the default");
 	raise(SIGURG);

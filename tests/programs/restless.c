@@ -1,7 +1,7 @@
 /* restless.c - a program that is never the same for long: restless SECONDS [MODE].  Its workers fork,
  * exit, exec (after fork and vfork, at once and later), set and reset handlers, take out-of-band
- * bytes, start and end threads, put themselves under a seccomp filter, posix_spawn, system and popen
- * in tight loops.  Ends with 0 when every child ended as it was meant to; a child that was killed is
+ * bytes, start and end threads, put themselves under a seccomp filter, run handlers on small alternate
+ * stacks, posix_spawn, system and popen in tight loops.  Ends with 0 when every child ended as it was meant to; a child that was killed is
  * told and is a 1.  What it runs is restless_leaf > burn. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,7 +22,7 @@
 #include "program.h"
 #include "trap-calls.h"
 
-enum { LEAF_STATUS = 7 };
+enum { LEAF_STATUS = 7, HANDLER_ROOM = 768 };
 
 extern char **environ;
 static const char *self;
@@ -234,6 +236,38 @@ static void do_seccomp(void)
 	await(pid, "seccomp");
 }
 
+/* In a handler on a stack of its own, and with such a stack at hand, of many sizes. */
+static void burn_in_handler(int signal)
+{
+	(void)signal;
+	restless_leaf();
+}
+
+static void do_stacks(void)
+{
+	static const size_t sizes[] = {2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384};
+	static size_t next;
+	size_t size = sizes[next++ % (sizeof(sizes) / sizeof(sizes[0]))];
+	size_t frame = getauxval(AT_MINSIGSTKSZ); /* 0: before Linux 5.14 */
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct sigaction own = {.sa_handler = burn_in_handler, .sa_flags = SA_ONSTACK};
+		stack_t stack = {.ss_sp = malloc(size), .ss_size = size};
+
+		if (!stack.ss_sp || sigaltstack(&stack, NULL) < 0 ||
+		    sigaction(SIGUSR2, &own, NULL) < 0)
+			_exit(2);
+		for (int i = 0; i < 10; i++) {
+			if (size >= (frame ? frame : 4096) + HANDLER_ROOM)
+				raise(SIGUSR2);
+			restless_leaf();
+		}
+		_exit(LEAF_STATUS);
+	}
+	await(pid, "stacks");
+}
+
 static const struct {
 	const char *name;
 	void (*once)(void);
@@ -243,7 +277,7 @@ static const struct {
 	{"system", do_system},	   {"popen", do_popen},
 	{"handlers", do_handlers}, {"vfork-late", do_vfork_late},
 	{"urgent", do_urgent},	   {"threads", do_threads},
-	{"seccomp", do_seccomp},
+	{"seccomp", do_seccomp},   {"stacks", do_stacks},
 };
 enum { N_MODES = sizeof(modes) / sizeof(modes[0]) };
 

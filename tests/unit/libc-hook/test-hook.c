@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "libc-hook/hook_proto.h"
+#include "libc-hook/stack.h"
 #include "tests/unit/cmocka.h"
 
 enum { ANSWER_MS = 5000, SILENCE_MS = 150, SETTLE_MS = 40 };
@@ -63,7 +65,9 @@ static void run_target(const char *mode, int in, int out)
 	dup2(out, 1);
 	if (!strcmp(mode, "closed"))
 		close(2); /* one of the three is not open when it starts */
-	setenv("LD_PRELOAD", library, 1);
+	if (strcmp(mode, "dlopen") != 0)
+		setenv("LD_PRELOAD", library, 1);
+	setenv("HOOK_LIBRARY", library, 1);
 	setenv(HOOK_ENV_SOCKET, socket_name, 1);
 	execl(program, program, mode, argument, NULL);
 	_exit(127);
@@ -250,14 +254,131 @@ static void test_taken(void **state)
 	silent("raw");
 }
 
-/* A program's own stack for signals: used where it is large enough. */
-static void test_stack(void **state)
+/* ---- alternate stacks ---- */
+
+/* The kernel's figure is a parameter: no AVX, AVX, AVX-512, with AMX; 0: it does not tell. */
+static void test_stack_sizes(void **state)
 {
+	static const struct {
+		size_t largest_frame, takes, too_small;
+	} machines[] = {
+		{1296, 2048, 1800},  {1776, 2304, 2048}, {2736, 3248, 3072}, {3376, 4096, 3840},
+		{3632, 8192, 4096},  {3632, 4144, 4143}, {3760, 8192, 4096}, {11952, 11952, 4096},
+		{11952, 8192, 4271}, {0, 8192, 4096},
+	};
+
 	(void)state;
-	silent("stack");
-	choose("hook-target", 32768);
-	simple("stack");
+	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
+		assert_true(stack_takes_frame(machines[i].takes, machines[i].largest_frame));
+		assert_false(stack_takes_frame(machines[i].too_small, machines[i].largest_frame));
+	}
+	/* What a frame leaves of the stack: a second one, and an answer. */
+	assert_true(stack_takes_answer(0x20000 - 3264, 0x20000 - 8192, 8192));
+	assert_true(stack_takes_answer(0x20000 - 3480, 0x20000 - 8192, 8192));
+	assert_false(stack_takes_answer(0x20000 - 3500, 0x20000 - 8192, 8192));
+	assert_false(stack_takes_answer(0x20000 - 1200, 0x20000 - 3072, 3072));
+	assert_true(stack_takes_answer(0x20000 - 1200, 0x20000 - 4096, 4096));
+	assert_false(stack_takes_answer(0x20000 - 11800, 0x20000 - 24576, 24576));
+	assert_true(stack_takes_answer(0x20000 - 11800, 0x20000 - 25600, 25600));
+	/* elsewhere, and without one */
+	assert_true(stack_takes_answer(0x20000, 0x20000 - 8192, 8192));
+	assert_true(stack_takes_answer(0x10000, 0x20000 - 8192, 8192));
+	assert_true(stack_takes_answer(0x10000, 0, 0));
+}
+
+static void ask_thread(pid_t pid, int tid)
+{
+	siginfo_t info = {0};
+
+	info.si_signo = HOOK_SIGNAL;
+	info.si_code = SI_QUEUE;
+	info.si_value.sival_int = HOOK_VALUE;
+	assert_int_equal(syscall(SYS_rt_tgsigqueueinfo, pid, tid, HOOK_SIGNAL, &info), 0);
+}
+
+static bool catches(pid_t pid)
+{
+	char path[64], line[128];
+	unsigned long long set = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		(void)sscanf(line, "SigCgt: %llx", &set);
+	fclose(f);
+	return set >> (HOOK_SIGNAL - 1) & 1;
+}
+
+/* Asked while a thread waits in the program, or in its handler on a stack of @size: it goes on.
+ * @taken_off: what the hook does where a frame may not fit. */
+static void on_stack_of(const char *mode, int size, bool taken_off)
+{
+	struct target t;
+	char line[128];
+	bool caught;
+	int tid = 0;
+
+	choose("hook-stack", size);
+	start(&t, mode, line, sizeof(line));
+	assert_int_equal(sscanf(line, "thread %d", &tid), 1);
+	caught = catches(t.pid);
+	for (int i = 0; i < 3; i++) {
+		ask_thread(t.pid, tid);
+		settle(0);
+	}
+	end(&t);
+	if (caught == taken_off)
+		fail_msg("%s %d: the handler was%s there", mode, size, caught ? "" : " not");
 	choose("hook-target", 0);
+}
+
+static void test_stacks(void **state)
+{
+	static const char *const seen[] = {"idle",	     "running", "autodisarm",
+					   "before",	     "own",	"thread-idle",
+					   "thread-running", "smaller", "raw-stack"};
+	static const int sizes[] = {2048, 2560, 3072, 3584,  4096,  5120,
+				    6144, 7168, 8192, 10240, 12288, 16384};
+	size_t largest_frame = getauxval(AT_MINSIGSTKSZ);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		bool fits = stack_takes_frame((size_t)sizes[i], largest_frame);
+
+		for (size_t n = 0; n < sizeof(seen) / sizeof(seen[0]); n++)
+			on_stack_of(seen[n], sizes[i], !fits && strcmp(seen[n], "raw-stack") != 0);
+		/* It cannot be seen, but is not entered either. */
+		on_stack_of("raw-idle", sizes[i], false);
+		on_stack_of("dlopen", sizes[i], true);
+	}
+	/* A handler that cannot be seen: by the room that it leaves. */
+	on_stack_of("raw-handler", 65536, false);
+	choose("hook-stack", 0);
+	simple("seen");
+	choose("hook-target", 0);
+}
+
+/* Where it is large enough, answers are made on it, and what is below stays. */
+static void test_answers_on_stack(void **state)
+{
+	static const char *const modes[] = {"idle", "thread-idle", "raw-idle", "own"};
+	struct target t;
+	char line[128];
+	int tid = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		choose("hook-stack", 65536);
+		start(&t, modes[i], line, sizeof(line));
+		assert_int_equal(sscanf(line, "thread %d", &tid), 1);
+		ask_thread(t.pid, tid);
+		check_answer(t.pid);
+		end(&t);
+	}
+	choose("hook-target", 0);
+	silent("stack");
 }
 
 static void test_fork(void **state)
@@ -485,7 +606,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_stack_sizes),
+		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_answers_on_stack),
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_not_a_request),
 		cmocka_unit_test(test_refuses),
