@@ -120,11 +120,13 @@ PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursi
 # With another libc, where there is one to try.
 HOOK_PROGRAMS := hook-target hook-filter hook-beside hook-stack
 PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/programs/%-musl) $(O)/tests/programs/restless-musl)
+# With a sanitizer's shared runtime, where the compiler brings one.
+PROGRAMS += $(if $(filter /%,$(shell $(CC) -print-file-name=libasan.so)),$(O)/tests/programs/hook-target-asan)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_hook-forger = -I.
 # The dynamic linker takes as much of a stack as a signal does.
 PROGRAM_FLAGS_hook-stack = -Wl,-z,now
-$(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl): tests/programs/hook-program.h
+$(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl $(O)/tests/programs/$(p)-asan): tests/programs/hook-program.h
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
 .PHONY: programs
 programs: $(PROGRAMS)
@@ -149,6 +151,9 @@ $(O)/tests/programs/%: tests/programs/%.cc tests/programs/program.h
 $(O)/tests/programs/%-musl: tests/programs/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)musl-gcc $(PROGRAM_CFLAGS) -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch) -o $@ $<
+$(O)/tests/programs/%-asan: tests/programs/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fsanitize=address -o $@ $<
 $(O)/tests/programs/%-fp: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fno-omit-frame-pointer -o $@ $<
@@ -230,7 +235,7 @@ test-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) programs $(TEST_TOOLS)
 check-static:
 	$(Q)$(RUN) tests/static.sh
 # What unit tests start besides themselves.
-UNIT_NEEDS = $(O)/libperfwind-hook.so $(filter $(foreach p,$(HOOK_PROGRAMS),%/$(p) %/$(p)-musl),$(PROGRAMS))
+UNIT_NEEDS = $(O)/libperfwind-hook.so $(filter $(foreach p,$(HOOK_PROGRAMS),%/$(p) %/$(p)-musl %/$(p)-asan),$(PROGRAMS))
 check-unit: $(UNIT_PROGRAMS) $(UNIT_NEEDS)
 	$(Q)$(RUN) $(UNIT_PROGRAMS)
 check-fuzz: $(FUZZ_PROGRAMS)
