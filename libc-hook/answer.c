@@ -92,19 +92,17 @@ static int open_mem(bool may_expose)
 
 static int reach_daemon(const struct hook_config *config)
 {
-	int fd = keep(SOCKET,
-		      sys3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	long r = -EAGAIN;
+	static const struct timeval wait = {.tv_usec = ANSWER_WAIT_MS * 1000};
+	int fd = keep(SOCKET, sys3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	long r;
 
 	if (fd < 0)
 		return fd;
-	for (int i = 0; i <= ANSWER_WAIT_MS; i++) {
+	/* While its backlog is full, in the queue of those who wait: who asks again and again would
+	 * find it full whenever a stranger that waits there is let in. */
+	r = sys5(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+	if (r == 0)
 		r = sys3(SYS_connect, fd, &config->address, config->address_len);
-		if (r != -EAGAIN) /* its backlog is full */
-			break;
-		if (i < ANSWER_WAIT_MS)
-			hook_pause();
-	}
 	if (r == 0)
 		return fd;
 	(void)sys1(SYS_close, fd);

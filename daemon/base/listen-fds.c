@@ -15,7 +15,8 @@
 #include "daemon/base/error.h"
 #include "daemon/base/listen-fds.h"
 
-enum { FIRST = 3, MAX_FDS = 1024, BACKLOG = 128 };
+/* The kernel takes net.core.somaxconn where that is less. */
+enum { FIRST = 3, MAX_FDS = 1024, BACKLOG = 4096 };
 
 static bool option_is(int fd, int option, int wanted)
 {

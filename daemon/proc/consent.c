@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/child.h"
@@ -28,6 +29,9 @@ enum {
 	REQUESTS_MAX = 200, /* so that all that is expected fits into the channel at once */
 	ABANDONED_MAX = 16, /* hook processes that could not be killed; then no more are made */
 	SOCKET_MODE = 0666, /* anyone may answer; who it is says the kernel */
+	LOST_MS = 100,	    /* then the signal is sent again, and after twice that, ... */
+	CROWDED_MS = 500,   /* the same where strangers may have kept an answer out */
+	CROWD = 64,	    /* so many of them since it was asked */
 };
 
 struct consent {
@@ -123,19 +127,43 @@ static void end_process(struct consent *c, int wait_ms)
 static int start_process(struct consent *c);
 static enum consent_refusal send_request(struct consent *c, uint32_t pid);
 
-/* Whose answer was with the hook process that is lost is asked again, once.  The others' are in the
- * socket's queue, or still to come: the next hook process expects them, and they get no second signal.
- */
+static uint64_t strangers(const struct consent *c)
+{
+	uint64_t counts[HOOK_VERDICTS];
+
+	consent_counts(c, counts);
+	return counts[HOOK_STRANGER];
+}
+
+static void note_sent(const struct consent *c, struct consent_request *r)
+{
+	r->taken = r->lost = false;
+	r->sent = clock_ns(CLOCK_MONOTONIC);
+	r->strangers = strangers(c);
+}
+
+/* Has an answer been lost, or may it have been, and is it time to ask again? */
+static bool is_due(const struct consent *c, const struct consent_request *r)
+{
+	bool crowded = !r->taken && strangers(c) - r->strangers >= CROWD;
+	uint64_t wait = (uint64_t)(r->lost ? LOST_MS : CROWDED_MS) << r->again;
+
+	return (r->lost || crowded) && r->again < CONSENT_AGAIN_MAX && !r->unsent &&
+	       clock_ns(CLOCK_MONOTONIC) - r->sent >= wait * NSEC_PER_MSEC;
+}
+
+/* One signal for all who wait for a process. */
 static void ask_again(struct consent *c)
 {
-	for (struct consent_request *r = c->requests; r; r = r->next) {
-		if (!r->taken || r->again)
+	for (struct consent_request *r = c->requests; r && c->process.fd >= 0; r = r->next) {
+		if (!is_due(c, r) || send_request(c, r->pid) != CONSENT_ASKED)
 			continue;
-		for (struct consent_request *same = r; same; same = same->next) {
-			same->again |= same->pid == r->pid;
-			same->taken &= same->pid != r->pid;
+		for (struct consent_request *same = c->requests; same; same = same->next) {
+			if (same->pid != r->pid)
+				continue;
+			same->again++;
+			note_sent(c, same);
 		}
-		(void)send_request(c, r->pid);
 	}
 }
 
@@ -143,6 +171,20 @@ static void note_taken(struct consent *c, uint32_t pid)
 {
 	for (struct consent_request *r = c->requests; r; r = r->next)
 		r->taken |= r->pid == pid;
+}
+
+static void note_lost(struct consent *c, uint32_t pid)
+{
+	for (struct consent_request *r = c->requests; r; r = r->next)
+		r->lost |= r->pid == pid;
+}
+
+/* Whose answer was with the hook process that is lost is asked again.  The others' are in the socket's
+ * queue, or still to come: the next hook process expects them, and they get no second signal. */
+static void note_all_lost(struct consent *c)
+{
+	for (struct consent_request *r = c->requests; r; r = r->next)
+		r->lost |= r->taken;
 }
 
 /* It hangs or is gone: another one takes its place, and whose fault it was is asked no more. */
@@ -158,9 +200,8 @@ static void replace_process(struct consent *c)
 		consent_blame_put(&c->blame, "", culprit, uid);
 		give(c, culprit, NULL);
 	}
-	if (start_process(c) < 0)
-		return; /* tried again by the tick */
-	ask_again(c);
+	note_all_lost(c);
+	(void)start_process(c); /* tried again by the tick */
 }
 
 static int reports_ready(struct loop_source *source, uint32_t events)
@@ -175,6 +216,8 @@ static int reports_ready(struct loop_source *source, uint32_t events)
 			c->heard = report.value;
 		else if (report.kind == HOOK_REPORT_TAKEN)
 			note_taken(c, report.value);
+		else if (report.kind == HOOK_REPORT_LOST)
+			note_lost(c, report.value);
 		else if (fds[HOOK_MAPS] >= 0 && fds[HOOK_MEM] >= 0)
 			give(c, report.value, fds);
 		for (size_t i = 0; i < HOOK_DESCRIPTORS; i++)
@@ -225,6 +268,7 @@ static int tick(struct loop_timer *timer)
 	struct consent *c = container_of(timer, struct consent, tick);
 
 	ask_for_joined(c);
+	ask_again(c);
 	if (c->process.fd < 0) {
 		if (c->listen_fd >= 0 && c->requests)
 			replace_process(c);
@@ -348,7 +392,9 @@ enum consent_refusal consent_ask(struct consent *c, struct consent_request *requ
 	refusal = joins ? look_to_join(c, request->pid) : send_request(c, request->pid);
 	if (refusal != CONSENT_ASKED)
 		return refusal;
-	request->taken = request->again = request->unsent = false;
+	request->again = 0;
+	request->unsent = false;
+	note_sent(c, request);
 	request->sender = !joins;
 	request->next = c->requests;
 	request->at = &c->requests;

@@ -7,7 +7,9 @@
  *
  *   consent_ask ── signal ──► target ──► hook process ──► files checked ──► given()
  *
- * A request stays until it is answered or forgotten: an answer that comes late is as good. */
+ * A request stays until it is answered or forgotten: an answer that comes late is as good.  Where the
+ * answer was lost (a thread that ended, a hook process that did, a socket that strangers kept full)
+ * the signal is sent again, CONSENT_AGAIN_MAX times at most, further and further apart. */
 #pragma once
 
 #include "daemon/base/features.h"
@@ -49,6 +51,8 @@ struct consent_options {
 	struct features features;
 };
 
+enum { CONSENT_AGAIN_MAX = 4 };
+
 struct consent;
 /* Borrows @loop and options->socket. */
 int consent_new(const struct consent_options *options, struct loop *loop,
@@ -67,8 +71,11 @@ struct consent_request {
 	 * could not be handled).  The request is over; it may be freed here. */
 	void (*given)(struct consent_request *request, const int *fds);
 	/* consent.c's */
-	bool taken;  /* it has connected to this hook process, and sent nothing yet */
-	bool again;  /* it got a second signal, as the first one's answer was lost */
+	bool taken;	    /* it has connected to this hook process, and sent nothing yet */
+	bool lost;	    /* what it sent was worthless, or was in a hook process that is lost */
+	uint32_t again;	    /* how many further signals it got */
+	uint64_t sent;	    /* the last of them: CLOCK_MONOTONIC */
+	uint64_t strangers; /* connections of processes that were not asked, until then */
 	bool sender; /* the signal was sent for this one; others of the same process rely on it */
 	bool unsent; /* it is still to be sent: who had it sent has forgotten it */
 	struct consent_request *next, **at;

@@ -31,6 +31,7 @@ const char *hook_verdict_name(enum hook_verdict verdict)
 		[HOOK_GOOD] = "good",
 		[HOOK_STRANGER] = "from a process that was not asked",
 		[HOOK_GONE] = "from a process that has exited",
+		[HOOK_THREAD_GONE] = "by a thread that has ended",
 		[HOOK_SILENT] = "nothing was sent in time",
 		[HOOK_NO_MESSAGE] = "not the one byte",
 		[HOOK_NOT_TWO] = "not two descriptors",
@@ -49,6 +50,7 @@ const char *hook_verdict_word(enum hook_verdict verdict)
 		[HOOK_GOOD] = "good",
 		[HOOK_STRANGER] = "stranger",
 		[HOOK_GONE] = "gone",
+		[HOOK_THREAD_GONE] = "thread-gone",
 		[HOOK_SILENT] = "silent",
 		[HOOK_NO_MESSAGE] = "no-message",
 		[HOOK_NOT_TWO] = "not-two",
@@ -71,6 +73,7 @@ struct link {
 	char path[LINK_MAX_BYTES];
 	size_t mount_len;  /* the path's beginning, up to the '/' before PID */
 	uint32_t pid, tid; /* tid 0: the first form */
+	bool deleted;	   /* what it leads to has ended, and the kernel has noticed */
 };
 
 /* The number between the last two slashes of path[0..*len); cuts it off. */
@@ -115,6 +118,7 @@ static bool read_link(int fd, const char *name, struct link *link)
 		return false;
 	link->path[n] = 0;
 	len = (size_t)n;
+	link->deleted = cut_end(link->path, &len, " (deleted)");
 	link->tid = 0;
 	if (!cut_end(link->path, &len, name) || !cut_end(link->path, &len, "/") ||
 	    !last_number(link->path, &len, &link->pid))
@@ -218,6 +222,8 @@ static enum hook_verdict check_elsewhere(uint32_t pid, int fd, const char *name,
 		return HOOK_NOT_PROC;
 	if (procfs_status("", pid, &status) < 0)
 		return HOOK_GONE;
+	if (link->deleted && link->tid && link->pid == status.ns_pid)
+		return HOOK_THREAD_GONE;
 	if (link->pid != status.ns_pid || !mounted_whole(pid, fd, link) ||
 	    !read_link(fd, name, &again) || strcmp(again.path, link->path) != 0)
 		return HOOK_NOT_ITS_OWN;
@@ -236,8 +242,12 @@ static enum hook_verdict check_here(uint32_t pid, const struct statx *sx, const 
 		(void)snprintf(file, sizeof(file), "task/%u/%s", link->tid, name);
 	else
 		(void)snprintf(file, sizeof(file), "%s", name);
-	if (procfs_path(path, "", pid, file) < 0 || !look(AT_FDCWD, path, &own) ||
-	    !same_device(&own, sx) || own.stx_ino != sx->stx_ino)
+	if (procfs_path(path, "", pid, file) < 0)
+		return HOOK_NOT_ITS_OWN;
+	if (!look(AT_FDCWD, path, &own))
+		return errno == ENOENT && link->tid && link->pid == pid ? HOOK_THREAD_GONE
+									: HOOK_NOT_ITS_OWN;
+	if (!same_device(&own, sx) || own.stx_ino != sx->stx_ino)
 		return HOOK_NOT_ITS_OWN;
 	return HOOK_GOOD;
 }

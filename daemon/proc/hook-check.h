@@ -10,6 +10,7 @@ enum hook_verdict {
 	HOOK_GOOD,
 	HOOK_STRANGER,	  /* from a process that was not asked, or has answered already */
 	HOOK_GONE,	  /* from one that has exited */
+	HOOK_THREAD_GONE, /* by a thread that has ended: its maps read as nothing */
 	HOOK_SILENT,	  /* connected and sent nothing in time, or was pushed out by newer ones */
 	HOOK_NO_MESSAGE,  /* anything but one HOOK_BYTE */
 	HOOK_NOT_TWO,	  /* fewer or more descriptors */

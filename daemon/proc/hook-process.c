@@ -62,6 +62,11 @@ static void taken(void *arg, uint32_t pid)
 	(void)report(arg, HOOK_REPORT_TAKEN, pid, NULL);
 }
 
+static void lost(void *arg, uint32_t pid)
+{
+	(void)report(arg, HOOK_REPORT_LOST, pid, NULL);
+}
+
 /* false: main is gone. */
 static bool listen_to_main(struct server *c)
 {
@@ -119,6 +124,7 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 			   .counts = work->counts,
 			   .verified = verified,
 			   .taken = taken,
+			   .lost = lost,
 			   .hear = hear_main,
 			   .arg = &server},
 	};

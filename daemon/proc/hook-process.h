@@ -25,8 +25,9 @@ enum hook_say {
 };
 
 struct hook_report {
-	/* TAKEN: it has connected, what it sends comes to this hook process or to nobody. */
-	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG, HOOK_REPORT_TAKEN } kind;
+	/* TAKEN: it has connected, what it sends comes to this hook process or to nobody.  LOST: what it
+	 * sent is worthless, by no fault of its own. */
+	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG, HOOK_REPORT_TAKEN, HOOK_REPORT_LOST } kind;
 	uint32_t value; /* the process; what the ping said */
 };
 

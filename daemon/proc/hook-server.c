@@ -159,7 +159,7 @@ static enum hook_verdict judge(struct hook_server *s, const struct hook_peer *pe
 	if (m->n_fds != HOOK_DESCRIPTORS || m->too_many)
 		return HOOK_NOT_TWO;
 	verdict = hook_check(peer->pid, m->fds);
-	if (verdict == HOOK_GOOD && !alive(peer))
+	if ((verdict == HOOK_GOOD || verdict == HOOK_THREAD_GONE) && !alive(peer))
 		verdict = HOOK_GONE;
 	if (verdict == HOOK_GOOD && s->verified(s->arg, peer->pid, m->fds) < 0)
 		verdict = HOOK_NOT_PASSED;
@@ -180,6 +180,8 @@ static bool take_message(struct hook_server *s, const struct hook_peer *peer)
 	verdict = judge(s, peer, &m);
 	if (verdict == HOOK_GOOD)
 		hook_server_forget(s, peer->pid);
+	if (verdict == HOOK_THREAD_GONE && s->lost)
+		s->lost(s->arg, peer->pid);
 	count(s, verdict);
 	message_close(&m);
 	atomic_store(s->at_work, 0);

@@ -39,6 +39,9 @@ struct hook_server {
 	/* A process that was asked is here, and its message has not come yet: told once.  What it sends
 	 * is lost with us.  NULL: nobody wants to know. */
 	void (*taken)(void *arg, uint32_t pid);
+	/* What a process that was asked sent is worthless, and another answer of it is not: it was sent
+	 * by a thread that has ended.  NULL: nobody wants to know. */
+	void (*lost)(void *arg, uint32_t pid);
 	/* Hears who else is expected, before anybody is called a stranger: who was asked just now
 	 * may be here sooner than the word of it.  NULL: there is nobody to hear. */
 	void (*hear)(void *arg);

@@ -187,6 +187,33 @@ static void test_abstract(void **state)
 	(void)close(fd);
 }
 
+/* As many may wait as the kernel allows: who fills the queue takes a place in it from others. */
+static void test_queue(void **state)
+{
+	enum { CLIENTS = 300 };
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener, clients[CLIENTS], allowed = 0;
+	FILE *f = fopen("/proc/sys/net/core/somaxconn", "r");
+
+	(void)state;
+	if (f) {
+		(void)!fscanf(f, "%d", &allowed);
+		fclose(f);
+	}
+	if (allowed < CLIENTS)
+		skip(); /* net.core.somaxconn is smaller */
+	memcpy(at.sun_path, path, strlen(path));
+	assert_int_equal(listen_at(path, 0600, &listener), 0);
+	for (int i = 0; i < CLIENTS; i++) {
+		clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		assert_int_equal(connect(clients[i], (struct sockaddr *)&at, sizeof(at)), 0);
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		close(clients[i]);
+	close(listener);
+	(void)unlink(path);
+}
+
 static void test_none(void **state)
 {
 	int fd = -5;
@@ -234,7 +261,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_inherited), cmocka_unit_test(test_not_what_it_is_called),
 		cmocka_unit_test(test_android),	  cmocka_unit_test(test_abstract),
-		cmocka_unit_test(test_none),	  cmocka_unit_test(test_own),
+		cmocka_unit_test(test_queue),	  cmocka_unit_test(test_none),
+		cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

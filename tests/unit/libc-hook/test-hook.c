@@ -478,9 +478,9 @@ static void test_unreachable(void **state)
 static void test_traps(void **state)
 {
 	static const int calls[] = {
-		SYS_prctl,   SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_getpid, SYS_gettid,
-		SYS_openat,  SYS_fcntl,	       SYS_fstat,	   SYS_socket, SYS_connect,
-		SYS_sendmsg, SYS_close,	       SYS_nanosleep,	   SYS_kcmp,
+		SYS_prctl,	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_getpid,    SYS_gettid,
+		SYS_openat,	SYS_fcntl,	  SYS_fstat,	      SYS_socket,    SYS_connect,
+		SYS_setsockopt, SYS_sendmsg,	  SYS_close,	      SYS_nanosleep, SYS_kcmp,
 	};
 	char line[128];
 

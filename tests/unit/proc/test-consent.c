@@ -2,6 +2,7 @@
  * hangs or dies while they are waited for.  The targets here do by hand what libc-hook does. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,26 @@ struct target {
 	int signals; /* a byte for each that was seen */
 };
 
-static enum { SILENT, ANSWER, LINGER, HALF, EXEC, UNHOOK } mode;
+static enum { SILENT, ANSWER, LINGER, HALF, EXEC, UNHOOK, LATER, THREAD } mode;
 static int tell_fd;
+
+static int own_fds[2];
+
+static void *open_own(void *arg)
+{
+	own_fds[0] = open("/proc/thread-self/maps", O_RDONLY);
+	own_fds[1] = open("/proc/thread-self/mem", O_RDONLY);
+	return arg;
+}
+
+/* Of a thread that has ended when they are sent. */
+static void open_in_thread(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, open_own, NULL) || pthread_join(thread, NULL))
+		_exit(4);
+}
 
 static void answer_once(void)
 {
@@ -76,8 +95,10 @@ static void answer_once(void)
 			   .msg_control = control.bytes,
 			   .msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	int other, fds[] = {mode == LINGER ? lingering(&other) : open("/proc/self/maps", O_RDONLY),
-			    open("/proc/self/mem", O_RDONLY)};
+	int other, fds[] = {own_fds[0]	     ? own_fds[0]
+			    : mode == LINGER ? lingering(&other)
+					     : open("/proc/self/maps", O_RDONLY),
+			    own_fds[1] ? own_fds[1] : open("/proc/self/mem", O_RDONLY)};
 	int to = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -89,10 +110,12 @@ static void answer_once(void)
 	close(to);
 	close(fds[0]);
 	close(fds[1]);
+	own_fds[0] = own_fds[1] = 0;
 }
 
 static void handler(int signal, siginfo_t *info, void *context)
 {
+	static int n;
 	int e = errno;
 
 	(void)signal;
@@ -100,6 +123,11 @@ static void handler(int signal, siginfo_t *info, void *context)
 	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
 		return;
 	(void)!write(tell_fd, "s", 1);
+	n++;
+	if (mode == THREAD && n <= 2)
+		open_in_thread();
+	if (mode == LATER && n == 1)
+		return;
 	if (mode == EXEC) { /* another program with the hook in it: main() */
 		char fd[16];
 
@@ -448,20 +476,21 @@ static pid_t await_hook_process(pid_t other_than)
 	return pid;
 }
 
-static void run_until_true(const bool *what)
+static void run_until_taken(const struct asked *a, uint32_t again)
 {
-	for (int i = 0; i < 200 && !*what; i++)
+	for (int i = 0; i < 200 && !(a->request.taken && a->request.again == again); i++)
 		assert_int_equal(loop_run_once(&loop, 100), 0);
-	assert_true(*what);
+	assert_true(a->request.taken);
+	assert_int_equal(a->request.again, again);
 }
 
-/* It had connected when the hook process was lost: it is asked again, however many wait for it, and
- * not a third time. */
+/* It had connected when the hook process was lost: it is asked again, one signal however many wait
+ * for it, and so many times and not more. */
 static void test_half(void **state)
 {
 	struct target t, last;
 	struct asked a, b, c;
-	pid_t first, second;
+	pid_t lost = 0;
 
 	(void)state;
 	start(&t, HALF);
@@ -469,28 +498,82 @@ static void test_half(void **state)
 	b = asked_of(&t);
 	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
 	assert_int_equal(consent_ask(consent, &b.request), CONSENT_ASKED);
-	run_until_true(&a.request.taken);
-	assert_true(b.request.taken);
-	assert_int_equal(signals_seen(&t), 1);
-	first = await_hook_process(0);
-	kill(first, SIGKILL);
-	run_until_true(&a.request.again);
-	run_until_true(&a.request.taken);
-	assert_int_equal(signals_seen(&t), 2);
-	second = await_hook_process(first);
-	kill(second, SIGKILL);
+	for (uint32_t again = 0; again <= CONSENT_AGAIN_MAX; again++) {
+		run_until_taken(&a, again);
+		assert_true(b.request.taken);
+		assert_int_equal(signals_seen(&t), again + 1);
+		lost = await_hook_process(lost);
+		kill(lost, SIGKILL);
+	}
 	start(&last, ANSWER);
 	c = asked_of(&last);
 	ask_in_the_end(&c.request);
-	run_until(&c.n, 1); /* the third one works */
+	run_until(&c.n, 1); /* the last one works */
 	close(c.maps);
-	assert_true(await_hook_process(second) != first);
-	assert_int_equal(signals_seen(&t), 2);
+	(void)await_hook_process(lost);
+	assert_int_equal(signals_seen(&t), CONSENT_AGAIN_MAX + 1);
 	assert_int_equal(a.n + b.n, 0);
 	consent_forget(consent, &a.request);
 	consent_forget(consent, &b.request);
 	end(&t);
 	end(&last);
+}
+
+/* What a thread sent that has ended is of no use: the process is asked again. */
+static void test_thread(void **state)
+{
+	uint64_t counts[HOOK_VERDICTS];
+	struct target t;
+	struct asked a;
+
+	(void)state;
+	start(&t, THREAD);
+	a = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	run_until(&a.n, 1);
+	assert_false(a.refused);
+	close(a.maps);
+	consent_counts(consent, counts);
+	assert_int_equal(counts[HOOK_THREAD_GONE], 2);
+	assert_int_equal(counts[HOOK_NOT_ITS_OWN], 0);
+	assert_int_equal(signals_seen(&t), 3);
+	end(&t);
+}
+
+static void come_and_go(int n)
+{
+	for (int i = 0; i < n; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&address, address_len), 0);
+		close(fd);
+	}
+}
+
+/* Who did not answer is asked again where strangers may be why, and not otherwise. */
+static void test_crowd(void **state)
+{
+	struct target t;
+	struct asked a;
+	char byte;
+
+	(void)state;
+	start(&t, LATER);
+	a = asked_of(&t);
+	assert_int_equal(consent_ask(consent, &a.request), CONSENT_ASKED);
+	assert_int_equal(read(t.signals, &byte, 1), 1);
+	come_and_go(10);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(loop_run_once(&loop, 100), 0);
+	assert_int_equal(signals_seen(&t), 0);
+	assert_int_equal(a.n, 0);
+	come_and_go(100);
+	run_until(&a.n, 1);
+	assert_false(a.refused);
+	assert_int_equal(signals_seen(&t), 1);
+	assert_int_equal(a.request.again, 1);
+	close(a.maps);
+	end(&t);
 }
 
 static void replaced(int signal)
@@ -615,9 +698,10 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_given),  EACH(test_shared), EACH(test_refused),    EACH(test_silent),
-		EACH(test_hangs),  EACH(test_dies),   EACH(test_stuck),	     EACH(test_half),
-		EACH(test_socket), EACH(test_stale),  EACH(test_joins_none), EACH(test_no_means),
+		EACH(test_given),      EACH(test_shared),   EACH(test_refused), EACH(test_silent),
+		EACH(test_hangs),      EACH(test_dies),	    EACH(test_stuck),	EACH(test_half),
+		EACH(test_thread),     EACH(test_crowd),    EACH(test_socket),	EACH(test_stale),
+		EACH(test_joins_none), EACH(test_no_means),
 #undef EACH
 	};
 

@@ -241,6 +241,25 @@ static void send_good_from_thread(void)
 	(void)pthread_create(&thread, NULL, send_in_thread, NULL);
 }
 
+static void *open_both(void *arg)
+{
+	int *fds = arg;
+
+	fds[0] = own("maps");
+	fds[1] = own("mem");
+	return arg;
+}
+
+static void send_of_ended_thread(void)
+{
+	pthread_t thread;
+	int fds[2];
+
+	if (pthread_create(&thread, NULL, open_both, fds) || pthread_join(thread, NULL))
+		_exit(5);
+	both(fds[0], fds[1]);
+}
+
 static void send_swapped(void)
 {
 	both(own("mem"), own("maps"));
@@ -523,6 +542,27 @@ static void expect_late(void *arg)
 	assert_int_equal(hook_server_expect(&f.server, late_pid), 0);
 }
 
+static uint32_t lost_pid;
+
+static void lost(void *arg, uint32_t pid)
+{
+	(void)arg;
+	lost_pid = pid;
+}
+
+/* Not its fault: it may answer again. */
+static void test_thread_gone(void **state)
+{
+	(void)state;
+	f.server.lost = lost;
+	expect_verdict(send_of_ended_thread, HOOK_THREAD_GONE);
+	assert_true(lost_pid > 0);
+	assert_int_equal(f.n_verified, 0);
+	lost_pid = 0;
+	expect_verdict(send_others, HOOK_NOT_ITS_OWN);
+	assert_int_equal(lost_pid, 0);
+}
+
 /* That it was asked is heard only when it is there. */
 static void test_heard_late(void **state)
 {
@@ -580,7 +620,8 @@ static void test_by_child(void **state)
 
 static void exited_before(bool peer_pidfd)
 {
-	uint64_t before = f.counts[HOOK_GONE] + f.counts[HOOK_NOT_ITS_OWN];
+	uint64_t before =
+		f.counts[HOOK_GONE] + f.counts[HOOK_THREAD_GONE] + f.counts[HOOK_NOT_ITS_OWN];
 	struct peer p;
 
 	f.server.peer_pidfd = peer_pidfd;
@@ -589,7 +630,9 @@ static void exited_before(bool peer_pidfd)
 	peer_go(&p);
 	peer_end(&p);
 	hook_server_take(&f.server);
-	assert_int_equal(f.counts[HOOK_GONE] + f.counts[HOOK_NOT_ITS_OWN], before + 1);
+	assert_int_equal(f.counts[HOOK_GONE] + f.counts[HOOK_THREAD_GONE] +
+				 f.counts[HOOK_NOT_ITS_OWN],
+			 before + 1);
 	assert_int_equal(f.n_verified, 0);
 	hook_server_forget(&f.server, (uint32_t)p.pid);
 }
@@ -994,7 +1037,7 @@ int main(void)
 		EACH(test_repeated),	   EACH(test_by_child),	      EACH(test_exited),
 		EACH(test_silent),	   EACH(test_many_of_one),    EACH(test_most_first),
 		EACH(test_most_of_a_user), EACH(test_ten_thousand),   EACH(test_limits),
-		EACH(test_lingers),	   EACH(test_another_procfs),
+		EACH(test_lingers),	   EACH(test_another_procfs), EACH(test_thread_gone),
 #undef EACH
 	};
 
