@@ -176,6 +176,10 @@ int ask_run(struct ask_run *run)
 		r = loop_run_once(&run->loop, -1);
 	if (r >= 0)
 		r = run->sink->flush(run->sink);
+	if (r >= 0 && ask_summary(run->ask)) {
+		r = late_sink_end(run->sink, ask_summary(run->ask)->full);
+		run->complete = r == 0;
+	}
 	if (run->live)
 		fprintf(stderr, "\r\033[K");
 	if (ask_summary(run->ask))

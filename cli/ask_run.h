@@ -28,11 +28,14 @@ struct ask_run {
 	struct loop_timer end, next;
 	struct ask *ask;
 	bool started, ended;
-	int failed; /* of shown(): told */
-	int status; /* of a command that cannot be run */
+	int failed;    /* of shown(): told */
+	int status;    /* of a command that cannot be run */
+	bool complete; /* ask_run() has ended, and the file has its end mark */
 };
 
 enum { ASK_RUN_DENIED = 1 };
+/* In addition to the session's own (SESSION_BEHIND_MS): older samples are in the file. */
+enum { ASK_RUN_BEHIND_MS = 500 };
 /* Asks, and waits for the answer; the command, if any, goes with it.  ASK_RUN_DENIED and < 0:
  * run->why is a line for the user. */
 int ask_run_open(struct ask_run *run);

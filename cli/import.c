@@ -132,7 +132,7 @@ static bool is_file(int fd, const char *path)
 }
 
 static void print_result(const struct import_command *command, const struct import_result *result,
-			 const char *file)
+			 const char *file, const struct sink *sink, bool complete)
 {
 	const struct verdict verdict = {
 		.summary = &result->summary,
@@ -141,6 +141,8 @@ static void print_result(const struct import_command *command, const struct impo
 		.frequency = result->frequency,
 		.period = result->period,
 		.damage = &result->damage,
+		.unwritten = verdict_unwritten(&result->summary, sink),
+		.complete = complete,
 	};
 
 	if (log_level > LOG_LEVEL_QUIET)
@@ -182,8 +184,15 @@ static int import_file(const struct import_command *command, const char *input, 
 		return r;
 	}
 	r = import_run(fd, &io, sink, &result, error, sizeof(error));
+	if (r >= 0) {
+		r = late_sink_end(sink, false);
+		result.summary.bytes = sink->bytes;
+		if (r < 0)
+			(void)snprintf(error, sizeof(error), "cannot be imported: %s",
+				       strerror(-r));
+	}
 	if (r >= 0)
-		print_result(command, &result, output);
+		print_result(command, &result, output, sink, r == 0);
 	else if (!late_sink_tell(sink))
 		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
 	import_result_deinit(&result);

@@ -5,13 +5,16 @@
 #include "cli/late_sink.h"
 #include "daemon/base/error.h"
 #include "daemon/base/log.h"
+#include "daemon/out/mark.h"
 
 struct late_sink {
 	struct sink sink;
 	const char *path;
 	bool plain, beside;
-	int error; /* it could not be opened; a second try would put aside what the first one made
+	uint32_t behind_ms;
+	int error;   /* it could not be opened; a second try would put aside what the first one made
 		    */
+	bool failed; /* something was not taken */
 	struct sink *file;
 };
 
@@ -22,6 +25,11 @@ static int late_open(struct late_sink *late)
 
 	if (r < 0)
 		return r;
+	r = mark_begin(file, late->behind_ms); /* readable without inflating what follows */
+	if (r < 0) {
+		(void)sink_free(file);
+		return r;
+	}
 	if (!late->plain) {
 		r = sink_deflate_new(file, &file);
 		if (r < 0)
@@ -31,6 +39,15 @@ static int late_open(struct late_sink *late)
 		return sink_beside_new(file, &late->file);
 	late->file = file;
 	return 0;
+}
+
+static void look(struct late_sink *late, int r)
+{
+	late->failed |= r < 0;
+	if (!late->file)
+		return;
+	late->sink.bytes = late->file->bytes;
+	late->sink.written = late->file->written;
 }
 
 static int late_write(struct sink *sink, const void *data, size_t len)
@@ -43,8 +60,7 @@ static int late_write(struct sink *sink, const void *data, size_t len)
 	r = late->error;
 	if (r >= 0)
 		r = late->file->write(late->file, data, len);
-	if (late->file)
-		sink->bytes = late->file->bytes;
+	look(late, r);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -53,8 +69,7 @@ static int late_flush(struct sink *sink)
 	struct late_sink *late = container_of(sink, struct late_sink, sink);
 	int r = late->file ? late->file->flush(late->file) : 0;
 
-	if (late->file)
-		sink->bytes = late->file->bytes;
+	look(late, r);
 	return r;
 }
 
@@ -64,6 +79,31 @@ static void late_free(struct sink *sink)
 
 	(void)sink_free(late->file);
 	free(late);
+}
+
+void late_sink_behind(struct sink *sink, uint32_t ms)
+{
+	container_of(sink, struct late_sink, sink)->behind_ms = ms;
+}
+
+int late_sink_end(struct sink *sink, bool full)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	struct sink_count count;
+	int r;
+
+	if (sink->write != late_write)
+		return LATE_SINK_CUT;
+	r = late_flush(sink);
+	if (r < 0 || late->failed || !late->file)
+		return r < 0 ? trace(r) : LATE_SINK_CUT;
+	/* But our own first one, which is not among those that were deflated. */
+	count = (struct sink_count){sink->written.packets - late->plain, sink->written.samples};
+	r = mark_end(late->file, &count, full);
+	if (r >= 0)
+		r = late_flush(sink);
+	look(late, r);
+	return r < 0 ? trace(r) : 0;
 }
 
 int late_sink_new_beside(const char *path, bool plain, struct sink **ret_sink)
@@ -82,7 +122,10 @@ int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
 	if (!late)
 		return fail(-ENOMEM);
 	*late = (struct late_sink){
-		.sink = {late_write, late_flush, late_free, 0}, .path = path, .plain = plain};
+		.sink = {.write = late_write, .flush = late_flush, .free = late_free},
+		.path = path,
+		.plain = plain,
+	};
 	*ret_sink = &late->sink;
 	return 0;
 }

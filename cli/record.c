@@ -44,6 +44,7 @@ struct record {
 	struct perfdata_out *raw;
 	struct job job;
 	struct own_rights own;
+	int ended; /* the file: 0: it has its end mark */
 };
 
 /* The line that goes with a failure which nobody has told yet. */
@@ -215,6 +216,8 @@ static void print_verdict(struct record *rec)
 	};
 
 	(void)session_summary(rec->session, &summary);
+	verdict.unwritten = verdict_unwritten(&summary, rec->sink);
+	verdict.complete = rec->ended == 0;
 	verdict_show(&verdict, rec->args.json);
 }
 
@@ -230,7 +233,9 @@ static int conclude(struct record *rec)
 		log_error("%s", why);
 		return 1;
 	}
-	if (raw < 0)
+	if (rec->ended < 0)
+		(void)said("writing the trace", rec->ended);
+	if (raw < 0 || rec->ended < 0)
 		return 1;
 	return job_exit_status(&rec->job);
 }
@@ -247,6 +252,7 @@ static int prepare(struct record *rec)
 		r = late_sink_new(rec->args.output, rec->args.plain, &rec->sink);
 	if (r < 0)
 		return said("cannot record", r);
+	late_sink_behind(rec->sink, SESSION_BEHIND_MS);
 	if (rec->args.perf_data)
 		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
 	if (r < 0)
@@ -305,6 +311,7 @@ static int record_by_own_rights(struct record *rec)
 			(void)kill(rec->job.spawn.pid, SIGTERM);
 		return 1;
 	}
+	rec->ended = late_sink_end(rec->sink, false);
 	(void)job_await(&rec->job, session_error(rec->session, NULL) < 0);
 	return conclude(rec);
 }

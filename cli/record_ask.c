@@ -58,7 +58,10 @@ int record_ask_open(struct record_ask *a, const struct record_args *args, struct
 		r = late_sink_new(args->output, args->plain, &a->run.sink);
 	if (r < 0)
 		(void)snprintf(a->run.why, sizeof(a->run.why), "cannot record: %s", strerror(-r));
-	return r < 0 ? trace(r) : ask_run_open(&a->run);
+	if (r < 0)
+		return trace(r);
+	late_sink_behind(a->run.sink, SESSION_BEHIND_MS + ASK_RUN_BEHIND_MS);
+	return ask_run_open(&a->run);
 }
 
 static void show_verdict(struct record_ask *a)
@@ -75,6 +78,8 @@ static void show_verdict(struct record_ask *a)
 		return;
 	control_summary_read(ask_summary(a->run.ask), summary);
 	summary->bytes = a->run.sink->bytes;
+	verdict.unwritten = verdict_unwritten(summary, a->run.sink);
+	verdict.complete = a->run.complete;
 	verdict_show(&verdict, args->json);
 	free(summary);
 }

@@ -38,6 +38,7 @@ struct trace_run {
 	struct consent *consent;
 	struct own_rights own;
 	struct job job; /* none: its signals */
+	bool complete;	/* the file has its end mark */
 	int name_fd;	/* holds unique_session_name; -1: none */
 	int parent_fd;	/* in the background: who waits for the start; -1: nobody */
 };
@@ -236,6 +237,8 @@ static int prepare(struct trace_run *run)
 	if (r >= 0)
 		r = late_sink_new(run->args.output, !to.deflated_out, &run->sink);
 	if (r >= 0)
+		late_sink_behind(run->sink, trace_session_behind_ms(run->config->message));
+	if (r >= 0)
 		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
 	own_rights_filter();
@@ -256,7 +259,7 @@ static void show_asked(const struct trace_run *run, const struct ask_run *asked)
 	if (!ask_summary(asked->ask) || log_level <= LOG_LEVEL_QUIET)
 		return;
 	control_summary_read_trace(ask_summary(asked->ask), &summary);
-	verdict_print_trace(&summary, run->args.output, asked->sink->bytes, stderr);
+	verdict_print_trace(&summary, run->args.output, asked->sink, asked->complete, stderr);
 }
 
 /* The recording is the daemon's, the file ours.  The exit status; < 0: own rights do. */
@@ -264,6 +267,7 @@ static int ask_daemon(struct trace_run *run, bool for_kernel)
 {
 	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
 	struct ask_run asked = {.socket = run->args.socket, .request = &request, .job = &run->job};
+	uint32_t behind_ms;
 	int r;
 
 	request.has_version = request.has_trace_config = true;
@@ -283,6 +287,8 @@ static int ask_daemon(struct trace_run *run, bool for_kernel)
 		log_error("cannot record: %s", strerror(-r));
 		return 1;
 	}
+	behind_ms = trace_session_behind_ms(run->config->message);
+	late_sink_behind(asked.sink, behind_ms ? behind_ms + ASK_RUN_BEHIND_MS : 0);
 	r = ask_run_open(&asked);
 	if (r == 0) {
 		run->trace = trace_session_free(run->trace);
@@ -299,6 +305,7 @@ static int ask_daemon(struct trace_run *run, bool for_kernel)
 
 static int run_to_end(struct trace_run *run)
 {
+	struct trace_session_summary summary;
 	const char *why;
 	int r = trace_session_start(run->trace);
 
@@ -306,6 +313,11 @@ static int run_to_end(struct trace_run *run)
 		leave_terminal(run);
 	while (r >= 0 && trace_session_state(run->trace) != TRACE_DONE)
 		r = loop_run_once(&run->loop, -1);
+	if (r >= 0) {
+		trace_session_summary(run->trace, &summary);
+		r = late_sink_end(run->sink, summary.full);
+		run->complete = r == 0;
+	}
 	if (trace_session_error(run->trace, &why) < 0) {
 		log_error("%s", why);
 		return 1;
@@ -350,7 +362,7 @@ static int trace_all(struct trace_run *run)
 	status = run_to_end(run);
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
 		trace_session_summary(run->trace, &summary);
-		verdict_print_trace(&summary, run->args.output, run->sink->bytes, stderr);
+		verdict_print_trace(&summary, run->args.output, run->sink, run->complete, stderr);
 	}
 	return status;
 }

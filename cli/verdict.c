@@ -121,20 +121,29 @@ static void print_nameless(const struct session_summary *s, FILE *out)
 	}
 }
 
+uint64_t verdict_unwritten(const struct session_summary *summary, const struct sink *sink)
+{
+	return summary->account.emitted - min_u64(summary->account.emitted, sink->written.samples);
+}
+
 void verdict_print(const struct verdict *v, FILE *out)
 {
 	const struct session_summary *s = v->summary;
 	const struct account *a = &s->account;
+	uint64_t written = a->emitted - v->unwritten;
 	char n[32];
 
-	fprintf(out, "%s sample%s in %.1f s (", text_count(a->emitted, n),
-		a->emitted == 1 ? "" : "s", s->duration_s);
+	fprintf(out, "%s sample%s in %.1f s (", text_count(written, n), written == 1 ? "" : "s",
+		s->duration_s);
 	print_clean(v->event, out);
 	fprintf(out, ", ");
 	if (v->frequency)
-		fprintf(out, "%lu Hz)\n", v->frequency);
+		fprintf(out, "%lu Hz)", v->frequency);
 	else
-		fprintf(out, "one each %s)\n", text_count(v->period, n));
+		fprintf(out, "one each %s)", text_count(v->period, n));
+	if (v->unwritten)
+		fprintf(out, "; %s more are not in the file", text_count(v->unwritten, n));
+	fprintf(out, "\n");
 	print_accounted(s, out);
 	print_stacks(a, out);
 	print_losses(s, out);
@@ -146,9 +155,9 @@ void verdict_print(const struct verdict *v, FILE *out)
 	fprintf(out, "  file     ");
 	print_clean(v->file, out);
 	fprintf(out, ", %s", text_size(s->bytes, n));
-	if (a->emitted >= ENOUGH)
-		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)a->emitted);
-	fprintf(out, "\n");
+	if (written >= ENOUGH)
+		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)written);
+	fprintf(out, "%s\n", v->complete ? "" : ", cut off: it has no end mark");
 	print_nameless(s, out);
 	fflush(out);
 }
@@ -215,15 +224,16 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 
 	fprintf(out, "{\"file\":");
 	json_string(out, v->file);
-	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,", s->bytes, s->duration_s,
-		a->emitted);
+	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,\"complete\":%s,",
+		s->bytes, s->duration_s, a->emitted - v->unwritten, v->complete ? "true" : "false");
 	fprintf(out, "\"stacks\":{\"whole\":%lu,\"cut\":%lu,", a->whole, a->cut);
 	json_failed(a, out);
 	fprintf(out,
 		"},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":"
-		"%.6f},",
+		"%.6f,\"unwritten\":%lu},",
 		lost_samples(s), s->counts.lost_sideband,
-		a->lost_records + a->lost_sideband_records, (double)a->throttled_ns / 1e9);
+		a->lost_records + a->lost_sideband_records, (double)a->throttled_ns / 1e9,
+		v->unwritten);
 	json_skipped(a, out);
 	if (s->cpu_accounted >= 0)
 		fprintf(out, ",\"cpu_accounted\":%.4f,", s->cpu_accounted);
@@ -250,14 +260,16 @@ void verdict_show(const struct verdict *v, bool json)
 		verdict_print_json(v, stdout);
 }
 
-void verdict_print_trace(const struct trace_session_summary *s, const char *file, uint64_t bytes,
-			 FILE *out)
+void verdict_print_trace(const struct trace_session_summary *s, const char *file,
+			 const struct sink *sink, bool complete, FILE *out)
 {
 	char n[32];
 
 	fprintf(out, "%s sample%s in %.1f s from %zu data source%s", text_count(s->samples, n),
 		s->samples == 1 ? "" : "s", s->duration_s, s->n_sources,
 		s->n_sources == 1 ? "" : "s");
+	if (sink->written.samples < s->samples)
+		fprintf(out, ", %s of them in the file", text_count(sink->written.samples, n));
 	if (s->out_of_scope)
 		fprintf(out, ", and %s out of scope", text_count(s->out_of_scope, n));
 	fprintf(out, "\n");
@@ -272,6 +284,7 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 			text_count(s->discarded, n));
 	fprintf(out, "\n  file     ");
 	print_clean(file, out);
-	fprintf(out, ", %s KiB%s\n", text_count((bytes + 1023) >> 10, n),
-		s->full ? " (full: max_file_size_bytes)" : "");
+	fprintf(out, ", %s KiB%s%s\n", text_count((sink->bytes + 1023) >> 10, n),
+		s->full ? " (full: max_file_size_bytes)" : "",
+		complete ? "" : ", cut off: it has no end mark");
 }

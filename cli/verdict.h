@@ -11,7 +11,12 @@ struct verdict {
 	const char *event;
 	uint64_t frequency, period;	    /* one is 0 */
 	const struct import_damage *damage; /* of an import; else NULL */
+	uint64_t unwritten;		    /* samples of the summary that are not in the file */
+	bool complete;			    /* the file has its end mark */
 };
+
+/* Of the samples that @summary counts: those that the file of @sink lacks.  After a flush. */
+uint64_t verdict_unwritten(const struct session_summary *summary, const struct sink *sink);
 
 /* For the man pages of the commands that have one. */
 #define VERDICT_JSON                                                                               \
@@ -19,8 +24,11 @@ struct verdict {
 	"duration_s     how long was sampled, seconds\n"                                           \
 	"samples        that are in the trace with a stack, or with the reason why it is not "     \
 	"whole\n"                                                                                  \
+	"complete       true: the trace has its end mark, and all that was recorded until the\n"   \
+	"               end; false: it was cut off (a full disk, a closed pipe, a daemon that "    \
+	"ended)\n"                                                                                 \
 	"stacks         whole: up to a root; cut: deeper than what was copied and could be read\n" \
-	"               afterwards; failed: how many by reason\n"                                  \
+	"               afterwards; failed: how many by reason; of unwritten samples too\n"        \
 	"lost           what did not fit the kernel's rings\n"                                     \
 	"  samples      the kernel's own count of them (before Linux 6.0: what records told)\n"    \
 	"  sideband     records of mappings, names, forks and exits: what they would have said "   \
@@ -30,6 +38,8 @@ struct verdict {
 	"counts,\n"                                                                                \
 	"               never to be added to them\n"                                               \
 	"  throttled_s  seconds, of all CPUs, in which the kernel held sampling back\n"            \
+	"  unwritten    samples that were taken and are not in the trace: writing it failed, or\n" \
+	"               a daemon's client did not read fast enough\n"                              \
 	"skipped        samples that perfwind itself left out, by reason\n"                        \
 	"cpu_accounted  weight of the samples over the CPU time that the targets used (1: all "    \
 	"of\n"                                                                                     \
@@ -60,6 +70,7 @@ void verdict_show(const struct verdict *verdict, bool json);
 void verdict_print_json(const struct verdict *verdict, FILE *out);
 /* The line that is rewritten while recording. */
 void verdict_print_live(const struct session_summary *summary, FILE *out);
-/* What a trace session came to, in @file of @bytes. */
+/* What a trace session came to, in @file, which @sink has written; @complete: it has its
+ * end mark. */
 void verdict_print_trace(const struct trace_session_summary *summary, const char *file,
-			 uint64_t bytes, FILE *out);
+			 const struct sink *sink, bool complete, FILE *out);

@@ -143,6 +143,9 @@ void session_stop(struct session *session);
  * comes: within SESSION_FLUSH_MS, except that samples that wait for mappings or modules for longer
  * come later.  In any state, several at once; freeing the session drops those under way. */
 enum { SESSION_FLUSH_MS = 80 };
+/* What was sampled longer ago than this is in the sink, and the sink is flushed, without being asked:
+ * a second, and two reads of the rings before it.  On a machine that has CPU time left for us. */
+enum { SESSION_BEHIND_MS = 1300 };
 int session_flush(struct session *session, void (*flushed)(void *arg), void *arg);
 /* What readers need to know is told anew: defaults, interned data, processes and threads.  Also
  * when the sink has lost packets (by itself). */

@@ -5,11 +5,13 @@
  *   statistics                                  trace_file_end()
  *
  * max_file_size_bytes is never passed.  What is written last is small and known, so room for it is
- * kept back from the beginning. */
+ * kept back from the beginning; so is
+ * the room of the marks around it all, which the output's owner writes. */
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/base/error.h"
+#include "daemon/out/mark.h"
 #include "daemon/trace-session-private.h"
 
 enum {
@@ -71,7 +73,7 @@ static int check_limit(struct trace_session *t)
 {
 	uint64_t max = t->config->max_file_size_bytes, head = t->packets.len,
 		 kept = END_BYTES + END_BUFFER_BYTES * t->n_buffers +
-			END_SOURCE_BYTES * t->n_sources;
+			END_SOURCE_BYTES * t->n_sources + MARK_BYTES;
 
 	t->max_bytes = UINT64_MAX;
 	if (!max)

@@ -324,6 +324,17 @@ static int arm_all(struct trace_session *t)
 	return r < 0 ? trace(r) : 0;
 }
 
+uint32_t trace_session_behind_ms(const Pb__TraceConfig *m)
+{
+	uint64_t ms = m->file_write_period_ms ? m->file_write_period_ms : TRACE_WRITE_MS;
+
+	/* A write comes behind a flush, or at the end. */
+	if (!m->write_into_file ||
+	    m->write_flush_mode == PB__TRACE_CONFIG__WRITE_FLUSH_MODE__WRITE_FLUSH_DISABLED)
+		return 0;
+	return (uint32_t)min_u64(max_u64(ms, TRACE_WRITE_MIN_MS) + SESSION_FLUSH_MS, INT32_MAX);
+}
+
 /* ---- life ---- */
 
 int trace_session_start(struct trace_session *t)

@@ -44,6 +44,9 @@ struct trace_session_options {
 
 enum trace_session_state { TRACE_READY, TRACE_RUNNING, TRACE_STOPPING, TRACE_DONE };
 
+/* What was sampled longer ago than this is in the output, ms; 0: no bound is known. */
+uint32_t trace_session_behind_ms(const Pb__TraceConfig *config);
+
 struct trace_session;
 
 /* Opens everything, disabled.  < 0: *error has one line for the user, which names the field where

@@ -21,6 +21,7 @@ struct sink_file {
 	struct sink sink;
 	int fd;
 	int error;	  /* the first one; nothing is written after it */
+	uint64_t out;	  /* bytes that the kernel has taken */
 	char *path, *old; /* NULL: not a file that we made; nothing was put aside for it */
 	size_t len;
 	uint8_t buffer[BUFFER_SIZE];
@@ -61,7 +62,7 @@ static size_t whole_packets(const uint8_t *data, size_t written)
 /* Writes @len bytes that are whole packets.  On failure takes back what is cut. */
 static int file_write_out(struct sink_file *f, const uint8_t *data, size_t len)
 {
-	size_t done = 0;
+	size_t done = 0, whole;
 
 	while (done < len) {
 		ssize_t n = write(f->fd, data + done, len - done);
@@ -79,11 +80,18 @@ static int file_write_out(struct sink_file *f, const uint8_t *data, size_t len)
 		/* Pipes and terminals cannot be cut: their reader sees a cut packet, as after a
 		 * crash. */
 		end = lseek(f->fd, 0, SEEK_CUR);
-		done -= whole_packets(data, done);
-		if (done && end >= (off_t)done && ftruncate(f->fd, end - (off_t)done) == 0)
+		whole = whole_packets(data, done);
+		sink_count_add(&f->sink.written, data, whole);
+		f->sink.bytes = f->out + done;
+		done -= whole;
+		if (done && end >= (off_t)done && ftruncate(f->fd, end - (off_t)done) == 0) {
 			(void)lseek(f->fd, end - (off_t)done, SEEK_SET);
+			f->sink.bytes -= done;
+		}
 		return f->error;
 	}
+	sink_count_add(&f->sink.written, data, len);
+	f->out += len;
 	return 0;
 }
 

@@ -7,6 +7,11 @@
 
 enum { SINK_PACKET_TAG = 1 << 3 | 2 }; /* Trace.packet, length-delimited */
 
+struct sink_count {
+	uint64_t packets;
+	uint64_t samples; /* among them: PerfSamples that were not skipped and report no loss */
+};
+
 struct sink {
 	/* Takes whole packets.  < 0: nothing more can be written (the session ends); what was there
 	 * stays. */
@@ -14,7 +19,9 @@ struct sink {
 	/* Hands what is buffered to the kernel. */
 	int (*flush)(struct sink *sink);
 	void (*free)(struct sink *sink); /* does not flush */
-	uint64_t bytes;			 /* taken so far */
+	uint64_t bytes;			 /* taken so far; after an error: in the file */
+	/* Of a file: what the kernel has taken.  Exact after a flush and after an error. */
+	struct sink_count written;
 	uint64_t dropped; /* packets that it had no room for, where a sink may drop some */
 	/* Set by the sink: packets were lost behind the writer's back, or readers may come to begin
 	 * here.  Whoever writes begins its incremental state anew before the next packet that needs
@@ -39,6 +46,8 @@ int sink_beside_new(struct sink *inner, struct sink **ret_sink);
 /* The next of the packets given to a sink: the TracePacket without Trace's tag and length.  false
  * at the end, also when what stands there is no packet (then the cursor is bad). */
 bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len);
+/* Adds the packets of @data to *@count, as far as they are whole. */
+void sink_count_add(struct sink_count *count, const void *data, size_t len);
 /* Memory.  *ret_data is good until the next packet, clearing or freeing. */
 int sink_memory_new(struct sink **ret_sink);
 const void *sink_memory_data(struct sink *sink, size_t *ret_len);

@@ -120,6 +120,7 @@ static int beside_flush(struct sink *sink)
 	if (r >= 0)
 		r = b->inner->flush(b->inner);
 	sink->bytes = b->inner->bytes;
+	sink->written = b->inner->written;
 	let_go(b);
 	return r < 0 ? trace(r) : 0;
 }

@@ -24,6 +24,7 @@
 enum {
 	CHUNK = 192 << 10,
 	LEVEL = 1,
+	MARKS = 64,
 	FIELD_TRACE_PACKET = 1,
 	FIELD_COMPRESSED_PACKETS = 50,
 };
@@ -80,14 +81,58 @@ static void engine_deinit(struct engine *e)
 }
 #endif
 
+/* Where a compressed packet ends in the file, and what stands before that: if the file cannot be
+ * written to its end, the marks give how much of the input is there. */
+struct mark {
+	uint64_t bytes;
+	struct sink_count count;
+};
+
 struct sink_deflate {
 	struct sink sink;
 	struct sink *inner;
+	struct sink_count given;  /* to the inner sink */
+	struct mark marks[MARKS]; /* since it was flushed */
+	size_t n_marks;
 	struct engine engine;
 	size_t len, room; /* of packed, behind its heads */
 	uint8_t *packed;
 	uint8_t raw[CHUNK];
 };
+
+static void settle(struct sink_deflate *d, int r)
+{
+	d->sink.bytes = d->inner->bytes;
+	if (r >= 0)
+		d->sink.written = d->given;
+	for (size_t i = 0; r < 0 && i < d->n_marks && d->marks[i].bytes <= d->inner->bytes; i++)
+		d->sink.written = d->marks[i].count;
+	d->n_marks = 0;
+}
+
+static int flush_inner(struct sink_deflate *d)
+{
+	int r = d->inner->flush(d->inner);
+
+	settle(d, r);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Hands on one packet, in which there is @data. */
+static int hand_on(struct sink_deflate *d, const void *packet, size_t packet_len, const void *data,
+		   size_t len)
+{
+	int r = d->inner->write(d->inner, packet, packet_len);
+
+	if (r < 0) {
+		settle(d, r);
+		return trace(r);
+	}
+	d->sink.bytes = d->inner->bytes;
+	sink_count_add(&d->given, data, len);
+	d->marks[d->n_marks++] = (struct mark){d->inner->bytes, d->given};
+	return d->n_marks < MARKS ? 0 : flush_inner(d);
+}
 
 /* The gathered packets as one compressed packet to the inner sink. */
 static int deflate_out(struct sink_deflate *d)
@@ -104,9 +149,8 @@ static int deflate_out(struct sink_deflate *d)
 	head = pack_bytes_size(FIELD_COMPRESSED_PACKETS, n);
 	p = d->packed + 2 * PACK_FIELD_MAX - (pack_bytes_size(FIELD_TRACE_PACKET, head) - n);
 	(void)pack_head(pack_head(p, FIELD_TRACE_PACKET, head), FIELD_COMPRESSED_PACKETS, n);
+	r = hand_on(d, p, pack_bytes_size(FIELD_TRACE_PACKET, head), d->raw, d->len);
 	d->len = 0;
-	r = d->inner->write(d->inner, p, pack_bytes_size(FIELD_TRACE_PACKET, head));
-	d->sink.bytes = d->inner->bytes;
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -120,11 +164,8 @@ static int deflate_write(struct sink *sink, const void *data, size_t len)
 		if (r < 0)
 			return trace(r);
 	}
-	if (len > CHUNK) { /* a giant stays as it is */
-		r = d->inner->write(d->inner, data, len);
-		d->sink.bytes = d->inner->bytes;
-		return r < 0 ? trace(r) : 0;
-	}
+	if (len > CHUNK) /* a giant stays as it is */
+		return hand_on(d, data, len, data, len);
 	if (len)
 		memcpy(d->raw + d->len, data, len);
 	d->len += len;
@@ -137,9 +178,8 @@ static int deflate_flush(struct sink *sink)
 	int r;
 
 	r = deflate_out(d);
-	if (r < 0)
-		return trace(r);
-	r = d->inner->flush(d->inner);
+	if (r >= 0)
+		r = flush_inner(d);
 	return r < 0 ? trace(r) : 0;
 }
 

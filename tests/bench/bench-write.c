@@ -109,7 +109,7 @@ static void bench(const struct profile *p, bool compress, unsigned repeats)
 	struct run run = {.p = p};
 	struct sink *sink = &null->sink;
 
-	null->sink = (struct sink){null_write, null_flush, null_free, 0};
+	null->sink = (struct sink){.write = null_write, .flush = null_flush, .free = null_free};
 	if (compress && sink_deflate_new(sink, &sink) < 0)
 		abort();
 	if (writer_new(&options, sink, &run.writer) < 0 || writer_start(run.writer) < 0)

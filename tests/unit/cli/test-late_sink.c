@@ -102,7 +102,53 @@ static void check_first(int (*make)(const char *, bool, struct sink **))
 	assert_int_equal(sink->flush(sink), 0);
 	sink = sink_free(sink);
 	assert_file(old, "before", 6);
-	assert_file(path, "\012\3abc\012\3abc", 10);
+	/* The packet that announces the end mark. */
+	assert_file(path, "\n\006\212\246\035\002\042\000\012\3abc\012\3abc", 18);
+}
+
+static void check_end(int (*make)(const char *, bool, struct sink **))
+{
+	struct sink *sink;
+
+	assert_int_equal(make(path, true, &sink), 0);
+	late_sink_behind(sink, 1300);
+	assert_int_equal(sink->write(sink, packet, sizeof(packet)), 0);
+	assert_int_equal(sink->write(sink, "\012\5\222\4\2\010\1", 7), 0); /* a sample */
+	assert_int_equal(late_sink_end(sink, true), 0);
+	assert_int_equal(sink->written.samples, 1);
+	assert_int_equal(sink->written.packets, 4);
+	assert_int_equal(sink->bytes, 11 + 5 + 7 + 14);
+	sink = sink_free(sink);
+	assert_file(path,
+		    "\n\011\212\246\035\005\042\003\010\224\012\012\3abc\012\5\222\4\2\010\1"
+		    "\n\014\212\246\035\010\052\006\010\002\020\001\030\001",
+		    11 + 5 + 7 + 14);
+}
+
+/* An end mark counts what was given, and is the last packet. */
+static void test_end(void **state)
+{
+	(void)state;
+	check_end(late_sink_new);
+	check_end(late_sink_new_beside);
+}
+
+/* Of a file that lacks something there is none, nor of no file, nor of other sinks. */
+static void test_no_end(void **state)
+{
+	struct sink *sink;
+
+	(void)state;
+	assert_int_equal(late_sink_new("/dev/full", true, &sink), 0);
+	assert_int_equal(late_sink_end(sink, false), LATE_SINK_CUT);
+	assert_int_equal(sink->write(sink, packet, sizeof(packet)), 0);
+	assert_int_equal(sink->flush(sink), -ENOSPC);
+	assert_int_equal(late_sink_end(sink, false), -ENOSPC);
+	assert_int_equal(sink->bytes, 0);
+	sink = sink_free(sink);
+	assert_int_equal(sink_memory_new(&sink), 0);
+	assert_int_equal(late_sink_end(sink, false), LATE_SINK_CUT);
+	sink = sink_free(sink);
 }
 
 static void test_first(void **state)
@@ -163,8 +209,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_never),    EACH(test_first),	 EACH(test_beside),
-		EACH(test_deflated), EACH(test_refused), EACH(test_tell),
+		EACH(test_never),   EACH(test_first), EACH(test_beside), EACH(test_deflated),
+		EACH(test_refused), EACH(test_tell),  EACH(test_end),	 EACH(test_no_end),
 #undef EACH
 	};
 

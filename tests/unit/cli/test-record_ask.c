@@ -100,16 +100,22 @@ static void play_recording(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "page-faults");
 	fake_stream_text("first ");
-	fake_stream_text("second");
+	fake_stream_text("\222\4\2\010\1"); /* a sample */
+	fake_stream_text("\222\4\2\010\2");
 	fake_say_summary(s, CONTROL_DONE, 3);
 }
 
-/* The bytes of the file are those that came, and the verdict is the daemon's, with the file's size. */
+/* The packets of the file are those that came, between the two that mark its ends; the verdict is the
+ * daemon's, with the file's size and samples. */
 static void test_recording(void **state)
 {
-	static const char said[] = "3 samples in 0.0 s (page-faults, 999 Hz)\n";
+	static const char said[] = "2 samples in 0.0 s (page-faults, 999 Hz); 1 more are not "
+				   "in the file\n";
 	struct capture out, err;
-	char *json, *text, bytes[32] = "";
+	static const char file[] = "\n\011\212\246\035\005\042\003\010\210\016"
+				   "\n\6first \n\5\222\4\2\010\1\n\5\222\4\2\010\2"
+				   "\n\012\212\246\035\006\052\004\010\003\020\002";
+	char *json, *text, bytes[64] = "";
 	int status, fd;
 
 	(void)state;
@@ -122,12 +128,12 @@ static void test_recording(void **state)
 	json = capture_end(&out);
 	assert_int_equal(status, 0);
 	fd = open(output, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(read(fd, bytes, sizeof(bytes) - 1), 16);
+	assert_int_equal(read(fd, bytes, sizeof(bytes)), sizeof(file) - 1);
 	close(fd);
-	assert_string_equal(bytes, "\n\6first \n\6second");
+	assert_memory_equal(bytes, file, sizeof(file) - 1);
 	assert_int_equal(strncmp(text, said, sizeof(said) - 1), 0);
-	assert_non_null(strstr(json, "\"bytes\":16,"));
-	assert_non_null(strstr(json, "\"samples\":3,"));
+	assert_non_null(strstr(json, "\"bytes\":45,"));
+	assert_non_null(strstr(json, "\"samples\":2,\"complete\":true,"));
 	free(text);
 	free(json);
 }
@@ -156,12 +162,41 @@ static void test_failure(void **state)
 	free(text);
 }
 
+static void play_death(struct control_stream *s)
+{
+	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_stream_text("first ");
+}
+
+/* The daemon ends while it records: what it had sent is there, without an end mark. */
+static void test_death(void **state)
+{
+	static const char file[] = "\n\011\212\246\035\005\042\003\010\210\016\n\6first ";
+	struct capture err;
+	char *text, bytes[64] = "";
+	int status, fd;
+
+	(void)state;
+	args.all = true;
+	assert_int_equal(open_ask(play_death, "", false), 0);
+	capture_begin(&err, STDERR_FILENO);
+	status = record_ask_run(&ask);
+	text = capture_end(&err);
+	assert_int_equal(status, 1);
+	assert_non_null(strstr(text, "the daemon is gone"));
+	free(text);
+	fd = open(output, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(fd, bytes, sizeof(bytes)), sizeof(file) - 1);
+	close(fd);
+	assert_memory_equal(bytes, file, sizeof(file) - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_machine),   EACH(test_all_options), EACH(test_command),
-		EACH(test_recording), EACH(test_failure),
+		EACH(test_recording), EACH(test_failure),     EACH(test_death),
 #undef EACH
 	};
 	int r;

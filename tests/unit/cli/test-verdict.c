@@ -28,7 +28,8 @@ static int set_up(void **state)
 	verdict = (struct verdict){.summary = &summary,
 				   .file = "a\"b.pftrace",
 				   .event = "cpu-clock",
-				   .frequency = 999};
+				   .frequency = 999,
+				   .complete = true};
 	return 0;
 }
 
@@ -129,10 +130,10 @@ static void test_json(void **state)
 	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 7;
 	assert_written(verdict_print_json,
 		       "{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
-		       "\"samples\":1240,\"stacks\":{\"whole\":1000,\"cut\":200,"
+		       "\"samples\":1240,\"complete\":true,\"stacks\":{\"whole\":1000,\"cut\":200,"
 		       "\"failed\":{\"no-module\":30,\"memory\":10}},"
 		       "\"lost\":{\"samples\":3,\"sideband\":2,\"records_seen\":3,"
-		       "\"throttled_s\":0.000000},\"skipped\":{\"not-in-scope\":7},"
+		       "\"throttled_s\":0.000000,\"unwritten\":0},\"skipped\":{\"not-in-scope\":7},"
 		       "\"cpu_accounted\":0.9990,\"self\":{\"cpu_s\":0.2500,"
 		       "\"us_per_sample\":201.230,\"peak_rss_kb\":29184},"
 		       "\"modules_without_symbols\":[{\"path\":\"/bin/x\",\"build_id\":\"12ab\","
@@ -150,6 +151,7 @@ static void test_json_is_told(void **state)
 		"skipped",  "self",	     "cpu_accounted",
 		"cpu_s",    "us_per_sample", "peak_rss_kb",
 		"path",	    "build_id",	     "modules_without_symbols",
+		"complete", "unwritten",
 	};
 	char *text, quoted[64];
 
@@ -192,6 +194,31 @@ static void test_controls(void **state)
 	free(text);
 }
 
+/* Writing failed: the file's own figures, and what it lacks. */
+static void test_cut_off(void **state)
+{
+	const struct sink sink = {.written.samples = 240};
+	const struct sink more = {.written.samples = 1241};
+	char *text;
+
+	(void)state;
+	verdict.unwritten = verdict_unwritten(&summary, &sink);
+	assert_int_equal(verdict.unwritten, 1000);
+	assert_int_equal(verdict_unwritten(&summary, &more), 0);
+	verdict.complete = false;
+	summary.bytes = 24000;
+	text = written(verdict_print);
+	assert_true(strstr(text, "240 samples in 5.1 s (cpu-clock, 999 Hz); 1,000 more are not in "
+				 "the file\n") == text);
+	assert_non_null(strstr(text, "  file     a\"b.pftrace, 23 KiB (100 bytes a sample), cut "
+				     "off: it has no end mark\n"));
+	free(text);
+	text = written(verdict_print_json);
+	assert_non_null(strstr(text, "\"samples\":240,\"complete\":false,"));
+	assert_non_null(strstr(text, ",\"unwritten\":1000},"));
+	free(text);
+}
+
 static void test_trace_session(void **state)
 {
 	const struct trace_session_summary s = {.duration_s = 2,
@@ -200,19 +227,28 @@ static void test_trace_session(void **state)
 						.overwritten = 1200,
 						.discarded = 3,
 						.full = true};
+	struct sink sink = {.bytes = 1025, .written.samples = 1990};
 	char *text = NULL;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 
 	(void)state;
 	assert_non_null(out);
-	verdict_print_trace(&s, "t\a.pftrace", 1025, out);
+	verdict_print_trace(&s, "t\a.pftrace", &sink, true, out);
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(
 		text, "1,990 samples in 2.0 s from 2 data sources\n"
 		      "  lost     0 in the kernel's rings; 1,200 packets overwritten in a "
 		      "RING_BUFFER, as it means it; 3 packets that a full buffer did not take\n"
 		      "  file     t?.pftrace, 2 KiB (full: max_file_size_bytes)\n");
+	free(text);
+	sink.written.samples = 7;
+	out = open_memstream(&text, &len);
+	verdict_print_trace(&s, "t", &sink, false, out);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "2 data sources, 7 of them in the file\n"));
+	assert_non_null(strstr(text, "2 KiB (full: max_file_size_bytes), cut off: it has no end "
+				     "mark\n"));
 	free(text);
 }
 
@@ -222,7 +258,7 @@ int main(void)
 #define EACH(t) cmocka_unit_test_setup(t, set_up)
 		EACH(test_words),	  EACH(test_losses),   EACH(test_few),
 		EACH(test_none),	  EACH(test_json),     EACH(test_json_is_told),
-		EACH(test_trace_session), EACH(test_controls),
+		EACH(test_trace_session), EACH(test_controls), EACH(test_cut_off),
 #undef EACH
 	};
 

@@ -192,6 +192,8 @@ static void run_full(size_t limit, size_t packet_len, bool at_once, size_t expec
 	/* It stays failed, though there is room again, as a hole would follow. */
 	assert_int_equal(sink->write(sink, packet, n), -EFBIG);
 	assert_int_equal(sink->flush(sink), -EFBIG);
+	assert_int_equal(sink->bytes, expect * n); /* not what was taken, but what is there */
+	assert_int_equal(sink->written.packets, expect);
 	sink_free(sink);
 	if (!expect) { /* not one packet: no file */
 		assert_int_equal(read_file(in_folder("full"), 1 << 20, &have, &room), -ENOENT);
@@ -354,6 +356,67 @@ static void test_deflate(void **state)
 	free(back);
 }
 
+/* A file with room for some compressed packets: the count is of those that are in it. */
+static void test_deflate_cut(void **state)
+{
+	const size_t room = 8 << 20;
+	uint8_t packet[1024], *back = malloc(room);
+	struct rlimit old, low;
+	struct sink *file, *sink;
+	size_t n = 0, len, packets, given = 0;
+	char *have;
+	int r = 0;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(sink_file_new(in_folder("full"), &file), 0);
+	assert_int_equal(sink_deflate_new(file, &sink), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	low = old;
+	low.rlim_cur = 700000; /* two of the buffer's loads, and a part of the third */
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	for (uint64_t i = 0; i < 5000 && !r; i++) {
+		n = make_packet(packet, 1000, 7);
+		for (size_t k = 3; k + 8 <= n; k += 16)
+			*(uint64_t *)(void *)(packet + k) = hash_u64(i * 1000 + k);
+		r = sink->write(sink, packet, n);
+		given += !r;
+	}
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(r, -EFBIG);
+	assert_int_equal(read_file(in_folder("full"), room, &have, &len), 0);
+	assert_true(len && len <= 700000);
+	assert_int_equal(sink->bytes, len);
+	assert_int_equal(sink->written.packets * n,
+			 unpack((const uint8_t *)have, len, back, room, &packets));
+	assert_true(packets > 1 && sink->written.packets < given);
+	assert_int_equal(sink->flush(sink), -EFBIG);
+	assert_int_equal(sink->bytes, len);
+	sink_free(sink);
+	free(have);
+	free(back);
+}
+
+/* Chunks that compress to next to nothing: the file is flushed all the same, before the places where
+ * they end are too many to be kept. */
+static void test_deflate_tiny(void **state)
+{
+	static uint8_t packet[4096];
+	size_t n = make_packet(packet, 4000, 0);
+	struct sink *file, *sink;
+
+	(void)state;
+	assert_int_equal(sink_file_new(in_folder("t"), &file), 0);
+	assert_int_equal(sink_deflate_new(file, &sink), 0);
+	for (size_t given = 0; given < 14 << 20; given += n)
+		assert_int_equal(sink->write(sink, packet, n), 0);
+	assert_true(sink->written.packets * n > 12000000);
+	assert_int_equal(sink->written.samples, 0);
+	assert_int_equal(sink->flush(sink), 0);
+	assert_int_equal(sink->written.packets, ((14 << 20) + n - 1) / n);
+	sink_free(sink);
+}
+
 static void test_deflate_full(void **state)
 {
 	struct sink *file, *sink;
@@ -377,6 +440,7 @@ int main(void)
 		cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_deflate),
 		cmocka_unit_test(test_deflate_full), cmocka_unit_test(test_real_full_disk),
+		cmocka_unit_test(test_deflate_cut),  cmocka_unit_test(test_deflate_tiny),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
