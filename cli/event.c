@@ -25,6 +25,25 @@ int event_choose(struct profile *profile, const char *command, const char *name)
 	return r < 0 ? trace(r) : 0;
 }
 
+void event_tell_damage(const struct profile *p, const char *command, const char *input)
+{
+	char end[200];
+
+	if (p->truncated_at)
+		log_info("%s: %s: damaged or cut off at byte %" PRIu64, command, input,
+			 p->truncated_at);
+	if (profile_end_text(p, end, sizeof(end)))
+		log_info("%s: %s: %s", command, input, end);
+}
+
+bool event_none_left(const struct profile *p, const char *command, const char *input)
+{
+	if (!profile_is_damaged(p) || p->n_samples || p->n_all_samples)
+		return false;
+	log_error("%s: %s is damaged or cut off, and no sample is left in it", command, input);
+	return true;
+}
+
 void event_tell_nothing(const struct profile *p, const struct profile_filter *only,
 			const char *command)
 {

@@ -204,6 +204,9 @@ static int export_run(int argc, char **argv)
 	}
 	if (event_choose(&profile, "export", command.event) < 0)
 		return 1;
+	event_tell_damage(&profile, "export", argv[0]);
+	if (event_none_left(&profile, "export", argv[0]))
+		return 1;
 	event_tell_others(&profile, "export");
 	event_tell_nothing(&profile, &command.only, "export");
 	r = export_one(&profile, &command, argv[0]);

@@ -112,7 +112,8 @@ static int report_run(int argc, char **argv)
 	r = report_write(&profile, &how, stdout);
 	if (r < 0)
 		log_error("report of %s: %s", input, strerror(-r));
-	return r < 0;
+	/* The report's head lists what is missing. */
+	return event_none_left(&profile, "report", input) || r < 0;
 }
 
 const struct command command_report = {"report", "show where the time of a trace went", report_run,

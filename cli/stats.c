@@ -61,10 +61,20 @@ static bool is_shown(const struct profile_count *count, bool all)
 				trace_stat_words((enum trace_stat)count->stat)->mend);
 }
 
-static void print_row(const struct profile_count *count)
+/* What a value means; of a missing end also how much is missing, in @end. */
+static const char *meaning_of(const struct profile *p, const struct profile_count *count,
+			      char end[200])
+{
+	if (count->stat == STAT_perfwind_end_missing && profile_end_text(p, end, 200))
+		return end;
+	return trace_stat_words((enum trace_stat)count->stat)->meaning;
+}
+
+static void print_row(const struct profile *p, const struct profile_count *count)
 {
 	const struct trace_stat_info *info = trace_stat_info((enum trace_stat)count->stat);
 	const struct trace_stat_words *words = trace_stat_words((enum trace_stat)count->stat);
+	char end[200];
 	char index[16] = "";
 
 	if (count->index >= 0)
@@ -73,7 +83,7 @@ static void print_row(const struct profile_count *count)
 	       trace_stat_severity_name(info->severity), count->value);
 	if (!count->value || !words->meaning)
 		return;
-	printf("    %s\n", words->meaning);
+	printf("    %s\n", meaning_of(p, count, end));
 	if (words->mend)
 		printf("    change: %s\n", words->mend);
 }
@@ -90,10 +100,12 @@ static void print_table(const struct profile *p, const struct stats_args *args, 
 		if (!head)
 			printf("%-50s %5s %-9s %12s\n", "name", "index", "severity", "value");
 		head = true;
-		print_row(&p->counts[i]);
+		print_row(p, &p->counts[i]);
 	}
 	if (p->truncated_at)
 		printf("the file is cut behind byte %" PRIu64 "\n", p->truncated_at);
+	if (p->end.full)
+		printf("full, as the config asks: the file ended at max_file_size_bytes\n");
 	if (!loss)
 		printf("no data was lost\n");
 	if (overwritten)
@@ -120,6 +132,7 @@ static void print_json(const struct profile *p, const struct stats_args *args)
 		const struct trace_stat_info *info = trace_stat_info((enum trace_stat)count->stat);
 		const struct trace_stat_words *words =
 			trace_stat_words((enum trace_stat)count->stat);
+		char end[200];
 
 		if (!is_shown(count, args->all))
 			continue;
@@ -131,7 +144,7 @@ static void print_json(const struct profile *p, const struct stats_args *args)
 			printf("null");
 		printf(", \"severity\": \"%s\", \"value\": %" PRIu64,
 		       trace_stat_severity_name(info->severity), count->value);
-		json_field("meaning", words->meaning);
+		json_field("meaning", meaning_of(p, count, end));
 		json_field("change", words->mend);
 		printf("}");
 	}

@@ -95,6 +95,13 @@ struct profile {
 	uint64_t lost_records; /* kernel_records_lost packets */
 	uint64_t
 		truncated_at; /* 0: the file is whole; else the offset of the first broken packet */
+	struct profile_end {
+		uint64_t cut;	    /* recordings in the file that have no end mark; 0: none */
+		uint64_t missing;   /* packets that an end mark counts and that are not there */
+		uint32_t behind_ms; /* of those that were cut: this much may be missing, about */
+		bool unbound;	    /* ... of one it is not known */
+		bool full;	    /* ended at its largest size, as the config asks */
+	} end;
 };
 
 /* -EBADMSG with *error (one line for the user) when it is not a trace at all.  A file that is cut
@@ -103,6 +110,10 @@ int profile_read(const char *path, struct profile *ret_profile, char *error, siz
 int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error,
 		  size_t error_size);
 void profile_deinit(struct profile *profile);
+/* Something of the file is not there, or was not read. */
+bool profile_is_damaged(const struct profile *profile);
+/* One line about the file's end, for a person; false, "": the end is there, or none was promised. */
+bool profile_end_text(const struct profile *profile, char *to, size_t size);
 /* Of a trace with several events (data sources): the samples of this one.  A profile that was read
  * has those of the first one that is time, else of the first.  "cycles" is also "cycles:u" where no event has just that name.  NULL: as it is.
  * -ENOENT: *error has one line for the user. */

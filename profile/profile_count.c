@@ -293,6 +293,8 @@ int reader_finish_counts(struct reader *r)
 	struct profile *p = r->profile;
 	int e = count_config(r);
 
+	if (e >= 0)
+		e = reader_finish_end(r);
 	for (size_t i = 0; e >= 0 && i < r->n_sequences; i++)
 		e = count_sequence(r, &r->sequences[i]);
 	if (e >= 0)

@@ -56,6 +56,8 @@ enum {
 	TRACE_PACKET = 1,
 	STATS_STATS = 1,
 	STATS_NOTES = 2,
+	STATS_BEGIN = 4,
+	STATS_END = 5,
 	STAT_NAME = 1,
 	STAT_VALUE = 2,
 	MAX_NOTES = 4096,
@@ -371,6 +373,10 @@ static int read_stats(struct reader *r, struct cursor c)
 			e = read_stat(r, wire_message(&f));
 		else if (wire_is_bytes(&f, STATS_NOTES))
 			e = reader_note(r, (const char *)f.data, f.len);
+		else if (wire_is_bytes(&f, STATS_BEGIN))
+			e = reader_begin_mark(r, wire_message(&f));
+		else if (wire_is_bytes(&f, STATS_END))
+			e = reader_end_mark(r, wire_message(&f));
 		if (e)
 			return e < 0 ? trace(e) : e;
 	}
@@ -488,6 +494,7 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 		return READER_BROKEN;
 	if (p.compressed.data)
 		return read_compressed(r, &p.compressed);
+	r->marked.packets++;
 	e = act_on_sequence(r, &p);
 	if (!e && p.tree.data)
 		e = reader_process_tree(r, p.sequence, wire_message(&p.tree));

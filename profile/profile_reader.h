@@ -12,6 +12,7 @@
  *   profile_follower.c  what was counted beside it
  *   profile_choose.c  the events of a trace, and the one that is looked at
  *   profile_clock.c   clocks -> BOOTTIME
+ *   profile_end.c     whether the end of the file is there
  *   profile_count.c   what was lost, as trace_processor's stats
  *   profile_finish.c  what can be told only at the end: times, weights, late names
  *
@@ -159,6 +160,11 @@ struct reader {
 	bool in_compressed;
 	uint64_t without_state; /* samples whose interned state was lost */
 	bool guardrail;
+	struct { /* profile_end.c: since the file's first packet, or its end mark */
+		bool open;
+		uint32_t behind_ms;
+		uint64_t packets;
+	} marked;
 
 	/* profile_count.c: stat << 32 | index + 1 -> value; the buffer of each sequence */
 	struct table counts, buffer_of_sequence;
@@ -177,6 +183,11 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len);
 /* A row of packets.  *ret_good: bytes up to the end of the last good one. */
 int reader_packets(struct reader *r, const uint8_t *data, size_t len, size_t *ret_good);
 int reader_note(struct reader *r, const char *text, size_t len); /* each text once */
+
+/* profile_end.c: PerfwindStats.Begin and .End. */
+int reader_begin_mark(struct reader *r, struct cursor c);
+int reader_end_mark(struct reader *r, struct cursor c);
+int reader_finish_end(struct reader *r);
 
 /* profile_count.c.  @index -1: none. */
 int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);

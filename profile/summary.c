@@ -202,7 +202,8 @@ static void add_losses(struct summary *s, const struct fold *f)
 		fact_append(fact, "%s %s", text_count(lost, number), known ? "samples" : "records");
 		fact_append(fact, " (%s)", text_share(lost, lost + p->n_samples, number));
 	} else {
-		fact_append(fact, "nothing");
+		fact_append(fact, profile_is_damaged(p) ? "nothing known, but the file is not whole"
+							: "nothing");
 	}
 	if (as_count(sideband))
 		fact_append(fact, ", %s side-band records", text_count(as_count(sideband), number));
@@ -211,7 +212,7 @@ static void add_losses(struct summary *s, const struct fold *f)
 	if (trace_stat_overwritten(p))
 		fact_append(fact, "; the oldest %s made room for newer (RING_BUFFER)",
 			    text_size(trace_stat_overwritten(p), number));
-	fact->warn = lost || as_count(sideband) || throttled > 0;
+	fact->warn = lost || as_count(sideband) || throttled > 0 || profile_is_damaged(p);
 }
 
 /* Of the whole trace. */
@@ -303,6 +304,7 @@ static void add_costs(struct summary *s, const struct profile *p)
 void summary_init(struct summary *summary, const struct fold *fold)
 {
 	const struct profile *p = fold->profile;
+	char end[200];
 	size_t of_all;
 
 	*summary = (struct summary){0};
@@ -318,6 +320,14 @@ void summary_init(struct summary *summary, const struct fold *fold)
 	add_costs(summary, p);
 	for (size_t i = of_all; fold->only && i < summary->n; i++)
 		fact_append(&summary->facts[i], " (whole trace)");
+	if (profile_end_text(p, end, sizeof(end))) {
+		struct summary_fact *fact = fact_new(summary, "End");
+
+		fact_append(fact, "%s", end);
+		fact->warn = true;
+	} else if (p->end.full) {
+		fact_append(fact_new(summary, "End"), "full: max_file_size_bytes was reached");
+	}
 	if (p->truncated_at) {
 		struct summary_fact *fact = fact_new(summary, "File");
 

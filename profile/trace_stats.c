@@ -106,6 +106,13 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 	[STAT_traced_final_flush_failed] =
 		{"the data sources did not hand over everything before the end",
 		 "a longer data_source_stop_timeout_ms or flush_timeout_ms"},
+	[STAT_perfwind_end_missing] = /* profile_end_text() knows how much */
+	{"the file ended without its end mark",
+	 "more room on the disk; a recording that is ended by Ctrl-C or SIGTERM, not by "
+	 "SIGKILL"},
+	[STAT_perfwind_packets_missing] = {"packets that the end mark counts and that are not in "
+					   "the file",
+					   NULL},
 	[STAT_traced_flushes_failed] = {"flushes that were not answered in time",
 					"a longer flush_timeout_ms"},
 };

@@ -74,7 +74,10 @@ enum trace_stat_severity {
 	X(traced_producers_connected, false, INFO)                           \
 	X(traced_producers_seen, false, INFO)                                \
 	X(traced_total_buffers, false, INFO)                                 \
-	X(traced_tracing_sessions, false, INFO)
+	X(traced_tracing_sessions, false, INFO)                              \
+	/* Ours: trace_processor has no such rows. */                        \
+	X(perfwind_end_missing, false, DATA_LOSS)                            \
+	X(perfwind_packets_missing, false, DATA_LOSS)
 
 enum trace_stat {
 #define X(name, indexed, severity) STAT_##name,

@@ -6,15 +6,16 @@ wrong, one line each; the status is 0 when nothing is.
 """
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
 from collections import Counter
 
-KEYS = ["file", "bytes", "duration_s", "samples", "stacks", "lost", "skipped", "cpu_accounted", "self",
+KEYS = ["file", "bytes", "duration_s", "samples", "complete", "stacks", "lost", "skipped", "cpu_accounted", "self",
         "modules_without_symbols"]
 STACKS = ["whole", "cut", "failed"]
-LOST = ["samples", "sideband", "records_seen", "throttled_s"]
+LOST = ["samples", "sideband", "records_seen", "throttled_s", "unwritten"]
 SELF = ["cpu_s", "us_per_sample", "peak_rss_kb"]
 DAMAGE = ["bytes_not_read", "bad_records", "unproved_modules", "unread_modules"]
 MODULE = ["path", "build_id", "samples"]
@@ -45,10 +46,10 @@ def check_verdict(v):
     for reasons in (v["stacks"]["failed"], v["skipped"]):
         expect(all(whole_number(n) and n for n in reasons.values()), "reasons:", reasons)
     for n in (v["bytes"], v["samples"], v["stacks"]["whole"], v["stacks"]["cut"], v["lost"]["samples"],
-              v["lost"]["sideband"], v["lost"]["records_seen"], v["self"]["peak_rss_kb"]):
+              v["lost"]["sideband"], v["lost"]["records_seen"], v["lost"]["unwritten"], v["self"]["peak_rss_kb"]):
         expect(whole_number(n), "not a whole number:", n)
     outcomes = v["stacks"]["whole"] + v["stacks"]["cut"] + sum(v["stacks"]["failed"].values())
-    expect(v["samples"] == outcomes, "samples", v["samples"], "but outcomes", outcomes)
+    expect(v["samples"] + v["lost"]["unwritten"] == outcomes, "samples", v["samples"], "but outcomes", outcomes)
     expect(v["cpu_accounted"] is None or 0 <= v["cpu_accounted"] < 2, "cpu_accounted:", v["cpu_accounted"])
     expect(v["duration_s"] > 0 and v["self"]["cpu_s"] >= 0, "times:", v["duration_s"], v["self"])
 
@@ -120,6 +121,10 @@ def main():
     with open(verdict, encoding="utf-8") as f:
         v = json.loads(f.read().strip().splitlines()[-1])
     check_verdict(v)
+    # A trace that is complete has its end mark; any other is reported to have none.
+    ended = b"perfwind_end_missing" not in subprocess.run([perfwind, "stats", trace], capture_output=True, check=False).stdout
+    expect(v["complete"] == ended, "the verdict says complete:", v["complete"], "and the trace has its end:", ended)
+    expect(v["bytes"] == os.stat(trace).st_size, "bytes:", v["bytes"], "but the file has", os.stat(trace).st_size)
     folded = run(perfwind, "export", "--to", "folded", "-o", "-", trace).decode(errors="replace")
     leaves, total = Counter(), 0
     for line in folded.splitlines():

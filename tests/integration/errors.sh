@@ -69,6 +69,14 @@ for kind in text noise empty elf dir missing; do
 done
 # A trace of a stock service is no foreign file.
 check report-stock "$PERFWIND" report "$STOCK"
+# Nor one that lacks its end: it never promised one.
+stock_ends() { ! "$PERFWIND" report "$STOCK" 2>&1 | grep -E '^End |not whole' && "$PERFWIND" stats "$STOCK"; }
+check stock-ends stock_ends
+# A damaged file of which nothing is left.
+head -c 300 "$STOCK" >beginning
+for command in report 'export --to folded -o -'; do
+	refuse "nothing-left-${command%% *}" 1 "^perfwind: ${command%% *}: beginning is damaged or cut off, and no sample is left in it\$" $command beginning
+done
 refuse export-unwritable 1 'No such file' export --to html -o no-such-dir/x.html "$STOCK"
 refuse export-to-directory 1 'directory' export --to folded -o dir "$STOCK"
 refuse export-unknown-format 2 'folded' export --to foldd text

@@ -219,8 +219,15 @@ incremental_state_config { clear_period_ms: 300 }
 CFG
 tracer=$!
 started $tracer
+# a file without its end mark; of one that is written only at the end no bound is known
+cut_off() {
+	"$PERFWIND" stats "$1.pftrace" >stats
+	[ $? = 1 ] && grep -qE "^ +ended without its end mark: $2\$" stats || { cat stats; return 1; }
+}
 seen() { folded streamed | grep -q '^recursion;'; }
 check streamed-while-it-runs wait_for seen
+cp streamed.pftrace running.pftrace
+check streamed-has-no-end-yet cut_off running 'up to about 0\.3 s may be missing .*'
 kill -INT $tracer
 wait $tracer
 check streamed-interrupted [ $? = 0 ]
@@ -229,10 +236,16 @@ trace limited <<<"buffers { size_kb: 256 } $POLLED $POLLED write_into_file: true
 check limited-status [ $? = 0 ]
 check limited-size [ "$(stat -c %s limited.pftrace)" -le 9000 ]
 check limited-told grep -q 'full: max_file_size_bytes' limited.err
+# It ended as the config asks: complete, and reported as full.
+check limited-no-loss no_loss limited
+check limited-full grep -qx 'full, as the config asks: the file ended at max_file_size_bytes' stats
+check limited-full-reported sh -c "'$PERFWIND' report limited.pftrace | grep -qE '^End +full: max_file_size_bytes was reached$'"
 check limited-stats positive "$(stat_of limited traced_buf_chunks_written 0)"
 trace squeezed <<<"buffers { size_kb: 256 } $POLLED $POLLED write_into_file: true file_write_period_ms: 100 max_file_size_bytes: 9000 compression { deflate { } }"
 check squeezed-size [ "$(stat -c %s squeezed.pftrace)" -le 9000 ]
 check squeezed-readable "$PERFWIND" report squeezed.pftrace
+check squeezed-no-loss no_loss squeezed
+check squeezed-full grep -q '^full, as the config asks' stats
 mkdir small
 if unshare -m true 2>/dev/null; then
 	unshare -m sh -c 'mount -t tmpfs -o size=64k none small && "$1" trace -c - -o small/full.pftrace 2>full.err; echo $? >full.status
@@ -240,10 +253,17 @@ if unshare -m true 2>/dev/null; then
 	check full-disk-status [ "$(cat full.status)" = 1 ]
 	check full-disk-said grep -qx 'perfwind: writing the trace: No space left on device' full.err
 	check full-disk-readable "$PERFWIND" report full.pftrace
+	check full-disk-counts grep -qE "^[0-9,]+ samples in .*, [0-9,]+ of them in the file\$" full.err
+	"$PERFWIND" stats full.pftrace >full.stats
+	check full-disk-stats [ $? = 1 ]
+	check full-disk-cut-off grep -qE 'ended without its end mark: up to about 0.2 s may be missing' full.stats
 else
 	skip full-disk "needs a mount namespace"
 fi
 
+# what is written at the end alone
+head -c $(($(stat -c %s whole.pftrace) - 5)) whole.pftrace >short.pftrace
+check at-the-end-cut-off cut_off short 'how much is missing is not known'
 # ---- every field at its extremes: it runs, or says which field it is
 extreme() {
 	cat <<CFG

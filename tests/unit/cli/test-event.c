@@ -124,13 +124,53 @@ static void test_nothing(void **state)
 	profile_deinit(&empty);
 }
 
+/* What is missing of a file is reported; where no sample is left, that is an error. */
+static void test_damage(void **state)
+{
+	struct profile p = hand_example(), empty = hand_empty();
+	struct capture c;
+	char *said;
+	bool none;
+
+	(void)state;
+	capture_begin(&c, STDERR_FILENO);
+	event_tell_damage(&p, "export", "a.pftrace");
+	none = event_none_left(&p, "export", "a.pftrace") ||
+	       event_none_left(&empty, "export", "a.pftrace");
+	said = capture_end(&c);
+	assert_string_equal(said, "");
+	assert_false(none);
+	free(said);
+	p.truncated_at = empty.truncated_at = 4711;
+	p.end.cut = 1;
+	p.end.unbound = true;
+	capture_begin(&c, STDERR_FILENO);
+	event_tell_damage(&p, "export", "a.pftrace");
+	none = event_none_left(&p, "export", "a.pftrace");
+	said = capture_end(&c);
+	assert_false(none);
+	assert_string_equal(said,
+			    "perfwind: export: a.pftrace: damaged or cut off at byte 4711\n"
+			    "perfwind: export: a.pftrace: ended without its end mark: how much is "
+			    "missing is not known\n");
+	free(said);
+	capture_begin(&c, STDERR_FILENO);
+	none = event_none_left(&empty, "report", "b.pftrace");
+	said = capture_end(&c);
+	assert_true(none);
+	assert_string_equal(said, "perfwind: report: b.pftrace is damaged or cut off, and no "
+				  "sample is left in it\n");
+	free(said);
+	profile_deinit(&p);
+	profile_deinit(&empty);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_choose),
-		cmocka_unit_test(test_no_such_event),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_choose), cmocka_unit_test(test_no_such_event),
+		cmocka_unit_test(test_others), cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

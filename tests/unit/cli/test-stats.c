@@ -113,6 +113,33 @@ static void test_lost(void **state)
 	buffer_deinit(&trace);
 }
 
+/* The file announces an end mark, and there is none. */
+static void test_cut_off(void **state)
+{
+	static const char meaning[] =
+		"ended without its end mark: up to about 1.3 s may be missing "
+		"(more if the file was cut or damaged later)";
+	char *out;
+
+	(void)state;
+	buffer_append(&trace, "\n\011\212\246\035\005\042\003\010\224\012", 11);
+	put_defaults(&trace, 1, 6, 1, 0, 99);
+	assert_int_equal(run(NULL, &out), 1);
+	assert_non_null(strstr(out, "\nperfwind_end_missing "));
+	assert_non_null(strstr(out, meaning));
+	assert_null(strstr(out, "no data was lost"));
+	free(out);
+	assert_int_equal(run("--json", &out), 1);
+	assert_non_null(strstr(out, "{\"name\": \"perfwind_end_missing\", \"index\": null, "
+				    "\"severity\": \"data_loss\", \"value\": 1, \"meaning\": "
+				    "\"ended without its end mark: up to about 1.3 s "));
+	free(out);
+	/* Ended at its largest size, as the config asks: no loss. */
+	buffer_append(&trace, "\n\014\212\246\035\010\052\006\010\001\020\000\030\001", 14);
+	check(0, "full, as the config asks: the file ended at max_file_size_bytes\n"
+		 "no data was lost\n");
+}
+
 static void test_no_trace(void **state)
 {
 	struct capture c;
@@ -137,7 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup(t, set_up)
 		EACH(test_nothing), EACH(test_overwritten), EACH(test_overwritten_before_written),
-		EACH(test_lost),    EACH(test_no_trace),
+		EACH(test_lost),    EACH(test_no_trace),    EACH(test_cut_off),
 #undef EACH
 	};
 	int fd = mkstemp(path), r;

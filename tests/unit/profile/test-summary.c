@@ -63,6 +63,8 @@ static void from_statistics(void **state)
 	hand_sample(&p, 100, 100, 0, 30)->unwind_error = 3;
 	hand_stat(&p, "stacks.failed.no-module", 1);
 	p.truncated_at = 4711;
+	p.end.cut = 1;
+	p.end.behind_ms = 2500;
 	s = summary_of(&p);
 	assert_fact(&s, "Event", "cpu-clock", false);
 	assert_fact(&s, "Samples", "10 over 10.0 s, weight 100 ns", false);
@@ -78,6 +80,10 @@ static void from_statistics(void **state)
 	assert_fact(&s, "CPU accounted", "51.5 % of the CPU time that was used", true);
 	assert_fact(&s, "Profiler's cost", "0.123 s of CPU, 2.1 us a sample", false);
 	assert_fact(&s, "File", "damaged or cut off at byte 4711; what stands before it is shown",
+		    true);
+	assert_fact(&s, "End",
+		    "ended without its end mark: up to about 2.5 s may be missing (more if the "
+		    "file was cut or damaged later)",
 		    true);
 	profile_deinit(&p);
 }
@@ -145,6 +151,9 @@ static void impossible_figures_are_not_believed(void **state)
 	s = summary_of(&p);
 	assert_fact(&s, "Samples", "10 over 5.0 s, weight 100 ns", false);
 	assert_fact(&s, "Lost", "nothing", false);
+	p.end.missing = 5;
+	s = summary_of(&p);
+	assert_fact(&s, "Lost", "nothing known, but the file is not whole", true);
 	assert_null(fact(&s, "CPU accounted"));
 	assert_null(fact(&s, "Profiler's cost"));
 	assert_true(strlen(fact(&s, "Stacks")->value) < sizeof(s.facts[0].value));
