@@ -8,15 +8,19 @@
  * told twice over: systemd by a datagram (READY when commands can be taken, which does not need the
  * service to be there), and --notify-fd when the service knows our data sources. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/signals.h"
 #include "cli/notify.h"
+#include "daemon/base/child.h"
 #include "daemon/base/listen-fds.h"
 #include "daemon/base/error.h"
 #include "daemon/control.h"
@@ -44,6 +48,8 @@ struct daemon_run {
 	const char *control_path; /* ours to take away; NULL: inherited, or none */
 	const char *hook_path;	  /* the same, where we made it and not consent */
 	int control_fd, hook_fd;  /* listening already, from before the user was changed; or -1 */
+	int sweeper_fd;		  /* whose end the sweeper waits for; or -1 */
+	pid_t sweeper;
 	struct consent *consent;
 	unsigned n_running; /* of daemon and control, those that have not stopped */
 	int notify_fd;	    /* -1: none, or told */
@@ -138,6 +144,71 @@ static void reload(struct daemon_run *run)
 	notify_state("READY=1");
 }
 
+/* ---- the sockets' files ---- */
+
+/* The folder of our sockets is root's, and --user becomes another: a process that stays root, without
+ * capabilities, waits for our end, whatever that is, and removes the files. */
+struct sweep {
+	int fd; /* a pipe that we hold the other end of */
+	struct swept {
+		const char *path; /* NULL: none */
+		struct stat made;
+	} files[2];
+};
+
+static void sweep(void *arg)
+{
+	const struct sweep *s = arg;
+	char error[128], byte;
+	struct stat now;
+
+	/* child.h: it would be killed with us. */
+	(void)prctl(PR_SET_PDEATHSIG, 0);
+	(void)rights_filter(RIGHTS_DAEMON, false, error, sizeof(error));
+	while (read(s->fd, &byte, 1) < 0 && errno == EINTR)
+		;
+	for (size_t i = 0; i < ARRAY_SIZE(s->files); i++) {
+		const struct swept *f = &s->files[i];
+
+		/* Another daemon may have put its own there meanwhile. */
+		if (f->path && lstat(f->path, &now) == 0 && now.st_dev == f->made.st_dev &&
+		    now.st_ino == f->made.st_ino)
+			(void)unlink(f->path);
+	}
+}
+
+static int start_sweeper(struct daemon_run *run)
+{
+	struct sweep s = {.files = {{.path = run->control_path}, {.path = run->hook_path}}};
+	struct child child = {.name = "pw-sockets", .keep = {-1, -1}, .run = sweep, .arg = &s};
+	int ends[2], r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s.files); i++)
+		if (s.files[i].path && lstat(s.files[i].path, &s.files[i].made) < 0)
+			return fail(-errno);
+	if (!run->control_path && !run->hook_path)
+		return 0;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return fail(-errno);
+	child.keep[0] = s.fd = ends[0];
+	r = child_start(&child, &run->sweeper);
+	(void)fd_close(ends[0]);
+	run->sweeper_fd = r < 0 ? fd_close(ends[1]) : ends[1];
+	return r < 0 ? trace(r) : 0;
+}
+
+static void remove_sockets(struct daemon_run *run)
+{
+	if (run->control_path)
+		(void)unlink(run->control_path);
+	if (run->hook_path)
+		(void)unlink(run->hook_path);
+	if (run->sweeper_fd < 0)
+		return;
+	run->sweeper_fd = fd_close(run->sweeper_fd);
+	(void)waitpid(run->sweeper, NULL, 0);
+}
+
 /* ---- events ---- */
 
 static void serving(void *arg)
@@ -178,8 +249,11 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 			reload(run);
 			continue;
 		}
-		if (run->stopping) /* a second one: at once */
+		if (run->stopping) { /* a second one: at once */
+			consent_unlink(run->consent);
+			remove_sockets(run);
 			_exit(128 + sig);
+		}
 		run->stopping = true;
 		notify_state("STOPPING=1");
 		daemon_stop(run->daemon);
@@ -232,23 +306,24 @@ static void listen_first(const char *handed, const char *arg, const char *usual,
 }
 
 /* The folder of our sockets is root's, which --user is not: they are made before it is changed. */
-static void listen_as_root(struct daemon_run *run)
+static int listen_as_root(struct daemon_run *run)
 {
 	const struct daemon_args *args = &run->args;
 
 	if (!args->user || geteuid() != 0)
-		return;
+		return 0;
 	if (!args->control || !args->hook_socket)
 		(void)mkdir(HOOK_FOLDER, 0755);
 	listen_first("control", args->control, CONTROL_SOCKET, &run->control_fd,
 		     &run->control_path);
 	listen_first("hook", args->hook_socket, HOOK_SOCKET, &run->hook_fd, &run->hook_path);
+	return start_sweeper(run);
 }
 
 /* Before any thread and any descriptor of our own, but the sockets of listen_as_root(). */
 static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
 {
-	int keep[5];
+	int keep[6];
 	struct rights_options o = {
 		.user = run->args.user,
 		.direct = run->settings.direct,
@@ -262,6 +337,8 @@ static int reduce_rights(const struct daemon_run *run, char *error, size_t size)
 		keep[o.n_keep_fds++] = run->control_fd;
 	if (run->hook_fd >= 0)
 		keep[o.n_keep_fds++] = run->hook_fd;
+	if (run->sweeper_fd >= 0)
+		keep[o.n_keep_fds++] = run->sweeper_fd;
 	if (run->notify_fd > 2)
 		keep[o.n_keep_fds++] = run->notify_fd;
 	qsort(keep, o.n_keep_fds, sizeof(*keep), by_number);
@@ -418,12 +495,9 @@ static int start(struct daemon_run *run)
 static void deinit(struct daemon_run *run)
 {
 	run->control = control_free(run->control);
-	if (run->control_path)
-		(void)unlink(run->control_path);
 	run->daemon = daemon_free(run->daemon);
 	run->consent = consent_free(run->consent);
-	if (run->hook_path)
-		(void)unlink(run->hook_path);
+	remove_sockets(run);
 	signals_unwatch(&run->loop, &run->signals);
 	(void)fd_close(run->notify_fd);
 	loop_deinit(&run->loop);
@@ -434,6 +508,7 @@ static int run_daemon(int argc, char **argv)
 	struct daemon_run run = {.args.notify_fd = UINT32_MAX,
 				 .control_fd = -1,
 				 .hook_fd = -1,
+				 .sweeper_fd = -1,
 				 .signals.fd = -1,
 				 .loop.epoll_fd = -1,
 				 .notify_fd = -1};
@@ -451,10 +526,16 @@ static int run_daemon(int argc, char **argv)
 	r = choose_notify_fd(&run);
 	if (r < 0)
 		return 2;
-	listen_as_root(&run);
+	r = listen_as_root(&run);
+	if (r < 0) {
+		log_error("cannot start: %s", strerror(-r));
+		remove_sockets(&run);
+		return 1;
+	}
 	r = reduce_rights(&run, error, sizeof(error));
 	if (r < 0) {
 		log_error("%s", error);
+		remove_sockets(&run);
 		return 1;
 	}
 	r = start(&run);

@@ -441,12 +441,17 @@ int consent_new(const struct consent_options *options, struct loop *loop,
 	return 0;
 }
 
+void consent_unlink(struct consent *c)
+{
+	if (c && c->own_path)
+		(void)unlink(consent_socket(c));
+}
+
 struct consent *consent_free(struct consent *c)
 {
 	if (!c)
 		return NULL;
-	if (c->own_path)
-		(void)unlink(consent_socket(c));
+	consent_unlink(c);
 	/* The hook process has it last: with it goes what strangers have put into its queue. */
 	(void)fd_close(c->listen_fd);
 	end_process(c, END_WAIT_MS); /* one that cannot be killed becomes init's when we exit */

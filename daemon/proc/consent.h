@@ -63,6 +63,8 @@ int consent_open(struct consent *consent, char *error, size_t error_size);
 /* From the next request on. */
 void consent_set_under_seccomp(struct consent *consent, bool under_seccomp);
 struct consent *consent_free(struct consent *consent);
+/* The socket's file, where it is ours: for an end at once.  No request is answered any more. */
+void consent_unlink(struct consent *consent);
 
 /* Embedded in whoever asks. */
 struct consent_request {

@@ -433,7 +433,7 @@ asks $ALICE:$MEMBERS settings-member -p $BOBS
 check settings-member has settings-member 'thread_work;burn '
 ends_daemon
 
-# Started as root to become somebody: its sockets lie in a folder that is root's.  Twice, as it cannot take them away there.
+# Started as root to become somebody: its sockets lie in a folder that is root's.  They are gone with it, however it ends.
 becomes() {
 	: >"$TMP/become.err"
 	"$PERFWIND" daemon -v --user nobody -s "@perfwind-control-$$" --control-socket "$TMP/root/control.sock" \
@@ -444,13 +444,22 @@ becomes() {
 }
 if [ -z "${UNIT_DAEMON:-}" ]; then
 	chmod 755 "$TMP/root"
-	for time in first second; do
+	no_sockets() { [ ! -e "$TMP/root/control.sock" ] && [ ! -e "$TMP/root/hook.sock" ]; }
+	for time in first second killed; do
 		becomes
 		check become-$time-user [ "$(ps -o user= -p $DAEMON_STARTED)" = nobody ]
 		check become-$time-told hasnt_line "$TMP/become.err" 'cannot be asked|can be asked for'
 		SOCKET=$TMP/root/control.sock asks $ALICE become-$time -p $ALICES
 		check become-$time-asked test -s "$TMP/become-$time.pftrace"
-		ends_daemon
+		check become-$time-sweeper is_confined "$(pgrep -P $DAEMON_STARTED -x pw-sockets)"
+		if [ $time = killed ]; then
+			kill -KILL $DAEMON_STARTED
+			wait $DAEMON_STARTED 2>/dev/null
+			check become-$time-sockets wait_for no_sockets
+		else
+			ends_daemon
+			check become-$time-sockets no_sockets
+		fi
 	done
 fi
 

@@ -852,6 +852,32 @@ def term_at_once():
 
 
 @case
+def term_twice():
+    """A second SIGTERM ends it at once, and its sockets' files are gone all the same."""
+    path = os.path.join(TMP, "notify-twice")
+    systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    systemd.bind(path)
+    systemd.settimeout(20)
+    sockets = [os.path.join(TMP, name) for name in ("twice-control", "twice-hook")]
+    name = "@perfwind-twice-%d" % os.getpid()
+    service = Service(name)
+    daemon = Daemon(name, "--control-socket", sockets[0], "--hook-socket", sockets[1], env={"NOTIFY_SOCKET": path})
+    try:
+        service.accept().begin()
+        expect(all(os.path.exists(s) for s in sockets), "no sockets")
+        daemon.process.send_signal(signal.SIGTERM)
+        while b"STOPPING=1" not in systemd.recv(4096):
+            pass
+        daemon.process.send_signal(signal.SIGTERM)  # it waits for the service, which does not answer
+        expect(daemon.process.wait(30) == 128 + signal.SIGTERM, "status %s" % daemon.process.returncode)
+        expect(not any(os.path.exists(s) for s in sockets), "sockets are left")
+    finally:
+        daemon.process.kill()
+        service.close()
+        systemd.close()
+
+
+@case
 def reload_settings():
     """SIGHUP: hints come from the file at the next connection, a session is not touched, a bad file changes nothing."""
     path = os.path.join(TMP, "perfwind.conf")
@@ -1372,7 +1398,7 @@ def shown_live():
 
 
 # Whoever starts it as a unit is told by systemd's own start (boot.sh), and hands no other descriptors over.
-NOT_AS_UNIT = ("notify", "android_sockets", "service_names")
+NOT_AS_UNIT = ("notify", "term_twice", "android_sockets", "service_names")
 
 
 def main():
