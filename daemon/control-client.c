@@ -3,6 +3,7 @@
  *
  * A peer that is gone is told by EPOLLHUP, so a sink that cannot send only says so to its session. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -395,6 +396,17 @@ static int watch_life(struct client *c)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* As of its connection.  The pidfd is its maker's: while that lives, so is the number. */
+static void look_at_confinement(struct client *c)
+{
+	struct pollfd maker = {.fd = c->life.fd, .events = POLLIN};
+
+	if (!policy_confined("", c->stream.fd, c->asker.pid, c->confined, sizeof(c->confined)) &&
+	    maker.fd >= 0 && poll(&maker, 1, 0) != 0)
+		(void)snprintf(c->confined, sizeof(c->confined), "process %u has ended",
+			       c->asker.pid);
+}
+
 int client_new(struct control *ctl, int fd)
 {
 	struct client *c = calloc(1, sizeof(*c));
@@ -417,6 +429,8 @@ int client_new(struct control *ctl, int fd)
 		r = -EUSERS;
 	if (r >= 0)
 		r = watch_life(c);
+	if (r >= 0)
+		look_at_confinement(c);
 	if (r >= 0)
 		r = loop_add(ctl->loop, &c->source, fd, EPOLLIN, client_ready);
 	if (r < 0) {

@@ -48,6 +48,7 @@ struct client {
 	/* As of its connection: whose limits it counts in (policy_person()); may record everything. */
 	uint32_t person;
 	bool trusted;
+	char confined[160]; /* by which profile (policy_confined()); empty: by none */
 	enum client_state state;
 	bool watches_out;
 	uint64_t deadline; /* CLOCK_MONOTONIC; ASKING, LEAVING */

@@ -336,10 +336,27 @@ static void describe_step(struct client *c)
 			*p = '?';
 }
 
+/* Its own command is confined as it is, so a recording of that shows nothing new. */
+static bool leaves_sandbox(const struct client *c)
+{
+	const Pb__ControlRequest *q = c->request;
+
+	return *c->confined && !c->control->options.settings.confined_requesters &&
+	       (q->has_trace_config || q->machine || !q->command || q->n_pids != 1 ||
+		!policy_shares_sandbox("", c->asker.pid, c->confined, q->pids[0]));
+}
+
 int client_open(struct client *c, Pb__ControlRequest *request, char *error, size_t size)
 {
 	*error = 0;
 	c->request = request;
+	if (leaves_sandbox(c))
+		return control_denied(
+			error, size,
+			"you are confined (%s) and may record the command that you start, not what "
+			"runs outside; ask from outside, or set confined-requesters = yes in "
+			"/etc/perfwind.conf, then systemctl reload perfwind",
+			c->confined);
 	request->n_pids = sort_unique_u32(request->pids, request->n_pids);
 	c->scope = policy_scope(&c->control->policy, &c->asker);
 	if (c->scope == POLICY_NOTHING)

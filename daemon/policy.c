@@ -65,6 +65,68 @@ void asker_deinit(struct asker *asker)
 	*asker = (struct asker){0};
 }
 
+/* ---- is it in a sandbox? ---- */
+
+enum { LABEL_MAX = 4096 };
+
+/* "unconfined", or "PROFILE (MODE)". */
+static bool is_enforced(const char *label)
+{
+	const char *mode = strrchr(label, '(');
+
+	return mode && strcmp(mode, "(complain)") != 0 && strcmp(mode, "(unconfined)") != 0;
+}
+
+/* Of process @pid, 0: our own.  Empty: no AppArmor, or it cannot be read. */
+static void read_label(const char *root, uint32_t pid, char label[LABEL_MAX])
+{
+	char path[PROCFS_PATH_MAX];
+	_cleanup_(freep) char *text = NULL;
+	size_t len;
+
+	label[0] = 0;
+	/* attr/apparmor is of Linux 5.8; attr/current is the label of whatever module is first. */
+	if (!pid)
+		(void)snprintf(path, sizeof(path), "%s/proc/self/attr/apparmor/current", root);
+	if ((pid && procfs_path(path, root, pid, "attr/apparmor/current") < 0) ||
+	    read_file(path, LABEL_MAX - 1, &text, &len) < 0)
+		return;
+	(void)snprintf(label, LABEL_MAX, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static void label_of_peer(const char *root, int fd, uint32_t pid, char label[LABEL_MAX])
+{
+	socklen_t len = LABEL_MAX - 1;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERSEC, label, &len) == 0 && len < LABEL_MAX) {
+		label[len] = 0;
+		if (strchr(label, '(') || !strcmp(label, "unconfined"))
+			return;
+	}
+	read_label(root, pid, label);
+}
+
+bool policy_confined(const char *root, int fd, uint32_t pid, char *why, size_t size)
+{
+	char label[LABEL_MAX], own[LABEL_MAX];
+
+	read_label(root, 0, own);
+	label_of_peer(root, fd, pid, label);
+	if (*label ? !is_enforced(label) || !strcmp(label, own) : !*own)
+		return false;
+	(void)snprintf(why, size, "AppArmor profile %.100s", *label ? label : "unknown");
+	return true;
+}
+
+bool policy_shares_sandbox(const char *root, uint32_t requester, const char *why, uint32_t pid)
+{
+	char childs[160];
+	uint32_t parent;
+
+	return procfs_parent(root, pid, &parent) == 0 && parent == requester &&
+	       policy_confined(root, -1, pid, childs, sizeof(childs)) && !strcmp(childs, why);
+}
+
 /* ---- the settings' names ---- */
 
 bool policy_user_id(const char *name, uint32_t *ret_id)

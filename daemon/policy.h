@@ -60,6 +60,14 @@ struct asker {
 int asker_of(int fd, struct asker *ret_asker);
 void asker_deinit(struct asker *asker);
 
+/* Is the requester confined by an AppArmor profile that is enforced and not the daemon's own?  Then a
+ * recording could show it what the profile hides, and *why names the profile.  @fd: its connection, as
+ * the label of its connect(2) is asked for first (SO_PEERSEC).  Landlock: no kernel up to 6.18 tells of
+ * another process's domain (docs/security.md). */
+bool policy_confined(const char *root, int fd, uint32_t pid, char *why, size_t size);
+/* Is @pid a child of @requester's and confined by the same profile (@why)? */
+bool policy_shares_sandbox(const char *root, uint32_t requester, const char *why, uint32_t pid);
+
 /* Names are looked up now; one that is unknown gives nobody anything and is logged, if it was not
  * the default. */
 void policy_of(const struct settings *settings, struct policy *ret_policy);

@@ -45,6 +45,7 @@ static const struct setting {
 	{"all-users", offsetof(struct settings, all_users), .list = true},
 	{"all-groups", offsetof(struct settings, all_groups), .list = true},
 	{"own-processes", offsetof(struct settings, own_processes), .flag = true},
+	{"confined-requesters", offsetof(struct settings, confined_requesters), .flag = true},
 	{"max-recordings", offsetof(struct settings, max_recordings), .min = 0, .max = 1024},
 	{"user-recordings", offsetof(struct settings, user_recordings), .min = 1, .max = 1024},
 	{"user-rate", offsetof(struct settings, user_rate), .min = 1, .max = 10000000},

@@ -12,7 +12,7 @@ struct settings {
 	uint32_t max_sources;  /* instances at once; more are refused */
 	/* ---- who may ask for what (policy.h) ---- */
 	char all_users[256], all_groups[256]; /* names or ids with commas or blanks between */
-	bool own_processes;
+	bool own_processes, confined_requesters;
 	uint32_t max_recordings; /* by asking, at once */
 	/* of one user: at once, samples a second of a CPU, bytes */
 	uint32_t user_recordings, user_rate, user_memory;

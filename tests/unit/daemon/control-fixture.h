@@ -32,6 +32,7 @@ static inline void control_fixture_init(struct control_fixture *f)
 	*f = (struct control_fixture){.settings = settings_default, .client.fd = -1, .packets = -1};
 	(void)snprintf(f->settings.all_groups, sizeof(f->settings.all_groups), "61100");
 	f->settings.user_memory = 32 << 20;
+	f->settings.confined_requesters = true; /* the tests may be run in a sandbox */
 	f->settings.user_recordings = 2;
 	f->settings.user_rate = 2000;
 	(void)snprintf(f->path, sizeof(f->path), "/tmp/test-control-%d-%d.sock", getpid(), n++);

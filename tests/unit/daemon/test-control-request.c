@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "daemon/base/log.h"
+#include "daemon/control-private.h"
 #include "tests/unit/daemon/control-fixture.h"
 
 enum { ALICE = 61002 };
@@ -103,6 +104,43 @@ static void test_others(void **state)
 	control_fixture_denied(&f, ALICE, &q, "you may record nothing by asking");
 }
 
+/* A connection that the kernel labelled (policy_confined() is tested by itself). */
+static void connect_confined(void)
+{
+	control_fixture_connect(&f, geteuid());
+	while (!f.control->clients)
+		assert_int_equal(loop_run_once(&f.loop, 100), 0);
+	(void)snprintf(f.control->clients->confined, sizeof(f.control->clients->confined),
+		       "AppArmor profile a-test (enforce)");
+}
+
+static void test_confined(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f), all = q;
+
+	(void)state;
+	f.settings.confined_requesters = false;
+	control_set_settings(f.control, &f.settings);
+	all.n_pids = 0;
+	all.has_machine = all.machine = true;
+	for (int i = 0; i < 3; i++) {
+		connect_confined();
+		/* The last is a command whose process is not confined as the requester is. */
+		q.has_command = q.command = i == 2;
+		control_fixture_ask(&f, i == 1 ? &all : &q);
+		control_fixture_expect(
+			&f, CONTROL_DENIED,
+			"you are confined (AppArmor profile a-test (enforce)) and may "
+			"record the command that you start");
+		control_fixture_expect(&f, 0, NULL);
+	}
+	f.settings.confined_requesters = true;
+	control_set_settings(f.control, &f.settings);
+	connect_confined();
+	q.command = false;
+	control_fixture_begin(&f, &q);
+}
+
 /* What a user's rootless container runs: which way there is instead is told. */
 static void test_user_namespace(void **state)
 {
@@ -136,10 +174,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_numbers),
-		EACH(test_events),
-		EACH(test_others),
-		EACH(test_user_namespace),
+		EACH(test_numbers),  EACH(test_events),		EACH(test_others),
+		EACH(test_confined), EACH(test_user_namespace),
 #undef EACH
 	};
 

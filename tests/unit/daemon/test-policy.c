@@ -355,6 +355,67 @@ static void fake_process(const char *root, unsigned flags, const char *status)
 	}
 }
 
+/* PID's AppArmor label under @root; NULL: none. */
+static void fake_label(const char *root, const char *pid, const char *label)
+{
+	static const char *const folders[] = {"", "/attr", "/attr/apparmor"};
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		(void)snprintf(path, sizeof(path), "%s/proc/%s%s", root, pid, folders[i]);
+		(void)mkdir(path, 0700);
+	}
+	(void)snprintf(path, sizeof(path), "%s/proc/%s/attr/apparmor/current", root, pid);
+	(void)unlink(path);
+	if (!label)
+		return;
+	f = fopen(path, "we");
+	assert_non_null(f);
+	(void)fputs(label, f);
+}
+
+static void test_confined(void **state)
+{
+	static const struct {
+		const char *own, *label, *why; /* why NULL: it is not */
+	} cases[] = {
+		{NULL, NULL, NULL}, /* no AppArmor */
+		{"unconfined\n", "unconfined\n", NULL},
+		{"unconfined\n", "a-test (enforce)\n", "AppArmor profile a-test (enforce)"},
+		{"unconfined\n", "a-test (kill)\n", "AppArmor profile a-test (kill)"},
+		{"unconfined\n", "a//&b (mixed)\n", "AppArmor profile a//&b (mixed)"},
+		{"unconfined\n", "a-test (complain)\n", NULL},
+		{"unconfined\n", "a-test (unconfined)\n", NULL},
+		{"unconfined\n", "", "AppArmor profile unknown"},
+		{"unconfined\n", NULL, "AppArmor profile unknown"},
+		/* In one container with us. */
+		{"a-test (enforce)\n", "a-test (enforce)\n", NULL},
+		{"a-test (enforce)\n", "b-test (enforce)\n", "AppArmor profile b-test (enforce)"},
+		{"a-test (enforce)\n", "unconfined\n", NULL},
+	};
+	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	fake_process(root, 0, ""); /* 5, a child of 1 */
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *wanted = cases[i].why;
+		char why[160] = "";
+
+		fake_label(root, "self", cases[i].own);
+		fake_label(root, "5", cases[i].label);
+		assert_int_equal(policy_confined(root, -1, 5, why, sizeof(why)), wanted != NULL);
+		assert_string_equal(why, wanted ? wanted : "");
+		assert_int_equal(policy_shares_sandbox(root, 1, wanted ? wanted : "x", 5),
+				 wanted != NULL);
+		assert_false(policy_shares_sandbox(root, 2, wanted ? wanted : "x", 5));
+		assert_false(policy_shares_sandbox(root, 1, "AppArmor profile c (enforce)", 5));
+	}
+	(void)snprintf(path, sizeof(path), "rm -r %s", root);
+	assert_int_equal(system(path), 0);
+}
+
 static void test_shows(void **state)
 {
 	enum { KTHREAD = 0x200000 };
@@ -514,9 +575,9 @@ int main(void)
 		cmocka_unit_test(test_events),	    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
 		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),
-		cmocka_unit_test(test_services),    cmocka_unit_test(test_traced),
-		cmocka_unit_test(test_shows),	    cmocka_unit_test(test_shows_real),
-		cmocka_unit_test(test_owns_text),
+		cmocka_unit_test(test_services),    cmocka_unit_test(test_confined),
+		cmocka_unit_test(test_traced),	    cmocka_unit_test(test_shows),
+		cmocka_unit_test(test_shows_real),  cmocka_unit_test(test_owns_text),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
