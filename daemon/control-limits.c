@@ -136,15 +136,21 @@ uint64_t client_memory_share(const struct client *c)
 	return client_share(c, c->control->policy.user_memory);
 }
 
+void client_limit_targets(const struct client *c, struct session_options *so)
+{
+	if (!c->asker.uid)
+		return;
+	so->max_processes = client_share(c, c->control->policy.user_processes);
+	so->max_descriptors = client_share(c, c->control->policy.user_descriptors);
+}
+
 /* A quarter for packets that wait, the rest for rings. */
 void client_limit(struct client *c, struct session_options *so)
 {
 	client_sink_init(c, client_memory_share(c) / 4);
-	if (!c->asker.uid)
-		return;
-	so->ring_budget = client_memory_share(c) / 4 * 3;
-	so->max_processes = client_share(c, c->control->policy.user_processes);
-	so->max_descriptors = client_share(c, c->control->policy.user_descriptors);
+	client_limit_targets(c, so);
+	if (c->asker.uid)
+		so->ring_budget = client_memory_share(c) / 4 * 3;
 }
 
 uint64_t client_buffers_kb(const struct client *c)

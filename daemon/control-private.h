@@ -131,6 +131,8 @@ int client_add_session(struct client *client, uint64_t rate, char *error, size_t
 /* What one recording of a user may take of what all of theirs may. */
 uint32_t client_share(const struct client *client, uint32_t of_all);
 uint64_t client_memory_share(const struct client *client);
+/* The processes of a session and the descriptors of their events. */
+void client_limit_targets(const struct client *client, struct session_options *options);
 /* A recording's packets, rings, processes and descriptors. */
 void client_limit(struct client *client, struct session_options *options);
 /* The buffers of its trace config. */

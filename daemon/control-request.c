@@ -164,12 +164,15 @@ static bool is_own(void *client, uint32_t pid)
 	return policy_owns("", &c->asker, pid);
 }
 
-/* The kernel's own rule for a user: user code only, processes that are theirs. */
+/* The kernel's own rule for a user: user code only, processes that are theirs.  Events of whole CPUs would
+ * cost the processes of all others, at the rate that this user chooses. */
 static void narrow(struct client *c, struct session_options *so)
 {
 	if (c->scope == POLICY_ALL)
 		return;
 	so->user_only = so->no_kernel_frames = true;
+	so->tasks_only = true;
+	so->ignore_open_failure = false;
 	so->idle = false;
 	so->allowed = is_own;
 	so->allowed_arg = c;
@@ -276,6 +279,7 @@ static int check_source(void *arg, struct session_options *so, char *error, size
 		return trace(r);
 	narrow(c, so);
 	client_own(c, so);
+	client_limit_targets(c, so);
 	if (c->asker.uid)
 		so->ring_budget =
 			client_memory_share(c) / 4 / max_u64(c->config->message->n_data_sources, 1);

@@ -230,6 +230,11 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	if (!s)
 		return fail(-ENOMEM);
 	s->options = *options;
+	s->own.wanted = options->machine && options->tasks_only;
+	if (s->own.wanted) {
+		s->options.machine = false;
+		s->options.children = true;
+	}
 	s->sink = sink;
 	s->loop = loop;
 	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = -1;
@@ -294,6 +299,7 @@ struct session *session_free(struct session *s)
 	free(s->adapt);
 	free(s->own_cpus);
 	free(s->scope_pids);
+	session_own_deinit(s);
 	s->freed = true;
 	if (!s->reporting)
 		free(s);

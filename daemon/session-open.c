@@ -113,23 +113,25 @@ static int list_processes(struct session *s, char *error, size_t error_size)
 	return 0;
 }
 
-/* For the events of all tasks. */
-static uint64_t descriptors(const struct session *s)
+enum { LIMIT_SHARE = 8 }; /* of the process's descriptors: one requester does not take them all */
+
+uint64_t session_descriptors(const struct session *s)
 {
 	struct rlimit limit = {1024, 1024};
 	uint64_t most = s->options.max_descriptors;
 
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	return most ? min_u64(most, limit.rlim_max) : limit.rlim_max;
+	return most ? min_u64(most, limit.rlim_max / LIMIT_SHARE) : limit.rlim_max;
 }
 
 static int refuse_threads(const struct session *s, uint64_t n, char *error, size_t error_size)
 {
-	(void)snprintf(error, error_size,
-		       "%lu threads want more descriptors of events than the %lu that a recording "
-		       "may have (%s)",
-		       n, descriptors(s),
-		       s->options.max_descriptors ? "user-descriptors" : "limit of open files");
+	(void)snprintf(
+		error, error_size,
+		"%lu threads on %zu CPUs need more descriptors for events than the %lu that a "
+		"recording may have (%s): name fewer processes (-p) or CPUs (--cpu)",
+		n, s->options.n_cpus, session_descriptors(s),
+		s->options.max_descriptors ? "user-descriptors" : "limit of open files");
 	return fail(-EMFILE);
 }
 
@@ -178,7 +180,7 @@ static int open_all_threads(struct session *s, char *error, size_t error_size)
 {
 	struct pass pass = {
 		.most = s->options.max_descriptors
-				? descriptors(s) /
+				? session_descriptors(s) /
 					  perf_source_fds_per_task(perf_source_options(s->source))
 				: UINT64_MAX,
 	};
@@ -284,6 +286,8 @@ static bool stand_in(struct session *s)
 	struct perf_options o;
 	char error[512];
 
+	if (s->options.tasks_only)
+		return false;
 	perf_options_of(s, &o, false);
 	if (perf_source_new(&o, &s->source, &gate, error, sizeof(error)) < 0)
 		return false;
@@ -336,9 +340,10 @@ static int open_source(struct session *s, const struct perf_options *o, enum per
 		       char *error, size_t error_size)
 {
 	uint64_t n_threads = o->tasks && !s->options.child ? count_threads(s) : 0;
+	uint64_t most = session_descriptors(s) / (s->options.tasks_only ? 1 : 2);
 	int r;
 
-	if (n_threads * perf_source_fds_per_task(o) > descriptors(s) / 2) {
+	if (n_threads * perf_source_fds_per_task(o) > most) {
 		if (stand_in(s))
 			return 0;
 		if (s->options.max_descriptors)
@@ -370,7 +375,7 @@ static int open_targets(struct session *s, char *error, size_t error_size)
 	if (r < 0)
 		return r;
 	r = choose_cpus(s, error, error_size);
-	if (r >= 0 && !so->machine && !so->child)
+	if (r >= 0 && !so->machine && !so->child && !s->own.wanted)
 		r = list_processes(s, error, error_size);
 	if (r < 0)
 		return r;
@@ -378,12 +383,14 @@ static int open_targets(struct session *s, char *error, size_t error_size)
 	r = open_source(s, &o, &gate, error, error_size);
 	if (r < 0)
 		return r;
-	if (so->machine && !in_first_pid_namespace())
+	if ((so->machine || s->own.wanted) && !in_first_pid_namespace())
 		session_note(s,
 			     "a container with process ids of its own: what runs outside is left "
 			     "out; mend: run it on the host (docker: --pid=host)");
 	if (so->machine)
 		return 0;
+	if (s->own.wanted)
+		return session_own_open(s, error, error_size);
 	if (so->child)
 		return open_child(s, &gate, error, error_size);
 	if (!s->stood_in)

@@ -74,6 +74,16 @@ struct session {
 	size_t n_scope_pids;
 	size_t living; /* index of one of these that was alive when last looked at */
 	bool stood_in; /* CPU-wide events with a filter in place of tasks */
+	struct session_own {
+		bool wanted;		  /* options.machine with options.tasks_only */
+		struct procfs_pids *walk; /* through /proc; NULL: between two walks */
+		uint32_t n_walks;	  /* completed */
+		uint64_t next_at;	  /* CLOCK_MONOTONIC: the next walk */
+		size_t n_processes, n_left_out;
+		bool full;	/* no descriptor is left for more */
+		uint32_t *scan; /* opened and not yet given to the reader */
+		size_t n_scan, scan_room;
+	} own;
 	struct uw_modules *modules;
 	struct process_table *processes;
 	struct uw_kallsyms *kallsyms; /* may be options.shared's */
@@ -179,6 +189,15 @@ void session_report(struct session *session);
 
 /* session-open.c: the events for the targets, and who they are. */
 int session_open_source(struct session *session, char *error, size_t error_size);
+
+/* For the events of all tasks. */
+uint64_t session_descriptors(const struct session *session);
+
+/* session-own.c: the events of all processes that options.allowed() allows. */
+int session_own_open(struct session *session, char *error, size_t error_size);
+/* Processes that are new, as far as a turn goes. */
+int session_own_turn(struct session *session);
+void session_own_deinit(struct session *session);
 
 /* session-poll.c */
 int session_poll_start(struct session *session);

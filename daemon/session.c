@@ -321,6 +321,8 @@ static void session_tick(struct session *s)
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return;
 	r = reader_consent_tick(s->reader);
+	if (r >= 0 && s->state == SESSION_RUNNING)
+		r = session_own_turn(s);
 	if (r < 0)
 		session_fail(s, r, "mappings and names");
 	if (now < s->second_at)
@@ -350,6 +352,8 @@ static int scan_processes(struct session *s)
 
 	if (s->options.poll_ms)
 		return 0; /* nobody is sampled */
+	if (s->own.wanted)
+		return session_own_turn(s);
 	if (!s->options.machine)
 		return reader_scan(s->reader, s->scope_pids, s->n_scope_pids);
 	if (procfs_pids_open(s->options.proc_root, &pids) >= 0)

@@ -27,6 +27,10 @@ struct session_options {
 	size_t n_pids;
 	uint32_t child; /* or one child of ours that waits before its exec; 0: none */
 	bool children;	/* follow forks */
+	/* Never events of whole CPUs, which cost every process of the machine: too many tasks are
+	 * refused.  With `machine` the tasks are all processes that allowed() allows and what they
+	 * start (session-own.c); the processes that do not fit are left out, with a note. */
+	bool tasks_only;
 	const struct perf_spec *specs; /* the first is sampled; borrowed while the session lives */
 	size_t n_specs;
 	uint64_t period, frequency;
@@ -45,7 +49,7 @@ struct session_options {
 	uint32_t max_processes;
 	/* tasks: of events for each thread on each CPU.  Past half of it whole CPUs stand in, as they
 	 * do for half of the process's own limit; past all of it, or where they may not, the session
-	 * is refused.  0: no limit but that. */
+	 * is refused.  Never more than an eighth of the process's own limit.  0: no limit but that. */
 	uint32_t max_descriptors;
 	const char *proc_root; /* "" */
 

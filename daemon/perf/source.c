@@ -214,6 +214,31 @@ void perf_source_forget_task(struct perf_source *source, pid_t tid)
 	(void)table_remove(&source->added, (uint64_t)tid);
 }
 
+bool perf_source_has_task(const struct perf_source *source, pid_t tid)
+{
+	uint64_t v;
+
+	return table_get(&source->added, (uint64_t)tid, &v);
+}
+
+size_t perf_source_n_tasks(const struct perf_source *source)
+{
+	return source->n_tasks;
+}
+
+void perf_source_withdraw_tasks(struct perf_source *source, size_t n)
+{
+	while (source->n_tasks > n) {
+		struct source_task *task = &source->tasks[--source->n_tasks];
+
+		(void)table_remove(&source->added, (uint64_t)task->tid);
+		for (size_t i = 0; i < source->n_cpus; i++)
+			(void)table_remove(&source->tid_of_id, task->groups[i].id);
+		source_task_deinit(source, task);
+	}
+	source->living = 0;
+}
+
 bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t id, pid_t tid)
 {
 	uint64_t owner;

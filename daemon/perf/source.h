@@ -87,6 +87,11 @@ bool perf_source_tasks_gone(struct perf_source *source);
  * its number may come back for one that inherits. */
 bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t id, pid_t tid);
 void perf_source_forget_task(struct perf_source *source, pid_t tid);
+/* Is @tid a thread that was added, and has not been forgotten? */
+bool perf_source_has_task(const struct perf_source *source, pid_t tid);
+size_t perf_source_n_tasks(const struct perf_source *source);
+/* Closes the events of all tasks but the first @n that were added. */
+void perf_source_withdraw_tasks(struct perf_source *source, size_t n);
 /* Descriptors that one more task costs.  They stay open when the task exits, for its counts and for
  * the children that inherited its events: closing a parent's event ends theirs. */
 size_t perf_source_fds_per_task(const struct perf_options *options);

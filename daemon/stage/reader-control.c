@@ -164,6 +164,11 @@ int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
 	return 0;
 }
 
+bool reader_scanned(const struct reader *rd)
+{
+	return rd->scanned == rd->n_scan;
+}
+
 void reader_scan_all(struct reader *rd, struct procfs_pids *pids)
 {
 	(void)procfs_pids_free(rd->scan_from);

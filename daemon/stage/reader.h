@@ -78,6 +78,8 @@ int reader_round(struct reader *reader, bool *ret_more);
 /* Processes whose mappings are to be known before they are needed: a child that is born, runs for a
  * millisecond and is gone has its parent's, if those are known. */
 int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
+/* Is the last list done? */
+bool reader_scanned(const struct reader *reader);
 /* The same of @pids (consumed), listed as the work goes on. */
 void reader_scan_all(struct reader *reader, struct procfs_pids *pids);
 /* The events are off: what is left is released whatever its time. */

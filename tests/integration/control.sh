@@ -13,7 +13,7 @@ mkdir "$TMP/bin" "$TMP/run" "$TMP/alice" "$TMP/bob" "$TMP/root"
 cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$INTEGRATION/control_hostile.py" \
 	"$INTEGRATION/lingering.py" "$INTEGRATION/control_client.py" "$INTEGRATION/control_outputs.py" "$TMP/bin/"
 cp "$PROGRAMS/recursion" "$TMP/bin/private"
-cp "$INTEGRATION/control_large.py" "$TMP/bin/"
+cp "$INTEGRATION/control_large.py" "$INTEGRATION/control_requests.py" "$TMP/bin/"
 chmod -R a+rX "$TMP"
 chown $ALICE "$TMP/bin/private"; chmod 700 "$TMP/bin/private"
 chown $DAEMON "$TMP/run"; chown $ALICE "$TMP/alice"; chown $BOB "$TMP/bob"
@@ -141,8 +141,24 @@ check all-own has all "$NAMED"
 check all-own-only hasnt all '^threads'
 check all-but-rights hasnt all '^entitled'
 check all-is-said grep -q "only this user's own processes, and user code only" "$TMP/all.err"
-check all-left-out json all 'v["skipped"]["not-allowed"] > 0'
+# Others have no events: none of their samples is taken, not even to be left out.
+check all-without-others json all 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
+check all-limit-is-kept kept all 'a process that you start outside of those that are recorded'
 check all-consistent consistent all
+# A process that begins later and outside of the recorded ones is found.
+cp "$PROGRAMS/recursion" "$TMP/bin/later"
+SECONDS_ASKED=600 asks $ALICE later -a &
+asking=$!
+started $asking
+wait_for test -s "$TMP/alice/later.pftrace"
+setpriv --reuid $ALICE --regid $ALICE --clear-groups "$TMP/bin/later" 600 & LATER=$!
+started $LATER
+later_is_seen() { cp "$TMP/alice/later.pftrace" "$TMP/later-so-far.pftrace" && folded later-so-far | grep -q '^later;'; }
+check later-is-seen wait_for later_is_seen
+kill "$(asker_of $asking)"
+wait $asking
+check later-consistent consistent later
+kill $LATER
 # A member of the group: all, and the kernel.
 SECONDS_ASKED=1.5 asks $BOB:$MEMBERS member -a
 check member-all has member "$NAMED"
@@ -179,6 +195,8 @@ check trace-is-kept kept traced "recorded by the perfwind daemon for user $ALICE
 traces traced-other $BOBS 4096
 folded traced-other >"$TMP/traced-other.folded"
 check trace-of-others hasnt_line "$TMP/traced-other.folded" 'burn'
+check trace-of-others-said grep -q 'none of the processes asked for is yours and can be recorded' "$TMP/traced-other.err"
+check trace-without-others hasnt_line "$TMP/traced.err" 'out of scope'
 traces traced-huge $ALICES 4000000
 check trace-memory-denied grep -q user-memory "$TMP/traced-huge.err"
 
@@ -376,6 +394,7 @@ asks $ALICE after-killed -p $ALICES
 check killed-others-go-on has after-killed "$NAMED"
 # Whatever a client sends: refused, and others are served.
 check hostile as $ALICE "$PYTHON" "$TMP/bin/control_hostile.py" "$SOCKET"
+check hostile-requests as $ALICE "$PYTHON" "$TMP/bin/control_requests.py" "$SOCKET" "${PERFWIND_HOSTILE_REQUESTS:-200}" 1 $ALICES
 asks $ALICE after-hostile -p $ALICES
 check hostile-others-go-on has after-hostile "$NAMED"
 # Whatever a client sends for its packets, and does to it.
@@ -425,6 +444,18 @@ check ends-while-recording [ $DAEMON_STATUS = 0 ]
 # What was recorded until then is a trace.
 cp "$TMP/alice/long.pftrace" "$TMP/"
 check ends-with-a-trace has long "$NAMED"
+
+# Whole CPUs do not stand in where descriptors are too few: one thread's here.
+EACH=$((2 * $(nproc --all) + 1))
+starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "user-recordings = 1" "user-descriptors = $EACH"
+asks $BOB threads -p $BOBS
+check descriptors-denied [ $? = 1 ]
+check descriptors-said grep -qE '[0-9]+ threads on [0-9]+ CPUs need more descriptors .* .user-descriptors.: name fewer' "$TMP/threads.err"
+check descriptors-no-file [ ! -e "$TMP/threads.pftrace" ]
+asks $ALICE few -a
+check descriptors-left-out kept few '[0-9]+ of your [0-9]+ processes are left out: .* .user-descriptors.'
+check descriptors-without-others json few 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
+ends_daemon
 
 # Nobody but root and members, when the settings say so.
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "all-groups = $MEMBERS" "own-processes = no"

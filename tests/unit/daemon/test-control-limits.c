@@ -1,5 +1,6 @@
 /* test-control-limits.c - what the limits of one user leave of what is asked for.  Other users are only to be had as root. */
 #include <dirent.h>
+#include <grp.h>
 
 #include "daemon/base/log.h"
 #include "daemon/config/config.h"
@@ -9,10 +10,36 @@
 enum { ALICE = 61002 };
 
 static struct control_fixture f;
+static pid_t alices, others; /* 0: not root */
+
+/* A process of @uid, in the group that its requests come from: it waits. */
+static pid_t process_of(uid_t uid)
+{
+	int done[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(done, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		if (setgroups(0, NULL) < 0 || setresuid(uid, uid, uid) < 0)
+			_exit(1);
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)prctl(PR_SET_DUMPABLE, 1); /* as after an exec */
+		(void)!write(done[1], "", 1);
+		pause();
+	}
+	close(done[1]);
+	assert_int_equal(read(done[0], &byte, 1), 1);
+	close(done[0]);
+	return pid;
+}
 
 static int set_up(void **state)
 {
 	(void)state;
+	alices = geteuid() ? 0 : process_of(ALICE);
+	others = geteuid() ? 0 : process_of(ALICE + 1);
 	control_fixture_init(&f);
 	return 0;
 }
@@ -21,6 +48,8 @@ static int tear_down(void **state)
 {
 	(void)state;
 	control_fixture_deinit(&f);
+	fixture_end_child(&alices);
+	fixture_end_child(&others);
 	return 0;
 }
 
@@ -382,6 +411,34 @@ static void test_descriptors(void **state)
 	assert_int_equal(events_of(0, &q, NULL), each);
 }
 
+/* A user who may record their own processes gets events of these, whatever is asked for, and none of a CPU:
+ * where the descriptors do not suffice the request is denied. */
+static void test_own_events(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	size_t each, rings;
+	uint32_t pid;
+
+	(void)state;
+	need_root();
+	each = events_of(0, &q, NULL);
+	rings = each / 2; /* two for each CPU */
+	pid = (uint32_t)alices;
+	q.pids = &pid;
+	assert_int_equal(events_of(ALICE, &q, NULL), each);
+	/* Others may run as this user. */
+	q.n_pids = 0;
+	q.has_machine = q.machine = true;
+	assert_int_equal((events_of(ALICE, &q, NULL) - rings) % (each - rings), 0);
+	f.settings.user_descriptors = 2; /* of two recordings */
+	control_set_settings(f.control, &f.settings);
+	(void)events_of(ALICE, &q,
+			"none of your processes fits: a recording may have 1 descriptors");
+	q.n_pids = 1;
+	q.machine = false;
+	(void)events_of(ALICE, &q, "1 threads on");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +447,7 @@ int main(void)
 		EACH(test_descriptors),	    EACH(test_rate),
 		EACH(test_trace_memory),    EACH(test_traces),
 		EACH(test_kept_recordings), EACH(test_turns),
+		EACH(test_own_events),
 #undef EACH
 	};
 
