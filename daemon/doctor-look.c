@@ -140,16 +140,24 @@ static int tracepoint(void)
 	return found;
 }
 
-static bool listens(const char *path)
+static bool listens(const char *path, bool *ret_outside)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd = -1;
+	struct ucred listener = {0};
+	socklen_t len = sizeof(listener);
 
+	*ret_outside = false;
 	if (strlen(path) >= sizeof(address.sun_path))
 		return false;
 	memcpy(address.sun_path, path, strlen(path));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return false;
+	/* A process that has no id here is 0 (pid_namespaces(7)). */
+	*ret_outside =
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 || listener.pid == 0;
+	return true;
 }
 
 /* As the daemon would judge us: by what the kernel says of whoever is at the socket's other end. */
@@ -232,7 +240,7 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	f->files = limit.rlim_max;
 	(void)probe_features(&f->features, error, sizeof(error));
 	look_at_rings(f);
-	f->daemon = listens(control_socket);
+	f->daemon = listens(control_socket, &f->daemon_outside);
 	f->units = access("/run/systemd/system", F_OK) == 0 && has_units();
 	f->service_user = getpwnam("perfwind") != NULL;
 	look_at_policy(f);

@@ -25,7 +25,7 @@ bool doctor_by_daemon(const struct doctor_facts *d)
 {
 	/* A setting that keeps us out keeps the daemon out too; a filter is ours alone. */
 	return !by_own_rights(d) && is_filtered(d) && d->daemon && d->scope != POLICY_NOTHING &&
-	       !*d->settings_error && !d->pid_namespace;
+	       !*d->settings_error && !d->daemon_outside;
 }
 
 bool doctor_can_record(const struct doctor_facts *d)

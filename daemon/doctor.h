@@ -44,7 +44,8 @@ struct doctor_facts {
 	uint64_t files;			  /* hard limit of descriptors */
 	uint64_t max_rate;		  /* kernel.perf_event_max_sample_rate, Hz */
 	struct features features;
-	bool daemon;	   /* somebody listens on the control socket */
+	bool daemon;	     /* a daemon listens on the control socket */
+	bool daemon_outside; /* it runs outside of this pid namespace, where processes have other ids */
 	bool units;	   /* systemd is the machine's first program, and has the daemon's units */
 	bool service_user; /* the user that these and --user name is there */
 	/* What the settings give this user of a daemon that is asked; why they are not known, or "". */

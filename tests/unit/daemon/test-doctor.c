@@ -213,9 +213,11 @@ static void test_closed(void **state)
 	d.scope = POLICY_OWN;
 	assert_true(doctor_can_record(&d) && doctor_by_daemon(&d));
 	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_PARTLY, "seccomp", "--security-opt");
-	d.pid_namespace = true; /* whose processes it knows by other numbers */
+	d.pid_namespace = true; /* the daemon is in it too */
+	assert_true(doctor_can_record(&d));
+	d.daemon_outside = true; /* it knows the processes of this namespace by other ids */
 	assert_false(doctor_can_record(&d));
-	d.pid_namespace = false;
+	d.pid_namespace = d.daemon_outside = false;
 	d.scope = POLICY_NOTHING;
 	assert_false(doctor_can_record(&d));
 	d.daemon = false;
