@@ -312,10 +312,14 @@ sed 's/jitted_function/of_roots_file/' "$MAP" >"$TMP/sealed/secret"
 sed 's/jitted_function/of_bobs_file/' "$MAP" >"$TMP/bob/map"
 chmod 600 "$TMP/sealed/secret"
 asks $ALICE map-own -p $JIT
-check map-own has map-own 'main;call_jitted;jitted_function;'
 as $ALICE chmod 600 "$MAP"
 asks $ALICE map-private -p $JIT
-check map-private has map-private 'main;call_jitted;jitted_function;'
+if shows_root_mount; then
+	check map-own has map-own 'main;call_jitted;jitted_function;'
+	check map-private has map-private 'main;call_jitted;jitted_function;'
+else
+	skip map-own "in a chroot on a folder that is no mount point the place of another user's map cannot be verified"
+fi
 as $ALICE mv "$MAP" "$TMP/alice/map"
 as $ALICE ln -s "$TMP/sealed/secret" "$MAP"
 asks $ALICE map-link -p $JIT

@@ -85,7 +85,11 @@ check user-kernel-shut gate user kernel 'g["state"] == "shut" and "perf_event_pa
 check user-kernel-mend mended user kernel as_nobody
 check user-names-by-paranoid gate user-mended kernel-names 'g["state"] == "open"'
 put perf_event_paranoid 2
-check user-machine-mend mended user machine as_nobody
+if in_pid_namespace; then
+	skip user-machine-mend "processes outside of this pid namespace cannot be seen, whatever the settings"
+else
+	check user-machine-mend mended user machine as_nobody
+fi
 put perf_event_paranoid 2
 check user-names-mend mended user kernel-names as_nobody
 put kptr_restrict 2

@@ -26,24 +26,29 @@ check all-consistent consistent all
 check all-many json all 'v["samples"] > 500'
 check all-nothing-lost json all 'v["lost"]["samples"] == 0 and v["lost"]["sideband"] == 0'
 check all-whole json all 'v["stacks"]["whole"] >= 0.95 * total'
-check all-accounted json all '0.8 <= v["cpu_accounted"] <= 1.1'
+if in_pid_namespace; then
+	skip all-accounted "CPU time used outside of this pid namespace is counted, and its samples are left out"
+else
+	check all-accounted json all '0.8 <= v["cpu_accounted"] <= 1.1'
+fi
 check all-compiler-seen has all '^cc1;'
 check all-driver-and-assembler-seen has all '^(gcc|as|make);'
 check all-kernel-seen has all '_\[k\]'
 check all-idle-left-out hasnt all '^(\[idle\]|swapper)'
 
 # The idle task has to run: on a machine that is busy all the time there is nothing to see.
+# In a pid namespace a process outside of it has the id of the idle task, so the kernel's function is looked for.
 idle_ticks() { awk '/^cpu / {print $5}' /proc/stat; }
+idle_seen() { has idle '^\[idle\];.*do_idle_\[k\]'; }
 for _ in 1 2 3 4 5 6 7 8; do
 	before=$(idle_ticks)
 	record idle -a --idle -d 1
-	has idle '^\[idle\]' >/dev/null && break
-	[ $(($(idle_ticks) - before)) -ge 20 ] && break
+	idle_seen >/dev/null && break
 done
-if [ $(($(idle_ticks) - before)) -lt 20 ] && ! has idle '^\[idle\]' >/dev/null; then
+if [ $(($(idle_ticks) - before)) -lt 20 ] && ! idle_seen >/dev/null; then
 	skip idle-kept "the machine was never idle"
 else
-	check idle-kept has idle '^\[idle\];.*do_idle_\[k\]'
+	check idle-kept idle_seen
 	check idle-consistent consistent idle
 fi
 

@@ -4,6 +4,7 @@
 # not answer is refused with its reason.
 # Mounts are made in a namespace of their own and end with it.
 if [ -z "${STALL_NAMESPACE:-}" ] && [ "$(id -u)" = 0 ]; then
+	why=$(unshare --mount --propagation private true 2>&1) || { echo "no mount namespace here ($why)"; exit 77; }
 	STALL_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
 fi
 . "$(dirname "$0")/lib"
