@@ -50,7 +50,7 @@ int reader_end_mark(struct reader *r, struct cursor c)
 
 	while (wire_next(&c, &f)) {
 		if (wire_is(&f, END_PACKETS) && f.value > have)
-			end->missing += f.value - have;
+			end->missing += min_u64(f.value - have, UINT64_MAX - end->missing);
 		else if (wire_is(&f, END_FULL))
 			end->full |= f.value != 0;
 	}

@@ -233,6 +233,10 @@ static int read_first(int fd, uint8_t *data, size_t len)
 	return 0;
 }
 
+/* perfdata_out_finish() writes the header last. */
+static const char cut_off[] = "has an empty header: its recording was cut off before its end "
+			      "(perfwind record --perf-data)";
+
 static const char *what_is_wrong(uint64_t magic, uint64_t size, int fd)
 {
 	if (magic == MAGIC_SWAPPED)
@@ -264,7 +268,7 @@ int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size)
 	c = cursor_of(first, sizeof(first));
 	magic = cursor_u64(&c);
 	size = cursor_u64(&c);
-	wrong = what_is_wrong(magic, size, pd->fd);
+	wrong = r == 0 && !magic && !size ? cut_off : what_is_wrong(magic, size, pd->fd);
 	if (wrong) {
 		(void)snprintf(error, error_size, "%s", wrong);
 		return fail(-EINVAL);

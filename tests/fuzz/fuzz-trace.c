@@ -22,6 +22,10 @@ static void look_at_frame(const struct profile *p, uint32_t index)
 
 static void look_at(const struct profile *p)
 {
+	char end[200];
+
+	if (profile_end_text(p, end, sizeof(end)) != (p->end.cut || p->end.missing))
+		abort();
 	for (size_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
 

@@ -377,8 +377,11 @@ static void test_deflate_cut(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
 	for (uint64_t i = 0; i < 5000 && !r; i++) {
 		n = make_packet(packet, 1000, 7);
-		for (size_t k = 3; k + 8 <= n; k += 16)
-			*(uint64_t *)(void *)(packet + k) = hash_u64(i * 1000 + k);
+		for (size_t k = 3; k + 8 <= n; k += 16) {
+			uint64_t noise = hash_u64(i * 1000 + k);
+
+			memcpy(packet + k, &noise, sizeof(noise));
+		}
 		r = sink->write(sink, packet, n);
 		given += !r;
 	}

@@ -144,6 +144,10 @@ static void test_hole(void **state)
 	put_end(UINT64_MAX, false);
 	check("18,446,744,073,709,551,615 packets are missing: the end mark counts more", 0,
 	      UINT64_MAX);
+	put_end(UINT64_MAX, false);
+	put_end(3, false);
+	check("18,446,744,073,709,551,615 packets are missing: the end mark counts more", 0,
+	      UINT64_MAX);
 }
 
 /* Files one behind the other: each for itself; the longest time is told. */
