@@ -10,22 +10,34 @@ DESTDIR ?=
 CC ?= gcc
 PROTOC_C ?= protoc-c
 PKG_CONFIG ?= pkg-config
-PKGS := libunwind-generic libdw libelf libprotobuf-c liblzma zlib libseccomp
-# Only compressed perf.data and debug sections by zstd need it: without, such a file is refused with a clear line.
-ZSTD := $(if $(shell $(PKG_CONFIG) --exists libzstd && echo yes),libzstd)
-PKGS += $(ZSTD)
-# Deflates in half of zlib's time; zlib stays for what has to be inflated.
-LIBDEFLATE := $(if $(shell $(PKG_CONFIG) --exists libdeflate && echo yes),libdeflate)
-PKGS += $(LIBDEFLATE)
+# NAME:PACKAGE, as pkg-config and as Debian call a library.
+NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libprotobuf-c:libprotobuf-c-dev liblzma:liblzma-dev \
+	zlib:zlib1g-dev libseccomp:libseccomp-dev
+# libzstd: without it a compressed perf.data or debug section is refused with a clear line.
+# libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
+OPTIONAL := libzstd libdeflate
+# pkg-config runs when the first recipe needs flags, and once: on a bare machine `make demo` installs it first.
+once = $(eval $(1) := $$(value_of_$(1)))$($(1))
+names = $(foreach p,$(1),$(firstword $(subst :, ,$(p))))
+# Each needed package that is not there is an error that names it; the words are the packages that are there.
+value_of_PKGS = $(if $(shell command -v $(PKG_CONFIG)),,$(error $(PKG_CONFIG) is not installed; run: .ci/deps build))$(call \
+	all_of,$(shell for p in $(call names,$(NEEDED)); do $(PKG_CONFIG) --print-errors --exists $$p && echo $$p; done)) $(shell \
+	for p in $(OPTIONAL); do $(PKG_CONFIG) --exists $$p && echo $$p; done)
+all_of = $(if $(filter-out $(1),$(call names,$(NEEDED))),$(error missing or incomplete (Debian's names): $(strip $(foreach \
+	p,$(NEEDED),$(if $(filter $(1),$(call names,$(p))),,$(lastword $(subst :, ,$(p)))))); run: .ci/deps build))$(1)
+PKGS = $(call once,PKGS)
+value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libzstd,$(PKGS)),-DHAVE_ZSTD) \
+	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE)
+PKG_CFLAGS = $(call once,PKG_CFLAGS)
+value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -liberty
+LIBS = $(call once,LIBS)
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
 	-Wpointer-arith -Wundef -Wvla -Wformat=2 -Wno-format-nonliteral -Werror
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) $(WARN) $(CFLAGS) -fno-omit-frame-pointer -pthread \
-	$(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(ZSTD),-DHAVE_ZSTD) $(if $(LIBDEFLATE),-DHAVE_LIBDEFLATE) \
-	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) -MMD -MP
+	$(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) -MMD -MP
 ALL_LDFLAGS = $(LDFLAGS) -pthread $(if $(SAN),-fsanitize=$(SAN))
-LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -liberty
 VERSION := 0.1.0
 ALL_CFLAGS += -DPERFWIND_VERSION='"$(VERSION)"'
 
@@ -83,9 +95,9 @@ $(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
 
 # ---- libc-hook: runs inside other programs, so it has flags of its own, and needs no library: what it takes from the
 # libc is there in any.
-HOOK_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -Os -fPIC -fvisibility=hidden -fno-stack-protector -fomit-frame-pointer
-# gcc's atomics for aarch64 are calls into libgcc, unless told otherwise.
-HOOK_CFLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
+HOOK_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Os -fPIC -fvisibility=hidden -fno-stack-protector -fomit-frame-pointer
+# gcc's atomics for aarch64 are calls into libgcc by default.
+HOOK_CFLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-mno-outline-atomics)
 $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
@@ -121,7 +133,7 @@ PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursi
 HOOK_PROGRAMS := hook-target hook-filter hook-beside hook-stack
 PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/programs/%-musl) $(O)/tests/programs/restless-musl)
 # With a sanitizer's shared runtime, where the compiler brings one.
-PROGRAMS += $(if $(filter /%,$(shell $(CC) -print-file-name=libasan.so)),$(O)/tests/programs/hook-target-asan)
+PROGRAMS += $(if $(filter /%,$(shell $(CC) -print-file-name=libasan.so 2>/dev/null)),$(O)/tests/programs/hook-target-asan)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_hook-forger = -I.
 # The dynamic linker takes as much of a stack as a signal does.
@@ -247,7 +259,7 @@ check-integration: all programs $(TEST_TOOLS)
 check-selinux-boot:
 	$(Q).ci/deps selinux-boot
 	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/programs/recursion
-	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
+	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} TEST_DEADLINE=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
 # Unit tests and fuzz corpora again, with sanitizers.
 SANITIZED = $(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g"
 .PHONY: sanitized-programs unit-programs check-units-only

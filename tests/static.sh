@@ -101,6 +101,31 @@ bad=$(grep -hoE '(`make|"make) [a-z][a-z-]*/?' ./*.md tests/*.md Makefile | sed 
 	while read -r target; do grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || echo "$target"; done)
 [ -z "$bad" ] && echo "ok make-targets" || echo "not ok make-targets: no rule:" $bad
 
+# A missing package is reported by its name, pkg-config is asked once, and `make demo` finds neither it nor a compiler missing
+# before it has installed them.
+fake=$(mktemp -d)
+cat >"$fake/pkg-config" <<-'END'
+	#!/bin/sh
+	echo "$*" >>"$0.log"
+	case " $* " in *" $LACKS "*) exit 1 ;; esac
+	exec pkg-config "$@"
+END
+chmod +x "$fake/pkg-config"
+dry_run() { env -u MAKEFLAGS -u MAKELEVEL make -n O="$fake/o" "$@" 2>&1; }
+bad=
+out=$(LACKS=libelf dry_run PKG_CONFIG="$fake/pkg-config" all) && bad="succeeds without libelf"
+case $out in *"libelf-dev; run: .ci/deps build"*) ;; *) bad="$bad $(echo "$out" | tail -n 2)" ;; esac
+: >"$fake/pkg-config.log"
+LACKS=libzstd dry_run PKG_CONFIG="$fake/pkg-config" all >"$fake/out" || bad="$bad without libzstd: $(tail -n 2 "$fake/out")"
+! grep -q HAVE_ZSTD "$fake/out" || bad="$bad HAVE_ZSTD without libzstd"
+[ "$(grep -c -e --cflags -e --libs "$fake/pkg-config.log")" = 2 ] || bad="$bad asked $(wc -l <"$fake/pkg-config.log") times"
+out=$(dry_run PKG_CONFIG=/no/pkg-config CC=/no/cc all)
+case $out in *"/no/pkg-config is not installed"*) ;; *) bad="$bad $(echo "$out" | tail -n 2)" ;; esac
+out=$(dry_run PKG_CONFIG=/no/pkg-config CC=/no/cc deps-check)
+case $out in *"not found"* | *"No such file"*) bad="$bad $out" ;; esac
+rm -rf "$fake"
+[ -z "$bad" ] && echo "ok packages" || echo "not ok packages: $bad"
+
 # It does not know the cleanup attribute: leaks are looked for by the sanitizers instead.
 # What did not change since the last run is not looked at again.
 if command -v cppcheck >/dev/null 2>&1; then
