@@ -1,10 +1,11 @@
 /* life.c - see life.h.
  *
- * The state lies in a page that fork() wipes: what a child of fork() finds there is 0, what a child
- * of vfork() finds there is its parent's.  Who finds 0 takes the page, unless it is a child of
- * vfork() of one that has not taken it: the libc's own note of the thread's id, which is in memory
- * that both have, is then another's.  A child of clone() has a stale one too, so there the kernel is
- * asked.
+ * The state lies in a page that fork() wipes.  A child of fork() finds 0 there, and the libc's child
+ * handler takes the page at once.  A child of vfork() finds its parent's pid.  Two others find 0: a
+ * child of a bare clone(), which takes the page, and a child that such a child makes by vfork()
+ * before, which must not.  kcmp() tells these two apart.  Where it is refused (for a parent that is
+ * not dumpable without root's privileges, in containers), the libc's note of the thread's id does: it
+ * is a thread of the parent for the first, of the parent's parent for the second.
  *
  *   fork():  note ─► answers? ─ yes: take the note back, wait, again     child: finds 0
  *   answer:  count ─► notes of others? ─ yes: wait                       no answer beside a fork
@@ -51,12 +52,15 @@ static int noted_tid(void)
 static bool shares_with_parent(int self)
 {
 	int noted = noted_tid();
-	long r;
+	long parent, r;
 
 	if (noted == (int)sys0(SYS_gettid))
 		return false;
-	r = sys5(SYS_kcmp, self, sys0(SYS_getppid), KCMP_VM, 0, 0);
-	return r == 0 || (r < 0 && noted);
+	parent = sys0(SYS_getppid);
+	r = sys5(SYS_kcmp, self, parent, KCMP_VM, 0, 0);
+	if (r >= 0)
+		return r == 0;
+	return noted && sys3(SYS_tgkill, parent, noted, 0) < 0;
 }
 
 bool life_is_borrowed(void)
@@ -133,6 +137,7 @@ static void after_fork(void)
 static void in_child(void)
 {
 	atomic_store(&forked_by_libc, (int)sys0(SYS_getpid));
+	(void)life_is_borrowed();
 }
 
 enum life_answer life_answer(void)

@@ -54,7 +54,8 @@ static void *fork_beside(void *arg)
 			child();
 		await_child(pid, 0,
 			    "a child has the answer's descriptors (256) or is dumpable (512)");
-		atomic_fetch_add(&forks, 1);
+		if (atomic_fetch_add(&forks, 1) == 0)
+			check(write(1, "f", 1) == 1, "nobody listens"); /* it has happened */
 	}
 	return arg;
 }

@@ -478,9 +478,10 @@ static void test_unreachable(void **state)
 static void test_traps(void **state)
 {
 	static const int calls[] = {
-		SYS_prctl,	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_getpid,    SYS_gettid,
-		SYS_openat,	SYS_fcntl,	  SYS_fstat,	      SYS_socket,    SYS_connect,
-		SYS_setsockopt, SYS_sendmsg,	  SYS_close,	      SYS_nanosleep, SYS_kcmp,
+		SYS_prctl,  SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_getpid,
+		SYS_gettid, SYS_openat,	      SYS_fcntl,	  SYS_fstat,
+		SYS_socket, SYS_connect,      SYS_setsockopt,	  SYS_sendmsg,
+		SYS_close,  SYS_nanosleep,    SYS_kcmp,		  SYS_tgkill,
 	};
 	char line[128];
 
@@ -555,14 +556,23 @@ static void drain(void)
 	settle(0);
 }
 
+/* On a machine with much to do it takes more answers until something falls into one. */
+static bool has_happened(const struct target *t)
+{
+	struct pollfd p = {.fd = t->out, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
 static void beside(const char *mode, int number)
 {
+	bool forks = strcmp(mode, "longjmp") != 0;
 	struct target t;
 	char line[128];
 
 	choose("hook-beside", number);
 	start(&t, mode, line, sizeof(line));
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 5 || (forks && i < 200 && !has_happened(&t)); i++) {
 		fill();
 		ask(t.pid, HOOK_VALUE);
 		(void)usleep(25000); /* it gives up meanwhile */
@@ -582,9 +592,7 @@ static void test_fork_beside(void **state)
 	beside("clone", 0);
 	setenv(HOOK_ENV_NONDUMPABLE, "1", 1);
 	beside("fork", 1);
-	/* kcmp() of what is not dumpable is root's. */
-	if (!geteuid())
-		beside("clone", 1);
+	beside("clone", 1);
 	unsetenv(HOOK_ENV_NONDUMPABLE);
 }
 
