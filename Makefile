@@ -254,6 +254,11 @@ check-fuzz: $(FUZZ_PROGRAMS)
 	$(Q)$(RUN) $(FUZZ_PROGRAMS)
 check-integration: all programs $(TEST_TOOLS)
 	$(Q)$(RUN) $(INTEGRATION)
+# Both commands of the README on a fresh Debian: root, the network, half an hour.  Not a part of `check`.
+.PHONY: check-bare
+check-bare:
+	$(Q).ci/deps bare
+	$(Q)tests/bare.sh $(BARE_ROOT)
 # Under an enforcing SELinux, in a machine that is emulated: minutes, and packages from the network.  Not a part of `check`.
 .PHONY: check-selinux-boot
 check-selinux-boot:
@@ -346,6 +351,7 @@ help:
 	@echo "make bench-unwind FILES=\"a.data b.data\"   unwinding alone, by engine, over perf record --call-graph dwarf"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
 	@echo "make check-bounds FILES=\"a.data b.data\"   are recordings of 10,000 samples unwound as completely as promised?"
+	@echo "make check-bare           make demo and make check on a fresh Debian, in a chroot (root, network, half an hour; BARE_ROOT=DIR keeps it)"
 	@echo "make check-selinux-boot   perfwind in a machine with an enforcing SELinux, booted by qemu (root, minutes, packages)"
 	@echo "make run-unit T=perf/test-ring      one unit test program"
 	@echo "make fuzz T=ring SECONDS=600        search with libFuzzer (clang)"

@@ -126,6 +126,21 @@ case $out in *"not found"* | *"No such file"*) bad="$bad $out" ;; esac
 rm -rf "$fake"
 [ -z "$bad" ] && echo "ok packages" || echo "not ok packages: $bad"
 
+# tests/run: a test that hangs has a deadline of its own, and what ran again is listed.
+fake=$(mktemp -d)
+printf '#!/bin/sh\necho ok before\nexec sleep 60\n' >"$fake/hangs"
+printf '#!/bin/sh\n[ -e "$0.ran" ] && { echo ok second; exit; }\n: >"$0.ran"\necho "not ok first: once"\n' >"$fake/flaky"
+chmod +x "$fake/hangs" "$fake/flaky"
+bad=$(TEST_DEADLINE=2 RETRY= tests/run "$fake/hangs" && echo "the hang passes")
+case $bad in *"hangs: no line in 2 s after: ok before"*"0 ran again; "*"1 passed, 1 failed, 0 skipped") bad= ;; esac
+out=$(RETRY=1 tests/run "$fake/flaky") || bad="$bad the second run does not count"
+case $out in *"ran again: $fake/flaky (not in "*"1 ran again; "*"1 passed, 0 failed, 0 skipped") ;; *) bad="$bad $out" ;; esac
+while IFS=$(printf '\t') read -r name why; do
+	[ -e "tests/$name" ] && [ -n "$why" ] || bad="$bad load-sensitive: $name"
+done <tests/load-sensitive
+rm -rf "$fake"
+[ -z "$bad" ] && echo "ok runner" || echo "not ok runner: $bad"
+
 # It does not know the cleanup attribute: leaks are looked for by the sanitizers instead.
 # What did not change since the last run is not looked at again.
 if command -v cppcheck >/dev/null 2>&1; then
