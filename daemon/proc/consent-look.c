@@ -24,7 +24,8 @@ const char *consent_refusal_text(enum consent_refusal refusal)
 		[CONSENT_KERNEL_THREAD] = "it is a kernel thread",
 		[CONSENT_FIRST] = "it is the first of a container or the machine: never sent a "
 				  "signal",
-		[CONSENT_NOT_CAUGHT] = "the hook is not loaded in it",
+		[CONSENT_NOT_CAUGHT] = "the hook is not loaded in it, or left it for a "
+				       "small alternate signal stack",
 		[CONSENT_BLOCKED] = "it blocks the hook's signal",
 		[CONSENT_SECCOMP] = "its seccomp filter may kill it for answering",
 		[CONSENT_FORBIDDEN] = "we may not send it a signal (no CAP_KILL)",

@@ -45,7 +45,7 @@ check consent-names has sides '^recursion;_start;.*main;(recurse_even;recurse_od
 check consent-told said sides 'may not be read by this user: it, and others like it, are asked for their consent; .*hook\.sock'
 check plain-without-names hasnt sides '^plain;.*main;'
 check denied-without-names hasnt sides '^denied;.*main;'
-check refused-told said sides 'may not be read by this user, nor asked: the hook is not loaded in it; .*perfwind run'
+check refused-told said sides 'may not be read by this user, nor asked: the hook is not loaded in it, or left it for a small alternate signal stack; .*perfwind run'
 check own-read-directly has sides '^own;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check direct-not-asked bash -c "! grep -E 'process $own .*asked' '$TMP/sides.err'"
 check sides-consistent consistent sides
