@@ -36,6 +36,14 @@ static void accepted(void *arg)
 	struct ask_run *run = arg;
 
 	run->started = true;
+	/* Opens the file.  A command is not started for a trace that cannot be made. */
+	if (run->sink->write(run->sink, "", 0) < 0) {
+		run->status = 1;
+		if (!late_sink_tell(run->sink))
+			log_error("the trace cannot be written");
+		ask_stop(run->ask);
+		return;
+	}
 	set_timer(&run->end, run->duration);
 	if (run->interval > 0)
 		set_timer(&run->next, run->interval);
@@ -75,7 +83,7 @@ static void show(struct ask_run *run, const Pb__ControlSummary *m)
 		return;
 	run->failed = run->shown(run->arg, m);
 	if (run->failed < 0)
-		ask_run_stop(run);
+		ask_stop(run->ask);
 }
 
 static void renewed(void *arg, const Pb__ControlSummary *m)
@@ -94,7 +102,8 @@ static int end_tick(struct loop_timer *timer)
 		run->ended = true;
 		return 0;
 	}
-	ask_run_stop(run);
+	if (!run->job->interrupted) /* else ended already, and the command is waited for */
+		ask_run_stop(run);
 	return 0;
 }
 
@@ -169,7 +178,7 @@ int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel)
 
 int ask_run(struct ask_run *run)
 {
-	const char *why;
+	const char *why = NULL;
 	int r = 0;
 
 	while (r >= 0 && !run->ended)
@@ -184,17 +193,14 @@ int ask_run(struct ask_run *run)
 		fprintf(stderr, "\r\033[K");
 	if (ask_summary(run->ask))
 		show(run, ask_summary(run->ask));
-	if (r < 0)
-		log_error("%s", strerror(-r));
 	if (run->status)
 		return run->status;
-	(void)job_await(run->job, r < 0 || ask_error(run->ask, NULL) < 0);
-	if (ask_error(run->ask, &why) < 0) {
-		if (!late_sink_tell(run->sink))
-			log_error("%s", why);
-		return 1;
-	}
-	return r < 0 || run->failed < 0 ? 1 : job_exit_status(run->job);
+	if (ask_error(run->ask, &why) >= 0)
+		why = r < 0 ? strerror(-r) : NULL;
+	job_await(run->job, !why && run->failed < 0 ? "the table cannot be shown" : why);
+	if (why && !late_sink_tell(run->sink))
+		log_error("%s", why);
+	return job_exit_status(run->job, why || run->failed < 0);
 }
 
 void ask_run_deinit(struct ask_run *run)

@@ -42,8 +42,9 @@ int ask_run_open(struct ask_run *run);
 /* After that: 1, the exit status, and it is told with @lacks (what own rights do not do, "": not
  * known); where the daemon was only asked for the kernel's half (@kernel) -EPERM: own rights do. */
 int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel);
-/* Ctrl-C and TERM end it, a second one leaves at once.  The exit status: the command's own, or 1 when
- * it failed, which has been told; ask_summary(run->ask) says what it came to, if anything. */
+/* Ctrl-C and TERM end it, a second one leaves at once.  A command outlives a failure and is waited for.  The
+ * exit status: the command's own, else 1 when the recording failed, which is logged;
+ * ask_summary(run->ask) has the result, if any. */
 int ask_run(struct ask_run *run);
 /* Begins the end, a command's too.  Between ask_run_open() and ask_run_deinit(). */
 void ask_run_stop(struct ask_run *run);

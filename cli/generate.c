@@ -98,7 +98,8 @@ static void man_perfwind(FILE *out)
 		fputc('\n', out);
 	}
 	fputs(".SH EXIT STATUS\n0, 1 (it failed), 2 (wrong usage); of a command that was run, its "
-	      "own.\n.SH SEE ALSO\n.BR perfwind.conf (5),\n.BR perf_event_open (2)\n",
+	      "own.\nA command outlives a recording that fails; the exit status is then its own, "
+	      "or 1 if that is 0.\n.SH SEE ALSO\n.BR perfwind.conf (5),\n.BR perf_event_open (2)\n",
 	      out);
 }
 

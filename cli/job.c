@@ -109,29 +109,51 @@ int job_go(struct job *c)
 	return e ? cannot_run(c, e) : 0;
 }
 
-int job_await(struct job *c, bool failed)
+/* Without a loop.  The signals have their default actions again, so Ctrl-C ends perfwind at once. */
+static void await_without_loop(struct job *c)
 {
-	int r = 0;
+	sigset_t none;
 
-	if (!c->command || c->spawn.go_fd >= 0) /* none, or it was never let go */
-		return 0;
-	reap(c);
-	if (c->status >= 0)
-		return 0;
-	if (c->ended_by_us || failed)
-		(void)kill(c->spawn.pid, SIGTERM);
-	else if (c->interrupted)
-		log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait for it)",
-			 c->command[0]);
-	while (c->status < 0 && r >= 0)
-		r = loop_run_once(c->loop, -1);
-	return r < 0 ? trace(r) : 0;
+	job_watch_no_more(c);
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	while (waitpid(c->spawn.pid, &c->status, 0) < 0)
+		if (errno != EINTR) {
+			c->status = W_EXITCODE(1, 0);
+			return;
+		}
 }
 
-int job_exit_status(const struct job *c)
+void job_await(struct job *c, const char *failed)
 {
-	if (!c->command || c->ended_by_us || c->status < 0 ||
-	    (c->interrupted && WIFSIGNALED(c->status)))
-		return 0;
-	return spawn_exit_status(c->status);
+	bool terminated = false, told = false;
+
+	if (!c->command || c->spawn.go_fd >= 0) /* none, or it was never let go */
+		return;
+	reap(c);
+	if (c->status < 0 && failed)
+		log_info("the recording has ended early: %s; %s goes on", failed, c->command[0]);
+	while (c->status < 0) {
+		if (c->ended_by_us && !terminated) {
+			(void)kill(c->spawn.pid, SIGTERM);
+			terminated = true;
+		} else if (c->interrupted && !terminated && !told) {
+			log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait "
+				 "for it)",
+				 c->command[0]);
+			told = true;
+		}
+		if (loop_run_once(c->loop, -1) < 0)
+			await_without_loop(c);
+	}
+}
+
+int job_exit_status(const struct job *c, bool failed)
+{
+	int status = 0;
+
+	if (c->command && !c->ended_by_us && c->status >= 0 &&
+	    !(c->interrupted && WIFSIGNALED(c->status)))
+		status = spawn_exit_status(c->status);
+	return status ? status : failed;
 }

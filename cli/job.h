@@ -2,7 +2,8 @@
  * end a recording, with or without a command.  Thread: main.
  *
  * Ctrl-C ends the recording cleanly; a second one leaves at once.  A command hears the terminal's
- * Ctrl-C itself and may go on; TERM, HUP, -d and failures end it too. */
+ * Ctrl-C itself and may go on; TERM, HUP and -d end it too.  A failure of the recording does not: the
+ * command runs on, is waited for, and its own exit status wins. */
 #pragma once
 
 #include "cli/spawn.h"
@@ -36,8 +37,9 @@ int job_watch(struct job *job, struct loop *loop, void (*over)(void *arg), void 
 void job_watch_no_more(struct job *job);
 /* Lets it go.  > 0: the exit status of one that cannot be run, which has been told. */
 int job_go(struct job *job);
-/* Waits for the command's end, which is ours to bring about after -d, a signal or a failure
- * (@failed).  The loop runs on, so that a second Ctrl-C still leaves at once. */
-int job_await(struct job *job, bool failed);
-/* 0, or the command's own where it was left to end by itself. */
-int job_exit_status(const struct job *job);
+/* Waits for the command's end; sends SIGTERM after -d, TERM or HUP, also when these come later.  @failed:
+ * the reason why the recording has failed, or NULL.  The loop runs on, so that a second Ctrl-C still
+ * leaves at once. */
+void job_await(struct job *job, const char *failed);
+/* The command's own where it was left to end by itself and is not 0; else 1 if @failed, else 0. */
+int job_exit_status(const struct job *job, bool failed);

@@ -4,8 +4,9 @@
  *                                                               verdict ◄── drained ◄──┘
  *
  * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at
- * once (the file is then good up to its last whole packet).  The exit status is the command's own,
- * or perfwind's error. */
+ * once (the file is then good up to its last whole packet).  A recording that fails ends; the command
+ * runs on and is waited for.  The exit status is the command's own; 1 if that is 0 and perfwind
+ * failed. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -115,6 +116,8 @@ static int end_tick(struct loop_timer *timer)
 {
 	struct record *rec = container_of(timer, struct record, end);
 
+	if (rec->job.interrupted) /* ended already, and the command is waited for */
+		return 0;
 	rec->job.ended_by_us = true;
 	session_stop(rec->session);
 	return 0;
@@ -221,23 +224,16 @@ static void print_verdict(struct record *rec)
 	verdict_show(&verdict, rec->args.json);
 }
 
-/* What this recording came to, as an exit status. */
-static int conclude(struct record *rec)
+/* What this recording came to, as an exit status.  @failed: the reason of a failure, or NULL. */
+static int conclude(struct record *rec, const char *failed)
 {
-	const char *why;
-	int raw;
+	bool bad = failed;
 
 	print_verdict(rec);
-	raw = raw_finish(rec->raw, rec->args.perf_data);
-	if (session_error(rec->session, &why) < 0) {
-		log_error("%s", why);
-		return 1;
-	}
-	if (rec->ended < 0)
-		(void)said("writing the trace", rec->ended);
-	if (raw < 0 || rec->ended < 0)
-		return 1;
-	return job_exit_status(&rec->job);
+	bad |= raw_finish(rec->raw, rec->args.perf_data) < 0;
+	if (failed)
+		log_error("%s", failed);
+	return job_exit_status(&rec->job, bad);
 }
 
 /* All up to the session, the command held back.  A failure has been told.  > 0: OWN_ASK and so on. */
@@ -293,6 +289,8 @@ static int ask_daemon(struct record *rec, bool for_kernel)
 
 static int record_by_own_rights(struct record *rec)
 {
+	const char *why = NULL;
+	char text[128];
 	int r = job_watch(&rec->job, &rec->loop, stop, rec);
 
 	own_rights_sure(&rec->own);
@@ -305,15 +303,20 @@ static int record_by_own_rights(struct record *rec)
 		return r < 0 ? 1 : r;
 	r = run(rec);
 	if (r < 0) {
-		/* The loop itself is broken: nothing can be waited for. */
+		/* The loop itself is broken: the session cannot be drained. */
 		(void)said("cannot wait for events", r);
-		if (rec->job.command && rec->job.status < 0)
-			(void)kill(rec->job.spawn.pid, SIGTERM);
-		return 1;
+		job_await(&rec->job, "cannot wait for events");
+		return job_exit_status(&rec->job, true);
 	}
 	rec->ended = late_sink_end(rec->sink, false);
-	(void)job_await(&rec->job, session_error(rec->session, NULL) < 0);
-	return conclude(rec);
+	if (session_error(rec->session, &why) >= 0)
+		why = NULL;
+	if (!why && rec->ended < 0) {
+		(void)snprintf(text, sizeof(text), "writing the trace: %s", strerror(-rec->ended));
+		why = text;
+	}
+	job_await(&rec->job, why);
+	return conclude(rec, why);
 }
 
 static int record_all(struct record *rec)

@@ -158,7 +158,6 @@ static void give_up(struct top *top, int r)
 {
 	top_view_failed(r);
 	top->error = r;
-	top->job.ended_by_us = true;
 	session_stop(top->session);
 }
 
@@ -296,7 +295,7 @@ static int start(struct top *top)
 /* Returns the exit status. */
 static int run(struct top *top)
 {
-	const char *why;
+	const char *why = NULL;
 	int r = 0;
 
 	while (r >= 0 && session_state(top->session) != SESSION_DONE)
@@ -306,16 +305,14 @@ static int run(struct top *top)
 	r = top->error < 0 ? 0 : show(top);
 	if (r < 0)
 		give_up(top, r);
-	r = job_await(&top->job, session_error(top->session, NULL) < 0);
-	if (r < 0)
-		give_up(top, r);
-	if (session_error(top->session, &why) < 0) {
+	if (session_error(top->session, &why) >= 0)
+		why = NULL;
+	if (!top->args.once)
+		loop_timer_remove(&top->loop, &top->interval);
+	job_await(&top->job, !why && top->error < 0 ? "the table cannot be shown" : why);
+	if (why)
 		log_error("%s", why);
-		return 1;
-	}
-	if (top->error < 0)
-		return 1;
-	return job_exit_status(&top->job);
+	return job_exit_status(&top->job, why || top->error < 0);
 }
 
 static void top_free(struct top *top)

@@ -5,6 +5,7 @@
  * sessions together hold most; the others wait until that is gone.  What a session holds is told by
  * what can grow: its modules, and what its owner keeps for it.  A limit of its own (a config's
  * max_daemon_memory_kb) is of the process, and ends whoever has it. */
+#include <errno.h>
 #include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -126,6 +127,11 @@ int session_keep_memory_small(struct session *s)
 		return 0;
 	session_note(s, "own memory reached %lu KiB, the limit is %lu KiB: the recording ends here",
 		     kb, limit);
+	if (!own && !s->error) { /* a limit that nobody has set: the recording lacks its end */
+		s->error = fail(-ENOMEM);
+		(void)snprintf(s->why, sizeof(s->why),
+			       "perfwind's memory reached its limit of %lu KiB", limit);
+	}
 	r = writer_guardrail(s->writer, clock_ns(CLOCK_BOOTTIME));
 	session_stop(s);
 	return r < 0 ? trace(r) : 0;

@@ -92,27 +92,23 @@ struct byte_record {
 	uint64_t len;
 };
 
+/* Anonymous shared memory, twice in a row: mremap() of size 0 maps the same pages once more (mremap(2)).  A memfd
+ * would have to be within RLIMIT_FSIZE, which is for the user's files. */
 int byte_queue_init(struct byte_queue *q, size_t size)
 {
-	_cleanup_(fd_closep) int fd = memfd_create("perfwind-queue", MFD_CLOEXEC);
 	uint8_t *base;
 
 	*q = (struct byte_queue){.size = size};
-	if (fd < 0)
-		return fail(-errno);
-	if (ftruncate(fd, (off_t)size) < 0)
-		return fail(-errno);
 	base = mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (base == MAP_FAILED)
 		return fail(-errno);
-	for (int i = 0; i < 2; i++) {
-		if (mmap(base + (size_t)i * size, size, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-			int r = -errno;
+	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED ||
+	    mremap(base, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, base + size) == MAP_FAILED) {
+		int r = -errno;
 
-			(void)munmap(base, 2 * size);
-			return fail(r);
-		}
+		(void)munmap(base, 2 * size);
+		return fail(r);
 	}
 	q->data = base;
 	return 0;

@@ -1,5 +1,6 @@
 #!/bin/bash
-# survive.sh - how a recording ends: the file after kill -9, Ctrl-C once and twice, SIGTERM, a full disk.
+# survive.sh - how a recording ends: the file after kill -9, Ctrl-C once and twice, SIGTERM; a full disk and other
+# failures, which its command outlives.
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -136,10 +137,10 @@ counts_the_file() {
 	grep -qE '^[0-9,]+ samples? in .*; [0-9,]+ more are not in the file$' "$TMP/$1.err" &&
 		grep -qE '^  file .*, cut off: it has no end mark$' "$TMP/$1.err" || { cat "$TMP/$1.err"; return 1; }
 }
+"$PYTHON" "$TMP/fill.py" &
+target=$!
+started $target
 if command -v prlimit >/dev/null; then
-	"$PYTHON" "$TMP/fill.py" &
-	target=$!
-	started $target
 	for form in deflated plain; do
 		record_in_background limit-$form -F 4000 $([ $form = deflated ] || echo --plain) -p $target
 		recorder=$!
@@ -151,27 +152,99 @@ if command -v prlimit >/dev/null; then
 		check limit-$form-counts counts_the_file limit-$form
 		check limit-$form-cut-off cut_off limit-$form
 	done
-	kill $target
 else
 	skip limit "needs prlimit"
 fi
 # A pipe whose reader goes away.
-"$PERFWIND" record -F 4000 -o - -- "$PYTHON" "$TMP/fill.py" 2>"$TMP/pipe.err" | head -c 30000 >"$TMP/pipe.pftrace"
+"$PERFWIND" record -F 4000 -o - -p $target 2>"$TMP/pipe.err" | head -c 30000 >"$TMP/pipe.pftrace"
 check pipe-status [ "${PIPESTATUS[0]}" = 1 ]
 check pipe-said grep -qE 'Broken pipe' "$TMP/pipe.err"
 check pipe-not-complete grep -qE '^  file .*, cut off: it has no end mark$' "$TMP/pipe.err"
 "$PERFWIND" stats "$TMP/pipe.pftrace" >"$TMP/pipe.stats"
 check pipe-stats [ $? = 1 ]
 check pipe-cut-off grep -qE "^ +$END\$" "$TMP/pipe.stats"
+kill $target
+
+# A recording that fails: its command does not notice, is waited for, and its exit status is ours; 1 if that is 0.
+cat >"$TMP/steady.py" <<'PY'
+import json, os, sys
+name, status = sys.argv[1:]
+open(name + ".new", "w").write(str(os.getpid()))
+os.rename(name + ".new", name + ".pid")
+while not os.path.exists(name + ".stop"):
+    json.dumps([{"n": i, "s": str(i) * (i % 50)} for i in range(2000)], indent=2)
+open(name + ".ended", "w")
+sys.exit(int(status))
+PY
+steady() { echo "$PYTHON" "$TMP/steady.py" "$TMP/$1" "$2"; } # NAME STATUS : the command
+# outlives NAME RECORDER STATUS REGEX : the recording has ended for this reason, the command has not.
+outlives() {
+	check $1-said wait_for grep -qE "^perfwind: the recording has ended early: .*$4; .* goes on" "$TMP/$1.err"
+	check $1-goes-on kill -0 "$(cat "$TMP/$1.pid")"
+	check $1-waited-for kill -0 $2
+	touch "$TMP/$1.stop"
+	wait $2
+	check $1-status [ $? = $3 ]
+	check $1-ended-by-itself [ -e "$TMP/$1.ended" ]
+	tail -n 1 "$TMP/$1.err" >"$TMP/$1.last"
+	check $1-said-at-the-end grep -qE "^perfwind: .*$4\$" "$TMP/$1.last"
+}
+
+(ulimit -f 20 && exec "$PERFWIND" record -F 4000 -o "$TMP/limited.pftrace" -- $(steady limited 0)) 2>"$TMP/limited.err" &
+recorder=$!
+started $recorder
+outlives limited $recorder 1 'File too large'
+check limited-readable has limited '^python3?[^;]*;.*_PyEval_EvalFrameDefault'
+
+mkfifo "$TMP/pipe"
+"$PERFWIND" record -F 4000 -o "$TMP/pipe" -- $(steady closed 7) 2>"$TMP/closed.err" &
+recorder=$!
+started $recorder
+timeout 20 head -c 10 "$TMP/pipe" >/dev/null
+outlives closed $recorder 7 'Broken pipe'
+
+"$PERFWIND" top -i 0.1 -- $(steady unshown 7) >/dev/full 2>"$TMP/unshown.err" &
+recorder=$!
+started $recorder
+check unshown-said wait_for grep -q '^perfwind: top: No space left on device' "$TMP/unshown.err"
+check unshown-goes-on kill -0 "$(cat "$TMP/unshown.pid")"
+touch "$TMP/unshown.stop"
+wait $recorder
+check unshown-status [ $? = 7 ]
+
+# perfwind itself is killed: the same.
+record_in_background alone -- $(steady alone 0)
+recorder=$!
+wait_for test -s "$TMP/alone.pid"
+kill -9 $recorder
+wait $recorder 2>/dev/null
+check alone-goes-on kill -0 "$(cat "$TMP/alone.pid")"
+touch "$TMP/alone.stop"
+check alone-ended-by-itself wait_for test -e "$TMP/alone.ended"
+
+# SIGTERM ends the command after a failure too.
+(ulimit -f 20 && exec "$PERFWIND" record -F 4000 -o "$TMP/bounded.pftrace" -- $(steady bounded 0)) 2>"$TMP/bounded.err" &
+recorder=$!
+started $recorder
+check bounded-said wait_for grep -q 'ended early' "$TMP/bounded.err"
+kill -TERM $recorder
+wait $recorder
+check bounded-status [ $? = 1 ]
+check bounded-command-ended gone "$(cat "$TMP/bounded.pid")"
 
 if is_root && unshare -m true 2>/dev/null; then
-	# A full disk: what was written stays readable, the status is not 0, and the command is ended.
+	# A full disk: what was written stays readable.
 	mkdir "$TMP/small"
-	unshare -m sh -c 'mount -t tmpfs -o size=256k none "$1/small" &&
-		"$2" record --json -F 4000 -o "$1/small/full.pftrace" -- "$3" "$1/fill.py" 2>"$1/full.err" >"$1/full.json"; echo $? >"$1/full.status"
-		cp "$1/small/full.pftrace" "$1/"' sh "$TMP" "$PERFWIND" "$PYTHON"
-	check full-disk-status [ "$(cat "$TMP/full.status")" = 1 ]
-	check full-disk-said grep -q 'No space left' "$TMP/full.err"
+	unshare -m sh -c 'mount -t tmpfs -o size=256k none "$1/small" || exit 99
+		to=$1 perfwind=$2
+		shift 2
+		"$perfwind" record --json -F 4000 -o "$to/small/full.pftrace" -- "$@" >"$to/full.json"
+		status=$?
+		cp "$to/small/full.pftrace" "$to/"
+		exit $status' sh "$TMP" "$PERFWIND" $(steady full 7) 2>"$TMP/full.err" &
+	recorder=$!
+	started $recorder
+	outlives full $recorder 7 'No space left on device'
 	check full-disk-readable has full '^python3?[^;]*;.*_PyEval_EvalFrameDefault'
 	check full-disk-counts counts_the_file full
 	check full-disk-cut-off cut_off full

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "cli/ask_run.h"
+#include "cli/late_sink.h"
 #include "daemon/base/log.h"
 #include "tests/unit/cli/daemon-fixture.h"
 
@@ -37,7 +38,8 @@ static int open_run(void (*play)(struct control_stream *), char *script)
 	run.socket = fake.path;
 	run.request = &request;
 	run.job = &job;
-	assert_int_equal(sink_memory_new(&run.sink), 0);
+	if (!run.sink)
+		assert_int_equal(sink_memory_new(&run.sink), 0);
 	return ask_run_open(&run);
 }
 
@@ -128,15 +130,37 @@ static void play_lost(struct control_stream *s)
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
 }
 
-/* Lost in the midst: an error, and the command does not go on unheard. */
+/* Lost during the recording: an error.  The command runs to its end, and its own status wins. */
 static void test_lost(void **state)
 {
-	static char script[] = "exec sleep 100";
+	static char script[] = "sleep 0.3";
 
 	(void)state;
 	assert_int_equal(open_run(play_lost, script), 0);
 	assert_int_equal(ask_run(&run), 1);
-	assert_int_equal(WTERMSIG(job.status), SIGTERM);
+	assert_true(WIFEXITED(job.status));
+}
+
+static void test_lost_own_status(void **state)
+{
+	static char script[] = "sleep 0.3; exit 7";
+
+	(void)state;
+	assert_int_equal(open_run(play_lost, script), 0);
+	assert_int_equal(ask_run(&run), 7);
+}
+
+/* A trace that cannot be made is known before the command runs. */
+static void test_cannot_be_made(void **state)
+{
+	static char script[] = "exit 7";
+
+	(void)state;
+	assert_int_equal(late_sink_new("/nowhere/at/all", true, &run.sink), 0);
+	assert_int_equal(open_run(play_until_stop, script), 0);
+	assert_int_equal(ask_run(&run), 1);
+	assert_int_equal(job.status, -1);
+	assert_true(job.spawn.go_fd >= 0);
 }
 
 static void play_intervals(struct control_stream *s)
@@ -171,15 +195,18 @@ static void play_renew_then_stop(struct control_stream *s)
 	fake_say_summary(s, CONTROL_DONE, 1);
 }
 
-/* What cannot be shown ends it. */
+/* What cannot be shown ends the recording, and not the command. */
 static void test_not_shown(void **state)
 {
+	static char script[] = "sleep 0.3";
+
 	(void)state;
 	run.interval = 0.01;
 	run.shown = shown;
 	show_result = -EPIPE;
-	assert_int_equal(open_run(play_renew_then_stop, NULL), 0);
+	assert_int_equal(open_run(play_renew_then_stop, script), 0);
 	assert_int_equal(ask_run(&run), 1);
+	assert_true(WIFEXITED(job.status));
 	assert_int_equal(n_shown, 1);
 }
 
@@ -187,8 +214,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_command), EACH(test_duration),  EACH(test_denied),	EACH(test_gone),
-		EACH(test_lost),    EACH(test_intervals), EACH(test_not_shown),
+		EACH(test_command),   EACH(test_duration),	 EACH(test_denied),
+		EACH(test_gone),      EACH(test_lost),		 EACH(test_lost_own_status),
+		EACH(test_intervals), EACH(test_cannot_be_made), EACH(test_not_shown),
 #undef EACH
 	};
 

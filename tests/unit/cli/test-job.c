@@ -62,8 +62,8 @@ static void test_own_status(void **state)
 	(void)state;
 	start(script);
 	until_over();
-	assert_int_equal(job_await(&job, false), 0);
-	assert_int_equal(job_exit_status(&job), 7);
+	job_await(&job, NULL);
+	assert_int_equal(job_exit_status(&job, false), 7);
 	assert_false(job.interrupted);
 }
 
@@ -77,8 +77,8 @@ static void test_interrupted(void **state)
 	until_over();
 	assert_true(job.interrupted);
 	assert_false(job.ended_by_us);
-	assert_int_equal(job_await(&job, false), 0);
-	assert_int_equal(job_exit_status(&job), 5);
+	job_await(&job, NULL);
+	assert_int_equal(job_exit_status(&job, false), 5);
 }
 
 static void test_terminated(void **state)
@@ -89,21 +89,53 @@ static void test_terminated(void **state)
 	start(script);
 	until_over();
 	assert_true(job.interrupted && job.ended_by_us);
-	assert_int_equal(job_await(&job, false), 0);
+	job_await(&job, NULL);
 	assert_int_equal(WTERMSIG(job.status), SIGTERM);
-	assert_int_equal(job_exit_status(&job), 0);
+	assert_int_equal(job_exit_status(&job, false), 0);
 }
 
-/* The recording has failed: the command does not go on unheard. */
+/* The recording has failed: the command runs to its end, and its exit status is ours unless it is 0. */
 static void test_failed(void **state)
 {
-	static char script[] = "exec sleep 100";
+	static char bad[] = "sleep 0.3; exit 7", good[] = "sleep 0.3";
+
+	(void)state;
+	start(bad);
+	job_await(&job, "a reason");
+	assert_true(WIFEXITED(job.status));
+	assert_int_equal(job_exit_status(&job, true), 7);
+	job_deinit(&job);
+	start(good);
+	job_await(&job, "a reason");
+	assert_true(WIFEXITED(job.status));
+	assert_int_equal(job_exit_status(&job, true), 1);
+}
+
+/* A SIGTERM that comes while the command is waited for is passed on. */
+static void test_terminated_after_failure(void **state)
+{
+	static char script[] = "kill -TERM $PPID; exec sleep 100";
 
 	(void)state;
 	start(script);
-	assert_int_equal(job_await(&job, true), 0);
+	job_await(&job, "a reason");
 	assert_int_equal(WTERMSIG(job.status), SIGTERM);
-	assert_int_equal(job_exit_status(&job), 128 + SIGTERM);
+	assert_int_equal(job_exit_status(&job, true), 1);
+}
+
+/* Without a loop the command is waited for too. */
+static void test_loop_is_broken(void **state)
+{
+	static char script[] = "sleep 0.3; exit 4";
+	int fd = loop.epoll_fd;
+
+	(void)state;
+	start(script);
+	loop.epoll_fd = -1;
+	job_await(&job, "a reason");
+	loop.epoll_fd = fd;
+	assert_true(WIFEXITED(job.status));
+	assert_int_equal(job_exit_status(&job, true), 4);
 }
 
 static void test_never_let_go(void **state)
@@ -114,9 +146,9 @@ static void test_never_let_go(void **state)
 	job_init(&job, argv);
 	assert_int_equal(job_watch(&job, &loop, over, &n_over), 0);
 	assert_int_equal(job_hold(&job), 0);
-	assert_int_equal(job_await(&job, true), 0); /* does not wait */
+	job_await(&job, "a reason"); /* does not wait */
 	assert_int_equal(job.status, -1);
-	assert_int_equal(job_exit_status(&job), 0);
+	assert_int_equal(job_exit_status(&job, false), 0);
 }
 
 static void test_cannot_run(void **state)
@@ -134,16 +166,22 @@ static void test_cannot_run(void **state)
 	assert_int_equal(job_check(&job), 0);
 	assert_int_equal(job_hold(&job), 0);
 	assert_int_equal(job_go(&job), 0);
-	assert_int_equal(job_await(&job, true), 0);
-	assert_int_equal(job_exit_status(&job), 0);
+	job_await(&job, "a reason");
+	assert_int_equal(job_exit_status(&job, false), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_own_status), EACH(test_interrupted),	EACH(test_terminated),
-		EACH(test_failed),     EACH(test_never_let_go), EACH(test_cannot_run),
+		EACH(test_own_status),
+		EACH(test_interrupted),
+		EACH(test_terminated),
+		EACH(test_failed),
+		EACH(test_terminated_after_failure),
+		EACH(test_loop_is_broken),
+		EACH(test_never_let_go),
+		EACH(test_cannot_run),
 #undef EACH
 	};
 

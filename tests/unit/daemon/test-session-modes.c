@@ -1,5 +1,8 @@
 /* test-session-modes.c - what a data source's options make of the samples: scope, kinds of frames,
  * counters by the clock, limits.  All over real events. */
+#include <errno.h>
+#include <sys/mman.h>
+
 #include "daemon/session-private.h"
 #include "tests/unit/daemon/session-fixture.h"
 
@@ -303,6 +306,28 @@ static void test_guardrail(void **state)
 	fixture_deinit(&f);
 }
 
+/* The limit that holds where no config has one ends the recording too early: a failure. */
+static void test_default_guardrail(void **state)
+{
+	const size_t much = 300 << 20;
+	void *memory = mmap(NULL, much, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	struct fixture f;
+	const char *why;
+
+	(void)state;
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	fixture_init(&f);
+	f.options.memory_kb = 0;
+	fixture_start(&f);
+	fixture_await(&f, &f.n_done, 1);
+	assert_int_equal(munmap(memory, much), 0);
+	assert_int_equal(session_state(f.session), SESSION_DONE);
+	assert_int_equal(session_error(f.session, &why), -ENOMEM);
+	assert_string_equal(why, "perfwind's memory reached its limit of 262144 KiB");
+	fixture_deinit(&f);
+}
+
 static void test_status_memory(void **state)
 {
 	(void)state;
@@ -386,6 +411,7 @@ int main(void)
 		cmocka_unit_test(test_frame_pointers),
 		cmocka_unit_test(test_poll),
 		cmocka_unit_test(test_guardrail),
+		cmocka_unit_test(test_default_guardrail),
 		cmocka_unit_test(test_status_memory),
 		cmocka_unit_test(test_enqueued_bytes),
 		cmocka_unit_test(test_ignore_open_failure),
