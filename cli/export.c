@@ -126,7 +126,9 @@ static int write_file(const struct profile *profile, const struct export_command
 		temporary = NULL;
 		return fail(-ENOMEM);
 	}
-	out = fopen(temporary, "we");
+	/* What an export that was killed has left; a link is not followed. */
+	(void)unlink(temporary);
+	out = fopen(temporary, "wxe");
 	if (!out)
 		return fail(-errno);
 	r = write_stream(profile, command, how, out);

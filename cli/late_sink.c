@@ -130,13 +130,26 @@ int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
 	return 0;
 }
 
+static const char *words_of(int error)
+{
+	switch (error) {
+	case -EISDIR:
+		return "is a directory";
+	case -ENOTEMPTY:
+		return "exists, and cannot be kept as FILE.old, which is a directory";
+	case -ELOOP:
+		return "another user's link or pipe in a directory where everybody can write";
+	default:
+		return strerror(-error);
+	}
+}
+
 bool late_sink_tell(const struct sink *sink)
 {
 	const struct late_sink *late = container_of(sink, struct late_sink, sink);
 
 	if (!sink || sink->write != late_write || late->error >= 0)
 		return false;
-	log_error("the trace cannot be written to %s (-o): %s", late->path,
-		  late->error == -EISDIR ? "is a directory" : strerror(-late->error));
+	log_error("the trace cannot be written to %s (-o): %s", late->path, words_of(late->error));
 	return true;
 }

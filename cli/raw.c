@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/raw.h"
 #include "daemon/base/error.h"
@@ -11,6 +12,17 @@ static int said(const char *path, int r)
 {
 	log_error("%s: %s", path, strerror(-r));
 	return r;
+}
+
+/* A device or pipe keeps its name.  Keeps errno. */
+static bool is_file(const char *path)
+{
+	struct stat st;
+	int e = errno;
+	bool is = lstat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode));
+
+	errno = e;
+	return is;
 }
 
 int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
@@ -28,7 +40,7 @@ int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
 	if (asprintf(&old, "%s.old", path) < 0)
 		return said(path, fail(-ENOMEM));
 	fd = open(path, flags, 0600);
-	if (fd < 0 && errno == EEXIST && rename(path, old) == 0)
+	if (fd < 0 && errno == EEXIST && is_file(path) && rename(path, old) == 0)
 		fd = open(path, flags, 0600);
 	if (fd < 0)
 		return said(path, fail(-errno));

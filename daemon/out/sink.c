@@ -5,6 +5,7 @@
  * happens short of a crash. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -176,56 +177,130 @@ int sink_fd_new(int fd, struct sink **ret_sink)
 	return 0;
 }
 
-/* An existing regular file is kept as PATH.old, which is *ret_old then; others (a fifo, /dev/null)
- * are written into as they are. */
+/* ---- how a path is opened ----
+ *
+ * nothing there                    made, mode 0600
+ * a regular file, a link to one    becomes PATH.old
+ * a link that leads nowhere        becomes PATH.old
+ * a device, a pipe, a link to one  written into, if @is_trap() says that nobody has laid it out
+ * -, /dev/stdout, /dev/fd/N ...    the descriptor itself, whatever it is */
+
+/* In a folder where everybody makes files, another user's link or pipe leads where that user likes.  The rule
+ * of fs.protected_symlinks and fs.protected_fifos (Documentation/admin-guide/sysctl/fs.rst), which may be off. */
+static bool is_trap(const char *path, const struct stat *st)
+{
+	_cleanup_(freep) char *folder = strdup(path);
+	char *slash = folder ? strrchr(folder, '/') : NULL;
+	struct stat in;
+
+	if (st->st_uid == geteuid())
+		return false;
+	if (slash)
+		slash[slash == folder] = 0;
+	if (!folder || stat(slash ? folder : ".", &in) < 0)
+		return true;
+	return (in.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH) && in.st_uid != st->st_uid;
+}
+
+enum { FILE_NEW, FILE_OLD, FILE_SPECIAL };
+
+static int look(const char *path)
+{
+	struct stat st, to;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? FILE_NEW : fail(-errno);
+	to = st;
+	if (S_ISLNK(st.st_mode)) {
+		if (is_trap(path, &st))
+			return fail(-ELOOP);
+		if (stat(path, &to) < 0)
+			return errno == ENOENT || errno == ELOOP ? FILE_OLD : fail(-errno);
+	}
+	if (S_ISDIR(to.st_mode))
+		return fail(-EISDIR);
+	if (S_ISREG(to.st_mode))
+		return FILE_OLD;
+	return is_trap(path, &st) ? fail(-ELOOP) : FILE_SPECIAL;
+}
+
 static int keep_old(const char *path, char **ret_old)
 {
 	_cleanup_(freep) char *old = NULL;
-	struct stat st;
 
-	*ret_old = NULL;
-	if (stat(path, &st) < 0)
-		return errno == ENOENT ? 0 : fail(-errno);
-	if (S_ISDIR(st.st_mode))
-		return fail(-EISDIR);
-	if (!S_ISREG(st.st_mode))
-		return 0;
 	if (asprintf(&old, "%s.old", path) < 0) {
 		old = NULL;
 		return fail(-ENOMEM);
 	}
 	if (rename(path, old) < 0)
-		return fail(-errno);
+		return fail(errno == EISDIR ? -ENOTEMPTY : -errno);
 	*ret_old = take(old);
 	return 0;
 }
 
 static int file_open(struct sink_file *f, const char *path)
 {
-	int r;
+	int r, flags = O_WRONLY | O_CLOEXEC | O_NOCTTY;
 
 	f->path = strdup(path);
 	if (!f->path)
 		return fail(-ENOMEM);
-	r = keep_old(path, &f->old);
-	if (r < 0)
+	r = look(path);
+	if (r == FILE_OLD) {
+		r = keep_old(path, &f->old);
+		if (r < 0)
+			return trace(r);
+	} else if (r < 0) {
 		return trace(r);
-	f->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	}
+	if (r != FILE_SPECIAL)
+		flags |= O_CREAT | O_EXCL | O_NOFOLLOW;
+	f->fd = open(path, flags, 0600);
 	return f->fd < 0 ? fail(-errno) : 0;
+}
+
+/* N of a path that names our descriptor N, else -1. */
+static int named_descriptor(const char *path)
+{
+	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+	uint64_t n;
+
+	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		size_t len = strlen(folders[i]);
+
+		if (!strncmp(path, folders[i], len) && parse_u64(path + len, 10, INT_MAX, &n) == 0)
+			return (int)n;
+	}
+	return -1;
+}
+
+/* What it is open for is shared: its position, and whether it appends.  -EBADF: not one that we have inherited,
+ * which our own are not (O_CLOEXEC). */
+static int dup_inherited(int fd)
+{
+	int flags = fcntl(fd, F_GETFD);
+
+	if (flags < 0 || flags & FD_CLOEXEC)
+		return fail(-EBADF);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? fail(-errno) : fd;
 }
 
 int sink_file_new(const char *path, struct sink **ret_sink)
 {
-	bool standard = !strcmp(path, "-");
-	int fd = standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : -1, r;
+	int named = named_descriptor(path), fd = named < 0 ? -1 : dup_inherited(named), r;
 	struct sink *sink;
 
-	if (standard && fd < 0)
-		return fail(-errno);
+	if (named >= 0 && fd < 0)
+		return trace(fd);
 	r = sink_fd_new(fd, &sink);
 	if (r < 0)
 		return trace(r);
-	if (!standard)
+	if (named < 0)
 		r = file_open(container_of(sink, struct sink_file, sink), path);
 	if (r < 0) {
 		(void)sink_free(sink);

@@ -29,8 +29,10 @@ struct sink {
 	bool renew;
 };
 
-/* A file.  An existing regular one is renamed to PATH.old; "-" is standard output; a directory is
- * -EISDIR.  A file that is still empty when the sink is freed goes away again, and the old one back
+/* A file, mode 0600.  An existing regular one, or a symbolic link that leads to no device or pipe, is renamed to
+ * PATH.old (-ENOTEMPTY: that is a directory).  A device or pipe is written into, but not where another user has laid
+ * it, or a link to it, into a sticky directory (-ELOOP).  "-", /dev/stdout and /dev/fd/N are descriptors.  A
+ * directory is -EISDIR.  A file that is still empty when the sink is freed goes away again, and the old one back
  * to its name. Buffers up to 256 KiB; the caller flushes at least once a second. */
 int sink_file_new(const char *path, struct sink **ret_sink);
 /* Consumes @fd. */

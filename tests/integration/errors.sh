@@ -58,6 +58,19 @@ refuse output-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): N
 
 refuse import-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): No such file' import -o no-such-dir/x.pftrace "${STOCK%/*}/x86-64/fp.data"
 
+mkdir -p kept.pftrace.old
+echo kept >kept.pftrace
+refuse output-old-is-directory 1 'cannot be written to kept.pftrace \(-o\): .*FILE.old, which is a directory' record -o kept.pftrace -- true
+check output-old-untouched grep -q kept kept.pftrace
+if is_root && command -v setpriv >/dev/null; then
+	mkdir -m 1777 sticky
+	setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'ln -s /dev/null sticky/link; mkfifo sticky/fifo'
+	refuse output-foreign-link 1 "another user's link or pipe" record -o sticky/link -- true
+	refuse output-foreign-fifo 1 "another user's link or pipe" record -o sticky/fifo -- true
+else
+	skip output-foreign "needs root and setpriv"
+fi
+
 # Files that are not traces.
 echo 'hello, this is text' >text
 head -c 100000 /dev/urandom >noise

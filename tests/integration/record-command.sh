@@ -64,6 +64,18 @@ record precious -- /no/such/command
 # Nothing ran: what is there may be replaced, but not lost.
 check old-file-somewhere grep -q precious "$TMP/precious.pftrace" "$TMP/precious.pftrace.old"
 
+# A trace is its owner's alone, and a link is an existing file too: nothing is made where it leads.
+owners_alone() { [ "$(stat -c '%a %F' "$TMP/$1.pftrace")" = '600 regular file' ]; }
+ln -s "$TMP/led-to" "$TMP/linked.pftrace"
+(umask 0; record linked -- true)
+check new-file-mode owners_alone linked
+check link-not-followed [ ! -e "$TMP/led-to" ]
+check link-kept [ -L "$TMP/linked.pftrace.old" ]
+# Standard output by another name, which is a file here: not renamed, and written as it is.
+"$PERFWIND" record -q -o /dev/stdout -- "$PROGRAMS/recursion" 0.3 >"$TMP/device.pftrace"
+check to-dev-stdout has device 'main;recurse_even;recurse_odd;'
+check dev-stdout-is-there [ -e /dev/stdout ]
+
 # A session keeps a list of system calls, as its helper processes do; the command has nothing of it.
 words='^(NoNewPrivs|Seccomp|Seccomp_filters):'
 grep -E "$words" /proc/self/status >"$TMP/unlisted"

@@ -1,4 +1,5 @@
 /* test-raw.c - cli/raw.h: the file of --perf-data, and the one that was there before. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ static void test_old_one_is_kept(void **state)
 
 static void test_refused(void **state)
 {
+	char folder[] = "/tmp/test-raw-XXXXXX", path[64];
 	struct perfdata_out *raw = NULL;
 
 	(void)state;
@@ -53,6 +55,13 @@ static void test_refused(void **state)
 	assert_int_equal(access("/tmp/not-made", F_OK), -1);
 	assert_true(raw_open("/no/such/folder/x", 1, &raw) < 0);
 	assert_null(raw);
+	/* What is no file keeps its name. */
+	assert_non_null(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(raw_open(path, 1, &raw), -EEXIST);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0);
 	assert_int_equal(raw_finish(NULL, "x"), 0);
 }
 

@@ -100,6 +100,112 @@ static void test_file_errors(void **state)
 	close(reader);
 }
 
+static mode_t mode_of(const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(in_folder(name), &st), 0);
+	return st.st_mode;
+}
+
+static void put_packet(const char *path)
+{
+	struct sink *sink;
+
+	assert_int_equal(sink_file_new(path, &sink), 0);
+	assert_int_equal(sink->write(sink, "\n\1x", 3), 0);
+	assert_int_equal(sink->flush(sink), 0);
+	sink_free(sink);
+}
+
+/* Stacks of others may be in it: its owner's alone.  A link is an existing file, wherever it leads. */
+static void test_made_new(void **state)
+{
+	char target[64];
+	mode_t mask = umask(0);
+
+	(void)state;
+	(void)snprintf(target, sizeof(target), "%s/full", folder);
+	for (int i = 0; i < 2; i++) {
+		(void)unlink(in_folder("t"));
+		assert_int_equal(symlink(target, in_folder("t")), 0);
+		put_packet(in_folder("t"));
+		assert_int_equal(mode_of("t"), S_IFREG | 0600);
+		assert_true(S_ISLNK(mode_of("t.old")));
+		expect_file("t", "\n\1x");
+		if (i ==
+		    0) { /* it led nowhere: nothing was made there; then to a file: that stays as it is */
+			assert_int_equal(access(target, F_OK), -1);
+			close(creat(target, 0600));
+		}
+	}
+	expect_file("full", "");
+	(void)unlink(target);
+	(void)umask(mask);
+	/* A folder where the old file would go. */
+	(void)unlink(in_folder("t.old"));
+	assert_int_equal(mkdir(in_folder("t.old"), 0700), 0);
+	assert_int_equal(sink_file_new(in_folder("t"), &(struct sink *){NULL}), -ENOTEMPTY);
+	assert_int_equal(rmdir(in_folder("t.old")), 0);
+	expect_file("t", "\n\1x");
+}
+
+/* A descriptor is written at its own position, and not renamed as the file that it is. */
+static void test_descriptors(void **state)
+{
+	int fd = open(in_folder("t"), O_WRONLY | O_CREAT | O_TRUNC, 0600),
+	    saved = dup(STDOUT_FILENO);
+	struct sink *sink;
+	char path[32];
+
+	(void)state;
+	assert_true(fd > 2 && saved > 2);
+	assert_int_equal(write(fd, "\n\1a", 3), 3);
+	(void)snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+	put_packet(path);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	put_packet(path);
+	(void)fflush(stdout);
+	assert_int_equal(dup2(fd, STDOUT_FILENO), STDOUT_FILENO);
+	put_packet("/dev/stdout");
+	assert_int_equal(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
+	expect_file("t", "\n\1a\n\1x\n\1x\n\1x");
+	/* Not one of our own. */
+	assert_int_equal(fcntl(fd, F_SETFD, FD_CLOEXEC), 0);
+	assert_int_equal(sink_file_new(path, &sink), -EBADF);
+	close(fd);
+	close(saved);
+}
+
+/* What another user has laid into a directory like /tmp is not written into; fs.protected_symlinks may be off. */
+static void test_sticky(void **state)
+{
+	char path[64];
+	struct sink *sink;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/t", folder);
+	(void)unlink(path);
+	if (geteuid() != 0) {
+		print_message("needs root: makes another user's link\n");
+		skip();
+	}
+	assert_int_equal(chmod(folder, 01777), 0);
+	for (int is_fifo = 0; is_fifo < 2; is_fifo++) {
+		int reader;
+
+		assert_int_equal(is_fifo ? mkfifo(path, 0666) : symlink("/dev/null", path), 0);
+		reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		assert_int_equal(sink_file_new(path, &sink), 0);
+		sink_free(sink);
+		assert_int_equal(lchown(path, 65534, 65534), 0);
+		assert_int_equal(sink_file_new(path, &sink), -ELOOP);
+		assert_int_equal(unlink(path), 0);
+		close(reader);
+	}
+	assert_int_equal(chmod(folder, 0700), 0);
+}
+
 /* More than the buffer in one packet and in many: all arrives in order. */
 /* A sink into which nothing was written leaves no trace of itself: the file that was there is
  * there. */
@@ -438,12 +544,14 @@ static void test_deflate_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file),	     cmocka_unit_test(test_file_errors),
-		cmocka_unit_test(test_unused),	     cmocka_unit_test(test_large),
-		cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_deflate),
-		cmocka_unit_test(test_deflate_full), cmocka_unit_test(test_real_full_disk),
-		cmocka_unit_test(test_deflate_cut),  cmocka_unit_test(test_deflate_tiny),
+		cmocka_unit_test(test_file),	       cmocka_unit_test(test_file_errors),
+		cmocka_unit_test(test_made_new),       cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_sticky),	       cmocka_unit_test(test_unused),
+		cmocka_unit_test(test_large),	       cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_memory),	       cmocka_unit_test(test_memory_limit),
+		cmocka_unit_test(test_deflate),	       cmocka_unit_test(test_deflate_full),
+		cmocka_unit_test(test_real_full_disk), cmocka_unit_test(test_deflate_cut),
+		cmocka_unit_test(test_deflate_tiny),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
