@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/event.h"
+#include "cli/terminal.h"
 #include "daemon/base/error.h"
 #include "profile/export.h"
 
@@ -177,10 +178,12 @@ static int export_one(const struct profile *profile, const struct export_command
 		device = fopen(path, "we");
 		r = device ? write_stream(profile, command, &how, device) : fail(-errno);
 	}
-	if (r < 0)
+	if (r < 0) {
 		log_error("export to %s: %s", path, strerror(-r));
-	else if (strcmp(path, "-"))
+		terminal_output_reported();
+	} else if (strcmp(path, "-")) {
 		log_info("wrote %s", path);
+	}
 	return r < 0 ? trace(r) : 0;
 }
 

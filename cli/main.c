@@ -1,7 +1,10 @@
 /* main.c - perfwind COMMAND ...  Thread: main.  commands.c has the table. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "daemon/base/log.h"
@@ -41,12 +44,32 @@ static int run_command(int argc, char **argv)
 	return unknown_command(argv[0]);
 }
 
-int main(int argc, char **argv)
+/* A closed standard descriptor stays unusable, but its number is taken, so that no file of ours gets it.
+ * Opened the wrong way: a read of 0, a write to 1 or 2 gives EBADF as before, to the command too. */
+static int take_standard_numbers(void)
 {
-	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
 
-	/* A limit on file sizes is met like a full disk: by an error, not by our end. */
-	(void)sigaction(SIGXFSZ, &ignored, NULL);
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", flags) != fd) /* inherited: no O_CLOEXEC */
+			return -1;
+	}
+	return 0;
+}
+
+/* The exit status: a failed write to standard output (a full disk, a closed pipe) is an error. */
+static int finish(int status)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	log_error("standard output: %s", strerror(errno ? errno : EIO));
+	return status ? status : 1;
+}
+
+static int run(int argc, char **argv)
+{
 	if (argc < 2) {
 		print_help(stderr);
 		return 2;
@@ -70,4 +93,17 @@ int main(int argc, char **argv)
 		return run_command(2, (char *[]){argv[2], help, NULL});
 	}
 	return run_command(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+
+	if (take_standard_numbers() < 0) {
+		log_error("/dev/null: %s", strerror(errno));
+		return 1;
+	}
+	/* A limit on file sizes is met like a full disk: by an error, not by our end. */
+	(void)sigaction(SIGXFSZ, &ignored, NULL);
+	return finish(run(argc, argv));
 }

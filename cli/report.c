@@ -110,8 +110,10 @@ static int report_run(int argc, char **argv)
 		.colour = !command.no_colour && terminal_colour(),
 	};
 	r = report_write(&profile, &how, stdout);
-	if (r < 0)
+	if (r < 0) {
 		log_error("report of %s: %s", input, strerror(-r));
+		terminal_output_reported();
+	}
 	/* The report's head lists what is missing. */
 	return event_none_left(&profile, "report", input) || r < 0;
 }

@@ -2,6 +2,7 @@
  * A shell shows no more what is typed when a program has left its terminal without echo.  So what has
  * to be put back is a global: the handlers of fatal signals get nothing else. */
 #include <signal.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -37,6 +38,12 @@ int terminal_rows(void)
 	if (!terminal_size(&size))
 		return 0;
 	return size.ws_row ? size.ws_row : USUAL_ROWS;
+}
+
+void terminal_output_reported(void)
+{
+	__fpurge(stdout);
+	clearerr(stdout);
 }
 
 bool terminal_colour(void)

@@ -8,6 +8,8 @@ int terminal_columns(void);
 int terminal_rows(void);
 /* Are colours wanted there?  https://no-color.org: NO_COLOR set and not empty. */
 bool terminal_colour(void);
+/* A failure of standard output has been reported: main() does not report it a second time. */
+void terminal_output_reported(void);
 
 /* Keys come as they are pressed, unseen, and a read of standard input does not wait: from here until
  * terminal_restore(), which comes by itself when the process dies of a fault.  Signals' keys stay

@@ -180,4 +180,5 @@ void top_view_failed(int r)
 
 	if (poll(&p, 1, 0) != 1 || !(p.revents & POLLERR))
 		log_error("top: %s", strerror(-r));
+	terminal_output_reported();
 }

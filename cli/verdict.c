@@ -249,7 +249,6 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 			v->damage->bytes_not_read, v->damage->bad_records,
 			v->damage->unproved_modules, v->damage->unread_modules);
 	fprintf(out, "}\n");
-	fflush(out);
 }
 
 void verdict_show(const struct verdict *v, bool json)

@@ -71,6 +71,34 @@ else
 	skip output-foreign "needs root and setpriv"
 fi
 
+# What is printed into a full disk is missing: said once, and the status is 1.
+unprinted() { # NAME ARGUMENTS...
+	local name=$1 got
+	shift
+	timeout 60 "$PERFWIND" "$@" >/dev/full 2>"$TMP/err"
+	got=$?
+	[ $got = 1 ] && [ "$(grep -c 'No space left on device' "$TMP/err")" = 1 ] && { ok "unprinted-$name"; return; }
+	cat "$TMP/err"
+	not_ok "unprinted-$name" "status $got"
+}
+unprinted record record -q --json -o printed.pftrace -- true
+unprinted top top --once -i 0.1 -- sleep 1
+unprinted import import --json -o printed-import.pftrace "${STOCK%/*}/x86-64/fp.data"
+unprinted stats stats "$STOCK"
+unprinted stats-json stats --json "$STOCK"
+unprinted report report "$STOCK"
+unprinted tree report --tree "$STOCK"
+for format in html folded pprof; do unprinted $format export --to $format -o - "$STOCK"; done
+unprinted doctor doctor
+unprinted doctor-json doctor --json
+unprinted bash generate bash
+unprinted zsh generate zsh
+unprinted help --help
+unprinted help-record record --help
+unprinted version --version
+"$PERFWIND" stats --json "$STOCK" >&- 2>"$TMP/err"
+check unprinted-closed [ "$? $(cat "$TMP/err")" = '1 perfwind: standard output: Bad file descriptor' ]
+
 # Files that are not traces.
 echo 'hello, this is text' >text
 head -c 100000 /dev/urandom >noise

@@ -76,6 +76,14 @@ check link-kept [ -L "$TMP/linked.pftrace.old" ]
 check to-dev-stdout has device 'main;recurse_even;recurse_odd;'
 check dev-stdout-is-there [ -e /dev/stdout ]
 
+# With closed standard descriptors the command waits for its events as ever, and has them closed.
+closed() { (exec <&- >&- 2>&-; exec "$PERFWIND" record -o "$TMP/closed.pftrace" "$@"); }
+closed -- "$PROGRAMS/recursion" 0.3
+check closed-status [ $? = 0 ]
+check closed-recorded has closed 'main;recurse_even;recurse_odd;'
+closed -- sh -c 'echo 2>/dev/null && exit 1; read -r x && exit 2; exit 7'
+check closed-own-status [ $? = 7 ]
+
 # A session keeps a list of system calls, as its helper processes do; the command has nothing of it.
 words='^(NoNewPrivs|Seccomp|Seccomp_filters):'
 grep -E "$words" /proc/self/status >"$TMP/unlisted"
