@@ -174,7 +174,7 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 		[FEATURE_PIDFD] = have_pidfd,
 		[FEATURE_PEER_PIDFD] = have_peer_pidfd,
 	};
-	const char *text = getenv("PERFWIND_WITHOUT");
+	const char *text = secure_getenv("PERFWIND_WITHOUT");
 	bool wanted[FEATURE_COUNT];
 	int r;
 

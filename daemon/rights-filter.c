@@ -149,7 +149,7 @@ static void refused(int sig, siginfo_t *info, void *context)
 /* A helper process has no standard error, so tests name a file. */
 static bool is_told(bool told)
 {
-	const char *file = getenv("PERFWIND_REFUSED");
+	const char *file = secure_getenv("PERFWIND_REFUSED");
 
 	refused_aloud = told;
 	if (file && *file)

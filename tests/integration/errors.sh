@@ -99,6 +99,20 @@ unprinted version --version
 "$PERFWIND" stats --json "$STOCK" >&- 2>"$TMP/err"
 check unprinted-closed [ "$? $(cat "$TMP/err")" = '1 perfwind: standard output: Bad file descriptor' ]
 
+# The variables of tests are not for a program that runs with more rights than its user.
+export PERFWIND_WITHOUT=nonsense
+refuse variable-read 1 nonsense record -o variable.pftrace -- true
+if is_root && ! findmnt -no OPTIONS -T "$TMP" | grep -qw nosuid; then
+	cp "$PERFWIND" "$TMP/privileged"
+	chown 65534 "$TMP/privileged"
+	chmod 4755 "$TMP/privileged"
+	"$TMP/privileged" record -o variable.pftrace -- true >"$TMP/out" 2>"$TMP/err"
+	check variable-not-read [ "$(grep -c nonsense "$TMP/err")" = 0 ]
+else
+	skip variable-not-read "needs root, and programs that are set-user-ID"
+fi
+unset PERFWIND_WITHOUT
+
 # Files that are not traces.
 echo 'hello, this is text' >text
 head -c 100000 /dev/urandom >noise
