@@ -97,8 +97,10 @@ hooked=$PID
 as_target "$U/plain" 300 & started $!; plain=$!
 for pid in $hooked $plain; do wait_for used $pid 50; done
 
-# Not even the mappings are to be had without consent.
-starts_daemon +kill
+# Without CAP_PERFMON the daemon can read no mappings without consent, nor open events on another user's process: only
+# a requester that may record everything gets the events on CPUs that perf_event_paranoid allows it.
+echo 'all-users = 60001' >"$U/settings"
+starts_daemon +kill "$U/settings"
 asks asked -a -d 1
 check asked-status [ $? = 0 ]
 check asked-names has asked "^recursion;$CHAIN"
