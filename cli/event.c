@@ -48,7 +48,7 @@ void event_tell_nothing(const struct profile *p, const struct profile_filter *on
 			const char *command)
 {
 	for (size_t i = 0; i < p->n_samples; i++)
-		if (profile_process_wanted(p, p->samples[i].process, only))
+		if (profile_process_wanted(p, profile_sample_process(p, &p->samples[i]), only))
 			return;
 	if (p->n_samples)
 		log_info("%s: none of the %zu samples is of what was asked for", command,

@@ -179,7 +179,7 @@ static int export_one(const struct profile *profile, const struct export_command
 		r = device ? write_stream(profile, command, &how, device) : fail(-errno);
 	}
 	if (r < 0) {
-		log_error("export to %s: %s", path, strerror(-r));
+		log_error("export to %s: %s", path, profile_strerror(profile, r));
 		terminal_output_reported();
 	} else if (strcmp(path, "-")) {
 		log_info("wrote %s", path);

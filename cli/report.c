@@ -111,7 +111,7 @@ static int report_run(int argc, char **argv)
 	};
 	r = report_write(&profile, &how, stdout);
 	if (r < 0) {
-		log_error("report of %s: %s", input, strerror(-r));
+		log_error("report of %s: %s", input, profile_strerror(&profile, r));
 		terminal_output_reported();
 	}
 	/* The report's head lists what is missing. */

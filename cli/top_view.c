@@ -4,6 +4,7 @@
  * they are forgotten and the incremental state begins anew.  So memory is that of one interval
  * however long it runs, and what one interval cannot name the next one can.  The profile of the one
  * that is shown is kept, so that a key or another width need not wait for the next. */
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -128,6 +129,10 @@ int top_view_show(struct top_view *view, const struct top_state *state)
 	if (len && !view->paused && !view->quit)
 		r = profile_parse(data, len, &profile, error, sizeof(error));
 	sink_memory_clear(view->sink);
+	if (r == -E2BIG) { /* this interval is not shown; the next may be */
+		log_error("top: an interval holds too much: %s", error);
+		r = 0;
+	}
 	if (r < 0)
 		return trace(r);
 	if (!view->paused && !view->quit) {

@@ -1,97 +1,163 @@
 /* calltree.c - see calltree.h.
  *
- * A child is found by a hash of (parent, id): the kind needs no place in it, as all children of a
- * node are of one kind.  Nodes are made children first-come; the sums go up and the order is made
- * once at the end. */
+ * Nodes are made in preorder, as they are visited, so a branch that turns out too light when it is left
+ * is the end of the array: what is kept bounds the memory, not what there is.  Children are linked when
+ * they are left, and put in order once at the end. */
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/base/error.h"
 #include "profile/calltree.h"
+#include "profile/walk.h"
 
-static int add_node(struct calltree *t, struct table *by_key, uint32_t parent,
-		    enum calltree_kind kind, uint32_t id, uint32_t *ret_node)
+struct making {
+	struct calltree *tree;
+	struct fold *fold;
+	uint32_t at; /* the node that is open */
+	uint64_t least;
+	bool processes, threads;
+};
+
+static int open_node(struct making *m, const struct calltree_node *node)
 {
-	uint64_t key = (uint64_t)parent << 32 | id, found;
-	struct calltree_node *up;
-	int r;
+	struct calltree *t = m->tree;
 
-	if (table_get(by_key, key, &found)) {
-		*ret_node = (uint32_t)found;
-		return 0;
-	}
 	if (t->n_nodes == t->room) {
 		uint32_t room = t->room ? t->room * 2 : 1024;
 		struct calltree_node *more;
+		int r;
 
 		if (room < t->room)
 			return fail(-ENOMEM);
+		r = fold_hold(m->fold, (int64_t)((room - t->room) * sizeof(*more)),
+			      "calls in its tree");
+		if (r < 0)
+			return trace(r);
 		more = reallocarray(t->nodes, room, sizeof(*more));
 		if (!more)
 			return fail(-ENOMEM);
 		t->nodes = more;
 		t->room = room;
 	}
-	r = table_put(by_key, key, t->n_nodes);
-	if (r < 0)
-		return trace(r);
-	t->nodes[t->n_nodes] =
-		(struct calltree_node){.id = id, .kind = kind, .inlined = true, .parent = parent};
-	up = &t->nodes[parent];
-	if (t->n_nodes) {
-		t->nodes[t->n_nodes].next = up->child;
-		up->child = t->n_nodes;
-	}
-	*ret_node = t->n_nodes++;
+	t->nodes[t->n_nodes] = *node;
+	t->nodes[t->n_nodes].parent = m->at;
+	m->at = t->n_nodes++;
 	return 0;
 }
 
-struct levels {
-	bool processes, threads;
-};
-
-static int add_group(struct calltree *t, struct table *by_key, const struct fold_group *g,
-		     const uint32_t *calls, size_t n, const struct levels *levels)
+static void close_node(struct making *m)
 {
-	uint32_t at = 0;
-	int r = 0;
+	struct calltree *t = m->tree;
+	uint32_t at = m->at;
+	struct calltree_node *n = &t->nodes[at], *up = &t->nodes[n->parent];
 
-	if (levels->processes)
-		r = add_node(t, by_key, at, CALLTREE_PROCESS, g->process, &at);
-	if (r == 0 && levels->threads)
-		r = add_node(t, by_key, at, CALLTREE_THREAD, g->thread, &at);
-	for (size_t i = 0; i < n && r == 0; i++) {
-		r = add_node(t, by_key, at, CALLTREE_CALL, fold_call_symbol(calls[i]), &at);
-		if (r == 0) {
-			t->nodes[at].inlined &= (calls[i] & FOLD_INLINED) != 0;
-			t->nodes[at].guessed |= (calls[i] & FOLD_GUESSED) != 0;
-		}
+	n->count += n->self_count;
+	n->weight += n->self_weight;
+	m->at = n->parent;
+	if (!at)
+		return;
+	up->count += n->count;
+	up->weight += n->weight;
+	if (n->weight < m->least) {
+		t->n_nodes = at;
+		return;
 	}
-	if (r < 0)
-		return trace(r);
-	t->nodes[at].self_count += g->count;
-	t->nodes[at].self_weight += g->weight;
-	return 0;
+	n->next = up->child;
+	up->child = at;
 }
 
-/* A parent is always made before its children: one pass from the end sums up. */
-static void sum_up(struct calltree *t)
+static int enter(void *arg, const struct walk_call *call)
 {
-	for (uint32_t i = t->n_nodes; i-- > 0;) {
-		struct calltree_node *n = &t->nodes[i], *up = &t->nodes[n->parent];
-
-		n->inlined &= n->kind == CALLTREE_CALL;
-		n->count += n->self_count;
-		n->weight += n->self_weight;
-		if (i) {
-			up->count += n->count;
-			up->weight += n->weight;
-		}
-	}
+	return open_node(arg, &(struct calltree_node){.id = call->symbol,
+						      .kind = CALLTREE_CALL,
+						      .inlined = call->inlined,
+						      .guessed = call->guessed,
+						      .self_count = call->self_count,
+						      .self_weight = call->self_weight});
 }
 
-/* Heaviest first; the order of arrival is that of pids and stacks in the file, good enough for
- * ties. */
+static void leave(void *arg)
+{
+	close_node(arg);
+}
+
+/* ---- levels ---- */
+
+static int compare_groups(const void *a, const void *b, void *making)
+{
+	const struct making *m = making;
+	const struct fold_group *x = &m->fold->groups[*(const uint32_t *)a],
+				*y = &m->fold->groups[*(const uint32_t *)b];
+	int r = m->processes ? fold_compare(fold_process(m->fold, x), fold_process(m->fold, y)) : 0;
+
+	if (!r && m->threads)
+		r = fold_compare(x->thread, y->thread);
+	if (!r)
+		r = fold_compare(x->marker, y->marker);
+	return r ? r : fold_compare(x->stack, y->stack);
+}
+
+/* How many of @order from the first on are in one node of the level. */
+static size_t level_end(const struct making *m, const uint32_t *order, size_t n, bool thread)
+{
+	const struct fold_group *groups = m->fold->groups, *first = &groups[order[0]];
+	size_t end = 1;
+
+	while (end < n && (thread ? groups[order[end]].thread == first->thread
+				  : fold_process(m->fold, &groups[order[end]]) ==
+					    fold_process(m->fold, first)))
+		end++;
+	return end;
+}
+
+static int make_thread(struct making *m, struct walk *w, const uint32_t *order, size_t n)
+{
+	const struct walk_visitor visitor = {.enter = enter, .leave = leave, .arg = m};
+	int r;
+
+	if (!m->threads)
+		return walk_marked(w, order, n, &visitor);
+	r = open_node(m, &(struct calltree_node){.id = m->fold->groups[order[0]].thread,
+						 .kind = CALLTREE_THREAD});
+	if (r == 0)
+		r = walk_marked(w, order, n, &visitor);
+	if (r == 0)
+		close_node(m);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int make_process(struct making *m, struct walk *w, const uint32_t *order, size_t n)
+{
+	const struct calltree_node node = {.id = fold_process(m->fold, &m->fold->groups[order[0]]),
+					   .kind = CALLTREE_PROCESS};
+	int r = m->processes ? open_node(m, &node) : 0;
+
+	for (size_t first = 0, some; first < n && r == 0; first += some) {
+		some = m->threads ? level_end(m, order + first, n - first, true) : n;
+		r = make_thread(m, w, order + first, some);
+	}
+	if (r == 0 && m->processes)
+		close_node(m);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int make(struct making *m, struct walk *w, const uint32_t *order)
+{
+	size_t n = m->fold->n_groups;
+	int r = open_node(m, &(struct calltree_node){.kind = CALLTREE_ROOT});
+
+	for (size_t first = 0, some; first < n && r == 0; first += some) {
+		some = m->processes ? level_end(m, order + first, n - first, false) : n;
+		r = make_process(m, w, order + first, some);
+	}
+	if (r == 0)
+		close_node(m);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- order ---- */
+
+/* Heaviest first. */
 static int compare_nodes(const void *a, const void *b, void *context)
 {
 	const struct calltree *t = context;
@@ -118,24 +184,13 @@ static void sort_children(struct calltree *t, uint32_t node, uint32_t *scratch)
 		t->nodes[scratch[i]].next = i + 1 < n ? scratch[i + 1] : 0;
 }
 
-static int calltree_fill(struct calltree *t, const struct fold *fold, const struct levels *levels)
+static int sort_all(struct calltree *t, struct fold *fold)
 {
 	_cleanup_(freep) uint32_t *scratch = NULL;
-	_cleanup_(freep) uint32_t *calls = calloc(fold->max_depth + 1, sizeof(*calls));
-	_cleanup_(table_deinit) struct table by_key = {0};
-	uint32_t root;
-	int r;
+	int r = fold_hold(fold, (int64_t)(t->n_nodes * 2 * sizeof(*scratch)), "calls in its tree");
 
-	if (!calls)
-		return fail(-ENOMEM);
-	r = add_node(t, &by_key, 0, CALLTREE_ROOT, 0, &root);
-	table_clear(&by_key); /* (0, 0) may be a child's key, too */
-	for (size_t i = 0; i < fold->n_groups && r == 0; i++)
-		r = add_group(t, &by_key, &fold->groups[i], calls,
-			      fold_stack(fold, &fold->groups[i], calls), levels);
 	if (r < 0)
 		return trace(r);
-	sum_up(t);
 	scratch = calloc(t->n_nodes, sizeof(*scratch));
 	if (!scratch)
 		return fail(-ENOMEM);
@@ -144,13 +199,42 @@ static int calltree_fill(struct calltree *t, const struct fold *fold, const stru
 	return 0;
 }
 
-int calltree_init(struct calltree *t, const struct fold *fold, bool processes, bool threads)
+static int calltree_fill(struct making *m)
 {
-	const struct levels levels = {processes, threads};
+	_cleanup_(walk_deinit) struct walk w = {0};
+	_cleanup_(freep) uint32_t *order = NULL;
+	size_t n = m->fold->n_groups;
+	int r = fold_hold(m->fold, (int64_t)(n * 2 * sizeof(*order)),
+			  "different stacks of threads");
+
+	if (r < 0)
+		return trace(r);
+	order = calloc(n + 1, sizeof(*order));
+	if (!order)
+		return fail(-ENOMEM);
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof(*order), compare_groups, m);
+	r = walk_init(&w, m->fold);
+	if (r == 0)
+		r = make(m, &w, order);
+	return r < 0 ? trace(r) : 0;
+}
+
+int calltree_init(struct calltree *t, struct fold *fold, bool processes, bool threads,
+		  uint64_t least)
+{
+	struct making m = {.tree = t,
+			   .fold = fold,
+			   .least = least,
+			   .processes = processes,
+			   .threads = threads};
 	int r;
 
 	*t = (struct calltree){0};
-	r = calltree_fill(t, fold, &levels);
+	r = calltree_fill(&m);
+	if (r == 0)
+		r = sort_all(t, fold);
 	if (r < 0)
 		calltree_deinit(t);
 	return r < 0 ? trace(r) : 0;

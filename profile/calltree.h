@@ -23,8 +23,10 @@ struct calltree {
 	uint32_t n_nodes, room;
 };
 
-/* -ENOMEM. */
-int calltree_init(struct calltree *t, const struct fold *fold, bool processes, bool threads);
+/* Branches that weigh less than @least are left out, but their weight counts above them.  -ENOMEM,
+ * -E2BIG. */
+int calltree_init(struct calltree *t, struct fold *fold, bool processes, bool threads,
+		  uint64_t least);
 void calltree_deinit(struct calltree *t);
 
 #define calltree_for_each_child(t, node, child_) \

@@ -5,8 +5,17 @@
 
 #include "daemon/base/error.h"
 #include "profile/fold.h"
+#include "profile/text.h"
 
-enum { NAME_SIZE = 4096 }; /* C++ names get long; what is longer is cut by profile_line_name() */
+#define FOLD_SCALE ((double)(100 << 20)) /* bytes of the traces that bounds are given for */
+
+enum {
+	NAME_SIZE = 4096, /* C++ names get long; what is longer is cut by profile_line_name() */
+	INDEX_BYTES = 11, /* of an entry in a hash_index, at most */
+	NAME_BYTES = sizeof(struct string_entry) + INDEX_BYTES + 24, /* 24: malloc's own */
+	MAX_SYMBOLS = 4 << 20,
+	MAX_CALLS = 512 << 20, /* in the stacks of all groups */
+};
 
 const char *fold_error_marker(unsigned error)
 {
@@ -34,24 +43,104 @@ const char *fold_error_marker(unsigned error)
 	return error < ARRAY_SIZE(markers) ? markers[error] : "[failed: unknown]";
 }
 
+int fold_limit(const struct fold *f, uint64_t n, uint64_t bound, const char *what)
+{
+	struct profile_memory *m = f->profile->memory;
+	char number[32];
+
+	if (!m)
+		return 0;
+	bound = (uint64_t)((double)bound * ((double)m->scale / FOLD_SCALE));
+	if (n <= bound)
+		return 0;
+	(void)snprintf(
+		m->why, sizeof(m->why),
+		"more than %s %s: the bound of a trace of this size (--pid and --cgroup choose "
+		"a part)",
+		text_count(bound, number), what);
+	return fail(-E2BIG);
+}
+
+int fold_hold(struct fold *f, int64_t bytes, const char *what)
+{
+	struct profile_memory *m = f->profile->memory;
+
+	f->held += (uint64_t)bytes;
+	if (!m || f->held <= m->limit)
+		return 0;
+	(void)snprintf(
+		m->why, sizeof(m->why),
+		"too many %s: they take more than %u MiB of memory, the bound of a trace of this "
+		"size (--pid and --cgroup choose a part)",
+		what, (unsigned)(m->limit >> 20));
+	return fail(-E2BIG);
+}
+
+int fold_array(struct fold *f, size_t n, size_t size, const char *what, void *ret_array)
+{
+	int r = fold_hold(f, (int64_t)((n + 1) * size), what);
+	void *memory;
+
+	if (r < 0)
+		return trace(r);
+	memory = calloc(n + 1, size);
+	if (!memory)
+		return fail(-ENOMEM);
+	*(void **)ret_array = memory;
+	return 0;
+}
+
+/* ---- symbols ---- */
+
+/* Markers have no module and a kind of their own. */
+static uint64_t hash_symbol(const struct fold *f, const struct fold_symbol *s)
+{
+	return hash_u64(
+		((uint64_t)s->name << 32 | (s->kind == FOLD_MARKER ? UINT32_MAX - 1 : s->module)) ^
+		f->seed);
+}
+
+static uint64_t hash_of_symbol(const void *owner, uint32_t number)
+{
+	const struct fold *f = owner;
+
+	return hash_symbol(f, &f->symbols[number]);
+}
+
 /* Finds or makes the symbol.  Names are numbered first, so that a symbol's key is two small
  * numbers. */
 static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fold_kind kind,
 		      uint32_t *ret_symbol)
 {
-	uint64_t key, found;
-	uint32_t id;
+	struct fold_symbol symbol = {.module = module, .kind = kind};
+	size_t len = strlen(name);
+	uint64_t hash;
+	bool is_new;
 	int r;
 
-	r = string_table_add(&f->names, name, strlen(name), &id, NULL);
+	r = string_table_add(&f->names, name, len, &symbol.name, &is_new);
+	if (r >= 0 && is_new)
+		r = fold_hold(f, (int64_t)len + NAME_BYTES, "names");
 	if (r < 0)
 		return trace(r);
-	/* A module index is below 2^31; markers have none and a kind of their own. */
-	key = (uint64_t)id << 32 | (kind == FOLD_MARKER ? UINT32_MAX - 1 : module);
-	if (table_get(&f->symbol_by_key, key, &found)) {
-		*ret_symbol = (uint32_t)found;
-		return 0;
+	hash = hash_symbol(f, &symbol);
+	hash_index_for_each(&f->symbol_index, hash, i)
+	{
+		const struct fold_symbol *s = &f->symbols[i];
+
+		if (s->name == symbol.name && s->module == module &&
+		    (s->kind == FOLD_MARKER) == (kind == FOLD_MARKER)) {
+			*ret_symbol = (uint32_t)i;
+			return 0;
+		}
 	}
+	r = fold_hold(f, sizeof(symbol) + INDEX_BYTES, "functions");
+	if (r >= 0)
+		r = f->n_symbols < FOLD_MAX_SYMBOLS
+			    ? fold_limit(f, f->n_symbols, MAX_SYMBOLS, "functions")
+			    : fail(-E2BIG);
+	if (r < 0)
+		return trace(r);
 	if (f->n_symbols == f->symbols_room) {
 		uint32_t room = f->symbols_room ? f->symbols_room * 2 : 256;
 		struct fold_symbol *more = reallocarray(f->symbols, room, sizeof(*more));
@@ -61,10 +150,10 @@ static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fo
 		f->symbols = more;
 		f->symbols_room = room;
 	}
-	r = table_put(&f->symbol_by_key, key, f->n_symbols);
+	r = hash_index_add(&f->symbol_index, hash, hash_of_symbol, f);
 	if (r < 0)
 		return trace(r);
-	f->symbols[f->n_symbols] = (struct fold_symbol){id, module, kind};
+	f->symbols[f->n_symbols] = symbol;
 	*ret_symbol = f->n_symbols++;
 	return 0;
 }
@@ -101,6 +190,9 @@ static int name_frames(struct fold *f)
 
 	for (size_t i = 0; i < p->n_frames; i++)
 		n += p->frames[i].n_lines;
+	r = fold_hold(f, (int64_t)((n + p->n_frames) * sizeof(*f->calls)), "inlined calls");
+	if (r < 0)
+		return trace(r);
 	f->calls = calloc(n + 1, sizeof(*f->calls));
 	f->first_call = calloc(p->n_frames + 1, sizeof(*f->first_call));
 	if (!f->calls || !f->first_call || n >= FOLD_GUESSED)
@@ -170,44 +262,64 @@ static const char *error_frame_text(const struct fold *f, uint32_t frame)
 		       : NULL;
 }
 
-static int find_error_frames(struct fold *f)
+/* ---- stacks ---- */
+
+/* What is worked out of each stack at once: a node is behind its caller. */
+struct stack_facts {
+	uint32_t marker; /* of the ERROR frame at its root; UINT32_MAX: none */
+	uint32_t depth;	 /* calls, without that frame */
+};
+
+static int find_facts(struct fold *f, struct stack_facts *facts)
 {
 	const struct profile *p = f->profile;
-	int r;
 
-	f->error_of = calloc(p->n_stacks + 1, sizeof(*f->error_of));
-	if (!f->error_of)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < p->n_stacks; i++) {
-		const struct profile_stack *s = &p->stacks[i];
-		const char *what =
-			s->n ? error_frame_text(f, p->stack_frames[s->first + s->n - 1]) : NULL;
+	for (uint32_t i = 0; i < p->n_nodes; i++) {
+		uint32_t frame = p->nodes[i].frame;
+		uint32_t n = f->first_call[frame + 1] - f->first_call[frame];
+		const char *what;
 		char marker[96];
+		int r;
 
-		f->error_of[i] = UINT32_MAX;
+		if (p->nodes[i].up != UINT32_MAX) {
+			facts[i] = facts[p->nodes[i].up];
+			facts[i].depth += n;
+			continue;
+		}
+		facts[i] = (struct stack_facts){UINT32_MAX, n};
+		what = error_frame_text(f, frame);
 		if (!what)
 			continue;
 		marker_of_error_frame(what, marker, sizeof(marker));
-		r = add_symbol(f, marker, UINT32_MAX, FOLD_MARKER, &f->error_of[i]);
+		r = add_symbol(f, marker, UINT32_MAX, FOLD_MARKER, &facts[i].marker);
 		if (r < 0)
 			return trace(r);
+		facts[i].depth = 0;
 	}
 	return 0;
 }
 
-static int sample_marker(struct fold *f, const struct profile_sample *s, uint32_t *ret_marker)
+bool fold_is_error(const struct fold *f, uint32_t node)
 {
-	const struct profile *p = f->profile;
+	const struct profile_node *n = &f->profile->nodes[node];
+
+	return n->up == UINT32_MAX && error_frame_text(f, n->frame);
+}
+
+static int sample_marker(struct fold *f, const struct stack_facts *facts,
+			 const struct profile_sample *s, uint32_t *ret_marker)
+{
+	bool has_stack = s->stack < f->profile->n_nodes;
 	const char *marker;
 	int r;
 
 	*ret_marker = UINT32_MAX;
-	if (s->stack < p->n_stacks && f->error_of[s->stack] != UINT32_MAX) {
-		*ret_marker = f->error_of[s->stack];
+	if (has_stack && facts[s->stack].marker != UINT32_MAX) {
+		*ret_marker = facts[s->stack].marker;
 		return 0;
 	}
 	marker = fold_error_marker(s->unwind_error);
-	if (!marker && (s->stack >= p->n_stacks || !p->stacks[s->stack].n))
+	if (!marker && !has_stack)
 		marker = "[no stack]";
 	if (!marker)
 		return 0;
@@ -215,98 +327,161 @@ static int sample_marker(struct fold *f, const struct profile_sample *s, uint32_
 	return r < 0 ? trace(r) : 0;
 }
 
-static int compare_u32(uint32_t a, uint32_t b)
-{
-	return (a > b) - (a < b);
-}
+/* ---- groups ---- */
 
-static int compare_groups(const void *a, const void *b)
+static int compare_groups(const void *a, const void *b, void *fold)
 {
-	const struct fold_group *x = a, *y = b;
-	int r = compare_u32(x->process, y->process);
+	const struct fold *f = fold;
+	const struct fold_group *x = &f->groups[*(const uint32_t *)a],
+				*y = &f->groups[*(const uint32_t *)b];
+	int r = fold_compare(fold_process(f, x), fold_process(f, y));
 
 	if (!r)
-		r = compare_u32(x->thread, y->thread);
+		r = fold_compare(x->thread, y->thread);
 	if (!r)
-		r = compare_u32(x->stack, y->stack);
-	return r ? r : compare_u32(x->marker, y->marker);
+		r = fold_compare(x->stack, y->stack);
+	return r ? r : fold_compare(x->marker, y->marker);
 }
 
-/* One group a sample, sorted, then equal neighbours merged in place. */
-static int group_samples(struct fold *f)
+/* By numbers: sorting the groups themselves would take as much memory again. */
+static int sort_groups(struct fold *f)
 {
-	const struct profile *p = f->profile;
-	size_t n = 0;
+	int64_t bytes = (int64_t)(f->n_groups * 2 * sizeof(uint32_t));
+	_cleanup_(freep) uint32_t *order = NULL;
+	int r = fold_hold(f, bytes, "different stacks of threads");
+
+	if (r < 0)
+		return trace(r);
+	order = reallocarray(NULL, f->n_groups + 1, sizeof(*order));
+	if (!order)
+		return fail(-ENOMEM);
+	for (uint32_t i = 0; i < f->n_groups; i++)
+		order[i] = i;
+	qsort_r(order, f->n_groups, sizeof(*order), compare_groups, f);
+	for (uint32_t i = 0; i < f->n_groups; i++) { /* what stands at order[i] goes to i */
+		struct fold_group group = f->groups[i];
+		uint32_t to = i;
+
+		for (uint32_t from; (from = order[to]) != i; to = from) {
+			f->groups[to] = f->groups[from];
+			order[to] = to;
+		}
+		f->groups[to] = group;
+		order[to] = to;
+	}
+	return fold_hold(f, -bytes, "");
+}
+
+static uint64_t hash_group(const struct fold *f, const struct fold_group *g)
+{
+	return hash_u64(hash_u64(((uint64_t)g->thread << 32 | g->stack) ^ f->seed) + g->marker);
+}
+
+static uint64_t hash_of_group(const void *owner, uint32_t number)
+{
+	const struct fold *f = owner;
+
+	return hash_group(f, &f->groups[number]);
+}
+
+static int add_to_group(struct fold *f, struct hash_index *index, const struct fold_group *new)
+{
+	uint64_t hash = hash_group(f, new);
 	int r;
 
-	f->groups = calloc(p->n_samples + 1, sizeof(*f->groups));
-	if (!f->groups)
-		return fail(-ENOMEM);
+	hash_index_for_each(index, hash, i)
+	{
+		struct fold_group *g = &f->groups[i];
+
+		if (g->thread == new->thread && g->stack == new->stack &&
+		    g->marker == new->marker) {
+			g->count++;
+			g->weight += new->weight;
+			return 0;
+		}
+	}
+	r = fold_hold(f, sizeof(*new) + INDEX_BYTES, "different stacks of threads");
+	if (r < 0)
+		return trace(r);
+	if (f->n_groups == f->groups_room) {
+		size_t room = f->groups_room ? f->groups_room * 2 : 1024;
+		struct fold_group *more = reallocarray(f->groups, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		f->groups = more;
+		f->groups_room = room;
+	}
+	r = hash_index_add(index, hash, hash_of_group, f);
+	if (r < 0)
+		return trace(r);
+	f->groups[f->n_groups++] = *new;
+	return 0;
+}
+
+static int group_samples(struct fold *f, const struct stack_facts *facts)
+{
+	_cleanup_(hash_index_deinit) struct hash_index index = {0};
+	const struct profile *p = f->profile;
+	int r;
+
 	for (size_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
-		struct fold_group *g = &f->groups[f->n_groups];
+		struct fold_group g = {.thread = s->thread, .count = 1, .weight = s->weight};
 
-		if (f->only && !profile_process_wanted(p, s->process, f->only))
+		if (f->only && !profile_process_wanted(p, profile_sample_process(p, s), f->only))
 			continue;
 		if (s->skipped_reason) {
 			f->skipped++;
 			continue;
 		}
-		*g = (struct fold_group){.process = s->process,
-					 .thread = s->thread,
-					 .count = 1,
-					 .weight = s->weight};
-		g->stack = s->stack < p->n_stacks ? s->stack : UINT32_MAX;
-		r = sample_marker(f, s, &g->marker);
+		g.stack = s->stack < p->n_nodes ? s->stack : UINT32_MAX;
+		r = sample_marker(f, facts, s, &g.marker);
+		if (r >= 0)
+			r = add_to_group(f, &index, &g);
 		if (r < 0)
 			return trace(r);
-		f->n_groups++;
 	}
-	if (!f->n_groups)
-		return 0;
-	qsort(f->groups, f->n_groups, sizeof(*f->groups), compare_groups);
-	for (size_t i = 1; i < f->n_groups; i++) {
-		struct fold_group *last = &f->groups[n], *g = &f->groups[i];
-
-		if (compare_groups(last, g)) {
-			f->groups[++n] = *g;
-		} else {
-			last->count += g->count;
-			last->weight += g->weight;
-		}
-	}
-	f->n_groups = n + 1;
-	return 0;
+	return fold_hold(f, -(int64_t)f->n_groups * INDEX_BYTES, "");
 }
 
-/* Frames of a stack that are shown: all but the ERROR frame. */
-static uint32_t stack_frames_shown(const struct fold *f, uint32_t stack)
+static int sum_groups(struct fold *f, const struct stack_facts *facts)
 {
-	return f->profile->stacks[stack].n - (f->error_of[stack] != UINT32_MAX);
-}
-
-static void sum_groups(struct fold *f)
-{
-	const struct profile *p = f->profile;
-
 	for (size_t i = 0; i < f->n_groups; i++) {
 		const struct fold_group *g = &f->groups[i];
 		const char *marker = g->marker == UINT32_MAX ? "" : fold_symbol_name(f, g->marker);
-		size_t depth = 1;
+		size_t depth = 1 + (g->stack == UINT32_MAX ? 0 : facts[g->stack].depth);
 
 		f->count += g->count;
 		f->weight += g->weight;
 		f->cut += !strcmp(marker, "[cut]") ? g->count : 0;
 		f->no_stack += !strcmp(marker, "[no stack]") ? g->count : 0;
 		f->failed += !strncmp(marker, "[failed", 7) ? g->count : 0;
-		if (g->stack != UINT32_MAX)
-			for (uint32_t k = 0; k < stack_frames_shown(f, g->stack); k++) {
-				uint32_t frame = p->stack_frames[p->stacks[g->stack].first + k];
-
-				depth += f->first_call[frame + 1] - f->first_call[frame];
-			}
 		f->max_depth = max_u64(f->max_depth, depth);
+		f->n_calls += depth;
 	}
+	return fold_limit(f, f->n_calls, MAX_CALLS, "calls in the stacks of its threads");
+}
+
+static int make_groups(struct fold *f)
+{
+	int64_t bytes = (int64_t)(f->profile->n_nodes * sizeof(struct stack_facts));
+	_cleanup_(freep) struct stack_facts *facts = NULL;
+	int r = fold_hold(f, bytes, "different calls in its stacks");
+
+	if (r < 0)
+		return trace(r);
+	facts = reallocarray(NULL, f->profile->n_nodes + 1, sizeof(*facts));
+	if (!facts)
+		return fail(-ENOMEM);
+	r = find_facts(f, facts);
+	if (r >= 0)
+		r = group_samples(f, facts);
+	if (r >= 0)
+		r = sum_groups(f, facts);
+	if (r >= 0)
+		r = fold_hold(f, -bytes, "");
+	return r < 0 ? trace(r) : 0;
 }
 
 int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only)
@@ -316,45 +491,50 @@ int fold_init(struct fold *f, const struct profile *profile, const struct profil
 	*f = (struct fold){.profile = profile};
 	if (only && (only->pid || only->cgroup))
 		f->only = only;
+	f->seed = hash_seed();
+	f->held = profile->memory ? profile->memory->held : 0;
 	r = name_frames(f);
 	if (r == 0)
-		r = find_error_frames(f);
+		r = make_groups(f);
 	if (r == 0)
-		r = group_samples(f);
+		r = sort_groups(f);
 	if (r < 0) {
 		fold_deinit(f);
 		return trace(r);
 	}
-	sum_groups(f);
 	return 0;
 }
 
 void fold_deinit(struct fold *f)
 {
 	string_table_deinit(&f->names);
-	table_deinit(&f->symbol_by_key);
+	hash_index_deinit(&f->symbol_index);
 	free(f->symbols);
 	free(f->calls);
 	free(f->first_call);
-	free(f->error_of);
 	free(f->groups);
 	*f = (struct fold){0};
 }
 
 size_t fold_stack(const struct fold *f, const struct fold_group *group, uint32_t *to)
 {
-	const struct profile *p = f->profile;
-	size_t n = 0;
+	const struct profile_node *nodes = f->profile->nodes;
+	size_t n = 0, first;
 
 	if (group->marker != UINT32_MAX)
 		to[n++] = group->marker;
+	first = n;
 	if (group->stack == UINT32_MAX)
 		return n;
-	for (uint32_t k = stack_frames_shown(f, group->stack); k-- > 0;) {
-		uint32_t frame = p->stack_frames[p->stacks[group->stack].first + k];
-
-		for (uint32_t c = f->first_call[frame + 1]; c-- > f->first_call[frame];)
+	for (uint32_t i = group->stack; i != UINT32_MAX && !fold_is_error(f, i); i = nodes[i].up)
+		for (uint32_t c = f->first_call[nodes[i].frame];
+		     c < f->first_call[nodes[i].frame + 1]; c++)
 			to[n++] = f->calls[c];
+	for (size_t a = first, b = n; a + 1 < b; a++) { /* they came innermost first */
+		uint32_t call = to[a];
+
+		to[a] = to[--b];
+		to[b] = call;
 	}
 	return n;
 }

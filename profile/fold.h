@@ -22,10 +22,11 @@ struct fold_symbol {
 	enum fold_kind kind;
 };
 struct fold_group {
-	uint32_t process, thread; /* indices in the profile's */
-	uint32_t stack;		  /* UINT32_MAX: none */
-	uint32_t marker;	  /* symbol; UINT32_MAX: whole */
-	uint64_t count, weight;
+	uint32_t thread; /* index in the profile's */
+	uint32_t stack;	 /* UINT32_MAX: none */
+	uint32_t marker; /* symbol; UINT32_MAX: whole */
+	uint32_t count;
+	uint64_t weight;
 };
 
 /* A call is a symbol's id with these bits: it was inlined into the next call outwards; it was found
@@ -37,27 +38,50 @@ static inline uint32_t fold_call_symbol(uint32_t call)
 	return call & ~(FOLD_INLINED | FOLD_GUESSED);
 }
 
+/* Their numbers leave room for others beside them (walk.c). */
+enum { FOLD_MAX_SYMBOLS = 1 << 23 };
+
 struct fold {
 	const struct profile *profile;	   /* borrowed */
 	const struct profile_filter *only; /* borrowed; NULL: all of it */
 	struct string_table names;
 	struct fold_symbol *symbols;
 	uint32_t n_symbols, symbols_room;
-	struct table symbol_by_key;
+	struct hash_index symbol_index;
+	uint64_t seed;
 	uint32_t *calls;	   /* of all frames, innermost first */
 	uint32_t *first_call;	   /* by frame; [n_frames] is the end of the last */
-	uint32_t *error_of;	   /* by stack: the marker of its ERROR frame; UINT32_MAX: none */
 	struct fold_group *groups; /* by process, thread, stack, marker */
-	size_t n_groups;
+	size_t n_groups, groups_room;
 	size_t max_depth;		/* of any group, the marker counted */
+	uint64_t n_calls;		/* in the stacks of all groups */
 	uint64_t count, weight;		/* of all groups */
 	uint64_t cut, failed, no_stack; /* of the count: by their markers */
 	uint64_t skipped;		/* samples of the trace that are in no group */
+	uint64_t held;			/* bytes, with the profile's */
 };
 
-/* @only NULL: all.  -ENOMEM. */
+/* @only NULL: all.  -ENOMEM; -E2BIG: profile_strerror(). */
 int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only);
 void fold_deinit(struct fold *f);
+
+/* Counts @bytes that are about to be taken, or (negative) were given back.  -E2BIG: over what a writer
+ * of this profile may hold; @what it holds too much of. */
+int fold_hold(struct fold *f, int64_t bytes, const char *what);
+/* New memory of @n items and one more, zeroed and counted. */
+int fold_array(struct fold *f, size_t n, size_t size, const char *what, void *ret_array);
+/* -E2BIG when @n is more than @bound of @what: what a writer's time is bounded by. */
+int fold_limit(const struct fold *f, uint64_t n, uint64_t bound, const char *what);
+static inline int fold_compare(uint32_t a, uint32_t b)
+{
+	return (a > b) - (a < b);
+}
+static inline uint32_t fold_process(const struct fold *f, const struct fold_group *group)
+{
+	return f->profile->threads[group->thread].process;
+}
+/* Is this node the root of a stack that only tells of an error?  It is not shown: the marker is. */
+bool fold_is_error(const struct fold *f, uint32_t node);
 
 /* The calls of a group, root first, the marker before them.  @to has room for max_depth; returns
  * how many. */

@@ -14,15 +14,18 @@
  * levels to climb from the node before to the parent f   function; -1 - function when it is an
  * inlined call c   own samples;  w  own weight less c * base (of most events nearly always 0)
  *     guessed  nodes that were found without unwind information or by an earlier stack; not there when there are none
- * Sums, merging and inversion are the page's work, so that a big profile stays a small file. */
+ * Sums, merging and inversion are the page's work, so that a big profile stays a small file.
+ *
+ * Nodes are visited once, in preorder, and kept as a few bytes each until their array is written. */
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/base/error.h"
-#include "profile/calltree.h"
+#include "profile/column.h"
 #include "profile/export.h"
 #include "profile/summary.h"
 #include "profile/text.h"
+#include "profile/walk.h"
 
 /* Found from the root, where the build runs. */
 __asm__(".pushsection .rodata\n"
@@ -35,35 +38,60 @@ __asm__(".pushsection .rodata\n"
 	"	.incbin \"profile/flame-page.js\"\n"
 	"flame_js_end: .byte 0\n"
 	".popsection\n");
+enum { FLUSH = 1 << 20 };
 extern const char flame_html[], flame_html_end[], flame_css[], flame_css_end[], flame_js[],
 	flame_js_end[];
 
 /* Their distance; as numbers, for they are objects of their own to a compiler. */
 #define SIZE_OF(name) ((size_t)((uintptr_t)name##_end - (uintptr_t)name))
 
+struct html_thread {
+	uint32_t process, thread, n_nodes;
+	uint32_t first, n; /* in order */
+	uint64_t weight, count, process_weight, process_count;
+};
+
 struct html {
 	struct fold fold;
-	struct calltree tree;
+	struct walk walk;
 	struct string_table names;
-	uint32_t *order;  /* nodes in preorder, calls only */
+	struct html_thread *threads;
+	uint32_t *order;  /* groups, by thread, marker, stack */
 	uint32_t *number; /* by symbol: its number in the page, from 1; 0: not used */
 	uint32_t *used;	  /* by number: the symbol */
-	uint32_t n_order, n_used;
-	uint32_t *up; /* by order */
+	struct column up, function, count, weight, guessed;
+	uint64_t columns_held;
+	uint32_t n_threads, n_used, n_nodes;
+	uint32_t climb; /* levels left since the last node */
 	uint64_t base;
-	struct buffer out;
+	FILE *file;
+	uint64_t written;
+	struct buffer out; /* on its way to the file */
 };
 
 static void html_deinit(struct html *h)
 {
+	struct column *const columns[] = {&h->up, &h->function, &h->count, &h->weight, &h->guessed};
+
+	walk_deinit(&h->walk);
 	fold_deinit(&h->fold);
-	calltree_deinit(&h->tree);
 	string_table_deinit(&h->names);
+	free(h->threads);
 	free(h->order);
 	free(h->number);
 	free(h->used);
-	free(h->up);
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+		column_deinit(columns[i]);
 	buffer_deinit(&h->out);
+}
+
+static void flush(struct html *h, bool all)
+{
+	if (h->out.len < FLUSH && !all)
+		return;
+	(void)fwrite(h->out.data, 1, h->out.len, h->file);
+	h->written += h->out.len;
+	h->out.len = 0;
 }
 
 static void put(struct html *h, const char *text)
@@ -81,6 +109,7 @@ static void put_string(struct html *h, const char *text)
 	if (clean.bad)
 		h->out.bad = true;
 	text_json(&h->out, clean.len ? (const char *)clean.data : "", clean.len);
+	flush(h, false);
 }
 
 /* Numbers are most of the file: no printf. */
@@ -98,38 +127,167 @@ static void put_number(struct html *h, bool first, int64_t value)
 	if (!first)
 		text[--at] = ',';
 	buffer_append(&h->out, text + at, sizeof(text) - at);
+	flush(h, false);
 }
 
-/* The nodes below @top in preorder, with their climbs.  No recursion: stacks are deep. */
-static uint32_t order_nodes(struct html *h, uint32_t top)
+static void put_column(struct html *h, const struct column *column)
 {
-	const struct calltree_node *nodes = h->tree.nodes;
-	uint32_t n = 0, at = nodes[top].child, climb = 0;
+	struct column_reader r = column_read(column);
 
-	while (at) {
-		uint32_t symbol = nodes[at].id;
-
-		if (!h->number[symbol]) {
-			h->used[h->n_used++] = symbol;
-			h->number[symbol] = h->n_used;
-		}
-		h->up[h->n_order] = climb;
-		h->order[h->n_order++] = at;
-		n++;
-		climb = 0;
-		if (nodes[at].child) {
-			at = nodes[at].child;
-			continue;
-		}
-		climb = 1;
-		while (!nodes[at].next && nodes[at].parent != top) {
-			at = nodes[at].parent;
-			climb++;
-		}
-		at = nodes[at].next;
-	}
-	return n;
+	for (uint32_t i = 0; i < h->n_nodes; i++)
+		put_number(h, !i, column_next(&r));
 }
+
+/* ---- nodes ---- */
+
+static int enter(void *arg, const struct walk_call *call)
+{
+	struct html *h = arg;
+	uint32_t *number = &h->number[call->symbol];
+	int64_t function;
+	uint64_t bytes;
+	int r;
+
+	if (!*number) {
+		h->used[h->n_used++] = call->symbol;
+		*number = h->n_used;
+	}
+	function = (int64_t)*number - 1;
+	column_add(&h->up, h->climb);
+	column_add(&h->function, call->inlined ? -1 - function : function);
+	column_add(&h->count, (int64_t)call->self_count);
+	column_add(&h->weight, (int64_t)(call->self_weight - call->self_count * h->base));
+	column_add(&h->guessed, call->guessed);
+	h->climb = 0;
+	h->n_nodes++;
+	bytes = h->up.bytes.len + h->function.bytes.len + h->count.bytes.len + h->weight.bytes.len +
+		h->guessed.bytes.len;
+	if (bytes - h->columns_held < FLUSH)
+		return 0;
+	if (h->up.bytes.bad || h->function.bytes.bad || h->count.bytes.bad || h->weight.bytes.bad ||
+	    h->guessed.bytes.bad)
+		return fail(-ENOMEM);
+	r = fold_hold(&h->fold, (int64_t)(bytes - h->columns_held), "calls in its trees");
+	h->columns_held = bytes;
+	return r < 0 ? trace(r) : 0;
+}
+
+static void leave(void *arg)
+{
+	((struct html *)arg)->climb++;
+}
+
+static int compare_groups(const void *a, const void *b, void *html)
+{
+	const struct html *h = html;
+	const struct fold_group *x = &h->fold.groups[*(const uint32_t *)a],
+				*y = &h->fold.groups[*(const uint32_t *)b];
+	int r = fold_compare(x->thread, y->thread);
+
+	if (!r)
+		r = fold_compare(x->marker, y->marker);
+	return r ? r : fold_compare(x->stack, y->stack);
+}
+
+#define COMPARE(a, b)   \
+	if ((a) != (b)) \
+	return (a) < (b) ? 1 : -1
+
+/* The heaviest process first, and in it the heaviest thread. */
+static int compare_threads(const void *a, const void *b)
+{
+	const struct html_thread *x = a, *y = b;
+
+	COMPARE(x->process_weight, y->process_weight);
+	COMPARE(x->process_count, y->process_count);
+	COMPARE(y->process, x->process);
+	COMPARE(x->weight, y->weight);
+	COMPARE(x->count, y->count);
+	COMPARE(y->thread, x->thread);
+	return 0;
+}
+
+/* Sums by process go to its first thread, then to all. */
+static int sum_processes(struct html *h)
+{
+	_cleanup_(freep) struct html_thread **first = NULL;
+	int r = fold_array(&h->fold, h->fold.profile->n_processes, sizeof(struct html_thread *),
+			   "processes", &first);
+
+	if (r < 0)
+		return trace(r);
+	for (uint32_t i = 0; i < h->n_threads; i++) {
+		struct html_thread *t = &h->threads[i], **of = &first[t->process];
+
+		*of = *of ? *of : t;
+		(*of)->process_weight += t->weight;
+		(*of)->process_count += t->count;
+	}
+	for (uint32_t i = 0; i < h->n_threads; i++) {
+		struct html_thread *t = &h->threads[i];
+
+		t->process_weight = first[t->process]->process_weight;
+		t->process_count = first[t->process]->process_count;
+	}
+	return 0;
+}
+
+static int find_threads(struct html *h)
+{
+	size_t n = h->fold.n_groups;
+	struct html_thread *t = NULL;
+	int r = fold_array(&h->fold, n * 2, sizeof(*h->order), "different stacks of threads",
+			   &h->order);
+
+	for (uint32_t i = 0; i < n && r == 0; i++) { /* groups are by process and thread */
+		h->order[i] = i;
+		h->n_threads += !i || h->fold.groups[i - 1].thread != h->fold.groups[i].thread;
+	}
+	if (r == 0) /* and as much for sorting */
+		r = fold_hold(&h->fold, (int64_t)(h->n_threads * sizeof(*t)), "threads");
+	if (r == 0)
+		r = fold_array(&h->fold, h->n_threads, sizeof(*t), "threads", &h->threads);
+	if (r < 0)
+		return trace(r);
+	qsort_r(h->order, n, sizeof(*h->order), compare_groups, h);
+	h->n_threads = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct fold_group *g = &h->fold.groups[h->order[i]];
+
+		if (!t || t->thread != g->thread) {
+			t = &h->threads[h->n_threads++];
+			t->thread = g->thread;
+			t->process = fold_process(&h->fold, g);
+			t->first = i;
+		}
+		t->n++;
+		t->weight += g->weight;
+		t->count += g->count;
+	}
+	r = sum_processes(h);
+	if (r < 0)
+		return trace(r);
+	qsort(h->threads, h->n_threads, sizeof(*h->threads), compare_threads);
+	return 0;
+}
+
+static int visit_threads(struct html *h)
+{
+	const struct walk_visitor visitor = {.enter = enter, .leave = leave, .arg = h};
+	int r = 0;
+
+	for (uint32_t i = 0; i < h->n_threads && r == 0; i++) {
+		struct html_thread *t = &h->threads[i];
+		uint32_t before = h->n_nodes;
+
+		h->climb = 0;
+		r = walk_marked(&h->walk, h->order + t->first, t->n, &visitor);
+		t->n_nodes = h->n_nodes - before;
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- the page ---- */
 
 static int compare_weights(const void *a, const void *b)
 {
@@ -141,15 +299,21 @@ static int compare_weights(const void *a, const void *b)
 /* The weight that most samples have: the median of the groups' means. */
 static int find_base(struct html *h)
 {
-	_cleanup_(freep) uint64_t *means = calloc(h->fold.n_groups + 1, sizeof(*means));
+	int64_t bytes =
+		(int64_t)(h->fold.n_groups * 2 * sizeof(uint64_t)); /* half of it for sorting */
+	_cleanup_(freep) uint64_t *means = NULL;
+	int r = fold_hold(&h->fold, bytes, "different stacks of threads");
 
+	if (r < 0)
+		return trace(r);
+	means = calloc(h->fold.n_groups + 1, sizeof(*means));
 	if (!means)
 		return fail(-ENOMEM);
 	for (size_t i = 0; i < h->fold.n_groups; i++)
 		means[i] = h->fold.groups[i].weight / h->fold.groups[i].count;
 	qsort(means, h->fold.n_groups, sizeof(*means), compare_weights);
 	h->base = min_u64(means[h->fold.n_groups / 2], 1ull << 40);
-	return 0;
+	return fold_hold(&h->fold, -bytes, "");
 }
 
 static void put_head(struct html *h, const struct export_options *options)
@@ -182,51 +346,50 @@ static void put_head(struct html *h, const struct export_options *options)
 
 static int add_name(struct html *h, const char *name, int64_t *ret_index)
 {
+	size_t len = strlen(name);
+	bool is_new;
 	uint32_t id;
-	int r = string_table_add(&h->names, name, strlen(name), &id, NULL);
+	int r = string_table_add(&h->names, name, len, &id, &is_new);
 
+	if (r >= 0 && is_new)
+		r = fold_hold(&h->fold, (int64_t)len + 64, "names of threads");
 	if (r < 0)
 		return trace(r);
 	*ret_index = (int64_t)id - 1;
 	return 0;
 }
 
-static int put_thread(struct html *h, bool first, uint32_t process, uint32_t thread)
+static int put_thread(struct html *h, bool first, const struct html_thread *t)
 {
 	const struct profile *p = h->fold.profile;
-	uint32_t process_id = h->tree.nodes[process].id, thread_id = h->tree.nodes[thread].id;
 	int64_t process_name, thread_name;
 	char name[32];
 	int r;
 
-	r = add_name(h, fold_process_name(&h->fold, process_id, name), &process_name);
+	r = add_name(h, fold_process_name(&h->fold, t->process, name), &process_name);
 	if (r == 0)
-		r = add_name(h, fold_thread_name(&h->fold, thread_id, name), &thread_name);
+		r = add_name(h, fold_thread_name(&h->fold, t->thread, name), &thread_name);
 	if (r < 0)
 		return trace(r);
 	put(h, first ? "[" : ",[");
-	put_number(h, true, p->processes[process_id].pid);
-	put_number(h, false, p->threads[thread_id].tid);
+	put_number(h, true, p->processes[t->process].pid);
+	put_number(h, false, p->threads[t->thread].tid);
 	put_number(h, false, process_name);
 	put_number(h, false, thread_name);
-	put_number(h, false, order_nodes(h, thread));
+	put_number(h, false, t->n_nodes);
 	put(h, "]");
 	return 0;
 }
 
 static int put_threads(struct html *h)
 {
-	bool first = true;
 	int r;
 
 	put(h, ",\"threads\":[");
-	calltree_for_each_child(&h->tree, 0, process)
-		calltree_for_each_child(&h->tree, process, thread)
-	{
-		r = put_thread(h, first, process, thread);
+	for (uint32_t i = 0; i < h->n_threads; i++) {
+		r = put_thread(h, !i, &h->threads[i]);
 		if (r < 0)
 			return trace(r);
-		first = false;
 	}
 	put(h, "],\"names\":[");
 	for (uint32_t id = 1; id <= h->names.n_entries; id++) {
@@ -274,10 +437,11 @@ static void put_functions(struct html *h)
 
 static void put_guesses(struct html *h)
 {
+	struct column_reader r = column_read(&h->guessed);
 	bool first = true;
 
-	for (uint32_t i = 0; i < h->n_order; i++)
-		if (h->tree.nodes[h->order[i]].guessed) {
+	for (uint32_t i = 0; i < h->n_nodes; i++)
+		if (column_next(&r)) {
 			put(h, first ? ",\"guessed\":[" : "");
 			put_number(h, first, i);
 			first = false;
@@ -288,24 +452,13 @@ static void put_guesses(struct html *h)
 static void put_nodes(struct html *h)
 {
 	put(h, ",\"up\":[");
-	for (uint32_t i = 0; i < h->n_order; i++)
-		put_number(h, !i, h->up[i]);
+	put_column(h, &h->up);
 	put(h, "],\"f\":[");
-	for (uint32_t i = 0; i < h->n_order; i++) {
-		const struct calltree_node *n = &h->tree.nodes[h->order[i]];
-		int64_t function = (int64_t)h->number[n->id] - 1;
-
-		put_number(h, !i, n->inlined ? -1 - function : function);
-	}
+	put_column(h, &h->function);
 	put(h, "],\"c\":[");
-	for (uint32_t i = 0; i < h->n_order; i++)
-		put_number(h, !i, (int64_t)h->tree.nodes[h->order[i]].self_count);
+	put_column(h, &h->count);
 	put(h, "],\"w\":[");
-	for (uint32_t i = 0; i < h->n_order; i++) {
-		const struct calltree_node *n = &h->tree.nodes[h->order[i]];
-
-		put_number(h, !i, (int64_t)(n->self_weight - n->self_count * h->base));
-	}
+	put_column(h, &h->weight);
 	put(h, "]");
 	put_guesses(h);
 	put(h, "}");
@@ -313,16 +466,15 @@ static void put_nodes(struct html *h)
 
 static int put_data(struct html *h, const struct export_options *options)
 {
-	int r = find_base(h);
+	int r;
 
-	if (r < 0)
-		return trace(r);
 	put_head(h, options);
 	r = put_threads(h);
 	if (r < 0)
 		return trace(r);
 	put_functions(h);
 	put_nodes(h);
+	flush(h, true);
 	return h->out.bad ? fail(-ENOMEM) : 0;
 }
 
@@ -331,62 +483,60 @@ static int html_prepare(struct html *h, const struct profile *profile,
 {
 	int r = fold_init(&h->fold, profile, options ? &options->only : NULL);
 
+	h->up.sparse = h->count.sparse = h->weight.sparse = h->guessed.sparse = true;
 	if (r == 0)
-		r = calltree_init(&h->tree, &h->fold, true, true);
-	if (r < 0)
-		return trace(r);
-	h->order = calloc(h->tree.n_nodes, sizeof(*h->order));
-	h->up = calloc(h->tree.n_nodes, sizeof(*h->up));
-	h->number = calloc((size_t)h->fold.n_symbols + 1, sizeof(*h->number));
-	h->used = calloc((size_t)h->fold.n_symbols + 1, sizeof(*h->used));
-	return h->order && h->up && h->number && h->used ? 0 : fail(-ENOMEM);
+		r = find_base(h);
+	if (r == 0)
+		r = find_threads(h);
+	if (r == 0)
+		r = fold_array(&h->fold, h->fold.n_symbols, sizeof(*h->number), "functions",
+			       &h->number);
+	if (r == 0)
+		r = fold_array(&h->fold, h->fold.n_symbols, sizeof(*h->used), "functions",
+			       &h->used);
+	if (r == 0)
+		r = walk_init(&h->walk, &h->fold);
+	if (r == 0)
+		r = visit_threads(h);
+	return r < 0 ? trace(r) : 0;
 }
 
-struct part {
-	const char *mark; /* what it replaces; NULL: the end */
-	const void *data;
-	size_t len;
-};
-
-/* @parts in the order of their marks. */
-static void write_page(const struct part *parts, FILE *out)
+/* Of the page, the next piece up to @mark (NULL: its end). */
+static void write_up_to(struct html *h, const char **at, const char *mark)
 {
+	size_t left = SIZE_OF(flame_html) - (size_t)(*at - flame_html);
+	const char *end = mark ? memmem(*at, left, mark, strlen(mark)) : *at + left;
+
+	(void)fwrite(*at, 1, (size_t)(end - *at), h->file);
+	*at = end + (mark ? strlen(mark) : 0);
+}
+
+/* The marks in their order. */
+static int write_page(struct html *h, const struct export_options *options)
+{
+	const char *name = options && options->title ? fold_base_name(options->title) : "profile";
 	const char *at = flame_html;
-	size_t left = SIZE_OF(flame_html);
+	int r;
 
-	for (;; parts++) {
-		const char *end = parts->mark ? memmem(at, left, parts->mark, strlen(parts->mark))
-					      : at + left;
-
-		(void)fwrite(at, 1, (size_t)(end - at), out);
-		if (!parts->mark)
-			return;
-		(void)fwrite(parts->data, 1, parts->len, out);
-		left -= (size_t)(end - at) + strlen(parts->mark);
-		at = end + strlen(parts->mark);
-	}
+	write_up_to(h, &at, "@TITLE@");
+	text_html(&h->out, name, strlen(name));
+	flush(h, true);
+	write_up_to(h, &at, "@STYLE@");
+	(void)fwrite(flame_css, 1, SIZE_OF(flame_css), h->file);
+	write_up_to(h, &at, "@DATA@");
+	r = put_data(h, options);
+	if (r < 0)
+		return trace(r);
+	write_up_to(h, &at, "@SCRIPT@");
+	(void)fwrite(flame_js, 1, SIZE_OF(flame_js), h->file);
+	write_up_to(h, &at, NULL);
+	return export_finish(h->file);
 }
 
 int export_html(const struct profile *profile, const struct export_options *options, FILE *out)
 {
-	const char *name = options && options->title ? fold_base_name(options->title) : "profile";
-	_cleanup_(buffer_deinit) struct buffer title = {0};
-	_cleanup_(html_deinit) struct html h = {0};
-	int r;
+	_cleanup_(html_deinit) struct html h = {.file = out};
+	int r = html_prepare(&h, profile, options);
 
-	r = html_prepare(&h, profile, options);
-	if (r == 0)
-		r = put_data(&h, options);
-	if (r < 0)
-		return trace(r);
-	text_html(&title, name, strlen(name));
-	if (title.bad)
-		return fail(-ENOMEM);
-	write_page((const struct part[]){{"@TITLE@", title.data, title.len},
-					 {"@STYLE@", flame_css, SIZE_OF(flame_css)},
-					 {"@DATA@", h.out.data, h.out.len},
-					 {"@SCRIPT@", flame_js, SIZE_OF(flame_js)},
-					 {0}},
-		   out);
-	return export_finish(out);
+	return r < 0 ? trace(r) : write_page(&h, options);
 }

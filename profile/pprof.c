@@ -1,10 +1,10 @@
 /* pprof.c - the gzipped profile.proto.  Thread: main.
  *
- * Each message of the profile lives in one array of its kind; the pointer arrays that protobuf-c
- * wants are made from them at the end.  Locations are the trace's frames (id = index + 1), with
- * their inlined lines; addresses are ELF virtual addresses, so each mapping begins at 0.  Markers
- * are locations without a mapping. Kernel frames share address 0 (addresses of the kernel are never
- * written) and differ by name. */
+ * Messages are packed one by one and deflated at once: all of a big profile's are gigabytes.  What
+ * refers to others comes with or behind them; the strings, which everything refers to, are the end.
+ * Locations are the trace's frames (id = index + 1), with their inlined lines; addresses are ELF
+ * virtual addresses, so each mapping begins at 0.  Markers are locations without a mapping. Kernel
+ * frames share address 0 (addresses of the kernel are never written) and differ by name. */
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>
@@ -16,187 +16,271 @@
 #include "profile/text.h"
 #include "protos/profile.pb-c.h"
 
-enum { N_VALUES = 2, N_LABELS = 5 };
+enum { N_VALUES = 2, N_LABELS = 5, PIECE = 64 << 10, STRING_BYTES = 64 };
+#define MAX_PACKED (2ull << 30) /* of a trace below 100 MiB */
+enum {				/* of Profile */
+       PROFILE_SAMPLE = 2,
+       PROFILE_MAPPING = 3,
+       PROFILE_LOCATION = 4,
+       PROFILE_FUNCTION = 5,
+       PROFILE_STRING_TABLE = 6,
+};
 
 struct pprof {
 	struct fold fold;
 	struct string_table strings; /* id = index in string_table; 0 is "" */
-	struct table function_by_key;
-	Pprof__Profile message;
+	struct pprof_function {
+		uint32_t symbol, file; /* one a name, module and file */
+	} * functions;
+	struct hash_index function_index;
+	size_t functions_room;
 	Pprof__Mapping *mappings;
-	Pprof__Location *locations;
-	Pprof__Function *functions;
-	Pprof__Line *lines;
-	Pprof__Sample *samples;
-	Pprof__Label *labels;
-	uint64_t *location_ids;
-	int64_t *values;
-	Pprof__ValueType types[N_VALUES], period_type, *type_list[N_VALUES];
-	/* What the message points to. */
-	Pprof__Mapping **mapping_list;
-	Pprof__Location **location_list;
-	Pprof__Function **function_list;
-	Pprof__Line **line_list;
-	Pprof__Sample **sample_list;
-	Pprof__Label **label_list;
-	char **string_list;
-	size_t n_functions, n_lines;
-	int error; /* the first failure of add_string() */
+	uint64_t *ids; /* of the sample that is being written */
+	z_stream z;
+	bool z_open;
+	FILE *out;
+	struct buffer packed; /* on its way to z */
+	uint64_t written;     /* bytes, before they are deflated */
+	int error;	      /* the first failure */
 };
 
 static void pprof_deinit(struct pprof *p)
 {
-	void *const memory[] = {
-		p->mappings,	 p->locations,	   p->functions,     p->lines,
-		p->samples,	 p->labels,	   p->location_ids,  p->values,
-		p->mapping_list, p->location_list, p->function_list, p->line_list,
-		p->sample_list,	 p->label_list,	   p->string_list,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
-		free(memory[i]);
+	if (p->z_open)
+		(void)deflateEnd(&p->z);
+	free(p->functions);
+	free(p->mappings);
+	free(p->ids);
 	fold_deinit(&p->fold);
 	string_table_deinit(&p->strings);
-	table_deinit(&p->function_by_key);
+	hash_index_deinit(&p->function_index);
+	buffer_deinit(&p->packed);
 }
+
+static void failed(struct pprof *p, int r)
+{
+	if (r < 0 && !p->error)
+		p->error = trace(r);
+}
+
+/* ---- the stream ---- */
+
+/* Deflates what is packed, when it is much or @last. */
+static void flush(struct pprof *p, bool last)
+{
+	uint8_t piece[16384] = {0};
+	int r = Z_OK;
+
+	if (p->packed.bad)
+		failed(p, fail(-ENOMEM));
+	if (p->error || (p->packed.len < PIECE && !last))
+		return;
+	p->z.next_in = p->packed.data;
+	p->z.avail_in = (uInt)p->packed.len;
+	do {
+		p->z.next_out = piece;
+		p->z.avail_out = sizeof(piece);
+		r = deflate(&p->z, last ? Z_FINISH : Z_NO_FLUSH);
+		if (fwrite(piece, 1, sizeof(piece) - p->z.avail_out, p->out) !=
+		    sizeof(piece) - p->z.avail_out)
+			failed(p, export_finish(p->out));
+	} while (!p->error && (last ? r != Z_STREAM_END : !p->z.avail_out));
+	p->written += p->packed.len;
+	p->packed.len = 0;
+	failed(p, fold_limit(&p->fold, p->written, MAX_PACKED, "bytes of messages"));
+}
+
+static void put_message(struct pprof *p, unsigned field, const ProtobufCMessage *message)
+{
+	size_t len = protobuf_c_message_get_packed_size(message);
+	uint8_t *to;
+
+	buffer_varint(&p->packed, field << 3 | 2);
+	buffer_varint(&p->packed, len);
+	to = buffer_reserve(&p->packed, len);
+	if (to)
+		p->packed.len += protobuf_c_message_pack(message, to);
+	flush(p, false);
+}
+
+static int open_stream(struct pprof *p)
+{
+	/* 15 + 16: the largest window, and a gzip header. */
+	if (deflateInit2(&p->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
+			 Z_DEFAULT_STRATEGY) != Z_OK)
+		return fail(-ENOMEM);
+	p->z_open = true;
+	return 0;
+}
+
+/* ---- strings ---- */
 
 /* The index of a string.  proto3 strings must be UTF-8: what is not is replaced. */
 static int64_t add_string(struct pprof *p, const char *text)
 {
 	_cleanup_(buffer_deinit) struct buffer clean = {0};
-	uint32_t id;
+	bool is_new = false;
+	uint32_t id = 0;
 	int r;
 
 	if (!*text)
 		return 0;
 	text_clean(&clean, text);
-	r = clean.bad ? -ENOMEM : string_table_add(&p->strings, clean.data, clean.len, &id, NULL);
-	if (r < 0) {
-		p->error = fail(r);
-		return 0;
-	}
+	r = clean.bad ? -ENOMEM
+		      : string_table_add(&p->strings, clean.data, clean.len, &id, &is_new);
+	if (r >= 0 && is_new)
+		r = fold_hold(&p->fold, (int64_t)clean.len + STRING_BYTES, "names");
+	failed(p, r);
 	return id;
 }
 
-static void *array(struct pprof *p, size_t n, size_t size)
+static void put_strings(struct pprof *p)
 {
-	void *memory = calloc(n + 1, size);
+	for (uint32_t id = 0; id <= p->strings.n_entries && !p->error; id++) {
+		size_t len = id ? p->strings.entries[id - 1].len : 0;
 
-	if (!memory)
-		p->error = fail(-ENOMEM);
-	return memory;
-}
-
-/* Everything whose number is known beforehand. */
-static int allocate(struct pprof *p)
-{
-	const struct profile *profile = p->fold.profile;
-	size_t n_calls = p->fold.first_call[profile->n_frames], n_ids = 0;
-	size_t n_locations =
-		profile->n_frames + p->fold.n_symbols; /* markers stand behind the frames */
-	size_t n_groups = p->fold.n_groups;
-
-	for (size_t i = 0; i < n_groups; i++)
-		n_ids += 1 + (p->fold.groups[i].stack == UINT32_MAX
-				      ? 0
-				      : profile->stacks[p->fold.groups[i].stack].n);
-	p->mappings = array(p, profile->n_modules, sizeof(*p->mappings));
-	p->mapping_list = array(p, profile->n_modules, sizeof(*p->mapping_list));
-	p->locations = array(p, n_locations, sizeof(*p->locations));
-	p->location_list = array(p, n_locations, sizeof(*p->location_list));
-	p->functions = array(p, n_calls + p->fold.n_symbols, sizeof(*p->functions));
-	p->function_list = array(p, n_calls + p->fold.n_symbols, sizeof(*p->function_list));
-	p->lines = array(p, n_calls + p->fold.n_symbols, sizeof(*p->lines));
-	p->line_list = array(p, n_calls + p->fold.n_symbols, sizeof(*p->line_list));
-	p->samples = array(p, n_groups, sizeof(*p->samples));
-	p->sample_list = array(p, n_groups, sizeof(*p->sample_list));
-	p->labels = array(p, n_groups * N_LABELS, sizeof(*p->labels));
-	p->label_list = array(p, n_groups * N_LABELS, sizeof(*p->label_list));
-	p->values = array(p, n_groups * N_VALUES, sizeof(*p->values));
-	p->location_ids = array(p, n_ids, sizeof(*p->location_ids));
-	return p->error;
-}
-
-/* The id of the function: one a name, module and file. */
-static uint64_t add_function(struct pprof *p, uint32_t symbol, int64_t file)
-{
-	uint64_t key = (uint64_t)symbol << 32 | (uint32_t)file, found;
-	Pprof__Function *f;
-	int r;
-
-	if (table_get(&p->function_by_key, key, &found))
-		return found;
-	r = table_put(&p->function_by_key, key, p->n_functions + 1);
-	if (r < 0) {
-		p->error = trace(r);
-		return 0;
+		buffer_varint(&p->packed, PROFILE_STRING_TABLE << 3 | 2);
+		buffer_varint(&p->packed, len);
+		if (len)
+			buffer_append(&p->packed, p->strings.entries[id - 1].data, len);
+		flush(p, false);
 	}
-	f = &p->functions[p->n_functions];
-	pprof__function__init(f);
-	f->id = p->n_functions + 1;
-	f->name = f->system_name = add_string(p, fold_symbol_name(&p->fold, symbol));
-	f->filename = file;
-	p->function_list[p->n_functions++] = f;
-	return f->id;
 }
 
-static void add_line(struct pprof *p, Pprof__Location *location, uint32_t symbol, int64_t file,
-		     int64_t number)
+/* ---- functions and locations ---- */
+
+static uint64_t hash_function(const struct pprof *p, const struct pprof_function *f)
 {
-	Pprof__Line *line = &p->lines[p->n_lines];
-
-	pprof__line__init(line);
-	line->function_id = add_function(p, symbol, file);
-	line->line = number;
-	if (!location->n_line)
-		location->line = &p->line_list[p->n_lines];
-	location->n_line++;
-	p->line_list[p->n_lines++] = line;
+	return hash_u64(((uint64_t)f->symbol << 32 | f->file) ^ p->fold.seed);
 }
 
-static Pprof__Location *add_location(struct pprof *p, size_t index)
+static uint64_t hash_of_function(const void *owner, uint32_t number)
 {
-	Pprof__Location *location = &p->locations[index];
+	const struct pprof *p = owner;
 
-	pprof__location__init(location);
-	location->id = index + 1;
-	p->location_list[p->message.n_location++] = location;
-	return location;
+	return hash_function(p, &p->functions[number]);
 }
 
-static void add_frame(struct pprof *p, uint32_t index)
+static int new_function(struct pprof *p, const struct pprof_function *f)
+{
+	size_t n = p->function_index.n_used;
+	int r = fold_hold(&p->fold, sizeof(*f) + 11 /* of the index, at most */, "functions");
+
+	if (r >= 0 && n == p->functions_room) {
+		size_t room = n ? n * 2 : 256;
+		struct pprof_function *more = reallocarray(p->functions, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		p->functions = more;
+		p->functions_room = room;
+	}
+	if (r >= 0)
+		r = hash_index_add(&p->function_index, hash_function(p, f), hash_of_function, p);
+	if (r < 0)
+		return trace(r);
+	p->functions[n] = *f;
+	return 0;
+}
+
+/* The id of the function, which is written when it is new. */
+static uint64_t put_function(struct pprof *p, uint32_t symbol, int64_t file)
+{
+	const struct pprof_function wanted = {symbol, (uint32_t)file};
+	Pprof__Function message = PPROF__FUNCTION__INIT;
+
+	hash_index_for_each(&p->function_index, hash_function(p, &wanted), i)
+	{
+		if (p->functions[i].symbol == wanted.symbol && p->functions[i].file == wanted.file)
+			return i + 1;
+	}
+	failed(p, new_function(p, &wanted));
+	message.id = p->function_index.n_used;
+	message.name = message.system_name = add_string(p, fold_symbol_name(&p->fold, symbol));
+	message.filename = file;
+	put_message(p, PROFILE_FUNCTION, &message.base);
+	return message.id;
+}
+
+/* A location's lines are made one by one: a frame may have hundreds. */
+static void pack_line(struct pprof *p, struct buffer *location, uint32_t symbol, int64_t file,
+		      int64_t number)
+{
+	Pprof__Line line = PPROF__LINE__INIT;
+	size_t len;
+	uint8_t *to;
+
+	line.function_id = put_function(p, symbol, file);
+	line.line = number;
+	len = pprof__line__get_packed_size(&line);
+	buffer_varint(location, 4 << 3 | 2); /* Location.line */
+	buffer_varint(location, len);
+	to = buffer_reserve(location, len);
+	if (to)
+		location->len += pprof__line__pack(&line, to);
+}
+
+static void put_location(struct pprof *p, Pprof__Location *location, const struct buffer *lines)
+{
+	size_t len = pprof__location__get_packed_size(location);
+	uint8_t *to;
+
+	buffer_varint(&p->packed, PROFILE_LOCATION << 3 | 2);
+	buffer_varint(&p->packed, len + lines->len);
+	to = buffer_reserve(&p->packed, len);
+	if (to)
+		p->packed.len += pprof__location__pack(location, to);
+	buffer_append(&p->packed, lines->data, lines->len);
+	p->packed.bad |= lines->bad;
+	flush(p, false);
+}
+
+static void put_frame(struct pprof *p, uint32_t index, struct buffer *lines)
 {
 	const struct profile *profile = p->fold.profile;
 	const struct profile_frame *frame = &profile->frames[index];
-	Pprof__Location *location = add_location(p, index);
-	Pprof__Mapping *m = frame->module < profile->n_modules ? &p->mappings[frame->module] : NULL;
+	Pprof__Location location = PPROF__LOCATION__INIT;
 
-	location->address = frame->rel_pc;
-	location->mapping_id = m ? m->id : 0;
+	location.id = (uint64_t)index + 1;
+	location.address = frame->rel_pc;
+	location.mapping_id = frame->module < profile->n_modules ? (uint64_t)frame->module + 1 : 0;
+	lines->len = 0;
 	for (uint32_t k = 0; k < frame->n_lines; k++) {
 		const struct profile_line *line = &profile->lines[frame->first_line + k];
 		uint32_t call = p->fold.calls[p->fold.first_call[index] + k];
 
-		add_line(p, location, fold_call_symbol(call),
-			 line->file
-				 ? add_string(p, string_table_text(&profile->strings, line->file))
-				 : 0,
-			 line->line);
-		if (m) {
-			m->has_functions |= line->function != 0;
-			m->has_filenames |= line->file != 0;
-			m->has_line_numbers |= line->line != 0;
-			m->has_inline_frames |= frame->n_lines > 1;
-		}
+		pack_line(p, lines, fold_call_symbol(call),
+			  line->file
+				  ? add_string(p, string_table_text(&profile->strings, line->file))
+				  : 0,
+			  line->line);
 	}
-	/* Readers that look an address up in its mapping want it inside. */
-	if (m)
-		m->memory_limit =
-			max_u64(m->memory_limit,
-				(frame->rel_pc | 0xfff) + (frame->rel_pc < UINT64_MAX - 0xfff));
+	put_location(p, &location, lines);
 }
 
-static void add_mapping(struct pprof *p, size_t index)
+/* Frames, and behind them the markers. */
+static void put_locations(struct pprof *p)
+{
+	_cleanup_(buffer_deinit) struct buffer lines = {0};
+	size_t n = p->fold.profile->n_frames;
+
+	for (uint32_t i = 0; i < n && !p->error; i++)
+		put_frame(p, i, &lines);
+	for (uint32_t i = 0; i < p->fold.n_symbols && !p->error; i++) {
+		Pprof__Location location = PPROF__LOCATION__INIT;
+
+		if (p->fold.symbols[i].kind != FOLD_MARKER)
+			continue;
+		location.id = n + i + 1;
+		lines.len = 0;
+		pack_line(p, &lines, i, 0, 0);
+		put_location(p, &location, &lines);
+	}
+}
+
+/* ---- mappings ---- */
+
+static void make_mapping(struct pprof *p, size_t index)
 {
 	const struct profile *profile = p->fold.profile;
 	const struct profile_module *module = &profile->modules[index];
@@ -216,77 +300,51 @@ static void add_mapping(struct pprof *p, size_t index)
 		m->filename = add_string(p, "[kernel.kallsyms]");
 	else if (module->path)
 		m->filename = add_string(p, string_table_text(&profile->strings, module->path));
-	p->mapping_list[p->message.n_mapping++] = m;
 }
 
-static void add_label(struct pprof *p, Pprof__Sample *sample, size_t index, const char *key,
-		      const char *text, int64_t number)
-{
-	Pprof__Label *label = &p->labels[index];
-
-	pprof__label__init(label);
-	label->key = add_string(p, key);
-	label->str = text ? add_string(p, text) : 0;
-	label->num = number;
-	p->label_list[index] = label;
-	if (!sample->n_label)
-		sample->label = &p->label_list[index];
-	sample->n_label++;
-}
-
-/* @at: first free location id.  Returns the next. */
-static size_t add_sample(struct pprof *p, size_t index, size_t at)
+/* What its frames say of a mapping. */
+static void add_frame(struct pprof *p, const struct profile_frame *frame)
 {
 	const struct profile *profile = p->fold.profile;
-	const struct fold_group *g = &p->fold.groups[index];
-	Pprof__Sample *s = &p->samples[index];
-	const char *cgroup = fold_process_cgroup(&p->fold, g->process);
-	char name[32];
+	Pprof__Mapping *m;
 
-	pprof__sample__init(s);
-	s->location_id = &p->location_ids[at];
-	if (g->stack != UINT32_MAX) {
-		const struct profile_stack *stack = &profile->stacks[g->stack];
-		uint32_t n = stack->n - (p->fold.error_of[g->stack] != UINT32_MAX);
-
-		for (uint32_t k = 0; k < n; k++)
-			s->location_id[s->n_location_id++] =
-				(uint64_t)profile->stack_frames[stack->first + k] + 1;
-	}
-	if (g->marker != UINT32_MAX)
-		s->location_id[s->n_location_id++] = profile->n_frames + g->marker + 1;
-	s->value = &p->values[index * N_VALUES];
-	s->n_value = N_VALUES;
-	s->value[0] = (int64_t)g->count;
-	s->value[1] = (int64_t)min_u64(g->weight, INT64_MAX);
-	index *= N_LABELS;
-	add_label(p, s, index, "process", fold_process_name(&p->fold, g->process, name), 0);
-	add_label(p, s, index + 1, "thread", fold_thread_name(&p->fold, g->thread, name), 0);
-	add_label(p, s, index + 2, "pid", NULL, profile->processes[g->process].pid);
-	add_label(p, s, index + 3, "tid", NULL, profile->threads[g->thread].tid);
-	if (*cgroup)
-		add_label(p, s, index + 4, "cgroup", cgroup, 0);
-	return at + s->n_location_id;
-}
-
-/* Readers take the first mapping for the program: of those that are no library the one in most
- * samples. */
-static void main_mapping_first(struct pprof *p)
-{
-	const struct profile *profile = p->fold.profile;
-	_cleanup_(freep) uint64_t *counts = array(p, profile->n_modules, sizeof(*counts));
-	_cleanup_(freep) size_t *seen = array(p, profile->n_modules, sizeof(*seen));
-	size_t best = 0;
-
-	if (!counts || !seen)
+	if (frame->module >= profile->n_modules)
 		return;
+	m = &p->mappings[frame->module];
+	for (uint32_t k = 0; k < frame->n_lines; k++) {
+		const struct profile_line *line = &profile->lines[frame->first_line + k];
+
+		m->has_functions |= line->function != 0;
+		m->has_filenames |= line->file != 0;
+		m->has_line_numbers |= line->line != 0;
+		m->has_inline_frames |= frame->n_lines > 1;
+	}
+	/* Readers that look an address up in its mapping want it inside. */
+	m->memory_limit = max_u64(m->memory_limit,
+				  (frame->rel_pc | 0xfff) + (frame->rel_pc < UINT64_MAX - 0xfff));
+}
+
+static void *array(struct pprof *p, size_t n, size_t size)
+{
+	void *memory;
+
+	failed(p, fold_hold(&p->fold, (int64_t)((n + 1) * size), "mappings"));
+	memory = p->error ? NULL : calloc(n + 1, size);
+	if (!memory)
+		failed(p, -ENOMEM);
+	return memory;
+}
+
+/* Of how many samples each mapping is. */
+static void count_mappings(const struct pprof *p, uint64_t *counts, size_t *seen)
+{
+	const struct profile *profile = p->fold.profile;
+
 	for (size_t i = 0; i < p->fold.n_groups; i++) {
 		const struct fold_group *g = &p->fold.groups[i];
-		uint32_t n = g->stack == UINT32_MAX ? 0 : profile->stacks[g->stack].n;
 
-		for (uint32_t k = 0; k < n; k++) {
-			uint32_t frame = profile->stack_frames[profile->stacks[g->stack].first + k];
-			uint32_t module = profile->frames[frame].module;
+		for (uint32_t at = g->stack; at != UINT32_MAX; at = profile->nodes[at].up) {
+			uint32_t module = profile->frames[profile->nodes[at].frame].module;
 
 			if (module >= profile->n_modules || seen[module] == i + 1)
 				continue;
@@ -294,6 +352,20 @@ static void main_mapping_first(struct pprof *p)
 			counts[module] += g->count;
 		}
 	}
+}
+
+/* Readers take the first mapping for the program: of those that are no library the one in most
+ * samples.  UINT32_MAX: none. */
+static size_t main_mapping(struct pprof *p)
+{
+	const struct profile *profile = p->fold.profile;
+	_cleanup_(freep) uint64_t *counts = array(p, profile->n_modules, sizeof(*counts));
+	_cleanup_(freep) size_t *seen = array(p, profile->n_modules, sizeof(*seen));
+	size_t best = 0;
+
+	if (p->error)
+		return 0;
+	count_mappings(p, counts, seen);
 	for (size_t i = 0; i < profile->n_modules; i++) {
 		const struct profile_module *m = &profile->modules[i];
 		const char *path = m->path ? string_table_text(&profile->strings, m->path) : "";
@@ -303,130 +375,129 @@ static void main_mapping_first(struct pprof *p)
 		if (counts[i] > counts[best] || !counts[best])
 			best = i;
 	}
-	if (profile->n_modules && counts[best]) {
-		Pprof__Mapping *other = p->mapping_list[0];
+	return profile->n_modules && counts[best] ? best : 0;
+}
 
-		p->mapping_list[0] = p->mapping_list[best];
-		p->mapping_list[best] = other;
+static void put_mappings(struct pprof *p)
+{
+	const struct profile *profile = p->fold.profile;
+	size_t first;
+
+	p->mappings = array(p, profile->n_modules, sizeof(*p->mappings));
+	for (size_t i = 0; i < profile->n_modules && !p->error; i++)
+		make_mapping(p, i);
+	for (size_t i = 0; i < profile->n_frames && !p->error; i++)
+		add_frame(p, &profile->frames[i]);
+	first = main_mapping(p);
+	for (size_t i = 0; i < profile->n_modules && !p->error; i++) {
+		size_t index = !i ? first : i == first ? 0 : i; /* they change places */
+
+		put_message(p, PROFILE_MAPPING, &p->mappings[index].base);
 	}
 }
 
-static void add_types(struct pprof *p)
+/* ---- samples ---- */
+
+static void add_label(struct pprof *p, Pprof__Sample *sample, const char *key, const char *text,
+		      int64_t number)
+{
+	Pprof__Label *label = sample->label[sample->n_label++];
+
+	pprof__label__init(label);
+	label->key = add_string(p, key);
+	label->str = text ? add_string(p, text) : 0;
+	label->num = number;
+}
+
+static void add_ids(struct pprof *p, Pprof__Sample *s, const struct fold_group *g)
+{
+	const struct profile *profile = p->fold.profile;
+
+	s->location_id = p->ids;
+	for (uint32_t at = g->stack; at != UINT32_MAX && !fold_is_error(&p->fold, at);
+	     at = profile->nodes[at].up)
+		p->ids[s->n_location_id++] = (uint64_t)profile->nodes[at].frame + 1;
+	if (g->marker != UINT32_MAX)
+		p->ids[s->n_location_id++] = profile->n_frames + g->marker + 1;
+}
+
+static void put_sample(struct pprof *p, const struct fold_group *g)
+{
+	const struct profile *profile = p->fold.profile;
+	Pprof__Sample s = PPROF__SAMPLE__INIT;
+	Pprof__Label labels[N_LABELS], *list[N_LABELS];
+	int64_t values[N_VALUES] = {(int64_t)g->count, (int64_t)min_u64(g->weight, INT64_MAX)};
+	uint32_t process = fold_process(&p->fold, g);
+	const char *cgroup = fold_process_cgroup(&p->fold, process);
+	char name[32];
+
+	for (size_t i = 0; i < N_LABELS; i++)
+		list[i] = &labels[i];
+	add_ids(p, &s, g);
+	s.value = values;
+	s.n_value = N_VALUES;
+	s.label = list;
+	add_label(p, &s, "process", fold_process_name(&p->fold, process, name), 0);
+	add_label(p, &s, "thread", fold_thread_name(&p->fold, g->thread, name), 0);
+	add_label(p, &s, "pid", NULL, profile->processes[process].pid);
+	add_label(p, &s, "tid", NULL, profile->threads[g->thread].tid);
+	if (*cgroup)
+		add_label(p, &s, "cgroup", cgroup, 0);
+	put_message(p, PROFILE_SAMPLE, &s.base);
+}
+
+static void put_samples(struct pprof *p)
+{
+	p->ids = array(p, p->fold.max_depth + 1, sizeof(*p->ids)); /* no frame is without a call */
+	for (size_t i = 0; i < p->fold.n_groups && !p->error; i++)
+		put_sample(p, &p->fold.groups[i]);
+}
+
+/* All that there is one of. */
+static void put_head(struct pprof *p)
 {
 	const struct profile *profile = p->fold.profile;
 	bool time = !strcmp(profile->weight_unit, "ns");
 	const char *event = time ? "cpu" : *profile->event_name ? profile->event_name : "events";
 	const char *const names[N_VALUES][2] = {{"samples", "count"},
 						{event, time ? "nanoseconds" : "count"}};
+	Pprof__ValueType types[N_VALUES], *list[N_VALUES];
+	Pprof__Profile message = PPROF__PROFILE__INIT;
+	uint8_t *to;
 
 	for (size_t i = 0; i < N_VALUES; i++) {
-		pprof__value_type__init(&p->types[i]);
-		p->types[i].type = add_string(p, names[i][0]);
-		p->types[i].unit = add_string(p, names[i][1]);
-		p->type_list[i] = &p->types[i];
+		pprof__value_type__init(&types[i]);
+		types[i].type = add_string(p, names[i][0]);
+		types[i].unit = add_string(p, names[i][1]);
+		list[i] = &types[i];
 	}
-	p->period_type = p->types[1];
-	p->message.sample_type = p->type_list;
-	p->message.n_sample_type = N_VALUES;
-	p->message.period_type = &p->period_type;
+	message.sample_type = list;
+	message.n_sample_type = N_VALUES;
+	message.period_type = &types[1];
 	/* The mean: a frequency has no period of its own. */
-	p->message.period = p->fold.count ? (int64_t)(p->fold.weight / p->fold.count) : 0;
-	p->message.default_sample_type = p->types[1].type;
-	p->message.duration_nanos = (int64_t)(summary_duration(profile) * 1e9);
-}
-
-static void add_all(struct pprof *p)
-{
-	const struct profile *profile = p->fold.profile;
-	size_t at = 0;
-
-	for (size_t i = 0; i < profile->n_modules; i++)
-		add_mapping(p, i);
-	for (uint32_t i = 0; i < profile->n_frames; i++)
-		add_frame(p, i);
-	for (uint32_t i = 0; i < p->fold.n_symbols; i++)
-		if (p->fold.symbols[i].kind == FOLD_MARKER)
-			add_line(p, add_location(p, profile->n_frames + i), i, 0, 0);
-	for (size_t i = 0; i < p->fold.n_groups; i++) {
-		at = add_sample(p, i, at);
-		p->sample_list[i] = &p->samples[i];
-	}
-	main_mapping_first(p);
-	add_types(p);
-}
-
-static int finish_message(struct pprof *p)
-{
-	static char empty[] = "";
-	Pprof__Profile *m = &p->message;
-
-	p->string_list = array(p, (size_t)p->strings.n_entries + 1, sizeof(*p->string_list));
-	if (p->error)
-		return p->error;
-	p->string_list[0] = empty;
-	for (uint32_t id = 1; id <= p->strings.n_entries; id++)
-		p->string_list[id] = p->strings.entries[id - 1].data;
-	m->string_table = p->string_list;
-	m->n_string_table = (size_t)p->strings.n_entries + 1;
-	m->mapping = p->mapping_list;
-	m->location = p->location_list;
-	m->function = p->function_list;
-	m->n_function = p->n_functions;
-	m->sample = p->sample_list;
-	m->n_sample = p->fold.n_groups;
-	return 0;
-}
-
-static int write_gzip(const uint8_t *data, size_t len, FILE *out)
-{
-	z_stream z = {.next_in = (uint8_t *)(uintptr_t)data};
-	uint8_t chunk[16384] = {0};
-	int r, status = 0;
-
-	/* 15 + 16: the largest window, and a gzip header. */
-	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
-	    Z_OK)
-		return fail(-ENOMEM);
-	do {
-		if (!z.avail_in) {
-			z.avail_in = (uInt)min_u64(len, 1u << 30);
-			len -= z.avail_in;
-		}
-		z.next_out = chunk;
-		z.avail_out = sizeof(chunk);
-		r = deflate(&z, len ? Z_NO_FLUSH : Z_FINISH);
-		if (fwrite(chunk, 1, sizeof(chunk) - z.avail_out, out) !=
-		    sizeof(chunk) - z.avail_out)
-			status = export_finish(out);
-	} while (!status && r != Z_STREAM_END);
-	(void)deflateEnd(&z);
-	return status;
+	message.period = p->fold.count ? (int64_t)(p->fold.weight / p->fold.count) : 0;
+	message.default_sample_type = types[1].type;
+	message.duration_nanos = (int64_t)(summary_duration(profile) * 1e9);
+	to = buffer_reserve(&p->packed, pprof__profile__get_packed_size(&message));
+	if (to)
+		p->packed.len += pprof__profile__pack(&message, to);
 }
 
 int export_pprof(const struct profile *profile, const struct export_options *options, FILE *out)
 {
-	_cleanup_(pprof_deinit) struct pprof p = {0};
-	_cleanup_(freep) uint8_t *packed = NULL;
-	size_t len;
+	_cleanup_(pprof_deinit) struct pprof p = {.out = out};
 	int r;
 
-	pprof__profile__init(&p.message);
 	r = fold_init(&p.fold, profile, options ? &options->only : NULL);
 	if (r == 0)
-		r = allocate(&p);
+		r = open_stream(&p);
 	if (r < 0)
 		return trace(r);
-	add_all(&p);
-	r = p.error ? p.error : finish_message(&p);
-	if (r < 0)
-		return trace(r);
-	len = pprof__profile__get_packed_size(&p.message);
-	packed = malloc(len + 1);
-	if (!packed)
-		return fail(-ENOMEM);
-	len = pprof__profile__pack(&p.message, packed);
-	r = write_gzip(packed, len, out);
-	if (r < 0)
-		return trace(r);
-	return export_finish(out);
+	put_head(&p);
+	put_samples(&p);
+	put_mappings(&p);
+	put_locations(&p);
+	put_strings(&p);
+	flush(&p, true);
+	return p.error ? p.error : export_finish(out);
 }

@@ -8,7 +8,7 @@
 #include "daemon/base/error.h"
 #include "profile/profile_reader.h"
 
-enum { INFLATE_RATIO = 64, INFLATE_BASE = 16 << 20 }; /* deflate of stacks reaches 10 */
+enum { PIECE = 256 << 10, KIND_BYTES = 512 };
 #define MAX_FILE (16ull << 30)
 
 /* ---- not a trace ---- */
@@ -64,103 +64,188 @@ static int say_foreign(const uint8_t *data, size_t len, char *error, size_t erro
 }
 
 /* ---- reading ---- */
-static void reader_freep(struct reader **reader)
+static void forget_tables(struct reader *r)
 {
-	struct reader *r = *reader;
-
-	if (!r)
-		return;
 	for (size_t i = 0; i < r->n_sequences; i++)
-		sequence_deinit(&r->sequences[i]);
-	free(r->sequences);
+		sequence_deinit(r, &r->sequences[i]);
 	table_deinit(&r->sequence_by_id);
-	free(r->samples);
-	free(r->follower_counts);
-	for (size_t i = 0; i < ARRAY_SIZE(r->clocks); i++)
-		free(r->clocks[i].pairs);
-	free(r->symbols);
-	table_deinit(&r->module_by_hash);
-	table_deinit(&r->frame_by_hash);
-	table_deinit(&r->stack_by_hash);
-	free(r->module_next);
-	free(r->frame_next);
-	free(r->stack_next);
+	hash_index_deinit(&r->modules);
+	hash_index_deinit(&r->frames);
+	reader_release(r, HELD_NODES, 0,
+		       r->nodes.n_slots * sizeof(*r->nodes.slots) +
+			       r->nodes.n_used * sizeof(*r->node_hash));
+	free(take(r->node_hash));
+	hash_index_deinit(&r->nodes);
 	table_deinit(&r->process_by_sequence);
 	table_deinit(&r->process_by_pid);
 	table_deinit(&r->process_by_life);
 	table_deinit(&r->thread_by_key);
 	table_deinit(&r->thread_by_name);
 	table_deinit(&r->thread_by_tid);
-	free(r->lives);
-	free(r->thread_sampled);
 	table_deinit(&r->stat_by_name);
+	string_table_deinit(&r->mangled);
+	free(take(r->demangled));
+	free(take(r->lives));
+	free(take(r->thread_sampled));
+	reader_stream_deinit(r);
+}
+
+static struct reader *reader_free(struct reader *r)
+{
+	if (!r)
+		return NULL;
+	forget_tables(r);
+	free(r->sequences);
+	free(r->raw);
+	free(r->follower_counts);
+	for (size_t i = 0; i < ARRAY_SIZE(r->clocks); i++)
+		free(r->clocks[i].pairs);
+	free(r->symbols);
 	table_deinit(&r->note_by_text);
 	table_deinit(&r->counts);
 	table_deinit(&r->buffer_of_sequence);
 	free(r->scratch);
+	for (size_t i = 0; i < RECENT_STACKS; i++) {
+		free(r->recent[i].frames);
+		free(r->recent[i].nodes);
+		free(r->recent[i].hashes);
+	}
+	if (r->profile)
+		profile_deinit(r->profile);
+	free(r->profile);
 	free(r);
+	return NULL;
 }
 
-static void profile_deinitp(struct profile *p)
+static void reader_freep(struct reader **reader)
 {
-	profile_deinit(p);
+	*reader = reader_free(*reader);
+}
+
+static int reader_new(struct reader **ret_reader)
+{
+	_cleanup_(reader_freep) struct reader *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return fail(-ENOMEM);
+	r->profile = calloc(1, sizeof(*r->profile));
+	if (!r->profile)
+		return fail(-ENOMEM);
+	r->profile->memory = calloc(1, sizeof(*r->profile->memory));
+	if (!r->profile->memory)
+		return fail(-ENOMEM);
+	r->primary_clock = CLOCK_ID_BOOTTIME;
+	r->seed = hash_seed();
+	*ret_reader = take(r);
+	return 0;
+}
+
+/* Behind the last bytes; @e: what the reader said of them. */
+static int finish(struct reader *r, int e, struct profile *ret_profile)
+{
+	struct profile *p = r->profile;
+
+	if (!e)
+		e = reader_end(r);
+	if (e < 0)
+		return trace(e);
+	if (e == READER_BROKEN)
+		p->truncated_at = r->outer.good;
+	/* What is made now may take their place. */
+	forget_tables(r);
+	e = reader_finish(r);
+	if (e < 0)
+		return trace(e);
+	reader_leave(r);
+	*ret_profile = *p;
+	*p = (struct profile){0};
+	return 0;
 }
 
 int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error,
 		  size_t error_size)
 {
-	_cleanup_(profile_deinitp) struct profile p = {0};
-	_cleanup_(reader_freep) struct reader *r = calloc(1, sizeof(*r));
-	size_t good;
-	int e;
+	_cleanup_(reader_freep) struct reader *r = NULL;
+	int e = reader_new(&r);
 
-	if (!r)
-		return fail(-ENOMEM);
-	r->profile = &p;
-	r->primary_clock = CLOCK_ID_BOOTTIME;
-	r->inflate_budget = INFLATE_BASE + (uint64_t)len * INFLATE_RATIO;
-	e = reader_packets(r, data, len, &good);
 	if (e < 0)
 		return trace(e);
-	if (!good)
+	e = reader_feed(r, data, len);
+	if (e >= 0 && !r->outer.good)
 		return say_foreign(data, len, error, error_size);
-	if (e == READER_BROKEN)
-		p.truncated_at = good;
-	e = reader_finish(r);
+	e = e < 0 ? trace(e) : finish(r, e, ret_profile);
+	if (e == -E2BIG)
+		(void)snprintf(error, error_size, "%s", profile_strerror(r->profile, e));
+	return e;
+}
+
+/* All of @fd, a piece at a time.  @head: its first bytes, to tell what it is. */
+static int read_pieces(struct reader *r, int fd, uint8_t head[KIND_BYTES], size_t *ret_head)
+{
+	_cleanup_(freep) uint8_t *piece = malloc(PIECE);
+	ssize_t n = 1;
+	int e = 0;
+
+	*ret_head = 0;
+	if (!piece)
+		return fail(-ENOMEM);
+	while (!e && n) {
+		n = read(fd, piece, PIECE);
+		if (n < 0 && errno == EINTR) {
+			n = 1;
+			continue;
+		}
+		if (n < 0)
+			return fail(-errno);
+		if (*ret_head < KIND_BYTES) {
+			size_t more = min_u64((uint64_t)n, KIND_BYTES - *ret_head);
+
+			memcpy(head + *ret_head, piece, more);
+			*ret_head += more;
+		}
+		e = r->fed > MAX_FILE ? fail(-EFBIG) : reader_feed(r, piece, (size_t)n);
+	}
+	return e < 0 ? trace(e) : e;
+}
+
+static int read_trace(int fd, struct profile *ret_profile, char *error, size_t error_size)
+{
+	_cleanup_(reader_freep) struct reader *r = NULL;
+	uint8_t head[KIND_BYTES];
+	size_t n_head;
+	int e = reader_new(&r);
+
 	if (e < 0)
 		return trace(e);
-	*ret_profile = p;
-	p = (struct profile){0};
-	return 0;
+	e = read_pieces(r, fd, head, &n_head);
+	if (e >= 0 && !r->outer.good)
+		return say_foreign(head, n_head, error, error_size);
+	e = e < 0 ? trace(e) : finish(r, e, ret_profile);
+	if (e < 0)
+		(void)snprintf(error, error_size, "%s", profile_strerror(r->profile, e));
+	return e;
 }
 
 int profile_read(const char *path, struct profile *ret_profile, char *error, size_t error_size)
 {
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(freep) char *data = NULL;
+	char why[256] = "";
 	struct stat st;
-	size_t len;
 	int e;
 
 	fd = !strcmp(path, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
 				: open(path, O_RDONLY | O_CLOEXEC);
 	e = fd < 0 || fstat(fd, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : 0;
 	if (e == 0)
-		e = read_fd(fd, MAX_FILE, &data, &len);
-	if (e < 0) {
-		(void)snprintf(error, error_size, "%s: %s", path, strerror(-e));
-		return fail(e);
-	}
-	e = profile_parse(data, len, ret_profile, error, error_size);
-	if (e == -EBADMSG) {
-		char why[256];
-
-		(void)snprintf(why, sizeof(why), "%s", error);
-		(void)snprintf(error, error_size, "%s: %s", path, why);
-	} else if (e < 0) {
-		(void)snprintf(error, error_size, "%s: %s", path, strerror(-e));
-	}
+		e = read_trace(fd, ret_profile, why, sizeof(why));
+	if (e < 0)
+		(void)snprintf(error, error_size, "%s: %s", path, *why ? why : strerror(-e));
 	return e < 0 ? trace(e) : 0;
+}
+
+const char *profile_strerror(const struct profile *p, int r)
+{
+	return r == -E2BIG && p->memory && *p->memory->why ? p->memory->why : strerror(-r);
 }
 
 void profile_deinit(struct profile *p)
@@ -169,10 +254,8 @@ void profile_deinit(struct profile *p)
 	free(p->modules);
 	free(p->frames);
 	free(p->lines);
-	free(p->stack_frames);
-	free(p->stacks);
-	free(p->samples);
-	free(p->all_samples);
+	free(p->nodes);
+	free(p->all_samples ? p->all_samples : p->samples);
 	free(p->events);
 	free(p->threads);
 	free(p->processes);
@@ -180,6 +263,7 @@ void profile_deinit(struct profile *p)
 	free(p->notes);
 	free(p->counts);
 	free(p->followers);
+	free(p->memory);
 	*p = (struct profile){0};
 }
 

@@ -2,7 +2,8 @@
  *
  * Reads what perfwind writes and what a stock service writes (several sequences, incremental state,
  * several clocks, ProcessTree, ModuleSymbols, losses).  Everything in the file is foreign: bounded
- * and checked. */
+ * and checked.  Reading and writing a trace below 100 MiB take less than 512 MB of memory, whatever
+ * is in it; of larger ones in proportion (profile_bound.c). */
 #pragma once
 
 #include "daemon/base/table.h"
@@ -24,15 +25,17 @@ struct profile_frame {
 		n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
 	bool guessed;	 /* found without unwind information, or by an earlier stack */
 };
-struct profile_stack {
-	uint32_t first, n; /* in stack_frames, innermost first */
+/* All stacks are one tree: a stack is the node of its innermost call, and `up` leads to its root. */
+struct profile_node {
+	uint32_t up; /* the caller, always before this node; UINT32_MAX: a root */
+	uint32_t frame;
 };
-struct profile_sample {
-	uint64_t time; /* trace time (BOOTTIME) ns */
+struct profile_sample { /* 32 bytes: there are millions */
+	uint64_t time;	/* trace time (BOOTTIME) ns */
 	uint64_t weight;
-	uint32_t pid, tid, cpu;
-	uint32_t process, thread; /* in processes, threads: as they were then */
-	uint32_t stack;		  /* UINT32_MAX: none */
+	uint32_t thread; /* in threads, and so of a process: as they were then */
+	uint32_t stack;	 /* in nodes; UINT32_MAX: none */
+	uint16_t cpu;	 /* UINT16_MAX: that or more */
 	uint8_t cpu_mode, skipped_reason, unwind_error;
 	uint8_t session;
 	uint8_t event; /* in events */
@@ -71,15 +74,22 @@ struct profile_count {
 	uint64_t value;
 };
 
+/* What reading and writing may hold.  Its owner may be read-only: the reason is written all the same. */
+struct profile_memory {
+	uint64_t held, limit; /* bytes: of the profile; of it and all that a writer makes of it */
+	uint64_t scale;	      /* 100 MiB, or the trace's size where that is more */
+	char why[192];	      /* of -E2BIG: the bound, one line for the user */
+};
+
 struct profile {
 	struct string_table strings;
 	struct profile_module *modules;
 	struct profile_frame *frames;
 	struct profile_line *lines;
-	uint32_t *stack_frames;
-	struct profile_stack *stacks;
-	struct profile_sample *samples;	    /* by time; of the chosen event only */
-	struct profile_sample *all_samples; /* of all; NULL: there is one event */
+	struct profile_node *nodes;
+	struct profile_sample *samples; /* by time; of the chosen event only */
+	struct profile_sample
+		*all_samples;	      /* by event and time, `samples` is in it; NULL: one event */
 	struct profile_event *events; /* that have samples, by the first one's place in the file */
 	struct profile_follower *followers;
 	struct profile_thread *threads;
@@ -87,8 +97,9 @@ struct profile {
 	struct profile_stat *stats;   /* perfwind's own, last values */
 	struct profile_count *counts; /* by stat and index */
 	uint32_t *notes;
-	size_t n_counts, n_modules, n_frames, n_lines, n_stack_frames, n_stacks, n_samples,
-		n_threads, n_processes, n_stats, n_notes, n_all_samples, n_events, n_followers;
+	struct profile_memory *memory; /* NULL: no bounds */
+	size_t n_counts, n_modules, n_frames, n_lines, n_nodes, n_samples, n_threads, n_processes,
+		n_stats, n_notes, n_all_samples, n_events, n_followers;
 	uint8_t event;	      /* the chosen one */
 	char event_name[128]; /* its, also where there are no samples */
 	char weight_unit[16];
@@ -104,8 +115,8 @@ struct profile {
 	} end;
 };
 
-/* -EBADMSG with *error (one line for the user) when it is not a trace at all.  A file that is cut
- * ends with truncated_at set.  @error_size bytes. */
+/* -EBADMSG with *error (one line for the user) when it is not a trace at all, -E2BIG with *error when
+ * it is over a bound.  A file that is cut ends with truncated_at set.  @error_size bytes. */
 int profile_read(const char *path, struct profile *ret_profile, char *error, size_t error_size);
 int profile_parse(const void *data, size_t len, struct profile *ret_profile, char *error,
 		  size_t error_size);
@@ -114,6 +125,8 @@ void profile_deinit(struct profile *profile);
 bool profile_is_damaged(const struct profile *profile);
 /* One line about the file's end, for a person; false, "": the end is there, or none was promised. */
 bool profile_end_text(const struct profile *profile, char *to, size_t size);
+/* The reason of @r, which a function of profile/ returned for @profile, for the user. */
+const char *profile_strerror(const struct profile *profile, int r);
 /* Of a trace with several events (data sources): the samples of this one.  A profile that was read
  * has those of the first one that is time, else of the first.  "cycles" is also "cycles:u" where no event has just that name.  NULL: as it is.
  * -ENOENT: *error has one line for the user. */
@@ -133,3 +146,26 @@ bool profile_process_wanted(const struct profile *profile, uint32_t process,
 /* What is shown for a thread and a process; never empty in a profile that was read. */
 const char *profile_thread_name(const struct profile *profile, uint32_t thread);
 const char *profile_process_name(const struct profile *profile, uint32_t process);
+
+static inline uint32_t profile_sample_process(const struct profile *p,
+					      const struct profile_sample *s)
+{
+	return p->threads[s->thread].process;
+}
+static inline uint32_t profile_sample_pid(const struct profile *p, const struct profile_sample *s)
+{
+	return p->processes[profile_sample_process(p, s)].pid;
+}
+static inline uint32_t profile_sample_tid(const struct profile *p, const struct profile_sample *s)
+{
+	return p->threads[s->thread].tid;
+}
+/* How many frames a stack has; 0: @stack is none. */
+static inline uint32_t profile_stack_depth(const struct profile *p, uint32_t stack)
+{
+	uint32_t n = 0;
+
+	for (; stack < p->n_nodes; stack = p->nodes[stack].up)
+		n++;
+	return n;
+}

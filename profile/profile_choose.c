@@ -22,7 +22,7 @@ static uint8_t event_of(struct profile *p, const struct reader_event *event)
 	return (uint8_t)p->n_events++;
 }
 
-static void find_events(const struct reader *r)
+static void set_events(const struct reader *r)
 {
 	struct profile *p = r->profile;
 	uint64_t n[256] = {0}; /* samples of each session */
@@ -48,10 +48,10 @@ static void choose(struct profile *p, uint8_t event)
 	memcpy(p->weight_unit, p->events[event].unit, sizeof(p->weight_unit));
 	if (!p->all_samples)
 		return;
-	p->n_samples = 0;
-	for (size_t i = 0; i < p->n_all_samples; i++)
-		if (p->all_samples[i].event == event)
-			p->samples[p->n_samples++] = p->all_samples[i];
+	p->samples = p->all_samples;
+	for (uint8_t i = 0; i < event; i++)
+		p->samples += p->events[i].n_samples;
+	p->n_samples = p->events[event].n_samples;
 }
 
 /* What most ask for is where the time went. */
@@ -63,20 +63,37 @@ static uint8_t usual_event(const struct profile *p)
 	return 0;
 }
 
-int reader_finish_events(struct reader *r)
+int reader_find_events(struct reader *r)
+{
+	r->profile->events = calloc(r->n_sessions + 1, sizeof(*r->profile->events));
+	if (!r->profile->events)
+		return fail(-ENOMEM);
+	set_events(r);
+	return 0;
+}
+
+static int compare_events(const void *a, const void *b, void *samples)
+{
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	uint8_t x = ((struct profile_sample *)samples)[i].event,
+		y = ((struct profile_sample *)samples)[k].event;
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	return i < k ? -1 : i > k; /* by time, as they are */
+}
+
+int reader_choose_events(struct reader *r)
 {
 	struct profile *p = r->profile;
+	int e;
 
-	p->events = calloc(r->n_sessions + 1, sizeof(*p->events));
-	if (!p->events)
-		return fail(-ENOMEM);
-	find_events(r);
 	if (p->n_events > 1) {
+		e = reader_sort_samples(r, compare_events);
+		if (e < 0)
+			return trace(e);
 		p->all_samples = p->samples;
 		p->n_all_samples = p->n_samples;
-		p->samples = reallocarray(NULL, p->n_samples, sizeof(*p->samples));
-		if (!p->samples)
-			return fail(-ENOMEM);
 	}
 	if (p->n_events)
 		choose(p, usual_event(p));

@@ -48,8 +48,10 @@ static bool parse_clock(struct clock_value *v, struct cursor c)
 static int add_pair(struct reader *r, uint32_t clock, uint64_t at, uint64_t trace_time)
 {
 	struct clock_pairs *pairs = &r->clocks[clock];
-	int e = ROOM_FOR_ONE(pairs->pairs, pairs->n, pairs->room);
+	int e = reader_hold(r, HELD_CLOCKS, 1, sizeof(*pairs->pairs));
 
+	if (e >= 0)
+		e = ROOM_FOR_ONE(pairs->pairs, pairs->n, pairs->room);
 	if (e < 0)
 		return trace(e);
 	pairs->pairs[pairs->n++] = (struct clock_pair){at, trace_time};
@@ -64,14 +66,18 @@ static struct sequence_clock *find_clock(struct sequence *s, uint32_t id)
 	return NULL;
 }
 
-static int set_sequence_clock(struct sequence *s, const struct clock_value *v,
+static int set_sequence_clock(struct reader *r, struct sequence *s, const struct clock_value *v,
 			      const struct clock_value *base)
 {
 	struct sequence_clock *clock = find_clock(s, v->id);
 
 	if (!clock) {
+		size_t room = s->room_clocks;
 		int e = ROOM_FOR_ONE(s->clocks, s->n_clocks, s->room_clocks);
 
+		if (e >= 0)
+			e = reader_hold(r, HELD_CLOCKS, 1,
+					(s->room_clocks - room) * sizeof(*s->clocks));
 		if (e < 0)
 			return trace(e);
 		clock = &s->clocks[s->n_clocks++];
@@ -133,7 +139,7 @@ int reader_clock_snapshot(struct reader *r, struct sequence *s, struct cursor c)
 			e = add_pair(r, v->id, v->value * v->multiplier,
 				     base->value * base->multiplier);
 		else if (s && v->id >= CLOCK_ID_SEQUENCE_FIRST && v->id < CLOCK_ID_SEQUENCE_END)
-			e = set_sequence_clock(s, v, base);
+			e = set_sequence_clock(r, s, v, base);
 		if (e < 0)
 			return trace(e);
 	}

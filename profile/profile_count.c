@@ -25,7 +25,8 @@ enum { /* of TraceConfig and SystemInfo */
        INFO_SERVICE_VERSION = 4,
 };
 enum {
-	MAX_BUFFERS = 128,		     /* as a service has them at most */
+	MAX_BUFFERS = 128, /* as a service has them at most */
+	MAX_WRITERS = 65536,
 	RING_WRITE_MS = 24 * 60 * 60 * 1000, /* a file written so seldom is a ring buffer */
 	FLUSHES_BY_ITSELF = 54,		     /* from this version on, before each write */
 };
@@ -37,7 +38,7 @@ static uint64_t key_of(enum trace_stat stat, int32_t index)
 
 int reader_count_set(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value)
 {
-	int e = table_put(&r->counts, key_of(stat, index), value);
+	int e = reader_put(r, HELD_COUNTS, &r->counts, key_of(stat, index), value);
 
 	return e < 0 ? trace(e) : 0;
 }
@@ -117,6 +118,8 @@ static int read_writer(struct reader *r, struct cursor c)
 	}
 	if (c.bad)
 		return READER_BROKEN;
+	if (r->buffer_of_sequence.n_used > r->n_sequences + MAX_WRITERS)
+		return 0; /* more than have packets here */
 	e = table_put(&r->buffer_of_sequence, sequence, min_u64(buffer, INT32_MAX));
 	return e < 0 ? trace(e) : 0;
 }

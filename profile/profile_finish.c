@@ -10,14 +10,65 @@
 #include "daemon/base/error.h"
 #include "profile/profile_reader.h"
 
-static int compare_samples(const void *a, const void *b)
-{
-	const struct raw_sample *x = a, *y = b;
+/* ---- the order of time ---- */
 
-	if (x->sample.time != y->sample.time)
-		return x->sample.time < y->sample.time ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+static int compare_samples(const void *a, const void *b, void *samples)
+{
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	uint64_t x = ((struct profile_sample *)samples)[i].time,
+		 y = ((struct profile_sample *)samples)[k].time;
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	return i < k ? -1 : i > k; /* as they came */
 }
+
+/* Moves what stands at order[i] to i, in place: samples take a good part of the memory. */
+static void put_in_order(struct reader *r, uint32_t *order)
+{
+	struct profile_sample *samples = r->profile->samples;
+
+	for (uint32_t i = 0; i < r->profile->n_samples; i++) {
+		struct profile_sample sample = samples[i];
+		struct raw_sample raw = r->raw[i];
+		uint32_t to = i;
+
+		while (order[to] != i) {
+			uint32_t from = order[to];
+
+			samples[to] = samples[from];
+			r->raw[to] = r->raw[from];
+			order[to] = to;
+			to = from;
+		}
+		samples[to] = sample;
+		r->raw[to] = raw;
+		order[to] = to;
+	}
+}
+
+int reader_sort_samples(struct reader *r,
+			int (*compare)(const void *a, const void *b, void *samples))
+{
+	const struct profile *p = r->profile;
+	_cleanup_(freep) uint32_t *order = NULL;
+	uint32_t i = 0, next = 1;
+
+	while (next < p->n_samples && compare(&i, &next, p->samples) < 0)
+		i = next++;
+	if (next >= p->n_samples)
+		return 0;
+	order = reallocarray(NULL, p->n_samples, sizeof(*order));
+	if (!order)
+		return fail(-ENOMEM);
+	for (i = 0; i < p->n_samples; i++)
+		order[i] = i;
+	qsort_r(order, p->n_samples, sizeof(*order), compare, p->samples);
+	put_in_order(r, order);
+	return 0;
+}
+
+/* ---- weights ---- */
 
 /* What one sample weighs when nothing is known of the one before. */
 static uint64_t usual_weight(const struct reader_event *event)
@@ -32,57 +83,63 @@ static uint64_t usual_weight(const struct reader_event *event)
 /* The first sample of a CPU where no weight is usual: what its event counted until then, unless that
  * began before the trace did (a ring buffer's beginning is gone, an interval is read alone): then
  * the second sample's weight, or the mean of all, says more. */
-static void bound_first(struct raw_sample *first, uint64_t likely)
+static void bound_first(struct profile_sample *first, uint64_t likely)
 {
 	if (likely)
-		first->sample.weight = min_u64(first->sample.weight, likely);
+		first->weight = min_u64(first->weight, likely);
+}
+
+static uint64_t key_of(const struct reader *r, size_t sample)
+{
+	return (uint64_t)r->raw[sample].sequence << 32 | r->profile->samples[sample].cpu;
 }
 
 /* Without a second sample on their CPU. */
 static void bound_lone(struct reader *r, const struct table *firsts, uint64_t sum, uint64_t n)
 {
-	for (size_t i = 0; i < r->n_samples && n; i++) {
-		struct raw_sample *raw = &r->samples[i];
-		uint64_t key = (uint64_t)raw->sequence << 32 | raw->sample.cpu, index;
+	struct profile *p = r->profile;
+	uint64_t index;
 
-		if (table_get(firsts, key, &index) && index == i + 1)
-			bound_first(raw, max_u64(sum / n, 1));
-	}
+	for (size_t i = 0; i < p->n_samples && n; i++)
+		if (table_get(firsts, key_of(r, i), &index) && index == i + 1)
+			bound_first(&p->samples[i], max_u64(sum / n, 1));
 }
 
+/* Turns counts into weights. */
 static int weigh(struct reader *r)
 {
-	struct table last = {0};   /* of (sequence, CPU) */
+	struct profile *p = r->profile;
+	struct table last = {0};   /* of (sequence, CPU): the count */
 	struct table firsts = {0}; /* the same: index + 1 of one whose weight may be too much */
 	uint64_t sum = 0, n = 0, first;
 	bool seen;
 	int e = 0;
 
-	for (size_t i = 0; i < r->n_samples && e >= 0; i++) {
-		struct raw_sample *raw = &r->samples[i];
-		uint64_t usual = usual_weight(&r->events[raw->sample.session]), before;
-		uint64_t key = (uint64_t)raw->sequence << 32 | raw->sample.cpu;
+	for (size_t i = 0; i < p->n_samples && e >= 0; i++) {
+		struct profile_sample *s = &p->samples[i];
+		uint64_t usual = usual_weight(&r->events[s->session]), count = s->weight, before;
+		uint64_t key = key_of(r, i);
 
-		if (!raw->has_count) {
-			raw->sample.weight = usual ? usual : 1;
+		if (!r->raw[i].has_count) {
+			s->weight = usual ? usual : 1;
 			continue;
 		}
 		seen = table_get(&last, key, &before);
-		if (seen && raw->count >= before) {
-			raw->sample.weight = raw->count - before;
-			sum += raw->sample.weight;
+		if (seen && count >= before) {
+			s->weight = count - before;
+			sum += s->weight;
 			n++;
 			if (table_get(&firsts, key, &first) && first) {
-				bound_first(&r->samples[first - 1], raw->sample.weight);
+				bound_first(&p->samples[first - 1], s->weight);
 				e = table_put(&firsts, key, 0);
 			}
 		} else { /* the first, or an event that was opened anew and counts from 0 again */
-			raw->sample.weight = usual ? min_u64(usual, raw->count) : raw->count;
+			s->weight = usual ? min_u64(usual, count) : count;
 			if (!usual && !seen)
-				e = table_put(&firsts, key, i + 1);
+				e = reader_put(r, HELD_STREAMS, &firsts, key, i + 1);
 		}
 		if (e >= 0)
-			e = table_put(&last, key, raw->count);
+			e = reader_put(r, HELD_STREAMS, &last, key, count);
 	}
 	bound_lone(r, &firsts, sum, n);
 	table_deinit(&firsts);
@@ -97,10 +154,9 @@ static int finish_samples(struct reader *r)
 	int e;
 
 	reader_sort_clocks(r);
-	for (size_t i = 0; i < r->n_samples; i++) {
-		lost += !reader_has_clock(r, r->samples[i].clock);
-		r->samples[i].sample.time =
-			reader_trace_time(r, r->samples[i].clock, r->samples[i].sample.time);
+	for (size_t i = 0; i < p->n_samples; i++) {
+		lost += !reader_has_clock(r, r->raw[i].clock);
+		p->samples[i].time = reader_trace_time(r, r->raw[i].clock, p->samples[i].time);
 	}
 	if (lost) {
 		e = reader_count_add(r, STAT_clock_sync_failure_unknown_source_clock, -1, lost);
@@ -110,18 +166,10 @@ static int finish_samples(struct reader *r)
 		if (e < 0)
 			return trace(e);
 	}
-	if (r->n_samples)
-		qsort(r->samples, r->n_samples, sizeof(*r->samples), compare_samples);
-	e = weigh(r);
-	if (e < 0)
-		return trace(e);
-	p->samples = reallocarray(NULL, r->n_samples + 1, sizeof(*p->samples));
-	if (!p->samples)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < r->n_samples; i++)
-		p->samples[i] = r->samples[i].sample;
-	p->n_samples = r->n_samples;
-	return 0;
+	e = reader_sort_samples(r, compare_samples);
+	if (e >= 0)
+		e = weigh(r);
+	return e < 0 ? trace(e) : 0;
 }
 
 /* ---- late names ---- */
@@ -161,7 +209,7 @@ static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t 
 static int lend_names(struct reader *r)
 {
 	struct profile *p = r->profile;
-	struct table named = {0}; /* hash of (module, rel_pc) -> frame */
+	struct table named = {0}; /* (module, rel_pc) mixed -> frame */
 	uint64_t index;
 	int e = 0;
 
@@ -276,9 +324,11 @@ int reader_finish(struct reader *r)
 	if (e >= 0)
 		e = finish_samples(r);
 	if (e >= 0)
-		e = reader_finish_events(r);
+		e = reader_find_events(r);
 	if (e >= 0)
 		e = reader_finish_followers(r);
+	if (e >= 0)
+		e = reader_choose_events(r);
 	if (e >= 0)
 		e = reader_finish_counts(r);
 	return e < 0 ? trace(e) : 0;

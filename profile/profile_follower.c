@@ -16,7 +16,9 @@ int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t cou
 
 	if (raw->n_followers == READER_FOLLOWERS || r->n_follower_counts >= UINT32_MAX)
 		return 0;
-	e = ROOM_FOR_ONE(r->follower_counts, r->n_follower_counts, r->room_follower_counts);
+	e = reader_hold(r, HELD_FOLLOWERS, 1, sizeof(count));
+	if (e >= 0)
+		e = ROOM_FOR_ONE(r->follower_counts, r->n_follower_counts, r->room_follower_counts);
 	if (e < 0)
 		return trace(e);
 	if (!raw->n_followers++)
@@ -68,27 +70,27 @@ static void add(struct reader *r, const struct places *places, uint8_t event,
 int reader_finish_followers(struct reader *r)
 {
 	struct profile *p = r->profile;
-	const struct profile_sample *samples = p->all_samples ? p->all_samples : p->samples;
 	struct places places = {0};
 	struct table last = {0}; /* of (sequence, CPU) or (thread, CPU): index in samples + 1 */
 	double by_thread = 0;
 	int e = 0;
 
 	(void)summary_stat(p, "followers.by_thread", &by_thread);
-	for (size_t i = 0; i < r->n_samples && r->n_follower_counts && e >= 0; i++) {
-		const struct raw_sample *raw = &r->samples[i];
-		uint8_t event = samples[i].event;
-		uint64_t before = 0, of = by_thread > 0 ? raw->sample.tid : raw->sequence;
-		uint64_t key = of << 32 | raw->sample.cpu;
+	for (size_t i = 0; i < p->n_samples && r->n_follower_counts && e >= 0; i++) {
+		const struct profile_sample *sample = &p->samples[i];
+		const struct raw_sample *raw = &r->raw[i];
+		uint64_t before = 0,
+			 of = by_thread > 0 ? profile_sample_tid(p, sample) : raw->sequence;
+		uint64_t key = of << 32 | sample->cpu;
 
 		if (!raw->n_followers)
 			continue;
-		e = place(r, &places, event, &r->events[raw->sample.session]);
-		if (e < 0 || !places.n[event])
+		e = place(r, &places, sample->event, &r->events[sample->session]);
+		if (e < 0 || !places.n[sample->event])
 			continue;
 		(void)table_get(&last, key, &before);
-		add(r, &places, event, raw, before ? &r->samples[before - 1] : NULL);
-		e = table_put(&last, key, i + 1);
+		add(r, &places, sample->event, raw, before ? &r->raw[before - 1] : NULL);
+		e = reader_put(r, HELD_STREAMS, &last, key, i + 1);
 	}
 	table_deinit(&last);
 	return e < 0 ? trace(e) : 0;

@@ -35,56 +35,110 @@ enum {
 enum {
 	MAX_STACK = 8192, /* frames; the outermost are kept */
 	MAX_PATH = 8192,
+	DENSE_LEAST = 1 << 18, /* iids that an array may always have: 1 MiB */
 };
 
-void sequence_forget(struct sequence *s)
+/* ---- iid to value ---- */
+static void iids_forget(struct reader *r, struct iids *t)
 {
-	/* Freed, not cleared: clearing costs what the largest generation needed, each time. */
-	table_deinit(&s->function_names);
-	table_deinit(&s->mapping_paths);
-	table_deinit(&s->build_ids);
-	table_deinit(&s->source_paths);
-	table_deinit(&s->mappings);
-	table_deinit(&s->frames);
-	table_deinit(&s->callstacks);
-	s->default_clock = 0;
+	reader_release(r, HELD_INTERNED, t->n, t->bytes);
+	free(t->dense);
+	table_deinit(&t->sparse);
+	*t = (struct iids){0};
 }
 
-void sequence_deinit(struct sequence *s)
+static int hold_entry(struct reader *r, struct iids *t, uint64_t bytes)
 {
-	sequence_forget(s);
-	free(s->clocks);
+	t->n++;
+	t->bytes += bytes;
+	return reader_hold(r, HELD_INTERNED, 1, bytes);
 }
 
-/* ---- entries ---- */
-static int put_first(struct table *t, uint64_t iid, uint64_t value)
+/* Up to where the array goes while its entries take no more than in a table; 0: no further. */
+static uint32_t dense_room(const struct iids *t, uint64_t at)
 {
-	uint64_t old;
+	uint64_t room = at < 1u << 31 ? round_up_power_of_two(max_u64(at + 1, 32)) : UINT64_MAX;
+
+	return room <= max_u64(16 * ((uint64_t)t->n + 1), DENSE_LEAST) ? (uint32_t)room : 0;
+}
+
+/* Not there before. */
+static int iids_put(struct reader *r, struct iids *t, uint64_t iid, uint32_t value)
+{
+	uint32_t *more, room;
+	uint64_t at;
 	int e;
 
-	if (table_get(t, iid, &old))
-		return 0;
-	e = table_put(t, iid, value);
-	return e < 0 ? trace(e) : 0;
-}
-
-/* The string of an iid that something refers to; 0 is what is not set. */
-static int get_string(struct reader *r, const struct table *t, uint64_t iid, uint32_t *ret_id)
-{
-	uint64_t id = 0;
-
-	if (!table_get(t, iid, &id) && iid) {
-		*ret_id = 0;
-		return reader_count_add(r, STAT_stackprofile_invalid_string_id, -1, 1);
+	if (!t->n) /* the next ones may be less */
+		t->base = iid < 2 * DENSE_LEAST ? 0 : iid - DENSE_LEAST / 2;
+	at = iid - t->base; /* far beyond when it is less */
+	room = at < t->room ? t->room : dense_room(t, at);
+	if (!room) {
+		e = hold_entry(r, t, TABLE_ENTRY_BYTES);
+		if (e >= 0)
+			e = table_put(&t->sparse, iid, value);
+		return e < 0 ? trace(e) : 0;
 	}
-	*ret_id = (uint32_t)id;
+	e = hold_entry(r, t, (room - t->room) * sizeof(*more));
+	if (e < 0)
+		return trace(e);
+	if (room > t->room) {
+		more = reallocarray(t->dense, room, sizeof(*more));
+		if (!more)
+			return fail(-ENOMEM);
+		memset(more + t->room, 0, (room - t->room) * sizeof(*more));
+		t->dense = more;
+		t->room = room;
+	}
+	t->dense[at] = value + 1;
 	return 0;
 }
 
-static int read_string(struct reader *r, struct table *t, bool function, struct cursor c)
+static int put_first(struct reader *r, struct iids *t, uint64_t iid, uint32_t value)
+{
+	uint32_t old;
+	int e;
+
+	if (iids_get(t, iid, &old))
+		return 0;
+	e = iids_put(r, t, iid, value);
+	return e < 0 ? trace(e) : 0;
+}
+
+void sequence_forget(struct reader *r, struct sequence *s)
+{
+	struct iids *const all[] = {&s->function_names, &s->mapping_paths, &s->build_ids,
+				    &s->source_paths,	&s->mappings,	   &s->frames,
+				    &s->callstacks};
+
+	/* Freed, not cleared: clearing costs what the largest generation needed, each time. */
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		iids_forget(r, all[i]);
+	s->default_clock = 0;
+}
+
+void sequence_deinit(struct reader *r, struct sequence *s)
+{
+	sequence_forget(r, s);
+	free(take(s->clocks));
+	s->n_clocks = s->room_clocks = 0;
+}
+
+/* ---- entries ---- */
+
+/* The string of an iid that something refers to; 0 is what is not set. */
+static int get_string(struct reader *r, const struct iids *t, uint64_t iid, uint32_t *ret_id)
+{
+	*ret_id = 0;
+	if (!iids_get(t, iid, ret_id) && iid)
+		return reader_count_add(r, STAT_stackprofile_invalid_string_id, -1, 1);
+	return 0;
+}
+
+static int read_string(struct reader *r, struct iids *t, bool function, struct cursor c)
 {
 	struct wire_field f, text = {0};
-	uint64_t iid = 0, old;
+	uint64_t iid = 0;
 	bool has_iid = false;
 	uint32_t id;
 	int e;
@@ -99,13 +153,13 @@ static int read_string(struct reader *r, struct table *t, bool function, struct 
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	if (!has_iid || table_get(t, iid, &old))
+	if (!has_iid || iids_get(t, iid, &id))
 		return 0;
 	e = function ? reader_function(r, text.data, text.len, &id)
 		     : reader_string(r, text.data, text.len, &id);
 	if (e < 0)
 		return trace(e);
-	return put_first(t, iid, id);
+	return put_first(r, t, iid, id);
 }
 
 static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
@@ -149,16 +203,16 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 			  id ? strings->entries[id - 1].len : 0, load_bias, &module);
 	if (e < 0)
 		return trace(e);
-	return put_first(&s->mappings, iid, module);
+	return put_first(r, &s->mappings, iid, module == UINT32_MAX ? MODULE_NONE : module);
 }
 
 static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 {
-	uint64_t iid = 0, mapping = 0, rel_pc = 0, function = 0, path = 0, module = UINT32_MAX, old;
+	uint64_t iid = 0, mapping = 0, rel_pc = 0, function = 0, path = 0;
 	struct profile_line line = {0};
 	bool guessed = false;
 	struct wire_field f;
-	uint32_t frame;
+	uint32_t frame, module = MODULE_NONE;
 	int e;
 
 	while (wire_next(&c, &f)) {
@@ -180,27 +234,28 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	if (table_get(&s->frames, iid, &old))
+	if (iids_get(&s->frames, iid, &frame))
 		return 0;
 	e = get_string(r, &s->function_names, function, &line.function);
 	if (e >= 0)
 		e = get_string(r, &s->source_paths, path, &line.file);
-	if (e >= 0 && !table_get(&s->mappings, mapping, &module) && mapping)
+	if (e >= 0 && !iids_get(&s->mappings, mapping, &module) && mapping)
 		e = reader_count_add(r, STAT_stackprofile_invalid_mapping_id, -1, 1);
 	if (e < 0)
 		return trace(e);
-	e = reader_frame(r, (uint32_t)module, rel_pc, guessed, &line, &frame);
+	e = reader_frame(r, module == MODULE_NONE ? UINT32_MAX : module, rel_pc, guessed, &line,
+			 &frame);
 	if (e < 0)
 		return trace(e);
-	return put_first(&s->frames, iid, frame);
+	return put_first(r, &s->frames, iid, frame);
 }
 
 static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 {
-	uint64_t iid = 0, frame, old;
+	uint64_t iid = 0;
 	bool broken = false;
 	struct wire_field f;
-	uint32_t stack;
+	uint32_t frame, stack;
 	int e;
 
 	r->n_scratch = 0;
@@ -208,33 +263,27 @@ static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 		if (wire_is(&f, ENTRY_IID)) {
 			iid = f.value;
 		} else if (wire_is(&f, CALLSTACK_FRAME_IDS) && r->n_scratch < MAX_STACK) {
-			if (!table_get(&s->frames, f.value, &frame)) {
+			if (!iids_get(&s->frames, f.value, &frame)) {
 				broken = true;
 				continue;
 			}
 			e = ROOM_FOR_ONE(r->scratch, r->n_scratch, r->room_scratch);
 			if (e < 0)
 				return trace(e);
-			r->scratch[r->n_scratch++] = (uint32_t)frame;
+			r->scratch[r->n_scratch++] = frame;
 		}
 	}
 	if (c.bad)
 		return READER_BROKEN;
-	if (table_get(&s->callstacks, iid, &old))
+	if (iids_get(&s->callstacks, iid, &stack))
 		return 0;
 	/* a stack with a hole would be another stack */
 	if (broken || !r->n_scratch)
-		return put_first(&s->callstacks, iid, broken ? STACK_BROKEN : STACK_EMPTY);
-	for (size_t i = 0, j = r->n_scratch - 1; i < j; i++, j--) { /* to innermost first */
-		uint32_t outer = r->scratch[i];
-
-		r->scratch[i] = r->scratch[j];
-		r->scratch[j] = outer;
-	}
+		return put_first(r, &s->callstacks, iid, broken ? STACK_BROKEN : STACK_EMPTY);
 	e = reader_stack(r, &stack);
 	if (e < 0)
 		return trace(e);
-	return put_first(&s->callstacks, iid, stack);
+	return put_first(r, &s->callstacks, iid, stack);
 }
 
 static int read_entry(struct reader *r, struct sequence *s, unsigned pass,

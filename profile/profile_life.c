@@ -29,7 +29,9 @@ static int add_process(struct reader *r, const struct profile_process *process, 
 
 	if (p->n_processes >= MAX_ENTRIES)
 		return fail(-E2BIG);
-	e = ROOM_FOR_ONE(p->processes, p->n_processes, r->room_processes);
+	e = reader_hold(r, HELD_PROCESSES, 1, sizeof(*process) + sizeof(*r->lives));
+	if (e >= 0)
+		e = ROOM_FOR_ONE(p->processes, p->n_processes, r->room_processes);
 	if (e >= 0)
 		e = ROOM_FOR_ONE(r->lives, p->n_processes, r->room_lives);
 	if (e < 0)
@@ -61,7 +63,7 @@ int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid, ui
 		return 0;
 	e = add_process(r, &(struct profile_process){.pid = pid}, ret_index);
 	if (e >= 0)
-		e = table_put(&r->process_by_pid, pid, *ret_index);
+		e = reader_put(r, HELD_NUMBERS, &r->process_by_pid, pid, *ret_index);
 	return e < 0 ? trace(e) : 0;
 }
 
@@ -107,7 +109,7 @@ static int find_process(struct reader *r, const struct profile_process *read,
 		r->lives[*ret_index].number = life->number;
 		r->lives[*ret_index].sequence = life->sequence;
 	}
-	e = table_put(&r->process_by_life, key, *ret_index);
+	e = reader_put(r, HELD_NUMBERS, &r->process_by_life, key, *ret_index);
 	return e < 0 ? trace(e) : 0;
 }
 
@@ -128,9 +130,10 @@ int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
 	process->name = name;
 	process->cgroup = cgroup;
 	if (life)
-		e = table_put(&r->process_by_sequence, pair(sequence, read->pid), index);
+		e = reader_put(r, HELD_NUMBERS, &r->process_by_sequence, pair(sequence, read->pid),
+			       index);
 	if (e >= 0)
-		e = table_put(&r->process_by_pid, read->pid, index);
+		e = reader_put(r, HELD_NUMBERS, &r->process_by_pid, read->pid, index);
 	return e < 0 ? trace(e) : 0;
 }
 
@@ -142,7 +145,9 @@ static int add_thread(struct reader *r, const struct profile_thread *thread, uin
 
 	if (p->n_threads >= MAX_ENTRIES)
 		return fail(-E2BIG);
-	e = ROOM_FOR_ONE(p->threads, p->n_threads, r->room_threads);
+	e = reader_hold(r, HELD_THREADS, 1, sizeof(*thread) + 1);
+	if (e >= 0)
+		e = ROOM_FOR_ONE(p->threads, p->n_threads, r->room_threads);
 	if (e >= 0)
 		e = ROOM_FOR_ONE(r->thread_sampled, p->n_threads, r->room_thread_sampled);
 	if (e < 0)
@@ -192,12 +197,13 @@ int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_
 			e = add_thread(r, &wanted, &index);
 		}
 		if (e >= 0)
-			e = table_put(&r->thread_by_name, name_key(&wanted), index);
+			e = reader_put(r, HELD_NUMBERS, &r->thread_by_name, name_key(&wanted),
+				       index);
 	}
 	if (e >= 0)
-		e = table_put(&r->thread_by_key, pair(process, tid), index);
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_key, pair(process, tid), index);
 	if (e >= 0)
-		e = table_put(&r->thread_by_tid, tid, index);
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_tid, tid, index);
 	return e < 0 ? trace(e) : 0;
 }
 
@@ -229,24 +235,26 @@ static int current_thread(struct reader *r, uint32_t process, uint32_t tid, uint
 		new.name = p->threads[index].name;
 	e = add_thread(r, &new, ret_index);
 	if (e >= 0)
-		e = table_put(&r->thread_by_key, pair(process, tid), *ret_index);
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_key, pair(process, tid), *ret_index);
 	if (e >= 0 && new.name)
-		e = table_put(&r->thread_by_name, name_key(&new), *ret_index);
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_name, name_key(&new), *ret_index);
 	if (e >= 0)
-		e = table_put(&r->thread_by_tid, tid, *ret_index);
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_tid, tid, *ret_index);
 	return e < 0 ? trace(e) : 0;
 }
 
 /* ---- samples ---- */
-int reader_place_sample(struct reader *r, uint32_t sequence, struct profile_sample *sample)
+int reader_place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t tid,
+			struct profile_sample *sample)
 {
-	int e = reader_current_process(r, sequence, sample->pid, &sample->process);
+	uint32_t process;
+	int e = reader_current_process(r, sequence, pid, &process);
 
 	if (e >= 0)
-		e = current_thread(r, sample->process, sample->tid, &sample->thread);
+		e = current_thread(r, process, tid, &sample->thread);
 	if (e < 0)
 		return trace(e);
-	r->lives[sample->process].sampled = true;
+	r->lives[process].sampled = true;
 	r->thread_sampled[sample->thread] = true;
 	return 0;
 }

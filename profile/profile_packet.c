@@ -3,7 +3,6 @@
  * The order of things inside a packet is the format's: incremental state is cleared, then defaults,
  * then interned data, then the rest; so a packet's fields are gathered first and acted on after. */
 #include <errno.h>
-#include <zlib.h>
 
 #include "daemon/base/error.h"
 #include "profile/profile_reader.h"
@@ -53,7 +52,6 @@ enum { /* SampleSkipReason */
        SKIPPED_UNWIND_ENQUEUE = 3,
 };
 enum {
-	TRACE_PACKET = 1,
 	STATS_STATS = 1,
 	STATS_NOTES = 2,
 	STATS_BEGIN = 4,
@@ -61,7 +59,6 @@ enum {
 	STAT_NAME = 1,
 	STAT_VALUE = 2,
 	MAX_NOTES = 4096,
-	MAX_INFLATED = 64 << 20, /* of one packet; writers keep below 1 MiB */
 };
 
 struct packet {
@@ -119,9 +116,11 @@ static int get_sequence(struct reader *r, uint32_t id, struct sequence **ret)
 
 	if (!table_get(&r->sequence_by_id, id, &index)) {
 		e = ROOM_FOR_ONE(r->sequences, r->n_sequences, r->room_sequences);
-		if (e < 0)
-			return trace(e);
-		e = table_put(&r->sequence_by_id, id, r->n_sequences + 1);
+		if (e >= 0)
+			e = reader_hold(r, HELD_SEQUENCES, 0, sizeof(*r->sequences));
+		if (e >= 0)
+			e = reader_put(r, HELD_SEQUENCES, &r->sequence_by_id, id,
+				       r->n_sequences + 1);
 		if (e < 0)
 			return trace(e);
 		r->sequences[r->n_sequences] = (struct sequence){.id = id, .session = UINT8_MAX};
@@ -152,7 +151,7 @@ static int update_sequence(struct reader *r, struct sequence *s, const struct pa
 	int e;
 
 	if (p->flags & FLAG_CLEARED) {
-		sequence_forget(s);
+		sequence_forget(r, s);
 		s->valid = true;
 	} else if (p->dropped) {
 		s->valid = false;
@@ -183,34 +182,47 @@ static uint8_t session_of(struct reader *r, struct sequence *s)
 	return s->session;
 }
 
+/* What is read of a sample's message. */
+struct read_sample {
+	struct profile_sample sample;
+	struct raw_sample raw;
+	uint32_t pid, tid, cpu;
+};
+
 static int add_sample(struct reader *r, struct sequence *s, const struct packet *p,
-		      struct raw_sample *raw)
+		      struct read_sample *read)
 {
+	struct profile *profile = r->profile;
 	uint32_t clock = p->clock	    ? p->clock
 			 : s->default_clock ? s->default_clock
 					    : CLOCK_ID_BOOTTIME;
 	int e;
 
-	e = ROOM_FOR_ONE(r->samples, r->n_samples, r->room_samples);
+	e = reader_hold(r, HELD_SAMPLES, 1, sizeof(read->sample) + sizeof(read->raw));
+	if (e >= 0)
+		e = ROOM_FOR_ONE(profile->samples, profile->n_samples, r->room_samples);
+	if (e >= 0)
+		e = ROOM_FOR_ONE(r->raw, profile->n_samples, r->room_raw);
 	if (e < 0)
 		return trace(e);
-	if (r->n_samples >= UINT32_MAX)
+	if (profile->n_samples >= UINT32_MAX)
 		return fail(-E2BIG);
-	raw->sample.time = reader_sequence_time(s, &clock, p->timestamp);
-	raw->clock = (uint8_t)min_u64(clock, UINT8_MAX);
-	raw->sequence = (uint32_t)(s - r->sequences);
-	raw->order = (uint32_t)r->n_samples;
-	e = reader_place_sample(r, s->id, &raw->sample);
+	read->sample.time = reader_sequence_time(s, &clock, p->timestamp);
+	read->sample.cpu = (uint16_t)min_u64(read->cpu, UINT16_MAX);
+	read->raw.clock = (uint8_t)min_u64(clock, UINT8_MAX);
+	read->raw.sequence = (uint32_t)(s - r->sequences);
+	e = reader_place_sample(r, s->id, read->pid, read->tid, &read->sample);
 	if (e < 0)
 		return trace(e);
-	r->samples[r->n_samples++] = *raw;
+	r->raw[profile->n_samples] = read->raw;
+	profile->samples[profile->n_samples++] = read->sample;
 	return 0;
 }
 
 /* What a sample without a stack, or with a broken one, counts as. */
-static int count_sample(struct reader *r, const struct raw_sample *raw, bool has_stack)
+static int count_sample(struct reader *r, const struct profile_sample *sample, bool has_stack)
 {
-	switch (raw->sample.skipped_reason) {
+	switch (sample->skipped_reason) {
 	case SKIPPED_READ_STAGE:
 	case SKIPPED_UNWIND_STAGE:
 		return reader_count_add(r, STAT_perf_samples_skipped, -1, 1);
@@ -219,7 +231,7 @@ static int count_sample(struct reader *r, const struct raw_sample *raw, bool has
 	default:
 		break;
 	}
-	switch (raw->sample.stack) {
+	switch (sample->stack) {
 	case UINT32_MAX:
 		return has_stack
 			       ? reader_count_add(r, STAT_stackprofile_invalid_callstack_id, -1, 1)
@@ -254,53 +266,52 @@ static int read_news(struct reader *r, struct sequence *s, const struct packet *
 
 static int read_sample(struct reader *r, struct sequence *s, const struct packet *p)
 {
-	struct raw_sample raw = {.sample.stack = UINT32_MAX};
+	struct read_sample read = {.sample.stack = UINT32_MAX};
 	struct cursor c = wire_message(&p->sample);
-	uint64_t stack, lost = 0;
+	uint64_t lost = 0;
 	struct wire_field f, event = {0};
 	bool has_stack = false;
 	int e;
 
 	while (wire_next(&c, &f)) {
 		if (wire_is(&f, SAMPLE_CPU))
-			raw.sample.cpu = (uint32_t)f.value;
+			read.cpu = (uint32_t)f.value;
 		else if (wire_is(&f, SAMPLE_PID))
-			raw.sample.pid = (uint32_t)f.value;
+			read.pid = (uint32_t)f.value;
 		else if (wire_is(&f, SAMPLE_TID))
-			raw.sample.tid = (uint32_t)f.value;
+			read.tid = (uint32_t)f.value;
 		else if (wire_is(&f, SAMPLE_CALLSTACK_IID)) {
 			has_stack = true;
-			if (table_get(&s->callstacks, f.value, &stack))
-				raw.sample.stack = (uint32_t)stack;
+			(void)iids_get(&s->callstacks, f.value, &read.sample.stack);
 		} else if (wire_is(&f, SAMPLE_CPU_MODE))
-			raw.sample.cpu_mode = (uint8_t)min_u64(f.value, UINT8_MAX);
+			read.sample.cpu_mode = (uint8_t)min_u64(f.value, UINT8_MAX);
 		else if (wire_is(&f, SAMPLE_TIMEBASE_COUNT)) {
-			raw.count = f.value;
-			raw.has_count = true;
+			read.sample.weight = f.value;
+			read.raw.has_count = true;
 		} else if (wire_is(&f, SAMPLE_FOLLOWER_COUNTS)) {
-			e = reader_follower_count(r, &raw, f.value);
+			e = reader_follower_count(r, &read.raw, f.value);
 			if (e < 0)
 				return trace(e);
 		} else if (wire_is(&f, SAMPLE_UNWIND_ERROR))
-			raw.sample.unwind_error = (uint8_t)min_u64(f.value, UINT8_MAX);
+			read.sample.unwind_error = (uint8_t)min_u64(f.value, UINT8_MAX);
 		else if (wire_is(&f, SAMPLE_RECORDS_LOST))
 			lost = f.value;
 		else if (wire_is(&f, SAMPLE_SKIPPED_REASON))
-			raw.sample.skipped_reason = (uint8_t)min_u64(f.value, UINT8_MAX);
+			read.sample.skipped_reason = (uint8_t)min_u64(f.value, UINT8_MAX);
 		else if (wire_is_bytes(&f, SAMPLE_PRODUCER_EVENT))
 			event = f;
 	}
 	if (c.bad)
 		return READER_BROKEN;
 	if (lost || event.data) /* no sample */
-		return read_news(r, s, p, raw.sample.cpu, lost, &event);
-	e = count_sample(r, &raw, has_stack);
+		return read_news(r, s, p, read.cpu, lost, &event);
+	e = count_sample(r, &read.sample, has_stack);
 	if (e < 0)
 		return trace(e);
-	if (raw.sample.stack >= STACK_BROKEN)
-		raw.sample.stack = UINT32_MAX;
-	raw.sample.session = session_of(r, s);
-	return add_sample(r, s, p, &raw);
+	if (read.sample.stack >= STACK_BROKEN)
+		read.sample.stack = UINT32_MAX;
+	read.sample.session = session_of(r, s);
+	return add_sample(r, s, p, &read);
 }
 
 /* ---- statistics ---- */
@@ -330,9 +341,8 @@ static int read_stat(struct reader *r, struct cursor c)
 		return 0;
 	}
 	e = ROOM_FOR_ONE(profile->stats, profile->n_stats, r->room_stats);
-	if (e < 0)
-		return trace(e);
-	e = table_put(&r->stat_by_name, stat.name, profile->n_stats);
+	if (e >= 0)
+		e = reader_put(r, HELD_STATS, &r->stat_by_name, stat.name, profile->n_stats);
 	if (e < 0)
 		return trace(e);
 	profile->stats[profile->n_stats++] = stat;
@@ -381,58 +391,6 @@ static int read_stats(struct reader *r, struct cursor c)
 			return e < 0 ? trace(e) : e;
 	}
 	return c.bad ? READER_BROKEN : 0;
-}
-
-/* ---- compressed packets ---- */
-static void buffer_deinitp(struct buffer *b)
-{
-	buffer_deinit(b);
-}
-
-/* 0; READER_BROKEN: damaged, or larger than anything sane. */
-static int inflate_all(struct reader *r, const struct wire_field *f, struct buffer *out)
-{
-	z_stream z = {.next_in = (uint8_t *)f->data, .avail_in = (uInt)min_u64(f->len, UINT32_MAX)};
-	size_t room = min_u64(r->inflate_budget, MAX_INFLATED);
-	int e = Z_OK;
-
-	if (inflateInit(&z) != Z_OK)
-		return fail(-ENOMEM);
-	while (e == Z_OK && out->len < room) {
-		size_t step = min_u64(max_u64(out->len, 64 << 10), room - out->len);
-		uint8_t *to = buffer_reserve(out, step);
-
-		if (!to) {
-			(void)inflateEnd(&z);
-			return fail(-ENOMEM);
-		}
-		z.next_out = to;
-		z.avail_out = (uInt)step;
-		e = inflate(&z, Z_NO_FLUSH);
-		out->len += step - z.avail_out;
-		if (e == Z_BUF_ERROR || (e == Z_OK && !z.avail_in && z.avail_out))
-			e = Z_DATA_ERROR; /* cut */
-	}
-	(void)inflateEnd(&z);
-	r->inflate_budget -= min_u64(out->len, r->inflate_budget);
-	return e == Z_STREAM_END ? 0 : READER_BROKEN;
-}
-
-static int read_compressed(struct reader *r, const struct wire_field *f)
-{
-	_cleanup_(buffer_deinitp) struct buffer out = {0};
-	size_t good;
-	int e;
-
-	if (r->in_compressed) /* packets inside packets inside ...: nobody writes that */
-		return READER_BROKEN;
-	e = inflate_all(r, f, &out);
-	if (e)
-		return e < 0 ? trace(e) : e;
-	r->in_compressed = true;
-	e = reader_packets(r, out.data, out.len, &good);
-	r->in_compressed = false;
-	return e < 0 ? trace(e) : e;
 }
 
 /* ---- a packet ---- */
@@ -493,7 +451,7 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 	if (!packet_gather(&p, cursor_of(data, len)))
 		return READER_BROKEN;
 	if (p.compressed.data)
-		return read_compressed(r, &p.compressed);
+		return reader_inflate(r, &p.compressed);
 	r->marked.packets++;
 	e = act_on_sequence(r, &p);
 	if (!e && p.tree.data)
@@ -509,25 +467,4 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 	if (!e && p.system_info.data)
 		e = reader_system_info(r, wire_message(&p.system_info));
 	return e < 0 ? trace(e) : e;
-}
-
-int reader_packets(struct reader *r, const uint8_t *data, size_t len, size_t *ret_good)
-{
-	struct cursor c = cursor_of(data ? data : (const uint8_t *)"", data ? len : 0);
-	struct wire_field f;
-	size_t good = 0;
-	int e = 0;
-
-	while (!e && wire_next(&c, &f)) {
-		/* Nothing else has ever stood there; to be strict tells foreign files from damaged
-		 * ones. */
-		e = wire_is_bytes(&f, TRACE_PACKET) ? reader_packet(r, f.data, f.len)
-						    : READER_BROKEN;
-		if (!e)
-			good = len - cursor_left(&c);
-	}
-	*ret_good = good;
-	if (e < 0)
-		return trace(e);
-	return e || c.bad ? READER_BROKEN : 0;
 }

@@ -63,7 +63,9 @@ static int read_address(struct reader *r, uint32_t module, struct cursor c)
 		return 0;
 	if (r->n_symbols >= UINT32_MAX)
 		return fail(-E2BIG);
-	e = ROOM_FOR_ONE(r->symbols, r->n_symbols, r->room_symbols);
+	e = reader_hold(r, HELD_SYMBOLS, 1, sizeof(symbol));
+	if (e >= 0)
+		e = ROOM_FOR_ONE(r->symbols, r->n_symbols, r->room_symbols);
 	if (e < 0)
 		return trace(e);
 	symbol.order = (uint32_t)r->n_symbols;

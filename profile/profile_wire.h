@@ -14,6 +14,28 @@ struct wire_field {
 	size_t len;
 };
 
+/* cursor_uleb(); most are short. */
+static inline uint64_t wire_varint(struct cursor *c)
+{
+	const uint8_t *p = c->p;
+
+	if (cursor_left(c) < 3)
+		return cursor_uleb(c);
+	if (p[0] < 0x80) {
+		c->p += 1;
+		return p[0];
+	}
+	if (p[1] < 0x80) {
+		c->p += 2;
+		return (p[0] & 0x7fu) | (uint32_t)p[1] << 7;
+	}
+	if (p[2] < 0x80) {
+		c->p += 3;
+		return (p[0] & 0x7fu) | (p[1] & 0x7fu) << 7 | (uint32_t)p[2] << 14;
+	}
+	return cursor_uleb(c);
+}
+
 /* The next field; false at the end, and when the message is damaged (then c->bad). */
 static inline bool wire_next(struct cursor *c, struct wire_field *f)
 {
@@ -21,13 +43,13 @@ static inline bool wire_next(struct cursor *c, struct wire_field *f)
 
 	if (!cursor_left(c))
 		return false;
-	tag = cursor_uleb(c);
+	tag = wire_varint(c);
 	*f = (struct wire_field){.number = (uint32_t)(tag >> 3), .wire = (uint32_t)tag & 7};
 	if (tag >> 32 || !f->number)
 		c->bad = true;
 	switch (f->wire) {
 	case WIRE_VARINT:
-		f->value = cursor_uleb(c);
+		f->value = wire_varint(c);
 		break;
 	case WIRE_64:
 		f->value = cursor_u64(c);
@@ -36,7 +58,7 @@ static inline bool wire_next(struct cursor *c, struct wire_field *f)
 		f->value = cursor_u32(c);
 		break;
 	case WIRE_BYTES:
-		f->len = cursor_uleb(c);
+		f->len = wire_varint(c);
 		f->data = cursor_bytes(c, f->len);
 		break;
 	default: /* groups are long gone */

@@ -23,18 +23,34 @@ struct row {
 	uint64_t self_count, self_weight, count, weight;
 };
 /* WIDE: a terminal where a second column of counts leaves enough for the names. */
-enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, WIDE = 120 };
+enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, WIDE = 120, FLUSH = 1 << 20 };
+#define MAX_TEXT (4ull << 30) /* of a trace below 100 MiB */
 
 struct rows {
 	struct row *list;
 	size_t n, room;
-	struct table by_id;
+	uint32_t *by_id; /* number in list + 1; 0: none */
+	size_t n_ids;	 /* the last stands for UINT32_MAX */
 };
 
 static void rows_deinit(struct rows *rows)
 {
 	free(rows->list);
-	table_deinit(&rows->by_id);
+	free(rows->by_id);
+}
+
+int report_flush(struct report *report, bool all)
+{
+	size_t len = report->out.len;
+
+	if (report->out.bad)
+		return fail(-ENOMEM);
+	if (len < FLUSH && !all)
+		return 0;
+	(void)fwrite(report->out.data, 1, len, report->file);
+	report->written += len;
+	report->out.len = 0;
+	return fold_limit(&report->fold, report->written, MAX_TEXT, "bytes of text");
 }
 
 void report_colour(struct report *report, enum report_colour colour, const char *text, size_t len)
@@ -85,36 +101,62 @@ void report_percent(struct report *report, uint64_t part, uint64_t whole)
 	report_colour(report, report_heat(percent), text, (size_t)n);
 }
 
-static int row_get(struct rows *rows, const struct row *new, struct row **ret_row)
+/* As many ids as the thing that rows are of has. */
+static int rows_init(struct rows *rows, struct report *report)
 {
-	uint64_t index;
+	const struct profile *p = report->fold.profile;
+	const size_t n[] = {
+		[REPORT_FUNCTION] = report->fold.n_symbols,
+		[REPORT_PROCESS] = p->n_processes,
+		[REPORT_THREAD] = p->n_threads,
+		[REPORT_MODULE] = p->n_modules,
+		[REPORT_CGROUP] = p->strings.n_entries + 1,
+	};
 	int r;
 
-	if (!table_get(&rows->by_id, new->id, &index)) {
+	rows->n_ids = n[report->options->by] + 1;
+	r = fold_hold(&report->fold, (int64_t)(rows->n_ids * sizeof(*rows->by_id)), "rows");
+	if (r < 0)
+		return trace(r);
+	rows->by_id = calloc(rows->n_ids, sizeof(*rows->by_id));
+	return rows->by_id ? 0 : fail(-ENOMEM);
+}
+
+static int row_get(struct rows *rows, struct report *report, const struct row *new,
+		   struct row **ret_row)
+{
+	uint32_t *number = &rows->by_id[min_u64(new->id, rows->n_ids - 1)];
+	int r;
+
+	if (!*number) {
 		if (rows->n == rows->room) {
 			size_t room = rows->room ? rows->room * 2 : 256;
-			struct row *more = reallocarray(rows->list, room, sizeof(*more));
+			struct row *more;
 
+			/* And as much again for sorting. */
+			r = fold_hold(&report->fold,
+				      (int64_t)((room - rows->room) * 2 * sizeof(*more)), "rows");
+			if (r < 0)
+				return trace(r);
+			more = reallocarray(rows->list, room, sizeof(*more));
 			if (!more)
 				return fail(-ENOMEM);
 			rows->list = more;
 			rows->room = room;
 		}
-		index = rows->n;
-		r = table_put(&rows->by_id, new->id, index);
-		if (r < 0)
-			return trace(r);
 		rows->list[rows->n++] = *new;
+		*number = (uint32_t)rows->n;
 	}
-	*ret_row = &rows->list[index];
+	*ret_row = &rows->list[*number - 1];
 	return 0;
 }
 
-static int add_to_row(struct rows *rows, const struct row *new, const struct fold_group *g,
+static int add_to_row(struct rows *rows, struct report *report, const struct row *new,
 		      uint32_t group, bool self)
 {
+	const struct fold_group *g = &report->fold.groups[group];
 	struct row *row = NULL;
-	int r = row_get(rows, new, &row);
+	int r = row_get(rows, report, new, &row);
 
 	if (r < 0)
 		return trace(r);
@@ -130,11 +172,10 @@ static int add_to_row(struct rows *rows, const struct row *new, const struct fol
 	return 0;
 }
 
-static int add_calls(struct rows *rows, const struct report *report, uint32_t group,
+static int add_calls(struct rows *rows, struct report *report, uint32_t group,
 		     const uint32_t *calls, size_t n)
 {
 	const struct fold *fold = &report->fold;
-	const struct fold_group *g = &fold->groups[group];
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
@@ -147,30 +188,31 @@ static int add_calls(struct rows *rows, const struct report *report, uint32_t gr
 				continue;
 			id = fold->symbols[symbol].module;
 		}
-		r = add_to_row(rows, &(struct row){.id = id}, g, group, i + 1 == n);
+		r = add_to_row(rows, report, &(struct row){.id = id}, group, i + 1 == n);
 	}
 	return r < 0 ? trace(r) : 0;
 }
 
-static int fill_rows(struct rows *rows, const struct report *report)
+static int fill_rows(struct rows *rows, struct report *report)
 {
 	const struct fold *fold = &report->fold;
 	const struct profile *p = fold->profile;
 	_cleanup_(freep) uint32_t *calls = calloc(fold->max_depth + 1, sizeof(*calls));
-	int r = 0;
+	int r = calls ? rows_init(rows, report) : fail(-ENOMEM);
 
-	if (!calls)
-		return fail(-ENOMEM);
+	if (r < 0)
+		return trace(r);
 	for (uint32_t i = 0; i < fold->n_groups && r == 0; i++) {
 		const struct fold_group *g = &fold->groups[i];
+		uint32_t process = fold_process(fold, g);
 
 		if (report->options->by == REPORT_PROCESS)
-			r = add_to_row(rows, &(struct row){.id = g->process}, g, i, true);
+			r = add_to_row(rows, report, &(struct row){.id = process}, i, true);
 		else if (report->options->by == REPORT_THREAD)
-			r = add_to_row(rows, &(struct row){.id = g->thread}, g, i, true);
+			r = add_to_row(rows, report, &(struct row){.id = g->thread}, i, true);
 		else if (report->options->by == REPORT_CGROUP)
-			r = add_to_row(rows, &(struct row){.id = p->processes[g->process].cgroup},
-				       g, i, true);
+			r = add_to_row(rows, report,
+				       &(struct row){.id = p->processes[process].cgroup}, i, true);
 		else
 			r = add_calls(rows, report, i, calls, fold_stack(fold, g, calls));
 	}
@@ -377,6 +419,9 @@ static int print_table(struct report *report)
 				      names.total_count ? names.count : 0);
 		}
 		print_row_name(report, &rows.list[i], &names);
+		r = report_flush(report, false);
+		if (r < 0)
+			return trace(r);
 	}
 	if (n < rows.n)
 		buffer_printf(&report->out, "... and %s more (--limit 0 shows all)\n",
@@ -415,7 +460,7 @@ static void report_deinit(struct report *report)
 
 int report_write(const struct profile *profile, const struct report_options *options, FILE *out)
 {
-	_cleanup_(report_deinit) struct report report = {.options = options};
+	_cleanup_(report_deinit) struct report report = {.options = options, .file = out};
 	int r;
 
 	r = fold_init(&report.fold, profile, &options->only);
@@ -429,8 +474,6 @@ int report_write(const struct profile *profile, const struct report_options *opt
 		r = options->tree ? report_tree(&report) : print_table(&report);
 	if (r < 0)
 		return trace(r);
-	if (report.out.bad)
-		return fail(-ENOMEM);
-	(void)fwrite(report.out.data, 1, report.out.len, out);
-	return export_finish(out);
+	r = report_flush(&report, true);
+	return r < 0 ? trace(r) : export_finish(out);
 }

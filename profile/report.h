@@ -19,8 +19,13 @@ enum report_colour {
 struct report {
 	const struct report_options *options;
 	struct fold fold;
-	struct buffer out;
+	struct buffer out; /* on its way to the file */
+	FILE *file;
+	uint64_t written; /* bytes */
 };
+
+/* Writes what is in `out` when it is much, or @all. */
+int report_flush(struct report *report, bool all);
 
 /* Appends @len bytes of @text between the marks of a colour (when colours are on). */
 void report_colour(struct report *report, enum report_colour colour, const char *text, size_t len);

@@ -163,6 +163,9 @@ static int walk_tree(struct walk *w)
 			break;
 		}
 		indent = visit(w, at.node, at.indent);
+		r = report_flush(w->report, false);
+		if (r < 0)
+			break;
 		next = next_shown(w, w->tree.nodes[at.node].next);
 		child = next_shown(w, w->tree.nodes[at.node].child);
 		if (next)
@@ -179,10 +182,10 @@ int report_tree(struct report *report)
 	static const char head[] = "total %  self %      time    samples  call\n";
 	int r;
 
-	r = calltree_init(&w.tree, &report->fold, true, false);
+	w.least = (uint64_t)((double)report->fold.weight * report->options->min_percent / 100);
+	r = calltree_init(&w.tree, &report->fold, true, false, w.least);
 	if (r < 0)
 		return trace(r);
-	w.least = (uint64_t)((double)report->fold.weight * report->options->min_percent / 100);
 	report_colour(report, COLOUR_DIM, head, sizeof(head) - 1);
 	r = walk_tree(&w);
 	if (r < 0)

@@ -76,8 +76,16 @@ void text_clean(struct buffer *b, const char *text)
 	const char *end = text + strlen(text);
 
 	while (text < end) {
-		uint32_t c = text_next(&text, end);
+		const char *plain = text;
+		uint32_t c;
 
+		while (text < end && *text >= ' ' && *text < 0x7f)
+			text++;
+		if (text > plain) {
+			buffer_append(b, plain, (size_t)(text - plain));
+			continue;
+		}
+		c = text_next(&text, end);
 		append_char(b, text_is_control(c) ? '?' : c);
 	}
 }

@@ -73,24 +73,23 @@ static double round_of(struct run *run, uint64_t *ret_samples)
 		const struct profile_sample *s = &p->samples[i];
 		struct writer_sample sample = {.time = s->time,
 					       .cpu = s->cpu,
-					       .pid = s->pid,
-					       .tid = s->tid,
+					       .pid = profile_sample_pid(p, s),
+					       .tid = profile_sample_tid(p, s),
 					       .cpu_mode = s->cpu_mode};
-		const struct profile_stack *stack;
+		uint32_t n = 0;
 
 		if (s->stack == UINT32_MAX)
 			continue;
-		stack = &p->stacks[s->stack];
-		for (uint32_t k = 0; k < stack->n; k++) {
-			uint32_t index = p->stack_frames[stack->first + k];
+		for (uint32_t at = s->stack; at != UINT32_MAX; at = p->nodes[at].up) {
+			uint32_t index = p->nodes[at].frame;
 
 			if (!run->frames[index])
 				make_frame(run, index);
-			run->ids[k] = run->frames[index];
+			run->ids[n++] = run->frames[index];
 		}
 		run->count += s->weight;
 		sample.count = run->count;
-		if (writer_callstack(run->writer, run->ids, stack->n, &sample.callstack) < 0 ||
+		if (writer_callstack(run->writer, run->ids, n, &sample.callstack) < 0 ||
 		    writer_sample(run->writer, &sample) < 0)
 			abort();
 		++*ret_samples;
@@ -116,7 +115,7 @@ static void bench(const struct profile *p, bool compress, unsigned repeats)
 		abort();
 	run.mappings = calloc(p->n_modules + 1, sizeof(uint32_t));
 	run.frames = calloc(p->n_frames + 1, sizeof(uint32_t));
-	run.ids = calloc(p->n_stack_frames + 1, sizeof(uint32_t));
+	run.ids = calloc(p->n_nodes + 1, sizeof(uint32_t));
 	make_frames(&run);
 	for (unsigned i = 0; i < repeats; i++) {
 		uint64_t samples, before = sink->bytes;
@@ -148,12 +147,11 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < p.n_samples; i++)
 		if (p.samples[i].stack != UINT32_MAX) {
 			with_stack++;
-			frames += p.stacks[p.samples[i].stack].n;
+			frames += profile_stack_depth(&p, p.samples[i].stack);
 		}
 	printf("%" PRIu64
-	       " samples with a stack of %.1f frames; %zu different stacks (%.0f %%), %zu frames\n",
-	       with_stack, (double)frames / (double)with_stack, p.n_stacks,
-	       100.0 * (double)p.n_stacks / (double)with_stack, p.n_frames);
+	       " samples with a stack of %.1f frames; %zu different calls in them, %zu frames\n",
+	       with_stack, (double)frames / (double)with_stack, p.n_nodes, p.n_frames);
 	bench(&p, false, repeats);
 	bench(&p, true, repeats);
 	profile_deinit(&p);

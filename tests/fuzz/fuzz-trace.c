@@ -28,24 +28,28 @@ static void look_at(const struct profile *p)
 		abort();
 	for (size_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
+		uint32_t process;
 
 		if (i && s->time < p->samples[i - 1].time)
 			abort();
-		if (s->process >= p->n_processes || s->thread >= p->n_threads ||
-		    p->processes[s->process].pid != s->pid || p->threads[s->thread].tid != s->tid ||
-		    p->threads[s->thread].process != s->process)
+
+		if (s->thread >= p->n_threads)
 			abort();
+		process = profile_sample_process(p, s);
 		/* Whatever was sampled has a name. */
-		if (!p->processes[s->process].name || !p->threads[s->thread].name)
+		if (process >= p->n_processes || !p->processes[process].name ||
+		    !p->threads[s->thread].name)
 			abort();
-		sum += strlen(profile_process_name(p, s->process)) +
+		sum += strlen(profile_process_name(p, process)) +
 		       strlen(profile_thread_name(p, s->thread));
 		if (s->stack == UINT32_MAX)
 			continue;
-		if (s->stack >= p->n_stacks)
-			abort();
-		for (uint32_t k = 0; k < p->stacks[s->stack].n; k++)
-			look_at_frame(p, p->stack_frames[p->stacks[s->stack].first + k]);
+		for (uint32_t at = s->stack; at != UINT32_MAX; at = p->nodes[at].up) {
+			if (at >= p->n_nodes ||
+			    (p->nodes[at].up >= at && p->nodes[at].up != UINT32_MAX))
+				abort();
+			look_at_frame(p, p->nodes[at].frame);
+		}
 	}
 	for (size_t i = 0; i < p->n_notes; i++)
 		sum += strlen(string_table_text(&p->strings, p->notes[i]));

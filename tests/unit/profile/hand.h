@@ -62,10 +62,11 @@ static inline uint32_t hand_frame(struct profile *p, uint32_t module, uint64_t r
 /* Frames innermost first. */
 static inline uint32_t hand_stack(struct profile *p, const uint32_t *frames, uint32_t n)
 {
-	*HAND_ADD(p, stacks, n_stacks) = (struct profile_stack){(uint32_t)p->n_stack_frames, n};
-	for (uint32_t i = 0; i < n; i++)
-		*HAND_ADD(p, stack_frames, n_stack_frames) = frames[i];
-	return (uint32_t)p->n_stacks - 1;
+	uint32_t up = UINT32_MAX;
+
+	for (uint32_t i = n; i-- > 0; up = (uint32_t)p->n_nodes - 1)
+		*HAND_ADD(p, nodes, n_nodes) = (struct profile_node){up, frames[i]};
+	return up;
 }
 #define HAND_STACK(p, ...)                               \
 	hand_stack((p), (const uint32_t[]){__VA_ARGS__}, \
@@ -118,9 +119,6 @@ static inline struct profile_sample *hand_sample(struct profile *p, uint32_t pid
 
 	*s = (struct profile_sample){.time = 1000000000ull + p->n_samples * 500000000ull,
 				     .weight = weight,
-				     .pid = pid,
-				     .tid = tid,
-				     .process = process,
 				     .thread = thread,
 				     .stack = stack};
 	return s;

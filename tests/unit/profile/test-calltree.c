@@ -36,7 +36,7 @@ static void sums_go_up(void **state)
 	assert_int_equal(f.cut, 1);
 	assert_int_equal(f.failed, 0);
 	assert_int_equal(f.skipped, 1);
-	assert_int_equal(calltree_init(&t, &f, false, false), 0);
+	assert_int_equal(calltree_init(&t, &f, false, false, 0), 0);
 	assert_node(&t, 0, 0, 0, 9, 70);
 	start = child(&t, &f, 0, "_start");
 	assert_int_equal(t.nodes[0].child, start); /* heaviest first */
@@ -71,7 +71,7 @@ static void levels_split_processes_and_threads(void **state)
 
 	(void)state;
 	assert_int_equal(fold_init(&f, &p, NULL), 0);
-	assert_int_equal(calltree_init(&t, &f, true, true), 0);
+	assert_int_equal(calltree_init(&t, &f, true, true, 0), 0);
 	app = t.nodes[0].child;
 	assert_int_equal(t.nodes[app].kind, CALLTREE_PROCESS);
 	assert_int_equal(p.processes[t.nodes[app].id].pid, 100);
@@ -102,7 +102,7 @@ static void extreme_ids_are_nodes_of_their_own(void **state)
 	hand_sample(&p, 0, 0, 0, 100);
 	hand_sample(&p, UINT32_MAX, UINT32_MAX, 0, 200);
 	assert_int_equal(fold_init(&f, &p, NULL), 0);
-	assert_int_equal(calltree_init(&t, &f, true, true), 0);
+	assert_int_equal(calltree_init(&t, &f, true, true, 0), 0);
 	assert_int_equal(p.processes[t.nodes[t.nodes[0].child].id].pid, UINT32_MAX);
 	calltree_for_each_child(&t, 0, c)
 	{
@@ -125,7 +125,7 @@ static void an_empty_profile_is_a_root(void **state)
 	(void)state;
 	assert_int_equal(fold_init(&f, &p, NULL), 0);
 	assert_int_equal(f.n_groups, 0);
-	assert_int_equal(calltree_init(&t, &f, true, true), 0);
+	assert_int_equal(calltree_init(&t, &f, true, true, 0), 0);
 	assert_int_equal(t.n_nodes, 1);
 	assert_int_equal(t.nodes[0].child, 0);
 	calltree_deinit(&t);

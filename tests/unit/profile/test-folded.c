@@ -86,7 +86,7 @@ static void equal_lines_are_merged(void **state)
 
 	(void)state;
 	p.threads[1].name = hand_string(&p, "other");
-	hand_sample(&p, 100, 101, 0, 3);
+	hand_sample(&p, 100, 101, p.samples[0].stack, 3);
 	assert_folded(&p, NULL,
 		      "app;_start;main;recurse;recurse 2\n"
 		      "app;_start;main;sys_read_[k] 1\n"

@@ -32,7 +32,7 @@ static void data_is_a_preorder_forest(void **state)
 			    &len);
 	data = data_of(page);
 	/* base: the groups' means are 10, 20, 5, 7, 1, 2: sorted 1 2 5 7 10 20, the median is 7.
-	 * pid 100, tid 100: _start main work tiny | sys_read | recurse recurse; tid 101: [cut]
+	 * pid 100, tid 100: _start main work tiny | recurse recurse | sys_read; tid 101: [cut]
 	 * [libx.so]; pid 200: [no stack] (2) before _start main work tiny (1). */
 	assert_string_equal(
 		data,
@@ -47,13 +47,13 @@ static void data_is_a_preorder_forest(void **state)
 		"\"threads\":[[100,100,0,0,7],[100,101,0,1,2],[200,200,2,2,5]],"
 		"\"names\":[\"app\",\"worker;1\",\"other\"],"
 		"\"modules\":[\"/kernel\",\"/usr/bin/app\",\"/lib/libx.so\",\"\"],\"kernel\":[0],"
-		"\"fn\":[\"_start\",\"main\",\"work\",\"tiny\",\"sys_read\",\"recurse\",\"[cut]\","
+		"\"fn\":[\"_start\",\"main\",\"work\",\"tiny\",\"recurse\",\"sys_read\",\"[cut]\","
 		"\"[libx.so]\",\"[no stack]\"],"
-		"\"fm\":[1,1,1,1,0,1,-1,2,-1],\"fk\":[0,0,0,0,1,0,2,0,2],"
-		"\"up\":[0,0,0,0,2,1,0,0,0,0,1,0,0,0],"
-		"\"f\":[0,1,2,-4,4,5,5,6,7,8,0,1,2,-4],"
-		"\"c\":[0,0,0,3,1,0,2,0,1,1,0,0,0,1],"
-		"\"w\":[0,0,0,9,13,0,-4,0,0,-5,0,0,0,-6]}");
+		"\"fm\":[1,1,1,1,1,0,-1,2,-1],\"fk\":[0,0,0,0,0,1,2,0,2],"
+		"\"up\":[0,0,0,0,2,0,2,0,0,0,1,0,0,0],"
+		"\"f\":[0,1,2,-4,4,4,5,6,7,8,0,1,2,-4],"
+		"\"c\":[0,0,0,3,0,2,1,0,1,1,0,0,0,1],"
+		"\"w\":[0,0,0,9,0,-4,13,0,0,-5,0,0,0,-6]}");
 	free(page);
 	profile_deinit(&p);
 }
@@ -133,19 +133,17 @@ static void deep_stacks(void **state)
 	enum { DEPTH = 3000 };
 	struct profile p = hand_empty();
 	uint32_t m = hand_module(&p, "/m", false), f = hand_frame(&p, m, 1, "f", NULL);
-	uint32_t *frames = calloc(DEPTH, sizeof(*frames));
 	char *page, *data, *w;
 	unsigned n = 0;
 	size_t len;
 
 	(void)state;
-	assert_non_null(frames);
-	for (size_t i = 0; i < DEPTH; i++)
-		frames[i] = f;
-	p.stack_frames = frames;
-	p.n_stack_frames = DEPTH;
-	*HAND_ADD(&p, stacks, n_stacks) = (struct profile_stack){0, DEPTH};
-	hand_sample(&p, 1, 1, 0, 5);
+	p.nodes = calloc(DEPTH, sizeof(*p.nodes));
+	assert_non_null(p.nodes);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		p.nodes[i] = (struct profile_node){i ? i - 1 : UINT32_MAX, f};
+	p.n_nodes = DEPTH;
+	hand_sample(&p, 1, 1, DEPTH - 1, 5);
 	page = hand_written(&p, NULL, export_html, &len);
 	data = data_of(page);
 	assert_non_null(strstr(data, "\"threads\":[[1,1,0,0,3000]]"));

@@ -85,12 +85,10 @@ static void assert_names(const struct profile *p, const char *expected)
 	for (size_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
 
-		assert_true(s->process < p->n_processes && s->thread < p->n_threads);
-		assert_int_equal(p->processes[s->process].pid, s->pid);
-		assert_int_equal(p->threads[s->thread].tid, s->tid);
-		assert_int_equal(p->threads[s->thread].process, s->process);
+		assert_true(s->thread < p->n_threads);
+		assert_true(profile_sample_process(p, s) < p->n_processes);
 		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s/%s", i ? " " : "",
-				      profile_process_name(p, s->process),
+				      profile_process_name(p, profile_sample_process(p, s)),
 				      profile_thread_name(p, s->thread));
 	}
 	assert_string_equal(all, expected);
@@ -157,8 +155,10 @@ static void exec_is_another_life(void **state)
 	/* One life has one name, the last it got. */
 	assert_names(&p, "sh/sh sh/sh qsort/qsort-by-comm qsort/qsort-by-comm");
 	assert_int_equal(p.n_processes, 2);
-	assert_int_equal(p.samples[0].process, p.samples[1].process);
-	assert_int_equal(p.samples[2].process, p.samples[3].process);
+	assert_int_equal(profile_sample_process(&p, &p.samples[0]),
+			 profile_sample_process(&p, &p.samples[1]));
+	assert_int_equal(profile_sample_process(&p, &p.samples[2]),
+			 profile_sample_process(&p, &p.samples[3]));
 	profile_deinit(&p);
 }
 
@@ -204,7 +204,8 @@ static void reuse_with_the_same_name(void **state)
 	p = parse(&trace);
 	assert_names(&p, "cc1/cc1 cc1/cc1");
 	assert_int_equal(p.n_processes, 2);
-	assert_int_not_equal(p.samples[0].process, p.samples[1].process);
+	assert_int_not_equal(profile_sample_process(&p, &p.samples[0]),
+			     profile_sample_process(&p, &p.samples[1]));
 	profile_deinit(&p);
 }
 

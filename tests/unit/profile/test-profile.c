@@ -31,10 +31,10 @@ static const char *name_at(const struct profile *p, size_t sample, uint32_t i, u
 	static char name[256];
 	uint32_t stack = p->samples[sample].stack;
 
-	assert_true(stack < p->n_stacks);
-	assert_true(i < p->stacks[stack].n);
-	return profile_line_name(p, &p->frames[p->stack_frames[p->stacks[stack].first + i]], line,
-				 name, sizeof(name));
+	assert_true(i < profile_stack_depth(p, stack));
+	while (i--)
+		stack = p->nodes[stack].up;
+	return profile_line_name(p, &p->frames[p->nodes[stack].frame], line, name, sizeof(name));
 }
 
 /* Stacks main -> work, main -> work -> leaf, interned on @sequence behind its defaults, with a
@@ -79,7 +79,6 @@ static void test_stock(void **state)
 	assert_int_equal(profile_read("tests/data/stock-50hz.pftrace", &p, error, sizeof(error)),
 			 0);
 	assert_int_equal(p.n_samples, 156);
-	assert_int_equal(p.n_stacks, 148);
 	assert_int_equal(p.n_frames, 428);
 	assert_int_equal(p.n_modules, 3);
 	assert_int_equal(p.lost_records, 0);
@@ -96,7 +95,8 @@ static void test_stock(void **state)
 			continue;
 		with_stack++;
 		eval_leaf += !strcmp(name_at(&p, i, 0, 0), "_PyEval_EvalFrameDefault");
-		main_at_root += !strcmp(name_at(&p, i, p.stacks[s->stack].n - 1, 0), "_start");
+		main_at_root +=
+			!strcmp(name_at(&p, i, profile_stack_depth(&p, s->stack) - 1, 0), "_start");
 	}
 	assert_int_equal(skipped, 7);
 	assert_int_equal(with_stack, 149);
@@ -162,21 +162,22 @@ static void test_simple(void **state)
 	assert_string_equal(p.event_name, "cpu-cycles");
 	assert_string_equal(p.weight_unit, "cycles");
 	assert_int_equal(p.samples[0].weight, 5000); /* the first weighs its period */
-	assert_int_equal(p.samples[0].pid, 7);
-	assert_int_equal(p.samples[0].tid, 8);
+	assert_int_equal(profile_sample_pid(&p, &p.samples[0]), 7);
+	assert_int_equal(profile_sample_tid(&p, &p.samples[0]), 8);
 	assert_int_equal(p.samples[1].weight, 4000); /* by time, not by place in the file */
 	assert_int_equal(p.samples[1].skipped_reason, 3);
 	assert_true(p.samples[1].stack == UINT32_MAX);
 	assert_int_equal(p.samples[2].weight, 5000); /* without a count: its period */
 	assert_int_equal(p.samples[3].weight, 3000);
-	assert_int_equal(p.stacks[p.samples[0].stack].n, 2);
+	assert_int_equal(profile_stack_depth(&p, p.samples[0].stack), 2);
 	assert_string_equal(name_at(&p, 0, 0, 0), "work");
 	assert_string_equal(name_at(&p, 0, 1, 0), "main");
-	assert_int_equal(p.stacks[p.samples[3].stack].n, 3);
+	assert_int_equal(profile_stack_depth(&p, p.samples[3].stack), 3);
 	assert_string_equal(name_at(&p, 3, 0, 0), "leaf");
 	assert_string_equal(text(&p, p.modules[0].path), "/opt/prog");
 	assert_memory_equal(p.modules[0].build_id, "\x12\x34", 2);
-	assert_string_equal(profile_process_name(&p, p.samples[0].process), "[pid 7]");
+	assert_string_equal(profile_process_name(&p, profile_sample_process(&p, &p.samples[0])),
+			    "[pid 7]");
 	assert_string_equal(profile_thread_name(&p, p.samples[0].thread), "[tid 8]");
 	assert_string_equal(profile_thread_name(&p, p.samples[2].thread), "[pid 9]");
 	profile_deinit(&p);
@@ -292,7 +293,7 @@ static void test_generations(void **state)
 	assert_int_equal(p.samples[3].time, 600);
 	assert_true(p.samples[3].stack == UINT32_MAX); /* cleared */
 	assert_string_equal(name_at(&p, 4, 0, 0), "new");
-	assert_int_equal(p.stacks[p.samples[4].stack].n, 1);
+	assert_int_equal(profile_stack_depth(&p, p.samples[4].stack), 1);
 	assert_true(p.samples[5].stack == UINT32_MAX);
 	assert_int_equal(p.n_notes, 1);
 	assert_string_equal(text(&p, p.notes[0]),
@@ -361,7 +362,7 @@ static void test_symbols(void **state)
 	put_sample(&trace,
 		   &(struct test_sample){.sequence = 3, .flags = 2, .time = 300, .stack = 2}, NULL);
 	p = parse(&trace);
-	assert_int_equal(p.frames[p.stack_frames[p.stacks[p.samples[0].stack].first]].n_lines, 2);
+	assert_int_equal(p.frames[p.nodes[p.samples[0].stack].frame].n_lines, 2);
 	assert_string_equal(name_at(&p, 0, 0, 0), "foo::bar()");
 	assert_string_equal(name_at(&p, 0, 0, 1), "outer");
 	assert_string_equal(name_at(&p, 0, 1, 0), "main");
