@@ -467,6 +467,7 @@ static int start(struct daemon_run *run)
 		log_error("%s", error);
 		return r;
 	}
+	child_landlock(o.features.has[FEATURE_LANDLOCK]);
 	/* What is looked up once is by now.  Before any process is made, so that each is under the list. */
 	r = filter_calls(run, error, sizeof(error));
 	if (r < 0) {

@@ -4,6 +4,7 @@
 
 #include "cli/ask.h"
 #include "cli/own_rights.h"
+#include "daemon/base/child.h"
 #include "daemon/base/error.h"
 #include "daemon/rights.h"
 
@@ -46,9 +47,12 @@ int own_rights_enough(struct own_rights *own, bool kernel_refused)
 	return OWN_ASK_FOR_KERNEL;
 }
 
-void own_rights_filter(void)
+void own_rights_give_up(const struct features *features)
 {
 	char error[256];
+
+	rights_lend_session();
+	child_landlock(features->has[FEATURE_LANDLOCK]);
 
 	if (rights_filter(RIGHTS_COMMAND, log_level >= LOG_LEVEL_VERBOSE, error, sizeof(error)) < 0)
 		log_verbose("%s", error);

@@ -7,7 +7,7 @@
  * records. */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "daemon/base/features.h"
 
 enum { OWN_ASK = 1, OWN_ASK_FOR_KERNEL };
 enum { OWN_LINES = 16 };
@@ -31,6 +31,7 @@ void own_rights_sure(struct own_rights *own);
 int own_rights_refused(struct own_rights *own, int r);
 /* A session is open: 0, or OWN_ASK_FOR_KERNEL where the kernel's half had to go (@kernel_refused). */
 int own_rights_enough(struct own_rights *own, bool kernel_refused);
-/* The system calls that a session never makes are refused to us from here on, and to its helper processes: before it is
- * made, and after a command was forked, which must know nothing of it.  Where that cannot be it goes on without. */
-void own_rights_filter(void);
+/* Capabilities that a session does not use are dropped, and system calls that it never makes are refused, to us and to its
+ * helper processes: before it is made, and after a command was forked, which keeps all.  What cannot be done is left.
+ * rights_settle_session() follows when it runs. */
+void own_rights_give_up(const struct features *features);

@@ -24,6 +24,7 @@
 #include "cli/verdict.h"
 #include "daemon/base/error.h"
 #include "daemon/probe.h"
+#include "daemon/rights.h"
 #include "daemon/proc/consent.h"
 #include "daemon/session.h"
 
@@ -188,6 +189,7 @@ static int start(struct record *rec)
 
 	if (r < 0)
 		return late_sink_tell(rec->sink) ? r : said(rec->args.output, r);
+	rights_settle_session(false);
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
 				   end_tick);
@@ -259,7 +261,7 @@ static int prepare(struct record *rec)
 	r = watch(rec);
 	if (r < 0)
 		return r;
-	own_rights_filter();
+	own_rights_give_up(&rec->features);
 	return open_session(rec);
 }
 

@@ -17,6 +17,7 @@
 #include "daemon/base/error.h"
 #include "daemon/control.h"
 #include "daemon/probe.h"
+#include "daemon/rights.h"
 #include "daemon/proc/consent.h"
 #include "daemon/session.h"
 
@@ -266,7 +267,7 @@ static int open_session(struct top *top)
 	char *lacks = top->own.lacks;
 	int r = probe_features(&so.features, lacks, sizeof(top->own.lacks));
 
-	own_rights_filter();
+	own_rights_give_up(&so.features);
 	if (r >= 0)
 		r = make_consent(top, &so.features);
 	so.consent = top->consent;
@@ -282,6 +283,7 @@ static int start(struct top *top)
 {
 	int r = session_start(top->session);
 
+	rights_settle_session(false);
 	if (r >= 0)
 		r = loop_timer_add(&top->loop, &top->interval, (uint64_t)(top->args.interval * 1e9),
 				   0, interval_over);

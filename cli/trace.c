@@ -21,6 +21,7 @@
 #include "daemon/base/error.h"
 #include "daemon/control.h"
 #include "daemon/probe.h"
+#include "daemon/rights.h"
 #include "daemon/proc/consent.h"
 #include "daemon/trace-session.h"
 
@@ -241,7 +242,7 @@ static int prepare(struct trace_run *run)
 	if (r >= 0)
 		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
-	own_rights_filter();
+	own_rights_give_up(&to.features);
 	if (r >= 0)
 		r = make_consent(run, &to.features);
 	to.consent = run->consent;
@@ -309,6 +310,8 @@ static int run_to_end(struct trace_run *run)
 	const char *why;
 	int r = trace_session_start(run->trace);
 
+	/* The file of a config that writes none on the way is made at the end. */
+	rights_settle_session(true);
 	if (r >= 0)
 		leave_terminal(run);
 	while (r >= 0 && trace_session_state(run->trace) != TRACE_DONE)

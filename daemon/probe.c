@@ -130,6 +130,12 @@ static bool have_peer_pidfd(void)
 	return has;
 }
 
+/* landlock_create_ruleset(LANDLOCK_CREATE_RULESET_VERSION) of linux/landlock.h, by the number that all machines have. */
+static bool have_landlock(void)
+{
+	return syscall(444, NULL, 0, 1) >= 1;
+}
+
 /* Clears what PERFWIND_WITHOUT names. */
 static int without(const char *text, bool ret_wanted[FEATURE_COUNT], char *error, size_t error_size)
 {
@@ -173,6 +179,7 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 		[FEATURE_KSYMBOL] = have_ksymbol,
 		[FEATURE_PIDFD] = have_pidfd,
 		[FEATURE_PEER_PIDFD] = have_peer_pidfd,
+		[FEATURE_LANDLOCK] = have_landlock,
 	};
 	const char *text = secure_getenv("PERFWIND_WITHOUT");
 	bool wanted[FEATURE_COUNT];

@@ -1,8 +1,8 @@
-/* rights-calls.c - the system calls that the daemon makes, and a command with a session of its own, by
- * name.  Thread: any.
+/* rights-calls.c - the system calls of each kind of process (rights.h), by name.  Thread: any.
  *
- * No network but AF_UNIX, no program is run, no memory is writable and executable, nothing is mounted,
- * renamed (but by a command), traced or made a module of. */
+ * No process uses a network other than AF_UNIX, runs a program, makes memory executable, mounts or traces
+ * anything or loads a module.  A helper process inherits the list of the process that makes it and adds
+ * its own, so a call has to be on both. */
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -28,8 +28,7 @@ static const int of_both[] = {
 	SYS_lseek,
 	SYS_memfd_create,
 	SYS_newfstatat,
-	SYS_openat,
-	SYS_openat2,
+	SYS_openat2, /* its flags lie in memory, where no filter sees them */
 	SYS_pipe2,
 	SYS_pread64,
 	SYS_preadv,
@@ -70,6 +69,7 @@ static const int of_both[] = {
 	SYS_prctl,
 	SYS_restart_syscall,
 	SYS_rseq,
+	SYS_seccomp, /* the shorter list of a helper process */
 	SYS_rt_sigaction,
 	SYS_rt_sigpending,
 	SYS_rt_sigprocmask,
@@ -170,7 +170,6 @@ static const int of_both[] = {
 	SYS_getpgrp,
 	SYS_lstat,
 	SYS_mkdir,
-	SYS_open,
 	SYS_pause,
 	SYS_pipe,
 	SYS_poll,
@@ -185,14 +184,15 @@ static const int of_both[] = {
 
 /* Newer than the headers of the oldest distribution; one number on all machines. */
 static const int newer[] = {
-	441, /* epoll_pwait2 */
-	449, /* futex_waitv */
-	452, /* fchmodat2: fchmodat() of glibc 2.39 */
-	453, /* map_shadow_stack: a thread's, by glibc 2.42 */
-	454, /* futex_wake */
-	455, /* futex_wait */
-	456, /* futex_requeue */
-	462, /* mseal: a libc's, of what it has relocated */
+	444,	  /* landlock_create_ruleset, landlock_restrict_self: what helper processes lose */
+	446, 441, /* epoll_pwait2 */
+	449,	  /* futex_waitv */
+	452,	  /* fchmodat2: fchmodat() of glibc 2.39 */
+	453,	  /* map_shadow_stack: a thread's, by glibc 2.42 */
+	454,	  /* futex_wake */
+	455,	  /* futex_wait */
+	456,	  /* futex_requeue */
+	462,	  /* mseal: a libc's, of what it has relocated */
 #if defined(__x86_64__)
 	/* What the kernel puts into a function of ours that is probed; it passes them by itself from 6.14 on. */
 	335, /* uretprobe */
@@ -213,6 +213,92 @@ static const int of_command[] = {
 	SYS_setgroups,
 };
 
+/* Reads what it is given as a descriptor, and computes. */
+static const int of_given[] = {
+	SYS_close,
+	SYS_fcntl,
+	SYS_fstat,
+	SYS_lseek,
+	SYS_newfstatat, /* fstat() of some versions of glibc */
+	SYS_pread64,
+	SYS_preadv,
+	SYS_read,
+	SYS_readv,
+	SYS_write,
+	SYS_brk,
+	SYS_madvise,
+	SYS_mremap,
+	SYS_munmap,
+	SYS_exit,
+	SYS_exit_group,
+	SYS_futex,
+	SYS_getpid,
+	SYS_gettid,
+	SYS_restart_syscall,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigreturn,
+	SYS_getrandom,
+	SYS_sched_getaffinity, /* malloc() asks how many CPUs there are */
+	SYS_sched_yield,
+	SYS_sysinfo, /* qsort() asks how much memory there is */
+	SYS_clock_getres,
+	SYS_clock_gettime,
+	SYS_clock_nanosleep,
+	SYS_gettimeofday,
+	SYS_getpeername,
+	SYS_getsockname,
+	SYS_getsockopt,
+	SYS_ppoll,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_sendmsg,
+	SYS_sendto,
+#if defined(__x86_64__)
+	SYS_poll,
+	SYS_time,
+#endif
+};
+
+/* Reads files and processes by name too. */
+static const int
+	of_open[] =
+		{
+			SYS_close_range,  SYS_dup3,	 SYS_faccessat,	 SYS_faccessat2,
+			SYS_fadvise64,	  SYS_fstatfs,	 SYS_getcwd,	 SYS_getdents64,
+			SYS_ioctl, /* PROCMAP_QUERY, FS_IOC_GETVERSION, FIONREAD */
+			SYS_memfd_create, SYS_openat2,	 SYS_readlinkat, SYS_sendfile,
+			SYS_statfs,	  SYS_statx,	 SYS_capget,	 SYS_capset,
+			SYS_getegid,	  SYS_geteuid,	 SYS_getgid,	 SYS_getgroups,
+			SYS_getppid,	  SYS_getresgid, SYS_getresuid,	 SYS_getuid,
+			SYS_getrlimit,	  SYS_prlimit64, SYS_prctl,	 SYS_setfsgid,
+			SYS_setfsuid,	  SYS_setgroups, SYS_uname,
+#if defined(__x86_64__)
+			SYS_lstat,	  SYS_readlink,	 SYS_stat,
+#endif
+};
+
+/* Takes connections of a socket that it was given, and makes a process that closes them. */
+static const int of_accept[] = {
+	SYS_accept4,
+	SYS_get_robust_list,
+	SYS_kill,
+	SYS_pidfd_open,
+	SYS_pidfd_send_signal, /* signal 0: is it there? */
+	SYS_rseq,
+	SYS_sched_setscheduler,
+	SYS_seccomp,
+	SYS_set_robust_list,
+	SYS_setsockopt,
+	SYS_shutdown,
+	SYS_socketpair,
+	SYS_wait4,
+	444, /* landlock_create_ruleset, landlock_restrict_self */
+	446,
+#if defined(__x86_64__)
+	SYS_fork,
+#endif
+};
+
 /* What looks for leaks does so by a process that traces us. */
 static const int of_sanitizers[] = {
 #if defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
@@ -231,11 +317,7 @@ _Static_assert(ARRAY_SIZE(of_both) + ARRAY_SIZE(newer) + ARRAY_SIZE(of_command) 
 		       RIGHTS_CALLS,
 	       "the room for them");
 
-static size_t append(int *to, size_t n, const int *from, size_t n_from)
-{
-	memcpy(to + n, from, n_from * sizeof(*from));
-	return n + n_from;
-}
+#define APPEND(from) (memcpy(ret + n, from, sizeof(from)), n += ARRAY_SIZE(from))
 
 static int ascending(const void *a, const void *b)
 {
@@ -244,13 +326,24 @@ static int ascending(const void *a, const void *b)
 
 size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS])
 {
-	size_t n = append(ret, 0, of_both, ARRAY_SIZE(of_both));
+	size_t n = 0;
 
-	n = append(ret, n, newer, ARRAY_SIZE(newer));
+	if (list == RIGHTS_DAEMON || list == RIGHTS_COMMAND) {
+		APPEND(of_both);
+		APPEND(newer);
+	} else {
+		APPEND(of_given);
+		if (is_sanitized)
+			ret[n++] = SYS_sigaltstack; /* at each call that does not return */
+	}
 	if (list == RIGHTS_COMMAND)
-		n = append(ret, n, of_command, ARRAY_SIZE(of_command));
+		APPEND(of_command);
+	if (list == RIGHTS_OPEN || list == RIGHTS_ACCEPT)
+		APPEND(of_open);
+	if (list == RIGHTS_ACCEPT)
+		APPEND(of_accept);
 	if (is_sanitized)
-		n = append(ret, n, of_sanitizers, ARRAY_SIZE(of_sanitizers));
+		APPEND(of_sanitizers);
 	qsort(ret, n, sizeof(*ret), ascending);
 	return n;
 }

@@ -33,9 +33,21 @@ static const struct right {
 
 enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
 
-/* Those that read targets' files have no signals to send and no kernel names to read. */
+/* What opens targets' files has no signals to send and no kernel names to read.  PERFMON lets it read /proc/PID/maps of others
+ * where the kernel is new enough (fs/proc/task_mmu.c). */
 #define FOR_HELPERS \
 	(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_SYS_PTRACE))
+
+/* Of root's own session: to open files of others, mappings and memory of others and the files behind mappings, to read as
+ * another user would (proc/open-named.h), and to come back from a low priority. */
+#define FOR_OPENER                                                                  \
+	(FOR_HELPERS | CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) | \
+	 CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_SYS_NICE))
+/* Events of CPUs and threads that come later, names of the kernel, the consent of processes. */
+#define FOR_SESSION \
+	(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_KILL) | CAPS_BIT(CAP_SYSLOG) | CAPS_BIT(CAP_IPC_LOCK))
+/* A trace in a folder of another user. */
+#define FOR_OUTPUT (CAPS_BIT(CAP_DAC_OVERRIDE) | CAPS_BIT(CAP_FOWNER))
 
 static bool is_kept(int cap, unsigned when)
 {
@@ -154,6 +166,37 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 	if (r < 0)
 		(void)snprintf(error, size, "capabilities cannot be dropped: %s", strerror(-r));
 	return r;
+}
+
+/* A newer right is a part of SYS_ADMIN, which is all that some containers have: then that has to stay for it. */
+static uint64_t with_older(const struct caps *caps, uint64_t wanted, int newer)
+{
+	if ((wanted & CAPS_BIT(newer)) && !(caps->permitted & CAPS_BIT(newer)))
+		return wanted | CAPS_BIT(CAP_SYS_ADMIN);
+	return wanted & ~CAPS_BIT(CAP_SYS_ADMIN);
+}
+
+void rights_lend_session(void)
+{
+	struct caps caps;
+	uint64_t lent;
+
+	/* The kernel shows a process without SYS_PTRACE only to a process that has every capability it has. */
+	if (caps_get(&caps) < 0 || !(caps.permitted & CAPS_BIT(CAP_SYS_PTRACE)))
+		return;
+	lent = with_older(&caps, FOR_OPENER, CAP_CHECKPOINT_RESTORE);
+	caps_lend_only(lent);
+	raise_limit(RLIMIT_NICE, 40);
+	(void)caps_keep(lent | with_older(&caps, FOR_SESSION, CAP_PERFMON) | FOR_OUTPUT);
+}
+
+void rights_settle_session(bool writes_later)
+{
+	struct caps caps;
+
+	if (caps_get(&caps) >= 0)
+		(void)caps_keep(with_older(&caps, FOR_SESSION, CAP_PERFMON) |
+				(writes_later ? FOR_OUTPUT : 0));
 }
 
 bool rights_held(void)

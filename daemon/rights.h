@@ -24,16 +24,30 @@ struct rights_options {
 /* < 0: a line in @error. */
 int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
 
-enum rights_list { RIGHTS_DAEMON, RIGHTS_COMMAND };
+enum rights_list {
+	RIGHTS_DAEMON,
+	RIGHTS_COMMAND,
+	/* helper processes: enum child_calls */
+	RIGHTS_ACCEPT,
+	RIGHTS_OPEN,
+	RIGHTS_GIVEN,
+};
 
 /* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP), in the processes that are
- * made from here on too.  Sets no_new_privs.  < 0 and a line where the kernel or a container has no filters.
+ * made from here on too, which get the shorter list of their kind.  @list: of a main process.  Sets no_new_privs.  < 0 and a line where the kernel or a container has no filters.
  * @told: each is said on standard error too, by a handler of SIGSYS; where a library has blocked all signals the kernel
  * ends the process instead.  PERFWIND_REFUSED=FILE in the environment (tests only): in that file, of helper processes too. */
 int rights_filter(enum rights_list list, bool told, char *error, size_t error_size);
 
+/* The same of a command with a session of its own, in two steps.  Before the session is made: what neither it nor its
+ * helper processes nor its output need goes.  Thread: main, alone. */
+void rights_lend_session(void);
+/* Once it runs: this thread has what a running session needs.  @writes_later: its output file is not open yet. */
+void rights_settle_session(bool writes_later);
+
 /* Root's, or any capability in effect. */
 bool rights_held(void);
+
 /* Are there capabilities in effect that are not simply root's? */
 bool rights_lend(void);
 

@@ -57,5 +57,26 @@ void caps_lend_only(uint64_t mask)
 
 int caps_keep_lent(uint64_t mask)
 {
-	return trace(caps_keep(mask & lent));
+	struct caps caps;
+	int r = caps_get(&caps);
+
+	if (r < 0)
+		return trace(r);
+	caps.permitted &= mask & lent;
+	caps.effective = caps.permitted;
+	caps.inheritable = 0;
+	return trace(caps_set(&caps));
+}
+
+int caps_lay_aside(uint64_t in_effect)
+{
+	struct caps caps;
+	int r = caps_get(&caps);
+
+	if (r < 0)
+		return trace(r);
+	caps.permitted &= lent | in_effect;
+	caps.effective &= in_effect;
+	caps.inheritable = 0;
+	return trace(caps_set(&caps));
 }

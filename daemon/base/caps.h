@@ -25,5 +25,8 @@ int caps_keep(uint64_t mask);
 /* Process-wide, for caps_keep_lent(): what helper processes that are made from now on may have of ours at most;
  * everything unless told.  Thread: main, before it has helpers. */
 void caps_lend_only(uint64_t mask);
-/* caps_keep() of those of @mask that are lent. */
+/* Of those of @mask that are lent all that we may have are in effect from here on, the others are given up. */
 int caps_keep_lent(uint64_t mask);
+/* In effect is @mask from here on, as far as it was; of others stays what can be lent to helper processes, but not in
+ * effect.  For a thread that makes them. */
+int caps_lay_aside(uint64_t mask);

@@ -8,6 +8,7 @@
  * One that sleeps in the kernel for good stays a child of ours after SIGKILL: hence the list. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,6 +24,19 @@
 #include "daemon/base/error.h"
 
 enum { LEFT_MAX = 256, STDIO = 3 };
+
+/* linux/landlock.h, of 6.12; what an older kernel does not know is left out by its version. */
+struct landlock_ruleset {
+	uint64_t fs, net, scoped;
+};
+enum {
+	LANDLOCK_CREATE_RULESET = 444,
+	LANDLOCK_RESTRICT_SELF = 446,
+	LANDLOCK_VERSION = 1, /* a flag: tells the version */
+};
+
+static struct sock_fprog filters[CHILD_CALLS_N];
+static bool has_landlock;
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -65,7 +79,7 @@ static void keep_only(const int keep[static CHILD_KEPT])
 		if (i == low || i == high)
 			continue;
 		(void)close(i);
-		(void)open("/dev/null", O_RDWR); /* NOLINT: 0, 1 or 2, and not to be closed */
+		(void)open("/dev/null", O_RDONLY); /* NOLINT: 0, 1 or 2, and not to be closed */
 	}
 	for (int i = 0; i < CHILD_KEPT; i++) {
 		int fd = i ? high : low;
@@ -78,12 +92,86 @@ static void keep_only(const int keep[static CHILD_KEPT])
 	(void)syscall(SYS_close_range, first, ~0u, 0u);
 }
 
+/* ---- what it gives up ---- */
+
+void child_filter(enum child_calls calls, const struct sock_fprog *program)
+{
+	free(filters[calls].filter);
+	filters[calls] = *program;
+}
+
+void child_landlock(bool has)
+{
+	has_landlock = has;
+}
+
+/* All that can be ruled, and no rule that permits any of it. */
+static int leave_files(void)
+{
+	/* What each version added: the files' rights that there are, ports, sockets and signals of others. */
+	static const uint64_t files[] = {0, 0x1fff, 0x3fff, 0x7fff, 0x7fff, 0xffff, 0xffff};
+	long version = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, LANDLOCK_VERSION);
+	size_t known = version < 1 ? 0 : min_u64((uint64_t)version, ARRAY_SIZE(files) - 1);
+	const struct landlock_ruleset all = {
+		.fs = files[known],
+		.net = known >= 4 ? 3 : 0,
+		.scoped = known >= 6 ? 3 : 0,
+	};
+	size_t size = known >= 6 ? 24 : known >= 4 ? 16 : 8;
+	int fd;
+
+	if (!known)
+		return fail(-EOPNOTSUPP);
+	fd = (int)syscall(LANDLOCK_CREATE_RULESET, &all, size, 0);
+	if (fd < 0)
+		return fail(-errno);
+	return syscall(LANDLOCK_RESTRICT_SELF, fd, 0) < 0 ? fail(-errno) : fd;
+}
+
+/* A namespace may not have that user: then it stays root's, without capabilities. */
+static void become_other(void)
+{
+	const uint64_t needed = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL);
+	struct caps caps;
+
+	/* KILL is for the parent, which ends it. */
+	if (geteuid() != 0 || caps_get(&caps) < 0 || (caps.permitted & needed) != needed)
+		return;
+	caps.effective = caps.permitted;
+	(void)caps_set(&caps);
+	/* These are of the thread alone; the libc's are of all threads. */
+	(void)syscall(SYS_setgroups, 0, NULL);
+	(void)syscall(SYS_setresgid, CHILD_USER, CHILD_USER, CHILD_USER);
+	(void)syscall(SYS_setresuid, CHILD_USER, CHILD_USER, CHILD_USER);
+}
+
+static int give_up(const struct child *c)
+{
+	const struct sock_fprog *filter = &filters[c->calls];
+	unsigned flags = SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+	int r = 0;
+
+	if (c->calls == CHILD_CALLS_GIVEN && has_landlock)
+		r = leave_files();
+	if (r >= 0)
+		keep_only(c->keep);
+	if (r >= 0 && filter->len &&
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, filter) < 0)
+		r = fail(-errno);
+	return r;
+}
+
+/* ---- its life ---- */
+
 static void __attribute__((noreturn)) child_run(const struct child *c, pid_t parent)
 {
 	/* Somebody may have held it when we were forked, and the children are not ours. */
 	left_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	n_left = 0;
 	log_level = LOG_LEVEL_QUIET;
+	if (c->other_user)
+		become_other();
+	/* After a change of user, which the kernel forgets it with. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
@@ -93,7 +181,8 @@ static void __attribute__((noreturn)) child_run(const struct child *c, pid_t par
 		_exit(1);
 	/* The road's priority is not for this. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-	keep_only(c->keep);
+	if (give_up(c) < 0)
+		_exit(1);
 	c->run(c->arg);
 	_exit(0);
 }

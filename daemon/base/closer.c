@@ -78,7 +78,8 @@ static int say(const struct closer *c, int fd)
 static int another(struct closer *c, int fd)
 {
 	struct birth birth = {.first = fd};
-	struct child child = {.name = CLOSER_NAME, .run = run, .arg = &birth};
+	struct child child = {
+		.name = CLOSER_NAME, .calls = CHILD_CALLS_GIVEN, .run = run, .arg = &birth};
 	int pair[2], r;
 
 	if (child_left(CLOSER_NAME) >= LEFT_MAX)

@@ -12,6 +12,7 @@ const char *feature_name(enum feature feature)
 		[FEATURE_KSYMBOL] = "ksymbol",
 		[FEATURE_PIDFD] = "pidfd",
 		[FEATURE_PEER_PIDFD] = "peer-pidfd",
+		[FEATURE_LANDLOCK] = "landlock",
 	};
 
 	return names[feature];
@@ -41,6 +42,9 @@ const char *feature_words(enum feature feature, bool has)
 				   "processes are held by pidfds"},
 		[FEATURE_PEER_PIDFD] = {"peers are told by their ids (before Linux 6.5)",
 					"peers are held by pidfds"},
+		[FEATURE_LANDLOCK] = {"processes that parse are confined by system calls alone "
+				      "(Landlock is of Linux 5.13)",
+				      "processes that parse have no file system (Landlock)"},
 	};
 
 	return words[feature][has];

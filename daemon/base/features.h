@@ -17,6 +17,7 @@ enum feature {
 	FEATURE_KSYMBOL,       /* attr.ksymbol, 5.1.  Else: kernel names as of the start */
 	FEATURE_PIDFD,	       /* pidfd_open, 5.3; poll on it for exit */
 	FEATURE_PEER_PIDFD,    /* SO_PEERPIDFD, 6.5.  Else: pidfd_open of SO_PEERCRED's pid */
+	FEATURE_LANDLOCK, /* Landlock, 5.13.  Else: the list of system calls alone confines who parses */
 	FEATURE_COUNT,
 };
 

@@ -139,7 +139,12 @@ static int helper_start(struct helper *h, const struct helper_role *role, const 
 {
 	struct start start = {.helper = h, .role = role, .arg = arg};
 	struct child child = {
-		.name = role->name, .rights = role->rights, .run = helper_run, .arg = &start};
+		.name = role->name,
+		.rights = role->rights,
+		.calls = role->calls,
+		.run = helper_run,
+		.arg = &start,
+	};
 	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

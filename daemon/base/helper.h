@@ -23,7 +23,7 @@
  * (descriptors of those who ask). */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "daemon/base/child.h"
 
 enum {
 	HELPER_REQUEST_MAX = 12 << 10,
@@ -46,6 +46,7 @@ struct helper_role {
 	const char *name; /* of the process, at most 15 bytes */
 	size_t room;	  /* for an answer; what is not touched costs nothing */
 	uint64_t rights;  /* capabilities that it keeps: CAPS_BIT() */
+	enum child_calls calls;
 	/* In the helper process, once.  What it returns is serve()'s @kept. */
 	void *(*begin)(const void *arg);
 	void (*serve)(void *kept, struct helper_call *call);

@@ -139,4 +139,9 @@ static void serve(void *kept, struct helper_call *call)
 }
 
 const struct helper_role output_role = {
-	.name = OUTPUT_NAME, .room = 4096, .begin = begin, .serve = serve};
+	.name = OUTPUT_NAME,
+	.room = 4096,
+	.calls = CHILD_CALLS_GIVEN,
+	.begin = begin,
+	.serve = serve,
+};

@@ -128,7 +128,8 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 			   .hear = hear_main,
 			   .arg = &server},
 	};
-	struct child child = {.name = HOOK_PROCESS_NAME, .run = run, .arg = &server};
+	struct child child = {
+		.name = HOOK_PROCESS_NAME, .calls = CHILD_CALLS_ACCEPT, .run = run, .arg = &server};
 	int pair[2], r;
 	pid_t pid;
 

@@ -48,6 +48,7 @@ static void serve(void *kept, struct helper_call *call)
 static const struct helper_role memory_role = {
 	.name = "pw-memory",
 	.room = sizeof(struct read_answer) + READ_MAX,
+	.calls = CHILD_CALLS_GIVEN,
 	.serve = serve,
 };
 

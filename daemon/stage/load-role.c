@@ -238,6 +238,7 @@ const struct helper_role load_role = {
 	/* For narrow() to choose from: the kernel shows a process without SYS_PTRACE only to who has every
 	 * right that it has. */
 	.rights = CAPS_ALL,
+	.calls = CHILD_CALLS_OPEN,
 	.begin = begin,
 	.serve = serve,
 };

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -513,7 +512,7 @@ void load_worker_make_way(struct load_worker *w, enum load_kind kind)
 	/* Only who may lower his nice value again raises it (on Linux it is a thread's own). */
 	if (w->nice == wanted || geteuid() != 0)
 		return;
-	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), wanted) == 0)
+	if (setpriority(PRIO_PROCESS, 0, wanted) == 0)
 		w->nice = wanted;
 }
 

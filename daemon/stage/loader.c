@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/caps.h"
 #include "daemon/base/error.h"
 #include "daemon/stage/loader-pool.h"
 
@@ -288,6 +289,7 @@ static void *run(void *arg)
 	struct loader *l = arg;
 
 	(void)pthread_setname_np(pthread_self(), "pw-loader");
+	(void)caps_lay_aside(CAPS_BIT(CAP_KILL));
 	while (!atomic_load(&l->stop)) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/caps.h"
 #include "daemon/base/error.h"
 #include "daemon/stage/unwind-private.h"
 #include "unwinder/module.h"
@@ -255,6 +256,7 @@ static void *run(void *arg)
 					 &(struct sched_param){.sched_priority = 1});
 	else if (s->options.nice)
 		(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->options.nice);
+	(void)caps_keep(0); /* it follows what targets wrote */
 	while (!atomic_load(&s->stop) && r >= 0) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		bool urgent;

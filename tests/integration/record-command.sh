@@ -84,24 +84,35 @@ check closed-recorded has closed 'main;recurse_even;recurse_odd;'
 closed -- sh -c 'echo 2>/dev/null && exit 1; read -r x && exit 2; exit 7'
 check closed-own-status [ $? = 7 ]
 
-# A session keeps a list of system calls, as its helper processes do; the command has nothing of it.
-words='^(NoNewPrivs|Seccomp|Seccomp_filters):'
+# A session keeps two filters of system calls, a helper process one more; the command has nothing of it.  Root's keeps
+# PERFMON, KILL, SYSLOG and IPC_LOCK at most, its unwinder nothing.
+words='^(NoNewPrivs|Seccomp|Seccomp_filters|Cap[A-Z][a-z]*):'
 grep -E "$words" /proc/self/status >"$TMP/unlisted"
 "$OWN_PERFWIND" record -q --no-daemon -o "$TMP/listed.pftrace" -- sh -c "grep -E '$words' /proc/self/status >'$TMP/listed'; exec sleep 100" &
 session=$!
 started $session
 wait_for test -s "$TMP/listed"
 filters() { awk '/^Seccomp_filters:/ { print $2 }' "$1"; }
-is_listed() { [ "$(filters "/proc/$1/status")" = $(($(filters "$TMP/unlisted") + 2)) ]; }
+is_listed() { [ "$(filters "/proc/$1/status")" = $(($(filters "$TMP/unlisted") + $2)) ]; }
 helpers_listed() {
 	local n=0 pid
 	for pid in $(ps -o pid=,comm= --ppid $session | awk '$2 ~ /^pw-/ { print $1 }'); do
-		is_listed "$pid" || { ps -p "$pid"; return 1; }
+		is_listed "$pid" 3 || { ps -p "$pid"; return 1; }
 		n=$((n + 1))
 	done
 	[ $n -gt 0 ]
 }
-check listed-session is_listed $session
+check listed-session is_listed $session 2
+# has_only PID CAPABILITY... : no other than these may be had.
+has_only() {
+	local of=$1
+	shift
+	local has=$((0x$(awk '/^CapPrm:/ { print $2 }' "/proc/$of/status")))
+	[ $((has & ~0x$(bits "$@"))) = 0 ] || { grep -E '^(Name|Cap)' "/proc/$of/status"; return 1; }
+}
+thread() { grep -lx "$1" /proc/$session/task/*/comm | sed 's,/comm,,; s,/proc/,,'; }
+check capabilities-session has_only $session 38 5 34 14
+check capabilities-unwinder has_only "$(thread pw-unwind)"
 check listed-helpers wait_for helpers_listed
 check listed-command diff "$TMP/unlisted" "$TMP/listed"
 kill $session
@@ -132,7 +143,7 @@ fi
 
 # -v says what of the kernel is used, by whoever uses it.
 "$OWN_PERFWIND" record -v -e cpu-clock -o "$TMP/verbose.pftrace" -- true 2>"$TMP/verbose.err"
-check verbose-facilities [ "$(grep -c '^perfwind: kernel: ' "$TMP/verbose.err")" = 8 ]
+check verbose-facilities [ "$(grep -c '^perfwind: kernel: ' "$TMP/verbose.err")" = 9 ]
 check verbose-event grep -qE '^perfwind: event: cpu-clock, Hz 999, of threads on [0-9]+ CPUs; .*; clock monotonic$' "$TMP/verbose.err"
 check verbose-stacks grep -qE '^perfwind: stacks: [0-9]+ registers and 65528 bytes of each; unwound by native$' "$TMP/verbose.err"
 

@@ -20,6 +20,13 @@ static int look(void)
 	if (caps_keep(two) < 0 || caps_get(&caps) < 0 || caps.permitted != two ||
 	    caps.effective != two)
 		return 1;
+	/* laid aside: it may be lent, and is not in effect */
+	if (caps_lay_aside(CAPS_BIT(CAP_KILL)) < 0 || caps_get(&caps) < 0 ||
+	    caps.permitted != two || caps.effective != CAPS_BIT(CAP_KILL))
+		return 7;
+	if (caps_keep_lent(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_KILL)) < 0 || caps_get(&caps) < 0 ||
+	    caps.effective != two)
+		return 8;
 	caps.effective = 0;
 	if (caps_set(&caps) < 0 || caps_get(&caps) < 0 || caps.effective != 0 ||
 	    caps.permitted != two)

@@ -131,12 +131,55 @@ static void test_left(void **state)
 	(void)close(pair[1]);
 }
 
+/* What is given works, nothing else is reached. */
+static void reach(void *arg)
+{
+	const int *fds = arg;
+	char seen[3];
+
+	seen[0] = (char)('0' + (open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0));
+	seen[1] = (char)('0' + (open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0));
+	seen[2] = (char)('0' + (access("/etc/passwd", F_OK) == 0)); /* no right of Landlock's */
+	(void)!write(fds[0], seen, sizeof(seen));
+}
+
+static void expect_reached(enum child_calls calls, const char *wanted)
+{
+	int pair[2];
+	struct child c = {.name = NAME, .calls = calls, .run = reach, .arg = pair};
+	char seen[4] = "";
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	c.keep[0] = pair[0];
+	c.keep[1] = -1;
+	assert_int_equal(child_start(&c, &pid), 0);
+	(void)close(pair[0]);
+	assert_int_equal(recv(pair[1], seen, 3, MSG_WAITALL), 3);
+	assert_string_equal(seen, wanted);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	(void)close(pair[1]);
+}
+
+static void test_landlock(void **state)
+{
+	(void)state;
+	if (syscall(444, NULL, 0, 1) < 1)
+		skip(); /* a kernel without */
+	expect_reached(CHILD_CALLS_GIVEN, "001");
+	child_landlock(true);
+	expect_reached(CHILD_CALLS_OPEN, "001");
+	expect_reached(CHILD_CALLS_GIVEN, "111");
+	child_landlock(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_has),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_left),
+		cmocka_unit_test(test_landlock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,12 +115,14 @@ static void test_held_back(void **state)
 }
 
 /* An output's file can be put aside, no program can be run; neither is told without -v. */
+static const struct features none;
+
 static int filter(void)
 {
 	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
 
 	begin();
-	own_rights_filter();
+	own_rights_give_up(&none);
 	end(text);
 	EXPECT(!*text);
 	EXPECT(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
@@ -135,7 +137,7 @@ static int filter_told(void)
 
 	log_level = LOG_LEVEL_VERBOSE;
 	begin();
-	own_rights_filter();
+	own_rights_give_up(&none);
 	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
 	end(text);
 	EXPECT(strstr(text, "perfwind: system calls are filtered\n"));
@@ -159,11 +161,11 @@ static int filter_refused(void)
 	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
-	own_rights_filter();
+	own_rights_give_up(&none);
 	end(quiet);
 	log_level = LOG_LEVEL_VERBOSE;
 	begin();
-	own_rights_filter();
+	own_rights_give_up(&none);
 	end(verbose);
 	EXPECT(!*quiet);
 	EXPECT(strstr(verbose, "the filter of system calls cannot be loaded: Invalid argument\n"));

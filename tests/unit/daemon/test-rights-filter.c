@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "daemon/base/child.h"
@@ -111,7 +112,7 @@ static uint32_t answer(int call, uint64_t first, uint64_t third)
 static void test_numbers(void **state)
 {
 	(void)state;
-	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_COMMAND; list++) {
+	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_GIVEN; list++) {
 		int calls[RIGHTS_CALLS];
 		size_t n = rights_calls(list, calls), next = 0;
 
@@ -124,7 +125,10 @@ static void test_numbers(void **state)
 									   : REFUSED;
 
 			next += is_listed;
-			if (call == SYS_mmap || call == SYS_mprotect || call == SYS_clone)
+			if (call == SYS_mmap || call == SYS_mprotect ||
+			    (call == SYS_clone && list <= RIGHTS_ACCEPT) ||
+			    (call == SYS_openat && list != RIGHTS_GIVEN) ||
+			    (call == SYS_setpriority && list >= RIGHTS_OPEN))
 				wanted = SECCOMP_RET_ALLOW;
 			assert_int_equal(answer(call, 0, 0), wanted);
 		}
@@ -140,7 +144,9 @@ static void test_arguments(void **state)
 	make(RIGHTS_DAEMON, SCMP_ACT_ERRNO(EPERM));
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
 		assert_int_equal(answer(maps[i], 0, PROT_READ | PROT_WRITE), SECCOMP_RET_ALLOW);
-		assert_int_equal(answer(maps[i], 0, PROT_READ | PROT_EXEC), SECCOMP_RET_ALLOW);
+		assert_int_equal(answer(maps[i], 0, PROT_READ), SECCOMP_RET_ALLOW);
+		assert_int_equal(answer(maps[i], 0, PROT_READ | PROT_EXEC), REFUSED);
+		assert_int_equal(answer(maps[i], 0, PROT_EXEC), REFUSED);
 		assert_int_equal(answer(maps[i], 0, PROT_WRITE | PROT_EXEC), REFUSED);
 		assert_int_equal(answer(maps[i], 0, ~0ull), REFUSED);
 	}
@@ -151,6 +157,51 @@ static void test_arguments(void **state)
 	assert_int_equal(answer(SYS_clone, CLONE_VM | CLONE_THREAD, 0), SECCOMP_RET_ALLOW);
 	assert_int_equal(answer(SYS_clone, CLONE_VM | CLONE_NEWUSER, 0), REFUSED);
 	assert_int_equal(answer(SYS_clone, CLONE_NEWNET, 0), REFUSED);
+}
+
+/* The flags of openat() are its third argument. */
+static void test_opening(void **state)
+{
+	static const uint64_t writing[] = {
+		O_WRONLY, O_RDWR, O_RDONLY | O_CREAT, O_RDONLY | O_TRUNC, O_WRONLY | O_TMPFILE,
+		~0ull};
+	const uint64_t reading = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
+
+	(void)state;
+	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_GIVEN; list++) {
+		uint32_t for_writing = list == RIGHTS_COMMAND ? SECCOMP_RET_ALLOW : REFUSED;
+
+		make(list, SCMP_ACT_ERRNO(EPERM));
+		for (size_t i = 0; i < ARRAY_SIZE(writing); i++)
+			assert_int_equal(answer(SYS_openat, 0, writing[i]), for_writing);
+		assert_int_equal(answer(SYS_openat, 0, reading),
+				 list == RIGHTS_GIVEN ? REFUSED : SECCOMP_RET_ALLOW);
+		assert_int_equal(answer(SYS_openat, 0, O_PATH | O_DIRECTORY),
+				 list == RIGHTS_GIVEN ? REFUSED : SECCOMP_RET_ALLOW);
+	}
+}
+
+/* A user that root's helper processes become: that one, and by a command's alone. */
+static void test_becoming(void **state)
+{
+	static const int calls[] = {SYS_setresuid, SYS_setresgid};
+
+	(void)state;
+	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_GIVEN; list++) {
+		make(list, SCMP_ACT_ERRNO(EPERM));
+		for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+			struct seccomp_data data = {
+				.nr = calls[i],
+				.arch = MACHINE,
+				.args = {CHILD_USER, CHILD_USER, CHILD_USER},
+			};
+
+			assert_int_equal(walk(code, n_code, &data),
+					 list == RIGHTS_COMMAND ? SECCOMP_RET_ALLOW : REFUSED);
+			data.args[2] = 0;
+			assert_int_equal(walk(code, n_code, &data), REFUSED);
+		}
+	}
 }
 
 static void test_machine(void **state)
@@ -223,7 +274,13 @@ static int filtered(enum rights_list list, bool told)
 	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	EXPECT(map != MAP_FAILED);
 	EXPECT(mprotect(map, 4096, PROT_READ | PROT_WRITE | PROT_EXEC) < 0 && errno == EPERM);
-	EXPECT(mprotect(map, 4096, PROT_READ | PROT_EXEC) == 0);
+	EXPECT(mprotect(map, 4096, PROT_READ | PROT_EXEC) < 0 && errno == EPERM);
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	EXPECT(fd >= 0);
+	EXPECT(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED &&
+	       errno == EPERM);
+	fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	EXPECT(list == RIGHTS_COMMAND ? fd >= 0 : fd < 0 && errno == EPERM);
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	EXPECT(fd >= 0);
 	EXPECT(pthread_create(&t, NULL, thread, NULL) == 0 && pthread_join(t, &ok) == 0 && ok);
@@ -288,6 +345,56 @@ static int unknown(void)
 	return 0;
 }
 
+/* What a helper process of each kind may do of what a taken over one would. */
+struct tried {
+	enum child_calls calls;
+	bool opens, is_parent;
+};
+
+static void try_all(void *arg)
+{
+	const struct tried *t = arg;
+	int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+
+	if ((fd >= 0) != t->opens || (fd < 0 && errno != EPERM))
+		_exit(2);
+	if (open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 || errno != EPERM)
+		_exit(3);
+	if (t->is_parent ? kill(getpid(), 0) < 0 : kill(getpid(), 0) == 0 || errno != EPERM)
+		_exit(4);
+	if (unlink("/nowhere") == 0 || errno != EPERM || chmod("/nowhere", 0) == 0 ||
+	    errno != EPERM)
+		_exit(5);
+	if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM)
+		_exit(6);
+	if (mmap(NULL, 4096, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+		_exit(7);
+}
+
+static int children(void)
+{
+	static const struct tried kinds[] = {
+		{CHILD_CALLS_ACCEPT, true, true},
+		{CHILD_CALLS_OPEN, true, false},
+		{CHILD_CALLS_GIVEN, false, false},
+	};
+
+	EXPECT(filter(RIGHTS_COMMAND, false));
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct child c = {.name = "tried",
+					.keep = {-1, -1},
+					.calls = kinds[i].calls,
+					.run = try_all,
+					.arg = (void *)(uintptr_t)&kinds[i]};
+		int status;
+		pid_t pid;
+
+		EXPECT(child_start(&c, &pid) == 0 && waitpid(pid, &status, 0) == pid);
+		EXPECT(status == 0);
+	}
+	return 0;
+}
+
 static void make_a_refused_call(void *arg)
 {
 	(void)arg;
@@ -321,17 +428,19 @@ CHILD(commands)
 CHILD(for_engines)
 CHILD(no_namespace)
 CHILD(unknown)
+CHILD(children)
 CHILD(told_in_a_file)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),	       cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_machine),	       cmocka_unit_test(test_otherwise),
-		cmocka_unit_test(test_daemons),	       cmocka_unit_test(test_daemons_told),
-		cmocka_unit_test(test_commands),       cmocka_unit_test(test_for_engines),
-		cmocka_unit_test(test_no_namespace),   cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_told_in_a_file),
+		cmocka_unit_test(test_numbers),	     cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_machine),	     cmocka_unit_test(test_otherwise),
+		cmocka_unit_test(test_opening),	     cmocka_unit_test(test_becoming),
+		cmocka_unit_test(test_children),     cmocka_unit_test(test_daemons),
+		cmocka_unit_test(test_daemons_told), cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_for_engines),  cmocka_unit_test(test_no_namespace),
+		cmocka_unit_test(test_unknown),	     cmocka_unit_test(test_told_in_a_file),
 	};
 
 	(void)unsetenv("PERFWIND_REFUSED");

@@ -5,6 +5,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "daemon/base/caps.h"
+#include "daemon/base/child.h"
 #include "daemon/rights.h"
 #include "tests/unit/daemon/rights-fixture.h"
 
@@ -103,6 +105,51 @@ static int another_user(void)
 	return 0;
 }
 
+#define RIGHT(name) CAPS_BIT(CAP_##name)
+
+/* Of a command's session: what is left before it is made, in its helper process that opens files, and once it runs. */
+static void opener(void *arg)
+{
+	struct caps caps;
+
+	(void)arg;
+	if (caps_get(&caps) < 0 || caps.effective != caps.permitted ||
+	    (caps.permitted & (RIGHT(KILL) | RIGHT(SYS_MODULE) | RIGHT(DAC_OVERRIDE))))
+		_exit(1);
+	_exit((caps.permitted & RIGHT(DAC_READ_SEARCH)) && (caps.permitted & RIGHT(SYS_PTRACE))
+		      ? 0
+		      : 2);
+}
+
+static int session(void)
+{
+	const uint64_t gone = RIGHT(SYS_MODULE) | RIGHT(SYS_RAWIO) | RIGHT(NET_ADMIN) |
+			      RIGHT(MKNOD) | RIGHT(SETPCAP) | RIGHT(SYS_CHROOT);
+	const struct child c = {
+		.name = "opener", .keep = {-1, -1}, .rights = CAPS_ALL, .run = opener};
+	struct caps caps;
+	int status;
+	pid_t pid;
+
+	EXPECT(caps_get(&caps) == 0);
+	if (!(caps.permitted & RIGHT(SYS_PTRACE)) || !(caps.permitted & RIGHT(PERFMON)) ||
+	    !(caps.permitted & RIGHT(DAC_READ_SEARCH)))
+		return 0;
+	rights_lend_session();
+	EXPECT(caps_get(&caps) == 0 && !(caps.permitted & gone));
+	EXPECT((caps.effective & RIGHT(PERFMON)) && (caps.effective & RIGHT(SYS_PTRACE)));
+	EXPECT(child_start(&c, &pid) == 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	rights_settle_session(true);
+	EXPECT(caps_get(&caps) == 0 && (caps.effective & RIGHT(PERFMON)));
+	EXPECT(!(caps.permitted & (RIGHT(SYS_PTRACE) | RIGHT(DAC_READ_SEARCH) | RIGHT(SETUID))));
+	rights_settle_session(false);
+	EXPECT(caps_get(&caps) == 0 && !(caps.permitted & RIGHT(DAC_OVERRIDE)));
+	EXPECT(!(caps.permitted &
+		 ~(RIGHT(PERFMON) | RIGHT(KILL) | RIGHT(SYSLOG) | RIGHT(IPC_LOCK))));
+	return 0;
+}
+
+CHILD(session)
 CHILD(descriptors)
 CHILD(two_descriptors)
 CHILD(no_new_rights)
@@ -123,6 +170,7 @@ int main(void)
 		cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_two_descriptors),
 		cmocka_unit_test(test_no_new_rights), cmocka_unit_test(test_direct),
 		cmocka_unit_test(test_user),	      cmocka_unit_test(test_another_user),
+		cmocka_unit_test(test_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
