@@ -17,21 +17,42 @@
 
 #define CRC_FILE_MAX (4ull << 30)
 
-/* O_NONBLOCK: a FIFO in the place of a file must not stop us. */
-static int open_plain(struct uw_source *source, const char *path)
-{
-	struct stat st;
-	int fd;
+enum { BY_LINK = 3, PLACES = 1 + BY_LINK };
 
+/* Where a file may be: first by build id, then by debuglink. */
+struct places {
+	const char *paths[PLACES];
+	size_t n, n_by_id;
+	uint32_t crc;
+	char by_id[128], by_link[BY_LINK][PATH_MAX];
+};
+
+/* O_NONBLOCK: a FIFO in the place of a file must not stop us. */
+static int open_one(struct uw_source *source, const char *path)
+{
 	if (source->open)
-		fd = source->open(source, path);
-	else
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -ENOENT;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return fd_close(fd);
-	return fd;
+		return source->open(source, path);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* The first from *@at on that is there: *@at is its number; -1: none. */
+static int open_next(const struct places *places, size_t *at, struct uw_source *source)
+{
+	for (; *at < places->n; (*at)++) {
+		size_t index = 0;
+		struct stat st;
+		int fd = source->open_first ? source->open_first(source, places->paths + *at,
+								 places->n - *at, &index)
+					    : open_one(source, places->paths[*at]);
+
+		if (fd < 0 && source->open_first)
+			break;
+		*at += index;
+		if (fd >= 0 && *at < places->n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+			return fd;
+		(void)fd_close(fd);
+	}
+	return -1;
 }
 
 /* 1, 0, or -ENOMEM. */
@@ -45,20 +66,6 @@ static int same_build_id(int fd, const struct uw_build_id *id)
 		return r == -ENOMEM ? trace(r) : 0;
 	uw_elf_build_id(&elf, &found);
 	return uw_build_id_equal(&found, id);
-}
-
-/* @fd, which is consumed, if it has this build id; -1, or -ENOMEM. */
-static int with_build_id(int fd, const struct uw_build_id *id)
-{
-	int r;
-
-	if (fd < 0)
-		return -1;
-	r = same_build_id(fd, id);
-	if (r > 0)
-		return fd;
-	(void)fd_close(fd);
-	return r < 0 ? trace(r) : -1;
 }
 
 static bool same_crc(int fd, uint32_t crc)
@@ -82,76 +89,104 @@ static bool same_crc(int fd, uint32_t crc)
 	return false;
 }
 
-/* A descriptor, -1, or -ENOMEM; so are those below. */
-static int open_by_build_id(const struct uw_build_id *id, struct uw_source *source)
-{
-	char path[128];
-	int n = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", id->bytes[0]);
+/* ---- places ---- */
 
+static void add_build_id(struct places *places, const struct uw_build_id *id)
+{
+	char *path = places->by_id;
+	size_t size = sizeof(places->by_id), n;
+
+	if (id->len < 2)
+		return;
+	n = (size_t)snprintf(path, size, "/usr/lib/debug/.build-id/%02x/", id->bytes[0]);
 	for (unsigned i = 1; i < id->len; i++)
-		n += snprintf(path + n, sizeof(path) - (size_t)n, "%02x", id->bytes[i]);
-	(void)snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
-	return with_build_id(open_plain(source, path), id);
+		n += (size_t)snprintf(path + n, size - n, "%02x", id->bytes[i]);
+	(void)snprintf(path + n, size - n, ".debug");
+	places->paths[places->n++] = path;
+	places->n_by_id = places->n;
 }
 
-/* A file name, NUL, padding to 4, CRC-32.  @unchecked: takes what has the name. */
-static int open_by_link(const struct uw_elf *elf, const char *path, struct uw_source *source,
-			bool unchecked)
+/* .gnu_debuglink: a file name, NUL, padding to 4, CRC-32. */
+static int add_link(struct places *places, const struct uw_elf *elf, const char *path)
 {
-	static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
+	static const char *const forms[BY_LINK] = {"%.*s/%s", "%.*s/.debug/%s",
+						   "/usr/lib/debug%.*s/%s"};
 	const Elf64_Shdr *shdr = uw_elf_section(elf, ".gnu_debuglink");
 	_cleanup_(uw_section_deinit) struct uw_section link = {0};
 	const char *name, *slash = strrchr(path, '/');
-	uint32_t crc;
 	size_t len;
 	int r;
 
 	if (!shdr || path[0] != '/')
-		return -1;
+		return 0;
 	r = uw_elf_load_section(elf, shdr, PATH_MAX, &link);
 	if (r < 0)
-		return r == -ENOMEM ? trace(r) : -1;
+		return r == -ENOMEM ? trace(r) : 0;
 	name = (const char *)link.data;
 	len = strnlen(name, link.size);
 	if (!len || len > NAME_MAX || memchr(name, '/', len) ||
 	    ((len + 4) & ~(size_t)3) + 4 > link.size)
-		return -1;
-	memcpy(&crc, link.data + ((len + 4) & ~(size_t)3), sizeof(crc));
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		char at[PATH_MAX];
-		int n = snprintf(at, sizeof(at), forms[i], (int)(slash - path), path, name), fd;
+		return 0;
+	memcpy(&places->crc, link.data + ((len + 4) & ~(size_t)3), sizeof(places->crc));
+	for (size_t i = 0; i < BY_LINK; i++) {
+		char *at = places->by_link[i];
+		int n = snprintf(at, PATH_MAX, forms[i], (int)(slash - path), path, name);
 
-		if (n < 0 || (size_t)n >= sizeof(at) || !strcmp(at, path))
-			continue;
-		fd = open_plain(source, at);
-		if (fd < 0)
-			continue;
-		if (unchecked || same_crc(fd, crc))
+		if (n >= 0 && n < PATH_MAX && strcmp(at, path) != 0)
+			places->paths[places->n++] = at;
+	}
+	return 0;
+}
+
+/* ---- files ---- */
+
+/* A descriptor, -1, or -ENOMEM; so is the next. */
+int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct uw_source *source)
+{
+	struct places places = {.n = 0};
+
+	add_build_id(&places, id);
+	if (path[0] == '/')
+		places.paths[places.n++] = path;
+	for (size_t at = 0; at < places.n; at++) {
+		int fd = open_next(&places, &at, source), r = fd < 0 ? 0 : same_build_id(fd, id);
+
+		if (r > 0)
 			return fd;
-		fd_close(fd);
+		(void)fd_close(fd);
+		if (r < 0)
+			return trace(r);
 	}
 	return -1;
 }
 
-int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct uw_source *source)
-{
-	int fd = id->len > 1 ? open_by_build_id(id, source) : -1;
-
-	if (fd == -1 && path[0] == '/')
-		fd = with_build_id(open_plain(source, path), id);
-	return fd;
-}
-
+/* @unchecked: takes what has the name that the link says. */
 static int open_of(const struct uw_elf *elf, const char *path, struct uw_source *source,
 		   bool unchecked)
 {
+	struct places places = {.n = 0};
 	struct uw_build_id id;
-	int fd = -1;
+	int r;
 
 	uw_elf_build_id(elf, &id);
-	if (id.len > 1)
-		fd = open_by_build_id(&id, source);
-	return fd == -1 ? open_by_link(elf, path, source, unchecked) : fd;
+	add_build_id(&places, &id);
+	r = add_link(&places, elf, path);
+	if (r < 0)
+		return trace(r);
+	for (size_t at = 0; at < places.n; at++) {
+		int fd = open_next(&places, &at, source);
+
+		if (fd < 0)
+			break;
+		r = at < places.n_by_id ? same_build_id(fd, &id)
+					: unchecked || same_crc(fd, places.crc);
+		if (r > 0)
+			return fd;
+		(void)fd_close(fd);
+		if (r < 0)
+			return trace(r);
+	}
+	return -1;
 }
 
 int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source,

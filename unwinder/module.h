@@ -83,6 +83,10 @@ struct uw_source {
 	/* Opens another file for separate debug information, as the target sees it; < 0 when there
 	 * is none. NULL: open(2). */
 	int (*open)(struct uw_source *source, const char *path);
+	/* The first of @n that can be opened, and its number, where one question for all is cheaper.
+	 * NULL: by open. */
+	int (*open_first)(struct uw_source *source, const char *const *paths, size_t n,
+			  size_t *ret_index);
 };
 /* Loads program headers, build id, .eh_frame_hdr/.eh_frame, .debug_frame, and sets the state to
  * READY or UNREADABLE (also returned: 0 or < 0; -ESTALE: not the image of the given build id, or

@@ -19,18 +19,24 @@ enum {
 	DEATH_MS = 20, /* how long an end is waited for; a process that is idle takes one or two */
 };
 
-struct helper {
-	const char *name;
-	pid_t pid;
-	int fd;
-	uint8_t *window; /* [page: mark][room] */
+struct window {
+	uint8_t *at; /* [page: mark][room] */
 	size_t room;
-	bool busy, ended;
-	size_t answer_len;
 };
 
-struct answer_head {
-	uint64_t len;
+struct helper {
+	const char *name, *partner_name;
+	pid_t pid, partner; /* -1: none */
+	int fd;
+	struct window window, partner_window;
+	bool busy, ended;
+	size_t answer_len, partner_len;
+};
+
+enum said { ANSWER = 1, QUESTION };
+struct head {
+	uint64_t said;
+	uint64_t len, partner_len; /* of an answer */
 };
 
 /* ---- messages ---- */
@@ -89,38 +95,39 @@ static int deliver(int fd, const void *data, size_t len, int sent_fd)
 
 /* ---- the helper process ---- */
 
-static bool serve_one(const struct helper *h, int fd, const struct helper_role *role, void *kept,
-		      uint8_t *request)
+struct start {
+	const struct window *window;
+	const struct helper_role *role;
+	const void *arg;
+	int fd, partner; /* the partner's own: both are one */
+};
+
+static bool serve_one(const struct start *s, void *kept, uint8_t *request)
 {
 	struct helper_call call = {
 		.request = request,
-		.answer = h->window + PAGE,
-		.room = h->room,
+		.answer = s->window->at + PAGE,
+		.room = s->window->room,
 		.answer_fd = -1,
-		.mark = (_Atomic uint64_t *)(void *)h->window,
+		.mark = (_Atomic uint64_t *)(void *)s->window->at,
+		.partner = s->partner,
 	};
-	ssize_t n = receive(fd, request, HELPER_REQUEST_MAX, &call.fd, 0);
-	struct answer_head head;
+	ssize_t n = receive(s->fd, request, HELPER_REQUEST_MAX, &call.fd, 0);
+	struct head head = {.said = ANSWER};
 	int r;
 
 	if (n <= 0)
 		return false;
 	call.request_len = (size_t)n;
-	role->serve(kept, &call);
+	s->role->serve(kept, &call);
 	atomic_store(call.mark, 0);
 	head.len = call.answer_len;
-	r = deliver(fd, &head, sizeof(head), call.answer_fd);
+	head.partner_len = call.partner_len;
+	r = call.partner_lost ? -EPIPE : deliver(s->fd, &head, sizeof(head), call.answer_fd);
 	(void)fd_close(call.fd);
 	(void)fd_close(call.answer_fd);
 	return r >= 0;
 }
-
-struct start {
-	const struct helper *helper;
-	const struct helper_role *role;
-	const void *arg;
-	int fd;
-};
 
 static void helper_run(void *arg)
 {
@@ -128,41 +135,83 @@ static void helper_run(void *arg)
 	uint8_t *request = malloc(HELPER_REQUEST_MAX);
 	void *kept = s->role->begin ? s->role->begin(s->arg) : NULL;
 
-	while (request && (kept || !s->role->begin) &&
-	       serve_one(s->helper, s->fd, s->role, kept, request))
+	while (request && (kept || !s->role->begin) && serve_one(s, kept, request))
 		;
+}
+
+/* ---- between two ---- */
+
+static int lose(struct helper_call *call)
+{
+	call->partner_lost = true;
+	return fail(-EPIPE);
+}
+
+int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd)
+{
+	return deliver(call->partner, reply, len, fd) < 0 ? lose(call) : 0;
+}
+
+int helper_partner_ask(struct helper_call *call, const void *request, size_t len, int fd)
+{
+	if (len > HELPER_REQUEST_MAX)
+		return fail(-EMSGSIZE);
+	return trace(helper_partner_tell(call, request, len, fd));
+}
+
+int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len)
+{
+	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
+	struct head head;
+	int fd;
+	ssize_t n = receive(call->partner, bytes, sizeof(bytes), &fd, 0);
+
+	(void)fd_close(fd); /* it has nothing to give */
+	if (n < (ssize_t)sizeof(head))
+		return lose(call);
+	memcpy(&head, bytes, sizeof(head));
+	n -= (ssize_t)sizeof(head);
+	if (head.said == QUESTION && (size_t)n <= room) {
+		memcpy(question, bytes + sizeof(head), (size_t)n);
+		*ret_len = (size_t)n;
+		return HELPER_ASKED;
+	}
+	if (head.said != ANSWER)
+		return lose(call);
+	call->partner_len = head.len;
+	return 0;
+}
+
+int helper_tell_back(struct helper_call *call, const void *word, size_t len)
+{
+	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
+	const struct head head = {.said = QUESTION};
+
+	if (len > HELPER_REQUEST_MAX)
+		return fail(-EMSGSIZE);
+	memcpy(bytes, &head, sizeof(head));
+	memcpy(bytes + sizeof(head), word, len);
+	return trace(deliver(call->partner, bytes, sizeof(head) + len, -1));
+}
+
+ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
+			size_t room, int *ret_fd)
+{
+	int r = helper_tell_back(call, question, len);
+	ssize_t n;
+
+	if (r < 0)
+		return trace(r);
+	n = receive(call->partner, reply, room, ret_fd, 0);
+	if (n > 0)
+		return n;
+	_exit(0); /* the first one has ended, and so the request */
 }
 
 /* ---- the asker ---- */
 
-static int helper_start(struct helper *h, const struct helper_role *role, const void *arg)
-{
-	struct start start = {.helper = h, .role = role, .arg = arg};
-	struct child child = {
-		.name = role->name,
-		.rights = role->rights,
-		.calls = role->calls,
-		.run = helper_run,
-		.arg = &start,
-	};
-	int pair[2], r;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return fail(-errno);
-	start.fd = child.keep[0] = pair[1];
-	child.keep[1] = -1;
-	r = child_start(&child, &h->pid);
-	(void)fd_close(pair[1]);
-	h->fd = pair[0];
-	if (r < 0)
-		return trace(r);
-	/* later helpers have no use for this one's window */
-	(void)madvise(h->window, PAGE + h->room, MADV_DONTFORK);
-	return 0;
-}
-
 /* Address space alone, but where the kernel promises no more than it has: then less has to do. */
-static int make_window(struct helper *h, size_t room)
+static int make_window(struct window *w, size_t room)
 {
 	void *window = MAP_FAILED;
 
@@ -174,9 +223,68 @@ static int make_window(struct helper *h, size_t room)
 	}
 	if (window == MAP_FAILED)
 		return fail(-ENOMEM);
-	h->window = window;
-	h->room = room;
+	*w = (struct window){window, room};
 	return 0;
+}
+
+/* One of the processes, with its window: those that are made later have no use for it. */
+static int start_process(struct window *window, struct start *start, const int keep[CHILD_KEPT],
+			 pid_t *ret_pid)
+{
+	const struct helper_role *role = start->role;
+	struct child child = {
+		.name = role->name,
+		.keep = {keep[0], keep[1]},
+		.rights = role->rights,
+		.calls = role->calls,
+		.other_user = role->other_user,
+		.run = helper_run,
+		.arg = start,
+	};
+	int r = make_window(window, role->room);
+
+	start->window = window;
+	if (r >= 0)
+		r = child_start(&child, ret_pid);
+	if (r >= 0)
+		(void)madvise(window->at, PAGE + window->room, MADV_DONTFORK);
+	return trace(r);
+}
+
+static int start_partner(struct helper *h, const struct helper_role *role, const void *arg,
+			 int *ret_fd)
+{
+	struct start start = {.role = role, .arg = arg};
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(-errno);
+	start.fd = start.partner = pair[1];
+	r = start_process(&h->partner_window, &start, (const int[]){pair[1], -1}, &h->partner);
+	(void)fd_close(pair[1]);
+	if (r >= 0)
+		*ret_fd = pair[0];
+	else
+		(void)fd_close(pair[0]);
+	return trace(r);
+}
+
+static int helper_start(struct helper *h, const struct helper_role *role, const void *arg)
+{
+	_cleanup_(fd_closep) int partner = -1;
+	struct start start = {.role = role, .arg = arg};
+	int pair[2], r = role->partner ? start_partner(h, role->partner, arg, &partner) : 0;
+
+	if (r < 0)
+		return trace(r);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(-errno);
+	start.fd = pair[1];
+	start.partner = partner;
+	h->fd = pair[0];
+	r = start_process(&h->window, &start, (const int[]){pair[1], partner}, &h->pid);
+	(void)fd_close(pair[1]);
+	return trace(r);
 }
 
 int helper_new(const struct helper_role *role, const void *arg, struct helper **ret_helper)
@@ -187,11 +295,10 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 	if (!h)
 		return fail(-ENOMEM);
 	h->name = role->name;
+	h->partner_name = role->partner ? role->partner->name : NULL;
 	h->fd = -1;
-	h->pid = -1;
-	r = make_window(h, role->room);
-	if (r >= 0)
-		r = helper_start(h, role, arg);
+	h->pid = h->partner = -1;
+	r = helper_start(h, role, arg);
 	if (r < 0) {
 		(void)helper_free(h);
 		return fail(r);
@@ -200,15 +307,25 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 	return 0;
 }
 
+static void window_free(struct window *w)
+{
+	if (w->at)
+		(void)munmap(w->at, PAGE + w->room);
+}
+
 static struct helper *end(struct helper *h, int wait_ms)
 {
 	if (!h)
 		return NULL;
+	if (h->partner > 0)
+		(void)kill(h->partner, SIGKILL); /* so that both end at a time */
 	if (h->pid > 0)
 		child_end(h->pid, h->name, wait_ms);
+	if (h->partner > 0)
+		child_end(h->partner, h->partner_name, wait_ms);
 	(void)fd_close(h->fd);
-	if (h->window)
-		(void)munmap(h->window, PAGE + h->room);
+	window_free(&h->window);
+	window_free(&h->partner_window);
 	free(h);
 	return NULL;
 }
@@ -246,7 +363,7 @@ int helper_ask(struct helper *h, const void *request, size_t len, int fd)
 
 int helper_answer(struct helper *h, const uint8_t **ret_answer, size_t *ret_len, int *ret_fd)
 {
-	struct answer_head head;
+	struct head head;
 	int fd;
 	ssize_t n;
 
@@ -256,16 +373,24 @@ int helper_answer(struct helper *h, const uint8_t **ret_answer, size_t *ret_len,
 	if (n < 0 && errno == EAGAIN)
 		return HELPER_WAITING;
 	h->busy = false;
-	if (n != sizeof(head) || head.len > h->room) {
+	if (n != sizeof(head) || head.len > h->window.room ||
+	    head.partner_len > h->partner_window.room) {
 		(void)fd_close(fd);
 		h->ended = true;
 		return -EPIPE;
 	}
 	h->answer_len = head.len;
-	*ret_answer = h->window + PAGE;
+	h->partner_len = head.partner_len;
+	*ret_answer = h->window.at + PAGE;
 	*ret_len = head.len;
 	*ret_fd = fd;
 	return 0;
+}
+
+const uint8_t *helper_partner_answer(const struct helper *h, size_t *ret_len)
+{
+	*ret_len = h->partner_len;
+	return h->partner_len ? h->partner_window.at + PAGE : NULL;
 }
 
 int helper_wait(struct helper *h, uint64_t timeout_ns, const uint8_t **ret_answer, size_t *ret_len,
@@ -281,11 +406,17 @@ int helper_wait(struct helper *h, uint64_t timeout_ns, const uint8_t **ret_answe
 	return helper_answer(h, ret_answer, ret_len, ret_fd);
 }
 
+static void empty(const struct window *w, size_t *len)
+{
+	if (*len > HELPER_KEPT_BYTES)
+		(void)madvise(w->at + PAGE, w->room, MADV_REMOVE);
+	*len = 0;
+}
+
 void helper_done(struct helper *h)
 {
-	if (h->answer_len > HELPER_KEPT_BYTES)
-		(void)madvise(h->window + PAGE, h->room, MADV_REMOVE);
-	h->answer_len = 0;
+	empty(&h->window, &h->answer_len);
+	empty(&h->partner_window, &h->partner_len);
 }
 
 int helper_fd(const struct helper *h)
@@ -298,22 +429,32 @@ int helper_pid(const struct helper *h)
 	return h->pid;
 }
 
-uint64_t helper_mark(const struct helper *h)
+int helper_partner_pid(const struct helper *h)
 {
-	return atomic_load((const _Atomic uint64_t *)(const void *)h->window);
+	return h->partner;
 }
 
-uint64_t helper_cpu_ns(const struct helper *h)
+uint64_t helper_mark(const struct helper *h)
+{
+	return atomic_load((const _Atomic uint64_t *)(const void *)h->window.at);
+}
+
+static uint64_t cpu_ns_of(pid_t pid)
 {
 	clockid_t clock;
 	struct timespec ts;
 
-	if (clock_getcpuclockid(h->pid, &clock) || clock_gettime(clock, &ts) < 0)
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts) < 0)
 		return 0;
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t helper_cpu_ns(const struct helper *h)
+{
+	return cpu_ns_of(h->pid) + cpu_ns_of(h->partner);
+}
+
 bool helper_runnable(const struct helper *h)
 {
-	return child_runnable(h->pid);
+	return child_runnable(h->pid) || (h->partner > 0 && child_runnable(h->partner));
 }

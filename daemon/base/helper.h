@@ -13,6 +13,15 @@
  *   helper_answer() ◄── length, one descriptor ──     │ answer
  *        └── reads it in place ─── window (shared) ◄──┘
  *
+ * A role may have a partner: a second process that is made and ended with the first, for work that must not
+ * have the first one's rights.  Only the first is asked; it hands work on, and its partner may ask it back
+ * in the meantime.  What the partner answers stands in a window of its own, which the first has not:
+ *
+ *   asker ── request ──► serve() of the role ── helper_partner_ask() ──► serve() of its partner
+ *     ▲                     ▲    └── helper_partner_tell() ──►                 │ answer
+ *     │                     └─────── helper_ask_back(), length ────────────────┤
+ *     └── reads both in place ── window, partner's window ◄────────────────────┘
+ *
  * A new kind of request: one more value of the role's own request struct and one more case in its
  * serve(); requests and answers are plain data, so nothing here changes.  New work altogether (say,
  * accepting connections of targets and checking the descriptors that they send) is a role of its
@@ -40,6 +49,9 @@ struct helper_call {
 	size_t room, answer_len;
 	int answer_fd;		/* to go with the answer, -1: none; closed after */
 	_Atomic uint64_t *mark; /* what is being touched; the asker sees it while it waits */
+	int partner;		/* the other one of the two processes, -1: none */
+	size_t partner_len;	/* of the partner's answer */
+	bool partner_lost;	/* it has ended: this one does too, after it has served */
 };
 
 struct helper_role {
@@ -47,10 +59,26 @@ struct helper_role {
 	size_t room;	  /* for an answer; what is not touched costs nothing */
 	uint64_t rights;  /* capabilities that it keeps: CAPS_BIT() */
 	enum child_calls calls;
+	bool other_user;		   /* struct child */
+	const struct helper_role *partner; /* NULL: none */
 	/* In the helper process, once.  What it returns is serve()'s @kept. */
 	void *(*begin)(const void *arg);
 	void (*serve)(void *kept, struct helper_call *call);
 };
+
+/* ---- in the processes of a role with a partner ---- */
+/* Hands a request to the partner. */
+int helper_partner_ask(struct helper_call *call, const void *request, size_t len, int fd);
+/* Waits for what it says: HELPER_ASKED and a question, to be answered by helper_partner_tell(), or 0: it has served the
+ * request.  -EPIPE: it has ended. */
+enum { HELPER_ASKED = 1 };
+int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len);
+int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd);
+/* The partner's: says something that has no reply. */
+int helper_tell_back(struct helper_call *call, const void *word, size_t len);
+/* The partner's: asks and waits.  How many bytes came; *ret_fd is the caller's, -1: none. */
+ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
+			size_t room, int *ret_fd);
 
 struct helper;
 /* Forks.  @role and @arg are read in the child only.  -ENOMEM, -EAGAIN, -EMFILE ... */
@@ -69,7 +97,9 @@ int helper_ask(struct helper *helper, const void *request, size_t len, int fd);
  * HELPER_WAITING: not yet.  -EPIPE: the helper has ended. */
 enum { HELPER_WAITING = 1 };
 int helper_answer(struct helper *helper, const uint8_t **ret_answer, size_t *ret_len, int *ret_fd);
-/* The same, after waiting for @timeout_ns at most. */
+/* The partner's part of that answer, borrowed as long; NULL and 0: it was not asked. */
+const uint8_t *helper_partner_answer(const struct helper *helper, size_t *ret_len);
+/* The same as helper_answer(), after waiting for @timeout_ns at most. */
 int helper_wait(struct helper *helper, uint64_t timeout_ns, const uint8_t **ret_answer,
 		size_t *ret_len, int *ret_fd);
 /* Gives back the memory of a large answer. */
@@ -78,8 +108,9 @@ void helper_done(struct helper *helper);
 /* Readable when there is an answer, or the helper has ended. */
 int helper_fd(const struct helper *helper);
 int helper_pid(const struct helper *helper);
+int helper_partner_pid(const struct helper *helper); /* -1: none */
 uint64_t helper_mark(const struct helper *helper);
-/* CPU time it has used, ns. */
+/* CPU time it has used, ns; with its partner's. */
 uint64_t helper_cpu_ns(const struct helper *helper);
-/* Could it run now?  One that waits for a CPU is not stuck. */
+/* Could it, or its partner, run now?  One that waits for a CPU is not stuck. */
 bool helper_runnable(const struct helper *helper);

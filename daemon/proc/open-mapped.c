@@ -70,12 +70,15 @@ int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat 
 	return procfs_read_regular(at, gate, ret_stat);
 }
 
-static enum agreement build_id_agrees(int fd, const struct uw_build_id *id)
+static enum agreement build_id_agrees(int fd, const struct uw_build_id *id,
+				      struct procfs_gate *gate)
 {
 	struct uw_source source = {.fd = fd};
 	struct uw_build_id found;
+	int r = gate && gate->build_id ? gate->build_id(gate, fd, &found)
+				       : uw_source_build_id(&source, &found);
 
-	if (uw_source_build_id(&source, &found) < 0 || found.len != id->len)
+	if (r < 0 || found.len != id->len)
 		return AGREES_NOT;
 	return memcmp(found.bytes, id->bytes, id->len) ? AGREES_NOT : AGREES;
 }
@@ -91,10 +94,10 @@ static bool is_later(int fd, const struct uw_file_id *id)
 }
 
 static enum agreement agrees(int fd, const struct stat *st, const struct uw_file_id *id,
-			     bool by_mapping)
+			     bool by_mapping, struct procfs_gate *gate)
 {
 	if (id->build_id.len)
-		return build_id_agrees(fd, &id->build_id);
+		return build_id_agrees(fd, &id->build_id, gate);
 	if (!id->inode)
 		return AGREES_LIKELY; /* nothing is known that could speak against it */
 	if (st->st_ino != id->inode || is_later(fd, id))
@@ -125,7 +128,7 @@ static int try_open(const char *path, const struct uw_file_id *id, bool by_mappi
 	fd = procfs_open_regular(path, gate, &st);
 	if (fd < 0)
 		return fd;
-	agreement = agrees(fd, &st, id, by_mapping);
+	agreement = agrees(fd, &st, id, by_mapping, gate);
 	if (agreement == AGREES_NOT)
 		return -ENOENT;
 	*ret_fd = take_fd(fd);
@@ -169,7 +172,7 @@ static int try_named(const char *root, uint32_t pid, const struct procfs_named *
 	}
 	if (fd < 0)
 		return fd;
-	agreement = agrees(fd, &st, id, false);
+	agreement = agrees(fd, &st, id, false, f->gate);
 	if (agreement == AGREES_NOT)
 		return -ENOENT;
 	*ret_fd = take_fd(fd);

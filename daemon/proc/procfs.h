@@ -70,6 +70,8 @@ int procfs_maps_next(const char **p, const char *end, struct procfs_map *ret_map
  * when a path is to be walked.  < 0: it is not touched. */
 struct procfs_gate {
 	int (*enter)(struct procfs_gate *gate, uint64_t device);
+	/* Reads the build id of an open file, elsewhere; NULL: it is read here. */
+	int (*build_id)(struct procfs_gate *gate, int fd, struct uw_build_id *ret_id);
 };
 /* Opens @path if a regular file stands there, without waiting for what else may.  @gate may be NULL.
  * Returns a descriptor. */

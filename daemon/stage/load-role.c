@@ -1,8 +1,8 @@
 /* load-role.c - see load-role.h.
  *
  *   request   struct wire_request, path of the module
- *   answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping; the
- *             module (unwinder/pack.c); lines (each u64 line, block function, block file; an empty file: none)
+ *   answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping; and what
+ *             pw-parse answers about the module (load-parse.c)
  *
  * Both ends are one program, so structs travel as they are, but no pointer in them is used. */
 #include <errno.h>
@@ -17,12 +17,10 @@
 #include "daemon/base/caps.h"
 #include "daemon/base/error.h"
 #include "daemon/proc/memory-guard.h"
+#include "daemon/stage/load-parse.h"
 #include "daemon/stage/load-role.h"
-#include "unwinder/image.h"
 
 enum {
-	LINES_MAX = 256,
-	KNOWN_MAX = 4096,     /* modules; past it all are forgotten, and opened again on need */
 	COPY_MAX = 512 << 20, /* of a file, for an engine */
 	THREADS_BYTES_MAX = 1 << 20,
 };
@@ -39,7 +37,7 @@ struct wire_answer {
 	int64_t error;
 	struct procfs_status status;
 	struct load_mapping mapping; /* but its path */
-	uint64_t proved, from_memory, denied, has_module, has_memory, n_lines, cpu_ns;
+	uint64_t proved, from_memory, denied, is_parsed, has_memory;
 };
 
 /* ---- the asker: out ---- */
@@ -71,7 +69,9 @@ ssize_t load_request_pack(const struct load_request *request, const struct load_
 
 struct kept {
 	struct load_worker worker;
-	struct table known; /* serial there -> struct uw_module * here */
+	struct load_partner partner;
+	uint32_t stray; /* a module whose file pw-parse has, and no more is asked about; 0: none */
+	bool is_parsed; /* pw-parse has an answer about the module */
 };
 
 /* Files of others, mappings and memory of others, the files behind mappings; root's two to read as another user would
@@ -90,6 +90,19 @@ static bool narrow(void)
 	return !(caps.effective & CAPS_BIT(CAP_SYS_PTRACE)) || caps_keep(RIGHTS) >= 0;
 }
 
+static void parse(struct load_worker *worker, struct load_parse *work)
+{
+	struct kept *k = container_of(worker, struct kept, worker);
+
+	k->is_parsed |=
+		load_parse_elsewhere(&k->partner, worker->serial, work) >= 0 && work->module;
+}
+
+static void forget(struct load_worker *worker, uint32_t serial)
+{
+	load_parse_forget(&container_of(worker, struct kept, worker)->partner, serial);
+}
+
 static void *begin(const void *data)
 {
 	const struct load_role_arg *arg = data;
@@ -98,47 +111,23 @@ static void *begin(const void *data)
 	if (!k || !narrow() || load_worker_init(&k->worker, arg->root) < 0)
 		return NULL;
 	k->worker.copies = arg->copies;
+	k->worker.parse = parse;
+	k->worker.forget = forget;
 	return k;
 }
 
-static void forget_all(struct kept *k)
+/* A copy that no file system can take back, of a module's file. */
+static int copy_of(int fd)
 {
-	load_worker_forget(&k->worker, NULL);
-	table_for_each (&k->known, slot) {
-		(void)uw_module_unref((void *)(uintptr_t)slot->value);
-	}
-	table_clear(&k->known);
-}
-
-static struct uw_module *known_module(struct kept *k, const struct wire_request *wire,
-				      const char *path)
-{
-	struct uw_module *module = table_pointer(&k->known, wire->serial);
-
-	if (module)
-		return module;
-	if (k->known.n_used >= KNOWN_MAX)
-		forget_all(k);
-	if (uw_module_new((enum uw_module_kind)wire->kind, path, &wire->build_id, &module) < 0)
-		return NULL;
-	if (table_put(&k->known, wire->serial, (uint64_t)(uintptr_t)module) < 0)
-		return uw_module_unref(module);
-	return module;
-}
-
-/* A copy that no file system can take back, of what the image was read from; -1: none. */
-static int copy_of(const struct uw_module *module)
-{
-	const struct uw_image *image = uw_module_image(module);
 	_cleanup_(fd_closep) int copy = -1;
 	struct stat st;
 	off_t at = 0;
 
-	if (!image || image->fd < 0 || fstat(image->fd, &st) < 0 || st.st_size > COPY_MAX)
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > COPY_MAX)
 		return -1;
 	copy = memfd_create("module", MFD_CLOEXEC);
 	while (copy >= 0 && at < st.st_size) {
-		ssize_t n = sendfile(copy, image->fd, &at, (size_t)(st.st_size - at));
+		ssize_t n = sendfile(copy, fd, &at, (size_t)(st.st_size - at));
 
 		if (n <= 0)
 			return -1;
@@ -146,18 +135,7 @@ static int copy_of(const struct uw_module *module)
 	return take_fd(copy);
 }
 
-static void pack_lines(const struct load_answer *a, struct packer *p)
-{
-	for (size_t i = 0; i < a->n_lines; i++) {
-		const struct load_line *line = &a->lines[i];
-
-		packer_u64(p, line->line);
-		packer_block(p, line->function, strlen(line->function));
-		packer_block(p, line->file ? line->file : "", line->file ? strlen(line->file) : 0);
-	}
-}
-
-static void pack_answer(const struct load_answer *a, struct packer *p)
+static void pack_answer(const struct load_answer *a, bool is_parsed, struct packer *p)
 {
 	struct wire_answer wire;
 
@@ -168,32 +146,39 @@ static void pack_answer(const struct load_answer *a, struct packer *p)
 	wire.proved = a->proved;
 	wire.from_memory = a->from_memory;
 	wire.denied = a->memory_denied;
-	wire.has_module = a->request.module != NULL;
+	wire.is_parsed = is_parsed;
 	wire.has_memory = a->memory != NULL;
-	wire.n_lines = a->n_lines;
-	wire.cpu_ns = a->cpu_ns;
 	packer_put(p, &wire, sizeof(wire));
 	packer_block(p, a->maps, a->maps ? a->maps_len : 0);
 	packer_block(p, a->cmdline, a->cmdline ? a->cmdline_len : 0);
 	packer_block(p, a->cgroup, a->cgroup ? strlen(a->cgroup) : 0);
 	packer_block(p, a->threads, a->n_threads * sizeof(*a->threads));
 	packer_block(p, a->mapping.path, a->mapping.path ? strlen(a->mapping.path) : 0);
-	if (a->request.module)
-		uw_module_pack(a->request.module, p);
-	pack_lines(a, p);
 }
 
 static bool answer_call(struct kept *k, struct helper_call *call, struct load_answer *a)
 {
 	struct packer p = {.data = call->answer, .room = call->room};
 
-	pack_answer(a, &p);
+	pack_answer(a, k->is_parsed, &p);
 	call->answer_len = p.len;
 	if (a->memory)
 		call->answer_fd = fcntl(procfs_memory_fd(a->memory), F_DUPFD_CLOEXEC, 3);
-	else if (k->worker.copies && a->request.module && a->request.kind == LOAD_UNWIND)
-		call->answer_fd = copy_of(a->request.module);
+	else if (k->worker.copies && k->is_parsed && a->request.kind == LOAD_UNWIND)
+		call->answer_fd = copy_of(load_worker_file(&k->worker));
 	return !p.bad;
+}
+
+/* It is a name and an id here; what is read of it is with pw-parse, by its number. */
+static struct uw_module *module_of(const struct wire_request *wire, const char *path)
+{
+	struct uw_module *module;
+
+	if (uw_module_new((enum uw_module_kind)wire->kind, path, &wire->build_id, &module) < 0)
+		return NULL;
+	if (wire->wants_separate)
+		uw_module_want_separate(module);
+	return module;
 }
 
 static void serve(void *kept, struct helper_call *call)
@@ -206,15 +191,19 @@ static void serve(void *kept, struct helper_call *call)
 	if (call->request_len < sizeof(wire))
 		return;
 	memcpy(&wire, call->request, sizeof(wire));
+	k->partner.call = call;
+	k->is_parsed = false;
 	k->worker.mark = call->mark;
 	k->worker.devices = wire.devices;
+	if (k->stray && wire.has_module) {
+		load_parse_forget(&k->partner, k->stray);
+		k->stray = 0;
+	}
+	k->worker.serial = (uint32_t)wire.serial;
 	a.request = wire.request;
 	a.request.process = NULL;
 	a.request.given = (uint32_t)(take_fd(call->fd) + 1);
-	a.request.module = wire.has_module ? known_module(k, &wire, path) : NULL;
-	if (a.request.module && wire.wants_separate)
-		uw_module_want_separate(a.request.module);
-	load_worker_make_way(&k->worker, wire.request.kind);
+	a.request.module = wire.has_module ? module_of(&wire, path) : NULL;
 	if (wire.has_module && !a.request.module)
 		a.error = -ENOMEM;
 	else
@@ -222,13 +211,13 @@ static void serve(void *kept, struct helper_call *call)
 	if (!answer_call(k, call, &a)) {
 		struct load_answer none = {.request = a.request, .error = -EFBIG};
 
-		none.request.module = NULL;
+		k->is_parsed = false;
 		(void)answer_call(k, call, &none);
 	}
-	if (a.request.module) { /* the asker has it now */
-		uw_module_drop_unwind(a.request.module);
-		uw_module_drop_symbols(a.request.module);
-	}
+	/* a perf map, or of another build id than was looked for */
+	if (a.request.module && load_worker_file(&k->worker) < 0)
+		k->stray = k->worker.serial;
+	(void)uw_module_unref(a.request.module);
 	load_answer_deinit(&a);
 }
 
@@ -239,6 +228,7 @@ const struct helper_role load_role = {
 	 * right that it has. */
 	.rights = CAPS_ALL,
 	.calls = CHILD_CALLS_OPEN,
+	.partner = &load_parse_role,
 	.begin = begin,
 	.serve = serve,
 };
@@ -282,29 +272,6 @@ static int unpack_threads(struct load_answer *a, struct cursor *from)
 	return 0;
 }
 
-static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
-{
-	if (n > LINES_MAX)
-		return fail(-EBADMSG);
-	a->lines = n ? calloc(n, sizeof(*a->lines)) : NULL;
-	if (n && !a->lines)
-		return fail(-ENOMEM);
-	for (uint64_t i = 0; i < n; i++) {
-		struct load_line *line = &a->lines[a->n_lines++];
-		int r;
-
-		line->line = (uint32_t)cursor_u64(from);
-		r = unpack_text(from, &line->function, NULL);
-		if (r >= 0)
-			r = unpack_text(from, &line->file, NULL);
-		if (r >= 0 && !line->function)
-			r = fail(-EBADMSG);
-		if (r < 0)
-			return trace(r);
-	}
-	return 0;
-}
-
 static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, struct cursor *from)
 {
 	int r;
@@ -318,7 +285,6 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 	a->proved = wire->proved;
 	a->from_memory = wire->from_memory;
 	a->memory_denied = wire->denied;
-	a->cpu_ns = wire->cpu_ns;
 	r = unpack_text(from, &a->maps, &a->maps_len);
 	if (r >= 0)
 		r = unpack_text(from, &a->cmdline, &a->cmdline_len);
@@ -335,11 +301,11 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 	return trace(r);
 }
 
-int load_answer_unpack(struct load_answer *a, const uint8_t *data, size_t len, int consumed,
+int load_answer_unpack(struct load_answer *a, const struct load_reply *reply,
 		       struct memory_guard *guard)
 {
-	struct cursor from = cursor_of(data, len);
-	_cleanup_(fd_closep) int fd = consumed;
+	struct cursor from = cursor_of(reply->data, reply->len);
+	_cleanup_(fd_closep) int fd = reply->fd;
 	struct wire_answer wire;
 	const void *head = cursor_bytes(&from, sizeof(wire));
 	int r;
@@ -350,10 +316,9 @@ int load_answer_unpack(struct load_answer *a, const uint8_t *data, size_t len, i
 	r = unpack_fields(a, &wire, &from);
 	if (r >= 0 && wire.has_memory && fd >= 0)
 		r = procfs_memory_of_fd(take_fd(fd), guard, &a->memory);
-	if (r >= 0 && wire.has_module)
-		r = a->request.module ? uw_module_unpack(a->request.module, &from, take_fd(fd))
-				      : fail(-EBADMSG);
-	if (r >= 0)
-		r = unpack_lines(a, &from, wire.n_lines);
+	if (r >= 0 && wire.is_parsed)
+		r = a->request.module
+			    ? load_parsed_unpack(a, reply->parsed, reply->parsed_len, take_fd(fd))
+			    : fail(-EBADMSG);
 	return trace(r);
 }

@@ -254,9 +254,8 @@ static int give_up(struct load_pool *pool, struct load_slot *slot, uint64_t now)
 
 static int take_answer(struct load_pool *pool, struct load_slot *slot, struct load_answer *a)
 {
-	const uint8_t *data = NULL;
-	size_t len = 0;
-	int fd = -1, r = helper_answer(slot->helper, &data, &len, &fd);
+	struct load_reply reply = {.fd = -1};
+	int r = helper_answer(slot->helper, &reply.data, &reply.len, &reply.fd);
 
 	if (r == HELPER_WAITING)
 		return POOL_NONE;
@@ -266,7 +265,8 @@ static int take_answer(struct load_pool *pool, struct load_slot *slot, struct lo
 		drop_helper(pool, slot);
 		return ++slot->work.tries < POOL_TRIES ? POOL_AGAIN : fail(-EIO);
 	}
-	r = load_answer_unpack(a, data, len, fd, pool->options.guard);
+	reply.parsed = helper_partner_answer(slot->helper, &reply.parsed_len);
+	r = load_answer_unpack(a, &reply, pool->options.guard);
 	helper_done(slot->helper);
 	return r;
 }

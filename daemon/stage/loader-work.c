@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,10 +18,9 @@ enum {
 	KEPT_FILES =
 		512, /* open for names and lines, and no more than an eighth of the descriptors */
 	PATH_ROOM = 4096 + 64,
-	LINES_MAX = 64,
-	IMAGE_PAGES = 4096, /* looked at for an image's start */
-	THREADS_MAX = 4096, /* named one by one, 20 us each; the others as records tell */
-	LOADER_NICE = 5,
+	IMAGE_PAGES = 4096,	  /* looked at for an image's start */
+	IMAGE_BEHIND = 128 << 20, /* of one whose mappings are not known, behind its text */
+	THREADS_MAX = 4096,	  /* named one by one, 20 us each; the others as records tell */
 };
 
 void load_answer_deinit(struct load_answer *answer)
@@ -62,6 +60,17 @@ static int enter_device(struct procfs_gate *gate, uint64_t device)
 		if (device && w->devices.held[i] == device)
 			return w->gate_error = -EAGAIN;
 	return 0;
+}
+
+static int build_id_of(struct procfs_gate *gate, int fd, struct uw_build_id *ret_id)
+{
+	struct load_worker *w = container_of(gate, struct load_worker, gate);
+	struct uw_source source = {.fd = fd};
+	struct load_parse work = {.kind = LOAD_PARSE_BUILD_ID, .urgent = true, .source = &source};
+
+	w->parse(w, &work);
+	*ret_id = work.build_id;
+	return work.error;
 }
 
 /* A file that stayed open since an earlier request.  close() asks some file systems (FLUSH). */
@@ -195,6 +204,7 @@ static uint32_t owner_of(struct load_worker *w, const struct load_request *reque
 struct target_source {
 	struct uw_source source;
 	struct load_worker *worker;
+	const char *module; /* its path; of a request without one "" */
 	uint32_t pid, owner;
 };
 
@@ -202,6 +212,8 @@ static int target_open(struct uw_source *source, const char *path)
 {
 	struct target_source *t = container_of(source, struct target_source, source);
 
+	if (!load_is_debug_path(t->module, path))
+		return fail(-EACCES);
 	return procfs_open_named(
 		t->worker->root, t->pid,
 		&(struct procfs_named){.path = path, .owner = t->owner, .gate = &t->worker->gate});
@@ -213,6 +225,7 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 	return (struct target_source){
 		.source = {.fd = fd, .open = target_open, .lone = !w->copies, .later = true},
 		.worker = w,
+		.module = uw_module_path(request->module),
 		.pid = request->pid,
 		.owner = owner_of(w, request),
 	};
@@ -223,20 +236,29 @@ static uint64_t used_now(struct load_worker *w, int fd)
 	return (uint64_t)++w->file_uses << 32 | (uint32_t)fd;
 }
 
-static bool find_file(struct load_worker *w, const struct uw_module *module, int *ret_fd)
+/* Of the module in hand. */
+static bool find_file(struct load_worker *w, int *ret_fd)
 {
-	uint32_t serial = uw_module_serial(module);
 	uint64_t v;
 
-	if (!table_get(&w->files, serial, &v))
+	if (!table_get(&w->files, w->serial, &v))
 		return false;
 	*ret_fd = (int)(uint32_t)v;
-	(void)table_put(&w->files, serial, used_now(w, *ret_fd)); /* replaces: never fails */
+	(void)table_put(&w->files, w->serial, used_now(w, *ret_fd)); /* replaces: never fails */
 	return true;
+}
+
+int load_worker_file(struct load_worker *w)
+{
+	int fd;
+
+	return find_file(w, &fd) ? fd : -1;
 }
 
 static void drop_file(struct load_worker *w, uint64_t serial, uint64_t value)
 {
+	if (w->forget)
+		w->forget(w, (uint32_t)serial);
 	close_kept(w, (int)(uint32_t)value);
 	(void)table_remove(&w->files, serial);
 }
@@ -258,16 +280,15 @@ static void drop_files(struct load_worker *w, size_t n)
 	}
 }
 
-/* Consumes @fd. */
-static void keep_file(struct load_worker *w, const struct uw_module *module, int fd)
+/* For the module in hand.  Consumes @fd. */
+static void keep_file(struct load_worker *w, int fd)
 {
-	uint32_t serial = uw_module_serial(module);
 	uint64_t old;
 
-	if (table_get(&w->files, serial, &old))
-		drop_file(w, serial, old);
+	if (table_get(&w->files, w->serial, &old))
+		drop_file(w, w->serial, old);
 	drop_files(w, w->max_files - 1);
-	if (table_put(&w->files, serial, used_now(w, fd)) < 0)
+	if (table_put(&w->files, w->serial, used_now(w, fd)) < 0)
 		(void)fd_close(fd);
 }
 
@@ -302,7 +323,7 @@ static int kept_file(struct load_worker *w, const struct load_request *request)
 	bool proved;
 	int fd;
 
-	if (find_file(w, module, &fd))
+	if (find_file(w, &fd))
 		return enter_device(&w->gate, procfs_device(fd)) < 0 ? -1 : fd;
 	if (uw_module_kind(module) != UW_MODULE_FILE)
 		return -1;
@@ -311,40 +332,46 @@ static int kept_file(struct load_worker *w, const struct load_request *request)
 	fd = open_mapped(w, request, request->pid, &id, &proved);
 	if (fd < 0)
 		return -1;
-	keep_file(w, module, fd);
-	return find_file(w, module, &fd) ? fd : -1;
+	keep_file(w, fd);
+	return find_file(w, &fd) ? fd : -1;
 }
 
-void load_worker_forget(struct load_worker *w, const struct uw_module *module)
+/* Its path, or that and " (deleted)". */
+static bool is_of(const struct procfs_map *map, const char *path)
 {
-	uint64_t v;
+	size_t len = strlen(path);
 
-	if (!module)
-		drop_files(w, 0);
-	else if (table_get(&w->files, uw_module_serial(module), &v))
-		drop_file(w, uw_module_serial(module), v);
+	return map->path_len >= len && !memcmp(map->path, path, len) &&
+	       (map->path_len == len || map->path[len] == ' ');
 }
 
-/* Where the image of a file that cannot be opened begins in memory: the mapping of the same path at
- * offset 0. */
-static uint64_t image_start(struct load_worker *w, const struct load_request *request)
+/* What of memory may be read as the image of a file that cannot be opened: the mappings of the same path, from the one at
+ * offset 0 on. */
+static void image_range(struct load_worker *w, const struct load_request *request,
+			uint64_t *ret_start, uint64_t *ret_end)
 {
 	_cleanup_(freep) char *text = NULL;
 	const char *path = uw_module_path(request->module), *p;
 	struct procfs_map map;
+	bool found = false;
 	size_t len;
 	int r;
 
+	*ret_start = request->start - request->offset;
+	*ret_end = request->end;
 	if (procfs_maps(w->root, readable_task(w, request->pid), &text, &len) < 0)
-		return request->start - request->offset;
+		return;
 	p = text;
 	while ((r = procfs_maps_next(&p, text + len, &map)) != PROCFS_MAPS_END) {
-		if (r < 0 || map.offset != 0 || map.start > request->start)
+		if (r < 0 || !is_of(&map, path))
 			continue;
-		if (map.path_len >= strlen(path) && !strncmp(map.path, path, strlen(path)))
-			return map.start;
+		if (map.start > request->start && !map.offset)
+			return; /* the same once more */
+		if (!map.offset && !found)
+			*ret_start = map.start;
+		found |= !map.offset;
+		*ret_end = max_u64(*ret_end, map.end);
 	}
-	return request->start - request->offset;
 }
 
 /* The same without its mappings: a text segment lies behind the image's start by its offset, or by
@@ -370,6 +397,23 @@ static int open_memory(struct load_worker *w, struct load_request *request,
 	return procfs_memory_new(w->root, readable_task(w, request->pid), ret_memory);
 }
 
+/* Has it parsed. */
+static int parse(struct load_worker *w, enum load_parse_kind kind, struct uw_source *source,
+		 struct load_answer *a)
+{
+	struct load_parse work = {
+		.kind = kind,
+		.urgent = loader_is_urgent(a->request.kind),
+		.vaddr = a->request.vaddr,
+		.module = a->request.module,
+		.source = source,
+		.answer = a,
+	};
+
+	w->parse(w, &work);
+	return work.error;
+}
+
 static int load_from_memory(struct load_worker *w, struct load_answer *a)
 {
 	struct load_request *request = &a->request;
@@ -384,15 +428,18 @@ static int load_from_memory(struct load_worker *w, struct load_answer *a)
 	if (r < 0)
 		return trace(r);
 	t.source.memory = memory;
-	t.source.start = vdso	 ? getauxval(AT_SYSINFO_EHDR)
-			 : given ? image_start_below(memory, request)
-				 : image_start(w, request);
-	t.source.end = vdso ? t.source.start + (request->end - request->start) : UINT64_MAX;
+	if (vdso) {
+		t.source.start = getauxval(AT_SYSINFO_EHDR);
+		t.source.end = t.source.start + (request->end - request->start);
+	} else if (given) {
+		t.source.start = image_start_below(memory, request);
+		t.source.end = request->end + IMAGE_BEHIND;
+	} else {
+		image_range(w, request, &t.source.start, &t.source.end);
+	}
 	a->from_memory = true;
-	r = uw_module_load_unwind(request->module, &t.source);
 	/* Names too, while the process is there. */
-	if (r >= 0 && uw_module_want_symbols(request->module))
-		(void)uw_module_load_symbols(request->module, &t.source);
+	r = parse(w, LOAD_PARSE_BOTH, &t.source, a);
 	(void)procfs_memory_free(memory);
 	return r;
 }
@@ -408,13 +455,13 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 	if (fd >= 0) {
 		struct target_source t = source_of(w, &a->request, fd);
 
-		a->error = uw_module_load_unwind(module, &t.source);
-		keep_file(w, module, fd);
+		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
+		keep_file(w, fd);
 	} else if (uw_module_kind(module) == UW_MODULE_JIT) {
 		struct target_source t = source_of(w, &a->request, -1);
 
-		a->error = uw_module_load_unwind(module,
-						 &t.source); /* nothing to read: frame pointers */
+		/* nothing to read: frame pointers */
+		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
 	} else if (out_of_files(fd)) {
 		a->error = fd;
 	} else {
@@ -449,76 +496,49 @@ static void load_symbols(struct load_worker *w, struct load_answer *a)
 	if (uw_module_kind(module) == UW_MODULE_JIT)
 		t.source.fd = fd = open_jit(w, &a->request);
 	if (t.source.fd >= 0)
-		a->error = uw_module_load_symbols(module, &t.source);
+		a->error = parse(w, LOAD_PARSE_SYMBOLS, &t.source, a);
 	else /* who may not be read or believed is told of */
 		a->error = t.source.fd == -EXDEV || t.source.fd == -EACCES ? t.source.fd : -ENOENT;
 	if (a->error < 0)
 		uw_module_set_nameless(module);
 }
 
-static void add_line(void *arg, const char *function, const char *file, uint32_t line)
+static void close_lines(struct load_worker *w)
 {
-	struct load_answer *a = arg;
-	struct load_line *to = &a->lines[a->n_lines];
+	struct load_parse close = {.kind = LOAD_PARSE_CLOSE};
 
-	if (a->n_lines == LINES_MAX)
+	if (!w->lined)
 		return;
-	to->function = strdup(function);
-	to->file = file ? strdup(file) : NULL;
-	to->line = line;
-	if (to->function)
-		a->n_lines++;
-	else
-		free(take(to->file));
-}
-
-/* One module's DWARF at a time: it may be as large as all other memory together. */
-static void open_lines_of(struct load_worker *w, struct uw_module *module)
-{
-	if (w->lined == module)
-		return;
-	if (w->lined) {
-		set_mark(w, LOAD_MARK_CLOSING);
-		uw_module_drop_lines(w->lined);
-		(void)uw_module_unref(w->lined);
-	}
-	w->lined = module ? uw_module_ref(module) : NULL;
+	set_mark(w, LOAD_MARK_CLOSING);
+	w->parse(w, &close);
+	w->lined = 0;
 }
 
 static void load_lines(struct load_worker *w, struct load_answer *a)
 {
 	struct target_source t;
-	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int r;
 
-	open_lines_of(w, a->request.module);
+	if (w->lined != w->serial)
+		close_lines(w);
 	t = source_of(w, &a->request, kept_file(w, &a->request));
 	if (t.source.fd < 0)
 		return;
-	a->lines = calloc(LINES_MAX, sizeof(*a->lines));
-	if (!a->lines)
-		return;
-	r = uw_module_lines(a->request.module, &t.source, a->request.vaddr, add_line, a);
-	a->error = r < 0 ? r : 0;
-	a->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+	w->lined = w->serial;
+	a->error = parse(w, LOAD_PARSE_LINES, &t.source, a);
 }
 
 /* ---- all ---- */
 
-void load_worker_make_way(struct load_worker *w, enum load_kind kind)
+static void parse_in_place(struct load_worker *w, struct load_parse *work)
 {
-	int wanted = loader_is_urgent(kind) ? 0 : LOADER_NICE;
-
-	/* Only who may lower his nice value again raises it (on Linux it is a thread's own). */
-	if (w->nice == wanted || geteuid() != 0)
-		return;
-	if (setpriority(PRIO_PROCESS, 0, wanted) == 0)
-		w->nice = wanted;
+	load_parse(&w->parser, work);
 }
 
 void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 {
 	w->gate_error = 0;
+	if (w->parse == parse_in_place && answer->request.module)
+		w->serial = uw_module_serial(answer->request.module);
 	set_mark(w, LOAD_MARK_PROCESS);
 	switch (answer->request.kind) {
 	case LOAD_PROCESS:
@@ -548,7 +568,11 @@ void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 int load_worker_init(struct load_worker *w, const char *root)
 {
 	*w = (struct load_worker){
-		.root = strdup(root), .copies = true, .gate = {.enter = enter_device}};
+		.root = strdup(root),
+		.copies = true,
+		.parse = parse_in_place,
+		.gate = {.enter = enter_device, .build_id = build_id_of},
+	};
 	if (!w->root)
 		return fail(-ENOMEM);
 	w->max_files = min_u64(KEPT_FILES, share_of_files(8));
@@ -557,7 +581,8 @@ int load_worker_init(struct load_worker *w, const char *root)
 
 void load_worker_deinit(struct load_worker *w)
 {
-	open_lines_of(w, NULL);
+	if (w->parse)
+		close_lines(w);
 	table_for_each (&w->files, slot) {
 		(void)fd_close((int)(uint32_t)slot->value);
 	}

@@ -1,16 +1,12 @@
 /* loader-work.h - the work behind loader.h, one request at a time.  Thread: loader.
  *
  * Every system call that a target's file system could stall is made below this line.  A session's
- * requests are served so in a helper process (load-role.h), an import's in place. */
+ * requests are served so in helper processes (load-role.h), an import's in place.  Files are opened here
+ * and read by load-parse.h, in place or in another process. */
 #pragma once
 
 #include "daemon/base/table.h"
-#include "daemon/stage/loader.h"
-
-/* What load_worker.mark says of the call in hand: st_dev of the file that is read, else one of
- * these. */
-#define LOAD_MARK_PROCESS (1ull << 63) /* /proc of the process, or the walk along a path */
-#define LOAD_MARK_CLOSING (1ull << 62) /* and the device: a file of an earlier request is closed */
+#include "daemon/stage/load-parse.h"
 
 /* Devices that are not to be touched. */
 struct load_devices {
@@ -23,8 +19,12 @@ struct load_worker {
 	struct table files; /* module serial -> number of its last use << 32 | fd */
 	size_t max_files;
 	uint32_t file_uses;
-	struct uw_module *lined; /* the module whose DWARF is open; a reference */
-	int nice;
+	uint32_t serial;	   /* of the module in hand */
+	uint32_t lined;		   /* of the module whose DWARF is open; 0: none is */
+	struct load_parser parser; /* in place */
+	void (*parse)(struct load_worker *worker, struct load_parse *work);
+	/* The file of a module is closed; NULL: nobody else has it. */
+	void (*forget)(struct load_worker *worker, uint32_t serial);
 	bool own_files;		/* what is named is our user's: an import */
 	bool copies;		/* engines read modules' files: the images keep descriptors */
 	_Atomic uint64_t *mark; /* for who waits; NULL: nobody does */
@@ -37,7 +37,7 @@ int load_worker_init(struct load_worker *worker, const char *root);
 void load_worker_deinit(struct load_worker *worker);
 /* Fills in the answer to answer->request. */
 void load_worker_serve(struct load_worker *worker, struct load_answer *answer);
-/* Names can wait: the profiled programs go first.  Of the calling thread. */
-void load_worker_make_way(struct load_worker *worker, enum load_kind kind);
-/* Forgets what is kept for a module, or for all (NULL). */
-void load_worker_forget(struct load_worker *worker, const struct uw_module *module);
+/* Is @path a place where debug files of the module at @module are looked for? */
+bool load_is_debug_path(const char *module, const char *path);
+/* The kept file of the module in hand, borrowed; -1: there is none. */
+int load_worker_file(struct load_worker *worker);

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 
 enum {
 	LOADER_QUEUE = 16384,
+	LATER_NICE = 5,
 	HELD_MS = 50,
 	SLOW_MS = 30,
 	DEADLINE_MS = 1000,
@@ -333,6 +335,16 @@ static int loader_make(const char *root, struct waker *answers, struct loader **
 	return 0;
 }
 
+/* Names can wait, and the profiled programs go first.  It has no right to come back from a low priority but by a limit. */
+static struct load_role_arg role_arg(const char *root, bool copies)
+{
+	int nice = getpriority(PRIO_PROCESS, 0);
+	struct rlimit limit = {0};
+	bool may = getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= (rlim_t)(20 - nice);
+
+	return (struct load_role_arg){root, copies, nice, may ? nice + LATER_NICE : nice};
+}
+
 int loader_new(const struct loader_options *options, struct loader **ret_loader)
 {
 	struct loader *l;
@@ -341,7 +353,7 @@ int loader_new(const struct loader_options *options, struct loader **ret_loader)
 	if (r < 0)
 		return trace(r);
 	load_pool_init(&l->pool, &(struct load_pool_options){
-					 .arg = {l->worker.root, options->copies},
+					 .arg = role_arg(l->worker.root, options->copies),
 					 .guard = options->memory,
 					 .slow_ns = SLOW_MS * NSEC_PER_MSEC,
 					 .deadline_ns = DEADLINE_MS * NSEC_PER_MSEC,

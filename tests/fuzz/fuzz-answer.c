@@ -1,15 +1,16 @@
-/* fuzz-answer.c - the bytes that a helper process sends back, as if a hostile file had taken it over:
- * an answer to any request (load-role.c) with a module in it (unwinder/pack.c), then unwound with and
- * looked into.
+/* fuzz-answer.c - the bytes that helper processes send back, as if a hostile file had taken them over:
+ * an answer to any request (load-role.c) and a module with it (load-parse.c, unwinder/pack.c), then unwound
+ * with and looked into.
  *
- * Input: a byte that says what was asked, 16 bytes of registers and addresses, the answer. */
+ * Input: a byte that says what was asked, 16 bytes of registers and addresses; the length of pw-files' part of the
+ * answer (u32), that part, pw-parse's part. */
 #include <string.h>
 
 #include "daemon/base/bytes.h"
 #include "daemon/stage/load-role.h"
 #include "unwinder/image.h"
 
-enum { HEAD = 17, FRAMES = 64, START = 0x400000, END = 0x500000 };
+enum { HEAD = 21, FRAMES = 64, START = 0x400000, END = 0x500000 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -83,8 +84,10 @@ static void check(const struct load_answer *a)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct load_answer a = {0};
+	struct load_reply reply = {.fd = -1};
 	struct uw_module *module = NULL;
-	uint8_t *copy;
+	uint8_t *copy, *parsed;
+	uint32_t len;
 	int r;
 
 	if (size < HEAD)
@@ -94,13 +97,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					    "/usr/bin/x", NULL, &module) < 0)
 		abort();
 	a.request.module = module;
-	/* Its end is where a sanitizer sees it. */
-	copy = malloc(size - HEAD + 1);
-	if (!copy)
+	memcpy(&len, data + HEAD - sizeof(len), sizeof(len));
+	reply.len = min_u64(len, size - HEAD);
+	reply.parsed_len = size - HEAD - reply.len;
+	/* Their ends are where a sanitizer sees them. */
+	copy = malloc(reply.len + 1);
+	parsed = malloc(reply.parsed_len + 1);
+	if (!copy || !parsed)
 		abort();
-	memcpy(copy, data + HEAD, size - HEAD);
-	r = load_answer_unpack(&a, copy, size - HEAD, -1, NULL);
+	memcpy(copy, data + HEAD, reply.len);
+	memcpy(parsed, data + HEAD + reply.len, reply.parsed_len);
+	reply.data = copy;
+	reply.parsed = parsed;
+	r = load_answer_unpack(&a, &reply, NULL);
 	free(copy);
+	free(parsed);
 	if (r >= 0) {
 		check(&a);
 		if (module)

@@ -128,7 +128,7 @@ wait_for used $FILTERED 20
 check under-a-filter [ "$(status_of $FILTERED Seccomp)" = 2 ]
 asks hooked bob perfwind -- -p $HOOKED --stack-bytes 1024
 asks unhooked bob perfwind -- -p $ALICES --stack-bytes 1024
-# Every process of the daemon: pw-files, pw-hook, pw-close, pw-memory, pw-output.  What takes a target's word has no rights.
+# Every process of the daemon: pw-files, pw-parse, pw-hook, pw-close, pw-memory, pw-output.  What takes a target's word has no rights.
 confined() {
 	local pid name rights
 	for pid in $(pid) $(pgrep -P "$(pid)") $(pgrep -P "$(pgrep -d, -P "$(pid)")"); do
@@ -136,7 +136,7 @@ confined() {
 		rights=$(status_of "$pid" CapPrm)
 		echo "$name: $rights, no_new_privs $(status_of "$pid" NoNewPrivs), seccomp $(status_of "$pid" Seccomp)"
 		[ "$(status_of "$pid" NoNewPrivs) $(status_of "$pid" Seccomp)" = "1 2" ] || return 1
-		case $name in pw-hook | pw-close | pw-memory | pw-output) [ "$rights" = 0000000000000000 ] || return 1 ;; esac
+		case $name in pw-hook | pw-parse | pw-close | pw-memory | pw-output) [ "$rights" = 0000000000000000 ] || return 1 ;; esac
 	done
 	pgrep -P "$(pid)" -x pw-hook
 }

@@ -379,7 +379,8 @@ check guarded-main guarded perfwind 38 5 2 34 $DIRECT_BIT
 check guarded-hook guarded pw-hook
 check guarded-output guarded pw-output
 check guarded-files guarded pw-files 38 2 $DIRECT_BIT
-known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-memory|pw-close|pw-output)$'; }
+check guarded-parse guarded pw-parse
+known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-parse|pw-memory|pw-close|pw-output)$'; }
 check guarded-all known_names
 kill "$(asker_of $asking)"
 
@@ -527,6 +528,7 @@ while read -r name bits; do
 	check guarded-$name-as-before guarded $name $bits
 done <<TABLE
 pw-files 38 2
+pw-parse
 pw-memory
 TABLE
 ends_daemon

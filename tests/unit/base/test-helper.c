@@ -317,6 +317,152 @@ static void test_orphan(void **state)
 	(void)close(out[1]);
 }
 
+/* ---- with a partner ---- */
+
+enum { ADD, ASK, PARTNER_DIES, PARTNER_SPINS, PARTNER_LIES };
+
+/* The second: answers in its own window. */
+static void partner_serve(void *kept, struct helper_call *call)
+{
+	struct kept *k = kept;
+	uint8_t reply[16];
+	int fd;
+
+	switch (call->request[0]) {
+	case ASK: /* twice, and the sum of what came */
+		k->calls = 0;
+		for (uint8_t i = 1; i <= 2; i++) {
+			assert_int_equal(helper_ask_back(call, &i, 1, reply, sizeof(reply), &fd),
+					 1);
+			k->calls += reply[0];
+			(void)fd_close(fd);
+		}
+		put(call, k->calls);
+		break;
+	case PARTNER_DIES:
+		_exit(3);
+	case PARTNER_SPINS:
+		for (;;)
+			;
+	case PARTNER_LIES: /* more than there is room for */
+		call->answer_len = 1ull << 40;
+		break;
+	default:
+		put(call, ++k->calls);
+	}
+}
+
+static void first_serve(void *kept, struct helper_call *call)
+{
+	uint8_t question[16];
+	size_t len;
+	int r = helper_partner_ask(call, call->request, call->request_len, -1);
+
+	(void)kept;
+	while (r >= 0 &&
+	       (r = helper_partner_hear(call, question, sizeof(question), &len)) == HELPER_ASKED) {
+		question[0] *= 10;
+		r = helper_partner_tell(call, question, 1, STDIN_FILENO);
+	}
+	memcpy(call->answer, "first", 5);
+	call->answer_len = 5;
+}
+
+static const struct helper_role partner_role = {
+	.name = "test-partner", .room = 4096, .begin = begin, .serve = partner_serve};
+static const struct helper_role first_role = {
+	.name = "test-first", .room = 4096, .partner = &partner_role, .serve = first_serve};
+
+static struct helper *make_two(void)
+{
+	const uint64_t first = 7;
+	struct helper *h;
+
+	assert_int_equal(helper_new(&first_role, &first, &h), 0);
+	assert_true(helper_partner_pid(h) > 0 && helper_partner_pid(h) != helper_pid(h));
+	return h;
+}
+
+static int ask_two(struct helper *h, uint8_t kind, uint64_t *ret_value)
+{
+	const uint8_t *data;
+	size_t len;
+	int fd, r;
+
+	assert_int_equal(helper_ask(h, &kind, 1, -1), 0);
+	r = wait_for(h, &data, &len, &fd);
+	if (r < 0)
+		return r;
+	assert_int_equal(len, 5);
+	assert_memory_equal(data, "first", 5);
+	data = helper_partner_answer(h, &len);
+	assert_int_equal(len, sizeof(*ret_value));
+	memcpy(ret_value, data, len);
+	return 0;
+}
+
+static void test_partner(void **state)
+{
+	struct helper *h = make_two();
+	uint64_t value;
+
+	(void)state;
+	assert_int_equal(ask_two(h, ADD, &value), 0);
+	assert_int_equal(value, 8);
+	assert_int_equal(ask_two(h, ADD, &value), 0);
+	assert_int_equal(value, 9);
+	assert_int_equal(ask_two(h, ASK, &value), 0);
+	assert_int_equal(value, 30);
+	helper_done(h);
+	(void)helper_free(h);
+}
+
+static void no_process_is_left(void)
+{
+	while (child_left(first_role.name) || child_left(partner_role.name))
+		(void)poll(NULL, 0, 1);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* The end of the one is the end of both, in the midst of a request and between two. */
+static void test_partner_ends(void **state)
+{
+	uint64_t value;
+	struct helper *h;
+
+	(void)state;
+	h = make_two();
+	assert_int_equal(ask_two(h, PARTNER_DIES, &value), -EPIPE);
+	assert_int_equal(helper_ask(h, "", 1, -1), -EPIPE);
+	(void)helper_free(h);
+	h = make_two();
+	assert_int_equal(kill(helper_partner_pid(h), SIGKILL), 0);
+	assert_int_equal(ask_two(h, ADD, &value), -EPIPE);
+	(void)helper_free(h);
+	h = make_two();
+	assert_int_equal(ask_two(h, PARTNER_LIES, &value), -EPIPE);
+	(void)helper_free(h);
+	no_process_is_left();
+}
+
+/* Its CPU time is the helper's: one that computes is not stuck. */
+static void test_partner_spins(void **state)
+{
+	struct helper *h = make_two();
+	const uint8_t kind = PARTNER_SPINS, *data;
+	uint64_t before = helper_cpu_ns(h);
+	size_t len;
+	int fd;
+
+	(void)state;
+	assert_int_equal(helper_ask(h, &kind, 1, -1), 0);
+	while (helper_cpu_ns(h) < before + 20 * NSEC_PER_MSEC || !helper_runnable(h))
+		(void)poll(NULL, 0, 1);
+	assert_int_equal(helper_answer(h, &data, &len, &fd), HELPER_WAITING);
+	(void)helper_free(h);
+	no_process_is_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +475,9 @@ int main(void)
 		cmocka_unit_test(test_dies),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_orphan),
+		cmocka_unit_test(test_partner),
+		cmocka_unit_test(test_partner_ends),
+		cmocka_unit_test(test_partner_spins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

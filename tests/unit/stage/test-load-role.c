@@ -44,16 +44,16 @@ static void remote(struct pair *p, const struct load_request *request,
 {
 	static const struct load_devices none;
 	uint8_t bytes[HELPER_REQUEST_MAX];
-	const uint8_t *data;
-	size_t len;
+	struct load_reply reply;
 	ssize_t n = load_request_pack(request, devices ? devices : &none, bytes);
-	int fd;
 
 	assert_true(n > 0);
 	assert_int_equal(helper_ask(p->helper, bytes, (size_t)n, -1), 0);
-	assert_int_equal(helper_wait(p->helper, 60 * NSEC_PER_SEC, &data, &len, &fd), 0);
+	assert_int_equal(
+		helper_wait(p->helper, 60 * NSEC_PER_SEC, &reply.data, &reply.len, &reply.fd), 0);
+	reply.parsed = helper_partner_answer(p->helper, &reply.parsed_len);
 	*a = (struct load_answer){.request = *request};
-	assert_int_equal(load_answer_unpack(a, data, len, fd, NULL), 0);
+	assert_int_equal(load_answer_unpack(a, &reply, NULL), 0);
 	helper_done(p->helper);
 }
 
@@ -203,6 +203,7 @@ static void test_damaged(void **state)
 	static const struct load_devices none;
 	uint8_t bytes[HELPER_REQUEST_MAX], *copy;
 	const uint8_t *data;
+	struct load_reply reply = {.fd = -1};
 	struct load_answer a;
 	size_t len;
 	int fd;
@@ -216,7 +217,9 @@ static void test_damaged(void **state)
 		assert_non_null(copy);
 		memcpy(copy, data, cut);
 		a = (struct load_answer){.request = request};
-		assert_true(load_answer_unpack(&a, copy, cut, -1, NULL) < 0);
+		reply.data = copy;
+		reply.len = cut;
+		assert_true(load_answer_unpack(&a, &reply, NULL) < 0);
 		load_answer_deinit(&a);
 		free(copy);
 	}
@@ -226,7 +229,9 @@ static void test_damaged(void **state)
 		memcpy(copy, data, len);
 		copy[i] = 0xff;
 		a = (struct load_answer){.request = request};
-		(void)load_answer_unpack(&a, copy, len, -1, NULL);
+		reply.data = copy;
+		reply.len = len;
+		(void)load_answer_unpack(&a, &reply, NULL);
 		load_answer_deinit(&a);
 	}
 	free(copy);
@@ -236,48 +241,215 @@ static void test_damaged(void **state)
 static void test_in_place(void **state)
 {
 	static const struct load_devices none;
-	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	const struct load_request request = {.kind = LOAD_PROCESS, .pid = (uint32_t)getpid()};
 	_Atomic uint64_t mark = 0;
-	uint8_t bytes[HELPER_REQUEST_MAX];
-	struct helper_call call = {.request = bytes, .fd = -1, .answer_fd = -1, .mark = &mark};
+	uint8_t bytes[HELPER_REQUEST_MAX], answer[1 << 10];
+	struct helper_call call = {.request = bytes,
+				   .fd = -1,
+				   .answer = answer,
+				   .room = sizeof(answer),
+				   .answer_fd = -1,
+				   .partner = -1,
+				   .mark = &mark};
 	void *kept = load_role.begin(&(struct load_role_arg){.root = "", .copies = true});
-	struct load_answer a;
+	struct load_reply reply = {.data = answer, .fd = -1};
+	struct load_answer a = {.request = request};
 
 	(void)state;
 	assert_non_null(kept);
-	request.module = self_module();
 	call.request_len = (size_t)load_request_pack(&request, &none, bytes);
-	call.room = 4 << 20;
-	call.answer = malloc(call.room);
-	assert_non_null(call.answer);
-	load_role.serve(kept, &call);
-	a = (struct load_answer){.request = request};
-	assert_int_equal(load_answer_unpack(&a, call.answer, call.answer_len, call.answer_fd, NULL),
-			 0);
-	assert_int_equal(a.error, 0);
-	assert_int_equal(uw_module_unwind_state(request.module), UW_MODULE_READY);
-	load_answer_deinit(&a);
-	uw_module_drop_unwind(request.module);
-
-	/* a head and no more: nothing of the module can be in it */
-	call.room = 1 << 10;
-	call.fd = call.answer_fd = -1;
 	load_role.serve(kept, &call);
 	if (call.answer_fd >= 0)
 		(void)close(call.answer_fd);
 	assert_true(call.answer_len > 0 && call.answer_len <= call.room);
-	a = (struct load_answer){.request = request};
-	assert_int_equal(load_answer_unpack(&a, call.answer, call.answer_len, -1, NULL), 0);
+	reply.len = call.answer_len;
+	assert_int_equal(load_answer_unpack(&a, &reply, NULL), 0);
 	assert_int_equal(a.error, -EFBIG);
+	assert_null(a.maps);
 	load_answer_deinit(&a);
 
 	call.answer_len = 0;
 	call.request_len = 5;
 	load_role.serve(kept, &call);
 	assert_int_equal(call.answer_len, 0);
-	free(call.answer);
-	(void)uw_module_unref(request.module);
 	test_kept = kept; /* as in its process, for as long as that lives */
+}
+
+/* A module that does not fit into the window of pw-parse. */
+static void test_too_large(void **state)
+{
+	struct helper_role parse = load_parse_role, role = load_role;
+	struct pair p = {0};
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	struct load_answer a;
+
+	(void)state;
+	parse.room = 4096;
+	role.partner = &parse;
+	assert_int_equal(helper_new(&role, &(struct load_role_arg){.root = ""}, &p.helper), 0);
+	request.module = self_module();
+	remote(&p, &request, NULL, &a);
+	assert_int_equal(a.error, -EFBIG);
+	assert_int_equal(uw_module_unwind_state(request.module), UW_MODULE_NEW);
+	load_answer_deinit(&a);
+	(void)uw_module_unref(request.module);
+	(void)helper_free(p.helper);
+}
+
+/* ---- a pw-parse that a file has taken over ---- */
+
+/* What it asks for, from before it is made. */
+static char asked[8][4096 + 64];
+static uint64_t asked_address;
+
+static void take_over(void *kept, struct helper_call *call)
+{
+	int32_t results[ARRAY_SIZE(asked) + 1];
+	char word[8];
+
+	(void)kept;
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+		const char *const paths[] = {asked[i]};
+		size_t index;
+		int fd = load_ask_open(call, paths, 1, &index);
+
+		results[i] = fd < 0 ? fd : 0;
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	results[ARRAY_SIZE(asked)] =
+		(int32_t)load_ask_read(call, asked_address, word, sizeof(word));
+	memcpy(call->answer, results, sizeof(results));
+	call->answer_len = sizeof(results);
+}
+
+static int ask_hostile(const struct load_request *request, int32_t results[ARRAY_SIZE(asked) + 1])
+{
+	static const struct load_devices none;
+	static const struct helper_role hostile = {
+		.name = "hostile", .room = 4096, .calls = CHILD_CALLS_GIVEN, .serve = take_over};
+	struct helper_role role = load_role;
+	uint8_t bytes[HELPER_REQUEST_MAX];
+	ssize_t n = load_request_pack(request, &none, bytes);
+	const uint8_t *data;
+	struct helper *h;
+	size_t len;
+	int fd, r;
+
+	role.partner = &hostile;
+	assert_int_equal(helper_new(&role, &(struct load_role_arg){.root = ""}, &h), 0);
+	assert_int_equal(helper_ask(h, bytes, (size_t)n, -1), 0);
+	r = helper_wait(h, 60 * NSEC_PER_SEC, &data, &len, &fd);
+	if (r == 0) {
+		(void)fd_close(fd);
+		data = helper_partner_answer(h, &len);
+		assert_int_equal(len, (ARRAY_SIZE(asked) + 1) * sizeof(*results));
+		memcpy(results, data, len);
+	}
+	(void)helper_free(h);
+	return r;
+}
+
+/* It gets debug files of the module in hand, and of other files and of memory nothing: whoever may read them. */
+static void test_taken_over(void **state)
+{
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	int32_t results[ARRAY_SIZE(asked) + 1];
+	char folder[4096], *name;
+	FILE *f;
+
+	(void)state;
+	request.module = self_module();
+	(void)snprintf(folder, sizeof(folder), "%s", uw_module_path(request.module));
+	name = strrchr(folder, '/');
+	*name++ = 0;
+	(void)snprintf(asked[0], sizeof(asked[0]), "%s/%s", folder, name);
+	(void)snprintf(asked[1], sizeof(asked[1]), "/etc/passwd");
+	(void)snprintf(asked[2], sizeof(asked[2]), "/proc/self/exe");
+	(void)snprintf(asked[3], sizeof(asked[3]), "%s/../stage/%s", folder, name);
+	(void)snprintf(asked[4], sizeof(asked[4]), "/usr/lib/debug/.dwz/../../../../etc/passwd");
+	(void)snprintf(asked[5], sizeof(asked[5]), "/usr/lib/debug%s/../%s", folder, name);
+	(void)snprintf(asked[6], sizeof(asked[6]), "%s/%s.text", folder, name);
+	(void)snprintf(asked[7], sizeof(asked[7]), "%s", "");
+	f = fopen(asked[6], "we");
+	assert_non_null(f);
+	assert_true(fputs("root:x:0:0\n", f) >= 0 && fclose(f) == 0);
+	asked_address = (uint64_t)(uintptr_t)asked;
+	assert_int_equal(ask_hostile(&request, results), 0);
+	assert_int_equal(unlink(asked[6]), 0);
+	assert_int_equal(results[0], 0);
+	for (size_t i = 1; i < 6; i++)
+		assert_int_equal(results[i], -EACCES);
+	assert_int_equal(results[6], -ENOEXEC); /* in its place, and no ELF image */
+	assert_int_equal(results[7], -EACCES);
+	assert_int_equal(results[8], -EACCES);
+	/* where it is asked for no more than a build id, and to close a file, questions are its end */
+	request.id.build_id.len = UW_BUILD_ID_MAX;
+	assert_int_equal(ask_hostile(&request, results), -EPIPE);
+	(void)uw_module_unref(request.module);
+}
+
+/* Of a module that is read out of memory its image is given, and nothing else of the process. */
+static void test_taken_over_memory(void **state)
+{
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	static uint64_t on_heap;
+	int32_t results[ARRAY_SIZE(asked) + 1];
+	uint64_t *heap = malloc(sizeof(*heap));
+
+	(void)state;
+	assert_non_null(heap);
+	on_heap = (uint64_t)(uintptr_t)heap;
+	assert_int_equal(uw_module_new(UW_MODULE_MEMORY, "/not/a/file", NULL, &request.module), 0);
+	request.start = (uint64_t)(uintptr_t)take_over & ~4095ull;
+	request.end = request.start + 4096;
+	asked_address = request.start;
+	assert_int_equal(ask_hostile(&request, results), 0);
+	assert_int_equal(results[8], 8);
+	asked_address = request.end;
+	assert_int_equal(ask_hostile(&request, results), 0);
+	assert_int_equal(results[8], -EACCES);
+	asked_address = on_heap;
+	assert_int_equal(ask_hostile(&request, results), 0);
+	assert_int_equal(results[8], -EACCES);
+	(void)uw_module_unref(request.module);
+	free(heap);
+}
+
+static void test_debug_paths(void **state)
+{
+	static const struct {
+		const char *module, *path;
+		bool is;
+	} cases[] = {
+		{"/usr/bin/a", "/usr/lib/debug/.build-id/ab/cdef0123.debug", true},
+		{"/usr/bin/a", "/usr/lib/debug/.build-id/ab/cdef0123", false},
+		{"/usr/bin/a", "/usr/lib/debug/.build-id/ab/../x.debug", false},
+		{"/usr/bin/a", "/usr/lib/debug/.build-id/abc/def.debug", false},
+		{"/usr/bin/a", "/usr/lib/debug/.build-id/ab/cd.debug/x", false},
+		{"/usr/bin/a", "/usr/bin/a.debug", true},
+		{"/usr/bin/a", "/usr/bin/.debug/a.debug", true},
+		{"/usr/bin/a", "/usr/lib/debug/usr/bin/a.debug", true},
+		{"/usr/bin/a", "/usr/bin/x/a.debug", false},
+		{"/usr/bin/a", "/usr/bin/..", false},
+		{"/usr/bin/a", "/usr/bin/", false},
+		{"/usr/bin/a", "/usr/lib/debug/usr/bin/../a", false},
+		{"/usr/bin/a", "/etc/shadow", false},
+		{"/usr/bin/a", "", false},
+		{"/usr/bin/a", "a.debug", false},
+		{"a", "a.debug", false},
+		{"[vdso]", "/etc/shadow", false},
+		{"/a", "/b", true},
+		{"/usr/bin/a", "/usr/lib/debug/.dwz/x86_64-linux-gnu/b.debug", true},
+		{"/usr/bin/a", "/usr/lib/debug/.dwz/", false},
+		{"/usr/bin/a", "/usr/lib/debug/.dwz/x/../../b", false},
+		{"/usr/bin/a", "/usr/lib/debug/.dwz/../b", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (load_is_debug_path(cases[i].module, cases[i].path) != cases[i].is)
+			fail_msg("%s for %s", cases[i].path, cases[i].module);
 }
 
 int main(void)
@@ -287,6 +459,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_module, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
+		cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_taken_over),
+		cmocka_unit_test(test_taken_over_memory),
+		cmocka_unit_test(test_debug_paths),
 		cmocka_unit_test(test_in_place), /* the last: it gives rights up */
 	};
 

@@ -59,7 +59,12 @@ static void *begin(const void *arg)
 }
 
 static const struct helper_role role = {
-	.name = "test-pool", .room = 16 << 20, .begin = begin, .serve = serve};
+	.name = "test-pool",
+	.room = 16 << 20,
+	.partner = &load_parse_role,
+	.begin = begin,
+	.serve = serve,
+};
 
 static void pool_init(struct load_pool *pool)
 {
