@@ -88,7 +88,7 @@ int record_ask_run(struct record_ask *a)
 {
 	int status = ask_run(&a->run);
 
-	if (ask_summary(a->run.ask))
+	if (ask_summary(a->run.ask) && (!status || a->run.sink->bytes)) /* else nothing was made */
 		show_verdict(a);
 	return status;
 }

@@ -462,6 +462,33 @@ check descriptors-left-out kept few '[0-9]+ of your [0-9]+ processes are left ou
 check descriptors-without-others json few 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
 ends_daemon
 
+# The daemon killed: the command of who had asked runs on, is waited for, and its exit status is ours.
+cat >"$TMP/bin/steady.sh" <<'SH'
+echo $$ >"$1.new" && mv "$1.new" "$1.pid"
+while [ ! -e "$1.stop" ]; do :; done
+exit 7
+SH
+starts_daemon $RIGHTS
+SECONDS_ASKED=600 asks $ALICE orphaned -- sh "$TMP/bin/steady.sh" "$TMP/alice/steady" &
+asking=$!
+started $asking
+wait_for test -s "$TMP/alice/steady.pid"
+wait_for test -s "$TMP/alice/orphaned.pftrace"
+kill -9 "$DAEMON_PID"
+check orphaned-said wait_for grep -qE '^perfwind: the recording has ended early: the daemon is gone; .*; sh goes on$' "$TMP/orphaned.err"
+check orphaned-goes-on kill -0 "$(cat "$TMP/alice/steady.pid")"
+touch "$TMP/alice/steady.stop"
+wait $asking
+check orphaned-status [ $? = 7 ]
+ends_daemon
+# A trace that cannot be made: the command is not even started.
+starts_daemon $RIGHTS
+as $ALICE "$PERFWIND" record --daemon --control-socket "$SOCKET" -o "$TMP/none/x" -- touch "$TMP/alice/started" 2>"$TMP/unmade.err"
+check unmade-status [ $? = 1 ]
+check unmade-said grep -q "^perfwind: the trace cannot be written to $TMP/none/x" "$TMP/unmade.err"
+check unmade-not-started [ ! -e "$TMP/alice/started" ]
+ends_daemon
+
 # Nobody but root and members, when the settings say so.
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "all-groups = $MEMBERS" "own-processes = no"
 check settings-denied denied $ALICE nothing 'you may record nothing by asking' -p $ALICES
