@@ -191,7 +191,7 @@ $(O)/tests/differential/diff-steps: $(O)/tests/differential/diff-steps.o $(STEPS
 TEST_TOOLS += $(O)/tests/differential/diff-steps
 $(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(USES_profile) $(USES_out)),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
-$(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook_proto.h
+$(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook-proto.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
 # aarch64 samples on any host: tests/integration/aarch64.sh

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "cli/ask.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 struct ask {
 	struct ask_options options;

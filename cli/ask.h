@@ -3,8 +3,8 @@
  * into a sink: the daemon opens no file. */
 #pragma once
 
-#include "daemon/control-summary.h"
-#include "daemon/out/sink.h"
+#include "daemon/control/control-summary.h"
+#include "trace/sink.h"
 
 struct ask_options {
 	const char *socket;		   /* CONTROL_SOCKET */

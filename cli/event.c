@@ -2,8 +2,8 @@
 #include <inttypes.h>
 
 #include "cli/event.h"
-#include "daemon/base/error.h"
-#include "daemon/base/log.h"
+#include "base/error.h"
+#include "base/log.h"
 
 void event_tell_others(const struct profile *p, const char *command)
 {

@@ -8,7 +8,7 @@
 #include "cli/job.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 void job_init(struct job *c, char *const *command)
 {

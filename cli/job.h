@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cli/spawn.h"
-#include "daemon/base/loop.h"
+#include "base/loop.h"
 
 struct job {
 	struct spawn spawn;

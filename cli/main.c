@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "daemon/base/log.h"
+#include "base/log.h"
 
 enum { COMMANDS_MAX = 32 };
 

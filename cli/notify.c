@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "cli/notify.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 void notify_state(const char *text)
 {

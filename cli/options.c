@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/options.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 struct parser {
 	const struct options *options;

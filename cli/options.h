@@ -10,7 +10,7 @@
  * An option may be given again: the last one wins, but for OPTION_COUNT and OPTION_CALL. */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 enum option_type {
 	OPTION_FLAG,   /* bool: true */

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/raw.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 static int said(const char *path, int r)
 {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/signals.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 int signals_watch(struct loop *loop, struct loop_source *source, const int *signals, size_t n,
 		  int (*ready)(struct loop_source *, uint32_t))

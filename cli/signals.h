@@ -1,7 +1,7 @@
 /* signals.h - the signals that end a command, as something the loop can wait for.  Thread: main. */
 #pragma once
 
-#include "daemon/base/loop.h"
+#include "base/loop.h"
 
 /* Blocks @signals[0..n) and makes them readable on @source; ignores SIGPIPE, so that a reader that
  * went away is an error of writing, as a full disk is. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/spawn.h"
-#include "daemon/base/error.h"
+#include "base/error.h"
 
 static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 {

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 struct spawn {
 	pid_t pid;

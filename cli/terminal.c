@@ -81,7 +81,7 @@ static void restore_on_faults(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		(void)sigaction(signals[i], &action, NULL);
-	/* Where refused system calls are told (daemon/rights.h) it is handled, and not fatal. */
+	/* Where refused system calls are told (session/rights.h) it is handled, and not fatal. */
 	if (sigaction(SIGSYS, NULL, &is) == 0 && is.sa_handler == SIG_DFL)
 		(void)sigaction(SIGSYS, &action, NULL);
 }

@@ -1,7 +1,7 @@
 /* terminal.h - standard output as a terminal, or not, and keys from standard input.  Thread: main. */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 /* 0 when standard output is no terminal; 80 and 24 where it does not tell. */
 int terminal_columns(void);

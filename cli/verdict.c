@@ -4,9 +4,9 @@
 
 #include "cli/json.h"
 #include "cli/verdict.h"
-#include "daemon/base/log.h"
-#include "daemon/stage/account.h"
-#include "profile/text.h"
+#include "base/log.h"
+#include "session/pipeline/account.h"
+#include "profile/profile-text.h"
 
 /* Of fewer samples no share and no mean is worth a figure. */
 enum { ENOUGH = 10 };

@@ -1,9 +1,9 @@
 /* verdict.h - what a recording came to: for a person, for a program, and live.  Thread: main. */
 #pragma once
 
-#include "daemon/import.h"
-#include "daemon/session.h"
-#include "daemon/trace-session.h"
+#include "import/import.h"
+#include "session/session.h"
+#include "tracing/trace-session.h"
 
 struct verdict {
 	const struct session_summary *summary;

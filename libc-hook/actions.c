@@ -20,7 +20,7 @@
 #include <sys/auxv.h>
 
 #include "libc-hook/actions.h"
-#include "libc-hook/hook_proto.h"
+#include "libc-hook/hook-proto.h"
 #include "libc-hook/life.h"
 #include "libc-hook/stack.h"
 #include "libc-hook/syscalls.h"

@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 
 #include "libc-hook/answer.h"
-#include "libc-hook/hook_proto.h"
+#include "libc-hook/hook-proto.h"
 #include "libc-hook/life.h"
 #include "libc-hook/syscalls.h"
 

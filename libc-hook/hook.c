@@ -21,7 +21,7 @@
 
 #include "libc-hook/answer.h"
 #include "libc-hook/guard.h"
-#include "libc-hook/hook_proto.h"
+#include "libc-hook/hook-proto.h"
 #include "libc-hook/interpose.h"
 #include "libc-hook/life.h"
 #include "libc-hook/stack.h"

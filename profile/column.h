@@ -1,7 +1,7 @@
 /* column.h - many numbers in few bytes, written once and read in their order.  Thread: any. */
 #pragma once
 
-#include "daemon/base/bytes.h"
+#include "base/bytes.h"
 
 struct column {
 	struct buffer bytes; /* varints, zigzag; sparse: before each, how many zeros */

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "profile/fold.h"
-#include "profile/text.h"
+#include "profile/profile-text.h"
 
 #define FOLD_SCALE ((double)(100 << 20)) /* bytes of the traces that bounds are given for */
 

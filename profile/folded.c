@@ -10,10 +10,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/error.h"
-#include "profile/export.h"
+#include "base/error.h"
+#include "profile/profile-export.h"
 #include "profile/fold.h"
-#include "profile/text.h"
+#include "profile/profile-text.h"
 #include "profile/walk.h"
 
 enum { LINE_MAX_BYTES = 16 << 20 };

@@ -20,11 +20,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "profile/column.h"
-#include "profile/export.h"
+#include "profile/profile-export.h"
 #include "profile/summary.h"
-#include "profile/text.h"
+#include "profile/profile-text.h"
 #include "profile/walk.h"
 
 /* Found from the root, where the build runs. */

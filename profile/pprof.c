@@ -9,11 +9,11 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "daemon/base/error.h"
-#include "profile/export.h"
+#include "base/error.h"
+#include "profile/profile-export.h"
 #include "profile/fold.h"
 #include "profile/summary.h"
-#include "profile/text.h"
+#include "profile/profile-text.h"
 #include "protos/profile.pb-c.h"
 
 enum { N_VALUES = 2, N_LABELS = 5, PIECE = 64 << 10, STRING_BYTES = 64 };

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/base/error.h"
-#include "profile/profile_reader.h"
+#include "base/error.h"
+#include "profile/profile-reader.h"
 
 enum { PIECE = 256 << 10, KIND_BYTES = 512 };
 #define MAX_FILE (16ull << 30)

@@ -6,7 +6,7 @@
  * is in it; of larger ones in proportion (profile_bound.c). */
 #pragma once
 
-#include "daemon/base/table.h"
+#include "base/table.h"
 
 struct profile_line { /* ids in strings; 0: none */
 	uint32_t function, file, line;
@@ -67,7 +67,7 @@ struct profile_stat {
 	uint32_t name;
 	double value;
 };
-/* A row of what trace_processor calls stats (profile/trace_stats.h). */
+/* A row of what trace_processor calls stats (profile/trace-stats.h). */
 struct profile_count {
 	uint32_t stat; /* enum trace_stat */
 	int32_t index; /* -1: none */

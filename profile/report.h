@@ -2,9 +2,9 @@
  * (of a command). */
 #pragma once
 
-#include "profile/export.h"
+#include "profile/profile-export.h"
 #include "profile/fold.h"
-#include "profile/text.h"
+#include "profile/profile-text.h"
 
 enum report_colour {
 	COLOUR_NONE,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "profile/summary.h"
-#include "profile/text.h"
-#include "profile/trace_stats.h"
+#include "profile/profile-text.h"
+#include "profile/trace-stats.h"
 
 /* Of fewer samples no share and no mean is worth a figure. */
 enum { ENOUGH = 10 };

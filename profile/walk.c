@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "profile/walk.h"
 
 enum {

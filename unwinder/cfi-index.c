@@ -2,7 +2,7 @@
  * an FDE has at least 16 bytes of its own, so its size is bounded by the section's. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/cfi.h"
 
 static int entry_compare(const void *a, const void *b)

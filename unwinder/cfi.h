@@ -10,8 +10,8 @@
  * number is checked where it is used.  Formats: LSB core 5.0 chapter 10, DWARF 5 section 6.4. */
 #pragma once
 
-#include "daemon/base/bytes.h"
-#include "unwinder/image.h"
+#include "base/bytes.h"
+#include "symbols/image.h"
 #include "unwinder/regs.h"
 #include "unwinder/rule.h"
 

@@ -4,7 +4,7 @@
  * so instructions that only a processor's mode or an old one gives a meaning to are left out. */
 #include "unwinder/code-insn.h"
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 /* What follows an opcode. */
 enum {

@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 enum {
 	STEPS_MAX = 192,

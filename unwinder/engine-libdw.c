@@ -13,7 +13,7 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/libdw-elf.h"
 #include "unwinder/oracle.h"
 #include "unwinder/regs.h"

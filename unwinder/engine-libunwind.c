@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/oracle.h"
 #include "unwinder/regs.h"
 

@@ -1,9 +1,9 @@
 /* engine.c - the table of engines, their names, and what all of them do alike. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/engine.h"
-#include "unwinder/image.h"
+#include "symbols/image.h"
 
 static const struct {
 	const char *name;

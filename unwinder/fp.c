@@ -8,7 +8,7 @@
  * Neither marks its frames as guessed: the user chose a profile of such frames. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/engine.h"
 #include "unwinder/regs.h"
 

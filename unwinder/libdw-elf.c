@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/libdw-elf.h"
 
 enum { MEMORY_IMAGE_MAX = 1 << 20 };

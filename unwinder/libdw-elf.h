@@ -8,8 +8,8 @@
 
 #include <gelf.h>
 
-#include "daemon/base/table.h"
-#include "unwinder/image.h"
+#include "base/table.h"
+#include "symbols/image.h"
 
 struct libdw_elf {
 	Elf *elf; /* NULL: cannot be had */

@@ -1,7 +1,7 @@
 /* memory.c - see memory.h. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/memory.h"
 
 void uw_regions_deinit(struct uw_regions *regions)

@@ -14,7 +14,7 @@
  * rule, in the copy.  Whatever else happens is native_other()'s. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/native.h"
 
 static inline uint64_t load(const uint8_t *at)

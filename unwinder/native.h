@@ -15,7 +15,7 @@
  * visit starts with a load whose cache line was asked for a round ago. */
 #pragma once
 
-#include "daemon/base/table.h"
+#include "base/table.h"
 #include "unwinder/cfi.h"
 #include "unwinder/code.h"
 #include "unwinder/engine.h"

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "daemon/base/bytes.h"
-#include "daemon/base/error.h"
+#include "base/bytes.h"
+#include "base/error.h"
 #include "unwinder/oracle.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* oracle.c - see oracle.h. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/oracle.h"
 
 void oracle_space_drop(struct oracle_spaces *spaces, struct oracle_space *slot)

@@ -7,7 +7,7 @@
  * object serves one space only, which it holds a reference on so that the pointer stays a name. */
 #pragma once
 
-#include "unwinder/image.h"
+#include "symbols/image.h"
 #include "unwinder/memory.h"
 
 enum { ORACLE_SPACES = 64 };

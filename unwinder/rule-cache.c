@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/base/error.h"
+#include "base/error.h"
 #include "unwinder/rule.h"
 
 enum {

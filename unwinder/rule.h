@@ -20,7 +20,7 @@
  * entry is all ones, which no user address gives: a lookup needs no test for it. */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 enum rule_kind {
 	RULE_NONE,

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "daemon/base/error.h"
-#include "unwinder/module.h"
+#include "base/error.h"
+#include "symbols/module.h"
 
 static int space_check(const struct uw_map *maps, size_t n_maps)
 {

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 struct uw_module;
 

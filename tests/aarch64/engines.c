@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/perf/perfdata.h"
-#include "unwinder/module.h"
+#include "perf/perfdata/perfdata.h"
+#include "symbols/module.h"
 
 enum { MAPS_MAX = 64, FRAMES = UW_MAX_FRAMES };
 

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "daemon/probe.h"
-#include "daemon/session.h"
+#include "perf/probe.h"
+#include "session/session.h"
 
 struct bench {
 	struct loop loop;

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "daemon/out/writer.h"
+#include "trace/writer.h"
 #include "profile/profile.h"
 
 struct null_sink {

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "libc-hook/answer.h"
-#include "libc-hook/hook_proto.h"
+#include "libc-hook/hook-proto.h"
 
 enum { MAX_ROUNDS = 1000000, WORK_REPEATS = 50, WORK_CALLS = 20000, SETTLE_MS = 1000 };
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/table.h"
+#include "base/table.h"
 #include "tests/differential/agree.h"
 
 struct answers *answers_free(struct answers *answers)

@@ -8,7 +8,7 @@
 #include <getopt.h>
 #include <string.h>
 
-#include "daemon/base/log.h"
+#include "base/log.h"
 #include "tests/differential/bounds.h"
 #include "tests/differential/judge.h"
 

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include "daemon/base/table.h"
-#include "unwinder/module.h"
+#include "base/table.h"
+#include "symbols/module.h"
 
 struct live_area { /* any mapping; executable ones are in the space as well */
 	uint64_t start, end;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/perf/perfdata.h"
+#include "perf/perfdata/perfdata.h"
 #include "tests/differential/samples.h"
 
 static int recorded_sample(const struct samples_options *options,

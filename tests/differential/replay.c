@@ -10,9 +10,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "daemon/base/table.h"
+#include "base/table.h"
 #include "tests/differential/samples.h"
-#include "unwinder/names.h"
+#include "symbols/names.h"
 
 enum { VDSO_BYTES = 8192 };
 
@@ -246,7 +246,7 @@ static int replay_stack(struct samples *samples, const struct sample_event *e)
 
 	if (!p)
 		return -ENOMEM;
-	/* A kernel thread, an exiting task, or one inside execve(): see daemon/stage/reader.c. */
+	/* A kernel thread, an exiting task, or one inside execve(): see session/pipeline/reader.c. */
 	if (!e->stack.n_regs || (!e->stack.len && (e->flags >> 1 & 1))) {
 		samples->n_no_user++;
 		return 0;

@@ -10,8 +10,8 @@
  * first stack. Thread: any, one. */
 #pragma once
 
-#include "daemon/base/bytes.h"
-#include "unwinder/module.h"
+#include "base/bytes.h"
+#include "symbols/module.h"
 
 struct samples_options {
 	char **command;	      /* or */

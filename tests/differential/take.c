@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/perf/record.h"
-#include "daemon/perf/ring.h"
+#include "perf/record.h"
+#include "perf/ring.h"
 #include "tests/differential/samples.h"
 
 enum { RING_BYTES = 32 << 20, PAGE = 4096, MAX_CPUS = 256 };

@@ -1,14 +1,14 @@
 /* fuzz-answer.c - the bytes that helper processes send back, as if a hostile file had taken them over:
- * an answer to any request (load-role.c) and a module with it (load-parse.c, unwinder/pack.c), then unwound
+ * an answer to any request (load-role.c) and a module with it (load-parse.c, symbols/module-pack.c), then unwound
  * with and looked into.
  *
  * Input: a byte that says what was asked, 16 bytes of registers and addresses; the length of pw-files' part of the
  * answer (u32), that part, pw-parse's part. */
 #include <string.h>
 
-#include "daemon/base/bytes.h"
-#include "daemon/stage/load-role.h"
-#include "unwinder/image.h"
+#include "base/bytes.h"
+#include "session/loader/load-role.h"
+#include "symbols/image.h"
 
 enum { HEAD = 21, FRAMES = 64, START = 0x400000, END = 0x500000 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "unwinder/cfi.h"
-#include "unwinder/parts.h"
+#include "symbols/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

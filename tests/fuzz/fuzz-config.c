@@ -1,10 +1,10 @@
 /* fuzz-config.c - any bytes as a trace config, as text and in binary form, and as the config of one
  * data source; what can be read is checked and turned into a session's options.  What must hold: a
  * config that was made from text is one in binary form too, and whatever is refused says why. */
-#include "daemon/base/log.h"
-#include "daemon/config/config.h"
-#include "daemon/perf-config.h"
-#include "daemon/trace-session.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "config/perf-config.h"
+#include "tracing/trace-session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/ipc/control.h"
-#include "daemon/ipc/output.h"
+#include "daemon/control/control-protocol.h"
+#include "daemon/control/output.h"
 
 #define CHECK(ok) ((ok) ? (void)0 : abort()) /* assert() may be compiled out */
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwinder/image.h"
+#include "symbols/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

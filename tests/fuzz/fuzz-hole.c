@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "unwinder/cfi.h"
-#include "unwinder/parts.h"
+#include "symbols/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

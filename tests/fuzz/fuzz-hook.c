@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/proc/hook-server.h"
+#include "session/consent/hook-server.h"
 
 enum { MAX_FDS = 15, MESSAGES = 4, NAME = 48 };
 

@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/base/log.h"
-#include "daemon/ipc/frame.h"
-#include "daemon/ipc/producer.h"
+#include "base/log.h"
+#include "daemon/producer/frame.h"
+#include "daemon/producer/producer.h"
 
 #define CHECK(ok) ((ok) ? (void)0 : abort()) /* assert() may be compiled out */
 

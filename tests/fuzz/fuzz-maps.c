@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "daemon/proc/maps.h"
-#include "daemon/proc/procfs.h"
+#include "proc/maps.h"
+#include "proc/procfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwinder/module.h"
-#include "unwinder/names.h"
+#include "symbols/module.h"
+#include "symbols/names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/perf/merge.h"
-#include "daemon/perf/ring.h"
+#include "perf/merge.h"
+#include "perf/ring.h"
 
 enum { PAGE = 4096, SIZE = 512, MAX_ROUNDS = 64 };
 

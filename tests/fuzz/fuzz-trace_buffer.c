@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/out/pack.h"
-#include "daemon/out/trace_buffer.h"
+#include "trace/pack.h"
+#include "tracing/trace-buffer.h"
 
 enum { SEQUENCES = 3, MAX_LEN = 12000, MAX_STEPS = 4000 };
 

@@ -6,7 +6,7 @@
 #include <libgen.h>
 #include <string.h>
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-"""control_client.py - the control socket's protocol for tests, written from daemon/ipc/control.h alone."""
+"""control_client.py - the control socket's protocol for tests, written from daemon/control/control-protocol.h alone."""
 import array
 import socket
 import struct

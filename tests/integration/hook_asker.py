@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-SIGNAL, VALUE = signal.SIGURG, 1  # libc-hook/hook_proto.h
+SIGNAL, VALUE = signal.SIGURG, 1  # libc-hook/hook-proto.h
 libc = ctypes.CDLL(None, use_errno=True)
 libc.sigqueue.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 

@@ -20,7 +20,7 @@ if command -v systemd-analyze >/dev/null 2>&1; then
 	check exposure-at-most-2.2 exposed
 	# What our own list allows the unit does: what its list refuses is refused by ours too, which says so with -v.
 	within() {
-		"$PYTHON" - rc/perfwind.service daemon/rights-calls.c daemon/rights-filter.c <<-'PY'
+		"$PYTHON" - rc/perfwind.service session/rights-calls.c session/rights-filter.c <<-'PY'
 			import re, subprocess, sys
 			def group(name):
 			    shown = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True).stdout
@@ -46,7 +46,7 @@ nothing_hidden() {
 check nothing-hidden nothing_hidden
 check service-socket-is-roots grep -qx 'ExecStart=/usr/bin/perfwind daemon --socket /run/perfetto/traced-producer.sock' rc/perfwind.service
 check one-killed-is-not-all grep -qx OOMPolicy=continue rc/perfwind.service
-check sockets-agree grep -q "\"$(sed -n 's/^ListenStream=//p' rc/perfwind-hook.socket)\"" libc-hook/hook_proto.h
+check sockets-agree grep -q "\"$(sed -n 's/^ListenStream=//p' rc/perfwind-hook.socket)\"" libc-hook/hook-proto.h
 # Android's init: every keyword is one it knows (what is not is refused at boot).
 known() {
 	! grep -vE '^(#.*|$|service perfwind /system/bin/perfwind .*|on property:.*|    (#.*|class|disabled|socket|user|group|capabilities|task_profiles|shared_kallsyms|start|stop|setprop)( .*)?)$' \

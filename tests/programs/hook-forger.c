@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "libc-hook/hook_proto.h"
+#include "libc-hook/hook-proto.h"
 #include "program.h"
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,5 +1,5 @@
 /* test-bytes.c - the cursor never leaves its bytes; LEB128 at its limits; the buffer. */
-#include "daemon/base/bytes.h"
+#include "base/bytes.h"
 #include "tests/unit/cmocka.h"
 
 static void test_cursor_bounds(void **state)

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/caps.h"
+#include "base/caps.h"
 #include "tests/unit/cmocka.h"
 
 static int look(void)

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/child.h"
+#include "base/child.h"
 #include "tests/unit/cmocka.h"
 
 #define NAME "test-child"

@@ -8,8 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/base/child.h"
-#include "daemon/base/closer.h"
+#include "base/child.h"
+#include "base/closer.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/lingering.h"
 

@@ -1,5 +1,5 @@
 /* test-features.c - each facility has a name of its own, and words with it and without. */
-#include "daemon/base/features.h"
+#include "base/features.h"
 #include "tests/unit/cmocka.h"
 
 static void test_names(void **state)

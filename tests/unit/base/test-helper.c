@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/base/helper.h"
+#include "base/helper.h"
 #include "tests/unit/cmocka.h"
 
 enum { ECHO, COUNT, SLEEP, DIE, FDS, PASS, LARGE, RIGHTS, SPIN };

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/listen-fds.h"
+#include "base/listen-fds.h"
 #include "tests/unit/cmocka.h"
 
 static char folder[] = "/tmp/perfwind-listen-XXXXXX";

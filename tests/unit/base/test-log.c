@@ -1,8 +1,8 @@
 /* test-log.c - a line is one write, whole, of its level, and leaves errno alone. */
 #include <errno.h>
 
-#include "daemon/base/error.h"
-#include "daemon/base/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "tests/unit/capture.h"
 
 static char *said;

@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/base/loop.h"
+#include "base/loop.h"
 #include "tests/unit/cmocka.h"
 
 struct item {

@@ -1,5 +1,5 @@
 /* test-nearest.c - how far two names are apart, and which are offered for one that is not known. */
-#include "daemon/base/nearest.h"
+#include "base/nearest.h"
 #include "tests/unit/cmocka.h"
 
 static void test_distance(void **state)

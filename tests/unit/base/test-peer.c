@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/listen-fds.h"
-#include "daemon/base/peer.h"
+#include "base/listen-fds.h"
+#include "base/peer.h"
 #include "tests/unit/cmocka.h"
 
 /* The accepted end of a connection that a child has made; we have its own end too. */

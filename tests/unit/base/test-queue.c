@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "daemon/base/queue.h"
+#include "base/queue.h"
 #include "tests/unit/cmocka.h"
 
 enum { ROUNDS = 300000 };

@@ -1,7 +1,7 @@
 /* test-table.c - hash tables against a plain array; the string table's ids. */
 #include <errno.h>
 
-#include "daemon/base/table.h"
+#include "base/table.h"
 #include "tests/unit/cmocka.h"
 
 static void test_put_get_remove(void **state)

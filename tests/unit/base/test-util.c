@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/base/util.h"
+#include "base/util.h"
 #include "tests/unit/cmocka.h"
 
 static void test_parse_u64(void **state)

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/listen-fds.h"
-#include "daemon/ipc/control.h"
-#include "daemon/ipc/output.h"
+#include "base/listen-fds.h"
+#include "daemon/control/control-protocol.h"
+#include "daemon/control/output.h"
 #include "tests/unit/cmocka.h"
 
 struct fake_daemon {

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "cli/ask.h"
-#include "daemon/base/log.h"
+#include "base/log.h"
 #include "tests/unit/cli/daemon-fixture.h"
 
 static struct fake_daemon fake;

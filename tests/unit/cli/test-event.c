@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "cli/event.h"
-#include "daemon/base/log.h"
+#include "base/log.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/profile/hand.h"
 

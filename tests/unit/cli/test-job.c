@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/job.h"
-#include "daemon/base/log.h"
+#include "base/log.h"
 #include "tests/unit/cmocka.h"
 
 static char sh[] = "sh", dash_c[] = "-c";

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/notify.h"
-#include "daemon/base/util.h"
+#include "base/util.h"
 #include "tests/unit/cmocka.h"
 
 static int bound(const char *name, size_t len)

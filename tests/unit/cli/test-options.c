@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/options.h"
-#include "daemon/base/log.h"
+#include "base/log.h"
 #include "tests/unit/cmocka.h"
 
 struct values {

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "cli/raw.h"
-#include "daemon/base/log.h"
-#include "daemon/perf/perfdata.h"
+#include "base/log.h"
+#include "perf/perfdata/perfdata.h"
 #include "tests/unit/cmocka.h"
 
 static void test_old_one_is_kept(void **state)

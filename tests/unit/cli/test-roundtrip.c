@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/out/writer_private.h"
+#include "trace/writer-private.h"
 #include "profile/profile.h"
 #include "tests/unit/cmocka.h"
 

@@ -7,8 +7,8 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "cli/trace_name.h"
-#include "daemon/base/util.h"
+#include "cli/trace-name.h"
+#include "base/util.h"
 
 static void test_take(void **state)
 {

@@ -3,7 +3,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/config/config.h"
+#include "config/config.h"
 
 static void config_freep(struct config **c)
 {

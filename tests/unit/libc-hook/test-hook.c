@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libc-hook/hook_proto.h"
+#include "libc-hook/hook-proto.h"
 #include "libc-hook/stack.h"
 #include "tests/unit/cmocka.h"
 

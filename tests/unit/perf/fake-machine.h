@@ -2,7 +2,7 @@
  * test writes. Include it behind cmocka.h. */
 #pragma once
 
-#include "daemon/perf/merge.h"
+#include "perf/merge.h"
 #include "tests/unit/perf/fake-ring.h"
 
 enum { MAX_RINGS = 400 };

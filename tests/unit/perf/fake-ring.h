@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/perf/ring.h"
+#include "perf/ring.h"
 
 enum { FAKE_PAGE = 4096, FAKE_RECORD_WORDS = 8192 };
 

@@ -16,7 +16,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/perf/source.h"
+#include "perf/source.h"
 
 enum { SEEN_MAX = 1 << 16, NOTES_MAX = 8 };
 

@@ -4,7 +4,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/perf/source.h"
+#include "perf/source.h"
 
 static void check(const char *text, const uint32_t *wanted, size_t n_wanted)
 {

@@ -7,7 +7,7 @@
 
 #include "tests/unit/perf/source-fixture.h"
 
-#include "daemon/perf/gate.h"
+#include "perf/gate.h"
 
 static void work_syscalls(void)
 {

@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/perf/ring.h"
+#include "perf/ring.h"
 #include "tests/unit/perf/count-malloc.h"
 
 static int hooked_load_head(struct ring *ring);
 #define ring_load_head hooked_load_head
-#include "daemon/perf/merge.c"
+#include "perf/merge.c"
 #undef ring_load_head
 #undef fail /* cmocka has one too */
 

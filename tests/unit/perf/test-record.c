@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/perf/record.h"
+#include "perf/record.h"
 #include "tests/unit/perf/fake-ring.h"
 
 static struct fake_record rec;

@@ -10,8 +10,8 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/base/nearest.h"
-#include "daemon/perf/spec.h"
+#include "base/nearest.h"
+#include "perf/spec.h"
 
 static char root[] = "/tmp/perfwind-spec-XXXXXX";
 static char error[512];

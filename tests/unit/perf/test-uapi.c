@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/perf/uapi.h"
+#include "perf/uapi.h"
 
 /* Bits that every header knows by name prove where the word stands. */
 static void test_flags(void **state)

@@ -1,8 +1,8 @@
 /* test-cgroup.c - texts of /proc/PID/cgroup as kernels write them, and as nobody should; our own. */
 #include <errno.h>
 
-#include "daemon/proc/procfs.h"
-#include "tests/unit/proc/child.h"
+#include "proc/procfs.h"
+#include "tests/unit/proc/child-process.h"
 
 static void assert_cgroup(const char *text, const char *expected)
 {

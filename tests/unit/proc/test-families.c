@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "daemon/base/util.h"
-#include "daemon/proc/procfs.h"
-#include "tests/unit/proc/child.h"
+#include "base/util.h"
+#include "proc/procfs.h"
+#include "tests/unit/proc/child-process.h"
 
 static char root[64];
 

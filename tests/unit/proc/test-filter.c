@@ -4,7 +4,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/proc/filter.h"
+#include "proc/filter.h"
 
 static struct filter *make(const struct filter_scope *scope)
 {

@@ -5,7 +5,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/proc/procfs.h"
+#include "proc/procfs.h"
 
 struct lines {
 	const char *at, *end;

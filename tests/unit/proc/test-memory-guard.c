@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/proc/memory-guard.h"
-#include "daemon/proc/procfs.h"
+#include "proc/memory-guard.h"
+#include "proc/procfs.h"
 #include "tests/unit/cmocka.h"
 
 enum { PAGE = 4096, READ_MAX = 64 << 10 };

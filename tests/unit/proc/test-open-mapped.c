@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <sys/sysmacros.h>
 
-#include "daemon/base/util.h"
-#include "daemon/proc/procfs.h"
-#include "tests/unit/proc/child.h"
+#include "base/util.h"
+#include "proc/procfs.h"
+#include "tests/unit/proc/child-process.h"
 
 static char dir[64];
 

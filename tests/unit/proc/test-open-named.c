@@ -5,9 +5,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "daemon/base/caps.h"
-#include "daemon/proc/open-named.h"
-#include "tests/unit/proc/child.h"
+#include "base/caps.h"
+#include "proc/open-named.h"
+#include "tests/unit/proc/child-process.h"
 
 enum { ALICE = 61002, BOB = 61003, DAEMON = 61001 };
 

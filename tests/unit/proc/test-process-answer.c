@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "daemon/proc/procfs.h"
-#include "tests/unit/proc/child.h"
-#include "tests/unit/proc/fixture.h"
+#include "proc/procfs.h"
+#include "tests/unit/proc/child-process.h"
+#include "tests/unit/proc/proc-fixture.h"
 
 static void test_first(void **state)
 {

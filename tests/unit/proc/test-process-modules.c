@@ -1,5 +1,5 @@
 /* test-process-modules.c - what a path says, and who shares a module. */
-#include "tests/unit/proc/fixture.h"
+#include "tests/unit/proc/proc-fixture.h"
 
 static void test_kinds(void **state)
 {

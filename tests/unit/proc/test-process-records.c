@@ -1,7 +1,7 @@
 /* test-process-records.c - COMM, FORK, EXIT, MMAP in the orders in which they come. */
 #include <stdlib.h>
 
-#include "tests/unit/proc/fixture.h"
+#include "tests/unit/proc/proc-fixture.h"
 
 static void test_comm(void **state)
 {

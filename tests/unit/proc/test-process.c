@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/proc/procfs.h"
+#include "proc/procfs.h"
 #include "tests/unit/perf/count-malloc.h"
-#include "tests/unit/proc/fixture.h"
+#include "tests/unit/proc/proc-fixture.h"
 
 static void test_lookup(void **state)
 {

@@ -7,8 +7,8 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "daemon/base/util.h"
-#include "daemon/proc/procfs.h"
+#include "base/util.h"
+#include "proc/procfs.h"
 
 static void test_query(void **state)
 {

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "daemon/proc/procfs.h"
-#include "tests/unit/proc/child.h"
+#include "proc/procfs.h"
+#include "tests/unit/proc/child-process.h"
 
 static void test_read(void **state)
 {

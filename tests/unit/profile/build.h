@@ -1,7 +1,7 @@
 /* build.h - traces put together by hand, field by field, independent of the writer. */
 #pragma once
 
-#include "daemon/base/bytes.h"
+#include "base/bytes.h"
 
 static inline void put_number(struct buffer *b, uint32_t field, uint64_t value)
 {

@@ -11,7 +11,7 @@
  * count 9, weight 70. */
 #pragma once
 
-#include "profile/export.h"
+#include "profile/profile-export.h"
 #include "tests/unit/cmocka.h"
 
 enum { HAND_MAX = 64 };

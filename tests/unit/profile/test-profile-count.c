@@ -5,7 +5,7 @@
 #include "tests/unit/cmocka.h"
 
 #include "profile/profile.h"
-#include "profile/trace_stats.h"
+#include "profile/trace-stats.h"
 #include "protos/trace.pb-c.h"
 #include "protos/trace_config.pb-c.h"
 

@@ -1,6 +1,6 @@
 /* test-profile-end.c - is all of a file there?  By its first and last packet, built by hand. */
 #include "profile/profile.h"
-#include "profile/trace_stats.h"
+#include "profile/trace-stats.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/profile/build.h"
 

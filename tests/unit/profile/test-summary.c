@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "profile/summary.h"
-#include "profile/trace_stats.h"
+#include "profile/trace-stats.h"
 #include "tests/unit/profile/hand.h"
 
 static const struct summary_fact *fact(const struct summary *s, const char *label)

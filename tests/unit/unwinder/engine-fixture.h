@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "unwinder/engine.h"
-#include "unwinder/module.h"
+#include "symbols/module.h"
 
 enum { STACK_ROOM = 65536, MAPS_MAX = 64, FRAMES_MAX = 200 };
 

@@ -10,7 +10,7 @@
 #include <malloc.h>
 
 #include "unwinder/engine.h"
-#include "unwinder/modules.h"
+#include "symbols/modules.h"
 
 enum {
 	PROCESSES = 300,

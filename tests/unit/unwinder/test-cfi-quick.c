@@ -9,7 +9,7 @@
 #include <link.h>
 #include <unistd.h>
 
-#include "unwinder/elf.h"
+#include "symbols/elf.h"
 
 enum { FUNCTION = TEXT_AT, FUNCTION_BYTES = 64 };
 

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwinder/module.h"
+#include "symbols/module.h"
 
 enum {
 	FUNCTIONS = 400000,

@@ -11,7 +11,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "unwinder/module.h"
+#include "symbols/module.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
 

@@ -17,10 +17,10 @@ int main(void)
 
 #define ENGINE UW_ENGINE_NATIVE /* the fixture wants one */
 #include "tests/unit/unwinder/engine-fixture.h"
-#include "tests/unit/unwinder/fixture.h"
+#include "tests/unit/unwinder/unwinder-fixture.h"
 
-#include "unwinder/modules.h"
-#include "unwinder/names.h"
+#include "symbols/modules.h"
+#include "symbols/names.h"
 
 enum { MOST = 100000 };
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "unwinder/module.h"
+#include "symbols/module.h"
 
 static const struct uw_map maps[] = {
 	{.start = 0x1000, .end = 0x2000, .offset = 1},

@@ -1,0 +1,54 @@
+/* child.h - processes of our own that may hang in the kernel for good.  Thread: any.
+ *
+ * Forked without exec, for the calls that a target or a peer can leave unanswered: they have our
+ * code, of our capabilities and descriptors those that are named, our list of system calls (rights.h:
+ * seccomp is inherited), and end with the thread that made them.  Whoever makes one never waits for it without a bound: what SIGKILL does not end is left,
+ * known by its name, and reaped whenever the next one is made or ended.
+ * base/helper.h, base/closer.h and proc/hook-process.h are made of it. */
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+#include "base/util.h"
+
+enum { CHILD_KEPT = 2 };
+
+/* Which system calls it may make, of ours. */
+enum child_calls {
+	CHILD_CALLS_OURS,
+	CHILD_CALLS_ACCEPT, /* the next, takes connections, and makes children */
+	CHILD_CALLS_OPEN,  /* the next, and opens for reading; makes, removes and signals nothing */
+	CHILD_CALLS_GIVEN, /* works on descriptors that it is given, and opens nothing */
+	CHILD_CALLS_N,
+};
+
+/* A user whom no account, container or service has (systemd's UIDS-GIDS: "unused"): not nobody, whose other
+ * processes could signal ours. */
+#define CHILD_USER 2147483640u
+
+struct child {
+	const char *name;     /* of the process, at most 15 bytes; a constant */
+	int keep[CHILD_KEPT]; /* descriptors that it has too, -1: none */
+	uint64_t rights;      /* capabilities that it keeps, as far as we have them: CAPS_BIT() */
+	enum child_calls calls;
+	bool other_user; /* root's becomes CHILD_USER, and keeps no capability */
+	/* In the child, whose end is the function's.  It must take no lock that another thread of
+	 * the parent could hold: it does not log, and uses stdio on memory alone. */
+	void (*run)(void *arg);
+	void *arg;
+};
+/* Process-wide, for children that are made from now on.  Thread: main, before it has any. */
+/* The filter of those of @calls; its instructions are kept. */
+void child_filter(enum child_calls calls, const struct sock_fprog *program);
+/* Those of CHILD_CALLS_GIVEN lose the file system, the network and signals by Landlock too (FEATURE_LANDLOCK).
+ * Not those that open: Landlock keeps who is under it from looking into processes that are not. */
+void child_landlock(bool has);
+/* -EAGAIN, -ENOMEM ... */
+int child_start(const struct child *child, pid_t *ret_pid);
+/* Kills it, and waits for its end for @wait_ms at most. */
+void child_end(pid_t pid, const char *name, int wait_ms);
+/* Could it run now?  One that waits for a CPU is not stuck. */
+bool child_runnable(pid_t pid);
+/* How many of that name were killed and are there still. */
+size_t child_left(const char *name);

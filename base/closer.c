@@ -1,0 +1,175 @@
+/* closer.c - see closer.h.
+ *
+ *   shut for reading (nothing more can come) ─► looked into ─┬─ bytes only ──► closed here
+ *                                                            └─ else ──► pw-close, over a socket pair
+ *
+ * Each word says that ours of what came with the word before is closed: then that one's is the last.
+ * A socket pair takes some hundreds of them, however stuck the process is.  When it takes no more (or
+ * refuses a socket that carries sockets that carry sockets), another process is made, which has this
+ * one from its birth; the old one is killed, and what it had goes on with its end: at exit sockets do
+ * not linger.  Where no process can be made any more the connection stays open: a descriptor is lost,
+ * and the thread is not. */
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/closer.h"
+#include "base/error.h"
+
+enum { LEFT_MAX = 64, LOOK_BYTES = 4096 };
+
+struct birth {
+	int channel, first;
+};
+
+static void run(void *arg)
+{
+	struct birth *b = arg;
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char byte;
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+	int held = b->first;
+	ssize_t n;
+
+	do {
+		struct msghdr m = {.msg_iov = &iov,
+				   .msg_iovlen = 1,
+				   .msg_control = control.bytes,
+				   .msg_controllen = sizeof(control.bytes)};
+		const struct cmsghdr *c;
+
+		n = recvmsg(b->channel, &m, MSG_CMSG_CLOEXEC);
+		if (n < 0 && errno == EINTR)
+			continue;
+		held = fd_close(held);
+		c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+		if (c && c->cmsg_type == SCM_RIGHTS)
+			memcpy(&held, CMSG_DATA(c), sizeof(held));
+	} while (n > 0 || (n < 0 && errno == EINTR));
+}
+
+static int say(const struct closer *c, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	char byte = 0;
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		m.msg_control = control.bytes;
+		m.msg_controllen = sizeof(control.bytes);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	}
+	return sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int another(struct closer *c, int fd)
+{
+	struct birth birth = {.first = fd};
+	struct child child = {
+		.name = CLOSER_NAME, .calls = CHILD_CALLS_GIVEN, .run = run, .arg = &birth};
+	int pair[2], r;
+
+	if (child_left(CLOSER_NAME) >= LEFT_MAX)
+		return fail(-EAGAIN);
+	closer_deinit(c);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(-errno);
+	birth.channel = child.keep[0] = pair[1];
+	child.keep[1] = fd;
+	r = child_start(&child, &c->pid);
+	(void)fd_close(pair[1]);
+	if (r < 0) {
+		(void)fd_close(pair[0]);
+		return trace(r);
+	}
+	c->fd = pair[0];
+	return 0;
+}
+
+void closer_pass(struct closer *c, int fd)
+{
+	if ((!c->pid || say(c, fd) < 0) && another(c, fd) < 0)
+		return;
+	(void)fd_close(fd);
+	(void)say(c, -1); /* does it not fit, then the next one says as much */
+}
+
+int closer_show_all(int fd)
+{
+	const int on = 1;
+
+	return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0 ? fail(-errno) : 0;
+}
+
+ssize_t closer_receive(int fd, void *to, size_t room)
+{
+	struct iovec iov = {.iov_base = to, .iov_len = room};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1}; /* no room for descriptors */
+	ssize_t n = closer_show_all(fd);
+
+	if (n < 0)
+		return trace((int)n);
+	do {
+		n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0 && (m.msg_flags & MSG_CTRUNC))
+		return -EBADMSG;
+	/* No more than was seen: what has come since may bring some. */
+	if (n > 0)
+		n = recv(fd, to, (size_t)n, MSG_DONTWAIT);
+	return n < 0 ? -errno : n;
+}
+
+/* Nothing but bytes lies in the queue, and all of it was seen: a look ends where a byte out of band
+ * is, in line or not. */
+static bool is_bytes_only(int fd)
+{
+	char bytes[LOOK_BYTES];
+	struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	int queued = 0;
+	ssize_t n;
+
+	if (closer_show_all(fd) < 0)
+		return false;
+	(void)shutdown(fd, SHUT_RD);
+	n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
+	return ioctl(fd, FIONREAD, &queued) == 0 && queued == (n > 0 ? n : 0) &&
+	       n < (ssize_t)sizeof(bytes) && !(m.msg_flags & MSG_CTRUNC);
+}
+
+void closer_close(struct closer *c, int fd)
+{
+	if (fd < 0)
+		return;
+	if (is_bytes_only(fd))
+		(void)fd_close(fd);
+	else
+		closer_pass(c, fd);
+}
+
+void closer_init(struct closer *c)
+{
+	*c = (struct closer){.fd = -1};
+}
+
+void closer_deinit(struct closer *c)
+{
+	if (c->pid)
+		child_end(c->pid, CLOSER_NAME, 0);
+	(void)fd_close(c->fd);
+	closer_init(c);
+}

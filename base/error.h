@@ -1,0 +1,15 @@
+/* error.h - how a failure is told.  Thread: any.
+ *
+ * An int result is 0 (done), < 0 (a -errno, fatal here, passed on unchanged) or > 0 (an outcome of
+ * the function's own enum, handled by the caller, never passed on).  A new failure is `return
+ * fail(-errno)`, one that is passed on `return trace(r)`.  At debug level the two print file and
+ * line at each hop, which is a stack trace of the failure; otherwise they cost a compare. */
+#pragma once
+
+#include "base/log.h"
+
+int error_note(int r, const char *kind, const char *file, int line);
+
+#define fail(r) (log_level >= LOG_LEVEL_DEBUG ? error_note((r), "failed", __FILE__, __LINE__) : (r))
+#define trace(r) \
+	(log_level >= LOG_LEVEL_DEBUG ? error_note((r), "passed on", __FILE__, __LINE__) : (r))

@@ -1,0 +1,51 @@
+/* features.c - see features.h. */
+#include "base/features.h"
+
+const char *feature_name(enum feature feature)
+{
+	static const char *const names[FEATURE_COUNT] = {
+		[FEATURE_BUILD_ID] = "build-id",
+		[FEATURE_INHERIT_THREAD] = "inherit-thread",
+		[FEATURE_FORMAT_LOST] = "format-lost",
+		[FEATURE_INHERIT_READ] = "inherit-read",
+		[FEATURE_PROCMAP_QUERY] = "procmap-query",
+		[FEATURE_KSYMBOL] = "ksymbol",
+		[FEATURE_PIDFD] = "pidfd",
+		[FEATURE_PEER_PIDFD] = "peer-pidfd",
+		[FEATURE_LANDLOCK] = "landlock",
+	};
+
+	return names[feature];
+}
+
+const char *feature_words(enum feature feature, bool has)
+{
+	static const char *const words[FEATURE_COUNT][2] = {
+		[FEATURE_BUILD_ID] =
+			{"mapping records without build ids (Linux 5.12 has them): they "
+			 "are read from files and memory",
+			 "mapping records with build ids"},
+		[FEATURE_INHERIT_THREAD] = {"children inherit events as threads do (before Linux "
+					    "5.13): they are filtered out where not wanted",
+					    "threads inherit events, children only where wanted"},
+		[FEATURE_FORMAT_LOST] =
+			{"lost samples are known from records only (before Linux 6.0)",
+			 "lost samples are counted exactly"},
+		[FEATURE_INHERIT_READ] = {"of processes one event is counted (before Linux 6.13), "
+					  "of CPUs groups",
+					  "of processes and CPUs groups of events are counted"},
+		[FEATURE_PROCMAP_QUERY] = {"mappings are read as text (before Linux 6.11)",
+					   "single mappings are queried"},
+		[FEATURE_KSYMBOL] = {"the kernel's names are those of the start",
+				     "the kernel tells names that come and go"},
+		[FEATURE_PIDFD] = {"processes are told by their ids",
+				   "processes are held by pidfds"},
+		[FEATURE_PEER_PIDFD] = {"peers are told by their ids (before Linux 6.5)",
+					"peers are held by pidfds"},
+		[FEATURE_LANDLOCK] = {"processes that parse are confined by system calls alone "
+				      "(Landlock is of Linux 5.13)",
+				      "processes that parse have no file system (Landlock)"},
+	};
+
+	return words[feature][has];
+}

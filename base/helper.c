@@ -1,0 +1,460 @@
+/* helper.c - see helper.h.  The process is a base/child.h: it ends with its socket, with the thread
+ * that made it, or by SIGKILL. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/error.h"
+#include "base/helper.h"
+
+enum {
+	PAGE = 4096,
+	DEATH_MS = 20, /* how long an end is waited for; a process that is idle takes one or two */
+};
+
+struct window {
+	uint8_t *at; /* [page: mark][room] */
+	size_t room;
+};
+
+struct helper {
+	const char *name, *partner_name;
+	pid_t pid, partner; /* -1: none */
+	int fd;
+	struct window window, partner_window;
+	bool busy, ended;
+	size_t answer_len, partner_len;
+};
+
+enum said { ANSWER = 1, QUESTION };
+struct head {
+	uint64_t said;
+	uint64_t len, partner_len; /* of an answer */
+};
+
+/* ---- messages ---- */
+
+/* Up to @room bytes and one descriptor; 0: the other side is gone. */
+static ssize_t receive(int fd, void *to, size_t room, int *ret_fd, int flags)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {.iov_base = to, .iov_len = room};
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	const struct cmsghdr *c;
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | flags);
+	while (n < 0 && errno == EINTR);
+	*ret_fd = -1;
+	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+	return n;
+}
+
+static int deliver(int fd, const void *data, size_t len, int sent_fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec iov = {.iov_base = (void *)data, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (sent_fd >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &sent_fd, sizeof(int));
+	}
+	do
+		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+/* ---- the helper process ---- */
+
+struct start {
+	const struct window *window;
+	const struct helper_role *role;
+	const void *arg;
+	int fd, partner; /* the partner's own: both are one */
+};
+
+static bool serve_one(const struct start *s, void *kept, uint8_t *request)
+{
+	struct helper_call call = {
+		.request = request,
+		.answer = s->window->at + PAGE,
+		.room = s->window->room,
+		.answer_fd = -1,
+		.mark = (_Atomic uint64_t *)(void *)s->window->at,
+		.partner = s->partner,
+	};
+	ssize_t n = receive(s->fd, request, HELPER_REQUEST_MAX, &call.fd, 0);
+	struct head head = {.said = ANSWER};
+	int r;
+
+	if (n <= 0)
+		return false;
+	call.request_len = (size_t)n;
+	s->role->serve(kept, &call);
+	atomic_store(call.mark, 0);
+	head.len = call.answer_len;
+	head.partner_len = call.partner_len;
+	r = call.partner_lost ? -EPIPE : deliver(s->fd, &head, sizeof(head), call.answer_fd);
+	(void)fd_close(call.fd);
+	(void)fd_close(call.answer_fd);
+	return r >= 0;
+}
+
+static void helper_run(void *arg)
+{
+	const struct start *s = arg;
+	uint8_t *request = malloc(HELPER_REQUEST_MAX);
+	void *kept = s->role->begin ? s->role->begin(s->arg) : NULL;
+
+	while (request && (kept || !s->role->begin) && serve_one(s, kept, request))
+		;
+}
+
+/* ---- between two ---- */
+
+static int lose(struct helper_call *call)
+{
+	call->partner_lost = true;
+	return fail(-EPIPE);
+}
+
+int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd)
+{
+	return deliver(call->partner, reply, len, fd) < 0 ? lose(call) : 0;
+}
+
+int helper_partner_ask(struct helper_call *call, const void *request, size_t len, int fd)
+{
+	if (len > HELPER_REQUEST_MAX)
+		return fail(-EMSGSIZE);
+	return trace(helper_partner_tell(call, request, len, fd));
+}
+
+int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len)
+{
+	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
+	struct head head;
+	int fd;
+	ssize_t n = receive(call->partner, bytes, sizeof(bytes), &fd, 0);
+
+	(void)fd_close(fd); /* it has nothing to give */
+	if (n < (ssize_t)sizeof(head))
+		return lose(call);
+	memcpy(&head, bytes, sizeof(head));
+	n -= (ssize_t)sizeof(head);
+	if (head.said == QUESTION && (size_t)n <= room) {
+		memcpy(question, bytes + sizeof(head), (size_t)n);
+		*ret_len = (size_t)n;
+		return HELPER_ASKED;
+	}
+	if (head.said != ANSWER)
+		return lose(call);
+	call->partner_len = head.len;
+	return 0;
+}
+
+int helper_tell_back(struct helper_call *call, const void *word, size_t len)
+{
+	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
+	const struct head head = {.said = QUESTION};
+
+	if (len > HELPER_REQUEST_MAX)
+		return fail(-EMSGSIZE);
+	memcpy(bytes, &head, sizeof(head));
+	memcpy(bytes + sizeof(head), word, len);
+	return trace(deliver(call->partner, bytes, sizeof(head) + len, -1));
+}
+
+ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
+			size_t room, int *ret_fd)
+{
+	int r = helper_tell_back(call, question, len);
+	ssize_t n;
+
+	if (r < 0)
+		return trace(r);
+	n = receive(call->partner, reply, room, ret_fd, 0);
+	if (n > 0)
+		return n;
+	_exit(0); /* the first one has ended, and so the request */
+}
+
+/* ---- the asker ---- */
+
+/* Address space alone, but where the kernel promises no more than it has: then less has to do. */
+static int make_window(struct window *w, size_t room)
+{
+	void *window = MAP_FAILED;
+
+	for (; room >= PAGE; room /= 2) {
+		window = mmap(NULL, PAGE + room, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (window != MAP_FAILED)
+			break;
+	}
+	if (window == MAP_FAILED)
+		return fail(-ENOMEM);
+	*w = (struct window){window, room};
+	return 0;
+}
+
+/* One of the processes, with its window: those that are made later have no use for it. */
+static int start_process(struct window *window, struct start *start, const int keep[CHILD_KEPT],
+			 pid_t *ret_pid)
+{
+	const struct helper_role *role = start->role;
+	struct child child = {
+		.name = role->name,
+		.keep = {keep[0], keep[1]},
+		.rights = role->rights,
+		.calls = role->calls,
+		.other_user = role->other_user,
+		.run = helper_run,
+		.arg = start,
+	};
+	int r = make_window(window, role->room);
+
+	start->window = window;
+	if (r >= 0)
+		r = child_start(&child, ret_pid);
+	if (r >= 0)
+		(void)madvise(window->at, PAGE + window->room, MADV_DONTFORK);
+	return trace(r);
+}
+
+static int start_partner(struct helper *h, const struct helper_role *role, const void *arg,
+			 int *ret_fd)
+{
+	struct start start = {.role = role, .arg = arg};
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(-errno);
+	start.fd = start.partner = pair[1];
+	r = start_process(&h->partner_window, &start, (const int[]){pair[1], -1}, &h->partner);
+	(void)fd_close(pair[1]);
+	if (r >= 0)
+		*ret_fd = pair[0];
+	else
+		(void)fd_close(pair[0]);
+	return trace(r);
+}
+
+static int helper_start(struct helper *h, const struct helper_role *role, const void *arg)
+{
+	_cleanup_(fd_closep) int partner = -1;
+	struct start start = {.role = role, .arg = arg};
+	int pair[2], r = role->partner ? start_partner(h, role->partner, arg, &partner) : 0;
+
+	if (r < 0)
+		return trace(r);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(-errno);
+	start.fd = pair[1];
+	start.partner = partner;
+	h->fd = pair[0];
+	r = start_process(&h->window, &start, (const int[]){pair[1], partner}, &h->pid);
+	(void)fd_close(pair[1]);
+	return trace(r);
+}
+
+int helper_new(const struct helper_role *role, const void *arg, struct helper **ret_helper)
+{
+	struct helper *h = calloc(1, sizeof(*h));
+	int r;
+
+	if (!h)
+		return fail(-ENOMEM);
+	h->name = role->name;
+	h->partner_name = role->partner ? role->partner->name : NULL;
+	h->fd = -1;
+	h->pid = h->partner = -1;
+	r = helper_start(h, role, arg);
+	if (r < 0) {
+		(void)helper_free(h);
+		return fail(r);
+	}
+	*ret_helper = h;
+	return 0;
+}
+
+static void window_free(struct window *w)
+{
+	if (w->at)
+		(void)munmap(w->at, PAGE + w->room);
+}
+
+static struct helper *end(struct helper *h, int wait_ms)
+{
+	if (!h)
+		return NULL;
+	if (h->partner > 0)
+		(void)kill(h->partner, SIGKILL); /* so that both end at a time */
+	if (h->pid > 0)
+		child_end(h->pid, h->name, wait_ms);
+	if (h->partner > 0)
+		child_end(h->partner, h->partner_name, wait_ms);
+	(void)fd_close(h->fd);
+	window_free(&h->window);
+	window_free(&h->partner_window);
+	free(h);
+	return NULL;
+}
+
+struct helper *helper_free(struct helper *h)
+{
+	return end(h, DEATH_MS);
+}
+
+struct helper *helper_abandon(struct helper *h)
+{
+	return end(h, 0);
+}
+
+int helper_ask(struct helper *h, const void *request, size_t len, int fd)
+{
+	int r;
+
+	if (h->ended)
+		return -EPIPE;
+	if (h->busy)
+		return fail(-EBUSY);
+	if (len > HELPER_REQUEST_MAX)
+		return fail(-EMSGSIZE);
+	r = deliver(h->fd, request, len, fd);
+	if (r == -ECONNRESET || r == -EPIPE) {
+		h->ended = true;
+		return -EPIPE;
+	}
+	if (r < 0)
+		return fail(r);
+	h->busy = true;
+	return 0;
+}
+
+int helper_answer(struct helper *h, const uint8_t **ret_answer, size_t *ret_len, int *ret_fd)
+{
+	struct head head;
+	int fd;
+	ssize_t n;
+
+	if (!h->busy)
+		return h->ended ? -EPIPE : fail(-EINVAL);
+	n = receive(h->fd, &head, sizeof(head), &fd, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return HELPER_WAITING;
+	h->busy = false;
+	if (n != sizeof(head) || head.len > h->window.room ||
+	    head.partner_len > h->partner_window.room) {
+		(void)fd_close(fd);
+		h->ended = true;
+		return -EPIPE;
+	}
+	h->answer_len = head.len;
+	h->partner_len = head.partner_len;
+	*ret_answer = h->window.at + PAGE;
+	*ret_len = head.len;
+	*ret_fd = fd;
+	return 0;
+}
+
+const uint8_t *helper_partner_answer(const struct helper *h, size_t *ret_len)
+{
+	*ret_len = h->partner_len;
+	return h->partner_len ? h->partner_window.at + PAGE : NULL;
+}
+
+int helper_wait(struct helper *h, uint64_t timeout_ns, const uint8_t **ret_answer, size_t *ret_len,
+		int *ret_fd)
+{
+	struct timespec timeout = {
+		.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(timeout_ns % NSEC_PER_SEC),
+	};
+	struct pollfd pfd = {.fd = h->fd, .events = POLLIN};
+
+	(void)ppoll(&pfd, 1, &timeout, NULL);
+	return helper_answer(h, ret_answer, ret_len, ret_fd);
+}
+
+static void empty(const struct window *w, size_t *len)
+{
+	if (*len > HELPER_KEPT_BYTES)
+		(void)madvise(w->at + PAGE, w->room, MADV_REMOVE);
+	*len = 0;
+}
+
+void helper_done(struct helper *h)
+{
+	empty(&h->window, &h->answer_len);
+	empty(&h->partner_window, &h->partner_len);
+}
+
+int helper_fd(const struct helper *h)
+{
+	return h->fd;
+}
+
+int helper_pid(const struct helper *h)
+{
+	return h->pid;
+}
+
+int helper_partner_pid(const struct helper *h)
+{
+	return h->partner;
+}
+
+uint64_t helper_mark(const struct helper *h)
+{
+	return atomic_load((const _Atomic uint64_t *)(const void *)h->window.at);
+}
+
+static uint64_t cpu_ns_of(pid_t pid)
+{
+	clockid_t clock;
+	struct timespec ts;
+
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t helper_cpu_ns(const struct helper *h)
+{
+	return cpu_ns_of(h->pid) + cpu_ns_of(h->partner);
+}
+
+bool helper_runnable(const struct helper *h)
+{
+	return child_runnable(h->pid) || (h->partner > 0 && child_runnable(h->partner));
+}

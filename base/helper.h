@@ -1,0 +1,116 @@
+/* helper.h - a disposable process for the calls that a target could make hang.  Thread: one at a
+ * time for each helper.
+ *
+ * A file system that never answers, a FIFO, memory behind userfaultfd: open(), fstat(), pread() and
+ * close() on these may sleep where not even SIGKILL ends them, and a thread that sleeps so keeps its
+ * process from exiting.  So such calls are made by a child that is forked without exec (it has our
+ * code, the rights of its role and none of our descriptors) and serves one request after the other.  Whoever
+ * asks never waits without a bound: a helper that has no answer is freed - killed, and where that
+ * does not help, left behind - and another one is made.
+ *
+ *   asker                                          helper process
+ *   helper_ask() ── request, one descriptor ─────► role->serve()
+ *   helper_answer() ◄── length, one descriptor ──     │ answer
+ *        └── reads it in place ─── window (shared) ◄──┘
+ *
+ * A role may have a partner: a second process that is made and ended with the first, for work that must not
+ * have the first one's rights.  Only the first is asked; it hands work on, and its partner may ask it back
+ * in the meantime.  What the partner answers stands in a window of its own, which the first has not:
+ *
+ *   asker ── request ──► serve() of the role ── helper_partner_ask() ──► serve() of its partner
+ *     ▲                     ▲    └── helper_partner_tell() ──►                 │ answer
+ *     │                     └─────── helper_ask_back(), length ────────────────┤
+ *     └── reads both in place ── window, partner's window ◄────────────────────┘
+ *
+ * A new kind of request: one more value of the role's own request struct and one more case in its
+ * serve(); requests and answers are plain data, so nothing here changes.  New work altogether (say,
+ * accepting connections of targets and checking the descriptors that they send) is a role of its
+ * own: a name, begin() for what it keeps, serve().  A role that has to hand a descriptor of its own
+ * to the helper for good (a listening socket) sends it with its first request and keeps it by
+ * take_fd(call->fd).
+ * The roles: stage/load-role.h (files and processes), proc/memory-guard.h (memory), ipc/output.h
+ * (descriptors of those who ask). */
+#pragma once
+
+#include "base/child.h"
+
+enum {
+	HELPER_REQUEST_MAX = 12 << 10,
+	/* An answer larger than this leaves no memory behind. */
+	HELPER_KEPT_BYTES = 1 << 20,
+};
+
+/* What serve() is given, in the helper process. */
+struct helper_call {
+	const uint8_t *request;
+	size_t request_len;
+	int fd; /* that came with the request, -1: none; closed after, unless taken */
+	uint8_t *answer;
+	size_t room, answer_len;
+	int answer_fd;		/* to go with the answer, -1: none; closed after */
+	_Atomic uint64_t *mark; /* what is being touched; the asker sees it while it waits */
+	int partner;		/* the other one of the two processes, -1: none */
+	size_t partner_len;	/* of the partner's answer */
+	bool partner_lost;	/* it has ended: this one does too, after it has served */
+};
+
+struct helper_role {
+	const char *name; /* of the process, at most 15 bytes */
+	size_t room;	  /* for an answer; what is not touched costs nothing */
+	uint64_t rights;  /* capabilities that it keeps: CAPS_BIT() */
+	enum child_calls calls;
+	bool other_user;		   /* struct child */
+	const struct helper_role *partner; /* NULL: none */
+	/* In the helper process, once.  What it returns is serve()'s @kept. */
+	void *(*begin)(const void *arg);
+	void (*serve)(void *kept, struct helper_call *call);
+};
+
+/* ---- in the processes of a role with a partner ---- */
+/* Hands a request to the partner. */
+int helper_partner_ask(struct helper_call *call, const void *request, size_t len, int fd);
+/* Waits for what it says: HELPER_ASKED and a question, to be answered by helper_partner_tell(), or 0: it has served the
+ * request.  -EPIPE: it has ended. */
+enum { HELPER_ASKED = 1 };
+int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len);
+int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd);
+/* The partner's: says something that has no reply. */
+int helper_tell_back(struct helper_call *call, const void *word, size_t len);
+/* The partner's: asks and waits.  How many bytes came; *ret_fd is the caller's, -1: none. */
+ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
+			size_t room, int *ret_fd);
+
+struct helper;
+/* Forks.  @role and @arg are read in the child only.  -ENOMEM, -EAGAIN, -EMFILE ... */
+int helper_new(const struct helper_role *role, const void *arg, struct helper **ret_helper);
+/* Ends it, also in the midst of a request, and waits for that a few milliseconds at most: one that
+ * cannot be killed is left behind. */
+struct helper *helper_free(struct helper *helper);
+/* The same without waiting: of one that is known to be stuck. */
+struct helper *helper_abandon(struct helper *helper);
+
+/* Never waits.  @fd is borrowed, -1: none.  -EPIPE: the helper has ended; -EBUSY: it has a request.
+ */
+int helper_ask(struct helper *helper, const void *request, size_t len, int fd);
+/* The answer, borrowed until the next helper_ask() or helper_done(); the bytes are in memory that
+ * the helper can write, so each is read once.  *ret_fd is the caller's, -1: none.
+ * HELPER_WAITING: not yet.  -EPIPE: the helper has ended. */
+enum { HELPER_WAITING = 1 };
+int helper_answer(struct helper *helper, const uint8_t **ret_answer, size_t *ret_len, int *ret_fd);
+/* The partner's part of that answer, borrowed as long; NULL and 0: it was not asked. */
+const uint8_t *helper_partner_answer(const struct helper *helper, size_t *ret_len);
+/* The same as helper_answer(), after waiting for @timeout_ns at most. */
+int helper_wait(struct helper *helper, uint64_t timeout_ns, const uint8_t **ret_answer,
+		size_t *ret_len, int *ret_fd);
+/* Gives back the memory of a large answer. */
+void helper_done(struct helper *helper);
+
+/* Readable when there is an answer, or the helper has ended. */
+int helper_fd(const struct helper *helper);
+int helper_pid(const struct helper *helper);
+int helper_partner_pid(const struct helper *helper); /* -1: none */
+uint64_t helper_mark(const struct helper *helper);
+/* CPU time it has used, ns; with its partner's. */
+uint64_t helper_cpu_ns(const struct helper *helper);
+/* Could it, or its partner, run now?  One that waits for a CPU is not stuck. */
+bool helper_runnable(const struct helper *helper);

@@ -1,0 +1,54 @@
+/* log.c - see log.h.  One write() a line, so that lines of two threads never mix. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+enum log_level log_level = LOG_LEVEL_NORMAL;
+
+/* Names of files, events and programs may hold anything: no control gets to a terminal, but the
+ * ends of our own lines.  C1 controls are two bytes in UTF-8. */
+static void clean(char *p, const char *end)
+{
+	for (; p < end; p++) {
+		const unsigned char c = (unsigned char)*p;
+
+		if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+			*p = '?';
+		else if (c == 0xc2 && p + 1 < end && ((unsigned char)p[1] & 0xe0) == 0x80)
+			p[0] = p[1] = '?';
+	}
+}
+
+void log_print(enum log_level level, const char *format, ...)
+{
+	int saved = errno;
+	char line[1024] = "perfwind: ";
+	const size_t prefix = strlen(line);
+	va_list ap;
+	int n;
+
+	if (level > log_level)
+		return;
+	va_start(ap, format);
+	n = vsnprintf(line + prefix, sizeof(line) - prefix - 1, format, ap);
+	va_end(ap);
+	if (n >= 0) {
+		size_t len = prefix + min_u64((uint64_t)n, sizeof(line) - prefix - 2);
+
+		clean(line + prefix, line + len);
+		line[len++] = '\n';
+		(void)!write(STDERR_FILENO, line, len);
+	}
+	errno = saved;
+}
+
+int error_note(int r, const char *kind, const char *file, int line)
+{
+	if (r < 0)
+		log_debug("%s:%d: %s: %s", file, line, kind, strerror(-r));
+	return r;
+}

@@ -1,0 +1,23 @@
+/* log.h - lines on standard error for a person.  Thread: any.
+ * Where an error is dropped it is logged, once.  unwinder/ and libc-hook/ never log; nor does
+ * per-sample code. */
+#pragma once
+
+#include "base/util.h"
+
+enum log_level {
+	LOG_LEVEL_QUIET,   /* errors only */
+	LOG_LEVEL_NORMAL,  /* what a user should know: each step down is one line */
+	LOG_LEVEL_VERBOSE, /* -v */
+	LOG_LEVEL_DEBUG,   /* -vv: failures with file and line */
+};
+
+/* The one global of the program; set once by main before any thread starts. */
+extern enum log_level log_level;
+
+void log_print(enum log_level level, const char *format, ...) _printf_(2, 3);
+
+#define log_error(...) log_print(LOG_LEVEL_QUIET, __VA_ARGS__)
+#define log_info(...) log_print(LOG_LEVEL_NORMAL, __VA_ARGS__)
+#define log_verbose(...) log_print(LOG_LEVEL_VERBOSE, __VA_ARGS__)
+#define log_debug(...) log_print(LOG_LEVEL_DEBUG, __VA_ARGS__)

@@ -1,0 +1,106 @@
+/* cmd-doctor.c - perfwind doctor: what can be seen here, what it costs where it cannot, and the mend.
+ * Thread: main.  Its exit status tells whether a default recording works. */
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/common-options.h"
+#include "cli/json.h"
+#include "base/error.h"
+#include "daemon/control/control.h"
+#include "cli/diagnosis.h"
+
+struct doctor_args {
+	bool json;
+	const char *socket;
+};
+
+static const struct option_def defs[] = {
+	OPTION_CONTROL_SOCKET(struct doctor_args, socket),
+	{.name = "json",
+	 .type = OPTION_FLAG,
+	 .help = "one JSON object on standard output",
+	 .offset = offsetof(struct doctor_args, json)},
+	{0},
+};
+
+static const struct options options = {
+	.command = "doctor",
+	.usage = "[OPTIONS]",
+	.description =
+		"Looks at every gate that decides what perfwind can see on this machine, and "
+		"says what to\ntype where one is shut.  Ends with 0 when `perfwind record -- "
+		"CMD` works, else with 1.",
+	.defs = defs,
+};
+
+static const char *const states[] = {
+	[DOCTOR_OPEN] = "open",
+	[DOCTOR_PARTLY] = "partly",
+	[DOCTOR_SHUT] = "shut",
+};
+
+static void print_text(const struct doctor_facts *facts)
+{
+	for (int i = 0; i < DOCTOR_GATES; i++) {
+		struct doctor_finding f;
+
+		doctor_judge(facts, i, &f);
+		printf("%-7s %-13s %s\n", states[f.state], f.name, f.what);
+		if (*f.cost)
+			printf("%22sso:   %s\n", "", f.cost);
+		if (*f.mend)
+			printf("%22smend: %s\n", "", f.mend);
+	}
+	if (doctor_in_container(facts))
+		printf("\nThis is a container: sysctls are to be typed on its host.\n");
+	printf("\n%s\n", doctor_by_daemon(facts)
+				 ? "A recording works, by the daemon: perfwind record -- CMD"
+			 : doctor_can_record(facts) ? "A recording works: perfwind record -- CMD"
+						    : "A recording does not work here yet.");
+}
+
+static void print_json(const struct doctor_facts *facts)
+{
+	printf("{\"works\": %s, \"container\": %s, \"gates\": [",
+	       doctor_can_record(facts) ? "true" : "false",
+	       doctor_in_container(facts) ? "true" : "false");
+	for (int i = 0; i < DOCTOR_GATES; i++) {
+		struct doctor_finding f;
+
+		doctor_judge(facts, i, &f);
+		printf("%s{\"name\": \"%s\", \"state\": \"%s\", \"what\": ", i ? ", " : "", f.name,
+		       states[f.state]);
+		json_string(stdout, f.what);
+		printf(", \"cost\": ");
+		json_string(stdout, f.cost);
+		printf(", \"mend\": ");
+		json_string(stdout, f.mend);
+		printf("}");
+	}
+	printf("]}\n");
+}
+
+static int doctor_run(int argc, char **argv)
+{
+	struct doctor_args args = {.socket = CONTROL_SOCKET};
+	struct doctor_facts facts;
+	int n, r = options_parse(&options, argc, argv, &args, &n);
+
+	if (r)
+		return options_exit_status(r);
+	doctor_look(args.socket, &facts);
+	if (args.json)
+		print_json(&facts);
+	else
+		print_text(&facts);
+	return !doctor_can_record(&facts);
+}
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.summary = "what can be seen on this machine, and how to see more",
+	.run = doctor_run,
+	.options = &options,
+};

@@ -1,0 +1,289 @@
+/* cmd-generate.c - man pages and shell completion out of the option tables.  Thread: main.
+ * A command of the build (`make install`), not shown in the help: what the tables say is the one
+ * truth, and these are its other forms. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/command.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/* ---- man(7) ---- */
+
+/* Text as roff: a dash that can be copied, no escapes, no requests at the start of a line. */
+static void roff(FILE *out, const char *text)
+{
+	bool line_start = true;
+
+	for (; *text; text++) {
+		if (line_start && (*text == '.' || *text == '\''))
+			fputs("\\&", out);
+		line_start = *text == '\n';
+		if (*text == '-')
+			fputs("\\-", out);
+		else if (*text == '\\')
+			fputs("\\e", out);
+		else
+			fputc(*text, out);
+	}
+}
+
+static void man_option(FILE *out, const struct option_def *def)
+{
+	if (!def->help)
+		return;
+	fputs(".TP\n", out);
+	if (def->letter)
+		fprintf(out, "\\fB\\-%c\\fR, ", def->letter);
+	fputs("\\fB\\-\\-", out);
+	roff(out, def->name);
+	fputs("\\fR", out);
+	if (def->argument) {
+		fputs(" \\fI", out);
+		roff(out, def->argument);
+		fputs("\\fR", out);
+	}
+	fputc('\n', out);
+	roff(out, def->help);
+	fputc('\n', out);
+}
+
+static void man_head(FILE *out, const char *name, const char *summary)
+{
+	fprintf(out, ".TH \"%s\" 1 \"\" \"perfwind " PERFWIND_VERSION "\" \"perfwind\"\n", name);
+	fprintf(out, ".SH NAME\n%s \\- ", name);
+	roff(out, summary);
+	fputc('\n', out);
+}
+
+static void man_command(FILE *out, const struct command *command)
+{
+	const struct options *o = command->options;
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "perfwind-%s", command->name);
+	man_head(out, name, command->summary);
+	fprintf(out, ".SH SYNOPSIS\n\\fBperfwind %s\\fR ", command->name);
+	roff(out, o->usage);
+	fputc('\n', out);
+	if (o->description) {
+		fputs(".SH DESCRIPTION\n", out);
+		roff(out, o->description);
+		fputc('\n', out);
+	}
+	fputs(".SH OPTIONS\n", out);
+	for (const struct option_def *d = o->defs; d && d->name; d++)
+		man_option(out, d);
+	for (const struct option_def *d = options_common; d->name; d++)
+		man_option(out, d);
+	if (o->json) {
+		fputs(".SH JSON\n.nf\n", out);
+		roff(out, o->json);
+		fputs("\n.fi\n", out);
+	}
+	fputs(".SH SEE ALSO\n.BR perfwind (1)\n", out);
+}
+
+static void man_perfwind(FILE *out)
+{
+	man_head(out, "perfwind", "a sampling CPU profiler with whole stacks");
+	fputs(".SH SYNOPSIS\n\\fBperfwind\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
+	      "[\\fIARGUMENTS\\fR]\n.SH COMMANDS\n",
+	      out);
+	for (size_t i = 0; i < n_commands; i++) {
+		fprintf(out, ".TP\n.BR perfwind\\-%s (1)\n", commands[i]->name);
+		roff(out, commands[i]->summary);
+		fputc('\n', out);
+	}
+	fputs(".SH EXIT STATUS\n0, 1 (it failed), 2 (wrong usage); of a command that was run, its "
+	      "own.\nA command outlives a recording that fails; the exit status is then its own, "
+	      "or 1 if that is 0.\n.SH SEE ALSO\n.BR perfwind.conf (5),\n.BR perf_event_open (2)\n",
+	      out);
+}
+
+static FILE *open_page(const char *folder, const char *name, char *path, size_t size)
+{
+	FILE *f;
+
+	(void)snprintf(path, size, "%s/%s", folder, name);
+	f = fopen(path, "we");
+	if (!f)
+		log_error("%s: %s", path, strerror(errno));
+	return f;
+}
+
+static int close_page(FILE *f, const char *path)
+{
+	int bad = ferror(f);
+
+	if (fclose(f) == 0 && !bad)
+		return 0;
+	log_error("%s: %s", path, strerror(errno));
+	return 1;
+}
+
+static int write_man(const char *folder)
+{
+	char name[80], path[4096];
+	FILE *f = open_page(folder, "perfwind.1", path, sizeof(path));
+	int r;
+
+	if (!f)
+		return 1;
+	man_perfwind(f);
+	r = close_page(f, path);
+	for (size_t i = 0; i < n_commands && r == 0; i++) {
+		(void)snprintf(name, sizeof(name), "perfwind-%s.1", commands[i]->name);
+		f = open_page(folder, name, path, sizeof(path));
+		if (!f)
+			return 1;
+		man_command(f, commands[i]);
+		r = close_page(f, path);
+	}
+	return r;
+}
+
+/* ---- completion ---- */
+
+static void option_words(FILE *out, const struct option_def *defs)
+{
+	for (const struct option_def *d = defs; d && d->name; d++)
+		if (d->help)
+			fprintf(out, " --%s", d->name);
+}
+
+/* The words a choice takes: "--unwinder) native libunwind". */
+static void choice_cases(FILE *out, const struct option_def *defs)
+{
+	for (const struct option_def *d = defs; d && d->name; d++) {
+		if (!d->choices || !d->help)
+			continue;
+		fprintf(out, "\t\t--%s) COMPREPLY=($(compgen -W '", d->name);
+		for (const char *const *c = d->choices; *c; c++)
+			fprintf(out, "%s%s", c == d->choices ? "" : " ", *c);
+		fputs("' -- \"$cur\")); return ;;\n", out);
+	}
+}
+
+static void print_bash(FILE *out)
+{
+	fputs("# bash completion of perfwind, made from its option tables\n_perfwind()\n{\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+	      "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '",
+	      out);
+	for (size_t i = 0; i < n_commands; i++)
+		fprintf(out, "%s ", commands[i]->name);
+	fputs("--help --version' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} in\n",
+	      out);
+	for (size_t i = 0; i < n_commands; i++) {
+		const struct options *o = commands[i]->options;
+
+		fprintf(out, "\t%s)\n\t\tcase $prev in\n", commands[i]->name);
+		choice_cases(out, o->defs);
+		fputs("\t\tesac\n\t\t[ \"${cur#-}\" != \"$cur\" ] &&\n\t\t\tCOMPREPLY=($(compgen "
+		      "-W '",
+		      out);
+		option_words(out, o->defs);
+		option_words(out, options_common);
+		fputs("' -- \"$cur\")) ;;\n", out);
+	}
+	fputs("\tesac\n}\ncomplete -o default -F _perfwind perfwind\n", out);
+}
+
+/* Inside single quotes and _arguments' own brackets. */
+static void zsh_text(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else if (*text == '[' || *text == ']' || *text == ':' || *text == '\\')
+			fprintf(out, "\\%c", *text);
+		else
+			fputc(*text == '\n' ? ' ' : *text, out);
+	}
+}
+
+static void zsh_options(FILE *out, const struct option_def *defs)
+{
+	for (const struct option_def *d = defs; d && d->name; d++) {
+		if (!d->help)
+			continue;
+		fprintf(out, " \\\n\t\t\t'--%s[", d->name);
+		zsh_text(out, d->help);
+		fputc(']', out);
+		if (d->argument || d->choices) {
+			fputs(":", out);
+			zsh_text(out, d->argument ? d->argument : d->name);
+			fputc(':', out);
+		}
+		if (d->choices) {
+			fputc('(', out);
+			for (const char *const *c = d->choices; *c; c++)
+				fprintf(out, "%s%s", c == d->choices ? "" : " ", *c);
+			fputc(')', out);
+		} else if (d->argument) {
+			fputs("_files", out);
+		}
+		fputc('\'', out);
+	}
+}
+
+static void print_zsh(FILE *out)
+{
+	fputs("#compdef perfwind\n# zsh completion of perfwind, made from its option tables\n"
+	      "_perfwind()\n{\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(",
+	      out);
+	for (size_t i = 0; i < n_commands; i++) {
+		fprintf(out, "\n\t\t\t'%s:", commands[i]->name);
+		zsh_text(out, commands[i]->summary);
+		fputc('\'', out);
+	}
+	fputs(")\n\t\t_describe command names\n\t\treturn\n\tfi\n\tlocal name=$words[2]\n"
+	      "\tshift words\n\t(( CURRENT-- ))\n\tcase $name in\n",
+	      out);
+	for (size_t i = 0; i < n_commands; i++) {
+		fprintf(out, "\t%s) _arguments", commands[i]->name);
+		zsh_options(out, commands[i]->options->defs);
+		zsh_options(out, options_common);
+		fputs(" \\\n\t\t\t'*:argument:_files' ;;\n", out);
+	}
+	fputs("\tesac\n}\n_perfwind \"$@\"\n", out);
+}
+
+/* ---- the command ---- */
+
+static const struct options options = {
+	.command = "generate",
+	.usage = "man FOLDER | bash | zsh",
+	.description = "Writes the man pages, or the completion of a shell, made from the option "
+		       "tables.",
+	.min_arguments = 1,
+	.max_arguments = 2,
+};
+
+static int generate_run(int argc, char **argv)
+{
+	char none;
+	int n, r = options_parse(&options, argc, argv, &none, &n);
+
+	if (r)
+		return options_exit_status(r);
+	if (!strcmp(argv[0], "man") && n == 2)
+		return write_man(argv[1]);
+	if (!strcmp(argv[0], "bash") && n == 1)
+		print_bash(stdout);
+	else if (!strcmp(argv[0], "zsh") && n == 1)
+		print_zsh(stdout);
+	else
+		return log_error("usage: perfwind generate %s", options.usage), 2;
+	return 0;
+}
+
+const struct command command_generate = {
+	.name = "generate",
+	.summary = "man pages and shell completion",
+	.run = generate_run,
+	.options = &options,
+};

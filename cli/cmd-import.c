@@ -1,0 +1,252 @@
+/* cmd-import.c - `perfwind import perf.data`: a trace of what `perf record` wrote.  Thread: main. */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/common-options.h"
+#include "cli/late-sink.h"
+#include "cli/verdict.h"
+#include "base/error.h"
+#include "import/import.h"
+
+/* Below the size that malloc() would map apart. */
+enum { HEAP_ROOM = 24 << 20, PAGE = 4096 };
+
+struct import_command {
+	const char *output, *event;
+	uint32_t unwinder; /* 0: not given; else an engine + 1 */
+	bool no_inline, idle, plain, json;
+};
+
+static const char *const unwinder_names[] = {"auto", "native",	"libunwind", "libdw",
+					     "fp",   "fp-copy", NULL};
+
+#define AT(member) .offset = offsetof(struct import_command, member)
+static const struct option_def defs[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 AT(output),
+	 .help = "the trace (default: FILE with the suffix .pftrace; an existing one becomes\n"
+		 "FILE.old)"},
+	{.name = "event",
+	 .letter = 'e',
+	 .type = OPTION_STRING,
+	 .argument = "EVENT",
+	 AT(event),
+	 .help = "of a recording with several: this one (default: the first)"},
+	{.name = "no-inline",
+	 .type = OPTION_FLAG,
+	 AT(no_inline),
+	 .help = "symbols only, no inlined calls and source lines"},
+	{.name = "unwinder",
+	 .type = OPTION_CHOICE,
+	 .argument = "ENGINE",
+	 .choices = unwinder_names,
+	 AT(unwinder),
+	 .help = "of copies of stacks (--call-graph dwarf): native, libunwind, libdw or fp-copy;\n"
+		 "fp: the kernel's callchains all the same"},
+	{.name = "idle", .type = OPTION_FLAG, AT(idle), .help = "keep samples of the idle task"},
+	{.name = "plain",
+	 .type = OPTION_FLAG,
+	 AT(plain),
+	 .help = "write packets as they are, not deflated (three times the size)"},
+	{.name = "json",
+	 .type = OPTION_FLAG,
+	 AT(json),
+	 .help = "the verdict as one JSON object on standard output"},
+	{0},
+};
+
+static const struct options options = {
+	.command = "import",
+	.usage = "[OPTIONS] FILE",
+	.description = "Makes a trace of what `perf record` wrote: a file, or - for what `perf "
+		       "record -o -`\n"
+		       "writes into a pipe.  Symbols are those of the files on this machine, where "
+		       "they are\n"
+		       "the ones that were recorded (build id or inode).",
+	.json = VERDICT_JSON_IMPORT,
+	.defs = defs,
+	.min_arguments = 1,
+	.max_arguments = 1,
+};
+
+/* "perf.data" -> "perf.data.pftrace"; standard input -> "perfwind.pftrace".  New memory. */
+static char *output_of(const struct import_command *command, const char *input)
+{
+	char *name;
+
+	if (command->output)
+		return strdup(command->output);
+	if (!strcmp(input, "-"))
+		return strdup(DEFAULT_TRACE);
+	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
+}
+
+static bool is_folder(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* `perf record --kcore` makes a folder, whose `data` is all of the recording; with --threads most of it is in
+ * data.0, data.1 ... (tools/perf/Documentation/perf.data-directory-format.txt).  -EISDIR: not the former. */
+static int open_in_folder(int folder)
+{
+	int fd;
+
+	if (faccessat(folder, "data.0", F_OK, 0) == 0)
+		return -EISDIR;
+	fd = openat(folder, "data", O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -EISDIR : fd;
+}
+
+static int open_input(const char *input)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (!strcmp(input, "-"))
+		return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	fd = open(input, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return is_folder(fd) ? open_in_folder(fd) : take_fd(fd);
+}
+
+static bool is_file(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && stat(path, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static void print_result(const struct import_command *command, const struct import_result *result,
+			 const char *file, const struct sink *sink, bool complete)
+{
+	const struct verdict verdict = {
+		.summary = &result->summary,
+		.file = file,
+		.event = result->event,
+		.frequency = result->frequency,
+		.period = result->period,
+		.damage = &result->damage,
+		.unwritten = verdict_unwritten(&result->summary, sink),
+		.complete = complete,
+	};
+
+	if (log_level > LOG_LEVEL_QUIET)
+		verdict_print(&verdict, stderr);
+	if (command->json)
+		verdict_print_json(&verdict, stdout);
+}
+
+static int import_file(const struct import_command *command, const char *input, const char *output)
+{
+	const struct import_options io = {
+		.event = command->event,
+		.no_inline = command->no_inline,
+		.idle = command->idle,
+		.engine_chosen = command->unwinder > 0,
+		.engine = (enum uw_engine_kind)(command->unwinder ? command->unwinder - 1 : 0),
+	};
+	_cleanup_(fd_closep) int fd = open_input(input);
+	struct import_result result;
+	struct sink *sink;
+	char error[512];
+	int r;
+
+	if (fd == -EISDIR)
+		log_error("%s: a folder, as `perf record --threads` writes: it is not read; record "
+			  "without --threads",
+			  input);
+	else if (fd < 0)
+		log_error("%s: %s", input, strerror(-fd));
+	if (fd < 0)
+		return fd;
+	if (is_file(fd, output)) {
+		log_error("%s: is the file to be read, and cannot be the trace", output);
+		return -EINVAL;
+	}
+	r = late_sink_new_beside(output, command->plain, &sink);
+	if (r < 0) {
+		log_error("%s: %s", output, strerror(-r));
+		return r;
+	}
+	r = import_run(fd, &io, sink, &result, error, sizeof(error));
+	if (r >= 0) {
+		r = late_sink_end(sink, false);
+		result.summary.bytes = sink->bytes;
+		if (r < 0)
+			(void)snprintf(error, sizeof(error), "cannot be imported: %s",
+				       strerror(-r));
+	}
+	if (r >= 0)
+		print_result(command, &result, output, sink, r == 0);
+	else if (!late_sink_tell(sink))
+		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
+	import_result_deinit(&result);
+	(void)sink_free(sink);
+	return r;
+}
+
+/* Tables of files come and go: their memory is kept, as each page costs a fault anew.  And in huge
+ * pages, where there are some, as 5,000 faults are a tenth of a small import. */
+static void prepare_heap(void)
+{
+	uint8_t *room;
+
+	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	(void)mallopt(M_TOP_PAD, 1 << 20);
+	room = malloc(HEAP_ROOM);
+	if (room) {
+		uint8_t *page = room + (-(uintptr_t)room & (PAGE - 1));
+
+		(void)madvise(page, HEAP_ROOM - PAGE, MADV_HUGEPAGE);
+	}
+	free(room);
+}
+
+static int import_main(int argc, char **argv)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	_cleanup_(freep) char *output = NULL;
+	struct import_command command = {0};
+	int n, r;
+
+	r = options_parse(&options, argc, argv, &command, &n);
+	if (r != 0)
+		return options_exit_status(r);
+	output = output_of(&command, argv[0]);
+	if (!output) {
+		log_error("%s", strerror(ENOMEM));
+		return 1;
+	}
+	if (command.json && !strcmp(output, "-")) {
+		log_error("--json and -o - both want standard output");
+		return 2;
+	}
+	use_hard_limit(RLIMIT_NOFILE); /* each module that is at hand takes two */
+	prepare_heap();
+	/* A reader of `-o -` that goes away is an error of writing. */
+	(void)sigaction(SIGPIPE, &ignored, NULL);
+	return import_file(&command, argv[0], output) < 0 ? 1 : 0;
+}
+
+const struct command command_import = {
+	.name = "import",
+	.summary = "make a trace of a perf.data file",
+	.run = import_main,
+	.options = &options,
+};

@@ -1,0 +1,403 @@
+/* cmd-record.c - `perfwind record`: what to record, for how long, and how it ends.  Thread: main.
+ *
+ *   options ──► spec, targets ──► session (opened, disabled) ──► child let go ──► loop
+ *                                                               verdict ◄── drained ◄──┘
+ *
+ * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at
+ * once (the file is then good up to its last whole packet).  A recording that fails ends; the command
+ * runs on and is waited for.  The exit status is the command's own; 1 if that is 0 and perfwind
+ * failed. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/job.h"
+#include "cli/command.h"
+#include "cli/late-sink.h"
+#include "cli/own-rights.h"
+#include "cli/raw.h"
+#include "cli/record-ask.h"
+#include "cli/record-options.h"
+#include "cli/verdict.h"
+#include "base/error.h"
+#include "perf/probe.h"
+#include "session/rights.h"
+#include "session/consent/consent.h"
+#include "session/session.h"
+
+enum { LIVE_MS = 500, WATCH_MS = 100 };
+
+struct record {
+	struct record_args args;
+	const char *note; /* the default event is not to be had; NULL */
+	struct features features;
+	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
+	size_t n_specs;
+	uint32_t *cpus;
+	size_t n_cpus;
+	struct loop loop;
+	struct loop_timer live, end;
+	struct sink *sink;
+	struct session *session;
+	struct consent *consent;
+	struct perfdata_out *raw;
+	struct job job;
+	struct own_rights own;
+	int ended; /* the file: 0: it has its end mark */
+};
+
+/* The line that goes with a failure which nobody has told yet. */
+static int said(const char *what, int r)
+{
+	log_error("%s: %s", what, strerror(-r));
+	return r;
+}
+
+static int choose_event(struct record *rec)
+{
+	const struct perf_spec_env env = {""};
+	const char *event = rec->args.event;
+	int r;
+
+	if (!event)
+		event = perf_spec_default(&rec->note);
+	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
+			    rec->own.lacks, sizeof(rec->own.lacks));
+	if (r < 0)
+		return own_rights_refused(&rec->own, r);
+	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
+	    (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
+		log_error("%s and %s together leave nothing to sample", rec->specs[0].name,
+			  rec->args.user_only ? "--user-only" : "--kernel-only");
+		return -EINVAL;
+	}
+	if (!rec->args.filter)
+		return 0;
+	if (!rec->specs[0].tracepoint[0]) {
+		log_error("--filter is for tracepoints; %s is none", rec->specs[0].name);
+		return -EINVAL;
+	}
+	rec->specs[0].filter = strdup(rec->args.filter);
+	return rec->specs[0].filter ? 0 : said("--filter", fail(-ENOMEM));
+}
+
+/* ---- running ---- */
+
+static void clear_live(const struct record *rec)
+{
+	if (rec->job.live)
+		fprintf(stderr, "\r\033[K");
+}
+
+static void stop(void *arg)
+{
+	struct record *rec = arg;
+
+	session_stop(rec->session);
+}
+
+static int live_tick(struct loop_timer *timer)
+{
+	struct record *rec = container_of(timer, struct record, live);
+	struct session_summary summary;
+
+	if (rec->args.n_pids && session_targets_gone(rec->session))
+		session_stop(rec->session);
+	if (!rec->job.live || session_state(rec->session) != SESSION_RUNNING)
+		return 0;
+	(void)session_summary(rec->session, &summary);
+	verdict_print_live(&summary, stderr);
+	return 0;
+}
+
+static int end_tick(struct loop_timer *timer)
+{
+	struct record *rec = container_of(timer, struct record, end);
+
+	if (rec->job.interrupted) /* ended already, and the command is waited for */
+		return 0;
+	rec->job.ended_by_us = true;
+	session_stop(rec->session);
+	return 0;
+}
+
+static int watch(struct record *rec)
+{
+	uint64_t live = (rec->job.live ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
+	int r = job_watch(&rec->job, &rec->loop, stop, rec);
+
+	if (r < 0)
+		return said("signals", r);
+	r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
+	return r < 0 ? said("a timer", r) : 0;
+}
+
+static int open_session(struct record *rec)
+{
+	const struct record_args *args = &rec->args;
+	struct session_options so = {
+		.machine = args->all,
+		.pids = args->pids,
+		.n_pids = args->n_pids,
+		.child = rec->job.command ? (uint32_t)rec->job.spawn.pid : 0,
+		.children = args->children || rec->job.command,
+		.specs = rec->specs,
+		.n_specs = rec->n_specs,
+		.period = args->period,
+		.frequency = args->frequency,
+		.stack_bytes = args->stack_bytes,
+		.user_only = args->user_only,
+		.kernel_only = args->kernel_only,
+		.idle = args->idle,
+		.clock = record_clock(args),
+		.cpus = rec->cpus,
+		.n_cpus = rec->n_cpus,
+		.engine = (enum uw_engine_kind)args->unwinder,
+		.features = rec->features,
+		.realtime = args->realtime,
+		.raw = rec->raw,
+		.note = rec->note,
+		.noted = own_rights_noted,
+		.noted_arg = &rec->own,
+		.proc_root = "",
+	};
+	const struct consent_options co = {
+		.socket = args->hook_socket,
+		.listen_fd = -1,
+		.under_seccomp = args->under_seccomp,
+		.features = rec->features,
+	};
+	int r = consent_new(&co, &rec->loop, &rec->consent);
+
+	if (r < 0)
+		return said("cannot record", r);
+	so.consent = rec->consent;
+	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
+			sizeof(rec->own.lacks));
+	if (r < 0)
+		return own_rights_refused(&rec->own, r);
+	return own_rights_enough(&rec->own, session_kernel_refused(rec->session));
+}
+
+/* Starts the session and the child.  > 0: the exit status for a command that cannot be run. */
+static int start(struct record *rec)
+{
+	int r = session_start(rec->session);
+
+	if (r < 0)
+		return late_sink_tell(rec->sink) ? r : said(rec->args.output, r);
+	rights_settle_session(false);
+	if (rec->args.duration > 0) {
+		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
+				   end_tick);
+		if (r < 0)
+			return said("the timer of --duration", r);
+	}
+	return job_go(&rec->job);
+}
+
+static int run(struct record *rec)
+{
+	int r = 0;
+
+	while (r >= 0 && session_state(rec->session) != SESSION_DONE)
+		r = loop_run_once(&rec->loop, -1);
+	clear_live(rec);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void print_verdict(struct record *rec)
+{
+	struct session_summary summary;
+	struct verdict verdict = {
+		.summary = &summary,
+		.file = rec->args.output,
+		.event = rec->specs[0].name,
+		.frequency = rec->args.frequency,
+		.period = rec->args.period,
+	};
+
+	(void)session_summary(rec->session, &summary);
+	verdict.unwritten = verdict_unwritten(&summary, rec->sink);
+	verdict.complete = rec->ended == 0;
+	verdict_show(&verdict, rec->args.json);
+}
+
+/* What this recording came to, as an exit status.  @failed: the reason of a failure, or NULL. */
+static int conclude(struct record *rec, const char *failed)
+{
+	bool bad = failed;
+
+	print_verdict(rec);
+	bad |= raw_finish(rec->raw, rec->args.perf_data) < 0;
+	if (failed)
+		log_error("%s", failed);
+	return job_exit_status(&rec->job, bad);
+}
+
+/* All up to the session, the command held back.  A failure has been told.  > 0: OWN_ASK and so on. */
+static int prepare(struct record *rec)
+{
+	int r = choose_event(rec);
+
+	if (r != 0)
+		return r;
+	r = loop_init(&rec->loop);
+	if (r >= 0)
+		r = late_sink_new(rec->args.output, rec->args.plain, &rec->sink);
+	if (r < 0)
+		return said("cannot record", r);
+	late_sink_behind(rec->sink, SESSION_BEHIND_MS);
+	if (rec->args.perf_data)
+		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
+	if (r < 0)
+		return r;
+	r = job_hold(&rec->job);
+	if (r < 0)
+		return said("cannot fork", r);
+	r = watch(rec);
+	if (r < 0)
+		return r;
+	own_rights_give_up(&rec->features);
+	return open_session(rec);
+}
+
+static void watch_no_more(struct record *rec)
+{
+	loop_timer_remove(&rec->loop, &rec->end);
+	loop_timer_remove(&rec->loop, &rec->live);
+}
+
+/* The exit status; < 0: own rights do. */
+static int ask_daemon(struct record *rec, bool for_kernel)
+{
+	struct record_ask asked;
+	int r = record_ask_open(&asked, &rec->args, &rec->job, rec->own.lacks, for_kernel);
+
+	if (r == 0) {
+		watch_no_more(rec);
+		rec->session = session_free(rec->session);
+		rec->sink = sink_free(rec->sink);
+		r = record_ask_run(&asked);
+	} else {
+		r = ask_run_refused(&asked.run, rec->own.lacks, for_kernel);
+	}
+	record_ask_deinit(&asked);
+	return r;
+}
+
+static int record_by_own_rights(struct record *rec)
+{
+	const char *why = NULL;
+	char text[128];
+	int r = job_watch(&rec->job, &rec->loop, stop, rec);
+
+	own_rights_sure(&rec->own);
+	if (r < 0) {
+		(void)said("signals", r);
+		return 1;
+	}
+	r = start(rec);
+	if (r != 0)
+		return r < 0 ? 1 : r;
+	r = run(rec);
+	if (r < 0) {
+		/* The loop itself is broken: the session cannot be drained. */
+		(void)said("cannot wait for events", r);
+		job_await(&rec->job, "cannot wait for events");
+		return job_exit_status(&rec->job, true);
+	}
+	rec->ended = late_sink_end(rec->sink, false);
+	if (session_error(rec->session, &why) >= 0)
+		why = NULL;
+	if (!why && rec->ended < 0) {
+		(void)snprintf(text, sizeof(text), "writing the trace: %s", strerror(-rec->ended));
+		why = text;
+	}
+	job_await(&rec->job, why);
+	return conclude(rec, why);
+}
+
+static int record_all(struct record *rec)
+{
+	int r;
+
+	if (rec->args.cpus) {
+		r = perf_parse_cpu_list(rec->args.cpus, &rec->cpus, &rec->n_cpus);
+		if (r == -ENOMEM) {
+			(void)said("--cpu", r);
+			return 1;
+		}
+		if (r < 0) {
+			log_error("--cpu takes a list like 0-3,8: '%.64s' is not one",
+				  rec->args.cpus);
+			return 2;
+		}
+	}
+	if (rec->args.no_build_ids)
+		rec->features.has[FEATURE_BUILD_ID] = false;
+	rec->own.socket = rec->args.socket;
+	/* Raw records are not given away. */
+	rec->own.may_ask = !rec->args.no_ask && !rec->args.perf_data;
+	r = rec->args.ask ? OWN_ASK : prepare(rec);
+	if (r > 0) {
+		int status = ask_daemon(rec, r == OWN_ASK_FOR_KERNEL);
+
+		if (status >= 0)
+			return status;
+	}
+	return r < 0 ? 1 : record_by_own_rights(rec);
+}
+
+static int record_main(int argc, char **argv)
+{
+	struct record *rec = calloc(1, sizeof(*rec));
+	char error[256];
+	int n, r;
+
+	if (!rec) {
+		(void)said("cannot record", fail(-ENOMEM));
+		return 1;
+	}
+	rec->args.frequency = rec->args.period = UINT64_MAX;
+	r = options_parse(&record_options, argc, argv, &rec->args, &n);
+	if (r != 0) {
+		free(rec);
+		return options_exit_status(r);
+	}
+	job_init(&rec->job, n ? argv : NULL);
+	rec->job.live = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
+	rec->loop.epoll_fd = rec->live.source.fd = rec->end.source.fd = -1;
+	if (record_args_check(&rec->args, n > 0) < 0) {
+		r = 2;
+	} else if ((r = job_check(&rec->job))) {
+		/* told */
+	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
+		log_error("%s", error);
+		r = 1;
+	} else {
+		r = record_all(rec);
+	}
+	(void)session_free(rec->session);
+	(void)consent_free(rec->consent);
+	(void)perfdata_out_free(rec->raw);
+	(void)sink_free(rec->sink);
+	job_deinit(&rec->job);
+	for (size_t i = 0; i < rec->n_specs; i++)
+		perf_spec_deinit(&rec->specs[i]);
+	free(rec->cpus);
+	watch_no_more(rec);
+	loop_deinit(&rec->loop);
+	free(rec);
+	return r;
+}
+
+const struct command command_record = {
+	.name = "record",
+	.summary = "sample the machine, processes or a command into a trace",
+	.run = record_main,
+	.options = &record_options,
+};

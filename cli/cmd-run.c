@@ -1,0 +1,139 @@
+/* cmd-run.c - perfwind run CMD: starts a command that consents to be profiled, by loading the hook into
+ * it.  Thread: main.
+ *
+ * What the command then is, is the command alone: perfwind is gone once it has started it. */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/spawn.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "libc-hook/hook-proto.h"
+
+enum { PATH_ROOM = 4096 };
+
+struct run_args {
+	const char *socket, *library;
+	bool nondumpable;
+};
+
+static const struct option_def defs[] = {
+	{.name = "hook-socket",
+	 .type = OPTION_STRING,
+	 .argument = "PATH",
+	 .help = "where the profiler listens (default " HOOK_SOCKET "; @NAME: abstract)",
+	 .offset = offsetof(struct run_args, socket)},
+	{.name = "library",
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 .help = "the hook (default: the one installed beside perfwind)",
+	 .offset = offsetof(struct run_args, library)},
+	{.name = "nondumpable",
+	 .type = OPTION_FLAG,
+	 .help = "consent also where the command is not dumpable (kept from its own user)",
+	 .offset = offsetof(struct run_args, nondumpable)},
+	{0},
+};
+
+static const struct options options = {
+	.command = "run",
+	.usage = "[OPTIONS] [--] CMD [ARGUMENTS]",
+	.description =
+		"Starts a command with libperfwind-hook.so loaded (LD_PRELOAD): by that it and "
+		"what "
+		"it starts\nconsent to be profiled by a perfwind that has no right of its own to "
+		"read "
+		"their memory.\nA static program cannot load it, and runs as it would without.",
+	.defs = defs,
+	.min_arguments = 1,
+	.max_arguments = -1,
+	.stop_at_argument = true,
+};
+
+/* Beside the program (a build folder), or in lib beside the bin that holds it. */
+static int find_library(char *path, size_t size)
+{
+	static const char *const places[] = {"libperfwind-hook.so", "../lib/libperfwind-hook.so",
+					     "../lib/perfwind/libperfwind-hook.so"};
+	char self[PATH_ROOM];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (len < 0)
+		return fail(-errno);
+	self[len] = 0;
+	slash = strrchr(self, '/');
+	if (!slash)
+		return fail(-ENOENT);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		int n = snprintf(path, size, "%.*s/%s", (int)(slash - self), self, places[i]);
+
+		if (n > 0 && (size_t)n < size && access(path, R_OK) == 0)
+			return 0;
+	}
+	return fail(-ENOENT);
+}
+
+static int set_environment(const struct run_args *args, const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	_cleanup_(freep) char *preload = NULL;
+
+	/* The dynamic linker takes blanks and colons for the end of a name. */
+	if (strpbrk(library, " :"))
+		return fail(-EINVAL);
+	if (asprintf(&preload, "%s%s%s", library, others && *others ? ":" : "",
+		     others ? others : "") < 0)
+		return fail(-ENOMEM);
+	if (setenv("LD_PRELOAD", preload, 1) < 0 ||
+	    (args->socket && setenv(HOOK_ENV_SOCKET, args->socket, 1) < 0) ||
+	    (args->nondumpable && setenv(HOOK_ENV_NONDUMPABLE, "1", 1) < 0))
+		return fail(-errno);
+	return 0;
+}
+
+static int run_run(int argc, char **argv)
+{
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+	char found[PATH_ROOM + 64];
+	struct run_args args = {0};
+	const char *library;
+	int n, e, r = options_parse(&options, argc, argv, &args, &n);
+
+	if (r)
+		return options_exit_status(r);
+	library = args.library ? args.library : found;
+	if (args.library ? access(library, R_OK) < 0 : find_library(found, sizeof(found)) < 0) {
+		log_error("run: libperfwind-hook.so is not %s: give --library FILE",
+			  args.library ? args.library : "beside perfwind nor in lib");
+		return 1;
+	}
+	r = set_environment(&args, library);
+	if (r < 0) {
+		log_error("run: %s: %s", library,
+			  r == -EINVAL ? "a path with a blank or colon cannot be preloaded"
+				       : strerror(-r));
+		return 1;
+	}
+	e = spawn_check(argv[0]);
+	if (!e) {
+		(void)sigaction(SIGXFSZ, &usual, NULL);
+		(void)execvp(argv[0], argv);
+		e = errno;
+	}
+	log_error("%s: %s", argv[0], strerror(e));
+	return e == ENOENT ? 127 : 126;
+}
+
+const struct command command_run = {
+	.name = "run",
+	.summary = "start a command that consents to be profiled",
+	.run = run_run,
+	.options = &options,
+};

@@ -1,0 +1,425 @@
+/* cmd-trace.c - `perfwind trace`: a Perfetto TraceConfig run inside this process.  Thread: main.
+ *
+ *   config (file or standard input) ──► trace session ──► loop ──► file
+ *
+ * It ends with duration_ms, with Ctrl-C (or TERM), or when the file is full; what was recorded
+ * until then is in the file.  A second Ctrl-C leaves at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/ask-run.h"
+#include "cli/command.h"
+#include "cli/common-options.h"
+#include "cli/late-sink.h"
+#include "cli/own-rights.h"
+#include "cli/trace-name.h"
+#include "cli/verdict.h"
+#include "base/error.h"
+#include "daemon/control/control.h"
+#include "perf/probe.h"
+#include "session/rights.h"
+#include "session/consent/consent.h"
+#include "tracing/trace-session.h"
+
+struct trace_args {
+	const char *config, *output, *stop, *socket, *hook_socket;
+	bool text, background, ask, no_ask, under_seccomp;
+};
+
+struct trace_run {
+	struct trace_args args;
+	struct config *config;
+	struct loop loop;
+	struct sink *sink;
+	struct trace_session *trace;
+	struct consent *consent;
+	struct own_rights own;
+	struct job job; /* none: its signals */
+	bool complete;	/* the file has its end mark */
+	int name_fd;	/* holds unique_session_name; -1: none */
+	int parent_fd;	/* in the background: who waits for the start; -1: nobody */
+};
+
+static const struct option_def defs[] = {
+	{.name = "config",
+	 .letter = 'c',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 .help = "the TraceConfig, as text or in binary form; -: standard input",
+	 .offset = offsetof(struct trace_args, config)},
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 .help = "the trace (default: output_path of the config, else " DEFAULT_TRACE ";\n"
+		 "an existing one becomes FILE.old)",
+	 .offset = offsetof(struct trace_args, output)},
+	{.name = "txt",
+	 .type = OPTION_FLAG,
+	 .help = "the config is text, whatever it looks like",
+	 .offset = offsetof(struct trace_args, text)},
+	{.name = "background",
+	 .letter = 'd',
+	 .type = OPTION_FLAG,
+	 .help = "go on in the background once it runs, and print the process id",
+	 .offset = offsetof(struct trace_args, background)},
+	{.name = "stop",
+	 .type = OPTION_STRING,
+	 .argument = "NAME",
+	 .help = "end the trace whose config has this unique_session_name, and wait for its file",
+	 .offset = offsetof(struct trace_args, stop)},
+	OPTION_DAEMON(struct trace_args, ask, "record"),
+	OPTION_NO_DAEMON(struct trace_args, no_ask),
+	OPTION_CONTROL_SOCKET(struct trace_args, socket),
+	OPTION_HOOK_SOCKET(struct trace_args, hook_socket),
+	OPTION_UNDER_SECCOMP(struct trace_args, under_seccomp),
+	{0},
+};
+
+static const struct options options = {
+	.command = "trace",
+	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --stop NAME",
+	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
+		       "sources, its\nbuffers, its end.  Data sources of others are left out with "
+		       "a warning; what cannot be\nhonoured is refused by the name of its field.",
+	.defs = defs,
+};
+
+static int read_config(struct trace_run *run)
+{
+	bool is_stdin = !strcmp(run->args.config, "-");
+	const char *name = is_stdin ? "standard input" : run->args.config;
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *data = NULL;
+	char error[CONFIG_ERROR_SIZE];
+	size_t len;
+	int r;
+
+	if (!is_stdin)
+		fd = open(run->args.config, O_RDONLY | O_CLOEXEC);
+	r = !is_stdin && fd < 0 ? -errno
+				: read_fd(is_stdin ? STDIN_FILENO : fd, CONFIG_MAX, &data, &len);
+	if (r < 0) {
+		log_error("%s: %s", name, strerror(-r));
+		return fail(r);
+	}
+	r = config_read(name, data, len, run->args.text ? CONFIG_TEXT : CONFIG_EITHER, &run->config,
+			error, sizeof(error));
+	if (r < 0)
+		log_error("%s", error);
+	return r;
+}
+
+static bool wants_deflate(const Pb__TraceConfig *m)
+{
+	return m->compression
+		       ? m->compression->deflate != NULL
+		       : m->compression_type ==
+				 PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE;
+}
+
+static void choose_output(struct trace_run *run)
+{
+	const char *told = run->config->message->output_path;
+
+	if (!run->args.output)
+		run->args.output = told && *told ? told : DEFAULT_TRACE;
+}
+
+static void stop(void *arg)
+{
+	struct trace_run *run = arg;
+
+	trace_session_stop(run->trace);
+}
+
+/* Two sessions of one name cannot be. */
+static int take_name(struct trace_run *run)
+{
+	const char *name = run->config->message->unique_session_name;
+	int r = name && *name ? trace_name_take(name, &run->name_fd) : 0;
+
+	if (r == -EADDRINUSE)
+		log_error("unique_session_name: a session called '%.80s' is running", name);
+	else if (r == -ENAMETOOLONG)
+		log_error("unique_session_name: more than %d bytes", TRACE_NAME_MAX);
+	else if (r < 0)
+		log_error("unique_session_name: %s", strerror(-r));
+	return r;
+}
+
+/* ---- in the background ---- */
+
+/* The parent's part: 0 when the child runs, else its exit status. */
+static int await_start(pid_t child, int fd)
+{
+	char byte;
+	int status;
+
+	if (read(fd, &byte, 1) == 1) {
+		printf("%d\n", (int)child);
+		return 0;
+	}
+	if (waitpid(child, &status, 0) < 0)
+		return 1;
+	return spawn_exit_status(status);
+}
+
+/* 0 in the child, which goes on; else the process is the parent, *ret_status its exit status. */
+static int go_to_background(struct trace_run *run, int *ret_status)
+{
+	int fds[2];
+	pid_t child;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return fail(-errno);
+	child = fork();
+	if (child == 0) {
+		(void)fd_close(fds[0]);
+		run->parent_fd = fds[1];
+		(void)setsid();
+		return 0;
+	}
+	(void)fd_close(fds[1]);
+	if (child > 0)
+		*ret_status = await_start(child, fds[0]);
+	(void)fd_close(fds[0]);
+	return child < 0 ? fail(-EAGAIN) : 1;
+}
+
+/* It runs: the terminal is no longer ours. */
+static void leave_terminal(struct trace_run *run)
+{
+	_cleanup_(fd_closep) int null = -1;
+
+	if (run->parent_fd < 0)
+		return;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (write(run->parent_fd, "", 1) == 1 && null >= 0)
+		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+			(void)dup2(null, fd);
+	run->parent_fd = fd_close(run->parent_fd);
+}
+
+static int make_consent(struct trace_run *run, const struct features *features)
+{
+	const struct consent_options o = {
+		.socket = run->args.hook_socket,
+		.listen_fd = -1,
+		.under_seccomp = run->args.under_seccomp,
+		.features = *features,
+	};
+
+	return consent_new(&o, &run->loop, &run->consent);
+}
+
+/* All up to the start.  A failure has been told.  > 0: OWN_ASK and so on. */
+static int prepare(struct trace_run *run)
+{
+	struct trace_session_options to = {
+		.config = run->config,
+		.root = "",
+		/* Readers look at the version behind these words to know what a service does by
+		 * itself (from v54: a flush before each write into the file). */
+		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
+		.deflated_out = wants_deflate(run->config->message),
+		.noted = own_rights_noted,
+		.noted_arg = &run->own,
+	};
+	char *lacks = run->own.lacks;
+	int r = probe_features(&to.features, lacks, sizeof(run->own.lacks));
+
+	if (r >= 0)
+		r = loop_init(&run->loop);
+	if (r >= 0)
+		r = late_sink_new(run->args.output, !to.deflated_out, &run->sink);
+	if (r >= 0)
+		late_sink_behind(run->sink, trace_session_behind_ms(run->config->message));
+	if (r >= 0)
+		r = job_watch(&run->job, &run->loop, stop, run);
+	to.out = run->sink;
+	own_rights_give_up(&to.features);
+	if (r >= 0)
+		r = make_consent(run, &to.features);
+	to.consent = run->consent;
+	if (r >= 0)
+		r = trace_session_new(&to, &run->loop, &run->trace, lacks, sizeof(run->own.lacks));
+	if (r < 0)
+		return own_rights_refused(&run->own, r);
+	return own_rights_enough(&run->own, trace_session_kernel_refused(run->trace));
+}
+
+static void show_asked(const struct trace_run *run, const struct ask_run *asked)
+{
+	struct trace_session_summary summary;
+
+	if (!ask_summary(asked->ask) || log_level <= LOG_LEVEL_QUIET)
+		return;
+	control_summary_read_trace(ask_summary(asked->ask), &summary);
+	verdict_print_trace(&summary, run->args.output, asked->sink, asked->complete, stderr);
+}
+
+/* The recording is the daemon's, the file ours.  The exit status; < 0: own rights do. */
+static int ask_daemon(struct trace_run *run, bool for_kernel)
+{
+	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
+	struct ask_run asked = {.socket = run->args.socket, .request = &request, .job = &run->job};
+	uint32_t behind_ms;
+	int r;
+
+	request.has_version = request.has_trace_config = true;
+	request.version = CONTROL_VERSION;
+	request.trace_config.data = run->config->wire.data;
+	request.trace_config.len = run->config->wire.len;
+	request.note = run->own.lacks;
+	request.has_kernel_needed = true;
+	request.kernel_needed = for_kernel;
+	if (run->config->wire.len > CONTROL_REQUEST_MAX / 2) {
+		log_error("the config is too large for the daemon: at most %d bytes",
+			  CONTROL_REQUEST_MAX / 2);
+		return 1;
+	}
+	r = late_sink_new(run->args.output, !wants_deflate(run->config->message), &asked.sink);
+	if (r < 0) {
+		log_error("cannot record: %s", strerror(-r));
+		return 1;
+	}
+	behind_ms = trace_session_behind_ms(run->config->message);
+	late_sink_behind(asked.sink, behind_ms ? behind_ms + ASK_RUN_BEHIND_MS : 0);
+	r = ask_run_open(&asked);
+	if (r == 0) {
+		run->trace = trace_session_free(run->trace);
+		run->sink = sink_free(run->sink);
+		r = ask_run(&asked);
+		show_asked(run, &asked);
+	} else {
+		r = ask_run_refused(&asked, run->own.lacks, for_kernel);
+	}
+	ask_run_deinit(&asked);
+	(void)sink_free(asked.sink);
+	return r;
+}
+
+static int run_to_end(struct trace_run *run)
+{
+	struct trace_session_summary summary;
+	const char *why;
+	int r = trace_session_start(run->trace);
+
+	/* The file of a config that writes none on the way is made at the end. */
+	rights_settle_session(true);
+	if (r >= 0)
+		leave_terminal(run);
+	while (r >= 0 && trace_session_state(run->trace) != TRACE_DONE)
+		r = loop_run_once(&run->loop, -1);
+	if (r >= 0) {
+		trace_session_summary(run->trace, &summary);
+		r = late_sink_end(run->sink, summary.full);
+		run->complete = r == 0;
+	}
+	if (trace_session_error(run->trace, &why) < 0) {
+		log_error("%s", why);
+		return 1;
+	}
+	if (r < 0 && !late_sink_tell(run->sink))
+		log_error("%s: %s", run->args.output, strerror(-r));
+	if (r < 0)
+		return 1;
+	return 0;
+}
+
+static int trace_all(struct trace_run *run)
+{
+	struct trace_session_summary summary;
+	int status;
+
+	if (read_config(run) < 0)
+		return 1;
+	choose_output(run);
+	if (run->args.background) {
+		int r = go_to_background(run, &status);
+
+		if (r < 0)
+			log_error("--background: %s", strerror(-r));
+		if (r != 0)
+			return r < 0 ? 1 : status;
+	}
+	if (take_name(run) < 0)
+		return 1;
+	run->own.socket = run->args.socket;
+	run->own.may_ask = !run->args.no_ask && !run->args.background;
+	status = run->args.ask ? OWN_ASK : prepare(run);
+	if (status > 0) {
+		status = ask_daemon(run, status == OWN_ASK_FOR_KERNEL);
+		if (status >= 0)
+			return status;
+		status = job_watch(&run->job, &run->loop, stop, run);
+	}
+	if (status < 0)
+		return 1;
+	own_rights_sure(&run->own);
+	status = run_to_end(run);
+	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
+		trace_session_summary(run->trace, &summary);
+		verdict_print_trace(&summary, run->args.output, run->sink, run->complete, stderr);
+	}
+	return status;
+}
+
+static int stop_by_name(const char *name)
+{
+	int r = trace_name_stop(name);
+
+	if (r == -ENOENT)
+		log_error("no trace session of yours is called '%.80s'", name);
+	else if (r < 0)
+		log_error("--stop %.80s: %s", name, strerror(-r));
+	return r < 0 ? 1 : 0;
+}
+
+static int trace_main(int argc, char **argv)
+{
+	struct trace_run run = {.loop = {.epoll_fd = -1}, .name_fd = -1, .parent_fd = -1};
+	int n, r = options_parse(&options, argc, argv, &run.args, &n);
+
+	job_init(&run.job, NULL);
+	if (r != 0)
+		return options_exit_status(r);
+	if (run.args.stop)
+		return stop_by_name(run.args.stop);
+	if (run.args.ask && (run.args.no_ask || run.args.background)) {
+		log_error("--daemon excludes --no-daemon and --background");
+		return 2;
+	}
+	if (!run.args.socket)
+		run.args.socket = CONTROL_SOCKET;
+	if (!run.args.config) {
+		log_error("which config? -c FILE, or -c - for standard input");
+		return 2;
+	}
+	if (run.args.background && run.args.output && !strcmp(run.args.output, "-")) {
+		log_error("--background and -o - exclude each other");
+		return 2;
+	}
+	r = trace_all(&run);
+	(void)trace_session_free(run.trace);
+	(void)consent_free(run.consent);
+	(void)sink_free(run.sink);
+	job_deinit(&run.job);
+	loop_deinit(&run.loop);
+	(void)config_free(run.config);
+	(void)fd_close(run.parent_fd);
+	(void)fd_close(run.name_fd); /* last: the file is whole */
+	return r;
+}
+
+const struct command command_trace = {
+	.name = "trace",
+	.summary = "run a Perfetto trace config without a tracing service",
+	.run = trace_main,
+	.options = &options,
+};

@@ -1,0 +1,53 @@
+/* common-options.h - options that several commands have: entries of their tables.  Thread: main.
+ * @args has @member of the option's own type. */
+#pragma once
+
+#include "cli/options.h"
+#include "daemon/control/control.h"
+#include "session/consent/consent.h"
+#include "profile/profile-export.h"
+
+/* The trace that record writes, and report reads, where none is named. */
+#define DEFAULT_TRACE "perfwind.pftrace"
+
+/* Who records: own rights, or the daemon (bool, bool, const char *).  @does: "record". */
+#define OPTION_DAEMON(args, member, does)                                                      \
+	{                                                                                      \
+		.name = "daemon", .type = OPTION_FLAG, .offset = offsetof(args, member),       \
+		.help = "let the daemon " does " (by itself only where own rights do not do)", \
+	}
+#define OPTION_NO_DAEMON(args, member)                                                      \
+	{                                                                                   \
+		.name = "no-daemon", .type = OPTION_FLAG, .offset = offsetof(args, member), \
+		.help = "never ask the daemon",                                             \
+	}
+#define OPTION_CONTROL_SOCKET(args, member)                                          \
+	{                                                                            \
+		.name = "control-socket", .type = OPTION_STRING, .argument = "PATH", \
+		.offset = offsetof(args, member),                                    \
+		.help = "where the daemon is asked (default " CONTROL_SOCKET ")",    \
+	}
+
+/* Consent (const char *, bool). */
+#define OPTION_HOOK_SOCKET(args, member)                                                     \
+	{                                                                                    \
+		.name = "hook-socket", .type = OPTION_STRING, .argument = "PATH",            \
+		.offset = offsetof(args, member),                                            \
+		.help = "where processes that may not be read are asked to answer, if they " \
+			"consent\n(perfwind run; default " HOOK_SOCKET "; @NAME: abstract)", \
+	}
+#define OPTION_UNDER_SECCOMP(args, member)                                                       \
+	{                                                                                        \
+		.name = "consent-under-seccomp", .type = OPTION_FLAG,                            \
+		.offset = offsetof(args, member),                                                \
+		.help = "ask also processes under a seccomp filter, which may kill them for it", \
+	}
+
+/* The rows of a table (enum report_by). */
+#define OPTION_BY(args, member)                                                              \
+	{                                                                                    \
+		.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT",      \
+		.choices = report_by_names, .offset = offsetof(args, member),                \
+		.help = "rows of the table: function (default), process, thread, module or " \
+			"cgroup",                                                            \
+	}

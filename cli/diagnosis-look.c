@@ -1,0 +1,249 @@
+/* diagnosis-look.c - see doctor.h: what can be found out by trying, else by reading.  Thread: main.
+ * Events are opened on ourselves or on the first CPU and closed at once; nothing is left changed.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/diagnosis.h"
+#include "perf/gate.h"
+#include "perf/spec.h"
+#include "perf/uapi.h"
+#include "perf/probe.h"
+
+/* The numbers of the namespaces that a machine starts with are constants: include/linux/proc_ns.h. */
+#define FIRST_USER_NAMESPACE 0xeffffffd
+#define FIRST_PID_NAMESPACE 0xeffffffc
+
+enum {
+	SECCOMP_FILTER = 2,
+	STACK_BYTES = 65528,
+	RING_WANTED = 16 << 20,	  /* 250 ms of such samples at 999 Hz */
+	RINGS_WANTED = 256 << 20, /* of all CPUs, as perf/source-rings.c has it */
+};
+
+static int try_event(uint32_t type, uint64_t config, bool kernel, bool machine)
+{
+	struct perf_event_attr attr = {
+		.type = type,
+		.size = sizeof(attr),
+		.config = config,
+		.disabled = 1,
+		.exclude_kernel = !kernel,
+		.exclude_hv = 1,
+	};
+	int fd = perf_event_open(&attr, machine ? -1 : 0, machine ? 0 : -1, -1,
+				 PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		return fd;
+	fd_close(fd);
+	return 0;
+}
+
+/* As a default recording has them, by its own code: what is locked counts for all rings together. */
+static void look_at_rings(struct doctor_facts *f)
+{
+	struct perf_options options = {
+		.leader = {.name = "cpu-clock",
+			   .type = PERF_TYPE_SOFTWARE,
+			   .config = PERF_COUNT_SW_CPU_CLOCK,
+			   .weight = PERF_WEIGHT_TIME,
+			   .exclude_kernel = true},
+		.frequency = min_u64(999, f->max_rate),
+		.stack_bytes = STACK_BYTES,
+		.clock = CLOCK_MONOTONIC,
+		.tasks = true,
+		.features = f->features,
+	};
+	_cleanup_(freep) uint32_t *cpus = NULL;
+	struct perf_source *source = NULL;
+	enum perf_gate gate;
+	char error[256];
+
+	if (perf_online_cpus(&cpus, &options.n_cpus) < 0)
+		return;
+	options.cpus = cpus;
+	f->ring_wanted = RING_WANTED;
+	while (f->ring_wanted * options.n_cpus >= RINGS_WANTED) /* side-band has some */
+		f->ring_wanted /= 2;
+	if (perf_source_new(&options, &source, &gate, error, sizeof(error)) >= 0 &&
+	    perf_source_add_task(source, (pid_t)syscall(SYS_gettid), &gate, error, sizeof(error)) ==
+		    0)
+		f->ring_bytes = perf_source_options(source)->ring_bytes;
+	(void)perf_source_free(source);
+}
+
+static void look_at_rights(struct doctor_facts *f)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	f->root = geteuid() == 0 && !f->user_namespace;
+	if (!f->user_namespace && syscall(SYS_capget, &header, data) == 0) {
+		uint64_t has = data[0].effective | (uint64_t)data[1].effective << 32;
+
+		f->cap_admin = has & (1ull << CAP_SYS_ADMIN);
+		f->cap_perfmon = has & (1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN);
+		f->cap_ptrace = has & (1ull << CAP_SYS_PTRACE);
+		f->cap_syslog = has & (1ull << CAP_SYSLOG);
+		f->cap_ipc_lock = has & (1ull << CAP_IPC_LOCK);
+	}
+	f->seccomp = prctl(PR_GET_SECCOMP) == SECCOMP_FILTER;
+}
+
+/* Any text symbol will do; without the right all addresses read as 0. */
+static bool kernel_addresses(void)
+{
+	char line[256];
+	_cleanup_(file_closep) FILE *f = fopen("/proc/kallsyms", "re");
+
+	for (int i = 0; f && i < 64 && fgets(line, sizeof(line), f); i++)
+		if (strtoull(line, NULL, 16))
+			return true;
+	return false;
+}
+
+static int tracepoint(void)
+{
+	static const char *const roots[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+	int r, found = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+		_cleanup_(freep) char *text = NULL;
+		char path[128];
+		uint64_t id;
+
+		(void)snprintf(path, sizeof(path), "%s/events/sched/sched_switch/id", roots[i]);
+		r = read_file(path, 32, &text, NULL);
+		if (r < 0) {
+			found = found == -ENOENT ? r : found; /* closed says more than not there */
+			continue;
+		}
+		text[strcspn(text, "\n")] = 0;
+		if (parse_u64(text, 10, UINT32_MAX, &id) == 0)
+			return try_event(PERF_TYPE_TRACEPOINT, id, true, false);
+	}
+	return found;
+}
+
+static bool listens(const char *path, bool *ret_outside)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_(fd_closep) int fd = -1;
+	struct ucred listener = {0};
+	socklen_t len = sizeof(listener);
+
+	*ret_outside = false;
+	if (strlen(path) >= sizeof(address.sun_path))
+		return false;
+	memcpy(address.sun_path, path, strlen(path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return false;
+	/* A process that has no id here is 0 (pid_namespaces(7)). */
+	*ret_outside =
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 || listener.pid == 0;
+	return true;
+}
+
+/* As the daemon would judge us: by what the kernel says of whoever is at the socket's other end. */
+static void look_at_policy(struct doctor_facts *f)
+{
+	struct settings settings = settings_default;
+	struct policy policy;
+	struct asker asker;
+	const struct passwd *pw = getpwuid(geteuid());
+	const struct group *gr;
+	int pair[2];
+
+	(void)snprintf(f->user, sizeof(f->user), "%s", pw ? pw->pw_name : "USER");
+	if (f->user_namespace) {
+		(void)snprintf(f->settings_error, sizeof(f->settings_error),
+			       "to a daemon outside of this user namespace you are another user");
+		return;
+	}
+	if (settings_read(NULL, &settings, f->settings_error, sizeof(f->settings_error)) < 0)
+		return;
+	policy_of(&settings, &policy);
+	gr = policy.all.n_groups ? getgrgid(policy.all.groups[0]) : NULL;
+	(void)snprintf(f->group, sizeof(f->group), "%s", gr ? gr->gr_name : "");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	if (asker_of(pair[0], &asker) >= 0) {
+		f->scope = policy_scope(&policy, &asker);
+		asker_deinit(&asker);
+	}
+	fd_close(pair[0]);
+	fd_close(pair[1]);
+}
+
+static bool is_inner(const char *namespace, ino_t first)
+{
+	struct stat st;
+
+	return stat(namespace, &st) == 0 && st.st_ino != first;
+}
+
+/* Where systemd looks for what is installed: systemd.unit(5). */
+static bool has_units(void)
+{
+	static const char *const folders[] = {"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		char path[128];
+
+		(void)snprintf(path, sizeof(path), "%s/systemd/system/perfwind-control.socket",
+			       folders[i]);
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+void doctor_look(const char *control_socket, struct doctor_facts *f)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+	struct rlimit limit = {0, 0};
+	char error[256];
+
+	*f = (struct doctor_facts){
+		.pid_namespace = is_inner("/proc/self/ns/pid", FIRST_PID_NAMESPACE),
+		.user_namespace = is_inner("/proc/self/ns/user", FIRST_USER_NAMESPACE),
+	};
+	look_at_rights(f);
+	f->paranoid = (int)gate_sysctl("perf_event_paranoid", INT_MAX);
+	f->kptr_restrict = (int)gate_sysctl("kptr_restrict", 0);
+	f->ptrace_scope = (int)gate_sysctl("yama/ptrace_scope", -1);
+	f->mlock_kb = (uint64_t)gate_sysctl("perf_event_mlock_kb", 516);
+	f->max_rate = (uint64_t)gate_sysctl("perf_event_max_sample_rate", 100000);
+	f->own_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, false);
+	f->own_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, false);
+	f->machine = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, true);
+	f->cycles = perf_spec_cycles();
+	f->tracepoints = tracepoint();
+	f->kernel_addresses = kernel_addresses();
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	f->files = limit.rlim_max;
+	(void)probe_features(&f->features, error, sizeof(error));
+	look_at_rings(f);
+	f->daemon = listens(control_socket, &f->daemon_outside);
+	f->units = access("/run/systemd/system", F_OK) == 0 && has_units();
+	f->service_user = getpwnam("perfwind") != NULL;
+	look_at_policy(f);
+	f->debug_files = access("/usr/lib/debug/.build-id", X_OK) == 0;
+	f->debuginfod = urls && *urls;
+}

@@ -1,0 +1,441 @@
+/* diagnosis.c - see doctor.h: what the facts mean, what it costs, and what to type.  Thread: main. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "cli/diagnosis.h"
+
+#define SAY(member, ...) (void)snprintf(f->member, sizeof(f->member), __VA_ARGS__)
+
+#define CONTAINER_MEND "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+
+static bool by_own_rights(const struct doctor_facts *d)
+{
+	return d->own_user == 0 && d->ring_bytes;
+}
+
+/* The system call is let through by none, or all but none. */
+static bool is_filtered(const struct doctor_facts *d)
+{
+	return (d->own_user == -EPERM && d->seccomp) ||
+	       (d->own_user == -ENOSYS && d->paranoid != INT_MAX);
+}
+
+bool doctor_by_daemon(const struct doctor_facts *d)
+{
+	/* A setting that keeps us out keeps the daemon out too; a filter is ours alone. */
+	return !by_own_rights(d) && is_filtered(d) && d->daemon && d->scope != POLICY_NOTHING &&
+	       !*d->settings_error && !d->daemon_outside;
+}
+
+bool doctor_can_record(const struct doctor_facts *d)
+{
+	return by_own_rights(d) || doctor_by_daemon(d);
+}
+
+/* What hangs on events cannot be told apart where none can be opened. */
+static bool no_events(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->own_user == 0)
+		return false;
+	f->state = DOCTOR_SHUT;
+	SAY(what, "not known while perf_event_open is refused");
+	SAY(cost, "as of own-programs");
+	SAY(mend, "as of own-programs, then perfwind doctor again");
+	return true;
+}
+
+static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->ring_bytes)
+		return false;
+	f->state = DOCTOR_SHUT;
+	SAY(what, "not even the smallest rings fit into the limit of locked memory (see rings)");
+	SAY(mend, "sudo sysctl kernel.perf_event_mlock_kb=2048");
+	return true;
+}
+
+static void judge_own_programs(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (by_own_rights(d)) {
+		if (d->cap_perfmon)
+			SAY(what, "your own programs can be sampled (CAP_PERFMON)");
+		else
+			SAY(what,
+			    "your own programs can be sampled (kernel.perf_event_paranoid = %d)",
+			    d->paranoid);
+		return;
+	}
+	f->state = doctor_by_daemon(d) ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	SAY(cost, doctor_by_daemon(d) ? "the daemon records, what it gives you (see daemon)"
+				      : "perfwind cannot record");
+	if (d->own_user == 0 && judge_own_rings(d, f))
+		return;
+	if (d->paranoid == INT_MAX) {
+		SAY(what, "this kernel was built without perf events");
+		SAY(mend, "a kernel with CONFIG_PERF_EVENTS");
+	} else if (is_filtered(d)) {
+		SAY(what, "a seccomp filter refuses perf_event_open, as containers have one");
+		SAY(mend, CONTAINER_MEND);
+	} else if (d->paranoid > 2 && !d->cap_admin) {
+		/* of Debian, Ubuntu, Android: at 3 and more they ask for CAP_SYS_ADMIN */
+		SAY(what, "kernel.perf_event_paranoid = %d keeps %s from it", d->paranoid,
+		    d->cap_perfmon ? "even CAP_PERFMON" : "users");
+		SAY(mend, "sudo sysctl kernel.perf_event_paranoid=2");
+	} else {
+		SAY(what, "perf_event_open: %s (a security module?)", strerror(-d->own_user));
+		SAY(mend, "sudo ausearch -m avc -ts recent; allow perf_event to it");
+	}
+}
+
+/* Not perf_event_paranoid's doing at @level. */
+static bool is_module(const struct doctor_facts *d, int level)
+{
+	return d->paranoid <= level || d->cap_perfmon;
+}
+
+static void judge_kernel(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->own_kernel == 0) {
+		SAY(what, "the time your programs spend in the kernel can be sampled");
+		return;
+	}
+	if (no_events(d, f))
+		return;
+	f->state = DOCTOR_SHUT;
+	SAY(cost, "system calls and page faults of your programs are not seen (--user-only)");
+	if (is_module(d, 1)) {
+		SAY(what, "a security module or lockdown keeps the kernel out: %s",
+		    strerror(-d->own_kernel));
+		SAY(mend, "cat /sys/kernel/security/lockdown; sudo ausearch -m avc -ts recent");
+		return;
+	}
+	SAY(what, "kernel.perf_event_paranoid = %d keeps the kernel out", d->paranoid);
+	SAY(mend, "sudo sysctl kernel.perf_event_paranoid=1");
+}
+
+static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->machine == 0 && d->pid_namespace) {
+		f->state = DOCTOR_PARTLY;
+		SAY(what, "whole CPUs can be sampled, but this is a container with process ids of "
+			  "its own");
+		SAY(cost, "-a cannot tell what runs outside from the idle task, and leaves it out");
+		SAY(mend, "docker run --pid=host ..., or run perfwind on the host");
+		return;
+	}
+	if (d->machine == 0) {
+		SAY(what, "the whole machine can be sampled (-a)");
+		return;
+	}
+	if (no_events(d, f))
+		return;
+	f->state = DOCTOR_SHUT;
+	SAY(cost, "-a is refused; your own programs do not need it");
+	if (is_module(d, 0)) {
+		SAY(what, "whole CPUs: %s (a security module?)", strerror(-d->machine));
+		SAY(mend, "sudo ausearch -m avc -ts recent; allow perf_event { cpu } to it");
+		return;
+	}
+	SAY(what, "whole CPUs may not be sampled (kernel.perf_event_paranoid = %d)", d->paranoid);
+	SAY(mend, "sudo sysctl kernel.perf_event_paranoid=0");
+}
+
+static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->cap_ptrace) {
+		SAY(what, "processes of all users can be sampled and read (CAP_SYS_PTRACE)");
+		return;
+	}
+	f->state = DOCTOR_SHUT;
+	SAY(what, "other users' processes cannot be read (no CAP_SYS_PTRACE)");
+	SAY(cost,
+	    d->cap_perfmon
+		    ? "Linux before 6.15 shows no stacks of those that were there before, unless "
+		      "they consent (perfwind run)"
+		    : "-p of another user's process is refused");
+	SAY(mend, "sudo perfwind record -p PID");
+}
+
+static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->cycles == 0) {
+		SAY(what, "the CPU's own counters are there: cycles is the default event");
+		return;
+	}
+	if (no_events(d, f))
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost, "sampling is by cpu-clock, a timer: code with interrupts off is seen late");
+	if (d->cycles == -ENOENT || d->cycles == -EOPNOTSUPP || d->cycles == -ENODEV) {
+		SAY(what, "no hardware counters: a virtual machine without a virtual PMU?");
+		SAY(mend, "on its host (KVM): -cpu host,pmu=on; in a cloud: a type of machine with "
+			  "a PMU");
+	} else {
+		SAY(what, "hardware counters are refused: %s", strerror(-d->cycles));
+		SAY(mend, "sudo perfwind record ...");
+	}
+}
+
+static void judge_tracepoints(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->tracepoints == 0) {
+		SAY(what, "tracepoints can be sampled (-e sched:sched_switch)");
+		return;
+	}
+	f->state = DOCTOR_SHUT;
+	SAY(cost, "-e GROUP:NAME is refused");
+	if (d->tracepoints == -ENOENT) {
+		SAY(what, "tracefs is not mounted");
+		SAY(mend, "sudo mount -t tracefs nodev /sys/kernel/tracing");
+	} else if (!no_events(d, f)) {
+		SAY(what, "tracefs or its events are closed to this user: %s",
+		    strerror(-d->tracepoints));
+		SAY(mend, "sudo perfwind record -e ...");
+	}
+}
+
+/* kernel/ksyms_common.c: at 0 they are shown to whoever may sample the kernel, and as at 1 to
+ * CAP_SYSLOG; at 2 to nobody. */
+static void judge_kernel_names(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	bool paranoid = d->paranoid > 1;
+
+	if (d->kernel_addresses) {
+		SAY(what, "kernel functions have names (/proc/kallsyms shows addresses)");
+		return;
+	}
+	f->state = DOCTOR_SHUT;
+	SAY(cost, "kernel frames are in the trace without names");
+	if (d->kptr_restrict < 2 && (d->cap_syslog || (!d->kptr_restrict && !paranoid))) {
+		SAY(what, "/proc/kallsyms shows no addresses, though none of its gates is shut");
+		SAY(mend, "run perfwind outside of what hides it (a container, "
+			  "ProtectKernelTunables=)");
+		return;
+	}
+	SAY(what, "/proc/kallsyms shows no addresses (kernel.kptr_restrict = %d%s)",
+	    d->kptr_restrict, d->cap_syslog ? "" : ", no CAP_SYSLOG");
+	if (d->cap_syslog)
+		SAY(mend, "sudo sysctl kernel.kptr_restrict=1");
+	else
+		SAY(mend, "sudo sysctl%s%s", d->kptr_restrict ? " kernel.kptr_restrict=0" : "",
+		    paranoid ? " kernel.perf_event_paranoid=1" : "");
+}
+
+static void judge_capabilities(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	const struct {
+		const char *name;
+		bool has;
+	} caps[] = {{"PERFMON", d->cap_perfmon},
+		    {"SYS_PTRACE", d->cap_ptrace},
+		    {"SYSLOG", d->cap_syslog},
+		    {"IPC_LOCK", d->cap_ipc_lock}};
+	char has[64] = "", lacks[64] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(caps); i++) {
+		char *to = caps[i].has ? has : lacks;
+		size_t len = strlen(to);
+
+		(void)snprintf(to + len, sizeof(has) - len, " %s", caps[i].name);
+	}
+	SAY(what, "held:%s; not held:%s", *has ? has : " none", *lacks ? lacks : " none");
+	if (!*lacks)
+		return;
+	f->state = *has ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	if (d->user_namespace)
+		SAY(what, "rights of a user namespace do not count for the machine");
+	SAY(cost, "what is open to ordinary users is open, by the settings named here");
+	SAY(mend, d->user_namespace ? "run perfwind outside of the user namespace"
+				    : "sudo perfwind record ...");
+}
+
+static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (is_filtered(d)) {
+		f->state = DOCTOR_SHUT;
+		SAY(what, "a filter of system calls refuses perf_event_open");
+		SAY(cost, "perfwind cannot record at all from inside");
+		SAY(mend, CONTAINER_MEND);
+		return;
+	}
+	SAY(what, d->seccomp ? "a filter of system calls is there, and lets perf_event_open through"
+			     : "no filter of system calls");
+}
+
+static void judge_ptrace(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->ptrace_scope <= 0 || (d->cap_ptrace && d->ptrace_scope < 3)) {
+		SAY(what, "memory of %s can be read%s",
+		    d->cap_ptrace ? "all processes" : "your own processes",
+		    d->ptrace_scope < 0 ? "" : " (kernel.yama.ptrace_scope)");
+		return;
+	}
+	f->state = d->ptrace_scope == 1 ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	SAY(what, "kernel.yama.ptrace_scope = %d: memory of %s can be read", d->ptrace_scope,
+	    d->ptrace_scope == 1 ? "programs that perfwind starts" : "no process");
+	SAY(cost,
+	    "of others (-p) stacks deeper than their copy are cut, and code without a file is "
+	    "guessed");
+	if (d->ptrace_scope == 3)
+		SAY(mend, "a boot with kernel.yama.ptrace_scope below 3, which is final");
+	else
+		SAY(mend, "sudo sysctl kernel.yama.ptrace_scope=0");
+}
+
+static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (no_events(d, f))
+		return;
+	if (d->ring_bytes >= d->ring_wanted) {
+		SAY(what, "rings of %lu KiB a CPU can be had", d->ring_wanted >> 10);
+		return;
+	}
+	f->state = d->ring_bytes ? DOCTOR_PARTLY : DOCTOR_SHUT;
+	SAY(what, "rings of %lu KiB a CPU at most, of %lu (kernel.perf_event_mlock_kb = %lu)",
+	    d->ring_bytes >> 10, d->ring_wanted >> 10, d->mlock_kb);
+	SAY(cost, "at high rates with large stacks samples can get lost, and are counted");
+	SAY(mend, "sudo sysctl kernel.perf_event_mlock_kb=65536");
+}
+
+static void judge_files(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	enum { ENOUGH = 16384 };
+
+	SAY(what, "%lu descriptors", d->files);
+	if (d->files >= ENOUGH)
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost, "a process of more than some %lu threads is sampled by whole CPUs, if at all",
+	    d->files / 8);
+	SAY(mend, "ulimit -Hn %d  (as root, or in /etc/security/limits.conf)", (int)ENOUGH);
+}
+
+static void judge_rate(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	SAY(what, "up to %lu samples a second and CPU", d->max_rate);
+	if (d->max_rate >= 4000)
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost, "-F above it is refused");
+	SAY(mend, "sudo sysctl kernel.perf_event_max_sample_rate=100000");
+}
+
+static void judge_facilities(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	size_t n = 0;
+
+	if (no_events(d, f))
+		return;
+	for (int i = 0; i < FEATURE_COUNT; i++) {
+		if (d->features.has[i] || n >= sizeof(f->cost) - 32)
+			continue;
+		n += (size_t)snprintf(f->cost + n, sizeof(f->cost) - n, "%s%s",
+				      n ? ", " : "done the older way: ", feature_name(i));
+	}
+	SAY(what, n ? "the kernel lacks some newer facilities" : "all newer facilities are there");
+	f->state = n ? DOCTOR_PARTLY : DOCTOR_OPEN;
+	if (n)
+		SAY(mend, "none needed; Linux 6.13 has all of them");
+}
+
+/* Whether and what it records for this user. */
+static void judge_policy(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->scope == POLICY_ALL && !*d->settings_error) {
+		SAY(what, "a perfwind daemon is there to ask: you may record every process and the "
+			  "kernel (-a, -p)");
+		return;
+	}
+	f->state = DOCTOR_PARTLY;
+	if (*d->settings_error) {
+		SAY(what, "a perfwind daemon is there to ask; what it gives you is not known: %s",
+		    d->settings_error);
+		SAY(cost, "a recording that asks says what it was refused");
+		SAY(mend, "perfwind record --daemon -a -d 1");
+		return;
+	}
+	SAY(what, "a perfwind daemon is there to ask: %s",
+	    d->scope == POLICY_OWN
+		    ? "you may record your own processes, user code only (-a: all of yours)"
+		    : "it records nothing for you (own-processes = no in " SETTINGS_FILE ")");
+	SAY(cost, "other users' processes and the kernel are not shown to you");
+	if (*d->group)
+		SAY(mend, "sudo usermod -aG %s %s, and log in again", d->group, d->user);
+	else
+		SAY(mend, "all-users = %s in " SETTINGS_FILE ", then: sudo kill -HUP its daemon",
+		    d->user);
+}
+
+static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->daemon) {
+		judge_policy(d, f);
+		return;
+	}
+	SAY(what, "no perfwind daemon listens: your own rights are all there is");
+	if (d->root)
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost, "what the lines above refuse stays refused");
+	if (d->units)
+		SAY(mend,
+		    "sudo %ssystemctl enable --now perfwind-hook.socket "
+		    "perfwind-control.socket",
+		    d->service_user ? "" : "systemd-sysusers && sudo ");
+	else
+		SAY(mend, "sudo %sperfwind daemon --user perfwind",
+		    d->service_user ? "" : "useradd -r perfwind && sudo ");
+}
+
+static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (d->debug_files) {
+		SAY(what, "separate debug information is there (/usr/lib/debug)");
+		return;
+	}
+	f->state = DOCTOR_PARTLY;
+	SAY(what, "no separate debug information is installed (/usr/lib/debug)");
+	SAY(cost, "of stripped binaries only exported functions have names");
+	SAY(mend, "install the -dbgsym or -debuginfo package of what you profile");
+}
+
+static void judge_debuginfod(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	SAY(what, d->debuginfod ? "DEBUGINFOD_URLS is set, but perfwind asks no network"
+				: "DEBUGINFOD_URLS is not set; perfwind asks no network anyway");
+	if (!d->debuginfod || d->debug_files)
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost, "what debuginfod has is not used for names");
+	SAY(mend, "debuginfod-find debuginfo FILE, put under /usr/lib/debug/.build-id/");
+}
+
+static const struct {
+	const char *name;
+	void (*judge)(const struct doctor_facts *d, struct doctor_finding *f);
+} gates[DOCTOR_GATES] = {
+	[DOCTOR_OWN_PROGRAMS] = {"own-programs", judge_own_programs},
+	[DOCTOR_KERNEL] = {"kernel", judge_kernel},
+	[DOCTOR_MACHINE] = {"machine", judge_machine},
+	[DOCTOR_OTHERS] = {"others", judge_others},
+	[DOCTOR_HARDWARE] = {"hardware", judge_hardware},
+	[DOCTOR_TRACEPOINTS] = {"tracepoints", judge_tracepoints},
+	[DOCTOR_KERNEL_NAMES] = {"kernel-names", judge_kernel_names},
+	[DOCTOR_CAPABILITIES] = {"capabilities", judge_capabilities},
+	[DOCTOR_SECCOMP] = {"seccomp", judge_seccomp},
+	[DOCTOR_PTRACE] = {"ptrace", judge_ptrace},
+	[DOCTOR_RINGS] = {"rings", judge_rings},
+	[DOCTOR_FILES] = {"files", judge_files},
+	[DOCTOR_RATE] = {"rate", judge_rate},
+	[DOCTOR_FACILITIES] = {"facilities", judge_facilities},
+	[DOCTOR_DAEMON] = {"daemon", judge_daemon},
+	[DOCTOR_SYMBOLS] = {"symbols", judge_symbols},
+	[DOCTOR_DEBUGINFOD] = {"debuginfod", judge_debuginfod},
+};
+
+void doctor_judge(const struct doctor_facts *facts, enum doctor_gate gate, struct doctor_finding *f)
+{
+	*f = (struct doctor_finding){.name = gates[gate].name, .state = DOCTOR_OPEN};
+	gates[gate].judge(facts, f);
+}

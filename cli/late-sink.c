@@ -1,0 +1,155 @@
+/* late-sink.c - see late_sink.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/late-sink.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "trace/mark.h"
+
+struct late_sink {
+	struct sink sink;
+	const char *path;
+	bool plain, beside;
+	uint32_t behind_ms;
+	int error;   /* it could not be opened; a second try would put aside what the first one made
+		    */
+	bool failed; /* something was not taken */
+	struct sink *file;
+};
+
+static int late_open(struct late_sink *late)
+{
+	struct sink *file = NULL;
+	int r = sink_file_new(late->path, &file);
+
+	if (r < 0)
+		return r;
+	r = mark_begin(file, late->behind_ms); /* readable without inflating what follows */
+	if (r < 0) {
+		(void)sink_free(file);
+		return r;
+	}
+	if (!late->plain) {
+		r = sink_deflate_new(file, &file);
+		if (r < 0)
+			return r;
+	}
+	if (late->beside)
+		return sink_beside_new(file, &late->file);
+	late->file = file;
+	return 0;
+}
+
+static void look(struct late_sink *late, int r)
+{
+	late->failed |= r < 0;
+	if (!late->file)
+		return;
+	late->sink.bytes = late->file->bytes;
+	late->sink.written = late->file->written;
+}
+
+static int late_write(struct sink *sink, const void *data, size_t len)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r;
+
+	if (!late->file && late->error >= 0)
+		late->error = late_open(late);
+	r = late->error;
+	if (r >= 0)
+		r = late->file->write(late->file, data, len);
+	look(late, r);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int late_flush(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r = late->file ? late->file->flush(late->file) : 0;
+
+	look(late, r);
+	return r;
+}
+
+static void late_free(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+
+	(void)sink_free(late->file);
+	free(late);
+}
+
+void late_sink_behind(struct sink *sink, uint32_t ms)
+{
+	container_of(sink, struct late_sink, sink)->behind_ms = ms;
+}
+
+int late_sink_end(struct sink *sink, bool full)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+	struct sink_count count;
+	int r;
+
+	if (sink->write != late_write)
+		return LATE_SINK_CUT;
+	r = late_flush(sink);
+	if (r < 0 || late->failed || !late->file)
+		return r < 0 ? trace(r) : LATE_SINK_CUT;
+	/* But our own first one, which is not among those that were deflated. */
+	count = (struct sink_count){sink->written.packets - late->plain, sink->written.samples};
+	r = mark_end(late->file, &count, full);
+	if (r >= 0)
+		r = late_flush(sink);
+	look(late, r);
+	return r < 0 ? trace(r) : 0;
+}
+
+int late_sink_new_beside(const char *path, bool plain, struct sink **ret_sink)
+{
+	int r = late_sink_new(path, plain, ret_sink);
+
+	if (r >= 0)
+		container_of(*ret_sink, struct late_sink, sink)->beside = true;
+	return r;
+}
+
+int late_sink_new(const char *path, bool plain, struct sink **ret_sink)
+{
+	struct late_sink *late = calloc(1, sizeof(*late));
+
+	if (!late)
+		return fail(-ENOMEM);
+	*late = (struct late_sink){
+		.sink = {.write = late_write, .flush = late_flush, .free = late_free},
+		.path = path,
+		.plain = plain,
+	};
+	*ret_sink = &late->sink;
+	return 0;
+}
+
+static const char *words_of(int error)
+{
+	switch (error) {
+	case -EISDIR:
+		return "is a directory";
+	case -ENOTEMPTY:
+		return "exists, and cannot be kept as FILE.old, which is a directory";
+	case -ELOOP:
+		return "another user's link or pipe in a directory where everybody can write";
+	default:
+		return strerror(-error);
+	}
+}
+
+bool late_sink_tell(const struct sink *sink)
+{
+	const struct late_sink *late = container_of(sink, struct late_sink, sink);
+
+	if (!sink || sink->write != late_write || late->error >= 0)
+		return false;
+	log_error("the trace cannot be written to %s (-o): %s", late->path, words_of(late->error));
+	return true;
+}

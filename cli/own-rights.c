@@ -1,0 +1,61 @@
+/* own-rights.c - see own_rights.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/ask.h"
+#include "cli/own-rights.h"
+#include "base/child.h"
+#include "base/error.h"
+#include "session/rights.h"
+
+void own_rights_noted(void *arg, const char *line)
+{
+	struct own_rights *own = arg;
+
+	if (own->sure || own->n_lines == ARRAY_SIZE(own->lines))
+		log_info("%s", line);
+	else
+		(void)snprintf(own->lines[own->n_lines++], sizeof(own->lines[0]), "%s", line);
+}
+
+void own_rights_sure(struct own_rights *own)
+{
+	own->sure = true;
+	for (size_t i = 0; i < own->n_lines; i++)
+		log_info("%s", own->lines[i]);
+	own->n_lines = 0;
+}
+
+int own_rights_refused(struct own_rights *own, int r)
+{
+	if (!*own->lacks)
+		(void)snprintf(own->lacks, sizeof(own->lacks), "cannot record: %s", strerror(-r));
+	/* ENOSYS: of a filter that hides the call. */
+	if ((r == -EACCES || r == -EPERM || r == -ENOSYS) && own->may_ask &&
+	    ask_possible(own->socket))
+		return OWN_ASK;
+	own_rights_sure(own);
+	log_error("%s", own->lacks);
+	return r;
+}
+
+int own_rights_enough(struct own_rights *own, bool kernel_refused)
+{
+	if (!kernel_refused || !own->may_ask || !ask_possible(own->socket))
+		return 0;
+	(void)snprintf(own->lacks, sizeof(own->lacks), "the kernel's half is not permitted");
+	return OWN_ASK_FOR_KERNEL;
+}
+
+void own_rights_give_up(const struct features *features)
+{
+	char error[256];
+
+	rights_lend_session();
+	child_landlock(features->has[FEATURE_LANDLOCK]);
+
+	if (rights_filter(RIGHTS_COMMAND, log_level >= LOG_LEVEL_VERBOSE, error, sizeof(error)) < 0)
+		log_verbose("%s", error);
+	else
+		log_verbose("system calls are filtered");
+}

@@ -1,0 +1,222 @@
+/* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them while
+ * main does other things: what a copy has where, 1 ms, or /proc/kallsyms, 45.
+ *
+ * First choice is the copy that perf keeps of that text for each kernel that it recorded
+ * (kernel-copy.h): a file, so that the kernel need not print 120,000 lines once more, and right for
+ * any kernel whose build id the recording tells.  It is moved to where _text was in the recording.
+ * Modules lie elsewhere after each boot, so their symbols are not taken from it; the first sample
+ * in one of them makes us read what the kernel says today.
+ *
+ * The names of the kernel that runs now are believed only when the recording is of this boot: of
+ * the same release, and its text began where a symbol of that kind stands today (each boot has its
+ * own place for it).  perf tells where in the address of its kernel mapping's record:
+ * "[kernel.kallsyms]_text" and an offset that is the symbol's address
+ * (tools/perf/util/synthetic-events.c). */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "import/import-private.h"
+#include "import/kernel-copy.h"
+#include "symbols/kernel-text.h"
+#include "symbols/names.h"
+
+enum { MAX_KSYMBOLS = 65536 };
+
+/* All that the file says: pid -1 maps it as "[kernel.kallsyms]_text". */
+static const char kernel_path[] = "[kernel.kallsyms]";
+
+static void *read_names(void *arg)
+{
+	struct import *im = arg;
+	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+
+	im->text_today = fd < 0 ? 0 : kernel_text_start(fd);
+	im->kernel_error = fd < 0 ? -errno : uw_kallsyms_new(fd, &im->names_today);
+	return NULL;
+}
+
+static void *read_names_beside(void *arg)
+{
+	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
+	return read_names(arg);
+}
+
+void import_kernel_start(struct import *im)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+	const struct perfdata_build_id *id = perfdata_build_id(im->file, kernel_path);
+	struct utsname names;
+
+	im->same_kernel = im->arch == UW_ARCH_HOST && uname(&names) == 0 && info->os_release &&
+			  !strcmp(names.release, info->os_release) && info->hostname &&
+			  !strcmp(names.nodename, info->hostname);
+	if (im->event->attr.exclude_kernel)
+		return;
+	if (id)
+		(void)kernel_copy_open(id->bytes, id->len, &im->kernel_copy);
+	if (im->same_kernel && im->kernel_copy < 0)
+		im->kernel_started =
+			pthread_create(&im->kernel_reader, NULL, read_names_beside, im) == 0;
+	im->lag.on = im->kernel_started;
+}
+
+static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
+{
+	if (k->name[0])
+		(void)uw_kallsyms_add(im->kallsyms, k->start, k->len, k->name);
+	else
+		uw_kallsyms_remove(im->kallsyms, k->start);
+}
+
+/* Why the recording is not taken for one of the kernel that runs. */
+static const char *other_kernel(const struct import *im)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+
+	if (info->os_release && info->hostname)
+		return "it was recorded on another kernel or machine";
+	if (info->unfinished)
+		return "perf did not get to write which kernel it was recorded on";
+	return info->features_cut ? "what the file tells of its kernel is cut off"
+				  : "the file does not tell which kernel it was recorded on";
+}
+
+/* False: why. */
+static bool names_of_today(struct import *im, const char **ret_why)
+{
+	*ret_why = other_kernel(im);
+	if (!im->same_kernel || im->event->attr.exclude_kernel)
+		return false;
+	if (im->kernel_started)
+		(void)pthread_join(im->kernel_reader, NULL);
+	else
+		(void)read_names(im);
+	im->kernel_started = false;
+	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
+			   ? "/proc/kallsyms shows this user no addresses; mend: run as root"
+		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
+		   : !im->kernel_text	  ? "the file does not tell where its kernel lay"
+					  : "it was recorded before the last boot";
+	if (im->names_today && (!im->text_today || im->text_today != im->kernel_text))
+		im->names_today = uw_kallsyms_free(im->names_today);
+	if (!im->names_today)
+		return false;
+	(void)uw_kallsyms_free(im->kallsyms);
+	im->kallsyms = take(im->names_today);
+	return true;
+}
+
+static void use_names(struct import *im)
+{
+	emit_set_kallsyms(im->emit, im->kallsyms);
+	im->ksymbols_done = 0;
+	if (!im->lag.outcomes.len)
+		import_kernel_catch_up(im, UINT64_MAX);
+}
+
+static void *read_copy(void *arg)
+{
+	struct import *im = arg;
+
+	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
+	(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->kallsyms);
+	return NULL;
+}
+
+static void join_copy(struct import *im)
+{
+	if (im->copy_started)
+		(void)pthread_join(im->kernel_reader, NULL);
+	im->copy_started = false;
+}
+
+void import_kernel_names(struct import *im)
+{
+	const char *why;
+
+	if (im->kernel_done)
+		return;
+	im->kernel_done = true;
+	join_copy(im);
+	im->kernel_copied = im->kallsyms;
+	if (im->kernel_copied || names_of_today(im, &why))
+		use_names(im);
+	else
+		import_note(im, "kernel frames have no names (%s)", why);
+}
+
+void import_kernel_frames(struct import *im, const struct outcome *o)
+{
+	const char *why;
+	uint64_t start;
+
+	if (!o->n_kernel)
+		return;
+	import_kernel_names(im);
+	for (uint32_t i = 0; i < o->n_kernel && im->kernel_copied; i++) {
+		if (uw_kallsyms_spans(im->kallsyms, o->frames[i]) ||
+		    uw_kallsyms_name(im->kallsyms, o->frames[i], &start))
+			continue;
+		im->kernel_copied = false;
+		if (names_of_today(im, &why))
+			use_names(im);
+	}
+}
+
+void import_kernel_catch_up(struct import *im, uint64_t n)
+{
+	while (im->kernel_done && im->kallsyms && im->ksymbols_done < im->n_ksymbols &&
+	       im->ksymbols[im->ksymbols_done].behind <= n)
+		apply_ksymbol(im, &im->ksymbols[im->ksymbols_done++]);
+}
+
+void import_kernel_mmap(struct import *im, const struct record_event *event)
+{
+	if (im->kernel_text || strncmp(event->mmap.path, kernel_path, strlen(kernel_path)))
+		return;
+	im->kernel_text = event->mmap.offset;
+	if (im->kernel_text && im->kernel_copy >= 0 && !im->kernel_done)
+		im->copy_started = pthread_create(&im->kernel_reader, NULL, read_copy, im) == 0;
+}
+
+int import_kernel_ksymbol(struct import *im, const struct record_event *event)
+{
+	struct import_ksymbol k = {
+		.start = event->ksymbol.start,
+		.behind = im->lag.n,
+		.len = event->ksymbol.len,
+	};
+
+	if (!event->ksymbol.unregister)
+		(void)snprintf(k.name, sizeof(k.name), "%s", event->ksymbol.name);
+	if (im->kernel_done && im->kallsyms)
+		apply_ksymbol(im, &k);
+	if ((im->kernel_done && !im->kernel_copied) || im->n_ksymbols == MAX_KSYMBOLS)
+		return 0;
+	if (!im->ksymbols || is_power_of_two(im->n_ksymbols)) {
+		size_t room = im->n_ksymbols ? im->n_ksymbols * 2 : 1;
+		struct import_ksymbol *more = reallocarray(im->ksymbols, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		im->ksymbols = more;
+	}
+	im->ksymbols[im->n_ksymbols++] = k;
+	im->ksymbols_done += im->kernel_done;
+	return 0;
+}
+
+void import_kernel_deinit(struct import *im)
+{
+	join_copy(im);
+	if (im->kernel_started)
+		(void)pthread_join(im->kernel_reader, NULL);
+	(void)uw_kallsyms_free(im->names_today);
+	(void)uw_kallsyms_free(im->kallsyms);
+	fd_close(im->kernel_copy);
+	free(im->ksymbols);
+}

@@ -1,0 +1,356 @@
+/* import-unwind.c - the stacks of an import, in groups.  Thread: main, and pw-unwind.
+ *
+ *   main ──► group of 128 ──► pw-unwind: what can be unwound with the modules that are loaded
+ *    ▲  writes the group before meanwhile            │
+ *    └── takes it back, loads what is missing ◄──────┘
+ *
+ * There are two groups, and each goes the same way at the same place in the file, so nothing
+ * depends on who is faster.  While the thread has a group, main loads no module; while main unwinds
+ * what waited for one, the thread has none: so the engine is used by one of them at a time.  Other
+ * engines than native (their libraries keep state for each thread) and callchains, which need none,
+ * are done by main at once. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "import/import-private.h"
+#include "symbols/module.h"
+
+enum { AT_ONCE = 16 }; /* modules of a stack that are loaded before others go */
+
+static void wait_for(sem_t *sem)
+{
+	while (sem_wait(sem) < 0 && errno == EINTR)
+		;
+}
+
+/* Nothing stands at its path today; the first one's is kept for a note. */
+static void note_gone(struct import *im, const struct uw_module *module)
+{
+	const char *path = uw_module_path(module);
+
+	if (access(path, F_OK) == 0 || errno != ENOENT)
+		return;
+	if (!im->gone++)
+		im->first_gone = strdup(path);
+}
+
+static void note_module(struct import *im, const struct load_answer *a)
+{
+	const struct uw_module *module = a->request.module;
+	bool file = uw_module_kind(module) == UW_MODULE_FILE;
+	bool unopened = a->error == -EMFILE || a->error == -ENFILE;
+
+	if (a->error)
+		log_verbose("%s: cannot be read, or is not what was mapped",
+			    uw_module_path(module));
+	else if (file && !a->proved)
+		log_verbose("%s: not proved to be the file that was mapped",
+			    uw_module_path(module));
+	im->unopened += unopened;
+	if (file && a->error && !unopened) {
+		im->unfound++;
+		note_gone(im, module);
+	}
+	im->unproved += file && !a->error && !a->proved;
+}
+
+int import_serve(struct import *im)
+{
+	struct load_answer a;
+	int r = 0;
+
+	while (r >= 0 && loader_answer(im->loader, &a)) {
+		if (a.request.kind == LOAD_UNWIND)
+			note_module(im, &a);
+		/* To count what is held is a look at each module: not for one that is not there. */
+		im->loaded |= uw_module_bytes(a.request.module) != 0;
+		r = emit_answer(im->emit, &a);
+		load_answer_deinit(&a);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int drop_unwind(struct uw_module *module, void *arg)
+{
+	const struct import *im = arg;
+
+	uw_engine_drop(im->engine, module);
+	return 0;
+}
+
+/* Modules over @bytes go. */
+static int shrink(struct import *im, size_t bytes)
+{
+	int r;
+
+	im->result->most_cached = max_u64(im->result->most_cached, uw_modules_bytes(im->modules));
+	r = uw_modules_keep_small(im->modules, &(struct uw_modules_limit){
+						       .bytes = bytes,
+						       .files = share_of_files(IMPORT_FILES),
+						       .drop_unwind = drop_unwind,
+						       .arg = im,
+					       });
+	uw_modules_count(im->modules, &im->held);
+	return r;
+}
+
+static size_t cache_bytes(const struct import *im)
+{
+	return im->options.cache_bytes ? im->options.cache_bytes : UW_MODULES_BYTES;
+}
+
+/* Not while the thread has a group. */
+static int keep_small(struct import *im)
+{
+	if (!im->loaded)
+		return 0;
+	im->loaded = false;
+	return shrink(im, cache_bytes(im));
+}
+
+int import_drop_modules(struct import *im)
+{
+	return shrink(im, 0);
+}
+
+/* The thread may count what it keeps for a module at any time: symbols alone are main's. */
+int import_name(struct import *im)
+{
+	size_t bytes = cache_bytes(im);
+	int r;
+
+	if (!loader_pending(im->loader))
+		return 0;
+	r = import_serve(im);
+	im->result->most_cached = max_u64(im->result->most_cached, uw_modules_bytes(im->modules));
+	return r < 0 ? trace(r)
+		     : uw_modules_keep_small(
+			       im->modules,
+			       &(struct uw_modules_limit){
+				       .bytes = bytes - min_u64(im->held.unwind, bytes),
+				       .files = SIZE_MAX,
+			       });
+}
+
+/* A map of a JIT compiler has a pid for a name.  One that was written after the recording may be
+ * another process's: its names are not taken.  (Of a pipe nothing is known, it ends now.) */
+static void doubt_map(struct import *im, struct uw_module *module)
+{
+	struct stat st;
+
+	if (uw_module_kind(module) != UW_MODULE_JIT ||
+	    uw_module_symbol_state(module) == UW_MODULE_UNREADABLE ||
+	    stat(uw_module_path(module), &st) < 0 || st.st_mtim.tv_sec <= im->written_at)
+		return;
+	log_verbose("%s: written after the recording", uw_module_path(module));
+	uw_module_set_nameless(module);
+	im->late_maps++;
+}
+
+static int load(struct import *im, struct uw_module *module, const struct process *process)
+{
+	const struct load_request request = loader_module_request(process, module);
+
+	uw_engine_renew(im->engine, module);
+	doubt_map(im, module);
+	if (!uw_module_want_unwind(module))
+		return 0;
+	uw_modules_touch(im->modules, module);
+	/* Ours is the one of the kernel that runs. */
+	if (uw_module_kind(module) == UW_MODULE_MEMORY && !im->same_kernel) {
+		uw_module_set_unreadable(module);
+		return 0;
+	}
+	(void)uw_module_ref(module);
+	if (!loader_ask(im->loader, &request))
+		(void)uw_module_unref(module);
+	return import_serve(im);
+}
+
+/* Unwinds those of @todo (indexes into the group), at most UW_BATCH. */
+static int unwind_once(const struct import *im, struct import_group *g, const size_t *todo,
+		       size_t n)
+{
+	struct uw_result results[UW_BATCH];
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		entry_snapshot(&g->samples[todo[i]].entry, &g->snapshots[i]);
+		results[i] = (struct uw_result){.frames = g->frames[todo[i]],
+						.max_frames = UW_MAX_FRAMES};
+	}
+	r = uw_unwind_batch(im->engine, g->snapshots, n, results);
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		if (im->kind != IMPORT_STACKS || im->options.engine == UW_ENGINE_FP_COPY)
+			entry_need_modules(&g->snapshots[i], &results[i]);
+		g->results[todo[i]] = results[i];
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* What there is without a user part: whole with its kernel frames, else nothing that is a stack. */
+static struct uw_result result_of_kernel(const struct entry *e, uint64_t *frames)
+{
+	uint32_t n;
+	bool kernel = entry_chain_part(e, CHAIN_KERNEL, &n) && n;
+
+	return (struct uw_result){
+		.frames = frames,
+		.outcome = kernel ? UW_WHOLE : UW_FAILED,
+		.reason = kernel ? UW_OK : UW_NO_USER_STATE,
+	};
+}
+
+static int unwind_group(const struct import *im, struct import_group *g)
+{
+	size_t todo[UW_BATCH], n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < g->n && r >= 0; i++) {
+		g->results[i] = result_of_kernel(&g->samples[i].entry, g->frames[i]);
+		if (g->samples[i].entry.user_state)
+			todo[n++] = i;
+		if (n == UW_BATCH || (n && i + 1 == g->n)) {
+			r = unwind_once(im, g, todo, n);
+			n = 0;
+		}
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Loads what stack @i waits for, and unwinds it again: each pass loads a module, or finds that it
+ * cannot be had, and a stack has at most as many. */
+static int unwind_waiting(struct import *im, struct import_group *g, size_t i)
+{
+	int r = 0;
+
+	for (size_t passes = 1;
+	     g->results[i].outcome == UW_PENDING && passes <= UW_MAX_FRAMES && r >= 0; passes++) {
+		r = load(im, g->results[i].pending, g->samples[i].entry.info.process);
+		if (r >= 0)
+			r = unwind_once(im, g, &i, 1);
+		/* It may need some at once: what was used last stays. */
+		if (r >= 0 && passes % AT_ONCE == 0)
+			r = keep_small(im);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Stack by stack: what one has loaded may go for the next. */
+static int finish_group(struct import *im, struct import_group *g)
+{
+	int r = g->r;
+
+	if (r >= 0)
+		r = keep_small(im);
+	for (size_t i = 0; i < g->n && r >= 0; i++) {
+		if (g->results[i].outcome != UW_PENDING)
+			continue;
+		r = unwind_waiting(im, g, i);
+		if (r >= 0)
+			r = keep_small(im);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- the thread ---- */
+
+static void *unwind_groups(void *arg)
+{
+	struct import *im = arg;
+
+	(void)pthread_setname_np(pthread_self(), "pw-unwind");
+	for (;;) {
+		wait_for(&im->unwind.given);
+		if (!im->unwind.group)
+			return NULL;
+		im->unwind.group->r = unwind_group(im, im->unwind.group);
+		(void)sem_post(&im->unwind.done);
+	}
+}
+
+void import_unwind_start(struct import *im)
+{
+	if (im->kind != IMPORT_STACKS ||
+	    (im->options.engine_chosen && im->options.engine != UW_ENGINE_NATIVE))
+		return;
+	(void)sem_init(&im->unwind.given, 0, 0);
+	(void)sem_init(&im->unwind.done, 0, 0);
+	im->unwind.started = pthread_create(&im->unwind.thread, NULL, unwind_groups, im) == 0;
+}
+
+static void give(struct import *im, struct import_group *g)
+{
+	im->unwind.group = g;
+	if (im->unwind.started)
+		(void)sem_post(&im->unwind.given);
+	else
+		g->r = unwind_group(im, g);
+}
+
+/* What was given, ready to be written; NULL: nothing was. */
+static struct import_group *take_back(struct import *im, int *ret_result)
+{
+	struct import_group *g = im->unwind.group;
+
+	if (!g)
+		return NULL;
+	if (im->unwind.started)
+		wait_for(&im->unwind.done);
+	im->unwind.group = NULL;
+	*ret_result = finish_group(im, g);
+	return g;
+}
+
+int import_flush(struct import *im)
+{
+	struct import_group *ready, *full = &im->groups[im->filling];
+	int r = 0;
+
+	ready = take_back(im, &r);
+	if (full->n) {
+		give(im, full);
+		im->filling = !im->filling;
+	}
+	return ready ? import_write_group(im, ready, r) : 0;
+}
+
+bool import_waits(const struct import *im)
+{
+	return im->groups[im->filling].n || im->unwind.group;
+}
+
+int import_drain(struct import *im)
+{
+	int r = 0;
+
+	while (r >= 0 && import_waits(im))
+		r = import_flush(im);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void forget(struct import_group *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		(void)uw_space_unref(g->samples[i].entry.info.space);
+		(void)process_unref(g->samples[i].entry.info.process);
+	}
+}
+
+void import_unwind_deinit(struct import *im)
+{
+	if (im->unwind.started) {
+		if (im->unwind.group)
+			wait_for(&im->unwind.done);
+		im->unwind.group = NULL;
+		(void)sem_post(&im->unwind.given);
+		(void)pthread_join(im->unwind.thread, NULL);
+		(void)sem_destroy(&im->unwind.given);
+		(void)sem_destroy(&im->unwind.done);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(im->groups); i++)
+		forget(&im->groups[i]);
+}

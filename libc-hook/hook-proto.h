@@ -1,0 +1,40 @@
+/* hook-proto.h - what a target that consents and the daemon agree on.  Included by both sides;
+ * plain constants.
+ *
+ *   daemon ── HOOK_SIGNAL, si_code SI_QUEUE, value HOOK_VALUE ──► target (by pidfd)
+ *   target ── connect HOOK_SOCKET, one message: 1 byte + SCM_RIGHTS {maps, mem} ──► daemon
+ *
+ * On Linux the signal is one whose default action is to be ignored, so that no race with exec or exit
+ * can kill.  On Android it is the platform's own profiling signal, bionic's BIONIC_SIGNAL_PROFILER,
+ * whose default action is to kill, as that of every real-time signal: there the libc has its handler,
+ * or ignores it, from its first moments on, but who is between execve() and those dies of a request
+ * that was sent to what it was before.  That is so for the platform's own profilers as well. */
+#pragma once
+
+#include <signal.h>
+
+#ifdef __ANDROID__
+#define HOOK_SIGNAL 36
+#else
+#define HOOK_SIGNAL SIGURG
+#endif
+
+enum {
+	HOOK_VALUE = 1, /* si_value.sival_int */
+	HOOK_MAPS = 0,	/* places of the descriptors in the message */
+	HOOK_MEM = 1,
+	HOOK_DESCRIPTORS = 2,
+	HOOK_BYTE = 'p', /* the one byte of data */
+};
+
+#ifdef __ANDROID__
+#define HOOK_SOCKET "/dev/socket/perfwind_hook" /* rc/perfwind.rc */
+#else
+#define HOOK_SOCKET "/run/perfwind/hook.sock"
+#endif
+
+/* In the target's environment, read once when it starts: another socket ("@name": abstract); "1":
+ * never answers; "1": answers although the process is not dumpable. */
+#define HOOK_ENV_SOCKET "PERFWIND_HOOK_SOCKET"
+#define HOOK_ENV_DENY "PERFWIND_HOOK_DENY"
+#define HOOK_ENV_NONDUMPABLE "PERFWIND_HOOK_NONDUMPABLE"

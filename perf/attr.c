@@ -1,0 +1,180 @@
+/* attr.c - see attr.h. */
+#include <string.h>
+
+#include "perf/attr.h"
+
+static void set_spec(const struct perf_spec *spec, struct perf_event_attr *attr)
+{
+	attr->type = spec->type;
+	attr->config = spec->config;
+	/* the probe PMUs take a pointer to the text here, read during perf_event_open() */
+	attr->config1 = spec->probe_path ? (uint64_t)(uintptr_t)spec->probe_path : spec->config1;
+	attr->config2 = spec->config2;
+	attr->exclude_user = spec->exclude_user;
+	attr->exclude_kernel = spec->exclude_kernel;
+	attr->exclude_hv = spec->exclude_hv;
+}
+
+/* What all have in common: begins disabled, on the session's clock, follows forks as asked. */
+static void set_common(const struct perf_options *options, struct perf_event_attr *attr)
+{
+	attr->size = sizeof(*attr);
+	attr->disabled = 1;
+	if (!options->poll) { /* nothing is stamped there, and not every event takes every clock */
+		attr->use_clockid = 1;
+		attr->clockid = options->clock;
+	}
+	if (!options->tasks)
+		return;
+	attr->inherit = 1;
+	attr->enable_on_exec = options->enable_on_exec;
+	if (!options->children && options->features.has[FEATURE_INHERIT_THREAD])
+		perf_attr_set_flags(attr, PERFWIND_ATTR_INHERIT_THREAD);
+}
+
+static uint64_t read_format(const struct perf_options *options)
+{
+	return PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
+	       (options->n_followers ? PERF_FORMAT_GROUP : 0ull) |
+	       (options->features.has[FEATURE_FORMAT_LOST] ? (uint64_t)PERFWIND_FORMAT_LOST : 0ull);
+}
+
+static void set_callchain(const struct perf_options *options, struct perf_event_attr *attr)
+{
+	bool kernel = options->kernel_chain && !attr->exclude_kernel;
+
+	if (!kernel && !options->user_chain && !options->chain_field)
+		return;
+	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+	attr->exclude_callchain_kernel = !kernel;
+	attr->exclude_callchain_user = !options->user_chain;
+}
+
+void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
+		 struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_spec(&options->leader, &attr);
+	set_common(options, &attr);
+	attr.read_format = read_format(options);
+	if (options->poll) {
+		*ret_attr = attr;
+		return;
+	}
+	attr.precise_ip = options->leader.precise_ip & 3u;
+	if (options->frequency) {
+		attr.freq = 1;
+		attr.sample_freq = options->frequency;
+	} else {
+		attr.sample_period = options->period;
+	}
+	attr.sample_id_all = 1;
+	/* No CPU: the ring tells it. */
+	attr.sample_type =
+		PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	/* Asked with a fixed period, the kernel samples each occurrence of a software event or
+	 * tracepoint, whatever the period is (perf_swevent_event() in kernel/events/core.c).  At
+	 * 1 that is what is wanted, with what one occurrence counts for; otherwise the period is
+	 * known. */
+	if (options->frequency || options->period == 1)
+		attr.sample_type |= PERF_SAMPLE_PERIOD;
+	if (options->n_followers)
+		attr.sample_type |= PERF_SAMPLE_READ;
+	set_callchain(options, &attr);
+	if (stack_bytes) {
+		attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+		attr.sample_regs_user = PERF_REGS_MASK;
+		attr.sample_stack_user = stack_bytes;
+	}
+	*ret_attr = attr;
+}
+
+void attr_follower(const struct perf_options *options, size_t index,
+		   struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_spec(&options->followers[index], &attr);
+	set_common(options, &attr);
+	attr.disabled = 0; /* goes with its leader */
+	attr.enable_on_exec = 0;
+	attr.read_format = read_format(options);
+	*ret_attr = attr;
+}
+
+static void set_dummy(struct perf_event_attr *attr)
+{
+	attr->type = PERF_TYPE_SOFTWARE;
+	attr->config = PERF_COUNT_SW_DUMMY;
+	attr->exclude_kernel = 1; /* changes nothing of a dummy, but needs no right */
+	attr->exclude_hv = 1;
+}
+
+void attr_sideband(const struct perf_options *options, struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_dummy(&attr);
+	set_common(options, &attr);
+	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	attr.sample_id_all = 1;
+	if (options->features.has[FEATURE_FORMAT_LOST])
+		attr.read_format = PERFWIND_FORMAT_LOST;
+	attr.mmap = 1;
+	attr.mmap2 = 1;
+	attr.mmap_data = options->data_mappings;
+	attr.comm = 1;
+	attr.comm_exec = 1;
+	attr.task = 1;
+	if (options->features.has[FEATURE_BUILD_ID])
+		perf_attr_set_flags(&attr, PERFWIND_ATTR_BUILD_ID);
+	/* To a task's event the kernel's symbols come only from what that task loads itself: no
+	 * use. */
+	if (!options->tasks && options->features.has[FEATURE_KSYMBOL])
+		attr.ksymbol = 1;
+	*ret_attr = attr;
+}
+
+void attr_anchor(const struct perf_options *options, uint32_t watermark,
+		 struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_dummy(&attr);
+	attr.size = sizeof(attr);
+	attr.disabled = 1;
+	attr.use_clockid = 1;
+	attr.clockid = options->clock;
+	attr.watermark = 1;
+	attr.wakeup_watermark = watermark;
+	*ret_attr = attr;
+}
+
+/* exclude_kernel does not change the count of task-clock, which is the whole CPU time either way
+ * (tried on 6.18), and lets it be opened without rights. */
+void attr_task_clock(const struct perf_options *options, struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_common(options, &attr);
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
+	attr.exclude_kernel = 1;
+	attr.exclude_hv = 1;
+	*ret_attr = attr;
+}
+
+void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_layout)
+{
+	*ret_layout = (struct record_layout){
+		.sample_type = attr->sample_type,
+		.read_format = attr->read_format,
+		.regs_mask = attr->sample_regs_user,
+		.sample_id_all = attr->sample_id_all,
+		.build_id = perf_attr_flags(attr) & PERFWIND_ATTR_BUILD_ID,
+		.period = attr->freq ? 1 : attr->sample_period,
+		.regs_intr_mask = attr->sample_regs_intr,
+		.branch_sample_type = attr->branch_sample_type,
+	};
+}

@@ -1,0 +1,22 @@
+/* attr.h - perf_event_attr of each event that a session opens.  Thread: main.
+ * perf_event_open(2).  All of one session carry the same clock, or they could not share a ring. */
+#pragma once
+
+#include "perf/source.h"
+
+/* The sampling event with a copy of @stack_bytes of the user stack. */
+void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
+		 struct perf_event_attr *ret_attr);
+/* Counts in the leader's group; never samples. */
+void attr_follower(const struct perf_options *options, size_t index,
+		   struct perf_event_attr *ret_attr);
+/* The dummy event that carries MMAP2, COMM, FORK, EXIT (and KSYMBOL). */
+void attr_sideband(const struct perf_options *options, struct perf_event_attr *ret_attr);
+/* A disabled event that only owns a ring, see source-rings.c.  @watermark: bytes before a wake-up.
+ */
+void attr_anchor(const struct perf_options *options, uint32_t watermark,
+		 struct perf_event_attr *ret_attr);
+/* Counts a task's CPU time, and that of what it starts. */
+void attr_task_clock(const struct perf_options *options, struct perf_event_attr *ret_attr);
+
+void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_layout);

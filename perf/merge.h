@@ -1,0 +1,46 @@
+/* merge.h - records of many rings in time order.  Thread: main.
+ *
+ * A round: read the events' clock (T), then load all heads; records with time < T are released in
+ * time order, the rest wait for the next round.  Whatever a released record depends on was stamped
+ * before it and hence is in the rings already.  (Heads first, clock later is wrong.)  Inside one
+ * ring times may step back a little: sorted, never assumed.  An empty ring holds nothing back.
+ * Records without a time keep their place in their ring; in a ring whose layout has no time they
+ * are released at once. */
+#pragma once
+
+#include "perf/record.h"
+#include "perf/ring.h"
+
+struct merge;
+
+struct merge_item {
+	const struct perf_event_header *record;
+	uint64_t time; /* of a record without one: the latest before it in its ring, 0 if there is
+			  none */
+	uint64_t position; /* for merge_put */
+	uint32_t ring;	   /* index, as merge_add gave it */
+};
+
+int merge_new(struct merge **ret_merge);
+struct merge *merge_free(struct merge *merge);
+/* Borrows @ring; @layout is copied.  Records of this ring are all of one layout. */
+int merge_add(struct merge *merge, struct ring *ring, const struct record_layout *layout,
+	      uint32_t *ret_index);
+
+/* Starts a round: @now() is called first (T), then the heads are loaded, in that order.
+ * @limit T is also available as ret_until.  -EBADMSG: a damaged ring or record; the merge stays
+ * broken. */
+int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint64_t *ret_until);
+enum { MERGE_DONE = 1 };
+/* 0 and the next record before T; MERGE_DONE: none left in this round.  A round may be left early.
+ */
+int merge_next(struct merge *merge, struct merge_item *ret_item);
+/* Gives a record back, in any order; each once. */
+void merge_put(struct merge *merge, uint32_t ring, uint64_t position);
+/* Releases what is left whatever its time (after the events are off): from the next round on there
+ * is no T (UINT64_MAX) and now() is not called. */
+void merge_finish(struct merge *merge);
+/* Records that came after a later one was released (a count that should stay 0).  What the kernel
+ * stamps before T and publishes after the head was loaded comes late: copying 64 KB stands between
+ * the two, so a now() that takes some 100 us off the clock keeps it at 0. */
+uint64_t merge_violations(const struct merge *merge);

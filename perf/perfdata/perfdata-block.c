@@ -1,0 +1,254 @@
+/* perfdata-block.c - a perf.data's bytes: blocks, and whole records out of them.  Thread: any, one.
+ *
+ * A block is filled by one stream from its front.  Records are used where they lie; what is left of
+ * a record at the end of a block moves to the front of the next one.  A block is free again when no
+ * record in it is in use and no stream fills it; the last one freed is the first one used, as its
+ * memory is still in the cache.  A compressed record has any length, and so what follows may lie at
+ * any address: such a record is copied to an aligned place. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "perf/perfdata/perfdata-private.h"
+
+int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len)
+{
+	uint8_t *to = data;
+
+	if (offset > INT64_MAX - len)
+		return fail(-EBADMSG);
+	while (len) {
+		ssize_t n = pread(pd->fd, to, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(-errno);
+		if (n == 0)
+			return fail(-EBADMSG);
+		to += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
+{
+	struct block *block;
+
+	if (!pd->n_free) {
+		if (pd->n_blocks == pd->blocks_room) {
+			size_t room = pd->blocks_room ? pd->blocks_room * 2 : 16;
+			struct block *blocks = reallocarray(pd->blocks, room, sizeof(*blocks));
+			uint32_t *list = reallocarray(pd->free_blocks, room, sizeof(*list));
+
+			pd->blocks = blocks ? blocks : pd->blocks;
+			pd->free_blocks = list ? list : pd->free_blocks;
+			if (!blocks || !list)
+				return fail(-ENOMEM);
+			pd->blocks_room = room;
+		}
+		pd->blocks[pd->n_blocks] = (struct block){.data = malloc(BLOCK_BYTES)};
+		if (!pd->blocks[pd->n_blocks].data)
+			return fail(-ENOMEM);
+		pd->free_blocks[pd->n_free++] = (uint32_t)pd->n_blocks++;
+	}
+	*ret_block = pd->free_blocks[--pd->n_free];
+	block = &pd->blocks[*ret_block];
+	block->users = 1;
+	pd->n_in_use++;
+	return 0;
+}
+
+void perfdata_put(struct perfdata *pd, uint32_t block)
+{
+	if (--pd->blocks[block].users)
+		return;
+	pd->free_blocks[pd->n_free++] = block;
+	pd->n_in_use--;
+}
+
+size_t perfdata_held(const struct perfdata *pd)
+{
+	return (pd->n_in_use - perfdata_ahead_held(pd)) * BLOCK_BYTES;
+}
+
+void perfdata_blocks_deinit(struct perfdata *pd)
+{
+	perfdata_ahead_end(pd);
+	for (size_t i = 0; i < pd->n_blocks; i++)
+		free(pd->blocks[i].data);
+	free(pd->blocks);
+	free(pd->free_blocks);
+}
+
+int perfdata_stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_room, size_t *ret_len)
+{
+	size_t rest = s->filled - s->at;
+	uint32_t block = s->block;
+	int r;
+
+	if (block == BLOCK_NONE || s->filled == BLOCK_BYTES || s->at + RECORD_MAX > BLOCK_BYTES) {
+		if (block == BLOCK_NONE || pd->blocks[block].users > 1) {
+			r = perfdata_block_new(pd, &block);
+			if (r < 0)
+				return trace(r);
+		}
+		if (rest)
+			memmove(pd->blocks[block].data, pd->blocks[s->block].data + s->at, rest);
+		if (s->block != BLOCK_NONE && s->block != block)
+			perfdata_put(pd, s->block);
+		*s = (struct stream){.block = block, .filled = rest};
+	}
+	*ret_room = pd->blocks[block].data + s->filled;
+	*ret_len = BLOCK_BYTES - s->filled;
+	return 0;
+}
+
+/* Copies a record to an aligned place. */
+static int align(struct perfdata *pd, const uint8_t *record, size_t size, struct record_at *ret_at)
+{
+	struct stream *s = &pd->aligned;
+	size_t len;
+	uint8_t *room;
+	int r;
+
+	s->at = s->filled = (s->filled + 7) & ~(size_t)7;
+	r = perfdata_stream_room(pd, s, &room, &len);
+	if (r < 0)
+		return trace(r);
+	memcpy(room, record, size);
+	s->filled += size;
+	*ret_at =
+		(struct record_at){(const struct perf_event_header *)(const void *)room, s->block};
+	return 0;
+}
+
+static int damaged(struct perfdata *pd, const char *what)
+{
+	pd->counts.damage = what;
+	return fail(-EBADMSG);
+}
+
+bool perfdata_is_possible(const struct perf_event_header *header)
+{
+	return header->size >= sizeof(*header) &&
+	       (header->type >= PERFDATA_USER_TYPE_START || header->size % 8 == 0);
+}
+
+int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_at *ret_at)
+{
+	const uint8_t *p;
+	struct perf_event_header header;
+	int r = 0;
+
+	if (s->filled - s->at < sizeof(header))
+		return STREAM_DRY;
+	p = pd->blocks[s->block].data + s->at;
+	memcpy(&header, p, sizeof(header));
+	if (!perfdata_is_possible(&header))
+		return damaged(pd, "a record has an impossible size");
+	if (s->filled - s->at < header.size)
+		return STREAM_DRY;
+	if ((uintptr_t)p % 8)
+		r = align(pd, p, header.size, ret_at);
+	else
+		*ret_at = (struct record_at){(const struct perf_event_header *)(const void *)p,
+					     s->block};
+	if (r < 0)
+		return trace(r);
+	s->at += header.size;
+	return 0;
+}
+
+/* The next block, with what is left of the one before in front. */
+static int take_next(struct perfdata *pd, size_t *ret_len)
+{
+	struct stream *s = &pd->input;
+	size_t rest = s->filled - s->at;
+	uint32_t block;
+	int r;
+
+	if (rest > BLOCK_HEAD)
+		return fail(-EBADMSG); /* no record is that long */
+	r = perfdata_ahead_next(pd, &block, ret_len);
+	if (r < 0)
+		return trace(r);
+	if (rest)
+		memcpy(pd->blocks[block].data + BLOCK_HEAD - rest,
+		       pd->blocks[s->block].data + s->at, rest);
+	if (s->block != BLOCK_NONE)
+		perfdata_put(pd, s->block);
+	*s = (struct stream){.block = block, .at = BLOCK_HEAD - rest, .filled = BLOCK_HEAD};
+	return 0;
+}
+
+static int read_more(struct perfdata *pd, size_t *ret_len)
+{
+	uint8_t *room;
+	ssize_t n;
+	size_t len;
+	int r = perfdata_stream_room(pd, &pd->input, &room, &len);
+
+	if (r < 0)
+		return trace(r);
+	len = min_u64(len, pd->data_left);
+	do
+		n = len ? read(pd->fd, room, len) : 0;
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return fail(-errno);
+	*ret_len = (size_t)n;
+	return 0;
+}
+
+/* More of the file into the input's block; pd->ended at its end. */
+static int fill(struct perfdata *pd)
+{
+	size_t n = 0;
+	int r;
+
+	if (!pd->begun)
+		perfdata_ahead_start(pd);
+	pd->begun = true;
+	r = pd->ahead ? take_next(pd, &n) : read_more(pd, &n);
+	if (r < 0)
+		return trace(r);
+	pd->ended = n == 0;
+	pd->counts.bytes += n;
+	pd->input.filled += n;
+	if (pd->data_left != UINT64_MAX)
+		pd->data_left -= n;
+	return 0;
+}
+
+/* What stands behind a record and is none. */
+static void skip(struct perfdata *pd)
+{
+	size_t n = min_u64(pd->input.filled - pd->input.at, pd->skip_left);
+
+	pd->input.at += n;
+	pd->skip_left -= n;
+}
+
+int perfdata_input(struct perfdata *pd, struct record_at *ret_at)
+{
+	int r;
+
+	for (;;) {
+		skip(pd);
+		r = pd->skip_left ? STREAM_DRY : perfdata_stream_record(pd, &pd->input, ret_at);
+		if (r != STREAM_DRY)
+			return r;
+		if (pd->ended)
+			break;
+		r = fill(pd);
+		if (r < 0)
+			return trace(r);
+	}
+	if (pd->input.at != pd->input.filled || pd->skip_left ||
+	    (pd->data_left && pd->data_left != UINT64_MAX))
+		return damaged(pd, "the file ends too early");
+	return STREAM_DRY;
+}

@@ -1,0 +1,152 @@
+/* perfdata-private.h - the parts of perfdata.h; shared by perfdata*.c only.
+ *
+ *   perfdata-header.c   file header, attributes, names
+ *   perfdata-feature.c  feature sections and their records
+ *   perfdata-block.c    bytes: blocks, whole records out of them
+ *   perfdata-ahead.c    a file's next blocks, by a thread
+ *   perfdata-zstd.c     PERF_RECORD_COMPRESSED
+ *   perfdata-scan.c     all mappings beforehand
+ *   perfdata.c          which event a record is of, its order */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/table.h"
+#include "perf/perfdata/perfdata.h"
+
+enum {
+	BLOCK_BYTES = 256 << 10,
+	BLOCK_HEAD = 64 << 10, /* what is read ahead leaves so much room for the record before it */
+	RECORD_MAX = 65535,    /* header.size has 16 bits */
+	BLOCK_NONE = UINT32_MAX,
+	HOLD_BYTES = 256 << 20,
+	AHEAD_BYTES = 4 << 20, /* below it a thread costs more than it saves */
+};
+
+/* Records that perf itself writes (tools/lib/perf/include/perf/event.h). */
+enum {
+	PERFDATA_HEADER_ATTR = 64,
+	PERFDATA_HEADER_TRACING_DATA = 66,
+	PERFDATA_HEADER_BUILD_ID = 67,
+	PERFDATA_FINISHED_ROUND = 68,
+	PERFDATA_AUXTRACE = 71,
+	PERFDATA_EVENT_UPDATE = 78,
+	PERFDATA_HEADER_FEATURE = 80,
+	PERFDATA_COMPRESSED = 81,
+	PERFDATA_COMPRESSED2 = 83,
+	PERFDATA_USER_TYPE_START = 64,
+};
+
+/* A piece of memory that records lie in. */
+struct block {
+	uint8_t *data;
+	uint32_t users; /* records given out or waiting; a stream that still fills it */
+};
+
+/* Where whole records are taken out of bytes that come piece by piece. */
+struct stream {
+	uint32_t block; /* BLOCK_NONE: none yet */
+	size_t at, filled;
+};
+
+struct waiting {
+	uint64_t time, order;
+	const struct perf_event_header *record;
+	uint32_t block;
+	uint16_t event; /* PERFDATA_MAX_EVENTS fit */
+	bool own;	/* perf itself made it */
+};
+
+struct perfdata {
+	struct perfdata_info info;
+	struct perfdata_counts counts;
+	int fd;
+	bool begun;	    /* to read records */
+	bool ended;	    /* nothing more to read */
+	bool finished;	    /* nothing more to take out of what was read */
+	uint64_t data_left; /* bytes of the data section not read yet; pipe: UINT64_MAX */
+	int64_t data_at;    /* where the records begin; -1: in a pipe */
+	uint64_t data_size; /* of them; UINT64_MAX: up to the end */
+	uint64_t skip_left; /* bytes behind a record that are not records (AUXTRACE) */
+
+	struct block *blocks;
+	uint32_t *free_blocks; /* as much room as for blocks */
+	size_t n_blocks, blocks_room, n_in_use, n_free;
+	struct stream input, unpacked, aligned;
+	struct perfdata_ahead *ahead; /* NULL: nothing is read ahead */
+	struct perfdata_zstd *zstd;
+	bool unpacking; /* a compressed record is being worked on */
+	bool build_ids_sorted;
+
+	/* which event: word indexes from the front of samples, from the back of others */
+	struct table event_of_id; /* id -> index */
+	size_t n_ids;
+	bool positions_known, by_id;
+	size_t sample_id_at, other_id_at;
+	struct record_layout own_layout; /* of what perf itself wrote */
+
+	struct waiting *list; /* list[first] to list[n_ready - 1] may go; to list[n - 1] wait */
+	size_t first, n_ready, n, room;
+	struct perfdata_limits limits;
+	uint64_t order, newest, flush_to, released;
+};
+
+/* perfdata.c */
+/* How the record is laid out; NULL: it is of no known event.  Once positions are known. */
+const struct record_layout *perfdata_layout_of(const struct perfdata *pd,
+					       const struct perf_event_header *record);
+/* How many bytes behind the record are none (AUXTRACE, tracing data). */
+uint64_t perfdata_bytes_behind(const struct perf_event_header *record);
+
+/* perfdata-header.c.  @error as in perfdata_new(). */
+int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size);
+/* One event: @bytes of an attribute as the file has it, and its ids. -EBADMSG, -E2BIG. */
+int perfdata_add_event(struct perfdata *pd, struct cursor attr, struct cursor ids);
+int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *name, size_t len);
+/* pipe mode: the body of a record */
+int perfdata_attr_record(struct perfdata *pd, struct cursor body);
+int perfdata_update_record(struct perfdata *pd, struct cursor body);
+
+/* perfdata-feature.c */
+/* The sections behind the data, which ends at @end; @bits as in the header. */
+int perfdata_read_features(struct perfdata *pd, uint64_t end, const uint64_t bits[4]);
+int perfdata_feature_record(struct perfdata *pd, struct cursor body);
+int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor body);
+void perfdata_info_deinit(struct perfdata_info *info);
+
+/* perfdata-block.c */
+enum { STREAM_DRY = 1 };
+struct record_at {
+	const struct perf_event_header *record; /* aligned */
+	uint32_t block;
+};
+/* The next whole record of the input; STREAM_DRY: its end.  -EBADMSG: damage, counts.damage says
+ * which. */
+int perfdata_input(struct perfdata *pd, struct record_at *ret_at);
+/* false: damage. */
+bool perfdata_is_possible(const struct perf_event_header *header);
+/* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
+ * stream_room() there is room for them (what is left over has moved to the front). */
+int perfdata_stream_record(struct perfdata *pd, struct stream *stream, struct record_at *ret_at);
+int perfdata_stream_room(struct perfdata *pd, struct stream *stream, uint8_t **ret_room,
+			 size_t *ret_len);
+/* One that is filled by its one user. */
+int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block);
+void perfdata_blocks_deinit(struct perfdata *pd);
+/* All of @len at @offset; -EBADMSG when the file ends before. */
+int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len);
+
+/* perfdata-ahead.c */
+/* From where the file stands now; pd->ahead stays NULL where that is not worth it, or cannot be. */
+void perfdata_ahead_start(struct perfdata *pd);
+/* The next @len bytes stand in the block, from BLOCK_HEAD on; 0: the end.  The end and an error
+ * come again with each later call. */
+int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len);
+/* Blocks that the thread has. */
+size_t perfdata_ahead_held(const struct perfdata *pd);
+void perfdata_ahead_end(struct perfdata *pd);
+
+/* perfdata-zstd.c */
+int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record);
+/* The next record out of it; STREAM_DRY: done with the compressed record. */
+int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at);
+struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd);

@@ -1,0 +1,448 @@
+/* perfdata.c - see perfdata.h.  The records' events and order; the rest is in perfdata-header.c,
+ * -feature.c, -block.c and -zstd.c.
+ *
+ * A record of several events' file says by an id whose it is.  Where the id stands must not depend
+ * on the event: perf sees to it with PERF_SAMPLE_IDENTIFIER (the first word of a sample, the last
+ * of other records), or by giving all events one layout.
+ *
+ * Records wait in one list until a round ends, which sorts it: what is not newer than the newest of
+ * the round before goes.  Records without a time (perf's own, of what was there before) go at once.
+ */
+#include <errno.h>
+
+#include "base/error.h"
+#include "perf/perfdata/perfdata-private.h"
+#include "perf/record-words.h"
+
+#define SAMPLE_LAST (1ull << 63) /* in `order`: at the same time other records go first */
+
+/* ---- which event ---- */
+
+enum { NO_ID = SIZE_MAX >> 1 };
+
+/* Words before the id in a sample. */
+static size_t sample_id_at(uint64_t type)
+{
+	if (type & PERF_SAMPLE_IDENTIFIER)
+		return 0;
+	if (!(type & PERF_SAMPLE_ID))
+		return NO_ID;
+	return count_bits(type &
+			  (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR));
+}
+
+/* Words from the id to the end of another record. */
+static size_t other_id_at(uint64_t type)
+{
+	if (type & PERF_SAMPLE_IDENTIFIER)
+		return 1;
+	if (!(type & PERF_SAMPLE_ID))
+		return NO_ID;
+	return 1 + count_bits(type & (PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU));
+}
+
+/* Of whose records is MISC_MMAP_BUILD_ID believed (record.c)?  Of an event's own, if it asked.  What
+ * perf itself writes of what was there before has no id (event_of: the first event's) and the build
+ * ids that the event asked for which tracks: there the bit is its own proof, as the kernel had no
+ * hand in it.  Where events cannot be told apart, all that tell mappings must have asked. */
+static void spread_build_id(struct perfdata *pd)
+{
+	const struct perfdata_info *info = &pd->info;
+	bool any = false, all = true;
+
+	for (size_t i = 0; i < info->n_events; i++) {
+		any |= info->events[i].layout.build_id;
+		all &= info->events[i].layout.build_id || !info->events[i].attr.mmap2;
+	}
+	if (!pd->by_id)
+		info->events[0].layout.build_id = any && all;
+	pd->own_layout = info->events[0].layout;
+	pd->own_layout.build_id |= pd->by_id && any;
+}
+
+static int find_positions(struct perfdata *pd)
+{
+	const struct perfdata_info *info = &pd->info;
+	const struct record_layout *first;
+	bool same = true, id_same = true;
+
+	if (!info->n_events) {
+		pd->counts.damage = "it has records, but no events";
+		return fail(-EBADMSG);
+	}
+	first = &info->events[0].layout;
+	pd->sample_id_at = sample_id_at(first->sample_type);
+	pd->other_id_at = other_id_at(first->sample_type);
+	for (size_t i = 1; i < info->n_events; i++) {
+		const struct record_layout *layout = &info->events[i].layout;
+
+		same &= layout->sample_type == first->sample_type &&
+			layout->sample_id_all == first->sample_id_all;
+		id_same &= sample_id_at(layout->sample_type) == pd->sample_id_at &&
+			   other_id_at(layout->sample_type) == pd->other_id_at &&
+			   layout->sample_id_all == first->sample_id_all;
+	}
+	pd->by_id = info->n_events > 1 && id_same && pd->sample_id_at != NO_ID;
+	if (!pd->by_id && !same) {
+		pd->counts.damage = "its events cannot be told apart";
+		return fail(-EBADMSG);
+	}
+	spread_build_id(pd);
+	pd->positions_known = true;
+	return 0;
+}
+
+bool perfdata_event_of_id(const struct perfdata *pd, uint64_t id, uint32_t *ret_event)
+{
+	uint64_t event;
+
+	if (!table_get(&pd->event_of_id, id, &event))
+		return false;
+	*ret_event = (uint32_t)event;
+	return true;
+}
+
+/* false: a record of no known event.  *ret_own: perf made it itself. */
+static bool event_of(const struct perfdata *pd, const struct perf_event_header *record,
+		     uint32_t *ret_event, bool *ret_own)
+{
+	const struct words w = body_of(record);
+	uint64_t id = 0;
+
+	*ret_event = 0;
+	*ret_own = false;
+	if (!pd->by_id)
+		return true;
+	if (record->type == PERF_RECORD_SAMPLE) {
+		if (words_left(&w) <= pd->sample_id_at)
+			return false;
+		id = w.p[pd->sample_id_at];
+	} else if (pd->info.events[0].layout.sample_id_all) {
+		if (words_left(&w) < pd->other_id_at)
+			return false;
+		id = w.end[-(ptrdiff_t)pd->other_id_at];
+	}
+	*ret_own = !id && record->type != PERF_RECORD_SAMPLE;
+	return *ret_own || perfdata_event_of_id(pd, id, ret_event);
+}
+
+static const struct record_layout *layout_of(const struct perfdata *pd, uint32_t event, bool own)
+{
+	return own ? &pd->own_layout : &pd->info.events[event].layout;
+}
+
+const struct record_layout *perfdata_layout_of(const struct perfdata *pd,
+					       const struct perf_event_header *record)
+{
+	uint32_t event;
+	bool own;
+
+	return event_of(pd, record, &event, &own) ? layout_of(pd, event, own) : NULL;
+}
+
+/* ---- order ---- */
+
+static int by_time(const void *a, const void *b)
+{
+	const struct waiting *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* A recording of one busy CPU is in order already, and sorting it would cost a merge all the same. */
+static bool is_in_order(const struct perfdata *pd)
+{
+	for (size_t i = pd->first + 1; i < pd->n; i++)
+		if (by_time(&pd->list[i - 1], &pd->list[i]) > 0)
+			return false;
+	return true;
+}
+
+/* Those up to @limit may go. */
+static void release(struct perfdata *pd, uint64_t limit)
+{
+	if (pd->first == pd->n)
+		return;
+	if (!is_in_order(pd))
+		qsort(pd->list + pd->first, pd->n - pd->first, sizeof(*pd->list), by_time);
+	pd->n_ready = pd->first;
+	while (pd->n_ready < pd->n && pd->list[pd->n_ready].time <= limit)
+		pd->n_ready++;
+}
+
+static void end_round(struct perfdata *pd)
+{
+	pd->counts.rounds++;
+	if (pd->flush_to)
+		release(pd, pd->flush_to);
+	pd->flush_to = pd->newest;
+}
+
+/* Too much waits: the older half goes, whatever may still come before it. */
+static void release_early(struct perfdata *pd)
+{
+	size_t half = (pd->n - pd->first + 1) / 2;
+
+	release(pd, 0);
+	pd->n_ready = pd->first + half;
+	pd->counts.early += half;
+}
+
+static int wait(struct perfdata *pd, const struct waiting *w)
+{
+	if (pd->first && pd->first == pd->n_ready) {
+		memmove(pd->list, pd->list + pd->first, (pd->n - pd->first) * sizeof(*pd->list));
+		pd->n -= pd->first;
+		pd->first = pd->n_ready = 0;
+	}
+	if (pd->n == pd->room) {
+		size_t room = pd->room ? pd->room * 2 : 1024;
+		struct waiting *list = reallocarray(pd->list, room, sizeof(*list));
+
+		if (!list)
+			return fail(-ENOMEM);
+		pd->list = list;
+		pd->room = room;
+	}
+	pd->list[pd->n++] = *w;
+	pd->newest = max_u64(pd->newest, w->time);
+	return 0;
+}
+
+static bool holds_too_much(const struct perfdata *pd)
+{
+	return pd->n > pd->first &&
+	       perfdata_held(pd) + (pd->n - pd->first) * sizeof(*pd->list) > pd->limits.hold;
+}
+
+/* ---- records ---- */
+
+static struct perfdata_item item_of(const struct perfdata *pd, const struct waiting *w)
+{
+	return (struct perfdata_item){
+		.record = w->record,
+		.layout = layout_of(pd, w->event, w->own),
+		.time = w->time,
+		.event = w->event,
+		.block = w->block,
+	};
+}
+
+enum { NOTHING = 1 }; /* for now: read on */
+
+/* A record of the kernel's: into the list, or out at once. */
+static int take_record(struct perfdata *pd, const struct record_at *at,
+		       struct perfdata_item *ret_item)
+{
+	struct waiting w = {.record = at->record, .block = at->block, .order = pd->order++};
+	bool sample = at->record->type == PERF_RECORD_SAMPLE;
+	uint32_t event;
+	int r;
+
+	if (!pd->positions_known) {
+		r = find_positions(pd);
+		if (r < 0)
+			return trace(r);
+	}
+	pd->counts.records++;
+	pd->counts.samples += sample;
+	if (!event_of(pd, at->record, &event, &w.own)) {
+		pd->counts.bad_records++;
+		return NOTHING;
+	}
+	w.event = (uint16_t)event;
+	if (sample)
+		w.order |= SAMPLE_LAST;
+	if (!record_time(&pd->info.events[w.event].layout, at->record, &w.time) ||
+	    w.time == UINT64_MAX)
+		w.time = 0;
+	pd->blocks[at->block].users++;
+	if (!w.time) {
+		*ret_item = item_of(pd, &w);
+		return 0;
+	}
+	r = wait(pd, &w);
+	return r < 0 ? trace(r) : NOTHING;
+}
+
+uint64_t perfdata_bytes_behind(const struct perf_event_header *record)
+{
+	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
+
+	switch (record->type) {
+	case PERFDATA_HEADER_TRACING_DATA:
+		return cursor_u32(&body);
+	case PERFDATA_AUXTRACE:
+		return cursor_u64(&body);
+	default:
+		return 0;
+	}
+}
+
+/* A record of perf's.  One that is damaged is left out: what needed it will tell. */
+static int take_own_record(struct perfdata *pd, const struct perf_event_header *record)
+{
+	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
+	int r = 0;
+
+	switch (record->type) {
+	case PERFDATA_HEADER_ATTR:
+		r = perfdata_attr_record(pd, body);
+		break;
+	case PERFDATA_HEADER_TRACING_DATA:
+	case PERFDATA_AUXTRACE:
+		pd->skip_left = perfdata_bytes_behind(record);
+		break;
+	case PERFDATA_HEADER_BUILD_ID:
+		r = perfdata_build_id_record(pd, record->misc, body);
+		break;
+	case PERFDATA_HEADER_FEATURE:
+		r = perfdata_feature_record(pd, body);
+		break;
+	case PERFDATA_EVENT_UPDATE:
+		r = perfdata_update_record(pd, body);
+		break;
+	case PERFDATA_FINISHED_ROUND:
+		end_round(pd);
+		break;
+	case PERFDATA_COMPRESSED:
+	case PERFDATA_COMPRESSED2:
+		r = perfdata_unpack_begin(pd, record);
+		pd->unpacking = r == 0;
+		return r < 0 ? trace(r) : NOTHING;
+	default:
+		pd->counts.foreign_records++;
+	}
+	if (r == -EBADMSG || r == -E2BIG)
+		pd->counts.bad_records++;
+	return r == -ENOMEM ? trace(r) : NOTHING;
+}
+
+/* One record more. */
+static int read_on(struct perfdata *pd, struct perfdata_item *ret_item)
+{
+	struct record_at at;
+	int r = pd->unpacking ? perfdata_unpack(pd, &at) : perfdata_input(pd, &at);
+
+	if (r < 0)
+		return r;
+	if (r == STREAM_DRY) {
+		pd->finished = !pd->unpacking;
+		pd->unpacking = false;
+		if (pd->finished && pd->unpacked.at != pd->unpacked.filled)
+			pd->counts.damage = "the file ends too early";
+		return NOTHING;
+	}
+	if (at.record->type < PERFDATA_USER_TYPE_START)
+		return take_record(pd, &at, ret_item);
+	if (pd->unpacking &&
+	    (at.record->type == PERFDATA_COMPRESSED || at.record->type == PERFDATA_COMPRESSED2)) {
+		pd->counts.damage = "a compressed record has another one inside";
+		return fail(-EBADMSG);
+	}
+	return take_own_record(pd, at.record);
+}
+
+/* What was read before the damage stands. */
+static void end_by_damage(struct perfdata *pd)
+{
+	pd->finished = true;
+	pd->counts.unread_bytes += pd->input.filled - pd->input.at;
+	if (pd->data_left != UINT64_MAX)
+		pd->counts.unread_bytes += pd->data_left;
+}
+
+static struct perfdata_item pop(struct perfdata *pd)
+{
+	const struct waiting *w = &pd->list[pd->first++];
+
+	pd->counts.disordered += w->time < pd->released;
+	pd->released = max_u64(pd->released, w->time);
+	return item_of(pd, w);
+}
+
+int perfdata_next(struct perfdata *pd, struct perfdata_item *ret_item)
+{
+	int r;
+
+	for (;;) {
+		if (pd->first < pd->n_ready) {
+			*ret_item = pop(pd);
+			return 0;
+		}
+		if (pd->finished) {
+			if (pd->first == pd->n)
+				return PERFDATA_END;
+			release(pd, UINT64_MAX);
+			continue;
+		}
+		r = read_on(pd, ret_item);
+		if (r == -EBADMSG && pd->counts.damage)
+			end_by_damage(pd);
+		else if (r <= 0)
+			return r < 0 ? trace(r) : 0;
+		if (holds_too_much(pd) && pd->first == pd->n_ready)
+			release_early(pd);
+	}
+}
+
+/* ---- life ---- */
+
+static size_t or_default(size_t limit, size_t value)
+{
+	return limit ? limit : value;
+}
+
+int perfdata_new(int fd, const struct perfdata_limits *limits, struct perfdata **ret_perfdata,
+		 char *error, size_t error_size)
+{
+	static const struct perfdata_limits defaults;
+	struct perfdata *pd = calloc(1, sizeof(*pd));
+	int r;
+
+	if (!pd) {
+		(void)snprintf(error, error_size, "cannot be read: no memory");
+		return fail(-ENOMEM);
+	}
+	pd->fd = fd;
+	limits = limits ? limits : &defaults;
+	pd->limits = (struct perfdata_limits){
+		.hold = or_default(limits->hold, HOLD_BYTES),
+		.ahead = or_default(limits->ahead, AHEAD_BYTES),
+		.piece = min_u64(or_default(limits->piece, SIZE_MAX), BLOCK_BYTES - BLOCK_HEAD),
+	};
+	pd->info.clock = -1;
+	pd->input.block = pd->unpacked.block = pd->aligned.block = BLOCK_NONE;
+	r = perfdata_read_header(pd, error, error_size);
+	if (r < 0) {
+		(void)perfdata_free(pd);
+		return trace(r);
+	}
+	*ret_perfdata = pd;
+	return 0;
+}
+
+struct perfdata *perfdata_free(struct perfdata *pd)
+{
+	if (!pd)
+		return NULL;
+	perfdata_blocks_deinit(pd);
+	(void)perfdata_zstd_free(pd->zstd);
+	table_deinit(&pd->event_of_id);
+	perfdata_info_deinit(&pd->info);
+	free(pd->list);
+	free(pd);
+	return NULL;
+}
+
+const struct perfdata_info *perfdata_info(const struct perfdata *pd)
+{
+	return &pd->info;
+}
+
+const struct perfdata_counts *perfdata_counts(const struct perfdata *pd)
+{
+	return &pd->counts;
+}

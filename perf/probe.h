@@ -1,0 +1,11 @@
+/* probe.h - which of the newer kernel facilities this machine has, found out by trying each.
+ * Thread: main. PERFWIND_WITHOUT=NAME,NAME... (or "all") in the environment makes a probe say no:
+ * for the tests of the fallbacks.  Names: base/features.h. */
+#pragma once
+
+#include "base/features.h"
+
+/* 0, and what there is is told with -v.  Where perf_event_open() is refused altogether its facilities read as absent; the open of the
+ * session finds the words for that.  -EINVAL when PERFWIND_WITHOUT names something unknown: then
+ * @error has one line. */
+int probe_features(struct features *ret_features, char *error, size_t error_size);

@@ -1,0 +1,104 @@
+/* source-parts.h - what the files of the source share: source.c (life), source-open.c (events),
+ * source-rings.c (memory), source-count.c (counts and the change of stack size).  Thread: main.
+ *
+ *   source ─ tasks[] ─ groups[n_cpus]     the sampling event, its followers, the side-band event
+ *          │                               (machine: one task, tid -1)
+ *          ├ cpus[]                        what belongs to a CPU whatever its events are
+ *          └ rings[2 * n_cpus]             of cpus[i]: 2i samples, 2i + 1 side-band */
+#pragma once
+
+#include "base/error.h"
+#include "base/table.h"
+#include "perf/source.h"
+
+enum {
+	SOURCE_SIDEBAND_BYTES = 256 << 10,
+	SOURCE_SIDEBAND_MIN = 32 << 10,
+	SOURCE_SPANS = 16, /* events of one CPU that followed each other; records of older ones are
+			      long read */
+};
+
+struct source_group {
+	int fds[1 + PERF_MAX_FOLLOWERS]; /* leader first; -1: the CPU has no such counter */
+	int sideband;
+	uint64_t id; /* of the leader */
+};
+
+struct source_task {
+	pid_t tid;    /* -1: the machine */
+	int clock_fd; /* tasks: counts CPU time */
+	struct source_group *groups;
+};
+
+/* What an event has counted. */
+struct source_count {
+	uint64_t value, enabled_ns, running_ns, lost;
+};
+
+struct source_cpu {
+	uint32_t cpu;
+	uint32_t stack_bytes;
+	struct source_count closed; /* of events that were replaced; value: scaled */
+	/* A sample of event id is good within [from, until): the others of that time are doubles.
+	 */
+	struct {
+		uint64_t id, from, until;
+	} spans[SOURCE_SPANS];
+	size_t n_spans; /* 0: the event was never replaced */
+};
+
+struct source_ring {
+	struct perf_ring ring;
+	void *base;
+	size_t len;
+};
+
+struct perf_source {
+	size_t living;		     /* index of a task that was alive when last looked at */
+	struct perf_options options; /* after the ladder; strings and cpus are our own copies */
+	uint32_t *option_cpus;
+	struct merge *merge;
+	struct source_cpu *cpus;
+	size_t n_cpus;
+	struct source_ring *rings; /* NULL until the first events are open */
+	size_t n_rings;
+	struct source_task *tasks;
+	size_t n_tasks, tasks_room;
+	struct table tid_of_id,
+		added; /* tasks: event id -> thread it was opened for; those threads */
+	bool settled;  /* the ladder has been walked: layouts are fixed */
+	bool user_only, enabled;
+	uint64_t ring_bytes, sideband_bytes;
+	const struct perf_spec *failed; /* the event that the last open stumbled over */
+	bool failed_filter;		/* it opened, but its filter was refused */
+};
+
+void source_note(const struct perf_source *source, const char *format, ...) _printf_(2, 3);
+
+/* Where an answer about a refusal goes. */
+struct source_answer {
+	enum perf_gate *gate;
+	char *error;
+	size_t error_size;
+};
+int source_explain(const struct perf_source *source, int r, pid_t tid,
+		   const struct source_answer *answer);
+
+/* source-open.c */
+void source_group_init(struct source_group *group);
+void source_group_deinit(struct source_group *group);
+/* Leader and followers on cpus[@cpu_index], disabled. */
+int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
+		      struct source_group *group);
+/* Opens @tid's events on all CPUs, maps the rings if they are not yet, and adds the task.  -ESRCH
+ * without a line; else < 0 with one. */
+int source_open_task(struct perf_source *source, pid_t tid, const struct source_answer *answer);
+void source_task_deinit(struct perf_source *source, struct source_task *task);
+
+/* source-rings.c */
+int source_rings_map(struct perf_source *source, const struct source_answer *answer);
+void source_rings_unmap(struct perf_source *source);
+
+/* source-count.c */
+/* Of a leader, unscaled. */
+int source_count_read(const struct perf_source *source, int fd, struct source_count *ret_count);

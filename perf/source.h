@@ -1,0 +1,153 @@
+/* source.h - the open events of a session, their rings, their counts.  Thread: main.
+ *
+ *   machine   one sampling event and one dummy (side-band) event per CPU
+ *   tasks     inherited events per (task, CPU); those of one CPU write into one ring by SET_OUTPUT
+ *
+ * Side-band has rings of its own: big stacks fill a shared ring and the 100-byte MMAP2 is what gets
+ * lost. Each step down (no kernel, smaller rings, lower precise_ip ...) is told once by the note
+ * callback. */
+#pragma once
+
+#include "base/features.h"
+#include "perf/merge.h"
+#include "perf/spec.h"
+
+enum { PERF_MAX_FOLLOWERS = 7 };
+
+/* sample_regs_user: the general registers, without the segment ones (asm/perf_regs.h).  The same
+ * set as the unwinder's UW_REGS_MASK_*, which this folder may not include. */
+#if defined(__x86_64__)
+#define PERF_REGS_MASK 0xff0fffull
+#elif defined(__aarch64__)
+#define PERF_REGS_MASK 0x1ffffffffull
+#else
+#error "which user registers does this machine have?"
+#endif
+
+struct perf_options {
+	struct perf_spec leader; /* borrowed strings */
+	struct perf_spec followers[PERF_MAX_FOLLOWERS];
+	size_t n_followers;
+	uint64_t period, frequency; /* one is 0; frequency in Hz */
+	uint32_t stack_bytes; /* copy of the user stack, a multiple of 8 up to 65528; 0: no regs, no
+				 stack */
+	bool data_mappings;   /* MMAP2 of what is not executable too: perf finds a file's base by it
+			       */
+	bool kernel_chain;    /* PERF_SAMPLE_CALLCHAIN of the kernel part */
+	bool user_chain;      /* ... of the user part (unwinder fp) */
+	bool chain_field;     /* ... be it empty: without, perf unwinds no copies of stacks */
+	int clock;	      /* CLOCK_*; of all records */
+	const uint32_t *cpus; /* online CPUs to open on; borrowed during open */
+	size_t n_cpus;
+	bool tasks; /* else machine */
+	bool poll;  /* machine: nothing is sampled and there are no rings; perf_source_read_group()
+		     */
+	bool ignore_open_failure; /* machine: CPUs that refuse are left out, all of them if need be
+				   */
+	bool children;		  /* tasks: follow forks, not threads only */
+	bool enable_on_exec;	  /* tasks: the (one) task is a child that has not run exec yet */
+	uint64_t ring_bytes;	  /* of one sampling ring; 0: at least 250 ms at the asked rate and
+				     stack_bytes */
+	uint64_t ring_budget;	  /* of all rings; 0: 256 MiB */
+	struct features features;
+	void (*note)(void *arg, const char *line); /* one plain line a step down, with its mend */
+	void *note_arg;
+};
+
+struct perf_source;
+
+enum perf_gate { /* why an open was refused: for one clear line */
+		 PERF_GATE_NONE,
+		 PERF_GATE_PARANOID, /* perf_event_paranoid too high */
+		 PERF_GATE_SECCOMP,  /* EPERM where paranoid would allow: a container's filter */
+		 PERF_GATE_MODULE,   /* EACCES where paranoid would allow: a security module */
+		 PERF_GATE_PTRACE,   /* the target is another user's, or not dumpable */
+		 PERF_GATE_NO_EVENT, /* ENOENT/EOPNOTSUPP: this machine has no such counter */
+		 PERF_GATE_RATE,     /* frequency above perf_event_max_sample_rate */
+		 PERF_GATE_FILES,    /* EMFILE */
+		 PERF_GATE_GONE,     /* ESRCH */
+		 PERF_GATE_MLOCK,    /* even the smallest ring was refused */
+		 PERF_GATE_OTHER,
+};
+
+/* Opens for the machine, or an empty task source that tasks are added to.  Rings are mapped here
+ * (machine) or with the first task.  On failure @error has one line for the user. */
+int perf_source_new(const struct perf_options *options, struct perf_source **ret_source,
+		    enum perf_gate *ret_gate, char *error, size_t error_size);
+struct perf_source *perf_source_free(struct perf_source *source);
+/* One more thread.  0; PERF_TASK_GONE when it exited meanwhile; < 0 with gate and line as above. */
+enum { PERF_TASK_GONE = 1 };
+int perf_source_add_task(struct perf_source *source, pid_t tid, enum perf_gate *ret_gate,
+			 char *error, size_t error_size);
+/* tasks: have all of them exited, and all that inherited from them? */
+bool perf_source_tasks_gone(struct perf_source *source);
+/* tasks: a thread that was added although it had inherited the events of the one that started it
+ * (it was born while the threads were being listed) is sampled twice.  True for a sample of @tid by
+ * an event that was opened for another thread: drop it.  Say when a thread is gone (EXIT record):
+ * its number may come back for one that inherits. */
+bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t id, pid_t tid);
+void perf_source_forget_task(struct perf_source *source, pid_t tid);
+/* Is @tid a thread that was added, and has not been forgotten? */
+bool perf_source_has_task(const struct perf_source *source, pid_t tid);
+size_t perf_source_n_tasks(const struct perf_source *source);
+/* Closes the events of all tasks but the first @n that were added. */
+void perf_source_withdraw_tasks(struct perf_source *source, size_t n);
+/* Descriptors that one more task costs.  They stay open when the task exits, for its counts and for
+ * the children that inherited its events: closing a parent's event ends theirs. */
+size_t perf_source_fds_per_task(const struct perf_options *options);
+
+int perf_source_enable(struct perf_source *source); /* not with enable_on_exec */
+int perf_source_disable(struct perf_source *source);
+
+/* The rings, in the order they were added to the merge: the same index. */
+struct perf_ring {
+	struct ring *ring;
+	struct record_layout layout;
+	int fd; /* poll it: readable at the watermark */
+	uint32_t cpu;
+	bool sideband;
+};
+struct merge *perf_source_merge(struct perf_source *source);
+size_t perf_source_n_rings(const struct perf_source *source);
+const struct perf_ring *perf_source_ring(const struct perf_source *source, size_t index);
+/* Did the kernel part have to go (exclude_kernel forced)? */
+bool perf_source_user_only(const struct perf_source *source);
+const struct perf_options *
+perf_source_options(const struct perf_source *source); /* as opened, after the ladder */
+
+/* Kernel's counts so far.  lost: PERF_FORMAT_LOST sums (0 and *ret_exact false without the
+ * feature). */
+struct perf_counts {
+	uint64_t lost_samples, lost_sideband;
+	bool lost_exact;
+	uint64_t count; /* the leader's, summed, scaled by enabled/running */
+	uint64_t enabled_ns, running_ns;
+	/* tasks: CPU time that the targets used since enable, kernel and user, children as far as
+	 * inherited: without `children` none, but all of them where FEATURE_INHERIT_THREAD is
+	 * missing.  machine: 0 */
+	uint64_t task_clock_ns;
+};
+/* A system call an event: once a second, not once a round.  Right at any time, also after the tasks
+ * exited: the kernel folds the counts of inherited events into the one that was opened. */
+int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts);
+
+/* Samples that the kernel lost on options->cpus[@index] so far; 0 without FEATURE_FORMAT_LOST. */
+int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *ret_lost);
+/* poll: the counts since enable of the CPU at @index, leader first; room for 1 +
+ * PERF_MAX_FOLLOWERS. */
+int perf_source_read_group(const struct perf_source *source, size_t index, uint64_t *ret_counts,
+			   size_t *ret_n, uint32_t *ret_cpu);
+
+/* machine only: a second event with another copy size takes over on one CPU (same ring): the new
+ * one is enabled before the old is disabled, counts and losses of the old are added up, doubles are
+ * told by perf_source_is_double().  -EOPNOTSUPP for tasks (inherited events cannot be replaced). */
+int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes);
+uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu);
+bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint64_t id,
+			   uint64_t time);
+
+/* Oldest supported facts about the machine, read from /sys: online CPUs, ascending.  Returns new
+ * memory. */
+int perf_online_cpus(uint32_t **ret_cpus, size_t *ret_n);
+/* "0-3,8" into CPU numbers.  -EINVAL. */
+int perf_parse_cpu_list(const char *text, uint32_t **ret_cpus, size_t *ret_n);

@@ -1,0 +1,112 @@
+/* maps.h - the executable mappings of one process.  Private to proc.  Thread: main.
+ *
+ *   struct process ──► process_maps (counted, one key) ──► process_map[], ascending, no overlap
+ *                            ▲
+ *   fork's child ────────────┘      copied by the first of the two that changes it
+ *
+ * The key follows from the sharing.  All snapshots that ever had one key must agree wherever two of
+ * them have a mapping (struct uw_space).  A list that one process alone holds may grow into free
+ * areas under its key: whoever had the key before left it with a subset.  A list that is shared is
+ * copied first, with a new key, or else parent and child could both grow into the same area.  What
+ * ends or changes a mapping takes a new key. */
+#pragma once
+
+#include "proc/process.h"
+
+enum {
+	PROCESS_MAX_MAPS = 65536,
+	PROCESS_MAX_THREADS = 65536,
+	PROCESS_MAX_LOG = 1024,
+	PROCESS_MAX_ENDED = 4096,
+	PROCESS_PATH_MAX = 4096,
+};
+
+struct process_map {
+	uint64_t start, end;
+	uint64_t offset;	  /* JIT areas and those without a module: 0 */
+	struct uw_module *module; /* a reference; NULL: nothing to be known of it */
+	struct uw_file_id id;
+};
+
+struct process_maps {
+	_Atomic uint32_t refs;
+	uint32_t key;
+	size_t n, room;
+	struct process_map *maps;
+};
+
+int process_maps_new(struct process_maps **ret_maps);
+struct process_maps *process_maps_ref(struct process_maps *maps);
+struct process_maps *process_maps_unref(struct process_maps *maps);
+static inline void process_maps_unrefp(struct process_maps **maps)
+{
+	(void)process_maps_unref(*maps);
+}
+
+/* The first mapping that ends behind @address: an index, n when there is none. */
+size_t process_maps_at(const struct process_maps *maps, uint64_t address);
+/* Puts @map (its module is borrowed) over what is there; !exec: only ends what it covers.  *maps
+ * may become another list.  *ret_changed is set when anything is not as before, else left alone. */
+int process_maps_put(struct process_maps **maps, const struct process_map *map, bool exec,
+		     bool *ret_changed);
+/* Consumes @fresh: what a text says instead of *maps.  The key stays when everything that was known
+ * stands there too and nobody else holds the list.  *ret_changed is set when they differ, else left
+ * alone. */
+void process_maps_adopt(struct process_maps **maps, struct process_maps *fresh, bool *ret_changed);
+
+/* Records kept while a text is on its way. */
+struct process_log {
+	size_t n, room;
+	bool overflowed; /* ask again */
+	struct process_log_entry {
+		struct process_map map; /* holds a reference on the module */
+		bool exec;
+	} * entries;
+};
+void process_log_add(struct process *process, const struct process_map *map, bool exec);
+struct process_log *process_log_free(struct process_log *log);
+
+/* What a mapping's path says it is. */
+enum path_kind {
+	PATH_FILE,
+	PATH_JIT, /* anonymous memory, or a file without a name */
+	PATH_VDSO,
+	PATH_NONE, /* the kernel's own: [vsyscall], [uprobes] */
+};
+enum path_kind process_path_kind(const char *path, bool has_build_id);
+
+/* ---- process.c ---- */
+struct process_table {
+	struct uw_modules *modules; /* borrowed */
+	size_t max;
+	struct table by_pid;
+	/* in order of use; exited lives stand in their own list and go first */
+	struct process_order {
+		struct process *oldest, *newest;
+		size_t n;
+	} living, exited;
+	uint64_t serial, exits;
+	struct process_vdso {
+		uint64_t size;
+		struct uw_module *module;
+	} vdsos[4];
+};
+/* The process a record is about: a life that had ended is given up or, where threads may have been
+ * missed, goes on. */
+struct process *process_of_record(struct process_table *table, uint32_t pid);
+/* A new life of @pid with its main thread, in the table; one that was there is given up.  Borrowed.
+ */
+int process_new_life(struct process_table *table, uint32_t pid, struct process **ret_process);
+void process_set_exited(struct process_table *table, struct process *process, bool exited);
+/* NULL when out of memory or past the limit. */
+struct process_thread *process_thread_add(struct process *process, uint32_t tid);
+static inline void process_unrefp(struct process **process)
+{
+	(void)process_unref(*process);
+}
+
+/* ---- process-modules.c ---- */
+/* The module of a mapping, a new reference (or NULL) in map->module, offset as the kind wants it.
+ */
+int process_map_resolve(struct process_table *table, struct process *process, const char *path,
+			struct process_map *map);

@@ -1,0 +1,116 @@
+/* procfs.h - reading /proc.  Thread: loader (and main before a session starts).
+ * @root is "" on a machine, a directory holding a fake proc/ in tests. */
+#pragma once
+
+#include <sys/stat.h>
+
+#include "symbols/modules.h"
+
+enum { PROCFS_PATH_MAX = 4096 + 128 };
+/* "ROOT/proc/PID/NAME".  -ENAMETOOLONG. */
+int procfs_path(char path[static PROCFS_PATH_MAX], const char *root, uint32_t pid,
+		const char *name);
+
+/* All threads of @pid, ascending.  Returns new memory.  -ESRCH: gone. */
+int procfs_threads(const char *root, uint32_t pid, uint32_t **ret_tids, size_t *ret_n);
+/* All pids.  Returns new memory. */
+int procfs_pids(const char *root, uint32_t **ret_pids, size_t *ret_n);
+/* The same a few at a time, in any order: of tens of thousands no caller waits for all.  Returns new. */
+struct procfs_pids;
+int procfs_pids_open(const char *root, struct procfs_pids **ret_pids);
+/* Up to @room more; 0: these were all. */
+size_t procfs_pids_next(struct procfs_pids *pids, uint32_t *ret_pids, size_t room);
+struct procfs_pids *procfs_pids_free(struct procfs_pids *pids);
+/* Those of @of that there are and all their descendants, each once, ascending; where @most (0: any
+ * number) are exceeded, some of them, which are more than that.  Returns new memory. */
+int procfs_families(const char *root, const uint32_t *of, size_t n_of, size_t most,
+		    uint32_t **ret_pids, size_t *ret_n);
+int procfs_parent(const char *root, uint32_t pid, uint32_t *ret_ppid);
+
+#define PROCFS_NO_OWNER UINT32_MAX /* not known, or several */
+struct procfs_status {
+	uint32_t pid, ppid,
+		ns_pid; /* ns_pid: the last of NSpid, the pid as the process sees itself */
+	uint32_t uid;
+	uint32_t owner; /* the same where all four user ids are it, else PROCFS_NO_OWNER */
+	char comm[16];
+	bool kernel_thread, zombie;
+	uint32_t n_threads;   /* 0 when all have ended */
+	uint64_t start_ticks; /* field 22 of stat */
+	uint64_t utime_ticks, stime_ticks;
+};
+int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_status);
+int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_comm[16]);
+/* /proc/PID/cmdline, at most 4096 bytes; NUL-separated.  Returns new memory. */
+int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
+/* The path of its cgroup, from the root of our own cgroup namespace.  Version 2's; where it is at that
+ * root or there is none, version 1's (cgroup.c).  Returns new memory.  -ENODATA: the kernel tells none. */
+int procfs_cgroup(const char *root, uint32_t pid, char **ret_path);
+/* The same of the file's text. */
+int procfs_cgroup_parse(const char *text, char **ret_path);
+/* The text of /proc/PID/maps, at most 64 MiB.  Returns new memory. */
+int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
+/* The same of an open descriptor.  -ESRCH: it reads empty, as its address space is gone. */
+int procfs_maps_of_fd(int fd, char **ret_text, size_t *ret_len);
+
+/* One line of maps. */
+struct procfs_map {
+	uint64_t start, end, offset, inode;
+	uint32_t major, minor;
+	bool exec, read, write, shared;
+	const char *path; /* not NUL-terminated: path_len */
+	size_t path_len;
+};
+/* Parses the line at *p (up to @end), moves past it.  0; PROCFS_MAPS_END; -EBADMSG (the line is
+ * skipped). */
+enum { PROCFS_MAPS_END = 1 };
+int procfs_maps_next(const char **p, const char *end, struct procfs_map *ret_map);
+
+/* Asked before the first call that a file's file system could leave unanswered; @device: st_dev, or 0
+ * when a path is to be walked.  < 0: it is not touched. */
+struct procfs_gate {
+	int (*enter)(struct procfs_gate *gate, uint64_t device);
+	/* Reads the build id of an open file, elsewhere; NULL: it is read here. */
+	int (*build_id)(struct procfs_gate *gate, int fd, struct uw_build_id *ret_id);
+};
+/* Opens @path if a regular file stands there, without waiting for what else may.  @gate may be NULL.
+ * Returns a descriptor. */
+int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat);
+/* The same of what is open by O_PATH. */
+int procfs_read_regular(int at, struct procfs_gate *gate, struct stat *ret_stat);
+/* The device of an open file, without asking its file system; 0: not told. */
+uint64_t procfs_device(int fd);
+/* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files,
+ * /proc/PID/root/PATH, PATH. Believed only if @id agrees (build id, else device and inode, else
+ * size by caller); *ret_proved says whether it was proved.  By a path only what @owner could read (open-named.h)
+ * or has mapped.  -ENOENT/-EACCES when none fits,
+ * -EMFILE/-ENFILE when that could not be seen. */
+int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
+		       const char *path, const struct uw_file_id *id, uint32_t owner,
+		       struct procfs_gate *gate, int *ret_fd, bool *ret_proved);
+
+/* Is what stands at @path the file of @id's inode?  Where nothing can be looked at: another. */
+enum procfs_sameness {
+	PROCFS_OTHER,
+	PROCFS_SAME_INODE, /* of another device, or the device is told in another way */
+	PROCFS_SAME,
+};
+enum procfs_sameness procfs_compare(const char *path, const struct uw_file_id *id);
+
+/* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
+int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
+/* The same of a descriptor that is open already, and consumed, also on failure.  Reads go through @guard (borrowed
+ * for each read; NULL: directly), and once one was not answered in time none is made any more. */
+struct memory_guard;
+int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory);
+/* Its descriptor, borrowed. */
+int procfs_memory_fd(const struct uw_memory *memory);
+struct uw_memory *procfs_memory_free(struct uw_memory *memory);
+/* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0:
+ * none) and its path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where
+ * nothing is mapped, -ESRCH when the address space is gone, -ENAMETOOLONG when the path does not
+ * fit. */
+int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map,
+		 struct uw_build_id *ret_id, char *path, size_t path_size);
+/* CPU time used on @cpus (NULL: all) from /proc/stat, in ns: all but idle, iowait and steal. */
+int procfs_busy_ns(const char *root, const uint32_t *cpus, size_t n_cpus, uint64_t *ret_busy_ns);

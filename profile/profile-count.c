@@ -1,0 +1,319 @@
+/* profile-count.c - what a trace has lost, counted as trace_processor's table `stats` does: from
+ * samples and packets as they are read, and from what a tracing service says of itself
+ * (TraceStats).  The last TraceStats stands, but for the final flush, which adds up. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "profile/profile-reader.h"
+
+enum { /* of TraceStats */
+       STATS_BUFFER_STATS = 1,
+       STATS_FINAL_FLUSH = 15,
+       STATS_WRITER_STATS = 18,
+       WRITER_SEQUENCE = 1,
+       WRITER_BUFFER = 4,
+       FINAL_FLUSH_SUCCEEDED = 1,
+       FINAL_FLUSH_FAILED = 2,
+};
+enum { /* of TraceConfig and SystemInfo */
+       CONFIG_BUFFERS = 1,
+       CONFIG_WRITE_INTO_FILE = 8,
+       CONFIG_WRITE_PERIOD = 9,
+       CONFIG_FLUSH_PERIOD = 13,
+       BUFFER_FILL_POLICY = 4,
+       FILL_POLICY_DISCARD = 2,
+       INFO_SERVICE_VERSION = 4,
+};
+enum {
+	MAX_BUFFERS = 128, /* as a service has them at most */
+	MAX_WRITERS = 65536,
+	RING_WRITE_MS = 24 * 60 * 60 * 1000, /* a file written so seldom is a ring buffer */
+	FLUSHES_BY_ITSELF = 54,		     /* from this version on, before each write */
+};
+
+static uint64_t key_of(enum trace_stat stat, int32_t index)
+{
+	return (uint64_t)stat << 32 | (uint32_t)(index + 1);
+}
+
+int reader_count_set(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value)
+{
+	int e = reader_put(r, HELD_COUNTS, &r->counts, key_of(stat, index), value);
+
+	return e < 0 ? trace(e) : 0;
+}
+
+int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value)
+{
+	uint64_t before = 0;
+
+	(void)table_get(&r->counts, key_of(stat, index), &before);
+	return reader_count_set(r, stat, index, before + value);
+}
+
+/* ---- TraceStats ---- */
+
+/* Field number -> statistic + 1. */
+static const uint8_t buffer_stats[] = {
+	[1] = STAT_traced_buf_bytes_written + 1,
+	[2] = STAT_traced_buf_chunks_written + 1,
+	[3] = STAT_traced_buf_chunks_overwritten + 1,
+	[4] = STAT_traced_buf_write_wrap_count + 1,
+	[5] = STAT_traced_buf_patches_succeeded + 1,
+	[6] = STAT_traced_buf_patches_failed + 1,
+	[7] = STAT_traced_buf_readaheads_succeeded + 1,
+	[8] = STAT_traced_buf_readaheads_failed + 1,
+	[9] = STAT_traced_buf_abi_violations + 1,
+	[10] = STAT_traced_buf_chunks_rewritten + 1,
+	[11] = STAT_traced_buf_chunks_committed_out_of_order + 1,
+	[12] = STAT_traced_buf_buffer_size + 1,
+	[13] = STAT_traced_buf_bytes_overwritten + 1,
+	[14] = STAT_traced_buf_bytes_read + 1,
+	[15] = STAT_traced_buf_padding_bytes_written + 1,
+	[16] = STAT_traced_buf_padding_bytes_cleared + 1,
+	[17] = STAT_traced_buf_chunks_read + 1,
+	[18] = STAT_traced_buf_chunks_discarded + 1,
+	[19] = STAT_traced_buf_trace_writer_packet_loss + 1,
+	[20] = STAT_traced_buf_chunks_relocated + 1,
+};
+static const uint8_t session_stats[] = {
+	[2] = STAT_traced_producers_connected + 1,     [3] = STAT_traced_producers_seen + 1,
+	[4] = STAT_traced_data_sources_registered + 1, [5] = STAT_traced_data_sources_seen + 1,
+	[6] = STAT_traced_tracing_sessions + 1,	       [7] = STAT_traced_total_buffers + 1,
+	[8] = STAT_traced_chunks_discarded + 1,	       [9] = STAT_traced_patches_discarded + 1,
+	[12] = STAT_traced_flushes_requested + 1,      [13] = STAT_traced_flushes_succeeded + 1,
+	[14] = STAT_traced_flushes_failed + 1,
+};
+
+/* What @stats (of @n) has for a number field; a value that is not told is 0. */
+static int read_numbers(struct reader *r, const uint8_t *stats, size_t n, int32_t index,
+			struct cursor c)
+{
+	struct wire_field f;
+	int e = 0;
+
+	for (size_t i = 0; e >= 0 && i < n; i++)
+		if (stats[i])
+			e = reader_count_set(r, (enum trace_stat)(stats[i] - 1), index, 0);
+	while (e >= 0 && wire_next(&c, &f))
+		if (f.wire != WIRE_BYTES && f.number < n && stats[f.number])
+			e = reader_count_set(r, (enum trace_stat)(stats[f.number] - 1), index,
+					     f.value);
+	if (e < 0)
+		return trace(e);
+	return c.bad ? READER_BROKEN : 0;
+}
+
+static int read_writer(struct reader *r, struct cursor c)
+{
+	uint64_t sequence = 0, buffer = 0;
+	struct wire_field f;
+	int e;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, WRITER_SEQUENCE))
+			sequence = f.value;
+		else if (wire_is(&f, WRITER_BUFFER))
+			buffer = f.value;
+	}
+	if (c.bad)
+		return READER_BROKEN;
+	if (r->buffer_of_sequence.n_used > r->n_sequences + MAX_WRITERS)
+		return 0; /* more than have packets here */
+	e = table_put(&r->buffer_of_sequence, sequence, min_u64(buffer, INT32_MAX));
+	return e < 0 ? trace(e) : 0;
+}
+
+static int read_final_flush(struct reader *r, uint64_t outcome)
+{
+	if (outcome == FINAL_FLUSH_SUCCEEDED)
+		return reader_count_add(r, STAT_traced_final_flush_succeeded, -1, 1);
+	if (outcome == FINAL_FLUSH_FAILED)
+		return reader_count_add(r, STAT_traced_final_flush_failed, -1, 1);
+	return 0;
+}
+
+int reader_trace_stats(struct reader *r, struct cursor c)
+{
+	struct cursor again = c;
+	struct wire_field f;
+	int32_t buffer = 0;
+	int e = read_numbers(r, session_stats, ARRAY_SIZE(session_stats), -1, c);
+
+	table_clear(&r->buffer_of_sequence);
+	while (!e && wire_next(&again, &f)) {
+		if (wire_is_bytes(&f, STATS_BUFFER_STATS) && buffer < MAX_BUFFERS)
+			e = read_numbers(r, buffer_stats, ARRAY_SIZE(buffer_stats), buffer++,
+					 wire_message(&f));
+		else if (wire_is_bytes(&f, STATS_WRITER_STATS))
+			e = read_writer(r, wire_message(&f));
+		else if (wire_is(&f, STATS_FINAL_FLUSH))
+			e = read_final_flush(r, f.value);
+	}
+	if (e < 0)
+		return trace(e);
+	return e || again.bad ? READER_BROKEN : 0;
+}
+
+/* ---- what the config says of itself ---- */
+
+static bool is_discard(struct cursor c)
+{
+	struct wire_field f;
+	bool discard = false;
+
+	while (wire_next(&c, &f))
+		if (wire_is(&f, BUFFER_FILL_POLICY))
+			discard = f.value == FILL_POLICY_DISCARD;
+	return discard;
+}
+
+int reader_trace_config(struct reader *r, struct cursor c)
+{
+	struct reader_config config = {0};
+	struct wire_field f;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is_bytes(&f, CONFIG_BUFFERS) && config.n_buffers < MAX_BUFFERS) {
+			if (is_discard(wire_message(&f)))
+				config.discard[config.n_buffers / 32] |= 1u
+									 << config.n_buffers % 32;
+			config.n_buffers++;
+		} else if (wire_is(&f, CONFIG_WRITE_INTO_FILE)) {
+			config.write_into_file = f.value;
+		} else if (wire_is(&f, CONFIG_WRITE_PERIOD)) {
+			config.write_ms = f.value;
+		} else if (wire_is(&f, CONFIG_FLUSH_PERIOD)) {
+			config.flush_ms = f.value;
+		}
+	}
+	r->config = config;
+	return c.bad ? READER_BROKEN : 0;
+}
+
+int reader_system_info(struct reader *r, struct cursor c)
+{
+	static const char prefix[] = "Perfetto v";
+	struct wire_field f;
+
+	while (wire_next(&c, &f)) {
+		size_t i = sizeof(prefix) - 1;
+
+		if (!wire_is_bytes(&f, INFO_SERVICE_VERSION) || f.len < i ||
+		    memcmp(f.data, prefix, i) != 0)
+			continue;
+		for (r->service_version = 0;
+		     i < f.len && f.data[i] >= '0' && f.data[i] <= '9' && r->service_version < 1000;
+		     i++)
+			r->service_version = r->service_version * 10 + (f.data[i] - (uint32_t)'0');
+	}
+	return c.bad ? READER_BROKEN : 0;
+}
+
+static int count_config(struct reader *r)
+{
+	const struct reader_config *c = &r->config;
+	uint64_t overwritten;
+	int e = 0;
+
+	if (!c->write_into_file)
+		return 0;
+	if (!c->flush_ms && r->service_version < FLUSHES_BY_ITSELF)
+		e = reader_count_set(r, STAT_config_write_into_file_no_flush, -1, 1);
+	for (uint32_t i = 0; e >= 0 && i < c->n_buffers; i++) {
+		if (c->discard[i / 32] >> i % 32 & 1)
+			e = reader_count_set(r, STAT_config_write_into_file_discard, (int32_t)i, 1);
+		if (e >= 0 && c->write_ms < RING_WRITE_MS &&
+		    table_get(&r->counts, key_of(STAT_traced_buf_bytes_overwritten, (int32_t)i),
+			      &overwritten) &&
+		    overwritten)
+			e = reader_count_set(r, STAT_long_trace_mode_bytes_overwritten, (int32_t)i,
+					     overwritten);
+	}
+	return e < 0 ? trace(e) : 0;
+}
+
+/* ---- the end ---- */
+
+/* Holes of a sequence go to its buffer; where no service says which, to no index: they are told all
+ * the same. */
+static int count_sequence(struct reader *r, const struct sequence *s)
+{
+	static const enum trace_stat causes[DROP_CAUSES] = {
+		STAT_traced_buf_data_loss_read_gap,
+		STAT_traced_buf_data_loss_chunk_corrupted,
+		STAT_traced_buf_data_loss_orphan_continuation,
+		STAT_traced_buf_data_loss_reassembly_gap,
+		STAT_traced_buf_data_loss_reassembly_broken_chain,
+		STAT_traced_buf_data_loss_overwrite,
+		STAT_traced_buf_data_loss_writer_abort,
+		STAT_traced_buf_data_loss_smb_full,
+	};
+	uint64_t buffer = 0;
+	bool known = table_get(&r->buffer_of_sequence, s->id, &buffer);
+	int32_t index = known ? (int32_t)buffer : -1;
+	bool useless = s->unmet && s->unmet == s->needs;
+	int e = 0;
+
+	if (known || s->dropped)
+		e = reader_count_add(r, STAT_traced_buf_sequence_packet_loss, index, s->dropped);
+	if (e >= 0 && (known || useless))
+		e = reader_count_add(r, STAT_traced_buf_incremental_sequences_dropped, index,
+				     useless);
+	for (size_t i = 0; e >= 0 && i < DROP_CAUSES; i++)
+		if (known || s->causes[i])
+			e = reader_count_add(r, causes[i], index, s->causes[i]);
+	return e < 0 ? trace(e) : 0;
+}
+
+static int count_shards(struct reader *r)
+{
+	int e = 0;
+
+	for (size_t i = 0; e >= 0 && i < r->n_sessions; i++) {
+		if (!r->events[i].shard_count)
+			continue;
+		e = reader_count_set(r, STAT_perf_process_shard_count, (int32_t)i,
+				     r->events[i].shard_count);
+		if (e >= 0)
+			e = reader_count_set(r, STAT_perf_chosen_process_shard, (int32_t)i,
+					     r->events[i].shard);
+	}
+	return e < 0 ? trace(e) : 0;
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+	const struct profile_count *x = a, *y = b;
+
+	if (x->stat != y->stat)
+		return x->stat < y->stat ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+int reader_finish_counts(struct reader *r)
+{
+	struct profile *p = r->profile;
+	int e = count_config(r);
+
+	if (e >= 0)
+		e = reader_finish_end(r);
+	for (size_t i = 0; e >= 0 && i < r->n_sequences; i++)
+		e = count_sequence(r, &r->sequences[i]);
+	if (e >= 0)
+		e = count_shards(r);
+	if (e < 0)
+		return trace(e);
+	p->counts = reallocarray(NULL, r->counts.n_used + 1, sizeof(*p->counts));
+	if (!p->counts)
+		return fail(-ENOMEM);
+	table_for_each (&r->counts, slot)
+		p->counts[p->n_counts++] = (struct profile_count){
+			.stat = (uint32_t)(slot->key >> 32),
+			.index = (int32_t)((uint32_t)slot->key - 1),
+			.value = slot->value,
+		};
+	if (p->n_counts)
+		qsort(p->counts, p->n_counts, sizeof(*p->counts), compare_counts);
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* profile-export.c - the table of formats.  See export.h. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "profile/profile-export.h"
+
+const struct export_format export_formats[] = {
+	{"folded", ".folded", "one line a stack, for the flame graph tools", export_folded},
+	{"pprof", ".pb.gz", "gzipped profile.proto, for `go tool pprof` and what reads its format",
+	 export_pprof},
+	{"html", ".html", "one self-contained flame graph page", export_html},
+	{0},
+};
+
+int export_finish(FILE *out)
+{
+	/* An earlier write may be the one that failed; nothing that succeeds takes its errno away.
+	 */
+	if (!fflush(out) && !ferror(out))
+		return 0;
+	return fail(errno == ENOSPC ? -ENOSPC : -EIO);
+}

@@ -1,0 +1,43 @@
+/* profile-export.h - one writer a format.  Thread: main (of a command). */
+#pragma once
+
+#include "profile/profile.h"
+
+struct export_options {
+	const char *title; /* html: what the page is called, the file's name; may be NULL */
+	bool weight;	   /* folded: weights in place of counts */
+	struct profile_filter only;
+};
+
+struct export_format {
+	const char *name, *suffix, *description;
+	/* Writes the whole profile to @out.  @options may be NULL.  -EIO when the stream failed,
+	 * -ENOSPC when that is why. */
+	int (*write)(const struct profile *profile, const struct export_options *options,
+		     FILE *out);
+};
+/* Flushes what a writer wrote and says whether all of it arrived. */
+int export_finish(FILE *out);
+
+/* Ends with a NULL name. */
+extern const struct export_format export_formats[];
+
+/* One a file: folded.c pprof.c html.c */
+int export_folded(const struct profile *profile, const struct export_options *options, FILE *out);
+int export_pprof(const struct profile *profile, const struct export_options *options, FILE *out);
+int export_html(const struct profile *profile, const struct export_options *options, FILE *out);
+
+/* Terminal report. */
+enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE, REPORT_CGROUP };
+extern const char *const report_by_names[]; /* ends with NULL */
+struct report_options {
+	enum report_by by;
+	bool tree;
+	bool no_summary;    /* the table or tree alone */
+	uint32_t limit;	    /* rows; 0: all */
+	double min_percent; /* tree: branches below are left out */
+	struct profile_filter only;
+	int width; /* columns of the terminal; 0: no limit */
+	bool colour;
+};
+int report_write(const struct profile *profile, const struct report_options *options, FILE *out);

@@ -1,0 +1,354 @@
+/* profile-reader.h - a trace on its way to a profile.  Private to profile/.  Thread: main (of a
+ * command).
+ *
+ *   profile.c         the file, what it is, the row of packets
+ *   profile_bound.c   what a trace may hold
+ *   profile_stream.c  bytes, also of compressed packets, into packets
+ *   profile_packet.c  one packet: sequence state, samples, statistics
+ *   profile_process.c names of processes and threads
+ *   profile_life.c    which of them a sample is of
+ *   profile_intern.c  interned tables of a sequence
+ *   profile_content.c modules, frames, stacks of the profile, each once
+ *   profile_symbols.c names that come apart from the frames
+ *   profile_event.c   what the defaults say of the event
+ *   profile_follower.c  what was counted beside it
+ *   profile_choose.c  the events of a trace, and the one that is looked at
+ *   profile_clock.c   clocks -> BOOTTIME
+ *   profile_end.c     whether the end of the file is there
+ *   profile_count.c   what was lost, as trace_processor's stats
+ *   profile_finish.c  what can be told only at the end: times, weights, late names
+ *
+ * The file and what compressed packets unpack to pass through in pieces.  What a packet adds is counted
+ * by reader_hold() before it is kept. */
+#pragma once
+
+#include "profile/profile.h"
+#include "profile/profile-wire.h"
+#include "profile/trace-stats.h"
+
+/* Room for one more behind the @n that are in @p: 0 or -ENOMEM. */
+#define ROOM_FOR_ONE(p, n, room)                                                   \
+	__extension__({                                                            \
+		int r_ = 0;                                                        \
+                                                                                   \
+		if ((n) == (room)) {                                               \
+			size_t more_ = (room) ? (room)*2 : 64;                     \
+			__typeof__(p) p_ = reallocarray((p), more_, sizeof(*(p))); \
+                                                                                   \
+			if (p_) {                                                  \
+				(p) = p_;                                          \
+				(room) = more_;                                    \
+			} else {                                                   \
+				r_ = fail(-ENOMEM);                                \
+			}                                                          \
+		}                                                                  \
+		r_;                                                                \
+	})
+
+enum { /* clock ids of the format: profile_clock.c */
+       CLOCK_ID_BOOTTIME = 6,
+       CLOCK_ID_SEQUENCE_FIRST = 64, /* these belong to a sequence */
+       CLOCK_ID_SEQUENCE_END = 128,
+};
+
+enum { READER_FOLLOWERS = 32 }; /* of one event */
+
+/* What a trace may have only so many of (profile_bound.c). */
+enum reader_kind {
+	HELD_SAMPLES,
+	HELD_PROCESSES,
+	HELD_THREADS,
+	HELD_NODES,
+	HELD_FRAMES,
+	HELD_LINES,
+	HELD_MODULES,
+	HELD_NAMES,
+	HELD_TEXT,
+	HELD_DEMANGLED, /* bytes, also of names that are there already: it takes time */
+	HELD_INTERNED,
+	HELD_SEQUENCES,
+	HELD_SYMBOLS,
+	HELD_STATS,
+	HELD_COUNTS,
+	HELD_CLOCKS,
+	HELD_FOLLOWERS,
+	HELD_NUMBERS, /* in tables that lead to processes and threads */
+	HELD_STREAMS,
+	HELD_KINDS
+};
+
+struct reader_event {
+	char name[128];
+	char unit[16];
+	bool is_time;
+	uint64_t period, frequency; /* one is 0 */
+	uint32_t shard_count, shard;
+	uint32_t followers[READER_FOLLOWERS]; /* names, in the profile's strings */
+	uint32_t n_followers;
+};
+
+/* A clock of one sequence, in terms of a common one, since its last snapshot. */
+struct sequence_clock {
+	uint32_t id, base; /* base: the common clock's id */
+	bool incremental;
+	uint64_t multiplier;
+	uint64_t last; /* incremental: its value now, ns */
+	uint64_t at, base_at;
+};
+
+/* Values in tables of a sequence beside indices of stacks: the sample has none, and counts.  Of
+ * mappings: without a module. */
+enum { STACK_EMPTY = UINT32_MAX - 1, STACK_BROKEN = UINT32_MAX - 2, MODULE_NONE = UINT32_MAX - 3 };
+
+/* iid -> value.  Producers number from 1 on, or from where they were: an array; a table has others. */
+struct iids {
+	uint32_t *dense; /* of iids from base on: value + 1; 0: none */
+	uint64_t base;
+	uint32_t room, n;
+	struct table sparse;
+	uint64_t bytes;
+};
+
+static inline bool iids_get(const struct iids *t, uint64_t iid, uint32_t *ret_value)
+{
+	uint64_t value;
+
+	if (iid - t->base < t->room && t->dense[iid - t->base]) {
+		*ret_value = t->dense[iid - t->base] - 1;
+		return true;
+	}
+	if (!t->sparse.n_used || !table_get(&t->sparse, iid, &value))
+		return false;
+	*ret_value = (uint32_t)value;
+	return true;
+}
+
+enum { DROP_CAUSES = 8 }; /* bits of previous_packet_dropped behind the first */
+
+struct sequence {
+	uint32_t id;
+	/* packets that tell of a hole before them, in all and by cause; that need interned state,
+	 * and of them those that found none */
+	uint32_t dropped, causes[DROP_CAUSES], needs, unmet;
+	bool valid;	 /* incremental state is whole */
+	uint8_t session; /* of its samples */
+	uint32_t default_clock;
+	struct reader_event event;
+	struct sequence_clock *clocks;
+	size_t n_clocks, room_clocks;
+	/* iid -> id in profile->strings; index in modules, frames, stacks */
+	struct iids function_names, mapping_paths, build_ids, source_paths, mappings, frames,
+		callstacks;
+};
+
+/* Of the sample with the same index, whose time is of `clock` and whose weight is a count until all
+ * are known. */
+struct raw_sample {
+	uint32_t sequence;	 /* index */
+	uint32_t first_follower; /* in follower_counts */
+	uint8_t n_followers;
+	uint8_t clock;
+	bool has_count;
+};
+
+/* A stack that was read lately, outermost first: most begin as one of these. */
+struct recent_stack {
+	uint32_t *frames, *nodes, *hashes;
+	size_t n, room;
+};
+enum { RECENT_STACKS = 8 };
+
+/* Bytes on their way to packets. */
+struct packet_stream {
+	struct buffer held; /* of the packet that is not whole yet */
+	uint64_t good;	    /* bytes up to the end of the last good packet */
+	uint64_t skip;	    /* bytes to come of a packet that is too large */
+};
+
+struct clock_pair {
+	uint64_t at, trace;
+};
+
+struct reader_symbol {
+	uint32_t module, first_line, n_lines, order;
+	uint64_t address;
+};
+
+/* What the reader knows of a process entry. */
+struct reader_life {
+	uint64_t number;   /* 0: of a producer that does not number lives */
+	uint32_t sequence; /* that gave the number */
+	bool sampled;
+};
+
+struct reader {
+	struct profile *profile;
+	struct sequence *sequences;
+	size_t n_sequences, room_sequences;
+	struct table sequence_by_id;	 /* index + 1 */
+	struct reader_event events[256]; /* by session; of the last defaults */
+	size_t n_sessions;
+
+	/* of profile->samples */
+	struct raw_sample *raw;
+	size_t room_samples, room_raw;
+	uint64_t *follower_counts; /* of samples, one behind the other */
+	size_t n_follower_counts, room_follower_counts;
+	struct clock_pairs {
+		struct clock_pair *pairs;
+		size_t n, room;
+	} clocks[CLOCK_ID_SEQUENCE_FIRST];
+	uint32_t primary_clock;
+
+	/* profile_life.c: indices in processes and threads */
+	struct table process_by_sequence, process_by_pid, process_by_life;
+	struct table thread_by_key, thread_by_name, thread_by_tid;
+	struct reader_life *lives; /* by process */
+	bool *thread_sampled;
+	size_t room_lives, room_thread_sampled;
+
+	struct reader_symbol *symbols;
+	size_t n_symbols, room_symbols;
+	struct string_table mangled; /* names of functions as they came */
+	uint32_t *demangled;	     /* by id in it - 1: id in the profile's strings */
+	size_t room_demangled;
+	uint64_t seed;
+	struct hash_index modules, frames, nodes; /* by content */
+	uint32_t *node_hash;
+	size_t room_modules, room_frames, room_lines, room_nodes, room_node_hash, room_threads,
+		room_processes, room_stats, room_notes;
+	struct table stat_by_name, note_by_text;
+
+	uint32_t *scratch; /* frames of the stack being read */
+	size_t n_scratch, room_scratch;
+	struct recent_stack recent[RECENT_STACKS];
+	unsigned next_recent;
+
+	struct packet_stream outer, inner; /* the file; a compressed packet */
+	struct inflater *inflater;
+	bool in_compressed;
+
+	uint64_t fed, inflated; /* bytes so far */
+	uint64_t held;		/* bytes of memory, counted by reader_hold() */
+	uint64_t n_held[HELD_KINDS];
+	uint64_t without_state; /* samples whose interned state was lost */
+	bool guardrail;
+	struct { /* profile_end.c: since the file's first packet, or its end mark */
+		bool open;
+		uint32_t behind_ms;
+		uint64_t packets;
+	} marked;
+
+	/* profile_count.c: stat << 32 | index + 1 -> value; the buffer of each sequence */
+	struct table counts, buffer_of_sequence;
+	struct reader_config { /* of the trace */
+		bool write_into_file;
+		uint64_t write_ms, flush_ms;
+		uint32_t n_buffers;
+		uint32_t discard[4]; /* bits, by buffer */
+	} config;
+	uint32_t service_version;
+};
+
+/* 0; > 0: READER_BROKEN, the packet is damaged; < 0: our own failure. */
+enum { READER_BROKEN = 1 };
+int reader_packet(struct reader *r, const uint8_t *data, size_t len);
+
+/* profile_stream.c.  The next bytes of the file, and its end.  READER_BROKEN: damaged behind
+ * r->outer.good. */
+int reader_feed(struct reader *r, const void *data, size_t len);
+int reader_end(struct reader *r);
+/* A compressed packet. */
+int reader_inflate(struct reader *r, const struct wire_field *f);
+void reader_stream_deinit(struct reader *r);
+
+/* profile_bound.c.  @n more of a kind, of @bytes in all: -E2BIG when that is over a bound. */
+int reader_hold(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
+void reader_release(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
+int reader_inflated(struct reader *r, uint64_t bytes);
+/* table_put() whose memory is held, as one of @kind. */
+int reader_put(struct reader *r, enum reader_kind kind, struct table *t, uint64_t key,
+	       uint64_t value);
+/* -E2BIG for another reason. */
+int reader_too_large(struct reader *r, const char *what, uint64_t bound);
+/* Counts what the profile holds now, for its writers. */
+void reader_leave(struct reader *r);
+
+int reader_note(struct reader *r, const char *text, size_t len); /* each text once */
+
+/* profile_end.c: PerfwindStats.Begin and .End. */
+int reader_begin_mark(struct reader *r, struct cursor c);
+int reader_end_mark(struct reader *r, struct cursor c);
+int reader_finish_end(struct reader *r);
+
+/* profile_count.c.  @index -1: none. */
+int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
+int reader_count_set(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
+int reader_trace_stats(struct reader *r, struct cursor c);
+int reader_trace_config(struct reader *r, struct cursor c);
+int reader_system_info(struct reader *r, struct cursor c);
+int reader_finish_counts(struct reader *r);
+
+/* profile_intern.c */
+int reader_interned_data(struct reader *r, struct sequence *s, struct cursor c);
+void sequence_forget(struct reader *r, struct sequence *s);
+void sequence_deinit(struct reader *r, struct sequence *s);
+
+/* profile_content.c: content to index or id, made if new. */
+int reader_string(struct reader *r, const void *data, size_t len, uint32_t *ret_id);
+/* UINT32_MAX: neither a path nor a build id. */
+int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id,
+		  size_t id_len, uint64_t load_bias, uint32_t *ret_module);
+int reader_line(struct reader *r, const struct profile_line *line); /* always a new one */
+int reader_function(struct reader *r, const uint8_t *data, size_t len, uint32_t *ret_id);
+int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed,
+		 const struct profile_line *line, uint32_t *ret_frame);
+int reader_stack(struct reader *r, uint32_t *ret_stack); /* of r->scratch, outermost first */
+
+/* profile_symbols.c */
+int reader_module_symbols(struct reader *r, struct cursor c);
+
+/* profile_choose.c: p->events and the samples' event; then p->samples of the first. */
+int reader_find_events(struct reader *r);
+int reader_choose_events(struct reader *r);
+
+/* profile_event.c */
+void reader_event_default(struct reader_event *event);
+/* PerfSampleDefaults.  READER_BROKEN: damaged. */
+int reader_event_parse(struct reader *r, struct reader_event *event, struct cursor c);
+
+/* profile_follower.c */
+int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t count);
+/* When the samples are in order of time and have their events. */
+int reader_finish_followers(struct reader *r);
+
+/* profile_clock.c */
+int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */, struct cursor c);
+/* A packet's time in the clock *clock of sequence @s, turned into one of a common clock. */
+uint64_t reader_sequence_time(struct sequence *s, uint32_t *clock, uint64_t time);
+void reader_sort_clocks(struct reader *r);
+bool reader_has_clock(const struct reader *r, uint32_t clock); /* or its times mean nothing */
+uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time);
+
+/* profile_finish.c */
+int reader_finish(struct reader *r);
+/* @compare: two indices of @samples. */
+int reader_sort_samples(struct reader *r,
+			int (*compare)(const void *a, const void *b, void *samples));
+
+/* profile_process.c */
+int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);
+
+/* profile_life.c.  @sequence: the id of who tells or samples it. */
+/* The entry of @pid's present life, made if new. */
+int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t *ret_index);
+/* From here on @read->pid is this; @life 0: not told.  A @read without a name leaves the name as it
+ * is. */
+int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
+			const struct profile_process *read);
+int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name);
+/* The process a thread was last told to be of; false: not known. */
+bool reader_process_of_thread(const struct reader *r, uint32_t tid, uint32_t *ret_process);
+/* Fills in the sample's thread. */
+int reader_place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t tid,
+			struct profile_sample *sample);

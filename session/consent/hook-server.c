@@ -1,0 +1,340 @@
+/* hook-server.c - see hook-server.h.
+ *
+ *   accept ─► credentials: asked? ─► one message ─► count, bytes ─► hook_check ─► still alive?
+ *                 no: closed unread                                                 └─► verified()
+ *
+ * A stranger's message is not received, so that his descriptors never become ours, and what is in the
+ * queue of a connection that ends is let go by another process (base/closer.h).  The peer's
+ * pidfd (SO_PEERPIDFD, Linux 6.5; else one opened by its pid) holds it to its life: that it is not
+ * gone after the checks means that /proc/PID was its own all the while. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/peer.h"
+#include "session/consent/hook-server.h"
+
+/* What stands in the table of the asked. */
+enum { ASKED = 1, ASKED_AND_TAKEN };
+
+enum {
+	FDS_ROOM = 8,	       /* seen to be too many; the kernel closes what is beyond */
+	ACCEPTS_AT_ONCE = 256, /* then the other side is heard again */
+};
+
+void hook_server_init(struct hook_server *s)
+{
+	s->deadline = s->deadline ? s->deadline : HOOK_DEADLINE_MS;
+	s->n_peers = 0;
+	closer_init(&s->closer);
+	memset(&s->asked, 0, sizeof(s->asked));
+}
+
+static void count(struct hook_server *s, enum hook_verdict verdict)
+{
+	(void)atomic_fetch_add(&s->counts[verdict], 1);
+}
+
+/* Whoever is told why counts. */
+static void drop_peer(struct hook_server *s, size_t index)
+{
+	closer_close(&s->closer, s->peers[index].fd);
+	(void)fd_close(s->peers[index].pidfd);
+	s->n_peers--;
+	memmove(&s->peers[index], &s->peers[index + 1], (s->n_peers - index) * sizeof(s->peers[0]));
+}
+
+void hook_server_deinit(struct hook_server *s)
+{
+	while (s->n_peers)
+		drop_peer(s, s->n_peers - 1);
+	closer_deinit(&s->closer);
+	table_deinit(&s->asked);
+}
+
+int hook_server_expect(struct hook_server *s, uint32_t pid)
+{
+	int r = s->asked.n_used < HOOK_ASKED_MAX ? table_put(&s->asked, pid, ASKED) : -E2BIG;
+
+	return r < 0 ? fail(r) : 0;
+}
+
+void hook_server_forget(struct hook_server *s, uint32_t pid)
+{
+	(void)table_remove(&s->asked, pid);
+}
+
+/* ---- one message ---- */
+
+struct message {
+	int fds[FDS_ROOM];
+	size_t n_fds;
+	bool too_many, one_byte;
+};
+
+static void message_close(struct message *m)
+{
+	for (size_t i = 0; i < m->n_fds; i++)
+		(void)fd_close(m->fds[i]);
+	m->n_fds = 0;
+}
+
+static void keep_fds(struct message *m, const struct cmsghdr *c)
+{
+	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int fd;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+		if (m->n_fds < FDS_ROOM) {
+			m->fds[m->n_fds++] = fd;
+			continue;
+		}
+		m->too_many = true;
+		(void)fd_close(fd);
+	}
+}
+
+/* -EAGAIN: nothing yet. */
+static int message_receive(int from, struct message *m)
+{
+	union {
+		char bytes[CMSG_SPACE(FDS_ROOM * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char data[2];
+	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+	struct msghdr header = {.msg_iov = &iov,
+				.msg_iovlen = 1,
+				.msg_control = control.bytes,
+				.msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(from, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*m = (struct message){0};
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	if (n < 0)
+		return 0;
+	m->one_byte = n == 1 && data[0] == HOOK_BYTE;
+	m->too_many = header.msg_flags & MSG_CTRUNC;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			keep_fds(m, c);
+	}
+	return 0;
+}
+
+static bool alive(const struct hook_peer *peer)
+{
+	/* Without a pidfd there is nothing more to know. */
+	return peer->pidfd < 0 || syscall(SYS_pidfd_send_signal, peer->pidfd, 0, NULL, 0) == 0 ||
+	       errno == EPERM;
+}
+
+static bool expected(struct hook_server *s, uint32_t pid)
+{
+	uint64_t v;
+
+	if (table_get(&s->asked, pid, &v))
+		return true;
+	if (s->hear)
+		s->hear(s->arg);
+	return table_get(&s->asked, pid, &v);
+}
+
+static enum hook_verdict judge(struct hook_server *s, const struct hook_peer *peer,
+			       const struct message *m)
+{
+	enum hook_verdict verdict;
+
+	if (!expected(s, peer->pid))
+		return HOOK_STRANGER;
+	if (!m->one_byte)
+		return HOOK_NO_MESSAGE;
+	if (m->n_fds != HOOK_DESCRIPTORS || m->too_many)
+		return HOOK_NOT_TWO;
+	verdict = hook_check(peer->pid, m->fds);
+	if ((verdict == HOOK_GOOD || verdict == HOOK_THREAD_GONE) && !alive(peer))
+		verdict = HOOK_GONE;
+	if (verdict == HOOK_GOOD && s->verified(s->arg, peer->pid, m->fds) < 0)
+		verdict = HOOK_NOT_PASSED;
+	return verdict;
+}
+
+/* false: nothing was there yet. */
+static bool take_message(struct hook_server *s, const struct hook_peer *peer)
+{
+	struct message m;
+	enum hook_verdict verdict;
+
+	atomic_store(s->at_work, (uint64_t)peer->uid << 32 | peer->pid);
+	if (message_receive(peer->fd, &m) < 0) {
+		atomic_store(s->at_work, 0);
+		return false;
+	}
+	verdict = judge(s, peer, &m);
+	if (verdict == HOOK_GOOD)
+		hook_server_forget(s, peer->pid);
+	if (verdict == HOOK_THREAD_GONE && s->lost)
+		s->lost(s->arg, peer->pid);
+	count(s, verdict);
+	message_close(&m);
+	atomic_store(s->at_work, 0);
+	return true;
+}
+
+/* ---- connections ---- */
+
+/* Who is there?  HOOK_GOOD: one that was asked. */
+static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
+{
+	struct ucred peer_cred;
+	socklen_t len = sizeof(peer_cred);
+
+	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &peer_cred, &len) < 0 ||
+	    peer_cred.pid <= 0)
+		return HOOK_STRANGER;
+	peer->pid = (uint32_t)peer_cred.pid;
+	peer->uid = peer_cred.uid;
+	if (!expected(s, peer->pid))
+		return HOOK_STRANGER;
+	peer->pidfd = peer_pidfd(peer->fd, s->peer_pidfd, peer->pid);
+	if (peer->pidfd != -ESRCH)
+		return HOOK_GOOD;
+	peer->pidfd = -1;
+	return HOOK_GONE;
+}
+
+static void tell_taken(struct hook_server *s, uint32_t pid)
+{
+	uint64_t told;
+
+	if (!s->taken || !table_get(&s->asked, pid, &told) || told == ASKED_AND_TAKEN ||
+	    table_put(&s->asked, pid, ASKED_AND_TAKEN) < 0)
+		return;
+	s->taken(s->arg, pid);
+}
+
+/* How many of the silent are of @peer's user (and @pid: of its process), if it was one of them. */
+static size_t alike(const struct hook_server *s, const struct hook_peer *peer, bool pid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_peers; i++)
+		n += s->peers[i].uid == peer->uid && (!pid || s->peers[i].pid == peer->pid);
+	return n;
+}
+
+/* Who goes for @next: of the user who has most, of his process that has most, the oldest.  So whoever
+ * fills the room takes it from himself. */
+static size_t victim(const struct hook_server *s, const struct hook_peer *next)
+{
+	size_t best = 0, most_user = 0, most = 0;
+
+	for (size_t i = 0; i < s->n_peers; i++) {
+		const struct hook_peer *peer = &s->peers[i];
+		size_t user = alike(s, peer, false) + (peer->uid == next->uid);
+		size_t own = alike(s, peer, true) + (peer->pid == next->pid);
+
+		if (user < most_user || (user == most_user && own <= most))
+			continue;
+		most_user = user;
+		most = own;
+		best = i;
+	}
+	return best;
+}
+
+/* Room for @peer among the silent: a process has HOOK_CONNECTIONS_OF_ONE. */
+static void make_room(struct hook_server *s, const struct hook_peer *peer)
+{
+	size_t i = 0;
+
+	if (alike(s, peer, true) >= HOOK_CONNECTIONS_OF_ONE)
+		while (s->peers[i].pid != peer->pid || s->peers[i].uid != peer->uid)
+			i++;
+	else if (s->n_peers == HOOK_CONNECTIONS)
+		i = victim(s, peer);
+	else
+		return;
+	count(s, HOOK_SILENT);
+	drop_peer(s, i);
+}
+
+static void accept_one(struct hook_server *s, int fd)
+{
+	struct hook_peer peer = {.fd = fd, .pidfd = -1};
+	enum hook_verdict verdict = closer_show_all(fd) < 0 ? HOOK_STRANGER : meet(s, &peer);
+
+	if (verdict == HOOK_GOOD && !take_message(s, &peer)) {
+		make_room(s, &peer);
+		peer.until = clock_ns(CLOCK_MONOTONIC) + s->deadline * NSEC_PER_MSEC;
+		s->peers[s->n_peers++] = peer;
+		tell_taken(s, peer.pid);
+		return;
+	}
+	if (verdict != HOOK_GOOD)
+		count(s, verdict);
+	closer_close(&s->closer, peer.fd);
+	(void)fd_close(peer.pidfd);
+}
+
+static void hear_peers(struct hook_server *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < s->n_peers;) {
+		bool heard = take_message(s, &s->peers[i]);
+
+		if (!heard && now >= s->peers[i].until)
+			count(s, HOOK_SILENT);
+		else if (!heard) {
+			i++;
+			continue;
+		}
+		drop_peer(s, i);
+	}
+}
+
+void hook_server_take(struct hook_server *s)
+{
+	hear_peers(s);
+	for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && errno != ECONNABORTED && errno != EINTR)
+			break;
+		if (fd >= 0)
+			accept_one(s, fd);
+	}
+}
+
+static int wait_ms(const struct hook_server *s, int timeout_ms)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), left;
+
+	if (!s->n_peers) /* the first is the one that is through first */
+		return timeout_ms;
+	left = s->peers[0].until > now ? (s->peers[0].until - now) / NSEC_PER_MSEC + 1 : 0;
+	return timeout_ms < 0 || left < (uint64_t)timeout_ms ? (int)left : timeout_ms;
+}
+
+int hook_server_wait(struct hook_server *s, int other, int timeout_ms, bool *ret_other)
+{
+	struct pollfd fds[HOOK_CONNECTIONS + 2] = {
+		{.fd = other, .events = POLLIN},
+		{.fd = s->listen_fd, .events = POLLIN},
+	};
+
+	for (size_t i = 0; i < s->n_peers; i++)
+		fds[i + 2] = (struct pollfd){.fd = s->peers[i].fd, .events = POLLIN};
+	if (poll(fds, s->n_peers + 2, wait_ms(s, timeout_ms)) < 0 && errno != EINTR)
+		return fail(-errno);
+	*ret_other = fds[0].revents != 0;
+	return 0;
+}

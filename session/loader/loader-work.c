@@ -1,0 +1,592 @@
+/* loader-work.c - see loader-work.h.
+ *
+ * A module's file stays open between its unwind half and its names, so that a binary that is
+ * deleted meanwhile is still named. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "proc/open-named.h"
+#include "session/loader/loader-work.h"
+
+enum {
+	KEPT_FILES =
+		512, /* open for names and lines, and no more than an eighth of the descriptors */
+	PATH_ROOM = 4096 + 64,
+	IMAGE_PAGES = 4096,	  /* looked at for an image's start */
+	IMAGE_BEHIND = 128 << 20, /* of one whose mappings are not known, behind its text */
+	THREADS_MAX = 4096,	  /* named one by one, 20 us each; the others as records tell */
+};
+
+void load_answer_deinit(struct load_answer *answer)
+{
+	load_request_deinit(&answer->request);
+	free(answer->maps);
+	free(answer->cmdline);
+	free(answer->cgroup);
+	free(answer->mapping.path);
+	free(answer->threads);
+	(void)procfs_memory_free(answer->memory);
+	for (size_t i = 0; i < answer->n_lines; i++) {
+		free(answer->lines[i].function);
+		free(answer->lines[i].file);
+	}
+	free(answer->lines);
+	*answer = (struct load_answer){0};
+}
+
+/* ---- who waits sees what is touched ---- */
+
+static void set_mark(struct load_worker *w, uint64_t mark)
+{
+	if (w->mark)
+		atomic_store(w->mark, mark);
+}
+
+static int enter_device(struct procfs_gate *gate, uint64_t device)
+{
+	struct load_worker *w = container_of(gate, struct load_worker, gate);
+
+	set_mark(w, device ? device : LOAD_MARK_PROCESS);
+	for (uint32_t i = 0; i < w->devices.n_refused; i++)
+		if (device && w->devices.refused[i] == device)
+			return w->gate_error = -EBUSY;
+	for (uint32_t i = 0; i < w->devices.n_held; i++)
+		if (device && w->devices.held[i] == device)
+			return w->gate_error = -EAGAIN;
+	return 0;
+}
+
+static int build_id_of(struct procfs_gate *gate, int fd, struct uw_build_id *ret_id)
+{
+	struct load_worker *w = container_of(gate, struct load_worker, gate);
+	struct uw_source source = {.fd = fd};
+	struct load_parse work = {.kind = LOAD_PARSE_BUILD_ID, .urgent = true, .source = &source};
+
+	w->parse(w, &work);
+	*ret_id = work.build_id;
+	return work.error;
+}
+
+/* A file that stayed open since an earlier request.  close() asks some file systems (FLUSH). */
+static void close_kept(struct load_worker *w, int fd)
+{
+	if (w->mark)
+		set_mark(w, LOAD_MARK_CLOSING | procfs_device(fd));
+	(void)fd_close(fd);
+	set_mark(w, LOAD_MARK_PROCESS);
+}
+
+/* ---- processes ---- */
+
+/* Where the process can be read: a main thread that has ended (pthread_exit) leaves others that
+ * run, but its own /proc files are empty.  /proc/TID is there for every thread. */
+static uint32_t readable_task(struct load_worker *w, uint32_t pid)
+{
+	_cleanup_(freep) uint32_t *tids = NULL;
+	struct procfs_status status;
+	size_t n = 0;
+
+	if (procfs_status(w->root, pid, &status) < 0 || !status.zombie ||
+	    procfs_threads(w->root, pid, &tids, &n) < 0)
+		return pid;
+	for (size_t i = 0; i < n; i++) {
+		if (tids[i] != pid && procfs_status(w->root, tids[i], &status) >= 0 &&
+		    !status.zombie)
+			return tids[i];
+	}
+	return pid;
+}
+
+static void load_thread_names(struct load_worker *w, struct load_answer *a)
+{
+	_cleanup_(freep) uint32_t *tids = NULL;
+	size_t n = 0;
+
+	a->error = procfs_threads(w->root, a->request.pid, &tids, &n);
+	if (a->error < 0 || !n)
+		return;
+	n = min_u64(n, THREADS_MAX);
+	a->threads = calloc(n, sizeof(*a->threads));
+	for (size_t i = 0; i < n && a->threads; i++) {
+		struct load_thread *thread = &a->threads[a->n_threads];
+
+		thread->tid = tids[i];
+		if (procfs_thread_comm(w->root, a->request.pid, tids[i], thread->comm) >= 0)
+			a->n_threads++;
+	}
+}
+
+static void load_process(struct load_worker *w, struct load_answer *a)
+{
+	uint32_t pid = a->request.pid;
+	int r = procfs_status(w->root, pid, &a->status);
+
+	if (r < 0) {
+		a->error = r;
+		return;
+	}
+	(void)procfs_cmdline(w->root, pid, &a->cmdline, &a->cmdline_len);
+	(void)procfs_cgroup(w->root, pid, &a->cgroup);
+	pid = readable_task(w, pid);
+	if (!a->request.given && !a->request.closed)
+		r = procfs_memory_new(w->root, pid, &a->memory);
+	a->memory_denied = r == -EACCES || r == -EPERM;
+	if (a->request.kind != LOAD_PROCESS)
+		return;
+	if (a->status.n_threads <= LOAD_THREADS_AT_ONCE)
+		load_thread_names(w, a);
+	if (a->request.given)
+		a->error = procfs_maps_of_fd(load_given(&a->request), &a->maps, &a->maps_len);
+	else
+		a->error = a->request.closed ? -EACCES
+					     : procfs_maps(w->root, pid, &a->maps, &a->maps_len);
+}
+
+static int take_given(struct load_request *request)
+{
+	int fd = load_given(request);
+
+	request->given = 0;
+	return fd;
+}
+
+static void load_query(struct load_worker *w, struct load_answer *a)
+{
+	_cleanup_(fd_closep) int fd = take_given(&a->request);
+	char path[PATH_ROOM], file[4096] = "";
+	struct load_mapping *m = &a->mapping;
+	struct procfs_map map;
+
+	if (fd < 0 && a->request.closed) {
+		errno = EACCES;
+	} else if (fd < 0) {
+		(void)snprintf(path, sizeof(path), "%s/proc/%u/maps", w->root,
+			       readable_task(w, a->request.pid));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	a->error = fd < 0 ? -errno
+			  : procfs_query(fd, a->request.vaddr, &map, &m->id.build_id, file,
+					 sizeof(file));
+	if (!a->error && !map.exec)
+		a->error = -ENOENT;
+	if (a->error)
+		return;
+	m->start = map.start;
+	m->end = map.end;
+	m->offset = map.offset;
+	m->id.major = map.major;
+	m->id.minor = map.minor;
+	m->id.inode = map.inode;
+	m->path = strdup(file);
+	a->error = m->path ? 0 : -ENOMEM;
+}
+
+/* ---- modules ---- */
+
+/* Whose word the names of files are.  As the life was first seen; a program with other rights may run there by now. */
+static uint32_t owner_of(struct load_worker *w, const struct load_request *request)
+{
+	struct procfs_status status;
+
+	if (w->own_files)
+		return geteuid();
+	if (request->owner == PROCFS_NO_OWNER && procfs_status(w->root, request->pid, &status) >= 0)
+		return status.owner;
+	return request->owner;
+}
+
+struct target_source {
+	struct uw_source source;
+	struct load_worker *worker;
+	const char *module; /* its path; of a request without one "" */
+	uint32_t pid, owner;
+};
+
+static int target_open(struct uw_source *source, const char *path)
+{
+	struct target_source *t = container_of(source, struct target_source, source);
+
+	if (!load_is_debug_path(t->module, path))
+		return fail(-EACCES);
+	return procfs_open_named(
+		t->worker->root, t->pid,
+		&(struct procfs_named){.path = path, .owner = t->owner, .gate = &t->worker->gate});
+}
+
+static struct target_source source_of(struct load_worker *w, const struct load_request *request,
+				      int fd)
+{
+	return (struct target_source){
+		.source = {.fd = fd, .open = target_open, .lone = !w->copies, .later = true},
+		.worker = w,
+		.module = uw_module_path(request->module),
+		.pid = request->pid,
+		.owner = owner_of(w, request),
+	};
+}
+
+static uint64_t used_now(struct load_worker *w, int fd)
+{
+	return (uint64_t)++w->file_uses << 32 | (uint32_t)fd;
+}
+
+/* Of the module in hand. */
+static bool find_file(struct load_worker *w, int *ret_fd)
+{
+	uint64_t v;
+
+	if (!table_get(&w->files, w->serial, &v))
+		return false;
+	*ret_fd = (int)(uint32_t)v;
+	(void)table_put(&w->files, w->serial, used_now(w, *ret_fd)); /* replaces: never fails */
+	return true;
+}
+
+int load_worker_file(struct load_worker *w)
+{
+	int fd;
+
+	return find_file(w, &fd) ? fd : -1;
+}
+
+static void drop_file(struct load_worker *w, uint64_t serial, uint64_t value)
+{
+	if (w->forget)
+		w->forget(w, (uint32_t)serial);
+	close_kept(w, (int)(uint32_t)value);
+	(void)table_remove(&w->files, serial);
+}
+
+/* Closes kept files down to @n, the least recently used first.  Whose names did not come yet is
+ * opened again by its path. */
+static void drop_files(struct load_worker *w, size_t n)
+{
+	while (w->files.n_used > n) {
+		uint64_t serial = 0, oldest = UINT64_MAX;
+
+		table_for_each (&w->files, slot) {
+			if (slot->value < oldest) {
+				oldest = slot->value;
+				serial = slot->key;
+			}
+		}
+		drop_file(w, serial, oldest);
+	}
+}
+
+/* For the module in hand.  Consumes @fd. */
+static void keep_file(struct load_worker *w, int fd)
+{
+	uint64_t old;
+
+	if (table_get(&w->files, w->serial, &old))
+		drop_file(w, w->serial, old);
+	drop_files(w, w->max_files - 1);
+	if (table_put(&w->files, w->serial, used_now(w, fd)) < 0)
+		(void)fd_close(fd);
+}
+
+static bool out_of_files(int r)
+{
+	return r == -EMFILE || r == -ENFILE;
+}
+
+/* A descriptor of the module's file. */
+static int open_mapped(struct load_worker *w, const struct load_request *request, uint32_t task,
+		       const struct uw_file_id *id, bool *ret_proved)
+{
+	int fd = -1, r = -EMFILE;
+
+	for (int tries = 0; tries < 2 && out_of_files(r); tries++) {
+		if (tries)
+			drop_files(w, 0);
+		r = procfs_open_mapped(w->root, task, request->start, request->end,
+				       uw_module_path(request->module), id, owner_of(w, request),
+				       &w->gate, &fd, ret_proved);
+	}
+	return r < 0 ? r : fd;
+}
+
+/* The file of a module that was loaded before; where it is not at hand any more (others were used
+ * since, or another process had it), opened again, where its path leads to the same one.  Where
+ * neither build id nor inode can say so, the layout does: what is loaded of another is refused. */
+static int kept_file(struct load_worker *w, const struct load_request *request)
+{
+	struct uw_module *module = request->module;
+	struct uw_file_id id = request->id;
+	bool proved;
+	int fd;
+
+	if (find_file(w, &fd))
+		return enter_device(&w->gate, procfs_device(fd)) < 0 ? -1 : fd;
+	if (uw_module_kind(module) != UW_MODULE_FILE)
+		return -1;
+	if (uw_module_build_id(module)->len)
+		id.build_id = *uw_module_build_id(module);
+	fd = open_mapped(w, request, request->pid, &id, &proved);
+	if (fd < 0)
+		return -1;
+	keep_file(w, fd);
+	return find_file(w, &fd) ? fd : -1;
+}
+
+/* Its path, or that and " (deleted)". */
+static bool is_of(const struct procfs_map *map, const char *path)
+{
+	size_t len = strlen(path);
+
+	return map->path_len >= len && !memcmp(map->path, path, len) &&
+	       (map->path_len == len || map->path[len] == ' ');
+}
+
+/* What of memory may be read as the image of a file that cannot be opened: the mappings of the same path, from the one at
+ * offset 0 on. */
+static void image_range(struct load_worker *w, const struct load_request *request,
+			uint64_t *ret_start, uint64_t *ret_end)
+{
+	_cleanup_(freep) char *text = NULL;
+	const char *path = uw_module_path(request->module), *p;
+	struct procfs_map map;
+	bool found = false;
+	size_t len;
+	int r;
+
+	*ret_start = request->start - request->offset;
+	*ret_end = request->end;
+	if (procfs_maps(w->root, readable_task(w, request->pid), &text, &len) < 0)
+		return;
+	p = text;
+	while ((r = procfs_maps_next(&p, text + len, &map)) != PROCFS_MAPS_END) {
+		if (r < 0 || !is_of(&map, path))
+			continue;
+		if (map.start > request->start && !map.offset)
+			return; /* the same once more */
+		if (!map.offset && !found)
+			*ret_start = map.start;
+		found |= !map.offset;
+		*ret_end = max_u64(*ret_end, map.end);
+	}
+}
+
+/* The same without its mappings: a text segment lies behind the image's start by its offset, or by
+ * some pages more. */
+static uint64_t image_start_below(struct uw_memory *memory, const struct load_request *request)
+{
+	uint64_t highest = request->start - request->offset, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	char magic[4];
+
+	for (uint64_t at = highest, i = 0; i < IMAGE_PAGES && at >= page; at -= page, i++) {
+		if (memory->read(memory, at, magic, sizeof(magic)) == sizeof(magic) &&
+		    !memcmp(magic, "\177ELF", sizeof(magic)))
+			return at;
+	}
+	return highest;
+}
+
+static int open_memory(struct load_worker *w, struct load_request *request,
+		       struct uw_memory **ret_memory)
+{
+	if (request->given)
+		return procfs_memory_of_fd(take_given(request), NULL, ret_memory);
+	return procfs_memory_new(w->root, readable_task(w, request->pid), ret_memory);
+}
+
+/* Has it parsed. */
+static int parse(struct load_worker *w, enum load_parse_kind kind, struct uw_source *source,
+		 struct load_answer *a)
+{
+	struct load_parse work = {
+		.kind = kind,
+		.urgent = loader_is_urgent(a->request.kind),
+		.vaddr = a->request.vaddr,
+		.module = a->request.module,
+		.source = source,
+		.answer = a,
+	};
+
+	w->parse(w, &work);
+	return work.error;
+}
+
+static int load_from_memory(struct load_worker *w, struct load_answer *a)
+{
+	struct load_request *request = &a->request;
+	struct target_source t = source_of(w, request, -1);
+	bool vdso = !strcmp(uw_module_path(request->module), "[vdso]"), given = request->given;
+	struct uw_memory *memory = NULL;
+	int r;
+
+	/* Every 64-bit process has the same vDSO: ours is at hand and does not exit. */
+	r = vdso ? procfs_memory_new("", (uint32_t)getpid(), &memory)
+		 : open_memory(w, request, &memory);
+	if (r < 0)
+		return trace(r);
+	t.source.memory = memory;
+	if (vdso) {
+		t.source.start = getauxval(AT_SYSINFO_EHDR);
+		t.source.end = t.source.start + (request->end - request->start);
+	} else if (given) {
+		t.source.start = image_start_below(memory, request);
+		t.source.end = request->end + IMAGE_BEHIND;
+	} else {
+		image_range(w, request, &t.source.start, &t.source.end);
+	}
+	a->from_memory = true;
+	/* Names too, while the process is there. */
+	r = parse(w, LOAD_PARSE_BOTH, &t.source, a);
+	(void)procfs_memory_free(memory);
+	return r;
+}
+
+static void load_unwind(struct load_worker *w, struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+	int fd = -1;
+
+	if (uw_module_kind(module) == UW_MODULE_FILE)
+		fd = open_mapped(w, &a->request, readable_task(w, a->request.pid), &a->request.id,
+				 &a->proved);
+	if (fd >= 0) {
+		struct target_source t = source_of(w, &a->request, fd);
+
+		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
+		keep_file(w, fd);
+	} else if (uw_module_kind(module) == UW_MODULE_JIT) {
+		struct target_source t = source_of(w, &a->request, -1);
+
+		/* nothing to read: frame pointers */
+		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
+	} else if (out_of_files(fd)) {
+		a->error = fd;
+	} else {
+		/* what maps a file that does not answer does not answer either */
+		a->error = w->gate_error ? w->gate_error : load_from_memory(w, a);
+	}
+	if (a->error < 0)
+		uw_module_set_unreadable(module);
+}
+
+static int open_jit(struct load_worker *w, const struct load_request *request)
+{
+	const struct procfs_named map = {
+		.path = uw_module_path(request->module),
+		.owner = owner_of(w, request),
+		.made = true,
+		.gate = &w->gate,
+	};
+
+	return procfs_open_named(w->root, request->pid, &map);
+}
+
+static void load_symbols(struct load_worker *w, struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+	struct target_source t = source_of(w, &a->request, kept_file(w, &a->request));
+	_cleanup_(fd_closep) int fd = -1;
+
+	(void)uw_module_want_symbols(module);
+	if (uw_module_symbol_state(module) != UW_MODULE_WANTED)
+		return; /* came with the unwind half, or cannot be had */
+	if (uw_module_kind(module) == UW_MODULE_JIT)
+		t.source.fd = fd = open_jit(w, &a->request);
+	if (t.source.fd >= 0)
+		a->error = parse(w, LOAD_PARSE_SYMBOLS, &t.source, a);
+	else /* who may not be read or believed is told of */
+		a->error = t.source.fd == -EXDEV || t.source.fd == -EACCES ? t.source.fd : -ENOENT;
+	if (a->error < 0)
+		uw_module_set_nameless(module);
+}
+
+static void close_lines(struct load_worker *w)
+{
+	struct load_parse close = {.kind = LOAD_PARSE_CLOSE};
+
+	if (!w->lined)
+		return;
+	set_mark(w, LOAD_MARK_CLOSING);
+	w->parse(w, &close);
+	w->lined = 0;
+}
+
+static void load_lines(struct load_worker *w, struct load_answer *a)
+{
+	struct target_source t;
+
+	if (w->lined != w->serial)
+		close_lines(w);
+	t = source_of(w, &a->request, kept_file(w, &a->request));
+	if (t.source.fd < 0)
+		return;
+	w->lined = w->serial;
+	a->error = parse(w, LOAD_PARSE_LINES, &t.source, a);
+}
+
+/* ---- all ---- */
+
+static void parse_in_place(struct load_worker *w, struct load_parse *work)
+{
+	load_parse(&w->parser, work);
+}
+
+void load_worker_serve(struct load_worker *w, struct load_answer *answer)
+{
+	w->gate_error = 0;
+	if (w->parse == parse_in_place && answer->request.module)
+		w->serial = uw_module_serial(answer->request.module);
+	set_mark(w, LOAD_MARK_PROCESS);
+	switch (answer->request.kind) {
+	case LOAD_PROCESS:
+	case LOAD_NAMES:
+		load_process(w, answer);
+		break;
+	case LOAD_THREADS:
+		load_thread_names(w, answer);
+		break;
+	case LOAD_QUERY:
+		load_query(w, answer);
+		break;
+	case LOAD_UNWIND:
+		load_unwind(w, answer);
+		break;
+	case LOAD_SYMBOLS:
+		load_symbols(w, answer);
+		break;
+	case LOAD_LINES:
+		load_lines(w, answer);
+		break;
+	}
+	if (w->gate_error)
+		answer->error = w->gate_error;
+}
+
+int load_worker_init(struct load_worker *w, const char *root)
+{
+	*w = (struct load_worker){
+		.root = strdup(root),
+		.copies = true,
+		.parse = parse_in_place,
+		.gate = {.enter = enter_device, .build_id = build_id_of},
+	};
+	if (!w->root)
+		return fail(-ENOMEM);
+	w->max_files = min_u64(KEPT_FILES, share_of_files(8));
+	return 0;
+}
+
+void load_worker_deinit(struct load_worker *w)
+{
+	if (w->parse)
+		close_lines(w);
+	table_for_each (&w->files, slot) {
+		(void)fd_close((int)(uint32_t)slot->value);
+	}
+	table_deinit(&w->files);
+	free(w->root);
+	*w = (struct load_worker){0};
+}

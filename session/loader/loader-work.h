@@ -1,0 +1,43 @@
+/* loader-work.h - the work behind loader.h, one request at a time.  Thread: loader.
+ *
+ * Every system call that a target's file system could stall is made below this line.  A session's
+ * requests are served so in helper processes (load-role.h), an import's in place.  Files are opened here
+ * and read by load-parse.h, in place or in another process. */
+#pragma once
+
+#include "base/table.h"
+#include "session/loader/load-parse.h"
+
+/* Devices that are not to be touched. */
+struct load_devices {
+	uint64_t held[8], refused[16]; /* now: -EAGAIN, ask again; at all: -EBUSY */
+	uint32_t n_held, n_refused;
+};
+
+struct load_worker {
+	char *root;	    /* "" or the folder of a fake proc/ */
+	struct table files; /* module serial -> number of its last use << 32 | fd */
+	size_t max_files;
+	uint32_t file_uses;
+	uint32_t serial;	   /* of the module in hand */
+	uint32_t lined;		   /* of the module whose DWARF is open; 0: none is */
+	struct load_parser parser; /* in place */
+	void (*parse)(struct load_worker *worker, struct load_parse *work);
+	/* The file of a module is closed; NULL: nobody else has it. */
+	void (*forget)(struct load_worker *worker, uint32_t serial);
+	bool own_files;		/* what is named is our user's: an import */
+	bool copies;		/* engines read modules' files: the images keep descriptors */
+	_Atomic uint64_t *mark; /* for who waits; NULL: nobody does */
+	struct load_devices devices;
+	struct procfs_gate gate;
+	int gate_error; /* of the request in hand */
+};
+
+int load_worker_init(struct load_worker *worker, const char *root);
+void load_worker_deinit(struct load_worker *worker);
+/* Fills in the answer to answer->request. */
+void load_worker_serve(struct load_worker *worker, struct load_answer *answer);
+/* Is @path a place where debug files of the module at @module are looked for? */
+bool load_is_debug_path(const char *module, const char *path);
+/* The kept file of the module in hand, borrowed; -1: there is none. */
+int load_worker_file(struct load_worker *worker);

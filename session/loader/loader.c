@@ -1,0 +1,493 @@
+/* loader.c - see loader.h.
+ *
+ * Two classes of work: urgent (samples wait for it: mappings, unwind halves) and later (names).
+ * Each turn takes all requests in, then hands out urgent work, and one piece of later work where
+ * there is none.
+ *
+ *   asked ──► urgent, later ──► pool (helper processes) ──► answered
+ *                  ▲               │ wait: for the helper that has the file, or for the process
+ *                  └── waiting ◄───┤
+ *                  └── held ◄──────┘ the device that it needs is slept over: 50 ms
+ *
+ * The inline loader has load_worker_serve() in the pool's place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/caps.h"
+#include "base/error.h"
+#include "session/loader/loader-pool.h"
+
+enum {
+	LOADER_QUEUE = 16384,
+	LATER_NICE = 5,
+	HELD_MS = 50,
+	SLOW_MS = 30,
+	DEADLINE_MS = 1000,
+	TOTAL_MS = 30000,
+};
+
+struct work_list {
+	struct load_work *items;
+	size_t n, first, room;
+};
+
+struct loader {
+	struct slot_queue asked, answered;
+	struct waker wake;
+	struct waker *answers;
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+	_Atomic uint64_t n_pending;
+	struct work_list urgent, later, waiting, held;
+	uint64_t held_until;
+	size_t later_in_hand;
+	struct load_worker worker; /* inline */
+	struct load_pool pool;	   /* else */
+	_Atomic uint64_t n_stuck, n_ended, n_unmade, cpu_ns;
+};
+
+static int work_push(struct work_list *list, const struct load_work *work)
+{
+	if (list->first == list->n)
+		list->first = list->n = 0;
+	if (list->n == list->room) {
+		size_t room = list->room ? list->room * 2 : 64;
+		struct load_work *more = reallocarray(list->items, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		list->items = more;
+		list->room = room;
+	}
+	list->items[list->n++] = *work;
+	return 0;
+}
+
+uint32_t load_given_new(int fd)
+{
+	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 ? 0 : (uint32_t)copy + 1;
+}
+
+void load_request_deinit(struct load_request *request)
+{
+	(void)fd_close(load_given(request));
+	request->given = 0;
+}
+
+/* The references that a request carries, of one that main will not hear of.  After LOAD_UNWIND that
+ * on the module goes on with LOAD_SYMBOLS. */
+static void release(struct load_request *request, bool answered)
+{
+	if (!answered)
+		load_request_deinit(request);
+	(void)process_unref(request->process);
+	if (!answered || request->kind != LOAD_UNWIND)
+		(void)uw_module_unref(request->module);
+}
+
+static void deliver(struct loader *l, struct load_answer *answer)
+{
+	struct load_answer *slot;
+
+	while (!(slot = slot_queue_push(&l->answered))) {
+		waker_wake(l->answers);
+		if (atomic_load(&l->stop)) {
+			release(&answer->request, true);
+			load_answer_deinit(answer);
+			return;
+		}
+		(void)usleep(500);
+	}
+	*slot = *answer;
+	slot_queue_publish(&l->answered);
+	if (l->answers)
+		waker_wake(l->answers);
+}
+
+/* ---- work ---- */
+
+static void finish(struct loader *l, struct load_answer *a);
+
+/* Each request is answered, as its asker counts on it: where there is no memory to put it off, it
+ * fails. */
+static void put_off(struct loader *l, struct work_list *list, const struct load_work *work)
+{
+	struct load_answer a = {.request = work->request, .error = -ENOMEM};
+
+	if (work_push(list, work) < 0)
+		finish(l, &a);
+}
+
+static struct work_list *list_of(struct loader *l, const struct load_request *request)
+{
+	return loader_is_urgent(request->kind) ? &l->urgent : &l->later;
+}
+
+/* A module whose load failed says so itself: samples look there. */
+static void settle_module(struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+
+	if (a->error >= 0 || !module || a->request.kind == LOAD_LINES)
+		return;
+	if (a->request.kind == LOAD_SYMBOLS)
+		uw_module_set_nameless(module);
+	else if (a->error == -ETIMEDOUT || a->error == -EBUSY)
+		uw_module_set_unresponsive(module);
+	else
+		uw_module_set_unreadable(module);
+}
+
+/* Delivers; the symbols of a module follow its unwind half. */
+static void finish(struct loader *l, struct load_answer *a)
+{
+	struct load_work symbols = {.request = a->request};
+	bool unwind = a->request.kind == LOAD_UNWIND;
+
+	settle_module(a);
+	deliver(l, a);
+	if (unwind) {
+		symbols.request.kind = LOAD_SYMBOLS;
+		symbols.request.given = 0;
+		atomic_fetch_add(&l->n_pending, 1);
+		put_off(l, &l->later, &symbols);
+	}
+	atomic_fetch_sub(&l->n_pending, 1);
+}
+
+static void take_requests(struct loader *l)
+{
+	for (uint64_t n = slot_queue_ready(&l->asked); n; n--) {
+		const struct load_work work = {
+			.request = *(struct load_request *)slot_queue_at(
+				&l->asked, slot_queue_consumed(&l->asked)),
+		};
+
+		slot_queue_pop(&l->asked, 1);
+		put_off(l, list_of(l, &work.request), &work);
+	}
+}
+
+/* Symbols that came with the unwind half, or cannot be had, are no work. */
+static bool is_done(const struct load_request *request)
+{
+	if (request->kind != LOAD_SYMBOLS)
+		return false;
+	(void)uw_module_want_symbols(request->module);
+	return uw_module_symbol_state(request->module) != UW_MODULE_WANTED;
+}
+
+/* One piece of work in place; false: there is none. */
+static bool serve_next(struct loader *l)
+{
+	struct work_list *list = l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+	struct load_answer a = {0};
+
+	if (list->first == list->n)
+		return false;
+	a.request = list->items[list->first++].request;
+	load_worker_serve(&l->worker, &a);
+	finish(l, &a);
+	return true;
+}
+
+/* ---- thread ---- */
+
+/* Back to where they are looked at, in order. */
+static void bring_back(struct loader *l, struct work_list *list)
+{
+	while (list->first < list->n) {
+		const struct load_work work = list->items[list->first++];
+
+		put_off(l, list_of(l, &work.request), &work);
+	}
+}
+
+/* Hands out from the front of @list; false: no helper is free. */
+static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
+{
+	struct load_work work = list->items[list->first];
+	struct load_answer a = {.request = work.request};
+	int r = is_done(&work.request) ? -EALREADY : load_pool_ask(&l->pool, &work, now);
+
+	if (r == POOL_FULL)
+		return false;
+	list->first++;
+	if (r == POOL_WAITS) {
+		put_off(l, &l->waiting, &work);
+	} else if (r < 0) {
+		a.error = r == -EALREADY ? 0 : r;
+		finish(l, &a);
+	} else if (!loader_is_urgent(work.request.kind)) {
+		l->later_in_hand++;
+	}
+	return true;
+}
+
+static void hand_out_all(struct loader *l, uint64_t now)
+{
+	bool free = true;
+
+	while (free && l->urgent.first < l->urgent.n)
+		free = hand_out(l, &l->urgent, now);
+	while (free && l->later.first < l->later.n && !l->later_in_hand)
+		free = hand_out(l, &l->later, now);
+}
+
+static void take_answers(struct loader *l, uint64_t now)
+{
+	struct load_work work;
+	struct load_answer a;
+	int r;
+
+	while ((r = load_pool_answer(&l->pool, now, &work, &a)) != POOL_NONE) {
+		if (!loader_is_urgent(work.request.kind))
+			l->later_in_hand--;
+		if (r == POOL_AGAIN) {
+			put_off(l, &l->held, &work);
+			continue;
+		}
+		finish(l, &a);
+		bring_back(l, &l->waiting);
+	}
+	if (now >= l->held_until) {
+		l->held_until = now + HELD_MS * NSEC_PER_MSEC;
+		bring_back(l, &l->waiting);
+		bring_back(l, &l->held);
+	}
+	atomic_store(&l->n_stuck, l->pool.n_stuck);
+	atomic_store(&l->n_ended, l->pool.n_ended);
+	atomic_store(&l->n_unmade, l->pool.n_unmade);
+	atomic_store(&l->cpu_ns, load_pool_cpu_ns(&l->pool));
+}
+
+static void sleep_until_asked(struct loader *l, uint64_t now)
+{
+	struct pollfd fds[1 + POOL_SLOTS] = {{.fd = l->wake.fd, .events = POLLIN}};
+	uint64_t due;
+	size_t n = 1 + load_pool_poll(&l->pool, now, fds + 1, &due);
+	int r = 0;
+
+	if (l->held.first < l->held.n || l->waiting.first < l->waiting.n ||
+	    l->urgent.first < l->urgent.n)
+		due = min_u64(due, HELD_MS * NSEC_PER_MSEC);
+	waker_prepare(&l->wake);
+	if (!slot_queue_ready(&l->asked) && !atomic_load(&l->stop))
+		r = poll(fds, n, due == UINT64_MAX ? -1 : (int)(due / NSEC_PER_MSEC) + 1);
+	waker_awake(&l->wake, r > 0 && fds[0].revents);
+}
+
+static void *run(void *arg)
+{
+	struct loader *l = arg;
+
+	(void)pthread_setname_np(pthread_self(), "pw-loader");
+	(void)caps_lay_aside(CAPS_BIT(CAP_KILL));
+	while (!atomic_load(&l->stop)) {
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+		take_requests(l);
+		take_answers(l, now);
+		hand_out_all(l, now);
+		sleep_until_asked(l, now);
+	}
+	return NULL;
+}
+
+static int start(struct loader *l)
+{
+	int r = waker_init(&l->wake);
+
+	if (r >= 0)
+		r = -pthread_create(&l->thread, NULL, run, l);
+	l->started = r >= 0;
+	return r;
+}
+
+static int loader_make(const char *root, struct waker *answers, struct loader **ret_loader)
+{
+	struct loader *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return fail(-ENOMEM);
+	l->answers = answers;
+	l->wake.fd = -1;
+	r = load_worker_init(&l->worker, root);
+	if (r >= 0)
+		r = slot_queue_init(&l->asked, LOADER_QUEUE, sizeof(struct load_request));
+	if (r >= 0)
+		r = slot_queue_init(&l->answered, 1024, sizeof(struct load_answer));
+	if (r < 0) {
+		(void)loader_free(l);
+		return fail(r);
+	}
+	*ret_loader = l;
+	return 0;
+}
+
+/* Names can wait, and the profiled programs go first.  It has no right to come back from a low priority but by a limit. */
+static struct load_role_arg role_arg(const char *root, bool copies)
+{
+	int nice = getpriority(PRIO_PROCESS, 0);
+	struct rlimit limit = {0};
+	bool may = getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= (rlim_t)(20 - nice);
+
+	return (struct load_role_arg){root, copies, nice, may ? nice + LATER_NICE : nice};
+}
+
+int loader_new(const struct loader_options *options, struct loader **ret_loader)
+{
+	struct loader *l;
+	int r = loader_make(options->root, options->answers, &l);
+
+	if (r < 0)
+		return trace(r);
+	load_pool_init(&l->pool, &(struct load_pool_options){
+					 .arg = role_arg(l->worker.root, options->copies),
+					 .guard = options->memory,
+					 .slow_ns = SLOW_MS * NSEC_PER_MSEC,
+					 .deadline_ns = DEADLINE_MS * NSEC_PER_MSEC,
+					 .total_ns = TOTAL_MS * NSEC_PER_MSEC,
+				 });
+	r = start(l);
+	if (r < 0) {
+		(void)loader_free(l);
+		return fail(r);
+	}
+	*ret_loader = l;
+	return 0;
+}
+
+int loader_new_inline(const char *root, struct loader **ret_loader)
+{
+	int r = loader_make(root, NULL, ret_loader);
+
+	if (r >= 0)
+		(*ret_loader)->worker.own_files = true;
+	return r;
+}
+
+static void drop_in_hand(struct load_request *request)
+{
+	release(request, false);
+}
+
+static void drop_list(struct work_list *list)
+{
+	for (; list->first < list->n; list->first++)
+		release(&list->items[list->first].request, false);
+	free(list->items);
+}
+
+static void drop_all(struct loader *l)
+{
+	struct load_answer answer;
+
+	while (slot_queue_ready(&l->asked)) {
+		release(slot_queue_at(&l->asked, slot_queue_consumed(&l->asked)), false);
+		slot_queue_pop(&l->asked, 1);
+	}
+	load_pool_deinit(&l->pool, drop_in_hand);
+	drop_list(&l->urgent);
+	drop_list(&l->later);
+	drop_list(&l->waiting);
+	drop_list(&l->held);
+	while (slot_queue_ready(&l->answered) && loader_answer(l, &answer)) {
+		release(&answer.request, true);
+		load_answer_deinit(&answer);
+	}
+}
+
+struct loader *loader_free(struct loader *l)
+{
+	const uint64_t one = 1;
+
+	if (!l)
+		return NULL;
+	if (l->started) {
+		atomic_store(&l->stop, true);
+		(void)!write(l->wake.fd, &one, sizeof(one));
+		(void)pthread_join(l->thread, NULL);
+	}
+	l->started = true; /* nothing is served in place any more */
+	drop_all(l);
+	load_worker_deinit(&l->worker);
+	slot_queue_deinit(&l->asked);
+	slot_queue_deinit(&l->answered);
+	waker_deinit(&l->wake);
+	free(l);
+	return NULL;
+}
+
+bool loader_ask(struct loader *l, const struct load_request *request)
+{
+	struct load_request *slot = slot_queue_push(&l->asked);
+
+	if (!slot)
+		return false;
+	*slot = *request;
+	atomic_fetch_add(&l->n_pending, 1);
+	slot_queue_publish(&l->asked);
+	if (l->started)
+		waker_wake(&l->wake);
+	return true;
+}
+
+struct load_request loader_module_request(const struct process *process, struct uw_module *module)
+{
+	struct load_request request = {
+		.kind = LOAD_UNWIND,
+		.pid = process->pid,
+		.owner = process->owner,
+		.module = module,
+		.given = load_given_new(process->given_mem),
+	};
+	struct process_mapping mapping;
+
+	if (process_mapping_of(process, module, &mapping)) {
+		request.start = mapping.start;
+		request.end = mapping.end;
+		request.offset = mapping.offset;
+		request.id = mapping.id;
+	}
+	return request;
+}
+
+bool loader_answer(struct loader *l, struct load_answer *ret_answer)
+{
+	if (!l->started && !slot_queue_ready(&l->answered)) {
+		take_requests(l);
+		(void)serve_next(l);
+	}
+	if (!slot_queue_ready(&l->answered))
+		return false;
+	*ret_answer = *(struct load_answer *)slot_queue_at(&l->answered,
+							   slot_queue_consumed(&l->answered));
+	slot_queue_pop(&l->answered, 1);
+	return true;
+}
+
+uint64_t loader_pending(const struct loader *l)
+{
+	return atomic_load(&l->n_pending);
+}
+
+void loader_count(const struct loader *l, struct loader_counts *ret_counts)
+{
+	*ret_counts = (struct loader_counts){
+		.stuck = atomic_load(&l->n_stuck),
+		.ended = atomic_load(&l->n_ended),
+		.unmade = atomic_load(&l->n_unmade),
+		.cpu_ns = atomic_load(&l->cpu_ns),
+	};
+}

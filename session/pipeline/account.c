@@ -1,0 +1,41 @@
+/* account.c - see account.h. */
+#include "session/pipeline/account.h"
+
+const char *skip_reason_name(enum skip_reason reason)
+{
+	static const char *const names[SKIP_COUNT] = {
+		[SKIP_NONE] = "none",
+		[SKIP_NOT_IN_SCOPE] = "not-in-scope",
+		[SKIP_DOUBLE] = "double",
+		[SKIP_MAPS_TIMEOUT] = "maps-timeout",
+		[SKIP_MODULE_TIMEOUT] = "module-timeout",
+		[SKIP_PARK_FULL] = "park-full",
+		[SKIP_ENQUEUED] = "enqueued",
+		[SKIP_OUTPUT] = "output",
+		[SKIP_NO_MEMORY] = "no-memory",
+		[SKIP_UNANSWERED] = "unanswered",
+		[SKIP_NOT_ALLOWED] = "not-allowed",
+	};
+
+	return names[reason];
+}
+
+uint64_t account_skipped(const struct account *account)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < SKIP_COUNT; i++)
+		sum += account->skipped[i];
+	return sum;
+}
+
+uint64_t account_in_flight(const struct account *account)
+{
+	return account->queued - account->answered;
+}
+
+bool account_holds(const struct account *account)
+{
+	return account->received ==
+	       account->emitted + account_skipped(account) + account_in_flight(account);
+}

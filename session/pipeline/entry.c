@@ -1,0 +1,103 @@
+/* entry.c - see entry.h: parts of a sample, for those who unwind it.  Thread: any. */
+#include "session/pipeline/entry.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+
+#include "symbols/module.h"
+
+const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
+{
+	const uint64_t *part = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->n_chain; i++) {
+		if (e->chain[i] >= CHAIN_MARKS) {
+			if (part)
+				break;
+			if (e->chain[i] == mark)
+				part = &e->chain[i + 1];
+		} else if (part) {
+			n++;
+		}
+	}
+	*ret_n = n;
+	return part;
+}
+
+/* Of registers as they were when the kernel was entered: `syscall` leaves its own address in rcx;
+ * aarch64 keeps the call's number in x8 (execve, execveat).  Where that cannot be told, true. */
+static bool in_system_call(const struct entry *e)
+{
+	enum { X8 = 8, ARM64_EXECVE = 221, ARM64_EXECVEAT = 281 };
+
+	switch ((enum uw_arch)e->arch) {
+	case UW_ARCH_X86_64:
+		return e->regs[UW_X86_CX] == e->regs[UW_X86_IP];
+	case UW_ARCH_AARCH64:
+		return e->regs[X8] == ARM64_EXECVE || e->regs[X8] == ARM64_EXECVEAT;
+	default:
+		return true;
+	}
+}
+
+bool entry_has_user_copy(const struct entry *e)
+{
+	if (!e->regs)
+		return false;
+	return e->info.stack_len || e->info.cpu_mode == PERF_RECORD_MISC_USER || !in_system_call(e);
+}
+
+void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
+{
+	*snapshot = (struct uw_snapshot){
+		.space = e->info.space,
+		.regs = e->regs,
+		.arch = (enum uw_arch)e->arch,
+		.stack_full = e->stack_full,
+		.stack_len = e->info.stack_len,
+		.stack = e->stack,
+		.thread = e->info.tid,
+	};
+	if (e->n_chain)
+		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);
+}
+
+void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
+{
+	for (uint32_t i = 0; i < r->n_frames; i++) {
+		const struct uw_map *map =
+			uw_space_find(snapshot->space, uw_frame_lookup(r->frames[i]));
+		enum uw_module_state state;
+
+		if (!map || !map->module)
+			continue;
+		state = uw_module_unwind_state(map->module);
+		if (state == UW_MODULE_NEW || state == UW_MODULE_WANTED) {
+			r->outcome = UW_PENDING;
+			r->pending = map->module;
+			return;
+		}
+	}
+}
+
+void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_result *r,
+		  enum skip_reason skipped)
+{
+	uint32_t n_kernel = 0;
+	const uint64_t *kernel = skipped ? NULL : entry_chain_part(e, CHAIN_KERNEL, &n_kernel);
+
+	*o = (struct outcome){.kind = OUTCOME_SAMPLE, .skipped = (uint8_t)skipped, .info = e->info};
+	o->n_kernel = n_kernel < OUTCOME_KERNEL_FRAMES ? n_kernel : OUTCOME_KERNEL_FRAMES;
+	if (o->n_kernel)
+		memcpy(o->frames, kernel, o->n_kernel * sizeof(uint64_t));
+	if (!r)
+		return;
+	o->result = r->outcome;
+	o->reason = r->reason;
+	o->completed = r->completed;
+	o->stopped_at = r->stopped_at;
+	o->n_user = r->n_frames;
+	if (r->n_frames)
+		memcpy(o->frames + o->n_kernel, r->frames, r->n_frames * sizeof(uint64_t));
+}

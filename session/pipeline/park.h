@@ -1,0 +1,22 @@
+/* park.h - a bounded waiting room for samples that must leave the ring.  Thread: its owner's.
+ * One arena of pages with a bitmap: a block is a run of whole pages.  Fixed memory, no malloc,
+ * first fit. */
+#pragma once
+
+#include "base/util.h"
+
+enum { PARK_PAGE = 4096 };
+
+struct park {
+	uint8_t *arena;
+	uint64_t *used; /* one bit a page */
+	size_t n_pages, n_free, hint;
+};
+
+/* @bytes is rounded up to 64 pages.  The memory is reserved, not touched, until it is used. */
+int park_init(struct park *park, size_t bytes);
+void park_deinit(struct park *park);
+/* NULL: no room. */
+void *park_alloc(struct park *park, size_t len);
+/* @len as given to park_alloc. */
+void park_free(struct park *park, void *block, size_t len);

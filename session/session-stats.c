@@ -1,0 +1,373 @@
+/* session-stats.c - what a session says of itself, and the limits it keeps.  Thread: main. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "proc/procfs.h"
+#include "session/session-private.h"
+#include "session/session-statistics.h"
+
+enum { COUNTS_WAIT_S = 10 };
+
+bool session_has_note(const struct session *s, const char *line)
+{
+	for (size_t i = 0; i < s->n_notes; i++) {
+		if (!strcmp(s->notes[i], line))
+			return true;
+	}
+	return false;
+}
+
+bool session_keep_note(struct session *s, const char *line)
+{
+	if (s->n_notes == SESSION_NOTES || session_has_note(s, line))
+		return false;
+	s->notes[s->n_notes] = strdup(line);
+	if (!s->notes[s->n_notes])
+		return false;
+	s->n_notes++;
+	return true;
+}
+
+void session_note(struct session *s, const char *format, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	if (!session_keep_note(s, line))
+		return;
+	if (s->options.noted)
+		s->options.noted(s->options.noted_arg, line);
+	else
+		log_info("%s", line);
+}
+
+/* User and system time of our own threads, children left out. */
+uint64_t session_own_cpu_ns(void)
+{
+	struct rusage ru = {0};
+
+	(void)getrusage(RUSAGE_SELF, &ru);
+	return ((uint64_t)ru.ru_utime.tv_sec + (uint64_t)ru.ru_stime.tv_sec) * NSEC_PER_SEC +
+	       ((uint64_t)ru.ru_utime.tv_usec + (uint64_t)ru.ru_stime.tv_usec) * 1000;
+}
+
+static uint64_t tick_ns(void)
+{
+	return NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/* CPU time that the targets used so far, ns: the machine's, or of the processes that whole CPUs
+ * stand in for; 0: cannot be read. */
+uint64_t session_used_ns(const struct session *s)
+{
+	uint64_t ns = 0;
+	struct procfs_status status;
+
+	if (s->options.machine)
+		return procfs_busy_ns(s->options.proc_root, s->options.cpus, s->options.n_cpus,
+				      &ns) < 0
+			       ? 0
+			       : ns;
+	for (size_t i = 0; i < s->n_scope_pids; i++) {
+		if (procfs_status(s->options.proc_root, s->scope_pids[i], &status) >= 0)
+			ns += (status.utime_ticks + status.stime_ticks) * tick_ns();
+	}
+	return ns;
+}
+
+/* What the kernel tells in ticks is a guess of a tick or two for each kind of time: of fewer than
+ * these, a share is noise. */
+enum { TICKS_ENOUGH = 25 };
+
+/* Weight that was seen over what was used, 0..1; < 0 where it cannot be told. */
+static double accounted(const struct session *s, const struct perf_counts *counts)
+{
+	enum perf_weight weight = s->options.specs[0].weight;
+	double used = 0;
+
+	if (weight == PERF_WEIGHT_CYCLES && !session_user_only(s) && !s->stood_in)
+		used = (double)counts->count - (double)s->account.idle_weight;
+	else if (weight == PERF_WEIGHT_TIME && !s->options.machine && !s->stood_in)
+		used = (double)counts->task_clock_ns;
+	else if (weight == PERF_WEIGHT_TIME && s->used_at_start &&
+		 s->used_at_stop >= s->used_at_start + TICKS_ENOUGH * tick_ns())
+		used = (double)(s->used_at_stop - s->used_at_start);
+	if (used <= 0)
+		return -1;
+	/* The two are read at slightly different moments. */
+	used = (double)s->account.weight / used;
+	return used > 1 && used < 1.05 ? 1 : used;
+}
+
+/* A system call an event, and a thousand threads have thousands: a hundredth of a CPU is spent on
+ * it.
+ */
+static void read_counts(struct session *s, uint64_t now)
+{
+	uint64_t took;
+
+	if (now < s->counts_due)
+		return;
+	(void)perf_source_counts(s->source, &s->counts);
+	took = clock_ns(CLOCK_MONOTONIC) - now;
+	s->counts_due = now + min_u64(took * 100, COUNTS_WAIT_S * NSEC_PER_SEC);
+}
+
+static uint64_t helpers_cpu_ns(const struct session *s)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	return files.cpu_ns + memory.cpu_ns;
+}
+
+/* Once each: what was refused, and what went on all the same. */
+static void tell_of_helpers(struct session *s)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	if (files.stuck)
+		session_note(s,
+			     "a file or a process did not answer within a second: what it holds is "
+			     "left alone (its stacks: unresponsive)");
+	if (memory.refused)
+		session_note(s, "the memory of a process did not answer: its stacks end with their "
+				"copies");
+	if (files.unmade)
+		session_note(
+			s, "no helper process can be made (a limit on processes or memory?): files "
+			   "and mappings are not read meanwhile");
+	if (files.ended || memory.replaced)
+		session_note(s, "a helper process ended by itself; another one took its place");
+}
+
+int session_summary(struct session *s, struct session_summary *ret)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	struct rusage ru = {0};
+
+	if (s->state == SESSION_RUNNING)
+		read_counts(s, now);
+	if (s->state == SESSION_RUNNING)
+		s->used_at_stop = session_used_ns(s);
+	(void)getrusage(RUSAGE_SELF, &ru);
+	*ret = (struct session_summary){
+		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) -
+						       s->started_at) /
+						      1e9
+					    : 0,
+		.account = s->account,
+		.counts = s->counts,
+		.cpu_accounted = accounted(s, &s->counts),
+		.self_cpu_s =
+			(double)(session_own_cpu_ns() - s->cpu_at_start + helpers_cpu_ns(s)) / 1e9,
+		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
+		.user_only = session_user_only(s),
+		.bytes = s->sink->bytes,
+		.notes = (const char *const *)s->notes,
+		.n_notes = s->n_notes,
+	};
+	ret->account.parked = unwind_stage_parked(s->unwinder);
+	if (s->account.emitted)
+		ret->self_us_per_sample = ret->self_cpu_s * 1e6 / (double)s->account.emitted;
+	stats_nameless(s->emit, ret);
+	return 0;
+}
+
+uint64_t session_in_flight(const struct session *s)
+{
+	return account_in_flight(&s->account);
+}
+
+static void add_helpers(const struct session *s, struct stats *list)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	if (files.stuck)
+		stats_add(list, (double)files.stuck, "refused.calls");
+	if (memory.refused)
+		stats_add(list, (double)memory.refused, "refused.memory");
+	if (files.ended + memory.replaced)
+		stats_add(list, (double)(files.ended + memory.replaced), "helpers.replaced");
+}
+
+/* Answers at the hook socket since the session began; others' too, where the socket is shared. */
+static void add_answers(const struct session *s, struct stats *list)
+{
+	uint64_t counts[HOOK_VERDICTS];
+
+	if (!session_consent(s))
+		return;
+	consent_counts(session_consent(s), counts);
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		if (counts[i] > s->answers_before[i])
+			stats_add(list, (double)(counts[i] - s->answers_before[i]),
+				  i == HOOK_GOOD ? "consent.answers" : "refused.answer-%s",
+				  hook_verdict_word(i));
+}
+
+/* Of this session's processes. */
+static void add_consent(const struct session *s, struct stats *list)
+{
+	struct reader_consent_counts counts;
+
+	reader_consent_counts(s->reader, &counts);
+	if (!counts.asked)
+		return;
+	stats_add(list, (double)counts.asked, "consent.asked");
+	stats_add(list, (double)counts.given, "consent.given");
+	stats_add(list, (double)counts.late, "consent.late");
+	stats_add(list, (double)counts.unanswered, "consent.unanswered");
+}
+
+int session_write_stats(struct session *s)
+{
+	struct stats list = {0};
+	struct session_summary summary;
+
+	tell_of_helpers(s);
+	(void)session_summary(s, &summary);
+	stats_of(&summary, &list);
+	stats_add(&list, summary.self_cpu_s, "self.cpu_s");
+	stats_add(&list, summary.self_us_per_sample, "self.us_per_sample");
+	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
+	stats_add(&list, s->nice, "reader.nice");
+	if (perf_source_options(s->source)->tasks && perf_source_options(s->source)->n_followers)
+		stats_add(&list, 1, "followers.by_thread"); /* profile_follower.c */
+	add_helpers(s, &list);
+	add_consent(s, &list);
+	add_answers(s, &list);
+	if (s->sink->dropped)
+		stats_add(&list, (double)s->sink->dropped, "lost.packets");
+	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,
+			    s->n_notes, clock_ns(CLOCK_BOOTTIME));
+}
+
+/* ---- limits ---- */
+
+struct idle_limit {
+	struct session *session;
+	uint32_t seconds;
+};
+
+static bool is_in_use(const struct uw_module *module, void *arg)
+{
+	const struct idle_limit *idle = arg;
+
+	return emit_idle_seconds(idle->session->emit, module) < idle->seconds;
+}
+
+/* The unwinder drops its half itself, and keeps the rules that it found. */
+static int order_drop(struct uw_module *module, void *arg)
+{
+	const struct idle_limit *idle = arg;
+
+	return reader_control(idle->session->reader, ENTRY_EVICT, uw_module_ref(module));
+}
+
+/* Modules over their share go as far as they were not used for @idle_s seconds. */
+static int drop_modules(struct session *s, size_t bytes, size_t most, uint32_t idle_s)
+{
+	struct idle_limit idle = {s, idle_s};
+
+	return uw_modules_keep_small(s->modules, &(struct uw_modules_limit){
+							 .bytes = bytes,
+							 .files = share_of_files(SESSION_FILES),
+							 .most = most,
+							 .in_use = is_in_use,
+							 .drop_unwind = order_drop,
+							 .arg = &idle,
+						 });
+}
+
+/* More in use than there is room for: the bound holds, and each second something is loaded again.
+ */
+static int keep_cache_small(struct session *s)
+{
+	size_t bytes = uw_modules_bytes(s->modules);
+
+	if (bytes > UW_MODULES_BYTES / 4 * 3)
+		emit_note_uses(s->emit);
+	return drop_modules(s, UW_MODULES_BYTES, 64,
+			    bytes > UW_MODULES_BYTES / 8 * 9 ? 0 : SESSION_CACHE_IDLE_S);
+}
+
+/* What was not used for some seconds goes, as often as was asked for; what is in use stays: it
+ * would only be loaded again. */
+static int clear_caches(struct session *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (s->trim_at && now >= s->trim_at) {
+		s->trim_at = 0;
+		return drop_modules(s, 0, 4096, SESSION_CACHE_IDLE_S);
+	}
+	if (!s->options.clear_ms)
+		return 0;
+	if (!s->clear_at || now >= s->clear_at) {
+		if (s->clear_at) {
+			emit_note_uses(s->emit);
+			s->trim_at = now + (SESSION_CACHE_IDLE_S + 1) * NSEC_PER_SEC;
+		}
+		s->clear_at = now + s->options.clear_ms * NSEC_PER_MSEC;
+	}
+	return 0;
+}
+
+static int adapt_stacks(struct session *s)
+{
+	struct reader_stack_use use[1024];
+	size_t n;
+
+	if (!s->n_adapt)
+		return 0;
+	n = reader_stack_use(s->reader, use, ARRAY_SIZE(use));
+	for (size_t i = 0; i < n && i < s->n_adapt; i++) {
+		uint32_t before = s->adapt[i].bytes;
+		uint32_t after =
+			adapt_step(&s->adapt[i], use[i].samples, use[i].full, use[i].over_half);
+
+		if (after == before)
+			continue;
+		log_verbose("cpu %u: stack copies of %u bytes (were %u)", use[i].cpu, after,
+			    before);
+		if (perf_source_set_stack_bytes(s->source, use[i].cpu, after) < 0)
+			s->adapt[i].bytes = before;
+	}
+	return 0;
+}
+
+int session_second(struct session *s)
+{
+	int r = keep_cache_small(s);
+
+	if (r >= 0)
+		r = clear_caches(s);
+
+	process_table_release_ended(s->processes);
+	if (r >= 0)
+		r = session_retry(s);
+	if (r >= 0 && s->state == SESSION_RUNNING)
+		r = adapt_stacks(s);
+	if (r >= 0)
+		r = session_keep_memory_small(s);
+	if (r >= 0)
+		r = session_write_stats(s);
+	return r < 0 ? trace(r) : 0;
+}

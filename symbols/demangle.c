@@ -1,0 +1,146 @@
+/* demangle.c - readable names.
+ *
+ * C++ by libiberty (linked from libiberty.a; its cp-demangle.c is GPL-2+ with the exception that
+ * allows linking into programs of any licence).  Its allocating forms exit() when memory is short,
+ * so the callback form is used, which holds no memory.  Rust and D are done here: libiberty has no
+ * callback form for D, and for Rust one that a name of thirty bytes keeps busy for years (a binder
+ * of 62^8 lifetimes).
+ *
+ * A name comes from the target.  A hundred bytes of substitutions can stand for more text than
+ * there are atoms: when the room is full, the callback leaves by longjmp.  Input over a limit stays
+ * as it is, and the depth of the recursion is limited by libiberty itself. */
+#include <libiberty/demangle.h>
+#undef ARRAY_SIZE /* ours is the same */
+#include <setjmp.h>
+#include <string.h>
+
+#include "symbols/demangle.h"
+#include "symbols/names.h"
+
+enum {
+	/* libiberty refuses a name of more components than 2048, counting two a byte; a stack of 1
+	 * MiB is enough for what UW_MANGLED_MAX allows, so that limit is lifted for longer names */
+	SHORT_INPUT = 1000,
+};
+
+/* ---- C++ ---- */
+
+struct output {
+	struct uw_text *text;
+	jmp_buf full;
+};
+
+static void on_text(const char *bytes, size_t len, void *arg)
+{
+	struct output *out = arg;
+
+	if (!uw_text_add(out->text, bytes, len))
+		longjmp(out->full, 1);
+}
+
+bool uw_demangle_cxx(const char *name, struct uw_text *text)
+{
+	const int options = DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP;
+	struct output out = {.text = text};
+
+	if (setjmp(out.full))
+		return true; /* cut, but a name */
+	return cplus_demangle_v3_callback(
+		       name, options | (strlen(name) > SHORT_INPUT ? DMGL_NO_RECURSE_LIMIT : 0),
+		       on_text, &out) &&
+	       text->len;
+}
+
+/* ---- all ---- */
+
+static bool is_word(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char ch = text[i];
+
+		if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+		      (ch >= '0' && ch <= '9') || ch == '_' || ch == '.' || ch == '$'))
+			return false;
+	}
+	return len > 0;
+}
+
+/* How much of the name stands before "@VERSION" or "@@VERSION"; a JIT's "f@file.js:3" is no such
+ * thing. */
+static size_t without_version(const char *name, size_t len)
+{
+	const char *at = strchr(name, '@'), *version;
+	size_t base, left;
+
+	if (!at || !is_word(name, (size_t)(at - name)))
+		return len;
+	base = (size_t)(at - name);
+	version = at + 1 + (at[1] == '@');
+	left = len - (size_t)(version - name);
+	return is_word(version, left) && !(version[0] >= '0' && version[0] <= '9') ? base : len;
+}
+
+/* Does not leave the first bytes of a UTF-8 character at the end. */
+static void end_text(struct uw_text *text)
+{
+	size_t back = 0;
+
+	if (text->len == text->size - 1) {
+		while (back < 3 && back < text->len &&
+		       ((uint8_t)text->to[text->len - 1 - back] & 0xc0) == 0x80)
+			back++;
+		if (back < text->len) {
+			uint8_t lead = (uint8_t)text->to[text->len - 1 - back];
+			size_t need = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc0 ? 1 : 0;
+
+			if (need > back)
+				text->len -= back + 1;
+		}
+	}
+	text->to[text->len] = 0;
+}
+
+/* Rust's older names are C++ names with a hash at the end, so Rust is asked first. */
+static bool demangle_into(const char *name, struct uw_text *text)
+{
+	static bool (*const languages[])(const char *name, struct uw_text *text) = {
+		uw_demangle_rust, uw_demangle_d, uw_demangle_cxx};
+
+	if (name[0] != '_')
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++) {
+		text->len = 0;
+		if (languages[i](name, text))
+			return true;
+	}
+	return false;
+}
+
+void uw_demangle(const char *name, char *to, size_t size)
+{
+	struct uw_text text = {.to = to, .size = size};
+	size_t len = strlen(name);
+	char base[UW_MANGLED_MAX + 1];
+	bool plt = len > 4 && !strcmp(name + len - 4, "@plt");
+
+	if (!size)
+		return;
+	if (plt)
+		len -= 4;
+	if (len > UW_MANGLED_MAX) {
+		(void)uw_text_add(&text, name, len);
+		end_text(&text);
+		return;
+	}
+	memcpy(base, name, len);
+	base[len] = 0;
+	len = without_version(base, len);
+	base[len] = 0;
+	if (!demangle_into(base, &text)) {
+		text.len = 0;
+		(void)uw_text_add(&text, base, len);
+	}
+	if (plt)
+		(void)uw_text_puts(&text, "@plt");
+	end_text(&text);
+}

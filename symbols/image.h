@@ -1,0 +1,49 @@
+/* image.h - what a loaded module's unwind half holds.  Private to unwinder/.
+ * Thread: filled by the loader (elf.c), then immutable and read by the engines. */
+#pragma once
+
+#include "symbols/module.h"
+
+struct uw_section {
+	uint8_t *data; /* our copy; NULL: not there */
+	size_t size;
+	uint64_t vaddr;
+};
+
+struct uw_segment { /* PT_LOAD */
+	uint64_t offset, vaddr, filesz, memsz;
+	bool exec;
+};
+
+/* The search table in .eh_frame_hdr, of the usual form: pairs of int32, both relative to the
+ * section, sorted by the first. */
+struct uw_table {
+	const uint8_t *entries; /* in the section's data; NULL: none, or of another form */
+	size_t n;
+	/* Where a search begins (cfi-table.c), one more than n_slices; NULL: the table is halved as
+	 * it is. */
+	uint32_t *slices;
+	size_t n_slices;
+	unsigned shift;
+};
+
+struct uw_image {
+	enum uw_arch arch;
+	struct uw_segment *segments;
+	size_t n_segments;
+	struct uw_section eh_frame_hdr, eh_frame, debug_frame;
+	struct uw_table table;
+	uint64_t load_bias;
+	/* A duplicate of the file's descriptor for libdw (engine and lines), -1: none.  pread only.
+	 */
+	int fd;
+	size_t bytes;
+	/* There is a separate debug file, which was not asked for .debug_frame (module.h). */
+	bool more;
+};
+
+/* Adds to the bytes that a module's unwind half holds, until it is dropped: what an engine keeps
+ * for it.  Thread: unwinder. */
+void uw_module_count_unwind(struct uw_module *module, size_t bytes);
+/* The image of a module whose unwind half is READY, else NULL. */
+const struct uw_image *uw_module_image(const struct uw_module *module);

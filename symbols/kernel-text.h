@@ -1,0 +1,8 @@
+/* kernel-text.h - where the kernel's text begins.  Thread: any. */
+#pragma once
+
+#include "base/util.h"
+
+/* The address of _text, from the first lines of /proc/kallsyms in @fd, which stands at its start
+ * again afterwards.  0: not told, or hidden. */
+uint64_t kernel_text_start(int fd);

@@ -1,0 +1,427 @@
+/* module.c - the life of a module: references, the states of its halves, what its addresses mean.
+ *
+ * A half is published by a store-release of READY after its pointer is set, and read after a
+ * load-acquire. Only the thread that uses a half drops it, so no reader can hold what is being
+ * freed; a drop leaves WANTED alone, for then the loader may be at work.  The layout (segments,
+ * build id) is never dropped: the same address must get the same rel_pc before and after an
+ * eviction. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "symbols/elf.h"
+#include "symbols/parts.h"
+#include "symbols/symbols.h"
+
+int uw_module_new(enum uw_module_kind kind, const char *path, const struct uw_build_id *id,
+		  struct uw_module **ret_module)
+{
+	static _Atomic uint32_t serials;
+	size_t len = strlen(path);
+	struct uw_module *m = calloc(1, sizeof(*m) + len + 1);
+
+	if (!m)
+		return fail(-ENOMEM);
+	atomic_init(&m->refs, 1);
+	m->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
+	m->kind = kind;
+	if (id)
+		m->given_id = *id;
+	memcpy(m->path, path, len);
+	*ret_module = m;
+	return 0;
+}
+
+struct uw_module *uw_module_ref(struct uw_module *module)
+{
+	atomic_fetch_add_explicit(&module->refs, 1, memory_order_relaxed);
+	return module;
+}
+
+struct uw_module *uw_module_unref(struct uw_module *module)
+{
+	if (!module || atomic_fetch_sub_explicit(&module->refs, 1, memory_order_acq_rel) != 1)
+		return NULL;
+	uw_image_free(module->image);
+	uw_symbols_free(module->symbols);
+	uw_lines_free(module->lines);
+	free(atomic_load_explicit(&module->layout, memory_order_relaxed));
+	free(module);
+	return NULL;
+}
+
+enum uw_module_kind uw_module_kind(const struct uw_module *module)
+{
+	return module->kind;
+}
+
+const char *uw_module_path(const struct uw_module *module)
+{
+	return module->path;
+}
+
+const struct uw_build_id *uw_module_build_id(const struct uw_module *module)
+{
+	const struct uw_layout *layout = uw_module_layout(module);
+
+	return layout && layout->build_id.len ? &layout->build_id : &module->given_id;
+}
+
+uint32_t uw_module_serial(const struct uw_module *module)
+{
+	return module->serial;
+}
+
+size_t uw_module_bytes(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->unwind_bytes, memory_order_relaxed) +
+	       atomic_load_explicit(&module->symbol_bytes, memory_order_relaxed) +
+	       atomic_load_explicit(&module->lines_bytes, memory_order_relaxed);
+}
+
+bool uw_module_keeps_file(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->keeps_file, memory_order_relaxed);
+}
+
+void uw_module_count_unwind(struct uw_module *module, size_t bytes)
+{
+	atomic_fetch_add_explicit(&module->unwind_bytes, bytes, memory_order_relaxed);
+}
+
+/* ---- addresses ---- */
+
+uint64_t uw_module_load_bias(const struct uw_module *module)
+{
+	const struct uw_layout *layout = uw_module_layout(module);
+
+	return layout ? layout->load_bias : 0;
+}
+
+/* The kernel maps whole pages, so a pc may lie a little outside the bytes that a segment claims. */
+static bool covers(const struct uw_segment *s, uint64_t offset, bool whole_pages)
+{
+	const uint64_t page = 4096;
+	uint64_t first = s->offset, end = s->offset + s->filesz;
+
+	if (whole_pages) {
+		first &= ~(page - 1);
+		end = (end + page - 1) & ~(page - 1);
+	}
+	return offset >= first && offset < end;
+}
+
+uint64_t uw_module_vaddr(const struct uw_module *module, uint64_t offset)
+{
+	const struct uw_layout *layout = uw_module_layout(module);
+
+	if (!layout)
+		return offset;
+	/* executable segments first, exact before page-wise: two segments may share a page of the
+	 * file */
+	for (unsigned step = 0; step < 4; step++) {
+		for (size_t i = 0; i < layout->n_segments; i++) {
+			const struct uw_segment *s = &layout->segments[i];
+
+			if (s->exec == !(step & 2) && covers(s, offset, step & 1))
+				return offset - s->offset + s->vaddr;
+		}
+	}
+	return offset;
+}
+
+uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc)
+{
+	if (!map->module || map->module->kind == UW_MODULE_JIT)
+		return pc;
+	return uw_module_vaddr(map->module, pc - map->start + map->offset);
+}
+
+static int layout_new(const struct uw_elf *elf, struct uw_layout **ret_layout)
+{
+	struct uw_layout *layout =
+		calloc(1, sizeof(*layout) + elf->n_phdrs * sizeof(layout->segments[0]));
+	bool biased = false;
+
+	if (!layout)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < elf->n_phdrs; i++) {
+		const Elf64_Phdr *p = &elf->phdrs[i];
+		struct uw_segment *s = &layout->segments[layout->n_segments];
+
+		if (p->p_type != PT_LOAD || p->p_filesz > p->p_memsz ||
+		    p->p_offset > UINT64_MAX / 2 || p->p_memsz > UINT64_MAX / 2 ||
+		    p->p_vaddr > UINT64_MAX - p->p_memsz)
+			continue; /* not what any loader maps; nothing computed from it may wrap */
+		*s = (struct uw_segment){
+			.offset = p->p_offset,
+			.vaddr = p->p_vaddr,
+			.filesz = p->p_filesz,
+			.memsz = p->p_memsz,
+			.exec = p->p_flags & PF_X,
+		};
+		layout->n_segments++;
+		if (s->exec && !biased)
+			layout->load_bias = s->vaddr - s->offset;
+		biased |= s->exec;
+	}
+	uw_elf_build_id(elf, &layout->build_id);
+	*ret_layout = layout;
+	return 0;
+}
+
+static bool layout_equal(const struct uw_layout *a, const struct uw_layout *b)
+{
+	if (a->n_segments != b->n_segments || !uw_build_id_equal(&a->build_id, &b->build_id))
+		return false;
+	for (size_t i = 0; i < a->n_segments; i++) {
+		const struct uw_segment *s = &a->segments[i], *t = &b->segments[i];
+
+		if (s->offset != t->offset || s->vaddr != t->vaddr || s->filesz != t->filesz ||
+		    s->memsz != t->memsz || s->exec != t->exec)
+			return false;
+	}
+	return true;
+}
+
+int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
+		    const struct uw_layout **ret_layout)
+{
+	struct uw_layout *layout = NULL;
+	int r;
+
+	r = layout_new(elf, &layout);
+	if (r < 0)
+		return trace(r);
+	return trace(uw_module_adopt_layout(module, layout, ret_layout));
+}
+
+int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *consumed,
+			   const struct uw_layout **ret_layout)
+{
+	const struct uw_layout *old = uw_module_layout(module);
+	_cleanup_(freep) struct uw_layout *layout = consumed;
+
+	if (module->given_id.len && !uw_build_id_equal(&module->given_id, &layout->build_id))
+		return fail(-ESTALE);
+	if (old) {
+		if (!layout_equal(old, layout))
+			return fail(-ESTALE);
+		*ret_layout = old;
+		return 0;
+	}
+	*ret_layout = layout;
+	atomic_store_explicit(&module->layout, take(layout), memory_order_release);
+	return 0;
+}
+
+/* ---- states ---- */
+
+enum uw_module_state uw_module_unwind_state(const struct uw_module *module)
+{
+	return (enum uw_module_state)atomic_load_explicit(&module->unwind_state,
+							  memory_order_acquire);
+}
+
+enum uw_module_state uw_module_symbol_state(const struct uw_module *module)
+{
+	return (enum uw_module_state)atomic_load_explicit(&module->symbol_state,
+							  memory_order_acquire);
+}
+
+static bool want(_Atomic int *state)
+{
+	int expected = UW_MODULE_NEW;
+
+	return atomic_compare_exchange_strong_explicit(state, &expected, UW_MODULE_WANTED,
+						       memory_order_acq_rel, memory_order_acquire);
+}
+
+bool uw_module_want_unwind(struct uw_module *module)
+{
+	return want(&module->unwind_state);
+}
+
+bool uw_module_want_symbols(struct uw_module *module)
+{
+	return want(&module->symbol_state);
+}
+
+static void publish(_Atomic int *state, int r)
+{
+	atomic_store_explicit(state, r < 0 ? UW_MODULE_UNREADABLE : UW_MODULE_READY,
+			      memory_order_release);
+}
+
+void uw_module_set_nameless(struct uw_module *module)
+{
+	if (uw_module_symbol_state(module) != UW_MODULE_READY)
+		publish(&module->symbol_state, -EIO);
+}
+
+void uw_module_set_unreadable(struct uw_module *module)
+{
+	if (uw_module_unwind_state(module) != UW_MODULE_READY)
+		publish(&module->unwind_state, -EIO);
+	uw_module_set_nameless(module);
+}
+
+void uw_module_set_unresponsive(struct uw_module *module)
+{
+	atomic_store_explicit(&module->unresponsive, true, memory_order_relaxed);
+	uw_module_set_unreadable(module);
+}
+
+bool uw_module_unresponsive(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->unresponsive, memory_order_relaxed) &&
+	       uw_module_unwind_state(module) != UW_MODULE_READY;
+}
+
+void uw_module_want_separate(struct uw_module *module)
+{
+	atomic_store_explicit(&module->wants_separate, true, memory_order_relaxed);
+}
+
+bool uw_module_wants_separate(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->wants_separate, memory_order_relaxed);
+}
+
+/* True when the half may be freed now: it is published, or it failed and may be tried anew. */
+static bool drop(_Atomic int *state)
+{
+	int s = atomic_load_explicit(state, memory_order_acquire);
+
+	return s == UW_MODULE_READY || s == UW_MODULE_UNREADABLE;
+}
+
+void uw_module_drop_unwind(struct uw_module *module)
+{
+	if (!drop(&module->unwind_state))
+		return;
+	module->image = uw_image_free(module->image);
+	atomic_store_explicit(&module->unwind_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&module->keeps_file, false, memory_order_relaxed);
+	atomic_store_explicit(&module->unwind_state, UW_MODULE_NEW, memory_order_release);
+}
+
+void uw_module_drop_symbols(struct uw_module *module)
+{
+	if (!drop(&module->symbol_state))
+		return;
+	module->symbols = uw_symbols_free(module->symbols);
+	atomic_store_explicit(&module->symbol_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&module->symbol_state, UW_MODULE_NEW, memory_order_release);
+}
+
+/* ---- loading ---- */
+
+const struct uw_image *uw_module_image(const struct uw_module *module)
+{
+	return uw_module_unwind_state(module) == UW_MODULE_READY ? module->image : NULL;
+}
+
+static int load_image(struct uw_module *module, struct uw_source *source,
+		      struct uw_image **ret_image)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	const struct uw_layout *layout;
+	int r;
+
+	if (module->kind == UW_MODULE_JIT)
+		return trace(uw_image_new_empty(ret_image));
+	r = uw_elf_open(&elf, source);
+	if (r < 0)
+		return trace(r);
+	r = uw_module_check(module, &elf, &layout);
+	if (r < 0)
+		return trace(r);
+	return trace(uw_image_new(&elf, layout, module->path, source,
+				  uw_module_wants_separate(module), ret_image));
+}
+
+int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
+{
+	_cleanup_(uw_image_freep) struct uw_image *image = NULL;
+	int r;
+
+	if (uw_module_unwind_state(module) == UW_MODULE_READY)
+		return 0;
+	r = load_image(module, source, &image);
+	uw_module_publish_image(module, take(image), r);
+	return trace(r);
+}
+
+void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r)
+{
+	if (image) {
+		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
+		atomic_store_explicit(&module->keeps_file, image->fd >= 0, memory_order_relaxed);
+	}
+	module->image = image;
+	publish(&module->unwind_state, r);
+}
+
+static int load_symbols(struct uw_module *module, struct uw_source *source,
+			struct uw_symbols **ret_symbols)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	const struct uw_layout *layout;
+	int r;
+
+	if (module->kind == UW_MODULE_JIT)
+		return trace(uw_symbols_of_jit(source->fd, ret_symbols));
+	r = uw_elf_open(&elf, source);
+	if (r < 0)
+		return trace(r);
+	r = uw_module_check(module, &elf, &layout);
+	if (r < 0)
+		return trace(r);
+	return trace(uw_symbols_of_elf(&elf, layout, module->path, source, ret_symbols));
+}
+
+int uw_module_load_symbols(struct uw_module *module, struct uw_source *source)
+{
+	struct uw_symbols *symbols = NULL;
+	int r;
+
+	if (uw_module_symbol_state(module) == UW_MODULE_READY)
+		return 0;
+	r = load_symbols(module, source, &symbols);
+	uw_module_publish_symbols(module, symbols, r);
+	return trace(r);
+}
+
+void uw_module_publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
+{
+	if (symbols)
+		atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(symbols),
+				      memory_order_relaxed);
+	module->symbols = symbols;
+	publish(&module->symbol_state, r);
+}
+
+bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_symbol *ret_symbol)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY &&
+	       uw_symbols_find(module->symbols, vaddr, ret_symbol);
+}
+
+bool uw_module_has_symbols(const struct uw_module *module)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY &&
+	       uw_symbols_full(module->symbols);
+}
+
+int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	int r;
+
+	r = uw_elf_open(&elf, source);
+	if (r < 0)
+		return trace(r);
+	uw_elf_build_id(&elf, ret_id);
+	return 0;
+}

@@ -1,0 +1,30 @@
+/* names.h - demangling and the kernel's symbols. */
+#pragma once
+
+#include "base/util.h"
+
+/* Thread: any.  Writes the demangled form of a C++, Rust or D name, or the name itself where it is
+ * none of these, into @to (always with a NUL, cut at @size).  Time and memory are bounded. */
+void uw_demangle(const char *name, char *to, size_t size);
+
+/* The kernel's text symbols.  Thread: main.  Names only; addresses never leave. */
+struct uw_kallsyms;
+
+enum { UW_KALLSYMS_HIDDEN = 1 };
+/* Parses the text of /proc/kallsyms from @fd.  0; UW_KALLSYMS_HIDDEN when all addresses are zero
+ * (kptr_restrict), then *ret is NULL; < 0. */
+int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms);
+/* The same of a copy of that text which was made in another run of the same kernel: its own symbols
+ * only, as modules lie elsewhere in each run, moved so that _text is at @text.  UW_KALLSYMS_HIDDEN
+ * also where it does not say where _text was. */
+int uw_kallsyms_new_moved(int fd, uint64_t text, struct uw_kallsyms **ret_kallsyms);
+struct uw_kallsyms *uw_kallsyms_free(struct uw_kallsyms *kallsyms);
+/* The nearest lower text symbol within 1 MiB; NULL: none.  Borrowed until the next change.
+ * *ret_start identifies the symbol (an opaque number for interning). */
+const char *uw_kallsyms_name(const struct uw_kallsyms *kallsyms, uint64_t address,
+			     uint64_t *ret_start);
+/* Between the first symbol and the last; no search. */
+bool uw_kallsyms_spans(const struct uw_kallsyms *kallsyms, uint64_t address);
+/* PERF_RECORD_KSYMBOL: BPF programs and trampolines come and go. */
+int uw_kallsyms_add(struct uw_kallsyms *kallsyms, uint64_t start, uint32_t len, const char *name);
+void uw_kallsyms_remove(struct uw_kallsyms *kallsyms, uint64_t start);

@@ -1,0 +1,78 @@
+/* parts.h - the inside of a module.  Private to unwinder/.
+ *
+ *   layout   published once by the loader, never changed or dropped: what addresses mean must not
+ * depend on whether the rest is in memory image    the unwind half; published by unwind_state,
+ * dropped by the unwinder symbols  the symbol half; published by symbol_state, dropped by main
+ *   lines    libdw's handle; the loader's alone */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "symbols/image.h"
+
+struct uw_elf;
+struct uw_symbols;
+struct uw_lines;
+
+struct uw_layout {
+	struct uw_build_id build_id; /* as found; len 0: none */
+	uint64_t load_bias;
+	size_t n_segments;
+	struct uw_segment segments[];
+};
+
+struct uw_module {
+	_Atomic uint32_t refs;
+	uint32_t serial;
+	enum uw_module_kind kind;
+	struct uw_build_id given_id;
+	_Atomic(struct uw_layout *) layout;
+	_Atomic int unwind_state, symbol_state; /* enum uw_module_state */
+	struct uw_image *image;
+	struct uw_symbols *symbols;
+	struct uw_lines *lines;
+	_Atomic bool unresponsive, wants_separate, keeps_file;
+	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
+	void *entry; /* modules.c, main thread */
+	char path[];
+};
+
+/* ---- module.c ---- */
+/* Reads the layout on the first load and publishes it; on a later one checks that it is still the
+ * same image.  -ESTALE when it is not, or is not the one of the given build id. */
+int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
+		    const struct uw_layout **ret_layout);
+/* The same with a layout that is read already, and consumed. */
+int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *layout,
+			   const struct uw_layout **ret_layout);
+/* What a load came to: the half (consumed, NULL when @r < 0) and its state. */
+void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r);
+void uw_module_publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r);
+/* The layout, NULL before the first load. */
+static inline const struct uw_layout *uw_module_layout(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->layout, memory_order_acquire);
+}
+static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct uw_build_id *b)
+{
+	return a->len == b->len && !__builtin_memcmp(a->bytes, b->bytes, a->len);
+}
+
+/* ---- image.c ---- */
+/* @segments of @layout are borrowed by the image.  @all: with what a separate debug file says. */
+int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
+		 struct uw_source *source, bool all, struct uw_image **ret_image);
+/* Of sections that were read already (@sections: eh_frame_hdr, eh_frame, debug_frame; their data is
+ * consumed). */
+int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
+			 struct uw_section sections[3], struct uw_image **ret_image);
+/* For JIT modules: no ELF, no unwind information. */
+int uw_image_new_empty(struct uw_image **ret_image);
+struct uw_image *uw_image_free(struct uw_image *image);
+static inline void uw_image_freep(struct uw_image **image)
+{
+	uw_image_free(*image);
+}
+
+/* ---- lines.c ---- */
+struct uw_lines *uw_lines_free(struct uw_lines *lines);

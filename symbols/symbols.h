@@ -1,0 +1,65 @@
+/* symbols.h - an index of names by address.  Private to unwinder/.
+ * Thread: built by the loader; then immutable and read by main. */
+#pragma once
+
+#include "symbols/module.h"
+
+struct uw_elf;
+struct uw_layout;
+
+struct uw_symbols;
+struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols);
+size_t uw_symbols_bytes(const struct uw_symbols *symbols);
+bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr,
+		     struct uw_symbol *ret_symbol);
+/* Names beyond .dynsym were found. */
+bool uw_symbols_full(const struct uw_symbols *symbols);
+
+struct packer;
+struct cursor;
+/* As bytes for another process of ours, and back: checked as foreign ones.  -EBADMSG, -ENOMEM. */
+void uw_symbols_pack(const struct uw_symbols *symbols, struct packer *to);
+int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols);
+
+/* ---- building ---- */
+/* How good a name is; of several at one address the greatest stays. */
+enum uw_symbol_rank {
+	UW_RANK_LOCAL = 1,
+	UW_RANK_WEAK = 2,
+	UW_RANK_GLOBAL = 3,
+	UW_RANK_SIZED = 4, /* flags from here on */
+	UW_RANK_FUNCTION = 8,
+	UW_RANK_MADE_UP = -16, /* name@plt: only where nothing else is */
+};
+
+struct uw_symbols_builder {
+	struct uw_symbol_entry *entries;
+	size_t n, room;
+	char *pool; /* names with their NULs, in order of arrival */
+	size_t pool_len, pool_room;
+	const struct uw_layout
+		*layout; /* names outside its executable segments are not taken; NULL: all are */
+	bool full;
+};
+
+enum {
+	UW_SYMBOLS_MAX = 4 << 20,
+	UW_SYMBOL_POOL_MAX = 256 << 20,
+	UW_SYMBOL_NAME_MAX = 32 << 10,
+};
+
+void uw_symbols_builder_deinit(struct uw_symbols_builder *b);
+/* Copies the name, cut at @len.  What is beyond the limits is left out.  -ENOMEM. */
+int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
+		   size_t len, int rank);
+/* Sorts, keeps one name an address, packs.  The builder is empty after. */
+int uw_symbols_build(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols);
+/* The same for text where later entries cover what they overlap of earlier ones (JIT maps). */
+int uw_symbols_build_latest(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols);
+
+/* ---- sources ---- */
+/* symtab.c.  @path: where the image stands for the target, for the debug file next to it. */
+int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
+		      struct uw_source *source, struct uw_symbols **ret_symbols);
+/* perfmap.c.  The text of a perf map, or a jitdump: told apart by the magic number. */
+int uw_symbols_of_jit(int fd, struct uw_symbols **ret_symbols);

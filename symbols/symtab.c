@@ -1,0 +1,321 @@
+/* symtab.c - names out of ELF symbol tables.
+ *
+ * Best first: .symtab of the image, that of its separate debug file, that inside .gnu_debugdata
+ * (Fedora's xz-packed ELF); .dynsym always, found through PT_DYNAMIC where there are no section
+ * headers. A table that is damaged or over a limit is left out: names are worth having in part. */
+#include <errno.h>
+#include <lzma.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "symbols/debugfile.h"
+#include "symbols/parts.h"
+#include "symbols/plt.h"
+#include "symbols/symbols.h"
+
+enum {
+	SYMTAB_MAX = 128 << 20,
+	STRTAB_MAX = 192 << 20,
+	DEBUGDATA_MAX = 64 << 20, /* unpacked */
+	XZ_MEMORY_MAX = 128 << 20,
+	DYNAMIC_MAX = 1024, /* entries */
+	HASH_BUCKETS_MAX = 1 << 20,
+};
+
+/* $x, $d, $t, $a and $x.anything mark code and data on ARM */
+static bool is_mapping_symbol(const char *name)
+{
+	return name[0] == '$' && name[1] && strchr("xdta", name[1]) && (!name[2] || name[2] == '.');
+}
+
+static bool in_code_section(const struct uw_elf *elf, const Elf64_Sym *sym)
+{
+	if (sym->st_shndx >= elf->n_shdrs)
+		return !elf->n_shdrs;
+	return elf->shdrs[sym->st_shndx].sh_flags & SHF_EXECINSTR;
+}
+
+static int rank_of(const struct uw_elf *elf, const Elf64_Sym *sym)
+{
+	int rank;
+
+	if (sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS || sym->st_shndx == SHN_COMMON)
+		return 0;
+	switch (ELF64_ST_BIND(sym->st_info)) {
+	case STB_GLOBAL:
+	case STB_GNU_UNIQUE:
+		rank = UW_RANK_GLOBAL;
+		break;
+	case STB_WEAK:
+		rank = UW_RANK_WEAK;
+		break;
+	case STB_LOCAL:
+		rank = UW_RANK_LOCAL;
+		break;
+	default:
+		return 0;
+	}
+	switch (ELF64_ST_TYPE(sym->st_info)) {
+	case STT_FUNC:
+	case STT_GNU_IFUNC:
+		return rank + UW_RANK_FUNCTION;
+	case STT_NOTYPE:
+		return in_code_section(elf, sym) ? rank : 0;
+	default:
+		return 0;
+	}
+}
+
+/* Names stand in no order: each would be waited for. */
+static void prefetch_name(const struct uw_section *table, const struct uw_section *strings,
+			  size_t at)
+{
+	Elf64_Sym sym;
+
+	if (at + sizeof(sym) > table->size)
+		return;
+	memcpy(&sym, table->data + at, sizeof(sym));
+	if (sym.st_name < strings->size)
+		__builtin_prefetch(strings->data + sym.st_name);
+}
+
+static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
+		       const struct uw_section *table, const struct uw_section *strings)
+{
+	enum { AHEAD = 16 * sizeof(Elf64_Sym) };
+
+	for (size_t at = 0; at + sizeof(Elf64_Sym) <= table->size; at += sizeof(Elf64_Sym)) {
+		Elf64_Sym sym;
+		const char *name;
+		int rank, r;
+		size_t len;
+
+		prefetch_name(table, strings, at + AHEAD);
+		memcpy(&sym, table->data + at, sizeof(sym));
+		rank = rank_of(elf, &sym);
+		if (!rank || sym.st_name >= strings->size)
+			continue;
+		name = (const char *)strings->data + sym.st_name;
+		len = strnlen(name, min_u64(strings->size - sym.st_name, UW_SYMBOL_NAME_MAX + 1));
+		if (len == strings->size - sym.st_name || is_mapping_symbol(name))
+			continue; /* no NUL before the end, or no name of code */
+		r = uw_symbols_add(b, sym.st_value, sym.st_size, name, len, rank);
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+/* Whether anything was found is told by b->n.  The stubs go with .dynsym, by which they are named. */
+static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uint32_t type)
+{
+	for (size_t i = 0; i < elf->n_shdrs; i++) {
+		_cleanup_(uw_section_deinit) struct uw_section table = {0}, strings = {0};
+		const Elf64_Shdr *shdr = &elf->shdrs[i];
+		int r;
+
+		if (shdr->sh_type != type || shdr->sh_link >= elf->n_shdrs)
+			continue;
+		r = uw_elf_load_section(elf, shdr, SYMTAB_MAX, &table);
+		if (r >= 0)
+			r = uw_elf_load_section(elf, &elf->shdrs[shdr->sh_link], STRTAB_MAX,
+						&strings);
+		if (r >= 0)
+			r = add_symbols(b, elf, &table, &strings);
+		if (r >= 0 && type == SHT_DYNSYM)
+			r = uw_plt_add(b, elf, i, &table, &strings);
+		if (r == -ENOMEM)
+			return trace(r);
+	}
+	return 0;
+}
+
+/* ---- .gnu_debugdata ---- */
+
+static int unpack_xz(const struct uw_section *packed, struct buffer *out)
+{
+	lzma_stream stream = LZMA_STREAM_INIT;
+	lzma_ret status = lzma_stream_decoder(&stream, XZ_MEMORY_MAX, 0);
+
+	stream.next_in = packed->data;
+	stream.avail_in = packed->size;
+	while (status == LZMA_OK && out->len < DEBUGDATA_MAX) {
+		enum { STEP = 256 << 10 };
+
+		stream.next_out = buffer_reserve(out, STEP);
+		if (!stream.next_out)
+			break;
+		stream.avail_out = STEP;
+		status = lzma_code(&stream, LZMA_FINISH);
+		out->len += STEP - stream.avail_out;
+	}
+	lzma_end(&stream);
+	if (out->bad || status == LZMA_MEM_ERROR)
+		return fail(-ENOMEM);
+	return status == LZMA_STREAM_END ? 0 : fail(-EBADMSG);
+}
+
+static int add_debugdata(struct uw_symbols_builder *b, const struct uw_elf *elf)
+{
+	const Elf64_Shdr *shdr = uw_elf_section(elf, ".gnu_debugdata");
+	_cleanup_(uw_section_deinit) struct uw_section packed = {0};
+	_cleanup_(buffer_deinit) struct buffer unpacked = {0};
+	_cleanup_(uw_elf_close) struct uw_elf inner = {.fd = -1};
+	int r;
+
+	if (!shdr)
+		return 0;
+	r = uw_elf_load_section(elf, shdr, DEBUGDATA_MAX, &packed);
+	if (r >= 0)
+		r = unpack_xz(&packed, &unpacked);
+	if (r >= 0)
+		r = uw_elf_open_bytes(&inner, unpacked.data, unpacked.len);
+	if (r >= 0)
+		r = add_table(b, &inner, SHT_SYMTAB);
+	return r == -ENOMEM ? trace(r) : 0;
+}
+
+static int add_debugfile(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *path,
+			 struct uw_source *source)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(uw_elf_close) struct uw_elf debug = {.fd = -1};
+	int r;
+
+	r = uw_debugfile_open(elf, path, source, &fd);
+	if (r != 0)
+		return r < 0 ? trace(r) : 0;
+	r = uw_elf_open_fd(&debug, fd);
+	if (r >= 0)
+		r = add_table(b, &debug, SHT_SYMTAB);
+	return r == -ENOMEM ? trace(r) : 0;
+}
+
+/* ---- .dynsym without section headers ---- */
+
+struct dynamic {
+	uint64_t symtab, strtab, strsz, hash, gnu_hash;
+};
+
+static bool find_dynamic(const struct uw_elf *elf, struct dynamic *dyn)
+{
+	const Elf64_Phdr *phdr = uw_elf_phdr(elf, PT_DYNAMIC);
+	uint64_t *const slots[] = {[DT_SYMTAB] = &dyn->symtab,
+				   [DT_STRTAB] = &dyn->strtab,
+				   [DT_STRSZ] = &dyn->strsz,
+				   [DT_HASH] = &dyn->hash};
+
+	for (size_t i = 0; phdr && i < DYNAMIC_MAX && i < phdr->p_memsz / sizeof(Elf64_Dyn); i++) {
+		Elf64_Dyn d;
+		uint64_t *slot = NULL;
+
+		if (uw_elf_read_vaddr(elf, phdr->p_vaddr + i * sizeof(d), &d, sizeof(d)) < 0 ||
+		    d.d_tag == DT_NULL)
+			break;
+		if (d.d_tag == DT_GNU_HASH)
+			slot = &dyn->gnu_hash;
+		else if (d.d_tag > 0 && d.d_tag < (int64_t)ARRAY_SIZE(slots))
+			slot = slots[d.d_tag];
+		if (!slot)
+			continue;
+		*slot = d.d_un.d_val;
+		/* glibc's ld.so replaces the addresses by absolute ones; in the vDSO and under musl
+		 * they stay */
+		if (elf->memory && d.d_tag != DT_STRSZ && !uw_elf_load_at(elf, *slot))
+			*slot = uw_elf_vaddr_of(elf, *slot);
+	}
+	return dyn->symtab && dyn->strtab;
+}
+
+/* u32 buckets, first symbol, bloom words, shift; u64 bloom[]; u32 buckets[]; u32 chain[], ended by
+ * bit 0 */
+static uint64_t gnu_hash_count(const struct uw_elf *elf, uint64_t vaddr)
+{
+	_cleanup_(uw_section_deinit) struct uw_section buckets = {0};
+	uint32_t head[4], last = 0, link = 0;
+	uint64_t at;
+
+	if (uw_elf_read_vaddr(elf, vaddr, head, sizeof(head)) < 0 || head[0] > HASH_BUCKETS_MAX)
+		return 0;
+	at = vaddr + sizeof(head) + head[2] * 8ull;
+	if (uw_elf_load_vaddr(elf, at, head[0] * 4ull, HASH_BUCKETS_MAX * 4ull, &buckets) < 0)
+		return 0;
+	for (size_t i = 0; i < head[0]; i++) {
+		uint32_t first;
+
+		memcpy(&first, buckets.data + i * 4, sizeof(first));
+		last = first > last ? first : last;
+	}
+	if (last < head[1])
+		return head[1];
+	at += head[0] * 4ull;
+	for (; last < UW_SYMBOLS_MAX; last++) {
+		if (uw_elf_read_vaddr(elf, at + (last - head[1]) * 4ull, &link, sizeof(link)) < 0)
+			return last;
+		if (link & 1)
+			return last + 1ull;
+	}
+	return last;
+}
+
+static uint64_t count_symbols(const struct uw_elf *elf, const struct dynamic *dyn)
+{
+	uint32_t head[2]; /* buckets, chains: as many as symbols */
+
+	if (dyn->hash && uw_elf_read_vaddr(elf, dyn->hash, head, sizeof(head)) >= 0)
+		return min_u64(head[1], UW_SYMBOLS_MAX);
+	if (dyn->gnu_hash)
+		return gnu_hash_count(elf, dyn->gnu_hash);
+	return 0;
+}
+
+static int add_dynamic(struct uw_symbols_builder *b, const struct uw_elf *elf)
+{
+	_cleanup_(uw_section_deinit) struct uw_section table = {0}, strings = {0};
+	struct dynamic dyn = {0};
+	int r;
+
+	if (!find_dynamic(elf, &dyn))
+		return 0;
+	r = uw_elf_load_vaddr(elf, dyn.symtab, count_symbols(elf, &dyn) * sizeof(Elf64_Sym),
+			      SYMTAB_MAX, &table);
+	if (r >= 0)
+		r = uw_elf_load_vaddr(elf, dyn.strtab, dyn.strsz, STRTAB_MAX, &strings);
+	if (r >= 0)
+		r = add_symbols(b, elf, &table, &strings);
+	return r == -ENOMEM ? trace(r) : 0;
+}
+
+/* ---- all of it ---- */
+
+static int add_all(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *path,
+		   struct uw_source *source)
+{
+	int r;
+
+	r = add_table(b, elf, SHT_SYMTAB);
+	if (r >= 0 && !b->n)
+		r = add_debugfile(b, elf, path, source);
+	if (r >= 0 && !b->n)
+		r = add_debugdata(b, elf);
+	if (r < 0)
+		return trace(r);
+	b->full = b->n > 0;
+	r = elf->n_shdrs ? add_table(b, elf, SHT_DYNSYM) : add_dynamic(b, elf);
+	return trace(r);
+}
+
+int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
+		      struct uw_source *source, struct uw_symbols **ret_symbols)
+{
+	_cleanup_(uw_symbols_builder_deinit) struct uw_symbols_builder b = {.layout = layout};
+	int r;
+
+	if (elf->wide) { /* 32-bit programs are not unwound, so nobody asks */
+		r = add_all(&b, elf, path, source);
+		if (r < 0)
+			return trace(r);
+	}
+	return trace(uw_symbols_build(&b, ret_symbols));
+}

@@ -1,0 +1,191 @@
+/* test-own-rights.c - when the daemon is asked, what is held back until that is known, and the system
+ * calls that are left. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "cli/own-rights.h"
+#include "base/log.h"
+#include "tests/unit/cli/daemon-fixture.h"
+#include "tests/unit/session/rights-fixture.h"
+
+static void play(struct control_stream *s)
+{
+	(void)s;
+}
+
+/* Only what rights are missing for, and only where somebody can be asked. */
+static void test_refused(void **state)
+{
+	struct own_rights own = {.may_ask = true, .socket = "/nowhere/control.sock"};
+	struct fake_daemon fake;
+
+	(void)state;
+	assert_int_equal(own_rights_refused(&own, -EACCES), -EACCES);
+	assert_string_equal(own.lacks, "cannot record: Permission denied");
+	fake_daemon_start(&fake, play);
+	own = (struct own_rights){.may_ask = true, .socket = fake.path, .lacks = "a reason"};
+	assert_int_equal(own_rights_refused(&own, -EACCES), OWN_ASK);
+	assert_int_equal(own_rights_refused(&own, -EPERM), OWN_ASK);
+	assert_int_equal(own_rights_refused(&own, -ENOSYS), OWN_ASK);
+	assert_string_equal(own.lacks, "a reason");
+	assert_int_equal(own_rights_refused(&own, -ESRCH), -ESRCH);
+	own.may_ask = false;
+	assert_int_equal(own_rights_refused(&own, -EACCES), -EACCES);
+	fake_daemon_end(&fake);
+}
+
+static void test_enough(void **state)
+{
+	struct own_rights own = {.may_ask = true, .socket = "/nowhere/control.sock"};
+	struct fake_daemon fake;
+
+	(void)state;
+	assert_int_equal(own_rights_enough(&own, true), 0);
+	fake_daemon_start(&fake, play);
+	own.socket = fake.path;
+	assert_int_equal(own_rights_enough(&own, false), 0);
+	assert_int_equal(own_rights_enough(&own, true), OWN_ASK_FOR_KERNEL);
+	assert_non_null(strstr(own.lacks, "kernel"));
+	own.may_ask = false;
+	assert_int_equal(own_rights_enough(&own, true), 0);
+	fake_daemon_end(&fake);
+}
+
+/* Standard error, as it was written between begin() and end(). */
+static int saved_fd, read_fd_;
+
+static void begin(void)
+{
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	saved_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+	close(fds[1]);
+	read_fd_ = fds[0];
+}
+
+static void end(char text[static 8192])
+{
+	size_t len = 0;
+	ssize_t n;
+
+	fflush(stderr);
+	assert_true(dup2(saved_fd, STDERR_FILENO) >= 0);
+	close(saved_fd);
+	while ((n = read(read_fd_, text + len, 8191 - len)) > 0)
+		len += (size_t)n;
+	close(read_fd_);
+	text[len] = 0;
+}
+
+static void test_held_back(void **state)
+{
+	struct own_rights own = {0};
+	char text[8192];
+
+	(void)state;
+	log_level = LOG_LEVEL_NORMAL;
+	begin();
+	own_rights_noted(&own, "first");
+	own_rights_noted(&own, "second");
+	end(text);
+	assert_string_equal(text, "");
+	begin();
+	own_rights_sure(&own);
+	own_rights_noted(&own, "third");
+	own_rights_sure(&own); /* nothing twice */
+	end(text);
+	log_level = LOG_LEVEL_QUIET;
+	assert_string_equal(text, "perfwind: first\nperfwind: second\nperfwind: third\n");
+	/* More than there is room for is told at once. */
+	own = (struct own_rights){0};
+	log_level = LOG_LEVEL_NORMAL;
+	begin();
+	for (int i = 0; i <= OWN_LINES; i++)
+		own_rights_noted(&own, i == OWN_LINES ? "too many" : "held");
+	end(text);
+	log_level = LOG_LEVEL_QUIET;
+	assert_string_equal(text, "perfwind: too many\n");
+}
+
+/* An output's file can be put aside, no program can be run; neither is told without -v. */
+static const struct features none;
+
+static int filter(void)
+{
+	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
+
+	begin();
+	own_rights_give_up(&none);
+	end(text);
+	EXPECT(!*text);
+	EXPECT(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+	EXPECT(rename("/nowhere-1", "/nowhere-2") < 0 && errno == ENOENT);
+	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
+	return 0;
+}
+
+static int filter_told(void)
+{
+	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
+
+	log_level = LOG_LEVEL_VERBOSE;
+	begin();
+	own_rights_give_up(&none);
+	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
+	end(text);
+	EXPECT(strstr(text, "perfwind: system calls are filtered\n"));
+	EXPECT(strstr(text, "perfwind: the filter refuses system call "));
+	return 0;
+}
+
+/* Where filters cannot be had, as in some containers, it goes on without and says so with -v only. */
+static int filter_refused(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = ARRAY_SIZE(code), .filter = code};
+	char quiet[8192], verbose[8192];
+
+	EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	log_level = LOG_LEVEL_NORMAL;
+	begin();
+	own_rights_give_up(&none);
+	end(quiet);
+	log_level = LOG_LEVEL_VERBOSE;
+	begin();
+	own_rights_give_up(&none);
+	end(verbose);
+	EXPECT(!*quiet);
+	EXPECT(strstr(verbose, "the filter of system calls cannot be loaded: Invalid argument\n"));
+	EXPECT(syscall(SYS_ptrace, 12345, 0, 0, 0) < 0 && errno != EPERM);
+	return 0;
+}
+
+CHILD(filter)
+CHILD(filter_told)
+CHILD(filter_refused)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_held_back),   cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_filter_told), cmocka_unit_test(test_filter_refused),
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+	(void)unsetenv("PERFWIND_REFUSED");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

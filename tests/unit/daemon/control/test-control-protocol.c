@@ -1,0 +1,270 @@
+/* test-control-protocol.c - messages of the control socket: split and joined in any way, too long, with
+ * descriptors; requests that are none. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/control/control-protocol.h"
+#include "tests/unit/cmocka.h"
+
+static struct control_stream here, there;
+
+static int setup(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	control_stream_init(&here, fds[0], 1000);
+	control_stream_init(&there, fds[1], 1000);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	control_stream_deinit(&here);
+	control_stream_deinit(&there);
+	return 0;
+}
+
+static void expect(uint32_t type, const char *text)
+{
+	const uint8_t *data;
+	uint32_t got;
+	size_t len;
+
+	assert_int_equal(control_next(&there, &got, &data, &len), 0);
+	assert_int_equal(got, type);
+	assert_int_equal(len, strlen(text));
+	assert_memory_equal(data, text, len);
+}
+
+static void expect_none(void)
+{
+	const uint8_t *data;
+	uint32_t type;
+	size_t len;
+
+	assert_int_equal(control_next(&there, &type, &data, &len), CONTROL_NONE);
+}
+
+static void test_joined(void **state)
+{
+	(void)state;
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "one", 3), 0);
+	assert_int_equal(control_queue(&here, CONTROL_STOP, NULL, 0), 0);
+	assert_int_equal(control_queue(&here, CONTROL_FAILED, "three", 5), 0);
+	assert_int_equal(control_waiting(&here), 3 * 8 + 8);
+	assert_int_equal(control_send(&here), 0);
+	assert_int_equal(control_waiting(&here), 0);
+	assert_int_equal(control_receive(&there), 0);
+	expect(CONTROL_NOTE, "one");
+	expect(CONTROL_STOP, "");
+	expect(CONTROL_FAILED, "three");
+	expect_none();
+	assert_int_equal(control_receive(&there), CONTROL_NONE);
+	control_stream_deinit(&here);
+	assert_int_equal(control_receive(&there), CONTROL_CLOSED);
+}
+
+static void test_split(void **state)
+{
+	/* size 5, type 18, by hand */
+	static const char bytes[] = "\5\0\0\0\22\0\0\0hello";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes) - 1; i++) {
+		expect_none();
+		assert_int_equal(send(here.fd, bytes + i, 1, 0), 1);
+		assert_int_equal(control_receive(&there), 0);
+	}
+	expect(CONTROL_NOTE, "hello");
+}
+
+static void test_too_long(void **state)
+{
+	static const uint8_t head[] = {0xe9, 3, 0, 0, 1, 0, 0, 0}; /* 1,001 */
+	const uint8_t *data;
+	uint32_t type;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(send(here.fd, head, sizeof(head), 0), sizeof(head));
+	assert_int_equal(control_receive(&there), 0);
+	assert_int_equal(control_next(&there, &type, &data, &len), -EMSGSIZE);
+}
+
+/* Nothing is received past what one message may be: a peer that pours costs no memory. */
+static void test_pours(void **state)
+{
+	uint8_t zeros[3000] = {0xe8, 3, 0, 0, 1}; /* 1,000 bytes of it are the message's */
+
+	(void)state;
+	assert_int_equal(send(here.fd, zeros, sizeof(zeros), 0), sizeof(zeros));
+	assert_int_equal(control_receive(&there), 0);
+	assert_int_equal(there.in.len, 1008);
+	assert_int_equal(control_receive(&there), -EMSGSIZE);
+}
+
+static void test_descriptor(void **state)
+{
+	union {
+		struct cmsghdr head;
+		uint8_t room[CMSG_SPACE(sizeof(int))];
+	} u = {.head = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec iov = {(void *)(uintptr_t) "\1", 1};
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u)};
+	int next = fcntl(here.fd, F_DUPFD_CLOEXEC, 0), after;
+
+	(void)state;
+	(void)close(next);
+	memcpy(CMSG_DATA(&u.head), &here.fd, sizeof(int));
+	assert_int_equal(sendmsg(here.fd, &msg, 0), 1);
+	assert_int_equal(control_receive(&there), -EBADMSG);
+	after = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
+	assert_int_equal(after, next); /* none has come to stay */
+	(void)close(after);
+}
+
+/* One goes with the first byte, is received by whoever looks, and is let go with that byte. */
+static void test_carried(void **state)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), next, after;
+
+	(void)state;
+	assert_int_equal(control_carry(&here, fd), 0);
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "one", 3), 0);
+	assert_int_equal(control_send(&here), 0);
+	assert_int_equal(here.carried, 0);
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "two", 3), 0);
+	assert_int_equal(control_send(&here), 0);
+	next = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
+	(void)close(next);
+	assert_int_equal(control_receive(&there), -EBADMSG);
+	assert_int_equal(control_receive_carried(&there), 0);
+	expect(CONTROL_NOTE, "one");
+	expect_none(); /* it ends behind what came with the descriptor */
+	assert_int_equal(control_receive(&there), 0);
+	expect(CONTROL_NOTE, "two");
+	after = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
+	assert_int_equal(after, next);
+	(void)close(after);
+}
+
+/* What may be unread is ours to say, whatever room the socket has. */
+static void test_held(void **state)
+{
+	enum { UNREAD = 16 << 10 };
+	static char bytes[256 << 10];
+	int unread, r;
+
+	(void)state;
+	here.unread_max = UNREAD;
+	assert_int_equal(control_queue_bytes(&here, bytes, sizeof(bytes)), 0);
+	assert_int_equal(control_send(&here), CONTROL_HELD);
+	assert_int_equal(ioctl(here.fd, SIOCOUTQ, &unread), 0);
+	assert_true(unread >= UNREAD && unread < 2 * UNREAD);
+	assert_int_equal(control_unread(&here), unread);
+	do {
+		assert_true(recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
+		r = control_send(&here);
+	} while (r == CONTROL_HELD);
+	assert_int_equal(r, 0);
+	while (recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(control_unread(&here), 0);
+	assert_int_equal(control_queue_bytes(&here, bytes, UNREAD), 0);
+	here.unread_max = 0; /* nothing is held back: not asked */
+	assert_int_equal(control_send(&here), 0);
+	assert_int_equal(control_unread(&here), 0);
+}
+
+/* What the socket does not take waits, and is whole when it has come. */
+static void test_pending(void **state)
+{
+	enum { N = 3000, SIZE = 900 };
+	char text[SIZE];
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		memset(text, 'a' + i % 26, sizeof(text));
+		assert_int_equal(control_queue(&here, CONTROL_NOTE, text, sizeof(text)), 0);
+	}
+	assert_int_equal(control_send(&here), CONTROL_PENDING);
+	while (n < N) {
+		const uint8_t *data;
+		uint32_t type;
+		size_t len;
+		int r = control_next(&there, &type, &data, &len);
+
+		if (r == CONTROL_NONE) {
+			assert_true(control_send(&here) >= 0);
+			assert_int_equal(control_receive(&there), 0);
+			continue;
+		}
+		assert_int_equal(r, 0);
+		assert_int_equal(len, SIZE);
+		assert_int_equal(data[0], 'a' + n % 26);
+		assert_int_equal(data[SIZE - 1], 'a' + n % 26);
+		n++;
+	}
+	assert_int_equal(control_waiting(&here), 0);
+}
+
+static void test_peer_gone(void **state)
+{
+	(void)state;
+	control_stream_deinit(&there);
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "one", 3), 0);
+	assert_int_equal(control_send(&here), -EPIPE);
+}
+
+static void test_request(void **state)
+{
+	static uint32_t pids[CONTROL_PIDS_MAX + 1];
+	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT, *got;
+	uint8_t bytes[8192];
+	size_t len;
+
+	(void)state;
+	request.has_version = true;
+	request.version = CONTROL_VERSION;
+	pids[1] = 77;
+	request.pids = pids;
+	request.n_pids = 2;
+	len = pb__control_request__pack(&request, bytes);
+	got = control_request_unpack(bytes, len);
+	assert_non_null(got);
+	assert_int_equal(got->n_pids, 2);
+	assert_int_equal(got->pids[1], 77);
+	pb__control_request__free_unpacked(got, NULL);
+
+	assert_null(control_request_unpack(bytes, len - 1)); /* cut */
+	got = control_request_unpack("\x08\x63", 2);	     /* of another version: it is told */
+	assert_non_null(got);
+	assert_int_equal(got->version, 99);
+	pb__control_request__free_unpacked(got, NULL);
+	assert_null(control_request_unpack("\xff\xff\xff\xff", 4));
+	request.n_pids = CONTROL_PIDS_MAX + 1;
+	len = pb__control_request__pack(&request, bytes);
+	assert_null(control_request_unpack(bytes, len));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_joined),     TEST(test_split),   TEST(test_too_long),	 TEST(test_pours),
+		TEST(test_descriptor), TEST(test_pending), TEST(test_peer_gone), TEST(test_request),
+		TEST(test_carried),    TEST(test_held),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

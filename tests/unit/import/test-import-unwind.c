@@ -1,0 +1,256 @@
+/* test-import-unwind.c - stacks of an import, group by group and with a thread: all are written, in
+ * order, the same bytes each time, and an end in the midst leaves nothing behind. */
+#include <errno.h>
+
+#include "tests/unit/import/import-fixture.h"
+#include "unwinder/unwinder.h"
+
+#define STACK_TYPE (FIXTURE_TYPE | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+
+enum { REG_SP = 7, REG_IP = 8, STACK_WORDS = 32, MANY = 1000 }; /* x86-64; groups have 128 */
+
+int unwind_leaf(int x);
+int unwind_root(int x);
+
+__attribute__((noinline)) int unwind_leaf(int x)
+{
+	return x + 1;
+}
+
+__attribute__((noinline)) int unwind_root(int x)
+{
+	return unwind_leaf(x) * 3;
+}
+
+/* Set by tests of recordings with less (--user-regs). */
+static uint64_t recorded_regs;
+
+static uint64_t regs_mask(void)
+{
+	return recorded_regs ? recorded_regs : uw_arch_regs_mask(UW_ARCH_X86_64);
+}
+
+static void put_head(struct buffer *b)
+{
+	struct perf_event_attr attr = fixture_attr(PERF_COUNT_SW_CPU_CLOCK);
+	uint8_t body[sizeof(attr) + 8];
+	const uint64_t id = ID_A;
+
+	attr.sample_type = STACK_TYPE;
+	attr.sample_regs_user = regs_mask();
+	attr.sample_stack_user = STACK_WORDS * 8;
+	buffer_append(b, "PERFILE2", 8);
+	put64(b, 16);
+	memcpy(body, &attr, sizeof(attr));
+	memcpy(body + sizeof(attr), &id, 8);
+	put_record(b, 64, 0, body, sizeof(body));
+	put_feature(b, 6, "x86_64"); /* HEADER_ARCH */
+}
+
+/* In unwind_leaf, whose caller is as far behind as its return address says: nobody above. */
+static void put_stack_sample(struct buffer *b, uint64_t time, uint32_t pid)
+{
+	const uint64_t leaf = (uint64_t)(uintptr_t)unwind_leaf, sp = 0x7fff00000000;
+	uint64_t mask = regs_mask();
+	struct buffer body = {0};
+
+	put64(&body, ID_A);
+	put64(&body, leaf);
+	put64(&body, (uint64_t)pid << 32 | pid);
+	put64(&body, time);
+	put64(&body, 0);
+	put64(&body, 10101);
+	put64(&body, PERF_SAMPLE_REGS_ABI_64);
+	for (unsigned bit = 0; bit < 64; bit++)
+		if (mask >> bit & 1)
+			put64(&body, bit == REG_SP ? sp : bit == REG_IP ? leaf : 0);
+	put64(&body, STACK_WORDS * 8);
+	for (size_t i = 0; i < STACK_WORDS; i++)
+		put64(&body, i == 0 ? (uint64_t)(uintptr_t)unwind_root + 9 : 0);
+	put64(&body, STACK_WORDS * 8);
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, body.data, body.len);
+	buffer_deinit(&body);
+}
+
+static void put_many(struct buffer *b, size_t n)
+{
+	put_head(b);
+	for (uint32_t pid = 7; pid < 10; pid++)
+		put_own_mapping(b, pid, 0);
+	for (uint64_t i = 1; i <= n; i++) {
+		put_stack_sample(b, i * 1000000, 7 + (uint32_t)i % 3);
+		if (i % 100 == 0)
+			put_round(b);
+	}
+}
+
+static void check_counts(const struct done *done, size_t n)
+{
+	const struct account *a = &done->result.summary.account;
+
+	assert_int_equal(done->r, 0);
+	assert_int_equal(a->received, n);
+	assert_int_equal(a->emitted, n);
+	assert_true(account_holds(a));
+}
+
+/* Numbers around those of a group and of two. */
+static void test_all_written(void **state)
+{
+	static const size_t numbers[] = {0, 1, 15, 16, 17, 127, 128, 129, 255, 256, 257, MANY};
+	const struct import_options options = {.no_inline = true};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		struct buffer b = {0};
+		struct done done;
+
+		put_many(&b, numbers[i]);
+		run(&b, &options, &done);
+		check_counts(&done, numbers[i]);
+		assert_int_equal(has_text(&done, "unwind_leaf"), numbers[i] > 0);
+		assert_int_equal(has_text(&done, "unwind_root"), numbers[i] > 0);
+		done_deinit(&done);
+	}
+}
+
+static void test_same_bytes(void **state)
+{
+	const struct import_options options = {.no_inline = true};
+	struct buffer b = {0}, again = {0};
+	struct done first, second;
+
+	(void)state;
+	put_many(&b, MANY);
+	put_many(&again, MANY);
+	run(&b, &options, &first);
+	run(&again, &options, &second);
+	/* but for what it cost, at the end */
+	assert_true(first.len > 10000 && second.len > 10000);
+	assert_memory_equal(first.data, second.data, min_u64(first.len, second.len) - 4096);
+	done_deinit(&first);
+	done_deinit(&second);
+}
+
+/* The thread's engine and that of main alone find the same stacks. */
+static void test_as_without_thread(void **state)
+{
+	const struct import_options native = {.no_inline = true};
+	const struct import_options libdw = {
+		.no_inline = true, .engine_chosen = true, .engine = UW_ENGINE_LIBDW};
+	struct buffer b = {0}, again = {0};
+	struct done with, without;
+
+	(void)state;
+	put_many(&b, 300);
+	put_many(&again, 300);
+	run(&b, &native, &with);
+	run(&again, &libdw, &without);
+	check_counts(&with, 300);
+	check_counts(&without, 300);
+	assert_true(with.result.summary.account.frames >= 600);
+	assert_int_equal(with.result.summary.account.frames, without.result.summary.account.frames);
+	done_deinit(&with);
+	done_deinit(&without);
+}
+
+/* With no room for any module each group loads what it needs anew. */
+static void test_small_caches(void **state)
+{
+	static const enum uw_engine_kind engines[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBDW,
+						      UW_ENGINE_LIBUNWIND};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
+		const struct import_options all = {
+			.no_inline = true, .engine_chosen = true, .engine = engines[i]};
+		struct import_options none = all;
+		struct buffer b = {0}, again = {0};
+		struct done with, without;
+
+		none.cache_bytes = 1;
+		put_many(&b, MANY);
+		put_many(&again, MANY);
+		run(&b, &all, &with);
+		run(&again, &none, &without);
+		check_counts(&with, MANY);
+		check_counts(&without, MANY);
+		assert_int_equal(with.result.summary.account.whole,
+				 without.result.summary.account.whole);
+		assert_int_equal(with.result.summary.account.frames,
+				 without.result.summary.account.frames);
+		assert_true(has_text(&without, "unwind_leaf"));
+		assert_true(has_text(&without, "unwind_root"));
+		assert_int_equal(without.result.summary.n_nameless, 0);
+		assert_true(with.result.most_cached > 0);
+		done_deinit(&with);
+		done_deinit(&without);
+	}
+}
+
+/* A disk that is full at any moment: groups are under way then. */
+static void test_full_disk(void **state)
+{
+	const struct import_options options = {.no_inline = true};
+
+	(void)state;
+	for (size_t room = 0; room < 30000; room += 2911) {
+		struct sink_small s = {{.write = small_write, .flush = small_flush}, room};
+		struct import_result result;
+		struct buffer b = {0};
+		char error[256];
+		int fd;
+
+		put_many(&b, MANY);
+		fd = fixture_fd(&b);
+		assert_int_equal(import_run(fd, &options, &s.sink, &result, error, sizeof(error)),
+				 -ENOSPC);
+		import_result_deinit(&result);
+		close(fd);
+		buffer_deinit(&b);
+	}
+}
+
+/* Where it is and its caller take the stack pointer alone; nothing is taken for a whole stack without
+ * frames. */
+static void test_few_registers(void **state)
+{
+	static const uint64_t masks[] = {1 << REG_SP | 1 << REG_IP,
+					 1 << 6 | 1 << REG_SP | 1 << REG_IP, 1 << REG_IP};
+	const struct import_options options = {.no_inline = true};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(masks); i++) {
+		struct buffer b = {0};
+		struct done done;
+
+		recorded_regs = masks[i];
+		put_many(&b, 20);
+		run(&b, &options, &done);
+		check_counts(&done, 20);
+		assert_true(done.result.summary.account.frames >= 20);
+		assert_true(has_text(&done, "unwind_leaf"));
+		/* no stack pointer: no caller */
+		assert_int_equal(has_text(&done, "unwind_root"), i < 2);
+		assert_true(has_text(&done, i < 2 ? "not all registers were recorded"
+						  : "no stack pointer or no address"));
+		done_deinit(&done);
+	}
+	recorded_regs = 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_written), cmocka_unit_test(test_few_registers),
+		cmocka_unit_test(test_same_bytes),  cmocka_unit_test(test_as_without_thread),
+		cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_small_caches),
+	};
+
+	log_level = LOG_LEVEL_QUIET;
+#ifndef __x86_64__
+	print_message("skip: the stacks are x86-64's\n");
+	return 77;
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

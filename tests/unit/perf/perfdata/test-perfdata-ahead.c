@@ -1,0 +1,220 @@
+/* test-perfdata-ahead.c - a file that is read by a thread: the same records, each whole; cut files;
+ * an end in the midst; errors and the end, again and again. */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "perf/perfdata/perfdata-private.h"
+#include "tests/unit/perf/perfdata/perfdata-fixture.h"
+
+enum { N = 400, WORDS_MAX = 8190 };
+
+/* A record's size follows from its time: 6 to 8,190 words, so that most cross a block's end. */
+static size_t words_of(uint64_t time)
+{
+	return time % 7 == 0 ? WORDS_MAX : 6 + time * 997 % 8000;
+}
+
+static void put_large_sample(struct buffer *b, uint64_t time)
+{
+	static uint64_t words[WORDS_MAX];
+	const uint64_t head[] = {ID_A, 0x401000, 7ull << 32 | 7, time, 0, 1};
+
+	memcpy(words, head, sizeof(head));
+	for (size_t i = ARRAY_SIZE(head); i < words_of(time); i++)
+		words[i] = time << 32 | i;
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, words, words_of(time) * 8);
+}
+
+static void check_record(const struct perfdata_item *item, uint64_t time)
+{
+	const uint64_t *words = (const void *)(item->record + 1);
+
+	assert_int_equal((uintptr_t)words % 8, 0);
+	assert_int_equal(item->time, time);
+	assert_int_equal(item->record->size, 8 + words_of(time) * 8);
+	for (size_t i = 6; i < words_of(time); i++)
+		if (words[i] != (time << 32 | i))
+			fail_msg("record %lu, word %zu", time, i);
+}
+
+/* A whole file of N records, without its last @cut bytes. */
+static int make_file(size_t cut)
+{
+	struct buffer data = {0}, b = {0};
+	int fd;
+
+	for (uint64_t i = 1; i <= N; i++) {
+		put_large_sample(&data, i);
+		if (i % 20 == 0)
+			put_round(&data);
+	}
+	assert_true(data.len > 8 << 20); /* else nothing would be read ahead */
+	put_file(&b, &data, 0, NULL, NULL);
+	b.len -= cut;
+	fd = fixture_fd(&b);
+	buffer_deinit(&data);
+	buffer_deinit(&b);
+	return fd;
+}
+
+static void read_all(size_t cut, const struct perfdata_limits *limits, uint64_t expected,
+		     const char *damage)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_file(cut);
+	uint64_t n = 0;
+
+	assert_int_equal(perfdata_new(fd, limits, &pd, error, sizeof(error)), 0);
+	while (perfdata_next(pd, &item) == 0) {
+		check_record(&item, ++n);
+		perfdata_put(pd, item.block);
+	}
+	assert_int_equal(n, expected);
+	assert_int_equal(perfdata_next(pd, &item), PERFDATA_END);
+	if (damage)
+		assert_string_equal(perfdata_counts(pd)->damage, damage);
+	else
+		assert_null(perfdata_counts(pd)->damage);
+	assert_int_equal(perfdata_held(pd) > 1 << 20, false);
+	close(fd);
+}
+
+static void test_whole(void **state)
+{
+	(void)state;
+	read_all(0, NULL, N, NULL);
+}
+
+/* Pieces shorter than a record, than its head; more than there is room for. */
+static void test_pieces(void **state)
+{
+	static const size_t pieces[] = {4096, 1000, 65535, SIZE_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
+		read_all(0, &(struct perfdata_limits){.piece = pieces[i]}, N, NULL);
+}
+
+/* Which file is read ahead is a limit's matter. */
+static void test_threshold(void **state)
+{
+	static const struct {
+		uint64_t limit;
+		bool ahead;
+	} cases[] = {{0, false}, {56 * 3 + 1, false}, {56 * 3, true}, {1, true}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+		struct buffer data = {0}, b = {0};
+		struct perfdata_item item;
+		char error[256];
+		int fd;
+
+		for (uint64_t time = 1; time <= 3; time++)
+			put_sample(&data, ID_A, time);
+		assert_int_equal(data.len, 3 * 56);
+		put_file(&b, &data, 0, NULL, NULL);
+		fd = fixture_fd(&b);
+		assert_int_equal(perfdata_new(fd,
+					      &(struct perfdata_limits){.ahead = cases[i].limit},
+					      &pd, error, sizeof(error)),
+				 0);
+		for (uint64_t time = 1; time <= 3; time++) {
+			assert_int_equal(perfdata_next(pd, &item), 0);
+			assert_int_equal(item.time, time);
+			perfdata_put(pd, item.block);
+		}
+		assert_int_equal(perfdata_next(pd, &item), PERFDATA_END);
+		assert_int_equal(pd->ahead != NULL, cases[i].ahead);
+		close(fd);
+		buffer_deinit(&data);
+		buffer_deinit(&b);
+	}
+}
+
+/* Records behind the last round are given out, but not the one that is cut. */
+static void test_cut(void **state)
+{
+	(void)state;
+	/* the round, and a bit of a record */
+	read_all(8 + 16, NULL, N - 1, "the file ends too early");
+}
+
+/* Whoever stops early does not wait for the rest. */
+static void test_freed_early(void **state)
+{
+	(void)state;
+	for (uint64_t stop = 0; stop < 60; stop += 13) {
+		_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+		struct perfdata_item item;
+		char error[256];
+		int fd = make_file(0);
+
+		assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
+		for (uint64_t i = 1; i <= stop; i++) {
+			assert_int_equal(perfdata_next(pd, &item), 0);
+			check_record(&item, i); /* and keeps them all */
+		}
+		pd = perfdata_free(pd);
+		close(fd);
+	}
+}
+
+/* An error is told by each call from then on, when there is no thread any more. */
+static void test_read_error(void **state)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_file(0), directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	(void)alarm(60); /* it would wait for ever */
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
+	assert_int_equal(dup2(directory, fd), fd); /* cannot be read */
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(perfdata_next(pd, &item), -EISDIR);
+	assert_int_equal(perfdata_held(pd), 0);
+	(void)alarm(0);
+	close(directory);
+	close(fd);
+}
+
+static void test_end_again(void **state)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_file(0);
+
+	(void)state;
+	(void)alarm(60); /* it would wait for ever */
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
+	while (perfdata_next(pd, &item) == 0)
+		perfdata_put(pd, item.block);
+	for (int i = 0; i < 10; i++) {
+		uint32_t block;
+		size_t len = 1;
+
+		assert_int_equal(perfdata_ahead_next(pd, &block, &len), 0);
+		assert_int_equal(len, 0);
+		perfdata_put(pd, block);
+	}
+	(void)alarm(0);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_freed_early), cmocka_unit_test(test_read_error),
+		cmocka_unit_test(test_end_again),   cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_threshold),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* test-emit-late.c - names that come after their frames: of a module whose symbols were dropped;
+ * what is remembered of modules is bounded. */
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "trace/writer-private.h"
+#include "session/pipeline/emit-private.h"
+#include "tests/unit/cmocka.h"
+
+int late_root(int x);
+int late_first(int x);
+int late_second(int x);
+
+__attribute__((noinline)) int late_root(int x)
+{
+	return late_first(x) - late_second(x);
+}
+
+__attribute__((noinline)) int late_first(int x)
+{
+	return x + 1;
+}
+
+__attribute__((noinline)) int late_second(int x)
+{
+	return x * 3;
+}
+
+struct fixture {
+	struct uw_modules *modules;
+	struct process_table *processes;
+	struct loader *loader;
+	struct sink *sink;
+	struct writer *writer;
+	struct account account;
+	struct emit *emit;
+};
+
+static void fixture_init(struct fixture *f)
+{
+	const struct writer_options options = {.leader = {.counter = 1},
+					       .frequency = 999,
+					       .clock = CLOCK_MONOTONIC,
+					       .sequence_id = 2,
+					       .tool = "perfwind test"};
+
+	*f = (struct fixture){0};
+	assert_int_equal(uw_modules_new(&f->modules), 0);
+	assert_int_equal(process_table_new(f->modules, 10, &f->processes), 0);
+	assert_int_equal(loader_new_inline("", &f->loader), 0);
+	assert_int_equal(sink_memory_new(&f->sink), 0);
+	assert_int_equal(writer_new(&options, f->sink, &f->writer), 0);
+	assert_int_equal(writer_start(f->writer), 0);
+	assert_int_equal(emit_new(&(struct emit_context){.writer = f->writer,
+							 .loader = f->loader,
+							 .modules = f->modules,
+							 .account = &f->account,
+							 .no_lines = true},
+				  &f->emit),
+			 0);
+}
+
+static void fixture_deinit(struct fixture *f)
+{
+	f->emit = emit_free(f->emit);
+	f->loader = loader_free(f->loader);
+	writer_free(f->writer);
+	sink_free(f->sink);
+	f->processes = process_table_free(f->processes);
+	f->modules = uw_modules_free(f->modules);
+}
+
+static void answer_all(struct fixture *f)
+{
+	struct load_answer a;
+
+	while (loader_answer(f->loader, &a)) {
+		assert_int_equal(emit_answer(f->emit, &a), 0);
+		load_answer_deinit(&a);
+	}
+	assert_int_equal(writer_symbols_flush(f->writer), 0);
+}
+
+/* This program's own text, as its process has it mapped. */
+static struct uw_module *map_self(struct fixture *f, struct process **ret_process)
+{
+	uint32_t pid = (uint32_t)getpid();
+	char path[4096], line[4352];
+	unsigned long start, end, offset;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	struct uw_file_id id = {0};
+	struct uw_space *space;
+	struct stat st;
+
+	assert_true(n > 0 && maps);
+	path[n] = 0;
+	assert_int_equal(stat(path, &st), 0);
+	id.major = major(st.st_dev);
+	id.minor = minor(st.st_dev);
+	id.inode = st.st_ino;
+	do
+		assert_non_null(fgets(line, sizeof(line), maps));
+	while (sscanf(line, "%lx-%lx r-xp %lx", &start, &end, &offset) != 3);
+	fclose(maps);
+	assert_int_equal(
+		process_mmap(f->processes, pid, start, end - start, offset, true, path, &id), 0);
+	*ret_process = process_find(f->processes, pid);
+	assert_int_equal(process_space(f->processes, *ret_process, &space), 0);
+	assert_int_equal(space->n_maps, 1);
+	return space->maps[0].module;
+}
+
+static void load(struct fixture *f, struct uw_module *module, const struct process *process)
+{
+	const struct load_request request = loader_module_request(process, module);
+
+	assert_true(uw_module_want_unwind(module));
+	(void)uw_module_ref(module);
+	assert_true(loader_ask(f->loader, &request));
+	answer_all(f);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_READY);
+}
+
+/* With this program's own text, its names known. */
+static struct uw_module *fixture_loaded(struct fixture *f, struct process **ret_process)
+{
+	struct uw_module *module;
+
+	fixture_init(f);
+	module = map_self(f, ret_process);
+	load(f, module, *ret_process);
+	return module;
+}
+
+static void sample(struct fixture *f, struct process *process, int (*at)(int))
+{
+	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
+	struct uw_space *space;
+
+	assert_non_null(o);
+	assert_int_equal(process_space(f->processes, process, &space), 0);
+	o->kind = OUTCOME_SAMPLE;
+	o->result = UW_WHOLE;
+	o->n_user = 2; /* a nameless root is not counted */
+	o->frames[0] = (uint64_t)(uintptr_t)at;
+	o->frames[1] = (uint64_t)(uintptr_t)late_root;
+	o->info.process = process_ref(process);
+	o->info.space = uw_space_ref(space);
+	o->info.pid = o->info.tid = process->pid;
+	assert_int_equal(emit_outcome(f->emit, o), 0);
+	free(o);
+}
+
+static bool told(struct fixture *f, const char *name)
+{
+	size_t len;
+	const void *data = sink_memory_data(f->sink, &len);
+
+	return memmem(data, len, name, strlen(name)) != NULL;
+}
+
+static uint64_t nameless(struct fixture *f)
+{
+	struct emit_nameless *list;
+	uint64_t samples = 0;
+	size_t n;
+
+	assert_int_equal(emit_nameless(f->emit, &list, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		samples += list[i].samples;
+	free(list);
+	return samples;
+}
+
+/* Its rules stay when a module is dropped, so nothing but the emitter may want it again. */
+static void wanted_again(void **state)
+{
+	struct process *process;
+	struct uw_module *module;
+	struct fixture f;
+
+	(void)state;
+	module = fixture_loaded(&f, &process);
+	sample(&f, process, late_first);
+	assert_true(told(&f, "late_first"));
+	uw_module_drop_unwind(module);
+	uw_module_drop_symbols(module);
+	sample(&f, process, late_first); /* a known frame needs nothing */
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
+	sample(&f, process, late_second);
+	assert_false(told(&f, "late_second"));
+	assert_int_equal(nameless(&f), 1);
+	answer_all(&f);
+	assert_true(told(&f, "late_second"));
+	uw_module_drop_symbols(module);
+	sample(&f, process, late_second); /* named, wherever its symbols are */
+	assert_int_equal(nameless(&f), 0);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
+	fixture_deinit(&f);
+}
+
+/* Dropped before the answer came: a tick later it is wanted once more. */
+static void dropped_meanwhile(void **state)
+{
+	struct process *process;
+	struct uw_module *module;
+	struct fixture f;
+
+	(void)state;
+	module = fixture_loaded(&f, &process);
+	uw_module_drop_symbols(module);
+	sample(&f, process, late_second);
+	for (int i = 0; i < 2; i++) {
+		struct load_answer a;
+
+		assert_false(told(&f, "late_second"));
+		assert_true(loader_answer(f.loader, &a));
+		uw_module_drop_symbols(module);
+		assert_int_equal(emit_answer(f.emit, &a), 0);
+		load_answer_deinit(&a);
+		assert_int_equal(emit_tick(f.emit), 0);
+		assert_int_equal(uw_module_symbol_state(module), UW_MODULE_WANTED);
+	}
+	answer_all(&f);
+	assert_true(told(&f, "late_second"));
+	fixture_deinit(&f);
+}
+
+/* The names that cannot be had again take nothing else with them. */
+static void gone_meanwhile(void **state)
+{
+	struct process *process;
+	struct uw_module *module;
+	struct fixture f;
+
+	(void)state;
+	module = fixture_loaded(&f, &process);
+	uw_module_drop_unwind(module);
+	uw_module_drop_symbols(module);
+	uw_module_want_symbols(module);
+	uw_module_set_nameless(module);
+	sample(&f, process, late_second);
+	assert_int_equal(nameless(&f), 1);
+	answer_all(&f);
+	assert_int_equal(nameless(&f), 1); /* an answer without names leaves the count alone */
+	assert_false(told(&f, "late_second"));
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
+	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_UNREADABLE);
+	fixture_deinit(&f);
+}
+
+/* A frame in the module at @path, which has no file; and what it is called by there. */
+static void sample_of(struct fixture *f, struct process *process, unsigned which)
+{
+	const uint64_t start = 0x10000000 + (uint64_t)which * 0x1000;
+	const struct uw_file_id id = {.major = 8, .inode = which + 1};
+	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
+	struct uw_space *space;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/module-%u", which);
+	assert_non_null(o);
+	assert_int_equal(
+		process_mmap(f->processes, process->pid, start, 0x1000, 0, true, path, &id), 0);
+	assert_int_equal(process_space(f->processes, process, &space), 0);
+	for (size_t i = 0; i < space->n_maps; i++)
+		uw_module_set_unreadable(space->maps[i].module);
+	o->kind = OUTCOME_SAMPLE;
+	o->result = UW_WHOLE;
+	o->n_user = 2;
+	o->frames[0] = start + 0x10;
+	o->frames[1] = start + 0x20;
+	o->info.process = process_ref(process);
+	o->info.space = uw_space_ref(space);
+	o->info.pid = o->info.tid = process->pid;
+	assert_int_equal(emit_outcome(f->emit, o), 0);
+	free(o);
+}
+
+/* Programs without end, each in a process of its own. */
+static void many_modules(void **state)
+{
+	enum { MANY = 40000 };
+	uint32_t mapping, frame;
+	struct fixture f;
+	bool was_full = false;
+
+	(void)state;
+	fixture_init(&f);
+	for (unsigned i = 0; i < MANY; i++) {
+		struct process *process = process_get(f.processes, 10 + i);
+
+		assert_non_null(process);
+		sample_of(&f, process, i);
+		was_full |= emit_is_full(f.emit);
+		assert_true(f.emit->n_modules <= MAX_MODULES);
+	}
+	assert_true(was_full);
+	assert_int_equal(f.account.emitted, MANY);
+	assert_int_equal(f.account.skipped[SKIP_OUTPUT], 0);
+	/* a frame that was forgotten has its id again: those of the first module are the first */
+	assert_int_equal(writer_mapping(f.writer, "/module-0", NULL, 0, 0, 0, &mapping), 0);
+	assert_int_equal(writer_frame(f.writer, mapping, 0x20, NULL, &frame), 0);
+	assert_in_range(frame, 1, 4);
+	fixture_deinit(&f);
+}
+
+/* Lines that were asked for when all was forgotten are answered all the same. */
+static void renewed_while_asked(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct load_answer a;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.emit->c.no_lines = false;
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_second);
+	assert_int_equal(emit_lines_left(f.emit), 2);
+	emit_ask(f.emit);
+	emit_renew(f.emit);
+	assert_int_equal(f.emit->n_modules, 0);
+	assert_int_equal(emit_lines_left(f.emit), 2);
+	while (loader_answer(f.loader, &a)) {
+		assert_int_equal(emit_answer(f.emit, &a), 0);
+		load_answer_deinit(&a);
+	}
+	assert_int_equal(emit_lines_left(f.emit), 0);
+	sample(&f, process, late_first); /* and goes on */
+	assert_true(told(&f, "late_first"));
+	fixture_deinit(&f);
+}
+
+/* The writer's tables were full, so no id of a name is good any more, when a name comes. */
+static void forgotten_meanwhile(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+	size_t before, len;
+	const uint8_t *data;
+
+	(void)state;
+	fixture_init(&f);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_first);
+	uw_module_drop_symbols(module);
+	f.writer->max_frame_bytes = 1;
+	sample(&f, process, (int (*)(int))((uintptr_t)late_first + 1));
+	assert_int_equal(f.writer->intern.names.n_entries, 0);
+	(void)sink_memory_data(f.sink, &before);
+	answer_all(&f);
+	data = sink_memory_data(f.sink, &len);
+	assert_non_null(memmem(data + before, len - before, "late_first", strlen("late_first")));
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* test-entry.c - entry.h: parts of a chain, and the outcome of a sample. */
+#include "session/pipeline/entry.h"
+#include "tests/unit/cmocka.h"
+
+#include <linux/perf_event.h>
+
+static const uint64_t chain[] = {CHAIN_KERNEL, 0xffff1, 0xffff2, CHAIN_USER, 0x10, 0x11, 0x12};
+
+static void test_chain_part(void **state)
+{
+	const struct entry e = {.chain = chain, .n_chain = ARRAY_SIZE(chain)};
+	const struct entry kernel_only = {.chain = chain, .n_chain = 3};
+	uint32_t n = 77;
+
+	(void)state;
+	assert_ptr_equal(entry_chain_part(&e, CHAIN_KERNEL, &n), &chain[1]);
+	assert_int_equal(n, 2);
+	assert_ptr_equal(entry_chain_part(&e, CHAIN_USER, &n), &chain[4]);
+	assert_int_equal(n, 3);
+	assert_null(entry_chain_part(&kernel_only, CHAIN_USER, &n));
+	assert_int_equal(n, 0);
+	assert_null(entry_chain_part(&(struct entry){0}, CHAIN_USER, &n));
+}
+
+static void test_snapshot(void **state)
+{
+	const uint64_t regs[UW_X86_COUNT] = {1};
+	const uint8_t stack[16] = {0};
+	const struct entry e = {
+		.chain = chain,
+		.n_chain = ARRAY_SIZE(chain),
+		.regs = regs,
+		.stack = stack,
+		.stack_full = true,
+		.arch = UW_ARCH_X86_64,
+		.info = {.stack_len = 16, .tid = 77},
+	};
+	struct uw_snapshot s;
+
+	(void)state;
+	entry_snapshot(&e, &s);
+	assert_ptr_equal(s.regs, regs);
+	assert_ptr_equal(s.stack, stack);
+	assert_int_equal(s.stack_len, 16);
+	assert_int_equal(s.thread, 77); /* else its earlier stacks are of no use */
+	assert_true(s.stack_full);
+	assert_int_equal(s.arch, UW_ARCH_X86_64);
+	assert_ptr_equal(s.chain, &chain[4]);
+	assert_int_equal(s.n_chain, 3);
+}
+
+/* A copy of nothing: inside execve() there is no user part; at a fault there was one. */
+static void test_user_copy(void **state)
+{
+	uint64_t regs[UW_ARM64_COUNT] = {[UW_X86_IP] = 0x4000, [UW_X86_CX] = 0x3fff};
+	struct entry e = {
+		.arch = UW_ARCH_X86_64,
+		.info = {.cpu_mode = PERF_RECORD_MISC_KERNEL, .stack_len = 8},
+	};
+
+	(void)state;
+	assert_false(entry_has_user_copy(&e));
+	e.regs = regs;
+	assert_true(entry_has_user_copy(&e));
+	e.info.stack_len = 0;
+	assert_true(entry_has_user_copy(&e));
+	regs[UW_X86_CX] = 0x4000; /* `syscall` did that */
+	assert_false(entry_has_user_copy(&e));
+	e.info.cpu_mode = PERF_RECORD_MISC_USER;
+	assert_true(entry_has_user_copy(&e));
+	e.info.cpu_mode = PERF_RECORD_MISC_KERNEL;
+	e.arch = UW_ARCH_AARCH64;
+	regs[8] = 64; /* write */
+	assert_true(entry_has_user_copy(&e));
+	regs[8] = 221; /* execve */
+	assert_false(entry_has_user_copy(&e));
+	e.arch = UW_ARCH_NONE;
+	assert_false(entry_has_user_copy(&e));
+}
+
+static struct outcome *outcome_new(size_t n_frames)
+{
+	struct outcome *o = malloc(sizeof(*o) + n_frames * sizeof(uint64_t));
+
+	assert_non_null(o);
+	return o;
+}
+
+static void test_outcome(void **state)
+{
+	const struct entry e = {
+		.chain = chain, .n_chain = ARRAY_SIZE(chain), .info = {.pid = 5, .time = 6}};
+	uint64_t frames[] = {0x20, 0x21};
+	const struct uw_result r = {
+		.frames = frames,
+		.n_frames = 2,
+		.outcome = UW_FAILED,
+		.reason = UW_BAD_CFI,
+		.stopped_at = 0x21,
+	};
+	_cleanup_(freep) struct outcome *o = outcome_new(OUTCOME_KERNEL_FRAMES + 2);
+
+	(void)state;
+	outcome_fill(o, &e, &r, SKIP_NONE);
+	assert_int_equal(o->kind, OUTCOME_SAMPLE);
+	assert_int_equal(o->n_kernel, 2);
+	assert_int_equal(o->n_user, 2);
+	assert_int_equal(o->frames[1], 0xffff2);
+	assert_int_equal(o->frames[2], 0x20);
+	assert_int_equal(o->result, UW_FAILED);
+	assert_int_equal(o->reason, UW_BAD_CFI);
+	assert_int_equal(o->stopped_at, 0x21);
+	assert_int_equal(o->info.pid, 5);
+	outcome_fill(o, &e, NULL, SKIP_PARK_FULL);
+	assert_int_equal(o->skipped, SKIP_PARK_FULL);
+	assert_int_equal(o->n_kernel + o->n_user, 0);
+}
+
+/* A chain with more kernel frames than there is room for. */
+static void test_long_chain(void **state)
+{
+	enum { N = 700 };
+	uint64_t many[N];
+	struct entry e = {.chain = many, .n_chain = N};
+	_cleanup_(freep) struct outcome *o = outcome_new(OUTCOME_KERNEL_FRAMES);
+
+	(void)state;
+	many[0] = CHAIN_KERNEL;
+	for (uint64_t i = 1; i < N; i++)
+		many[i] = i;
+	outcome_fill(o, &e, NULL, SKIP_NONE);
+	assert_int_equal(o->n_kernel, OUTCOME_KERNEL_FRAMES);
+	assert_int_equal(o->frames[OUTCOME_KERNEL_FRAMES - 1], OUTCOME_KERNEL_FRAMES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chain_part), cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_user_copy),  cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_long_chain),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

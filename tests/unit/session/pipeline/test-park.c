@@ -1,0 +1,66 @@
+/* test-park.c - the waiting room: bounds, no overlap, all room comes back. */
+#include "session/pipeline/park.h"
+#include "tests/unit/cmocka.h"
+
+static void test_fill_and_empty(void **state)
+{
+	struct park park;
+	void *blocks[64];
+
+	(void)state;
+	assert_int_equal(park_init(&park, 64 * PARK_PAGE), 0);
+	for (int i = 0; i < 64; i++)
+		assert_non_null(blocks[i] = park_alloc(&park, PARK_PAGE));
+	assert_null(park_alloc(&park, 1));
+	park_free(&park, blocks[10], PARK_PAGE);
+	park_free(&park, blocks[12], PARK_PAGE);
+	assert_null(park_alloc(&park, PARK_PAGE + 1)); /* two pages are free, but apart */
+	park_free(&park, blocks[11], PARK_PAGE);
+	assert_ptr_equal(park_alloc(&park, 3 * PARK_PAGE), blocks[10]);
+	assert_null(park_alloc(&park, 0)); /* an empty block takes a page as well */
+	park_deinit(&park);
+}
+
+/* Random blocks of 1 to 70,000 bytes, each filled with its own byte: no two may overlap. */
+static void test_no_overlap(void **state)
+{
+	struct park park;
+	struct {
+		uint8_t *p;
+		size_t len;
+	} live[100] = {0};
+	uint64_t seed = 1;
+
+	(void)state;
+	assert_int_equal(park_init(&park, 2 << 20), 0);
+	for (int i = 0; i < 20000; i++) {
+		size_t n, len;
+
+		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+		n = seed >> 33 & 63;
+		len = (seed >> 40) % 70000 + 1;
+		if (live[n].p) {
+			for (size_t j = 0; j < live[n].len; j += 97)
+				assert_int_equal(live[n].p[j], n);
+			park_free(&park, live[n].p, live[n].len);
+			live[n].p = NULL;
+		} else if ((live[n].p = park_alloc(&park, len))) {
+			live[n].len = len;
+			memset(live[n].p, (int)n, len);
+		}
+	}
+	for (size_t n = 0; n < 64; n++)
+		park_free(&park, live[n].p, live[n].len);
+	assert_int_equal(park.n_free, park.n_pages);
+	park_deinit(&park);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fill_and_empty),
+		cmocka_unit_test(test_no_overlap),
+	};
+
+	return cmocka_run_group_tests_name("park", tests, NULL, NULL);
+}

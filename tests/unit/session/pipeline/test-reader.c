@@ -1,0 +1,107 @@
+/* test-reader.c - slots of the entry queue: each is given back once, whoever is faster. */
+#include "session/pipeline/reader-private.h"
+#include "tests/unit/cmocka.h"
+
+enum { SLOTS = 4, REFS = 1000 };
+
+struct fixture {
+	struct slot_queue entries;
+	struct waker unwinder;
+	struct reader rd;
+	struct process process;
+};
+
+static void fixture_init(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	assert_int_equal(slot_queue_init(&f->entries, SLOTS, sizeof(struct entry)), 0);
+	assert_int_equal(waker_init(&f->unwinder), 0);
+	atomic_store(&f->process.refs, REFS);
+	f->rd.c.entries = &f->entries;
+	f->rd.c.unwinder = &f->unwinder;
+}
+
+static void fixture_deinit(struct fixture *f)
+{
+	slot_queue_deinit(&f->entries);
+	waker_deinit(&f->unwinder);
+	free(f->rd.control);
+}
+
+/* An entry that holds a reference until its slot is given back. */
+static bool push(struct fixture *f)
+{
+	struct entry *e = reader_entry_push(&f->rd);
+
+	if (e)
+		*e = (struct entry){.kind = ENTRY_SPACE, .info.process = process_ref(&f->process)};
+	slot_queue_publish(&f->entries);
+	return e;
+}
+
+static unsigned held(const struct fixture *f)
+{
+	return atomic_load(&f->process.refs) - REFS;
+}
+
+/* The unwinder pops while main pushes on, without a look back in between. */
+static void test_popped_while_pushing(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (int i = 0; i < SLOTS; i++)
+		assert_true(push(&f));
+	assert_false(push(&f)); /* full */
+	assert_int_equal(held(&f), SLOTS);
+	slot_queue_pop(&f.entries, 3);
+	for (int i = 0; i < 3; i++)
+		assert_true(push(&f));
+	assert_int_equal(held(&f), SLOTS);
+	assert_false(push(&f));
+	slot_queue_pop(&f.entries, SLOTS);
+	reader_reclaim(&f.rd);
+	assert_int_equal(held(&f), 0);
+	assert_true(reader_idle(&f.rd));
+	fixture_deinit(&f);
+}
+
+/* Control entries that find the queue full go in later, in order, before any sample. */
+static void test_control_waits(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (int i = 0; i < SLOTS; i++)
+		assert_true(push(&f));
+	for (uint64_t i = 1; i <= 6; i++)
+		assert_int_equal(reader_flush(&f.rd, i, 0), 0);
+	slot_queue_pop(&f.entries, SLOTS);
+	assert_false(push(&f)); /* nothing overtakes them */
+	for (uint64_t i = 1; i <= 6; i += slot_queue_ready(&f.entries)) {
+		slot_queue_pop(&f.entries, i == 1 ? 0 : SLOTS);
+		reader_reclaim(&f.rd);
+		for (uint64_t k = 0; k < slot_queue_ready(&f.entries); k++) {
+			const struct entry *e =
+				slot_queue_at(&f.entries, slot_queue_consumed(&f.entries) + k);
+
+			assert_int_equal(e->kind, ENTRY_FLUSH);
+			assert_int_equal(e->info.count, i + k);
+		}
+		assert_true(slot_queue_ready(&f.entries) > 0);
+	}
+	assert_int_equal(held(&f), 0);
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_popped_while_pushing),
+		cmocka_unit_test(test_control_waits),
+	};
+
+	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* test-session-kallsyms.c - the kernel's symbols of sessions that share them. */
+#include "session/session-private.h"
+#include "tests/unit/session/session-fixture.h"
+
+static void open_or_skip(struct fixture *f)
+{
+	if (fixture_open(f) == 0 && f->session->kallsyms)
+		return;
+	fixture_deinit(f);
+	skip(); /* not permitted, or the kernel hides them */
+}
+
+static void test_shared(void **state)
+{
+	struct session_shared *shared;
+	struct uw_kallsyms *kallsyms;
+	struct session *first;
+	struct fixture f;
+	uint64_t start;
+
+	(void)state;
+	assert_int_equal(session_shared_new(&shared), 0);
+	fixture_init(&f);
+	f.options.shared = shared;
+	open_or_skip(&f);
+	first = f.session;
+	kallsyms = first->kallsyms;
+	assert_int_equal(fixture_open(&f), 0);
+	assert_ptr_equal(f.session->kallsyms, kallsyms);
+	/* what the first leaves is there for the second, and for one that comes soon */
+	(void)session_free(first);
+	assert_int_equal(uw_kallsyms_add(f.session->kallsyms, 0xffffffffc0000000, 16, "ours"), 0);
+	f.session = session_free(f.session);
+	assert_int_equal(fixture_open(&f), 0);
+	assert_ptr_equal(f.session->kallsyms, kallsyms);
+	assert_string_equal(uw_kallsyms_name(f.session->kallsyms, 0xffffffffc0000008, &start),
+			    "ours");
+	fixture_deinit(&f);
+	assert_null(session_shared_free(shared));
+}
+
+static void test_own(void **state)
+{
+	struct session *first;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	open_or_skip(&f);
+	first = f.session;
+	assert_int_equal(fixture_open(&f), 0);
+	assert_ptr_not_equal(f.session->kallsyms, first->kallsyms);
+	(void)session_free(first);
+	f.session = session_free(f.session);
+	/* who has no kernel frames needs none */
+	f.options.no_kernel_frames = true;
+	assert_int_equal(fixture_open(&f), 0);
+	assert_null(f.session->kallsyms);
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,380 @@
+/* test-lines.c - inlined calls and lines; the judge is the source below, then addr2line -i. */
+#include "tests/unit/unwinder/unwinder-fixture.h"
+
+#include "symbols/elf.h"
+
+static char dir[64];
+
+/* Line numbers count: leaf's body is line 3, middle's call line 7, outer's line 11. */
+static const char program[] =
+	"volatile int sink;\n"
+	"static inline __attribute__((always_inline)) void leaf(int x) {\n"
+	"	sink = x * 7;\n"
+	"}\n"
+	"\n"
+	"static inline __attribute__((always_inline)) void middle(int x) {\n"
+	"	leaf(x + 1);\n"
+	"}\n"
+	"\n"
+	"__attribute__((noinline)) void outer(int x) {\n"
+	"	middle(x);\n"
+	"}\n"
+	"namespace space { struct S { static __attribute__((noinline)) void method(int x) { sink = "
+	"x; } }; }\n"
+	"int main(int n, char **) { outer(n); space::S::method(n); return 0; }\n";
+
+struct found {
+	unsigned n;
+	struct {
+		char function[64], file[PATH_MAX];
+		uint32_t line;
+	} calls[16];
+};
+
+static void collect(void *arg, const char *function, const char *file, uint32_t line)
+{
+	struct found *f = arg;
+
+	if (f->n == ARRAY_SIZE(f->calls))
+		return;
+	(void)snprintf(f->calls[f->n].function, 64, "%s", function);
+	(void)snprintf(f->calls[f->n].file, PATH_MAX, "%s", file ? file : "");
+	f->calls[f->n++].line = line;
+}
+
+static bool make_program(const char *compiler, const char *flags)
+{
+	char path[128];
+
+	if (!have(compiler) || !have("nm") || !have("objcopy"))
+		return false;
+	(void)snprintf(path, sizeof(path), "%s/a.cc", dir);
+	file_write(path, program, sizeof(program) - 1);
+	return shell("cd %s && %s -x c++ -O1 -g %s -Wl,--build-id=sha1 -o a a.cc -x none && nm -S "
+		     "a >names",
+		     dir, compiler, flags);
+}
+
+static struct uw_module *open_module(const char *name, struct uw_source *source)
+{
+	struct uw_module *m;
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	*source = (struct uw_source){.fd = open_or_die(path)};
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &m), 0);
+	return m;
+}
+
+static void close_module(struct uw_module *m, struct uw_source *source)
+{
+	uw_module_unref(m);
+	fd_close(source->fd);
+}
+
+static void range_of(const char *name, uint64_t *start, uint64_t *size)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[128], line[512], found[256], type;
+
+	(void)snprintf(path, sizeof(path), "%s/names", dir);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx %lx %c %255s", start, size, &type, found) == 4 &&
+		    !strcmp(found, name))
+			return;
+	fail_msg("nm does not know %s", name);
+}
+
+/* Somewhere in outer() stands all of leaf() in middle() in outer(). */
+static void check_chain(struct uw_module *m, struct uw_source *source)
+{
+	uint64_t start, size;
+	bool seen = false;
+	char file[128];
+
+	(void)snprintf(file, sizeof(file), "%s/a.cc", dir);
+	range_of("_Z5outeri", &start, &size);
+	for (uint64_t a = start; a < start + size; a++) {
+		struct found f = {0};
+		int n = uw_module_lines(m, source, a, collect, &f);
+
+		assert_int_equal(n, f.n);
+		assert_true(n >= 1);
+		assert_string_equal(f.calls[n - 1].function, "outer(int)");
+		assert_string_equal(f.calls[n - 1].file, file);
+		if (n != 3)
+			continue;
+		seen = true;
+		/* gcc gives no linkage name to what was inlined everywhere, hence no "(int)" */
+		assert_int_equal(strncmp(f.calls[0].function, "leaf", 4), 0);
+		assert_int_equal(strncmp(f.calls[1].function, "middle", 6), 0);
+		assert_in_range(f.calls[0].line, 2, 4);
+		assert_int_equal(f.calls[1].line, 7);
+		assert_int_equal(f.calls[2].line, 11);
+	}
+	assert_true(seen);
+}
+
+static void test_chain(void **state)
+{
+	static const char *const flags[] = {"-gdwarf-5", "-gdwarf-4", "-gdwarf-5 -gz=zlib",
+					    "-gdwarf-4 -gno-column-info"};
+	struct uw_source source;
+	struct uw_module *m;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (!make_program("gcc", flags[i]))
+			return;
+		m = open_module("a", &source);
+		check_chain(m, &source);
+		assert_true(uw_module_bytes(m) > 500);
+		uw_module_drop_lines(m);
+		assert_int_equal(uw_module_bytes(m), 0);
+		check_chain(m, &source);
+		close_module(m, &source);
+	}
+}
+
+static void test_without_aranges(void **state)
+{
+	struct uw_source source;
+	struct uw_module *m;
+
+	(void)state;
+	if (!make_program("gcc", "") || !shell("cd %s && objcopy -R .debug_aranges a b", dir))
+		return;
+	m = open_module("b", &source);
+	check_chain(m, &source);
+	close_module(m, &source);
+	if (!make_program("clang", "")) /* writes none, and puts methods into their classes */
+		return;
+	m = open_module("a", &source);
+	check_chain(m, &source);
+	close_module(m, &source);
+}
+
+static void test_method(void **state)
+{
+	struct uw_source source;
+	struct uw_module *m;
+	struct found f = {0};
+	uint64_t start, size;
+
+	(void)state;
+	if (!make_program("gcc", ""))
+		return;
+	m = open_module("a", &source);
+	range_of("_ZN5space1S6methodEi", &start, &size);
+	assert_int_equal(uw_module_lines(m, &source, start, collect, &f), 1);
+	assert_string_equal(f.calls[0].function, "space::S::method(int)");
+	assert_int_equal(f.calls[0].line, 13);
+	f.n = 0;
+	assert_int_equal(uw_module_lines(m, &source, 0, collect, &f), 0);
+	assert_int_equal(uw_module_lines(m, &source, UINT64_MAX, collect, &f), 0);
+	assert_int_equal(f.n, 0);
+	close_module(m, &source);
+}
+
+static int by_id(struct uw_source *source, const char *path)
+{
+	char at[256];
+
+	(void)source;
+	if (strncmp(path, "/usr/lib/debug/.build-id/", 25) != 0)
+		return -ENOENT;
+	(void)snprintf(at, sizeof(at), "%s/a.debug", dir);
+	return open(at, O_RDONLY | O_CLOEXEC);
+}
+
+static void test_separate_file(void **state)
+{
+	struct uw_source source;
+	struct uw_module *m;
+	struct found f = {0};
+	uint64_t start, size;
+
+	(void)state;
+	if (!make_program("gcc", "") ||
+	    !shell("cd %s && objcopy --only-keep-debug a a.debug && strip -o bare a", dir))
+		return;
+	m = open_module("bare", &source);
+	range_of("_Z5outeri", &start, &size);
+	assert_int_equal(uw_module_lines(m, &source, start, collect, &f),
+			 -ENODATA); /* and it stays so */
+	source.open = by_id;
+	assert_int_equal(uw_module_lines(m, &source, start, collect, &f), -ENODATA);
+	uw_module_drop_lines(m);
+	check_chain(m, &source);
+	close_module(m, &source);
+}
+
+/* Ours, against addr2line. */
+static void test_against_addr2line(void **state)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	struct uw_source source = {.fd = open_or_die("/proc/self/exe")};
+	struct uw_module *m;
+	char path[128], line[8192];
+	uint64_t address = 0;
+	unsigned n = 0, same = 0;
+	struct found found = {0};
+
+	(void)state;
+	if (!have("addr2line") || !have("nm"))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/lines", dir);
+	assert_true(shell("nm -S /proc/%d/exe | awk '$4~/^uw_/{print $1}' >%s/list && "
+			  "addr2line -a -i -f -C -e /proc/%d/exe <%s/list >%s",
+			  (int)getpid(), dir, (int)getpid(), dir, path));
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/proc/self/exe", NULL, &m), 0);
+	f = fopen(path, "re");
+	/* "0xADDRESS", then pairs of function and file:line, innermost first */
+	for (unsigned i = 0; fgets(line, sizeof(line), f); i++) {
+		char *colon;
+
+		line[strcspn(line, "\n")] = 0;
+		if (!strncmp(line, "0x", 2)) {
+			assert_int_equal(parse_u64(line + 2, 16, UINT64_MAX, &address), 0);
+			found.n = 0;
+			(void)uw_module_lines(m, &source, address, collect, &found);
+			i = 0;
+			continue;
+		}
+		if (i % 2 == 1 || i / 2 - 1 >= found.n) /* functions: names differ in their form */
+			continue;
+		colon = strrchr(line, ':');
+		assert_non_null(colon);
+		n++;
+		same += strtoul(colon + 1, NULL, 10) == found.calls[i / 2 - 1].line;
+	}
+	assert_true(n > 30);
+	assert_true(same * 100 >= n * 95);
+	uw_module_unref(m);
+	fd_close(source.fd);
+}
+
+/* Each byte of the debug sections damaged, a few at a time. */
+static void test_damage(void **state)
+{
+	struct uw_source source;
+	struct uw_module *m;
+	uint64_t start, size;
+	struct stat st;
+	unsigned seed = 1;
+
+	(void)state;
+	if (!make_program("gcc", ""))
+		return;
+	range_of("_Z5outeri", &start, &size);
+	for (unsigned i = 0; i < 150; i++) {
+		struct found f = {0};
+		char path[128];
+		int fd;
+
+		assert_true(shell("cd %s && cp a b", dir));
+		(void)snprintf(path, sizeof(path), "%s/b", dir);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		assert_true(fd >= 0 && fstat(fd, &st) == 0);
+		for (unsigned k = 0; k < 20; k++) { /* .debug_* stand behind 0x3000 */
+			uint8_t byte = (uint8_t)rand_r(&seed);
+
+			assert_int_equal(pwrite(fd, &byte, 1,
+						0x3000 + rand_r(&seed) % (st.st_size - 0x3000)),
+					 1);
+		}
+		fd_close(fd);
+		m = open_module("b", &source);
+		for (uint64_t a = start; a < start + size; a += 3)
+			(void)uw_module_lines(m, &source, a, collect, &f);
+		close_module(m, &source);
+	}
+}
+
+/* String sections without their last NUL: libdw would read on (seen by the address sanitizer). */
+static void test_strings_without_end(void **state)
+{
+	static const char *const names[] = {".debug_str", ".debug_line_str"};
+	struct found f = {0};
+	struct uw_source source;
+	struct uw_module *m;
+	uint64_t start, size;
+	char path[128];
+
+	(void)state;
+	if (!make_program("gcc", "-gdwarf-5") || !shell("cd %s && cp a b", dir))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/b", dir);
+	range_of("_Z5outeri", &start, &size);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		const Elf64_Shdr *shdr;
+		struct uw_elf elf;
+
+		assert_int_equal(uw_elf_open_fd(&elf, fd), 0);
+		shdr = uw_elf_section(&elf, names[i]);
+		assert_non_null(shdr);
+		assert_int_equal(pwrite(fd, "xxx", 3, (off_t)(shdr->sh_offset + shdr->sh_size - 3)),
+				 3);
+		uw_elf_close(&elf);
+		fd_close(fd);
+	}
+	m = open_module("b", &source);
+	for (uint64_t a = start; a < start + size; a++)
+		assert_true(uw_module_lines(m, &source, a, collect, &f) >= 0);
+	close_module(m, &source);
+}
+
+static void test_truncated_while_open(void **state)
+{
+	struct uw_source source;
+	struct uw_module *m;
+	struct found f = {0};
+	uint64_t start, size;
+
+	(void)state;
+	if (!make_program("gcc", "") || !shell("cd %s && cp a b", dir))
+		return;
+	range_of("_Z5outeri", &start, &size);
+	m = open_module("b", &source);
+	assert_true(uw_module_lines(m, &source, start, collect, &f) > 0);
+	assert_true(shell("truncate -s 100 %s/b", dir));
+	for (uint64_t a = start; a < start + size; a++)
+		(void)uw_module_lines(m, &source, a, collect, &f); /* held in memory: no fault */
+	close_module(m, &source);
+	m = open_module("b", &source);
+	assert_true(uw_module_lines(m, &source, start, collect, &f) < 0);
+	close_module(m, &source);
+}
+
+static int dir_up(void **state)
+{
+	(void)state;
+	dir_make(dir);
+	return 0;
+}
+
+static int dir_down(void **state)
+{
+	(void)state;
+	dir_remove(dir);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_without_aranges),
+		cmocka_unit_test(test_method),
+		cmocka_unit_test(test_separate_file),
+		cmocka_unit_test(test_against_addr2line),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_strings_without_end),
+		cmocka_unit_test(test_truncated_while_open),
+	};
+
+	return cmocka_run_group_tests(tests, dir_up, dir_down);
+}

@@ -1,0 +1,159 @@
+/* test-perfmap.c - names of JIT code from text that anybody may have written. */
+#include "tests/unit/unwinder/unwinder-fixture.h"
+
+#include "symbols/module.h"
+
+static struct uw_module *load(const char *text, size_t len)
+{
+	struct uw_source source = {.fd = memfd_of(text, len)};
+	struct uw_module *m;
+
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "/tmp/perf-1.map", NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	fd_close(source.fd);
+	return m;
+}
+
+static void expect(const struct uw_module *m, uint64_t at, const char *name)
+{
+	struct uw_symbol s;
+
+	if (!name) {
+		assert_false(uw_module_symbol(m, at, &s));
+		return;
+	}
+	assert_true(uw_module_symbol(m, at, &s));
+	assert_string_equal(s.name, name);
+}
+
+static void test_lines(void **state)
+{
+	static const char text[] = "7f0000001000 40 simple\n"
+				   "0x7f0000002000 0x10 with_prefix\n"
+				   "7F0000003000 1A LazyCompile:~f /tmp/a b.js:10\n"
+				   "7f0000004000 10 dos_line\r\n"
+				   "7f0000005000 0 no_size\n"
+				   "7f0000006000 10 \n"
+				   "7f0000007000 10\n"
+				   " 7f0000008000 10 blank_first\n"
+				   "7f0000009000  10 two_blanks\n"
+				   "g 10 no_number\n"
+				   "-1 10 signed\n"
+				   "7f000000a000000000 10 too_many_digits\n"
+				   "7f000000b000 100000000 too_large\n"
+				   "ffffffffffffff00 101 wraps\n"
+				   "\n\n"
+				   "7f000000c000 10 \xc3\xa9t\xc3\xa9\n"
+				   "7f000000d000 10 not_written_whole";
+	struct uw_module *m = load(text, sizeof(text) - 1);
+
+	(void)state;
+	expect(m, 0x7f0000001000, "simple");
+	expect(m, 0x7f000000103f, "simple");
+	expect(m, 0x7f0000001040, NULL);
+	expect(m, 0x7f000000200f, "with_prefix");
+	expect(m, 0x7f0000003019, "LazyCompile:~f /tmp/a b.js:10");
+	expect(m, 0x7f0000004001, "dos_line");
+	for (uint64_t i = 5; i < 12; i++)
+		expect(m, 0x7f0000000000 + i * 0x1000, NULL);
+	expect(m, 0xffffffffffffff01, NULL);
+	expect(m, 0x7f000000c000, "\xc3\xa9t\xc3\xa9");
+	expect(m, 0x7f000000d000, NULL);
+	assert_true(uw_module_has_symbols(m));
+	uw_module_unref(m);
+}
+
+static void test_overlaps(void **state)
+{
+	static const char text[] = "1000 100 interpreted\n2000 100 kept\n1000 100 optimised\n2fff "
+				   "1 z\n1080 10 patched\n";
+	struct uw_module *m = load(text, sizeof(text) - 1);
+
+	(void)state;
+	expect(m, 0x1000, NULL); /* the later entry lies inside: what was around is stale */
+	expect(m, 0x1085, "patched");
+	expect(m, 0x2000, "kept");
+	uw_module_unref(m);
+}
+
+static void test_grows(void **state)
+{
+	struct uw_source source = {.fd = memfd_of("1000 10 a\n", 10)};
+	struct uw_module *m;
+
+	(void)state;
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "/tmp/perf-1.map", NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	expect(m, 0x1000, "a");
+	expect(m, 0x2000, NULL);
+	assert_int_equal(write(source.fd, "2000 10 b\n", 10), 10);
+	uw_module_drop_symbols(m);
+	expect(m, 0x1000, NULL);
+	assert_true(uw_module_want_symbols(m));
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	expect(m, 0x1000, "a");
+	expect(m, 0x2000, "b");
+	uw_module_unref(m);
+	fd_close(source.fd);
+}
+
+static void test_bounds(void **state)
+{
+	static char text[5000] = "1000 10 ";
+	struct uw_source pipe_end;
+	struct uw_symbol s;
+	struct uw_module *m;
+	int fds[2];
+
+	(void)state;
+	memset(text + 8, 'n', 4000); /* cut at 1024 */
+	strcat(text, "\n");
+	m = load(text, strlen(text));
+	assert_true(uw_module_symbol(m, 0x1000, &s));
+	assert_int_equal(strlen(s.name), 1024);
+	uw_module_unref(m);
+	m = load("", 0);
+	expect(m, 0, NULL);
+	uw_module_unref(m);
+	m = load("1000 10 a\0b\n2000 10 c\n", 22); /* no text */
+	expect(m, 0x1000, NULL);
+	expect(m, 0x2000, "c");
+	uw_module_unref(m);
+	/* a FIFO in its place must not stop us */
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pipe_end = (struct uw_source){.fd = fds[0]};
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "x", NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &pipe_end), -EINVAL);
+	uw_module_unref(m);
+	fd_close(fds[0]);
+	fd_close(fds[1]);
+}
+
+/* Of a map beyond 64 MiB the end is read, where the new code stands. */
+static void test_long(void **state)
+{
+	struct uw_source source = {.fd = memfd_of("1000 10 at_the_start\n", 21)};
+	struct uw_module *m;
+
+	(void)state;
+	assert_int_equal(ftruncate(source.fd, 70 << 20), 0);
+	assert_int_equal(lseek(source.fd, 0, SEEK_END), 70 << 20);
+	assert_int_equal(write(source.fd, "\n2000 10 at_the_end\n", 20), 20);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "x", NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	expect(m, 0x1000, NULL);
+	expect(m, 0x2000, "at_the_end");
+	uw_module_unref(m);
+	fd_close(source.fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lines), cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_grows), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* test-symbols.c - which name an address gets, and from which table. */
+#include "tests/unit/unwinder/unwinder-fixture.h"
+
+#include "symbols/parts.h"
+#include "symbols/symbols.h"
+
+static struct uw_symbols *build(struct uw_symbols_builder *b)
+{
+	struct uw_symbols *symbols;
+
+	assert_int_equal(uw_symbols_build(b, &symbols), 0);
+	return symbols;
+}
+
+static void add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
+		int rank)
+{
+	assert_int_equal(uw_symbols_add(b, start, size, name, strlen(name), rank), 0);
+}
+
+static void expect(const struct uw_symbols *symbols, uint64_t at, const char *name, uint64_t start,
+		   uint64_t size)
+{
+	struct uw_symbol s = {.name = "untouched"};
+
+	if (!name) {
+		if (uw_symbols_find(symbols, at, &s))
+			fail_msg("%lx is %s", at, s.name);
+		assert_string_equal(s.name, "untouched");
+		return;
+	}
+	if (!uw_symbols_find(symbols, at, &s))
+		fail_msg("%lx is nothing", at);
+	assert_string_equal(s.name, name);
+	assert_int_equal(s.start, start);
+	assert_int_equal(s.size, size);
+}
+
+static struct uw_layout *layout_of(uint64_t first, uint64_t size)
+{
+	struct uw_layout *layout = calloc(1, sizeof(*layout) + 2 * sizeof(layout->segments[0]));
+
+	layout->n_segments = 2;
+	layout->segments[0] = (struct uw_segment){.vaddr = 0, .memsz = first, .filesz = first};
+	layout->segments[1] =
+		(struct uw_segment){.vaddr = first, .memsz = size, .filesz = size, .exec = true};
+	return layout;
+}
+
+static void test_lookup(void **state)
+{
+	struct uw_layout *layout = layout_of(0x1000, 0x1000);
+	struct uw_symbols_builder b = {.layout = layout};
+	struct uw_symbols *s;
+
+	(void)state;
+	add(&b, 0x1100, 0x40, "sized", UW_RANK_GLOBAL | UW_RANK_FUNCTION);
+	add(&b, 0x1200, 0, "open", UW_RANK_GLOBAL);
+	add(&b, 0x1300, 0x10, "next", UW_RANK_LOCAL | UW_RANK_FUNCTION);
+	add(&b, 0x1f00, 0, "last", UW_RANK_GLOBAL);
+	add(&b, 0x0fff, 1, "data_before", UW_RANK_GLOBAL);
+	add(&b, 0x2000, 1, "beyond", UW_RANK_GLOBAL);
+	s = build(&b);
+	expect(s, 0x10ff, NULL, 0, 0);
+	expect(s, 0x1100, "sized", 0x1100, 0x40);
+	expect(s, 0x113f, "sized", 0x1100, 0x40);
+	expect(s, 0x1140, NULL, 0, 0);
+	expect(s, 0x1200, "open", 0x1200, 0x100);
+	expect(s, 0x12ff, "open", 0x1200, 0x100);
+	expect(s, 0x1310, NULL, 0, 0); /* "open" ends where "next" begins */
+	expect(s, 0x1fff, "last", 0x1f00, 0x100);
+	expect(s, 0x2000, NULL, 0, 0); /* not past the segment */
+	expect(s, 0x0fff, NULL, 0, 0);
+	expect(s, 0, NULL, 0, 0);
+	expect(s, UINT64_MAX, NULL, 0, 0);
+	assert_true(uw_symbols_bytes(s) < 400);
+	uw_symbols_free(s);
+	free(layout);
+}
+
+static void test_preference(void **state)
+{
+	static const struct {
+		const char *better, *worse;
+		int better_rank, worse_rank;
+		uint64_t better_size, worse_size;
+	} pairs[] = {
+		{"global", "weak", UW_RANK_GLOBAL, UW_RANK_WEAK, 8, 8},
+		{"weak", "local", UW_RANK_WEAK, UW_RANK_LOCAL, 8, 8},
+		{"local_function", "global_label", UW_RANK_LOCAL | UW_RANK_FUNCTION, UW_RANK_GLOBAL,
+		 8, 8},
+		{"local_sized", "global_unsized", UW_RANK_LOCAL, UW_RANK_GLOBAL, 8, 0},
+		{"plain", "_plain", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 8, 8},
+		{"_one", "__one", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 8, 8},
+		{"__global", "weak", UW_RANK_GLOBAL, UW_RANK_WEAK, 8, 8},
+		{"larger", "smaller", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 9, 8},
+		{"label", "call@plt", UW_RANK_LOCAL, UW_RANK_MADE_UP, 8, 16},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		for (unsigned order = 0; order < 2; order++) {
+			struct uw_symbols_builder b = {0};
+			struct uw_symbols *s;
+
+			if (order)
+				add(&b, 0x1000, pairs[i].worse_size, pairs[i].worse,
+				    pairs[i].worse_rank);
+			add(&b, 0x1000, pairs[i].better_size, pairs[i].better,
+			    pairs[i].better_rank);
+			if (!order)
+				add(&b, 0x1000, pairs[i].worse_size, pairs[i].worse,
+				    pairs[i].worse_rank);
+			s = build(&b);
+			expect(s, 0x1000, pairs[i].better, 0x1000, pairs[i].better_size);
+			uw_symbols_free(s);
+		}
+	}
+}
+
+static void test_nested(void **state)
+{
+	struct uw_symbols_builder b = {0};
+	struct uw_symbols *s;
+
+	(void)state;
+	add(&b, 0x1000, 0x100, "outer", UW_RANK_GLOBAL | UW_RANK_FUNCTION);
+	add(&b, 0x1010, 0x10, "inner", UW_RANK_LOCAL | UW_RANK_FUNCTION);
+	add(&b, 0x1030, 0, "label", UW_RANK_LOCAL);
+	s = build(&b);
+	expect(s, 0x100f, "outer", 0x1000, 0x100);
+	expect(s, 0x1010, "inner", 0x1010, 0x10);
+	expect(s, 0x1020, "outer", 0x1000, 0x100);
+	expect(s, 0x1035, "outer", 0x1000, 0x100); /* a label inside is no function */
+	expect(s, 0x1100, NULL, 0, 0);
+	uw_symbols_free(s);
+}
+
+static void test_limits(void **state)
+{
+	struct uw_symbols_builder b = {0};
+	struct uw_symbols *s;
+	static char name[40000];
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	assert_int_equal(uw_symbols_add(&b, 1, 1, name, 0, 1), 0);
+	assert_int_equal(uw_symbols_add(&b, 2, 1, name, 32769, 1), 0);
+	assert_int_equal(b.n, 0);
+	assert_int_equal(uw_symbols_add(&b, 3, 1, name, 32768, 1), 0);
+	assert_int_equal(b.n, 1);
+	add(&b, UINT64_MAX, UINT64_MAX, "end", 1);
+	add(&b, 0x10, UINT64_MAX, "huge", 1);
+	s = build(&b);
+	expect(s, UINT64_MAX, "end", UINT64_MAX, UINT32_MAX); /* sizes stop at 4 GiB */
+	expect(s, 0x10ull + UINT32_MAX - 1, "huge", 0x10, UINT32_MAX);
+	expect(s, 0x10 + (uint64_t)UINT32_MAX, NULL, 0, 0);
+	uw_symbols_free(s);
+	s = build(&b); /* nothing at all */
+	expect(s, 0, NULL, 0, 0);
+	uw_symbols_free(s);
+}
+
+static void test_latest(void **state)
+{
+	struct uw_symbols_builder b = {0};
+	struct uw_symbols *s;
+
+	(void)state;
+	add(&b, 0x1000, 0x100, "first", 1);
+	add(&b, 0x2000, 0x100, "untouched", 1);
+	add(&b, 0x1080, 0x100, "over_its_tail", 1);
+	add(&b, 0x3000, 0x10, "old", 1);
+	add(&b, 0x3000, 0x20, "recompiled", 1);
+	add(&b, 0x4010, 0x10, "small", 1);
+	add(&b, 0x4000, 0x100, "around_it", 1);
+	assert_int_equal(uw_symbols_build_latest(&b, &s), 0);
+	expect(s, 0x1000, NULL, 0, 0); /* a function of which a part is gone is gone */
+	expect(s, 0x1080, "over_its_tail", 0x1080, 0x100);
+	expect(s, 0x2000, "untouched", 0x2000, 0x100);
+	expect(s, 0x3008, "recompiled", 0x3000, 0x20);
+	expect(s, 0x4018, "around_it", 0x4000, 0x100);
+	uw_symbols_free(s);
+}
+
+/* As many as are sorted by digits, in no order, over all 64 bits; of two names the global one. */
+static void test_many(void **state)
+{
+	enum { MANY = 5000 };
+	static const uint64_t steps[] = {0x10, 0x10000010, 0x200000000000010};
+	struct uw_symbols *s;
+	char name[32];
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(steps); k++) {
+		/* 7 has no common factor with these, so each number comes once */
+		const uint64_t n = k == 2 ? 100 : MANY, times = k == 2 ? 3 : 1;
+		struct uw_symbols_builder b = {0};
+
+		for (uint64_t i = 0; i < n * times; i++) {
+			uint64_t number = i * 7 % n;
+
+			(void)snprintf(name, sizeof(name), "l%lu", number);
+			add(&b, 0x1000 + number * steps[k], 8, name, UW_RANK_LOCAL);
+			(void)snprintf(name, sizeof(name), "g%lu", number);
+			add(&b, 0x1000 + number * steps[k], 8, name, UW_RANK_GLOBAL);
+		}
+		s = build(&b);
+		for (uint64_t number = 0; number < n; number++) {
+			(void)snprintf(name, sizeof(name), "g%lu", number);
+			expect(s, 0x1007 + number * steps[k], name, 0x1000 + number * steps[k], 8);
+			expect(s, 0x1008 + number * steps[k], NULL, 0, 0);
+		}
+		uw_symbols_free(s);
+	}
+}
+
+/* Crowds and deserts, up to the last address: what stands alone is found, and nothing beside it. */
+static void test_uneven(void **state)
+{
+	enum { EACH = 100 };
+	static const uint64_t places[] = {0,	      1ull << 20, (1ull << 20) + 0x5000,
+					  1ull << 40, 1ull << 63, UINT64_MAX - EACH * 4};
+	struct uw_symbols_builder b = {0};
+	struct uw_symbols *s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		for (uint64_t k = 0; k < EACH; k++)
+			add(&b, places[i] + k * 4, 2, "f", UW_RANK_GLOBAL | UW_RANK_FUNCTION);
+	s = build(&b);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		for (uint64_t k = 0; k < EACH; k++) {
+			uint64_t at = places[i] + k * 4;
+
+			expect(s, at + 1, "f", at, 2);
+			expect(s, at + 2, NULL, 0, 0);
+		}
+		expect(s, places[i] - 1, NULL, 0, 0);
+		expect(s, places[i] + EACH * 4, NULL, 0, 0);
+	}
+	uw_symbols_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference),
+		cmocka_unit_test(test_nested), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_latest), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_uneven),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+/* intern.h - the interned tables of one packet sequence.  Private to trace/.  Thread: main.
+ *
+ * Content gets an id when it is first asked for, and an entry in the trace when it is first used by
+ * a stack: the entry is appended to `pending`, which the next sample packet takes along as its
+ * InternedData.  `written` of each thing is the generation in which that was done;
+ * intern_new_generation() makes all be written again.
+ *
+ *   callstack ─► frame ─► name (a string of its own table, forgotten together with the frames)
+ *                  └────► mapping ─► path components, build id (kept for ever: one set a module)
+ *
+ * The id spaces are separate, as the trace format looks ids up by table. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/table.h"
+#include "trace/stacks.h"
+
+struct intern_frame {
+	uint64_t rel_pc;
+	uint32_t mapping, name; /* name 0: none yet */
+	uint32_t written;
+};
+struct intern_mapping {
+	uint32_t path, build_id; /* in places; 0: none.  path: normalised, as readers show it */
+	uint32_t written;
+	uint32_t *components; /* in places */
+	uint32_t n_components;
+	uint64_t load_bias, exact_offset;
+	uint32_t next;	       /* id of another one of the same hash; 0: none */
+	struct buffer symbols; /* AddressSymbols waiting for a flush */
+};
+
+struct intern {
+	uint32_t generation; /* of the sequence's incremental state, from 1 */
+	struct buffer pending;
+
+	struct intern_frame *frames;
+	uint32_t *frame_slots; /* index + 1 */
+	size_t n_frames, room_frames, n_frame_slots;
+	uint32_t first_frame;	   /* id of frames[0] */
+	uint32_t frame_generation; /* counts forgettings, from 1 */
+	struct string_table names;
+	size_t name_bytes;
+
+	struct intern_mapping *mappings; /* id 1 first */
+	size_t n_mappings, room_mappings;
+	struct table mapping_of_hash; /* -> id */
+	struct string_table places;
+
+	struct marks { /* `written` by string id */
+		uint32_t *written;
+		size_t room;
+	} names_written, paths_written, build_ids_written;
+	struct stacks stacks;
+};
+
+int intern_init(struct intern *in);
+void intern_deinit(struct intern *in);
+
+/* As writer_mapping() and the like of writer.h. */
+int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len,
+		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
+/* @name: an id of intern_name(), 0: none yet. */
+int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+		 uint32_t *ret_frame);
+int intern_callstack(struct intern *in, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
+/* The frame of an address, or NULL. */
+struct intern_frame *intern_find_frame(const struct intern *in, uint32_t mapping, uint64_t rel_pc);
+int intern_name(struct intern *in, const char *name, uint32_t *ret_name);
+
+/* Everything is written again at its next use; callstacks are forgotten. */
+void intern_new_generation(struct intern *in);
+/* Forgets frames and names too: their ids become stale.  Implies a new generation. */
+void intern_forget_frames(struct intern *in);
+size_t intern_frame_bytes(const struct intern *in);

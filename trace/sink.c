@@ -1,0 +1,397 @@
+/* sink.c - see sink.h: files and memory.  Compression is sink_deflate.c.
+ *
+ * The file sink gathers up to BUFFER_SIZE and writes whole packets only: a write(2) that the disk
+ * cuts short is taken back to the last packet that is whole, so the file ends in one whatever
+ * happens short of a crash. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "trace/sink.h"
+
+enum {
+	BUFFER_SIZE = 256 << 10,
+};
+
+struct sink_file {
+	struct sink sink;
+	int fd;
+	int error;	  /* the first one; nothing is written after it */
+	uint64_t out;	  /* bytes that the kernel has taken */
+	char *path, *old; /* NULL: not a file that we made; nothing was put aside for it */
+	size_t len;
+	uint8_t buffer[BUFFER_SIZE];
+};
+
+bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len)
+{
+	uint64_t tag, len;
+	const void *packet;
+
+	if (!cursor_left(c))
+		return false;
+	tag = cursor_uleb(c);
+	len = cursor_uleb(c);
+	packet = cursor_bytes(c, len);
+	if (c->bad || tag != SINK_PACKET_TAG) {
+		c->bad = true;
+		return false;
+	}
+	*ret_packet = packet;
+	*ret_len = len;
+	return true;
+}
+
+/* How many of the first @written bytes of @data are whole packets: the walk over tags and lengths.
+ */
+static size_t whole_packets(const uint8_t *data, size_t written)
+{
+	struct cursor c = cursor_of(data, written);
+	const void *packet;
+	size_t whole = 0, len;
+
+	while (sink_next_packet(&c, &packet, &len))
+		whole = written - cursor_left(&c);
+	return whole;
+}
+
+/* Writes @len bytes that are whole packets.  On failure takes back what is cut. */
+static int file_write_out(struct sink_file *f, const uint8_t *data, size_t len)
+{
+	size_t done = 0, whole;
+
+	while (done < len) {
+		ssize_t n = write(f->fd, data + done, len - done);
+		int r = n < 0 ? -errno : -EIO;
+		off_t end;
+
+		if (n > 0) {
+			done += (size_t)n;
+			continue;
+		}
+		if (r == -EINTR)
+			continue;
+		f->error = fail(r);
+		f->len = 0;
+		/* Pipes and terminals cannot be cut: their reader sees a cut packet, as after a
+		 * crash. */
+		end = lseek(f->fd, 0, SEEK_CUR);
+		whole = whole_packets(data, done);
+		sink_count_add(&f->sink.written, data, whole);
+		f->sink.bytes = f->out + done;
+		done -= whole;
+		if (done && end >= (off_t)done && ftruncate(f->fd, end - (off_t)done) == 0) {
+			(void)lseek(f->fd, end - (off_t)done, SEEK_SET);
+			f->sink.bytes -= done;
+		}
+		return f->error;
+	}
+	sink_count_add(&f->sink.written, data, len);
+	f->out += len;
+	return 0;
+}
+
+static int file_flush(struct sink *sink)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+	int r;
+
+	if (f->error < 0)
+		return trace(f->error);
+	if (!f->len)
+		return 0;
+	r = file_write_out(f, f->buffer, f->len);
+	if (r < 0)
+		return trace(r);
+	f->len = 0;
+	return 0;
+}
+
+static int file_write(struct sink *sink, const void *data, size_t len)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+	int r;
+
+	if (f->error < 0)
+		return trace(f->error);
+	if (len > BUFFER_SIZE - f->len) {
+		r = file_flush(sink);
+		if (r < 0)
+			return trace(r);
+	}
+	if (len > BUFFER_SIZE) {
+		r = file_write_out(f, data, len);
+		if (r < 0)
+			return trace(r);
+	} else if (len) {
+		memcpy(f->buffer + f->len, data, len);
+		f->len += len;
+	}
+	sink->bytes += len;
+	return 0;
+}
+
+/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it
+ * was before. */
+static void put_back(const struct sink_file *f)
+{
+	struct stat st;
+
+	if (f->fd >= 0 && (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size))
+		return;
+	if (f->old)
+		(void)rename(f->old, f->path);
+	else if (f->fd >= 0)
+		(void)unlink(f->path);
+}
+
+static void file_free(struct sink *sink)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+
+	if (f->path)
+		put_back(f);
+	fd_close(f->fd);
+	free(f->path);
+	free(f->old);
+	free(f);
+}
+
+int sink_fd_new(int fd, struct sink **ret_sink)
+{
+	_cleanup_(fd_closep) int owned = fd;
+	struct sink_file *f = malloc(sizeof(*f));
+
+	if (!f)
+		return fail(-ENOMEM);
+	*f = (struct sink_file){
+		.sink = {.write = file_write, .flush = file_flush, .free = file_free},
+		.fd = take_fd(owned),
+	};
+	*ret_sink = &f->sink;
+	return 0;
+}
+
+/* ---- how a path is opened ----
+ *
+ * nothing there                    made, mode 0600
+ * a regular file, a link to one    becomes PATH.old
+ * a link that leads nowhere        becomes PATH.old
+ * a device, a pipe, a link to one  written into, if @is_trap() says that nobody has laid it out
+ * -, /dev/stdout, /dev/fd/N ...    the descriptor itself, whatever it is */
+
+/* In a folder where everybody makes files, another user's link or pipe leads where that user likes.  The rule
+ * of fs.protected_symlinks and fs.protected_fifos (Documentation/admin-guide/sysctl/fs.rst), which may be off. */
+static bool is_trap(const char *path, const struct stat *st)
+{
+	_cleanup_(freep) char *folder = strdup(path);
+	char *slash = folder ? strrchr(folder, '/') : NULL;
+	struct stat in;
+
+	if (st->st_uid == geteuid())
+		return false;
+	if (slash)
+		slash[slash == folder] = 0;
+	if (!folder || stat(slash ? folder : ".", &in) < 0)
+		return true;
+	return (in.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH) && in.st_uid != st->st_uid;
+}
+
+enum { FILE_NEW, FILE_OLD, FILE_SPECIAL };
+
+static int look(const char *path)
+{
+	struct stat st, to;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? FILE_NEW : fail(-errno);
+	to = st;
+	if (S_ISLNK(st.st_mode)) {
+		if (is_trap(path, &st))
+			return fail(-ELOOP);
+		if (stat(path, &to) < 0)
+			return errno == ENOENT || errno == ELOOP ? FILE_OLD : fail(-errno);
+	}
+	if (S_ISDIR(to.st_mode))
+		return fail(-EISDIR);
+	if (S_ISREG(to.st_mode))
+		return FILE_OLD;
+	return is_trap(path, &st) ? fail(-ELOOP) : FILE_SPECIAL;
+}
+
+static int keep_old(const char *path, char **ret_old)
+{
+	_cleanup_(freep) char *old = NULL;
+
+	if (asprintf(&old, "%s.old", path) < 0) {
+		old = NULL;
+		return fail(-ENOMEM);
+	}
+	if (rename(path, old) < 0)
+		return fail(errno == EISDIR ? -ENOTEMPTY : -errno);
+	*ret_old = take(old);
+	return 0;
+}
+
+static int file_open(struct sink_file *f, const char *path)
+{
+	int r, flags = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+
+	f->path = strdup(path);
+	if (!f->path)
+		return fail(-ENOMEM);
+	r = look(path);
+	if (r == FILE_OLD) {
+		r = keep_old(path, &f->old);
+		if (r < 0)
+			return trace(r);
+	} else if (r < 0) {
+		return trace(r);
+	}
+	if (r != FILE_SPECIAL)
+		flags |= O_CREAT | O_EXCL | O_NOFOLLOW;
+	f->fd = open(path, flags, 0600);
+	return f->fd < 0 ? fail(-errno) : 0;
+}
+
+/* N of a path that names our descriptor N, else -1. */
+static int named_descriptor(const char *path)
+{
+	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+	uint64_t n;
+
+	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		size_t len = strlen(folders[i]);
+
+		if (!strncmp(path, folders[i], len) && parse_u64(path + len, 10, INT_MAX, &n) == 0)
+			return (int)n;
+	}
+	return -1;
+}
+
+/* What it is open for is shared: its position, and whether it appends.  -EBADF: not one that we have inherited,
+ * which our own are not (O_CLOEXEC). */
+static int dup_inherited(int fd)
+{
+	int flags = fcntl(fd, F_GETFD);
+
+	if (flags < 0 || flags & FD_CLOEXEC)
+		return fail(-EBADF);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? fail(-errno) : fd;
+}
+
+int sink_file_new(const char *path, struct sink **ret_sink)
+{
+	int named = named_descriptor(path), fd = named < 0 ? -1 : dup_inherited(named), r;
+	struct sink *sink;
+
+	if (named >= 0 && fd < 0)
+		return trace(fd);
+	r = sink_fd_new(fd, &sink);
+	if (r < 0)
+		return trace(r);
+	if (named < 0)
+		r = file_open(container_of(sink, struct sink_file, sink), path);
+	if (r < 0) {
+		(void)sink_free(sink);
+		return trace(r);
+	}
+	*ret_sink = sink;
+	return 0;
+}
+
+struct sink *sink_free(struct sink *sink)
+{
+	if (sink)
+		sink->free(sink);
+	return NULL;
+}
+
+/* ---- memory ---- */
+struct sink_memory {
+	struct sink sink;
+	struct buffer buffer;
+	size_t most;
+};
+
+static uint64_t count_packets(const void *data, size_t len)
+{
+	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	size_t size;
+	uint64_t n = 0;
+
+	while (sink_next_packet(&c, &packet, &size))
+		n++;
+	return n;
+}
+
+static int memory_write(struct sink *sink, const void *data, size_t len)
+{
+	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
+
+	if (len > m->most - min_u64(m->buffer.len, m->most)) {
+		sink->dropped += count_packets(data, len);
+		sink->renew = true;
+		return 0;
+	}
+	buffer_append(&m->buffer, data, len);
+	if (m->buffer.bad)
+		return fail(-ENOMEM);
+	sink->bytes += len;
+	return 0;
+}
+
+static int memory_flush(struct sink *sink)
+{
+	(void)sink;
+	return 0;
+}
+
+static void memory_free(struct sink *sink)
+{
+	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
+
+	buffer_deinit(&m->buffer);
+	free(m);
+}
+
+int sink_memory_new(struct sink **ret_sink)
+{
+	struct sink_memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return fail(-ENOMEM);
+	m->most = SIZE_MAX;
+	m->sink = (struct sink){.write = memory_write, .flush = memory_flush, .free = memory_free};
+	*ret_sink = &m->sink;
+	return 0;
+}
+
+const void *sink_memory_data(struct sink *sink, size_t *ret_len)
+{
+	struct sink_memory *m = container_of(sink, struct sink_memory, sink);
+
+	*ret_len = m->buffer.len;
+	return m->buffer.data;
+}
+
+void sink_memory_limit(struct sink *sink, size_t most)
+{
+	container_of(sink, struct sink_memory, sink)->most = most;
+}
+
+void sink_memory_clear(struct sink *sink)
+{
+	container_of(sink, struct sink_memory, sink)->buffer.len = 0;
+}

@@ -1,0 +1,143 @@
+/* writer.h - a session's packets: interned tables, samples, names, statistics.  Thread: main.
+ *
+ * One writer is one packet sequence.  Ids are small and only grow; an entry is written once a
+ * generation, in the packet that first needs it or before.  Field numbers and rules: protos/ (and
+ * what it cites). Nothing is allocated a sample once the tables are warm.
+ *
+ * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample()
+ * that follows; a frame's while writer_generation() stays the same (it changes only inside
+ * writer_sample(), when the tables have reached their bound, which a program without a JIT compiler
+ * never gets to). */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/table.h"
+#include "trace/sink.h"
+
+struct writer;
+
+/* What the defaults packet says of the events. */
+struct writer_event {
+	const char *name;	/* NULL or "": the usual name of the counter */
+	int32_t counter;	/* PerfEvents.Counter, -1: none */
+	const char *tracepoint; /* "GROUP:NAME" or NULL */
+	const char *filter;	/* of the tracepoint, or NULL */
+	uint32_t raw_type;	/* when neither counter nor tracepoint */
+	uint64_t raw_config, raw_config1, raw_config2;
+	bool exclude_user, exclude_kernel, exclude_hv;
+};
+/* A recording that was made before: times are those of its own clock, told as CLOCK_BOOTTIME, and
+ * nothing is asked of the machine that writes. */
+struct writer_past {
+	uint64_t first_time;
+	uint64_t wall_clock;	       /* CLOCK_REALTIME at first_time; 0: not known */
+	const char *release, *machine; /* uname's; NULL: not known */
+	uint32_t n_cpus;	       /* 0: not known */
+	uint64_t ram_bytes;
+};
+struct writer_options {
+	struct writer_event leader;
+	const struct writer_event *followers; /* borrowed while the writer lives */
+	size_t n_followers;
+	uint64_t period, frequency;  /* one is 0 */
+	uint32_t poll_ms;	     /* not 0: counters read at this period instead (both are 0) */
+	uint32_t shard_count, shard; /* one of so many shares of the processes; 0: all */
+	int clock;		     /* CLOCK_* of the timestamps given to writer_sample */
+	uint32_t sequence_id;	     /* trusted_packet_sequence_id; 0: left to a service */
+	const char *tool;	     /* "perfwind 0.1", into SystemInfo.tracing_service_version */
+	const struct writer_past *past; /* borrowed while the writer lives; NULL: here and now */
+};
+
+int writer_new(const struct writer_options *options, struct sink *sink /* borrowed */,
+	       struct writer **ret_writer);
+struct writer *writer_free(struct writer *writer);
+
+/* Head of a trace: clock snapshot, system info, trace uuid, defaults, fixed internings. */
+int writer_start(struct writer *writer);
+int writer_clock_snapshot(struct writer *writer);
+/* Incremental state anew: defaults and every interned entry are written again at next use. */
+int writer_clear_incremental_state(struct writer *writer);
+/* The same if the sink asks for it, and WRITER_RENEWED: then what readers need that is no interned
+ * entry (processes, threads) has to be told again too.  Not between writer_callstack() and the
+ * writer_sample() that uses it. */
+enum { WRITER_RENEWED = 1 };
+int writer_renew(struct writer *writer);
+
+/* ProcessTree.  Samples belong to the life and have the names that were written last before them;
+ * lives of one pid may take turns.  The main thread is named along. */
+struct writer_process {
+	uint32_t pid, ppid, uid;
+	uint64_t life; /* which of the pid's lives; any number that no other life of the pid has; 0:
+			  not told */
+	const char *comm;
+	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
+	size_t cmdline_len;
+	const char *cgroup; /* its path; NULL: not known */
+	bool kernel_thread;
+};
+int writer_process(struct writer *writer, const struct writer_process *process,
+		   uint64_t boottime_ns);
+int writer_thread(struct writer *writer, uint32_t pid, uint32_t tid, const char *comm,
+		  uint64_t boottime_ns);
+
+/* A module -> mapping id.  One mapping serves all processes (start = end = 0; addresses are ELF
+ * virtual addresses).  @build_id raw bytes.  @exact_offset: file offset of the executable mapping
+ * the frames are in; with
+ * @load_bias it is what offline symbolisers check the addresses against.  The kernel's is
+ * WRITER_KERNEL_MAPPING. */
+enum { WRITER_KERNEL_MAPPING = 1 };
+int writer_mapping(struct writer *writer, const char *path, const void *build_id,
+		   size_t build_id_len, uint64_t load_bias, uint64_t exact_offset,
+		   uint32_t *ret_mapping);
+/* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives
+ * the same id). The kernel's have rel_pc 0 and a name.  rel_pc | WRITER_GUESSED: a frame found
+ * without unwind information; it has an id of its own and says so (Frame.kind_str). */
+#define WRITER_GUESSED (1ull << 63)
+int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name,
+		 uint32_t *ret_frame);
+/* The same by the id of a name, 0: not known yet.  A name's id is good as long as those of frames
+ * are, and its text as long. */
+int writer_frame_named(struct writer *writer, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+		       uint32_t *ret_frame);
+int writer_name(struct writer *writer, const char *name, uint32_t *ret_name);
+const char *writer_name_text(const struct writer *writer, uint32_t name);
+/* Changes when the frame ids given out so far have become invalid: whoever keeps them looks here
+ * before each stack. */
+uint32_t writer_generation(const struct writer *writer);
+/* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
+int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
+
+struct writer_sample {
+	uint64_t time; /* the session's clock */
+	uint32_t cpu, pid, tid;
+	bool counts_only; /* read by the clock: of no task */
+	uint8_t cpu_mode; /* PERF_RECORD_MISC_CPUMODE */
+	uint64_t count;	  /* timebase_count: running sum of weights of this CPU */
+	const uint64_t *follower_counts;
+	size_t n_follower_counts;
+	uint32_t callstack;	 /* 0: none (counter only, or skipped) */
+	uint32_t unwind_error;	 /* StackUnwindError; 0: none */
+	uint32_t skipped_reason; /* SampleSkipReason; 0: not skipped */
+};
+int writer_sample(struct writer *writer, const struct writer_sample *sample);
+/* The source ends here because its own memory passed the limit. */
+int writer_guardrail(struct writer *writer, uint64_t boottime_ns);
+int writer_lost(struct writer *writer, uint32_t cpu, uint64_t records, uint64_t boottime_ns);
+
+/* Late names and inlined calls: lines innermost first, of one address of one module. */
+struct writer_line {
+	const char *function, *file; /* file may be NULL */
+	uint32_t line;
+};
+int writer_symbol(struct writer *writer, uint32_t mapping, uint64_t rel_pc,
+		  const struct writer_line *lines, size_t n);
+/* Sends collected writer_symbol() lines as ModuleSymbols packets. */
+int writer_symbols_flush(struct writer *writer);
+
+/* perfwind's own statistics and notes (protos/perfwind.proto). */
+struct writer_stat {
+	const char *name; /* "lost.samples" ... */
+	double value;
+};
+int writer_stats(struct writer *writer, const struct writer_stat *stats, size_t n,
+		 const char *const *notes, size_t n_notes, uint64_t boottime_ns);

@@ -1,0 +1,31 @@
+/* service-packets.h - the packets that a tracing service adds to a trace, for traces without one.
+ * Thread: main.  They are a sequence of their own, the first of the trace, and are appended to a
+ * buffer as whole Trace.packet fields. */
+#pragma once
+
+#include "base/bytes.h"
+#include "protos/trace.pb-c.h"
+
+enum { SERVICE_SEQUENCE = 1 };
+
+struct service {
+	int32_t uid;
+	const char *tool; /* "perfwind 0.1" */
+	bool any_packet;
+	struct service_clocks { /* of the last snapshot, ns */
+		uint64_t boottime, others[3];
+	} clocks;
+};
+
+/* All return 0 or -ENOMEM.  Sync marker, uuid (NULL: a random one), the config as it was given
+ * (NULL: left out), the machine. */
+int service_marker(struct service *service, struct buffer *to);
+int service_uuid(struct service *service, const int64_t uuid[2], struct buffer *to);
+int service_config(struct service *service, const struct buffer *config, struct buffer *to);
+int service_system_info(struct service *service, struct buffer *to);
+/* A clock snapshot: the first time, and when a clock has moved by 10 ms or more against the others
+ * since the last one. */
+int service_clocks(struct service *service, struct buffer *to);
+int service_event(struct service *service, Pb__TracingServiceEvent__EventTypeCase event,
+		  struct buffer *to);
+int service_stats(struct service *service, Pb__TraceStats *stats, struct buffer *to);

@@ -1,0 +1,318 @@
+/* trace-buffer.c - see trace_buffer.h.
+ *
+ *   data    ...│ oldest record │ record │ ... │ newest │ free ...     (a ring of bytes)
+ *              read                                    written
+ *   record  [u32 bytes][u32 sequence | flags][packet][to a multiple of 8]
+ *
+ * Positions only grow; a position modulo the size is where it lies.  The size is a multiple of 8,
+ * so heads never wrap; packets may.
+ *
+ * Overwriting and incremental state.  A ring's reader begins somewhere in a sequence, and can use
+ * nothing of it before the next packet that begins incremental state anew.  A service leaves that
+ * to the config (clear_period_ms); the writer is ours, so here the buffer itself asks: when a
+ * quarter of the buffer was written since a sequence last began and none of that was read out yet,
+ * and as soon as the packets it began with are overwritten.  So at least three quarters of a full
+ * buffer can be used, whatever the rate, and a buffer that is read out often enough never asks.
+ *
+ * DISCARD is for ever, also when it is read out later: what comes then would stand behind a hole of
+ * any size.  Nobody is asked to renew there, as nothing will be taken. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "trace/pack.h"
+#include "tracing/trace-buffer.h"
+
+enum {
+	MIN_SIZE = 4096,
+	RECORD_HEAD = 8,
+	ALIGNMENT = 8,
+	MAX_PACKET = 1 << 30,
+	RENEWALS = 4, /* in a buffer's length */
+};
+/* Of a record: the sequence begins with it; a packet before it did not get in. */
+#define FIRST (1u << 31)
+#define LOST (1u << 30)
+
+enum { /* of Trace and TracePacket */
+       TRACE_PACKET = 1,
+       PACKET_TRUSTED_UID = 3,
+       PACKET_SEQUENCE_ID = 10,
+       PACKET_PREVIOUS_DROPPED = 42,
+       PACKET_TRUSTED_PID = 79,
+       PACKET_FIRST_ON_SEQUENCE = 87,
+       DROPPED_PRESENT = 1,
+       DROPPED_OVERWRITTEN = 64,
+       MAX_TRAILER = 5 * PACK_FIELD_MAX,
+};
+
+struct sequence {
+	struct sink sink;
+	struct trace_buffer *buffer;
+	uint32_t index, id;
+	bool any_packet;
+	bool lost;	  /* a packet did not get in: the next one says so */
+	bool overwritten; /* the next packet read says so */
+	uint64_t began;	  /* where its incremental state began, about */
+};
+
+struct record {
+	uint32_t len, sequence;
+};
+
+struct trace_buffer {
+	struct trace_buffer_options options;
+	uint8_t *data;
+	uint64_t size;
+	uint64_t written, read; /* positions; read: of the oldest record that is there */
+	uint64_t read_out;	/* up to where a reader has come */
+	bool closed;		/* DISCARD: was full */
+	struct sequence **sequences;
+	uint32_t n_sequences;
+	struct buffer packet; /* on its way out */
+	struct trace_buffer_stats stats;
+};
+
+int trace_buffer_new(const struct trace_buffer_options *options, struct trace_buffer **ret_buffer)
+{
+	struct trace_buffer *b;
+
+	if (options->size < MIN_SIZE)
+		return fail(-EINVAL);
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return fail(-ENOMEM);
+	b->options = *options;
+	b->size = options->size & ~(uint64_t)(ALIGNMENT - 1);
+	b->stats.buffer_size = b->size;
+	b->data = malloc(b->size);
+	if (!b->data) {
+		free(b);
+		return fail(-ENOMEM);
+	}
+	*ret_buffer = b;
+	return 0;
+}
+
+struct trace_buffer *trace_buffer_free(struct trace_buffer *b)
+{
+	if (!b)
+		return NULL;
+	for (uint32_t i = 0; i < b->n_sequences; i++)
+		free(b->sequences[i]);
+	free(b->sequences);
+	free(b->data);
+	buffer_deinit(&b->packet);
+	free(b);
+	return NULL;
+}
+
+void trace_buffer_stats(const struct trace_buffer *b, struct trace_buffer_stats *ret_stats)
+{
+	*ret_stats = b->stats;
+}
+
+/* ---- the ring ---- */
+static uint64_t record_size(uint64_t len)
+{
+	return (RECORD_HEAD + len + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+}
+
+static void copy_in(struct trace_buffer *b, uint64_t position, const void *from, uint64_t len)
+{
+	uint64_t at = position % b->size, first = min_u64(len, b->size - at);
+
+	memcpy(b->data + at, from, first);
+	memcpy(b->data, (const uint8_t *)from + first, len - first);
+}
+
+static void copy_out(const struct trace_buffer *b, uint64_t position, void *to, uint64_t len)
+{
+	uint64_t at = position % b->size, first = min_u64(len, b->size - at);
+
+	memcpy(to, b->data + at, first);
+	memcpy((uint8_t *)to + first, b->data, len - first);
+}
+
+static struct sequence *sequence_of(const struct trace_buffer *b, const struct record *r)
+{
+	return b->sequences[r->sequence & ~(FIRST | LOST)];
+}
+
+static void ask_for_renewal(struct sequence *s)
+{
+	s->sink.renew = true;
+	s->began = s->buffer->written;
+}
+
+static void overwrite_oldest(struct trace_buffer *b)
+{
+	struct record record;
+	struct sequence *s;
+
+	copy_out(b, b->read, &record, sizeof(record));
+	s = sequence_of(b, &record);
+	s->overwritten = true;
+	if (s->began <= b->read)
+		ask_for_renewal(s);
+	b->read += record_size(record.len);
+	b->stats.chunks_overwritten++;
+	b->stats.bytes_overwritten += record_size(record.len);
+}
+
+static void append(struct sequence *s, const void *packet, uint32_t len)
+{
+	const struct record record = {len, s->index | (s->any_packet ? 0 : FIRST) |
+						   (s->lost ? LOST : 0)};
+	struct trace_buffer *b = s->buffer;
+	uint64_t lap = b->written / b->size;
+
+	copy_in(b, b->written, &record, sizeof(record));
+	copy_in(b, b->written + RECORD_HEAD, packet, len);
+	b->written += record_size(len);
+	b->stats.chunks_written++;
+	b->stats.bytes_written += record_size(len);
+	b->stats.write_wrap_count += b->written / b->size - lap;
+	s->any_packet = true;
+	s->lost = false;
+	if (b->options.policy == TRACE_BUFFER_RING &&
+	    b->written - max_u64(s->began, b->read_out) >= b->size / RENEWALS)
+		ask_for_renewal(s);
+}
+
+static void take_packet(struct sequence *s, const void *packet, size_t len)
+{
+	struct trace_buffer *b = s->buffer;
+
+	if (b->closed) {
+		b->stats.chunks_discarded++;
+		return;
+	}
+	if (len > MAX_PACKET || record_size(len) > b->size) {
+		b->stats.trace_writer_packet_loss++;
+		s->lost = s->sink.renew = true;
+		return;
+	}
+	while (record_size(len) > b->size - (b->written - b->read)) {
+		if (b->options.policy == TRACE_BUFFER_DISCARD) {
+			b->closed = true;
+			b->stats.chunks_discarded++;
+			return;
+		}
+		overwrite_oldest(b);
+	}
+	append(s, packet, (uint32_t)len);
+}
+
+/* ---- in ---- */
+static int sequence_write(struct sink *sink, const void *data, size_t len)
+{
+	struct sequence *s = container_of(sink, struct sequence, sink);
+	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	size_t packet_len;
+
+	while (sink_next_packet(&c, &packet, &packet_len))
+		take_packet(s, packet, packet_len);
+	if (c.bad)
+		return fail(-EINVAL);
+	sink->bytes += len;
+	return 0;
+}
+
+static int sequence_flush(struct sink *sink)
+{
+	(void)sink;
+	return 0;
+}
+
+/* Its packets may still be in the buffer: it goes with that. */
+static void sequence_free(struct sink *sink)
+{
+	(void)sink;
+}
+
+int trace_buffer_sink_new(struct trace_buffer *b, uint32_t sequence_id, struct sink **ret_sink)
+{
+	struct sequence **more, *s;
+
+	more = reallocarray(b->sequences, b->n_sequences + 1, sizeof(struct sequence *));
+	if (!more)
+		return fail(-ENOMEM);
+	b->sequences = more;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return fail(-ENOMEM);
+	s->sink = (struct sink){
+		.write = sequence_write, .flush = sequence_flush, .free = sequence_free};
+	s->buffer = b;
+	s->index = b->n_sequences;
+	s->id = sequence_id;
+	s->began = b->written;
+	b->sequences[b->n_sequences++] = s;
+	*ret_sink = &s->sink;
+	return 0;
+}
+
+/* ---- out ---- */
+/* What a service adds; last, so that it wins over what the writer may have said. */
+static uint8_t *pack_trailer(uint8_t *p, const struct trace_buffer *b, const struct sequence *s,
+			     uint32_t flags)
+{
+	p = pack_number(p, PACKET_TRUSTED_UID, (uint64_t)(int64_t)b->options.uid);
+	p = pack_number(p, PACKET_SEQUENCE_ID, s->id);
+	if (b->options.pid)
+		p = pack_number(p, PACKET_TRUSTED_PID, (uint64_t)(int64_t)b->options.pid);
+	if (flags & FIRST)
+		p = pack_number(p, PACKET_FIRST_ON_SEQUENCE, 1);
+	if (s->overwritten || flags & LOST)
+		p = pack_number(p, PACKET_PREVIOUS_DROPPED,
+				DROPPED_PRESENT | (s->overwritten ? DROPPED_OVERWRITTEN : 0));
+	return p;
+}
+
+/* The oldest record as a whole Trace.packet field in b->packet. */
+static int unpack_oldest(struct trace_buffer *b, const struct record *record)
+{
+	const struct sequence *s = sequence_of(b, record);
+	uint8_t trailer[MAX_TRAILER], *p;
+	size_t trailer_len, len;
+
+	trailer_len = (size_t)(pack_trailer(trailer, b, s, record->sequence) - trailer);
+	len = record->len + trailer_len;
+	b->packet.len = 0;
+	p = buffer_reserve(&b->packet, pack_bytes_size(TRACE_PACKET, len));
+	if (!p) {
+		b->packet.bad = false;
+		return fail(-ENOMEM);
+	}
+	p = pack_head(p, TRACE_PACKET, len);
+	copy_out(b, b->read + RECORD_HEAD, p, record->len);
+	memcpy(p + record->len, trailer, trailer_len);
+	b->packet.len = (size_t)(p + len - b->packet.data);
+	return 0;
+}
+
+int trace_buffer_read(struct trace_buffer *b, struct sink *to, uint64_t max_bytes)
+{
+	while (b->read != b->written) {
+		struct record record;
+		int r;
+
+		copy_out(b, b->read, &record, sizeof(record));
+		r = unpack_oldest(b, &record);
+		if (r < 0)
+			return trace(r);
+		if (to->bytes > max_bytes || b->packet.len > max_bytes - to->bytes)
+			return TRACE_BUFFER_MORE;
+		r = to->write(to, b->packet.data, b->packet.len);
+		if (r < 0)
+			return trace(r);
+		sequence_of(b, &record)->overwritten = false;
+		b->read += record_size(record.len);
+		b->read_out = b->read;
+		b->stats.chunks_read++;
+		b->stats.bytes_read += record_size(record.len);
+	}
+	return 0;
+}

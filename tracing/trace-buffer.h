@@ -1,0 +1,48 @@
+/* trace-buffer.h - a central buffer of a trace session without a tracing service: packets wait in
+ * memory until they are read out into a file.  Thread: main.
+ *
+ * As a service's buffer: RING overwrites the oldest packets, DISCARD takes no more once it was
+ * full.  A sequence's packets are read in the order they were written; the first one behind a loss
+ * says so. */
+#pragma once
+
+#include "trace/sink.h"
+
+enum trace_buffer_policy { TRACE_BUFFER_RING, TRACE_BUFFER_DISCARD };
+
+struct trace_buffer_options {
+	size_t size; /* bytes, at least 4096; touched as it fills */
+	enum trace_buffer_policy policy;
+	/* What a service adds behind each packet (trusted_uid, trusted_pid). */
+	int32_t uid, pid;
+};
+
+/* As TraceStats.BufferStats has them.  There are no chunks here: each packet counts as one, so a
+ * packet that is overwritten before it was read counts in chunks_overwritten.  Bytes are those of
+ * the buffer, the record's head and rounding included, and at any time
+ * bytes_written = bytes_read + bytes_overwritten + what waits.  What the names here do not have
+ * (patches, readaheads, padding, order, scraping) cannot happen and is 0. */
+struct trace_buffer_stats {
+	uint64_t buffer_size;
+	uint64_t bytes_written, bytes_overwritten, bytes_read;
+	uint64_t chunks_written, chunks_overwritten, chunks_read;
+	uint64_t chunks_discarded; /* after a DISCARD buffer was full */
+	uint64_t write_wrap_count;
+	uint64_t trace_writer_packet_loss; /* packets larger than the buffer */
+};
+
+struct trace_buffer;
+int trace_buffer_new(const struct trace_buffer_options *options, struct trace_buffer **ret_buffer);
+/* After its sinks. */
+struct trace_buffer *trace_buffer_free(struct trace_buffer *buffer);
+/* A packet sequence, for one writer whose own sequence_id is 0: @sequence_id is added to its
+ * packets, and first_packet_on_sequence to the first.  Its flush does nothing: packets are in the
+ * buffer at once.  In a RING buffer it asks for renewal (sink.h) in time. */
+int trace_buffer_sink_new(struct trace_buffer *buffer, uint32_t sequence_id,
+			  struct sink **ret_sink);
+/* Moves what waits to @to, whole packets in order of writing, until @to has taken @max_bytes in all
+ * (UINT64_MAX: everything): then TRACE_BUFFER_MORE, and the packet that did not fit waits on.  < 0:
+ * from @to. */
+enum { TRACE_BUFFER_MORE = 1 };
+int trace_buffer_read(struct trace_buffer *buffer, struct sink *to, uint64_t max_bytes);
+void trace_buffer_stats(const struct trace_buffer *buffer, struct trace_buffer_stats *ret_stats);

@@ -1,0 +1,500 @@
+/* trace-session.c - see trace-session.h: the life of the data sources of one config.
+ *
+ * Every period ends in session calls and in answers to them: a flush is asked of each data source
+ * and is done when all have answered or flush_timeout_ms is over.  A write into the file comes
+ * behind a flush, unless the config does not want that. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "tracing/trace-session-private.h"
+
+void trace_session_fail(struct trace_session *t, int r, const char *what)
+{
+	if (!t->error) {
+		t->error = r;
+		(void)snprintf(t->why, sizeof(t->why), "%s: %s", what, strerror(-r));
+	}
+	trace_session_stop(t);
+}
+
+static int arm(struct trace_session *t, enum trace_timer_kind kind, uint64_t first_ms,
+	       uint64_t period_ms)
+{
+	return loop_timer_set(&t->timers[kind].timer, first_ms * NSEC_PER_MSEC,
+			      period_ms * NSEC_PER_MSEC);
+}
+
+static void note_event(struct trace_session *t, Pb__TracingServiceEvent__EventTypeCase event)
+{
+	int r = trace_file_event(t, event);
+
+	if (r < 0)
+		trace_session_fail(t, r, "the trace");
+}
+
+/* ---- reading out ---- */
+
+static void read_out(struct trace_session *t)
+{
+	int r = trace_file_read(t);
+
+	if (r < 0)
+		trace_session_fail(t, r, "writing the trace");
+	else if (t->full)
+		trace_session_stop(t);
+}
+
+/* Everything has come that will come. */
+static void finish(struct trace_session *t)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < TRACE_TIMERS; i++)
+		(void)arm(t, (enum trace_timer_kind)i, 0, 0);
+	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_TRACING_DISABLED);
+	t->state = TRACE_DONE;
+	if (!t->stopped_at) /* its data sources have ended before it */
+		t->stopped_at = clock_ns(CLOCK_MONOTONIC);
+	r = trace_file_read(t);
+	if (r >= 0)
+		r = trace_file_end(t);
+	if (r < 0)
+		trace_session_fail(t, r, "writing the trace");
+}
+
+static bool all_done(const struct trace_session *t)
+{
+	for (size_t i = 0; i < t->n_sources; i++)
+		if (!t->sources[i].done)
+			return false;
+	return true;
+}
+
+/* ---- flushing ---- */
+
+static void end_flush(struct trace_session *t, bool succeeded)
+{
+	t->flushing = false;
+	(void)arm(t, TRACE_TIMER_FLUSH_WAIT, 0, 0);
+	t->flushes_succeeded += succeeded;
+	t->flushes_failed += !succeeded;
+	if (succeeded)
+		note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_ALL_DATA_SOURCES_FLUSHED);
+	if (t->write_wanted && t->state == TRACE_RUNNING) {
+		t->write_wanted = false;
+		read_out(t);
+	}
+}
+
+static void check_flushed(struct trace_session *t)
+{
+	if (!t->flushing)
+		return;
+	for (size_t i = 0; i < t->n_sources; i++)
+		if (t->sources[i].flushes && !t->sources[i].done)
+			return;
+	end_flush(t, true);
+}
+
+static void source_flushed(void *arg)
+{
+	struct trace_source *source = arg;
+
+	source->flushes--;
+	check_flushed(source->trace);
+}
+
+/* One at a time: a second one while the first is under way would tell nothing more. */
+static void begin_flush(struct trace_session *t)
+{
+	uint32_t wait =
+		t->config->flush_timeout_ms ? t->config->flush_timeout_ms : TRACE_FLUSH_WAIT_MS;
+
+	if (t->flushing || t->state != TRACE_RUNNING)
+		return;
+	t->flushing = true;
+	t->flushes_requested++;
+	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_FLUSH_STARTED);
+	for (size_t i = 0; i < t->n_sources; i++) {
+		struct trace_source *source = &t->sources[i];
+
+		if (!source->done && session_flush(source->session, source_flushed, source) >= 0)
+			source->flushes++;
+	}
+	(void)arm(t, TRACE_TIMER_FLUSH_WAIT, wait, 0);
+	check_flushed(t);
+}
+
+/* ---- data sources ---- */
+
+/* What several data sources have to say is said by the first. */
+static void source_noted(void *arg, const char *line)
+{
+	const struct trace_source *source = arg;
+	const struct trace_session *t = source->trace;
+
+	for (size_t i = 0; i < t->n_sources; i++) {
+		const struct trace_source *other = &t->sources[i];
+
+		if (other != source && other->session && session_has_note(other->session, line))
+			return;
+	}
+	if (t->options.noted)
+		t->options.noted(t->options.noted_arg, line);
+	else
+		log_info("%s", line);
+}
+
+static void source_done(void *arg)
+{
+	struct trace_source *source = arg;
+	struct trace_session *t = source->trace;
+	const char *why;
+
+	source->done = true;
+	if (session_error(source->session, &why) < 0 && !t->error) {
+		t->error = session_error(source->session, NULL);
+		(void)snprintf(t->why, sizeof(t->why), "data_sources[%zu]: %.250s", source->index,
+			       why);
+	}
+	check_flushed(t);
+	if (all_done(t) && t->state != TRACE_DONE)
+		finish(t);
+}
+
+void trace_session_stop(struct trace_session *t)
+{
+	uint32_t wait = t->config->data_source_stop_timeout_ms
+				? t->config->data_source_stop_timeout_ms
+				: TRACE_STOP_WAIT_MS;
+
+	if (t->state != TRACE_RUNNING) {
+		if (t->state == TRACE_READY)
+			t->state = TRACE_DONE;
+		return;
+	}
+	t->state = TRACE_STOPPING;
+	t->stopped_at = clock_ns(CLOCK_MONOTONIC);
+	(void)arm(t, TRACE_TIMER_STOP_WAIT, wait, 0);
+	/* Whoever is DONE says so from the loop, never from within this call. */
+	for (size_t i = 0; i < t->n_sources; i++)
+		session_stop(t->sources[i].session);
+}
+
+static int source_open(struct trace_session *t, size_t index, char *error, size_t error_size)
+{
+	const struct perf_config_env env = {t->options.root, t->options.features, &t->share};
+	const Pb__DataSourceConfig *ds = t->config->data_sources[index]->config;
+	struct trace_source *source = &t->sources[t->n_sources];
+	struct session_options *so;
+	char why[400];
+	int r;
+
+	r = perf_config_new(&env, ds->perf_event_config, &source->config, why, sizeof(why));
+	if (r == -ENODEV)
+		log_info("data_sources[%zu] is left out: perf_event_config.%s", index, why);
+	else if (r < 0)
+		(void)snprintf(error, error_size, "data_sources[%zu].config.perf_event_config.%s",
+			       index, why);
+	if (r < 0)
+		return r == -ENODEV ? 0 : trace(r);
+	t->n_sources++; /* from here on it is freed with the rest */
+	source->trace = t;
+	source->index = index;
+	source->sequence = SERVICE_SEQUENCE + (uint32_t)t->n_sources;
+	r = trace_check_target(t->config, index, &source->buffer, error, error_size);
+	if (r >= 0)
+		r = trace_buffer_sink_new(t->buffers[source->buffer], source->sequence,
+					  &source->sink);
+	if (r < 0)
+		return trace(r);
+	so = &source->config->options;
+	so->producer = true;
+	so->consent = t->options.consent;
+	so->realtime = ds->priority_boost &&
+		       ds->priority_boost->policy ==
+			       PB__PRIORITY_BOOST_CONFIG__BOOST_POLICY__POLICY_SCHED_FIFO;
+	so->done = source_done;
+	so->done_arg = source;
+	so->noted = source_noted;
+	so->noted_arg = source;
+	r = t->options.check ? t->options.check(t->options.check_arg, so, why, sizeof(why)) : 0;
+	if (r >= 0)
+		r = session_new(so, source->sink, t->loop, &source->session, why, sizeof(why));
+	if (r < 0)
+		(void)snprintf(error, error_size, "data_sources[%zu]: %s", index, why);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- timers ---- */
+
+static int expired(struct loop_timer *timer)
+{
+	struct trace_timer *which = container_of(timer, struct trace_timer, timer);
+	struct trace_session *t = which->trace;
+	int r = 0;
+
+	switch ((enum trace_timer_kind)(which - t->timers)) {
+	case TRACE_TIMER_DURATION:
+		if (!t->ends_at || clock_ns(CLOCK_BOOTTIME) >= t->ends_at)
+			trace_session_stop(t);
+		break;
+	case TRACE_TIMER_WRITE:
+		t->write_wanted = t->config->write_flush_mode !=
+				  PB__TRACE_CONFIG__WRITE_FLUSH_MODE__WRITE_FLUSH_DISABLED;
+		if (t->write_wanted)
+			begin_flush(t);
+		else
+			read_out(t);
+		break;
+	case TRACE_TIMER_FLUSH:
+		begin_flush(t);
+		break;
+	case TRACE_TIMER_FLUSH_WAIT:
+		if (t->flushing)
+			end_flush(t, false);
+		break;
+	case TRACE_TIMER_CLEAR:
+		for (size_t i = 0; r >= 0 && t->state == TRACE_RUNNING && i < t->n_sources; i++)
+			if (!t->sources[i].done)
+				r = session_clear_incremental_state(t->sources[i].session);
+		break;
+	case TRACE_TIMER_CLOCKS:
+		r = trace_file_clocks(t);
+		break;
+	case TRACE_TIMER_STOP_WAIT:
+		t->late = !all_done(t);
+		if (t->late && t->state == TRACE_STOPPING)
+			finish(t);
+		break;
+	case TRACE_TIMERS:
+		break;
+	}
+	if (r < 0)
+		trace_session_fail(t, r, "the trace");
+	return 0;
+}
+
+/* A period of the config; 0: none. */
+static int arm_period(struct trace_session *t, enum trace_timer_kind kind, uint64_t ms,
+		      uint64_t least)
+{
+	ms = ms ? max_u64(ms, least) : 0;
+	return arm(t, kind, ms, ms);
+}
+
+static int arm_duration(struct trace_session *t)
+{
+	uint64_t ms = t->config->duration_ms;
+
+	if (!t->config->prefer_suspend_clock_for_duration)
+		return arm(t, TRACE_TIMER_DURATION, ms, 0);
+	/* The loop's clock stands still in suspend: look once a second. */
+	t->ends_at = clock_ns(CLOCK_BOOTTIME) + ms * NSEC_PER_MSEC;
+	return arm_period(t, TRACE_TIMER_DURATION, min_u64(ms, 1000), 1);
+}
+
+static int arm_all(struct trace_session *t)
+{
+	const Pb__TraceConfig *m = t->config;
+	const Pb__TraceConfig__BuiltinDataSource *b = m->builtin_data_sources;
+	/* Where each write is behind a flush, others are not needed. */
+	bool flushes =
+		!m->write_into_file ||
+		m->write_flush_mode == PB__TRACE_CONFIG__WRITE_FLUSH_MODE__WRITE_FLUSH_DISABLED;
+	int r = arm_duration(t);
+
+	if (r >= 0 && m->write_into_file)
+		r = arm_period(t, TRACE_TIMER_WRITE,
+			       m->file_write_period_ms ? m->file_write_period_ms : TRACE_WRITE_MS,
+			       TRACE_WRITE_MIN_MS);
+	if (r >= 0 && flushes)
+		r = arm_period(t, TRACE_TIMER_FLUSH, m->flush_period_ms, TRACE_PERIOD_MIN_MS);
+	if (r >= 0 && m->incremental_state_config)
+		r = arm_period(t, TRACE_TIMER_CLEAR, m->incremental_state_config->clear_period_ms,
+			       TRACE_PERIOD_MIN_MS);
+	if (r >= 0)
+		r = arm_period(t, TRACE_TIMER_CLOCKS,
+			       b && b->snapshot_interval_ms ? b->snapshot_interval_ms
+							    : TRACE_CLOCKS_MS,
+			       TRACE_PERIOD_MIN_MS);
+	return r < 0 ? trace(r) : 0;
+}
+
+uint32_t trace_session_behind_ms(const Pb__TraceConfig *m)
+{
+	uint64_t ms = m->file_write_period_ms ? m->file_write_period_ms : TRACE_WRITE_MS;
+
+	/* A write comes behind a flush, or at the end. */
+	if (!m->write_into_file ||
+	    m->write_flush_mode == PB__TRACE_CONFIG__WRITE_FLUSH_MODE__WRITE_FLUSH_DISABLED)
+		return 0;
+	return (uint32_t)min_u64(max_u64(ms, TRACE_WRITE_MIN_MS) + SESSION_FLUSH_MS, INT32_MAX);
+}
+
+/* ---- life ---- */
+
+int trace_session_start(struct trace_session *t)
+{
+	int r = trace_file_begin(t);
+
+	if (r < 0)
+		return trace(r);
+	t->state = TRACE_RUNNING;
+	t->started_at = clock_ns(CLOCK_MONOTONIC);
+	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_TRACING_STARTED);
+	for (size_t i = 0; r >= 0 && i < t->n_sources; i++)
+		r = session_start(t->sources[i].session);
+	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_ALL_DATA_SOURCES_STARTED);
+	if (r >= 0)
+		r = arm_all(t);
+	if (r < 0)
+		trace_session_fail(t, r, "the trace");
+	return r < 0 ? trace(r) : 0;
+}
+
+static int open_all(struct trace_session *t, char *error, size_t error_size)
+{
+	const Pb__TraceConfig *m = t->config;
+	const char *why;
+	int r = 0;
+
+	t->buffers = calloc(m->n_buffers, sizeof(*t->buffers));
+	t->sources = calloc(m->n_data_sources, sizeof(*t->sources));
+	if (!t->buffers || !t->sources)
+		return fail(-ENOMEM);
+	for (; r >= 0 && t->n_buffers < m->n_buffers; t->n_buffers++) {
+		const Pb__TraceConfig__BufferConfig *b = m->buffers[t->n_buffers];
+		const struct trace_buffer_options bo = {
+			.size = max_u64((uint64_t)b->size_kb << 10, 4096),
+			.policy =
+				b->fill_policy ==
+						PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD
+					? TRACE_BUFFER_DISCARD
+					: TRACE_BUFFER_RING,
+			.uid = (int32_t)getuid(),
+			.pid = getpid(),
+		};
+
+		r = trace_buffer_new(&bo, &t->buffers[t->n_buffers]);
+		if (r < 0)
+			(void)snprintf(error, error_size, "buffers[%zu].size_kb: %u KiB: %s",
+				       t->n_buffers, b->size_kb, strerror(-r));
+	}
+	for (size_t i = 0; r >= 0 && i < m->n_data_sources; i++)
+		if (trace_check_is_ours(m, i, &why))
+			r = source_open(t, i, error, error_size);
+	if (r < 0)
+		return trace(r);
+	if (!t->n_sources) {
+		(void)snprintf(error, error_size,
+			       "data_sources: none can run on the CPUs of this machine");
+		return fail(-ENODEV);
+	}
+	return 0;
+}
+
+int trace_session_new(const struct trace_session_options *options, struct loop *loop,
+		      struct trace_session **ret_trace, char *error, size_t error_size)
+{
+	struct trace_session *t;
+	int r = trace_check(options->config->message, error, error_size);
+
+	if (r < 0)
+		return trace(r);
+	*error = 0;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return fail(-ENOMEM);
+	t->options = *options;
+	t->config = options->config->message;
+	t->loop = loop;
+	t->service = (struct service){.uid = (int32_t)getuid(), .tool = options->tool};
+	for (size_t i = 0; i < TRACE_TIMERS; i++) {
+		t->timers[i].trace = t;
+		t->timers[i].timer.source.fd = -1;
+	}
+	for (size_t i = 0; r >= 0 && i < TRACE_TIMERS; i++)
+		r = loop_timer_add(loop, &t->timers[i].timer, 0, 0, expired);
+	if (r >= 0)
+		r = open_all(t, error, error_size);
+	if (r < 0) {
+		if (!*error)
+			(void)snprintf(error, error_size, "cannot trace: %s", strerror(-r));
+		(void)trace_session_free(t);
+		return trace(r);
+	}
+	*ret_trace = t;
+	return 0;
+}
+
+struct trace_session *trace_session_free(struct trace_session *t)
+{
+	if (!t)
+		return NULL;
+	for (size_t i = 0; i < TRACE_TIMERS; i++)
+		loop_timer_remove(t->loop, &t->timers[i].timer);
+	for (size_t i = 0; i < t->n_sources; i++) {
+		(void)session_free(t->sources[i].session);
+		(void)sink_free(t->sources[i].sink);
+		(void)perf_config_free(t->sources[i].config);
+	}
+	free(t->sources);
+	for (size_t i = 0; i < t->n_buffers; i++)
+		(void)trace_buffer_free(t->buffers[i]);
+	free(t->buffers);
+	buffer_deinit(&t->packets);
+	free(t);
+	return NULL;
+}
+
+bool trace_session_kernel_refused(const struct trace_session *t)
+{
+	for (size_t i = 0; i < t->n_sources; i++)
+		if (session_kernel_refused(t->sources[i].session))
+			return true;
+	return false;
+}
+
+enum trace_session_state trace_session_state(const struct trace_session *t)
+{
+	return t->state;
+}
+
+int trace_session_error(const struct trace_session *t, const char **ret_why)
+{
+	if (ret_why)
+		*ret_why = t->why;
+	return t->error;
+}
+
+void trace_session_summary(struct trace_session *t, struct trace_session_summary *ret_summary)
+{
+	struct trace_session_summary s = {.n_sources = t->n_sources, .full = t->full};
+
+	s.duration_s = (double)(t->stopped_at - t->started_at) / 1e9;
+	for (size_t i = 0; i < t->n_sources; i++) {
+		struct session_summary one;
+		uint64_t left_out;
+
+		if (session_summary(t->sources[i].session, &one) < 0)
+			continue;
+		s.samples += one.account.emitted;
+		left_out = one.account.skipped[SKIP_NOT_IN_SCOPE] +
+			   one.account.skipped[SKIP_NOT_ALLOWED];
+		s.out_of_scope += left_out;
+		s.skipped += account_skipped(&one.account) - left_out;
+		s.lost += one.counts.lost_samples;
+	}
+	for (size_t i = 0; i < t->n_buffers; i++) {
+		struct trace_buffer_stats one;
+
+		trace_buffer_stats(t->buffers[i], &one);
+		s.overwritten += one.chunks_overwritten;
+		s.discarded += one.chunks_discarded + one.trace_writer_packet_loss;
+	}
+	*ret_summary = s;
+}

@@ -1,0 +1,85 @@
+/* trace-session.h - a TraceConfig run inside the process, without a tracing service.  Thread: main.
+ *
+ *   data sources (linux.perf) ─► sessions ─► central buffers ─► the output
+ *                                            RING or DISCARD    at the end, or each
+ * file_write_period_ms
+ *
+ *   READY ── start ──► RUNNING ── stop, duration_ms, a full file ──► STOPPING ──► DONE
+ *
+ * The output holds what a service would put there: the config, clocks, the machine, events of the
+ * session, statistics of the buffers, and uid and sequence of each packet.  What cannot be honoured
+ * is refused by name; data sources of others are left out with a warning. */
+#pragma once
+
+#include "config/config.h"
+#include "session/session.h"
+
+enum {
+	TRACE_WRITE_MS = 5000,	  /* file_write_period_ms when it is not told */
+	TRACE_WRITE_MIN_MS = 100, /* ... and at least */
+	TRACE_PERIOD_MIN_MS = 10, /* of flushes and clearings */
+	TRACE_FLUSH_WAIT_MS = 5000,
+	TRACE_STOP_WAIT_MS = 5000, /* data_source_stop_timeout_ms when it is not told */
+	TRACE_CLOCKS_MS = 10000,
+	TRACE_BUFFERS = 128,
+};
+
+struct trace_session_options {
+	const struct config *config; /* borrowed while the trace session lives */
+	struct features features;
+	struct consent *consent; /* borrowed, may be NULL */
+	const char *root;	 /* before /sys and /proc: "" */
+	const char *tool;	 /* "perfwind 0.1" */
+	struct sink *out;	 /* borrowed */
+	bool deflated_out; /* what @out counts lags behind what it was given (sink_deflate_new) */
+	/* Each data source's session before it is opened: may narrow what it does, or refuse with a
+	 * line.  NULL: nothing to say. */
+	int (*check)(void *arg, struct session_options *options, char *error, size_t error_size);
+	void *check_arg;
+	/* Lines for a person, each once however many data sources say it, as they come: also while
+	 * trace_session_new() runs.  NULL: they are logged. */
+	void (*noted)(void *arg, const char *line);
+	void *noted_arg;
+};
+
+enum trace_session_state { TRACE_READY, TRACE_RUNNING, TRACE_STOPPING, TRACE_DONE };
+
+/* What was sampled longer ago than this is in the output, ms; 0: no bound is known. */
+uint32_t trace_session_behind_ms(const Pb__TraceConfig *config);
+
+struct trace_session;
+
+/* Opens everything, disabled.  < 0: *error has one line for the user, which names the field where
+ * it is the config's fault.  Warnings are logged. */
+int trace_session_new(const struct trace_session_options *options, struct loop *loop,
+		      struct trace_session **ret_trace, char *error, size_t error_size);
+struct trace_session *trace_session_free(struct trace_session *trace);
+/* < 0: the output cannot be written. */
+int trace_session_start(struct trace_session *trace);
+/* Begins the end; more calls do no harm. */
+void trace_session_stop(struct trace_session *trace);
+/* Did the kernel's half have to go, which a data source asks for? */
+bool trace_session_kernel_refused(const struct trace_session *trace);
+enum trace_session_state trace_session_state(const struct trace_session *trace);
+/* < 0: the output or a data source came to its end by an error; the first one is told. */
+int trace_session_error(const struct trace_session *trace, const char **ret_why);
+
+struct trace_session_summary {
+	size_t n_sources;
+	double duration_s;
+	uint64_t samples;		 /* with a stack, or counted */
+	uint64_t out_of_scope;		 /* not asked for: no loss */
+	uint64_t skipped, lost;		 /* by us; by the kernel */
+	uint64_t overwritten, discarded; /* packets, in the buffers */
+	bool full;			 /* max_file_size_bytes was reached */
+};
+void trace_session_summary(struct trace_session *trace, struct trace_session_summary *ret_summary);
+
+/* trace-check.c: is this config one that can be run here?  -EINVAL with a line that begins with the
+ * field; what has no effect here is logged. */
+int trace_check(const Pb__TraceConfig *config, char *error, size_t error_size);
+/* Which buffer a data source's packets go to.  -EINVAL with a line. */
+int trace_check_target(const Pb__TraceConfig *config, size_t source, size_t *ret_buffer,
+		       char *error, size_t error_size);
+/* Is it linux.perf, and asked of us?  Else *ret_why says why it is left out. */
+bool trace_check_is_ours(const Pb__TraceConfig *config, size_t source, const char **ret_why);
