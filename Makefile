@@ -44,32 +44,49 @@ ALL_CFLAGS += -DPERFWIND_VERSION='"$(VERSION)"'
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
 
-# A folder is a library; what it may use is what stands behind it (the drawing in ARCHITECTURE.md).
-FOLDERS := daemon/base protos unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage daemon profile cli
+# A folder is a library; USES_folder is what it may include and link, itself left out: the arrows of the drawing in
+# ARCHITECTURE.md.  tests/static.sh checks the include lines against this table.
+FOLDERS := base protos symbols unwinder trace proc perf perf/perfdata config session/consent session/loader \
+	session/pipeline session tracing import profile daemon/policy daemon/control daemon/producer cli
 lib = $(O)/lib/$(subst /,-,$(1)).a
-USES_base := daemon/base
-USES_protos := protos
-USES_unwinder := unwinder $(USES_base)
-USES_perf := daemon/perf $(USES_base)
-USES_proc := daemon/proc $(USES_unwinder)
-USES_out := daemon/out protos $(USES_base)
-USES_config := daemon/config protos $(USES_base)
-USES_ipc := daemon/ipc protos $(USES_base)
-USES_stage := daemon/stage daemon/perf daemon/out daemon/proc protos $(USES_unwinder)
-USES_daemon := daemon daemon/config daemon/ipc $(USES_stage)
-USES_profile := profile protos $(USES_unwinder)
-USES_libc-hook := daemon/base
-USES_cli := cli profile $(USES_daemon)
+USES_base :=
+USES_protos :=
+USES_symbols := base
+USES_unwinder := symbols base
+USES_trace := protos base
+USES_proc := unwinder symbols base
+USES_perf := base
+USES_perf/perfdata := perf base
+USES_config := trace proc perf perf/perfdata unwinder symbols protos base
+USES_session/consent := proc unwinder symbols base libc-hook
+USES_session/loader := session/consent config $(USES_config) libc-hook
+USES_session/pipeline := session/loader $(USES_session/loader)
+USES_session := session/pipeline $(USES_session/pipeline)
+USES_tracing := session $(USES_session)
+USES_import := session $(USES_session)
+USES_profile := symbols protos base
+USES_daemon/policy := session $(USES_session)
+USES_daemon/control := daemon/policy tracing session $(USES_session)
+USES_daemon/producer := daemon/policy session $(USES_session)
+USES_cli := daemon/control daemon/producer daemon/policy import profile tracing session $(USES_session)
+USES_libc-hook :=
+# What FOLDER's unit tests and programs link.
+closure = $(filter-out libc-hook,$(1) $(USES_$(1)))
 
 PROTOS := $(wildcard protos/*.proto)
 PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h)
 sources = $(filter-out cli/main.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
+# For tests/static.sh: FOLDER: what it may include.
+.PHONY: print-layers
+print-layers:
+	@$(foreach f,$(FOLDERS) libc-hook,echo "$(f): $(USES_$(f))";)
+
 .PHONY: all
 all: $(O)/perfwind $(O)/libperfwind-hook.so
 
-$(O)/perfwind: $(O)/cli/main.o $(foreach f,$(USES_cli),$(call lib,$(f)))
+$(O)/perfwind: $(O)/cli/main.o $(foreach f,$(call closure,cli),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 
 define folder_rule
@@ -105,13 +122,13 @@ $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 # ---- end of libc-hook
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
-UNIT_FOLDERS := base libc-hook unwinder perf proc out config ipc stage daemon profile cli
+UNIT_FOLDERS := $(filter-out protos,$(FOLDERS)) libc-hook
 UNIT := $(foreach f,$(UNIT_FOLDERS),$(wildcard tests/unit/$(f)/test-*.c))
 UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
 .PHONY: unit
 unit: $(UNIT_PROGRAMS)
 define unit_rule
-$(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(USES_$(1)),$(call lib,$(f)))
+$(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(call closure,$(1)),$(call lib,$(f)))
 	$$(call say,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
 endef
 $(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_rule,$(f))))
@@ -139,7 +156,7 @@ PROGRAM_FLAGS_hook-forger = -I.
 # The dynamic linker takes as much of a stack as a signal does.
 PROGRAM_FLAGS_hook-stack = -Wl,-z,now
 $(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl $(O)/tests/programs/$(p)-asan): tests/programs/hook-program.h
-PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,daemon/,unwinder/,samples.h
+PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,base/,perf/,symbols/,unwinder/,samples.h
 .PHONY: programs
 programs: $(PROGRAMS)
 $(O)/tests/programs/plugin.so: tests/programs/plugin.c
@@ -181,21 +198,21 @@ $(O)/tests/bench/bench-unwind: $(O)/tests/bench/bench-unwind.o $(O)/tests/bench/
 $(O)/bench-unwind: $(O)/tests/bench/bench-unwind
 	@ln -sf tests/bench/bench-unwind $@
 $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OBJECTS) \
-	$(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
+	$(foreach f,unwinder symbols perf/perfdata perf base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
-$(O)/tests/bench/bench-source: $(O)/tests/bench/bench-source.o $(foreach f,$(USES_daemon),$(call lib,$(f)))
+$(O)/tests/bench/bench-source: $(O)/tests/bench/bench-source.o $(foreach f,$(call closure,daemon/producer),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 STEPS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,live.c callers.c verdicts.c))
-$(O)/tests/differential/diff-steps: $(O)/tests/differential/diff-steps.o $(STEPS_OBJECTS) $(foreach f,unwinder daemon/base,$(call lib,$(f)))
+$(O)/tests/differential/diff-steps: $(O)/tests/differential/diff-steps.o $(STEPS_OBJECTS) $(foreach f,unwinder symbols base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/differential/diff-steps
-$(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(USES_profile) $(USES_out)),$(call lib,$(f)))
+$(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(call closure,profile) $(call closure,trace)),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 $(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook-proto.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
 # aarch64 samples on any host: tests/integration/aarch64.sh
-$(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder daemon/perf daemon/base,$(call lib,$(f)))
+$(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder symbols perf/perfdata perf base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/aarch64/engines
 TEST_TOOLS += $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
@@ -215,7 +232,7 @@ differential: $(O)/tests/differential/diff-engines $(PROGRAMS)
 # `make fuzz T=X SECONDS=600` builds it with clang's libFuzzer and lets it search.
 FUZZERS := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
 FUZZ_PROGRAMS := $(FUZZERS:%=$(O)/tests/fuzz/corpus-%)
-FUZZ_LIBS := $(foreach f,$(sort $(USES_cli)),$(call lib,$(f)))
+FUZZ_LIBS := $(foreach f,$(call closure,cli),$(call lib,$(f)))
 $(O)/tests/fuzz/corpus-%: $(O)/tests/fuzz/fuzz-%.o $(O)/tests/fuzz/main.o $(FUZZ_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 .PHONY: print-fuzz-libs

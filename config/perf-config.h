@@ -7,7 +7,7 @@
 #pragma once
 
 #include "proc/filter.h"
-#include "session/session.h"
+#include "config/session-options.h"
 #include "protos/trace_config.pb-c.h"
 
 /* The share of the processes that one tracing session takes (process_shard_count): its first data

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "import/import-private.h"
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 enum { AT_ONCE = 16 }; /* modules of a stack that are loaded before others go */
 

@@ -18,6 +18,7 @@
 
 #include "base/table.h"
 #include "symbols/modules.h"
+#include "unwinder/unwinder.h"
 
 enum process_maps_state {
 	PROCESS_MAPS_UNKNOWN, /* nothing read: ask before the first use */

@@ -1,4 +1,4 @@
-/* cfi-table.c - see cfi.h.  The search table in .eh_frame_hdr, and what makes a search in it short.
+/* cfi-table.c - see cfi-table.h.  The search table in .eh_frame_hdr, and what makes a search in it short.
  *
  * Halving a table of a hundred thousand entries meets a dozen cache lines that nobody had for a
  * while.  So the addresses that it covers are cut into slices of one size, four entries each on the
@@ -9,9 +9,36 @@
  *                |  |__|___
  *     entries   [a b c|d e f g h i|j k|...
  */
-#include "unwinder/cfi.h"
+#include <string.h>
+
+#include "symbols/cfi-table.h"
 
 enum { SLICE_ENTRIES = 4 };
+
+uint64_t cfi_pointer(struct cursor *c, uint8_t encoding)
+{
+	switch (encoding & PE_FORMAT) {
+	case PE_ABS:
+	case PE_UDATA8:
+	case PE_SDATA8:
+		return cursor_u64(c);
+	case PE_ULEB:
+		return cursor_uleb(c);
+	case PE_SLEB:
+		return (uint64_t)cursor_sleb(c);
+	case PE_UDATA2:
+		return cursor_u16(c);
+	case PE_SDATA2:
+		return (uint64_t)(int16_t)cursor_u16(c);
+	case PE_UDATA4:
+		return cursor_u32(c);
+	case PE_SDATA4:
+		return (uint64_t)(int32_t)cursor_u32(c);
+	default:
+		c->bad = true;
+		return 0;
+	}
+}
 
 /* [version 1][eh_frame_ptr enc][fde_count enc][table enc][eh_frame_ptr][fde_count][table] */
 static bool table_open(const struct uw_section *hdr, struct uw_table *ret)

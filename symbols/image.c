@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "unwinder/cfi.h"
+#include "symbols/cfi-table.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
 #include "symbols/parts.h"

@@ -130,13 +130,6 @@ uint64_t uw_module_vaddr(const struct uw_module *module, uint64_t offset)
 	return offset;
 }
 
-uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc)
-{
-	if (!map->module || map->module->kind == UW_MODULE_JIT)
-		return pc;
-	return uw_module_vaddr(map->module, pc - map->start + map->offset);
-}
-
 static int layout_new(const struct uw_elf *elf, struct uw_layout **ret_layout)
 {
 	struct uw_layout *layout =

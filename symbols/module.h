@@ -11,7 +11,24 @@
  * sections are read into our memory within bounds (libelf without mmap). */
 #pragma once
 
-#include "unwinder/unwinder.h"
+#include "base/util.h"
+
+enum uw_arch { UW_ARCH_NONE, UW_ARCH_X86_64, UW_ARCH_AARCH64 };
+
+#if defined(__x86_64__)
+#define UW_ARCH_HOST UW_ARCH_X86_64
+#elif defined(__aarch64__)
+#define UW_ARCH_HOST UW_ARCH_AARCH64
+#else
+#define UW_ARCH_HOST UW_ARCH_NONE
+#endif
+
+/* Reads @len bytes of a process at @address.  Returns the bytes read (0..len), or < 0. */
+struct uw_memory {
+	ssize_t (*read)(struct uw_memory *memory, uint64_t address, void *to, size_t len);
+};
+
+struct uw_module;
 
 enum { UW_BUILD_ID_MAX = 20 };
 struct uw_build_id {
@@ -50,10 +67,6 @@ uint64_t uw_module_load_bias(const struct uw_module *module);
 /* The ELF virtual address of a file offset, by the program headers; the offset itself where none
  * covers it or nothing is loaded yet. */
 uint64_t uw_module_vaddr(const struct uw_module *module, uint64_t offset);
-/* The same of a pc in a mapping: what addr2line takes, Perfetto's rel_pc.  JIT modules: the pc
- * itself. */
-uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc);
-
 enum uw_module_state uw_module_unwind_state(const struct uw_module *module);
 enum uw_module_state uw_module_symbol_state(const struct uw_module *module);
 /* NEW -> WANTED; true when this call made the change (the caller then orders the load). */

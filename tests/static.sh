@@ -6,33 +6,19 @@ CC=${CC:-gcc}
 O=${O:-build}
 sources=$(git ls-files '*.c' '*.h' 2>/dev/null | grep -v '^tests/' || find . -name '*.[ch]' -not -path './build*' -not -path './tests/*')
 
-# Which folders a folder may include, as ARCHITECTURE.md draws them (itself is always allowed).
-allowed() {
-	case $1 in
-	daemon/base) echo "" ;;
-	unwinder) echo "daemon/base" ;;
-	daemon/perf|daemon/proc|daemon/out|daemon/config|daemon/ipc)
-		case $1 in
-		daemon/proc) echo "daemon/base unwinder libc-hook" ;;
-		daemon/out|daemon/config|daemon/ipc) echo "daemon/base protos" ;;
-		*) echo "daemon/base" ;;
-		esac ;;
-	daemon/stage) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/ipc protos" ;;
-	daemon) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage protos" ;;
-	profile) echo "daemon/base unwinder protos" ;;
-	cli) echo "libc-hook daemon/base unwinder daemon/perf daemon/proc daemon/out daemon/config daemon/ipc daemon/stage daemon protos profile" ;;
-	libc-hook) echo "" ;;
-	*) echo "none" ;;
-	esac
-}
-
+# What a folder may include stands once, in the Makefile (USES_*); itself is always allowed.
+layers=$(make -s print-layers)
 bad=
 for f in $sources; do
 	dir=$(dirname "$f")
+	case $dir in protos) continue ;; esac
+	allowed=$(printf '%s\n' "$layers" | sed -n "s|^$dir: *||p")
+	printf '%s\n' "$layers" | grep -q "^$dir:" || bad="$bad
+	$f is in no folder of the Makefile's table"
 	for inc in $(sed -n 's/^#include "\(.*\)".*/\1/p' "$f"); do
 		to=$(dirname "$inc")
 		[ "$to" = "$dir" ] && continue
-		case " $(allowed "$dir") " in
+		case " $allowed " in
 		*" $to "*) ;;
 		*) bad="$bad
 	$f includes $inc" ;;
@@ -42,7 +28,7 @@ done
 [ -z "$bad" ] && echo "ok layers" || echo "not ok layers: arrows that do not point down:$bad"
 
 # unwinder/ takes only the parts of base that are plain data: no loop, no queue, no thread.
-bad=$(grep -nE '#include "daemon/base/(loop|queue|features)' unwinder/*.[ch] 2>/dev/null)
+bad=$(grep -nE '#include "base/(loop|queue|features)' unwinder/*.[ch] symbols/*.[ch] 2>/dev/null)
 [ -z "$bad" ] && echo "ok unwinder-stands-alone" || echo "not ok unwinder-stands-alone: $bad"
 
 bad=
@@ -59,7 +45,7 @@ bad=$(grep -nEw '(strcpy|strcat|sprintf|strtok|atoi|atol|strtol|alloca|system|po
 [ -z "$bad" ] && echo "ok banned-functions" || echo "not ok banned-functions: $bad"
 
 # The unwinder and the hook never log.
-bad=$(grep -nE '\blog_(error|info|verbose|print)\(' unwinder/*.c libc-hook/*.c 2>/dev/null)
+bad=$(grep -nE '\blog_(error|info|verbose|print)\(' unwinder/*.c symbols/*.c libc-hook/*.c 2>/dev/null)
 [ -z "$bad" ] && echo "ok no-log-in-unwinder" || echo "not ok no-log-in-unwinder: $bad"
 
 # The hook stays small, and shows what it stands in for and nothing else.

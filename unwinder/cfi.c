@@ -6,31 +6,6 @@ static const struct uw_section *cfi_section(const struct uw_image *image, bool d
 	return debug_frame ? &image->debug_frame : &image->eh_frame;
 }
 
-uint64_t cfi_pointer(struct cursor *c, uint8_t encoding)
-{
-	switch (encoding & PE_FORMAT) {
-	case PE_ABS:
-	case PE_UDATA8:
-	case PE_SDATA8:
-		return cursor_u64(c);
-	case PE_ULEB:
-		return cursor_uleb(c);
-	case PE_SLEB:
-		return (uint64_t)cursor_sleb(c);
-	case PE_UDATA2:
-		return cursor_u16(c);
-	case PE_SDATA2:
-		return (uint64_t)(int16_t)cursor_u16(c);
-	case PE_UDATA4:
-		return cursor_u32(c);
-	case PE_SDATA4:
-		return (uint64_t)(int32_t)cursor_u32(c);
-	default:
-		c->bad = true;
-		return 0;
-	}
-}
-
 /* A pointer at the cursor; what is not absolute or relative to itself is refused. */
 static uint64_t read_pointer(struct cursor *c, uint8_t encoding, const uint8_t *section,
 			     uint64_t section_vaddr)

@@ -10,6 +10,7 @@
 
 #include "base/table.h"
 #include "symbols/image.h"
+#include "unwinder/space.h"
 
 struct libdw_elf {
 	Elf *elf; /* NULL: cannot be had */

@@ -1,9 +1,9 @@
-/* space.c - see unwinder.h.  Immutable once made, so that any thread may look and count. */
+/* space.c - see space.h.  Immutable once made, so that any thread may look and count. */
 #include <errno.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "symbols/module.h"
+#include "unwinder/space.h"
 
 static int space_check(const struct uw_map *maps, size_t n_maps)
 {
@@ -72,4 +72,11 @@ const struct uw_map *uw_space_find(const struct uw_space *space, uint64_t pc)
 		n -= half;
 	}
 	return pc >= map->start && pc < map->end ? map : NULL;
+}
+
+uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc)
+{
+	if (!map->module || uw_module_kind(map->module) == UW_MODULE_JIT)
+		return pc;
+	return uw_module_vaddr(map->module, pc - map->start + map->offset);
 }

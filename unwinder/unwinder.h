@@ -11,24 +11,12 @@
  */
 #pragma once
 
-#include "base/util.h"
-
-struct uw_module;
+#include "unwinder/space.h"
 
 enum {
 	UW_MAX_FRAMES = 1000,
 	UW_BATCH = 16, /* snapshots unwound side by side */
 };
-
-enum uw_arch { UW_ARCH_NONE, UW_ARCH_X86_64, UW_ARCH_AARCH64 };
-
-#if defined(__x86_64__)
-#define UW_ARCH_HOST UW_ARCH_X86_64
-#elif defined(__aarch64__)
-#define UW_ARCH_HOST UW_ARCH_AARCH64
-#else
-#define UW_ARCH_HOST UW_ARCH_NONE
-#endif
 
 /* Registers stand as perf writes them for this mask: ascending bit order, no gaps
  * (x86: AX BX CX DX SI DI BP SP IP FLAGS CS SS R8..R15; uapi asm/perf_regs.h). */
@@ -116,37 +104,6 @@ static inline uint64_t uw_frame_lookup(uint64_t frame)
 	return uw_frame_pc(frame) -
 	       !!(frame & UW_FRAME_CALLER); /* inside the call instruction is enough */
 }
-
-/* Reads @len bytes of a process at @address.  Returns the bytes read (0..len), or < 0. */
-struct uw_memory {
-	ssize_t (*read)(struct uw_memory *memory, uint64_t address, void *to, size_t len);
-};
-
-/* One executable mapping.  Not overlapping, ascending by start. */
-struct uw_map {
-	uint64_t start, end, offset; /* offset: in the module's file (memory modules: 0) */
-	struct uw_module *module;    /* NULL: nothing is known of it (JIT, anonymous) */
-};
-
-/* The executable mappings of a process at one time.  Immutable.
- * Two spaces with the same non-zero key say the same wherever both have a mapping (a fork's child;
- * the same process after a dlopen into a free area): cached rules are keyed by (key, pc). */
-struct uw_space {
-	_Atomic uint32_t refs;
-	uint32_t key;
-	struct uw_memory
-		*memory; /* for deep stacks; may be NULL.  Borrowed, must outlive the space */
-	size_t n_maps;
-	struct uw_map maps[];
-};
-
-/* Copies @maps, takes a reference on each module.  -ENOMEM; -EINVAL when not ascending. */
-int uw_space_new(const struct uw_map *maps, size_t n_maps, uint32_t key, struct uw_memory *memory,
-		 struct uw_space **ret_space);
-struct uw_space *uw_space_ref(struct uw_space *space);
-struct uw_space *uw_space_unref(struct uw_space *space);
-/* The mapping that holds @pc, or NULL.  Borrowed. */
-const struct uw_map *uw_space_find(const struct uw_space *space, uint64_t pc);
 
 struct uw_snapshot {
 	struct uw_space *space; /* borrowed */

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
-#include "daemon/producer/frame.h"
+#include "base/message.h"
 
 enum {
 	HEAD = 8,
@@ -239,7 +239,7 @@ int control_send(struct control_stream *s)
 
 Pb__ControlRequest *control_request_unpack(const void *data, size_t len)
 {
-	Pb__ControlRequest *m = (Pb__ControlRequest *)(void *)frame_unpack_most(
+	Pb__ControlRequest *m = (Pb__ControlRequest *)(void *)message_unpack(
 		&pb__control_request__descriptor, data, len, MAX_FIELDS);
 
 	if (m && m->n_pids > CONTROL_PIDS_MAX) {
@@ -251,8 +251,8 @@ Pb__ControlRequest *control_request_unpack(const void *data, size_t len)
 
 Pb__ControlSummary *control_summary_unpack(const void *data, size_t len)
 {
-	return (Pb__ControlSummary *)(void *)frame_unpack_most(&pb__control_summary__descriptor,
-							       data, len, MAX_SUMMARY);
+	return (Pb__ControlSummary *)(void *)message_unpack(&pb__control_summary__descriptor, data,
+							    len, MAX_SUMMARY);
 }
 
 int control_request_queue(struct control_stream *s, const Pb__ControlRequest *request)

@@ -21,6 +21,7 @@
 #include "daemon/producer/daemon.h"
 #include "daemon/producer/producer.h"
 #include "config/perf-config.h"
+#include "session/session.h"
 #include "daemon/policy/policy.h"
 
 enum {

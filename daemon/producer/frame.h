@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/message.h"
 #include "protos/ipc.pb-c.h"
 
 enum {
@@ -49,17 +50,6 @@ int frame_queue(struct frame_stream *stream, const Pb__IPCFrame *frame);
 /* Sends what the socket takes.  FRAME_PENDING: some is left, try again when it is writable. */
 int frame_send(struct frame_stream *stream);
 
-/* Decoding: returns new, to be given to protobuf_c_message_free_unpacked().  NULL: garbage, which
- * is skipped by the rules of the protocol, or no memory.  The messages of ipc.proto do not nest in
- * themselves, so depth is bounded by them; the number of fields is bounded here, as protobuf-c
- * merges what comes twice and would do so thousands of times. */
+/* message_unpack() with the number of fields that frames of this protocol may have. */
 ProtobufCMessage *frame_unpack(const ProtobufCMessageDescriptor *descriptor, const void *data,
 			       size_t len);
-/* The same with a bound of its own on the number of fields. */
-ProtobufCMessage *frame_unpack_most(const ProtobufCMessageDescriptor *descriptor, const void *data,
-				    size_t len, size_t most);
-
-static inline void frame_unpackedp(void *p)
-{
-	protobuf_c_message_free_unpacked(*(ProtobufCMessage **)p, NULL);
-}

@@ -17,7 +17,7 @@ static void bind_reply(struct producer *p, const Pb__IPCFrame__BindServiceReply 
 
 static void initialize_reply(struct producer *p, const Pb__IPCFrame__InvokeMethodReply *reply)
 {
-	_cleanup_(frame_unpackedp) Pb__InitializeConnectionResponse *response = NULL;
+	_cleanup_(message_freep) Pb__InitializeConnectionResponse *response = NULL;
 
 	if (!reply->success) {
 		producer_refuse(p, "it refuses this producer (is it locked down to another user?)");
@@ -34,7 +34,7 @@ static void initialize_reply(struct producer *p, const Pb__IPCFrame__InvokeMetho
 static void register_reply(const struct producer_source *source,
 			   const Pb__IPCFrame__InvokeMethodReply *reply)
 {
-	_cleanup_(frame_unpackedp) Pb__RegisterDataSourceResponse *response =
+	_cleanup_(message_freep) Pb__RegisterDataSourceResponse *response =
 		(void *)frame_unpack(&pb__register_data_source_response__descriptor,
 				     reply->reply_proto.data, reply->reply_proto.len);
 
@@ -117,7 +117,7 @@ static void command(struct producer *p, const Pb__GetAsyncCommandResponse *c)
 
 static void command_reply(struct producer *p, const Pb__IPCFrame__InvokeMethodReply *reply)
 {
-	_cleanup_(frame_unpackedp) Pb__GetAsyncCommandResponse *response = NULL;
+	_cleanup_(message_freep) Pb__GetAsyncCommandResponse *response = NULL;
 
 	if (!reply->has_more) {
 		producer_refuse(p, "it ended the stream of commands");

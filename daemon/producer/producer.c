@@ -109,7 +109,7 @@ static bool take_frames(struct producer *p)
 	int r;
 
 	while ((r = frame_next(&p->stream, &data, &len)) == 0) {
-		_cleanup_(frame_unpackedp) Pb__IPCFrame *frame =
+		_cleanup_(message_freep) Pb__IPCFrame *frame =
 			(void *)frame_unpack(&pb__ipcframe__descriptor, data, len);
 
 		if (frame)

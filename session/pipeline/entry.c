@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
 {

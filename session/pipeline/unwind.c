@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "session/pipeline/unwind-private.h"
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 /* ---- out ---- */
 

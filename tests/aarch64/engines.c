@@ -13,6 +13,7 @@
 
 #include "perf/perfdata/perfdata.h"
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 enum { MAPS_MAX = 64, FRAMES = UW_MAX_FRAMES };
 

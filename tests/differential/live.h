@@ -6,6 +6,7 @@
 
 #include "base/table.h"
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 struct live_area { /* any mapping; executable ones are in the space as well */
 	uint64_t start, end;

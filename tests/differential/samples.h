@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 struct samples_options {
 	char **command;	      /* or */

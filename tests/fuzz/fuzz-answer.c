@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "session/loader/load-role.h"
 #include "symbols/image.h"
+#include "unwinder/unwinder.h"
 
 enum { HEAD = 21, FRAMES = 64, START = 0x400000, END = 0x500000 };
 

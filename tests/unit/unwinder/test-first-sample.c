@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 enum {
 	FUNCTIONS = 400000,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
 

@@ -20,6 +20,7 @@ int main(void)
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/modules.h"
+#include "unwinder/unwinder.h"
 #include "symbols/names.h"
 
 enum { MOST = 100000 };

@@ -1,9 +1,8 @@
 /* test-space.c - spaces and engine names. */
-#include "tests/unit/cmocka.h"
-
-#include <errno.h>
+#include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 static const struct uw_map maps[] = {
 	{.start = 0x1000, .end = 0x2000, .offset = 1},
@@ -91,12 +90,36 @@ static void test_names(void **state)
 	assert_null(uw_engine_free(NULL));
 }
 
+static void test_vaddr(void **state)
+{
+	uint8_t image[IMAGE_SIZE];
+	struct uw_source source;
+	struct uw_module *m, *jit;
+	struct uw_map map = {.start = 0x7f0000001000, .end = 0x7f0000002000, .offset = 0x1000};
+
+	(void)state;
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/lib/image.so", NULL, &m), 0);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "[anon]", NULL, &jit), 0);
+	image_make(image);
+	source = (struct uw_source){.fd = memfd_of(image, sizeof(image))};
+	map.module = m;
+	assert_int_equal(uw_map_vaddr(&map, 0x7f0000001010), 0x1010); /* nothing known yet */
+	assert_int_equal(uw_module_load_unwind(m, &source), 0);
+	assert_int_equal(uw_map_vaddr(&map, 0x7f0000001010), 0x402010);
+	map.module = jit;
+	assert_int_equal(uw_map_vaddr(&map, 0x7f0000001010), 0x7f0000001010);
+	map.module = NULL;
+	assert_int_equal(uw_map_vaddr(&map, 0x7f0000001010), 0x7f0000001010);
+	uw_module_unref(m);
+	uw_module_unref(jit);
+	fd_close(source.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_refs),
+		cmocka_unit_test(test_find),  cmocka_unit_test(test_order),
+		cmocka_unit_test(test_vaddr), cmocka_unit_test(test_refs),
 		cmocka_unit_test(test_names),
 	};
 

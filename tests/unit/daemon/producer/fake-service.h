@@ -184,7 +184,7 @@ static inline Pb__IPCFrame *service_next(struct service *s)
 static inline uint64_t expect_call(struct service *s, uint32_t method, const char *arguments,
 				   size_t len, bool reply)
 {
-	_cleanup_(frame_unpackedp) Pb__IPCFrame *f = service_next(s);
+	_cleanup_(message_freep) Pb__IPCFrame *f = service_next(s);
 	const Pb__IPCFrame__InvokeMethod *call;
 
 	assert_non_null(f);
@@ -299,7 +299,7 @@ static inline void service_bind_reply(struct service *s, uint64_t id, bool succe
 /* Waits for the BindService; its id. */
 static inline uint64_t expect_bind(struct service *s)
 {
-	_cleanup_(frame_unpackedp) Pb__IPCFrame *f = service_next(s);
+	_cleanup_(message_freep) Pb__IPCFrame *f = service_next(s);
 
 	assert_non_null(f);
 	assert_int_equal(f->msg_case, PB__IPCFRAME__MSG_MSG_BIND_SERVICE);

@@ -228,7 +228,7 @@ static uint8_t fill_memory(struct test *t, uint64_t *ret_commit)
 
 		assert_true(request < 100);
 		service_command(&t->s, t->command, flush, sizeof(flush));
-		for (Pb__IPCFrame *f; (f = service_next(&t->s)); frame_unpackedp(&f)) {
+		for (Pb__IPCFrame *f; (f = service_next(&t->s)); message_freep(&f)) {
 			const Pb__IPCFrame__InvokeMethod *call = f->msg_invoke_method;
 
 			assert_int_equal(call->method_id, COMMIT);
@@ -255,7 +255,7 @@ static void start_metatrace(struct test *t)
 static uint8_t next_flushed(struct test *t)
 {
 	for (;;) {
-		_cleanup_(frame_unpackedp) Pb__IPCFrame *f = service_next(&t->s);
+		_cleanup_(message_freep) Pb__IPCFrame *f = service_next(&t->s);
 		const ProtobufCBinaryData *args = f ? &f->msg_invoke_method->args_proto : NULL;
 
 		if (args && args->len == 2 && args->data[0] == 0x18)
@@ -320,7 +320,7 @@ static void test_flush_flood(void **state)
 			0x2a, 5, 0x08, 1, 0x10, (char)(i & 0x7f) | (char)0x80, (char)(i >> 7)};
 
 		service_command(&t.s, t.command, flush, sizeof(flush));
-		for (Pb__IPCFrame *f; (f = service_next(&t.s)); frame_unpackedp(&f)) {
+		for (Pb__IPCFrame *f; (f = service_next(&t.s)); message_freep(&f)) {
 			Pb__CommitDataRequest *c;
 
 			if (f->msg_invoke_method->method_id != COMMIT)

@@ -348,7 +348,7 @@ static void test_partial_sends(void **state)
 			f = (void *)frame_unpack(&pb__ipcframe__descriptor, got + at + 4, len);
 			assert_non_null(f);
 			assert_int_equal(f->request_id, 1000 + n_read++);
-			frame_unpackedp(&f);
+			message_freep(&f);
 		}
 		memmove(got, got + at, have - at);
 		have -= at;
@@ -381,7 +381,7 @@ static bool unpacks(const char *bytes, size_t len)
 	ProtobufCMessage *m = frame_unpack(&pb__ipcframe__descriptor, bytes, len);
 	bool is = m != NULL;
 
-	frame_unpackedp(&m);
+	message_freep(&m);
 	return is;
 }
 #define UNPACKS(bytes) unpacks(bytes, sizeof(bytes) - 1)

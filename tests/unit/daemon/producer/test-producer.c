@@ -233,8 +233,8 @@ static void test_commit_split(void **state)
 	(void)service_begin(&s);
 	producer_commit(s.producer, chunks, 50000, 77, false);
 	while (!flushed) {
-		_cleanup_(frame_unpackedp) Pb__IPCFrame *f = service_next(&s);
-		_cleanup_(frame_unpackedp) Pb__CommitDataRequest *commit = NULL;
+		_cleanup_(message_freep) Pb__IPCFrame *f = service_next(&s);
+		_cleanup_(message_freep) Pb__CommitDataRequest *commit = NULL;
 		const ProtobufCBinaryData *args;
 
 		assert_non_null(f);

@@ -10,6 +10,7 @@
 #include "session/pipeline/unwind.h"
 #include "tests/unit/cmocka.h"
 #include "symbols/module.h"
+#include "unwinder/unwinder.h"
 
 /* How long samples wait for what does not come. */
 #ifndef FIXTURE_WAIT_MS

@@ -1,0 +1,106 @@
+/* session-options.h - the options of one session (session/session.h): what it samples, of which
+ * processes, within which limits.  Written by a command's options, by a TraceConfig (perf-config.h) or
+ * by a request of the control socket.  Thread: main. */
+#pragma once
+
+#include "base/features.h"
+#include "perf/source.h"
+#include "unwinder/unwinder.h"
+
+struct consent;
+struct perfdata_out;
+struct session_shared;
+
+struct session_options {
+	bool machine;	      /* else the tasks */
+	const uint32_t *pids; /* tasks: whole processes */
+	size_t n_pids;
+	uint32_t child; /* or one child of ours that waits before its exec; 0: none */
+	bool children;	/* follow forks */
+	/* Never events of whole CPUs, which cost every process of the machine: too many tasks are
+	 * refused.  With `machine` the tasks are all processes that allowed() allows and what they
+	 * start (session-own.c); the processes that do not fit are left out, with a note. */
+	bool tasks_only;
+	const struct perf_spec *specs; /* the first is sampled; borrowed while the session lives */
+	size_t n_specs;
+	uint64_t period, frequency;
+	uint32_t stack_bytes; /* 0: chosen (tasks: 65,528; machine: adapted from 16 KiB) */
+	bool user_only, kernel_only, idle;
+	int clock;
+	const uint32_t *cpus; /* NULL: all online */
+	size_t n_cpus;
+	enum uw_engine_kind engine;
+	struct features features;
+	bool realtime;	     /* SCHED_RR for the threads on the road; else a better nice value where
+				allowed */
+	uint64_t ring_bytes; /* 0: chosen */
+	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
+	/* tasks: with the descendants; past it the session is refused.  0: any number. */
+	uint32_t max_processes;
+	/* tasks: of events for each thread on each CPU.  Past half of it whole CPUs stand in, as they
+	 * do for half of the process's own limit; past all of it, or where they may not, the session
+	 * is refused.  Never more than an eighth of the process's own limit.  0: no limit but that. */
+	uint32_t max_descriptors;
+	const char *proc_root; /* "" */
+
+	/* ---- as a data source of a tracing service ---- */
+	/* Clock snapshots, system info and uuid are the service's to write, and so is the sequence
+	 * id. */
+	bool producer;
+	/* Frames that samples do not have (user_only and kernel_only leave out the samples).  Both:
+	 * counters only.  Without kernel frames, kernel threads are out of scope. */
+	bool no_user_frames, no_kernel_frames;
+	/* Inlined calls and source lines are looked up by a producer too: dearer than all the rest,
+	 * and what a service's readers do afterwards. */
+	bool lines;
+	/* Not 0: nothing is sampled, the counters of each CPU are read at this period. */
+	uint32_t poll_ms;
+	/* machine: which processes.  Asked once for each life of a process: a fork's child is one,
+	 * and an exec begins another.  @cmdline: as in /proc (NUL-separated), NULL when there is
+	 * none (a kernel thread) or it cannot be read; only asked for when wanted_by_cmdline. NULL:
+	 * all.  Samples of the others are in the trace without a stack, as not in scope. */
+	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
+	bool wanted_by_cmdline;
+	void *wanted_arg; /* borrowed while the session lives */
+	/* Which processes may be shown, as they are at the time (policy.h): asked for each life,
+	 * and again from 100 ms on, as a process may become another user's without an exec.  The
+	 * mappings and memory of others are not opened, their samples left out as not allowed.
+	 * NULL: all may. */
+	bool (*allowed)(void *arg, uint32_t pid);
+	void *allowed_arg;   /* borrowed while the session lives */
+	bool consent_allows; /* others are asked for their consent; what they give is used */
+	uint32_t shard_count, shard; /* told in the trace; the choice is wanted()'s */
+	uint32_t read_ms;	     /* no sample lies longer in a ring; 0: 100 */
+	uint32_t maps_wait_ms; /* how long a sample waits for its process's mappings; 0: 100 */
+	uint32_t clear_ms;     /* the unwinder's caches are dropped at this period; 0: never */
+	/* Own memory past this ends the session, with the reason in the trace; 0: 256 MiB, and of
+	 * the sessions of options.shared that one ends which holds most, of the owner whose sessions
+	 * hold most. */
+	uint64_t memory_kb;
+	uint32_t owner; /* user id */
+	/* Bytes that are kept for it outside.  NULL: none. */
+	uint64_t (*holds)(void *arg);
+	void *holds_arg;
+	/* Bytes of stacks on their way to the unwinder; past it samples are skipped; 0: the rings'
+	 * sizes are the limit. */
+	uint64_t enqueued_bytes;
+	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
+				     it runs all the same */
+	/* Asks processes that may not be read; borrowed while the session lives, NULL: they are not
+	 * asked. */
+	struct consent *consent;
+	struct session_shared
+		*shared; /* borrowed while the session lives; NULL: nothing is shared */
+	/* Gets every record as it came too; borrowed while the session lives.  NULL: nobody. */
+	struct perfdata_out *raw;
+	/* A step down that the owner has taken: said and kept in the trace as the session's own
+	 * are.  NULL: none. */
+	const char *note;
+	/* Lines for a person, each once, as they come: also while session_new() runs.  NULL: they
+	 * are logged. */
+	void (*noted)(void *arg, const char *line);
+	void *noted_arg;
+	/* It is DONE. */
+	void (*done)(void *arg);
+	void *done_arg;
+};

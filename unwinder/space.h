@@ -1,0 +1,34 @@
+/* space.h - the executable mappings of a process at one time.  Spaces are immutable and counted.
+ * Thread: any. */
+#pragma once
+
+#include "symbols/module.h"
+
+/* One executable mapping.  Not overlapping, ascending by start. */
+struct uw_map {
+	uint64_t start, end, offset; /* offset: in the module's file (memory modules: 0) */
+	struct uw_module *module;    /* NULL: nothing is known of it (JIT, anonymous) */
+};
+
+/* The executable mappings of a process at one time.  Immutable.
+ * Two spaces with the same non-zero key say the same wherever both have a mapping (a fork's child;
+ * the same process after a dlopen into a free area): cached rules are keyed by (key, pc). */
+struct uw_space {
+	_Atomic uint32_t refs;
+	uint32_t key;
+	struct uw_memory
+		*memory; /* for deep stacks; may be NULL.  Borrowed, must outlive the space */
+	size_t n_maps;
+	struct uw_map maps[];
+};
+
+/* Copies @maps, takes a reference on each module.  -ENOMEM; -EINVAL when not ascending. */
+int uw_space_new(const struct uw_map *maps, size_t n_maps, uint32_t key, struct uw_memory *memory,
+		 struct uw_space **ret_space);
+struct uw_space *uw_space_ref(struct uw_space *space);
+struct uw_space *uw_space_unref(struct uw_space *space);
+/* The mapping that holds @pc, or NULL.  Borrowed. */
+const struct uw_map *uw_space_find(const struct uw_space *space, uint64_t pc);
+/* The same of a pc in a mapping: what addr2line takes, Perfetto's rel_pc.  JIT modules: the pc
+ * itself. */
+uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc);
