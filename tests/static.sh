@@ -59,8 +59,8 @@ else
 	echo "skip hook-is-small: it is not built"
 fi
 
-# Files near 400 lines, functions near 50: a little slack, then it is two.
-bad=$(wc -l $(echo "$sources" | grep '\.c$') | awk '$2 != "total" && $1 > 600 { print $2 " (" $1 " lines)" }')
+# A module is one file until it has a second interface; functions fit on a screen, or nearly.
+bad=$(wc -l $(echo "$sources" | grep '\.c$') | awk '$2 != "total" && $1 > 1000 { print $2 " (" $1 " lines)" }')
 [ -z "$bad" ] && echo "ok file-size" || echo "not ok file-size: $bad"
 bad=$(awk 'FNR == 1 { start = 0 }
 	/^[a-zA-Z_].*[^;]$/ && !/^(struct|enum|union|static const|const|#|extern|typedef)/ { head = FNR; name = $0 }

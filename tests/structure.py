@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""structure.py BUILD [--list] - how the modules of each folder call one another, from the symbols of BUILD's objects.
+
+A module is a header and the .c files of its name: reader.h has reader.c, reader-event.c ..., unless those
+have a header of their own.  Prints one line a test:
+
+  circles        no two modules of a folder call one another, directly or through others of that folder
+  narrow         the share of exported functions that one other file of the same folder alone calls: below NARROW
+  private        the number of -private.h headers: below PRIVATE
+"""
+import collections, os, re, subprocess, sys
+
+NARROW, PRIVATE = 12, 6
+
+build = sys.argv[1]
+listing = "--list" in sys.argv
+tracked = subprocess.run(["git", "ls-files", "*.c", "*.h"], capture_output=True, text=True).stdout.split()
+if not tracked:
+    tracked = [os.path.relpath(os.path.join(d, f)) for d, _, fs in os.walk(".") for f in fs if f.endswith((".c", ".h"))]
+product = [f for f in tracked if not f.startswith(("tests/", "libc-hook/", "build"))]
+headers = {f[:-2] for f in product if f.endswith(".h") and not f.endswith("-private.h")}
+
+
+def module(source):
+    name = source[:-2]
+    while name not in headers and "-" in os.path.basename(name):
+        name = name[: name.rindex("-")]
+    return name if name in headers else source[:-2]
+
+
+defined, wanted = {}, {}
+for source in (f for f in product if f.endswith(".c")):
+    path = os.path.join(build, source[:-2] + ".o")
+    if not os.path.exists(path):
+        sys.exit("skip structure: %s is not built" % path)
+    own, other = set(), set()
+    for line in subprocess.run(["nm", path], capture_output=True, text=True).stdout.splitlines():
+        kind, name = line.split()[-2:]
+        (own if kind in "TDBRV" else other if kind == "U" else set()).add((name, kind))
+    defined[source] = {n for n, k in own}
+    functions = {n for n, k in own if k == "T"}
+    wanted[source] = ({n for n, k in other}, functions)
+
+home = {name: source for source, names in defined.items() for name in names}
+users = collections.defaultdict(set)
+calls = collections.defaultdict(set)
+for source, (names, _) in wanted.items():
+    for name in names:
+        if name in home:
+            users[name].add(source)
+            a, b = module(source), module(home[name])
+            if a != b and os.path.dirname(a) == os.path.dirname(b):
+                calls[a].add((b, name))
+
+# Strongly connected components (Tarjan).
+index, low, stack, circles = {}, {}, [], []
+
+
+def visit(node):
+    index[node] = low[node] = len(index)
+    stack.append(node)
+    for other, _ in calls[node]:
+        if other not in index:
+            visit(other)
+            low[node] = min(low[node], low[other])
+        elif other in stack:
+            low[node] = min(low[node], index[other])
+    if low[node] == index[node]:
+        found = []
+        while True:
+            found.append(stack.pop())
+            if found[-1] == node:
+                break
+        if len(found) > 1:
+            circles.append(sorted(found))
+
+
+sys.setrecursionlimit(10000)
+for node in list(calls):
+    if node not in index:
+        visit(node)
+text = "; ".join(" ".join(c) for c in sorted(circles))
+print("not ok circles: %s" % text if circles else "ok circles")
+if listing:
+    for c in circles:
+        for a in c:
+            for b, name in sorted(calls[a]):
+                if b in c:
+                    print("   ", a, "->", b, name)
+
+exported = narrow = 0
+by_folder = collections.Counter()
+for source, (_, functions) in wanted.items():
+    for name in functions:
+        exported += 1
+        files = users[name]
+        if len(files) == 1 and os.path.dirname(next(iter(files))) == os.path.dirname(source):
+            narrow += 1
+            by_folder[os.path.dirname(source)] += 1
+            if listing:
+                print("    narrow", name, source, "<-", next(iter(files)))
+share = 100 * narrow / exported
+print("%s narrow%s" % ("ok" if share < NARROW else "not ok",
+      "" if share < NARROW else ": %d of %d exported functions (%.1f %%) are called from one other file of their folder alone: %s" %
+      (narrow, exported, share, ", ".join("%s %d" % x for x in by_folder.most_common()))))
+n = sum(f.endswith(("-private.h", "_private.h")) for f in product)
+print("ok private" if n < PRIVATE else "not ok private: %d headers" % n)
+unowned = [f for f in product if f.endswith(".c") and f[:-2] not in headers]
+if listing:
+    print("    without a header of their own:", len(unowned), "of", sum(f.endswith(".c") for f in product))
