@@ -180,6 +180,7 @@ steady() { echo "$PYTHON" "$TMP/steady.py" "$TMP/$1" "$2"; } # NAME STATUS : the
 # outlives NAME RECORDER STATUS REGEX : the recording has ended for this reason, the command has not.
 outlives() {
 	check $1-said wait_for grep -qE "^perfwind: the recording has ended early: .*$4; .* goes on" "$TMP/$1.err"
+	wait_for test -s "$TMP/$1.pid"
 	check $1-goes-on kill -0 "$(cat "$TMP/$1.pid")"
 	check $1-waited-for kill -0 $2
 	touch "$TMP/$1.stop"
@@ -190,7 +191,8 @@ outlives() {
 	check $1-said-at-the-end grep -qE "^perfwind: .*$4\$" "$TMP/$1.last"
 }
 
-(ulimit -f 20 && exec "$PERFWIND" record -F 4000 -o "$TMP/limited.pftrace" -- $(steady limited 0)) 2>"$TMP/limited.err" &
+# More than the first second writes: on a loaded machine the whole of it is one block, which would not fit.
+(ulimit -f 80 && exec "$PERFWIND" record -F 4000 -o "$TMP/limited.pftrace" -- $(steady limited 0)) 2>"$TMP/limited.err" &
 recorder=$!
 started $recorder
 outlives limited $recorder 1 'File too large'
@@ -207,6 +209,7 @@ outlives closed $recorder 7 'Broken pipe'
 recorder=$!
 started $recorder
 check unshown-said wait_for grep -q '^perfwind: top: No space left on device' "$TMP/unshown.err"
+wait_for test -s "$TMP/unshown.pid"
 check unshown-goes-on kill -0 "$(cat "$TMP/unshown.pid")"
 touch "$TMP/unshown.stop"
 wait $recorder
