@@ -35,7 +35,7 @@ struct ask {
 };
 
 enum { CONNECT_S = 5, PIECE = 256 << 10 };
-static const char gone[] = "the daemon is gone; the trace has what it had sent";
+static const char gone[] = "the daemon has ended; the trace has the packets that it had sent";
 
 static int connect_to(const char *path, int *ret_fd)
 {
@@ -173,7 +173,7 @@ static int packets_ready(struct loop_source *source, uint32_t events)
 		loop_remove(a->loop, source);
 		a->packets_fd = fd_close(a->packets_fd);
 	} else if (r < 0) {
-		end_text(a, r, "the daemon's packets are not understood");
+		end_text(a, r, "the daemon's packets cannot be parsed");
 	} else {
 		tell(a);
 	}
@@ -185,7 +185,7 @@ static void take_summary(struct ask *a, uint32_t type, const uint8_t *data, size
 	Pb__ControlSummary *m = control_summary_unpack(data, len), **waits;
 
 	if (!m) {
-		end_text(a, -EBADMSG, "the daemon's answer is not understood");
+		end_text(a, -EBADMSG, "the daemon's answer cannot be parsed");
 		return;
 	}
 	if (type == CONTROL_PROGRESS) {
@@ -214,8 +214,8 @@ static void end_lost(struct ask *a)
 	}
 	end_text(a, -EPIPE,
 		 a->answered ? gone
-			     : "the daemon has closed the connection without an answer: "
-			       "is it of another version?");
+			     : "the daemon has closed the connection without an answer: does it "
+			       "have another version?");
 }
 
 static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size_t len)
@@ -272,7 +272,7 @@ static int ready(struct loop_source *source, uint32_t events)
 	if (r == CONTROL_CLOSED || r == -ECONNRESET)
 		end_lost(a);
 	else if (r < 0)
-		end_text(a, r, "the daemon's answer is not understood");
+		end_text(a, r, "the daemon's answer cannot be parsed");
 	return 0;
 }
 
@@ -344,9 +344,10 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 	if (r >= 0)
 		r = send_now(a);
 	if (r < 0) {
-		(void)snprintf(error, error_size,
-			       "no daemon answers at %s: %s (perfwind doctor says what starts one)",
-			       options->socket, strerror(-r));
+		(void)snprintf(
+			error, error_size,
+			"no daemon answers at %s: %s (perfwind doctor prints how to start one)",
+			options->socket, strerror(-r));
 		(void)ask_free(a);
 		return trace(r);
 	}

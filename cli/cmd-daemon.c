@@ -66,26 +66,26 @@ static const struct option_def defs[] = {
 	 "settings, KEY = VALUE a line (default " SETTINGS_FILE "); read again on SIGHUP",
 	 offsetof(struct daemon_args, config), 0, NULL, NULL},
 	{"shmem-size", 0, OPTION_STRING, "BYTES",
-	 "asks the service for that much shared memory (K and M may follow)",
+	 "the size of the shared memory to request (K and M may follow)",
 	 offsetof(struct daemon_args, shmem_size), 0, NULL, NULL},
-	{"shmem-page", 0, OPTION_STRING, "BYTES", "and for pages of that size",
+	{"shmem-page", 0, OPTION_STRING, "BYTES", "the page size of the shared memory",
 	 offsetof(struct daemon_args, shmem_page), 0, NULL, NULL},
 	{"producer-name", 0, OPTION_STRING, "NAME",
-	 "how trace configs call us (default " PRODUCER_NAME ")",
+	 "the name of this producer in trace configs (default " PRODUCER_NAME ")",
 	 offsetof(struct daemon_args, name), 0, NULL, NULL},
 	{"control-socket", 0, OPTION_STRING, "PATH",
-	 "where recordings are asked for (default: what the service manager hands over as "
-	 "\"control\", else " CONTROL_SOCKET ")",
+	 "the socket for recordings on request (default: the descriptor \"control\" of systemd, "
+	 "else " CONTROL_SOCKET ")",
 	 offsetof(struct daemon_args, control), 0, NULL, NULL},
 	{"user", 0, OPTION_STRING, "NAME",
-	 "becomes this user, with the capabilities that it needs (started as root)",
+	 "become this user, with the needed capabilities (if started as root)",
 	 offsetof(struct daemon_args, user), 0, NULL, NULL},
 	{"hook-socket", 0, OPTION_STRING, "PATH",
-	 "where processes answer that may not be read, if they consent (perfwind run;\n"
-	 "default: the descriptor \"hook\" of systemd, else " HOOK_SOCKET "; @NAME: abstract)",
+	 "the socket at which processes that opted in answer (perfwind run;\ndefault: the "
+	 "descriptor \"hook\" of systemd, else " HOOK_SOCKET "; @NAME: abstract)",
 	 offsetof(struct daemon_args, hook_socket), 0, NULL, NULL},
 	{"notify-fd", 0, OPTION_U32, "N",
-	 "writes a byte to this descriptor and closes it when the service knows our data sources "
+	 "write a byte to this descriptor and close it when the service knows the data sources "
 	 "(also: $TRACED_PERF_NOTIFY_FD)",
 	 offsetof(struct daemon_args, notify_fd), 1 << 20, NULL, NULL},
 	{0},
@@ -94,9 +94,9 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "daemon",
 	.usage = "[OPTIONS]",
-	.description = "Serves the data sources linux.perf and perfetto.metatrace to a running "
-		       "tracing service\n(Perfetto's traced), which is waited for when it is not "
-		       "there.",
+	.description = "Records on request (control socket), and serves the data sources "
+		       "linux.perf and\nperfetto.metatrace to a tracing service (Perfetto's "
+		       "traced).  Waits for a service that is\nnot running yet.",
 	.defs = defs,
 };
 

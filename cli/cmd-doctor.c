@@ -1,4 +1,4 @@
-/* cmd-doctor.c - perfwind doctor: what can be seen here, what it costs where it cannot, and the mend.
+/* cmd-doctor.c - perfwind doctor: what can be seen here, what it costs where it cannot, and the hint.
  * Thread: main.  Its exit status tells whether a default recording works. */
 #include <stddef.h>
 #include <stdio.h>
@@ -28,10 +28,9 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "doctor",
 	.usage = "[OPTIONS]",
-	.description =
-		"Looks at every gate that decides what perfwind can see on this machine, and "
-		"says what to\ntype where one is shut.  Ends with 0 when `perfwind record -- "
-		"CMD` works, else with 1.",
+	.description = "Checks every gate that limits what perfwind can see on this machine, and "
+		       "prints a hint for\neach that is not open.  Ends with 0 when `perfwind "
+		       "record -- CMD` works, else with 1.",
 	.defs = defs,
 };
 
@@ -50,11 +49,11 @@ static void print_text(const struct doctor_facts *facts)
 		printf("%-7s %-13s %s\n", states[f.state], f.name, f.what);
 		if (*f.cost)
 			printf("%22sso:   %s\n", "", f.cost);
-		if (*f.mend)
-			printf("%22smend: %s\n", "", f.mend);
+		if (*f.hint)
+			printf("%22shint: %s\n", "", f.hint);
 	}
 	if (doctor_in_container(facts))
-		printf("\nThis is a container: sysctls are to be typed on its host.\n");
+		printf("\nThis is a container: set sysctls on its host.\n");
 	printf("\n%s\n", doctor_by_daemon(facts)
 				 ? "A recording works, by the daemon: perfwind record -- CMD"
 			 : doctor_can_record(facts) ? "A recording works: perfwind record -- CMD"
@@ -75,8 +74,8 @@ static void print_json(const struct doctor_facts *facts)
 		json_string(stdout, f.what);
 		printf(", \"cost\": ");
 		json_string(stdout, f.cost);
-		printf(", \"mend\": ");
-		json_string(stdout, f.mend);
+		printf(", \"hint\": ");
+		json_string(stdout, f.hint);
 		printf("}");
 	}
 	printf("]}\n");

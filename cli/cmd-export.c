@@ -82,12 +82,10 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "export",
 	.usage = "--to FORMAT [OPTIONS] FILE",
-	.description =
-		"Writes a trace in the format of another tool:\n"
-		"  html    one self-contained flame graph page\n"
-		"  folded  one line a stack, `comm;root;...;leaf count`, for the flame graph "
-		"tools\n"
-		"  pprof   gzipped profile.proto, for `go tool pprof` and what reads its format",
+	.description = "Writes a trace in the format of another tool:\n  html    one "
+		       "self-contained flame graph page\n  folded  one line a stack, "
+		       "`comm;root;...;leaf count`, for the flame graph tools\n  pprof   gzipped "
+		       "profile.proto, for `go tool pprof` and compatible tools",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,

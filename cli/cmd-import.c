@@ -42,7 +42,7 @@ static const struct option_def defs[] = {
 	 .type = OPTION_STRING,
 	 .argument = "EVENT",
 	 AT(event),
-	 .help = "of a recording with several: this one (default: the first)"},
+	 .help = "the event to import, of a recording with several (default: the first)"},
 	{.name = "no-inline",
 	 .type = OPTION_FLAG,
 	 AT(no_inline),
@@ -52,13 +52,13 @@ static const struct option_def defs[] = {
 	 .argument = "ENGINE",
 	 .choices = unwinder_names,
 	 AT(unwinder),
-	 .help = "of copies of stacks (--call-graph dwarf): native, libunwind, libdw or fp-copy;\n"
-		 "fp: the kernel's callchains all the same"},
+	 .help = "unwinder of copied stacks (--call-graph dwarf): native, libunwind, libdw "
+		 "or\nfp-copy; fp: use the kernel's callchains instead"},
 	{.name = "idle", .type = OPTION_FLAG, AT(idle), .help = "keep samples of the idle task"},
 	{.name = "plain",
 	 .type = OPTION_FLAG,
 	 AT(plain),
-	 .help = "write packets as they are, not deflated (three times the size)"},
+	 .help = "write packets without compression (three times the size)"},
 	{.name = "json",
 	 .type = OPTION_FLAG,
 	 AT(json),
@@ -69,11 +69,9 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "import",
 	.usage = "[OPTIONS] FILE",
-	.description = "Makes a trace of what `perf record` wrote: a file, or - for what `perf "
-		       "record -o -`\n"
-		       "writes into a pipe.  Symbols are those of the files on this machine, where "
-		       "they are\n"
-		       "the ones that were recorded (build id or inode).",
+	.description = "Makes a trace of a perf.data file, or of the output of `perf record -o -` "
+		       "(FILE: -).\nSymbols come from the files on this machine, if their build id "
+		       "or inode proves that they\nare the recorded ones.",
 	.json = VERDICT_JSON_IMPORT,
 	.defs = defs,
 	.min_arguments = 1,

@@ -69,10 +69,9 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "report",
 	.usage = "[OPTIONS] [FILE]",
-	.description =
-		"Shows where the time of a trace went: self is a function's own, total is with\n"
-		"all that it called (a recursive call is counted once).  FILE is " DEFAULT_TRACE
-		"\nunless told, as it is record's.",
+	.description = "Shows where the time of a trace went: self is the function alone, total "
+		       "includes\nall functions that it called (a recursive call is counted once). "
+		       " FILE defaults to " DEFAULT_TRACE ".",
 	.defs = defs,
 	.max_arguments = 1,
 };

@@ -27,16 +27,16 @@ static const struct option_def defs[] = {
 	{.name = "hook-socket",
 	 .type = OPTION_STRING,
 	 .argument = "PATH",
-	 .help = "where the profiler listens (default " HOOK_SOCKET "; @NAME: abstract)",
+	 .help = "the socket of the profiler (default " HOOK_SOCKET "; @NAME: abstract)",
 	 .offset = offsetof(struct run_args, socket)},
 	{.name = "library",
 	 .type = OPTION_STRING,
 	 .argument = "FILE",
-	 .help = "the hook (default: the one installed beside perfwind)",
+	 .help = "the hook (default: the one installed with perfwind)",
 	 .offset = offsetof(struct run_args, library)},
 	{.name = "nondumpable",
 	 .type = OPTION_FLAG,
-	 .help = "consent also where the command is not dumpable (kept from its own user)",
+	 .help = "opt in even if the command is not dumpable (unreadable for its own user)",
 	 .offset = offsetof(struct run_args, nondumpable)},
 	{0},
 };
@@ -44,12 +44,9 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "run",
 	.usage = "[OPTIONS] [--] CMD [ARGUMENTS]",
-	.description =
-		"Starts a command with libperfwind-hook.so loaded (LD_PRELOAD): by that it and "
-		"what "
-		"it starts\nconsent to be profiled by a perfwind that has no right of its own to "
-		"read "
-		"their memory.\nA static program cannot load it, and runs as it would without.",
+	.description = "Starts a command with libperfwind-hook.so loaded (LD_PRELOAD).  This lets "
+		       "an unprivileged\nperfwind profile the command and its children.  A static "
+		       "program cannot load the library\nand runs without it.",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = -1,
@@ -111,7 +108,7 @@ static int run_run(int argc, char **argv)
 	library = args.library ? args.library : found;
 	if (args.library ? access(library, R_OK) < 0 : find_library(found, sizeof(found)) < 0) {
 		log_error("run: libperfwind-hook.so is not %s: give --library FILE",
-			  args.library ? args.library : "beside perfwind nor in lib");
+			  args.library ? args.library : "next to perfwind nor in lib");
 		return 1;
 	}
 	r = set_environment(&args, library);
@@ -133,7 +130,7 @@ static int run_run(int argc, char **argv)
 
 const struct command command_run = {
 	.name = "run",
-	.summary = "start a command that consents to be profiled",
+	.summary = "start a command that opts in to profiling",
 	.run = run_run,
 	.options = &options,
 };

@@ -21,7 +21,7 @@ static const struct option_def defs[] = {
 	{.name = "all",
 	 .letter = 'a',
 	 .type = OPTION_FLAG,
-	 .help = "every row, those that are 0 or only for information too",
+	 .help = "every row, including zeros and rows for information",
 	 .offset = offsetof(struct stats_args, all)},
 	{.name = "json",
 	 .type = OPTION_FLAG,
@@ -33,9 +33,10 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "stats",
 	.usage = "[--all] [--json] FILE",
-	.description = "Tells what a trace has lost: rows of trace_processor's table `stats`, what "
-		       "each means, and\nwhat to change in the config.  The exit status is 1 when "
-		       "data was lost or there was an error,\n2 when the file cannot be read.",
+	.description =
+		"Prints the data losses of a trace: rows of trace_processor's table `stats`, the "
+		"meaning of each, and\na hint for the config.  The exit status is 1 when data was "
+		"lost or there was an error,\n2 when the file cannot be read.",
 	.defs = defs,
 	.min_arguments = 1,
 	.max_arguments = 1,
@@ -58,7 +59,7 @@ static bool is_shown(const struct profile_count *count, bool all)
 	if (all)
 		return true;
 	return count->value && (info->severity != TRACE_STAT_INFO ||
-				trace_stat_words((enum trace_stat)count->stat)->mend);
+				trace_stat_words((enum trace_stat)count->stat)->hint);
 }
 
 /* What a value means; of a missing end also how much is missing, in @end. */
@@ -84,8 +85,8 @@ static void print_row(const struct profile *p, const struct profile_count *count
 	if (!count->value || !words->meaning)
 		return;
 	printf("    %s\n", meaning_of(p, count, end));
-	if (words->mend)
-		printf("    change: %s\n", words->mend);
+	if (words->hint)
+		printf("    hint: %s\n", words->hint);
 }
 
 static void print_table(const struct profile *p, const struct stats_args *args, bool loss)
@@ -109,7 +110,7 @@ static void print_table(const struct profile *p, const struct stats_args *args, 
 	if (!loss)
 		printf("no data was lost\n");
 	if (overwritten)
-		printf("overwritten, as RING_BUFFER means it: the oldest %s\n",
+		printf("overwritten, as configured (RING_BUFFER): the oldest %s\n",
 		       text_size(overwritten, number));
 }
 
@@ -145,7 +146,7 @@ static void print_json(const struct profile *p, const struct stats_args *args)
 		printf(", \"severity\": \"%s\", \"value\": %" PRIu64,
 		       trace_stat_severity_name(info->severity), count->value);
 		json_field("meaning", meaning_of(p, count, end));
-		json_field("change", words->mend);
+		json_field("hint", words->hint);
 		printf("}");
 	}
 	printf("\n]\n");
@@ -179,7 +180,7 @@ static int stats_main(int argc, char **argv)
 
 const struct command command_stats = {
 	.name = "stats",
-	.summary = "what a trace has lost, and what to change about it",
+	.summary = "print the data losses of a trace, with a hint for each",
 	.run = stats_main,
 	.options = &options,
 };

@@ -64,7 +64,7 @@ static const struct option_def defs[] = {
 	 .type = OPTION_STRING,
 	 .argument = "EVENT",
 	 AT(event),
-	 .help = "what to sample by, as for `perfwind record`"},
+	 .help = "the event to sample, as for `perfwind record`"},
 	{.name = "frequency",
 	 .letter = 'F',
 	 .type = OPTION_U64,
@@ -77,7 +77,7 @@ static const struct option_def defs[] = {
 	 .argument = "SECONDS",
 	 .max = 3600,
 	 AT(interval),
-	 .help = "how often it is shown, and over what time (default 2)"},
+	 .help = "the interval of the tables (default 2)"},
 	OPTION_BY(struct top_args, by),
 	{.name = "limit",
 	 .letter = 'n',
@@ -86,7 +86,7 @@ static const struct option_def defs[] = {
 	 AT(limit),
 	 .help = "at most N rows, 0: all (default: what fits on the terminal, else 20)"},
 	{.name = "user-only", .type = OPTION_FLAG, AT(user_only), .help = "user code only"},
-	{.name = "once", .type = OPTION_FLAG, AT(once), .help = "one interval, then it ends"},
+	{.name = "once", .type = OPTION_FLAG, AT(once), .help = "one interval, then exit"},
 	OPTION_HOOK_SOCKET(struct top_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct top_args, under_seccomp),
 	OPTION_DAEMON(struct top_args, ask, "sample"),
@@ -98,13 +98,11 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "top",
 	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
-	.description =
-		"Shows where time goes now: a table each interval, of that interval, until\n"
-		"Ctrl-C.  On a terminal each replaces the one before (a command had better write\n"
-		"elsewhere); else they follow one another as plain text.\n"
-		"Keys on a terminal, without a command: q quits, space or p leaves the table as "
-		"it\n"
-		"is, s and S change what the rows are, h tells them.",
+	.description = "Shows where time goes now: one table for each interval, until Ctrl-C.  On "
+		       "a terminal\neach table replaces the previous one (redirect the output of a "
+		       "command); otherwise\nthe tables follow each other as plain text.  Keys on "
+		       "a terminal, without a command:\nq quits, space or p freezes the table, s "
+		       "and S change the kind of the rows, h lists\nthe keys.",
 	.defs = defs,
 	.max_arguments = -1,
 	.stop_at_argument = true,
@@ -117,7 +115,7 @@ static int check_args(struct top *top)
 
 	if (targets != 1) {
 		log_error(targets ? "-a, -p and a command exclude each other"
-				  : "top of what? -a (the machine), -p PID, or a command");
+				  : "top needs a target: -a (the machine), -p PID, or a command");
 		return -EINVAL;
 	}
 	if (!args->frequency) {

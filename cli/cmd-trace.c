@@ -60,7 +60,7 @@ static const struct option_def defs[] = {
 	 .offset = offsetof(struct trace_args, output)},
 	{.name = "txt",
 	 .type = OPTION_FLAG,
-	 .help = "the config is text, whatever it looks like",
+	 .help = "read the config as text",
 	 .offset = offsetof(struct trace_args, text)},
 	{.name = "background",
 	 .letter = 'd',
@@ -84,8 +84,8 @@ static const struct options options = {
 	.command = "trace",
 	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --stop NAME",
 	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
-		       "sources, its\nbuffers, its end.  Data sources of others are left out with "
-		       "a warning; what cannot be\nhonoured is refused by the name of its field.",
+		       "sources, its\nbuffers, its end.  Other data sources are left out with a "
+		       "warning; a field that cannot be\nserved is refused by name.",
 	.defs = defs,
 };
 

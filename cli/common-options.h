@@ -11,36 +11,37 @@
 #define DEFAULT_TRACE "perfwind.pftrace"
 
 /* Who records: own rights, or the daemon (bool, bool, const char *).  @does: "record". */
-#define OPTION_DAEMON(args, member, does)                                                      \
-	{                                                                                      \
-		.name = "daemon", .type = OPTION_FLAG, .offset = offsetof(args, member),       \
-		.help = "let the daemon " does " (by itself only where own rights do not do)", \
+#define OPTION_DAEMON(args, member, does)                                                \
+	{                                                                                \
+		.name = "daemon", .type = OPTION_FLAG, .offset = offsetof(args, member), \
+		.help = "let the daemon " does                                           \
+			" (default: only if your privileges do not suffice)",            \
 	}
 #define OPTION_NO_DAEMON(args, member)                                                      \
 	{                                                                                   \
 		.name = "no-daemon", .type = OPTION_FLAG, .offset = offsetof(args, member), \
 		.help = "never ask the daemon",                                             \
 	}
-#define OPTION_CONTROL_SOCKET(args, member)                                          \
-	{                                                                            \
-		.name = "control-socket", .type = OPTION_STRING, .argument = "PATH", \
-		.offset = offsetof(args, member),                                    \
-		.help = "where the daemon is asked (default " CONTROL_SOCKET ")",    \
+#define OPTION_CONTROL_SOCKET(args, member)                                              \
+	{                                                                                \
+		.name = "control-socket", .type = OPTION_STRING, .argument = "PATH",     \
+		.offset = offsetof(args, member),                                        \
+		.help = "the control socket of the daemon (default " CONTROL_SOCKET ")", \
 	}
 
 /* Consent (const char *, bool). */
-#define OPTION_HOOK_SOCKET(args, member)                                                     \
-	{                                                                                    \
-		.name = "hook-socket", .type = OPTION_STRING, .argument = "PATH",            \
-		.offset = offsetof(args, member),                                            \
-		.help = "where processes that may not be read are asked to answer, if they " \
-			"consent\n(perfwind run; default " HOOK_SOCKET "; @NAME: abstract)", \
+#define OPTION_HOOK_SOCKET(args, member)                                                      \
+	{                                                                                     \
+		.name = "hook-socket", .type = OPTION_STRING, .argument = "PATH",             \
+		.offset = offsetof(args, member),                                             \
+		.help = "the socket at which processes that opted in answer\n(perfwind run; " \
+			"default " HOOK_SOCKET "; @NAME: abstract)",                          \
 	}
-#define OPTION_UNDER_SECCOMP(args, member)                                                       \
-	{                                                                                        \
-		.name = "consent-under-seccomp", .type = OPTION_FLAG,                            \
-		.offset = offsetof(args, member),                                                \
-		.help = "ask also processes under a seccomp filter, which may kill them for it", \
+#define OPTION_UNDER_SECCOMP(args, member)                                                   \
+	{                                                                                    \
+		.name = "consent-under-seccomp", .type = OPTION_FLAG,                        \
+		.offset = offsetof(args, member),                                            \
+		.help = "also signal processes under a seccomp filter, which may kill them", \
 	}
 
 /* The rows of a table (enum report_by). */

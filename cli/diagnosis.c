@@ -7,7 +7,7 @@
 
 #define SAY(member, ...) (void)snprintf(f->member, sizeof(f->member), __VA_ARGS__)
 
-#define CONTAINER_MEND "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+#define CONTAINER_HINT "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
 
 static bool by_own_rights(const struct doctor_facts *d)
 {
@@ -39,9 +39,9 @@ static bool no_events(const struct doctor_facts *d, struct doctor_finding *f)
 	if (d->own_user == 0)
 		return false;
 	f->state = DOCTOR_SHUT;
-	SAY(what, "not known while perf_event_open is refused");
-	SAY(cost, "as of own-programs");
-	SAY(mend, "as of own-programs, then perfwind doctor again");
+	SAY(what, "unknown while perf_event_open is refused");
+	SAY(cost, "see own-programs");
+	SAY(hint, "see own-programs, then run perfwind doctor again");
 	return true;
 }
 
@@ -51,7 +51,7 @@ static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding 
 		return false;
 	f->state = DOCTOR_SHUT;
 	SAY(what, "not even the smallest rings fit into the limit of locked memory (see rings)");
-	SAY(mend, "sudo sysctl kernel.perf_event_mlock_kb=2048");
+	SAY(hint, "sudo sysctl kernel.perf_event_mlock_kb=2048");
 	return true;
 }
 
@@ -67,24 +67,24 @@ static void judge_own_programs(const struct doctor_facts *d, struct doctor_findi
 		return;
 	}
 	f->state = doctor_by_daemon(d) ? DOCTOR_PARTLY : DOCTOR_SHUT;
-	SAY(cost, doctor_by_daemon(d) ? "the daemon records, what it gives you (see daemon)"
+	SAY(cost, doctor_by_daemon(d) ? "the daemon records, within its limits for you (see daemon)"
 				      : "perfwind cannot record");
 	if (d->own_user == 0 && judge_own_rings(d, f))
 		return;
 	if (d->paranoid == INT_MAX) {
 		SAY(what, "this kernel was built without perf events");
-		SAY(mend, "a kernel with CONFIG_PERF_EVENTS");
+		SAY(hint, "a kernel with CONFIG_PERF_EVENTS");
 	} else if (is_filtered(d)) {
-		SAY(what, "a seccomp filter refuses perf_event_open, as containers have one");
-		SAY(mend, CONTAINER_MEND);
+		SAY(what, "a seccomp filter refuses perf_event_open (common in containers)");
+		SAY(hint, CONTAINER_HINT);
 	} else if (d->paranoid > 2 && !d->cap_admin) {
 		/* of Debian, Ubuntu, Android: at 3 and more they ask for CAP_SYS_ADMIN */
 		SAY(what, "kernel.perf_event_paranoid = %d keeps %s from it", d->paranoid,
 		    d->cap_perfmon ? "even CAP_PERFMON" : "users");
-		SAY(mend, "sudo sysctl kernel.perf_event_paranoid=2");
+		SAY(hint, "sudo sysctl kernel.perf_event_paranoid=2");
 	} else {
 		SAY(what, "perf_event_open: %s (a security module?)", strerror(-d->own_user));
-		SAY(mend, "sudo ausearch -m avc -ts recent; allow perf_event to it");
+		SAY(hint, "sudo ausearch -m avc -ts recent; allow perf_event to it");
 	}
 }
 
@@ -107,11 +107,11 @@ static void judge_kernel(const struct doctor_facts *d, struct doctor_finding *f)
 	if (is_module(d, 1)) {
 		SAY(what, "a security module or lockdown keeps the kernel out: %s",
 		    strerror(-d->own_kernel));
-		SAY(mend, "cat /sys/kernel/security/lockdown; sudo ausearch -m avc -ts recent");
+		SAY(hint, "cat /sys/kernel/security/lockdown; sudo ausearch -m avc -ts recent");
 		return;
 	}
 	SAY(what, "kernel.perf_event_paranoid = %d keeps the kernel out", d->paranoid);
-	SAY(mend, "sudo sysctl kernel.perf_event_paranoid=1");
+	SAY(hint, "sudo sysctl kernel.perf_event_paranoid=1");
 }
 
 static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f)
@@ -120,8 +120,9 @@ static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f
 		f->state = DOCTOR_PARTLY;
 		SAY(what, "whole CPUs can be sampled, but this is a container with process ids of "
 			  "its own");
-		SAY(cost, "-a cannot tell what runs outside from the idle task, and leaves it out");
-		SAY(mend, "docker run --pid=host ..., or run perfwind on the host");
+		SAY(cost, "-a cannot distinguish processes outside from the idle task, and leaves "
+			  "them out");
+		SAY(hint, "docker run --pid=host ..., or run perfwind on the host");
 		return;
 	}
 	if (d->machine == 0) {
@@ -134,11 +135,11 @@ static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f
 	SAY(cost, "-a is refused; your own programs do not need it");
 	if (is_module(d, 0)) {
 		SAY(what, "whole CPUs: %s (a security module?)", strerror(-d->machine));
-		SAY(mend, "sudo ausearch -m avc -ts recent; allow perf_event { cpu } to it");
+		SAY(hint, "sudo ausearch -m avc -ts recent; allow perf_event { cpu } to it");
 		return;
 	}
 	SAY(what, "whole CPUs may not be sampled (kernel.perf_event_paranoid = %d)", d->paranoid);
-	SAY(mend, "sudo sysctl kernel.perf_event_paranoid=0");
+	SAY(hint, "sudo sysctl kernel.perf_event_paranoid=0");
 }
 
 static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
@@ -149,31 +150,30 @@ static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 	}
 	f->state = DOCTOR_SHUT;
 	SAY(what, "other users' processes cannot be read (no CAP_SYS_PTRACE)");
-	SAY(cost,
-	    d->cap_perfmon
-		    ? "Linux before 6.15 shows no stacks of those that were there before, unless "
-		      "they consent (perfwind run)"
-		    : "-p of another user's process is refused");
-	SAY(mend, "sudo perfwind record -p PID");
+	SAY(cost, d->cap_perfmon ? "Linux before 6.15 shows no stacks of processes that run "
+				   "already, except with their consent (perfwind run)"
+				 : "-p of another user's process is refused");
+	SAY(hint, "sudo perfwind record -p PID");
 }
 
 static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->cycles == 0) {
-		SAY(what, "the CPU's own counters are there: cycles is the default event");
+		SAY(what, "hardware counters are available: cycles is the default event");
 		return;
 	}
 	if (no_events(d, f))
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "sampling is by cpu-clock, a timer: code with interrupts off is seen late");
+	SAY(cost,
+	    "perfwind samples by cpu-clock, a timer: code with interrupts off is sampled late");
 	if (d->cycles == -ENOENT || d->cycles == -EOPNOTSUPP || d->cycles == -ENODEV) {
 		SAY(what, "no hardware counters: a virtual machine without a virtual PMU?");
-		SAY(mend, "on its host (KVM): -cpu host,pmu=on; in a cloud: a type of machine with "
+		SAY(hint, "on its host (KVM): -cpu host,pmu=on; in a cloud: a type of machine with "
 			  "a PMU");
 	} else {
 		SAY(what, "hardware counters are refused: %s", strerror(-d->cycles));
-		SAY(mend, "sudo perfwind record ...");
+		SAY(hint, "sudo perfwind record ...");
 	}
 }
 
@@ -187,11 +187,11 @@ static void judge_tracepoints(const struct doctor_facts *d, struct doctor_findin
 	SAY(cost, "-e GROUP:NAME is refused");
 	if (d->tracepoints == -ENOENT) {
 		SAY(what, "tracefs is not mounted");
-		SAY(mend, "sudo mount -t tracefs nodev /sys/kernel/tracing");
+		SAY(hint, "sudo mount -t tracefs nodev /sys/kernel/tracing");
 	} else if (!no_events(d, f)) {
 		SAY(what, "tracefs or its events are closed to this user: %s",
 		    strerror(-d->tracepoints));
-		SAY(mend, "sudo perfwind record -e ...");
+		SAY(hint, "sudo perfwind record -e ...");
 	}
 }
 
@@ -208,17 +208,17 @@ static void judge_kernel_names(const struct doctor_facts *d, struct doctor_findi
 	f->state = DOCTOR_SHUT;
 	SAY(cost, "kernel frames are in the trace without names");
 	if (d->kptr_restrict < 2 && (d->cap_syslog || (!d->kptr_restrict && !paranoid))) {
-		SAY(what, "/proc/kallsyms shows no addresses, though none of its gates is shut");
-		SAY(mend, "run perfwind outside of what hides it (a container, "
-			  "ProtectKernelTunables=)");
+		SAY(what, "/proc/kallsyms shows no addresses, although its settings allow it");
+		SAY(hint, "run perfwind outside of the container or unit that hides it "
+			  "(ProtectKernelTunables=)");
 		return;
 	}
 	SAY(what, "/proc/kallsyms shows no addresses (kernel.kptr_restrict = %d%s)",
 	    d->kptr_restrict, d->cap_syslog ? "" : ", no CAP_SYSLOG");
 	if (d->cap_syslog)
-		SAY(mend, "sudo sysctl kernel.kptr_restrict=1");
+		SAY(hint, "sudo sysctl kernel.kptr_restrict=1");
 	else
-		SAY(mend, "sudo sysctl%s%s", d->kptr_restrict ? " kernel.kptr_restrict=0" : "",
+		SAY(hint, "sudo sysctl%s%s", d->kptr_restrict ? " kernel.kptr_restrict=0" : "",
 		    paranoid ? " kernel.perf_event_paranoid=1" : "");
 }
 
@@ -244,9 +244,9 @@ static void judge_capabilities(const struct doctor_facts *d, struct doctor_findi
 		return;
 	f->state = *has ? DOCTOR_PARTLY : DOCTOR_SHUT;
 	if (d->user_namespace)
-		SAY(what, "rights of a user namespace do not count for the machine");
-	SAY(cost, "what is open to ordinary users is open, by the settings named here");
-	SAY(mend, d->user_namespace ? "run perfwind outside of the user namespace"
+		SAY(what, "capabilities of a user namespace do not count for the machine");
+	SAY(cost, "you have the access of an ordinary user, as the settings above allow");
+	SAY(hint, d->user_namespace ? "run perfwind outside of the user namespace"
 				    : "sudo perfwind record ...");
 }
 
@@ -255,11 +255,11 @@ static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f
 	if (is_filtered(d)) {
 		f->state = DOCTOR_SHUT;
 		SAY(what, "a filter of system calls refuses perf_event_open");
-		SAY(cost, "perfwind cannot record at all from inside");
-		SAY(mend, CONTAINER_MEND);
+		SAY(cost, "perfwind cannot record inside this filter");
+		SAY(hint, CONTAINER_HINT);
 		return;
 	}
-	SAY(what, d->seccomp ? "a filter of system calls is there, and lets perf_event_open through"
+	SAY(what, d->seccomp ? "a filter of system calls is active and allows perf_event_open"
 			     : "no filter of system calls");
 }
 
@@ -274,13 +274,12 @@ static void judge_ptrace(const struct doctor_facts *d, struct doctor_finding *f)
 	f->state = d->ptrace_scope == 1 ? DOCTOR_PARTLY : DOCTOR_SHUT;
 	SAY(what, "kernel.yama.ptrace_scope = %d: memory of %s can be read", d->ptrace_scope,
 	    d->ptrace_scope == 1 ? "programs that perfwind starts" : "no process");
-	SAY(cost,
-	    "of others (-p) stacks deeper than their copy are cut, and code without a file is "
-	    "guessed");
+	SAY(cost, "with -p, stacks deeper than the copy are cut, and frames in code without a file "
+		  "are guessed");
 	if (d->ptrace_scope == 3)
-		SAY(mend, "a boot with kernel.yama.ptrace_scope below 3, which is final");
+		SAY(hint, "reboot with kernel.yama.ptrace_scope below 3 (3 cannot be lowered)");
 	else
-		SAY(mend, "sudo sysctl kernel.yama.ptrace_scope=0");
+		SAY(hint, "sudo sysctl kernel.yama.ptrace_scope=0");
 }
 
 static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
@@ -288,14 +287,14 @@ static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
 	if (no_events(d, f))
 		return;
 	if (d->ring_bytes >= d->ring_wanted) {
-		SAY(what, "rings of %lu KiB a CPU can be had", d->ring_wanted >> 10);
+		SAY(what, "rings of %lu KiB a CPU are possible", d->ring_wanted >> 10);
 		return;
 	}
 	f->state = d->ring_bytes ? DOCTOR_PARTLY : DOCTOR_SHUT;
 	SAY(what, "rings of %lu KiB a CPU at most, of %lu (kernel.perf_event_mlock_kb = %lu)",
 	    d->ring_bytes >> 10, d->ring_wanted >> 10, d->mlock_kb);
-	SAY(cost, "at high rates with large stacks samples can get lost, and are counted");
-	SAY(mend, "sudo sysctl kernel.perf_event_mlock_kb=65536");
+	SAY(cost, "samples can get lost at high rates with large stacks; losses are counted");
+	SAY(hint, "sudo sysctl kernel.perf_event_mlock_kb=65536");
 }
 
 static void judge_files(const struct doctor_facts *d, struct doctor_finding *f)
@@ -306,9 +305,9 @@ static void judge_files(const struct doctor_facts *d, struct doctor_finding *f)
 	if (d->files >= ENOUGH)
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "a process of more than some %lu threads is sampled by whole CPUs, if at all",
+	SAY(cost, "a process with more than about %lu threads needs events of whole CPUs",
 	    d->files / 8);
-	SAY(mend, "ulimit -Hn %d  (as root, or in /etc/security/limits.conf)", (int)ENOUGH);
+	SAY(hint, "ulimit -Hn %d  (as root, or in /etc/security/limits.conf)", (int)ENOUGH);
 }
 
 static void judge_rate(const struct doctor_facts *d, struct doctor_finding *f)
@@ -318,7 +317,7 @@ static void judge_rate(const struct doctor_facts *d, struct doctor_finding *f)
 		return;
 	f->state = DOCTOR_PARTLY;
 	SAY(cost, "-F above it is refused");
-	SAY(mend, "sudo sysctl kernel.perf_event_max_sample_rate=100000");
+	SAY(hint, "sudo sysctl kernel.perf_event_max_sample_rate=100000");
 }
 
 static void judge_facilities(const struct doctor_facts *d, struct doctor_finding *f)
@@ -331,39 +330,40 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 		if (d->features.has[i] || n >= sizeof(f->cost) - 32)
 			continue;
 		n += (size_t)snprintf(f->cost + n, sizeof(f->cost) - n, "%s%s",
-				      n ? ", " : "done the older way: ", feature_name(i));
+				      n ? ", " : "fallbacks in use: ", feature_name(i));
 	}
-	SAY(what, n ? "the kernel lacks some newer facilities" : "all newer facilities are there");
+	SAY(what,
+	    n ? "the kernel lacks some newer facilities" : "all newer facilities are available");
 	f->state = n ? DOCTOR_PARTLY : DOCTOR_OPEN;
 	if (n)
-		SAY(mend, "none needed; Linux 6.13 has all of them");
+		SAY(hint, "none needed; Linux 6.13 has all facilities");
 }
 
 /* Whether and what it records for this user. */
 static void judge_policy(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->scope == POLICY_ALL && !*d->settings_error) {
-		SAY(what, "a perfwind daemon is there to ask: you may record every process and the "
-			  "kernel (-a, -p)");
+		SAY(what, "a perfwind daemon listens: you may record every process and the kernel "
+			  "(-a, -p)");
 		return;
 	}
 	f->state = DOCTOR_PARTLY;
 	if (*d->settings_error) {
-		SAY(what, "a perfwind daemon is there to ask; what it gives you is not known: %s",
+		SAY(what, "a perfwind daemon listens; its permissions for you are unknown: %s",
 		    d->settings_error);
-		SAY(cost, "a recording that asks says what it was refused");
-		SAY(mend, "perfwind record --daemon -a -d 1");
+		SAY(cost, "a recording by the daemon may be refused, with the reason");
+		SAY(hint, "perfwind record --daemon -a -d 1");
 		return;
 	}
-	SAY(what, "a perfwind daemon is there to ask: %s",
+	SAY(what, "a perfwind daemon listens: %s",
 	    d->scope == POLICY_OWN
-		    ? "you may record your own processes, user code only (-a: all of yours)"
+		    ? "you may record your own processes, user code only (-a: all your processes)"
 		    : "it records nothing for you (own-processes = no in " SETTINGS_FILE ")");
 	SAY(cost, "other users' processes and the kernel are not shown to you");
 	if (*d->group)
-		SAY(mend, "sudo usermod -aG %s %s, and log in again", d->group, d->user);
+		SAY(hint, "sudo usermod -aG %s %s, and log in again", d->group, d->user);
 	else
-		SAY(mend, "all-users = %s in " SETTINGS_FILE ", then: sudo kill -HUP its daemon",
+		SAY(hint, "all-users = %s in " SETTINGS_FILE ", then: sudo kill -HUP its daemon",
 		    d->user);
 }
 
@@ -373,42 +373,42 @@ static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 		judge_policy(d, f);
 		return;
 	}
-	SAY(what, "no perfwind daemon listens: your own rights are all there is");
+	SAY(what, "no perfwind daemon listens: only your own privileges count");
 	if (d->root)
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "what the lines above refuse stays refused");
+	SAY(cost, "the gates above stay as they are");
 	if (d->units)
-		SAY(mend,
+		SAY(hint,
 		    "sudo %ssystemctl enable --now perfwind-hook.socket "
 		    "perfwind-control.socket",
 		    d->service_user ? "" : "systemd-sysusers && sudo ");
 	else
-		SAY(mend, "sudo %sperfwind daemon --user perfwind",
+		SAY(hint, "sudo %sperfwind daemon --user perfwind",
 		    d->service_user ? "" : "useradd -r perfwind && sudo ");
 }
 
 static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->debug_files) {
-		SAY(what, "separate debug information is there (/usr/lib/debug)");
+		SAY(what, "separate debug information is installed (/usr/lib/debug)");
 		return;
 	}
 	f->state = DOCTOR_PARTLY;
 	SAY(what, "no separate debug information is installed (/usr/lib/debug)");
-	SAY(cost, "of stripped binaries only exported functions have names");
-	SAY(mend, "install the -dbgsym or -debuginfo package of what you profile");
+	SAY(cost, "only exported functions of stripped binaries have names");
+	SAY(hint, "install the -dbgsym or -debuginfo package of the profiled program");
 }
 
 static void judge_debuginfod(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	SAY(what, d->debuginfod ? "DEBUGINFOD_URLS is set, but perfwind asks no network"
-				: "DEBUGINFOD_URLS is not set; perfwind asks no network anyway");
+	SAY(what, d->debuginfod ? "DEBUGINFOD_URLS is set, but perfwind makes no network requests"
+				: "DEBUGINFOD_URLS is not set; perfwind makes no network requests");
 	if (!d->debuginfod || d->debug_files)
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "what debuginfod has is not used for names");
-	SAY(mend, "debuginfod-find debuginfo FILE, put under /usr/lib/debug/.build-id/");
+	SAY(cost, "debug information of debuginfod is not used for names");
+	SAY(hint, "debuginfod-find debuginfo FILE, put under /usr/lib/debug/.build-id/");
 }
 
 static const struct {

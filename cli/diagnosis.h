@@ -62,7 +62,7 @@ struct doctor_finding {
 	enum doctor_state state;
 	char what[256]; /* what is the case */
 	char cost[256]; /* what cannot be seen because of it */
-	char mend[256]; /* one line to type, or words */
+	char hint[256]; /* one line to type, or words */
 };
 
 void doctor_look(const char *control_socket, struct doctor_facts *ret_facts);

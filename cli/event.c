@@ -51,6 +51,5 @@ void event_tell_nothing(const struct profile *p, const struct profile_filter *on
 		if (profile_process_wanted(p, profile_sample_process(p, &p->samples[i]), only))
 			return;
 	if (p->n_samples)
-		log_info("%s: none of the %zu samples is of what was asked for", command,
-			 p->n_samples);
+		log_info("%s: no sample of %zu matches the options", command, p->n_samples);
 }

@@ -4,9 +4,9 @@
 
 #include "profile/profile.h"
 
-#define EVENT_OPTION_HELP                                                                       \
-	"of a trace with several events: this one (default: the first that is time, else the\n" \
-	"first)"
+#define EVENT_OPTION_HELP                                                                  \
+	"the event to show, of a trace with several (default: the first time event, else " \
+	"the\nfirst)"
 
 /* NULL: as the profile is.  -ENOENT: said. */
 int event_choose(struct profile *profile, const char *command, const char *name);

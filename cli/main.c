@@ -17,7 +17,7 @@ static void print_help(FILE *out)
 		     "A sampling CPU profiler with whole stacks.\n\nCommands:\n");
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-	fprintf(out, "\n`perfwind COMMAND --help` tells the options of a command.\n");
+	fprintf(out, "\n`perfwind COMMAND --help` lists the options of a command.\n");
 }
 
 static int unknown_command(const char *name)

@@ -2,7 +2,7 @@
  * Thread: main.  https://www.freedesktop.org/software/systemd/man/sd_notify.html */
 #pragma once
 
-/* @text: "KEY=VALUE" lines.  Does nothing without $NOTIFY_SOCKET; a failure is not ours to mend. */
+/* @text: "KEY=VALUE" lines.  Does nothing without $NOTIFY_SOCKET; a failure is not ours to fix. */
 void notify_state(const char *text);
 /* RELOADING=1 with its time, as Type=notify-reload wants it. */
 void notify_reloading(void);

@@ -33,8 +33,8 @@ int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
 	int r;
 
 	if (n_events > 1) {
-		log_error("--perf-data takes one event: perf could not tell followers' counts "
-			  "apart");
+		log_error("--perf-data takes one event: perf cannot distinguish the counts of "
+			  "followers");
 		return fail(-EINVAL);
 	}
 	if (asprintf(&old, "%s.old", path) < 0)

@@ -34,10 +34,9 @@ static const struct option_def defs[] = {
 	{"children", 0, OPTION_FLAG, NULL, "with -p: their children too (a command's always are)",
 	 offsetof(struct record_args, children), 0, NULL, NULL},
 	{"event", 'e', OPTION_STRING, "EVENT[,FOLLOWER...]",
-	 "what to sample by (default: cycles, or cpu-clock without counters):\n"
-	 "a counter's name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\n"
-	 "kprobe:FUNC, uprobe:PATH:SYMBOL; :u and :k behind it;\n"
-	 "followers are counted at each sample",
+	 "the event to sample (default: cycles, or cpu-clock without counters):\na counter's name, "
+	 "GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL; :u and :k "
+	 "behind it;\nfollowers are counted at each sample",
 	 offsetof(struct record_args, event), 0, NULL, NULL},
 	{"filter", 0, OPTION_STRING, "EXPR", "the kernel's filter of a tracepoint",
 	 offsetof(struct record_args, filter), 0, NULL, NULL},
@@ -74,14 +73,13 @@ static const struct option_def defs[] = {
 	{"clock", 0, OPTION_CHOICE, "CLOCK",
 	 "of the samples: monotonic, monotonic_raw, boottime or realtime",
 	 offsetof(struct record_args, clock), 0, clock_names, NULL},
-	{"plain", 0, OPTION_FLAG, NULL,
-	 "write packets as they are, not deflated (three times the size)",
+	{"plain", 0, OPTION_FLAG, NULL, "write packets without compression (three times the size)",
 	 offsetof(struct record_args, plain), 0, NULL, NULL},
 	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
 	{"no-build-ids", 0, OPTION_FLAG, NULL,
-	 "take build ids from files and memory, not from the kernel's records (perf 6.1 beside may "
-	 "abort over those)",
+	 "take build ids from files and memory, not from the kernel's records (a perf 6.1 that "
+	 "records at the same time may abort over them)",
 	 offsetof(struct record_args, no_build_ids), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
@@ -108,8 +106,9 @@ int record_args_check(struct record_args *args, bool command)
 	int targets = args->all + (args->n_pids > 0) + command;
 
 	if (targets != 1) {
-		log_error(targets ? "-a, -p and a command exclude each other"
-				  : "what to record? -a (the machine), -p PID, or a command");
+		log_error(
+			targets ? "-a, -p and a command exclude each other"
+				: "record needs a target: -a (the machine), -p PID, or a command");
 		return -EINVAL;
 	}
 	if (args->ask && args->no_ask) {
@@ -117,7 +116,8 @@ int record_args_check(struct record_args *args, bool command)
 		return -EINVAL;
 	}
 	if (args->ask && args->perf_data) {
-		log_error("--perf-data is for own rights: a daemon does not give raw records away");
+		log_error("--perf-data works without a daemon only: a daemon does not pass raw "
+			  "records on");
 		return -EINVAL;
 	}
 	if (!args->frequency || !args->period) {

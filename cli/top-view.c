@@ -85,9 +85,8 @@ static void print_head(const struct top_view *view)
 
 static void print_help(const struct top_view *view)
 {
-	(void)printf("q         quit\n"
-		     "space, p  leave the table as it is, and go on\n"
-		     "s, S      rows by the next, or the one before, of:");
+	(void)printf("q         quit\nspace, p  freeze the table, and go on\ns, S      rows by the "
+		     "next, or the one before, of:");
 	for (size_t i = 0; report_by_names[i]; i++)
 		(void)printf(i == view->by ? " [%s]" : " %s", report_by_names[i]);
 	(void)printf("\nh, ?      this; any key goes back\n");

@@ -39,7 +39,7 @@ static void print_stacks(const struct account *a, FILE *out)
 	fprintf(out, "  stacks   %s whole (%.2f %%)", text_count(a->whole, n),
 		text_percent(a->whole, a->emitted));
 	if (a->completed)
-		fprintf(out, ", %s of them by earlier ones of their threads",
+		fprintf(out, ", %s completed from earlier stacks of the same thread",
 			text_count(a->completed, n));
 	fprintf(out, ", %s cut", text_count(a->cut, n));
 	fprintf(out, ", %s failed", text_count(failed, n));
@@ -105,14 +105,14 @@ static bool is_jit(const char *path)
 	return !strncmp(path, "/tmp/perf-", strlen("/tmp/perf-"));
 }
 
-static void print_nameless(const struct session_summary *s, FILE *out)
+static void print_without_symbols(const struct session_summary *s, FILE *out)
 {
 	char n[32];
 
 	for (size_t i = 0; i < s->n_nameless && i < 5; i++) {
-		fprintf(out, "  %s ", i ? "        " : "nameless");
+		fprintf(out, "  %s ", i ? "        " : "symbols ");
 		print_clean(s->nameless[i].path, out);
-		fprintf(out, ": %s sample%s with frames that have no symbol%s\n",
+		fprintf(out, ": %s sample%s with frames without symbols%s\n",
 			text_count(s->nameless[i].samples, n),
 			s->nameless[i].samples == 1 ? "" : "s",
 			is_jit(s->nameless[i].path)
@@ -158,7 +158,7 @@ void verdict_print(const struct verdict *v, FILE *out)
 	if (written >= ENOUGH)
 		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)written);
 	fprintf(out, "%s\n", v->complete ? "" : ", cut off: it has no end mark");
-	print_nameless(s, out);
+	print_without_symbols(s, out);
 	fflush(out);
 }
 
@@ -268,15 +268,16 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 		s->samples == 1 ? "" : "s", s->duration_s, s->n_sources,
 		s->n_sources == 1 ? "" : "s");
 	if (sink->written.samples < s->samples)
-		fprintf(out, ", %s of them in the file", text_count(sink->written.samples, n));
+		fprintf(out, ", %s in the file", text_count(sink->written.samples, n));
 	if (s->out_of_scope)
 		fprintf(out, ", and %s out of scope", text_count(s->out_of_scope, n));
 	fprintf(out, "\n");
 	fprintf(out, "  lost     %s in the kernel's rings", text_count(s->lost, n));
 	if (s->skipped)
-		fprintf(out, "; %s skipped (perfwind report says why)", text_count(s->skipped, n));
+		fprintf(out, "; %s skipped (perfwind report prints the reasons)",
+			text_count(s->skipped, n));
 	if (s->overwritten)
-		fprintf(out, "; %s packets overwritten in a RING_BUFFER, as it means it",
+		fprintf(out, "; %s packets overwritten in a RING_BUFFER, as configured",
 			text_count(s->overwritten, n));
 	if (s->discarded)
 		fprintf(out, "; %s packets that a full buffer did not take",

@@ -20,35 +20,25 @@ uint64_t verdict_unwritten(const struct session_summary *summary, const struct s
 
 /* For the man pages of the commands that have one. */
 #define VERDICT_JSON                                                                               \
-	"file, bytes    the trace, and its size\n"                                                 \
-	"duration_s     how long was sampled, seconds\n"                                           \
-	"samples        that are in the trace with a stack, or with the reason why it is not "     \
-	"whole\n"                                                                                  \
-	"complete       true: the trace has its end mark, and all that was recorded until the\n"   \
-	"               end; false: it was cut off (a full disk, a closed pipe, a daemon that "    \
-	"ended)\n"                                                                                 \
-	"stacks         whole: up to a root; cut: deeper than what was copied and could be read\n" \
-	"               afterwards; failed: how many by reason; of unwritten samples too\n"        \
-	"lost           what did not fit the kernel's rings\n"                                     \
-	"  samples      the kernel's own count of them (before Linux 6.0: what records told)\n"    \
-	"  sideband     records of mappings, names, forks and exits: what they would have said "   \
-	"is\n"                                                                                     \
-	"               looked up in /proc, as far as it is still there\n"                         \
-	"  records_seen what LOST records in the rings told, of both: a part of these two "        \
-	"counts,\n"                                                                                \
-	"               never to be added to them\n"                                               \
-	"  throttled_s  seconds, of all CPUs, in which the kernel held sampling back\n"            \
-	"  unwritten    samples that were taken and are not in the trace: writing it failed, or\n" \
-	"               a daemon's client did not read fast enough\n"                              \
-	"skipped        samples that perfwind itself left out, by reason\n"                        \
-	"cpu_accounted  weight of the samples over the CPU time that the targets used (1: all "    \
-	"of\n"                                                                                     \
-	"               it was seen); null where that is not known, or too little ran\n"           \
-	"self           what perfwind itself took: cpu_s, us_per_sample, peak_rss_kb\n"            \
-	"modules_without_symbols\n"                                                                \
-	"               files with frames that no symbol covers: path, build_id, and samples "     \
-	"with\n"                                                                                   \
-	"               such frames"
+	"file, bytes    the trace, and its size\nduration_s     how long was sampled, "            \
+	"seconds\nsamples        that are in the trace with a stack, or with the reason why it "   \
+	"is not whole\ncomplete       true: the trace has its end mark, and all that was "         \
+	"recorded until the\n               end; false: it was cut off (a full disk, a closed "    \
+	"pipe, a daemon that ended)\nstacks         whole: up to a root; cut: deeper than the "    \
+	"copy, and the rest could not\n               be read afterwards; failed: how many by "    \
+	"reason; of unwritten samples too\nlost           losses in the kernel's rings\n  "        \
+	"samples      the kernel's own count (before Linux 6.0: the count in LOST records)\n  "    \
+	"sideband     records of mappings, names, forks and exits; /proc replaces them as far\n  " \
+	"             as the process still exists\n  records_seen the losses that LOST records "   \
+	"in the rings report: a part of the two\n               counts above, never to be added "  \
+	"to them\n  throttled_s  seconds, of all CPUs, in which the kernel held sampling back\n  " \
+	"unwritten    samples that were taken and are not in the trace: writing it failed, or\n  " \
+	"             a daemon's client did not read fast enough\nskipped        samples that "    \
+	"perfwind itself left out, by reason\ncpu_accounted  weight of the samples over the CPU "  \
+	"time that the targets used (1: all\n               of it was seen); null if unknown, or " \
+	"if too little ran\nself           cost of perfwind itself: cpu_s, us_per_sample, "        \
+	"peak_rss_kb\nmodules_without_symbols\n               files with frames without symbols: " \
+	"path, build_id, and the number of\n               samples with these frames"
 
 /* Behind these of import. */
 #define VERDICT_JSON_IMPORT                                                            \

@@ -97,7 +97,7 @@ static bool names_of_today(struct import *im, const char **ret_why)
 		(void)read_names(im);
 	im->kernel_started = false;
 	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
-			   ? "/proc/kallsyms shows this user no addresses; mend: run as root"
+			   ? "/proc/kallsyms shows this user no addresses; hint: run as root"
 		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
 		   : !im->kernel_text	  ? "the file does not tell where its kernel lay"
 					  : "it was recorded before the last boot";

@@ -222,7 +222,7 @@ static void tell_unproved(struct import *im)
 	if (im->believed_early)
 		import_note(im,
 			    "%lu paths had one build id and several files, which a pipe tells too "
-			    "late: what was written of the first may be another's; mend: import a "
+			    "late: what was written of the first may be another's; hint: import a "
 			    "file",
 			    im->believed_early);
 	if (im->forgotten)
@@ -248,7 +248,7 @@ static void tell_unopened(struct import *im)
 {
 	if (im->unopened)
 		import_note(im,
-			    "no file descriptors were left: %lu modules could not be read; mend: "
+			    "no file descriptors were left: %lu modules could not be read; hint: "
 			    "ulimit -n",
 			    im->unopened);
 }

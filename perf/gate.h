@@ -12,7 +12,7 @@ struct gate_case {
 	const struct perf_options *options;
 };
 
-/* @error gets the line with its mend. */
+/* @error gets the line with its hint. */
 enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t error_size);
 
 /* /proc/sys/kernel/@name; @fallback when it cannot be read. */

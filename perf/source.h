@@ -50,7 +50,7 @@ struct perf_options {
 				     stack_bytes */
 	uint64_t ring_budget;	  /* of all rings; 0: 256 MiB */
 	struct features features;
-	void (*note)(void *arg, const char *line); /* one plain line a step down, with its mend */
+	void (*note)(void *arg, const char *line); /* one plain line a step down, with its hint */
 	void *note_arg;
 };
 

@@ -94,7 +94,7 @@ struct trace_stat_info {
 const struct trace_stat_info *trace_stat_info(enum trace_stat stat);
 /* What a value that is not 0 means, and what of the config to change; NULL: nothing to say. */
 struct trace_stat_words {
-	const char *meaning, *mend;
+	const char *meaning, *hint;
 };
 const struct trace_stat_words *trace_stat_words(enum trace_stat stat);
 /* Bytes that RING_BUFFER buffers let go for newer ones, as they are meant to: of those that were not to

@@ -56,7 +56,7 @@ static int read_kallsyms(struct session *s, struct uw_kallsyms **ret_kallsyms)
 	if (r == UW_KALLSYMS_HIDDEN)
 		session_note(s,
 			     "kernel frames will have no names (/proc/kallsyms shows this user no "
-			     "addresses); mend: see `perfwind doctor`, or run as root");
+			     "addresses); hint: see `perfwind doctor`, or run as root");
 	else if (r < 0)
 		session_note(s, "kernel frames will have no names (/proc/kallsyms: %s)",
 			     strerror(-r));

@@ -386,7 +386,7 @@ static int open_targets(struct session *s, char *error, size_t error_size)
 	if ((so->machine || s->own.wanted) && !in_first_pid_namespace())
 		session_note(s,
 			     "a container with process ids of its own: what runs outside is left "
-			     "out; mend: run it on the host (docker: --pid=host)");
+			     "out; hint: run it on the host (docker: --pid=host)");
 	if (so->machine)
 		return 0;
 	if (s->own.wanted)

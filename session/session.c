@@ -78,13 +78,13 @@ static void tell_jit(struct session *s, const struct load_answer *a)
 	if (a->error == -EXDEV)
 		session_note(s,
 			     "names of JIT code in a container are missing: its perf map may not "
-			     "be read (mend: direct = yes, or be root)");
+			     "be read (hint: direct = yes, or be root)");
 	if (a->error != -EACCES || s->jit_told)
 		return;
 	s->jit_told = true;
 	session_note(s,
 		     "names of JIT code are missing: %s is not believed, as other users may write "
-		     "it, or it is not of the user whose process it is (mend: chmod go-w, umask "
+		     "it, or it is not of the user whose process it is (hint: chmod go-w, umask "
 		     "022; more such ones are not told)",
 		     uw_module_path(a->request.module));
 }
@@ -371,7 +371,7 @@ static void raise_priority(struct session *s)
 			session_note(s, "the reader runs with real-time priority (SCHED_RR 1)");
 		else
 			session_note(s,
-				     "real-time priority was refused (%s); mend: run as root, or "
+				     "real-time priority was refused (%s); hint: run as root, or "
 				     "raise RLIMIT_RTPRIO",
 				     strerror(errno));
 	} else {

@@ -119,7 +119,7 @@ void instance_close_sink(struct instance *in)
 	producer_unregister_writer(in->daemon->producer, id);
 	if (in->sink.dropped)
 		log_info("data source %lu: %lu packets were lost, as the tracing service's shared "
-			 "memory was full; mend: a larger one (producers { shm_size_kb } in the "
+			 "memory was full; hint: a larger one (producers { shm_size_kb } in the "
 			 "trace config, or --shmem-size)",
 			 in->id, in->sink.dropped);
 }

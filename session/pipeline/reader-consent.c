@@ -51,9 +51,9 @@ static const char *name_of(const struct reader *rd, struct process *process)
 static const char *mend_of(enum consent_refusal refusal)
 {
 	if (refusal == CONSENT_NOT_CAUGHT)
-		return geteuid() ? "; mend: start it with `perfwind run`, or be root"
-				 : "; mend: start it with `perfwind run`";
-	return geteuid() ? "; mend: be root" : "";
+		return geteuid() ? "; hint: start it with `perfwind run`, or be root"
+				 : "; hint: start it with `perfwind run`";
+	return geteuid() ? "; hint: be root" : "";
 }
 
 static void permit_line(const struct reader *rd, const struct process *process,
@@ -73,7 +73,7 @@ static void permit_line(const struct reader *rd, const struct process *process,
 			       "others like it, are not shown",
 			       process->pid, who, consent_refusal_text(refusal),
 			       refusal == CONSENT_NOT_CAUGHT
-				       ? " (mend: these settings, or start it with `perfwind run`)"
+				       ? " (hint: these settings, or start it with `perfwind run`)"
 				       : "");
 }
 
@@ -115,7 +115,7 @@ static void tell_timeout(struct reader *rd, struct process *process)
 	rd->consent_told |= bit;
 	(void)snprintf(
 		line, sizeof(line),
-		"process %u (%s) did not answer within %lu ms; mend: its hook must reach the "
+		"process %u (%s) did not answer within %lu ms; hint: its hook must reach the "
 		"socket %s (perfwind run --hook-socket, PERFWIND_HOOK_SOCKET)",
 		process->pid, name_of(rd, process),
 		(unsigned long)(rd->options.maps_wait_ns / NSEC_PER_MSEC),

@@ -10,7 +10,7 @@ need_perf
 command -v setpriv >/dev/null || { echo "setpriv is not there"; exit 77; }
 . "$INTEGRATION/consent_lib"
 if [ -n "${UNIT_DAEMON:-}" ]; then
-	. "$INTEGRATION/consent_by_unit"
+	. "$INTEGRATION/consent_systemd_unit"
 	exit
 fi
 
@@ -52,7 +52,7 @@ check sides-consistent consistent sides
 # Who was asked and gave is counted, and who answers elsewhere.
 check sides-counted bash -c "'$PERFWIND' report '$TMP/sides.pftrace' | grep -E '^Consent ' | tee /dev/stderr |
 	grep -qE ' [0-9]+ asked, [0-9]+ gave.*[0-9]+ did not answer'"
-check sides-mute-told said sides 'did not answer within [0-9]+ ms; mend: its hook must reach the socket'
+check sides-mute-told said sides 'did not answer within [0-9]+ ms; hint: its hook must reach the socket'
 check socket-taken-away [ ! -e "$SOCKET" ]
 check still-there kill -0 $hooked $plain $denied $own
 

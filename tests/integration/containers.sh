@@ -128,11 +128,11 @@ check inside-pid-consistent consistent own
 check inside-command-names has command '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check inside-command-consistent consistent command
 
-# A container whose filter refuses perf_event_open: one line, with its mend, and no file.
+# A container whose filter refuses perf_event_open: one line, with its hint, and no file.
 (in_container ./no-perf-events 1 ./perfwind record -o shared/refused.pftrace -- ./recursion 0.1) >"$TMP/refused.out" 2>"$TMP/refused.err"
 check inside-filter-status [ $? = 1 ]
 check inside-filter-one-line [ "$(wc -l <"$TMP/refused.err")" = 1 ]
-check inside-filter-mend grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/refused.err"
+check inside-filter-hint grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/refused.err"
 check inside-filter-no-file [ ! -e "$TMP/shared/refused.pftrace" ]
 
 [ -z "${RECORDS_BY_UNIT:-}" ] || exit 0 # what follows is with own rights

@@ -26,7 +26,7 @@ as() {
 	if [ "$group" = "$user" ]; then group=--clear-groups; else group="--groups=$group"; fi
 	setpriv --reuid "$user" --regid "$user" "$group" --inh-caps=-all --bounding-set=-all "$@"
 }
-# starts_daemon RIGHTS SETTINGS... : as the unit does: a user of its own, ambient rights.  Or by the unit (unit.sh).
+# starts_daemon RIGHTS SETTINGS... : as the unit does: a user of its own, ambient rights.  Or by the unit (systemd-unit.sh).
 DAEMON_STARTED= DAEMON_PID=
 RIGHTS=perfmon,kill,dac_read_search,syslog
 # Since Linux 6.15 PERFMON is enough to read the mappings of others; before it takes ptrace or the process's consent.
@@ -475,7 +475,7 @@ started $asking
 wait_for test -s "$TMP/alice/steady.pid"
 wait_for test -s "$TMP/alice/orphaned.pftrace"
 kill -9 "$DAEMON_PID"
-check orphaned-said wait_for grep -qE '^perfwind: the recording has ended early: the daemon is gone; .*; sh goes on$' "$TMP/orphaned.err"
+check orphaned-said wait_for grep -qE '^perfwind: the recording has ended early: the daemon has ended; .*; sh goes on$' "$TMP/orphaned.err"
 check orphaned-goes-on kill -0 "$(cat "$TMP/alice/steady.pid")"
 touch "$TMP/alice/steady.stop"
 wait $asking

@@ -16,7 +16,7 @@ from fake_traced import Service, every, fields, message, one, perf_config, sourc
 
 PERFWIND, PROGRAMS, TMP = sys.argv[1:4]
 PYTHON = sys.executable
-# Where systemd runs it as the unit says: unit_daemon.py.
+# Where systemd runs it as the unit says: systemd_unit.py.
 UNIT_DAEMON = os.environ.get("UNIT_DAEMON")
 CASES = []
 names = iter(range(1 << 20))
@@ -764,7 +764,7 @@ def other_users_service():
         line, = refused_service(s, "is refused: user %d runs it" % ALICE)
         expect("traced-service-users = %d" % ALICE in line, line)
         refused_service(s, line)
-        # unit_daemon.py has it log each try (-v).
+        # systemd_unit.py has it log each try (-v).
         expect(UNIT_DAEMON or s.daemon.log().count("is refused") == 1, "each try is logged: " + s.daemon.log())
         write("traced-service-users = %d\n" % ALICE)
         s.daemon.process.send_signal(signal.SIGHUP)
@@ -1300,7 +1300,7 @@ def shown():
         for name in (b"of-alice", b"of-bob", b"of-root"):
             expect(name not in trace, "%s is named" % name)
         expect(b"skipped.not-allowed" in trace and b"traced-kernel" in trace, "statistics and notes")
-        expect(b"are not shown" in trace and b"perfwind run" in trace, "the mend")
+        expect(b"are not shown" in trace and b"perfwind run" in trace, "the hint")
         expect(b"do_syscall" not in trace and b"asm_" not in trace, "frames of the kernel")
         s.reload("traced-users = %d\ntraced-kernel = yes\n" % ALICE)
         trace, seen = s.record(service, ["consents", "of-alice"])

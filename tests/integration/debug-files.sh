@@ -125,7 +125,7 @@ else
 fi
 
 # What a user's program names as its debug file is read as that user could read it: not root's, through whoever records with
-# root's rights (in unit.sh the daemon).  By its name beside the program, and by a link; the same file names it all where
+# root's rights (in systemd-unit.sh the daemon).  By its name beside the program, and by a link; the same file names it all where
 # its user may read it.
 if is_root && id nobody >/dev/null 2>&1; then
 	mkdir -m 755 "$TMP/others" "$TMP/others/.debug"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # doctor.sh - `perfwind doctor` against the machine: its status is that of a recording, in each state the machine can be put
-# in; and the mend that it prints opens the gate.
+# in; and the hint that it prints opens the gate.
 . "$(dirname "$0")/lib"
 need_root
 id nobody >/dev/null 2>&1 || { echo "there is no user nobody"; exit 77; }
@@ -56,53 +56,53 @@ agrees() {
 	cat "$TMP/$name.record"
 	return 1
 }
-# mended NAME GATE COMMAND... : the mend is one sysctl for root to type; with it the gate is open.
-mended() {
-	local name=$1 gate=$2 mend
+# opens NAME GATE COMMAND... : the hint is one sysctl for root to type; with it the gate is open.
+opens() {
+	local name=$1 gate=$2 hint
 	shift 2
-	mend=$("$PYTHON" -c 'import json, sys; print([g["mend"] for g in json.load(open(sys.argv[1]))["gates"] if g["name"] == sys.argv[2]][0])' "$TMP/$name.json" "$gate")
-	case $mend in "sudo sysctl kernel."*) ;; *) echo "no sysctl: $mend"; return 1 ;; esac
-	for setting in ${mend#sudo sysctl }; do
+	hint=$("$PYTHON" -c 'import json, sys; print([g["hint"] for g in json.load(open(sys.argv[1]))["gates"] if g["name"] == sys.argv[2]][0])' "$TMP/$name.json" "$gate")
+	case $hint in "sudo sysctl kernel."*) ;; *) echo "no sysctl: $hint"; return 1 ;; esac
+	for setting in ${hint#sudo sysctl }; do
 		put "$(tr . / <<<"${setting#kernel.}" | cut -d = -f 1)" "${setting#*=}" || return 1
 	done
-	doctor "$name-mended" "$@"
-	gate "$name-mended" "$gate" 'g["state"] == "open" and not g["mend"] and not g["cost"]'
+	doctor "$name-opens" "$@"
+	gate "$name-opens" "$gate" 'g["state"] == "open" and not g["hint"] and not g["cost"]'
 }
 
 check root-agrees agrees root as_root
 check root-gates gate root kernel '[g["name"] for g in v["gates"]] == "own-programs kernel machine others hardware tracepoints kernel-names capabilities seccomp ptrace rings files rate facilities daemon symbols debuginfod".split()'
-check root-states gate root kernel 'all(g["state"] == "open" and not g["cost"] + g["mend"] or g["state"] in ("partly", "shut") and g["cost"] and g["mend"] for g in v["gates"])'
-check root-one-line gate root kernel 'all("\n" not in g[k] and len(g[k]) < 240 for g in v["gates"] for k in ("what", "cost", "mend"))'
+check root-states gate root kernel 'all(g["state"] == "open" and not g["cost"] + g["hint"] or g["state"] in ("partly", "shut") and g["cost"] and g["hint"] for g in v["gates"])'
+check root-one-line gate root kernel 'all("\n" not in g[k] and len(g[k]) < 240 for g in v["gates"] for k in ("what", "cost", "hint"))'
 # The same as text.
 as_root ./perfwind doctor >"$TMP/text"
 check text-gates [ "$(grep -cE '^(open   |partly |shut   ) [a-z-]+ +[^ ]' "$TMP/text")" = 17 ]
-check text-mends [ "$(grep -cE '^ {22}mend: ' "$TMP/text")" = "$(grep -cE '^(partly|shut)' "$TMP/text")" ]
+check text-hints [ "$(grep -cE '^ {22}hint: ' "$TMP/text")" = "$(grep -cE '^(partly|shut)' "$TMP/text")" ]
 
 put perf_event_paranoid 2
 put kptr_restrict 0
 check user-agrees agrees user as_nobody
 check user-kernel-shut gate user kernel 'g["state"] == "shut" and "perf_event_paranoid = 2" in g["what"]'
-check user-kernel-mend mended user kernel as_nobody
-check user-names-by-paranoid gate user-mended kernel-names 'g["state"] == "open"'
+check user-kernel-hint opens user kernel as_nobody
+check user-names-by-paranoid gate user-opens kernel-names 'g["state"] == "open"'
 put perf_event_paranoid 2
 if in_pid_namespace; then
-	skip user-machine-mend "processes outside of this pid namespace cannot be seen, whatever the settings"
+	skip user-machine-hint "processes outside of this pid namespace cannot be seen, whatever the settings"
 else
-	check user-machine-mend mended user machine as_nobody
+	check user-machine-hint opens user machine as_nobody
 fi
 put perf_event_paranoid 2
-check user-names-mend mended user kernel-names as_nobody
+check user-names-hint opens user kernel-names as_nobody
 put kptr_restrict 2
 put perf_event_paranoid 2
 check user-names-2 agrees names as_nobody
-check user-names-2-mend mended names kernel-names as_nobody
+check user-names-2-hint opens names kernel-names as_nobody
 put kptr_restrict 2
 doctor root-names as_root
 check root-names-shut gate root-names kernel-names 'g["state"] == "shut" and "kptr_restrict = 2" in g["what"]'
-check root-names-mend mended root-names kernel-names as_root
+check root-names-hint opens root-names kernel-names as_root
 put perf_event_max_sample_rate 1000
 doctor rate as_root
-check rate-mend mended rate rate as_root
+check rate-hint opens rate rate as_root
 restore
 
 # What is locked counts for all rings together.
@@ -111,19 +111,19 @@ put perf_event_mlock_kb 516
 small() { (ulimit -l 64 && as_nobody "$@"); }
 check rings-agree agrees rings small
 check rings-partly gate rings rings 'g["state"] == "partly" and "256 KiB a CPU at most" in g["what"]'
-check rings-mend mended rings rings small
+check rings-hint opens rings rings small
 put perf_event_mlock_kb 0
 none() { (ulimit -l 0 && as_nobody "$@"); }
 check no-rings-agree agrees no-rings none
 check no-rings-shut gate no-rings rings 'g["state"] == "shut"'
-check no-rings-mend mended no-rings own-programs none
+check no-rings-hint opens no-rings own-programs none
 restore
 
 # A kernel of Debian, Ubuntu or Android closes at 3 or 4, others do not: the recording knows.
 for level in 3 4; do
 	put perf_event_paranoid $level
 	check paranoid-$level agrees paranoid-$level as_nobody
-	gate paranoid-$level seccomp 'v["works"]' >/dev/null 2>&1 || check paranoid-$level-mend mended paranoid-$level own-programs as_nobody
+	gate paranoid-$level seccomp 'v["works"]' >/dev/null 2>&1 || check paranoid-$level-hint opens paranoid-$level own-programs as_nobody
 done
 restore
 
@@ -132,10 +132,10 @@ for error in 1 38; do
 	filtered() { as_nobody ./no-perf-events $error "$@"; }
 	check filtered-$error agrees filtered-$error filtered
 	check filtered-$error-works-not gate filtered-$error seccomp 'v["works"] is False'
-	check filtered-$error-seccomp gate filtered-$error seccomp 'g["state"] == "shut" and "--security-opt seccomp=" in g["mend"]'
-	check filtered-$error-blames-nothing-else gate filtered-$error kernel '"own-programs" in g["mend"] and not any("sysctl" in o["mend"] for o in v["gates"] if o["name"] in ("kernel", "machine", "hardware", "rings"))'
+	check filtered-$error-seccomp gate filtered-$error seccomp 'g["state"] == "shut" and "--security-opt seccomp=" in g["hint"]'
+	check filtered-$error-blames-nothing-else gate filtered-$error kernel '"own-programs" in g["hint"] and not any("sysctl" in o["hint"] for o in v["gates"] if o["name"] in ("kernel", "machine", "hardware", "rings"))'
 	check filtered-$error-record-one-line [ "$(wc -l <"$TMP/filtered-$error.record")" = 1 ]
-	check filtered-$error-record-mend grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/filtered-$error.record"
+	check filtered-$error-record-hint grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/filtered-$error.record"
 done
 # What a filter refuses us a daemon may do: then a recording works.
 "$PERFWIND" daemon -v -s "@perfwind-doctor-$$" --config /dev/null --control-socket "$SOCKET" --hook-socket "$TMP/hook.sock" \
@@ -154,7 +154,7 @@ kill $DAEMON
 wait $DAEMON
 module() { as_root ./no-perf-events 13 "$@"; }
 check module agrees module module
-check module-said gate module own-programs 'g["state"] == "shut" and "ausearch" in g["mend"]'
+check module-said gate module own-programs 'g["state"] == "shut" and "ausearch" in g["hint"]'
 
 # Yama, where the kernel has it: most that are not a distribution's have not, and then there is no such gate.
 if [ ! -e /proc/sys/kernel/yama/ptrace_scope ]; then
@@ -162,7 +162,7 @@ if [ ! -e /proc/sys/kernel/yama/ptrace_scope ]; then
 elif put yama/ptrace_scope 1; then
 	doctor yama as_nobody
 	check yama-partly gate yama ptrace 'g["state"] == "partly" and "ptrace_scope = 1" in g["what"]'
-	check yama-mend mended yama ptrace as_nobody
+	check yama-hint opens yama ptrace as_nobody
 	put yama/ptrace_scope 2
 	doctor yama2 as_nobody
 	check yama-2 gate yama2 ptrace 'g["state"] == "shut"'

@@ -26,7 +26,7 @@ STOCK=$PWD/tests/data/stock-50hz.pftrace
 cd "$TMP" || exit 1
 refuse no-target 2 'what to record' record
 refuse two-targets 2 'exclude each other' record -a -p 1
-refuse top-no-target 2 'top of what' top
+refuse top-no-target 2 'top needs a target' top
 refuse top-two-targets 2 'exclude each other' top -a -p 1
 refuse top-no-interval 2 '0.01 seconds' top -i 0 -a
 refuse top-dead-pid 1 'no process' top -p 4194303

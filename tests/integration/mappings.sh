@@ -110,7 +110,7 @@ record jit -- "$PROGRAMS/jit" 1
 check jit-names has jit 'main;call_jitted;jitted_function;jit_callback;burn '
 check jit-whole json jit 'v["stacks"]["whole"] >= 0.98 * total'
 check jit-consistent consistent jit
-# A map that anybody may have written names nothing, and that is said: with the place and the mend, once.
+# A map that anybody may have written names nothing, and that is said: with the place and the hint, once.
 (umask 0; exec "$PROGRAMS/jit" 60) &
 open_jit=$!
 started $open_jit

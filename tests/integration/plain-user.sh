@@ -1,6 +1,6 @@
 #!/bin/bash
 # plain-user.sh - rights: an ordinary user at perf_event_paranoid 2 records own programs, user code only, and is told;
-# whatever is shut is said in one line with its mend.
+# whatever is shut is said in one line with its hint.
 . "$(dirname "$0")/lib"
 need_root
 need_perf
@@ -45,7 +45,7 @@ check user-names has mine '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*b
 check user-whole json mine 'v["stacks"]["whole"] >= 0.99 * total'
 check user-no-kernel hasnt mine '_\[k\]'
 check user-told-of-kernel grep -qiE '^perfwind: kernel not permitted' "$TMP/mine.err"
-check user-told-mend grep -q 'sysctl kernel.perf_event_paranoid' "$TMP/mine.err"
+check user-told-hint grep -q 'sysctl kernel.perf_event_paranoid' "$TMP/mine.err"
 check user-consistent consistent mine
 # The event is the first step down, where there is no counter.
 timer=

@@ -52,7 +52,7 @@ over() {
 healthy_is_whole() {
 	has "$1" '^tailcall;' && hasnt "$1" '^tailcall.*\[(failed|cut)'
 }
-# The part of the CPU time that samples tell: nothing was left out meanwhile.  Not in unit.sh: what runs outside its
+# The part of the CPU time that samples tell: nothing was left out meanwhile.  Not in systemd-unit.sh: what runs outside its
 # container is seen by nobody in there, and counts.
 no_gap() { [ -n "${RECORDS_BY_UNIT:-}" ] || json "$1" 'v["cpu_accounted"] is None or v["cpu_accounted"] > 0.9'; }
 

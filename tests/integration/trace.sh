@@ -80,13 +80,13 @@ check stats-clean "$PERFWIND" stats "$DATA/stock-50hz.pftrace"
 "$PERFWIND" stats "$DATA/stock-1000hz-lossy.pftrace" >lossy
 check stats-loss-status [ $? = 1 ]
 check stats-loss-row grep -qE '^perf_cpu_lost_records +0 data_loss +2506$' lossy
-check stats-loss-mend grep -q 'change: a larger perf_event_config.ring_buffer_pages' lossy
+check stats-loss-hint grep -q 'hint: a larger perf_event_config.ring_buffer_pages' lossy
 check stats-json "$PYTHON" -c '
 import json, subprocess, sys
 rows = json.loads(subprocess.run([sys.argv[1], "stats", "--json", sys.argv[2]], stdout=subprocess.PIPE).stdout)
 assert [(r["name"], r["index"], r["severity"], r["value"]) for r in rows] == [
     ("perf_cpu_lost_records", 0, "data_loss", 2506), ("perf_cpu_lost_records", 1, "data_loss", 83)], rows
-assert all(r["meaning"] and r["change"] for r in rows)' "$PERFWIND" "$DATA/stock-1000hz-lossy.pftrace"
+assert all(r["meaning"] and r["hint"] for r in rows)' "$PERFWIND" "$DATA/stock-1000hz-lossy.pftrace"
 head -c 20000 "$DATA/stock-50hz.pftrace" >cut.pftrace
 "$PERFWIND" stats cut.pftrace >cut.out
 check stats-cut [ $? = 1 ]
@@ -191,7 +191,7 @@ trace ring <<<"buffers { size_kb: 4 } $POLLED $POLLED duration_ms: 1500"
 check ring-status [ $? = 0 ]
 check ring-overwritten positive "$(stat_of ring traced_buf_chunks_overwritten 0)"
 check ring-told grep -q 'packets overwritten in a RING_BUFFER' ring.err
-check ring-stats sh -c "'$PERFWIND' stats ring.pftrace | grep -qx 'overwritten, as RING_BUFFER means it: the oldest [0-9]* [a-zA-Z]*'"
+check ring-stats sh -c "'$PERFWIND' stats ring.pftrace | grep -qx 'overwritten, as configured (RING_BUFFER): the oldest [0-9]* [a-zA-Z]*'"
 check ring-stats-no-loss no_loss ring
 check ring-sequences [ "$(stat_of ring traced_buf_incremental_sequences_dropped 0)" = 0 ]
 check ring-readable "$PERFWIND" report ring.pftrace
@@ -253,7 +253,7 @@ if unshare -m true 2>/dev/null; then
 	check full-disk-status [ "$(cat full.status)" = 1 ]
 	check full-disk-said grep -qx 'perfwind: writing the trace: No space left on device' full.err
 	check full-disk-readable "$PERFWIND" report full.pftrace
-	check full-disk-counts grep -qE "^[0-9,]+ samples in .*, [0-9,]+ of them in the file\$" full.err
+	check full-disk-counts grep -qE "^[0-9,]+ samples in .*, [0-9,]+ in the file\$" full.err
 	"$PERFWIND" stats full.pftrace >full.stats
 	check full-disk-stats [ $? = 1 ]
 	check full-disk-cut-off grep -qE 'ended without its end mark: up to about 0.2 s may be missing' full.stats

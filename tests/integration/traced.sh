@@ -65,7 +65,7 @@ read_well() {
 target=$!
 started $target
 printf '%s\n' "direct = yes" "traced-users = *" "traced-kernel = yes" >"$TMP/none.conf"
-# Before its service; by the unit in unit.sh.
+# Before its service; by the unit in systemd-unit.sh.
 ${UNIT_DAEMON:-"$PERFWIND" daemon} --config "$TMP/none.conf" 2>"$TMP/daemon.err" &
 daemon=$!
 started $daemon

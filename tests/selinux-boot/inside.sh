@@ -30,7 +30,7 @@ check daemon-domain [ "$(ps -eZ | awk '$NF == "perfwind" { split($1, c, ":"); pr
 check sockets-labelled [ "$(ls -Z /run/perfwind | awk '{ split($1, c, ":"); print c[3] }' | sort -u)" = perfwind_runtime_t ]
 check start-without-denials no_denials 'perfwind'
 
-# Debian's kernel begins at 3, where it asks even who has CAP_PERFMON for more: said, by both, with the mend.
+# Debian's kernel begins at 3, where it asks even who has CAP_PERFMON for more: said, by both, with the hint.
 if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 3 ]; then
 	perfwind record --daemon -a -d 1 -o $out/closed.pftrace 2>$out/closed
 	check closed-at-3 grep -q 'even to CAP_PERFMON .*sysctl kernel.perf_event_paranoid=2' $out/closed

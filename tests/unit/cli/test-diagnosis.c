@@ -44,19 +44,19 @@ static void test_all_open(void **state)
 
 		doctor_judge(&d, i, &f);
 		assert_int_equal(f.state, DOCTOR_OPEN);
-		assert_true(*f.what && !*f.cost && !*f.mend);
+		assert_true(*f.what && !*f.cost && !*f.hint);
 	}
 }
 
 static void expect(const struct doctor_facts *d, enum doctor_gate gate, enum doctor_state state,
-		   const char *what, const char *mend)
+		   const char *what, const char *hint)
 {
 	struct doctor_finding f;
 
 	doctor_judge(d, gate, &f);
 	assert_int_equal(f.state, state);
 	assert_non_null(strstr(f.what, what));
-	assert_non_null(strstr(f.mend, mend));
+	assert_non_null(strstr(f.hint, hint));
 	assert_true(*f.cost);
 }
 
@@ -115,20 +115,20 @@ static void test_policy(void **state)
 	       "all-users = ada in /etc/perfwind.conf");
 	d.scope = POLICY_ALL;
 	doctor_judge(&d, DOCTOR_DAEMON, &f);
-	assert_true(f.state == DOCTOR_OPEN && !*f.cost && !*f.mend);
+	assert_true(f.state == DOCTOR_OPEN && !*f.cost && !*f.hint);
 	assert_non_null(strstr(f.what, "every process and the kernel"));
 	strcpy(d.settings_error, "/etc/perfwind.conf: Permission denied");
-	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "not known: /etc/perfwind.conf: Permission denied",
+	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "unknown: /etc/perfwind.conf: Permission denied",
 	       "perfwind record --daemon");
 }
 
-/* The mend of each combination, by kernel/ksyms_common.c. */
+/* The hint of each combination, by kernel/ksyms_common.c. */
 static void test_kernel_names(void **state)
 {
 	static const struct {
 		int kptr, paranoid;
 		bool syslog;
-		const char *mend;
+		const char *hint;
 	} cases[] = {
 		{0, 2, false, "sudo sysctl kernel.perf_event_paranoid=1"},
 		{1, 2, false, "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"},
@@ -151,10 +151,10 @@ static void test_kernel_names(void **state)
 		d.cap_syslog = cases[i].syslog;
 		doctor_judge(&d, DOCTOR_KERNEL_NAMES, &f);
 		assert_int_equal(f.state, DOCTOR_SHUT);
-		if (!strncmp(cases[i].mend, "sudo", 4))
-			assert_string_equal(f.mend, cases[i].mend);
+		if (!strncmp(cases[i].hint, "sudo", 4))
+			assert_string_equal(f.hint, cases[i].hint);
 		else
-			assert_non_null(strstr(f.mend, cases[i].mend));
+			assert_non_null(strstr(f.hint, cases[i].hint));
 	}
 }
 
@@ -205,7 +205,7 @@ static void test_closed(void **state)
 		d.own_kernel = d.machine = d.cycles = -EPERM;
 		d.ring_bytes = 0;
 		if ((size_t)i < ARRAY_SIZE(unknown))
-			expect(&d, unknown[i], DOCTOR_SHUT, "not known", "own-programs");
+			expect(&d, unknown[i], DOCTOR_SHUT, "unknown", "own-programs");
 	}
 	/* A filter is ours alone: a daemon can do it. */
 	assert_false(doctor_can_record(&d));

@@ -294,8 +294,8 @@ static void help_comes_from_the_table(void **state)
 		"  -x, --call V                a text so long that it does not fit into one line\n"
 		"                              and is broken at a blank, under its beginning\n"
 		"      --bare                  no value\n"
-		"  -v, --verbose               say more; twice: debug\n"
-		"  -q, --quiet                 say nothing but errors\n"
+		"  -v, --verbose               print more; twice: debug\n"
+		"  -q, --quiet                 print errors only\n"
 		"  -h, --help                  print this text\n");
 	free(text);
 	assert_int_equal(options_exit_status(OPTIONS_HELPED), 0);

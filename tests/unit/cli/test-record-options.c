@@ -81,7 +81,7 @@ static void test_values(void **state)
 static void test_targets(void **state)
 {
 	(void)state;
-	bad(GIVEN("-F", "1"), "what to record?");
+	bad(GIVEN("-F", "1"), "record needs a target");
 	bad(GIVEN("-a", "-p", "1"), "exclude each other");
 	bad(GIVEN("-a", "true"), "exclude each other");
 	bad(GIVEN("-p", "1", "true"), "exclude each other");
@@ -91,7 +91,7 @@ static void test_together(void **state)
 {
 	(void)state;
 	bad(GIVEN("-a", "--daemon", "--no-daemon"), "--no-daemon");
-	bad(GIVEN("-a", "--daemon", "--perf-data", "x"), "own rights");
+	bad(GIVEN("-a", "--daemon", "--perf-data", "x"), "without a daemon only");
 	bad(GIVEN("-a", "-F", "0"), "-F takes");
 	bad(GIVEN("-a", "-c", "0"), "-c takes");
 	bad(GIVEN("-a", "-F", "1", "-c", "1"), "exclude");

@@ -103,7 +103,7 @@ static void test_few(void **state)
 		       "  lost     0 in the kernel's rings\n"
 		       "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
 		       "  file     a\"b.pftrace, 120 KiB\n"
-		       "  nameless /bin/x: 1 sample with frames that have no symbol\n");
+		       "  symbols  /bin/x: 1 sample with frames without symbols\n");
 }
 
 static void test_none(void **state)
@@ -184,7 +184,7 @@ static void test_controls(void **state)
 	assert_null(strstr(text, "\xc2\x9b"));
 	assert_non_null(strstr(text, "(cpu?[2J?-clock, 999 Hz)\n"));
 	assert_non_null(strstr(text, "  file     out?[31m?.pftrace, 120 KiB"));
-	assert_non_null(strstr(text, "  nameless /tmp/?]0;owned??1,240 samples"));
+	assert_non_null(strstr(text, "  symbols  /tmp/?]0;owned??1,240 samples"));
 	free(text);
 	text = written(verdict_print_json);
 	assert_non_null(strstr(text, "{\"file\":\"out\\u001b[31m\\u000a.pftrace\","));
@@ -239,14 +239,14 @@ static void test_trace_session(void **state)
 	assert_string_equal(
 		text, "1,990 samples in 2.0 s from 2 data sources\n"
 		      "  lost     0 in the kernel's rings; 1,200 packets overwritten in a "
-		      "RING_BUFFER, as it means it; 3 packets that a full buffer did not take\n"
+		      "RING_BUFFER, as configured; 3 packets that a full buffer did not take\n"
 		      "  file     t?.pftrace, 2 KiB (full: max_file_size_bytes)\n");
 	free(text);
 	sink.written.samples = 7;
 	out = open_memstream(&text, &len);
 	verdict_print_trace(&s, "t", &sink, false, out);
 	assert_int_equal(fclose(out), 0);
-	assert_non_null(strstr(text, "2 data sources, 7 of them in the file\n"));
+	assert_non_null(strstr(text, "2 data sources, 7 in the file\n"));
 	assert_non_null(strstr(text, "2 KiB (full: max_file_size_bytes), cut off: it has no end "
 				     "mark\n"));
 	free(text);

@@ -409,7 +409,7 @@ static void test_frequency(void **state)
 {
 	int64_t limit = gate_sysctl("perf_event_max_sample_rate", INT64_MAX);
 	struct perf_options options = {.frequency = 1};
-	char error[256] = "", mend[96];
+	char error[256] = "", hint[96];
 
 	(void)state;
 	assert_true(gate_frequency_allowed(&options, error, sizeof(error)));
@@ -417,9 +417,9 @@ static void test_frequency(void **state)
 	skip_without(limit < INT32_MAX, "this kernel has no limit");
 	options.frequency = (uint64_t)limit + 1;
 	assert_false(gate_frequency_allowed(&options, error, sizeof(error)));
-	(void)snprintf(mend, sizeof(mend), "sudo sysctl kernel.perf_event_max_sample_rate=%lu",
+	(void)snprintf(hint, sizeof(hint), "sudo sysctl kernel.perf_event_max_sample_rate=%lu",
 		       (unsigned long)limit + 1);
-	assert_non_null(strstr(error, mend));
+	assert_non_null(strstr(error, hint));
 }
 
 int main(void)

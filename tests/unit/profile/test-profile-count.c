@@ -69,7 +69,7 @@ static void test_names(void **state)
 		assert_non_null(info->name);
 		/* whatever went wrong is said in words */
 		assert_true(info->severity == TRACE_STAT_INFO || words->meaning);
-		assert_true(words->meaning || !words->mend);
+		assert_true(words->meaning || !words->hint);
 	}
 	assert_string_equal(trace_stat_severity_name(TRACE_STAT_DATA_LOSS), "data_loss");
 }

@@ -283,7 +283,7 @@ static void test_unanswered(void **state)
 	assert_int_equal(counts.unanswered, 1);
 }
 
-/* One that cannot be asked waits for nothing, and is said with the mend. */
+/* One that cannot be asked waits for nothing, and is said with the hint. */
 static void test_no_hook(void **state)
 {
 	struct process *p;

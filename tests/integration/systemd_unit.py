@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""unit_daemon.py ARGUMENTS... - `perfwind daemon ARGUMENTS...` as rc/perfwind.service has it, run by systemd.
+"""systemd_unit.py ARGUMENTS... - `perfwind daemon ARGUMENTS...` as rc/perfwind.service has it, run by systemd.
 
 Stands for the daemon: its log goes to our standard error (a file), TERM and HUP are passed on to it, and its status is
 ours.  Its own process id is MainPID of perfwind-test-PID.service, PID being ours.  Needs `make install PREFIX=/usr`.

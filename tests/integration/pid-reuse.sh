@@ -1,5 +1,5 @@
 #!/bin/bash
-# lives.sh - one pid, several programs: each sample is of the program that ran when it was taken.
+# pid-reuse.sh - one pid, several programs: each sample is of the program that ran when it was taken.
 . "$(dirname "$0")/lib"
 need_perf
 

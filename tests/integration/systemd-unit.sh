@@ -1,5 +1,5 @@
 #!/bin/bash
-# unit.sh - tests again with the daemon that systemd runs as our unit says (unit_daemon.py): its user, its rights, its
+# systemd-unit.sh - tests again with the daemon that systemd runs as our unit says (systemd_unit.py): its user, its rights, its
 # view of the machine, both lists of system calls.  First the daemon's own tests; then others, whose recordings are asked
 # of it (asked/), with the right to read every program's memory where that is what they are about (direct/).  Two run at
 # a time, the longest first.
@@ -26,7 +26,7 @@ need_perf
 	systemctl daemon-reload
 check unit-installs [ $? = 0 ]
 [ -z "$BUDGET" ] || unable limit-memlock "$BUDGET"
-export UNIT_DAEMON=$INTEGRATION/unit_daemon.py
+export UNIT_DAEMON=$INTEGRATION/systemd_unit.py
 export DAEMON_SESSIONS=${DAEMON_SESSIONS:-50}
 
 # From its first instruction it calls nothing that the unit refuses: one that does would be killed here.
@@ -41,4 +41,4 @@ wait $first
 check refused-nothing [ $? = 0 ]
 
 two_at_a_time unit/{daemon,control} ${PERFETTO_BIN:+unit/traced} unit/consent direct/{stall,unwinders,mappings,debug-files,containers} \
-	asked/{record-pid,processes,languages,record-command,targets,lives}
+	asked/{record-pid,processes,languages,record-command,target-end,pid-reuse}

@@ -1,5 +1,5 @@
 #!/bin/bash
-# targets.sh - processes that are not one running main thread from start to end.
+# target-end.sh - processes that are not one running main thread from start to end.
 . "$(dirname "$0")/lib"
 need_perf
 

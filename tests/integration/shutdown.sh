@@ -1,5 +1,5 @@
 #!/bin/bash
-# survive.sh - how a recording ends: the file after kill -9, Ctrl-C once and twice, SIGTERM; a full disk and other
+# shutdown.sh - how a recording ends: the file after kill -9, Ctrl-C once and twice, SIGTERM; a full disk and other
 # failures, which its command outlives.
 . "$(dirname "$0")/lib"
 need_perf

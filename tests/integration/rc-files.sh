@@ -1,5 +1,5 @@
 #!/bin/bash
-# rc.sh - the files that start the daemon: valid, hardened, and with none of the settings that would hide what is profiled.
+# rc-files.sh - the files that start the daemon: valid, hardened, and with none of the settings that would hide what is profiled.
 . "$(dirname "$0")/lib"
 
 root=$TMP/root
