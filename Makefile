@@ -50,7 +50,7 @@ FOLDERS := base protos symbols unwinder trace proc perf perf/perfdata config ses
 	session/pipeline session tracing import profile daemon/policy daemon/control daemon/producer cli
 lib = $(O)/lib/$(subst /,-,$(1)).a
 USES_base :=
-USES_protos :=
+USES_protos := base
 USES_symbols := base
 USES_unwinder := symbols base
 USES_trace := protos base
@@ -74,7 +74,7 @@ USES_libc-hook :=
 closure = $(filter-out libc-hook,$(1) $(USES_$(1)))
 
 PROTOS := $(wildcard protos/*.proto)
-PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h)
+PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h) $(PROTOS:%.proto=$(O)/%.fields.h)
 sources = $(filter-out cli/main.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
@@ -106,6 +106,10 @@ $(O)/profile/html.o: $(wildcard profile/flame*)
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos
 	$(call say,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
+# The field numbers, for code that reads or writes packets by hand.
+$(O)/protos/%.fields.h: protos/%.proto protos/fields.awk
+	@mkdir -p $(@D)
+	$(call say,AWK,$@)awk -f protos/fields.awk $< >$@.new && mv $@.new $@
 $(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
 	$(call say,CC,$@)$(CC) $(filter-out -Wconversion -Wshadow -Wundef,$(ALL_CFLAGS)) -c -o $@ $<
 .PRECIOUS: $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h
@@ -122,7 +126,7 @@ $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 # ---- end of libc-hook
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
-UNIT_FOLDERS := $(filter-out protos,$(FOLDERS)) libc-hook
+UNIT_FOLDERS := $(FOLDERS) libc-hook
 UNIT := $(foreach f,$(UNIT_FOLDERS),$(wildcard tests/unit/$(f)/test-*.c))
 UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
 .PHONY: unit

@@ -5,8 +5,7 @@
 
 #include "base/nearest.h"
 #include "config/config-text-parser.h"
-
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+#include "protos/wire.h"
 
 static void put_tag(const struct text_field *f, unsigned wire, struct buffer *out)
 {

@@ -6,8 +6,9 @@
 
 #include "base/nearest.h"
 #include "config/config-text-parser.h"
+#include "protos/wire.h"
 
-enum { MAX_FIELDS = 128, WIRE_BYTES = 2 };
+enum { MAX_FIELDS = 128 };
 
 /* Which fields a message has had so far. */
 struct seen {

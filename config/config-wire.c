@@ -6,8 +6,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "config/config-wire.h"
-
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+#include "protos/wire.h"
 
 struct wire {
 	const uint8_t *start;

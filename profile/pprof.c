@@ -15,17 +15,11 @@
 #include "profile/summary.h"
 #include "profile/profile-text.h"
 #include "protos/profile.pb-c.h"
+#include "protos/wire.h"
+#include "protos/profile.fields.h"
 
 enum { N_VALUES = 2, N_LABELS = 5, PIECE = 64 << 10, STRING_BYTES = 64 };
 #define MAX_PACKED (2ull << 30) /* of a trace below 100 MiB */
-enum {				/* of Profile */
-       PROFILE_SAMPLE = 2,
-       PROFILE_MAPPING = 3,
-       PROFILE_LOCATION = 4,
-       PROFILE_FUNCTION = 5,
-       PROFILE_STRING_TABLE = 6,
-};
-
 struct pprof {
 	struct fold fold;
 	struct string_table strings; /* id = index in string_table; 0 is "" */
@@ -95,7 +89,7 @@ static void put_message(struct pprof *p, unsigned field, const ProtobufCMessage 
 	size_t len = protobuf_c_message_get_packed_size(message);
 	uint8_t *to;
 
-	buffer_varint(&p->packed, field << 3 | 2);
+	buffer_varint(&p->packed, field << 3 | WIRE_BYTES);
 	buffer_varint(&p->packed, len);
 	to = buffer_reserve(&p->packed, len);
 	if (to)
@@ -139,7 +133,7 @@ static void put_strings(struct pprof *p)
 	for (uint32_t id = 0; id <= p->strings.n_entries && !p->error; id++) {
 		size_t len = id ? p->strings.entries[id - 1].len : 0;
 
-		buffer_varint(&p->packed, PROFILE_STRING_TABLE << 3 | 2);
+		buffer_varint(&p->packed, PPROF__PROFILE__STRING_TABLE << 3 | WIRE_BYTES);
 		buffer_varint(&p->packed, len);
 		if (len)
 			buffer_append(&p->packed, p->strings.entries[id - 1].data, len);
@@ -198,7 +192,7 @@ static uint64_t put_function(struct pprof *p, uint32_t symbol, int64_t file)
 	message.id = p->function_index.n_used;
 	message.name = message.system_name = add_string(p, fold_symbol_name(&p->fold, symbol));
 	message.filename = file;
-	put_message(p, PROFILE_FUNCTION, &message.base);
+	put_message(p, PPROF__PROFILE__FUNCTION, &message.base);
 	return message.id;
 }
 
@@ -213,7 +207,7 @@ static void pack_line(struct pprof *p, struct buffer *location, uint32_t symbol,
 	line.function_id = put_function(p, symbol, file);
 	line.line = number;
 	len = pprof__line__get_packed_size(&line);
-	buffer_varint(location, 4 << 3 | 2); /* Location.line */
+	buffer_varint(location, PPROF__LOCATION__LINE << 3 | WIRE_BYTES);
 	buffer_varint(location, len);
 	to = buffer_reserve(location, len);
 	if (to)
@@ -225,7 +219,7 @@ static void put_location(struct pprof *p, Pprof__Location *location, const struc
 	size_t len = pprof__location__get_packed_size(location);
 	uint8_t *to;
 
-	buffer_varint(&p->packed, PROFILE_LOCATION << 3 | 2);
+	buffer_varint(&p->packed, PPROF__PROFILE__LOCATION << 3 | WIRE_BYTES);
 	buffer_varint(&p->packed, len + lines->len);
 	to = buffer_reserve(&p->packed, len);
 	if (to)
@@ -392,7 +386,7 @@ static void put_mappings(struct pprof *p)
 	for (size_t i = 0; i < profile->n_modules && !p->error; i++) {
 		size_t index = !i ? first : i == first ? 0 : i; /* they change places */
 
-		put_message(p, PROFILE_MAPPING, &p->mappings[index].base);
+		put_message(p, PPROF__PROFILE__MAPPING, &p->mappings[index].base);
 	}
 }
 
@@ -443,7 +437,7 @@ static void put_sample(struct pprof *p, const struct fold_group *g)
 	add_label(p, &s, "tid", NULL, profile->threads[g->thread].tid);
 	if (*cgroup)
 		add_label(p, &s, "cgroup", cgroup, 0);
-	put_message(p, PROFILE_SAMPLE, &s.base);
+	put_message(p, PPROF__PROFILE__SAMPLE, &s.base);
 }
 
 static void put_samples(struct pprof *p)

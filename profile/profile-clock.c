@@ -10,14 +10,9 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/trace.fields.h"
 
 enum {
-	SNAPSHOT_CLOCKS = 1,
-	SNAPSHOT_PRIMARY = 2,
-	CLOCK_ID = 1,
-	CLOCK_TIMESTAMP = 2,
-	CLOCK_IS_INCREMENTAL = 3,
-	CLOCK_UNIT_MULTIPLIER = 4,
 	MAX_CLOCKS = 32, /* of one snapshot */
 };
 
@@ -33,13 +28,13 @@ static bool parse_clock(struct clock_value *v, struct cursor c)
 
 	*v = (struct clock_value){.multiplier = 1};
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, CLOCK_ID))
+		if (wire_is(&f, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID))
 			v->id = (uint32_t)min_u64(f.value, UINT32_MAX);
-		else if (wire_is(&f, CLOCK_TIMESTAMP))
+		else if (wire_is(&f, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP))
 			v->value = f.value;
-		else if (wire_is(&f, CLOCK_IS_INCREMENTAL))
+		else if (wire_is(&f, CLOCK_SNAPSHOT__CLOCK__IS_INCREMENTAL))
 			v->incremental = f.value;
-		else if (wire_is(&f, CLOCK_UNIT_MULTIPLIER) && f.value)
+		else if (wire_is(&f, CLOCK_SNAPSHOT__CLOCK__UNIT_MULTIPLIER_NS) && f.value)
 			v->multiplier = f.value;
 	}
 	return !c.bad;
@@ -119,11 +114,11 @@ int reader_clock_snapshot(struct reader *r, struct sequence *s, struct cursor c)
 	size_t n = 0;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, SNAPSHOT_CLOCKS) && n < MAX_CLOCKS) {
+		if (wire_is_bytes(&f, CLOCK_SNAPSHOT__CLOCKS) && n < MAX_CLOCKS) {
 			if (!parse_clock(&values[n], wire_message(&f)))
 				return READER_BROKEN;
 			n++;
-		} else if (wire_is(&f, SNAPSHOT_PRIMARY)) {
+		} else if (wire_is(&f, CLOCK_SNAPSHOT__PRIMARY_TRACE_CLOCK)) {
 			r->primary_clock = (uint32_t)min_u64(f.value, UINT32_MAX);
 		}
 	}

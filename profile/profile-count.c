@@ -5,25 +5,11 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/trace.fields.h"
+#include "protos/trace.pb-c.h"
+#include "protos/trace_config.fields.h"
+#include "protos/trace_config.pb-c.h"
 
-enum { /* of TraceStats */
-       STATS_BUFFER_STATS = 1,
-       STATS_FINAL_FLUSH = 15,
-       STATS_WRITER_STATS = 18,
-       WRITER_SEQUENCE = 1,
-       WRITER_BUFFER = 4,
-       FINAL_FLUSH_SUCCEEDED = 1,
-       FINAL_FLUSH_FAILED = 2,
-};
-enum { /* of TraceConfig and SystemInfo */
-       CONFIG_BUFFERS = 1,
-       CONFIG_WRITE_INTO_FILE = 8,
-       CONFIG_WRITE_PERIOD = 9,
-       CONFIG_FLUSH_PERIOD = 13,
-       BUFFER_FILL_POLICY = 4,
-       FILL_POLICY_DISCARD = 2,
-       INFO_SERVICE_VERSION = 4,
-};
 enum {
 	MAX_BUFFERS = 128, /* as a service has them at most */
 	MAX_WRITERS = 65536,
@@ -55,34 +41,44 @@ int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint
 
 /* Field number -> statistic + 1. */
 static const uint8_t buffer_stats[] = {
-	[1] = STAT_traced_buf_bytes_written + 1,
-	[2] = STAT_traced_buf_chunks_written + 1,
-	[3] = STAT_traced_buf_chunks_overwritten + 1,
-	[4] = STAT_traced_buf_write_wrap_count + 1,
-	[5] = STAT_traced_buf_patches_succeeded + 1,
-	[6] = STAT_traced_buf_patches_failed + 1,
-	[7] = STAT_traced_buf_readaheads_succeeded + 1,
-	[8] = STAT_traced_buf_readaheads_failed + 1,
-	[9] = STAT_traced_buf_abi_violations + 1,
-	[10] = STAT_traced_buf_chunks_rewritten + 1,
-	[11] = STAT_traced_buf_chunks_committed_out_of_order + 1,
-	[12] = STAT_traced_buf_buffer_size + 1,
-	[13] = STAT_traced_buf_bytes_overwritten + 1,
-	[14] = STAT_traced_buf_bytes_read + 1,
-	[15] = STAT_traced_buf_padding_bytes_written + 1,
-	[16] = STAT_traced_buf_padding_bytes_cleared + 1,
-	[17] = STAT_traced_buf_chunks_read + 1,
-	[18] = STAT_traced_buf_chunks_discarded + 1,
-	[19] = STAT_traced_buf_trace_writer_packet_loss + 1,
-	[20] = STAT_traced_buf_chunks_relocated + 1,
+	[TRACE_STATS__BUFFER_STATS__BYTES_WRITTEN] = STAT_traced_buf_bytes_written + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_WRITTEN] = STAT_traced_buf_chunks_written + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_OVERWRITTEN] = STAT_traced_buf_chunks_overwritten + 1,
+	[TRACE_STATS__BUFFER_STATS__WRITE_WRAP_COUNT] = STAT_traced_buf_write_wrap_count + 1,
+	[TRACE_STATS__BUFFER_STATS__PATCHES_SUCCEEDED] = STAT_traced_buf_patches_succeeded + 1,
+	[TRACE_STATS__BUFFER_STATS__PATCHES_FAILED] = STAT_traced_buf_patches_failed + 1,
+	[TRACE_STATS__BUFFER_STATS__READAHEADS_SUCCEEDED] =
+		STAT_traced_buf_readaheads_succeeded + 1,
+	[TRACE_STATS__BUFFER_STATS__READAHEADS_FAILED] = STAT_traced_buf_readaheads_failed + 1,
+	[TRACE_STATS__BUFFER_STATS__ABI_VIOLATIONS] = STAT_traced_buf_abi_violations + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_REWRITTEN] = STAT_traced_buf_chunks_rewritten + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_COMMITTED_OUT_OF_ORDER] =
+		STAT_traced_buf_chunks_committed_out_of_order + 1,
+	[TRACE_STATS__BUFFER_STATS__BUFFER_SIZE] = STAT_traced_buf_buffer_size + 1,
+	[TRACE_STATS__BUFFER_STATS__BYTES_OVERWRITTEN] = STAT_traced_buf_bytes_overwritten + 1,
+	[TRACE_STATS__BUFFER_STATS__BYTES_READ] = STAT_traced_buf_bytes_read + 1,
+	[TRACE_STATS__BUFFER_STATS__PADDING_BYTES_WRITTEN] =
+		STAT_traced_buf_padding_bytes_written + 1,
+	[TRACE_STATS__BUFFER_STATS__PADDING_BYTES_CLEARED] =
+		STAT_traced_buf_padding_bytes_cleared + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_READ] = STAT_traced_buf_chunks_read + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_DISCARDED] = STAT_traced_buf_chunks_discarded + 1,
+	[TRACE_STATS__BUFFER_STATS__TRACE_WRITER_PACKET_LOSS] =
+		STAT_traced_buf_trace_writer_packet_loss + 1,
+	[TRACE_STATS__BUFFER_STATS__CHUNKS_RELOCATED] = STAT_traced_buf_chunks_relocated + 1,
 };
 static const uint8_t session_stats[] = {
-	[2] = STAT_traced_producers_connected + 1,     [3] = STAT_traced_producers_seen + 1,
-	[4] = STAT_traced_data_sources_registered + 1, [5] = STAT_traced_data_sources_seen + 1,
-	[6] = STAT_traced_tracing_sessions + 1,	       [7] = STAT_traced_total_buffers + 1,
-	[8] = STAT_traced_chunks_discarded + 1,	       [9] = STAT_traced_patches_discarded + 1,
-	[12] = STAT_traced_flushes_requested + 1,      [13] = STAT_traced_flushes_succeeded + 1,
-	[14] = STAT_traced_flushes_failed + 1,
+	[TRACE_STATS__PRODUCERS_CONNECTED] = STAT_traced_producers_connected + 1,
+	[TRACE_STATS__PRODUCERS_SEEN] = STAT_traced_producers_seen + 1,
+	[TRACE_STATS__DATA_SOURCES_REGISTERED] = STAT_traced_data_sources_registered + 1,
+	[TRACE_STATS__DATA_SOURCES_SEEN] = STAT_traced_data_sources_seen + 1,
+	[TRACE_STATS__TRACING_SESSIONS] = STAT_traced_tracing_sessions + 1,
+	[TRACE_STATS__TOTAL_BUFFERS] = STAT_traced_total_buffers + 1,
+	[TRACE_STATS__CHUNKS_DISCARDED] = STAT_traced_chunks_discarded + 1,
+	[TRACE_STATS__PATCHES_DISCARDED] = STAT_traced_patches_discarded + 1,
+	[TRACE_STATS__FLUSHES_REQUESTED] = STAT_traced_flushes_requested + 1,
+	[TRACE_STATS__FLUSHES_SUCCEEDED] = STAT_traced_flushes_succeeded + 1,
+	[TRACE_STATS__FLUSHES_FAILED] = STAT_traced_flushes_failed + 1,
 };
 
 /* What @stats (of @n) has for a number field; a value that is not told is 0. */
@@ -111,9 +107,9 @@ static int read_writer(struct reader *r, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, WRITER_SEQUENCE))
+		if (wire_is(&f, TRACE_STATS__WRITER_STATS__SEQUENCE_ID))
 			sequence = f.value;
-		else if (wire_is(&f, WRITER_BUFFER))
+		else if (wire_is(&f, TRACE_STATS__WRITER_STATS__BUFFER))
 			buffer = f.value;
 	}
 	if (c.bad)
@@ -126,9 +122,9 @@ static int read_writer(struct reader *r, struct cursor c)
 
 static int read_final_flush(struct reader *r, uint64_t outcome)
 {
-	if (outcome == FINAL_FLUSH_SUCCEEDED)
+	if (outcome == PB__TRACE_STATS__FINAL_FLUSH_OUTCOME__FINAL_FLUSH_SUCCEEDED)
 		return reader_count_add(r, STAT_traced_final_flush_succeeded, -1, 1);
-	if (outcome == FINAL_FLUSH_FAILED)
+	if (outcome == PB__TRACE_STATS__FINAL_FLUSH_OUTCOME__FINAL_FLUSH_FAILED)
 		return reader_count_add(r, STAT_traced_final_flush_failed, -1, 1);
 	return 0;
 }
@@ -142,12 +138,12 @@ int reader_trace_stats(struct reader *r, struct cursor c)
 
 	table_clear(&r->buffer_of_sequence);
 	while (!e && wire_next(&again, &f)) {
-		if (wire_is_bytes(&f, STATS_BUFFER_STATS) && buffer < MAX_BUFFERS)
+		if (wire_is_bytes(&f, TRACE_STATS__BUFFER_STATS) && buffer < MAX_BUFFERS)
 			e = read_numbers(r, buffer_stats, ARRAY_SIZE(buffer_stats), buffer++,
 					 wire_message(&f));
-		else if (wire_is_bytes(&f, STATS_WRITER_STATS))
+		else if (wire_is_bytes(&f, TRACE_STATS__WRITER_STATS))
 			e = read_writer(r, wire_message(&f));
-		else if (wire_is(&f, STATS_FINAL_FLUSH))
+		else if (wire_is(&f, TRACE_STATS__FINAL_FLUSH_OUTCOME))
 			e = read_final_flush(r, f.value);
 	}
 	if (e < 0)
@@ -163,8 +159,8 @@ static bool is_discard(struct cursor c)
 	bool discard = false;
 
 	while (wire_next(&c, &f))
-		if (wire_is(&f, BUFFER_FILL_POLICY))
-			discard = f.value == FILL_POLICY_DISCARD;
+		if (wire_is(&f, TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY))
+			discard = f.value == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD;
 	return discard;
 }
 
@@ -174,16 +170,16 @@ int reader_trace_config(struct reader *r, struct cursor c)
 	struct wire_field f;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, CONFIG_BUFFERS) && config.n_buffers < MAX_BUFFERS) {
+		if (wire_is_bytes(&f, TRACE_CONFIG__BUFFERS) && config.n_buffers < MAX_BUFFERS) {
 			if (is_discard(wire_message(&f)))
 				config.discard[config.n_buffers / 32] |= 1u
 									 << config.n_buffers % 32;
 			config.n_buffers++;
-		} else if (wire_is(&f, CONFIG_WRITE_INTO_FILE)) {
+		} else if (wire_is(&f, TRACE_CONFIG__WRITE_INTO_FILE)) {
 			config.write_into_file = f.value;
-		} else if (wire_is(&f, CONFIG_WRITE_PERIOD)) {
+		} else if (wire_is(&f, TRACE_CONFIG__FILE_WRITE_PERIOD_MS)) {
 			config.write_ms = f.value;
-		} else if (wire_is(&f, CONFIG_FLUSH_PERIOD)) {
+		} else if (wire_is(&f, TRACE_CONFIG__FLUSH_PERIOD_MS)) {
 			config.flush_ms = f.value;
 		}
 	}
@@ -199,7 +195,7 @@ int reader_system_info(struct reader *r, struct cursor c)
 	while (wire_next(&c, &f)) {
 		size_t i = sizeof(prefix) - 1;
 
-		if (!wire_is_bytes(&f, INFO_SERVICE_VERSION) || f.len < i ||
+		if (!wire_is_bytes(&f, SYSTEM_INFO__TRACING_SERVICE_VERSION) || f.len < i ||
 		    memcmp(f.data, prefix, i) != 0)
 			continue;
 		for (r->service_version = 0;

@@ -7,12 +7,7 @@
 #include "base/error.h"
 #include "profile/profile-reader.h"
 #include "profile/profile-text.h"
-
-enum { /* of PerfwindStats.Begin and .End */
-       BEGIN_BEHIND_MS = 1,
-       END_PACKETS = 1,
-       END_FULL = 3,
-};
+#include "protos/perfwind.fields.h"
 
 /* What was begun has no end. */
 static void note_cut(struct reader *r)
@@ -36,7 +31,7 @@ int reader_begin_mark(struct reader *r, struct cursor c)
 	r->marked.behind_ms = 0;
 	r->marked.packets = 0;
 	while (wire_next(&c, &f))
-		if (wire_is(&f, BEGIN_BEHIND_MS))
+		if (wire_is(&f, PERFWIND_STATS__BEGIN__BEHIND_MS))
 			r->marked.behind_ms = (uint32_t)min_u64(f.value, UINT32_MAX);
 	return c.bad ? READER_BROKEN : 0;
 }
@@ -49,9 +44,9 @@ int reader_end_mark(struct reader *r, struct cursor c)
 	struct wire_field f;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, END_PACKETS) && f.value > have)
+		if (wire_is(&f, PERFWIND_STATS__END__PACKETS) && f.value > have)
 			end->missing += min_u64(f.value - have, UINT64_MAX - end->missing);
-		else if (wire_is(&f, END_FULL))
+		else if (wire_is(&f, PERFWIND_STATS__END__FULL))
 			end->full |= f.value != 0;
 	}
 	r->marked.open = false;

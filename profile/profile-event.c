@@ -6,26 +6,8 @@
 #include "base/error.h"
 #include "profile/profile-reader.h"
 #include "protos/perf_config.pb-c.h"
-
-enum { /* of PerfSampleDefaults and PerfEvents.* */
-       DEFAULTS_TIMEBASE = 1,
-       DEFAULTS_SHARD_COUNT = 2,
-       DEFAULTS_SHARD = 3,
-       DEFAULTS_FOLLOWERS = 4,
-       TIMEBASE_PERIOD = 1,
-       TIMEBASE_FREQUENCY = 2,
-       TIMEBASE_TRACEPOINT = 3,
-       TIMEBASE_COUNTER = 4,
-       TIMEBASE_RAW_EVENT = 5,
-       TIMEBASE_NAME = 10,
-       TIMEBASE_MODIFIERS = 12,
-       TRACEPOINT_NAME = 1,
-       FOLLOWER_COUNTER = 1,
-       FOLLOWER_TRACEPOINT = 2,
-       FOLLOWER_RAW_EVENT = 3,
-       FOLLOWER_NAME = 4,
-       FOLLOWER_MODIFIERS = 5,
-};
+#include "protos/perf_config.fields.h"
+#include "protos/trace.fields.h"
 
 static const char *const counter_names[] = {
 	[PB__PERF_EVENTS__COUNTER__SW_CPU_CLOCK] = "cpu-clock",
@@ -86,7 +68,7 @@ static bool parse_tracepoint(struct reader_event *event, struct cursor c)
 
 	event_set_other(event);
 	while (wire_next(&c, &f))
-		if (wire_is_bytes(&f, TRACEPOINT_NAME))
+		if (wire_is_bytes(&f, PERF_EVENTS__TRACEPOINT__NAME))
 			(void)snprintf(event->name, sizeof(event->name), "%.*s",
 				       (int)min_u64(f.len, 127), (const char *)f.data);
 	return !c.bad;
@@ -94,16 +76,18 @@ static bool parse_tracepoint(struct reader_event *event, struct cursor c)
 
 static bool parse_raw(struct reader_event *event, struct cursor c)
 {
-	uint64_t values[5] = {0}; /* type, config, config1, config2 from 1 */
+	uint64_t values[PERF_EVENTS__RAW_EVENT__CONFIG2 + 1] = {0}; /* by field number */
 	struct wire_field f;
 
 	event_set_other(event);
 	while (wire_next(&c, &f))
-		if (f.number <= 4 && wire_is(&f, f.number))
+		if (f.number < ARRAY_SIZE(values) && wire_is(&f, f.number))
 			values[f.number] = f.value;
 	(void)snprintf(event->name, sizeof(event->name),
-		       "raw.0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64, values[1],
-		       values[2], values[3], values[4]);
+		       "raw.0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64,
+		       values[PERF_EVENTS__RAW_EVENT__TYPE], values[PERF_EVENTS__RAW_EVENT__CONFIG],
+		       values[PERF_EVENTS__RAW_EVENT__CONFIG1],
+		       values[PERF_EVENTS__RAW_EVENT__CONFIG2]);
 	return !c.bad;
 }
 
@@ -142,19 +126,19 @@ static bool parse_timebase(struct reader_event *event, struct cursor c)
 
 	reader_event_default(event);
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, TIMEBASE_PERIOD))
+		if (wire_is(&f, PERF_EVENTS__TIMEBASE__PERIOD))
 			event->period = f.value;
-		else if (wire_is(&f, TIMEBASE_FREQUENCY))
+		else if (wire_is(&f, PERF_EVENTS__TIMEBASE__FREQUENCY))
 			event->frequency = f.value;
-		else if (wire_is(&f, TIMEBASE_COUNTER))
+		else if (wire_is(&f, PERF_EVENTS__TIMEBASE__COUNTER))
 			event_set_counter(event, f.value);
-		else if (wire_is_bytes(&f, TIMEBASE_TRACEPOINT))
+		else if (wire_is_bytes(&f, PERF_EVENTS__TIMEBASE__TRACEPOINT))
 			good &= parse_tracepoint(event, wire_message(&f));
-		else if (wire_is_bytes(&f, TIMEBASE_RAW_EVENT))
+		else if (wire_is_bytes(&f, PERF_EVENTS__TIMEBASE__RAW_EVENT))
 			good &= parse_raw(event, wire_message(&f));
-		else if (wire_is_bytes(&f, TIMEBASE_NAME))
+		else if (wire_is_bytes(&f, PERF_EVENTS__TIMEBASE__NAME))
 			name = f;
-		else if (wire_is(&f, TIMEBASE_MODIFIERS) && f.value < 32)
+		else if (wire_is(&f, PERF_EVENTS__TIMEBASE__MODIFIERS) && f.value < 32)
 			modifiers |= 1u << f.value;
 	}
 	set_name(event, &name, modifiers);
@@ -172,15 +156,15 @@ static int add_follower(struct reader *r, struct cursor c, uint32_t *names, uint
 
 	reader_event_default(&event);
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, FOLLOWER_COUNTER))
+		if (wire_is(&f, FOLLOWER_EVENT__COUNTER))
 			event_set_counter(&event, f.value);
-		else if (wire_is_bytes(&f, FOLLOWER_TRACEPOINT))
+		else if (wire_is_bytes(&f, FOLLOWER_EVENT__TRACEPOINT))
 			good &= parse_tracepoint(&event, wire_message(&f));
-		else if (wire_is_bytes(&f, FOLLOWER_RAW_EVENT))
+		else if (wire_is_bytes(&f, FOLLOWER_EVENT__RAW_EVENT))
 			good &= parse_raw(&event, wire_message(&f));
-		else if (wire_is_bytes(&f, FOLLOWER_NAME))
+		else if (wire_is_bytes(&f, FOLLOWER_EVENT__NAME))
 			name = f;
-		else if (wire_is(&f, FOLLOWER_MODIFIERS) && f.value < 32)
+		else if (wire_is(&f, FOLLOWER_EVENT__MODIFIERS) && f.value < 32)
 			modifiers |= 1u << f.value;
 	}
 	if (!good || c.bad)
@@ -202,13 +186,13 @@ int reader_event_parse(struct reader *r, struct reader_event *event, struct curs
 
 	reader_event_default(event);
 	while (e == 0 && wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, DEFAULTS_TIMEBASE))
+		if (wire_is_bytes(&f, PERF_SAMPLE_DEFAULTS__TIMEBASE))
 			good &= parse_timebase(event, wire_message(&f));
-		else if (wire_is(&f, DEFAULTS_SHARD_COUNT))
+		else if (wire_is(&f, PERF_SAMPLE_DEFAULTS__PROCESS_SHARD_COUNT))
 			shard_count = (uint32_t)f.value;
-		else if (wire_is(&f, DEFAULTS_SHARD))
+		else if (wire_is(&f, PERF_SAMPLE_DEFAULTS__CHOSEN_PROCESS_SHARD))
 			shard = (uint32_t)f.value;
-		else if (wire_is_bytes(&f, DEFAULTS_FOLLOWERS))
+		else if (wire_is_bytes(&f, PERF_SAMPLE_DEFAULTS__FOLLOWERS))
 			e = add_follower(r, wire_message(&f), followers, &n);
 	}
 	event->shard_count = shard_count; /* behind: a timebase begins the event anew */

@@ -8,30 +8,8 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/trace.fields.h"
 
-enum { /* of InternedData */
-       LIST_FUNCTION_NAMES = 5,
-       LIST_FRAMES = 6,
-       LIST_CALLSTACKS = 7,
-       LIST_BUILD_IDS = 16,
-       LIST_MAPPING_PATHS = 17,
-       LIST_SOURCE_PATHS = 18,
-       LIST_MAPPINGS = 19,
-};
-enum {
-	ENTRY_IID = 1,
-	STRING_STR = 2,
-	MAPPING_BUILD_ID = 2,
-	MAPPING_LOAD_BIAS = 6,
-	MAPPING_PATH_STRING_IDS = 7,
-	FRAME_FUNCTION_NAME_ID = 2,
-	FRAME_MAPPING_ID = 3,
-	FRAME_REL_PC = 4,
-	FRAME_KIND_STR = 8,
-	FRAME_SOURCE_PATH_IID = 5,
-	FRAME_LINE_NUMBER = 6,
-	CALLSTACK_FRAME_IDS = 2,
-};
 enum {
 	MAX_STACK = 8192, /* frames; the outermost are kept */
 	MAX_PATH = 8192,
@@ -144,10 +122,10 @@ static int read_string(struct reader *r, struct iids *t, bool function, struct c
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, ENTRY_IID)) {
+		if (wire_is(&f, INTERNED_STRING__IID)) {
 			iid = f.value;
 			has_iid = true;
-		} else if (wire_is_bytes(&f, STRING_STR)) {
+		} else if (wire_is_bytes(&f, INTERNED_STRING__STR)) {
 			text = f;
 		}
 	}
@@ -173,13 +151,13 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, ENTRY_IID))
+		if (wire_is(&f, INTERNED_STRING__IID))
 			iid = f.value;
-		else if (wire_is(&f, MAPPING_BUILD_ID))
+		else if (wire_is(&f, MAPPING__BUILD_ID))
 			build_id = f.value;
-		else if (wire_is(&f, MAPPING_LOAD_BIAS))
+		else if (wire_is(&f, MAPPING__LOAD_BIAS))
 			load_bias = f.value;
-		else if (wire_is(&f, MAPPING_PATH_STRING_IDS)) {
+		else if (wire_is(&f, MAPPING__PATH_STRING_IDS)) {
 			e = get_string(r, &s->mapping_paths, f.value, &id);
 			if (e < 0)
 				return trace(e);
@@ -216,20 +194,20 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, ENTRY_IID))
+		if (wire_is(&f, INTERNED_STRING__IID))
 			iid = f.value;
-		else if (wire_is(&f, FRAME_FUNCTION_NAME_ID))
+		else if (wire_is(&f, FRAME__FUNCTION_NAME_ID))
 			function = f.value;
-		else if (wire_is(&f, FRAME_MAPPING_ID))
+		else if (wire_is(&f, FRAME__MAPPING_ID))
 			mapping = f.value;
-		else if (wire_is(&f, FRAME_REL_PC))
+		else if (wire_is(&f, FRAME__REL_PC))
 			rel_pc = f.value;
-		else if (wire_is_bytes(&f, FRAME_KIND_STR))
+		else if (wire_is_bytes(&f, FRAME__KIND_STR))
 			guessed = f.data && f.len == strlen("guessed") &&
 				  !memcmp(f.data, "guessed", f.len);
-		else if (wire_is(&f, FRAME_SOURCE_PATH_IID))
+		else if (wire_is(&f, FRAME__SOURCE_PATH_IID))
 			path = f.value;
-		else if (wire_is(&f, FRAME_LINE_NUMBER))
+		else if (wire_is(&f, FRAME__LINE_NUMBER))
 			line.line = (uint32_t)min_u64(f.value, UINT32_MAX);
 	}
 	if (c.bad)
@@ -260,9 +238,9 @@ static int read_callstack(struct reader *r, struct sequence *s, struct cursor c)
 
 	r->n_scratch = 0;
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, ENTRY_IID)) {
+		if (wire_is(&f, INTERNED_STRING__IID)) {
 			iid = f.value;
-		} else if (wire_is(&f, CALLSTACK_FRAME_IDS) && r->n_scratch < MAX_STACK) {
+		} else if (wire_is(&f, CALLSTACK__FRAME_IDS) && r->n_scratch < MAX_STACK) {
 			if (!iids_get(&s->frames, f.value, &frame)) {
 				broken = true;
 				continue;
@@ -290,25 +268,26 @@ static int read_entry(struct reader *r, struct sequence *s, unsigned pass,
 		      const struct wire_field *f)
 {
 	static const uint8_t passes[] = {
-		[LIST_FUNCTION_NAMES] = 1, [LIST_BUILD_IDS] = 1, [LIST_MAPPING_PATHS] = 1,
-		[LIST_SOURCE_PATHS] = 1,   [LIST_MAPPINGS] = 2,	 [LIST_FRAMES] = 3,
-		[LIST_CALLSTACKS] = 4,
+		[INTERNED_DATA__FUNCTION_NAMES] = 1, [INTERNED_DATA__BUILD_IDS] = 1,
+		[INTERNED_DATA__MAPPING_PATHS] = 1,  [INTERNED_DATA__SOURCE_PATHS] = 1,
+		[INTERNED_DATA__MAPPINGS] = 2,	     [INTERNED_DATA__FRAMES] = 3,
+		[INTERNED_DATA__CALLSTACKS] = 4,
 	};
 
 	if (f->wire != WIRE_BYTES || f->number >= ARRAY_SIZE(passes) || passes[f->number] != pass)
 		return 0;
 	switch (f->number) {
-	case LIST_FUNCTION_NAMES:
+	case INTERNED_DATA__FUNCTION_NAMES:
 		return read_string(r, &s->function_names, true, wire_message(f));
-	case LIST_BUILD_IDS:
+	case INTERNED_DATA__BUILD_IDS:
 		return read_string(r, &s->build_ids, false, wire_message(f));
-	case LIST_MAPPING_PATHS:
+	case INTERNED_DATA__MAPPING_PATHS:
 		return read_string(r, &s->mapping_paths, false, wire_message(f));
-	case LIST_SOURCE_PATHS:
+	case INTERNED_DATA__SOURCE_PATHS:
 		return read_string(r, &s->source_paths, false, wire_message(f));
-	case LIST_MAPPINGS:
+	case INTERNED_DATA__MAPPINGS:
 		return read_mapping(r, s, wire_message(f));
-	case LIST_FRAMES:
+	case INTERNED_DATA__FRAMES:
 		return read_frame(r, s, wire_message(f));
 	default:
 		return read_callstack(r, s, wire_message(f));

@@ -6,58 +6,11 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/perfwind.fields.h"
+#include "protos/trace.fields.h"
+#include "protos/trace.pb-c.h"
 
-enum { /* of TracePacket */
-       PACKET_PROCESS_TREE = 2,
-       PACKET_CLOCK_SNAPSHOT = 6,
-       PACKET_TIMESTAMP = 8,
-       PACKET_SEQUENCE_ID = 10,
-       PACKET_INTERNED_DATA = 12,
-       PACKET_SEQUENCE_FLAGS = 13,
-       PACKET_TRACE_CONFIG = 33,
-       PACKET_TRACE_STATS = 35,
-       PACKET_STATE_CLEARED = 41,
-       PACKET_PREVIOUS_DROPPED = 42,
-       PACKET_SYSTEM_INFO = 45,
-       PACKET_COMPRESSED = 50,
-       PACKET_CLOCK_ID = 58,
-       PACKET_DEFAULTS = 59,
-       PACKET_MODULE_SYMBOLS = 61,
-       PACKET_PERF_SAMPLE = 66,
-       PACKET_PERFWIND_STATS = 60001,
-};
-enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
-enum { /* of TracePacketDefaults */
-       DEFAULTS_PERF_SAMPLE = 12,
-       DEFAULTS_CLOCK_ID = 58,
-};
-enum { /* of PerfSample */
-       SAMPLE_CPU = 1,
-       SAMPLE_PID = 2,
-       SAMPLE_TID = 3,
-       SAMPLE_CALLSTACK_IID = 4,
-       SAMPLE_CPU_MODE = 5,
-       SAMPLE_TIMEBASE_COUNT = 6,
-       SAMPLE_FOLLOWER_COUNTS = 7,
-       SAMPLE_UNWIND_ERROR = 16,
-       SAMPLE_RECORDS_LOST = 17,
-       SAMPLE_SKIPPED_REASON = 18,
-       SAMPLE_PRODUCER_EVENT = 19,
-       EVENT_STOP_REASON = 1, /* of PerfSample.ProducerEvent */
-       STOP_GUARDRAIL = 1,
-};
-enum { /* SampleSkipReason */
-       SKIPPED_READ_STAGE = 1,
-       SKIPPED_UNWIND_STAGE = 2,
-       SKIPPED_UNWIND_ENQUEUE = 3,
-};
 enum {
-	STATS_STATS = 1,
-	STATS_NOTES = 2,
-	STATS_BEGIN = 4,
-	STATS_END = 5,
-	STAT_NAME = 1,
-	STAT_VALUE = 2,
 	MAX_NOTES = 4096,
 };
 
@@ -76,32 +29,33 @@ static bool packet_gather(struct packet *p, struct cursor c)
 	*p = (struct packet){0};
 	while (wire_next(&c, &f)) {
 		if (f.wire == WIRE_BYTES) {
-			struct wire_field *to = f.number == PACKET_INTERNED_DATA    ? &p->interned
-						: f.number == PACKET_PERF_SAMPLE    ? &p->sample
-						: f.number == PACKET_DEFAULTS	    ? &p->defaults
-						: f.number == PACKET_CLOCK_SNAPSHOT ? &p->snapshot
-						: f.number == PACKET_PROCESS_TREE   ? &p->tree
-						: f.number == PACKET_MODULE_SYMBOLS ? &p->symbols
-						: f.number == PACKET_PERFWIND_STATS ? &p->stats
-						: f.number == PACKET_COMPRESSED	    ? &p->compressed
-						: f.number == PACKET_TRACE_CONFIG   ? &p->config
-						: f.number == PACKET_TRACE_STATS ? &p->trace_stats
-						: f.number == PACKET_SYSTEM_INFO ? &p->system_info
-										 : NULL;
+			struct wire_field *to =
+				f.number == TRACE_PACKET__INTERNED_DATA		  ? &p->interned
+				: f.number == TRACE_PACKET__PERF_SAMPLE		  ? &p->sample
+				: f.number == TRACE_PACKET__TRACE_PACKET_DEFAULTS ? &p->defaults
+				: f.number == TRACE_PACKET__CLOCK_SNAPSHOT	  ? &p->snapshot
+				: f.number == TRACE_PACKET__PROCESS_TREE	  ? &p->tree
+				: f.number == TRACE_PACKET__MODULE_SYMBOLS	  ? &p->symbols
+				: f.number == TRACE_PACKET__PERFWIND_STATS	  ? &p->stats
+				: f.number == TRACE_PACKET__COMPRESSED_PACKETS	  ? &p->compressed
+				: f.number == TRACE_PACKET__TRACE_CONFIG	  ? &p->config
+				: f.number == TRACE_PACKET__TRACE_STATS		  ? &p->trace_stats
+				: f.number == TRACE_PACKET__SYSTEM_INFO		  ? &p->system_info
+										  : NULL;
 
 			if (to)
 				*to = f;
-		} else if (f.number == PACKET_TIMESTAMP) {
+		} else if (f.number == TRACE_PACKET__TIMESTAMP) {
 			p->timestamp = f.value;
-		} else if (f.number == PACKET_SEQUENCE_ID) {
+		} else if (f.number == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID) {
 			p->sequence = (uint32_t)f.value;
-		} else if (f.number == PACKET_SEQUENCE_FLAGS) {
+		} else if (f.number == TRACE_PACKET__SEQUENCE_FLAGS) {
 			p->flags |= (uint32_t)f.value;
-		} else if (f.number == PACKET_STATE_CLEARED && f.value) {
-			p->flags |= FLAG_CLEARED;
-		} else if (f.number == PACKET_PREVIOUS_DROPPED) {
+		} else if (f.number == TRACE_PACKET__INCREMENTAL_STATE_CLEARED && f.value) {
+			p->flags |= PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_INCREMENTAL_STATE_CLEARED;
+		} else if (f.number == TRACE_PACKET__PREVIOUS_PACKET_DROPPED) {
 			p->dropped = (uint32_t)f.value;
-		} else if (f.number == PACKET_CLOCK_ID) {
+		} else if (f.number == TRACE_PACKET__TIMESTAMP_CLOCK_ID) {
 			p->clock = (uint32_t)min_u64(f.value, UINT32_MAX);
 		}
 	}
@@ -137,9 +91,9 @@ static int read_defaults(struct reader *r, struct sequence *s, struct cursor c)
 	int e = 0;
 
 	while (e == 0 && wire_next(&c, &f)) {
-		if (wire_is(&f, DEFAULTS_CLOCK_ID))
+		if (wire_is(&f, TRACE_PACKET_DEFAULTS__TIMESTAMP_CLOCK_ID))
 			s->default_clock = (uint32_t)min_u64(f.value, UINT32_MAX);
-		else if (wire_is_bytes(&f, DEFAULTS_PERF_SAMPLE))
+		else if (wire_is_bytes(&f, TRACE_PACKET_DEFAULTS__PERF_SAMPLE_DEFAULTS))
 			e = reader_event_parse(r, &s->event, wire_message(&f));
 	}
 	return !e && c.bad ? READER_BROKEN : e;
@@ -150,7 +104,7 @@ static int update_sequence(struct reader *r, struct sequence *s, const struct pa
 {
 	int e;
 
-	if (p->flags & FLAG_CLEARED) {
+	if (p->flags & PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_INCREMENTAL_STATE_CLEARED) {
 		sequence_forget(r, s);
 		s->valid = true;
 	} else if (p->dropped) {
@@ -223,10 +177,10 @@ static int add_sample(struct reader *r, struct sequence *s, const struct packet 
 static int count_sample(struct reader *r, const struct profile_sample *sample, bool has_stack)
 {
 	switch (sample->skipped_reason) {
-	case SKIPPED_READ_STAGE:
-	case SKIPPED_UNWIND_STAGE:
+	case PB__PERF_SAMPLE__SAMPLE_SKIP_REASON__PROFILER_SKIP_READ_STAGE:
+	case PB__PERF_SAMPLE__SAMPLE_SKIP_REASON__PROFILER_SKIP_UNWIND_STAGE:
 		return reader_count_add(r, STAT_perf_samples_skipped, -1, 1);
-	case SKIPPED_UNWIND_ENQUEUE:
+	case PB__PERF_SAMPLE__SAMPLE_SKIP_REASON__PROFILER_SKIP_UNWIND_ENQUEUE:
 		return reader_count_add(r, STAT_perf_samples_skipped_dataloss, -1, 1);
 	default:
 		break;
@@ -258,7 +212,9 @@ static int read_news(struct reader *r, struct sequence *s, const struct packet *
 	if (lost)
 		return reader_count_add(r, STAT_perf_cpu_lost_records, (int32_t)cpu, lost);
 	while (!e && wire_next(&c, &f))
-		if (wire_is(&f, EVENT_STOP_REASON) && f.value == STOP_GUARDRAIL)
+		if (wire_is(&f, PERF_SAMPLE__PRODUCER_EVENT__SOURCE_STOP_REASON) &&
+		    f.value ==
+			    PB__PERF_SAMPLE__PRODUCER_EVENT__DATA_SOURCE_STOP_REASON__PROFILER_STOP_GUARDRAIL)
 			e = reader_count_set(r, STAT_perf_guardrail_stop_ts, session_of(r, s),
 					     p->timestamp);
 	return e;
@@ -274,31 +230,31 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, SAMPLE_CPU))
+		if (wire_is(&f, PERF_SAMPLE__CPU))
 			read.cpu = (uint32_t)f.value;
-		else if (wire_is(&f, SAMPLE_PID))
+		else if (wire_is(&f, PERF_SAMPLE__PID))
 			read.pid = (uint32_t)f.value;
-		else if (wire_is(&f, SAMPLE_TID))
+		else if (wire_is(&f, PERF_SAMPLE__TID))
 			read.tid = (uint32_t)f.value;
-		else if (wire_is(&f, SAMPLE_CALLSTACK_IID)) {
+		else if (wire_is(&f, PERF_SAMPLE__CALLSTACK_IID)) {
 			has_stack = true;
 			(void)iids_get(&s->callstacks, f.value, &read.sample.stack);
-		} else if (wire_is(&f, SAMPLE_CPU_MODE))
+		} else if (wire_is(&f, PERF_SAMPLE__CPU_MODE))
 			read.sample.cpu_mode = (uint8_t)min_u64(f.value, UINT8_MAX);
-		else if (wire_is(&f, SAMPLE_TIMEBASE_COUNT)) {
+		else if (wire_is(&f, PERF_SAMPLE__TIMEBASE_COUNT)) {
 			read.sample.weight = f.value;
 			read.raw.has_count = true;
-		} else if (wire_is(&f, SAMPLE_FOLLOWER_COUNTS)) {
+		} else if (wire_is(&f, PERF_SAMPLE__FOLLOWER_COUNTS)) {
 			e = reader_follower_count(r, &read.raw, f.value);
 			if (e < 0)
 				return trace(e);
-		} else if (wire_is(&f, SAMPLE_UNWIND_ERROR))
+		} else if (wire_is(&f, PERF_SAMPLE__UNWIND_ERROR))
 			read.sample.unwind_error = (uint8_t)min_u64(f.value, UINT8_MAX);
-		else if (wire_is(&f, SAMPLE_RECORDS_LOST))
+		else if (wire_is(&f, PERF_SAMPLE__KERNEL_RECORDS_LOST))
 			lost = f.value;
-		else if (wire_is(&f, SAMPLE_SKIPPED_REASON))
+		else if (wire_is(&f, PERF_SAMPLE__SAMPLE_SKIPPED_REASON))
 			read.sample.skipped_reason = (uint8_t)min_u64(f.value, UINT8_MAX);
-		else if (wire_is_bytes(&f, SAMPLE_PRODUCER_EVENT))
+		else if (wire_is_bytes(&f, PERF_SAMPLE__PRODUCER_EVENT))
 			event = f;
 	}
 	if (c.bad)
@@ -324,11 +280,11 @@ static int read_stat(struct reader *r, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, STAT_NAME)) {
+		if (wire_is_bytes(&f, PERFWIND_STATS__STAT__NAME)) {
 			e = reader_string(r, f.data, f.len, &stat.name);
 			if (e < 0)
 				return trace(e);
-		} else if (wire_is(&f, STAT_VALUE) && f.wire == WIRE_64) {
+		} else if (wire_is(&f, PERFWIND_STATS__STAT__VALUE) && f.wire == WIRE_64) {
 			memcpy(&stat.value, &f.value, sizeof(stat.value));
 		}
 	}
@@ -379,13 +335,13 @@ static int read_stats(struct reader *r, struct cursor c)
 	int e = 0;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, STATS_STATS))
+		if (wire_is_bytes(&f, PERFWIND_STATS__STATS))
 			e = read_stat(r, wire_message(&f));
-		else if (wire_is_bytes(&f, STATS_NOTES))
+		else if (wire_is_bytes(&f, PERFWIND_STATS__NOTES))
 			e = reader_note(r, (const char *)f.data, f.len);
-		else if (wire_is_bytes(&f, STATS_BEGIN))
+		else if (wire_is_bytes(&f, PERFWIND_STATS__BEGIN))
 			e = reader_begin_mark(r, wire_message(&f));
-		else if (wire_is_bytes(&f, STATS_END))
+		else if (wire_is_bytes(&f, PERFWIND_STATS__END))
 			e = reader_end_mark(r, wire_message(&f));
 		if (e)
 			return e < 0 ? trace(e) : e;
@@ -403,7 +359,7 @@ static int count_on_sequence(struct reader *r, struct sequence *s, const struct 
 		for (size_t i = 0; i < DROP_CAUSES; i++)
 			s->causes[i] += p->dropped >> (i + 1) & 1;
 	}
-	if (!(p->flags & FLAG_NEEDS))
+	if (!(p->flags & PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_NEEDS_INCREMENTAL_STATE))
 		return 0;
 	s->needs++;
 	if (s->valid)
@@ -436,7 +392,7 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 	}
 	if (!p->sample.data)
 		return 0;
-	if (p->flags & FLAG_NEEDS && !s->valid) {
+	if (p->flags & PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_NEEDS_INCREMENTAL_STATE && !s->valid) {
 		r->without_state++;
 		return 0;
 	}

@@ -2,20 +2,9 @@
  * profile_life.c says whose names they are. */
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/trace.fields.h"
 
 enum {
-	TREE_PROCESSES = 1,
-	TREE_THREADS = 2,
-	PROCESS_PID = 1,
-	PROCESS_PPID = 2,
-	PROCESS_CMDLINE = 3,
-	PROCESS_IS_KTHREAD = 8,
-	PROCESS_CMDLINE_IS_COMM = 9,
-	PROCESS_PERFWIND_LIFE = 60001,
-	PROCESS_PERFWIND_CGROUP = 60002,
-	THREAD_TID = 1,
-	THREAD_NAME = 2,
-	THREAD_TGID = 3,
 	MAX_CMDLINE = 4096,
 	MAX_CGROUP = 4096,
 };
@@ -43,20 +32,20 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, PROCESS_PID)) {
+		if (wire_is(&f, PROCESS_TREE__PROCESS__PID)) {
 			read.pid = (uint32_t)f.value;
 			has_pid = true;
-		} else if (wire_is(&f, PROCESS_PPID)) {
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__PPID)) {
 			read.ppid = (uint32_t)f.value;
-		} else if (wire_is(&f, PROCESS_IS_KTHREAD)) {
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__IS_KTHREAD)) {
 			read.kernel_thread = f.value;
-		} else if (wire_is(&f, PROCESS_CMDLINE_IS_COMM)) {
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__CMDLINE_IS_COMM)) {
 			is_comm = f.value;
-		} else if (wire_is(&f, PROCESS_PERFWIND_LIFE)) {
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__PERFWIND_LIFE)) {
 			life = f.value;
-		} else if (wire_is_bytes(&f, PROCESS_PERFWIND_CGROUP)) {
+		} else if (wire_is_bytes(&f, PROCESS_TREE__PROCESS__PERFWIND_CGROUP)) {
 			cgroup = f;
-		} else if (wire_is_bytes(&f, PROCESS_CMDLINE)) {
+		} else if (wire_is_bytes(&f, PROCESS_TREE__PROCESS__CMDLINE)) {
 			size_t len = min_u64(f.len, sizeof(line) - n);
 
 			if (!first.data)
@@ -97,12 +86,12 @@ static int read_thread(struct reader *r, uint32_t sequence, struct cursor c)
 	int e = 0;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, THREAD_TID)) {
+		if (wire_is(&f, PROCESS_TREE__THREAD__TID)) {
 			tid = (uint32_t)f.value;
 			has_tid = true;
-		} else if (wire_is(&f, THREAD_TGID)) {
+		} else if (wire_is(&f, PROCESS_TREE__THREAD__TGID)) {
 			pid = (uint32_t)f.value;
-		} else if (wire_is_bytes(&f, THREAD_NAME) && f.len) {
+		} else if (wire_is_bytes(&f, PROCESS_TREE__THREAD__NAME) && f.len) {
 			e = reader_string(r, f.data, min_u64(f.len, 256), &name);
 			if (e < 0)
 				return trace(e);
@@ -125,9 +114,9 @@ int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c)
 	int e = 0;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, TREE_PROCESSES))
+		if (wire_is_bytes(&f, PROCESS_TREE__PROCESSES))
 			e = read_process(r, sequence, wire_message(&f));
-		else if (wire_is_bytes(&f, TREE_THREADS))
+		else if (wire_is_bytes(&f, PROCESS_TREE__THREADS))
 			e = read_thread(r, sequence, wire_message(&f));
 		if (e)
 			return e < 0 ? trace(e) : e;

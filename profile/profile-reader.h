@@ -23,7 +23,7 @@
 #pragma once
 
 #include "profile/profile.h"
-#include "profile/profile-wire.h"
+#include "protos/wire.h"
 #include "profile/trace-stats.h"
 
 /* Room for one more behind the @n that are in @p: 0 or -ENOMEM. */

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/trace.fields.h"
 
 enum {
-	TRACE_PACKET = 1,
 	HEAD_MAX = 20,	       /* bytes of two varints */
 	MAX_PACKET = 32 << 20, /* writers keep below 1 MiB */
 	PIECE = 128 << 10,
@@ -39,7 +39,7 @@ static int packet_head(const uint8_t *data, size_t left, size_t *ret_head, uint6
 
 	*ret_head = 0;
 	*ret_len = 0;
-	if (!c.bad && tag != (TRACE_PACKET << 3 | WIRE_BYTES))
+	if (!c.bad && tag != (TRACE__PACKET << 3 | WIRE_BYTES))
 		return READER_BROKEN;
 	if (!c.bad)
 		len = cursor_uleb(&c);

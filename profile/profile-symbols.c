@@ -5,16 +5,9 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/trace.fields.h"
 
 enum {
-	SYMBOLS_PATH = 1,
-	SYMBOLS_BUILD_ID = 2,
-	SYMBOLS_ADDRESS_SYMBOLS = 3,
-	ADDRESS_ADDRESS = 1,
-	ADDRESS_LINES = 2,
-	LINE_FUNCTION_NAME = 1,
-	LINE_SOURCE_FILE_NAME = 2,
-	LINE_LINE_NUMBER = 3,
 	MAX_LINES = 256, /* inlined into one address */
 };
 
@@ -25,11 +18,11 @@ static int read_line(struct reader *r, struct cursor c)
 	int e = 0;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, LINE_FUNCTION_NAME))
+		if (wire_is_bytes(&f, LINE__FUNCTION_NAME))
 			e = reader_function(r, f.data, f.len, &line.function);
-		else if (wire_is_bytes(&f, LINE_SOURCE_FILE_NAME) && f.len)
+		else if (wire_is_bytes(&f, LINE__SOURCE_FILE_NAME) && f.len)
 			e = reader_string(r, f.data, f.len, &line.file);
-		else if (wire_is(&f, LINE_LINE_NUMBER))
+		else if (wire_is(&f, LINE__LINE_NUMBER))
 			line.line = (uint32_t)min_u64(f.value, UINT32_MAX);
 		if (e < 0)
 			return trace(e);
@@ -48,9 +41,10 @@ static int read_address(struct reader *r, uint32_t module, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is(&f, ADDRESS_ADDRESS)) {
+		if (wire_is(&f, ADDRESS_SYMBOLS__ADDRESS)) {
 			symbol.address = f.value;
-		} else if (wire_is_bytes(&f, ADDRESS_LINES) && symbol.n_lines < MAX_LINES) {
+		} else if (wire_is_bytes(&f, ADDRESS_SYMBOLS__LINES) &&
+			   symbol.n_lines < MAX_LINES) {
 			e = read_line(r, wire_message(&f));
 			if (e)
 				return e < 0 ? trace(e) : e;
@@ -82,9 +76,9 @@ int reader_module_symbols(struct reader *r, struct cursor c)
 	int e;
 
 	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, SYMBOLS_PATH))
+		if (wire_is_bytes(&f, MODULE_SYMBOLS__PATH))
 			path = f;
-		else if (wire_is_bytes(&f, SYMBOLS_BUILD_ID))
+		else if (wire_is_bytes(&f, MODULE_SYMBOLS__BUILD_ID))
 			build_id = f;
 	}
 	if (c.bad)
@@ -98,7 +92,7 @@ int reader_module_symbols(struct reader *r, struct cursor c)
 	if (e < 0)
 		return trace(e);
 	while (module != UINT32_MAX && wire_next(&again, &f)) {
-		if (!wire_is_bytes(&f, SYMBOLS_ADDRESS_SYMBOLS))
+		if (!wire_is_bytes(&f, MODULE_SYMBOLS__ADDRESS_SYMBOLS))
 			continue;
 		e = read_address(r, module, wire_message(&f));
 		if (e)

@@ -11,7 +11,6 @@ layers=$(make -s print-layers)
 bad=
 for f in $sources; do
 	dir=$(dirname "$f")
-	case $dir in protos) continue ;; esac
 	allowed=$(printf '%s\n' "$layers" | sed -n "s|^$dir: *||p")
 	printf '%s\n' "$layers" | grep -q "^$dir:" || bad="$bad
 	$f is in no folder of the Makefile's table"

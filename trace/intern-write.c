@@ -8,30 +8,9 @@
 
 #include "base/error.h"
 #include "trace/intern-write.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/writer.h"
-
-enum { /* of InternedData */
-       LIST_FUNCTION_NAMES = 5,
-       LIST_FRAMES = 6,
-       LIST_CALLSTACKS = 7,
-       LIST_BUILD_IDS = 16,
-       LIST_MAPPING_PATHS = 17,
-       LIST_MAPPINGS = 19,
-};
-enum { /* of the entries; iid is 1 in each */
-       ENTRY_IID = 1,
-       STRING_STR = 2,
-       MAPPING_BUILD_ID = 2,
-       MAPPING_LOAD_BIAS = 6,
-       MAPPING_PATH_STRING_IDS = 7,
-       MAPPING_EXACT_OFFSET = 8,
-       FRAME_FUNCTION_NAME_ID = 2,
-       FRAME_MAPPING_ID = 3,
-       FRAME_REL_PC = 4,
-       FRAME_KIND_STR = 8,
-       CALLSTACK_FRAME_IDS = 2,
-};
+#include "protos/trace.fields.h"
 
 /* Was string @id written in this generation?  Marks it. */
 static int mark(struct marks *marks, uint32_t id, uint32_t generation)
@@ -56,7 +35,8 @@ static int write_string(struct intern *in, struct marks *marks, const struct str
 			uint32_t list, uint32_t id)
 {
 	const struct string_entry *s = &strings->entries[id - 1];
-	size_t body = pack_number_size(ENTRY_IID, id) + pack_bytes_size(STRING_STR, s->len);
+	size_t body = pack_number_size(INTERNED_STRING__IID, id) +
+		      pack_bytes_size(INTERNED_STRING__STR, s->len);
 	uint8_t *p;
 	int r;
 
@@ -66,34 +46,34 @@ static int write_string(struct intern *in, struct marks *marks, const struct str
 	r = mark(marks, id, in->generation);
 	if (r <= 0)
 		return r < 0 ? trace(r) : 0;
-	p = pack_number(pack_head(p, list, body), ENTRY_IID, id);
-	p = pack_bytes(p, STRING_STR, s->data, s->len);
+	p = pack_number(pack_head(p, list, body), INTERNED_STRING__IID, id);
+	p = pack_bytes(p, INTERNED_STRING__STR, s->data, s->len);
 	in->pending.len = (size_t)(p - in->pending.data);
 	return 0;
 }
 
 static int write_mapping_entry(struct intern *in, const struct intern_mapping *m, uint32_t id)
 {
-	size_t body = pack_number_size(ENTRY_IID, id);
+	size_t body = pack_number_size(INTERNED_STRING__IID, id);
 	uint8_t *p;
 
-	body += m->build_id ? pack_number_size(MAPPING_BUILD_ID, m->build_id) : 0;
-	body += m->load_bias ? pack_number_size(MAPPING_LOAD_BIAS, m->load_bias) : 0;
-	body += m->exact_offset ? pack_number_size(MAPPING_EXACT_OFFSET, m->exact_offset) : 0;
+	body += m->build_id ? pack_number_size(MAPPING__BUILD_ID, m->build_id) : 0;
+	body += m->load_bias ? pack_number_size(MAPPING__LOAD_BIAS, m->load_bias) : 0;
+	body += m->exact_offset ? pack_number_size(MAPPING__EXACT_OFFSET, m->exact_offset) : 0;
 	for (uint32_t i = 0; i < m->n_components; i++)
-		body += pack_number_size(MAPPING_PATH_STRING_IDS, m->components[i]);
-	p = buffer_reserve(&in->pending, pack_bytes_size(LIST_MAPPINGS, body));
+		body += pack_number_size(MAPPING__PATH_STRING_IDS, m->components[i]);
+	p = buffer_reserve(&in->pending, pack_bytes_size(INTERNED_DATA__MAPPINGS, body));
 	if (!p)
 		return fail(-ENOMEM);
-	p = pack_number(pack_head(p, LIST_MAPPINGS, body), ENTRY_IID, id);
+	p = pack_number(pack_head(p, INTERNED_DATA__MAPPINGS, body), INTERNED_STRING__IID, id);
 	if (m->build_id)
-		p = pack_number(p, MAPPING_BUILD_ID, m->build_id);
+		p = pack_number(p, MAPPING__BUILD_ID, m->build_id);
 	if (m->load_bias)
-		p = pack_number(p, MAPPING_LOAD_BIAS, m->load_bias);
+		p = pack_number(p, MAPPING__LOAD_BIAS, m->load_bias);
 	for (uint32_t i = 0; i < m->n_components; i++)
-		p = pack_number(p, MAPPING_PATH_STRING_IDS, m->components[i]);
+		p = pack_number(p, MAPPING__PATH_STRING_IDS, m->components[i]);
 	if (m->exact_offset)
-		p = pack_number(p, MAPPING_EXACT_OFFSET, m->exact_offset);
+		p = pack_number(p, MAPPING__EXACT_OFFSET, m->exact_offset);
 	in->pending.len = (size_t)(p - in->pending.data);
 	return 0;
 }
@@ -106,13 +86,13 @@ static int write_mapping(struct intern *in, uint32_t id)
 	if (m->written == in->generation)
 		return 0;
 	if (m->build_id) {
-		r = write_string(in, &in->build_ids_written, &in->places, LIST_BUILD_IDS,
+		r = write_string(in, &in->build_ids_written, &in->places, INTERNED_DATA__BUILD_IDS,
 				 m->build_id);
 		if (r < 0)
 			return trace(r);
 	}
 	for (uint32_t i = 0; i < m->n_components; i++) {
-		r = write_string(in, &in->paths_written, &in->places, LIST_MAPPING_PATHS,
+		r = write_string(in, &in->paths_written, &in->places, INTERNED_DATA__MAPPING_PATHS,
 				 m->components[i]);
 		if (r < 0)
 			return trace(r);
@@ -127,8 +107,8 @@ static int write_mapping(struct intern *in, uint32_t id)
 static int write_frame(struct intern *in, uint32_t id)
 {
 	struct intern_frame *f = &in->frames[id - in->first_frame];
-	size_t body =
-		pack_number_size(ENTRY_IID, id) + pack_number_size(FRAME_MAPPING_ID, f->mapping);
+	size_t body = pack_number_size(INTERNED_STRING__IID, id) +
+		      pack_number_size(FRAME__MAPPING_ID, f->mapping);
 	static const char guessed[] = "guessed";
 	const size_t guess = f->rel_pc & WRITER_GUESSED ? sizeof(guessed) - 1 : 0;
 	uint64_t rel_pc = f->rel_pc & ~WRITER_GUESSED;
@@ -139,24 +119,25 @@ static int write_frame(struct intern *in, uint32_t id)
 	if (r < 0)
 		return trace(r);
 	if (f->name) {
-		r = write_string(in, &in->names_written, &in->names, LIST_FUNCTION_NAMES, f->name);
+		r = write_string(in, &in->names_written, &in->names, INTERNED_DATA__FUNCTION_NAMES,
+				 f->name);
 		if (r < 0)
 			return trace(r);
-		body += pack_number_size(FRAME_FUNCTION_NAME_ID, f->name);
+		body += pack_number_size(FRAME__FUNCTION_NAME_ID, f->name);
 	}
-	body += rel_pc ? pack_number_size(FRAME_REL_PC, rel_pc) : 0;
-	body += guess ? pack_bytes_size(FRAME_KIND_STR, guess) : 0;
-	p = buffer_reserve(&in->pending, pack_bytes_size(LIST_FRAMES, body));
+	body += rel_pc ? pack_number_size(FRAME__REL_PC, rel_pc) : 0;
+	body += guess ? pack_bytes_size(FRAME__KIND_STR, guess) : 0;
+	p = buffer_reserve(&in->pending, pack_bytes_size(INTERNED_DATA__FRAMES, body));
 	if (!p)
 		return fail(-ENOMEM);
-	p = pack_number(pack_head(p, LIST_FRAMES, body), ENTRY_IID, id);
+	p = pack_number(pack_head(p, INTERNED_DATA__FRAMES, body), INTERNED_STRING__IID, id);
 	if (f->name)
-		p = pack_number(p, FRAME_FUNCTION_NAME_ID, f->name);
-	p = pack_number(p, FRAME_MAPPING_ID, f->mapping);
+		p = pack_number(p, FRAME__FUNCTION_NAME_ID, f->name);
+	p = pack_number(p, FRAME__MAPPING_ID, f->mapping);
 	if (rel_pc)
-		p = pack_number(p, FRAME_REL_PC, rel_pc);
+		p = pack_number(p, FRAME__REL_PC, rel_pc);
 	if (guess)
-		p = (uint8_t *)memcpy(pack_head(p, FRAME_KIND_STR, guess), guessed, guess) + guess;
+		p = (uint8_t *)memcpy(pack_head(p, FRAME__KIND_STR, guess), guessed, guess) + guess;
 	in->pending.len = (size_t)(p - in->pending.data);
 	f->written = in->generation;
 	return 0;
@@ -179,10 +160,10 @@ int intern_write_callstack(struct intern *in, uint32_t id, const uint32_t *ids, 
 		return fail(-ENOMEM);
 	/* Moving 150 bytes costs less than counting them before they are there. */
 	body = p + PACK_FIELD_MAX;
-	end = pack_number(body, ENTRY_IID, id);
+	end = pack_number(body, INTERNED_STRING__IID, id);
 	for (size_t i = n; i-- > 0;)
-		end = pack_number(end, CALLSTACK_FRAME_IDS, ids[i]);
-	p = pack_head(p, LIST_CALLSTACKS, (size_t)(end - body));
+		end = pack_number(end, CALLSTACK__FRAME_IDS, ids[i]);
+	p = pack_head(p, INTERNED_DATA__CALLSTACKS, (size_t)(end - body));
 	memmove(p, body, (size_t)(end - body));
 	in->pending.len = (size_t)(p + (end - body) - in->pending.data);
 	return 0;

@@ -18,15 +18,14 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/sink.h"
+#include "protos/trace.fields.h"
 
 enum {
 	CHUNK = 192 << 10,
 	LEVEL = 1,
 	MARKS = 64,
-	FIELD_TRACE_PACKET = 1,
-	FIELD_COMPRESSED_PACKETS = 50,
 };
 
 #ifdef HAVE_LIBDEFLATE
@@ -146,10 +145,10 @@ static int deflate_out(struct sink_deflate *d)
 	n = engine_pack(&d->engine, d->raw, d->len, d->packed + 2 * PACK_FIELD_MAX, d->room);
 	if (!n)
 		return fail(-EIO);
-	head = pack_bytes_size(FIELD_COMPRESSED_PACKETS, n);
-	p = d->packed + 2 * PACK_FIELD_MAX - (pack_bytes_size(FIELD_TRACE_PACKET, head) - n);
-	(void)pack_head(pack_head(p, FIELD_TRACE_PACKET, head), FIELD_COMPRESSED_PACKETS, n);
-	r = hand_on(d, p, pack_bytes_size(FIELD_TRACE_PACKET, head), d->raw, d->len);
+	head = pack_bytes_size(TRACE_PACKET__COMPRESSED_PACKETS, n);
+	p = d->packed + 2 * PACK_FIELD_MAX - (pack_bytes_size(TRACE__PACKET, head) - n);
+	(void)pack_head(pack_head(p, TRACE__PACKET, head), TRACE_PACKET__COMPRESSED_PACKETS, n);
+	r = hand_on(d, p, pack_bytes_size(TRACE__PACKET, head), d->raw, d->len);
 	d->len = 0;
 	return r < 0 ? trace(r) : 0;
 }

@@ -3,9 +3,10 @@
  * readable up to its last whole packet at any moment. */
 #pragma once
 
-#include "base/bytes.h"
+#include "protos/trace.fields.h"
+#include "protos/wire.h"
 
-enum { SINK_PACKET_TAG = 1 << 3 | 2 }; /* Trace.packet, length-delimited */
+enum { SINK_PACKET_TAG = TRACE__PACKET << 3 | WIRE_BYTES };
 
 struct sink_count {
 	uint64_t packets;

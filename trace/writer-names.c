@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/writer-private.h"
+#include "protos/trace.fields.h"
 
 enum {
 	MAX_CMDLINE = 4096,
@@ -19,20 +20,6 @@ enum {
 	MAX_TEXT = 16 << 10,
 	SYMBOLS_PACKET = 64 << 10, /* a packet of names is ended here */
 };
-enum {
-	PACKET_SEQUENCE_ID = 10,
-	PACKET_SEQUENCE_FLAGS = 13,
-	PACKET_MODULE_SYMBOLS = 61,
-	SYMBOLS_PATH = 1,
-	SYMBOLS_BUILD_ID = 2,
-	SYMBOLS_ADDRESS_SYMBOLS = 3,
-	ADDRESS_ADDRESS = 1,
-	ADDRESS_LINES = 2,
-	LINE_FUNCTION_NAME = 1,
-	LINE_SOURCE_FILE_NAME = 2,
-	LINE_LINE_NUMBER = 3,
-};
-
 /* ---- processes ----
  * They are told when the trace hears of them, in BOOTTIME whatever clock the samples have. */
 static int write_tree(struct writer *w, Pb__ProcessTree *tree, uint64_t boottime_ns)
@@ -134,32 +121,34 @@ static size_t line_size(const struct writer_line *line)
 {
 	size_t file = text_size(line->file);
 
-	return pack_bytes_size(LINE_FUNCTION_NAME, text_size(line->function)) +
-	       (file ? pack_bytes_size(LINE_SOURCE_FILE_NAME, file) : 0) +
-	       (line->line ? pack_number_size(LINE_LINE_NUMBER, line->line) : 0);
+	return pack_bytes_size(LINE__FUNCTION_NAME, text_size(line->function)) +
+	       (file ? pack_bytes_size(LINE__SOURCE_FILE_NAME, file) : 0) +
+	       (line->line ? pack_number_size(LINE__LINE_NUMBER, line->line) : 0);
 }
 
 static int append_symbol(struct buffer *b, uint64_t rel_pc, const struct writer_line *lines,
 			 size_t n)
 {
-	size_t body = pack_number_size(ADDRESS_ADDRESS, rel_pc);
+	size_t body = pack_number_size(ADDRESS_SYMBOLS__ADDRESS, rel_pc);
 	uint8_t *p;
 
 	for (size_t i = 0; i < n; i++)
-		body += pack_bytes_size(ADDRESS_LINES, line_size(&lines[i]));
-	p = buffer_reserve(b, pack_bytes_size(SYMBOLS_ADDRESS_SYMBOLS, body));
+		body += pack_bytes_size(ADDRESS_SYMBOLS__LINES, line_size(&lines[i]));
+	p = buffer_reserve(b, pack_bytes_size(MODULE_SYMBOLS__ADDRESS_SYMBOLS, body));
 	if (!p)
 		return fail(-ENOMEM);
-	p = pack_number(pack_head(p, SYMBOLS_ADDRESS_SYMBOLS, body), ADDRESS_ADDRESS, rel_pc);
+	p = pack_number(pack_head(p, MODULE_SYMBOLS__ADDRESS_SYMBOLS, body),
+			ADDRESS_SYMBOLS__ADDRESS, rel_pc);
 	for (size_t i = 0; i < n; i++) {
 		const struct writer_line *line = &lines[i];
 
-		p = pack_head(p, ADDRESS_LINES, line_size(line));
-		p = pack_bytes(p, LINE_FUNCTION_NAME, line->function, text_size(line->function));
+		p = pack_head(p, ADDRESS_SYMBOLS__LINES, line_size(line));
+		p = pack_bytes(p, LINE__FUNCTION_NAME, line->function, text_size(line->function));
 		if (text_size(line->file))
-			p = pack_bytes(p, LINE_SOURCE_FILE_NAME, line->file, text_size(line->file));
+			p = pack_bytes(p, LINE__SOURCE_FILE_NAME, line->file,
+				       text_size(line->file));
 		if (line->line)
-			p = pack_number(p, LINE_LINE_NUMBER, line->line);
+			p = pack_number(p, LINE__LINE_NUMBER, line->line);
 	}
 	b->len = (size_t)(p - b->data);
 	return 0;
@@ -180,21 +169,21 @@ static int flush_mapping(struct writer *w, struct intern_mapping *m)
 
 	if (!m->symbols.len)
 		return 0;
-	body = pack_bytes_size(SYMBOLS_PATH, path->len) + m->symbols.len;
-	body += build_id ? pack_bytes_size(SYMBOLS_BUILD_ID, build_id->len) : 0;
-	len = pack_bytes_size(PACKET_MODULE_SYMBOLS, body);
-	len += pack_number_size(PACKET_SEQUENCE_FLAGS, flags);
-	len += sequence ? pack_number_size(PACKET_SEQUENCE_ID, sequence) : 0;
+	body = pack_bytes_size(MODULE_SYMBOLS__PATH, path->len) + m->symbols.len;
+	body += build_id ? pack_bytes_size(MODULE_SYMBOLS__BUILD_ID, build_id->len) : 0;
+	len = pack_bytes_size(TRACE_PACKET__MODULE_SYMBOLS, body);
+	len += pack_number_size(TRACE_PACKET__SEQUENCE_FLAGS, flags);
+	len += sequence ? pack_number_size(TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, sequence) : 0;
 	p = writer_packet_begin(w, len);
 	if (!p)
 		return fail(-ENOMEM);
 	if (sequence)
-		p = pack_number(p, PACKET_SEQUENCE_ID, sequence);
-	p = pack_number(p, PACKET_SEQUENCE_FLAGS, flags);
-	p = pack_bytes(pack_head(p, PACKET_MODULE_SYMBOLS, body), SYMBOLS_PATH, path->data,
-		       path->len);
+		p = pack_number(p, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, sequence);
+	p = pack_number(p, TRACE_PACKET__SEQUENCE_FLAGS, flags);
+	p = pack_bytes(pack_head(p, TRACE_PACKET__MODULE_SYMBOLS, body), MODULE_SYMBOLS__PATH,
+		       path->data, path->len);
 	if (build_id)
-		p = pack_bytes(p, SYMBOLS_BUILD_ID, build_id->data, build_id->len);
+		p = pack_bytes(p, MODULE_SYMBOLS__BUILD_ID, build_id->data, build_id->len);
 	memcpy(p, m->symbols.data, m->symbols.len);
 	p += m->symbols.len;
 	w->symbol_bytes -= m->symbols.len;

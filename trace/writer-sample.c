@@ -3,27 +3,10 @@
 #include <errno.h>
 
 #include "base/error.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/writer-private.h"
+#include "protos/trace.fields.h"
 
-enum { /* of TracePacket */
-       PACKET_TIMESTAMP = 8,
-       PACKET_SEQUENCE_ID = 10,
-       PACKET_INTERNED_DATA = 12,
-       PACKET_SEQUENCE_FLAGS = 13,
-       PACKET_PERF_SAMPLE = 66,
-};
-enum { /* of PerfSample */
-       SAMPLE_CPU = 1,
-       SAMPLE_PID = 2,
-       SAMPLE_TID = 3,
-       SAMPLE_CALLSTACK_IID = 4,
-       SAMPLE_CPU_MODE = 5,
-       SAMPLE_TIMEBASE_COUNT = 6,
-       SAMPLE_FOLLOWER_COUNTS = 7,
-       SAMPLE_UNWIND_ERROR = 16,
-       SAMPLE_SKIPPED_REASON = 18,
-};
 enum {
 	MAX_FOLLOWERS = 32, /* counted in one sample */
 	MAX_SAMPLE = (9 + MAX_FOLLOWERS) * PACK_FIELD_MAX,
@@ -81,22 +64,22 @@ int writer_callstack(struct writer *w, const uint32_t *ids, size_t n, uint32_t *
 
 static uint8_t *pack_sample(uint8_t *p, const struct writer_sample *s)
 {
-	p = pack_number(p, SAMPLE_CPU, s->cpu);
+	p = pack_number(p, PERF_SAMPLE__CPU, s->cpu);
 	if (!s->counts_only) {
-		p = pack_number(p, SAMPLE_PID, s->pid);
-		p = pack_number(p, SAMPLE_TID, s->tid);
+		p = pack_number(p, PERF_SAMPLE__PID, s->pid);
+		p = pack_number(p, PERF_SAMPLE__TID, s->tid);
 	}
 	if (s->callstack)
-		p = pack_number(p, SAMPLE_CALLSTACK_IID, s->callstack);
+		p = pack_number(p, PERF_SAMPLE__CALLSTACK_IID, s->callstack);
 	if (!s->counts_only)
-		p = pack_number(p, SAMPLE_CPU_MODE, s->cpu_mode);
-	p = pack_number(p, SAMPLE_TIMEBASE_COUNT, s->count);
+		p = pack_number(p, PERF_SAMPLE__CPU_MODE, s->cpu_mode);
+	p = pack_number(p, PERF_SAMPLE__TIMEBASE_COUNT, s->count);
 	for (size_t i = 0; i < s->n_follower_counts; i++)
-		p = pack_number(p, SAMPLE_FOLLOWER_COUNTS, s->follower_counts[i]);
+		p = pack_number(p, PERF_SAMPLE__FOLLOWER_COUNTS, s->follower_counts[i]);
 	if (s->unwind_error)
-		p = pack_number(p, SAMPLE_UNWIND_ERROR, s->unwind_error);
+		p = pack_number(p, PERF_SAMPLE__UNWIND_ERROR, s->unwind_error);
 	if (s->skipped_reason)
-		p = pack_number(p, SAMPLE_SKIPPED_REASON, s->skipped_reason);
+		p = pack_number(p, PERF_SAMPLE__SAMPLE_SKIPPED_REASON, s->skipped_reason);
 	return p;
 }
 
@@ -130,23 +113,25 @@ int writer_sample(struct writer *w, const struct writer_sample *s)
 	if (s->n_follower_counts > MAX_FOLLOWERS)
 		return fail(-E2BIG);
 	n_body = (size_t)(pack_sample(body, s) - body);
-	len = pack_number_size(PACKET_TIMESTAMP, s->time) +
-	      pack_number_size(PACKET_SEQUENCE_FLAGS, flags) +
-	      pack_bytes_size(PACKET_PERF_SAMPLE, n_body);
+	len = pack_number_size(TRACE_PACKET__TIMESTAMP, s->time) +
+	      pack_number_size(TRACE_PACKET__SEQUENCE_FLAGS, flags) +
+	      pack_bytes_size(TRACE_PACKET__PERF_SAMPLE, n_body);
 	if (w->options.sequence_id)
-		len += pack_number_size(PACKET_SEQUENCE_ID, w->options.sequence_id);
+		len += pack_number_size(TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID,
+					w->options.sequence_id);
 	if (pending->len)
-		len += pack_bytes_size(PACKET_INTERNED_DATA, pending->len);
+		len += pack_bytes_size(TRACE_PACKET__INTERNED_DATA, pending->len);
 	p = writer_packet_begin(w, len);
 	if (!p)
 		return fail(-ENOMEM);
-	p = pack_number(p, PACKET_TIMESTAMP, s->time);
+	p = pack_number(p, TRACE_PACKET__TIMESTAMP, s->time);
 	if (w->options.sequence_id)
-		p = pack_number(p, PACKET_SEQUENCE_ID, w->options.sequence_id);
+		p = pack_number(p, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID,
+				w->options.sequence_id);
 	if (pending->len)
-		p = pack_bytes(p, PACKET_INTERNED_DATA, pending->data, pending->len);
-	p = pack_number(p, PACKET_SEQUENCE_FLAGS, flags);
-	p = pack_bytes(p, PACKET_PERF_SAMPLE, body, n_body);
+		p = pack_bytes(p, TRACE_PACKET__INTERNED_DATA, pending->data, pending->len);
+	p = pack_number(p, TRACE_PACKET__SEQUENCE_FLAGS, flags);
+	p = pack_bytes(p, TRACE_PACKET__PERF_SAMPLE, body, n_body);
 	pending->len = 0;
 	r = writer_packet_end(w, p);
 	if (r < 0)

@@ -34,11 +34,11 @@
 
 #include "base/error.h"
 #include "trace/head.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/writer-private.h"
+#include "protos/trace.fields.h"
 
 enum {
-	FIELD_TRACE_PACKET = 1,
 	MAX_STACK_BYTES = 40 << 20,
 	MAX_FRAME_BYTES = 24 << 20,
 	MAX_SYMBOL_BYTES = 4 << 20,
@@ -100,7 +100,7 @@ uint8_t *writer_packet_begin(struct writer *w, size_t len)
 
 	w->packet.len = 0;
 	p = buffer_reserve(&w->packet, PACK_FIELD_MAX + len);
-	return p ? pack_head(p, FIELD_TRACE_PACKET, len) : NULL;
+	return p ? pack_head(p, TRACE__PACKET, len) : NULL;
 }
 
 int writer_packet_end(struct writer *w, const uint8_t *end)

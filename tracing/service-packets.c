@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "trace/head.h"
-#include "trace/pack.h"
+#include "protos/trace.fields.h"
+#include "protos/wire.h"
 #include "tracing/service-packets.h"
 
-enum { FIELD_TRACE_PACKET = 1 };
 #define CLOCK_DRIFT_NS (10 * NSEC_PER_MSEC)
 
 struct put {
@@ -31,7 +31,7 @@ static int put_packet(void *arg, Pb__TracePacket *packet)
 	p = buffer_reserve(put->to, PACK_FIELD_MAX + len);
 	if (!p)
 		return fail(-ENOMEM);
-	p = pack_head(p, FIELD_TRACE_PACKET, len);
+	p = pack_head(p, TRACE__PACKET, len);
 	p += pb__trace_packet__pack(packet, p);
 	put->to->len = (size_t)(p - put->to->data);
 	s->any_packet = true;

@@ -20,8 +20,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "tracing/trace-buffer.h"
+#include "protos/trace.fields.h"
 
 enum {
 	MIN_SIZE = 4096,
@@ -34,13 +35,7 @@ enum {
 #define FIRST (1u << 31)
 #define LOST (1u << 30)
 
-enum { /* of Trace and TracePacket */
-       TRACE_PACKET = 1,
-       PACKET_TRUSTED_UID = 3,
-       PACKET_SEQUENCE_ID = 10,
-       PACKET_PREVIOUS_DROPPED = 42,
-       PACKET_TRUSTED_PID = 79,
-       PACKET_FIRST_ON_SEQUENCE = 87,
+enum { /* previous_packet_dropped: bits */
        DROPPED_PRESENT = 1,
        DROPPED_OVERWRITTEN = 64,
        MAX_TRAILER = 5 * PACK_FIELD_MAX,
@@ -259,14 +254,14 @@ int trace_buffer_sink_new(struct trace_buffer *b, uint32_t sequence_id, struct s
 static uint8_t *pack_trailer(uint8_t *p, const struct trace_buffer *b, const struct sequence *s,
 			     uint32_t flags)
 {
-	p = pack_number(p, PACKET_TRUSTED_UID, (uint64_t)(int64_t)b->options.uid);
-	p = pack_number(p, PACKET_SEQUENCE_ID, s->id);
+	p = pack_number(p, TRACE_PACKET__TRUSTED_UID, (uint64_t)(int64_t)b->options.uid);
+	p = pack_number(p, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, s->id);
 	if (b->options.pid)
-		p = pack_number(p, PACKET_TRUSTED_PID, (uint64_t)(int64_t)b->options.pid);
+		p = pack_number(p, TRACE_PACKET__TRUSTED_PID, (uint64_t)(int64_t)b->options.pid);
 	if (flags & FIRST)
-		p = pack_number(p, PACKET_FIRST_ON_SEQUENCE, 1);
+		p = pack_number(p, TRACE_PACKET__FIRST_PACKET_ON_SEQUENCE, 1);
 	if (s->overwritten || flags & LOST)
-		p = pack_number(p, PACKET_PREVIOUS_DROPPED,
+		p = pack_number(p, TRACE_PACKET__PREVIOUS_PACKET_DROPPED,
 				DROPPED_PRESENT | (s->overwritten ? DROPPED_OVERWRITTEN : 0));
 	return p;
 }
@@ -281,12 +276,12 @@ static int unpack_oldest(struct trace_buffer *b, const struct record *record)
 	trailer_len = (size_t)(pack_trailer(trailer, b, s, record->sequence) - trailer);
 	len = record->len + trailer_len;
 	b->packet.len = 0;
-	p = buffer_reserve(&b->packet, pack_bytes_size(TRACE_PACKET, len));
+	p = buffer_reserve(&b->packet, pack_bytes_size(TRACE__PACKET, len));
 	if (!p) {
 		b->packet.bad = false;
 		return fail(-ENOMEM);
 	}
-	p = pack_head(p, TRACE_PACKET, len);
+	p = pack_head(p, TRACE__PACKET, len);
 	copy_out(b, b->read + RECORD_HEAD, p, record->len);
 	memcpy(p + record->len, trailer, trailer_len);
 	b->packet.len = (size_t)(p + len - b->packet.data);

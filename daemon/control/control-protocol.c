@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
-#include "base/message.h"
+#include "protos/message.h"
 
 enum {
 	HEAD = 8,

@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "daemon/control/control-private.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
+#include "protos/trace.fields.h"
 
 enum {
 	SEND_AT = 64 << 10, /* bytes gathered before a system call */
-	FIELD_PREVIOUS_PACKET_DROPPED = 42,
 };
 
 size_t client_waiting(const struct client *c)
@@ -79,7 +79,7 @@ static int write_first(struct client *c, const void *data, size_t len)
 
 	if (!sink_next_packet(&cursor, &packet, &n))
 		return queue_packets(c, data, len);
-	end = pack_number(field, FIELD_PREVIOUS_PACKET_DROPPED, 1);
+	end = pack_number(field, TRACE_PACKET__PREVIOUS_PACKET_DROPPED, 1);
 	buffer_varint(&b, SINK_PACKET_TAG);
 	buffer_varint(&b, n + (size_t)(end - field));
 	buffer_append(&b, packet, n);

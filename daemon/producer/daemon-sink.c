@@ -13,17 +13,10 @@
 
 #include "base/error.h"
 #include "daemon/producer/daemon-private.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
+#include "protos/trace.fields.h"
 
-enum {
-	/* TracePacket, PerfettoMetatrace: numbers are facts of the public format */
-	FIELD_TIMESTAMP = 8,
-	FIELD_METATRACE = 49,
-	METATRACE_COUNTER_ID = 2,
-	METATRACE_COUNTER_VALUE = 4,
-	METATRACE_THREAD_ID = 5,
-	COUNTER_UNWIND_QUEUE = 4,
-};
+enum { COUNTER_UNWIND_QUEUE = 4 }; /* PerfettoMetatrace.counter_id: a number of the public format */
 
 /* There is room again: whoever writes is asked to begin anew (sink.h), and does before its next
  * sample. */
@@ -144,11 +137,11 @@ void instance_write_metatrace(struct instance *in)
 {
 	uint8_t packet[64], metatrace[32], *p = metatrace, *end;
 
-	p = pack_number(p, METATRACE_COUNTER_ID, COUNTER_UNWIND_QUEUE);
-	p = pack_number(p, METATRACE_COUNTER_VALUE, (uint64_t)in_flight(in->daemon));
-	p = pack_number(p, METATRACE_THREAD_ID, (uint64_t)syscall(SYS_gettid));
-	end = pack_number(packet, FIELD_TIMESTAMP, clock_ns(CLOCK_BOOTTIME));
-	end = pack_bytes(end, FIELD_METATRACE, metatrace, (size_t)(p - metatrace));
+	p = pack_number(p, PERFETTO_METATRACE__COUNTER_ID, COUNTER_UNWIND_QUEUE);
+	p = pack_number(p, PERFETTO_METATRACE__COUNTER_VALUE, (uint64_t)in_flight(in->daemon));
+	p = pack_number(p, PERFETTO_METATRACE__THREAD_ID, (uint64_t)syscall(SYS_gettid));
+	end = pack_number(packet, TRACE_PACKET__TIMESTAMP, clock_ns(CLOCK_BOOTTIME));
+	end = pack_bytes(end, TRACE_PACKET__PERFETTO_METATRACE, metatrace, (size_t)(p - metatrace));
 	if (write_packet(in, packet, (size_t)(end - packet)) < 0 || sink_flush(&in->sink) < 0)
 		in->lost = true;
 	/* No state hangs on these packets: the next one may pass. */

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/bytes.h"
-#include "base/message.h"
+#include "protos/message.h"
 #include "protos/ipc.pb-c.h"
 
 enum {

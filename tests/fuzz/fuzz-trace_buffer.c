@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "tracing/trace-buffer.h"
 
 enum { SEQUENCES = 3, MAX_LEN = 12000, MAX_STEPS = 4000 };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/sink.h"
 #include "tests/unit/cmocka.h"
 

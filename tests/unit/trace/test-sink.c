@@ -10,7 +10,7 @@
 #include <zlib.h>
 
 #include "base/bytes.h"
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/sink.h"
 #include "tests/unit/cmocka.h"
 

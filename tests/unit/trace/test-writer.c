@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "trace/writer-private.h"
 #include "tests/unit/cmocka.h"
 
@@ -121,10 +121,10 @@ static void assert_allowed(const struct session *s, size_t n_packets)
 		while (cursor_left(&packet)) {
 			uint64_t tag = cursor_uleb(&packet), value = cursor_uleb(&packet);
 
-			assert_true((tag & 7) == PACK_WIRE_VARINT || (tag & 7) == PACK_WIRE_BYTES);
+			assert_true((tag & 7) == WIRE_VARINT || (tag & 7) == WIRE_BYTES);
 			for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++)
 				assert_int_not_equal(tag >> 3, forbidden[i]);
-			if ((tag & 7) == PACK_WIRE_BYTES)
+			if ((tag & 7) == WIRE_BYTES)
 				assert_non_null(cursor_bytes(&packet, value));
 		}
 		assert_false(packet.bad);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "trace/pack.h"
+#include "protos/wire.h"
 #include "tracing/trace-buffer.h"
 #include "trace/writer.h"
 #include "protos/trace.pb-c.h"
@@ -68,7 +68,7 @@ static size_t make_packet(uint8_t *to, uint64_t n, size_t len)
 	uint8_t body[MAX_LEN], *p = pack_number(body, 8, n);
 	size_t head = (size_t)(p - body), rest = len - head - 4;
 
-	p = pack_varint(p, 900 << 3 | PACK_WIRE_BYTES); /* 2 bytes */
+	p = pack_varint(p, 900 << 3 | WIRE_BYTES); /* 2 bytes */
 	*p++ = (uint8_t)(rest | 0x80);
 	*p++ = (uint8_t)(rest >> 7);
 	memset(p, (int)n, rest);
