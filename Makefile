@@ -329,7 +329,9 @@ install: all docs
 	install -m 644 docs/perfwind.conf.5 $(INSTALL_SHARE)/man/man5
 	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
 	install -m 644 $(O)/docs/_perfwind $(INSTALL_SHARE)/zsh/site-functions/_perfwind
-	install -m 644 README.md ARCHITECTURE.md LICENSE $(INSTALL_SHARE)/doc/perfwind
+	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE $(INSTALL_SHARE)/doc/perfwind
+	install -d $(INSTALL_SHARE)/doc/perfwind/docs
+	install -m 644 docs/*.md docs/*.png $(INSTALL_SHARE)/doc/perfwind/docs
 	install -d $(DESTDIR)$(SYSTEMD_DIR)/system $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d $(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d
 	for f in $(notdir $(RC_UNITS)); do sed 's|/usr/bin/perfwind|$(PREFIX)/bin/perfwind|' rc/$$f \
 		>$(DESTDIR)$(SYSTEMD_DIR)/system/$$f && chmod 644 $(DESTDIR)$(SYSTEMD_DIR)/system/$$f || exit 1; done

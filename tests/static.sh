@@ -86,6 +86,18 @@ bad=$(grep -hoE '(`make|"make) [a-z][a-z-]*/?' ./*.md tests/*.md Makefile | sed 
 	while read -r target; do grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || echo "$target"; done)
 [ -z "$bad" ] && echo "ok make-targets" || echo "not ok make-targets: no rule:" $bad
 
+# A path that a document names is there: a file, a folder, or a module without its ending.
+bad=$(for f in ./*.md docs/*.md tests/*.md; do
+	grep -oE '(`|\]\()[a-zA-Z.][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_.-]+)+(`|\))' "$f" | tr -d '`()]' | sort -u | while read -r p; do
+		case $p in build/* | *FOLDER* | *X.* | net/* | kernel/*) continue ;; esac
+		for base in "$p" "$(dirname "$f")/$p" "tests/$p"; do
+			[ -e "$base" ] || [ -e "$base.c" ] || [ -e "$base.h" ] && continue 2
+		done
+		echo "$f: $p"
+	done
+done)
+[ -z "$bad" ] && echo "ok document-paths" || echo "not ok document-paths: no such file:" $bad
+
 # A missing package is reported by its name, pkg-config is asked once, and `make demo` finds neither it nor a compiler missing
 # before it has installed them.
 fake=$(mktemp -d)

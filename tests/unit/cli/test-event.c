@@ -112,8 +112,7 @@ static void test_nothing(void **state)
 	free(said);
 	said = tell_nothing(&p, &(struct profile_filter){.pid = 4711});
 	/* 9 with a stack or without, and the one that was skipped */
-	assert_string_equal(said,
-			    "perfwind: report: no sample of 10 matches the options\n");
+	assert_string_equal(said, "perfwind: report: no sample of 10 matches the options\n");
 	free(said);
 	said = tell_nothing(&empty, &(struct profile_filter){.pid = 4711});
 	assert_string_equal(said, "");

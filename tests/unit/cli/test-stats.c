@@ -67,8 +67,9 @@ static void test_overwritten(void **state)
 	assert_int_equal(run(NULL, &out), 0);
 	assert_non_null(strstr(out, "traced_buf_chunks_overwritten"));
 	assert_non_null(strstr(out, "no loss, what a RING_BUFFER is for"));
-	assert_non_null(strstr(out, "\nno data was lost\n"
-				    "overwritten, as configured (RING_BUFFER): the oldest 48 KiB\n"));
+	assert_non_null(strstr(out,
+			       "\nno data was lost\n"
+			       "overwritten, as configured (RING_BUFFER): the oldest 48 KiB\n"));
 	free(out);
 	buffer_deinit(&trace);
 }
