@@ -1,4 +1,4 @@
-/* ask-run.c - see ask_run.h.  Thread: main. */
+/* ask-run.c - see ask-run.h.  Thread: main. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,13 +30,13 @@ static void set_timer(struct loop_timer *timer, double seconds)
 	(void)loop_timer_set(timer, (uint64_t)(seconds * 1e9), 0);
 }
 
-/* Its time begins: to open a machine's events takes a while. */
+/* The duration starts here: opening the events of a machine takes time. */
 static void accepted(void *arg)
 {
 	struct ask_run *run = arg;
 
 	run->started = true;
-	/* Opens the file.  A command is not started for a trace that cannot be made. */
+	/* Opens the file: a trace that cannot be created must not start the command. */
 	if (run->sink->write(run->sink, "", 0) < 0) {
 		run->status = 1;
 		if (!late_sink_tell(run->sink))
@@ -57,7 +57,7 @@ static void progress(void *arg, const Pb__ControlSummary *m)
 	struct ask_run *run = arg;
 	struct session_summary *s;
 
-	/* Killed, it has lost no more than what came since the last time. */
+	/* A perfwind that is killed loses only packets since the last flush. */
 	if (run->sink->flush(run->sink) < 0)
 		ask_stop(run->ask);
 	if (!run->live || m->has_n_sources)
@@ -102,7 +102,7 @@ static int end_tick(struct loop_timer *timer)
 		run->ended = true;
 		return 0;
 	}
-	if (!run->job->interrupted) /* else ended already, and the command is waited for */
+	if (!run->job->interrupted) /* else it has been stopped already */
 		ask_run_stop(run);
 	return 0;
 }
@@ -166,11 +166,11 @@ int ask_run_open(struct ask_run *run)
 int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel)
 {
 	if (kernel) {
-		log_verbose("the daemon was asked for the kernel's half: %s", run->why);
+		log_verbose("no kernel frames from the daemon: %s", run->why);
 		return -EPERM;
 	}
 	if (*lacks)
-		log_error("%s; the daemon was asked: %s", lacks, run->why);
+		log_error("%s; the daemon's answer: %s", lacks, run->why);
 	else
 		log_error("%s", run->why);
 	return 1;

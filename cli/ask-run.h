@@ -1,7 +1,7 @@
-/* ask-run.h - a recording by the daemon, from the request to the end.  Thread: main.
+/* ask-run.h - runs a recording by the daemon, from the request to the exit status.  Thread: main.
  *
- *   ask_run_open() ── allowed ──► ask_run() ──► ask_run_deinit()
- *        └── denied: own rights may still do something */
+ *   ask_run_open() ── accepted ──► ask_run() ──► ask_run_deinit()
+ *        └── denied: the command may fall back to a session of its own */
 #pragma once
 
 #include "cli/ask.h"
@@ -12,11 +12,11 @@ struct ask_run {
 	const char *socket;
 	const Pb__ControlRequest *request; /* borrowed for ask_run_open() */
 	struct sink *sink;
-	struct job *job; /* held back, if it has a command */
-	double duration; /* seconds; 0: until it ends */
-	bool live;	 /* the line that is rewritten */
-	/* Not 0: each that many seconds the sink holds what can be read by itself; shown() looks at
-	 * it, and again at the end.  < 0: it ends. */
+	struct job *job; /* its command, if any, is held until the daemon accepts */
+	double duration; /* seconds; 0: until the job ends */
+	bool live;	 /* show a line of progress */
+	/* Not 0: every that many seconds shown() gets a sink that can be parsed by itself, and once more at the
+	 * end.  < 0 from shown() ends the recording. */
 	double interval;
 	int (*shown)(void *arg, const Pb__ControlSummary *summary);
 	void *arg;
@@ -28,24 +28,25 @@ struct ask_run {
 	struct loop_timer end, next;
 	struct ask *ask;
 	bool started, ended;
-	int failed;    /* of shown(): told */
-	int status;    /* of a command that cannot be run */
-	bool complete; /* ask_run() has ended, and the file has its end mark */
+	int failed;    /* result of shown(), logged by it */
+	int status;    /* exit status of a command that cannot be started */
+	bool complete; /* ask_run() has written the end mark */
 };
 
 enum { ASK_RUN_DENIED = 1 };
-/* In addition to the session's own (SESSION_BEHIND_MS): older samples are in the file. */
+/* Added to SESSION_BEHIND_MS: samples older than the sum are in the file. */
 enum { ASK_RUN_BEHIND_MS = 500 };
-/* Asks, and waits for the answer; the command, if any, goes with it.  ASK_RUN_DENIED and < 0:
- * run->why is a line for the user. */
+/* Sends the request, waits for the answer, and starts the command, if any.  ASK_RUN_DENIED and < 0: run->why is a
+ * line for the user. */
 int ask_run_open(struct ask_run *run);
-/* After that: 1, the exit status, and it is told with @lacks (what own rights do not do, "": not
- * known); where the daemon was only asked for the kernel's half (@kernel) -EPERM: own rights do. */
+/* Call after ASK_RUN_DENIED or < 0.  Logs why, with @lacks (the permission that the user lacks; "" if unknown), and
+ * returns the exit status 1.  @kernel (the daemon was asked for kernel frames only): logs nothing and returns -EPERM,
+ * because the user's own privileges suffice for the rest. */
 int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel);
-/* Ctrl-C and TERM end it, a second one leaves at once.  A command outlives a failure and is waited for.  The
- * exit status: the command's own, else 1 when the recording failed, which is logged;
- * ask_summary(run->ask) has the result, if any. */
+/* Runs until the end.  SIGINT and SIGTERM end the recording, a second one exits at once.  When the recording fails,
+ * the command goes on and is waited for.  Returns the exit status: the command's own, else 1 after a failure, which is
+ * logged.  ask_summary(run->ask) has the result, if any. */
 int ask_run(struct ask_run *run);
-/* Begins the end, a command's too.  Between ask_run_open() and ask_run_deinit(). */
+/* Ends the recording and the command.  Valid between ask_run_open() and ask_run_deinit(). */
 void ask_run_stop(struct ask_run *run);
 void ask_run_deinit(struct ask_run *run);

@@ -1,13 +1,13 @@
 /* ask.c - see ask.h.  Thread: main.
  *
- *   connection ── ACCEPTED, NOTE, PROGRESS ──────────► told at once
- *              ── RENEWED, DONE: stream_bytes ──┐
- *   packets ──── bytes ─► whole ones ─► sink ───┴────► told when that many have been read
+ *   connection ── ACCEPTED, NOTE, PROGRESS ────────────► callback at once
+ *              ── RENEWED, DONE: stream_bytes ────┐
+ *   packets ──── bytes ─► whole packets ─► sink ──┴────► callback when that many bytes have been read
  *
- * Whichever of the two comes first, what was sampled before a word is in the sink when it is told, and
- * what came behind RENEWED is not: from RENEW until then no packets are read.
- * What the daemon says is believed as far as its form is checked: whoever can listen at
- * /run/perfwind is root or perfwind. */
+ * The connection and the packets may arrive in either order.  When a callback runs, the sink holds every sample taken
+ * before that message, and none taken after RENEWED: between RENEW and RENEWED no packets are read.
+ * The form of each message is checked, its content is trusted: only root and the user perfwind can listen in
+ * /run/perfwind. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,22 +24,22 @@ struct ask {
 	struct loop_source source;
 	struct control_stream stream;
 	struct loop_source packets;
-	int packets_fd;			       /* -1: all have come */
-	struct buffer read;		       /* of the packets: the last one's beginning */
-	uint64_t streamed;		       /* bytes of them that have come */
-	bool unwritten;			       /* the sink takes no more */
-	Pb__ControlSummary *renewed, *summary; /* RENEWED, DONE: waits for its packets, or told */
+	int packets_fd;	    /* -1: at its end */
+	struct buffer read; /* an incomplete packet at the end of what was read */
+	uint64_t streamed;  /* bytes of packets read */
+	bool unwritten;	    /* the sink has failed */
+	Pb__ControlSummary *renewed, *summary; /* of RENEWED, DONE; waiting for stream_bytes */
 	char event[128], why[512];
 	int error;
 	bool answered, ended, denied;
 };
 
 enum { CONNECT_S = 5, PIECE = 256 << 10 };
-static const char gone[] = "the daemon has ended; the trace has the packets that it had sent";
+static const char gone[] = "the daemon has exited; the trace holds the samples received until then";
 
 static int connect_to(const char *path, int *ret_fd)
 {
-	const struct timeval patience = {.tv_sec = CONNECT_S}, no_limit = {0};
+	const struct timeval limit = {.tv_sec = CONNECT_S}, no_limit = {0};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	size_t len = strlen(path);
@@ -49,8 +49,8 @@ static int connect_to(const char *path, int *ret_fd)
 	if (!len || len >= sizeof(at.sun_path))
 		return fail(-ENAMETOOLONG);
 	memcpy(at.sun_path, path, len);
-	/* A daemon that takes nobody any more (its backlog is full) is none. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+	/* A full backlog for CONNECT_S counts as no daemon. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ||
 	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &no_limit, sizeof(no_limit)) < 0)
 		return fail(-errno);
@@ -65,7 +65,7 @@ bool ask_possible(const char *socket)
 	return connect_to(socket, &fd) == 0;
 }
 
-/* The end: told once. */
+/* Calls ended(), once. */
 static void end(struct ask *a, int error, const char *why, size_t len)
 {
 	if (a->ended)
@@ -85,15 +85,15 @@ static void end_text(struct ask *a, int error, const char *why)
 	end(a, error, why, strlen(why));
 }
 
-static void call(struct ask *a, void (*told)(void *, const Pb__ControlSummary *),
+static void call(struct ask *a, void (*callback)(void *, const Pb__ControlSummary *),
 		 const Pb__ControlSummary *m)
 {
-	if (told)
-		told(a->options.arg, m);
+	if (callback)
+		callback(a->options.arg, m);
 }
 
-/* What has waited for its packets. */
-static void tell(struct ask *a)
+/* Calls renewed() and ended() once their packets have been read. */
+static void deliver(struct ask *a)
 {
 	Pb__ControlSummary *m = a->renewed;
 
@@ -118,7 +118,7 @@ static void not_written(struct ask *a, int error)
 
 /* ---- packets ---- */
 
-/* Whole ones go into the sink.  -EBADMSG: what stands there is none. */
+/* Writes the complete packets to the sink.  -EBADMSG: the bytes are no packet. */
 static int write_whole(struct ask *a)
 {
 	struct cursor c = cursor_of(a->read.data, a->read.len);
@@ -134,7 +134,7 @@ static int write_whole(struct ask *a)
 		not_written(a, r);
 	a->read.len -= whole;
 	memmove(a->read.data, a->read.data + whole, a->read.len);
-	/* The beginning of one. */
+	/* The rest must begin a packet. */
 	if (a->read.len && a->read.data[0] != SINK_PACKET_TAG)
 		return fail(-EBADMSG);
 	return a->read.len > CONTROL_PACKET_MAX ? fail(-EBADMSG) : 0;
@@ -169,13 +169,13 @@ static int packets_ready(struct loop_source *source, uint32_t events)
 	(void)events;
 	if (r == PACKETS_OVER && a->summary && a->streamed < a->summary->stream_bytes) {
 		end_text(a, -EPIPE, gone);
-	} else if (r == PACKETS_OVER) { /* what it came to is said over the connection */
+	} else if (r == PACKETS_OVER) { /* the result follows on the connection */
 		loop_remove(a->loop, source);
 		a->packets_fd = fd_close(a->packets_fd);
 	} else if (r < 0) {
-		end_text(a, r, "the daemon's packets cannot be parsed");
+		end_text(a, r, "the daemon sent an invalid packet");
 	} else {
-		tell(a);
+		deliver(a);
 	}
 	return 0;
 }
@@ -185,7 +185,8 @@ static void take_summary(struct ask *a, uint32_t type, const uint8_t *data, size
 	Pb__ControlSummary *m = control_summary_unpack(data, len), **waits;
 
 	if (!m) {
-		end_text(a, -EBADMSG, "the daemon's answer cannot be parsed");
+		end_text(a, -EBADMSG,
+			 "the daemon sent an invalid answer: is it of another version?");
 		return;
 	}
 	if (type == CONTROL_PROGRESS) {
@@ -197,25 +198,25 @@ static void take_summary(struct ask *a, uint32_t type, const uint8_t *data, size
 	if (*waits)
 		pb__control_summary__free_unpacked(*waits, NULL);
 	*waits = m;
-	tell(a);
+	deliver(a);
 	if (!a->ended && a->packets.fd < 0 && a->packets_fd >= 0 &&
 	    loop_add(a->loop, &a->packets, a->packets_fd, EPOLLIN, packets_ready) < 0)
 		end_text(a, -ENOMEM, "no memory for the packets");
 }
 
-/* The connection is lost: what had been sent is there. */
+/* The connection is lost: reads the packets that were sent before. */
 static void end_lost(struct ask *a)
 {
 	int r = 0;
 
 	while (r == 0 && a->packets_fd >= 0) {
 		r = read_packets(a);
-		tell(a);
+		deliver(a);
 	}
 	end_text(a, -EPIPE,
 		 a->answered ? gone
-			     : "the daemon has closed the connection without an answer: does it "
-			       "have another version?");
+			     : "the daemon closed the connection without an answer: is it of "
+			       "another version?");
 }
 
 static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size_t len)
@@ -244,7 +245,7 @@ static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size
 		(void)snprintf(a->why, sizeof(a->why), "%.*s", (int)min_u64(len, 500), data);
 		break;
 	default:
-		break; /* a later version's, of no use to us */
+		break; /* of a later version */
 	}
 }
 
@@ -272,7 +273,7 @@ static int ready(struct loop_source *source, uint32_t events)
 	if (r == CONTROL_CLOSED || r == -ECONNRESET)
 		end_lost(a);
 	else if (r < 0)
-		end_text(a, r, "the daemon's answer cannot be parsed");
+		end_text(a, r, "the daemon sent an invalid answer: is it of another version?");
 	return 0;
 }
 
@@ -285,21 +286,21 @@ static int send_now(struct ask *a)
 	return r < 0 ? trace(r) : 0;
 }
 
-static void say(struct ask *a, enum control_type type)
+static void send_message(struct ask *a, enum control_type type)
 {
 	if (!a->ended && control_queue(&a->stream, type, NULL, 0) >= 0)
-		(void)send_now(a); /* a daemon that is gone is told by the loop */
+		(void)send_now(a); /* the loop reports a lost connection */
 }
 
 void ask_stop(struct ask *a)
 {
-	say(a, CONTROL_STOP);
+	send_message(a, CONTROL_STOP);
 }
 
 void ask_renew(struct ask *a)
 {
 	loop_remove(a->loop, &a->packets);
-	say(a, CONTROL_RENEW);
+	send_message(a, CONTROL_RENEW);
 }
 
 bool ask_denied(const struct ask *a)
@@ -307,7 +308,7 @@ bool ask_denied(const struct ask *a)
 	return a->denied;
 }
 
-/* A pair: one end goes with the request. */
+/* Makes the socket pair of the packets; one end is sent with the request. */
 static int make_output(struct ask *a)
 {
 	int pair[2], r;
@@ -346,7 +347,7 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 	if (r < 0) {
 		(void)snprintf(
 			error, error_size,
-			"no daemon answers at %s: %s (perfwind doctor prints how to start one)",
+			"no daemon answers at %s: %s (perfwind doctor shows how to start one)",
 			options->socket, strerror(-r));
 		(void)ask_free(a);
 		return trace(r);

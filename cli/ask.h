@@ -1,6 +1,6 @@
-/* ask.h - a recording made by the daemon, asked for over its control socket.  Thread: main.
- * The packets come over a socket pair of ours, whose other end the daemon gets with the request, and go
- * into a sink: the daemon opens no file. */
+/* ask.h - client of the control socket: requests a recording from the daemon.  Thread: main.
+ * The client sends one end of a socket pair with the request; the daemon writes packets into it, and the client
+ * writes them to a sink.  The daemon opens no file. */
 #pragma once
 
 #include "daemon/control/control-summary.h"
@@ -10,34 +10,34 @@ struct ask_options {
 	const char *socket;		   /* CONTROL_SOCKET */
 	const Pb__ControlRequest *request; /* borrowed for the call of ask_new() */
 	struct sink *sink;		   /* borrowed */
-	/* The daemon records: may be NULL. */
+	/* The daemon has started to record; may be NULL. */
 	void (*accepted)(void *arg);
-	/* It is over: see ask_error(). */
+	/* The recording has ended: see ask_error(). */
 	void (*ended)(void *arg);
-	/* How it stands, some times a second; may be NULL. */
+	/* Statistics so far, several times a second; may be NULL. */
 	void (*progress)(void *arg, const Pb__ControlSummary *summary);
-	/* ask_renew() is done; may be NULL. */
+	/* ask_renew() has completed; may be NULL. */
 	void (*renewed)(void *arg, const Pb__ControlSummary *summary);
 	void *arg;
 };
 
 struct ask;
-/* Is somebody there to ask? */
+/* True if a daemon accepts connections at @socket. */
 bool ask_possible(const char *socket);
-/* Connects and sends the request.  < 0: *error has a line. */
+/* Connects and sends the request.  < 0: @error holds one line for the user. */
 int ask_new(const struct ask_options *options, struct loop *loop, struct ask **ret_ask, char *error,
 	    size_t error_size);
 struct ask *ask_free(struct ask *ask);
-/* Begins the end. */
+/* Asks the daemon to end the recording; ended() follows. */
 void ask_stop(struct ask *ask);
-/* What was sampled until now comes into the sink, and what follows can be read without it: told by
- * renewed(), unless the end comes first.  One at a time. */
+/* Cuts the stream: all packets of samples so far reach the sink before renewed() is called, and later packets
+ * can be parsed without them.  Not called if the recording ends first.  One request at a time. */
 void ask_renew(struct ask *ask);
-/* It was not allowed: nothing was recorded. */
+/* True if the daemon refused the request: nothing was recorded. */
 bool ask_denied(const struct ask *ask);
-/* < 0 and a line: denied, failed, or the connection was lost. */
+/* < 0 and a line for the user: denied, failed, or the connection was lost. */
 int ask_error(const struct ask *ask, const char **ret_why);
-/* NULL before the end, and when it was denied. */
+/* NULL before the end, and after a refusal. */
 const Pb__ControlSummary *ask_summary(const struct ask *ask);
-/* As the daemon calls it. */
+/* The daemon's name of the sampled event. */
 const char *ask_event(const struct ask *ask);

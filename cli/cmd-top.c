@@ -13,7 +13,7 @@
 #include "cli/common-options.h"
 #include "cli/own-rights.h"
 #include "cli/pid-list.h"
-#include "cli/top-private.h"
+#include "cli/top.h"
 #include "base/error.h"
 #include "daemon/control/control.h"
 #include "perf/probe.h"

@@ -1,6 +1,5 @@
 /* command.h - the subcommands.  Thread: main.
- * The table in commands.c is the whole command line; a new command is its file, a declaration here
- * and a line there. */
+ * commands.c holds the table of all commands; a new command needs its file, a declaration here and a row there. */
 #pragma once
 
 #include "cli/options.h"
@@ -15,8 +14,8 @@ struct command {
 
 extern const struct command command_record, command_top, command_report, command_export,
 	command_import, command_run, command_doctor, command_daemon, command_trace, command_stats;
-/* Not in the help. */
+/* Not shown in the help. */
 extern const struct command command_generate;
-/* What the help shows (main.c, commands.c). */
+/* The table, as main.c and the help use it. */
 extern const struct command *const commands[];
 extern const size_t n_commands;

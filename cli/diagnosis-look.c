@@ -1,4 +1,4 @@
-/* diagnosis-look.c - see doctor.h: what can be found out by trying, else by reading.  Thread: main.
+/* diagnosis-look.c - see diagnosis.h: what can be found out by trying, else by reading.  Thread: main.
  * Events are opened on ourselves or on the first CPU and closed at once; nothing is left changed.
  */
 #include <errno.h>

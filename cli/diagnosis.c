@@ -1,4 +1,4 @@
-/* diagnosis.c - see doctor.h: what the facts mean, what it costs, and what to type.  Thread: main. */
+/* diagnosis.c - see diagnosis.h: what the facts mean, what it costs, and what to type.  Thread: main. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>

@@ -26,7 +26,7 @@ void job_deinit(struct job *c)
 	spawn_deinit(&c->spawn);
 }
 
-/* The exit status of a command that exec refuses with @e. */
+/* The exit status for a command whose exec fails with errno @e, as in a shell. */
 static int cannot_run(const struct job *c, int e)
 {
 	log_error("%s: %s", c->command[0], strerror(e));
@@ -50,7 +50,7 @@ int job_hold(struct job *c)
 static void reap(struct job *c)
 {
 	if (spawn_reap(&c->spawn, &c->status) < 0)
-		log_error("how %s ended is not known", c->command[0]);
+		log_error("the exit status of %s is unknown", c->command[0]);
 }
 
 static int signal_ready(struct loop_source *source, uint32_t events)
@@ -71,8 +71,8 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 			_exit(128 + sig);
 		}
 		c->interrupted = true;
-		/* Ctrl-C reaches the command by itself (same terminal) and is its own to answer;
-		 * the others are for us. */
+		/* The terminal sends Ctrl-C to the command too, which decides for itself; the other signals reach only
+		 * perfwind. */
 		c->ended_by_us |= sig != SIGINT;
 	}
 	if (c->interrupted || c->status >= 0)
@@ -89,8 +89,7 @@ int job_watch(struct job *c, struct loop *loop, void (*over)(void *arg), void *a
 	c->loop = loop;
 	c->over = over;
 	c->arg = arg;
-	/* Inherited as ignored, as some supervisors leave it, the kernel would not tell how the
-	 * command ended. */
+	/* Some supervisors leave SIGCHLD ignored: the kernel would then discard the exit status. */
 	(void)sigaction(SIGCHLD, &usual, NULL);
 	return signals_watch(loop, &c->signals, signals, ARRAY_SIZE(signals), signal_ready);
 }
@@ -109,7 +108,7 @@ int job_go(struct job *c)
 	return e ? cannot_run(c, e) : 0;
 }
 
-/* Without a loop.  The signals have their default actions again, so Ctrl-C ends perfwind at once. */
+/* Without a loop: the signals have their default actions, so Ctrl-C ends perfwind at once. */
 static void await_without_loop(struct job *c)
 {
 	sigset_t none;
@@ -128,7 +127,7 @@ void job_await(struct job *c, const char *failed)
 {
 	bool terminated = false, told = false;
 
-	if (!c->command || c->spawn.go_fd >= 0) /* none, or it was never let go */
+	if (!c->command || c->spawn.go_fd >= 0) /* no command, or never started */
 		return;
 	reap(c);
 	if (c->status < 0 && failed)
@@ -138,7 +137,7 @@ void job_await(struct job *c, const char *failed)
 			(void)kill(c->spawn.pid, SIGTERM);
 			terminated = true;
 		} else if (c->interrupted && !terminated && !told) {
-			log_info("the recording has ended, %s goes on (Ctrl-C again: do not wait "
+			log_info("the recording has ended, %s goes on (Ctrl-C again stops waiting "
 				 "for it)",
 				 c->command[0]);
 			told = true;

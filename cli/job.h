@@ -1,9 +1,11 @@
-/* job.h - the command that is profiled: held back, let go, ended, waited for; and the signals that
- * end a recording, with or without a command.  Thread: main.
+/* job.h - the profiled command: forked, held, started, ended, waited for; and the signals that end a
+ * recording, with or without a command.  Thread: main.
  *
- * Ctrl-C ends the recording cleanly; a second one leaves at once.  A command hears the terminal's
- * Ctrl-C itself and may go on; TERM, HUP and -d end it too.  A failure of the recording does not: the
- * command runs on, is waited for, and its own exit status wins. */
+ *   event                  recording         command
+ *   SIGINT (Ctrl-C)        ends              receives it from the terminal, may go on
+ *   second SIGINT          perfwind exits    goes on
+ *   SIGTERM, SIGHUP, -d    ends              SIGTERM
+ *   recording fails        ends              goes on, is waited for; its exit status is perfwind's */
 #pragma once
 
 #include "cli/spawn.h"
@@ -14,32 +16,31 @@ struct job {
 	char *const *command; /* NULL: none */
 	int status;	      /* of wait; -1: still running, or none */
 	bool interrupted;     /* a signal has ended the recording */
-	bool ended_by_us;     /* the command is terminated too */
-	bool live; /* a line on the terminal is to be cleared when a second signal comes */
+	bool ended_by_us;     /* the command gets SIGTERM too */
+	bool live;	      /* clear the progress line when a second signal arrives */
 
 	struct loop *loop;
 	struct loop_source signals;
-	void (*over)(void *arg); /* a signal, or the command's end: the recording is to end */
+	void (*over)(void *arg); /* a signal arrived or the command exited: end the recording */
 	void *arg;
 };
 
 /* Borrows @command (ends with NULL; NULL: none). */
 void job_init(struct job *job, char *const *command);
-/* Kills a command that still waits. */
+/* Kills a command that was never started. */
 void job_deinit(struct job *job);
-/* Can it be run?  0, or the exit status of one that cannot, which has been told.  Before anything is
- * opened or written: a mistyped command must not cost an old trace. */
+/* Checks that the command can be run.  Returns 0, or an exit status after logging why not.  Call before a file is
+ * opened: a mistyped command must not replace an existing trace. */
 int job_check(const struct job *job);
-/* Forks; the command waits. */
+/* Forks; the command is held until job_go(). */
 int job_hold(struct job *job);
-/* SIGINT, TERM, HUP and CHLD are read from @loop, for over(), from here on. */
+/* From here on @loop reads SIGINT, SIGTERM, SIGHUP and SIGCHLD, and calls over(). */
 int job_watch(struct job *job, struct loop *loop, void (*over)(void *arg), void *arg);
 void job_watch_no_more(struct job *job);
-/* Lets it go.  > 0: the exit status of one that cannot be run, which has been told. */
+/* Starts the command.  > 0: the exit status after a failed exec, which is logged. */
 int job_go(struct job *job);
-/* Waits for the command's end; sends SIGTERM after -d, TERM or HUP, also when these come later.  @failed:
- * the reason why the recording has failed, or NULL.  The loop runs on, so that a second Ctrl-C still
- * leaves at once. */
+/* Waits until the command exits; sends it SIGTERM after -d, SIGTERM or SIGHUP, also if these arrive during the wait.
+ * @failed: why the recording has failed, or NULL.  The loop runs, so that a second Ctrl-C exits at once. */
 void job_await(struct job *job, const char *failed);
-/* The command's own where it was left to end by itself and is not 0; else 1 if @failed, else 0. */
+/* The command's exit status if it ended by itself and that is not 0; else 1 if @failed, else 0. */
 int job_exit_status(const struct job *job, bool failed);

@@ -1,10 +1,9 @@
-/* json.c - see json.h.  Paths and names come from outside: they need not be UTF-8, JSON must. */
+/* json.c - see json.h.  Paths and names can hold any bytes; JSON must be UTF-8. */
 #include <stddef.h>
 
 #include "cli/json.h"
 
-/* The length of the UTF-8 sequence at @s, 0 when it is none (RFC 3629: shortest form, no
- * surrogates, nothing above U+10FFFF). */
+/* The length of the UTF-8 sequence at @s, or 0 if invalid (RFC 3629: shortest form, no surrogates, at most U+10FFFF). */
 static size_t utf8_length(const unsigned char *s)
 {
 	static const struct {

@@ -3,5 +3,5 @@
 
 #include <stdio.h>
 
-/* With its quotes.  Well-formed UTF-8 goes through; each other byte becomes U+FFFD. */
+/* Prints @text with quotes.  Valid UTF-8 is kept; each invalid byte becomes U+FFFD. */
 void json_string(FILE *out, const char *text);

@@ -1,4 +1,4 @@
-/* late-sink.c - see late_sink.h. */
+/* late-sink.c - see late-sink.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,9 +12,8 @@ struct late_sink {
 	const char *path;
 	bool plain, beside;
 	uint32_t behind_ms;
-	int error;   /* it could not be opened; a second try would put aside what the first one made
-		    */
-	bool failed; /* something was not taken */
+	int error; /* of the first attempt to open; a second attempt would rename the file of the first */
+	bool failed; /* a packet was rejected */
 	struct sink *file;
 };
 
@@ -25,7 +24,7 @@ static int late_open(struct late_sink *late)
 
 	if (r < 0)
 		return r;
-	r = mark_begin(file, late->behind_ms); /* readable without inflating what follows */
+	r = mark_begin(file, late->behind_ms); /* uncompressed, for readers of the first bytes */
 	if (r < 0) {
 		(void)sink_free(file);
 		return r;
@@ -97,7 +96,7 @@ int late_sink_end(struct sink *sink, bool full)
 	r = late_flush(sink);
 	if (r < 0 || late->failed || !late->file)
 		return r < 0 ? trace(r) : LATE_SINK_CUT;
-	/* But our own first one, which is not among those that were deflated. */
+	/* The begin mark is not compressed. */
 	count = (struct sink_count){sink->written.packets - late->plain, sink->written.samples};
 	r = mark_end(late->file, &count, full);
 	if (r >= 0)

@@ -17,7 +17,7 @@ static void print_help(FILE *out)
 		     "A sampling CPU profiler with whole stacks.\n\nCommands:\n");
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-	fprintf(out, "\n`perfwind COMMAND --help` lists the options of a command.\n");
+	fprintf(out, "\n`perfwind COMMAND --help` shows the options of a command.\n");
 }
 
 static int unknown_command(const char *name)
@@ -44,8 +44,8 @@ static int run_command(int argc, char **argv)
 	return unknown_command(argv[0]);
 }
 
-/* A closed standard descriptor stays unusable, but its number is taken, so that no file of ours gets it.
- * Opened the wrong way: a read of 0, a write to 1 or 2 gives EBADF as before, to the command too. */
+/* Opens /dev/null on closed standard descriptors, so that no later file gets their numbers.  The access mode is the
+ * wrong one on purpose: a read of 0 or a write to 1 or 2 still fails with EBADF, also in the command. */
 static int take_standard_numbers(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -82,7 +82,7 @@ static int run(int argc, char **argv)
 		printf("perfwind " PERFWIND_VERSION "\n");
 		return 0;
 	}
-	/* `perfwind help record`, as people try it. */
+	/* `perfwind help record` */
 	if (!strcmp(argv[1], "help")) {
 		static char help[] = "--help";
 
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 		log_error("/dev/null: %s", strerror(errno));
 		return 1;
 	}
-	/* A limit on file sizes is met like a full disk: by an error, not by our end. */
+	/* A file size limit is a write error, as a full disk is, not a fatal signal. */
 	(void)sigaction(SIGXFSZ, &ignored, NULL);
 	return finish(run(argc, argv));
 }

@@ -16,7 +16,7 @@ void notify_state(const char *text)
 	_cleanup_(fd_closep) int fd = -1;
 	size_t len = name ? strlen(name) : 0;
 
-	/* A path or an abstract name; others (vsock) are of machines, not of processes. */
+	/* A path or an abstract name; vsock addresses are for virtual machines. */
 	if (!len || len >= sizeof(a.sun_path) || (*name != '/' && *name != '@'))
 		return;
 	memcpy(a.sun_path, name, len);

@@ -1,4 +1,4 @@
-/* own-rights.c - see own_rights.h. */
+/* own-rights.c - see own-rights.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ int own_rights_refused(struct own_rights *own, int r)
 {
 	if (!*own->lacks)
 		(void)snprintf(own->lacks, sizeof(own->lacks), "cannot record: %s", strerror(-r));
-	/* ENOSYS: of a filter that hides the call. */
+	/* ENOSYS: a seccomp filter hides the call. */
 	if ((r == -EACCES || r == -EPERM || r == -ENOSYS) && own->may_ask &&
 	    ask_possible(own->socket))
 		return OWN_ASK;
@@ -43,7 +43,7 @@ int own_rights_enough(struct own_rights *own, bool kernel_refused)
 {
 	if (!kernel_refused || !own->may_ask || !ask_possible(own->socket))
 		return 0;
-	(void)snprintf(own->lacks, sizeof(own->lacks), "the kernel's half is not permitted");
+	(void)snprintf(own->lacks, sizeof(own->lacks), "kernel frames are not permitted");
 	return OWN_ASK_FOR_KERNEL;
 }
 

@@ -1,10 +1,9 @@
-/* own-rights.h - may it be recorded by own rights, or is the daemon asked?  Thread: main.
+/* own-rights.h - decides between a session of the user's own and the daemon.  Thread: main.
  *
- *   session refused ───────────────────► OWN_ASK             the daemon's, or a failure
- *   opened, but without the kernel ────► OWN_ASK_FOR_KERNEL  the daemon's, or own rights after all
+ *   permission denied ─────────────────► OWN_ASK             the daemon's session, or failure
+ *   opened without kernel frames ──────► OWN_ASK_FOR_KERNEL  the daemon's session, else the own one
  *
- * Until that is known, what the own session has to say is held back: it may not be the one that
- * records. */
+ * Messages of the own session are held until then: it may not be the one that records. */
 #pragma once
 
 #include "base/features.h"
@@ -15,7 +14,7 @@ enum { OWN_LINES = 16 };
 struct own_rights {
 	bool may_ask;	    /* false: never */
 	const char *socket; /* the daemon's */
-	char lacks[512];    /* what they do not do, a line; "": nothing is known */
+	char lacks[512];    /* the missing permission, a line; "": unknown */
 	/* private */
 	char lines[OWN_LINES][512];
 	size_t n_lines;
@@ -24,14 +23,13 @@ struct own_rights {
 
 /* As session_options.noted; @own: a struct own_rights. */
 void own_rights_noted(void *own, const char *line);
-/* Own rights record, or nobody does: what was held back is told. */
+/* The own session records, or none: logs the messages that were held. */
 void own_rights_sure(struct own_rights *own);
-/* A failure @r (< 0) with its line in own->lacks, or none there.  OWN_ASK; else it is told, and
- * returned. */
+/* Handles a failure @r (< 0), with a line in own->lacks or "".  Returns OWN_ASK, or logs the failure and returns @r. */
 int own_rights_refused(struct own_rights *own, int r);
-/* A session is open: 0, or OWN_ASK_FOR_KERNEL where the kernel's half had to go (@kernel_refused). */
+/* Call with an open session.  Returns 0, or OWN_ASK_FOR_KERNEL if kernel frames were refused (@kernel_refused). */
 int own_rights_enough(struct own_rights *own, bool kernel_refused);
-/* Capabilities that a session does not use are dropped, and system calls that it never makes are refused, to us and to its
- * helper processes: before it is made, and after a command was forked, which keeps all.  What cannot be done is left.
- * rights_settle_session() follows when it runs. */
+/* Drops the capabilities that a session does not use, and denies the system calls that it never makes, in this process
+ * and its helper processes.  Call after the command was forked, which keeps its privileges, and before the session is
+ * created.  Steps that the kernel refuses are skipped.  rights_settle_session() follows when the session runs. */
 void own_rights_give_up(const struct features *features);

@@ -1,4 +1,4 @@
-/* pid-list.c - see pid_list.h. */
+/* pid-list.c - see pid-list.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,6 +25,6 @@ int pid_list_add(const char *value, uint32_t *pids, size_t *n, size_t max)
 	}
 	return 0;
 bad:
-	log_error("-p takes process ids with commas between: '%.64s' is not one", value);
+	log_error("-p takes process ids separated by commas: '%.64s' is not one", value);
 	return fail(-EINVAL);
 }

@@ -3,7 +3,7 @@
 
 #include "perf/perfdata/perfdata-out.h"
 
-/* @path is made anew, what was there is kept as PATH.old.  A failure has been told. */
+/* Creates @path; an existing file is renamed to PATH.old.  Failures are logged. */
 int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw);
-/* @raw NULL: nothing to do.  A failure has been told. */
+/* Does nothing for NULL.  Failures are logged. */
 int raw_finish(struct perfdata_out *raw, const char *path);

@@ -1,4 +1,4 @@
-/* record-ask.c - see record_ask.h.  Thread: main. */
+/* record-ask.c - see record-ask.h.  Thread: main. */
 #include <errno.h>
 #include <string.h>
 

@@ -73,20 +73,20 @@ static const struct option_def defs[] = {
 	{"clock", 0, OPTION_CHOICE, "CLOCK",
 	 "of the samples: monotonic, monotonic_raw, boottime or realtime",
 	 offsetof(struct record_args, clock), 0, clock_names, NULL},
-	{"plain", 0, OPTION_FLAG, NULL, "write packets without compression (three times the size)",
+	{"plain", 0, OPTION_FLAG, NULL, "do not compress packets (three times the size)",
 	 offsetof(struct record_args, plain), 0, NULL, NULL},
 	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
 	{"no-build-ids", 0, OPTION_FLAG, NULL,
-	 "take build ids from files and memory, not from the kernel's records (a perf 6.1 that "
-	 "records at the same time may abort over them)",
+	 "read build ids from files and memory, not from the kernel's records (a perf 6.1 that "
+	 "runs at the same time may abort on those records)",
 	 offsetof(struct record_args, no_build_ids), 0, NULL, NULL},
 	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
 	 offsetof(struct record_args, realtime), 0, NULL, NULL},
 	OPTION_DAEMON(struct record_args, ask, "record"),
 	OPTION_NO_DAEMON(struct record_args, no_ask),
 	OPTION_CONTROL_SOCKET(struct record_args, socket),
-	{"json", 0, OPTION_FLAG, NULL, "the verdict as one JSON object on standard output",
+	{"json", 0, OPTION_FLAG, NULL, "print the summary as one JSON object on standard output",
 	 offsetof(struct record_args, json), 0, NULL, NULL},
 	{0},
 };
@@ -116,15 +116,15 @@ int record_args_check(struct record_args *args, bool command)
 		return -EINVAL;
 	}
 	if (args->ask && args->perf_data) {
-		log_error("--perf-data works without a daemon only: a daemon does not pass raw "
-			  "records on");
+		log_error("--perf-data works without a daemon only: a daemon does not hand out raw "
+			  "records");
 		return -EINVAL;
 	}
 	if (!args->frequency || !args->period) {
 		log_error("%s takes a number of at least 1", args->frequency ? "-c" : "-F");
 		return -EINVAL;
 	}
-	/* Not given: none. */
+	/* Neither given: the default. */
 	args->frequency = args->frequency == UINT64_MAX ? 0 : args->frequency;
 	args->period = args->period == UINT64_MAX ? 0 : args->period;
 	if (args->frequency && args->period) {
@@ -146,7 +146,7 @@ int record_args_check(struct record_args *args, bool command)
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
 	if (args->json && !strcmp(args->output, "-")) {
-		log_error("--json and -o - both want standard output");
+		log_error("--json and -o - both use standard output");
 		return -EINVAL;
 	}
 	return 0;

@@ -17,7 +17,7 @@ struct record_args {
 };
 
 extern const struct options record_options;
-/* Fills in what was not given.  -EINVAL: told. */
+/* Checks @args and sets defaults.  -EINVAL: logged. */
 int record_args_check(struct record_args *args, bool command);
 /* CLOCK_* */
 int record_clock(const struct record_args *args);

@@ -1,5 +1,5 @@
-/* spawn.c - see spawn.h.  Two pipes: one holds the child back, the other (close-on-exec) brings
- * exec's errno. */
+/* spawn.c - see spawn.h.  Two pipes: the child waits for a byte on one, and sends exec's errno through the
+ * other, which is close-on-exec. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,8 +20,8 @@ static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 	char go;
 	int e;
 
-	/* Yama's ptrace_scope 1 lets a program's ancestors read its memory, and whoever it names, with
-	 * all its children: the profiler's helper process is one.  EINVAL without Yama. */
+	/* Under Yama's ptrace_scope 1 only ancestors may read a process's memory, and the process it names with its
+	 * descendants: here perfwind, whose helper processes are descendants.  EINVAL without Yama. */
 	(void)prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);
 	if (read(go_fd, &go, 1) != 1)
 		_exit(0);

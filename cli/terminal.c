@@ -1,6 +1,6 @@
 /* terminal.c - see terminal.h.
- * A shell shows no more what is typed when a program has left its terminal without echo.  So what has
- * to be put back is a global: the handlers of fatal signals get nothing else. */
+ * A program that exits without restoring echo leaves the shell blind.  The saved settings are global, for the handlers
+ * of fatal signals. */
 #include <signal.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -53,9 +53,9 @@ bool terminal_colour(void)
 	return isatty(STDOUT_FILENO) && (!no || !*no) && terminal && strcmp(terminal, "dumb");
 }
 
-static struct termios usual; /* good while `owner` is set */
+static struct termios usual; /* valid while `owner` is set */
 static volatile sig_atomic_t
-	owner; /* the process that changed it: a forked helper has no part in it */
+	owner; /* the process that changed it; forked helpers do not restore it */
 
 void terminal_restore(void)
 {
@@ -65,7 +65,7 @@ void terminal_restore(void)
 	owner = 0;
 }
 
-/* SA_RESETHAND: raised again it is what it would have been. */
+/* SA_RESETHAND: the signal, raised again, has its default action. */
 static void fatal(int sig)
 {
 	terminal_restore();
@@ -81,7 +81,7 @@ static void restore_on_faults(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		(void)sigaction(signals[i], &action, NULL);
-	/* Where refused system calls are told (session/rights.h) it is handled, and not fatal. */
+	/* SIGSYS has a handler where denied system calls are logged (session/rights.h): not fatal. */
 	if (sigaction(SIGSYS, NULL, &is) == 0 && is.sa_handler == SIG_DFL)
 		(void)sigaction(SIGSYS, &action, NULL);
 }
@@ -93,13 +93,13 @@ bool terminal_keys(void)
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
 	    tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &keys) < 0)
 		return false;
-	if (!owner) { /* else stopped by SIGSTOP meanwhile: what it was is known */
+	if (!owner) { /* else it is saved already (SIGSTOP and SIGCONT) */
 		usual = keys;
 		restore_on_faults();
 	}
 	owner = getpid();
 	keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	keys.c_cc[VMIN] = keys.c_cc[VTIME] = 0; /* O_NONBLOCK would be the shell's too */
+	keys.c_cc[VMIN] = keys.c_cc[VTIME] = 0; /* O_NONBLOCK would affect the shell as well */
 	if (tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0)
 		return true;
 	owner = 0;

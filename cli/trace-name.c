@@ -1,4 +1,4 @@
-/* trace-name.c - see trace_name.h. */
+/* trace-name.c - see trace-name.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ static int open_name(const char *name, struct sockaddr_un *ret_address, socklen_
 
 	if (strlen(name) > TRACE_NAME_MAX)
 		return fail(-ENAMETOOLONG);
-	/* behind a NUL: the abstract namespace, which needs no file and no cleaning up */
+	/* A leading NUL selects the abstract namespace: no file, no cleanup. */
 	n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "perfwind/%u/%s",
 		     (unsigned)getuid(), name);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -44,7 +44,7 @@ int trace_name_take(const char *name, int *ret_fd)
 	return 0;
 }
 
-/* The process that listens, if it is ours: another user may have taken the name in our way. */
+/* The listening process, if it belongs to this user: another user may have bound the name. */
 static int find_owner(const char *name, int *ret_pidfd)
 {
 	_cleanup_(fd_closep) int fd = -1;

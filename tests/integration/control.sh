@@ -265,7 +265,7 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	# The verdict's lines stand behind what is said.
 	sed -i '/^perfwind: /!d' "$TMP/kernel-said.err"
 	check ladder-said-and-kept steps_kept kernel-said \
-		"^recorded by the perfwind daemon for user $BOB .own rights: the kernel's half is not permitted.$" ${timer:+"$timer"}
+		"^recorded by the perfwind daemon for user $BOB .own rights: kernel frames are not permitted.$" ${timer:+"$timer"}
 	check ladder-kernel-children has kernel-said '^dd;.*_\[k\]'
 	steps $BOB:$MEMBERS kernel-pid -p $BOBS -d 0.5
 	check ladder-pid-by-daemon grep -q "recorded by the perfwind daemon for user $BOB .own rights" "$TMP/kernel-pid.err"
@@ -284,12 +284,12 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	check ladder-refused-said steps_kept refused-all \
 		"^recorded by the perfwind daemon for user $ALICE: only .*own rights: profiling the whole machine is not permitted" ${timer:+"$timer"}
 	steps $ALICE refused-twice -p $BOBS -d 0.5
-	check ladder-refused-twice grep -q "may not be profiled by this user.*the daemon was asked: process $BOBS is another user's" \
+	check ladder-refused-twice grep -q "may not be profiled by this user.*the daemon.s answer: process $BOBS is another user's" \
 		"$TMP/refused-twice.err"
 	steps $BOB:$MEMBERS absent -- "$TMP/bin/absent"
 	check ladder-absent [ $? = 127 ]
 	tops=$(as $BOB:$MEMBERS timeout 60 "$PERFWIND" top --control-socket "$SOCKET" --once -i 1 -p $BOBS 2>&1)
-	check ladder-top grep -q "recorded by the perfwind daemon for user $BOB .own rights: the kernel" <<<"$tops"
+	check ladder-top grep -q "recorded by the perfwind daemon for user $BOB .own rights: kernel frames" <<<"$tops"
 else
 	skip ladder "perf_event_paranoid is not 2"
 fi
@@ -475,7 +475,7 @@ started $asking
 wait_for test -s "$TMP/alice/steady.pid"
 wait_for test -s "$TMP/alice/orphaned.pftrace"
 kill -9 "$DAEMON_PID"
-check orphaned-said wait_for grep -qE '^perfwind: the recording has ended early: the daemon has ended; .*; sh goes on$' "$TMP/orphaned.err"
+check orphaned-said wait_for grep -qE '^perfwind: the recording has ended early: the daemon has exited; .*; sh goes on$' "$TMP/orphaned.err"
 check orphaned-goes-on kill -0 "$(cat "$TMP/alice/steady.pid")"
 touch "$TMP/alice/steady.stop"
 wait $asking

@@ -183,7 +183,7 @@ static void test_death(void **state)
 	status = record_ask_run(&ask);
 	text = capture_end(&err);
 	assert_int_equal(status, 1);
-	assert_non_null(strstr(text, "the daemon has ended"));
+	assert_non_null(strstr(text, "the daemon has exited"));
 	free(text);
 	fd = open(output, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(read(fd, bytes, sizeof(bytes)), sizeof(file) - 1);

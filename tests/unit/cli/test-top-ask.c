@@ -1,7 +1,7 @@
 /* test-top-ask.c - `perfwind top` by the daemon: what it asks for, and a table for each interval. */
 #include <errno.h>
 
-#include "cli/top-private.h"
+#include "cli/top.h"
 #include "base/log.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/cli/daemon-fixture.h"
@@ -60,7 +60,7 @@ static void test_request(void **state)
 	args.children = args.user_only = true;
 	args.event = "page-faults";
 	assert_int_equal(ask(fake_deny_with_request, "no right", false, &out, &err), 1);
-	assert_string_equal(err, "perfwind: no right; the daemon was asked: "
+	assert_string_equal(err, "perfwind: no right; the daemon's answer: "
 				 "v2 machine 0 command 0 children 1 pids 7"
 				 "; event page-faults filter - hz 99 period 0 stack 0"
 				 "; user 1 kernel 0 idle 0 clock 1 cpus - engine 0"

@@ -1,7 +1,7 @@
 /* test-top-keys.c - what is typed reaches the view, and a terminal that is not ours is left alone. */
 #include <signal.h>
 
-#include "cli/top-private.h"
+#include "cli/top.h"
 #include "base/log.h"
 #include "tests/unit/cli/own-terminal.h"
 

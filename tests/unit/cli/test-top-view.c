@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/ioctl.h>
 
-#include "cli/top-private.h"
+#include "cli/top.h"
 #include "base/log.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/profile/build.h"

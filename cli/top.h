@@ -1,9 +1,5 @@
-/* top-private.h - the parts of `perfwind top`; shared by top*.c only.  Thread: main.
- *
- *   top.c        options, the own session
- *   top_ask.c    the daemon's
- *   top_view.c   the table
- *   top_keys.c   what is typed */
+/* top.h - the parts of `perfwind top` behind its options (cmd-top.c): table, keys, and the session of a
+ * daemon.  Thread: main. */
 #pragma once
 
 #include "cli/job.h"
@@ -31,36 +27,34 @@ struct top_state {
 	uint64_t lost, dropped; /* samples, packets */
 };
 
-/* top_view.c: the table of what came into a memory sink since the one before. */
+/* The table of one interval: the packets that a memory sink received since the previous one. */
 struct top_view {
 	const struct top_args *args;
 	struct sink *sink;	 /* sink_memory_new(); owned */
-	enum report_by by;	 /* as asked for, then by keys */
-	struct profile profile;	 /* of the interval that is shown */
-	char head[256];		 /* its first line */
-	struct top_state before; /* up to that interval */
+	enum report_by by;	 /* from the options, then changed by keys */
+	struct profile profile;	 /* of the interval on display */
+	char head[256];		 /* the first line of its table */
+	struct top_state before; /* totals up to and including that interval */
 	bool printed;
-	bool keys;   /* somebody can press them */
-	bool paused; /* what comes is passed over, that table stays */
-	bool quit;   /* that too, until the end */
+	bool keys;   /* standard input is read for keys */
+	bool paused; /* new intervals are not shown */
+	bool quit;   /* the same, until the end */
 	bool help;
 };
 
 int top_view_init(struct top_view *view, const struct top_args *args);
 void top_view_deinit(struct top_view *view);
-/* Shows it and forgets what came before. */
+/* Shows the interval in the sink and clears the sink. */
 int top_view_show(struct top_view *view, const struct top_state *state);
-/* The same table once more: of another width, or by other rows. */
+/* Redraws the same interval, for another width or grouping. */
 int top_view_draw(struct top_view *view);
-/* 0; TOP_QUIT; < 0: it cannot be shown. */
+/* Acts on a key.  0; TOP_QUIT; < 0: the table cannot be shown. */
 enum { TOP_QUIT = 1 };
 int top_view_key(struct top_view *view, char key);
-/* It cannot be shown.  Whoever read our output may have seen enough (head): no failure worth a line.
- */
+/* Logs that the table cannot be shown (@r: -errno); a closed pipe (`top | head`) is not logged. */
 void top_view_failed(int r);
 
-/* top_keys.c: what is typed while it runs, and what happens to the terminal.  Of the two loops that one of
- * them may have there, one at a time. */
+/* Keys and the terminal's signals, in one loop at a time (the own session's or the daemon's). */
 struct top_keys {
 	struct top_view *view;
 	struct loop *loop; /* NULL: not watched */
@@ -68,12 +62,13 @@ struct top_keys {
 	void (*quit)(void *arg);
 	void *arg;
 };
-/* Nothing, and 0, where nobody can press any.  Before threads are made: they inherit what is blocked. */
+/* Returns 0 without effect where standard input or output is no terminal.  Call before threads are created:
+ * they inherit the blocked signals. */
 int top_keys_watch(struct top_keys *keys, struct top_view *view, struct loop *loop,
 		   void (*quit)(void *arg), void *arg);
 void top_keys_unwatch(struct top_keys *keys);
 
-/* top_ask.c: the daemon records, and *own is freed.  @lacks, @kernel: as for record_ask_open().  The
- * exit status; < 0: only with @kernel: own rights do. */
+/* The daemon records; *own is freed once it has accepted.  @lacks, @kernel: as for record_ask_open().  Returns
+ * the exit status; < 0 only with @kernel: the own session goes on without kernel frames. */
 int top_ask(struct top_view *view, struct top_keys *keys, struct job *job, const char *lacks,
 	    bool kernel, struct session **own);
