@@ -41,7 +41,8 @@ struct head {
 
 /* ---- messages ---- */
 
-/* Up to @room bytes and one descriptor; 0: the other side is gone. */
+/* Up to @room bytes and one descriptor; 0: the other side is gone.  Further descriptors, and all where @ret_fd is NULL, are
+ * dropped by the kernel: CMSG_SPACE() would have room for two. */
 static ssize_t receive(int fd, void *to, size_t room, int *ret_fd, int flags)
 {
 	union {
@@ -52,8 +53,8 @@ static ssize_t receive(int fd, void *to, size_t room, int *ret_fd, int flags)
 	struct msghdr msg = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
+		.msg_control = ret_fd ? control.bytes : NULL,
+		.msg_controllen = ret_fd ? CMSG_LEN(sizeof(int)) : 0,
 	};
 	const struct cmsghdr *c;
 	ssize_t n;
@@ -61,6 +62,8 @@ static ssize_t receive(int fd, void *to, size_t room, int *ret_fd, int flags)
 	do
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | flags);
 	while (n < 0 && errno == EINTR);
+	if (!ret_fd)
+		return n;
 	*ret_fd = -1;
 	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
@@ -163,10 +166,8 @@ int helper_partner_hear(struct helper_call *call, void *question, size_t room, s
 {
 	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
 	struct head head;
-	int fd;
-	ssize_t n = receive(call->partner, bytes, sizeof(bytes), &fd, 0);
+	ssize_t n = receive(call->partner, bytes, sizeof(bytes), NULL, 0);
 
-	(void)fd_close(fd); /* it has nothing to give */
 	if (n < (ssize_t)sizeof(head))
 		return lose(call);
 	memcpy(&head, bytes, sizeof(head));

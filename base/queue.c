@@ -110,6 +110,8 @@ int byte_queue_init(struct byte_queue *q, size_t size)
 		(void)munmap(base, 2 * size);
 		return fail(r);
 	}
+	/* A helper process must not be able to write it. */
+	(void)madvise(base, 2 * size, MADV_DONTFORK);
 	q->data = base;
 	return 0;
 }

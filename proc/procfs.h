@@ -106,6 +106,7 @@ int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **r
 /* Its descriptor, borrowed. */
 int procfs_memory_fd(const struct uw_memory *memory);
 struct uw_memory *procfs_memory_free(struct uw_memory *memory);
+#define PROCFS_QUERY 0xc0686611u /* PROCMAP_QUERY: _IOWR('f', 17, 104 bytes) */
 /* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0:
  * none) and its path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where
  * nothing is mapped, -ESRCH when the address space is gone, -ENAMETOOLONG when the path does not

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct query) == 104, "struct procmap_query");
 
 enum { VMA_READ = 1, VMA_WRITE = 2, VMA_EXEC = 4, VMA_SHARED = 8 };
 
-#define QUERY _IOWR('f', 17, struct query)
+_Static_assert(PROCFS_QUERY == _IOWR('f', 17, struct query), "PROCMAP_QUERY");
 
 int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map,
 		 struct uw_build_id *ret_id, char *path, size_t path_size)
@@ -39,7 +39,7 @@ int procfs_query(int maps_fd, uint64_t address, struct procfs_map *ret_map,
 
 	if (!path_size)
 		q.name = 0;
-	if (ioctl(maps_fd, QUERY, &q) < 0)
+	if (ioctl(maps_fd, PROCFS_QUERY, &q) < 0)
 		return fail(-errno);
 	/* name_size counts the NUL */
 	if (q.start >= q.end || q.name_size > path_size || q.build_id_size > sizeof(id.bytes))

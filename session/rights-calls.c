@@ -99,7 +99,6 @@ static const int of_both[] = {
 	SYS_getrlimit,
 	SYS_getrusage,
 	SYS_getuid,
-	SYS_prlimit64,
 	SYS_sched_getaffinity,
 	SYS_sched_getparam,
 	SYS_sched_getscheduler,
@@ -216,7 +215,6 @@ static const int of_command[] = {
 /* Reads what it is given as a descriptor, and computes. */
 static const int of_given[] = {
 	SYS_close,
-	SYS_fcntl,
 	SYS_fstat,
 	SYS_lseek,
 	SYS_newfstatat, /* fstat() of some versions of glibc */
@@ -260,20 +258,15 @@ static const int of_given[] = {
 };
 
 /* Reads files and processes by name too. */
-static const int
-	of_open[] =
-		{
-			SYS_close_range,  SYS_dup3,	 SYS_faccessat,	 SYS_faccessat2,
-			SYS_fadvise64,	  SYS_fstatfs,	 SYS_getcwd,	 SYS_getdents64,
-			SYS_ioctl, /* PROCMAP_QUERY, FS_IOC_GETVERSION, FIONREAD */
-			SYS_memfd_create, SYS_openat2,	 SYS_readlinkat, SYS_sendfile,
-			SYS_statfs,	  SYS_statx,	 SYS_capget,	 SYS_capset,
-			SYS_getegid,	  SYS_geteuid,	 SYS_getgid,	 SYS_getgroups,
-			SYS_getppid,	  SYS_getresgid, SYS_getresuid,	 SYS_getuid,
-			SYS_getrlimit,	  SYS_prlimit64, SYS_prctl,	 SYS_setfsgid,
-			SYS_setfsuid,	  SYS_setgroups, SYS_uname,
+static const int of_open[] = {
+	SYS_close_range, SYS_dup3,	SYS_faccessat,	SYS_faccessat2,	  SYS_fadvise64,
+	SYS_fstatfs,	 SYS_getcwd,	SYS_getdents64, SYS_memfd_create, SYS_openat2,
+	SYS_readlinkat,	 SYS_sendfile,	SYS_statfs,	SYS_statx,	  SYS_capget,
+	SYS_capset,	 SYS_getegid,	SYS_geteuid,	SYS_getgid,	  SYS_getgroups,
+	SYS_getppid,	 SYS_getresgid, SYS_getresuid,	SYS_getuid,	  SYS_getrlimit,
+	SYS_prctl,	 SYS_setfsgid,	SYS_setfsuid,	SYS_setgroups,	  SYS_uname,
 #if defined(__x86_64__)
-			SYS_lstat,	  SYS_readlink,	 SYS_stat,
+	SYS_lstat,	 SYS_readlink,	SYS_stat,
 #endif
 };
 
@@ -283,9 +276,7 @@ static const int of_accept[] = {
 	SYS_get_robust_list,
 	SYS_kill,
 	SYS_pidfd_open,
-	SYS_pidfd_send_signal, /* signal 0: is it there? */
 	SYS_rseq,
-	SYS_sched_setscheduler,
 	SYS_seccomp,
 	SYS_set_robust_list,
 	SYS_setsockopt,

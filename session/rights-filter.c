@@ -2,7 +2,7 @@
  *
  *   of another machine (int 0x80) ─► killed
  *   clone3, newer than all that was known ─► ENOSYS, not logged: a libc then takes what it took before
- *   mmap, mprotect, open, socket, clone, setpriority ─► by an argument
+ *   mmap, mprotect, open, socket, clone, prlimit, setpriority, fcntl, ioctl ─► by an argument
  *   on the list ─► allowed        else ─► EPERM: a session may then fail, the process does not die
  *
  * Two filters, and the stricter counts: the kernel logs for one what it refuses, and what a libc tries
@@ -12,11 +12,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -24,6 +27,7 @@
 
 #include "base/child.h"
 #include "base/error.h"
+#include "proc/procfs.h"
 #include "session/rights-private.h"
 
 /* Opened with any of these a file is written, made or emptied (O_TMPFILE wants O_WRONLY or O_RDWR). */
@@ -78,6 +82,42 @@ static int allow_becoming(scmp_filter_ctx ctx)
 	return r;
 }
 
+/* A limit or priority of another process can end it (RLIMIT_CPU) or stop it, so a helper process may set its own only. */
+static int allow_for_itself(scmp_filter_ctx ctx, enum rights_list list)
+{
+	int r = list == RIGHTS_GIVEN ? 0 : allow_if(ctx, SYS_prlimit64, SCMP_A0(SCMP_CMP_EQ, 0));
+
+	if (r >= 0 && list == RIGHTS_ACCEPT)
+		r = allow_if(ctx, SYS_sched_setscheduler, SCMP_A0(SCMP_CMP_EQ, 0));
+	if (r >= 0 && (list == RIGHTS_OPEN || list == RIGHTS_GIVEN))
+		r = seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, SYS_setpriority, 2,
+					   SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS),
+					   SCMP_A1(SCMP_CMP_EQ, 0));
+	return r;
+}
+
+/* F_SETOWN and F_SETSIG with O_ASYNC send any signal to any process of the same user; TIOCSTI types into a terminal. */
+static int allow_controls(scmp_filter_ctx ctx, enum rights_list list)
+{
+	static const unsigned of_descriptors[] = {F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
+	static const unsigned of_files[] = {FIONREAD, FS_IOC_GETVERSION, PROCFS_QUERY};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_descriptors) && r >= 0; i++)
+		r = allow_if(ctx, SYS_fcntl, SCMP_A1(SCMP_CMP_EQ, of_descriptors[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(of_files) && r >= 0 && list != RIGHTS_GIVEN; i++)
+		r = allow_if(ctx, SYS_ioctl, SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, of_files[i]));
+	/* Signal 0: does the process exist? */
+	if (r >= 0 && list == RIGHTS_ACCEPT)
+		r = allow_if(ctx, SYS_pidfd_send_signal, SCMP_A1(SCMP_CMP_EQ, 0));
+	return r;
+}
+
+static bool is_of_helper(enum rights_list list)
+{
+	return list >= RIGHTS_ACCEPT;
+}
+
 static int allow_by_argument(scmp_filter_ctx ctx, enum rights_list list)
 {
 	/* No code comes after the start: what a library may load later is loaded before (rights_filter). */
@@ -87,8 +127,12 @@ static int allow_by_argument(scmp_filter_ctx ctx, enum rights_list list)
 		r = allow_if(ctx, SYS_mprotect, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	if (r >= 0)
 		r = allow_opening(ctx, list);
-	if (list == RIGHTS_OPEN || list == RIGHTS_GIVEN) /* of itself alone */
-		return r < 0 ? r : allow_if(ctx, SYS_setpriority, SCMP_A1(SCMP_CMP_EQ, 0));
+	if (r >= 0)
+		r = allow_for_itself(ctx, list);
+	if (r >= 0 && is_of_helper(list))
+		r = allow_controls(ctx, list);
+	if (list == RIGHTS_OPEN || list == RIGHTS_GIVEN)
+		return r;
 	if (r >= 0 && list == RIGHTS_COMMAND)
 		r = allow_becoming(ctx);
 	if (r >= 0 && list != RIGHTS_ACCEPT)

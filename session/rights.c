@@ -49,12 +49,14 @@ enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
 /* A trace in a folder of another user. */
 #define FOR_OUTPUT (CAPS_BIT(CAP_DAC_OVERRIDE) | CAPS_BIT(CAP_FOWNER))
 
-static bool is_kept(int cap, unsigned when)
+static uint64_t kept(unsigned when)
 {
+	uint64_t mask = 0;
+
 	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
-		if (rights[i].cap == cap)
-			return (rights[i].when & when) != 0;
-	return false;
+		if (rights[i].when & when)
+			mask |= CAPS_BIT(rights[i].cap);
+	return mask;
 }
 
 /* ---- descriptors ---- */
@@ -123,23 +125,21 @@ static int become(const char *name, char *error, size_t size)
 /* ---- capabilities ---- */
 
 /* So that no program that is run could get them either. */
-static void drop_bounding(unsigned when)
+static void drop_bounding(uint64_t mask)
 {
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (!is_kept(cap, when))
+		if (!(mask & CAPS_BIT(cap)))
 			(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 }
 
-static int drop_caps(unsigned when)
+static int drop_caps(uint64_t mask)
 {
 	struct caps caps;
 	int r = caps_get(&caps);
 
 	if (r < 0)
 		return trace(r);
-	for (int cap = 0; cap < 64; cap++)
-		if (!is_kept(cap, when))
-			caps.permitted &= ~CAPS_BIT(cap);
+	caps.permitted &= mask;
 	caps.effective = caps.permitted;
 	caps.inheritable = 0;
 	return trace(caps_set(&caps));
@@ -155,11 +155,11 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 		return trace(r);
 	}
 	when |= raise_limits();
-	drop_bounding(when);
+	drop_bounding(kept(when));
 	r = o->user ? become(o->user, error, size) : 0;
 	if (r < 0)
 		return trace(r);
-	r = drop_caps(when);
+	r = drop_caps(kept(when));
 	caps_lend_only(FOR_HELPERS);
 	if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = fail(-errno);
@@ -179,7 +179,7 @@ static uint64_t with_older(const struct caps *caps, uint64_t wanted, int newer)
 void rights_lend_session(void)
 {
 	struct caps caps;
-	uint64_t lent;
+	uint64_t lent, mask;
 
 	/* The kernel shows a process without SYS_PTRACE only to a process that has every capability it has. */
 	if (caps_get(&caps) < 0 || !(caps.permitted & CAPS_BIT(CAP_SYS_PTRACE)))
@@ -187,7 +187,9 @@ void rights_lend_session(void)
 	lent = with_older(&caps, FOR_OPENER, CAP_CHECKPOINT_RESTORE);
 	caps_lend_only(lent);
 	raise_limit(RLIMIT_NICE, 40);
-	(void)caps_keep(lent | with_older(&caps, FOR_SESSION, CAP_PERFMON) | FOR_OUTPUT);
+	mask = lent | with_older(&caps, FOR_SESSION, CAP_PERFMON) | FOR_OUTPUT;
+	drop_bounding(mask);
+	(void)caps_keep(mask);
 }
 
 void rights_settle_session(bool writes_later)

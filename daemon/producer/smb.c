@@ -120,6 +120,8 @@ int smb_attach(int fd, uint32_t page_size, smb_commit_fn *commit, void *arg, str
 	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, owned, 0);
 	if (base == MAP_FAILED)
 		return fail(-errno);
+	/* A helper process must not be able to write it. */
+	(void)madvise(base, size, MADV_DONTFORK);
 	smb->base = base;
 	smb->size = size;
 	smb->page_size = page_size;

@@ -140,6 +140,7 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 		server.channel = child.keep[0] = pair[1];
 		child.keep[1] = listen_fd;
 		r = child_start(&child, &pid);
+		(void)madvise(work, sizeof(*work), MADV_DONTFORK); /* for this child alone */
 		(void)fd_close(pair[1]);
 		if (r < 0)
 			(void)fd_close(pair[0]);

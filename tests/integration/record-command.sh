@@ -85,7 +85,7 @@ closed -- sh -c 'echo 2>/dev/null && exit 1; read -r x && exit 2; exit 7'
 check closed-own-status [ $? = 7 ]
 
 # A session keeps two filters of system calls, a helper process one more; the command has nothing of it.  Root's keeps
-# PERFMON, KILL, SYSLOG and IPC_LOCK at most, its unwinder nothing.
+# PERFMON, KILL, SYSLOG and IPC_LOCK at most, its unwinder nothing, and each helper process what its work needs.
 words='^(NoNewPrivs|Seccomp|Seccomp_filters|Cap[A-Z][a-z]*):'
 grep -E "$words" /proc/self/status >"$TMP/unlisted"
 "$OWN_PERFWIND" record -q --no-daemon -o "$TMP/listed.pftrace" -- sh -c "grep -E '$words' /proc/self/status >'$TMP/listed'; exec sleep 100" &
@@ -103,17 +103,46 @@ helpers_listed() {
 	[ $n -gt 0 ]
 }
 check listed-session is_listed $session 2
-# has_only PID CAPABILITY... : no other than these may be had.
+# has_only SET PID CAPABILITY... : no other than these in CapEff, CapPrm or CapBnd; no_new_privs and a list of system calls.
 has_only() {
-	local of=$1
-	shift
-	local has=$((0x$(awk '/^CapPrm:/ { print $2 }' "/proc/$of/status")))
-	[ $((has & ~0x$(bits "$@"))) = 0 ] || { grep -E '^(Name|Cap)' "/proc/$of/status"; return 1; }
+	local set=$1 of=$2
+	shift 2
+	[ $((0x$(awk "/^$set:/ { print \$2 }" "/proc/$of/status") & ~0x$(bits "$@"))) = 0 ] &&
+		[ "$(awk '/^(NoNewPrivs|Seccomp):/ { printf "%s ", $2 }' "/proc/$of/status")" = "1 2 " ] && return 0
+	grep -E "$words|^Name" "/proc/$of/status"
+	return 1
 }
 thread() { grep -lx "$1" /proc/$session/task/*/comm | sed 's,/comm,,; s,/proc/,,'; }
-check capabilities-session has_only $session 38 5 34 14
-check capabilities-unwinder has_only "$(thread pw-unwind)"
+helper() { pgrep -P $session -x "$1"; }
+# 38 PERFMON, 5 KILL, 34 SYSLOG, 14 IPC_LOCK; 2 DAC_READ_SEARCH, 19 SYS_PTRACE, 40 CHECKPOINT_RESTORE, 6 and 7 SETGID and SETUID, 23
+# SYS_NICE; 1 DAC_OVERRIDE, 3 FOWNER: before the output was open.
 check listed-helpers wait_for helpers_listed
+if [ "$(id -u)" != 0 ] || ! setpriv --dump 2>/dev/null | grep '^Capability bounding set' | grep -q sys_ptrace; then
+	skip capabilities "not root with SYS_PTRACE: the session keeps what its user has"
+else
+	CAPABILITY_40=40
+	setpriv --dump | grep -q checkpoint_restore || CAPABILITY_40=21 # SYS_ADMIN in its place
+	# each thread, and each helper process that there is; pw-files and pw-parse are there
+	for name in "" $(for task in /proc/$session/task/*; do [ "${task##*/}" = $session ] || cat "$task/comm"; done) \
+		$( (echo pw-files; echo pw-parse; ps -o comm= --ppid $session | grep '^pw-') | sort -u); do
+		case $name in
+		"") of=$session effective="38 5 34 14" permitted=$effective ;;
+		pw-loader) of=$(thread $name) effective=5 permitted="5 38 2 19 $CAPABILITY_40 6 7 23" ;;
+		pw-unwind) of=$(thread $name) effective= permitted= ;;
+		pw-files) of=$(helper $name) effective="38 2 19 $CAPABILITY_40 6 7 23" permitted=$effective ;;
+		*) of=$(helper $name) effective= permitted= ;;
+		esac
+		for pid in $of; do
+			check "capabilities-${name:-session}-effective" has_only CapEff $pid $effective
+			check "capabilities-${name:-session}-permitted" has_only CapPrm $pid $permitted
+			check "capabilities-${name:-session}-bounding" has_only CapBnd $pid 38 5 34 14 2 19 $CAPABILITY_40 6 7 23 1 3
+			case $name in "" | pw-loader | pw-unwind) ;; *) check "shares-little-$name" shares_a_window $pid ;; esac
+		done
+		check "capabilities-${name:-session}-is-there" [ -n "$of" ]
+	done
+	# A process that parses is of a user that no account has.
+	check parser-user grep -qP '^Uid:(\t2147483640){4}$' "/proc/$(helper pw-parse)/status"
+fi
 check listed-command diff "$TMP/unlisted" "$TMP/listed"
 kill $session
 wait $session

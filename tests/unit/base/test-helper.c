@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -319,7 +320,32 @@ static void test_orphan(void **state)
 
 /* ---- with a partner ---- */
 
-enum { ADD, ASK, PARTNER_DIES, PARTNER_SPINS, PARTNER_LIES };
+enum { ADD, ASK, PARTNER_DIES, PARTNER_SPINS, PARTNER_LIES, PARTNER_GIVES };
+
+/* As helper_tell_back(), with descriptors that nobody asked for, one and two. */
+static void give(int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control = {0};
+	const int fds[] = {STDIN_FILENO, STDIN_FILENO};
+	uint64_t head[4] = {2 /* a question */, 0, 0, 1};
+	struct iovec iov = {.iov_base = head, .iov_len = sizeof(head)};
+
+	for (size_t n = 1; n <= 2; n++) {
+		struct msghdr m = {.msg_iov = &iov,
+				   .msg_iovlen = 1,
+				   .msg_control = control.bytes,
+				   .msg_controllen = CMSG_SPACE(n * sizeof(int))};
+
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, n * sizeof(int));
+		(void)sendmsg(fd, &m, 0);
+	}
+}
 
 /* The second: answers in its own window. */
 static void partner_serve(void *kept, struct helper_call *call)
@@ -344,6 +370,10 @@ static void partner_serve(void *kept, struct helper_call *call)
 	case PARTNER_SPINS:
 		for (;;)
 			;
+	case PARTNER_GIVES:
+		give(call->partner);
+		put(call, ++k->calls);
+		break;
 	case PARTNER_LIES: /* more than there is room for */
 		call->answer_len = 1ull << 40;
 		break;
@@ -417,6 +447,36 @@ static void test_partner(void **state)
 	(void)helper_free(h);
 }
 
+static size_t descriptors_of(int pid)
+{
+	char path[64];
+	size_t n = 0;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+/* A partner that was taken over leaves no descriptor in the first process. */
+static void test_partner_gives(void **state)
+{
+	struct helper *h = make_two();
+	uint64_t value;
+	size_t before;
+
+	(void)state;
+	assert_int_equal(ask_two(h, ADD, &value), 0);
+	before = descriptors_of(helper_pid(h));
+	assert_int_equal(ask_two(h, PARTNER_GIVES, &value), 0);
+	assert_int_equal(descriptors_of(helper_pid(h)), before);
+	(void)helper_free(h);
+}
+
 static void no_process_is_left(void)
 {
 	while (child_left(first_role.name) || child_left(partner_role.name))
@@ -477,6 +537,7 @@ int main(void)
 		cmocka_unit_test(test_orphan),
 		cmocka_unit_test(test_partner),
 		cmocka_unit_test(test_partner_ends),
+		cmocka_unit_test(test_partner_gives),
 		cmocka_unit_test(test_partner_spins),
 	};
 

@@ -1,7 +1,11 @@
 /* test-queue.c - both queues between two real threads: nothing lost, nothing twice, order kept;
  * wake-ups. */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/queue.h"
 #include "tests/unit/cmocka.h"
@@ -142,12 +146,37 @@ static void test_bytes(void **state)
 	byte_queue_deinit(&q);
 }
 
+/* A process that is forked has neither of the two mappings: what it wrote there would be in ours. */
+static void test_bytes_of_child(void **state)
+{
+	struct byte_queue q;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(byte_queue_init(&q, 4096), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		unsigned char there;
+
+		for (size_t i = 0; i < 2; i++)
+			if (mincore(q.data + i * 4096, 4096, &there) == 0 || errno != ENOMEM)
+				_exit(1);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	byte_queue_deinit(&q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_slots_full),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_bytes_of_child),
 	};
 
 	return cmocka_run_group_tests_name("queue", tests, NULL, NULL);

@@ -84,16 +84,28 @@ static void test_members(void **state)
 /* What a helper process may do, its maker may; and what none of them needs, none may, whatever the arguments. */
 static void test_helpers(void **state)
 {
-	static const int in_none[] = {SYS_unlinkat,	   SYS_fchmod,
-				      SYS_fchmodat,	   SYS_mkdirat,
-				      SYS_renameat,	   SYS_ftruncate,
-				      SYS_perf_event_open, SYS_socket,
-				      SYS_connect,	   SYS_bind,
-				      SYS_listen,	   SYS_tgkill,
-				      SYS_rt_sigqueueinfo, SYS_process_vm_readv,
-				      SYS_setpriority};
-	static const int by_name[] = {SYS_openat2, SYS_readlinkat, SYS_getdents64, SYS_ioctl,
-				      SYS_prctl,   SYS_capset,	   SYS_setfsuid,   SYS_statfs};
+	static const int in_none[] = {SYS_unlinkat,
+				      SYS_fchmod,
+				      SYS_fchmodat,
+				      SYS_mkdirat,
+				      SYS_renameat,
+				      SYS_ftruncate,
+				      SYS_perf_event_open,
+				      SYS_socket,
+				      SYS_connect,
+				      SYS_bind,
+				      SYS_listen,
+				      SYS_tgkill,
+				      SYS_rt_sigqueueinfo,
+				      SYS_process_vm_readv,
+				      SYS_setpriority,
+				      SYS_fcntl,
+				      SYS_ioctl,
+				      SYS_prlimit64,
+				      SYS_sched_setscheduler,
+				      SYS_pidfd_send_signal};
+	static const int by_name[] = {SYS_openat2, SYS_readlinkat, SYS_getdents64, SYS_prctl,
+				      SYS_capset,  SYS_setfsuid,   SYS_statfs};
 	static const int of_children[] = {SYS_kill, SYS_socketpair, SYS_wait4, SYS_accept4};
 	int calls[RIGHTS_CALLS];
 

@@ -9,14 +9,17 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/child.h"
+#include "proc/procfs.h"
 #include "session/rights-private.h"
 #include "tests/unit/session/rights-fixture.h"
 
@@ -99,13 +102,19 @@ static void make(enum rights_list list, uint32_t otherwise)
 }
 
 /* The two as the kernel takes them: one of them at most does not allow. */
-static uint32_t answer(int call, uint64_t first, uint64_t third)
+static uint32_t answer_of(int call, uint64_t first, uint64_t second, uint64_t third)
 {
-	const struct seccomp_data data = {.nr = call, .arch = MACHINE, .args = {first, 0, third}};
+	const struct seccomp_data data = {
+		.nr = call, .arch = MACHINE, .args = {first, second, third}};
 	uint32_t listed = walk(code, n_code, &data), exists = walk(absent, n_absent, &data);
 
 	assert_true(listed == SECCOMP_RET_ALLOW || exists == SECCOMP_RET_ALLOW);
 	return exists == SECCOMP_RET_ALLOW ? listed : exists;
+}
+
+static uint32_t answer(int call, uint64_t first, uint64_t third)
+{
+	return answer_of(call, first, 0, third);
 }
 
 /* Each number: those of the list, those that are decided by an argument, those that nobody knew, the rest. */
@@ -128,6 +137,9 @@ static void test_numbers(void **state)
 			if (call == SYS_mmap || call == SYS_mprotect ||
 			    (call == SYS_clone && list <= RIGHTS_ACCEPT) ||
 			    (call == SYS_openat && list != RIGHTS_GIVEN) ||
+			    (call == SYS_prlimit64 && list != RIGHTS_GIVEN) ||
+			    (call == SYS_sched_setscheduler && list == RIGHTS_ACCEPT) ||
+			    (call == SYS_pidfd_send_signal && list == RIGHTS_ACCEPT) ||
 			    (call == SYS_setpriority && list >= RIGHTS_OPEN))
 				wanted = SECCOMP_RET_ALLOW;
 			assert_int_equal(answer(call, 0, 0), wanted);
@@ -179,6 +191,40 @@ static void test_opening(void **state)
 		assert_int_equal(answer(SYS_openat, 0, O_PATH | O_DIRECTORY),
 				 list == RIGHTS_GIVEN ? REFUSED : SECCOMP_RET_ALLOW);
 	}
+}
+
+/* A helper process changes no other process and sends no signal by a descriptor's owner (F_SETOWN), and types nothing into a
+ * terminal. */
+static void test_of_others(void **state)
+{
+	const uint64_t another = 1;
+
+	(void)state;
+	for (enum rights_list list = RIGHTS_ACCEPT; list <= RIGHTS_GIVEN; list++) {
+		uint32_t not_given = list == RIGHTS_GIVEN ? REFUSED : SECCOMP_RET_ALLOW;
+
+		make(list, SCMP_ACT_ERRNO(EPERM));
+		assert_int_equal(answer(SYS_prlimit64, another, 0), REFUSED);
+		assert_int_equal(answer(SYS_sched_setscheduler, another, 0), REFUSED);
+		assert_int_equal(answer_of(SYS_pidfd_send_signal, 5, SIGKILL, 0), REFUSED);
+		assert_int_equal(answer_of(SYS_fcntl, 5, F_GETFL, 0), SECCOMP_RET_ALLOW);
+		assert_int_equal(answer_of(SYS_fcntl, 5, F_DUPFD_CLOEXEC, 3), SECCOMP_RET_ALLOW);
+		assert_int_equal(answer_of(SYS_fcntl, 5, F_SETOWN, 1), REFUSED);
+		assert_int_equal(answer_of(SYS_fcntl, 5, F_SETOWN_EX, 1), REFUSED);
+		assert_int_equal(answer_of(SYS_fcntl, 5, F_SETSIG, SIGKILL), REFUSED);
+		assert_int_equal(answer_of(SYS_fcntl, 5, F_SETFL, O_ASYNC), REFUSED);
+		assert_int_equal(answer_of(SYS_ioctl, 5, FIONREAD, 0), not_given);
+		assert_int_equal(answer_of(SYS_ioctl, 5, PROCFS_QUERY, 0), not_given);
+		assert_int_equal(answer_of(SYS_ioctl, 5, TIOCSTI, 0), REFUSED);
+		if (list == RIGHTS_ACCEPT)
+			continue;
+		assert_int_equal(answer_of(SYS_setpriority, PRIO_PROCESS, 0, 5), SECCOMP_RET_ALLOW);
+		assert_int_equal(answer_of(SYS_setpriority, PRIO_PROCESS, another, 5), REFUSED);
+		assert_int_equal(answer_of(SYS_setpriority, PRIO_USER, 0, 5), REFUSED);
+	}
+	/* Nor does a main process change another's limits. */
+	make(RIGHTS_DAEMON, SCMP_ACT_ERRNO(EPERM));
+	assert_int_equal(answer(SYS_prlimit64, another, 0), REFUSED);
 }
 
 /* A user that root's helper processes become: that one, and by a command's alone. */
@@ -369,6 +415,11 @@ static void try_all(void *arg)
 		_exit(6);
 	if (mmap(NULL, 4096, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
 		_exit(7);
+	/* by a descriptor of its own, and by a limit */
+	if (fcntl(STDIN_FILENO, F_SETOWN, 1) == 0 || errno != EPERM)
+		_exit(8);
+	if (prlimit(1, RLIMIT_CPU, NULL, NULL) == 0 || errno != EPERM)
+		_exit(9);
 }
 
 static int children(void)
@@ -434,13 +485,14 @@ CHILD(told_in_a_file)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),	     cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_machine),	     cmocka_unit_test(test_otherwise),
-		cmocka_unit_test(test_opening),	     cmocka_unit_test(test_becoming),
-		cmocka_unit_test(test_children),     cmocka_unit_test(test_daemons),
-		cmocka_unit_test(test_daemons_told), cmocka_unit_test(test_commands),
-		cmocka_unit_test(test_for_engines),  cmocka_unit_test(test_no_namespace),
-		cmocka_unit_test(test_unknown),	     cmocka_unit_test(test_told_in_a_file),
+		cmocka_unit_test(test_numbers),	       cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_machine),	       cmocka_unit_test(test_otherwise),
+		cmocka_unit_test(test_opening),	       cmocka_unit_test(test_becoming),
+		cmocka_unit_test(test_of_others),      cmocka_unit_test(test_children),
+		cmocka_unit_test(test_daemons),	       cmocka_unit_test(test_daemons_told),
+		cmocka_unit_test(test_commands),       cmocka_unit_test(test_for_engines),
+		cmocka_unit_test(test_no_namespace),   cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_told_in_a_file),
 	};
 
 	(void)unsetenv("PERFWIND_REFUSED");

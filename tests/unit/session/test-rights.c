@@ -137,6 +137,7 @@ static int session(void)
 		return 0;
 	rights_lend_session();
 	EXPECT(caps_get(&caps) == 0 && !(caps.permitted & gone));
+	EXPECT(prctl(PR_CAPBSET_READ, CAP_SYS_MODULE, 0, 0, 0) == 0);
 	EXPECT((caps.effective & RIGHT(PERFMON)) && (caps.effective & RIGHT(SYS_PTRACE)));
 	EXPECT(child_start(&c, &pid) == 0 && waitpid(pid, &status, 0) == pid && status == 0);
 	rights_settle_session(true);
