@@ -31,7 +31,7 @@ void cfi_index_deinit(struct cfi_index *index);
 /* CFI_OK and the offset of an FDE that covers @vaddr, or CFI_NONE. */
 enum cfi_result cfi_index_find(const struct cfi_index *index, uint64_t vaddr, uint32_t *ret_offset);
 
-/* x86-64: of a row, what a packed rule needs (cfi-quick.c). */
+/* x86-64: of a row, what a packed rule needs (cfi-row.c). */
 struct cfi_quick {
 	int64_t cfa, bp, ra; /* CFA = register + cfa; saved at CFA + bp and CFA + ra; 0: kept */
 	uint32_t cfa_register;
@@ -150,9 +150,6 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 /* The row as a rule; @offset and @debug_frame name its FDE for the slow road. */
 rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame);
 
-/* The packed rule of an x86-64 row: the CFA by rbp or rsp, rbp and the return address at these
- * distances from it (@bp 0: kept).  false: it cannot be packed. */
-bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rule_t *ret_rule);
 /* What a CIE's program comes to; whatever its machine.  false: not told here. */
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
 /* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here.  *ret_ends (may be NULL): the
@@ -175,23 +172,3 @@ enum {
 	CFI_LANDING_PROGRAM = 48, /* bytes at least that say where sixteen registers are */
 };
 bool cfi_is_landing(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row);
-
-/* Registers of one frame, as far as known. */
-struct cfi_regs {
-	uint64_t r[DWARF_REGS];
-	uint64_t known; /* bit by DWARF number */
-};
-
-struct cfi_memory {
-	/* 1 to 8 bytes, zero-extended; false: not there. */
-	bool (*read)(struct cfi_memory *memory, uint64_t address, unsigned size,
-		     uint64_t *ret_value);
-	uint64_t missed; /* the address of a read that failed */
-};
-
-/* Evaluates a DWARF expression of bounded length and time.  @push: the first value on the stack,
- * NULL: none.
- * @bias: what DW_OP_addr needs to become an address of the process. */
-enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs,
-			     uint64_t bias, const uint64_t *push, struct cfi_memory *memory,
-			     uint64_t *ret_value);

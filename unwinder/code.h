@@ -25,6 +25,68 @@ bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_
  * of which they are the first frame: what stands behind them there is of long ago. */
 bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
-/* code-aarch64.c */
-bool code_ends_in_call_aarch64(const uint8_t *code, size_t len);
-enum rule_form code_form_aarch64(const uint8_t *code, size_t before, size_t len);
+enum {
+	CODE_WALK_BEFORE = 64, /* bytes wanted before an address: loops jump back */
+	CODE_WALK_AFTER = 640,
+	CODE_WALK_MAX = 4096, /* the largest distance from rsp that is told */
+	CODE_SOURCE_MAX = 2047 * 8,
+};
+
+/* What a register will hold before it is of use: what another one holds now, or what stands in
+ * memory at that and @offset (a multiple of 8, up to CODE_SOURCE_MAX). */
+struct code_source {
+	uint8_t reg; /* DWARF's number */
+	bool memory;
+	uint32_t offset;
+};
+
+enum code_way_kind {
+	CODE_WAY_STACK, /* the return address is @ra bytes above rsp, a multiple of 8 */
+	CODE_WAY_FP,	/* rbp is the frame's: [rbp] and [rbp + 8] */
+	/* It is not on this stack yet: it will be pushed to where rsp is.  So ends what goes to
+	 * another stack: glibc's swapcontext(). */
+	CODE_WAY_PUSHES,
+};
+
+struct code_way {
+	enum code_way_kind kind;
+	uint32_t ra; /* CODE_WAY_STACK */
+	int32_t bp;  /* the same of the caller's rbp; -1: it is in rbp */
+	struct code_source from,
+		bp_from; /* CODE_WAY_PUSHES: the return address, the caller's rbp */
+};
+/* @code: @len bytes of x86-64 code, the walk begins at @at.  false: no end was met that says so. */
+bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
+/* How straight code ends: with no call and no branch in it but jumps that are always taken, it is what
+ * will happen next. */
+enum code_exit_kind {
+	CODE_EXIT_RETURN,
+	CODE_EXIT_JUMP,	   /* to @to, outside of the code */
+	CODE_EXIT_POINTER, /* jumps to an address out of a register or memory */
+};
+struct code_exit {
+	enum code_exit_kind kind;
+	bool pops;  /* a register that belongs to the caller was popped on the way */
+	int64_t sp; /* rsp at the end, from where it is now */
+	int64_t bp; /* where the caller's rbp is, from there, too; -1: in rbp */
+	int64_t to; /* CODE_EXIT_JUMP: from @code */
+};
+/* false: it ends in another way, or what is on the way is not known. */
+bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *ret_exit);
+/* @code: a function from its first byte on.  The offset of the first instruction that moves rsp
+ * other than by calling, in the order of addresses, or that is not known and may, or is cut by the
+ * end; @len: none. */
+size_t code_moves_sp(const uint8_t *code, size_t len);
+
+struct code_insn {
+	size_t length;
+	const uint8_t *op; /* the last opcode byte; ModRM behind it */
+	uint8_t rex;
+	bool two, vex;
+	bool narrow;  /* 0x66, and no REX.W */
+	bool segment; /* of fs or gs */
+};
+/* false: not known, or longer than @len. */
+bool code_decode(struct code_insn *in, const uint8_t *code, size_t len);
+/* The length of the instruction at @code, 0: not known, or longer than @len. */
+size_t code_length(const uint8_t *code, size_t len);

@@ -169,7 +169,7 @@ static bool hole_is_due(struct native_hole *h)
 
 void native_hole_note(struct native *e, const struct walk *w)
 {
-	struct native_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
+	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
 	struct native_hole *h = hole_is_for(w) ? hole_find(e, w->snapshot) : NULL;
 	uint64_t begin;
 

@@ -1,11 +1,189 @@
-/* native-rule.c - see native.h.  The rule of an address, as its module's CFI says it. */
+/* native-rule.c - see native.h.  The rule of an address, and the memory that it is read from.
+ *
+ *   by_pc      miss: a pc not met in this process
+ *     -> map     binary search
+ *     -> by_vaddr  hit: the same code was met in another process (a parallel build: nearly always)
+ *       -> .eh_frame_hdr -> FDE -> its program -> rule, put into both caches
+ *
+ * Results that can change are not cached: no mapping, or a module that waits to be loaded.
+ *
+ * Each arrow is a cache line that was not used for a while and that holds the address of the next
+ * one.  The leaves of sixteen stacks are known at once, so those that miss follow the arrows in
+ * parallel (native_ahead). */
 #include <errno.h>
+#include <unistd.h>
 
-#include "unwinder/code-walk.h"
 #include "unwinder/native.h"
 
-/* A function that goes to another stack has so many bytes: glibc's, 260; with CET, some 700. */
+static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
+			uint64_t address, const struct cfi_fde *fde, rule_t *rule);
+
+/* ---- memory of the process ----
+ *
+ * A deep stack continues beyond the copy; the stack of a signal handler leads to another stack.  The
+ * process has run on since the sample, but its outer frames mostly have not changed.  They are
+ * trusted when the bytes of the copy around the frame where the walk leaves it still read the same:
+ *
+ *     copy   |................[sp of the frame .. 256 bytes]| needed
+ *     process                 [ same?                      ]  [ 64 KB pieces, 8 MB in all ...
+ *
+ * Those bytes may be locals of a function that still runs.  Then they have changed although its
+ * frame has not: a copy ends in the middle of a large frame at a page that was never touched.  In
+ * that case the return address is the proof: it must follow a direct call of this function. */
+
+/* Does the process still have what the copy has, at the frame that the walk stands on? */
+static bool deep_matches(struct walk *w)
+{
+	const struct uw_snapshot *s = w->snapshot;
+	uint64_t at = w->sp - w->base, len = s->stack_len, from;
+	struct uw_memory *memory = s->space->memory;
+	uint8_t now[NATIVE_OVERLAP];
+
+	if (!memory || len < 64)
+		return false;
+	at = at > len ? len : at;
+	at = min_u64(at + NATIVE_OVERLAP, len); /* the window's end */
+	from = at > NATIVE_OVERLAP ? at - NATIVE_OVERLAP : 0;
+	return memory->read(memory, w->base + from, now, at - from) == (ssize_t)(at - from) &&
+	       !memcmp(now, s->stack + from, at - from);
+}
+
+static bool chunk_has(const struct native *e, const struct walk *w, uint64_t address, size_t len)
+{
+	return e->chunk_owner == w && address >= e->chunk_start && e->chunk_len >= len &&
+	       address - e->chunk_start <= e->chunk_len - len;
+}
+
+/* Reads the piece that begins at @address. */
+static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
+{
+	struct uw_memory *memory = w->snapshot->space->memory;
+	ssize_t got;
+
+	if (w->deep_failed || w->deep_read >= NATIVE_DEEP_MAX ||
+	    (!w->deep_read && !deep_matches(w))) {
+		w->deep_failed = true;
+		return false;
+	}
+	if (!e->chunk)
+		e->chunk = malloc(NATIVE_CHUNK);
+	if (!e->chunk) {
+		e->no_memory = true;
+		return false;
+	}
+	w->deep_read += NATIVE_CHUNK;
+	e->chunk_owner = NULL;
+	got = memory->read(memory, address, e->chunk, NATIVE_CHUNK);
+	/* The last piece of a stack is short, and some readers give all or nothing. */
+	for (size_t len = NATIVE_CHUNK / 2; got <= 0 && len >= 64; len /= 2)
+		got = memory->read(memory, address, e->chunk, len);
+	if (got < 8 || got > NATIVE_CHUNK)
+		return false;
+	e->chunk_owner = w;
+	e->chunk_start = address;
+	e->chunk_len = (uint64_t)got;
+	return true;
+}
+
+bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len)
+{
+	const struct uw_snapshot *s = w->snapshot;
+	uint64_t at = address - w->base;
+
+	if (s->stack_len >= len && at <= s->stack_len - len) {
+		memcpy(to, s->stack + at, len);
+		return true;
+	}
+	if (!chunk_has(e, w, address, len) && !chunk_read(e, w, address & ~7ull))
+		return false;
+	if (!chunk_has(e, w, address, len))
+		return false;
+	memcpy(to, e->chunk + (address - e->chunk_start), len);
+	return true;
+}
+
+bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word)
+{
+	if (native_bytes(e, w, address, ret_word, sizeof(*ret_word)))
+		return true;
+	uw_result_out_of_copy(w->snapshot, w->res, address);
+	return false;
+}
+
+/* Is there a call of the function at the walk's pc before @ra? */
+static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
+{
+	uint64_t pc = walk_lookup(w), begin, end;
+	struct native_place place;
+	uint8_t code[5];
+	int32_t to;
+
+	if (native_code(w, ra, sizeof(code), 0, code) != sizeof(code) || code[0] != 0xe8 ||
+	    native_place(w, pc, &place) != NATIVE_PLACE ||
+	    !native_function(e, &place, &begin, &end))
+		return false;
+	memcpy(&to, code + 1, sizeof(to));
+	return ra + (uint64_t)(int64_t)to == pc - place.vaddr + begin;
+}
+
+bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
+{
+	uint64_t ra;
+
+	if (w->machine->link || !w->snapshot->space->memory || !w->deep_failed || w->deep_read)
+		return false;
+	w->deep_failed = false;
+	w->deep_read = 1; /* nothing is compared */
+	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && calls_this(e, w, ra)) {
+		w->deep_flags = UW_FRAME_GUESSED;
+		return true;
+	}
+	w->deep_failed = true;
+	e->chunk_owner = NULL;
+	return false;
+}
+
+/* The file of a module, where the images keep one: only then may it be asked here (module.h, lone). */
+static int code_file(const struct uw_map *map)
+{
+	const struct uw_image *image = map->module ? uw_module_image(map->module) : NULL;
+
+	return image ? image->fd : -1;
+}
+
+bool native_has_code(const struct walk *w, uint64_t address)
+{
+	const struct uw_map *map;
+
+	if (w->snapshot->space->memory)
+		return true;
+	map = uw_space_find(w->snapshot->space, address - 1);
+	return map && code_file(map) >= 0;
+}
+
+size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after, uint8_t *to)
+{
+	struct uw_memory *memory = w->snapshot->space->memory;
+	const struct uw_map *map = uw_space_find(
+		w->snapshot->space, address - 1); /* a call may be the mapping's last bytes */
+	uint64_t from = address - before;
+	ssize_t got;
+	int fd;
+
+	if (!map || address - map->start < before)
+		return 0;
+	after = min_u64(after, map->end - address);
+	got = memory ? memory->read(memory, from, to, before + after) : 0;
+	fd = got > 0 ? -1 : code_file(map);
+	if (fd >= 0)
+		got = pread(fd, to, before + after, (off_t)(from - map->start + map->offset));
+	return got > 0 && (size_t)got <= before + after ? (size_t)got : 0;
+}
+
+/* Size of a function that switches to another stack: glibc's has 260 bytes; with CET, some 700. */
 enum { STILL_MIN = 8, STILL_MAX = 1024, STILL_STEP = 256, STILL_INSN = 15 };
+
+/* ---- CFI of an address ---- */
 
 enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
 {
@@ -305,8 +483,10 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	return true;
 }
 
-rule_t native_compile(struct native *e, const struct walk *w, const struct native_place *place,
-		      uint64_t address, bool *ret_kept)
+/* The rule of @address, at @place in an image, for the frame that the walk stands on.  *ret_kept is
+ * false where it is not for other processes.  RULE_NONE: more of the module has to be loaded. */
+static rule_t native_compile(struct native *e, const struct walk *w,
+			     const struct native_place *place, uint64_t address, bool *ret_kept)
 {
 	/* Callers stand behind a call, and no epilogue has one. */
 	bool leaf = walk_is_interrupted(w) && address == walk_lookup(w), ends = true;
@@ -329,5 +509,277 @@ rule_t native_compile(struct native *e, const struct walk *w, const struct nativ
 		return rule_simple(RULE_NONE);
 	default:
 		return rule_simple(RULE_BAD);
+	}
+}
+
+/* ---- CFI without epilogues ----
+ *
+ * Old compilers and much assembly write such CFI.  It is correct up to the first pop; from there to
+ * the ret its CFA is still that of the whole frame:
+ *
+ *     pop  %rbx        CFA = rsp + 24     correct
+ *  -> pop  %rbp        CFA = rsp + 24     rsp + 16 is correct: the CFI leads to the caller's caller
+ *     ret              CFA = rsp + 24     rsp + 8 is correct
+ *
+ * Only an interrupted frame can be there: a caller is behind a call.  Correct CFI has a later row
+ * that releases stack.  Or the last epilogue of the function is before the address, and has rows:
+ * CFI that describes one epilogue describes all of them.  Otherwise the code is read, once an
+ * address.  Straight code up to a ret (or to a jump to another function, whose CFI applies there) is
+ * certain to run next, so where code and CFI differ the code is used.  The frame is still marked as
+ * guessed, because one of two sources is wrong; and its return address must follow a call, so that a
+ * ret used as a jump (a retpoline) leads to no frame. */
+
+enum {
+	EXIT_BEFORE = 64, /* jumps back to a ret that is shared */
+	EXIT_AFTER = 192,
+};
+
+/* Where the return address is when the code has jumped to @vaddr: bytes above rsp there, by the CFI of
+ * what stands there.  false: it is not known, or not by rsp. */
+static bool exit_target(struct native *e, const struct native_place *place, uint64_t vaddr,
+			int64_t *ret_ra)
+{
+	struct native_place target = *place;
+	struct cfi_fde fde;
+	rule_t rule;
+
+	target.vaddr = vaddr;
+	target.fde = 0;
+	if (native_find_row(e, &target, NULL, &rule, &fde) != CFI_OK || rule_kind(rule) != RULE_SP)
+		return false;
+	*ret_ra = rule_cfa(rule) - 8;
+	return true;
+}
+
+/* Bytes from rsp to the return address, by the code alone; < 0: it does not say. */
+static int64_t exit_ra(struct native *e, const struct native_place *place,
+		       const struct cfi_fde *fde, const struct code_exit *exit, uint64_t code_vaddr)
+{
+	uint64_t to = code_vaddr + (uint64_t)exit->to;
+	int64_t ra = 0;
+
+	switch (exit->kind) {
+	case CODE_EXIT_RETURN:
+		break;
+	case CODE_EXIT_JUMP:
+		if ((to >= fde->begin && to < fde->end) || !exit_target(e, place, to, &ra))
+			return -1;
+		break;
+	case CODE_EXIT_POINTER:
+		if (!exit->pops) /* a table of a switch, as likely */
+			return -1;
+	}
+	ra += exit->sp;
+	return ra & 7 || ra > CODE_WALK_MAX ? -1 : ra;
+}
+
+/* The walk stands on an interrupted frame at @address, whose CFI (@fde) says *rule and tells of no
+ * epilogue from there on.  Where the code shows that it returns in another way *rule becomes that,
+ * as a guess.  false: the code cannot be read now. */
+static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
+			uint64_t address, const struct cfi_fde *fde, rule_t *rule)
+{
+	uint8_t code[EXIT_BEFORE + EXIT_AFTER];
+	size_t before = min_u64(EXIT_BEFORE, place->vaddr - fde->begin), len;
+	struct code_exit exit;
+	int64_t ra;
+
+	if (w->machine->link || !rule_is_frame(*rule))
+		return true;
+	/* By the second byte: the first may be its mapping's first. */
+	len = native_code(w, address + 1, before + 1,
+			  min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
+	if (len <= before)
+		return native_has_code(w, address + 1);
+	if (!code_exits(code, before, len, &exit) || (exit.bp >= 0 && exit.bp & 7) ||
+	    exit.bp > CODE_WALK_MAX)
+		return true;
+	ra = exit_ra(e, place, fde, &exit, place->vaddr - before);
+	if (ra < 0)
+		return true;
+	/* By rbp: true as long as rbp is to be popped yet. */
+	if (rule_kind(*rule) == RULE_FP ? exit.bp >= 0 : ra + 8 == rule_cfa(*rule))
+		return true;
+	*rule = rule_with_way(rule_guess(RULE_NOT_TRUE, RULE_FORM_UNKNOWN), (uint32_t)ra / 8,
+			      exit.bp < 0 ? 0 : (uint32_t)exit.bp / 8 + 1);
+	return true;
+}
+
+/* ---- a miss in the cache by pc ---- */
+
+/* A caller in no mapping is no caller: what stands on the stack there is not a return address. */
+static rule_t native_no_module(struct native *e, struct walk *w)
+{
+	uint64_t frame = w->frames[w->n - 1];
+
+	/* But for a signal trampoline that is the first of its mapping. */
+	if (frame & UW_FRAME_CALLER && uw_space_find(w->snapshot->space, uw_frame_pc(frame)) &&
+	    native_is_signal(e, w))
+		return rule_guess(RULE_NO_FILE, RULE_FORM_SIGRETURN);
+	if (frame & UW_FRAME_CALLER)
+		w->n--;
+	if (frame & UW_FRAME_GUESSED)
+		walk_end(w, UW_FAILED, UW_NO_UNWIND_INFO, uw_frame_pc(w->frames[w->n - 1]));
+	else
+		walk_end(w, UW_FAILED, UW_NO_MODULE, uw_frame_pc(frame));
+	return rule_simple(RULE_NONE);
+}
+
+/* Key 0 promises nothing about other spaces of key 0. */
+void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
+{
+	if (w->snapshot->space->key)
+		rule_cache_put(&e->by_pc, &w->key, address, rule);
+}
+
+static void native_add(struct native *e, struct walk *w, uint64_t address, rule_t rule)
+{
+	if (w->snapshot->space->key)
+		rule_cache_add(&e->by_pc, &w->key, address, rule);
+}
+
+/* The place of the last miss is where the next one is, mostly.  false: not there. */
+static bool native_same_place(const struct native *e, const struct walk *w, uint64_t address,
+			      struct native_place *place)
+{
+	const struct uw_map *map = e->last.map;
+
+	if (w->snapshot->space != e->last_space || address < map->start || address >= map->end ||
+	    w->machine->arch != e->last.image->arch)
+		return false;
+	*place = e->last;
+	place->vaddr = uw_map_vaddr(map, address);
+	return true;
+}
+
+static enum native_where native_miss_place(struct native *e, const struct walk *w, uint64_t address,
+					   struct native_place *place)
+{
+	enum native_where where;
+
+	if (w->ahead_address == address) {
+		*place = w->ahead;
+		return NATIVE_PLACE;
+	}
+	if (native_same_place(e, w, address, place))
+		return NATIVE_PLACE;
+	where = native_place(w, address, place);
+	if (where == NATIVE_PLACE && place->image) {
+		e->last = *place;
+		e->last_space = w->snapshot->space;
+	}
+	return where;
+}
+
+static rule_t native_pending(struct walk *w, const struct native_place *place, uint64_t address)
+{
+	walk_end(w, UW_PENDING, UW_OK, address);
+	w->res->pending = place->map->module;
+	return rule_simple(RULE_NONE);
+}
+
+/* Have other processes than the walk's met the module?  Else by_vaddr has nothing that by_pc has not (or
+ * had, where a full set dropped it), and its line, which nobody had for a while, need not be waited
+ * for. */
+static bool native_is_shared(struct native *e, const struct walk *w, uint32_t serial)
+{
+	struct native_user *user = &e->users[serial % NATIVE_USERS];
+	uint32_t key = w->snapshot->space->key;
+
+	if (user->serial == serial && user->key == key)
+		return !key;
+	user->key = user->serial ? 0 : key;
+	user->serial = serial;
+	return !user->key;
+}
+
+rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
+{
+	struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, address);
+	struct native_place place;
+	struct rule_key key;
+	uint32_t serial;
+	bool kept = true;
+	rule_t rule;
+
+	if (entry)
+		return entry->rule & RULE_MASK;
+	e->stats.cache_misses++;
+	switch (native_miss_place(e, w, address, &place)) {
+	case NATIVE_NO_MAP:
+		return native_no_module(e, w);
+	case NATIVE_PENDING:
+		return native_pending(w, &place, address);
+	default:
+		break;
+	}
+	if (!place.image) {
+		rule = rule_guess(place.why, RULE_FORM_UNKNOWN);
+		e->not_readable |= place.why == RULE_NOT_READABLE;
+		native_add(e, w, address, rule);
+		return rule;
+	}
+	serial = uw_module_serial(place.map->module);
+	key = rule_key(serial);
+	rule_cache_prefetch(&e->by_vaddr, &key, place.vaddr);
+	if (!(place.vaddr >> 48) && native_is_shared(e, w, serial))
+		entry = rule_cache_find(&e->by_vaddr, &key, place.vaddr);
+	if (entry) {
+		e->stats.shared_hits++;
+		rule = entry->rule & RULE_MASK;
+	} else {
+		rule = native_compile(e, w, &place, address, &kept);
+		if (rule_kind(rule) == RULE_NONE)
+			return native_pending(w, &place, address);
+		if (kept && !(place.vaddr >> 48) && !e->no_memory)
+			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
+	}
+	/* What nobody can tell now a reader may tell the next snapshot. */
+	if (kept || native_has_code(w, address))
+		native_add(e, w, address, rule);
+	return rule;
+}
+
+/* A leaf's place, and the first lines that its rule is read from. */
+static bool ahead_place(struct native *e, struct walk *w)
+{
+	struct rule_key key;
+
+	if (rule_cache_find(&e->by_pc, &w->key, w->address) ||
+	    native_miss_place(e, w, w->address, &w->ahead) != NATIVE_PLACE || !w->ahead.image ||
+	    !cfi_has_table(w->ahead.image))
+		return false;
+	w->ahead_address = w->address;
+	key = rule_key(uw_module_serial(w->ahead.map->module));
+	rule_cache_prefetch(&e->by_vaddr, &key, w->ahead.vaddr);
+	cfi_table_prefetch_slice(w->ahead.image, w->ahead.vaddr);
+	return true;
+}
+
+void native_ahead(struct native *e, struct walk *const *walks, size_t n)
+{
+	enum { LINE = 64 };
+	struct walk *missing[UW_BATCH];
+	size_t n_missing = 0;
+	uint32_t offset;
+	rule_t rule;
+
+	for (size_t i = 0; i < n; i++) {
+		struct walk *w = walks[i];
+
+		if (!rule_cache_at(w->entry, &w->key, w->address, &rule) && ahead_place(e, w))
+			missing[n_missing++] = w;
+	}
+	for (size_t i = 0; i < n_missing; i++)
+		cfi_table_prefetch_entries(missing[i]->ahead.image, missing[i]->ahead.vaddr);
+	for (size_t i = 0; i < n_missing; i++) {
+		struct native_place *place = &missing[i]->ahead;
+
+		if (cfi_table_find(place->image, place->vaddr, &offset) != CFI_OK ||
+		    offset == UINT32_MAX)
+			continue;
+		place->fde = offset + 1;
+		__builtin_prefetch(place->image->eh_frame.data + offset);
+		__builtin_prefetch(place->image->eh_frame.data + offset + LINE);
 	}
 }

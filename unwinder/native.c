@@ -1,21 +1,311 @@
-/* native.c - see native.h.
+/* native.c - see native.h.  The batch of walks, and the outer frames that a stack shares with an
+ * earlier stack of its thread.
  *
- * The stack bytes were written by the kernel moments ago on another cache's account, the rules are in
- * a cache of a megabyte, and a frame's two loads (return address, rule) depend on each other.
- * Walking one stack at a time costs two misses a frame; so sixteen are walked round-robin, in half
- * visits, each ending with a prefetch for the next half of the same walk:
+ * The kernel wrote the stack bytes moments ago on another CPU, the rules are in a cache of a
+ * megabyte, and the two loads of a frame (return address, rule) depend on each other.  Walking one
+ * stack at a time costs two cache misses a frame.  So sixteen stacks are walked round-robin, in half
+ * visits, each of which ends with a prefetch for the next half visit of the same walk:
  *
  *     arrive   load RA, rbp  ->  push frame  ->  prefetch the line of its rule
  *              15 other walks meanwhile
  *     leave    rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA - M]
  *              15 other walks meanwhile
  *
- * A visit has no branch that depends on data but those that are nearly always the same: hit, plain
- * rule, in the copy.  Whatever else happens is native_other()'s. */
+ * The branches of a visit that depend on data nearly always go the same way: cache hit, plain rule,
+ * in the copy.  native_other() handles everything else. */
 #include <errno.h>
 
 #include "base/error.h"
 #include "unwinder/native.h"
+
+/* ---- trails ----
+ *
+ * Between two samples most outer frames of a thread do not change: 40 to 70 of 100, from main() up.
+ * A trail keeps one stack of a thread: the registers of each frame, and the words on the stack that
+ * led to them.  A walk that comes to a frame of the trail with the same registers would read the
+ * same words and find the same rules.  So it reads the words of the trail, all at once instead of
+ * one after the other.  When none has changed, the rest of the stack has not changed either:
+ *
+ *     trail   f0 f1 f2 f3 f4 .. fn root       walk   g0 g1 f2   same pc, rsp, (rbp)
+ *                                                    words behind f2 the same -> f3 .. fn root
+ *
+ * The thread's number is not trusted: it only selects the trail to compare with.  rbp is compared
+ * only where a frame further out depends on it, because code without frame pointers leaves any value
+ * there.
+ *
+ * Only frames of plain rules are on a trail: others depend on more than rsp and rbp.  To make a
+ * trail, a stack that was just walked is walked again, which costs as much as the walk.  So a trail
+ * is made only when some stacks in a row had no use for the old one, and the interval grows while
+ * that continues. */
+
+enum { TRAIL_WAIT_MIN = 4, TRAIL_WAIT_MAX = 64, TRAIL_LEAST = 8 };
+
+static const uint32_t native_no_marks[NATIVE_MARKS];
+
+/* Where the mark of a stack pointer is: a hit is nearly always a step of the trail. */
+static inline uint32_t *native_mark(uint32_t *marks, uint64_t sp)
+{
+	return &marks[sp >> 4 & (NATIVE_MARKS - 1)];
+}
+
+static inline bool native_is_marked(const uint32_t *marks, uint64_t sp)
+{
+	return marks[sp >> 4 & (NATIVE_MARKS - 1)] == (uint32_t)sp;
+}
+
+static void trail_clear(struct native_trail *t)
+{
+	t->n = t->n_saved = 0;
+	memset(t->marks, 0, sizeof(t->marks));
+}
+
+/* The frame of the trail whose stack pointer is @sp, or n. */
+static uint32_t trail_find(const struct native_trail *t, uint64_t sp)
+{
+	uint32_t low = 0, high = t->n;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (t->steps[mid].sp < sp)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < t->n && t->steps[low].sp == sp ? low : t->n;
+}
+
+/* Is every word that the trail behind step @at stands on what it was?  Copies the frames on the
+ * way. No branch in it: the words come from memory side by side. */
+static bool trail_holds(const struct walk *w, const struct native_trail *t, uint32_t at)
+{
+	uint64_t *to = w->frames + w->n, differ = 0;
+
+	for (uint32_t i = at + 1; i < t->n; i++) {
+		const struct native_trail_step *s = &t->steps[i];
+
+		differ |= walk_word(w, s->sp - 8) ^ uw_frame_pc(s->frame);
+		*to++ = s->frame;
+	}
+	for (uint32_t i = t->steps[at].saved; i < t->n_saved; i++)
+		differ |= walk_word(w, t->saved[i].address) ^ t->saved[i].bp;
+	return !differ;
+}
+
+static inline const struct native_trail *trail_of(const struct walk *w)
+{
+	return container_of(w->marks, const struct native_trail, marks[0]);
+}
+
+/* Does the walk stand on step @at?  Asked again when the words are there: meanwhile another walk may
+ * have made a new trail of it. */
+static bool trail_fits(const struct walk *w, const struct native_trail *t, uint32_t at)
+{
+	const struct native_trail_step *s = &t->steps[at];
+
+	return at < t->n && s->sp == w->sp && s->frame == w->frames[w->n - 1] &&
+	       (!s->by_bp || s->bp == w->bp) && t->key == w->snapshot->space->key &&
+	       t->steps[t->n - 1].sp - 8 - w->base < w->room && w->sp >= w->base &&
+	       t->n - at - 1 <= w->max - w->n;
+}
+
+/* The walk comes to a frame whose sp is marked: is it the trail's?  Asks for the words that the rest
+ * of the trail stands on. */
+static void native_trail_meet(struct walk *w)
+{
+	const struct native_trail *t = trail_of(w);
+	uint32_t at;
+
+	if (w->marks == native_no_marks)
+		return; /* its marks are a number, too */
+	at = trail_find(t, w->sp);
+	if (!trail_fits(w, t, at))
+		return; /* a frame further out may be the same yet */
+	w->met = at + 1;
+	for (uint32_t i = at + 1; i < t->n; i++)
+		__builtin_prefetch((const void *)(uintptr_t)(t->steps[i].sp - 8 + w->shift));
+	for (uint32_t i = t->steps[at].saved; i < t->n_saved; i++)
+		__builtin_prefetch((const void *)(uintptr_t)(t->saved[i].address + w->shift));
+}
+
+/* It is, and the words are there.  true: the walk ended, by the trail. */
+static bool native_trail_end(struct native *e, struct walk *w)
+{
+	const struct native_trail *t = trail_of(w);
+	uint32_t at = w->met - 1;
+
+	w->met = 0;
+	if (!trail_fits(w, t, at))
+		return false;
+	w->marks = native_no_marks; /* once is enough */
+	if (!trail_holds(w, t, at))
+		return false;
+	w->n += t->n - at - 1;
+	w->reused = t->n - at - 1;
+	e->stats.reused_frames += w->reused;
+	walk_end(w, UW_WHOLE, UW_OK, 0);
+	return true;
+}
+
+int native_trail_step(const struct native *e, const struct walk *w, struct native_trail_step *s,
+		      struct native_trail_step *ret_next)
+{
+	uint64_t address = uw_frame_lookup(s->frame), cfa, saved;
+	const struct rule_entry *entry =
+		address >> 48 ? NULL : rule_cache_find(&e->by_pc, &w->key, address);
+	enum rule_kind kind = entry ? rule_kind(entry->rule) : RULE_NONE;
+
+	if (kind == RULE_ROOT)
+		return 0;
+	if (kind != RULE_SP && kind != RULE_FP)
+		return -1;
+	s->by_bp = kind == RULE_FP;
+	cfa = (s->by_bp ? s->bp : s->sp) + (uint64_t)rule_cfa(entry->rule);
+	saved = rule_saved(entry->rule);
+	if (s->sp < w->base || cfa <= s->sp || cfa - 8 - w->base >= w->room)
+		return -1;
+	*ret_next = (struct native_trail_step){.sp = cfa, .bp = s->bp};
+	if (saved && saved <= cfa - s->sp) {
+		s->slot = cfa - saved;
+		ret_next->bp = walk_word(w, s->slot);
+	}
+	return 1;
+}
+
+/* The last steps of the walk, as many as there is room for.  false: it does not end in a root. */
+static bool trail_walk(const struct native *e, const struct walk *w, struct native_trail *t)
+{
+	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
+	uint32_t i = w->plain_n - 1;
+	int r;
+
+	for (;; i++, step = next) {
+		if (i == w->n)
+			return false;
+		step.frame = w->frames[i];
+		r = native_trail_step(e, w, &step, &next);
+		if (r < 0)
+			return false;
+		if (w->n - i <= NATIVE_TRAIL_STEPS)
+			t->steps[t->n++] = step;
+		if (!r)
+			return i == w->n - 1;
+		if (i + 1 < w->n && walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))
+			return false;
+	}
+}
+
+/* Finds out where rbp matters: at a frame that stands on it, and inward of it up to the one that
+ * saved it.  Of the saved words, only those are kept that matter. */
+static void trail_needs(struct native_trail *t)
+{
+	bool needed = false;
+
+	for (uint32_t i = t->n; i-- > 0;) {
+		struct native_trail_step *s = &t->steps[i];
+
+		if (s->slot && !needed)
+			s->slot = 0;
+		needed = s->by_bp || (needed && !s->slot);
+		s->by_bp = needed;
+	}
+	for (uint32_t i = 0; i < t->n; i++) {
+		t->steps[i].saved = t->n_saved;
+		if (t->steps[i].slot)
+			t->saved[t->n_saved++] =
+				(struct native_saved){t->steps[i].slot, t->steps[i + 1].bp};
+	}
+}
+
+static void trail_make(const struct native *e, const struct walk *w, struct native_trail *t)
+{
+	trail_clear(t);
+	if (!trail_walk(e, w, t)) {
+		t->n = 0;
+		return;
+	}
+	trail_needs(t);
+	t->key = w->snapshot->space->key;
+	t->thread = w->snapshot->thread;
+	/* The innermost wins a place that two want: a walk that meets it saves most. */
+	for (uint32_t i = t->n; i-- > 0;)
+		*native_mark(t->marks, t->steps[i].sp) = (uint32_t)t->steps[i].sp;
+}
+
+/* aarch64: its return addresses are not at one place, below the caller's sp. */
+static bool trail_is_for(const struct walk *w)
+{
+	return w->snapshot->thread && w->snapshot->space->key && !w->machine->link;
+}
+
+static struct native_trail **trail_place(struct native *e, const struct uw_snapshot *snapshot)
+{
+	uint64_t who = (uint64_t)snapshot->space->key << 32 | snapshot->thread;
+
+	return &e->trails[hash_u64(who) % NATIVE_TRAILS];
+}
+
+/* A walk begins: which trail it may meet. */
+static void native_trail_begin(struct native *e, struct walk *w)
+{
+	const struct uw_snapshot *snapshot = w->snapshot;
+	struct native_trail *t;
+
+	w->reused = w->met = 0;
+	w->marks = native_no_marks;
+	if (!trail_is_for(w))
+		return;
+	t = *trail_place(e, snapshot);
+	if (t && t->thread == snapshot->thread && t->key == snapshot->space->key)
+		w->marks = t->marks;
+}
+
+static void native_trail_note(struct native *e, struct walk *w)
+{
+	struct native_trail **place, *t;
+
+	if (!trail_is_for(w) || w->n < TRAIL_LEAST || w->res->outcome != UW_WHOLE ||
+	    w->res->completed)
+		return;
+	place = trail_place(e, w->snapshot);
+	t = *place;
+	if (!t) {
+		t = *place = malloc(sizeof(*t)); /* without memory there is none, that is all */
+		if (!t)
+			return;
+		t->thread = t->key = 0; /* its steps and words count as far as n and n_saved */
+		trail_clear(t);
+		e->stats.cache_bytes += sizeof(*t);
+		t->wait = TRAIL_WAIT_MIN;
+		t->unused = TRAIL_WAIT_MIN - 1;
+	}
+	if (w->reused * 2 >= w->n) {
+		t->unused = 0;
+		t->wait = TRAIL_WAIT_MIN;
+		return;
+	}
+	if (++t->unused < t->wait)
+		return;
+	t->unused = 0;
+	t->wait = (uint32_t)min_u64(t->wait * 2, TRAIL_WAIT_MAX);
+	trail_make(e, w, t);
+}
+
+static void native_trails_clear(struct native *e)
+{
+	for (size_t i = 0; i < NATIVE_TRAILS; i++)
+		if (e->trails[i])
+			trail_clear(e->trails[i]);
+}
+
+/* A walk has ended: makes a trail of it where the old one serves no more. */
+static void native_trails_free(struct native *e)
+{
+	for (size_t i = 0; i < NATIVE_TRAILS; i++)
+		free(e->trails[i]);
+}
+
+/* ---- one frame on, by a plain rule ---- */
 
 static inline uint64_t load(const uint8_t *at)
 {
@@ -108,29 +398,7 @@ static bool walk_plain_from(struct walk *w)
 static __attribute__((noinline)) bool native_other(struct native *e, struct walk *w, rule_t rule)
 {
 	for (;;) {
-		enum step step;
-
-		switch (rule_kind(rule)) {
-		case RULE_NONE: /* native_rule() has ended the walk */
-			return false;
-		case RULE_ROOT:
-			walk_end(w, UW_WHOLE, UW_OK, 0);
-			return false;
-		case RULE_BAD:
-			walk_end(w, UW_FAILED, UW_BAD_CFI, uw_frame_pc(w->frames[w->n - 1]));
-			return false;
-		case RULE_GUESS:
-		case RULE_CHAIN:
-			step = native_guess(e, w, rule);
-			break;
-		case RULE_SLOW:
-			e->stats.slow_frames++;
-			step = native_slow(e, w, rule);
-			break;
-		default:
-			step = native_far(e, w, rule);
-		}
-		if (step == STEP_ENDED)
+		if (native_step(e, w, rule) == STEP_ENDED)
 			return false;
 		rule = native_rule(e, w, walk_lookup(w));
 		if (walk_apply(w, rule))
@@ -275,6 +543,8 @@ static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
 		__builtin_prefetch(&snapshot->regs[link ? (int)UW_ARM64_SP : (int)UW_X86_SP]);
 }
 
+/* ---- the batch ---- */
+
 struct batch {
 	const struct uw_snapshot *snapshots;
 	struct uw_result *results;
@@ -375,6 +645,8 @@ static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *sna
 	}
 	return e->no_memory ? fail(-ENOMEM) : 0;
 }
+
+/* ---- the engine ---- */
 
 static void native_free(struct uw_engine *engine)
 {

@@ -1,14 +1,51 @@
-/* oracle.h - what the engines over libunwind and libdw share: one kept object of the library for
- * each process (space key), bounded, the least recently used dropped.  Private to unwinder/.
- * Thread: the engine's.
+/* oracle.h - what the engines over libunwind and libdw share.  Private to unwinder/.  Thread: the
+ * engine's.
  *
- * Spaces with the same non-zero key agree wherever both have a mapping (unwinder.h), so an object
- * that knows the modules of one may learn those of the other.  Key 0 promises nothing: such an
- * object serves one space only, which it holds a reference on so that the pointer stays a name. */
+ * Memory.  All engines read the stack by uw_stack_word() (engine.h), so that only the unwinding
+ * differs between them.  The oracles also read our copies of the unwind sections, at the addresses
+ * where the process has them:
+ *
+ *     regions   [eh_frame_hdr][eh_frame]      [eh_frame_hdr][eh_frame]  ...   ascending by start
+ *     view      stack word, else region word, else the address is noted as missed
+ *
+ * Spaces.  Each process (space key) has one object of the library, kept until it is the least
+ * recently used of ORACLE_SPACES.  Spaces with the same non-zero key agree wherever both have a
+ * mapping (space.h), so an object that knows the modules of one may add those of the other.  Key 0
+ * promises nothing: its object serves one space and holds a reference to it, so that the pointer
+ * stays unique. */
 #pragma once
 
 #include "symbols/image.h"
-#include "unwinder/memory.h"
+#include "unwinder/engine.h"
+
+struct uw_region {
+	uint64_t start;
+	const uint8_t *data; /* borrowed */
+	size_t size;
+};
+
+struct uw_regions {
+	struct uw_region *list;
+	size_t n, room;
+	size_t last; /* where the last word was found */
+};
+
+void uw_regions_deinit(struct uw_regions *regions);
+/* -ENOMEM; -EINVAL when it is empty or wraps.  One that stands there already is not added again. */
+int uw_regions_add(struct uw_regions *regions, uint64_t start, const void *data, size_t size);
+/* The 8 bytes at @address.  libunwind reads whole aligned words around the bytes that it wants, so
+ * a word that a region holds in part is given, with zeroes for what is outside.  false: no byte of
+ * it is there. */
+bool uw_regions_word(struct uw_regions *regions, uint64_t address, uint64_t *ret_word);
+
+struct uw_view {
+	const struct uw_snapshot *snapshot;
+	struct uw_regions *regions;
+	bool missed; /* a word was not there; set back by the engine */
+	uint64_t missed_at;
+};
+/* Exact for the stack: all 8 bytes or false. */
+bool uw_view_word(struct uw_view *view, uint64_t address, uint64_t *ret_word);
 
 enum { ORACLE_SPACES = 64 };
 
@@ -19,7 +56,7 @@ struct oracle_module {
 	/* libunwind: the binary search table, as addresses; 0 entries: none */
 	uint64_t table, table_base;
 	size_t n_table;
-	void *made_table; /* owned: ours, where the module has none (oracle-table.c) */
+	void *made_table; /* owned: ours, where the module has none */
 };
 
 struct oracle_space {

@@ -43,10 +43,10 @@ enum rule_why {
 	RULE_NO_CFI,
 	RULE_NO_FILE, /* JIT, anonymous */
 	RULE_NOT_READABLE,
-	RULE_NOT_TRUE, /* the code returns in another way than the CFI says (native-exit.c) */
+	RULE_NOT_TRUE, /* the code returns in another way than the CFI says (native-rule.c) */
 };
 
-/* What the code at a pc without CFI says of its frame (guess.h); RULE_FORM_UNKNOWN: not looked at
+/* What the code at a pc without CFI says of its frame (code.h); RULE_FORM_UNKNOWN: not looked at
  * yet. */
 enum rule_form {
 	RULE_FORM_UNKNOWN,
@@ -57,7 +57,7 @@ enum rule_form {
 	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
 	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
-	RULE_FORM_WALKED,    /* x86-64: as the code says (code-walk.h); has rule_way_* */
+	RULE_FORM_WALKED,    /* x86-64: as the code says (code.h); has rule_way_* */
 	RULE_FORM_PUSHES, /* x86-64: the code is on its way to another stack; has rule_source_* */
 };
 

@@ -1,13 +1,15 @@
 /* unwinder.h - (address space, registers, stack bytes) -> frames and one outcome.
  *
  * Thread: an engine belongs to one thread.  Spaces are immutable and counted; modules are shared
- * (module.h). Nothing here needs a live process, a descriptor or a ring: a snapshot is memory.
+ * (module.h).  No function here needs a live process, a descriptor or a ring: a snapshot is memory.
  *
  * Every unwind ends in one outcome:
- *   UW_WHOLE    a root was reached: undefined return address (the ABI's mark for _start, clone), or
- * RA 0 UW_CUT      the next address needed lies outside the copied bytes, and the copy was as long
- * as its room UW_FAILED   with a reason UW_PENDING  a module on the way is not loaded yet
- * (res->pending, borrowed): load it, unwind again
+ *   UW_WHOLE    the walk reached a root: an undefined return address (which the ABI sets for _start
+ *               and clone), or a return address of 0
+ *   UW_CUT      the next address needed lies outside the stack copy, and the copy filled its room
+ *   UW_FAILED   see uw_reason
+ *   UW_PENDING  a module on the stack is not loaded yet (res->pending, borrowed): load it, then
+ *               unwind again
  */
 #pragma once
 

@@ -2,8 +2,6 @@
  * found lies within its bounds. */
 #include <string.h>
 
-#include "unwinder/code-insn.h"
-#include "unwinder/code-walk.h"
 #include "unwinder/code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

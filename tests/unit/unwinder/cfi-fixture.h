@@ -7,6 +7,7 @@
 #include "tests/unit/cmocka.h"
 
 #include "unwinder/cfi.h"
+#include "unwinder/expression.h"
 #include "symbols/parts.h"
 
 #define UNUSED __attribute__((unused))

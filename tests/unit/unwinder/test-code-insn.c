@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwinder/code-insn.h"
+#include "unwinder/code.h"
 
 /* Each instruction of this program: "  address:\tbytes \tmnemonic". */
 static void test_lengths(void **state)

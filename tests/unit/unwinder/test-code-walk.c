@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwinder/code-walk.h"
+#include "unwinder/code.h"
 #include "unwinder/regs.h"
 
 struct walked {

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "unwinder/memory.h"
+#include "unwinder/oracle.h"
 
 #define SP 0x7ffc00001000ull
 

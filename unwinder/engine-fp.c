@@ -1,11 +1,11 @@
-/* fp.c - the engines by frame pointers.
+/* engine-fp.c - the two engines that follow frame pointers.
  *
- *   fp       the kernel's user callchain as it is: no registers, no stack copy.  The kernel stops
- * where the chain of frame pointers does, and does not say why, so its stacks count as whole but
- * for those that filled the room. fp-copy  the same chain over our copy: [rbp] the caller's rbp,
- * [rbp + 8] the return address.
+ *   fp       the kernel's user callchain as it is: no registers, no stack copy.  The kernel ends the
+ *            callchain where the frame pointers end and gives no reason, so a stack counts as whole
+ *            unless it filled its room.
+ *   fp-copy  the same over our stack copy: [rbp] is the caller's rbp, [rbp + 8] the return address.
  *
- * Neither marks its frames as guessed: the user chose a profile of such frames. */
+ * Neither marks its frames as guessed: the user asked for this kind of profile. */
 #include <errno.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* rule-cache.c - see rule.h.
+/* rule.c - see rule.h.
  *
  * Where a set is full any of its four entries may go: with 64 K entries and the 4 to 18 thousand
  * addresses that programs were seen to have, full sets are rare, and keeping ages would cost a

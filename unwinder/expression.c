@@ -1,7 +1,8 @@
-/* cfi-expr.c - see cfi.h.  DWARF expressions as CFI has them: DWARF 5, 2.5 and 6.4.2.
+/* expression.c - see expression.h.  DWARF expressions as CFI contains them: DWARF 5, 2.5 and 6.4.2.
  *
  * Bounds: 64 values, 512 operations (branches can loop), bytes inside the expression. */
-#include "unwinder/cfi.h"
+#include "base/bytes.h"
+#include "unwinder/expression.h"
 
 enum {
 	OP_ADDR = 0x03,

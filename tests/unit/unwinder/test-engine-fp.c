@@ -1,4 +1,4 @@
-/* test-fp.c - the engines by frame pointers. */
+/* test-engine-fp.c - the engines by frame pointers. */
 #include "tests/unit/cmocka.h"
 
 #include "unwinder/engine.h"
