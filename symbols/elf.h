@@ -1,9 +1,8 @@
-/* elf.h - reads an ELF image without believing it.  Private to unwinder/.  Thread: loader.
+/* elf.h - reads an ELF image without trusting it.  Private to symbols/.  Thread: loader.
  *
  * One reader for three sources: a file (pread, never mapped), bytes in our memory (an unpacked
  * .gnu_debugdata) and the memory of a process (no section headers there: everything by address).
- * Not libelf: the three share every check this way, and each allocation has a limit that is ours.
- */
+ * libelf is not used, so that the three share every check and each allocation has a limit of ours. */
 #pragma once
 
 #include <elf.h>
@@ -54,8 +53,8 @@ const Elf64_Shdr *uw_elf_section(const struct uw_elf *elf, const char *name);
 /* Contents of a section, unpacked when SHF_COMPRESSED.  -EFBIG over @max. */
 int uw_elf_load_section(const struct uw_elf *elf, const Elf64_Shdr *shdr, uint64_t max,
 			struct uw_section *ret_section);
-/* elf-unpack.c: what SHF_COMPRESSED contents hold.  -EOPNOTSUPP: by a method that is not known, or
- * by zstd where perfwind was built without it. */
+/* Unpacks SHF_COMPRESSED contents.  -EOPNOTSUPP: the method is not known, or is zstd and perfwind was
+ * built without it. */
 int uw_elf_unpack(const struct uw_section *packed, uint64_t max, struct uw_section *ret_section);
 /* The same for the contents of a .zdebug_ section. */
 int uw_elf_unpack_gnu(const struct uw_section *packed, uint64_t max,

@@ -20,8 +20,7 @@ struct uw_segment { /* PT_LOAD */
 struct uw_table {
 	const uint8_t *entries; /* in the section's data; NULL: none, or of another form */
 	size_t n;
-	/* Where a search begins (cfi-table.c), one more than n_slices; NULL: the table is halved as
-	 * it is. */
+	/* Where a search begins, one more than n_slices; NULL: binary search of the whole table. */
 	uint32_t *slices;
 	size_t n_slices;
 	unsigned shift;

@@ -1,15 +1,17 @@
-/* module.c - the life of a module: references, the states of its halves, what its addresses mean.
+/* module.c - see module.h.  References, the states of the two halves, the meaning of addresses.
  *
  * A half is published by a store-release of READY after its pointer is set, and read after a
  * load-acquire. Only the thread that uses a half drops it, so no reader can hold what is being
- * freed; a drop leaves WANTED alone, for then the loader may be at work.  The layout (segments,
+ * freed; a drop leaves WANTED alone, because the loader may be at work then.  The layout (segments,
  * build id) is never dropped: the same address must get the same rel_pc before and after an
  * eviction. */
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "symbols/elf.h"
+#include "symbols/lines.h"
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
 
@@ -177,20 +179,9 @@ static bool layout_equal(const struct uw_layout *a, const struct uw_layout *b)
 	return true;
 }
 
-int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
-		    const struct uw_layout **ret_layout)
-{
-	struct uw_layout *layout = NULL;
-	int r;
-
-	r = layout_new(elf, &layout);
-	if (r < 0)
-		return trace(r);
-	return trace(uw_module_adopt_layout(module, layout, ret_layout));
-}
-
-int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *consumed,
-			   const struct uw_layout **ret_layout)
+/* The same with a layout that is read already, and consumed. */
+static int adopt_layout(struct uw_module *module, struct uw_layout *consumed,
+			const struct uw_layout **ret_layout)
 {
 	const struct uw_layout *old = uw_module_layout(module);
 	_cleanup_(freep) struct uw_layout *layout = consumed;
@@ -206,6 +197,20 @@ int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *consumed,
 	*ret_layout = layout;
 	atomic_store_explicit(&module->layout, take(layout), memory_order_release);
 	return 0;
+}
+
+/* Reads the layout.  Publishes it on the first load; on a later one checks that it has not changed.
+ * -ESTALE when it has, or has another build id than the given one. */
+static int check_layout(struct uw_module *module, const struct uw_elf *elf,
+			const struct uw_layout **ret_layout)
+{
+	struct uw_layout *layout = NULL;
+	int r;
+
+	r = layout_new(elf, &layout);
+	if (r < 0)
+		return trace(r);
+	return trace(adopt_layout(module, layout, ret_layout));
 }
 
 /* ---- states ---- */
@@ -315,6 +320,16 @@ const struct uw_image *uw_module_image(const struct uw_module *module)
 	return uw_module_unwind_state(module) == UW_MODULE_READY ? module->image : NULL;
 }
 
+static void publish_image(struct uw_module *module, struct uw_image *image, int r)
+{
+	if (image) {
+		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
+		atomic_store_explicit(&module->keeps_file, image->fd >= 0, memory_order_relaxed);
+	}
+	module->image = image;
+	publish(&module->unwind_state, r);
+}
+
 static int load_image(struct uw_module *module, struct uw_source *source,
 		      struct uw_image **ret_image)
 {
@@ -327,7 +342,7 @@ static int load_image(struct uw_module *module, struct uw_source *source,
 	r = uw_elf_open(&elf, source);
 	if (r < 0)
 		return trace(r);
-	r = uw_module_check(module, &elf, &layout);
+	r = check_layout(module, &elf, &layout);
 	if (r < 0)
 		return trace(r);
 	return trace(uw_image_new(&elf, layout, module->path, source,
@@ -342,18 +357,18 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 	if (uw_module_unwind_state(module) == UW_MODULE_READY)
 		return 0;
 	r = load_image(module, source, &image);
-	uw_module_publish_image(module, take(image), r);
+	publish_image(module, take(image), r);
 	return trace(r);
 }
 
-void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r)
+/* What a load came to: the half (consumed, NULL when @r < 0) and its state. */
+static void publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
 {
-	if (image) {
-		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
-		atomic_store_explicit(&module->keeps_file, image->fd >= 0, memory_order_relaxed);
-	}
-	module->image = image;
-	publish(&module->unwind_state, r);
+	if (symbols)
+		atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(symbols),
+				      memory_order_relaxed);
+	module->symbols = symbols;
+	publish(&module->symbol_state, r);
 }
 
 static int load_symbols(struct uw_module *module, struct uw_source *source,
@@ -368,7 +383,7 @@ static int load_symbols(struct uw_module *module, struct uw_source *source,
 	r = uw_elf_open(&elf, source);
 	if (r < 0)
 		return trace(r);
-	r = uw_module_check(module, &elf, &layout);
+	r = check_layout(module, &elf, &layout);
 	if (r < 0)
 		return trace(r);
 	return trace(uw_symbols_of_elf(&elf, layout, module->path, source, ret_symbols));
@@ -382,17 +397,8 @@ int uw_module_load_symbols(struct uw_module *module, struct uw_source *source)
 	if (uw_module_symbol_state(module) == UW_MODULE_READY)
 		return 0;
 	r = load_symbols(module, source, &symbols);
-	uw_module_publish_symbols(module, symbols, r);
+	publish_symbols(module, symbols, r);
 	return trace(r);
-}
-
-void uw_module_publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
-{
-	if (symbols)
-		atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(symbols),
-				      memory_order_relaxed);
-	module->symbols = symbols;
-	publish(&module->symbol_state, r);
 }
 
 bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_symbol *ret_symbol)
@@ -407,6 +413,49 @@ bool uw_module_has_symbols(const struct uw_module *module)
 	       uw_symbols_full(module->symbols);
 }
 
+static int load_lines(struct uw_module *module, struct uw_source *source)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	const struct uw_layout *layout;
+	int r;
+
+	r = uw_elf_open(&elf, source);
+	if (r >= 0)
+		r = check_layout(module, &elf, &layout);
+	if (r >= 0)
+		r = uw_lines_new(&elf, module->path, source, &module->lines);
+	if (r < 0)
+		return trace(r);
+	atomic_store_explicit(&module->lines_bytes, uw_lines_bytes(module->lines),
+			      memory_order_relaxed);
+	return 0;
+}
+
+void uw_module_drop_lines(struct uw_module *module)
+{
+	module->lines = uw_lines_free(module->lines);
+	atomic_store_explicit(&module->lines_bytes, 0, memory_order_relaxed);
+}
+
+int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
+		    void (*line)(void *arg, const char *function, const char *file, uint32_t line),
+		    void *arg)
+{
+	int r;
+
+	if (module->kind == UW_MODULE_JIT)
+		return 0;
+	if (!module->lines) {
+		r = load_lines(module, source);
+		if (r < 0)
+			return trace(r);
+	}
+	r = uw_lines_at(module->lines, vaddr, line, arg);
+	if (r == -ENOMEM)
+		uw_module_drop_lines(module);
+	return r;
+}
+
 int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
 {
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
@@ -417,4 +466,183 @@ int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
 		return trace(r);
 	uw_elf_build_id(&elf, ret_id);
 	return 0;
+}
+
+/* ---- a loaded module as bytes for another process of ours (module.h) ----
+ *
+ *   layout      u64 1; block build id; u64 load bias; block segments      (0: none yet)
+ *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section   (0: not loaded)
+ *   symbols     u64 1; as symbols.c packs them                            (0: not loaded)
+ *
+ * The process that packs has parsed a target's file, so its bytes are trusted no more than the
+ * file. */
+
+static void pack_section(struct packer *to, const struct uw_section *section)
+{
+	packer_u64(to, section->vaddr);
+	packer_block(to, section->data, section->size);
+}
+
+void uw_module_pack(const struct uw_module *module, struct packer *to)
+{
+	const struct uw_layout *layout = uw_module_layout(module);
+	const struct uw_image *image = uw_module_image(module);
+	bool symbols = uw_module_symbol_state(module) == UW_MODULE_READY;
+
+	packer_u64(to, layout != NULL);
+	if (layout) {
+		packer_block(to, layout->build_id.bytes, layout->build_id.len);
+		packer_u64(to, layout->load_bias);
+		packer_block(to, layout->segments,
+			     layout->n_segments * sizeof(layout->segments[0]));
+	}
+	packer_u64(to, image != NULL);
+	if (image) {
+		packer_u64(to, image->arch);
+		packer_u64(to, image->more);
+		pack_section(to, &image->eh_frame_hdr);
+		pack_section(to, &image->eh_frame);
+		pack_section(to, &image->debug_frame);
+	}
+	packer_u64(to, symbols);
+	if (symbols)
+		uw_symbols_pack(module->symbols, to);
+}
+
+/* As module.c takes it from a file: nothing computed from it wraps. */
+static bool segment_fits(const struct uw_segment *s)
+{
+	return s->filesz <= s->memsz && s->offset <= UINT64_MAX / 2 && s->memsz <= UINT64_MAX / 2 &&
+	       s->vaddr <= UINT64_MAX - s->memsz;
+}
+
+static int unpack_layout(struct cursor *from, struct uw_layout **ret_layout)
+{
+	struct uw_layout *layout = NULL;
+	size_t id_len, len;
+	const void *id = cursor_block(from, &id_len), *segments;
+	uint64_t bias = cursor_u64(from);
+
+	segments = cursor_block(from, &len);
+	if (from->bad || id_len > UW_BUILD_ID_MAX || len % sizeof(layout->segments[0]) ||
+	    len / sizeof(layout->segments[0]) > UW_ELF_PHDRS_MAX)
+		return fail(-EBADMSG);
+	layout = calloc(1, sizeof(*layout) + len);
+	if (!layout)
+		return fail(-ENOMEM);
+	layout->build_id.len = (uint8_t)id_len;
+	memcpy(layout->build_id.bytes, id, id_len);
+	layout->load_bias = bias;
+	layout->n_segments = len / sizeof(layout->segments[0]);
+	memcpy(layout->segments, segments, len);
+	for (size_t i = 0; i < layout->n_segments; i++) { /* a bool is 0 or 1 */
+		uint8_t exec;
+
+		memcpy(&exec, &layout->segments[i].exec, sizeof(exec));
+		layout->segments[i].exec = exec != 0;
+		if (!segment_fits(&layout->segments[i])) {
+			free(layout);
+			return fail(-EBADMSG);
+		}
+	}
+	*ret_layout = layout;
+	return 0;
+}
+
+static int unpack_section(struct cursor *from, struct uw_section *ret_section)
+{
+	uint64_t vaddr = cursor_u64(from);
+	size_t len;
+	const void *data = cursor_block(from, &len);
+
+	if (from->bad)
+		return fail(-EBADMSG);
+	*ret_section = (struct uw_section){.size = len, .vaddr = vaddr};
+	if (!len)
+		return 0;
+	ret_section->data = malloc(len);
+	if (!ret_section->data)
+		return fail(-ENOMEM);
+	memcpy(ret_section->data, data, len);
+	return 0;
+}
+
+static int unpack_image(struct cursor *from, const struct uw_layout *layout,
+			struct uw_image **ret_image)
+{
+	struct uw_section sections[3] = {0};
+	uint64_t arch = cursor_u64(from);
+	bool more = cursor_u64(from);
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections) && r >= 0; i++)
+		r = unpack_section(from, &sections[i]);
+	if (r >= 0 && arch != UW_ARCH_NONE && arch != UW_ARCH_X86_64 && arch != UW_ARCH_AARCH64)
+		r = fail(-EBADMSG);
+	if (r >= 0)
+		r = layout ? uw_image_of_sections((enum uw_arch)arch, layout, sections, ret_image)
+			   : uw_image_new_empty(ret_image);
+	if (r >= 0)
+		(*ret_image)->more = more;
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		uw_section_deinit(&sections[i]);
+	return trace(r);
+}
+
+static int unpack_unwind(struct uw_module *module, struct cursor *from,
+			 const struct uw_layout *layout, int *file)
+{
+	struct uw_image *image = NULL;
+	int r;
+
+	if (!cursor_u64(from))
+		return 0;
+	r = unpack_image(from, layout, &image);
+	if (r < 0)
+		return trace(r);
+	if (uw_module_unwind_state(module) == UW_MODULE_READY) {
+		(void)uw_image_free(image);
+		return 0;
+	}
+	image->fd = take_fd(*file);
+	publish_image(module, image, 0);
+	return 0;
+}
+
+static int unpack_symbols(struct uw_module *module, struct cursor *from)
+{
+	struct uw_symbols *symbols = NULL;
+	int r;
+
+	if (!cursor_u64(from))
+		return 0;
+	r = uw_symbols_unpack(from, &symbols);
+	if (r < 0)
+		return trace(r);
+	if (uw_module_symbol_state(module) == UW_MODULE_READY)
+		(void)uw_symbols_free(symbols);
+	else
+		publish_symbols(module, symbols, 0);
+	return 0;
+}
+
+int uw_module_unpack(struct uw_module *module, struct cursor *from, int file)
+{
+	_cleanup_(fd_closep) int copy = file;
+	const struct uw_layout *adopted = NULL;
+	struct uw_layout *layout = NULL;
+	int r = 0;
+
+	if (cursor_u64(from)) {
+		r = unpack_layout(from, &layout);
+		if (r >= 0)
+			r = adopt_layout(module, layout, &adopted);
+	}
+	if (r >= 0)
+		r = unpack_unwind(module, from, adopted, &copy);
+	if (r >= 0)
+		r = unpack_symbols(module, from);
+	if (r < 0)
+		return trace(r);
+	return from->bad ? fail(-EBADMSG) : 0;
 }

@@ -120,12 +120,12 @@ bool uw_module_unresponsive(const struct uw_module *module);
 
 struct packer;
 struct cursor;
-/* What is loaded, as bytes for a process of ours that has the same module (pack.c): layout, and the
- * halves that are READY. */
+/* The loaded parts, as bytes for a process of ours that has the same module: layout, and the halves
+ * that are READY. */
 void uw_module_pack(const struct uw_module *module, struct packer *to);
-/* Takes it in as a load would: the halves that came are READY.  Checked as foreign bytes: -EBADMSG,
- * -ENOMEM, or -ESTALE as for a load; what did not come through has its state as it was.  @file, -1
- * or a copy of the image's file for the engines that read it, is consumed. */
+/* The reverse, with the result of a load: the halves in @from become READY.  Checked as foreign bytes:
+ * -EBADMSG, -ENOMEM, or -ESTALE as for a load; a half that fails keeps its state.  Consumes @file: -1,
+ * or a copy of the image's file for the engines that read it. */
 int uw_module_unpack(struct uw_module *module, struct cursor *from, int file);
 
 /* Reads only the build id of an ELF image.  0, or < 0; ret_id->len 0 when the file has none. */

@@ -1,9 +1,10 @@
-/* parts.h - the inside of a module.  Private to unwinder/.
+/* parts.h - the inside of a module.  Private to symbols/.
  *
- *   layout   published once by the loader, never changed or dropped: what addresses mean must not
- * depend on whether the rest is in memory image    the unwind half; published by unwind_state,
- * dropped by the unwinder symbols  the symbol half; published by symbol_state, dropped by main
- *   lines    libdw's handle; the loader's alone */
+ *   layout   published once by the loader, never changed or dropped: the meaning of an address must
+ *            not depend on which halves are in memory
+ *   image    the unwind half; published by unwind_state, dropped by the unwinder
+ *   symbols  the symbol half; published by symbol_state, dropped by main
+ *   lines    libdw's handle; used by the loader only */
 #pragma once
 
 #include <stdatomic.h>
@@ -37,17 +38,6 @@ struct uw_module {
 	char path[];
 };
 
-/* ---- module.c ---- */
-/* Reads the layout on the first load and publishes it; on a later one checks that it is still the
- * same image.  -ESTALE when it is not, or is not the one of the given build id. */
-int uw_module_check(struct uw_module *module, const struct uw_elf *elf,
-		    const struct uw_layout **ret_layout);
-/* The same with a layout that is read already, and consumed. */
-int uw_module_adopt_layout(struct uw_module *module, struct uw_layout *layout,
-			   const struct uw_layout **ret_layout);
-/* What a load came to: the half (consumed, NULL when @r < 0) and its state. */
-void uw_module_publish_image(struct uw_module *module, struct uw_image *image, int r);
-void uw_module_publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r);
 /* The layout, NULL before the first load. */
 static inline const struct uw_layout *uw_module_layout(const struct uw_module *module)
 {
@@ -73,6 +63,3 @@ static inline void uw_image_freep(struct uw_image **image)
 {
 	uw_image_free(*image);
 }
-
-/* ---- lines.c ---- */
-struct uw_lines *uw_lines_free(struct uw_lines *lines);

@@ -679,7 +679,7 @@ static int native_new(struct uw_engine **ret_engine)
 }
 
 /* Rules and trails hold no pointer into a module and stay: a module that is dropped to save memory
- * and loaded again is the same image, or is not loaded (uw_module_check).  But one that could not
+ * and loaded again is the same image, or is not loaded (-ESTALE, module.h).  But one that could not
  * be read and now can has guesses cached; those are keyed by process, hence all of them go. */
 static void native_forget(struct uw_engine *engine, const struct uw_module *module)
 {

@@ -1,6 +1,6 @@
 /* load-parse.c - see load-parse.h: in place, and as pw-parse.
  *
- *   answer     struct wire_parsed; the module (symbols/module-pack.c); lines (each u64 line, block function, block
+ *   answer     struct wire_parsed; the module (symbols/module.c); lines (each u64 line, block function, block
  *              file; an empty file: none)
  */
 #include <errno.h>

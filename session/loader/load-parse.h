@@ -7,7 +7,7 @@
  *
  *   pw-files ── request, descriptor ──► pw-parse
  *      ▲  ◄── open PATH, read ADDRESS ──    │
- *      └── descriptor, bytes, or no ──►     │ answer: module (symbols/module-pack.c), lines
+ *      └── descriptor, bytes, or no ──►     │ answer: module (symbols/module.c), lines
  */
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include <dwarf.h>
 
-#include "symbols/calls.h"
+#include "symbols/lines.h"
 
 static char dir[64];
 
