@@ -24,7 +24,8 @@ struct ask {
 	struct loop_source source;
 	struct control_stream stream;
 	struct loop_source packets;
-	int packets_fd;	    /* -1: at its end */
+	int received_fd;    /* comes with ACCEPTED or before; -1: none */
+	int packets_fd;	    /* -1: none yet, or at its end */
 	struct buffer read; /* an incomplete packet at the end of what was read */
 	uint64_t streamed;  /* bytes of packets read */
 	bool unwritten;	    /* the sink has failed */
@@ -219,13 +220,27 @@ static void end_lost(struct ask *a)
 			       "another version?");
 }
 
+/* The daemon's descriptor for the packets has come with ACCEPTED. */
+static int take_packets(struct ask *a)
+{
+	int r;
+
+	if (a->received_fd < 0 || a->packets_fd >= 0)
+		return fail(-EBADMSG);
+	a->packets_fd = take_fd(a->received_fd);
+	r = loop_add(a->loop, &a->packets, a->packets_fd, EPOLLIN, packets_ready);
+	return r < 0 ? trace(r) : 0;
+}
+
 static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size_t len)
 {
 	a->answered = true;
 	switch (type) {
 	case CONTROL_ACCEPTED:
 		(void)snprintf(a->event, sizeof(a->event), "%.*s", (int)min_u64(len, 100), data);
-		if (a->options.accepted)
+		if (take_packets(a) < 0)
+			end_text(a, -EBADMSG, "the daemon's answer is not understood");
+		else if (a->options.accepted)
 			a->options.accepted(a->options.arg);
 		break;
 	case CONTROL_DENIED:
@@ -262,7 +277,7 @@ static int ready(struct loop_source *source, uint32_t events)
 		if (r == 0)
 			(void)loop_change(a->loop, source, EPOLLIN);
 	}
-	r = control_receive(&a->stream);
+	r = control_receive_with(&a->stream, &a->received_fd);
 	if (r == CONTROL_NONE)
 		return 0;
 	while (r == 0 && !a->ended) {
@@ -308,20 +323,6 @@ bool ask_denied(const struct ask *a)
 	return a->denied;
 }
 
-/* Makes the socket pair of the packets; one end is sent with the request. */
-static int make_output(struct ask *a)
-{
-	int pair[2], r;
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return fail(-errno);
-	a->packets_fd = pair[0];
-	r = control_carry(&a->stream, pair[1]);
-	if (r >= 0)
-		r = loop_add(a->loop, &a->packets, pair[0], EPOLLIN, packets_ready);
-	return r < 0 ? trace(r) : 0;
-}
-
 int ask_new(const struct ask_options *options, struct loop *loop, struct ask **ret_ask, char *error,
 	    size_t error_size)
 {
@@ -332,14 +333,12 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 		return fail(-ENOMEM);
 	a->options = *options;
 	a->loop = loop;
-	a->source.fd = a->stream.fd = a->packets.fd = a->packets_fd = -1;
+	a->source.fd = a->stream.fd = a->packets.fd = a->packets_fd = a->received_fd = -1;
 	r = connect_to(options->socket, &fd);
 	if (r >= 0) {
 		control_stream_init(&a->stream, fd, CONTROL_REPLY_MAX);
 		r = loop_add(loop, &a->source, fd, EPOLLIN, ready);
 	}
-	if (r >= 0)
-		r = make_output(a);
 	if (r >= 0)
 		r = control_request_queue(&a->stream, options->request);
 	if (r >= 0)
@@ -364,6 +363,7 @@ struct ask *ask_free(struct ask *a)
 	loop_remove(a->loop, &a->packets);
 	control_stream_deinit(&a->stream);
 	(void)fd_close(a->packets_fd);
+	(void)fd_close(a->received_fd);
 	buffer_deinit(&a->read);
 	if (a->summary)
 		pb__control_summary__free_unpacked(a->summary, NULL);

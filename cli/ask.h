@@ -1,6 +1,6 @@
 /* ask.h - client of the control socket: requests a recording from the daemon.  Thread: main.
- * The client sends one end of a socket pair with the request; the daemon writes packets into it, and the client
- * writes them to a sink.  The daemon opens no file. */
+ * The daemon sends one end of a socket pair, and the client writes the packets from it to a sink.  The daemon opens
+ * no file. */
 #pragma once
 
 #include "daemon/control/control-summary.h"

@@ -1,10 +1,8 @@
-/* control-protocol.c - see control.h.  Thread: main.
- * Every send and receive says MSG_DONTWAIT: the flag of the description is shared with whoever has
- * the socket too, so it is not relied on. */
+/* control-protocol.c - see control-protocol.h.  Thread: main.
+ * Every send and receive has MSG_DONTWAIT: O_NONBLOCK is a flag of the description, which other processes may
+ * share. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,16 +25,11 @@ void control_stream_init(struct control_stream *s, int fd, size_t max)
 
 void control_stream_deinit(struct control_stream *s)
 {
-	if (s->shared && s->fd >= 0)
-		(void)shutdown(s->fd, SHUT_RDWR);
-	if (s->closer && s->shared && s->fd >= 0)
-		closer_pass(s->closer, s->fd); /* a look would wait for whoever reads it */
-	else if (s->closer)
+	if (s->closer)
 		closer_close(s->closer, s->fd);
 	else
 		(void)fd_close(s->fd);
-	if (s->carried)
-		(void)fd_close(s->carried);
+	(void)control_carry(s, -1);
 	buffer_deinit(&s->in);
 	buffer_deinit(&s->out);
 	*s = (struct control_stream){.fd = -1};
@@ -58,9 +51,40 @@ static void compact(struct buffer *b, size_t *done)
 
 /* ---- in ---- */
 
-static int receive(struct control_stream *s, bool carried)
+/* Like closer_receive(), with room for one descriptor. */
+static ssize_t receive_with(int from, void *to, size_t room, int *fd)
 {
-	/* No more than one message of the largest size: what is asked for is what there is room for. */
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = to, .iov_len = room};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen =
+				   CMSG_LEN(sizeof(int))}; /* its padding has room for one more */
+	ssize_t n = recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	int got = -1;
+
+	if (n < 0)
+		return -errno;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&got, CMSG_DATA(c), sizeof(int));
+	if ((m.msg_flags & MSG_CTRUNC) || (got >= 0 && *fd >= 0)) {
+		(void)fd_close(got);
+		return -EBADMSG;
+	}
+	*fd = got >= 0 ? got : *fd;
+	return n;
+}
+
+/* @fd: NULL where no descriptor may come. */
+static int receive(struct control_stream *s, int *fd)
+{
+	/* No more than one message of the largest size. */
 	size_t room = s->max + HEAD - min_u64(s->in.len - s->taken, s->max + HEAD);
 	uint8_t *to;
 	ssize_t n;
@@ -72,12 +96,7 @@ static int receive(struct control_stream *s, bool carried)
 	to = buffer_reserve(&s->in, room);
 	if (!to)
 		return fail(-ENOMEM);
-	if (carried) { /* ends behind what came with the descriptors */
-		n = recv(s->fd, to, room, MSG_DONTWAIT);
-		n = n < 0 ? -errno : n;
-	} else {
-		n = closer_receive(s->fd, to, room);
-	}
+	n = fd ? receive_with(s->fd, to, room, fd) : closer_receive(s->fd, to, room);
 	if (n == -EAGAIN || n == -EINTR)
 		return CONTROL_NONE;
 	if (n < 0)
@@ -88,12 +107,12 @@ static int receive(struct control_stream *s, bool carried)
 
 int control_receive(struct control_stream *s)
 {
-	return receive(s, false);
+	return receive(s, NULL);
 }
 
-int control_receive_carried(struct control_stream *s)
+int control_receive_with(struct control_stream *s, int *fd)
 {
-	return receive(s, true);
+	return receive(s, fd);
 }
 
 int control_next(struct control_stream *s, uint32_t *ret_type, const uint8_t **ret_data,
@@ -144,8 +163,15 @@ int control_queue(struct control_stream *s, enum control_type type, const void *
 
 int control_carry(struct control_stream *s, int fd)
 {
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), e = errno;
+	int moved, e;
 
+	if (s->carried)
+		(void)fd_close(s->carried);
+	s->carried = 0;
+	if (fd < 0)
+		return 0;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	e = errno;
 	(void)fd_close(fd);
 	if (moved < 0)
 		return fail(-e);
@@ -164,35 +190,13 @@ size_t control_waiting(const struct control_stream *s)
 	return s->out.len - s->sent;
 }
 
-size_t control_unread(const struct control_stream *s)
-{
-	int unread = 0;
-
-	if (!s->unread_max || s->fd < 0)
-		return 0;
-	if (ioctl(s->fd, SIOCOUTQ, &unread) < 0 || unread < 0)
-		return s->unread_max;
-	return (size_t)unread;
-}
-
-/* What may be sent now, as far as we hold back.  (Whoever has the socket too can give its queue as
- * much room as they like, and it would be memory of our own control group.) */
-static size_t allowed(const struct control_stream *s)
-{
-	size_t waiting = control_waiting(s), unread = control_unread(s);
-
-	if (!s->unread_max)
-		return waiting;
-	return unread < s->unread_max ? min_u64(waiting, s->unread_max - unread) : 0;
-}
-
-static ssize_t send_some(struct control_stream *s, size_t len)
+static ssize_t send_some(struct control_stream *s)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
-	struct iovec iov = {.iov_base = s->out.data + s->sent, .iov_len = len};
+	struct iovec iov = {.iov_base = s->out.data + s->sent, .iov_len = control_waiting(s)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
@@ -214,13 +218,9 @@ static ssize_t send_some(struct control_stream *s, size_t len)
 
 int control_send(struct control_stream *s)
 {
-	bool held = false;
+	while (s->sent < s->out.len) {
+		ssize_t n = send_some(s);
 
-	while (s->sent < s->out.len && !held) {
-		size_t len = allowed(s);
-		ssize_t n = len ? send_some(s, len) : 0;
-
-		held = !len;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN)
@@ -230,9 +230,7 @@ int control_send(struct control_stream *s)
 		s->sent += (size_t)n;
 	}
 	compact(&s->out, &s->sent);
-	if (!control_waiting(s))
-		return 0;
-	return held ? CONTROL_HELD : CONTROL_PENDING;
+	return control_waiting(s) ? CONTROL_PENDING : 0;
 }
 
 /* ---- messages ---- */

@@ -1,5 +1,4 @@
-/* control-summary.h - what a daemon said of a recording, as the summary of an own one.
- * Thread: main. */
+/* control-summary.h - a daemon's ControlSummary as the summary of a session.  Thread: main. */
 #pragma once
 
 #include "daemon/control/control-protocol.h"

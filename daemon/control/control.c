@@ -1,16 +1,15 @@
-/* control.c - see control.h: the socket, and its time.  Thread: main.
- * A client is freed only from its own event, from the tick, or with the socket, never inside a call of
- * its session. */
+/* control.c - see control.h: the listening socket and the tick.  Thread: main.
+ * A client is freed by its own event, by the tick, or with the socket, never inside a call of its session. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #include "base/error.h"
-#include "daemon/control/control-private.h"
+#include "daemon/control/client.h"
 
 enum { MAX_ACCEPTS = 64 };
 
-static void say_stopped(struct control *ctl)
+static void report_stopped(struct control *ctl)
 {
 	if (ctl->stopped)
 		return;
@@ -30,7 +29,7 @@ static int listener_ready(struct loop_source *source, uint32_t events)
 		int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-			/* It would be ready for ever. */
+			/* The listener would stay ready, and the loop would spin. */
 			ctl->paused = true;
 			(void)loop_change(ctl->loop, source, 0);
 			(void)loop_timer_set(&ctl->tick, CONTROL_TICK_MS * NSEC_PER_MSEC,
@@ -60,9 +59,8 @@ static int tick(struct loop_timer *timer)
 		next = c->next;
 		client_tick(c, now);
 	}
-	control_outputs_tick(ctl, now);
 	if (ctl->stop_by && (!ctl->n_clients || now > ctl->stop_by))
-		say_stopped(ctl);
+		report_stopped(ctl);
 	return 0;
 }
 
@@ -85,7 +83,7 @@ void control_stop(struct control *ctl)
 	(void)loop_timer_set(&ctl->tick, 1, CONTROL_TICK_MS * NSEC_PER_MSEC);
 }
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 int control_new(const struct control_options *options, struct loop *loop,
 		struct control **ret_control)
@@ -100,9 +98,10 @@ int control_new(const struct control_options *options, struct loop *loop,
 	ctl->options = *options;
 	ctl->loop = loop;
 	closer_init(&ctl->closer);
-	control_outputs_init(ctl);
 	ctl->listener.fd = ctl->tick.source.fd = -1;
-	policy_of(&options->settings, &ctl->policy);
+	ctl->recordings = (struct recordings){
+		.features = options->features, .shared = options->shared, .loop = loop};
+	control_set_settings(ctl, &options->settings);
 	r = loop_timer_add(loop, &ctl->tick, 0, 0, tick);
 	if (r >= 0)
 		r = loop_add(loop, &ctl->listener, options->fd, EPOLLIN, listener_ready);
@@ -120,7 +119,6 @@ struct control *control_free(struct control *ctl)
 		return NULL;
 	while (ctl->clients)
 		client_free(ctl->clients);
-	control_outputs_deinit(ctl);
 	loop_remove(ctl->loop, &ctl->listener);
 	closer_pass(&ctl->closer, ctl->options.fd);
 	closer_deinit(&ctl->closer);
@@ -131,8 +129,7 @@ struct control *control_free(struct control *ctl)
 
 void control_set_settings(struct control *ctl, const struct settings *settings)
 {
-	ctl->options.settings = *settings;
-	policy_of(settings, &ctl->policy);
+	recordings_set_settings(&ctl->recordings, settings);
 }
 
 void control_counts(const struct control *ctl, struct control_counts *ret_counts)

@@ -1,9 +1,8 @@
-/* fuzz-control.c - whatever a client sends to the control socket, up to the unpacked request.
+/* fuzz-control.c - any bytes over the control socket, up to the unpacked request.
  *
  * Input: a byte that is the size of the pieces (0: all at once; from 240 on: all at once, and with the
- * first byte that many descriptors more than 240), then the client's bytes.  Whatever comes: memory
- * stays within one message, a request that is unpacked keeps to its bounds, and no descriptor stays but
- * one that is looked at. */
+ * first byte as many descriptors as it is above 240), then the peer's bytes.  Memory stays within one message, an
+ * unpacked request keeps to its bounds, and no descriptor stays but the one that a client expects. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "daemon/control/control-protocol.h"
-#include "daemon/control/output.h"
 
 #define CHECK(ok) ((ok) ? (void)0 : abort()) /* assert() may be compiled out */
 
@@ -58,21 +56,19 @@ static ssize_t send_all(int fd, const uint8_t *data, size_t len, size_t n_fds)
 	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The request's descriptors, as the daemon takes them. */
+/* As the daemon, which takes no descriptor; or as a client, which takes one. */
 static int receive(struct control_stream *s, size_t n_fds)
 {
-	int fds[2], r = control_receive(s);
-	enum output_verdict verdict;
-	size_t n;
+	int r = control_receive(s), fd = -1;
 
 	CHECK(!n_fds || r == -EBADMSG);
 	if (r != -EBADMSG)
 		return r;
-	verdict = output_look(s->fd, fds, &n);
-	CHECK(verdict == (n_fds == 1 ? OUTPUT_GOOD : OUTPUT_MANY) && n == (n_fds == 1 ? 1 : 2));
-	for (size_t i = 0; i < n; i++)
-		(void)close(fds[i]);
-	return verdict == OUTPUT_GOOD ? control_receive_carried(s) : -EBADMSG;
+	r = control_receive_with(s, &fd);
+	CHECK(n_fds == 1 ? r == 0 && fd >= 0 : r == -EBADMSG && fd < 0);
+	if (fd >= 0)
+		(void)close(fd);
+	return r;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -128,7 +128,7 @@ wait_for used $FILTERED 20
 check under-a-filter [ "$(status_of $FILTERED Seccomp)" = 2 ]
 asks hooked bob perfwind -- -p $HOOKED --stack-bytes 1024
 asks unhooked bob perfwind -- -p $ALICES --stack-bytes 1024
-# Every process of the daemon: pw-files, pw-parse, pw-hook, pw-close, pw-memory, pw-output.  What takes a target's word has no rights.
+# Every process of the daemon: pw-files, pw-parse, pw-hook, pw-close, pw-memory.  What takes a target's word has no rights.
 confined() {
 	local pid name rights
 	for pid in $(pid) $(pgrep -P "$(pid)") $(pgrep -P "$(pgrep -d, -P "$(pid)")"); do
@@ -136,7 +136,7 @@ confined() {
 		rights=$(status_of "$pid" CapPrm)
 		echo "$name: $rights, no_new_privs $(status_of "$pid" NoNewPrivs), seccomp $(status_of "$pid" Seccomp)"
 		[ "$(status_of "$pid" NoNewPrivs) $(status_of "$pid" Seccomp)" = "1 2" ] || return 1
-		case $name in pw-hook | pw-parse | pw-close | pw-memory | pw-output) [ "$rights" = 0000000000000000 ] || return 1 ;; esac
+		case $name in pw-hook | pw-parse | pw-close | pw-memory) [ "$rights" = 0000000000000000 ] || return 1 ;; esac
 	done
 	pgrep -P "$(pid)" -x pw-hook
 }
@@ -153,14 +153,14 @@ check filtered-is-not-asked not_asked $FILTERED
 printf 'own-processes = no\nconsent-under-seccomp = yes\n' >/etc/perfwind.conf
 check reloads systemctl reload perfwind.service
 check reload-is-told logged 'settings were read again'
-check reload-policy denied refused 'you may record nothing by asking' alice -- -p $ALICES
+check reload-policy denied refused 'you may not record through the daemon' alice -- -p $ALICES
 asks filtered-yes bob perfwind -- -p $FILTERED
 check filtered-is-asked logged "process $FILTERED .*: asked"
 check filtered-lives kill -0 $FILTERED
 echo 'own-processes = perhaps' >/etc/perfwind.conf
 systemctl reload perfwind.service
 check reload-mistake logged '/etc/perfwind.conf:1: own-processes .*; the settings stay as they were'
-check reload-mistake-stays denied refused-again 'you may record nothing by asking' alice -- -p $ALICES
+check reload-mistake-stays denied refused-again 'you may not record through the daemon' alice -- -p $ALICES
 rm /etc/perfwind.conf
 check reloads-nothing systemctl reload perfwind.service
 asks reloaded alice -- -p $ALICES
@@ -228,7 +228,7 @@ sed -i 's/^Version: .*/&+next/' "$TMP/next/DEBIAN/control"
 dpkg-deb -b "$TMP/next" "$TMP/next.deb" >"$TMP/next.log"
 check package-upgrades dpkg -i --force-confdef --force-confold "$TMP/next.deb"
 check upgrade-keeps-settings kept
-check upgrade-obeys-settings denied upgraded 'you may record nothing by asking' alice -- -p $ALICES
+check upgrade-obeys-settings denied upgraded 'you may not record through the daemon' alice -- -p $ALICES
 check package-removes dpkg -r perfwind
 check removed-keeps-settings kept
 nothing_runs() { ! pgrep -u perfwind -a && [ -z "$(ls -A /run/perfwind)" ]; }

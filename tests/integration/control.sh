@@ -129,10 +129,10 @@ check own-is-said grep -q "recorded by the perfwind daemon for user $ALICE" "$TM
 check own-is-alices [ "$(stat -c %u "$TMP/alice/own.pftrace")" = $ALICE ]
 check others-denied denied $ALICE others "process $BOBS is another user's \($BOB, you are $ALICE\)" -p $BOBS
 check roots-denied denied $ALICE roots "process $ROOTS is another user's \(0," -p $ROOTS
-check right-denied denied $ALICE entitled "process $ENTITLED has rights or groups that are not yours" -p $ENTITLED
-check group-denied denied $ALICE grouped "process $GROUPED has rights or groups that are not yours" -p $GROUPED
+check right-denied denied $ALICE entitled "process $ENTITLED has capabilities or groups that you do not have" -p $ENTITLED
+check group-denied denied $ALICE grouped "process $GROUPED has capabilities or groups that you do not have" -p $GROUPED
 check one-of-two-denied denied $ALICE two "process $BOBS is another" -p $ALICES,$BOBS
-check kernel-denied denied $ALICE kernel 'kernel code is not for everyone' -p $ALICES --kernel-only
+check kernel-denied denied $ALICE kernel 'you may not record kernel code' -p $ALICES --kernel-only
 check probe-denied denied $ALICE uprobe 'probes are not placed for others' -p $ALICES -e uprobe:/bin/ls:main
 check gone-denied denied $ALICE nobody 'no process 999999' -p 999999
 # -a by anyone: their own.
@@ -265,10 +265,10 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	# The verdict's lines stand behind what is said.
 	sed -i '/^perfwind: /!d' "$TMP/kernel-said.err"
 	check ladder-said-and-kept steps_kept kernel-said \
-		"^recorded by the perfwind daemon for user $BOB .own rights: kernel frames are not permitted.$" ${timer:+"$timer"}
+		"^recorded by the perfwind daemon for user $BOB .own privileges: kernel frames are not permitted.$" ${timer:+"$timer"}
 	check ladder-kernel-children has kernel-said '^dd;.*_\[k\]'
 	steps $BOB:$MEMBERS kernel-pid -p $BOBS -d 0.5
-	check ladder-pid-by-daemon grep -q "recorded by the perfwind daemon for user $BOB .own rights" "$TMP/kernel-pid.err"
+	check ladder-pid-by-daemon grep -q "recorded by the perfwind daemon for user $BOB .own privileges" "$TMP/kernel-pid.err"
 	# To whom the daemon gives no kernel either: own rights, user code only, one line.
 	steps $ALICE own-command -- "$TMP/bin/recursion" 0.7
 	check ladder-own-status [ $? = 0 ]
@@ -282,14 +282,14 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	steps $ALICE refused-all -a -d 0.5
 	check ladder-refused-names has refused-all "$NAMED"
 	check ladder-refused-said steps_kept refused-all \
-		"^recorded by the perfwind daemon for user $ALICE: only .*own rights: profiling the whole machine is not permitted" ${timer:+"$timer"}
+		"^recorded by the perfwind daemon for user $ALICE: only .*own privileges: profiling the whole machine is not permitted" ${timer:+"$timer"}
 	steps $ALICE refused-twice -p $BOBS -d 0.5
 	check ladder-refused-twice grep -q "may not be profiled by this user.*the daemon.s answer: process $BOBS is another user's" \
 		"$TMP/refused-twice.err"
 	steps $BOB:$MEMBERS absent -- "$TMP/bin/absent"
 	check ladder-absent [ $? = 127 ]
 	tops=$(as $BOB:$MEMBERS timeout 60 "$PERFWIND" top --control-socket "$SOCKET" --once -i 1 -p $BOBS 2>&1)
-	check ladder-top grep -q "recorded by the perfwind daemon for user $BOB .own rights: kernel frames" <<<"$tops"
+	check ladder-top grep -q "recorded by the perfwind daemon for user $BOB .own privileges: kernel frames" <<<"$tops"
 else
 	skip ladder "perf_event_paranoid is not 2"
 fi
@@ -377,10 +377,9 @@ guarded() { # NAME BITS... : each process of that name, and there is one
 DIRECT_BIT=${DIRECT:+19}
 check guarded-main guarded perfwind 38 5 2 34 $DIRECT_BIT
 check guarded-hook guarded pw-hook
-check guarded-output guarded pw-output
 check guarded-files guarded pw-files 38 2 $DIRECT_BIT
 check guarded-parse guarded pw-parse
-known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-parse|pw-memory|pw-close|pw-output)$'; }
+known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-parse|pw-memory|pw-close)$'; }
 check guarded-all known_names
 kill "$(asker_of $asking)"
 
@@ -402,7 +401,7 @@ check hostile as $ALICE "$PYTHON" "$TMP/bin/control_hostile.py" "$SOCKET"
 check hostile-requests as $ALICE "$PYTHON" "$TMP/bin/control_requests.py" "$SOCKET" "${PERFWIND_HOSTILE_REQUESTS:-200}" 1 $ALICES
 asks $ALICE after-hostile -p $ALICES
 check hostile-others-go-on has after-hostile "$NAMED"
-# Whatever a client sends for its packets, and does to it.
+# Descriptors that a client sends, and what it does to the socket of its packets.
 check outputs as $ALICE "$PYTHON" "$TMP/bin/control_outputs.py" "$SOCKET" $ALICES
 asks $BOB after-outputs -p $BOBS
 check outputs-others-go-on has after-outputs 'thread_work;burn '
@@ -491,7 +490,7 @@ ends_daemon
 
 # Nobody but root and members, when the settings say so.
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "all-groups = $MEMBERS" "own-processes = no"
-check settings-denied denied $ALICE nothing 'you may record nothing by asking' -p $ALICES
+check settings-denied denied $ALICE nothing 'you may not record through the daemon' -p $ALICES
 asks $ALICE:$MEMBERS settings-member -p $BOBS
 check settings-member has settings-member 'thread_work;burn '
 ends_daemon

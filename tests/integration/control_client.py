@@ -4,7 +4,7 @@ import socket
 import struct
 
 REQUEST, STOP, RENEW, ACCEPTED, DENIED, NOTE, PROGRESS, DONE, FAILED, RENEWED = 1, 2, 3, 16, 17, 18, 20, 21, 22, 23
-VERSION = 2
+VERSION = 3
 
 
 def varint(n):
@@ -26,8 +26,12 @@ def request(pids, frequency=99, version=VERSION):
                    varint(frequency) + b"\x70\x01")
 
 
+class Connection(socket.socket):
+    packets = None  # the daemon's descriptor, once it has come
+
+
 def connect(path):
-    s = socket.socket(socket.AF_UNIX)
+    s = Connection(socket.AF_UNIX)
     s.connect(path)  # waits while the backlog is full
     s.settimeout(20)
     return s
@@ -42,23 +46,30 @@ def send_with(s, data, *fds):
 
 
 def ask(path, pids, frequency=99):
-    """The connection, and where the packets come."""
     s = connect(path)
-    packets, theirs = socket.socketpair()
-    send_with(s, request(pids, frequency), theirs.fileno())
-    theirs.close()
-    packets.settimeout(20)
-    return s, packets
+    s.sendall(request(pids, frequency))
+    return s
 
 
 def read(s, n):
     data = b""
     while len(data) < n:
-        more = s.recv(n - len(data))
+        more, fds, flags, _ = socket.recv_fds(s, n - len(data), 1)
+        for fd in fds:
+            s.packets = socket.socket(fileno=fd)
+            s.packets.settimeout(20)
+        if flags & socket.MSG_CTRUNC:
+            raise ValueError("more descriptors than one")
         if not more:
             raise ConnectionResetError
         data += more
     return data
+
+
+def close(s):
+    if s.packets:
+        s.packets.close()
+    s.close()
 
 
 def hear(s, *wanted):

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 
-from control_client import ACCEPTED, DENIED, ask, hear
+from control_client import ACCEPTED, DENIED, ask, close, hear
 
 path, flood = sys.argv[1], len(sys.argv) > 2
 PROCESSES = 256  # user-processes by user-recordings
@@ -16,10 +16,9 @@ DESCRIPTORS = min(65536 // 4, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8
 
 
 def expect(pids, wanted, words=b""):
-    s, packets = ask(path, pids)
+    s = ask(path, pids)
     kind, data = hear(s, DENIED, ACCEPTED)
-    s.close()
-    packets.close()
+    close(s)
     if kind != wanted or words not in data:
         sys.exit("%u processes: answer %u, %r" % (len(pids), kind, data))
 
@@ -30,8 +29,9 @@ try:
     if flood:
         print("floods", flush=True)
         while True:
-            s, packets = ask(path, pids[:PROCESSES] * 16)
+            s = ask(path, pids[:PROCESSES] * 16)
             hear(s, DENIED, ACCEPTED)
+            close(s)
     expect(pids[:1] * 4096, ACCEPTED)
     if PROCESSES * (2 * os.cpu_count() + 1) <= DESCRIPTORS:
         expect((pids[:PROCESSES] * 16)[::-1], ACCEPTED)

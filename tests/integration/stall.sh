@@ -226,7 +226,7 @@ for name in pw-files pw-parse; do
 	kill -9 $HEALTHY
 done
 
-# ---- by asking: the descriptor for the packets is of a silent file.  The daemon answers, and serves others.
+# ---- by asking: a descriptor of a silent file comes with the request.  The daemon answers, and serves others.
 ASKED=$TMP/asked
 mkdir "$ASKED" "$TMP/mnt-output"
 cp "$INTEGRATION"/control_{client,silent}.py "$ASKED/"
@@ -251,10 +251,8 @@ wait_for grep -q open "$TMP/output.said"
 kill -USR1 $SERVER
 echo >&9
 exec 9>&-
-output_refused() { wait_for grep -q 'refused after' "$TMP/output.said" && return 0; cat "$TMP/output.said"; return 1; }
-check "asked, flush: each is answered, and the sender refused" output_refused
-check "asked, flush: a process was held" grep -qE 'refused after [1-9]' "$TMP/output.said"
-check "asked, flush: whose it is is told" grep -q 'a descriptor that user 60001 sent cannot be closed' "$TMP/daemon.err"
+output_denied() { wait_for grep -q denied "$TMP/output.said" && return 0; cat "$TMP/output.said"; return 1; }
+check "asked, flush: each is denied" output_denied
 # Some are stuck for good, and what took their place is confined as they were.
 replaced() { # NAME CAPABILITY...
 	local name=$1 pid stuck= other=
@@ -266,10 +264,12 @@ replaced() { # NAME CAPABILITY...
 	done
 	[ -n "$stuck" ] && [ -n "$other" ]
 }
+# The descriptor is closed by pw-close, which hangs; main does not.
+closes_confined() { is_confined "$(pgrep -P $DAEMON -x pw-close | head -n 1)"; }
 record_by_daemon() { record_for output 2 --daemon --control-socket "$ASKED/control.sock" -p $HEALTHY; }
 check "asked, flush: others are served" record_by_daemon
 check "asked, flush: others are whole" healthy_is_whole output
-check "asked, flush: what took its place is confined" wait_for replaced pw-output
+check "asked, flush: the process that closes is confined" closes_confined
 OUTPUT_SERVER=$SERVER
 silent files read
 "$PERFWIND" record -q --daemon --control-socket "$ASKED/control.sock" -o "$TMP/files.pftrace" -a -d 60 &

@@ -14,7 +14,6 @@
 
 #include "base/listen-fds.h"
 #include "daemon/control/control-protocol.h"
-#include "daemon/control/output.h"
 #include "tests/unit/cmocka.h"
 
 struct fake_daemon {
@@ -29,20 +28,6 @@ static Pb__ControlRequest *fake_request;
 static int fake_output = -1;
 static uint64_t fake_streamed;
 
-/* 0: something came. */
-static inline int fake_receive(struct control_stream *s)
-{
-	size_t n = 0;
-	int fds[2];
-
-	if (fake_output < 0)
-		(void)output_look(s->fd, fds, &n);
-	if (!n)
-		return control_receive(s);
-	fake_output = fds[0];
-	return control_receive_carried(s);
-}
-
 /* In the fake: the next message's type; 0 at the end. */
 static inline uint32_t fake_hear(struct control_stream *s)
 {
@@ -54,7 +39,7 @@ static inline uint32_t fake_hear(struct control_stream *s)
 	while ((r = control_next(s, &type, &data, &len)) == CONTROL_NONE) {
 		struct pollfd p = {.fd = s->fd, .events = POLLIN};
 
-		if (poll(&p, 1, -1) != 1 || fake_receive(s) != 0)
+		if (poll(&p, 1, -1) != 1 || control_receive(s) != 0)
 			return 0;
 	}
 	if (r == 0 && type == CONTROL_REQUEST)
@@ -62,8 +47,17 @@ static inline uint32_t fake_hear(struct control_stream *s)
 	return r == 0 ? type : 0;
 }
 
+/* ACCEPTED brings the client's end of the packets. */
 static inline void fake_say(struct control_stream *s, enum control_type type, const char *text)
 {
+	int pair[2];
+
+	if (type == CONTROL_ACCEPTED) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
+		    control_carry(s, pair[1]) < 0)
+			_exit(1);
+		fake_output = pair[0];
+	}
 	if (control_queue(s, type, text, strlen(text)) < 0 || control_send(s) != 0)
 		_exit(1);
 }

@@ -229,7 +229,6 @@ static void test_no_packets(void **state)
 	assert_non_null(strstr(why, "invalid packet"));
 }
 
-/* As one of version 1 does with a descriptor. */
 static void play_closes(struct control_stream *s)
 {
 	(void)s;
@@ -243,6 +242,21 @@ static void test_closes(void **state)
 	run(play_closes);
 	assert_int_equal(ask_error(ask, &why), -EPIPE);
 	assert_non_null(strstr(why, "without an answer"));
+}
+
+/* Accepted without a descriptor for the packets. */
+static void play_no_output(struct control_stream *s)
+{
+	fake_say_bytes(s, CONTROL_ACCEPTED, "", 0);
+	(void)fake_hear(s);
+}
+
+static void test_no_output(void **state)
+{
+	(void)state;
+	run(play_no_output);
+	assert_int_equal(ask_error(ask, NULL), -EBADMSG);
+	assert_string_equal(said, "ended ");
 }
 
 static void play_denied(struct control_stream *s)
@@ -366,9 +380,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_whole),  EACH(test_denied),	EACH(test_failed),	EACH(test_gone),
-		EACH(test_nobody), EACH(test_nonsense), EACH(test_not_written), EACH(test_late),
-		EACH(test_behind), EACH(test_cut),	EACH(test_no_packets),	EACH(test_closes),
+		EACH(test_whole),	EACH(test_denied),     EACH(test_failed),
+		EACH(test_gone),	EACH(test_nobody),     EACH(test_nonsense),
+		EACH(test_not_written), EACH(test_late),       EACH(test_behind),
+		EACH(test_cut),		EACH(test_no_packets), EACH(test_closes),
+		EACH(test_no_output),
 #undef EACH
 	};
 

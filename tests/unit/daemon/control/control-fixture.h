@@ -17,7 +17,7 @@ struct control_fixture {
 	struct session_shared *shared;
 	struct control *control;
 	struct control_stream client;
-	int packets;	   /* our end; -1: closed */
+	int packets;	   /* the daemon's descriptor; -1: none, or closed */
 	struct buffer got; /* of them */
 	struct settings settings;
 	char path[64];
@@ -66,7 +66,7 @@ static inline void control_fixture_become(uid_t uid)
 }
 
 /* @uid: only root can be another user. */
-static inline void control_fixture_connect_alone(struct control_fixture *f, uid_t uid)
+static inline void control_fixture_connect(struct control_fixture *f, uid_t uid)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
@@ -81,17 +81,6 @@ static inline void control_fixture_connect_alone(struct control_fixture *f, uid_
 	control_stream_init(&f->client, fd, CONTROL_REPLY_MAX);
 	f->packets = fd_close(f->packets);
 	f->got.len = 0;
-}
-
-/* With a descriptor for the packets. */
-static inline void control_fixture_connect(struct control_fixture *f, uid_t uid)
-{
-	int pair[2];
-
-	control_fixture_connect_alone(f, uid);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	f->packets = pair[0];
-	assert_int_equal(control_carry(&f->client, pair[1]), 0);
 }
 
 /* Reads what is there of the packets. */
@@ -152,7 +141,7 @@ static inline uint32_t control_fixture_hear(struct control_fixture *f, const cha
 		if (r == 0)
 			continue;
 		assert_int_equal(r, CONTROL_NONE);
-		r = control_receive(&f->client);
+		r = control_receive_with(&f->client, &f->packets);
 		if (r == CONTROL_CLOSED || r == -ECONNRESET)
 			return 0;
 		assert_true(r == 0 || r == CONTROL_NONE);

@@ -1,11 +1,12 @@
 /* test-control-client.c - the life of a client: what it may say when, what it is told, and how it ends. */
+#include <errno.h>
 #include <linux/sockios.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "base/log.h"
-#include "daemon/control/control-private.h"
+#include "daemon/control/client.h"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 static struct control_fixture f;
@@ -175,7 +176,7 @@ static void test_renew_early(void **state)
 
 static bool is_of(pid_t pid)
 {
-	return f.control->clients && f.control->clients->asker.pid == (uint32_t)pid;
+	return f.control->clients && f.control->clients->requester.asker.pid == (uint32_t)pid;
 }
 
 /* The process that asked has gone, and left its connection where it stays open: in a queue, or to another. */
@@ -183,7 +184,7 @@ static void test_asker_ends(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), pair[2];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	pid_t child;
 
 	(void)state;
@@ -201,9 +202,6 @@ static void test_asker_ends(void **state)
 	assert_true(is_of(child));
 	control_stream_init(&f.client, fd, CONTROL_REPLY_MAX);
 	f.packets = fd_close(f.packets);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	f.packets = pair[0];
-	assert_int_equal(control_carry(&f.client, pair[1]), 0);
 	begin(&q);
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
@@ -218,7 +216,7 @@ static uint32_t types_so_far(void)
 	uint32_t type, types = 0;
 	size_t len;
 
-	while (control_receive(&f.client) == 0)
+	while (control_receive_with(&f.client, &f.packets) == 0)
 		while (control_next(&f.client, &type, &data, &len) == 0)
 			types |= 1u << type;
 	return types;
@@ -282,7 +280,7 @@ static void test_garbage(void **state)
 	assert_int_equal(counts().refused, 1);
 }
 
-/* What own rights lacked is in the step's line, without what a terminal would obey. */
+/* What own privileges lacked is in the step's line, without what a terminal would obey. */
 static void test_step(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
@@ -291,7 +289,7 @@ static void test_step(void **state)
 
 	(void)state;
 	q.note = note;
-	(void)snprintf(line, sizeof(line), "daemon for user %u (own rights: no ?[31mright)",
+	(void)snprintf(line, sizeof(line), "daemon for user %u (own privileges: no ?[31mright)",
 		       geteuid());
 	if (geteuid())
 		skip(); /* the words differ */
@@ -356,40 +354,105 @@ static void test_output_closed(void **state)
 	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
 		;
 	assert_int_equal(type, CONTROL_FAILED);
-	assert_memory_equal(text, "nobody reads", 12);
+	assert_memory_equal(text, "the client has closed its end", 29);
 	control_fixture_expect(&f, CONTROL_DONE, NULL);
 	expect_end();
 }
 
-/* Its sender has the descriptor too, and may write into it, shut it, and give it any room. */
-static void test_output_shared(void **state)
+/* A client that is gone does not wait for its packets' end; one that has its end still reads the rest. */
+static void test_output_ends(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+
+	(void)state;
+	begin(&q);
+	assert_true(f.packets >= 0);
+	control_stream_deinit(&f.client);
+	for (int i = 0; i < 500 && f.packets >= 0; i++) {
+		assert_int_equal(loop_run_once(&f.loop, 10), 0);
+		control_fixture_read(&f);
+	}
+	assert_int_equal(f.packets, -1);
+	assert_int_equal(f.control->n_clients, 0);
+}
+
+static int send_descriptor(int to, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {.align = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec iov = {.iov_base = control.bytes, .iov_len = 1};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
+	return sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/* Nothing that the client does to its end keeps memory of the daemon, or lies in the daemon's queue. */
+static void test_output_bounded(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
 	const int room = 64 << 20;
-	int pair[2];
+	struct client *c;
 
 	(void)state;
-	control_fixture_connect_alone(&f, geteuid());
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	assert_int_equal(control_carry(&f.client, dup(pair[1])), 0);
 	begin(&q);
-	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+	c = f.control->clients;
+	assert_int_equal(send_descriptor(f.packets, f.client.fd), -EPIPE);
+	assert_int_equal(send(f.packets, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT), -1);
+	(void)setsockopt(f.packets, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+	(void)setsockopt(f.packets, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
 	for (int i = 0; i < 1000; i++) {
-		struct client *c = f.control->clients;
 		uint8_t packet[4096] = {SINK_PACKET_TAG, 0xfd, 0x1f}; /* 4,093 */
 		int unread;
 
 		assert_int_equal(c->sink.write(&c->sink, packet, sizeof(packet)), 0);
 		assert_true(client_send(c) >= 0);
-		assert_int_equal(ioctl(pair[1], SIOCOUTQ, &unread), 0);
-		/* a piece more than may be unread, each costing more than its bytes */
-		assert_true(unread < 2 * CONTROL_OUTPUT_UNREAD + (64 << 10));
+		assert_int_equal(ioctl(c->output.fd, SIOCOUTQ, &unread), 0);
+		/* one buffer more than the limit, which the kernel doubles */
+		assert_true(unread < 2 * CONTROL_OUTPUT_ROOM + (64 << 10));
 	}
-	assert_true(control_waiting(&f.control->clients->output) > 0);
-	assert_int_equal(shutdown(pair[1], SHUT_RDWR), 0);
-	control_fixture_expect(&f, CONTROL_FAILED, "nobody reads");
-	close(pair[0]);
+	assert_true(control_waiting(&c->output) > 0);
+	assert_int_equal(shutdown(f.packets, SHUT_RDWR), 0);
+	control_fixture_expect(&f, CONTROL_FAILED, "the client has closed its end");
+}
+
+/* A descriptor with the request, as version 2 had it: the client is told, and the descriptor is not received. */
+static void test_descriptor(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(control_carry(&f.client, pair[0]), 0);
+	control_fixture_ask(&f, &q);
+	control_fixture_expect(&f, CONTROL_DENIED, "has a descriptor, as in version 2");
+	expect_end();
+	assert_int_equal(counts().denied, 1);
+	/* Behind the first byte it is no request of an old client. */
+	control_fixture_connect(&f, geteuid());
+	begin(&q);
+	assert_int_equal(send_descriptor(f.client.fd, pair[1]), 0);
+	expect_end();
+	assert_int_equal(counts().refused, 1);
 	close(pair[1]);
+}
+
+static void test_version(void **state)
+{
+	Pb__ControlRequest q = control_fixture_request(&f);
+
+	(void)state;
+	q.version = 1;
+	control_fixture_ask(&f, &q);
+	control_fixture_expect(&f, CONTROL_DENIED, "the request is of version 1");
+	expect_end();
+	assert_int_equal(counts().accepted, 0);
 }
 
 int main(void)
@@ -399,7 +462,8 @@ int main(void)
 		EACH(test_whole),	 EACH(test_renew),	   EACH(test_renew_early),
 		EACH(test_renew_unread), EACH(test_out_of_turn),   EACH(test_garbage),
 		EACH(test_step),	 EACH(test_leaves),	   EACH(test_asker_ends),
-		EACH(test_progress),	 EACH(test_output_closed), EACH(test_output_shared),
+		EACH(test_progress),	 EACH(test_output_closed), EACH(test_output_bounded),
+		EACH(test_output_ends),	 EACH(test_descriptor),	   EACH(test_version),
 #undef EACH
 	};
 

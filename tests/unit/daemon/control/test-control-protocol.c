@@ -2,8 +2,6 @@
  * descriptors; requests that are none. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -131,57 +129,73 @@ static void test_descriptor(void **state)
 	(void)close(after);
 }
 
-/* One goes with the first byte, is received by whoever looks, and is let go with that byte. */
+static int n_open(void)
+{
+	int fd = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
+
+	(void)close(fd);
+	return fd;
+}
+
+/* One goes with the first byte, to a peer that expects it. */
 static void test_carried(void **state)
 {
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), next, after;
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), got = -1, before;
 
 	(void)state;
 	assert_int_equal(control_carry(&here, fd), 0);
 	assert_int_equal(control_queue(&here, CONTROL_NOTE, "one", 3), 0);
 	assert_int_equal(control_send(&here), 0);
 	assert_int_equal(here.carried, 0);
+	before = n_open();
+	assert_int_equal(control_receive(&there), -EBADMSG);
+	assert_int_equal(n_open(), before);
+	assert_int_equal(control_receive_with(&there, &got), 0);
+	assert_int_equal(got, before);
+	assert_int_equal(fcntl(got, F_GETFD), FD_CLOEXEC);
+	expect(CONTROL_NOTE, "one");
+	/* A second one is refused, and closed. */
+	assert_int_equal(control_carry(&here, open("/dev/null", O_RDWR | O_CLOEXEC)), 0);
 	assert_int_equal(control_queue(&here, CONTROL_NOTE, "two", 3), 0);
 	assert_int_equal(control_send(&here), 0);
-	next = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
-	(void)close(next);
-	assert_int_equal(control_receive(&there), -EBADMSG);
-	assert_int_equal(control_receive_carried(&there), 0);
-	expect(CONTROL_NOTE, "one");
-	expect_none(); /* it ends behind what came with the descriptor */
-	assert_int_equal(control_receive(&there), 0);
-	expect(CONTROL_NOTE, "two");
-	after = fcntl(here.fd, F_DUPFD_CLOEXEC, 0);
-	assert_int_equal(after, next);
-	(void)close(after);
+	before = n_open();
+	assert_int_equal(control_receive_with(&there, &got), -EBADMSG);
+	assert_int_equal(n_open(), before);
+	(void)close(got);
 }
 
-/* What may be unread is ours to say, whatever room the socket has. */
-static void test_held(void **state)
+static void test_two_carried(void **state)
 {
-	enum { UNREAD = 16 << 10 };
-	static char bytes[256 << 10];
-	int unread, r;
+	union {
+		struct cmsghdr head;
+		uint8_t room[CMSG_SPACE(2 * sizeof(int))];
+	} u = {.head = {CMSG_LEN(2 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec iov = {(void *)(uintptr_t) "\1", 1};
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u)};
+	int fds[2] = {here.fd, here.fd}, got = -1, before = n_open();
 
 	(void)state;
-	here.unread_max = UNREAD;
-	assert_int_equal(control_queue_bytes(&here, bytes, sizeof(bytes)), 0);
-	assert_int_equal(control_send(&here), CONTROL_HELD);
-	assert_int_equal(ioctl(here.fd, SIOCOUTQ, &unread), 0);
-	assert_true(unread >= UNREAD && unread < 2 * UNREAD);
-	assert_int_equal(control_unread(&here), unread);
-	do {
-		assert_true(recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
-		r = control_send(&here);
-	} while (r == CONTROL_HELD);
-	assert_int_equal(r, 0);
-	while (recv(there.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	assert_int_equal(control_unread(&here), 0);
-	assert_int_equal(control_queue_bytes(&here, bytes, UNREAD), 0);
-	here.unread_max = 0; /* nothing is held back: not asked */
+	memcpy(CMSG_DATA(&u.head), fds, sizeof(fds));
+	assert_int_equal(sendmsg(here.fd, &msg, 0), 1);
+	assert_int_equal(control_receive_with(&there, &got), -EBADMSG);
+	assert_int_equal(got, -1);
+	assert_int_equal(n_open(), before);
+}
+
+/* Taken back before it is sent: closed. */
+static void test_not_carried(void **state)
+{
+	int before = n_open(), got = -1;
+
+	(void)state;
+	assert_int_equal(control_carry(&here, open("/dev/null", O_RDWR | O_CLOEXEC)), 0);
+	assert_int_equal(control_carry(&here, -1), 0);
+	assert_int_equal(n_open(), before);
+	assert_int_equal(control_queue(&here, CONTROL_NOTE, "one", 3), 0);
 	assert_int_equal(control_send(&here), 0);
-	assert_int_equal(control_unread(&here), 0);
+	assert_int_equal(control_receive_with(&there, &got), 0);
+	assert_int_equal(got, -1);
 }
 
 /* What the socket does not take waits, and is whole when it has come. */
@@ -261,9 +275,10 @@ static void test_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_joined),     TEST(test_split),   TEST(test_too_long),	 TEST(test_pours),
-		TEST(test_descriptor), TEST(test_pending), TEST(test_peer_gone), TEST(test_request),
-		TEST(test_carried),    TEST(test_held),
+		TEST(test_joined),	TEST(test_split),	TEST(test_too_long),
+		TEST(test_pours),	TEST(test_descriptor),	TEST(test_pending),
+		TEST(test_peer_gone),	TEST(test_request),	TEST(test_carried),
+		TEST(test_two_carried), TEST(test_not_carried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

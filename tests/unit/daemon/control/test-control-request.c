@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/log.h"
-#include "daemon/control/control-private.h"
+#include "daemon/control/client.h"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 enum { ALICE = 61002 };
@@ -44,23 +44,23 @@ static void test_numbers(void **state)
 	control_fixture_denied(&f, geteuid(), &q, "either a frequency or a period");
 	q = good;
 	q.clock = 77;
-	control_fixture_denied(&f, geteuid(), &q, "a value that it cannot have");
+	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q = good;
 	q.has_stack_bytes = true;
 	q.stack_bytes = 65536;
-	control_fixture_denied(&f, geteuid(), &q, "a value that it cannot have");
+	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q.stack_bytes = 12;
-	control_fixture_denied(&f, geteuid(), &q, "a value that it cannot have");
+	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q = good;
 	q.has_engine = true;
 	q.engine = UW_ENGINE_COUNT;
-	control_fixture_denied(&f, geteuid(), &q, "a value that it cannot have");
+	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q = good;
 	q.has_user_only = q.has_kernel_only = q.user_only = q.kernel_only = true;
-	control_fixture_denied(&f, geteuid(), &q, "a value that it cannot have");
+	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q = good;
 	q.pids = zero;
-	control_fixture_denied(&f, geteuid(), &q, "0 is no process id");
+	control_fixture_denied(&f, geteuid(), &q, "0 is not a process id");
 	q = good;
 	q.has_command = q.command = true;
 	q.pids = two;
@@ -83,7 +83,7 @@ static void test_events(void **state)
 	control_fixture_denied(&f, geteuid(), &q, "--filter is for tracepoints");
 	q = good;
 	q.cpus = unknown;
-	control_fixture_denied(&f, geteuid(), &q, "is no list of CPUs");
+	control_fixture_denied(&f, geteuid(), &q, "is not a list of CPUs");
 }
 
 static void test_others(void **state)
@@ -94,14 +94,14 @@ static void test_others(void **state)
 	need_root();
 	control_fixture_denied(&f, ALICE, &q, "is another user's (0, you are 61002)");
 	q.has_kernel_needed = q.kernel_needed = true;
-	control_fixture_denied(&f, ALICE, &q, "kernel code is not for everyone");
+	control_fixture_denied(&f, ALICE, &q, "you may not record kernel code");
 	q.kernel_needed = false;
 	q.has_kernel_only = q.kernel_only = q.has_machine = q.machine = true;
 	q.n_pids = 0;
-	control_fixture_denied(&f, ALICE, &q, "kernel code is not for everyone");
+	control_fixture_denied(&f, ALICE, &q, "you may not record kernel code");
 	f.settings.own_processes = false;
 	control_set_settings(f.control, &f.settings);
-	control_fixture_denied(&f, ALICE, &q, "you may record nothing by asking");
+	control_fixture_denied(&f, ALICE, &q, "you may not record through the daemon");
 }
 
 /* A connection that the kernel labelled (policy_confined() is tested by itself). */
@@ -110,7 +110,8 @@ static void connect_confined(void)
 	control_fixture_connect(&f, geteuid());
 	while (!f.control->clients)
 		assert_int_equal(loop_run_once(&f.loop, 100), 0);
-	(void)snprintf(f.control->clients->confined, sizeof(f.control->clients->confined),
+	(void)snprintf(f.control->clients->requester.confined,
+		       sizeof(f.control->clients->requester.confined),
 		       "AppArmor profile a-test (enforce)");
 }
 

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/control/control-private.h"
+#include "daemon/control/client.h"
 #include "protos/trace.pb-c.h"
 #include "tests/unit/cmocka.h"
 
@@ -34,7 +34,8 @@ static int set_up(void **state)
 	client = (struct client){.control = &control, .source.fd = -1, .stream.fd = -1};
 	control_stream_init(&client.output, fds[0], 0);
 	peer = fds[1];
-	client_sink_init(&client, WAITING);
+	client_sink_init(&client);
+	client.recording.max_waiting = WAITING;
 	return loop_add(&loop, &client.output_source, fds[0], 0, ready);
 }
 
@@ -157,13 +158,13 @@ static void test_trace(void **state)
 	int r;
 
 	(void)state;
-	client.trace = (struct trace_session *)&control; /* only that there is one */
+	client.recording.trace = (struct trace_session *)&control; /* only that there is one */
 	do {
 		r = client.sink.write(&client.sink, packet, len);
 	} while (r == 0 && ++n < 1000);
 	assert_int_equal(r, -ENOBUFS);
 	assert_true(control_waiting(&client.output) <= WAITING);
-	client.trace = NULL;
+	client.recording.trace = NULL;
 }
 
 static void test_gone(void **state)

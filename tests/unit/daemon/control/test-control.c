@@ -1,6 +1,6 @@
 /* test-control.c - the socket: how many may be there at once, and its end. */
 #include "base/log.h"
-#include "daemon/control/control-private.h"
+#include "daemon/control/client.h"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 enum { ALICE = 61002 };
@@ -30,13 +30,13 @@ static size_t n_clients(void)
 
 static void test_kept_connections(void **state)
 {
-	enum { FOR_ALL = CONTROL_CLIENTS - CONTROL_KEPT_CLIENTS };
+	enum { FOR_ALL = CONTROL_CLIENTS - CONTROL_RESERVED_CLIENTS };
 	struct control_stream clients[FOR_ALL];
 
 	(void)state;
 	need_root();
 	for (size_t i = 0; i < FOR_ALL; i++) {
-		control_fixture_connect_alone(&f, ALICE + (uid_t)(i / CONTROL_USER_CLIENTS));
+		control_fixture_connect(&f, ALICE + (uid_t)(i / CONTROL_USER_CLIENTS));
 		clients[i] = f.client;
 		control_stream_init(&f.client, -1, CONTROL_REPLY_MAX);
 		if (i % 64 == 63) /* the queue of those that wait is no longer than 128 */
@@ -44,11 +44,11 @@ static void test_kept_connections(void **state)
 	}
 	assert_int_equal(n_clients(), FOR_ALL);
 	/* Of a user who has his share, and of one who has nothing. */
-	control_fixture_connect_alone(&f, ALICE);
+	control_fixture_connect(&f, ALICE);
 	assert_int_equal(n_clients(), FOR_ALL);
-	control_fixture_connect_alone(&f, ALICE + 1000);
+	control_fixture_connect(&f, ALICE + 1000);
 	assert_int_equal(n_clients(), FOR_ALL);
-	control_fixture_connect_alone(&f, 0);
+	control_fixture_connect(&f, 0);
 	assert_int_equal(n_clients(), FOR_ALL + 1);
 	for (size_t i = 0; i < FOR_ALL; i++)
 		control_stream_deinit(&clients[i]);
