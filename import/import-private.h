@@ -130,19 +130,8 @@ struct import {
 
 void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
 
-/* import.c: all that were not looked up yet. */
-int import_lines(struct import *im);
-
-/* import-event.c: which event, and what its samples have.  -EINVAL with *error. */
-int import_choose_event(struct import *im, char *error, size_t error_size);
-/* The writer and the emitter, as the event wants them. */
-int import_start_trace(struct import *im, uint64_t first_time);
-
 /* import-file.c: the build id that the file tells for the mapping's path, if it is the mapping's. */
 void import_file_id(struct import *im, struct record_event *mmap);
-
-/* import-sample.c: a sample of an event that is not imported. */
-void import_leave_out(struct import *im, uint32_t event);
 
 /* import-group.c */
 /* The sample has the counts of all its group (:S). */
@@ -150,14 +139,8 @@ static inline bool import_is_grouped(const struct record_layout *layout)
 {
 	return layout->sample_type & PERF_SAMPLE_READ && layout->read_format & PERF_FORMAT_GROUP;
 }
-/* By how much the event that is imported grew since the sample before, where it is another one of
- * the group; what the others grew by is counted as left out. */
-int import_take_group(struct import *im, const struct perfdata_item *item,
-		      const struct record_sample *sample, uint64_t *ret_weight);
 
 /* import-sample.c */
-/* Takes over the record's block. */
-int import_take_sample(struct import *im, const struct perfdata_item *item);
 /* Writes a group that is unwound; @r: how that went. */
 int import_write_group(struct import *im, struct import_group *group, int r);
 

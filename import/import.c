@@ -1,6 +1,6 @@
-/* import.c - see import.h: the life of an import, and its records that are not samples. */
-#include "import/import.h"
-
+/* import.c - see import.h: the choice of the event, samples and other records, the end.  Stacks are
+ * unwound and written by import-unwind.c; import-file.c matches build ids with mappings;
+ * import-kernel.c finds the kernel's names. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "import/import-private.h"
+#include "import/import.h"
 #include "session/pipeline/sideband.h"
 #include "session/session-statistics.h"
 
@@ -42,6 +43,580 @@ void import_result_deinit(struct import_result *result)
 static uint64_t own_cpu_ns(void)
 {
 	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* ---- the event that is imported ----
+ *
+ * A trace has one event whose weights add up; samples of other events are counted as out of scope,
+ * and a note names them.  A member of a group that was not sampled has samples all the same, see
+ * below. */
+
+enum { MAX_COUNTERS = 64 };
+
+static bool is_dummy(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+}
+
+/* "cycles" is also "cycles:u" and "cycles/freq=99/" where no event has just that name. */
+static bool is_called(const struct perfdata_event *event, const char *name, bool whole)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(event->name, name, len))
+		return false;
+	return !event->name[len] || (!whole && strchr(":/", event->name[len]));
+}
+
+static const struct perfdata_event *find_event(const struct perfdata_info *info, const char *name)
+{
+	for (int whole = 1; whole >= 0; whole--) {
+		for (size_t i = 0; i < info->n_events; i++) {
+			const struct perfdata_event *event = &info->events[i];
+
+			if (name ? is_called(event, name, whole) : !is_dummy(&event->attr))
+				return event;
+		}
+	}
+	return NULL;
+}
+
+static int no_event(const struct perfdata_info *info, const char *name, char *error, size_t size)
+{
+	int n = snprintf(error, size, "has no event %s; it has:", name ? name : "that is sampled");
+
+	for (size_t i = 0; i < info->n_events && n > 0 && (size_t)n < size; i++)
+		n += snprintf(error + n, size - (size_t)n, " %s", info->events[i].name);
+	return fail(-EINVAL);
+}
+
+/* Without these no stack can be begun. */
+static uint64_t begin_mask(enum uw_arch arch)
+{
+	return arch == UW_ARCH_X86_64 ? 1ull << UW_X86_SP | 1ull << UW_X86_IP
+				      : 1ull << UW_ARM64_SP | 1ull << UW_ARM64_PC;
+}
+
+static enum import_kind kind_of(struct import *im)
+{
+	const struct perf_event_attr *attr = &im->event->attr;
+	uint64_t wanted = uw_arch_regs_mask(im->arch);
+	bool stacks = attr->sample_type & PERF_SAMPLE_REGS_USER &&
+		      attr->sample_type & PERF_SAMPLE_STACK_USER;
+
+	/* A file that does not say may be of any machine: where it has more, what is wanted means
+	 * something else there. */
+	if (stacks && attr->sample_regs_user & ~uw_arch_regs_known(im->arch)) {
+		import_note(im, "its stacks cannot be unwound: they have registers that %s has not",
+			    im->arch == UW_ARCH_X86_64 ? "x86_64" : "aarch64");
+		stacks = false;
+	}
+	if (stacks && (attr->sample_regs_user & begin_mask(im->arch)) != begin_mask(im->arch)) {
+		import_note(im, "its stacks cannot be unwound: no stack pointer or no address was "
+				"recorded (--user-regs)");
+		stacks = false;
+	}
+	if (stacks && (attr->sample_regs_user & wanted) != wanted)
+		import_note(im, "not all registers were recorded (--user-regs): stacks that need "
+				"the others fail for memory");
+	if (im->options.engine_chosen && im->options.engine != UW_ENGINE_FP && !stacks)
+		import_note(im, "it has no copies of stacks for --unwinder");
+	if (stacks && !(im->options.engine_chosen && im->options.engine == UW_ENGINE_FP))
+		return IMPORT_STACKS;
+	return attr->sample_type & PERF_SAMPLE_CALLCHAIN ? IMPORT_CHAINS : IMPORT_ADDRESSES;
+}
+
+/* Any machine that the engines know, whatever this one is.  perf writes uname's word for it; a file
+ * that does not say is taken for one of this machine. */
+static int choose_machine(struct import *im, const char *arch, char *error, size_t size)
+{
+	im->arch = !arch		      ? UW_ARCH_HOST
+		   : !strcmp(arch, "x86_64")  ? UW_ARCH_X86_64
+		   : !strcmp(arch, "aarch64") ? UW_ARCH_AARCH64
+					      : UW_ARCH_NONE;
+	if (im->arch != UW_ARCH_NONE)
+		return 0;
+	(void)snprintf(error, size, "was recorded on %s; known are x86_64 and aarch64", arch);
+	return fail(-EINVAL);
+}
+
+/* A group's member has none of its own: its leader's, which stands before it, says how often it was
+ * looked at.  Damage may leave none, and a trace needs one. */
+static void choose_interval(struct import *im)
+{
+	const struct perfdata_event *events = perfdata_info(im->file)->events;
+	const struct perf_event_attr *attr = &im->event->attr;
+	struct import_result *result = im->result;
+
+	for (uint32_t i = im->event_index;
+	     i && attr->read_format & PERF_FORMAT_GROUP && !attr->sample_period; i--)
+		attr = &events[i - 1].attr;
+	if (attr->freq)
+		result->frequency = attr->sample_freq;
+	else
+		result->period = attr->sample_period;
+	if (!result->frequency && !result->period)
+		result->period = 1;
+}
+
+/* import-event.c: which event, and what its samples have.  -EINVAL with *error. */
+static int choose_event(struct import *im, char *error, size_t error_size)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+	struct import_result *result = im->result;
+	enum uw_engine_kind engine = UW_ENGINE_FP;
+	int r = choose_machine(im, info->arch, error, error_size);
+
+	if (r < 0)
+		return trace(r);
+	im->event = find_event(info, im->options.event);
+	if (!im->event)
+		return no_event(info, im->options.event, error, error_size);
+	im->event_index = (uint32_t)(im->event - info->events);
+	im->others = calloc(info->n_events, sizeof(*im->others));
+	if (!im->others)
+		return fail(-ENOMEM);
+	im->kind = kind_of(im);
+	(void)snprintf(result->event, sizeof(result->event), "%s", im->event->name);
+	choose_interval(im);
+	result->summary.user_only = im->event->attr.exclude_kernel;
+	if (im->kind == IMPORT_STACKS)
+		engine = im->options.engine_chosen ? im->options.engine : UW_ENGINE_NATIVE;
+	if (engine == UW_ENGINE_LIBUNWIND && im->arch != UW_ARCH_HOST) {
+		(void)snprintf(
+			error, error_size,
+			"was recorded on %s, and libunwind knows this machine's stacks only; "
+			"use native or libdw",
+			info->arch);
+		return fail(-EINVAL);
+	}
+	r = uw_engine_new(engine, &im->engine);
+	if (r < 0) {
+		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));
+		return trace(r);
+	}
+	import_unwind_start(im);
+	import_kernel_start(im);
+	return 0;
+}
+
+/* ---- the trace ---- */
+
+static struct writer_event writer_event_of(const struct perfdata_event *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
+	struct writer_event w = {
+		.name = event->name,
+		.counter = -1,
+		.raw_type = attr->type,
+		.raw_config = attr->config,
+		.raw_config1 = attr->config1,
+		.raw_config2 = attr->config2,
+		.exclude_user = attr->exclude_user,
+		.exclude_kernel = attr->exclude_kernel,
+		.exclude_hv = attr->exclude_hv,
+	};
+
+	for (int32_t i = 0; i < MAX_COUNTERS && w.counter < 0; i++) {
+		struct perf_spec spec;
+
+		if (perf_spec_of_counter(i, &spec) < 0)
+			continue;
+		if (spec.type == attr->type && spec.config == attr->config)
+			w.counter = i;
+		perf_spec_deinit(&spec);
+	}
+	if (attr->type == PERF_TYPE_TRACEPOINT && strchr(event->name, ':'))
+		w.tracepoint = event->name;
+	return w;
+}
+
+static void fill_past(struct import *im, uint64_t first_time)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+
+	im->past = (struct writer_past){
+		.first_time = first_time,
+		.release = info->os_release,
+		.machine = info->arch,
+		.n_cpus = info->cpus_available,
+		.ram_bytes = info->total_memory_kb << 10,
+	};
+	if (info->has_wall_clock)
+		im->past.wall_clock = info->wall_clock_ns + (first_time - info->wall_clock_at);
+}
+
+/* The writer and the emitter, as the event wants them. */
+static int start_trace(struct import *im, uint64_t first_time)
+{
+	struct writer_options wo = {
+		.leader = writer_event_of(im->event),
+		.period = im->result->period,
+		.frequency = im->result->frequency,
+		.clock = CLOCK_BOOTTIME,
+		.sequence_id = 1,
+		.tool = "perfwind " PERFWIND_VERSION,
+		.past = &im->past,
+	};
+	int r;
+
+	fill_past(im, first_time);
+	r = writer_new(&wo, im->sink, &im->writer);
+	if (r >= 0)
+		r = writer_start(im->writer);
+	if (r >= 0)
+		r = emit_new(
+			&(struct emit_context){
+				.writer = im->writer,
+				.loader = im->loader,
+				.modules = im->modules,
+				.account = &im->account,
+				.past = true,
+				.no_lines = im->options.no_inline,
+			},
+			&im->emit);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- lines ---- */
+
+static int look_up_lines(struct import *im)
+{
+	int r = 0;
+
+	while (!im->options.no_inline && r >= 0 && emit_lines_left(im->emit)) {
+		emit_ask(im->emit);
+		r = import_serve(im);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* A sample of an event that is not imported. */
+static void leave_out(struct import *im, uint32_t event)
+{
+	im->account.received++;
+	im->account.skipped[SKIP_NOT_IN_SCOPE]++;
+	im->others[event]++;
+}
+
+/* ---- groups of events: `perf record -e '{a,b}:S'` ----
+ *
+ * Only the leader has samples; each contains the counts of all members at that time.  As in `perf
+ * script`, a member whose count has grown since the leader's previous sample gets a sample too, with
+ * the leader's stack and the growth as its weight.
+ *
+ * An id belongs to an event on one CPU or of one task, so the last count is kept by id.  Where
+ * children inherited the event (Linux 6.12) all have its id and count separately: the last count is
+ * kept by id and thread. */
+
+enum { VALUE, ID }; /* words of a member */
+
+static uint64_t stream_of(const struct import *im, const struct perfdata_item *item,
+			  const struct record_sample *sample, uint64_t id)
+{
+	const struct perfdata_event *leader = &perfdata_info(im->file)->events[item->event];
+
+	return leader->attr.inherit ? id << 32 ^ sample->tid : id;
+}
+
+/* A value that fell is no kernel's, or came out of order: the highest stands. -E2BIG: a file of so
+ * many threads is no recording. */
+static int grow(struct table *values, uint64_t stream, uint64_t value, uint64_t *ret_by)
+{
+	uint64_t last = 0;
+
+	*ret_by = 0;
+	if (!table_get(values, stream, &last) && values->n_used >= PERFDATA_MAX_IDS)
+		return fail(-E2BIG);
+	if (value <= last)
+		return 0;
+	*ret_by = value - last;
+	return table_put(values, stream, value);
+}
+
+/* By how much the event that is imported grew since the sample before, where it is another one of
+ * the group; what the others grew by is counted as left out. */
+static int take_members(struct import *im, const struct perfdata_item *item,
+			const struct record_sample *sample, uint64_t *ret_weight)
+{
+	const uint64_t format = item->layout->read_format;
+	const size_t words = format & PERFWIND_FORMAT_LOST ? 3 : 2; /* value id [lost] */
+	const uint64_t n = format & PERF_FORMAT_ID ? sample->n_group : 0;
+	bool strange = n < sample->n_group;
+
+	*ret_weight = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		const uint64_t *member = sample->group + i * words;
+		uint32_t event;
+		uint64_t by;
+		int r;
+
+		if (!perfdata_event_of_id(im->file, member[ID], &event)) {
+			strange = true;
+			continue;
+		}
+		if (event == item->event)
+			continue; /* it has the sample itself */
+		r = grow(&im->group_values, stream_of(im, item, sample, member[ID]), member[VALUE],
+			 &by);
+		if (r < 0 && r != -E2BIG)
+			return trace(r);
+		strange |= r < 0;
+		if (by && event == im->event_index)
+			*ret_weight += by;
+		else if (by)
+			leave_out(im, event);
+	}
+	im->grouped += strange;
+	return 0;
+}
+
+/* ---- samples: into groups, and out of them ---- */
+
+/* The mappings of another time are known from records, or not at all. */
+static int process_of(struct import *im, uint32_t pid, struct process **ret_process)
+{
+	struct process *process = process_get(im->processes, pid);
+
+	if (!process)
+		return fail(-ENOMEM);
+	process->maps_state = PROCESS_MAPS_KNOWN;
+	process->maps_read_at = 1;
+	*ret_process = process;
+	return 0;
+}
+
+/* The CPU's count at the sample, which is in it. */
+static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t *ret_sum)
+{
+	uint64_t sum = 0;
+
+	(void)table_get(&im->cpu_counts, cpu, &sum);
+	*ret_sum = sum + weight;
+	return table_put(&im->cpu_counts, cpu, *ret_sum);
+}
+
+/* An address in the page that nothing is mapped in: whatever is found by a register that was not
+ * recorded is in no stack and in no module. */
+enum { REG_UNKNOWN = 1 };
+
+/* The registers that the engines take, out of more or of less. */
+static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *regs, uint64_t has,
+				   uint64_t wanted)
+{
+	size_t n = 0, at = 0;
+
+	if (has == wanted || !regs)
+		return regs;
+	for (unsigned bit = 0; bit < IMPORT_REGS; bit++) {
+		bool there = has >> bit & 1;
+
+		if (wanted >> bit & 1)
+			to->regs[n++] = there ? regs[at] : REG_UNKNOWN;
+		at += there;
+	}
+	return to->regs;
+}
+
+static bool is_guest(const struct record_sample *s)
+{
+	return s->cpu_mode == PERF_RECORD_MISC_GUEST_KERNEL ||
+	       s->cpu_mode == PERF_RECORD_MISC_GUEST_USER;
+}
+
+/* One address as a callchain. */
+static void chain_of_address(struct import_sample *to, const struct record_sample *s)
+{
+	to->chain[0] = s->cpu_mode == PERF_RECORD_MISC_KERNEL ? CHAIN_KERNEL : CHAIN_USER;
+	to->chain[1] = s->ip;
+	to->entry.chain = to->chain;
+	to->entry.n_chain = 2;
+}
+
+static bool has_user_part(const struct import *im, const struct entry *e)
+{
+	uint32_t n;
+
+	if (im->kind != IMPORT_STACKS)
+		return entry_chain_part(e, CHAIN_USER, &n) && n;
+	return entry_has_user_copy(e);
+}
+
+/* No stack has it: perf recorded no callchain, or for user code none, as that is in the copy. */
+static bool lacks_address(const struct import *im, const struct record_sample *s)
+{
+	return im->kind == IMPORT_ADDRESSES ||
+	       (!s->n_chain &&
+		(im->kind == IMPORT_CHAINS || s->cpu_mode == PERF_RECORD_MISC_KERNEL));
+}
+
+/* Addresses of a virtual machine's guest: what the host has there is something else. */
+static void drop_stack(struct import *im, struct entry *e)
+{
+	im->guests++;
+	e->regs = NULL;
+	e->stack_full = false;
+	e->info.stack_len = 0;
+	e->n_chain = 0;
+}
+
+/* The snapshot of the mappings. */
+static int take_space(struct import *im, struct process *process, struct uw_space **ret_space)
+{
+	bool is_new = !process->space;
+	int r = process_space(im->processes, process, ret_space);
+
+	if (r < 0)
+		return trace(r);
+	im->groups[im->filling].n_maps += is_new ? (*ret_space)->n_maps : 0;
+	(void)uw_space_ref(*ret_space);
+	return 0;
+}
+
+static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
+		uint64_t regs_mask, struct process *process)
+{
+	struct entry *e = &to->entry;
+	int r;
+
+	*e = (struct entry){
+		.kind = ENTRY_SAMPLE,
+		.stack_full = s->stack_len == s->stack_room,
+		.arch = (uint8_t)(s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? im->arch : UW_ARCH_NONE),
+		.stack = s->stack,
+		.chain = s->chain,
+		.n_chain = (uint32_t)s->n_chain,
+		.info =
+			{
+				.time = s->time,
+				.weight = s->period,
+				.pid = s->pid,
+				.tid = s->tid,
+				.cpu = s->cpu,
+				.stack_len = s->stack_len,
+				.cpu_mode = s->cpu_mode,
+			},
+	};
+	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, regs_mask,
+			      uw_arch_regs_mask(im->arch));
+	if (is_guest(s))
+		drop_stack(im, e);
+	else if (lacks_address(im, s))
+		chain_of_address(to, s);
+	e->user_state = has_user_part(im, e);
+	r = add_weight(im, s->cpu, s->period, &e->info.count);
+	if (r >= 0 && e->user_state)
+		r = take_space(im, process, &e->info.space);
+	if (r < 0)
+		return trace(r);
+	e->info.process = process_ref(process);
+	return 0;
+}
+
+/* Its time goes into the trace's head. */
+static int first_sample(struct import *im, uint64_t time)
+{
+	int r = im->emit ? 0 : start_trace(im, time);
+
+	im->first_time = im->first_time ? im->first_time : time;
+	im->last_time = max_u64(im->last_time, time);
+	return r;
+}
+
+/* import-sample.c: a sample of an event that is not imported. */
+static int take_group(struct import *im, const struct perfdata_item *item,
+		      struct record_sample *sample)
+{
+	uint64_t weight = 0;
+	int r = take_members(im, item, sample, &weight);
+
+	if (item->event != im->event_index)
+		sample->period = weight;
+	return r < 0 ? trace(r) : 0;
+}
+
+/* false: it is not imported, and has been counted.  A group's leader is a sample of each member too
+ * that grew, also where it is left out itself. */
+static int is_wanted(struct import *im, const struct perfdata_item *item,
+		     struct record_sample *ret_sample)
+{
+	const bool own = item->event == im->event_index, grouped = import_is_grouped(item->layout);
+
+	if (!own)
+		leave_out(im, item->event);
+	if (!own && !grouped)
+		return false;
+	if (record_parse_sample(item->layout, item->record, ret_sample) < 0 ||
+	    ret_sample->cpu >= IMPORT_CPUS) {
+		im->bad++;
+		return false;
+	}
+	if (grouped) {
+		int r = take_group(im, item, ret_sample);
+
+		if (r < 0)
+			return trace(r);
+	}
+	if (!own && !ret_sample->period)
+		return false;
+	if (ret_sample->pid)
+		return true;
+	im->account.idle_weight += ret_sample->period;
+	im->account.idle += !im->options.idle;
+	return im->options.idle;
+}
+
+/* Takes over the record's block. */
+static int take_sample(struct import *im, const struct perfdata_item *item)
+{
+	struct import_group *g = &im->groups[im->filling];
+	struct import_sample *to = &g->samples[g->n];
+	struct record_sample s;
+	struct process *process = NULL;
+	int r;
+
+	r = is_wanted(im, item, &s);
+	if (r <= 0) {
+		perfdata_put(im->file, item->block);
+		return r < 0 ? trace(r) : 0;
+	}
+	to->block = item->block;
+	r = first_sample(im, s.time);
+	if (r >= 0)
+		r = process_of(im, s.pid, &process);
+	if (r >= 0)
+		r = fill(im, to, &s, item->layout->regs_mask, process);
+	if (r < 0)
+		return trace(r);
+	im->account.received++;
+	im->account.queued++;
+	g->n++;
+	return g->n == IMPORT_GROUP || g->n_maps > IMPORT_GROUP_MAPS ? import_flush(im) : 0;
+}
+
+int import_write_group(struct import *im, struct import_group *g, int r)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		const struct uw_result *result = &g->results[i];
+		bool waits = r == -ENOMEM || result->outcome == UW_PENDING;
+		int w;
+
+		outcome_fill(im->outcome, &g->samples[i].entry, waits ? NULL : result,
+			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
+		w = import_emit(im, im->outcome);
+		r = r < 0 ? r : w;
+		if (r >= 0)
+			r = import_name(im);
+		perfdata_put(im->file, g->samples[i].block);
+	}
+	g->n = g->n_maps = 0;
+	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
+		r = look_up_lines(im);
+		emit_renew(im->emit);
+	}
+	if (++im->groups_written % IMPORT_RELEASE == 0)
+		process_table_release_ended(im->processes);
+	return r < 0 ? trace(r) : 0;
 }
 
 /* ---- records ---- */
@@ -143,7 +718,7 @@ static int take_record(struct import *im, const struct perfdata_item *item)
 	int r;
 
 	if (item->record->type == PERF_RECORD_SAMPLE)
-		return import_take_sample(im, item);
+		return take_sample(im, item);
 	r = take_event(im, item);
 	perfdata_put(im->file, item->block);
 	return r < 0 ? trace(r) : 0;
@@ -156,7 +731,7 @@ static int take_all(struct import *im, char *error, size_t error_size)
 
 	while ((r = perfdata_next(im->file, &item)) == 0) {
 		if (!im->event) {
-			r = import_choose_event(im, error, error_size);
+			r = choose_event(im, error, error_size);
 			if (r < 0)
 				return trace(r);
 		}
@@ -279,17 +854,6 @@ static void tell_others(struct import *im)
 			    im->guests);
 }
 
-int import_lines(struct import *im)
-{
-	int r = 0;
-
-	while (!im->options.no_inline && r >= 0 && emit_lines_left(im->emit)) {
-		emit_ask(im->emit);
-		r = import_serve(im);
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
 static void fill_summary(struct import *im)
 {
 	struct session_summary *summary = &im->result->summary;
@@ -314,13 +878,13 @@ static int finish(struct import *im)
 {
 	const struct session_summary *summary = &im->result->summary;
 	struct stats stats = {0};
-	int r = im->emit ? 0 : import_start_trace(im, 0);
+	int r = im->emit ? 0 : start_trace(im, 0);
 
 	/* All is named: the memory is for DWARF now. */
 	if (r >= 0)
 		r = import_drop_modules(im);
 	if (r >= 0)
-		r = import_lines(im);
+		r = look_up_lines(im);
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
 	tell_damage(im);
@@ -396,7 +960,7 @@ static int run(struct import *im, int fd, char *error, size_t error_size)
 	if (r >= 0)
 		r = take_all(im, error, error_size);
 	if (r >= 0 && !im->event)
-		r = import_choose_event(im, error, error_size);
+		r = choose_event(im, error, error_size);
 	if (r >= 0)
 		r = finish(im);
 	if (r < 0)

@@ -1,4 +1,4 @@
-/* source-count.c - what the kernel has counted, and the change of stack size on one CPU.  See
+/* source-count.c - the counts of the kernel, and the change of stack size on one CPU.  See
  * source-parts.h.
  *
  * Replacing an event without a hole:

@@ -73,16 +73,12 @@ struct perf_source {
 	bool failed_filter;		/* it opened, but its filter was refused */
 };
 
-void source_note(const struct perf_source *source, const char *format, ...) _printf_(2, 3);
-
 /* Where an answer about a refusal goes. */
 struct source_answer {
 	enum perf_gate *gate;
 	char *error;
 	size_t error_size;
 };
-int source_explain(const struct perf_source *source, int r, pid_t tid,
-		   const struct source_answer *answer);
 
 /* source-open.c */
 void source_group_init(struct source_group *group);
@@ -90,14 +86,6 @@ void source_group_deinit(struct source_group *group);
 /* Leader and followers on cpus[@cpu_index], disabled. */
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
 		      struct source_group *group);
-/* Opens @tid's events on all CPUs, maps the rings if they are not yet, and adds the task.  -ESRCH
- * without a line; else < 0 with one. */
-int source_open_task(struct perf_source *source, pid_t tid, const struct source_answer *answer);
-void source_task_deinit(struct perf_source *source, struct source_task *task);
-
-/* source-rings.c */
-int source_rings_map(struct perf_source *source, const struct source_answer *answer);
-void source_rings_unmap(struct perf_source *source);
 
 /* source-count.c */
 /* Of a leader, unscaled. */

@@ -1,15 +1,18 @@
-/* source.c - see source.h.  The life of a source; the rest is in source-open.c, -rings.c, -count.c.
+/* source.c - see source.h: rings, events, and the source as a whole.  source-count.c reads the counts.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "perf/attr.h"
 #include "perf/gate.h"
 #include "perf/source-parts.h"
 
-void source_note(const struct perf_source *source, const char *format, ...)
+static void source_note(const struct perf_source *source, const char *format, ...)
 {
 	char line[512];
 	va_list ap;
@@ -22,8 +25,8 @@ void source_note(const struct perf_source *source, const char *format, ...)
 	source->options.note(source->options.note_arg, line);
 }
 
-int source_explain(const struct perf_source *source, int r, pid_t tid,
-		   const struct source_answer *answer)
+static int source_explain(const struct perf_source *source, int r, pid_t tid,
+			  const struct source_answer *answer)
 {
 	const struct perf_spec *spec = source->failed ? source->failed : &source->options.leader;
 	struct gate_case refused = {
@@ -52,6 +55,644 @@ int source_explain(const struct perf_source *source, int r, pid_t tid,
 	*answer->gate = gate_explain(&refused, answer->error, answer->error_size);
 	return fail(r);
 }
+
+/* ---- rings: their size and owner ----
+ *
+ * Each ring belongs to an event of its own, an anchor: a disabled dummy that never writes.  The
+ * events that do write are redirected into it by SET_OUTPUT, which requires the same CPU and clock
+ * only.  So a ring outlives its writers: an event that is replaced can be closed, and a task that
+ * exits does not turn the poll of its CPU's ring into an endless POLLHUP.  For tasks the anchors are
+ * events of this thread, which needs no privilege.
+ *
+ * The locked-memory budget (perf_event_mlock_kb per CPU and user, then RLIMIT_MEMLOCK) is shared with
+ * the user's other programs, so it is not computed but tried: halve until the kernel accepts. */
+
+enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
+#define BUDGET_DEFAULT (256ull << 20)
+/* A sampling ring wakes its reader when this many records wait.  A wake-up is two thread switches,
+ * dearer than unwinding ten samples; what 64 records touch (3-20 KB each) lies in the cache of the
+ * CPU that sampled or in the shared one, and comes from there whether early or late.  At 999 Hz
+ * that is 16 wake-ups a second; small records wake by bytes instead, or 4000 Hz without stacks
+ * would make it 125. */
+enum { WAKE_RECORDS = 64, WAKE_BYTES_MIN = 64 << 10 };
+/* Side-band records are applied before the samples that follow them, whenever that is: no hurry,
+ * but room. */
+enum { WAKE_SIDEBAND = 32 << 10 };
+
+/* Bytes of one sample; the size of a record is 16 bits. */
+static uint64_t record_bytes(const struct perf_options *options)
+{
+	uint64_t bytes = 48; /* header, id, ip, pid and tid, time, period */
+
+	if (options->n_followers)
+		bytes += 24 + 16 * (options->n_followers + 1);
+	if (options->kernel_chain)
+		bytes += 8 * 32; /* usual depths, not the deepest */
+	if (options->user_chain)
+		bytes += 8 * 64;
+	if (options->stack_bytes)
+		bytes += 8 + 8 * (uint64_t)__builtin_popcountll(PERF_REGS_MASK) + 16 +
+			 options->stack_bytes;
+	return min_u64(bytes, 65528);
+}
+
+/* Samples a second on a busy CPU, at most. */
+static uint64_t sample_rate(const struct perf_options *options)
+{
+	uint64_t per_s = 1000; /* of what nobody can know: tracepoints, misses ... */
+
+	if (options->frequency)
+		return options->frequency;
+	if (options->leader.weight == PERF_WEIGHT_TIME)
+		per_s = NSEC_PER_SEC / options->period;
+	else if (options->leader.weight == PERF_WEIGHT_CYCLES)
+		per_s = 4 * NSEC_PER_SEC / options->period; /* 4 GHz */
+	return max_u64(1, min_u64(per_s, 100000));
+}
+
+static uint64_t smallest_ring(const struct perf_options *options)
+{
+	return max_u64(RING_MIN, round_up_power_of_two(2 * record_bytes(options)));
+}
+
+static uint64_t wanted_ring(const struct perf_options *options)
+{
+	uint64_t bytes = options->ring_bytes;
+
+	if (bytes == 0)
+		bytes = record_bytes(options) * (sample_rate(options) / SLACK_PER_S + 1);
+	bytes = min_u64(
+		bytes,
+		1ull << 40); /* a number without sense is cut by the budget, not by overflow */
+	return max_u64(smallest_ring(options), round_up_power_of_two(bytes));
+}
+
+static uint32_t watermark(const struct perf_options *options, uint64_t size)
+{
+	uint64_t bytes = max_u64(WAKE_RECORDS * record_bytes(options), WAKE_BYTES_MIN);
+
+	/* three quarters stay for the time until the reader runs */
+	return (uint32_t)max_u64(min_u64(bytes, size / 4), record_bytes(options));
+}
+
+static int map_one(struct perf_source *source, const struct source_cpu *cpu, bool sideband,
+		   struct source_ring *ring)
+{
+	const struct perf_options *options = &source->options;
+	uint64_t size = sideband ? source->sideband_bytes : source->ring_bytes;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct perf_event_attr attr;
+	int fd;
+
+	attr_anchor(options, sideband ? WAKE_SIDEBAND : watermark(options, size), &attr);
+	fd = perf_event_open(&attr, options->tasks ? 0 : -1, (int)cpu->cpu, -1,
+			     PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	ring->ring.fd = fd;
+	ring->ring.cpu = cpu->cpu;
+	ring->ring.sideband = sideband;
+	ring->len = page + size;
+	ring->base = mmap(NULL, ring->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return ring->base == MAP_FAILED ? -errno : 0;
+}
+
+static void unmap_all(struct perf_source *source)
+{
+	for (size_t i = 0; source->rings && i < 2 * source->n_cpus; i++) {
+		struct source_ring *ring = &source->rings[i];
+
+		ring->ring.ring = ring_free(ring->ring.ring);
+		if (ring->base != MAP_FAILED)
+			(void)munmap(ring->base, ring->len);
+		ring->base = MAP_FAILED;
+		ring->ring.fd = fd_close(ring->ring.fd);
+	}
+}
+
+/* source-rings.c */
+static void source_rings_unmap(struct perf_source *source)
+{
+	unmap_all(source);
+	free(source->rings);
+	source->rings = NULL;
+	source->n_rings = 0;
+}
+
+/* All or none. */
+static int map_all(struct perf_source *source)
+{
+	for (size_t i = 0; i < 2 * source->n_cpus; i++) {
+		int r = map_one(source, &source->cpus[i / 2], i % 2, &source->rings[i]);
+
+		if (r < 0) {
+			unmap_all(source);
+			return r; /* an answer for the halving, not yet a failure */
+		}
+	}
+	return 0;
+}
+
+/* The sampling rings give way first, but not below twice the side-band's: what is lost there costs
+ * more. */
+static bool halve(struct perf_source *source, uint64_t smallest)
+{
+	bool sideband = source->sideband_bytes > SOURCE_SIDEBAND_MIN;
+
+	if (source->ring_bytes > smallest &&
+	    (source->ring_bytes > 2 * source->sideband_bytes || !sideband))
+		source->ring_bytes /= 2;
+	else if (sideband)
+		source->sideband_bytes /= 2;
+	else
+		return false;
+	return true;
+}
+
+static int map_halving(struct perf_source *source, bool *ret_mlock)
+{
+	uint64_t smallest = smallest_ring(&source->options);
+	int r;
+
+	*ret_mlock = false;
+	for (;;) {
+		r = map_all(source);
+		if (r != -EPERM && r != -ENOMEM)
+			return r;
+		*ret_mlock = true;
+		if (!halve(source, smallest))
+			return r;
+	}
+}
+
+static void note_size(const struct perf_source *source, uint64_t wanted, bool mlock)
+{
+	const struct perf_options *options = &source->options;
+	uint64_t records = source->ring_bytes / record_bytes(options);
+
+	if (source->ring_bytes >= wanted)
+		return;
+	source_note(
+		source,
+		"rings of %llu KiB a CPU instead of %llu (%s): they hold %llu ms of samples; %s",
+		(unsigned long long)(source->ring_bytes >> 10), (unsigned long long)(wanted >> 10),
+		mlock ? "limit of locked memory" : "limit of all rings",
+		(unsigned long long)(records * 1000 / sample_rate(options)),
+		mlock ? "for more: run as root, raise ulimit -l, or sysctl "
+			"kernel.perf_event_mlock_kb"
+		      : "a smaller stack copy or rate makes it more");
+}
+
+static int add_to_merge(struct perf_source *source)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t i = 0; i < 2 * source->n_cpus; i++) {
+		struct source_ring *ring = &source->rings[i];
+		struct perf_event_attr attr;
+		uint32_t index;
+		int r;
+
+		if (ring->ring.sideband)
+			attr_sideband(&source->options, &attr);
+		else
+			attr_leader(&source->options, source->options.stack_bytes, &attr);
+		attr_layout(&attr, &ring->ring.layout);
+		r = ring_new(ring->base, page, ring->len - page, &ring->ring.ring);
+		if (r >= 0)
+			r = merge_add(source->merge, ring->ring.ring, &ring->ring.layout, &index);
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+static int refuse(const struct perf_source *source, int r, const struct source_answer *answer)
+{
+	if (r != -EPERM && r != -ENOMEM)
+		return source_explain(source, r, source->options.tasks ? 0 : -1, answer);
+	*answer->gate = PERF_GATE_MLOCK;
+	(void)snprintf(answer->error, answer->error_size,
+		       "not even rings of %llu KiB a CPU fit into the limit of locked memory: run "
+		       "as root, raise "
+		       "ulimit -l, or: sudo sysctl kernel.perf_event_mlock_kb=2048",
+		       (unsigned long long)((source->ring_bytes + source->sideband_bytes) >> 10));
+	return fail(r);
+}
+
+static int source_rings_map(struct perf_source *source, const struct source_answer *answer)
+{
+	const struct perf_options *options = &source->options;
+	uint64_t budget = options->ring_budget ? options->ring_budget : BUDGET_DEFAULT;
+	uint64_t wanted = wanted_ring(options);
+	bool mlock;
+	int r;
+
+	source->rings = calloc(2 * source->n_cpus + 1, sizeof(source->rings[0]));
+	if (!source->rings)
+		return refuse(source, -ENOMEM, answer);
+	for (size_t i = 0; i < 2 * source->n_cpus; i++) {
+		source->rings[i].base = MAP_FAILED;
+		source->rings[i].ring.fd = -1;
+	}
+	source->ring_bytes = wanted;
+	source->sideband_bytes = SOURCE_SIDEBAND_BYTES;
+	while (source->n_cpus * (source->ring_bytes + source->sideband_bytes) > budget &&
+	       halve(source, smallest_ring(options)))
+		;
+	r = map_halving(source, &mlock);
+	if (r >= 0)
+		r = add_to_merge(source);
+	if (r < 0) {
+		r = refuse(source, r, answer);
+		source_rings_unmap(source);
+		return r;
+	}
+	note_size(source, wanted, mlock);
+	source->n_rings = 2 * source->n_cpus;
+	source->options.ring_bytes = source->ring_bytes;
+	return 0;
+}
+
+/* ---- events: opening, and the fallbacks ----
+ *
+ * Every event is opened disabled, redirected into its ring (SET_OUTPUT), then enabled: an event that
+ * runs before it has a ring loses records without a count.
+ *
+ * Fallbacks, tried until the first event is open; each is undone when it did not help:
+ *   EACCES, EPERM                without the kernel (perf_event_paranoid 2 allows own user code only)
+ *   EINVAL, EOPNOTSUPP, ENOENT   precise_ip one lower
+ * Later events may only lower precise_ip: layouts are fixed once the rings are in the merge. */
+
+void source_group_init(struct source_group *group)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(group->fds); i++)
+		group->fds[i] = -1;
+	group->sideband = -1;
+	group->id = 0;
+}
+
+void source_group_deinit(struct source_group *group)
+{
+	/* followers first: a leader that goes makes them leaders */
+	for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
+		group->fds[i] = fd_close(group->fds[i]);
+	group->sideband = fd_close(group->sideband);
+}
+
+/* Opens @tid's events on all CPUs, maps the rings if they are not yet, and adds the task.  -ESRCH
+ * without a line; else < 0 with one. */
+static void source_task_deinit(struct perf_source *source, struct source_task *task)
+{
+	for (size_t i = 0; task->groups && i < source->n_cpus; i++)
+		source_group_deinit(&task->groups[i]);
+	free(task->groups);
+	task->groups = NULL;
+	task->clock_fd = fd_close(task->clock_fd);
+}
+
+static int open_event(struct perf_source *source, struct perf_event_attr *attr,
+		      const struct perf_spec *spec, pid_t tid, int cpu, int group_fd)
+{
+	int fd;
+
+	source->failed = spec;
+	fd = perf_event_open(attr, tid, cpu, group_fd, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	if (spec && spec->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, spec->filter) < 0) {
+		int r = -errno;
+
+		source->failed_filter = true;
+		fd_close(fd);
+		return r;
+	}
+	return fd;
+}
+
+static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
+			uint32_t stack_bytes, struct source_group *group)
+{
+	const struct perf_options *options = &source->options;
+	int cpu = (int)source->cpus[cpu_index].cpu;
+	struct perf_event_attr attr;
+	int fd;
+
+	attr_leader(options, stack_bytes, &attr);
+	fd = open_event(source, &attr, &options->leader, tid, cpu, -1);
+	if (fd < 0)
+		return fd;
+	group->fds[0] = fd;
+	for (size_t i = 0; i < options->n_followers; i++) {
+		attr_follower(options, i, &attr);
+		fd = open_event(source, &attr, &options->followers[i], tid, cpu, group->fds[0]);
+		if (fd < 0)
+			return fd;
+		group->fds[1 + i] = fd;
+	}
+	source->failed = NULL;
+	if (ioctl(group->fds[0], PERF_EVENT_IOC_ID, &group->id) < 0)
+		return fail(-errno);
+	return 0;
+}
+
+int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
+		      struct source_group *group)
+{
+	int r = open_members(source, tid, cpu_index, stack_bytes, group);
+
+	if (r < 0) /* not the side-band event, which may be there already */
+		for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
+			group->fds[i] = fd_close(group->fds[i]);
+	return r; /* an answer for the ladder, not yet a failure */
+}
+
+/* Without the kernel nothing would be left of these. */
+static bool lives_in_kernel(const struct perf_spec *spec)
+{
+	if (spec->exclude_user || spec->tracepoint[0] || spec->type == PERF_TYPE_TRACEPOINT)
+		return true;
+	return spec->type == PERF_TYPE_SOFTWARE &&
+	       (spec->config == PERF_COUNT_SW_CONTEXT_SWITCHES ||
+		spec->config == PERF_COUNT_SW_CPU_MIGRATIONS ||
+		spec->config == 11 /* cgroup-switches */);
+}
+
+static bool step_to_user(struct perf_source *source)
+{
+	struct perf_options *options = &source->options;
+
+	if (source->settled || source->user_only || lives_in_kernel(&options->leader))
+		return false;
+	if (!source->failed || source->failed->exclude_kernel)
+		return false;
+	source->user_only = true;
+	options->leader.exclude_kernel = true;
+	options->leader.exclude_hv = true;
+	for (size_t i = 0; i < options->n_followers; i++) {
+		options->followers[i].exclude_kernel = true;
+		options->followers[i].exclude_hv = true;
+	}
+	options->kernel_chain = false;
+	return true;
+}
+
+static bool step_down(struct perf_source *source, int r)
+{
+	if (source->failed_filter)
+		return false;
+	if (r == -EACCES || r == -EPERM)
+		return step_to_user(source);
+	if ((r == -EINVAL || r == -EOPNOTSUPP || r == -ENOENT) &&
+	    source->options.leader.precise_ip) {
+		source->options.leader.precise_ip--;
+		return true;
+	}
+	return false;
+}
+
+static void note_steps(const struct perf_source *source, uint8_t precise_before,
+		       bool user_only_before)
+{
+	const char *name = source->options.leader.name;
+	const char *modifiers = strpbrk(name, ":/");
+
+	if (source->user_only && !user_only_before)
+		source_note(source,
+			    "kernel not permitted (perf_event_paranoid = %d): user code only; to "
+			    "see the kernel: "
+			    "sudo sysctl kernel.perf_event_paranoid=1, or run as root",
+			    (int)gate_sysctl("perf_event_paranoid", 2));
+	for (size_t i = 0;
+	     source->user_only && !user_only_before && i < source->options.n_followers; i++)
+		if (lives_in_kernel(&source->options.followers[i]))
+			source_note(source, "'%s' happens in the kernel: it will count 0",
+				    source->options.followers[i].name);
+	/* Asked for in so many letters?  The default is "the highest", which needs no words. */
+	for (const char *p = modifiers; p; p = strpbrk(p + 1, ":/"))
+		modifiers = p;
+	if (source->options.leader.precise_ip < precise_before && modifiers &&
+	    strchr(modifiers, 'p'))
+		source_note(source, "'%s': the highest precision of this machine is %u", name,
+			    source->options.leader.precise_ip);
+}
+
+static int open_by_ladder(struct perf_source *source, pid_t tid, size_t cpu_index,
+			  struct source_group *group, const struct source_answer *answer)
+{
+	struct perf_options before = source->options;
+	bool user_only = source->user_only;
+	int r;
+
+	source->failed_filter = false;
+	do {
+		r = source_group_open(source, tid, cpu_index, source->cpus[cpu_index].stack_bytes,
+				      group);
+	} while (r < 0 && step_down(source, r));
+	if (r >= 0) {
+		note_steps(source, before.leader.precise_ip, user_only);
+		return 0;
+	}
+	if (r != -ENODEV && r != -ENOENT && r != -ESRCH)
+		(void)source_explain(source, r, tid, answer);
+	source->options = before;
+	source->user_only = user_only;
+	return r;
+}
+
+/* One CPU's events of @tid, unless it went offline or is of a kind without this counter. */
+enum { CPU_OFFLINE = 1, CPU_WITHOUT, CPU_REFUSED };
+static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct source_group *group,
+		    const struct source_answer *answer)
+{
+	struct perf_event_attr attr;
+	int r;
+
+	r = open_by_ladder(source, tid, i, group, answer);
+	if (r == -ENODEV || r == -ENOENT)
+		return r == -ENODEV ? CPU_OFFLINE : CPU_WITHOUT;
+	if (r < 0 || source->options.poll)
+		return r;
+	attr_sideband(&source->options, &attr);
+	r = open_event(source, &attr, NULL, tid, (int)source->cpus[i].cpu, -1);
+	if (r == -ENODEV)
+		return CPU_OFFLINE;
+	if (r < 0)
+		return r == -ESRCH ? r : source_explain(source, r, tid, answer);
+	group->sideband = r;
+	return 0;
+}
+
+static int open_clock(struct perf_source *source, struct source_task *task,
+		      const struct source_answer *answer)
+{
+	struct perf_event_attr attr;
+	int r;
+
+	attr_task_clock(&source->options, &attr);
+	r = open_event(source, &attr, NULL, task->tid, -1, -1);
+	if (r < 0)
+		return r == -ESRCH ? r : source_explain(source, r, task->tid, answer);
+	task->clock_fd = r;
+	return 0;
+}
+
+/* CPUs whose groups stayed closed leave the list, before any ring is made. */
+static void drop_empty_cpus(struct perf_source *source, struct source_task *task)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < source->n_cpus; i++) {
+		if (task->groups[i].fds[0] < 0) {
+			source_group_deinit(&task->groups[i]);
+			continue;
+		}
+		task->groups[n] = task->groups[i];
+		source->cpus[n] = source->cpus[i];
+		source->option_cpus[n] = source->option_cpus[i];
+		n++;
+	}
+	source->n_cpus = n;
+	source->options.n_cpus = n;
+}
+
+static int open_all(struct perf_source *source, struct source_task *task,
+		    const struct source_answer *answer)
+{
+	size_t opened = 0, without = 0;
+	int r;
+
+	for (size_t i = 0; i < source->n_cpus; i++) {
+		r = open_cpu(source, task->tid, i, &task->groups[i], answer);
+		if (r < 0 && source->options.ignore_open_failure)
+			r = CPU_REFUSED;
+		if (r < 0)
+			return r;
+		opened += r == 0;
+		without += r == CPU_WITHOUT;
+		if (r > 0)
+			source_group_deinit(&task->groups[i]);
+	}
+	if (opened == 0 && !source->options.ignore_open_failure)
+		return source_explain(source, -ENOENT, task->tid, answer);
+	if (without && !source->settled)
+		source_note(source,
+			    "%zu of %zu CPUs have no counter for '%s': what runs there is not seen",
+			    without, source->n_cpus, source->options.leader.name);
+	return task->tid < 0 ? 0 : open_clock(source, task, answer);
+}
+
+static int send_to_rings(struct perf_source *source, const struct source_task *task)
+{
+	for (size_t i = 0; i < source->n_cpus && source->rings; i++) {
+		const struct source_group *group = &task->groups[i];
+
+		if (group->fds[0] < 0)
+			continue;
+		if (ioctl(group->fds[0], PERF_EVENT_IOC_SET_OUTPUT, source->rings[2 * i].ring.fd) <
+			    0 ||
+		    ioctl(group->sideband, PERF_EVENT_IOC_SET_OUTPUT,
+			  source->rings[2 * i + 1].ring.fd) < 0)
+			return fail(-errno);
+	}
+	return 0;
+}
+
+static int remember(struct perf_source *source, const struct source_task *task)
+{
+	int r;
+
+	if (task->tid < 0)
+		return 0;
+	r = table_put(&source->added, (uint64_t)task->tid, 1);
+	for (size_t i = 0; r >= 0 && i < source->n_cpus; i++)
+		if (task->groups[i].fds[0] >= 0)
+			r = table_put(&source->tid_of_id, task->groups[i].id, (uint64_t)task->tid);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int enable_task(const struct perf_source *source, const struct source_task *task)
+{
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < source->n_cpus; i++) {
+			int fd = pass == 0 ? task->groups[i].sideband : task->groups[i].fds[0];
+
+			if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+				return fail(-errno);
+		}
+	if (task->clock_fd >= 0 && ioctl(task->clock_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+		return fail(-errno);
+	return 0;
+}
+
+static int make_room(struct perf_source *source)
+{
+	size_t room = source->tasks_room ? 2 * source->tasks_room : 8;
+	struct source_task *more;
+
+	if (source->n_tasks < source->tasks_room)
+		return 0;
+	more = reallocarray(source->tasks, room, sizeof(*more));
+	if (!more)
+		return fail(-ENOMEM);
+	source->tasks = more;
+	source->tasks_room = room;
+	return 0;
+}
+
+/* From open events to a member of the source. */
+static int join(struct perf_source *source, struct source_task *task,
+		const struct source_answer *answer)
+{
+	int r;
+
+	if (!source->settled) {
+		drop_empty_cpus(source, task);
+		r = source->options.poll ? 0 : source_rings_map(source, answer);
+		if (r < 0)
+			return r;
+		source->settled = true;
+	}
+	r = send_to_rings(source, task);
+	if (r >= 0)
+		r = make_room(source);
+	if (r >= 0)
+		r = remember(source, task);
+	if (r >= 0 && source->enabled)
+		r = enable_task(source, task);
+	if (r < 0) {
+		*answer->gate = PERF_GATE_OTHER;
+		(void)snprintf(answer->error, answer->error_size, "perf events: %s", strerror(-r));
+	}
+	return r;
+}
+
+static int source_open_task(struct perf_source *source, pid_t tid,
+			    const struct source_answer *answer)
+{
+	struct source_task task = {.tid = tid, .clock_fd = -1};
+	int r;
+
+	task.groups = calloc(source->n_cpus, sizeof(task.groups[0]));
+	if (!task.groups) {
+		*answer->gate = PERF_GATE_OTHER;
+		(void)snprintf(answer->error, answer->error_size, "%s", strerror(ENOMEM));
+		return fail(-ENOMEM);
+	}
+	for (size_t i = 0; i < source->n_cpus; i++)
+		source_group_init(&task.groups[i]);
+	r = open_all(source, &task, answer);
+	if (r >= 0)
+		r = join(source, &task, answer);
+	if (r < 0) {
+		source_task_deinit(source, &task);
+		return trace(r);
+	}
+	source->tasks[source->n_tasks++] = task;
+	return 0;
+}
+
+/* ---- the source ---- */
 
 static int copy_spec(struct perf_spec *spec)
 {

@@ -1,7 +1,7 @@
-/* spec-elf.c - where in its file a function starts, for uprobes.  See spec-parser.h.
- * The file is the user's word, but may be anything: libelf checks its bounds, reading (not mapping)
- * it.  Symbols hold addresses; the program header that loads the address tells the place in the
- * file. */
+/* spec-elf.c - see spec-elf.h.
+ *
+ * The user names the file, and it may hold anything: libelf checks its bounds, and reads (does not
+ * map) it.  Symbols hold addresses; the program header that loads an address gives its offset. */
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "perf/spec-parser.h"
+#include "base/error.h"
+#include "perf/spec-elf.h"
 
 static void elf_endp(Elf **elf)
 {

@@ -52,8 +52,8 @@ struct process_thread {
 			    come */
 };
 
-struct process_maps; /* the executable mappings with their modules (maps.h) */
-struct process_log;  /* records kept while a text is on its way (maps.h) */
+struct process_maps; /* the executable mappings with their modules (process-maps.h) */
+struct process_log;  /* records kept while a text is on its way (process-maps.h) */
 
 struct process {
 	uint32_t pid, ppid, uid;

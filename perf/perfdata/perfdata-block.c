@@ -6,6 +6,8 @@
  * memory is still in the cache.  A compressed record has any length, and so what follows may lie at
  * any address: such a record is copied to an aligned place. */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -33,7 +35,7 @@ int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t le
 	return 0;
 }
 
-int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
+static int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
 {
 	struct block *block;
 
@@ -69,6 +71,144 @@ void perfdata_put(struct perfdata *pd, uint32_t block)
 	pd->n_in_use--;
 }
 
+/* ---- reading ahead ----
+ *
+ * Copying a recording out of the page cache takes as long as unwinding it, so a thread reads the
+ * next blocks of a file.  It fills the blocks that it is given, in order; two semaphores hand them
+ * back and forth, and nothing else is shared.  A pipe is not read ahead: a read from it may block
+ * for any time. */
+
+enum { AHEAD = 4 };
+
+struct perfdata_ahead {
+	int fd;
+	size_t piece;
+	uint64_t left; /* the thread's: bytes to read */
+	pthread_t thread;
+	sem_t empty, full;
+	_Atomic bool stop;
+	struct slot {
+		uint8_t *to;
+		uint32_t block;
+		ssize_t n; /* bytes, 0 at the end, or -errno */
+	} slots[AHEAD];
+	uint64_t n_given, n_taken;
+	ssize_t last; /* the `n` taken last; from <= 0 on there is no thread to wait for */
+};
+
+static void wait_for(sem_t *sem)
+{
+	while (sem_wait(sem) < 0 && errno == EINTR)
+		;
+}
+
+static void *read_blocks(void *arg)
+{
+	struct perfdata_ahead *a = arg;
+	ssize_t n = 1;
+
+	(void)pthread_setname_np(pthread_self(), "pw-read");
+	for (uint64_t i = 0; n > 0; i++) {
+		struct slot *slot = &a->slots[i % AHEAD];
+
+		wait_for(&a->empty);
+		if (a->stop)
+			break;
+		do
+			n = read(a->fd, slot->to, min_u64(a->piece, a->left));
+		while (n < 0 && errno == EINTR);
+		slot->n = n < 0 ? -errno : n;
+		a->left -= n > 0 ? (uint64_t)n : 0;
+		(void)sem_post(&a->full);
+	}
+	return NULL;
+}
+
+static int give(struct perfdata *pd)
+{
+	struct perfdata_ahead *a = pd->ahead;
+	struct slot *slot = &a->slots[a->n_given % AHEAD];
+	int r = perfdata_block_new(pd, &slot->block);
+
+	if (r < 0)
+		return trace(r);
+	slot->to = pd->blocks[slot->block].data + BLOCK_HEAD;
+	a->n_given++;
+	(void)sem_post(&a->empty);
+	return 0;
+}
+
+/* From where the file stands now; pd->ahead stays NULL where that is not worth it, or cannot be. */
+static void perfdata_ahead_start(struct perfdata *pd)
+{
+	struct perfdata_ahead *a;
+
+	if (pd->data_left == UINT64_MAX || pd->data_left < pd->limits.ahead)
+		return;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return;
+	a->fd = pd->fd;
+	a->piece = pd->limits.piece;
+	a->left = pd->data_left;
+	a->last = 1;
+	(void)sem_init(&a->empty, 0, 0);
+	(void)sem_init(&a->full, 0, 0);
+	if (pthread_create(&a->thread, NULL, read_blocks, a) != 0)
+		free(a);
+	else
+		pd->ahead = a;
+}
+
+int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len)
+{
+	struct perfdata_ahead *a = pd->ahead;
+	const struct slot *slot;
+	int r = 0;
+
+	if (a->last < 0)
+		return fail((int)a->last);
+
+	while (r >= 0 && a->n_given - a->n_taken < AHEAD)
+		r = give(pd);
+	if (a->n_given == a->n_taken)
+		return trace(r);
+	slot = &a->slots[a->n_taken % AHEAD];
+	if (a->last > 0) {
+		wait_for(&a->full);
+		a->last = slot->n;
+	}
+	if (a->last < 0)
+		return fail((int)a->last); /* the block stays here */
+	a->n_taken++;
+	*ret_block = slot->block;
+	*ret_len = (size_t)a->last;
+	return 0;
+}
+
+/* Blocks that the thread has. */
+static size_t perfdata_ahead_held(const struct perfdata *pd)
+{
+	return pd->ahead ? pd->ahead->n_given - pd->ahead->n_taken : 0;
+}
+
+static void perfdata_ahead_end(struct perfdata *pd)
+{
+	struct perfdata_ahead *a = pd->ahead;
+
+	if (!a)
+		return;
+	a->stop = true;
+	(void)sem_post(&a->empty);
+	(void)pthread_join(a->thread, NULL);
+	(void)sem_destroy(&a->empty);
+	(void)sem_destroy(&a->full);
+	free(a);
+	pd->ahead = NULL;
+}
+
+/* ---- streams ---- */
+
 size_t perfdata_held(const struct perfdata *pd)
 {
 	return (pd->n_in_use - perfdata_ahead_held(pd)) * BLOCK_BYTES;
@@ -83,7 +223,10 @@ void perfdata_blocks_deinit(struct perfdata *pd)
 	free(pd->free_blocks);
 }
 
-int perfdata_stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_room, size_t *ret_len)
+/* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
+ * stream_room() there is room for them (what is left over has moved to the front). */
+static int perfdata_stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_room,
+				size_t *ret_len)
 {
 	size_t rest = s->filled - s->at;
 	uint32_t block = s->block;
@@ -137,7 +280,7 @@ bool perfdata_is_possible(const struct perf_event_header *header)
 	       (header->type >= PERFDATA_USER_TYPE_START || header->size % 8 == 0);
 }
 
-int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_at *ret_at)
+static int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_at *ret_at)
 {
 	const uint8_t *p;
 	struct perf_event_header header;
@@ -252,3 +395,116 @@ int perfdata_input(struct perfdata *pd, struct record_at *ret_at)
 		return damaged(pd, "the file ends too early");
 	return STREAM_DRY;
 }
+
+/* ---- PERF_RECORD_COMPRESSED (perf record -z) ----
+ *
+ * All compressed records of a file are one zstd stream; a record of the kernel may begin in one of
+ * them and end in the next. */
+
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+
+enum { WINDOW_LOG_MAX = 27 }; /* what zstd's own highest level uses: 128 MiB */
+
+struct perfdata_zstd {
+	ZSTD_DStream *stream;
+	ZSTD_inBuffer in;
+	bool more; /* output stood ready when its room was full */
+};
+
+struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *z)
+{
+	if (!z)
+		return NULL;
+	ZSTD_freeDStream(z->stream);
+	free(z);
+	return NULL;
+}
+
+static int zstd_new(struct perfdata_zstd **ret_zstd)
+{
+	struct perfdata_zstd *z = calloc(1, sizeof(*z));
+
+	if (!z)
+		return fail(-ENOMEM);
+	z->stream = ZSTD_createDStream();
+	if (!z->stream ||
+	    ZSTD_isError(ZSTD_DCtx_setParameter(z->stream, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) {
+		(void)perfdata_zstd_free(z);
+		return fail(-ENOMEM);
+	}
+	*ret_zstd = z;
+	return 0;
+}
+
+int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record)
+{
+	struct cursor c = cursor_of(record + 1, record->size - sizeof(*record));
+	uint64_t len = cursor_left(&c);
+	int r;
+
+	if (record->type == PERFDATA_COMPRESSED2) {
+		uint64_t told = cursor_u64(&c);
+
+		len = min_u64(told, cursor_left(&c));
+	}
+	if (!pd->zstd) {
+		r = zstd_new(&pd->zstd);
+		if (r < 0)
+			return trace(r);
+	}
+	pd->zstd->in = (ZSTD_inBuffer){.src = c.p, .size = len};
+	return 0;
+}
+
+int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
+{
+	struct perfdata_zstd *z = pd->zstd;
+	uint8_t *room;
+	size_t len, result;
+	int r;
+
+	for (;;) {
+		r = perfdata_stream_record(pd, &pd->unpacked, ret_at);
+		if (r != STREAM_DRY)
+			return r;
+		if (z->in.pos == z->in.size && !z->more)
+			return STREAM_DRY;
+		r = perfdata_stream_room(pd, &pd->unpacked, &room, &len);
+		if (r < 0)
+			return trace(r);
+
+		ZSTD_outBuffer out = {.dst = room, .size = len};
+
+		result = ZSTD_decompressStream(z->stream, &out, &z->in);
+		if (ZSTD_isError(result)) {
+			pd->counts.damage = "a compressed record cannot be unpacked";
+			return fail(-EBADMSG);
+		}
+		pd->unpacked.filled += out.pos;
+		z->more = out.pos == out.size;
+	}
+}
+
+#else /* without libzstd */
+
+struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd)
+{
+	return zstd;
+}
+
+int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record)
+{
+	(void)record;
+	pd->counts.damage =
+		"its records are compressed, and this perfwind was built without libzstd";
+	return fail(-EBADMSG);
+}
+
+int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
+{
+	(void)pd;
+	(void)ret_at;
+	return STREAM_DRY;
+}
+#endif

@@ -1,12 +1,8 @@
 /* perfdata-private.h - the parts of perfdata.h; shared by perfdata*.c only.
  *
- *   perfdata-header.c   file header, attributes, names
- *   perfdata-feature.c  feature sections and their records
- *   perfdata-block.c    bytes: blocks, whole records out of them
- *   perfdata-ahead.c    a file's next blocks, by a thread
- *   perfdata-zstd.c     PERF_RECORD_COMPRESSED
- *   perfdata-scan.c     all mappings beforehand
- *   perfdata.c          which event a record is of, its order */
+ *   perfdata-header.c   file header, attributes, names, features
+ *   perfdata-block.c    bytes: blocks, whole records out of them, decompression
+ *   perfdata.c          the event of each record, their order; the scan of all mappings */
 #pragma once
 
 #include "base/bytes.h"
@@ -90,25 +86,11 @@ struct perfdata {
 	uint64_t order, newest, flush_to, released;
 };
 
-/* perfdata.c */
-/* How the record is laid out; NULL: it is of no known event.  Once positions are known. */
-const struct record_layout *perfdata_layout_of(const struct perfdata *pd,
-					       const struct perf_event_header *record);
-/* How many bytes behind the record are none (AUXTRACE, tracing data). */
-uint64_t perfdata_bytes_behind(const struct perf_event_header *record);
-
 /* perfdata-header.c.  @error as in perfdata_new(). */
 int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size);
-/* One event: @bytes of an attribute as the file has it, and its ids. -EBADMSG, -E2BIG. */
-int perfdata_add_event(struct perfdata *pd, struct cursor attr, struct cursor ids);
-int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *name, size_t len);
-/* pipe mode: the body of a record */
+/* Pipe mode: the body of a record. */
 int perfdata_attr_record(struct perfdata *pd, struct cursor body);
 int perfdata_update_record(struct perfdata *pd, struct cursor body);
-
-/* perfdata-feature.c */
-/* The sections behind the data, which ends at @end; @bits as in the header. */
-int perfdata_read_features(struct perfdata *pd, uint64_t end, const uint64_t bits[4]);
 int perfdata_feature_record(struct perfdata *pd, struct cursor body);
 int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor body);
 void perfdata_info_deinit(struct perfdata_info *info);
@@ -119,34 +101,20 @@ struct record_at {
 	const struct perf_event_header *record; /* aligned */
 	uint32_t block;
 };
-/* The next whole record of the input; STREAM_DRY: its end.  -EBADMSG: damage, counts.damage says
- * which. */
+/* The next whole record of the input; STREAM_DRY: its end.  -EBADMSG: damage, described in
+ * counts.damage. */
 int perfdata_input(struct perfdata *pd, struct record_at *ret_at);
-/* false: damage. */
+/* False: damage. */
 bool perfdata_is_possible(const struct perf_event_header *header);
-/* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
- * stream_room() there is room for them (what is left over has moved to the front). */
-int perfdata_stream_record(struct perfdata *pd, struct stream *stream, struct record_at *ret_at);
-int perfdata_stream_room(struct perfdata *pd, struct stream *stream, uint8_t **ret_room,
-			 size_t *ret_len);
-/* One that is filled by its one user. */
-int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block);
 void perfdata_blocks_deinit(struct perfdata *pd);
 /* All of @len at @offset; -EBADMSG when the file ends before. */
 int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len);
-
-/* perfdata-ahead.c */
-/* From where the file stands now; pd->ahead stays NULL where that is not worth it, or cannot be. */
-void perfdata_ahead_start(struct perfdata *pd);
-/* The next @len bytes stand in the block, from BLOCK_HEAD on; 0: the end.  The end and an error
- * come again with each later call. */
+/* The next @len bytes of the thread that reads ahead are in the block, from BLOCK_HEAD on; 0: the
+ * end.  Each later call returns the end, or the error, again. */
 int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len);
-/* Blocks that the thread has. */
-size_t perfdata_ahead_held(const struct perfdata *pd);
-void perfdata_ahead_end(struct perfdata *pd);
 
-/* perfdata-zstd.c */
+/* Begins to unpack a compressed record. */
 int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record);
-/* The next record out of it; STREAM_DRY: done with the compressed record. */
+/* The next record out of it; STREAM_DRY: the compressed record is used up. */
 int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at);
 struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd);

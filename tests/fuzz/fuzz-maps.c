@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "proc/maps.h"
+#include "proc/process-maps.h"
 #include "proc/procfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

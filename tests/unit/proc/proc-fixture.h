@@ -3,7 +3,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "proc/maps.h"
+#include "proc/process-maps.h"
 
 struct fixture {
 	struct uw_modules *modules;

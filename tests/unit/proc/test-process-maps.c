@@ -8,7 +8,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "proc/maps.h"
+#include "proc/process-maps.h"
 
 enum { N_PAGES = 48, N_LISTS = 4, N_MODULES = 4, PAGE = 4096, KEYS = 200000 };
 

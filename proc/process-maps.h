@@ -45,13 +45,13 @@ static inline void process_maps_unrefp(struct process_maps **maps)
 
 /* The first mapping that ends behind @address: an index, n when there is none. */
 size_t process_maps_at(const struct process_maps *maps, uint64_t address);
-/* Puts @map (its module is borrowed) over what is there; !exec: only ends what it covers.  *maps
- * may become another list.  *ret_changed is set when anything is not as before, else left alone. */
+/* Puts @map (its module is borrowed) over the mappings there; !exec: only ends those that it covers.
+ * *maps may become another list.  *ret_changed is set when anything changes, else left alone. */
 int process_maps_put(struct process_maps **maps, const struct process_map *map, bool exec,
 		     bool *ret_changed);
-/* Consumes @fresh: what a text says instead of *maps.  The key stays when everything that was known
- * stands there too and nobody else holds the list.  *ret_changed is set when they differ, else left
- * alone. */
+/* Consumes @fresh, the mappings according to a text, and puts it in place of *maps.  The key stays
+ * when the text has all known mappings and no other process shares the list.  *ret_changed is set
+ * when the two differ, else left alone. */
 void process_maps_adopt(struct process_maps **maps, struct process_maps *fresh, bool *ret_changed);
 
 /* Records kept while a text is on its way. */
@@ -63,7 +63,6 @@ struct process_log {
 		bool exec;
 	} * entries;
 };
-void process_log_add(struct process *process, const struct process_map *map, bool exec);
 struct process_log *process_log_free(struct process_log *log);
 
 /* What a mapping's path says it is. */
@@ -94,19 +93,8 @@ struct process_table {
 /* The process a record is about: a life that had ended is given up or, where threads may have been
  * missed, goes on. */
 struct process *process_of_record(struct process_table *table, uint32_t pid);
-/* A new life of @pid with its main thread, in the table; one that was there is given up.  Borrowed.
- */
-int process_new_life(struct process_table *table, uint32_t pid, struct process **ret_process);
-void process_set_exited(struct process_table *table, struct process *process, bool exited);
 /* NULL when out of memory or past the limit. */
-struct process_thread *process_thread_add(struct process *process, uint32_t tid);
 static inline void process_unrefp(struct process **process)
 {
 	(void)process_unref(*process);
 }
-
-/* ---- process-modules.c ---- */
-/* The module of a mapping, a new reference (or NULL) in map->module, offset as the kind wants it.
- */
-int process_map_resolve(struct process_table *table, struct process *process, const char *path,
-			struct process_map *map);
