@@ -242,7 +242,7 @@ static int prepare(struct trace_run *run)
 	if (r >= 0)
 		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
-	own_rights_give_up(&to.features);
+	own_rights_give_up(&to.features, false); /* a config cannot name a probe */
 	if (r >= 0)
 		r = make_consent(run, &to.features);
 	to.consent = run->consent;
@@ -311,7 +311,7 @@ static int run_to_end(struct trace_run *run)
 	int r = trace_session_start(run->trace);
 
 	/* The file of a config that writes none on the way is made at the end. */
-	rights_settle_session(true);
+	rights_settle_session(true, false);
 	if (r >= 0)
 		leave_terminal(run);
 	while (r >= 0 && trace_session_state(run->trace) != TRACE_DONE)

@@ -47,11 +47,11 @@ int own_rights_enough(struct own_rights *own, bool kernel_refused)
 	return OWN_ASK_FOR_KERNEL;
 }
 
-void own_rights_give_up(const struct features *features)
+void own_rights_give_up(const struct features *features, bool probes)
 {
 	char error[256];
 
-	rights_lend_session();
+	rights_lend_session(probes);
 	child_landlock(features->has[FEATURE_LANDLOCK]);
 
 	if (rights_filter(RIGHTS_COMMAND, log_level >= LOG_LEVEL_VERBOSE, error, sizeof(error)) < 0)

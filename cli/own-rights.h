@@ -31,5 +31,5 @@ int own_rights_refused(struct own_rights *own, int r);
 int own_rights_enough(struct own_rights *own, bool kernel_refused);
 /* Drops the capabilities that a session does not use, and denies the system calls that it never makes, in this process
  * and its helper processes.  Call after the command was forked, which keeps its privileges, and before the session is
- * created.  Steps that the kernel refuses are skipped.  rights_settle_session() follows when the session runs. */
-void own_rights_give_up(const struct features *features);
+ * created.  @probes: an event is a kprobe or uprobe.  Steps that the kernel refuses are skipped.  rights_settle_session() follows when the session runs. */
+void own_rights_give_up(const struct features *features, bool probes);

@@ -34,6 +34,14 @@ void perf_spec_deinit(struct perf_spec *spec)
 	spec->probe_path = NULL;
 }
 
+bool perf_specs_probe(const struct perf_spec *specs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (specs[i].probe_path)
+			return true;
+	return false;
+}
+
 static struct spec_parser parser_of(const struct perf_spec_env *env, char *error, size_t error_size)
 {
 	return (struct spec_parser){

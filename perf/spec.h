@@ -25,6 +25,8 @@ struct perf_spec {
 	int32_t counter;      /* Perfetto's PerfEvents.Counter number, -1: none */
 };
 void perf_spec_deinit(struct perf_spec *spec);
+/* True if one of the events is a kprobe or uprobe. */
+bool perf_specs_probe(const struct perf_spec *specs, size_t n);
 
 /* Where the kernel's tables are read: "" on a machine, a directory with a fake /sys in tests. */
 struct perf_spec_env {

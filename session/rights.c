@@ -176,7 +176,14 @@ static uint64_t with_older(const struct caps *caps, uint64_t wanted, int newer)
 	return wanted & ~CAPS_BIT(CAP_SYS_ADMIN);
 }
 
-void rights_lend_session(void)
+/* Kernels refuse a kprobe or uprobe event without SYS_ADMIN (EACCES, seen with 6.18), also one that is opened later for a new
+ * thread or CPU. */
+static uint64_t for_session(const struct caps *caps, bool probes)
+{
+	return with_older(caps, FOR_SESSION, CAP_PERFMON) | (probes ? CAPS_BIT(CAP_SYS_ADMIN) : 0);
+}
+
+void rights_lend_session(bool probes)
 {
 	struct caps caps;
 	uint64_t lent, mask;
@@ -187,18 +194,17 @@ void rights_lend_session(void)
 	lent = with_older(&caps, FOR_OPENER, CAP_CHECKPOINT_RESTORE);
 	caps_lend_only(lent);
 	raise_limit(RLIMIT_NICE, 40);
-	mask = lent | with_older(&caps, FOR_SESSION, CAP_PERFMON) | FOR_OUTPUT;
+	mask = lent | for_session(&caps, probes) | FOR_OUTPUT;
 	drop_bounding(mask);
 	(void)caps_keep(mask);
 }
 
-void rights_settle_session(bool writes_later)
+void rights_settle_session(bool writes_later, bool probes)
 {
 	struct caps caps;
 
 	if (caps_get(&caps) >= 0)
-		(void)caps_keep(with_older(&caps, FOR_SESSION, CAP_PERFMON) |
-				(writes_later ? FOR_OUTPUT : 0));
+		(void)caps_keep(for_session(&caps, probes) | (writes_later ? FOR_OUTPUT : 0));
 }
 
 bool rights_held(void)

@@ -40,10 +40,10 @@ enum rights_list {
 int rights_filter(enum rights_list list, bool told, char *error, size_t error_size);
 
 /* The same of a command with a session of its own, in two steps.  Before the session is made: what neither it nor its
- * helper processes nor its output need goes.  Thread: main, alone. */
-void rights_lend_session(void);
+ * helper processes nor its output need goes.  @probes: it has kprobe or uprobe events.  Thread: main, alone. */
+void rights_lend_session(bool probes);
 /* Once it runs: this thread has what a running session needs.  @writes_later: its output file is not open yet. */
-void rights_settle_session(bool writes_later);
+void rights_settle_session(bool writes_later, bool probes);
 
 /* Root's, or any capability in effect. */
 bool rights_held(void);

@@ -135,15 +135,15 @@ static int session(void)
 	if (!(caps.permitted & RIGHT(SYS_PTRACE)) || !(caps.permitted & RIGHT(PERFMON)) ||
 	    !(caps.permitted & RIGHT(DAC_READ_SEARCH)))
 		return 0;
-	rights_lend_session();
+	rights_lend_session(false);
 	EXPECT(caps_get(&caps) == 0 && !(caps.permitted & gone));
 	EXPECT(prctl(PR_CAPBSET_READ, CAP_SYS_MODULE, 0, 0, 0) == 0);
 	EXPECT((caps.effective & RIGHT(PERFMON)) && (caps.effective & RIGHT(SYS_PTRACE)));
 	EXPECT(child_start(&c, &pid) == 0 && waitpid(pid, &status, 0) == pid && status == 0);
-	rights_settle_session(true);
+	rights_settle_session(true, false);
 	EXPECT(caps_get(&caps) == 0 && (caps.effective & RIGHT(PERFMON)));
 	EXPECT(!(caps.permitted & (RIGHT(SYS_PTRACE) | RIGHT(DAC_READ_SEARCH) | RIGHT(SETUID))));
-	rights_settle_session(false);
+	rights_settle_session(false, false);
 	EXPECT(caps_get(&caps) == 0 && !(caps.permitted & RIGHT(DAC_OVERRIDE)));
 	EXPECT(!(caps.permitted &
 		 ~(RIGHT(PERFMON) | RIGHT(KILL) | RIGHT(SYSLOG) | RIGHT(IPC_LOCK))));
