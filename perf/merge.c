@@ -1,6 +1,6 @@
 /* merge.c - see merge.h.
  *
- *   merge_begin:  now() = T ──► load every head ──► read every ring to its head
+ *   merge_begin:  T (an argument) ──► load every head ──► read every ring to its head
  *                                                     └──► pending lists, sorted
  *   merge_next:   heap of the rings by the first of their pending lists
  *                                                     └──► smallest, while its time is < T
@@ -278,19 +278,15 @@ static int read_rings(struct merge *merge)
 	return 0;
 }
 
-int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint64_t *ret_until)
+int merge_begin(struct merge *merge, uint64_t now)
 {
-	/* T comes before the first head: see merge.h. */
-	const uint64_t until = merge->finishing ? UINT64_MAX : now(arg);
-
 	merge->n_heap = 0; /* nothing to release when this fails */
 	if (merge->broken == 0)
 		merge->broken = read_rings(merge);
 	if (merge->broken < 0)
 		return trace(merge->broken);
 	build_heap(merge);
-	merge->until = until;
-	*ret_until = until;
+	merge->until = merge->finishing ? UINT64_MAX : now;
 	return 0;
 }
 

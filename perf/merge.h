@@ -27,10 +27,9 @@ struct merge *merge_free(struct merge *merge);
 int merge_add(struct merge *merge, struct ring *ring, const struct record_layout *layout,
 	      uint32_t *ret_index);
 
-/* Starts a round: @now() is called first (T), then the heads are loaded, in that order.
- * @limit T is also available as ret_until.  -EBADMSG: a damaged ring or record; the merge stays
- * broken. */
-int merge_begin(struct merge *merge, uint64_t (*now)(void *arg), void *arg, uint64_t *ret_until);
+/* Starts a round: loads all heads.  @now is T, the events' clock, which the caller reads for this
+ * call and so before the heads.  -EBADMSG: a damaged ring or record; the merge stays broken. */
+int merge_begin(struct merge *merge, uint64_t now);
 enum { MERGE_DONE = 1 };
 /* 0 and the next record before T; MERGE_DONE: none left in this round.  A round may be left early.
  */
@@ -38,9 +37,9 @@ int merge_next(struct merge *merge, struct merge_item *ret_item);
 /* Gives a record back, in any order; each once. */
 void merge_put(struct merge *merge, uint32_t ring, uint64_t position);
 /* Releases what is left whatever its time (after the events are off): from the next round on there
- * is no T (UINT64_MAX) and now() is not called. */
+ * is no T, and @now is ignored. */
 void merge_finish(struct merge *merge);
 /* Records that came after a later one was released (a count that should stay 0).  What the kernel
  * stamps before T and publishes after the head was loaded comes late: copying 64 KB stands between
- * the two, so a now() that takes some 100 us off the clock keeps it at 0. */
+ * the two, so a @now that is some 100 us behind the clock keeps it at 0. */
 uint64_t merge_violations(const struct merge *merge);

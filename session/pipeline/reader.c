@@ -274,23 +274,15 @@ static void tell_raw(const struct reader *rd, const struct merge_item *item)
 			  item->record);
 }
 
-static uint64_t events_now(void *arg)
-{
-	const struct reader *rd = arg;
-
-	return clock_ns(rd->options.clock);
-}
-
 int reader_round(struct reader *rd, bool *ret_more)
 {
-	uint64_t until;
 	int r;
 
 	*ret_more = false;
 	reader_reclaim(rd);
 	if (!rd->has_waiting) {
 		rd->rounds++;
-		r = merge_begin(rd->merge, events_now, rd, &until);
+		r = merge_begin(rd->merge, clock_ns(rd->options.clock));
 		if (r < 0)
 			return trace(r);
 	}

@@ -67,27 +67,21 @@ static bool run_ring(struct ring *ring, uint8_t order)
 	return r == RING_EMPTY;
 }
 
-static uint64_t now(void *arg)
-{
-	return *(uint64_t *)arg;
-}
-
 static bool run_merge(struct merge *merge, uint64_t clock)
 {
 	struct merge_item item;
-	uint64_t until;
 	size_t n = 0;
 	int r;
 
-	r = merge_begin(merge, now, &clock, &until);
+	r = merge_begin(merge, clock);
 	CHECK(r == 0 || r == -EBADMSG);
 	if (r < 0) {
-		CHECK(merge_begin(merge, now, &clock, &until) == -EBADMSG);
+		CHECK(merge_begin(merge, clock) == -EBADMSG);
 		CHECK(merge_next(merge, &item) == MERGE_DONE);
 		return false;
 	}
 	while ((r = merge_next(merge, &item)) == 0) {
-		CHECK(++n <= SIZE / 8 && item.time < until);
+		CHECK(++n <= SIZE / 8 && item.time < clock);
 		(void)touch(item.record);
 		merge_put(merge, item.ring, item.position);
 	}

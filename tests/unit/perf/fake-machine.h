@@ -82,17 +82,9 @@ static inline void publish_all(void)
 		fake_ring_publish(&machine.fake[i]);
 }
 
-static inline uint64_t read_clock(void *arg)
-{
-	(void)arg;
-	return machine.clock;
-}
-
 static inline void begin(void)
 {
-	uint64_t until = 0;
-
-	assert_int_equal(merge_begin(machine.merge, read_clock, NULL, &until), 0);
+	assert_int_equal(merge_begin(machine.merge, machine.clock), 0);
 }
 
 static inline uint64_t number_of(const struct merge_item *item)

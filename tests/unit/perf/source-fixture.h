@@ -106,11 +106,6 @@ static inline bool fixture_noted(const struct fixture *f, const char *part)
 	return false;
 }
 
-static inline uint64_t fixture_now(void *arg)
-{
-	return clock_ns(((struct fixture *)arg)->options.clock);
-}
-
 static inline void fixture_see(struct fixture *f, const struct merge_item *item)
 {
 	const struct perf_ring *ring = perf_source_ring(f->source, item->ring);
@@ -158,11 +153,10 @@ static inline void fixture_drain(struct fixture *f, bool last)
 {
 	struct merge *merge = perf_source_merge(f->source);
 	struct merge_item item;
-	uint64_t until;
 
 	if (last)
 		merge_finish(merge);
-	assert_int_equal(merge_begin(merge, fixture_now, f, &until), 0);
+	assert_int_equal(merge_begin(merge, clock_ns(f->options.clock)), 0);
 	while (merge_next(merge, &item) == 0) {
 		fixture_see(f, &item);
 		merge_put(merge, item.ring, item.position);
