@@ -143,6 +143,6 @@ int session_clear_incremental_state(struct session *s)
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return 0; /* all is new; nothing follows */
 	r = writer_clear_incremental_state(s->writer);
-	emit_tell_again(s->emit);
+	emit_announce_again(s->emit);
 	return r < 0 ? trace(r) : 0;
 }

@@ -14,11 +14,11 @@ static void lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
 	(void)writer_lost(s->writer, cpu, records, clock_ns(CLOCK_BOOTTIME));
 }
 
-static int left_out(void *arg, const struct sample_info *info, enum skip_reason why)
+static int skipped(void *arg, const struct sample_info *info, enum skip_reason why)
 {
 	struct session *s = arg;
 
-	return emit_left_out(s->emit, info, why);
+	return emit_skipped(s->emit, info, why);
 }
 
 static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)
@@ -122,7 +122,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.unwinder = &s->unwinder_waker,
 					.account = &s->account,
 					.lost = lost_seen,
-					.left_out = so->producer ? left_out : NULL,
+					.skipped = so->producer ? skipped : NULL,
 					.memory_guard = s->memory_guard,
 					.consent = session_consent(s),
 					.note = session_note_line,

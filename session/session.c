@@ -168,7 +168,7 @@ static int write_untold_losses(struct session *s)
 
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		const struct perf_ring *ring = perf_source_ring(s->source, i);
-		uint64_t lost, told = reader_told_lost(s->reader, i);
+		uint64_t lost, told = reader_lost(s->reader, i);
 
 		if (ring->sideband || perf_source_lost(s->source, i / 2, &lost) < 0 || lost <= told)
 			continue;
@@ -228,7 +228,7 @@ void session_stop(struct session *s)
 		session_fail(s, r, "the kernel's counts cannot be read");
 	s->used_at_stop = session_used_ns(s);
 	reader_end_throttles(s->reader);
-	reader_let_all_go(s->reader);
+	reader_release_all(s->reader);
 	/* Deadlines are looked at by the tick. */
 	(void)loop_timer_set(&s->tick, SESSION_TICK_MS * NSEC_PER_MSEC,
 			     SESSION_TICK_MS * NSEC_PER_MSEC);

@@ -19,22 +19,24 @@ enum { STATUS_MAX = 64 << 10, SECCOMP_STRICT = 1, SECCOMP_FILTERED = 2 };
 const char *consent_refusal_text(enum consent_refusal refusal)
 {
 	static const char *const texts[CONSENT_REFUSALS] = {
-		[CONSENT_ASKED] = "it was asked for them",
+		[CONSENT_ASKED] = "it was asked",
 		[CONSENT_GONE] = "it has exited",
 		[CONSENT_KERNEL_THREAD] = "it is a kernel thread",
-		[CONSENT_FIRST] = "it is the first of a container or the machine: never sent a "
-				  "signal",
-		[CONSENT_NOT_CAUGHT] = "the hook is not loaded in it, or left it for a "
+		[CONSENT_FIRST] =
+			"it is the first process of a container or of the machine, which gets "
+			"no signal",
+		[CONSENT_NOT_CAUGHT] = "the hook is not loaded in it, or disabled itself on a "
 				       "small alternate signal stack",
 		[CONSENT_BLOCKED] = "it blocks the hook's signal",
 		[CONSENT_SECCOMP] = "its seccomp filter may kill it for answering",
-		[CONSENT_FORBIDDEN] = "we may not send it a signal (no CAP_KILL)",
+		[CONSENT_FORBIDDEN] = "no permission to send it a signal (CAP_KILL)",
 		[CONSENT_UNGUARDED] = "it does not let the hook handle SIGSYS, so a seccomp filter "
 				      "would kill it for answering",
-		[CONSENT_STUCK] = "what it, or others of its user, sent could not be handled "
-				  "in time",
+		[CONSENT_STUCK] =
+			"the data that it, or another process of its user, sent could not be "
+			"handled in time",
 		[CONSENT_NO_SOCKET] = "the hook socket cannot be opened",
-		[CONSENT_TOO_MANY] = "too many are asked at this time",
+		[CONSENT_TOO_MANY] = "too many processes are being asked at this time",
 		[CONSENT_NO_MEANS] = "no descriptor or memory is left for it (a limit on open "
 				     "files?)",
 	};

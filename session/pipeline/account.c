@@ -1,4 +1,4 @@
-/* account.c - see account.h. */
+/* account.c - counts of samples (account.h). */
 #include "session/pipeline/account.h"
 
 const char *skip_reason_name(enum skip_reason reason)

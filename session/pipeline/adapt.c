@@ -1,14 +1,14 @@
-/* adapt.c - see adapt.h. */
+/* adapt.c - the size of stack copies (adapt.h). */
 #include "session/pipeline/adapt.h"
 
-enum { ENOUGH = 50 }; /* fewer samples say nothing */
+enum { ENOUGH = 50 }; /* fewer samples are no evidence */
 
 uint32_t adapt_step(struct adapt *adapt, uint64_t samples, uint64_t full, uint64_t over_half)
 {
 	if (samples < ENOUGH)
 		return adapt->bytes;
 	if (full * 100 > samples) {
-		/* Each second at a size that is too small is one of stacks that are cut. */
+		/* Stacks are cut for as long as the size is too small. */
 		uint64_t times = full * 10 > samples ? 4 : 2;
 
 		adapt->quiet = 0;

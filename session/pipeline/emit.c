@@ -1,16 +1,548 @@
-/* emit.c - see emit.h.  Outcomes into packets; emit-stack.c and emit-frame.c find frame ids,
- * emit-late.c brings late names. */
+/* emit.c - from outcomes to packets (emit.h).
+ *
+ *   outcome ─► stack_ids() ─┬─ recent stacks of the thread ─► the ids of unchanged frames
+ *                           └─ frame cache ─► user_frame() | kernel_frame() ─► module ─► name
+ *           ─► writer_callstack() ─► writer_sample()
+ *
+ * Frame cache: direct-mapped, 16 bytes a slot: the whole key (address with its flags, space key)
+ * and the frame id.  A frame without a symbol has a marked index instead of its id.  The index
+ * leads to the id and to the module, so counting samples without symbols costs nothing for other
+ * frames and two loads for these.  When the names of a module arrive, its marked slots are dropped
+ * and looked up again.
+ *
+ * Recent stacks: consecutive samples of a thread share most of their stack, and 50 lookups in a
+ * cache of a megabyte are 50 loads from far memory.  So the last stack of each thread is kept,
+ * root first, in a small table by thread.  The ids of equal frames are copied, and only the rest
+ * is looked up.
+ *
+ * Lines: opening the DWARF of a module costs 10-100 ms (it is often compressed), each address then
+ * 20-200 us, and the DWARF of one file can be as large as all of our memory.  So lines are looked
+ * up once, at the end, module by module; during the recording only for modules with many
+ * addresses, and within a share of one CPU. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/error.h"
-#include "session/pipeline/emit-private.h"
+#include "session/pipeline/announce.h"
+#include "session/pipeline/emit.h"
 
-/* ---- samples ---- */
+enum {
+	CACHE_SLOTS = 1 << 16,
+	NAME_MAX_LEN = 1024,
+	LINES_IN_FLIGHT = 64,
+	LINES_BATCH = 512, /* addresses that justify opening a module's DWARF while recording */
+	LINES_SHARE = 100, /* ... while lines have cost less than 1/100 of one CPU */
+	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
+	NAMED_SLOTS = 16384,
+	RECENT_STACKS = 64,
+	RECENT_FRAMES = 256,
+	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
+};
 
-/* The unwinder sees that something is not there, and not why: where it was refused because it did not
- * answer, that is the reason. */
+/* A mark: the other bits are an index into emit->nameless, not a frame id. */
+#define NAMELESS (1u << 31)
+
+struct cached_frame {
+	uint64_t frame;
+	uint32_t space_key;
+	uint32_t id; /* or an index marked NAMELESS; 0: free */
+};
+
+/* A frame without a symbol. */
+struct nameless_frame {
+	uint32_t id;
+	uint32_t module;  /* index into emit->modules */
+	uint64_t samples; /* its share of the module's nameless_samples */
+};
+
+/* The name of a function, for further addresses in it: demangling costs 4,000 instructions. */
+struct named_symbol {
+	uint64_t start;
+	uint32_t module; /* emit_module's index + 1; 0: free */
+	uint32_t name;	 /* id of the writer */
+};
+
+struct recent_stack {
+	uint32_t tid, space_key, n;
+	uint32_t ids[RECENT_FRAMES]; /* or marked NAMELESS */
+	uint64_t frames[RECENT_FRAMES];
+};
+
+/* ELF addresses of frames whose names or lines are still missing. */
+struct late_list {
+	uint64_t *vaddrs;
+	size_t n, room;
+};
+
+struct emit_module {
+	struct uw_module *module; /* a reference */
+	uint32_t index;		  /* in emit->modules */
+	uint32_t mapping;	  /* id of the writer */
+	bool has_mapping, no_lines;
+	struct table frames; /* ELF address -> frame id, or an index marked NAMELESS */
+	struct late_list unnamed, unlined;
+	size_t unlined_asked, unlined_due; /* of unlined: requested; to be requested now */
+	uint64_t nameless_samples, last_sample;
+	uint32_t pid, owner;	       /* a process that has mapped it, */
+	struct process_mapping mapped; /* ... and where: the way to open the file again */
+	uint32_t last_use;	       /* em->seconds */
+};
+
+struct emit {
+	struct emit_context c;
+	struct cached_frame *cache;
+	struct named_symbol *named;
+	struct recent_stack *recent;
+	struct nameless_frame *nameless;
+	size_t n_nameless, nameless_room;
+	struct emit_module **modules; /* in order of arrival */
+	size_t n_modules, modules_room, n_unlined;
+	struct table by_serial; /* module serial -> index + 1 */
+	uint32_t unknown_mapping, end_mapping;
+	bool has_unknown_mapping;
+	uint32_t lines_in_flight, seconds;
+	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
+	uint64_t n_samples;
+	uint32_t generation; /* of the writer's ids */
+	struct announcer announcer;
+	uint32_t ids[MAX_IDS];
+};
+
+/* ---- memory of ids ---- */
+
+/* Marked ids have changed: the recent stacks are dropped. */
+static void forget_recent(struct emit *em)
+{
+	for (size_t i = 0; i < RECENT_STACKS; i++)
+		em->recent[i].n = 0;
+}
+
+/* Can a name still arrive?  The symbols of an evicted module are read again; a perf map grows. */
+static bool names_to_come(const struct emit_module *m)
+{
+	enum uw_module_state state = uw_module_symbol_state(m->module);
+
+	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW ||
+	       state == UW_MODULE_WANTED;
+}
+
+/* At a reset: frames that still wait for names will most likely get them, so they are not counted.
+ * JIT code is the exception: many of its frames never get a name. */
+static void settle_nameless(struct emit *em)
+{
+	for (size_t i = 0; i < em->n_nameless; i++) {
+		struct emit_module *m = em->modules[em->nameless[i].module];
+
+		if (names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
+			m->nameless_samples -= em->nameless[i].samples;
+	}
+	em->n_nameless = 0;
+}
+
+static void forget_ids(struct emit *em)
+{
+	em->generation = writer_generation(em->c.writer);
+	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
+	memset(em->named, 0,
+	       NAMED_SLOTS * sizeof(*em->named)); /* it holds names and module indices */
+	settle_nameless(em);
+	forget_recent(em);
+	em->has_unknown_mapping = false;
+	for (size_t i = 0; i < em->n_modules; i++) {
+		em->modules[i]->has_mapping = false;
+		table_clear(&em->modules[i]->frames);
+	}
+}
+
+/* Drops all ids if the writer has cleared its tables.  Before any id is used. */
+static void check_ids(struct emit *em)
+{
+	if (em->generation != writer_generation(em->c.writer))
+		forget_ids(em);
+}
+
+static void module_free(struct emit_module *m)
+{
+	(void)uw_module_unref(m->module);
+	table_deinit(&m->frames);
+	free(m->unnamed.vaddrs);
+	free(m->unlined.vaddrs);
+	free(m);
+}
+
+/* Between two stacks only.  Modules with frames without symbols stay for the list at the end. */
+void emit_renew(struct emit *em)
+{
+	size_t n = em->n_modules;
+
+	forget_ids(em);
+	table_clear(&em->by_serial);
+	em->n_modules = em->n_unlined = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct emit_module *m = em->modules[i];
+
+		m->unlined.n = m->unlined_asked = m->unlined_due = 0;
+		if (!m->nameless_samples || em->n_modules >= EMIT_MODULES_MAX / 4 ||
+		    table_put(&em->by_serial, uw_module_serial(m->module), em->n_modules + 1) < 0) {
+			module_free(m);
+			continue;
+		}
+		m->index = (uint32_t)em->n_modules;
+		em->modules[em->n_modules++] = m;
+	}
+}
+
+/* ---- modules ---- */
+
+static int module_of(struct emit *em, struct uw_module *module, const struct sample_info *info,
+		     struct emit_module **ret)
+{
+	struct emit_module *m;
+	uint64_t v;
+	int r;
+
+	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
+		*ret = em->modules[v - 1];
+		return 0;
+	}
+	if (em->n_modules == em->modules_room) {
+		size_t room = em->modules_room ? em->modules_room * 2 : 64;
+		struct emit_module **more = reallocarray(em->modules, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		em->modules = more;
+		em->modules_room = room;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return fail(-ENOMEM);
+	r = table_put(&em->by_serial, uw_module_serial(module), em->n_modules + 1);
+	if (r < 0) {
+		free(m);
+		return trace(r);
+	}
+	m->module = uw_module_ref(module);
+	m->index = (uint32_t)em->n_modules;
+	m->pid = info->pid;
+	m->owner = info->process ? info->process->owner : PROCFS_NO_OWNER;
+	(void)process_mapping_of(info->process, module, &m->mapped);
+	m->no_lines = em->c.no_lines;
+	em->modules[em->n_modules++] = m;
+	*ret = m;
+	return 0;
+}
+
+static int mapping_of(struct emit *em, struct emit_module *m, uint64_t offset)
+{
+	const struct uw_build_id *id = uw_module_build_id(m->module);
+	int r;
+
+	if (m->has_mapping)
+		return 0;
+	r = writer_mapping(em->c.writer, uw_module_path(m->module), id->bytes, id->len,
+			   uw_module_load_bias(m->module), offset, &m->mapping);
+	if (r < 0)
+		return trace(r);
+	m->has_mapping = true;
+	return 0;
+}
+
+static int late_push(struct late_list *list, uint64_t vaddr)
+{
+	if (list->n == list->room) {
+		size_t room = list->room ? list->room * 2 : 32;
+		uint64_t *more = reallocarray(list->vaddrs, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		list->vaddrs = more;
+		list->room = room;
+	}
+	list->vaddrs[list->n++] = vaddr;
+	return 0;
+}
+
+/* A request of a module.  The caller takes a reference on the module for it. */
+static struct load_request module_request(const struct emit_module *m, enum load_kind kind)
+{
+	return (struct load_request){
+		.kind = kind,
+		.pid = m->pid,
+		.owner = m->owner,
+		.module = m->module,
+		.start = m->mapped.start,
+		.end = m->mapped.end,
+		.offset = m->mapped.offset,
+		.id = m->mapped.id,
+	};
+}
+
+/* Requests the symbols that no other stage requests: of a perf map, and of a file whose symbols
+ * were dropped.  (Symbols are loaded with the unwind half of a file, but that may not be loaded
+ * again: the engine keeps its rules.) */
+static void request_symbols(struct emit *em, struct emit_module *m)
+{
+	const struct load_request request = module_request(m, LOAD_SYMBOLS);
+
+	if (uw_module_kind(m->module) == UW_MODULE_MEMORY || !uw_module_want_symbols(m->module))
+		return;
+	(void)uw_module_ref(m->module);
+	if (!loader_ask(em->c.loader, &request))
+		(void)uw_module_unref(m->module);
+}
+
+/* ---- frames ---- */
+
+static struct cached_frame *cache_slot(const struct emit *em, uint64_t frame, uint32_t space_key)
+{
+	return &em->cache[hash_u64(frame ^ (uint64_t)space_key << 32) & (CACHE_SLOTS - 1)];
+}
+
+/* Prefetches the cache slot of a frame that is looked up soon. */
+static void prefetch_frame(const struct emit *em, uint64_t frame, uint32_t space_key)
+{
+	__builtin_prefetch(cache_slot(em, frame, space_key));
+}
+
+/* The demangled name of the symbol at @vaddr, as an id of the writer; 0: none (yet). */
+static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr, uint32_t *ret_name)
+{
+	char name[NAME_MAX_LEN];
+	struct named_symbol *slot;
+	struct uw_symbol symbol;
+	int r;
+
+	*ret_name = 0;
+	if (uw_module_symbol_state(m->module) != UW_MODULE_READY ||
+	    !uw_module_symbol(m->module, vaddr, &symbol))
+		return 0;
+	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)m->index << 48) & (NAMED_SLOTS - 1)];
+	if (slot->module == m->index + 1 && slot->start == symbol.start) {
+		*ret_name = slot->name;
+		return 0;
+	}
+	uw_demangle(symbol.name, name, NAME_MAX_LEN);
+	r = writer_name(em->c.writer, name, ret_name);
+	/* JIT code at one address may get another name. */
+	if (r >= 0 && uw_module_kind(m->module) != UW_MODULE_JIT)
+		*slot = (struct named_symbol){symbol.start, m->index + 1, *ret_name};
+	return r < 0 ? trace(r) : 0;
+}
+
+static int nameless_push(struct emit *em, const struct emit_module *m, uint32_t *id)
+{
+	if (em->n_nameless == em->nameless_room) {
+		size_t room = em->nameless_room ? em->nameless_room * 2 : 256;
+		struct nameless_frame *more = reallocarray(em->nameless, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		em->nameless = more;
+		em->nameless_room = room;
+	}
+	em->nameless[em->n_nameless] = (struct nameless_frame){*id, m->index, 0};
+	*id = NAMELESS | (uint32_t)em->n_nameless++;
+	return 0;
+}
+
+/* A frame that is new in this module.  @address has WRITER_GUESSED where the frame was guessed. */
+static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
+		     uint64_t address, uint32_t *ret_id)
+{
+	uint64_t vaddr = address & ~WRITER_GUESSED;
+	uint32_t name;
+	int r = name_of(em, m, vaddr, &name);
+
+	if (r >= 0)
+		r = mapping_of(em, m, map->offset);
+	if (r >= 0)
+		r = writer_frame_named(em->c.writer, m->mapping, address, name, ret_id);
+	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
+		em->n_unlined++;
+		r = late_push(&m->unlined, vaddr);
+	}
+	if (r < 0 || name)
+		return r < 0 ? trace(r) : 0;
+	r = nameless_push(em, m, ret_id);
+	if (r >= 0 && names_to_come(m)) {
+		request_symbols(em, m);
+		r = late_push(&m->unnamed, vaddr);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
+			uint64_t address, uint32_t *ret_id)
+{
+	uint64_t known;
+	int r;
+
+	if (!table_get(&m->frames, address, &known)) {
+		r = new_frame(em, m, map, address, ret_id);
+		return r < 0 ? trace(r) : table_put(&m->frames, address, *ret_id);
+	}
+	*ret_id = (uint32_t)known;
+	return 0;
+}
+
+/* An address outside of all known mappings: shown as an address, without a symbol. */
+static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
+{
+	int r;
+
+	if (!em->has_unknown_mapping) {
+		r = writer_mapping(em->c.writer, "[unknown]", NULL, 0, 0, 0, &em->unknown_mapping);
+		if (r < 0)
+			return trace(r);
+		em->has_unknown_mapping = true;
+	}
+	return writer_frame(em->c.writer, em->unknown_mapping, pc, NULL, ret_id);
+}
+
+/* No mapping covers the address yet.  One may follow under the same key, so nothing is cached. */
+enum { UNMAPPED = 1 };
+
+static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame,
+		      uint32_t *ret_id)
+{
+	uint64_t pc = uw_frame_lookup(frame);
+	const struct uw_map *map = info->space ? uw_space_find(info->space, pc) : NULL;
+	struct emit_module *m = NULL;
+	int r;
+
+	if (!map || !map->module) {
+		r = unknown_frame(em, pc, ret_id);
+		return r < 0 ? trace(r) : UNMAPPED;
+	}
+	r = module_of(em, map->module, info, &m);
+	if (r < 0)
+		return trace(r);
+	m->last_use = em->seconds;
+	uw_modules_touch(em->c.modules, map->module);
+	return module_frame(em, m, map,
+			    uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0),
+			    ret_id);
+}
+
+static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
+{
+	uint64_t start;
+	const char *name =
+		em->c.kallsyms ? uw_kallsyms_name(em->c.kallsyms, address, &start) : NULL;
+
+	return writer_frame(em->c.writer, WRITER_KERNEL_MAPPING, 0, name ? name : "", ret_id);
+}
+
+/* The id of one frame, through the cache; a marked index where it has no symbol.  Frames of the
+ * kernel have space key 0. */
+static int frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel,
+		    uint32_t *ret_id)
+{
+	uint32_t key = kernel ? 0 : info->space->key;
+	struct cached_frame *slot = cache_slot(em, frame, key);
+	uint32_t id;
+	int r;
+
+	if (slot->frame == frame && slot->space_key == key && slot->id) {
+		*ret_id = slot->id;
+		return 0;
+	}
+	r = kernel ? kernel_frame(em, frame, &id) : user_frame(em, info, frame, &id);
+	if (r < 0)
+		return trace(r);
+	if (r != UNMAPPED)
+		*slot = (struct cached_frame){frame, key, id};
+	*ret_id = id;
+	return r;
+}
+
+/* ---- stacks ---- */
+
+/* User frames: @frames and @ids innermost first. */
+static int user_ids(struct emit *em, const struct sample_info *info, const uint64_t *frames,
+		    size_t n, uint32_t *ids)
+{
+	struct recent_stack *recent = &em->recent[info->tid % RECENT_STACKS];
+	uint32_t key = info->space->key;
+	bool unmapped = false;
+	size_t same = 0, most = min_u64(n, recent->n), kept = min_u64(n, RECENT_FRAMES);
+
+	if (recent->tid != info->tid || recent->space_key != key)
+		most = 0;
+	for (; same < most && recent->frames[same] == frames[n - 1 - same]; same++)
+		ids[n - 1 - same] = recent->ids[same];
+	recent->n = 0; /* until it is complete again */
+	for (size_t i = 0; i < n - same; i++)
+		prefetch_frame(em, frames[i], key);
+	for (size_t i = 0; i < n - same; i++) {
+		int r = frame_id(em, info, frames[i], false, &ids[i]);
+
+		if (r < 0)
+			return trace(r);
+		unmapped |= r == UNMAPPED;
+	}
+	if (unmapped)
+		return 0;
+	for (size_t k = same; k < kept; k++) {
+		recent->frames[k] = frames[n - 1 - k];
+		recent->ids[k] = ids[n - 1 - k];
+	}
+	recent->tid = info->tid;
+	recent->space_key = key;
+	recent->n = (uint32_t)kept;
+	return 0;
+}
+
+/* A sample counts once, for the innermost frame of the module without a symbol. */
+static void count_nameless(struct emit *em, struct nameless_frame *frame)
+{
+	struct emit_module *m = em->modules[frame->module];
+
+	if (m->last_sample != em->n_samples) {
+		m->last_sample = em->n_samples;
+		m->nameless_samples++;
+		frame->samples++;
+	}
+}
+
+/* Writes the frame ids of an outcome into em->ids, innermost first. */
+static int stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
+{
+	size_t n = (size_t)o->n_kernel + o->n_user;
+	int r;
+
+	for (uint32_t i = 0; i < o->n_kernel; i++)
+		prefetch_frame(em, o->frames[i], 0);
+	for (uint32_t i = 0; i < o->n_kernel; i++) {
+		r = frame_id(em, &o->info, o->frames[i], true, &em->ids[i]);
+		if (r < 0)
+			return trace(r);
+	}
+	if (o->n_user) {
+		r = user_ids(em, &o->info, o->frames + o->n_kernel, o->n_user,
+			     em->ids + o->n_kernel);
+		if (r < 0)
+			return trace(r);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct nameless_frame *frame;
+
+		if (!(em->ids[i] & NAMELESS))
+			continue;
+		frame = &em->nameless[em->ids[i] & ~NAMELESS];
+		em->ids[i] = frame->id;
+		/* A root without a symbol (_start of a stripped program) is not worth a count. */
+		if (i + 1 < n)
+			count_nameless(em, frame);
+	}
+	*ret_n = n;
+	return 0;
+}
+
+/* The unwinder knows that something is missing, but not why.  UW_UNRESPONSIVE: it was not read
+ * because an earlier read of it got no answer. */
 static enum uw_reason reason_of(const struct outcome *o)
 {
 	enum uw_reason reason = (enum uw_reason)o->reason;
@@ -26,7 +558,7 @@ static enum uw_reason reason_of(const struct outcome *o)
 	return map && map->module && uw_module_unresponsive(map->module) ? UW_UNRESPONSIVE : reason;
 }
 
-/* A frame at the root side that says why the stack stops there. */
+/* A frame at the root side that gives the reason why the stack ends there. */
 static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id)
 {
 	char name[64];
@@ -43,7 +575,7 @@ static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id
 			    o->result == UW_CUT ? 0 : 1ull + reason_of(o), name, ret_id);
 }
 
-/* Perfetto's StackUnwindError (facts: PerfSample) for an outcome. */
+/* The outcome as Perfetto's StackUnwindError (facts: PerfSample). */
 static uint32_t unwind_error(const struct outcome *o)
 {
 	static const uint8_t errors[UW_REASON_COUNT] = {
@@ -62,78 +594,15 @@ static uint32_t unwind_error(const struct outcome *o)
 	return o->result == UW_CUT ? 2 : errors[reason_of(o)];
 }
 
-/* What waits for its name will hardly be without one; of JIT code that many never get one is known. */
-static void settle_nameless(struct emit *em)
-{
-	for (size_t i = 0; i < em->n_nameless; i++) {
-		struct emit_module *m = em->modules[em->nameless[i].module];
-
-		if (emit_names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
-			m->nameless_samples -= em->nameless[i].samples;
-	}
-	em->n_nameless = 0;
-}
-
-static void forget_ids(struct emit *em)
-{
-	em->generation = writer_generation(em->c.writer);
-	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
-	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* of names and modules by index */
-	settle_nameless(em);
-	emit_recent_forget(em);
-	em->has_unknown_mapping = false;
-	for (size_t i = 0; i < em->n_modules; i++) {
-		em->modules[i]->has_mapping = false;
-		table_clear(&em->modules[i]->frames);
-	}
-}
-
-void emit_check_ids(struct emit *em)
-{
-	if (em->generation != writer_generation(em->c.writer))
-		forget_ids(em);
-}
-
-static void module_free(struct emit_module *m)
-{
-	(void)uw_module_unref(m->module);
-	table_deinit(&m->frames);
-	free(m->unnamed.items);
-	free(m->unlined.items);
-	free(m);
-}
-
-/* Those with nameless frames are told of at the end. */
-void emit_forget_modules(struct emit *em)
-{
-	size_t n = em->n_modules;
-
-	forget_ids(em);
-	table_clear(&em->by_serial);
-	em->n_modules = em->n_unlined = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct emit_module *m = em->modules[i];
-
-		m->unlined.n = m->unlined_asked = m->unlined_due = 0;
-		if (!m->nameless_samples || em->n_modules >= MAX_MODULES / 4 ||
-		    table_put(&em->by_serial, uw_module_serial(m->module), em->n_modules + 1) < 0) {
-			module_free(m);
-			continue;
-		}
-		m->index = (uint32_t)em->n_modules;
-		em->modules[em->n_modules++] = m;
-	}
-}
-
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
-	size_t n;
+	size_t n = 0;
 	int r;
 
-	emit_check_ids(em);
-	if (em->n_modules >= MAX_MODULES)
-		emit_forget_modules(em);
-	r = emit_stack_ids(em, o, &n);
+	check_ids(em);
+	if (em->n_modules >= EMIT_MODULES_MAX)
+		emit_renew(em);
+	r = stack_ids(em, o, &n);
 	if (r < 0)
 		return trace(r);
 	if (o->result != UW_WHOLE) {
@@ -144,97 +613,7 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 	return writer_callstack(em->c.writer, em->ids, n, ret_callstack);
 }
 
-/* ---- names ----
- * A reader gives a sample to the life and the names that stand last before it.  Samples that were
- * parked come after later ones: of the life before an exec, or from before a rename.  So what the
- * trace says last is compared with what the sample needs, each time. */
-
-/* The number of @p's life in the trace.  A process that was evicted and came back goes on with its
- * own. */
-static uint64_t life_of(struct emit *em, struct process *p)
-{
-	uint64_t last;
-
-	if (!p->life)
-		p->life =
-			!p->begun && table_get(&em->life_by_pid, p->pid, &last) ? last : p->serial;
-	return p->life;
-}
-
-static bool is_announced(const struct emit *em, const struct process_thread *thread, uint64_t time)
-{
-	return thread->announced == em->telling &&
-	       !memcmp(thread->announced_as, process_thread_comm_at(thread, time),
-		       sizeof(thread->announced_as));
-}
-
-static void set_announced(const struct emit *em, struct process_thread *thread, const char *comm)
-{
-	memcpy(thread->announced_as, comm, sizeof(thread->announced_as));
-	thread->announced = em->telling;
-}
-
-static uint64_t told_at(const struct emit *em, uint64_t sample_time)
-{
-	return em->c.past ? sample_time : clock_ns(CLOCK_BOOTTIME);
-}
-
-static int announce_process(struct emit *em, struct process *p, uint64_t time)
-{
-	struct process_thread *first = process_thread_get(p, p->pid);
-	const char *comm = first ? process_thread_comm_at(first, time) : "";
-	const struct writer_process process = {
-		.pid = p->pid,
-		.ppid = p->ppid,
-		.uid = p->uid,
-		.life = life_of(em, p),
-		.comm = comm,
-		.cmdline = p->cmdline,
-		.cmdline_len = p->cmdline_len,
-		.cgroup = p->cgroup,
-		.kernel_thread = p->kernel_thread,
-	};
-	int r = writer_process(em->c.writer, &process, told_at(em, time));
-
-	if (r < 0)
-		return trace(r);
-	if (em->life_by_pid.n_used >= MAX_LIVES)
-		table_clear(&em->life_by_pid);
-	r = table_put(&em->life_by_pid, p->pid, process.life);
-	if (r < 0)
-		return trace(r);
-	p->announced = em->telling;
-	if (first)
-		set_announced(em, first, comm);
-	return 0;
-}
-
-static int announce(struct emit *em, const struct sample_info *info)
-{
-	struct process *p = info->process;
-	struct process_thread *thread = process_thread_get(p, info->tid);
-	bool told = !thread || is_announced(em, thread, info->time);
-	const char *comm;
-	uint64_t last;
-	int r = 0;
-
-	if (p->announced != em->telling || (!told && info->tid == p->pid) ||
-	    !table_get(&em->life_by_pid, p->pid, &last) || last != life_of(em, p))
-		r = announce_process(em, p, info->time);
-	if (r < 0 || told || info->tid == p->pid)
-		return r < 0 ? trace(r) : 0;
-	comm = process_thread_comm_at(thread, info->time);
-	r = writer_thread(em->c.writer, p->pid, info->tid, comm, told_at(em, info->time));
-	if (r < 0)
-		return trace(r);
-	set_announced(em, thread, comm);
-	return 0;
-}
-
-void emit_tell_again(struct emit *em)
-{
-	em->telling++;
-}
+/* ---- samples ---- */
 
 static void count_outcome(struct account *a, const struct outcome *o)
 {
@@ -267,13 +646,13 @@ static uint32_t skip_number(enum skip_reason reason)
 	}
 }
 
-/* What the sink has lost, readers have to be told again. */
+/* When the sink has lost packets, all definitions are written again. */
 static int renew(struct emit *em)
 {
 	int r = writer_renew(em->c.writer);
 
 	if (r == WRITER_RENEWED)
-		emit_tell_again(em);
+		announce_again(&em->announcer);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -294,8 +673,8 @@ static int write_sample(struct emit *em, const struct outcome *o)
 
 	if (r < 0)
 		return trace(r);
-	/* That its time went to some process is told, and not to which program. */
-	r = o->skipped == SKIP_NOT_ALLOWED ? 0 : announce(em, info);
+	/* A process that may not be seen: its time is recorded, its name is not. */
+	r = o->skipped == SKIP_NOT_ALLOWED ? 0 : announce_sample(&em->announcer, info);
 	if (r < 0)
 		return trace(r);
 	em->n_samples++;
@@ -327,11 +706,257 @@ int emit_outcome(struct emit *em, const struct outcome *o)
 	return r < 0 ? trace(r) : 0;
 }
 
-int emit_left_out(struct emit *em, const struct sample_info *info, enum skip_reason why)
+int emit_skipped(struct emit *em, const struct sample_info *info, enum skip_reason why)
 {
 	const struct outcome o = {.kind = OUTCOME_SAMPLE, .skipped = (uint8_t)why, .info = *info};
 
 	return write_sample(em, &o);
+}
+
+/* ---- names and lines that arrive later ---- */
+
+/* The frames at @vaddr have a name now; it is written as ModuleSymbols. */
+static void set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr)
+{
+	const uint64_t addresses[] = {vaddr, vaddr | WRITER_GUESSED};
+	uint64_t id;
+
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		const struct nameless_frame *frame;
+
+		if (!table_get(&m->frames, addresses[i], &id) || !(id & NAMELESS))
+			continue;
+		frame = &em->nameless[id & ~(uint64_t)NAMELESS];
+		m->nameless_samples -= frame->samples;
+		(void)table_put(&m->frames, addresses[i], frame->id); /* cannot fail */
+	}
+}
+
+static void forget_nameless(struct emit *em)
+{
+	for (size_t i = 0; i < CACHE_SLOTS; i++) {
+		if (em->cache[i].id & NAMELESS)
+			em->cache[i] = (struct cached_frame){0};
+	}
+	forget_recent(em);
+}
+
+/* > 0: some frames have names now. */
+static int write_late_names(struct emit *em, struct emit_module *m)
+{
+	size_t n = m->unnamed.n, kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct writer_line line = {0};
+		uint32_t name;
+		int r = name_of(em, m, m->unnamed.vaddrs[i], &name);
+
+		if (r < 0)
+			return trace(r);
+		if (!name) {
+			m->unnamed.vaddrs[kept++] = m->unnamed.vaddrs[i];
+			continue;
+		}
+		line.function = writer_name_text(em->c.writer, name);
+		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.vaddrs[i], &line, 1);
+		if (r < 0)
+			return trace(r);
+		set_named(em, m, m->unnamed.vaddrs[i]);
+	}
+	m->unnamed.n = names_to_come(m) ? kept : 0;
+	return kept < n;
+}
+
+static int symbols_arrived(struct emit *em, struct emit_module *m)
+{
+	int r;
+
+	if (!m->unnamed.n)
+		return 0;
+	check_ids(em);
+	r = write_late_names(em, m);
+	if (r)
+		forget_nameless(em);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void request_lines(struct emit *em, struct emit_module *m)
+{
+	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
+	       em->lines_in_flight < LINES_IN_FLIGHT) {
+		struct load_request request = module_request(m, LOAD_LINES);
+
+		request.vaddr = m->unlined.vaddrs[m->unlined_asked];
+		(void)uw_module_ref(m->module);
+		if (!loader_ask(em->c.loader, &request)) {
+			(void)uw_module_unref(m->module);
+			return;
+		}
+		m->unlined_asked++;
+		em->lines_in_flight++;
+	}
+}
+
+static int lines_arrived(struct emit *em, struct emit_module *m, const struct load_answer *a)
+{
+	struct writer_line lines[64];
+	size_t n = 0;
+
+	if (a->error < 0)
+		m->no_lines = true;
+	request_lines(em, m);
+	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
+		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file,
+						a->lines[n].line};
+	return n ? writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n) : 0;
+}
+
+int emit_answer(struct emit *em, struct load_answer *a)
+{
+	struct uw_module *module = a->request.module;
+	uint64_t v;
+	int r = 0;
+
+	if (a->request.kind == LOAD_UNWIND) /* the LOAD_SYMBOLS that follows keeps the reference */
+		return uw_modules_loaded(em->c.modules, module);
+	if (a->request.kind == LOAD_LINES) {
+		em->lines_in_flight--;
+		em->lines_cpu_ns += a->cpu_ns;
+	}
+	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
+		struct emit_module *m = em->modules[v - 1];
+
+		if (a->request.kind == LOAD_SYMBOLS)
+			r = symbols_arrived(em, m);
+		else
+			r = lines_arrived(em, m, a);
+	}
+	(void)uw_module_unref(module);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* For frames that wait for names.  A perf map grows while its program runs: it is read again. */
+static void request_again(struct emit *em, struct emit_module *m)
+{
+	if (!m->unnamed.n || uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
+		return;
+	if (uw_module_kind(m->module) == UW_MODULE_JIT)
+		uw_module_drop_symbols(m->module);
+	request_symbols(em, m);
+}
+
+void emit_ask(struct emit *em)
+{
+	for (size_t i = 0; i < em->n_modules && em->lines_in_flight < LINES_IN_FLIGHT; i++) {
+		em->modules[i]->unlined_due = em->modules[i]->unlined.n;
+		request_lines(em, em->modules[i]);
+	}
+}
+
+/* While recording: one module at a time, and only with many addresses. */
+static void request_batch(struct emit *em)
+{
+	uint64_t elapsed = clock_ns(CLOCK_MONOTONIC) - em->started_at;
+
+	if (em->lines_in_flight || em->lines_cpu_ns > elapsed / LINES_SHARE)
+		return;
+	for (size_t i = 0; i < em->n_modules; i++) {
+		struct emit_module *m = em->modules[i];
+
+		if (m->no_lines || m->unlined.n - m->unlined_asked < LINES_BATCH)
+			continue;
+		m->unlined_due = m->unlined.n;
+		request_lines(em, m);
+		return;
+	}
+}
+
+int emit_tick(struct emit *em)
+{
+	em->seconds++;
+	for (size_t i = 0; i < em->n_modules; i++)
+		request_again(em, em->modules[i]);
+	request_batch(em);
+	return writer_symbols_flush(em->c.writer);
+}
+
+uint64_t emit_lines_left(const struct emit *em)
+{
+	uint64_t left = em->lines_in_flight;
+
+	for (size_t i = 0; i < em->n_modules; i++) {
+		const struct emit_module *m = em->modules[i];
+
+		left += m->no_lines ? 0 : m->unlined.n - m->unlined_asked;
+	}
+	return left;
+}
+
+/* ---- limits ---- */
+
+uint32_t emit_idle_seconds(const struct emit *em, const struct uw_module *module)
+{
+	uint64_t index;
+
+	if (!table_get(&em->by_serial, uw_module_serial(module), &index))
+		return UINT32_MAX;
+	return em->seconds - em->modules[index - 1]->last_use;
+}
+
+void emit_note_uses(struct emit *em)
+{
+	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
+	forget_recent(em);
+}
+
+bool emit_is_full(const struct emit *em)
+{
+	return em->n_modules >= EMIT_MODULES_MAX / 2 || em->n_unlined >= MAX_UNLINED / 2;
+}
+
+size_t emit_n_modules(const struct emit *em)
+{
+	return em->n_modules;
+}
+
+static int by_samples(const void *a, const void *b)
+{
+	const struct emit_nameless *x = a, *y = b;
+
+	return (x->samples < y->samples) - (x->samples > y->samples);
+}
+
+int emit_nameless(struct emit *em, struct emit_nameless **ret_list, size_t *ret_n)
+{
+	struct emit_nameless *list = calloc(em->n_modules + 1, sizeof(*list));
+	size_t n = 0;
+
+	if (!list)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < em->n_modules; i++) {
+		const struct emit_module *m = em->modules[i];
+
+		if (m->nameless_samples)
+			list[n++] = (struct emit_nameless){uw_module_path(m->module),
+							   *uw_module_build_id(m->module),
+							   m->nameless_samples};
+	}
+	qsort(list, n, sizeof(*list), by_samples);
+	*ret_list = list;
+	*ret_n = n;
+	return 0;
+}
+
+/* ---- life cycle ---- */
+
+void emit_announce_again(struct emit *em)
+{
+	announce_again(&em->announcer);
+}
+
+void emit_set_kallsyms(struct emit *em, struct uw_kallsyms *kallsyms)
+{
+	em->c.kallsyms = kallsyms;
 }
 
 int emit_new(const struct emit_context *context, struct emit **ret_emit)
@@ -341,22 +966,19 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	if (!em)
 		return fail(-ENOMEM);
 	em->c = *context;
-	em->telling = 1;
+	em->announcer =
+		(struct announcer){.writer = context->writer, .past = context->past, .round = 1};
 	em->generation = writer_generation(context->writer);
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
 	em->named = calloc(NAMED_SLOTS, sizeof(*em->named));
-	if (!em->cache || !em->named || emit_recent_new(em) < 0) {
+	em->recent = calloc(RECENT_STACKS, sizeof(*em->recent));
+	if (!em->cache || !em->named || !em->recent) {
 		(void)emit_free(em);
 		return fail(-ENOMEM);
 	}
 	*ret_emit = em;
 	return 0;
-}
-
-void emit_set_kallsyms(struct emit *em, struct uw_kallsyms *kallsyms)
-{
-	em->c.kallsyms = kallsyms;
 }
 
 struct emit *emit_free(struct emit *em)
@@ -369,7 +991,7 @@ struct emit *emit_free(struct emit *em)
 	table_deinit(&em->by_serial);
 	free(em->nameless);
 	free(em->recent);
-	table_deinit(&em->life_by_pid);
+	announcer_deinit(&em->announcer);
 	free(em->cache);
 	free(em->named);
 	free(em);

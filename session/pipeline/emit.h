@@ -1,8 +1,9 @@
 /* emit.h - from outcomes to packets: the last stage.  Thread: main.
  *
- * Addresses become frame ids through one cache keyed by (space key, address), so that a frame seen
- * before costs a load; a new frame finds its module, its ELF address and, when the module's symbols
- * are there, its name.  A name that comes later follows as ModuleSymbols. */
+ * Addresses become frame ids through one cache keyed by (space key, address), so a frame seen
+ * before costs one load.  For a new frame its module, its ELF address and, if the symbols of the
+ * module are loaded, its name are looked up.  A name that arrives later is written as
+ * ModuleSymbols. */
 #pragma once
 
 #include "trace/writer.h"
@@ -16,49 +17,51 @@ struct emit_context { /* all borrowed */
 	struct writer *writer;
 	struct loader *loader;
 	struct uw_modules *modules;
-	struct uw_kallsyms *kallsyms; /* NULL: kernel frames have no names */
+	struct uw_kallsyms *kallsyms; /* NULL: kernel frames without symbols */
 	struct account *account;
-	bool no_lines; /* inlined calls and source lines are not looked up */
-	bool past;     /* a recording made before: packets have their sample's time, not now's */
+	bool no_lines; /* no inlined calls, no source lines */
+	bool past;     /* an import: packets carry the time of their sample, not the present */
 };
 
 struct emit;
 int emit_new(const struct emit_context *context, struct emit **ret_emit);
 struct emit *emit_free(struct emit *emit);
 
-/* The kernel's names, when they come later: before the first outcome with kernel frames. */
+/* The kernel's symbols, if read later: before the first outcome with kernel frames. */
 void emit_set_kallsyms(struct emit *emit, struct uw_kallsyms *kallsyms);
 
-/* Writes one OUTCOME_SAMPLE.  Gives back the outcome's references on its process and space. */
+/* Writes one OUTCOME_SAMPLE, and releases its references on the process and the space. */
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
-/* A sample that never got to the unwinder, and why; all is borrowed.  It is not counted here. */
-int emit_left_out(struct emit *emit, const struct sample_info *info, enum skip_reason why);
-/* LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES.  Gives back the request's reference on its module. */
+/* Writes a sample that was not sent to the unwinder; borrows all of it.  It is not counted here. */
+int emit_skipped(struct emit *emit, const struct sample_info *info, enum skip_reason why);
+/* Takes LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES; releases the request's reference on the module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);
-/* Processes and threads are told anew, each before its next sample: readers have forgotten them. */
-void emit_tell_again(struct emit *emit);
-/* Once a second: names that came late are sent, grown perf maps read again; lines asked for where
- * many wait. */
+/* Readers have lost the processes and threads: each is written again before its next sample. */
+void emit_announce_again(struct emit *emit);
+/* Once a second: writes late names, has grown perf maps read again, and requests lines where many
+ * addresses wait. */
 int emit_tick(struct emit *emit);
-/* Asks for the lines of all addresses, as many as may be under way: for the end. */
+/* At the end: requests the lines of all addresses, as many as may be in flight. */
 void emit_ask(struct emit *emit);
-/* Is it about to forget modules, or to ask for no more lines?  Who wants all lines has them looked
- * up then, and has it begin anew (frames keep their ids). */
+/* Modules that are remembered: EMIT_MODULES_MAX at most, then most are forgotten. */
+enum { EMIT_MODULES_MAX = 16384 };
+size_t emit_n_modules(const struct emit *emit);
+/* Will modules soon be forgotten, or no more lines be requested?  A caller that wants all lines has
+ * them looked up now, and then calls emit_renew() to start over (frames keep their ids). */
 bool emit_is_full(const struct emit *emit);
 void emit_renew(struct emit *emit);
-/* Addresses whose lines were not looked up (asked or not) when it ended. */
+/* Addresses whose lines were not looked up yet (requested or not). */
 uint64_t emit_lines_left(const struct emit *emit);
 
-/* Seconds (emit_tick calls) since a frame of @module was looked up in its tables.  Frames that the
- * cache knows do not count, so the cache is emptied first by emit_note_uses(), for those who are
- * going to ask. */
+/* Seconds (emit_tick calls) since a frame of @module was looked up in its tables.  Frames in the
+ * cache do not count: emit_note_uses() empties it some time before this is called. */
 uint32_t emit_idle_seconds(const struct emit *emit, const struct uw_module *module);
 void emit_note_uses(struct emit *emit);
 
 struct emit_nameless {
 	const char *path; /* borrowed */
 	struct uw_build_id build_id;
-	uint64_t samples; /* with at least one frame there that has no name */
+	uint64_t samples; /* with at least one frame in it without a symbol */
 };
-/* Modules with nameless frames, most samples first.  Returns new memory. */
+/* Modules that had frames without symbols, most samples first.  Returns new memory. */
 int emit_nameless(struct emit *emit, struct emit_nameless **ret_list, size_t *ret_n);

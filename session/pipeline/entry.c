@@ -1,4 +1,4 @@
-/* entry.c - see entry.h: parts of a sample, for those who unwind it.  Thread: any. */
+/* entry.c - entries and outcomes (entry.h).  Thread: any. */
 #include "session/pipeline/entry.h"
 
 #include <linux/perf_event.h>
@@ -6,6 +6,26 @@
 
 #include "symbols/module.h"
 #include "unwinder/unwinder.h"
+
+size_t entry_bytes(const struct entry *e)
+{
+	return (e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0) +
+	       e->n_chain * sizeof(uint64_t) + e->info.stack_len;
+}
+
+void entry_copy(struct entry *e, void *block)
+{
+	size_t chain = e->n_chain * sizeof(uint64_t);
+	size_t regs = entry_bytes(e) - chain - e->info.stack_len;
+	uint8_t *to = block;
+
+	if (e->regs) /* 0 bytes of an ABI that is not unwound */
+		e->regs = memcpy(to, e->regs, regs);
+	if (chain)
+		e->chain = memcpy(to + regs, e->chain, chain);
+	if (e->info.stack_len)
+		e->stack = memcpy(to + regs + chain, e->stack, e->info.stack_len);
+}
 
 const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
 {
@@ -26,8 +46,8 @@ const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t 
 	return part;
 }
 
-/* Of registers as they were when the kernel was entered: `syscall` leaves its own address in rcx;
- * aarch64 keeps the call's number in x8 (execve, execveat).  Where that cannot be told, true. */
+/* Were these registers saved by a system call?  x86-64: `syscall` leaves its return address in rcx.
+ * aarch64: x8 holds the number (of execve or execveat).  true on other architectures. */
 static bool in_system_call(const struct entry *e)
 {
 	enum { X8 = 8, ARM64_EXECVE = 221, ARM64_EXECVEAT = 281 };

@@ -1,12 +1,12 @@
-/* entry.h - what travels between the stages.
+/* entry.h - the messages between main and the unwinder thread.
  *
  *   main ── struct entry (slot queue) ──► unwinder ── struct outcome (byte queue) ──► main
  *
- * An entry's pointers go into the perf ring (or into a park block that main owns); they are good
- * until the unwinder has popped the slot.  Control travels in the same queue as samples, so order
- * is by position. References on the process and the space are taken and given back by main: an
- * entry takes them, the outcome that answers it gives them back.  Each ENTRY_SAMPLE is answered by
- * exactly one OUTCOME_SAMPLE. */
+ * The pointers of an entry point into the perf ring, or into a park block that main owns.  They are
+ * valid until the unwinder has popped the slot.  Control travels in the same queue as samples, so
+ * order is by position.  Main takes the references on the process and the space for an entry, and
+ * releases them with the outcome that answers it.  Each ENTRY_SAMPLE is answered by exactly one
+ * OUTCOME_SAMPLE. */
 #pragma once
 
 #include "unwinder/unwinder.h"
@@ -15,10 +15,10 @@ struct process;
 
 enum { SAMPLE_MAX_COUNTS = 8 };
 
-/* What is known of a sample besides its stack. */
+/* A sample without its stack. */
 struct sample_info {
 	struct process *process;
-	struct uw_space *space; /* NULL: the process's mappings are not known yet */
+	struct uw_space *space; /* NULL: the mappings of the process are not known yet */
 	uint64_t time;		/* the events' clock, ns */
 	uint64_t weight;	/* PERF_SAMPLE_PERIOD */
 	uint64_t count;		/* running sum of weights on this CPU */
@@ -30,35 +30,34 @@ struct sample_info {
 
 enum entry_kind {
 	ENTRY_SAMPLE,
-	ENTRY_SPACE,  /* the mappings of info.process are known now (or again): info.space, may be
-			 NULL: never */
-	ENTRY_MODULE, /* a module was loaded, or cannot be: what waits for it goes on */
+	ENTRY_SPACE,  /* the mappings of info.process were read (again): info.space; NULL: they
+			 cannot be read */
+	ENTRY_MODULE, /* a module was loaded, or cannot be: samples that wait for it continue */
 	ENTRY_EVICT,  /* drop the unwind half of `module` */
-	ENTRY_FLUSH,  /* everything before this is to be answered, but what is parked not later
-			 than info.time (CLOCK_MONOTONIC); then OUTCOME_FLUSHED with info.count */
-	ENTRY_DRAIN,  /* everything before this is to be answered, parked samples within their
-			 deadline */
+	ENTRY_FLUSH,  /* send OUTCOME_FLUSHED with info.count once all earlier samples are answered;
+			 parked ones delay it until info.time (CLOCK_MONOTONIC) at most */
+	ENTRY_DRAIN,  /* send OUTCOME_DRAINED once all earlier samples are answered, parked ones
+			 within their deadlines */
 };
 
 struct entry {
 	uint8_t kind;
 	bool user_state; /* false: a kernel thread or an exiting task */
 	bool stack_full;
-	bool undecided;	  /* is its process wanted?  waits for the ENTRY_SPACE that says so; of
-			   ENTRY_SPACE: it does not say so */
-	uint8_t left_out; /* ENTRY_SPACE: why the process is left out (enum skip_reason); SKIP_NONE:
-			     it is not */
-	uint8_t arch;	  /* enum uw_arch */
-	/* main's: how to give the record back */
+	bool undecided; /* it is not yet decided whether the process is recorded: the sample waits
+			   for an ENTRY_SPACE without this flag */
+	uint8_t skip;	/* ENTRY_SPACE: the process is not recorded, and why (enum skip_reason) */
+	uint8_t arch;	/* enum uw_arch */
+	/* for main, to release the record */
 	uint32_t ring;
 	uint64_t position;
-	void *block; /* park block that holds the bytes instead of the ring; NULL: the ring */
+	void *block; /* the park block that holds the bytes; NULL: the ring holds them */
 
 	struct sample_info info;
 	const uint64_t *regs;
 	const uint8_t *stack;
-	const uint64_t
-		*chain; /* kernel and user part with PERF_CONTEXT_* marks, as in the record */
+	const uint64_t *chain; /* the callchain of the record: kernel and user part with
+				  PERF_CONTEXT_* marks */
 	uint32_t n_chain;
 	struct uw_module *module;
 };
@@ -66,48 +65,50 @@ struct entry {
 /* Why a sample was not emitted.  Names (skip_reason_name) are part of --json. */
 enum skip_reason {
 	SKIP_NONE,
-	SKIP_NOT_IN_SCOPE, /* CPU-wide events, another process */
-	SKIP_DOUBLE, /* two events saw the same: while the copy size changed, or a thread was listed
-			that inherited */
-	SKIP_MAPS_TIMEOUT,   /* the process's mappings did not come in time */
-	SKIP_MODULE_TIMEOUT, /* a module's unwind information did not come in time */
-	SKIP_PARK_FULL,	     /* waiting room full */
-	SKIP_ENQUEUED,	     /* too many bytes of stacks under way (an option) */
-	SKIP_OUTPUT,	     /* could not be written */
+	SKIP_NOT_IN_SCOPE,   /* a CPU-wide event, and a process that is not recorded */
+	SKIP_DOUBLE,	     /* two events counted the same sample: while the copy size changed, or
+				an event was opened for a thread that had inherited one */
+	SKIP_MAPS_TIMEOUT,   /* the mappings of the process were not read in time */
+	SKIP_MODULE_TIMEOUT, /* the unwind information of a module was not read in time */
+	SKIP_PARK_FULL,	     /* no room in the park */
+	SKIP_ENQUEUED,	     /* too many bytes of stacks in flight (an option) */
+	SKIP_OUTPUT,	     /* it could not be written */
 	SKIP_NO_MEMORY,	     /* the unwinder got no memory for it */
-	SKIP_UNANSWERED,     /* the session's end did not wait for it any longer */
-	SKIP_NOT_ALLOWED,    /* a process that may not be shown to whoever asked */
+	SKIP_UNANSWERED,     /* the session ended before it was answered */
+	SKIP_NOT_ALLOWED,    /* the requester may not see the process */
 	SKIP_COUNT,
 };
 const char *skip_reason_name(enum skip_reason reason);
 
-/* linux/perf_event.h, enum perf_callchain_context: marks between the parts of a chain */
+/* linux/perf_event.h, enum perf_callchain_context: marks between the parts of a callchain */
 #define CHAIN_KERNEL ((uint64_t)-128)
 #define CHAIN_USER ((uint64_t)-512)
 #define CHAIN_MARKS ((uint64_t)-4095) /* from here up */
 
-/* The part of the chain behind @mark, up to the next mark; NULL: none. */
+/* The part of the callchain behind @mark, up to the next mark; NULL: none. */
 const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n);
-/* What an engine is given of a sample; borrows all of it. */
+/* Bytes of registers, callchain and stack (dyn_size bytes only), and a copy of these into @block;
+ * the entry then points there. */
+size_t entry_bytes(const struct entry *e);
+void entry_copy(struct entry *e, void *block);
+/* The input of an engine for one sample; borrows all of it. */
 void entry_snapshot(const struct entry *e, struct uw_snapshot *ret_snapshot);
-/* The engines without CFI need no module to unwind, but addresses mean nothing before their
- * modules' program headers are read: makes the result UW_PENDING for the first that is not loaded.
- */
-/* Has a sample that asked for a copy of the stack a user part?  Kernel threads and exiting tasks
- * have no registers.  Nor has a task a user part inside execve(), between the end of the old image
- * and the start of the new: its registers are the old program's, its stack is no more, so nothing
- * of it could be copied.  Such a stack is whole with its kernel frames.  Where nothing could be
- * copied outside a system call, as in a fault on a page of the stack that was never touched, there
- * is a user part, and it is lost. */
+/* Has a sample with a stack copy a user part?  Kernel threads and exiting tasks have no registers.
+ * A task inside execve(), between the end of the old image and the start of the new one, has no
+ * user part either: its registers belong to the old program, its stack is gone, and nothing was
+ * copied. Its kernel frames are the whole stack.  If nothing was copied outside a system call, as
+ * in a fault on a stack page that was never touched, there is a user part, and it is lost. */
 bool entry_has_user_copy(const struct entry *e);
+/* The engines without CFI unwind without modules, but an address has no meaning before the program
+ * headers of its module are read: makes the result UW_PENDING for the first module not loaded. */
 void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r);
 
 enum outcome_kind {
 	OUTCOME_SAMPLE,
 	OUTCOME_WANT_MODULE, /* load the unwind half of `module` for info.process */
-	OUTCOME_WANT_MAPS,   /* a stack failed its checks: are the mappings still true? answered by
+	OUTCOME_WANT_MAPS,   /* a stack failed its checks: read the mappings again; answered by
 				ENTRY_SPACE */
-	OUTCOME_EVICTED,     /* `module` is dropped */
+	OUTCOME_EVICTED,     /* the unwind half of `module` was dropped */
 	OUTCOME_FLUSHED,
 	OUTCOME_DRAINED,
 };
@@ -127,7 +128,7 @@ struct outcome {
 };
 
 enum { OUTCOME_KERNEL_FRAMES = 512 }; /* at most */
-/* The answer to a sample: @r NULL or of a stack without a user part.  *o has room for
- * OUTCOME_KERNEL_FRAMES and r's frames; what it holds is overwritten. */
+/* Writes the answer to a sample into *o, which has room for OUTCOME_KERNEL_FRAMES and the frames of
+ * @r (NULL: no user part). */
 void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_result *r,
 		  enum skip_reason skipped);

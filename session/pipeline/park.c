@@ -1,5 +1,5 @@
-/* park.c - see park.h.  Blocks are 1 to 17 pages (a record is under 64 KiB); the search starts
- * where the last block was given, so that a quiet park costs a word or two. */
+/* park.c - memory for parked samples (park.h).  Blocks are 1 to 17 pages (a record is under 64
+ * KiB). The search starts behind the last block, so an almost empty park costs a word or two. */
 #include <errno.h>
 #include <sys/mman.h>
 

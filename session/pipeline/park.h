@@ -1,6 +1,5 @@
-/* park.h - a bounded waiting room for samples that must leave the ring.  Thread: its owner's.
- * One arena of pages with a bitmap: a block is a run of whole pages.  Fixed memory, no malloc,
- * first fit. */
+/* park.h - bounded memory for samples that must leave the ring.  Thread: the owner's.
+ * One arena of pages with a bitmap: a block is a run of whole pages.  Fixed size, first fit. */
 #pragma once
 
 #include "base/util.h"

@@ -1,24 +1,53 @@
-/* reader.c - see reader.h.
+/* reader.c - from rings to entries (reader.h).
  *
- * Giving back: entries are popped by the unwinder in order; main walks the popped slots and hands
- * each record to merge_put(), which moves a ring's tail over what is back without a gap.  When a
- * ring is more than a quarter held, new samples are copied into main's park and their records go
- * back at once, so that a slow moment of the unwinder does not stop the kernel.
+ * The unwinder pops entries in order.  Main then walks the popped slots and hands each record to
+ * merge_put(), which moves the tail of a ring past all records that came back without a gap.  When
+ * more than a quarter of a ring is held, new samples are copied into main's park and their records
+ * released at once, so that a slow moment of the unwinder does not stop the kernel.
  *
- * An entry holds a reference on its process and its space; the outcome that answers it gives them
- * back. */
+ * An entry holds a reference on its process and its space; the outcome that answers it releases
+ * them.
+ *
+ * A control entry that finds the queue full waits in rd->control, in order.  No sample overtakes
+ * it. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/error.h"
-#include "session/pipeline/reader-private.h"
+#include "session/pipeline/scope.h"
+#include "session/pipeline/sideband.h"
 
-static size_t sample_bytes(const struct entry *e)
-{
-	return (e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0) +
-	       e->n_chain * sizeof(uint64_t) + e->info.stack_len;
-}
+enum { SCANS_IN_FLIGHT = 8, SCAN_LOOKS = 64, QUERIES_IN_FLIGHT = 64 };
+
+struct cpu_state {
+	uint64_t count;	       /* running sum of weights */
+	uint64_t lost;	       /* samples, by LOST records */
+	uint64_t throttled_at; /* 0: not throttled */
+	struct reader_stack_use use;
+};
+
+struct reader {
+	struct reader_options options;
+	struct reader_context c;
+	struct scope scope;
+	struct merge *merge;
+	struct park copies;
+	struct cpu_state *cpus; /* by ring */
+	size_t n_rings;
+	uint64_t rounds;	   /* begun */
+	uint64_t reclaimed;	   /* position in the entry queue */
+	struct merge_item waiting; /* taken from the merge while the queue was full */
+	bool has_waiting;
+	struct table pids;     /* pid -> 1, with options.only_pids */
+	struct entry *control; /* control entries that found the queue full */
+	size_t n_control, control_room;
+	uint32_t *scan; /* processes older than the session, in the order of their requests */
+	struct procfs_pids *scan_from; /* further ones; NULL: none */
+	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
+};
+
+/* ---- the entry queue ---- */
 
 static void entry_done(struct reader *rd, struct entry *e)
 {
@@ -29,12 +58,13 @@ static void entry_done(struct reader *rd, struct entry *e)
 	if (e->kind != ENTRY_SAMPLE)
 		return;
 	if (e->block)
-		park_free(&rd->copies, e->block, sample_bytes(e));
+		park_free(&rd->copies, e->block, entry_bytes(e));
 	else
 		merge_put(rd->merge, e->ring, e->position);
 }
 
-void reader_take_back(struct reader *rd)
+/* Releases the records whose entries the unwinder has popped. */
+static void release_popped(struct reader *rd)
 {
 	uint64_t consumed = slot_queue_consumed(rd->c.entries);
 
@@ -42,12 +72,70 @@ void reader_take_back(struct reader *rd)
 		entry_done(rd, slot_queue_at(rd->c.entries, rd->reclaimed));
 }
 
+/* A popped slot still holds what must be released, and is not overwritten before that. */
+static struct entry *free_slot(struct reader *rd)
+{
+	const struct slot_queue *q = rd->c.entries;
+
+	if (q->filled - rd->reclaimed > q->mask)
+		release_popped(rd);
+	return q->filled - rd->reclaimed > q->mask ? NULL : slot_queue_push(rd->c.entries);
+}
+
+/* The next slot for a sample; NULL: none is free. */
+static struct entry *entry_push(struct reader *rd)
+{
+	return rd->n_control ? NULL : free_slot(rd);
+}
+
+static int control_push(struct reader *rd, const struct entry *control)
+{
+	struct entry *e = entry_push(rd);
+
+	if (e) {
+		*e = *control;
+		return 0;
+	}
+	if (rd->n_control == rd->control_room) {
+		size_t room = rd->control_room ? rd->control_room * 2 : 64;
+		struct entry *more = reallocarray(rd->control, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		rd->control = more;
+		rd->control_room = room;
+	}
+	rd->control[rd->n_control++] = *control;
+	return 0;
+}
+
+static void control_retry(struct reader *rd)
+{
+	size_t n = 0;
+
+	while (n < rd->n_control) {
+		struct entry *e = free_slot(rd);
+
+		if (!e)
+			break;
+		*e = rd->control[n++];
+	}
+	memmove(rd->control, rd->control + n, (rd->n_control - n) * sizeof(*rd->control));
+	rd->n_control -= n;
+}
+
+static void wake_unwinder(struct reader *rd)
+{
+	if (slot_queue_publish(rd->c.entries))
+		waker_wake(rd->c.unwinder);
+}
+
 void reader_reclaim(struct reader *rd)
 {
-	reader_take_back(rd);
+	release_popped(rd);
 	if (rd->n_control) {
-		reader_control_retry(rd);
-		reader_wake_unwinder(rd);
+		control_retry(rd);
+		wake_unwinder(rd);
 	}
 }
 
@@ -56,13 +144,406 @@ bool reader_idle(const struct reader *rd)
 	return !rd->has_waiting && !rd->n_control && rd->reclaimed == rd->c.entries->filled;
 }
 
+void reader_entry_drop(const struct entry *e)
+{
+	(void)uw_space_unref(e->info.space);
+	(void)process_unref(e->info.process);
+	if (e->kind == ENTRY_EVICT)
+		(void)uw_module_unref(e->module);
+}
+
+static int control_send(struct reader *rd, const struct entry *e)
+{
+	int r = control_push(rd, e);
+
+	if (r < 0)
+		reader_entry_drop(e);
+	wake_unwinder(rd);
+	return r;
+}
+
+int reader_control(struct reader *rd, enum entry_kind kind, struct uw_module *module)
+{
+	const struct entry e = {.kind = (uint8_t)kind, .module = module};
+
+	return control_send(rd, &e);
+}
+
+int reader_flush(struct reader *rd, uint64_t number, uint64_t deadline)
+{
+	const struct entry e = {.kind = ENTRY_FLUSH, .info = {.count = number, .time = deadline}};
+
+	return control_send(rd, &e);
+}
+
+/* Sends ENTRY_SPACE: the mappings are known, or (not @known) cannot be read.  The entry holds its
+ * references until its slot is popped. */
+static int send_space(void *reader, struct process *process, bool known)
+{
+	struct reader *rd = reader;
+	struct entry e = {.kind = ENTRY_SPACE};
+	int r = known ? process_space(rd->c.processes, process, &e.info.space) : 0;
+
+	if (r < 0)
+		return trace(r);
+	if (known)
+		(void)uw_space_ref(e.info.space);
+	e.info.process = process_ref(process);
+	e.skip = (uint8_t)scope_skips_process(&rd->scope, process);
+	e.undecided = !e.skip && scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
+	return control_send(rd, &e);
+}
+
+/* ---- requests to the loader ---- */
+
+/* false: the loader has too many requests; the caller asks again later. */
+static bool request(struct reader *rd, enum load_kind kind, struct process *process,
+		    uint64_t address)
+{
+	struct load_request request = {
+		.kind = kind,
+		.pid = process->pid,
+		.process = process_ref(process),
+		.vaddr = address,
+		.closed = !scope_may_open(&rd->scope, process),
+	};
+
+	if (kind == LOAD_PROCESS || kind == LOAD_QUERY)
+		request.given = load_given_new(process->given_maps);
+	if (loader_ask(rd->c.loader, &request))
+		return true;
+	load_request_deinit(&request);
+	(void)process_unref(process);
+	return false;
+}
+
+static void request_maps(struct reader *rd, struct process *process)
+{
+	process_maps_asked(process, clock_ns(CLOCK_MONOTONIC));
+	(void)request(rd, LOAD_PROCESS, process, 0);
+}
+
+/* The loader reads the mappings from the descriptors even where records have given them: the
+ * descriptors may belong to an address space that is gone. */
+static int read_given(void *reader, struct process *process)
+{
+	struct reader *rd = reader;
+
+	if (process->maps_state != PROCESS_MAPS_ASKED)
+		request_maps(rd, process);
+	else if (!request(rd, LOAD_PROCESS, process, 0)) /* deferred until now */
+		return send_space(rd, process, false);
+	return 0;
+}
+
+int reader_scan(struct reader *rd, const uint32_t *pids, size_t n)
+{
+	uint32_t *copy = reallocarray(NULL, n ? n : 1, sizeof(*copy));
+
+	if (!copy)
+		return fail(-ENOMEM);
+	memcpy(copy, pids, n * sizeof(*copy));
+	free(rd->scan);
+	rd->scan = copy;
+	rd->n_scan = n;
+	rd->scanned = 0;
+	return 0;
+}
+
+bool reader_scanned(const struct reader *rd)
+{
+	return rd->scanned == rd->n_scan;
+}
+
+void reader_scan_all(struct reader *rd, struct procfs_pids *pids)
+{
+	(void)procfs_pids_free(rd->scan_from);
+	rd->scan_from = pids;
+	free(rd->scan);
+	rd->scan = NULL;
+	rd->n_scan = rd->scanned = 0;
+}
+
+/* Is there a process left to scan?  Further pids are read a list at a time. */
+static bool has_more(struct reader *rd)
+{
+	if (rd->scanned < rd->n_scan)
+		return true;
+	if (!rd->scan_from)
+		return false;
+	rd->scanned = rd->n_scan = 0;
+	if (!rd->scan)
+		rd->scan = reallocarray(NULL, SCAN_LOOKS, sizeof(*rd->scan));
+	if (rd->scan)
+		rd->n_scan = procfs_pids_next(rd->scan_from, rd->scan, SCAN_LOOKS);
+	if (!rd->n_scan) /* the end, or no memory: the others are read when they are sampled */
+		rd->scan_from = procfs_pids_free(rd->scan_from);
+	return rd->n_scan > 0;
+}
+
+/* A few at a time, so that a sampled process does not wait behind all others.  A process that only
+ * its consent would allow is asked when it is sampled. */
+static void scan_more(struct reader *rd)
+{
+	size_t looked = 0;
+
+	while (rd->scans_in_flight < SCANS_IN_FLIGHT && looked++ < SCAN_LOOKS && has_more(rd)) {
+		struct process *process = process_get(rd->c.processes, rd->scan[rd->scanned++]);
+
+		if (!process || process->maps_state != PROCESS_MAPS_UNKNOWN ||
+		    !scope_may_open(&rd->scope, process) ||
+		    scope_of(&rd->scope, process) == PROCESS_LEFT_OUT)
+			continue;
+		process->scanned = true;
+		rd->scans_in_flight++;
+		if (rd->options.user_frames && scope_of(&rd->scope, process) == PROCESS_WANTED) {
+			request_maps(rd, process);
+			continue;
+		}
+		process->names_asked = request(rd, LOAD_NAMES, process, 0);
+		if (process->names_asked)
+			continue;
+		process->scanned = false;
+		rd->scans_in_flight--;
+	}
+}
+
+int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknown)
+{
+	if (process->maps_state == PROCESS_MAPS_ASKED)
+		return 0; /* the answer in flight suffices */
+	if (unknown && !process->exited && rd->options.procmap_query &&
+	    rd->queries_in_flight < QUERIES_IN_FLIGHT) {
+		rd->queries_in_flight += request(rd, LOAD_QUERY, process, unknown);
+		return 0; /* without an answer the first result stands */
+	}
+	if (!process->exited && process_wants_refresh(process, clock_ns(CLOCK_MONOTONIC))) {
+		request_maps(rd, process);
+		return 0;
+	}
+	return send_space(rd, process, true);
+}
+
+int reader_want_module(struct reader *rd, struct process *process, struct uw_module *module)
+{
+	struct load_request request = loader_module_request(process, module);
+
+	(void)uw_module_ref(module);
+	if (!loader_ask(rd->c.loader, &request)) {
+		load_request_deinit(&request);
+		(void)uw_module_unref(module); /* the samples that wait for it time out */
+	}
+	return 0;
+}
+
+/* ---- answers of the loader ---- */
+
+static void adopt_threads(struct process *process, const struct load_answer *a)
+{
+	for (size_t i = 0; i < a->n_threads && !process->replaced; i++) {
+		struct process_thread *thread = process_thread_get(process, a->threads[i].tid);
+
+		if (thread && !thread->told)
+			memcpy(thread->comm, a->threads[i].comm, sizeof(thread->comm));
+	}
+}
+
+static void adopt_names(struct reader *rd, struct process *process, struct load_answer *a)
+{
+	const struct procfs_status *status = &a->status;
+	struct process_thread *main_thread = process_thread_get(process, process->pid);
+
+	/* A command line that was read after an exec belongs to the new program, even if the record
+	 * of that exec has not been read yet. */
+	bool same = !main_thread || !main_thread->told || !strcmp(main_thread->comm, status->comm);
+
+	if (process->replaced)
+		return;
+	if (same && a->cmdline && a->cmdline_len) {
+		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
+		process->announced = 0;
+	}
+	process_set_cgroup(process, take(a->cgroup));
+	process->ppid = process->ppid ? process->ppid : status->ppid;
+	process->uid = status->uid;
+	process->owner = status->owner;
+	process_set_ns_pid(rd->c.processes, process, status->ns_pid);
+	process->kernel_thread = status->kernel_thread;
+	if (main_thread && !main_thread->comm[0])
+		memcpy(main_thread->comm, status->comm, sizeof(main_thread->comm));
+	adopt_threads(process, a);
+	/* Reading a thousand names takes 20 ms: the mappings do not wait for that. */
+	if (a->request.kind == LOAD_PROCESS && status->n_threads > LOAD_THREADS_AT_ONCE &&
+	    !process->threads_asked)
+		process->threads_asked = request(rd, LOAD_THREADS, process, 0);
+}
+
+static int threads_answer(struct load_answer *a)
+{
+	adopt_threads(a->request.process, a);
+	(void)process_unref(a->request.process);
+	return 0;
+}
+
+/* The mapping that one query found at an address outside of all known mappings. */
+static int query_answer(struct reader *rd, struct load_answer *a)
+{
+	struct process *process = a->request.process;
+	const struct load_mapping *m = &a->mapping;
+	int r = 0;
+
+	rd->queries_in_flight--;
+	if (!a->error && !process->exited)
+		r = process_mmap(rd->c.processes, process->pid, m->start, m->end - m->start,
+				 m->offset, true, m->path, &m->id);
+	if (r >= 0)
+		r = send_space(rd, process, true);
+	(void)process_unref(process);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* A process of the scan.  With a filter its names are read first, and its mappings only if it is
+ * wanted. */
+static void scan_answered(struct reader *rd, struct process *process)
+{
+	if (!process->scanned)
+		return;
+	process->scanned = false;
+	rd->scans_in_flight--;
+	if (rd->options.user_frames && process->maps_state == PROCESS_MAPS_UNKNOWN &&
+	    scope_of(&rd->scope, process) == PROCESS_WANTED)
+		request_maps(rd, process);
+	scan_more(rd);
+}
+
+int reader_process_answer(struct reader *rd, struct load_answer *a)
+{
+	struct process *process = a->request.process;
+	bool changed, undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
+	int r = 0;
+
+	if (a->request.kind == LOAD_QUERY)
+		return query_answer(rd, a);
+	if (a->request.kind == LOAD_THREADS)
+		return threads_answer(a);
+	if (!a->error || a->status.pid)
+		adopt_names(rd, process, a);
+	if (a->memory && !process->memory && !process->replaced)
+		process_set_memory(process, take(a->memory));
+	scope_process_read(&rd->scope, process);
+	if (scope_ask_consent(&rd->scope, process, a)) {
+		scan_answered(rd, process); /* the mappings follow its answer */
+		(void)process_unref(process);
+		return 0;
+	}
+	if (a->request.kind == LOAD_PROCESS)
+		process->unresponsive = a->error == -ETIMEDOUT || a->error == -EBUSY;
+	if (a->request.kind == LOAD_PROCESS)
+		r = process_maps_answer(rd->c.processes, process, a->maps, a->maps_len, a->error,
+					clock_ns(CLOCK_MONOTONIC), &changed);
+	if (r >= 0 && (a->request.kind == LOAD_PROCESS || undecided))
+		r = send_space(rd, process, true);
+	scan_answered(rd, process);
+	(void)process_unref(process);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- records that are not samples ---- */
+
+/* A new process is in scope with its parent.  A pid that was in scope may be used again by another
+ * process. */
+static void follow(struct reader *rd, const struct record_event *e)
+{
+	if (rd->options.children && table_pointer(&rd->pids, e->task.ppid))
+		(void)table_put(&rd->pids, e->pid, 1);
+	else
+		(void)table_remove(&rd->pids, e->pid);
+}
+
+static int leave(struct reader *rd, const struct record_event *e)
+{
+	int r = process_exit(rd->c.processes, e->pid, e->tid);
+	const struct process *p = process_find(rd->c.processes, e->pid);
+
+	if (rd->options.n_only_pids && p && p->exited)
+		(void)table_remove(&rd->pids, e->pid);
+	return r;
+}
+
+static void throttle(struct reader *rd, uint32_t ring, const struct record_event *e)
+{
+	struct cpu_state *cpu = &rd->cpus[ring];
+
+	if (e->throttle.on) {
+		cpu->throttled_at = e->time;
+	} else if (cpu->throttled_at) {
+		rd->c.account->throttled_ns +=
+			e->time > cpu->throttled_at ? e->time - cpu->throttled_at : 0;
+		cpu->throttled_at = 0;
+	}
+}
+
+static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
+		       const struct record_event *e)
+{
+	struct process_table *processes = rd->c.processes;
+
+	switch (e->type) {
+	case PERF_RECORD_FORK:
+		if (e->pid != e->task.ppid)
+			follow(rd, e);
+		return sideband_apply(processes, e);
+	case PERF_RECORD_EXIT:
+		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
+		return leave(rd, e);
+	case PERF_RECORD_LOST:
+	case PERFWIND_RECORD_LOST_SAMPLES:
+		if (sideband) {
+			rd->c.account->lost_sideband_records += e->lost.count;
+			process_table_unsure(processes);
+		} else {
+			rd->c.account->lost_records += e->lost.count;
+			rd->cpus[ring].lost += e->lost.count;
+			rd->c.lost(rd->c.arg, perf_source_ring(rd->c.source, ring)->cpu,
+				   e->lost.count, e->time);
+		}
+		return 0;
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		throttle(rd, ring, e);
+		return 0;
+	case PERFWIND_RECORD_KSYMBOL:
+		rd->c.ksymbol(rd->c.arg, e->ksymbol.start, e->ksymbol.len, e->ksymbol.name,
+			      e->ksymbol.unregister);
+		return 0;
+	default:
+		return sideband_apply(processes, e);
+	}
+}
+
+static int take_event(struct reader *rd, const struct merge_item *item)
+{
+	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
+	struct record_event event;
+	int r = record_parse_event(&ring->layout, item->record, &event);
+
+	if (r == RECORD_UNKNOWN) {
+		rd->c.account->unknown_records++;
+		r = 0;
+	} else if (r == 0) {
+		r = apply_event(rd, item->ring, ring->sideband, &event);
+	}
+	merge_put(rd->merge, item->ring, item->position);
+	return r < 0 ? trace(r) : 0;
+}
+
 /* ---- samples ---- */
 
-static bool in_scope(const struct reader *rd, uint32_t pid)
+static bool has_pid(const struct reader *rd, uint32_t pid)
 {
 	uint64_t v;
 
-	return !rd->options.n_only_pids || table_get(&rd->scope, pid, &v);
+	return !rd->options.n_only_pids || table_get(&rd->pids, pid, &v);
 }
 
 static enum uw_arch arch_of(const struct record_sample *s)
@@ -70,23 +551,13 @@ static enum uw_arch arch_of(const struct record_sample *s)
 	return s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? UW_ARCH_HOST : UW_ARCH_NONE;
 }
 
-/* Copies the sample's bytes out of a ring that runs full. */
+/* Copies the bytes of a sample out of a ring that fills up. */
 static void copy_out(struct reader *rd, struct entry *e, const struct merge_item *item)
 {
-	size_t regs = sample_bytes(e) - e->n_chain * sizeof(uint64_t) - e->info.stack_len;
-	uint8_t *block = park_alloc(&rd->copies, sample_bytes(e));
-
-	if (!block)
-		return; /* stays in the ring */
-	e->block = block;
-	if (e->regs)
-		e->regs = memcpy(block, e->regs, regs);
-	block += regs;
-	if (e->n_chain)
-		e->chain = memcpy(block, e->chain, e->n_chain * sizeof(uint64_t));
-	block += e->n_chain * sizeof(uint64_t);
-	if (e->info.stack_len)
-		e->stack = memcpy(block, e->stack, e->info.stack_len);
+	e->block = park_alloc(&rd->copies, entry_bytes(e));
+	if (!e->block)
+		return; /* it stays in the ring */
+	entry_copy(e, e->block);
 	rd->c.account->copied++;
 	merge_put(rd->merge, item->ring, item->position);
 }
@@ -133,32 +604,32 @@ static void fill_entry(struct reader *rd, struct entry *e, const struct merge_it
 		.stack = s->stack,
 		.chain = s->chain,
 		.n_chain = (uint32_t)s->n_chain,
-		.undecided = reader_scope_of(rd, process) == PROCESS_UNDECIDED,
+		.undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED,
 	};
 	fill_info(rd, item, s, process_ref(process), &e->info);
 	e->user_state = has_user_part(rd, e);
-	rd->enqueued_bytes += s->stack_len;
+	rd->scope.enqueued_bytes += s->stack_len;
 	cpu->use.samples += s->stack_room != 0;
 	cpu->use.full += s->stack_room && e->stack_full;
 	cpu->use.over_half += s->stack_len > s->stack_room / 2;
 }
 
-/* The mappings to unwind with; NULL while they are on their way (the sample will wait). */
+/* The mappings to unwind with; NULL while they are being read (the sample will wait). */
 static int attach_space(struct reader *rd, struct entry *e, struct process *process)
 {
 	int r;
 
-	if (!e->user_state || (e->undecided && !reader_may_open(rd, process))) {
+	if (!e->user_state || (e->undecided && !scope_may_open(&rd->scope, process))) {
 		if (e->undecided && !process->names_asked)
-			process->names_asked = reader_ask(rd, LOAD_NAMES, process, 0);
+			process->names_asked = request(rd, LOAD_NAMES, process, 0);
 		return 0;
 	}
 	if (process->maps_state == PROCESS_MAPS_UNKNOWN ||
 	    (process->unsure && process->maps_state != PROCESS_MAPS_ASKED))
-		reader_ask_maps(rd, process);
+		request_maps(rd, process);
 	else if (!process->names_asked)
-		/* its records told the mappings; the command line and memory are asked for */
-		process->names_asked = reader_ask(rd, LOAD_NAMES, process, 0);
+		/* records gave the mappings; the command line and the memory are missing */
+		process->names_asked = request(rd, LOAD_NAMES, process, 0);
 	process->names_asked |= process->maps_state == PROCESS_MAPS_ASKED;
 	if (process->maps_state == PROCESS_MAPS_ASKED && !process->maps_read_at)
 		return 0;
@@ -169,15 +640,15 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 	return 0;
 }
 
-/* A count of something that is not sampled into the trace. */
-static int leave_out(struct reader *rd, const struct merge_item *item, uint64_t *counter)
+/* A sample that is counted but not written to the trace. */
+static int count_only(struct reader *rd, const struct merge_item *item, uint64_t *counter)
 {
 	(*counter)++;
 	merge_put(rd->merge, item->ring, item->position);
 	return 0;
 }
 
-/* One that is told to the trace, but has no stack. */
+/* A sample that is written to the trace without a stack. */
 static int skip_sample(struct reader *rd, const struct merge_item *item,
 		       const struct record_sample *s, struct process *process, enum skip_reason why)
 {
@@ -187,10 +658,10 @@ static int skip_sample(struct reader *rd, const struct merge_item *item,
 
 	account->received++;
 	account->skipped[why]++;
-	if (rd->c.left_out) {
+	if (rd->c.skipped) {
 		rd->cpus[item->ring].count += s->period;
 		fill_info(rd, item, s, process, &info);
-		r = rd->c.left_out(rd->c.arg, &info, why);
+		r = rd->c.skipped(rd->c.arg, &info, why);
 	}
 	merge_put(rd->merge, item->ring, item->position);
 	return r < 0 ? trace(r) : 0;
@@ -214,23 +685,23 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	if (!s.pid)
 		account->idle_weight += s.period;
 	if (!s.pid && !rd->options.idle)
-		return leave_out(rd, item, &account->idle);
-	if (!in_scope(rd, s.pid)) {
+		return count_only(rd, item, &account->idle);
+	if (!has_pid(rd, s.pid)) {
 		account->received++;
-		return leave_out(rd, item, &account->skipped[SKIP_NOT_IN_SCOPE]);
+		return count_only(rd, item, &account->skipped[SKIP_NOT_IN_SCOPE]);
 	}
 	if (perf_source_is_double(rd->c.source, item->ring, s.id, s.time) ||
 	    perf_source_is_inherited_double(rd->c.source, s.id, (pid_t)s.tid)) {
 		account->received++;
-		return leave_out(rd, item, &account->skipped[SKIP_DOUBLE]);
+		return count_only(rd, item, &account->skipped[SKIP_DOUBLE]);
 	}
 	process = process_get(rd->c.processes, s.pid);
 	if (!process)
 		return fail(-ENOMEM);
-	why = reader_leaves_out(rd, process, &s);
+	why = scope_skips_sample(&rd->scope, process, &s);
 	if (why)
 		return skip_sample(rd, item, &s, process, why);
-	e = reader_entry_push(rd);
+	e = entry_push(rd);
 	if (!e)
 		return QUEUE_FULL;
 	account->received++;
@@ -245,21 +716,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	return 0;
 }
 
-static int take_event(struct reader *rd, const struct merge_item *item)
-{
-	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
-	struct record_event event;
-	int r = record_parse_event(&ring->layout, item->record, &event);
-
-	if (r == RECORD_UNKNOWN) {
-		rd->c.account->unknown_records++;
-		r = 0;
-	} else if (r == 0) {
-		r = reader_apply(rd, item->ring, ring->sideband, &event);
-	}
-	merge_put(rd->merge, item->ring, item->position);
-	return r < 0 ? trace(r) : 0;
-}
+/* ---- rounds ---- */
 
 static int take_item(struct reader *rd, const struct merge_item *item)
 {
@@ -267,7 +724,7 @@ static int take_item(struct reader *rd, const struct merge_item *item)
 							: take_event(rd, item);
 }
 
-static void tell_raw(const struct reader *rd, const struct merge_item *item)
+static void copy_raw(const struct reader *rd, const struct merge_item *item)
 {
 	if (rd->c.raw)
 		rd->c.raw(rd->c.arg, perf_source_ring(rd->c.source, item->ring)->sideband,
@@ -293,7 +750,7 @@ int reader_round(struct reader *rd, bool *ret_more)
 				return trace(r);
 			if (r == MERGE_DONE)
 				break;
-			tell_raw(rd, &rd->waiting);
+			copy_raw(rd, &rd->waiting);
 		}
 		r = take_item(rd, &rd->waiting);
 		rd->has_waiting = r == QUEUE_FULL;
@@ -306,9 +763,9 @@ int reader_round(struct reader *rd, bool *ret_more)
 	}
 	if (rd->c.raw)
 		rd->c.raw(rd->c.arg, false, NULL);
-	reader_wake_unwinder(rd);
+	wake_unwinder(rd);
 	if (!rd->scans_in_flight)
-		reader_scan_more(rd);
+		scan_more(rd);
 	return 0;
 }
 
@@ -317,9 +774,31 @@ uint64_t reader_rounds(const struct reader *rd)
 	return rd->rounds;
 }
 
-void reader_let_all_go(struct reader *rd)
+void reader_release_all(struct reader *rd)
 {
 	merge_finish(rd->merge);
+}
+
+uint64_t reader_lost(const struct reader *rd, size_t index)
+{
+	return rd->cpus[index].lost;
+}
+
+void reader_end_throttles(struct reader *rd)
+{
+	uint64_t now = clock_ns(rd->options.clock);
+
+	for (size_t i = 0; i < rd->n_rings; i++) {
+		uint64_t since = rd->cpus[i].throttled_at;
+
+		rd->c.account->throttled_ns += since && now > since ? now - since : 0;
+		rd->cpus[i].throttled_at = 0;
+	}
+}
+
+void reader_answered(struct reader *rd, const struct sample_info *info)
+{
+	rd->scope.enqueued_bytes -= info->stack_len;
 }
 
 size_t reader_stack_use(struct reader *rd, struct reader_stack_use *ret, size_t max)
@@ -338,6 +817,18 @@ size_t reader_stack_use(struct reader *rd, struct reader_stack_use *ret, size_t 
 	return n;
 }
 
+void reader_consent_counts(const struct reader *rd, struct reader_consent_counts *ret_counts)
+{
+	*ret_counts = rd->scope.counts;
+}
+
+int reader_consent_tick(struct reader *rd)
+{
+	return scope_tick(&rd->scope);
+}
+
+/* ---- life cycle ---- */
+
 int reader_new(const struct reader_options *options, const struct reader_context *context,
 	       struct reader **ret_reader)
 {
@@ -348,12 +839,17 @@ int reader_new(const struct reader_options *options, const struct reader_context
 		return fail(-ENOMEM);
 	rd->options = *options;
 	rd->c = *context;
+	rd->scope = (struct scope){.options = *options,
+				   .c = *context,
+				   .send_space = send_space,
+				   .read_given = read_given,
+				   .reader = rd};
 	rd->merge = perf_source_merge(context->source);
 	rd->n_rings = perf_source_n_rings(context->source);
 	rd->cpus = calloc(rd->n_rings ? rd->n_rings : 1, sizeof(*rd->cpus));
 	r = rd->cpus ? park_init(&rd->copies, options->copy_bytes) : -ENOMEM;
 	for (size_t i = 0; i < options->n_only_pids && r >= 0; i++)
-		r = table_put(&rd->scope, options->only_pids[i], 1);
+		r = table_put(&rd->pids, options->only_pids[i], 1);
 	if (r < 0) {
 		(void)reader_free(rd);
 		return fail(r);
@@ -362,16 +858,7 @@ int reader_new(const struct reader_options *options, const struct reader_context
 	return 0;
 }
 
-void reader_entry_drop(const struct entry *e)
-{
-	(void)uw_space_unref(e->info.space);
-	(void)process_unref(e->info.process);
-	if (e->kind == ENTRY_EVICT)
-		(void)uw_module_unref(e->module);
-}
-
-/* Those that the unwinder has popped are answered: only the references of control entries are left.
- */
+/* Popped samples are answered: of popped slots only control entries hold references. */
 static void drop_entries(struct reader *rd)
 {
 	struct slot_queue *entries = rd->c.entries;
@@ -390,10 +877,10 @@ struct reader *reader_free(struct reader *rd)
 {
 	if (!rd)
 		return NULL;
-	reader_consent_deinit(rd);
+	scope_deinit(&rd->scope);
 	drop_entries(rd);
 	park_deinit(&rd->copies);
-	table_deinit(&rd->scope);
+	table_deinit(&rd->pids);
 	free(rd->control);
 	free(rd->scan);
 	(void)procfs_pids_free(rd->scan_from);

@@ -1,12 +1,12 @@
-/* unwind.c - see unwind.h.
+/* unwind.c - the unwinder thread (unwind.h).
  *
- *   in ──► collect() ──► uw_unwind_batch() ──► settle() ──► out
- *                             ▲                   │ waits: mappings, module, a second look
+ *   in ──► take_batch() ──► uw_unwind_batch() ──► settle() ──► out
+ *                             ▲                      │ must wait: mappings, a module, a second look
  *                             └──── retry() ◄── parked[]
  *
- * A parked sample waits for one thing: its process's mappings, or one module.  What ends the wait
- * comes as an entry in the same queue.  The deadline is absolute, so a sample that waits twice does
- * not wait twice as long. */
+ * A parked sample waits for one thing: the mappings of its process, or one module.  The entry that
+ * ends the wait comes through the same queue.  The deadline is absolute, so a sample that waits
+ * twice does not wait twice as long. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,15 +19,55 @@
 
 #include "base/caps.h"
 #include "base/error.h"
-#include "session/pipeline/unwind-private.h"
+#include "session/pipeline/unwind.h"
 #include "symbols/module.h"
 #include "unwinder/unwinder.h"
 
-/* ---- out ---- */
+enum { MAX_PARKED = 8192 };
 
-/* Room for an outcome; waits for main when the queue is full (main never waits for us, so it ends).
- */
-static struct outcome *outcome_reserve(struct unwind_stage *s, size_t n_frames)
+struct parked {
+	uint64_t number;    /* ascending, in order of parking */
+	struct entry entry; /* pointers go into the block */
+	void *block;
+	size_t len;
+	uint64_t deadline;
+	const struct uw_module *module; /* waited for; NULL: the process's mappings */
+	bool looked_again;		/* its mappings were requested a second time */
+};
+
+struct flush {
+	uint64_t number, deadline;
+	uint64_t parked; /* waits for all samples parked up to this number */
+};
+
+struct unwind_stage {
+	struct unwind_options options;
+	struct slot_queue *in;
+	struct byte_queue *out;
+	struct waker *in_waker, *out_waker;
+	struct uw_engine *engine;
+	pthread_t thread;
+	bool started, draining;
+	_Atomic bool stop;
+	_Atomic uint64_t n_parked_ever;
+
+	struct park park;
+	struct parked *parked;
+	size_t n_parked;
+	uint64_t last_parked; /* number */
+	struct flush flushes[UNWIND_FLUSHES];
+	size_t n_flushes;
+
+	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH];
+};
+
+/* ---- outcomes ---- */
+
+/* Room for an outcome.  Waits for main while the queue is full; main never waits for this thread
+ * except at the end of the session, when NULL is returned. */
+static struct outcome *reserve_outcome(struct unwind_stage *s, size_t n_frames)
 {
 	size_t len = sizeof(struct outcome) + n_frames * sizeof(uint64_t);
 	struct outcome *o;
@@ -43,16 +83,18 @@ static struct outcome *outcome_reserve(struct unwind_stage *s, size_t n_frames)
 	return o;
 }
 
-static void outcome_commit(struct unwind_stage *s, const struct outcome *o)
+static void commit_outcome(struct unwind_stage *s, const struct outcome *o)
 {
 	byte_queue_commit(s->out, sizeof(*o) + (o->n_kernel + o->n_user) * sizeof(uint64_t));
 }
 
-/* False only at the session's end: nobody takes it any more. */
-bool unwind_control(struct unwind_stage *s, enum outcome_kind kind, const struct sample_info *info,
-		    struct uw_module *module, const struct uw_result *why)
+/* Sends an outcome that is not a sample.  False only at the end of the session, when no thread
+ * takes it. */
+static bool send_control(struct unwind_stage *s, enum outcome_kind kind,
+			 const struct sample_info *info, struct uw_module *module,
+			 const struct uw_result *why)
 {
-	struct outcome *o = outcome_reserve(s, 0);
+	struct outcome *o = reserve_outcome(s, 0);
 
 	if (!o)
 		return false;
@@ -64,31 +106,34 @@ bool unwind_control(struct unwind_stage *s, enum outcome_kind kind, const struct
 		o->reason = why->reason;
 		o->stopped_at = why->stopped_at;
 	}
-	outcome_commit(s, o);
+	commit_outcome(s, o);
 	return true;
 }
 
-/* An entry that nobody will hear of: the session is at its end, main waits for this thread. */
+/* An entry that stays unanswered: the session ends, and main waits for this thread. */
 static void drop(struct unwind_stage *s, const struct entry *e)
 {
 	if (s->options.drop)
 		s->options.drop(e);
 }
 
-void unwind_answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+/* unwind.c */
+static void answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		   enum skip_reason skipped)
 {
-	struct outcome *o = outcome_reserve(s, OUTCOME_KERNEL_FRAMES + (r ? r->n_frames : 0));
+	struct outcome *o = reserve_outcome(s, OUTCOME_KERNEL_FRAMES + (r ? r->n_frames : 0));
 
 	if (!o) {
 		drop(s, e);
 		return;
 	}
 	outcome_fill(o, e, r, skipped);
-	outcome_commit(s, o);
+	commit_outcome(s, o);
 }
 
-/* Would newer mappings change this outcome? */
+/* ---- unwinding ---- */
+
+/* Could newer mappings change this outcome? */
 static bool suspects_maps(const struct uw_result *r)
 {
 	return r->outcome == UW_FAILED &&
@@ -96,8 +141,9 @@ static bool suspects_maps(const struct uw_result *r)
 		r->reason == UW_UNREADABLE);
 }
 
-/* What a sample has to wait for, if anything; orders it. */
-bool unwind_must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
+/* Must the sample wait?  Requests what it waits for.  *ret_module: the module; NULL: the mappings
+ * of its process. */
+static bool must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		      bool looked_again, const struct uw_module **ret_module)
 {
 	*ret_module = NULL;
@@ -107,23 +153,21 @@ bool unwind_must_wait(struct unwind_stage *s, const struct entry *e, const struc
 		*ret_module = r->pending;
 		uw_engine_renew(s->engine, r->pending);
 		if (uw_module_want_unwind(r->pending))
-			(void)unwind_control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
+			(void)send_control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
 		return true;
 	}
 	if (!e->info.space)
 		return s->options.user_frames && e->user_state;
 	if (r && suspects_maps(r) && !looked_again) {
-		(void)unwind_control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
+		(void)send_control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
 		return true;
 	}
 	return false;
 }
 
-/* ---- unwinding ---- */
-
-/* Unwinds @n entries (<= UW_BATCH); results[i] is NULL-like (no frames, WHOLE) for those with no
- * user part. */
-int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t n)
+/* Unwinds @n entries (<= UW_BATCH) into s->results.  The result of an entry without a user part is
+ * WHOLE and has no frames. */
+static int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t n)
 {
 	size_t index[UW_BATCH], n_user = 0;
 	struct uw_result packed[UW_BATCH];
@@ -150,32 +194,180 @@ int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t 
 	return 0;
 }
 
+/* ---- samples that wait ---- */
+
+/* Copies a sample that must wait out of the ring.  False: no room. */
+static bool park_sample(struct unwind_stage *s, const struct entry *e,
+			const struct uw_module *module, bool looked_again, uint64_t now)
+{
+	struct parked *p = &s->parked[s->n_parked];
+
+	if (s->n_parked == MAX_PARKED)
+		return false;
+	p->len = entry_bytes(e);
+	p->block = park_alloc(&s->park, p->len);
+	if (!p->block)
+		return false;
+	p->entry = *e;
+	entry_copy(&p->entry, p->block);
+	atomic_fetch_add_explicit(&s->n_parked_ever, 1, memory_order_relaxed);
+	p->number = ++s->last_parked;
+	p->module = module;
+	p->looked_again = looked_again;
+	p->deadline = now + (module ? s->options.module_wait_ns : s->options.maps_wait_ns);
+	s->n_parked++;
+	return true;
+}
+
+static void unpark(struct unwind_stage *s, size_t index)
+{
+	park_free(&s->park, s->parked[index].block, s->parked[index].len);
+	s->parked[index] = s->parked[--s->n_parked];
+}
+
+/* Unwinds parked sample @index again.  True: it was answered and is removed. */
+static bool retry(struct unwind_stage *s, size_t index, uint64_t now)
+{
+	struct parked *p = &s->parked[index];
+	struct entry *e = &p->entry;
+	const struct uw_module *module;
+	int r = unwind_entries(s, &e, 1);
+
+	if (r < 0 || !must_wait(s, e, &s->results[0], p->looked_again, &module)) {
+		answer(s, e, r < 0 ? NULL : &s->results[0], r < 0 ? SKIP_NO_MEMORY : SKIP_NONE);
+		unpark(s, index);
+		return true;
+	}
+	if (module && !p->module)
+		p->deadline = now + s->options.module_wait_ns;
+	p->looked_again |= !module && e->info.space;
+	p->module = module;
+	return false;
+}
+
+/* The mappings of a process were read (again), or it was decided whether the process is recorded:
+ * its samples continue. */
+static void wake_process(struct unwind_stage *s, const struct entry *control_entry, uint64_t now)
+{
+	const struct sample_info *info = &control_entry->info;
+
+	for (size_t i = 0; i < s->n_parked;) {
+		struct parked *p = &s->parked[i];
+		bool gone = true;
+
+		if (p->module || p->entry.info.process != info->process) {
+			i++;
+			continue;
+		}
+		if (control_entry->skip) {
+			answer(s, &p->entry, NULL, (enum skip_reason)control_entry->skip);
+			unpark(s, i);
+			continue;
+		}
+		if (p->entry.undecided && control_entry->undecided) {
+			i++;
+			continue;
+		}
+		p->entry.undecided = false;
+		if (info->space) {
+			(void)uw_space_unref(p->entry.info.space);
+			p->entry.info.space = uw_space_ref(info->space);
+			gone = retry(s, i, now);
+		} else {
+			answer(s, &p->entry, NULL, SKIP_MAPS_TIMEOUT);
+			unpark(s, i);
+		}
+		i += !gone;
+	}
+}
+
+static void wake_module(struct unwind_stage *s, const struct uw_module *module, uint64_t now)
+{
+	for (size_t i = 0; i < s->n_parked;)
+		i += s->parked[i].module != module || !retry(s, i, now);
+}
+
+/* Answers the samples whose deadline has passed. */
+static void expire(struct unwind_stage *s, uint64_t now)
+{
+	for (size_t i = 0; i < s->n_parked;) {
+		struct parked *p = &s->parked[i];
+
+		if (now < p->deadline) {
+			i++;
+			continue;
+		}
+		/* The second look at the mappings came too late: the first result stands. */
+		if (!p->module && p->looked_again) {
+			struct entry *e = &p->entry;
+
+			if (unwind_entries(s, &e, 1) == 0)
+				answer(s, e, &s->results[0], SKIP_NONE);
+			else
+				answer(s, e, NULL, SKIP_MAPS_TIMEOUT);
+		} else {
+			answer(s, &p->entry, NULL,
+			       p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
+		}
+		unpark(s, i);
+	}
+}
+
+static uint64_t oldest_parked(const struct unwind_stage *s)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (size_t i = 0; i < s->n_parked; i++)
+		oldest = min_u64(oldest, s->parked[i].number);
+	return oldest;
+}
+
+/* Answers the flushes that no parked sample delays.  True: at least one. */
+static bool answer_flushes(struct unwind_stage *s, uint64_t now)
+{
+	uint64_t oldest = s->n_flushes ? oldest_parked(s) : 0;
+	size_t n = 0;
+
+	while (n < s->n_flushes &&
+	       (s->flushes[n].parked < oldest || now >= s->flushes[n].deadline)) {
+		const struct sample_info info = {.count = s->flushes[n++].number};
+
+		(void)send_control(s, OUTCOME_FLUSHED, &info, NULL, NULL);
+	}
+	s->n_flushes -= n;
+	memmove(s->flushes, s->flushes + n, s->n_flushes * sizeof(s->flushes[0]));
+	return n > 0;
+}
+
+/* ---- the thread ---- */
+
 /* A sample that is still in the ring: answered, or copied into the park. */
 static void settle(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		   uint64_t now)
 {
 	const struct uw_module *module;
 
-	if (!unwind_must_wait(s, e, r, false, &module)) {
-		unwind_answer(s, e, r, SKIP_NONE);
+	if (!must_wait(s, e, r, false, &module)) {
+		answer(s, e, r, SKIP_NONE);
 		return;
 	}
-	if (!unwind_park(s, e, module, r && suspects_maps(r), now))
-		unwind_answer(s, e, NULL, SKIP_PARK_FULL);
+	if (!park_sample(s, e, module, r && suspects_maps(r), now))
+		answer(s, e, NULL, SKIP_PARK_FULL);
 }
 
+/* Executes a control entry. */
 static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 {
 	switch (e->kind) {
 	case ENTRY_SPACE:
-		unwind_wake_process(s, e, now);
+		wake_process(s, e, now);
 		return 0;
 	case ENTRY_MODULE:
-		unwind_wake_module(s, e->module, now);
+		wake_module(s, e->module, now);
 		return 0;
 	case ENTRY_EVICT:
 		uw_engine_drop(s->engine, e->module);
-		if (!unwind_control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
+		if (!send_control(s, OUTCOME_EVICTED, NULL, e->module, NULL))
 			drop(s, e);
 		return 0;
 	case ENTRY_FLUSH:
@@ -192,9 +384,7 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 	}
 }
 
-/* ---- thread ---- */
-
-/* The next run of samples (up to UW_BATCH), or one control entry. */
+/* Takes the next run of samples (up to UW_BATCH), or one control entry. */
 static int take_batch(struct unwind_stage *s, uint64_t now)
 {
 	uint64_t first = slot_queue_consumed(s->in);
@@ -217,7 +407,7 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 	r = unwind_entries(s, entries, n);
 	for (size_t i = 0; i < n; i++) {
 		if (r < 0)
-			unwind_answer(s, entries[i], NULL, SKIP_NO_MEMORY);
+			answer(s, entries[i], NULL, SKIP_NO_MEMORY);
 		else
 			settle(s, entries[i], &s->results[i], now);
 	}
@@ -228,8 +418,8 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 static void publish(struct unwind_stage *s, bool wake)
 {
 	byte_queue_publish(s->out);
-	/* Main looks at its next tick or watermark anyway; it is woken when something waits for it.
-	 */
+	/* Main reads the queue at its next tick or watermark anyway; it is woken early only when a
+	 * request or a half-full queue needs it. */
 	if (wake || byte_queue_used(s->out) > s->out->size / 2)
 		waker_wake(s->out_waker);
 }
@@ -251,13 +441,13 @@ static void *run(void *arg)
 	int r = 0;
 
 	(void)pthread_setname_np(pthread_self(), "pw-unwind");
-	/* Where it is refused it goes on as it is; main tells of it. */
+	/* Refused: the thread keeps its priority, and main reports that. */
 	if (s->options.realtime)
 		(void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK,
 					 &(struct sched_param){.sched_priority = 1});
 	else if (s->options.nice)
 		(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->options.nice);
-	(void)caps_keep(0); /* it follows what targets wrote */
+	(void)caps_keep(0); /* this thread interprets data that targets wrote */
 	while (!atomic_load(&s->stop) && r >= 0) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		bool urgent;
@@ -265,11 +455,11 @@ static void *run(void *arg)
 		while (r >= 0 && slot_queue_ready(s->in))
 			r = take_batch(s, now);
 		if (s->n_parked)
-			unwind_expire(s, now);
-		urgent = unwind_answer_flushes(s, now) || s->n_parked || s->draining;
+			expire(s, now);
+		urgent = answer_flushes(s, now) || s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {
 			s->draining = false;
-			(void)unwind_control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
+			(void)send_control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
 		}
 		publish(s, urgent);
 		sleep_until_work(s);
@@ -326,16 +516,6 @@ struct unwind_stage *unwind_stage_free(struct unwind_stage *s)
 	free(s->parked);
 	free(s);
 	return NULL;
-}
-
-uint64_t unwind_stage_cpu_ns(const struct unwind_stage *s)
-{
-	clockid_t clock;
-	struct timespec ts;
-
-	if (pthread_getcpuclockid(s->thread, &clock) || clock_gettime(clock, &ts) < 0)
-		return 0;
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
 uint64_t unwind_stage_parked(const struct unwind_stage *s)

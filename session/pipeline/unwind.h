@@ -1,10 +1,10 @@
-/* unwind.h - the unwinder thread: entries in, outcomes out.  Thread: main makes and frees it.
+/* unwind.h - the unwinder thread: entries in, outcomes out.  Thread: main creates and frees it.
  *
- * The thread takes up to UW_BATCH entries, unwinds them side by side in place (their stacks lie in
- * the perf rings), writes one outcome each and pops them: that is what lets main move the rings'
- * tails.  A sample that must wait (mappings or a module not there yet) is copied into the thread's
- * own park and answered later. It makes no system call that a target's filesystem can stall, and
- * sleeps only when both are empty. */
+ * The thread takes up to UW_BATCH entries and unwinds them interleaved and in place (their stacks
+ * lie in the perf rings), writes one outcome for each, and pops them.  Main can then move the
+ * tails of the rings.  A sample that must wait (mappings or a module not loaded yet) is copied
+ * into the thread's own park and answered later.  The thread makes no system call that a target's
+ * file system can stall, and sleeps only when both the queue and the park are empty. */
 #pragma once
 
 #include "base/queue.h"
@@ -14,12 +14,12 @@
 struct unwind_options {
 	enum uw_engine_kind engine;
 	bool user_frames;	 /* false: kernel frames only */
-	uint64_t maps_wait_ns;	 /* how long a sample waits for its process's mappings */
-	uint64_t module_wait_ns; /* ... for modules */
+	uint64_t maps_wait_ns;	 /* how long a sample waits for the mappings of its process */
+	uint64_t module_wait_ns; /* ... for a module */
 	size_t park_bytes;
-	int nice;      /* wished for; 0: as it is */
+	int nice;      /* requested; 0: unchanged */
 	bool realtime; /* SCHED_RR instead */
-	/* Gives back the references of a sample that stays unanswered at the end; NULL: it holds
+	/* Releases the references of a sample that stays unanswered at the end; NULL: it holds
 	 * none. */
 	void (*drop)(const struct entry *sample);
 };
@@ -35,8 +35,5 @@ int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in
 		     struct unwind_stage **ret_stage);
 /* Stops and joins the thread; entries not yet taken stay unanswered. */
 struct unwind_stage *unwind_stage_free(struct unwind_stage *stage);
-/* Thread CPU time so far, ns; engine statistics as of the last batch are in *ret_stats after free
- * only. */
-uint64_t unwind_stage_cpu_ns(const struct unwind_stage *stage);
 /* Samples parked since the start (any thread, a snapshot). */
 uint64_t unwind_stage_parked(const struct unwind_stage *stage);

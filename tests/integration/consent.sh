@@ -42,10 +42,10 @@ for pid in $hooked $plain $denied $own $mute; do wait_for used $pid 50; done
 profile sides $FEW -v -a -d 2
 check sides-status [ $? = 0 ]
 check consent-names has sides '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-check consent-told said sides 'may not be read by this user: it, and others like it, are asked for their consent; .*hook\.sock'
+check consent-told said sides 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
 check plain-without-names hasnt sides '^plain;.*main;'
 check denied-without-names hasnt sides '^denied;.*main;'
-check refused-told said sides 'may not be read by this user, nor asked: the hook is not loaded in it, or left it for a small alternate signal stack; .*perfwind run'
+check refused-told said sides 'no permission to read process [0-9]+ .*, and it cannot be asked: the hook is not loaded in it, or disabled itself on a small alternate signal stack; .*perfwind run'
 check own-read-directly has sides '^own;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check direct-not-asked bash -c "! grep -E 'process $own .*asked' '$TMP/sides.err'"
 check sides-consistent consistent sides
@@ -66,7 +66,7 @@ LAUNCHER="env PERFWIND_WITHOUT=peer-pidfd,pidfd" profile without $FEW -a -d 1
 check without-names has without '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 # Signals may not be sent.
 profile no-kill +dac_read_search -a -d 1
-check no-kill-told said no-kill 'nor asked: we may not send it a signal'
+check no-kill-told said no-kill 'it cannot be asked: no permission to send it a signal'
 # A second one at the same socket says so, and does not take it away.
 as_profiler $FEW "$U/perfwind" record -q --hook-socket "$SOCKET" -o "$U/first.pftrace" -a -d 30 2>/dev/null &
 first=$!
@@ -105,7 +105,7 @@ asks asked -a -d 1
 check asked-status [ $? = 0 ]
 check asked-names has asked "^recursion;$CHAIN"
 check asked-plain-without-names hasnt asked '^plain;.*main;'
-check asked-told said asked 'may not be read by this user: it, and others like it, are asked for their consent; .*hook\.sock'
+check asked-told said asked 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
 check asked-is-kept bash -c "'$PERFWIND' report '$TMP/asked.pftrace' | grep -q '^Note .*are asked for their consent'"
 check asked-consistent consistent asked
 cat >"$U/asker/config" <<END

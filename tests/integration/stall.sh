@@ -352,7 +352,7 @@ for operation in read getattr statfs flush; do
 	check "$name: nothing was left out meanwhile" no_gap $name
 	check "$name: told consistently" consistent $name
 	if [ $operation = flush ]; then
-		check "$name: refused with its reason" grep -q "$TARGET .*nor asked: what it, or others" "$TMP/$name.err"
+		check "$name: refused with its reason" grep -q "$TARGET .*cannot be asked: the data that it, or another process" "$TMP/$name.err"
 	else # closed, and told by what it was
 		check "$name: refused with its reason" refused $name answer-not-proc 1
 	fi

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "trace/writer-private.h"
-#include "session/pipeline/emit-private.h"
+#include "session/pipeline/emit.h"
 #include "tests/unit/cmocka.h"
 
 int late_root(int x);
@@ -38,7 +38,7 @@ struct fixture {
 	struct emit *emit;
 };
 
-static void fixture_init(struct fixture *f)
+static void fixture_init_lines(struct fixture *f, bool no_lines)
 {
 	const struct writer_options options = {.leader = {.counter = 1},
 					       .frequency = 999,
@@ -57,9 +57,14 @@ static void fixture_init(struct fixture *f)
 							 .loader = f->loader,
 							 .modules = f->modules,
 							 .account = &f->account,
-							 .no_lines = true},
+							 .no_lines = no_lines},
 				  &f->emit),
 			 0);
+}
+
+static void fixture_init(struct fixture *f)
+{
+	fixture_init_lines(f, true);
 }
 
 static void fixture_deinit(struct fixture *f)
@@ -297,7 +302,7 @@ static void many_modules(void **state)
 		assert_non_null(process);
 		sample_of(&f, process, i);
 		was_full |= emit_is_full(f.emit);
-		assert_true(f.emit->n_modules <= MAX_MODULES);
+		assert_true(emit_n_modules(f.emit) <= EMIT_MODULES_MAX);
 	}
 	assert_true(was_full);
 	assert_int_equal(f.account.emitted, MANY);
@@ -318,15 +323,14 @@ static void renewed_while_asked(void **state)
 	struct fixture f;
 
 	(void)state;
-	fixture_init(&f);
-	f.emit->c.no_lines = false;
+	fixture_init_lines(&f, false);
 	module = map_self(&f, &process);
 	load(&f, module, process);
 	sample(&f, process, late_second);
 	assert_int_equal(emit_lines_left(f.emit), 2);
 	emit_ask(f.emit);
 	emit_renew(f.emit);
-	assert_int_equal(f.emit->n_modules, 0);
+	assert_int_equal(emit_n_modules(f.emit), 0);
 	assert_int_equal(emit_lines_left(f.emit), 2);
 	while (loader_answer(f.loader, &a)) {
 		assert_int_equal(emit_answer(f.emit, &a), 0);

@@ -267,7 +267,7 @@ static void told_again(void **state)
 	sample(&f, 5, 6, 12);
 	assert_false(f.sink->renew);
 	sample(&f, 5, 5, 13);
-	emit_tell_again(f.emit);
+	emit_announce_again(f.emit);
 	sample(&f, 5, 5, 14);
 	assert_packets(&f, "5=sh#a 5:sh 10 6:sh 11 "
 			   "5=sh#a 5:sh 6:sh 12 13 "

@@ -1,5 +1,8 @@
-/* test-reader.c - slots of the entry queue: each is given back once, whoever is faster. */
-#include "session/pipeline/reader-private.h"
+/* test-reader.c - the entry queue: each slot is released once, whichever side is faster.
+ *
+ * reader.c is compiled into this file: the tests reach into its queue. */
+#include "session/pipeline/reader.c"
+#undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
 enum { SLOTS = 4, REFS = 1000 };
@@ -31,7 +34,7 @@ static void fixture_deinit(struct fixture *f)
 /* An entry that holds a reference until its slot is given back. */
 static bool push(struct fixture *f)
 {
-	struct entry *e = reader_entry_push(&f->rd);
+	struct entry *e = entry_push(&f->rd);
 
 	if (e)
 		*e = (struct entry){.kind = ENTRY_SPACE, .info.process = process_ref(&f->process)};
@@ -96,11 +99,55 @@ static void test_control_waits(void **state)
 	fixture_deinit(&f);
 }
 
+static bool not_allowed(void *arg, uint32_t pid)
+{
+	(void)arg;
+	(void)pid;
+	return false;
+}
+
+/* The samples of a process that may not be shown get the reason; those of the others go on. */
+static void test_verdict_is_sent(void **state)
+{
+	const struct entry *e;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	assert_int_equal(send_space(&f.rd, &f.process, false), 0);
+	f.rd.scope.c.allowed = not_allowed;
+	assert_int_equal(send_space(&f.rd, &f.process, false), 0);
+	assert_int_equal(slot_queue_ready(&f.entries), 2);
+	for (uint64_t i = 0; i < 2; i++) {
+		e = slot_queue_at(&f.entries, i);
+		assert_int_equal(e->kind, ENTRY_SPACE);
+		assert_int_equal(e->skip, i ? SKIP_NOT_ALLOWED : SKIP_NONE);
+		assert_false(e->undecided);
+		assert_ptr_equal(e->info.process, &f.process);
+	}
+	slot_queue_pop(&f.entries, 2);
+	reader_reclaim(&f.rd);
+	assert_int_equal(held(&f), 0);
+	fixture_deinit(&f);
+}
+
+static void test_bytes_in_flight(void **state)
+{
+	const struct sample_info answered = {.stack_len = 100};
+	struct reader rd = {.scope.enqueued_bytes = 150};
+
+	(void)state;
+	reader_answered(&rd, &answered);
+	assert_int_equal(rd.scope.enqueued_bytes, 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_popped_while_pushing),
 		cmocka_unit_test(test_control_waits),
+		cmocka_unit_test(test_verdict_is_sent),
+		cmocka_unit_test(test_bytes_in_flight),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);

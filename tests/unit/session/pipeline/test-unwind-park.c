@@ -106,7 +106,7 @@ static void push_space(struct fixture *f, uintptr_t process, bool undecided, boo
 	push(f, &(struct entry){
 			.kind = ENTRY_SPACE,
 			.undecided = undecided,
-			.left_out = left_out,
+			.skip = left_out,
 			.info = {.process = process_number(process), .space = f->space},
 		});
 	go(f);

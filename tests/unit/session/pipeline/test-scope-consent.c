@@ -1,4 +1,4 @@
-/* test-reader-consent.c - who is asked for consent, once a life; who is looked at again; what is told
+/* test-scope-consent.c - who is asked for consent, once a life; who is looked at again; what is told
  * and counted.  The reader is made by hand; the targets are real, and never answer. */
 #include <errno.h>
 #include <signal.h>
@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "session/pipeline/reader-private.h"
+#include "session/pipeline/scope.h"
 #include "tests/unit/cmocka.h"
 
 static struct loop loop;
 static struct consent *consent;
 static struct process_table *processes;
 static struct uw_modules *modules;
-static struct reader rd;
+static struct scope rd;
 static pid_t child;
 static int signals; /* a byte for each request that the target has seen */
 static char notes[2048];
@@ -72,7 +72,7 @@ static int set_up(void **state)
 	static int n;
 
 	(void)state;
-	(void)snprintf(name, sizeof(name), "@perfwind-test-reader-consent-%d-%d", getpid(), n++);
+	(void)snprintf(name, sizeof(name), "@perfwind-test-scope-consent-%d-%d", getpid(), n++);
 	*notes = 0;
 	n_notes = 0;
 	child = 0;
@@ -80,7 +80,7 @@ static int set_up(void **state)
 	if (loop_init(&loop) < 0 || consent_new(&o, &loop, &consent) < 0 ||
 	    uw_modules_new(&modules) < 0 || process_table_new(modules, 16, &processes) < 0)
 		return -1;
-	rd = (struct reader){
+	rd = (struct scope){
 		.options = {.user_frames = true, .maps_wait_ns = NSEC_PER_MSEC},
 		.c = {.consent = consent, .processes = processes, .note = note},
 	};
@@ -90,7 +90,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	reader_consent_deinit(&rd);
+	scope_deinit(&rd);
 	(void)process_table_free(processes);
 	(void)uw_modules_free(modules);
 	consent = consent_free(consent);
@@ -118,15 +118,12 @@ static bool answered(struct process *p, int error)
 		.error = error,
 	};
 
-	return reader_consent(&rd, p, &a);
+	return scope_ask_consent(&rd, p, &a);
 }
 
 static struct reader_consent_counts counts(void)
 {
-	struct reader_consent_counts c;
-
-	reader_consent_counts(&rd, &c);
-	return c;
+	return rd.counts;
 }
 
 /* Ticks until *@what is not 0. */
@@ -134,7 +131,7 @@ static void tick_until(const uint64_t *what)
 {
 	for (int i = 0; i < 20000 && !*what; i++) {
 		(void)usleep(1000);
-		assert_int_equal(reader_consent_tick(&rd), 0);
+		assert_int_equal(scope_tick(&rd), 0);
 	}
 	assert_true(*what);
 }
@@ -153,7 +150,7 @@ static void test_asked_once(void **state)
 	assert_false(answered(p, -EACCES)); /* the same life */
 	assert_int_equal(counts().asked, 1);
 	assert_int_equal(counts().unanswered, 0);
-	tick_until(&rd.consent_counts.unanswered);
+	tick_until(&rd.counts.unanswered);
 	assert_int_equal(counts().unanswered, 1);
 	assert_int_equal(counts().given, 0);
 	assert_int_equal(n_notes, 2);
@@ -200,7 +197,7 @@ static void test_no_hook(void **state)
 	assert_int_equal(n_notes, 0);
 	for (int i = 0; i < 20000 && !told; i++) {
 		(void)usleep(1000);
-		assert_int_equal(reader_consent_tick(&rd), 0);
+		assert_int_equal(scope_tick(&rd), 0);
 		told = (uint64_t)n_notes;
 	}
 	assert_int_equal(n_notes, 1);
@@ -211,7 +208,7 @@ static void test_no_hook(void **state)
 	assert_false(answered(p, -EACCES));
 	for (int i = 0; i < 20000 && rd.n_asked; i++) {
 		(void)usleep(1000);
-		assert_int_equal(reader_consent_tick(&rd), 0);
+		assert_int_equal(scope_tick(&rd), 0);
 	}
 	assert_int_equal(rd.n_asked, 0);
 	assert_int_equal(n_notes, 1);

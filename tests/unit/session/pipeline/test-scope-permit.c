@@ -1,4 +1,4 @@
-/* test-reader-permit.c - whom the policy allows, and who is asked for consent instead.  The reader is
+/* test-scope-permit.c - whom the policy allows, and who is asked for consent instead.  The reader is
  * made by hand; where somebody is asked, the target is real. */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "session/pipeline/reader-private.h"
+#include "session/pipeline/scope.h"
 #include "tests/unit/cmocka.h"
 
 static int n_judged;
@@ -29,32 +29,32 @@ static bool wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
 	return cmdline && !strcmp(cmdline, "good");
 }
 
-static struct reader reader(void)
+static struct scope scope(void)
 {
 	n_judged = 0;
 	good_is_good = true;
 	good = (uint32_t)getpid();
-	return (struct reader){
+	return (struct scope){
 		.options = {.user_frames = true, .kernel_frames = true},
 		.c = {.allowed = allowed, .allowed_arg = &n_judged},
 	};
 }
 
-static enum skip_reason sampled(struct reader *rd, struct process *p, uint64_t ms)
+static enum skip_reason sampled(struct scope *rd, struct process *p, uint64_t ms)
 {
 	const struct record_sample s = {.regs_abi = 2, .time = 1000000 + ms * NSEC_PER_MSEC};
 
-	return reader_leaves_out(rd, p, &s);
+	return scope_skips_sample(rd, p, &s);
 }
 
 static void test_by_policy(void **state)
 {
-	struct reader rd = reader();
+	struct scope rd = scope();
 	struct process mine = {.pid = good, .given_maps = -1}, other = {.pid = 8, .given_maps = -1};
 
 	(void)state;
-	assert_true(reader_may_open(&rd, &mine));
-	assert_false(reader_may_open(&rd, &other));
+	assert_true(scope_may_open(&rd, &mine));
+	assert_false(scope_may_open(&rd, &other));
 	for (uint64_t ms = 1; ms <= 100; ms++) {
 		assert_int_equal(sampled(&rd, &mine, ms), SKIP_NONE);
 		assert_int_equal(sampled(&rd, &other, ms), SKIP_NOT_ALLOWED);
@@ -63,14 +63,14 @@ static void test_by_policy(void **state)
 	assert_int_equal(other.permit, PERMIT_DENIED); /* and is not asked for consent */
 	assert_false(other.consent_asked);
 	rd.c.allowed = NULL; /* everybody */
-	assert_true(reader_may_open(&rd, &other));
+	assert_true(scope_may_open(&rd, &other));
 	assert_int_equal(sampled(&rd, &other, 1), SKIP_NONE);
 }
 
 /* It becomes another user's, and comes back, without an exec. */
 static void test_again(void **state)
 {
-	struct reader rd = reader();
+	struct scope rd = scope();
 	struct process p = {.pid = good, .given_maps = -1};
 
 	(void)state;
@@ -78,7 +78,7 @@ static void test_again(void **state)
 	good_is_good = false;
 	assert_int_equal(sampled(&rd, &p, 100), SKIP_NONE); /* not looked at yet */
 	assert_int_equal(sampled(&rd, &p, 101), SKIP_NOT_ALLOWED);
-	assert_false(reader_may_open(&rd, &p));
+	assert_false(scope_may_open(&rd, &p));
 	good_is_good = true;
 	assert_int_equal(sampled(&rd, &p, 1101), SKIP_NOT_ALLOWED); /* a second at most */
 	assert_int_equal(sampled(&rd, &p, 50), SKIP_NOT_ALLOWED);   /* times step back */
@@ -89,7 +89,7 @@ static void test_again(void **state)
 /* Its last samples are read when it is gone: what it was holds for them. */
 static void test_gone(void **state)
 {
-	struct reader rd = reader();
+	struct scope rd = scope();
 	struct process p = {.given_maps = -1}, late = {.given_maps = -1};
 	siginfo_t info;
 	pid_t pid = fork();
@@ -116,7 +116,7 @@ static void test_gone(void **state)
 /* What it gave holds for its life, whatever its user; and only where consent does. */
 static void test_consented(void **state)
 {
-	struct reader rd = reader();
+	struct scope rd = scope();
 	struct process p = {.pid = 8, .given_maps = 1};
 
 	(void)state;
@@ -125,7 +125,7 @@ static void test_consented(void **state)
 	p.permit = PERMIT_UNKNOWN;
 	assert_int_equal(sampled(&rd, &p, 0), SKIP_NONE);
 	assert_int_equal(p.permit, PERMIT_BY_CONSENT);
-	assert_false(reader_may_open(&rd, &p)); /* by what it gave, not by our own rights */
+	assert_false(scope_may_open(&rd, &p)); /* by what it gave, not by our own rights */
 	assert_int_equal(sampled(&rd, &p, 5000), SKIP_NONE);
 	assert_int_equal(n_judged, 2);
 }
@@ -134,7 +134,7 @@ static void test_consented(void **state)
  * yet is not opened meanwhile. */
 static void test_with_filter(void **state)
 {
-	struct reader rd = reader();
+	struct scope rd = scope();
 	struct process evil = {
 		.pid = good, .cmdline = (char *)(uintptr_t) "evil", .cmdline_len = 5};
 	struct process other = {.pid = 8,
@@ -145,11 +145,11 @@ static void test_with_filter(void **state)
 	(void)state;
 	rd.c.wanted = wanted;
 	rd.options.wanted_by_cmdline = true;
-	assert_int_equal(reader_scope_of(&rd, &other), PROCESS_UNDECIDED);
-	assert_false(reader_may_open(&rd, &other));
-	reader_scope_answered(&rd, &other);
+	assert_int_equal(scope_of(&rd, &other), PROCESS_UNDECIDED);
+	assert_false(scope_may_open(&rd, &other));
+	scope_process_read(&rd, &other);
 	assert_int_equal(sampled(&rd, &other, 0), SKIP_NOT_ALLOWED);
-	reader_scope_answered(&rd, &evil);
+	scope_process_read(&rd, &evil);
 	assert_int_equal(sampled(&rd, &evil, 0), SKIP_NOT_IN_SCOPE);
 	assert_int_equal(n_judged, 1);
 }
@@ -160,9 +160,8 @@ static struct loop loop;
 static struct consent *consent;
 static struct process_table *processes;
 static struct uw_modules *modules;
-static struct slot_queue entries;
-static struct waker waker;
-static struct reader asking;
+static struct process *given_up; /* its samples are answered */
+static struct scope asking;
 static pid_t child;
 static char notes[2048];
 
@@ -199,6 +198,14 @@ static void start_target(bool catches)
 	close(ready[0]);
 }
 
+static int send_space(void *arg, struct process *process, bool known)
+{
+	assert_ptr_equal(arg, &asking);
+	assert_false(known);
+	given_up = process;
+	return 0;
+}
+
 static int set_up(void **state)
 {
 	static char name[64];
@@ -206,21 +213,20 @@ static int set_up(void **state)
 	static int n;
 
 	(void)state;
-	(void)snprintf(name, sizeof(name), "@perfwind-test-reader-permit-%d-%d", getpid(), n++);
+	(void)snprintf(name, sizeof(name), "@perfwind-test-scope-permit-%d-%d", getpid(), n++);
 	*notes = 0;
 	child = 0;
-	entries = (struct slot_queue){0};
+	given_up = NULL;
 	if (loop_init(&loop) < 0 || consent_new(&o, &loop, &consent) < 0 ||
-	    uw_modules_new(&modules) < 0 || process_table_new(modules, 16, &processes) < 0 ||
-	    slot_queue_init(&entries, 16, sizeof(struct entry)) < 0 || waker_init(&waker) < 0)
+	    uw_modules_new(&modules) < 0 || process_table_new(modules, 16, &processes) < 0)
 		return -1;
-	asking = reader();
+	asking = scope();
 	asking.options.consent_allows = true;
 	asking.options.maps_wait_ns = NSEC_PER_MSEC;
 	asking.c.consent = consent;
 	asking.c.processes = processes;
-	asking.c.entries = &entries;
-	asking.c.unwinder = &waker;
+	asking.send_space = send_space;
+	asking.reader = &asking;
 	asking.c.note = note;
 	return 0;
 }
@@ -228,13 +234,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	reader_consent_deinit(&asking);
-	for (; slot_queue_ready(&entries); slot_queue_pop(&entries, 1))
-		reader_entry_drop(slot_queue_at(&entries, slot_queue_consumed(&entries)));
+	scope_deinit(&asking);
 	(void)process_table_free(processes);
 	(void)uw_modules_free(modules);
-	slot_queue_deinit(&entries);
-	waker_deinit(&waker);
 	consent = consent_free(consent);
 	loop_deinit(&loop);
 	if (child > 0) {
@@ -248,42 +250,35 @@ static void tick_until(const struct process *p, enum process_permit permit)
 {
 	for (int i = 0; i < 20000 && p->permit != permit; i++) {
 		(void)usleep(1000);
-		assert_int_equal(reader_consent_tick(&asking), 0);
+		assert_int_equal(scope_tick(&asking), 0);
 	}
 	assert_int_equal(p->permit, permit);
 }
 
-/* It is asked, and its samples wait for the answer; without one they are told why they are left out. */
+/* The process is asked, and its samples wait.  Without an answer they are skipped as not allowed. */
 static void test_unanswered(void **state)
 {
-	struct reader_consent_counts counts;
-	const struct entry *e;
 	struct process *p;
 
 	(void)state;
 	start_target(true);
 	p = process_get(processes, (uint32_t)child);
 	assert_int_equal(sampled(&asking, p, 0), SKIP_NONE);
-	assert_int_equal(reader_scope_of(&asking, p), PROCESS_UNDECIDED);
+	assert_int_equal(scope_of(&asking, p), PROCESS_UNDECIDED);
 	assert_int_equal(p->permit, PERMIT_ASKED);
-	assert_false(reader_may_open(&asking, p));
+	assert_false(scope_may_open(&asking, p));
 	assert_int_equal(sampled(&asking, p, 5000), SKIP_NONE);
 	assert_non_null(strstr(notes, "are asked for their consent"));
 	assert_non_null(strstr(notes, "traced-users"));
 	tick_until(p, PERMIT_DENIED);
 	assert_int_equal(sampled(&asking, p, 5000), SKIP_NOT_ALLOWED);
-	assert_true(slot_queue_ready(&entries));
-	e = slot_queue_at(&entries, 0);
-	assert_int_equal(e->kind, ENTRY_SPACE);
-	assert_int_equal(e->left_out, SKIP_NOT_ALLOWED);
-	assert_false(e->undecided);
-	assert_ptr_equal(e->info.process, p);
-	reader_consent_counts(&asking, &counts);
-	assert_int_equal(counts.asked, 1);
-	assert_int_equal(counts.unanswered, 1);
+	assert_ptr_equal(given_up, p);
+	assert_int_equal(scope_skips_process(&asking, p), SKIP_NOT_ALLOWED);
+	assert_int_equal(asking.counts.asked, 1);
+	assert_int_equal(asking.counts.unanswered, 1);
 }
 
-/* One that cannot be asked waits for nothing, and is said with the hint. */
+/* The samples of a process that cannot be asked do not wait; the note has a hint. */
 static void test_no_hook(void **state)
 {
 	struct process *p;
@@ -295,14 +290,14 @@ static void test_no_hook(void **state)
 	assert_int_equal(asking.n_asked, 1); /* to be looked at again */
 	for (int i = 0; i < 20000 && asking.n_asked; i++) {
 		(void)usleep(1000);
-		assert_int_equal(reader_consent_tick(&asking), 0);
+		assert_int_equal(scope_tick(&asking), 0);
 	}
 	assert_int_equal(asking.n_asked, 0);
 	assert_non_null(strstr(notes, "are not shown"));
 	assert_non_null(strstr(notes, "perfwind run"));
 	assert_int_equal(sampled(&asking, p, 1), SKIP_NOT_ALLOWED);
 	assert_int_equal(asking.n_asked, 0);
-	/* An exec begins another life, which is asked anew. */
+	/* The new program of an exec is asked again. */
 	assert_int_equal(process_comm(processes, (uint32_t)child, (uint32_t)child, "new", true, 1),
 			 0);
 	p = process_get(processes, (uint32_t)child);
@@ -324,5 +319,5 @@ int main(void)
 	};
 
 	log_level = LOG_LEVEL_QUIET;
-	return cmocka_run_group_tests_name("reader-permit", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("scope-permit", tests, NULL, NULL);
 }

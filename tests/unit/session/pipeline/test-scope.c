@@ -1,6 +1,6 @@
-/* test-reader-scope.c - which samples go on: verdicts, kernel threads, the bound on bytes under
+/* test-scope.c - which samples go on: verdicts, kernel threads, the bound on bytes under
  * way. */
-#include "session/pipeline/reader-private.h"
+#include "session/pipeline/scope.h"
 #include "tests/unit/cmocka.h"
 
 static int n_asked;
@@ -14,10 +14,10 @@ static bool wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
 	return pid == 7 || (cmdline && !strcmp(cmdline, "good"));
 }
 
-static struct reader reader_with(bool by_cmdline)
+static struct scope scope_with(bool by_cmdline)
 {
 	n_asked = 0;
-	return (struct reader){
+	return (struct scope){
 		.options = {.user_frames = true,
 			    .kernel_frames = true,
 			    .wanted_by_cmdline = by_cmdline},
@@ -30,24 +30,24 @@ static const struct record_sample user_sample = {.regs_abi = 2, .stack_len = 100
 static void test_no_filter(void **state)
 {
 	struct process p = {.pid = 1};
-	struct reader rd = {.options.user_frames = true};
+	struct scope rd = {.options.user_frames = true};
 
 	(void)state;
-	assert_int_equal(reader_scope_of(&rd, &p), PROCESS_WANTED);
-	assert_int_equal(reader_leaves_out(&rd, &p, &user_sample), SKIP_NONE);
+	assert_int_equal(scope_of(&rd, &p), PROCESS_WANTED);
+	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
 	assert_int_equal(p.scope, PROCESS_UNDECIDED); /* nobody asked */
 }
 
 /* Once a life, at once where no command line is needed. */
 static void test_by_pid(void **state)
 {
-	struct reader rd = reader_with(false);
+	struct scope rd = scope_with(false);
 	struct process in = {.pid = 7}, out = {.pid = 8};
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(reader_leaves_out(&rd, &in, &user_sample), SKIP_NONE);
-		assert_int_equal(reader_leaves_out(&rd, &out, &user_sample), SKIP_NOT_IN_SCOPE);
+		assert_int_equal(scope_skips_sample(&rd, &in, &user_sample), SKIP_NONE);
+		assert_int_equal(scope_skips_sample(&rd, &out, &user_sample), SKIP_NOT_IN_SCOPE);
 	}
 	assert_int_equal(n_asked, 2);
 }
@@ -55,25 +55,25 @@ static void test_by_pid(void **state)
 /* Not before what can be learned of the process is there; the samples go on till then. */
 static void test_by_cmdline(void **state)
 {
-	struct reader rd = reader_with(true);
+	struct scope rd = scope_with(true);
 	struct process good = {.pid = 1, .cmdline = (char *)(uintptr_t) "good", .cmdline_len = 5};
 	struct process other = {.pid = 2, .cmdline = (char *)(uintptr_t) "evil", .cmdline_len = 5};
 	struct process nameless = {.pid = 3}, by_pid = {.pid = 7};
 
 	(void)state;
-	assert_int_equal(reader_scope_of(&rd, &good), PROCESS_UNDECIDED);
-	assert_int_equal(reader_leaves_out(&rd, &good, &user_sample), SKIP_NONE);
+	assert_int_equal(scope_of(&rd, &good), PROCESS_UNDECIDED);
+	assert_int_equal(scope_skips_sample(&rd, &good, &user_sample), SKIP_NONE);
 	assert_int_equal(n_asked, 0);
-	reader_scope_answered(&rd, &good);
-	reader_scope_answered(&rd, &other);
-	reader_scope_answered(&rd, &nameless);
-	reader_scope_answered(&rd, &by_pid);
-	reader_scope_answered(&rd, &by_pid);
+	scope_process_read(&rd, &good);
+	scope_process_read(&rd, &other);
+	scope_process_read(&rd, &nameless);
+	scope_process_read(&rd, &by_pid);
+	scope_process_read(&rd, &by_pid);
 	assert_int_equal(n_asked, 4);
-	assert_int_equal(reader_scope_of(&rd, &good), PROCESS_WANTED);
-	assert_int_equal(reader_scope_of(&rd, &other), PROCESS_LEFT_OUT);
-	assert_int_equal(reader_scope_of(&rd, &nameless), PROCESS_LEFT_OUT);
-	assert_int_equal(reader_scope_of(&rd, &by_pid), PROCESS_WANTED);
+	assert_int_equal(scope_of(&rd, &good), PROCESS_WANTED);
+	assert_int_equal(scope_of(&rd, &other), PROCESS_LEFT_OUT);
+	assert_int_equal(scope_of(&rd, &nameless), PROCESS_LEFT_OUT);
+	assert_int_equal(scope_of(&rd, &by_pid), PROCESS_WANTED);
 	assert_int_equal(n_asked, 4);
 }
 
@@ -84,38 +84,36 @@ static void test_kernel_threads(void **state)
 	const uint64_t user_chain[] = {(uint64_t)-128, 0xffffffff81000000, (uint64_t)-512, 0x1000};
 	struct record_sample kernel = {.chain = kernel_chain, .n_chain = 2};
 	struct record_sample user = {.chain = user_chain, .n_chain = 4};
-	struct reader rd = {.options = {.user_frames = true, .kernel_frames = true}};
+	struct scope rd = {.options = {.user_frames = true, .kernel_frames = true}};
 	struct process p = {.pid = 1};
 
 	(void)state;
-	assert_int_equal(reader_leaves_out(&rd, &p, &kernel), SKIP_NONE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NONE);
 	rd.options.kernel_frames = false;
-	assert_int_equal(reader_leaves_out(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
-	assert_int_equal(reader_leaves_out(&rd, &p, &user_sample), SKIP_NONE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
 	rd.options.by_callchain = true; /* the chain tells, there are no registers */
-	assert_int_equal(reader_leaves_out(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
-	assert_int_equal(reader_leaves_out(&rd, &p, &user), SKIP_NONE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &user), SKIP_NONE);
 	rd.options.user_frames = false; /* counters only: of everybody */
-	assert_int_equal(reader_leaves_out(&rd, &p, &kernel), SKIP_NONE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NONE);
 }
 
 static void test_enqueued(void **state)
 {
-	const struct sample_info answered = {.stack_len = 100};
-	struct reader rd = {.options = {.user_frames = true, .enqueued_bytes = 250}};
+	struct scope rd = {.options = {.user_frames = true, .enqueued_bytes = 250}};
 	struct process p = {.pid = 1};
 
 	(void)state;
 	rd.enqueued_bytes = 100;
-	assert_int_equal(reader_leaves_out(&rd, &p, &user_sample), SKIP_NONE); /* 200 */
+	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE); /* 200 */
 	rd.enqueued_bytes = 150;
-	assert_int_equal(reader_leaves_out(&rd, &p, &user_sample), SKIP_ENQUEUED); /* 250 */
-	reader_answered(&rd, &answered);
-	assert_int_equal(rd.enqueued_bytes, 50);
-	assert_int_equal(reader_leaves_out(&rd, &p, &user_sample), SKIP_NONE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_ENQUEUED); /* 250 */
+	rd.enqueued_bytes = 50;
+	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
 	rd.options.enqueued_bytes = 0; /* no bound */
 	rd.enqueued_bytes = UINT64_MAX / 2;
-	assert_int_equal(reader_leaves_out(&rd, &p, &user_sample), SKIP_NONE);
+	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
 }
 
 int main(void)
@@ -126,5 +124,5 @@ int main(void)
 		cmocka_unit_test(test_enqueued),
 	};
 
-	return cmocka_run_group_tests_name("reader-scope", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("scope", tests, NULL, NULL);
 }
