@@ -77,7 +77,7 @@ void buffer_append(struct buffer *b, const void *data, size_t len);
 void buffer_printf(struct buffer *b, const char *format, ...) _printf_(2, 3);
 void buffer_varint(struct buffer *b, uint64_t value);
 
-/* Writes into memory that is there; what does not fit sets `bad`, and nothing more is written. */
+/* Writes into given memory; data that does not fit sets `bad`, and nothing more is written. */
 struct packer {
 	uint8_t *data;
 	size_t len, room;

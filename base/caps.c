@@ -1,4 +1,4 @@
-/* caps.c - see caps.h.  The system calls themselves: libcap is not worth a library here. */
+/* caps.c - see caps.h.  System calls: two calls are not worth a dependency on libcap. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -20,7 +20,8 @@ struct caps {
 
 int caps_get(struct caps *ret_caps);
 int caps_set(const struct caps *caps);
-/* Gives up for good what is not in @mask.  What is kept is in effect as far as it was. */
+/* Drops all capabilities that are not in @mask, permanently. The others stay in effect as far as
+ * they were. */
 int caps_keep(uint64_t mask);
 /* Process-wide, for caps_keep_lent(): what helper processes that are made from now on may have of ours at most;
  * everything unless told.  Thread: main, before it has helpers. */

@@ -1,11 +1,12 @@
 /* child.c - see child.h.
  *
  * The child of a process with threads: it has the one thread that forked, and of the locks of the
- * libraries only the allocator's are put right by fork().  All signals are blocked, as a terminal's
- * Ctrl-C reaches it too, and what was asked before is still to be answered; but SIGSYS, which nobody
- * sends: blocked, a system call that is refused and told (rights.h) would end the process.
+ * libraries only the allocator's are put right by fork().  All signals are blocked, because a
+ * terminal's Ctrl-C reaches it too, and requests must still be answered. Except SIGSYS, which no
+ * process sends: if it were blocked, a denied system call that is reported (rights.h) would end the
+ * process.
  *
- * One that sleeps in the kernel for good stays a child of ours after SIGKILL: hence the list. */
+ * A process that sleeps in the kernel permanently stays our child after SIGKILL: hence the list. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -25,14 +26,15 @@
 
 enum { LEFT_MAX = 256, STDIO = 3 };
 
-/* linux/landlock.h, of 6.12; what an older kernel does not know is left out by its version. */
+/* linux/landlock.h of 6.12; rights that an older kernel does not know are left out by its version.
+ */
 struct landlock_ruleset {
 	uint64_t fs, net, scoped;
 };
 enum {
 	LANDLOCK_CREATE_RULESET = 444,
 	LANDLOCK_RESTRICT_SELF = 446,
-	LANDLOCK_VERSION = 1, /* a flag: tells the version */
+	LANDLOCK_VERSION = 1, /* a flag: return the version */
 };
 
 static struct sock_fprog filters[CHILD_CALLS_N];
@@ -92,7 +94,7 @@ static void keep_only(const int keep[static CHILD_KEPT])
 	(void)syscall(SYS_close_range, first, ~0u, 0u);
 }
 
-/* ---- what it gives up ---- */
+/* ---- dropping privileges ---- */
 
 void child_filter(enum child_calls calls, const struct sock_fprog *program)
 {
@@ -105,7 +107,7 @@ void child_landlock(bool has)
 	has_landlock = has;
 }
 
-/* All that can be ruled, and no rule that permits any of it. */
+/* All rights that can be restricted, and no rule that permits any. */
 static int leave_files(void)
 {
 	/* What each version added: the files' rights that there are, ports, sockets and signals of others. */
@@ -128,18 +130,18 @@ static int leave_files(void)
 	return syscall(LANDLOCK_RESTRICT_SELF, fd, 0) < 0 ? fail(-errno) : fd;
 }
 
-/* A namespace may not have that user: then it stays root's, without capabilities. */
+/* A user namespace may not have that user: then the child stays root, without capabilities. */
 static void become_other(void)
 {
 	const uint64_t needed = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL);
 	struct caps caps;
 
-	/* KILL is for the parent, which ends it. */
+	/* CAP_KILL is for the parent, which ends it. */
 	if (geteuid() != 0 || caps_get(&caps) < 0 || (caps.permitted & needed) != needed)
 		return;
 	caps.effective = caps.permitted;
 	(void)caps_set(&caps);
-	/* These are of the thread alone; the libc's are of all threads. */
+	/* These act on the thread alone; the libc's functions act on all threads. */
 	(void)syscall(SYS_setgroups, 0, NULL);
 	(void)syscall(SYS_setresgid, CHILD_USER, CHILD_USER, CHILD_USER);
 	(void)syscall(SYS_setresuid, CHILD_USER, CHILD_USER, CHILD_USER);
@@ -161,11 +163,11 @@ static int give_up(const struct child *c)
 	return r;
 }
 
-/* ---- its life ---- */
+/* ---- start and end ---- */
 
 static void __attribute__((noreturn)) child_run(const struct child *c, pid_t parent)
 {
-	/* Somebody may have held it when we were forked, and the children are not ours. */
+	/* Another thread may have held it at the fork, and its children are not ours. */
 	left_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	n_left = 0;
 	log_level = LOG_LEVEL_QUIET;
@@ -179,7 +181,7 @@ static void __attribute__((noreturn)) child_run(const struct child *c, pid_t par
 	(void)prctl(PR_SET_NAME, c->name);
 	if (caps_keep_lent(c->rights) < 0)
 		_exit(1);
-	/* The road's priority is not for this. */
+	/* The priority of the pipeline is not for helper processes. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 	if (give_up(c) < 0)
 		_exit(1);

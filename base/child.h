@@ -1,10 +1,11 @@
-/* child.h - processes of our own that may hang in the kernel for good.  Thread: any.
+/* child.h - helper processes that may hang in the kernel permanently.  Thread: any.
  *
- * Forked without exec, for the calls that a target or a peer can leave unanswered: they have our
- * code, of our capabilities and descriptors those that are named, our list of system calls (rights.h:
- * seccomp is inherited), and end with the thread that made them.  Whoever makes one never waits for it without a bound: what SIGKILL does not end is left,
- * known by its name, and reaped whenever the next one is made or ended.
- * base/helper.h, base/closer.h and proc/hook-process.h are made of it. */
+ * Forked without exec, for calls that a target or a peer can leave unanswered. They have our code,
+ * the named ones of our capabilities and descriptors, and our list of system calls (rights.h:
+ * seccomp is inherited), and they end with the thread that made them.  Whoever makes one never
+ * waits for it without a bound: what SIGKILL does not end is left, known by its name, and reaped
+ * whenever the next one is made or ended. Used by base/helper.h, base/closer.h and
+ * session/consent/hook-process.h. */
 #pragma once
 
 #include <linux/filter.h>
@@ -14,7 +15,7 @@
 
 enum { CHILD_KEPT = 2 };
 
-/* Which system calls it may make, of ours. */
+/* The system calls that it may make, of ours. */
 enum child_calls {
 	CHILD_CALLS_OURS,
 	CHILD_CALLS_ACCEPT, /* the next, takes connections, and makes children */
@@ -23,8 +24,8 @@ enum child_calls {
 	CHILD_CALLS_N,
 };
 
-/* A user whom no account, container or service has (systemd's UIDS-GIDS: "unused"): not nobody, whose other
- * processes could signal ours. */
+/* A user id without account, container or service (systemd's UIDS-GIDS: "unused"). Not nobody:
+ * other processes of nobody could signal ours. */
 #define CHILD_USER 2147483640u
 
 struct child {
@@ -32,9 +33,9 @@ struct child {
 	int keep[CHILD_KEPT]; /* descriptors that it has too, -1: none */
 	uint64_t rights;      /* capabilities that it keeps, as far as we have them: CAPS_BIT() */
 	enum child_calls calls;
-	bool other_user; /* root's becomes CHILD_USER, and keeps no capability */
-	/* In the child, whose end is the function's.  It must take no lock that another thread of
-	 * the parent could hold: it does not log, and uses stdio on memory alone. */
+	bool other_user; /* a child of root becomes CHILD_USER, without capabilities */
+	/* Runs in the child, which ends when it returns.  It must take no lock that another thread
+	 * of the parent could hold: it does not log, and uses stdio on memory alone. */
 	void (*run)(void *arg);
 	void *arg;
 };
@@ -48,7 +49,7 @@ void child_landlock(bool has);
 int child_start(const struct child *child, pid_t *ret_pid);
 /* Kills it, and waits for its end for @wait_ms at most. */
 void child_end(pid_t pid, const char *name, int wait_ms);
-/* Could it run now?  One that waits for a CPU is not stuck. */
+/* Can it run now? A process that waits for a CPU is not stuck. */
 bool child_runnable(pid_t pid);
-/* How many of that name were killed and are there still. */
+/* The number of processes of that name that were killed and still exist. */
 size_t child_left(const char *name);

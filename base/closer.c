@@ -3,12 +3,12 @@
  *   shut for reading (nothing more can come) ─► looked into ─┬─ bytes only ──► closed here
  *                                                            └─ else ──► pw-close, over a socket pair
  *
- * Each word says that ours of what came with the word before is closed: then that one's is the last.
- * A socket pair takes some hundreds of them, however stuck the process is.  When it takes no more (or
- * refuses a socket that carries sockets that carry sockets), another process is made, which has this
- * one from its birth; the old one is killed, and what it had goes on with its end: at exit sockets do
- * not linger.  Where no process can be made any more the connection stays open: a descriptor is lost,
- * and the thread is not. */
+ * Each message means that our copy of the descriptor in the message before is closed: then the copy
+ * of the process is the last. A socket pair holds some hundreds of them, even when the process is
+ * stuck. When it is full (or rejects a socket that carries sockets that carry sockets), another
+ * process is made, which inherits this descriptor; the old one is killed, and its exit closes its
+ * descriptors: at exit sockets do not linger. Where no process can be made any more the connection
+ * stays open: a descriptor is lost, but the thread does not hang. */
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -127,14 +127,14 @@ ssize_t closer_receive(int fd, void *to, size_t room)
 	} while (n < 0 && errno == EINTR);
 	if (n > 0 && (m.msg_flags & MSG_CTRUNC))
 		return -EBADMSG;
-	/* No more than was seen: what has come since may bring some. */
+	/* No more than was seen: later bytes may carry descriptors. */
 	if (n > 0)
 		n = recv(fd, to, (size_t)n, MSG_DONTWAIT);
 	return n < 0 ? -errno : n;
 }
 
-/* Nothing but bytes lies in the queue, and all of it was seen: a look ends where a byte out of band
- * is, in line or not. */
+/* The queue has only bytes, and all of it was seen: MSG_PEEK ends at an out-of-band byte, inline or
+ * not. */
 static bool is_bytes_only(int fd)
 {
 	char bytes[LOOK_BYTES];

@@ -1,4 +1,4 @@
-/* error.h - how a failure is told.  Thread: any.
+/* error.h - how a failure is reported. Thread: any.
  *
  * An int result is 0 (done), < 0 (a -errno, fatal here, passed on unchanged) or > 0 (an outcome of
  * the function's own enum, handled by the caller, never passed on).  A new failure is `return

@@ -211,7 +211,8 @@ ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t l
 
 /* ---- the asker ---- */
 
-/* Address space alone, but where the kernel promises no more than it has: then less has to do. */
+/* Address space only, unless the kernel does not overcommit: then a smaller window has to suffice.
+ */
 static int make_window(struct window *w, size_t room)
 {
 	void *window = MAP_FAILED;
@@ -228,7 +229,7 @@ static int make_window(struct window *w, size_t room)
 	return 0;
 }
 
-/* One of the processes, with its window: those that are made later have no use for it. */
+/* One of the processes, with its window: processes that are made later do not need it. */
 static int start_process(struct window *window, struct start *start, const int keep[CHILD_KEPT],
 			 pid_t *ret_pid)
 {

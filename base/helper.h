@@ -2,20 +2,21 @@
  * time for each helper.
  *
  * A file system that never answers, a FIFO, memory behind userfaultfd: open(), fstat(), pread() and
- * close() on these may sleep where not even SIGKILL ends them, and a thread that sleeps so keeps its
- * process from exiting.  So such calls are made by a child that is forked without exec (it has our
- * code, the rights of its role and none of our descriptors) and serves one request after the other.  Whoever
- * asks never waits without a bound: a helper that has no answer is freed - killed, and where that
- * does not help, left behind - and another one is made.
+ * close() on these may sleep where not even SIGKILL ends them, and a thread that sleeps so keeps
+ * its process from exiting.  So these calls are made by a child that is forked without exec (it has
+ * our code, the privileges of its role and none of our descriptors) and serves one request after
+ * the other. A requester never waits without a limit: a helper that has no answer is freed -
+ * killed, and where that does not help, left behind - and another one is made.
  *
  *   asker                                          helper process
  *   helper_ask() ── request, one descriptor ─────► role->serve()
  *   helper_answer() ◄── length, one descriptor ──     │ answer
  *        └── reads it in place ─── window (shared) ◄──┘
  *
- * A role may have a partner: a second process that is made and ended with the first, for work that must not
- * have the first one's rights.  Only the first is asked; it hands work on, and its partner may ask it back
- * in the meantime.  What the partner answers stands in a window of its own, which the first has not:
+ * A role may have a partner: a second process that is made and ended with the first, for work that
+ * must not have the privileges of the first. Requests go to the first only; it passes work on, and
+ * its partner may ask it back meanwhile. The partner's answer is in a window of its own, which the
+ * first cannot access:
  *
  *   asker ── request ──► serve() of the role ── helper_partner_ask() ──► serve() of its partner
  *     ▲                     ▲    └── helper_partner_tell() ──►                 │ answer
@@ -46,11 +47,11 @@ struct helper_call {
 	int fd; /* that came with the request, -1: none; closed after, unless taken */
 	uint8_t *answer;
 	size_t room, answer_len;
-	int answer_fd;		/* to go with the answer, -1: none; closed after */
-	_Atomic uint64_t *mark; /* what is being touched; the asker sees it while it waits */
+	int answer_fd;		/* sent with the answer, -1: none; closed afterwards */
+	_Atomic uint64_t *mark; /* the object in use; the requester sees it while it waits */
 	int partner;		/* the other one of the two processes, -1: none */
 	size_t partner_len;	/* of the partner's answer */
-	bool partner_lost;	/* it has ended: this one does too, after it has served */
+	bool partner_lost;	/* it has ended: this process ends too, after this request */
 };
 
 struct helper_role {
@@ -60,7 +61,7 @@ struct helper_role {
 	enum child_calls calls;
 	bool other_user;		   /* struct child */
 	const struct helper_role *partner; /* NULL: none */
-	/* In the helper process, once.  What it returns is serve()'s @kept. */
+	/* In the helper process, once. Its result is the @kept of serve(). */
 	void *(*begin)(const void *arg);
 	void (*serve)(void *kept, struct helper_call *call);
 };
@@ -73,19 +74,20 @@ int helper_partner_ask(struct helper_call *call, const void *request, size_t len
 enum { HELPER_ASKED = 1 };
 int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len);
 int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd);
-/* The partner's: says something that has no reply. */
+/* For the partner: sends a message that has no reply. */
 int helper_tell_back(struct helper_call *call, const void *word, size_t len);
-/* The partner's: asks and waits.  How many bytes came; *ret_fd is the caller's, -1: none. */
+/* For the partner: asks and waits. Returns the bytes received; *ret_fd is the caller's, -1: none.
+ */
 ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
 			size_t room, int *ret_fd);
 
 struct helper;
 /* Forks.  @role and @arg are read in the child only.  -ENOMEM, -EAGAIN, -EMFILE ... */
 int helper_new(const struct helper_role *role, const void *arg, struct helper **ret_helper);
-/* Ends it, also in the midst of a request, and waits for that a few milliseconds at most: one that
- * cannot be killed is left behind. */
+/* Ends it, also during a request, and waits a few milliseconds at most: a process that cannot be
+ * killed is left behind. */
 struct helper *helper_free(struct helper *helper);
-/* The same without waiting: of one that is known to be stuck. */
+/* The same without waiting, for a process that is known to be stuck. */
 struct helper *helper_abandon(struct helper *helper);
 
 /* Never waits.  @fd is borrowed, -1: none.  -EPIPE: the helper has ended; -EBUSY: it has a request.
@@ -111,5 +113,5 @@ int helper_partner_pid(const struct helper *helper); /* -1: none */
 uint64_t helper_mark(const struct helper *helper);
 /* CPU time it has used, ns; with its partner's. */
 uint64_t helper_cpu_ns(const struct helper *helper);
-/* Could it, or its partner, run now?  One that waits for a CPU is not stuck. */
+/* Can it, or its partner, run now? A process that waits for a CPU is not stuck. */
 bool helper_runnable(const struct helper *helper);

@@ -1,7 +1,6 @@
-/* listen-fds.c - see listen-fds.h.  Thread: main.
- * What is inherited is believed only after it was looked at: whoever starts the daemon by hand may
- * have left anything at descriptor 3, and to accept() on a stranger's pipe, or to treat a connected
- * socket as a listening one, would go wrong much later. */
+/* listen-fds.c - see listen-fds.h.  Thread: main. Inherited descriptors are verified before they
+ * are used: a daemon that is started by hand may have any file at descriptor 3, and to accept() on
+ * a pipe, or to treat a connected socket as a listening one, would fail much later. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +37,7 @@ static int check(int fd)
 	return 0;
 }
 
-/* Which of the names with colons between is @name?  -1: none. */
+/* The index of @name among the names separated by colons. -1: none. */
 static int index_of(const char *names, const char *name)
 {
 	size_t len = strlen(name);
@@ -55,7 +54,8 @@ static int index_of(const char *names, const char *name)
 	return -1;
 }
 
-/* Android's init names the variable by the socket; what is no letter or digit is '_' there. */
+/* Android's init names the variable after the socket, with '_' for other characters than letters
+ * and digits. */
 static int find_android(const char *name, int *ret_fd)
 {
 	char key[64], *p;
@@ -115,7 +115,7 @@ int listen_fds_find(const char *name, int *ret_fd)
 	return r == LISTEN_FDS_NONE ? find_android(name, ret_fd) : r;
 }
 
-/* Takes away a socket whose listener is gone: connecting to it is refused. */
+/* Removes a socket whose listener is gone: connecting to it is refused. */
 static int make_room(const struct sockaddr_un *at)
 {
 	_cleanup_(fd_closep) int fd =
@@ -157,7 +157,7 @@ int listen_at(const char *path, unsigned mode, int *ret_fd)
 		return trace(r);
 	if (bind(fd, (const struct sockaddr *)&at, (socklen_t)at_len) < 0)
 		return fail(-errno);
-	/* Before listen(): nobody can connect while the umask's mode stands. */
+	/* Before listen(): no process can connect while the mode is that of the umask. */
 	if ((!abstract && chmod(path, mode) < 0) || listen(fd, BACKLOG) < 0) {
 		r = -errno;
 		if (!abstract)

@@ -12,7 +12,7 @@
 enum { LISTEN_FDS_NONE = 1 };
 int listen_fds_find(const char *name, int *ret_fd);
 
-/* A listening AF_UNIX stream socket at @path with file mode @mode, in place of one that nobody
- * listens on any more; or in the abstract name space, where @path begins with '@'.  -EADDRINUSE when somebody does, -EEXIST when something else is there,
- * -ENAMETOOLONG. */
+/* A listening AF_UNIX stream socket at @path with file mode @mode, in place of a socket without a
+ * listener; or in the abstract namespace, where @path begins with '@'. -EADDRINUSE when there is a
+ * listener, -EEXIST when something else is there, -ENAMETOOLONG. */
 int listen_at(const char *path, unsigned mode, int *ret_fd);

@@ -9,8 +9,8 @@
 
 enum log_level log_level = LOG_LEVEL_NORMAL;
 
-/* Names of files, events and programs may hold anything: no control gets to a terminal, but the
- * ends of our own lines.  C1 controls are two bytes in UTF-8. */
+/* Names of files, events and programs may hold any bytes: no control character gets to a terminal,
+ * except the ends of our own lines.  C1 controls are two bytes in UTF-8. */
 static void clean(char *p, const char *end)
 {
 	for (; p < end; p++) {

@@ -7,7 +7,7 @@
 
 enum log_level {
 	LOG_LEVEL_QUIET,   /* errors only */
-	LOG_LEVEL_NORMAL,  /* what a user should know: each step down is one line */
+	LOG_LEVEL_NORMAL,  /* for the user: each loss of quality is one line */
 	LOG_LEVEL_VERBOSE, /* -v */
 	LOG_LEVEL_DEBUG,   /* -vv: failures with file and line */
 };

@@ -1,6 +1,6 @@
-/* loop.h - one epoll loop.  Thread: the one that runs it.
- * A source is embedded in its user, who finds itself back by container_of().  Level-triggered.  A
- * callback returns < 0 to end the loop with that error; it may remove any source, its own too. */
+/* loop.h - one epoll loop.  Thread: the one that runs it. A source is embedded in the struct of its
+ * user, which container_of() finds.  Level-triggered.  A callback returns < 0 to end the loop with
+ * that error; it may remove any source, its own too. */
 #pragma once
 
 #include <sys/epoll.h>
@@ -26,7 +26,8 @@ int loop_add(struct loop *l, struct loop_source *source, int fd, uint32_t events
 	     int (*ready)(struct loop_source *, uint32_t));
 int loop_change(struct loop *l, struct loop_source *source, uint32_t events);
 void loop_remove(struct loop *l, struct loop_source *source);
-/* Waits at most @timeout_ms (-1: for ever) and calls what is ready.  < 0: a callback's error. */
+/* Waits at most @timeout_ms (-1: without a limit) and calls the ready sources. < 0: a callback's
+ * error. */
 int loop_run_once(struct loop *l, int timeout_ms);
 /* Until loop_quit() or an error. */
 int loop_run(struct loop *l);

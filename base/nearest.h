@@ -1,5 +1,5 @@
-/* nearest.h - "did you mean": the known names nearest to one that is not known.  Thread: main.
- * Only used on the way to an error line, so it may be slow. */
+/* nearest.h - "did you mean": the known names nearest to one that is not known.  Thread: main. Only
+ * used for an error line, so it may be slow. */
 #pragma once
 
 #include "base/util.h"
@@ -19,6 +19,6 @@ void nearest_offer(struct nearest *nearest, const char *name);
 /* Appends "; did you mean A, B or C?" to the text in @error, or nothing when no name is near. */
 void nearest_append(const struct nearest *nearest, char *error, size_t error_size);
 
-/* Insertions, deletions, replacements and swaps of neighbours that make @b of @a, letters' case
- * ignored. Texts of NEAREST_LEN or more count as far from everything. */
+/* The insertions, deletions, replacements and swaps of neighbours that turn @a into @b, ignoring
+ * case. Texts of NEAREST_LEN or more count as far from everything. */
 unsigned int nearest_distance(const char *a, const char *b);

@@ -22,7 +22,7 @@ int peer_pidfd(int fd, bool by_socket, uint32_t pid)
 		pidfd = -1;
 	if (pidfd >= 0)
 		return pidfd;
-	/* Of one that has been reaped the socket says ENODATA or EINVAL, by the kernel's version. */
+	/* For a process that was reaped the socket gives ENODATA or EINVAL, by kernel version. */
 	return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? fail(-errno)
 	       : by_socket || errno == ESRCH			     ? -ESRCH
 								     : -errno;

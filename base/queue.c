@@ -1,8 +1,8 @@
 /* queue.c - see queue.h.
  *
- * waker: the consumer sets `sleeping`, then looks at the queue once more; the producer publishes,
- * then looks at `sleeping`.  Both pairs are sequentially consistent, so at least one of them sees
- * the other and no wake-up is lost; the eventfd is level-triggered, so one too many does no harm.
+ * waker: the consumer sets `sleeping`, then checks the queue once more; the producer publishes,
+ * then checks `sleeping`. Both pairs are sequentially consistent, so at least one side sees the
+ * other and no wake-up is lost; the eventfd is level-triggered, so an extra wake-up does no harm.
  */
 #include <errno.h>
 #include <string.h>
@@ -87,7 +87,7 @@ void slot_queue_pop(struct slot_queue *q, uint64_t n)
 	atomic_fetch_add_explicit(&q->consumed, n, memory_order_release);
 }
 
-/* What stands before each record of a byte queue. */
+/* The header of each record of a byte queue. */
 struct byte_record {
 	uint64_t len;
 };

@@ -1,12 +1,12 @@
 /* queue.h - queues between two threads.  Thread: exactly one producer and exactly one consumer.
  *
  *   slot_queue   fixed-size slots, consumed in order in batches
- *   byte_queue   records of any length, each contiguous (the memory is mapped twice, back to back,
- * so that a record never wraps)
+ *   byte_queue   records of any length, each contiguous: the memory is mapped twice, back to back,
+ *                so that a record never wraps
  *
  * Positions are 64-bit and only grow.  The producer writes, then publishes (store-release) once a
  * batch; the consumer loads-acquire.  A `waker` is the eventfd that goes with a queue: the producer
- * makes the system call only when the consumer has said that it sleeps. */
+ * makes the system call only when the consumer sleeps. */
 #pragma once
 
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ int waker_init(struct waker *w);
 void waker_deinit(struct waker *w);
 /* Producer: wakes the consumer if it sleeps or is about to. */
 void waker_wake(struct waker *w);
-/* Consumer: says that it is going to sleep.  Look at the queue once more after this, then poll
+/* Consumer: announces that it is going to sleep. Check the queue once more after this, then poll
  * `fd`. */
 void waker_prepare(struct waker *w);
 /* Consumer: awake again.  @readable: the eventfd was polled readable, and is emptied. */
@@ -43,7 +43,7 @@ void slot_queue_deinit(struct slot_queue *q);
 
 /* Producer: the next free slot, NULL when full.  It counts as filled from here on. */
 void *slot_queue_push(struct slot_queue *q);
-/* false: nothing new, nobody need be woken. */
+/* false: nothing new, no need to wake the consumer. */
 bool slot_queue_publish(struct slot_queue *q);
 /* Producer: position up to which the consumer is done; a slot pushed as the n-th has position n
  * (from 0). */
@@ -85,7 +85,7 @@ void byte_queue_commit(struct byte_queue *q, size_t len);
 void byte_queue_publish(struct byte_queue *q);
 /* Producer: bytes in use. */
 uint64_t byte_queue_used(const struct byte_queue *q);
-/* Consumer: the next record, NULL when there is none.  Good until the release that follows. */
+/* Consumer: the next record, NULL when there is none.  Valid until the next release. */
 const void *byte_queue_next(struct byte_queue *q, size_t *ret_len);
 /* Consumer: gives back everything taken so far. */
 void byte_queue_release(struct byte_queue *q);

@@ -1,8 +1,8 @@
 /* table.h - hash tables: 64-bit key to 64-bit value, bytes to small id, and an index of entries that
  * the owner keeps.  Thread: the owner's only.
  *
- * Keys come from files and processes of strangers, so each table hashes with the process's seed: keys
- * that all meet in one slot cannot be prepared.
+ * Keys come from files and processes of other users, so each table hashes with the process's seed:
+ * keys that all fall into one slot cannot be prepared.
  *
  * Open addressing with linear probing, a power of two of slots, at most 2/3 full, deletion by
  * shifting back (no tombstones).  A value may be a pointer cast by the caller: the table owns
@@ -22,7 +22,8 @@ struct table {
 	uint64_t seed;
 };
 
-/* Bytes of an entry at most: half of the slots were just added and the old ones are still there. */
+/* Largest number of bytes an entry: half of the slots were just added and the old ones still exist.
+ */
 enum { TABLE_ENTRY_BYTES = 9 * sizeof(struct table_slot) / 2 };
 
 void table_deinit(struct table *t);

@@ -147,7 +147,7 @@ static void doubt_map(struct import *im, struct uw_module *module)
 	    stat(uw_module_path(module), &st) < 0 || st.st_mtim.tv_sec <= im->written_at)
 		return;
 	log_verbose("%s: written after the recording", uw_module_path(module));
-	uw_module_set_nameless(module);
+	uw_module_set_no_symbols(module);
 	im->late_maps++;
 }
 

@@ -43,7 +43,7 @@ static struct watched {
 	atomic_uint current, reserved;
 } watched[2];
 
-/* What alternate stacks the program has set; only ever raised. */
+/* The alternate stacks that the program has set; it only grows. */
 static atomic_int stacks;
 enum { STACKS_NONE, STACKS_USED, STACKS_TOO_SMALL };
 
@@ -109,7 +109,7 @@ static uint64_t all_but_faults(void)
 		 bit(SIGTRAP) | bit(SIGABRT));
 }
 
-/* Ours, with the habits that the program chose: does a call go on, and on which stack. */
+/* Our handler, with the flags that the program chose: SA_RESTART and SA_ONSTACK. */
 static int install(const struct watched *w, const struct sigaction *program, int seen)
 {
 	struct sigaction ours = *program;
@@ -132,8 +132,8 @@ static int install(const struct watched *w, const struct sigaction *program, int
 	return real_sigaction(w->signal, &ours, NULL);
 }
 
-/* What is published, in the kernel.  Of threads that do this at the same time, the last one has seen
- * the last of both. */
+/* Sets the published action in the kernel. Of threads that do this at the same time, the last one
+ * has seen the latest of both. */
 static int refresh(const struct watched *w)
 {
 	unsigned current;
@@ -190,7 +190,7 @@ int action_set(int signal, const struct sigaction *action, struct sigaction *old
 		unsigned was = atomic_load(&w->current), now = next;
 
 		wanted = *action; /* @old may be the same memory */
-		/* Whoever has learned of ours by a system call gives back what he found. */
+		/* A program that found our handler by a system call restores it. */
 		if (wanted.sa_sigaction == w->ours)
 			wanted = before;
 		w->slots[next % SLOTS] = wanted;
@@ -334,7 +334,7 @@ void action_stack(size_t size)
 		stack_takes_frame(size, getauxval(AT_MINSIGSTKSZ)) ? STACKS_USED : STACKS_TOO_SMALL;
 	int now = atomic_load(&stacks);
 
-	/* The libc sets its own for threads by no call that comes to us. */
+	/* The libc sets its own handlers for threads without our functions. */
 	if (action_begun(HOOK_SIGNAL))
 		mask_present(LIBC_FIRST, LIBC_LAST);
 	if (wanted <= now)

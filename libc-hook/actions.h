@@ -43,8 +43,8 @@ int action_interrupts(int signal, bool interrupts);
 /* What siginterrupt() asked of the signal()s to come. */
 bool action_has_interrupts(int signal);
 
-/* What the program wants to have called now.  It is told as the kernel would tell it: an action
- * with SA_RESETHAND once. */
+/* The action of the program for this signal, consumed as by the kernel: an action with SA_RESETHAND
+ * once. */
 struct action_taken {
 	action_handler *handler; /* NULL: none */
 	uint64_t mask;		 /* blocked meanwhile, besides what is already */

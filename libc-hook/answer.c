@@ -1,13 +1,13 @@
 /* answer.c - see answer.h.
  *
- * Runs in a signal handler of somebody else's program: system calls only, nothing allocated, no
- * lock, no libc function.  /proc/thread-self rather than /proc/self: after the main thread's
- * pthread_exit() /proc/self/maps reads empty.
+ * Runs in a signal handler of another program: system calls only, no allocation, no lock, no libc
+ * function.  /proc/thread-self rather than /proc/self: after the main thread's pthread_exit()
+ * /proc/self/maps reads empty.
  *
- * Nothing that the process has is changed, but for one moment where it is not dumpable and has
- * consented nevertheless: its mem then belongs to root, and opens while it is dumpable.  (maps
- * always opens.)  No fork() falls into that moment (life.h).  Threads that answer at the same time
- * may undo each other's: hence again. */
+ * No state of the process is changed, except for one moment where it is not dumpable and has opted
+ * in nevertheless: its mem then belongs to root, and can be opened while the process is dumpable.
+ * (maps always opens.)  No fork() falls into that moment (life.h).  Threads that answer at the same
+ * time may undo each other's: hence again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -157,7 +157,7 @@ void hook_answer(const struct hook_config *config)
 
 	if (!config->address_len)
 		return;
-	/* What is not dumpable keeps its memory from others for a reason. */
+	/* A process that is not dumpable hides its memory for a reason. */
 	if (!config->nondumpable && sys1(SYS_prctl, PR_GET_DUMPABLE) != 1)
 		return;
 	how = life_answer();

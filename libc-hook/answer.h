@@ -13,8 +13,8 @@ struct hook_config {
 };
 
 /* Sends this process's maps and mem to the daemon, or does nothing.  Leaves no descriptor behind
- * and errno alone.  Waits for nobody longer than ANSWER_WAIT_MS, and only while the daemon's
- * backlog is full, or another thread forks (LIFE_ANSWER_WAIT_MS). */
+ * and errno alone.  Waits ANSWER_WAIT_MS at most, and only while the daemon's backlog is full, or
+ * another thread forks (LIFE_ANSWER_WAIT_MS). */
 enum { ANSWER_WAIT_MS = 10 };
 void hook_answer(const struct hook_config *config);
 

@@ -2,7 +2,7 @@
  *
  * Whether there is a filter cannot be asked without a system call, and each may be trapped, the one
  * that sets a handler as well.  So the handler is there from the beginning.  (A filter that kills
- * outright cannot be survived: the daemon asks no process under a filter unless it is told to.)
+ * cannot be survived: by default the daemon asks no process under a filter.)
  *
  * Where the program has no handler, a trap is to kill, and by the kernel's own hand: the call is
  * made again with the signal blocked.  That takes no system call, so no filter can be in the way. */

@@ -8,5 +8,6 @@
 /* Set once, before the program runs, and never changed: a call that is trapped in an answer comes
  * back with -ENOSYS; every other SIGSYS does what it would have done without us. */
 void guard_handler(int signal, siginfo_t *info, void *context);
-/* Would a trap be handled in the handler that has @context?  The kernel kills who blocks it. */
+/* Would a trap be handled in the handler that has @context? The kernel kills a thread that blocks
+ * it. */
 bool guard_holds(const void *context);

@@ -1,5 +1,5 @@
-/* hook-proto.h - what a target that consents and the daemon agree on.  Included by both sides;
- * plain constants.
+/* hook-proto.h - the protocol between the daemon and a target that opts in.  Included by both
+ * sides; plain constants.
  *
  *   daemon ── HOOK_SIGNAL, si_code SI_QUEUE, value HOOK_VALUE ──► target (by pidfd)
  *   target ── connect HOOK_SOCKET, one message: 1 byte + SCM_RIGHTS {maps, mem} ──► daemon

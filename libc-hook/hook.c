@@ -1,5 +1,5 @@
-/* hook.c - libperfwind-hook.so: by being loaded into a program it gives that program's consent to
- * be profiled.  Thread: any; hook_handler: signal.
+/* hook.c - libperfwind-hook.so: a program that loads it opts in to profiling.  Thread: any;
+ * hook_handler: signal.
  *
  * It installs a handler for HOOK_SIGNAL, and stands in for the functions that set one, so that a
  * program with its own use for that signal keeps it: the program's handler is called for every
@@ -29,7 +29,7 @@
 
 static struct hook_config config;
 
-/* What would be blocked in the program's handler if the kernel called it, is. */
+/* Blocks the signals that the kernel would block in the program's handler. */
 __attribute__((noinline)) static action_handler *prepare_program(int signal, const void *context)
 {
 	const ucontext_t *uc = context;
@@ -98,7 +98,7 @@ static void choose_socket(bool trusted)
 /* The guard comes first: a filter that was there before the program may trap all that follows. */
 __attribute__((constructor)) static void hook_start(void)
 {
-	/* A program that runs with more rights than who started it takes no word from him. */
+	/* A program with more privileges than its starter ignores the starter's environment. */
 	bool trusted = !getauxval(AT_SECURE), alive;
 	int was = errno;
 	action_function *real = interpose_begin();

@@ -1,11 +1,11 @@
 /* interpose.c - see interpose.h.
  *
- * What is exported here stands before the libc's functions of the same name.  Those are called for
- * every signal but the two that are watched (actions.h); for these the program sees its own actions,
- * set as that function of the libc sets them.  sighold(), sigrelse() and sigpause() only change a
- * mask.  A program that sets a handler by a system call of its own takes the signal away from us: it
- * never answers, and its handler gets the daemon's one request.  (So does sigvec(), which glibc has
- * for old programs only.) */
+ * The functions exported here replace the libc's functions of the same name.  Those are called for
+ * every signal but the two that are watched (actions.h); for these the program sees its own
+ * actions, set as that function of the libc sets them.  sighold(), sigrelse() and sigpause() only
+ * change a mask.  A program that sets a handler by a system call of its own takes the signal away
+ * from us: it never answers, and its handler gets the daemon's one request.  (So does sigvec(),
+ * which glibc has for old programs only.) */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -123,7 +123,7 @@ EXPORTED sighandler_t ssignal(int signal, sighandler_t handler)
 	return set_bsd(REAL_SSIGNAL, signal, handler);
 }
 
-/* What signal() is for programs of -std=c11: once, and calls are interrupted. */
+/* signal() for programs of -std=c11: the handler runs once, and calls are interrupted. */
 static sighandler_t set_sysv(enum real which, int signal, sighandler_t handler)
 {
 	setter *real;

@@ -32,7 +32,7 @@ static struct life {
 static void (*new_life)(bool undo);
 static atomic_int forked_by_libc; /* the pid of the child */
 
-/* What a libc may lack: a weak name that is not there is NULL. */
+/* Functions that a libc may lack: a weak symbol that is missing is NULL. */
 #pragma weak pthread_getcpuclockid
 #pragma weak __register_atfork
 #pragma weak pthread_atfork

@@ -1,5 +1,5 @@
-/* life.h - whose memory this is, and how fork() and answers keep apart.  Thread: any; life_answer:
- * signal.
+/* life.h - the owner of this memory, and the exclusion of fork() and answers.  Thread: any;
+ * life_answer: signal.
  *
  * A child of vfork() runs in its parent's memory with descriptors and signal actions of its own; a
  * child of fork() has all of its own, and copies of what was open for an answer in another thread.
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* How long fork() waits for an answer, which itself waits for nobody as long as that. */
+/* How long fork() waits for an answer, which itself never waits as long. */
 enum { LIFE_FORK_WAIT_MS = 1000, LIFE_ANSWER_WAIT_MS = 10 };
 
 /* In the program's first thread, before it runs.  @leftovers is called in a child of fork() when we

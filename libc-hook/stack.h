@@ -14,7 +14,7 @@ enum {
 	STACK_TO_LOOK = 512,
 	/* What an answer takes, and the handler of a trap in it. */
 	STACK_TO_ANSWER = 1024,
-	/* Kernels before 5.14 do not tell on x86; they know no AMX. */
+	/* Kernels before 5.14 do not report it on x86; they know no AMX. */
 	STACK_FRAME_UNTOLD = 4096,
 	/* AMX: tile data, a part of AT_MINSIGSTKSZ, but not of the frame of a process that has not
 	 * asked for it by arch_prctl(); that call, and sigaltstack() after it, fail where an alternate

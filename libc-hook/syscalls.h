@@ -2,7 +2,7 @@
  * The libc's wrappers write errno and may be cancellation points; this does neither.  Returns
  * -errno on failure, as the kernel does.
  *
- * All are made by one instruction, so that who handles SIGSYS can tell ours from the program's by
+ * All use one instruction, so that the handler of SIGSYS can distinguish them from the program's by
  * the address behind it (si_call_addr). */
 #pragma once
 

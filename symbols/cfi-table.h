@@ -8,7 +8,7 @@
 /* The result of a search for call frame information, and of running it (unwinder/cfi.h). */
 enum cfi_result {
 	CFI_OK,
-	CFI_NONE,     /* nothing is said of the address */
+	CFI_NONE,     /* no information about the address */
 	CFI_BAD,      /* damaged or unsupported */
 	CFI_NEED_REG, /* a register that is not known at this frame */
 	CFI_MEMORY,   /* an address that cannot be read */
@@ -33,19 +33,20 @@ enum {
 	PE_INDIRECT = 0x80,
 	PE_OMIT = 0xff,
 };
-/* A number in the format of @encoding, without what is to be added to it. */
+/* A number in the format of @encoding, without its base. */
 uint64_t cfi_pointer(struct cursor *c, uint8_t encoding);
 
 /* Finds the search table of @image, once it is loaded (image.c). */
 void cfi_table_init(struct uw_image *image);
-/* True when there is one, and what it leads to. */
+/* Is there a search table, and the .eh_frame that it points to? */
 static inline bool cfi_has_table(const struct uw_image *image)
 {
 	return image->table.n && image->eh_frame.data;
 }
-/* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (cfi_fde_read
- * tells). */
+/* By the search table: the offset in .eh_frame of the FDE that may cover @vaddr (see cfi_fde_read).
+ */
 enum cfi_result cfi_table_find(const struct uw_image *image, uint64_t vaddr, uint32_t *ret_offset);
-/* Asks for what a search reads first, and for what it reads then: to be called one after the other. */
+/* Prefetch the memory that a search reads first, and then the memory that it reads next: call one
+ * after the other. */
 void cfi_table_prefetch_slice(const struct uw_image *image, uint64_t vaddr);
 void cfi_table_prefetch_entries(const struct uw_image *image, uint64_t vaddr);

@@ -114,7 +114,7 @@ static bool v0_parse_base62(struct v0 *r, uint64_t *ret_value)
 	return true;
 }
 
-/* @tag and a number that then is one more, or nothing: 0. */
+/* @tag and a number, which counts one more; 0 without the tag. */
 static bool v0_parse_optional(struct v0 *r, char tag, uint64_t *ret_value)
 {
 	*ret_value = 0;
@@ -304,7 +304,7 @@ static bool v0_put_lifetime(struct v0 *r, uint64_t index)
 	return v0_put(r, name, 2);
 }
 
-/* "for<'a, 'b> " for the "G" of what follows; the caller takes them off r->bound again. */
+/* "for<'a, 'b> " for a "G"; the caller subtracts its lifetimes from r->bound afterwards. */
 static bool v0_parse_binder(struct v0 *r, uint64_t *ret_n)
 {
 	if (!v0_parse_optional(r, 'G', ret_n) || *ret_n > V0_BOUND_MAX ||
@@ -328,8 +328,8 @@ static bool v0_parse_binder(struct v0 *r, uint64_t *ret_n)
 
 /* ---- v0: references ---- */
 
-/* "B" offset: what stood there stands here too.  Back only, so that none leads to itself; the
- * budget and the depth do the rest. */
+/* "B" offset: repeats the text at that offset. Backwards only, so that no reference leads to
+ * itself; the budget and the depth limit the rest. */
 static bool parse_reference(struct v0 *r,
 			    bool (*parse)(struct v0 *r, bool in_value, bool *ret_open),
 			    bool in_value, bool *ret_open)
@@ -413,7 +413,7 @@ static bool parse_nested(struct v0 *r, bool in_value)
 	return v0_puts(r, "#") && v0_put_number(r, id.disambiguator) && v0_puts(r, "}");
 }
 
-/* "M" and "X" name the place of the impl first: of no use to a reader. */
+/* "M" and "X" name the place of the impl first, which a reader does not need. */
 static bool parse_impl(struct v0 *r, char tag)
 {
 	uint64_t disambiguator;
@@ -566,7 +566,7 @@ static bool parse_dyn(struct v0 *r)
 	return true;
 }
 
-/* What a binder may stand before. */
+/* The types that a binder may precede. */
 static bool parse_bound(struct v0 *r, bool (*parse)(struct v0 *r))
 {
 	uint64_t outer = r->bound, n;
@@ -728,7 +728,7 @@ static bool is_hash(const char *part, size_t len)
 	return len == 17 && part[0] == 'h' && strspn(part + 1, "0123456789abcdef") >= 16;
 }
 
-/* "$LT$" and its like; the bytes used, 0: none such. */
+/* "$LT$" and other escapes; the bytes used, 0: no escape. */
 static size_t put_escape(struct uw_text *text, const char *p, size_t len)
 {
 	static const char *const escapes[][2] = {{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"},

@@ -2,13 +2,13 @@
  *
  * C++ by libiberty (linked from libiberty.a; its cp-demangle.c is GPL-2+ with the exception that
  * allows linking into programs of any licence).  Its allocating forms exit() when memory is short,
- * so the callback form is used, which holds no memory.  Rust and D are done here: libiberty has no
- * callback form for D, and for Rust one that a name of thirty bytes keeps busy for years (a binder
- * of 62^8 lifetimes).
+ * so the callback form is used, which allocates nothing. Rust and D are demangled here: libiberty
+ * has no callback form for D, and its form for Rust can run for years on a name of thirty bytes (a
+ * binder of 62^8 lifetimes).
  *
  * A name comes from the target.  A hundred bytes of substitutions can stand for more text than
- * there are atoms: when the room is full, the callback leaves by longjmp.  Input over a limit stays
- * as it is, and the depth of the recursion is limited by libiberty itself. */
+ * there are atoms: when the room is full, the callback leaves by longjmp.  Input over a limit is
+ * not demangled, and libiberty itself limits the depth of its recursion. */
 #include <libiberty/demangle.h>
 #undef ARRAY_SIZE /* ours is the same */
 #include <setjmp.h>
@@ -168,8 +168,7 @@ static bool is_word(const char *text, size_t len)
 	return len > 0;
 }
 
-/* How much of the name stands before "@VERSION" or "@@VERSION"; a JIT's "f@file.js:3" is no such
- * thing. */
+/* The length of the name before "@VERSION" or "@@VERSION"; a JIT's "f@file.js:3" has no version. */
 static size_t without_version(const char *name, size_t len)
 {
 	const char *at = strchr(name, '@'), *version;
@@ -203,7 +202,7 @@ static void end_text(struct uw_text *text)
 	text->to[text->len] = 0;
 }
 
-/* Rust's older names are C++ names with a hash at the end, so Rust is asked first. */
+/* Rust's older names are C++ names with a hash at the end, so Rust is tried first. */
 static bool demangle_into(const char *name, struct uw_text *text)
 {
 	static bool (*const languages[])(const char *name, struct uw_text *text) = {

@@ -3,7 +3,7 @@
  * Every number in an image is a claim.  A claim of size is compared with the size of the file
  * before memory is taken for it, so that a few bytes cannot ask for gigabytes; a file that shrinks
  * meanwhile gives short reads, which are -EBADMSG; one that is rewritten gives other bytes, which
- * are checked as any. */
+ * are checked like all others. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,7 +55,7 @@ static int unpack_zstd(const uint8_t *from, size_t from_len, uint8_t *to, size_t
 }
 #endif
 
-/* What a method can gain at most: deflate about 1032 to 1, zstd a block of 128 KiB out of 4 bytes. */
+/* The largest gain of a method: deflate about 1032 to 1, zstd a block of 128 KiB from 4 bytes. */
 struct method {
 	uint64_t gain;
 	int (*unpack)(const uint8_t *from, size_t from_len, uint8_t *to, size_t len);
@@ -305,7 +305,7 @@ static enum uw_arch arch_of(const Elf64_Ehdr *eh)
 	}
 }
 
-/* Which virtual address the image's first byte has: the segment that begins at offset 0 says it. */
+/* The virtual address of the image's first byte, from the segment that begins at offset 0. */
 static int find_first_vaddr(struct uw_elf *elf)
 {
 	for (size_t i = 0; i < elf->n_phdrs; i++) {

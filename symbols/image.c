@@ -88,7 +88,7 @@ static int64_t table_word(const struct uw_table *table, size_t i, size_t half)
 	return word;
 }
 
-/* Of a table that is not sorted whatever comes out is an entry of it, too. */
+/* In a table that is not sorted, the result is some entry of it. */
 static void table_slice(struct uw_table *table)
 {
 	int64_t first = table_word(table, 0, 0);
@@ -290,7 +290,7 @@ static int load_eh_frame(const struct uw_elf *elf, struct uw_image *image)
 				       &image->eh_frame));
 }
 
-/* Rarely needed: one that cannot be had must not cost the .eh_frame. */
+/* Rarely needed: a failure must not lose the .eh_frame. */
 static int load_debug_frame(const struct uw_elf *elf, struct uw_image *image)
 {
 	const Elf64_Shdr *section = uw_elf_section(elf, ".debug_frame");
@@ -307,8 +307,8 @@ static int load_debug_frame(const struct uw_elf *elf, struct uw_image *image)
 	return r == -ENOMEM ? trace(r) : 0;
 }
 
-/* What was stripped off: linkers put no .eh_frame into programs that are built without unwind tables
- * for the run time, and their .debug_frame goes with the debug information. */
+/* A stripped .debug_frame: linkers put no .eh_frame into programs that are built without unwind
+ * tables, and their .debug_frame moves to the separate debug file. */
 static int load_separate(const struct uw_elf *elf, const char *path, struct uw_source *source,
 			 struct uw_image *image)
 {

@@ -1,5 +1,5 @@
-/* image.h - what a loaded module's unwind half holds.  Private to unwinder/.
- * Thread: filled by the loader (elf.c), then immutable and read by the engines. */
+/* image.h - the unwind half of a loaded module. For symbols/ and unwinder/. Thread: filled by the
+ * loader, then immutable and read by the engines. */
 #pragma once
 
 #include "symbols/module.h"
@@ -41,8 +41,8 @@ struct uw_image {
 	bool more;
 };
 
-/* Adds to the bytes that a module's unwind half holds, until it is dropped: what an engine keeps
- * for it.  Thread: unwinder. */
+/* Adds to the bytes of a module's unwind half, until it is dropped: memory that an engine keeps for
+ * it.  Thread: unwinder. */
 void uw_module_count_unwind(struct uw_module *module, size_t bytes);
 /* The image of a module whose unwind half is READY, else NULL. */
 const struct uw_image *uw_module_image(const struct uw_module *module);

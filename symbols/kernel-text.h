@@ -3,6 +3,6 @@
 
 #include "base/util.h"
 
-/* The address of _text, from the first lines of /proc/kallsyms in @fd, which stands at its start
- * again afterwards.  0: not told, or hidden. */
+/* The address of _text, from the first lines of /proc/kallsyms in @fd, whose position is reset to
+ * the start. 0: absent, or hidden. */
 uint64_t kernel_text_start(int fd);

@@ -21,7 +21,7 @@
 #include "symbols/lines.h"
 #include "symbols/names.h"
 
-/* Within the 256 MiB that the process gives itself (DESIGN.md 8), with room for the rest. */
+/* Within the 256 MiB that the process may use, with room for the rest. */
 #define DEBUG_BYTES_MAX (144ull << 20)
 enum { NAME_BYTES = 2048 };
 
@@ -89,7 +89,7 @@ static int by_unit_low(const void *left, const void *right)
 	return a->low < b->low ? -1 : a->low > b->low;
 }
 
-/* What cannot be had is left out: some lines are better than none. */
+/* Units that cannot be read are left out: some lines are better than none. */
 static void build_units(struct uw_cu_index *index, Dwarf *dwarf)
 {
 	Dwarf_Off at = 0, next;
@@ -158,7 +158,7 @@ enum {
 struct range {
 	uint64_t low, high;
 	Dwarf_Off die;
-	uint32_t order; /* of the walk: what encloses comes first; then: index of the parent */
+	uint32_t order; /* of the walk: enclosing DIEs come first; later: index of the parent */
 };
 
 struct uw_unit_calls {
@@ -183,7 +183,7 @@ void uw_calls_deinit(struct uw_calls *calls)
 	calls->n_ranges = 0;
 }
 
-/* ---- what to look into ---- */
+/* ---- DIEs that may hold code ---- */
 
 enum holds { HOLDS_NOTHING, HOLDS_FUNCTIONS, HOLDS_CODE, IS_CALL };
 
@@ -441,8 +441,8 @@ static void lines_freep(struct uw_lines **lines)
 	uw_lines_free(*lines);
 }
 
-/* Is a section of this name asked for anything here?  Where variables live, what macros there are
- * and look-ups by name are a third of all DWARF. */
+/* Is a section of this name needed? Places of variables, macros and look-ups by name are a third of
+ * all DWARF. */
 static bool is_needed(const char *name)
 {
 	static const char *const others[] = {"loc",	"macro", "macinfo", "pub",
@@ -462,7 +462,7 @@ static bool is_debug_section(const struct uw_elf *elf, const Elf64_Shdr *shdr)
 	       is_needed((const char *)elf->names + shdr->sh_name);
 }
 
-/* What libdw will hold of it; 0: no DWARF.  The old .zdebug_ sections are not taken. */
+/* The bytes that libdw will hold; 0: no DWARF. The old .zdebug_ sections are not used. */
 static uint64_t debug_bytes(const struct uw_elf *elf)
 {
 	const Elf64_Shdr *info = uw_elf_section(elf, ".debug_info");
@@ -488,7 +488,7 @@ static uint64_t debug_bytes(const struct uw_elf *elf)
 	return sum;
 }
 
-/* What is not needed is said to have no bytes, in our copy of its header: libdw would read and
+/* Gives a section that is not needed no bytes, in our copy of its header: libdw would read and
  * inflate it. */
 static void hide_section(Elf_Scn *scn, GElf_Shdr *shdr)
 {
@@ -497,7 +497,8 @@ static void hide_section(Elf_Scn *scn, GElf_Shdr *shdr)
 	(void)gelf_update_shdr(scn, shdr);
 }
 
-/* libdw 0.188 takes it that its string sections end in a NUL.  The data is our copy: make it so. */
+/* libdw 0.188 assumes that its string sections end in a NUL. The data is our copy, so we write one.
+ */
 static void end_string(Elf_Scn *scn)
 {
 	Elf_Data *data = elf_rawdata(scn, NULL);
@@ -644,7 +645,7 @@ static uint32_t number_of(Dwarf_Die *die, unsigned name)
 		       : 0;
 }
 
-/* Where the call stands that @inlined replaced. */
+/* The source line of the call that @inlined replaced. */
 static const char *call_site(Dwarf_Die *cu, Dwarf_Die *inlined, uint32_t *ret_line)
 {
 	uint32_t file = number_of(inlined, DW_AT_call_file);
@@ -670,7 +671,7 @@ static const char *line_of(Dwarf_Die *cu, uint64_t address, uint32_t *ret_line)
 	return dwarf_linesrc(line, NULL, NULL);
 }
 
-/* Compilers are often given relative names; what they are relative to is the unit's. */
+/* Compilers are often given relative names; the unit has the directory. */
 static const char *absolute(Dwarf_Die *cu, const char *file, char *to, size_t size)
 {
 	Dwarf_Attribute attr;

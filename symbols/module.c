@@ -179,7 +179,7 @@ static bool layout_equal(const struct uw_layout *a, const struct uw_layout *b)
 	return true;
 }
 
-/* The same with a layout that is read already, and consumed. */
+/* check_layout() with a layout that was read already, and is consumed. */
 static int adopt_layout(struct uw_module *module, struct uw_layout *consumed,
 			const struct uw_layout **ret_layout)
 {
@@ -251,7 +251,7 @@ static void publish(_Atomic int *state, int r)
 			      memory_order_release);
 }
 
-void uw_module_set_nameless(struct uw_module *module)
+void uw_module_set_no_symbols(struct uw_module *module)
 {
 	if (uw_module_symbol_state(module) != UW_MODULE_READY)
 		publish(&module->symbol_state, -EIO);
@@ -261,7 +261,7 @@ void uw_module_set_unreadable(struct uw_module *module)
 {
 	if (uw_module_unwind_state(module) != UW_MODULE_READY)
 		publish(&module->unwind_state, -EIO);
-	uw_module_set_nameless(module);
+	uw_module_set_no_symbols(module);
 }
 
 void uw_module_set_unresponsive(struct uw_module *module)
@@ -286,7 +286,7 @@ bool uw_module_wants_separate(const struct uw_module *module)
 	return atomic_load_explicit(&module->wants_separate, memory_order_relaxed);
 }
 
-/* True when the half may be freed now: it is published, or it failed and may be tried anew. */
+/* True when the half may be freed now: it is published, or it failed and may be loaded again. */
 static bool drop(_Atomic int *state)
 {
 	int s = atomic_load_explicit(state, memory_order_acquire);
@@ -361,7 +361,7 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 	return trace(r);
 }
 
-/* What a load came to: the half (consumed, NULL when @r < 0) and its state. */
+/* Publishes the result of a load: the half (consumed, NULL when @r < 0) and its state. */
 static void publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
 {
 	if (symbols)
@@ -509,7 +509,7 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 		uw_symbols_pack(module->symbols, to);
 }
 
-/* As module.c takes it from a file: nothing computed from it wraps. */
+/* As layout_new() accepts it from a file: nothing computed from it wraps. */
 static bool segment_fits(const struct uw_segment *s)
 {
 	return s->filesz <= s->memsz && s->offset <= UINT64_MAX / 2 && s->memsz <= UINT64_MAX / 2 &&

@@ -3,9 +3,8 @@
  *
  * Thread: load functions run on the loader thread, one module by one thread at a time.  The unwind
  * half is published by a store-release of the state and read by the unwinder thread; it is dropped
- * only by that thread (uw_engine_drop).  The symbol half is
- * published the same way and read by the main thread, which alone drops it.  Both halves are
- * immutable once published.
+ * only by that thread (uw_engine_drop). The symbol half is published the same way, and read and
+ * dropped by the main thread only.  Both halves are immutable once published.
  *
  * Files are never mapped: a target that truncates its binary would kill us by SIGBUS.  Needed
  * sections are read into our memory within bounds (libelf without mmap). */
@@ -57,7 +56,7 @@ enum uw_module_kind uw_module_kind(const struct uw_module *module);
 const char *uw_module_path(const struct uw_module *module);
 /* As given, or as found by loading.  len 0: none.  Main thread, after READY. */
 const struct uw_build_id *uw_module_build_id(const struct uw_module *module);
-/* A small number, unique in the life of the process and never used again. */
+/* A small number, unique in the process and never reused. */
 uint32_t uw_module_serial(const struct uw_module *module);
 size_t uw_module_bytes(const struct uw_module *module); /* memory held, both halves */
 /* Does its image keep a descriptor of the file?  Any thread. */
@@ -73,9 +72,9 @@ enum uw_module_state uw_module_symbol_state(const struct uw_module *module);
 bool uw_module_want_unwind(struct uw_module *module);
 bool uw_module_want_symbols(struct uw_module *module);
 
-/* CFI in a separate debug file.  An engine that finds none for an address, of a module whose image has
- * `more`, wants it and ends PENDING.  Who takes its answers then has uw_engine_renew() drop the half,
- * and orders it as any other; that load reads the debug file, and so do all later ones.  Any thread. */
+/* CFI in a separate debug file. An engine that finds no CFI for an address, of a module whose image
+ * has `more`, sets this and ends PENDING. Its caller then drops the half by uw_engine_renew() and
+ * orders a load; that load reads the debug file, and so do all later ones. Any thread. */
 void uw_module_want_separate(struct uw_module *module);
 bool uw_module_wants_separate(const struct uw_module *module);
 
@@ -90,14 +89,14 @@ struct uw_source {
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */
 	bool lone;
-	/* Who loads can load again: a separate debug file is read for CFI when a stack needs it
+	/* The caller can load again: a separate debug file is read for CFI when a stack needs it
 	 * (uw_module_want_separate), not at once. */
 	bool later;
 	/* Opens another file for separate debug information, as the target sees it; < 0 when there
 	 * is none. NULL: open(2). */
 	int (*open)(struct uw_source *source, const char *path);
-	/* The first of @n that can be opened, and its number, where one question for all is cheaper.
-	 * NULL: by open. */
+	/* Opens the first of @n that can be opened and gives its number, where one request for all
+	 * is cheaper. NULL: use open. */
 	int (*open_first)(struct uw_source *source, const char *const *paths, size_t n,
 			  size_t *ret_index);
 };
@@ -109,13 +108,14 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source);
 /* Loads .symtab, .dynsym and .gnu_debugdata (and a separate debug file by build id or debuglink)
  * into one sorted index.  For JIT modules @source->fd is the perf map text. */
 int uw_module_load_symbols(struct uw_module *module, struct uw_source *source);
-/* Without a load: the file cannot be had.  Sets both halves that are not READY to UNREADABLE. */
+/* Without a load, because the file cannot be opened: sets both halves that are not READY to
+ * UNREADABLE. */
 void uw_module_set_unreadable(struct uw_module *module);
-/* The same of the symbols alone: the other half may come, or come again, without them. */
-void uw_module_set_nameless(struct uw_module *module);
-/* Both because its file did not answer in time; a later load may still succeed. */
+/* The same for the symbols alone: the other half may be loaded without them. */
+void uw_module_set_no_symbols(struct uw_module *module);
+/* Both, because the file did not answer in time; a later load may still succeed. */
 void uw_module_set_unresponsive(struct uw_module *module);
-/* Is that why it cannot be unwound?  Any thread. */
+/* Is this the reason why it cannot be unwound? Any thread. */
 bool uw_module_unresponsive(const struct uw_module *module);
 
 struct packer;
@@ -148,9 +148,10 @@ bool uw_module_has_symbols(const struct uw_module *module);
 
 /* Inlined calls and lines of one address, from DWARF; loader thread only.  Calls @line innermost
  * first: demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0:
- * that many; -ENODATA: the module has no DWARF at all, there is no use to ask again. */
+ * that many; -ENODATA: the module has no DWARF; do not ask again. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
 		    void (*line)(void *arg, const char *function, const char *file, uint32_t line),
 		    void *arg);
-/* Closes what the calls above keep open (counted in uw_module_bytes); loader thread. */
+/* Closes the DWARF that uw_module_lines() keeps open (counted in uw_module_bytes); loader thread.
+ */
 void uw_module_drop_lines(struct uw_module *module);

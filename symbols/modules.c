@@ -1,11 +1,12 @@
 /* modules.c - see modules.h.
  *
- *   keys      hash -> chain of keys; a key is the bytes of a build id, of a file's device, inode
- * and generation, or (when nothing else is known) of a path.  Many keys may lead to one entry.
+ *   keys      hash -> list of keys; a key is the bytes of a build id, of a file's device, inode and
+ *             generation, or (when nothing else is known) of a path.  Several keys may lead to one
+ *             entry.
  *   entries   one a module, in a list by last use
  *
- * A build id says most: it wins over the inode (a file may be written anew in place), which wins
- * over the path.  Compared are the bytes, never hashes alone: a target may choose its build id. */
+ * A build id has priority over the inode (a file may be rewritten in place), which has priority
+ * over the path. The bytes are compared, never hashes alone: a target may choose its build id. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #include "symbols/parts.h"
 
 enum {
-	MODULES_MAX = 16384, /* beyond it modules that nobody else holds go */
+	MODULES_MAX = 16384, /* beyond it, modules without other references are dropped */
 	KEYS_MAX = 64, /* of one entry: one build id at more places than that is looked up by it
 			  alone */
 	PRUNE_STEPS = 64,
@@ -172,7 +173,7 @@ static void entry_free(struct uw_modules *modules, struct entry *e)
 	free(e);
 }
 
-/* The oldest that nobody but the set holds: its processes are gone. */
+/* The oldest entry without other references: its processes are gone. */
 static void prune(struct uw_modules *modules)
 {
 	struct entry *e = modules->oldest;
@@ -253,7 +254,7 @@ static struct entry *find_entry(const struct uw_modules *modules, const struct u
 		if (!key)
 			return NULL;
 		known = uw_module_build_id(key->entry->module);
-		/* another build id in the same inode: the file was written anew */
+		/* another build id in the same inode: the file was rewritten */
 		return id->build_id.len && known->len ? NULL : key->entry;
 	}
 	if (id->build_id.len)
@@ -329,7 +330,7 @@ int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const c
 	return 0;
 }
 
-/* The keys by inode and path of @from lead to @to from now on: both are the same image. */
+/* Moves the keys by inode and path of @from to @to: both are the same image. */
 static void give_keys(struct entry *from, struct entry *to)
 {
 	struct key *next;
@@ -402,7 +403,7 @@ void uw_modules_count(const struct uw_modules *modules, struct uw_modules_held *
 		add_held(e->module, ret_held);
 }
 
-/* As far as it can be dropped: the unwind half has an owner of its own. */
+/* Only the part that can be dropped: the unwind half has an owner of its own. */
 static size_t droppable(const struct uw_modules_held *held, const struct uw_modules_limit *limit)
 {
 	return held->symbols + (limit->drop_unwind ? held->unwind : 0);

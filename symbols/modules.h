@@ -17,10 +17,10 @@ struct uw_modules;
 int uw_modules_new(struct uw_modules **ret_modules);
 struct uw_modules *uw_modules_free(struct uw_modules *modules);
 /* The module of a mapping, made if new.  Returns a new reference.  @id may be NULL: by path alone.
- * The set forgets old modules that nobody else holds once it knows 16,384. */
+ * With 16,384 modules the set drops old ones that have no other references. */
 int uw_modules_get(struct uw_modules *modules, const char *path, const struct uw_file_id *id,
 		   struct uw_module **ret_module);
-/* After a load: joins what the image's own build id says. */
+/* After a load: joins modules by the image's own build id. */
 int uw_modules_loaded(struct uw_modules *modules, struct uw_module *module);
 /* A module of its own (vDSO, JIT area), not shared by key. */
 int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const char *path,
@@ -30,18 +30,18 @@ int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const c
 void uw_modules_touch(struct uw_modules *modules, struct uw_module *module);
 /* Memory held by all. */
 size_t uw_modules_bytes(const struct uw_modules *modules);
-/* By half, and the descriptors that images keep.  What an open DWARF holds is not among it. */
+/* By half, and the descriptors that images keep. Without the memory of an open DWARF. */
 struct uw_modules_held {
 	size_t unwind, symbols, files;
 };
 void uw_modules_count(const struct uw_modules *modules, struct uw_modules_held *ret_held);
 
-/* What the halves of all modules may hold.  The rest of 64 MiB is for the engine's own caches and
- * for what a stack loads before the next look. */
+/* The limit for the halves of all modules. The rest of 64 MiB is for the engine's own caches and
+ * for modules that a stack loads before the next check. */
 enum { UW_MODULES_BYTES = 58 << 20 };
 /* Modules over a limit: the least recently used are dropped, both halves, until those that are left
- * are within it.  They are loaded again when they are needed again: what an address means (the
- * layout) stays, and a file that is another one by then is not taken for it. */
+ * are within it.  They are loaded again when they are needed again: the meaning of addresses (the
+ * layout) stays, and a file that was replaced meanwhile is rejected. */
 struct uw_modules_limit {
 	size_t bytes;
 	size_t files; /* descriptors that images keep for engines that read the file */

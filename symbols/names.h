@@ -3,8 +3,8 @@
 
 #include "base/util.h"
 
-/* Thread: any.  Writes the demangled form of a C++, Rust or D name, or the name itself where it is
- * none of these, into @to (always with a NUL, cut at @size).  Time and memory are bounded. */
+/* Thread: any.  Writes the demangled form of a C++, Rust or D name, or any other name itself, into
+ * @to (always with a NUL, cut at @size).  Time and memory are bounded. */
 void uw_demangle(const char *name, char *to, size_t size);
 
 /* The kernel's text symbols.  Thread: main.  Names only; addresses never leave. */

@@ -49,7 +49,7 @@ static inline bool uw_build_id_equal(const struct uw_build_id *a, const struct u
 }
 
 /* ---- image.c ---- */
-/* @segments of @layout are borrowed by the image.  @all: with what a separate debug file says. */
+/* @segments of @layout are borrowed by the image.  @all: with the CFI of a separate debug file. */
 int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
 		 struct uw_source *source, bool all, struct uw_image **ret_image);
 /* Of sections that were read already (@sections: eh_frame_hdr, eh_frame, debug_frame; their data is

@@ -1,5 +1,5 @@
-/* symbols.h - an index of names by address.  Private to unwinder/.
- * Thread: built by the loader; then immutable and read by main. */
+/* symbols.h - an index of names by address. Private to symbols/. Thread: built by the loader; then
+ * immutable and read by main. */
 #pragma once
 
 #include "symbols/module.h"
@@ -17,12 +17,12 @@ bool uw_symbols_full(const struct uw_symbols *symbols);
 
 struct packer;
 struct cursor;
-/* As bytes for another process of ours, and back: checked as foreign ones.  -EBADMSG, -ENOMEM. */
+/* As bytes for another process of ours, and back: checked as foreign bytes.  -EBADMSG, -ENOMEM. */
 void uw_symbols_pack(const struct uw_symbols *symbols, struct packer *to);
 int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols);
 
 /* ---- building ---- */
-/* How good a name is; of several at one address the greatest stays. */
+/* The quality of a name; of several names at one address the highest rank is kept. */
 enum uw_symbol_rank {
 	UW_RANK_LOCAL = 1,
 	UW_RANK_WEAK = 2,
@@ -49,7 +49,7 @@ enum {
 };
 
 void uw_symbols_builder_deinit(struct uw_symbols_builder *b);
-/* Copies the name, cut at @len.  What is beyond the limits is left out.  -ENOMEM. */
+/* Copies the name, cut at @len. Names beyond the limits are left out. -ENOMEM. */
 int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
 		   size_t len, int rank);
 /* Sorts, keeps one name an address, packs.  The builder is empty after. */
@@ -58,8 +58,8 @@ int uw_symbols_build(struct uw_symbols_builder *b, struct uw_symbols **ret_symbo
 int uw_symbols_build_latest(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols);
 
 /* ---- sources ---- */
-/* symtab.c.  @path: where the image stands for the target, for the debug file next to it. */
+/* symtab.c. @path: the image's path for the target, to find the debug file next to it. */
 int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
 		      struct uw_source *source, struct uw_symbols **ret_symbols);
-/* perfmap.c.  The text of a perf map, or a jitdump: told apart by the magic number. */
+/* perfmap.c.  The text of a perf map, or a jitdump: distinguished by the magic number. */
 int uw_symbols_of_jit(int fd, struct uw_symbols **ret_symbols);

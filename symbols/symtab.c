@@ -338,7 +338,7 @@ static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
 	return 0;
 }
 
-/* Whether anything was found is told by b->n.  The stubs go with .dynsym, by which they are named. */
+/* b->n shows whether a symbol was found. The stubs go with .dynsym, which names them. */
 static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uint32_t type)
 {
 	for (size_t i = 0; i < elf->n_shdrs; i++) {
@@ -543,7 +543,7 @@ int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, 
 	_cleanup_(uw_symbols_builder_deinit) struct uw_symbols_builder b = {.layout = layout};
 	int r;
 
-	if (elf->wide) { /* 32-bit programs are not unwound, so nobody asks */
+	if (elf->wide) { /* 32-bit programs are not unwound: their symbols are not needed */
 		r = add_all(&b, elf, path, source);
 		if (r < 0)
 			return trace(r);

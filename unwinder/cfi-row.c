@@ -495,7 +495,7 @@ struct quick_run {
 	const uint8_t *rest;		 /* of the program, behind the row */
 	int64_t data_align;
 	unsigned n_remembered;
-	bool has_ended; /* it told of a whole epilogue */
+	bool has_ended; /* a row of a whole epilogue was seen */
 };
 
 /* Numbers of up to three bytes (a frame of 90 KB); no others are met here in compiled code.  What is
@@ -619,7 +619,8 @@ static inline const uint8_t *quick_advance(unsigned op, const uint8_t *p, const 
 	return p + len;
 }
 
-/* Runs up to the first advance by more than @left.  false: not told here.
+/* Runs up to the first advance by more than @left. false: an operation that is not implemented
+ * here.
  *
  *   signed    -128 .. -65   -64 .. -1      0 .. 63      64 .. 127
  *             OFFSET        RESTORE        others       ADVANCE_LOC: every other one  */

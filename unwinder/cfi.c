@@ -9,7 +9,7 @@ static const struct uw_section *cfi_section(const struct uw_image *image, bool d
 	return debug_frame ? &image->debug_frame : &image->eh_frame;
 }
 
-/* A pointer at the cursor; what is not absolute or relative to itself is refused. */
+/* A pointer at the cursor: absolute or relative to itself, others are refused. */
 static uint64_t read_pointer(struct cursor *c, uint8_t encoding, const uint8_t *section,
 			     uint64_t section_vaddr)
 {
@@ -67,7 +67,7 @@ enum cfi_result cfi_record(const struct uw_section *section, uint32_t offset, si
 	return result;
 }
 
-/* What an augmentation string beginning with 'z' announces. */
+/* The data that an augmentation string beginning with 'z' announces. */
 static bool cie_augmentation(struct cfi_cie *cie, const char *text, struct cursor *c)
 {
 	size_t len = cursor_uleb(c);
@@ -100,7 +100,7 @@ static bool cie_augmentation(struct cfi_cie *cie, const char *text, struct curso
 		case 'G': /* aarch64: tagged stack */
 			break;
 		default:
-			return false; /* what follows it, a pointer encoding too, cannot be told */
+			return false; /* the meaning of what follows it is unknown */
 		}
 	}
 	return !d.bad;
@@ -148,7 +148,7 @@ static enum cfi_result cie_read(const struct uw_section *section, bool debug_fra
 	return CFI_OK;
 }
 
-/* The same through those that are known. */
+/* The same, through the cache of CIEs. */
 static enum cfi_result cie_get(const struct uw_section *section, bool debug_frame, uint64_t offset,
 			       struct cfi_cies *cies, uint32_t serial, struct cfi_cie *cie)
 {
@@ -171,11 +171,11 @@ static enum cfi_result cie_get(const struct uw_section *section, bool debug_fram
 	return CFI_OK;
 }
 
-/* What nearly every FDE is: in .eh_frame, of 32 bits, its addresses relative to themselves.
+/* The form of nearly every FDE: in .eh_frame, of 32 bits, its addresses relative to themselves.
  *
  *   [length u32][CIE, back from here u32][begin s32][size s32][n < 128][n bytes][program]
  *
- * false: another, or a bad one. */
+ * false: another form, or damaged. */
 static bool fde_usual(const struct uw_section *section, uint32_t offset, struct cfi_cies *cies,
 		      uint32_t serial, struct cfi_fde *fde)
 {

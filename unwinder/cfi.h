@@ -5,8 +5,8 @@
  *   .eh_frame       [CIE][FDE][FDE] ... [0]                           every FDE names its CIE
  *   .debug_frame    the same with other marks; no search table
  *
- * Where no search table serves, a sorted index of the section is made at the first need and kept.
- * All bytes come from files that may be made to harm us: every read is through a cursor, every
+ * Where there is no search table, a sorted index of the section is made at its first use and kept.
+ * All bytes come from files that may be made to harm us: every read goes through a cursor, every
  * number is checked where it is used.  Formats: LSB core 5.0 chapter 10, DWARF 5 section 6.4. */
 #pragma once
 
@@ -31,7 +31,7 @@ void cfi_index_deinit(struct cfi_index *index);
 /* CFI_OK and the offset of an FDE that covers @vaddr, or CFI_NONE. */
 enum cfi_result cfi_index_find(const struct cfi_index *index, uint64_t vaddr, uint32_t *ret_offset);
 
-/* x86-64: of a row, what a packed rule needs (cfi-row.c). */
+/* x86-64: the part of a row that a packed rule needs (cfi-row.c). */
 struct cfi_quick {
 	int64_t cfa, bp, ra; /* CFA = register + cfa; saved at CFA + bp and CFA + ra; 0: kept */
 	uint32_t cfa_register;
@@ -46,12 +46,12 @@ struct cfi_cie {
 	uint8_t address_size;	  /* .debug_frame */
 	bool signal;		  /* 'S' */
 	bool augmented;		  /* 'z' */
-	bool is_quick;		  /* its program comes to this */
+	bool is_quick;		  /* @quick is the result of its program */
 	struct cfi_quick quick;
 };
 
-/* CIEs that were read: thousands of FDEs share a few.  An entry is good as long as the sections of
- * its module are loaded; who drops them clears it. */
+/* CIEs that were read: thousands of FDEs share a few. An entry is valid as long as the sections of
+ * its module are loaded; the code that drops them clears it. */
 enum { CFI_CIES = 64 };
 struct cfi_cies {
 	struct {
@@ -147,28 +147,30 @@ struct cfi_row {
 /* Runs the FDE's program up to @vaddr.  The address behind the last instruction counts, too. */
 enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi_row *ret_row);
 
-/* The row as a rule; @offset and @debug_frame name its FDE for the slow road. */
+/* The row as a rule; @offset and @debug_frame name its FDE, for a rule that cannot be packed. */
 rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame);
 
-/* What a CIE's program comes to; whatever its machine.  false: not told here. */
+/* The result of a CIE's program, of any machine. false: it has an operation that is not
+ * implemented. */
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
-/* What cfi_row_at() and cfi_rule() come to, sooner.  false: not told here.  *ret_ends (may be NULL): the
- * frame has no more than its return address, or a row behind @vaddr tells of stack that is given back,
- * or a whole epilogue is told of before it; else none is. */
+/* The result of cfi_row_at() and cfi_rule(), faster. false: the program has an operation that is
+ * not implemented. *ret_ends (may be NULL): the CFI describes epilogues, as the frame has no more
+ * than its return address, or a row behind @vaddr releases stack, or there is a whole epilogue
+ * before it. */
 bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, rule_t *ret_rule);
 
-/* Is it a row of a function that goes to a landing pad (_Unwind_RaiseException() and its like)?
- * They alone save rax and rdx, or x0 to x3: GCC's __builtin_eh_return. */
+/* Is it a row of a function that returns to a landing pad (_Unwind_RaiseException() and others)?
+ * Only these save rax and rdx, or x0 to x3: GCC's __builtin_eh_return. */
 bool cfi_saves_landing(const struct cfi_row *row);
-/* Is @vaddr, whose row is @row, where such a function leaves?  There GCC's run time has written the
- * registers of the frame that it goes to over those that this one saved, the return address as
- * well, and no CFI can say so.  On x86-64 it ends in a CFA by rcx; from the copy to there are some
- * 130 bytes (GCC 12).  On aarch64 it ends in a row where nothing is saved any more; from the copy to
- * there are 76 bytes, or 28 to the function's end, where a jump leads back to the epilogue. */
+/* Is @vaddr, with the row @row, where this function leaves? There GCC's runtime has overwritten the
+ * saved registers, the return address included, with those of the target frame, and CFI cannot
+ * express that.  On x86-64 it ends in a CFA by rcx; from the copy to there are some 130 bytes (GCC
+ * 12).  On aarch64 it ends in a row where nothing is saved any more; from the copy to there are 76
+ * bytes, or 28 to the function's end, where a jump leads back to the epilogue. */
 enum {
 	CFI_LANDING_MAX = 160,
 	CFI_LANDING_ARM64 = 96,
 	CFI_LANDING_LAST = 48,
-	CFI_LANDING_PROGRAM = 48, /* bytes at least that say where sixteen registers are */
+	CFI_LANDING_PROGRAM = 48, /* bytes at least, for the places of sixteen registers */
 };
 bool cfi_is_landing(const struct cfi_fde *fde, uint64_t vaddr, const struct cfi_row *row);

@@ -229,7 +229,7 @@ enum {
 	EXIT_STEPS = 32, /* an epilogue, and what a compiler puts between its pops */
 };
 
-/* What a register holds, by the registers at the walk's first instruction. */
+/* The content of a register, in terms of the registers at the first instruction of the walk. */
 struct held {
 	uint8_t reg;
 	bool memory;
@@ -285,7 +285,7 @@ static enum way walk_arithmetic(const struct code_insn *in, struct code_state *s
 	return GOES_ON;
 }
 
-/* mov N(%rsp),%rbp: as Go gives rbp back. */
+/* mov N(%rsp),%rbp: as Go restores rbp. */
 static bool is_bp_load(const struct code_insn *in, int64_t *ret_offset)
 {
 	uint8_t modrm = in->op[1];
@@ -309,7 +309,7 @@ static bool based_operand(const struct code_insn *in, uint8_t *ret_reg, int32_t 
 	return true;
 }
 
-/* Moves of 64 bits: what they bring where. */
+/* Moves of 64 bits: notes the source of the destination. */
 static void note_move(const struct code_insn *in, struct code_state *s)
 {
 	uint8_t modrm = in->op[1], reg = (uint8_t)((modrm >> 3 & 7) | (in->rex & 4) << 1);
@@ -457,7 +457,7 @@ static enum way walk_group5(const struct code_insn *in, struct code_state *s)
 	}
 }
 
-/* Arithmetic into rsp with what only the processor knows. */
+/* Arithmetic on rsp with a value that is not in the code. */
 static bool is_lost(const struct code_insn *in)
 {
 	uint8_t op = *in->op;
@@ -477,7 +477,7 @@ static enum way walk_one(const struct code_insn *in, struct code_state *s)
 {
 	uint8_t op = *in->op;
 
-	/* Whatever else there is may write a register. */
+	/* Any other instruction may write a register. */
 	s->loads &= !in->two && !in->vex &&
 		    (op == 0x89 || op == 0x8b || op == 0x8d || (op & 0xf8) == 0x50);
 	if (in->two || in->vex)
@@ -533,7 +533,7 @@ static enum way walk_one(const struct code_insn *in, struct code_state *s)
 	}
 }
 
-/* Numbers of the processor's to DWARF's: the first eight are in another order. */
+/* Register numbers of the processor to DWARF's: the first eight are in another order. */
 static bool source_of(const struct held *held, struct code_source *ret_source)
 {
 	static const uint8_t dwarf[] = {DWARF_X86_RAX, DWARF_X86_RCX, DWARF_X86_RDX, DWARF_X86_RBX,
@@ -549,26 +549,26 @@ static bool source_of(const struct held *held, struct code_source *ret_source)
 	return true;
 }
 
-/* The end was met: what it says. */
+/* The result at the end of the walk. */
 static bool walk_end(const struct code_state *s, enum way end, struct code_way *way)
 {
-	struct code_way told = {.bp = -1};
+	struct code_way found = {.bp = -1};
 
 	if (end == ENDS_BY_FP) {
-		told.kind = CODE_WAY_FP;
+		found.kind = CODE_WAY_FP;
 	} else if (end == ENDS && s->sp == -8 && s->pushed && s->bp == -1) {
-		told.kind = CODE_WAY_PUSHES;
-		if (!source_of(&s->ra_from, &told.from) || !source_of(&s->bp_from, &told.bp_from))
+		found.kind = CODE_WAY_PUSHES;
+		if (!source_of(&s->ra_from, &found.from) || !source_of(&s->bp_from, &found.bp_from))
 			return false;
 	} else if (s->sp < 0 || s->sp > CODE_WALK_MAX || s->sp & 7) {
 		return false;
 	} else {
-		told.ra = (uint32_t)s->sp;
+		found.ra = (uint32_t)s->sp;
 	}
-	/* What the walk itself pushed is not on the stack yet: rbp is live. */
+	/* A register that the walk itself pushed is not on the stack yet: rbp is live. */
 	if (s->bp >= 0 && s->bp < CODE_WALK_MAX && !(s->bp & 7))
-		told.bp = (int32_t)s->bp;
-	*way = told;
+		found.bp = (int32_t)s->bp;
+	*way = found;
 	return true;
 }
 
@@ -623,7 +623,7 @@ static bool is_branch(const struct code_insn *in)
 	       (op == 0xff && (in->op[1] & 0x38) == 0x10);
 }
 
-/* mov REG,N(%rsp): it may make the return address. */
+/* mov REG,N(%rsp): it may write the return address. */
 static bool is_stack_store(const struct code_insn *in)
 {
 	return !in->two && !in->vex && *in->op == 0x89 && in->op[1] >> 6 != 3 &&
@@ -643,7 +643,7 @@ static bool is_pop_of_callers(const struct code_insn *in)
 
 bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *ret_exit)
 {
-	struct code_exit told = {.kind = CODE_EXIT_RETURN};
+	struct code_exit found = {.kind = CODE_EXIT_RETURN};
 	struct code_state s;
 	struct code_insn in;
 
@@ -655,29 +655,29 @@ bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *re
 			return false;
 		way = walk_one(&in, &s);
 		at += in.length;
-		told.pops |= is_pop_of_callers(&in);
-		told.sp = s.sp;
-		told.bp = s.bp;
+		found.pops |= is_pop_of_callers(&in);
+		found.sp = s.sp;
+		found.bp = s.bp;
 		switch (way) {
 		case GOES_ON:
 			continue;
 		case JUMPS:
-			told.to = jump_target(&in, at);
-			if (told.to >= 0 && told.to < (int64_t)len) {
-				at = (size_t)told.to;
+			found.to = jump_target(&in, at);
+			if (found.to >= 0 && found.to < (int64_t)len) {
+				at = (size_t)found.to;
 				continue;
 			}
-			told.kind = CODE_EXIT_JUMP;
+			found.kind = CODE_EXIT_JUMP;
 			break;
 		case ENDS_BY_JUMP:
-			told.kind = CODE_EXIT_POINTER;
+			found.kind = CODE_EXIT_POINTER;
 			break;
 		case ENDS:
 			break;
 		default:
 			return false;
 		}
-		*ret_exit = told;
+		*ret_exit = found;
 		return true;
 	}
 	return false;
@@ -838,7 +838,7 @@ static enum rule_form code_form_aarch64(const uint8_t *code, size_t before, size
 
 /* ---- the code around an address ---- */
 
-/* FF /2: call r/m64.  The ModRM byte tells how many bytes of SIB and displacement follow. */
+/* FF /2: call r/m64.  The ModRM byte gives the number of SIB and displacement bytes that follow. */
 static size_t call_indirect_len(const uint8_t *code, size_t len)
 {
 	uint8_t modrm, mod, rm;

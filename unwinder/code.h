@@ -1,4 +1,5 @@
-/* code.h - what instruction bytes say where no CFI does.  Private to unwinder/.  Thread: any. */
+/* code.h - frames by instruction bytes, where there is no CFI.  Private to unwinder/.  Thread: any.
+ */
 #pragma once
 
 #include "unwinder/rule.h"
@@ -21,19 +22,19 @@ enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, 
  * goroutine is made as if called from behind goexit's first instruction: nop; call goexit1; nop. */
 bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
-/* Is it behind the call in Go's runtime.systemstack or runtime.mcall?  These go on to the thread's own stack,
- * of which they are the first frame: what stands behind them there is of long ago. */
+/* Is it behind the call in Go's runtime.systemstack or runtime.mcall?  These switch to the thread's
+ * own stack, of which they are the first frame: the words behind it there are stale. */
 bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
 enum {
 	CODE_WALK_BEFORE = 64, /* bytes wanted before an address: loops jump back */
 	CODE_WALK_AFTER = 640,
-	CODE_WALK_MAX = 4096, /* the largest distance from rsp that is told */
+	CODE_WALK_MAX = 4096, /* the largest distance from rsp that is reported */
 	CODE_SOURCE_MAX = 2047 * 8,
 };
 
-/* What a register will hold before it is of use: what another one holds now, or what stands in
- * memory at that and @offset (a multiple of 8, up to CODE_SOURCE_MAX). */
+/* The later content of a register: the present content of @reg, or the memory at @reg plus @offset
+ * (a multiple of 8, up to CODE_SOURCE_MAX). */
 struct code_source {
 	uint8_t reg; /* DWARF's number */
 	bool memory;
@@ -43,22 +44,23 @@ struct code_source {
 enum code_way_kind {
 	CODE_WAY_STACK, /* the return address is @ra bytes above rsp, a multiple of 8 */
 	CODE_WAY_FP,	/* rbp is the frame's: [rbp] and [rbp + 8] */
-	/* It is not on this stack yet: it will be pushed to where rsp is.  So ends what goes to
-	 * another stack: glibc's swapcontext(). */
+	/* It is not on this stack yet: it will be pushed to where rsp is. Code that switches stacks
+	 * ends this way: glibc's swapcontext(). */
 	CODE_WAY_PUSHES,
 };
 
 struct code_way {
 	enum code_way_kind kind;
 	uint32_t ra; /* CODE_WAY_STACK */
-	int32_t bp;  /* the same of the caller's rbp; -1: it is in rbp */
+	int32_t bp;  /* the place of the caller's rbp; -1: it is in rbp */
 	struct code_source from,
 		bp_from; /* CODE_WAY_PUSHES: the return address, the caller's rbp */
 };
-/* @code: @len bytes of x86-64 code, the walk begins at @at.  false: no end was met that says so. */
+/* @code: @len bytes of x86-64 code, the walk begins at @at.  false: the walk met no end that gives
+ * an answer. */
 bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
-/* How straight code ends: with no call and no branch in it but jumps that are always taken, it is what
- * will happen next. */
+/* The end of straight code. It has no call and no branch but jumps that are always taken, so it is
+ * certain to run. */
 enum code_exit_kind {
 	CODE_EXIT_RETURN,
 	CODE_EXIT_JUMP,	   /* to @to, outside of the code */
@@ -66,12 +68,12 @@ enum code_exit_kind {
 };
 struct code_exit {
 	enum code_exit_kind kind;
-	bool pops;  /* a register that belongs to the caller was popped on the way */
+	bool pops;  /* a register of the caller was popped before the end */
 	int64_t sp; /* rsp at the end, from where it is now */
 	int64_t bp; /* where the caller's rbp is, from there, too; -1: in rbp */
 	int64_t to; /* CODE_EXIT_JUMP: from @code */
 };
-/* false: it ends in another way, or what is on the way is not known. */
+/* false: it ends in another way, or has an unknown instruction. */
 bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *ret_exit);
 /* @code: a function from its first byte on.  The offset of the first instruction that moves rsp
  * other than by calling, in the order of addresses, or that is not known and may, or is cut by the

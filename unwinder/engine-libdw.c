@@ -88,7 +88,7 @@ static void libdw_elf_range(struct libdw_elf *image)
 	}
 }
 
-/* libelf tells it only by its message. */
+/* libelf reports it only by its message. */
 static bool elf_no_memory(void)
 {
 	int error = elf_errno();
@@ -197,7 +197,7 @@ static const Dwfl_Callbacks libdw_callbacks = {
 	.find_debuginfo = libdw_find_debuginfo,
 };
 
-/* Tells the Dwfl of the module in e->report. */
+/* Reports the module in e->report to the Dwfl. */
 static int libdw_report(struct libdw_engine *e)
 {
 	const struct uw_map *map = take(e->report);
@@ -237,7 +237,7 @@ static bool libdw_get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg
 }
 
 /* libdwfl knows nothing of pointer authentication before 0.192, and later only what ptrace says of
- * a live process.  A word that is an address of code but for a signature is taken for that. */
+ * a live process.  A word that is an address of code apart from a signature is taken for one. */
 static uint64_t libdw_unsigned(const struct uw_snapshot *s, uint64_t word)
 {
 	uint64_t mask = uw_machine_pac_mask(uw_machine_of(s->arch), s->space, uw_snapshot_sp(s));
@@ -380,7 +380,7 @@ static int libdw_frame(Dwfl_Frame *state, void *arg)
 		uw_result_end(res, UW_FAILED, UW_TOO_DEEP, pc);
 		return DWARF_CB_ABORT;
 	}
-	/* Before libdwfl steps from here, and keeps for ever what it does not find. */
+	/* Before libdwfl steps from here: it remembers a failure permanently. */
 	walk = libdw_check(e, pc - (res->n_frames && !e->interrupted));
 	if (walk == WALK_NO_FRAME)
 		return DWARF_CB_ABORT;
@@ -435,8 +435,8 @@ static void libdw_end(struct libdw_engine *e, int r)
 	/* else the callback said why it stopped */
 }
 
-/* libdwfl tells it only by its message.  It keeps what it has met: the module would have no unwind
- * information for good. */
+/* libdwfl reports it only by its message.  It keeps what it has met: the module would have no
+ * unwind information for good. */
 static bool libdw_no_memory(void)
 {
 	int error = dwfl_errno();

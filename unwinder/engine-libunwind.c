@@ -1,10 +1,9 @@
 /* engine-libunwind.c - libunwind as an engine: an oracle, and selectable.  Thread: the engine's.
  *
- * Remote unwinding with accessors of our own: registers and stack come from the snapshot, the
- * unwind sections from our copies of them, and .eh_frame_hdr's search table leads to the FDE
- * (REMOTE_TABLE).  Nothing is read from a live process, but instruction bytes by pread where
- * libunwind wants to see whether a pc without unwind information is a signal trampoline or a PLT
- * entry.
+ * Remote unwinding with accessors of our own: registers and stack come from the snapshot, unwind
+ * sections from our copies, and the search table of .eh_frame_hdr leads to the FDE (REMOTE_TABLE).
+ * Nothing is read from a live process. Instruction bytes are read by pread(), where libunwind
+ * checks whether a pc without unwind information is a signal trampoline or a PLT entry.
  *
  * libunwind's rule cache is keyed by pc alone, so each process (space key) has an address space of
  * its own; with one for all, the cache would have to be flushed whenever the process changes.  The
@@ -326,7 +325,7 @@ static int libunwind_unwind_one(struct libunwind_engine *e, const struct uw_snap
 	if (!e->error)
 		return 0;
 	/* A step that gets no memory for its cache returns with the cache locked (1.6.2,
-	 * Gparser.c): the next would wait for ever. */
+	 * Gparser.c): the next step would wait permanently. */
 	oracle_space_drop(&e->spaces, e->slot);
 	return trace(e->error);
 }

@@ -1,7 +1,7 @@
-/* engine.h - what an engine is to engine.c, and what all engines share.  Private to unwinder/.
- * Thread: an engine belongs to one thread.
+/* engine.h - the interface of an engine to unwinder.c, and what all engines share.  Private to
+ * unwinder/. Thread: an engine belongs to one thread.
  *
- * An engine is a struct whose first member is struct uw_engine.  engine.c never looks behind it. */
+ * An engine is a struct whose first member is struct uw_engine. unwinder.c never reads the rest. */
 #pragma once
 
 #include <string.h>
@@ -26,8 +26,8 @@ struct uw_engine {
 extern const struct uw_engine_ops uw_native_ops, uw_libunwind_ops, uw_libdw_ops, uw_fp_ops,
 	uw_fp_copy_ops;
 
-/* Resets @res.  false: the snapshot cannot be unwound and @res already says why (no user registers,
- * not this machine's ABI, no room for a frame). */
+/* Resets @res.  false: the snapshot cannot be unwound and @res has the reason (no user registers,
+ * an ABI that is not unwound, no room for a frame). */
 bool uw_result_begin(const struct uw_snapshot *snapshot, struct uw_result *res);
 
 static inline void uw_result_end(struct uw_result *res, enum uw_outcome outcome,

@@ -10,19 +10,20 @@
  *                             ends here     . . . . . . . . . . . . [ra] [G ....] ... main
  *     noted    of other stacks:                                          [G ....] ... main
  *
- * So of a thread that has such a function the whole stacks are noted: of each frame its stack
- * pointer and function, and where its caller is.  Nothing of what is taken from there is on the stack in
- * hand, hence: a whole page of F lies beyond the copy; the code of the function that was seen at X
- * has exactly one call of F, and that tells the return address; if several were seen there, they
- * agree; from there the notes lead to the root.  Otherwise the stack stays as it is.  All frames
- * behind F are marked as guessed.
+ * So the whole stacks of a thread with such a function are noted: for each frame its stack pointer
+ * and function, and the place of its caller.  None of those frames is on the stack in hand, so
+ * these conditions must hold: a whole page of F lies beyond the copy; the code of the function that
+ * was seen at X has exactly one call of F, and that gives the return address; if several functions
+ * were seen there, they agree; from there the notes lead to the root.  Otherwise the stack stays as
+ * it is. All frames behind F are marked as guessed.
  *
- * Where none was seen at X yet, and F's module has one call of F in all its code, G is who calls, and
- * its CFI says where its own caller begins; the same is asked there.
+ * Where no function was seen at X yet, and F's module has one call of F in all its code, G is the
+ * caller. The CFI of G gives the frame of its own caller, and the search continues there.
  *
- * A note is made by walking the stack again.  So each stack is noted for a while after one could
- * not be completed, then every 16th, and none of threads without such a function; fewer where that
- * has been no use.  A frame that is noted already as it is costs no look at its CFI. */
+ * A note is made by walking the stack again.  So after a stack could not be completed, each stack
+ * of its thread is noted for a while, then every 16th. Threads without such a function have no
+ * notes, and fewer stacks are noted where the notes were of no use.  A frame that is noted already
+ * as it is costs no look at its CFI. */
 #include <unistd.h>
 
 #include "unwinder/native.h"
@@ -30,10 +31,10 @@
 enum {
 	HOLE_SETS = 128,
 	HOLE_WAYS = 16,
-	HOLE_EACH = 512,  /* stacks noted one by one */
-	HOLE_EVERY = 16,  /* of the later ones */
-	HOLE_VAIN = 5,	  /* each one that was no use makes it half as many */
-	HOLE_PAGE = 4096, /* the smallest there is */
+	HOLE_EACH = 512,       /* stacks noted one by one */
+	HOLE_EVERY = 16,       /* of the later ones */
+	HOLE_FAILURES_MAX = 5, /* each one that was no use makes it half as many */
+	HOLE_PAGE = 4096,      /* the smallest there is */
 	HOLE_CODE_MAX = 64 << 10,
 	HOLE_CODE_READ = 4096,
 	HOLE_FILES_MAX = 32 << 20,
@@ -54,9 +55,9 @@ struct hole_note {
 struct native_hole {
 	uint64_t used; /* native.holes_used, for the least recently used */
 	uint32_t thread, key;
-	uint32_t now;  /* whole stacks of the thread so far, from 1 */
-	uint32_t each; /* how many more are noted one by one */
-	uint32_t vain; /* holes in a row that could not be filled, up to HOLE_VAIN */
+	uint32_t now;	   /* whole stacks of the thread so far, from 1 */
+	uint32_t each;	   /* how many more are noted one by one */
+	uint32_t failures; /* holes in a row that could not be filled, up to HOLE_FAILURES_MAX */
 	struct hole_note notes[HOLE_SETS][HOLE_WAYS]; /* a set has all of a stack pointer */
 };
 
@@ -162,7 +163,7 @@ static bool hole_is_due(struct native_hole *h)
 {
 	h->now++;
 	if (!h->each)
-		return !(h->now % (HOLE_EVERY << h->vain));
+		return !(h->now % (HOLE_EVERY << h->failures));
 	h->each--;
 	return true;
 }
@@ -189,7 +190,8 @@ void native_hole_note(struct native *e, const struct walk *w)
 			return;
 		note.caller = r ? w->frames[i + 1] : 0;
 		note.size = r ? (uint32_t)(next.sp - step.sp) : 0;
-		/* The innermost has called nobody: its stack pointer may be on its way. */
+		/* The innermost has called no function: its stack pointer may be about to change.
+		 */
 		if (!(step.frame & UW_FRAME_CALLER)) {
 			begin = r ? hole_begin(e, w, note.caller) : 0;
 		} else if (old && old->caller == note.caller && old->size == note.size) {
@@ -204,14 +206,14 @@ void native_hole_note(struct native *e, const struct walk *w)
 	}
 }
 
-/* ---- who calls ---- */
+/* ---- the calls of a function ---- */
 
 struct hole_calls {
 	uint64_t to, ra; /* vaddrs; of the last that was found */
 	unsigned n;
 };
 
-/* Bytes in the midst of an instruction that look like this very call are one chance in 2^40. */
+/* The chance that bytes inside an instruction look like this call is one in 2^40. */
 static void hole_count(struct hole_calls *calls, const uint8_t *code, size_t len, uint64_t vaddr)
 {
 	for (size_t i = 0; i + 5 <= len; i++) {
@@ -361,8 +363,8 @@ static bool hole_follow(struct walk *w, struct native_hole *h, const struct hole
 	return note;
 }
 
-/* Finds the frames behind the walk's, whose caller's is at @cfa.  One that was never seen can do
- * where nobody else calls: its caller was seen where its CFI says. */
+/* Finds the frames behind the walk's, whose caller is at @cfa. A function that was never seen is
+ * accepted where it alone calls: its own caller was seen where its CFI says. */
 static bool hole_fill(struct native *e, struct walk *w, struct native_hole *h, uint64_t cfa)
 {
 	const struct hole_note *note = NULL;
@@ -403,14 +405,14 @@ void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa)
 	if (!h)
 		h = hole_new(e, w->snapshot);
 	if (!h)
-		return; /* without memory there are no notes, that is all */
+		return; /* without memory there are no notes, and that is harmless */
 	h->used = ++e->holes_used;
 	if (!hole_fill(e, w, h, cfa)) {
-		h->each = HOLE_EACH >> h->vain;
-		h->vain += h->vain < HOLE_VAIN;
+		h->each = HOLE_EACH >> h->failures;
+		h->failures += h->failures < HOLE_FAILURES_MAX;
 		return;
 	}
-	h->vain = 0;
+	h->failures = 0;
 	walk_end(w, UW_WHOLE, UW_OK, 0);
 	w->res->completed = true;
 	e->stats.completed_stacks++;

@@ -218,7 +218,7 @@ static size_t native_index_bytes(const struct cfi_index *index)
 	return sizeof(*index) + index->n_entries * sizeof(*index->entries);
 }
 
-/* It goes with its module, so it counts as the module's, too, for those who keep memory small. */
+/* It is dropped with its module, so it also counts as the module's memory. */
 static void native_index_count(struct native *e, struct uw_module *module,
 			       const struct cfi_index *index)
 {
@@ -376,8 +376,8 @@ enum cfi_result native_find_row(struct native *e, const struct native_place *pla
 }
 
 /* A thread inside a system call that is its function's last instruction stands behind the function:
- * at rt_sigreturn in a signal trampoline, at exit.  What was true there is taken if it is so for a
- * function's first byte, too, or can be nothing else. */
+ * at rt_sigreturn in a signal trampoline, at exit.  The rule there is taken if it is also that of a
+ * function's first byte, or if no other is possible. */
 static rule_t native_compile_behind(struct native *e, const struct native_place *place)
 {
 	struct native_place before = *place;
@@ -399,7 +399,7 @@ static bool is_by_go(const struct cfi_fde *fde)
 	return fde->program < fde->program_end && *fde->program == CFA_DEF_CFA_OFFSET_SF;
 }
 
-/* Does an FDE say nothing of its own? */
+/* Has an FDE no operations of its own? */
 static bool is_still(const struct cfi_fde *fde)
 {
 	const uint8_t *p = fde->program, *end = fde->program_end;
@@ -457,10 +457,10 @@ static bool is_go_switch(const struct walk *w, uint64_t address)
 	return len > CODE_BEFORE && code_is_go_switch(w->machine->arch, code, CODE_BEFORE, len);
 }
 
-/* Assembly often says where it begins and ends and no more, whatever it does to rsp meanwhile:
- * glibc's swapcontext() takes another stack and pushes what it returns to.  Behind the first
- * instruction that moves rsp such CFI is as good as none, of callers, too: the code has to say.
- * false: nobody can tell now, and the CFI is a guess. */
+/* CFI of assembly often has the first and last address of a function and no more, although the code
+ * moves rsp: glibc's swapcontext() switches to another stack and pushes the address that it returns
+ * to. Behind the first instruction that moves rsp this CFI is useless, for callers too, and the
+ * code is read. false: the code cannot be read now, and the CFI is a guess. */
 static bool native_holds(struct native *e, const struct walk *w, const struct native_place *place,
 			 uint64_t address, const struct cfi_fde *fde, rule_t *rule)
 {
@@ -573,9 +573,9 @@ static int64_t exit_ra(struct native *e, const struct native_place *place,
 	return ra & 7 || ra > CODE_WALK_MAX ? -1 : ra;
 }
 
-/* The walk stands on an interrupted frame at @address, whose CFI (@fde) says *rule and tells of no
- * epilogue from there on.  Where the code shows that it returns in another way *rule becomes that,
- * as a guess.  false: the code cannot be read now. */
+/* The walk stands on an interrupted frame at @address, whose CFI (@fde) gives *rule and describes
+ * no epilogue from there on. Where the code returns in another way, *rule becomes that, as a guess.
+ * false: the code cannot be read now. */
 static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
 			uint64_t address, const struct cfi_fde *fde, rule_t *rule)
 {
@@ -607,12 +607,12 @@ static bool native_exit(struct native *e, const struct walk *w, const struct nat
 
 /* ---- a miss in the cache by pc ---- */
 
-/* A caller in no mapping is no caller: what stands on the stack there is not a return address. */
+/* A caller in no mapping is no caller: the word on the stack is not a return address. */
 static rule_t native_no_module(struct native *e, struct walk *w)
 {
 	uint64_t frame = w->frames[w->n - 1];
 
-	/* But for a signal trampoline that is the first of its mapping. */
+	/* Except a signal trampoline that begins its mapping. */
 	if (frame & UW_FRAME_CALLER && uw_space_find(w->snapshot->space, uw_frame_pc(frame)) &&
 	    native_is_signal(e, w))
 		return rule_guess(RULE_NO_FILE, RULE_FORM_SIGRETURN);
@@ -625,7 +625,7 @@ static rule_t native_no_module(struct native *e, struct walk *w)
 	return rule_simple(RULE_NONE);
 }
 
-/* Key 0 promises nothing about other spaces of key 0. */
+/* Key 0 has no meaning beyond its space: its rules are not cached. */
 void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
 {
 	if (w->snapshot->space->key)
@@ -678,8 +678,8 @@ static rule_t native_pending(struct walk *w, const struct native_place *place, u
 	return rule_simple(RULE_NONE);
 }
 
-/* Have other processes than the walk's met the module?  Else by_vaddr has nothing that by_pc has not (or
- * had, where a full set dropped it), and its line, which nobody had for a while, need not be waited
+/* Have other processes than the walk's met the module? If not, by_vaddr has nothing that by_pc has
+ * not (or had, before a full set dropped it), and its cache line, which is cold, need not be waited
  * for. */
 static bool native_is_shared(struct native *e, const struct walk *w, uint32_t serial)
 {
@@ -734,7 +734,8 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		if (kept && !(place.vaddr >> 48) && !e->no_memory)
 			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
 	}
-	/* What nobody can tell now a reader may tell the next snapshot. */
+	/* A rule that cannot be known now may be known for the next snapshot, which may have a
+	 * reader. */
 	if (kept || native_has_code(w, address))
 		native_add(e, w, address, rule);
 	return rule;

@@ -180,7 +180,7 @@ static enum cfi_result slow_apply(struct slow_frame *f, uint64_t pac_mask,
 			return result;
 	}
 	caller.r[m->pc] &= ~pac_mask;
-	/* The call has left the address behind itself there: of use to nobody. */
+	/* It holds the address behind the call, which no caller needs. */
 	if (m->link && !f->row->signal)
 		caller.known &= ~(1ull << DWARF_ARM64_LR);
 	*ret_regs = caller;
@@ -228,7 +228,7 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	return result;
 }
 
-/* What the fast road keeps. */
+/* The registers that a walk always keeps. */
 static uint64_t walk_known(const struct uw_machine *m)
 {
 	return 1ull << m->fp | 1ull << m->sp | 1ull << m->pc;
@@ -253,9 +253,9 @@ static bool slow_guess_is(const struct walk *w, uint32_t n, const struct cfi_reg
 	return caller.r[m->pc] == uw_frame_pc(w->frames[n]);
 }
 
-/* A frame without CFI, as native_guess() found it: all that stays known is what it found.  The
- * forms that leave rbp alone keep the rest as well, but what the code does to it is not looked at: a
- * wrong register would be worse. */
+/* A frame without CFI, as native_guess() found it: only the registers that it found stay known. The
+ * forms that do not change rbp keep the others too, but their code was not read: a wrong register
+ * would be worse. */
 static bool slow_guessed(struct native *e, const struct walk *w, uint32_t n,
 			 const struct cfi_regs *regs, struct cfi_regs *ret_regs)
 {
@@ -299,7 +299,7 @@ static void leaf_regs(const struct walk *w, struct cfi_regs *regs)
 }
 
 /* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.
- * CFI_BAD: the second walk does not come to the same frames. */
+ * CFI_BAD: the second walk finds other frames. */
 static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
 {
 	uint32_t n = 1;
@@ -319,7 +319,7 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &way);
 		if (result == CFI_PENDING)
 			return result;
-		/* Where the code said otherwise than the CFI, too. */
+		/* Also where the code was followed instead of the CFI. */
 		if ((result != CFI_OK || caller.r[w->machine->pc] != uw_frame_pc(w->frames[n])) &&
 		    !slow_guessed(e, w, n, regs, &caller))
 			return CFI_BAD;
@@ -551,12 +551,11 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 	 * by hand. */
 	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
 		form = RULE_FORM_FP;
-	/* Without a reader nothing was looked at: it may come with the next snapshot, under the
-	 * same key.  Noted where there is one and nothing could be read: a process that is gone
-	 * does not come back. */
+	/* Without a reader no code was read: the next snapshot may have one, under the same key.
+	 * With a reader, a failure is noted: a process that is gone does not come back. */
 	if (!native_has_code(w, pc))
 		return form;
-	/* JIT code has frame pointers: where it calls, nothing else is looked at. */
+	/* JIT code has frame pointers: at a call, nothing else is read. */
 	if (form == RULE_FORM_FP && !(caller && rule_why(rule) == RULE_NO_FILE) &&
 	    guess_walk(w, pc, &rule))
 		form = rule_form(rule);
@@ -597,7 +596,8 @@ enum step native_prove(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t ra = uw_frame_pc(w->frames[w->n - 1]);
 
-	/* Of a module that is not loaded yet nothing can be noted: it is looked at when it is. */
+	/* Of a module that is not loaded yet nothing can be noted: the check is made when it is
+	 * loaded. */
 	if (rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, ra, rule))
 		return STEP_FRAME;
 	w->n--;
@@ -767,7 +767,7 @@ static uint64_t skip_pointers(struct native *e, struct walk *w, uint64_t at, siz
 }
 
 /* A program's very first instructions, ld.so's as a rule: rsp is at argc, argv, 0, the environment,
- * 0, and the auxiliary vector, which tells the size of a page.  x86-64 psABI, 3.4.1 and 3.4.3. */
+ * 0, and the auxiliary vector, which has the size of a page.  x86-64 psABI, 3.4.1 and 3.4.3. */
 static bool guess_is_start(struct native *e, struct walk *w, rule_t rule)
 {
 	enum { ARGS_MAX = 1 << 16, AUX_MAX = 64, AUX_PAGESZ = 6 };
@@ -789,19 +789,19 @@ static bool guess_is_start(struct native *e, struct walk *w, rule_t rule)
 	return false;
 }
 
-/* Where CFI says that rsp never moved and the code moved it to a new stack (Go's clone), that CFI's return
- * address is what was at the new stack's top: 0 is its end. */
+/* Where the CFI has no row for a moved rsp and the code moved it to a new stack (Go's clone), the
+ * CFI's return address is the word at the top of the new stack: 0 is its end. */
 static bool guess_is_top(struct native *e, struct walk *w, rule_t rule)
 {
 	struct native_place place;
 	struct cfi_fde fde;
 	uint64_t word;
-	rule_t told;
+	rule_t by_cfi;
 
 	return !w->machine->link && !walk_is_interrupted(w) && rule_why(rule) == RULE_NO_CFI &&
 	       native_place(w, walk_lookup(w), &place) == NATIVE_PLACE && place.image &&
-	       native_find_row(e, &place, NULL, &told, &fde) == CFI_OK &&
-	       told == rule_frame(RULE_SP, 1, 0) && native_bytes(e, w, w->sp, &word, 8) && !word;
+	       native_find_row(e, &place, NULL, &by_cfi, &fde) == CFI_OK &&
+	       by_cfi == rule_frame(RULE_SP, 1, 0) && native_bytes(e, w, w->sp, &word, 8) && !word;
 }
 
 static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result,
@@ -825,8 +825,8 @@ static enum step guess_arrive(struct walk *w, const struct guess *g)
 	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
 }
 
-/* Is @ra where a function begins, behind padding?  V8's deoptimizer makes such return addresses: what
- * they lead to was not called. */
+/* Is @ra where a function begins, behind padding?  V8's deoptimizer writes such return addresses:
+ * no call is before them. */
 static bool guess_is_entry(const struct walk *w, uint64_t ra)
 {
 	static const uint8_t padding[4] = {0xcc, 0xcc, 0xcc, 0xcc};
@@ -837,7 +837,7 @@ static bool guess_is_entry(const struct walk *w, uint64_t ra)
 	       !memcmp(code, padding, sizeof(code));
 }
 
-/* What the code says is no return address either: the CFI's is a guess now. */
+/* The place that the code gives holds no return address either: the CFI's is a guess now. */
 static enum step guess_by_cfi(struct native *e, struct walk *w)
 {
 	enum step step = native_slow(e, w, 0);
@@ -850,7 +850,7 @@ static enum step guess_by_cfi(struct native *e, struct walk *w)
 static enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
-	struct guess g = {0}, told = {0};
+	struct guess g = {0}, by_code = {0};
 	enum guess_result result;
 	enum rule_form form;
 
@@ -863,7 +863,7 @@ static enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		if (rule_why(rule) == RULE_NOT_TRUE)
 			return guess_by_cfi(e, w);
 		if (result == GUESS_NO_CALL)
-			told = g;
+			by_code = g;
 		form = RULE_FORM_FP;
 	}
 	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
@@ -876,9 +876,9 @@ static enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		return guess_arrive(w, &g);
 	if (guess_is_start(e, w, rule) || guess_is_top(e, w, rule))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
-	/* The code itself says that this is where it returns to. */
-	if (told.ra && guess_is_entry(w, told.ra))
-		return guess_arrive(w, &told);
+	/* The code itself returns to this address. */
+	if (by_code.ra && guess_is_entry(w, by_code.ra))
+		return guess_arrive(w, &by_code);
 	return guess_failed(w, rule, result, &g);
 }
 

@@ -240,9 +240,9 @@ static bool trail_is_for(const struct walk *w)
 
 static struct native_trail **trail_place(struct native *e, const struct uw_snapshot *snapshot)
 {
-	uint64_t who = (uint64_t)snapshot->space->key << 32 | snapshot->thread;
+	uint64_t key = (uint64_t)snapshot->space->key << 32 | snapshot->thread;
 
-	return &e->trails[hash_u64(who) % NATIVE_TRAILS];
+	return &e->trails[hash_u64(key) % NATIVE_TRAILS];
 }
 
 /* A walk begins: which trail it may meet. */
@@ -328,7 +328,7 @@ static inline bool walk_apply_x86_64(struct walk *w, rule_t rule, uint64_t sp, u
 	w->cfa = cfa;
 	w->ra_at = (const uint8_t *)ra_at;
 	/* Kept, or below rsp (behind the pops of an epilogue, CFA = rbp + N): the register holds
-	 * it. No branch: nobody can foretell which. */
+	 * it. No branch: it could not be predicted. */
 	below = (uint64_t)((int64_t)(cfa - saved - sp) >> 63);
 	bp_at ^= (bp_at ^ (uintptr_t)&w->bp) & below;
 	w->bp_at = (const uint8_t *)bp_at;
@@ -406,7 +406,7 @@ static __attribute__((noinline)) bool native_other(struct native *e, struct walk
 	}
 }
 
-/* What a visit found not to be plain. */
+/* A frame that a visit found not to be plain. */
 static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct walk *w,
 						       rule_t rule)
 {
@@ -464,9 +464,9 @@ static inline __attribute__((always_inline)) bool walk_leave(struct native *e, s
 	return native_other(e, w, rule & RULE_MASK);
 }
 
-/* A return address of 0 that the frame pointer led to.  In code that is known to have no CFI that is
- * the end of its chain.  Code of no file has been called by code that has one, and its rbp, or that
- * of code that cannot be read, may be any number: what is 0 there ends nothing. */
+/* A return address of 0 that the frame pointer led to. In code that is known to have no CFI it ends
+ * the callchain. Code without a file was called by code that has one, and its rbp, or that of code
+ * that cannot be read, may have any value: a 0 there ends nothing. */
 static enum step push_zero(struct walk *w, uint64_t flags)
 {
 	struct native_place place;

@@ -85,7 +85,7 @@ struct oracle_space *oracle_spaces_get(struct oracle_spaces *spaces, struct uw_s
 /* Drops what knows @module (NULL: everything). */
 void oracle_spaces_forget(struct oracle_spaces *spaces, const struct uw_module *module);
 
-/* What stands at @pc. */
+/* The module at @pc. */
 enum oracle_at {
 	ORACLE_READY,	/* *ret_module */
 	ORACLE_NO_INFO, /* a mapping without a module, or JIT code: only a guess can help */

@@ -1,9 +1,9 @@
 /* regs.h - machines: register numbers, DWARF's and perf's, and what a return address is.  Private
  * to unwinder/.  Thread: any.
  *
- * The one place that knows them by architecture.  DWARF numbers: System V psABI x86-64, figure
- * 3.36; DWARF for the Arm 64-bit Architecture, 4.1 (aadwarf64).  A snapshot says its machine, so
- * samples of another machine than this one can be unwound, too: nothing here is of the host. */
+ * The only place that depends on the architecture.  DWARF numbers: System V psABI x86-64, figure
+ * 3.36; DWARF for the Arm 64-bit Architecture, 4.1 (aadwarf64).  A snapshot has its architecture,
+ * so samples of another machine can be unwound, too: nothing here depends on the host. */
 #pragma once
 
 #include "unwinder/unwinder.h"
@@ -39,9 +39,9 @@ enum { DWARF_REGS = DWARF_ARM64_COUNT };
 
 struct uw_machine {
 	enum uw_arch arch;
-	uint8_t n_regs;	     /* of DWARF_REGS */
-	uint8_t fp, sp, pc;  /* DWARF numbers */
-	uint64_t preserved;  /* what a called function hands back when its CFI says nothing */
+	uint8_t n_regs;	    /* of DWARF_REGS */
+	uint8_t fp, sp, pc; /* DWARF numbers */
+	uint64_t preserved; /* registers that a called function restores when its CFI has no rule */
 	const uint8_t *perf; /* DWARF number -> place in UW_REGS_MASK_* order */
 	bool link;	     /* a call leaves the return address in a register */
 	/* A signal trampoline's stack pointer is this far below the interrupted registers ... */
@@ -95,7 +95,7 @@ static inline const struct uw_machine *uw_machine_of(enum uw_arch arch)
 /* Pointer authentication (aarch64) signs a return address in its bits 54 down to the size of an
  * address, which depends on the kernel and stands in no sample.  No mapping ends above that size,
  * and a return address lies in a mapping: all bits above the highest mapping's are the signature's.
- * 0: nothing to take away. */
+ * 0: none. */
 static inline uint64_t uw_machine_pac_mask(const struct uw_machine *machine,
 					   const struct uw_space *space, uint64_t sp)
 {

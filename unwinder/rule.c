@@ -1,8 +1,7 @@
 /* rule.c - see rule.h.
  *
- * Where a set is full any of its four entries may go: with 64 K entries and the 4 to 18 thousand
- * addresses that programs were seen to have, full sets are rare, and keeping ages would cost a
- * write a hit. */
+ * A full set drops any of its four entries: with 64 K entries and the 4 to 18 thousand addresses
+ * that programs were seen to have, full sets are rare, and ages would cost a write a hit. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -7,16 +7,16 @@
  *
  * RULE_SP, RULE_FP: CFA = rsp|rbp + 8 N (N signed), return address at CFA - 8, rbp saved at CFA - 8
  * M, or kept when M is all ones.  Offsets in units of 8: frames of 90,304 bytes were met, so 16-bit
- * bytes are too few. These two cover all but a few frames in a million; the rest takes the slow
- * road. RULE_CHAIN is as RULE_FP with N = M = 2, where no CFI says so: a caller in JIT code.  The
- * kinds are numbered for the walk: one bit each for "a frame", "by rbp" and "guessed".
+ * bytes are too few. These two cover all but a few frames in a million; the rest is RULE_SLOW.
+ * RULE_CHAIN is RULE_FP with N = M = 2, without CFI: a caller in JIT code.  The kinds are numbered
+ * for the walk: one bit each for "a frame", "by rbp" and "guessed".
  *
  * aarch64: sp and x29 for rsp and rbp, and the link says where the return address is (enum
  * rule_link).  A rule is of one machine: its module's.
  *
  * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its
  * hash names and then in the other three, so a hit is one line and mostly one compare.  The key is
- * exact: 48 bits of address and 32 of key (16 beside the address, 16 above the rule).  An empty
+ * exact: 48 bits of address and 32 of key (16 above the address, 16 above the rule).  An empty
  * entry is all ones, which no user address gives: a lookup needs no test for it. */
 #pragma once
 
@@ -34,8 +34,8 @@ enum rule_kind {
 	RULE_FRAME = 8,
 	RULE_SP = RULE_FRAME,
 	RULE_FP = RULE_FRAME | RULE_BY_FP,
-	/* a guess as good as made: the frame found is marked, and must follow a call.  Has
-	 * rule_why */
+	/* a guess that is already made: the frame is marked, and must follow a call. Has rule_why
+	 */
 	RULE_CHAIN = RULE_FRAME | RULE_BY_FP | RULE_GUESSED,
 };
 
@@ -46,8 +46,7 @@ enum rule_why {
 	RULE_NOT_TRUE, /* the code returns in another way than the CFI says (native-rule.c) */
 };
 
-/* What the code at a pc without CFI says of its frame (code.h); RULE_FORM_UNKNOWN: not looked at
- * yet. */
+/* The form of a frame by the code at a pc without CFI (code.h); RULE_FORM_UNKNOWN: not read yet. */
 enum rule_form {
 	RULE_FORM_UNKNOWN,
 	RULE_FORM_FP,	  /* [rbp] is the caller's rbp, [rbp + 8] the return address */
@@ -61,8 +60,8 @@ enum rule_form {
 	RULE_FORM_PUSHES, /* x86-64: the code is on its way to another stack; has rule_source_* */
 };
 
-/* Does the address after this one follow a call instruction?  Looked at for guessed frames only.
- * Where code cannot be read nobody can tell; the lowest bit says that the frame is taken. */
+/* Does the address after this one follow a call instruction?  Read for guessed frames only. Where
+ * code cannot be read there is no answer; the lowest bit means that the frame is accepted. */
 enum rule_call { RULE_CALL_UNKNOWN, RULE_CALL_YES, RULE_CALL_NO, RULE_CALL_UNREADABLE };
 
 /* aarch64, RULE_SP and RULE_FP: x29 and the return address are saved side by side, as every frame
@@ -129,8 +128,7 @@ static inline int64_t rule_cfa(rule_t rule) /* bytes above rsp or rbp */
 	return ((int64_t)(rule << 36) >> 44) * 8;
 }
 
-/* rbp, bytes below the CFA; where it is kept, more than any stack has that is walked by the fast
- * road. */
+/* rbp, bytes below the CFA; where it is kept, more than any stack has (NATIVE_ROOM_MAX). */
 static inline uint64_t rule_saved_or_far(rule_t rule)
 {
 	return rule >> 25 & RULE_M_KEPT << 3;
@@ -245,7 +243,7 @@ struct rule_cache {
 	uint32_t victim;
 };
 
-/* What of a key goes into each word, worked out once a stack. */
+/* The parts of a key for each word, computed once a stack. */
 struct rule_key {
 	uint64_t low, high, hash;
 };

@@ -9,8 +9,7 @@ static int space_check(const struct uw_map *maps, size_t n_maps)
 {
 	for (size_t i = 0; i < n_maps; i++)
 		if (maps[i].start >= maps[i].end || (i && maps[i].start < maps[i - 1].end))
-			return -EINVAL; /* the caller sorts what the kernel said; it is told, not
-					   trusted */
+			return -EINVAL; /* the caller must sort the kernel's mappings; its order is checked */
 	return 0;
 }
 

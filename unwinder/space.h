@@ -7,12 +7,12 @@
 /* One executable mapping.  Not overlapping, ascending by start. */
 struct uw_map {
 	uint64_t start, end, offset; /* offset: in the module's file (memory modules: 0) */
-	struct uw_module *module;    /* NULL: nothing is known of it (JIT, anonymous) */
+	struct uw_module *module;    /* NULL: an unknown module (JIT, anonymous) */
 };
 
-/* The executable mappings of a process at one time.  Immutable.
- * Two spaces with the same non-zero key say the same wherever both have a mapping (a fork's child;
- * the same process after a dlopen into a free area): cached rules are keyed by (key, pc). */
+/* The executable mappings of a process at one time.  Immutable. Two spaces with the same non-zero
+ * key agree wherever both have a mapping (a fork's child; the same process after a dlopen into a
+ * free area): cached rules are keyed by (key, pc). */
 struct uw_space {
 	_Atomic uint32_t refs;
 	uint32_t key;
@@ -29,6 +29,6 @@ struct uw_space *uw_space_ref(struct uw_space *space);
 struct uw_space *uw_space_unref(struct uw_space *space);
 /* The mapping that holds @pc, or NULL.  Borrowed. */
 const struct uw_map *uw_space_find(const struct uw_space *space, uint64_t pc);
-/* The same of a pc in a mapping: what addr2line takes, Perfetto's rel_pc.  JIT modules: the pc
- * itself. */
+/* The virtual address of a pc in a mapping: the argument of addr2line, Perfetto's rel_pc.  JIT
+ * modules: the pc itself. */
 uint64_t uw_map_vaddr(const struct uw_map *map, uint64_t pc);

@@ -47,7 +47,7 @@ enum {
 	UW_ARM64_COUNT,
 };
 
-/* How many they are; of an ABI that is not unwound none is wanted. */
+/* The number of registers; 0 for an ABI that is not unwound. */
 static inline size_t uw_arch_regs(enum uw_arch arch)
 {
 	return arch == UW_ARCH_X86_64	 ? (size_t)UW_X86_COUNT
@@ -62,7 +62,7 @@ static inline uint64_t uw_arch_regs_mask(enum uw_arch arch)
 					 : 0;
 }
 
-/* All that it has: segment registers behind x86-64's, what vectors' sizes are behind aarch64's. */
+/* All registers that perf knows: also x86-64's segment registers, and aarch64's vector length. */
 static inline uint64_t uw_arch_regs_known(enum uw_arch arch)
 {
 	return arch == UW_ARCH_X86_64	 ? UW_REGS_MASK_X86_64 | 0xffffff
@@ -113,9 +113,10 @@ struct uw_snapshot {
 	enum uw_arch arch;	/* UW_ARCH_NONE: an ABI that is not unwound */
 	bool stack_full;	/* dyn_size reached the room of the copy */
 	uint32_t stack_len;	/* bytes copied from the stack pointer up */
-	const uint8_t *stack;	/* 8-aligned; lies in the perf ring on the main road */
-	/* A number of the thread's own (its tid), 0: not known.  For speed, and for what its
-	 * earlier stacks tell of one whose copy ends too soon: nothing else is believed of it. */
+	const uint8_t *stack;	/* 8-aligned; of a live recording: in the perf ring */
+	/* A number of the thread (its tid), 0: not known. It selects the earlier stacks of the
+	 * thread, for speed and to complete a stack whose copy ends too soon; it is not trusted for
+	 * anything else. */
 	uint32_t thread;
 	const uint64_t
 		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
@@ -147,20 +148,20 @@ struct uw_engine;
 struct uw_engine_stats {
 	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames,
 		reused_frames, completed_stacks, cache_bytes;
-	uint64_t cies_read, fdes_read; /* records of unwind information that were looked at */
+	uint64_t cies_read, fdes_read; /* records of unwind information that were read */
 };
 
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);
 struct uw_engine *uw_engine_free(struct uw_engine *engine);
-/* Unwinds @n (any number) snapshots; results[i] answers snapshots[i].  No allocation once warm.
- * < 0 only for our own failure (-ENOMEM): what is wrong with a stack is in its result. */
+/* Unwinds @n (any number) snapshots; results[i] answers snapshots[i].  No allocation once warm. < 0
+ * only for our own failure (-ENOMEM): the failure of a stack is in its result. */
 int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
 		    struct uw_result *results);
 /* Forgets what is cached about @module (NULL: everything), before the module's data is dropped. */
 void uw_engine_forget(struct uw_engine *engine, const struct uw_module *module);
-/* Forgets it and drops its unwind half. */
+/* The same, and drops its unwind half. */
 void uw_engine_drop(struct uw_engine *engine, struct uw_module *module);
-/* UW_PENDING for a module that is loaded, but not as far as the engine needs it
- * (uw_module_want_separate): drops it, so that it can be ordered. */
+/* After UW_PENDING for a module that is loaded, but without a separate debug file that the engine
+ * needs (uw_module_want_separate): drops it, so that it can be loaded again. */
 void uw_engine_renew(struct uw_engine *engine, struct uw_module *module);
 void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats);

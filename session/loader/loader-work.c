@@ -500,7 +500,7 @@ static void load_symbols(struct load_worker *w, struct load_answer *a)
 	else /* who may not be read or believed is told of */
 		a->error = t.source.fd == -EXDEV || t.source.fd == -EACCES ? t.source.fd : -ENOENT;
 	if (a->error < 0)
-		uw_module_set_nameless(module);
+		uw_module_set_no_symbols(module);
 }
 
 static void close_lines(struct load_worker *w)

@@ -140,7 +140,7 @@ static void settle_module(struct load_answer *a)
 	if (a->error >= 0 || !module || a->request.kind == LOAD_LINES)
 		return;
 	if (a->request.kind == LOAD_SYMBOLS)
-		uw_module_set_nameless(module);
+		uw_module_set_no_symbols(module);
 	else if (a->error == -ETIMEDOUT || a->error == -EBUSY)
 		uw_module_set_unresponsive(module);
 	else

@@ -10,7 +10,7 @@ static struct uw_module *unreadable_module(unsigned which)
 	(void)snprintf(path, sizeof(path), "/nonexistent/module-%u", which);
 	assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &m), 0);
 	assert_true(uw_module_want_symbols(m));
-	uw_module_set_nameless(m);
+	uw_module_set_no_symbols(m);
 	assert_int_equal(uw_module_symbol_state(m), UW_MODULE_UNREADABLE);
 	return m;
 }

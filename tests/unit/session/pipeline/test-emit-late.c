@@ -247,7 +247,7 @@ static void gone_meanwhile(void **state)
 	uw_module_drop_unwind(module);
 	uw_module_drop_symbols(module);
 	uw_module_want_symbols(module);
-	uw_module_set_nameless(module);
+	uw_module_set_no_symbols(module);
 	sample(&f, process, late_second);
 	assert_int_equal(nameless(&f), 1);
 	answer_all(&f);
