@@ -178,17 +178,21 @@ int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel)
 
 int ask_run(struct ask_run *run)
 {
-	const char *why = NULL;
+	const char *why = NULL, *task = "waiting for the daemon";
+	char failure[128];
 	int r = 0;
 
 	while (r >= 0 && !run->ended)
 		r = loop_run_once(&run->loop, -1);
-	if (r >= 0)
+	if (r >= 0) {
+		task = "writing the trace";
 		r = run->sink->flush(run->sink);
+	}
 	if (r >= 0 && ask_summary(run->ask)) {
 		r = late_sink_end(run->sink, ask_summary(run->ask)->full);
 		run->complete = r == 0;
 	}
+	(void)snprintf(failure, sizeof(failure), "%s: %s", task, strerror(r < 0 ? -r : 0));
 	if (run->live)
 		fprintf(stderr, "\r\033[K");
 	if (ask_summary(run->ask))
@@ -196,7 +200,7 @@ int ask_run(struct ask_run *run)
 	if (run->status)
 		return run->status;
 	if (ask_error(run->ask, &why) >= 0)
-		why = r < 0 ? strerror(-r) : NULL;
+		why = r < 0 ? failure : NULL;
 	job_await(run->job, !why && run->failed < 0 ? "the table cannot be shown" : why);
 	if (why && !late_sink_tell(run->sink))
 		log_error("%s", why);

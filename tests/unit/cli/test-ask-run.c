@@ -1,6 +1,9 @@
 /* test-ask-run.c - a recording by the daemon from the request to the exit status, against a daemon
  * that says what the test has written. */
 #include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cli/ask-run.h"
 #include "cli/late-sink.h"
@@ -163,6 +166,32 @@ static void test_cannot_be_made(void **state)
 	assert_true(job.spawn.go_fd >= 0);
 }
 
+static int too_large(struct sink *sink)
+{
+	(void)sink;
+	return -EFBIG;
+}
+
+/* A trace that cannot be written to its end: the message names the task that failed. */
+static void test_not_written(void **state)
+{
+	static char script[] = "exit 0";
+	char text[256] = "";
+	int fd = memfd_create("stderr", MFD_CLOEXEC), was = dup(STDERR_FILENO);
+
+	(void)state;
+	assert_int_equal(sink_memory_new(&run.sink), 0);
+	run.sink->flush = too_large;
+	assert_int_equal(open_run(play_until_stop, script), 0);
+	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(ask_run(&run), 1);
+	assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
+	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "writing the trace: File too large"));
+	(void)close(fd);
+	(void)close(was);
+}
+
 static void play_intervals(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
@@ -214,9 +243,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_command),   EACH(test_duration),	 EACH(test_denied),
-		EACH(test_gone),      EACH(test_lost),		 EACH(test_lost_own_status),
-		EACH(test_intervals), EACH(test_cannot_be_made), EACH(test_not_shown),
+		EACH(test_command),	EACH(test_duration),	   EACH(test_denied),
+		EACH(test_gone),	EACH(test_lost),	   EACH(test_lost_own_status),
+		EACH(test_intervals),	EACH(test_cannot_be_made), EACH(test_not_shown),
+		EACH(test_not_written),
 #undef EACH
 	};
 

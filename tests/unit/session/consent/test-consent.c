@@ -216,9 +216,14 @@ static struct asked asked_of(const struct target *t)
 	return (struct asked){.request = {.pid = (uint32_t)t->pid, .given = given}, .maps = -1};
 }
 
+/* A turn of the loop may be short: a bound of turns would be no bound of time. */
+enum { DEADLINE_S = 60 };
+
 static void run_until(const int *n, int wanted)
 {
-	for (int i = 0; i < 200 && *n < wanted; i++)
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + DEADLINE_S * NSEC_PER_SEC;
+
+	while (clock_ns(CLOCK_MONOTONIC) < until && *n < wanted)
 		assert_int_equal(loop_run_once(&loop, 100), 0);
 	assert_int_equal(*n, wanted);
 }
@@ -322,7 +327,7 @@ static int signals_seen(const struct target *t)
 	int n = 0;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", t->pid);
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < DEADLINE_S * 1000; i++) {
 		FILE *f = fopen(path, "r");
 		size_t len;
 
@@ -470,7 +475,8 @@ static pid_t await_hook_process(pid_t other_than)
 	pid_t pid = 0;
 
 	/* until it has its name */
-	for (int i = 0; i < 5000 && (!(pid = hook_process()) || pid == other_than); i++)
+	for (int i = 0; i < DEADLINE_S * 1000 && (!(pid = hook_process()) || pid == other_than);
+	     i++)
 		usleep(1000);
 	assert_true(pid > 0 && pid != other_than);
 	return pid;
@@ -478,7 +484,10 @@ static pid_t await_hook_process(pid_t other_than)
 
 static void run_until_taken(const struct asked *a, uint32_t again)
 {
-	for (int i = 0; i < 200 && !(a->request.taken && a->request.again == again); i++)
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + DEADLINE_S * NSEC_PER_SEC;
+
+	while (clock_ns(CLOCK_MONOTONIC) < until &&
+	       !(a->request.taken && a->request.again == again))
 		assert_int_equal(loop_run_once(&loop, 100), 0);
 	assert_true(a->request.taken);
 	assert_int_equal(a->request.again, again);
