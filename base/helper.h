@@ -29,7 +29,7 @@
  * own: a name, begin() for what it keeps, serve().  A role that has to hand a descriptor of its own
  * to the helper for good (a listening socket) sends it with its first request and keeps it by
  * take_fd(call->fd).
- * The roles: session/loader/load-role.h (files and processes), proc/memory-guard.h (memory). */
+ * The roles: session/loader/load-role.h (files and processes), proc/procmem.h (memory). */
 #pragma once
 
 #include "base/child.h"

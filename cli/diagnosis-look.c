@@ -32,7 +32,7 @@ enum {
 	SECCOMP_FILTER = 2,
 	STACK_BYTES = 65528,
 	RING_WANTED = 16 << 20,	  /* 250 ms of such samples at 999 Hz */
-	RINGS_WANTED = 256 << 20, /* of all CPUs, as perf/source-rings.c has it */
+	RINGS_WANTED = 256 << 20, /* of all CPUs, as perf/source.c has it */
 };
 
 static int try_event(uint32_t type, uint64_t config, bool kernel, bool machine)

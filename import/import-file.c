@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "import/import-private.h"
+#include "proc/open-file.h"
 #include "proc/procfs.h"
 
 /* What has been mapped under a path of the table; as many as that may have. */

@@ -159,7 +159,7 @@ static void choose_interval(struct import *im)
 		result->period = 1;
 }
 
-/* import-event.c: which event, and what its samples have.  -EINVAL with *error. */
+/* Chooses the event, and what is made of its samples.  -EINVAL with *error. */
 static int choose_event(struct import *im, char *error, size_t error_size)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
@@ -523,7 +523,6 @@ static int first_sample(struct import *im, uint64_t time)
 	return r;
 }
 
-/* import-sample.c: a sample of an event that is not imported. */
 static int take_group(struct import *im, const struct perfdata_item *item,
 		      struct record_sample *sample)
 {

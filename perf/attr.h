@@ -12,7 +12,7 @@ void attr_follower(const struct perf_options *options, size_t index,
 		   struct perf_event_attr *ret_attr);
 /* The dummy event that carries MMAP2, COMM, FORK, EXIT (and KSYMBOL). */
 void attr_sideband(const struct perf_options *options, struct perf_event_attr *ret_attr);
-/* A disabled event that only owns a ring, see source-rings.c.  @watermark: bytes before a wake-up.
+/* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.
  */
 void attr_anchor(const struct perf_options *options, uint32_t watermark,
 		 struct perf_event_attr *ret_attr);

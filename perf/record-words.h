@@ -1,4 +1,4 @@
-/* record-words.h - a record as 64-bit words, within bounds; shared by record.c and record-sample.c.
+/* record-words.h - a record as 64-bit words, within bounds.
  * Thread: any. */
 #pragma once
 

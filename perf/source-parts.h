@@ -1,5 +1,5 @@
-/* source-parts.h - what the files of the source share: source.c (life), source-open.c (events),
- * source-rings.c (memory), source-count.c (counts and the change of stack size).  Thread: main.
+/* source-parts.h - shared by source.c (the source, its events and rings) and source-count.c (counts,
+ * the change of stack size).  Thread: main.
  *
  *   source ─ tasks[] ─ groups[n_cpus]     the sampling event, its followers, the side-band event
  *          │                               (machine: one task, tid -1)
@@ -80,7 +80,7 @@ struct source_answer {
 	size_t error_size;
 };
 
-/* source-open.c */
+/* source.c */
 void source_group_init(struct source_group *group);
 void source_group_deinit(struct source_group *group);
 /* Leader and followers on cpus[@cpu_index], disabled. */

@@ -170,7 +170,6 @@ static void unmap_all(struct perf_source *source)
 	}
 }
 
-/* source-rings.c */
 static void source_rings_unmap(struct perf_source *source)
 {
 	unmap_all(source);

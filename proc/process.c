@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "proc/process-maps.h"
 #include "proc/procfs.h"
+#include "proc/procmem.h"
 
 /* ---- order of use ---- */
 

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "base/table.h"
+#include "proc/procmem.h"
 #include "symbols/modules.h"
 #include "unwinder/unwinder.h"
 

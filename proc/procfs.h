@@ -66,46 +66,6 @@ struct procfs_map {
 enum { PROCFS_MAPS_END = 1 };
 int procfs_maps_next(const char **p, const char *end, struct procfs_map *ret_map);
 
-/* Asked before the first call that a file's file system could leave unanswered; @device: st_dev, or 0
- * when a path is to be walked.  < 0: it is not touched. */
-struct procfs_gate {
-	int (*enter)(struct procfs_gate *gate, uint64_t device);
-	/* Reads the build id of an open file, elsewhere; NULL: it is read here. */
-	int (*build_id)(struct procfs_gate *gate, int fd, struct uw_build_id *ret_id);
-};
-/* Opens @path if a regular file stands there, without waiting for what else may.  @gate may be NULL.
- * Returns a descriptor. */
-int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat *ret_stat);
-/* The same of what is open by O_PATH. */
-int procfs_read_regular(int at, struct procfs_gate *gate, struct stat *ret_stat);
-/* The device of an open file, without asking its file system; 0: not told. */
-uint64_t procfs_device(int fd);
-/* Opens the file behind a mapping, by what is likeliest right: /proc/PID/map_files,
- * /proc/PID/root/PATH, PATH. Believed only if @id agrees (build id, else device and inode, else
- * size by caller); *ret_proved says whether it was proved.  By a path only what @owner could read (open-named.h)
- * or has mapped.  -ENOENT/-EACCES when none fits,
- * -EMFILE/-ENFILE when that could not be seen. */
-int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,
-		       const char *path, const struct uw_file_id *id, uint32_t owner,
-		       struct procfs_gate *gate, int *ret_fd, bool *ret_proved);
-
-/* Is what stands at @path the file of @id's inode?  Where nothing can be looked at: another. */
-enum procfs_sameness {
-	PROCFS_OTHER,
-	PROCFS_SAME_INODE, /* of another device, or the device is told in another way */
-	PROCFS_SAME,
-};
-enum procfs_sameness procfs_compare(const char *path, const struct uw_file_id *id);
-
-/* /proc/PID/mem as a memory reader (opened now).  Returns new; free with procfs_memory_free. */
-int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
-/* The same of a descriptor that is open already, and consumed, also on failure.  Reads go through @guard (borrowed
- * for each read; NULL: directly), and once one was not answered in time none is made any more. */
-struct memory_guard;
-int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory);
-/* Its descriptor, borrowed. */
-int procfs_memory_fd(const struct uw_memory *memory);
-struct uw_memory *procfs_memory_free(struct uw_memory *memory);
 #define PROCFS_QUERY 0xc0686611u /* PROCMAP_QUERY: _IOWR('f', 17, 104 bytes) */
 /* The mapping at @address by PROCMAP_QUERY (6.11) on an open maps fd, with its build id (len 0:
  * none) and its path copied into @path.  -ENOTTY where the ioctl is not there, -ENOENT where

@@ -39,7 +39,7 @@ enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
 	(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_SYS_PTRACE))
 
 /* Of root's own session: to open files of others, mappings and memory of others and the files behind mappings, to read as
- * another user would (proc/open-named.h), and to come back from a low priority. */
+ * another user would (proc/open-file.h), and to come back from a low priority. */
 #define FOR_OPENER                                                                  \
 	(FOR_HELPERS | CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) | \
 	 CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_SYS_NICE))

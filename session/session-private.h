@@ -3,7 +3,7 @@
 
 #include "trace/writer.h"
 #include "session/consent/consent.h"
-#include "proc/memory-guard.h"
+#include "proc/procmem.h"
 #include "session/session.h"
 #include "session/pipeline/adapt.h"
 #include "session/pipeline/emit.h"

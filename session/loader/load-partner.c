@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "proc/open-file.h"
 #include "session/loader/load-parse-private.h"
 
 static bool is_elf(int fd)

@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "base/caps.h"
 #include "base/error.h"
-#include "proc/memory-guard.h"
+#include "proc/procmem.h"
 #include "session/loader/load-parse.h"
 #include "session/loader/load-role.h"
 
@@ -75,7 +75,7 @@ struct kept {
 };
 
 /* Files of others, mappings and memory of others, the files behind mappings; root's two to read as another user would
- * (open-named.h) and its way back from a low priority. */
+ * (open-file.h) and its way back from a low priority. */
 #define RIGHTS                                                                               \
 	(CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_SYS_PTRACE) |  \
 	 CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) | CAPS_BIT(CAP_SETUID) | \

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "proc/open-named.h"
+#include "proc/open-file.h"
+#include "proc/procmem.h"
 #include "session/loader/loader-work.h"
 
 enum {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/table.h"
+#include "proc/open-file.h"
 #include "session/loader/load-parse.h"
 
 /* Devices that are not to be touched. */

@@ -34,7 +34,7 @@ struct load_request {
 				     loader_free() */
 	uint64_t start, end, offset, vaddr;
 	struct uw_file_id id;
-	uint32_t owner; /* of the process: open-named.h */
+	uint32_t owner; /* of the process: open-file.h */
 	uint32_t tag;	/* carried along */
 	/* A descriptor that the process gave (consent.h), and 1; 0: none, /proc is opened instead.
 	 * Its maps for LOAD_PROCESS and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the

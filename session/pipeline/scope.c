@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "proc/procmem.h"
 #include "session/pipeline/scope.h"
 
 enum {

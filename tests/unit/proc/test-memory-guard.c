@@ -1,4 +1,4 @@
-/* test-memory-guard.c - memory-guard.h: our own memory, read by a helper process that is stopped or
+/* test-memory-guard.c - procmem.h, the guard: our own memory, read by a helper process that is stopped or
  * killed. */
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proc/memory-guard.h"
+#include "proc/procmem.h"
 #include "proc/procfs.h"
 #include "tests/unit/cmocka.h"
 

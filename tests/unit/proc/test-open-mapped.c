@@ -3,6 +3,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/util.h"
+#include "proc/open-file.h"
 #include "proc/procfs.h"
 #include "tests/unit/proc/child-process.h"
 

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 #include "base/caps.h"
-#include "proc/open-named.h"
+#include "proc/open-file.h"
 #include "tests/unit/proc/child-process.h"
 
 enum { ALICE = 61002, BOB = 61003, DAEMON = 61001 };

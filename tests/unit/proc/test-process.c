@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "proc/procfs.h"
+#include "proc/procmem.h"
 #include "tests/unit/perf/count-malloc.h"
 #include "tests/unit/proc/proc-fixture.h"
 

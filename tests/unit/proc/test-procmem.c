@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "proc/procfs.h"
+#include "proc/procmem.h"
 #include "tests/unit/proc/child-process.h"
 
 static void test_read(void **state)
