@@ -189,7 +189,7 @@ static int start(struct record *rec)
 
 	if (r < 0)
 		return late_sink_tell(rec->sink) ? r : said(rec->args.output, r);
-	rights_settle_session(false, perf_specs_probe(rec->specs, rec->n_specs));
+	rights_settle_session(false, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
 				   end_tick);
@@ -261,7 +261,7 @@ static int prepare(struct record *rec)
 	r = watch(rec);
 	if (r < 0)
 		return r;
-	own_rights_give_up(&rec->features, perf_specs_probe(rec->specs, rec->n_specs));
+	own_rights_give_up(&rec->features, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	return open_session(rec);
 }
 

@@ -265,7 +265,7 @@ static int open_session(struct top *top)
 	char *lacks = top->own.lacks;
 	int r = probe_features(&so.features, lacks, sizeof(top->own.lacks));
 
-	own_rights_give_up(&so.features, perf_specs_probe(top->specs, top->n_specs));
+	own_rights_give_up(&so.features, perf_has_kernel_probe(top->specs, top->n_specs));
 	if (r >= 0)
 		r = make_consent(top, &so.features);
 	so.consent = top->consent;
@@ -281,7 +281,7 @@ static int start(struct top *top)
 {
 	int r = session_start(top->session);
 
-	rights_settle_session(false, perf_specs_probe(top->specs, top->n_specs));
+	rights_settle_session(false, perf_has_kernel_probe(top->specs, top->n_specs));
 	if (r >= 0)
 		r = loop_timer_add(&top->loop, &top->interval, (uint64_t)(top->args.interval * 1e9),
 				   0, interval_over);

@@ -34,7 +34,7 @@ void perf_spec_deinit(struct perf_spec *spec)
 	spec->probe_path = NULL;
 }
 
-bool perf_specs_probe(const struct perf_spec *specs, size_t n)
+bool perf_has_kernel_probe(const struct perf_spec *specs, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (specs[i].probe_path)

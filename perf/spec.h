@@ -26,7 +26,7 @@ struct perf_spec {
 };
 void perf_spec_deinit(struct perf_spec *spec);
 /* True if one of the events is a kprobe or uprobe. */
-bool perf_specs_probe(const struct perf_spec *specs, size_t n);
+bool perf_has_kernel_probe(const struct perf_spec *specs, size_t n);
 
 /* Where the kernel's tables are read: "" on a machine, a directory with a fake /sys in tests. */
 struct perf_spec_env {

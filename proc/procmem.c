@@ -75,7 +75,7 @@ static void serve(void *kept, struct helper_call *call)
 		return;
 	memcpy(&request, call->request, sizeof(request));
 	answer.result = read_memory(call->fd, request.address, call->answer + sizeof(answer),
-				min_u64(request.len, READ_MAX));
+				    min_u64(request.len, READ_MAX));
 	memcpy(call->answer, &answer, sizeof(answer));
 	call->answer_len = sizeof(answer) + (size_t)(answer.result > 0 ? answer.result : 0);
 }
