@@ -98,6 +98,11 @@ static const struct options options = {
 		       "linux.perf and\nperfetto.metatrace to a tracing service (Perfetto's "
 		       "traced).  Waits for a service that is\nnot running yet.",
 	.defs = defs,
+	.examples = "# as the installed service\n"
+		    "sudo systemctl enable --now perfwind\n\n"
+		    "# without systemd: becomes the user perfwind after it has made its sockets\n"
+		    "sudo useradd -r perfwind\n"
+		    "sudo perfwind daemon --user perfwind &",
 };
 
 /* ---- settings ---- */

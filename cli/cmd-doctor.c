@@ -32,6 +32,10 @@ static const struct options options = {
 		       "prints a hint for\neach that is not open.  Ends with 0 when `perfwind "
 		       "record -- CMD` works, else with 1.",
 	.defs = defs,
+	.examples =
+		"perfwind doctor\n\n"
+		"# gates that are not open, for a script\n"
+		"perfwind doctor --json | jq -r '.gates[] | select(.state != \"open\") | .hint'",
 };
 
 static const char *const states[] = {

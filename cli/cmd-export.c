@@ -87,6 +87,13 @@ static const struct options options = {
 		       "`comm;root;...;leaf count`, for the flame graph tools\n  pprof   gzipped "
 		       "profile.proto, for `go tool pprof` and compatible tools",
 	.defs = defs,
+	.examples = "# a flame graph page: perfwind.html\n"
+		    "perfwind export --to html perfwind.pftrace\n\n"
+		    "# for go tool pprof\n"
+		    "perfwind export --to pprof -o cpu.pb.gz perfwind.pftrace\n"
+		    "go tool pprof -top cpu.pb.gz\n\n"
+		    "# folded stacks of one container, weighted by time\n"
+		    "perfwind export --to folded -w --cgroup /docker/4f0c -o - perfwind.pftrace",
 	.min_arguments = 1,
 	.max_arguments = 1,
 };

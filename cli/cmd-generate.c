@@ -73,6 +73,11 @@ static void man_command(FILE *out, const struct command *command)
 		roff(out, o->description);
 		fputc('\n', out);
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(o->details) && o->details[i]; i++) {
+		fputs(".PP\n", out);
+		roff(out, o->details[i]);
+		fputc('\n', out);
+	}
 	fputs(".SH OPTIONS\n", out);
 	for (const struct option_def *d = o->defs; d && d->name; d++)
 		man_option(out, d);
@@ -83,7 +88,12 @@ static void man_command(FILE *out, const struct command *command)
 		roff(out, o->json);
 		fputs("\n.fi\n", out);
 	}
-	fputs(".SH SEE ALSO\n.BR perfwind (1)\n", out);
+	if (o->examples) {
+		fputs(".SH EXAMPLES\n.nf\n", out);
+		roff(out, o->examples);
+		fputs("\n.fi\n", out);
+	}
+	fputs(".SH SEE ALSO\n.BR perfwind (1),\n.BR perfwind.conf (5)\n", out);
 }
 
 static void man_perfwind(FILE *out)
@@ -99,7 +109,14 @@ static void man_perfwind(FILE *out)
 	}
 	fputs(".SH EXIT STATUS\n0, 1 (it failed), 2 (wrong usage); of a command that was run, its "
 	      "own.\nA command outlives a recording that fails; the exit status is then its own, "
-	      "or 1 if that is 0.\n.SH SEE ALSO\n.BR perfwind.conf (5),\n.BR perf_event_open (2)\n",
+	      "or 1 if that is 0.\n.SH EXAMPLES\n.nf\n"
+	      "# record a command, then show where its time went\n"
+	      "perfwind record \\-\\- make\nperfwind report\n\n"
+	      "# a flame graph page in one file\n"
+	      "perfwind export \\-\\-to html perfwind.pftrace\n\n"
+	      "# the limits of profiling on this machine, with hints\n"
+	      "perfwind doctor\n.fi\n.SH SEE ALSO\n.BR perfwind.conf (5),\n.BR perf_event_open "
+	      "(2)\n",
 	      out);
 }
 

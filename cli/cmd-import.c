@@ -74,6 +74,16 @@ static const struct options options = {
 		       "or inode proves that they\nare the recorded ones.",
 	.json = VERDICT_JSON_IMPORT,
 	.defs = defs,
+	.details = {"One event of the recording is imported; a note names the others. A mapped "
+		    "file is found by its path and trusted by build id or inode: no names rather "
+		    "than wrong ones. Damaged recordings are imported as far as possible, and a "
+		    "note reports the rest."},
+	.examples = "# perf.data.pftrace, a trace with names\n"
+		    "perf record --call-graph dwarf -- ./work\n"
+		    "perfwind import perf.data\n"
+		    "perfwind report perf.data.pftrace\n\n"
+		    "# through a pipe\n"
+		    "perf record -g -o - -- ./work | perfwind import -o work.pftrace -",
 	.min_arguments = 1,
 	.max_arguments = 1,
 };

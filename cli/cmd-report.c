@@ -73,6 +73,15 @@ static const struct options options = {
 		       "includes\nall functions that it called (a recursive call is counted once). "
 		       " FILE defaults to " DEFAULT_TRACE ".",
 	.defs = defs,
+	.details = {"A frame that was not proved is marked with ` ?` in the tree. `[name]` stands "
+		    "for functions of a module without symbols. The exit status is 1 if the file "
+		    "cannot be read, or if it is damaged and no sample is left."},
+	.examples = "# the 20 most expensive functions of perfwind.pftrace\n"
+		    "perfwind report -n 20\n\n"
+		    "# the call tree of one process\n"
+		    "perfwind report --tree --pid 1234 server.pftrace\n\n"
+		    "# the cost of each container or service\n"
+		    "perfwind report --by cgroup server.pftrace",
 	.max_arguments = 1,
 };
 

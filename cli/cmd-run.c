@@ -48,6 +48,9 @@ static const struct options options = {
 		       "an unprivileged\nperfwind profile the command and its children.  A static "
 		       "program cannot load the library\nand runs without it.",
 	.defs = defs,
+	.examples = "# a service that an unprivileged daemon or user may profile\n"
+		    "perfwind run -- ./server &\n"
+		    "perfwind record -p $! -d 10",
 	.min_arguments = 1,
 	.max_arguments = -1,
 	.stop_at_argument = true,

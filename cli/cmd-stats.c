@@ -38,6 +38,10 @@ static const struct options options = {
 		"meaning of each, and\na hint for the config.  The exit status is 1 when data was "
 		"lost or there was an error,\n2 when the file cannot be read.",
 	.defs = defs,
+	.examples = "# the rows that report a loss, with hints\n"
+		    "perfwind stats trace.pftrace\n\n"
+		    "# names of all rows that are not 0, for a script\n"
+		    "perfwind stats --json trace.pftrace | jq -r '.[] | select(.value > 0).name'",
 	.min_arguments = 1,
 	.max_arguments = 1,
 };

@@ -104,6 +104,12 @@ static const struct options options = {
 		       "a terminal, without a command:\nq quits, space or p freezes the table, s "
 		       "and S change the kind of the rows, h lists\nthe keys.",
 	.defs = defs,
+	.examples = "# the whole machine, a table every 2 seconds\n"
+		    "sudo perfwind top -a\n\n"
+		    "# the threads of one process, every second\n"
+		    "perfwind top -p 1234 -i 1 --by thread\n\n"
+		    "# one table for a script\n"
+		    "perfwind top -p 1234 --once -n 10",
 	.max_arguments = -1,
 	.stop_at_argument = true,
 };

@@ -87,6 +87,13 @@ static const struct options options = {
 		       "sources, its\nbuffers, its end.  Other data sources are left out with a "
 		       "warning; a field that cannot be\nserved is refused by name.",
 	.defs = defs,
+	.examples = "# run a config, then show its losses\n"
+		    "perfwind trace -c config.pbtxt -o trace.pftrace\n"
+		    "perfwind stats trace.pftrace\n\n"
+		    "# in the background, until it is stopped by the unique_session_name of its "
+		    "config\n"
+		    "perfwind trace --background -c config.pbtxt -o trace.pftrace\n"
+		    "perfwind trace --stop NAME",
 };
 
 static int read_config(struct trace_run *run)

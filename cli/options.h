@@ -42,7 +42,10 @@ struct options {
 	const char *command;	 /* "record" */
 	const char *usage;	 /* what stands behind it: "[OPTIONS] FILE" */
 	const char *description; /* a paragraph or two, lines already broken; may be NULL */
-	const char *json; /* what the keys of --json mean: a section of its man page; may be NULL */
+	/* Of the man page only; each may be NULL. */
+	const char *json;	/* the meaning of the keys of --json */
+	const char *details[4]; /* paragraphs behind the description */
+	const char *examples;	/* "# comment" and command lines, an empty line between examples */
 	const struct option_def *defs;	  /* ends with a NULL name; may be NULL */
 	int min_arguments, max_arguments; /* max < 0: no limit */
 	/* Options end at the first argument: `record CMD --its-own-option`. */

@@ -96,6 +96,31 @@ const struct options record_options = {
 	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
 	.description = "Samples the machine, processes or a command and writes a symbolised trace.",
 	.json = VERDICT_JSON,
+	.details = {"The exit status is that of the command: 127 if it was not found, 126 if it "
+		    "cannot be executed, 128 + N after signal N, 0 after --duration. It is 1 if "
+		    "perfwind failed and 2 for wrong usage. If the recording fails (a full disk, a "
+		    "closed pipe, a daemon that ended), the command runs on; its exit status then "
+		    "counts, or 1 if it is 0.",
+		    "Ctrl-C ends the recording; a second one ends perfwind at once. A SIGINT for "
+		    "perfwind alone ends the recording, and perfwind waits for the command.",
+		    "The trace is readable by its owner only. It can be read up to its last whole "
+		    "packet at any moment. An output that is a device or a pipe is written to "
+		    "directly.",
+		    "The last lines are the verdict: the share of CPU time that was seen, outcomes "
+		    "of stacks, losses, cost, the file, and modules without symbols."},
+	.examples = "# a command with its children, into perfwind.pftrace\n"
+		    "perfwind record -- make -j8\n\n"
+		    "# a running process for 10 seconds, 4000 samples a second\n"
+		    "perfwind record -p 1234 -d 10 -F 4000 -o server.pftrace\n\n"
+		    "# the whole machine until Ctrl-C\n"
+		    "sudo perfwind record -a\n\n"
+		    "# each context switch to another task, with its stack\n"
+		    "sudo perfwind record -e sched:sched_switch -c 1 --filter 'prev_state != 0' -a "
+		    "-d 5\n\n"
+		    "# page faults in user code only, with the verdict for a program\n"
+		    "perfwind record -e page-faults:u --json -- ./server >verdict.json\n\n"
+		    "# cycles, and instructions counted at each sample\n"
+		    "perfwind record -e cycles,instructions -- ./work",
 	.defs = defs,
 	.max_arguments = -1,
 	.stop_at_argument = true,

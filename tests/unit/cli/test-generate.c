@@ -58,6 +58,7 @@ static void check_page(const struct command *command)
 			fail_msg("%s lacks %s", name, option);
 	}
 	assert_int_equal(strstr(text, "\n.SH JSON\n") != NULL, command->options->json != NULL);
+	assert_non_null(strstr(text, "\n.SH EXAMPLES\n.nf\n"));
 	free(text);
 }
 
@@ -86,7 +87,7 @@ static void test_json_section(void **state)
 	json = strstr(text, "\n.SH JSON\n.nf\nfile, bytes");
 	assert_non_null(json);
 	assert_non_null(strstr(json, "\n  records_seen "));
-	assert_non_null(strstr(json, "\n.fi\n.SH SEE ALSO"));
+	assert_non_null(strstr(json, "\n.fi\n.SH EXAMPLES\n"));
 	free(text);
 	for (size_t i = 0; i < n_commands; i++) {
 		char name[64];
