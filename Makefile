@@ -321,10 +321,10 @@ SYSCONF_DIR ?= /etc
 RC_UNITS := $(wildcard rc/*.service rc/*.socket)
 INSTALL_SHARE = $(DESTDIR)$(PREFIX)/share
 install: all docs
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(INSTALL_SHARE)/man/man1 $(INSTALL_SHARE)/man/man5 \
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/perfwind $(INSTALL_SHARE)/man/man1 $(INSTALL_SHARE)/man/man5 \
 		$(INSTALL_SHARE)/doc/perfwind $(INSTALL_SHARE)/bash-completion/completions $(INSTALL_SHARE)/zsh/site-functions
 	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
-	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so
+	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/perfwind/libperfwind-hook.so
 	install -m 644 $(O)/docs/*.1 $(INSTALL_SHARE)/man/man1
 	install -m 644 docs/perfwind.conf.5 $(INSTALL_SHARE)/man/man5
 	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
@@ -344,20 +344,22 @@ uninstall:
 	if cmp -s rc/perfwind.conf $(DESTDIR)$(SYSCONF_DIR)/perfwind.conf; then rm $(DESTDIR)$(SYSCONF_DIR)/perfwind.conf; fi
 	rm -f $(RC_UNITS:rc/%=$(DESTDIR)$(SYSTEMD_DIR)/system/%) $(DESTDIR)$(SYSTEMD_DIR)/../sysusers.d/perfwind.conf \
 		$(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
-	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(DESTDIR)$(PREFIX)/lib/libperfwind-hook.so $(INSTALL_SHARE)/man/man1/perfwind.1 \
+	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(INSTALL_SHARE)/man/man1/perfwind.1 \
 		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/man/man5/perfwind.conf.5 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
 		$(INSTALL_SHARE)/zsh/site-functions/_perfwind
-	rm -rf $(INSTALL_SHARE)/doc/perfwind
+	rm -rf $(DESTDIR)$(PREFIX)/lib/perfwind $(INSTALL_SHARE)/doc/perfwind
 
 # A package of the distribution's kind, made in a folder of its own from what git knows.
+# MAINTAINER="NAME <ADDRESS>": of a package that is given away.
 .PHONY: deb
 deb:
 	$(Q).ci/deps deb
 	$(Q)rm -rf $(O)/deb && mkdir -p $(O)/deb/perfwind-$(VERSION)
 	$(Q)git ls-files -co --exclude-standard -z | xargs -0 cp --parents -t $(O)/deb/perfwind-$(VERSION)
 	$(Q)cd $(O)/deb/perfwind-$(VERSION) && mv rc/debian debian && mkdir -p debian/source && echo '3.0 (native)' >debian/source/format && \
-		printf 'perfwind (%s) unstable; urgency=medium\n\n  * This version.\n\n -- The perfwind authors <perfwind@localhost>  %s\n' \
-			'$(VERSION)' "$$(date -R)" >debian/changelog && \
+		{ [ -z "$(MAINTAINER)" ] || sed -i 's/^Maintainer: .*/Maintainer: $(MAINTAINER)/' debian/control; } && \
+		printf 'perfwind (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' \
+			'$(VERSION)' "$$(sed -n 's/^Maintainer: //p' debian/control)" "$$(date -R)" >debian/changelog && \
 		{ env -u O -u MAKEFLAGS dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }; }
 	$(Q)mv $(O)/deb/perfwind_*.deb $(O)/ && ls $(O)/perfwind_*.deb
 

@@ -56,10 +56,10 @@ static const struct options options = {
 	.stop_at_argument = true,
 };
 
-/* Beside the program (a build folder), or in lib beside the bin that holds it. */
+/* Next to the program (a build folder), or in lib/perfwind next to its bin. */
 static int find_library(char *path, size_t size)
 {
-	static const char *const places[] = {"libperfwind-hook.so", "../lib/libperfwind-hook.so",
+	static const char *const places[] = {"libperfwind-hook.so",
 					     "../lib/perfwind/libperfwind-hook.so"};
 	char self[PATH_ROOM];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -111,7 +111,7 @@ static int run_run(int argc, char **argv)
 	library = args.library ? args.library : found;
 	if (args.library ? access(library, R_OK) < 0 : find_library(found, sizeof(found)) < 0) {
 		log_error("run: libperfwind-hook.so is not %s: give --library FILE",
-			  args.library ? args.library : "next to perfwind nor in lib");
+			  args.library ? args.library : "next to perfwind nor in lib/perfwind");
 		return 1;
 	}
 	r = set_environment(&args, library);
