@@ -122,7 +122,7 @@ static int filter(void)
 	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
 
 	begin();
-	own_rights_give_up(&none);
+	own_rights_give_up(&none, false);
 	end(text);
 	EXPECT(!*text);
 	EXPECT(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
@@ -137,7 +137,7 @@ static int filter_told(void)
 
 	log_level = LOG_LEVEL_VERBOSE;
 	begin();
-	own_rights_give_up(&none);
+	own_rights_give_up(&none, false);
 	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
 	end(text);
 	EXPECT(strstr(text, "perfwind: system calls are filtered\n"));
@@ -161,11 +161,11 @@ static int filter_refused(void)
 	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
-	own_rights_give_up(&none);
+	own_rights_give_up(&none, false);
 	end(quiet);
 	log_level = LOG_LEVEL_VERBOSE;
 	begin();
-	own_rights_give_up(&none);
+	own_rights_give_up(&none, false);
 	end(verbose);
 	EXPECT(!*quiet);
 	EXPECT(strstr(verbose, "the filter of system calls cannot be loaded: Invalid argument\n"));
