@@ -149,6 +149,7 @@ static int open_session(struct record *rec)
 		.period = args->period,
 		.frequency = args->frequency,
 		.stack_bytes = args->stack_bytes,
+		.frames = FRAMES_ALL,
 		.user_only = args->user_only,
 		.kernel_only = args->kernel_only,
 		.idle = args->idle,

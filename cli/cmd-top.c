@@ -261,6 +261,7 @@ static int open_session(struct top *top)
 		.specs = top->specs,
 		.n_specs = top->n_specs,
 		.frequency = args->frequency,
+		.frames = FRAMES_ALL,
 		.user_only = args->user_only,
 		.clock = CLOCK_MONOTONIC,
 		.proc_root = "",

@@ -95,16 +95,18 @@ static int set_stacks(struct perf_config_job *job)
 
 	o->engine = UW_ENGINE_NATIVE;
 	if (!c && !m->all_cpus) {
-		o->no_user_frames = o->no_kernel_frames = true;
+		o->frames = 0;
 		return 0;
 	}
-	o->no_kernel_frames = !m->kernel_frames && !(c && c->kernel_frames);
+	o->frames = FRAMES_USER;
+	if (m->kernel_frames || (c && c->kernel_frames))
+		o->frames |= FRAMES_KERNEL;
 	switch (c && c->has_user_frames ? (int)c->user_frames : 0) {
 	case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_UNKNOWN:
 	case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_DWARF:
 		return 0;
 	case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_SKIP:
-		o->no_user_frames = true;
+		o->frames &= FRAMES_KERNEL;
 		return 0;
 	case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_FRAME_POINTER:
 		o->engine = UW_ENGINE_FP_COPY;

@@ -47,9 +47,9 @@ struct session_options {
 	/* Clock snapshots, system info and uuid are the service's to write, and so is the sequence
 	 * id. */
 	bool producer;
-	/* Frames that samples do not have (user_only and kernel_only leave out the samples).  Both:
+	/* FRAMES_*: frames in the stacks (user_only and kernel_only leave out whole samples).  0:
 	 * counters only.  Without kernel frames, kernel threads are out of scope. */
-	bool no_user_frames, no_kernel_frames;
+	unsigned frames;
 	/* Inlined calls and source lines are looked up by a producer too: dearer than all the rest,
 	 * and what a service's readers do afterwards. */
 	bool lines;

@@ -41,13 +41,13 @@ static uint64_t read_format(const struct perf_options *options)
 
 static void set_callchain(const struct perf_options *options, struct perf_event_attr *attr)
 {
-	bool kernel = options->kernel_chain && !attr->exclude_kernel;
+	bool kernel = options->callchain & FRAMES_KERNEL && !attr->exclude_kernel;
 
-	if (!kernel && !options->user_chain && !options->chain_field)
+	if (!kernel && !(options->callchain & FRAMES_USER) && !options->chain_field)
 		return;
 	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
 	attr->exclude_callchain_kernel = !kernel;
-	attr->exclude_callchain_user = !options->user_chain;
+	attr->exclude_callchain_user = !(options->callchain & FRAMES_USER);
 }
 
 void attr_leader(const struct perf_options *options, uint32_t stack_bytes,

@@ -86,9 +86,9 @@ static uint64_t record_bytes(const struct perf_options *options)
 
 	if (options->n_followers)
 		bytes += 24 + 16 * (options->n_followers + 1);
-	if (options->kernel_chain)
+	if (options->callchain & FRAMES_KERNEL)
 		bytes += 8 * 32; /* usual depths, not the deepest */
-	if (options->user_chain)
+	if (options->callchain & FRAMES_USER)
 		bytes += 8 * 64;
 	if (options->stack_bytes)
 		bytes += 8 + 8 * (uint64_t)__builtin_popcountll(PERF_REGS_MASK) + 16 +
@@ -432,7 +432,7 @@ static bool step_to_user(struct perf_source *source)
 		options->followers[i].exclude_kernel = true;
 		options->followers[i].exclude_hv = true;
 	}
-	options->kernel_chain = false;
+	options->callchain &= ~(unsigned)FRAMES_KERNEL;
 	return true;
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/features.h"
+#include "perf/frames.h"
 #include "perf/merge.h"
 #include "perf/spec.h"
 
@@ -33,9 +34,8 @@ struct perf_options {
 				 stack */
 	bool data_mappings;   /* MMAP2 of what is not executable too: perf finds a file's base by it
 			       */
-	bool kernel_chain;    /* PERF_SAMPLE_CALLCHAIN of the kernel part */
-	bool user_chain;      /* ... of the user part (unwinder fp) */
-	bool chain_field;     /* ... be it empty: without, perf unwinds no copies of stacks */
+	unsigned callchain;   /* FRAMES_*: frames that the kernel finds (PERF_SAMPLE_CALLCHAIN) */
+	bool chain_field;     /* even if it is empty: without it perf unwinds no copies of stacks */
 	int clock;	      /* CLOCK_*; of all records */
 	const uint32_t *cpus; /* online CPUs to open on; borrowed during open */
 	size_t n_cpus;

@@ -73,7 +73,7 @@ void session_load_kallsyms(struct session *s)
 {
 	struct session_shared *shared = s->options.shared;
 
-	if (session_user_only(s) || s->options.no_kernel_frames || s->options.poll_ms)
+	if (session_user_only(s) || !(s->options.frames & FRAMES_KERNEL) || s->options.poll_ms)
 		return;
 	if (!shared) {
 		(void)read_kallsyms(s, &s->kallsyms);

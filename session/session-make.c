@@ -93,8 +93,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 	const struct session_options *so = &s->options;
 	struct reader_options ro = {
 		.idle = so->idle,
-		.user_frames = session_user_frames(s),
-		.kernel_frames = !so->no_kernel_frames,
+		.frames = session_frames(s),
 		.by_callchain = so->engine == UW_ENGINE_FP,
 		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
 		.clock = so->clock,
@@ -144,7 +143,7 @@ static int make_stages(struct session *s)
 		.engine = so->engine,
 		.nice = so->realtime ? 0 : SESSION_NICE,
 		.realtime = so->realtime,
-		.user_frames = session_user_frames(s),
+		.frames = session_frames(s),
 		.maps_wait_ns = (so->maps_wait_ms ? so->maps_wait_ms : SESSION_MAPS_WAIT_MS) *
 				NSEC_PER_MSEC,
 		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,

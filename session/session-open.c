@@ -33,7 +33,7 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 	uint64_t wanted, share = (ring_budget(so) / max_u64(so->n_cpus, 1)) * 3 / 4;
 
 	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
-	    !session_user_frames(s))
+	    !(session_frames(s) & FRAMES_USER))
 		return 0;
 	wanted = round_up_power_of_two(so->frequency * ADAPT_MAX / 4 + 1);
 	while (wanted > share)
@@ -41,10 +41,22 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 	return wanted > so->frequency * ADAPT_FIRST / 4 ? wanted : 0;
 }
 
+/* The frames that the kernel is to find: its own, and those of the engine that takes them from it. */
+static unsigned callchain_of(const struct session *s)
+{
+	unsigned frames = session_frames(s);
+
+	if (s->options.user_only || s->options.poll_ms)
+		frames &= FRAMES_USER;
+	if (s->options.engine != UW_ENGINE_FP)
+		frames &= FRAMES_KERNEL;
+	return frames;
+}
+
 static void perf_options_of(struct session *s, struct perf_options *o, bool tasks)
 {
 	const struct session_options *so = &s->options;
-	bool copies = so->engine != UW_ENGINE_FP && session_user_frames(s);
+	bool copies = so->engine != UW_ENGINE_FP && session_frames(s) & FRAMES_USER;
 
 	*o = (struct perf_options){
 		.leader = so->specs[0],
@@ -57,8 +69,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 						 : ADAPT_FIRST,
 		.data_mappings = so->raw != NULL,
 		.chain_field = so->raw != NULL,
-		.kernel_chain = !so->user_only && !so->no_kernel_frames && !so->poll_ms,
-		.user_chain = so->engine == UW_ENGINE_FP && session_user_frames(s),
+		.callchain = callchain_of(s),
 		.clock = so->clock,
 		.cpus = so->cpus,
 		.n_cpus = so->n_cpus,
@@ -329,9 +340,10 @@ static void tell_choices(const struct session *s)
 			    uw_arch_regs(UW_ARCH_HOST), o->stack_bytes,
 			    uw_engine_name(s->options.engine));
 	else
-		log_verbose("stacks: %s", o->user_chain	    ? "the kernel's chain of frame pointers"
-					  : o->kernel_chain ? "the kernel's half only"
-							    : "none");
+		log_verbose("stacks: %s", o->callchain & FRAMES_USER
+						  ? "the kernel's chain of frame pointers"
+					  : o->callchain ? "the kernel's half only"
+							 : "none");
 }
 
 /* The events of @o; whole CPUs where events for each thread on each CPU would leave less than half

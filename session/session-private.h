@@ -155,11 +155,12 @@ static inline uint64_t session_read_ns(const struct session *session)
 	return min_u64(ms ? ms : SESSION_TICK_MS, 1000) * NSEC_PER_MSEC;
 }
 
-/* Do samples have user frames at all? */
-static inline bool session_user_frames(const struct session *session)
+/* FRAMES_*: the frames that samples have. */
+static inline unsigned session_frames(const struct session *session)
 {
-	return !session->options.kernel_only && !session->options.no_user_frames &&
-	       !session->options.poll_ms;
+	const struct session_options *so = &session->options;
+
+	return so->kernel_only || so->poll_ms ? so->frames & FRAMES_KERNEL : so->frames;
 }
 
 /* Are the rings still read? */

@@ -213,7 +213,8 @@ static void limit_session(struct recording *rec, struct session_options *so)
 		return;
 	/* The kernel's own rule for a user: user code of the user's processes.  Events of whole CPUs would
 	 * interrupt the processes of all others, at the rate that this user chooses. */
-	so->user_only = so->no_kernel_frames = true;
+	so->user_only = true;
+	so->frames &= FRAMES_USER;
 	so->tasks_only = true;
 	so->ignore_open_failure = false;
 	so->idle = false;
@@ -363,6 +364,7 @@ static int open_session(struct recording *rec, char *error, size_t size)
 		.period = q->period,
 		.frequency = q->frequency,
 		.stack_bytes = q->stack_bytes,
+		.frames = FRAMES_ALL,
 		.user_only = q->user_only,
 		.kernel_only = q->kernel_only,
 		.idle = q->idle,

@@ -190,10 +190,11 @@ static int narrow(struct instance *in, struct session_options *so, char *error, 
 			       "has a say (traced-kernel)");
 		return fail(-EPERM);
 	}
-	if (!p->kernel && !so->no_kernel_frames)
+	if (!p->kernel && so->frames & FRAMES_KERNEL)
 		so->note = "frames of the kernel are left out: the daemon's settings do not show "
 			   "them (traced-kernel)";
-	so->no_kernel_frames |= !p->kernel;
+	if (!p->kernel)
+		so->frames &= FRAMES_USER;
 	if (!p->everyone) {
 		so->allowed = shown;
 		so->allowed_arg = in;
@@ -228,7 +229,8 @@ static uint64_t rate_of(const struct session_options *so, uint64_t limit)
 /* Bytes of a sample's stack, at most: the size is adapted while the session runs. */
 static uint64_t stack_of(const struct session_options *so)
 {
-	if (so->poll_ms || so->no_user_frames || so->kernel_only || so->engine == UW_ENGINE_FP)
+	if (so->poll_ms || !(so->frames & FRAMES_USER) || so->kernel_only ||
+	    so->engine == UW_ENGINE_FP)
 		return 0;
 	return so->stack_bytes ? so->stack_bytes : ADAPT_MAX;
 }

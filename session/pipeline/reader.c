@@ -296,7 +296,8 @@ static void scan_more(struct reader *rd)
 			continue;
 		process->scanned = true;
 		rd->scans_in_flight++;
-		if (rd->options.user_frames && scope_of(&rd->scope, process) == PROCESS_WANTED) {
+		if (rd->options.frames & FRAMES_USER &&
+		    scope_of(&rd->scope, process) == PROCESS_WANTED) {
 			request_maps(rd, process);
 			continue;
 		}
@@ -410,7 +411,7 @@ static void scan_answered(struct reader *rd, struct process *process)
 		return;
 	process->scanned = false;
 	rd->scans_in_flight--;
-	if (rd->options.user_frames && process->maps_state == PROCESS_MAPS_UNKNOWN &&
+	if (rd->options.frames & FRAMES_USER && process->maps_state == PROCESS_MAPS_UNKNOWN &&
 	    scope_of(&rd->scope, process) == PROCESS_WANTED)
 		request_maps(rd, process);
 	scan_more(rd);
@@ -564,7 +565,7 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 
 static bool has_user_part(const struct reader *rd, const struct entry *e)
 {
-	if (!rd->options.user_frames)
+	if (!(rd->options.frames & FRAMES_USER))
 		return false;
 	return rd->options.by_callchain ? e->n_chain > 0 : entry_has_user_copy(e);
 }

@@ -15,10 +15,10 @@
 #include "session/pipeline/park.h"
 
 struct reader_options {
-	bool idle;	    /* keep pid 0 */
-	bool user_frames;   /* false: kernel frames only */
+	bool idle; /* keep pid 0 */
+	/* FRAMES_*.  Without FRAMES_KERNEL, samples without a user part are out of scope. */
+	unsigned frames;
 	bool by_callchain;  /* user frames from the kernel's callchain (engine fp) */
-	bool kernel_frames; /* false: samples without a user part are out of scope */
 	bool procmap_query; /* FEATURE_PROCMAP_QUERY */
 	int clock;
 	/* CPU-wide events standing in for tasks: only these processes (and with `children` their

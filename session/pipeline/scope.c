@@ -476,7 +476,7 @@ bool scope_ask_consent(struct scope *sc, struct process *process, const struct l
 
 	if (!sc->c.consent || process->exited || scope_of(sc, process) == PROCESS_LEFT_OUT)
 		return false;
-	if (!stale && (!sc->options.user_frames || sc->options.by_callchain))
+	if (!stale && (!(sc->options.frames & FRAMES_USER) || sc->options.by_callchain))
 		return false;
 	if (a->request.given && !a->error && a->request.kind == LOAD_PROCESS && !process->replaced)
 		adopt_memory(sc, process);
@@ -506,7 +506,7 @@ static bool callchain_has_user(const struct record_sample *s)
 /* A kernel thread or an exiting task, and only user frames are wanted. */
 static bool nothing_to_show(const struct scope *sc, const struct record_sample *s)
 {
-	if (sc->options.kernel_frames || !sc->options.user_frames)
+	if (sc->options.frames != FRAMES_USER)
 		return false;
 	return sc->options.by_callchain ? !callchain_has_user(s) : s->regs_abi == 0;
 }

@@ -157,7 +157,7 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
 		return true;
 	}
 	if (!e->info.space)
-		return s->options.user_frames && e->user_state;
+		return s->options.frames & FRAMES_USER && e->user_state;
 	if (r && suspects_maps(r) && !looked_again) {
 		(void)send_control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
 		return true;
@@ -176,8 +176,8 @@ static int unwind_entries(struct unwind_stage *s, struct entry *const *entries, 
 	for (size_t i = 0; i < n; i++) {
 		s->results[i] =
 			(struct uw_result){.frames = s->frames[i], .max_frames = UW_MAX_FRAMES};
-		if (!s->options.user_frames || !entries[i]->user_state || entries[i]->undecided ||
-		    !entries[i]->info.space)
+		if (!(s->options.frames & FRAMES_USER) || !entries[i]->user_state ||
+		    entries[i]->undecided || !entries[i]->info.space)
 			continue;
 		entry_snapshot(entries[i], &s->snapshots[n_user]);
 		packed[n_user] = s->results[i];

@@ -8,12 +8,13 @@
 #pragma once
 
 #include "base/queue.h"
+#include "perf/frames.h"
 #include "session/pipeline/entry.h"
 #include "session/pipeline/park.h"
 
 struct unwind_options {
 	enum uw_engine_kind engine;
-	bool user_frames;	 /* false: kernel frames only */
+	unsigned frames;	 /* FRAMES_*; of them the user frames are unwound here */
 	uint64_t maps_wait_ns;	 /* how long a sample waits for the mappings of its process */
 	uint64_t module_wait_ns; /* ... for a module */
 	size_t park_bytes;

@@ -121,7 +121,7 @@ static void test_empty(void **state)
 	assert_int_equal(none->specs[0].type, PERF_TYPE_SOFTWARE);
 	assert_int_equal(none->specs[0].config, PERF_COUNT_SW_CPU_CLOCK);
 	assert_true(none->options.machine && none->options.idle);
-	assert_true(none->options.no_user_frames && none->options.no_kernel_frames);
+	assert_int_equal(none->options.frames, 0);
 	assert_null(none->options.wanted);
 	assert_true(none->options.n_cpus >= 1);
 	(void)perf_config_free(none);
@@ -287,7 +287,7 @@ static void test_scope(void **state)
 	assert_false(both->options.wanted_by_cmdline);
 	/* without stacks there is no scope, and no kernel frames */
 	assert_null(without->options.wanted);
-	assert_true(without->options.no_kernel_frames);
+	assert_int_equal(without->options.frames & FRAMES_KERNEL, 0);
 	assert_null(empty->options.wanted);
 }
 
@@ -318,8 +318,8 @@ static void test_counter_only(void **state)
 	GOOD(skip, "callstack_sampling { user_frames: UNWIND_SKIP }");
 
 	(void)state;
-	assert_true(hw->options.no_user_frames && hw->options.no_kernel_frames);
-	assert_true(skip->options.no_user_frames && skip->options.no_kernel_frames);
+	assert_int_equal(hw->options.frames, 0);
+	assert_int_equal(skip->options.frames, 0);
 }
 
 static void test_polling(void **state)
@@ -352,26 +352,26 @@ static void test_stacks(void **state)
 {
 	static const struct {
 		const char *text;
-		bool no_user, no_kernel;
+		unsigned frames;
 		enum uw_engine_kind engine;
 	} cases[] = {
-		{"callstack_sampling { }", false, true, UW_ENGINE_NATIVE},
-		{"all_cpus: true", false, true, UW_ENGINE_NATIVE},
-		{"callstack_sampling { kernel_frames: true }", false, false, UW_ENGINE_NATIVE},
-		{"callstack_sampling { } kernel_frames: true", false, false, UW_ENGINE_NATIVE},
-		{"all_cpus: true kernel_frames: true", false, false, UW_ENGINE_NATIVE},
-		{"callstack_sampling { user_frames: UNWIND_UNKNOWN }", false, true,
+		{"callstack_sampling { }", FRAMES_USER, UW_ENGINE_NATIVE},
+		{"all_cpus: true", FRAMES_USER, UW_ENGINE_NATIVE},
+		{"callstack_sampling { kernel_frames: true }", FRAMES_ALL, UW_ENGINE_NATIVE},
+		{"callstack_sampling { } kernel_frames: true", FRAMES_ALL, UW_ENGINE_NATIVE},
+		{"all_cpus: true kernel_frames: true", FRAMES_ALL, UW_ENGINE_NATIVE},
+		{"callstack_sampling { user_frames: UNWIND_UNKNOWN }", FRAMES_USER,
 		 UW_ENGINE_NATIVE},
-		{"callstack_sampling { user_frames: UNWIND_DWARF }", false, true, UW_ENGINE_NATIVE},
-		{"callstack_sampling { user_frames: UNWIND_SKIP kernel_frames: true }", true, false,
-		 UW_ENGINE_NATIVE},
-		{"callstack_sampling { user_frames: UNWIND_FRAME_POINTER }", false, true,
+		{"callstack_sampling { user_frames: UNWIND_DWARF }", FRAMES_USER, UW_ENGINE_NATIVE},
+		{"callstack_sampling { user_frames: UNWIND_SKIP kernel_frames: true }",
+		 FRAMES_KERNEL, UW_ENGINE_NATIVE},
+		{"callstack_sampling { user_frames: UNWIND_FRAME_POINTER }", FRAMES_USER,
 		 UW_ENGINE_FP_COPY},
-		{"callstack_sampling { user_frames: UNWIND_KERNEL_FRAME_POINTER }", false, true,
+		{"callstack_sampling { user_frames: UNWIND_KERNEL_FRAME_POINTER }", FRAMES_USER,
 		 UW_ENGINE_FP},
 		{"callstack_sampling { user_frames: UNWIND_KERNEL_FRAME_POINTER "
 		 "kernel_frames: true }",
-		 false, false, UW_ENGINE_FP},
+		 FRAMES_ALL, UW_ENGINE_FP},
 	};
 	Pb__PerfEventConfig__CallstackSampling sampling =
 		PB__PERF_EVENT_CONFIG__CALLSTACK_SAMPLING__INIT;
@@ -382,8 +382,7 @@ static void test_stacks(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		GOOD(c, cases[i].text);
-		assert_int_equal(c->options.no_user_frames, cases[i].no_user);
-		assert_int_equal(c->options.no_kernel_frames, cases[i].no_kernel);
+		assert_int_equal(c->options.frames, cases[i].frames);
 		assert_int_equal(c->options.engine, cases[i].engine);
 	}
 	/* a mode of a later day, which only the binary form can hold */

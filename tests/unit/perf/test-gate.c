@@ -44,7 +44,7 @@ static void user_only(void)
 
 	fixture_init(&f);
 	f.options.tasks = true;
-	f.options.kernel_chain = true;
+	f.options.callchain = FRAMES_KERNEL;
 	f.options.ring_bytes = 128 << 10;
 	f.options.n_followers = 1;
 	f.options.followers[0] =
@@ -53,7 +53,7 @@ static void user_only(void)
 	CHECK(fixture_add(&f, child.pid) == 0);
 	CHECK(perf_source_user_only(f.source));
 	CHECK(perf_source_options(f.source)->leader.exclude_kernel);
-	CHECK(!perf_source_options(f.source)->kernel_chain);
+	CHECK(!(perf_source_options(f.source)->callchain & FRAMES_KERNEL));
 	CHECK(!(perf_source_ring(f.source, 0)->layout.sample_type & PERF_SAMPLE_CALLCHAIN));
 	CHECK(fixture_noted(&f, "kernel not permitted (perf_event_paranoid = "));
 	CHECK(fixture_noted(&f, "'context-switches' happens in the kernel"));

@@ -214,7 +214,7 @@ static void test_machine(void **state)
 	f.options.n_followers = 1;
 	f.options.followers[0] =
 		fixture_software("context-switches", PERF_COUNT_SW_CONTEXT_SWITCHES);
-	f.options.kernel_chain = true;
+	f.options.callchain = FRAMES_KERNEL;
 	assert_int_equal(fixture_open(&f), 0);
 	assert_int_equal(perf_source_n_rings(f.source), 2 * f.options.n_cpus);
 	assert_null(perf_source_ring(f.source, 2 * f.options.n_cpus));

@@ -348,8 +348,7 @@ static void test_chain_and_clock(void **state)
 	(void)state;
 	fixture_init(&f);
 	f.options.stack_bytes = 0;
-	f.options.user_chain = true;
-	f.options.kernel_chain = true;
+	f.options.callchain = FRAMES_ALL;
 	f.options.clock = CLOCK_BOOTTIME;
 	profile(&f, &child);
 	assert_true(f.n_samples > 20);

@@ -88,6 +88,7 @@ static inline void fixture_init(struct fixture *f)
 		.n_specs = 1,
 		.frequency = 999,
 		.clock = CLOCK_MONOTONIC,
+		.frames = FRAMES_ALL,
 		.engine = UW_ENGINE_NATIVE,
 		.proc_root = "",
 		.producer = true,

@@ -53,7 +53,7 @@ static void test_own(void **state)
 	(void)session_free(first);
 	f.session = session_free(f.session);
 	/* who has no kernel frames needs none */
-	f.options.no_kernel_frames = true;
+	f.options.frames = FRAMES_USER;
 	assert_int_equal(fixture_open(&f), 0);
 	assert_null(f.session->kallsyms);
 	fixture_deinit(&f);

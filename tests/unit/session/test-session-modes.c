@@ -173,7 +173,7 @@ static void test_counters_only(void **state)
 
 	(void)state;
 	fixture_init(&f);
-	f.options.no_user_frames = f.options.no_kernel_frames = true;
+	f.options.frames = 0;
 	run(&f, 200);
 	tally(&f, f.child, &of, &others);
 	assert_true(of.n > 0);
@@ -189,7 +189,7 @@ static void test_kernel_frames_only(void **state)
 
 	(void)state;
 	fixture_init(&f);
-	f.options.no_user_frames = true;
+	f.options.frames = FRAMES_KERNEL;
 	run(&f, 200);
 	tally(&f, f.child, &of, &others);
 	assert_true(of.n > of.kernel_mode); /* the child computes */
@@ -206,7 +206,7 @@ static void test_user_frames_only(void **state)
 
 	(void)state;
 	fixture_init(&f);
-	f.options.no_kernel_frames = true;
+	f.options.frames = FRAMES_USER;
 	run(&f, 300);
 	tally(&f, f.child, &of, &others);
 	assert_true(of.user_stacks > 0);
@@ -226,7 +226,7 @@ static void test_frame_pointers(void **state)
 
 		fixture_init(&f);
 		f.options.engine = engines[i];
-		f.options.no_kernel_frames = i == 0;
+		f.options.frames = i == 0 ? FRAMES_USER : FRAMES_ALL;
 		run(&f, 300);
 		tally(&f, f.child, &of, &others);
 		assert_true(of.user_stacks > 0);

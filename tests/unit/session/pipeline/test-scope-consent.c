@@ -81,7 +81,7 @@ static int set_up(void **state)
 	    uw_modules_new(&modules) < 0 || process_table_new(modules, 16, &processes) < 0)
 		return -1;
 	rd = (struct scope){
-		.options = {.user_frames = true, .maps_wait_ns = NSEC_PER_MSEC},
+		.options = {.frames = FRAMES_USER, .maps_wait_ns = NSEC_PER_MSEC},
 		.c = {.consent = consent, .processes = processes, .note = note},
 	};
 	return 0;
@@ -173,9 +173,9 @@ static void test_not_needed(void **state)
 	rd.options.by_callchain = true; /* the kernel unwinds */
 	assert_false(answered(p, -EACCES));
 	rd.options.by_callchain = false;
-	rd.options.user_frames = false;
+	rd.options.frames &= FRAMES_KERNEL;
 	assert_false(answered(p, -EACCES));
-	rd.options.user_frames = true;
+	rd.options.frames |= FRAMES_USER;
 	rd.c.consent = NULL;
 	assert_false(answered(p, -EACCES));
 	assert_false(p->consent_asked);

@@ -35,7 +35,7 @@ static struct scope scope(void)
 	good_is_good = true;
 	good = (uint32_t)getpid();
 	return (struct scope){
-		.options = {.user_frames = true, .kernel_frames = true},
+		.options = {.frames = FRAMES_ALL},
 		.c = {.allowed = allowed, .allowed_arg = &n_judged},
 	};
 }

@@ -18,9 +18,7 @@ static struct scope scope_with(bool by_cmdline)
 {
 	n_asked = 0;
 	return (struct scope){
-		.options = {.user_frames = true,
-			    .kernel_frames = true,
-			    .wanted_by_cmdline = by_cmdline},
+		.options = {.frames = FRAMES_ALL, .wanted_by_cmdline = by_cmdline},
 		.c = {.wanted = wanted, .wanted_arg = &n_asked},
 	};
 }
@@ -30,7 +28,7 @@ static const struct record_sample user_sample = {.regs_abi = 2, .stack_len = 100
 static void test_no_filter(void **state)
 {
 	struct process p = {.pid = 1};
-	struct scope rd = {.options.user_frames = true};
+	struct scope rd = {.options.frames = FRAMES_USER};
 
 	(void)state;
 	assert_int_equal(scope_of(&rd, &p), PROCESS_WANTED);
@@ -84,24 +82,24 @@ static void test_kernel_threads(void **state)
 	const uint64_t user_chain[] = {(uint64_t)-128, 0xffffffff81000000, (uint64_t)-512, 0x1000};
 	struct record_sample kernel = {.chain = kernel_chain, .n_chain = 2};
 	struct record_sample user = {.chain = user_chain, .n_chain = 4};
-	struct scope rd = {.options = {.user_frames = true, .kernel_frames = true}};
+	struct scope rd = {.options = {.frames = FRAMES_ALL}};
 	struct process p = {.pid = 1};
 
 	(void)state;
 	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NONE);
-	rd.options.kernel_frames = false;
+	rd.options.frames &= FRAMES_USER;
 	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
 	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
 	rd.options.by_callchain = true; /* the chain tells, there are no registers */
 	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
 	assert_int_equal(scope_skips_sample(&rd, &p, &user), SKIP_NONE);
-	rd.options.user_frames = false; /* counters only: of everybody */
+	rd.options.frames &= FRAMES_KERNEL; /* counters only: of everybody */
 	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NONE);
 }
 
 static void test_enqueued(void **state)
 {
-	struct scope rd = {.options = {.user_frames = true, .enqueued_bytes = 250}};
+	struct scope rd = {.options = {.frames = FRAMES_USER, .enqueued_bytes = 250}};
 	struct process p = {.pid = 1};
 
 	(void)state;

@@ -79,7 +79,7 @@ static inline int setup(void **state)
 {
 	const struct unwind_options options = {
 		.engine = UW_ENGINE_NATIVE,
-		.user_frames = true,
+		.frames = FRAMES_USER,
 		.maps_wait_ns = FIXTURE_WAIT_MS * NSEC_PER_MSEC,
 		.module_wait_ns = FIXTURE_WAIT_MS * NSEC_PER_MSEC,
 		.park_bytes = 64 * PARK_PAGE,
