@@ -13,8 +13,8 @@
 enum {
 	IMPORT_PROCESSES = 65536,
 	IMPORT_REGS = 64,
-	IMPORT_CPUS = 1 << 16,	     /* no kernel can be built for so many */
-	IMPORT_MAPS = 2 << 20,	     /* mappings kept of all processes */
+	IMPORT_CPUS = 1 << 16,	 /* no kernel can be built for so many */
+	IMPORT_HELD = 128 << 20, /* bytes of all processes, their mappings, threads and modules */
 	IMPORT_GROUP_MAPS = 1 << 20, /* in the snapshots of a group's samples */
 	IMPORT_GROUP = 8 * UW_BATCH,
 	IMPORT_FILES = 8,    /* of how many descriptors images may keep one */
@@ -65,7 +65,7 @@ struct import {
 	char *first_gone;   /* its path */
 	uint64_t late_maps; /* perf-PID.map that were written after the recording */
 	uint64_t unopened;  /* no descriptor was left for them */
-	uint64_t forgotten; /* processes that went, as all had too many mappings */
+	uint64_t forgotten; /* processes that went, as all together took too much memory */
 	bool has_build_ids;
 	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
 	struct table paths;    /* hash of a path with a build id -> index into path_files */

@@ -2,6 +2,7 @@
  * unwound and written by import-unwind.c; import-file.c matches build ids with mappings;
  * import-kernel.c finds the kernel's names. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -649,16 +650,28 @@ static int take_throttle(struct import *im, const struct record_event *e)
 	return 0;
 }
 
-/* Down to three quarters.  What waits goes first: it holds what its processes had mapped. */
-static int forget_some(struct import *im, const struct process *but)
+static size_t held(const struct import *im)
+{
+	return process_bytes_held() + uw_modules_set_bytes(im->modules);
+}
+
+/* Down to three quarters, a quarter of the processes at a time: modules go when no process has them any
+ * more.  What waits goes first: it holds what its processes had mapped. */
+static int forget_some(struct import *im)
 {
 	int r = import_drain(im);
 
 	if (r >= 0)
 		r = import_lag_end(im);
-	while (r >= 0 && process_maps_held() > IMPORT_MAPS / 4 * 3 &&
-	       process_table_forget_one(im->processes, but))
-		im->forgotten++;
+	while (r >= 0 && held(im) > IMPORT_HELD / 4 * 3 && process_table_count(im->processes)) {
+		size_t n = process_table_count(im->processes) / 4 + 1;
+
+		for (; n && held(im) > IMPORT_HELD / 4 * 3; n--) {
+			(void)process_table_forget_one(im->processes, NULL);
+			im->forgotten++;
+		}
+		uw_modules_forget_unused(im->modules);
+	}
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -673,8 +686,6 @@ static int apply(struct import *im, const struct record_event *e)
 		process->maps_state = PROCESS_MAPS_KNOWN;
 		process->maps_read_at = 1;
 	}
-	if (r >= 0 && process_maps_held() > IMPORT_MAPS)
-		r = forget_some(im, process);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -690,6 +701,10 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 	switch (e.type) {
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
+		if (strlen(e.mmap.path) >= PATH_MAX) { /* none of the kernel's */
+			im->bad++;
+			return 0;
+		}
 		if (e.pid == UINT32_MAX)
 			import_kernel_mmap(im, &e);
 		else
@@ -716,10 +731,14 @@ static int take_record(struct import *im, const struct perfdata_item *item)
 {
 	int r;
 
-	if (item->record->type == PERF_RECORD_SAMPLE)
-		return take_sample(im, item);
-	r = take_event(im, item);
-	perfdata_put(im->file, item->block);
+	if (item->record->type == PERF_RECORD_SAMPLE) {
+		r = take_sample(im, item);
+	} else {
+		r = take_event(im, item);
+		perfdata_put(im->file, item->block);
+	}
+	if (r >= 0 && held(im) > IMPORT_HELD)
+		r = forget_some(im);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -802,9 +821,9 @@ static void tell_unproved(struct import *im)
 	if (im->forgotten)
 		import_note(
 			im,
-			"%lu processes were forgotten, as they had too many mappings for memory: "
-			"of what came behind that no stack is known",
-			im->forgotten);
+			"%lu processes were forgotten, as all of them take more than %u MiB: their "
+			"later samples may have no stack",
+			im->forgotten, IMPORT_HELD >> 20);
 	if (im->late_maps)
 		import_note(
 			im,

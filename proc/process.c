@@ -60,10 +60,37 @@ static void process_set_exited(struct process_table *table, struct process *p, b
 
 /* ---- life of the struct ---- */
 
+/* Of all tables of this process, as with mappings. */
+static _Atomic size_t n_lives, n_threads;
+
+static void count(_Atomic size_t *what, size_t by)
+{
+	(void)atomic_fetch_add_explicit(what, by, memory_order_relaxed);
+}
+
+size_t process_bytes_held(void)
+{
+	enum {
+		THREAD = sizeof(struct process_thread) + 48, /* and its slot in a table */
+		LIFE = sizeof(struct process) + sizeof(struct process_maps) + 48,
+		MAPPING = sizeof(struct process_map) + sizeof(struct uw_map)
+	};
+
+	return process_maps_held() * MAPPING +
+	       atomic_load_explicit(&n_threads, memory_order_relaxed) * THREAD +
+	       atomic_load_explicit(&n_lives, memory_order_relaxed) * LIFE;
+}
+
+static void thread_drop(struct process_thread *thread)
+{
+	count(&n_threads, (size_t)-1);
+	free(thread);
+}
+
 static void threads_drop(struct process *p)
 {
 	table_for_each (&p->threads, slot) {
-		free((void *)(uintptr_t)slot->value);
+		thread_drop((void *)(uintptr_t)slot->value);
 	}
 	table_clear(&p->threads);
 	p->n_live = p->n_exited = 0;
@@ -91,6 +118,7 @@ struct process *process_unref(struct process *process)
 	free(process->cmdline);
 	free(process->cgroup);
 	free(process);
+	count(&n_lives, (size_t)-1);
 	return NULL;
 }
 
@@ -151,6 +179,7 @@ static struct process_thread *process_thread_add(struct process *p, uint32_t tid
 		return NULL;
 	}
 	p->n_live++;
+	count(&n_threads, 1);
 	return t;
 }
 
@@ -162,6 +191,7 @@ static int process_new_life(struct process_table *table, uint32_t pid, struct pr
 
 	if (!p)
 		return fail(-ENOMEM);
+	count(&n_lives, 1);
 	p->given_maps = p->given_mem = -1;
 	p->owner = PROCFS_NO_OWNER;
 	atomic_init(&p->refs, 1);
@@ -530,7 +560,7 @@ static void forget_threads(struct process_table *table, struct process *p)
 			tids[n++] = t->tid;
 	}
 	for (size_t i = 0; i < n; i++) {
-		free(table_pointer(&p->threads, tids[i]));
+		thread_drop(table_pointer(&p->threads, tids[i]));
 		(void)table_remove(&p->threads, tids[i]);
 		p->n_exited--;
 	}

@@ -115,6 +115,8 @@ struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
 /* Mappings that there is room for, of all processes in all tables: 80 bytes each, and 32 more in a snapshot. */
 size_t process_maps_held(void);
+/* Bytes of all mappings, threads and lives. */
+size_t process_bytes_held(void);
 /* Lets the least recently used life go, as if @max were reached.  false: @but is the only one. */
 bool process_table_forget_one(struct process_table *table, const struct process *but);
 

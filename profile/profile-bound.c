@@ -21,6 +21,7 @@ static const struct {
 	const char *what;
 	uint64_t max;
 } kinds[HELD_KINDS] = {
+	[HELD_PACKETS] = {"packets", 64 << 20},
 	[HELD_SAMPLES] = {"samples", 8 << 20},
 	[HELD_PROCESSES] = {"processes", 1 << 20},
 	[HELD_THREADS] = {"threads", 1 << 20},

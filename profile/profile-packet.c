@@ -404,6 +404,9 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 	struct packet p;
 	int e;
 
+	e = reader_hold(r, HELD_PACKETS, 1, 0);
+	if (e < 0)
+		return trace(e);
 	if (!packet_gather(&p, cursor_of(data, len)))
 		return READER_BROKEN;
 	if (p.compressed.data)

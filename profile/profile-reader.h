@@ -55,6 +55,7 @@ enum { READER_FOLLOWERS = 32 }; /* of one event */
 
 /* What a trace may have only so many of (profile_bound.c). */
 enum reader_kind {
+	HELD_PACKETS, /* passed: they take time */
 	HELD_SAMPLES,
 	HELD_PROCESSES,
 	HELD_THREADS,

@@ -44,6 +44,7 @@ struct uw_modules {
 	struct table keys;
 	struct entry *oldest, *newest;
 	size_t n;
+	size_t bytes; /* of keys, entries and paths */
 };
 
 /* The bytes of a key of fixed size, on the stack. */
@@ -114,6 +115,12 @@ static void disown_key(struct key *key)
 	key->entry->n_keys--;
 }
 
+/* With its slot in the table. */
+static size_t key_size(const struct key *key)
+{
+	return sizeof(*key) + key->len + 48;
+}
+
 /* Makes the key lead to @e, wherever it led before. */
 static int set_key(struct uw_modules *modules, struct entry *e, const void *bytes, size_t len)
 {
@@ -141,6 +148,7 @@ static int set_key(struct uw_modules *modules, struct entry *e, const void *byte
 		free(key);
 		return trace(r);
 	}
+	modules->bytes += key_size(key);
 	own_key(e, key);
 	return 0;
 }
@@ -157,10 +165,17 @@ static void remove_key(struct uw_modules *modules, struct key *key)
 	else
 		(void)table_remove(&modules->keys, key->hash);
 	disown_key(key);
+	modules->bytes -= key_size(key);
 	free(key);
 }
 
 /* ---- entries ---- */
+
+/* With the layout that is there once it was loaded. */
+static size_t entry_size(const struct entry *e)
+{
+	return sizeof(*e) + sizeof(*e->module) + strlen(uw_module_path(e->module)) + 256;
+}
 
 static void entry_free(struct uw_modules *modules, struct entry *e)
 {
@@ -168,6 +183,7 @@ static void entry_free(struct uw_modules *modules, struct entry *e)
 		remove_key(modules, e->keys);
 	list_remove(modules, e);
 	modules->n--;
+	modules->bytes -= entry_size(e);
 	e->module->entry = NULL;
 	uw_module_unref(e->module);
 	free(e);
@@ -186,6 +202,22 @@ static void prune(struct uw_modules *modules)
 	}
 }
 
+void uw_modules_forget_unused(struct uw_modules *modules)
+{
+	struct entry *e = modules->oldest, *newer;
+
+	for (; e; e = newer) {
+		newer = e->newer;
+		if (atomic_load_explicit(&e->module->refs, memory_order_acquire) == 1)
+			entry_free(modules, e);
+	}
+}
+
+size_t uw_modules_set_bytes(const struct uw_modules *modules)
+{
+	return modules->bytes;
+}
+
 static int entry_new(struct uw_modules *modules, enum uw_module_kind kind, const char *path,
 		     const struct uw_build_id *id, struct entry **ret_entry)
 {
@@ -202,6 +234,7 @@ static int entry_new(struct uw_modules *modules, enum uw_module_kind kind, const
 	e->module->entry = e;
 	list_add(modules, e);
 	modules->n++;
+	modules->bytes += entry_size(e);
 	*ret_entry = take(e);
 	return 0;
 }

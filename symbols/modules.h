@@ -26,6 +26,11 @@ int uw_modules_loaded(struct uw_modules *modules, struct uw_module *module);
 int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const char *path,
 		   struct uw_module **ret_module);
 
+/* Modules that no process maps and nothing else refers to are forgotten. */
+void uw_modules_forget_unused(struct uw_modules *modules);
+/* Memory of the set itself: paths and keys, without what was loaded of the modules. */
+size_t uw_modules_set_bytes(const struct uw_modules *modules);
+
 /* Notes a use for the eviction order. */
 void uw_modules_touch(struct uw_modules *modules, struct uw_module *module);
 /* Memory held by all. */

@@ -421,6 +421,11 @@ struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *z)
 	return NULL;
 }
 
+size_t perfdata_zstd_bytes(const struct perfdata_zstd *z)
+{
+	return z ? ZSTD_sizeof_DStream(z->stream) : 0;
+}
+
 static int zstd_new(struct perfdata_zstd **ret_zstd)
 {
 	struct perfdata_zstd *z = calloc(1, sizeof(*z));
@@ -487,6 +492,12 @@ int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
 }
 
 #else /* without libzstd */
+
+size_t perfdata_zstd_bytes(const struct perfdata_zstd *zstd)
+{
+	(void)zstd;
+	return 0;
+}
 
 struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd)
 {

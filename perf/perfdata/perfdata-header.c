@@ -62,7 +62,7 @@ static int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *na
 {
 	char *copy;
 
-	len = strnlen(name, len);
+	len = strnlen(name, min_u64(len, NAME_MAX_BYTES));
 	/* As with events: once records are in use, names may be. */
 	if (event >= pd->info.n_events || !len || pd->counts.records)
 		return 0;
@@ -271,11 +271,15 @@ int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor b
 	struct perfdata_build_id *list, one = {.len = BUILD_ID_FULL};
 	const uint8_t *bytes;
 	const char *path;
+	size_t len;
 
 	(void)cursor_u32(&body);
 	bytes = cursor_bytes(&body, 24);
 	path = cursor_string(&body);
 	if (body.bad || info->n_build_ids == PERFDATA_MAX_BUILD_IDS)
+		return fail(-EBADMSG);
+	len = strlen(path) + 1;
+	if (len > BUILD_ID_PATH_MAX || len > BUILD_ID_PATHS_MAX - pd->build_id_bytes)
 		return fail(-EBADMSG);
 	if (misc & MISC_BUILD_ID_SIZE)
 		one.len = bytes[BUILD_ID_FULL];
@@ -291,6 +295,7 @@ int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor b
 	one.path = strdup(path);
 	if (!one.path)
 		return fail(-ENOMEM);
+	pd->build_id_bytes += len;
 	info->build_ids[info->n_build_ids++] = one;
 	pd->build_ids_sorted = false;
 	return 0;

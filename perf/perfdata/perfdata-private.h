@@ -15,7 +15,10 @@ enum {
 	RECORD_MAX = 65535,    /* header.size has 16 bits */
 	BLOCK_NONE = UINT32_MAX,
 	HOLD_BYTES = 256 << 20,
-	AHEAD_BYTES = 4 << 20, /* below it a thread costs more than it saves */
+	NAME_MAX_BYTES = 1023,	       /* of an event */
+	BUILD_ID_PATH_MAX = 4096,      /* the kernel's PATH_MAX */
+	BUILD_ID_PATHS_MAX = 32 << 20, /* bytes of all */
+	AHEAD_BYTES = 4 << 20,	       /* below it a thread costs more than it saves */
 };
 
 /* Records that perf itself writes (tools/lib/perf/include/perf/event.h). */
@@ -72,6 +75,7 @@ struct perfdata {
 	struct perfdata_zstd *zstd;
 	bool unpacking; /* a compressed record is being worked on */
 	bool build_ids_sorted;
+	size_t build_id_bytes; /* of their paths */
 
 	/* which event: word indexes from the front of samples, from the back of others */
 	struct table event_of_id; /* id -> index */
@@ -118,3 +122,5 @@ int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *r
 /* The next record out of it; STREAM_DRY: the compressed record is used up. */
 int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at);
 struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd);
+/* Its memory, most of it the window that the file's writer chose.  @zstd may be NULL. */
+size_t perfdata_zstd_bytes(const struct perfdata_zstd *zstd);

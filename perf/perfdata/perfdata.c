@@ -215,8 +215,10 @@ static int wait(struct perfdata *pd, const struct waiting *w)
 
 static bool holds_too_much(const struct perfdata *pd)
 {
+	const size_t list = (pd->n - pd->first) * sizeof(*pd->list) * 2; /* sorting makes a copy */
+
 	return pd->n > pd->first &&
-	       perfdata_held(pd) + (pd->n - pd->first) * sizeof(*pd->list) > pd->limits.hold;
+	       perfdata_held(pd) + list + perfdata_zstd_bytes(pd->zstd) > pd->limits.hold;
 }
 
 /* ---- records ---- */
