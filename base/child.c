@@ -39,6 +39,7 @@ enum {
 
 static struct sock_fprog filters[CHILD_CALLS_N];
 static bool has_landlock;
+static int *error_fd; /* of child_error() */
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -83,6 +84,8 @@ static void keep_only(const int keep[static CHILD_KEPT])
 		(void)close(i);
 		(void)open("/dev/null", O_RDONLY); /* NOLINT: 0, 1 or 2, and not to be closed */
 	}
+	if (error_fd && *error_fd >= 0 && low != STDERR_FILENO && high != STDERR_FILENO)
+		*error_fd = dup2(*error_fd, STDERR_FILENO);
 	for (int i = 0; i < CHILD_KEPT; i++) {
 		int fd = i ? high : low;
 
@@ -100,6 +103,11 @@ void child_filter(enum child_calls calls, const struct sock_fprog *program)
 {
 	free(filters[calls].filter);
 	filters[calls] = *program;
+}
+
+void child_error(int *fd)
+{
+	error_fd = fd;
 }
 
 void child_landlock(bool has)
@@ -120,14 +128,16 @@ static int leave_files(void)
 		.scoped = known >= 6 ? 3 : 0,
 	};
 	size_t size = known >= 6 ? 24 : known >= 4 ? 16 : 8;
-	int fd;
+	int fd, r;
 
 	if (!known)
 		return fail(-EOPNOTSUPP);
 	fd = (int)syscall(LANDLOCK_CREATE_RULESET, &all, size, 0);
 	if (fd < 0)
 		return fail(-errno);
-	return syscall(LANDLOCK_RESTRICT_SELF, fd, 0) < 0 ? fail(-errno) : fd;
+	r = syscall(LANDLOCK_RESTRICT_SELF, fd, 0) < 0 ? -errno : 0;
+	fd_close(fd);
+	return r < 0 ? fail(r) : 0;
 }
 
 /* A user namespace may not have that user: then the child stays root, without capabilities. */
@@ -153,10 +163,9 @@ static int give_up(const struct child *c)
 	unsigned flags = SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 	int r = 0;
 
+	keep_only(c->keep);
 	if (c->calls == CHILD_CALLS_GIVEN && has_landlock)
 		r = leave_files();
-	if (r >= 0)
-		keep_only(c->keep);
 	if (r >= 0 && filter->len &&
 	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, filter) < 0)
 		r = fail(-errno);

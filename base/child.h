@@ -42,6 +42,8 @@ struct child {
 /* Process-wide, for children that are made from now on.  Thread: main, before it has any. */
 /* The filter of those of @calls; its instructions are kept. */
 void child_filter(enum child_calls calls, const struct sock_fprog *program);
+/* Their standard error is *@fd, in them 2 (default: /dev/null). */
+void child_error(int *fd);
 /* Those of CHILD_CALLS_GIVEN lose the file system, the network and signals by Landlock too (FEATURE_LANDLOCK).
  * Not those that open: Landlock keeps who is under it from looking into processes that are not. */
 void child_landlock(bool has);

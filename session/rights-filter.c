@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <limits.h>
 #include <linux/fs.h>
 #include <pwd.h>
 #include <sched.h>
@@ -38,9 +37,7 @@
 
 enum { PROGRAM_MAX = 4096 * sizeof(struct sock_filter) };
 
-/* A handler is given nothing.  It opens the file by a call with a sixth argument that no other has. */
-#define REFUSED_MARK 0x70657266776e6421ull
-static char refused_file[PATH_MAX];
+static int refused_fd = -1; /* of PERFWIND_REFUSED; 2 in a helper process */
 static bool refused_aloud;
 
 /* ---- the filters ---- */
@@ -64,8 +61,6 @@ static int allow_opening(scmp_filter_ctx ctx, enum rights_list list)
 		return add(ctx, SCMP_ACT_ALLOW, SYS_openat);
 	if (list != RIGHTS_GIVEN)
 		r = allow_if(ctx, SYS_openat, SCMP_A2(SCMP_CMP_MASKED_EQ, WRITING, O_RDONLY));
-	if (r >= 0 && *refused_file)
-		r = allow_if(ctx, SYS_openat, SCMP_A5(SCMP_CMP_EQ, REFUSED_MARK));
 	return r;
 }
 
@@ -178,6 +173,18 @@ int rights_absent(scmp_filter_ctx *ret_filter)
 	return end(r, ret_filter);
 }
 
+/* libdw looks for the path of a descriptor (realpath), and does without it. */
+static int refuse_silently(scmp_filter_ctx ctx)
+{
+	int r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlinkat);
+
+#if defined(__x86_64__)
+	if (r >= 0)
+		r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlink);
+#endif
+	return r;
+}
+
 int rights_listed(enum rights_list list, uint32_t otherwise, scmp_filter_ctx *ret_filter)
 {
 	int calls[RIGHTS_CALLS], r = begin(otherwise, ret_filter);
@@ -189,6 +196,8 @@ int rights_listed(enum rights_list list, uint32_t otherwise, scmp_filter_ctx *re
 		r = allow_by_argument(*ret_filter, list);
 	if (r >= 0)
 		r = add_absent(*ret_filter, SCMP_ACT_ALLOW);
+	if (r >= 0 && list == RIGHTS_GIVEN)
+		r = refuse_silently(*ret_filter);
 	if (r >= 0)
 		(void)seccomp_attr_set(*ret_filter, SCMP_FLTATR_CTL_LOG, 1); /* from 4.14 */
 	return end(r, ret_filter);
@@ -204,7 +213,7 @@ static void refused(int sig, siginfo_t *info, void *context)
 	char text[sizeof(before) + 16];
 	size_t len = sizeof(before) - 1;
 	unsigned number = (unsigned)info->si_syscall, scale = 1;
-	int e = errno, fd;
+	int e = errno;
 
 	(void)sig;
 	memcpy(text, before, len);
@@ -213,15 +222,10 @@ static void refused(int sig, siginfo_t *info, void *context)
 	for (; scale; scale /= 10)
 		text[len++] = (char)('0' + number / scale % 10);
 	text[len++] = '\n';
-	fd = *refused_file ? (int)syscall(SYS_openat, AT_FDCWD, refused_file,
-					  O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666, 0,
-					  REFUSED_MARK)
-			   : -1;
-	if (fd >= 0)
-		(void)!write(fd, text, len);
-	if (fd < 0 || refused_aloud)
+	if (refused_fd >= 0)
+		(void)!write(refused_fd, text, len);
+	if (refused_fd < 0 || refused_aloud)
 		(void)!write(STDERR_FILENO, text, len);
-	(void)fd_close(fd);
 	errno = e;
 #if defined(__x86_64__)
 	uc->uc_mcontext.gregs[REG_RAX] = -EPERM;
@@ -236,9 +240,10 @@ static bool is_told(bool told)
 	const char *file = secure_getenv("PERFWIND_REFUSED");
 
 	refused_aloud = told;
-	if (file && *file)
-		(void)snprintf(refused_file, sizeof(refused_file), "%s", file);
-	return told || *refused_file;
+	if (file && *file && refused_fd < 0)
+		refused_fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	child_error(&refused_fd);
+	return told || refused_fd >= 0;
 }
 
 /* CTL_SSB: before 5.16 all reading of memory is slowed down in who has a filter, against code of strangers that is run
