@@ -63,6 +63,8 @@ struct process_log {
 		bool exec;
 	} * entries;
 };
+/* Keeps a record, if a text is on its way. */
+void process_log_add(struct process *process, const struct process_map *map, bool exec);
 struct process_log *process_log_free(struct process_log *log);
 
 /* What a mapping's path says it is. */
@@ -73,6 +75,10 @@ enum path_kind {
 	PATH_NONE, /* the kernel's own: [vsyscall], [uprobes] */
 };
 enum path_kind process_path_kind(const char *path, bool has_build_id);
+/* Sets map->module to the module of @path, a new reference or NULL, and map->offset as that kind of
+ * module needs it. */
+int process_map_resolve(struct process_table *table, struct process *process, const char *path,
+			struct process_map *map);
 
 /* ---- process.c ---- */
 struct process_table {
