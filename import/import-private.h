@@ -150,6 +150,8 @@ void import_unwind_start(struct import *im);
 int import_flush(struct import *im);
 /* All that waits is unwound and written. */
 int import_drain(struct import *im);
+/* Processes used least recently are forgotten where all take more than IMPORT_HELD. */
+int import_keep_small(struct import *im);
 bool import_waits(const struct import *im);
 /* All that the loader has to do. */
 int import_serve(struct import *im);

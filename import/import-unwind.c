@@ -333,6 +333,35 @@ int import_drain(struct import *im)
 	return r < 0 ? trace(r) : 0;
 }
 
+static size_t held(const struct import *im)
+{
+	return process_bytes_held() + uw_modules_set_bytes(im->modules);
+}
+
+/* Past the limit down to three quarters, a quarter of the processes at a time: modules go when no process has them any
+ * more.  What waits goes first: it holds what its processes had mapped. */
+int import_keep_small(struct import *im)
+{
+	int r;
+
+	if (held(im) <= IMPORT_HELD)
+		return 0;
+	r = import_drain(im);
+
+	if (r >= 0)
+		r = import_lag_end(im);
+	while (r >= 0 && held(im) > IMPORT_HELD / 4 * 3 && process_table_count(im->processes)) {
+		size_t n = process_table_count(im->processes) / 4 + 1;
+
+		for (; n && held(im) > IMPORT_HELD / 4 * 3; n--) {
+			(void)process_table_forget_one(im->processes, NULL);
+			im->forgotten++;
+		}
+		uw_modules_forget_unused(im->modules);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
 static void forget(struct import_group *g)
 {
 	for (size_t i = 0; i < g->n; i++) {

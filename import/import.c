@@ -650,31 +650,6 @@ static int take_throttle(struct import *im, const struct record_event *e)
 	return 0;
 }
 
-static size_t held(const struct import *im)
-{
-	return process_bytes_held() + uw_modules_set_bytes(im->modules);
-}
-
-/* Down to three quarters, a quarter of the processes at a time: modules go when no process has them any
- * more.  What waits goes first: it holds what its processes had mapped. */
-static int forget_some(struct import *im)
-{
-	int r = import_drain(im);
-
-	if (r >= 0)
-		r = import_lag_end(im);
-	while (r >= 0 && held(im) > IMPORT_HELD / 4 * 3 && process_table_count(im->processes)) {
-		size_t n = process_table_count(im->processes) / 4 + 1;
-
-		for (; n && held(im) > IMPORT_HELD / 4 * 3; n--) {
-			(void)process_table_forget_one(im->processes, NULL);
-			im->forgotten++;
-		}
-		uw_modules_forget_unused(im->modules);
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
 /* A process whose first record this was has its mappings from records, as all others. */
 static int apply(struct import *im, const struct record_event *e)
 {
@@ -737,9 +712,7 @@ static int take_record(struct import *im, const struct perfdata_item *item)
 		r = take_event(im, item);
 		perfdata_put(im->file, item->block);
 	}
-	if (r >= 0 && held(im) > IMPORT_HELD)
-		r = forget_some(im);
-	return r < 0 ? trace(r) : 0;
+	return r < 0 ? trace(r) : import_keep_small(im);
 }
 
 static int take_all(struct import *im, char *error, size_t error_size)
