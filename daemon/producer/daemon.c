@@ -1,7 +1,7 @@
 /* daemon.c - see daemon.h: the connection's events, the shared memory, the end.
  *
- * What a lost connection leaves is freed at once and without draining: there is nowhere left to
- * write to, and the next connection begins with nothing. */
+ * When the connection is lost, sessions are freed at once and without draining: no service reads their packets, and
+ * the next connection begins without data sources. */
 #include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "daemon/producer/daemon-private.h"
+#include "daemon/producer/instance.h"
 
-/* linux.perf answers a stop when all is committed; metatrace need not be waited for. */
+/* linux.perf answers a stop when all is committed; the service does not wait for metatrace. */
 static const struct producer_source sources[] = {
 	{"linux.perf", true, true},
 	{"perfetto.metatrace", false, false},
@@ -27,7 +27,7 @@ static void forget_all(struct daemon *d)
 	(void)loop_timer_set(&d->tick, 0, 0);
 }
 
-static void say_stopped(struct daemon *d)
+static void report_stopped(struct daemon *d)
 {
 	if (d->stopped)
 		return;
@@ -45,30 +45,8 @@ static int commit(void *arg, const struct smb_move *moves, size_t n)
 	return 0;
 }
 
-void daemon_ask_committed(struct daemon *d)
-{
-	if (d->asked)
-		return;
-	d->asked = true;
-	(void)smb_commit(d->smb);
-	producer_commit(d->producer, NULL, 0, 0, true);
-}
-
-void daemon_pump(struct daemon *d)
-{
-	struct instance *next;
-
-	if (d->smb)
-		(void)smb_pump(d->smb);
-	for (struct instance *in = d->instances; in; in = next) {
-		next = in->next;
-		instance_renew(in);
-		instance_settle(in);
-	}
-}
-
-/* The service has freed chunks, if it had any: asked again only when some were of use, else at the
- * next tick. */
+/* The service has freed the committed chunks, if there were any.  It is asked again only when the answer made room,
+ * else at the next tick. */
 static void committed(void *arg)
 {
 	struct daemon *d = arg;
@@ -79,7 +57,7 @@ static void committed(void *arg)
 		return;
 	(void)smb_pump(d->smb);
 	d->asked = smb_waiting(d->smb) >= before; /* until the tick */
-	daemon_pump(d);
+	instances_pump(d);
 }
 
 /* ---- the connection ---- */
@@ -106,14 +84,14 @@ static void lost(void *arg)
 	forget_all(d);
 	d->asked = false;
 	if (d->stop_by)
-		say_stopped(d);
+		report_stopped(d);
 	else if (d->options.lost)
 		d->options.lost(d->options.arg);
 }
 
 static void left(void *arg)
 {
-	say_stopped(arg);
+	report_stopped(arg);
 }
 
 static void setup_tracing(void *arg, int fd, uint32_t page_bytes)
@@ -122,11 +100,11 @@ static void setup_tracing(void *arg, int fd, uint32_t page_bytes)
 	_cleanup_(fd_closep) int owned = fd;
 
 	if (d->smb)
-		producer_refuse(d->producer, "it shares its memory a second time");
+		producer_refuse(d->producer, "it sent a second shared memory");
 	else if (owned < 0)
-		producer_refuse(d->producer, "it shares its memory, but sent no descriptor");
+		producer_refuse(d->producer, "it sent no descriptor of its shared memory");
 	else if (smb_attach(take_fd(owned), page_bytes, commit, d, &d->smb) < 0)
-		producer_refuse(d->producer, "the memory it shares cannot be used");
+		producer_refuse(d->producer, "its shared memory cannot be used");
 }
 
 static void setup(void *arg, uint64_t id, const void *config, size_t len)
@@ -146,7 +124,7 @@ static void stop(void *arg, uint64_t id)
 
 static void flush(void *arg, uint64_t request, const uint64_t *ids, size_t n)
 {
-	flush_begin(arg, request, ids, n);
+	instances_flush(arg, request, ids, n);
 }
 
 static void clear_incremental_state(void *arg, const uint64_t *ids, size_t n)
@@ -158,7 +136,7 @@ static void clear_incremental_state(void *arg, const uint64_t *ids, size_t n)
 
 		for (size_t i = 0; i < n && !named; i++)
 			named = ids[i] == in->id;
-		/* While packets are lost that comes by itself. */
+		/* After a loss the state is written again anyway. */
 		if (named && in->session && !in->lost &&
 		    session_clear_incremental_state(in->session) < 0)
 			in->lost = true;
@@ -197,16 +175,17 @@ static int tick(struct loop_timer *timer)
 	if (d->smb)
 		(void)smb_commit(d->smb);
 	if (d->smb && smb_waiting(d->smb))
-		daemon_ask_committed(d);
-	daemon_pump(d);
+		instances_ask_committed(d);
+	instances_pump(d);
 	if (d->stop_by && !d->leaving && all_ended(d)) {
 		d->leaving = true;
 		if (!producer_leave(d->producer))
-			say_stopped(d);
+			report_stopped(d);
 	}
 	if (d->stop_by && clock_ns(CLOCK_MONOTONIC) > d->stop_by) {
-		log_error("the tracing service does not answer; left as it is");
-		say_stopped(d);
+		log_error(
+			"the tracing service does not answer: the daemon ends without its answer");
+		report_stopped(d);
 	}
 	if (!d->instances && !d->stop_by)
 		(void)loop_timer_set(&d->tick, 0, 0);
@@ -227,7 +206,7 @@ void daemon_stop(struct daemon *d)
 	(void)loop_timer_set(&d->tick, 1, DAEMON_TICK_MS * NSEC_PER_MSEC);
 }
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 int daemon_new(const struct daemon_options *options, struct loop *loop, struct daemon **ret_daemon)
 {
@@ -246,7 +225,7 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 	if (!d)
 		return fail(-ENOMEM);
 #ifdef M_ARENA_MAX
-	/* Each thread that comes and goes would get a heap of its own, and leave it half full. */
+	/* Else each thread gets a heap of its own and leaves it half full. */
 	(void)mallopt(M_ARENA_MAX, 2);
 #endif
 	d->options = *options;

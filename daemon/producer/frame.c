@@ -63,7 +63,7 @@ int frame_receive(struct frame_stream *s)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
 	ssize_t n;
 
-	/* What is left is the begin of one frame: to the front, so that the whole of it fits. */
+	/* The rest is the beginning of one frame: moved to the front, so that all of it fits. */
 	memmove(s->in, s->in + s->from, s->to - s->from);
 	s->to -= s->from;
 	s->from = 0;
@@ -98,7 +98,7 @@ int frame_next(struct frame_stream *s, const uint8_t **ret_data, size_t *ret_len
 			return FRAME_NONE;
 		s->from += HEAD + size;
 		if (!size)
-			continue; /* legal, and nothing */
+			continue; /* legal, and empty */
 		*ret_data = c.p;
 		*ret_len = size;
 		return 0;
@@ -145,7 +145,7 @@ int frame_send(struct frame_stream *s)
 			break;
 		s->sent += (size_t)n;
 	}
-	/* What is sent goes once it is the larger half, so that bytes move once on average. */
+	/* Sent bytes are removed once they are the larger half, so that bytes move once on average. */
 	if (s->sent && s->sent >= s->out.len - s->sent) {
 		memmove(s->out.data, s->out.data + s->sent, s->out.len - s->sent);
 		s->out.len -= s->sent;

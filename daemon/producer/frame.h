@@ -4,10 +4,9 @@
  *   │ u32 size │ IPCFrame         │  size: little endian, of the IPCFrame; both fit into 128 KiB
  *   └──────────┴──────────────────┘
  *
- * Frames come split or joined in any way.  A descriptor rides beside the bytes of a frame and there
- * is nothing that ties the two together: the one received last waits in a slot for the frame that
- * wants it.  Nothing here blocks: what the socket does not take waits in `out`, up to a limit that
- * a service which reads never comes near. */
+ * Frames come split or joined in any way.  A descriptor comes with some byte of the stream, and nothing ties it to
+ * a frame: the last one received waits in a slot for the frame that needs it.  No function blocks: bytes that
+ * the socket does not take wait in `out`, up to a limit far above the need of a service that reads. */
 #pragma once
 
 #include "base/bytes.h"
@@ -35,12 +34,11 @@ void frame_stream_deinit(struct frame_stream *stream);
 
 enum { FRAME_NONE = 1, FRAME_CLOSED, FRAME_PENDING };
 
-/* Receives what is there and fits.  0: something; FRAME_NONE: nothing now; FRAME_CLOSED: the peer
- * is gone.  -EBADMSG: descriptors were cut off, or more came than one.  Views of frame_next()
- * end. */
+/* Receives available bytes up to the room for them.  FRAME_NONE: nothing now; FRAME_CLOSED: the peer has closed.
+ * -EBADMSG: descriptors were cut off, or more came than one.  Ends views of frame_next(). */
 int frame_receive(struct frame_stream *stream);
-/* The next whole IPCFrame's bytes, in place.  FRAME_NONE: receive more.  -EMSGSIZE: a size that no
- * frame may have; the stream cannot be read on. */
+/* The next whole IPCFrame's bytes, in place.  FRAME_NONE: receive more.  -EMSGSIZE: larger than any frame; the
+ * stream cannot be read further. */
 int frame_next(struct frame_stream *stream, const uint8_t **ret_data, size_t *ret_len);
 /* The descriptor in the slot, now the caller's; -1: none. */
 int frame_take_fd(struct frame_stream *stream);

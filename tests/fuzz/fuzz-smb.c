@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/producer/smb-private.h"
+#include "daemon/producer/smb.h"
 
 enum { WRITERS = 4, MAX_STEPS = 2000, MAX_PACKET = 20000 };
 

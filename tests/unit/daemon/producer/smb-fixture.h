@@ -1,7 +1,7 @@
 /* smb-fixture.h - a memory, its service and packets whose content can be told, for tests. */
 #pragma once
 
-#include "daemon/producer/smb-private.h"
+#include "daemon/producer/smb.h"
 #include "tests/unit/daemon/producer/smb-service.h"
 
 enum { BUFFER = 7, PAYLOAD = 4080 /* of a page of 4 KiB with one chunk */ };

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "daemon/producer/smb-private.h"
+#include "daemon/producer/smb.h"
 #include "tests/unit/daemon/producer/smb-fixture.h"
 
 /* ---- attaching ---- */

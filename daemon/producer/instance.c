@@ -1,13 +1,200 @@
-/* daemon-instance.c - one data source from setup to the answer to its stop.  Thread: main.
- * The table of states and commands is in daemon-private.h. */
+/* instance.c - see instance.h: one data source from setup to the answer to its stop.  Thread: main.
+ *
+ * Sink.  A session writes `Trace.packet` fields; each goes as one packet to the writer of its instance.  The
+ * writer keeps packets that find no free chunk (up to the setting waiting-size), so a service that is late for
+ * some milliseconds causes no loss.  Beyond that packets are lost, and a reader cannot decode what follows until
+ * the incremental state is written again.  So all packets are dropped until half of the waiting room is free;
+ * the first packet of the new state is the first one to pass, and has the mark of the loss.
+ *
+ * Flushes.  Their numbers grow by one; the queue is a ring of DAEMON_FLUSHES.  A service waits some seconds for an
+ * answer and has at most a thousand flushes in progress, so only a faulty service fills the ring: its oldest
+ * flush is then answered early. */
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "config/config.h"
-#include "daemon/producer/daemon-private.h"
+#include "daemon/producer/instance.h"
+#include "protos/trace.fields.h"
+#include "protos/wire.h"
 #include "session/pipeline/adapt.h"
+
+static void instance_settle(struct instance *in);
+
+/* ---- chunks that become free ---- */
+
+void instances_ask_committed(struct daemon *d)
+{
+	if (d->asked)
+		return;
+	d->asked = true;
+	(void)smb_commit(d->smb);
+	producer_commit(d->producer, NULL, 0, 0, true);
+}
+
+/* ---- the sink ---- */
+
+enum { COUNTER_UNWIND_QUEUE = 4 }; /* PerfettoMetatrace.counter_id: a number of the public format */
+
+/* There is room again: the session is asked to write its state again (sink.h), and does before its next sample. */
+void instance_renew(struct instance *in)
+{
+	if (in->lost && !in->renewing && instance_waiting(in) <= in->max_waiting / 2)
+		in->renewing = in->sink.renew = true;
+}
+
+/* Can a reader decode this packet?  After a loss, only from the one on that begins the new state: the session clears
+ * `renew` right before it. */
+static bool is_decodable(struct instance *in)
+{
+	if (!in->lost)
+		return true;
+	instance_renew(in);
+	if (!in->renewing || in->sink.renew)
+		return false;
+	in->lost = in->renewing = false;
+	return true;
+}
+
+static int write_packet(struct instance *in, const void *packet, size_t len)
+{
+	int r;
+
+	if (!is_decodable(in)) {
+		in->sink.dropped++;
+		return 0;
+	}
+	r = smb_writer_write(in->writer, packet, len);
+	if (r < 0)
+		return trace(r);
+	if (r == SMB_DROPPED) {
+		in->lost = true;
+		in->sink.dropped++;
+	}
+	if (smb_writer_waiting(in->writer))
+		instances_ask_committed(in->daemon);
+	return 0;
+}
+
+static int sink_write(struct sink *sink, const void *data, size_t len)
+{
+	struct instance *in = container_of(sink, struct instance, sink);
+	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	size_t n;
+	int r = 0;
+
+	sink->bytes += len;
+	while (r >= 0 && sink_next_packet(&c, &packet, &n))
+		r = write_packet(in, packet, n);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int sink_flush(struct sink *sink)
+{
+	struct instance *in = container_of(sink, struct instance, sink);
+	int r = smb_writer_flush(in->writer);
+
+	if (r == SMB_BEHIND)
+		instances_ask_committed(in->daemon);
+	return r < 0 ? trace(r) : 0;
+}
+
+int instance_open_sink(struct instance *in)
+{
+	struct daemon *d = in->daemon;
+	int r;
+
+	if (!d->smb)
+		return fail(-ENOTCONN);
+	in->max_waiting = d->options.settings.waiting_size;
+	r = smb_writer_new(d->smb, in->target_buffer, in->max_waiting, &in->writer);
+	if (r < 0)
+		return trace(r);
+	in->sink = (struct sink){.write = sink_write, .flush = sink_flush};
+	/* Before its first chunk: scraping looks at the chunks of registered writers only. */
+	producer_register_writer(d->producer, smb_writer_id(in->writer), in->target_buffer);
+	return 0;
+}
+
+void instance_close_sink(struct instance *in)
+{
+	uint16_t id;
+
+	if (!in->writer)
+		return;
+	id = smb_writer_id(in->writer);
+	in->writer = smb_writer_free(in->writer);
+	(void)smb_commit(in->daemon->smb); /* the chunk that it gave back */
+	producer_unregister_writer(in->daemon->producer, id);
+	if (in->sink.dropped)
+		log_info("data source %lu: %lu packets were lost, as the tracing service's shared "
+			 "memory was full; hint: a larger one (producers { shm_size_kb } in the "
+			 "trace config, or --shmem-size)",
+			 in->id, in->sink.dropped);
+}
+
+size_t instance_waiting(const struct instance *in)
+{
+	return in->writer ? smb_writer_waiting(in->writer) : 0;
+}
+
+/* Samples between ring and sink, in all sessions: a stock producer has this counter, too. */
+static int32_t in_flight(const struct daemon *d)
+{
+	uint64_t n = 0;
+
+	for (const struct instance *in = d->instances; in; in = in->next)
+		n += in->session ? session_in_flight(in->session) : 0;
+	return (int32_t)min_u64(n, INT32_MAX);
+}
+
+/* One packet about ourselves, for metatrace. */
+static void instance_write_metatrace(struct instance *in)
+{
+	uint8_t packet[64], metatrace[32], *p = metatrace, *end;
+
+	p = pack_number(p, PERFETTO_METATRACE__COUNTER_ID, COUNTER_UNWIND_QUEUE);
+	p = pack_number(p, PERFETTO_METATRACE__COUNTER_VALUE, (uint64_t)in_flight(in->daemon));
+	p = pack_number(p, PERFETTO_METATRACE__THREAD_ID, (uint64_t)syscall(SYS_gettid));
+	end = pack_number(packet, TRACE_PACKET__TIMESTAMP, clock_ns(CLOCK_BOOTTIME));
+	end = pack_bytes(end, TRACE_PACKET__PERFETTO_METATRACE, metatrace, (size_t)(p - metatrace));
+	if (write_packet(in, packet, (size_t)(end - packet)) < 0 || sink_flush(&in->sink) < 0)
+		in->lost = true;
+	/* These packets need no state: the next one may pass. */
+	in->lost = in->renewing = false;
+}
+
+/* ---- answers to flushes ---- */
+
+static struct flush *flush_at(struct daemon *d, uint64_t number)
+{
+	return &d->flushes[number % DAEMON_FLUSHES];
+}
+
+/* Answers the oldest flushes, up to the first that an instance has yet to finish. */
+static void answer(struct daemon *d)
+{
+	for (; d->first_flush < d->next_flush; d->first_flush++) {
+		struct flush *f = flush_at(d, d->first_flush);
+
+		if (f->left)
+			break;
+		producer_commit(d->producer, NULL, 0, f->request, false);
+	}
+}
+
+/* Flush @number is through in one instance. */
+static void flush_through(struct daemon *d, uint64_t number)
+{
+	if (number < d->first_flush) /* answered early */
+		return;
+	flush_at(d, number)->left--;
+	answer(d);
+}
 
 /* ---- shares ---- */
 
@@ -45,7 +232,7 @@ static void unshare(struct instance *in)
 
 /* ---- the table ---- */
 
-struct instance *instance_find(const struct daemon *d, uint64_t id)
+static struct instance *instance_find(const struct daemon *d, uint64_t id)
 {
 	struct instance *in = d->instances;
 
@@ -72,7 +259,7 @@ void instance_free(struct instance *in)
 	free(in);
 }
 
-/* A config that is refused makes an instance too: the service will start and stop it. */
+/* A rejected config makes an instance, too: the service will start and stop it. */
 static int take_config(struct instance *in, const Pb__DataSourceConfig *config, char *error,
 		       size_t error_size)
 {
@@ -108,7 +295,7 @@ static void read_config(struct instance *in, const void *data, size_t len)
 	(void)config_data_source_free(config);
 	if (r >= 0)
 		return;
-	log_error("data source %lu is refused: %s", in->id, *error ? error : strerror(-r));
+	log_error("data source %lu is rejected: %s", in->id, *error ? error : strerror(-r));
 	in->state = INSTANCE_ENDED;
 }
 
@@ -118,7 +305,7 @@ static struct instance *add_instance(struct daemon *d, uint64_t id, const void *
 
 	if (d->n_instances >= d->options.settings.max_sources) {
 		log_error(
-			"data source %lu is refused: the service has %zu data sources, as many as "
+			"data source %lu is rejected: the service has %zu data sources, as many as "
 			"max-sources in /etc/perfwind.conf allows; raise it, then systemctl reload "
 			"perfwind",
 			id, d->n_instances);
@@ -126,7 +313,7 @@ static struct instance *add_instance(struct daemon *d, uint64_t id, const void *
 	}
 	in = calloc(1, sizeof(*in));
 	if (!in) {
-		log_error("data source %lu is refused: no memory", id);
+		log_error("data source %lu is rejected: no memory", id);
 		return NULL;
 	}
 	in->daemon = d;
@@ -143,7 +330,9 @@ static struct instance *add_instance(struct daemon *d, uint64_t id, const void *
 void instance_setup(struct daemon *d, uint64_t id, const void *config, size_t len)
 {
 	if (d->stop_by || instance_find(d, id))
-		log_verbose("data source %lu: set up again, or too late", id);
+		log_verbose("data source %lu: a second setup, or one after the stop of the daemon: "
+			    "ignored",
+			    id);
 	else
 		(void)add_instance(d, id, config, len);
 }
@@ -175,7 +364,8 @@ static bool shown(void *instance, uint32_t pid)
 	return policy_shows(&in->policy, "", pid);
 }
 
-/* What whoever asks the service may see.  A step down is said, and kept in the trace. */
+/* The service does not report its clients, so the settings decide for all of them.  A restriction is recorded
+ * in the trace. */
 static int narrow(struct instance *in, struct session_options *so, char *error, size_t error_size)
 {
 	const struct policy_traced *p = &in->policy;
@@ -185,14 +375,15 @@ static int narrow(struct instance *in, struct session_options *so, char *error, 
 				  &so->specs[i], error, error_size))
 			return fail(-EPERM);
 	if (!p->kernel && so->poll_ms) {
-		(void)snprintf(error, error_size,
-			       "counters of whole CPUs are not for everyone: /etc/perfwind.conf "
-			       "has a say (traced-kernel)");
+		(void)snprintf(
+			error, error_size,
+			"the daemon gives no counters of whole CPUs to a tracing service: see "
+			"traced-kernel in /etc/perfwind.conf");
 		return fail(-EPERM);
 	}
 	if (!p->kernel && so->frames & FRAMES_KERNEL)
-		so->note = "frames of the kernel are left out: the daemon's settings do not show "
-			   "them (traced-kernel)";
+		so->note = "kernel frames are left out: see traced-kernel in /etc/perfwind.conf "
+			   "on the daemon's machine";
 	if (!p->kernel)
 		so->frames &= FRAMES_USER;
 	if (!p->everyone) {
@@ -203,10 +394,10 @@ static int narrow(struct instance *in, struct session_options *so, char *error, 
 	return 0;
 }
 
-/* ---- what all of them may cost ---- */
+/* ---- limits of all data sources together ---- */
 
-/* The kernel throttles neither: it samples a tracepoint or a fault as often as the machine makes it
- * happen, which is not known beforehand. */
+/* The kernel throttles neither tracepoints nor software events: their rate is that of the machine's activity, which
+ * is not known beforehand. */
 static bool has_no_rate(const struct session_options *so)
 {
 	uint32_t type = so->specs[0].type;
@@ -235,13 +426,12 @@ static uint64_t stack_of(const struct session_options *so)
 	return so->stack_bytes ? so->stack_bytes : ADAPT_MAX;
 }
 
-/* One service asks for all its readers, which we do not know: so the limits are the service's. */
+/* The limits are those of the service, which does not report its clients. */
 static int limit(struct instance *in, const struct session_options *so, char *error,
 		 size_t error_size)
 {
 	const struct settings *s = &in->daemon->options.settings;
 	uint64_t rate = rate_of(so, s->traced_rate), all_rates, all_bytes;
-	/* Neither overflows: a rate that is too large is refused before it is multiplied. */
 	uint64_t bytes = min_u64(rate, UINT32_MAX) * stack_of(so);
 
 	all_rates = min_u64(rate, UINT32_MAX);
@@ -317,7 +507,7 @@ static void begin(struct instance *in)
 		instance_write_metatrace(in);
 }
 
-/* Services of old know no setup: the start brings the config. */
+/* Old services send no setup: the start has the config. */
 void instance_start(struct daemon *d, uint64_t id, const void *config, size_t len)
 {
 	struct instance *in = instance_find(d, id);
@@ -332,8 +522,8 @@ void instance_start(struct daemon *d, uint64_t id, const void *config, size_t le
 
 /* ---- the end ---- */
 
-/* Metatrace has promised no answer. */
-static void gone(struct instance *in)
+/* The answer to a stop; metatrace gives none (will_notify_on_stop). */
+static void end_stopped(struct instance *in)
 {
 	if (in->kind == INSTANCE_PERF)
 		producer_stopped(in->daemon->producer, in->id);
@@ -345,10 +535,11 @@ static void settled(struct instance *in)
 	instance_close_sink(in);
 	in->state = INSTANCE_ENDED;
 	if (in->stop_asked)
-		gone(in);
+		end_stopped(in);
 }
 
-void instance_settle(struct instance *in)
+/* Chunks may have become free: continues what waited for them.  @in may be gone after it. */
+static void instance_settle(struct instance *in)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
@@ -357,11 +548,11 @@ void instance_settle(struct instance *in)
 	if (!in->settle_by)
 		in->settle_by = now + DAEMON_SETTLE_MS * NSEC_PER_MSEC;
 	if (instance_waiting(in) && now < in->settle_by) {
-		daemon_ask_committed(in->daemon);
+		instances_ask_committed(in->daemon);
 		return;
 	}
 	in->settle_by = 0;
-	/* The chunk under way too: what a flush asks for is committed, not only to be scraped. */
+	/* With the current chunk: a flush promises committed chunks, not only ones that can be scraped. */
 	if (in->writer)
 		(void)smb_writer_flush(in->writer);
 	for (size_t i = 0; i < in->n_through; i++)
@@ -392,13 +583,80 @@ void instance_stop(struct daemon *d, uint64_t id)
 	struct instance *in = instance_find(d, id);
 
 	if (!in) {
-		/* One that was refused, or is gone: whoever waits for the answer gets it. */
+		/* Rejected, or gone: the service waits for the answer all the same. */
 		producer_stopped(d->producer, id);
 		return;
 	}
 	in->stop_asked = true;
 	if (in->state == INSTANCE_READY || in->state == INSTANCE_ENDED)
-		gone(in);
+		end_stopped(in);
 	else
 		instance_end(in);
+}
+
+/* ---- flushes ---- */
+
+static void session_through(void *arg)
+{
+	struct instance *in = arg;
+
+	if (in->n_through < in->n_flushes)
+		in->n_through++;
+	instance_settle(in);
+}
+
+/* false: the flush need not wait for it. */
+static bool flush_instance(struct instance *in, uint64_t number)
+{
+	if (in->n_flushes == DAEMON_FLUSHES ||
+	    (in->n_flushes && in->flushes[in->n_flushes - 1] == number)) /* named twice */
+		return false;
+	if (in->state == INSTANCE_READY || in->state == INSTANCE_ENDED)
+		return false;
+	if (in->session && session_flush(in->session, session_through, in) < 0)
+		return false;
+	in->flushes[in->n_flushes++] = number;
+	return true;
+}
+
+void instances_flush(struct daemon *d, uint64_t request, const uint64_t *ids, size_t n)
+{
+	uint64_t number = d->next_flush;
+
+	if (number - d->first_flush == DAEMON_FLUSHES) {
+		flush_at(d, d->first_flush)->left = 0;
+		answer(d);
+	}
+	/* One count is kept until all have begun: some end at once. */
+	*flush_at(d, number) = (struct flush){.request = request, .left = 1};
+	d->next_flush++;
+	for (size_t i = 0; i < n; i++) {
+		struct instance *in = instance_find(d, ids[i]);
+
+		if (!in || !flush_instance(in, number))
+			continue;
+		flush_at(d, number)->left++;
+		if (in->session)
+			continue;
+		if (in->kind == INSTANCE_METATRACE)
+			instance_write_metatrace(in);
+		in->n_through = in->n_flushes;
+		instance_settle(in);
+	}
+	flush_through(d, number);
+}
+
+/* ---- all instances ---- */
+
+void instances_pump(struct daemon *d)
+{
+	struct instance *next;
+
+	if (d->smb)
+		(void)smb_pump(d->smb);
+	for (struct instance *in = d->instances; in; in = next) {
+		next = in->next;
+		instance_renew(in);
+		instance_settle(in);
+	}
 }
