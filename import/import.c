@@ -13,7 +13,7 @@
 #include "import/import-private.h"
 #include "import/import.h"
 #include "session/pipeline/sideband.h"
-#include "session/session-statistics.h"
+#include "session/session-stats.h"
 
 /* As the folder of /proc: nothing is below it, no process of today can be asked. */
 #define NO_PROC "/dev/null"

@@ -1,8 +1,8 @@
-/* session-raw.c - `record --perf-data`: the records as they came, for stock perf.  Thread: main.
+/* session-raw.c - `record --perf-data`: the unchanged records, for stock perf.  Thread: main.
  *
- * Beside the trace, not instead of it: the records go by anyway.  Two events: what is sampled, and
- * the dummy that tells of processes.  What was mapped before is told as perf tells it, by records
- * without a time.  A file that cannot be written ends itself, not the recording. */
+ * In addition to the trace.  Two events: the sampled one, and the dummy event of the sideband
+ * records. Earlier mappings are written as perf writes them, by records without a time.  If the
+ * file cannot be written, it ends, and the recording continues. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,10 +19,10 @@ static void raw_check(struct session *s, int r)
 	if (r >= 0 || s->raw_failed)
 		return;
 	s->raw_failed = true;
-	session_note(s, "--perf-data: %s: the file is not whole", strerror(-r));
+	session_note(s, "--perf-data: %s: the file is incomplete", strerror(-r));
 }
 
-static int tell_kernel(struct session *s)
+static int write_kernel_mapping(struct session *s)
 {
 	static const char name[] = "[kernel.kallsyms]_text";
 	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
@@ -30,7 +30,7 @@ static int tell_kernel(struct session *s)
 
 	if (!start)
 		return 0;
-	/* Up to where modules may be; perf finds the end itself. */
+	/* Up to the area of modules; perf finds the end itself. */
 	return perfdata_out_mmap(s->options.raw, &(struct perfdata_out_mmap){
 							 .pid = UINT32_MAX,
 							 .start = start,
@@ -54,7 +54,7 @@ int session_raw_start(struct session *s)
 		r = perfdata_out_event(s->options.raw, 1, &attr, "dummy");
 	}
 	if (r >= 0)
-		r = tell_kernel(s);
+		r = write_kernel_mapping(s);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -66,8 +66,8 @@ void session_raw_record(void *arg, bool sideband, const struct perf_event_header
 		return;
 	if (record)
 		raw_check(s, perfdata_out_record(s->options.raw, sideband, record));
-	/* A round lets readers go on: not before what its samples' processes had mapped is there.
-	 */
+	/* A round mark allows readers to process the samples before it: not before the mappings of
+	 * their processes have been written. */
 	else if (!loader_pending(s->loader))
 		raw_check(s, perfdata_out_round(s->options.raw));
 }
@@ -78,7 +78,7 @@ static uint32_t prot_of(const struct procfs_map *map)
 	       (map->exec ? PROT_EXEC : 0u);
 }
 
-static int tell_mappings(struct session *s, const struct load_answer *a)
+static int write_mappings(struct session *s, const struct load_answer *a)
 {
 	const char *p = a->maps, *end = a->maps + a->maps_len;
 	struct procfs_map map;
@@ -108,7 +108,7 @@ void session_raw_process(struct session *s, const struct load_answer *a)
 	const struct process *process = a->request.process;
 	int r;
 
-	/* Once: what a refresh finds has no time, and would be put before everything. */
+	/* Once: the mappings of a refresh have no time and would be sorted before all else. */
 	if (!s->options.raw || s->raw_failed || a->request.kind != LOAD_PROCESS || a->error ||
 	    process->maps_read_at || process->replaced)
 		return;
@@ -119,6 +119,6 @@ void session_raw_process(struct session *s, const struct load_answer *a)
 					      a->threads[i].comm);
 	}
 	if (r >= 0)
-		r = tell_mappings(s, a);
+		r = write_mappings(s, a);
 	raw_check(s, r);
 }

@@ -1,4 +1,10 @@
-/* session-stats.c - what a session says of itself, and the limits it keeps.  Thread: main. */
+/* session-stats.c - notes, statistics, and the work of each second (session-stats.h).  Thread:
+ * main.
+ *
+ * Retries: a file is opened through the process whose sample needed it first.  That process may be
+ * gone, or run where the path leads to another file, while further processes that map the file can
+ * be used. So an unreadable module is tried again after one second, then two, four ...: it becomes
+ * as new, and the next sample in it requests it through its own process. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -9,9 +15,16 @@
 #include "base/error.h"
 #include "proc/procfs.h"
 #include "session/session-private.h"
-#include "session/session-statistics.h"
+#include "session/session-stats.h"
 
-enum { COUNTS_WAIT_S = 10 };
+enum {
+	COUNTS_WAIT_S = 10,
+	TICKS_ENOUGH = 25, /* the kernel counts in ticks, with an error of one or two for each
+			      kind of time: a share of fewer ticks is noise */
+	MAX_RETRIED = 4096,
+};
+
+/* ---- notes ---- */
 
 bool session_has_note(const struct session *s, const char *line)
 {
@@ -49,7 +62,9 @@ void session_note(struct session *s, const char *format, ...)
 		log_info("%s", line);
 }
 
-/* User and system time of our own threads, children left out. */
+/* ---- CPU time ---- */
+
+/* User and system time of our own threads, without children. */
 uint64_t session_own_cpu_ns(void)
 {
 	struct rusage ru = {0};
@@ -64,8 +79,8 @@ static uint64_t tick_ns(void)
 	return NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
-/* CPU time that the targets used so far, ns: the machine's, or of the processes that whole CPUs
- * stand in for; 0: cannot be read. */
+/* CPU time that the targets have used, ns: of the machine, or of the processes that CPU-wide
+ * events stand in for; 0: cannot be read. */
 uint64_t session_used_ns(const struct session *s)
 {
 	uint64_t ns = 0;
@@ -83,11 +98,7 @@ uint64_t session_used_ns(const struct session *s)
 	return ns;
 }
 
-/* What the kernel tells in ticks is a guess of a tick or two for each kind of time: of fewer than
- * these, a share is noise. */
-enum { TICKS_ENOUGH = 25 };
-
-/* Weight that was seen over what was used, 0..1; < 0 where it cannot be told. */
+/* Recorded weight over used weight, 0..1; < 0: unknown. */
 static double accounted(const struct session *s, const struct perf_counts *counts)
 {
 	enum perf_weight weight = s->options.specs[0].weight;
@@ -102,14 +113,13 @@ static double accounted(const struct session *s, const struct perf_counts *count
 		used = (double)(s->used_at_stop - s->used_at_start);
 	if (used <= 0)
 		return -1;
-	/* The two are read at slightly different moments. */
+	/* The two are read at slightly different times. */
 	used = (double)s->account.weight / used;
 	return used > 1 && used < 1.05 ? 1 : used;
 }
 
-/* A system call an event, and a thousand threads have thousands: a hundredth of a CPU is spent on
- * it.
- */
+/* One system call an event, and a thousand threads have thousands of events: this may use 1 % of a
+ * CPU. */
 static void read_counts(struct session *s, uint64_t now)
 {
 	uint64_t took;
@@ -131,27 +141,23 @@ static uint64_t helpers_cpu_ns(const struct session *s)
 	return files.cpu_ns + memory.cpu_ns;
 }
 
-/* Once each: what was refused, and what went on all the same. */
-static void tell_of_helpers(struct session *s)
-{
-	struct memory_guard_counts memory;
-	struct loader_counts files;
+/* ---- the summary ---- */
 
-	loader_count(s->loader, &files);
-	memory_guard_count(s->memory_guard, &memory);
-	if (files.stuck)
-		session_note(s,
-			     "a file or a process did not answer within a second: what it holds is "
-			     "left alone (its stacks: unresponsive)");
-	if (memory.refused)
-		session_note(s, "the memory of a process did not answer: its stacks end with their "
-				"copies");
-	if (files.unmade)
-		session_note(
-			s, "no helper process can be made (a limit on processes or memory?): files "
-			   "and mappings are not read meanwhile");
-	if (files.ended || memory.replaced)
-		session_note(s, "a helper process ended by itself; another one took its place");
+void stats_nameless(struct emit *emit, struct session_summary *summary)
+{
+	_cleanup_(freep) struct emit_nameless *list = NULL;
+	size_t n = 0;
+
+	if (emit_nameless(emit, &list, &n) < 0)
+		return;
+	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->nameless); i++) {
+		struct session_nameless *to = &summary->nameless[summary->n_nameless++];
+
+		(void)snprintf(to->path, sizeof(to->path), "%s", list[i].path);
+		for (uint8_t j = 0; j < list[i].build_id.len; j++)
+			(void)snprintf(to->build_id + j * 2, 3, "%02x", list[i].build_id.bytes[j]);
+		to->samples = list[i].samples;
+	}
 }
 
 int session_summary(struct session *s, struct session_summary *ret)
@@ -187,9 +193,76 @@ int session_summary(struct session *s, struct session_summary *ret)
 	return 0;
 }
 
-uint64_t session_in_flight(const struct session *s)
+/* ---- statistics in the trace ---- */
+
+void stats_add(struct stats *list, double value, const char *format, ...)
 {
-	return account_in_flight(&s->account);
+	va_list ap;
+
+	if (list->n == ARRAY_SIZE(list->stats))
+		return;
+	va_start(ap, format);
+	(void)vsnprintf(list->names[list->n], sizeof(list->names[0]), format, ap);
+	va_end(ap);
+	list->stats[list->n] = (struct writer_stat){list->names[list->n], value};
+	list->n++;
+}
+
+void stats_of(const struct session_summary *summary, struct stats *list)
+{
+	const struct account *a = &summary->account;
+	const struct perf_counts *counts = &summary->counts;
+
+	stats_add(list, (double)a->emitted, "samples");
+	stats_add(list, (double)a->whole, "stacks.whole");
+	if (a->completed)
+		stats_add(list, (double)a->completed, "stacks.completed");
+	stats_add(list, (double)a->cut, "stacks.cut");
+	for (int i = 0; i < UW_REASON_COUNT; i++) {
+		if (a->failed[i])
+			stats_add(list, (double)a->failed[i], "stacks.failed.%s",
+				  uw_reason_name((enum uw_reason)i));
+	}
+	stats_add(list, (double)(counts->lost_exact ? counts->lost_samples : a->lost_records),
+		  "lost.samples");
+	stats_add(list, (double)counts->lost_sideband, "lost.sideband");
+	stats_add(list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
+	stats_add(list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
+	for (int i = 1; i < SKIP_COUNT; i++) {
+		if (a->skipped[i])
+			stats_add(list, (double)a->skipped[i], "skipped.%s",
+				  skip_reason_name((enum skip_reason)i));
+	}
+	stats_add(list, (double)a->idle, "idle");
+	if (summary->cpu_accounted >= 0)
+		stats_add(list, summary->cpu_accounted, "cpu_accounted");
+	stats_add(list, summary->duration_s, "duration_s");
+	stats_add(list, (double)a->frames, "frames");
+	stats_add(list, (double)a->guessed_frames, "frames.guessed");
+}
+
+/* Notes, once each, on files and processes that did not answer, and on helpers. */
+static void note_helpers(struct session *s)
+{
+	struct memory_guard_counts memory;
+	struct loader_counts files;
+
+	loader_count(s->loader, &files);
+	memory_guard_count(s->memory_guard, &memory);
+	if (files.stuck)
+		session_note(
+			s, "a file or a process did not answer within a second: its file system is "
+			   "not read for a while (stacks that need it: unresponsive)");
+	if (memory.refused)
+		session_note(s,
+			     "reading the memory of a process did not return: its stacks end where "
+			     "their copies end");
+	if (files.unmade)
+		session_note(s,
+			     "no helper process can be created (a limit on processes or memory?): "
+			     "files and mappings are not read until one can");
+	if (files.ended || memory.replaced)
+		session_note(s, "a helper process ended unexpectedly; another one replaced it");
 }
 
 static void add_helpers(const struct session *s, struct stats *list)
@@ -207,7 +280,8 @@ static void add_helpers(const struct session *s, struct stats *list)
 		stats_add(list, (double)(files.ended + memory.replaced), "helpers.replaced");
 }
 
-/* Answers at the hook socket since the session began; others' too, where the socket is shared. */
+/* Answers at the hook socket since the session began; with a shared socket also those of other
+ * sessions. */
 static void add_answers(const struct session *s, struct stats *list)
 {
 	uint64_t counts[HOOK_VERDICTS];
@@ -222,7 +296,7 @@ static void add_answers(const struct session *s, struct stats *list)
 				  hook_verdict_word(i));
 }
 
-/* Of this session's processes. */
+/* Requests to this session's processes. */
 static void add_consent(const struct session *s, struct stats *list)
 {
 	struct reader_consent_counts counts;
@@ -241,7 +315,7 @@ int session_write_stats(struct session *s)
 	struct stats list = {0};
 	struct session_summary summary;
 
-	tell_of_helpers(s);
+	note_helpers(s);
 	(void)session_summary(s, &summary);
 	stats_of(&summary, &list);
 	stats_add(&list, summary.self_cpu_s, "self.cpu_s");
@@ -249,7 +323,7 @@ int session_write_stats(struct session *s)
 	stats_add(&list, (double)summary.self_peak_rss_kb, "self.peak_rss_kb");
 	stats_add(&list, s->nice, "reader.nice");
 	if (perf_source_options(s->source)->tasks && perf_source_options(s->source)->n_followers)
-		stats_add(&list, 1, "followers.by_thread"); /* profile_follower.c */
+		stats_add(&list, 1, "followers.by_thread"); /* read by profile/ */
 	add_helpers(s, &list);
 	add_consent(s, &list);
 	add_answers(s, &list);
@@ -259,7 +333,67 @@ int session_write_stats(struct session *s)
 			    s->n_notes, clock_ns(CLOCK_BOOTTIME));
 }
 
-/* ---- limits ---- */
+/* ---- modules that could not be read ---- */
+
+static struct session_retry *find(struct session *s, const struct uw_module *module)
+{
+	for (size_t i = 0; i < s->n_retries; i++) {
+		if (s->retries[i].module == module)
+			return &s->retries[i];
+	}
+	return NULL;
+}
+
+int session_unreadable(struct session *s, struct uw_module *module)
+{
+	struct session_retry *retry = find(s, module);
+
+	if (!retry) {
+		if (s->n_retries == MAX_RETRIED)
+			return 0;
+		if (s->n_retries == s->retries_room) {
+			size_t room = s->retries_room ? s->retries_room * 2 : 16;
+			struct session_retry *more = reallocarray(s->retries, room, sizeof(*more));
+
+			if (!more)
+				return fail(-ENOMEM);
+			s->retries = more;
+			s->retries_room = room;
+		}
+		retry = &s->retries[s->n_retries++];
+		*retry = (struct session_retry){.module = uw_module_ref(module)};
+	}
+	retry->tries++;
+	retry->due = clock_ns(CLOCK_MONOTONIC) + (NSEC_PER_SEC << (retry->tries - 1));
+	return 0;
+}
+
+int session_retry(struct session *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	int r = 0;
+
+	for (size_t i = 0; i < s->n_retries && r >= 0; i++) {
+		struct session_retry *retry = &s->retries[i];
+
+		if (retry->tries > SESSION_RETRIES || !retry->due || now < retry->due)
+			continue;
+		retry->due = 0;
+		/* Main drops its half here, the unwinder its own. */
+		uw_module_drop_symbols(retry->module);
+		r = reader_control(s->reader, ENTRY_EVICT, uw_module_ref(retry->module));
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+void session_retry_deinit(struct session *s)
+{
+	for (size_t i = 0; i < s->n_retries; i++)
+		(void)uw_module_unref(s->retries[i].module);
+	free(s->retries);
+}
+
+/* ---- each second ---- */
 
 struct idle_limit {
 	struct session *session;
@@ -273,7 +407,7 @@ static bool is_in_use(const struct uw_module *module, void *arg)
 	return emit_idle_seconds(idle->session->emit, module) < idle->seconds;
 }
 
-/* The unwinder drops its half itself, and keeps the rules that it found. */
+/* The unwinder drops its half itself, and keeps the rules that it has derived. */
 static int order_drop(struct uw_module *module, void *arg)
 {
 	const struct idle_limit *idle = arg;
@@ -281,7 +415,7 @@ static int order_drop(struct uw_module *module, void *arg)
 	return reader_control(idle->session->reader, ENTRY_EVICT, uw_module_ref(module));
 }
 
-/* Modules over their share go as far as they were not used for @idle_s seconds. */
+/* Drops modules above the bounds that were not used for @idle_s seconds. */
 static int drop_modules(struct session *s, size_t bytes, size_t most, uint32_t idle_s)
 {
 	struct idle_limit idle = {s, idle_s};
@@ -296,8 +430,7 @@ static int drop_modules(struct session *s, size_t bytes, size_t most, uint32_t i
 						 });
 }
 
-/* More in use than there is room for: the bound holds, and each second something is loaded again.
- */
+/* If the modules in use exceed the bound, it still holds, and each second some are loaded again. */
 static int keep_cache_small(struct session *s)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
@@ -308,7 +441,7 @@ static int keep_cache_small(struct session *s)
 			    bytes > UW_MODULES_BYTES / 8 * 9 ? 0 : SESSION_CACHE_IDLE_S);
 }
 
-/* What was not used for some seconds goes, as often as was asked for; what is in use stays: it
+/* At the configured interval: modules that were not used for some seconds are dropped; others
  * would only be loaded again. */
 static int clear_caches(struct session *s)
 {

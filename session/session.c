@@ -1,9 +1,20 @@
-/* session.c - see session.h.
+/* session.c - the life cycle of a session, and its work (session.h).
  *
- * One function does the work (session_work): rings -> entries, outcomes -> packets, the loader's
- * answers.  It runs when a ring passes its watermark, when another thread wakes main, and at every
- * tick; it leaves only when nothing is left to do, having said "main sleeps" first, so that no
- * wake-up is lost. */
+ * session_work() does all the work: rings -> entries, outcomes -> packets, answers of the loader.
+ * It runs when a ring passes its watermark, when another thread wakes main, and at every tick.  It
+ * returns only when no work is left, and has announced "main sleeps" before its last look, so that
+ * no wake-up is lost.
+ *
+ * A flush ("all samples from before are in the sink"):
+ *
+ *   session_flush() ─► the next round of the reader has ended ─► ENTRY_FLUSH through the unwinder
+ *         ─► OUTCOME_FLUSHED (behind the outcomes of all earlier samples) ─► sink ─► callback
+ *
+ * The entry carries the time until which parked samples may delay it.  Callbacks to the owner are
+ * recorded as due first and called last, from the loop, because each may free the session.
+ *
+ * Counters that are polled: the events are a source without rings; a timer reads the group of each
+ * CPU and writes one packet. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +28,14 @@
 #include "proc/procfs.h"
 #include "session/session-private.h"
 
-enum { MAX_TURNS = 64, MAX_OUTCOMES = 4096 };
+enum {
+	MAX_TURNS = 64,
+	MAX_OUTCOMES = 4096,
+	GIVE_UP_MS = 1000, /* of a flush that the unwinder does not answer, which would be a bug */
+};
 
-void session_fail(struct session *s, int r, const char *what)
+/* The first failure is the one that is reported.  The recorded part is completed. */
+static void fail_session(struct session *s, int r, const char *what)
 {
 	if (!s->error) {
 		s->error = r;
@@ -27,6 +43,199 @@ void session_fail(struct session *s, int r, const char *what)
 		(void)session_keep_note(s, s->why);
 	}
 	session_stop(s);
+}
+
+/* ---- flushes and callbacks ---- */
+
+/* Lets the loop return to this session soon. */
+static void wake(struct session *s)
+{
+	const uint64_t one = 1;
+
+	(void)!write(s->main_waker.fd, &one, sizeof(one));
+}
+
+int session_flush(struct session *s, void (*flushed)(void *arg), void *arg)
+{
+	struct session_flushes *list = &s->flushes;
+	struct session_flush *flush;
+
+	if (list->n == list->room) {
+		size_t room = list->room ? list->room * 2 : 8;
+		struct session_flush *more = reallocarray(list->items, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		list->items = more;
+		list->room = room;
+	}
+	flush = &list->items[list->n++];
+	*flush = (struct session_flush){
+		.flushed = flushed,
+		.arg = arg,
+		.number = ++list->last,
+		.asked_at = clock_ns(CLOCK_MONOTONIC),
+		.round = s->reader ? reader_rounds(s->reader) + 1 : 0,
+	};
+	wake(s);
+	return 0;
+}
+
+/* After a round of the reader; @all_read: no record was left. */
+static int send_flushes(struct session *s, bool all_read)
+{
+	struct session_flushes *list = &s->flushes;
+
+	for (; list->n_sent < list->n && list->sent - list->answered < UNWIND_FLUSHES;
+	     list->n_sent++) {
+		const struct session_flush *flush = &list->items[list->n_sent];
+		uint64_t deadline = flush->asked_at + SESSION_FLUSH_MS * NSEC_PER_MSEC;
+		int r;
+
+		if (!all_read || (session_reads(s) && reader_rounds(s->reader) < flush->round))
+			return 0;
+		r = reader_flush(s->reader, flush->number, deadline);
+		if (r < 0)
+			return trace(r);
+		list->sent = flush->number;
+	}
+	return 0;
+}
+
+/* Flushes that were answered or are given up. */
+static size_t n_through(const struct session *s)
+{
+	const struct session_flushes *list = &s->flushes;
+	uint64_t now = list->n ? clock_ns(CLOCK_MONOTONIC) : 0;
+	size_t n = 0;
+
+	while (n < list->n && (s->state == SESSION_READY || s->state == SESSION_DONE ||
+			       list->items[n].number <= list->answered ||
+			       now > list->items[n].asked_at + GIVE_UP_MS * NSEC_PER_MSEC))
+		n++;
+	return n;
+}
+
+/* Flushes the sink for the flushes that are answered. */
+static int flush_sink(struct session *s)
+{
+	size_t n = n_through(s);
+	int r = 0, flushed;
+
+	if (n <= s->flushes.n_due)
+		return 0;
+	s->flushes.n_due = n;
+	if (s->state != SESSION_READY)
+		r = writer_symbols_flush(s->writer);
+	flushed = s->sink->flush(s->sink);
+	return r < 0 ? trace(r) : trace(flushed);
+}
+
+int session_clear_incremental_state(struct session *s)
+{
+	int r;
+
+	if (s->state == SESSION_READY || s->state == SESSION_DONE)
+		return 0; /* nothing was written yet, or nothing follows */
+	r = writer_clear_incremental_state(s->writer);
+	emit_announce_again(s->emit);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* All but the waker. */
+static void leave_loop(struct session *s)
+{
+	loop_timer_remove(s->loop, &s->tick);
+	loop_timer_remove(s->loop, &s->poll);
+	for (size_t i = 0; i < s->n_rings; i++)
+		loop_remove(s->loop, &s->rings[i].source);
+}
+
+/* Calls one callback; false: none is due. */
+static bool report_one(struct session *s)
+{
+	struct session_flushes *list = &s->flushes;
+	struct session_flush flush;
+
+	if (list->n_due) {
+		flush = list->items[0];
+		list->n_due--;
+		list->n_sent -= list->n_sent > 0;
+		memmove(list->items, list->items + 1, --list->n * sizeof(*list->items));
+		flush.flushed(flush.arg);
+		return true;
+	}
+	if (s->state != SESSION_DONE || s->reported_done)
+		return false;
+	s->reported_done = true;
+	leave_loop(s);
+	if (s->options.done)
+		s->options.done(s->options.done_arg);
+	return true;
+}
+
+/* Calls the callbacks that are due.  The last action of a function that the loop called: the
+ * session may be freed. */
+static void report(struct session *s)
+{
+	s->reporting = true;
+	while (!s->freed && report_one(s))
+		;
+	s->reporting = false;
+	if (s->freed)
+		free(s);
+}
+
+/* ---- polled counters ---- */
+
+static int poll_cpu(struct session *s, size_t index)
+{
+	uint64_t counts[1 + PERF_MAX_FOLLOWERS];
+	struct writer_sample sample = {.counts_only = true};
+	size_t n;
+	int r = perf_source_read_group(s->source, index, counts, &n, &sample.cpu);
+
+	if (r < 0)
+		return 0;	     /* a CPU that is offline for now */
+	r = writer_renew(s->writer); /* these packets need no other definitions */
+	sample.time = clock_ns(CLOCK_BOOTTIME);
+	sample.count = counts[0];
+	sample.follower_counts = counts + 1;
+	sample.n_follower_counts = n - 1;
+	s->account.received++;
+	if (r >= 0)
+		r = writer_sample(s->writer, &sample);
+	if (r < 0)
+		s->account.skipped[SKIP_OUTPUT]++;
+	else
+		s->account.emitted++;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int poll_counters(struct session *s)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < perf_source_options(s->source)->n_cpus && r >= 0; i++)
+		r = poll_cpu(s, i);
+	return r;
+}
+
+static int poll_tick(struct loop_timer *timer)
+{
+	struct session *s = container_of(timer, struct session, poll);
+	int r = s->state == SESSION_RUNNING ? poll_counters(s) : 0;
+
+	if (r < 0)
+		fail_session(s, r, "writing the trace");
+	return 0;
+}
+
+static int start_polling(struct session *s)
+{
+	uint64_t period = s->options.poll_ms * NSEC_PER_MSEC;
+
+	return loop_timer_add(s->loop, &s->poll, period, period, poll_tick);
 }
 
 /* ---- outcomes and answers ---- */
@@ -46,7 +255,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 		(void)uw_module_unref(o->module);
 		return 0;
 	case OUTCOME_FLUSHED:
-		session_flush_answered(s, o->info.count);
+		s->flushes.answered = o->info.count;
 		return 0;
 	case OUTCOME_DRAINED:
 		s->drained = true;
@@ -72,21 +281,22 @@ static int take_outcomes(struct session *s, size_t *ret_n)
 	return first;
 }
 
-/* Why the names of a perf map are missing, once a session: there may be as many as processes. */
-static void tell_jit(struct session *s, const struct load_answer *a)
+/* Reports why the symbols of a perf map are missing, once a session: every process may have one. */
+static void note_jit(struct session *s, const struct load_answer *a)
 {
 	if (a->error == -EXDEV)
-		session_note(s,
-			     "names of JIT code in a container are missing: its perf map may not "
-			     "be read (hint: direct = yes, or be root)");
-	if (a->error != -EACCES || s->jit_told)
+		session_note(
+			s, "symbols of JIT code in a container are missing: no permission to read "
+			   "its perf map (hint: direct = yes, or run perfwind as root)");
+	if (a->error != -EACCES || s->jit_noted)
 		return;
-	s->jit_told = true;
-	session_note(s,
-		     "names of JIT code are missing: %s is not believed, as other users may write "
-		     "it, or it is not of the user whose process it is (hint: chmod go-w, umask "
-		     "022; more such ones are not told)",
-		     uw_module_path(a->request.module));
+	s->jit_noted = true;
+	session_note(
+		s,
+		"symbols of JIT code are missing: %s is rejected, because other users can write "
+		"it, or because it does not belong to the user of its process (hint: chmod "
+		"go-w, umask 022; further files are not reported)",
+		uw_module_path(a->request.module));
 }
 
 static int take_answers(struct session *s, size_t *ret_n)
@@ -106,14 +316,14 @@ static int take_answers(struct session *s, size_t *ret_n)
 					    uw_module_path(a.request.module), a.request.pid);
 			else if (unwind && !a.error && !a.proved && a.request.module &&
 				 uw_module_kind(a.request.module) == UW_MODULE_FILE)
-				log_verbose("%s: not proved to be the file that is mapped",
+				log_verbose("%s: not verified to be the file that is mapped",
 					    uw_module_path(a.request.module));
 			if (unwind && a.error)
-				(void)session_unreadable(
-					s, a.request.module); /* or it is not tried again */
+				/* without memory for it there is no retry */
+				(void)session_unreadable(s, a.request.module);
 			s->loaded += unwind;
 			if (a.request.kind == LOAD_SYMBOLS)
-				tell_jit(s, &a);
+				note_jit(s, &a);
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
@@ -123,14 +333,14 @@ static int take_answers(struct session *s, size_t *ret_n)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* ---- states ---- */
+/* ---- the end ---- */
 
 static bool names_pending(struct session *s)
 {
 	return loader_pending(s->loader) > 0 || emit_lines_left(s->emit) > 0;
 }
 
-/* What the unwinder still has when no time is left: received, and never to be emitted. */
+/* Samples that the unwinder still has when the time is over: received, never emitted. */
 static void give_up_in_flight(struct session *s)
 {
 	uint64_t n = account_in_flight(&s->account);
@@ -146,33 +356,34 @@ static void finish(struct session *s)
 	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
 		session_note(s,
-			     "%lu addresses have no inlined calls and lines in the trace: no time "
-			     "was left",
+			     "%lu addresses have no inlined calls and lines in the trace: the time "
+			     "for the lookup was over",
 			     emit_lines_left(s->emit));
 	if (r >= 0)
 		r = session_write_stats(s);
 	if (r >= 0)
 		r = s->options.producer ? 0 : writer_clock_snapshot(s->writer);
-	/* What is in the buffer is whole in any case. */
+	/* The packets in the buffer are complete in any case. */
 	flushed = s->sink->flush(s->sink);
 	s->state = SESSION_DONE;
 	if (r < 0 || flushed < 0)
-		session_fail(s, r < 0 ? r : flushed, "writing the trace");
+		fail_session(s, r < 0 ? r : flushed, "writing the trace");
 }
 
-/* The kernel's exact counts of lost samples, beyond what LOST records told: of each CPU. */
-static int write_untold_losses(struct session *s)
+/* The kernel's exact counts of lost samples by CPU, without those that LOST records reported. */
+static int write_other_losses(struct session *s)
 {
 	size_t n = s->counts.lost_exact ? perf_source_n_rings(s->source) : 0;
 	int r = 0;
 
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		const struct perf_ring *ring = perf_source_ring(s->source, i);
-		uint64_t lost, told = reader_lost(s->reader, i);
+		uint64_t lost, known = reader_lost(s->reader, i);
 
-		if (ring->sideband || perf_source_lost(s->source, i / 2, &lost) < 0 || lost <= told)
+		if (ring->sideband || perf_source_lost(s->source, i / 2, &lost) < 0 ||
+		    lost <= known)
 			continue;
-		r = writer_lost(s->writer, ring->cpu, lost - told, clock_ns(CLOCK_BOOTTIME));
+		r = writer_lost(s->writer, ring->cpu, lost - known, clock_ns(CLOCK_BOOTTIME));
 	}
 	return r;
 }
@@ -190,16 +401,16 @@ static void advance(struct session *s)
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
-			r = write_untold_losses(s);
+			r = write_other_losses(s);
 		}
 	}
 	if (s->state == SESSION_NAMING)
 		emit_ask(s->emit);
 	if (r < 0)
-		session_fail(s, r, "the end of the recording");
+		fail_session(s, r, "the end of the recording");
 	if (s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline)) {
 		finish(s);
-		(void)session_flush_sink(s); /* flushed just now; whoever waits is told */
+		(void)flush_sink(s); /* marks waiting flushes as due; there is nothing to write */
 	}
 }
 
@@ -210,32 +421,34 @@ void session_stop(struct session *s)
 	if (s->state != SESSION_RUNNING) {
 		if (s->state == SESSION_READY) {
 			s->state = SESSION_DONE;
-			session_wake(s);
+			wake(s);
 		}
 		return;
 	}
 	s->state = SESSION_DRAINING;
 	s->stopped_at = clock_ns(CLOCK_MONOTONIC);
-	if (s->options.poll_ms && session_poll_counters(s) < 0)
-		session_fail(s, -EIO, "writing the trace");
+	if (s->options.poll_ms && poll_counters(s) < 0)
+		fail_session(s, -EIO, "writing the trace");
 	s->deadline = s->stopped_at + SESSION_DRAIN_MS * NSEC_PER_MSEC;
-	/* Without them the trace is whole, but not known to be: its losses are not. */
+	/* Without these counts the losses of the trace are unknown. */
 	r = perf_source_disable(s->source);
 	if (r < 0)
-		session_fail(s, r, "the events cannot be stopped");
+		fail_session(s, r, "the events cannot be stopped");
 	r = perf_source_counts(s->source, &s->counts);
 	if (r < 0)
-		session_fail(s, r, "the kernel's counts cannot be read");
+		fail_session(s, r, "the kernel's counts cannot be read");
 	s->used_at_stop = session_used_ns(s);
 	reader_end_throttles(s->reader);
 	reader_release_all(s->reader);
-	/* Deadlines are looked at by the tick. */
+	/* The tick checks the deadlines. */
 	(void)loop_timer_set(&s->tick, SESSION_TICK_MS * NSEC_PER_MSEC,
 			     SESSION_TICK_MS * NSEC_PER_MSEC);
-	session_wake(s);
+	wake(s);
 }
 
-/* True when something was done and more may be there. */
+/* ---- work ---- */
+
+/* True: something was done, and more may be left. */
 static bool work_once(struct session *s)
 {
 	size_t outcomes, answers;
@@ -247,25 +460,25 @@ static bool work_once(struct session *s)
 	else
 		reader_reclaim(s->reader);
 	if (r < 0) {
-		/* A damaged ring: what was read stands, the session ends. */
+		/* A damaged ring: the samples read so far stand, and the session ends. */
 		reader_reclaim(s->reader);
 		s->drain_sent = true;
-		session_fail(s, r, r == -ENOMEM ? "reading samples" : "a perf ring is damaged");
-		(void)reader_control(s->reader, ENTRY_DRAIN, NULL); /* or the deadline ends it */
+		fail_session(s, r, r == -ENOMEM ? "reading samples" : "a perf ring is damaged");
+		(void)reader_control(s->reader, ENTRY_DRAIN, NULL); /* else the deadline ends it */
 	}
-	if (session_flush_send(s, !more) < 0)
-		session_fail(s, -ENOMEM, "a flush");
+	if (send_flushes(s, !more) < 0)
+		fail_session(s, -ENOMEM, "a flush");
 	r = take_outcomes(s, &outcomes);
 	if (r >= 0)
-		r = session_flush_sink(s);
+		r = flush_sink(s);
 	if (r < 0)
-		session_fail(s, r, "writing the trace");
+		fail_session(s, r, "writing the trace");
 	r = take_answers(s, &answers);
-	/* A burst of large modules would be past the limit long before the second is over. */
+	/* A burst of large modules can pass the limit within a second. */
 	if (r >= 0 && s->loaded >= SESSION_GUARDED_LOADS)
 		r = session_keep_memory_small(s);
 	if (r < 0)
-		session_fail(s, r, "mappings and names");
+		fail_session(s, r, "mappings and names");
 	assert(account_holds(&s->account));
 	return outcomes || answers || (more && outcomes);
 }
@@ -275,8 +488,8 @@ static void session_work(struct session *s)
 	bool again = true;
 
 	if (s->state == SESSION_READY || s->state == SESSION_DONE) {
-		if (session_flush_sink(s) < 0)
-			session_fail(s, -EIO, "writing the trace");
+		if (flush_sink(s) < 0)
+			fail_session(s, -EIO, "writing the trace");
 		return;
 	}
 	for (int turn = 0; again && turn < MAX_TURNS; turn++) {
@@ -291,11 +504,11 @@ static int ring_ready(struct loop_source *source, uint32_t events)
 {
 	struct session_ring *ring = container_of(source, struct session_ring, source);
 
-	/* All events of a ring have ended (the targets exited): it would be ready for ever. */
+	/* All events of the ring have ended (the targets exited): it would stay ready. */
 	if (events & (EPOLLHUP | EPOLLERR))
 		loop_remove(ring->session->loop, source);
 	session_work(ring->session);
-	session_report(ring->session);
+	report(ring->session);
 	return 0;
 }
 
@@ -306,7 +519,7 @@ static int main_ready(struct loop_source *source, uint32_t events)
 	(void)events;
 	waker_awake(&s->main_waker, true);
 	session_work(s);
-	session_report(s);
+	report(s);
 	return 0;
 }
 
@@ -315,7 +528,7 @@ static void session_tick(struct session *s)
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int r;
 
-	/* What a ring's watermark just made us do need not be done again. */
+	/* Not again right after a ring's watermark. */
 	if (s->state != SESSION_RUNNING || now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
@@ -324,7 +537,7 @@ static void session_tick(struct session *s)
 	if (r >= 0 && s->state == SESSION_RUNNING)
 		r = session_own_turn(s);
 	if (r < 0)
-		session_fail(s, r, "mappings and names");
+		fail_session(s, r, "mappings and names");
 	if (now < s->second_at)
 		return;
 	s->second_at = now + NSEC_PER_SEC - NSEC_PER_SEC / 100; /* timers fire together */
@@ -334,7 +547,7 @@ static void session_tick(struct session *s)
 	if (r >= 0)
 		r = s->sink->flush(s->sink);
 	if (r < 0)
-		session_fail(s, r, "writing the trace");
+		fail_session(s, r, "writing the trace");
 }
 
 static int tick(struct loop_timer *timer)
@@ -342,26 +555,28 @@ static int tick(struct loop_timer *timer)
 	struct session *s = container_of(timer, struct session, tick);
 
 	session_tick(s);
-	session_report(s);
+	report(s);
 	return 0;
 }
+
+/* ---- the start ---- */
 
 static int scan_processes(struct session *s)
 {
 	struct procfs_pids *pids;
 
 	if (s->options.poll_ms)
-		return 0; /* nobody is sampled */
+		return 0; /* no process is sampled */
 	if (s->own.wanted)
 		return session_own_turn(s);
 	if (!s->options.machine)
 		return reader_scan(s->reader, s->scope_pids, s->n_scope_pids);
 	if (procfs_pids_open(s->options.proc_root, &pids) >= 0)
 		reader_scan_all(s->reader, pids);
-	return 0; /* else they are asked for when they are sampled */
+	return 0; /* else their mappings are read when they are sampled */
 }
 
-/* A reader that waits for a CPU lets its rings fill.  The unwinder does the same for itself. */
+/* A reader that waits for a CPU lets its rings fill.  The unwinder raises its own priority. */
 static void raise_priority(struct session *s)
 {
 	const struct sched_param param = {.sched_priority = 1};
@@ -397,13 +612,13 @@ int session_start(struct session *s)
 	if (s->options.child)
 		return 0;
 	r = perf_source_enable(s->source);
-	/* After the events are on: what changes from here is told by records. */
+	/* After the events are on: records report all changes from here. */
 	if (r >= 0)
 		r = scan_processes(s);
 	if (r >= 0 && s->options.poll_ms)
-		r = session_poll_start(s);
+		r = start_polling(s);
 	if (r < 0)
-		session_fail(s, r, "the events cannot be started");
+		fail_session(s, r, "the events cannot be started");
 	return 0;
 }
 
@@ -424,22 +639,198 @@ bool session_kernel_refused(const struct session *s)
 	return perf_source_user_only(s->source) && !s->options.user_only;
 }
 
-bool session_targets_gone(struct session *s)
+uint64_t session_in_flight(const struct session *s)
 {
-	if (!s->stood_in)
-		return perf_source_tasks_gone(s->source);
-	for (size_t i = 0; i < s->n_scope_pids; i++) {
-		struct procfs_status status;
-
-		if (procfs_status(s->options.proc_root, s->scope_pids[s->living], &status) >= 0 &&
-		    !status.zombie)
-			return false;
-		s->living = (s->living + 1) % s->n_scope_pids;
-	}
-	return s->n_scope_pids > 0;
+	return account_in_flight(&s->account);
 }
 
-int session_join_loop(struct session *s)
+/* ---- construction ---- */
+
+static void lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
+{
+	struct session *s = arg;
+
+	(void)time;
+	(void)writer_lost(s->writer, cpu, records, clock_ns(CLOCK_BOOTTIME));
+}
+
+static int skipped(void *arg, const struct sample_info *info, enum skip_reason why)
+{
+	struct session *s = arg;
+
+	return emit_skipped(s->emit, info, why);
+}
+
+static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)
+{
+	struct session *s = arg;
+
+	if (!s->kallsyms)
+		return;
+	if (gone)
+		uw_kallsyms_remove(s->kallsyms, start);
+	else
+		(void)uw_kallsyms_add(s->kallsyms, start, len, name);
+}
+
+static void writer_event_of(const struct perf_spec *spec, struct writer_event *event)
+{
+	*event = (struct writer_event){
+		.name = spec->unnamed ? NULL : spec->name,
+		.counter = spec->counter,
+		.tracepoint = spec->tracepoint[0] ? spec->tracepoint : NULL,
+		.filter = spec->filter,
+		.raw_type = spec->type,
+		.raw_config = spec->config,
+		.raw_config1 = spec->config1,
+		.raw_config2 = spec->config2,
+		.exclude_user = spec->exclude_user,
+		.exclude_kernel = spec->exclude_kernel,
+		.exclude_hv = spec->exclude_hv,
+	};
+}
+
+static int make_writer(struct session *s)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+	struct writer_options wo = {
+		.followers = s->followers,
+		.n_followers = o->n_followers,
+		.period = o->period,
+		.frequency = o->frequency,
+		.poll_ms = s->options.poll_ms,
+		.shard_count = s->options.shard_count,
+		.shard = s->options.shard,
+		.clock = s->options.poll_ms ? CLOCK_BOOTTIME : s->options.clock,
+		.sequence_id = s->options.producer ? 0 : 1,
+		.tool = "perfwind " PERFWIND_VERSION,
+	};
+
+	writer_event_of(&o->leader, &wo.leader);
+	for (size_t i = 0; i < o->n_followers; i++)
+		writer_event_of(&o->followers[i], &s->followers[i]);
+	return writer_new(&wo, s->sink, &s->writer);
+}
+
+static int make_loader(struct session *s)
+{
+	enum uw_engine_kind engine = s->options.engine;
+	struct loader_options options = {
+		.root = s->options.proc_root,
+		.answers = &s->main_waker,
+		.copies = engine == UW_ENGINE_LIBUNWIND || engine == UW_ENGINE_LIBDW,
+	};
+	int r = memory_guard_new(SESSION_MEMORY_READ_MS * NSEC_PER_MSEC, &s->memory_guard);
+
+	if (r < 0)
+		return trace(r);
+	options.memory = s->memory_guard;
+	return trace(loader_new(&options, &s->loader));
+}
+
+static int make_reader(struct session *s, uint64_t maps_wait_ns)
+{
+	const struct session_options *so = &s->options;
+	struct reader_options ro = {
+		.idle = so->idle,
+		.frames = session_frames(s),
+		.by_callchain = so->engine == UW_ENGINE_FP,
+		.procmap_query = so->features.has[FEATURE_PROCMAP_QUERY],
+		.clock = so->clock,
+		.children = so->children,
+		.wanted_by_cmdline = so->wanted_by_cmdline,
+		.consent_allows = so->consent_allows,
+		.enqueued_bytes = so->enqueued_bytes,
+		.maps_wait_ns = maps_wait_ns,
+		.copy_bytes = SESSION_COPY_BYTES,
+	};
+
+	if (s->stood_in ||
+	    (!so->machine && !so->children && !so->features.has[FEATURE_INHERIT_THREAD])) {
+		ro.only_pids = s->scope_pids;
+		ro.n_only_pids = s->n_scope_pids;
+	}
+	if (session_consent(s))
+		consent_counts(session_consent(s), s->answers_before);
+	return trace(reader_new(&ro,
+				&(struct reader_context){
+					.source = s->source,
+					.processes = s->processes,
+					.loader = s->loader,
+					.entries = &s->entries,
+					.unwinder = &s->unwinder_waker,
+					.account = &s->account,
+					.lost = lost_seen,
+					.skipped = so->producer ? skipped : NULL,
+					.memory_guard = s->memory_guard,
+					.consent = session_consent(s),
+					.note = session_note_line,
+					.wanted = so->wanted,
+					.wanted_arg = so->wanted_arg,
+					.allowed = so->allowed,
+					.allowed_arg = so->allowed_arg,
+					.ksymbol = ksymbol_seen,
+					.raw = so->raw ? session_raw_record : NULL,
+					.arg = s,
+				},
+				&s->reader));
+}
+
+static int make_stages(struct session *s)
+{
+	const struct session_options *so = &s->options;
+	struct unwind_options uo = {
+		.engine = so->engine,
+		.nice = so->realtime ? 0 : SESSION_NICE,
+		.realtime = so->realtime,
+		.frames = session_frames(s),
+		.maps_wait_ns = (so->maps_wait_ms ? so->maps_wait_ms : SESSION_MAPS_WAIT_MS) *
+				NSEC_PER_MSEC,
+		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,
+		.park_bytes = SESSION_PARK_BYTES,
+		.drop = reader_entry_drop,
+	};
+	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
+
+	if (r >= 0)
+		r = byte_queue_init(&s->outcomes, SESSION_OUTCOME_BYTES);
+	if (r >= 0)
+		r = make_loader(s);
+	if (r >= 0)
+		r = make_reader(s, uo.maps_wait_ns);
+	if (r >= 0)
+		r = emit_new(
+			&(struct emit_context){
+				.writer = s->writer,
+				.loader = s->loader,
+				.modules = s->modules,
+				.kallsyms = s->kallsyms,
+				.account = &s->account,
+				.no_lines = so->producer && !so->lines,
+			},
+			&s->emit);
+	if (r >= 0)
+		r = unwind_stage_new(&uo, &s->entries, &s->unwinder_waker, &s->outcomes,
+				     &s->main_waker, &s->unwinder);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int start_adapting(struct session *s)
+{
+	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes ||
+	    !perf_source_options(s->source)->stack_bytes)
+		return 0;
+	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
+	if (!s->adapt)
+		return fail(-ENOMEM);
+	s->n_adapt = s->options.n_cpus;
+	for (size_t i = 0; i < s->n_adapt; i++)
+		s->adapt[i].bytes = ADAPT_FIRST;
+	return 0;
+}
+
+/* Adds the rings, the waker and the tick to the loop. */
+static int join_loop(struct session *s)
 {
 	size_t n = perf_source_n_rings(s->source);
 	int r;
@@ -462,10 +853,116 @@ int session_join_loop(struct session *s)
 	return loop_timer_add(s->loop, &s->tick, session_read_ns(s), session_read_ns(s), tick);
 }
 
-void session_leave_loop(struct session *s)
+static int session_make(struct session *s, char *error, size_t error_size)
 {
-	loop_timer_remove(s->loop, &s->tick);
-	loop_timer_remove(s->loop, &s->poll);
-	for (size_t i = 0; i < s->n_rings; i++)
-		loop_remove(s->loop, &s->rings[i].source);
+	int r = waker_init(&s->unwinder_waker);
+
+	if (r >= 0)
+		r = waker_init(&s->main_waker);
+	if (r >= 0)
+		r = uw_modules_new(&s->modules);
+	if (r >= 0)
+		r = process_table_new(s->modules, SESSION_PROCESSES, &s->processes);
+	if (r >= 0)
+		r = session_open_targets(s, error, error_size);
+	if (r < 0)
+		return trace(r);
+	session_load_kallsyms(s);
+	if (s->options.raw) {
+		r = session_raw_start(s);
+		if (r < 0)
+			return trace(r);
+	}
+	r = make_writer(s);
+	if (r >= 0)
+		r = make_stages(s);
+	if (r >= 0)
+		r = start_adapting(s);
+	if (r >= 0)
+		r = join_loop(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_new(const struct session_options *options, struct sink *sink, struct loop *loop,
+		struct session **ret_session, char *error, size_t error_size)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int r;
+
+	*error = 0;
+	if (!s)
+		return fail(-ENOMEM);
+	s->options = *options;
+	s->own.wanted = options->machine && options->tasks_only;
+	if (s->own.wanted) {
+		s->options.machine = false;
+		s->options.children = true;
+	}
+	s->sink = sink;
+	s->loop = loop;
+	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = -1;
+	s->tick.source.fd = s->poll.source.fd = -1;
+	session_share(s);
+	if (options->note)
+		session_note(s, "%s", options->note);
+	r = session_make(s, error, error_size);
+	if (r < 0) {
+		if (!*error)
+			(void)snprintf(error, error_size, "cannot record: %s", strerror(-r));
+		(void)session_free(s);
+		return trace(r);
+	}
+	*ret_session = s;
+	return 0;
+}
+
+/* Outcomes that were never taken still hold references. */
+static void drop_outcomes(struct session *s)
+{
+	const struct outcome *o;
+	size_t len;
+
+	while (s->outcomes.data && (o = byte_queue_next(&s->outcomes, &len))) {
+		if (o->kind == OUTCOME_EVICTED)
+			(void)uw_module_unref(o->module);
+		if (o->kind != OUTCOME_SAMPLE)
+			continue;
+		(void)uw_space_unref(o->info.space);
+		(void)process_unref(o->info.process);
+	}
+}
+
+struct session *session_free(struct session *s)
+{
+	if (!s)
+		return NULL;
+	leave_loop(s);
+	loop_remove(s->loop, &s->main_source);
+	free(s->flushes.items);
+	free(s->rings);
+	(void)unwind_stage_free(s->unwinder);
+	(void)loader_free(s->loader);
+	drop_outcomes(s);
+	(void)reader_free(s->reader);
+	(void)emit_free(s->emit);
+	session_retry_deinit(s);
+	(void)perf_source_free(s->source);
+	(void)writer_free(s->writer);
+	session_unshare(s);
+	(void)process_table_free(s->processes);
+	(void)uw_modules_free(s->modules);
+	(void)memory_guard_free(s->memory_guard);
+	slot_queue_deinit(&s->entries);
+	byte_queue_deinit(&s->outcomes);
+	waker_deinit(&s->unwinder_waker);
+	waker_deinit(&s->main_waker);
+	for (size_t i = 0; i < s->n_notes; i++)
+		free(s->notes[i]);
+	free(s->adapt);
+	session_targets_deinit(s);
+	s->freed = true;
+	if (!s->reporting)
+		free(s);
+	session_trim_memory();
+	return NULL;
 }

@@ -143,7 +143,7 @@ check all-but-rights hasnt all '^entitled'
 check all-is-said grep -q "only this user's own processes, and user code only" "$TMP/all.err"
 # Others have no events: none of their samples is taken, not even to be left out.
 check all-without-others json all 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
-check all-limit-is-kept kept all 'a process that you start outside of those that are recorded'
+check all-limit-is-kept kept all 'a process that is started outside of the recorded ones'
 check all-consistent consistent all
 # A process that begins later and outside of the recorded ones is found.
 cp "$PROGRAMS/recursion" "$TMP/bin/later"
@@ -333,7 +333,7 @@ as $BOB cp "$TMP/bob/map" "$MAP"
 asks $ALICE map-of-bob -p $JIT
 check map-of-bob-is-not-read hasnt map-of-bob 'of_bobs_file'
 if shows_root_mount; then # else no map is read, with another message
-	check map-of-bob-is-said kept map-of-bob "names of JIT code are missing: $MAP is not believed"
+	check map-of-bob-is-said kept map-of-bob "symbols of JIT code are missing: $MAP is rejected"
 fi
 rm "$MAP"
 kill $JIT
@@ -459,7 +459,7 @@ check descriptors-denied [ $? = 1 ]
 check descriptors-said grep -qE '[0-9]+ threads on [0-9]+ CPUs need more descriptors .* .user-descriptors.: name fewer' "$TMP/threads.err"
 check descriptors-no-file [ ! -e "$TMP/threads.pftrace" ]
 asks $ALICE few -a
-check descriptors-left-out kept few '[0-9]+ of your [0-9]+ processes are left out: .* .user-descriptors.'
+check descriptors-left-out kept few '[0-9]+ of your [0-9]+ processes are not recorded: .* .user-descriptors.'
 check descriptors-without-others json few 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
 ends_daemon
 

@@ -117,8 +117,8 @@ started $open_jit
 wait_for used $open_jit 20
 record jit-open -p $open_jit -d 1
 check jit-open-is-not-named hasnt jit-open jitted_function
-check jit-open-is-said steps_kept jit-open "^names of JIT code are missing: /tmp/perf-$open_jit.map is not believed, as other users may write it"
-check jit-open-is-said-once [ "$(grep -c 'is not believed' "$TMP/jit-open.err")" = 1 ]
+check jit-open-is-said steps_kept jit-open "^symbols of JIT code are missing: /tmp/perf-$open_jit.map is rejected, because other users can write it"
+check jit-open-is-said-once [ "$(grep -c 'is rejected, because other users' "$TMP/jit-open.err")" = 1 ]
 kill $open_jit
 rm -f "/tmp/perf-$open_jit.map"
 

@@ -221,7 +221,7 @@ for name in pw-files pw-parse; do
 	check "$name killed: the recording ends well" json $name 'total > 0'
 	check "$name killed: what came after is whole" healthy_is_whole $name
 	check "$name killed: names too" has $name '^tailcall;.*main;'
-	check "$name killed: it is told" grep -q 'another one took its place' "$TMP/$name.err"
+	check "$name killed: it is told" grep -q 'another one replaced it' "$TMP/$name.err"
 	check "$name killed: told consistently" consistent $name
 	kill -9 $HEALTHY
 done

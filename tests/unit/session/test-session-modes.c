@@ -388,7 +388,7 @@ static void test_cpu_list(void **state)
 	f.options.cpus = &cpus[1];
 	f.options.n_cpus = 1;
 	assert_int_equal(fixture_open(&f), -ENODEV);
-	assert_string_equal(f.error, "none of the CPUs asked for is online");
+	assert_string_equal(f.error, "none of the requested CPUs is online");
 	f.options.cpus = cpus;
 	f.options.n_cpus = 2;
 	run(&f, 100);

@@ -163,7 +163,7 @@ static void test_descriptors(void **state)
 	o.f.options.max_descriptors = (uint32_t)(2 * each - 1);
 	fixture_start(&o.f);
 	assert_int_equal(open_events(), rings + each);
-	assert_true(has_note(o.f.session, "1 of your 2 processes are left out"));
+	assert_true(has_note(o.f.session, "1 of your 2 processes are not recorded"));
 	/* None is looked for any more. */
 	fixture_run_ms(&o.f, 50);
 	assert_true(o.f.session->own.full);

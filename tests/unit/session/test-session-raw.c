@@ -119,7 +119,7 @@ static void test_full(void **state)
 	fixture_stop(&f);
 	for (size_t i = 0; i < f.session->n_notes; i++)
 		told += !strcmp(f.session->notes[i],
-				"--perf-data: Operation not permitted: the file is not whole");
+				"--perf-data: Operation not permitted: the file is incomplete");
 	assert_int_equal(told, 1);
 	assert_true(trace_samples(&f, f.child) > 0);
 	fixture_deinit(&f);

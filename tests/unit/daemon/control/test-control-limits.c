@@ -377,7 +377,7 @@ static void test_processes(void **state)
 	control_set_settings(f.control, &f.settings);
 	pids[0] = (uint32_t)getpid();
 	q.n_pids = 1;
-	(void)events_of(ALICE, &q, "processes with their children are asked for, a recording may");
+	(void)events_of(ALICE, &q, "processes with their children are requested, but the limit of a");
 }
 
 /* Events of each thread are so many descriptors on each CPU: whole CPUs stand in where these are
@@ -426,7 +426,7 @@ static void test_own_events(void **state)
 	f.settings.user_descriptors = 2; /* of two recordings */
 	control_set_settings(f.control, &f.settings);
 	(void)events_of(ALICE, &q,
-			"none of your processes fits: a recording may have 1 descriptors");
+			"none of your processes can be recorded within the limit of 1 descriptors");
 	q.n_pids = 1;
 	q.machine = false;
 	(void)events_of(ALICE, &q, "1 threads on");

@@ -1,4 +1,5 @@
-/* session-statistics.h - what a recording or an import came to, as statistics of its trace.  Thread: main. */
+/* session-stats.h - the result of a recording or an import, as statistics of its trace.
+ * Thread: main. */
 #pragma once
 
 #include "trace/writer.h"
@@ -10,9 +11,9 @@ struct stats {
 	char names[64][48];
 	size_t n;
 };
-/* One more; what has no room is left out. */
+/* Adds one; without room it is dropped. */
 void stats_add(struct stats *list, double value, const char *format, ...) _printf_(3, 4);
-/* All that depends on what was recorded, nothing that depends on the machine that writes it. */
+/* All statistics of the recording itself, none of the machine that writes the trace. */
 void stats_of(const struct session_summary *summary, struct stats *list);
 /* Fills in summary->nameless. */
 void stats_nameless(struct emit *emit, struct session_summary *summary);

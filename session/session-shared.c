@@ -1,0 +1,239 @@
+/* session-shared.c - what the sessions of one process share: the kernel's symbols, the memory
+ * limit. Thread: main.
+ *
+ * Kernel symbols: the kernel takes 30 ms and more to write 120,000 lines, however few are needed.
+ * While a session runs, KSYMBOL records keep the table fresh.  Changes while no session ran are
+ * missed, so a table without users is valid for a minute.
+ *
+ * Memory: the kernel counts it by process, and sessions of several users may share this process.
+ * So the session that ends is the largest one of the user whose sessions together hold most; the
+ * others wait until that is gone.  The size of a session is the size of its parts that can grow:
+ * its modules, and the memory that its owner keeps for it.  A limit of its own
+ * (max_daemon_memory_kb of a config) applies to the process, and ends the session that has it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "session/session-private.h"
+
+enum {
+	KEPT_S = 60,	       /* a table of kernel symbols without users */
+	FIXED_BYTES = 4 << 20, /* queues, tables, the rule cache: about the same for each session */
+};
+
+int session_shared_new(struct session_shared **ret_shared)
+{
+	struct session_shared *shared = calloc(1, sizeof(*shared));
+
+	if (!shared)
+		return fail(-ENOMEM);
+	*ret_shared = shared;
+	return 0;
+}
+
+struct session_shared *session_shared_free(struct session_shared *shared)
+{
+	if (!shared)
+		return NULL;
+	(void)uw_kallsyms_free(shared->kallsyms);
+	free(shared);
+	return NULL;
+}
+
+void session_shared_set_consent(struct session_shared *shared, struct consent *consent)
+{
+	shared->consent = consent;
+}
+
+struct consent *session_consent(const struct session *s)
+{
+	const struct session_options *so = &s->options;
+
+	if (*so->proc_root) /* its processes cannot be asked */
+		return NULL;
+	return so->consent || !so->shared ? so->consent : so->shared->consent;
+}
+
+/* ---- the kernel's symbols ---- */
+
+static int read_kallsyms(struct session *s, struct uw_kallsyms **ret_kallsyms)
+{
+	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : uw_kallsyms_new(fd, ret_kallsyms);
+
+	if (r == UW_KALLSYMS_HIDDEN)
+		session_note(
+			s, "kernel frames will have no symbols (/proc/kallsyms shows this user no "
+			   "addresses); hint: see `perfwind doctor`, or run as root");
+	else if (r < 0)
+		session_note(s, "kernel frames will have no symbols (/proc/kallsyms: %s)",
+			     strerror(-r));
+	return r;
+}
+
+static bool is_fresh(const struct session_shared *shared)
+{
+	return shared->n_users ||
+	       clock_ns(CLOCK_MONOTONIC) - shared->left_at < KEPT_S * NSEC_PER_SEC;
+}
+
+void session_load_kallsyms(struct session *s)
+{
+	struct session_shared *shared = s->options.shared;
+
+	if (session_user_only(s) || !(s->options.frames & FRAMES_KERNEL) || s->options.poll_ms)
+		return;
+	if (!shared) {
+		(void)read_kallsyms(s, &s->kallsyms);
+		return;
+	}
+	if (shared->kallsyms && !is_fresh(shared))
+		shared->kallsyms = uw_kallsyms_free(shared->kallsyms);
+	if (!shared->kallsyms && read_kallsyms(s, &shared->kallsyms) != 0)
+		return;
+	s->kallsyms = shared->kallsyms;
+	shared->n_users++;
+}
+
+static void drop_kallsyms(struct session *s)
+{
+	struct session_shared *shared = s->options.shared;
+
+	if (!shared) {
+		(void)uw_kallsyms_free(s->kallsyms);
+	} else if (s->kallsyms) {
+		shared->n_users--;
+		shared->left_at = clock_ns(CLOCK_MONOTONIC);
+	}
+	s->kallsyms = NULL;
+}
+
+/* ---- the memory limit ---- */
+
+static bool status_kb(const char *text, const char *key, uint64_t *ret_kb)
+{
+	const char *at = strstr(text, key);
+	char *end;
+
+	if (!at)
+		return false;
+	*ret_kb = strtoull(at + strlen(key), &end, 10);
+	return end > at + strlen(key);
+}
+
+uint64_t session_status_memory_kb(const char *text)
+{
+	uint64_t resident, swapped;
+
+	return status_kb(text, "\nRssAnon:", &resident) && status_kb(text, "\nVmSwap:", &swapped)
+		       ? resident + swapped
+		       : 0;
+}
+
+/* Own anonymous memory, kB, in swap too; 0 when it cannot be read. */
+static uint64_t own_memory_kb(void)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	if (read_file("/proc/self/status", 65536, &text, NULL) < 0)
+		return 0;
+	return session_status_memory_kb(text);
+}
+
+static uint64_t held_by(const struct session *s)
+{
+	const struct session_options *so = &s->options;
+
+	return FIXED_BYTES + uw_modules_bytes(s->modules) +
+	       (so->holds ? so->holds(so->holds_arg) : 0);
+}
+
+static uint64_t held_by_user(const struct session_shared *shared, uint32_t owner)
+{
+	uint64_t sum = 0;
+
+	for (const struct session *s = shared->sessions; s; s = s->next_shared)
+		sum += s->options.owner == owner ? held_by(s) : 0;
+	return sum;
+}
+
+bool session_holds_most(const struct session *s)
+{
+	const struct session_shared *shared = s->options.shared;
+	uint64_t most_of_user = 0, most = 0;
+	const struct session *first = s;
+
+	for (const struct session *o = shared ? shared->sessions : NULL; o; o = o->next_shared) {
+		uint64_t user = held_by_user(shared, o->options.owner), own = held_by(o);
+
+		if (user < most_of_user || (user == most_of_user && own <= most))
+			continue;
+		most_of_user = user;
+		most = own;
+		first = o;
+	}
+	return first == s;
+}
+
+/* Ends the session if it passes its limit. */
+int session_keep_memory_small(struct session *s)
+{
+	uint64_t kb = own_memory_kb(), own = s->options.memory_kb;
+	uint64_t limit = own ? own : SESSION_MEMORY_KB;
+	int r;
+
+	s->loaded = 0;
+	if (kb <= limit || s->state != SESSION_RUNNING || (!own && !session_holds_most(s)))
+		return 0;
+	session_note(s, "own memory reached %lu KiB, the limit is %lu KiB: the recording ends here",
+		     kb, limit);
+	if (!own && !s->error) { /* the built-in limit, not a configured one: this is an error */
+		s->error = fail(-ENOMEM);
+		(void)snprintf(s->why, sizeof(s->why),
+			       "perfwind's memory reached its limit of %lu KiB", limit);
+	}
+	r = writer_guardrail(s->writer, clock_ns(CLOCK_BOOTTIME));
+	session_stop(s);
+	return r < 0 ? trace(r) : 0;
+}
+
+void session_trim_memory(void)
+{
+#ifdef __GLIBC__
+	/* A freed session leaves many small holes, which would count for the other sessions. */
+	(void)malloc_trim(0);
+#endif
+}
+
+/* ---- the list of sessions ---- */
+
+void session_share(struct session *s)
+{
+	struct session_shared *shared = s->options.shared;
+
+	if (!shared)
+		return;
+	s->next_shared = shared->sessions;
+	shared->sessions = s;
+}
+
+void session_unshare(struct session *s)
+{
+	struct session_shared *shared = s->options.shared;
+
+	drop_kallsyms(s);
+	if (!shared)
+		return;
+	for (struct session **at = &shared->sessions; *at; at = &(*at)->next_shared) {
+		if (*at != s)
+			continue;
+		*at = s->next_shared;
+		break;
+	}
+}
