@@ -26,6 +26,7 @@
 #include "daemon/control/control.h"
 #include "daemon/producer/daemon.h"
 #include "perf/probe.h"
+#include "session/rights-filter.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
 

@@ -6,6 +6,7 @@
 #include "cli/own-rights.h"
 #include "base/child.h"
 #include "base/error.h"
+#include "session/rights-filter.h"
 #include "session/rights.h"
 
 void own_rights_noted(void *arg, const char *line)

@@ -1,13 +1,17 @@
-/* rights-filter.c - system calls that are not on the list fail (rights-calls.c has them).  Thread: main.
+/* rights-filter.c - see rights-filter.h.  Thread: main.
  *
  *   of another machine (int 0x80) ─► killed
- *   clone3, newer than all that was known ─► ENOSYS, not logged: a libc then takes what it took before
+ *   clone3, newer than all known calls ─► ENOSYS, not logged: a libc then uses an older call
  *   mmap, mprotect, open, socket, clone, prlimit, setpriority, fcntl, ioctl ─► by an argument
  *   on the list ─► allowed        else ─► EPERM: a session may then fail, the process does not die
  *
- * Two filters, and the stricter counts: the kernel logs for one what it refuses, and what a libc tries
- * first is no news.  Helper processes get a third, which is made here too, as they are forked from threads
- * that other threads' locks could stop (base/child.h). */
+ * Two filters, and the stricter counts: the kernel logs the calls that one of them refuses, and the calls that a libc
+ * tries first are not worth a line.  Helper processes get a third one.  It is made here, before there are threads,
+ * because a forked child must not take locks that other threads may hold (base/child.h).
+ *
+ * No process uses a network other than AF_UNIX, runs a program, makes memory executable, mounts or traces
+ * anything or loads a module.  A helper process inherits the list of the process that makes it and adds
+ * its own, so a call has to be on both. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -27,9 +31,9 @@
 #include "base/child.h"
 #include "base/error.h"
 #include "proc/procfs.h"
-#include "session/rights-private.h"
+#include "session/rights-filter.h"
 
-/* Opened with any of these a file is written, made or emptied (O_TMPFILE wants O_WRONLY or O_RDWR). */
+/* Any of these flags opens a file for writing, creates or truncates it (O_TMPFILE needs O_WRONLY or O_RDWR). */
 #define WRITING (O_ACCMODE | O_CREAT | O_TRUNC)
 #define NAMESPACES                                                                     \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
@@ -39,6 +43,339 @@ enum { PROGRAM_MAX = 4096 * sizeof(struct sock_filter) };
 
 static int refused_fd = -1; /* of PERFWIND_REFUSED; 2 in a helper process */
 static bool refused_aloud;
+
+/* ---- the lists ---- */
+
+static const int of_both[] = {
+	/* files */
+	SYS_close,
+	SYS_close_range,
+	SYS_dup3,
+	SYS_faccessat,
+	SYS_faccessat2,
+	SYS_fadvise64,
+	SYS_fcntl,
+	SYS_flock,
+	SYS_fstat,
+	SYS_fstatfs,
+	SYS_fsync,
+	SYS_ftruncate,
+	SYS_getcwd,
+	SYS_getdents64,
+	SYS_ioctl,
+	SYS_lseek,
+	SYS_memfd_create,
+	SYS_newfstatat,
+	SYS_openat2, /* its flags are in memory, where no filter sees them */
+	SYS_pipe2,
+	SYS_pread64,
+	SYS_preadv,
+	SYS_read,
+	SYS_readlinkat,
+	SYS_readv,
+	SYS_sendfile, /* a module's copy, for libunwind and libdw */
+	SYS_statfs,
+	SYS_statx,
+	SYS_umask,
+	SYS_mkdirat,
+	SYS_unlinkat,
+	SYS_write,
+	SYS_writev,
+	SYS_pwrite64,
+	SYS_fchmod,
+	SYS_fchmodat,
+	/* memory */
+	SYS_brk,
+	SYS_madvise,
+	SYS_mincore, /* libunwind: is an address one of ours? */
+	SYS_mremap,
+	SYS_munmap,
+	SYS_mlock,
+	SYS_munlock,
+	/* threads, processes of our own, signals */
+	SYS_exit,
+	SYS_exit_group,
+	SYS_futex,
+	SYS_get_robust_list,
+	SYS_getpid,
+	SYS_getppid,
+	SYS_gettid,
+	SYS_kill,
+	SYS_membarrier,
+	SYS_pidfd_open,
+	SYS_pidfd_send_signal,
+	SYS_prctl,
+	SYS_restart_syscall,
+	SYS_rseq,
+	SYS_seccomp, /* the shorter list of a helper process */
+	SYS_rt_sigaction,
+	SYS_rt_sigpending,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigqueueinfo,
+	SYS_rt_sigreturn,
+	SYS_rt_sigtimedwait,
+	SYS_set_robust_list,
+	SYS_set_tid_address,
+	SYS_setpgid,
+	SYS_setsid,
+	SYS_sigaltstack,
+	SYS_signalfd4,
+	SYS_tgkill,
+	SYS_wait4,
+	SYS_waitid,
+	/* identity and limits */
+	SYS_capget,
+	SYS_capset,
+	SYS_getegid,
+	SYS_geteuid,
+	SYS_getgid,
+	SYS_getgroups,
+	SYS_getpriority,
+	SYS_getrandom,
+	SYS_getresgid,
+	SYS_getresuid,
+	SYS_getrlimit,
+	SYS_getrusage,
+	SYS_getuid,
+	SYS_sched_getaffinity,
+	SYS_sched_getparam,
+	SYS_sched_getscheduler,
+	SYS_sched_get_priority_max,
+	SYS_sched_get_priority_min,
+	SYS_sched_setscheduler,
+	SYS_sched_yield,
+	SYS_setpriority,
+	SYS_sysinfo,
+	SYS_uname,
+	SYS_getcpu,
+	/* time and waiting */
+	SYS_clock_getres,
+	SYS_clock_gettime,
+	SYS_clock_nanosleep,
+	SYS_epoll_create1,
+	SYS_epoll_ctl,
+	SYS_epoll_pwait,
+	SYS_eventfd2,
+	SYS_gettimeofday,
+	SYS_nanosleep,
+	SYS_ppoll,
+	SYS_pselect6,
+	SYS_timerfd_create,
+	SYS_timerfd_gettime,
+	SYS_timerfd_settime,
+	/* sockets; which, is below */
+	SYS_accept4,
+	SYS_accept,
+	SYS_bind,
+	SYS_connect,
+	SYS_getpeername,
+	SYS_getsockname,
+	SYS_getsockopt,
+	SYS_listen,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_recvmmsg,
+	SYS_sendmsg,
+	SYS_sendto,
+	SYS_sendmmsg,
+	SYS_setsockopt,
+	SYS_shutdown,
+	SYS_socketpair,
+	/* the work */
+	SYS_perf_event_open,
+	SYS_process_vm_readv,
+	/* for the same as above, by another libc or another version of it */
+	SYS_dup,
+	SYS_fdatasync,
+	SYS_getpgid,
+	SYS_getsid,
+	SYS_mlock2,
+	SYS_preadv2,
+	SYS_pwritev,
+	SYS_pwritev2,
+	SYS_rt_sigsuspend,
+	SYS_rt_tgsigqueueinfo,
+	SYS_tkill,
+/* older forms of those above, which other machines do not have */
+#if defined(__x86_64__)
+	SYS_access,
+	SYS_arch_prctl,
+	SYS_chmod,
+	SYS_dup2,
+	SYS_epoll_wait,
+	SYS_fork,
+	SYS_getpgrp,
+	SYS_lstat,
+	SYS_mkdir,
+	SYS_pause,
+	SYS_pipe,
+	SYS_poll,
+	SYS_readlink,
+	SYS_select,
+	SYS_stat,
+	SYS_time,
+	SYS_unlink,
+	SYS_vfork,
+#endif
+};
+
+/* Newer than the headers of the oldest distribution; one number on all machines. */
+static const int newer[] = {
+	444,	  /* landlock_create_ruleset, landlock_restrict_self: what helper processes lose */
+	446, 441, /* epoll_pwait2 */
+	449,	  /* futex_waitv */
+	452,	  /* fchmodat2: fchmodat() of glibc 2.39 */
+	453,	  /* map_shadow_stack: a thread's, by glibc 2.42 */
+	454,	  /* futex_wake */
+	455,	  /* futex_wait */
+	456,	  /* futex_requeue */
+	462,	  /* mseal: a libc's, of what it has relocated */
+#if defined(__x86_64__)
+	/* The kernel puts them into a probed function of ours; it lets them pass itself from 6.14 on. */
+	335, /* uretprobe */
+	336, /* uprobe */
+#endif
+};
+
+static const int of_command[] = {
+/* an existing FILE becomes FILE.old */
+#if defined(__x86_64__)
+	SYS_rename,
+#endif
+	SYS_renameat,
+	SYS_renameat2,
+	/* root's helper opens what a target names as the target's owner */
+	SYS_setfsgid,
+	SYS_setfsuid,
+	SYS_setgroups,
+};
+
+/* RIGHTS_GIVEN: reads given descriptors, and computes. */
+static const int of_given[] = {
+	SYS_close,
+	SYS_fstat,
+	SYS_lseek,
+	SYS_newfstatat, /* fstat() of some versions of glibc */
+	SYS_pread64,
+	SYS_preadv,
+	SYS_read,
+	SYS_readv,
+	SYS_write,
+	SYS_brk,
+	SYS_madvise,
+	SYS_mremap,
+	SYS_munmap,
+	SYS_exit,
+	SYS_exit_group,
+	SYS_futex,
+	SYS_getpid,
+	SYS_gettid,
+	SYS_restart_syscall,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigreturn,
+	SYS_getrandom,
+	SYS_sched_getaffinity, /* malloc() asks how many CPUs there are */
+	SYS_sched_yield,
+	SYS_sysinfo, /* qsort() asks how much memory there is */
+	SYS_clock_getres,
+	SYS_clock_gettime,
+	SYS_clock_nanosleep,
+	SYS_gettimeofday,
+	SYS_getpeername,
+	SYS_getsockname,
+	SYS_getsockopt,
+	SYS_ppoll,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_sendmsg,
+	SYS_sendto,
+#if defined(__x86_64__)
+	SYS_poll,
+	SYS_time,
+#endif
+};
+
+/* RIGHTS_OPEN in addition: reads files and processes by name. */
+static const int of_open[] = {
+	SYS_close_range, SYS_dup3,	SYS_faccessat,	SYS_faccessat2,	  SYS_fadvise64,
+	SYS_fstatfs,	 SYS_getcwd,	SYS_getdents64, SYS_memfd_create, SYS_openat2,
+	SYS_readlinkat,	 SYS_sendfile,	SYS_statfs,	SYS_statx,	  SYS_capget,
+	SYS_capset,	 SYS_getegid,	SYS_geteuid,	SYS_getgid,	  SYS_getgroups,
+	SYS_getppid,	 SYS_getresgid, SYS_getresuid,	SYS_getuid,	  SYS_getrlimit,
+	SYS_prctl,	 SYS_setfsgid,	SYS_setfsuid,	SYS_setgroups,	  SYS_uname,
+#if defined(__x86_64__)
+	SYS_lstat,	 SYS_readlink,	SYS_stat,
+#endif
+};
+
+/* RIGHTS_ACCEPT in addition: accepts connections on a given socket, and starts and ends the process that closes them. */
+static const int of_accept[] = {
+	SYS_accept4,
+	SYS_get_robust_list,
+	SYS_kill,
+	SYS_pidfd_open,
+	SYS_rseq,
+	SYS_seccomp,
+	SYS_set_robust_list,
+	SYS_setsockopt,
+	SYS_shutdown,
+	SYS_socketpair,
+	SYS_wait4,
+	444, /* landlock_create_ruleset, landlock_restrict_self */
+	446,
+#if defined(__x86_64__)
+	SYS_fork,
+#endif
+};
+
+/* LeakSanitizer starts a process that traces this one. */
+static const int of_sanitizers[] = {
+#if defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
+	SYS_getdents,
+#endif
+	SYS_ptrace,
+};
+#if defined(__SANITIZE_ADDRESS__)
+static const bool is_sanitized = true;
+#else
+static const bool is_sanitized = false;
+#endif
+
+_Static_assert(ARRAY_SIZE(of_both) + ARRAY_SIZE(newer) + ARRAY_SIZE(of_command) +
+			       ARRAY_SIZE(of_sanitizers) <=
+		       RIGHTS_CALLS,
+	       "the room for them");
+
+#define APPEND(from) (memcpy(ret + n, from, sizeof(from)), n += ARRAY_SIZE(from))
+
+static int ascending(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS])
+{
+	size_t n = 0;
+
+	if (list == RIGHTS_DAEMON || list == RIGHTS_COMMAND) {
+		APPEND(of_both);
+		APPEND(newer);
+	} else {
+		APPEND(of_given);
+		if (is_sanitized)
+			ret[n++] = SYS_sigaltstack; /* at each call that does not return */
+	}
+	if (list == RIGHTS_COMMAND)
+		APPEND(of_command);
+	if (list == RIGHTS_OPEN || list == RIGHTS_ACCEPT)
+		APPEND(of_open);
+	if (list == RIGHTS_ACCEPT)
+		APPEND(of_accept);
+	if (is_sanitized)
+		APPEND(of_sanitizers);
+	qsort(ret, n, sizeof(*ret), ascending);
+	return n;
+}
 
 /* ---- the filters ---- */
 
@@ -52,7 +389,7 @@ static int allow_if(scmp_filter_ctx ctx, int call, struct scmp_arg_cmp argument)
 	return seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, call, 1, argument);
 }
 
-/* A command writes its output file, which is made when the first packet comes. */
+/* A command creates its output file when the first packet arrives. */
 static int allow_opening(scmp_filter_ctx ctx, enum rights_list list)
 {
 	int r = 0;
@@ -64,15 +401,15 @@ static int allow_opening(scmp_filter_ctx ctx, enum rights_list list)
 	return r;
 }
 
-/* Root's helper processes become the one user that they may be. */
+/* Root's helper processes become CHILD_USER, and no other user. */
 static int allow_becoming(scmp_filter_ctx ctx)
 {
-	static const int of_command[] = {SYS_setresgid, SYS_setresuid};
+	static const int changes[] = {SYS_setresgid, SYS_setresuid};
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(of_command) && r >= 0; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(changes) && r >= 0; i++)
 		r = seccomp_rule_add_exact(
-			ctx, SCMP_ACT_ALLOW, of_command[i], 3, SCMP_A0(SCMP_CMP_EQ, CHILD_USER),
+			ctx, SCMP_ACT_ALLOW, changes[i], 3, SCMP_A0(SCMP_CMP_EQ, CHILD_USER),
 			SCMP_A1(SCMP_CMP_EQ, CHILD_USER), SCMP_A2(SCMP_CMP_EQ, CHILD_USER));
 	return r;
 }
@@ -115,7 +452,7 @@ static bool is_of_helper(enum rights_list list)
 
 static int allow_by_argument(scmp_filter_ctx ctx, enum rights_list list)
 {
-	/* No code comes after the start: what a library may load later is loaded before (rights_filter). */
+	/* No code is loaded after the start (load_libraries). */
 	int r = allow_if(ctx, SYS_mmap, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 
 	if (r >= 0)
@@ -132,12 +469,12 @@ static int allow_by_argument(scmp_filter_ctx ctx, enum rights_list list)
 		r = allow_becoming(ctx);
 	if (r >= 0 && list != RIGHTS_ACCEPT)
 		r = allow_if(ctx, SYS_socket, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
-	/* No namespace is made (the flags are argument 0 but on s390).  clone3() has its flags in memory, where no filter
-	 * sees them. */
+	/* No namespaces (the flags are argument 0, except on s390).  clone3() has its flags in memory, where no filter sees
+	 * them. */
 	return r < 0 ? r : allow_if(ctx, SYS_clone, SCMP_A0(SCMP_CMP_MASKED_EQ, NAMESPACES, 0));
 }
 
-/* What does not exist for us. */
+/* Calls that are answered as if the kernel did not have them. */
 static int add_absent(scmp_filter_ctx ctx, uint32_t action)
 {
 	int r = add(ctx, action, SYS_clone3);
@@ -203,9 +540,9 @@ int rights_listed(enum rights_list list, uint32_t otherwise, scmp_filter_ctx *re
 	return end(r, ret_filter);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
-/* Thread: signal.  Says which call it was and makes it fail, as without being told. */
+/* Thread: signal.  Reports the call, which then fails as it does without a report. */
 static void refused(int sig, siginfo_t *info, void *context)
 {
 	static const char before[] = "perfwind: the filter refuses system call ";
@@ -235,20 +572,20 @@ static void refused(int sig, siginfo_t *info, void *context)
 }
 
 /* A helper process has no standard error, so tests name a file. */
-static bool is_told(bool told)
+static bool is_reported(bool aloud)
 {
 	const char *file = secure_getenv("PERFWIND_REFUSED");
 
-	refused_aloud = told;
+	refused_aloud = aloud;
 	if (file && *file && refused_fd < 0)
 		refused_fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 	child_error(&refused_fd);
-	return told || refused_fd >= 0;
+	return aloud || refused_fd >= 0;
 }
 
-/* CTL_SSB: before 5.16 all reading of memory is slowed down in who has a filter, against code of strangers that is run
- * there (speculative store bypass); we run none.  CTL_OPTIMIZE: a tree, where the kernel keeps no answers (before 5.11).
- * Without them, where it has to be. */
+/* CTL_SSB: before 5.16 a filter slows down all reading of memory in its process, as a defence against code of strangers that
+ * runs there (speculative store bypass); there is none here.  CTL_OPTIMIZE: a tree, for kernels that do not cache results
+ * (before 5.11).  Both are optional. */
 static int load(scmp_filter_ctx filter)
 {
 	(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
@@ -274,7 +611,8 @@ static int load_both(enum rights_list list, uint32_t otherwise)
 
 /* ---- helper processes ---- */
 
-int rights_program(scmp_filter_ctx filter, struct sock_fprog *ret_program)
+/* The kernel's instructions of a filter.  Returns new memory. */
+static int program_of(scmp_filter_ctx filter, struct sock_fprog *ret_program)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("filter", MFD_CLOEXEC);
 	_cleanup_(freep) char *code = NULL;
@@ -309,7 +647,7 @@ static int filter_children(uint32_t otherwise)
 		if (r >= 0)
 			(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 		if (r >= 0)
-			r = rights_program(filter, &program);
+			r = program_of(filter, &program);
 		if (r >= 0)
 			child_filter(i, &program);
 		seccomp_release(filter);
@@ -317,7 +655,7 @@ static int filter_children(uint32_t otherwise)
 	return r;
 }
 
-/* Modules of the libc's data bases are loaded with the first look-up that asks them, and so now. */
+/* The libc loads the modules of its data bases with the first look-up: so look up now. */
 static void load_libraries(void)
 {
 	(void)getpwnam("-");
@@ -325,18 +663,19 @@ static void load_libraries(void)
 	(void)getgrnam("-");
 }
 
-int rights_filter(enum rights_list list, bool told, char *error, size_t size)
+int rights_filter(enum rights_list list, bool aloud, char *error, size_t size)
 {
 	const struct sigaction action = {.sa_sigaction = refused,
 					 .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER};
+	bool reported;
 	uint32_t otherwise;
 	int r = 0;
 
-	told = is_told(told);
-	otherwise = told ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(EPERM);
+	reported = is_reported(aloud);
+	otherwise = reported ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(EPERM);
 	if (list == RIGHTS_DAEMON)
 		load_libraries();
-	if (told && sigaction(SIGSYS, &action, NULL) < 0)
+	if (reported && sigaction(SIGSYS, &action, NULL) < 0)
 		r = -errno;
 	if (r >= 0)
 		r = filter_children(otherwise);

@@ -1,7 +1,7 @@
 /* rights.c - see rights.h: descriptors, user and capabilities.  Thread: main.
  *
- * What needs a right only once is done before it goes: the budgets of locked memory, descriptors and
- * priority are limits of the process from then on. */
+ * The limits of locked memory, descriptors and priority are raised before the capability that this needs is
+ * dropped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -33,13 +33,13 @@ static const struct right {
 
 enum { MEMLOCK = 1 << 30, NOFILE = 65536, NICE = -10 };
 
-/* What opens targets' files has no signals to send and no kernel names to read.  PERFMON lets it read /proc/PID/maps of others
- * where the kernel is new enough (fs/proc/task_mmu.c). */
+/* The process that opens targets' files sends no signals and reads no kernel names.  PERFMON lets it read /proc/PID/maps of
+ * others where the kernel is new enough (fs/proc/task_mmu.c). */
 #define FOR_HELPERS \
 	(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_DAC_READ_SEARCH) | CAPS_BIT(CAP_SYS_PTRACE))
 
-/* Of root's own session: to open files of others, mappings and memory of others and the files behind mappings, to read as
- * another user would (proc/open-file.h), and to come back from a low priority. */
+/* The same in root's own session: opens files of others, mappings and memory of others, and files behind mappings; reads as
+ * another user would (proc/open-file.h); returns from a low priority. */
 #define FOR_OPENER                                                                  \
 	(FOR_HELPERS | CAPS_BIT(CAP_CHECKPOINT_RESTORE) | CAPS_BIT(CAP_SYS_ADMIN) | \
 	 CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_SYS_NICE))
@@ -168,7 +168,8 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 	return r;
 }
 
-/* A newer right is a part of SYS_ADMIN, which is all that some containers have: then that has to stay for it. */
+/* Newer capabilities were split off from SYS_ADMIN.  Some containers grant SYS_ADMIN alone: then it is kept in place of the
+ * newer one. */
 static uint64_t with_older(const struct caps *caps, uint64_t wanted, int newer)
 {
 	if ((wanted & CAPS_BIT(newer)) && !(caps->permitted & CAPS_BIT(newer)))
@@ -211,7 +212,7 @@ bool rights_held(void)
 {
 	struct caps caps;
 
-	/* Where it cannot be told, it is as if there were. */
+	/* If the kernel does not report them, assume that there are. */
 	return geteuid() == 0 || caps_get(&caps) < 0 || caps.effective;
 }
 

@@ -1,8 +1,8 @@
-/* rights.h - what the daemon may do, made as little as its work needs; of a command with a session of
- * its own, which system calls.  Thread: main, before others are started.
+/* rights.h - reduces the privileges of a daemon, and of a command with its own session, to those that the
+ * work needs.  Thread: main, before others are started.
  *
  *   inherited descriptors but the checked ones closed ─► limits raised, user changed ─► capabilities
- *   dropped ─► no_new_privs ─► system calls that it never makes refused
+ *   dropped ─► no_new_privs ─► a list of system calls (rights-filter.h)
  *
  *   PERFMON           perf events of any process
  *   KILL              the signal that asks a process for its consent
@@ -24,32 +24,19 @@ struct rights_options {
 /* < 0: a line in @error. */
 int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
 
-enum rights_list {
-	RIGHTS_DAEMON,
-	RIGHTS_COMMAND,
-	/* helper processes: enum child_calls */
-	RIGHTS_ACCEPT,
-	RIGHTS_OPEN,
-	RIGHTS_GIVEN,
-};
-
-/* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP), in the processes that are
- * made from here on too, which get the shorter list of their kind.  @list: of a main process.  Sets no_new_privs.  < 0 and a line where the kernel or a container has no filters.
- * @told: each is said on standard error too, by a handler of SIGSYS; where a library has blocked all signals the kernel
- * ends the process instead.  PERFWIND_REFUSED=FILE in the environment (tests only): in that file, of helper processes too. */
-int rights_filter(enum rights_list list, bool told, char *error, size_t error_size);
-
-/* The same of a command with a session of its own, in two steps.  Before the session is made: what neither it nor its
- * helper processes nor its output need goes.  @probes: it has kprobe or uprobe events.  Thread: main, alone. */
+/* The same for a command with its own session, in two steps.  Before the session is made: drops the capabilities that
+ * neither the session nor its helper processes nor its output need.  @probes: it has kprobe or uprobe events.  Thread: main,
+ * alone. */
 void rights_lend_session(bool probes);
-/* Once it runs: this thread has what a running session needs.  @writes_later: its output file is not open yet. */
+/* Once the session runs: this thread keeps only what a running session needs.  @writes_later: its output file is not open
+ * yet. */
 void rights_settle_session(bool writes_later, bool probes);
 
-/* Root's, or any capability in effect. */
+/* Is the user root, or any capability in effect? */
 bool rights_held(void);
 
-/* Are there capabilities in effect that are not simply root's? */
+/* Is any capability in effect, without being root? */
 bool rights_lend(void);
 
-/* "perfmon,kill": those that are in effect and known here, for a log line. */
+/* "perfmon,kill": the capabilities in effect that are known here, for a log line. */
 void rights_names(char *text, size_t size);

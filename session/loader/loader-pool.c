@@ -9,7 +9,8 @@
 #define LAST_REFUSAL_NS (256 * NSEC_PER_SEC)
 enum {
 	LOOK_MS = 50,
-	BLOCKED_MS = 100, /* without progress: what it touches is left alone until it is decided */
+	BLOCKED_MS =
+		100, /* without progress: its device is not used until the deadline has decided */
 	AGAIN_MS = 100,
 };
 
@@ -116,7 +117,7 @@ void load_pool_deinit(struct load_pool *pool, void (*drop)(struct load_request *
 	table_deinit(&pool->owners);
 }
 
-/* The slot that has the module's file open. */
+/* The slot whose helper has the module's file open. */
 static struct load_slot *owner_of(struct load_pool *pool, const struct load_request *request)
 {
 	uint64_t generation;
@@ -130,7 +131,7 @@ static struct load_slot *owner_of(struct load_pool *pool, const struct load_requ
 	return NULL;
 }
 
-/* A helper that is free; a further one only when all have been at work for long. */
+/* A free helper; another one is made only when all have been busy for slow_ns. */
 static struct load_slot *free_slot(struct load_pool *pool, uint64_t now)
 {
 	struct load_slot *room = NULL;
@@ -158,7 +159,7 @@ static bool has_helper(const struct load_pool *pool)
 	return false;
 }
 
-/* Is the same process or its files slept over right now? */
+/* Does a helper sleep over a request about the same process? */
 static bool has_to_wait(const struct load_pool *pool, const struct load_request *request,
 			uint64_t now)
 {
@@ -173,7 +174,7 @@ static void note_owner(struct load_pool *pool, const struct load_slot *slot)
 {
 	const struct uw_module *module = slot->work.request.module;
 
-	if (pool->owners.n_used > 65536) /* whose files are closed long since */
+	if (pool->owners.n_used > 65536) /* their files were closed long ago */
 		table_clear(&pool->owners);
 	if (module)
 		(void)table_put(&pool->owners, uw_module_serial(module), slot->generation);
@@ -229,14 +230,14 @@ static bool is_stuck(struct load_pool *pool, struct load_slot *slot, uint64_t no
 	if (cpu_ns != slot->cpu_ns || helper_runnable(slot->helper))
 		slot->progress_at = now;
 	slot->cpu_ns = cpu_ns;
-	/* Nothing is lost with what only has to be closed, and somebody else waits for it. */
+	/* A file that only has to be closed is no loss, and another request waits for it. */
 	if (helper_mark(slot->helper) & LOAD_MARK_CLOSING)
 		deadline = min_u64(deadline, BLOCKED_MS * NSEC_PER_MSEC);
 	return now - slot->progress_at >= deadline ||
 	       now - slot->asked_at >= pool->options.total_ns;
 }
 
-/* What a helper slept over is refused.  POOL_AGAIN: it was not what this request asked for. */
+/* Refuses the device that the helper slept over.  POOL_AGAIN: this request did not ask for that device. */
 static int give_up(struct load_pool *pool, struct load_slot *slot, uint64_t now)
 {
 	uint64_t mark = helper_mark(slot->helper), device = mark & ~LOAD_MARK_CLOSING;
@@ -260,7 +261,7 @@ static int take_answer(struct load_pool *pool, struct load_slot *slot, struct lo
 	if (r == HELPER_WAITING)
 		return POOL_NONE;
 	slot->busy = false;
-	if (r < 0) { /* killed, or brought down by what it read */
+	if (r < 0) { /* killed, or crashed by a file */
 		pool->n_ended++;
 		drop_helper(pool, slot);
 		return ++slot->work.tries < POOL_TRIES ? POOL_AGAIN : fail(-EIO);

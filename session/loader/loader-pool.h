@@ -1,18 +1,17 @@
 /* loader-pool.h - the helper processes that serve the loader's requests.  Thread: loader.
  *
- * One does all the work, usually.  While its call is not answered another takes the other requests,
- * up to POOL_SLOTS; a helper that has slept over one call for `deadline_ns` is given up, and what it
- * slept over is refused:
+ * Usually one does all the work.  While it does not answer, others take the remaining requests, up to
+ * POOL_SLOTS.  A helper that has slept over one request for `deadline_ns` is given up, and two things
+ * are refused:
  *
- *   the device (st_dev) of the file that it touched   for a time that doubles, as long as it goes on:
- *   the process through which it was asked            2 s to 256 s
+ *   the device (st_dev) of the file in use     2 s, twice that at each repetition, 256 s at most
+ *   the process of the request                 the same
  *
- * Not the module: its identity (a build id) is what a target says, and a hostile one could have
- * libc refused for all others.  And not for ever: a disk that was woken up is no enemy.
+ * The module is not refused: its identity (a build id) is the target's word, and a hostile target could
+ * have libc refused for all others.  No refusal is permanent: a slow disk is not an attack.
  *
- * Sleeping is using no CPU time and not wanting any, so that neither a large DWARF nor a machine
- * under load is taken for a file system that does not answer; `total_ns` bounds one that answers a
- * byte at a time. */
+ * A helper sleeps if it neither uses nor wants CPU time, so a large DWARF or a loaded machine is not
+ * taken for a file system that does not answer.  `total_ns` bounds one that answers a byte at a time. */
 #pragma once
 
 #include <poll.h>
@@ -25,13 +24,13 @@ struct load_pool_options {
 	const struct helper_role *role; /* NULL: load_role */
 	struct load_role_arg arg;
 	struct memory_guard *guard; /* for the memory of processes; may be NULL */
-	uint64_t slow_ns;	    /* a call this long: others go on in another helper */
+	uint64_t slow_ns;	    /* after this time another helper takes the other requests */
 	uint64_t deadline_ns, total_ns;
 };
 
 struct load_work {
 	struct load_request request;
-	uint32_t tries; /* helpers that were lost over it */
+	uint32_t tries; /* helpers that it has cost */
 };
 
 struct load_slot {
@@ -42,7 +41,7 @@ struct load_slot {
 	uint64_t generation;
 };
 
-/* What did not answer, until when. */
+/* A device or process that is refused until a time. */
 struct load_refusal {
 	uint64_t key, until, period;
 };
@@ -58,18 +57,17 @@ struct load_pool {
 	uint64_t not_before; /* after one that could not be made */
 };
 
-/* Makes the first helper.  What fails then is tried again on need, and each request fails (-EAGAIN)
- * for as long as there is none. */
+/* Starts the first helper.  If that fails it is tried again when a request needs one; until then requests fail (-EAGAIN). */
 void load_pool_init(struct load_pool *pool, const struct load_pool_options *options);
 /* Ends the helpers; @drop is called for the requests in hand. */
 void load_pool_deinit(struct load_pool *pool, void (*drop)(struct load_request *request));
 
-/* Hands a piece of work to a helper.  POOL_FULL: none is free now.  POOL_WAITS: this one has to wait,
- * others need not.  -ETIMEDOUT: refused.  < 0: it cannot be asked. */
+/* Passes a request to a helper.  POOL_FULL: none is free now.  POOL_WAITS: this request has to wait,
+ * others need not.  -ETIMEDOUT: refused.  < 0: it cannot be passed on. */
 enum { POOL_FULL = 1, POOL_WAITS };
 int load_pool_ask(struct load_pool *pool, const struct load_work *work, uint64_t now);
-/* One that is through, with its answer (the caller's), also one that was given up: error -ETIMEDOUT.
- * POOL_NONE: none.  POOL_AGAIN: to be asked again (tries counts). */
+/* A finished request with its answer (the caller deinits it), also one that was given up: error -ETIMEDOUT.
+ * POOL_NONE: none.  POOL_AGAIN: the request has to be passed on again (`tries` counts). */
 enum { POOL_NONE = 1, POOL_AGAIN };
 int load_pool_answer(struct load_pool *pool, uint64_t now, struct load_work *ret_work,
 		     struct load_answer *ret_answer);

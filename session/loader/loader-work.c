@@ -19,29 +19,13 @@ enum {
 	KEPT_FILES =
 		512, /* open for names and lines, and no more than an eighth of the descriptors */
 	PATH_ROOM = 4096 + 64,
-	IMAGE_PAGES = 4096,	  /* looked at for an image's start */
-	IMAGE_BEHIND = 128 << 20, /* of one whose mappings are not known, behind its text */
-	THREADS_MAX = 4096,	  /* named one by one, 20 us each; the others as records tell */
+	IMAGE_PAGES = 4096, /* looked at for an image's start */
+	IMAGE_BEHIND =
+		128 << 20,  /* readable after the text of an image whose mappings are not known */
+	THREADS_MAX = 4096, /* read one by one, 20 us each; records name the others */
 };
 
-void load_answer_deinit(struct load_answer *answer)
-{
-	load_request_deinit(&answer->request);
-	free(answer->maps);
-	free(answer->cmdline);
-	free(answer->cgroup);
-	free(answer->mapping.path);
-	free(answer->threads);
-	(void)procfs_memory_free(answer->memory);
-	for (size_t i = 0; i < answer->n_lines; i++) {
-		free(answer->lines[i].function);
-		free(answer->lines[i].file);
-	}
-	free(answer->lines);
-	*answer = (struct load_answer){0};
-}
-
-/* ---- who waits sees what is touched ---- */
+/* ---- the mark: what the call in hand touches ---- */
 
 static void set_mark(struct load_worker *w, uint64_t mark)
 {
@@ -190,7 +174,8 @@ static void load_query(struct load_worker *w, struct load_answer *a)
 
 /* ---- modules ---- */
 
-/* Whose word the names of files are.  As the life was first seen; a program with other rights may run there by now. */
+/* The user that chose the names of files: that of the process when it was first seen.  By now a program with other privileges
+ * may run there. */
 static uint32_t owner_of(struct load_worker *w, const struct load_request *request)
 {
 	struct procfs_status status;
@@ -200,6 +185,54 @@ static uint32_t owner_of(struct load_worker *w, const struct load_request *reque
 	if (request->owner == PROCFS_NO_OWNER && procfs_status(w->root, request->pid, &status) >= 0)
 		return status.owner;
 	return request->owner;
+}
+
+/* ---- debug files ---- */
+
+#define DEBUG_FILES "/usr/lib/debug"
+
+/* The name of a file: no folder, and none above. */
+static bool is_file_name(const char *name)
+{
+	return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static const char *behind(const char *path, const char *start, size_t len)
+{
+	return strncmp(path, start, len) == 0 ? path + len : "";
+}
+
+/* FF/FF...FF.debug */
+static bool is_build_id_name(const char *name)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t n;
+
+	if (strspn(name, hex) != 2 || name[2] != '/')
+		return false;
+	n = strspn(name + 3, hex);
+	return n && n <= 2 * (UW_BUILD_ID_MAX - 1) && !strcmp(name + 3 + n, ".debug");
+}
+
+/* The places of GDB's convention, and of DWARF that several modules share (dwz).  The question may come from a parser that a
+ * file has taken over, so no other path is opened, even one that any user could read. */
+bool load_is_debug_path(const char *module, const char *path)
+{
+	const char *slash = strrchr(module, '/'), *name;
+	size_t folder = slash ? (size_t)(slash - module) + 1 : 0;
+
+	if (is_build_id_name(behind(path, DEBUG_FILES "/.build-id/", sizeof(DEBUG_FILES) + 10)))
+		return true;
+	name = behind(path, DEBUG_FILES "/.dwz/", sizeof(DEBUG_FILES) + 5);
+	if (*name)
+		return !strstr(name, "/../") && strncmp(name, "../", 3) != 0;
+	if (!folder || module[0] != '/')
+		return false;
+	name = behind(path, module, folder);
+	if (is_file_name(name) || is_file_name(behind(name, ".debug/", 7)))
+		return true;
+	name = behind(path, DEBUG_FILES, sizeof(DEBUG_FILES) - 1);
+	return is_file_name(behind(name, module, folder));
 }
 
 struct target_source {
@@ -264,8 +297,8 @@ static void drop_file(struct load_worker *w, uint64_t serial, uint64_t value)
 	(void)table_remove(&w->files, serial);
 }
 
-/* Closes kept files down to @n, the least recently used first.  Whose names did not come yet is
- * opened again by its path. */
+/* Closes kept files until @n are left, the least recently used first.  A module without symbols yet is opened again by its
+ * path. */
 static void drop_files(struct load_worker *w, size_t n)
 {
 	while (w->files.n_used > n) {
@@ -346,7 +379,7 @@ static bool is_of(const struct procfs_map *map, const char *path)
 	       (map->path_len == len || map->path[len] == ' ');
 }
 
-/* What of memory may be read as the image of a file that cannot be opened: the mappings of the same path, from the one at
+/* The memory that may be read as the image of a file that cannot be opened: the mappings of the same path, from the one at
  * offset 0 on. */
 static void image_range(struct load_worker *w, const struct load_request *request,
 			uint64_t *ret_start, uint64_t *ret_end)
@@ -367,7 +400,7 @@ static void image_range(struct load_worker *w, const struct load_request *reques
 		if (r < 0 || !is_of(&map, path))
 			continue;
 		if (map.start > request->start && !map.offset)
-			return; /* the same once more */
+			return; /* a second image of the same file */
 		if (!map.offset && !found)
 			*ret_start = map.start;
 		found |= !map.offset;
@@ -375,8 +408,8 @@ static void image_range(struct load_worker *w, const struct load_request *reques
 	}
 }
 
-/* The same without its mappings: a text segment lies behind the image's start by its offset, or by
- * some pages more. */
+/* The same without its mappings: a text segment follows the image's start at its offset, or some
+ * pages later. */
 static uint64_t image_start_below(struct uw_memory *memory, const struct load_request *request)
 {
 	uint64_t highest = request->start - request->offset, page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -404,7 +437,7 @@ static int parse(struct load_worker *w, enum load_parse_kind kind, struct uw_sou
 {
 	struct load_parse work = {
 		.kind = kind,
-		.urgent = loader_is_urgent(a->request.kind),
+		.urgent = load_is_urgent(a->request.kind),
 		.vaddr = a->request.vaddr,
 		.module = a->request.module,
 		.source = source,
@@ -498,7 +531,7 @@ static void load_symbols(struct load_worker *w, struct load_answer *a)
 		t.source.fd = fd = open_jit(w, &a->request);
 	if (t.source.fd >= 0)
 		a->error = parse(w, LOAD_PARSE_SYMBOLS, &t.source, a);
-	else /* who may not be read or believed is told of */
+	else /* -EXDEV, -EACCES: the user learns why */
 		a->error = t.source.fd == -EXDEV || t.source.fd == -EACCES ? t.source.fd : -ENOENT;
 	if (a->error < 0)
 		uw_module_set_no_symbols(module);

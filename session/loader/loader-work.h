@@ -1,13 +1,16 @@
-/* loader-work.h - the work behind loader.h, one request at a time.  Thread: loader.
+/* loader-work.h - serves one request: opens files and /proc.  Thread: loader.
  *
- * Every system call that a target's file system could stall is made below this line.  A session's
- * requests are served so in helper processes (load-role.h), an import's in place.  Files are opened here
- * and read by load-parse.h, in place or in another process. */
+ * Every system call that a target's file system could stall is made here or in load-parse.h, which reads the opened
+ * files.  A session's requests are served in helper processes (load-role.h), an import's in place. */
 #pragma once
 
 #include "base/table.h"
 #include "proc/open-file.h"
 #include "session/loader/load-parse.h"
+
+/* What load_worker.mark says of the call in hand: st_dev of the file that is read, else one of these. */
+#define LOAD_MARK_PROCESS (1ull << 63) /* /proc of the process, or the walk along a path */
+#define LOAD_MARK_CLOSING (1ull << 62) /* with the device: a file of an earlier request is closed */
 
 /* Devices that are not to be touched. */
 struct load_devices {
@@ -24,11 +27,11 @@ struct load_worker {
 	uint32_t lined;		   /* of the module whose DWARF is open; 0: none is */
 	struct load_parser parser; /* in place */
 	void (*parse)(struct load_worker *worker, struct load_parse *work);
-	/* The file of a module is closed; NULL: nobody else has it. */
+	/* Called when the file of a module is closed; NULL: no other process has it. */
 	void (*forget)(struct load_worker *worker, uint32_t serial);
 	bool own_files;		/* what is named is our user's: an import */
 	bool copies;		/* engines read modules' files: the images keep descriptors */
-	_Atomic uint64_t *mark; /* for who waits; NULL: nobody does */
+	_Atomic uint64_t *mark; /* seen by the process that waits; NULL: none does */
 	struct load_devices devices;
 	struct procfs_gate gate;
 	int gate_error; /* of the request in hand */

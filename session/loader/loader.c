@@ -22,6 +22,7 @@
 #include "base/caps.h"
 #include "base/error.h"
 #include "session/loader/loader-pool.h"
+#include "session/loader/loader.h"
 
 enum {
 	LOADER_QUEUE = 16384,
@@ -70,19 +71,6 @@ static int work_push(struct work_list *list, const struct load_work *work)
 	return 0;
 }
 
-uint32_t load_given_new(int fd)
-{
-	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	return copy < 0 ? 0 : (uint32_t)copy + 1;
-}
-
-void load_request_deinit(struct load_request *request)
-{
-	(void)fd_close(load_given(request));
-	request->given = 0;
-}
-
 /* The references that a request carries, of one that main will not hear of.  After LOAD_UNWIND that
  * on the module goes on with LOAD_SYMBOLS. */
 static void release(struct load_request *request, bool answered)
@@ -129,10 +117,10 @@ static void put_off(struct loader *l, struct work_list *list, const struct load_
 
 static struct work_list *list_of(struct loader *l, const struct load_request *request)
 {
-	return loader_is_urgent(request->kind) ? &l->urgent : &l->later;
+	return load_is_urgent(request->kind) ? &l->urgent : &l->later;
 }
 
-/* A module whose load failed says so itself: samples look there. */
+/* Records the failure in the module, where samples look. */
 static void settle_module(struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
@@ -227,7 +215,7 @@ static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 	} else if (r < 0) {
 		a.error = r == -EALREADY ? 0 : r;
 		finish(l, &a);
-	} else if (!loader_is_urgent(work.request.kind)) {
+	} else if (!load_is_urgent(work.request.kind)) {
 		l->later_in_hand++;
 	}
 	return true;
@@ -250,7 +238,7 @@ static void take_answers(struct loader *l, uint64_t now)
 	int r;
 
 	while ((r = load_pool_answer(&l->pool, now, &work, &a)) != POOL_NONE) {
-		if (!loader_is_urgent(work.request.kind))
+		if (!load_is_urgent(work.request.kind))
 			l->later_in_hand--;
 		if (r == POOL_AGAIN) {
 			put_off(l, &l->held, &work);

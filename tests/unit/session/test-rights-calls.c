@@ -1,7 +1,7 @@
 /* test-rights-calls.c - the lists: their order, and what is in each and what in none. */
 #include <sys/syscall.h>
 
-#include "session/rights-private.h"
+#include "session/rights-filter.h"
 #include "tests/unit/cmocka.h"
 
 static bool is_in(enum rights_list list, int call)

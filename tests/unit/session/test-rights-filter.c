@@ -20,7 +20,7 @@
 
 #include "base/child.h"
 #include "proc/procfs.h"
-#include "session/rights-private.h"
+#include "session/rights-filter.h"
 #include "tests/unit/session/rights-fixture.h"
 
 /* ---- the program ---- */

@@ -1,0 +1,84 @@
+/* load-request.h - a request to the loader (loader.h) and its answer.  Thread: any, one at a time. */
+#pragma once
+
+#include "proc/process.h"
+#include "proc/procfs.h"
+
+enum load_kind {
+	LOAD_PROCESS, /* status, command line and mappings of `pid` */
+	LOAD_NAMES,   /* status and command line only */
+	LOAD_THREADS, /* the names of its threads; not urgent */
+	LOAD_QUERY,   /* the one executable mapping at address `vaddr` of `pid` */
+	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow, not urgent */
+	LOAD_SYMBOLS, /* an answer only (after LOAD_UNWIND), or a request for a perf map that has grown */
+	LOAD_LINES, /* inlined calls and lines of `vaddr` in `module` */
+};
+
+/* Do samples wait for the answer? */
+static inline bool load_is_urgent(enum load_kind kind)
+{
+	return kind != LOAD_SYMBOLS && kind != LOAD_LINES && kind != LOAD_THREADS;
+}
+
+/* The answer to LOAD_PROCESS has the names of up to so many threads. */
+enum { LOAD_THREADS_AT_ONCE = 64 };
+
+struct load_request {
+	enum load_kind kind;
+	uint32_t pid;
+	struct process *process; /* passed through; main keeps a reference until the answer */
+	struct uw_module
+		*module; /* the same; loader_free() drops the references of unanswered requests */
+	uint64_t start, end, offset, vaddr;
+	struct uw_file_id id;
+	uint32_t owner; /* of the process: open-file.h */
+	uint32_t tag;	/* passed through */
+	/* 1 + a descriptor that the process sent (consent.h); 0: none, /proc is opened instead.  Its maps for LOAD_PROCESS
+	 * and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the answer, by loader_free(), or by a caller whose
+	 * request was not taken (load_request_deinit). */
+	uint32_t given;
+	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
+};
+/* A copy of @fd for load_request.given; of -1: 0. */
+uint32_t load_given_new(int fd);
+static inline int load_given(const struct load_request *request)
+{
+	return (int)request->given - 1;
+}
+void load_request_deinit(struct load_request *request);
+
+struct load_line {
+	char *function, *file; /* owned; file may be NULL */
+	uint32_t line;
+};
+
+struct load_answer {
+	struct load_request request;
+	int error; /* < 0 */
+	/* LOAD_PROCESS, LOAD_NAMES */
+	struct procfs_status status;
+	char *maps, *cmdline, *cgroup; /* owned; NULL where they could not be read */
+	size_t maps_len, cmdline_len;
+	struct uw_memory *memory; /* owned; /proc/PID/mem */
+	bool memory_denied;	  /* it exists and may not be opened */
+	/* LOAD_THREADS, LOAD_PROCESS */
+	struct load_thread {
+		uint32_t tid;
+		char comm[16];
+	} * threads; /* owned */
+	size_t n_threads;
+	/* LOAD_QUERY: error -ENOENT when nothing executable is there */
+	struct load_mapping {
+		uint64_t start, end, offset;
+		struct uw_file_id id;
+		char *path; /* owned */
+	} mapping;
+	/* LOAD_UNWIND */
+	bool proved;	  /* the file is the mapped one beyond doubt */
+	bool from_memory; /* read from the process because no file could be opened */
+	/* LOAD_LINES */
+	struct load_line *lines; /* owned, innermost first */
+	size_t n_lines;
+	uint64_t cpu_ns; /* CPU time that the lines took */
+};
+void load_answer_deinit(struct load_answer *answer);
