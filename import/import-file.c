@@ -1,21 +1,22 @@
-/* import-file.c - which mappings a path's build id speaks for.  Thread: main.
+/* import-file.c - to which mappings a path's build id applies.  Thread: main.
  *
- * perf's table of build ids (HEADER_BUILD_ID) is made at the recording's end, from what stands at
- * each path then.  Several files may have had one path: one was replaced while it ran, or another
- * stands there in a container.  So the id of a path is believed of
+ * perf makes its table of build ids (HEADER_BUILD_ID) at the end of the recording, from the files at
+ * each path then.  One path may have had several files: a file was replaced while it ran, or a
+ * container has another file there.  So the build id of a path applies to
  *
- *   the file that stands there now          if device, inode and generation are the mapping's
- *   a path with one file in the recording   on its own machine if inode and generation are, or
- *                                           what stands there came after the recording; on
- *                                           another one, where inodes say nothing, always
+ *   the file at the path now                if device, inode and generation are the mapping's
+ *   a path with one file in the recording   on the machine of the recording, if inode and generation
+ *                                           are the mapping's, or the file at the path is newer than
+ *                                           the recording; on another machine, where inodes mean
+ *                                           nothing, always
  *
- * and of nothing else: such a mapping keeps its inode for a name, by which no other file is taken.
- * A record that has its own build id (--buildid-mmap) needs none of this.
+ * and to no other mapping: that one is identified by its inode, which matches no other file.  A
+ * record with its own build id (--buildid-mmap) needs none of this.
  *
- * How many files a path has is known once all mappings of the recording were looked at.  That is
- * done beforehand, but only when it matters: nobody asks while each file is the one that stands
- * there.  A pipe can be read only once: what was believed of a path's first file, before a second
- * one came, is counted and told. */
+ * The number of files of a path is known after a look at all mappings of the recording.  That is
+ * done in advance, but only when needed: not while each mapped file is the one at its path.  A pipe
+ * can be read only once: a build id that was applied to a path's first file, before a second one
+ * appeared, is counted and reported. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,12 +27,12 @@
 #include "proc/open-file.h"
 #include "proc/procfs.h"
 
-/* What has been mapped under a path of the table; as many as that may have. */
+/* The files mapped under a path of the table; as many as the table has. */
 struct import_path {
 	struct uw_file_id file; /* the first */
 	bool several;
-	bool looked; /* the next is known */
-	bool believed;
+	bool looked;		       /* `sameness` is known */
+	bool trusted;		       /* the build id was applied to the first */
 	enum procfs_sameness sameness; /* of the first */
 };
 
@@ -45,7 +46,7 @@ static struct uw_file_id file_of(const struct record_event *e)
 	};
 }
 
-/* perf tells no generation (0) of what was mapped before it began. */
+/* Records of mappings from before the recording have no generation (0). */
 static bool is_same_file(const struct uw_file_id *a, const struct uw_file_id *b)
 {
 	return a->major == b->major && a->minor == b->minor && a->inode == b->inode &&
@@ -71,7 +72,7 @@ static struct import_path *path_new(struct import *im, uint64_t hash)
 	return paths;
 }
 
-/* Of the mapping's path, with its file counted; NULL: no memory. */
+/* The entry of the mapping's path, with its file counted; NULL: no memory. */
 static struct import_path *path_of(struct import *im, const struct record_event *e)
 {
 	const struct uw_file_id file = file_of(e);
@@ -85,7 +86,7 @@ static struct import_path *path_of(struct import *im, const struct record_event 
 		p->file = file;
 	else if (!is_same_file(&p->file, &file) && !p->several) {
 		p->several = true;
-		im->believed_early += p->believed && p->sameness != PROCFS_SAME;
+		im->trusted_early += p->trusted && p->sameness != PROCFS_SAME;
 	}
 	if (!p->file.generation && !p->several)
 		p->file.generation = file.generation;
@@ -99,8 +100,8 @@ static enum procfs_sameness look(const struct record_event *e)
 	return procfs_compare(e->mmap.path, &file);
 }
 
-/* When the table was made another file stood at the path: what stands there now came later.  (Built
- * or installed again: as on another machine the id alone says whether it is the same.) */
+/* Is the file at the path newer than the recording?  (Built or installed again: as on another
+ * machine, only the build id identifies it.) */
 static bool came_later(const struct import *im, const char *path)
 {
 	struct stat st;
@@ -108,7 +109,7 @@ static bool came_later(const struct import *im, const char *path)
 	return stat(path, &st) == 0 && st.st_ctim.tv_sec > im->written_at;
 }
 
-/* The first of a path, which is its only one so far. */
+/* The first file of a path, the only one so far. */
 static enum procfs_sameness look_first(const struct import *im, const struct record_event *e)
 {
 	enum procfs_sameness sameness;
@@ -120,7 +121,7 @@ static enum procfs_sameness look_first(const struct import *im, const struct rec
 									: sameness;
 }
 
-/* One of the mappings beforehand. */
+/* Called for each mapping of the recording. */
 static void count_file(void *arg, const struct record_event *e)
 {
 	const struct perfdata_build_id *id;
@@ -138,7 +139,7 @@ static void count_file(void *arg, const struct record_event *e)
 			      memcmp(e->mmap.build_id, id->bytes, id->len) != 0;
 }
 
-/* Once.  What cannot be read now is as a pipe. */
+/* Once.  If the file cannot be read now it is treated as a pipe. */
 static void look_over(struct import *im)
 {
 	int r;
@@ -148,7 +149,7 @@ static void look_over(struct import *im)
 	im->looked_over = true;
 	r = perfdata_scan(im->file, count_file, im);
 	if (r < 0)
-		log_verbose("its mappings could not be looked over: %s", strerror(-r));
+		log_verbose("its mappings could not be read in advance: %s", strerror(-r));
 }
 
 static bool is_of_mapping(struct import *im, const struct perfdata_build_id *id,
@@ -157,7 +158,7 @@ static bool is_of_mapping(struct import *im, const struct perfdata_build_id *id,
 	struct import_path *p;
 
 	if (!e->mmap.inode)
-		return true; /* not told: the path is all there is */
+		return true; /* not known: only the path identifies it */
 	p = path_of(im, e);
 	if (p && !p->several && !p->looked) {
 		p->sameness = look_first(im, e);
@@ -169,11 +170,11 @@ static bool is_of_mapping(struct import *im, const struct perfdata_build_id *id,
 	}
 	if (!p || p->several || id->several)
 		return look(e) == PROCFS_SAME;
-	p->believed = p->sameness != PROCFS_OTHER;
-	return p->believed;
+	p->trusted = p->sameness != PROCFS_OTHER;
+	return p->trusted;
 }
 
-/* Counts the files that another one stands for today, for a note. */
+/* Counts the files that another file has replaced, for a note. */
 static void note_replaced(struct import *im, const struct record_event *e)
 {
 	const uint64_t words[] = {(uint64_t)e->mmap.major << 32 | e->mmap.minor, e->mmap.inode,

@@ -1,17 +1,16 @@
-/* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them while
- * main does other things: what a copy has where, 1 ms, or /proc/kallsyms, 45.
+/* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them in the
+ * meantime: the index of a copy takes 1 ms, /proc/kallsyms 45 ms.
  *
- * First choice is the copy that perf keeps of that text for each kernel that it recorded
- * (kernel-copy.h): a file, so that the kernel need not print 120,000 lines once more, and right for
- * any kernel whose build id the recording tells.  It is moved to where _text was in the recording.
- * Modules lie elsewhere after each boot, so their symbols are not taken from it; the first sample
- * in one of them makes us read what the kernel says today.
+ * First choice is the copy of /proc/kallsyms that perf keeps for each kernel that it recorded
+ * (kernel-copy.h).  It is a file, so the kernel need not print 120,000 lines again, and it is right
+ * for any kernel whose build id is in the recording.  Its addresses are moved to where _text was in
+ * the recording.  Modules have other addresses after each boot, so their symbols are not taken from
+ * it; the first sample in a module makes us read /proc/kallsyms.
  *
- * The names of the kernel that runs now are believed only when the recording is of this boot: of
- * the same release, and its text began where a symbol of that kind stands today (each boot has its
- * own place for it).  perf tells where in the address of its kernel mapping's record:
- * "[kernel.kallsyms]_text" and an offset that is the symbol's address
- * (tools/perf/util/synthetic-events.c). */
+ * The names of the running kernel are used only if the recording is of this boot: same release, and
+ * its text began where such a symbol is today (each boot has its own address).  perf records that
+ * address in its record of the kernel's mapping: "[kernel.kallsyms]_text" and an offset that is the
+ * symbol's address (tools/perf/util/synthetic-events.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,7 +25,7 @@
 
 enum { MAX_KSYMBOLS = 65536 };
 
-/* All that the file says: pid -1 maps it as "[kernel.kallsyms]_text". */
+/* The beginning of the path in the kernel's mapping of pid -1: "[kernel.kallsyms]_text". */
 static const char kernel_path[] = "[kernel.kallsyms]";
 
 static void *read_names(void *arg)
@@ -39,7 +38,7 @@ static void *read_names(void *arg)
 	return NULL;
 }
 
-static void *read_names_beside(void *arg)
+static void *read_names_thread(void *arg)
 {
 	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
 	return read_names(arg);
@@ -60,7 +59,7 @@ void import_kernel_start(struct import *im)
 		(void)kernel_copy_open(id->bytes, id->len, &im->kernel_copy);
 	if (im->same_kernel && im->kernel_copy < 0)
 		im->kernel_started =
-			pthread_create(&im->kernel_reader, NULL, read_names_beside, im) == 0;
+			pthread_create(&im->kernel_reader, NULL, read_names_thread, im) == 0;
 	im->lag.on = im->kernel_started;
 }
 
@@ -72,7 +71,7 @@ static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
 		uw_kallsyms_remove(im->kallsyms, k->start);
 }
 
-/* Why the recording is not taken for one of the kernel that runs. */
+/* Why the recording does not count as one of the running kernel. */
 static const char *other_kernel(const struct import *im)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
@@ -80,12 +79,12 @@ static const char *other_kernel(const struct import *im)
 	if (info->os_release && info->hostname)
 		return "it was recorded on another kernel or machine";
 	if (info->unfinished)
-		return "perf did not get to write which kernel it was recorded on";
-	return info->features_cut ? "what the file tells of its kernel is cut off"
-				  : "the file does not tell which kernel it was recorded on";
+		return "perf ended before it wrote the kernel's release";
+	return info->features_cut ? "the part of the file that identifies its kernel is cut off"
+				  : "the file does not identify the kernel it was recorded on";
 }
 
-/* False: why. */
+/* False: *ret_why has the reason. */
 static bool names_of_today(struct import *im, const char **ret_why)
 {
 	*ret_why = other_kernel(im);
@@ -97,9 +96,9 @@ static bool names_of_today(struct import *im, const char **ret_why)
 		(void)read_names(im);
 	im->kernel_started = false;
 	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
-			   ? "/proc/kallsyms shows this user no addresses; hint: run as root"
+			   ? "/proc/kallsyms shows no addresses to this user; hint: run as root"
 		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
-		   : !im->kernel_text	  ? "the file does not tell where its kernel lay"
+		   : !im->kernel_text	  ? "the file does not have the address of its kernel"
 					  : "it was recorded before the last boot";
 	if (im->names_today && (!im->text_today || im->text_today != im->kernel_text))
 		im->names_today = uw_kallsyms_free(im->names_today);
@@ -134,7 +133,8 @@ static void join_copy(struct import *im)
 	im->copy_started = false;
 }
 
-void import_kernel_names(struct import *im)
+/* Waits for the names.  Before the first kernel frame is written. */
+static void need_names(struct import *im)
 {
 	const char *why;
 
@@ -156,7 +156,7 @@ void import_kernel_frames(struct import *im, const struct outcome *o)
 
 	if (!o->n_kernel)
 		return;
-	import_kernel_names(im);
+	need_names(im);
 	for (uint32_t i = 0; i < o->n_kernel && im->kernel_copied; i++) {
 		if (uw_kallsyms_spans(im->kallsyms, o->frames[i]) ||
 		    uw_kallsyms_name(im->kallsyms, o->frames[i], &start))

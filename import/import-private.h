@@ -21,14 +21,14 @@ enum {
 	IMPORT_RELEASE = 64, /* groups: what ended processes hold is given back */
 };
 
-/* What is made of the event's samples. */
+/* Where the event's stacks come from. */
 enum import_kind {
 	IMPORT_STACKS,	  /* registers and a copy of the stack */
 	IMPORT_CHAINS,	  /* the kernel's callchain */
-	IMPORT_ADDRESSES, /* where it was, no more */
+	IMPORT_ADDRESSES, /* the instruction pointer only */
 };
 
-/* A sample that waits for its group; what it points to lies in a block of the file. */
+/* A sample that waits for its group; its pointers lead into a block of the file. */
 struct import_sample {
 	struct entry entry;
 	uint32_t block;
@@ -38,10 +38,10 @@ struct import_sample {
 
 struct import_group {
 	size_t n;
-	size_t n_maps; /* in snapshots that were made for it */
-	int r;	       /* of unwinding it */
+	size_t n_maps; /* in snapshots made for it */
+	int r;	       /* of the unwind */
 	struct import_sample samples[IMPORT_GROUP];
-	struct uw_snapshot snapshots[UW_BATCH]; /* of those that are unwound side by side */
+	struct uw_snapshot snapshots[UW_BATCH]; /* of the batch */
 	struct uw_result results[IMPORT_GROUP];
 	uint64_t frames[IMPORT_GROUP][UW_MAX_FRAMES];
 };
@@ -57,22 +57,22 @@ struct import {
 	enum uw_arch arch;  /* of the machine that it was recorded on */
 	uint64_t *others;   /* samples of each event that is not imported */
 	uint64_t guests;    /* samples of virtual machines */
-	uint64_t grouped;   /* samples of a group's leader (:S) with counts of nobody known */
-	uint64_t bad;	    /* records that do not fit their layout */
-	uint64_t unproved;  /* modules whose file may be another than the one that ran */
-	uint64_t unfound;   /* modules whose file is another, or not there */
-	uint64_t gone;	    /* of these, where nothing stands at the path */
-	char *first_gone;   /* its path */
+	uint64_t grouped;   /* samples of a group's leader (:S) with counts of unknown events */
+	uint64_t bad;	    /* records that do not match their layout */
+	uint64_t unproved;  /* modules whose file may not be the one that ran */
+	uint64_t unfound;   /* modules whose file is another, or missing */
+	uint64_t gone;	    /* modules with no file at their path */
+	char *first_gone;   /* path of the first */
 	uint64_t late_maps; /* perf-PID.map that were written after the recording */
-	uint64_t unopened;  /* no descriptor was left for them */
+	uint64_t unopened;  /* modules not read, as no descriptor was free */
 	uint64_t forgotten; /* processes that went, as all together took too much memory */
 	bool has_build_ids;
 	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
 	struct table paths;    /* hash of a path with a build id -> index into path_files */
-	struct table replaced; /* hashes of files that another one stands for today */
+	struct table replaced; /* hashes of files that another file has replaced */
 	struct import_path *path_files; /* import-file.c */
-	bool looked_over;		/* all mappings, beforehand */
-	uint64_t believed_early;	/* files whose path had another one later, in a pipe */
+	bool looked_over;		/* all mappings were read in advance */
+	uint64_t trusted_early;		/* paths in a pipe that had a second file later */
 
 	struct uw_modules *modules;
 	struct process_table *processes;
@@ -87,33 +87,33 @@ struct import {
 	struct account account;
 	struct perf_counts counts;
 	struct table cpu_counts, throttled; /* cpu -> running sum of weights; -> since when */
-	struct table group_values;	/* of a group's members: as last told (import-group.c) */
-	uint64_t first_time, last_time; /* of samples */
+	struct table group_values;	    /* last counts of a group's members */
+	uint64_t first_time, last_time;	    /* of samples */
 	uint64_t cpu_at_start;
 
-	bool same_kernel;     /* it runs here: its vDSO is ours */
-	uint64_t kernel_text; /* where the record of its mapping says it began; 0: not told */
-	uint64_t text_today;  /* the same of the kernel that runs */
+	bool same_kernel;     /* of the running kernel: its vDSO is ours */
+	uint64_t kernel_text; /* start according to the record of its mapping; 0: not known */
+	uint64_t text_today;  /* the same of the running kernel */
 	pthread_t kernel_reader;
 	bool kernel_started, kernel_done;
 	int kernel_error;
 	int kernel_copy;    /* perf's copy of the names; -1: none */
 	bool copy_started;  /* `kernel_reader` reads it into `kallsyms` */
-	bool kernel_copied; /* `kallsyms` is made of that, and has no modules */
+	bool kernel_copied; /* `kallsyms` is that copy, without modules */
 	struct uw_kallsyms *kallsyms, *names_today;
-	struct import_ksymbol { /* what came before the names were there */
+	struct import_ksymbol { /* changes before the names were read */
 		uint64_t start;
-		uint64_t behind; /* so many outcomes that waited then */
+		uint64_t behind; /* number of outcomes that waited then */
 		uint32_t len;
-		char name[128]; /* "": it went */
+		char name[128]; /* "": removed */
 	} * ksymbols;
 	size_t n_ksymbols, ksymbols_done;
 	struct import_lag {
 		bool on;
-		struct buffer outcomes; /* one behind the other; from `at` on not yet written */
+		struct buffer outcomes; /* concatenated; from `at` on not yet written */
 		size_t at;
 		uint64_t n, n_spaces, n_maps;
-		const struct uw_space *last_space; /* to compare with only */
+		const struct uw_space *last_space; /* for comparison only */
 	} lag;
 
 	struct import_group groups[2];
@@ -123,61 +123,50 @@ struct import {
 		bool started;
 		pthread_t thread;
 		sem_t given, done;
-		struct import_group *group; /* the thread's between `given` and `done` */
+		struct import_group *group; /* owned by the thread between `given` and `done` */
 	} unwind;
 	struct outcome *outcome; /* with room for the longest */
 };
 
 void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
 
-/* import-file.c: the build id that the file tells for the mapping's path, if it is the mapping's. */
+/* import-file.c: sets the build id that the file has for the mapping's path, if it applies. */
 void import_file_id(struct import *im, struct record_event *mmap);
 
-/* import-group.c */
-/* The sample has the counts of all its group (:S). */
-static inline bool import_is_grouped(const struct record_layout *layout)
-{
-	return layout->sample_type & PERF_SAMPLE_READ && layout->read_format & PERF_FORMAT_GROUP;
-}
-
-/* import-sample.c */
-/* Writes a group that is unwound; @r: how that went. */
+/* import.c: writes a group that is unwound; @r: the result of the unwind. */
 int import_write_group(struct import *im, struct import_group *group, int r);
 
 /* import-unwind.c */
 void import_unwind_start(struct import *im);
-/* The group that is filled is on its way, the one before is written. */
+/* Hands the filled group to the thread and writes the one before. */
 int import_flush(struct import *im);
-/* All that waits is unwound and written. */
+/* Unwinds and writes all waiting samples. */
 int import_drain(struct import *im);
 /* Processes used least recently are forgotten where all take more than IMPORT_HELD. */
 int import_keep_small(struct import *im);
 bool import_waits(const struct import *im);
-/* All that the loader has to do. */
+/* Runs all requests to the loader. */
 int import_serve(struct import *im);
-/* The names that were asked for, of modules that were dropped; others' go for them. */
+/* Reads requested names of modules that were dropped; other symbols are dropped for them. */
 int import_name(struct import *im);
-/* When all is unwound and named. */
+/* Drops all modules: everything is unwound and named. */
 int import_drop_modules(struct import *im);
 void import_unwind_deinit(struct import *im);
-
-/* import-lag.c */
-/* Writes the outcome, now or when the kernel's names are there. */
+/* Writes the outcome, now or when the kernel's names are read. */
 int import_emit(struct import *im, const struct outcome *o);
-/* Writes what waits. */
+/* Writes the waiting outcomes. */
 int import_lag_end(struct import *im);
 /* Before a record that names a thread. */
 int import_lag_comm(struct import *im, const struct record_event *event);
 void import_lag_deinit(struct import *im);
 
 /* import-kernel.c */
-/* Starts reading the kernel's names, when the recording is of the kernel that runs. */
+/* Starts to read the kernel's names, if the recording is of the running kernel. */
 void import_kernel_start(struct import *im);
-/* Waits for them.  Before the first frame of the kernel is written. */
-void import_kernel_names(struct import *im);
-/* The same for an outcome with frames of the kernel; when a module is among them, once more. */
+/* Before an outcome is written: waits for the names if it has kernel frames, and reads the running
+ * kernel's if one of them is in a module. */
 void import_kernel_frames(struct import *im, const struct outcome *o);
-/* What came and went of the kernel's symbols before the first @n outcomes that waited. */
+/* Applies changes of the kernel's symbols that came before the first @n waiting outcomes. */
 void import_kernel_catch_up(struct import *im, uint64_t n);
 void import_kernel_mmap(struct import *im, const struct record_event *event);
 int import_kernel_ksymbol(struct import *im, const struct record_event *event);

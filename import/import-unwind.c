@@ -4,11 +4,11 @@
  *    ▲  writes the group before meanwhile            │
  *    └── takes it back, loads what is missing ◄──────┘
  *
- * There are two groups, and each goes the same way at the same place in the file, so nothing
- * depends on who is faster.  While the thread has a group, main loads no module; while main unwinds
- * what waited for one, the thread has none: so the engine is used by one of them at a time.  Other
- * engines than native (their libraries keep state for each thread) and callchains, which need none,
- * are done by main at once. */
+ * There are two groups, exchanged at fixed places in the file, so the result does not depend on the
+ * speed of either thread.  While the thread has a group, main loads no module; while main unwinds the
+ * stacks that waited for a module, the thread has no group: the engine is used by one of them at a
+ * time.  Other engines than native (their libraries keep state per thread) and callchains, which
+ * need no engine, are handled by main at once. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ static void wait_for(sem_t *sem)
 		;
 }
 
-/* Nothing stands at its path today; the first one's is kept for a note. */
+/* There is no file at its path today; the first path is kept for a note. */
 static void note_gone(struct import *im, const struct uw_module *module)
 {
 	const char *path = uw_module_path(module);
@@ -45,10 +45,10 @@ static void note_module(struct import *im, const struct load_answer *a)
 	bool unopened = a->error == -EMFILE || a->error == -ENFILE;
 
 	if (a->error)
-		log_verbose("%s: cannot be read, or is not what was mapped",
+		log_verbose("%s: cannot be read, or is not the file that was mapped",
 			    uw_module_path(module));
 	else if (file && !a->proved)
-		log_verbose("%s: not proved to be the file that was mapped",
+		log_verbose("%s: not verified to be the file that was mapped",
 			    uw_module_path(module));
 	im->unopened += unopened;
 	if (file && a->error && !unopened) {
@@ -66,7 +66,7 @@ int import_serve(struct import *im)
 	while (r >= 0 && loader_answer(im->loader, &a)) {
 		if (a.request.kind == LOAD_UNWIND)
 			note_module(im, &a);
-		/* To count what is held is a look at each module: not for one that is not there. */
+		/* Counting the bytes held visits each module: not after a load that failed. */
 		im->loaded |= uw_module_bytes(a.request.module) != 0;
 		r = emit_answer(im->emit, &a);
 		load_answer_deinit(&a);
@@ -82,7 +82,7 @@ static int drop_unwind(struct uw_module *module, void *arg)
 	return 0;
 }
 
-/* Modules over @bytes go. */
+/* Drops modules until they take at most @bytes. */
 static int shrink(struct import *im, size_t bytes)
 {
 	int r;
@@ -117,7 +117,7 @@ int import_drop_modules(struct import *im)
 	return shrink(im, 0);
 }
 
-/* The thread may count what it keeps for a module at any time: symbols alone are main's. */
+/* The thread may use a module's unwind data at any time: main may drop symbols only. */
 int import_name(struct import *im)
 {
 	size_t bytes = cache_bytes(im);
@@ -136,9 +136,9 @@ int import_name(struct import *im)
 			       });
 }
 
-/* A map of a JIT compiler has a pid for a name.  One that was written after the recording may be
- * another process's: its names are not taken.  (Of a pipe nothing is known, it ends now.) */
-static void doubt_map(struct import *im, struct uw_module *module)
+/* The map of a JIT compiler is named by a pid.  A map written after the recording may belong to
+ * another process: its names are not taken.  (A pipe ends now, so no map is newer.) */
+static void check_map_age(struct import *im, struct uw_module *module)
 {
 	struct stat st;
 
@@ -156,11 +156,11 @@ static int load(struct import *im, struct uw_module *module, const struct proces
 	const struct load_request request = loader_module_request(process, module);
 
 	uw_engine_renew(im->engine, module);
-	doubt_map(im, module);
+	check_map_age(im, module);
 	if (!uw_module_want_unwind(module))
 		return 0;
 	uw_modules_touch(im->modules, module);
-	/* Ours is the one of the kernel that runs. */
+	/* Our vDSO is the one of the running kernel. */
 	if (uw_module_kind(module) == UW_MODULE_MEMORY && !im->same_kernel) {
 		uw_module_set_unreadable(module);
 		return 0;
@@ -192,7 +192,7 @@ static int unwind_once(const struct import *im, struct import_group *g, const si
 	return r < 0 ? trace(r) : 0;
 }
 
-/* What there is without a user part: whole with its kernel frames, else nothing that is a stack. */
+/* The result without a user part: complete if there are kernel frames, else no stack. */
 static struct uw_result result_of_kernel(const struct entry *e, uint64_t *frames)
 {
 	uint32_t n;
@@ -222,8 +222,8 @@ static int unwind_group(const struct import *im, struct import_group *g)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Loads what stack @i waits for, and unwinds it again: each pass loads a module, or finds that it
- * cannot be had, and a stack has at most as many. */
+/* Loads the modules that stack @i waits for, and unwinds it again.  Each pass loads one module, or
+ * finds that it cannot be loaded; a stack has at most UW_MAX_FRAMES. */
 static int unwind_waiting(struct import *im, struct import_group *g, size_t i)
 {
 	int r = 0;
@@ -233,14 +233,14 @@ static int unwind_waiting(struct import *im, struct import_group *g, size_t i)
 		r = load(im, g->results[i].pending, g->samples[i].entry.info.process);
 		if (r >= 0)
 			r = unwind_once(im, g, &i, 1);
-		/* It may need some at once: what was used last stays. */
+		/* It may need several at a time: the last ones used stay. */
 		if (r >= 0 && passes % AT_ONCE == 0)
 			r = keep_small(im);
 	}
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Stack by stack: what one has loaded may go for the next. */
+/* Stack by stack: modules loaded for one may be dropped for the next. */
 static int finish_group(struct import *im, struct import_group *g)
 {
 	int r = g->r;
@@ -292,7 +292,7 @@ static void give(struct import *im, struct import_group *g)
 		g->r = unwind_group(im, g);
 }
 
-/* What was given, ready to be written; NULL: nothing was. */
+/* The group that the thread had, ready to be written; NULL: it had none. */
 static struct import_group *take_back(struct import *im, int *ret_result)
 {
 	struct import_group *g = im->unwind.group;
@@ -385,22 +385,21 @@ void import_unwind_deinit(struct import *im)
 		forget(&im->groups[i]);
 }
 
-/* ---- import-lag ---- */
-/* import-lag.c - outcomes that wait for the kernel's names.  Thread: main.
+/* ---- outcomes that wait for the kernel's names ----
  *
- * Reading those takes as long as reading and unwinding 10,000 samples, and the first frame of the
- * kernel comes with the first samples.  So outcomes are kept, and written when the limit below is
- * reached or the file ends: never when the names happen to be there, as the same file has to give
- * the same bytes.  From then on they are written as they come.
+ * Reading /proc/kallsyms takes as long as reading and unwinding 10,000 samples, and the first kernel
+ * frame is among the first samples.  So outcomes are kept until the limit below is reached or the
+ * file ends, and then written.  They are not written as soon as the names are there, as the same
+ * file must give the same bytes.  After that, outcomes are written as they come.
  *
- * The emitter is used to samples that come late: it looks up names of processes by the sample's
- * time, and what an outcome refers to is kept for it.  Only of a thread's second last name nothing
- * is left, so that a thread with two renames ends the waiting too. */
+ * The emitter handles late samples: it looks up names of processes by the sample's time, and keeps
+ * what an outcome refers to.  It remembers only the last two names of a thread, so a second rename
+ * of a thread ends the wait too. */
 
 enum {
 	LAG_BYTES = 16 << 20,
-	LAG_SPACES = 1024,  /* snapshots of mappings that are kept for them */
-	LAG_MAPS = 1 << 20, /* mappings in these */
+	LAG_SPACES = 1024,  /* snapshots of mappings kept for them */
+	LAG_MAPS = 1 << 20, /* mappings in the snapshots */
 };
 
 static size_t outcome_size(const struct outcome *o)
@@ -483,7 +482,7 @@ int import_emit(struct import *im, const struct outcome *o)
 	if (lag->on && lag->outcomes.len + outcome_size(o) <= LAG_BYTES &&
 	    lag->n_spaces < LAG_SPACES && lag->n_maps < LAG_MAPS && keep(lag, o))
 		return 0;
-	r = import_lag_end(im); /* what waits goes first */
+	r = import_lag_end(im); /* earlier outcomes first */
 	if (r >= 0)
 		return emit_one(im, o);
 	give_back(o);

@@ -15,7 +15,7 @@
 #include "session/pipeline/sideband.h"
 #include "session/session-stats.h"
 
-/* As the folder of /proc: nothing is below it, no process of today can be asked. */
+/* Given as the folder of /proc: has no entries, so no process of today is read. */
 #define NO_PROC "/dev/null"
 
 void import_note(struct import *im, const char *format, ...)
@@ -91,7 +91,7 @@ static int no_event(const struct perfdata_info *info, const char *name, char *er
 	return fail(-EINVAL);
 }
 
-/* Without these no stack can be begun. */
+/* Registers without which unwinding cannot begin. */
 static uint64_t begin_mask(enum uw_arch arch)
 {
 	return arch == UW_ARCH_X86_64 ? 1ull << UW_X86_SP | 1ull << UW_X86_IP
@@ -105,30 +105,30 @@ static enum import_kind kind_of(struct import *im)
 	bool stacks = attr->sample_type & PERF_SAMPLE_REGS_USER &&
 		      attr->sample_type & PERF_SAMPLE_STACK_USER;
 
-	/* A file that does not say may be of any machine: where it has more, what is wanted means
-	 * something else there. */
+	/* A file without a machine name may be from any machine: where it has unknown registers, the
+	 * known numbers mean other registers there. */
 	if (stacks && attr->sample_regs_user & ~uw_arch_regs_known(im->arch)) {
 		import_note(im, "its stacks cannot be unwound: they have registers that %s has not",
 			    im->arch == UW_ARCH_X86_64 ? "x86_64" : "aarch64");
 		stacks = false;
 	}
 	if (stacks && (attr->sample_regs_user & begin_mask(im->arch)) != begin_mask(im->arch)) {
-		import_note(im, "its stacks cannot be unwound: no stack pointer or no address was "
-				"recorded (--user-regs)");
+		import_note(im, "its stacks cannot be unwound: no stack pointer or no instruction "
+				"pointer was recorded (--user-regs)");
 		stacks = false;
 	}
 	if (stacks && (attr->sample_regs_user & wanted) != wanted)
 		import_note(im, "not all registers were recorded (--user-regs): stacks that need "
-				"the others fail for memory");
+				"the missing ones fail to unwind");
 	if (im->options.engine_chosen && im->options.engine != UW_ENGINE_FP && !stacks)
-		import_note(im, "it has no copies of stacks for --unwinder");
+		import_note(im, "--unwinder is ignored: the recording has no copies of stacks");
 	if (stacks && !(im->options.engine_chosen && im->options.engine == UW_ENGINE_FP))
 		return IMPORT_STACKS;
 	return attr->sample_type & PERF_SAMPLE_CALLCHAIN ? IMPORT_CHAINS : IMPORT_ADDRESSES;
 }
 
-/* Any machine that the engines know, whatever this one is.  perf writes uname's word for it; a file
- * that does not say is taken for one of this machine. */
+/* Any machine that the engines support may be imported on any other.  perf writes uname's name of
+ * it; a file without a name counts as one of this machine. */
 static int choose_machine(struct import *im, const char *arch, char *error, size_t size)
 {
 	im->arch = !arch		      ? UW_ARCH_HOST
@@ -141,8 +141,8 @@ static int choose_machine(struct import *im, const char *arch, char *error, size
 	return fail(-EINVAL);
 }
 
-/* A group's member has none of its own: its leader's, which stands before it, says how often it was
- * looked at.  Damage may leave none, and a trace needs one. */
+/* The period or frequency.  A member of a group has none of its own: its leader, which precedes it,
+ * has.  Damage may leave none, and a trace needs one. */
 static void choose_interval(struct import *im)
 {
 	const struct perfdata_event *events = perfdata_info(im->file)->events;
@@ -186,7 +186,7 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 	if (engine == UW_ENGINE_LIBUNWIND && im->arch != UW_ARCH_HOST) {
 		(void)snprintf(
 			error, error_size,
-			"was recorded on %s, and libunwind knows this machine's stacks only; "
+			"was recorded on %s, and libunwind supports this machine's stacks only; "
 			"use native or libdw",
 			info->arch);
 		return fail(-EINVAL);
@@ -320,8 +320,8 @@ static uint64_t stream_of(const struct import *im, const struct perfdata_item *i
 	return leader->attr.inherit ? id << 32 ^ sample->tid : id;
 }
 
-/* A value that fell is no kernel's, or came out of order: the highest stands. -E2BIG: a file of so
- * many threads is no recording. */
+/* A value that fell is damaged or out of order: the highest one counts.  -E2BIG: no recording has so
+ * many threads. */
 static int grow(struct table *values, uint64_t stream, uint64_t value, uint64_t *ret_by)
 {
 	uint64_t last = 0;
@@ -374,7 +374,7 @@ static int take_members(struct import *im, const struct perfdata_item *item,
 
 /* ---- samples: into groups, and out of them ---- */
 
-/* The mappings of another time are known from records, or not at all. */
+/* The mappings of that time are known from records, or not at all. */
 static int process_of(struct import *im, uint32_t pid, struct process **ret_process)
 {
 	struct process *process = process_get(im->processes, pid);
@@ -387,7 +387,7 @@ static int process_of(struct import *im, uint32_t pid, struct process **ret_proc
 	return 0;
 }
 
-/* The CPU's count at the sample, which is in it. */
+/* The CPU's count up to this sample, inclusive. */
 static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t *ret_sum)
 {
 	uint64_t sum = 0;
@@ -397,11 +397,11 @@ static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t
 	return table_put(&im->cpu_counts, cpu, *ret_sum);
 }
 
-/* An address in the page that nothing is mapped in: whatever is found by a register that was not
+/* An address in the page at 0, where nothing is mapped: memory found by a register that was not
  * recorded is in no stack and in no module. */
 enum { REG_UNKNOWN = 1 };
 
-/* The registers that the engines take, out of more or of less. */
+/* The registers that the engines take, out of those recorded. */
 static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *regs, uint64_t has,
 				   uint64_t wanted)
 {
@@ -443,7 +443,7 @@ static bool has_user_part(const struct import *im, const struct entry *e)
 	return entry_has_user_copy(e);
 }
 
-/* No stack has it: perf recorded no callchain, or for user code none, as that is in the copy. */
+/* The address is in no callchain: perf recorded none, or none for user code, which is in the copy. */
 static bool lacks_address(const struct import *im, const struct record_sample *s)
 {
 	return im->kind == IMPORT_ADDRESSES ||
@@ -451,7 +451,7 @@ static bool lacks_address(const struct import *im, const struct record_sample *s
 		(im->kind == IMPORT_CHAINS || s->cpu_mode == PERF_RECORD_MISC_KERNEL));
 }
 
-/* Addresses of a virtual machine's guest: what the host has there is something else. */
+/* The addresses are a virtual machine guest's: the host has other code there. */
 static void drop_stack(struct import *im, struct entry *e)
 {
 	im->guests++;
@@ -514,7 +514,7 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	return 0;
 }
 
-/* Its time goes into the trace's head. */
+/* The time of the first sample goes into the head of the trace. */
 static int first_sample(struct import *im, uint64_t time)
 {
 	int r = im->emit ? 0 : start_trace(im, time);
@@ -535,12 +535,18 @@ static int take_group(struct import *im, const struct perfdata_item *item,
 	return r < 0 ? trace(r) : 0;
 }
 
-/* false: it is not imported, and has been counted.  A group's leader is a sample of each member too
- * that grew, also where it is left out itself. */
+/* The sample has the counts of all its group (:S). */
+static bool is_grouped(const struct record_layout *layout)
+{
+	return layout->sample_type & PERF_SAMPLE_READ && layout->read_format & PERF_FORMAT_GROUP;
+}
+
+/* False: the sample is not imported, and has been counted.  A sample of a group's leader is also one of
+ * each member whose count grew, even if the leader itself is not imported. */
 static int is_wanted(struct import *im, const struct perfdata_item *item,
 		     struct record_sample *ret_sample)
 {
-	const bool own = item->event == im->event_index, grouped = import_is_grouped(item->layout);
+	const bool own = item->event == im->event_index, grouped = is_grouped(item->layout);
 
 	if (!own)
 		leave_out(im, item->event);
@@ -650,7 +656,7 @@ static int take_throttle(struct import *im, const struct record_event *e)
 	return 0;
 }
 
-/* A process whose first record this was has its mappings from records, as all others. */
+/* The mappings of a process come from records only. */
 static int apply(struct import *im, const struct record_event *e)
 {
 	struct process *process;
@@ -692,7 +698,7 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 	case PERF_RECORD_UNTHROTTLE:
 		return take_throttle(im, &e);
 	case PERFWIND_RECORD_KSYMBOL:
-		r = import_drain(im); /* what came before it has the names from before it */
+		r = import_drain(im); /* earlier samples use the earlier names */
 		return r < 0 ? trace(r) : import_kernel_ksymbol(im, &e);
 	case PERF_RECORD_COMM:
 		r = e.comm.exec ? 0 : import_lag_comm(im, &e);
@@ -740,7 +746,7 @@ static int take_all(struct import *im, char *error, size_t error_size)
 
 /* ---- the end ---- */
 
-static void tell_damage(struct import *im)
+static void note_damage(struct import *im)
 {
 	const struct perfdata_counts *counts = perfdata_counts(im->file);
 	uint64_t bad = counts->bad_records + im->bad;
@@ -748,11 +754,13 @@ static void tell_damage(struct import *im)
 	im->result->damage = (struct import_damage){
 		.bytes_not_read = counts->unread_bytes,
 		.bad_records = bad,
-		.unproved_modules = im->unproved + im->believed_early,
+		.unproved_modules = im->unproved + im->trusted_early,
 		.unread_modules = im->unfound + im->unopened,
 	};
 	if (perfdata_info(im->file)->unfinished)
-		import_note(im, "perf did not finish it (killed?): what is there is imported");
+		import_note(
+			im,
+			"perf did not finish the file (killed?): the records in it are imported");
 	if (counts->damage)
 		import_note(im, "damaged: %s; %lu bytes were not read", counts->damage,
 			    counts->unread_bytes);
@@ -763,8 +771,8 @@ static void tell_damage(struct import *im)
 			    counts->early);
 }
 
-/* Modules that had samples and whose file is not what ran, beyond doubt. */
-static void tell_missing(struct import *im)
+/* Modules with samples whose file is known to be missing or another. */
+static void note_missing(struct import *im)
 {
 	if (im->gone)
 		import_note(im,
@@ -773,24 +781,23 @@ static void tell_missing(struct import *im)
 			    im->gone, im->first_gone ? im->first_gone : "?");
 	if (im->unfound > im->gone)
 		import_note(im,
-			    "%lu modules could not be read, or another file stands at their path: "
+			    "%lu modules could not be read, or another file is at their path: "
 			    "they have no names, and stacks may end in them",
 			    im->unfound - im->gone);
 }
 
-/* Programs may have changed since, or be another machine's: then path and inode are all there is. */
-static void tell_unproved(struct import *im)
+/* Programs may have changed since, or be another machine's: then only path and inode identify them. */
+static void note_unverified(struct import *im)
 {
-	tell_missing(im);
+	note_missing(im);
 	if (im->unproved)
 		import_note(im, "%lu modules were taken by their paths, unproved%s", im->unproved,
 			    im->has_build_ids ? "" : ": there are no build ids in the file");
-	if (im->believed_early)
+	if (im->trusted_early)
 		import_note(im,
-			    "%lu paths had one build id and several files, which a pipe tells too "
-			    "late: what was written of the first may be another's; hint: import a "
-			    "file",
-			    im->believed_early);
+			    "%lu paths had one build id and several files, which is known too late "
+			    "in a pipe: names of the first may be wrong; hint: import a file",
+			    im->trusted_early);
 	if (im->forgotten)
 		import_note(
 			im,
@@ -798,19 +805,20 @@ static void tell_unproved(struct import *im)
 			"later samples may have no stack",
 			im->forgotten, IMPORT_HELD >> 20);
 	if (im->late_maps)
+		import_note(im,
+			    "%lu files /tmp/perf-PID.map are newer than the recording, and may "
+			    "belong to other "
+			    "processes with that pid: their names were not used",
+			    im->late_maps);
+	if (im->replaced.n_used)
 		import_note(
 			im,
-			"%lu /tmp/perf-PID.map were written after the recording, maybe by others "
-			"with that pid: their names were not taken",
-			im->late_maps);
-	if (im->replaced.n_used)
-		import_note(im,
-			    "%zu mapped files were left unread: another file stands at their path, "
-			    "whose build id says nothing of them",
-			    im->replaced.n_used);
+			"%zu mapped files were not read: another file is at their path, and its "
+			"build id does not identify them",
+			im->replaced.n_used);
 }
 
-static void tell_unopened(struct import *im)
+static void note_unopened(struct import *im)
 {
 	if (im->unopened)
 		import_note(im,
@@ -819,8 +827,8 @@ static void tell_unopened(struct import *im)
 			    im->unopened);
 }
 
-/* Of a recording with several events: what another choice would take. */
-static void tell_others(struct import *im)
+/* For a recording with several events: the samples that another choice would import. */
+static void note_other_events(struct import *im)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
 	char list[384] = "";
@@ -835,13 +843,13 @@ static void tell_others(struct import *im)
 	if (len)
 		import_note(im, "%s were left out (-e EVENT takes another event)", list);
 	if (im->grouped && info->n_events > 1)
-		import_note(
-			im,
-			"%lu samples of a group's leader (:S) have counts of events that the file "
-			"does not tell: those counts are left out",
-			im->grouped);
+		import_note(im,
+			    "%lu samples of a group's leader (:S) have counts of events that are "
+			    "not in the "
+			    "file: those counts are left out",
+			    im->grouped);
 	if (im->guests)
-		import_note(im, "%lu samples are of a virtual machine's guest: they have no stacks",
+		import_note(im, "%lu samples are of a virtual machine guest: they have no stacks",
 			    im->guests);
 }
 
@@ -871,18 +879,18 @@ static int finish(struct import *im)
 	struct stats stats = {0};
 	int r = im->emit ? 0 : start_trace(im, 0);
 
-	/* All is named: the memory is for DWARF now. */
+	/* Everything has names: the memory is free for DWARF. */
 	if (r >= 0)
 		r = import_drop_modules(im);
 	if (r >= 0)
 		r = look_up_lines(im);
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
-	tell_damage(im);
-	tell_unproved(im);
-	tell_unopened(im);
+	note_damage(im);
+	note_unverified(im);
+	note_unopened(im);
 	log_verbose("modules held %zu KiB at most", im->result->most_cached >> 10);
-	tell_others(im);
+	note_other_events(im);
 	fill_summary(im);
 	stats_of(summary, &stats);
 	if (r >= 0)
@@ -894,7 +902,7 @@ static int finish(struct import *im)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* When perf wrote the file's last bytes, or somebody copied it. */
+/* The time of the last write to the file, by perf or by a copy. */
 static int64_t written_at(int fd)
 {
 	struct stat st;

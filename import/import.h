@@ -1,28 +1,29 @@
-/* import.h - a trace of what `perf record` wrote.  Thread: main, one that unwinds (import-unwind.c)
- * and one that reads the kernel's names; perfdata.h reads ahead by one more.
+/* import.h - a trace from a file of `perf record`.  Thread: main, one that unwinds (import-unwind.c)
+ * and one that reads the kernel's names; perfdata.h reads ahead with one more.
  *
  *   perf.data ──► process table ──► entries, 128 at a time ──► engine ──► emit ──► sink
  *                                        ▲                       │
  *                                        └──── loader, inline ◄──┘ a module that is not loaded
  *
- * The same table, engine, loader and emitter as of a recording, each group at the same place in the
- * file: the same file gives the same bytes.  Entries point into the blocks that the file was read
- * into.  Nothing is asked of /proc/PID: a number in the file may be another process today. */
+ * Process table, engine, loader and emitter are those of a recording.  Groups begin and end at the
+ * same place in the file each time, so the same file gives the same bytes.  Entries point into the
+ * blocks that the file was read into.  /proc/PID is not read: a pid in the file may be another
+ * process today. */
 #pragma once
 
 #include "trace/sink.h"
 #include "session/session.h"
 
 struct import_options {
-	const char *event;  /* as perf called it; NULL: the first that is sampled */
+	const char *event;  /* perf's name of it; NULL: the first that is sampled */
 	bool no_inline;	    /* names of symbols only, no inlined calls and no lines */
 	bool idle;	    /* keep pid 0 */
-	bool engine_chosen; /* else by what the event has: stacks, chains or addresses alone */
+	bool engine_chosen; /* else the event's samples decide: stacks, callchains or addresses */
 	enum uw_engine_kind engine;
-	size_t cache_bytes; /* of modules: unwind sections and symbols; 0: UW_MODULES_BYTES */
+	size_t cache_bytes; /* limit of unwind sections and symbols; 0: UW_MODULES_BYTES */
 };
 
-/* What is in the file and did not get into the trace, or got there unproved. */
+/* Parts of the file that did not get into the trace, or are not verified. */
 struct import_damage {
 	uint64_t bytes_not_read, bad_records;
 	uint64_t unproved_modules, unread_modules;
@@ -39,8 +40,7 @@ struct import_result {
 void import_result_deinit(struct import_result *result);
 
 /* Reads @fd to its end.  Borrows @fd and @sink.  < 0: nothing (or no more) could be read or
- * written, *error has a line without the file's name; result->summary is of what was done, and
- * import_result_deinit() is due in any case.  A file that is damaged somewhere is no failure: a
- * note says so. */
+ * written, and *error has a line without the file's name.  result->summary covers the part that was
+ * done; call import_result_deinit() in any case.  A damaged file is no failure: a note reports it. */
 int import_run(int fd, const struct import_options *options, struct sink *sink,
 	       struct import_result *result, char *error, size_t error_size);

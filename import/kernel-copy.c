@@ -1,5 +1,5 @@
-/* kernel-copy.c - see kernel-copy.h.  The folder is perf's default; PERF_BUILDID_DIR is what perf
- * tells the programs that it starts. */
+/* kernel-copy.c - see kernel-copy.h.  The folder is perf's default; perf sets PERF_BUILDID_DIR for the
+ * programs that it starts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,21 +14,21 @@ enum { ID_MAX = 20 };
 
 int kernel_copy_open(const uint8_t *build_id, size_t len, int *ret_fd)
 {
-	const char *told = getenv("PERF_BUILDID_DIR"), *home = getenv("HOME");
+	const char *folder = getenv("PERF_BUILDID_DIR"), *home = getenv("HOME");
 	_cleanup_(fd_closep) int fd = -1;
 	char hex[2 * ID_MAX + 1] = "", path[PATH_MAX];
 	struct stat st;
 	int n;
 
-	if (!len || len > ID_MAX || (!told && !home))
+	if (!len || len > ID_MAX || (!folder && !home))
 		return -ENOENT;
 	for (size_t i = 0; i < len; i++)
 		(void)snprintf(hex + 2 * i, 3, "%02x", build_id[i]);
-	n = snprintf(path, sizeof(path), "%s%s/[kernel.kallsyms]/%s/kallsyms", told ? told : home,
-		     told ? "" : "/.debug", hex);
+	n = snprintf(path, sizeof(path), "%s%s/[kernel.kallsyms]/%s/kallsyms",
+		     folder ? folder : home, folder ? "" : "/.debug", hex);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
-	/* whatever stands there: no waiting for a FIFO's writer */
+	/* O_NONBLOCK: if it is a FIFO, do not wait for a writer */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -errno;

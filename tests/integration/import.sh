@@ -184,7 +184,7 @@ for packed in "" -z; do
 	check "same$packed-imported" import same
 	check "same$packed-counted" counted same
 	check "same$packed-no-wrong-names" hasnt same '^same;(.*;)?(_start|main|thread[^;]*|program_[^;]*|[^;]*tm_clones)(;| )'
-	check "same$packed-told" grep -q 'another file stands at their path' "$TMP/same.err"
+	check "same$packed-told" grep -q 'another file is at their path' "$TMP/same.err"
 done
 
 # Damaged: as much as can be read, and it is said.

@@ -113,7 +113,7 @@ taken() { # NAME UNPROVED
 }
 check no-ids-made own no-ids 2
 check no-ids-imported imported no-ids
-check no-ids-told test "$(grep -c '1 modules could not be read, or another file stands at their path' "$TMP/no-ids.err")" = 1
+check no-ids-told test "$(grep -c '1 modules could not be read, or another file is at their path' "$TMP/no-ids.err")" = 1
 check no-ids-none-taken sh -c "! grep -q unproved '$TMP/no-ids.err'"
 check no-ids-counted json no-ids "v['samples'] == 23"
 check no-ids-no-names hasnt no-ids 'burn|start_c|middle'

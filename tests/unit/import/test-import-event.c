@@ -147,9 +147,10 @@ static void check_addresses(uint64_t regs, const char *note)
 static void test_registers(void **state)
 {
 	(void)state;
-	check_addresses(1ull << 8,
-			"its stacks cannot be unwound: no stack pointer or no address was "
-			"recorded (--user-regs)");
+	check_addresses(
+		1ull << 8,
+		"its stacks cannot be unwound: no stack pointer or no instruction pointer was "
+		"recorded (--user-regs)");
 	check_addresses(uw_arch_regs_mask(UW_ARCH_X86_64) | 1ull << 40,
 			"its stacks cannot be unwound: they have registers that x86_64 has not");
 }
@@ -166,17 +167,20 @@ static void test_engine(void **state)
 	(void)state;
 	put_named(&b, "cpu-clock", "other");
 	run(&b, &libdw, &done);
-	assert_true(has_text(&done, "it has no copies of stacks for --unwinder"));
+	assert_true(
+		has_text(&done, "--unwinder is ignored: the recording has no copies of stacks"));
 	done_deinit(&done);
 	put_named(&b, "cpu-clock", "other");
 	run(&b, &fp, &done);
-	assert_false(has_text(&done, "it has no copies of stacks for --unwinder"));
+	assert_false(
+		has_text(&done, "--unwinder is ignored: the recording has no copies of stacks"));
 	done_deinit(&done);
 	put_stack_event(&b, uw_arch_regs_mask(UW_ARCH_AARCH64), "aarch64");
 	if (UW_ARCH_HOST != UW_ARCH_AARCH64)
-		check_refused(&b, &libunwind,
-			      "was recorded on aarch64, and libunwind knows this machine's stacks "
-			      "only; use native or libdw");
+		check_refused(
+			&b, &libunwind,
+			"was recorded on aarch64, and libunwind supports this machine's stacks "
+			"only; use native or libdw");
 	buffer_deinit(&b);
 }
 

@@ -201,8 +201,8 @@ static void test_hostile(void **state)
 	(void)state;
 	check_hostile(fallen, ARRAY_SIZE(fallen), 2, UINT64_MAX, NULL);
 	check_hostile(nobody, ARRAY_SIZE(nobody), 1, 2,
-		      "2 samples of a group's leader (:S) have counts of events that the file does "
-		      "not tell: those counts are left out");
+		      "2 samples of a group's leader (:S) have counts of events that are not in "
+		      "the file: those counts are left out");
 	check_hostile(huge, ARRAY_SIZE(huge), 1, 6, "3 damaged records were left out");
 	check_hostile(twice, ARRAY_SIZE(twice), 1, 7, NULL);
 }

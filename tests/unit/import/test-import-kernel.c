@@ -256,7 +256,9 @@ static void test_no_place(void **state)
 	}
 	put_own_head(&b);
 	put_kernel_sample(&b, 1000000000, address + 1);
-	check_note(&b, "kernel frames have no names (the file does not tell where its kernel lay)");
+	check_note(
+		&b,
+		"kernel frames have no names (the file does not have the address of its kernel)");
 }
 
 /* A recording that was killed: no size, and none of what stands behind the records. */
@@ -270,8 +272,8 @@ static void test_unfinished(void **state)
 	put_record(&data, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, sample, sizeof(sample));
 	put_file(&b, &data, 0, NULL, NULL);
 	memset(b.data + DATA_SIZE_AT, 0, 8);
-	check_note(&b, "kernel frames have no names (perf did not get to write which kernel it was "
-		       "recorded on)");
+	check_note(&b,
+		   "kernel frames have no names (perf ended before it wrote the kernel's release)");
 	buffer_deinit(&data);
 }
 
@@ -284,13 +286,15 @@ static void test_reasons(void **state)
 		size_t cut;
 		const char *why;
 	} cases[] = {
-		{0, 0, "(the file does not tell which kernel it was recorded on)"},
-		{1 << 6, 0, "(the file does not tell which kernel it was recorded on)"},
+		{0, 0, "(the file does not identify the kernel it was recorded on)"},
+		{1 << 6, 0, "(the file does not identify the kernel it was recorded on)"},
 		{1 << 6 | 1 << 4 | 1 << 3, 0, "(it was recorded on another kernel or machine)"},
 		/* in the machine, the release, the list of the sections */
 		{1 << 6 | 1 << 4 | 1 << 3, 1, "(it was recorded on another kernel or machine)"},
-		{1 << 6 | 1 << 4 | 1 << 3, 20, "(what the file tells of its kernel is cut off)"},
-		{1 << 6 | 1 << 4 | 1 << 3, 80, "(what the file tells of its kernel is cut off)"},
+		{1 << 6 | 1 << 4 | 1 << 3, 20,
+		 "(the part of the file that identifies its kernel is cut off)"},
+		{1 << 6 | 1 << 4 | 1 << 3, 80,
+		 "(the part of the file that identifies its kernel is cut off)"},
 	};
 	static const char *const words[] = {"box", "6.1.0-9", "x86_64"};
 	const uint64_t sample[] = {ID_A, 0xffffffff81000010, 9ull << 32 | 9, 5000000000, 0, 1};

@@ -307,7 +307,7 @@ static void test_guests(void **state)
 	assert_int_equal(done.result.summary.account.emitted, 3);
 	assert_int_equal(done.result.summary.account.whole, 0);
 	assert_int_equal(done.result.summary.account.failed[UW_NO_USER_STATE], 3);
-	assert_true(has_text(&done, "2 samples are of a virtual machine's guest"));
+	assert_true(has_text(&done, "2 samples are of a virtual machine guest"));
 	assert_false(has_text(&done, "import_leaf"));
 	done_deinit(&done);
 }

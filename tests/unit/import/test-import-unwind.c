@@ -233,7 +233,7 @@ static void test_few_registers(void **state)
 		/* no stack pointer: no caller */
 		assert_int_equal(has_text(&done, "unwind_root"), i < 2);
 		assert_true(has_text(&done, i < 2 ? "not all registers were recorded"
-						  : "no stack pointer or no address"));
+						  : "no stack pointer or no instruction pointer"));
 		done_deinit(&done);
 	}
 	recorded_regs = 0;
