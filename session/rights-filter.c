@@ -404,12 +404,12 @@ static int allow_opening(scmp_filter_ctx ctx, enum rights_list list)
 /* Root's helper processes become CHILD_USER, and no other user. */
 static int allow_becoming(scmp_filter_ctx ctx)
 {
-	static const int changes[] = {SYS_setresgid, SYS_setresuid};
+	static const int ids_of_command[] = {SYS_setresgid, SYS_setresuid};
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(changes) && r >= 0; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ids_of_command) && r >= 0; i++)
 		r = seccomp_rule_add_exact(
-			ctx, SCMP_ACT_ALLOW, changes[i], 3, SCMP_A0(SCMP_CMP_EQ, CHILD_USER),
+			ctx, SCMP_ACT_ALLOW, ids_of_command[i], 3, SCMP_A0(SCMP_CMP_EQ, CHILD_USER),
 			SCMP_A1(SCMP_CMP_EQ, CHILD_USER), SCMP_A2(SCMP_CMP_EQ, CHILD_USER));
 	return r;
 }
