@@ -206,7 +206,7 @@ static void add_losses(struct summary *s, const struct fold *f)
 							: "nothing");
 	}
 	if (as_count(sideband))
-		fact_append(fact, ", %s side-band records", text_count(as_count(sideband), number));
+		fact_append(fact, ", %s sideband records", text_count(as_count(sideband), number));
 	if (throttled > 0)
 		fact_append(fact, ", throttled for %.3f s", throttled);
 	if (trace_stat_overwritten(p))

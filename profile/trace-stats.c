@@ -50,7 +50,7 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		 "no builtin_data_sources.disable_clock_snapshotting, or another "
 		 "timebase.timestamp_clock"},
 	[STAT_clock_sync_failure_undeferrable_packet_loss] =
-		{"packets left out, because their time cannot be told",
+		{"packets left out, because their time is unknown",
 		 "no builtin_data_sources.disable_clock_snapshotting, or another "
 		 "timebase.timestamp_clock"},
 	[STAT_config_write_into_file_no_flush] =

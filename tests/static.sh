@@ -98,6 +98,10 @@ bad=$(for f in ./*.md docs/*.md tests/*.md; do
 done)
 [ -z "$bad" ] && echo "ok document-paths" || echo "not ok document-paths: no such file:" $bad
 
+# Words that have made readers stop are not in messages, man pages and documents.
+bad=$(python3 tests/wording.py 2>&1 | head -n 20)
+[ -z "$bad" ] && echo "ok wording" || echo "not ok wording: CONTRIBUTING.md, Language: $bad"
+
 # A missing package is reported by its name, pkg-config is asked once, and `make demo` finds neither it nor a compiler missing
 # before it has installed them.
 fake=$(mktemp -d)

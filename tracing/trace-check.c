@@ -41,7 +41,7 @@ static int check_refused(const struct check *c)
 		bool set;
 		const char *name, *why;
 	} refused[] = {
-		{m->deferred_start, "deferred_start", "nobody is there to start it later"},
+		{m->deferred_start, "deferred_start", "no service is there to start it later"},
 		{m->trigger_config && m->trigger_config->trigger_mode, "trigger_config",
 		 "triggers come from a tracing service, and there is none here"},
 		{m->n_activate_triggers, "activate_triggers",

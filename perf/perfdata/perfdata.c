@@ -85,7 +85,7 @@ static int find_positions(struct perfdata *pd)
 	}
 	pd->by_id = info->n_events > 1 && id_same && pd->sample_id_at != NO_ID;
 	if (!pd->by_id && !same) {
-		pd->counts.damage = "its events cannot be told apart";
+		pd->counts.damage = "its events cannot be distinguished";
 		return fail(-EBADMSG);
 	}
 	spread_build_id(pd);

@@ -6,7 +6,7 @@ TITLE = "size of the trace; time from the stop (SIGINT) to a whole, symbolised f
 
 def measure_part(setup):
     seconds = 10 if setup.quick else 60
-    rows, result = [["target", "samples", "bytes/sample", "file KB", "stop to end s", "nameless modules"]], {}
+    rows, result = [["target", "samples", "bytes/sample", "file KB", "stop to end s", "without symbols"]], {}
     with measure.python_work(setup) as busy:
         cases = [("python3, 999 Hz", ["-p", str(busy.pid)], 999, seconds), ("the same, 3 s", ["-p", str(busy.pid)], 999, 3),
                  ("-a, 999 Hz, 5 s", ["-a"], 999, 5)]

@@ -54,7 +54,7 @@ def measure_part(setup):
         ["", "figure", "share"],
         ["samples with a stack", f"{j['samples']}", f"{j['samples'] / max(total, 1):.3%}"],
         ["lost in the rings", f"{j['lost']['samples']}", f"{j['lost']['samples'] / max(total, 1):.3%}"],
-        ["side-band lost", f"{j['lost']['sideband']}", ""],
+        ["sideband lost", f"{j['lost']['sideband']}", ""],
         *[[f"skipped: {k}", f"{v}", f"{v / max(total, 1):.3%}"] for k, v in j["skipped"].items()],
         ["whole", f"{stacks['whole']}", f"{stacks['whole'] / max(j['samples'], 1):.3%}"],
         ["cut", f"{stacks['cut']}", f"{stacks['cut'] / max(j['samples'], 1):.3%}"],

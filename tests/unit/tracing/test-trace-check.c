@@ -45,7 +45,7 @@ static void test_fields(void **state)
 			    "");
 	assert_string_equal(check(GOOD "deferred_start: false"), "");
 	assert_string_equal(check(GOOD "deferred_start: true"),
-			    "deferred_start: nobody is there to start it later");
+			    "deferred_start: no service is there to start it later");
 	assert_string_equal(check(GOOD "trigger_config { trigger_mode: STOP_TRACING }"),
 			    "trigger_config: triggers come from a tracing service, and there is "
 			    "none here");

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""wording.py - words that have made readers stop, in what a user reads: string literals of the product, man pages, documents.
+
+CONTRIBUTING.md, Language.  Prints FILE:LINE: WORD -> REPLACEMENT for each, and exits 1 if there is one.  Code in a document (in
+backquotes or a fenced block) is not looked at.
+"""
+import re
+import subprocess
+import sys
+
+WORDS = [
+    (r"mends?|mended|mending", "hint, fix"),
+    (r"what to change", "hint"),
+    (r"tells|told|telling", "report, print, record, indicate"),
+    (r"whoever", "the process, the requester, the owner"),
+    (r"(not )?believed|disbelieved", "trusted, verified; rejected"),
+    (r"own rights", "your privileges"),
+    (r"such ones", "repeat the noun"),
+    (r"anew", "again"),
+    (r"beside", "next to, alongside"),
+    (r"in the midst", "during"),
+    (r"for ever", "permanently"),
+    (r"nobody", "no process, no user"),
+    (r"unless told", "by default"),
+    (r"nameless", "without symbols"),
+    (r"side-band|side band", "sideband"),
+    (r"the road|on the way|on (its|their) way", "the path; in progress"),
+    (r"consents? to be", "opts in to profiling"),
+    (r"as good as lost|is lived|lives of|a life", "an incarnation, an exec generation"),
+]
+PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{words})\b)" for i, (words, _) in enumerate(WORDS)), re.I)
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+# Names, not words: the user, and keys of JSON.
+NAMES = {"nobody"}
+
+
+def of_source(text):
+    """(line, literal) for each run of adjacent string literals outside of comments."""
+    text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+    text = re.sub(r"^#include.*$", "", text, flags=re.M)
+    end, start, joined = None, 0, ""
+    for m in LITERAL.finditer(text):
+        if end is not None and not text[end:m.start()].replace("\\", "").strip():
+            joined += m.group(1)
+        else:
+            if joined:
+                yield start, joined
+            start, joined = text.count("\n", 0, m.start()) + 1, m.group(1)
+        end = m.end()
+    if joined:
+        yield start, joined
+
+
+def of_document(text):
+    blank = lambda m: re.sub(r"[^\n]", " ", m.group())  # noqa: E731
+    text = re.sub(r"^```.*?^```", blank, text, flags=re.S | re.M)
+    text = re.sub(r"`[^`\n]*`", blank, text)
+    yield from enumerate(text.split("\n"), 1)
+
+
+def main():
+    files = sys.argv[1:] or subprocess.check_output(
+        ["git", "ls-files", "*.c", "*.h", "*.md", "docs/*.5", "rc/perfwind.conf", "rc/debian/control"], text=True).split()
+    found = 0
+    for name in files:
+        source = name.endswith((".c", ".h"))
+        if source and name.startswith("tests/"):
+            continue
+        with open(name, encoding="utf-8") as f:
+            text = f.read()
+        for line, words in of_source(text) if source else of_document(text):
+            if words in NAMES:
+                continue
+            for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
+                found += 1
+                print(f"{name}:{line}: {m.group()} -> {WORDS[int(m.lastgroup[1:])][1]}")
+    return found != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
