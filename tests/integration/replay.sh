@@ -109,7 +109,7 @@ check silent-made own silent 6
 # Without build ids there are paths and inodes: what has another inode is not taken, where none is told the path has to
 # do, and both are said, once.
 taken() { # NAME UNPROVED
-	[ "$(grep -c "$2 modules were found by path only, unproved: there are no build ids in the file" "$TMP/$1.err")" = 1 ]
+	[ "$(grep -c "$2 modules were taken by their paths, unproved: there are no build ids in the file" "$TMP/$1.err")" = 1 ]
 }
 check no-ids-made own no-ids 2
 check no-ids-imported imported no-ids
