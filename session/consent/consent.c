@@ -1,10 +1,23 @@
-/* consent.c - see consent.h: the requests, the socket and the hook process behind it.
+/* consent.c - requests, the hook socket, and the supervision of the hook process (consent.h).
  *
- *   request ─ expect ─► hook process;  then the signal, so that no answer comes unexpected
- *   while requests wait: a ping each tick; no answer to it for STUCK_TICKS: the process is abandoned,
- *   whose descriptors it had in hand is refused from then on, and the next one expects all others
+ *   request ─ expect ─► hook process;  then the signal, so that no answer arrives unexpected
  *
- * Nothing here waits: a channel that is full is one that hangs. */
+ *   while requests wait: a ping each tick.  If it is unanswered for STUCK_TICKS, the hook process
+ *   is abandoned, the target whose message it was handling is blamed, and the next one expects all
+ *   others
+ *
+ * No call here waits: a full channel means that the hook process hangs.
+ *
+ * May a process be asked?  HOOK_SIGNAL does no harm to a process without a handler, so these
+ * checks protect no process except the one on seccomp: a filter may kill for the system calls of
+ * the answer, or trap them, which kills a process that blocks SIGSYS.  The checks save useless
+ * signals, and give the reason to report.  The kernel writes /proc, but a fake one in tests may
+ * hold anything.
+ *
+ * Blame: a process is blamed by pid and start time, as the pid may be used again.  Its user is
+ * blamed after several, since a user can create as many processes as there may be hook processes
+ * to hang. Both tables are bounded: a process that finds no room is asked again and can hang
+ * another hook process, of which there are ABANDONED_MAX at most. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +31,8 @@
 #include "base/child.h"
 #include "base/error.h"
 #include "base/listen-fds.h"
-#include "session/consent/consent-blame.h"
+#include "base/table.h"
+#include "proc/procfs.h"
 #include "session/consent/consent.h"
 #include "session/consent/hook-process.h"
 
@@ -26,27 +40,36 @@ enum {
 	TICK_MS = 100,
 	END_WAIT_MS = 20,
 	STUCK_TICKS = 10,
-	REQUESTS_MAX = 200, /* so that all that is expected fits into the channel at once */
-	ABANDONED_MAX = 16, /* hook processes that could not be killed; then no more are made */
-	SOCKET_MODE = 0666, /* anyone may answer; who it is says the kernel */
+	REQUESTS_MAX = 200, /* so that all expected pids fit into the channel at once */
+	ABANDONED_MAX = 16, /* hook processes that could not be killed; then no more are created */
+	SOCKET_MODE = 0666, /* any process may answer; the kernel gives its identity */
 	LOST_MS = 100,	    /* then the signal is sent again, and after twice that, ... */
-	CROWDED_MS = 500,   /* the same where strangers may have kept an answer out */
-	CROWD = 64,	    /* so many of them since it was asked */
+	CROWDED_MS = 500,   /* the same where other connections may have kept an answer out */
+	CROWD = 64,	    /* the number of these since the request */
+	STATUS_MAX = 64 << 10,
+	SECCOMP_STRICT = 1,
+	SECCOMP_FILTERED = 2,
+	BLAMED_MAX = 1024,
+};
+
+struct blame {
+	struct table processes; /* pid -> start time */
+	struct table users;	/* uid -> number of blames */
 };
 
 struct consent {
 	struct consent_options options;
 	struct loop *loop;
 	int listen_fd;
-	bool own_path; /* options.socket is a file of ours */
-	int closed;    /* what consent_open() has come to: not tried again, < 0 */
+	bool own_path; /* options.socket was created here */
+	int closed;    /* < 0: consent_open() failed, and is not tried again */
 	struct hook_process process;
 	struct loop_source reports;
 	struct loop_timer tick;
 	uint32_t pinged, heard, late; /* late: ticks since the oldest ping without an answer */
 	struct consent_request *requests;
 	size_t n_requests;
-	struct consent_blame blame;
+	struct blame blame;
 	uint64_t past[HOOK_VERDICTS]; /* of earlier hook processes */
 	char why[256];
 };
@@ -73,6 +96,157 @@ void consent_counts(const struct consent *c, uint64_t ret_counts[static HOOK_VER
 		ret_counts[i] += c->past[i];
 }
 
+/* ---- blame ---- */
+
+static void blame_put(struct blame *b, const char *root, uint32_t pid, uint32_t uid)
+{
+	struct procfs_status status;
+	uint64_t n = 0;
+
+	if (b->processes.n_used == BLAMED_MAX)
+		table_clear(&b->processes);
+	if (procfs_status(root, pid, &status) >= 0)
+		(void)table_put(&b->processes, pid, status.start_ticks);
+	if (table_get(&b->users, uid, &n) || b->users.n_used < BLAMED_MAX)
+		(void)table_put(&b->users, uid, n + 1);
+}
+
+static bool blame_has(const struct blame *b, const char *root, uint32_t pid)
+{
+	struct procfs_status status;
+	uint64_t v;
+
+	if ((!b->processes.n_used && !b->users.n_used) || procfs_status(root, pid, &status) < 0)
+		return false;
+	if (table_get(&b->processes, pid, &v) && v == status.start_ticks)
+		return true;
+	return table_get(&b->users, status.uid, &v) && v >= CONSENT_BLAMES;
+}
+
+/* ---- may it be asked? ---- */
+
+const char *consent_refusal_text(enum consent_refusal refusal)
+{
+	static const char *const texts[CONSENT_REFUSALS] = {
+		[CONSENT_ASKED] = "it was asked",
+		[CONSENT_GONE] = "it has exited",
+		[CONSENT_KERNEL_THREAD] = "it is a kernel thread",
+		[CONSENT_FIRST] =
+			"it is the first process of a container or of the machine, which gets "
+			"no signal",
+		[CONSENT_NOT_CAUGHT] = "the hook is not loaded in it, or disabled itself on a "
+				       "small alternate signal stack",
+		[CONSENT_BLOCKED] = "it blocks the hook's signal",
+		[CONSENT_SECCOMP] = "its seccomp filter may kill it for answering",
+		[CONSENT_FORBIDDEN] = "no permission to send it a signal (CAP_KILL)",
+		[CONSENT_UNGUARDED] = "it does not let the hook handle SIGSYS, so a seccomp filter "
+				      "would kill it for answering",
+		[CONSENT_STUCK] =
+			"the data that it, or another process of its user, sent could not be "
+			"handled in time",
+		[CONSENT_NO_SOCKET] = "the hook socket cannot be opened",
+		[CONSENT_TOO_MANY] = "too many processes are being asked at this time",
+		[CONSENT_NO_MEANS] = "no descriptor or memory is left for it (a limit on open "
+				     "files?)",
+	};
+
+	return texts[refusal];
+}
+
+/* The value behind "NAME:\t" at the beginning of a line, or NULL. */
+static const char *value_of(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!strncmp(line, name, len) && line[len] == ':')
+			return line + len + 1 + strspn(line + len + 1, "\t ");
+	}
+	return NULL;
+}
+
+/* The word at @p as a number. */
+static bool number(const char *p, int base, uint64_t *ret)
+{
+	char word[24];
+	size_t len = p ? strcspn(p, " \t\n") : 0;
+
+	if (!len || len >= sizeof(word))
+		return false;
+	memcpy(word, p, len);
+	word[len] = 0;
+	return parse_u64(word, base, UINT64_MAX, ret) >= 0;
+}
+
+static bool in_set(const char *text, const char *name, int signal)
+{
+	uint64_t set;
+
+	return number(value_of(text, name), 16, &set) && (set >> (signal - 1) & 1);
+}
+
+/* NSpid has one number for each pid namespace, from that of /proc inwards. */
+static bool is_first(const char *text, uint32_t pid)
+{
+	const char *p = value_of(text, "NSpid");
+	uint64_t n;
+
+	for (; p && number(p, 10, &n); p += strspn(p, "\t ")) {
+		if (n == 1)
+			return true;
+		p += strcspn(p, "\t \n");
+	}
+	return pid == 1;
+}
+
+enum consent_refusal consent_look(const char *root, uint32_t pid, bool under_seccomp)
+{
+	_cleanup_(freep) char *text = NULL;
+	char path[PROCFS_PATH_MAX];
+	struct procfs_status status;
+	uint64_t seccomp = 0;
+
+	if (procfs_status(root, pid, &status) < 0 || status.zombie ||
+	    procfs_path(path, root, pid, "status") < 0 ||
+	    read_file(path, STATUS_MAX, &text, NULL) < 0)
+		return CONSENT_GONE;
+	if (status.kernel_thread)
+		return CONSENT_KERNEL_THREAD;
+	if (is_first(text, pid))
+		return CONSENT_FIRST;
+	if (!in_set(text, "SigCgt", HOOK_SIGNAL))
+		return CONSENT_NOT_CAUGHT;
+	if (in_set(text, "SigBlk", HOOK_SIGNAL))
+		return CONSENT_BLOCKED;
+	(void)number(value_of(text, "Seccomp"), 10, &seccomp);
+	/* In strict mode any system call but read and write kills, whatever the options. */
+	if (seccomp == SECCOMP_STRICT || (!under_seccomp && seccomp == SECCOMP_FILTERED))
+		return CONSENT_SECCOMP;
+	/* The hook does not answer where SIGSYS is blocked: it cannot know whether there is a
+	 * filter. */
+	if (in_set(text, "SigBlk", SIGSYS) ||
+	    (seccomp == SECCOMP_FILTERED && !in_set(text, "SigCgt", SIGSYS)))
+		return CONSENT_UNGUARDED;
+	return CONSENT_ASKED;
+}
+
+/* HOOK_SIGNAL with HOOK_VALUE, by @pidfd, or by @pid where that is -1. */
+static int send_signal(uint32_t pid, int pidfd)
+{
+	siginfo_t info = {0};
+	long r;
+
+	info.si_signo = HOOK_SIGNAL;
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_int = HOOK_VALUE;
+	r = pidfd >= 0 ? syscall(SYS_pidfd_send_signal, pidfd, HOOK_SIGNAL, &info, 0)
+		       : syscall(SYS_rt_sigqueueinfo, pid, HOOK_SIGNAL, &info);
+	return r < 0 ? fail(-errno) : 0;
+}
+
 /* ---- requests ---- */
 
 static void remove_request(struct consent *c, struct consent_request *r)
@@ -94,7 +268,7 @@ static struct consent_request *request_of(struct consent *c, uint32_t pid)
 	return r;
 }
 
-/* Several sessions may wait for one process: each has descriptors of its own. */
+/* Several sessions may wait for one process: each gets its own descriptors. */
 static void give(struct consent *c, uint32_t pid, const int *fds)
 {
 	struct consent_request *r;
@@ -142,7 +316,7 @@ static void note_sent(const struct consent *c, struct consent_request *r)
 	r->strangers = strangers(c);
 }
 
-/* Has an answer been lost, or may it have been, and is it time to ask again? */
+/* Has an answer been lost, or perhaps been lost, and is it time for another signal? */
 static bool is_due(const struct consent *c, const struct consent_request *r)
 {
 	bool crowded = !r->taken && strangers(c) - r->strangers >= CROWD;
@@ -152,7 +326,7 @@ static bool is_due(const struct consent *c, const struct consent_request *r)
 	       clock_ns(CLOCK_MONOTONIC) - r->sent >= wait * NSEC_PER_MSEC;
 }
 
-/* One signal for all who wait for a process. */
+/* One signal for all requests of a process. */
 static void ask_again(struct consent *c)
 {
 	for (struct consent_request *r = c->requests; r && c->process.fd >= 0; r = r->next) {
@@ -179,25 +353,27 @@ static void note_lost(struct consent *c, uint32_t pid)
 		r->lost |= r->pid == pid;
 }
 
-/* Whose answer was with the hook process that is lost is asked again.  The others' are in the socket's
- * queue, or still to come: the next hook process expects them, and they get no second signal. */
+/* Processes whose answer the lost hook process was handling are asked again.  Other answers are in
+ * the queue of the socket or still to come: the next hook process expects these, without a second
+ * signal. */
 static void note_all_lost(struct consent *c)
 {
 	for (struct consent_request *r = c->requests; r; r = r->next)
 		r->lost |= r->taken;
 }
 
-/* It hangs or is gone: another one takes its place, and whose fault it was is asked no more. */
+/* The hook process hangs or is gone: a new one replaces it, and the target that caused that is not
+ * asked again. */
 static void replace_process(struct consent *c)
 {
 	uint32_t uid, culprit = hook_process_at_work(&c->process, &uid);
 
 	end_process(c, 0);
 	if (culprit) {
-		log_verbose("process %u of user %u: what it sent to the hook socket could not be "
+		log_verbose("process %u of user %u: its message at the hook socket could not be "
 			    "handled",
 			    culprit, uid);
-		consent_blame_put(&c->blame, "", culprit, uid);
+		blame_put(&c->blame, "", culprit, uid);
 		give(c, culprit, NULL);
 	}
 	note_all_lost(c);
@@ -250,8 +426,9 @@ static int start_process(struct consent *c)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Whoever had the signal sent gave up without an answer, since the program that got it was replaced by
- * an exec, or since it wants no more: those who relied on it have it sent themselves. */
+/* The request that had the signal sent ended without an answer, because an exec replaced the
+ * program or because the session no longer needs it: requests that relied on it send a signal
+ * themselves. */
 static void ask_for_joined(struct consent *c)
 {
 	for (struct consent_request *r = c->requests; r && c->process.fd >= 0; r = r->next) {
@@ -273,7 +450,7 @@ static int tick(struct loop_timer *timer)
 		if (c->listen_fd >= 0 && c->requests)
 			replace_process(c);
 	} else if (c->heard != c->pinged && child_runnable(c->process.pid)) {
-		; /* slow, as the machine is */
+		; /* it waits for a CPU: the machine is slow */
 	} else if (c->heard != c->pinged && ++c->late >= STUCK_TICKS) {
 		replace_process(c);
 	} else if (c->heard == c->pinged) {
@@ -290,7 +467,7 @@ static int tick(struct loop_timer *timer)
 
 /* ---- the socket ---- */
 
-/* The usual place is made where it is not there; others' folders are theirs. */
+/* The default folder is created; other folders are not. */
 static int listen_path(struct consent *c, const char *path)
 {
 	int r;
@@ -349,7 +526,7 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 	enum consent_refusal refusal;
 	int r;
 
-	/* Before the look, so that who was looked at is who is asked. */
+	/* Before the checks, so that the checked process is the one that is asked. */
 	if (c->options.features.has[FEATURE_PIDFD]) {
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (pidfd < 0)
@@ -364,15 +541,15 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 		return CONSENT_NO_SOCKET;
 	if (hook_process_say(&c->process, HOOK_SAY_EXPECT, pid) < 0)
 		return CONSENT_TOO_MANY;
-	r = consent_signal(pid, pidfd);
+	r = send_signal(pid, pidfd);
 	if (r == 0)
 		return CONSENT_ASKED;
 	(void)hook_process_say(&c->process, HOOK_SAY_FORGET, pid);
 	return r == -ESRCH ? CONSENT_GONE : CONSENT_FORBIDDEN;
 }
 
-/* One that waits already may be of the program before an exec: the one that is there now may have no
- * hook yet.  Who blocks the signal may be just answering. */
+/* A waiting request may concern the program before an exec: the present one may have no hook yet.
+ * A process that blocks the signal may be answering just now. */
 static enum consent_refusal look_to_join(const struct consent *c, uint32_t pid)
 {
 	enum consent_refusal refusal = consent_look("", pid, c->options.under_seccomp);
@@ -385,7 +562,7 @@ enum consent_refusal consent_ask(struct consent *c, struct consent_request *requ
 	bool joins = request_of(c, request->pid) != NULL;
 	enum consent_refusal refusal;
 
-	if (consent_blame_has(&c->blame, "", request->pid))
+	if (blame_has(&c->blame, "", request->pid))
 		return CONSENT_STUCK;
 	if (c->n_requests == REQUESTS_MAX)
 		return CONSENT_TOO_MANY;
@@ -418,7 +595,7 @@ void consent_forget(struct consent *c, struct consent_request *request)
 		(void)hook_process_say(&c->process, HOOK_SAY_FORGET, request->pid);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 int consent_new(const struct consent_options *options, struct loop *loop,
 		struct consent **ret_consent)
@@ -452,11 +629,12 @@ struct consent *consent_free(struct consent *c)
 	if (!c)
 		return NULL;
 	consent_unlink(c);
-	/* The hook process has it last: with it goes what strangers have put into its queue. */
+	/* The hook process holds the socket last, and its end frees what strangers queued there. */
 	(void)fd_close(c->listen_fd);
-	end_process(c, END_WAIT_MS); /* one that cannot be killed becomes init's when we exit */
+	end_process(c, END_WAIT_MS); /* if it cannot be killed, init reaps it after we exit */
 	loop_timer_remove(c->loop, &c->tick);
-	consent_blame_deinit(&c->blame);
+	table_deinit(&c->blame.processes);
+	table_deinit(&c->blame.users);
 	free(c);
 	return NULL;
 }

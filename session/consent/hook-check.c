@@ -1,16 +1,16 @@
-/* hook-check.c - see hook-check.h.
+/* hook-check.c - verification of descriptors (hook-check.h).
  *
- *   readlink, statx without sync   cannot be stalled by a file's owner: they come first
- *   same device as our /proc       it is a procfs file; its inode must be that of our own look at
- *                                  /proc/PID/task/TID/NAME, which no other process's has
- *   another device                 fstatfs must say procfs (another instance: a container's).
- *                                  There the name tells: the link must be /NSPID/... below a mount
- *                                  of a whole procfs in the peer's own list of mounts, as a bind
- *                                  mount could show one process's folder under another's number
+ *   readlink, statx without sync   come first: the owner of a file cannot stall these
+ *   same device as our /proc       it is a procfs file; its inode must equal that of
+ *                                  /proc/PID/task/TID/NAME, which no file of another process has
+ *   another device                 fstatfs must report procfs (another instance: of a container).
+ *                                  Then the name decides: the link must be /NSPID/... below a mount
+ *                                  of a whole procfs in the mount list of the peer, because a bind
+ *                                  mount could show the folder of one process under another pid
  *
- * The look at the mounts is made between two looks at the link, since mounts can be moved.  Whoever
- * wins that race shows us another process that he could read himself, under his own number: a wrong
- * stack in a trace, and nothing that he could not have read. */
+ * The mounts are read between two reads of the link, since mounts can be moved.  A target that
+ * wins that race passes off a process that it can read itself as its own: a wrong stack in a
+ * trace, but no data that the target could not have read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -68,12 +68,12 @@ static const char *const file_names[HOOK_DESCRIPTORS] = {
 	[HOOK_MEM] = "mem",
 };
 
-/* Where a descriptor leads: MOUNT/PID/NAME or MOUNT/PID/task/TID/NAME. */
+/* The path of a descriptor: MOUNT/PID/NAME or MOUNT/PID/task/TID/NAME. */
 struct link {
 	char path[LINK_MAX_BYTES];
-	size_t mount_len;  /* the path's beginning, up to the '/' before PID */
+	size_t mount_len;  /* of the path, up to the '/' before PID */
 	uint32_t pid, tid; /* tid 0: the first form */
-	bool deleted;	   /* what it leads to has ended, and the kernel has noticed */
+	bool deleted;	   /* the process or thread has ended, and the kernel marks the link */
 };
 
 /* The number between the last two slashes of path[0..*len); cuts it off. */
@@ -132,7 +132,7 @@ static bool read_link(int fd, const char *name, struct link *link)
 	return true;
 }
 
-static bool look(int at, const char *path, struct statx *sx)
+static bool stat_file(int at, const char *path, struct statx *sx)
 {
 	int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | (*path ? 0 : AT_EMPTY_PATH);
 
@@ -144,7 +144,7 @@ static bool same_device(const struct statx *a, const struct statx *b)
 	return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
 }
 
-/* ---- another instance ---- */
+/* ---- another instance of procfs ---- */
 
 static bool mount_id(int fd, uint64_t *ret)
 {
@@ -230,7 +230,7 @@ static enum hook_verdict check_elsewhere(uint32_t pid, int fd, const char *name,
 	return HOOK_GOOD;
 }
 
-/* ---- ours ---- */
+/* ---- our instance of procfs ---- */
 
 static enum hook_verdict check_here(uint32_t pid, const struct statx *sx, const char *name,
 				    const struct link *link)
@@ -244,7 +244,7 @@ static enum hook_verdict check_here(uint32_t pid, const struct statx *sx, const 
 		(void)snprintf(file, sizeof(file), "%s", name);
 	if (procfs_path(path, "", pid, file) < 0)
 		return HOOK_NOT_ITS_OWN;
-	if (!look(AT_FDCWD, path, &own))
+	if (!stat_file(AT_FDCWD, path, &own))
 		return errno == ENOENT && link->tid && link->pid == pid ? HOOK_THREAD_GONE
 									: HOOK_NOT_ITS_OWN;
 	if (!same_device(&own, sx) || own.stx_ino != sx->stx_ino)
@@ -260,9 +260,10 @@ static enum hook_verdict check_one(uint32_t pid, int fd, const char *name)
 
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH))
 		return HOOK_WRITABLE;
-	if (!look(fd, "", &sx) || !S_ISREG(sx.stx_mode) || !look(AT_FDCWD, "/proc", &proc))
+	if (!stat_file(fd, "", &sx) || !S_ISREG(sx.stx_mode) ||
+	    !stat_file(AT_FDCWD, "/proc", &proc))
 		return HOOK_NOT_PROC;
-	/* Of a file elsewhere that is called so no more is looked at than it takes to say no. */
+	/* A file of another name is rejected without further calls on it. */
 	if (!read_link(fd, name, &link))
 		return same_device(&sx, &proc) ? HOOK_NOT_ITS_OWN : HOOK_NOT_PROC;
 	if (same_device(&sx, &proc))

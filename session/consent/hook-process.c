@@ -1,4 +1,5 @@
-/* hook-process.c - see hook-process.h.  It is a base/child.h, and ends with the channel. */
+/* hook-process.c - the hook process (hook-process.h): a child of base/child.h that ends with its
+ * channel. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static bool listen_to_main(struct server *c)
 
 static void hear_main(void *arg)
 {
-	(void)listen_to_main(arg); /* that main is gone is seen by the next wait */
+	(void)listen_to_main(arg); /* the next wait notices an end of main */
 }
 
 static void run(void *arg)
@@ -104,7 +105,7 @@ static void run(void *arg)
 			return;
 	}
 	for (;;) {
-		/* What main says comes first: that it expects whom it has just asked. */
+		/* The messages of main come first: they name the processes that were just asked. */
 		if (hook_server_wait(&c->server, c->channel, -1, &said) < 0 || !listen_to_main(c))
 			return;
 		hook_server_take(&c->server);
@@ -179,7 +180,7 @@ int hook_process_hear(struct hook_process *p, struct hook_report *ret_report,
 	ssize_t n = recvmsg(p->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return -EAGAIN; /* the usual end of a round */
+		return -EAGAIN; /* the normal end of a round */
 	if (n != sizeof(r))
 		return fail(-EPIPE);
 	for (size_t i = 0; i < HOOK_DESCRIPTORS; i++)

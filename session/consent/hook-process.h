@@ -1,13 +1,12 @@
-/* hook-process.h - the disposable process behind which the hook socket is served.  Thread: main
- * makes it, talks to it and ends it; never waits for it.
+/* hook-process.h - the process that serves the hook socket.  Thread: main, which creates it, sends
+ * it messages and ends it, and never waits for it.
  *
  *   main ── expect, forget, ping ──► hook process ── accept, check, close ──► targets
  *        ◄── files + SCM_RIGHTS, pong ──┘
  *
- * What a target sends may make fstat() or close() of it hang for ever (a silent FUSE server).  Then
- * this process hangs, not we: its user sees that a ping is not answered, and abandons it for
- * another.  It has no memory in common with us but a few counts, and no descriptor but the two sockets.
- */
+ * fstat() or close() of a descriptor that a target sent may hang permanently (a silent FUSE
+ * server). Then this process hangs, and not main, which sees an unanswered ping and replaces it.
+ * It shares only a few counts with main, and has no descriptors except the two sockets. */
 #pragma once
 
 #include <stdatomic.h>
@@ -18,38 +17,38 @@
 #define HOOK_PROCESS_NAME "pw-hook"
 
 enum hook_say {
-	HOOK_SAY_EXPECT, /* an answer of process `value` is taken */
+	HOOK_SAY_EXPECT, /* accept an answer of process `value` */
 	HOOK_SAY_FORGET,
-	HOOK_SAY_BEGIN, /* answers are taken from now on: those that wait are of who is expected */
+	HOOK_SAY_BEGIN, /* accept answers from now on: all expected pids have been sent */
 	HOOK_SAY_PING,
 };
 
 struct hook_report {
-	/* TAKEN: it has connected, what it sends comes to this hook process or to nobody.  LOST: what it
-	 * sent is worthless, by no fault of its own. */
+	/* TAKEN: it has connected, so its message is lost with this hook process.  LOST: its
+	 * message is unusable, through no fault of its own. */
 	enum { HOOK_REPORT_FILES, HOOK_REPORT_PONG, HOOK_REPORT_TAKEN, HOOK_REPORT_LOST } kind;
-	uint32_t value; /* the process; what the ping said */
+	uint32_t value; /* the pid; the value of the ping */
 };
 
 struct hook_process {
 	pid_t pid;
-	int fd;			/* to be polled for reports */
-	struct hook_work *work; /* in common */
+	int fd;			/* poll for reports */
+	struct hook_work *work; /* shared memory */
 };
 
 /* Borrows @listen_fd, a non-blocking listening socket. */
 int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_process);
-/* -EAGAIN: it does not take what is said; -EPIPE: it is gone. */
+/* -EAGAIN: the channel is full; -EPIPE: the process is gone. */
 int hook_process_say(struct hook_process *process, enum hook_say what, uint32_t value);
-/* The next report; of FILES the descriptors are the caller's to close, else -1.  -EAGAIN: none;
- * -EPIPE: it is gone. */
+/* The next report.  FILES comes with descriptors that the caller closes, else these are -1.
+ * -EAGAIN: none; -EPIPE: the process is gone. */
 int hook_process_hear(struct hook_process *process, struct hook_report *ret_report,
 		      int ret_fds[static HOOK_DESCRIPTORS]);
-/* Whose descriptors it has in hand; 0: nobody's. */
+/* The process whose descriptors it is handling; 0: none. */
 uint32_t hook_process_at_work(const struct hook_process *process, uint32_t *ret_uid);
-/* So far, good ones on their way included; nothing of one that was ended. */
+/* So far, with good ones in flight; 0 for a process that was ended. */
 void hook_process_counts(const struct hook_process *process,
 			 uint64_t ret_counts[static HOOK_VERDICTS]);
-/* Kills it, and waits for that for @wait_ms at most: what cannot be killed is left to itself
- * (base/child.h, by the name HOOK_PROCESS_NAME). */
+/* Kills it and waits for @wait_ms at most: a process that cannot be killed is abandoned
+ * (base/child.h counts it by HOOK_PROCESS_NAME). */
 void hook_process_end(struct hook_process *process, int wait_ms);

@@ -1,12 +1,12 @@
-/* hook-server.c - see hook-server.h.
+/* hook-server.c - the server of the hook socket (hook-server.h).
  *
  *   accept ─► credentials: asked? ─► one message ─► count, bytes ─► hook_check ─► still alive?
  *                 no: closed unread                                                 └─► verified()
  *
- * A stranger's message is not received, so that his descriptors never become ours, and what is in the
- * queue of a connection that ends is let go by another process (base/closer.h).  The peer's
- * pidfd (SO_PEERPIDFD, Linux 6.5; else one opened by its pid) holds it to its life: that it is not
- * gone after the checks means that /proc/PID was its own all the while. */
+ * The message of a stranger is not received, so its descriptors never enter this process, and the
+ * queue of a connection that ends is released by another process (base/closer.h).  The pidfd of
+ * the peer (SO_PEERPIDFD, Linux 6.5; else opened by its pid) identifies it: if the peer still
+ * exists after the checks, /proc/PID belonged to it during all of them. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -19,12 +19,12 @@
 #include "base/peer.h"
 #include "session/consent/hook-server.h"
 
-/* What stands in the table of the asked. */
+/* Values of the table of asked processes. */
 enum { ASKED = 1, ASKED_AND_TAKEN };
 
 enum {
-	FDS_ROOM = 8,	       /* seen to be too many; the kernel closes what is beyond */
-	ACCEPTS_AT_ONCE = 256, /* then the other side is heard again */
+	FDS_ROOM = 8,	       /* enough to detect too many; the kernel closes further ones */
+	ACCEPTS_AT_ONCE = 256, /* then main is heard again */
 };
 
 void hook_server_init(struct hook_server *s)
@@ -40,7 +40,7 @@ static void count(struct hook_server *s, enum hook_verdict verdict)
 	(void)atomic_fetch_add(&s->counts[verdict], 1);
 }
 
-/* Whoever is told why counts. */
+/* The caller counts the verdict. */
 static void drop_peer(struct hook_server *s, size_t index)
 {
 	closer_close(&s->closer, s->peers[index].fd);
@@ -131,7 +131,7 @@ static int message_receive(int from, struct message *m)
 
 static bool alive(const struct hook_peer *peer)
 {
-	/* Without a pidfd there is nothing more to know. */
+	/* Without a pidfd this cannot be checked. */
 	return peer->pidfd < 0 || syscall(SYS_pidfd_send_signal, peer->pidfd, 0, NULL, 0) == 0 ||
 	       errno == EPERM;
 }
@@ -190,7 +190,7 @@ static bool take_message(struct hook_server *s, const struct hook_peer *peer)
 
 /* ---- connections ---- */
 
-/* Who is there?  HOOK_GOOD: one that was asked. */
+/* Identifies the peer.  HOOK_GOOD: a process that was asked. */
 static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 {
 	struct ucred peer_cred;
@@ -210,17 +210,17 @@ static enum hook_verdict meet(struct hook_server *s, struct hook_peer *peer)
 	return HOOK_GONE;
 }
 
-static void tell_taken(struct hook_server *s, uint32_t pid)
+static void report_taken(struct hook_server *s, uint32_t pid)
 {
-	uint64_t told;
+	uint64_t state;
 
-	if (!s->taken || !table_get(&s->asked, pid, &told) || told == ASKED_AND_TAKEN ||
+	if (!s->taken || !table_get(&s->asked, pid, &state) || state == ASKED_AND_TAKEN ||
 	    table_put(&s->asked, pid, ASKED_AND_TAKEN) < 0)
 		return;
 	s->taken(s->arg, pid);
 }
 
-/* How many of the silent are of @peer's user (and @pid: of its process), if it was one of them. */
+/* The number of silent peers of the user of @peer (@pid: of its process). */
 static size_t alike(const struct hook_server *s, const struct hook_peer *peer, bool pid)
 {
 	size_t n = 0;
@@ -230,8 +230,8 @@ static size_t alike(const struct hook_server *s, const struct hook_peer *peer, b
 	return n;
 }
 
-/* Who goes for @next: of the user who has most, of his process that has most, the oldest.  So whoever
- * fills the room takes it from himself. */
+/* The peer to displace for @next: the oldest of the largest process of the largest user.  So a
+ * user who fills the room displaces only their own connections. */
 static size_t victim(const struct hook_server *s, const struct hook_peer *next)
 {
 	size_t best = 0, most_user = 0, most = 0;
@@ -250,7 +250,7 @@ static size_t victim(const struct hook_server *s, const struct hook_peer *next)
 	return best;
 }
 
-/* Room for @peer among the silent: a process has HOOK_CONNECTIONS_OF_ONE. */
+/* Makes room for @peer among the silent; one process may have HOOK_CONNECTIONS_OF_ONE. */
 static void make_room(struct hook_server *s, const struct hook_peer *peer)
 {
 	size_t i = 0;
@@ -275,7 +275,7 @@ static void accept_one(struct hook_server *s, int fd)
 		make_room(s, &peer);
 		peer.until = clock_ns(CLOCK_MONOTONIC) + s->deadline * NSEC_PER_MSEC;
 		s->peers[s->n_peers++] = peer;
-		tell_taken(s, peer.pid);
+		report_taken(s, peer.pid);
 		return;
 	}
 	if (verdict != HOOK_GOOD)
@@ -318,7 +318,7 @@ static int wait_ms(const struct hook_server *s, int timeout_ms)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), left;
 
-	if (!s->n_peers) /* the first is the one that is through first */
+	if (!s->n_peers) /* the first has the earliest deadline */
 		return timeout_ms;
 	left = s->peers[0].until > now ? (s->peers[0].until - now) / NSEC_PER_MSEC + 1 : 0;
 	return timeout_ms < 0 || left < (uint64_t)timeout_ms ? (int)left : timeout_ms;

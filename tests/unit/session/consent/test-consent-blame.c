@@ -1,9 +1,12 @@
-/* test-consent-blame.c - a process for its life, its user after three; over a made-up /proc. */
+/* test-consent-blame.c - a process is blamed until it ends, its user after three; over a fake /proc.
+ *
+ * consent.c is compiled into this file: the tests reach into its tables. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "session/consent/consent-blame.h"
+#include "session/consent/consent.c"
+#undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
 static char root[64];
@@ -58,48 +61,51 @@ static int tear_down(void **state)
 
 static void test_process(void **state)
 {
-	struct consent_blame b = {0};
+	struct blame b = {0};
 
 	(void)state;
 	process(10, 1000, 77);
 	process(11, 1000, 78);
-	assert_false(consent_blame_has(&b, root, 10));
-	consent_blame_put(&b, root, 10, 1000);
-	assert_true(consent_blame_has(&b, root, 10));
-	assert_false(consent_blame_has(&b, root, 11));
-	assert_false(consent_blame_has(&b, root, 12)); /* not there */
-	process(10, 1000, 99);			       /* the pid is another's */
-	assert_false(consent_blame_has(&b, root, 10));
-	consent_blame_deinit(&b);
+	assert_false(blame_has(&b, root, 10));
+	blame_put(&b, root, 10, 1000);
+	assert_true(blame_has(&b, root, 10));
+	assert_false(blame_has(&b, root, 11));
+	assert_false(blame_has(&b, root, 12)); /* not there */
+	process(10, 1000, 99);		       /* the pid is another's */
+	assert_false(blame_has(&b, root, 10));
+	table_deinit(&b.processes);
+	table_deinit(&b.users);
 }
 
 static void test_user(void **state)
 {
-	struct consent_blame b = {0};
+	struct blame b = {0};
 
 	(void)state;
 	process(20, 1000, 1);
 	process(21, 1001, 1);
-	for (uint32_t i = 0; i < BLAMES_OF_A_USER; i++) {
-		assert_false(consent_blame_has(&b, root, 20));
-		consent_blame_put(&b, root, 100 + i, 1000); /* gone already: its user is known */
+	for (uint32_t i = 0; i < CONSENT_BLAMES; i++) {
+		assert_false(blame_has(&b, root, 20));
+		blame_put(&b, root, 100 + i, 1000); /* gone already: its user is known */
 	}
-	assert_true(consent_blame_has(&b, root, 20));
-	assert_false(consent_blame_has(&b, root, 21));
-	consent_blame_deinit(&b);
+	assert_true(blame_has(&b, root, 20));
+	assert_false(blame_has(&b, root, 21));
+	table_deinit(&b.processes);
+	table_deinit(&b.users);
 }
 
 static void test_bounded(void **state)
 {
-	struct consent_blame b = {0};
+	struct blame b = {0};
 
 	(void)state;
 	process(30, 1, 5);
 	for (uint32_t i = 0; i < 5000; i++)
-		consent_blame_put(&b, root, 30, 1000 + i);
+		blame_put(&b, root, 30, 1000 + i);
 	assert_true(b.processes.n_used <= 1024 && b.users.n_used <= 1024);
-	assert_true(consent_blame_has(&b, root, 30));
-	consent_blame_deinit(&b);
+	assert_true(blame_has(&b, root, 30));
+	table_deinit(&b.processes);
+	table_deinit(&b.users);
 }
 
 int main(void)

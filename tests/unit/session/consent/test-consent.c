@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "session/consent/consent-blame.h"
 #include "session/consent/consent.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/lingering.h"
@@ -644,21 +643,21 @@ static void ask_stopped(struct target *t, struct consent_request *request)
  * have done the same. */
 static void test_stuck(void **state)
 {
-	struct target bad[BLAMES_OF_A_USER], good;
+	struct target bad[CONSENT_BLAMES], good;
 	uint64_t counts[HOOK_VERDICTS];
 	struct asked a, b;
 
 	(void)state;
 	start(&good, ANSWER);
 	b = asked_of(&good);
-	for (int i = 0; i < BLAMES_OF_A_USER; i++) {
+	for (int i = 0; i < CONSENT_BLAMES; i++) {
 		start(&bad[i], LINGER);
 		a = asked_of(&bad[i]);
 		ask_stopped(&bad[i], &a.request);
 		run_until(&a.n, 1);
 		assert_true(a.refused);
 		assert_int_equal(consent_ask(consent, &a.request), CONSENT_STUCK);
-		if (i == BLAMES_OF_A_USER - 1)
+		if (i == CONSENT_BLAMES - 1)
 			break;
 		ask_in_the_end(&b.request);
 		run_until(&b.n, i + 1);
@@ -667,9 +666,9 @@ static void test_stuck(void **state)
 	}
 	assert_int_equal(consent_ask(consent, &b.request), CONSENT_STUCK);
 	consent_counts(consent, counts);
-	assert_int_equal(counts[HOOK_WRITABLE], BLAMES_OF_A_USER);
-	assert_int_equal(counts[HOOK_GOOD], BLAMES_OF_A_USER - 1);
-	for (int i = 0; i < BLAMES_OF_A_USER; i++)
+	assert_int_equal(counts[HOOK_WRITABLE], CONSENT_BLAMES);
+	assert_int_equal(counts[HOOK_GOOD], CONSENT_BLAMES - 1);
+	for (int i = 0; i < CONSENT_BLAMES; i++)
 		end(&bad[i]);
 	end(&good);
 }
