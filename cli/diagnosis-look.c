@@ -165,7 +165,7 @@ static void look_at_policy(struct doctor_facts *f)
 {
 	struct settings settings = settings_default;
 	struct policy policy;
-	struct asker asker;
+	struct policy_requester self;
 	const struct passwd *pw = getpwuid(geteuid());
 	const struct group *gr;
 	int pair[2];
@@ -183,9 +183,9 @@ static void look_at_policy(struct doctor_facts *f)
 	(void)snprintf(f->group, sizeof(f->group), "%s", gr ? gr->gr_name : "");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return;
-	if (asker_of(pair[0], &asker) >= 0) {
-		f->scope = policy_scope(&policy, &asker);
-		asker_deinit(&asker);
+	if (policy_requester_of(pair[0], &self) >= 0) {
+		f->scope = policy_scope(&policy, &self);
+		policy_requester_deinit(&self);
 	}
 	fd_close(pair[0]);
 	fd_close(pair[1]);

@@ -51,7 +51,7 @@ static int output_ready(struct loop_source *source, uint32_t events)
 
 	if (events & (EPOLLHUP | EPOLLERR)) {
 		log_verbose("control socket: user %u has closed its end of the packets",
-			    c->requester.asker.uid);
+			    c->requester.ids.uid);
 		client_output_close(c);
 		client_stop(c);
 	}
@@ -323,7 +323,7 @@ void client_free(struct client *c)
 	loop_remove(ctl->loop, &c->source);
 	close_pidfd(c);
 	control_stream_deinit(&c->stream);
-	asker_deinit(&c->requester.asker);
+	policy_requester_deinit(&c->requester.ids);
 	free(c);
 	if (!ctl->n_clients && !ctl->stop_by)
 		(void)loop_timer_set(&ctl->tick, 0, 0);
@@ -333,8 +333,8 @@ void client_free(struct client *c)
 static void refuse(struct client *c, const char *why)
 {
 	c->control->counts.refused++;
-	log_verbose("control socket: user %u (process %u) %s", c->requester.asker.uid,
-		    c->requester.asker.pid, why);
+	log_verbose("control socket: user %u (process %u) %s", c->requester.ids.uid,
+		    c->requester.ids.pid, why);
 	client_free(c);
 }
 
@@ -356,7 +356,7 @@ static void leave(struct client *c)
 static void deny(struct client *c, const char *why)
 {
 	c->control->counts.denied++;
-	log_verbose("control socket: user %u: denied: %s", c->requester.asker.uid, why);
+	log_verbose("control socket: user %u: denied: %s", c->requester.ids.uid, why);
 	(void)control_queue(&c->stream, CONTROL_DENIED, why, strlen(why));
 	leave(c);
 }
@@ -366,7 +366,7 @@ static void noted(void *client, const char *line)
 {
 	struct client *c = client;
 
-	log_verbose("control socket: note for user %u: %s", c->requester.asker.uid, line);
+	log_verbose("control socket: note for user %u: %s", c->requester.ids.uid, line);
 	if (control_waiting(&c->stream) > CONTROL_TEXT_MAX)
 		return; /* the client does not read, and the trace has the note */
 	(void)control_queue(&c->stream, CONTROL_NOTE, line, strlen(line));
@@ -468,7 +468,7 @@ static int start_recording(struct client *c)
 		return trace(r);
 	c->control->counts.accepted++;
 	c->state = CLIENT_RUNNING;
-	log_verbose("control socket: user %u records", c->requester.asker.uid);
+	log_verbose("control socket: user %u records", c->requester.ids.uid);
 	return 0;
 }
 
@@ -624,7 +624,7 @@ static int process_ended(struct loop_source *source, uint32_t events)
 static int watch_process(struct client *c)
 {
 	const struct features *f = &c->control->options.features;
-	int pidfd = peer_pidfd(c->stream.fd, f->has[FEATURE_PEER_PIDFD], c->requester.asker.pid), r;
+	int pidfd = peer_pidfd(c->stream.fd, f->has[FEATURE_PEER_PIDFD], c->requester.ids.pid), r;
 
 	if (pidfd == -EINVAL) /* of another pid namespace */
 		return 0;
@@ -641,11 +641,11 @@ static void check_confinement(struct client *c)
 	struct pollfd process = {.fd = c->process.fd, .events = POLLIN};
 	struct requester *from = &c->requester;
 
-	if (!policy_confined("", c->stream.fd, from->asker.pid, from->confined,
+	if (!policy_confined("", c->stream.fd, from->ids.pid, from->confined,
 			     sizeof(from->confined)) &&
 	    process.fd >= 0 && poll(&process, 1, 0) != 0)
 		(void)snprintf(from->confined, sizeof(from->confined), "process %u has ended",
-			       from->asker.pid);
+			       from->ids.pid);
 }
 
 int client_new(struct control *ctl, int fd)
@@ -673,9 +673,9 @@ int client_new(struct control *ctl, int fd)
 					  .done = recorded,
 					  .holds = held,
 					  .owner = c};
-	r = asker_of(fd, &from->asker);
-	from->person = policy_person(&ctl->recordings.policy, from->asker.uid);
-	from->trusted = r >= 0 && policy_scope(&ctl->recordings.policy, &from->asker) == POLICY_ALL;
+	r = policy_requester_of(fd, &from->ids);
+	from->person = policy_person(&ctl->recordings.policy, from->ids.uid);
+	from->trusted = r >= 0 && policy_scope(&ctl->recordings.policy, &from->ids) == POLICY_ALL;
 	if (r >= 0 && !has_place(c))
 		r = -EUSERS;
 	if (r >= 0)
@@ -687,7 +687,7 @@ int client_new(struct control *ctl, int fd)
 	if (r < 0) {
 		close_pidfd(c);
 		control_stream_deinit(&c->stream);
-		asker_deinit(&from->asker);
+		policy_requester_deinit(&from->ids);
 		free(c);
 		return fail(r);
 	}

@@ -38,7 +38,7 @@ static int denied_kernel(char *error, size_t size)
 
 static bool is_root(const struct recording *rec)
 {
-	return !rec->requester->asker.uid;
+	return !rec->requester->ids.uid;
 }
 
 void recordings_set_settings(struct recordings *all, const struct settings *settings)
@@ -194,7 +194,7 @@ static bool is_own(void *recording, uint32_t pid)
 {
 	const struct recording *rec = recording;
 
-	return policy_owns("", &rec->requester->asker, pid);
+	return policy_owns("", &rec->requester->ids, pid);
 }
 
 /* What a session may see and use. */
@@ -297,12 +297,12 @@ static bool in_user_namespace(uint32_t pid)
 static int check_pid(const struct recording *rec, uint32_t pid, char *error, size_t size)
 {
 	const char *groups = rec->all->settings.all_groups;
-	const struct asker *asker = &rec->requester->asker;
+	const struct policy_requester *ids = &rec->requester->ids;
 	struct procfs_status status;
 
 	if (procfs_status("", pid, &status) < 0)
 		return denied(error, size, "no process %u", pid);
-	if (rec->scope == POLICY_ALL || policy_owns("", asker, pid))
+	if (rec->scope == POLICY_ALL || policy_owns("", ids, pid))
 		return 0;
 	if (in_user_namespace(pid))
 		return denied(error, size,
@@ -311,7 +311,7 @@ static int check_pid(const struct recording *rec, uint32_t pid, char *error, siz
 			      "own privileges (--no-daemon); otherwise only root and members of a "
 			      "group in all-groups (/etc/perfwind.conf: %s) may",
 			      pid, groups);
-	if (status.uid == asker->uid)
+	if (status.uid == ids->uid)
 		return denied(error, size,
 			      "process %u has capabilities or groups that you do not have, or is "
 			      "not dumpable: only root and members of a group in all-groups "
@@ -321,14 +321,14 @@ static int check_pid(const struct recording *rec, uint32_t pid, char *error, siz
 		      "process %u is another user's (%u, you are %u): you may record your own; "
 		      "root and members of a group in all-groups (/etc/perfwind.conf: %s) may "
 		      "record all",
-		      pid, status.uid, asker->uid, groups);
+		      pid, status.uid, ids->uid, groups);
 }
 
 static int check_pids(const struct recording *rec, char *error, size_t size)
 {
 	const Pb__ControlRequest *q = rec->request;
 	uint32_t most = share(rec, rec->all->policy.user_processes);
-	uint32_t requester = rec->requester->asker.pid;
+	uint32_t requester = rec->requester->ids.pid;
 	struct procfs_status status;
 	int r = 0;
 
@@ -490,7 +490,7 @@ static void describe_step(struct recording *rec)
 	size_t len;
 
 	(void)snprintf(rec->step, sizeof(rec->step),
-		       "recorded by the perfwind daemon for user %u%s", rec->requester->asker.uid,
+		       "recorded by the perfwind daemon for user %u%s", rec->requester->ids.uid,
 		       rec->scope == POLICY_ALL ? ""
 		       : machine ? ": only this user's own processes, and user code only"
 				 : ": user code only");
@@ -512,7 +512,7 @@ static bool leaves_sandbox(const struct recording *rec)
 
 	return *from->confined && !rec->all->settings.confined_requesters &&
 	       (q->has_trace_config || q->machine || !q->command || q->n_pids != 1 ||
-		!policy_shares_sandbox("", from->asker.pid, from->confined, q->pids[0]));
+		!policy_shares_sandbox("", from->ids.pid, from->confined, q->pids[0]));
 }
 
 static int open_request(struct recording *rec, char *error, size_t size)
@@ -527,7 +527,7 @@ static int open_request(struct recording *rec, char *error, size_t size)
 			"/etc/perfwind.conf, then systemctl reload perfwind",
 			rec->requester->confined);
 	q->n_pids = sort_unique_u32(q->pids, q->n_pids);
-	rec->scope = policy_scope(&rec->all->policy, &rec->requester->asker);
+	rec->scope = policy_scope(&rec->all->policy, &rec->requester->ids);
 	if (rec->scope == POLICY_NOTHING)
 		return denied(error, size,
 			      "you may not record through the daemon: see own-processes and "

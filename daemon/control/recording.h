@@ -35,7 +35,7 @@ struct recordings {
 };
 
 struct requester {
-	struct asker asker;
+	struct policy_requester ids;
 	uint32_t person;    /* the limits that it counts in */
 	bool trusted;	    /* may record everything */
 	char confined[160]; /* the AppArmor profile that confines it; empty: none */

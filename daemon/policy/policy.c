@@ -1,6 +1,6 @@
 /* policy.c - see policy.h.  Thread: main.
- * Decisions are functions of data: what the kernel says of the asker and of a process, and the
- * settings.  A client's own words never are an input. */
+ * Decisions are functions of the kernel's data about the requester and about a process, and of the settings.  No
+ * decision depends on data from a client. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -14,7 +14,7 @@
 #include "daemon/policy/policy.h"
 #include "proc/procfs.h"
 
-/* ---- who asks ---- */
+/* ---- the requester ---- */
 
 static int peer_groups(int fd, uint32_t **ret_groups, size_t *ret_n)
 {
@@ -22,7 +22,7 @@ static int peer_groups(int fd, uint32_t **ret_groups, size_t *ret_n)
 	_cleanup_(freep) gid_t *groups = NULL;
 
 	for (int i = 0; i < 4; i++) {
-		/* Room for the primary group behind them. */
+		/* With room for the primary group. */
 		gid_t *more = realloc(groups, len + sizeof(gid_t));
 
 		if (!more)
@@ -39,33 +39,33 @@ static int peer_groups(int fd, uint32_t **ret_groups, size_t *ret_n)
 	return fail(-ERANGE);
 }
 
-int asker_of(int fd, struct asker *ret_asker)
+int policy_requester_of(int fd, struct policy_requester *ret_requester)
 {
-	struct asker asker = {0};
+	struct policy_requester requester = {0};
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	int r;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return fail(-errno);
-	r = peer_groups(fd, &asker.groups, &asker.n_groups);
+	r = peer_groups(fd, &requester.groups, &requester.n_groups);
 	if (r < 0)
 		return trace(r);
-	asker.uid = cred.uid;
-	asker.gid = cred.gid;
-	asker.pid = (uint32_t)cred.pid;
-	asker.groups[asker.n_groups++] = cred.gid;
-	*ret_asker = asker;
+	requester.uid = cred.uid;
+	requester.gid = cred.gid;
+	requester.pid = (uint32_t)cred.pid;
+	requester.groups[requester.n_groups++] = cred.gid;
+	*ret_requester = requester;
 	return 0;
 }
 
-void asker_deinit(struct asker *asker)
+void policy_requester_deinit(struct policy_requester *requester)
 {
-	free(asker->groups);
-	*asker = (struct asker){0};
+	free(requester->groups);
+	*requester = (struct policy_requester){0};
 }
 
-/* ---- is it in a sandbox? ---- */
+/* ---- sandboxes ---- */
 
 enum { LABEL_MAX = 4096 };
 
@@ -77,7 +77,7 @@ static bool is_enforced(const char *label)
 	return mode && strcmp(mode, "(complain)") != 0 && strcmp(mode, "(unconfined)") != 0;
 }
 
-/* Of process @pid, 0: our own.  Empty: no AppArmor, or it cannot be read. */
+/* The label of process @pid, 0: the daemon's own.  Empty: no AppArmor, or it cannot be read. */
 static void read_label(const char *root, uint32_t pid, char label[LABEL_MAX])
 {
 	char path[PROCFS_PATH_MAX];
@@ -85,7 +85,7 @@ static void read_label(const char *root, uint32_t pid, char label[LABEL_MAX])
 	size_t len;
 
 	label[0] = 0;
-	/* attr/apparmor is of Linux 5.8; attr/current is the label of whatever module is first. */
+	/* attr/apparmor is there since Linux 5.8; attr/current is the label of the first security module, of any kind. */
 	if (!pid)
 		(void)snprintf(path, sizeof(path), "%s/proc/self/attr/apparmor/current", root);
 	if ((pid && procfs_path(path, root, pid, "attr/apparmor/current") < 0) ||
@@ -127,9 +127,9 @@ bool policy_shares_sandbox(const char *root, uint32_t requester, const char *why
 	       policy_confined(root, -1, pid, childs, sizeof(childs)) && !strcmp(childs, why);
 }
 
-/* ---- the settings' names ---- */
+/* ---- names in the settings ---- */
 
-bool policy_user_id(const char *name, uint32_t *ret_id)
+static bool user_id(const char *name, uint32_t *ret_id)
 {
 	const struct passwd *pw;
 	uint64_t id;
@@ -159,9 +159,9 @@ static bool group_id(const char *name, uint32_t *ret_id)
 	return gr != NULL;
 }
 
-/* "NAME, NAME NAME": ids of those that there are. */
-static size_t resolve(const char *list, bool (*look_up)(const char *, uint32_t *), const char *what,
-		      bool told, uint32_t ids[POLICY_IDS])
+/* "NAME, NAME NAME": the ids of names that exist. */
+static size_t resolve(const char *list, bool (*look_up)(const char *, uint32_t *), const char *key,
+		      bool logged, uint32_t ids[POLICY_IDS])
 {
 	size_t n = 0;
 
@@ -172,8 +172,8 @@ static size_t resolve(const char *list, bool (*look_up)(const char *, uint32_t *
 		(void)snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, 63), list);
 		if (len < sizeof(name) && look_up(name, &ids[n]))
 			n++;
-		else if (told)
-			log_info("%s: there is no '%s' on this machine", what, name);
+		else if (logged)
+			log_info("%s: '%s' does not exist on this machine", key, name);
 		list += len;
 	}
 	return n;
@@ -194,18 +194,84 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
+/* ---- one person, many users ----
+ *
+ *   NAME:FIRST:COUNT        a line of /etc/subuid; or the user's number
+ *
+ * The user of a range can be each id in it, by a user namespace or a set-user-ID program made there: 65,536 shares
+ * of each limit, if they were counted apart.  So limits count the person.  Only limits: who owns a process is
+ * decided by the kernel's ids.  A range of root's (Docker's, LXD's) is one person, and that is not root. */
+
+enum { SUBIDS_MAX_FILE = 1 << 20, SUBIDS_MAX_LINE = 256 };
+
+static bool take_number(char **at, uint64_t *ret)
+{
+	char *word = strsep(at, ":");
+
+	return word && parse_u64(word, 10, UINT32_MAX, ret) == 0;
+}
+
+static void parse_subids(struct policy *p, char *line)
+{
+	struct policy_subids *s = &p->subids[p->n_subids];
+	char *name = strsep(&line, ":");
+	uint64_t first, count;
+
+	if (!line || !take_number(&line, &first) || !take_number(&line, &count) || line || !count ||
+	    count > UINT32_MAX - first || !user_id(name, &s->person))
+		return;
+	s->first = (uint32_t)first;
+	s->last = (uint32_t)(first + count - 1);
+	if (!s->person)
+		s->person = s->first;
+	p->n_subids++;
+}
+
+void policy_subids_parse(const char *text, struct policy *p)
+{
+	for (p->n_subids = 0; *text && p->n_subids < POLICY_SUBIDS;) {
+		size_t len = strcspn(text, "\n");
+		char line[SUBIDS_MAX_LINE];
+
+		if (len < sizeof(line)) {
+			memcpy(line, text, len);
+			line[len] = 0;
+			parse_subids(p, line);
+		}
+		text += len + (text[len] == '\n');
+	}
+}
+
+void policy_subids_read(const char *path, struct policy *p)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	p->n_subids = 0;
+	if (read_file(path, SUBIDS_MAX_FILE, &text, NULL) >= 0)
+		policy_subids_parse(text, p);
+}
+
+uint32_t policy_person(const struct policy *p, uint32_t uid)
+{
+	for (size_t i = 0; i < p->n_subids; i++)
+		if (uid >= p->subids[i].first && uid <= p->subids[i].last)
+			return p->subids[i].person;
+	return uid;
+}
+
+/* ---- settings to ids ---- */
+
 void policy_traced_of(const struct settings *s, bool lends, struct policy_traced *p)
 {
-	bool free_for_all = !s->traced_said && !lends;
+	bool no_limit = !s->traced_set && !lends;
 
 	*p = (struct policy_traced){
-		.everyone = free_for_all || has_word(s->traced_users, "*"),
-		.kernel = free_for_all || s->traced_kernel,
+		.everyone = no_limit || has_word(s->traced_users, "*"),
+		.kernel = no_limit || s->traced_kernel,
 	};
 	if (p->everyone)
 		return;
-	p->ids.n_users =
-		resolve(s->traced_users, policy_user_id, "traced-users", true, p->ids.users);
+	p->ids.n_users = resolve(s->traced_users, user_id, "traced-users", true, p->ids.users);
 	for (size_t i = 0; i < p->ids.n_users; i++) {
 		const struct passwd *pw = getpwuid(p->ids.users[i]);
 
@@ -218,7 +284,7 @@ void policy_services_of(const struct settings *s, struct policy_ids *ids)
 {
 	*ids = (struct policy_ids){0};
 	ids->n_users =
-		resolve(s->traced_service_users, policy_user_id, "traced-service-users",
+		resolve(s->traced_service_users, user_id, "traced-service-users",
 			strcmp(s->traced_service_users, settings_default.traced_service_users) != 0,
 			ids->users);
 }
@@ -234,7 +300,7 @@ void policy_of(const struct settings *s, struct policy *p)
 		.user_processes = s->user_processes,
 		.user_descriptors = s->user_descriptors,
 	};
-	p->all.n_users = resolve(s->all_users, policy_user_id, "all-users", true, p->all.users);
+	p->all.n_users = resolve(s->all_users, user_id, "all-users", true, p->all.users);
 	p->all.n_groups =
 		resolve(s->all_groups, group_id, "all-groups",
 			strcmp(s->all_groups, settings_default.all_groups) != 0, p->all.groups);
@@ -251,12 +317,12 @@ static bool has(const uint32_t *ids, size_t n, uint32_t id)
 	return false;
 }
 
-enum policy_scope policy_scope(const struct policy *p, const struct asker *asker)
+enum policy_scope policy_scope(const struct policy *p, const struct policy_requester *requester)
 {
-	if (asker->uid == 0 || has(p->all.users, p->all.n_users, asker->uid))
+	if (requester->uid == 0 || has(p->all.users, p->all.n_users, requester->uid))
 		return POLICY_ALL;
-	for (size_t i = 0; i < asker->n_groups; i++)
-		if (has(p->all.groups, p->all.n_groups, asker->groups[i]))
+	for (size_t i = 0; i < requester->n_groups; i++)
+		if (has(p->all.groups, p->all.n_groups, requester->groups[i]))
 			return POLICY_ALL;
 	return p->own ? POLICY_OWN : POLICY_NOTHING;
 }
@@ -271,7 +337,7 @@ bool policy_event_words(const char *event, char *error, size_t size)
 	if (strstr(event, "probe") || strstr(event, "..")) {
 		(void)snprintf(
 			error, size,
-			"'%.64s': probes are not placed for others; record it yourself, as root",
+			"'%.64s': the daemon places no probes; record as root, without the daemon",
 			event);
 		return false;
 	}
@@ -282,26 +348,22 @@ bool policy_event(enum policy_scope scope, const char *key, const struct perf_sp
 		  char *error, size_t size)
 {
 	if (spec->probe_path) {
-		(void)snprintf(error, size, "probes are not placed for others");
+		(void)snprintf(error, size, "the daemon places no probes");
 		return false;
 	}
 	if (scope == POLICY_ALL)
 		return true;
-	/* The kernel lets a user have these of own processes; what a tracepoint or the PMU of a
-	 * device tells is not only theirs. */
+	/* The kernel gives a user software and hardware events of the user's own processes; a tracepoint or the PMU of
+	 * a device reports more than these processes. */
 	if (spec->tracepoint[0] || spec->type == PERF_TYPE_TRACEPOINT ||
 	    spec->type >= PERF_TYPE_MAX || spec->type == PERF_TYPE_BREAKPOINT) {
-		(void)snprintf(error, size,
-			       "'%s' is not for everyone: who may record it stands in "
-			       "/etc/perfwind.conf (%s)",
+		(void)snprintf(error, size, "you may not record '%s': see %s in /etc/perfwind.conf",
 			       spec->name, key);
 		return false;
 	}
 	if (spec->exclude_user) {
 		(void)snprintf(error, size,
-			       "kernel code is not for everyone: who may record it stands in "
-			       "/etc/perfwind.conf (%s)",
-			       key);
+			       "you may not record kernel code: see %s in /etc/perfwind.conf", key);
 		return false;
 	}
 	return true;
@@ -309,8 +371,7 @@ bool policy_event(enum policy_scope scope, const char *key, const struct perf_sp
 
 uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t period)
 {
-	/* The most that can be: nanoseconds are counted at 1 GHz; of no counter is more known than
-	 * that a core does some events a cycle. */
+	/* The maximum: a clock counts nanoseconds, at 1 GHz; a core has at most a few events a cycle. */
 	uint64_t events = spec->weight == PERF_WEIGHT_TIME ? 1000000000 : 10000000000;
 
 	return frequency ? frequency : events / max_u64(period, 1);
@@ -318,7 +379,7 @@ uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t 
 
 /* ---- a process, as it is now ---- */
 
-#define POLICY_ANYONE UINT32_MAX /* no user has this id */
+#define POLICY_ANY_USER UINT32_MAX /* no user has this id */
 
 struct target {
 	uint32_t uid, gid;
@@ -338,17 +399,17 @@ static bool one_id(const char *text, const char *name, uint32_t *ret_id)
 	return ids[1] == ids[0] && ids[2] == ids[0] && ids[3] == ids[0];
 }
 
-/* What cannot be read is one. */
-static bool has_rights(const char *text)
+/* Also when they cannot be read. */
+static bool has_capabilities(const char *text)
 {
 	const char *line = strstr(text, "\nCapPrm:");
-	uint64_t rights;
+	uint64_t caps;
 
-	return !line || sscanf(line + strlen("\nCapPrm:"), "%lx", &rights) != 1 || rights;
+	return !line || sscanf(line + strlen("\nCapPrm:"), "%lx", &caps) != 1 || caps;
 }
 
-/* Is it somebody's own, and whose?  Only a process of @of is read, unless that is POLICY_ANYONE: the
- * owner of the file is known at a tenth of the cost. */
+/* The owner of a process, if it is the own process of one user (policy.h).  Only processes of user @of are read, any with
+ * POLICY_ANY_USER: fstat() gives the owner of the file at a tenth of the cost. */
 static bool target_read(const char *root, uint32_t pid, uint32_t of, struct target *t)
 {
 	char path[PROCFS_PATH_MAX];
@@ -359,12 +420,11 @@ static bool target_read(const char *root, uint32_t pid, uint32_t of, struct targ
 	if (procfs_path(path, root, pid, "status") < 0)
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	/* The file is root's when the process may not be looked into: fs/proc/base.c,
-	 * task_dump_owner(). */
-	return fd >= 0 && fstat(fd, &st) == 0 && (of == POLICY_ANYONE || of == st.st_uid) &&
+	/* The file is root's when the process is not dumpable: fs/proc/base.c, task_dump_owner(). */
+	return fd >= 0 && fstat(fd, &st) == 0 && (of == POLICY_ANY_USER || of == st.st_uid) &&
 	       read_fd(fd, 65536, &t->text, NULL) >= 0 && one_id(t->text, "\nUid:", &t->uid) &&
 	       t->uid == st.st_uid && one_id(t->text, "\nGid:", &t->gid) &&
-	       (!t->uid || !has_rights(t->text));
+	       (!t->uid || !has_capabilities(t->text));
 }
 
 static bool in_groups(const struct target *t, const struct policy_ids *ids)
@@ -386,14 +446,15 @@ static bool in_groups(const struct target *t, const struct policy_ids *ids)
 
 static bool is_of(const struct target *t, uint32_t uid, uint32_t gid)
 {
-	/* Nothing of root's is kept from root. */
+	/* Root owns all processes of root. */
 	return t->uid == uid && (!uid || t->gid == gid);
 }
 
-bool policy_owns(const char *root, const struct asker *asker, uint32_t pid)
+bool policy_owns(const char *root, const struct policy_requester *requester, uint32_t pid)
 {
 	struct target t;
-	bool owns = target_read(root, pid, asker->uid, &t) && is_of(&t, asker->uid, asker->gid);
+	bool owns = target_read(root, pid, requester->uid, &t) &&
+		    is_of(&t, requester->uid, requester->gid);
 
 	free(t.text);
 	return owns;
@@ -420,10 +481,10 @@ bool policy_shows(const struct policy_traced *p, const char *root, uint32_t pid)
 		return true;
 	if (!pid) /* the idle task */
 		return p->kernel;
-	shown = target_read(root, pid, POLICY_ANYONE, &t) &&
+	shown = target_read(root, pid, POLICY_ANY_USER, &t) &&
 		(is_of_named(&t, p) || (t.uid && in_groups(&t, &p->ids)));
 	free(t.text);
-	/* A kernel thread is root's by its ids. */
+	/* A kernel thread has root's ids. */
 	if (shown ? t.uid != 0 : !p->kernel)
 		return shown;
 	if (procfs_status(root, pid, &status) < 0)

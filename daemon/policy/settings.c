@@ -1,4 +1,4 @@
-/* settings.c - see settings.h: one table is the whole language. */
+/* settings.c - see settings.h: one table has all settings. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -29,11 +29,11 @@ const struct settings settings_default = {
 static const struct setting {
 	const char *key;
 	size_t offset;
-	uint64_t min, max; /* bytes: 0 is taken too */
+	uint64_t min, max; /* bytes: 0 is valid, too */
 	bool bytes;	   /* whole pages, K and M behind the number */
 	bool power;	   /* of two */
 	bool flag, list;   /* yes or no; a text */
-	bool traced;	   /* settings.traced_said */
+	bool traced;	   /* settings.traced_set */
 } table[] = {
 	{"shmem-size", offsetof(struct settings, shmem_size), .min = 4096, .max = 32 << 20,
 	 .bytes = true},
@@ -65,7 +65,7 @@ static const struct setting {
 	{"consent-under-seccomp", offsetof(struct settings, consent_under_seccomp), .flag = true},
 };
 
-/* As systemd and others have it: _ does for -. */
+/* _ is the same as -, like in systemd. */
 static bool same_key(const char *a, const char *b)
 {
 	for (; *a && *b; a++, b++) {
@@ -122,7 +122,7 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 
 		if (!same_key(key, s->key))
 			continue;
-		settings->traced_said |= s->traced;
+		settings->traced_set |= s->traced;
 		if (s->flag || s->list)
 			return set_words(s, settings, value, error, error_size);
 		if (parse_number(s, value, &n) < 0 || n > s->max ||

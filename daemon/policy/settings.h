@@ -1,5 +1,5 @@
 /* settings.h - the daemon's own settings, from a file of `key = value` lines.  Thread: main.
- * What a trace session wants stands in its config, not here. */
+ * Options of a trace session are in its config, not here. */
 #pragma once
 
 #include "base/util.h"
@@ -8,40 +8,41 @@
 
 struct settings {
 	uint32_t shmem_size, shmem_page; /* hints in bytes; 0: the service's choice */
-	uint32_t waiting_size; /* bytes of packets that wait for free chunks, of one data source */
-	uint32_t max_sources;  /* instances at once; more are refused */
-	/* ---- who may ask for what (policy.h) ---- */
-	char all_users[256], all_groups[256]; /* names or ids with commas or blanks between */
+	uint32_t waiting_size; /* bytes of one data source's packets that wait for free chunks */
+	uint32_t max_sources;  /* instances at once; more are rejected */
+	/* ---- recordings on request (policy.h) ---- */
+	char all_users[256], all_groups[256]; /* names or ids, separated by commas or blanks */
 	bool own_processes, confined_requesters;
-	uint32_t max_recordings; /* by asking, at once */
+	uint32_t max_recordings; /* on request, at once */
 	/* of one user: at once, samples a second of a CPU, bytes */
 	uint32_t user_recordings, user_rate, user_memory;
-	uint32_t user_processes, user_descriptors; /* the same: named or found, of events */
-	/* ---- whom a tracing service may see (policy.h) ---- */
-	char traced_users[256], traced_groups[256]; /* as above; "*": everyone */
+	uint32_t user_processes,
+		user_descriptors; /* of one user: processes recorded, descriptors of events */
+	/* ---- processes that a tracing service may see (policy.h) ---- */
+	char traced_users[256], traced_groups[256]; /* as above; "*": every user */
 	bool traced_kernel;
-	bool traced_said; /* one of these three is set */
+	bool traced_set; /* one of these three is set */
 	/* ---- the tracing service itself ---- */
 	char traced_service_users
-		[256]; /* as all_users: who may run it, besides root and our own user */
-	/* Of all its data sources: samples a second of a CPU, and bytes of stacks in them. */
+		[256]; /* like all_users: users that may run it, besides root and the daemon's own */
+	/* All its data sources together: samples a second of a CPU, and bytes of stacks in them. */
 	uint32_t traced_rate, traced_stack_bytes;
-	/* ---- rights.h ---- */
+	/* ---- session/rights.h ---- */
 	bool direct, system_call_filter;
-	bool consent_under_seccomp; /* also processes under a seccomp filter are asked */
+	bool consent_under_seccomp; /* processes under a seccomp filter are asked, too */
 };
 
-/* What holds where nothing is said. */
+/* The defaults. */
 extern const struct settings settings_default;
 
-/* Reads @text over what *settings has: `key = value` a line, '#' begins a comment, sizes take K and
- * M. -EINVAL with a line in @error (NAME:LINE: ...); *settings is then as it was. */
+/* Changes *settings by @text: a `key = value` a line, '#' begins a comment, sizes take K and M.  -EINVAL with a line in
+ * @error (NAME:LINE: ...); *settings is then unchanged. */
 int settings_parse(const char *name, const char *text, struct settings *settings, char *error,
 		   size_t error_size);
-/* The file at @path; NULL: SETTINGS_FILE, which need not be there.  Errors as above, and -errno. */
+/* The file at @path; NULL: SETTINGS_FILE, which may be missing.  Errors as above, and -errno. */
 int settings_read(const char *path, struct settings *settings, char *error, size_t error_size);
 /* One setting, as on the command line.  Errors as above, without NAME:LINE. */
 int settings_set(struct settings *settings, const char *key, const char *value, char *error,
 		 size_t error_size);
-/* Do they go together?  -EINVAL with a line. */
+/* Checks settings against each other.  -EINVAL with a line. */
 int settings_check(const struct settings *settings, char *error, size_t error_size);

@@ -133,7 +133,7 @@ check right-denied denied $ALICE entitled "process $ENTITLED has capabilities or
 check group-denied denied $ALICE grouped "process $GROUPED has capabilities or groups that you do not have" -p $GROUPED
 check one-of-two-denied denied $ALICE two "process $BOBS is another" -p $ALICES,$BOBS
 check kernel-denied denied $ALICE kernel 'you may not record kernel code' -p $ALICES --kernel-only
-check probe-denied denied $ALICE uprobe 'probes are not placed for others' -p $ALICES -e uprobe:/bin/ls:main
+check probe-denied denied $ALICE uprobe 'the daemon places no probes' -p $ALICES -e uprobe:/bin/ls:main
 check gone-denied denied $ALICE nobody 'no process 999999' -p 999999
 # -a by anyone: their own.
 SECONDS_ASKED=1.5 asks $ALICE all -a

@@ -176,11 +176,11 @@ static void test_renew_early(void **state)
 
 static bool is_of(pid_t pid)
 {
-	return f.control->clients && f.control->clients->requester.asker.pid == (uint32_t)pid;
+	return f.control->clients && f.control->clients->requester.ids.pid == (uint32_t)pid;
 }
 
 /* The process that asked has gone, and left its connection where it stays open: in a queue, or to another. */
-static void test_asker_ends(void **state)
+static void test_requester_ends(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -461,7 +461,7 @@ int main(void)
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_whole),	 EACH(test_renew),	   EACH(test_renew_early),
 		EACH(test_renew_unread), EACH(test_out_of_turn),   EACH(test_garbage),
-		EACH(test_step),	 EACH(test_leaves),	   EACH(test_asker_ends),
+		EACH(test_step),	 EACH(test_leaves),	   EACH(test_requester_ends),
 		EACH(test_progress),	 EACH(test_output_closed), EACH(test_output_bounded),
 		EACH(test_output_ends),	 EACH(test_descriptor),	   EACH(test_version),
 #undef EACH

@@ -75,7 +75,7 @@ static void test_events(void **state)
 
 	(void)state;
 	q.event = probe;
-	control_fixture_denied(&f, geteuid(), &q, "probes are not placed for others");
+	control_fixture_denied(&f, geteuid(), &q, "the daemon places no probes");
 	q.event = unknown;
 	control_fixture_denied(&f, geteuid(), &q, "cpu-clock"); /* what was meant */
 	q.event = clock;

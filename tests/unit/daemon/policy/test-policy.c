@@ -19,10 +19,10 @@ static struct policy policy;
 static enum policy_scope scope_of(uint32_t uid, uint32_t group, uint32_t second)
 {
 	uint32_t groups[] = {group, second};
-	struct asker asker = {.uid = uid, .groups = groups, .n_groups = 2};
+	struct policy_requester requester = {.uid = uid, .groups = groups, .n_groups = 2};
 
 	policy_of(&settings, &policy);
-	return policy_scope(&policy, &asker);
+	return policy_scope(&policy, &requester);
 }
 
 static void test_defaults(void **state)
@@ -68,21 +68,21 @@ static void test_names(void **state)
 	assert_int_equal(scope_of(1000, 0, 1000), POLICY_OWN);
 }
 
-static void test_asker(void **state)
+static void test_requester(void **state)
 {
-	struct asker asker;
+	struct policy_requester requester;
 	bool primary = false;
 	int fds[2];
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	assert_int_equal(asker_of(fds[0], &asker), 0);
-	assert_int_equal(asker.uid, getuid());
-	assert_int_equal(asker.pid, getpid());
-	for (size_t i = 0; i < asker.n_groups; i++)
-		primary |= asker.groups[i] == getgid();
+	assert_int_equal(policy_requester_of(fds[0], &requester), 0);
+	assert_int_equal(requester.uid, getuid());
+	assert_int_equal(requester.pid, getpid());
+	for (size_t i = 0; i < requester.n_groups; i++)
+		primary |= requester.groups[i] == getgid();
 	assert_true(primary);
-	asker_deinit(&asker);
+	policy_requester_deinit(&requester);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
 }
@@ -165,7 +165,8 @@ static bool as_child(void (*become)(void), const struct policy_traced *p, uint32
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	is = p ? policy_shows(p, "", (uint32_t)pid)
-	       : policy_owns("", &(struct asker){.uid = uid, .gid = getgid()}, (uint32_t)pid);
+	       : policy_owns("", &(struct policy_requester){.uid = uid, .gid = getgid()},
+			     (uint32_t)pid);
 	(void)close(end[1]);
 	(void)waitpid(pid, NULL, 0);
 	(void)close(end[0]);
@@ -230,8 +231,8 @@ static void test_owns(void **state)
 	(void)state;
 	assert_true(owned(getuid(), nothing));
 	assert_false(owned(getuid() + 1, nothing));
-	assert_false(
-		policy_owns("", &(struct asker){.uid = getuid(), .gid = getgid()}, 0x7ffffff0));
+	assert_false(policy_owns("", &(struct policy_requester){.uid = getuid(), .gid = getgid()},
+				 0x7ffffff0));
 	if (getuid() != 0) {
 		assert_false(owned(getuid(), hidden));
 		return;
@@ -271,7 +272,7 @@ static struct policy_traced traced(const char *users, const char *groups, bool k
 		(void)snprintf(s.traced_users, sizeof(s.traced_users), "%s", users);
 		(void)snprintf(s.traced_groups, sizeof(s.traced_groups), "%s", groups);
 		s.traced_kernel = kernel;
-		s.traced_said = true;
+		s.traced_set = true;
 	}
 	policy_traced_of(&s, lends, &p);
 	return p;
@@ -500,7 +501,7 @@ static void test_owns_fake(void **state)
 	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128], dir[128];
 	static const char *const texts[] = {"", "Name:\tx\n", "Name:\tx\nUid:\t1 2\n",
 					    "Name:\tx\nUid:\tall of them\n"};
-	const struct asker me = {.uid = getuid(), .gid = getgid()};
+	const struct policy_requester me = {.uid = getuid(), .gid = getgid()};
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
@@ -546,7 +547,7 @@ static void test_owns_text(void **state)
 		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7\nCapEff:\t0000000000000000\n", false, false},
 		{"Name:\tx" UID "\nGid:\t7\t7\t7\t7\nCapPrm:\tnone\n", false, false},
 	};
-	const struct asker them = {.uid = 54321, .gid = 7};
+	const struct policy_requester them = {.uid = 54321, .gid = 7};
 	struct policy_traced named = traced("54321", "", false, true), known = named;
 	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128];
 
@@ -571,7 +572,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),    cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_names),	    cmocka_unit_test(test_asker),
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_requester),
 		cmocka_unit_test(test_events),	    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
 		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),

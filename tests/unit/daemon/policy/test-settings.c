@@ -35,22 +35,22 @@ static void test_file(void **state)
 	assert_int_equal(
 		settings_parse("x", "consent-under-seccomp = no\n", &s, error, sizeof(error)), 0);
 	assert_int_equal(s.consent_under_seccomp, 0);
-	assert_false(s.traced_said || s.traced_kernel || *s.traced_users || *s.traced_groups);
+	assert_false(s.traced_set || s.traced_kernel || *s.traced_users || *s.traced_groups);
 	assert_int_equal(settings_parse("x", "traced-groups =\n", &s, error, sizeof(error)), 0);
-	assert_true(s.traced_said);
+	assert_true(s.traced_set);
 	assert_int_equal(settings_parse("x", "traced-users = *\ntraced_kernel = yes\n", &s, error,
 					sizeof(error)),
 			 0);
 	assert_string_equal(s.traced_users, "*");
 	assert_true(s.traced_kernel);
 	/* Says nothing of what the service may see. */
-	s.traced_said = false;
+	s.traced_set = false;
 	assert_int_equal(settings_parse("x",
 					"traced-service-users = perfetto 990\ntraced-rate = 5000\n"
 					"traced-stack-bytes = 4095M\n",
 					&s, error, sizeof(error)),
 			 0);
-	assert_false(s.traced_said);
+	assert_false(s.traced_set);
 	assert_string_equal(s.traced_service_users, "perfetto 990");
 	assert_int_equal(s.traced_rate, 5000);
 	assert_int_equal(s.traced_stack_bytes, 4095u << 20);
@@ -177,7 +177,7 @@ static void test_shipped(void **state)
 		assert_int_equal(settings_parse("x", line + 1, &s, error, sizeof(error)), 0);
 		n++;
 	}
-	s.traced_said = false; /* said, but as it is */
+	s.traced_set = false; /* said, but as it is */
 	assert_memory_equal(&s, &settings_default, sizeof(s));
 	assert_int_equal(n, 23);
 }
