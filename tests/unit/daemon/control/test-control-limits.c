@@ -377,7 +377,8 @@ static void test_processes(void **state)
 	control_set_settings(f.control, &f.settings);
 	pids[0] = (uint32_t)getpid();
 	q.n_pids = 1;
-	(void)events_of(ALICE, &q, "processes with their children are requested, but the limit of a");
+	(void)events_of(ALICE, &q,
+			"processes with their children are requested, but the limit of a");
 }
 
 /* Events of each thread are so many descriptors on each CPU: whole CPUs stand in where these are
