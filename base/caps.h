@@ -23,11 +23,11 @@ int caps_set(const struct caps *caps);
 /* Drops all capabilities that are not in @mask, permanently. The others stay in effect as far as
  * they were. */
 int caps_keep(uint64_t mask);
-/* Process-wide, for caps_keep_lent(): what helper processes that are made from now on may have of ours at most;
- * everything unless told.  Thread: main, before it has helpers. */
+/* Process-wide, for caps_keep_lent(): limits the capabilities of helper processes that are made
+ * from now on to @mask; the default is all. Thread: main, before it has helpers. */
 void caps_lend_only(uint64_t mask);
-/* Of those of @mask that are lent all that we may have are in effect from here on, the others are given up. */
+/* Makes the permitted capabilities in @mask that are lent effective, and drops all others. */
 int caps_keep_lent(uint64_t mask);
-/* In effect is @mask from here on, as far as it was; of others stays what can be lent to helper processes, but not in
- * effect.  For a thread that makes them. */
+/* Limits the effective capabilities to @mask; the others stay permitted as far as they can be lent
+ * to helper processes. For a thread that makes them. */
 int caps_lay_aside(uint64_t mask);

@@ -70,8 +70,8 @@ size_t child_left(const char *name)
 	return n;
 }
 
-/* Nothing of ours stays open in it: an output file, a pipe whose reader waits for its end, the
- * events of a recording. */
+/* None of our descriptors stays open in it: an output file, a pipe whose reader waits for its end,
+ * the events of a recording. */
 static void keep_only(const int keep[static CHILD_KEPT])
 {
 	int low = keep[0] < keep[1] ? keep[0] : keep[1],
@@ -118,7 +118,7 @@ void child_landlock(bool has)
 /* All rights that can be restricted, and no rule that permits any. */
 static int leave_files(void)
 {
-	/* What each version added: the files' rights that there are, ports, sockets and signals of others. */
+	/* Added by version: file rights, ports, abstract sockets and signals. */
 	static const uint64_t files[] = {0, 0x1fff, 0x3fff, 0x7fff, 0x7fff, 0xffff, 0xffff};
 	long version = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, LANDLOCK_VERSION);
 	size_t known = version < 1 ? 0 : min_u64((uint64_t)version, ARRAY_SIZE(files) - 1);

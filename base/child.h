@@ -2,9 +2,9 @@
  *
  * Forked without exec, for calls that a target or a peer can leave unanswered. They have our code,
  * the named ones of our capabilities and descriptors, and our list of system calls (rights.h:
- * seccomp is inherited), and they end with the thread that made them.  Whoever makes one never
- * waits for it without a bound: what SIGKILL does not end is left, known by its name, and reaped
- * whenever the next one is made or ended. Used by base/helper.h, base/closer.h and
+ * seccomp is inherited), and they end with the thread that made them.  Their maker never waits for
+ * them without a limit: a process that SIGKILL does not end is left behind, known by its name, and
+ * reaped when the next one is made or ended. Used by base/helper.h, base/closer.h and
  * session/consent/hook-process.h. */
 #pragma once
 
@@ -40,12 +40,13 @@ struct child {
 	void *arg;
 };
 /* Process-wide, for children that are made from now on.  Thread: main, before it has any. */
-/* The filter of those of @calls; its instructions are kept. */
+/* The filter of children with @calls; its instructions are borrowed. */
 void child_filter(enum child_calls calls, const struct sock_fprog *program);
-/* Their standard error is *@fd, in them 2 (default: /dev/null). */
+/* The standard error of children is *@fd, there descriptor 2 (default: /dev/null). */
 void child_error(int *fd);
-/* Those of CHILD_CALLS_GIVEN lose the file system, the network and signals by Landlock too (FEATURE_LANDLOCK).
- * Not those that open: Landlock keeps who is under it from looking into processes that are not. */
+/* Children with CHILD_CALLS_GIVEN also lose the file system, the network and signals by Landlock
+ * (FEATURE_LANDLOCK). Those that open files do not: a process under Landlock cannot read processes
+ * that are not. */
 void child_landlock(bool has);
 /* -EAGAIN, -ENOMEM ... */
 int child_start(const struct child *child, pid_t *ret_pid);

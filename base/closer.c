@@ -54,7 +54,7 @@ static void run(void *arg)
 	} while (n > 0 || (n < 0 && errno == EINTR));
 }
 
-static int say(const struct closer *c, int fd)
+static int send_message(const struct closer *c, int fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -101,10 +101,10 @@ static int another(struct closer *c, int fd)
 
 void closer_pass(struct closer *c, int fd)
 {
-	if ((!c->pid || say(c, fd) < 0) && another(c, fd) < 0)
+	if ((!c->pid || send_message(c, fd) < 0) && another(c, fd) < 0)
 		return;
 	(void)fd_close(fd);
-	(void)say(c, -1); /* does it not fit, then the next one says as much */
+	(void)send_message(c, -1); /* if it does not fit, the next message means the same */
 }
 
 int closer_show_all(int fd)

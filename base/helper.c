@@ -150,7 +150,7 @@ static int lose(struct helper_call *call)
 	return fail(-EPIPE);
 }
 
-int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd)
+int helper_partner_reply(struct helper_call *call, const void *reply, size_t len, int fd)
 {
 	return deliver(call->partner, reply, len, fd) < 0 ? lose(call) : 0;
 }
@@ -159,10 +159,10 @@ int helper_partner_ask(struct helper_call *call, const void *request, size_t len
 {
 	if (len > HELPER_REQUEST_MAX)
 		return fail(-EMSGSIZE);
-	return trace(helper_partner_tell(call, request, len, fd));
+	return trace(helper_partner_reply(call, request, len, fd));
 }
 
-int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len)
+int helper_partner_receive(struct helper_call *call, void *question, size_t room, size_t *ret_len)
 {
 	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
 	struct head head;
@@ -183,7 +183,7 @@ int helper_partner_hear(struct helper_call *call, void *question, size_t room, s
 	return 0;
 }
 
-int helper_tell_back(struct helper_call *call, const void *word, size_t len)
+int helper_send_back(struct helper_call *call, const void *word, size_t len)
 {
 	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
 	const struct head head = {.said = QUESTION};
@@ -198,7 +198,7 @@ int helper_tell_back(struct helper_call *call, const void *word, size_t len)
 ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
 			size_t room, int *ret_fd)
 {
-	int r = helper_tell_back(call, question, len);
+	int r = helper_send_back(call, question, len);
 	ssize_t n;
 
 	if (r < 0)

@@ -19,7 +19,7 @@
  * first cannot access:
  *
  *   asker ── request ──► serve() of the role ── helper_partner_ask() ──► serve() of its partner
- *     ▲                     ▲    └── helper_partner_tell() ──►                 │ answer
+ *     ▲                     ▲    └── helper_partner_reply() ──►                 │ answer
  *     │                     └─────── helper_ask_back(), length ────────────────┤
  *     └── reads both in place ── window, partner's window ◄────────────────────┘
  *
@@ -40,7 +40,7 @@ enum {
 	HELPER_KEPT_BYTES = 1 << 20,
 };
 
-/* What serve() is given, in the helper process. */
+/* The argument of serve(), in the helper process. */
 struct helper_call {
 	const uint8_t *request;
 	size_t request_len;
@@ -56,7 +56,7 @@ struct helper_call {
 
 struct helper_role {
 	const char *name; /* of the process, at most 15 bytes */
-	size_t room;	  /* for an answer; what is not touched costs nothing */
+	size_t room;	  /* for an answer; unused pages cost nothing */
 	uint64_t rights;  /* capabilities that it keeps: CAPS_BIT() */
 	enum child_calls calls;
 	bool other_user;		   /* struct child */
@@ -69,13 +69,13 @@ struct helper_role {
 /* ---- in the processes of a role with a partner ---- */
 /* Hands a request to the partner. */
 int helper_partner_ask(struct helper_call *call, const void *request, size_t len, int fd);
-/* Waits for what it says: HELPER_ASKED and a question, to be answered by helper_partner_tell(), or 0: it has served the
- * request.  -EPIPE: it has ended. */
+/* Waits for its message: HELPER_ASKED and a question, to be answered by helper_partner_reply(), or
+ * 0: it has served the request. -EPIPE: it has ended. */
 enum { HELPER_ASKED = 1 };
-int helper_partner_hear(struct helper_call *call, void *question, size_t room, size_t *ret_len);
-int helper_partner_tell(struct helper_call *call, const void *reply, size_t len, int fd);
+int helper_partner_receive(struct helper_call *call, void *question, size_t room, size_t *ret_len);
+int helper_partner_reply(struct helper_call *call, const void *reply, size_t len, int fd);
 /* For the partner: sends a message that has no reply. */
-int helper_tell_back(struct helper_call *call, const void *word, size_t len);
+int helper_send_back(struct helper_call *call, const void *word, size_t len);
 /* For the partner: asks and waits. Returns the bytes received; *ret_fd is the caller's, -1: none.
  */
 ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t len, void *reply,
@@ -98,7 +98,7 @@ int helper_ask(struct helper *helper, const void *request, size_t len, int fd);
  * HELPER_WAITING: not yet.  -EPIPE: the helper has ended. */
 enum { HELPER_WAITING = 1 };
 int helper_answer(struct helper *helper, const uint8_t **ret_answer, size_t *ret_len, int *ret_fd);
-/* The partner's part of that answer, borrowed as long; NULL and 0: it was not asked. */
+/* The partner's part of that answer, borrowed as long; NULL and 0: it had no request. */
 const uint8_t *helper_partner_answer(const struct helper *helper, size_t *ret_len);
 /* The same as helper_answer(), after waiting for @timeout_ns at most. */
 int helper_wait(struct helper *helper, uint64_t timeout_ns, const uint8_t **ret_answer,

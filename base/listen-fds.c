@@ -72,8 +72,8 @@ static int find_android(const char *name, int *ret_fd)
 		return LISTEN_FDS_NONE;
 	if (parse_u64(value, 10, INT32_MAX, &fd) < 0 || fd < FIRST)
 		return fail(-EINVAL);
-	/* Bound and no more, unless the .rc says stream+listen.  One that is connected, or has no
-	 * name, cannot listen. */
+	/* Only bound, unless the .rc has stream+listen. A connected socket, or one without a name,
+	 * cannot listen. */
 	if (option_is((int)fd, SO_ACCEPTCONN, 0) && listen((int)fd, BACKLOG) < 0)
 		return fail(-EINVAL);
 	r = check((int)fd);

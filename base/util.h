@@ -82,11 +82,11 @@ static inline void file_closep(FILE **f)
 		fclose(*f);
 }
 
-/* Takes what the hard limit of RLIMIT_* gives, if it can. */
+/* Raises the limit of RLIMIT_* to its hard limit, if possible. */
 void use_hard_limit(int resource);
-/* Ascending, each once: how many are left. */
+/* Sorts ascending and removes duplicates; returns the new length. */
 size_t sort_unique_u32(uint32_t *list, size_t n);
-/* The @n-th part of the descriptors that we may have open, at least 1. */
+/* One @n-th of the descriptors that we may open, at least 1. */
 size_t share_of_files(size_t n);
 
 /* CLOCK_* now, in nanoseconds. */

@@ -20,8 +20,7 @@
 #include "base/error.h"
 #include "import/import-private.h"
 #include "import/kernel-copy.h"
-#include "symbols/kernel-text.h"
-#include "symbols/names.h"
+#include "symbols/kallsyms.h"
 
 enum { MAX_KSYMBOLS = 65536 };
 

@@ -9,11 +9,11 @@
  * setuid() in threads where the only alternate stack was set before the first thread was made.
  *
  * Why our handlers use alternate stacks at all: programs that run on stacks smaller than a frame
- * (fibers) rely on every handler having SA_ONSTACK.  What is seen is by thread and SA_ONSTACK is by
- * process, so the first stack that is too small takes the handlers off, permanently: HOOK_SIGNAL is
- * then ignored without a frame, and SigCgt in /proc shows it.  Before a program has set any
- * alternate stack, our handlers have no SA_ONSTACK: one that was set by a raw system call is not
- * entered. */
+ * (fibers) rely on every handler having SA_ONSTACK.  An alternate stack belongs to a thread and
+ * SA_ONSTACK to the process, so the first stack that is too small removes the handlers permanently:
+ * HOOK_SIGNAL is then ignored without a frame, and SigCgt in /proc shows it.  Before a program has
+ * set any alternate stack, our handlers have no SA_ONSTACK: one that was set by a raw system call
+ * is not entered. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -101,8 +101,8 @@ static void set_word(sigset_t *set, uint64_t word)
 }
 
 /* Nothing interrupts an answer: a handler that leaves by longjmp(), or a thread that is cancelled,
- * would leave its descriptors behind.  But for what a fault of our own, or a filter, would bring,
- * which kills if it is blocked.  The program's own mask is set before its handler is called. */
+ * would leave its descriptors behind.  Except signals of a fault of our own, or of a filter, which
+ * kill if they are blocked.  The program's own mask is set before its handler is called. */
 static uint64_t all_but_faults(void)
 {
 	return ~(bit(SIGSYS) | bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) |
@@ -253,7 +253,7 @@ struct action_taken action_take(int signal)
 		reclaim(w);
 	}
 	taken.ignored = handler == SIG_IGN;
-	/* With its three arguments also where SA_SIGINFO was not asked for, as from the kernel. */
+	/* With three arguments also without SA_SIGINFO, as the kernel does. */
 	if (handler != SIG_DFL && handler != SIG_IGN)
 		taken.handler = (action_handler *)(void *)handler;
 	return taken;

@@ -1,5 +1,5 @@
-/* actions.h - what the program set for the signals whose handlers are ours in the kernel: its own
- * actions, of which it sees nothing but its own.  Thread: any; action_take: signal.
+/* actions.h - the program's own actions for the signals whose handlers in the kernel are ours. The
+ * program sees only its own actions.  Thread: any; action_take: signal.
  *
  * HOOK_SIGNAL, since a program may have its own use for it, and SIGSYS, since a seccomp filter may
  * answer a system call of ours with it.
@@ -20,9 +20,10 @@
 typedef int action_function(int, const struct sigaction *, struct sigaction *);
 typedef void action_handler(int, siginfo_t *, void *);
 
-/* Before all else: what the libc does. */
+/* First of all: sets the libc's functions. */
 void action_init(action_function *real);
-/* From now on @handler is called for @signal, and what was set is the program's.  < 0: as before. */
+/* From now on @handler is called for @signal, and the previous action is the program's. < 0:
+ * unchanged. */
 int action_begin(int signal, action_handler *handler);
 /* The program's is set again, as nothing may follow. */
 void action_end(int signal);
@@ -40,7 +41,7 @@ void action_stack(size_t size);
  * errno. */
 int action_set(int signal, const struct sigaction *action, struct sigaction *old);
 int action_interrupts(int signal, bool interrupts);
-/* What siginterrupt() asked of the signal()s to come. */
+/* The flags that siginterrupt() set for later calls of signal(). */
 bool action_has_interrupts(int signal);
 
 /* The action of the program for this signal, consumed as by the kernel: an action with SA_RESETHAND

@@ -98,8 +98,8 @@ static int reach_daemon(const struct hook_config *config)
 
 	if (fd < 0)
 		return fd;
-	/* While its backlog is full, in the queue of those who wait: who asks again and again would
-	 * find it full whenever a stranger that waits there is let in. */
+	/* While its backlog is full, wait in the kernel's queue: with retries, another process that
+	 * waits there would always be accepted first. */
 	r = sys5(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	if (r == 0)
 		r = sys3(SYS_connect, fd, &config->address, config->address_len);

@@ -62,7 +62,7 @@ static bool step_back(ucontext_t *uc)
 	return true;
 }
 
-/* What the kernel does to a program without a handler. */
+/* The kernel's default for a program without a handler. */
 static void act_as_default(siginfo_t *info, bool trapped, ucontext_t *uc)
 {
 	static const uint64_t none[4]; /* the kernel's sigaction: SIG_DFL */

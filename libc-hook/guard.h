@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Set once, before the program runs, and never changed: a call that is trapped in an answer comes
- * back with -ENOSYS; every other SIGSYS does what it would have done without us. */
+ * back with -ENOSYS; every other SIGSYS has its effect as without us. */
 void guard_handler(int signal, siginfo_t *info, void *context);
 /* Would a trap be handled in the handler that has @context? The kernel kills a thread that blocks
  * it. */

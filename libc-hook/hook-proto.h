@@ -4,11 +4,12 @@
  *   daemon ── HOOK_SIGNAL, si_code SI_QUEUE, value HOOK_VALUE ──► target (by pidfd)
  *   target ── connect HOOK_SOCKET, one message: 1 byte + SCM_RIGHTS {maps, mem} ──► daemon
  *
- * On Linux the signal is one whose default action is to be ignored, so that no race with exec or exit
- * can kill.  On Android it is the platform's own profiling signal, bionic's BIONIC_SIGNAL_PROFILER,
- * whose default action is to kill, as that of every real-time signal: there the libc has its handler,
- * or ignores it, from its first moments on, but who is between execve() and those dies of a request
- * that was sent to what it was before.  That is so for the platform's own profilers as well. */
+ * On Linux the default action of the signal is to ignore it, so that no race with exec or exit can
+ * kill.  On Android it is the platform's own profiling signal, bionic's BIONIC_SIGNAL_PROFILER,
+ * whose default action is to kill, as that of every real-time signal: there the libc installs its
+ * handler, or ignores the signal, early at startup. A process between execve() and that moment is
+ * killed by a request that was sent to the program before. This also holds for the platform's own
+ * profilers. */
 #pragma once
 
 #include <signal.h>

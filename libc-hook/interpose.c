@@ -56,7 +56,7 @@ action_function *interpose_begin(void)
 	for (enum real i = 0; i < REALS; i++)
 		(void)find(i);
 	front = dlsym(RTLD_DEFAULT, "sigaction");
-	(void)dlerror(); /* what a libc lacks is no error of the program's */
+	(void)dlerror(); /* a function that the libc lacks is no error of the program */
 	return front == found[REAL_SIGACTION] ? NULL : (action_function *)found[REAL_SIGACTION];
 }
 
@@ -88,7 +88,7 @@ static sighandler_t set(int signal, sighandler_t handler, unsigned flags)
 	return action_set(signal, &action, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
 
-/* siginterrupt() changes what is set; with glibc also what signal() will set. */
+/* siginterrupt() changes the present action; with glibc also later ones of signal(). */
 #pragma weak gnu_get_libc_version
 const char *gnu_get_libc_version(void);
 

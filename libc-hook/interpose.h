@@ -1,4 +1,4 @@
-/* interpose.h - the libc's functions that set what a signal does.  Thread: any. */
+/* interpose.h - the libc's functions that set signal actions.  Thread: any. */
 #pragma once
 
 #include "libc-hook/actions.h"

@@ -1,11 +1,11 @@
 /* life.c - see life.h.
  *
- * The state lies in a page that fork() wipes.  A child of fork() finds 0 there, and the libc's child
- * handler takes the page at once.  A child of vfork() finds its parent's pid.  Two others find 0: a
- * child of a bare clone(), which takes the page, and a child that such a child makes by vfork()
- * before, which must not.  kcmp() tells these two apart.  Where it is refused (for a parent that is
- * not dumpable without root's privileges, in containers), the libc's note of the thread's id does: it
- * is a thread of the parent for the first, of the parent's parent for the second.
+ * The state lies in a page that fork() wipes.  A child of fork() finds 0 there, and the libc's
+ * child handler takes the page at once.  A child of vfork() finds its parent's pid.  Two others
+ * find 0: a child of a bare clone(), which takes the page, and a child that this child makes by
+ * vfork() before, which must not. kcmp() distinguishes the two.  Where it is refused (for a parent
+ * that is not dumpable without root's privileges, in containers), the libc's note of the thread's
+ * id does: it is a thread of the parent for the first, of the parent's parent for the second.
  *
  *   fork():  note ─► answers? ─ yes: take the note back, wait, again     child: finds 0
  *   answer:  count ─► notes of others? ─ yes: wait                       no answer beside a fork
@@ -24,7 +24,7 @@
 enum { FORKS = 16 };
 
 static struct life {
-	atomic_int pid;		 /* whose page this is */
+	atomic_int pid;		 /* the owner of this page */
 	atomic_int answers;	 /* under way in threads of it */
 	atomic_int forks[FORKS]; /* tids that are in fork() */
 } * life;

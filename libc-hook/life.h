@@ -2,8 +2,8 @@
  * life_answer: signal.
  *
  * A child of vfork() runs in its parent's memory with descriptors and signal actions of its own; a
- * child of fork() has all of its own, and copies of what was open for an answer in another thread.
- * So a fork() waits for answers, and an answer for forks that have begun. */
+ * child of fork() has all of its own, and copies of descriptors that were open for an answer in
+ * another thread. So a fork() waits for answers, and an answer for forks that have begun. */
 #pragma once
 
 #include <stdbool.h>

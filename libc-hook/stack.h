@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 enum {
-	/* What our handler takes before it knows how much room is left, and what it takes to call the
-	 * program's. */
+	/* Bytes that our handler uses before it knows how much room is left, and to call the
+	 * program's handler. */
 	STACK_TO_LOOK = 512,
-	/* What an answer takes, and the handler of a trap in it. */
+	/* Bytes for an answer, and for the handler of a trap in it. */
 	STACK_TO_ANSWER = 1024,
 	/* Kernels before 5.14 do not report it on x86; they know no AMX. */
-	STACK_FRAME_UNTOLD = 4096,
+	STACK_FRAME_UNKNOWN = 4096,
 	/* AMX: tile data, a part of AT_MINSIGSTKSZ, but not of the frame of a process that has not
-	 * asked for it by arch_prctl(); that call, and sigaltstack() after it, fail where an alternate
-	 * stack is below AT_MINSIGSTKSZ (arch/x86/kernel/fpu/xstate.c, signal.c).  No frame without
-	 * it is as large. */
+	 * requested it by arch_prctl(); that call, and sigaltstack() after it, fail where an
+	 * alternate stack is below AT_MINSIGSTKSZ (arch/x86/kernel/fpu/xstate.c, signal.c).  No
+	 * frame without it is as large. */
 	STACK_TILE_DATA = 8192,
 	/* The next frame is aligned to 64 bytes, behind 128 that the interrupted function may use. */
 	STACK_BETWEEN = 192,
@@ -29,7 +29,7 @@ enum {
  * @largest_frame: AT_MINSIGSTKSZ, 0: unknown. */
 static inline bool stack_takes_frame(size_t size, size_t largest_frame)
 {
-	size_t frame = largest_frame ? largest_frame : STACK_FRAME_UNTOLD;
+	size_t frame = largest_frame ? largest_frame : STACK_FRAME_UNKNOWN;
 
 #ifdef __x86_64__
 	if (frame > STACK_TILE_DATA + 1024)

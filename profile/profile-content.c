@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
-#include "symbols/names.h"
+#include "symbols/demangle.h"
 
 enum {
 	MAX_NAME = 8192,

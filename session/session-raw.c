@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
-#include "symbols/kernel-text.h"
+#include "symbols/kallsyms.h"
 #include "perf/attr.h"
 #include "proc/procfs.h"
 #include "session/session-private.h"

@@ -16,7 +16,6 @@
 
 #include "base/bytes.h"
 #include "symbols/demangle.h"
-#include "symbols/names.h"
 
 enum {
 	/* libiberty refuses a name of more components than 2048, counting two a byte; a stack of 1

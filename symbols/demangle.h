@@ -1,9 +1,15 @@
-/* demangle.h - what demangle.c and demangle-rust.c share.  Private to symbols/.  Thread: any. */
+/* demangle.h - readable names of C++, Rust and D functions.  Thread: any. */
 #pragma once
 
 #include <string.h>
 
 #include "base/util.h"
+
+/* Writes the demangled form of a C++, Rust or D name, or any other name itself, into
+ * @to (always with a NUL, cut at @size).  Time and memory are bounded. */
+void uw_demangle(const char *name, char *to, size_t size);
+
+/* ---- for demangle.c and demangle-rust.c ---- */
 
 enum { UW_MANGLED_MAX = 4096 }; /* a longer name stays as it is */
 

@@ -404,9 +404,10 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const
 		if (r < 0)
 			return trace(r);
 	}
-	image->more =
+	image->has_separate =
 		separate && !all && source->later && uw_debugfile_may_exist(elf, path, source);
-	if (elf->fd >= 0 && !source->lone) /* out of descriptors: the native engine does without */
+	if (elf->fd >= 0 &&
+	    !source->no_duplicate) /* out of descriptors: the native engine does without */
 		image->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
 	image_finish(image, elf->arch, layout);
 	*ret_image = take(image);

@@ -37,8 +37,8 @@ struct uw_image {
 	 */
 	int fd;
 	size_t bytes;
-	/* There is a separate debug file, which was not asked for .debug_frame (module.h). */
-	bool more;
+	/* There is a separate debug file, whose .debug_frame was not read (module.h). */
+	bool has_separate;
 };
 
 /* Adds to the bytes of a module's unwind half, until it is dropped: memory that an engine keeps for

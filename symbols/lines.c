@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "symbols/debugfile.h"
 #include "symbols/lines.h"
-#include "symbols/names.h"
+#include "symbols/demangle.h"
 
 /* Within the 256 MiB that the process may use, with room for the rest. */
 #define DEBUG_BYTES_MAX (144ull << 20)
@@ -303,7 +303,7 @@ static void flatten_children(struct uw_unit_calls *unit, Dwarf_Die *parent, bool
 		}
 		if (unit->failed)
 			return;
-		/* A call without code is a declaration, or what others are instances of. */
+		/* A call without code is a declaration, or the origin of instances. */
 		if (holds == HOLDS_NOTHING || (holds == IS_CALL && !add_call(unit, &die)))
 			continue;
 		flatten_children(unit, &die, in_function || holds == IS_CALL, depth + 1);

@@ -499,7 +499,7 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 	packer_u64(to, image != NULL);
 	if (image) {
 		packer_u64(to, image->arch);
-		packer_u64(to, image->more);
+		packer_u64(to, image->has_separate);
 		pack_section(to, &image->eh_frame_hdr);
 		pack_section(to, &image->eh_frame);
 		pack_section(to, &image->debug_frame);
@@ -583,7 +583,7 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 		r = layout ? uw_image_of_sections((enum uw_arch)arch, layout, sections, ret_image)
 			   : uw_image_new_empty(ret_image);
 	if (r >= 0)
-		(*ret_image)->more = more;
+		(*ret_image)->has_separate = more;
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		uw_section_deinit(&sections[i]);
 	return trace(r);

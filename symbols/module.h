@@ -73,7 +73,7 @@ bool uw_module_want_unwind(struct uw_module *module);
 bool uw_module_want_symbols(struct uw_module *module);
 
 /* CFI in a separate debug file. An engine that finds no CFI for an address, of a module whose image
- * has `more`, sets this and ends PENDING. Its caller then drops the half by uw_engine_renew() and
+ * has `has_separate`, sets this and ends PENDING. Its caller then drops the half by uw_engine_renew() and
  * orders a load; that load reads the debug file, and so do all later ones. Any thread. */
 void uw_module_want_separate(struct uw_module *module);
 bool uw_module_wants_separate(const struct uw_module *module);
@@ -88,7 +88,7 @@ struct uw_source {
 	uint64_t start, end;
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */
-	bool lone;
+	bool no_duplicate;
 	/* The caller can load again: a separate debug file is read for CFI when a stack needs it
 	 * (uw_module_want_separate), not at once. */
 	bool later;

@@ -51,10 +51,11 @@ struct uw_modules_limit {
 	size_t bytes;
 	size_t files; /* descriptors that images keep for engines that read the file */
 	size_t most;  /* modules to drop in one call; 0: any number */
-	/* True ends the call: to drop what is in use is to load it again at once.  NULL: none is. */
+	/* true ends the call: a module in use would be loaded again at once. NULL: none is in use.
+	 */
 	bool (*in_use)(const struct uw_module *module, void *arg);
-	/* uw_engine_drop() by the thread that has the engine, now or later; < 0 ends the call.  NULL:
-	 * that thread is at work, and only what symbols hold is counted and dropped. */
+	/* uw_engine_drop() by the thread that has the engine, now or later; < 0 ends the call.
+	 * NULL: that thread is busy, and only symbols are counted and dropped. */
 	int (*drop_unwind)(struct uw_module *module, void *arg);
 	void *arg;
 };

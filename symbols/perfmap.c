@@ -78,7 +78,7 @@ static bool read_record(int fd, uint64_t at, struct record *record)
 	return true;
 }
 
-/* A name that is longer than what was read of it is cut. */
+/* A name that is longer than the bytes read is cut. */
 static size_t name_of(const struct cursor *body, const char **ret_name)
 {
 	struct cursor c = *body;
@@ -160,7 +160,7 @@ static int jitdump_add(struct uw_symbols_builder *b, int fd)
 /* ---- perf map ---- */
 
 enum {
-	TEXT_MAX = 64 << 20, /* of a longer file the end counts: what is new stands there */
+	TEXT_MAX = 64 << 20, /* of a longer file only the end is read: it has the latest entries */
 };
 
 static int read_tail(int fd, uint8_t **ret_data, size_t *ret_len)

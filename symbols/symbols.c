@@ -16,7 +16,7 @@
 enum {
 	NESTING_MAX = 32,
 	MARKED = 8, /* entries for a mark, or more */
-	AHEAD = 16, /* names are asked of memory so many entries before they are copied */
+	AHEAD = 16, /* names are prefetched this many entries before they are copied */
 };
 _Static_assert(UW_SYMBOL_NAME_MAX <= UINT16_MAX, "entries have 16 bits for it");
 
@@ -193,7 +193,7 @@ static int unpack_block(struct cursor *from, size_t size, void **ret_data, size_
 	return 0;
 }
 
-/* What a lookup rests on: ascending, each with a name, and the last name ends. */
+/* Checks the invariants of a lookup: ascending, each entry with a name, and the last name ends. */
 static bool in_order(const struct uw_symbols *s)
 {
 	if (s->n && (!s->pool_len || s->pool[s->pool_len - 1]))
@@ -423,7 +423,7 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 	return 0;
 }
 
-/* By their starts, what is equal in its order: a pass for each digit that some start has. */
+/* Sorts by start, stable: one pass for each digit that a start has. */
 static bool sort_by_digits(struct uw_symbol_entry *entries, size_t n)
 {
 	enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };

@@ -307,9 +307,9 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 
 /* ---- rules: which rows can be packed, and which need full registers ---- */
 
-/* A linker's .plt says of its stubs: CFA = rsp + 8, and 8 more from byte N of the 16-byte stub on,
- * behind the push.  breg7 8; breg16 0; lit15; and; lit N; ge; lit3; shl; plus.  The address is
- * fixed, so is the answer. */
+/* The CFI of a linker's .plt: CFA = rsp + 8, and 8 more from byte N of the 16-byte stub on, behind
+ * the push.  breg7 8; breg16 0; lit15; and; lit N; ge; lit3; shl; plus.  The address is fixed, so
+ * is the answer. */
 static bool plt_offset(const struct cfi_reg *cfa, uint64_t vaddr, int64_t *ret_offset)
 {
 	static const uint8_t head[] = {0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a},
@@ -338,8 +338,8 @@ static bool cfi_rule_x86_64(bool by_bp, int64_t cfa, int64_t bp, int64_t ra, rul
 	if (!is_word(cfa, -RULE_N_MAX, RULE_N_MAX) || ra != -8 ||
 	    (bp && !is_word(bp, -RULE_M_MAX, -1)))
 		return false;
-	/* Behind the pops of an epilogue the CFI may still name a slot that now lies below rsp:
-	 * what was there is back in the register, and the copy does not reach there. */
+	/* Behind the pops of an epilogue the CFI may still name a slot that now lies below rsp: the
+	 * register has its value again, and the copy does not reach there. */
 	if (!by_bp && -bp > cfa)
 		saved = 0;
 	*ret_rule = rule_frame(by_bp ? RULE_FP : RULE_SP, cfa / 8, saved);
@@ -498,8 +498,8 @@ struct quick_run {
 	bool has_ended; /* a row of a whole epilogue was seen */
 };
 
-/* Numbers of up to three bytes (a frame of 90 KB); no others are met here in compiled code.  What is
- * behind it, or NULL. */
+/* Numbers of up to three bytes (a frame of 90 KB); compiled code has no others here. Returns the
+ * byte behind the number, or NULL. */
 static inline const uint8_t *quick_uleb(const uint8_t *p, const uint8_t *end, uint64_t *ret_value)
 {
 	if (p < end && *p < 0x80) {
@@ -517,8 +517,8 @@ static inline const uint8_t *quick_uleb(const uint8_t *p, const uint8_t *end, ui
 	return NULL;
 }
 
-/* Registers that a rule asks about, or whose being saved makes it none; rax is saved by what goes to
- * a landing pad only: see cfi_is_landing(). */
+/* Registers that a rule needs, or that prevent a packed rule when they are saved; only functions
+ * that return to a landing pad save rax: see cfi_is_landing(). */
 static inline bool quick_matters(unsigned reg)
 {
 	return 1ull << reg & (1ull << DWARF_X86_RBP | 1ull << DWARF_X86_RIP |

@@ -290,8 +290,8 @@ int cfi_index_init(struct cfi_index *index, const struct uw_image *image, bool d
 	struct cfi_cies cies = {0};
 
 	*index = (struct cfi_index){0};
-	/* A record of length 0 ends .eh_frame; whatever is damaged ends the walk, what came before
-	 * counts. */
+	/* A record of length 0 ends .eh_frame; a damaged record ends the walk, and the records
+	 * before it count. */
 	while (offset < section->size && offset <= UINT32_MAX) {
 		struct cfi_fde fde;
 		int r;

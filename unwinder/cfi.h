@@ -86,7 +86,7 @@ enum cfi_where {
 	CFI_VAL_OFFSET,	    /* is CFA + value */
 	CFI_REGISTER,	    /* in register value */
 	CFI_EXPRESSION,	    /* at the address that the expression gives */
-	CFI_VAL_EXPRESSION, /* is what the expression gives */
+	CFI_VAL_EXPRESSION, /* is the result of the expression */
 };
 
 struct cfi_reg {

@@ -8,10 +8,11 @@
 
 /* ---- x86-64 instructions ----
  *
- * Three tables give what follows an opcode (appendix A).  An instruction that the tables do not know
- * ends a walk, so instructions that only a processor mode or an old processor defines are left out. */
+ * Three tables give the operands of an opcode (appendix A).  An instruction that the tables do not
+ * know ends a walk, so instructions that only a processor mode or an old processor defines are left
+ * out. */
 
-/* What follows an opcode. */
+/* The bytes that follow an opcode. */
 enum {
 	NO = 0, /* nothing */
 	M = 1,	/* ModRM */
@@ -103,7 +104,7 @@ static size_t modrm_length(const uint8_t *at, const uint8_t *end)
 	return n + (mod == 1 ? 1u : mod == 2 || (mod == 0 && rm == 5) ? 4u : 0u);
 }
 
-/* *at stands behind the prefixes and on the last opcode byte then.  Returns what follows it. */
+/* Moves *at behind the prefixes, to the last opcode byte. Returns the operands of the opcode. */
 static uint8_t opcode(struct code_insn *in, const uint8_t **at, const uint8_t *end)
 {
 	const uint8_t *p = *at;
@@ -226,7 +227,8 @@ size_t code_length(const uint8_t *code, size_t len)
 
 enum {
 	STEPS_MAX = 192,
-	EXIT_STEPS = 32, /* an epilogue, and what a compiler puts between its pops */
+	EXIT_STEPS =
+		32, /* an epilogue, and the instructions that a compiler puts between its pops */
 };
 
 /* The content of a register, in terms of the registers at the first instruction of the walk. */
@@ -241,9 +243,9 @@ enum code_fp { FP_AS_IT_WAS, FP_KNOWN, FP_LOST };
 struct code_state {
 	int64_t sp;	 /* rsp, from where it stood at first */
 	int64_t bp;	 /* where the caller's rbp was popped from, -1: nowhere */
-	enum code_fp fp; /* what rbp is */
+	enum code_fp fp; /* the content of rbp */
 	int64_t fp_at;	 /* FP_KNOWN: where it points to */
-	bool loads;	 /* nothing but loads so far: @regs is true */
+	bool loads;	 /* only loads so far: @regs is valid */
 	bool pushed;	 /* so was the first word below where rsp stood */
 	struct held regs[16], ra_from, bp_from;
 };
@@ -320,7 +322,7 @@ static void note_move(const struct code_insn *in, struct code_state *s)
 
 	if (!load && modrm >> 6 != 3)
 		return;			     /* into memory */
-	s->pushed &= to != &s->regs[REG_BP]; /* behind the push: not what was noted with it */
+	s->pushed &= to != &s->regs[REG_BP]; /* a change behind the push: the note is invalid */
 	if (*in->op == 0x8d || !(in->rex & 8))
 		s->loads = false;
 	else if (modrm >> 6 == 3)

@@ -52,7 +52,7 @@ struct libdw_engine {
 				      information is looked up */
 	bool interrupted;	   /* the last frame was a signal trampoline */
 	bool activation;	   /* the last frame's address counts itself */
-	bool guess; /* what follows the last frame is found without unwind information */
+	bool guess; /* the caller of the last frame is found without unwind information */
 	const struct uw_map *report; /* met, and not yet reported to the Dwfl */
 	int error;
 };
@@ -236,8 +236,9 @@ static bool libdw_get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg
 	return true;
 }
 
-/* libdwfl knows nothing of pointer authentication before 0.192, and later only what ptrace says of
- * a live process.  A word that is an address of code apart from a signature is taken for one. */
+/* Before 0.192 libdwfl does not support pointer authentication, and later only with the mask that
+ * ptrace reads from a live process.  A word that is an address of code apart from a signature is
+ * taken for one. */
 static uint64_t libdw_unsigned(const struct uw_snapshot *s, uint64_t word)
 {
 	uint64_t mask = uw_machine_pac_mask(uw_machine_of(s->arch), s->space, uw_snapshot_sp(s));
@@ -292,8 +293,8 @@ static Dwarf_Frame *libdw_row(struct libdw_engine *e, uint64_t pc)
 	return cfi && !dwarf_cfi_addrframe(cfi, pc - bias, &frame) ? frame : NULL;
 }
 
-/* Does the pc lie in a signal trampoline?  Only asked where libdwfl says that an address counts
- * itself. */
+/* Is the pc in a signal trampoline? Only used where libdwfl reports that an address counts itself.
+ */
 static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
 {
 	Dwarf_Frame *row = libdw_row(e, pc);
@@ -305,7 +306,7 @@ static bool libdw_trampoline(struct libdw_engine *e, uint64_t pc)
 	return signal;
 }
 
-/* Is the return address undefined at @pc?  Only asked where the walk ended and some word had not
+/* Is the return address undefined at @pc?  Only used where the walk ended and some word had not
  * been there. */
 static bool libdw_root(struct libdw_engine *e, uint64_t pc)
 {
@@ -324,7 +325,8 @@ static bool libdw_root(struct libdw_engine *e, uint64_t pc)
 
 enum libdw_walk { WALK_ON, WALK_LAST, WALK_NO_FRAME };
 
-/* Can the walk step from @pc?  WALK_LAST: no, @res says why; WALK_NO_FRAME: nor is it a frame. */
+/* Can the walk step from @pc?  WALK_LAST: no, @res has the reason; WALK_NO_FRAME: and it is not a
+ * frame either. */
 static enum libdw_walk libdw_check(struct libdw_engine *e, uint64_t pc)
 {
 	const struct uw_space *space = e->view.snapshot->space;
@@ -356,8 +358,8 @@ static bool libdw_activation(struct libdw_engine *e, Dwfl_Frame *state)
 		return true;
 	if (!dwfl_frame_pc(state, &pc, &activation))
 		return false;
-	/* libdwfl says yes of a trampoline and of what it interrupted.  The innermost frame was not
-	 * asked. */
+	/* libdwfl reports true for a trampoline and for the frame that it interrupted. The
+	 * innermost frame is not reported. */
 	if (activation && e->res->n_frames == 1)
 		e->interrupted = libdw_trampoline(e, uw_frame_pc(e->res->frames[0]));
 	return activation;
@@ -432,7 +434,7 @@ static void libdw_end(struct libdw_engine *e, int r)
 		uw_result_end(e->res, UW_WHOLE, UW_OK, 0);
 	else if (r < 0)
 		uw_result_end(e->res, UW_FAILED, UW_NO_UNWIND_INFO, e->last_pc);
-	/* else the callback said why it stopped */
+	/* else the callback has set the reason */
 }
 
 /* libdwfl reports it only by its message.  It keeps what it has met: the module would have no

@@ -37,7 +37,7 @@ struct libunwind_engine {
 	struct uw_view view;
 	struct oracle_space *slot;
 	struct uw_result *res;
-	bool stopped;			      /* oracle_module_at() said so in @res */
+	bool stopped;			      /* by oracle_module_at(), see @res */
 	bool no_info;			      /* the last pc had no unwind information */
 	const struct oracle_module *searched; /* while its unwind information is read */
 	int error;

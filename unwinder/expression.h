@@ -18,8 +18,7 @@ struct cfi_memory {
 };
 
 /* Evaluates a DWARF expression of bounded length and time.  @push: the first value on the stack,
- * NULL: none.
- * @bias: what DW_OP_addr needs to become an address of the process. */
+ * NULL: none. @bias: added to the operand of DW_OP_addr, for an address of the process. */
 enum cfi_result cfi_evaluate(const uint8_t *expression, uint32_t len, const struct cfi_regs *regs,
 			     uint64_t bias, const uint64_t *push, struct cfi_memory *memory,
 			     uint64_t *ret_value);

@@ -2,9 +2,9 @@
  *
  * The kernel copies a stack up to the first page that is not there.  A function with a large frame
  * may never have touched some of its pages, and then its return address is in no copy, for as long
- * as the function runs; a process that is still there may have gone on.  CFI says all the same where
- * the caller's frame begins, and an earlier stack of the thread, taken outside of the function, may
- * have had one there:
+ * as the function runs; a process that is still there may have gone on.  CFI still gives the begin
+ * of the caller's frame, and an earlier stack of the thread, taken outside of the function, may
+ * have had a frame there:
  *
  *     copy     [f0][f1][F ....              F's pages, never touched     X
  *                             ends here     . . . . . . . . . . . . [ra] [G ....] ... main
@@ -101,7 +101,7 @@ static struct native_hole *hole_new(struct native *e, const struct uw_snapshot *
 
 /* A function, by its CFI. */
 struct hole_code {
-	struct native_place place; /* of the address in it that was asked for */
+	struct native_place place; /* of the address in it that was looked up */
 	uint64_t bias;		   /* address - vaddr */
 	uint64_t begin, end;	   /* vaddrs */
 };
@@ -320,8 +320,8 @@ static bool hole_is_one(const struct walk *w, uint64_t cfa)
 	       cfa - 8 >= end + HOLE_PAGE;
 }
 
-/* The frames noted at @cfa whose function calls @callee: returns whether they agree on where it
- * returns to, *ret_ra, 0 where there are none; *ret_note is the latest. */
+/* The frames noted at @cfa whose function calls @callee: returns whether they agree on its return
+ * address, *ret_ra, 0 without such frames; *ret_note is the latest. */
 static bool hole_seen(struct native *e, const struct walk *w, struct native_hole *h,
 		      const struct hole_code *callee, uint64_t cfa, uint64_t *ret_ra,
 		      const struct hole_note **ret_note)
@@ -364,7 +364,7 @@ static bool hole_follow(struct walk *w, struct native_hole *h, const struct hole
 }
 
 /* Finds the frames behind the walk's, whose caller is at @cfa. A function that was never seen is
- * accepted where it alone calls: its own caller was seen where its CFI says. */
+ * accepted where it alone calls: its own caller was seen at the place that its CFI gives. */
 static bool hole_fill(struct native *e, struct walk *w, struct native_hole *h, uint64_t cfa)
 {
 	const struct hole_note *note = NULL;

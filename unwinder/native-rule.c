@@ -9,7 +9,7 @@
  *
  * Each arrow is a cache line that was not used for a while and that holds the address of the next
  * one.  The leaves of sixteen stacks are known at once, so those that miss follow the arrows in
- * parallel (native_ahead). */
+ * parallel (native_prefetch). */
 #include <errno.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ static bool native_exit(struct native *e, const struct walk *w, const struct nat
  * frame has not: a copy ends in the middle of a large frame at a page that was never touched.  In
  * that case the return address is the proof: it must follow a direct call of this function. */
 
-/* Does the process still have what the copy has, at the frame that the walk stands on? */
+/* Does the process still have the bytes of the copy, at the frame that the walk stands on? */
 static bool deep_matches(struct walk *w)
 {
 	const struct uw_snapshot *s = w->snapshot;
@@ -143,7 +143,8 @@ bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
 	return false;
 }
 
-/* The file of a module, where the images keep one: only then may it be asked here (module.h, lone). */
+/* The file of a module, where the images keep one: only then may it be read here (module.h, no_duplicate).
+ */
 static int code_file(const struct uw_map *map)
 {
 	const struct uw_image *image = map->module ? uw_module_image(map->module) : NULL;
@@ -181,7 +182,7 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 }
 
 /* Size of a function that switches to another stack: glibc's has 260 bytes; with CET, some 700. */
-enum { STILL_MIN = 8, STILL_MAX = 1024, STILL_STEP = 256, STILL_INSN = 15 };
+enum { ONE_ROW_MIN = 8, ONE_ROW_MAX = 1024, ONE_ROW_STEP = 256, ONE_ROW_INSN = 15 };
 
 /* ---- CFI of an address ---- */
 
@@ -367,7 +368,8 @@ enum cfi_result native_find_row(struct native *e, const struct native_place *pla
 	if (result != CFI_OK)
 		return result;
 	*ret_rule = cfi_rule(&row, place->vaddr, offset, debug_frame);
-	/* What stands there may be another frame's: as a guess it is marked, and must follow a call. */
+	/* The word there may belong to another frame: as a guess it is marked, and must follow a
+	 * call. */
 	if ((*ret_rule == rule_frame(RULE_FP, 2, 2) || fde->machine->link) &&
 	    cfi_is_landing(fde, place->vaddr, &row))
 		*ret_rule = fde->machine->link ? rule_slow(offset, debug_frame)
@@ -400,7 +402,7 @@ static bool is_by_go(const struct cfi_fde *fde)
 }
 
 /* Has an FDE no operations of its own? */
-static bool is_still(const struct cfi_fde *fde)
+static bool has_one_row(const struct cfi_fde *fde)
 {
 	const uint8_t *p = fde->program, *end = fde->program_end;
 
@@ -418,32 +420,32 @@ static bool is_still(const struct cfi_fde *fde)
 	return p >= end;
 }
 
-/* Has a function's code moved rsp before the place?  What was read is not read again.  false: it
- * cannot be read. */
-static bool still_moves(struct native *e, const struct walk *w, const struct native_place *place,
-			uint64_t address, const struct cfi_fde *fde, bool *ret_moves)
+/* Has a function's code moved rsp before the place? Code is read once. false: it cannot be read. */
+static bool one_row_moves(struct native *e, const struct walk *w, const struct native_place *place,
+			  uint64_t address, const struct cfi_fde *fde, bool *ret_moves)
 {
 	uint64_t at = place->vaddr - fde->begin, size = fde->end - fde->begin;
 	uint64_t key = (uint64_t)uw_module_serial(place->map->module) << 32 |
 		       ((uint64_t)(fde->program - fde->section) + 1);
-	struct native_still *still = &e->still[hash_u64(key) % NATIVE_STILL];
-	uint8_t code[STILL_MAX];
+	struct native_one_row *known = &e->one_row[hash_u64(key) % NATIVE_ONE_ROW];
+	uint8_t code[ONE_ROW_MAX];
 	size_t len;
 
-	if (still->key != key)
-		*still = (struct native_still){.key = key};
-	if (still->moves == still->seen && still->seen < at) {
-		len = min_u64((at | (STILL_STEP - 1)) + 1 + STILL_INSN, size);
+	if (known->key != key)
+		*known = (struct native_one_row){.key = key};
+	if (known->moves == known->seen && known->seen < at) {
+		len = min_u64((at | (ONE_ROW_STEP - 1)) + 1 + ONE_ROW_INSN, size);
 		/* By its second byte: the first may be its mapping's first. */
 		len = native_code(w, address - at + 1, 1, len - 1, code);
 		if (len < at)
 			return false;
-		still->moves = (uint32_t)code_moves_sp(code, len);
-		/* What does not decode so near to a piece's end may be cut: not seen yet. */
-		still->seen = len < size && still->moves + STILL_INSN > len ? still->moves
-									    : (uint32_t)len;
+		known->moves = (uint32_t)code_moves_sp(code, len);
+		/* An instruction that does not decode near the end of a piece may be cut: not seen
+		 * yet. */
+		known->seen = len < size && known->moves + ONE_ROW_INSN > len ? known->moves
+									      : (uint32_t)len;
 	}
-	*ret_moves = at > still->moves;
+	*ret_moves = at > known->moves;
 	return true;
 }
 
@@ -471,10 +473,10 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 		*rule = rule_simple(RULE_ROOT); /* runtime.mcall has pushed a word there */
 		return true;
 	}
-	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || size < STILL_MIN ||
-	    size > STILL_MAX || !is_still(fde))
+	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || size < ONE_ROW_MIN ||
+	    size > ONE_ROW_MAX || !has_one_row(fde))
 		return true;
-	if (!still_moves(e, w, place, address, fde, &moves)) {
+	if (!one_row_moves(e, w, place, address, fde, &moves)) {
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_ENTRY);
 		return false;
 	}
@@ -503,7 +505,7 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 		return rule;
 	case CFI_NONE:
 		rule = native_compile_behind(e, place);
-		if (rule_kind(rule) != RULE_GUESS || !place->image->more)
+		if (rule_kind(rule) != RULE_GUESS || !place->image->has_separate)
 			return rule;
 		uw_module_want_separate(place->map->module);
 		return rule_simple(RULE_NONE);
@@ -534,8 +536,8 @@ enum {
 	EXIT_AFTER = 192,
 };
 
-/* Where the return address is when the code has jumped to @vaddr: bytes above rsp there, by the CFI of
- * what stands there.  false: it is not known, or not by rsp. */
+/* The place of the return address after a jump to @vaddr: bytes above rsp there, by the CFI of the
+ * target. false: it is not known, or not by rsp. */
 static bool exit_target(struct native *e, const struct native_place *place, uint64_t vaddr,
 			int64_t *ret_ra)
 {
@@ -551,7 +553,7 @@ static bool exit_target(struct native *e, const struct native_place *place, uint
 	return true;
 }
 
-/* Bytes from rsp to the return address, by the code alone; < 0: it does not say. */
+/* Bytes from rsp to the return address, by the code alone; < 0: unknown. */
 static int64_t exit_ra(struct native *e, const struct native_place *place,
 		       const struct cfi_fde *fde, const struct code_exit *exit, uint64_t code_vaddr)
 {
@@ -600,7 +602,7 @@ static bool native_exit(struct native *e, const struct walk *w, const struct nat
 	/* By rbp: true as long as rbp is to be popped yet. */
 	if (rule_kind(*rule) == RULE_FP ? exit.bp >= 0 : ra + 8 == rule_cfa(*rule))
 		return true;
-	*rule = rule_with_way(rule_guess(RULE_NOT_TRUE, RULE_FORM_UNKNOWN), (uint32_t)ra / 8,
+	*rule = rule_with_way(rule_guess(RULE_CFI_WRONG, RULE_FORM_UNKNOWN), (uint32_t)ra / 8,
 			      exit.bp < 0 ? 0 : (uint32_t)exit.bp / 8 + 1);
 	return true;
 }
@@ -757,7 +759,7 @@ static bool ahead_place(struct native *e, struct walk *w)
 	return true;
 }
 
-void native_ahead(struct native *e, struct walk *const *walks, size_t n)
+void native_prefetch(struct native *e, struct walk *const *walks, size_t n)
 {
 	enum { LINE = 64 };
 	struct walk *missing[UW_BATCH];

@@ -48,7 +48,7 @@ bool native_is_signal(struct native *e, struct walk *w)
 
 /* ---- frames by full registers ---- */
 
-/* Stack first, then anything readable of the process. */
+/* The stack first, then the memory of the process. */
 struct slow_memory {
 	struct cfi_memory memory;
 	struct native *e;
@@ -121,9 +121,9 @@ static enum cfi_result slow_reg(struct slow_frame *f, unsigned reg, uint64_t *re
 		return CFI_NEED_REG;
 	case CFI_OFFSET:
 		address = f->cfa + (uint64_t)how->value;
-		/* Popped already: the register has it (see walk_apply).  But a stack pointer is
-		 * not popped: where CFI says that it was saved, as in glibc's setcontext(), the
-		 * frame is a block of registers, which may lie anywhere. */
+		/* Popped already: the register has it (see walk_apply).  But a stack pointer is not
+		 * popped: where its CFI has it saved, as in glibc's setcontext(), the frame is a
+		 * block of registers, which may lie anywhere. */
 		if (reg != m->pc && f->row->regs[m->sp].where != CFI_OFFSET && !f->row->signal &&
 		    address < f->regs->r[m->sp] && f->regs->known >> reg & 1) {
 			*ret_value = f->regs->r[reg];
@@ -189,8 +189,8 @@ static enum cfi_result slow_apply(struct slow_frame *f, uint64_t pac_mask,
 
 /* How a frame was left. */
 struct slow_way {
-	bool signal;	 /* it was interrupted, not called */
-	bool landing;	 /* it goes to a landing pad, whose frame is not its caller's (cfi.h) */
+	bool signal;  /* it was interrupted, not called */
+	bool landing; /* it returns to a landing pad, which is not in its caller's frame (cfi.h) */
 	uint64_t missed; /* CFI_MEMORY: an address that could not be read */
 };
 
@@ -330,7 +330,7 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 	return regs->r[w->machine->sp] == w->sp ? CFI_OK : CFI_BAD;
 }
 
-/* What the walk knows of the frame it stands on; true: all of it. */
+/* The known registers of the frame that the walk stands on; true: all are known. */
 static bool native_regs(const struct walk *w, struct cfi_regs *regs)
 {
 	if (w->full_at == w->n) {
@@ -511,7 +511,7 @@ static struct rule_source source_of(const struct code_source *source)
 	return (struct rule_source){source->reg, source->memory, source->offset};
 }
 
-/* What the code from the pc on to its function's end says, into *rule. */
+/* The rule by a walk through the code from the pc to the end of its function, into *rule. */
 static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
 {
 	const struct uw_map *map = uw_space_find(w->snapshot->space, pc - 1);
@@ -533,7 +533,7 @@ static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
 	return true;
 }
 
-/* What the code at the pc says; *rule learns it. */
+/* The form by the code at the pc, also set in *ret_rule. */
 static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_rule)
 {
 	rule_t rule = *ret_rule;
@@ -559,7 +559,8 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 	if (form == RULE_FORM_FP && !(caller && rule_why(rule) == RULE_NO_FILE) &&
 	    guess_walk(w, pc, &rule))
 		form = rule_form(rule);
-	/* aarch64: what cannot be read may be a signal trampoline, which is no chain. */
+	/* aarch64: code that cannot be read may be a signal trampoline, which has no frame record.
+	 */
 	if (form == RULE_FORM_WALKED || form == RULE_FORM_PUSHES)
 		*ret_rule = rule;
 	else if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
@@ -694,7 +695,7 @@ static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_
 }
 
 /* May a return address of 0 be the stack's end?  Of a chain, yes; but where x86-64 code was
- * interrupted, rbp may be any number, unless the code itself says that it has the frame. */
+ * interrupted, rbp may be any number, unless the code itself sets up a frame. */
 static bool guess_may_end(const struct walk *w, enum rule_form form, rule_t rule)
 {
 	if (form == RULE_FORM_WALKED)
@@ -716,7 +717,7 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 	if (g->ra >> 48 || !uw_space_find(w->snapshot->space, g->ra - 1))
 		return GUESS_FAILS;
 	rule = native_rule(e, w, g->ra - 1);
-	/* RULE_NONE: its module is not loaded; the next step says so. */
+	/* RULE_NONE: its module is not loaded; the next step ends PENDING. */
 	return rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, g->ra, rule)
 		       ? GUESS_HOLDS
 		       : GUESS_NO_CALL;
@@ -731,7 +732,7 @@ static bool guess_is_root(const struct walk *w, rule_t rule)
 }
 
 /* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code
- * mostly has frame pointers.  aarch64: the code was asked (code.h), where it can be read. */
+ * mostly has frame pointers.  aarch64: the code was read (code.h), where that is possible. */
 static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rule, struct guess *g)
 {
 	bool by_fp =
@@ -860,7 +861,7 @@ static enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		result = guess_try(e, w, form, &g);
 		if (result == GUESS_HOLDS)
 			return guess_arrive(w, &g);
-		if (rule_why(rule) == RULE_NOT_TRUE)
+		if (rule_why(rule) == RULE_CFI_WRONG)
 			return guess_by_cfi(e, w);
 		if (result == GUESS_NO_CALL)
 			by_code = g;

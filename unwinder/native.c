@@ -59,7 +59,7 @@ static void trail_clear(struct native_trail *t)
 	memset(t->marks, 0, sizeof(t->marks));
 }
 
-/* The frame of the trail whose stack pointer is @sp, or n. */
+/* The index of the trail's frame with the stack pointer @sp, or n. */
 static uint32_t trail_find(const struct native_trail *t, uint64_t sp)
 {
 	uint32_t low = 0, high = t->n;
@@ -75,8 +75,8 @@ static uint32_t trail_find(const struct native_trail *t, uint64_t sp)
 	return low < t->n && t->steps[low].sp == sp ? low : t->n;
 }
 
-/* Is every word that the trail behind step @at stands on what it was?  Copies the frames on the
- * way. No branch in it: the words come from memory side by side. */
+/* Is every word that the trail behind step @at depends on unchanged? Copies the frames meanwhile.
+ * No branch in it: the words come from memory side by side. */
 static bool trail_holds(const struct walk *w, const struct native_trail *t, uint32_t at)
 {
 	uint64_t *to = w->frames + w->n, differ = 0;
@@ -97,8 +97,8 @@ static inline const struct native_trail *trail_of(const struct walk *w)
 	return container_of(w->marks, const struct native_trail, marks[0]);
 }
 
-/* Does the walk stand on step @at?  Asked again when the words are there: meanwhile another walk may
- * have made a new trail of it. */
+/* Does the walk stand on step @at?  Checked again when the words are there: another walk may have
+ * made a new trail of it meanwhile. */
 static bool trail_fits(const struct walk *w, const struct native_trail *t, uint32_t at)
 {
 	const struct native_trail_step *s = &t->steps[at];
@@ -109,8 +109,8 @@ static bool trail_fits(const struct walk *w, const struct native_trail *t, uint3
 	       t->n - at - 1 <= w->max - w->n;
 }
 
-/* The walk comes to a frame whose sp is marked: is it the trail's?  Asks for the words that the rest
- * of the trail stands on. */
+/* The walk comes to a frame with a marked sp: is it on the trail? Prefetches the words that the
+ * rest of the trail depends on. */
 static void native_trail_meet(struct walk *w)
 {
 	const struct native_trail *t = trail_of(w);
@@ -371,7 +371,7 @@ static inline __attribute__((always_inline)) bool walk_apply_to(struct walk *w, 
 	return link ? walk_apply_aarch64(w, rule, sp, bp) : walk_apply_x86_64(w, rule, sp, bp);
 }
 
-/* The same for the frame that the walk says it stands on, wherever that came from. */
+/* The same for any frame, by w->sp and w->bp. */
 static bool walk_apply(struct walk *w, rule_t rule)
 {
 	/* sp below the copy: a signal frame led there, and saved registers may lie there as well.
@@ -418,8 +418,8 @@ static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct 
 	return walk_apply(w, rule) ? walk_plain_from(w) : native_other(e, w, rule & RULE_MASK);
 }
 
-/* The walk comes to a frame: what its rule will be looked up by.  The line of the cache is asked for
- * here, and is there when walk_leave() comes to this walk. */
+/* The walk comes to a frame: sets the key of its rule, and prefetches the line of the cache for
+ * walk_leave(). */
 static inline void walk_look_up(const struct native *e, struct walk *w, uint64_t address)
 {
 	w->address = address;
@@ -589,7 +589,7 @@ static inline __attribute__((always_inline)) void native_batch(struct native *e,
 		n_active++;
 	}
 	if (n_active > 1)
-		native_ahead(e, active, n_active);
+		native_prefetch(e, active, n_active);
 	while (n_active) {
 		for (size_t i = 0; i < n_active;) {
 			struct walk *w = active[i];

@@ -24,10 +24,10 @@ enum {
 		4 << 20, /* bytes of a copy that plain rules use; RULE_M_KEPT is farther */
 };
 
-enum { NATIVE_STILL = 256 };
+enum { NATIVE_ONE_ROW = 256 };
 
 /* A function whose CFI has one row, CFA = rsp + 8 (native-rule.c). */
-struct native_still {
+struct native_one_row {
 	uint64_t key;	/* its module's serial above 32, its FDE's offset plus one */
 	uint32_t seen;	/* bytes of its code that were read */
 	uint32_t moves; /* offset of the first instruction that moves rsp; @seen: none so far */
@@ -97,7 +97,7 @@ struct walk {
 	uint64_t address; /* of the frame: the key of its rule, and its cache entry */
 	const struct rule_entry *entry;
 
-	/* The place of a leaf without a cached rule, found in advance (native_ahead); 0: not. */
+	/* The place of a leaf without a cached rule, found in advance (native_prefetch); 0: not. */
 	uint64_t ahead_address;
 	struct native_place ahead; /* has an image */
 
@@ -130,7 +130,7 @@ struct native {
 	const struct uw_space *last_space; /* of this batch */
 	struct cfi_cies cies;
 	struct table indexes; /* serial * 2 + debug_frame -> struct cfi_index */
-	struct native_still still[NATIVE_STILL];
+	struct native_one_row one_row[NATIVE_ONE_ROW];
 	struct native_user users[NATIVE_USERS];
 	struct uw_engine_stats stats;
 	bool no_memory;	   /* an allocation failed: the batch returns -ENOMEM */
@@ -186,7 +186,7 @@ static inline bool walk_is_interrupted(const struct walk *w)
 rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
 /* For walks that have just begun: prefetches all that is read to find the rules that are not in the
  * cache. */
-void native_ahead(struct native *e, struct walk *const *walks, size_t n);
+void native_prefetch(struct native *e, struct walk *const *walks, size_t n);
 /* Replaces the rule of @address in the cache, after its code was looked at. */
 void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
 

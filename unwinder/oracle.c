@@ -54,7 +54,7 @@ int uw_regions_add(struct uw_regions *regions, uint64_t start, const void *data,
 	return 0;
 }
 
-/* Copies what @region has of the word; false when that is nothing. */
+/* Copies the bytes of the word that @region has; false: none. */
 static bool uw_region_word(const struct uw_region *region, uint64_t address, uint64_t *ret_word)
 {
 	uint64_t at = address - region->start, skip = 0, word = 0;
@@ -296,8 +296,7 @@ static bool table_of_hdr(struct oracle_module *module)
 	return true;
 }
 
-/* The pointer encoding that the CIE at @offset says for its FDEs; DW_EH_PE_OMIT when it cannot be
- * read. */
+/* The pointer encoding of the CIE at @offset for its FDEs; DW_EH_PE_OMIT when it cannot be read. */
 static uint8_t cie_encoding(const struct uw_section *section, uint64_t offset)
 {
 	struct cursor c = cursor_of(section->data + offset, section->size - offset);
@@ -330,7 +329,7 @@ static uint8_t cie_encoding(const struct uw_section *section, uint64_t offset)
 	return c.bad ? DW_EH_PE_OMIT : 0;
 }
 
-/* The start of the function of the FDE whose fields after the CIE pointer are at @c, as a vaddr. */
+/* The first vaddr of an FDE's function; @c: its fields after the CIE pointer. */
 static bool fde_start(const struct uw_section *section, struct cursor *c, uint8_t encoding,
 		      uint64_t *ret_start)
 {

@@ -82,14 +82,14 @@ void oracle_spaces_deinit(struct oracle_spaces *spaces);
 void oracle_space_drop(struct oracle_spaces *spaces, struct oracle_space *slot);
 /* The slot of @space; when its handle is NULL it is new and the caller sets the handle. */
 struct oracle_space *oracle_spaces_get(struct oracle_spaces *spaces, struct uw_space *space);
-/* Drops what knows @module (NULL: everything). */
+/* Drops the slots with @module (NULL: all). */
 void oracle_spaces_forget(struct oracle_spaces *spaces, const struct uw_module *module);
 
 /* The module at @pc. */
 enum oracle_at {
 	ORACLE_READY,	/* *ret_module */
 	ORACLE_NO_INFO, /* a mapping without a module, or JIT code: only a guess can help */
-	ORACLE_STOP,	/* @res says why: PENDING, or FAILED */
+	ORACLE_STOP,	/* see @res: PENDING, or FAILED */
 	ORACLE_NEW,	/* as READY, and met for the first time in this slot */
 };
 /* < 0: -ENOMEM. */

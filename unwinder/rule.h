@@ -11,7 +11,7 @@
  * RULE_CHAIN is RULE_FP with N = M = 2, without CFI: a caller in JIT code.  The kinds are numbered
  * for the walk: one bit each for "a frame", "by rbp" and "guessed".
  *
- * aarch64: sp and x29 for rsp and rbp, and the link says where the return address is (enum
+ * aarch64: sp and x29 for rsp and rbp, and the link is the place of the return address (enum
  * rule_link).  A rule is of one machine: its module's.
  *
  * The cache: a line of 64 bytes is a set of four entries.  An entry is looked for at the place its
@@ -43,7 +43,7 @@ enum rule_why {
 	RULE_NO_CFI,
 	RULE_NO_FILE, /* JIT, anonymous */
 	RULE_NOT_READABLE,
-	RULE_NOT_TRUE, /* the code returns in another way than the CFI says (native-rule.c) */
+	RULE_CFI_WRONG, /* the code returns in another way than its CFI (native-rule.c) */
 };
 
 /* The form of a frame by the code at a pc without CFI (code.h); RULE_FORM_UNKNOWN: not read yet. */
@@ -56,7 +56,7 @@ enum rule_form {
 	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
 	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
-	RULE_FORM_WALKED,    /* x86-64: as the code says (code.h); has rule_way_* */
+	RULE_FORM_WALKED,    /* x86-64: by a walk through the code (code.h); has rule_way_* */
 	RULE_FORM_PUSHES, /* x86-64: the code is on its way to another stack; has rule_source_* */
 };
 

@@ -97,7 +97,7 @@ void uw_engine_renew(struct uw_engine *engine, struct uw_module *module)
 {
 	const struct uw_image *image = uw_module_image(module);
 
-	if (!image || !image->more || !uw_module_wants_separate(module))
+	if (!image || !image->has_separate || !uw_module_wants_separate(module))
 		return;
 	uw_engine_drop(engine, module);
 }

@@ -5,7 +5,7 @@
  *   pw-files and pw-parse  request   struct wire_parse, path of the module; the module's file
  *                          question  struct wire_question, paths
  *                          reply     i64 result; a descriptor, or the bytes
- *   pw-parse to main       answer    struct wire_parsed; the module (symbols/module-pack.c); lines (each u64 line, block
+ *   pw-parse to main       answer    struct wire_parsed; the module (symbols/module.c); lines (each u64 line, block
  *                                    function, block file; an empty file: none)
  *
  * All are one program, so structs travel as they are; pointers in them are not used.
@@ -167,7 +167,7 @@ static void say_build_id(struct helper_call *call, const struct uw_build_id *id)
 	memset(&q, 0, sizeof(q));
 	q.ask = SAY_BUILD_ID;
 	q.build_id = *id;
-	helper_tell_back(call, &q, sizeof(q));
+	helper_send_back(call, &q, sizeof(q));
 }
 
 static void *parser_begin(const void *data)
@@ -178,7 +178,7 @@ static void *parser_begin(const void *data)
 	if (!k)
 		return NULL;
 	k->asked = (struct asked_source){
-		.source = {.open_first = ask_open, .lone = true},
+		.source = {.open_first = ask_open, .no_duplicate = true},
 		.memory = {.read = ask_read},
 	};
 	k->base = k->nice = arg->nice;
@@ -377,7 +377,7 @@ static int reply_open(struct helper_call *call, struct uw_source *source, const 
 
 	if (fd < 0)
 		result = fd;
-	return helper_partner_tell(call, &result, sizeof(result), fd);
+	return helper_partner_reply(call, &result, sizeof(result), fd);
 }
 
 static int reply_read(struct helper_call *call, struct uw_source *source, uint64_t address,
@@ -391,7 +391,7 @@ static int reply_read(struct helper_call *call, struct uw_source *source, uint64
 		len = min_u64(min_u64(len, READ_MAX), source->end - address);
 		reply.result = memory->read(memory, address, reply.bytes, len);
 	}
-	return helper_partner_tell(
+	return helper_partner_reply(
 		call, &reply, sizeof(reply.result) + (size_t)(reply.result > 0 ? reply.result : 0),
 		-1);
 }
@@ -461,7 +461,7 @@ static int pass_on(struct partner *partner, uint32_t serial, struct load_parse *
 		return fail(-EMSGSIZE);
 	r = helper_partner_ask(call, bytes, p.len, fd);
 	while (r >= 0) {
-		r = helper_partner_hear(call, bytes, REQUEST_ROOM, &len);
+		r = helper_partner_receive(call, bytes, REQUEST_ROOM, &len);
 		if (r != HELPER_ASKED)
 			break;
 		bytes[len] = 0;

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "session/pipeline/announce.h"
 #include "session/pipeline/emit.h"
+#include "symbols/demangle.h"
 
 enum {
 	CACHE_SLOTS = 1 << 16,

@@ -11,7 +11,7 @@
 #include "session/pipeline/account.h"
 #include "session/loader/loader.h"
 #include "symbols/modules.h"
-#include "symbols/names.h"
+#include "symbols/kallsyms.h"
 
 struct emit_context { /* all borrowed */
 	struct writer *writer;

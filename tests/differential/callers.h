@@ -3,10 +3,11 @@
  *
  *   call             a node with the place and value of the return address
  *   ret              back to the parent of the node whose place was popped, wherever that node is:
- * a coroutine's switch returns to a call of another stack signal           two nodes: what was
- * interrupted, and the trampoline that the handler returns to rt_sigreturn     behind both other
- * returns    (an exception's landing, the first entry of a coroutine) and jumps that give stack
- * back (longjmp): behind all nodes whose place is above no more */
+ *                    a coroutine's switch returns to a call of another stack
+ *   signal           two nodes: the interrupted frame, and the trampoline that the handler returns to
+ *   rt_sigreturn     behind both
+ *   other returns    (an exception's landing, the first entry of a coroutine) and jumps that give
+ *                    stack back (longjmp): behind all nodes whose place is above no more */
 #pragma once
 
 #include "tests/differential/live.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbols/names.h"
+#include "symbols/demangle.h"
 
 static ssize_t read_memory(struct uw_memory *memory, uint64_t address, void *to, size_t len)
 {

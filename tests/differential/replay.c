@@ -12,7 +12,7 @@
 
 #include "base/table.h"
 #include "tests/differential/samples.h"
-#include "symbols/names.h"
+#include "symbols/demangle.h"
 
 enum { VDSO_BYTES = 8192 };
 

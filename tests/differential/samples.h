@@ -1,13 +1,13 @@
 /* samples.h - live samples of a command for tests of the unwinder: registers, stack, address space.
  *
  *   take    runs the command under perf events (all its children too) and keeps every record in one
- * area, as struct sample_event; the area can be written to a file and read back (--save, --load)
- *   recorded  makes the same events of what perf record wrote
+ *           area, as struct sample_event; the area can be written to a file and read back (--save,
+ *           --load)
+ *   recorded  makes the same events from a recording of perf record
  *   replay  sorts them by time, follows each process's mappings, loads the modules, and gives
- * snapshots
+ *           snapshots
  *
- * The unwinder's own life (parking, pending modules) plays no part: modules are loaded before the
- * first stack. Thread: any, one. */
+ * Modules are loaded before the first stack, so no stack waits for one.  Thread: any, one. */
 #pragma once
 
 #include "base/bytes.h"

@@ -1,7 +1,7 @@
 /* fuzz-demangle.c - any bytes as a name: the result fits, ends in NUL, and comes soon. */
 #include <string.h>
 
-#include "symbols/names.h"
+#include "symbols/demangle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "symbols/module.h"
-#include "symbols/names.h"
+#include "symbols/kallsyms.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -322,7 +322,7 @@ static void test_orphan(void **state)
 
 enum { ADD, ASK, PARTNER_DIES, PARTNER_SPINS, PARTNER_LIES, PARTNER_GIVES };
 
-/* As helper_tell_back(), with descriptors that nobody asked for, one and two. */
+/* As helper_send_back(), with descriptors that nobody asked for, one and two. */
 static void give(int fd)
 {
 	union {
@@ -389,10 +389,10 @@ static void first_serve(void *kept, struct helper_call *call)
 	int r = helper_partner_ask(call, call->request, call->request_len, -1);
 
 	(void)kept;
-	while (r >= 0 &&
-	       (r = helper_partner_hear(call, question, sizeof(question), &len)) == HELPER_ASKED) {
+	while (r >= 0 && (r = helper_partner_receive(call, question, sizeof(question), &len)) ==
+				 HELPER_ASKED) {
 		question[0] *= 10;
-		r = helper_partner_tell(call, question, 1, STDIN_FILENO);
+		r = helper_partner_reply(call, question, 1, STDIN_FILENO);
 	}
 	memcpy(call->answer, "first", 5);
 	call->answer_len = 5;

@@ -1,7 +1,7 @@
 /* test-demangle.c - what a name looks like to a person, and names made to hurt. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
-#include "symbols/names.h"
+#include "symbols/demangle.h"
 
 static void test_names(void **state)
 {

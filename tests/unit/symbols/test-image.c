@@ -211,7 +211,7 @@ static void check_later(const char *dir, const char *name, bool separate, bool m
 {
 	struct uw_module *m = load_later(dir, name, separate);
 
-	assert_int_equal(uw_module_image(m)->more, more);
+	assert_int_equal(uw_module_image(m)->has_separate, more);
 	assert_int_equal(uw_module_image(m)->debug_frame.data != NULL, there);
 	uw_module_unref(m);
 }

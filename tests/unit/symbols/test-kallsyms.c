@@ -2,7 +2,7 @@
  * and goes. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
-#include "symbols/names.h"
+#include "symbols/kallsyms.h"
 
 static struct uw_kallsyms *parse(const char *text)
 {

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "symbols/kernel-text.h"
+#include "symbols/kallsyms.h"
 #include "tests/unit/cmocka.h"
 
 static uint64_t start_of(const char *text, size_t len)

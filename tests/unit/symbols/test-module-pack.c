@@ -59,7 +59,7 @@ static void same_section(const struct uw_section *a, const struct uw_section *b)
 static void test_same(void **state)
 {
 	struct uw_module *a = loaded_self(), *b = new_module(UW_MODULE_FILE, NULL);
-	struct packer p = (a->image->more = true, packed(a));
+	struct packer p = (a->image->has_separate = true, packed(a));
 	const struct uw_image *x, *y;
 	struct uw_symbol s, t;
 	uint64_t vaddr;
@@ -75,7 +75,7 @@ static void test_same(void **state)
 	same_section(&x->debug_frame, &y->debug_frame);
 	assert_int_equal(x->table.n, y->table.n);
 	assert_int_equal(x->arch, y->arch);
-	assert_true(y->more);
+	assert_true(y->has_separate);
 	assert_int_equal(uw_module_load_bias(a), uw_module_load_bias(b));
 	assert_memory_equal(uw_module_build_id(a), uw_module_build_id(b),
 			    sizeof(struct uw_build_id));

@@ -196,7 +196,7 @@ static void test_more(void **state)
 {
 	struct fixture *f = *state;
 
-	f->module->image->more = true;
+	f->module->image->has_separate = true;
 	f->stack[0] = f->stack[1] = ROOTED + 1;
 	run(f, SMALL);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
@@ -207,13 +207,13 @@ static void test_more(void **state)
 		assert_ptr_equal(f->res.pending, f->module);
 		assert_true(uw_module_wants_separate(f->module));
 	}
-	f->module->image->more = false; /* loaded anew, and nothing was there */
+	f->module->image->has_separate = false; /* loaded anew, and nothing was there */
 	uw_engine_renew(f->engine, f->module);
 	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_READY);
 	run(f, SILENT);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
-	f->module->image->more = true;
+	f->module->image->has_separate = true;
 	uw_engine_renew(f->engine, f->module);
 	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_NEW);
 	uw_engine_renew(f->engine, f->module); /* there is nothing to drop */

@@ -21,7 +21,7 @@ int main(void)
 
 #include "symbols/modules.h"
 #include "unwinder/unwinder.h"
-#include "symbols/names.h"
+#include "symbols/kallsyms.h"
 
 enum { MOST = 100000 };
 

@@ -1,12 +1,16 @@
 /* unwinder-fixture.h - images for the tests of modules: one laid out by hand, and real ones made by the
  * compiler.
  *
- * The hand-made image (every number below is stated, none is computed by what is tested):
- *   0x0000 ELF header           0x0040 program headers, 4      LOAD r--  0x0000 at 0x400000, 0x600
- * bytes 0x0200 note: build id 01..14                               LOAD r-x  0x1000 at 0x402000,
- * 0x200 bytes 0x0300 .eh_frame_hdr        0x0340 .eh_frame, 16 bytes of 0xe0, e1, ... 0x1000 .text
- * 0x1400 .symtab                 0x1600 .strtab     0x1800 names 0x2000 section headers      0x2200
- * end */
+ * The hand-made image (every number below is stated, none is computed by the code under test):
+ *
+ *   0x0000 ELF header              0x0040 program headers, 4:
+ *                                         LOAD r--  0x0000 at 0x400000, 0x600 bytes
+ *                                         LOAD r-x  0x1000 at 0x402000, 0x200 bytes
+ *   0x0200 note: build id 01..14
+ *   0x0300 .eh_frame_hdr           0x0340 .eh_frame, 16 bytes of 0xe0, e1, ...
+ *   0x1000 .text
+ *   0x1400 .symtab                 0x1600 .strtab             0x1800 names
+ *   0x2000 section headers         0x2200 end */
 #pragma once
 
 #include <setjmp.h>

@@ -1,22 +1,17 @@
-/* names.h - demangling and the kernel's symbols. */
+/* kallsyms.h - the kernel's text symbols.  Thread: main.  Names only; addresses never leave. */
 #pragma once
 
 #include "base/util.h"
 
-/* Thread: any.  Writes the demangled form of a C++, Rust or D name, or any other name itself, into
- * @to (always with a NUL, cut at @size).  Time and memory are bounded. */
-void uw_demangle(const char *name, char *to, size_t size);
-
-/* The kernel's text symbols.  Thread: main.  Names only; addresses never leave. */
 struct uw_kallsyms;
 
 enum { UW_KALLSYMS_HIDDEN = 1 };
 /* Parses the text of /proc/kallsyms from @fd.  0; UW_KALLSYMS_HIDDEN when all addresses are zero
  * (kptr_restrict), then *ret is NULL; < 0. */
 int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms);
-/* The same of a copy of that text which was made in another run of the same kernel: its own symbols
- * only, as modules lie elsewhere in each run, moved so that _text is at @text.  UW_KALLSYMS_HIDDEN
- * also where it does not say where _text was. */
+/* The same for a copy of the text from another run of the same kernel, moved so that _text is at
+ * @text. Only the kernel's own symbols: modules have other addresses in each run.
+ * UW_KALLSYMS_HIDDEN also when the copy has no _text. */
 int uw_kallsyms_new_moved(int fd, uint64_t text, struct uw_kallsyms **ret_kallsyms);
 struct uw_kallsyms *uw_kallsyms_free(struct uw_kallsyms *kallsyms);
 /* The nearest lower text symbol within 1 MiB; NULL: none.  Borrowed until the next change.
@@ -28,3 +23,7 @@ bool uw_kallsyms_spans(const struct uw_kallsyms *kallsyms, uint64_t address);
 /* PERF_RECORD_KSYMBOL: BPF programs and trampolines come and go. */
 int uw_kallsyms_add(struct uw_kallsyms *kallsyms, uint64_t start, uint32_t len, const char *name);
 void uw_kallsyms_remove(struct uw_kallsyms *kallsyms, uint64_t start);
+
+/* The address of _text, from the first lines of /proc/kallsyms in @fd, whose position is reset to
+ * the start. 0: absent, or hidden. */
+uint64_t kernel_text_start(int fd);
