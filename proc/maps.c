@@ -1,8 +1,7 @@
 /* maps.c - the text of /proc/PID/maps, line by line.
  *
  *   7f1c2a400000-7f1c2a428000 r-xp 00001000 08:01 131090                     /usr/lib/libc.so.6
- *   start        end          perm offset   dev   inode (decimal), blanks    path to the end of the
- * line
+ *   start        end          perm offset   dev   inode (decimal), blanks    path to the line's end
  *
  * fs/proc/task_mmu.c: a newline in a path is written as \012, so a line is one mapping.  The text
  * is foreign all the same (another process may hand it over): a line that is not of this form is

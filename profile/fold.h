@@ -1,10 +1,11 @@
 /* fold.h - a profile boiled down for its writers.  Thread: main (of a command).
  *
  * Two things are done once here for all formats:
- *   symbols  a frame's lines become small ids: equal (name, module) is equal id.  Inlined calls are
- * calls of their own; what has no name is called after its module, "[libx.so]", not after each
- * address; groups   samples that are equal in (process, thread, stack, how it ended) are one, with
- * their count and weight.
+ *   symbols  the lines of a frame become small ids: equal (name, module) is equal id.  Inlined calls
+ *            are calls of their own; a function without a name is called after its module,
+ *            "[libx.so]", not after each address;
+ *   groups   samples that are equal in (process, thread, stack, how it ended) are one, with their
+ *            count and weight.
  *
  * A stack that did not reach a root ends (at the root side) in a marker: a symbol called "[cut]",
  * "[failed: reason]" or "[no stack]", so that every picture shows it and every tool can filter it.

@@ -9,11 +9,14 @@
  *     names    process and thread names
  *     modules  paths;  kernel: indices of the kernel's
  *     fn, fm, fk  by function: name, module (-1: none), kind (fold_kind)
- *     threads  [pid, tid, name of the process, of the thread, number of nodes] heaviest process
- * first up, f, c, w  by node, all threads one behind the other, each a forest in preorder: up
- * levels to climb from the node before to the parent f   function; -1 - function when it is an
- * inlined call c   own samples;  w  own weight less c * base (of most events nearly always 0)
- *     guessed  nodes that were found without unwind information or by an earlier stack; not there when there are none
+ *     threads  [pid, tid, name of the process, of the thread, number of nodes], heaviest process first
+ *     up, f, c, w  by node, all threads one behind the other, each a forest in preorder:
+ *              up  levels to climb from the node before to the parent
+ *              f   function; -1 - function when it is an inlined call
+ *              c   own samples;  w  own weight less c * base (of most events nearly always 0)
+ *     guessed  nodes that were found without unwind information or by an earlier stack; absent when
+ *              there are none
+ *
  * Sums, merging and inversion are the page's work, so that a big profile stays a small file.
  *
  * Nodes are visited once, in preorder, and kept as a few bytes each until their array is written. */

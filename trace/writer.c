@@ -1,11 +1,14 @@
 /* writer.c - see writer.h: the life of a packet sequence, and its packets that are not samples.
  *
- *   file                                          with a service (sequence_id 0): the service
- * writes the first two 1  clock snapshot, trace uuid, system info    writer_start() 2  more clock
- * snapshots                       writer_clock_snapshot(), when the session likes 3  defaults, flag
- * CLEARED                     writer_start(), and anew for each generation 4  fixed internings
- * behind each 3 5  samples with what they need interned       writer_sample.c 6  processes,
- * threads, late names             writer_names.c 7  statistics
+ *   file                                          with a service (sequence_id 0) the service writes
+ *                                                 the first two
+ *   1  clock snapshot, trace uuid, system info    writer_start()
+ *   2  more clock snapshots                       writer_clock_snapshot(), when the session calls it
+ *   3  defaults, flag CLEARED                     writer_start(), and again for each generation
+ *   4  fixed internings                           behind each 3
+ *   5  samples and the internings they need       writer-sample.c
+ *   6  processes, threads, late names             writer-names.c
+ *   7  statistics
  *
  * 4 gives iid 0 an explicit "" in the three string tables: current readers take an absent id for
  * "", older ones look 0 up.  All else of what a reader wants is in the facts that

@@ -2,7 +2,7 @@
  *
  *   data sources (linux.perf) ─► sessions ─► central buffers ─► the output
  *                                            RING or DISCARD    at the end, or each
- * file_write_period_ms
+ *                                                               file_write_period_ms
  *
  *   READY ── start ──► RUNNING ── stop, duration_ms, a full file ──► STOPPING ──► DONE
  *
