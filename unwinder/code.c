@@ -195,13 +195,6 @@ bool code_decode(struct code_insn *in, const uint8_t *code, size_t len)
 	return in->length <= len && in->length <= 15;
 }
 
-size_t code_length(const uint8_t *code, size_t len)
-{
-	struct code_insn in;
-
-	return code_decode(&in, code, len) ? in.length : 0;
-}
-
 /* ---- walks through x86-64 code ----
  *
  *     push %rbx        rsp is followed from the pc to the ret; registers pushed before the pc

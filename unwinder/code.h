@@ -80,6 +80,7 @@ bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *re
  * end; @len: none. */
 size_t code_moves_sp(const uint8_t *code, size_t len);
 
+/* An x86-64 instruction taken apart, as far as a walk through code needs it. */
 struct code_insn {
 	size_t length;
 	const uint8_t *op; /* the last opcode byte; ModRM behind it */
@@ -90,5 +91,3 @@ struct code_insn {
 };
 /* false: not known, or longer than @len. */
 bool code_decode(struct code_insn *in, const uint8_t *code, size_t len);
-/* The length of the instruction at @code, 0: not known, or longer than @len. */
-size_t code_length(const uint8_t *code, size_t len);

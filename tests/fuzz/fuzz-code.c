@@ -14,12 +14,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		malloc(len ? len : 1); /* to the byte: the sanitizer sees what reads beyond */
 	struct code_way way;
 	struct code_exit exit;
+	struct code_insn insn;
 
 	if (!code)
 		abort();
 	if (len)
 		memcpy(code, data + 1, len);
-	if (code_length(code, len) > len)
+	if (code_decode(&insn, code, len) && insn.length > len)
 		abort();
 	if (code_moves_sp(code, len) > len)
 		abort();

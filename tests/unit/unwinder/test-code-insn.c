@@ -7,6 +7,14 @@
 
 #include "unwinder/code.h"
 
+/* 0: not known, or longer than @len. */
+static size_t code_length(const uint8_t *code, size_t len)
+{
+	struct code_insn in;
+
+	return code_decode(&in, code, len) ? in.length : 0;
+}
+
 /* Each instruction of this program: "  address:\tbytes \tmnemonic". */
 static void test_lengths(void **state)
 {
