@@ -628,7 +628,7 @@ static NOINLINE void sorts(void)
 	".cfi_rel_offset " first ", " at "\n"               \
 	".cfi_rel_offset " second ", " at " + 8\n"
 #define GIVEN(first, second, at) "	ldp " first ", " second ", [sp, #" at "]\n"
-#define TOLD(first, second) ".cfi_restore " first "\n.cfi_restore " second "\n"
+#define RESTORED(first, second) ".cfi_restore " first "\n.cfi_restore " second "\n"
 __asm__(".text\n"
 	".type lands, %function\n"
 	"lands:\n"
@@ -652,25 +652,32 @@ __asm__(".text\n"
 				     GIVEN("x23", "x24", "80") GIVEN("x25", "x26", "96") GIVEN(
 					     "x27", "x28",
 					     "112") "	add sp, sp, #160\n"
-						    ".cfi_def_cfa_offset 0\n" TOLD("x29", "x30")
-							    TOLD("x0", "x1") TOLD("x2", "x3") TOLD(
-								    "x19", "x20") TOLD("x21", "x22")
-								    TOLD("x23", "x24") TOLD("x25",
+						    ".cfi_def_cfa_offset 0\n" RESTORED("x29", "x30")
+							    RESTORED("x0", "x1") RESTORED(
+								    "x2", "x3") RESTORED("x19",
+											 "x20")
+								    RESTORED("x21", "x22") RESTORED(
+									    "x23",
+									    "x24") RESTORED("x25",
 											    "x26")
-									    TOLD("x27",
-										 "x28") "	brk"
-											" #1\n"
-											"	add"
-											" sp, sp, "
-											"x4\n"
-											"	ret"
-											"\n"
-											".cfi_"
-											"endproc\n"
-											".size "
-											"lands, . "
-											"- "
-											"lands\n");
+									    RESTORED("x27",
+										     "x28") "	brk"
+											    " #1\n"
+											    "	add"
+											    " sp, "
+											    "sp, "
+											    "x4\n"
+											    "	ret"
+											    "\n"
+											    ".cfi_"
+											    "endpro"
+											    "c\n"
+											    ".size "
+											    "lands,"
+											    " . "
+											    "- "
+											    "lands"
+											    "\n");
 void lands(void);
 
 /* The same as the compiler makes it. */

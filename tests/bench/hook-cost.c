@@ -1,5 +1,5 @@
 /* hook-cost.c - what a request costs the program that consents.  hook-cost SOCKET ROUNDS; run with
- * libperfwind-hook.so loaded and told of SOCKET ("@name": abstract), or without it.
+ * libperfwind-hook.so loaded and SOCKET in its environment ("@name": abstract), or without it.
  *
  * It asks itself: the signal is unblocked and there is one thread, so it is handled before sigqueue()
  * returns, and the time around that call is the whole interruption.  A child takes connections and

@@ -32,7 +32,7 @@ struct callers {
 };
 
 void callers_deinit(struct callers *callers);
-/* A return address of before the first step, whose place nobody knows; outermost first. */
+/* A return address from before the first step, whose place is unknown; outermost first. */
 int callers_begin(struct callers *callers, uint64_t pc);
 /* Before an instruction at a stack pointer of @sp. */
 void callers_before(struct callers *callers, const uint8_t code[16], uint64_t sp);

@@ -4,8 +4,8 @@
  * every true call site stands in it as a return address, in order.  Between two of them only frames
  * of other modules may stand and the one that called those (libc's qsort is not instrumented, so
  * nobody told of the call).  Above the innermost one at most two frames of the program may stand: a
- * function that has not yet, or no longer, told of itself, and the callee through which it tells.
- * Below the outermost one stands _start. */
+ * function that has not yet reported itself, or no longer does, and the callee through which it
+ * reports. Below the outermost one stands _start. */
 #include "tests/differential/judge.h"
 
 enum { EXTRA_INNER = 2, EXTRA_OUTER = 1 };

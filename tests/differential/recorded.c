@@ -51,14 +51,14 @@ static int recorded_sample(const struct samples_options *options,
 static void recorded_build_id(struct perfdata *data, const struct record_event *event,
 			      struct sample_event *e)
 {
-	const struct perfdata_build_id *told = perfdata_build_id(data, event->mmap.path);
+	const struct perfdata_build_id *known = perfdata_build_id(data, event->mmap.path);
 
 	if (event->mmap.build_id_len) {
 		e->map.id.len = (uint8_t)min_u64(event->mmap.build_id_len, UW_BUILD_ID_MAX);
 		memcpy(e->map.id.bytes, event->mmap.build_id, e->map.id.len);
-	} else if (told) {
-		e->map.id.len = (uint8_t)min_u64(told->len, UW_BUILD_ID_MAX);
-		memcpy(e->map.id.bytes, told->bytes, e->map.id.len);
+	} else if (known) {
+		e->map.id.len = (uint8_t)min_u64(known->len, UW_BUILD_ID_MAX);
+		memcpy(e->map.id.bytes, known->bytes, e->map.id.len);
 	}
 }
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* TOLD: wrong, from a frame on that says that it was guessed. */
-enum right { RIGHT, EARLY, TOLD, WRONG };
+/* GUESSED: wrong, from a frame on that says that it was guessed. */
+enum right { RIGHT, EARLY, GUESSED, WRONG };
 enum { SHOWN = 12 };
 
 /* Code of no file has no unwind information that anybody could know: who called it is a guess. */
@@ -20,12 +20,12 @@ static bool is_unmarked(const struct live *live, const struct verdict *v, uint32
 static enum right judge(const struct verdicts *all, const struct live *live,
 			const struct verdict *v, const uint64_t *truth, uint32_t n)
 {
-	bool told = false;
+	bool guessed = false;
 
 	for (uint32_t i = 0; i < v->n; i++) {
-		told |= v->frames[i] & UW_FRAME_GUESSED;
+		guessed |= v->frames[i] & UW_FRAME_GUESSED;
 		if (i >= n || (v->frames[i] & ~UW_FRAME_GUESSED) != truth[i])
-			return told ? TOLD : WRONG;
+			return guessed ? GUESSED : WRONG;
 		if (is_unmarked(live, v, i))
 			return WRONG;
 	}
@@ -33,7 +33,7 @@ static enum right judge(const struct verdicts *all, const struct live *live,
 		return v->outcome == UW_FAILED && v->reason == UW_OK ? WRONG : EARLY;
 	if (v->n != n)
 		return WRONG;
-	return told && all->sure ? TOLD : RIGHT;
+	return guessed && all->sure ? GUESSED : RIGHT;
 }
 
 static void chain_text(struct live *live, const uint64_t *frames, uint32_t n, char *to, size_t size)
@@ -87,9 +87,9 @@ static void note(struct verdicts *verdicts, struct live *live, const struct verd
 	}
 	*(v->right == EARLY ? &verdicts->n_early : &verdicts->n_wrong) += 1;
 	(void)snprintf(line, sizeof(line), "%s from %s: %s %s",
-		       v->right == EARLY  ? "ends"
-		       : v->right == TOLD ? "WRONG (but guessed)"
-					  : "WRONG",
+		       v->right == EARLY     ? "ends"
+		       : v->right == GUESSED ? "WRONG (but guessed)"
+					     : "WRONG",
 		       text, uw_outcome_name((enum uw_outcome)v->outcome),
 		       uw_reason_name((enum uw_reason)v->reason));
 	while (class < verdicts->classes + verdicts->n_classes && strcmp(class->text, line) != 0)

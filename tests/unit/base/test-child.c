@@ -87,7 +87,7 @@ static void test_ends(void **state)
 	assert_int_equal(child_left(NAME), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), -1);
 	assert_int_equal(errno, ECHILD);
-	/* Not waited for: it is reaped by whoever looks next. */
+	/* Not waited for: the next check reaps it. */
 	assert_int_equal(child_start(&c, &pid), 0);
 	child_end(pid, NAME, 0);
 	while (child_left(NAME))

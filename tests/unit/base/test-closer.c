@@ -79,7 +79,7 @@ static int connection_with_lingering(int *ret_other)
 	return pair[0];
 }
 
-/* Bytes alone need nobody. */
+/* Bytes alone need no process. */
 static void test_plain(void **state)
 {
 	size_t before = n_open();

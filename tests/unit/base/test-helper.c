@@ -213,7 +213,7 @@ static void wait_mark(const struct helper *h, uint64_t mark)
 		(void)poll(NULL, 0, 1);
 }
 
-/* One that does not answer holds nobody up, and is gone when it is freed. */
+/* A helper that does not answer delays no caller, and is gone when it is freed. */
 static void test_sleeps(void **state)
 {
 	const uint8_t kind = SLEEP, *data;
@@ -322,7 +322,7 @@ static void test_orphan(void **state)
 
 enum { ADD, ASK, PARTNER_DIES, PARTNER_SPINS, PARTNER_LIES, PARTNER_GIVES };
 
-/* As helper_send_back(), with descriptors that nobody asked for, one and two. */
+/* As helper_send_back(), with unexpected descriptors, one and two. */
 static void give(int fd)
 {
 	union {
@@ -484,7 +484,7 @@ static void no_process_is_left(void)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* The end of the one is the end of both, in the midst of a request and between two. */
+/* The end of one is the end of both, during a request and between two. */
 static void test_partner_ends(void **state)
 {
 	uint64_t value;

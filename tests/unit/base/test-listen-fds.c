@@ -1,5 +1,5 @@
-/* test-listen-fds.c - sockets from a service manager, believed only when they are what they are
- * called; sockets of our own. */
+/* test-listen-fds.c - sockets from a service manager, used only when they are what they are called;
+ * sockets of our own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

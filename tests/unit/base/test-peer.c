@@ -1,4 +1,4 @@
-/* test-peer.c - the process that made a connection: found either way, and its end is told. */
+/* test-peer.c - the process that made a connection: found either way, and its end is reported. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -58,7 +58,7 @@ static void lives_and_ends(bool by_socket)
 	}
 	(void)kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	/* Newer kernels give one of who has been reaped, too: its end is told at once. */
+	/* Newer kernels give one for a reaped process, too: its end is reported at once. */
 	pfd.fd = peer_pidfd(fd, by_socket, (uint32_t)child);
 	if (pfd.fd < 0)
 		assert_int_equal(pfd.fd, -ESRCH);

@@ -84,7 +84,7 @@ static void test_strings(void **state)
 	assert_int_equal(t.n_entries, 1003);
 }
 
-/* The key that hash_u64() makes @h of: what whoever writes a file can work out. */
+/* The key with the hash_u64() @h: the author of a file can compute it. */
 static uint64_t unhash(uint64_t h)
 {
 	h ^= h >> 31 ^ h >> 62;

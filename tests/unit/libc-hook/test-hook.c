@@ -288,7 +288,7 @@ static void test_taken(void **state)
 
 /* ---- alternate stacks ---- */
 
-/* The kernel's figure is a parameter: no AVX, AVX, AVX-512, with AMX; 0: it does not tell. */
+/* The kernel's figure is a parameter: no AVX, AVX, AVX-512, with AMX; 0: not reported. */
 static void test_stack_sizes(void **state)
 {
 	static const struct {
@@ -475,7 +475,7 @@ static void test_nondumpable_allowed(void **state)
 	unsetenv(HOOK_ENV_NONDUMPABLE);
 }
 
-/* Nobody takes connections and the backlog is full, or nobody is there: it goes on. */
+/* No process accepts connections and the backlog is full, or there is no listener: it goes on. */
 static void test_unreachable(void **state)
 {
 	struct target t;
@@ -495,7 +495,7 @@ static void test_unreachable(void **state)
 
 /* ---- under a seccomp filter ---- */
 
-/* What an answer calls, and what it might: each is trapped, and nobody dies. */
+/* The system calls of an answer, and others: each is trapped, and the process survives. */
 static void test_traps(void **state)
 {
 	static const int calls[] = {

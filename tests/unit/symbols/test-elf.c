@@ -1,4 +1,4 @@
-/* test-elf.c - the reader believes nothing: headers, sections and notes that lie. */
+/* test-elf.c - the reader trusts nothing: wrong headers, sections and notes. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/elf.h"

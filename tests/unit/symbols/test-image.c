@@ -216,8 +216,8 @@ static void check_later(const char *dir, const char *name, bool separate, bool m
 	uw_module_unref(m);
 }
 
-/* What was stripped off: told of at first, read once it is wanted, and believed only if it is the
- * one that the program names. */
+/* A stripped .debug_frame: noticed at first, read once it is wanted, and used only if it is the one
+ * that the program names. */
 static void test_separate(void **state)
 {
 	char dir[64];

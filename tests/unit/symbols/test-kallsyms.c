@@ -353,7 +353,7 @@ static void test_real(void **state)
 	uw_kallsyms_free(ks);
 }
 
-/* Sixteen digits, or fewer; what is just beside a digit in ASCII is none. */
+/* Sixteen digits, or fewer; the ASCII neighbours of the digits are none. */
 static void test_digits(void **state)
 {
 	static const char *const wrong[] = {"/", ":", "@",    "A",    "F", "`",

@@ -203,7 +203,7 @@ static void test_disorder(void **state)
 	}
 }
 
-/* What does not fit is told, and no byte is written behind the room. */
+/* Data that does not fit is reported, and no byte is written behind the room. */
 static void test_no_room(void **state)
 {
 	struct uw_module *a = loaded_self();

@@ -94,7 +94,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(uw_module_load_symbols(m, &source), 0);
 	uw_module_set_unreadable(m); /* a READY half stays */
 	assert_int_equal(uw_module_symbol_state(m), UW_MODULE_READY);
-	uw_module_drop_unwind(m); /* and may be tried anew */
+	uw_module_drop_unwind(m); /* and may be tried again */
 	assert_int_equal(uw_module_unwind_state(m), UW_MODULE_NEW);
 	uw_module_set_unreadable(m);
 	assert_int_equal(uw_module_unwind_state(m), UW_MODULE_UNREADABLE);

@@ -119,7 +119,7 @@ static void test_join_by_loading(void **state)
 static void test_written_in_place(void **state)
 {
 	struct uw_modules *set = set_new();
-	struct uw_module *m = get(set, "/a", by_inode(5)), *anew;
+	struct uw_module *m = get(set, "/a", by_inode(5)), *fresh;
 	struct uw_file_id both = by_build_id(77);
 
 	(void)state;
@@ -128,9 +128,9 @@ static void test_written_in_place(void **state)
 	both.minor = 1;
 	both.inode = 5;
 	both.generation = 3;
-	anew = get(set, "/a", both);
-	assert_ptr_not_equal(anew, m);
-	assert_ptr_equal(get(set, "/a", by_inode(5)), anew); /* what the inode holds now */
+	fresh = get(set, "/a", both);
+	assert_ptr_not_equal(fresh, m);
+	assert_ptr_equal(get(set, "/a", by_inode(5)), fresh); /* what the inode holds now */
 	assert_ptr_equal(get(set, "/a", by_build_id(1)), m);
 	uw_modules_free(set);
 }
@@ -361,7 +361,7 @@ static void count(struct uw_module *module, void *arg)
 	++*(unsigned *)arg;
 }
 
-/* A year of compilers: what nobody holds any more goes, what is held stays. */
+/* A year of compilers: modules without references are dropped, others stay. */
 static void test_bound(void **state)
 {
 	struct uw_modules *set = set_new();
@@ -376,7 +376,7 @@ static void test_bound(void **state)
 	uw_modules_for_each(set, count, &n);
 	assert_int_equal(n, 16384);
 	assert_ptr_equal(get(set, "/kept", by_inode(1)), kept);
-	get(set, "/tmp/x", by_inode(2)); /* gone: made anew, without a trace of the old one */
+	get(set, "/tmp/x", by_inode(2)); /* dropped: a new module, without a trace of the old one */
 	uw_module_unref(kept);
 	uw_modules_free(set);
 }

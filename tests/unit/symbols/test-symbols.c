@@ -215,7 +215,8 @@ static void test_many(void **state)
 	}
 }
 
-/* Crowds and deserts, up to the last address: what stands alone is found, and nothing beside it. */
+/* Dense and sparse areas, up to the last address: a lone symbol is found, and nothing next to it.
+ */
 static void test_uneven(void **state)
 {
 	enum { EACH = 100 };

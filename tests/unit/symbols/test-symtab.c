@@ -261,7 +261,7 @@ static void test_plt_aarch64(void **state)
 			assert_string_equal(s.name, names[j]);
 			assert_int_equal(s.size, kinds[i].size);
 		}
-		assert_false(uw_module_symbol(m, starts[0] - 16, &s)); /* the first is nobody's */
+		assert_false(uw_module_symbol(m, starts[0] - 16, &s)); /* before the first symbol */
 		uw_module_unref(m);
 	}
 }

@@ -124,7 +124,7 @@ UNUSED static size_t put_fde(struct bytes *to, size_t cie, uint64_t begin, uint6
 	record_end(to, at);
 	return at;
 }
-/* Behind 0x80 bytes: as if an epilogue were told of. */
+/* Behind 0x80 bytes: as if there were rows of an epilogue. */
 #define EPILOGUE ADVANCE | 0x3f, ADVANCE | 0x3f, ADVANCE | 2, DEF_CFA, RSP, 8
 #define PUT_FDE(to, cie, begin, size, ...) \
 	put_fde(to, cie, begin, size, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))

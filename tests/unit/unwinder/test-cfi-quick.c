@@ -76,7 +76,7 @@ static void test_made_by_hand(void **state)
 	uw_image_free(image);
 }
 
-/* Does a program tell of stack that is given back behind an address, or of a whole epilogue before it? */
+/* Has a program a row that releases stack behind an address, or a whole epilogue before it? */
 static void test_gives_back(void **state)
 {
 	static const struct {
@@ -94,7 +94,7 @@ static void test_gives_back(void **state)
 		{{DEF_CFA_OFFSET, 16, ADVANCE | 4, 0x0d, RBP}, false},
 		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, ADVANCE | 4, DEF_CFA, RSP, 8}, true},
 		{{DEF_CFA_OFFSET, 16, 0x0d, RBP, ADVANCE | 4, DEF_CFA_OFFSET, 8}, false},
-		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, 0x3f}, true}, /* nobody knows */
+		{{DEF_CFA_OFFSET, 24, ADVANCE | 4, 0x3f}, true}, /* unknown */
 		{{DEF_CFA_OFFSET, 24, REMEMBER, DEF_CFA_OFFSET, 8, ADVANCE | 1, RECALL}, true},
 		{{DEF_CFA_OFFSET, 24, DEF_CFA_OFFSET, 8, ADVANCE | 1, DEF_CFA_OFFSET, 24}, true},
 		{{DEF_CFA_OFFSET, 24, REMEMBER, DEF_CFA_OFFSET, 16, ADVANCE | 1, RECALL}, false},

@@ -560,8 +560,9 @@ static void test_bad_expressions(void **state)
 	assert_int_equal(EVALUATE(&v, 0x30, 0x1b), CFI_BAD); /* by zero */
 	assert_int_equal(EVALUATE(&v, 0x30, 0x1d), CFI_BAD);
 	assert_int_equal(EVALUATE(&v, 0x94, 9), CFI_BAD);
-	assert_int_equal(EVALUATE(&v, 0x0e, 1), CFI_BAD);	   /* cut short */
-	assert_int_equal(EVALUATE(&v, 0x2f, 0xfd, 0xff), CFI_BAD); /* skip to itself, for ever */
+	assert_int_equal(EVALUATE(&v, 0x0e, 1), CFI_BAD); /* cut short */
+	assert_int_equal(EVALUATE(&v, 0x2f, 0xfd, 0xff),
+			 CFI_BAD); /* skip to itself, an endless loop */
 	assert_int_equal(EVALUATE(&v, 0x2f, 0xfc, 0xff), CFI_BAD); /* before the beginning */
 	assert_int_equal(EVALUATE(&v, 0x2f, 1, 0), CFI_BAD);	   /* behind the end */
 	memset(many, 0x12, sizeof(many));

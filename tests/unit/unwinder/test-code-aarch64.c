@@ -91,7 +91,7 @@ static void test_stubs(void **state)
 	assert_int_equal(FORM(4, PLT0_PUSH, ADRP_X16, LDR_X17, ADD_X16, BR_X17), RULE_FORM_PLT);
 }
 
-/* In the middle the nearest of what tells decides. */
+/* In the middle the nearest known instruction decides. */
 static void test_scan(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* test-code-insn.c - lengths against the disassembler's, and what else is told of an instruction. */
+/* test-code-insn.c - lengths against the disassembler's, and the other fields of an instruction. */
 #include "tests/unit/cmocka.h"
 
 #include <stdio.h>

@@ -130,7 +130,7 @@ static void test_far(void **state)
 	memset(code, 0x90, sizeof(code));
 	code[sizeof(code) - 1] = (char)0xc3;
 	assert_false(walk(code, 0, sizeof(code)).found);
-	assert_false(WALK(0, "\xeb\xfe").found); /* for ever */
+	assert_false(WALK(0, "\xeb\xfe").found); /* an endless loop */
 }
 
 static void test_lost(void **state)
@@ -154,7 +154,7 @@ static void test_lost(void **state)
 	assert_false(WALK(0, "\x48\x87\x27\xc3").found);     /* xchg %rsp,(%rdi) */
 	assert_false(WALK(0, "\x5c\xc3").found);	     /* pop %rsp */
 	assert_false(WALK(0, "\xe9\x00\x10\x00\x00").found); /* out of what is there */
-	assert_false(WALK(0, "\xeb\xfe").found);	     /* for ever */
+	assert_false(WALK(0, "\xeb\xfe").found);	     /* an endless loop */
 	assert_false(WALK(0, "\x48\x83\xc4\x04\xc3").found); /* between words */
 	assert_false(WALK(0, "\x48\x81\xc4\x00\x20\x00\x00\xc3").found); /* too far */
 	assert_false(WALK(0, "\x06\xc3").found);			 /* no instruction */
@@ -203,7 +203,7 @@ static void test_pushes(void **state)
 	assert_false(WALK(0, "\x48\x8b\x0c\x10\x51\xc3").found);
 	assert_false(WALK(0, "\x8b\x0a\x51\xc3").found);
 	assert_false(WALK(0, "\x48\xff\xc1\x51\xc3").found);
-	assert_false(WALK(0, "\x48\x8b\x4a\xf8\x51\xc3").found); /* below: not told */
+	assert_false(WALK(0, "\x48\x8b\x4a\xf8\x51\xc3").found); /* below: not reported */
 	/* Two words, a jump, rbp loaded behind the push. */
 	assert_false(WALK(0, "\x50\x51\xc3").found);
 	assert_false(WALK(0, "\x50\xff\xe1").found);

@@ -323,11 +323,11 @@ static void test_signal(void **state)
 	put_signal_frame(f, 4, LEAF + 0x40);
 	run(f, ONLY + 8);
 	assert_signal(f, TRAMPOLINE + 4);
-	/* the same without CFI and without code: nothing but the stack tells */
+	/* the same without CFI and without code: only by the stack */
 	f->stack[0] = 0xffff80000100;
 	run(f, ONLY + 8);
 	assert_signal(f, 0xffff80000100);
-	/* and as the first of its mapping, so that the byte before is nobody's */
+	/* and as the first of its mapping, so that the byte before has no function */
 	f->stack[0] = 0xffff80000000;
 	run(f, ONLY + 8);
 	assert_signal(f, 0xffff80000000);

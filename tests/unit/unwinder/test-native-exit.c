@@ -1,4 +1,4 @@
-/* test-native-exit.c - epilogues that the CFI does not tell of (native-exit.c): the code counts. */
+/* test-native-exit.c - epilogues without CFI rows (native-rule.c): the code counts. */
 #include "tests/unit/unwinder/native-fixture.h"
 
 enum { RETURN = JIT + 0x25 };
@@ -99,7 +99,7 @@ static void test_silent(void **state)
 		CODE("\xff\xe0"),		  /* jmp *%rax: of a switch */
 		CODE("\x0f\x0b"),		  /* ud2 */
 		CODE("\xeb\x40"),		  /* to int3, in the function */
-		CODE("\xe9\xeb\x04\x00\x00"),	  /* to where nobody says anything (0x402000) */
+		CODE("\xe9\xeb\x04\x00\x00"),	  /* to an address without CFI (0x402000) */
 		CODE("\x48"),			  /* cut off */
 #undef CODE
 	};

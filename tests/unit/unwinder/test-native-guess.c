@@ -13,10 +13,10 @@ static void test_unreadable(void **state)
 	f->stack[2] = 0;
 	f->stack[3] = FRAMED + 3;
 	run(f, SMALL);
-	/* rbp 0 ends a chain where nothing is said of the code; here nobody knows what is said. */
+	/* rbp 0 ends a callchain in code without CFI; here it is not known whether there is CFI. */
 	assert_result(f, UW_FAILED, UW_UNREADABLE, 2);
 	assert_int_equal(f->frames[1], CALLED(FRAMED + 3) | UW_FRAME_GUESSED);
-	/* What was guessed is not believed once the module can be read. */
+	/* A guess is not used once the module can be read. */
 	atomic_store(&f->module->unwind_state, UW_MODULE_READY);
 	uw_engine_forget(f->engine, f->module);
 	f->stack[1] = ROOTED + 1;
@@ -209,7 +209,7 @@ static void test_start(void **state)
 		{2, 0},	     /* argv ends before */
 		{3, 1},	     /* or not at all */
 		{4, 12},     /* no environment */
-		{6, 0},	     /* nothing is told */
+		{6, 0},	     /* no entry */
 		{6, 1 << 16}, {9, 4095},
 	};
 
@@ -355,14 +355,14 @@ static void test_pushes(void **state)
 	f->regs[UW_X86_CX] = JIT + 0x30;
 	run(f, STILL + 0x62); /* a function that was not called */
 	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
-	/* Pushed: the code agrees with the CFI, which is believed no more all the same. */
+	/* Pushed: the code agrees with the CFI, which is not trusted any more all the same. */
 	f->stack[0] = JIT + 0x25;
 	run(f, STILL + 0x63);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 }
 
-/* Where the code cannot be read nobody can tell; what was taken then is a guess, and holds for no
+/* Where the code cannot be read there is no answer; the rule is a guess then, and holds for no
  * other process and no later snapshot. */
 static void test_still_unread(void **state)
 {
@@ -438,7 +438,7 @@ static void test_still_first(void **state)
 	assert_int_equal(f->frames[1], CALLED(JIT + 0x25) | UW_FRAME_GUESSED);
 }
 
-/* Behind an instruction that is not known the CFI is believed no more; before it, it is. */
+/* Behind an unknown instruction the CFI is not trusted any more; before it, it is. */
 static void test_still_unknown(void **state)
 {
 	struct fixture *f = *state;

@@ -275,7 +275,7 @@ static void test_no_code(void **state)
 	assert_completed(f, CALLER + 0x25, OUTER + 0x30);
 }
 
-/* Two that were seen at one place and both call it: nobody knows which. */
+/* Two that were seen at one place and both call it: ambiguous. */
 static void test_two_callers(void **state)
 {
 	struct fixture *f = *state;
@@ -424,7 +424,7 @@ static void test_unseen_twice_called(void **state)
 	assert_failed(f);
 }
 
-/* Who calls stands on rbp, which nobody knows. */
+/* The caller depends on rbp, which is unknown. */
 static void test_unseen_by_bp(void **state)
 {
 	struct fixture *f = *state;

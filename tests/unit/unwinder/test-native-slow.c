@@ -67,7 +67,7 @@ static void test_signal(void **state)
 	f->stack[31] = ROOTED + 1;
 	run(f, SMALL + 7);
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO,
-		      2); /* SIGNAL - 1 is nobody's: no trampoline looks so */
+		      2); /* SIGNAL - 1 has no function: no trampoline looks so */
 	f->regs[UW_X86_BP] =
 		0; /* rbp cleared in code without CFI: how the ABI marks the first frame */
 	run(f, SMALL + 7);
@@ -109,7 +109,7 @@ static void test_other_stack(void **state)
 	f->stack[111] = ROOTED + 1;
 	run(f, SIGNAL);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
-	put_signal_frame(f, 100, SIGNAL, 0, SP + 8 * 100); /* for ever */
+	put_signal_frame(f, 100, SIGNAL, 0, SP + 8 * 100); /* an endless loop */
 	run(f, SIGNAL);
 	assert_result(f, UW_FAILED, UW_TOO_DEEP, FRAMES);
 }
@@ -132,7 +132,7 @@ static void test_left(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 4);
 }
 
-/* Behind pops that no CFI tells: the registers have what was saved, and below rsp stands anything. */
+/* Behind pops without CFI rows: the registers have the saved values, and below rsp is any data. */
 static void test_emptied(void **state)
 {
 	struct fixture *f = *state;
@@ -179,7 +179,7 @@ static void test_behind_guess(void **state)
 		{"\x48\x83\xc4\x10\x5d\xc3", 6, 3}, /* add $16,%rsp; pop %rbp; ret */
 		{"\xc3", 1, 0},			    /* ret */
 		{"\x48\x89\xe5\x5d\xc3", 5, 1},	    /* mov %rsp,%rbp, the push is behind */
-		{"\x0f\x0b", 2, 9},		    /* nothing is told: the chain */
+		{"\x0f\x0b", 2, 9},		    /* no answer: the callchain */
 	};
 	struct fixture *f = *state;
 

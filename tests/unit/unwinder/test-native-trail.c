@@ -214,10 +214,10 @@ static void test_each_word(void **state)
 			f->stack[i] = others[j];
 			kept += reused(f) == 30;
 			f->stack[i] = old;
-			run(f); /* it is still what it was, or is made anew */
+			run(f); /* it is unchanged, or is made again */
 		}
 	}
-	/* Some words matter to nobody: a saved rbp that no frame stands on, locals. */
+	/* Some words do not matter: a saved rbp that no frame depends on, locals. */
 	assert_true(kept > 0);
 }
 

@@ -175,7 +175,7 @@ static void test_dropped(void **state)
 	atomic_store(&f->module->unwind_state, UW_MODULE_READY);
 	run(f, LEAPS);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
-	/* The same where the walk is done anew for a register (test_slow). */
+	/* The same where the stack is walked again for a register (test_slow). */
 	f->regs[UW_X86_BX] = 0xbad;
 	f->stack[1] = KEEPER + 1;
 	f->stack[2 + 1] = SP + 8 * 20;
@@ -207,7 +207,7 @@ static void test_more(void **state)
 		assert_ptr_equal(f->res.pending, f->module);
 		assert_true(uw_module_wants_separate(f->module));
 	}
-	f->module->image->has_separate = false; /* loaded anew, and nothing was there */
+	f->module->image->has_separate = false; /* loaded again, and nothing was there */
 	uw_engine_renew(f->engine, f->module);
 	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_READY);
 	run(f, SILENT);
@@ -251,7 +251,8 @@ static void test_deep(void **state)
 }
 
 /* The copy ends in the frame, and what it has of it has changed: the return address that stands in
- * the process is believed if a call of this very function is before it, and says that it is a guess. */
+ * the process is used if a call of this function is before it, and the frame is marked as guessed.
+ */
 static void test_same_frame(void **state)
 {
 	struct fixture *f = *state;

@@ -97,7 +97,7 @@ static void test_keys(void **state)
 
 	(void)state;
 	assert_int_equal(rule_caches_init((struct rule_cache *const[]){&cache}, 1), 0);
-	assert_int_equal(found(&cache, 0, 0), 0); /* an empty entry is nobody's */
+	assert_int_equal(found(&cache, 0, 0), 0); /* an empty entry has no key */
 	assert_int_equal(found(&cache, UINT32_MAX, (1ull << 48) - 2), 0);
 	add(&cache, 0x00010001, 0x7fff12345678, 11);
 	add(&cache, 0x00020001, 0x7fff12345678, 22); /* the same low half */
