@@ -257,7 +257,10 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 				      int fd)
 {
 	return (struct target_source){
-		.source = {.fd = fd, .open = target_open, .no_duplicate = !w->copies, .later = true},
+		.source = {.fd = fd,
+			   .open = target_open,
+			   .no_duplicate = !w->copies,
+			   .later = true},
 		.worker = w,
 		.module = uw_module_path(request->module),
 		.pid = request->pid,
