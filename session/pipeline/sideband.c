@@ -1,4 +1,4 @@
-/* sideband.c - see sideband.h. */
+/* sideband.c - records about processes (sideband.h). */
 #include "session/pipeline/sideband.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static int apply_mmap(struct process_table *processes, const struct record_event
 		.inode = e->mmap.inode,
 		.generation = e->mmap.generation,
 	};
-	/* PERF_RECORD_MMAP has no protection word: MISC_MMAP_DATA tells data from code. */
+	/* PERF_RECORD_MMAP has no protection word: MISC_MMAP_DATA separates data from code. */
 	bool exec = e->type == PERF_RECORD_MMAP2 ? e->mmap.prot & 4
 						 : !(e->misc & PERF_RECORD_MISC_MMAP_DATA);
 

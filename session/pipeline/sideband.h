@@ -1,4 +1,4 @@
-/* sideband.h - what records tell of processes, into the process table.  Thread: main. */
+/* sideband.h - records about processes, applied to the process table.  Thread: main. */
 #pragma once
 
 #include "perf/record.h"
