@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cli/ask-run.h"
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 
@@ -39,7 +39,7 @@ static void accepted(void *arg)
 	/* Opens the file: a trace that cannot be created must not start the command. */
 	if (run->sink->write(run->sink, "", 0) < 0) {
 		run->status = 1;
-		if (!late_sink_tell(run->sink))
+		if (!late_sink_report(run->sink))
 			log_error("the trace cannot be written");
 		ask_stop(run->ask);
 		return;
@@ -202,7 +202,7 @@ int ask_run(struct ask_run *run)
 	if (ask_error(run->ask, &why) >= 0)
 		why = r < 0 ? failure : NULL;
 	job_await(run->job, !why && run->failed < 0 ? "the table cannot be shown" : why);
-	if (why && !late_sink_tell(run->sink))
+	if (why && !late_sink_report(run->sink))
 		log_error("%s", why);
 	return job_exit_status(run->job, why || run->failed < 0);
 }

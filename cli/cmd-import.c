@@ -11,7 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "import/import.h"
@@ -186,7 +186,7 @@ static int import_file(const struct import_command *command, const char *input, 
 		log_error("%s: is the file to be read, and cannot be the trace", output);
 		return -EINVAL;
 	}
-	r = late_sink_new_beside(output, command->plain, &sink);
+	r = late_sink_new_threaded(output, command->plain, &sink);
 	if (r < 0) {
 		log_error("%s: %s", output, strerror(-r));
 		return r;
@@ -201,7 +201,7 @@ static int import_file(const struct import_command *command, const char *input, 
 	}
 	if (r >= 0)
 		print_result(command, &result, output, sink, r == 0);
-	else if (!late_sink_tell(sink))
+	else if (!late_sink_report(sink))
 		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
 	import_result_deinit(&result);
 	(void)sink_free(sink);

@@ -16,7 +16,7 @@
 
 #include "cli/job.h"
 #include "cli/command.h"
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "cli/own-rights.h"
 #include "cli/raw.h"
 #include "cli/record-ask.h"
@@ -189,7 +189,7 @@ static int start(struct record *rec)
 	int r = session_start(rec->session);
 
 	if (r < 0)
-		return late_sink_tell(rec->sink) ? r : said(rec->args.output, r);
+		return late_sink_report(rec->sink) ? r : said(rec->args.output, r);
 	rights_settle_session(false, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,

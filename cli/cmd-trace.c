@@ -14,7 +14,7 @@
 #include "cli/ask-run.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "cli/own-rights.h"
 #include "cli/trace-name.h"
 #include "cli/verdict.h"
@@ -332,7 +332,7 @@ static int run_to_end(struct trace_run *run)
 		log_error("%s", why);
 		return 1;
 	}
-	if (r < 0 && !late_sink_tell(run->sink))
+	if (r < 0 && !late_sink_report(run->sink))
 		log_error("%s: %s", run->args.output, strerror(-r));
 	if (r < 0)
 		return 1;

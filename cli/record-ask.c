@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "cli/record-ask.h"
 #include "cli/verdict.h"
 #include "base/error.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/ask-run.h"
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "base/log.h"
 #include "tests/unit/cli/daemon-fixture.h"
 

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/cmocka.h"
 
@@ -75,10 +75,10 @@ static void test_tell(void **state)
 
 	(void)state;
 	assert_int_equal(late_sink_new("/nowhere/at/all", true, &sink), 0);
-	assert_false(late_sink_tell(sink));
+	assert_false(late_sink_report(sink));
 	assert_int_equal(sink->write(sink, packet, sizeof(packet)), -ENOENT);
 	capture_begin(&c, STDERR_FILENO);
-	told = late_sink_tell(sink);
+	told = late_sink_report(sink);
 	said = capture_end(&c);
 	assert_true(told);
 	assert_string_equal(said, "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
@@ -86,9 +86,9 @@ static void test_tell(void **state)
 	free(said);
 	sink = sink_free(sink);
 	assert_int_equal(sink_memory_new(&memory), 0);
-	assert_false(late_sink_tell(memory));
+	assert_false(late_sink_report(memory));
 	memory = sink_free(memory);
-	assert_false(late_sink_tell(NULL));
+	assert_false(late_sink_report(NULL));
 }
 
 static void check_first(int (*make)(const char *, bool, struct sink **))
@@ -130,7 +130,7 @@ static void test_end(void **state)
 {
 	(void)state;
 	check_end(late_sink_new);
-	check_end(late_sink_new_beside);
+	check_end(late_sink_new_threaded);
 }
 
 /* Of a file that lacks something there is none, nor of no file, nor of other sinks. */
@@ -161,7 +161,7 @@ static void test_first(void **state)
 static void test_beside(void **state)
 {
 	(void)state;
-	check_first(late_sink_new_beside);
+	check_first(late_sink_new_threaded);
 }
 
 /* Deflated it is one packet with a field 50, shorter than what came. */

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/late-sink.h"
+#include "trace/late-sink.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "trace/mark.h"
@@ -10,9 +10,9 @@
 struct late_sink {
 	struct sink sink;
 	const char *path;
-	bool plain, beside;
+	bool plain, threaded;
 	uint32_t behind_ms;
-	int error; /* of the first attempt to open; a second attempt would rename the file of the first */
+	int error;   /* of the open, which is not repeated: that would rename the new file */
 	bool failed; /* a packet was rejected */
 	struct sink *file;
 };
@@ -34,7 +34,7 @@ static int late_open(struct late_sink *late)
 		if (r < 0)
 			return r;
 	}
-	if (late->beside)
+	if (late->threaded)
 		return sink_beside_new(file, &late->file);
 	late->file = file;
 	return 0;
@@ -105,12 +105,12 @@ int late_sink_end(struct sink *sink, bool full)
 	return r < 0 ? trace(r) : 0;
 }
 
-int late_sink_new_beside(const char *path, bool plain, struct sink **ret_sink)
+int late_sink_new_threaded(const char *path, bool plain, struct sink **ret_sink)
 {
 	int r = late_sink_new(path, plain, ret_sink);
 
 	if (r >= 0)
-		container_of(*ret_sink, struct late_sink, sink)->beside = true;
+		container_of(*ret_sink, struct late_sink, sink)->threaded = true;
 	return r;
 }
 
@@ -143,7 +143,7 @@ static const char *words_of(int error)
 	}
 }
 
-bool late_sink_tell(const struct sink *sink)
+bool late_sink_report(const struct sink *sink)
 {
 	const struct late_sink *late = container_of(sink, struct late_sink, sink);
 
