@@ -226,23 +226,6 @@ static int set_limits(struct perf_config_job *job)
 
 /* ---- all ---- */
 
-/* The message outlives whoever gave it. */
-static int copy_message(const Pb__PerfEventConfig *from, Pb__PerfEventConfig **ret_message)
-{
-	static const Pb__PerfEventConfig none = PB__PERF_EVENT_CONFIG__INIT;
-	_cleanup_(freep) uint8_t *wire = NULL;
-	size_t len;
-
-	from = from ? from : &none;
-	len = pb__perf_event_config__get_packed_size(from);
-	wire = malloc(len + 1);
-	if (!wire)
-		return fail(-ENOMEM);
-	len = pb__perf_event_config__pack(from, wire);
-	*ret_message = pb__perf_event_config__unpack(NULL, len, wire);
-	return *ret_message ? 0 : fail(-ENOMEM);
-}
-
 static void perf_config_freep(struct perf_config **config)
 {
 	*config = perf_config_free(*config);
@@ -254,12 +237,14 @@ int perf_config_new(const struct perf_config_env *env, const Pb__PerfEventConfig
 	static int (*const steps[])(struct perf_config_job *) = {
 		set_interval, set_stacks,	  set_scope,
 		set_limits,   perf_config_events, perf_config_cpus};
+	static const Pb__PerfEventConfig none = PB__PERF_EVENT_CONFIG__INIT;
 	_cleanup_(perf_config_freep) struct perf_config *c = calloc(1, sizeof(*c));
 	struct perf_config_job job = {env, c, error, error_size};
-	int r = c ? copy_message(config, &c->message) : fail(-ENOMEM);
+	int r = c ? 0 : fail(-ENOMEM);
 
 	*error = 0;
 	if (r >= 0) {
+		c->message = config ? config : &none;
 		c->options.machine = true;
 		c->options.idle = true; /* the machine's samples are all of them */
 		c->options.features = env->features;
@@ -284,8 +269,6 @@ struct perf_config *perf_config_free(struct perf_config *c)
 	for (size_t i = 0; i < c->n_specs; i++)
 		perf_spec_deinit(&c->specs[i]);
 	free(c->cpus);
-	if (c->message)
-		pb__perf_event_config__free_unpacked(c->message, NULL);
 	free(c);
 	return NULL;
 }

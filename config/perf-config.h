@@ -32,14 +32,15 @@ enum {
 struct perf_config {
 	struct session_options
 		options;	      /* points into this object; sink, done ... are the caller's */
-	Pb__PerfEventConfig *message; /* a copy, which the strings belong to */
+	const Pb__PerfEventConfig *message; /* borrowed */
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
 	size_t n_specs;
 	uint32_t *cpus;
 	struct filter *filter;
 };
 
-/* @config may be NULL: a config without fields, which counts cpu-clock at 10 Hz.  -EINVAL, -ENOENT,
+/* Borrows @config while the perf_config lives.  NULL: a config without fields, which counts cpu-clock at
+ * 10 Hz.  -EINVAL, -ENOENT,
  * -EACCES: *error is "FIELD: why".  -ENODEV: none of the CPUs that are asked for is here (a config
  * may be meant for several kinds of machines). */
 int perf_config_new(const struct perf_config_env *env, const Pb__PerfEventConfig *config,

@@ -255,6 +255,7 @@ void instance_free(struct instance *in)
 	*at = in->next;
 	d->n_instances--;
 	(void)perf_config_free(in->config);
+	(void)config_data_source_free(in->data_source);
 	unshare(in);
 	free(in);
 }
@@ -286,13 +287,11 @@ static int take_config(struct instance *in, const Pb__DataSourceConfig *config, 
 
 static void read_config(struct instance *in, const void *data, size_t len)
 {
-	Pb__DataSourceConfig *config = NULL;
 	char error[CONFIG_ERROR_SIZE] = "";
-	int r = config_read_data_source(data, len, &config, error, sizeof(error));
+	int r = config_read_data_source(data, len, &in->data_source, error, sizeof(error));
 
 	if (r >= 0)
-		r = take_config(in, config, error, sizeof(error));
-	(void)config_data_source_free(config);
+		r = take_config(in, in->data_source, error, sizeof(error));
 	if (r >= 0)
 		return;
 	log_error("data source %lu is rejected: %s", in->id, *error ? error : strerror(-r));

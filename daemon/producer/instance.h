@@ -46,6 +46,7 @@ struct instance {
 	enum instance_kind kind;
 	enum instance_state state;
 	bool stop_asked;
+	Pb__DataSourceConfig *data_source; /* borrowed by config */
 	struct perf_config *config; /* NULL: metatrace, or rejected */
 	struct share *share;	    /* of its tracing session; NULL: it has none */
 	uint32_t target_buffer;
