@@ -47,8 +47,8 @@ struct instance {
 	enum instance_state state;
 	bool stop_asked;
 	Pb__DataSourceConfig *data_source; /* borrowed by config */
-	struct perf_config *config; /* NULL: metatrace, or rejected */
-	struct share *share;	    /* of its tracing session; NULL: it has none */
+	struct perf_config *config;	   /* NULL: metatrace, or rejected */
+	struct share *share;		   /* of its tracing session; NULL: it has none */
 	uint32_t target_buffer;
 	struct policy_traced policy; /* as it was at its start */
 	struct session *session;
