@@ -70,7 +70,7 @@ void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
 		attr.sample_period = options->period;
 	}
 	attr.sample_id_all = 1;
-	/* No CPU: the ring tells it. */
+	/* No CPU field: the ring identifies it. */
 	attr.sample_type =
 		PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 	/* Asked with a fixed period, the kernel samples each occurrence of a software event or
@@ -107,7 +107,7 @@ static void set_dummy(struct perf_event_attr *attr)
 {
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_DUMMY;
-	attr->exclude_kernel = 1; /* changes nothing of a dummy, but needs no right */
+	attr->exclude_kernel = 1; /* no effect on a dummy, and needs no privilege */
 	attr->exclude_hv = 1;
 }
 
@@ -152,7 +152,7 @@ void attr_anchor(const struct perf_options *options, uint32_t watermark,
 }
 
 /* exclude_kernel does not change the count of task-clock, which is the whole CPU time either way
- * (tried on 6.18), and lets it be opened without rights. */
+ * (tested on 6.18), and it can be opened without privileges. */
 void attr_task_clock(const struct perf_options *options, struct perf_event_attr *ret_attr)
 {
 	struct perf_event_attr attr = {0};

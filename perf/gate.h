@@ -1,6 +1,6 @@
 /* gate.h - why perf_event_open() refused, in one line for the user.  Thread: main.
- * One errno has many reasons (EACCES: the machine's paranoia, another's process, a probe without
- * rights), so the sysctls are read and a harmless event is tried to tell them apart. */
+ * One errno has many reasons (EACCES: perf_event_paranoid, another user's process, a probe without
+ * privileges), so the sysctls are read and a harmless event is tried to distinguish them. */
 #pragma once
 
 #include "perf/source.h"

@@ -39,7 +39,7 @@ void merge_put(struct merge *merge, uint32_t ring, uint64_t position);
 /* Releases what is left whatever its time (after the events are off): from the next round on there
  * is no T, and @now is ignored. */
 void merge_finish(struct merge *merge);
-/* Records that came after a later one was released (a count that should stay 0).  What the kernel
- * stamps before T and publishes after the head was loaded comes late: copying 64 KB stands between
- * the two, so a @now that is some 100 us behind the clock keeps it at 0. */
+/* Records that came after a later one was released (a count that should stay 0).  A record
+ * that the kernel stamps before T and publishes after the head was loaded comes late: it copies up
+ * to 64 KB in between, so a @now some 100 us behind the clock keeps the count at 0. */
 uint64_t merge_violations(const struct merge *merge);

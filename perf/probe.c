@@ -1,8 +1,8 @@
 /* probe.c - see probe.h.
- * Trying is the only honest test: distributions backport, containers filter, versions lie.  Each
- * try is an event that counts nothing (dummy) on this thread, user side only, so that it needs no
- * right; a kernel that does not know a bit answers EINVAL.  Runs once at the start: about ten
- * system calls. */
+ * Trying is the only reliable test: distributions backport, containers filter, version numbers do not
+ * say.  Each try is an event that counts nothing (dummy) on this thread, user side only, so that it
+ * needs no privilege; a kernel that does not know a bit answers EINVAL.  Runs once at the start:
+ * about ten system calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/features.h"
 
-/* 0, and what there is is told with -v.  Where perf_event_open() is refused altogether its facilities read as absent; the open of the
- * session finds the words for that.  -EINVAL when PERFWIND_WITHOUT names something unknown: then
- * @error has one line. */
+/* 0; -v logs the result.  Where perf_event_open() is refused altogether its facilities count as absent,
+ * and the open of the session reports the reason.  -EINVAL when PERFWIND_WITHOUT has an unknown name:
+ * then @error has one line. */
 int probe_features(struct features *ret_features, char *error, size_t error_size);

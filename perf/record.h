@@ -10,9 +10,9 @@ struct record_layout {
 	uint64_t sample_type, read_format;
 	uint64_t regs_mask; /* sample_regs_user */
 	bool sample_id_all;
-	uint64_t period; /* of each sample, where they do not tell theirs */
-	bool build_id;	 /* attr.build_id: only then is MISC_MMAP_BUILD_ID believed, see record.c */
-	/* perf.data of others only: what must be known to step over fields that we never ask for */
+	uint64_t period; /* of each sample, where samples have no period field */
+	bool build_id;	 /* attr.build_id: only then MISC_MMAP_BUILD_ID is trusted, see record.c */
+	/* perf.data files only: for stepping over fields that we never request */
 	uint64_t regs_intr_mask;     /* sample_regs_intr */
 	uint64_t branch_sample_type; /* PERF_SAMPLE_BRANCH_*: HW_INDEX and COUNTERS add words */
 };

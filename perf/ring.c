@@ -11,7 +11,7 @@
  * One bounce buffer is enough: head - tail <= size is checked, so there is at most one multiple of
  * `size` strictly between tail and head, hence at most one record that wraps and is not given back.
  *
- * Sizes are kept in `out` once checked: the memory is not believed a second time. */
+ * Sizes are kept in `out` once checked: the memory is not read a second time. */
 #include "perf/ring.h"
 
 #include <assert.h>
@@ -70,7 +70,7 @@ int ring_new(void *base, size_t page_size, size_t data_size, struct ring **ret_r
 	ring->data = (const uint8_t *)base + page_size;
 	ring->size = data_size;
 	ring->mask = data_size - 1;
-	/* 0 for a fresh ring; the tail is ours, so nobody changes it from here on. */
+	/* 0 for a fresh ring; the tail is ours: no other code changes it. */
 	ring->tail = __atomic_load_n(&ring->meta->data_tail, __ATOMIC_RELAXED);
 	ring->read = ring->tail;
 	ring->head = ring->tail;

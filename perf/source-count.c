@@ -195,8 +195,8 @@ int perf_source_counts(struct perf_source *source, struct perf_counts *ret_count
 }
 
 /* An event with a ring hangs up when its task and all children that inherited it are gone
- * (kernel/events/core.c, perf_poll()).  The side-band's is asked: a poll takes the ring's wake-up,
- * which nobody misses there. */
+ * (kernel/events/core.c, perf_poll()).  The sideband event is polled: a poll consumes the ring's
+ * wake-up, which is not needed there. */
 static bool hung_up(const struct source_task *task)
 {
 	struct pollfd pfd = {.fd = task->groups[0].sideband};
@@ -300,7 +300,7 @@ int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32
 	r = hand_over(source, index, group, &next);
 	if (r < 0)
 		return trace(r);
-	/* the side-band event stays; `next` takes the old ones along to be closed */
+	/* the sideband event stays; `next` takes the old ones along to be closed */
 	for (size_t i = 0; i < ARRAY_SIZE(next.fds); i++) {
 		int fd = group->fds[i];
 

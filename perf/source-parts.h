@@ -1,10 +1,10 @@
 /* source-parts.h - shared by source.c (the source, its events and rings) and source-count.c (counts,
  * the change of stack size).  Thread: main.
  *
- *   source ─ tasks[] ─ groups[n_cpus]     the sampling event, its followers, the side-band event
+ *   source ─ tasks[] ─ groups[n_cpus]     the sampling event, its followers, the sideband event
  *          │                               (machine: one task, tid -1)
  *          ├ cpus[]                        what belongs to a CPU whatever its events are
- *          └ rings[2 * n_cpus]             of cpus[i]: 2i samples, 2i + 1 side-band */
+ *          └ rings[2 * n_cpus]             of cpus[i]: 2i samples, 2i + 1 sideband */
 #pragma once
 
 #include "base/error.h"

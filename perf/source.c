@@ -75,8 +75,8 @@ enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
  * that is 16 wake-ups a second; small records wake by bytes instead, or 4000 Hz without stacks
  * would make it 125. */
 enum { WAKE_RECORDS = 64, WAKE_BYTES_MIN = 64 << 10 };
-/* Side-band records are applied before the samples that follow them, whenever that is: no hurry,
- * but room. */
+/* Sideband records are applied before the samples that follow them, whenever that is: they need room,
+ * not speed. */
 enum { WAKE_SIDEBAND = 32 << 10 };
 
 /* Bytes of one sample; the size of a record is 16 bits. */
@@ -99,7 +99,7 @@ static uint64_t record_bytes(const struct perf_options *options)
 /* Samples a second on a busy CPU, at most. */
 static uint64_t sample_rate(const struct perf_options *options)
 {
-	uint64_t per_s = 1000; /* of what nobody can know: tracepoints, misses ... */
+	uint64_t per_s = 1000; /* where the rate cannot be known: tracepoints, misses ... */
 
 	if (options->frequency)
 		return options->frequency;
@@ -192,7 +192,7 @@ static int map_all(struct perf_source *source)
 	return 0;
 }
 
-/* The sampling rings give way first, but not below twice the side-band's: what is lost there costs
+/* The sampling rings shrink first, but not below twice the sideband's: lost sideband records cost
  * more. */
 static bool halve(struct perf_source *source, uint64_t smallest)
 {
@@ -400,10 +400,10 @@ int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, u
 {
 	int r = open_members(source, tid, cpu_index, stack_bytes, group);
 
-	if (r < 0) /* not the side-band event, which may be there already */
+	if (r < 0) /* not the sideband event, which may be there already */
 		for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
 			group->fds[i] = fd_close(group->fds[i]);
-	return r; /* an answer for the ladder, not yet a failure */
+	return r; /* the caller may fall back: not yet a failure */
 }
 
 /* Without the kernel nothing would be left of these. */
@@ -467,7 +467,7 @@ static void note_steps(const struct perf_source *source, uint8_t precise_before,
 		if (lives_in_kernel(&source->options.followers[i]))
 			source_note(source, "'%s' happens in the kernel: it will count 0",
 				    source->options.followers[i].name);
-	/* Asked for in so many letters?  The default is "the highest", which needs no words. */
+	/* Only if a precision was asked for: the default is "the highest", which needs no note. */
 	for (const char *p = modifiers; p; p = strpbrk(p + 1, ":/"))
 		modifiers = p;
 	if (source->options.leader.precise_ip < precise_before && modifiers &&
@@ -499,7 +499,7 @@ static int open_by_ladder(struct perf_source *source, pid_t tid, size_t cpu_inde
 	return r;
 }
 
-/* One CPU's events of @tid, unless it went offline or is of a kind without this counter. */
+/* The events of @tid on one CPU; positive if it is offline or of a kind without this counter. */
 enum { CPU_OFFLINE = 1, CPU_WITHOUT, CPU_REFUSED };
 static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct source_group *group,
 		    const struct source_answer *answer)
@@ -782,7 +782,7 @@ int perf_source_new(const struct perf_options *options, struct perf_source **ret
 	r = check_options(options, &answer);
 	if (r < 0)
 		return trace(r);
-	/* Own events are many.  Where that fails the opens tell. */
+	/* Many events are opened.  If a limit cannot be raised the opens report it. */
 	use_hard_limit(RLIMIT_NOFILE);
 	use_hard_limit(RLIMIT_MEMLOCK);
 	source = calloc(1, sizeof(*source));
@@ -883,7 +883,7 @@ bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t 
 {
 	uint64_t owner;
 
-	/* one task at first and nobody else: nothing could be counted twice */
+	/* a single task: nothing could be counted twice */
 	if (source->n_tasks < 2 || !table_get(&source->added, (uint64_t)tid, &owner))
 		return false;
 	return table_get(&source->tid_of_id, id, &owner) && owner != (uint64_t)tid;
@@ -901,7 +901,7 @@ static int switch_fd(int fd, unsigned long request)
 	return fail(-errno);
 }
 
-/* Side-band goes on first and off last: what a sample depends on is told. */
+/* Sideband events are enabled first and disabled last: samples depend on their records. */
 static int switch_all(struct perf_source *source, bool on)
 {
 	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;

@@ -1,11 +1,11 @@
 /* source.h - the open events of a session, their rings, their counts.  Thread: main.
  *
- *   machine   one sampling event and one dummy (side-band) event per CPU
+ *   machine   one sampling event and one dummy (sideband) event per CPU
  *   tasks     inherited events per (task, CPU); those of one CPU write into one ring by SET_OUTPUT
  *
- * Side-band has rings of its own: big stacks fill a shared ring and the 100-byte MMAP2 is what gets
- * lost. Each step down (no kernel, smaller rings, lower precise_ip ...) is told once by the note
- * callback. */
+ * Sideband events have rings of their own: big stacks fill a shared ring, and the 100-byte MMAP2 gets
+ * lost.  The note callback reports each fallback once (no kernel, smaller rings, lower precise_ip
+ * ...). */
 #pragma once
 
 #include "base/features.h"
@@ -83,8 +83,8 @@ int perf_source_add_task(struct perf_source *source, pid_t tid, enum perf_gate *
 bool perf_source_tasks_gone(struct perf_source *source);
 /* tasks: a thread that was added although it had inherited the events of the one that started it
  * (it was born while the threads were being listed) is sampled twice.  True for a sample of @tid by
- * an event that was opened for another thread: drop it.  Say when a thread is gone (EXIT record):
- * its number may come back for one that inherits. */
+ * an event that was opened for another thread: drop it.  Call perf_source_forget_task() when a thread
+ * has ended (EXIT record): its number may be reused for one that inherits. */
 bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t id, pid_t tid);
 void perf_source_forget_task(struct perf_source *source, pid_t tid);
 /* Is @tid a thread that was added, and has not been forgotten? */
@@ -138,9 +138,10 @@ int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *r
 int perf_source_read_group(const struct perf_source *source, size_t index, uint64_t *ret_counts,
 			   size_t *ret_n, uint32_t *ret_cpu);
 
-/* machine only: a second event with another copy size takes over on one CPU (same ring): the new
- * one is enabled before the old is disabled, counts and losses of the old are added up, doubles are
- * told by perf_source_is_double().  -EOPNOTSUPP for tasks (inherited events cannot be replaced). */
+/* machine only: a second event with another copy size takes over on one CPU (same ring): the new one
+ * is enabled before the old is disabled, and counts and losses of the old are added up.
+ * perf_source_is_double() identifies doubles.  -EOPNOTSUPP for tasks (inherited events cannot be
+ * replaced). */
 int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes);
 uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu);
 bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint64_t id,

@@ -300,7 +300,7 @@ static int find_tracefs(struct spec_parser *parser, char *ret_path, size_t size)
 		if (errno == EACCES || errno == EPERM)
 			r = -EACCES;
 	}
-	return r; /* an answer, not yet a failure: the caller has the words for it */
+	return r; /* not yet a failure: the caller reports it */
 }
 
 static void spec_trace_offer(struct spec_parser *parser, struct nearest *nearest)
@@ -431,7 +431,7 @@ static int spec_pmu_type(struct spec_parser *parser, const char *pmu, uint32_t *
 
 	if (read_line(parser, pmu, "type", NULL, &text) < 0 ||
 	    parse_u64(text, 10, UINT32_MAX, &type) < 0)
-		return -ENOENT; /* the callers know what to say */
+		return -ENOENT; /* the callers write the message */
 	*ret_type = (uint32_t)type;
 	return 0;
 }
@@ -487,7 +487,7 @@ static int spec_pmu_set(struct spec_parser *parser, const char *pmu, const char 
 	int r;
 
 	if (read_line(parser, pmu, "format/", term, &format) < 0)
-		return -ENOENT; /* the callers know what to say */
+		return -ENOENT; /* the callers write the message */
 	ranges = strchr(format, ':');
 	if (ranges)
 		*ranges++ = 0;
@@ -894,7 +894,7 @@ const char *perf_spec_default(const char **ret_note)
 {
 	int cycles = perf_spec_cycles();
 
-	/* Refused is not missing: that is told by whoever meets it next. */
+	/* Refused is not missing: the open reports that. */
 	*ret_note = cycles == 0 || cycles == -EPERM || cycles == -EACCES || cycles == -ENOSYS
 			    ? NULL
 			    : "no hardware cycle counter here (a virtual machine?): sampling by "

@@ -1,4 +1,4 @@
-/* spec.h - which event: from the words of a command line or a config to type and config of an attr.
+/* spec.h - events: from the text of a command line or a config to type and config of an attr.
  * Thread: main.  Names: perf-list(1); /sys/bus/event_source/devices; tracefs. */
 #pragma once
 
@@ -52,6 +52,6 @@ int perf_spec_pmu_type(const struct perf_spec_env *env, const char *pmu, uint32_
 		       char *error, size_t error_size);
 /* 0: there is a hardware cycles counter that can be opened on this machine; else -errno. */
 int perf_spec_cycles(void);
-/* What is sampled by where nobody says: hardware cycles at the highest precision that there is, or a
- * timer where there are none, and then *ret_note is the line to say so (else NULL). */
+/* The default event: hardware cycles at the highest precision available, or a timer where there are
+ * none; then *ret_note is a line for the user (else NULL). */
 const char *perf_spec_default(const char **ret_note);

@@ -1,10 +1,10 @@
-/* families.c - processes with all that descend from them: procfs_families().  Thread: main.
+/* families.c - processes with all their descendants: procfs_families().  Thread: main.
  *
- * From parents to children, by what the kernel tells of each thread (/proc/PID/task/TID/children): the
- * work is the family's, not the machine's.  Where there is no such file (CONFIG_PROC_CHILDREN), or
- * a family has more threads than MAX_READS, each process of the machine is looked at once, for
- * its parent; so the work is the smaller one whatever is asked for.  Both lists may lack who comes or
- * changes parents meanwhile; whoever asks looks again until nothing is new. */
+ * From parents to children, by /proc/PID/task/TID/children of each thread: the work depends on the
+ * family, not on the machine.  Where there is no such file (CONFIG_PROC_CHILDREN), or a family has
+ * more threads than MAX_READS, the parent of each process of the machine is read once; so the work
+ * is the smaller of the two.  Both lists may lack processes that start or change parents in the
+ * meantime; the caller repeats the call until nothing is new. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ struct walk {
 	struct table seen;
 	uint32_t *pids;
 	size_t n, room, n_reads;
-	bool told; /* a file of children was there */
+	bool readable; /* there was a file of children */
 };
 
 static void walk_deinit(struct walk *w)
@@ -70,8 +70,8 @@ static int add_children(struct walk *w, uint32_t pid, uint32_t tid)
 		r = read_file(path, CHILDREN_MAX, &text, &len);
 	w->n_reads++;
 	if (r < 0)
-		return r == -ENOMEM ? trace(r) : 0; /* gone, or none are told */
-	w->told = true;
+		return r == -ENOMEM ? trace(r) : 0; /* gone, or the kernel has no such file */
+	w->readable = true;
 	for (const char *p = text, *end = text + len; p < end && r >= 0;) {
 		uint64_t child = 0;
 
@@ -105,7 +105,7 @@ static int visit(struct walk *w, size_t index)
 	return 0;
 }
 
-/* WALK_CANNOT: not told, or too much. */
+/* WALK_CANNOT: no such files, or too many reads. */
 enum { WALK_CANNOT = 1 };
 
 static int walk(struct walk *w, const uint32_t *of, size_t n_of, uint32_t **ret_pids, size_t *ret_n)
@@ -115,7 +115,7 @@ static int walk(struct walk *w, const uint32_t *of, size_t n_of, uint32_t **ret_
 
 	for (size_t i = 0; i < n_of && r >= 0; i++)
 		r = add(w, of[i]);
-	/* Some of those that were asked for may be none. */
+	/* Some of the processes in @of may not exist. */
 	for (size_t i = 0; i < w->n && r >= 0 && w->n_reads < MAX_READS; i++) {
 		if (w->most && w->n > w->most + n_of)
 			break;
@@ -123,7 +123,7 @@ static int walk(struct walk *w, const uint32_t *of, size_t n_of, uint32_t **ret_
 	}
 	if (r < 0)
 		return trace(r);
-	if (!w->told || w->n_reads >= MAX_READS)
+	if (!w->readable || w->n_reads >= MAX_READS)
 		return WALK_CANNOT;
 	for (size_t i = 0; i < w->n; i++)
 		if (w->pids[i])
@@ -156,9 +156,9 @@ static struct child *child_of(struct child *list, size_t n, uint32_t pid)
 	return bsearch(&key, list, n, sizeof(*list), compare_pids);
 }
 
-/* Up from @at to somebody of whom it is known, then the same way again to tell all on it: each is
- * passed twice however long the lines are.  A line that comes round to itself (parents change while
- * they are read) has no beginning. */
+/* Goes up from @at to an ancestor that is settled, then the same path again to settle all on it: each
+ * process is visited twice, however long the paths are.  A path that returns to itself (parents
+ * change while they are read) has no such ancestor. */
 static void settle_kin(struct child *list, size_t n, struct child *at)
 {
 	struct child *c = at;

@@ -8,8 +8,8 @@
 #include "base/table.h"
 #include "proc/filter.h"
 
-/* Of the additional command lines that are kept to be known again: 8 MiB at most.  Whoever asks
- * for more gets all of them. */
+/* Additional command lines that are kept for recognition: 8 MiB at most.  A config that asks for more
+ * gets all of them. */
 enum { MAX_ADDITIONAL = 16384 };
 
 struct filter {
@@ -75,7 +75,7 @@ static bool is_additional(struct filter *f, const char *cmdline, size_t len)
 		return true;
 	if (n >= f->scope.additional_cmdlines)
 		return false;
-	/* Not kept for want of room or memory: wanted this once. */
+	/* If there is no room or memory to keep it, it is wanted this once. */
 	if (n < MAX_ADDITIONAL)
 		(void)string_table_add(&f->additional, cmdline, len, &id, &is_new);
 	return true;

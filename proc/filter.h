@@ -1,7 +1,7 @@
 /* filter.h - which processes a data source wants: by pid, by name pattern, by share.  Thread: main.
  *
  * First that applies: excluded by name, excluded by pid; wanted by name, wanted by pid; no scope
- * told at all; its share (pid modulo count); one of the first N command lines seen.
+ * configured at all; its share (pid modulo count); one of the first N command lines seen.
  *
  * A pattern is a shell's, in which '*' covers slashes too and a backslash is a letter; one that
  * begins with '/' is held against argv[0], any other against what follows the last slash of it. */
@@ -11,7 +11,7 @@
 
 enum { FILTER_CMDLINE = 511 }; /* bytes of a command line that count */
 
-/* Arrays and strings are borrowed for the filter's life. */
+/* Arrays and strings are borrowed as long as the filter exists. */
 struct filter_scope {
 	const char *const *target_cmdlines, *const *exclude_cmdlines;
 	size_t n_target_cmdlines, n_exclude_cmdlines;

@@ -28,7 +28,7 @@ int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len
 	return r < 0 ? trace(r) : 0;
 }
 
-/* By position: the descriptor is read again and again, and whoever sent it may move it meanwhile. */
+/* By position: the descriptor is read repeatedly, and the process that sent it may move its offset. */
 int procfs_maps_of_fd(int fd, char **ret_text, size_t *ret_len)
 {
 	_cleanup_(freep) char *text = NULL;

@@ -47,7 +47,7 @@
 #include "base/error.h"
 #include "proc/open-file.h"
 
-enum { ANYBODY = 65534, MOUNTS_MAX = 4 << 20 };
+enum { NOBODY = 65534, MOUNTS_MAX = 4 << 20 };
 
 enum agreement { AGREES_NOT, AGREES_LIKELY, AGREES };
 
@@ -57,7 +57,7 @@ uint64_t procfs_device(int fd)
 {
 	struct statx stx;
 
-	/* DONT_SYNC: what the kernel knows already, so that no file system is asked */
+	/* DONT_SYNC: only what the kernel has cached, no request to the file system */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) < 0)
 		return 0;
 	return makedev(stx.stx_dev_major, stx.stx_dev_minor);
@@ -99,7 +99,7 @@ int procfs_open_regular(const char *path, struct procfs_gate *gate, struct stat 
 
 struct lowered {
 	struct caps caps;
-	bool rights, user;
+	bool caps_lowered, user;
 	gid_t group;
 };
 
@@ -107,15 +107,15 @@ struct lowered {
 
 static void become(struct lowered *l, uint32_t owner)
 {
-	uid_t to = owner == PROCFS_NO_OWNER ? ANYBODY : owner;
+	uid_t to = owner == PROCFS_NO_OWNER ? NOBODY : owner;
 
-	/* Without these rights (a daemon that stayed root) the file's mode is left to judge by. */
+	/* Without these capabilities (a daemon that stayed root) the file's mode decides. */
 	if (!(l->caps.effective & CAPS_BIT(CAP_SETUID)) ||
 	    !(l->caps.effective & CAPS_BIT(CAP_SETGID)))
 		return;
-	/* These are of the thread alone; the libc's are of all threads. */
+	/* These calls change this thread only; the libc's change all threads. */
 	(void)syscall(SYS_setgroups, 0, NULL);
-	l->group = (gid_t)setfsgid(ANYBODY);
+	l->group = (gid_t)setfsgid(NOBODY);
 	(void)setfsuid(to);
 	l->user = true;
 }
@@ -134,14 +134,14 @@ static void lower(struct lowered *l, uint32_t owner)
 	}
 	less = l->caps;
 	less.effective &= ~READ_ALL;
-	l->rights = less.effective != l->caps.effective && caps_set(&less) >= 0;
+	l->caps_lowered = less.effective != l->caps.effective && caps_set(&less) >= 0;
 }
 
 static void raise_again(struct lowered *l)
 {
 	int e = errno;
 
-	if (l->rights)
+	if (l->caps_lowered)
 		(void)caps_set(&l->caps);
 	if (l->user) {
 		(void)setfsuid(geteuid());
@@ -179,7 +179,7 @@ static bool is_allowed(const struct procfs_named *f, const struct stat *st, bool
 {
 	bool own = f->owner != PROCFS_NO_OWNER && st->st_uid == f->owner;
 
-	if (f->made) /* who may write into the folder can have put a second name of root's file there */
+	if (f->made) /* a user who may write into the folder can have linked root's file there */
 		return st->st_nlink == 1 && !(st->st_mode & S_IWOTH) &&
 		       (own || (!lent && st->st_uid == 0 && (st->st_mode & S_IROTH)));
 	if (own)
@@ -204,12 +204,12 @@ int procfs_open_named_at(int dir, const struct procfs_named *f, struct stat *ret
 	lower(&l, f->owner);
 	r = open_if_allowed(dir, f, false, ret_stat);
 	raise_again(&l);
-	if (r == -EACCES && l.rights)
+	if (r == -EACCES && l.caps_lowered)
 		r = open_if_allowed(dir, f, true, ret_stat);
 	return r;
 }
 
-/* ---- whose root ---- */
+/* ---- the root of the target, or ours ---- */
 
 int procfs_open_root(const char *root, uint32_t pid)
 {
@@ -256,22 +256,22 @@ static bool place_of(const char *mounts, const char *path, char place[static PRO
 	return found;
 }
 
-/* mountinfo may be read of anyone, where /proc/PID/root may not.  Of who has ended nothing can be known but
- * his number: the map's name has the one that he had inside. */
+/* mountinfo of any process may be read, /proc/PID/root may not.  Of a process that has ended only the pid
+ * is known: the map is named by the pid inside its namespace. */
 static bool is_our_place(const char *root, uint32_t pid, const char *path)
 {
 	char at[PROCFS_PATH_MAX], ours[PROCFS_PATH_MAX], theirs[PROCFS_PATH_MAX];
-	_cleanup_(freep) char *own = NULL, *his = NULL;
+	_cleanup_(freep) char *own = NULL, *target = NULL;
 	int r = procfs_path(at, root, pid, "mountinfo");
 
 	if (r >= 0)
-		r = read_file(at, MOUNTS_MAX, &his, NULL);
+		r = read_file(at, MOUNTS_MAX, &target, NULL);
 	if (r == -ENOENT || r == -ESRCH || r == -EINVAL || r == -ENOTDIR) {
 		(void)snprintf(at, sizeof(at), "/tmp/perf-%u.map", pid);
 		return !strcmp(at, path);
 	}
 	return r >= 0 && read_file("/proc/self/mountinfo", MOUNTS_MAX, &own, NULL) >= 0 &&
-	       place_of(his, path, theirs) && place_of(own, path, ours) && !strcmp(ours, theirs);
+	       place_of(target, path, theirs) && place_of(own, path, ours) && !strcmp(ours, theirs);
 }
 
 int procfs_open_named(const char *root, uint32_t pid, const struct procfs_named *f)
@@ -303,8 +303,8 @@ static enum agreement build_id_agrees(int fd, const struct uw_build_id *id,
 	return memcmp(found.bytes, id->bytes, id->len) ? AGREES_NOT : AGREES;
 }
 
-/* Is it another file that was given the number of the one that was mapped?  Where the file system
- * tells (MMAP2 and FS_IOC_GETVERSION: the inode's generation). */
+/* Is it another file that got the inode number of the one that was mapped?  Known where the file system
+ * has generations of inodes (MMAP2 and FS_IOC_GETVERSION). */
 static bool is_later(int fd, const struct uw_file_id *id)
 {
 	long generation = 0;
@@ -319,7 +319,7 @@ static enum agreement agrees(int fd, const struct stat *st, const struct uw_file
 	if (id->build_id.len)
 		return build_id_agrees(fd, &id->build_id, gate);
 	if (!id->inode)
-		return AGREES_LIKELY; /* nothing is known that could speak against it */
+		return AGREES_LIKELY; /* nothing is known that contradicts it */
 	if (st->st_ino != id->inode || is_later(fd, id))
 		return AGREES_NOT;
 	if (by_mapping || st->st_dev == makedev(id->major, id->minor))
@@ -373,7 +373,8 @@ static int open_program(const char *root, uint32_t pid, const struct uw_file_id 
 	return 0;
 }
 
-/* By its name below a root (@pid 0: ours): what its owner could read, or what the kernel says he has mapped. */
+/* By its name below a root (@pid 0: ours): a file that the owner could read, or that the kernel reports
+ * as mapped. */
 static int try_named(const char *root, uint32_t pid, const struct procfs_named *f,
 		     const struct uw_file_id *id, int *ret_fd, bool *ret_proved)
 {
@@ -400,7 +401,7 @@ static int try_named(const char *root, uint32_t pid, const struct procfs_named *
 	return 0;
 }
 
-/* Device and inode, where only the build id was told. */
+/* Device and inode, where only the build id is known. */
 static void ask_inode(const char *root, uint32_t pid, uint64_t start, struct uw_file_id *id)
 {
 	char path[PROCFS_PATH_MAX], file[PROCFS_PATH_MAX];

@@ -30,8 +30,8 @@ static uint32_t key_new(void)
 	return key;
 }
 
-/* Room for mappings in all lists of this process, shared like the keys: who forks with many and then maps
- * one makes as many anew. */
+/* Room for mappings in all lists of this program, shared like the keys: a process with many mappings
+ * that forks and then maps one more gets a copy of all of them. */
 static _Atomic size_t held;
 
 size_t process_maps_held(void)
@@ -136,7 +136,7 @@ static bool is_flat(const struct process_map *map)
 	return !map->module || uw_module_kind(map->module) == UW_MODULE_JIT;
 }
 
-/* Do both say the same of an address that they share? */
+/* Do both describe the addresses that they share in the same way? */
 static bool agree(const struct process_map *a, const struct process_map *b)
 {
 	return a->module == b->module &&
@@ -372,7 +372,7 @@ static bool is_sysv(const char *path)
 
 enum path_kind process_path_kind(const char *path, bool has_build_id)
 {
-	static const char *const nameless[] = {
+	static const char *const without_file[] = {
 		"//anon",    "[heap]",	       "[stack",       "[anon",
 		"/dev/zero", "/anon_hugepage", "/dev/ashmem/", "anon_inode:",
 	};
@@ -381,12 +381,11 @@ enum path_kind process_path_kind(const char *path, bool has_build_id)
 		return PATH_JIT;
 	if (!strcmp(path, "[vdso]"))
 		return PATH_VDSO;
-	/* what is unpacked into a memfd and loaded as ELF has a build id where the kernel tells
-	 * them */
+	/* an ELF file in a memfd has a build id, where the kernel records build ids */
 	if (starts_with(path, "/memfd:"))
 		return has_build_id ? PATH_FILE : PATH_JIT;
-	for (size_t i = 0; i < ARRAY_SIZE(nameless); i++) {
-		if (starts_with(path, nameless[i]))
+	for (size_t i = 0; i < ARRAY_SIZE(without_file); i++) {
+		if (starts_with(path, without_file[i]))
 			return PATH_JIT;
 	}
 	if (is_sysv(path))
@@ -411,7 +410,7 @@ static int vdso_module(struct process_table *table, uint64_t size, struct uw_mod
 			return 0;
 		}
 	}
-	*ret_module = NULL; /* more kinds than a kernel has: not a vDSO that can be believed */
+	*ret_module = NULL; /* more kinds than a kernel has: this cannot be a vDSO */
 	return 0;
 }
 
@@ -475,8 +474,7 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The perf map has another name than was thought: what this life's JIT code belongs to changes with
- * it. */
+/* The perf map has another name than assumed: the module of the JIT code changes with it. */
 int process_set_ns_pid(struct process_table *table, struct process *process, uint32_t ns_pid)
 {
 	uint32_t before = process->ns_pid ? process->ns_pid : process->pid;

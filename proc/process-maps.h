@@ -1,14 +1,14 @@
-/* maps.h - the executable mappings of one process.  Private to proc.  Thread: main.
+/* process-maps.h - the executable mappings of one process.  Private to proc.  Thread: main.
  *
  *   struct process ──► process_maps (counted, one key) ──► process_map[], ascending, no overlap
  *                            ▲
  *   fork's child ────────────┘      copied by the first of the two that changes it
  *
  * The key follows from the sharing.  All snapshots that ever had one key must agree wherever two of
- * them have a mapping (struct uw_space).  A list that one process alone holds may grow into free
- * areas under its key: whoever had the key before left it with a subset.  A list that is shared is
- * copied first, with a new key, or else parent and child could both grow into the same area.  What
- * ends or changes a mapping takes a new key. */
+ * them have a mapping (struct uw_space).  A list with one user may grow into free areas under its
+ * key: earlier users of the key left it with a subset.  A list that is shared is copied first, with
+ * a new key, or else parent and child could both grow into the same area.  A change that ends or
+ * alters a mapping takes a new key. */
 #pragma once
 
 #include "proc/process.h"
@@ -24,7 +24,7 @@ enum {
 struct process_map {
 	uint64_t start, end;
 	uint64_t offset;	  /* JIT areas and those without a module: 0 */
-	struct uw_module *module; /* a reference; NULL: nothing to be known of it */
+	struct uw_module *module; /* a reference; NULL: none */
 	struct uw_file_id id;
 };
 
@@ -54,7 +54,7 @@ int process_maps_put(struct process_maps **maps, const struct process_map *map, 
  * when the two differ, else left alone. */
 void process_maps_adopt(struct process_maps **maps, struct process_maps *fresh, bool *ret_changed);
 
-/* Records kept while a text is on its way. */
+/* Records kept while a text is being read. */
 struct process_log {
 	size_t n, room;
 	bool overflowed; /* ask again */
@@ -63,11 +63,11 @@ struct process_log {
 		bool exec;
 	} * entries;
 };
-/* Keeps a record, if a text is on its way. */
+/* Keeps a record, if a text is being read. */
 void process_log_add(struct process *process, const struct process_map *map, bool exec);
 struct process_log *process_log_free(struct process_log *log);
 
-/* What a mapping's path says it is. */
+/* The kind of a mapping, by its path. */
 enum path_kind {
 	PATH_FILE,
 	PATH_JIT, /* anonymous memory, or a file without a name */
@@ -85,7 +85,7 @@ struct process_table {
 	struct uw_modules *modules; /* borrowed */
 	size_t max;
 	struct table by_pid;
-	/* in order of use; exited lives stand in their own list and go first */
+	/* in order of use; exited processes have a list of their own and are removed first */
 	struct process_order {
 		struct process *oldest, *newest;
 		size_t n;
@@ -96,8 +96,8 @@ struct process_table {
 		struct uw_module *module;
 	} vdsos[4];
 };
-/* The process a record is about: a life that had ended is given up or, where threads may have been
- * missed, goes on. */
+/* The process that a record is about.  One that had ended is replaced by a new incarnation or, where
+ * threads may have been missed, revived. */
 struct process *process_of_record(struct process_table *table, uint32_t pid);
 /* NULL when out of memory or past the limit. */
 static inline void process_unrefp(struct process **process)

@@ -1,9 +1,9 @@
 /* process.c - the table of processes and their threads: see process.h.
  *
- * Lives.  FORK makes one, exec and pid reuse end one and make the next under the same pid, EXIT of
- * the last thread ends one.  An ended life stays in the table until it is evicted or its pid lives
- * again, as samples of it may still be on their way; after that it stays for as long as references
- * are held. */
+ * FORK makes an incarnation of a pid; exec and pid reuse end one and make the next under the same pid;
+ * EXIT of the last thread ends one.  A process that has ended stays in the table until it is evicted
+ * or its pid is reused, as samples of it may still be in progress; after that it stays as long as
+ * references are held. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -47,8 +47,6 @@ static void touch(struct process_table *table, struct process *p)
 	order_add(o, p);
 }
 
-/* A new life of @pid with its main thread, in the table; one that was there is given up.  Borrowed.
- */
 static void process_set_exited(struct process_table *table, struct process *p, bool exited)
 {
 	if (p->exited == exited)
@@ -58,10 +56,10 @@ static void process_set_exited(struct process_table *table, struct process *p, b
 	order_add(order_of(table, p), p);
 }
 
-/* ---- life of the struct ---- */
+/* ---- making and freeing ---- */
 
-/* Of all tables of this process, as with mappings. */
-static _Atomic size_t n_lives, n_threads;
+/* In all tables of this program, as with mappings. */
+static _Atomic size_t n_processes, n_threads;
 
 static void count(_Atomic size_t *what, size_t by)
 {
@@ -72,13 +70,13 @@ size_t process_bytes_held(void)
 {
 	enum {
 		THREAD = sizeof(struct process_thread) + 48, /* and its slot in a table */
-		LIFE = sizeof(struct process) + sizeof(struct process_maps) + 48,
+		PROCESS = sizeof(struct process) + sizeof(struct process_maps) + 48,
 		MAPPING = sizeof(struct process_map) + sizeof(struct uw_map)
 	};
 
 	return process_maps_held() * MAPPING +
 	       atomic_load_explicit(&n_threads, memory_order_relaxed) * THREAD +
-	       atomic_load_explicit(&n_lives, memory_order_relaxed) * LIFE;
+	       atomic_load_explicit(&n_processes, memory_order_relaxed) * PROCESS;
 }
 
 static void thread_drop(struct process_thread *thread)
@@ -118,12 +116,12 @@ struct process *process_unref(struct process *process)
 	free(process->cmdline);
 	free(process->cgroup);
 	free(process);
-	count(&n_lives, (size_t)-1);
+	count(&n_processes, (size_t)-1);
 	return NULL;
 }
 
-/* Takes a life out of the table. */
-static void remove_life(struct process_table *table, struct process *p)
+/* Takes a process out of the table. */
+static void remove_process(struct process_table *table, struct process *p)
 {
 	(void)table_remove(&table->by_pid, p->pid);
 	order_remove(order_of(table, p), p);
@@ -133,8 +131,8 @@ static void remove_life(struct process_table *table, struct process *p)
 void process_table_release_ended(struct process_table *table)
 {
 	for (struct process *p = table->exited.newest; p; p = p->older) {
-		/* One reference each: the table's, and the life's own.  References are taken by
-		 * this thread only. */
+		/* One reference each: the table's on the process, the process's on the space.
+		 * Only this thread takes references. */
 		if (atomic_load(&p->refs) != 1 || (p->space && atomic_load(&p->space->refs) != 1))
 			continue;
 		if (!p->space && !p->memory && p->given_maps < 0)
@@ -149,8 +147,8 @@ void process_table_release_ended(struct process_table *table)
 static void evict(struct process_table *table)
 {
 	while (table->exited.n >= PROCESS_MAX_ENDED || table->by_pid.n_used >= table->max)
-		remove_life(table,
-			    table->exited.oldest ? table->exited.oldest : table->living.oldest);
+		remove_process(table,
+			       table->exited.oldest ? table->exited.oldest : table->living.oldest);
 }
 
 bool process_table_forget_one(struct process_table *table, const struct process *but)
@@ -160,7 +158,7 @@ bool process_table_forget_one(struct process_table *table, const struct process 
 	p = p && p != but ? p : table->living.oldest;
 	p = p && p == but ? p->newer : p;
 	if (p)
-		remove_life(table, p);
+		remove_process(table, p);
 	return p;
 }
 
@@ -183,7 +181,7 @@ static struct process_thread *process_thread_add(struct process *p, uint32_t tid
 	return t;
 }
 
-static int process_new_life(struct process_table *table, uint32_t pid, struct process **ret_process)
+static int new_process(struct process_table *table, uint32_t pid, struct process **ret_process)
 {
 	_cleanup_(process_unrefp) struct process *p = calloc(1, sizeof(*p));
 	struct process *old = table_pointer(&table->by_pid, pid);
@@ -191,7 +189,7 @@ static int process_new_life(struct process_table *table, uint32_t pid, struct pr
 
 	if (!p)
 		return fail(-ENOMEM);
-	count(&n_lives, 1);
+	count(&n_processes, 1);
 	p->given_maps = p->given_mem = -1;
 	p->owner = PROCFS_NO_OWNER;
 	atomic_init(&p->refs, 1);
@@ -258,7 +256,7 @@ struct process *process_get(struct process_table *table, uint32_t pid)
 {
 	struct process *p = process_find(table, pid);
 
-	if (!p && process_new_life(table, pid, &p) < 0)
+	if (!p && new_process(table, pid, &p) < 0)
 		return NULL;
 	return p;
 }
@@ -283,7 +281,7 @@ struct process *process_of_record(struct process_table *table, uint32_t pid)
 	if (!p || !p->exited)
 		return p;
 	if (p->threads_known) { /* reuse whose FORK was not seen */
-		if (process_new_life(table, pid, &p) < 0)
+		if (new_process(table, pid, &p) < 0)
 			return NULL;
 		p->begun = true;
 		return p;
@@ -299,7 +297,7 @@ void process_table_unsure(struct process_table *table)
 
 		p->threads_known = false;
 		if (p->exited)
-			continue; /* there is nobody left to ask */
+			continue; /* it can no longer be read */
 		p->unsure = true;
 		p->maps_read_at = 0;
 		if (p->log)
@@ -379,8 +377,8 @@ static int copy_text(const char *text, char **ret_copy)
 	return *ret_copy ? 0 : fail(-ENOMEM);
 }
 
-/* A new image: everything mapped from here on is told by records. */
-static int exec_life(struct process_table *table, uint32_t pid, struct process **ret_process)
+/* A new image: all mappings from here on have records. */
+static int exec_process(struct process_table *table, uint32_t pid, struct process **ret_process)
 {
 	struct process *old = process_find(table, pid), *p;
 	_cleanup_(freep) char *cgroup = NULL;
@@ -395,7 +393,7 @@ static int exec_life(struct process_table *table, uint32_t pid, struct process *
 		if (r < 0)
 			return trace(r);
 	}
-	r = process_new_life(table, pid, &p);
+	r = new_process(table, pid, &p);
 	if (r < 0)
 		return trace(r);
 	p->ppid = ppid;
@@ -416,7 +414,7 @@ static void rename_thread(struct process *p, struct process_thread *t, const cha
 
 	memcpy(before, t->comm, sizeof(before));
 	set_comm(t, comm);
-	t->told = true;
+	t->from_record = true;
 	if (!memcmp(before, t->comm, sizeof(before)))
 		return;
 	if (t->tid == p->pid)
@@ -435,7 +433,7 @@ int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const 
 	int r;
 
 	if (exec) {
-		r = exec_life(table, pid, &p);
+		r = exec_process(table, pid, &p);
 		if (r < 0)
 			return trace(r);
 		tid = pid; /* whichever thread called it is the main thread now */
@@ -445,7 +443,7 @@ int process_comm(struct process_table *table, uint32_t pid, uint32_t tid, const 
 			return fail(-ENOMEM);
 	}
 	t = process_thread_get(p, tid);
-	if (t) /* else past the limit: nameless */
+	if (t) /* else past the limit: no name */
 		rename_thread(p, t, comm, time);
 	return 0;
 }
@@ -459,7 +457,7 @@ static void inherit_comm(struct process_thread *t, const struct process *from, u
 	if (!parent || !t || parent == t)
 		return;
 	memcpy(t->comm, parent->comm, sizeof(t->comm));
-	t->told = parent->comm[0] != 0;
+	t->from_record = parent->comm[0] != 0;
 }
 
 static int fork_thread(struct process_table *table, uint32_t pid, uint32_t tid, uint32_t ptid)
@@ -509,8 +507,8 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	p->uid = parent->uid;
 	p->owner = parent->owner;
 	p->kernel_thread = parent->kernel_thread;
-	/* In the first pid namespace the child is as well, or its init: told when it is asked
-	 * about. */
+	/* The child is in the first pid namespace as well, or it is the init of another: its
+	 * status shows which. */
 	if (parent->ns_pid == parent->pid)
 		p->ns_pid = p->pid;
 	if (!p->maps_read_at)
@@ -534,7 +532,7 @@ int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint3
 	parent = table_pointer(&table->by_pid, ppid);
 	if (parent)
 		(void)process_ref(parent); /* making the child may evict it */
-	r = process_new_life(table, pid, &p);
+	r = new_process(table, pid, &p);
 	if (r < 0)
 		return trace(r);
 	p->ppid = ppid;
@@ -648,7 +646,7 @@ void process_maps_asked(struct process *process, uint64_t now)
 	process->maps_state = PROCESS_MAPS_ASKED;
 	process->maps_asked_at = now;
 	(void)process_log_free(process->log);
-	/* Without memory for it the answer is what it is; a later refresh mends it. */
+	/* Without memory for the log the answer may be stale; a later refresh corrects it. */
 	process->log = calloc(1, sizeof(*process->log));
 }
 
@@ -676,7 +674,7 @@ static bool same_inode(const struct uw_file_id *a, const struct uw_file_id *b)
 	return a->inode == b->inode && a->major == b->major && a->minor == b->minor;
 }
 
-/* Is @map, as a text tells it, a part of @known? */
+/* Is @map, a line of a text, a part of @known? */
 static bool is_part(const struct process_map *known, const struct process_map *map)
 {
 	return known->module && known->start <= map->start && known->end >= map->end;
@@ -730,8 +728,8 @@ static int put_line(struct process_table *table, struct process *p, const struct
 
 	if (!path_of(line, path))
 		return 0;
-	/* No record tells of it, it is in every text, and nothing runs there: it would be a change
-	 * each time. */
+	/* It is in every text but in no record, and nothing runs there: it would be a change each
+	 * time. */
 	if (!strcmp(path, "[vsyscall]"))
 		return 0;
 	r = resolve_known(table, p, path, &map);
@@ -743,8 +741,8 @@ static int put_line(struct process_table *table, struct process *p, const struct
 }
 
 /* Text that was moved into huge pages is anonymous and has no file any more (mremap over one's own
- * code).  What stands before and behind it tells: the same file, with as many bytes between as
- * there are addresses. */
+ * code).  It is recognized by its neighbours: both map the same file, with as many bytes between
+ * them as there are addresses. */
 static bool is_file_between(const struct procfs_map *before, const struct procfs_map *line,
 			    const struct procfs_map *behind)
 {
@@ -814,8 +812,8 @@ static int replay(const struct process_log *log, struct process_maps **maps)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* No text: what records told is all there is.  A child that is gone already had what its parent
- * has, and on top of that what it mapped itself. */
+/* No text: only records are known.  A child that has ended already had the mappings of its parent,
+ * and on top of them its own. */
 static int answer_nothing(struct process *p, bool *ret_changed)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *maps = NULL;
@@ -875,7 +873,7 @@ int process_maps_answer(struct process_table *table, struct process *process, co
 	int r;
 
 	if (process->replaced) {
-		/* exec or reuse came before the answer: it may be about the next life */
+		/* exec or reuse came before the answer: it may be about the next incarnation */
 		process->maps_state =
 			process->maps_read_at ? PROCESS_MAPS_KNOWN : PROCESS_MAPS_FAILED;
 		r = 0;

@@ -1,12 +1,13 @@
 /* process.h - which processes there are, and what each has mapped, over time.  Thread: main.
  *
- * One table keyed by pid.  Each life is a struct of its own: pid reuse and exec make a new one, and
+ * One table keyed by pid.  Each incarnation of a pid (from fork or exec to exit, exec or reuse of the
+ * pid) is a struct of its own: pid reuse and exec make a new one, and
  * the old stays as long as samples in flight refer to it (its mappings are what they were taken
  * with).  COMM with the exec bit, FORK, EXIT and MMAP2 are applied in time order by the caller:
  * exec, exit, pid reuse and dlopen are facts.  Unmap and mremap give no record: a mapping ends when
  * another covers it, at exec or exit, or when a re-read of /proc/PID/maps disagrees.
  *
- * A life that began before our eyes (exec, or a fork of a known parent) has all its mappings from
+ * An incarnation whose beginning was seen (exec, or a fork of a known parent) has all its mappings from
  * records: maps_read_at is set from the start, so that its samples need not wait for the text.
  *
  * What was there before the events (and what a refresh finds) comes as a maps text, read elsewhere
@@ -25,11 +26,11 @@ enum process_maps_state {
 	PROCESS_MAPS_UNKNOWN, /* nothing read: ask before the first use */
 	PROCESS_MAPS_ASKED,   /* on its way; samples wait */
 	PROCESS_MAPS_KNOWN,
-	PROCESS_MAPS_FAILED, /* could not be read (rights, gone): what records told is all there is
+	PROCESS_MAPS_FAILED, /* could not be read (no permission, gone): only records are known
 			      */
 };
 
-/* For the reader: is this life wanted? */
+/* For the reader: is this process wanted? */
 enum process_scope { PROCESS_UNDECIDED, PROCESS_WANTED, PROCESS_LEFT_OUT };
 /* For the reader: may it be shown? */
 enum process_permit {
@@ -45,86 +46,85 @@ struct process_thread {
 	char comm[16];
 	char before[16];     /* its name until renamed_at: samples from then may still come */
 	uint64_t renamed_at; /* time of the record, the samples' clock; 0: never */
-	bool told; /* the name comes from a record, or from the parent's: /proc does not replace it
-		    */
-	uint32_t announced;    /* for the emitter: named in its so-manieth telling (0: never), */
-	char announced_as[16]; /* ... at last so */
-	uint64_t exited; /* 0: lives; else a count that grows, for eviction: late samples may still
+	bool from_record; /* the name is from a record, or the parent's: /proc does not replace it */
+	uint32_t announced;    /* for the emitter: round in which it was last written (0: never), */
+	char announced_as[16]; /* ... and the name written then */
+	uint64_t exited; /* 0: runs; else a count that grows, for eviction: late samples may still
 			    come */
 };
 
 struct process_maps; /* the executable mappings with their modules (process-maps.h) */
-struct process_log;  /* records kept while a text is on its way (process-maps.h) */
+struct process_log;  /* records kept while a text is being read (process-maps.h) */
 
 struct process {
 	uint32_t pid, ppid, uid;
-	uint32_t owner;	 /* whose word its files are: procfs_status.owner */
-	uint32_t ns_pid; /* as the process sees itself; 0: not told (process_set_ns_pid) */
-	uint64_t serial; /* unique in the life of the table */
+	uint32_t owner;	 /* of the files that it names: procfs_status.owner */
+	uint32_t ns_pid; /* as the process sees itself; 0: not known (process_set_ns_pid) */
+	uint64_t serial; /* unique in the table */
 	_Atomic uint32_t refs;
 	bool kernel_thread;
-	bool exited; /* this life is over: exit, exec or pid reuse */
+	bool exited; /* it has ended: exit, exec or pid reuse */
 	bool begun;  /* its start was seen: it is not one that was there before, or came back after
 			eviction */
-	uint32_t announced;  /* for the emitter: written as it is now called in its so-manieth
-			       telling (0: not), */
-	uint64_t life;	     /* ... under this number; 0: not yet */
-	bool names_asked;    /* for the reader: command line and memory were asked for */
-	uint8_t scope;	     /* for the reader: enum process_scope */
-	uint8_t permit;	     /* for the reader: enum process_permit, */
-	uint32_t permit_uid; /* ... of this user (0: not told), */
-	uint64_t permit_at;  /* ... by its user at this time (the events' clock); 0: not told yet */
-	bool threads_asked;  /* the same: for the names of its threads */
-	bool scanned;	     /* for the reader: asked for by its scan, not by a sample */
-	bool unresponsive;   /* its mappings could not be read in time, at the last try */
-	bool unsure;	     /* side-band was lost: check before use */
+	uint32_t
+		announced; /* for the emitter: round in which its present name was written (0: not yet), */
+	uint64_t incarnation; /* ... under this number; 0: not yet */
+	bool names_asked;     /* for the reader: command line and memory were asked for */
+	uint8_t scope;	      /* for the reader: enum process_scope */
+	uint8_t permit;	      /* for the reader: enum process_permit, */
+	uint32_t permit_uid;  /* ... of this user (0: not known), */
+	uint64_t permit_at; /* ... by its user at this time (the events' clock); 0: not yet known */
+	bool threads_asked; /* the same: for the names of its threads */
+	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
+	bool unresponsive;  /* its mappings could not be read in time, at the last try */
+	bool unsure;	    /* sideband records were lost: check before use */
 	enum process_maps_state maps_state;
 	uint64_t maps_asked_at;	  /* ns, the clock of the caller's `now`; for rate limits */
 	uint64_t maps_read_at;	  /* the same; not 0: the mappings are good to use, also while ASKED
 				     again */
 	uint32_t maps_refreshes;  /* in a row that found nothing new: the next one waits longer */
 	struct uw_memory *memory; /* /proc/PID/mem; may be NULL */
-	int given_maps, given_mem; /* what it gave by consent; -1: nothing (process_set_given) */
-	bool consent_asked; /* for the reader: this life was looked at, and asked if possible */
+	int given_maps, given_mem; /* descriptors given by consent; -1: none (process_set_given) */
+	bool consent_asked;	   /* for the reader: it was checked, and asked if possible */
 	/* the rest is proc's */
 	struct process_maps *maps; /* shared with forks until one of the two changes it */
 	struct process_log *log;
-	struct uw_space *space; /* cached snapshot; NULL when maps changed since */
-	struct uw_module *jit;	/* of all anonymous executable mappings made by this life */
-	struct process *origin; /* parent whose mappings were not known at the fork: used when ours
-				   never come */
-	struct table threads;	/* tid -> struct process_thread * */
+	struct uw_space *space;	   /* cached snapshot; NULL when maps changed since */
+	struct uw_module *jit;	   /* of all anonymous executable mappings of this incarnation */
+	struct process *origin;	   /* parent whose mappings were not known at the fork: used if ours
+				   never arrive */
+	struct table threads;	   /* tid -> struct process_thread * */
 	uint32_t n_live, n_exited; /* threads */
-	bool replaced;	    /* by another life: an answer that comes now is not about this one */
-	bool threads_known; /* no thread is missing in `threads` */
+	bool replaced; /* by another incarnation: an answer that comes now is not about this one */
+	bool threads_known;	       /* no thread is missing in `threads` */
 	struct process *older, *newer; /* order of use; NULL, NULL when not in the table */
 	char *cmdline;		       /* NUL-separated as in /proc, or NULL */
 	size_t cmdline_len;
-	char *cgroup; /* its path; until it is told its parent's, or the program's before an exec; NULL:
+	char *cgroup; /* its path; until known its parent's, or the one before an exec; NULL:
 		       * not known */
 };
 
 struct process_table;
-/* Lives that have ended, and of which nothing is under way, give back their memory descriptor and
- * snapshot. */
+/* Frees the memory descriptors and snapshots of processes that have ended and have no samples in
+ * progress. */
 void process_table_release_ended(struct process_table *table);
-/* Borrows @modules.  At most @max processes, and 4,096 of them that have ended; past it the least
- * recently used exited, then any, goes. */
+/* Borrows @modules.  At most @max processes, and 4,096 of them that have ended.  Past the limit the
+ * least recently used one is removed, those that have ended first. */
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
 struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
 /* Mappings that there is room for, of all processes in all tables: 80 bytes each, and 32 more in a snapshot. */
 size_t process_maps_held(void);
-/* Bytes of all mappings, threads and lives. */
+/* Bytes of all mappings, threads and processes. */
 size_t process_bytes_held(void);
-/* Lets the least recently used life go, as if @max were reached.  false: @but is the only one. */
+/* Removes the least recently used process, as if @max were reached.  False: @but is the only one. */
 bool process_table_forget_one(struct process_table *table, const struct process *but);
 
 /* The process of @pid, made (maps UNKNOWN) when it is new to us.  Borrowed; NULL only when out of
  * memory. */
 struct process *process_get(struct process_table *table, uint32_t pid);
 struct process *process_find(struct process_table *table, uint32_t pid); /* NULL: not known */
-/* A thread's entry, made if new (comm of the process's main thread until told).  Borrowed until the
+/* A thread's entry, made if new (comm of the process's main thread until known).  Borrowed until the
  * next record; NULL when out of memory, or past 65,536 threads. */
 struct process_thread *process_thread_get(struct process *process, uint32_t tid);
 
@@ -143,7 +143,7 @@ int process_exit(struct process_table *table, uint32_t pid, uint32_t tid);
 /* @exec: PROT_EXEC set; others only end what they cover. */
 int process_mmap(struct process_table *table, uint32_t pid, uint64_t start, uint64_t len,
 		 uint64_t offset, bool exec, const char *path, const struct uw_file_id *id);
-/* Side-band was lost: every process must be checked again before use. */
+/* Sideband records were lost: every process must be checked again before use. */
 void process_table_unsure(struct process_table *table);
 
 /* Marks that maps were asked for; records from now on are also kept for replay over the answer. */
@@ -169,16 +169,16 @@ struct process_mapping {
 };
 bool process_mapping_of(const struct process *process, const struct uw_module *module,
 			struct process_mapping *ret_mapping);
-/* Consumes @memory (procfs_memory_new); the next snapshot has it.  The first stays: a life has one
+/* Consumes @memory (procfs_memory_new); the next snapshot has it.  The first stays: an incarnation has one
  * address space.  A fork's child has its own, never the parent's: its snapshot is another struct
  * with the same key. */
 void process_set_memory(struct process *process, struct uw_memory *memory);
-/* Consumes the two descriptors, of the process's own maps and mem; -1, -1: what it gave is no use
- * any more. */
+/* Consumes the two descriptors, of the process's own maps and mem; -1, -1: those given before are no
+ * longer usable. */
 void process_set_given(struct process *process, int maps_fd, int mem_fd);
 /* Consumes @cmdline (NUL-separated). */
 void process_set_cmdline(struct process *process, char *cmdline, size_t len);
-/* Consumes @cgroup; NULL: what is known stays.  A change is for the emitter to tell. */
+/* Consumes @cgroup; NULL: what is known stays.  The emitter writes a change. */
 void process_set_cgroup(struct process *process, char *cgroup);
 /* The pid as the process sees itself (procfs_status): JIT compilers name their perf map by it. */
 int process_set_ns_pid(struct process_table *table, struct process *process, uint32_t ns_pid);

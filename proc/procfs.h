@@ -44,7 +44,7 @@ int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_co
 /* /proc/PID/cmdline, at most 4096 bytes; NUL-separated.  Returns new memory. */
 int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
 /* The path of its cgroup, from the root of our own cgroup namespace.  Version 2's; where it is at that
- * root or there is none, version 1's (cgroup.c).  Returns new memory.  -ENODATA: the kernel tells none. */
+ * root or there is none, version 1's (cgroup.c).  Returns new memory.  -ENODATA: the kernel has none. */
 int procfs_cgroup(const char *root, uint32_t pid, char **ret_path);
 /* The same of the file's text. */
 int procfs_cgroup_parse(const char *text, char **ret_path);

@@ -138,7 +138,7 @@ static int give(struct perfdata *pd)
 	return 0;
 }
 
-/* From where the file stands now; pd->ahead stays NULL where that is not worth it, or cannot be. */
+/* From the present file offset; pd->ahead stays NULL where reading ahead does not pay, or is impossible. */
 static void perfdata_ahead_start(struct perfdata *pd)
 {
 	struct perfdata_ahead *a;
@@ -366,7 +366,7 @@ static int fill(struct perfdata *pd)
 	return 0;
 }
 
-/* What stands behind a record and is none. */
+/* Bytes behind a record that are no record. */
 static void skip(struct perfdata *pd)
 {
 	size_t n = min_u64(pd->input.filled - pd->input.at, pd->skip_left);
@@ -449,9 +449,9 @@ int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *r
 	int r;
 
 	if (record->type == PERFDATA_COMPRESSED2) {
-		uint64_t told = cursor_u64(&c);
+		uint64_t size = cursor_u64(&c);
 
-		len = min_u64(told, cursor_left(&c));
+		len = min_u64(size, cursor_left(&c));
 	}
 	if (!pd->zstd) {
 		r = zstd_new(&pd->zstd);

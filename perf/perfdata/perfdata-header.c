@@ -1,5 +1,5 @@
-/* perfdata-header.c - what stands before the records of a perf.data: header, attributes.  Thread:
- * any, one.
+/* perfdata-header.c - the parts of a perf.data before and behind its records: header, attributes,
+ * features.  Thread: any, one.
  *
  *   file mode   magic u64, header size 104, attr size, three sections (attributes, data, event
  *               types), 256 feature bits.  A section is an offset and a size.  An entry of the

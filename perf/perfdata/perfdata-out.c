@@ -30,7 +30,7 @@ enum {
 
 struct out_event {
 	struct perf_event_attr attr;
-	char *name; /* NULL: not told */
+	char *name; /* NULL: not known */
 	struct table ids;
 };
 

@@ -4,7 +4,7 @@
  *
  * Ids and sizes are known at the end only: until perfdata_out_finish() the file has a header that
  * says nothing, and no perf reads it.  Ids are taken from the records (PERF_SAMPLE_IDENTIFIER), so
- * an event that never told anything has none. */
+ * an event without records has none. */
 #pragma once
 
 #include "perf/uapi.h"

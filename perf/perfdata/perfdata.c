@@ -42,10 +42,11 @@ static size_t other_id_at(uint64_t type)
 	return 1 + count_bits(type & (PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU));
 }
 
-/* Of whose records is MISC_MMAP_BUILD_ID believed (record.c)?  Of an event's own, if it asked.  What
- * perf itself writes of what was there before has no id (event_of: the first event's) and the build
- * ids that the event asked for which tracks: there the bit is its own proof, as the kernel had no
- * hand in it.  Where events cannot be told apart, all that tell mappings must have asked. */
+/* For which records is MISC_MMAP_BUILD_ID trusted (record.c)?  For an event's own, if its attr asked
+ * for build ids.  Records that perf itself writes about earlier mappings have no id (event_of: the
+ * first event's) and the build ids that the tracking event asked for: there the bit proves itself, as
+ * the kernel did not write it.  Where events cannot be distinguished, all events that record mappings
+ * must have asked. */
 static void spread_build_id(struct perfdata *pd)
 {
 	const struct perfdata_info *info = &pd->info;
@@ -286,7 +287,7 @@ static uint64_t perfdata_bytes_behind(const struct perf_event_header *record)
 	}
 }
 
-/* A record of perf's.  One that is damaged is left out: what needed it will tell. */
+/* A record that perf itself wrote.  A damaged one is left out: code that needs it reports it. */
 static int take_own_record(struct perfdata *pd, const struct perf_event_header *record)
 {
 	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
@@ -350,7 +351,7 @@ static int read_on(struct perfdata *pd, struct perfdata_item *ret_item)
 	return take_own_record(pd, at.record);
 }
 
-/* What was read before the damage stands. */
+/* Records before the damage are kept. */
 static void end_by_damage(struct perfdata *pd)
 {
 	pd->finished = true;
@@ -393,7 +394,7 @@ int perfdata_next(struct perfdata *pd, struct perfdata_item *ret_item)
 	}
 }
 
-/* ---- life ---- */
+/* ---- opening and freeing ---- */
 
 static size_t or_default(size_t limit, size_t value)
 {

@@ -105,14 +105,14 @@ int perfdata_next(struct perfdata *perfdata, struct perfdata_item *ret_item);
 bool perfdata_event_of_id(const struct perfdata *perfdata, uint64_t id, uint32_t *ret_event);
 /* Gives a record back, in any order; each once. */
 void perfdata_put(struct perfdata *perfdata, uint32_t block);
-/* Bytes of blocks in use: for those who hold many records. */
+/* Bytes of blocks in use: for callers that hold many records. */
 size_t perfdata_held(const struct perfdata *perfdata);
-/* Tells @mapped of all mappings in the file, in the order in which they stand there, beside what
- * perfdata_next() gives (and after its first record).  @mapping is good within the call.  What is behind damage is not
- * told: perfdata_next() will not come there either.  PERFDATA_END; PERFDATA_PIPE: it can be read
- * only once.  < 0: it cannot be read. */
+/* Calls @mapped for all mappings in the file, in file order, independently of perfdata_next() (but
+ * after its first record).  @mapping is valid within the call.  Mappings behind damage are left out:
+ * perfdata_next() does not get there either.  PERFDATA_END; PERFDATA_PIPE: it can be read only once.
+ * < 0: it cannot be read. */
 enum { PERFDATA_PIPE = 2 };
 int perfdata_scan(const struct perfdata *perfdata,
 		  void (*mapped)(void *arg, const struct record_event *mapping), void *arg);
-/* The build id that the file tells for @path, NULL: none. */
+/* The build id that the file has for @path; NULL: none. */
 const struct perfdata_build_id *perfdata_build_id(struct perfdata *perfdata, const char *path);

@@ -24,10 +24,10 @@ static uint64_t incarnation_of(struct announcer *an, struct process *p)
 {
 	uint64_t last;
 
-	if (!p->life)
-		p->life =
+	if (!p->incarnation)
+		p->incarnation =
 			!p->begun && table_get(&an->incarnations, p->pid, &last) ? last : p->serial;
-	return p->life;
+	return p->incarnation;
 }
 
 static bool is_announced(const struct announcer *an, const struct process_thread *thread,

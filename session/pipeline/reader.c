@@ -344,7 +344,7 @@ static void adopt_threads(struct process *process, const struct load_answer *a)
 	for (size_t i = 0; i < a->n_threads && !process->replaced; i++) {
 		struct process_thread *thread = process_thread_get(process, a->threads[i].tid);
 
-		if (thread && !thread->told)
+		if (thread && !thread->from_record)
 			memcpy(thread->comm, a->threads[i].comm, sizeof(thread->comm));
 	}
 }
@@ -356,7 +356,8 @@ static void adopt_names(struct reader *rd, struct process *process, struct load_
 
 	/* A command line that was read after an exec belongs to the new program, even if the record
 	 * of that exec has not been read yet. */
-	bool same = !main_thread || !main_thread->told || !strcmp(main_thread->comm, status->comm);
+	bool same = !main_thread || !main_thread->from_record ||
+		    !strcmp(main_thread->comm, status->comm);
 
 	if (process->replaced)
 		return;

@@ -16,7 +16,7 @@ static void test_comm(void **state)
 	assert_non_null(p); /* made by the record */
 	t = process_thread_get(p, 5);
 	assert_string_equal(t->comm, "shell");
-	assert_true(t->told);
+	assert_true(t->from_record);
 	assert_string_equal(process_thread_comm_at(t, 0),
 			    "shell"); /* it was called something before: not known */
 	p->announced = true;
@@ -119,7 +119,7 @@ static void test_fork_process(void **state)
 	assert_int_equal(child->ppid, 5);
 	assert_int_equal(child->uid, 77);
 	assert_string_equal(process_thread_get(child, 9)->comm, "helper"); /* who called fork */
-	assert_true(process_thread_get(child, 9)->told);
+	assert_true(process_thread_get(child, 9)->from_record);
 	assert_ptr_equal(child->maps, parent->maps);
 	assert_int_equal(space_of(&f, child)->key, key);
 	assert_string_equal(path_at(&f, child, 16), "/bin/make");
@@ -155,7 +155,7 @@ static void test_fork_thread(void **state)
 	assert_ptr_equal(process_find(f.table, 5), p);
 	t = process_thread_get(p, 6);
 	assert_string_equal(t->comm, "main");
-	assert_true(t->told);
+	assert_true(t->from_record);
 	assert_int_equal(process_comm(f.table, 5, 6, "w6", false, 0), 0);
 	assert_int_equal(process_fork(f.table, 5, 5, 7, 6), 0);
 	assert_string_equal(process_thread_get(p, 7)->comm, "w6");

@@ -29,12 +29,12 @@ static void test_lookup(void **state)
 	t = process_thread_get(p, 7);
 	assert_non_null(t);
 	assert_string_equal(t->comm, "");
-	assert_false(t->told);
+	assert_false(t->from_record);
 	(void)memcpy(t->comm, "main", 5);
 	/* a new thread has the main thread's name until told */
 	t = process_thread_get(p, 8);
 	assert_string_equal(t->comm, "main");
-	assert_false(t->told);
+	assert_false(t->from_record);
 	assert_ptr_equal(process_thread_get(p, 8), t);
 	fixture_deinit(&f);
 }
