@@ -13,7 +13,7 @@
 #include "import/import-private.h"
 #include "import/import.h"
 #include "session/pipeline/sideband.h"
-#include "session/session-stats.h"
+#include "session/statistics.h"
 
 /* Given as the folder of /proc: has no entries, so no process of today is read. */
 #define NO_PROC "/dev/null"

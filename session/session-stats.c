@@ -1,9 +1,8 @@
-/* session-stats.c - notes, statistics, and the work of each second (session-stats.h).  Thread:
- * main.
+/* session-stats.c - notes, statistics, and the work of each second.  Thread: main.
  *
  * Retries: a file is opened through the process whose sample needed it first.  That process may be
  * gone, or run where the path leads to another file, while further processes that map the file can
- * be used. So an unreadable module is tried again after one second, then two, four ...: it becomes
+ * be used.  So an unreadable module is tried again after one second, then two, four ...: it becomes
  * as new, and the next sample in it requests it through its own process. */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,7 +14,7 @@
 #include "base/error.h"
 #include "proc/procfs.h"
 #include "session/session-private.h"
-#include "session/session-stats.h"
+#include "session/statistics.h"
 
 enum {
 	COUNTS_WAIT_S = 10,
@@ -143,23 +142,6 @@ static uint64_t helpers_cpu_ns(const struct session *s)
 
 /* ---- the summary ---- */
 
-void stats_nameless(struct emit *emit, struct session_summary *summary)
-{
-	_cleanup_(freep) struct emit_nameless *list = NULL;
-	size_t n = 0;
-
-	if (emit_nameless(emit, &list, &n) < 0)
-		return;
-	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->nameless); i++) {
-		struct session_nameless *to = &summary->nameless[summary->n_nameless++];
-
-		(void)snprintf(to->path, sizeof(to->path), "%s", list[i].path);
-		for (uint8_t j = 0; j < list[i].build_id.len; j++)
-			(void)snprintf(to->build_id + j * 2, 3, "%02x", list[i].build_id.bytes[j]);
-		to->samples = list[i].samples;
-	}
-}
-
 int session_summary(struct session *s, struct session_summary *ret)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -194,52 +176,6 @@ int session_summary(struct session *s, struct session_summary *ret)
 }
 
 /* ---- statistics in the trace ---- */
-
-void stats_add(struct stats *list, double value, const char *format, ...)
-{
-	va_list ap;
-
-	if (list->n == ARRAY_SIZE(list->stats))
-		return;
-	va_start(ap, format);
-	(void)vsnprintf(list->names[list->n], sizeof(list->names[0]), format, ap);
-	va_end(ap);
-	list->stats[list->n] = (struct writer_stat){list->names[list->n], value};
-	list->n++;
-}
-
-void stats_of(const struct session_summary *summary, struct stats *list)
-{
-	const struct account *a = &summary->account;
-	const struct perf_counts *counts = &summary->counts;
-
-	stats_add(list, (double)a->emitted, "samples");
-	stats_add(list, (double)a->whole, "stacks.whole");
-	if (a->completed)
-		stats_add(list, (double)a->completed, "stacks.completed");
-	stats_add(list, (double)a->cut, "stacks.cut");
-	for (int i = 0; i < UW_REASON_COUNT; i++) {
-		if (a->failed[i])
-			stats_add(list, (double)a->failed[i], "stacks.failed.%s",
-				  uw_reason_name((enum uw_reason)i));
-	}
-	stats_add(list, (double)(counts->lost_exact ? counts->lost_samples : a->lost_records),
-		  "lost.samples");
-	stats_add(list, (double)counts->lost_sideband, "lost.sideband");
-	stats_add(list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
-	stats_add(list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
-	for (int i = 1; i < SKIP_COUNT; i++) {
-		if (a->skipped[i])
-			stats_add(list, (double)a->skipped[i], "skipped.%s",
-				  skip_reason_name((enum skip_reason)i));
-	}
-	stats_add(list, (double)a->idle, "idle");
-	if (summary->cpu_accounted >= 0)
-		stats_add(list, summary->cpu_accounted, "cpu_accounted");
-	stats_add(list, summary->duration_s, "duration_s");
-	stats_add(list, (double)a->frames, "frames");
-	stats_add(list, (double)a->guessed_frames, "frames.guessed");
-}
 
 /* Notes, once each, on files and processes that did not answer, and on helpers. */
 static void note_helpers(struct session *s)

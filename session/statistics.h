@@ -1,4 +1,4 @@
-/* session-stats.h - the result of a recording or an import, as statistics of its trace.
+/* statistics.h - the result of a recording or an import, as statistics of its trace.
  * Thread: main. */
 #pragma once
 

@@ -1,7 +1,7 @@
-/* test-session-stats.c - a summary as named statistics: which names, which values, and which are left out. */
+/* test-statistics.c - a summary as named statistics: which names, which values, and which are left out. */
 #include <string.h>
 
-#include "session/session-stats.h"
+#include "session/statistics.h"
 #include "tests/unit/cmocka.h"
 
 static double value_of(const struct stats *list, const char *name)

@@ -1,0 +1,67 @@
+/* statistics.c - the statistics of a recording (statistics.h). */
+#include "session/statistics.h"
+
+#include <stdarg.h>
+
+void stats_add(struct stats *list, double value, const char *format, ...)
+{
+	va_list ap;
+
+	if (list->n == ARRAY_SIZE(list->stats))
+		return;
+	va_start(ap, format);
+	(void)vsnprintf(list->names[list->n], sizeof(list->names[0]), format, ap);
+	va_end(ap);
+	list->stats[list->n] = (struct writer_stat){list->names[list->n], value};
+	list->n++;
+}
+
+void stats_of(const struct session_summary *summary, struct stats *list)
+{
+	const struct account *a = &summary->account;
+	const struct perf_counts *counts = &summary->counts;
+
+	stats_add(list, (double)a->emitted, "samples");
+	stats_add(list, (double)a->whole, "stacks.whole");
+	if (a->completed)
+		stats_add(list, (double)a->completed, "stacks.completed");
+	stats_add(list, (double)a->cut, "stacks.cut");
+	for (int i = 0; i < UW_REASON_COUNT; i++) {
+		if (a->failed[i])
+			stats_add(list, (double)a->failed[i], "stacks.failed.%s",
+				  uw_reason_name((enum uw_reason)i));
+	}
+	stats_add(list, (double)(counts->lost_exact ? counts->lost_samples : a->lost_records),
+		  "lost.samples");
+	stats_add(list, (double)counts->lost_sideband, "lost.sideband");
+	stats_add(list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
+	stats_add(list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
+	for (int i = 1; i < SKIP_COUNT; i++) {
+		if (a->skipped[i])
+			stats_add(list, (double)a->skipped[i], "skipped.%s",
+				  skip_reason_name((enum skip_reason)i));
+	}
+	stats_add(list, (double)a->idle, "idle");
+	if (summary->cpu_accounted >= 0)
+		stats_add(list, summary->cpu_accounted, "cpu_accounted");
+	stats_add(list, summary->duration_s, "duration_s");
+	stats_add(list, (double)a->frames, "frames");
+	stats_add(list, (double)a->guessed_frames, "frames.guessed");
+}
+
+void stats_nameless(struct emit *emit, struct session_summary *summary)
+{
+	_cleanup_(freep) struct emit_nameless *list = NULL;
+	size_t n = 0;
+
+	if (emit_nameless(emit, &list, &n) < 0)
+		return;
+	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->nameless); i++) {
+		struct session_nameless *to = &summary->nameless[summary->n_nameless++];
+
+		(void)snprintf(to->path, sizeof(to->path), "%s", list[i].path);
+		for (uint8_t j = 0; j < list[i].build_id.len; j++)
+			(void)snprintf(to->build_id + j * 2, 3, "%02x", list[i].build_id.bytes[j]);
+		to->samples = list[i].samples;
+	}
+}
