@@ -15,9 +15,6 @@
 
 #include "unwinder/native.h"
 
-static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
-			uint64_t address, const struct cfi_fde *fde, rule_t *rule);
-
 /* ---- memory of the process ----
  *
  * A deep stack continues beyond the copy; the stack of a signal handler leads to another stack.  The
@@ -184,6 +181,99 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 /* Size of a function that switches to another stack: glibc's has 260 bytes; with CET, some 700. */
 enum { ONE_ROW_MIN = 8, ONE_ROW_MAX = 1024, ONE_ROW_STEP = 256, ONE_ROW_INSN = 15 };
 
+/* ---- CFI without epilogues ----
+ *
+ * Old compilers and much assembly write such CFI.  It is correct up to the first pop; from there to
+ * the ret its CFA is still that of the whole frame:
+ *
+ *     pop  %rbx        CFA = rsp + 24     correct
+ *  -> pop  %rbp        CFA = rsp + 24     rsp + 16 is correct: the CFI leads to the caller's caller
+ *     ret              CFA = rsp + 24     rsp + 8 is correct
+ *
+ * Only an interrupted frame can be there: a caller is behind a call.  Correct CFI has a later row
+ * that releases stack.  Or the last epilogue of the function is before the address, and has rows:
+ * CFI that describes one epilogue describes all of them.  Otherwise the code is read, once an
+ * address.  Straight code up to a ret (or to a jump to another function, whose CFI applies there) is
+ * certain to run next, so where code and CFI differ the code is used.  The frame is still marked as
+ * guessed, because one of two sources is wrong; and its return address must follow a call, so that a
+ * ret used as a jump (a retpoline) leads to no frame. */
+
+enum {
+	EXIT_BEFORE = 64, /* jumps back to a ret that is shared */
+	EXIT_AFTER = 192,
+};
+
+/* The place of the return address after a jump to @vaddr: bytes above rsp there, by the CFI of the
+ * target. false: it is not known, or not by rsp. */
+static bool exit_target(struct native *e, const struct native_place *place, uint64_t vaddr,
+			int64_t *ret_ra)
+{
+	struct native_place target = *place;
+	struct cfi_fde fde;
+	rule_t rule;
+
+	target.vaddr = vaddr;
+	target.fde = 0;
+	if (native_find_row(e, &target, NULL, &rule, &fde) != CFI_OK || rule_kind(rule) != RULE_SP)
+		return false;
+	*ret_ra = rule_cfa(rule) - 8;
+	return true;
+}
+
+/* Bytes from rsp to the return address, by the code alone; < 0: unknown. */
+static int64_t exit_ra(struct native *e, const struct native_place *place,
+		       const struct cfi_fde *fde, const struct code_exit *exit, uint64_t code_vaddr)
+{
+	uint64_t to = code_vaddr + (uint64_t)exit->to;
+	int64_t ra = 0;
+
+	switch (exit->kind) {
+	case CODE_EXIT_RETURN:
+		break;
+	case CODE_EXIT_JUMP:
+		if ((to >= fde->begin && to < fde->end) || !exit_target(e, place, to, &ra))
+			return -1;
+		break;
+	case CODE_EXIT_POINTER:
+		if (!exit->pops) /* a table of a switch, as likely */
+			return -1;
+	}
+	ra += exit->sp;
+	return ra & 7 || ra > CODE_WALK_MAX ? -1 : ra;
+}
+
+/* The walk stands on an interrupted frame at @address, whose CFI (@fde) gives *rule and describes
+ * no epilogue from there on. Where the code returns in another way, *rule becomes that, as a guess.
+ * false: the code cannot be read now. */
+static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
+			uint64_t address, const struct cfi_fde *fde, rule_t *rule)
+{
+	uint8_t code[EXIT_BEFORE + EXIT_AFTER];
+	size_t before = min_u64(EXIT_BEFORE, place->vaddr - fde->begin), len;
+	struct code_exit exit;
+	int64_t ra;
+
+	if (w->machine->link || !rule_is_frame(*rule))
+		return true;
+	/* By the second byte: the first may be its mapping's first. */
+	len = native_code(w, address + 1, before + 1,
+			  min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
+	if (len <= before)
+		return native_has_code(w, address + 1);
+	if (!code_exits(code, before, len, &exit) || (exit.bp >= 0 && exit.bp & 7) ||
+	    exit.bp > CODE_WALK_MAX)
+		return true;
+	ra = exit_ra(e, place, fde, &exit, place->vaddr - before);
+	if (ra < 0)
+		return true;
+	/* By rbp: true as long as rbp is to be popped yet. */
+	if (rule_kind(*rule) == RULE_FP ? exit.bp >= 0 : ra + 8 == rule_cfa(*rule))
+		return true;
+	*rule = rule_with_way(rule_guess(RULE_CFI_WRONG, RULE_FORM_UNKNOWN), (uint32_t)ra / 8,
+			      exit.bp < 0 ? 0 : (uint32_t)exit.bp / 8 + 1);
+	return true;
+}
+
 /* ---- CFI of an address ---- */
 
 enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
@@ -261,21 +351,21 @@ static void native_index_free(struct native *e, struct cfi_index *index)
 	free(index);
 }
 
-void native_forget_index(struct native *e, uint32_t serial)
+void native_forget_indexes(struct native *e, const struct uw_module *module)
 {
+	uint64_t first = module ? (uint64_t)uw_module_serial(module) * 2 : 0;
+
 	memset(e->cies.entries, 0, sizeof(e->cies.entries));
-	for (uint64_t key = (uint64_t)serial * 2; key <= (uint64_t)serial * 2 + 1; key++) {
+	if (!module) {
+		table_for_each (&e->indexes, slot)
+			native_index_free(e, (struct cfi_index *)(uintptr_t)slot->value);
+		table_clear(&e->indexes);
+		return;
+	}
+	for (uint64_t key = first; key <= first + 1; key++) {
 		native_index_free(e, table_pointer(&e->indexes, key));
 		(void)table_remove(&e->indexes, key);
 	}
-}
-
-void native_forget_indexes(struct native *e)
-{
-	memset(e->cies.entries, 0, sizeof(e->cies.entries));
-	table_for_each (&e->indexes, slot)
-		native_index_free(e, (struct cfi_index *)(uintptr_t)slot->value);
-	table_clear(&e->indexes);
 }
 
 /* An FDE of one section that covers the address. */
@@ -512,99 +602,6 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 	default:
 		return rule_simple(RULE_BAD);
 	}
-}
-
-/* ---- CFI without epilogues ----
- *
- * Old compilers and much assembly write such CFI.  It is correct up to the first pop; from there to
- * the ret its CFA is still that of the whole frame:
- *
- *     pop  %rbx        CFA = rsp + 24     correct
- *  -> pop  %rbp        CFA = rsp + 24     rsp + 16 is correct: the CFI leads to the caller's caller
- *     ret              CFA = rsp + 24     rsp + 8 is correct
- *
- * Only an interrupted frame can be there: a caller is behind a call.  Correct CFI has a later row
- * that releases stack.  Or the last epilogue of the function is before the address, and has rows:
- * CFI that describes one epilogue describes all of them.  Otherwise the code is read, once an
- * address.  Straight code up to a ret (or to a jump to another function, whose CFI applies there) is
- * certain to run next, so where code and CFI differ the code is used.  The frame is still marked as
- * guessed, because one of two sources is wrong; and its return address must follow a call, so that a
- * ret used as a jump (a retpoline) leads to no frame. */
-
-enum {
-	EXIT_BEFORE = 64, /* jumps back to a ret that is shared */
-	EXIT_AFTER = 192,
-};
-
-/* The place of the return address after a jump to @vaddr: bytes above rsp there, by the CFI of the
- * target. false: it is not known, or not by rsp. */
-static bool exit_target(struct native *e, const struct native_place *place, uint64_t vaddr,
-			int64_t *ret_ra)
-{
-	struct native_place target = *place;
-	struct cfi_fde fde;
-	rule_t rule;
-
-	target.vaddr = vaddr;
-	target.fde = 0;
-	if (native_find_row(e, &target, NULL, &rule, &fde) != CFI_OK || rule_kind(rule) != RULE_SP)
-		return false;
-	*ret_ra = rule_cfa(rule) - 8;
-	return true;
-}
-
-/* Bytes from rsp to the return address, by the code alone; < 0: unknown. */
-static int64_t exit_ra(struct native *e, const struct native_place *place,
-		       const struct cfi_fde *fde, const struct code_exit *exit, uint64_t code_vaddr)
-{
-	uint64_t to = code_vaddr + (uint64_t)exit->to;
-	int64_t ra = 0;
-
-	switch (exit->kind) {
-	case CODE_EXIT_RETURN:
-		break;
-	case CODE_EXIT_JUMP:
-		if ((to >= fde->begin && to < fde->end) || !exit_target(e, place, to, &ra))
-			return -1;
-		break;
-	case CODE_EXIT_POINTER:
-		if (!exit->pops) /* a table of a switch, as likely */
-			return -1;
-	}
-	ra += exit->sp;
-	return ra & 7 || ra > CODE_WALK_MAX ? -1 : ra;
-}
-
-/* The walk stands on an interrupted frame at @address, whose CFI (@fde) gives *rule and describes
- * no epilogue from there on. Where the code returns in another way, *rule becomes that, as a guess.
- * false: the code cannot be read now. */
-static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
-			uint64_t address, const struct cfi_fde *fde, rule_t *rule)
-{
-	uint8_t code[EXIT_BEFORE + EXIT_AFTER];
-	size_t before = min_u64(EXIT_BEFORE, place->vaddr - fde->begin), len;
-	struct code_exit exit;
-	int64_t ra;
-
-	if (w->machine->link || !rule_is_frame(*rule))
-		return true;
-	/* By the second byte: the first may be its mapping's first. */
-	len = native_code(w, address + 1, before + 1,
-			  min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
-	if (len <= before)
-		return native_has_code(w, address + 1);
-	if (!code_exits(code, before, len, &exit) || (exit.bp >= 0 && exit.bp & 7) ||
-	    exit.bp > CODE_WALK_MAX)
-		return true;
-	ra = exit_ra(e, place, fde, &exit, place->vaddr - before);
-	if (ra < 0)
-		return true;
-	/* By rbp: true as long as rbp is to be popped yet. */
-	if (rule_kind(*rule) == RULE_FP ? exit.bp >= 0 : ra + 8 == rule_cfa(*rule))
-		return true;
-	*rule = rule_with_way(rule_guess(RULE_CFI_WRONG, RULE_FORM_UNKNOWN), (uint32_t)ra / 8,
-			      exit.bp < 0 ? 0 : (uint32_t)exit.bp / 8 + 1);
-	return true;
 }
 
 /* ---- a miss in the cache by pc ---- */

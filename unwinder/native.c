@@ -652,7 +652,7 @@ static void native_free(struct uw_engine *engine)
 {
 	struct native *e = container_of(engine, struct native, engine);
 
-	native_forget_indexes(e);
+	native_forget_indexes(e, NULL);
 	table_deinit(&e->indexes);
 	native_trails_free(e);
 	native_holes_free(e);
@@ -694,12 +694,9 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 		native_holes_clear(e);
 		e->not_readable = false;
 	}
-	if (module) {
-		native_forget_index(e, uw_module_serial(module));
-	} else {
+	if (!module)
 		rule_cache_clear(&e->by_vaddr);
-		native_forget_indexes(e);
-	}
+	native_forget_indexes(e, module);
 }
 
 static void native_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats)

@@ -202,8 +202,8 @@ bool native_function(struct native *e, const struct native_place *place, uint64_
 /* The rule of an address, by CFI alone.  *ret_ends: as cfi_quick_rule() sets it, else true. */
 enum cfi_result native_find_row(struct native *e, const struct native_place *place, bool *ret_ends,
 				rule_t *ret_rule, struct cfi_fde *ret_fde);
-void native_forget_index(struct native *e, uint32_t serial);
-void native_forget_indexes(struct native *e);
+/* Frees the sorted indexes of @module, NULL: of all. */
+void native_forget_indexes(struct native *e, const struct uw_module *module);
 
 /* The word at @address of the walk's stack: from the copy, else from the process.  false: it is in
  * neither; the walk's result is set. */
