@@ -456,7 +456,7 @@ EACH=$((2 * $(nproc --all) + 1))
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "user-recordings = 1" "user-descriptors = $EACH"
 asks $BOB threads -p $BOBS
 check descriptors-denied [ $? = 1 ]
-check descriptors-said grep -qE '[0-9]+ threads on [0-9]+ CPUs need more descriptors .* .user-descriptors.: name fewer' "$TMP/threads.err"
+check descriptors-said grep -qE '[0-9]+ threads on [0-9]+ CPUs need more descriptors .* .user-descriptors.; hint: name fewer' "$TMP/threads.err"
 check descriptors-no-file [ ! -e "$TMP/threads.pftrace" ]
 asks $ALICE few -a
 check descriptors-left-out kept few '[0-9]+ of your [0-9]+ processes are not recorded: .* .user-descriptors.'
