@@ -62,6 +62,7 @@ static inline bool v0_leave(struct v0 *r, bool result)
 
 enum { PUNYCODE_MAX = 128 };
 
+/* Nothing is printed while r->skip. */
 static bool v0_put(struct v0 *r, const char *bytes, size_t len)
 {
 	if (r->skip)
@@ -70,7 +71,6 @@ static bool v0_put(struct v0 *r, const char *bytes, size_t len)
 	return !r->full;
 }
 
-/* Texts: nothing is printed while r->skip. */
 static bool v0_puts(struct v0 *r, const char *string)
 {
 	return v0_put(r, string, strlen(string));
@@ -288,6 +288,7 @@ static bool v0_parse_identifier(struct v0 *r, struct v0_identifier *ret_id)
 
 /* ---- v0: lifetimes ---- */
 
+/* The lifetime @index binders out, 0: '_. */
 static bool v0_put_lifetime(struct v0 *r, uint64_t index)
 {
 	char name[2] = {'\'', '_'};

@@ -320,6 +320,7 @@ const struct uw_image *uw_module_image(const struct uw_module *module)
 	return uw_module_unwind_state(module) == UW_MODULE_READY ? module->image : NULL;
 }
 
+/* Publishes the result of a load: the half (consumed, NULL when @r < 0) and its state. */
 static void publish_image(struct uw_module *module, struct uw_image *image, int r)
 {
 	if (image) {
@@ -361,7 +362,6 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 	return trace(r);
 }
 
-/* Publishes the result of a load: the half (consumed, NULL when @r < 0) and its state. */
 static void publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
 {
 	if (symbols)

@@ -20,6 +20,8 @@
  * Where the code of the trampoline cannot be read (a recording has no vDSO), the proof is that the
  * record and the registers agree. */
 
+/* All registers of the interrupted function, from a signal frame with its stack pointer at @sp.
+ * false: not in memory. */
 static bool native_signal_regs(struct native *e, struct walk *w, uint64_t sp,
 			       struct cfi_regs *ret_regs)
 {
@@ -392,6 +394,7 @@ static enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool
 	return STEP_FRAME;
 }
 
+/* One frame on, from a signal frame: to the interrupted function. */
 static enum step native_signal(struct native *e, struct walk *w)
 {
 	struct cfi_regs regs;
@@ -403,6 +406,7 @@ static enum step native_signal(struct native *e, struct walk *w)
 	return native_arrive(w, &regs, true, true);
 }
 
+/* One frame on, by the row of all registers. */
 static enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t frame = w->frames[w->n - 1];
@@ -446,6 +450,7 @@ static bool far_link(struct native *e, struct walk *w, rule_t rule, uint64_t cfa
 	return native_word(e, w, at + (link == RULE_LINK_PAIR ? 8 : 0), ret_ra);
 }
 
+/* One frame on, by a plain rule whose words lie outside the copy, or that makes no progress. */
 static enum step native_far(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t cfa = (rule_kind(rule) == RULE_FP ? w->bp : w->sp) + (uint64_t)rule_cfa(rule);
@@ -848,6 +853,7 @@ static enum step guess_by_cfi(struct native *e, struct walk *w)
 	return step;
 }
 
+/* One frame on, without CFI. */
 static enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;

@@ -128,7 +128,7 @@ static void native_trail_meet(struct walk *w)
 		__builtin_prefetch((const void *)(uintptr_t)(t->saved[i].address + w->shift));
 }
 
-/* It is, and the words are there.  true: the walk ended, by the trail. */
+/* The walk met the trail a round ago, and the words are there now.  true: the trail has ended it. */
 static bool native_trail_end(struct native *e, struct walk *w)
 {
 	const struct native_trail *t = trail_of(w);
@@ -245,7 +245,7 @@ static struct native_trail **trail_place(struct native *e, const struct uw_snaps
 	return &e->trails[hash_u64(key) % NATIVE_TRAILS];
 }
 
-/* A walk begins: which trail it may meet. */
+/* A walk begins: selects the trail that it may meet. */
 static void native_trail_begin(struct native *e, struct walk *w)
 {
 	const struct uw_snapshot *snapshot = w->snapshot;
@@ -260,6 +260,7 @@ static void native_trail_begin(struct native *e, struct walk *w)
 		w->marks = t->marks;
 }
 
+/* A walk has ended: makes a trail of it where the old one is of no use any more. */
 static void native_trail_note(struct native *e, struct walk *w)
 {
 	struct native_trail **place, *t;
@@ -298,7 +299,6 @@ static void native_trails_clear(struct native *e)
 			trail_clear(e->trails[i]);
 }
 
-/* A walk has ended: makes a trail of it where the old one serves no more. */
 static void native_trails_free(struct native *e)
 {
 	for (size_t i = 0; i < NATIVE_TRAILS; i++)
