@@ -31,7 +31,7 @@ enum {
 
 struct perf_config {
 	struct session_options
-		options;	      /* points into this object; sink, done ... are the caller's */
+		options; /* points into this object; sink, done ... are the caller's */
 	const Pb__PerfEventConfig *message; /* borrowed */
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
 	size_t n_specs;

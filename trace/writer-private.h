@@ -16,4 +16,3 @@ struct writer {
 	size_t max_stack_bytes, max_frame_bytes, max_symbol_bytes;
 	size_t symbol_bytes; /* waiting in the mappings */
 };
-

@@ -72,7 +72,6 @@ static int tear_down(void **state)
 
 static struct perf_config_share share;
 
-
 /* The options for the text of a PerfEventConfig; NULL: refused, with the line in error. */
 static struct perf_config *read_config(const char *text)
 {
