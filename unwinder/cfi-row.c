@@ -658,8 +658,8 @@ static bool quick_program(struct quick_run *q, const uint8_t *p, const uint8_t *
 	return true;
 }
 
-/* Does the rest of the program tell of stack that is given back?  Whoever remembers a state will
- * restore it; what is not known may be anything. */
+/* Has the rest of the program a row that releases stack?  true also where this is not known; a
+ * program that remembers a state will restore it. */
 static bool quick_ends(const struct quick_run *q, const uint8_t *end)
 {
 	const uint8_t *p = q->rest;
