@@ -21,12 +21,13 @@
 #include "base/error.h"
 #include "daemon/control/control.h"
 #include "perf/probe.h"
+#include "profile/trace-text.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
 #include "tracing/trace-session.h"
 
 struct trace_args {
-	const char *config, *output, *stop, *socket, *hook_socket;
+	const char *config, *output, *stop, *dump, *socket, *hook_socket;
 	bool text, background, ask, no_ask, under_seccomp;
 };
 
@@ -72,6 +73,11 @@ static const struct option_def defs[] = {
 	 .argument = "NAME",
 	 .help = "end the trace whose config has this unique_session_name, and wait for its file",
 	 .offset = offsetof(struct trace_args, stop)},
+	{.name = "dump",
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 .help = "print a trace as text, one packet a paragraph; -: standard input",
+	 .offset = offsetof(struct trace_args, dump)},
 	OPTION_DAEMON(struct trace_args, ask, "record"),
 	OPTION_NO_DAEMON(struct trace_args, no_ask),
 	OPTION_CONTROL_SOCKET(struct trace_args, socket),
@@ -82,7 +88,7 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "trace",
-	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --stop NAME",
+	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --stop NAME | --dump FILE",
 	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
 		       "sources, its\nbuffers, its end.  Other data sources are left out with a "
 		       "warning; a field that cannot be\nserved is refused by name.",
@@ -93,7 +99,9 @@ static const struct options options = {
 		    "# in the background, until it is stopped by the unique_session_name of its "
 		    "config\n"
 		    "perfwind trace --background -c config.pbtxt -o trace.pftrace\n"
-		    "perfwind trace --stop NAME",
+		    "perfwind trace --stop NAME\n\n"
+		    "# the packets of a trace, as text\n"
+		    "perfwind trace --dump trace.pftrace | less",
 };
 
 static int read_config(struct trace_run *run)
@@ -388,6 +396,25 @@ static int stop_by_name(const char *name)
 	return r < 0 ? 1 : 0;
 }
 
+static int dump(const char *path)
+{
+	bool is_stdin = !strcmp(path, "-");
+	_cleanup_(fd_closep) int fd = -1;
+	char error[256];
+
+	if (!is_stdin) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (fd < 0) {
+			log_error("%s: %s", path, strerror(errno));
+			return 1;
+		}
+	}
+	if (trace_text(is_stdin ? STDIN_FILENO : fd, stdout, error, sizeof(error)) >= 0)
+		return 0;
+	log_error("%s: %s", is_stdin ? "standard input" : path, error);
+	return 1;
+}
+
 static int trace_main(int argc, char **argv)
 {
 	struct trace_run run = {.loop = {.epoll_fd = -1}, .name_fd = -1, .parent_fd = -1};
@@ -396,6 +423,8 @@ static int trace_main(int argc, char **argv)
 	job_init(&run.job, NULL);
 	if (r != 0)
 		return options_exit_status(r);
+	if (run.args.dump)
+		return dump(run.args.dump);
 	if (run.args.stop)
 		return stop_by_name(run.args.stop);
 	if (run.args.ask && (run.args.no_ask || run.args.background)) {

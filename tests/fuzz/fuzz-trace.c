@@ -1,8 +1,11 @@
 /* fuzz-trace.c - any bytes as a trace: read, and everything that was read looked at, so that an
- * index out of its table is seen. */
+ * index out of its table is seen; and printed as text. */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "profile/profile.h"
+#include "profile/trace-text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -61,11 +64,27 @@ static void look_at(const struct profile *p)
 			abort();
 }
 
+static void print(const uint8_t *data, size_t size)
+{
+	static FILE *null;
+	char error[128] = "";
+	int fd = memfd_create("trace", MFD_CLOEXEC);
+
+	if (!null)
+		null = fopen("/dev/null", "we");
+	if (fd < 0 || !null || write(fd, data, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET))
+		abort();
+	if (trace_text(fd, null, error, sizeof(error)) < 0 && !*error)
+		abort();
+	close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct profile p;
 	char error[128];
 
+	print(data, size);
 	if (profile_parse(data, size, &p, error, sizeof(error)) < 0)
 		return 0;
 	if (p.truncated_at >= size)
