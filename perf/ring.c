@@ -4,9 +4,9 @@
  *               ^ tail                        ^ read      ^ head
  *
  * Positions are bytes since the ring began and never wrap; position & mask is the place in the
- * memory. What was read and has not been passed by the tail stands in `out`, a circular array in
- * position order; giving back the first one moves the tail over all that are back behind it, in one
- * store.
+ * memory.  Records that were read and that the tail has not passed are in `out`, a circular array in
+ * position order; giving back the first one moves the tail over all returned records behind it, in
+ * one store.
  *
  * One bounce buffer is enough: head - tail <= size is checked, so there is at most one multiple of
  * `size` strictly between tail and head, hence at most one record that wraps and is not given back.
@@ -150,7 +150,7 @@ int ring_next(struct ring *ring, const struct perf_event_header **ret_record,
 	return 0;
 }
 
-/* Index of the record at @position: they stand in order. */
+/* Index of the record at @position: they are in order. */
 static size_t out_find(const struct ring *ring, uint64_t position)
 {
 	size_t low = 0, high = ring->out_count;

@@ -1,13 +1,13 @@
-/* cgroup.c - which cgroup a process is in, out of the text of /proc/PID/cgroup (cgroups(7)).  Thread:
- * loader.
+/* cgroup.c - the cgroup of a process, from the text of /proc/PID/cgroup (cgroups(7)).  Thread: loader.
  *
  *   0::/system.slice/docker-1234.scope     version 2, one line
  *   9:name=systemd:/user.slice             version 1, a line for each hierarchy
  *   4:memory:/docker/1234
  *
- * One path stands for the process.  Version 2's, which is the container's wherever containers use it;
- * machines that have both mounted may leave all processes at its root and sort them in version 1's: then
- * the hierarchy of perf events, systemd's, else the first one in which the process is not at the root. */
+ * One path represents the process: version 2's, which is the container's wherever containers use it.
+ * Machines with both versions mounted may leave all processes at its root and group them in version
+ * 1: then the hierarchy of perf events, systemd's, else the first one in which the process is not at
+ * the root. */
 #include <errno.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static bool has_controller(const struct line *line, const char *name)
 	return false;
 }
 
-/* How well the line stands for the process. */
+/* How well the line represents the process. */
 static unsigned rank(const struct line *line)
 {
 	if (line->path_len == 1) /* the root */

@@ -1,18 +1,16 @@
-/* process.h - which processes there are, and what each has mapped, over time.  Thread: main.
+/* process.h - processes and their mappings, over time.  Thread: main.
  *
- * One table keyed by pid.  Each incarnation of a pid (from fork or exec to exit, exec or reuse of the
- * pid) is a struct of its own: pid reuse and exec make a new one, and
- * the old stays as long as samples in flight refer to it (its mappings are what they were taken
- * with).  COMM with the exec bit, FORK, EXIT and MMAP2 are applied in time order by the caller:
+ * One table keyed by pid.  Each incarnation of a pid is a struct of its own: pid reuse and exec make
+ * a new one, and the old one stays as long as samples in flight refer to it (they were taken with
+ * its mappings).  COMM with the exec bit, FORK, EXIT and MMAP2 are applied in time order by the caller:
  * exec, exit, pid reuse and dlopen are facts.  Unmap and mremap give no record: a mapping ends when
  * another covers it, at exec or exit, or when a re-read of /proc/PID/maps disagrees.
  *
- * An incarnation whose beginning was seen (exec, or a fork of a known parent) has all its mappings from
- * records: maps_read_at is set from the start, so that its samples need not wait for the text.
+ * An incarnation whose beginning was seen (exec, or a fork of a known parent) has all its mappings
+ * from records: maps_read_at is set from the start, so that its samples need not wait for the text.
  *
- * What was there before the events (and what a refresh finds) comes as a maps text, read elsewhere
- * (the loader thread); records that arrive between asking and the answer are applied again on top.
- */
+ * Earlier mappings (and the result of a refresh) come as a maps text, which the loader reads; records
+ * that arrive between request and answer are applied again on top. */
 #pragma once
 
 #include <stdatomic.h>

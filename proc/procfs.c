@@ -1,7 +1,7 @@
 /* procfs.c - processes, threads and their names out of /proc: see procfs.h.
  *
- * All of this is text that is there or not: a process may go at any moment, so "gone" (-ESRCH) is a
- * usual answer and lists leave out what went while they were made. */
+ * A process may end at any moment, so "gone" (-ESRCH) is a usual answer, and lists leave out entries
+ * that ended while they were made. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* perfdata-out.c - see perfdata-out.h.  Formats as perfdata-header.c and -feature.c read them. */
+/* perfdata-out.c - see perfdata-out.h.  perfdata-header.c reads the same formats. */
 #include "perf/perfdata/perfdata-out.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* perfdata-out.h - records as they came, in a file that stock perf reads.  Thread: main.
+/* perfdata-out.h - records as the kernel wrote them, in a file that stock perf reads.  Thread: main.
  *
  *   header │ records, a FINISHED_ROUND behind each round │ feature sections │ attributes, ids
  *
- * Ids and sizes are known at the end only: until perfdata_out_finish() the file has a header that
- * says nothing, and no perf reads it.  Ids are taken from the records (PERF_SAMPLE_IDENTIFIER), so
+ * Ids and sizes are known at the end only: until perfdata_out_finish() the header is empty, and no
+ * perf reads the file.  Ids are taken from the records (PERF_SAMPLE_IDENTIFIER), so
  * an event without records has none. */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* perfdata.h - what `perf record` wrote: its events and, one by one in time order, its records.
- * Thread: any, one; a large file's next blocks are read by one of its own.
+/* perfdata.h - a file of `perf record`: its events and, one by one in time order, its records.
+ * Thread: any, one; a thread of its own reads the next blocks of a large file.
  *
  *   file ──► blocks (256 KiB) ──► records in place ──► waiting list ──► perfdata_next()
  *              ▲      └─ compressed records are unpacked into blocks of their own     │
@@ -7,10 +7,10 @@
  *
  * File mode (header, attributes, data, feature sections) and pipe mode (`perf record -o -`: all of
  * it as records).  Nothing is mapped and no record is copied, but one that crosses the end of a
- * block.  perf wrote the records ring by ring, and FINISHED_ROUND behind each turn over all rings:
- * what is older than the newest of the turn before cannot be preceded any more (perf's own rule,
- * tools/perf/util/ordered-events.c).  What a file says is checked; damage ends the reading where it
- * stands, and what lies behind is counted. */
+ * block.  perf wrote the records ring by ring, and FINISHED_ROUND after each round over all rings: no
+ * later record can precede one that is older than the newest of the round before (perf's own rule,
+ * tools/perf/util/ordered-events.c).  The content is checked; reading ends at damage, and the bytes
+ * behind it are counted. */
 #pragma once
 
 #include "perf/record.h"
