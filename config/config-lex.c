@@ -1,5 +1,5 @@
-/* config-lex.c - see lex.h.  Everything that is not a name, a number or a string is a sign of one
- * character: the parser says what it wanted there. */
+/* config-lex.c - see config-lex.h.  A character outside of names, numbers and strings is a token of its
+ * own: the parser reports the token that it expected. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>

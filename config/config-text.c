@@ -1,7 +1,7 @@
-/* config-text.c - messages, fields and lists of the text format; see text.h.
+/* config-text.c - messages, fields and lists of the text format; see config-text.h.
  *
- * What comes out is the wire form, so that text and binary configs are one from here on.  A nested
- * message is appended first and its length put before it when its end is known. */
+ * The result is the wire form, so that text and binary configs are handled alike from here on.  A nested
+ * message is appended first; its length is inserted before it when its end is known. */
 #include <errno.h>
 #include <math.h>
 

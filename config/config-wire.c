@@ -1,5 +1,5 @@
-/* config-wire.c - see wire.h.  Fields that are not known pass, whole: a newer config has them.  Groups do
- * not: nobody writes them any more, and protobuf-c does not read them. */
+/* config-wire.c - see config-wire.h.  Unknown fields pass, whole: a newer config has them.  Groups are an
+ * error: no writer uses them any more, and protobuf-c does not read them. */
 #include <errno.h>
 #include <stdarg.h>
 

@@ -1,5 +1,5 @@
-/* config-wire.h - is this a message of that kind?  Private to config/.  Thread: main.
- * Looked through before protobuf-c unpacks it, which recurses and allocates as the bytes say. */
+/* config-wire.h - is this a message of the given type?  Private to config/.  Thread: main.
+ * Runs before protobuf-c unpacks the message, which recurses and allocates as the bytes demand. */
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>

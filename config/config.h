@@ -1,11 +1,11 @@
-/* config.h - a TraceConfig, or the part of it that a data source gets, as others give them.
+/* config.h - a TraceConfig, or the part of it for one data source, from text or bytes.
  * Thread: main.
  *
  *   text ──► text_to_wire ─┐
  *   bytes ─────────────────┴─► wire_check ──► protobuf-c
  *
- * Size, nesting and number of fields are bounded before anything is unpacked.  What the fields ask
- * for is not looked at here. */
+ * Size, nesting and number of fields are bounded before protobuf-c unpacks the message.  The values of
+ * the fields are checked by perf-config.h and tracing/trace-session.h. */
 #pragma once
 
 #include "base/bytes.h"
@@ -24,7 +24,7 @@ enum config_form {
 
 struct config {
 	Pb__TraceConfig *message;
-	struct buffer wire; /* the same, as it came (text: made of it) */
+	struct buffer wire; /* the same as bytes; of a text config: converted */
 	enum config_form form;
 };
 

@@ -1,9 +1,9 @@
 /* perf-config.h - the config of a `linux.perf` data source into the options of a session.
  * Thread: main.
  *
- * Every field of PerfEventConfig is honoured or refused by name.  What is not told takes the
- * reference's default, but for the rings: told in pages they are that, else they are sized by the
- * rate, and the read period is only an upper bound. */
+ * Every field of PerfEventConfig is honoured or refused by name.  An absent field takes the
+ * reference's default, except for the rings: without ring_buffer_pages their size follows the rate, and
+ * the read period is an upper bound. */
 #pragma once
 
 #include "proc/filter.h"

@@ -31,9 +31,9 @@ struct session_options {
 	size_t n_cpus;
 	enum uw_engine_kind engine;
 	struct features features;
-	bool realtime;	     /* SCHED_RR for the threads on the road; else a better nice value where
-				allowed */
-	uint64_t ring_bytes; /* 0: chosen */
+	bool realtime;	      /* SCHED_RR for the threads of the pipeline; else a better nice value
+				where allowed */
+	uint64_t ring_bytes;  /* 0: chosen */
 	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
 	/* tasks: with the descendants; past it the session is refused.  0: any number. */
 	uint32_t max_processes;
@@ -44,8 +44,7 @@ struct session_options {
 	const char *proc_root; /* "" */
 
 	/* ---- as a data source of a tracing service ---- */
-	/* Clock snapshots, system info and uuid are the service's to write, and so is the sequence
-	 * id. */
+	/* The service writes clock snapshots, system info, uuid and the sequence id. */
 	bool producer;
 	/* FRAMES_*: frames in the stacks (user_only and kernel_only leave out whole samples).  0:
 	 * counters only.  Without kernel frames, kernel threads are out of scope. */
@@ -55,21 +54,21 @@ struct session_options {
 	bool lines;
 	/* Not 0: nothing is sampled, the counters of each CPU are read at this period. */
 	uint32_t poll_ms;
-	/* machine: which processes.  Asked once for each life of a process: a fork's child is one,
-	 * and an exec begins another.  @cmdline: as in /proc (NUL-separated), NULL when there is
+	/* machine: which processes.  Asked once for each incarnation of a process: a fork begins
+	 * one, and so does an exec.  @cmdline: as in /proc (NUL-separated), NULL when there is
 	 * none (a kernel thread) or it cannot be read; only asked for when wanted_by_cmdline. NULL:
 	 * all.  Samples of the others are in the trace without a stack, as not in scope. */
 	bool (*wanted)(void *arg, uint32_t pid, const char *cmdline, size_t len);
 	bool wanted_by_cmdline;
 	void *wanted_arg; /* borrowed while the session lives */
-	/* Which processes may be shown, as they are at the time (policy.h): asked for each life,
+	/* Which processes may be shown, as they are at the time (policy.h): asked for each incarnation,
 	 * and again from 100 ms on, as a process may become another user's without an exec.  The
 	 * mappings and memory of others are not opened, their samples left out as not allowed.
 	 * NULL: all may. */
 	bool (*allowed)(void *arg, uint32_t pid);
 	void *allowed_arg;   /* borrowed while the session lives */
 	bool consent_allows; /* others are asked for their consent; what they give is used */
-	uint32_t shard_count, shard; /* told in the trace; the choice is wanted()'s */
+	uint32_t shard_count, shard; /* recorded in the trace; wanted() chooses */
 	uint32_t read_ms;	     /* no sample lies longer in a ring; 0: 100 */
 	uint32_t maps_wait_ms; /* how long a sample waits for its process's mappings; 0: 100 */
 	uint32_t clear_ms;     /* the unwinder's caches are dropped at this period; 0: never */
@@ -91,10 +90,9 @@ struct session_options {
 	struct consent *consent;
 	struct session_shared
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
-	/* Gets every record as it came too; borrowed while the session lives.  NULL: nobody. */
+	/* Receives every record unchanged; borrowed while the session lives.  NULL: none. */
 	struct perfdata_out *raw;
-	/* A step down that the owner has taken: said and kept in the trace as the session's own
-	 * are.  NULL: none. */
+	/* A step down of the owner: printed and kept in the trace like those of the session.  NULL: none. */
 	const char *note;
 	/* Lines for a person, each once, as they come: also while session_new() runs.  NULL: they
 	 * are logged. */

@@ -6,7 +6,7 @@
  * intern_new_generation() makes all be written again.
  *
  *   callstack ─► frame ─► name (a string of its own table, forgotten together with the frames)
- *                  └────► mapping ─► path components, build id (kept for ever: one set a module)
+ *                  └────► mapping ─► path components, build id (kept: one set a module)
  *
  * The id spaces are separate, as the trace format looks ids up by table. */
 #pragma once
@@ -57,7 +57,7 @@ struct intern {
 int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
-/* As writer_mapping() and the like of writer.h. */
+/* As writer_mapping(), writer_frame() ... of writer.h. */
 int intern_mapping(struct intern *in, const char *path, const void *build_id, size_t build_id_len,
 		   uint64_t load_bias, uint64_t exact_offset, uint32_t *ret_mapping);
 /* @name: an id of intern_name(), 0: none yet. */

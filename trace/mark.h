@@ -1,5 +1,5 @@
 /* mark.h - the first and the last packet of a file that perfwind writes, by which a reader knows that
- * it has all of it (protos/perfwind.proto).  Thread: any. */
+ * the file is complete (protos/perfwind.proto).  Thread: any. */
 #pragma once
 
 #include "trace/sink.h"
@@ -7,7 +7,7 @@
 /* Both packets together take no more room than this in a file, deflated or not. */
 enum { MARK_BYTES = 160 };
 
-/* @behind_ms: what was sampled longer ago than this is in the file; 0: no bound is known. */
+/* @behind_ms: samples older than this are in the file; 0: no bound is known. */
 int mark_begin(struct sink *sink, uint32_t behind_ms);
 /* @count: all that was written behind mark_begin().  @full: the file ended at its largest size. */
 int mark_end(struct sink *sink, const struct sink_count *count, bool full);

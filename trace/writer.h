@@ -16,7 +16,7 @@
 
 struct writer;
 
-/* What the defaults packet says of the events. */
+/* An event, for the defaults packet. */
 struct writer_event {
 	const char *name;	/* NULL or "": the usual name of the counter */
 	int32_t counter;	/* PerfEvents.Counter, -1: none */
@@ -26,8 +26,8 @@ struct writer_event {
 	uint64_t raw_config, raw_config1, raw_config2;
 	bool exclude_user, exclude_kernel, exclude_hv;
 };
-/* A recording that was made before: times are those of its own clock, told as CLOCK_BOOTTIME, and
- * nothing is asked of the machine that writes. */
+/* A recording that was made before: times are those of its own clock, written as CLOCK_BOOTTIME,
+ * and nothing is read from the machine that writes. */
 struct writer_past {
 	uint64_t first_time;
 	uint64_t wall_clock;	       /* CLOCK_REALTIME at first_time; 0: not known */

@@ -1,5 +1,5 @@
-/* service-packets.c - see service.h.  What stands in them, and in which order a reader wants them, is taken
- * from traces of a stock service (tests/data). */
+/* service-packets.c - see service-packets.h.  Their content and their order are those of traces of a stock
+ * service (tests/data). */
 #include <errno.h>
 #include <time.h>
 

@@ -1,4 +1,4 @@
-/* trace-buffer.c - see trace_buffer.h.
+/* trace-buffer.c - see trace-buffer.h.
  *
  *   data    ...│ oldest record │ record │ ... │ newest │ free ...     (a ring of bytes)
  *              read                                    written

@@ -7,19 +7,19 @@
  *   READY ── start ──► RUNNING ── stop, duration_ms, a full file ──► STOPPING ──► DONE
  *
  * The output holds what a service would put there: the config, clocks, the machine, events of the
- * session, statistics of the buffers, and uid and sequence of each packet.  What cannot be honoured
- * is refused by name; data sources of others are left out with a warning. */
+ * session, statistics of the buffers, and uid and sequence of each packet.  A field that cannot be
+ * served is refused by name; data sources other than linux.perf are left out with a warning. */
 #pragma once
 
 #include "config/config.h"
 #include "session/session.h"
 
 enum {
-	TRACE_WRITE_MS = 5000,	  /* file_write_period_ms when it is not told */
+	TRACE_WRITE_MS = 5000,	  /* file_write_period_ms by default */
 	TRACE_WRITE_MIN_MS = 100, /* ... and at least */
 	TRACE_PERIOD_MIN_MS = 10, /* of flushes and clearings */
 	TRACE_FLUSH_WAIT_MS = 5000,
-	TRACE_STOP_WAIT_MS = 5000, /* data_source_stop_timeout_ms when it is not told */
+	TRACE_STOP_WAIT_MS = 5000, /* data_source_stop_timeout_ms by default */
 	TRACE_CLOCKS_MS = 10000,
 	TRACE_BUFFERS = 128,
 };
@@ -44,7 +44,7 @@ struct trace_session_options {
 
 enum trace_session_state { TRACE_READY, TRACE_RUNNING, TRACE_STOPPING, TRACE_DONE };
 
-/* What was sampled longer ago than this is in the output, ms; 0: no bound is known. */
+/* Samples older than this are in the output, ms; 0: no bound is known. */
 uint32_t trace_session_behind_ms(const Pb__TraceConfig *config);
 
 struct trace_session;
@@ -56,12 +56,12 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 struct trace_session *trace_session_free(struct trace_session *trace);
 /* < 0: the output cannot be written. */
 int trace_session_start(struct trace_session *trace);
-/* Begins the end; more calls do no harm. */
+/* Starts to end the session; further calls have no effect. */
 void trace_session_stop(struct trace_session *trace);
-/* Did the kernel's half have to go, which a data source asks for? */
+/* Was the kernel part refused that a data source requests? */
 bool trace_session_kernel_refused(const struct trace_session *trace);
 enum trace_session_state trace_session_state(const struct trace_session *trace);
-/* < 0: the output or a data source came to its end by an error; the first one is told. */
+/* < 0: the output or a data source came to its end by an error; the first one is reported. */
 int trace_session_error(const struct trace_session *trace, const char **ret_why);
 
 struct trace_session_summary {
