@@ -24,6 +24,7 @@
 #include "base/listen-fds.h"
 #include "base/error.h"
 #include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "daemon/producer/daemon.h"
 #include "perf/probe.h"
 #include "session/rights-filter.h"

@@ -8,7 +8,7 @@
 #include "cli/common-options.h"
 #include "cli/json.h"
 #include "base/error.h"
-#include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "cli/diagnosis.h"
 
 struct doctor_args {

@@ -15,7 +15,7 @@
 #include "cli/pid-list.h"
 #include "cli/top.h"
 #include "base/error.h"
-#include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "perf/probe.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"

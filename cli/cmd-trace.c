@@ -19,7 +19,7 @@
 #include "cli/trace-name.h"
 #include "cli/verdict.h"
 #include "base/error.h"
-#include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "perf/probe.h"
 #include "profile/trace-text.h"
 #include "session/rights.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/options.h"
-#include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "session/consent/consent.h"
 #include "profile/profile-export.h"
 

@@ -8,7 +8,7 @@
 #include "cli/record-options.h"
 #include "cli/verdict.h"
 #include "base/error.h"
-#include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "session/consent/consent.h"
 
 enum { DEFAULT_HZ = 999 };

@@ -26,7 +26,7 @@
 
 enum {
 	SEND_AT = 64 << 10, /* bytes gathered before a system call */
-	NAMELESS = 16,	    /* modules without symbols in a summary */
+	MODULES = 16,	    /* modules without symbols in a summary */
 };
 
 static const char output_is_closed[] = "the client has closed its end of the packets";
@@ -228,7 +228,7 @@ static void set_account(Pb__ControlSummary *m, struct session_summary *s)
 static int queue_session(struct client *c, enum control_type type)
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
-	Pb__ControlSummary__Nameless nameless[NAMELESS], *list[NAMELESS];
+	Pb__ControlSummary__Module modules[MODULES], *list[MODULES];
 	struct session_summary *s = malloc(sizeof(*s));
 	int r;
 
@@ -247,16 +247,17 @@ static int queue_session(struct client *c, enum control_type type)
 	SET(&m, lost_packets, c->sink.dropped);
 	SET(&m, stream_bytes, c->streamed);
 	set_account(&m, s);
-	m.nameless = list;
-	for (; m.n_nameless < s->n_nameless && m.n_nameless < NAMELESS; m.n_nameless++) {
-		struct session_nameless *from = &s->nameless[m.n_nameless];
-		Pb__ControlSummary__Nameless *to = &nameless[m.n_nameless];
+	m.without_symbols = list;
+	for (; m.n_without_symbols < s->n_nameless && m.n_without_symbols < MODULES;
+	     m.n_without_symbols++) {
+		struct session_nameless *from = &s->nameless[m.n_without_symbols];
+		Pb__ControlSummary__Module *to = &modules[m.n_without_symbols];
 
-		*to = (Pb__ControlSummary__Nameless)PB__CONTROL_SUMMARY__NAMELESS__INIT;
+		*to = (Pb__ControlSummary__Module)PB__CONTROL_SUMMARY__MODULE__INIT;
 		to->path = from->path;
 		to->build_id = from->build_id;
 		SET(to, samples, from->samples);
-		list[m.n_nameless] = to;
+		list[m.n_without_symbols] = to;
 	}
 	r = control_summary_queue(&c->stream, type, &m);
 	free(s);

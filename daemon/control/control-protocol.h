@@ -21,6 +21,8 @@
 #include "base/closer.h"
 #include "protos/control.pb-c.h"
 
+#define CONTROL_SOCKET "/run/perfwind/control.sock"
+
 enum {
 	CONTROL_VERSION = 3,
 	CONTROL_REQUEST_MAX = 128 << 10, /* bytes of a client's message */

@@ -26,14 +26,15 @@ void control_summary_read(const Pb__ControlSummary *m, struct session_summary *s
 		s->account.failed[i] = m->failed[i];
 	for (size_t i = 0; i < m->n_skipped && i < SKIP_COUNT; i++)
 		s->account.skipped[i] = m->skipped[i];
-	for (size_t i = 0; i < m->n_nameless && i < ARRAY_SIZE(s->nameless); i++) {
+	for (size_t i = 0; i < m->n_without_symbols && i < ARRAY_SIZE(s->nameless); i++) {
 		struct session_nameless *to = &s->nameless[s->n_nameless++];
 
 		(void)snprintf(to->path, sizeof(to->path), "%s",
-			       m->nameless[i]->path ? m->nameless[i]->path : "");
+			       m->without_symbols[i]->path ? m->without_symbols[i]->path : "");
 		(void)snprintf(to->build_id, sizeof(to->build_id), "%s",
-			       m->nameless[i]->build_id ? m->nameless[i]->build_id : "");
-		to->samples = m->nameless[i]->samples;
+			       m->without_symbols[i]->build_id ? m->without_symbols[i]->build_id
+							       : "");
+		to->samples = m->without_symbols[i]->samples;
 	}
 }
 

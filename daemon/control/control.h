@@ -12,8 +12,6 @@
 #include "session/session.h"
 #include "daemon/policy/settings.h"
 
-#define CONTROL_SOCKET "/run/perfwind/control.sock"
-
 enum {
 	CONTROL_CLIENTS = 256,	       /* connections */
 	CONTROL_RESERVED_CLIENTS = 32, /* of these, for requesters that may record everything */

@@ -475,7 +475,7 @@ static int drop(struct smb_writer *w)
 	return SMB_DROPPED;
 }
 
-/* Gives the chunk under way back, if there is one. */
+/* Gives its current chunk back, if there is one. */
 static int smb_writer_give(struct smb_writer *w)
 {
 	int r;

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "cli/record-options.h"
-#include "daemon/control/control.h"
+#include "daemon/control/control-protocol.h"
 #include "tests/unit/capture.h"
 
 static struct record_args args;

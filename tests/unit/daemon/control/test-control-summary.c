@@ -10,7 +10,7 @@
 static void test_record(void **state)
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
-	Pb__ControlSummary__Nameless one = PB__CONTROL_SUMMARY__NAMELESS__INIT, *list[] = {&one};
+	Pb__ControlSummary__Module one = PB__CONTROL_SUMMARY__MODULE__INIT, *list[] = {&one};
 	uint64_t failed[UW_REASON_COUNT] = {0}, skipped[SKIP_COUNT] = {0};
 	struct session_summary *s = calloc(1, sizeof(*s));
 	static char path[] = "/lib/x.so", id[] = "00ff";
@@ -42,8 +42,8 @@ static void test_record(void **state)
 	one.path = path;
 	one.build_id = id;
 	one.samples = 9;
-	m.nameless = list;
-	m.n_nameless = 1;
+	m.without_symbols = list;
+	m.n_without_symbols = 1;
 	control_summary_read(&m, s);
 	assert_true(s->duration_s == 1.5 && s->cpu_accounted == 0.25 && s->self_cpu_s == 0.125);
 	assert_true(s->self_us_per_sample == 12 && s->user_only && s->counts.lost_exact);
@@ -70,7 +70,7 @@ static void test_record(void **state)
 static void test_too_much(void **state)
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
-	Pb__ControlSummary__Nameless one = PB__CONTROL_SUMMARY__NAMELESS__INIT, *list[300];
+	Pb__ControlSummary__Module one = PB__CONTROL_SUMMARY__MODULE__INIT, *list[300];
 	struct session_summary *s = calloc(1, sizeof(*s));
 	uint64_t many[200];
 	char path[2000];
@@ -83,8 +83,8 @@ static void test_too_much(void **state)
 		list[i] = &one;
 	for (size_t i = 0; i < 200; i++)
 		many[i] = 5;
-	m.nameless = list;
-	m.n_nameless = 300;
+	m.without_symbols = list;
+	m.n_without_symbols = 300;
 	m.failed = m.skipped = many;
 	m.n_failed = m.n_skipped = 200;
 	control_summary_read(&m, s);
