@@ -478,6 +478,7 @@ static bool open_request(struct client *c, Pb__ControlRequest *request)
 {
 	char error[CONTROL_ERROR] = "";
 	int r = client_output_open(c);
+	bool opened = r >= 0;
 
 	if (r >= 0)
 		r = recording_open(&c->recording, take(request), error, sizeof(error));
@@ -493,7 +494,9 @@ static bool open_request(struct client *c, Pb__ControlRequest *request)
 	}
 	if (request)
 		pb__control_request__free_unpacked(request, NULL);
-	if (!*error)
+	if (opened && c->output.fd < 0)
+		(void)snprintf(error, sizeof(error), "%s", output_is_closed);
+	else if (!*error)
 		(void)snprintf(error, sizeof(error), "cannot record: %s", strerror(-r));
 	/* Behind ACCEPTED, where the session could be opened and not be started. */
 	deny(c, error);
