@@ -1,10 +1,10 @@
-/* fuzz-trace.c - any bytes as a trace: read, and everything that was read looked at, so that an
- * index out of its table is seen; and printed as text. */
+/* fuzz-trace.c - any bytes as a trace: read, everything that was read looked at, so that an index out of
+ * its table is seen, written in each format, and printed as text. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "profile/profile.h"
+#include "profile/profile-export.h"
 #include "profile/trace-text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -79,6 +79,20 @@ static void print(const uint8_t *data, size_t size)
 	close(fd);
 }
 
+static void write_formats(const struct profile *p)
+{
+	const struct report_options table = {.by = REPORT_FUNCTION}, tree = {.tree = true};
+	FILE *out = fopen("/dev/null", "we");
+
+	if (!out)
+		abort();
+	for (size_t i = 0; export_formats[i].name; i++)
+		(void)export_formats[i].write(p, NULL, out);
+	(void)report_write(p, &table, out);
+	(void)report_write(p, &tree, out);
+	(void)fclose(out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct profile p;
@@ -90,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (p.truncated_at >= size)
 		abort();
 	look_at(&p);
+	write_formats(&p);
 	profile_deinit(&p);
 	return 0;
 }
