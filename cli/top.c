@@ -117,7 +117,7 @@ int top_view_draw(struct top_view *view)
 	if (view->help)
 		print_help(view);
 	r = view->profile.n_samples && !view->help ? report_write(&view->profile, &how, stdout)
-						   : export_finish(stdout);
+						   : text_finish(stdout);
 	return r < 0 ? trace(r) : 0;
 }
 

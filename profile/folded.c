@@ -364,7 +364,7 @@ static int put_all(struct folded *f)
 			;
 		r = put_groups(f, f->order + first, end - first);
 	}
-	return r < 0 ? trace(r) : export_finish(f->out);
+	return r < 0 ? trace(r) : text_finish(f->out);
 }
 
 int export_folded(const struct profile *profile, const struct export_options *options, FILE *out)

@@ -533,7 +533,7 @@ static int write_page(struct html *h, const struct export_options *options)
 	write_up_to(h, &at, "@SCRIPT@");
 	(void)fwrite(flame_js, 1, SIZE_OF(flame_js), h->file);
 	write_up_to(h, &at, NULL);
-	return export_finish(h->file);
+	return text_finish(h->file);
 }
 
 int export_html(const struct profile *profile, const struct export_options *options, FILE *out)

@@ -77,7 +77,7 @@ static void flush(struct pprof *p, bool last)
 		r = deflate(&p->z, last ? Z_FINISH : Z_NO_FLUSH);
 		if (fwrite(piece, 1, sizeof(piece) - p->z.avail_out, p->out) !=
 		    sizeof(piece) - p->z.avail_out)
-			failed(p, export_finish(p->out));
+			failed(p, text_finish(p->out));
 	} while (!p->error && (last ? r != Z_STREAM_END : !p->z.avail_out));
 	p->written += p->packed.len;
 	p->packed.len = 0;
@@ -493,5 +493,5 @@ int export_pprof(const struct profile *profile, const struct export_options *opt
 	put_locations(&p);
 	put_strings(&p);
 	flush(&p, true);
-	return p.error ? p.error : export_finish(out);
+	return p.error ? p.error : text_finish(out);
 }

@@ -1,7 +1,4 @@
-/* profile-export.c - the table of formats.  See export.h. */
-#include <errno.h>
-
-#include "base/error.h"
+/* profile-export.c - the table of formats.  See profile-export.h. */
 #include "profile/profile-export.h"
 
 const struct export_format export_formats[] = {
@@ -11,12 +8,3 @@ const struct export_format export_formats[] = {
 	{"html", ".html", "one self-contained flame graph page", export_html},
 	{0},
 };
-
-int export_finish(FILE *out)
-{
-	/* An earlier write may be the one that failed; nothing that succeeds takes its errno away.
-	 */
-	if (!fflush(out) && !ferror(out))
-		return 0;
-	return fail(errno == ENOSPC ? -ENOSPC : -EIO);
-}

@@ -16,8 +16,6 @@ struct export_format {
 	int (*write)(const struct profile *profile, const struct export_options *options,
 		     FILE *out);
 };
-/* Flushes what a writer wrote and says whether all of it arrived. */
-int export_finish(FILE *out);
 
 /* Ends with a NULL name. */
 extern const struct export_format export_formats[];

@@ -1,14 +1,225 @@
-/* profile-packet.c - one packet of a trace.
+/* profile-packet.c - bytes of a trace into packets, and what one packet adds.
  *
  * The order of things inside a packet is the format's: incremental state is cleared, then defaults,
  * then interned data, then the rest; so a packet's fields are gathered first and acted on after. */
 #include <errno.h>
+#include <inttypes.h>
+
+#include <zlib.h>
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
+#include "protos/perf_config.fields.h"
+#include "protos/perf_config.pb-c.h"
 #include "protos/perfwind.fields.h"
 #include "protos/trace.fields.h"
 #include "protos/trace.pb-c.h"
+
+/* ---- the event of a sequence ----
+ *
+ * What the defaults of a sequence say of its event: PerfSampleDefaults.timebase.
+ * Numbers and names: protos/perf_config.proto; names as perf(1) and the trace format's own readers
+ * show them. */
+
+static const char *const counter_names[] = {
+	[PB__PERF_EVENTS__COUNTER__SW_CPU_CLOCK] = "cpu-clock",
+	[PB__PERF_EVENTS__COUNTER__SW_PAGE_FAULTS] = "page-faults",
+	[PB__PERF_EVENTS__COUNTER__SW_TASK_CLOCK] = "task-clock",
+	[PB__PERF_EVENTS__COUNTER__SW_CONTEXT_SWITCHES] = "context-switches",
+	[PB__PERF_EVENTS__COUNTER__SW_CPU_MIGRATIONS] = "cpu-migrations",
+	[PB__PERF_EVENTS__COUNTER__SW_PAGE_FAULTS_MIN] = "minor-faults",
+	[PB__PERF_EVENTS__COUNTER__SW_PAGE_FAULTS_MAJ] = "major-faults",
+	[PB__PERF_EVENTS__COUNTER__SW_ALIGNMENT_FAULTS] = "alignment-faults",
+	[PB__PERF_EVENTS__COUNTER__SW_EMULATION_FAULTS] = "emulation-faults",
+	[PB__PERF_EVENTS__COUNTER__SW_DUMMY] = "dummy",
+	[PB__PERF_EVENTS__COUNTER__HW_CPU_CYCLES] = "cpu-cycles",
+	[PB__PERF_EVENTS__COUNTER__HW_INSTRUCTIONS] = "instructions",
+	[PB__PERF_EVENTS__COUNTER__HW_CACHE_REFERENCES] = "cache-references",
+	[PB__PERF_EVENTS__COUNTER__HW_CACHE_MISSES] = "cache-misses",
+	[PB__PERF_EVENTS__COUNTER__HW_BRANCH_INSTRUCTIONS] = "branch-instructions",
+	[PB__PERF_EVENTS__COUNTER__HW_BRANCH_MISSES] = "branch-misses",
+	[PB__PERF_EVENTS__COUNTER__HW_BUS_CYCLES] = "bus-cycles",
+	[PB__PERF_EVENTS__COUNTER__HW_STALLED_CYCLES_FRONTEND] = "stalled-cycles-frontend",
+	[PB__PERF_EVENTS__COUNTER__HW_STALLED_CYCLES_BACKEND] = "stalled-cycles-backend",
+	[PB__PERF_EVENTS__COUNTER__HW_REF_CPU_CYCLES] = "ref-cycles",
+};
+
+static void event_set_counter(struct reader_event *event, uint64_t counter)
+{
+	const char *name = counter < ARRAY_SIZE(counter_names) ? counter_names[counter] : NULL;
+
+	if (name)
+		(void)snprintf(event->name, sizeof(event->name), "%s", name);
+	else
+		(void)snprintf(event->name, sizeof(event->name), "counter-%" PRIu64, counter);
+	event->is_time = counter == PB__PERF_EVENTS__COUNTER__SW_CPU_CLOCK ||
+			 counter == PB__PERF_EVENTS__COUNTER__SW_TASK_CLOCK;
+	(void)snprintf(event->unit, sizeof(event->unit), "%s",
+		       event->is_time ? "ns"
+		       : counter == PB__PERF_EVENTS__COUNTER__HW_CPU_CYCLES ||
+				       counter == PB__PERF_EVENTS__COUNTER__HW_REF_CPU_CYCLES
+			       ? "cycles"
+			       : "events");
+}
+
+void reader_event_default(struct reader_event *event)
+{
+	*event = (struct reader_event){0};
+	event_set_counter(event, PB__PERF_EVENTS__COUNTER__SW_CPU_CLOCK);
+}
+
+static void event_set_other(struct reader_event *event)
+{
+	event->is_time = false;
+	(void)snprintf(event->unit, sizeof(event->unit), "events");
+}
+
+static bool parse_tracepoint(struct reader_event *event, struct cursor c)
+{
+	struct wire_field f;
+
+	event_set_other(event);
+	while (wire_next(&c, &f))
+		if (wire_is_bytes(&f, PERF_EVENTS__TRACEPOINT__NAME))
+			(void)snprintf(event->name, sizeof(event->name), "%.*s",
+				       (int)min_u64(f.len, 127), (const char *)f.data);
+	return !c.bad;
+}
+
+static bool parse_raw(struct reader_event *event, struct cursor c)
+{
+	uint64_t values[PERF_EVENTS__RAW_EVENT__CONFIG2 + 1] = {0}; /* by field number */
+	struct wire_field f;
+
+	event_set_other(event);
+	while (wire_next(&c, &f))
+		if (f.number < ARRAY_SIZE(values) && wire_is(&f, f.number))
+			values[f.number] = f.value;
+	(void)snprintf(event->name, sizeof(event->name),
+		       "raw.0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64 ".0x%" PRIx64,
+		       values[PERF_EVENTS__RAW_EVENT__TYPE], values[PERF_EVENTS__RAW_EVENT__CONFIG],
+		       values[PERF_EVENTS__RAW_EVENT__CONFIG1],
+		       values[PERF_EVENTS__RAW_EVENT__CONFIG2]);
+	return !c.bad;
+}
+
+/* ":u" and so on: what is counted, when not everything is. */
+static void append_modifiers(struct reader_event *event, uint32_t modifiers)
+{
+	size_t len = strlen(event->name);
+
+	if (!modifiers)
+		return;
+	(void)snprintf(
+		event->name + len, sizeof(event->name) - len, ":%s%s%s",
+		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE
+			? "u"
+			: "",
+		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL ? "k"
+											       : "",
+		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR
+			? "h"
+			: "");
+}
+
+static void set_name(struct reader_event *event, const struct wire_field *name, uint32_t modifiers)
+{
+	if (name->len)
+		(void)snprintf(event->name, sizeof(event->name), "%.*s",
+			       (int)min_u64(name->len, 127), (const char *)name->data);
+	append_modifiers(event, modifiers);
+}
+
+static bool parse_timebase(struct reader_event *event, struct cursor c)
+{
+	struct wire_field f, name = {0};
+	uint32_t modifiers = 0;
+	bool good = true;
+
+	reader_event_default(event);
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, PERF_EVENTS__TIMEBASE__PERIOD))
+			event->period = f.value;
+		else if (wire_is(&f, PERF_EVENTS__TIMEBASE__FREQUENCY))
+			event->frequency = f.value;
+		else if (wire_is(&f, PERF_EVENTS__TIMEBASE__COUNTER))
+			event_set_counter(event, f.value);
+		else if (wire_is_bytes(&f, PERF_EVENTS__TIMEBASE__TRACEPOINT))
+			good &= parse_tracepoint(event, wire_message(&f));
+		else if (wire_is_bytes(&f, PERF_EVENTS__TIMEBASE__RAW_EVENT))
+			good &= parse_raw(event, wire_message(&f));
+		else if (wire_is_bytes(&f, PERF_EVENTS__TIMEBASE__NAME))
+			name = f;
+		else if (wire_is(&f, PERF_EVENTS__TIMEBASE__MODIFIERS) && f.value < 32)
+			modifiers |= 1u << f.value;
+	}
+	set_name(event, &name, modifiers);
+	return good && !c.bad;
+}
+
+/* The name of one more follower.  READER_BROKEN: damaged. */
+static int add_follower(struct reader *r, struct cursor c, uint32_t *names, uint32_t *n)
+{
+	struct wire_field f, name = {0};
+	struct reader_event event;
+	uint32_t modifiers = 0;
+	bool good = true;
+	int e;
+
+	reader_event_default(&event);
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, FOLLOWER_EVENT__COUNTER))
+			event_set_counter(&event, f.value);
+		else if (wire_is_bytes(&f, FOLLOWER_EVENT__TRACEPOINT))
+			good &= parse_tracepoint(&event, wire_message(&f));
+		else if (wire_is_bytes(&f, FOLLOWER_EVENT__RAW_EVENT))
+			good &= parse_raw(&event, wire_message(&f));
+		else if (wire_is_bytes(&f, FOLLOWER_EVENT__NAME))
+			name = f;
+		else if (wire_is(&f, FOLLOWER_EVENT__MODIFIERS) && f.value < 32)
+			modifiers |= 1u << f.value;
+	}
+	if (!good || c.bad)
+		return READER_BROKEN;
+	if (*n == READER_FOLLOWERS)
+		return 0;
+	set_name(&event, &name, modifiers);
+	e = reader_string(r, event.name, strlen(event.name), &names[*n]);
+	*n += e >= 0;
+	return e < 0 ? trace(e) : 0;
+}
+
+/* PerfSampleDefaults.  READER_BROKEN: damaged. */
+static int reader_event_parse(struct reader *r, struct reader_event *event, struct cursor c)
+{
+	uint32_t shard_count = 0, shard = 0, followers[READER_FOLLOWERS] = {0}, n = 0;
+	struct wire_field f;
+	bool good = true;
+	int e = 0;
+
+	reader_event_default(event);
+	while (e == 0 && wire_next(&c, &f)) {
+		if (wire_is_bytes(&f, PERF_SAMPLE_DEFAULTS__TIMEBASE))
+			good &= parse_timebase(event, wire_message(&f));
+		else if (wire_is(&f, PERF_SAMPLE_DEFAULTS__PROCESS_SHARD_COUNT))
+			shard_count = (uint32_t)f.value;
+		else if (wire_is(&f, PERF_SAMPLE_DEFAULTS__CHOSEN_PROCESS_SHARD))
+			shard = (uint32_t)f.value;
+		else if (wire_is_bytes(&f, PERF_SAMPLE_DEFAULTS__FOLLOWERS))
+			e = add_follower(r, wire_message(&f), followers, &n);
+	}
+	event->shard_count = shard_count; /* behind: a timebase begins the event anew */
+	event->shard = shard;
+	event->n_followers = n;
+	memcpy(event->followers, followers, n * sizeof(*followers));
+	if (e < 0)
+		return trace(e);
+	return e || !good || c.bad ? READER_BROKEN : 0;
+}
+
+/* ---- packets ---- */
+
+static int reader_inflate(struct reader *r, const struct wire_field *f);
 
 enum {
 	MAX_NOTES = 4096,
@@ -399,7 +610,7 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 	return read_sample(r, s, p);
 }
 
-int reader_packet(struct reader *r, const uint8_t *data, size_t len)
+static int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 {
 	struct packet p;
 	int e;
@@ -425,5 +636,197 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 		e = reader_trace_stats(r, wire_message(&p.trace_stats));
 	if (!e && p.system_info.data)
 		e = reader_system_info(r, wire_message(&p.system_info));
+	return e < 0 ? trace(e) : e;
+}
+
+/* ---- bytes ----
+ *
+ * Bytes of a trace, as they come, into packets.
+ *
+ * What comes is looked at where it is; only the packet that is not whole yet is kept.  A compressed
+ * packet goes through a stream of its own, as it unpacks: neither is ever there as a whole. */
+
+enum {
+	HEAD_MAX = 20,	       /* bytes of two varints */
+	MAX_PACKET = 32 << 20, /* writers keep below 1 MiB */
+	PIECE = 128 << 10,
+};
+
+struct inflater {
+	z_stream z;
+	uint8_t piece[PIECE];
+};
+
+void reader_stream_deinit(struct reader *r)
+{
+	if (r->inflater)
+		(void)inflateEnd(&r->inflater->z);
+	free(take(r->inflater));
+	buffer_deinit(&r->outer.held);
+	buffer_deinit(&r->inner.held);
+}
+
+/* Where the packet at [data, data + left) has its body.  Nothing else than packets has ever stood
+ * there; to be strict tells foreign files from damaged ones.  READER_BROKEN: it is none; *ret_head 0:
+ * more bytes are needed to know. */
+static int packet_head(const uint8_t *data, size_t left, size_t *ret_head, uint64_t *ret_len)
+{
+	struct cursor c = cursor_of(data, left);
+	uint64_t tag = cursor_uleb(&c), len = 0;
+
+	*ret_head = 0;
+	*ret_len = 0;
+	if (!c.bad && tag != (TRACE__PACKET << 3 | WIRE_BYTES))
+		return READER_BROKEN;
+	if (!c.bad)
+		len = cursor_uleb(&c);
+	if (c.bad)
+		return left < HEAD_MAX ? 0 : READER_BROKEN;
+	*ret_head = left - cursor_left(&c);
+	*ret_len = len;
+	return 0;
+}
+
+/* The whole packets of @data.  *ret_used: their bytes. */
+static int take_packets(struct reader *r, struct packet_stream *s, const uint8_t *data, size_t len,
+			size_t *ret_used)
+{
+	size_t used = 0, head;
+	uint64_t body;
+	int e = 0;
+
+	while (!e && used < len) {
+		e = packet_head(data + used, len - used, &head, &body);
+		if (e || !head)
+			break;
+		if (body > MAX_PACKET) { /* damage, or a bound: its end will tell */
+			s->skip = body > UINT64_MAX / 2 ? UINT64_MAX : head + body;
+			break;
+		}
+		if (body > len - used - head)
+			break;
+		e = reader_packet(r, data + used + head, (size_t)body);
+		if (!e)
+			used += head + (size_t)body;
+	}
+	s->good += used;
+	*ret_used = used;
+	return e < 0 ? trace(e) : e;
+}
+
+static int skip_bytes(struct reader *r, struct packet_stream *s, size_t len)
+{
+	s->skip -= min_u64(s->skip, len);
+	return s->skip ? 0 : reader_too_large(r, "MiB in one packet", MAX_PACKET >> 20);
+}
+
+static int stream_feed(struct reader *r, struct packet_stream *s, const uint8_t *data, size_t len)
+{
+	bool kept = s->held.len;
+	size_t used;
+	int e;
+
+	if (s->skip)
+		return skip_bytes(r, s, len);
+	if (kept) {
+		buffer_append(&s->held, data, len);
+		if (s->held.bad)
+			return fail(-ENOMEM);
+		data = s->held.data;
+		len = s->held.len;
+	}
+	e = take_packets(r, s, data, len, &used);
+	if (e)
+		return e < 0 ? trace(e) : e;
+	if (s->skip) {
+		s->held.len = 0;
+		return skip_bytes(r, s, len - used);
+	}
+	if (kept) {
+		if (used)
+			memmove(s->held.data, s->held.data + used, len - used);
+		s->held.len = len - used;
+	} else {
+		buffer_append(&s->held, data + used, len - used);
+	}
+	return s->held.bad ? fail(-ENOMEM) : 0;
+}
+
+/* Bytes are left of a packet that was cut. */
+static bool stream_is_cut(const struct packet_stream *s)
+{
+	return s->held.len || s->skip;
+}
+
+int reader_feed(struct reader *r, const void *data, size_t len)
+{
+	int e;
+
+	r->fed += len;
+	e = stream_feed(r, &r->outer, len ? data : (const uint8_t *)"", len);
+	return e < 0 ? trace(e) : e;
+}
+
+int reader_end(struct reader *r)
+{
+	return stream_is_cut(&r->outer) ? READER_BROKEN : 0;
+}
+
+/* ---- compressed packets ---- */
+
+static int get_inflater(struct reader *r)
+{
+	if (r->inflater)
+		return inflateReset(&r->inflater->z) == Z_OK ? 0 : fail(-EINVAL);
+	r->inflater = calloc(1, sizeof(*r->inflater));
+	if (!r->inflater)
+		return fail(-ENOMEM);
+	if (inflateInit(&r->inflater->z) == Z_OK)
+		return 0;
+	free(take(r->inflater));
+	return fail(-ENOMEM);
+}
+
+static int inflate_pieces(struct reader *r, const struct wire_field *f)
+{
+	struct inflater *in = r->inflater;
+	int status = Z_OK, e = 0;
+
+	in->z.next_in = (uint8_t *)f->data;
+	in->z.avail_in = (uInt)f->len; /* below MAX_PACKET */
+	while (!e && status == Z_OK) {
+		size_t n;
+
+		in->z.next_out = in->piece;
+		in->z.avail_out = sizeof(in->piece);
+		status = inflate(&in->z, Z_NO_FLUSH);
+		n = sizeof(in->piece) - in->z.avail_out;
+		if (status == Z_MEM_ERROR)
+			return fail(-ENOMEM);
+		if (status == Z_OK && !n && !in->z.avail_in)
+			status = Z_DATA_ERROR; /* cut */
+		e = reader_inflated(r, n);
+		if (!e)
+			e = stream_feed(r, &r->inner, in->piece, n);
+	}
+	if (e < 0)
+		return trace(e);
+	return e || status != Z_STREAM_END || stream_is_cut(&r->inner) ? READER_BROKEN : 0;
+}
+
+static int reader_inflate(struct reader *r, const struct wire_field *f)
+{
+	int e;
+
+	if (r->in_compressed) /* packets inside packets inside ...: nobody writes that */
+		return READER_BROKEN;
+	e = get_inflater(r);
+	if (e < 0)
+		return trace(e);
+	r->inner.held.len = 0;
+	r->inner.skip = 0;
+	r->in_compressed = true;
+	e = inflate_pieces(r, f);
+	r->in_compressed = false;
 	return e < 0 ? trace(e) : e;
 }

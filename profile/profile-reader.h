@@ -1,24 +1,14 @@
-/* profile-reader.h - a trace on its way to a profile.  Private to profile/.  Thread: main (of a
- * command).
+/* profile-reader.h - the state of a trace that is being read, shared by the parts of the reader.
+ * Private to profile/.  Thread: main (of a command).
  *
- *   profile.c         the file, what it is, the row of packets
- *   profile_bound.c   what a trace may hold
- *   profile_stream.c  bytes, also of compressed packets, into packets
- *   profile_packet.c  one packet: sequence state, samples, statistics
- *   profile_process.c names of processes and threads
- *   profile_life.c    which of them a sample is of
- *   profile_intern.c  interned tables of a sequence
- *   profile_content.c modules, frames, stacks of the profile, each once
- *   profile_symbols.c names that come apart from the frames
- *   profile_event.c   what the defaults say of the event
- *   profile_follower.c  what was counted beside it
- *   profile_choose.c  the events of a trace, and the one that is looked at
- *   profile_clock.c   clocks -> BOOTTIME
- *   profile_end.c     whether the end of the file is there
- *   profile_count.c   what was lost, as trace_processor's stats
- *   profile_finish.c  what can be told only at the end: times, weights, late names
+ *   profile.c          the file, bounds of what a trace may hold, names to show
+ *   profile-packet.c   bytes, also of compressed packets, into packets; sequences, samples, events
+ *   profile-content.c  interned tables and ModuleSymbols into modules, frames and stacks, each once
+ *   profile-process.c  processes and threads: names, and the incarnation that a sample is of
+ *   profile-count.c    losses, as trace_processor's stats; the end of the file
+ *   profile-finish.c   after the last packet: clocks, events, followers, weights, late names
  *
- * The file and what compressed packets unpack to pass through in pieces.  What a packet adds is counted
+ * The file and the content of compressed packets pass through in pieces.  Each packet's content is counted
  * by reader_hold() before it is kept. */
 #pragma once
 
@@ -45,7 +35,7 @@
 		r_;                                                                \
 	})
 
-enum { /* clock ids of the format: profile_clock.c */
+enum { /* clock ids of the format: profile-finish.c */
        CLOCK_ID_BOOTTIME = 6,
        CLOCK_ID_SEQUENCE_FIRST = 64, /* these belong to a sequence */
        CLOCK_ID_SEQUENCE_END = 128,
@@ -53,7 +43,7 @@ enum { /* clock ids of the format: profile_clock.c */
 
 enum { READER_FOLLOWERS = 32 }; /* of one event */
 
-/* What a trace may have only so many of (profile_bound.c). */
+/* What a trace may have only so many of (profile.c). */
 enum reader_kind {
 	HELD_PACKETS, /* passed: they take time */
 	HELD_SAMPLES,
@@ -201,7 +191,7 @@ struct reader {
 	} clocks[CLOCK_ID_SEQUENCE_FIRST];
 	uint32_t primary_clock;
 
-	/* profile_life.c: indices in processes and threads */
+	/* profile-process.c: indices in processes and threads */
 	struct table process_by_sequence, process_by_pid, process_by_life;
 	struct table thread_by_key, thread_by_name, thread_by_tid;
 	struct reader_life *lives; /* by process */
@@ -234,13 +224,13 @@ struct reader {
 	uint64_t n_held[HELD_KINDS];
 	uint64_t without_state; /* samples whose interned state was lost */
 	bool guardrail;
-	struct { /* profile_end.c: since the file's first packet, or its end mark */
+	struct { /* profile-count.c: since the file's first packet, or its end mark */
 		bool open;
 		uint32_t behind_ms;
 		uint64_t packets;
 	} marked;
 
-	/* profile_count.c: stat << 32 | index + 1 -> value; the buffer of each sequence */
+	/* profile-count.c: stat << 32 | index + 1 -> value; the buffer of each sequence */
 	struct table counts, buffer_of_sequence;
 	struct reader_config { /* of the trace */
 		bool write_into_file;
@@ -253,17 +243,15 @@ struct reader {
 
 /* 0; > 0: READER_BROKEN, the packet is damaged; < 0: our own failure. */
 enum { READER_BROKEN = 1 };
-int reader_packet(struct reader *r, const uint8_t *data, size_t len);
 
-/* profile_stream.c.  The next bytes of the file, and its end.  READER_BROKEN: damaged behind
+/* profile-packet.c.  The next bytes of the file, and its end.  READER_BROKEN: damaged behind
  * r->outer.good. */
 int reader_feed(struct reader *r, const void *data, size_t len);
 int reader_end(struct reader *r);
 /* A compressed packet. */
-int reader_inflate(struct reader *r, const struct wire_field *f);
 void reader_stream_deinit(struct reader *r);
 
-/* profile_bound.c.  @n more of a kind, of @bytes in all: -E2BIG when that is over a bound. */
+/* profile.c.  @n more of a kind, of @bytes in all: -E2BIG when that is over a bound. */
 int reader_hold(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
 void reader_release(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
 int reader_inflated(struct reader *r, uint64_t bytes);
@@ -272,17 +260,14 @@ int reader_put(struct reader *r, enum reader_kind kind, struct table *t, uint64_
 	       uint64_t value);
 /* -E2BIG for another reason. */
 int reader_too_large(struct reader *r, const char *what, uint64_t bound);
-/* Counts what the profile holds now, for its writers. */
-void reader_leave(struct reader *r);
 
 int reader_note(struct reader *r, const char *text, size_t len); /* each text once */
 
-/* profile_end.c: PerfwindStats.Begin and .End. */
+/* profile-count.c: PerfwindStats.Begin and .End. */
 int reader_begin_mark(struct reader *r, struct cursor c);
 int reader_end_mark(struct reader *r, struct cursor c);
-int reader_finish_end(struct reader *r);
 
-/* profile_count.c.  @index -1: none. */
+/* profile-count.c.  @index -1: none. */
 int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
 int reader_count_set(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
 int reader_trace_stats(struct reader *r, struct cursor c);
@@ -290,66 +275,35 @@ int reader_trace_config(struct reader *r, struct cursor c);
 int reader_system_info(struct reader *r, struct cursor c);
 int reader_finish_counts(struct reader *r);
 
-/* profile_intern.c */
+/* profile-content.c */
 int reader_interned_data(struct reader *r, struct sequence *s, struct cursor c);
 void sequence_forget(struct reader *r, struct sequence *s);
 void sequence_deinit(struct reader *r, struct sequence *s);
 
-/* profile_content.c: content to index or id, made if new. */
+/* profile-content.c: content to index or id, made if new. */
 int reader_string(struct reader *r, const void *data, size_t len, uint32_t *ret_id);
-/* UINT32_MAX: neither a path nor a build id. */
-int reader_module(struct reader *r, const char *path, size_t path_len, const uint8_t *id,
-		  size_t id_len, uint64_t load_bias, uint32_t *ret_module);
-int reader_line(struct reader *r, const struct profile_line *line); /* always a new one */
-int reader_function(struct reader *r, const uint8_t *data, size_t len, uint32_t *ret_id);
-int reader_frame(struct reader *r, uint32_t module, uint64_t rel_pc, bool guessed,
-		 const struct profile_line *line, uint32_t *ret_frame);
-int reader_stack(struct reader *r, uint32_t *ret_stack); /* of r->scratch, outermost first */
 
-/* profile_symbols.c */
+/* profile-content.c */
 int reader_module_symbols(struct reader *r, struct cursor c);
 
-/* profile_choose.c: p->events and the samples' event; then p->samples of the first. */
-int reader_find_events(struct reader *r);
-int reader_choose_events(struct reader *r);
-
-/* profile_event.c */
+/* profile-packet.c */
 void reader_event_default(struct reader_event *event);
-/* PerfSampleDefaults.  READER_BROKEN: damaged. */
-int reader_event_parse(struct reader *r, struct reader_event *event, struct cursor c);
 
-/* profile_follower.c */
+/* profile-finish.c */
 int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t count);
-/* When the samples are in order of time and have their events. */
-int reader_finish_followers(struct reader *r);
 
-/* profile_clock.c */
+/* profile-finish.c */
 int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */, struct cursor c);
 /* A packet's time in the clock *clock of sequence @s, turned into one of a common clock. */
 uint64_t reader_sequence_time(struct sequence *s, uint32_t *clock, uint64_t time);
-void reader_sort_clocks(struct reader *r);
-bool reader_has_clock(const struct reader *r, uint32_t clock); /* or its times mean nothing */
-uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time);
 
-/* profile_finish.c */
+/* profile-finish.c */
 int reader_finish(struct reader *r);
-/* @compare: two indices of @samples. */
-int reader_sort_samples(struct reader *r,
-			int (*compare)(const void *a, const void *b, void *samples));
 
-/* profile_process.c */
+/* profile-process.c */
 int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);
 
-/* profile_life.c.  @sequence: the id of who tells or samples it. */
-/* The entry of @pid's present life, made if new. */
-int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t *ret_index);
-/* From here on @read->pid is this; @life 0: not told.  A @read without a name leaves the name as it
- * is. */
-int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
-			const struct profile_process *read);
-int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name);
-/* The process a thread was last told to be of; false: not known. */
-bool reader_process_of_thread(const struct reader *r, uint32_t tid, uint32_t *ret_process);
+/* profile-process.c.  @sequence: the id of who tells or samples it. */
 /* Fills in the sample's thread. */
 int reader_place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t tid,
 			struct profile_sample *sample);

@@ -1,6 +1,8 @@
-/* profile-text.c - see text.h. */
+/* profile-text.c - see profile-text.h. */
+#include <errno.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "profile/profile-text.h"
 
 uint32_t text_next(const char **p, const char *end)
@@ -258,4 +260,12 @@ const char *text_share(uint64_t part, uint64_t whole, char to[32])
 	else
 		(void)snprintf(to, 32, "%.2f %%", percent);
 	return to;
+}
+
+int text_finish(FILE *out)
+{
+	/* An earlier write may be the one that failed; nothing that succeeds changes its errno. */
+	if (!fflush(out) && !ferror(out))
+		return 0;
+	return fail(errno == ENOSPC ? -ENOSPC : -EIO);
 }

@@ -4,6 +4,8 @@
  * anything. */
 #pragma once
 
+#include <stdio.h>
+
 #include "base/bytes.h"
 
 enum { TEXT_BAD = 0xfffd }; /* U+FFFD stands for what is not UTF-8 */
@@ -39,3 +41,5 @@ const char *text_weight(uint64_t value, const char *unit, char to[32]);
 double text_percent(uint64_t part, uint64_t whole);
 /* "97.10 %"; never 0 or 100 unless it is: "< 0.01 %", "> 99.99 %". */
 const char *text_share(uint64_t part, uint64_t whole, char to[32]);
+/* Flushes @out: -EIO, -ENOSPC when something written to it did not arrive. */
+int text_finish(FILE *out);

@@ -3,7 +3,7 @@
  * Reads what perfwind writes and what a stock service writes (several sequences, incremental state,
  * several clocks, ProcessTree, ModuleSymbols, losses).  Everything in the file is foreign: bounded
  * and checked.  Reading and writing a trace below 100 MiB take less than 512 MB of memory, whatever
- * is in it; of larger ones in proportion (profile_bound.c). */
+ * is in it; of larger ones in proportion (profile.c). */
 #pragma once
 
 #include "base/table.h"
@@ -123,6 +123,8 @@ int profile_parse(const void *data, size_t len, struct profile *ret_profile, cha
 void profile_deinit(struct profile *profile);
 /* Something of the file is not there, or was not read. */
 bool profile_is_damaged(const struct profile *profile);
+/* A statistic of the recorder, by name; false: the trace does not have it. */
+bool profile_stat_value(const struct profile *profile, const char *name, double *ret_value);
 /* One line about the file's end, for a person; false, "": the end is there, or none was promised. */
 bool profile_end_text(const struct profile *profile, char *to, size_t size);
 /* The reason of @r, which a function of profile/ returned for @profile, for the user. */

@@ -10,25 +10,11 @@
 /* Of fewer samples no share and no mean is worth a figure. */
 enum { ENOUGH = 10 };
 
-bool summary_stat(const struct profile *profile, const char *name, double *ret_value)
-{
-	for (size_t i = 0; i < profile->n_stats; i++) {
-		const struct profile_stat *s = &profile->stats[i];
-
-		if (s->name && !strcmp(string_table_text(&profile->strings, s->name), name) &&
-		    isfinite(s->value)) {
-			*ret_value = s->value;
-			return true;
-		}
-	}
-	return false;
-}
-
 double summary_duration(const struct profile *profile)
 {
 	double seconds;
 
-	if (summary_stat(profile, "duration_s", &seconds) && seconds >= 0 && seconds < 1e9)
+	if (profile_stat_value(profile, "duration_s", &seconds) && seconds >= 0 && seconds < 1e9)
 		return seconds;
 	if (profile->n_samples < 2 ||
 	    profile->samples[profile->n_samples - 1].time < profile->samples[0].time)
@@ -136,7 +122,7 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		return;
 	}
 	fact_append(fact, "%s whole", text_share(whole, f->count, number));
-	if (!f->only && summary_stat(f->profile, "stacks.completed", &completed) &&
+	if (!f->only && profile_stat_value(f->profile, "stacks.completed", &completed) &&
 	    as_count(completed))
 		fact_append(fact, " (%s by earlier ones of their threads)",
 			    text_count(as_count(completed), number));
@@ -178,8 +164,8 @@ static void add_guesses(struct summary *s, const struct profile *p)
 	struct summary_fact *fact;
 	char number[32];
 
-	if (!summary_stat(p, "frames.guessed", &guessed) || !summary_stat(p, "frames", &frames) ||
-	    !as_count(guessed))
+	if (!profile_stat_value(p, "frames.guessed", &guessed) ||
+	    !profile_stat_value(p, "frames", &frames) || !as_count(guessed))
 		return;
 	fact = fact_new(s, "Guessed");
 	fact_append(fact, "%s of the frames (without unwind information, or by earlier stacks)",
@@ -192,12 +178,12 @@ static void add_losses(struct summary *s, const struct fold *f)
 	const struct profile *p = f->profile;
 	struct summary_fact *fact = fact_new(s, "Lost");
 	double samples = 0, sideband = 0, throttled = 0;
-	bool known = summary_stat(p, "lost.samples", &samples);
+	bool known = profile_stat_value(p, "lost.samples", &samples);
 	uint64_t lost = known ? as_count(samples) : p->lost_records;
 	char number[32];
 
-	(void)summary_stat(p, "lost.sideband", &sideband);
-	(void)summary_stat(p, "lost.throttled_s", &throttled);
+	(void)profile_stat_value(p, "lost.sideband", &sideband);
+	(void)profile_stat_value(p, "lost.throttled_s", &throttled);
 	if (lost) {
 		fact_append(fact, "%s %s", text_count(lost, number), known ? "samples" : "records");
 		fact_append(fact, " (%s)", text_share(lost, lost + p->n_samples, number));
@@ -254,7 +240,7 @@ static void append_count(struct summary_fact *fact, const struct profile *p, con
 	char number[32];
 	double n;
 
-	if (summary_stat(p, stat, &n) && as_count(n))
+	if (profile_stat_value(p, stat, &n) && as_count(n))
 		fact_append(fact, ", %s %s", text_count(as_count(n), number), words);
 }
 
@@ -265,7 +251,7 @@ static void add_refused(struct summary *s, const struct profile *p)
 	char number[32];
 	double asked;
 
-	if (summary_stat(p, "consent.asked", &asked) && as_count(asked)) {
+	if (profile_stat_value(p, "consent.asked", &asked) && as_count(asked)) {
 		fact = fact_new(s, "Consent");
 		fact_append(fact, "%s asked", text_count(as_count(asked), number));
 		append_count(fact, p, "consent.given", "gave");
@@ -284,19 +270,20 @@ static void add_costs(struct summary *s, const struct profile *p)
 	struct summary_fact *fact;
 	double value, each, samples = ENOUGH;
 
-	(void)summary_stat(p, "samples", &samples);
+	(void)profile_stat_value(p, "samples", &samples);
 
 	/* Of a few samples a share would be noise; of none it is to be seen. */
-	if (summary_stat(p, "cpu_accounted", &value) && value >= 0 &&
+	if (profile_stat_value(p, "cpu_accounted", &value) && value >= 0 &&
 	    (samples >= ENOUGH || samples <= 0)) {
 		fact = fact_new(s, "CPU accounted");
 		fact_append(fact, "%.1f %% of the CPU time that was used", value * 100);
 		fact->warn = value < 0.9 || value > 1.1;
 	}
-	if (summary_stat(p, "self.cpu_s", &value) && value >= 0) {
+	if (profile_stat_value(p, "self.cpu_s", &value) && value >= 0) {
 		fact = fact_new(s, "Profiler's cost");
 		fact_append(fact, "%.3f s of CPU", value);
-		if (samples >= ENOUGH && summary_stat(p, "self.us_per_sample", &each) && each >= 0)
+		if (samples >= ENOUGH && profile_stat_value(p, "self.us_per_sample", &each) &&
+		    each >= 0)
 			fact_append(fact, ", %.1f us a sample", each);
 	}
 }

@@ -21,5 +21,3 @@ struct summary {
 void summary_init(struct summary *summary, const struct fold *fold);
 /* Seconds: the recorder's figure, else from the first to the last sample. */
 double summary_duration(const struct profile *profile);
-/* False when the trace has no such figure. */
-bool summary_stat(const struct profile *profile, const char *name, double *ret_value);

@@ -14,7 +14,7 @@
 #include "profile/walk.h"
 
 enum {
-	CALL_BITS = 8,	/* a frame has at most 256 calls (profile_symbols.c) */
+	CALL_BITS = 8,	/* a frame has at most 256 calls (profile-content.c) */
 	NODE_BITS = 32, /* what is left is the rank's */
 	MAX_VISITS = 96 << 20,
 	LAST = -1,
