@@ -8,6 +8,7 @@
 #include "base/log.h"
 
 enum log_level log_level = LOG_LEVEL_NORMAL;
+const char *log_folders;
 
 /* Names of files, events and programs may hold any bytes: no control character gets to a terminal,
  * except the ends of our own lines.  C1 controls are two bytes in UTF-8. */
@@ -46,9 +47,23 @@ void log_print(enum log_level level, const char *format, ...)
 	errno = saved;
 }
 
+static bool is_in_log_folders(const char *file)
+{
+	const char *at = log_folders;
+
+	while (at && *at) {
+		size_t len = strcspn(at, ",");
+
+		if (len && !strncmp(file, at, len) && file[len] == '/')
+			return true;
+		at += len + (at[len] == ',');
+	}
+	return !log_folders;
+}
+
 int error_note(int r, const char *kind, const char *file, int line)
 {
-	if (r < 0)
+	if (r < 0 && is_in_log_folders(file))
 		log_debug("%s:%d: %s: %s", file, line, kind, strerror(-r));
 	return r;
 }

@@ -14,6 +14,9 @@ enum log_level {
 
 /* The one global of the program; set once by main before any thread starts. */
 extern enum log_level log_level;
+/* At debug level: failures in these folders only ("unwinder,session/loader"); NULL: in all.  Set by main like
+ * log_level. */
+extern const char *log_folders;
 
 void log_print(enum log_level level, const char *format, ...) _printf_(2, 3);
 

@@ -17,6 +17,7 @@ struct parser {
 	void *to;
 	uint32_t verbose;
 	bool quiet;
+	const char *folders; /* of --verbose=FOLDER,... */
 };
 
 /* Their offsets are those of struct parser: see option_store(). */
@@ -25,7 +26,8 @@ const struct option_def options_common[] = {
 	[COMMON_VERBOSE] = {.name = "verbose",
 			    .letter = 'v',
 			    .type = OPTION_COUNT,
-			    .help = "print more; twice: debug",
+			    .help = "print more; twice: debug\n"
+				    "(--verbose=FOLDER,...: of these source folders)",
 			    .offset = offsetof(struct parser, verbose)},
 	[COMMON_QUIET] = {.name = "quiet",
 			  .letter = 'q',
@@ -261,6 +263,11 @@ static int parse_arguments(struct parser *p, int *ret_n)
 		} else if (!strcmp(word, "--")) {
 			ended = true;
 		} else {
+			if (!strncmp(word, "--verbose=", 10) && word[10]) {
+				p->verbose = 2;
+				p->folders = word + 10;
+				continue;
+			}
 			r = word[1] == '-' ? parse_long(p, word + 2) : parse_short(p, word + 1);
 			if (r)
 				return r;
@@ -283,6 +290,7 @@ int options_parse(const struct options *options, int argc, char **argv, void *to
 		log_level = LOG_LEVEL_QUIET;
 	else if (p.verbose)
 		log_level = p.verbose > 1 ? LOG_LEVEL_DEBUG : LOG_LEVEL_VERBOSE;
+	log_folders = p.folders;
 	if (n < options->min_arguments)
 		return usage_error(&p, "too few arguments: ", options->usage, "");
 	if (options->max_arguments >= 0 && n > options->max_arguments)

@@ -106,6 +106,26 @@ static void test_note(void **state)
 	assert_string_equal(said, "perfwind: a.c:12: fail: No space left on device\n");
 }
 
+/* Failures in some folders only: whole names, with the folders in them. */
+static void test_folders(void **state)
+{
+	static const char *const files[] = {"perf/a.c", "perfdata/b.c", "session/loader/c.c",
+					    "session/d.c", "base/e.c"};
+	struct capture c;
+
+	(void)state;
+	log_level = LOG_LEVEL_DEBUG;
+	log_folders = "perf,session/loader,base";
+	capture_begin(&c, STDERR_FILENO);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		(void)error_note(-EIO, "failed", files[i], 1);
+	said = capture_end(&c);
+	log_folders = NULL;
+	assert_string_equal(said, "perfwind: perf/a.c:1: failed: Input/output error\n"
+				  "perfwind: session/loader/c.c:1: failed: Input/output error\n"
+				  "perfwind: base/e.c:1: failed: Input/output error\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +134,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_long, tear_down),
 		cmocka_unit_test_teardown(test_errno, tear_down),
 		cmocka_unit_test_teardown(test_note, tear_down),
+		cmocka_unit_test_teardown(test_folders, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

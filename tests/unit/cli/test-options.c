@@ -295,6 +295,7 @@ static void help_comes_from_the_table(void **state)
 		"                              and is broken at a blank, under its beginning\n"
 		"      --bare                  no value\n"
 		"  -v, --verbose               print more; twice: debug\n"
+		"                              (--verbose=FOLDER,...: of these source folders)\n"
 		"  -q, --quiet                 print errors only\n"
 		"  -h, --help                  print this text\n");
 	free(text);
