@@ -510,10 +510,15 @@ int rights_absent(scmp_filter_ctx *ret_filter)
 	return end(r, ret_filter);
 }
 
-/* libdw looks for the path of a descriptor (realpath), and does without it. */
+/* Libraries try these calls and do without: libdw reads the path of a descriptor (realpath), and malloc() reads
+ * /proc/sys/vm/overcommit_memory before it shrinks a heap (glibc, check_may_shrink_heap). */
 static int refuse_silently(scmp_filter_ctx ctx)
 {
 	int r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlinkat);
+
+	if (r >= 0)
+		r = seccomp_rule_add_exact(ctx, SCMP_ACT_ERRNO(EACCES), SYS_openat, 1,
+					   SCMP_A2(SCMP_CMP_EQ, O_RDONLY | O_CLOEXEC));
 
 #if defined(__x86_64__)
 	if (r >= 0)
