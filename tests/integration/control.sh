@@ -195,7 +195,7 @@ check trace-is-kept kept traced "recorded by the perfwind daemon for user $ALICE
 traces traced-other $BOBS 4096
 folded traced-other >"$TMP/traced-other.folded"
 check trace-of-others hasnt_line "$TMP/traced-other.folded" 'burn'
-check trace-of-others-said grep -q 'none of the processes asked for is yours and can be recorded' "$TMP/traced-other.err"
+check trace-of-others-said grep -q 'none of the requested processes is yours and can be recorded' "$TMP/traced-other.err"
 check trace-without-others hasnt_line "$TMP/traced.err" 'out of scope'
 traces traced-huge $ALICES 4000000
 check trace-memory-denied grep -q user-memory "$TMP/traced-huge.err"
@@ -537,14 +537,16 @@ wait_for used $HOOKED 20
 # stacks of one that consents that are longer than their copy.
 replaced() { # NAME PIDS : is there one of that name which is none of these?
 	local pid
-	as $ALICE "$TMP/bin/recursion" 0.1
+	rm -f "$TMP/bin/new"
+	cp "$TMP/bin/recursion" "$TMP/bin/new" # a file that has not been parsed
+	as $ALICE "$TMP/bin/new" 0.1
 	for pid in $(pgrep -P "$DAEMON_PID" -x "$1"); do
 		case " $2 " in *" $pid "*) ;; *) return 0 ;; esac
 	done
 	return 1
 }
 starts_daemon $RIGHTS "all-groups = $MEMBERS"
-SECONDS_ASKED=60 asks $ALICE renewed -a --stack-bytes 1024 &
+SECONDS_ASKED=180 asks $ALICE renewed -a --stack-bytes 1024 &
 asking=$!
 started $asking
 while read -r name bits; do

@@ -643,7 +643,7 @@ def garbage():
         run_until_samples(service, writer_of(service, 1), 10)
         service.send_raw((131073).to_bytes(4, "little") + noise)
         service.wait_closed()
-        wait_until(lambda: "larger than any" in s.daemon.log(), "the reason")
+        wait_until(lambda: "frame that is too large" in s.daemon.log(), "the reason")
         service = s.begin()
         service.setup_tracing()
         full_session(s, service, config, n=10)
@@ -673,7 +673,7 @@ def bad_memory():
         fds = None
         for i, send in enumerate(bad):
             service.accept().begin()
-            before = s.daemon.log().count("left")
+            before = s.daemon.log().count("was closed: ")
             fds = fds or s.daemon.fds()
             send()
             service.setup(1, config)
@@ -682,7 +682,7 @@ def bad_memory():
                 service.wait_closed()
             except TimeoutError:
                 raise AssertionError("memory %d is taken" % i) from None
-            wait_until(lambda: s.daemon.log().count("left") == before + 1, "the reason for %d" % i)
+            wait_until(lambda: s.daemon.log().count("was closed: ") == before + 1, "the reason for %d" % i)
         for fd in (read_end, write_end, null, folder):
             os.close(fd)
         service.accept().begin().setup_tracing()

@@ -24,7 +24,7 @@ refuse() {
 
 STOCK=$PWD/tests/data/stock-50hz.pftrace
 cd "$TMP" || exit 1
-refuse no-target 2 'what to record' record
+refuse no-target 2 'record needs a target' record
 refuse two-targets 2 'exclude each other' record -a -p 1
 refuse top-no-target 2 'top needs a target' top
 refuse top-two-targets 2 'exclude each other' top -a -p 1
@@ -37,7 +37,7 @@ refuse unknown-tracepoint 1 'sched_switch|tracefs|no access' record -e sched:sch
 refuse bad-pid 2 'not one' record -p 12x
 refuse dead-pid 1 'no process' record -p 4194303
 refuse bad-cpu-list 2 'list' record --cpu 0-x -a -d 0.1
-refuse absent-cpu 1 'CPU 4000 is not' record --cpu 0,4000 -a -d 0.1
+refuse absent-cpu 1 'CPU 4000 does not exist' record --cpu 0,4000 -a -d 0.1
 refuse odd-stack-bytes 2 'multiple of 8' record --stack-bytes 1001 -- true
 refuse big-stack-bytes 2 '65528' record --stack-bytes 100000 -- true
 refuse no-such-filter 1 'tracepoint|tracefs|no_such_field' record -e sched:sched_switch --filter 'no_such_field == 1' -- true
