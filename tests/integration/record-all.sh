@@ -80,11 +80,11 @@ if unshare -pf --mount-proc true 2>/dev/null; then
 	# The shell keeps its pid 1 until both have ended.
 	unshare -pf --mount-proc sh -c '"$1/threads" 2 & exec "$2" record --json -a -d 1 -o "$3/inside.pftrace"' sh "$PROGRAMS" "$PERFWIND" "$TMP" \
 		>"$TMP/inside.json" 2>"$TMP/inside.err"
-	check inside-said grep -q 'process ids of its own' "$TMP/inside.err"
-	check inside-kept steps_kept inside 'process ids of its own'
+	check inside-said grep -q 'its own pid namespace' "$TMP/inside.err"
+	check inside-kept steps_kept inside 'its own pid namespace'
 	check inside-own has inside '^worker-1;.*thread_main;thread_work;burn '
 	check inside-consistent consistent inside
-	check outside-says-nothing sh -c "! grep -q 'process ids of its own' $TMP/all.err"
+	check outside-says-nothing sh -c "! grep -q 'its own pid namespace' $TMP/all.err"
 else
 	skip inside "a pid namespace is refused"
 fi
