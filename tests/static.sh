@@ -58,6 +58,8 @@ else
 	echo "skip hook-is-small: it is not built"
 fi
 
+python3 tests/structure.py "$O"
+
 # A module is one file until it has a second interface; functions fit on a screen, or nearly.
 bad=$(wc -l $(echo "$sources" | grep '\.c$') | awk '$2 != "total" && $1 > 1000 { print $2 " (" $1 " lines)" }')
 [ -z "$bad" ] && echo "ok file-size" || echo "not ok file-size: $bad"
