@@ -109,13 +109,13 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 {
 	char n[32];
 
-	for (size_t i = 0; i < s->n_nameless && i < 5; i++) {
+	for (size_t i = 0; i < s->n_unsymbolized && i < 5; i++) {
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
-		print_clean(s->nameless[i].path, out);
+		print_clean(s->unsymbolized[i].path, out);
 		fprintf(out, ": %s sample%s with frames without symbols%s\n",
-			text_count(s->nameless[i].samples, n),
-			s->nameless[i].samples == 1 ? "" : "s",
-			is_jit(s->nameless[i].path)
+			text_count(s->unsymbolized[i].samples, n),
+			s->unsymbolized[i].samples == 1 ? "" : "s",
+			is_jit(s->unsymbolized[i].path)
 				? " (JIT code: node --perf-basic-prof, python3 -X perf)"
 				: "");
 	}
@@ -205,14 +205,14 @@ static void json_skipped(const struct account *a, FILE *out)
 	fprintf(out, "}");
 }
 
-static void json_nameless(const struct session_summary *s, FILE *out)
+static void json_unsymbolized(const struct session_summary *s, FILE *out)
 {
 	fprintf(out, "\"modules_without_symbols\":[");
-	for (size_t i = 0; i < s->n_nameless; i++) {
+	for (size_t i = 0; i < s->n_unsymbolized; i++) {
 		fprintf(out, "%s{\"path\":", i ? "," : "");
-		json_string(out, s->nameless[i].path);
-		fprintf(out, ",\"build_id\":\"%s\",\"samples\":%lu}", s->nameless[i].build_id,
-			s->nameless[i].samples);
+		json_string(out, s->unsymbolized[i].path);
+		fprintf(out, ",\"build_id\":\"%s\",\"samples\":%lu}", s->unsymbolized[i].build_id,
+			s->unsymbolized[i].samples);
 	}
 	fprintf(out, "]");
 }
@@ -241,7 +241,7 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 		fprintf(out, ",\"cpu_accounted\":null,");
 	fprintf(out, "\"self\":{\"cpu_s\":%.4f,\"us_per_sample\":%.3f,\"peak_rss_kb\":%lu},",
 		s->self_cpu_s, s->self_us_per_sample, s->self_peak_rss_kb);
-	json_nameless(s, out);
+	json_unsymbolized(s, out);
 	if (v->damage)
 		fprintf(out,
 			",\"damage\":{\"bytes_not_read\":%lu,\"bad_records\":%lu,"

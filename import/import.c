@@ -869,8 +869,8 @@ static void fill_summary(struct import *im)
 	if (im->account.emitted)
 		summary->self_us_per_sample =
 			summary->self_cpu_s * 1e6 / (double)im->account.emitted;
-	if (im->emit && !summary->n_nameless)
-		stats_nameless(im->emit, summary);
+	if (im->emit && !summary->n_unsymbolized)
+		stats_unsymbolized(im->emit, summary);
 }
 
 static int finish(struct import *im)

@@ -171,7 +171,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 	ret->account.parked = unwind_stage_parked(s->unwinder);
 	if (s->account.emitted)
 		ret->self_us_per_sample = ret->self_cpu_s * 1e6 / (double)s->account.emitted;
-	stats_nameless(s->emit, ret);
+	stats_unsymbolized(s->emit, ret);
 	return 0;
 }
 

@@ -88,12 +88,12 @@ struct session_summary {
 	uint64_t bytes;
 	const char *const *notes; /* borrowed */
 	size_t n_notes;
-	struct session_nameless {
+	struct session_unsymbolized {
 		char path[512];
 		char build_id[41]; /* hex */
 		uint64_t samples;
-	} nameless[128];
-	size_t n_nameless;
+	} unsymbolized[128];
+	size_t n_unsymbolized;
 };
 /* At any time; complete when DONE. */
 int session_summary(struct session *session, struct session_summary *ret_summary);

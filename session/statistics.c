@@ -49,15 +49,15 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 	stats_add(list, (double)a->guessed_frames, "frames.guessed");
 }
 
-void stats_nameless(struct emit *emit, struct session_summary *summary)
+void stats_unsymbolized(struct emit *emit, struct session_summary *summary)
 {
-	_cleanup_(freep) struct emit_nameless *list = NULL;
+	_cleanup_(freep) struct emit_unsymbolized *list = NULL;
 	size_t n = 0;
 
-	if (emit_nameless(emit, &list, &n) < 0)
+	if (emit_unsymbolized(emit, &list, &n) < 0)
 		return;
-	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->nameless); i++) {
-		struct session_nameless *to = &summary->nameless[summary->n_nameless++];
+	for (size_t i = 0; i < n && i < ARRAY_SIZE(summary->unsymbolized); i++) {
+		struct session_unsymbolized *to = &summary->unsymbolized[summary->n_unsymbolized++];
 
 		(void)snprintf(to->path, sizeof(to->path), "%s", list[i].path);
 		for (uint8_t j = 0; j < list[i].build_id.len; j++)

@@ -35,7 +35,7 @@ static int late_open(struct late_sink *late)
 			return r;
 	}
 	if (late->threaded)
-		return sink_beside_new(file, &late->file);
+		return sink_threaded_new(file, &late->file);
 	late->file = file;
 	return 0;
 }

@@ -6,7 +6,7 @@
 
 /* Borrows @path.  @plain: packets are not compressed.  Returns new. */
 int late_sink_new(const char *path, bool plain, struct sink **ret_sink);
-/* The same, compressed and written by a thread of its own (sink_beside_new). */
+/* The same, compressed and written by a thread of its own (sink_threaded_new). */
 int late_sink_new_threaded(const char *path, bool plain, struct sink **ret_sink);
 /* Records in the file the largest delay from sample to file, in ms: if the recording is killed,
  * older samples are in the file.  Call before the first packet.  Without this call no bound is

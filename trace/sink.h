@@ -1,4 +1,4 @@
-/* sink.h - where finished packets go.  Thread: main (sink_beside_new() has one more).
+/* sink.h - where finished packets go.  Thread: main (sink_threaded_new() has one more).
  * What is written is always whole `Trace.packet` fields (tag, length, TracePacket), so a file is
  * readable up to its last whole packet at any moment. */
 #pragma once
@@ -45,7 +45,7 @@ int sink_deflate_new(struct sink *inner, struct sink **ret_sink);
 /* Gives what it is given to @inner in a thread of its own, which is the only one that writes to it
  * between flushes; consumes it.  `bytes` is right after a flush.  An error of @inner comes with a
  * later write or flush. */
-int sink_beside_new(struct sink *inner, struct sink **ret_sink);
+int sink_threaded_new(struct sink *inner, struct sink **ret_sink);
 /* The next of the packets given to a sink: the TracePacket without Trace's tag and length.  false
  * at the end, also when what stands there is no packet (then the cursor is bad). */
 bool sink_next_packet(struct cursor *c, const void **ret_packet, size_t *ret_len);

@@ -248,9 +248,9 @@ static int queue_session(struct client *c, enum control_type type)
 	SET(&m, stream_bytes, c->streamed);
 	set_account(&m, s);
 	m.without_symbols = list;
-	for (; m.n_without_symbols < s->n_nameless && m.n_without_symbols < MODULES;
+	for (; m.n_without_symbols < s->n_unsymbolized && m.n_without_symbols < MODULES;
 	     m.n_without_symbols++) {
-		struct session_nameless *from = &s->nameless[m.n_without_symbols];
+		struct session_unsymbolized *from = &s->unsymbolized[m.n_without_symbols];
 		Pb__ControlSummary__Module *to = &modules[m.n_without_symbols];
 
 		*to = (Pb__ControlSummary__Module)PB__CONTROL_SUMMARY__MODULE__INIT;

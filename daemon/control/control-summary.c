@@ -26,8 +26,8 @@ void control_summary_read(const Pb__ControlSummary *m, struct session_summary *s
 		s->account.failed[i] = m->failed[i];
 	for (size_t i = 0; i < m->n_skipped && i < SKIP_COUNT; i++)
 		s->account.skipped[i] = m->skipped[i];
-	for (size_t i = 0; i < m->n_without_symbols && i < ARRAY_SIZE(s->nameless); i++) {
-		struct session_nameless *to = &s->nameless[s->n_nameless++];
+	for (size_t i = 0; i < m->n_without_symbols && i < ARRAY_SIZE(s->unsymbolized); i++) {
+		struct session_unsymbolized *to = &s->unsymbolized[s->n_unsymbolized++];
 
 		(void)snprintf(to->path, sizeof(to->path), "%s",
 			       m->without_symbols[i]->path ? m->without_symbols[i]->path : "");

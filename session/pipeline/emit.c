@@ -41,20 +41,20 @@ enum {
 	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
 
-/* A mark: the other bits are an index into emit->nameless, not a frame id. */
-#define NAMELESS (1u << 31)
+/* A mark: the other bits are an index into emit->unsymbolized, not a frame id. */
+#define UNSYMBOLIZED (1u << 31)
 
 struct cached_frame {
 	uint64_t frame;
 	uint32_t space_key;
-	uint32_t id; /* or an index marked NAMELESS; 0: free */
+	uint32_t id; /* or an index marked UNSYMBOLIZED; 0: free */
 };
 
 /* A frame without a symbol. */
-struct nameless_frame {
+struct unsymbolized_frame {
 	uint32_t id;
 	uint32_t module;  /* index into emit->modules */
-	uint64_t samples; /* its share of the module's nameless_samples */
+	uint64_t samples; /* its share of the module's unsymbolized_samples */
 };
 
 /* The name of a function, for further addresses in it: demangling costs 4,000 instructions. */
@@ -66,7 +66,7 @@ struct named_symbol {
 
 struct recent_stack {
 	uint32_t tid, space_key, n;
-	uint32_t ids[RECENT_FRAMES]; /* or marked NAMELESS */
+	uint32_t ids[RECENT_FRAMES]; /* or marked UNSYMBOLIZED */
 	uint64_t frames[RECENT_FRAMES];
 };
 
@@ -81,10 +81,10 @@ struct emit_module {
 	uint32_t index;		  /* in emit->modules */
 	uint32_t mapping;	  /* id of the writer */
 	bool has_mapping, no_lines;
-	struct table frames; /* ELF address -> frame id, or an index marked NAMELESS */
+	struct table frames; /* ELF address -> frame id, or an index marked UNSYMBOLIZED */
 	struct late_list unnamed, unlined;
 	size_t unlined_asked, unlined_due; /* of unlined: requested; to be requested now */
-	uint64_t nameless_samples, last_sample;
+	uint64_t unsymbolized_samples, last_sample;
 	uint32_t pid, owner;	       /* a process that has mapped it, */
 	struct process_mapping mapped; /* ... and where: the way to open the file again */
 	uint32_t last_use;	       /* em->seconds */
@@ -95,8 +95,8 @@ struct emit {
 	struct cached_frame *cache;
 	struct named_symbol *named;
 	struct recent_stack *recent;
-	struct nameless_frame *nameless;
-	size_t n_nameless, nameless_room;
+	struct unsymbolized_frame *unsymbolized;
+	size_t n_unsymbolized, unsymbolized_room;
 	struct emit_module **modules; /* in order of arrival */
 	size_t n_modules, modules_room, n_unlined;
 	struct table by_serial; /* module serial -> index + 1 */
@@ -130,24 +130,23 @@ static bool names_to_come(const struct emit_module *m)
 
 /* At a reset: frames that still wait for names will most likely get them, so they are not counted.
  * JIT code is the exception: many of its frames never get a name. */
-static void settle_nameless(struct emit *em)
+static void settle_unsymbolized(struct emit *em)
 {
-	for (size_t i = 0; i < em->n_nameless; i++) {
-		struct emit_module *m = em->modules[em->nameless[i].module];
+	for (size_t i = 0; i < em->n_unsymbolized; i++) {
+		struct emit_module *m = em->modules[em->unsymbolized[i].module];
 
 		if (names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
-			m->nameless_samples -= em->nameless[i].samples;
+			m->unsymbolized_samples -= em->unsymbolized[i].samples;
 	}
-	em->n_nameless = 0;
+	em->n_unsymbolized = 0;
 }
 
 static void forget_ids(struct emit *em)
 {
 	em->generation = writer_generation(em->c.writer);
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
-	memset(em->named, 0,
-	       NAMED_SLOTS * sizeof(*em->named)); /* it holds names and module indices */
-	settle_nameless(em);
+	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* names, module indices */
+	settle_unsymbolized(em);
 	forget_recent(em);
 	em->has_unknown_mapping = false;
 	for (size_t i = 0; i < em->n_modules; i++) {
@@ -184,7 +183,7 @@ void emit_renew(struct emit *em)
 		struct emit_module *m = em->modules[i];
 
 		m->unlined.n = m->unlined_asked = m->unlined_due = 0;
-		if (!m->nameless_samples || em->n_modules >= EMIT_MODULES_MAX / 4 ||
+		if (!m->unsymbolized_samples || em->n_modules >= EMIT_MODULES_MAX / 4 ||
 		    table_put(&em->by_serial, uw_module_serial(m->module), em->n_modules + 1) < 0) {
 			module_free(m);
 			continue;
@@ -332,19 +331,20 @@ static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 	return r < 0 ? trace(r) : 0;
 }
 
-static int nameless_push(struct emit *em, const struct emit_module *m, uint32_t *id)
+static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint32_t *id)
 {
-	if (em->n_nameless == em->nameless_room) {
-		size_t room = em->nameless_room ? em->nameless_room * 2 : 256;
-		struct nameless_frame *more = reallocarray(em->nameless, room, sizeof(*more));
+	if (em->n_unsymbolized == em->unsymbolized_room) {
+		size_t room = em->unsymbolized_room ? em->unsymbolized_room * 2 : 256;
+		struct unsymbolized_frame *more =
+			reallocarray(em->unsymbolized, room, sizeof(*more));
 
 		if (!more)
 			return fail(-ENOMEM);
-		em->nameless = more;
-		em->nameless_room = room;
+		em->unsymbolized = more;
+		em->unsymbolized_room = room;
 	}
-	em->nameless[em->n_nameless] = (struct nameless_frame){*id, m->index, 0};
-	*id = NAMELESS | (uint32_t)em->n_nameless++;
+	em->unsymbolized[em->n_unsymbolized] = (struct unsymbolized_frame){*id, m->index, 0};
+	*id = UNSYMBOLIZED | (uint32_t)em->n_unsymbolized++;
 	return 0;
 }
 
@@ -366,7 +366,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	}
 	if (r < 0 || name)
 		return r < 0 ? trace(r) : 0;
-	r = nameless_push(em, m, ret_id);
+	r = unsymbolized_push(em, m, ret_id);
 	if (r >= 0 && names_to_come(m)) {
 		request_symbols(em, m);
 		r = late_push(&m->unnamed, vaddr);
@@ -497,13 +497,13 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 }
 
 /* A sample counts once, for the innermost frame of the module without a symbol. */
-static void count_nameless(struct emit *em, struct nameless_frame *frame)
+static void count_unsymbolized(struct emit *em, struct unsymbolized_frame *frame)
 {
 	struct emit_module *m = em->modules[frame->module];
 
 	if (m->last_sample != em->n_samples) {
 		m->last_sample = em->n_samples;
-		m->nameless_samples++;
+		m->unsymbolized_samples++;
 		frame->samples++;
 	}
 }
@@ -528,15 +528,15 @@ static int stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 			return trace(r);
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct nameless_frame *frame;
+		struct unsymbolized_frame *frame;
 
-		if (!(em->ids[i] & NAMELESS))
+		if (!(em->ids[i] & UNSYMBOLIZED))
 			continue;
-		frame = &em->nameless[em->ids[i] & ~NAMELESS];
+		frame = &em->unsymbolized[em->ids[i] & ~UNSYMBOLIZED];
 		em->ids[i] = frame->id;
 		/* A root without a symbol (_start of a stripped program) is not worth a count. */
 		if (i + 1 < n)
-			count_nameless(em, frame);
+			count_unsymbolized(em, frame);
 	}
 	*ret_n = n;
 	return 0;
@@ -723,20 +723,20 @@ static void set_named(const struct emit *em, struct emit_module *m, uint64_t vad
 	uint64_t id;
 
 	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-		const struct nameless_frame *frame;
+		const struct unsymbolized_frame *frame;
 
-		if (!table_get(&m->frames, addresses[i], &id) || !(id & NAMELESS))
+		if (!table_get(&m->frames, addresses[i], &id) || !(id & UNSYMBOLIZED))
 			continue;
-		frame = &em->nameless[id & ~(uint64_t)NAMELESS];
-		m->nameless_samples -= frame->samples;
+		frame = &em->unsymbolized[id & ~(uint64_t)UNSYMBOLIZED];
+		m->unsymbolized_samples -= frame->samples;
 		(void)table_put(&m->frames, addresses[i], frame->id); /* cannot fail */
 	}
 }
 
-static void forget_nameless(struct emit *em)
+static void forget_unsymbolized(struct emit *em)
 {
 	for (size_t i = 0; i < CACHE_SLOTS; i++) {
-		if (em->cache[i].id & NAMELESS)
+		if (em->cache[i].id & UNSYMBOLIZED)
 			em->cache[i] = (struct cached_frame){0};
 	}
 	forget_recent(em);
@@ -777,7 +777,7 @@ static int symbols_arrived(struct emit *em, struct emit_module *m)
 	check_ids(em);
 	r = write_late_names(em, m);
 	if (r)
-		forget_nameless(em);
+		forget_unsymbolized(em);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -922,14 +922,14 @@ size_t emit_n_modules(const struct emit *em)
 
 static int by_samples(const void *a, const void *b)
 {
-	const struct emit_nameless *x = a, *y = b;
+	const struct emit_unsymbolized *x = a, *y = b;
 
 	return (x->samples < y->samples) - (x->samples > y->samples);
 }
 
-int emit_nameless(struct emit *em, struct emit_nameless **ret_list, size_t *ret_n)
+int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size_t *ret_n)
 {
-	struct emit_nameless *list = calloc(em->n_modules + 1, sizeof(*list));
+	struct emit_unsymbolized *list = calloc(em->n_modules + 1, sizeof(*list));
 	size_t n = 0;
 
 	if (!list)
@@ -937,10 +937,10 @@ int emit_nameless(struct emit *em, struct emit_nameless **ret_list, size_t *ret_
 	for (size_t i = 0; i < em->n_modules; i++) {
 		const struct emit_module *m = em->modules[i];
 
-		if (m->nameless_samples)
-			list[n++] = (struct emit_nameless){uw_module_path(m->module),
-							   *uw_module_build_id(m->module),
-							   m->nameless_samples};
+		if (m->unsymbolized_samples)
+			list[n++] = (struct emit_unsymbolized){uw_module_path(m->module),
+							       *uw_module_build_id(m->module),
+							       m->unsymbolized_samples};
 	}
 	qsort(list, n, sizeof(*list), by_samples);
 	*ret_list = list;
@@ -990,7 +990,7 @@ struct emit *emit_free(struct emit *em)
 		module_free(em->modules[i]);
 	free(em->modules);
 	table_deinit(&em->by_serial);
-	free(em->nameless);
+	free(em->unsymbolized);
 	free(em->recent);
 	announcer_deinit(&em->announcer);
 	free(em->cache);

@@ -58,10 +58,10 @@ uint64_t emit_lines_left(const struct emit *emit);
 uint32_t emit_idle_seconds(const struct emit *emit, const struct uw_module *module);
 void emit_note_uses(struct emit *emit);
 
-struct emit_nameless {
+struct emit_unsymbolized {
 	const char *path; /* borrowed */
 	struct uw_build_id build_id;
 	uint64_t samples; /* with at least one frame in it without a symbol */
 };
 /* Modules that had frames without symbols, most samples first.  Returns new memory. */
-int emit_nameless(struct emit *emit, struct emit_nameless **ret_list, size_t *ret_n);
+int emit_unsymbolized(struct emit *emit, struct emit_unsymbolized **ret_list, size_t *ret_n);

@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 
 #include "hook-program.h"
+#include "libc-hook/stack.h"
 
 #ifndef SS_AUTODISARM
 #define SS_AUTODISARM (1U << 31)
@@ -332,13 +334,15 @@ static void mode_seen(int number)
 	await_end();
 }
 
-/* Its own handler of the hook's signal has the stack that it asked for, and all of it. */
+/* Its own handler of the hook's signal has the stack that it asked for, and all of it.  It is set
+ * only where the hook keeps its own: SigCgt cannot distinguish the two. */
 static void mode_own(int number)
 {
 	char *memory = new_memory();
 
 	put_stack(memory, (size_t)number, 0, false);
-	if ((size_t)number >= frame_size + HANDLER) {
+	if ((size_t)number >= frame_size + HANDLER &&
+	    stack_takes_frame((size_t)number, getauxval(AT_MINSIGSTKSZ))) {
 		put_handler(SIGURG, look, SA_NODEFER, false);
 		raise(SIGURG);
 		check(own_calls == 1, "its own handler was called on another stack");

@@ -92,9 +92,9 @@ static void test_few(void **state)
 	summary.account = (struct account){.emitted = 1, .whole = 1, .frames = 7};
 	summary.counts = (struct perf_counts){.lost_exact = true};
 	summary.cpu_accounted = 2.7;
-	summary.n_nameless = 1;
-	strcpy(summary.nameless[0].path, "/bin/x");
-	summary.nameless[0].samples = 1;
+	summary.n_unsymbolized = 1;
+	strcpy(summary.unsymbolized[0].path, "/bin/x");
+	summary.unsymbolized[0].samples = 1;
 	verdict.frequency = 0;
 	verdict.period = 1000;
 	assert_written(verdict_print,
@@ -123,10 +123,10 @@ static void test_none(void **state)
 static void test_json(void **state)
 {
 	(void)state;
-	summary.n_nameless = 1;
-	strcpy(summary.nameless[0].path, "/bin/x");
-	strcpy(summary.nameless[0].build_id, "12ab");
-	summary.nameless[0].samples = 5;
+	summary.n_unsymbolized = 1;
+	strcpy(summary.unsymbolized[0].path, "/bin/x");
+	strcpy(summary.unsymbolized[0].build_id, "12ab");
+	summary.unsymbolized[0].samples = 5;
 	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 7;
 	assert_written(verdict_print_json,
 		       "{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
@@ -156,7 +156,7 @@ static void test_json_is_told(void **state)
 	char *text, quoted[64];
 
 	(void)state;
-	summary.n_nameless = 1;
+	summary.n_unsymbolized = 1;
 	text = written(verdict_print_json);
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		(void)snprintf(quoted, sizeof(quoted), "\"%s\":", keys[i]);
@@ -173,9 +173,9 @@ static void test_controls(void **state)
 	char *text;
 
 	(void)state;
-	summary.n_nameless = 1;
-	strcpy(summary.nameless[0].path, "/tmp/\033]0;owned\a\n1,240 samples\xc2\x9b\xff\x7f");
-	summary.nameless[0].samples = 1;
+	summary.n_unsymbolized = 1;
+	strcpy(summary.unsymbolized[0].path, "/tmp/\033]0;owned\a\n1,240 samples\xc2\x9b\xff\x7f");
+	summary.unsymbolized[0].samples = 1;
 	verdict.event = "cpu\033[2J\r-clock";
 	verdict.file = "out\033[31m\n.pftrace";
 	text = written(verdict_print);

@@ -181,7 +181,7 @@ static void test_small_caches(void **state)
 				 without.result.summary.account.frames);
 		assert_true(has_text(&without, "unwind_leaf"));
 		assert_true(has_text(&without, "unwind_root"));
-		assert_int_equal(without.result.summary.n_nameless, 0);
+		assert_int_equal(without.result.summary.n_unsymbolized, 0);
 		assert_true(with.result.most_cached > 0);
 		done_deinit(&with);
 		done_deinit(&without);

@@ -89,7 +89,7 @@ static void test_replaced_file(void **state)
 	done_deinit(&done);
 }
 
-/* A kernel thread's sample has no user part: it is whole with its kernel frames, nameless here. */
+/* A kernel thread's sample has no user part: it is whole with its kernel frames, unsymbolized here. */
 static void test_kernel_only(void **state)
 {
 	const struct import_options options = {0};

@@ -4,7 +4,7 @@
  *   pid 100 "app"      tid 100   3 x (10) _start main work tiny(inlined in work)
  *                                1 x (20) _start main sys_read(kernel)
  *                                2 x ( 5) _start main recurse recurse
- *           "worker;1" tid 101   1 x ( 7) [cut] nameless in libx.so
+ *           "worker;1" tid 101   1 x ( 7) [cut] unsymbolized in libx.so
  *   pid 200 "other"    tid 200   1 x ( 1) _start main work tiny
  *                                1 x ( 2) no stack
  *                                1 skipped
@@ -93,7 +93,7 @@ static inline uint32_t hand_thread(struct profile *p, uint32_t process, uint32_t
 	return (uint32_t)p->n_threads - 1;
 }
 
-/* The last entry of a pid, and of a tid in it, as the reader leaves them: nameless ones are made.
+/* The last entry of a pid, and of a tid in it, as the reader leaves them: unsymbolized ones are made.
  */
 static inline uint32_t hand_last_process(struct profile *p, uint32_t pid)
 {
@@ -154,11 +154,11 @@ static inline struct profile hand_example(void)
 	uint32_t work = hand_frame(&p, app, 0x30, "work", "tiny"),
 		 recurse = hand_frame(&p, app, 0x40, "recurse", NULL);
 	uint32_t read = hand_frame(&p, kernel, 0, "sys_read", NULL),
-		 nameless = hand_frame(&p, libx, 0x1234, NULL, NULL);
+		 unsymbolized = hand_frame(&p, libx, 0x1234, NULL, NULL);
 	uint32_t cut = hand_frame(&p, none, 0, "[cut]", NULL);
 	uint32_t a = HAND_STACK(&p, work, main_, start), b = HAND_STACK(&p, read, main_, start);
 	uint32_t c = HAND_STACK(&p, recurse, recurse, main_, start),
-		 d = HAND_STACK(&p, nameless, cut), app_process;
+		 d = HAND_STACK(&p, unsymbolized, cut), app_process;
 
 	p.modules[app].build_id[0] = 0xde;
 	p.modules[app].build_id[1] = 0x0d;

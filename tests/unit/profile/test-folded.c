@@ -134,7 +134,7 @@ static void names_cannot_break_lines(void **state)
 	profile_deinit(&p);
 }
 
-static void nameless_code_is_called_after_its_module(void **state)
+static void unsymbolized_code_is_called_after_its_module(void **state)
 {
 	static const char *const paths[] = {"/lib/x.so", "/[vdso]", "", NULL};
 	struct profile p = hand_empty();
@@ -212,7 +212,7 @@ int main(void)
 		cmocka_unit_test(equal_lines_are_merged),
 		cmocka_unit_test(lives_are_apart),
 		cmocka_unit_test(names_cannot_break_lines),
-		cmocka_unit_test(nameless_code_is_called_after_its_module),
+		cmocka_unit_test(unsymbolized_code_is_called_after_its_module),
 		cmocka_unit_test(stacks_that_failed_say_so),
 		cmocka_unit_test(a_full_disk_is_an_error),
 	};

@@ -224,7 +224,7 @@ static void edges(void **state)
 	profile_deinit(&p);
 }
 
-static void nameless_modules_can_be_looked_up_by_build_id(void **state)
+static void unsymbolized_modules_can_be_looked_up_by_build_id(void **state)
 {
 	struct profile p = hand_empty();
 	uint32_t mod = hand_module(&p, "/a", false);
@@ -264,7 +264,7 @@ int main(void)
 		cmocka_unit_test(head_says_what_the_values_are),
 		cmocka_unit_test(mappings_and_lines),
 		cmocka_unit_test(edges),
-		cmocka_unit_test(nameless_modules_can_be_looked_up_by_build_id),
+		cmocka_unit_test(unsymbolized_modules_can_be_looked_up_by_build_id),
 		cmocka_unit_test(an_empty_profile_is_valid),
 	};
 

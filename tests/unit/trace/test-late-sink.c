@@ -158,7 +158,7 @@ static void test_first(void **state)
 }
 
 /* The same by a thread of its own. */
-static void test_beside(void **state)
+static void test_threaded(void **state)
 {
 	(void)state;
 	check_first(late_sink_new_threaded);
@@ -209,8 +209,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_never),   EACH(test_first), EACH(test_beside), EACH(test_deflated),
-		EACH(test_refused), EACH(test_tell),  EACH(test_end),	 EACH(test_no_end),
+		EACH(test_never),   EACH(test_first), EACH(test_threaded), EACH(test_deflated),
+		EACH(test_refused), EACH(test_tell),  EACH(test_end),	   EACH(test_no_end),
 #undef EACH
 	};
 

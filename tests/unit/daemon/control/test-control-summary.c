@@ -60,10 +60,10 @@ static void test_record(void **state)
 	assert_int_equal(s->counts.lost_sideband, 12);
 	assert_int_equal(s->account.failed[UW_REASON_COUNT - 1], 11);
 	assert_int_equal(s->account.skipped[SKIP_COUNT - 1], 10);
-	assert_int_equal(s->n_nameless, 1);
-	assert_string_equal(s->nameless[0].path, "/lib/x.so");
-	assert_string_equal(s->nameless[0].build_id, "00ff");
-	assert_int_equal(s->nameless[0].samples, 9);
+	assert_int_equal(s->n_unsymbolized, 1);
+	assert_string_equal(s->unsymbolized[0].path, "/lib/x.so");
+	assert_string_equal(s->unsymbolized[0].build_id, "00ff");
+	assert_int_equal(s->unsymbolized[0].samples, 9);
 	free(s);
 }
 
@@ -88,9 +88,9 @@ static void test_too_much(void **state)
 	m.failed = m.skipped = many;
 	m.n_failed = m.n_skipped = 200;
 	control_summary_read(&m, s);
-	assert_int_equal(s->n_nameless, ARRAY_SIZE(s->nameless));
-	assert_int_equal(strlen(s->nameless[0].path), sizeof(s->nameless[0].path) - 1);
-	assert_string_equal(s->nameless[0].build_id, ""); /* not told */
+	assert_int_equal(s->n_unsymbolized, ARRAY_SIZE(s->unsymbolized));
+	assert_int_equal(strlen(s->unsymbolized[0].path), sizeof(s->unsymbolized[0].path) - 1);
+	assert_string_equal(s->unsymbolized[0].build_id, ""); /* not told */
 	assert_int_equal(s->account.failed[0], 5);
 	assert_int_equal(s->account.skipped[SKIP_COUNT - 1], 5);
 	free(s);

@@ -149,7 +149,7 @@ static void sample(struct fixture *f, struct process *process, int (*at)(int))
 	assert_int_equal(process_space(f->processes, process, &space), 0);
 	o->kind = OUTCOME_SAMPLE;
 	o->result = UW_WHOLE;
-	o->n_user = 2; /* a nameless root is not counted */
+	o->n_user = 2; /* a unsymbolized root is not counted */
 	o->frames[0] = (uint64_t)(uintptr_t)at;
 	o->frames[1] = (uint64_t)(uintptr_t)late_root;
 	o->info.process = process_ref(process);
@@ -167,13 +167,13 @@ static bool told(struct fixture *f, const char *name)
 	return memmem(data, len, name, strlen(name)) != NULL;
 }
 
-static uint64_t nameless(struct fixture *f)
+static uint64_t unsymbolized(struct fixture *f)
 {
-	struct emit_nameless *list;
+	struct emit_unsymbolized *list;
 	uint64_t samples = 0;
 	size_t n;
 
-	assert_int_equal(emit_nameless(f->emit, &list, &n), 0);
+	assert_int_equal(emit_unsymbolized(f->emit, &list, &n), 0);
 	for (size_t i = 0; i < n; i++)
 		samples += list[i].samples;
 	free(list);
@@ -197,12 +197,12 @@ static void wanted_again(void **state)
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
 	sample(&f, process, late_second);
 	assert_false(told(&f, "late_second"));
-	assert_int_equal(nameless(&f), 1);
+	assert_int_equal(unsymbolized(&f), 1);
 	answer_all(&f);
 	assert_true(told(&f, "late_second"));
 	uw_module_drop_symbols(module);
 	sample(&f, process, late_second); /* named, wherever its symbols are */
-	assert_int_equal(nameless(&f), 0);
+	assert_int_equal(unsymbolized(&f), 0);
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
 	fixture_deinit(&f);
@@ -249,9 +249,9 @@ static void gone_meanwhile(void **state)
 	uw_module_want_symbols(module);
 	uw_module_set_no_symbols(module);
 	sample(&f, process, late_second);
-	assert_int_equal(nameless(&f), 1);
+	assert_int_equal(unsymbolized(&f), 1);
 	answer_all(&f);
-	assert_int_equal(nameless(&f), 1); /* an answer without names leaves the count alone */
+	assert_int_equal(unsymbolized(&f), 1); /* an answer without names leaves the count alone */
 	assert_false(told(&f, "late_second"));
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_UNREADABLE);

@@ -56,7 +56,7 @@ static void test_by_cmdline(void **state)
 	struct scope rd = scope_with(true);
 	struct process good = {.pid = 1, .cmdline = (char *)(uintptr_t) "good", .cmdline_len = 5};
 	struct process other = {.pid = 2, .cmdline = (char *)(uintptr_t) "evil", .cmdline_len = 5};
-	struct process nameless = {.pid = 3}, by_pid = {.pid = 7};
+	struct process unsymbolized = {.pid = 3}, by_pid = {.pid = 7};
 
 	(void)state;
 	assert_int_equal(scope_of(&rd, &good), PROCESS_UNDECIDED);
@@ -64,13 +64,13 @@ static void test_by_cmdline(void **state)
 	assert_int_equal(n_asked, 0);
 	scope_process_read(&rd, &good);
 	scope_process_read(&rd, &other);
-	scope_process_read(&rd, &nameless);
+	scope_process_read(&rd, &unsymbolized);
 	scope_process_read(&rd, &by_pid);
 	scope_process_read(&rd, &by_pid);
 	assert_int_equal(n_asked, 4);
 	assert_int_equal(scope_of(&rd, &good), PROCESS_WANTED);
 	assert_int_equal(scope_of(&rd, &other), PROCESS_LEFT_OUT);
-	assert_int_equal(scope_of(&rd, &nameless), PROCESS_LEFT_OUT);
+	assert_int_equal(scope_of(&rd, &unsymbolized), PROCESS_LEFT_OUT);
 	assert_int_equal(scope_of(&rd, &by_pid), PROCESS_WANTED);
 	assert_int_equal(n_asked, 4);
 }

@@ -1,10 +1,10 @@
-/* sink-beside.c - see sink_beside_new() in sink.h.
+/* sink-threaded.c - see sink_threaded_new() in sink.h.
  *
  *   main ──► piece, piece, piece, piece (a ring) ──► pw-write: inner->write()
  *            ▲ `free` counts those to be filled       │ `full` those to be written
  *            └────────────────────────────────────────┘
  *
- * The semaphores are all that the two share besides the pieces, each of which belongs to one of them
+ * The semaphores are all that the two share apart from the pieces, each of which belongs to one of them
  * at a time.  A flush takes all pieces back, so that the inner sink is main's while it lasts. */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ struct piece {
 	size_t len, room;
 };
 
-struct sink_beside {
+struct sink_threaded {
 	struct sink sink;
 	struct sink *inner;
 	pthread_t thread;
@@ -41,7 +41,7 @@ static void wait_for(sem_t *sem)
 
 static void *write_pieces(void *arg)
 {
-	struct sink_beside *b = arg;
+	struct sink_threaded *b = arg;
 
 	(void)pthread_setname_np(pthread_self(), "pw-write");
 	for (size_t at = 0;; at = (at + 1) % PIECES) {
@@ -59,7 +59,7 @@ static void *write_pieces(void *arg)
 }
 
 /* The piece under way is the thread's. */
-static void hand_over(struct sink_beside *b)
+static void hand_over(struct sink_threaded *b)
 {
 	if (!b->filling)
 		return;
@@ -69,7 +69,7 @@ static void hand_over(struct sink_beside *b)
 }
 
 /* A piece of our own with room for @len bytes more; NULL: no memory. */
-static struct piece *piece_for(struct sink_beside *b, size_t len)
+static struct piece *piece_for(struct sink_threaded *b, size_t len)
 {
 	struct piece *p = &b->pieces[b->at];
 	uint8_t *more;
@@ -97,22 +97,22 @@ static struct piece *piece_for(struct sink_beside *b, size_t len)
 }
 
 /* All that was given has been written: everything is ours until let_go(). */
-static void take_all(struct sink_beside *b)
+static void take_all(struct sink_threaded *b)
 {
 	hand_over(b);
 	for (size_t i = 0; i < PIECES; i++)
 		wait_for(&b->free);
 }
 
-static void let_go(struct sink_beside *b)
+static void let_go(struct sink_threaded *b)
 {
 	for (size_t i = 0; i < PIECES; i++)
 		(void)sem_post(&b->free);
 }
 
-static int beside_flush(struct sink *sink)
+static int threaded_flush(struct sink *sink)
 {
-	struct sink_beside *b = container_of(sink, struct sink_beside, sink);
+	struct sink_threaded *b = container_of(sink, struct sink_threaded, sink);
 	int r;
 
 	take_all(b);
@@ -125,13 +125,13 @@ static int beside_flush(struct sink *sink)
 	return r < 0 ? trace(r) : 0;
 }
 
-static int beside_write(struct sink *sink, const void *data, size_t len)
+static int threaded_write(struct sink *sink, const void *data, size_t len)
 {
-	struct sink_beside *b = container_of(sink, struct sink_beside, sink);
+	struct sink_threaded *b = container_of(sink, struct sink_threaded, sink);
 	struct piece *p;
 
 	if (b->failed)
-		return beside_flush(sink); /* says which error */
+		return threaded_flush(sink); /* says which error */
 	if (!len)
 		return 0;
 	p = piece_for(b, len);
@@ -142,9 +142,9 @@ static int beside_write(struct sink *sink, const void *data, size_t len)
 	return 0;
 }
 
-static void beside_free(struct sink *sink)
+static void threaded_free(struct sink *sink)
 {
-	struct sink_beside *b = container_of(sink, struct sink_beside, sink);
+	struct sink_threaded *b = container_of(sink, struct sink_threaded, sink);
 
 	take_all(b);
 	free(take(b->pieces[b->at].data)); /* where the thread looks next: its end */
@@ -158,13 +158,13 @@ static void beside_free(struct sink *sink)
 	free(b);
 }
 
-int sink_beside_new(struct sink *inner, struct sink **ret_sink)
+int sink_threaded_new(struct sink *inner, struct sink **ret_sink)
 {
-	struct sink_beside *b = calloc(1, sizeof(*b));
+	struct sink_threaded *b = calloc(1, sizeof(*b));
 
 	if (b) {
 		b->sink = (struct sink){
-			.write = beside_write, .flush = beside_flush, .free = beside_free};
+			.write = threaded_write, .flush = threaded_flush, .free = threaded_free};
 		b->inner = inner;
 		(void)sem_init(&b->free, 0, PIECES);
 		(void)sem_init(&b->full, 0, 0);

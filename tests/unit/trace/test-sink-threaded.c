@@ -1,4 +1,4 @@
-/* test-sink-beside.c - sink_beside_new(): another thread writes the same, and its errors come back.
+/* test-sink-threaded.c - sink_threaded_new(): another thread writes the same, and its errors come back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static struct sink *make(struct sink_kept *k, struct buffer *to, size_t fails_af
 		.fails_after = fails_after,
 		.ret_freed = freed,
 	};
-	assert_int_equal(sink_beside_new(&k->sink, &sink), 0);
+	assert_int_equal(sink_threaded_new(&k->sink, &sink), 0);
 	return sink;
 }
 
@@ -160,7 +160,7 @@ static void test_full_disk(void **state)
 
 	(void)state;
 	assert_int_equal(sink_fd_new(fd, &file), 0);
-	assert_int_equal(sink_beside_new(file, &sink), 0);
+	assert_int_equal(sink_threaded_new(file, &sink), 0);
 	assert_int_equal(sink->write(sink, "\n\1a", 3), 0);
 	assert_int_equal(sink->flush(sink), -ENOSPC);
 	assert_int_equal(sink->flush(sink), -ENOSPC);
