@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 #include "hook-program.h"
-#include "libc-hook/stack.h"
+#include "../../libc-hook/stack.h"
 
 #ifndef SS_AUTODISARM
 #define SS_AUTODISARM (1U << 31)
