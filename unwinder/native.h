@@ -4,6 +4,7 @@
  *                  a stack shares with an earlier one of its thread
  *   native-rule.c  the rule of an address: a miss in the rule cache, CFI, memory of the process
  *   native-step.c  one frame on, where no packed rule applies
+ *   native-guess.c the same without CFI
  *   native-hole.c  across a frame that the end of the copy cuts in two
  *
  * A walk stands on the frame that it pushed last.  The rule of that frame was found and applied, so
@@ -224,11 +225,21 @@ bool native_has_code(const struct walk *w, uint64_t address);
 /* ---- native-step.c ---- */
 /* One frame on, by a @rule that walk_apply() could not apply. */
 enum step native_step(struct native *e, struct walk *w, rule_t rule);
+/* One frame on, by the row of all registers. */
+enum step native_slow(struct native *e, struct walk *w, rule_t rule);
+/* One frame on, from a signal frame: to the interrupted function. */
+enum step native_signal(struct native *e, struct walk *w);
+/* aarch64: does the walk stand on a signal frame, by the words on the stack? */
+bool native_is_signal(struct native *e, struct walk *w);
+/* The known registers of the frame that the walk stands on; true: all are known. */
+bool native_regs(const struct walk *w, struct cfi_regs *regs);
+
+/* ---- native-guess.c ---- */
+/* One frame on, without CFI. */
+enum step native_guess(struct native *e, struct walk *w, rule_t rule);
 /* The walk stands on a guessed frame with the rule @rule: does its address follow a call?
  * STEP_ENDED: no. */
 enum step native_prove(struct native *e, struct walk *w, rule_t rule);
-/* aarch64: does the walk stand on a signal frame, by the words on the stack? */
-bool native_is_signal(struct native *e, struct walk *w);
 
 /* ---- native.c ---- */
 /* Pushes the frame at @pc with @flags.  STEP_ENDED: root or full. */

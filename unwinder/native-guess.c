@@ -1,0 +1,405 @@
+/* native-guess.c - see native.h.  One frame on without CFI: JIT code, stubs, hand-written assembly.
+ *
+ * The caller is [rbp + 8], unless the code shows another place (code.h).  It is accepted when it
+ * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping is
+ * enough.  Both answers are kept in the rule cache, because a read from the process costs as much as
+ * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED. */
+#include "unwinder/native.h"
+
+/* The form that the code around the pc has; false: it cannot be read. */
+static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule_form *ret_form)
+{
+	uint8_t code[CODE_SCAN + CODE_AFTER];
+	size_t before = CODE_BEFORE, len;
+
+	if (w->machine->link && !caller) { /* as far as the mapping goes */
+		const struct uw_map *map = uw_space_find(w->snapshot->space, pc);
+
+		before = map ? min_u64(CODE_SCAN, pc - map->start) & ~3ull : 0;
+	}
+	len = native_code(w, pc, before, CODE_AFTER, code);
+	if (len <= before)
+		return false;
+	*ret_form = caller && (code_is_goexit(w->machine->arch, code, before, len) ||
+			       code_is_go_switch(w->machine->arch, code, before, len))
+			    ? RULE_FORM_ROOT
+			    : code_form(w->machine->arch, code, before, len);
+	return true;
+}
+
+static struct rule_source source_of(const struct code_source *source)
+{
+	return (struct rule_source){source->reg, source->memory, source->offset};
+}
+
+/* The rule by a walk through the code from the pc to the end of its function, into *rule. */
+static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
+{
+	const struct uw_map *map = uw_space_find(w->snapshot->space, pc - 1);
+	uint8_t code[CODE_WALK_BEFORE + CODE_WALK_AFTER];
+	struct code_way way;
+	size_t before, len;
+
+	if (!map || w->machine->link)
+		return false;
+	before = min_u64(CODE_WALK_BEFORE, pc - map->start);
+	len = native_code(w, pc, before, CODE_WALK_AFTER, code);
+	if (len <= before || !code_walk(code, before, len, &way))
+		return false;
+	if (way.kind == CODE_WAY_PUSHES)
+		*rule = rule_with_sources(*rule, source_of(&way.from), source_of(&way.bp_from));
+	else
+		*rule = rule_with_way(*rule, way.kind == CODE_WAY_FP ? RULE_WAY_BY_FP : way.ra / 8,
+				      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1);
+	return true;
+}
+
+/* The form by the code at the pc, also set in *ret_rule. */
+static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_rule)
+{
+	rule_t rule = *ret_rule;
+	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]), address = walk_lookup(w);
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER, read;
+	enum rule_form form = rule_form(rule);
+
+	if (rule_kind(rule) == RULE_CHAIN)
+		return RULE_FORM_FP;
+	if (form != RULE_FORM_UNKNOWN)
+		return form;
+	form = RULE_FORM_FP;
+	read = guess_code(w, pc, caller, &form);
+	/* The instruction after a call: its frame stands.  But these two are return addresses made
+	 * by hand. */
+	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
+		form = RULE_FORM_FP;
+	/* Without a reader no code was read: the next snapshot may have one, under the same key.
+	 * With a reader, a failure is noted: a process that is gone does not come back. */
+	if (!native_has_code(w, pc))
+		return form;
+	/* JIT code has frame pointers: at a call, nothing else is read. */
+	if (form == RULE_FORM_FP && !(caller && rule_why(rule) == RULE_NO_FILE) &&
+	    guess_walk(w, pc, &rule))
+		form = rule_form(rule);
+	/* aarch64: code that cannot be read may be a signal trampoline, which has no frame record.
+	 */
+	if (form == RULE_FORM_WALKED || form == RULE_FORM_PUSHES)
+		*ret_rule = rule;
+	else if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
+		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
+	else
+		rule = rule_with_form(rule, form);
+	native_note(e, w, address, rule);
+	return form;
+}
+
+/* Does @ra follow a call, as far as can be known?  @rule is that of @ra - 1. */
+static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule)
+{
+	enum rule_call call = rule_call(rule);
+	uint8_t code[CODE_BEFORE + CODE_AFTER];
+	size_t len;
+
+	if (call == RULE_CALL_UNKNOWN) {
+		call = RULE_CALL_UNREADABLE;
+		len = native_code(w, ra, CODE_BEFORE, CODE_AFTER, code);
+		if (len >= CODE_BEFORE)
+			call = code_ends_in_call(w->machine->arch, code, CODE_BEFORE) ||
+					       code_is_goexit(w->machine->arch, code, CODE_BEFORE,
+							      len)
+				       ? RULE_CALL_YES
+				       : RULE_CALL_NO;
+		if (native_has_code(w, ra))
+			native_note(e, w, ra - 1, rule_with_call(rule, call));
+	}
+	return call != RULE_CALL_NO;
+}
+
+enum step native_prove(struct native *e, struct walk *w, rule_t rule)
+{
+	uint64_t ra = uw_frame_pc(w->frames[w->n - 1]);
+
+	/* Of a module that is not loaded yet nothing can be noted: the check is made when it is
+	 * loaded. */
+	if (rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, ra, rule))
+		return STEP_FRAME;
+	w->n--;
+	return walk_end(w, UW_FAILED, UW_BAD_RETURN, ra);
+}
+
+struct guess {
+	rule_t rule; /* RULE_FORM_WALKED */
+	uint64_t ra, sp, bp;
+	uint64_t missed; /* an address that the stack does not hold; 0: none */
+};
+
+enum guess_result { GUESS_HOLDS, GUESS_FAILS, GUESS_NO_CALL, GUESS_NO_MEMORY };
+
+/* The words of the caller as the walk through the code found them. */
+static enum guess_result guess_read_way(struct native *e, struct walk *w, struct guess *g)
+{
+	uint64_t bp_at = rule_way_bp(g->rule), at = w->sp + 8 * rule_way_ra(g->rule);
+
+	g->bp = w->bp;
+	g->sp = at + 8;
+	g->missed = at;
+	if (!native_bytes(e, w, at, &g->ra, sizeof(g->ra)))
+		return GUESS_NO_MEMORY;
+	if (!bp_at)
+		return GUESS_HOLDS;
+	g->missed = w->sp + 8 * (bp_at - 1);
+	return native_bytes(e, w, g->missed, &g->bp, sizeof(g->bp)) ? GUESS_HOLDS : GUESS_NO_MEMORY;
+}
+
+/* One of the words that will be the caller's. */
+static enum guess_result guess_read_source(struct native *e, struct walk *w,
+					   struct rule_source source, struct guess *g,
+					   uint64_t *ret_word)
+{
+	struct cfi_regs regs;
+
+	if (!native_regs(w, &regs) || !(regs.known >> source.reg & 1))
+		return GUESS_FAILS;
+	if (!source.memory) {
+		*ret_word = regs.r[source.reg];
+		return GUESS_HOLDS;
+	}
+	g->missed = regs.r[source.reg] + source.offset;
+	return native_bytes(e, w, g->missed, ret_word, sizeof(*ret_word)) ? GUESS_HOLDS
+									  : GUESS_NO_MEMORY;
+}
+
+/* The caller that the code is about to push. */
+static enum guess_result guess_read_sources(struct native *e, struct walk *w, struct guess *g)
+{
+	enum guess_result result = guess_read_source(e, w, rule_source(g->rule, false), g, &g->ra);
+
+	g->sp = w->sp;
+	return result == GUESS_HOLDS
+		       ? guess_read_source(e, w, rule_source(g->rule, true), g, &g->bp)
+		       : result;
+}
+
+/* The words of the caller by @form. */
+static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_form form,
+				    struct guess *g)
+{
+	uint64_t at = form == RULE_FORM_FP	? w->bp + 8
+		      : form == RULE_FORM_ENTRY ? w->sp
+						: w->sp + 8;
+
+	if (form == RULE_FORM_WALKED && rule_way_ra(g->rule) != RULE_WAY_BY_FP)
+		return guess_read_way(e, w, g);
+	if (form == RULE_FORM_WALKED)
+		return guess_read(e, w, RULE_FORM_FP, g);
+	if (form == RULE_FORM_PUSHES)
+		return guess_read_sources(e, w, g);
+	g->bp = w->bp;
+	if (form == RULE_FORM_ENTRY && w->machine->link) {
+		if (!walk_is_interrupted(w))
+			return GUESS_FAILS;
+		g->ra = w->lr & ~w->pac_mask;
+		g->sp = w->sp;
+		return GUESS_HOLDS;
+	}
+	if (form == RULE_FORM_FP && (w->bp < w->sp || w->bp - w->sp > NATIVE_DEEP_MAX || w->bp & 7))
+		return GUESS_FAILS;
+	g->missed = at;
+	if (!native_bytes(e, w, at, &g->ra, sizeof(g->ra)))
+		return GUESS_NO_MEMORY;
+	g->missed = at - 8;
+	if ((form == RULE_FORM_FP || form == RULE_FORM_PUSHED) &&
+	    !native_bytes(e, w, at - 8, &g->bp, sizeof(g->bp)))
+		return GUESS_NO_MEMORY;
+	g->sp = at + 8;
+	g->ra &= ~w->pac_mask;
+	return GUESS_HOLDS;
+}
+
+/* May a return address of 0 be the stack's end?  Of a chain, yes; but where x86-64 code was
+ * interrupted, rbp may be any number, unless the code itself sets up a frame. */
+static bool guess_may_end(const struct walk *w, enum rule_form form, rule_t rule)
+{
+	if (form == RULE_FORM_WALKED)
+		return rule_way_ra(rule) == RULE_WAY_BY_FP;
+	return form == RULE_FORM_FP && (w->machine->link || !walk_is_interrupted(w));
+}
+
+/* The caller by @form, if it looks like one. */
+static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_form form,
+				   struct guess *g)
+{
+	enum guess_result result = guess_read(e, w, form, g);
+	rule_t rule;
+
+	if (result != GUESS_HOLDS)
+		return result;
+	if (!g->ra)
+		return guess_may_end(w, form, g->rule) ? GUESS_HOLDS : GUESS_FAILS;
+	if (g->ra >> 48 || !uw_space_find(w->snapshot->space, g->ra - 1))
+		return GUESS_FAILS;
+	rule = native_rule(e, w, g->ra - 1);
+	/* RULE_NONE: its module is not loaded; the next step ends PENDING. */
+	return rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, g->ra, rule)
+		       ? GUESS_HOLDS
+		       : GUESS_NO_CALL;
+}
+
+/* The chain's end as the ABI has it: code before the first frame clears rbp.  Of compiled code
+ * without CFI that may be chance, so JIT code, interrupted instructions, and modules that cannot be
+ * read do not count. */
+static bool guess_is_root(const struct walk *w, rule_t rule)
+{
+	return !w->bp && rule_why(rule) == RULE_NO_CFI && (w->frames[w->n - 1] & UW_FRAME_CALLER);
+}
+
+/* Hand-written assembly mostly is a leaf that leaves rsp and rbp alone: [rsp] first.  JIT code
+ * mostly has frame pointers.  aarch64: the code was read (code.h), where that is possible. */
+static enum guess_result guess_leaf(struct native *e, struct walk *w, rule_t rule, struct guess *g)
+{
+	bool by_fp =
+		rule_why(rule) == RULE_NO_FILE || (w->machine->link && w->snapshot->space->memory);
+	enum rule_form first = by_fp ? RULE_FORM_FP : RULE_FORM_ENTRY;
+	enum rule_form second = first == RULE_FORM_FP ? RULE_FORM_ENTRY : RULE_FORM_FP;
+	enum guess_result result = guess_try(e, w, first, g);
+	struct guess other = {.rule = rule};
+
+	if (result == GUESS_HOLDS)
+		return result;
+	if (guess_try(e, w, second, &other) == GUESS_HOLDS) {
+		*g = other;
+		return GUESS_HOLDS;
+	}
+	return result;
+}
+
+/* The end of a list of pointers into the stack above: the address behind its 0, 0: it is none. */
+static uint64_t skip_pointers(struct native *e, struct walk *w, uint64_t at, size_t n)
+{
+	uint64_t word;
+
+	for (size_t i = 0; i < n; i++, at += 8) {
+		if (!native_bytes(e, w, at, &word, 8))
+			return 0;
+		if (!word)
+			return at + 8;
+		if (word <= at || word - at > NATIVE_DEEP_MAX)
+			return 0;
+	}
+	return 0;
+}
+
+/* A program's very first instructions, ld.so's as a rule: rsp is at argc, argv, 0, the environment,
+ * 0, and the auxiliary vector, which has the size of a page.  x86-64 psABI, 3.4.1 and 3.4.3. */
+static bool guess_is_start(struct native *e, struct walk *w, rule_t rule)
+{
+	enum { ARGS_MAX = 1 << 16, AUX_MAX = 64, AUX_PAGESZ = 6 };
+	uint64_t argc, at, aux[2];
+
+	if (w->machine->link || !walk_is_interrupted(w) || rule_why(rule) != RULE_NO_CFI ||
+	    !native_bytes(e, w, w->sp, &argc, 8) || !argc || argc >= ARGS_MAX)
+		return false;
+	at = skip_pointers(e, w, w->sp + 8, argc + 1);
+	if (at != w->sp + 8 * (argc + 2))
+		return false;
+	at = skip_pointers(e, w, at, ARGS_MAX);
+	for (size_t i = 0; at && i < AUX_MAX; i++, at += sizeof(aux)) {
+		if (!native_bytes(e, w, at, aux, sizeof(aux)) || !aux[0] || aux[0] >= 1 << 16)
+			return false;
+		if (aux[0] == AUX_PAGESZ)
+			return aux[1] >= 4096 && !(aux[1] & (aux[1] - 1));
+	}
+	return false;
+}
+
+/* Where the CFI has no row for a moved rsp and the code moved it to a new stack (Go's clone), the
+ * CFI's return address is the word at the top of the new stack: 0 is its end. */
+static bool guess_is_top(struct native *e, struct walk *w, rule_t rule)
+{
+	struct native_place place;
+	struct cfi_fde fde;
+	uint64_t word;
+	rule_t by_cfi;
+
+	return !w->machine->link && !walk_is_interrupted(w) && rule_why(rule) == RULE_NO_CFI &&
+	       native_place(w, walk_lookup(w), &place) == NATIVE_PLACE && place.image &&
+	       native_find_row(e, &place, NULL, &by_cfi, &fde) == CFI_OK &&
+	       by_cfi == rule_frame(RULE_SP, 1, 0) && native_bytes(e, w, w->sp, &word, 8) && !word;
+}
+
+static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result result,
+			      const struct guess *g)
+{
+	if (result == GUESS_NO_MEMORY) {
+		uw_result_out_of_copy(w->snapshot, w->res, g->missed);
+		return STEP_ENDED;
+	}
+	if (result == GUESS_NO_CALL)
+		return walk_end(w, UW_FAILED, UW_BAD_RETURN, g->ra);
+	return walk_end(w, UW_FAILED,
+			rule_why(rule) == RULE_NOT_READABLE ? UW_UNREADABLE : UW_NO_UNWIND_INFO,
+			uw_frame_pc(w->frames[w->n - 1]));
+}
+
+static enum step guess_arrive(struct walk *w, const struct guess *g)
+{
+	w->sp = g->sp;
+	w->bp = g->bp;
+	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
+}
+
+/* Is @ra where a function begins, behind padding?  V8's deoptimizer writes such return addresses:
+ * no call is before them. */
+static bool guess_is_entry(const struct walk *w, uint64_t ra)
+{
+	static const uint8_t padding[4] = {0xcc, 0xcc, 0xcc, 0xcc};
+	uint8_t code[sizeof(padding)];
+
+	return !w->machine->link && !(ra & 15) &&
+	       native_code(w, ra, sizeof(code), 0, code) == sizeof(code) &&
+	       !memcmp(code, padding, sizeof(code));
+}
+
+/* The place that the code gives holds no return address either: the CFI's is a guess now. */
+static enum step guess_by_cfi(struct native *e, struct walk *w)
+{
+	enum step step = native_slow(e, w, 0);
+
+	if (step == STEP_FRAME)
+		w->frames[w->n - 1] |= UW_FRAME_GUESSED;
+	return step;
+}
+
+enum step native_guess(struct native *e, struct walk *w, rule_t rule)
+{
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
+	struct guess g = {0}, by_code = {0};
+	enum guess_result result;
+	enum rule_form form;
+
+	form = guess_form(e, w, &rule);
+	g.rule = rule;
+	if (form == RULE_FORM_WALKED) {
+		result = guess_try(e, w, form, &g);
+		if (result == GUESS_HOLDS)
+			return guess_arrive(w, &g);
+		if (rule_why(rule) == RULE_CFI_WRONG)
+			return guess_by_cfi(e, w);
+		if (result == GUESS_NO_CALL)
+			by_code = g;
+		form = RULE_FORM_FP;
+	}
+	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
+		return native_signal(e, w);
+	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
+		return walk_end(w, UW_WHOLE, UW_OK, 0);
+	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)
+						 : guess_try(e, w, form, &g);
+	if (result == GUESS_HOLDS)
+		return guess_arrive(w, &g);
+	if (guess_is_start(e, w, rule) || guess_is_top(e, w, rule))
+		return walk_end(w, UW_WHOLE, UW_OK, 0);
+	/* The code itself returns to this address. */
+	if (by_code.ra && guess_is_entry(w, by_code.ra))
+		return guess_arrive(w, &by_code);
+	return guess_failed(w, rule, result, &g);
+}
