@@ -390,6 +390,21 @@ static struct uw_unit_calls *unit_of(struct uw_calls *calls, Dwarf_Off offset, b
 	return unit;
 }
 
+/* A call is inlined only where an inlined_subroutine says so.  Other functions that hold the same
+ * address are aliases (gas writes a subprogram for each name of a function) or enclose the function
+ * in the source: only the innermost one is kept. */
+static size_t drop_outer_functions(Dwarf_Die *dies, size_t n)
+{
+	size_t function = n;
+
+	while (function > 0 && dwarf_tag(&dies[function - 1]) != DW_TAG_subprogram)
+		function--;
+	if (function <= 1)
+		return n;
+	memmove(dies, dies + function - 1, (n - function + 1) * sizeof(*dies));
+	return n - function + 1;
+}
+
 size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64_t address,
 		     Dwarf_Die ret_dies[UW_CALLS_MAX])
 {
@@ -400,8 +415,8 @@ size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64
 	if (unit && !new && !unit->flat)
 		flatten(calls, unit, cu);
 	if (unit && unit->flat && !unit->failed)
-		return look_up(unit, dwarf, address, ret_dies);
-	return walk(&s, cu, 0) ? s.n : 0;
+		return drop_outer_functions(ret_dies, look_up(unit, dwarf, address, ret_dies));
+	return walk(&s, cu, 0) ? drop_outer_functions(ret_dies, s.n) : 0;
 }
 
 static _Thread_local jmp_buf *oom_jump;
@@ -694,6 +709,17 @@ static bool find_unit(struct uw_lines *lines, uint64_t address, Dwarf_Die *ret_c
 	       uw_cu_index_find(&lines->units, lines->main.dwarf, address, ret_cu);
 }
 
+/* A compiler splits a function and inlines one part into the other: no call in the source. */
+static bool same_function(Dwarf_Die *outer, Dwarf_Die *inner)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die a, b;
+
+	return dwarf_formref_die(dwarf_attr(outer, DW_AT_abstract_origin, &attr), &a) &&
+	       dwarf_formref_die(dwarf_attr(inner, DW_AT_abstract_origin, &attr), &b) &&
+	       dwarf_dieoffset(&a) == dwarf_dieoffset(&b);
+}
+
 static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 		      void (*line)(void *arg, const char *function, const char *file,
 				   uint32_t line),
@@ -703,7 +729,7 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 	char name[NAME_BYTES], path[PATH_MAX];
 	const char *file;
 	uint32_t number;
-	size_t n;
+	size_t n, n_same = 0;
 
 	n = find_unit(lines, vaddr, &cu)
 		    ? uw_calls_find(&lines->calls, lines->main.dwarf, &cu, vaddr, calls)
@@ -712,12 +738,16 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 		return 0;
 	file = line_of(&cu, vaddr, &number);
 	for (size_t i = n; i > 0; i--) {
+		if (i < n && same_function(&calls[i - 1], &calls[i])) {
+			n_same++;
+			continue;
+		}
 		function_name(&calls[i - 1], name, sizeof(name));
 		line(arg, name[0] ? name : "??", absolute(&cu, file, path, sizeof(path)), number);
 		if (i > 1)
 			file = call_site(&cu, &calls[i - 1], &number);
 	}
-	return (int)n;
+	return (int)(n - n_same);
 }
 
 int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,

@@ -271,10 +271,20 @@ static int pool_add(struct uw_symbols_builder *b, const char *name, size_t len)
 	return 0;
 }
 
+/* As symbols.h describes it, without the length. */
+static int full_rank(int rank, const char *name)
+{
+	int binding = rank & UW_RANK_BINDING;
+	int underscores = (int)min_u64(strspn(name, "_"), 7);
+
+	return (rank - binding) * 16 + (binding > UW_RANK_LOCAL ? 32 : 0) + (7 - underscores) * 4 +
+	       binding;
+}
+
 int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
 		   size_t len, int rank)
 {
-	size_t at = b->pool_len, underscores;
+	size_t at = b->pool_len;
 	int r;
 
 	if (!len || len > UW_SYMBOL_NAME_MAX || b->n >= UW_SYMBOLS_MAX ||
@@ -292,15 +302,12 @@ int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, 
 	r = pool_add(b, name, len);
 	if (r < 0)
 		return trace(r);
-	underscores =
-		strspn(b->pool + at, "_"); /* of equals the plainer name: write, not __write */
 	b->entries[b->n] = (struct uw_symbol_entry){
 		.start = start,
 		.size = (uint32_t)min_u64(size, UINT32_MAX),
 		.name = (uint32_t)at,
 		.order = (uint32_t)b->n,
-		.rank = (int16_t)((rank + (size ? UW_RANK_SIZED : 0)) * 8 + 7 -
-				  (int)min_u64(underscores, 7)),
+		.rank = (int16_t)full_rank(rank + (size ? UW_RANK_SIZED : 0), b->pool + at),
 		.len = (uint16_t)len,
 	};
 	b->n++;
@@ -317,6 +324,8 @@ static int by_start_and_rank(const void *left, const void *right)
 		return a->rank > b->rank ? -1 : 1;
 	if (a->size != b->size)
 		return a->size > b->size ? -1 : 1;
+	if (a->len != b->len)
+		return a->len < b->len ? -1 : 1;
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 

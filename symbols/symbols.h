@@ -22,12 +22,15 @@ void uw_symbols_pack(const struct uw_symbols *symbols, struct packer *to);
 int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols);
 
 /* ---- building ---- */
-/* The quality of a name; of several names at one address the highest rank is kept. */
+/* The quality of a name.  Of several names at one address the public one is kept: that with the
+ * higher flags, then a global or weak one, then that with fewer leading underscores (malloc, not
+ * __libc_malloc; mmap, not __mmap), then a global one, then the shorter one. */
 enum uw_symbol_rank {
 	UW_RANK_LOCAL = 1,
 	UW_RANK_WEAK = 2,
 	UW_RANK_GLOBAL = 3,
-	UW_RANK_SIZED = 4, /* flags from here on */
+	UW_RANK_BINDING = 3, /* a mask of the above */
+	UW_RANK_SIZED = 4,   /* flags from here on */
 	UW_RANK_FUNCTION = 8,
 	UW_RANK_MADE_UP = -16, /* name@plt: only where nothing else is */
 };

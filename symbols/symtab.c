@@ -298,6 +298,64 @@ static int rank_of(const struct uw_elf *elf, const Elf64_Sym *sym)
 	}
 }
 
+/* ---- the name of a symbol ----
+ *
+ * Parts and copies that a compiler makes of a function have its name and a suffix (f.cold,
+ * f.constprop.0, f.isra.0.part.1), and linkers put the version behind a name (f@@V for the default
+ * version, f@V for an earlier one).  The function is f in each case, as in its DWARF. */
+
+static bool is_suffix(const char *text, size_t len)
+{
+	static const char *const suffixes[] = {"cold",	   "constprop",	 "isra", "part",
+					       "lto_priv", "localalias", "llvm"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+		if (len == strlen(suffixes[i]) && !memcmp(text, suffixes[i], len))
+			return true;
+	return false;
+}
+
+static bool is_number(const char *text, size_t len)
+{
+	return len && strspn(text, "0123456789") >= len;
+}
+
+/* The length without suffixes; 0 for none of the name stays. */
+static size_t without_suffixes(const char *name, size_t len)
+{
+	for (;;) {
+		const char *dot = memrchr(name, '.', len), *word = dot;
+		size_t end = len;
+
+		if (dot && is_number(dot + 1, (size_t)(name + len - dot - 1))) {
+			end = (size_t)(dot - name);
+			word = memrchr(name, '.', end);
+		}
+		if (!word || word == name || !is_suffix(word + 1, (size_t)(name + end - word - 1)))
+			return len;
+		len = (size_t)(word - name);
+	}
+}
+
+static int lowered(int rank)
+{
+	return (rank & ~UW_RANK_BINDING) | UW_RANK_LOCAL;
+}
+
+/* @rank is lowered for an earlier version. */
+static size_t plain_length(const char *name, size_t len, bool go, int *rank)
+{
+	const char *at = memchr(name, '@', len);
+
+	if (at && at > name) {
+		if (at[1] != '@')
+			*rank = lowered(*rank);
+		len = (size_t)(at - name);
+	}
+	/* In Go, p.cold is the function cold of package p. */
+	return go ? len : without_suffixes(name, len);
+}
+
 /* Names stand in no order: each would be waited for. */
 static void prefetch_name(const struct uw_section *table, const struct uw_section *strings,
 			  size_t at)
@@ -311,10 +369,26 @@ static void prefetch_name(const struct uw_section *table, const struct uw_sectio
 		__builtin_prefetch(strings->data + sym.st_name);
 }
 
+/* Is the symbol at @at of its table an earlier version of a name, for programs linked long ago? */
+static bool is_earlier_version(const struct uw_section *versions, size_t at)
+{
+	enum { HIDDEN = 0x8000 };
+	size_t index = at / sizeof(Elf64_Sym);
+	uint16_t version;
+
+	if (index >= versions->size / sizeof(version))
+		return false;
+	memcpy(&version, versions->data + index * sizeof(version), sizeof(version));
+	return version & HIDDEN;
+}
+
+/* @versions: of .dynsym, or empty. */
 static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
-		       const struct uw_section *table, const struct uw_section *strings)
+		       const struct uw_section *table, const struct uw_section *strings,
+		       const struct uw_section *versions)
 {
 	enum { AHEAD = 16 * sizeof(Elf64_Sym) };
+	bool go = uw_elf_section(elf, ".gopclntab") != NULL;
 
 	for (size_t at = 0; at + sizeof(Elf64_Sym) <= table->size; at += sizeof(Elf64_Sym)) {
 		Elf64_Sym sym;
@@ -331,9 +405,27 @@ static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
 		len = strnlen(name, min_u64(strings->size - sym.st_name, UW_SYMBOL_NAME_MAX + 1));
 		if (len == strings->size - sym.st_name || is_mapping_symbol(name))
 			continue; /* no NUL before the end, or no name of code */
+		len = plain_length(name, len, go, &rank);
+		if (is_earlier_version(versions, at))
+			rank = lowered(rank);
 		r = uw_symbols_add(b, sym.st_value, sym.st_size, name, len, rank);
 		if (r < 0)
 			return trace(r);
+	}
+	return 0;
+}
+
+/* .gnu.version: 16 bits for each symbol of section @dynsym; none: @ret_versions stays empty. */
+static int load_versions(const struct uw_elf *elf, size_t dynsym, struct uw_section *ret_versions)
+{
+	for (size_t i = 0; i < elf->n_shdrs; i++) {
+		const Elf64_Shdr *shdr = &elf->shdrs[i];
+		int r;
+
+		if (shdr->sh_type != SHT_GNU_versym || shdr->sh_link != dynsym)
+			continue;
+		r = uw_elf_load_section(elf, shdr, SYMTAB_MAX, ret_versions);
+		return r == -ENOMEM ? trace(r) : 0;
 	}
 	return 0;
 }
@@ -342,7 +434,8 @@ static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
 static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uint32_t type)
 {
 	for (size_t i = 0; i < elf->n_shdrs; i++) {
-		_cleanup_(uw_section_deinit) struct uw_section table = {0}, strings = {0};
+		_cleanup_(uw_section_deinit) struct uw_section table = {0}, strings = {0},
+							       versions = {0};
 		const Elf64_Shdr *shdr = &elf->shdrs[i];
 		int r;
 
@@ -352,8 +445,10 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uin
 		if (r >= 0)
 			r = uw_elf_load_section(elf, &elf->shdrs[shdr->sh_link], STRTAB_MAX,
 						&strings);
+		if (r >= 0 && type == SHT_DYNSYM)
+			r = load_versions(elf, i, &versions);
 		if (r >= 0)
-			r = add_symbols(b, elf, &table, &strings);
+			r = add_symbols(b, elf, &table, &strings, &versions);
 		if (r >= 0 && type == SHT_DYNSYM)
 			r = uw_plt_add(b, elf, i, &table, &strings);
 		if (r == -ENOMEM)
@@ -514,7 +609,7 @@ static int add_dynamic(struct uw_symbols_builder *b, const struct uw_elf *elf)
 	if (r >= 0)
 		r = uw_elf_load_vaddr(elf, dyn.strtab, dyn.strsz, STRTAB_MAX, &strings);
 	if (r >= 0)
-		r = add_symbols(b, elf, &table, &strings);
+		r = add_symbols(b, elf, &table, &strings, &(struct uw_section){.size = 0});
 	return r == -ENOMEM ? trace(r) : 0;
 }
 

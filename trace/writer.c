@@ -262,6 +262,7 @@ int writer_symbols_flush(struct writer *w)
 int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
 		  const struct writer_line *lines, size_t n)
 {
+	struct writer_line own[MAX_LINES];
 	struct intern_frame *frame;
 	struct intern_mapping *m;
 	size_t before;
@@ -271,6 +272,8 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
 		return fail(-EINVAL);
 	if (!n)
 		return 0;
+	n = min_u64(n, MAX_LINES);
+	memcpy(own, lines, n * sizeof(*own));
 	frame = intern_find_frame(&w->intern, mapping, rel_pc);
 	if (!frame)
 		frame = intern_find_frame(&w->intern, mapping, rel_pc | WRITER_GUESSED);
@@ -281,15 +284,17 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
 	if (frame && !frame->name) {
 		/* For its entry of the next generation: the function the address is in, its
 		 * outermost line. */
-		r = intern_name(&w->intern, lines[n - 1].function, &frame->name);
+		r = intern_name(&w->intern, own[n - 1].function, &frame->name);
 		if (r < 0)
 			return trace(r);
 	}
+	if (frame) /* DWARF may name the function by an alias */
+		own[n - 1].function = writer_name_text(w, frame->name);
 	if (frame && !frame->written)
 		return 0;
 	m = &w->intern.mappings[mapping - 1];
 	before = m->symbols.len;
-	r = append_symbol(&m->symbols, rel_pc, lines, min_u64(n, MAX_LINES));
+	r = append_symbol(&m->symbols, rel_pc, own, n);
 	if (r < 0)
 		return trace(r);
 	w->symbol_bytes += m->symbols.len - before;

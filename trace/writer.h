@@ -124,7 +124,8 @@ int writer_sample(struct writer *writer, const struct writer_sample *sample);
 int writer_guardrail(struct writer *writer, uint64_t boottime_ns);
 int writer_lost(struct writer *writer, uint32_t cpu, uint64_t records, uint64_t boottime_ns);
 
-/* Late names and inlined calls: lines innermost first, of one address of one module. */
+/* Late names and inlined calls: lines innermost first, of one address of one module.  The last one
+ * gets the name of its frame, where that has one: a function has one name in a trace. */
 struct writer_line {
 	const char *function, *file; /* file may be NULL */
 	uint32_t line;

@@ -189,6 +189,39 @@ static int by_id(struct uw_source *source, const char *path)
 	return open(at, O_RDONLY | O_CLOEXEC);
 }
 
+/* gas writes a subprogram for each name of a function: no call between them. */
+static void test_aliases(void **state)
+{
+	static const char text[] =
+		"\t.section .note.GNU-stack,\"\"\n\t.text\n\t.globl one\n\t.type one, @function\n"
+		"\t.globl two\n\t.type two, @function\n"
+		"one:\ntwo:\n\tnop\n\tnop\n\tret\n"
+		"\t.size one, . - one\n\t.size two, . - two\n"
+		"\t.globl main\n\t.type main, @function\n"
+		"main:\n\tcall one\n\tret\n\t.size main, . - main\n";
+	struct uw_source source;
+	struct uw_module *m;
+	uint64_t start, size;
+	char path[128];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/aliases.s", dir);
+	file_write(path, text, sizeof(text) - 1);
+	if (!have("gcc") || !have("nm") ||
+	    !shell("cd %s && gcc -g -no-pie -o aliases aliases.s && nm -S aliases >names", dir))
+		skip();
+	m = open_module("aliases", &source);
+	range_of("one", &start, &size);
+	for (uint64_t at = start; at < start + size; at++) { /* the second one by the flat ranges */
+		struct found f = {0};
+
+		assert_int_equal(uw_module_lines(m, &source, at, collect, &f), 1);
+		assert_int_equal(f.n, 1);
+		assert_int_not_equal(f.calls[0].line, 0);
+	}
+	close_module(m, &source);
+}
+
 static void test_separate_file(void **state)
 {
 	struct uw_source source;
@@ -369,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_without_aranges),
 		cmocka_unit_test(test_method),
+		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_separate_file),
 		cmocka_unit_test(test_against_addr2line),
 		cmocka_unit_test(test_damage),

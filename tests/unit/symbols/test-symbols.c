@@ -92,7 +92,10 @@ static void test_preference(void **state)
 		{"local_sized", "global_unsized", UW_RANK_LOCAL, UW_RANK_GLOBAL, 8, 0},
 		{"plain", "_plain", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 8, 8},
 		{"_one", "__one", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 8, 8},
-		{"__global", "weak", UW_RANK_GLOBAL, UW_RANK_WEAK, 8, 8},
+		{"weak", "__global", UW_RANK_WEAK, UW_RANK_GLOBAL, 8, 8},
+		{"__global", "local", UW_RANK_GLOBAL, UW_RANK_LOCAL, 8, 8},
+		{"malloc", "__GI___libc_malloc", UW_RANK_GLOBAL, UW_RANK_LOCAL, 8, 8},
+		{"mmap", "mmap64", UW_RANK_WEAK, UW_RANK_WEAK, 8, 8},
 		{"larger", "smaller", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 9, 8},
 		{"label", "call@plt", UW_RANK_LOCAL, UW_RANK_MADE_UP, 8, 16},
 	};

@@ -175,6 +175,86 @@ static int no_file(struct uw_source *source, const char *path)
 	return -ENOENT;
 }
 
+/* The address of @name in the output of nm. */
+static uint64_t address_in(const char *file, const char *name)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[128], line[256], found[128];
+	uint64_t at;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, file);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx %*c %127s", &at, found) == 2 && !strcmp(found, name))
+			return at;
+	fail_msg("nm does not know %s", name);
+	return 0;
+}
+
+/* Parts and copies of a function, and versions, have the name of the function. */
+static void test_plain_names(void **state)
+{
+	static const char *const names[][2] = {
+		{"plain", "plain"},	     {"f1.cold", "f1"},	     {"f2.constprop.0", "f2"},
+		{"f3.isra.0.part.12", "f3"}, {"f4.llvm.1234", "f4"}, {"f5.cold.1", "f5"},
+		{"f6.colder", "f6.colder"},  {"f7.0", "f7.0"},	     {"f8.hot.cold", "f8.hot"},
+		{".cold", ".cold"},
+	};
+	struct uw_module *m;
+	char path[128], text[4096];
+	int len = snprintf(text, sizeof(text),
+			   "\t.section .note.GNU-stack,\"\"\n\t.text\n\t.globl main\nmain:\n");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		len += snprintf(text + len, sizeof(text) - (size_t)len,
+				"\t.type \"%s\", @function\n\"%s\":\n\t.skip 16\n"
+				"\t.size \"%s\", 16\n",
+				names[i][0], names[i][0], names[i][0]);
+	(void)snprintf(path, sizeof(path), "%s/names.s", dir);
+	file_write(path, text, (size_t)len);
+	if (!have("gcc") || !have("nm") ||
+	    !shell("cd %s && gcc -no-pie -o names names.s && nm names >names.nm", dir))
+		skip();
+	m = load_in_dir("names");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct uw_symbol s;
+
+		assert_true(uw_module_symbol(m, address_in("names.nm", names[i][0]), &s));
+		assert_string_equal(s.name, names[i][1]);
+	}
+	uw_module_unref(m);
+}
+
+/* A name with a version: the default one, and an earlier one that loses against another name. */
+static void test_versions(void **state)
+{
+	static const char text[] = "\t.section .note.GNU-stack,\"\"\n\t.text\n\t.globl now, old\n"
+				   "\t.type now, @function\n\t.type old, @function\n"
+				   "now:\nold:\n\t.skip 16\n\t.size now, 16\n\t.size old, 16\n"
+				   "\t.symver now, call@@V2\n\t.symver old, a@V1\n";
+	struct uw_module *m;
+	struct uw_symbol s;
+	char path[128];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/versions.s", dir);
+	file_write(path, text, sizeof(text) - 1);
+	(void)snprintf(path, sizeof(path), "%s/versions.map", dir);
+	file_write(path, "V1 {global: a; local: *;}; V2 {global: call;} V1;", 49);
+	if (!have("gcc") || !have("nm") ||
+	    !shell("cd %s && gcc -shared -nostdlib -o versions versions.s "
+		   "-Wl,--version-script=versions.map && nm versions >versions.nm && "
+		   "grep -q 'call@@V2' versions.nm",
+		   dir))
+		skip();
+	m = load_in_dir("versions");
+	assert_true(uw_module_symbol(m, address_in("versions.nm", "now"), &s));
+	assert_string_equal(s.name, "call");
+	uw_module_unref(m);
+}
+
 static void test_stripped(void **state)
 {
 	struct uw_module *m;
@@ -379,10 +459,11 @@ static int dir_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),	  cmocka_unit_test(test_names_lie),
-		cmocka_unit_test(test_self),	  cmocka_unit_test(test_stripped),
-		cmocka_unit_test(test_plt),	  cmocka_unit_test(test_plt_aarch64),
-		cmocka_unit_test(test_debugdata), cmocka_unit_test(test_by_build_id),
+		cmocka_unit_test(test_by_hand),	    cmocka_unit_test(test_names_lie),
+		cmocka_unit_test(test_plain_names), cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_self),	    cmocka_unit_test(test_stripped),
+		cmocka_unit_test(test_plt),	    cmocka_unit_test(test_plt_aarch64),
+		cmocka_unit_test(test_debugdata),   cmocka_unit_test(test_by_build_id),
 		cmocka_unit_test(test_by_link),
 	};
 

@@ -368,6 +368,28 @@ static void test_long_cmdline(void **state)
 	close_session(&s);
 }
 
+/* The outermost line has the name of the frame, whatever alias DWARF gives it. */
+static void test_one_name(void **state)
+{
+	const struct writer_line lines[] = {{"inner", "a.c", 3}, {"__GI_alias", "a.c", 7}};
+	uint32_t mapping, frame;
+	Pb__AddressSymbols *found;
+	struct session s;
+
+	(void)state;
+	open_session(&s, NULL);
+	assert_int_equal(writer_mapping(s.writer, "/x", NULL, 0, 0, 0, &mapping), 0);
+	assert_int_equal(writer_frame(s.writer, mapping, 0x10, "public", &frame), 0);
+	write_sample(s.writer, &frame, 1, 1);
+	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, lines, 2), 0);
+	assert_int_equal(writer_symbols_flush(s.writer), 0);
+	found = decode(&s)->packet[1]->module_symbols->address_symbols[0];
+	assert_string_equal(found->lines[0]->function_name, "inner");
+	assert_string_equal(found->lines[1]->function_name, "public");
+	assert_int_equal(found->lines[1]->line_number, 7);
+	close_session(&s);
+}
+
 static void test_symbols(void **state)
 {
 	const struct writer_line lines[] = {{"inner", "a.c", 3}, {"outer", NULL, 0}};
@@ -615,13 +637,13 @@ static void test_sink_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_head),	      cmocka_unit_test(test_with_service),
-		cmocka_unit_test(test_renew),	      cmocka_unit_test(test_events),
-		cmocka_unit_test(test_sample),	      cmocka_unit_test(test_names),
-		cmocka_unit_test(test_long_cmdline),  cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_many_symbols),  cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_stats),
-		cmocka_unit_test(test_sink_error),
+		cmocka_unit_test(test_head),	     cmocka_unit_test(test_with_service),
+		cmocka_unit_test(test_renew),	     cmocka_unit_test(test_events),
+		cmocka_unit_test(test_sample),	     cmocka_unit_test(test_names),
+		cmocka_unit_test(test_long_cmdline), cmocka_unit_test(test_one_name),
+		cmocka_unit_test(test_symbols),	     cmocka_unit_test(test_many_symbols),
+		cmocka_unit_test(test_bounds),	     cmocka_unit_test(test_no_allocation),
+		cmocka_unit_test(test_stats),	     cmocka_unit_test(test_sink_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
