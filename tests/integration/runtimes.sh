@@ -1,0 +1,73 @@
+#!/bin/bash
+# runtimes.sh - programs of JIT compilers and interpreters (tests/programs/runtimes): the share of whole stacks, one row a
+# runtime.  A runtime that is not installed is no failure: `unable`, as Java and node are too large for .ci/deps.
+. "$(dirname "$0")/lib"
+need_perf
+SOURCES=$PWD/tests/programs/runtimes
+SECONDS_EACH=${SECONDS_EACH:-1}
+
+# row NAME MIN_WHOLE_PERCENT COMMAND... : recorded from its start; prints the share of whole stacks.
+row() {
+	local name=$1 min=$2
+	shift 2
+	record "$name" -- "$@"
+	row_is "$name" "$min"
+}
+# attached NAME MIN_WHOLE_PERCENT WARM_MS COMMAND... : recorded by pid after WARM_MS of CPU time.
+attached() {
+	local name=$1 min=$2 warm=$3 pid
+	shift 3
+	"$@" >/dev/null 2>&1 &
+	pid=$!
+	started $pid
+	wait_for used $pid "$warm"
+	record "$name" -p $pid -d "$SECONDS_EACH"
+	kill -9 $pid
+	wait $pid 2>/dev/null
+	row_is "$name" "$min"
+}
+row_is() {
+	"$PYTHON" - "$TMP/$1.json" "$1" <<-'PY'
+		import json, sys
+		v = json.loads(open(sys.argv[1]).read().strip().splitlines()[-1])["stacks"]
+		total = v["whole"] + v["cut"] + sum(v["failed"].values())
+		print("    %-24s %6.2f %% of %5d whole, cut %d, failed %s" % (sys.argv[2], 100 * v["whole"] / max(total, 1), total, v["cut"], v["failed"]))
+	PY
+	check "$1-whole" json "$1" "total > 20 and 100 * v['stacks']['whole'] >= $2 * total"
+	check "$1-consistent" consistent "$1"
+}
+# has_tool NAME TOOL... : prints `unable` where one of the tools is missing.
+has_tool() {
+	local name=$1 tool
+	shift
+	for tool; do
+		command -v "$tool" >/dev/null && continue
+		unable "$name" "$tool is not installed"
+		return 1
+	done
+}
+# python_of VERSION : the path of that Python, from the search path or pyenv; none: nothing.
+python_of() {
+	local at
+	for at in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python3; do
+		[ -x "$at" ] && [ "$("$at" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$1" ] || continue
+		echo "$at"
+		return
+	done
+}
+
+# ---- node ----
+
+if has_tool node node; then
+	row node 99 node "$SOURCES/work.js" "$SECONDS_EACH"
+	row node-map 99 node --perf-basic-prof "$SOURCES/work.js" "$SECONDS_EACH"
+	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
+fi
+
+# ---- CPython ----
+
+for version in 3.11 3.12 3.13; do
+	python=$(python_of $version)
+	[ -n "$python" ] || { unable python-$version "python$version is not installed"; continue; }
+	row python-$version 99 "$python" "$SOURCES/work.py" "$SECONDS_EACH"
+done
