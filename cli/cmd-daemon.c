@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/common-options.h"
 #include "cli/signals.h"
 #include "cli/notify.h"
 #include "base/child.h"
@@ -58,38 +59,33 @@ struct daemon_run {
 	bool stopping;
 };
 
+#define AT(member) .offset = offsetof(struct daemon_args, member)
 static const struct option_def defs[] = {
-	{"socket", 's', OPTION_STRING, "NAME",
-	 "the service's producer socket: a path, or @NAME (default: "
-	 "$PERFETTO_PRODUCER_SOCK_NAME, /run/perfetto/traced-producer.sock or, without privileges, "
-	 "/tmp/perfetto-producer)",
-	 offsetof(struct daemon_args, socket), 0, NULL, NULL},
-	{"config", 0, OPTION_STRING, "FILE",
-	 "settings, KEY = VALUE a line (default " SETTINGS_FILE "); read again on SIGHUP",
-	 offsetof(struct daemon_args, config), 0, NULL, NULL},
-	{"shmem-size", 0, OPTION_STRING, "BYTES",
-	 "the size of the shared memory to request (K and M may follow)",
-	 offsetof(struct daemon_args, shmem_size), 0, NULL, NULL},
-	{"shmem-page", 0, OPTION_STRING, "BYTES", "the page size of the shared memory",
-	 offsetof(struct daemon_args, shmem_page), 0, NULL, NULL},
-	{"producer-name", 0, OPTION_STRING, "NAME",
-	 "the name of this producer in trace configs (default " PRODUCER_NAME ")",
-	 offsetof(struct daemon_args, name), 0, NULL, NULL},
-	{"control-socket", 0, OPTION_STRING, "PATH",
-	 "the socket for recordings on request (default: the descriptor \"control\" of systemd, "
-	 "else " CONTROL_SOCKET ")",
-	 offsetof(struct daemon_args, control), 0, NULL, NULL},
-	{"user", 0, OPTION_STRING, "NAME",
-	 "become this user, with the needed capabilities (if started as root)",
-	 offsetof(struct daemon_args, user), 0, NULL, NULL},
-	{"hook-socket", 0, OPTION_STRING, "PATH",
-	 "the socket at which processes that opted in answer (perfwind run;\ndefault: the "
-	 "descriptor \"hook\" of systemd, else " HOOK_SOCKET "; @NAME: abstract)",
-	 offsetof(struct daemon_args, hook_socket), 0, NULL, NULL},
-	{"notify-fd", 0, OPTION_U32, "N",
-	 "write a byte to this descriptor and close it when the service knows the data sources "
-	 "(also: $TRACED_PERF_NOTIFY_FD)",
-	 offsetof(struct daemon_args, notify_fd), 1 << 20, NULL, NULL},
+	TEXT("socket", 's', "NAME", socket,
+	     "the service's producer socket: a path, or @NAME (default: "
+	     "$PERFETTO_PRODUCER_SOCK_NAME, /run/perfetto/traced-producer.sock or, without "
+	     "privileges, "
+	     "/tmp/perfetto-producer)"),
+	TEXT("config", 0, "FILE", config,
+	     "settings, KEY = VALUE a line (default " SETTINGS_FILE "); read again on SIGHUP"),
+	TEXT("shmem-size", 0, "BYTES", shmem_size,
+	     "the size of the shared memory to request (K and M may follow)"),
+	TEXT("shmem-page", 0, "BYTES", shmem_page, "the page size of the shared memory"),
+	TEXT("producer-name", 0, "NAME", name,
+	     "the name of this producer in trace configs (default " PRODUCER_NAME ")"),
+	TEXT("control-socket", 0, "PATH", control,
+	     "the socket for recordings on request (default: the descriptor \"control\" of "
+	     "systemd, "
+	     "else " CONTROL_SOCKET ")"),
+	TEXT("user", 0, "NAME", user,
+	     "become this user, with the needed capabilities (if started as root)"),
+	TEXT("hook-socket", 0, "PATH", hook_socket,
+	     "the socket at which processes that opted in answer (perfwind run;\ndefault: the "
+	     "descriptor \"hook\" of systemd, else " HOOK_SOCKET "; @NAME: abstract)"),
+	NUMBER("notify-fd", 0, OPTION_U32, "N", notify_fd, 1 << 20,
+	       "write a byte to this descriptor and close it when the service knows the data "
+	       "sources "
+	       "(also: $TRACED_PERF_NOTIFY_FD)"),
 	{0},
 };
 

@@ -21,6 +21,7 @@
 #include "cli/raw.h"
 #include "cli/record-ask.h"
 #include "cli/record-options.h"
+#include "cli/record-scope.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "perf/probe.h"
@@ -32,6 +33,7 @@ enum { LIVE_MS = 500, WATCH_MS = 100 };
 
 struct record {
 	struct record_args args;
+	struct record_scope scope;
 	const char *note; /* the default event is not to be had; NULL */
 	struct features features;
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
@@ -39,7 +41,7 @@ struct record {
 	uint32_t *cpus;
 	size_t n_cpus;
 	struct loop loop;
-	struct loop_timer live, end;
+	struct loop_timer live, end, delay;
 	struct sink *sink;
 	struct session *session;
 	struct consent *consent;
@@ -47,6 +49,9 @@ struct record {
 	struct job job;
 	struct own_rights own;
 	int ended; /* the file: 0: it has its end mark */
+	uint32_t command_pid;
+	bool delayed; /* --delay has passed */
+	int status;   /* of a command that ended before it */
 };
 
 /* The line that goes with a failure which nobody has told yet. */
@@ -59,13 +64,11 @@ static int said(const char *what, int r)
 static int choose_event(struct record *rec)
 {
 	const struct perf_spec_env env = {""};
-	const char *event = rec->args.event;
-	int r;
+	char text[SPEC_EVENT_MAX];
+	const char *event = perf_spec_or_default(rec->args.event, text, &rec->note);
+	int r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
+				rec->own.lacks, sizeof(rec->own.lacks));
 
-	if (!event)
-		event = perf_spec_default(&rec->note);
-	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
-			    rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
 		return own_rights_refused(&rec->own, r);
 	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
@@ -96,6 +99,16 @@ static void stop(void *arg)
 {
 	struct record *rec = arg;
 
+	if (rec->session) /* else --delay */
+		session_stop(rec->session);
+}
+
+/* For a reason that is not the command's: it is terminated too. */
+static void end_recording(struct record *rec)
+{
+	if (rec->job.interrupted) /* ended already, and the command is waited for */
+		return;
+	rec->job.ended_by_us = true;
 	session_stop(rec->session);
 }
 
@@ -104,8 +117,14 @@ static int live_tick(struct loop_timer *timer)
 	struct record *rec = container_of(timer, struct record, live);
 	struct session_summary summary;
 
-	if (rec->args.n_pids && session_targets_gone(rec->session))
+	if (!rec->session) /* --delay */
+		return 0;
+	/* A command that exits while its events are opened: the signal is gone. */
+	if (rec->delayed && rec->job.command && session_targets_gone(rec->session))
 		session_stop(rec->session);
+	if ((rec->args.n_pids && session_targets_gone(rec->session)) ||
+	    (rec->args.max_bytes && rec->sink->bytes >= rec->args.max_bytes))
+		end_recording(rec);
 	if (!rec->job.live || session_state(rec->session) != SESSION_RUNNING)
 		return 0;
 	(void)session_summary(rec->session, &summary);
@@ -117,10 +136,7 @@ static int end_tick(struct loop_timer *timer)
 {
 	struct record *rec = container_of(timer, struct record, end);
 
-	if (rec->job.interrupted) /* ended already, and the command is waited for */
-		return 0;
-	rec->job.ended_by_us = true;
-	session_stop(rec->session);
+	end_recording(rec);
 	return 0;
 }
 
@@ -138,12 +154,13 @@ static int watch(struct record *rec)
 static int open_session(struct record *rec)
 {
 	const struct record_args *args = &rec->args;
+	bool command = rec->job.command && !args->stop_watch, runs = command && args->delay_ms > 0;
 	struct session_options so = {
 		.machine = args->all,
-		.pids = args->pids,
-		.n_pids = args->n_pids,
-		.child = rec->job.command ? (uint32_t)rec->job.spawn.pid : 0,
-		.children = args->children || rec->job.command,
+		.pids = runs ? &rec->command_pid : args->pids,
+		.n_pids = runs ? 1 : args->n_pids,
+		.child = command && !runs ? rec->command_pid : 0,
+		.children = args->children || command,
 		.specs = rec->specs,
 		.n_specs = rec->n_specs,
 		.period = args->period,
@@ -156,6 +173,9 @@ static int open_session(struct record *rec)
 		.clock = record_clock(args),
 		.cpus = rec->cpus,
 		.n_cpus = rec->n_cpus,
+		.ring_bytes = args->ring_bytes,
+		.wanted = record_scope_is_set(&rec->scope) ? record_scope_wants : NULL,
+		.wanted_arg = &rec->scope,
 		.engine = (enum uw_engine_kind)args->unwinder,
 		.features = rec->features,
 		.realtime = args->realtime,
@@ -197,7 +217,7 @@ static int start(struct record *rec)
 		if (r < 0)
 			return said("the timer of --duration", r);
 	}
-	return job_go(&rec->job);
+	return rec->args.delay_ms > 0 ? 0 : job_go(&rec->job);
 }
 
 static int run(struct record *rec)
@@ -239,6 +259,36 @@ static int conclude(struct record *rec, const char *failed)
 	return job_exit_status(&rec->job, bad);
 }
 
+static int delay_tick(struct loop_timer *timer)
+{
+	container_of(timer, struct record, delay)->delayed = true;
+	return 0;
+}
+
+/* --delay: the command runs, and nothing is open yet.  < 0: logged. */
+static int wait_delay(struct record *rec)
+{
+	int r = loop_timer_add(&rec->loop, &rec->delay,
+			       (uint64_t)(rec->args.delay_ms * NSEC_PER_MSEC), 0, delay_tick);
+
+	if (r >= 0)
+		rec->status = r = job_go(&rec->job);
+	while (r == 0 && !rec->delayed && !rec->job.interrupted && rec->job.status < 0)
+		r = loop_run_once(&rec->loop, -1);
+	loop_timer_remove(&rec->loop, &rec->delay);
+	if (r < 0)
+		return said("--delay", r);
+	if (r > 0)
+		return -ECHILD;
+	if (rec->delayed)
+		return 0;
+	log_error("the %s before --delay had passed: nothing was recorded",
+		  rec->job.interrupted ? "recording was ended" : "command exited");
+	job_await(&rec->job, NULL);
+	rec->status = job_exit_status(&rec->job, true);
+	return -ECHILD;
+}
+
 /* All up to the session, the command held back.  A failure has been told.  > 0: OWN_ASK and so on. */
 static int prepare(struct record *rec)
 {
@@ -259,8 +309,13 @@ static int prepare(struct record *rec)
 	r = job_hold(&rec->job);
 	if (r < 0)
 		return said("cannot fork", r);
+	rec->command_pid = (uint32_t)rec->job.spawn.pid;
 	r = watch(rec);
 	if (r < 0)
+		return r;
+	if (rec->args.delay_ms > 0)
+		r = wait_delay(rec);
+	if (r != 0)
 		return r;
 	own_rights_give_up(&rec->features, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	return open_session(rec);
@@ -338,11 +393,12 @@ static int record_all(struct record *rec)
 			return 2;
 		}
 	}
+	if (record_scope_init(&rec->scope, rec->args.user, rec->args.cgroup) < 0)
+		return 2;
 	if (rec->args.no_build_ids)
 		rec->features.has[FEATURE_BUILD_ID] = false;
 	rec->own.socket = rec->args.socket;
-	/* Raw records are not given away. */
-	rec->own.may_ask = !rec->args.no_ask && !rec->args.perf_data;
+	rec->own.may_ask = !rec->args.no_ask && !record_args_alone(&rec->args);
 	r = rec->args.ask ? OWN_ASK : prepare(rec);
 	if (r > 0) {
 		int status = ask_daemon(rec, r == OWN_ASK_FOR_KERNEL);
@@ -350,7 +406,9 @@ static int record_all(struct record *rec)
 		if (status >= 0)
 			return status;
 	}
-	return r < 0 ? 1 : record_by_own_rights(rec);
+	if (r < 0)
+		return rec->status ? rec->status : 1;
+	return record_by_own_rights(rec);
 }
 
 static int record_main(int argc, char **argv)
@@ -371,7 +429,7 @@ static int record_main(int argc, char **argv)
 	}
 	job_init(&rec->job, n ? argv : NULL);
 	rec->job.live = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
-	rec->loop.epoll_fd = rec->live.source.fd = rec->end.source.fd = -1;
+	rec->loop.epoll_fd = rec->live.source.fd = rec->end.source.fd = rec->delay.source.fd = -1;
 	if (record_args_check(&rec->args, n > 0) < 0) {
 		r = 2;
 	} else if ((r = job_check(&rec->job))) {

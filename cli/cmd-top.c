@@ -227,13 +227,10 @@ static void quit(void *arg)
 static int choose_event(struct top *top)
 {
 	const struct perf_spec_env env = {""};
-	const char *event = top->args.event;
-	int r;
-
-	if (!event)
-		event = perf_spec_default(&top->note);
-	r = perf_spec_parse(&env, event, top->specs, ARRAY_SIZE(top->specs), &top->n_specs,
-			    top->own.lacks, sizeof(top->own.lacks));
+	char text[SPEC_EVENT_MAX];
+	const char *event = perf_spec_or_default(top->args.event, text, &top->note);
+	int r = perf_spec_parse(&env, event, top->specs, ARRAY_SIZE(top->specs), &top->n_specs,
+				top->own.lacks, sizeof(top->own.lacks));
 	return r < 0 ? own_rights_refused(&top->own, r) : 0;
 }
 

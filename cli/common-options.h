@@ -52,3 +52,42 @@
 		.help = "rows of the table: function (default), process, thread, module or " \
 			"cgroup",                                                            \
 	}
+
+/* Entries of a table for which the file defines AT(member). */
+#define FLAG(name_, letter_, member, help_)                                            \
+	{                                                                              \
+		.name = (name_), .letter = (letter_), .type = OPTION_FLAG, AT(member), \
+		.help = (help_),                                                       \
+	}
+#define TEXT(name_, letter_, argument_, member, help_)                       \
+	{                                                                    \
+		.name = (name_), .letter = (letter_), .type = OPTION_STRING, \
+		.argument = (argument_), AT(member), .help = (help_),        \
+	}
+#define NUMBER(name_, letter_, type_, argument_, member, max_, help_)                           \
+	{                                                                                       \
+		.name = (name_), .letter = (letter_), .type = (type_), .argument = (argument_), \
+		AT(member), .max = (max_), .help = (help_),                                     \
+	}
+#define CHOICE(name_, argument_, member, choices_, help_)                                    \
+	{                                                                                    \
+		.name = (name_), .type = OPTION_CHOICE, .argument = (argument_), AT(member), \
+		.choices = (choices_), .help = (help_),                                      \
+	}
+/* @call gets the whole struct. */
+#define CALL(name_, letter_, argument_, call_, help_)                      \
+	{                                                                  \
+		.name = (name_), .letter = (letter_), .type = OPTION_CALL, \
+		.argument = (argument_), .call = (call_), .help = (help_), \
+	}
+/* Of perf; @note may be NULL. */
+#define IGNORED(name_, letter_, argument_, note_)                                    \
+	{                                                                            \
+		.name = (name_), .letter = (letter_), .type = OPTION_WITHOUT_EFFECT, \
+		.argument = (argument_), .note = (note_),                            \
+	}
+#define REFUSED(name_, letter_, argument_, note_)                             \
+	{                                                                     \
+		.name = (name_), .letter = (letter_), .type = OPTION_REFUSED, \
+		.argument = (argument_), .note = (note_),                     \
+	}

@@ -62,6 +62,7 @@ static const struct option_def *option_find(const struct parser *p, const char *
 {
 	const struct option_def *def = option_in(p->options->defs, name, len, letter);
 
+	def = def ? def : option_in(p->options->foreign, name, len, letter);
 	return def ? def : option_in(options_common, name, len, letter);
 }
 
@@ -169,7 +170,7 @@ static int option_store(struct parser *p, const struct option_def *def, const ch
 	void *to = (char *)(option_is_common(def) ? (void *)p : p->to) + def->offset;
 	int r = 0;
 
-	if (value && !*value && def->type != OPTION_CALL)
+	if (value && !*value && def->type < OPTION_CALL)
 		return usage_error(p, "an empty value for --", def->name, "");
 	switch (def->type) {
 	case OPTION_FLAG:
@@ -196,6 +197,13 @@ static int option_store(struct parser *p, const struct option_def *def, const ch
 		if (r == -EINVAL)
 			return r; /* it has said so itself */
 		break;
+	case OPTION_WITHOUT_EFFECT:
+		if (def->note)
+			log_info("%s: --%s: %s", p->options->command, def->name, def->note);
+		break;
+	case OPTION_REFUSED:
+		log_error("%s: --%s: %s", p->options->command, def->name, def->note);
+		return -EINVAL;
 	}
 	return r < 0 ? value_error(p, def, value ? value : "", r) : 0;
 }
@@ -214,6 +222,8 @@ static int option_apply(struct parser *p, const struct option_def *def, const ch
 	if (!takes_value(def))
 		return value ? usage_error(p, "no value is taken by --", def->name, "")
 			     : option_store(p, def, NULL);
+	if (!value && def->accepts && (p->at == p->argc || !def->accepts(p->argv[p->at])))
+		return option_store(p, def, NULL);
 	if (!value) {
 		if (p->at == p->argc)
 			return usage_error(p, "a value is missing behind --", def->name, "");

@@ -20,7 +20,10 @@ enum option_type {
 	OPTION_U64,    /* uint64_t, at most `max` (0: no limit) */
 	OPTION_DOUBLE, /* double, >= 0 and finite, at most `max` (0: no limit) */
 	OPTION_CHOICE, /* uint32_t or an enum: which of `choices`, from 0 */
-	OPTION_CALL,   /* call(to + offset, value); value is NULL when `argument` is */
+	OPTION_CALL, /* call(to + offset, value); value is NULL when `argument` is, or is left out */
+	/* Of another profiler: nothing is stored. */
+	OPTION_WITHOUT_EFFECT, /* `note` (if any) is printed */
+	OPTION_REFUSED,	       /* wrong usage; `note` names the nearest way */
 };
 
 struct option_def {
@@ -36,6 +39,9 @@ struct option_def {
 	/* 0, or -EINVAL after a log_error() of its own, or another -errno that the parser reports.
 	 */
 	int (*call)(void *to, const char *value);
+	/* Not NULL: the value may be left out; the next word is the value only if this accepts it. */
+	bool (*accepts)(const char *word);
+	const char *note;
 };
 
 struct options {
@@ -46,7 +52,9 @@ struct options {
 	const char *json;	/* the meaning of the keys of --json */
 	const char *details[4]; /* paragraphs behind the description */
 	const char *examples;	/* "# comment" and command lines, an empty line between examples */
-	const struct option_def *defs;	  /* ends with a NULL name; may be NULL */
+	const struct option_def *defs; /* ends with a NULL name; may be NULL */
+	const struct option_def
+		*foreign; /* of perf's command of this name: understood, not shown */
 	int min_arguments, max_arguments; /* max < 0: no limit */
 	/* Options end at the first argument: `record CMD --its-own-option`. */
 	bool stop_at_argument;

@@ -17,7 +17,7 @@ static void fill_request(struct record_ask *a)
 			q->has_clock = q->has_engine = q->has_command = q->has_no_build_ids = true;
 	q->version = CONTROL_VERSION;
 	q->machine = args->all;
-	q->command = a->pid != 0;
+	q->command = a->pid != 0 && !args->stop_watch;
 	q->pids = q->command ? &a->pid : (uint32_t *)(uintptr_t)args->pids;
 	q->n_pids = q->command ? 1 : args->n_pids;
 	q->children = args->children || q->command;

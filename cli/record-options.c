@@ -1,7 +1,10 @@
 /* record-options.c - the options of `perfwind record`.  Thread: main. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/common-options.h"
 #include "cli/pid-list.h"
@@ -26,75 +29,276 @@ static int add_pids(void *to, const char *value)
 	return pid_list_add(value, args->pids, &args->n_pids, RECORD_PIDS);
 }
 
+/* "{a,b}:S", perf's form of a group, is "a,b". */
+static int set_event(void *to, const char *value)
+{
+	struct record_args *args = to;
+	const char *end = *value == '{' ? strchr(value, '}') : NULL;
+
+	if (!*value) {
+		log_error("record: an empty value for --event (see `perfwind record --help`)");
+		return -EINVAL;
+	}
+	if (args->event) {
+		log_error(
+			"record: one event is sampled: -e %.64s,%.64s samples the first and counts "
+			"the second at each sample; for two profiles record twice",
+			args->event, value);
+		return -EINVAL;
+	}
+	args->event = value;
+	if (!end)
+		return 0;
+	(void)snprintf(args->event_text, sizeof(args->event_text), "%.*s", (int)(end - value - 1),
+		       value + 1);
+	args->event = args->event_text;
+	return 0;
+}
+
+static int set_frequency(void *to, const char *value)
+{
+	static const char path[] = "/proc/sys/kernel/perf_event_max_sample_rate";
+	struct record_args *args = to;
+	_cleanup_(freep) char *text = NULL;
+	int r = 0;
+
+	if (!strcmp(value, "max")) {
+		r = read_file(path, 64, &text, NULL);
+		if (r < 0) {
+			log_error("record: -F max: %s: %s", path, strerror(-r));
+			return -EINVAL;
+		}
+		text[strcspn(text, "\n")] = 0;
+		value = text;
+	}
+	if (parse_u64(value, 10, UINT64_MAX, &args->frequency) == 0)
+		return 0;
+	log_error("record: --frequency %.64s: it is not a whole number, or `max` (see `perfwind "
+		  "record --help`)",
+		  value);
+	return -EINVAL;
+}
+
+/* "512K", "20M", "1G"; a number without a unit is of @unit bytes. */
+static int parse_size(const char *option, const char *value, uint64_t unit, uint64_t *ret_bytes)
+{
+	static const char units[] = "BKMG";
+	size_t digits = strspn(value, "0123456789");
+	const char *at = value[digits] ? strchr(units, value[digits] & ~0x20) : NULL;
+	char number[24];
+	uint64_t n;
+
+	if (digits && digits < sizeof(number) && (!value[digits] || (at && !value[digits + 1]))) {
+		memcpy(number, value, digits);
+		number[digits] = 0;
+		if (at)
+			unit = 1ull << 10 * (at - units);
+		if (parse_u64(number, 10, (1ull << 50) / unit, &n) == 0 && n) {
+			*ret_bytes = n * unit;
+			return 0;
+		}
+	}
+	log_error("record: %s %.64s: it is not a size like 20M", option, value);
+	return -EINVAL;
+}
+
+static int set_max_size(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	return parse_size("--max-size", value, 1, &args->max_bytes);
+}
+
+static int set_mmap_pages(void *to, const char *value)
+{
+	struct record_args *args = to;
+	char size[24];
+	uint64_t bytes;
+	int r;
+
+	(void)snprintf(size, sizeof(size), "%.*s", (int)strcspn(value, ","), value);
+	r = parse_size("--mmap-pages", size, (uint64_t)sysconf(_SC_PAGESIZE), &bytes);
+	if (r < 0)
+		return r;
+	if (bytes < 1 << 16 || bytes > 1 << 30) {
+		log_error("record: --mmap-pages %.64s: a ring has 64 KiB to 1 GiB", value);
+		return -EINVAL;
+	}
+	args->ring_bytes = round_up_power_of_two(bytes);
+	return 0;
+}
+
+#define AT(member) .offset = offsetof(struct record_args, member)
 static const struct option_def defs[] = {
-	{"all", 'a', OPTION_FLAG, NULL, "the whole machine", offsetof(struct record_args, all), 0,
-	 NULL, NULL},
-	{"pid", 'p', OPTION_CALL, "PID[,PID]", "these processes, with all their threads", 0, 0,
-	 NULL, add_pids},
-	{"children", 0, OPTION_FLAG, NULL, "with -p: their children too (a command's always are)",
-	 offsetof(struct record_args, children), 0, NULL, NULL},
-	{"event", 'e', OPTION_STRING, "EVENT[,FOLLOWER...]",
-	 "the event to sample (default: cycles, or cpu-clock without counters):\na counter's name, "
-	 "GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL; :u and :k "
-	 "behind it;\nfollowers are counted at each sample",
-	 offsetof(struct record_args, event), 0, NULL, NULL},
-	{"filter", 0, OPTION_STRING, "EXPR", "the kernel's filter of a tracepoint",
-	 offsetof(struct record_args, filter), 0, NULL, NULL},
-	{"frequency", 'F', OPTION_U64, "HZ", "samples a second of CPU time (default 999)",
-	 offsetof(struct record_args, frequency), 0, NULL, NULL},
-	{"count", 'c', OPTION_U64, "PERIOD", "one sample each PERIOD events, instead of -F",
-	 offsetof(struct record_args, period), 0, NULL, NULL},
-	{"duration", 'd', OPTION_DOUBLE, "SECONDS",
-	 "end after this time (a command is then terminated)",
-	 offsetof(struct record_args, duration), 0, NULL, NULL},
-	{"output", 'o', OPTION_STRING, "FILE",
-	 "the trace (default " DEFAULT_TRACE "; an existing one becomes FILE.old)",
-	 offsetof(struct record_args, output), 0, NULL, NULL},
-	{"perf-data", 0, OPTION_STRING, "FILE",
-	 "also write the raw records, for `perf report` and `perf script`\n(large: whole stacks; "
-	 "an "
-	 "existing one becomes FILE.old)",
-	 offsetof(struct record_args, perf_data), 0, NULL, NULL},
-	{"cpu", 0, OPTION_STRING, "LIST", "only on these CPUs: 0-3,8",
-	 offsetof(struct record_args, cpus), 0, NULL, NULL},
-	{"user-only", 0, OPTION_FLAG, NULL, "user code only",
-	 offsetof(struct record_args, user_only), 0, NULL, NULL},
-	{"kernel-only", 0, OPTION_FLAG, NULL, "kernel code only",
-	 offsetof(struct record_args, kernel_only), 0, NULL, NULL},
-	{"idle", 0, OPTION_FLAG, NULL, "keep samples of the idle task",
-	 offsetof(struct record_args, idle), 0, NULL, NULL},
-	{"stack-bytes", 0, OPTION_U32, "BYTES",
-	 "how much of each stack is copied, at most 65528 (default: that;\nwith -a it adapts, from "
-	 "16384)",
-	 offsetof(struct record_args, stack_bytes), 65528, NULL, NULL},
-	{"unwinder", 0, OPTION_CHOICE, "ENGINE",
-	 "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy",
-	 offsetof(struct record_args, unwinder), 0, unwinder_names, NULL},
-	{"clock", 0, OPTION_CHOICE, "CLOCK",
-	 "of the samples: monotonic, monotonic_raw, boottime or realtime",
-	 offsetof(struct record_args, clock), 0, clock_names, NULL},
-	{"plain", 0, OPTION_FLAG, NULL, "do not compress packets (three times the size)",
-	 offsetof(struct record_args, plain), 0, NULL, NULL},
+	FLAG("all", 'a', all, "the whole machine"),
+	CALL("pid", 'p', "PID[,PID]", add_pids, "these processes, with all their threads"),
+	FLAG("children", 0, children, "with -p: their children too (a command's always are)"),
+	TEXT("uid", 'u', "USER", user, "the processes of this user, by name or number"),
+	TEXT("cgroup", 'G', "PATH", cgroup, "the processes in this cgroup or below it"),
+	CALL("event", 'e', "EVENT[,FOLLOWER...]", set_event,
+	     "the event to sample (default: cycles, or cpu-clock without counters):\na counter's "
+	     "name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL; "
+	     ":u "
+	     "and :k behind it;\nfollowers are counted at each sample (`perfwind list`)"),
+	TEXT("filter", 0, "EXPR", filter, "the kernel's filter of a tracepoint"),
+	CALL("frequency", 'F', "HZ", set_frequency,
+	     "samples a second of CPU time (default 999; of a tracepoint or probe: each "
+	     "occurrence); max: the kernel's limit"),
+	NUMBER("count", 'c', OPTION_U64, "PERIOD", period, 0,
+	       "one sample each PERIOD events, instead of -F"),
+	NUMBER("duration", 'd', OPTION_DOUBLE, "SECONDS", duration, 0,
+	       "end after this time (a command is then terminated)"),
+	NUMBER("delay", 'D', OPTION_DOUBLE, "MS", delay_ms, 86400000,
+	       "begin this many milliseconds later (a command runs meanwhile)"),
+	TEXT("output", 'o', "FILE", output,
+	     "the trace (default " DEFAULT_TRACE "; an existing one becomes FILE.old)"),
+	CALL("max-size", 0, "SIZE", set_max_size,
+	     "end when the trace has this size (20M; a command is then terminated)"),
+	TEXT("perf-data", 0, "FILE", perf_data,
+	     "also write the raw records, for `perf report` and `perf script`\n(large: whole "
+	     "stacks; an existing one becomes FILE.old)"),
+	TEXT("cpu", 'C', "LIST", cpus, "only on these CPUs: 0-3,8"),
+	FLAG("user-only", 0, user_only, "user code only"),
+	FLAG("kernel-only", 0, kernel_only, "kernel code only"),
+	FLAG("idle", 0, idle, "keep samples of the idle task"),
+	NUMBER("stack-bytes", 0, OPTION_U32, "BYTES", stack_bytes, 65528,
+	       "how much of each stack is copied, at most 65528 (default: that;\nwith -a it "
+	       "adapts, "
+	       "from 16384)"),
+	CALL("mmap-pages", 'm', "PAGES", set_mmap_pages,
+	     "size of each CPU's ring, in pages or as 8M (default: chosen)"),
+	CHOICE("unwinder", "ENGINE", unwinder, unwinder_names,
+	       "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy"),
+	CHOICE("clock", "CLOCK", clock, clock_names,
+	       "of the samples: monotonic, monotonic_raw, boottime or realtime"),
+	FLAG("plain", 0, plain, "do not compress packets (three times the size)"),
 	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
-	{"no-build-ids", 0, OPTION_FLAG, NULL,
-	 "read build ids from files and memory, not from the kernel's records (a perf 6.1 that "
-	 "runs at the same time may abort on those records)",
-	 offsetof(struct record_args, no_build_ids), 0, NULL, NULL},
-	{"realtime", 0, OPTION_FLAG, NULL, "read the rings with real-time priority (SCHED_RR)",
-	 offsetof(struct record_args, realtime), 0, NULL, NULL},
+	FLAG("no-build-ids", 0, no_build_ids,
+	     "read build ids from files and memory, not from the kernel's records (a perf 6.1 that "
+	     "runs at the same time may abort on those records)"),
+	FLAG("realtime", 0, realtime, "read the rings with real-time priority (SCHED_RR)"),
 	OPTION_DAEMON(struct record_args, ask, "record"),
 	OPTION_NO_DAEMON(struct record_args, no_ask),
 	OPTION_CONTROL_SOCKET(struct record_args, socket),
-	{"json", 0, OPTION_FLAG, NULL, "print the summary as one JSON object on standard output",
-	 offsetof(struct record_args, json), 0, NULL, NULL},
+	FLAG("json", 0, json, "print the summary as one JSON object on standard output"),
+	{0},
+};
+
+/* ---- options of `perf record` ---- */
+
+static int set_call_graph(void *to, const char *value)
+{
+	struct record_args *args = to;
+	uint64_t bytes;
+
+	if (!strcmp(value, "dwarf"))
+		return 0;
+	if (!strcmp(value, "fp")) {
+		args->unwinder = UW_ENGINE_FP;
+		return 0;
+	}
+	if (!strcmp(value, "lbr")) {
+		log_info("record: --call-graph lbr: branch records are not used; stacks are copied "
+			 "and unwound");
+		return 0;
+	}
+	if (!strncmp(value, "dwarf,", 6) && parse_u64(value + 6, 10, UINT32_MAX, &bytes) == 0) {
+		args->stack_bytes = (uint32_t)min_u64(bytes, 65528) & ~7u;
+		return 0;
+	}
+	log_error("record: --call-graph %.64s: it is one of dwarf, dwarf,BYTES, fp, lbr", value);
+	return -EINVAL;
+}
+
+static int set_clock(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	if (!strncasecmp(value, "CLOCK_", 6))
+		value += 6;
+	if (!strcasecmp(value, "mono"))
+		value = "monotonic";
+	for (uint32_t i = 0; clock_names[i]; i++)
+		if (!strcasecmp(clock_names[i], value)) {
+			args->clock = i;
+			return 0;
+		}
+	log_error("record: --clockid %.64s: it is one of monotonic, monotonic_raw, boottime, "
+		  "realtime",
+		  value);
+	return -EINVAL;
+}
+
+/* A thread alone is not sampled: the process is, and the report chooses. */
+static int refuse_tid(void *to, const char *value)
+{
+	_cleanup_(freep) char *status = NULL;
+	char path[64];
+	const char *line;
+	uint64_t tid;
+
+	(void)to;
+	if (parse_u64(value, 10, INT32_MAX, &tid) < 0 || !tid) {
+		log_error("record: -t records the process of a thread: '%.64s' is not a thread id",
+			  value);
+		return -EINVAL;
+	}
+	(void)snprintf(path, sizeof(path), "/proc/%u/status", (unsigned)tid);
+	if (read_file(path, 65536, &status, NULL) < 0 || !(line = strstr(status, "\nTgid:")))
+		log_error("record: -t %u: there is no such thread", (unsigned)tid);
+	else
+		log_error("record: whole processes are recorded: record -p %lu, then "
+			  "`perfwind report --thread %u`",
+			  strtoul(line + 6, NULL, 10), (unsigned)tid);
+	return -EINVAL;
+}
+
+static const struct option_def foreign[] = {
+	{.name = "g", .letter = 'g', .type = OPTION_WITHOUT_EFFECT},
+	CALL("call-graph", 0, "MODE", set_call_graph, NULL),
+	CALL("tid", 't', "TID", refuse_tid, NULL),
+	CALL("clockid", 'k', "CLOCK", set_clock, NULL),
+	FLAG("all-cpus", 0, all, NULL),
+	FLAG("all-user", 0, user_only, NULL),
+	FLAG("all-kernel", 0, kernel_only, NULL),
+	FLAG("no-buildid", 'B', no_build_ids, NULL),
+	TEXT("user", 0, "USER", user, NULL),
+	CALL("freq", 0, "HZ", set_frequency, NULL),
+	IGNORED("stat", 's', NULL, "threads are always recorded apart: report --by thread"),
+	IGNORED("no-inherit", 'i', NULL,
+		"children of a command are always recorded: report --pid PID"),
+	IGNORED("timestamp", 'T', NULL, NULL),
+	IGNORED("period", 'P', NULL, NULL),
+	IGNORED("sample-cpu", 0, NULL, NULL),
+	IGNORED("no-buildid-cache", 'N', NULL, NULL),
+	IGNORED("buildid-all", 0, NULL, NULL),
+	IGNORED("raw-samples", 'R', NULL, "fields of a tracepoint are not recorded"),
+	IGNORED("compression-level", 'z', NULL, NULL),
+	IGNORED("strict-freq", 0, NULL, NULL),
+	IGNORED("tail-synthesize", 0, NULL, NULL),
+	REFUSED("branch-any", 'b', NULL,
+		"branch records are not recorded; stacks are whole without them"),
+	REFUSED("branch-filter", 'j', "FILTER",
+		"branch records are not recorded; stacks are whole without them"),
+	REFUSED("switch-output", 0, NULL,
+		"a trace is one file: --max-size SIZE ends it, and `record -d SECONDS` in a loop "
+		"makes several"),
+	REFUSED("overwrite", 0, NULL,
+		"a RING_BUFFER of `perfwind trace -c CONFIG` keeps the latest samples"),
+	REFUSED("off-cpu", 0, NULL,
+		"waiting time is not recorded; -e sched:sched_switch records where threads leave "
+		"their CPU"),
 	{0},
 };
 
 const struct options record_options = {
 	.command = "record",
 	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
-	.description = "Samples the machine, processes or a command and writes a symbolised trace.",
+	.description =
+		"Samples the machine, processes or a command and writes a symbolised "
+		"trace.\nWith -a, -p, -u or -G a command is the stop-watch: the recording ends "
+		"when it exits.",
 	.json = VERDICT_JSON,
 	.details = {"The exit status is that of the command: 127 if it was not found, 126 if it "
 		    "cannot be executed, 128 + N after signal N, 0 after --duration. It is 1 if "
@@ -112,37 +316,57 @@ const struct options record_options = {
 		    "perfwind record -- make -j8\n\n"
 		    "# a running process for 10 seconds, 4000 samples a second\n"
 		    "perfwind record -p 1234 -d 10 -F 4000 -o server.pftrace\n\n"
+		    "# all processes of one name, while a load test runs\n"
+		    "perfwind record -p \"$(pgrep -x nginx)\" -- ./load-test\n\n"
 		    "# the whole machine until Ctrl-C\n"
 		    "sudo perfwind record -a\n\n"
 		    "# each context switch to another task, with its stack\n"
-		    "sudo perfwind record -e sched:sched_switch -c 1 --filter 'prev_state != 0' -a "
+		    "sudo perfwind record -e sched:sched_switch --filter 'prev_state != 0' -a "
 		    "-d 5\n\n"
 		    "# page faults in user code only, with the verdict for a program\n"
 		    "perfwind record -e page-faults:u --json -- ./server >verdict.json\n\n"
 		    "# cycles, and instructions counted at each sample\n"
 		    "perfwind record -e cycles,instructions -- ./work",
 	.defs = defs,
+	.foreign = foreign,
 	.max_arguments = -1,
 	.stop_at_argument = true,
 };
 
+const char *record_args_alone(const struct record_args *args)
+{
+	return args->perf_data	  ? "--perf-data"
+	       : args->user	  ? "-u"
+	       : args->cgroup	  ? "-G"
+	       : args->delay_ms	  ? "--delay"
+	       : args->max_bytes  ? "--max-size"
+	       : args->ring_bytes ? "--mmap-pages"
+				  : NULL;
+}
+
 int record_args_check(struct record_args *args, bool command)
 {
-	int targets = args->all + (args->n_pids > 0) + command;
+	int targets = args->all + (args->n_pids > 0);
 
-	if (targets != 1) {
-		log_error(
-			targets ? "-a, -p and a command exclude each other"
-				: "record needs a target: -a (the machine), -p PID, or a command");
+	args->all |= !targets && (args->user || args->cgroup);
+	targets += args->all && !targets;
+	if (targets > 1 || (args->n_pids && (args->user || args->cgroup))) {
+		log_error("%s and -p exclude each other", args->user	 ? "-u"
+							  : args->cgroup ? "-G"
+									 : "-a");
 		return -EINVAL;
 	}
+	if (!targets && !command) {
+		log_error("record needs a target: -a (the machine), -p PID, or a command");
+		return -EINVAL;
+	}
+	args->stop_watch = targets && command;
 	if (args->ask && args->no_ask) {
 		log_error("--daemon and --no-daemon exclude each other");
 		return -EINVAL;
 	}
-	if (args->ask && args->perf_data) {
-		log_error("--perf-data works without a daemon only: a daemon does not hand out raw "
-			  "records");
+	if (args->ask && record_args_alone(args)) {
+		log_error("%s works without a daemon only", record_args_alone(args));
 		return -EINVAL;
 	}
 	if (!args->frequency || !args->period) {
@@ -164,8 +388,11 @@ int record_args_check(struct record_args *args, bool command)
 		log_error("--stack-bytes must be a multiple of 8");
 		return -EINVAL;
 	}
-	if (!args->frequency && !args->period)
-		args->frequency = DEFAULT_HZ;
+	if (!args->frequency && !args->period) {
+		bool each = args->event && perf_spec_is_point(args->event);
+
+		*(each ? &args->period : &args->frequency) = each ? 1 : DEFAULT_HZ;
+	}
 	if (!args->output)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)

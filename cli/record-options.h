@@ -2,22 +2,28 @@
 #pragma once
 
 #include "cli/options.h"
+#include "perf/spec.h"
 
 enum { RECORD_PIDS = 4096 };
 
 struct record_args {
 	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
 		under_seccomp, no_build_ids;
-	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data;
-	uint64_t frequency, period;
-	double duration;
+	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
+		*cgroup;
+	char event_text[SPEC_EVENT_MAX]; /* of braces */
+	uint64_t frequency, period, max_bytes, ring_bytes;
+	double duration, delay_ms;
 	uint32_t stack_bytes, unwinder, clock;
 	uint32_t pids[RECORD_PIDS];
 	size_t n_pids;
+	bool stop_watch; /* a command is given with other targets: it is not recorded, its end ends the recording */
 };
 
 extern const struct options record_options;
 /* Checks @args and sets defaults.  -EINVAL: logged. */
 int record_args_check(struct record_args *args, bool command);
+/* The option that only a recording by the user's own privileges has (a daemon hands out no raw records); NULL: none. */
+const char *record_args_alone(const struct record_args *args);
 /* CLOCK_* */
 int record_clock(const struct record_args *args);

@@ -83,7 +83,7 @@ static bool spec_is_component(const char *name)
 
 static bool spec_looks_like_modifiers(const char *text)
 {
-	return *text && text[strspn(text, "ukhp")] == 0;
+	return *text && text[strspn(text, "ukhpP")] == 0;
 }
 
 /* Naming one of u, k, h leaves out the other two, as perf-list(1) has it. */
@@ -100,6 +100,8 @@ static int spec_modifiers(struct spec_parser *parser, const char *event, const c
 			kernel = true;
 		else if (*p == 'h')
 			hv = true;
+		else if (*p == 'P')
+			precise = 3;
 		else if (*p == 'p' && precise < 3)
 			precise++;
 		else
@@ -900,6 +902,57 @@ const char *perf_spec_default(const char **ret_note)
 			    : "no hardware cycle counter here (a virtual machine?): sampling by "
 			      "cpu-clock, a timer";
 	return cycles == 0 ? "cycles:ppp" : "cpu-clock";
+}
+
+/* "ppu,page-faults" -> ":u,page-faults": a timer has no precision. */
+static void add_modifiers(const char *modifiers, char *to, size_t size)
+{
+	size_t len = strlen(to), n = 0;
+
+	for (; *modifiers && *modifiers != ','; modifiers++)
+		if (*modifiers != 'p' && *modifiers != 'P' && len + 2 < size) {
+			if (!n++)
+				to[len++] = ':';
+			to[len++] = *modifiers;
+		}
+	(void)snprintf(to + len, size - len, "%s", modifiers);
+}
+
+const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], const char **ret_note)
+{
+	size_t len = event ? strcspn(event, ":,") : 0;
+	const char *instead;
+
+	*ret_note = NULL;
+	if (event && !(len == 6 && !strncmp(event, "cycles", len)) &&
+	    !(len == 10 && !strncmp(event, "cpu-cycles", len)))
+		return event;
+	instead = perf_spec_default(ret_note);
+	if (!event)
+		return instead;
+	if (!*ret_note)
+		return event;
+	(void)snprintf(to, SPEC_EVENT_MAX, "%s", instead);
+	add_modifiers(event[len] == ':' ? event + len + 1 : event + len, to, SPEC_EVENT_MAX);
+	return to;
+}
+
+bool perf_spec_is_point(const char *event)
+{
+	static const char *const probes[] = {"kprobe:", "kretprobe:", "uprobe:", "uretprobe:"};
+	size_t len = strcspn(event, ","), colon = strcspn(event, ":,"),
+	       slash = strcspn(event, "/,");
+	char rest[SPEC_EVENT_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		if (!strncmp(event, probes[i], strlen(probes[i])))
+			return true;
+	if (slash < len) /* GROUP/NAME; PMU/EVENT/ and PMU/a=1,b=2/ have another sign */
+		return slash + 1 + strcspn(event + slash + 1, "/=,") >= len;
+	if (colon == len)
+		return false;
+	(void)snprintf(rest, sizeof(rest), "%.*s", (int)(len - colon - 1), event + colon + 1);
+	return *rest && !spec_looks_like_modifiers(rest);
 }
 
 /* ---- events by the fields of a config (PerfEvents) ---- */

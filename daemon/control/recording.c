@@ -252,13 +252,13 @@ static int choose_event(struct recording *rec, const char **ret_note, char *erro
 	const struct perf_spec_env env = {""};
 	const Pb__ControlRequest *q = rec->request;
 	const char *event = q->event && *q->event ? q->event : NULL;
+	char text[SPEC_EVENT_MAX];
 	int r;
 
 	*ret_note = NULL;
 	if (event && !policy_event_words(event, error, size))
 		return fail(-EPERM);
-	if (!event)
-		event = perf_spec_default(ret_note);
+	event = perf_spec_or_default(event, text, ret_note);
 	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs, error,
 			    size);
 	if (r < 0)

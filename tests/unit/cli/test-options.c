@@ -6,7 +6,7 @@
 
 #include "cli/options.h"
 #include "base/log.h"
-#include "tests/unit/cmocka.h"
+#include "tests/unit/capture.h"
 
 struct values {
 	bool flag;
@@ -30,6 +30,11 @@ static int call(void *to, const char *value)
 		return -ENOENT;
 	(void)snprintf(called + len, 64 - len, "%s,", value ? value : "(none)");
 	return 0;
+}
+
+static bool is_lower(const char *word)
+{
+	return *word >= 'a' && *word <= 'z';
 }
 
 static const char *const choices[] = {"red", "green", "blue", NULL};
@@ -85,8 +90,30 @@ static const struct option_def defs[] = {
 	{.name = "secret", .type = OPTION_FLAG, AT(flag)},
 	{0},
 };
-static const struct options any = {
-	.command = "test", .usage = "[OPTIONS] FILE...", .defs = defs, .max_arguments = -1};
+static const struct option_def foreign[] = {
+	{.name = "graph",
+	 .letter = 'g',
+	 .type = OPTION_CALL,
+	 .argument = "MODE",
+	 .call = call,
+	 .accepts = is_lower,
+	 AT(called)},
+	{.name = "silent", .letter = 'z', .type = OPTION_WITHOUT_EFFECT},
+	{.name = "stat",
+	 .letter = 'S',
+	 .type = OPTION_WITHOUT_EFFECT,
+	 .argument = "X",
+	 .note = "has no effect"},
+	{.name = "wait", .letter = 'w', .type = OPTION_REFUSED, .note = "use --call"},
+	/* The command's own comes first. */
+	{.name = "flag", .type = OPTION_REFUSED, .note = "hidden by the command's own"},
+	{0},
+};
+static const struct options any = {.command = "test",
+				   .usage = "[OPTIONS] FILE...",
+				   .defs = defs,
+				   .foreign = foreign,
+				   .max_arguments = -1};
 
 /* Parses the words, which end with a NULL. */
 static int parse(const struct options *o, struct values *v, char **argv, int *ret_n)
@@ -224,7 +251,7 @@ static void wrong_usage_is_told(void **state)
 	assert_string_equal(complaint(WORDS(W("--zzzzzz"))),
 			    "perfwind: test: unknown option --zzzzzz" SEE);
 	assert_string_equal(complaint(WORDS(W("--=3"))), "perfwind: test: unknown option --" SEE);
-	assert_string_equal(complaint(WORDS(W("-fz"))), "perfwind: test: unknown option -z" SEE);
+	assert_string_equal(complaint(WORDS(W("-fy"))), "perfwind: test: unknown option -y" SEE);
 	assert_string_equal(complaint(WORDS(W("--flag=1"))),
 			    "perfwind: test: no value is taken by --flag" SEE);
 	assert_string_equal(complaint(WORDS(W("--small"))),
@@ -254,6 +281,48 @@ static void wrong_usage_is_told(void **state)
 	assert_string_equal(complaint(WORDS(W("-xbad"))), "perfwind: said so itself\n");
 	assert_string_equal(complaint(WORDS(W("-xgone"))),
 			    "perfwind: test: --call gone: No such file or directory" SEE);
+}
+
+/* Options of another profiler: without effect, with or without a note; refused, with the nearest way. */
+static void foreign_options(void **state)
+{
+	struct capture c;
+	struct values v;
+	char *said;
+	int n, r;
+
+	(void)state;
+	capture_begin(&c, STDERR_FILENO);
+	r = parse(&any, &v, WORDS(W("-zf"), W("-S"), W("1"), W("--stat=2"), W("FILE")), &n);
+	said = capture_end(&c);
+	assert_int_equal(r, 0);
+	assert_int_equal(n, 1);
+	assert_true(v.flag);
+	assert_string_equal(said, "perfwind: test: --stat: has no effect\n"
+				  "perfwind: test: --stat: has no effect\n");
+	free(said);
+	assert_string_equal(complaint(WORDS(W("--wait"))), "perfwind: test: --wait: use --call\n");
+}
+
+/* The word behind -g is its value only if it looks like one. */
+static void values_that_may_be_left_out(void **state)
+{
+	struct values v;
+	int n;
+
+	(void)state;
+	assert_int_equal(parse(&any, &v, WORDS(W("-g"), W("mode"), W("FILE")), &n), 0);
+	assert_string_equal(v.called, "mode,");
+	assert_int_equal(n, 1);
+	assert_int_equal(parse(&any, &v, WORDS(W("-g"), W("FILE")), &n), 0);
+	assert_string_equal(v.called, "(none),");
+	assert_int_equal(n, 1);
+	assert_int_equal(parse(&any, &v, WORDS(W("FILE"), W("--graph")), &n), 0);
+	assert_string_equal(v.called, "(none),");
+	assert_int_equal(parse(&any, &v, WORDS(W("--graph=FILE"), W("-gX"), W("-g"), W("-f")), &n),
+			 0);
+	assert_string_equal(v.called, "FILE,X,(none),");
+	assert_true(v.flag);
 }
 
 static void levels_of_the_log(void **state)
@@ -326,9 +395,14 @@ static void nearest_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_form),		cmocka_unit_test(arguments_are_collected),
-		cmocka_unit_test(numbers_of_arguments), cmocka_unit_test(wrong_usage_is_told),
-		cmocka_unit_test(levels_of_the_log),	cmocka_unit_test(help_comes_from_the_table),
+		cmocka_unit_test(every_form),
+		cmocka_unit_test(arguments_are_collected),
+		cmocka_unit_test(numbers_of_arguments),
+		cmocka_unit_test(wrong_usage_is_told),
+		cmocka_unit_test(foreign_options),
+		cmocka_unit_test(values_that_may_be_left_out),
+		cmocka_unit_test(levels_of_the_log),
+		cmocka_unit_test(help_comes_from_the_table),
 		cmocka_unit_test(nearest_names),
 	};
 

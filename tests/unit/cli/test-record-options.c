@@ -38,6 +38,17 @@ static void good(const char *const *given)
 	free(said);
 }
 
+/* Accepted, with a note. */
+static void noted(const char *const *given, const char *word)
+{
+	char *said;
+
+	assert_int_equal(parse(given, &said), 0);
+	if (!strstr(said, word))
+		fail_msg("'%s' is not in '%s'", word, said);
+	free(said);
+}
+
 static void bad(const char *const *given, const char *word)
 {
 	char *said;
@@ -83,8 +94,111 @@ static void test_targets(void **state)
 	(void)state;
 	bad(GIVEN("-F", "1"), "record needs a target");
 	bad(GIVEN("-a", "-p", "1"), "exclude each other");
-	bad(GIVEN("-a", "true"), "exclude each other");
-	bad(GIVEN("-p", "1", "true"), "exclude each other");
+	bad(GIVEN("-u", "root", "-p", "1"), "-u and -p exclude each other");
+	bad(GIVEN("-G", "/x", "-p", "1"), "-G and -p exclude each other");
+	good(GIVEN("-u", "root"));
+	assert_true(args.all);
+	good(GIVEN("true"));
+	assert_false(args.all || args.stop_watch);
+}
+
+/* A command next to another target is not recorded: its end ends the recording. */
+static void test_stop_watch(void **state)
+{
+	(void)state;
+	good(GIVEN("-a", "--", "sleep", "3"));
+	assert_true(args.stop_watch);
+	good(GIVEN("-p", "1", "--", "sleep", "3"));
+	assert_true(args.stop_watch);
+	good(GIVEN("-G", "/x", "sleep", "3"));
+	assert_true(args.stop_watch);
+}
+
+/* As `perf record` is typed. */
+static void test_options_of_perf(void **state)
+{
+	(void)state;
+	good(GIVEN("-g", "--call-graph", "dwarf", "-F", "99", "-a"));
+	assert_int_equal(args.unwinder, 0);
+	good(GIVEN("--call-graph=dwarf,8193", "-a"));
+	assert_int_equal(args.stack_bytes, 8192);
+	good(GIVEN("--call-graph=dwarf,99999999", "-a"));
+	assert_int_equal(args.stack_bytes, 65528);
+	good(GIVEN("--call-graph", "fp", "-a"));
+	assert_int_equal(args.unwinder, 3);
+	bad(GIVEN("--call-graph", "x", "-a"), "it is one of dwarf, dwarf,BYTES, fp, lbr");
+	noted(GIVEN("--call-graph", "lbr", "-a"), "branch records are not used");
+	good(GIVEN("-C", "0-3", "--all-cpus", "--all-user", "-k", "CLOCK_MONOTONIC_RAW", "-TPN"));
+	assert_string_equal(args.cpus, "0-3");
+	assert_true(args.all && args.user_only);
+	assert_int_equal(record_clock(&args), CLOCK_MONOTONIC_RAW);
+	good(GIVEN("-k", "mono", "-a"));
+	assert_int_equal(record_clock(&args), CLOCK_MONOTONIC);
+	bad(GIVEN("-k", "tai", "-a"), "it is one of monotonic");
+	noted(GIVEN("-s", "-a"), "--stat: threads are always recorded apart");
+	noted(GIVEN("-i", "true"), "--no-inherit: children of a command are always recorded");
+	bad(GIVEN("-t", "x"), "is not a thread id");
+	bad(GIVEN("-t", "2147483647"), "there is no such thread");
+	bad(GIVEN("-b", "-a"), "branch records are not recorded");
+	bad(GIVEN("--switch-output", "-a"), "--max-size SIZE ends it");
+	bad(GIVEN("--off-cpu", "-a"), "sched:sched_switch");
+	good(GIVEN("-F", "max", "-a"));
+	assert_true(args.frequency > 0 && args.frequency < UINT64_MAX);
+	bad(GIVEN("-F", "fast", "-a"), "not a whole number, or `max`");
+}
+
+/* "-t" of a thread that there is: the message names the process. */
+static void test_thread(void **state)
+{
+	char tid[16], expected[64];
+
+	(void)state;
+	(void)snprintf(tid, sizeof(tid), "%d", getpid());
+	(void)snprintf(expected, sizeof(expected),
+		       "record -p %d, then `perfwind report --thread %d`", getpid(), getpid());
+	bad(GIVEN("-t", tid), expected);
+}
+
+static void test_sizes(void **state)
+{
+	(void)state;
+	good(GIVEN("-a", "--max-size", "20M", "-m", "128", "-D", "500"));
+	assert_int_equal(args.max_bytes, 20 << 20);
+	assert_int_equal(args.ring_bytes, 128 * sysconf(_SC_PAGESIZE));
+	assert_true(args.delay_ms > 499 && args.delay_ms < 501);
+	good(GIVEN("-a", "--max-size", "3000000", "-m", "3M,128"));
+	assert_int_equal(args.max_bytes, 3000000);
+	assert_int_equal(args.ring_bytes, 4 << 20);
+	bad(GIVEN("-a", "--max-size", "M"), "--max-size M: it is not a size");
+	bad(GIVEN("-a", "--max-size", "1X"), "not a size");
+	bad(GIVEN("-a", "--max-size", "1MB"), "not a size");
+	bad(GIVEN("-a", "--max-size", "99999999999G"), "not a size");
+	bad(GIVEN("-a", "--max-size", "0"), "not a size");
+	bad(GIVEN("-a", "-m", "1K"), "64 KiB to 1 GiB");
+	bad(GIVEN("-a", "-m", ""), "not a size");
+	bad(GIVEN("-a", "--daemon", "-D", "5"), "--delay works without a daemon only");
+	bad(GIVEN("-u", "root", "--daemon"), "-u works without a daemon only");
+}
+
+/* A tracepoint or probe is recorded each time it occurs. */
+static void test_events(void **state)
+{
+	(void)state;
+	good(GIVEN("-e", "sched:sched_switch", "-a"));
+	assert_int_equal(args.period, 1);
+	assert_int_equal(args.frequency, 0);
+	good(GIVEN("-e", "sched:sched_switch", "-F", "99", "-a"));
+	assert_int_equal(args.frequency, 99);
+	assert_int_equal(args.period, 0);
+	good(GIVEN("-e", "kprobe:do_exit", "-c", "10", "-a"));
+	assert_int_equal(args.period, 10);
+	good(GIVEN("-e", "cycles:u", "-a"));
+	assert_int_equal(args.frequency, 999);
+	good(GIVEN("-e", "{cycles,instructions}:S", "-a"));
+	assert_string_equal(args.event, "cycles,instructions");
+	bad(GIVEN("-e", "cycles", "-e", "instructions", "-a"),
+	    "-e cycles,instructions samples the first and counts the second");
+	bad(GIVEN("-e", "", "-a"), "an empty value for --event");
 }
 
 static void test_together(void **state)
@@ -104,9 +218,10 @@ static void test_together(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_defaults),	cmocka_unit_test(test_values),
+		cmocka_unit_test(test_targets),		cmocka_unit_test(test_stop_watch),
+		cmocka_unit_test(test_options_of_perf), cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_sizes),		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_together),
 	};
 

@@ -1,0 +1,96 @@
+/* record-scope.c - see record-scope.h.  A process that the kernel shows nothing of is not recorded. */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/record-scope.h"
+#include "proc/procfs.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+
+static int find_user(const char *user, uint32_t *ret_uid)
+{
+	const struct passwd *entry;
+	uint64_t uid;
+
+	if (parse_u64(user, 10, UINT32_MAX - 1, &uid) == 0) {
+		*ret_uid = (uint32_t)uid;
+		return 0;
+	}
+	entry = getpwnam(user);
+	if (!entry) {
+		log_error("record: -u %.64s: there is no such user", user);
+		return fail(-EINVAL);
+	}
+	*ret_uid = entry->pw_uid;
+	return 0;
+}
+
+/* Only where the second version is mounted do its folders show which cgroups there are. */
+static int check_cgroup(const char *cgroup)
+{
+	char path[4096];
+
+	(void)snprintf(path, sizeof(path), CGROUPS "/%s", cgroup);
+	if (access(CGROUPS "/cgroup.controllers", F_OK) < 0 || access(path, F_OK) == 0)
+		return 0;
+	log_error("record: -G %.256s: %.300s does not exist (`systemd-cgls` lists the cgroups)",
+		  cgroup, path);
+	return fail(-EINVAL);
+}
+
+int record_scope_init(struct record_scope *scope, const char *user, const char *cgroup)
+{
+	int r = 0;
+
+	*scope = (struct record_scope){.by_user = user != NULL, .cgroup = cgroup};
+	if (user)
+		r = find_user(user, &scope->uid);
+	if (r == 0 && cgroup)
+		r = check_cgroup(cgroup);
+	return r < 0 ? trace(r) : 0;
+}
+
+bool record_scope_below(const char *path, const char *wanted)
+{
+	size_t len;
+
+	path += *path == '/';
+	wanted += *wanted == '/';
+	len = strlen(wanted);
+	while (len && wanted[len - 1] == '/')
+		len--;
+	return !len || (!strncmp(path, wanted, len) && (path[len] == '/' || !path[len]));
+}
+
+/* proc_pid_status(5): "Uid:\t" real, effective ... */
+static bool is_of_user(uint32_t pid, uint32_t uid)
+{
+	_cleanup_(freep) char *status = NULL;
+	char path[64];
+	const char *line;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	if (read_file(path, 65536, &status, NULL) < 0)
+		return false;
+	line = strstr(status, "\nUid:\t");
+	return line && strtoul(line + 6, NULL, 10) == uid;
+}
+
+bool record_scope_wants(void *arg, uint32_t pid, const char *cmdline, size_t len)
+{
+	const struct record_scope *scope = arg;
+	_cleanup_(freep) char *cgroup = NULL;
+
+	(void)cmdline;
+	(void)len;
+	if (scope->by_user && !is_of_user(pid, scope->uid))
+		return false;
+	return !scope->cgroup ||
+	       (procfs_cgroup("", pid, &cgroup) == 0 && record_scope_below(cgroup, scope->cgroup));
+}
