@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""hook_strangers.py SOCKET - 10,000 connections to the hook socket by a process that nobody asked: nothing, half a message,
-the real thing, too many descriptors, what takes an hour to close; some stay open.  Prints how many, then stays."""
+"""hook_strangers.py SOCKET - 10,000 connections to the hook socket by a process that was not asked: nothing, half a message,
+the real thing, too many descriptors, a descriptor that takes an hour to close; some stay open.  Prints how many when the other
+side has accepted all of them, then stays."""
 import array
 import os
 import signal
@@ -29,10 +30,17 @@ for i in range(count):
         if data:
             send(s, data, fds)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # it was turned away before
+        pass  # closed by the other side already
     if i % 50 == 0:
         stay.append(s)
     else:
         s.close()
-print(count, flush=True)
-signal.pause()  # to be killed: what lingers is not closed by us
+# Connections are accepted in order: when this one has been closed, none waits in the backlog.
+last = socket.socket(socket.AF_UNIX)
+last.connect(path)
+try:
+    last.recv(1)
+except ConnectionResetError:
+    pass
+print(count + 1, flush=True)
+signal.pause()  # until killed: the descriptors that linger are not closed here
