@@ -66,7 +66,7 @@ bad=$(wc -l $(echo "$sources" | grep '\.c$') | awk '$2 != "total" && $1 > 1000 {
 bad=$(awk 'FNR == 1 { start = 0 }
 	/^[a-zA-Z_].*[^;]$/ && !/^(struct|enum|union|static const|const|#|extern|typedef)/ { head = FNR; name = $0 }
 	/^{/ { start = FNR }
-	/^}/ && start { if (FNR - start > 75) print FILENAME ":" start " " FNR - start " lines"; start = 0 }' $(echo "$sources" | grep '\.c$'))
+	/^}/ && start { if (FNR - start > 60) print FILENAME ":" start " " FNR - start " lines"; start = 0 }' $(echo "$sources" | grep '\.c$'))
 [ -z "$bad" ] && echo "ok function-size" || echo "not ok function-size: $bad"
 
 bad=$(for f in $sources; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)
