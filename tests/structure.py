@@ -5,7 +5,8 @@ A module is a header and the .c files of its name: reader.h has reader.c, reader
 have a header of their own.  Prints one line a test:
 
   circles        no two modules of a folder call one another, directly or through others of that folder
-  narrow         for information: the share of exported functions that one other file of the same folder alone calls
+  narrow         for information: the share of exported functions that one other file of the same folder alone calls, and
+                 of these the ones that no test calls either: they are no interface
   private        the number of -private.h headers: below PRIVATE
 """
 import collections, os, re, subprocess, sys
@@ -89,7 +90,12 @@ if listing:
                 if b in c:
                     print("   ", a, "->", b, name)
 
-exported = narrow = 0
+tested = set()
+for f in (f for f in tracked if f.startswith(("tests/unit/", "tests/fuzz/", "tests/differential/"))):
+    with open(f, encoding="utf-8") as text:
+        tested.update(re.findall(r"\b[a-z]\w+", text.read()))
+
+exported = narrow = untested = 0
 by_folder = collections.Counter()
 for source, (_, functions) in wanted.items():
     for name in functions:
@@ -97,12 +103,16 @@ for source, (_, functions) in wanted.items():
         files = users[name]
         if len(files) == 1 and os.path.dirname(next(iter(files))) == os.path.dirname(source):
             narrow += 1
-            by_folder[os.path.dirname(source)] += 1
+            if name not in tested:
+                untested += 1
+                by_folder[os.path.dirname(source)] += 1
             if listing:
-                print("    narrow", name, source, "<-", next(iter(files)))
+                print("    narrow", name, source, "<-", next(iter(files)), "" if name in tested else "(no test)")
 share = 100 * narrow / exported
-print("    narrow: %d of %d exported functions (%.1f %%, goal %d %%) are called from one other file of their folder alone: %s" %
-      (narrow, exported, share, NARROW, ", ".join("%s %d" % x for x in by_folder.most_common())))
+print("    narrow: %d of %d exported functions (%.1f %%) are called from one other file of their folder alone; "
+      "%d of them (%.1f %%, goal %d %%) by no test either: %s" %
+      (narrow, exported, share, untested, 100 * untested / exported, NARROW,
+       ", ".join("%s %d" % x for x in by_folder.most_common())))
 n = sum(f.endswith(("-private.h", "_private.h")) for f in product)
 print("ok private" if n < PRIVATE else "not ok private: %d headers" % n)
 unowned = [f for f in product if f.endswith(".c") and f[:-2] not in headers]
