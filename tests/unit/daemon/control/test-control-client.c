@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/log.h"
-#include "daemon/control/client.h"
+#include "daemon/control/control.c"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 static struct control_fixture f;
@@ -95,7 +95,7 @@ static void test_whole(void **state)
 }
 
 /* Packets up to RENEWED, and whether the first of them begins incremental state. */
-static void renew(size_t *from, bool *ret_any, bool *ret_begins)
+static void asks_renewal(size_t *from, bool *ret_any, bool *ret_begins)
 {
 	const char *text = "";
 	Pb__ControlSummary *m;
@@ -139,7 +139,7 @@ static void test_renew(void **state)
 	begin(&q);
 	for (int i = 0; i < 3; i++) {
 		run_ms(100);
-		renew(&at, &any, &begins);
+		asks_renewal(&at, &any, &begins);
 		assert_true(any);
 		assert_true(begins); /* each interval can be read by itself */
 	}

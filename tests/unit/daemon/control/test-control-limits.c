@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "config/config.h"
-#include "daemon/control/client.h"
+#include "daemon/control/control.c"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 enum { ALICE = 61002 };

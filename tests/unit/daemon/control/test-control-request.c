@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/log.h"
-#include "daemon/control/client.h"
+#include "daemon/control/control.c"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 enum { ALICE = 61002 };

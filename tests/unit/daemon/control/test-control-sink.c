@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/control/client.h"
+#include "daemon/control/control.c"
 #include "protos/trace.pb-c.h"
 #include "tests/unit/cmocka.h"
 

@@ -1,5 +1,5 @@
-/* test-control-summary.c - a daemon's words about a recording, as a summary: every number in its
- * place, and more than there is room for left out. */
+/* test-control-summary.c - the summary of a recording in a daemon's message: every number in its place, and more
+ * than there is room for left out; what is sent is what is read. */
 #include <string.h>
 
 #include "daemon/control/control-summary.h"
@@ -90,7 +90,7 @@ static void test_too_much(void **state)
 	control_summary_read(&m, s);
 	assert_int_equal(s->n_unsymbolized, ARRAY_SIZE(s->unsymbolized));
 	assert_int_equal(strlen(s->unsymbolized[0].path), sizeof(s->unsymbolized[0].path) - 1);
-	assert_string_equal(s->unsymbolized[0].build_id, ""); /* not told */
+	assert_string_equal(s->unsymbolized[0].build_id, ""); /* not in the message */
 	assert_int_equal(s->account.failed[0], 5);
 	assert_int_equal(s->account.skipped[SKIP_COUNT - 1], 5);
 	free(s);
@@ -111,7 +111,7 @@ static void test_trace(void **state)
 	SET(discarded, 7);
 	SET(full, true);
 	control_summary_read_trace(&m, &s);
-	assert_int_equal(s.skipped, 0); /* not told */
+	assert_int_equal(s.skipped, 0); /* not in the message */
 	m.skipped = &skipped;
 	m.n_skipped = 1;
 	control_summary_read_trace(&m, &s);
@@ -124,12 +124,112 @@ static void test_trace(void **state)
 	assert_int_equal(s.discarded, 7);
 }
 
+/* The message that is queued in @out. */
+static Pb__ControlSummary *queued(struct control_stream *out)
+{
+	struct control_stream in = {.fd = -1, .max = CONTROL_REPLY_MAX, .in = out->out};
+	const uint8_t *data;
+	uint32_t type;
+	size_t len;
+
+	assert_int_equal(control_next(&in, &type, &data, &len), 0);
+	assert_int_equal(type, CONTROL_DONE);
+	return control_summary_unpack(data, len);
+}
+
+static void test_sent(void **state)
+{
+	struct session_summary *s = calloc(1, sizeof(*s)), *back = calloc(1, sizeof(*back));
+	struct control_stream out = {.fd = -1};
+	Pb__ControlSummary *m;
+
+	(void)state;
+	*s = (struct session_summary){
+		.duration_s = 1.5,
+		.cpu_accounted = 0.25,
+		.self_cpu_s = 0.125,
+		.self_us_per_sample = 12,
+		.self_peak_rss_kb = 1000,
+		.user_only = true,
+		.counts = {.lost_samples = 13, .lost_sideband = 12, .lost_exact = true},
+		.account = {.received = 21,
+			    .emitted = 20,
+			    .whole = 19,
+			    .cut = 18,
+			    .frames = 17,
+			    .lost_records = 16,
+			    .lost_sideband_records = 15,
+			    .throttled_ns = 14},
+	};
+	s->account.failed[0] = 11;
+	s->account.skipped[SKIP_COUNT - 1] = 10;
+	s->n_unsymbolized = ARRAY_SIZE(s->unsymbolized);
+	for (size_t i = 0; i < s->n_unsymbolized; i++) {
+		(void)snprintf(s->unsymbolized[i].path, sizeof(s->unsymbolized[i].path), "/%zu", i);
+		s->unsymbolized[i].samples = 100 + i;
+	}
+	assert_int_equal(control_summary_send(&out, CONTROL_DONE, s, 7, 8), 0);
+	m = queued(&out);
+	assert_non_null(m);
+	assert_int_equal(m->lost_packets, 7);
+	assert_int_equal(m->stream_bytes, 8);
+	control_summary_read(m, back);
+	assert_true(back->n_unsymbolized > 0 && back->n_unsymbolized <= s->n_unsymbolized);
+	/* The message names no more modules than it has room for. */
+	memset(&s->unsymbolized[back->n_unsymbolized], 0,
+	       (s->n_unsymbolized - back->n_unsymbolized) * sizeof(s->unsymbolized[0]));
+	s->n_unsymbolized = back->n_unsymbolized;
+	assert_memory_equal(&back->account, &s->account, sizeof(s->account));
+	assert_memory_equal(back->unsymbolized, s->unsymbolized, sizeof(s->unsymbolized));
+	assert_true(back->duration_s == 1.5 && back->cpu_accounted == 0.25 &&
+		    back->self_cpu_s == 0.125 && back->self_us_per_sample == 12);
+	assert_int_equal(back->self_peak_rss_kb, 1000);
+	assert_true(back->user_only && back->counts.lost_exact);
+	assert_int_equal(back->counts.lost_samples, 13);
+	assert_int_equal(back->counts.lost_sideband, 12);
+	pb__control_summary__free_unpacked(m, NULL);
+	control_stream_deinit(&out);
+	free(back);
+	free(s);
+}
+
+static void test_trace_sent(void **state)
+{
+	const struct trace_session_summary s = {.n_sources = 1,
+						.duration_s = 2.5,
+						.samples = 3,
+						.skipped = 4,
+						.lost = 5,
+						.overwritten = 6,
+						.discarded = 7,
+						.full = true};
+	struct trace_session_summary back;
+	struct control_stream out = {.fd = -1};
+	Pb__ControlSummary *m;
+
+	(void)state;
+	assert_int_equal(control_summary_send_trace(&out, CONTROL_DONE, &s, 9), 0);
+	m = queued(&out);
+	assert_non_null(m);
+	assert_int_equal(m->stream_bytes, 9);
+	control_summary_read_trace(m, &back);
+	assert_int_equal(back.n_sources, 1);
+	assert_true(back.duration_s == 2.5 && back.full);
+	assert_int_equal(back.samples, 3);
+	assert_int_equal(back.skipped, 4);
+	assert_int_equal(back.lost, 5);
+	assert_int_equal(back.overwritten, 6);
+	assert_int_equal(back.discarded, 7);
+	pb__control_summary__free_unpacked(m, NULL);
+	control_stream_deinit(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_record),
-		cmocka_unit_test(test_too_much),
-		cmocka_unit_test(test_trace),
+		cmocka_unit_test(test_record),	   cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_trace),	   cmocka_unit_test(test_sent),
+		cmocka_unit_test(test_trace_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* test-control.c - the socket: how many may be there at once, and its end. */
 #include "base/log.h"
-#include "daemon/control/client.h"
+#include "daemon/control/control.c"
 #include "tests/unit/daemon/control/control-fixture.h"
 
 enum { ALICE = 61002 };
