@@ -19,7 +19,7 @@ struct session_options {
 	bool children;	/* follow forks */
 	/* Never events of whole CPUs, which cost every process of the machine: too many tasks are
 	 * refused.  With `machine` the tasks are all processes that allowed() allows and what they
-	 * start (session-own.c); the processes that do not fit are left out, with a note. */
+	 * start (session-targets.c); the processes that do not fit are left out, with a note. */
 	bool tasks_only;
 	const struct perf_spec *specs; /* the first is sampled; borrowed while the session lives */
 	size_t n_specs;

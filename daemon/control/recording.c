@@ -425,7 +425,6 @@ static int open_record(struct recording *rec, char *error, size_t size)
 static int check_source(void *recording, struct session_options *so, char *error, size_t size)
 {
 	struct recording *rec = recording;
-	uint64_t rate;
 	int r;
 
 	for (size_t i = 0; i < so->n_specs; i++)
@@ -439,9 +438,7 @@ static int check_source(void *recording, struct session_options *so, char *error
 		return denied(error, size,
 			      "you may not have counters of whole CPUs, kernel code or real-time "
 			      "priority: see all-groups in /etc/perfwind.conf");
-	rate = so->poll_ms ? 1000 / so->poll_ms + 1
-			   : policy_rate(&so->specs[0], so->frequency, so->period);
-	r = add_session(rec, rate, error, size);
+	r = add_session(rec, policy_session_rate(so, 0), error, size);
 	if (r < 0)
 		return trace(r);
 	limit_session(rec, so);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "daemon/policy/policy.h"
 #include "proc/procfs.h"
+#include "session/pipeline/adapt.h"
 
 /* ---- the requester ---- */
 
@@ -375,6 +376,34 @@ uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t 
 	uint64_t events = spec->weight == PERF_WEIGHT_TIME ? 1000000000 : 10000000000;
 
 	return frequency ? frequency : events / max_u64(period, 1);
+}
+
+/* The kernel throttles neither tracepoints nor software events: their rate is that of the machine's activity, which
+ * is not known beforehand. */
+static bool has_no_rate(const struct session_options *so)
+{
+	uint32_t type = so->specs[0].type;
+
+	return !so->frequency && so->specs[0].weight == PERF_WEIGHT_EVENTS &&
+	       (type == PERF_TYPE_TRACEPOINT || type == PERF_TYPE_SOFTWARE);
+}
+
+uint64_t policy_session_rate(const struct session_options *so, uint64_t limit)
+{
+	uint64_t rate;
+
+	if (so->poll_ms)
+		return 1000 / so->poll_ms + 1;
+	rate = policy_rate(&so->specs[0], so->frequency, so->period);
+	return limit && has_no_rate(so) ? min_u64(rate, max_u64(limit / 4, 1)) : rate;
+}
+
+uint64_t policy_stack_bytes(const struct session_options *so)
+{
+	if (so->poll_ms || !(so->frames & FRAMES_USER) || so->kernel_only ||
+	    so->engine == UW_ENGINE_FP)
+		return 0;
+	return so->stack_bytes ? so->stack_bytes : ADAPT_MAX;
 }
 
 /* ---- a process, as it is now ---- */

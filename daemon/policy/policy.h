@@ -19,6 +19,7 @@
  * is not in it, any one group. */
 #pragma once
 
+#include "config/session-options.h"
 #include "perf/spec.h"
 #include "daemon/policy/settings.h"
 
@@ -94,6 +95,10 @@ bool policy_event(enum policy_scope scope, const char *key, const struct perf_sp
 bool policy_event_words(const char *event, char *error, size_t size);
 /* Samples a second of one CPU, as the limit counts them. */
 uint64_t policy_rate(const struct perf_spec *spec, uint64_t frequency, uint64_t period);
+/* The same of a session.  An event without a known rate counts as a quarter of @limit, if that is not 0. */
+uint64_t policy_session_rate(const struct session_options *options, uint64_t limit);
+/* Bytes of a sample's stack, at most: the size is adapted while the session runs. */
+uint64_t policy_stack_bytes(const struct session_options *options);
 
 /* Is the process @requester's own (see above), now?  @root: "" */
 bool policy_owns(const char *root, const struct policy_requester *requester, uint32_t pid);

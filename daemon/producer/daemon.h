@@ -6,7 +6,7 @@
  *
  * Two data sources: linux.perf (a session for each instance) and perfetto.metatrace (counters of the daemon itself), any
  * number of instances of any number of tracing sessions.  Each command is answered once and in order, in any state:
- * see instance.h. */
+ * see daemon.c. */
 #pragma once
 
 #include "base/features.h"

@@ -144,6 +144,49 @@ static void test_rate(void **state)
 	assert_int_equal(policy_rate(&events, 0, 1), 10000000000ll);
 }
 
+static void test_session_rate(void **state)
+{
+	struct perf_spec spec = {.type = PERF_TYPE_TRACEPOINT, .weight = PERF_WEIGHT_EVENTS};
+	struct session_options so = {.specs = &spec, .n_specs = 1, .period = 1};
+
+	(void)state;
+	/* The rate of a tracepoint is not known: a quarter of the limit, at least 1. */
+	assert_int_equal(policy_session_rate(&so, 8000), 2000);
+	assert_int_equal(policy_session_rate(&so, 3), 1);
+	assert_int_equal(policy_session_rate(&so, 0), 10000000000ll);
+	so.period = 10000000; /* known to be rarer than that */
+	assert_int_equal(policy_session_rate(&so, 8000), 1000);
+	so.frequency = 5000;
+	assert_int_equal(policy_session_rate(&so, 8000), 5000);
+	spec.type = PERF_TYPE_HARDWARE;
+	so.frequency = 0;
+	so.period = 1000000;
+	assert_int_equal(policy_session_rate(&so, 8000), 10000);
+	so.poll_ms = 100;
+	assert_int_equal(policy_session_rate(&so, 8000), 11);
+}
+
+static void test_stack_bytes(void **state)
+{
+	struct session_options so = {.frames = FRAMES_ALL, .engine = UW_ENGINE_NATIVE};
+
+	(void)state;
+	assert_int_equal(policy_stack_bytes(&so), 65528);
+	so.stack_bytes = 4096;
+	assert_int_equal(policy_stack_bytes(&so), 4096);
+	so.engine = UW_ENGINE_FP;
+	assert_int_equal(policy_stack_bytes(&so), 0);
+	so.engine = UW_ENGINE_NATIVE;
+	so.frames = FRAMES_KERNEL;
+	assert_int_equal(policy_stack_bytes(&so), 0);
+	so.frames = FRAMES_ALL;
+	so.kernel_only = true;
+	assert_int_equal(policy_stack_bytes(&so), 0);
+	so.kernel_only = false;
+	so.poll_ms = 100;
+	assert_int_equal(policy_stack_bytes(&so), 0);
+}
+
 /* A child that has become something: is it @uid's, or (@p) one that is shown? */
 static bool as_child(void (*become)(void), const struct policy_traced *p, uint32_t uid)
 {
@@ -574,7 +617,8 @@ int main(void)
 		cmocka_unit_test(test_defaults),    cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_names),	    cmocka_unit_test(test_requester),
 		cmocka_unit_test(test_events),	    cmocka_unit_test(test_words),
-		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_owns),
+		cmocka_unit_test(test_rate),	    cmocka_unit_test(test_session_rate),
+		cmocka_unit_test(test_stack_bytes), cmocka_unit_test(test_owns),
 		cmocka_unit_test(test_owns_hidden), cmocka_unit_test(test_owns_fake),
 		cmocka_unit_test(test_services),    cmocka_unit_test(test_confined),
 		cmocka_unit_test(test_traced),	    cmocka_unit_test(test_shows),

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "daemon/producer/instance.h"
+#include "daemon/producer/daemon.c"
 #include "tests/unit/daemon/producer/fake-service.h"
 
 enum { PAGE = 4096, WAITING = 16384, PACKET = 200 };
