@@ -370,6 +370,18 @@ static bool is_sysv(const char *path)
 	       (!path[13] || path[13] == ' ');
 }
 
+static bool is_jitdump(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : "";
+	size_t digits;
+
+	if (!starts_with(name, "jit-"))
+		return false;
+	digits = strspn(name + 4, "0123456789");
+	name += 4 + digits;
+	return digits && starts_with(name, ".dump") && (!name[5] || name[5] == ' ');
+}
+
 enum path_kind process_path_kind(const char *path, bool has_build_id)
 {
 	static const char *const without_file[] = {
@@ -390,7 +402,9 @@ enum path_kind process_path_kind(const char *path, bool has_build_id)
 	}
 	if (is_sysv(path))
 		return PATH_JIT;
-	return *path == '/' ? PATH_FILE : PATH_NONE;
+	if (*path != '/')
+		return PATH_NONE;
+	return !has_build_id && is_jitdump(path) ? PATH_JITDUMP : PATH_FILE;
 }
 
 static int vdso_module(struct process_table *table, uint64_t size, struct uw_module **ret_module)
@@ -431,19 +445,39 @@ static int jit_module(struct process_table *table, struct process *process,
 	return 0;
 }
 
+/* @path as it was before the file was deleted; @plain has room for it. */
+static const char *without_deleted(const char *path, char plain[static PROCESS_PATH_MAX])
+{
+	static const char deleted[] = " (deleted)";
+	size_t len = strlen(path), tail = strlen(deleted);
+
+	if (len <= tail || len - tail >= PROCESS_PATH_MAX ||
+	    strcmp(path + len - tail, deleted) != 0)
+		return path;
+	memcpy(plain, path, len - tail);
+	plain[len - tail] = 0;
+	return plain;
+}
+
+/* @map is of a jitdump: it belongs to the module of the JIT code, which learns of it. */
+static int jitdump_module(struct process_table *table, struct process *process, const char *path,
+			  const struct process_map *map, struct uw_module **ret_module)
+{
+	char plain[PROCESS_PATH_MAX];
+	int r = jit_module(table, process, ret_module);
+
+	if (r < 0)
+		return trace(r);
+	return trace(uw_module_set_jitdump(*ret_module, without_deleted(path, plain), map->start,
+					   map->end, &map->id));
+}
+
 static int file_module(struct process_table *table, const char *path, const struct uw_file_id *id,
 		       struct uw_module **ret_module)
 {
-	static const char deleted[] = " (deleted)";
 	char plain[PROCESS_PATH_MAX];
-	size_t len = strlen(path), tail = strlen(deleted);
 
-	if (len > tail && len - tail < sizeof(plain) && !strcmp(path + len - tail, deleted)) {
-		memcpy(plain, path, len - tail);
-		plain[len - tail] = 0;
-		path = plain;
-	}
-	return uw_modules_get(table->modules, path, id, ret_module);
+	return uw_modules_get(table->modules, without_deleted(path, plain), id, ret_module);
 }
 
 int process_map_resolve(struct process_table *table, struct process *process, const char *path,
@@ -460,6 +494,11 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 		map->offset = 0;
 		map->id = (struct uw_file_id){0};
 		r = jit_module(table, process, &map->module);
+		break;
+	case PATH_JITDUMP:
+		r = jitdump_module(table, process, path, map, &map->module);
+		map->offset = 0;
+		map->id = (struct uw_file_id){0};
 		break;
 	case PATH_VDSO:
 		map->offset = 0;
@@ -486,6 +525,11 @@ int process_set_ns_pid(struct process_table *table, struct process *process, uin
 		return 0;
 	process->jit = NULL;
 	r = jit_module(table, process, &now);
+	if (r >= 0 && uw_module_jitdump(old)) {
+		const struct uw_jitdump *dump = uw_module_jitdump(old);
+
+		r = uw_module_set_jitdump(now, dump->path, dump->start, dump->end, &dump->id);
+	}
 	for (size_t i = 0; i < process->maps->n && r >= 0; i++) {
 		struct process_map map = process->maps->maps[i];
 		bool changed = false;

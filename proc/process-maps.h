@@ -70,7 +70,8 @@ struct process_log *process_log_free(struct process_log *log);
 /* The kind of a mapping, by its path. */
 enum path_kind {
 	PATH_FILE,
-	PATH_JIT, /* anonymous memory, or a file without a name */
+	PATH_JIT,     /* anonymous memory, or a file without a name */
+	PATH_JITDUMP, /* jit-PID.dump, mapped by a JIT compiler for profilers to see */
 	PATH_VDSO,
 	PATH_NONE, /* the kernel's own: [vsyscall], [uprobes] */
 };

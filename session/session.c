@@ -401,6 +401,7 @@ static void advance(struct session *s)
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
+			emit_ask_names(s->emit);
 			r = write_other_losses(s);
 		}
 	}

@@ -48,6 +48,7 @@ struct uw_module *uw_module_unref(struct uw_module *module)
 	uw_symbols_free(module->symbols);
 	uw_lines_free(module->lines);
 	free(atomic_load_explicit(&module->layout, memory_order_relaxed));
+	free(atomic_load_explicit(&module->jitdump, memory_order_relaxed));
 	free(module);
 	return NULL;
 }
@@ -60,6 +61,30 @@ enum uw_module_kind uw_module_kind(const struct uw_module *module)
 const char *uw_module_path(const struct uw_module *module)
 {
 	return module->path;
+}
+
+int uw_module_set_jitdump(struct uw_module *module, const char *path, uint64_t start, uint64_t end,
+			  const struct uw_file_id *id)
+{
+	size_t len = strlen(path);
+	struct uw_jitdump *dump;
+
+	if (uw_module_jitdump(module))
+		return 0;
+	dump = calloc(1, sizeof(*dump) + len + 1);
+	if (!dump)
+		return fail(-ENOMEM);
+	dump->start = start;
+	dump->end = end;
+	dump->id = *id;
+	memcpy(dump->path, path, len);
+	atomic_store_explicit(&module->jitdump, dump, memory_order_release);
+	return 0;
+}
+
+const struct uw_jitdump *uw_module_jitdump(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->jitdump, memory_order_acquire);
 }
 
 const struct uw_build_id *uw_module_build_id(const struct uw_module *module)

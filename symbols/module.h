@@ -35,12 +35,26 @@ struct uw_build_id {
 	uint8_t bytes[UW_BUILD_ID_MAX];
 };
 
+/* A mapped file. */
+struct uw_file_id {
+	struct uw_build_id build_id; /* len 0: not known */
+	uint32_t major, minor;	     /* 0, 0: not known */
+	uint64_t inode, generation;
+};
+
 enum uw_module_kind {
 	UW_MODULE_FILE,
 	UW_MODULE_MEMORY, /* vDSO, or a file that cannot be opened: read as ELF from the process's
 			     memory */
-	UW_MODULE_JIT,	  /* no ELF: frame pointers; names from a perf map.  Path is the map's, or
-			     "[anon]" */
+	UW_MODULE_JIT,	  /* no ELF: frame pointers; names from a jitdump or a perf map.  Path is
+			     the map's, or "[anon]" */
+};
+
+/* The jitdump of a JIT module: the program has it mapped, for profilers to see. */
+struct uw_jitdump {
+	uint64_t start, end;
+	struct uw_file_id id;
+	char path[];
 };
 
 /* Of one half.  NEW -> (caller) WANTED -> (loader) READY or UNREADABLE. */
@@ -56,6 +70,11 @@ enum uw_module_kind uw_module_kind(const struct uw_module *module);
 const char *uw_module_path(const struct uw_module *module);
 /* As given, or as found by loading.  len 0: none.  Main thread, after READY. */
 const struct uw_build_id *uw_module_build_id(const struct uw_module *module);
+/* Of a JIT module, the first time; a second jitdump is ignored.  Main thread.  -ENOMEM. */
+int uw_module_set_jitdump(struct uw_module *module, const char *path, uint64_t start, uint64_t end,
+			  const struct uw_file_id *id);
+/* NULL: none is known.  Any thread. */
+const struct uw_jitdump *uw_module_jitdump(const struct uw_module *module);
 /* A small number, unique in the process and never reused. */
 uint32_t uw_module_serial(const struct uw_module *module);
 size_t uw_module_bytes(const struct uw_module *module); /* memory held, both halves */
@@ -106,7 +125,7 @@ struct uw_source {
  * without unwind information, arch NONE.  Segments and build id stay known after a drop. */
 int uw_module_load_unwind(struct uw_module *module, struct uw_source *source);
 /* Loads .symtab, .dynsym and .gnu_debugdata (and a separate debug file by build id or debuglink)
- * into one sorted index.  For JIT modules @source->fd is the perf map text. */
+ * into one sorted index.  For JIT modules @source->fd is the jitdump or the perf map. */
 int uw_module_load_symbols(struct uw_module *module, struct uw_source *source);
 /* Without a load, because the file cannot be opened: sets both halves that are not READY to
  * UNREADABLE. */

@@ -7,12 +7,6 @@
 
 #include "symbols/module.h"
 
-struct uw_file_id {
-	struct uw_build_id build_id; /* len 0: not known */
-	uint32_t major, minor;	     /* 0, 0: not known */
-	uint64_t inode, generation;
-};
-
 struct uw_modules;
 int uw_modules_new(struct uw_modules **ret_modules);
 struct uw_modules *uw_modules_free(struct uw_modules *modules);

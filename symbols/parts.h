@@ -28,6 +28,7 @@ struct uw_module {
 	enum uw_module_kind kind;
 	struct uw_build_id given_id;
 	_Atomic(struct uw_layout *) layout;
+	_Atomic(struct uw_jitdump *) jitdump;
 	_Atomic int unwind_state, symbol_state; /* enum uw_module_state */
 	struct uw_image *image;
 	struct uw_symbols *symbols;

@@ -1,6 +1,7 @@
 /* load-role.c - see load-role.h.
  *
- *   main and pw-files      request   struct wire_request, path of the module; a descriptor that the target sent
+ *   main and pw-files      request   struct wire_request, path of the module, path of its jitdump; a descriptor that the
+ *                                    target sent
  *                          answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping
  *   pw-files and pw-parse  request   struct wire_parse, path of the module; the module's file
  *                          question  struct wire_question, paths
@@ -43,6 +44,8 @@ struct wire_request {
 	struct load_devices devices;
 	uint64_t has_module, kind, serial, wants_separate;
 	struct uw_build_id build_id;
+	uint64_t has_jitdump, jitdump_start, jitdump_end;
+	struct uw_file_id jitdump;
 };
 
 struct wire_answer {
@@ -651,12 +654,16 @@ static bool answer_call(struct opener_process *k, struct helper_call *call, stru
 /* Here a module is a path and a build id.  pw-parse has the rest, by the serial. */
 static struct uw_module *module_of(const struct wire_request *wire, const char *path)
 {
+	const char *jitdump = path + strlen(path) + 1;
 	struct uw_module *module;
 
 	if (uw_module_new((enum uw_module_kind)wire->kind, path, &wire->build_id, &module) < 0)
 		return NULL;
 	if (wire->wants_separate)
 		uw_module_want_separate(module);
+	if (wire->has_jitdump && uw_module_set_jitdump(module, jitdump, wire->jitdump_start,
+						       wire->jitdump_end, &wire->jitdump) < 0)
+		return uw_module_unref(module);
 	return module;
 }
 
@@ -717,6 +724,8 @@ const struct helper_role load_role = {
 ssize_t load_request_pack(const struct load_request *request, const struct load_devices *devices,
 			  uint8_t to[static HELPER_REQUEST_MAX])
 {
+	const struct uw_jitdump *jitdump =
+		request->module ? uw_module_jitdump(request->module) : NULL;
 	struct packer p = {.data = to, .room = HELPER_REQUEST_MAX};
 	struct wire_request wire;
 
@@ -730,10 +739,18 @@ ssize_t load_request_pack(const struct load_request *request, const struct load_
 		wire.wants_separate = uw_module_wants_separate(request->module);
 		wire.build_id = *uw_module_build_id(request->module);
 	}
+	if (jitdump) {
+		wire.has_jitdump = 1;
+		wire.jitdump_start = jitdump->start;
+		wire.jitdump_end = jitdump->end;
+		wire.jitdump = jitdump->id;
+	}
 	packer_put(&p, &wire, sizeof(wire));
 	if (request->module)
 		packer_put(&p, uw_module_path(request->module),
 			   strlen(uw_module_path(request->module)) + 1);
+	if (jitdump)
+		packer_put(&p, jitdump->path, strlen(jitdump->path) + 1);
 	return p.bad ? fail(-EMSGSIZE) : (ssize_t)p.len;
 }
 

@@ -509,8 +509,10 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 		uw_module_set_unreadable(module);
 }
 
+/* The jitdump, which the program has mapped, or the perf map. */
 static int open_jit(struct load_worker *w, const struct load_request *request)
 {
+	const struct uw_jitdump *dump = uw_module_jitdump(request->module);
 	const struct procfs_named map = {
 		.path = uw_module_path(request->module),
 		.owner = owner_of(w, request),
@@ -518,6 +520,12 @@ static int open_jit(struct load_worker *w, const struct load_request *request)
 		.gate = &w->gate,
 	};
 
+	int fd = -1;
+	bool proved;
+
+	if (dump && procfs_open_mapped(w->root, request->pid, dump->start, dump->end, dump->path,
+				       &dump->id, map.owner, &w->gate, &fd, &proved) >= 0)
+		return fd;
 	return procfs_open_named(w->root, request->pid, &map);
 }
 

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "session/pipeline/announce.h"
 #include "session/pipeline/emit.h"
+#include "session/pipeline/emit-module.h"
 #include "symbols/demangle.h"
 
 enum {
@@ -70,26 +71,6 @@ struct recent_stack {
 	uint64_t frames[RECENT_FRAMES];
 };
 
-/* ELF addresses of frames whose names or lines are still missing. */
-struct late_list {
-	uint64_t *vaddrs;
-	size_t n, room;
-};
-
-struct emit_module {
-	struct uw_module *module; /* a reference */
-	uint32_t index;		  /* in emit->modules */
-	uint32_t mapping;	  /* id of the writer */
-	bool has_mapping, no_lines;
-	struct table frames; /* ELF address -> frame id, or an index marked UNSYMBOLIZED */
-	struct late_list unnamed, unlined;
-	size_t unlined_asked, unlined_due; /* of unlined: requested; to be requested now */
-	uint64_t unsymbolized_samples, last_sample;
-	uint32_t pid, owner;	       /* a process that has mapped it, */
-	struct process_mapping mapped; /* ... and where: the way to open the file again */
-	uint32_t last_use;	       /* em->seconds */
-};
-
 struct emit {
 	struct emit_context c;
 	struct cached_frame *cache;
@@ -119,15 +100,6 @@ static void forget_recent(struct emit *em)
 		em->recent[i].n = 0;
 }
 
-/* Can a name still arrive?  The symbols of an evicted module are read again; a perf map grows. */
-static bool names_to_come(const struct emit_module *m)
-{
-	enum uw_module_state state = uw_module_symbol_state(m->module);
-
-	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW ||
-	       state == UW_MODULE_WANTED;
-}
-
 /* At a reset: frames that still wait for names will most likely get them, so they are not counted.
  * JIT code is the exception: many of its frames never get a name. */
 static void settle_unsymbolized(struct emit *em)
@@ -135,7 +107,7 @@ static void settle_unsymbolized(struct emit *em)
 	for (size_t i = 0; i < em->n_unsymbolized; i++) {
 		struct emit_module *m = em->modules[em->unsymbolized[i].module];
 
-		if (names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
+		if (emit_module_names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
 			m->unsymbolized_samples -= em->unsymbolized[i].samples;
 	}
 	em->n_unsymbolized = 0;
@@ -162,15 +134,6 @@ static void check_ids(struct emit *em)
 		forget_ids(em);
 }
 
-static void module_free(struct emit_module *m)
-{
-	(void)uw_module_unref(m->module);
-	table_deinit(&m->frames);
-	free(m->unnamed.vaddrs);
-	free(m->unlined.vaddrs);
-	free(m);
-}
-
 /* Between two stacks only.  Modules with frames without symbols stay for the list at the end. */
 void emit_renew(struct emit *em)
 {
@@ -185,7 +148,7 @@ void emit_renew(struct emit *em)
 		m->unlined.n = m->unlined_asked = m->unlined_due = 0;
 		if (!m->unsymbolized_samples || em->n_modules >= EMIT_MODULES_MAX / 4 ||
 		    table_put(&em->by_serial, uw_module_serial(m->module), em->n_modules + 1) < 0) {
-			module_free(m);
+			emit_module_free(m);
 			continue;
 		}
 		m->index = (uint32_t)em->n_modules;
@@ -215,19 +178,15 @@ static int module_of(struct emit *em, struct uw_module *module, const struct sam
 		em->modules = more;
 		em->modules_room = room;
 	}
-	m = calloc(1, sizeof(*m));
+	m = emit_module_new(module, info);
 	if (!m)
 		return fail(-ENOMEM);
 	r = table_put(&em->by_serial, uw_module_serial(module), em->n_modules + 1);
 	if (r < 0) {
-		free(m);
+		emit_module_free(m);
 		return trace(r);
 	}
-	m->module = uw_module_ref(module);
 	m->index = (uint32_t)em->n_modules;
-	m->pid = info->pid;
-	m->owner = info->process ? info->process->owner : PROCFS_NO_OWNER;
-	(void)process_mapping_of(info->process, module, &m->mapped);
 	m->no_lines = em->c.no_lines;
 	em->modules[em->n_modules++] = m;
 	*ret = m;
@@ -247,50 +206,6 @@ static int mapping_of(struct emit *em, struct emit_module *m, uint64_t offset)
 		return trace(r);
 	m->has_mapping = true;
 	return 0;
-}
-
-static int late_push(struct late_list *list, uint64_t vaddr)
-{
-	if (list->n == list->room) {
-		size_t room = list->room ? list->room * 2 : 32;
-		uint64_t *more = reallocarray(list->vaddrs, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		list->vaddrs = more;
-		list->room = room;
-	}
-	list->vaddrs[list->n++] = vaddr;
-	return 0;
-}
-
-/* A request of a module.  The caller takes a reference on the module for it. */
-static struct load_request module_request(const struct emit_module *m, enum load_kind kind)
-{
-	return (struct load_request){
-		.kind = kind,
-		.pid = m->pid,
-		.owner = m->owner,
-		.module = m->module,
-		.start = m->mapped.start,
-		.end = m->mapped.end,
-		.offset = m->mapped.offset,
-		.id = m->mapped.id,
-	};
-}
-
-/* Requests the symbols that no other stage requests: of a perf map, and of a file whose symbols
- * were dropped.  (Symbols are loaded with the unwind half of a file, but that may not be loaded
- * again: the engine keeps its rules.) */
-static void request_symbols(struct emit *em, struct emit_module *m)
-{
-	const struct load_request request = module_request(m, LOAD_SYMBOLS);
-
-	if (uw_module_kind(m->module) == UW_MODULE_MEMORY || !uw_module_want_symbols(m->module))
-		return;
-	(void)uw_module_ref(m->module);
-	if (!loader_ask(em->c.loader, &request))
-		(void)uw_module_unref(m->module);
 }
 
 /* ---- frames ---- */
@@ -362,14 +277,15 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 		r = writer_frame_named(em->c.writer, m->mapping, address, name, ret_id);
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
 		em->n_unlined++;
-		r = late_push(&m->unlined, vaddr);
+		r = late_list_push(&m->unlined, vaddr);
 	}
 	if (r < 0 || name)
 		return r < 0 ? trace(r) : 0;
 	r = unsymbolized_push(em, m, ret_id);
-	if (r >= 0 && names_to_come(m)) {
-		request_symbols(em, m);
-		r = late_push(&m->unnamed, vaddr);
+	if (r >= 0 && emit_module_names_to_come(m)) {
+		m->again_in = m->again_after = 0;
+		emit_module_ask_symbols(m, em->c.loader);
+		r = late_list_push(&m->unnamed, vaddr);
 	}
 	return r < 0 ? trace(r) : 0;
 }
@@ -764,7 +680,9 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 			return trace(r);
 		set_named(em, m, m->unnamed.vaddrs[i]);
 	}
-	m->unnamed.n = names_to_come(m) ? kept : 0;
+	m->unnamed.n = emit_module_names_to_come(m) ? kept : 0;
+	if (kept < n) /* the map grows */
+		m->again_in = m->again_after = 0;
 	return kept < n;
 }
 
@@ -785,7 +703,7 @@ static void request_lines(struct emit *em, struct emit_module *m)
 {
 	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
 	       em->lines_in_flight < LINES_IN_FLIGHT) {
-		struct load_request request = module_request(m, LOAD_LINES);
+		struct load_request request = emit_module_request(m, LOAD_LINES);
 
 		request.vaddr = m->unlined.vaddrs[m->unlined_asked];
 		(void)uw_module_ref(m->module);
@@ -836,14 +754,10 @@ int emit_answer(struct emit *em, struct load_answer *a)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* For frames that wait for names.  A perf map grows while its program runs: it is read again. */
-static void request_again(struct emit *em, struct emit_module *m)
+void emit_ask_names(struct emit *em)
 {
-	if (!m->unnamed.n || uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
-		return;
-	if (uw_module_kind(m->module) == UW_MODULE_JIT)
-		uw_module_drop_symbols(m->module);
-	request_symbols(em, m);
+	for (size_t i = 0; i < em->n_modules; i++)
+		emit_module_ask_again(em->modules[i], em->c.loader, true);
 }
 
 void emit_ask(struct emit *em)
@@ -876,7 +790,7 @@ int emit_tick(struct emit *em)
 {
 	em->seconds++;
 	for (size_t i = 0; i < em->n_modules; i++)
-		request_again(em, em->modules[i]);
+		emit_module_ask_again(em->modules[i], em->c.loader, false);
 	request_batch(em);
 	return writer_symbols_flush(em->c.writer);
 }
@@ -987,7 +901,7 @@ struct emit *emit_free(struct emit *em)
 	if (!em)
 		return NULL;
 	for (size_t i = 0; i < em->n_modules; i++)
-		module_free(em->modules[i]);
+		emit_module_free(em->modules[i]);
 	free(em->modules);
 	table_deinit(&em->by_serial);
 	free(em->unsymbolized);

@@ -41,6 +41,9 @@ void emit_announce_again(struct emit *emit);
 /* Once a second: writes late names, has grown perf maps read again, and requests lines where many
  * addresses wait. */
 int emit_tick(struct emit *emit);
+/* At the end, once: requests the names that are still missing.  Some JIT compilers write their map
+ * when the program exits. */
+void emit_ask_names(struct emit *emit);
 /* At the end: requests the lines of all addresses, as many as may be in flight. */
 void emit_ask(struct emit *emit);
 /* Modules that are remembered: EMIT_MODULES_MAX at most, then most are forgotten. */

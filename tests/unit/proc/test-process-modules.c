@@ -30,6 +30,13 @@ static void test_kinds(void **state)
 		{"relative", PATH_NONE},
 		{"/usr/bin/x", PATH_FILE},
 		{"//toolong", PATH_FILE},
+		{"/home/u/jit-12.dump", PATH_JITDUMP},
+		{"/jit-12.dump (deleted)", PATH_JITDUMP},
+		{"/x/jit-.dump", PATH_FILE},
+		{"/x/jit-1a.dump", PATH_FILE},
+		{"/x/jit-1.dumps", PATH_FILE},
+		{"/jit-1.dump/x", PATH_FILE},
+		{"jit-1.dump", PATH_NONE},
 	};
 	(void)state;
 
@@ -143,12 +150,49 @@ static void test_jit(void **state)
 	fixture_deinit(&f);
 }
 
+/* The module of JIT code learns of the jitdump, whichever is seen first. */
+static void test_jitdump(void **state)
+{
+	const struct uw_file_id id = {.major = 8, .minor = 1, .inode = 77};
+	const struct uw_jitdump *dump;
+	struct uw_module *jit;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, 10);
+	assert_int_equal(process_mmap(f.table, 7, 0x10000, 0x1000, 0, true, "//anon", NULL), 0);
+	jit = module_at(&f, 7, 16);
+	assert_null(uw_module_jitdump(jit));
+	assert_int_equal(process_mmap(f.table, 7, 0x40000, 0x1000, 0, true,
+				      "/a b/jit-7.dump (deleted)", &id),
+			 0);
+	assert_ptr_equal(module_at(&f, 7, 64), jit);
+	dump = uw_module_jitdump(jit);
+	assert_non_null(dump);
+	assert_string_equal(dump->path, "/a b/jit-7.dump");
+	assert_int_equal(dump->start, 0x40000);
+	assert_int_equal(dump->end, 0x41000);
+	assert_int_equal(dump->id.inode, 77);
+	/* a second one is ignored */
+	assert_int_equal(process_mmap(f.table, 7, 0x50000, 0x1000, 0, true, "/jit-7.dump", &id), 0);
+	assert_ptr_equal(uw_module_jitdump(jit), dump);
+	/* another name of the perf map leaves it */
+	assert_int_equal(process_set_ns_pid(f.table, process_find(f.table, 7), 2), 0);
+	jit = module_at(&f, 7, 16);
+	assert_string_equal(uw_module_path(jit), "/tmp/perf-2.map");
+	assert_string_equal(uw_module_jitdump(jit)->path, "/a b/jit-7.dump");
+	/* first the jitdump */
+	assert_int_equal(process_mmap(f.table, 9, 0x50000, 0x1000, 0, true, "/jit-9.dump", &id), 0);
+	assert_int_equal(process_mmap(f.table, 9, 0x10000, 0x1000, 0, true, "", NULL), 0);
+	assert_string_equal(uw_module_jitdump(module_at(&f, 9, 16))->path, "/jit-9.dump");
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_kinds), cmocka_unit_test(test_jitdump),
+		cmocka_unit_test(test_files), cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_jit),
 	};
 

@@ -258,6 +258,53 @@ static void gone_meanwhile(void **state)
 	fixture_deinit(&f);
 }
 
+/* A Java VM writes its perf map when it exits: after the samples. */
+static void map_at_the_end(void **state)
+{
+	const uint32_t pid = (uint32_t)getpid();
+	char path[64], line[64];
+	struct process *process;
+	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
+	struct uw_space *space;
+	struct fixture f;
+	FILE *map;
+
+	(void)state;
+	assert_non_null(o);
+	(void)snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
+	(void)unlink(path);
+	fixture_init(&f);
+	assert_int_equal(process_mmap(f.processes, pid, 0x10000, 0x2000, 0, true, "//anon", NULL),
+			 0);
+	process = process_find(f.processes, pid);
+	process->owner = getuid();
+	assert_int_equal(process_space(f.processes, process, &space), 0);
+	o->kind = OUTCOME_SAMPLE;
+	o->result = UW_WHOLE;
+	o->n_user = 2;
+	o->frames[0] = 0x10010;
+	o->frames[1] = 0x11010;
+	o->info.process = process_ref(process);
+	o->info.space = uw_space_ref(space);
+	o->info.pid = o->info.tid = pid;
+	assert_int_equal(emit_outcome(f.emit, o), 0);
+	free(o);
+	answer_all(&f);
+	assert_int_equal(unsymbolized(&f), 1);
+
+	map = fopen(path, "we");
+	assert_non_null(map);
+	(void)snprintf(line, sizeof(line), "10000 100 late_jit\n11000 100 late_jit_root\n");
+	assert_true(fputs(line, map) >= 0 && fchmod(fileno(map), 0600) == 0 && !fclose(map));
+	emit_ask_names(f.emit);
+	answer_all(&f);
+	assert_true(told(&f, "late_jit"));
+	assert_true(told(&f, "late_jit_root"));
+	assert_int_equal(unsymbolized(&f), 0);
+	assert_int_equal(unlink(path), 0);
+	fixture_deinit(&f);
+}
+
 /* A frame in the module at @path, which has no file; and what it is called by there. */
 static void sample_of(struct fixture *f, struct process *process, unsigned which)
 {
@@ -371,8 +418,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(many_modules),	       cmocka_unit_test(renewed_while_asked),
+		cmocka_unit_test(forgotten_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,105 @@
+/* emit-module.c - see emit-module.h.
+ *
+ * A JIT compiler appends to its perf map (or jitdump) while the program runs, so the file is read
+ * again while frames wait for names.  Some code never gets a name: as long as a read brings nothing
+ * for frames that wait, the next one waits twice as long. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "session/pipeline/emit-module.h"
+
+enum { AGAIN_MAX_S = 8 };
+
+struct emit_module *emit_module_new(struct uw_module *module, const struct sample_info *info)
+{
+	struct emit_module *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->module = uw_module_ref(module);
+	m->pid = info->pid;
+	m->owner = info->process ? info->process->owner : PROCFS_NO_OWNER;
+	(void)process_mapping_of(info->process, module, &m->mapped);
+	return m;
+}
+
+void emit_module_free(struct emit_module *m)
+{
+	(void)uw_module_unref(m->module);
+	table_deinit(&m->frames);
+	free(m->unnamed.vaddrs);
+	free(m->unlined.vaddrs);
+	free(m);
+}
+
+bool emit_module_names_to_come(const struct emit_module *m)
+{
+	enum uw_module_state state = uw_module_symbol_state(m->module);
+
+	return uw_module_kind(m->module) == UW_MODULE_JIT || state == UW_MODULE_NEW ||
+	       state == UW_MODULE_WANTED;
+}
+
+int late_list_push(struct late_list *list, uint64_t vaddr)
+{
+	if (list->n == list->room) {
+		size_t room = list->room ? list->room * 2 : 32;
+		uint64_t *more = reallocarray(list->vaddrs, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		list->vaddrs = more;
+		list->room = room;
+	}
+	list->vaddrs[list->n++] = vaddr;
+	return 0;
+}
+
+struct load_request emit_module_request(const struct emit_module *m, enum load_kind kind)
+{
+	return (struct load_request){
+		.kind = kind,
+		.pid = m->pid,
+		.owner = m->owner,
+		.module = m->module,
+		.start = m->mapped.start,
+		.end = m->mapped.end,
+		.offset = m->mapped.offset,
+		.id = m->mapped.id,
+	};
+}
+
+void emit_module_ask_symbols(struct emit_module *m, struct loader *loader)
+{
+	const struct load_request request = emit_module_request(m, LOAD_SYMBOLS);
+
+	if (uw_module_kind(m->module) == UW_MODULE_MEMORY || !uw_module_want_symbols(m->module))
+		return;
+	(void)uw_module_ref(m->module);
+	if (!loader_ask(loader, &request))
+		(void)uw_module_unref(m->module);
+}
+
+/* Is the map of a JIT module due, once a second? */
+static bool is_due(struct emit_module *m)
+{
+	if (m->again_in > 1) {
+		m->again_in--;
+		return false;
+	}
+	m->again_after = m->again_after ? (uint32_t)min_u64(m->again_after * 2, AGAIN_MAX_S) : 1;
+	m->again_in = m->again_after;
+	return true;
+}
+
+void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end)
+{
+	if (!m->unnamed.n || uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
+		return;
+	if (uw_module_kind(m->module) == UW_MODULE_JIT) {
+		if (!at_end && !is_due(m))
+			return;
+		uw_module_drop_symbols(m->module);
+	}
+	emit_module_ask_symbols(m, loader);
+}

@@ -1,0 +1,46 @@
+/* emit-module.h - a module as the last stage knows it: its frames, and the names and lines that are
+ * still missing.  Thread: main. */
+#pragma once
+
+#include "base/table.h"
+#include "session/loader/loader.h"
+#include "session/pipeline/entry.h"
+
+/* ELF addresses of frames whose names or lines are still missing. */
+struct late_list {
+	uint64_t *vaddrs;
+	size_t n, room;
+};
+/* -ENOMEM. */
+int late_list_push(struct late_list *list, uint64_t vaddr);
+
+struct emit_module {
+	struct uw_module *module; /* a reference */
+	uint32_t index;		  /* in emit->modules */
+	uint32_t mapping;	  /* id of the writer */
+	bool has_mapping, no_lines;
+	struct table frames; /* ELF address -> frame id, or an index marked UNSYMBOLIZED */
+	struct late_list unnamed, unlined;
+	size_t unlined_asked, unlined_due; /* of unlined: requested; to be requested now */
+	uint64_t unsymbolized_samples, last_sample;
+	uint32_t pid, owner;	       /* a process that has mapped it, */
+	struct process_mapping mapped; /* ... and where: the way to open the file again */
+	uint32_t last_use;	       /* em->seconds */
+	/* Of a JIT module: seconds until its map is read again, and how many at the last time. */
+	uint32_t again_in, again_after;
+};
+
+/* NULL: no memory. */
+struct emit_module *emit_module_new(struct uw_module *module, const struct sample_info *info);
+void emit_module_free(struct emit_module *m);
+/* Can a name still arrive?  The symbols of an evicted module are read again; a perf map grows. */
+bool emit_module_names_to_come(const struct emit_module *m);
+/* A request of a module.  The caller takes a reference on the module for it. */
+struct load_request emit_module_request(const struct emit_module *m, enum load_kind kind);
+/* Requests the symbols that no other stage requests: of a perf map, and of a file whose symbols were
+ * dropped.  (Symbols are loaded with the unwind half of a file, but that may not be loaded again:
+ * the engine keeps its rules.) */
+void emit_module_ask_symbols(struct emit_module *m, struct loader *loader);
+/* For frames that wait for names: the symbols once more.  @at_end: of a map that may have grown
+ * since, too, as that of a Java VM, which is written when the VM exits. */
+void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end);
