@@ -18,6 +18,7 @@
 #include "base/child.h"
 #include "base/closer.h"
 #include "base/error.h"
+#include "base/fd-message.h"
 
 enum { LEFT_MAX = 64, LOOK_BYTES = 4096 };
 
@@ -28,51 +29,23 @@ struct birth {
 static void run(void *arg)
 {
 	struct birth *b = arg;
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	char byte;
-	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
 	int held = b->first;
-	ssize_t n;
+	struct fd_message m;
+	char byte;
 
-	do {
-		struct msghdr m = {.msg_iov = &iov,
-				   .msg_iovlen = 1,
-				   .msg_control = control.bytes,
-				   .msg_controllen = sizeof(control.bytes)};
-		const struct cmsghdr *c;
-
-		n = recvmsg(b->channel, &m, MSG_CMSG_CLOEXEC);
-		if (n < 0 && errno == EINTR)
-			continue;
-		held = fd_close(held);
-		c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-		if (c && c->cmsg_type == SCM_RIGHTS)
-			memcpy(&held, CMSG_DATA(c), sizeof(held));
-	} while (n > 0 || (n < 0 && errno == EINTR));
+	while (fd_message_receive(b->channel, &byte, 1, 1, 0, &m) > 0) {
+		(void)fd_close(held);
+		held = m.n ? m.fds[0] : -1;
+	}
+	(void)fd_close(held);
 }
 
 static int send_message(const struct closer *c, int fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	char byte = 0;
-	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	const char byte = 0;
+	ssize_t n = fd_message_send(c->fd, &byte, 1, &fd, fd >= 0 ? 1 : 0, MSG_DONTWAIT);
 
-	if (fd >= 0) {
-		m.msg_control = control.bytes;
-		m.msg_controllen = sizeof(control.bytes);
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-	}
-	return sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return n < 0 ? (int)n : 0;
 }
 
 static int another(struct closer *c, int fd)

@@ -12,6 +12,7 @@
 
 #include "base/child.h"
 #include "base/error.h"
+#include "base/fd-message.h"
 #include "base/helper.h"
 
 enum {
@@ -41,59 +42,23 @@ struct head {
 
 /* ---- messages ---- */
 
-/* Up to @room bytes and one descriptor; 0: the other side is gone.  Further descriptors, and all where @ret_fd is NULL, are
- * dropped by the kernel: CMSG_SPACE() would have room for two. */
+/* Up to @room bytes and one descriptor, -1: none; 0: the other side is gone.  Further descriptors, and all where @ret_fd
+ * is NULL, are dropped by the kernel. */
 static ssize_t receive(int fd, void *to, size_t room, int *ret_fd, int flags)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {.iov_base = to, .iov_len = room};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = ret_fd ? control.bytes : NULL,
-		.msg_controllen = ret_fd ? CMSG_LEN(sizeof(int)) : 0,
-	};
-	const struct cmsghdr *c;
-	ssize_t n;
+	struct fd_message m;
+	ssize_t n = fd_message_receive(fd, to, room, ret_fd ? 1 : 0, flags, &m);
 
-	do
-		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | flags);
-	while (n < 0 && errno == EINTR);
-	if (!ret_fd)
-		return n;
-	*ret_fd = -1;
-	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+	if (ret_fd)
+		*ret_fd = m.n ? m.fds[0] : -1;
 	return n;
 }
 
 static int deliver(int fd, const void *data, size_t len, int sent_fd)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov = {.iov_base = (void *)data, .iov_len = len};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
+	ssize_t n = fd_message_send(fd, data, len, &sent_fd, sent_fd >= 0 ? 1 : 0, 0);
 
-	if (sent_fd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &sent_fd, sizeof(int));
-	}
-	do
-		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return n < 0 ? (int)n : 0;
 }
 
 /* ---- the helper process ---- */
@@ -372,7 +337,7 @@ int helper_answer(struct helper *h, const uint8_t **ret_answer, size_t *ret_len,
 	if (!h->busy)
 		return h->ended ? -EPIPE : fail(-EINVAL);
 	n = receive(h->fd, &head, sizeof(head), &fd, MSG_DONTWAIT);
-	if (n < 0 && errno == EAGAIN)
+	if (n == -EAGAIN)
 		return HELPER_WAITING;
 	h->busy = false;
 	if (n != sizeof(head) || head.len > h->window.room ||

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd-message.h"
 #include "daemon/control/control-protocol.h"
 #include "protos/message.h"
 
@@ -54,30 +55,16 @@ static void compact(struct buffer *b, size_t *done)
 /* Like closer_receive(), with room for one descriptor. */
 static ssize_t receive_with(int from, void *to, size_t room, int *fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {.iov_base = to, .iov_len = room};
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = control.bytes,
-			   .msg_controllen =
-				   CMSG_LEN(sizeof(int))}; /* its padding has room for one more */
-	ssize_t n = recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	int got = -1;
+	struct fd_message m;
+	ssize_t n = fd_message_receive(from, to, room, 1, MSG_DONTWAIT, &m);
 
 	if (n < 0)
-		return -errno;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&got, CMSG_DATA(c), sizeof(int));
-	if ((m.msg_flags & MSG_CTRUNC) || (got >= 0 && *fd >= 0)) {
-		(void)fd_close(got);
+		return n;
+	if (m.more || (m.n && *fd >= 0)) {
+		fd_message_close(&m);
 		return -EBADMSG;
 	}
-	*fd = got >= 0 ? got : *fd;
+	*fd = m.n ? m.fds[0] : *fd;
 	return n;
 }
 
@@ -192,23 +179,9 @@ size_t control_waiting(const struct control_stream *s)
 
 static ssize_t send_some(struct control_stream *s)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {.iov_base = s->out.data + s->sent, .iov_len = control_waiting(s)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
+	ssize_t n = fd_message_send(s->fd, s->out.data + s->sent, control_waiting(s), &s->carried,
+				    s->carried ? 1 : 0, MSG_DONTWAIT);
 
-	if (s->carried) {
-		m.msg_control = control.bytes;
-		m.msg_controllen = sizeof(control.bytes);
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &s->carried, sizeof(int));
-	}
-	n = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n > 0 && s->carried) {
 		(void)fd_close(s->carried);
 		s->carried = 0;
@@ -221,12 +194,10 @@ int control_send(struct control_stream *s)
 	while (s->sent < s->out.len) {
 		ssize_t n = send_some(s);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EAGAIN)
-			return fail(-errno);
-		if (n < 0)
+		if (n == -EAGAIN)
 			break;
+		if (n < 0)
+			return fail((int)n);
 		s->sent += (size_t)n;
 	}
 	compact(&s->out, &s->sent);

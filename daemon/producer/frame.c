@@ -1,15 +1,14 @@
 /* frame.c - see frame.h. */
 #include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd-message.h"
 #include "daemon/producer/frame.h"
 
 enum {
 	HEAD = 4,
 	MAX_FIELDS = 16,     /* of one message, known or not; repeated ones apart */
-	CONTROL_FDS = 4,     /* one is legal; the others are closed, not leaked */
 	KEEP_OUT = 64 << 10, /* memory of an empty queue that is kept */
 };
 
@@ -35,48 +34,23 @@ void frame_stream_deinit(struct frame_stream *s)
 
 /* ---- in ---- */
 
-/* Takes all descriptors out of @msg: the last one into the slot.  How many there were. */
-static size_t take_descriptors(struct frame_stream *s, struct msghdr *msg)
-{
-	size_t n = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0);
-		     at += sizeof(int)) {
-			(void)fd_close(s->slot_fd);
-			memcpy(&s->slot_fd, CMSG_DATA(c) + at, sizeof(int));
-			n++;
-		}
-	}
-	return n;
-}
-
 int frame_receive(struct frame_stream *s)
 {
-	union {
-		struct cmsghdr align;
-		uint8_t room[CMSG_SPACE(CONTROL_FDS * sizeof(int))];
-	} control;
-	struct iovec iov;
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
+	struct fd_message m;
 	ssize_t n;
 
 	/* The rest is the beginning of one frame: moved to the front, so that all of it fits. */
 	memmove(s->in, s->in + s->from, s->to - s->from);
 	s->to -= s->from;
 	s->from = 0;
-	iov = (struct iovec){s->in + s->to, FRAME_BUFFER - s->to};
-	msg.msg_controllen = sizeof(control);
-	do {
-		n = recvmsg(s->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
+	n = fd_message_receive(s->fd, s->in + s->to, FRAME_BUFFER - s->to, 1, MSG_DONTWAIT, &m);
 	if (n < 0)
-		return errno == EAGAIN	     ? FRAME_NONE
-		       : errno == ECONNRESET ? FRAME_CLOSED
-					     : fail(-errno);
-	if (take_descriptors(s, &msg) > 1 || msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
+		return n == -EAGAIN ? FRAME_NONE : n == -ECONNRESET ? FRAME_CLOSED : fail((int)n);
+	if (m.n) {
+		(void)fd_close(s->slot_fd);
+		s->slot_fd = m.fds[0];
+	}
+	if (m.more)
 		return fail(-EBADMSG);
 	if (n == 0)
 		return FRAME_CLOSED;

@@ -1,14 +1,13 @@
 /* hook-process.c - the hook process (hook-process.h): a child of base/child.h that ends with its
  * channel. */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/child.h"
 #include "base/error.h"
+#include "base/fd-message.h"
 #include "session/consent/hook-process.h"
 #include "session/consent/hook-server.h"
 
@@ -31,26 +30,11 @@ struct server {
 
 static int report(struct server *c, uint32_t kind, uint32_t value, const int *fds)
 {
-	struct hook_report r = {.kind = kind, .value = value};
-	struct iovec iov = {.iov_base = &r, .iov_len = sizeof(r)};
-	union {
-		char bytes[CMSG_SPACE(HOOK_DESCRIPTORS * sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	const struct hook_report r = {.kind = kind, .value = value};
+	ssize_t n = fd_message_send(c->channel, &r, sizeof(r), fds, fds ? HOOK_DESCRIPTORS : 0,
+				    MSG_DONTWAIT);
 
-	if (fds) {
-		struct cmsghdr *h;
-
-		m.msg_control = control.bytes;
-		m.msg_controllen = sizeof(control.bytes);
-		h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(HOOK_DESCRIPTORS * sizeof(int));
-		memcpy(CMSG_DATA(h), fds, HOOK_DESCRIPTORS * sizeof(int));
-	}
-	return sendmsg(c->channel, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return n < 0 ? (int)n : 0;
 }
 
 static int verified(void *arg, uint32_t pid, const int fds[static HOOK_DESCRIPTORS])
@@ -167,28 +151,17 @@ int hook_process_hear(struct hook_process *p, struct hook_report *ret_report,
 		      int ret_fds[static HOOK_DESCRIPTORS])
 {
 	struct hook_report r;
-	struct iovec iov = {.iov_base = &r, .iov_len = sizeof(r)};
-	union {
-		char bytes[CMSG_SPACE(HOOK_DESCRIPTORS * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = control.bytes,
-			   .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *c;
-	ssize_t n = recvmsg(p->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct fd_message m;
+	ssize_t n = fd_message_receive(p->fd, &r, sizeof(r), HOOK_DESCRIPTORS, MSG_DONTWAIT, &m);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN)
 		return -EAGAIN; /* the normal end of a round */
-	if (n != sizeof(r))
+	if (n != sizeof(r)) {
+		fd_message_close(&m);
 		return fail(-EPIPE);
+	}
 	for (size_t i = 0; i < HOOK_DESCRIPTORS; i++)
-		ret_fds[i] = -1;
-	c = CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fds, CMSG_DATA(c),
-		       min_u64(c->cmsg_len - CMSG_LEN(0), HOOK_DESCRIPTORS * sizeof(int)));
+		ret_fds[i] = i < m.n ? m.fds[i] : -1;
 	*ret_report = r;
 	return 0;
 }

@@ -16,16 +16,14 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd-message.h"
 #include "base/peer.h"
 #include "session/consent/hook-server.h"
 
 /* Values of the table of asked processes. */
 enum { ASKED = 1, ASKED_AND_TAKEN };
 
-enum {
-	FDS_ROOM = 8,	       /* enough to detect too many; the kernel closes further ones */
-	ACCEPTS_AT_ONCE = 256, /* then main is heard again */
-};
+enum { ACCEPTS_AT_ONCE = 256 }; /* then main is heard again */
 
 void hook_server_init(struct hook_server *s)
 {
@@ -72,61 +70,20 @@ void hook_server_forget(struct hook_server *s, uint32_t pid)
 /* ---- one message ---- */
 
 struct message {
-	int fds[FDS_ROOM];
-	size_t n_fds;
-	bool too_many, one_byte;
+	struct fd_message fds;
+	bool one_byte;
 };
-
-static void message_close(struct message *m)
-{
-	for (size_t i = 0; i < m->n_fds; i++)
-		(void)fd_close(m->fds[i]);
-	m->n_fds = 0;
-}
-
-static void keep_fds(struct message *m, const struct cmsghdr *c)
-{
-	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	int fd;
-
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-		if (m->n_fds < FDS_ROOM) {
-			m->fds[m->n_fds++] = fd;
-			continue;
-		}
-		m->too_many = true;
-		(void)fd_close(fd);
-	}
-}
 
 /* -EAGAIN: nothing yet. */
 static int message_receive(int from, struct message *m)
 {
-	union {
-		char bytes[CMSG_SPACE(FDS_ROOM * sizeof(int))];
-		struct cmsghdr align;
-	} control;
 	char data[2];
-	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
-	struct msghdr header = {.msg_iov = &iov,
-				.msg_iovlen = 1,
-				.msg_control = control.bytes,
-				.msg_controllen = sizeof(control.bytes)};
-	ssize_t n = recvmsg(from, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	/* With room for too many: the kernel drops further ones. */
+	ssize_t n =
+		fd_message_receive(from, data, sizeof(data), FD_MESSAGE_MAX, MSG_DONTWAIT, &m->fds);
 
-	*m = (struct message){0};
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return -EAGAIN;
-	if (n < 0)
-		return 0;
 	m->one_byte = n == 1 && data[0] == HOOK_BYTE;
-	m->too_many = header.msg_flags & MSG_CTRUNC;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			keep_fds(m, c);
-	}
-	return 0;
+	return n == -EAGAIN ? -EAGAIN : 0;
 }
 
 static bool alive(const struct hook_peer *peer)
@@ -156,12 +113,12 @@ static enum hook_verdict judge(struct hook_server *s, const struct hook_peer *pe
 		return HOOK_STRANGER;
 	if (!m->one_byte)
 		return HOOK_NO_MESSAGE;
-	if (m->n_fds != HOOK_DESCRIPTORS || m->too_many)
+	if (m->fds.n != HOOK_DESCRIPTORS || m->fds.more)
 		return HOOK_NOT_TWO;
-	verdict = hook_check(peer->pid, m->fds);
+	verdict = hook_check(peer->pid, m->fds.fds);
 	if ((verdict == HOOK_GOOD || verdict == HOOK_THREAD_GONE) && !alive(peer))
 		verdict = HOOK_GONE;
-	if (verdict == HOOK_GOOD && s->verified(s->arg, peer->pid, m->fds) < 0)
+	if (verdict == HOOK_GOOD && s->verified(s->arg, peer->pid, m->fds.fds) < 0)
 		verdict = HOOK_NOT_PASSED;
 	return verdict;
 }
@@ -183,7 +140,7 @@ static bool take_message(struct hook_server *s, const struct hook_peer *peer)
 	if (verdict == HOOK_THREAD_GONE && s->lost)
 		s->lost(s->arg, peer->pid);
 	count(s, verdict);
-	message_close(&m);
+	fd_message_close(&m.fds);
 	atomic_store(s->at_work, 0);
 	return true;
 }
