@@ -1,6 +1,7 @@
 /* hook-process.c - the hook process (hook-process.h): a child of base/child.h that ends with its
  * channel. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
