@@ -24,8 +24,8 @@ enum child_calls {
 	CHILD_CALLS_N,
 };
 
-/* A user id without account, container or service (systemd's UIDS-GIDS: "unused"). Not nobody:
- * other processes of nobody could signal ours. */
+/* A user id without account, container or service (systemd's UIDS-GIDS: "unused"). Not 65534:
+ * other processes of that user could signal ours. */
 #define CHILD_USER 2147483640u
 
 struct child {

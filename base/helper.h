@@ -24,7 +24,7 @@
  *     └── reads both in place ── window, partner's window ◄────────────────────┘
  *
  * A new kind of request: one more value of the role's own request struct and one more case in its
- * serve(); requests and answers are plain data, so nothing here changes.  New work altogether (say,
+ * serve(); requests and answers are plain data, so nothing here changes.  New work altogether (for example,
  * accepting connections of targets and checking the descriptors that they send) is a role of its
  * own: a name, begin() for what it keeps, serve().  A role that has to hand a descriptor of its own
  * to the helper for good (a listening socket) sends it with its first request and keeps it by

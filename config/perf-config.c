@@ -430,7 +430,7 @@ struct cpuid {
 	uint64_t cpu, parts[ARRAY_SIZE(cpuid_keys)];
 };
 
-/* "" where the machine does not tell; the parts that follow one that is missing do not count. */
+/* "" where the machine does not report it; the parts that follow one that is missing do not count. */
 static void cpuid_text(const struct cpuid *id, char text[static CPUID_SIZE])
 {
 	size_t len = 0;
@@ -495,7 +495,7 @@ static int keep_by_cpuid(struct perf_config_job *job, uint32_t *cpus, size_t *n)
 		if (next)
 			*next++ = 0;
 		cpuid_line(&id, at);
-		/* what was told of it so far; the last word counts */
+		/* by its lines so far; the last word counts */
 		for (size_t i = 0; id.in_block && i < *n; i++)
 			if (cpus[i] == id.cpu)
 				keep[i] = cpuid_wanted(job->config->message, &id);

@@ -80,7 +80,7 @@ struct session_options {
 	/* Bytes that are kept for it outside.  NULL: none. */
 	uint64_t (*holds)(void *arg);
 	void *holds_arg;
-	/* Bytes of stacks on their way to the unwinder; past it samples are skipped; 0: the rings'
+	/* Bytes of stacks in the queue to the unwinder; past it samples are skipped; 0: the rings'
 	 * sizes are the limit. */
 	uint64_t enqueued_bytes;
 	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left

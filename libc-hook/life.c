@@ -8,7 +8,7 @@
  * id does: it is a thread of the parent for the first, of the parent's parent for the second.
  *
  *   fork():  note ─► answers? ─ yes: take the note back, wait, again     child: finds 0
- *   answer:  count ─► notes of others? ─ yes: wait                       no answer beside a fork
+ *   answer:  count ─► notes of others? ─ yes: wait                       no answer during a fork
  */
 #include <linux/kcmp.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* probe.c - see probe.h.
- * Trying is the only reliable test: distributions backport, containers filter, version numbers do not
- * say.  Each try is an event that counts nothing (dummy) on this thread, user side only, so that it
+ * Trying is the only reliable test: distributions backport, containers filter, version
+ * numbers prove nothing.  Each try is an event that counts nothing (dummy) on this thread, user side only, so that it
  * needs no privilege; a kernel that does not know a bit answers EINVAL.  Runs once at the start:
  * about ten system calls. */
 #include <errno.h>

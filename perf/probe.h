@@ -1,6 +1,6 @@
 /* probe.h - which of the newer kernel facilities this machine has, found out by trying each.
- * Thread: main. PERFWIND_WITHOUT=NAME,NAME... (or "all") in the environment makes a probe say no:
- * for the tests of the fallbacks.  Names: base/features.h. */
+ * Thread: main. PERFWIND_WITHOUT=NAME,NAME... (or "all") in the environment makes a probe report
+ * "missing", for the tests of the fallbacks.  Names: base/features.h. */
 #pragma once
 
 #include "base/features.h"

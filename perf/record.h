@@ -67,7 +67,7 @@ struct record_event {
 		} task; /* FORK, EXIT */
 		struct {
 			uint64_t start, len, offset;
-			uint32_t prot, major, minor; /* prot of MMAP, which has none: as misc says,
+			uint32_t prot, major, minor; /* prot of MMAP, which has none: as in misc,
 							exec or data */
 			uint64_t inode, generation;
 			uint8_t build_id_len; /* 0: major ... generation hold */

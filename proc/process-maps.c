@@ -7,7 +7,7 @@
  *   ┌──────┐ ┌───┐ ┌──────┐      ──►    ┌─────┤        ├───┐
  *   └──────┘ └───┘ └──────┘             └─────┴────────┴───┘
  *
- * Where all of [i, j) say the same as the new one (module, and offset at each address) nothing that
+ * Where all of [i, j) agree with the new one (module, and offset at each address) nothing that
  * was known becomes untrue: they are joined and the key stays.  That is what the kernel's own
  * merging of areas gives. */
 #include <errno.h>

@@ -302,7 +302,7 @@ void process_table_unsure(struct process_table *table)
 		p->maps_read_at = 0;
 		if (p->log)
 			p->log->overflowed =
-				true; /* the answer on its way may be older than the loss */
+				true; /* the answer to come may be older than the loss */
 	}
 }
 
@@ -353,7 +353,7 @@ size_t process_table_count(const struct process_table *table)
  * Threads that exited stay for a while: a late sample must not give the thread a second entry
  * without a name.
  *
- * EXIT does not say whether other threads remain, so they are counted.  The count is exact where the
+ * EXIT does not report whether other threads remain, so they are counted.  The count is exact where the
  * incarnation was seen from its start, or its threads were listed; otherwise a record about a
  * process that seemed dead revives it. */
 
@@ -587,7 +587,7 @@ int process_exit(struct process_table *table, uint32_t pid, uint32_t tid)
 /* ---- records, and the text of /proc/PID/maps ----
  *
  *   records ──────────────┬──► maps ◄── text, then the records kept since it was asked for
- *                         └──► log (while a text is on its way)
+ *                         └──► log (while a text is awaited)
  *
  * The text shows the process at some moment between request and answer.  Records after that moment
  * are missing in it, records before it are included; applying all of them on top is right for both.

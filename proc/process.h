@@ -22,7 +22,7 @@
 
 enum process_maps_state {
 	PROCESS_MAPS_UNKNOWN, /* nothing read: ask before the first use */
-	PROCESS_MAPS_ASKED,   /* on its way; samples wait */
+	PROCESS_MAPS_ASKED,   /* requested; samples wait */
 	PROCESS_MAPS_KNOWN,
 	PROCESS_MAPS_FAILED, /* could not be read (no permission, gone): only records are known
 			      */

@@ -1,7 +1,7 @@
 /* debugfile.c - see debugfile.h.
  *
  * Where to look is GDB's convention ("Separate Debug Files" in its manual).  What is found is a
- * file that a target may have put there, so it is believed only if its build id is the image's or,
+ * file that a target may have put there, so it is trusted only if its build id is the image's or,
  * by debuglink, its CRC-32 is the one that the image names. */
 #include <errno.h>
 #include <fcntl.h>

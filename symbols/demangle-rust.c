@@ -44,7 +44,7 @@ static inline bool v0_eat(struct v0 *r, char ch)
 	return true;
 }
 
-/* Every construct passes here on its way in. */
+/* The beginning of every construct. */
 static inline bool v0_enter(struct v0 *r)
 {
 	if (!r->steps || r->depth >= V0_DEPTH_MAX)

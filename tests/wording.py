@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""wording.py - words that have made readers stop, in what a user reads: string literals of the product, man pages, documents.
+"""wording.py - words that have made readers stop: in string literals of the product, man pages, documents, and in comments of
+the folders that are free of them (COMMENTS).
 
 CONTRIBUTING.md, Language.  Prints FILE:LINE: WORD -> REPLACEMENT for each, and exits 1 if there is one.  Code in a document (in
 backquotes or a fenced block) is not looked at.
@@ -32,6 +33,7 @@ PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{words})\b)" for i, (words, _) in
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Names, not words: the user, and keys of JSON.
 NAMES = {"nobody"}
+COMMENTS = ("base/", "config/", "daemon/", "libc-hook/", "perf/", "proc/", "session/", "symbols/", "trace/", "tracing/", "unwinder/")
 
 
 def of_source(text):
@@ -51,6 +53,12 @@ def of_source(text):
         yield start, joined
 
 
+def of_comments(text):
+    """(line, text) for each comment, its lines joined: a phrase may be broken there."""
+    for m in re.finditer(r"/\*.*?\*/", text, flags=re.S):
+        yield text.count("\n", 0, m.start()) + 1, re.sub(r"\n\s*\*?\s*", " ", m.group())
+
+
 def of_document(text):
     blank = lambda m: re.sub(r"[^\n]", " ", m.group())  # noqa: E731
     text = re.sub(r"^```.*?^```", blank, text, flags=re.S | re.M)
@@ -68,7 +76,10 @@ def main():
             continue
         with open(name, encoding="utf-8") as f:
             text = f.read()
-        for line, words in of_source(text) if source else of_document(text):
+        places = list(of_source(text) if source else of_document(text))
+        if source and name.startswith(COMMENTS):
+            places += of_comments(text)
+        for line, words in places:
             if words in NAMES:
                 continue
             for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):

@@ -93,8 +93,7 @@ int head_system_info(const char *tool, head_put *put, void *arg)
 }
 
 /* ---- the head of a recording that was made before ----
- * the head of a trace whose recording was made before: see head.h, struct
- * writer_past. Nothing of the machine that writes it is told, and no identity by chance: the same
+ * See head.h and struct writer_past.  No data of the machine that writes it and no random identity: the same
  * recording gives the same bytes. */
 
 static void clock_value(Pb__ClockSnapshot__Clock *value, uint32_t id, uint64_t time)

@@ -1,4 +1,4 @@
-/* head.h - what a trace begins with, whoever writes it: clocks, identity, machine.  Thread: main.
+/* head.h - the beginning of every trace: clocks, identity, machine.  Thread: main.
  */
 #pragma once
 

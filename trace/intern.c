@@ -54,8 +54,7 @@ void intern_deinit(struct intern *in)
 
 /* ---- mappings ---- */
 
-/* "a//b/[c]" -> "/a/b/[c]", which is what readers make of the components.  Interns these on the
- * way. */
+/* "a//b/[c]" -> "/a/b/[c]", which is what readers make of the components.  Interns these too. */
 static int intern_path(struct intern *in, const char *path, struct intern_mapping *m)
 {
 	char normal[PATH_MAX_BYTES + 1];
@@ -175,7 +174,7 @@ int intern_name(struct intern *in, const char *name, uint32_t *ret_name)
 	return 0;
 }
 
-/* By address, except that frames of address 0 (the kernel's, whose addresses are not told) go by
+/* By address, except that frames of address 0 (the kernel's, whose addresses are not written) go by
  * name. */
 static uint64_t frame_hash(uint32_t mapping, uint64_t rel_pc, uint32_t name)
 {

@@ -30,7 +30,7 @@ struct sink_threaded {
 	size_t at;	     /* main: the one that is filled, once it is ours */
 	bool filling;	     /* it is */
 	int error;	     /* the thread's, the first; main looks at it with all pieces in hand */
-	_Atomic bool failed; /* says that one is there */
+	_Atomic bool failed; /* there is one */
 };
 
 static void wait_for(sem_t *sem)
@@ -131,7 +131,7 @@ static int threaded_write(struct sink *sink, const void *data, size_t len)
 	struct piece *p;
 
 	if (b->failed)
-		return threaded_flush(sink); /* says which error */
+		return threaded_flush(sink); /* returns the error */
 	if (!len)
 		return 0;
 	p = piece_for(b, len);

@@ -182,7 +182,7 @@ int sink_fd_new(int fd, struct sink **ret_sink)
  * nothing there                    made, mode 0600
  * a regular file, a link to one    becomes PATH.old
  * a link that leads nowhere        becomes PATH.old
- * a device, a pipe, a link to one  written into, if @is_trap() says that nobody has laid it out
+ * a device, a pipe, a link to one  written into, unless @is_trap() reports that another user made it
  * -, /dev/stdout, /dev/fd/N ...    the descriptor itself, whatever it is */
 
 /* In a folder where everybody makes files, another user's link or pipe leads where that user likes.  The rule

@@ -25,7 +25,7 @@ struct sink {
 	struct sink_count written;
 	uint64_t dropped; /* packets that it had no room for, where a sink may drop some */
 	/* Set by the sink: packets were lost behind the writer's back, or readers may come to begin
-	 * here.  Whoever writes begins its incremental state anew before the next packet that needs
+	 * here.  The writer begins its incremental state again before the next packet that needs
 	 * it, and clears this. */
 	bool renew;
 };

@@ -10,7 +10,7 @@ struct writer {
 	struct sink *sink;
 	struct intern intern;
 	struct buffer packet; /* the one being put together */
-	bool any_packet;      /* the first of a sequence says so */
+	bool any_packet;      /* the first packet of a sequence has a mark */
 	/* Memory bounds of the tables; when one is passed, the next sample is followed by a new
 	 * generation. */
 	size_t max_stack_bytes, max_frame_bytes, max_symbol_bytes;

@@ -466,7 +466,7 @@ static int new_generation(struct writer *w)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Names are told in the generation of their frames, as far as they are there: of a ring buffer only
+/* Names are written in the generation of their frames, as far as they are known: of a ring buffer only
  * the last one may be left, and readers count a name without its frame as an error. */
 int writer_clear_incremental_state(struct writer *w)
 {
@@ -647,7 +647,7 @@ int writer_sample(struct writer *w, const struct writer_sample *s)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* What is told in the form of a sample without being one. */
+/* An event that has the form of a sample without being one. */
 static int write_event(struct writer *w, Pb__PerfSample *sample, uint64_t boottime_ns)
 {
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;

@@ -55,20 +55,19 @@ struct writer *writer_free(struct writer *writer);
 /* Head of a trace: clock snapshot, system info, trace uuid, defaults, fixed internings. */
 int writer_start(struct writer *writer);
 int writer_clock_snapshot(struct writer *writer);
-/* Incremental state anew: defaults and every interned entry are written again at next use. */
+/* Begins incremental state again: defaults and every interned entry are written again at next use. */
 int writer_clear_incremental_state(struct writer *writer);
-/* The same if the sink asks for it, and WRITER_RENEWED: then what readers need that is no interned
- * entry (processes, threads) has to be told again too.  Not between writer_callstack() and the
+/* The same if the sink asks for it, and WRITER_RENEWED: then the data that readers need besides
+ * interned entries (processes, threads) must be written again too.  Not between writer_callstack() and the
  * writer_sample() that uses it. */
 enum { WRITER_RENEWED = 1 };
 int writer_renew(struct writer *writer);
 
-/* ProcessTree.  Samples belong to the life and have the names that were written last before them;
- * lives of one pid may take turns.  The main thread is named along. */
+/* ProcessTree.  Samples belong to the incarnation and have the names that were written last before them;
+ * incarnations of one pid may take turns.  The main thread is named along. */
 struct writer_process {
 	uint32_t pid, ppid, uid;
-	uint64_t life; /* which of the pid's lives; any number that no other life of the pid has; 0:
-			  not told */
+	uint64_t life; /* incarnation: a number that no other one of the pid has; 0: unknown */
 	const char *comm;
 	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
 	size_t cmdline_len;
@@ -91,7 +90,7 @@ int writer_mapping(struct writer *writer, const char *path, const void *build_id
 		   uint32_t *ret_mapping);
 /* A frame -> id.  @name NULL: not known yet (a later call with the same mapping and rel_pc gives
  * the same id). The kernel's have rel_pc 0 and a name.  rel_pc | WRITER_GUESSED: a frame found
- * without unwind information; it has an id of its own and says so (Frame.kind_str). */
+ * without unwind information; it has an id of its own and a mark (Frame.kind_str). */
 #define WRITER_GUESSED (1ull << 63)
 int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name,
 		 uint32_t *ret_frame);
@@ -101,8 +100,8 @@ int writer_frame_named(struct writer *writer, uint32_t mapping, uint64_t rel_pc,
 		       uint32_t *ret_frame);
 int writer_name(struct writer *writer, const char *name, uint32_t *ret_name);
 const char *writer_name_text(const struct writer *writer, uint32_t name);
-/* Changes when the frame ids given out so far have become invalid: whoever keeps them looks here
- * before each stack. */
+/* Changes when the frame ids given out so far have become invalid: a caller that keeps
+ * them compares it before each stack. */
 uint32_t writer_generation(const struct writer *writer);
 /* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
 int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);

@@ -8,14 +8,14 @@
  * so heads never wrap; packets may.
  *
  * Overwriting and incremental state.  A ring's reader begins somewhere in a sequence, and can use
- * nothing of it before the next packet that begins incremental state anew.  A service leaves that
+ * nothing of it before the next packet that begins incremental state again.  A service leaves that
  * to the config (clear_period_ms); the writer is ours, so here the buffer itself asks: when a
  * quarter of the buffer was written since a sequence last began and none of that was read out yet,
  * and as soon as the packets it began with are overwritten.  So at least three quarters of a full
  * buffer can be used, whatever the rate, and a buffer that is read out often enough never asks.
  *
- * DISCARD is for ever, also when it is read out later: what comes then would stand behind a hole of
- * any size.  Nobody is asked to renew there, as nothing will be taken. */
+ * DISCARD is permanent, also when it is read out later: further packets would follow a hole of any
+ * size.  No writer is asked to renew there, as no packet will be taken. */
 #include <errno.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ struct sequence {
 	struct trace_buffer *buffer;
 	uint32_t index, id;
 	bool any_packet;
-	bool lost;	  /* a packet did not get in: the next one says so */
-	bool overwritten; /* the next packet read says so */
+	bool lost;	  /* a packet did not get in: the next one has a mark */
+	bool overwritten; /* the next packet that is read has a mark */
 	uint64_t began;	  /* where its incremental state began, about */
 };
 
@@ -64,7 +64,7 @@ struct trace_buffer {
 	bool closed;		/* DISCARD: was full */
 	struct sequence **sequences;
 	uint32_t n_sequences;
-	struct buffer packet; /* on its way out */
+	struct buffer packet; /* being read out */
 	struct trace_buffer_stats stats;
 };
 
@@ -250,7 +250,7 @@ int trace_buffer_sink_new(struct trace_buffer *b, uint32_t sequence_id, struct s
 }
 
 /* ---- out ---- */
-/* What a service adds; last, so that it wins over what the writer may have said. */
+/* What a service adds; last, so that it wins over the same fields of the writer. */
 static uint8_t *pack_trailer(uint8_t *p, const struct trace_buffer *b, const struct sequence *s,
 			     uint32_t flags)
 {

@@ -2,8 +2,8 @@
  * memory until they are read out into a file.  Thread: main.
  *
  * As a service's buffer: RING overwrites the oldest packets, DISCARD takes no more once it was
- * full.  A sequence's packets are read in the order they were written; the first one behind a loss
- * says so. */
+ * full.  A sequence's packets are read in the order they were written; the first one after a loss
+ * has a mark. */
 #pragma once
 
 #include "trace/sink.h"

@@ -68,7 +68,7 @@ struct trace_session {
 
 	/* the output */
 	struct service service;
-	struct buffer packets; /* the service's, on their way to the output */
+	struct buffer packets; /* the service's, not yet written to the output */
 	uint64_t max_bytes;    /* UINT64_MAX: no limit */
 	bool full;
 };
@@ -302,7 +302,7 @@ static void fill_session(const struct trace_session *t, Pb__TraceStats *to)
 		    : PB__TRACE_STATS__FINAL_FLUSH_OUTCOME__FINAL_FLUSH_SUCCEEDED);
 }
 
-/* Which buffer a sequence is in: without it readers cannot tell whose holes are whose. */
+/* The buffer of each sequence: without it readers cannot match losses to sequences. */
 static void fill_writer(const struct trace_source *source, Pb__TraceStats__WriterStats *to)
 {
 	pb__trace_stats__writer_stats__init(to);
@@ -436,7 +436,7 @@ static void source_flushed(void *arg)
 	check_flushed(source->trace);
 }
 
-/* One at a time: a second one while the first is under way would tell nothing more. */
+/* One at a time: a second one while the first is in progress would add no information. */
 static void begin_flush(struct trace_session *t)
 {
 	uint32_t wait =
@@ -459,7 +459,7 @@ static void begin_flush(struct trace_session *t)
 
 /* ---- data sources ---- */
 
-/* What several data sources have to say is said by the first. */
+/* A note of several data sources is reported by the first. */
 static void source_noted(void *arg, const char *line)
 {
 	const struct trace_source *source = arg;
@@ -508,7 +508,7 @@ void trace_session_stop(struct trace_session *t)
 	t->state = TRACE_STOPPING;
 	t->stopped_at = clock_ns(CLOCK_MONOTONIC);
 	(void)arm(t, TRACE_TIMER_STOP_WAIT, wait, 0);
-	/* Whoever is DONE says so from the loop, never from within this call. */
+	/* A session that is DONE reports it from the loop, never from within this call. */
 	for (size_t i = 0; i < t->n_sources; i++)
 		session_stop(t->sources[i].session);
 }

@@ -33,10 +33,10 @@ struct trace_session_options {
 	struct sink *out;	 /* borrowed */
 	bool deflated_out; /* what @out counts lags behind what it was given (sink_deflate_new) */
 	/* Each data source's session before it is opened: may narrow what it does, or refuse with a
-	 * line.  NULL: nothing to say. */
+	 * line.  NULL: none. */
 	int (*check)(void *arg, struct session_options *options, char *error, size_t error_size);
 	void *check_arg;
-	/* Lines for a person, each once however many data sources say it, as they come: also while
+	/* Lines for the user, each once however many data sources report it, as they come: also while
 	 * trace_session_new() runs.  NULL: they are logged. */
 	void (*noted)(void *arg, const char *line);
 	void *noted_arg;
@@ -81,5 +81,5 @@ int trace_check(const Pb__TraceConfig *config, char *error, size_t error_size);
 /* Which buffer a data source's packets go to.  -EINVAL with a line. */
 int trace_check_target(const Pb__TraceConfig *config, size_t source, size_t *ret_buffer,
 		       char *error, size_t error_size);
-/* Is it linux.perf, and asked of us?  Else *ret_why says why it is left out. */
+/* Is it linux.perf, and asked of us?  Else *ret_why is the reason that it is left out. */
 bool trace_check_is_ours(const Pb__TraceConfig *config, size_t source, const char **ret_why);

@@ -427,7 +427,7 @@ static void libdw_end(struct libdw_engine *e, int r)
 {
 	/* A return address that could not be read is the same to libdwfl as one that is undefined:
 	 * the end, r 0.  A register that could not be read fails only when a later frame stands on
-	 * it, so any miss on the way counts. */
+	 * it, so any earlier miss counts. */
 	if (r <= 0 && e->view.missed && (r < 0 || !libdw_root(e, e->last_at)))
 		uw_result_out_of_copy(e->view.snapshot, e->res, e->view.missed_at);
 	else if (!r)

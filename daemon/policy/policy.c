@@ -200,7 +200,7 @@ static bool has_word(const char *list, const char *word)
  *   NAME:FIRST:COUNT        a line of /etc/subuid; or the user's number
  *
  * The user of a range can be each id in it, by a user namespace or a set-user-ID program made there: 65,536 shares
- * of each limit, if they were counted apart.  So limits count the person.  Only limits: who owns a process is
+ * of each limit, if they were counted apart.  So limits count the person.  Only limits: the owner of a process is
  * decided by the kernel's ids.  A range of root's (Docker's, LXD's) is one person, and that is not root. */
 
 enum { SUBIDS_MAX_FILE = 1 << 20, SUBIDS_MAX_LINE = 256 };

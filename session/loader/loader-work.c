@@ -352,7 +352,7 @@ static int open_mapped(struct load_worker *w, const struct load_request *request
 
 /* The file of a module that was loaded before; where it is not at hand any more (others were used
  * since, or another process had it), opened again, where its path leads to the same one.  Where
- * neither build id nor inode can say so, the layout does: what is loaded of another is refused. */
+ * neither build id nor inode can prove that, the layout does: data of another file is refused. */
 static int kept_file(struct load_worker *w, const struct load_request *request)
 {
 	struct uw_module *module = request->module;

@@ -8,7 +8,7 @@
 #include "proc/open-file.h"
 #include "session/loader/load-parse.h"
 
-/* What load_worker.mark says of the call in hand: st_dev of the file that is read, else one of these. */
+/* load_worker.mark, about the call in progress: st_dev of the file that is read, else one of these. */
 #define LOAD_MARK_PROCESS (1ull << 63) /* /proc of the process, or the walk along a path */
 #define LOAD_MARK_CLOSING (1ull << 62) /* with the device: a file of an earlier request is closed */
 

@@ -16,7 +16,7 @@ struct scope {
 	struct scope_request *asked; /* processes that are asked for their consent, or will be */
 	size_t n_asked;
 	struct reader_consent_counts counts;
-	uint32_t noted; /* reasons that the user has been told: bits by consent_refusal */
+	uint32_t noted; /* reasons that were reported to the user: bits by consent_refusal */
 	/* The reader's: the mappings of a process are known (@known), or will not be; the mappings
 	 * are to be read through the descriptors that the process gave. */
 	int (*send_space)(void *reader, struct process *process, bool known);
