@@ -395,8 +395,7 @@ static int record_all(struct record *rec)
 	}
 	if (record_scope_init(&rec->scope, rec->args.user, rec->args.cgroup) < 0)
 		return 2;
-	if (rec->args.no_build_ids)
-		rec->features.has[FEATURE_BUILD_ID] = false;
+	rec->features.has[FEATURE_BUILD_ID_CLEAN] |= rec->args.kernel_build_ids;
 	rec->own.socket = rec->args.socket;
 	rec->own.may_ask = !rec->args.no_ask && !record_args_alone(&rec->args);
 	r = rec->args.ask ? OWN_ASK : prepare(rec);

@@ -174,9 +174,10 @@ static const struct option_def defs[] = {
 	FLAG("plain", 0, plain, "do not compress packets (three times the size)"),
 	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
-	FLAG("no-build-ids", 0, no_build_ids,
-	     "read build ids from files and memory, not from the kernel's records (a perf 6.1 that "
-	     "runs at the same time may abort on those records)"),
+	FLAG("kernel-build-ids", 0, kernel_build_ids,
+	     "take build ids from the kernel's records even where this damages the records of "
+	     "other "
+	     "profilers (a perf 6.1 that runs at the same time may abort)"),
 	FLAG("realtime", 0, realtime, "read the rings with real-time priority (SCHED_RR)"),
 	OPTION_DAEMON(struct record_args, ask, "record"),
 	OPTION_NO_DAEMON(struct record_args, no_ask),
@@ -262,7 +263,7 @@ static const struct option_def foreign[] = {
 	FLAG("all-cpus", 0, all, NULL),
 	FLAG("all-user", 0, user_only, NULL),
 	FLAG("all-kernel", 0, kernel_only, NULL),
-	FLAG("no-buildid", 'B', no_build_ids, NULL),
+	IGNORED("no-buildid", 'B', NULL, NULL),
 	TEXT("user", 0, "USER", user, NULL),
 	CALL("freq", 0, "HZ", set_frequency, NULL),
 	IGNORED("stat", 's', NULL, "threads are always recorded apart: report --by thread"),
@@ -335,13 +336,14 @@ const struct options record_options = {
 
 const char *record_args_alone(const struct record_args *args)
 {
-	return args->perf_data	  ? "--perf-data"
-	       : args->user	  ? "-u"
-	       : args->cgroup	  ? "-G"
-	       : args->delay_ms	  ? "--delay"
-	       : args->max_bytes  ? "--max-size"
-	       : args->ring_bytes ? "--mmap-pages"
-				  : NULL;
+	return args->perf_data		? "--perf-data"
+	       : args->kernel_build_ids ? "--kernel-build-ids"
+	       : args->user		? "-u"
+	       : args->cgroup		? "-G"
+	       : args->delay_ms		? "--delay"
+	       : args->max_bytes	? "--max-size"
+	       : args->ring_bytes	? "--mmap-pages"
+					: NULL;
 }
 
 int record_args_check(struct record_args *args, bool command)

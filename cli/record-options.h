@@ -8,7 +8,7 @@ enum { RECORD_PIDS = 4096 };
 
 struct record_args {
 	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
-		under_seccomp, no_build_ids;
+		under_seccomp, kernel_build_ids;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */
@@ -23,7 +23,7 @@ struct record_args {
 extern const struct options record_options;
 /* Checks @args and sets defaults.  -EINVAL: logged. */
 int record_args_check(struct record_args *args, bool command);
-/* The option that only a recording by the user's own privileges has (a daemon hands out no raw records); NULL: none. */
+/* The option that only a recording by the user's own privileges has (a daemon hands out no raw records, and affects no other user's); NULL: none. */
 const char *record_args_alone(const struct record_args *args);
 /* CLOCK_* */
 int record_clock(const struct record_args *args);

@@ -127,7 +127,8 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 	attr.comm = 1;
 	attr.comm_exec = 1;
 	attr.task = 1;
-	if (options->features.has[FEATURE_BUILD_ID])
+	if (options->features.has[FEATURE_BUILD_ID] &&
+	    options->features.has[FEATURE_BUILD_ID_CLEAN])
 		perf_attr_set_flags(&attr, PERFWIND_ATTR_BUILD_ID);
 	/* To a task's event the kernel's symbols come only from what that task loads itself: no
 	 * use. */

@@ -379,8 +379,6 @@ static int open_session(struct recording *rec, char *error, size_t size)
 	};
 	int r;
 
-	if (q->no_build_ids)
-		so.features.has[FEATURE_BUILD_ID] = false;
 	if (q->cpus && *q->cpus && perf_parse_cpu_list(q->cpus, &rec->cpus, &so.n_cpus) < 0)
 		return denied(error, size, "'%.64s' is not a list of CPUs", q->cpus);
 	so.cpus = rec->cpus;

@@ -140,11 +140,14 @@ counts_the_file() {
 "$PYTHON" "$TMP/fill.py" &
 target=$!
 started $target
+larger_than() { [ "$(stat -c %s "$2")" -gt "$1" ]; }
 if command -v prlimit >/dev/null; then
 	for form in deflated plain; do
 		record_in_background limit-$form -F 4000 $([ $form = deflated ] || echo --plain) -p $target
 		recorder=$!
-		# What the file has now and a little more: like a full disk, and anyone may do it.
+		# What the file has now and a little more: like a full disk, and anyone may do it.  The first compressed packet,
+		# of up to a second's samples, must be whole: a file without one sample has no report.
+		wait_for larger_than 20000 "$TMP/limit-$form.pftrace"
 		prlimit --fsize=$(($(stat -c %s "$TMP/limit-$form.pftrace") + 50000)) --pid $recorder
 		wait $recorder
 		check limit-$form-status [ $? = 1 ]

@@ -115,8 +115,7 @@ static inline void fake_deny_with_request(struct control_stream *s)
 		      q->period, q->stack_bytes);
 	buffer_printf(&text, "; user %d kernel %d idle %d clock %u cpus %s engine %u", q->user_only,
 		      q->kernel_only, q->idle, q->clock, q->cpus ? q->cpus : "-", q->engine);
-	buffer_printf(&text, "; note %s needed %d no-ids %d", q->note ? q->note : "-",
-		      q->kernel_needed, q->no_build_ids);
+	buffer_printf(&text, "; note %s needed %d", q->note ? q->note : "-", q->kernel_needed);
 	fake_say_bytes(s, CONTROL_DENIED, text.data, text.len);
 	buffer_deinit(&text);
 }

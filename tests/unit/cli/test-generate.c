@@ -31,7 +31,7 @@ static char *page(const char *name)
 	return text;
 }
 
-/* "--no-build-ids" as roff: each dash one that can be copied. */
+/* "--kernel-build-ids" as roff: each dash one that can be copied. */
 static void roff_name(char *to, size_t size, const char *name)
 {
 	size_t at = (size_t)snprintf(to, size, "\\-\\-");

@@ -48,7 +48,7 @@ static void test_machine(void **state)
 	assert_string_equal(ask.run.why, "v3 machine 1 command 0 children 0 pids"
 					 "; event - filter - hz 999 period 0 stack 0"
 					 "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0"
-					 "; note no right needed 0 no-ids 0");
+					 "; note no right needed 0");
 	assert_int_equal(stat(output, &st), -1); /* nothing came: nothing was made */
 }
 
@@ -64,7 +64,7 @@ static void test_all_options(void **state)
 	args.frequency = 0;
 	args.period = 5;
 	args.stack_bytes = 8192;
-	args.user_only = args.idle = args.no_build_ids = true;
+	args.user_only = args.idle = true;
 	args.clock = 3; /* realtime */
 	args.cpus = "0-3,8";
 	args.unwinder = 2;
@@ -74,7 +74,7 @@ static void test_all_options(void **state)
 		"v3 machine 0 command 0 children 1 pids 7 4711"
 		"; event sched:sched_switch filter prev_pid == 1 hz 0 period 5 stack 8192"
 		"; user 1 kernel 0 idle 1 clock 0 cpus 0-3,8 engine 2"
-		"; note  needed 1 no-ids 1");
+		"; note  needed 1");
 }
 
 /* The command waits as a child of ours, whose pid is all that is asked for; -p has no part in it. */
@@ -91,7 +91,7 @@ static void test_command(void **state)
 	(void)snprintf(expected, sizeof(expected),
 		       "v3 machine 0 command 1 children 1 pids %d"
 		       "; event - filter - hz 999 period 0 stack 0"
-		       "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0; note  needed 0 no-ids 0",
+		       "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0; note  needed 0",
 		       (int)job.spawn.pid);
 	assert_string_equal(ask.run.why, expected);
 }

@@ -68,7 +68,7 @@ static void test_defaults(void **state)
 	assert_string_equal(args.output, "perfwind.pftrace");
 	assert_string_equal(args.socket, CONTROL_SOCKET);
 	assert_int_equal(record_clock(&args), CLOCK_MONOTONIC);
-	assert_false(args.no_build_ids);
+	assert_false(args.kernel_build_ids);
 	good(GIVEN("-c", "1000", "--", "true"));
 	assert_int_equal(args.frequency, 0);
 	assert_int_equal(args.period, 1000);
@@ -77,12 +77,12 @@ static void test_defaults(void **state)
 static void test_values(void **state)
 {
 	(void)state;
-	good(GIVEN("-p", "7,9", "-p", "11", "-F", "49", "--no-build-ids", "--stack-bytes", "65528",
-		   "--unwinder", "fp-copy", "--clock", "boottime", "-o", "x"));
+	good(GIVEN("-p", "7,9", "-p", "11", "-F", "49", "--kernel-build-ids", "--stack-bytes",
+		   "65528", "--unwinder", "fp-copy", "--clock", "boottime", "-o", "x"));
 	assert_int_equal(args.n_pids, 3);
 	assert_int_equal(args.pids[2], 11);
 	assert_int_equal(args.frequency, 49);
-	assert_true(args.no_build_ids);
+	assert_true(args.kernel_build_ids);
 	assert_int_equal(args.stack_bytes, 65528);
 	assert_int_equal(args.unwinder, 4);
 	assert_int_equal(record_clock(&args), CLOCK_BOOTTIME);

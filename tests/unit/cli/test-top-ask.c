@@ -64,7 +64,7 @@ static void test_request(void **state)
 				 "v3 machine 0 command 0 children 1 pids 7"
 				 "; event page-faults filter - hz 99 period 0 stack 0"
 				 "; user 1 kernel 0 idle 0 clock 1 cpus - engine 0"
-				 "; note no right needed 0 no-ids 0\n");
+				 "; note no right needed 0\n");
 	assert_string_equal(out, "");
 	free(out);
 	free(err);
