@@ -1,7 +1,7 @@
 /* symtab.c - names out of ELF symbol tables.
  *
  * Best first: .symtab of the image, that of its separate debug file, that inside .gnu_debugdata
- * (Fedora's xz-packed ELF); .dynsym always, found through PT_DYNAMIC where there are no section
+ * (Fedora's xz-packed ELF), .gopclntab; .dynsym always, found through PT_DYNAMIC where there are no section
  * headers. A table that is damaged or over a limit is left out: names are worth having in part. */
 #include <errno.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
+#include "symbols/gopclntab.h"
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
 
@@ -625,6 +626,8 @@ static int add_all(struct uw_symbols_builder *b, const struct uw_elf *elf, const
 		r = add_debugfile(b, elf, path, source);
 	if (r >= 0 && !b->n)
 		r = add_debugdata(b, elf);
+	if (r >= 0 && !b->n)
+		r = uw_gopclntab_add(b, elf);
 	if (r < 0)
 		return trace(r);
 	b->full = b->n > 0;

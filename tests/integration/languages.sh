@@ -32,6 +32,7 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	check go-whole json go 'v["stacks"]["whole"] >= 0.95 * total'
 	check go-consistent consistent go
 	record gostripped -- "$TMP/gostripped" 1
+	check go-stripped-names has gostripped 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-stripped-whole json gostripped 'v["stacks"]["whole"] >= 0.9 * total'
 	check go-stripped-consistent consistent gostripped
 fi

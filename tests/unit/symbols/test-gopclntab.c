@@ -1,0 +1,278 @@
+/* test-gopclntab.c - the tables of four versions of Go, laid out by hand: whole, cut off at each byte,
+ * and with each byte changed. */
+#include "tests/unit/unwinder/unwinder-fixture.h"
+
+#include <elf.h>
+
+#include "symbols/gopclntab.h"
+
+enum { TEXT = 0x401000, TABLE = 0x500000, IMAGE_MAX = 4096, TABLE_AT = 1024 };
+
+struct table {
+	uint8_t bytes[1024];
+	size_t len;
+};
+
+static void put(struct table *t, size_t at, uint64_t value, size_t size)
+{
+	assert_true(at + size <= sizeof(t->bytes));
+	memcpy(t->bytes + at, &value, size);
+	if (at + size > t->len)
+		t->len = at + size;
+}
+
+static void put_name(struct table *t, size_t at, const char *name)
+{
+	memcpy(t->bytes + at, name, strlen(name) + 1);
+	if (at + strlen(name) + 1 > t->len)
+		t->len = at + strlen(name) + 1;
+}
+
+static void put_head(struct table *t, uint32_t magic)
+{
+	*t = (struct table){.len = 0};
+	put(t, 0, magic, 4);
+	put(t, 6, 1, 1);
+	put(t, 7, 8, 1);
+	put(t, 8, 2, 8); /* functions */
+}
+
+/* main.one at TEXT, 0x40 bytes; main.(*T).two behind it, 0x80 bytes. */
+static void make_1_2(struct table *t)
+{
+	put_head(t, 0xfffffffb);
+	put(t, 16, TEXT, 8);
+	put(t, 24, 0x80, 8);
+	put(t, 32, TEXT + 0x40, 8);
+	put(t, 40, 0xa0, 8);
+	put(t, 48, TEXT + 0xc0, 8);
+	put(t, 0x80, TEXT, 8);
+	put(t, 0x88, 0x100, 4);
+	put(t, 0xa0, TEXT + 0x40, 8);
+	put(t, 0xa8, 0x110, 4);
+	put_name(t, 0x100, "main.one");
+	put_name(t, 0x110, "main.(*T).two");
+}
+
+static void make_1_16(struct table *t)
+{
+	put_head(t, 0xfffffffa);
+	put(t, 8 + 2 * 8, 0x60, 8);  /* names */
+	put(t, 8 + 6 * 8, 0x100, 8); /* list */
+	put_name(t, 0x61, "main.one");
+	put_name(t, 0x70, "main.(*T).two");
+	put(t, 0x100, TEXT, 8);
+	put(t, 0x108, 0x40, 8);
+	put(t, 0x110, TEXT + 0x40, 8);
+	put(t, 0x118, 0x60, 8);
+	put(t, 0x120, TEXT + 0xc0, 8);
+	put(t, 0x140, TEXT, 8);
+	put(t, 0x148, 1, 4);
+	put(t, 0x160, TEXT + 0x40, 8);
+	put(t, 0x168, 0x10, 4);
+}
+
+static void make_1_18(struct table *t)
+{
+	put_head(t, 0xfffffff0);
+	put(t, 8 + 2 * 8, TEXT, 8);
+	put(t, 8 + 3 * 8, 0x60, 8);  /* names */
+	put(t, 8 + 7 * 8, 0x100, 8); /* list */
+	put_name(t, 0x61, "main.one");
+	put_name(t, 0x70, "main.(*T).two");
+	put(t, 0x100, 0, 4);
+	put(t, 0x104, 0x40, 4);
+	put(t, 0x108, 0x40, 4);
+	put(t, 0x10c, 0x60, 4);
+	put(t, 0x110, 0xc0, 4);
+	put(t, 0x140, 0, 4);
+	put(t, 0x144, 1, 4);
+	put(t, 0x160, 0x40, 4);
+	put(t, 0x164, 0x10, 4);
+}
+
+static void make_1_20(struct table *t)
+{
+	make_1_18(t);
+	t->bytes[0] = 0xf1;
+}
+
+/* ---- an image with that table, and what it names ---- */
+
+static const char section_names[] = "\0.gopclntab\0.text\0.rela.dyn\0.shstrtab\0.data.rel.ro\0"
+				    ".go.buildinfo";
+enum {
+	NAME_TABLE = 1,
+	NAME_TEXT = 12,
+	NAME_RELA = 18,
+	NAME_STRINGS = 28,
+	NAME_DATA = 38,
+	NAME_BUILDINFO = 51
+};
+
+static Elf64_Shdr section_of(uint32_t name, uint32_t type, uint64_t vaddr, uint64_t offset,
+			     uint64_t size)
+{
+	return (Elf64_Shdr){.sh_name = name,
+			    .sh_type = type,
+			    .sh_addr = vaddr,
+			    .sh_offset = offset,
+			    .sh_size = size};
+}
+
+/* @rela: a relocation of the word at this offset of the table, to address 0x700000; 0: none. */
+static size_t make_image(uint8_t *image, const uint8_t *table, size_t len, uint32_t name,
+			 uint64_t rela)
+{
+	const Elf64_Rela relocation = {.r_offset = TABLE + rela,
+				       .r_info = ELF64_R_INFO(0, R_X86_64_RELATIVE),
+				       .r_addend = 0x700000};
+	const Elf64_Shdr sections[] = {
+		{.sh_type = SHT_NULL},
+		section_of(name, SHT_PROGBITS, TABLE, TABLE_AT, len),
+		section_of(NAME_TEXT, SHT_PROGBITS, TEXT, TABLE_AT, 0x10),
+		section_of(NAME_RELA, rela ? SHT_RELA : SHT_NULL, 0, 900, sizeof(relocation)),
+		section_of(NAME_BUILDINFO, SHT_PROGBITS, 0, TABLE_AT, 0),
+		section_of(NAME_STRINGS, SHT_STRTAB, 0, 600, sizeof(section_names)),
+	};
+	const Elf64_Ehdr head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+				 .e_type = ET_EXEC,
+				 .e_machine = EM_X86_64,
+				 .e_version = 1,
+				 .e_shoff = 64,
+				 .e_ehsize = 64,
+				 .e_shentsize = sizeof(Elf64_Shdr),
+				 .e_shnum = ARRAY_SIZE(sections),
+				 .e_shstrndx = ARRAY_SIZE(sections) - 1};
+
+	memset(image, 0, IMAGE_MAX);
+	memcpy(image, &head, sizeof(head));
+	memcpy(image + 64, sections, sizeof(sections));
+	memcpy(image + 600, section_names, sizeof(section_names));
+	memcpy(image + 900, &relocation, sizeof(relocation));
+	memcpy(image + TABLE_AT, table, len);
+	return TABLE_AT + len;
+}
+
+static struct uw_symbols *names_of(const uint8_t *table, size_t len, uint32_t name, uint64_t rela)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	struct uw_symbols_builder b = {.layout = NULL};
+	struct uw_symbols *symbols;
+	uint8_t image[IMAGE_MAX];
+	size_t size = make_image(image, table, len, name, rela);
+
+	assert_int_equal(uw_elf_open_bytes(&elf, image, size), 0);
+	assert_int_equal(uw_gopclntab_add(&b, &elf), 0);
+	assert_int_equal(uw_symbols_build(&b, &symbols), 0);
+	return symbols;
+}
+
+static void expect(const struct uw_symbols *symbols, uint64_t text)
+{
+	struct uw_symbol s;
+
+	assert_true(uw_symbols_find(symbols, text + 0x3f, &s));
+	assert_string_equal(s.name, "main.one");
+	assert_int_equal(s.start, text);
+	assert_int_equal(s.size, 0x40);
+	assert_true(uw_symbols_find(symbols, text + 0xbf, &s));
+	assert_string_equal(s.name, "main.(*T).two");
+	assert_false(uw_symbols_find(symbols, text + 0xc0, &s));
+	assert_false(uw_symbols_find(symbols, text - 1, &s));
+}
+
+static void (*const makers[])(struct table *) = {make_1_2, make_1_16, make_1_18, make_1_20};
+
+static void test_versions(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(makers); i++) {
+		struct uw_symbols *symbols;
+		struct table t;
+
+		makers[i](&t);
+		symbols = names_of(t.bytes, t.len, NAME_TABLE, 0);
+		expect(symbols, TEXT);
+		uw_symbols_free(symbols);
+	}
+}
+
+/* Where the loader writes the address of the text: a relocation, or the start of .text. */
+static void test_movable(void **state)
+{
+	struct uw_symbols *symbols;
+	struct table t;
+
+	(void)state;
+	make_1_20(&t);
+	put(&t, 8 + 2 * 8, 0, 8);
+	symbols = names_of(t.bytes, t.len, NAME_TABLE, 0);
+	expect(symbols, TEXT);
+	uw_symbols_free(symbols);
+	symbols = names_of(t.bytes, t.len, NAME_TABLE, 24);
+	expect(symbols, 0x700000);
+	uw_symbols_free(symbols);
+	symbols = names_of(t.bytes, t.len, NAME_TABLE, 32); /* of another word */
+	expect(symbols, TEXT);
+	uw_symbols_free(symbols);
+}
+
+/* A C linker has put it into a section with other data. */
+static void test_in_data(void **state)
+{
+	struct uw_symbols *symbols;
+	uint8_t data[2048] = {0};
+	struct table t;
+
+	(void)state;
+	make_1_20(&t);
+	memcpy(data + 32, t.bytes, 8); /* a head without a table */
+	memcpy(data + 320, t.bytes, t.len);
+	symbols = names_of(data, 320 + t.len, NAME_DATA, 0);
+	expect(symbols, TEXT);
+	uw_symbols_free(symbols);
+}
+
+static void test_damage(void **state)
+{
+	static const uint8_t values[] = {0, 1, 0x7f, 0x80, 0xff};
+	struct uw_symbol s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(makers); i++) {
+		struct table t, damaged;
+
+		makers[i](&t);
+		for (size_t at = 0; at < t.len; at++) {
+			/* of its own size, so that a read past it is found */
+			uint8_t *exact = malloc(at + 1);
+			struct uw_symbols *symbols;
+
+			memcpy(exact, t.bytes, at);
+			symbols = names_of(exact, at, NAME_TABLE, 0);
+			(void)uw_symbols_find(symbols, TEXT, &s);
+			uw_symbols_free(symbols);
+			free(exact);
+			for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+				damaged = t;
+				damaged.bytes[at] = values[k];
+				symbols = names_of(damaged.bytes, t.len, NAME_TABLE, 0);
+				(void)uw_symbols_find(symbols, TEXT, &s);
+				uw_symbols_free(symbols);
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_movable),
+		cmocka_unit_test(test_in_data),
+		cmocka_unit_test(test_damage),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
