@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/event.h"
+#include "cli/common-options.h"
+#include "cli/filter-options.h"
 #include "cli/terminal.h"
+#include "cli/trace-input.h"
 #include "base/error.h"
 #include "profile/profile-export.h"
 
@@ -21,20 +23,14 @@ struct export_command {
 
 static int option_format(void *to, const char *value)
 {
-	const char *names[8];
-	const char *nearest;
-	size_t n = 0;
-
-	for (; export_formats[n].name && n < ARRAY_SIZE(names); n++) {
-		names[n] = export_formats[n].name;
+	for (uint32_t n = 0; export_formats[n].name; n++)
 		if (!strcmp(export_formats[n].name, value)) {
-			*(uint32_t *)to = (uint32_t)n + 1;
+			*(uint32_t *)to = n + 1;
 			return 0;
 		}
-	}
-	nearest = options_nearest(value, strlen(value), names, n);
-	log_error("export: unknown format %.64s%s%s (see `perfwind export --help`)", value,
-		  nearest ? "; did you mean " : "", nearest ? nearest : "");
+	log_error("export: unknown format %.64s; the formats are:", value);
+	for (size_t n = 0; export_formats[n].name; n++)
+		log_error("  %-7s %s", export_formats[n].name, export_formats[n].description);
 	return -EINVAL;
 }
 
@@ -47,45 +43,24 @@ static const struct option_def defs[] = {
 	 .call = option_format,
 	 AT(format),
 	 .help = "html, folded or pprof"},
-	{.name = "output",
-	 .letter = 'o',
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 AT(output),
-	 .help = "write here; - is standard output (default: FILE with the format's suffix)"},
-	{.name = "weight",
-	 .letter = 'w',
-	 .type = OPTION_FLAG,
-	 AT(weight),
-	 .help = "folded: weights (time, cycles ...) in place of numbers of samples"},
-	{.name = "event",
-	 .letter = 'e',
-	 .type = OPTION_STRING,
-	 .argument = "EVENT",
-	 AT(event),
-	 .help = EVENT_OPTION_HELP},
-	{.name = "pid",
-	 .letter = 'p',
-	 .type = OPTION_U32,
-	 .argument = "PID",
-	 AT(only.pid),
-	 .help = "only this process"},
-	{.name = "cgroup",
-	 .letter = 'g',
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 AT(only.cgroup),
-	 .help = "only processes in this cgroup (a container's, a service's) or below it"},
+	TEXT("output", 'o', "FILE", output,
+	     "write here; - is standard output (default: FILE with the format's suffix)"),
+	FLAG("weight", 'w', weight,
+	     "folded: weights (time, cycles ...) in place of numbers of samples"),
+	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
+	OPTION_FILTERS(struct export_command, only),
 	{0},
 };
 
 static const struct options options = {
 	.command = "export",
-	.usage = "--to FORMAT [OPTIONS] FILE",
-	.description = "Writes a trace in the format of another tool:\n  html    one "
-		       "self-contained flame graph page\n  folded  one line a stack, "
-		       "`comm;root;...;leaf count`, for the flame graph tools\n  pprof   gzipped "
-		       "profile.proto, for `go tool pprof` and compatible tools",
+	.usage = "--to FORMAT [OPTIONS] [FILE]",
+	.description =
+		"Writes a trace in the format of another tool.  FILE defaults to " DEFAULT_TRACE
+		";\na perf.data file is imported first.\n  html    one "
+		"self-contained flame graph page\n  folded  one line a stack, "
+		"`comm;root;...;leaf count`, for the flame graph tools\n  pprof   gzipped "
+		"profile.proto, for `go tool pprof` and compatible tools",
 	.defs = defs,
 	.examples = "# a flame graph page: perfwind.html\n"
 		    "perfwind export --to html perfwind.pftrace\n\n"
@@ -94,7 +69,6 @@ static const struct options options = {
 		    "go tool pprof -top cpu.pb.gz\n\n"
 		    "# folded stacks of one container, weighted by time\n"
 		    "perfwind export --to folded -w --cgroup /docker/4f0c -o - perfwind.pftrace",
-	.min_arguments = 1,
 	.max_arguments = 1,
 };
 
@@ -196,7 +170,8 @@ static int export_run(int argc, char **argv)
 {
 	_cleanup_(profile_deinit) struct profile profile = {0};
 	struct export_command command = {0};
-	char error[256] = "";
+	struct trace_input input;
+	const char *path;
 	int n, r;
 
 	r = options_parse(&options, argc, argv, &command, &n);
@@ -207,19 +182,16 @@ static int export_run(int argc, char **argv)
 			  "--help`)");
 		return 2;
 	}
-	r = profile_read(argv[0], &profile, error, sizeof(error));
-	if (r < 0) {
-		log_error("%s", *error ? error : strerror(-r));
+	path = n ? argv[0] : DEFAULT_TRACE;
+	input = (struct trace_input){
+		.path = n ? path : NULL, .event = command.event, .only = &command.only};
+	if (trace_input_read(&input, "export", &profile) < 0)
 		return 1;
-	}
-	if (event_choose(&profile, "export", command.event) < 0)
+	trace_input_note_damage(&profile, "export", path);
+	if (trace_input_none_left(&profile, "export", path))
 		return 1;
-	event_tell_damage(&profile, "export", argv[0]);
-	if (event_none_left(&profile, "export", argv[0]))
-		return 1;
-	event_tell_others(&profile, "export");
-	event_tell_nothing(&profile, &command.only, "export");
-	r = export_one(&profile, &command, argv[0]);
+	trace_input_note_others(&profile, "export");
+	r = export_one(&profile, &command, path);
 	return r < 0;
 }
 

@@ -1,23 +1,18 @@
 /* cmd-import.c - `perfwind import perf.data`: a trace of what `perf record` wrote.  Thread: main. */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/common-options.h"
+#include "cli/import-file.h"
 #include "trace/late-sink.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "import/import.h"
-
-/* Below the size that malloc() would map apart. */
-enum { HEAP_ROOM = 24 << 20, PAGE = 4096 };
 
 struct import_command {
 	const char *output, *event;
@@ -100,37 +95,6 @@ static char *output_of(const struct import_command *command, const char *input)
 	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
 }
 
-static bool is_folder(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* `perf record --kcore` makes a folder, whose `data` is all of the recording; with --threads most of it is in
- * data.0, data.1 ... (tools/perf/Documentation/perf.data-directory-format.txt).  -EISDIR: not the former. */
-static int open_in_folder(int folder)
-{
-	int fd;
-
-	if (faccessat(folder, "data.0", F_OK, 0) == 0)
-		return -EISDIR;
-	fd = openat(folder, "data", O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -EISDIR : fd;
-}
-
-static int open_input(const char *input)
-{
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (!strcmp(input, "-"))
-		return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	fd = open(input, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return is_folder(fd) ? open_in_folder(fd) : take_fd(fd);
-}
-
 static bool is_file(int fd, const char *path)
 {
 	struct stat a, b;
@@ -168,18 +132,12 @@ static int import_file(const struct import_command *command, const char *input, 
 		.engine_chosen = command->unwinder > 0,
 		.engine = (enum uw_engine_kind)(command->unwinder ? command->unwinder - 1 : 0),
 	};
-	_cleanup_(fd_closep) int fd = open_input(input);
+	_cleanup_(fd_closep) int fd = import_file_open(input);
 	struct import_result result;
 	struct sink *sink;
 	char error[512];
 	int r;
 
-	if (fd == -EISDIR)
-		log_error("%s: a folder, as `perf record --threads` writes: it is not read; record "
-			  "without --threads",
-			  input);
-	else if (fd < 0)
-		log_error("%s: %s", input, strerror(-fd));
 	if (fd < 0)
 		return fd;
 	if (is_file(fd, output)) {
@@ -208,24 +166,6 @@ static int import_file(const struct import_command *command, const char *input, 
 	return r;
 }
 
-/* Tables of files come and go: their memory is kept, as each page costs a fault anew.  And in huge
- * pages, where there are some, as 5,000 faults are a tenth of a small import. */
-static void prepare_heap(void)
-{
-	uint8_t *room;
-
-	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
-	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
-	(void)mallopt(M_TOP_PAD, 1 << 20);
-	room = malloc(HEAP_ROOM);
-	if (room) {
-		uint8_t *page = room + (-(uintptr_t)room & (PAGE - 1));
-
-		(void)madvise(page, HEAP_ROOM - PAGE, MADV_HUGEPAGE);
-	}
-	free(room);
-}
-
 static int import_main(int argc, char **argv)
 {
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
@@ -245,8 +185,7 @@ static int import_main(int argc, char **argv)
 		log_error("--json and -o - both want standard output");
 		return 2;
 	}
-	use_hard_limit(RLIMIT_NOFILE); /* each module that is at hand takes two */
-	prepare_heap();
+	import_file_prepare();
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
 	return import_file(&command, argv[0], output) < 0 ? 1 : 0;

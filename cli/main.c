@@ -20,12 +20,55 @@ static void print_help(FILE *out)
 	fprintf(out, "\n`perfwind COMMAND --help` shows the options of a command.\n");
 }
 
+/* Commands of perf(1) that perfwind has under another name, or not. */
+static const char *way_of_perf(const char *name)
+{
+	static const struct {
+		const char *name, *way;
+	} ways[] = {
+		{"annotate", "there is none for instructions; `perfwind export --to pprof` and `go "
+			     "tool pprof -list FUNC` show source lines"},
+		{"archive", "a trace has its names in it: copy the .pftrace file alone"},
+		{"bench", "there is none"},
+		{"buildid-cache", "it is not needed: a trace has its names in it"},
+		{"buildid-list",
+		 "`perfwind trace --dump FILE` prints mappings with their build ids"},
+		{"c2c", "there is none: data addresses are not recorded; use perf c2c"},
+		{"data",
+		 "`perfwind import` reads perf.data; `perfwind record --perf-data` writes it"},
+		{"evlist", "`perfwind report` names the events of a trace"},
+		{"ftrace", "there is none; `perfwind record -e GROUP:NAME` records tracepoints"},
+		{"inject", "`perfwind import` reads perf.data with names of compiled code"},
+		{"kmem", "`perfwind record -e kmem:kmalloc -a` records each allocation's stack"},
+		{"kvm", "there is none"},
+		{"lock", "`perfwind record -e lock:contention_begin -a` records the stacks of "
+			 "threads that wait"},
+		{"mem", "there is none: data addresses are not recorded; use perf mem"},
+		{"probe",
+		 "`perfwind record -e kprobe:FUNC` or `-e uprobe:PATH:FUNC` makes the probe"},
+		{"sched", "`perfwind record -e sched:sched_switch -a` records each switch with its "
+			  "stack"},
+		{"stat", "there is none; `perfwind record -e cycles,instructions` counts at each "
+			 "sample"},
+		{"timechart", "open the trace in https://ui.perfetto.dev"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+		if (!strcmp(ways[i].name, name))
+			return ways[i].way;
+	return NULL;
+}
+
 static int unknown_command(const char *name)
 {
 	const char *names[COMMANDS_MAX];
-	const char *nearest;
+	const char *nearest, *way = way_of_perf(name);
 	size_t n = 0;
 
+	if (way) {
+		log_error("no command %s: %s", name, way);
+		return 2;
+	}
 	for (; n < n_commands && n < COMMANDS_MAX; n++)
 		names[n] = commands[n]->name;
 	nearest = options_nearest(name, strlen(name), names, n);

@@ -152,7 +152,7 @@ int top_view_show(struct top_view *view, const struct top_state *state)
 
 int top_view_key(struct top_view *view, char key)
 {
-	enum { KINDS = REPORT_CGROUP + 1 };
+	enum { KINDS = REPORT_PID + 1 };
 	bool was_help = view->help;
 
 	view->help = false;

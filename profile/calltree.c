@@ -16,6 +16,7 @@ struct making {
 	uint32_t at; /* the node that is open */
 	uint64_t least;
 	bool processes, threads;
+	const uint32_t *first; /* fold_same_names() */
 };
 
 static int open_node(struct making *m, const struct calltree_node *node)
@@ -72,6 +73,7 @@ static int enter(void *arg, const struct walk_call *call)
 						      .kind = CALLTREE_CALL,
 						      .inlined = call->inlined,
 						      .guessed = call->guessed,
+						      .guessed_weight = call->guessed_weight,
 						      .self_count = call->self_count,
 						      .self_weight = call->self_weight});
 }
@@ -83,12 +85,17 @@ static void leave(void *arg)
 
 /* ---- levels ---- */
 
+static uint32_t name_of(const struct making *m, const struct fold_group *group)
+{
+	return m->first[fold_process(m->fold, group)];
+}
+
 static int compare_groups(const void *a, const void *b, void *making)
 {
 	const struct making *m = making;
 	const struct fold_group *x = &m->fold->groups[*(const uint32_t *)a],
 				*y = &m->fold->groups[*(const uint32_t *)b];
-	int r = m->processes ? fold_compare(fold_process(m->fold, x), fold_process(m->fold, y)) : 0;
+	int r = m->processes ? fold_compare(name_of(m, x), name_of(m, y)) : 0;
 
 	if (!r && m->threads)
 		r = fold_compare(x->thread, y->thread);
@@ -104,8 +111,7 @@ static size_t level_end(const struct making *m, const uint32_t *order, size_t n,
 	size_t end = 1;
 
 	while (end < n && (thread ? groups[order[end]].thread == first->thread
-				  : fold_process(m->fold, &groups[order[end]]) ==
-					    fold_process(m->fold, first)))
+				  : name_of(m, &groups[order[end]]) == name_of(m, first)))
 		end++;
 	return end;
 }
@@ -128,9 +134,19 @@ static int make_thread(struct making *m, struct walk *w, const uint32_t *order, 
 
 static int make_process(struct making *m, struct walk *w, const uint32_t *order, size_t n)
 {
-	const struct calltree_node node = {.id = fold_process(m->fold, &m->fold->groups[order[0]]),
-					   .kind = CALLTREE_PROCESS};
-	int r = m->processes ? open_node(m, &node) : 0;
+	struct calltree_node node = {.id = name_of(m, &m->fold->groups[order[0]]),
+				     .kind = CALLTREE_PROCESS};
+	int r;
+
+	/* The fold's groups are ordered by process: the first group of each counts. */
+	for (size_t i = 0; i < n; i++) {
+		uint32_t group = order[i];
+
+		node.n_processes +=
+			!group || fold_process(m->fold, &m->fold->groups[group]) !=
+					  fold_process(m->fold, &m->fold->groups[group - 1]);
+	}
+	r = m->processes ? open_node(m, &node) : 0;
 
 	for (size_t first = 0, some; first < n && r == 0; first += some) {
 		some = m->threads ? level_end(m, order + first, n - first, true) : n;
@@ -199,13 +215,25 @@ static int sort_all(struct calltree *t, struct fold *fold)
 	return 0;
 }
 
+static bool has_guesses(const struct fold *f)
+{
+	for (size_t i = 0; i < f->profile->n_frames; i++)
+		if (f->profile->frames[i].guessed)
+			return true;
+	return false;
+}
+
 static int calltree_fill(struct making *m)
 {
 	_cleanup_(walk_deinit) struct walk w = {0};
-	_cleanup_(freep) uint32_t *order = NULL;
+	_cleanup_(freep) uint32_t *order = NULL, *first = NULL;
 	size_t n = m->fold->n_groups;
-	int r = fold_hold(m->fold, (int64_t)(n * 2 * sizeof(*order)),
-			  "different stacks of threads");
+	int r = fold_same_names(m->fold, &first);
+
+	if (r < 0)
+		return trace(r);
+	m->first = first;
+	r = fold_hold(m->fold, (int64_t)(n * 2 * sizeof(*order)), "different stacks of threads");
 
 	if (r < 0)
 		return trace(r);
@@ -216,6 +244,8 @@ static int calltree_fill(struct making *m)
 		order[i] = i;
 	qsort_r(order, n, sizeof(*order), compare_groups, m);
 	r = walk_init(&w, m->fold);
+	if (r == 0 && has_guesses(m->fold))
+		r = walk_weigh(&w);
 	if (r == 0)
 		r = make(m, &w, order);
 	return r < 0 ? trace(r) : 0;
@@ -233,6 +263,112 @@ int calltree_init(struct calltree *t, struct fold *fold, bool processes, bool th
 
 	*t = (struct calltree){0};
 	r = calltree_fill(&m);
+	if (r == 0)
+		r = sort_all(t, fold);
+	if (r < 0)
+		calltree_deinit(t);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- one function ---- */
+
+/* The child of @m->at for @call, made if there is none. */
+static int focus_step(struct making *m, struct table *children, uint32_t call)
+{
+	uint32_t symbol = fold_call_symbol(call);
+	uint64_t key = (uint64_t)m->at << 32 | symbol, found;
+	int r;
+
+	if (table_get(children, key, &found)) {
+		m->at = (uint32_t)found;
+		return 0;
+	}
+	r = fold_hold(m->fold, TABLE_ENTRY_BYTES, "calls in its tree");
+	if (r == 0)
+		r = table_put(children, key, m->tree->n_nodes);
+	if (r == 0)
+		r = open_node(m, &(struct calltree_node){
+					 .id = symbol, .kind = CALLTREE_CALL, .inlined = true});
+	return r < 0 ? trace(r) : 0;
+}
+
+static void focus_count(struct making *m, const struct fold_group *g, uint32_t call)
+{
+	struct calltree_node *n = &m->tree->nodes[m->at];
+
+	n->count += g->count;
+	n->weight += g->weight;
+	n->inlined &= (call & FOLD_INLINED) != 0;
+	if (call & FOLD_GUESSED) {
+		n->guessed = true;
+		n->guessed_weight += g->weight;
+	}
+}
+
+/* @calls: root first. */
+static int focus_group(struct making *m, struct table *children, const struct fold_group *g,
+		       const uint32_t *calls, size_t n, const uint8_t *match, bool callers)
+{
+	size_t at = callers ? n : 0;
+	int r = 0;
+
+	if (callers)
+		while (at && !match[fold_call_symbol(calls[at - 1])])
+			at--;
+	else
+		while (at < n && !match[fold_call_symbol(calls[at])])
+			at++;
+	if (at == (callers ? 0 : n))
+		return 0;
+	m->at = 0;
+	focus_count(m, g, 0);
+	for (size_t i = at; r == 0 && (callers ? i > 0 : i < n); i += callers ? -1ul : 1) {
+		uint32_t call = calls[callers ? i - 1 : i];
+
+		r = focus_step(m, children, call);
+		if (r == 0)
+			focus_count(m, g, call);
+		/* The leaf, be it the end of the path or, among callers, its beginning. */
+		if (r == 0 && (callers ? i == n : i + 1 == n)) {
+			m->tree->nodes[m->at].self_count += g->count;
+			m->tree->nodes[m->at].self_weight += g->weight;
+		}
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int focus_fill(struct making *m, const uint8_t *match, bool callers)
+{
+	_cleanup_(table_deinit) struct table children = {0};
+	_cleanup_(freep) uint32_t *calls = calloc(m->fold->max_depth + 1, sizeof(*calls));
+	struct calltree *t = m->tree;
+	int r = calls ? open_node(m, &(struct calltree_node){.kind = CALLTREE_ROOT})
+		      : fail(-ENOMEM);
+
+	for (size_t i = 0; i < m->fold->n_groups && r == 0; i++) {
+		const struct fold_group *g = &m->fold->groups[i];
+
+		r = focus_group(m, &children, g, calls, fold_stack(m->fold, g, calls), match,
+				callers);
+	}
+	if (r < 0)
+		return trace(r);
+	for (uint32_t i = 1; i < t->n_nodes; i++) {
+		t->nodes[i].next = t->nodes[t->nodes[i].parent].child;
+		t->nodes[t->nodes[i].parent].child = i;
+	}
+	return 0;
+}
+
+int calltree_init_focus(struct calltree *t, struct fold *fold, const char *name, bool callers)
+{
+	_cleanup_(freep) uint8_t *match = NULL;
+	struct making m = {.tree = t, .fold = fold};
+	int r = fold_find_function(fold, name, &match);
+
+	*t = (struct calltree){0};
+	if (r == 0)
+		r = focus_fill(&m, match, callers);
 	if (r == 0)
 		r = sort_all(t, fold);
 	if (r < 0)

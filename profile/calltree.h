@@ -15,7 +15,9 @@ struct calltree_node {
 	enum calltree_kind kind;
 	bool inlined;		      /* in every stack that came here */
 	bool guessed;		      /* in one of them */
+	uint32_t n_processes;	      /* of a process's node: that have its name, and samples */
 	uint32_t parent, child, next; /* nodes; 0: none */
+	uint64_t guessed_weight;      /* of the stacks in which it is guessed */
 	uint64_t self_count, self_weight, count, weight;
 };
 struct calltree {
@@ -23,10 +25,14 @@ struct calltree {
 	uint32_t n_nodes, room;
 };
 
-/* Branches that weigh less than @least are left out, but their weight counts above them.  -ENOMEM,
- * -E2BIG. */
+/* Branches that weigh less than @least are left out, but their weight counts above them.  Processes of one name
+ * are one node.  -ENOMEM, -E2BIG. */
 int calltree_init(struct calltree *t, struct fold *fold, bool processes, bool threads,
 		  uint64_t least);
+/* The paths from the function @name inwards (@callers false) or outwards (true: a node's children are its callers),
+ * without processes and threads.  A recursive function is met once in a stack: at its outermost or innermost call.
+ * -ENOENT: profile_strerror(). */
+int calltree_init_focus(struct calltree *t, struct fold *fold, const char *name, bool callers);
 void calltree_deinit(struct calltree *t);
 
 #define calltree_for_each_child(t, node, child_) \

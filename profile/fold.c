@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "profile/fold.h"
 #include "profile/profile-text.h"
 
@@ -158,6 +159,92 @@ static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fo
 	return 0;
 }
 
+/* ---- functions and processes by name ---- */
+
+/* profile.c says "?" where the trace has none. */
+static bool is_name(const char *name)
+{
+	return name && *name && strcmp(name, "?");
+}
+
+/* How well @name is meant by @wanted: 3 it is the name, 2 the name without parameters or template arguments, 1 the
+ * last part of that ("f" of "ns::type::f(int)"), 0 not. */
+static int name_fits(const char *name, const char *wanted)
+{
+	static const char anonymous[] = "(anonymous namespace)::";
+	size_t len = strlen(wanted), end, last = 0;
+
+	if (!strcmp(name, wanted))
+		return 3;
+	if (!strncmp(name, anonymous, sizeof(anonymous) - 1))
+		name += sizeof(anonymous) - 1;
+	end = strcspn(name, "(<");
+	if (end == len && len && !strncmp(name, wanted, len))
+		return 2;
+	for (size_t i = 0; i + 1 < end; i++)
+		if (name[i] == ':' && name[i + 1] == ':')
+			last = i + 2;
+	return last && end - last == len && len && !strncmp(name + last, wanted, len);
+}
+
+int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match)
+{
+	_cleanup_(freep) uint8_t *match = NULL;
+	struct profile_memory *m = f->profile->memory;
+	struct nearest nearest = {.wanted = wanted};
+	int best = 1;
+	bool found = false;
+	int r = fold_array(f, f->n_symbols, sizeof(*match), "functions", &match);
+
+	if (r < 0)
+		return trace(r);
+	for (uint32_t i = 0; i < f->n_symbols; i++) {
+		int fits = name_fits(fold_symbol_name(f, i), wanted);
+
+		best = fits > best ? fits : best;
+	}
+	for (uint32_t i = 0; i < f->n_symbols; i++) {
+		match[i] = name_fits(fold_symbol_name(f, i), wanted) >= best;
+		found |= match[i];
+	}
+	if (found) {
+		*ret_match = take(match);
+		return 0;
+	}
+	for (uint32_t i = 0; m && i < f->n_symbols; i++)
+		nearest_offer(&nearest, fold_symbol_name(f, i));
+	if (m) {
+		(void)snprintf(m->why, sizeof(m->why), "no stack has a function '%.64s'", wanted);
+		nearest_append(&nearest, m->why, sizeof(m->why));
+	}
+	return fail(-ENOENT);
+}
+
+int fold_same_names(struct fold *f, uint32_t **ret_first)
+{
+	const struct profile *p = f->profile;
+	_cleanup_(freep) uint32_t *by_name = NULL, *first = NULL;
+	int r = fold_array(f, p->strings.n_entries + 1, sizeof(*by_name), "processes", &by_name);
+
+	if (r >= 0)
+		r = fold_array(f, p->n_processes, sizeof(*first), "processes", &first);
+	if (r < 0)
+		return trace(r);
+	for (uint32_t i = 0; i < p->n_processes; i++) {
+		uint32_t name = p->processes[i].name;
+
+		first[i] = i;
+		if (!name || !is_name(string_table_text(&p->strings, name)))
+			continue;
+		if (by_name[name])
+			first[i] = by_name[name] - 1;
+		else
+			by_name[name] = i + 1;
+	}
+	*ret_first = take(first);
+	return fold_hold(f, -(int64_t)((p->strings.n_entries + 2) * sizeof(*by_name)), "");
+}
+
 /* What has no name is called after its module: one row and one box for all of it, not one an
  * address. */
 static const char *call_name(const struct fold *f, const struct profile_frame *frame, uint32_t line,
@@ -268,12 +355,25 @@ static const char *error_frame_text(const struct fold *f, uint32_t frame)
 struct stack_facts {
 	uint32_t marker; /* of the ERROR frame at its root; UINT32_MAX: none */
 	uint32_t depth;	 /* calls, without that frame */
+	bool matches;	 /* the function that the filter wants is in it */
 };
+
+static bool frame_matches(const struct fold *f, uint32_t frame, const uint8_t *match)
+{
+	for (uint32_t c = f->first_call[frame]; match && c < f->first_call[frame + 1]; c++)
+		if (match[fold_call_symbol(f->calls[c])])
+			return true;
+	return false;
+}
 
 static int find_facts(struct fold *f, struct stack_facts *facts)
 {
 	const struct profile *p = f->profile;
+	_cleanup_(freep) uint8_t *match = NULL;
+	int e = f->only && f->only->function ? fold_find_function(f, f->only->function, &match) : 0;
 
+	if (e < 0)
+		return trace(e);
 	for (uint32_t i = 0; i < p->n_nodes; i++) {
 		uint32_t frame = p->nodes[i].frame;
 		uint32_t n = f->first_call[frame + 1] - f->first_call[frame];
@@ -284,9 +384,10 @@ static int find_facts(struct fold *f, struct stack_facts *facts)
 		if (p->nodes[i].up != UINT32_MAX) {
 			facts[i] = facts[p->nodes[i].up];
 			facts[i].depth += n;
+			facts[i].matches |= frame_matches(f, frame, match);
 			continue;
 		}
-		facts[i] = (struct stack_facts){UINT32_MAX, n};
+		facts[i] = (struct stack_facts){UINT32_MAX, n, frame_matches(f, frame, match)};
 		what = error_frame_text(f, frame);
 		if (!what)
 			continue;
@@ -423,13 +524,16 @@ static int group_samples(struct fold *f, const struct stack_facts *facts)
 {
 	_cleanup_(hash_index_deinit) struct hash_index index = {0};
 	const struct profile *p = f->profile;
+	bool by_function = f->only && f->only->function;
 	int r;
 
 	for (size_t i = 0; i < p->n_samples; i++) {
 		const struct profile_sample *s = &p->samples[i];
 		struct fold_group g = {.thread = s->thread, .count = 1, .weight = s->weight};
 
-		if (f->only && !profile_process_wanted(p, profile_sample_process(p, s), f->only))
+		if (f->only && !profile_sample_wanted(p, s, f->only))
+			continue;
+		if (by_function && (s->stack >= p->n_nodes || !facts[s->stack].matches))
 			continue;
 		if (s->skipped_reason) {
 			f->skipped++;
@@ -489,7 +593,7 @@ int fold_init(struct fold *f, const struct profile *profile, const struct profil
 	int r;
 
 	*f = (struct fold){.profile = profile};
-	if (only && (only->pid || only->cgroup))
+	if (only && profile_filter_is_set(only))
 		f->only = only;
 	f->seed = hash_seed();
 	f->held = profile->memory ? profile->memory->held : 0;
@@ -554,12 +658,6 @@ const char *fold_base_name(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash && slash[1] ? slash + 1 : path;
-}
-
-/* profile.c says "?" where the trace has none. */
-static bool is_name(const char *name)
-{
-	return name && *name && strcmp(name, "?");
 }
 
 const char *fold_process_name(const struct fold *f, uint32_t process, char to[32])

@@ -81,6 +81,11 @@ static inline uint32_t fold_process(const struct fold *f, const struct fold_grou
 {
 	return f->profile->threads[group->thread].process;
 }
+/* Marks by symbol which functions a person means by @wanted: those of that name, else those of that name without
+ * parameters, else of that last part.  New memory.  -ENOENT: profile_strerror() has the nearest names. */
+int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match);
+/* By process: the first process of its name (itself, where it has none).  New memory. */
+int fold_same_names(struct fold *f, uint32_t **ret_first);
 /* Is this node the root of a stack that only tells of an error?  It is not shown: the marker is. */
 bool fold_is_error(const struct fold *f, uint32_t node);
 

@@ -26,11 +26,27 @@ int export_pprof(const struct profile *profile, const struct export_options *opt
 int export_html(const struct profile *profile, const struct export_options *options, FILE *out);
 
 /* Terminal report. */
-enum report_by { REPORT_FUNCTION, REPORT_PROCESS, REPORT_THREAD, REPORT_MODULE, REPORT_CGROUP };
+/* REPORT_PROCESS: processes of one name are one row; REPORT_PID: each is a row. */
+enum report_by {
+	REPORT_FUNCTION,
+	REPORT_PROCESS,
+	REPORT_THREAD,
+	REPORT_MODULE,
+	REPORT_CGROUP,
+	REPORT_PID
+};
 extern const char *const report_by_names[]; /* ends with NULL */
+enum report_sort { REPORT_SORT_SELF, REPORT_SORT_TOTAL, REPORT_SORT_SAMPLES, REPORT_SORT_NAME };
+extern const char *const report_sort_names[]; /* ends with NULL */
+enum report_form { REPORT_TEXT, REPORT_JSON, REPORT_CSV };
 struct report_options {
 	enum report_by by;
+	enum report_sort sort;
+	enum report_form form;
 	bool tree;
+	/* A tree of the paths to (from) this function, in place of the tree of all.  NULL: no. */
+	const char *callers, *callees;
+	uint32_t max_depth; /* of a tree; 0: all */
 	bool no_summary;    /* the table or tree alone */
 	uint32_t limit;	    /* rows; 0: all */
 	double min_percent; /* tree: branches below are left out */

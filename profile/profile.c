@@ -379,7 +379,8 @@ int profile_read(const char *path, struct profile *ret_profile, char *error, siz
 
 const char *profile_strerror(const struct profile *p, int r)
 {
-	return r == -E2BIG && p->memory && *p->memory->why ? p->memory->why : strerror(-r);
+	return (r == -E2BIG || r == -ENOENT) && p->memory && *p->memory->why ? p->memory->why
+									     : strerror(-r);
 }
 
 void profile_deinit(struct profile *p)
@@ -466,14 +467,57 @@ static bool is_in_cgroup(const char *path, const char *cgroup)
 	return !strncmp(path, cgroup, len) && (path[len] == '/' || !path[len]);
 }
 
-bool profile_process_wanted(const struct profile *p, uint32_t process,
-			    const struct profile_filter *filter)
+bool profile_in_cgroup(const struct profile *p, uint32_t process,
+		       const struct profile_filter *filter)
 {
 	const struct profile_process *it = &p->processes[process];
 
-	if (filter->pid && it->pid != filter->pid)
-		return false;
 	return !filter->cgroup ||
 	       (it->cgroup &&
 		is_in_cgroup(string_table_text(&p->strings, it->cgroup), filter->cgroup));
+}
+
+bool profile_filter_is_set(const struct profile_filter *f)
+{
+	return f->pid || f->cgroup || f->thread || f->comm || f->by_cpu || f->by_time ||
+	       f->function;
+}
+
+static bool is_thread(const struct profile *p, uint32_t thread, const char *wanted)
+{
+	uint64_t tid;
+
+	if (parse_u64(wanted, 10, UINT32_MAX, &tid) == 0 && p->threads[thread].tid == tid)
+		return true;
+	return !strcmp(text_or(p, p->threads[thread].name, ""), wanted);
+}
+
+/* A thread without a name has that of its process. */
+static bool has_comm(const struct profile *p, uint32_t thread, const char *comm)
+{
+	return !strcmp(text_or(p, p->threads[thread].name, ""), comm) ||
+	       !strcmp(profile_process_name(p, p->threads[thread].process), comm);
+}
+
+bool profile_sample_wanted(const struct profile *p, const struct profile_sample *s,
+			   const struct profile_filter *f)
+{
+	uint32_t process = profile_sample_process(p, s);
+
+	if (f->pid && p->processes[process].pid != f->pid)
+		return false;
+	if (f->cgroup && !profile_in_cgroup(p, process, f))
+		return false;
+	if (f->thread && !is_thread(p, s->thread, f->thread))
+		return false;
+	if (f->comm && !has_comm(p, s->thread, f->comm))
+		return false;
+	if (f->by_cpu && (s->cpu >= PROFILE_CPUS || !(f->cpus[s->cpu / 8] >> s->cpu % 8 & 1)))
+		return false;
+	if (f->by_time) {
+		uint64_t first = p->samples[0].time, at = s->time > first ? s->time - first : 0;
+
+		return at >= f->from && at < f->to;
+	}
+	return true;
 }

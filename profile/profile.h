@@ -138,13 +138,26 @@ int profile_choose_event(struct profile *profile, const char *name, char *error,
  * @to. */
 const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame,
 			      uint32_t line, char *to, size_t size);
-/* What to look at. */
+/* What to look at: samples for which all that is set holds. */
+enum { PROFILE_CPUS = 1024 };
 struct profile_filter {
 	uint32_t pid;	    /* 0: all */
-	const char *cgroup; /* it and those below it, "/": all that are told; NULL: all */
+	const char *cgroup; /* it and those below it, "/": all that are recorded; NULL: all */
+	const char *thread; /* its tid or its name; NULL: all */
+	const char *comm;   /* the name of the thread or of its process; NULL: all */
+	bool by_cpu;	    /* of these CPUs only */
+	uint8_t cpus[PROFILE_CPUS / 8];
+	bool by_time;
+	uint64_t from, to;    /* ns after the first sample; to: not included */
+	const char *function; /* it is in the stack (fold.h); NULL: all */
 };
-bool profile_process_wanted(const struct profile *profile, uint32_t process,
-			    const struct profile_filter *filter);
+bool profile_filter_is_set(const struct profile_filter *filter);
+/* All of @filter but the function. */
+bool profile_sample_wanted(const struct profile *profile, const struct profile_sample *sample,
+			   const struct profile_filter *filter);
+/* Is @process in filter->cgroup? */
+bool profile_in_cgroup(const struct profile *profile, uint32_t process,
+		       const struct profile_filter *filter);
 /* What is shown for a thread and a process; never empty in a profile that was read. */
 const char *profile_thread_name(const struct profile *profile, uint32_t thread);
 const char *profile_process_name(const struct profile *profile, uint32_t process);

@@ -1,9 +1,6 @@
-/* report.c - the report on a terminal: the verdict, then a table or a tree.  Thread: main.
+/* report.c - the report: the verdict, then a table or a tree, on a terminal or as JSON or CSV.  Thread: main.
  *
- *   self % self time    n  | total %  total    n  | name                      module
- *
- * A row's total counts each sample once, however often its function recurs: `seen` holds the last
- * group that was added to a row. */
+ *   self % self time    n  | total %  total    n  | name                      module */
 #include <errno.h>
 #include <string.h>
 
@@ -12,6 +9,8 @@
 #include "profile/fold.h"
 #include "profile/profile-export.h"
 #include "profile/profile-text.h"
+#include "profile/report-data.h"
+#include "profile/rows.h"
 #include "profile/summary.h"
 
 enum report_colour {
@@ -32,32 +31,10 @@ struct report {
 	uint64_t written; /* bytes */
 };
 
-const char *const report_by_names[] = {
-	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process", [REPORT_THREAD] = "thread",
-	[REPORT_MODULE] = "module",	[REPORT_CGROUP] = "cgroup",   NULL,
-};
-
-struct row {
-	uint32_t id;   /* symbol, module, index in processes or threads, or string of a cgroup */
-	uint32_t seen; /* group + 1 */
-	uint64_t self_count, self_weight, count, weight;
-};
 /* WIDE: a terminal where a second column of counts leaves enough for the names. */
+#define INLINED " (inlined)"
 enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, WIDE = 120, FLUSH = 1 << 20 };
 #define MAX_TEXT (4ull << 30) /* of a trace below 100 MiB */
-
-struct rows {
-	struct row *list;
-	size_t n, room;
-	uint32_t *by_id; /* number in list + 1; 0: none */
-	size_t n_ids;	 /* the last stands for UINT32_MAX */
-};
-
-static void rows_deinit(struct rows *rows)
-{
-	free(rows->list);
-	free(rows->by_id);
-}
 
 /* Writes what is in `out` when it is much, or @all. */
 static int report_flush(struct report *report, bool all)
@@ -100,8 +77,9 @@ static enum report_colour report_heat(double percent)
 }
 
 /* Appends a name, cleaned, cut to @columns (0: no limit) and padded to @pad; in @colour. */
-static void report_name(struct report *report, enum report_colour colour, const char *name,
-			size_t columns, size_t pad)
+/* Returns the columns of the name. */
+static size_t report_name(struct report *report, enum report_colour colour, const char *name,
+			  size_t columns, size_t pad)
 {
 	_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
 	size_t used;
@@ -115,6 +93,7 @@ static void report_name(struct report *report, enum report_colour colour, const 
 		report_colour(report, colour, (const char *)fit.data, fit.len);
 	if (used < pad)
 		buffer_printf(&report->out, "%*s", (int)(pad - used), "");
+	return used;
 }
 
 /* "  12.34" in heat colour. */
@@ -125,141 +104,6 @@ static void report_percent(struct report *report, uint64_t part, uint64_t whole)
 	int n = snprintf(text, sizeof(text), "%7.2f", percent);
 
 	report_colour(report, report_heat(percent), text, (size_t)n);
-}
-
-/* As many ids as the thing that rows are of has. */
-static int rows_init(struct rows *rows, struct report *report)
-{
-	const struct profile *p = report->fold.profile;
-	const size_t n[] = {
-		[REPORT_FUNCTION] = report->fold.n_symbols,
-		[REPORT_PROCESS] = p->n_processes,
-		[REPORT_THREAD] = p->n_threads,
-		[REPORT_MODULE] = p->n_modules,
-		[REPORT_CGROUP] = p->strings.n_entries + 1,
-	};
-	int r;
-
-	rows->n_ids = n[report->options->by] + 1;
-	r = fold_hold(&report->fold, (int64_t)(rows->n_ids * sizeof(*rows->by_id)), "rows");
-	if (r < 0)
-		return trace(r);
-	rows->by_id = calloc(rows->n_ids, sizeof(*rows->by_id));
-	return rows->by_id ? 0 : fail(-ENOMEM);
-}
-
-static int row_get(struct rows *rows, struct report *report, const struct row *new,
-		   struct row **ret_row)
-{
-	uint32_t *number = &rows->by_id[min_u64(new->id, rows->n_ids - 1)];
-	int r;
-
-	if (!*number) {
-		if (rows->n == rows->room) {
-			size_t room = rows->room ? rows->room * 2 : 256;
-			struct row *more;
-
-			/* And as much again for sorting. */
-			r = fold_hold(&report->fold,
-				      (int64_t)((room - rows->room) * 2 * sizeof(*more)), "rows");
-			if (r < 0)
-				return trace(r);
-			more = reallocarray(rows->list, room, sizeof(*more));
-			if (!more)
-				return fail(-ENOMEM);
-			rows->list = more;
-			rows->room = room;
-		}
-		rows->list[rows->n++] = *new;
-		*number = (uint32_t)rows->n;
-	}
-	*ret_row = &rows->list[*number - 1];
-	return 0;
-}
-
-static int add_to_row(struct rows *rows, struct report *report, const struct row *new,
-		      uint32_t group, bool self)
-{
-	const struct fold_group *g = &report->fold.groups[group];
-	struct row *row = NULL;
-	int r = row_get(rows, report, new, &row);
-
-	if (r < 0)
-		return trace(r);
-	if (row->seen != group + 1) {
-		row->seen = group + 1;
-		row->count += g->count;
-		row->weight += g->weight;
-	}
-	if (self) {
-		row->self_count += g->count;
-		row->self_weight += g->weight;
-	}
-	return 0;
-}
-
-static int add_calls(struct rows *rows, struct report *report, uint32_t group,
-		     const uint32_t *calls, size_t n)
-{
-	const struct fold *fold = &report->fold;
-	int r = 0;
-
-	for (size_t i = 0; i < n && r == 0; i++) {
-		uint32_t symbol = fold_call_symbol(calls[i]), id = symbol;
-
-		if (report->options->by == REPORT_MODULE) {
-			/* A marker is no code: it has no row among modules, unless it is all there
-			 * is. */
-			if (fold->symbols[symbol].kind == FOLD_MARKER && n > 1)
-				continue;
-			id = fold->symbols[symbol].module;
-		}
-		r = add_to_row(rows, report, &(struct row){.id = id}, group, i + 1 == n);
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
-static int fill_rows(struct rows *rows, struct report *report)
-{
-	const struct fold *fold = &report->fold;
-	const struct profile *p = fold->profile;
-	_cleanup_(freep) uint32_t *calls = calloc(fold->max_depth + 1, sizeof(*calls));
-	int r = calls ? rows_init(rows, report) : fail(-ENOMEM);
-
-	if (r < 0)
-		return trace(r);
-	for (uint32_t i = 0; i < fold->n_groups && r == 0; i++) {
-		const struct fold_group *g = &fold->groups[i];
-		uint32_t process = fold_process(fold, g);
-
-		if (report->options->by == REPORT_PROCESS)
-			r = add_to_row(rows, report, &(struct row){.id = process}, i, true);
-		else if (report->options->by == REPORT_THREAD)
-			r = add_to_row(rows, report, &(struct row){.id = g->thread}, i, true);
-		else if (report->options->by == REPORT_CGROUP)
-			r = add_to_row(rows, report,
-				       &(struct row){.id = p->processes[process].cgroup}, i, true);
-		else
-			r = add_calls(rows, report, i, calls, fold_stack(fold, g, calls));
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
-#define COMPARE(a, b)   \
-	if ((a) != (b)) \
-	return (a) < (b) ? 1 : -1
-
-/* Heaviest first: by self, then total; at last by what was met first. */
-static int compare_rows(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-
-	COMPARE(x->self_weight, y->self_weight);
-	COMPARE(x->self_count, y->self_count);
-	COMPARE(x->weight, y->weight);
-	COMPARE(x->count, y->count);
-	COMPARE(y->id, x->id);
-	return 0;
 }
 
 /* How a row stands: names cut to @columns (0: not at all), functions padded to @pad, modules cut to
@@ -277,6 +121,39 @@ static void print_id(struct report *report, uint32_t id)
 	report_colour(report, COLOUR_DIM, number, (size_t)n);
 }
 
+/* In place of a pid: so many have this name. */
+static void print_many(struct report *report, uint32_t n)
+{
+	char number[32], text[48];
+	int len = (int)strlen(text_count(n, number));
+
+	len = snprintf(text, sizeof(text), "%*s%s  ", len < 7 ? 9 - len : 2, "x ", number);
+	report_colour(report, COLOUR_DIM, text, (size_t)len);
+}
+
+static void print_function(struct report *report, const struct row *row, const struct names *names)
+{
+	const struct fold *f = &report->fold;
+	enum fold_kind kind = f->symbols[row->id].kind;
+	const char *module = fold_symbol_module(f, row->id);
+	size_t mark = row->inlined ? strlen(INLINED) : 0, used;
+
+	used = report_name(report,
+			   kind == FOLD_KERNEL	 ? COLOUR_KERNEL
+			   : kind == FOLD_MARKER ? COLOUR_WARN
+						 : COLOUR_BOLD,
+			   fold_symbol_name(f, row->id), names->columns ? names->columns - mark : 0,
+			   0);
+	report_colour(report, COLOUR_DIM, INLINED, mark);
+	used += mark;
+	if (!*module)
+		return;
+	buffer_printf(&report->out, "%*s", (int)(used < names->pad ? names->pad - used : 0) + 2,
+		      "");
+	report_name(report, COLOUR_DIM, kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
+		    names->columns ? names->module : 0, 0);
+}
+
 static void print_row_name(struct report *report, const struct row *row, const struct names *names)
 {
 	const struct fold *f = &report->fold;
@@ -286,36 +163,10 @@ static void print_row_name(struct report *report, const struct row *row, const s
 
 	buffer_append(&report->out, "  ", 2);
 	if (by == REPORT_FUNCTION) {
-		enum fold_kind kind = f->symbols[row->id].kind;
-		const char *module = fold_symbol_module(f, row->id);
-
-		report_name(report,
-			    kind == FOLD_KERNEL	  ? COLOUR_KERNEL
-			    : kind == FOLD_MARKER ? COLOUR_WARN
-						  : COLOUR_BOLD,
-			    fold_symbol_name(f, row->id), names->columns, *module ? names->pad : 0);
-		if (*module) {
-			buffer_append(&report->out, "  ", 2);
-			report_name(report, COLOUR_DIM,
-				    kind == FOLD_KERNEL ? "kernel" : fold_base_name(module),
-				    names->columns ? names->module : 0, 0);
-		}
-	} else if (by == REPORT_MODULE) {
-		bool known = row->id < p->n_modules && p->modules[row->id].path;
-
-		report_name(report, COLOUR_BOLD,
-			    known ? string_table_text(&p->strings, p->modules[row->id].path)
-				  : "[no module]",
-			    names->columns, 0);
-	} else if (by == REPORT_CGROUP) {
-		report_name(report, COLOUR_BOLD,
-			    row->id ? string_table_text(&p->strings, row->id) : "[unknown]",
-			    names->columns, 0);
-	} else if (by == REPORT_PROCESS) {
-		print_id(report, p->processes[row->id].pid);
-		report_name(report, COLOUR_BOLD, fold_process_name(f, row->id, name),
-			    names->columns, 0);
-	} else {
+		print_function(report, row, names);
+	} else if (by == REPORT_MODULE || by == REPORT_CGROUP) {
+		report_name(report, COLOUR_BOLD, row_name(f, by, row, name), names->columns, 0);
+	} else if (by == REPORT_THREAD) {
 		print_id(report, p->threads[row->id].tid);
 		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name), names->columns,
 			    18);
@@ -323,6 +174,13 @@ static void print_row_name(struct report *report, const struct row *row, const s
 		report_name(report, COLOUR_DIM,
 			    fold_process_name(f, p->threads[row->id].process, name), names->columns,
 			    0);
+	} else {
+		if (by == REPORT_PROCESS && row->n_processes > 1)
+			print_many(report, row->n_processes);
+		else
+			print_id(report, p->processes[row->id].pid);
+		report_name(report, COLOUR_BOLD, fold_process_name(f, row->id, name),
+			    names->columns, 0);
 	}
 	buffer_append(&report->out, "\n", 1);
 }
@@ -348,7 +206,9 @@ static struct names longest_names(const struct fold *f, const struct rows *rows,
 		const char *name = fold_symbol_name(f, rows->list[i].id);
 		const char *module = fold_base_name(fold_symbol_module(f, rows->list[i].id));
 
-		names.pad = max_u64(names.pad, text_columns(name, strlen(name)));
+		names.pad =
+			max_u64(names.pad, text_columns(name, strlen(name)) +
+						   (rows->list[i].inlined ? strlen(INLINED) : 0));
 		names.module = max_u64(names.module, text_columns(module, strlen(module)));
 	}
 	return names;
@@ -357,7 +217,7 @@ static struct names longest_names(const struct fold *f, const struct rows *rows,
 static struct names names_of(const struct report *report, const struct rows *rows, size_t n)
 {
 	enum report_by by = report->options->by;
-	bool totals = by == REPORT_FUNCTION || by == REPORT_MODULE;
+	bool totals = rows_have_totals(by);
 	int width = report->options->width, left = width;
 	struct names names = {0};
 	char number[32];
@@ -384,13 +244,19 @@ static struct names names_of(const struct report *report, const struct rows *row
 	return names;
 }
 
+/* The head of a column of weights. */
+static const char *unit_name(const struct report *report)
+{
+	const char *unit = report->fold.profile->weight_unit;
+
+	return strcmp(unit, "ns") ? unit : "time";
+}
+
 static void print_head(struct report *report, const struct names *names)
 {
 	enum report_by by = report->options->by;
-	bool totals = by == REPORT_FUNCTION || by == REPORT_MODULE;
-	const char *unit = strcmp(report->fold.profile->weight_unit, "ns")
-				   ? report->fold.profile->weight_unit
-				   : "time";
+	bool totals = rows_have_totals(by);
+	const char *unit = unit_name(report);
 	char line[256];
 	int n;
 
@@ -410,7 +276,7 @@ static void print_head(struct report *report, const struct names *names)
 		n = snprintf(line, sizeof(line), "  module");
 	else if (by == REPORT_CGROUP)
 		n = snprintf(line, sizeof(line), "  cgroup");
-	else if (by == REPORT_PROCESS)
+	else if (by == REPORT_PROCESS || by == REPORT_PID)
 		n = snprintf(line, sizeof(line), "        pid  process");
 	else
 		n = snprintf(line, sizeof(line), "        tid  %-18s  process", "thread");
@@ -421,18 +287,16 @@ static void print_head(struct report *report, const struct names *names)
 static int print_table(struct report *report)
 {
 	_cleanup_(rows_deinit) struct rows rows = {0};
-	bool totals =
-		report->options->by == REPORT_FUNCTION || report->options->by == REPORT_MODULE;
+	bool totals = rows_have_totals(report->options->by);
 	struct names names;
 	char number[32];
 	size_t n;
 	int r;
 
-	r = fill_rows(&rows, report);
+	r = rows_fill(&rows, &report->fold, report->options->by);
 	if (r < 0)
 		return trace(r);
-	if (rows.n)
-		qsort(rows.list, rows.n, sizeof(*rows.list), compare_rows);
+	rows_sort(&rows, &report->fold, report->options->by, report->options->sort);
 	n = report->options->limit ? min_u64(rows.n, report->options->limit) : rows.n;
 	names = names_of(report, &rows, n);
 	print_head(report, &names);
@@ -494,7 +358,7 @@ static void report_deinit(struct report *report)
  *     55.00   55.00    6.80 s      6,800     │  eval
  *     39.10   39.10    4.91 s      4,901     └─ load
  *
- * A name with " ?" behind it was found by its frame pointer alone, at least in some of the stacks.
+ * " ?" or " ? 12 %" behind a name: it was found by its frame pointer alone, in all or in this share of the samples.
  *
  * Walked with a stack of its own: a tree is as deep as the deepest stack of calls. */
 
@@ -503,6 +367,7 @@ enum { MIN_NAME = 24, NUMBERS = 7 + 8 + 10 + 11 + 2, INDENT = 3 };
 struct level { /* to be visited */
 	uint32_t node;
 	uint32_t indent; /* marks drawn before it */
+	uint32_t depth;	 /* calls above it */
 };
 struct walk {
 	struct report *report;
@@ -535,6 +400,25 @@ static uint32_t next_shown(const struct walk *w, uint32_t node)
 	return 0;
 }
 
+static const char *text_pid(uint32_t pid, char to[32])
+{
+	(void)snprintf(to, 32, "%u", pid);
+	return to;
+}
+
+/* The marks behind a name: that it is inlined, and how much of it was guessed.  A share of 1 % or less is none. */
+static size_t node_marks(const struct calltree_node *n, char *to, size_t size)
+{
+	double share = text_percent(n->guessed_weight, n->weight);
+	const char *inlined = n->inlined ? INLINED : "";
+
+	if (n->guessed && share > 99)
+		return (size_t)snprintf(to, size, "%s ?", inlined);
+	if (n->guessed && share > 1)
+		return (size_t)snprintf(to, size, "%s ? %.0f %%", inlined, share);
+	return (size_t)snprintf(to, size, "%s", inlined);
+}
+
 static void print_node_name(struct walk *w, const struct calltree_node *n, uint32_t indent)
 {
 	struct report *report = w->report;
@@ -543,26 +427,28 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	size_t columns =
 		report->options->width <= 0 ? 0 : (size_t)(width < MIN_NAME ? MIN_NAME : width);
 	enum fold_kind kind;
-	char name[32];
+	char name[32], marks[64];
+	size_t len;
 
-	if (n->guessed && columns)
-		columns -= 2;
 	if (n->kind == CALLTREE_PROCESS) {
-		char pid[32];
-		int len = snprintf(pid, sizeof(pid), " (%u)", f->profile->processes[n->id].pid);
+		bool many = n->n_processes > 1;
 
 		report_name(report, COLOUR_BOLD, fold_process_name(f, n->id, name), columns, 0);
-		report_colour(report, COLOUR_DIM, pid, (size_t)len);
+		len = (size_t)snprintf(marks, sizeof(marks), " (%s%s)",
+				       many ? text_count(n->n_processes, name)
+					    : text_pid(f->profile->processes[n->id].pid, name),
+				       many ? " processes" : "");
+		report_colour(report, COLOUR_DIM, marks, len);
 		return;
 	}
+	len = node_marks(n, marks, sizeof(marks));
 	kind = f->symbols[n->id].kind;
 	report_name(report,
 		    kind == FOLD_KERNEL	  ? COLOUR_KERNEL
 		    : kind == FOLD_MARKER ? COLOUR_WARN
 					  : COLOUR_NONE,
-		    fold_symbol_name(f, n->id), columns, 0);
-	if (n->guessed)
-		report_colour(report, COLOUR_WARN, " ?", 2);
+		    fold_symbol_name(f, n->id), columns > len ? columns - len : columns, 0);
+	report_colour(report, n->guessed ? COLOUR_WARN : COLOUR_DIM, marks, len);
 }
 
 /* @branch: has brothers or begins a level, and so a mark of its own; @last of them. */
@@ -589,7 +475,7 @@ static void print_node(struct walk *w, uint32_t node, uint32_t indent, bool bran
 	w->n_printed++;
 }
 
-static int push(struct walk *w, uint32_t node, uint32_t indent)
+static int push(struct walk *w, uint32_t node, uint32_t indent, uint32_t depth)
 {
 	if (w->n == w->room) {
 		size_t room = w->room ? w->room * 2 : 256;
@@ -600,7 +486,7 @@ static int push(struct walk *w, uint32_t node, uint32_t indent)
 		w->stack = more;
 		w->room = room;
 	}
-	w->stack[w->n++] = (struct level){node, indent};
+	w->stack[w->n++] = (struct level){node, indent, depth};
 	return 0;
 }
 
@@ -632,11 +518,12 @@ static uint32_t visit(struct walk *w, uint32_t node, uint32_t indent)
 static int walk_tree(struct walk *w)
 {
 	uint32_t first = next_shown(w, w->tree.nodes[0].child);
-	int r = first ? push(w, first, 0) : 0;
+	uint32_t deepest = w->report->options->max_depth;
+	int r = first ? push(w, first, 0, 0) : 0;
 
 	while (w->n && r == 0) {
 		struct level at = w->stack[--w->n];
-		uint32_t next, child, indent;
+		uint32_t next, child, indent, depth = at.depth;
 
 		if (w->limit && w->n_printed == w->limit) {
 			w->more = true;
@@ -649,9 +536,10 @@ static int walk_tree(struct walk *w)
 		next = next_shown(w, w->tree.nodes[at.node].next);
 		child = next_shown(w, w->tree.nodes[at.node].child);
 		if (next)
-			r = push(w, next, at.indent);
-		if (child && r == 0)
-			r = push(w, child, indent);
+			r = push(w, next, at.indent, depth);
+		depth += w->tree.nodes[at.node].kind == CALLTREE_CALL;
+		if (child && r == 0 && (!deepest || depth < deepest))
+			r = push(w, child, indent, depth);
 	}
 	return r < 0 ? trace(r) : 0;
 }
@@ -659,14 +547,16 @@ static int walk_tree(struct walk *w)
 static int report_tree(struct report *report)
 {
 	_cleanup_(walk_deinit) struct walk w = {.report = report, .limit = report->options->limit};
-	static const char head[] = "total %  self %      time    samples  call\n";
-	int r;
+	char head[96];
+	int r, n;
 
 	w.least = (uint64_t)((double)report->fold.weight * report->options->min_percent / 100);
-	r = calltree_init(&w.tree, &report->fold, true, false, w.least);
+	r = report_tree_init(&w.tree, &report->fold, report->options, w.least);
 	if (r < 0)
 		return trace(r);
-	report_colour(report, COLOUR_DIM, head, sizeof(head) - 1);
+	n = snprintf(head, sizeof(head), "total %%  self %% %9s    samples  %s\n",
+		     unit_name(report), report->options->callers ? "called by" : "call");
+	report_colour(report, COLOUR_DIM, head, (size_t)n);
 	r = walk_tree(&w);
 	if (r < 0)
 		return trace(r);
@@ -677,22 +567,29 @@ static int report_tree(struct report *report)
 	return w.bars.bad ? fail(-ENOMEM) : 0;
 }
 
+static int write_text(struct report *report)
+{
+	const struct report_options *o = report->options;
+	int r = 0;
+
+	if (!o->no_summary)
+		print_summary(report);
+	if (!report->fold.n_groups)
+		buffer_printf(&report->out, "no samples\n");
+	else
+		r = o->tree || o->callers || o->callees ? report_tree(report) : print_table(report);
+	if (r < 0)
+		return trace(r);
+	return report_flush(report, true);
+}
+
 int report_write(const struct profile *profile, const struct report_options *options, FILE *out)
 {
 	_cleanup_(report_deinit) struct report report = {.options = options, .file = out};
-	int r;
+	int r = fold_init(&report.fold, profile, &options->only);
 
-	r = fold_init(&report.fold, profile, &options->only);
-	if (r < 0)
-		return trace(r);
-	if (!options->no_summary)
-		print_summary(&report);
-	if (!report.fold.n_groups)
-		buffer_printf(&report.out, "no samples\n");
-	else
-		r = options->tree ? report_tree(&report) : print_table(&report);
-	if (r < 0)
-		return trace(r);
-	r = report_flush(&report, true);
+	if (r == 0)
+		r = options->form == REPORT_TEXT ? write_text(&report)
+						 : report_write_data(&report.fold, options, out);
 	return r < 0 ? trace(r) : text_finish(out);
 }

@@ -69,17 +69,38 @@ static uint64_t append_reasons(struct summary_fact *fact, const struct profile *
 	return sum;
 }
 
+/* "process 12, cgroup /x" */
 static void add_filter(struct summary *s, const struct profile_filter *only)
 {
 	struct summary_fact *fact;
+	const char *comma = "";
 
 	if (!only)
 		return;
 	fact = fact_new(s, "Only");
-	if (only->pid)
-		fact_append(fact, "process %u%s", only->pid, only->cgroup ? ", " : "");
-	if (only->cgroup)
-		fact_append(fact, "cgroup %s", only->cgroup);
+	if (only->pid) {
+		fact_append(fact, "process %u", only->pid);
+		comma = ", ";
+	}
+	for (size_t i = 0; i < 4; i++) {
+		const char *const what[] = {"cgroup", "thread", "name", "function"};
+		const char *const value[] = {only->cgroup, only->thread, only->comm,
+					     only->function};
+
+		if (!value[i])
+			continue;
+		fact_append(fact, "%s%s %s", comma, what[i], value[i]);
+		comma = ", ";
+	}
+	if (only->by_cpu) {
+		fact_append(fact, "%ssome CPUs", comma);
+		comma = ", ";
+	}
+	if (only->by_time && only->to == UINT64_MAX)
+		fact_append(fact, "%sfrom %.3f s", comma, (double)only->from / 1e9);
+	else if (only->by_time)
+		fact_append(fact, "%s%.3f to %.3f s", comma, (double)only->from / 1e9,
+			    (double)only->to / 1e9);
 }
 
 static void add_samples(struct summary *s, const struct fold *f)

@@ -33,9 +33,18 @@ int walk_init(struct walk *w, struct fold *fold)
 	return w->links ? 0 : fail(-ENOMEM);
 }
 
+int walk_weigh(struct walk *w)
+{
+	int r = fold_array(w->fold, w->fold->profile->n_nodes, sizeof(*w->weights),
+			   "different calls in its stacks", &w->weights);
+
+	return r < 0 ? trace(r) : 0;
+}
+
 void walk_deinit(struct walk *w)
 {
 	free(w->links);
+	free(w->weights);
 	free(w->items);
 	free(w->levels);
 	*w = (struct walk){0};
@@ -43,13 +52,22 @@ void walk_deinit(struct walk *w)
 
 /* ---- links ---- */
 
+/* Sets (@weight 0) or adds to the weights of all nodes of a stack. */
+static void weigh_stack(struct walk *w, uint32_t at, uint64_t weight)
+{
+	for (; w->weights && at != UINT32_MAX; at = w->fold->profile->nodes[at].up)
+		w->weights[at] = weight ? w->weights[at] + weight : 0;
+}
+
 static void link_group(struct walk *w, uint32_t group)
 {
 	const struct profile_node *nodes = w->fold->profile->nodes;
-	uint32_t at = w->fold->groups[w->order[group]].stack;
+	const struct fold_group *g = &w->fold->groups[w->order[group]];
+	uint32_t at = g->stack;
 
 	if (at == UINT32_MAX || fold_is_error(w->fold, at))
 		return;
+	weigh_stack(w, at, g->weight);
 	if (!w->links[at].group)
 		w->links[at].group = group + 1; /* those of the same stack stand behind it */
 	while (!w->links[at].next) {
@@ -250,6 +268,8 @@ static int visit(struct walk *w, size_t n, const struct walk_visitor *v)
 
 		call.inlined &= (bits & FOLD_INLINED) != 0;
 		call.guessed |= (bits & FOLD_GUESSED) != 0;
+		if (bits & FOLD_GUESSED && w->weights)
+			call.guessed_weight += w->weights[item_node(w->items[i])];
 		if (ends && item_ends(w, w->items[i]))
 			add_self(w, item_node(w->items[i]), n, &call);
 	}
@@ -297,6 +317,8 @@ int walk_groups(struct walk *w, const uint32_t *order, size_t n, const struct wa
 		if (w->n_levels)
 			v->leave(v->arg);
 	}
+	for (size_t i = 0; i < n; i++)
+		weigh_stack(w, w->fold->groups[order[i]].stack, 0);
 	return r < 0 ? trace(r) : 0;
 }
 

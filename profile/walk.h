@@ -14,6 +14,7 @@ struct walk_call {
 	bool guessed; /* in one of them */
 	/* of the stacks that end here */
 	uint64_t self_count, self_weight;
+	uint64_t guessed_weight; /* of the stacks in which it is guessed; with walk_weigh() */
 };
 
 struct walk_visitor {
@@ -35,6 +36,7 @@ struct walk {
 		uint32_t child, next, group; /* + 1; 0: none.  next of the last: UINT32_MAX */
 	} * links;			     /* by node of the profile */
 	uint32_t roots;
+	uint64_t *weights;     /* by node: of the stacks through it.  NULL: not asked for */
 	const uint32_t *order; /* groups */
 	uint64_t *items;       /* rank, node, call in the frame: of the levels being visited */
 	size_t n_items, room_items;
@@ -47,6 +49,8 @@ struct walk {
 
 /* -ENOMEM, -E2BIG. */
 int walk_init(struct walk *w, struct fold *fold);
+/* Before a walk: walk_call.guessed_weight is wanted.  -ENOMEM, -E2BIG. */
+int walk_weigh(struct walk *w);
 void walk_deinit(struct walk *w);
 /* One tree of the @n groups whose numbers are in @order, ordered by stack; a marker is no part of it.
  * -E2BIG: all walks together visited too much. */

@@ -27,22 +27,24 @@ static void functions(void **state)
 
 	(void)state;
 	/* recurse recurses: its total is 10, not 20.  Rows by self weight, then total. */
-	assert_report(&p, &(struct report_options){0},
-		      " self %      time samples total %      time samples  function    module\n"
-		      "  44.29     31 ns       4   44.29     31 ns       4  tiny        app\n"
-		      "  28.57     20 ns       1   28.57     20 ns       1  sys_read    kernel\n"
-		      "  14.29     10 ns       2   14.29     10 ns       2  recurse     app\n"
-		      "  10.00      7 ns       1   10.00      7 ns       1  [libx.so]   libx.so\n"
-		      "   2.86      2 ns       1    2.86      2 ns       1  [no stack]\n"
-		      "   0.00         0       0   87.14     61 ns       7  _start      app\n"
-		      "   0.00         0       0   87.14     61 ns       7  main        app\n"
-		      "   0.00         0       0   44.29     31 ns       4  work        app\n"
-		      "   0.00         0       0   10.00      7 ns       1  [cut]\n");
-	assert_report(&p, &(struct report_options){.limit = 2, .only.pid = 200},
-		      " self %      time samples total %      time samples  function    module\n"
-		      "  66.67      2 ns       1   66.67      2 ns       1  [no stack]\n"
-		      "  33.33      1 ns       1   33.33      1 ns       1  tiny        app\n"
-		      "... and 3 more (--limit 0 shows all)\n");
+	assert_report(
+		&p, &(struct report_options){0},
+		" self %      time samples total %      time samples  function        module\n"
+		"  44.29     31 ns       4   44.29     31 ns       4  tiny (inlined)  app\n"
+		"  28.57     20 ns       1   28.57     20 ns       1  sys_read        kernel\n"
+		"  14.29     10 ns       2   14.29     10 ns       2  recurse         app\n"
+		"  10.00      7 ns       1   10.00      7 ns       1  [libx.so]       libx.so\n"
+		"   2.86      2 ns       1    2.86      2 ns       1  [no stack]\n"
+		"   0.00         0       0   87.14     61 ns       7  _start          app\n"
+		"   0.00         0       0   87.14     61 ns       7  main            app\n"
+		"   0.00         0       0   44.29     31 ns       4  work            app\n"
+		"   0.00         0       0   10.00      7 ns       1  [cut]\n");
+	assert_report(
+		&p, &(struct report_options){.limit = 2, .only.pid = 200},
+		" self %      time samples total %      time samples  function        module\n"
+		"  66.67      2 ns       1   66.67      2 ns       1  [no stack]\n"
+		"  33.33      1 ns       1   33.33      1 ns       1  tiny (inlined)  app\n"
+		"... and 3 more (--limit 0 shows all)\n");
 	profile_deinit(&p);
 }
 
@@ -116,7 +118,7 @@ static void tree(void **state)
 		      "  85.71    0.00     60 ns          6  ├─ _start\n"
 		      "  85.71    0.00     60 ns          6  │  main\n"
 		      "  42.86    0.00     30 ns          3  │  ├─ work\n"
-		      "  42.86   42.86     30 ns          3  │  │  tiny\n"
+		      "  42.86   42.86     30 ns          3  │  │  tiny (inlined)\n"
 		      "  28.57   28.57     20 ns          1  │  ├─ sys_read\n"
 		      "  14.29    0.00     10 ns          2  │  └─ recurse\n"
 		      "  14.29   14.29     10 ns          2  │     recurse\n"
@@ -127,7 +129,7 @@ static void tree(void **state)
 		      "   1.43    0.00      1 ns          1  └─ _start\n"
 		      "   1.43    0.00      1 ns          1     main\n"
 		      "   1.43    0.00      1 ns          1     work\n"
-		      "   1.43    1.43      1 ns          1     tiny\n");
+		      "   1.43    1.43      1 ns          1     tiny (inlined)\n");
 	/* A branch that is left out makes no fork. */
 	assert_report(&p, &(struct report_options){.tree = true, .min_percent = 30},
 		      "total %  self %      time    samples  call\n"
@@ -135,7 +137,7 @@ static void tree(void **state)
 		      "  85.71    0.00     60 ns          6  └─ _start\n"
 		      "  85.71    0.00     60 ns          6     main\n"
 		      "  42.86    0.00     30 ns          3     work\n"
-		      "  42.86   42.86     30 ns          3     tiny\n");
+		      "  42.86   42.86     30 ns          3     tiny (inlined)\n");
 	assert_report(&p, &(struct report_options){.tree = true, .limit = 1},
 		      "total %  self %      time    samples  call\n"
 		      "  95.71    0.00     67 ns          7  app (100)\n"
@@ -167,6 +169,296 @@ static void guesses_are_marked(void **state)
 		      " 100.00    0.00      1 ns          1  p (1)\n"
 		      " 100.00    0.00      1 ns          1  └─ main\n"
 		      " 100.00  100.00      1 ns          1     found_by_its_frame…er_alone ?\n");
+	profile_deinit(&p);
+}
+
+/* A call that was guessed in 1 % of its samples or less is not marked; else the share is shown. */
+static void shares_of_guesses(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/jit", false), proved = hand_frame(&p, m, 1, "f", NULL),
+		 guessed = hand_frame(&p, m, 2, "f", NULL), g = hand_frame(&p, m, 3, "main", NULL),
+		 rare = hand_frame(&p, m, 4, "main", NULL);
+
+	(void)state;
+	p.frames[guessed].guessed = p.frames[rare].guessed = true;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, proved, g), 880);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, guessed, g), 110);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, guessed, rare), 10);
+	assert_report(&p, &(struct report_options){.tree = true},
+		      "total %  self %      time    samples  call\n"
+		      " 100.00    0.00  1.000 us          3  p (1)\n"
+		      " 100.00    0.00  1.000 us          3  └─ main\n"
+		      " 100.00  100.00  1.000 us          3     f ? 12 %\n");
+	profile_deinit(&p);
+}
+
+/* Many short processes of one name are one row and one branch; --by pid separates them. */
+static void processes_of_one_name(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL),
+		 stack = HAND_STACK(&p, f);
+
+	(void)state;
+	hand_process(&p, 10, "sh");
+	hand_process(&p, 11, "cc");
+	hand_process(&p, 12, "sh");
+	hand_process(&p, 13, "sh");
+	hand_process(&p, 14, NULL); /* no name: alone */
+	hand_process(&p, 15, NULL);
+	hand_process(&p, 16, "sh"); /* no sample */
+	for (uint32_t pid = 10; pid < 16; pid++)
+		hand_sample(&p, pid, pid, stack, pid == 11 ? 5 : 1);
+	hand_sample(&p, 10, 10, stack, 2);
+	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS},
+		      "      %      time samples        pid  process\n"
+		      "  41.67      5 ns       4        x 3  sh\n"
+		      "  41.67      5 ns       1         11  cc\n"
+		      "   8.33      1 ns       1         14  pid 14\n"
+		      "   8.33      1 ns       1         15  pid 15\n");
+	assert_report(&p, &(struct report_options){.by = REPORT_PID, .limit = 3},
+		      "      %      time samples        pid  process\n"
+		      "  41.67      5 ns       1         11  cc\n"
+		      "  25.00      3 ns       2         10  sh\n"
+		      "   8.33      1 ns       1         12  sh\n"
+		      "... and 3 more (--limit 0 shows all)\n");
+	assert_report(&p, &(struct report_options){.tree = true, .limit = 4},
+		      "total %  self %      time    samples  call\n"
+		      "  41.67    0.00      5 ns          4  sh (3 processes)\n"
+		      "  41.67   41.67      5 ns          4  └─ f\n"
+		      "  41.67    0.00      5 ns          1  cc (11)\n"
+		      "  41.67   41.67      5 ns          1  └─ f\n"
+		      "... and more (--limit 0 shows all, --min-percent leaves out the light)\n");
+	profile_deinit(&p);
+}
+
+/* The columns of weights have the name of their unit, also in a tree. */
+static void units_of_heads(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL);
+
+	(void)state;
+	(void)snprintf(p.weight_unit, sizeof(p.weight_unit), "cycles");
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 7);
+	assert_report(&p, &(struct report_options){.tree = true},
+		      "total %  self %    cycles    samples  call\n"
+		      " 100.00    0.00         7          1  p (1)\n"
+		      " 100.00  100.00         7          1  └─ f\n");
+	profile_deinit(&p);
+}
+
+static void order(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_report(
+		&p, &(struct report_options){.sort = REPORT_SORT_TOTAL, .limit = 3},
+		" self %      time samples total %      time samples  function        module\n"
+		"   0.00         0       0   87.14     61 ns       7  _start          app\n"
+		"   0.00         0       0   87.14     61 ns       7  main            app\n"
+		"  44.29     31 ns       4   44.29     31 ns       4  tiny (inlined)  app\n"
+		"... and 6 more (--limit 0 shows all)\n");
+	assert_report(&p, &(struct report_options){.sort = REPORT_SORT_NAME, .limit = 2},
+		      " self %      time samples total %      time samples  function   module\n"
+		      "   0.00         0       0   10.00      7 ns       1  [cut]\n"
+		      "  10.00      7 ns       1   10.00      7 ns       1  [libx.so]  libx.so\n"
+		      "... and 7 more (--limit 0 shows all)\n");
+	assert_report(&p,
+		      &(struct report_options){
+			      .sort = REPORT_SORT_SAMPLES, .limit = 2, .by = REPORT_PROCESS},
+		      "      %      time samples        pid  process\n"
+		      "  95.71     67 ns       7        100  app\n"
+		      "   4.29      3 ns       2        200  other\n");
+	profile_deinit(&p);
+}
+
+/* recurse calls itself: each of its stacks counts once, from its innermost call outwards, from its outermost
+ * inwards. */
+static void one_function(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_report(&p, &(struct report_options){.callers = "tiny"},
+		      "total %  self %      time    samples  called by\n"
+		      "  44.29   44.29     31 ns          4  tiny (inlined)\n"
+		      "  44.29    0.00     31 ns          4  work\n"
+		      "  44.29    0.00     31 ns          4  main\n"
+		      "  44.29    0.00     31 ns          4  _start\n");
+	assert_report(&p, &(struct report_options){.callers = "recurse", .max_depth = 2},
+		      "total %  self %      time    samples  called by\n"
+		      "  14.29   14.29     10 ns          2  recurse\n"
+		      "  14.29    0.00     10 ns          2  recurse\n");
+	assert_report(&p, &(struct report_options){.callees = "recurse"},
+		      "total %  self %      time    samples  call\n"
+		      "  14.29    0.00     10 ns          2  recurse\n"
+		      "  14.29   14.29     10 ns          2  recurse\n");
+	assert_report(&p, &(struct report_options){.callees = "main", .max_depth = 2},
+		      "total %  self %      time    samples  call\n"
+		      "  87.14    0.00     61 ns          7  main\n"
+		      "  44.29    0.00     31 ns          4  ├─ work\n"
+		      "  28.57   28.57     20 ns          1  ├─ sys_read\n"
+		      "  14.29    0.00     10 ns          2  └─ recurse\n");
+	profile_deinit(&p);
+}
+
+static void no_such_function(void **state)
+{
+	struct profile p = hand_example();
+	FILE *out = fopen("/dev/null", "we");
+
+	(void)state;
+	assert_non_null(out);
+	p.memory = calloc(1, sizeof(*p.memory));
+	assert_non_null(p.memory);
+	p.memory->limit = UINT64_MAX;
+	p.memory->scale = 100 << 20;
+	assert_int_equal(report_write(&p, &(struct report_options){.callers = "recusre"}, out),
+			 -ENOENT);
+	assert_string_equal(profile_strerror(&p, -ENOENT),
+			    "no stack has a function 'recusre'; did you mean recurse?");
+	(void)fclose(out);
+	profile_deinit(&p);
+}
+
+/* A name is found without its parameters, and by its last part. */
+static void names_that_are_meant(void **state)
+{
+	static const struct {
+		const char *name, *wanted;
+		bool found;
+	} names[] = {
+		{"f(int)", "f", true},
+		{"ns::type<int, std::less<int> >::push(int const&)", "push",
+		 false}, /* ends at "<" */
+		{"ns::type::push(int const&)", "push", true},
+		{"ns::type::push(int const&)", "ns::type::push", true},
+		{"(anonymous namespace)::helper(char*)", "helper", true},
+		{"pushes", "push", false},
+		{"g", "", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct profile p = hand_empty();
+		uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, names[i].name, NULL);
+		struct report_options o = {.only.function = names[i].wanted};
+		FILE *out = fopen("/dev/null", "we");
+
+		hand_process(&p, 1, "p");
+		hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
+		assert_int_equal(report_write(&p, &o, out), names[i].found ? 0 : -ENOENT);
+		(void)fclose(out);
+		profile_deinit(&p);
+	}
+}
+
+/* 60 of app's 67 ns are of the thread 100, and so on: each filter by what it leaves. */
+static void filters(void **state)
+{
+	struct profile p = hand_example();
+	const struct {
+		struct profile_filter only;
+		const char *rows;
+	} cases[] = {
+		{{.thread = "100"}, " 100.00     60 ns       6        100  app\n"},
+		{{.thread = "worker;1"}, " 100.00      7 ns       1        100  app\n"},
+		{{.comm = "other"}, " 100.00      3 ns       2        200  other\n"},
+		{{.comm = "worker;1"}, " 100.00      7 ns       1        100  app\n"},
+		{{.function = "recurse"}, " 100.00     10 ns       2        100  app\n"},
+		{{.by_cpu = true, .cpus = {4}}, " 100.00      5 ns       1        100  app\n"},
+		/* samples are half a second apart, the first at 0 */
+		{{.by_time = true, .from = 500000000, .to = 1500000000},
+		 " 100.00     30 ns       2        100  app\n"},
+		{{.by_time = true, .from = 4000000000ull, .to = UINT64_MAX},
+		 " 100.00      2 ns       1        200  other\n"},
+	};
+
+	(void)state;
+	p.samples[3].cpu = 2;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char expected[256];
+
+		(void)snprintf(expected, sizeof(expected),
+			       "      %%      time samples        pid  process\n%s", cases[i].rows);
+		assert_report(&p,
+			      &(struct report_options){.by = REPORT_PROCESS, .only = cases[i].only},
+			      expected);
+	}
+	profile_deinit(&p);
+}
+
+static char *written(const struct profile *p, const struct report_options *options)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(report_write(p, options, out), 0);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void assert_data(const struct profile *p, const struct report_options *options,
+			const char *expected)
+{
+	char *text = written(p, options);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void data_for_programs(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_data(&p, &(struct report_options){.form = REPORT_JSON, .limit = 2},
+		    "{\"event\": \"cpu-clock\", \"unit\": \"ns\", \"samples\": 9, \"weight\": 70, "
+		    "\"duration_s\": 4.500, \"rows\": [\n"
+		    "{\"function\": \"tiny\", \"module\": \"/usr/bin/app\", \"inlined\": true, "
+		    "\"self_percent\": 44.286, \"self\": 31, \"self_samples\": 4, "
+		    "\"total_percent\": 44.286, \"total\": 31, \"total_samples\": 4},\n"
+		    "{\"function\": \"sys_read\", \"module\": \"/kernel\", \"inlined\": false, "
+		    "\"self_percent\": 28.571, \"self\": 20, \"self_samples\": 1, "
+		    "\"total_percent\": 28.571, \"total\": 20, \"total_samples\": 1}\n]}\n");
+	assert_data(
+		&p,
+		&(struct report_options){.form = REPORT_CSV, .by = REPORT_THREAD, .only.pid = 100},
+		"thread,tid,pid,process,self_percent,self,self_samples,total_percent,total,"
+		"total_samples\r\n"
+		"\"app\",100,100,\"app\",89.552,60,6,89.552,60,6\r\n"
+		"\"worker;1\",101,100,\"app\",10.448,7,1,10.448,7,1\r\n");
+	assert_data(&p,
+		    &(struct report_options){
+			    .form = REPORT_CSV, .tree = true, .only.pid = 200, .max_depth = 3},
+		    "depth,kind,name,module,inlined,guessed_percent,self_percent,self,self_samples,"
+		    "total_percent,total,total_samples\r\n"
+		    "0,\"process\",\"other\",\"\",false,0.000,0.000,0,0,100.000,3,2\r\n"
+		    "1,\"call\",\"[no stack]\",\"\",false,0.000,66.667,2,1,66.667,2,1\r\n"
+		    "1,\"call\",\"_start\",\"/usr/bin/app\",false,0.000,0.000,0,0,33.333,1,1\r\n"
+		    "2,\"call\",\"main\",\"/usr/bin/app\",false,0.000,0.000,0,0,33.333,1,1\r\n");
+	profile_deinit(&p);
+}
+
+/* Quotes are doubled, controls are not passed on. */
+static void names_in_csv(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "a\"b,\n\033c", NULL);
+
+	(void)state;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
+	assert_data(&p, &(struct report_options){.form = REPORT_CSV},
+		    "function,module,inlined,self_percent,self,self_samples,total_percent,total,"
+		    "total_samples\r\n\"a\"\"b,??c\",\"/m\",false,100.000,1,1,100.000,1,1\r\n");
 	profile_deinit(&p);
 }
 
@@ -264,6 +556,16 @@ int main(void)
 		cmocka_unit_test(cgroups),
 		cmocka_unit_test(tree),
 		cmocka_unit_test(guesses_are_marked),
+		cmocka_unit_test(shares_of_guesses),
+		cmocka_unit_test(processes_of_one_name),
+		cmocka_unit_test(units_of_heads),
+		cmocka_unit_test(order),
+		cmocka_unit_test(one_function),
+		cmocka_unit_test(no_such_function),
+		cmocka_unit_test(names_that_are_meant),
+		cmocka_unit_test(filters),
+		cmocka_unit_test(data_for_programs),
+		cmocka_unit_test(names_in_csv),
 		cmocka_unit_test(lives_have_rows_of_their_own),
 		cmocka_unit_test(names_are_cut_and_cleaned),
 		cmocka_unit_test(colours_only_when_asked_for),

@@ -1,7 +1,7 @@
-/* test-event.c - which event of a trace is looked at, and what is said of what is left out. */
+/* test-trace-input.c - which event of a trace is looked at, and what is said of what is left out. */
 #include <errno.h>
 
-#include "cli/event.h"
+#include "cli/trace-input.h"
 #include "base/log.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/profile/hand.h"
@@ -33,7 +33,7 @@ static int choose(struct profile *p, const char *name, char **ret_said)
 	int r;
 
 	capture_begin(&c, STDERR_FILENO);
-	r = event_choose(p, "report", name);
+	r = trace_input_choose(p, "report", name);
 	*ret_said = capture_end(&c);
 	return r;
 }
@@ -84,7 +84,7 @@ static void test_others(void **state)
 	assert_int_equal(choose(&p, "cpu-clock:u", &said), 0);
 	free(said);
 	capture_begin(&c, STDERR_FILENO);
-	event_tell_others(&p, "export");
+	trace_input_note_others(&p, "export");
 	said = capture_end(&c);
 	assert_string_equal(said, "perfwind: export: of cpu-clock:u; 1 samples of page-faults are "
 				  "left out (--event page-faults takes them)\n");
@@ -97,7 +97,7 @@ static char *tell_nothing(const struct profile *p, const struct profile_filter *
 	struct capture c;
 
 	capture_begin(&c, STDERR_FILENO);
-	event_tell_nothing(p, only, "report");
+	trace_input_note_nothing(p, only, "report");
 	return capture_end(&c);
 }
 
@@ -131,9 +131,9 @@ static void test_damage(void **state)
 
 	(void)state;
 	capture_begin(&c, STDERR_FILENO);
-	event_tell_damage(&p, "export", "a.pftrace");
-	none = event_none_left(&p, "export", "a.pftrace") ||
-	       event_none_left(&empty, "export", "a.pftrace");
+	trace_input_note_damage(&p, "export", "a.pftrace");
+	none = trace_input_none_left(&p, "export", "a.pftrace") ||
+	       trace_input_none_left(&empty, "export", "a.pftrace");
 	said = capture_end(&c);
 	assert_string_equal(said, "");
 	assert_false(none);
@@ -142,8 +142,8 @@ static void test_damage(void **state)
 	p.end.cut = 1;
 	p.end.unbound = true;
 	capture_begin(&c, STDERR_FILENO);
-	event_tell_damage(&p, "export", "a.pftrace");
-	none = event_none_left(&p, "export", "a.pftrace");
+	trace_input_note_damage(&p, "export", "a.pftrace");
+	none = trace_input_none_left(&p, "export", "a.pftrace");
 	said = capture_end(&c);
 	assert_false(none);
 	assert_string_equal(said,
@@ -152,7 +152,7 @@ static void test_damage(void **state)
 			    "missing is not known\n");
 	free(said);
 	capture_begin(&c, STDERR_FILENO);
-	none = event_none_left(&empty, "report", "b.pftrace");
+	none = trace_input_none_left(&empty, "report", "b.pftrace");
 	said = capture_end(&c);
 	assert_true(none);
 	assert_string_equal(said, "perfwind: report: b.pftrace is damaged or cut off, and no "
@@ -162,12 +162,91 @@ static void test_damage(void **state)
 	profile_deinit(&empty);
 }
 
+/* An unknown cgroup is an error, with those there are, each once. */
+static void test_cgroup(void **state)
+{
+	struct profile p = hand_example(), none = hand_example();
+	struct capture c;
+	bool has;
+	char *said;
+
+	(void)state;
+	hand_cgroup(&p, 0, "/system.slice/web");
+	hand_cgroup(&p, 1, "/docker/abc");
+	hand_cgroup(&p, hand_process(&p, 300, "third"), "/docker/abc");
+	assert_true(trace_input_has_cgroup(&p, NULL, "report"));
+	assert_true(trace_input_has_cgroup(&p, &(struct profile_filter){.pid = 1}, "report"));
+	assert_true(
+		trace_input_has_cgroup(&p, &(struct profile_filter){.cgroup = "docker"}, "report"));
+	capture_begin(&c, STDERR_FILENO);
+	has = trace_input_has_cgroup(&p, &(struct profile_filter){.cgroup = "perfwind.pftrace"},
+				     "report");
+	said = capture_end(&c);
+	assert_false(has);
+	assert_string_equal(said,
+			    "perfwind: report: the trace has no cgroup perfwind.pftrace; it has:\n"
+			    "perfwind:   /docker/abc\n"
+			    "perfwind:   /system.slice/web\n");
+	free(said);
+	capture_begin(&c, STDERR_FILENO);
+	has = trace_input_has_cgroup(&none, &(struct profile_filter){.cgroup = "/x"}, "report");
+	said = capture_end(&c);
+	assert_false(has);
+	assert_string_equal(said, "perfwind: report: the trace has no cgroup /x (no cgroups are "
+				  "recorded in it)\n");
+	free(said);
+	profile_deinit(&p);
+	profile_deinit(&none);
+}
+
+static void test_no_file(void **state)
+{
+	const struct trace_input input = {.path = "/nonexistent/x"};
+	struct profile p;
+	struct capture c;
+	char *said;
+	int r;
+
+	(void)state;
+	capture_begin(&c, STDERR_FILENO);
+	r = trace_input_read(&input, "report", &p);
+	said = capture_end(&c);
+	assert_int_equal(r, -ENOENT);
+	assert_string_equal(said, "perfwind: /nonexistent/x: No such file or directory\n");
+	free(said);
+}
+
+/* A file that begins as perf.data does is imported; this one ends there. */
+static void test_perf_data(void **state)
+{
+	char path[] = "/tmp/perfwind-test-XXXXXX";
+	const struct trace_input input = {.path = path};
+	struct profile p;
+	struct capture c;
+	int fd = mkstemp(path), r;
+	char *said;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "PERFILE2........", 16), 16);
+	(void)close(fd);
+	capture_begin(&c, STDERR_FILENO);
+	r = trace_input_read(&input, "report", &p);
+	said = capture_end(&c);
+	(void)unlink(path);
+	assert_true(r < 0);
+	assert_null(strstr(said, "not a trace"));
+	assert_non_null(strstr(said, path));
+	free(said);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_choose), cmocka_unit_test(test_no_such_event),
-		cmocka_unit_test(test_others), cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_choose),	cmocka_unit_test(test_no_such_event),
+		cmocka_unit_test(test_others),	cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_damage),	cmocka_unit_test(test_cgroup),
+		cmocka_unit_test(test_no_file), cmocka_unit_test(test_perf_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,155 @@
+/* trace-input.c - see trace-input.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common-options.h"
+#include "cli/import-file.h"
+#include "cli/trace-input.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/table.h"
+
+void trace_input_note_others(const struct profile *p, const char *command)
+{
+	for (size_t i = 0; i < p->n_events; i++)
+		if (i != p->event)
+			log_info("%s: of %s; %" PRIu64 " samples of %s are left out (--event %s "
+				 "takes them)",
+				 command, p->event_name, p->events[i].n_samples, p->events[i].name,
+				 p->events[i].name);
+}
+
+int trace_input_choose(struct profile *profile, const char *command, const char *name)
+{
+	char error[512] = "";
+	int r = profile_choose_event(profile, name, error, sizeof(error));
+
+	if (r < 0)
+		log_error("%s: %s", command, error);
+	return r < 0 ? trace(r) : 0;
+}
+
+void trace_input_note_damage(const struct profile *p, const char *command, const char *input)
+{
+	char end[200];
+
+	if (p->truncated_at)
+		log_info("%s: %s: damaged or cut off at byte %" PRIu64, command, input,
+			 p->truncated_at);
+	if (profile_end_text(p, end, sizeof(end)))
+		log_info("%s: %s: %s", command, input, end);
+}
+
+bool trace_input_none_left(const struct profile *p, const char *command, const char *input)
+{
+	if (!profile_is_damaged(p) || p->n_samples || p->n_all_samples)
+		return false;
+	log_error("%s: %s is damaged or cut off, and no sample is left in it", command, input);
+	return true;
+}
+
+void trace_input_note_nothing(const struct profile *p, const struct profile_filter *only,
+			      const char *command)
+{
+	for (size_t i = 0; i < p->n_samples; i++)
+		if (profile_sample_wanted(p, &p->samples[i], only))
+			return;
+	if (p->n_samples)
+		log_info("%s: no sample of %zu matches the options", command, p->n_samples);
+}
+
+/* ---- cgroups ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool trace_input_has_cgroup(const struct profile *p, const struct profile_filter *only,
+			    const char *command)
+{
+	enum { SHOWN = 20 };
+	_cleanup_(freep) const char **names = NULL;
+	size_t n = 0, distinct = 0;
+
+	if (!only || !only->cgroup)
+		return true;
+	names = calloc(p->n_processes + 1, sizeof(*names));
+	for (uint32_t i = 0; names && i < p->n_processes; i++) {
+		if (profile_in_cgroup(p, i, only))
+			return true;
+		if (p->processes[i].cgroup)
+			names[n++] = string_table_text(&p->strings, p->processes[i].cgroup);
+	}
+	log_error("%s: the trace has no cgroup %.256s%s", command, only->cgroup,
+		  n ? "; it has:" : " (no cgroups are recorded in it)");
+	if (n)
+		qsort(names, n, sizeof(*names), compare_names);
+	for (size_t i = 0; i < n; i++) {
+		if (i && !strcmp(names[i], names[i - 1]))
+			continue;
+		if (distinct++ < SHOWN)
+			log_error("  %.256s", names[i]);
+	}
+	if (distinct > SHOWN)
+		log_error("  and %zu more (%s --by cgroup)", distinct - SHOWN, "perfwind report");
+	return false;
+}
+
+/* ---- the file ---- */
+
+/* Begins as perf.data does, of either byte order (perf.data-file-format.txt: magic). */
+static bool is_perf_data(const char *path)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char magic[8] = "";
+
+	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+	       (!memcmp(magic, "PERFILE2", 8) || !memcmp(magic, "2ELIFREP", 8));
+}
+
+static int read_imported(const char *path, struct profile *ret_profile, char *error, size_t size)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char memory[32];
+	int r = import_file_to_memory(path, &fd);
+
+	if (r < 0)
+		return r;
+	log_info("%s: imported (`perfwind import` keeps the trace)", path);
+	(void)snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
+	return profile_read(memory, ret_profile, error, size);
+}
+
+int trace_input_read(const struct trace_input *input, const char *command,
+		     struct profile *ret_profile)
+{
+	const char *path = input->path ? input->path : DEFAULT_TRACE;
+	char error[256] = "";
+	int r;
+
+	if (strcmp(path, "-") && is_perf_data(path))
+		r = read_imported(path, ret_profile, error, sizeof(error));
+	else
+		r = profile_read(path, ret_profile, error, sizeof(error));
+	if (r < 0 && *error)
+		log_error("%s%s", error,
+			  !input->path && r == -ENOENT && is_perf_data("perf.data")
+				  ? " (perf.data is there: give its name)"
+				  : "");
+	if (r < 0)
+		return r;
+	r = trace_input_choose(ret_profile, command, input->event);
+	if (r < 0 || !trace_input_has_cgroup(ret_profile, input->only, command)) {
+		profile_deinit(ret_profile);
+		return r < 0 ? r : -ENOENT;
+	}
+	if (input->only)
+		trace_input_note_nothing(ret_profile, input->only, command);
+	return 0;
+}
