@@ -4,7 +4,7 @@
  * allows linking into programs of any licence).  Its allocating forms exit() when memory is short,
  * so the callback form is used, which allocates nothing. Rust and D are demangled here: libiberty
  * has no callback form for D, and its form for Rust can run for years on a name of thirty bytes (a
- * binder of 62^8 lifetimes).
+ * binder of 62^8 lifetimes). OCaml and Haskell: demangle-functional.c.
  *
  * A name comes from the target.  A hundred bytes of substitutions can stand for more text than
  * there are atoms: when the room is full, the callback leaves by longjmp.  Input over a limit is
@@ -204,14 +204,14 @@ static void end_text(struct uw_text *text)
 /* Rust's older names are C++ names with a hash at the end, so Rust is tried first. */
 static bool demangle_into(const char *name, struct uw_text *text)
 {
-	static bool (*const languages[])(const char *name, struct uw_text *text) = {
-		uw_demangle_rust, demangle_d, demangle_cxx};
+	static bool (*const languages[2][3])(const char *name, struct uw_text *text) = {
+		{uw_demangle_ocaml, uw_demangle_haskell},
+		{uw_demangle_rust, demangle_d, demangle_cxx}};
+	bool underscore = name[0] == '_';
 
-	if (name[0] != '_')
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(languages); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(languages[0]) && languages[underscore][i]; i++) {
 		text->len = 0;
-		if (languages[i](name, text))
+		if (languages[underscore][i](name, text))
 			return true;
 	}
 	return false;

@@ -1,15 +1,15 @@
-/* demangle.h - readable names of C++, Rust and D functions.  Thread: any. */
+/* demangle.h - readable names of C++, Rust, D, OCaml and Haskell functions.  Thread: any. */
 #pragma once
 
 #include <string.h>
 
 #include "base/util.h"
 
-/* Writes the demangled form of a C++, Rust or D name, or any other name itself, into
+/* Writes the demangled form of a name of one of these languages, or any other name itself, into
  * @to (always with a NUL, cut at @size).  Time and memory are bounded. */
 void uw_demangle(const char *name, char *to, size_t size);
 
-/* ---- for demangle.c and demangle-rust.c ---- */
+/* ---- for demangle*.c ---- */
 
 enum { UW_MANGLED_MAX = 4096 }; /* a longer name stays as it is */
 
@@ -37,3 +37,6 @@ static inline bool uw_text_puts(struct uw_text *text, const char *string)
 
 /* false: @name is not a Rust name; @text is undefined then. */
 bool uw_demangle_rust(const char *name, struct uw_text *text);
+/* The same for OCaml and Haskell. */
+bool uw_demangle_ocaml(const char *name, struct uw_text *text);
+bool uw_demangle_haskell(const char *name, struct uw_text *text);

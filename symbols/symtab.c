@@ -293,6 +293,7 @@ static int rank_of(const struct uw_elf *elf, const Elf64_Sym *sym)
 	case STT_GNU_IFUNC:
 		return rank + UW_RANK_FUNCTION;
 	case STT_NOTYPE:
+	case STT_OBJECT: /* is_code() decides */
 		return in_code_section(elf, sym) ? rank : 0;
 	default:
 		return 0;
@@ -357,6 +358,13 @@ static size_t plain_length(const char *name, size_t len, bool go, int *rank)
 	return go ? len : without_suffixes(name, len);
 }
 
+/* GHC puts the table of a function in front of its code and calls both one object: f_info. */
+static bool is_code(const Elf64_Sym *sym, const char *name, size_t len)
+{
+	return ELF64_ST_TYPE(sym->st_info) != STT_OBJECT ||
+	       (len > 5 && !memcmp(name + len - 5, "_info", 5));
+}
+
 /* Names stand in no order: each would be waited for. */
 static void prefetch_name(const struct uw_section *table, const struct uw_section *strings,
 			  size_t at)
@@ -404,7 +412,8 @@ static int add_symbols(struct uw_symbols_builder *b, const struct uw_elf *elf,
 			continue;
 		name = (const char *)strings->data + sym.st_name;
 		len = strnlen(name, min_u64(strings->size - sym.st_name, UW_SYMBOL_NAME_MAX + 1));
-		if (len == strings->size - sym.st_name || is_mapping_symbol(name))
+		if (len == strings->size - sym.st_name || is_mapping_symbol(name) ||
+		    !is_code(&sym, name, len))
 			continue; /* no NUL before the end, or no name of code */
 		len = plain_length(name, len, go, &rank);
 		if (is_earlier_version(versions, at))

@@ -45,8 +45,8 @@ if built rust rustc rustc -O -g -o rustwork work.rs; then
 fi
 if built ocaml ocamlopt ocamlopt -o ocamlwork work.ml; then
 	record ocaml -- "$TMP/ocamlwork" 1
-	check ocaml-chain has ocaml ';main;.*camlWork__ocaml_main[^;]*;camlWork__ocaml_work[^;]*;camlWork__inner'
-	check ocaml-library has ocaml 'camlWork__ocaml_main[^;]*;camlWork__ocaml_sort[^;]*;camlStdlib__List__'
+	check ocaml-chain has ocaml ';main;.*Work.ocaml_main;Work.ocaml_work;Work.inner '
+	check ocaml-library has ocaml 'Work.ocaml_main;Work.ocaml_sort;Stdlib.List.'
 	check ocaml-whole json ocaml 'v["stacks"]["whole"] >= 0.99 * total'
 	check ocaml-consistent consistent ocaml
 fi
