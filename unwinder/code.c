@@ -547,7 +547,7 @@ static bool source_of(const struct held *held, struct code_source *ret_source)
 /* The result at the end of the walk. */
 static bool walk_end(const struct code_state *s, enum way end, struct code_way *way)
 {
-	struct code_way found = {.bp = -1};
+	struct code_way found = {.returns = end != ENDS_BY_JUMP, .bp = -1};
 
 	if (end == ENDS_BY_FP) {
 		found.kind = CODE_WAY_FP;

@@ -51,8 +51,9 @@ enum code_way_kind {
 
 struct code_way {
 	enum code_way_kind kind;
-	uint32_t ra; /* CODE_WAY_STACK */
-	int32_t bp;  /* the place of the caller's rbp; -1: it is in rbp */
+	bool returns; /* by a ret; false: by a jump to an address out of a register or memory */
+	uint32_t ra;  /* CODE_WAY_STACK */
+	int32_t bp;   /* the place of the caller's rbp; -1: it is in rbp */
 	struct code_source from,
 		bp_from; /* CODE_WAY_PUSHES: the return address, the caller's rbp */
 };

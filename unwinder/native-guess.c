@@ -3,7 +3,23 @@
  * The caller is [rbp + 8], unless the code shows another place (code.h).  It is accepted when it
  * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping is
  * enough.  Both answers are kept in the rule cache, because a read from the process costs as much as
- * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED. */
+ * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED.
+ *
+ * ---- return addresses that follow no call ----
+ *
+ * An interpreter made of machine code pushes the address where its caller continues, and jumps to the
+ * method: HotSpot's return entries, which no call is before.  In anonymous memory the other evidence
+ * counts then.  Such a frame is open:
+ *
+ *     leaf                 open      open                  joined
+ *     registers   [rbp]    [rbp]     [rbp]    follows a    CFI from here on
+ *     of the  --> [ra]  -> [ra]   -> [ra]  -> call: libjvm -------------------> root
+ *     sample
+ *
+ * The frame pointers lead into the stack and upwards, each return address lies in executable memory,
+ * and the last one follows a call in code with CFI, by which the walk reaches the root.  Then the open
+ * frames hold, and their addresses count as return addresses from now on: HotSpot has some dozens.
+ * Otherwise the stack has failed at the first open frame. */
 #include "unwinder/native.h"
 
 /* The form that the code around the pc has; false: it cannot be read. */
@@ -50,16 +66,33 @@ static bool guess_walk(const struct walk *w, uint64_t pc, rule_t *rule)
 		*rule = rule_with_sources(*rule, source_of(&way.from), source_of(&way.bp_from));
 	else
 		*rule = rule_with_way(*rule, way.kind == CODE_WAY_FP ? RULE_WAY_BY_FP : way.ra / 8,
-				      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1);
+				      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1) |
+			(way.returns ? RULE_WAY_RETURNS : 0);
 	return true;
+}
+
+/* The walk through JIT code gave the rule @rule.  Does it decide in place of @form?  Most JIT code has
+ * frame pointers, and RULE_CHAIN is the faster rule.  Trampolines and, by default, HotSpot's compiled code
+ * have none; a push of rbp may stand behind other pushes. */
+static bool guess_walk_decides(const struct walk *w, enum rule_form form, rule_t rule)
+{
+	uint64_t ra = rule_way_ra(rule), bp = rule_way_bp(rule);
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
+
+	if (form == RULE_FORM_FP && !caller)
+		return true;
+	if (rule_form(rule) != RULE_FORM_WALKED || ra == RULE_WAY_BY_FP ||
+	    !(rule & RULE_WAY_RETURNS))
+		return false;
+	return !caller || !bp || w->sp + 8 * ra != w->bp + 8 || w->sp + 8 * (bp - 1) != w->bp;
 }
 
 /* The form by the code at the pc, also set in *ret_rule. */
 static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_rule)
 {
-	rule_t rule = *ret_rule;
+	rule_t rule = *ret_rule, walked = rule;
 	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]), address = walk_lookup(w);
-	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER, read;
+	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER, read, jit;
 	enum rule_form form = rule_form(rule);
 
 	if (rule_kind(rule) == RULE_CHAIN)
@@ -76,10 +109,12 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 	 * With a reader, a failure is noted: a process that is gone does not come back. */
 	if (!native_has_code(w, pc))
 		return form;
-	/* JIT code has frame pointers: at a call, nothing else is read. */
-	if (form == RULE_FORM_FP && !(caller && rule_why(rule) == RULE_NO_FILE) &&
-	    guess_walk(w, pc, &rule))
+	jit = rule_why(rule) == RULE_NO_FILE;
+	if ((form == RULE_FORM_FP || (form == RULE_FORM_ENTRY && jit)) &&
+	    guess_walk(w, pc, &walked) && (!jit || guess_walk_decides(w, form, walked))) {
+		rule = walked;
 		form = rule_form(rule);
+	}
 	/* aarch64: code that cannot be read may be a signal trampoline, which has no frame record.
 	 */
 	if (form == RULE_FORM_WALKED || form == RULE_FORM_PUSHES)
@@ -114,6 +149,22 @@ static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, ru
 	return call != RULE_CALL_NO;
 }
 
+/* May a return address with the rule @rule follow no call? */
+static bool guess_may_be_open(rule_t rule)
+{
+	return (rule_kind(rule) == RULE_GUESS || rule_kind(rule) == RULE_CHAIN) &&
+	       rule_why(rule) == RULE_NO_FILE;
+}
+
+/* The frame that was pushed last follows no call. */
+static void guess_open(struct walk *w)
+{
+	if (!w->n_open)
+		w->open_first = w->n;
+	w->open_last = w->n;
+	w->open[w->n_open++ % NATIVE_OPEN] = walk_lookup(w);
+}
+
 enum step native_prove(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t ra = uw_frame_pc(w->frames[w->n - 1]);
@@ -122,8 +173,45 @@ enum step native_prove(struct native *e, struct walk *w, rule_t rule)
 	 * loaded. */
 	if (rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, ra, rule))
 		return STEP_FRAME;
+	if (guess_may_be_open(rule)) {
+		guess_open(w);
+		return STEP_FRAME;
+	}
 	w->n--;
 	return walk_end(w, UW_FAILED, UW_BAD_RETURN, ra);
+}
+
+/* Is there a frame with CFI behind the last open one?  It has given the frame behind itself, or is the
+ * root. */
+static bool settle_is_joined(const struct native *e, const struct walk *w)
+{
+	const struct rule_entry *entry;
+
+	for (uint32_t i = w->open_last; i < w->n; i++)
+		if (!(w->frames[i] & UW_FRAME_GUESSED))
+			return true;
+	entry = rule_cache_find(&e->by_pc, &w->key, walk_lookup(w));
+	return w->n > w->open_last && entry && rule_kind(entry->rule) == RULE_ROOT;
+}
+
+void native_settle(struct native *e, struct walk *w)
+{
+	uint32_t n = (uint32_t)min_u64(w->n_open, NATIVE_OPEN);
+
+	if (w->res->outcome == UW_PENDING || w->res->outcome == UW_CUT)
+		return;
+	if (w->res->outcome != UW_WHOLE || !settle_is_joined(e, w)) {
+		w->n = w->open_first - 1;
+		walk_end(w, UW_FAILED, UW_BAD_RETURN, uw_frame_pc(w->frames[w->n]));
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rule_entry *entry = rule_cache_find(&e->by_pc, &w->key, w->open[i]);
+
+		if (entry && guess_may_be_open(entry->rule))
+			native_note(e, w, w->open[i],
+				    rule_with_call(entry->rule & RULE_MASK, RULE_CALL_YES));
+	}
 }
 
 struct guess {
@@ -359,6 +447,16 @@ static bool guess_is_entry(const struct walk *w, uint64_t ra)
 	       !memcmp(code, padding, sizeof(code));
 }
 
+/* The same, where the return address follows no call. */
+static enum step guess_arrive_open(struct walk *w, const struct guess *g)
+{
+	enum step step = guess_arrive(w, g);
+
+	if (step == STEP_FRAME)
+		guess_open(w);
+	return step;
+}
+
 /* The place that the code gives holds no return address either: the CFI's is a guess now. */
 static enum step guess_by_cfi(struct native *e, struct walk *w)
 {
@@ -386,6 +484,9 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 			return guess_by_cfi(e, w);
 		if (result == GUESS_NO_CALL)
 			by_code = g;
+		if (by_code.ra && rule & RULE_WAY_RETURNS && rule_why(rule) == RULE_NO_FILE &&
+		    guess_may_be_open(native_rule(e, w, g.ra - 1)))
+			return guess_arrive_open(w, &g);
 		form = RULE_FORM_FP;
 	}
 	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
@@ -396,6 +497,9 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 						 : guess_try(e, w, form, &g);
 	if (result == GUESS_HOLDS)
 		return guess_arrive(w, &g);
+	if (result == GUESS_NO_CALL && rule_why(rule) == RULE_NO_FILE &&
+	    guess_may_be_open(native_rule(e, w, g.ra - 1)))
+		return guess_arrive_open(w, &g);
 	if (guess_is_start(e, w, rule) || guess_is_top(e, w, rule))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	/* The code itself returns to this address. */

@@ -516,6 +516,7 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->deep_read = 0;
 	w->deep_failed = false;
 	w->full_at = 0;
+	w->n_open = 0;
 	w->ahead_address = 0;
 	if (e->chunk_owner == w)
 		e->chunk_owner = NULL;
@@ -530,6 +531,8 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 
 static void walk_finish(struct native *e, struct walk *w)
 {
+	if (w->n_open)
+		native_settle(e, w);
 	w->res->n_frames = w->n;
 	e->stats.frames += w->n;
 	native_trail_note(e, w);

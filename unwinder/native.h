@@ -43,7 +43,7 @@ struct native_user {
 };
 
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
-enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256 };
+enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256, NATIVE_OPEN = 8 };
 
 /* A frame of a trail, and the stack words that its caller was found by (native.c). */
 struct native_trail_step {
@@ -117,6 +117,10 @@ struct walk {
 	uint64_t deep_flags; /* of frames found in the process without a comparison */
 	uint64_t deep_read;  /* bytes of stack read from the process so far */
 	bool deep_failed;    /* the copy no longer matches, or the process cannot be read */
+	/* Frames of JIT code whose address follows no call (native-guess.c). */
+	uint32_t n_open;
+	uint32_t open_first, open_last; /* their numbers, from 1 */
+	uint64_t open[NATIVE_OPEN];	/* addresses of the last ones, as they are looked up */
 	/* The registers of frame full_at, for native_step(): all of them when full_whole. */
 	uint32_t full_at;
 	bool full_whole;
@@ -237,9 +241,12 @@ bool native_regs(const struct walk *w, struct cfi_regs *regs);
 /* ---- native-guess.c ---- */
 /* One frame on, without CFI. */
 enum step native_guess(struct native *e, struct walk *w, rule_t rule);
-/* The walk stands on a guessed frame with the rule @rule: does its address follow a call?
- * STEP_ENDED: no. */
+/* The walk stands on a guessed frame with the rule @rule: does its address follow a call, or may it
+ * be a return address without one?  STEP_ENDED: neither. */
 enum step native_prove(struct native *e, struct walk *w, rule_t rule);
+/* A walk with open frames has ended: are they on a callchain that reaches code with CFI?  If not, the
+ * walk fails at the first one. */
+void native_settle(struct native *e, struct walk *w);
 
 /* ---- native.c ---- */
 /* Pushes the frame at @pc with @flags.  STEP_ENDED: root or full. */

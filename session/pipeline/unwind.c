@@ -133,12 +133,23 @@ static void answer(struct unwind_stage *s, const struct entry *e, const struct u
 
 /* ---- unwinding ---- */
 
-/* Could newer mappings change this outcome? */
-static bool suspects_maps(const struct uw_result *r)
+/* Did the walk end in JIT code that could not be read?  The memory of a process is opened after its
+ * first sample. */
+static bool wants_code(const struct uw_space *space, const struct uw_result *r)
 {
-	return r->outcome == UW_FAILED &&
-	       (r->reason == UW_NO_MODULE || r->reason == UW_BAD_RETURN ||
-		r->reason == UW_UNREADABLE);
+	const struct uw_map *map = uw_space_find(space, r->stopped_at);
+
+	return r->reason == UW_NO_UNWIND_INFO && !space->memory && map &&
+	       (!map->module || uw_module_kind(map->module) == UW_MODULE_JIT);
+}
+
+/* Could newer mappings change this outcome, or the memory of the process, which comes with them? */
+static bool suspects_maps(const struct entry *e, const struct uw_result *r)
+{
+	if (r->outcome != UW_FAILED)
+		return false;
+	return r->reason == UW_NO_MODULE || r->reason == UW_BAD_RETURN ||
+	       r->reason == UW_UNREADABLE || wants_code(e->info.space, r);
 }
 
 /* Must the sample wait?  Requests what it waits for.  *ret_module: the module; NULL: the mappings
@@ -158,7 +169,7 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
 	}
 	if (!e->info.space)
 		return s->options.frames & FRAMES_USER && e->user_state;
-	if (r && suspects_maps(r) && !looked_again) {
+	if (r && suspects_maps(e, r) && !looked_again) {
 		(void)send_control(s, OUTCOME_WANT_MAPS, &e->info, NULL, r);
 		return true;
 	}
@@ -351,7 +362,7 @@ static void settle(struct unwind_stage *s, const struct entry *e, const struct u
 		answer(s, e, r, SKIP_NONE);
 		return;
 	}
-	if (!park_sample(s, e, module, r && suspects_maps(r), now))
+	if (!park_sample(s, e, module, r && e->info.space && suspects_maps(e, r), now))
 		answer(s, e, NULL, SKIP_PARK_FULL);
 }
 

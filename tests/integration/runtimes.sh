@@ -33,6 +33,7 @@ row_is() {
 		total = v["whole"] + v["cut"] + sum(v["failed"].values())
 		print("    %-24s %6.2f %% of %5d whole, cut %d, failed %s" % (sys.argv[2], 100 * v["whole"] / max(total, 1), total, v["cut"], v["failed"]))
 	PY
+	"$PERFWIND" report --by process --no-colour "$TMP/$1.pftrace" 2>/dev/null | awk '$5 ~ /^[0-9]+$/ { print "/tmp/perf-" $5 ".map" }' | xargs -r rm -f
 	check "$1-whole" json "$1" "total > 20 and 100 * v['stacks']['whole'] >= $2 * total"
 	check "$1-consistent" consistent "$1"
 }
@@ -64,10 +65,26 @@ if has_tool node node; then
 	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
 fi
 
-# ---- CPython ----
+# ---- CPython: without -X perf one C stack; with it a trampoline for each Python function ----
 
 for version in 3.11 3.12 3.13; do
 	python=$(python_of $version)
 	[ -n "$python" ] || { unable python-$version "python$version is not installed"; continue; }
 	row python-$version 99 "$python" "$SOURCES/work.py" "$SECONDS_EACH"
+	[ $version != 3.11 ] || continue
+	row python-$version-perf 99 "$python" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
+	# recurse(10) calls itself ten times, and inner() is called by the last one.
+	check python-$version-perf-names has python-$version-perf \
+		'py::<module>:[^;]*work.py;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
+	check python-$version-perf-depth hasnt python-$version-perf '(py::recurse:.*){12}'
 done
+
+# ---- Java with frame pointers: compiled, interpreted, by C1 alone; attached ----
+
+if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.java"; then
+	JAVA="java -XX:+PreserveFramePointer -cp $TMP"
+	row java-fp 99 $JAVA Work all "$SECONDS_EACH"
+	row java-fp-interpreted 99 $JAVA -Xint Work all "$SECONDS_EACH"
+	row java-fp-c1 99 $JAVA -XX:TieredStopAtLevel=1 Work all "$SECONDS_EACH"
+	attached java-fp-attached 99 1500 $JAVA Work all 60
+fi

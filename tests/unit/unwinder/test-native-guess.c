@@ -90,6 +90,7 @@ static void test_guess_code(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 4);
 	f->stack[0] = 0;
 	f->stack[3] = JIT + 0x31; /* that follows no call */
+	f->stack[5] = 0x10;	  /* and leads to no root */
 	for (unsigned round = 0; round < 2; round++) {
 		run(f, JIT + 0x10);
 		assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
@@ -176,21 +177,98 @@ static void test_made(void **state)
 		assert_int_equal(f->frames[1], CALLED(JIT + 0x80) | UW_FRAME_GUESSED);
 		assert_int_equal(f->frames[2], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
 	}
-	f->fake.code[0x7d] = 0x90; /* no padding: in another process, as answers are kept */
+	/* In a module the padding is required: in another process, as answers are kept. */
+	f->stack[2] = STILL + 0x40;
 	fixture_space(f, 7, &f->fake.memory);
 	run(f, JIT + 0x40);
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
-	f->fake.code[0x7d] = 0xcc;
-	f->stack[2] = JIT + 0x88; /* where no function begins */
-	fixture_space(f, 8, &f->fake.memory);
+}
+
+/* Return addresses in anonymous memory that follow no call, as HotSpot's interpreter pushes them. */
+static void test_open(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t entry = JIT + 0x60;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0x90, sizeof(f->fake.code));
+	f->fake.code[0x20] = 0xe8; /* a call ends at 0x25 */
+	f->fake.code[0x40] = 0x55; /* push %rbp */
+	f->fake.code[0xff] = 0xcc;
+	f->regs[UW_X86_BP] = SP + 16;
+	f->stack[0] = entry;
+	f->stack[2] = SP + 32;
+	f->stack[3] = entry;
+	f->stack[4] = SP + 64;
+	f->stack[5] = entry;
+	f->stack[8] = 0;
+	f->stack[9] = SMALL + 1; /* CFA = rsp + 16 */
+	/* The callchain does not reach a root: it has failed at the first such address, each time. */
+	f->stack[11] = 0x10;
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, JIT + 0x10);
+		assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+		assert_int_equal(f->res.stopped_at, entry);
+	}
+	/* Before push %rbp the return address is at [rsp]: it proves nothing by itself. */
+	f->regs[UW_X86_BP] = 1;
 	run(f, JIT + 0x40);
-	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
-	/* A chain alone leads to no such place. */
-	f->regs[UW_X86_BP] = SP + 8;
-	f->stack[2] = JIT + 0x80;
-	fixture_space(f, 9, &f->fake.memory);
-	run(f, JIT + 0x50);
 	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+	f->regs[UW_X86_BP] = SP + 16;
+	/* It does, by code with CFI: the frames hold, as guesses. */
+	f->stack[11] = ROOTED + 1;
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, JIT + 0x10);
+		assert_result(f, UW_WHOLE, UW_OK, 5);
+		assert_int_equal(f->frames[1], CALLED(entry) | UW_FRAME_GUESSED);
+		assert_int_equal(f->frames[2], CALLED(entry) | UW_FRAME_GUESSED);
+		assert_int_equal(f->frames[3], CALLED(SMALL + 1) | UW_FRAME_GUESSED);
+		assert_int_equal(f->frames[4], CALLED(ROOTED + 1));
+	}
+	/* From now on it counts as a return address: a stack that fails behind it keeps its frame. */
+	f->stack[11] = 0x10;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_FAILED, UW_NO_MODULE, 4);
+	/* A chain that turns back, or leaves the stack, is not sound. */
+	f->stack[11] = ROOTED + 1;
+	f->stack[0] = 1;
+	f->stack[3] = entry + 1;
+	f->stack[4] = SP + 16;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+	f->stack[4] = SP + 8 * WORDS;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+	/* Nor may such an address be in a module. */
+	f->stack[4] = SP + 64;
+	f->stack[3] = STILL + 0x40;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
+}
+
+/* CPython's trampolines: no frame pointer, and rbp may be any number. */
+static void test_trampoline(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_space(f, 6, &f->fake.memory);
+	/* sub $8,%rsp; call *%rcx; add $8,%rsp; ret */
+	memcpy(f->fake.code + 0x20, "\x48\x83\xec\x08\xff\xd1\x48\x83\xc4\x08\xc3", 11);
+	f->stack[1] = JIT + 0x26; /* SMALL's caller: CFA = rsp + 16 */
+	f->stack[3] = SMALL + 1;
+	f->stack[5] = JIT + 0x26;
+	f->stack[7] = SMALL + 1;
+	f->stack[9] = ROOTED + 1;
+	for (uint64_t bp = 0; bp < 3; bp++) {
+		/* A number; a place that holds a return address of an outer frame. */
+		f->regs[UW_X86_BP] = bp == 2 ? SP + 48 : bp;
+		f->stack[6] = SP + 80;
+		run(f, SMALL);
+		assert_result(f, UW_WHOLE, UW_OK, 6);
+		assert_int_equal(f->frames[1], CALLED(JIT + 0x26));
+		assert_int_equal(f->frames[2], CALLED(SMALL + 1) | UW_FRAME_GUESSED);
+		assert_int_equal(f->frames[3], CALLED(JIT + 0x26));
+	}
 }
 
 /* The first instructions of a program, without CFI: argc, argv, 0, the environment, 0, and what the
@@ -456,12 +534,13 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	TEST(test_guess),	  TEST(test_guess_code),
-		TEST(test_zero),	TEST(test_leaf_first),	  TEST(test_made),
-		TEST(test_guess_walk),	TEST(test_start),	  TEST(test_no_end),
-		TEST(test_still),	TEST(test_go_stacks),	  TEST(test_go_top),
-		TEST(test_pushes),	TEST(test_still_unread),  TEST(test_still_candidate),
-		TEST(test_still_first), TEST(test_still_unknown),
+		TEST(test_unreadable),	  TEST(test_guess),	      TEST(test_guess_code),
+		TEST(test_zero),	  TEST(test_leaf_first),      TEST(test_made),
+		TEST(test_open),	  TEST(test_trampoline),      TEST(test_guess_walk),
+		TEST(test_start),	  TEST(test_no_end),	      TEST(test_still),
+		TEST(test_go_stacks),	  TEST(test_go_top),	      TEST(test_pushes),
+		TEST(test_still_unread),  TEST(test_still_candidate), TEST(test_still_first),
+		TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
