@@ -151,7 +151,7 @@ PROGRAM_NAMES := $(filter-out plugin steps steps-cxx steps-jit,$(basename $(notd
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
 	$(O)/tests/programs/restless-static
 # With another libc, where there is one to try.
-HOOK_PROGRAMS := hook-target hook-filter hook-beside hook-stack
+HOOK_PROGRAMS := hook-target hook-filter hook-during hook-stack
 PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/programs/%-musl) $(O)/tests/programs/restless-musl)
 # With a sanitizer's shared runtime, where the compiler brings one.
 PROGRAMS += $(if $(filter /%,$(shell $(CC) -print-file-name=libasan.so 2>/dev/null)),$(O)/tests/programs/hook-target-asan)

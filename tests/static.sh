@@ -83,7 +83,7 @@ else
 	echo "skip format: clang-format 14 is not installed"
 fi
 
-# What people are told to type has a rule.
+# Each make command in a document has a rule.
 bad=$(grep -hoE '(`make|"make) [a-z][a-z-]*/?' ./*.md tests/*.md Makefile | sed 's/^.make //; /\/$/d' | sort -u |
 	while read -r target; do grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || echo "$target"; done)
 [ -z "$bad" ] && echo "ok make-targets" || echo "not ok make-targets: no rule:" $bad

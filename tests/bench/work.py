@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """work.py - what a real Python program does: the busy process of the benchmarks.
 
-    work.py ROUNDS        a fixed amount of work, then prints "WALL CPU" in seconds (0: for ever)
+    work.py ROUNDS        a fixed amount of work, then prints "WALL CPU" in seconds (0: without end)
 
 JSON, regular expressions, sorting with keys, classes with special methods, a recursive-descent interpreter, the
 standard library's own parser, pickling.  Calls cross between Python and C again and again (keys of sorted(), functions

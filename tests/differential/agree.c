@@ -121,7 +121,7 @@ static bool differ(const struct answer *a, const struct answer *b, uint32_t pref
 	       (a->outcome == UW_WHOLE) != (b->outcome == UW_WHOLE);
 }
 
-/* Did @b fail on the way, without a frame that @a does not have? */
+/* Did @b fail earlier, without a frame that @a does not have? */
 static bool gave_up(const struct answer *a, const struct answer *b, uint32_t prefix)
 {
 	return b->outcome == UW_FAILED && prefix == b->n && a->n >= b->n && a->outcome != UW_FAILED;

@@ -34,7 +34,7 @@ static void as(enum config_form form, const uint8_t *data, size_t size)
 
 	if (config_read("f", data, size, form, &c, error, sizeof(error)) < 0) {
 		if (!*error)
-			abort(); /* nobody is told why */
+			abort(); /* an error without its text */
 		return;
 	}
 	if (config_read("f", c->wire.data, c->wire.len, CONFIG_BINARY, &again, error,

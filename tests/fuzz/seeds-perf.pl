@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # seeds-perf.pl - writes the seeds of fuzz-ring and fuzz-record: perl tests/fuzz/seeds-perf.pl tests/fuzz/corpus
-# The layouts of the inputs are told at the top of the two .c files.
+# The layouts of the inputs are described at the top of the two .c files.
 use strict;
 use warnings;
 

@@ -76,7 +76,7 @@ check recorded-signatures test "$(signed_words $DATA/signed.perfdata)" -gt 40
 check recorded-no-signatures test "$(signed_words $DATA/bare.perfdata)" = 0
 
 # The same by perfwind import, of a file of another machine.  The program's path in it gets our folder's name, which
-# is as long.  The weights are 1 ms each, so a stack is told with its number of samples.
+# is as long.  The weights are 1 ms each, so a stack is printed with its number of samples.
 imported() {
 	local folder
 	folder=$(mktemp -d /tmp/p.XXXXXX) && cp $DATA/signed "$folder" || return 1

@@ -152,7 +152,7 @@ check filtered-is-not-asked not_asked $FILTERED
 # Reload: who may what, and what may be asked, from now on.
 printf 'own-processes = no\nconsent-under-seccomp = yes\n' >/etc/perfwind.conf
 check reloads systemctl reload perfwind.service
-check reload-is-told logged 'settings were read again'
+check reload-is-reported logged 'settings were read again'
 check reload-policy denied refused 'you may not record through the daemon' alice -- -p $ALICES
 asks filtered-yes bob perfwind -- -p $FILTERED
 check filtered-is-asked logged "process $FILTERED .*: asked"

@@ -42,17 +42,17 @@ for pid in $hooked $plain $denied $own $mute; do wait_for used $pid 50; done
 profile sides $FEW -v -a -d 2
 check sides-status [ $? = 0 ]
 check consent-names has sides '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-check consent-told said sides 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
+check consent-reported said sides 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
 check plain-without-names hasnt sides '^plain;.*main;'
 check denied-without-names hasnt sides '^denied;.*main;'
-check refused-told said sides 'no permission to read process [0-9]+ .*, and it cannot be asked: the hook is not loaded in it, or disabled itself on a small alternate signal stack; .*perfwind run'
+check refused-reported said sides 'no permission to read process [0-9]+ .*, and it cannot be asked: the hook is not loaded in it, or disabled itself on a small alternate signal stack; .*perfwind run'
 check own-read-directly has sides '^own;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check direct-not-asked bash -c "! grep -E 'process $own .*asked' '$TMP/sides.err'"
 check sides-consistent consistent sides
-# Who was asked and gave is counted, and who answers elsewhere.
+# Processes that were asked and answered are counted, and those that answer elsewhere.
 check sides-counted bash -c "'$PERFWIND' report '$TMP/sides.pftrace' | grep -E '^Consent ' | tee /dev/stderr |
 	grep -qE ' [0-9]+ asked, [0-9]+ gave.*[0-9]+ did not answer'"
-check sides-mute-told said sides 'did not answer within [0-9]+ ms; hint: its hook must reach the socket'
+check sides-mute-reported said sides 'did not answer within [0-9]+ ms; hint: its hook must reach the socket'
 check socket-taken-away [ ! -e "$SOCKET" ]
 check still-there kill -0 $hooked $plain $denied $own
 
@@ -66,20 +66,20 @@ LAUNCHER="env PERFWIND_WITHOUT=peer-pidfd,pidfd" profile without $FEW -a -d 1
 check without-names has without '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 # Signals may not be sent.
 profile no-kill +dac_read_search -a -d 1
-check no-kill-told said no-kill 'it cannot be asked: no permission to send it a signal'
+check no-kill-reported said no-kill 'it cannot be asked: no permission to send it a signal'
 # A second one at the same socket says so, and does not take it away.
 as_profiler $FEW "$U/perfwind" record -q --hook-socket "$SOCKET" -o "$U/first.pftrace" -a -d 30 2>/dev/null &
 first=$!
 started $first
 wait_for test -S "$SOCKET"
 profile second $FEW -a -d 1
-check second-told said second 'hook socket cannot be opened: .*another perfwind listens there'
+check second-reported said second 'hook socket cannot be opened: .*another perfwind listens there'
 check second-left-it test -S "$SOCKET"
 kill $first
 wait $first 2>/dev/null
 kill $hooked $plain $denied $own $mute
 
-# ---- by asking the daemon: the profiler's rights are its, the targets and whoever asks are one user without any
+# ---- by asking the daemon: the profiler's rights are its, the targets and the requester are one user without any
 mkdir "$U/asker"
 chown 60001 "$U/asker"
 # asks NAME OPTIONS... : as record.
@@ -105,7 +105,7 @@ asks asked -a -d 1
 check asked-status [ $? = 0 ]
 check asked-names has asked "^recursion;$CHAIN"
 check asked-plain-without-names hasnt asked '^plain;.*main;'
-check asked-told said asked 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
+check asked-reported said asked 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
 check asked-is-kept bash -c "'$PERFWIND' report '$TMP/asked.pftrace' | grep -q '^Note .*are asked for their consent'"
 check asked-consistent consistent asked
 cat >"$U/asker/config" <<END
@@ -154,7 +154,7 @@ kill -INT $lives
 wait $lives
 cp "$U/lives.pftrace" "$TMP/"
 check exec-names has lives '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-check exec-asked-anew bash -c "[ \$(grep -cE 'process $exec_pid .*: asked' '$TMP/lives.err') -ge 2 ]"
+check exec-asked-again bash -c "[ \$(grep -cE 'process $exec_pid .*: asked' '$TMP/lives.err') -ge 2 ]"
 check threads-names has lives '^worker-3;.*thread_main;thread_work;burn '
 check fork-names has lives '^fork.*;main;.*burn '
 kill $exec_pid $threads $fork
@@ -195,7 +195,7 @@ else
 	skip go "go is not there"
 fi
 
-# ---- nobody dies of it: each kind of program that is never the same for long, also under a filter
+# ---- no target dies of it: each kind of program that is never the same for long, also under a filter
 as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/stress.pftrace" -a -d $((STRESS + 1)) \
 	--consent-under-seccomp >"$TMP/stress.json" 2>"$TMP/stress.err" &
 stress=$!

@@ -1,4 +1,4 @@
-"""consistent.py PERFWIND TRACE VERDICT - one recording told five ways, which must agree.
+"""consistent.py PERFWIND TRACE VERDICT - one recording reported in five ways, which must agree.
 
 The verdict's JSON (exactly the keys that are promised), the folded stacks, pprof's profile, the flame graph page and the
 report are made of one trace: the numbers of samples are the same in all, and so is the hottest function.  Prints what is

@@ -41,7 +41,7 @@ check host-jit-names has host-jit 'main;call_jitted;jitted_function;jit_callback
 check host-jit-whole json host-jit 'v["stacks"]["whole"] >= 0.98 * total > 20'
 check host-jit-consistent consistent host-jit
 # A map of the same name in the host's /tmp is another's, by the pid inside and by the host's: it names nothing, neither
-# beside the container's own nor in its place.
+# next to the container's own nor in its place.
 planted=
 trap 'rm -f $planted; cleanup' EXIT
 for pid in "$(inner "$jit")" "$jit"; do
@@ -52,11 +52,11 @@ done
 check planted-maps grep -q of_the_host $planted /dev/null
 record host-planted -p "$jit" -d 1
 check host-planted-names has host-planted 'main;call_jitted;jitted_function;jit_callback;burn '
-check host-planted-is-not-believed hasnt host-planted of_the_host
+check host-planted-is-rejected hasnt host-planted of_the_host
 mv "/proc/$jit/root/tmp/perf-$(inner "$jit").map" "/proc/$jit/root/tmp/taken-away"
 record host-alone -p "$jit" -d 1
 check host-alone-is-recorded has host-alone 'main;call_jitted;'
-check host-alone-is-not-believed hasnt host-alone 'of_the_host|jitted_function'
+check host-alone-is-rejected hasnt host-alone 'of_the_host|jitted_function'
 mv "/proc/$jit/root/tmp/taken-away" "/proc/$jit/root/tmp/perf-$(inner "$jit").map"
 rm -f $planted
 trap cleanup EXIT
@@ -68,7 +68,7 @@ check host-all-recursion has host-all '^recursion;.*main;(recurse_even;recurse_o
 check host-all-pids grep -qE " $recursion +recursion$" "$TMP/host-all.report"
 kill "$container"
 
-# Which container: a cgroup of its own for each, one in the other, and their programs' names beside them.
+# Which container: a cgroup of its own for each, one in the other, and their programs' names with them.
 # cgroup_folder : where a cgroup can be made and entered, so that /proc/PID/cgroup names it; else nothing.
 cgroup_folder() {
 	local folder
@@ -135,7 +135,7 @@ check inside-filter-one-line [ "$(wc -l <"$TMP/refused.err")" = 1 ]
 check inside-filter-hint grep -qE 'seccomp.*--cap-add PERFMON --security-opt seccomp=unconfined' "$TMP/refused.err"
 check inside-filter-no-file [ ! -e "$TMP/shared/refused.pftrace" ]
 
-[ -z "${RECORDS_BY_UNIT:-}" ] || exit 0 # what follows is with own rights
+[ -z "${RECORDS_BY_UNIT:-}" ] || exit 0 # from here on with the profiler's own privileges
 # Root of a user namespace has no right over the machine: user code of its own programs, and that is said.
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 restore() { echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; }

@@ -240,7 +240,7 @@ wait $top
 check top-interrupt-status [ $? = 0 ]
 check top-long-tables first top-long ' burn +recursion$' 5
 
-# The ladder: own rights first; the daemon where they do not do, or not for the kernel's half.
+# The ladder: your own privileges first; the daemon where they do not suffice, or not for the kernel's half.
 # steps USER NAME OPTIONS... : as asks, but asking is not asked for.
 steps() {
 	local user=$1 name=$2 folder=$TMP/alice
@@ -269,7 +269,7 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	check ladder-kernel-children has kernel-said '^dd;.*_\[k\]'
 	steps $BOB:$MEMBERS kernel-pid -p $BOBS -d 0.5
 	check ladder-pid-by-daemon grep -q "recorded by the perfwind daemon for user $BOB .own privileges" "$TMP/kernel-pid.err"
-	# To whom the daemon gives no kernel either: own rights, user code only, one line.
+	# A user to whom the daemon gives no kernel either: own privileges, user code only, one line.
 	steps $ALICE own-command -- "$TMP/bin/recursion" 0.7
 	check ladder-own-status [ $? = 0 ]
 	check ladder-own-names has own-command "$NAMED"
@@ -278,7 +278,7 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	check ladder-no-daemon steps_kept never-asked '^kernel not permitted .*user code only' ${timer:+"$timer"}
 	steps $BOB:$MEMBERS user-asked --user-only -- "$TMP/bin/recursion" 0.5
 	check ladder-user-only-is-own hasnt_line "$TMP/user-asked.err" 'daemon'
-	# What own rights refuse altogether.
+	# Requests that own privileges never allow.
 	steps $ALICE refused-all -a -d 0.5
 	check ladder-refused-names has refused-all "$NAMED"
 	check ladder-refused-said steps_kept refused-all \
@@ -300,7 +300,7 @@ check command-names has command "$NAMED"
 check command-consistent consistent command
 
 # What a process says of itself is read as it could read it.  A perf map that leads to root's file, or is another user's,
-# names nothing; its own does, also where nobody else may read it.
+# names nothing; its own does, also where no other user may read it.
 runs_as_alice() { setpriv --reuid $ALICE --regid $ALICE --clear-groups "$@" & started $!; }
 mkdir -m 700 "$TMP/sealed"
 cp "$PROGRAMS/jit" "$TMP/bin/"
@@ -385,7 +385,7 @@ known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-pa
 check guarded-all known_names
 kill "$(asker_of $asking)"
 
-# Its caller killed: the recording ends, nobody else's does.
+# Its caller killed: the recording ends, no other one does.
 SECONDS_ASKED=60 asks $ALICE killed -p $ALICES &
 asking=$!
 started $asking
@@ -407,17 +407,17 @@ check hostile-others-go-on has after-hostile "$NAMED"
 check outputs as $ALICE "$PYTHON" "$TMP/bin/control_outputs.py" "$SOCKET" $ALICES
 asks $BOB after-outputs -p $BOBS
 check outputs-others-go-on has after-outputs 'thread_work;burn '
-# Large requests: others are served beside them.
+# Large requests: others are served meanwhile.
 as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" &
 large=$!
 started $large
-asks $BOB beside-large -p $BOBS
-check beside-large has beside-large 'thread_work;burn '
+asks $BOB large-meanwhile -p $BOBS
+check large-meanwhile has large-meanwhile 'thread_work;burn '
 wait $large
 check large [ $? = 0 ]
 check filter-was-enough hasnt_line "$TMP/daemon.err" 'the filter refuses'
-check rights-are-told grep -q "rights: $RIGHTS$DIRECT; system calls are filtered" "$TMP/daemon.err"
-# In the midst of such requests too; by the unit its socket would have another daemon started for them at once.
+check rights-are-reported grep -q "rights: $RIGHTS$DIRECT; system calls are filtered" "$TMP/daemon.err"
+# During such requests too; by the unit its socket would have another daemon started for them at once.
 flood=
 if [ -z "${UNIT_DAEMON:-}" ]; then
 	as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" flood >"$TMP/flood.out" &
@@ -490,7 +490,7 @@ check unmade-said grep -q "^perfwind: the trace cannot be written to $TMP/none/x
 check unmade-not-started [ ! -e "$TMP/alice/started" ]
 ends_daemon
 
-# Nobody but root and members, when the settings say so.
+# Only root and members, when the settings restrict it.
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "all-groups = $MEMBERS" "own-processes = no"
 check settings-denied denied $ALICE nothing 'you may not record through the daemon' -p $ALICES
 asks $ALICE:$MEMBERS settings-member -p $BOBS
@@ -512,7 +512,7 @@ if [ -z "${UNIT_DAEMON:-}" ]; then
 	for time in first second killed; do
 		becomes
 		check become-$time-user [ "$(ps -o user= -p $DAEMON_STARTED)" = nobody ]
-		check become-$time-told hasnt_line "$TMP/become.err" 'cannot be asked|can be asked for'
+		check become-$time-reported hasnt_line "$TMP/become.err" 'cannot be asked|can be asked for'
 		SOCKET=$TMP/root/control.sock asks $ALICE become-$time -p $ALICES
 		check become-$time-asked test -s "$TMP/become-$time.pftrace"
 		check become-$time-sweeper is_confined "$(pgrep -P $DAEMON_STARTED -x pw-sockets)"

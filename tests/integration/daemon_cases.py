@@ -28,7 +28,7 @@ def sanitized():
         return b"__asan_init" in program.read()
 
 
-# What whoever asks the service may see, for cases that are not about that: everything.
+# The access of the service's clients, for cases that are not about that: everything.
 SHOWN = "traced-users = *\ntraced-kernel = yes\n"
 
 
@@ -524,7 +524,7 @@ def fast():
 
 @case
 def full_memory():
-    """A service that frees no chunks: nothing blocks, answers come, the loss is flagged, state is written anew."""
+    """A service that frees no chunks: nothing blocks, answers come, the loss is flagged, state is written again."""
     path = os.path.join(TMP, "waiting.conf")
     with open(path, "w") as out:
         out.write("waiting-size = 64K\n" + SHOWN)
@@ -538,7 +538,7 @@ def full_memory():
         service.start(1, config)
         service.wait(lambda: len(service.held) >= 7, "a full memory")
         writer = writer_of(service, 1)
-        # All state anew, over and over: more than any waiting room holds.
+        # All state again, over and over: more than any waiting room holds.
         for i in range(1, 11):
             for _ in range(50):
                 service.clear(1)
@@ -917,7 +917,7 @@ def reload_settings():
 
 @case
 def notify():
-    """--notify-fd, $TRACED_PERF_NOTIFY_FD and systemd's socket are told, and not too early."""
+    """--notify-fd, $TRACED_PERF_NOTIFY_FD and systemd's socket are notified, and not too early."""
     for by_option in (True, False):
         path = os.path.join(TMP, "notify-%d" % by_option)
         systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -935,7 +935,7 @@ def notify():
             s.service.wait(lambda: s.service.bound)
             try:
                 expect(not os.read(read_end, 10), "it is closed")
-                raise AssertionError("told before its sources are registered")
+                raise AssertionError("notified before its sources are registered")
             except BlockingIOError:
                 pass
             s.service.begin()
@@ -985,7 +985,7 @@ def android_sockets():
 
 @case
 def target_exits():
-    """The target ends in the midst: the source stays, its stop is answered, its samples are there."""
+    """The target ends meanwhile: the source stays, its stop is answered, its samples are there."""
     with Setting() as s:
         service, writer = running(s)
         run_until_samples(service, writer, 50)
@@ -1197,7 +1197,7 @@ def rights():
         expect(had == expected, "without %s: %s, not %s" % (missing, had, expected))
 
 
-# ---- whom whoever asks the service may see
+# ---- the access of the service's clients
 
 ALICE, BOB = 61002, 61003
 RIGHTS = "perfmon,kill,dac_read_search,syslog"
@@ -1398,7 +1398,7 @@ def shown_live():
         service.wait(lambda: service.stopped == [1], "the answer")
 
 
-# Whoever starts it as a unit is told by systemd's own start (boot.sh), and hands no other descriptors over.
+# The start as a unit is notified by systemd's own start (boot.sh), without further descriptors.
 NOT_AS_UNIT = ("notify", "term_twice", "android_sockets", "service_names")
 
 

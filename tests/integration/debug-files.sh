@@ -45,7 +45,7 @@ rm "$TMP/mini.debug"
 check mini-is-stripped sh -c "! readelf -SW '$TMP/mini' | grep -q symtab && readelf -SW '$TMP/mini' | grep -q gnu_debugdata"
 shows mini
 
-# A debug file by .gnu_debuglink: beside the program, and in .debug.  One of another program is not believed.
+# A debug file by .gnu_debuglink: next to the program, and in .debug.  One of another program is rejected.
 build linked
 objcopy --only-keep-debug "$TMP/linked" "$TMP/linked.debug"
 strip --strip-all "$TMP/linked"
@@ -78,7 +78,7 @@ else
 fi
 
 # CFI that stands in the debug file alone: the program has .eh_frame for libc's startup code only.  Recorded, and
-# imported from a raw recording; that of another program is not believed.
+# imported from a raw recording; that of another program is rejected.
 untold() {
 	build "$1" -fno-asynchronous-unwind-tables -fno-unwind-tables
 	objcopy --only-keep-debug "$TMP/$1" "$2"
@@ -124,8 +124,8 @@ else
 	skip frames-by-id "needs root"
 fi
 
-# What a user's program names as its debug file is read as that user could read it: not root's, through whoever records with
-# root's rights (in systemd-unit.sh the daemon).  By its name beside the program, and by a link; the same file names it all where
+# What a user's program names as its debug file is read as that user could read it: not root's, through a profiler with
+# root's rights (in systemd-unit.sh the daemon).  By its name next to the program, and by a link; the same file names it all where
 # its user may read it.
 if is_root && id nobody >/dev/null 2>&1; then
 	mkdir -m 755 "$TMP/others" "$TMP/others/.debug"
@@ -134,7 +134,7 @@ if is_root && id nobody >/dev/null 2>&1; then
 	strip --strip-all "$TMP/others/sealed"
 	(cd "$TMP/others" && objcopy --add-gnu-debuglink=secret.debug sealed)
 	chmod a+rx "$TMP" "$TMP/others" "$TMP/others/.debug" "$TMP/others/sealed"
-	# of_nobody NAME : a recording of the program while nobody runs it.
+	# of_nobody NAME : a recording of the program while the user nobody runs it.
 	of_nobody() {
 		setpriv --reuid nobody --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/others/sealed" 60 &
 		target=$!

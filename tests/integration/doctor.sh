@@ -25,7 +25,7 @@ trap 'restore; cleanup' EXIT
 # put NAME VALUE : false where the kernel has it not, or takes it not.
 put() { [ -e "/proc/sys/kernel/$1" ] && echo "$2" >"/proc/sys/kernel/$1"; } 2>/dev/null
 
-SOCKET=$TMP/control.sock # nobody listens there, for the most part
+SOCKET=$TMP/control.sock # mostly without a listener
 as_root() { (cd "$TMP/user" && "$@"); }
 # doctor NAME [COMMAND...] : JSON into NAME.json, by who the command makes it run as; sets STATUS.
 doctor() {
@@ -178,7 +178,7 @@ if as_nobody unshare -Urpf --mount-proc true 2>/dev/null; then
 	check inside-agrees agrees inside inside
 	check inside-capabilities gate inside capabilities 'g["state"] == "shut" and "user namespace" in g["what"] and v["container"]'
 	check inside-others gate inside others 'g["state"] == "shut"'
-	check inside-told grep -qx 'This is a container: .*host.' <<<"$(inside ./perfwind doctor)"
+	check inside-reported grep -qx 'This is a container: .*host.' <<<"$(inside ./perfwind doctor)"
 	restore
 else
 	skip inside "an ordinary user may make no user namespace"

@@ -26,7 +26,7 @@ PY
 record faults -e page-faults -c 1 -- "$PYTHON" "$TMP/faults.py"
 case ,${PERFWIND_WITHOUT:-}, in
 *,all,* | *,format-lost,*)
-	# LOST records alone tell of what was lost before another record found room: nobody claims to know all.
+	# LOST records report only losses before another record that found room: the sum is a lower bound.
 	check faults-there json faults 'v["samples"] > 0 and v["cpu_accounted"] is None'
 	check faults-lost-not-all-known grep -qE 'lost     (at least|none known)' "$TMP/faults.err" ;;
 *)

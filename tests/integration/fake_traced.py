@@ -1,7 +1,7 @@
 """fake_traced.py - a tracing service for tests: the other side of `perfwind daemon`.
 
 Written from the facts of the protocol alone and with nothing of perfwind's in it, so that it can judge.  It speaks
-ProducerPort, makes the shared memory, sends the commands it is told to, reads chunks when they are committed and by
+ProducerPort, makes the shared memory, sends the commands that are given, reads chunks when they are committed and by
 scraping, puts packets together, adds the trusted fields and writes a trace.  What breaks a rule of the protocol or of
 the memory's layout is a line in Service.violations; a test ends with that list empty.  It can also misbehave:
 send_raw(), memory of any kind, not reading, closing at any point."""

@@ -4,7 +4,7 @@
     foreign.py IN OUT swapped         all numbers of the file's header and attributes the other way round
     foreign.py IN OUT without BIT     a feature section is not there (2: build ids, 6: the machine)
     foreign.py IN OUT registers N     samples have N user registers, numbered from 0
-    foreign.py IN OUT inode N         every mapped file had this inode (0: none is told)
+    foreign.py IN OUT inode N         every mapped file had this inode (0: none)
 
 File mode only (tools/perf/Documentation/perf.data-file-format.txt), one event, samples as perf record
 --call-graph dwarf writes them."""

@@ -67,7 +67,7 @@ class Listener(threading.Thread):
             if data == b"p" and links == ["maps", "mem"]:
                 self.answers += 1
                 self.pids.add(pid)
-            elif data or fds:  # nothing at all: it was killed on its way
+            elif data or fds:  # nothing at all: it was killed before that
                 self.wrong.append(f"{pid}: {data!r} {links}")
         except OSError as e:
             self.wrong.append(f"{pid}: {e}")

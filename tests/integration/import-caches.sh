@@ -32,9 +32,9 @@ check few-files-right right small few
 check few-files-whole json few 'v["stacks"]["whole"] == total'
 check few-files-libdw-imported few_files 24 import small libdw --unwinder libdw
 check few-files-libdw-right right small libdw
-# None at all is told.
+# None at all is reported.
 few_files 6 import small none
-check no-files-told grep -q 'no file descriptors were left: .* ulimit -n' "$TMP/none.err"
+check no-files-reported grep -q 'no file descriptors were left: .* ulimit -n' "$TMP/none.err"
 
 # Their symbols would be 115 MiB.
 many large 100 40000

@@ -184,20 +184,20 @@ for packed in "" -z; do
 	check "same$packed-imported" import same
 	check "same$packed-counted" counted same
 	check "same$packed-no-wrong-names" hasnt same '^same;(.*;)?(_start|main|thread[^;]*|program_[^;]*|[^;]*tm_clones)(;| )'
-	check "same$packed-told" grep -q 'another file is at their path' "$TMP/same.err"
+	check "same$packed-reported" grep -q 'another file is at their path' "$TMP/same.err"
 done
 
 # Damaged: as much as can be read, and it is said.
 head -c $(($(stat -c %s "$TMP/dwarf.data") / 2)) "$TMP/dwarf.data" >"$TMP/cut.data"
 check cut-imported import cut
-check cut-told grep -q 'damaged: the file ends too early' "$TMP/cut.err"
+check cut-reported grep -q 'damaged: the file ends too early' "$TMP/cut.err"
 check cut-rest-is-there json cut 'total > 20'
 check cut-consistent consistent cut
 : >"$TMP/empty.data"
 import empty
 check empty-status test $? = 1
-check empty-told grep -q 'empty.data is not a perf.data file' "$TMP/empty.err"
+check empty-reported grep -q 'empty.data is not a perf.data file' "$TMP/empty.err"
 printf '2ELIFREP\0\0\0\0\0\0\0\150' >"$TMP/foreign.data"
 import foreign
-check foreign-told grep -q 'was recorded on a machine of the other byte order' "$TMP/foreign.err"
+check foreign-reported grep -q 'was recorded on a machine of the other byte order' "$TMP/foreign.err"
 check nothing-is-left test ! -e "$TMP/empty.pftrace" -a ! -e "$TMP/foreign.pftrace"

@@ -18,7 +18,7 @@ built() {
 }
 cp "$SOURCES"/work.* "$TMP/"
 
-# Go: CFI in a compressed .debug_frame; stripped of it, frame pointers.  Its first instructions, on the way to a first
+# Go: CFI in a compressed .debug_frame; stripped of it, frame pointers.  Its first instructions, before a first
 # goroutine, have CFI that is wrong.
 export GOCACHE=$TMP/go GOPATH=$TMP/gopath GO111MODULE=off GOTOOLCHAIN=local GOFLAGS=
 if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s -w' -o gostripped work.go); then

@@ -36,7 +36,7 @@ check command-unwound unwound command '^burn;(recurse_odd;recurse_even;){20,}mai
 check command-report eval '"$PERF" report -i "$TMP/command.data" --stdio -g none 2>/dev/null | grep -qE "%.*recursion.*burn"'
 check command-imported imported command
 
-# Threads that were there before: their names and mappings are told too.
+# Threads that were there before: their names and mappings are written too.
 "$PROGRAMS/threads" 60 &
 target=$!
 started $target
@@ -53,6 +53,6 @@ record again -e cpu-clock --perf-data "$TMP/command.data" -- "$PROGRAMS/recursio
 check old-one-kept test -s "$TMP/command.data.old"
 record nowhere --perf-data "$TMP/no/such/folder" -- true
 check nowhere-status test $? = 1
-check nowhere-told grep -q 'no/such/folder: No such file' "$TMP/nowhere.err"
+check nowhere-reported grep -q 'no/such/folder: No such file' "$TMP/nowhere.err"
 record followers -e cpu-clock,page-faults --perf-data "$TMP/followers.data" -- true
 check followers-refused grep -q 'perf-data takes one event' "$TMP/followers.err"

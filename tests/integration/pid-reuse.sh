@@ -45,7 +45,7 @@ check renamed-before share_at_least renamed 20 '^sh;'
 check renamed-after share_at_least renamed 20 '^another;'
 check renamed-process lives renamed sh
 
-# The same pid again, another program: in a pid namespace, where the next pid can be chosen.  By own rights: a daemon
+# The same pid again, another program: in a pid namespace, where the next pid can be chosen.  With own privileges: a daemon
 # outside does not know these pids, and says so.
 is_root || { skip reuse "needs root"; exit 0; }
 unshare -pf --mount-proc true 2>/dev/null || { skip reuse "no pid namespaces here"; exit 0; }
@@ -56,7 +56,7 @@ unshare -pf --mount-proc "$OWN_PERFWIND" record --json -o "$TMP/reuse.pftrace" -
 check reuse-first has reuse '^recursion;.*main;recurse_even'
 check reuse-second has reuse '^qsort;.*main;sort_numbers'
 check reuse-apart hasnt reuse '^recursion;.*sort_numbers|^qsort;.*recurse_even'
-# Beside both, what the shell was at that pid before its exec may have been met.
+# Besides both, what the shell was at that pid before its exec may have been met.
 processes reuse | grep '^100 ' | sort -u >"$TMP/reuse.rows"
 check reuse-processes sh -c "grep -q '^100 qsort$' $TMP/reuse.rows && grep -q '^100 recursion$' $TMP/reuse.rows"
 check reuse-consistent consistent reuse

@@ -1,5 +1,5 @@
 #!/bin/bash
-# plain-user.sh - rights: an ordinary user at perf_event_paranoid 2 records own programs, user code only, and is told;
+# plain-user.sh - permissions: an ordinary user at perf_event_paranoid 2 records own programs, user code only, with a note;
 # whatever is shut is said in one line with its hint.
 . "$(dirname "$0")/lib"
 need_root
@@ -44,8 +44,8 @@ check user-status [ $? = 0 ]
 check user-names has mine '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check user-whole json mine 'v["stacks"]["whole"] >= 0.99 * total'
 check user-no-kernel hasnt mine '_\[k\]'
-check user-told-of-kernel grep -qiE '^perfwind: kernel not permitted' "$TMP/mine.err"
-check user-told-hint grep -q 'sysctl kernel.perf_event_paranoid' "$TMP/mine.err"
+check user-kernel-reported grep -qiE '^perfwind: kernel not permitted' "$TMP/mine.err"
+check user-kernel-hint grep -q 'sysctl kernel.perf_event_paranoid' "$TMP/mine.err"
 check user-consistent consistent mine
 # The event is the first step down, where there is no counter.
 timer=

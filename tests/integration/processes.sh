@@ -1,5 +1,5 @@
 #!/bin/bash
-# processes.sh - what becomes of processes: fork, exec, exit in the midst of it, one pid for two lives, set-user-ID, names.
+# processes.sh - changes of processes: fork, exec, exit during a recording, one pid for two incarnations, set-user-ID, names.
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -10,7 +10,7 @@ check fork-whole json fork 'v["stacks"]["whole"] >= 0.99 * total and total > 20'
 check fork-accounted json fork 'v["cpu_accounted"] >= 0.8'
 check fork-consistent consistent fork
 
-# Exec in the midst: by the command itself, and by a process that was attached to.
+# Exec during the recording: by the command itself, and by a process that was attached to.
 cat >"$TMP/exec.py" <<'PY'
 import os, sys, time
 while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
@@ -56,7 +56,7 @@ for life in "recursion 0.6" "qsort 0.6" "recursion 0.05" "qsort 0.05" "recursion
 done
 SH
 	export PROGRAMS
-	# By own rights: a daemon outside does not know these pids, and says so.
+	# With own privileges: a daemon outside does not know these pids, and reports that.
 	record_twice() { unshare -pf --mount-proc "$OWN_PERFWIND" record --json -o "$TMP/twice.pftrace" -- "$@" >"$TMP/twice.json" 2>"$TMP/twice.err"; }
 	record_twice bash "$TMP/twice.sh"
 	check pid-reuse-was-made [ $? = 0 ]

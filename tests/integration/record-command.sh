@@ -171,7 +171,7 @@ else
 	esac
 fi
 
-# -v says what of the kernel is used, by whoever uses it.
+# -v lists the kernel facilities that are used, by the process that uses them.
 "$OWN_PERFWIND" record -v -e cpu-clock -o "$TMP/verbose.pftrace" -- true 2>"$TMP/verbose.err"
 check verbose-facilities [ "$(grep -c '^perfwind: kernel: ' "$TMP/verbose.err")" = 10 ]
 check verbose-event grep -qE '^perfwind: event: cpu-clock, Hz 999, of threads on [0-9]+ CPUs; .*; clock monotonic$' "$TMP/verbose.err"

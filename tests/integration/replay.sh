@@ -1,5 +1,5 @@
 #!/bin/bash
-# replay.sh - small recordings of stock perf from tests/data/x86-64, with the golden text of their stacks beside them:
+# replay.sh - small recordings of stock perf from tests/data/x86-64, with the golden text of their stacks next to them:
 # no perf, no kernel and no event of this machine takes part.  The programs lie there too and are known by build id.
 . "$(dirname "$0")/lib"
 DATA=tests/data/x86-64
@@ -87,7 +87,7 @@ for n in 32 33 34 45; do
 		not_ok "registers-$n-made" "it could not be written"
 	check "registers-$n-imported" imported registers-$n
 	if [ "$(uname -m)" = x86_64 ]; then
-		check "registers-$n-told" grep -q 'its stacks cannot be unwound: they have registers that x86_64 has not' "$TMP/registers-$n.err"
+		check "registers-$n-reported" grep -q 'its stacks cannot be unwound: they have registers that x86_64 has not' "$TMP/registers-$n.err"
 		check "registers-$n-no-stack" json registers-$n "v['samples'] == 23 and v['skipped'] == {}"
 		check "registers-$n-no-callers" hasnt registers-$n 'start_c|middle;'
 	fi
@@ -101,43 +101,43 @@ struct.pack_into("<Q", data, at, 0xfffff)  # as many bits, but others
 open(sys.argv[1], "wb").write(data)
 PY
 check registers-16-imported imported registers-16
-[ "$(uname -m)" = x86_64 ] && check registers-16-told grep -q 'not all registers were recorded' "$TMP/registers-16.err"
+[ "$(uname -m)" = x86_64 ] && check registers-16-reported grep -q 'not all registers were recorded' "$TMP/registers-16.err"
 # A file that says nothing of its machine, with registers as here, is taken for one of ours.
 check silent-made own silent 6
 [ "$(uname -m)" = x86_64 ] && check silent-imported imported silent && check silent-stacks json silent "v['stacks']['whole'] == 23"
 
-# Without build ids there are paths and inodes: what has another inode is not taken, where none is told the path has to
+# Without build ids there are paths and inodes: a file with another inode is not taken, without a recorded one the path has to
 # do, and both are said, once.
 taken() { # NAME UNPROVED
 	[ "$(grep -c "$2 modules were taken by their paths, unproved: there are no build ids in the file" "$TMP/$1.err")" = 1 ]
 }
 check no-ids-made own no-ids 2
 check no-ids-imported imported no-ids
-check no-ids-told test "$(grep -c '1 modules could not be read, or another file is at their path' "$TMP/no-ids.err")" = 1
+check no-ids-reported test "$(grep -c '1 modules could not be read, or another file is at their path' "$TMP/no-ids.err")" = 1
 check no-ids-none-taken sh -c "! grep -q unproved '$TMP/no-ids.err'"
 check no-ids-counted json no-ids "v['samples'] == 23"
 check no-ids-no-names hasnt no-ids 'burn|start_c|middle'
 check no-ids-not-whole json no-ids "v['stacks']['whole'] == 0"
 "$PYTHON" tests/integration/foreign.py "$TMP/no-ids.data" "$TMP/likely.data" inode 0
 check likely-imported imported likely
-check likely-told taken likely 1
+check likely-reported taken likely 1
 check likely-none-missing sh -c "! grep -q 'could not be read' '$TMP/likely.err'"
 check likely-stacks json likely "v['stacks']['whole'] == 23"
 # A file that is not there is said with its path.
 mv "$FOLDER/work" "$FOLDER/away"
 check gone-imported imported own
-check gone-told grep -q "1 modules are not on this machine (the first: $FOLDER/work): they have no names" "$TMP/own.err"
+check gone-reported grep -q "1 modules are not on this machine (the first: $FOLDER/work): they have no names" "$TMP/own.err"
 check gone-counted json own "v['damage']['unread_modules'] == 1 and v['stacks']['whole'] == 0"
 mv "$FOLDER/away" "$FOLDER/work"
 # With them nothing is said; and where the kernel counted no losses, none is made up.
 imported own
-check ids-not-told sh -c "! grep -q 'no build ids' '$TMP/own.err'"
+check ids-not-reported sh -c "! grep -q 'no build ids' '$TMP/own.err'"
 check losses-none-known sh -c "! '$PERFWIND' import -o '$TMP/own.pftrace' '$TMP/own.data' 2>&1 | grep 'at least 0'"
 
 # What could not be read is in the JSON; a file that is read is never the one that is written; folders are refused.
 head -c $(($(stat -c %s "$TMP/own.data") / 2)) "$TMP/own.data" >"$TMP/half.data"
 check damage-imported imported half
-check damage-told json half "v['damage']['bytes_not_read'] > 0"
+check damage-reported json half "v['damage']['bytes_not_read'] > 0"
 check damage-none json own "v['damage'] == {'bytes_not_read': 0, 'bad_records': 0, 'unproved_modules': 0, 'unread_modules': 0}"
 cp "$TMP/own.data" "$TMP/itself.data"
 ln "$TMP/itself.data" "$TMP/itself.link"

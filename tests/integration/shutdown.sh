@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib"
 need_perf
 
-# kill -9 in the midst: readable up to the last whole packet, and at most the last second is missing.
+# kill -9 while it records: readable up to the last whole packet, and at most the last second is missing.
 "$PROGRAMS/recursion" 120 &
 target=$!
 started $target
@@ -71,7 +71,7 @@ for signal in INT TERM; do
 	check $signal-ended ended $signal
 	check $signal-names has $signal '^worker-1;.*thread_main;thread_work;burn '
 done
-# A second one while the first is on its way: at once, and the file is good up to where it was written.
+# A second one before the first has ended: at once, and the file is good up to where it was written.
 record_in_background second -p $target
 recorder=$!
 wait_for used $target "$(($(cpu_ms $target) + 200))"
@@ -99,7 +99,7 @@ command=$(cat "$TMP/stubborn.pid")
 started $command
 wait_for used $command 200
 kill -INT $recorder
-check stubborn-told wait_for grep -q 'goes on' "$TMP/stubborn.err"
+check stubborn-reported wait_for grep -q 'goes on' "$TMP/stubborn.err"
 check stubborn-waited-for kill -0 $recorder
 kill -INT $recorder
 check stubborn-second wait_for gone $recorder
@@ -109,17 +109,17 @@ check stubborn-lives-on kill -0 $command
 check stubborn-file has stubborn '^bash;'
 kill -9 $command
 # SIGTERM, which reaches perfwind alone, ends the command too.
-record_in_background told -- bash "$TMP/stubborn.sh" "$TMP/told.pid"
+record_in_background terminated -- bash "$TMP/stubborn.sh" "$TMP/terminated.pid"
 recorder=$!
-wait_for test -s "$TMP/told.pid"
-command=$(cat "$TMP/told.pid")
+wait_for test -s "$TMP/terminated.pid"
+command=$(cat "$TMP/terminated.pid")
 started $command
 wait_for used $command 200
 kill -TERM $recorder
 wait $recorder
-check told-status [ $? = 0 ]
-check told-command-ended gone $command
-check told-consistent consistent told
+check terminated-status [ $? = 0 ]
+check terminated-command-ended gone $command
+check terminated-consistent consistent terminated
 
 # Output that fails while recording: the verdict has the size and the samples of the file, not all that were taken.
 cat >"$TMP/fill.py" <<'PY'

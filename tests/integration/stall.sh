@@ -79,13 +79,13 @@ for operation in read getattr open flush statfs; do
 	check "$operation: the recording ends" record_for $operation 4 -a
 	check "$operation: others are whole" healthy_is_whole $operation
 	check "$operation: nothing was left out meanwhile" no_gap $operation
-	check "$operation: told consistently" consistent $operation
+	check "$operation: consistent" consistent $operation
 	case $operation in
 	read | getattr | open)
 		check "$operation: refused with its reason" json $operation 'v["stacks"]["failed"]["unresponsive"] > 0'
 		check "$operation: the reason stands in its stacks" has $operation '\[failed: unresponsive\]'
 		check "$operation: the verdict tells it" refused $operation calls 1
-		check "$operation: the user is told" grep -q 'did not answer within a second' "$TMP/$operation.err"
+		check "$operation: reported" grep -q 'did not answer within a second' "$TMP/$operation.err"
 		;;
 	*) check "$operation: its stacks too" hasnt $operation 'unresponsive' ;;
 	esac
@@ -145,7 +145,7 @@ else
 		check "frozen: others are whole" healthy_is_whole frozen
 		check "frozen: nothing was left out meanwhile" no_gap frozen
 		check "frozen: it is read, as nothing is written" has frozen '^file;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-		check "frozen: told consistently" consistent frozen
+		check "frozen: consistent" consistent frozen
 	else
 		skip frozen "it cannot be frozen: $(cat "$TMP/frozen.log")"
 	fi
@@ -166,7 +166,7 @@ if [ -s "$TMP/unanswered.ready" ]; then
 	check "userfaultfd: nothing was left out meanwhile" no_gap unanswered
 	check "userfaultfd: what can be read of it is" has unanswered '^unanswered;.*descend;descend;descend;.*innermost;.*burn '
 	check "userfaultfd: what cannot is not made up" json unanswered 'v["stacks"]["cut"] + failed > 0'
-	check "userfaultfd: told consistently" consistent unanswered
+	check "userfaultfd: consistent" consistent unanswered
 	check "userfaultfd: it lives" kill -0 $TARGET
 	kill -9 $HEALTHY
 else
@@ -186,7 +186,7 @@ check "many mappings: the recording ends" record_for many 3 -p $TARGET
 check "many mappings: whole stacks" json many 'total > 0 and v["stacks"]["whole"] >= 0.9 * total'
 check "many mappings: names" has many '^many-maps;_start;.*main;among_many;burn '
 check "many mappings: memory" small many
-check "many mappings: told consistently" consistent many
+check "many mappings: consistent" consistent many
 kill -9 $TARGET
 wait $TARGET 2>/dev/null
 
@@ -201,11 +201,11 @@ mkfifo "$TMP/replaced"
 healthy
 check "FIFO at a path: the recording ends" record_for replaced 2 -p $TARGET -p $HEALTHY
 check "FIFO at a path: others are whole" healthy_is_whole replaced
-check "FIFO at a path: told consistently" consistent replaced
+check "FIFO at a path: consistent" consistent replaced
 kill -9 $TARGET $HEALTHY
 wait $TARGET $HEALTHY 2>/dev/null
 
-[ -z "${RECORDS_BY_UNIT:-}" ] || exit 0 # what follows looks at the helpers of the recorder
+[ -z "${RECORDS_BY_UNIT:-}" ] || exit 0 # the rest checks the helpers of the recorder
 # A helper process is killed: the samples after that are whole, and the loss is reported.
 for name in pw-files pw-parse; do
 	"$PERFWIND" record --json -o "$TMP/$name.pftrace" -a >"$TMP/$name.json" 2>"$TMP/$name.err" &
@@ -221,8 +221,8 @@ for name in pw-files pw-parse; do
 	check "$name killed: the recording ends well" json $name 'total > 0'
 	check "$name killed: what came after is whole" healthy_is_whole $name
 	check "$name killed: names too" has $name '^tailcall;.*main;'
-	check "$name killed: it is told" grep -q 'another one replaced it' "$TMP/$name.err"
-	check "$name killed: told consistently" consistent $name
+	check "$name killed: reported" grep -q 'another one replaced it' "$TMP/$name.err"
+	check "$name killed: consistent" consistent $name
 	kill -9 $HEALTHY
 done
 
@@ -259,7 +259,7 @@ replaced() { # NAME CAPABILITY...
 	shift
 	for pid in $(pgrep -P $DAEMON -x "$name"); do
 		is_confined "$pid" "$@" || return 1
-		# SIGKILL is on its way to it.
+		# SIGKILL was sent to it.
 		if grep -qE '^S(ig|hd)Pnd:.*[13579bdf]..$' "/proc/$pid/status"; then stuck=$pid; else other=$pid; fi
 	done
 	[ -n "$stuck" ] && [ -n "$other" ]
@@ -350,10 +350,10 @@ for operation in read getattr statfs flush; do
 	check "$name: who consents is read" has $name "^recursion;$STACK"
 	check "$name: who starts later too" has $name "^late;$STACK"
 	check "$name: nothing was left out meanwhile" no_gap $name
-	check "$name: told consistently" consistent $name
+	check "$name: consistent" consistent $name
 	if [ $operation = flush ]; then
 		check "$name: refused with its reason" grep -q "$TARGET .*cannot be asked: the data that it, or another process" "$TMP/$name.err"
-	else # closed, and told by what it was
+	else # closed, and reported with its kind
 		check "$name: refused with its reason" refused $name answer-not-proc 1
 	fi
 	check "$name: the others' answers" consented $name 2
@@ -377,12 +377,12 @@ check "many mappings, by consent: they are" [ "$(cat "$TMP/given.n")" -gt 10000 
 check "many mappings, by consent: asked" grep -q "process $TARGET .*: asked" "$TMP/given.err"
 check "many mappings, by consent: names" has given '^many-maps;_start;.*main;among_many;burn '
 check "many mappings, by consent: memory" small given
-check "many mappings, by consent: told consistently" consistent given
+check "many mappings, by consent: consistent" consistent given
 kill -9 $TARGET
 wait $TARGET 2>/dev/null
 
-# ---- strangers: 10,000 connections to the hook socket while somebody is recorded by consent; nobody is believed, no descriptor
-# stays, and who was asked is heard all the same
+# ---- strangers: 10,000 connections to the hook socket during a recording by consent; none is trusted, no descriptor
+# stays, and the answers of asked processes are accepted
 cp "$INTEGRATION/hook_strangers.py" "$INTEGRATION/lingering.py" "$U/"
 as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/recursion" 100 & GOOD=$!
 started $GOOD
@@ -410,9 +410,9 @@ wait $RECORDER
 check "strangers: the recording ends" [ $? = 0 ]
 cp "$U/strangers.pftrace" "$TMP/"
 check "strangers: counted, each" refused strangers answer-stranger "$(cat "$TMP/strangers.n")"
-check "strangers: who was asked before is read" has strangers "^recursion;$STACK"
-check "strangers: and who was asked after" has strangers "^late;$STACK"
-check "strangers: told consistently" consistent strangers
+check "strangers: a process asked before is read" has strangers "^recursion;$STACK"
+check "strangers: and one asked after them" has strangers "^late;$STACK"
+check "strangers: consistent" consistent strangers
 kill -9 $GOOD $LATE $STRANGER
 wait $GOOD $LATE $STRANGER 2>/dev/null
 : # their end, by a signal, is not this script's

@@ -78,7 +78,7 @@ if [ "$(uname -m)" = x86_64 ]; then
 	while read -r name flags; do
 		# shellcheck disable=SC2086
 		without_epilogues "bare-$name" $flags || continue
-		# Realigned frames are not told by rsp or rbp: they end with a reason, or come right.
+		# Realigned frames are not described by rsp or rbp: they end with a reason, or come right.
 		guesses "frames-bare-$name" --allow realigned,realigned_alloca -- "$TMP/bare-$name" frames
 		guesses "longjmp-bare-$name" -- "$TMP/bare-$name" longjmp
 	done <<-'LIST'
@@ -122,7 +122,7 @@ steps signal-alt --signal-every 31 -- "$TMP/O2" signal-alt
 steps signal-above --signal-every 31 -- "$TMP/O2" signal-above
 steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
 # Other stacks.  Between taking the new stack and pushing what it returns to, glibc's swapcontext has its caller in
-# memory: it is told as a guess, or the stack ends there (a function that was never called yet).  So does __start_context
+# memory: it is reported as a guess, or the stack ends there (a function that was never called yet).  So does __start_context
 # once its function has returned.  The same of switches by hand, in each manner there is: CFI that is true gives what is
 # right; with none, or one that only tells where the function begins and ends, whatever is wrong says that it is a guess.
 guesses ucontext --allow __start_context,swapcontext -- "$TMP/O2" ucontext

@@ -5,7 +5,7 @@ Stands for the daemon: its log goes to our standard error (a file), TERM and HUP
 ours.  Its own process id is MainPID of perfwind-test-PID.service, PID being ours.  Needs `make install PREFIX=/usr`.
 
 Every line of the unit is as it is installed, but for
-  ExecStart             the arguments, and -v: each call that our own filter refuses is told in the log
+  ExecStart             the arguments, and -v: each call that our own filter refuses is logged
   UNIT_REFUSED          in the environment: SystemCallErrorNumber, as "kill" instead of EPERM
   Restart, sockets      none of its own: its sockets are at --control-socket and --hook-socket, if these are given
   UNIT_RIGHTS           in the environment: capabilities (perfmon,kill) instead of the unit's
@@ -49,7 +49,7 @@ def socket_unit(kind, path):
 
 
 def split(arguments):
-    """What the daemon is to be told, and where its sockets are."""
+    """The daemon's settings, and the paths of its sockets."""
     rest, sockets = [], {}
     words = iter(arguments)
     for word in words:

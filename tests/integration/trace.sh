@@ -190,7 +190,7 @@ POLLED='data_sources { config { name: "linux.perf" perf_event_config { timebase 
 trace ring <<<"buffers { size_kb: 4 } $POLLED $POLLED duration_ms: 1500"
 check ring-status [ $? = 0 ]
 check ring-overwritten positive "$(stat_of ring traced_buf_chunks_overwritten 0)"
-check ring-told grep -q 'packets overwritten in a RING_BUFFER' ring.err
+check ring-reported grep -q 'packets overwritten in a RING_BUFFER' ring.err
 check ring-stats sh -c "'$PERFWIND' stats ring.pftrace | grep -qx 'overwritten, as configured (RING_BUFFER): the oldest [0-9]* [a-zA-Z]*'"
 check ring-stats-no-loss no_loss ring
 check ring-sequences [ "$(stat_of ring traced_buf_incremental_sequences_dropped 0)" = 0 ]
@@ -207,7 +207,7 @@ duration_ms: 1000
 CFG
 check tiny-status [ $? = 0 ]
 check tiny-readable "$PERFWIND" report tiny.pftrace
-check tiny-told grep -qE 'overwritten|did not take' tiny.err
+check tiny-reported grep -qE 'overwritten|did not take' tiny.err
 
 # ---- into a file: whole at any moment; its size is kept; a full disk ends it
 "$PERFWIND" trace -c - -o "$TMP/streamed.pftrace" 2>streamed.err <<CFG &
@@ -235,7 +235,7 @@ check streamed-no-loss no_loss streamed
 trace limited <<<"buffers { size_kb: 256 } $POLLED $POLLED write_into_file: true file_write_period_ms: 100 max_file_size_bytes: 9000"
 check limited-status [ $? = 0 ]
 check limited-size [ "$(stat -c %s limited.pftrace)" -le 9000 ]
-check limited-told grep -q 'full: max_file_size_bytes' limited.err
+check limited-reported grep -q 'full: max_file_size_bytes' limited.err
 # It ended as the config asks: complete, and reported as full.
 check limited-no-loss no_loss limited
 check limited-full grep -qx 'full, as the config asks: the file ended at max_file_size_bytes' stats

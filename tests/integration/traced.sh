@@ -93,7 +93,7 @@ wait_for grep -q 'Wrote' "$TMP/side-2.log"
 wait_for grep -q 'Wrote' "$TMP/side-3.log"
 for i in 1 2 3; do read_well side-$i; done
 
-# A service that is killed in the midst, and another one.
+# A service that is killed during a trace, and another one.
 config $target 999 | consume killed &
 wait_for grep -q 'Connected' "$TMP/killed.log"
 kill -9 $traced

@@ -1,6 +1,6 @@
 /* dlopen.c - a plugin is loaded, used and unloaded again and again, mostly at the same address.
  * main > run_plugin > plugin_work > plugin_inner > plugin_callback > burn   (plugin_* but the
- * callback in plugin.so, which stands beside the program) */
+ * callback in plugin.so, which is in the folder of the program) */
 #include <dlfcn.h>
 
 #include "program.h"

@@ -1,4 +1,4 @@
-/* fork.c - children without an exec, one after the other, each ending in the midst of its work
+/* fork.c - children without an exec, one after the other, each ending during its work
  * after some milliseconds; the parent works meanwhile. main > parent_work > burn | (a child) > main
  * > child_main > child_work > burn */
 #include <sys/wait.h>

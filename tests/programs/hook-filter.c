@@ -37,7 +37,7 @@ static void mode_end(int nr)
 	_exit(0);
 }
 
-/* Who blocks SIGSYS dies of a trap, whoever handles it. */
+/* A process that blocks SIGSYS dies of a trap, with or without a handler. */
 static void mode_blocked(int nr)
 {
 	sigset_t set;

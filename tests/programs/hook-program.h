@@ -1,5 +1,5 @@
 /* hook-program.h - what the programs share that a hook is loaded into: PROGRAM MODE [NUMBER] says
- * "ready" on standard output, then does what the mode says until it is told to end by the end of
+ * "ready" on standard output, then does what the mode says until it ends, at the end of
  * standard input.  Ends with 0, or with a line on standard error and 1.  Thread: any. */
 #pragma once
 

@@ -89,7 +89,7 @@ static void measure_frame(void)
 	free(memory);
 }
 
-/* ---- a handler that runs until it is told to end ---- */
+/* ---- a handler that runs until the end is requested ---- */
 
 static void ready(void)
 {

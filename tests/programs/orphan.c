@@ -1,4 +1,4 @@
-/* orphan.c - forks a child that works for as long as told, and exits itself after half of that.
+/* orphan.c - forks a child that works for the given time, and exits itself after half of that.
  * main > child_work > burn */
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* rename.c - a thread that changes its name halfway, beside main, which keeps its own.
+/* rename.c - a thread that changes its name halfway, next to main, which keeps its own.
  * (thread "early-name", then "late-name") thread_main > early_work > burn, then thread_main >
  * late_work > burn */
 #include <pthread.h>

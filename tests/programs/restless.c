@@ -176,7 +176,7 @@ static void do_urgent(void)
 	in = accept(listener, NULL, NULL);
 	if (in < 0 || fcntl(in, F_SETOWN, getpid()) < 0 || send(out, "!", 1, MSG_OOB) != 1)
 		_exit(2);
-	/* The signal does not queue: a request that waits beside it stands for both. */
+	/* The signal does not queue: a request that waits at the same time stands for both. */
 	for (int i = 0; handled == before && i < 100000; i++)
 		restless_leaf();
 	if (recv(in, &byte, 1, MSG_OOB) != 1 || byte != '!') {

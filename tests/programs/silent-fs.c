@@ -2,7 +2,7 @@
  *
  * Mounts itself (FUSE, by the kernel's protocol alone: linux/fuse.h) on DIR with the one file "file",
  * whose bytes are FILE's, and answers everything until SIGUSR1.  From then on requests of the named
- * operations (open, getattr, read, flush, statfs, lookup) get no answer, for ever.  Needs root.
+ * operations (open, getattr, read, flush, statfs, lookup) never get an answer.  Needs root.
  * It says "mounted" when it is. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-/* steps-jit.c - code in anonymous memory with the .eh_frame that tells all of it beside it, which
+/* steps-jit.c - code in anonymous memory with the .eh_frame that describes all of it next to it, which
  * nobody has registered: as a JIT leaves it.  For diff-steps.
  *
  *   steps-jit CASE      code, zeros, number: what is of interest runs between two traps
- *   steps-jit proof     exit 0: libgcc unwinds that code once it is told of that .eh_frame, and not
+ *   steps-jit proof     exit 0: libgcc unwinds that code once that .eh_frame is registered, and not
  *                       before
  *
  * The code is this program's own, copied.  What was copied lies as far apart as it did, so the

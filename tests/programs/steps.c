@@ -23,7 +23,7 @@ static NOINLINE uint64_t leaf(uint64_t x)
 	return x * 6364136223846793005ull + 1;
 }
 
-/* Several executable segments: where the linker is told an address for it. */
+/* Several executable segments: where the linker is given an address for it. */
 #ifdef ELSEWHERE
 __attribute__((section(".elsewhere")))
 #endif
@@ -311,7 +311,7 @@ static void run_ucontext(void)
 }
 
 /* Switches by hand: @from[0] takes the stack pointer, what else it has the other registers, as each
- * kind wants; @to is what another one took.  CFI is told in full, or only where the function begins
+ * kind wants; @to is what another one took.  CFI is complete, or only where the function begins
  * and ends (lazy: it is not true then), or not at all. */
 typedef void switch_fn(void **from, void **to);
 #define FUNCTION(name, begin, body, end)                                                        \

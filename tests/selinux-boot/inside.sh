@@ -80,7 +80,7 @@ check user-own as_user perfwind record --daemon -p "$own" -d 5 -o /tmp/own.pftra
 check user-own-names named /tmp/own.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
 as_user perfwind record --daemon -p 1 -d 1 -o /tmp/not.pftrace 2>$out/not
 check user-not-others [ $? = 1 ]
-check user-told-why grep -q "process 1 is another user's" $out/not
+check user-reported-why grep -q "process 1 is another user's" $out/not
 as_user perfwind doctor >$out/doctor
 check doctor-works [ $? = 0 ]
 sysctl -q -w kernel.yama.ptrace_scope=1

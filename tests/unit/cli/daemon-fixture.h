@@ -134,7 +134,7 @@ static inline void fake_daemon_start(struct fake_daemon *d, void (*play)(struct 
 		int peer;
 
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;) { /* whoever only looks is gone at once */
+		for (;;) { /* a client that only looks is gone at once */
 			while ((peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) < 0)
 				(void)usleep(1000);
 			control_stream_init(&s, peer, CONTROL_REQUEST_MAX);

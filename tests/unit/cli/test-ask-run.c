@@ -99,7 +99,7 @@ static void play_denied(struct control_stream *s)
 	fake_say(s, CONTROL_DENIED, "not for you");
 }
 
-/* A command that was held back is not run: own rights may have it. */
+/* A command that was held back is not run: your own privileges may suffice. */
 static void test_denied(void **state)
 {
 	static char script[] = "exit 3";

@@ -164,7 +164,7 @@ static void test_late(void **state)
 	assert_int_equal(ask_error(ask, NULL), -EIO);
 }
 
-/* What is behind the word stays out of the sink until it is told, however early it is there. */
+/* Packets behind RENEWED stay out of the sink until it arrives, however early they are there. */
 static void play_behind(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
@@ -189,7 +189,7 @@ static void test_behind(void **state)
 	expect_sink("\n\6before\n\6behind");
 }
 
-/* Packets end before all that was told of has come. */
+/* Packets end before all that were announced have arrived. */
 static void play_cut(struct control_stream *s)
 {
 	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");

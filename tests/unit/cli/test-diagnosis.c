@@ -196,7 +196,7 @@ static void test_closed(void **state)
 	d.seccomp = true;
 	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "seccomp", "--security-opt");
 	expect(&d, DOCTOR_SECCOMP, DOCTOR_SHUT, "refuses perf_event_open", "--security-opt");
-	/* what cannot be told then is not blamed on something else */
+	/* an unknown cause is not reported as another one */
 	for (int i = 0; i < DOCTOR_GATES; i++) {
 		static const enum doctor_gate unknown[] = {DOCTOR_KERNEL, DOCTOR_MACHINE,
 							   DOCTOR_HARDWARE, DOCTOR_RINGS,

@@ -67,7 +67,7 @@ static void test_own_status(void **state)
 	assert_false(job.interrupted);
 }
 
-/* Ctrl-C goes to the command too, which may end by it or not: a status of its own is told. */
+/* Ctrl-C goes to the command too, which may end by it or not: a status of its own is reported. */
 static void test_interrupted(void **state)
 {
 	static char script[] = "trap 'exit 5' INT; kill -INT $PPID; kill -INT $$; sleep 100";

@@ -103,7 +103,7 @@ static void test_held_back(void **state)
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
 	assert_string_equal(text, "perfwind: first\nperfwind: second\nperfwind: third\n");
-	/* More than there is room for is told at once. */
+	/* More than there is room for is reported at once. */
 	own = (struct own_rights){0};
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
@@ -114,7 +114,7 @@ static void test_held_back(void **state)
 	assert_string_equal(text, "perfwind: too many\n");
 }
 
-/* An output's file can be put aside, no program can be run; neither is told without -v. */
+/* An output's file can be put aside, no program can be run; neither is reported without -v. */
 static const struct features none;
 
 static int filter(void)

@@ -260,7 +260,7 @@ static void test_clock(void **state)
 	profile_deinit(&p);
 }
 
-/* Many stacks through tables that begin anew again and again: all come back as they went in. */
+/* Many stacks through tables that begin again many times: all come back as they went in. */
 static void test_many(void **state)
 {
 	enum { N = 20000 };

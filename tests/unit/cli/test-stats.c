@@ -57,7 +57,7 @@ static void test_nothing(void **state)
 	check(0, "no data was lost\n");
 }
 
-/* A ring's oldest go as they are meant to: told, with how much, and no loss. */
+/* A ring's oldest go as they are meant to: reported, with the number, and no loss. */
 static void test_overwritten(void **state)
 {
 	char *out;
@@ -74,7 +74,7 @@ static void test_overwritten(void **state)
 	buffer_deinit(&trace);
 }
 
-/* Where it was to be written into a file it is loss, and told as that alone. */
+/* Where it was to be written into a file it is loss, and reported as loss only. */
 static void test_overwritten_before_written(void **state)
 {
 	struct buffer packet = {0}, config = {0}, buffers = {0};

@@ -48,7 +48,7 @@ static void test_keys(void **state)
 	own_terminal_plays(play_keys, "ss\033[1;5As\033OBzpqp");
 }
 
-/* Signals come to the loop: each draws anew, and keys are still there. */
+/* Signals come to the loop: each draws again, and keys are still there. */
 static int play_signals(void)
 {
 	if (!start())

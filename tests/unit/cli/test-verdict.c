@@ -66,7 +66,7 @@ static void test_words(void **state)
 		       "  file     a\"b.pftrace, 120 KiB (99 bytes a sample)\n");
 }
 
-/* The kernel does not count: what records told is a lower bound; samples that we left out, and time. */
+/* The kernel does not count: the sum of the LOST records is a lower bound; samples that we left out, and time. */
 static void test_losses(void **state)
 {
 	char *text;
@@ -140,7 +140,7 @@ static void test_json(void **state)
 		       "\"samples\":5}]}\n");
 }
 
-/* Every key that is printed is told in the man pages. */
+/* Every key that is printed is described in the man pages. */
 static void test_json_is_told(void **state)
 {
 	static const char *const keys[] = {

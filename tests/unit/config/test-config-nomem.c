@@ -1,4 +1,4 @@
-/* test-config-nomem.c - each allocation on the way from a config's text to a session's options fails
+/* test-config-nomem.c - each allocation from a config's text to a session's options fails
  * once: an error with a line, nothing left behind. */
 #include <errno.h>
 #include <stdio.h>

@@ -430,7 +430,7 @@ static void test_followers(void **state)
 	assert_string_equal(c->specs[1].name, "nine");
 	assert_int_equal(c->specs[2].config, PERF_COUNT_HW_INSTRUCTIONS);
 	assert_int_equal(c->specs[3].config, 372);
-	assert_int_equal(c->specs[4].config, PERF_COUNT_SW_CPU_CLOCK); /* nothing told */
+	assert_int_equal(c->specs[4].config, PERF_COUNT_SW_CPU_CLOCK); /* nothing given */
 	assert_refused("followers { } followers { } followers { } followers { } followers { } "
 		       "followers { } followers { } followers { }",
 		       "followers: 8 of them: at most 7");

@@ -38,7 +38,7 @@ static inline void put_feature(struct buffer *b, uint64_t number, const char *te
 	buffer_deinit(&feature);
 }
 
-/* This program's own text, as MMAP2 tells it, with an inode's generation (0: not told). */
+/* This program's own text, as in MMAP2, with an inode's generation (0: none). */
 static inline void put_own_mapping_of(struct buffer *b, uint32_t pid, uint64_t inode_off,
 				      uint64_t generation)
 {
@@ -77,7 +77,7 @@ static inline void put_own_mapping(struct buffer *b, uint32_t pid, uint64_t inod
 	put_own_mapping_of(b, pid, inode_off, 0);
 }
 
-/* One event of a pipe, the magic before the first.  @name: as EVENT_UPDATE tells it; NULL: not told. */
+/* One event of a pipe, the magic before the first.  @name: as in EVENT_UPDATE; NULL: none. */
 static inline void put_event(struct buffer *b, const struct perf_event_attr *attr, uint64_t id,
 			     const char *name)
 {

@@ -150,7 +150,7 @@ static void test_rule(void **state)
 		 .later = true,
 		 .pipe = true,
 		 .expected = NAMED | TOLD},
-		/* of what was there before perf no generation is told; two are two files */
+		/* of what was there before perf no generation is recorded; two are two files */
 		{.ids = 1, .inodes = 1, .off = 1, .generations = {0, 5}, .expected = NAMED},
 		{.ids = 1, .inodes = 1, .off = 1, .generations = {5, 6}, .expected = TOLD},
 	};

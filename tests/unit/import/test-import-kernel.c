@@ -242,7 +242,7 @@ static void test_other_boot(void **state)
 	check_note(&b, "kernel frames have no names (it was recorded before the last boot)");
 }
 
-/* The same host and release, and no record says where its text began: of which boot it is cannot be told. */
+/* The same host and release, and no record says where its text began: its boot is unknown. */
 static void test_no_place(void **state)
 {
 	uint64_t text, address;

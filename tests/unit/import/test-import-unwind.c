@@ -1,5 +1,5 @@
 /* test-import-unwind.c - stacks of an import, group by group and with a thread: all are written, in
- * order, the same bytes each time, and an end in the midst leaves nothing behind. */
+ * order, the same bytes each time, and an early end leaves nothing behind. */
 #include <errno.h>
 
 #include "tests/unit/import/import-fixture.h"
@@ -154,7 +154,7 @@ static void test_as_without_thread(void **state)
 	done_deinit(&without);
 }
 
-/* With no room for any module each group loads what it needs anew. */
+/* With no room for any module each group loads its modules again. */
 static void test_small_caches(void **state)
 {
 	static const enum uw_engine_kind engines[] = {UW_ENGINE_NATIVE, UW_ENGINE_LIBDW,

@@ -107,7 +107,7 @@ static void test_kernel_only(void **state)
 	done_deinit(&done);
 }
 
-/* A mapping that is told behind samples which needed it: those stay without, later ones have it. */
+/* A mapping that is recorded after samples which needed it: these stay without, later ones have it. */
 static void test_late_mapping(void **state)
 {
 	const struct import_options options = {0};
@@ -159,7 +159,7 @@ static void test_refused(void **state)
 	check_error(&b, &options, "no event that is sampled");
 }
 
-/* Damage in the midst: what was there before stands, and a note says what is missing. */
+/* Damage in the middle: what was there before stands, and a note says what is missing. */
 static void test_damage(void **state)
 {
 	const struct import_options options = {0};

@@ -585,13 +585,13 @@ static bool has_happened(const struct target *t)
 	return poll(&p, 1, 0) == 1;
 }
 
-static void beside(const char *mode, int number)
+static void during_answer(const char *mode, int number)
 {
 	bool forks = strcmp(mode, "longjmp") != 0;
 	struct target t;
 	char line[128];
 
-	choose("hook-beside", number);
+	choose("hook-during", number);
 	start(&t, mode, line, sizeof(line));
 	for (int i = 0; i < 5 || (forks && i < 200 && !has_happened(&t)); i++) {
 		fill();
@@ -606,21 +606,21 @@ static void beside(const char *mode, int number)
 }
 
 /* A child has neither its parent's descriptors nor its moment of being dumpable. */
-static void test_fork_beside(void **state)
+static void test_fork_during_answer(void **state)
 {
 	(void)state;
-	beside("fork", 0);
-	beside("clone", 0);
+	during_answer("fork", 0);
+	during_answer("clone", 0);
 	setenv(HOOK_ENV_NONDUMPABLE, "1", 1);
-	beside("fork", 1);
-	beside("clone", 1);
+	during_answer("fork", 1);
+	during_answer("clone", 1);
 	unsetenv(HOOK_ENV_NONDUMPABLE);
 }
 
-static void test_longjmp_beside(void **state)
+static void test_longjmp_during_answer(void **state)
 {
 	(void)state;
-	beside("longjmp", 0);
+	during_answer("longjmp", 0);
 }
 
 /* A child in its parent's memory is killed in its answer: the parent answers all the same. */
@@ -631,7 +631,7 @@ static void test_killed_in_answer(void **state)
 	int child = 0;
 
 	(void)state;
-	choose("hook-beside", 0);
+	choose("hook-during", 0);
 	start(&t, "vfork", line, sizeof(line));
 	assert_int_equal(sscanf(line, "child %d", &child), 1);
 	fill();
@@ -649,14 +649,22 @@ static void test_killed_in_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_modes),	       cmocka_unit_test(test_sanitized),
-		cmocka_unit_test(test_taken),	       cmocka_unit_test(test_stack_sizes),
-		cmocka_unit_test(test_stacks),	       cmocka_unit_test(test_answers_on_stack),
-		cmocka_unit_test(test_fork),	       cmocka_unit_test(test_not_a_request),
-		cmocka_unit_test(test_refuses),	       cmocka_unit_test(test_nondumpable_allowed),
-		cmocka_unit_test(test_traps),	       cmocka_unit_test(test_trap_before),
-		cmocka_unit_test(test_own_traps),      cmocka_unit_test(test_fork_beside),
-		cmocka_unit_test(test_longjmp_beside), cmocka_unit_test(test_killed_in_answer),
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_sanitized),
+		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_stack_sizes),
+		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_answers_on_stack),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_not_a_request),
+		cmocka_unit_test(test_refuses),
+		cmocka_unit_test(test_nondumpable_allowed),
+		cmocka_unit_test(test_traps),
+		cmocka_unit_test(test_trap_before),
+		cmocka_unit_test(test_own_traps),
+		cmocka_unit_test(test_fork_during_answer),
+		cmocka_unit_test(test_longjmp_during_answer),
+		cmocka_unit_test(test_killed_in_answer),
 		cmocka_unit_test(test_unreachable),
 	};
 	int r;

@@ -40,7 +40,7 @@ static void test_losses_are_exact(void **state)
 	struct fixture f;
 
 	(void)state;
-	/* 64 KB copies, 128 KB rings that nobody reads: 1 or 2 samples fit on each CPU */
+	/* 64 KB copies, 128 KB rings that are not read: 1 or 2 samples fit on each CPU */
 	open_faults(&f, 1, 65528);
 	assert_int_equal(fixture_add(&f, child.pid), 0);
 	assert_int_equal(ring_size(perf_source_ring(f.source, 0)->ring), 128 << 10);
@@ -53,7 +53,7 @@ static void test_losses_are_exact(void **state)
 	assert_true(counts.lost_exact);
 	assert_true(counts.count >= N_FAULTS);
 	assert_true(f.n_samples >= 1 && f.n_samples <= 2 * f.options.n_cpus);
-	/* every fault is a sample or a loss; no LOST record told of it */
+	/* every fault is a sample or a loss; no LOST record reported it */
 	assert_int_equal(counts.count, f.n_samples + counts.lost_samples);
 	assert_int_equal(f.n_lost, 0);
 	assert_int_equal(counts.lost_sideband, 0); /* its ring is its own */

@@ -67,7 +67,7 @@ static void test_sizes(void **state)
 	check_size(8192, 999, 3 << 20, 1ull << 30, 4 << 20, 256 << 10);
 	check_size(65528, 999, 4096, 1ull << 30, 128 << 10, 256 << 10); /* two records at least */
 	check_size(16384, 999, UINT64_MAX, 8 << 20, 4 << 20, 256 << 10);
-	/* budget: the sampling rings give way first, then the side-band's */
+	/* budget: the sampling rings give way first, then the sideband's */
 	check_size(65528, 4000, 0, 5 << 20, 4 << 20, 256 << 10);
 	check_size(65528, 4000, 0, 512 << 10, 256 << 10, 128 << 10);
 	check_size(65528, 4000, 0, 1, 128 << 10, 32 << 10);

@@ -229,7 +229,7 @@ static void test_gone(void **state)
 	fixture_init(&f);
 	f.options.tasks = true;
 	assert_int_equal(fixture_open(&f), 0);
-	child_wait(&child); /* never told to go: it just exits */
+	child_wait(&child); /* without a start signal: it just exits */
 	assert_int_equal(fixture_add(&f, child.pid), PERF_TASK_GONE);
 	assert_int_equal(perf_source_n_rings(f.source), 0);
 	assert_int_equal(fixture_add(&f, 0), -EINVAL); /* not ourselves */

@@ -455,7 +455,7 @@ static void test_uprobes(void **state)
 	assert_int_equal(parse(text), -EINVAL);
 }
 
-/* A damaged ELF file must be refused, not believed: every cut and many flipped bytes of a real one.
+/* A damaged ELF file must be refused: every cut and many flipped bytes of a real one.
  */
 static void test_damaged_elf(void **state)
 {

@@ -1,4 +1,4 @@
-/* test-cgroup.c - texts of /proc/PID/cgroup as kernels write them, and as nobody should; our own. */
+/* test-cgroup.c - texts of /proc/PID/cgroup as kernels write them, and damaged ones; our own. */
 #include <errno.h>
 
 #include "proc/procfs.h"

@@ -112,7 +112,7 @@ static void test_parents(void **state)
 	family(0, LIST(62), LIST(60, 61, 62));
 }
 
-/* With them nobody else is looked at: the parents that stand here would say otherwise. */
+/* With them no other process is read: the parents that are stated here would give another result. */
 static void test_children(void **state)
 {
 	(void)state;
@@ -158,7 +158,7 @@ static void test_many_threads(void **state)
 	put_process(11, 10);
 	for (uint32_t tid = 10; tid < 10 + 4100; tid++)
 		put_thread(10, tid, tid == 10 ? "12 " : "");
-	family(0, LIST(10), LIST(10, 11)); /* 12 was told, and is no process */
+	family(0, LIST(10), LIST(10, 11)); /* 12 is in the list, and is no process */
 }
 
 static void stay(int in, int out, void *arg)

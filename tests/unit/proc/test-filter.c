@@ -55,7 +55,7 @@ static void test_pids(void **state)
 	assert_true(wants(f, 42, NULL));
 	assert_true(wants(f, 7, "/bin/echo"));
 	assert_false(wants(f, 77, NULL));
-	assert_false(wants(f, UINT32_MAX, NULL)); /* -1 is nobody's pid */
+	assert_false(wants(f, UINT32_MAX, NULL)); /* no process has pid -1 */
 	assert_false(wants(g, 43, "/bin/echo"));
 	assert_true(wants(g, 42, NULL));
 }

@@ -101,7 +101,7 @@ static int ino(const char *path)
 	return (int)(inode_of(path).inode & 0x7fffffff);
 }
 
-/* By path alone: the pid is of nobody. */
+/* By path alone: no process has the pid. */
 static void test_by_path(void **state)
 {
 	const uint32_t nobody = 0x7ffffff0;
@@ -151,7 +151,7 @@ static void test_not_regular(void **state)
 
 	strcpy(fifo, in_dir("fifo"));
 	assert_int_equal(mkfifo(fifo, 0666), 0);
-	(void)alarm(10); /* a reader would wait for ever */
+	(void)alarm(10); /* a reader would never return */
 	assert_int_equal(try_open((uint32_t)getpid(), 0, 0, fifo, &id, &proved), -ENOENT);
 	id = inode_of(fifo);
 	assert_int_equal(try_open((uint32_t)getpid(), 0, 0, fifo, &id, &proved), -ENOENT);
@@ -233,7 +233,7 @@ static void test_deleted_and_replaced(void **state)
 	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved),
 			 -ENOENT);
 	child_end(&c);
-	/* the process is gone, the file is not: believed by build id */
+	/* the process is gone, the file is not: verified by build id */
 	by_build_id = build_id_of(path);
 	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_build_id, &proved),
 			 ino(path));

@@ -1,4 +1,4 @@
-/* test-process-answer.c - the text of maps against what records told; also with real processes. */
+/* test-process-answer.c - the text of maps against the records; also with real processes. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -38,7 +38,7 @@ static void test_first(void **state)
 	fixture_deinit(&f);
 }
 
-/* What records told while the text was on its way stands on top of it. */
+/* Records that came while the text was awaited are applied on top of it. */
 static void test_replay(void **state)
 {
 	struct uw_file_id b = build_id(1);
@@ -109,7 +109,7 @@ static void test_refresh(void **state)
 	assert_ptr_equal(uw_space_find(space_of(&f, process_get(f.table, 6)), 0x10000)->module,
 			 module);
 
-	/* one more that no record told of */
+	/* one more, without a record */
 	process_maps_asked(p, 300);
 	assert_true(answer(&f, p, same, 400));
 	assert_int_equal(space_of(&f, p)->key, key);
@@ -172,7 +172,7 @@ static void test_unsure(void **state)
 	assert_true(answer(&f, p, "10000-12000 r-xp 00001000 08:01 77 /bin/y\n", 200));
 	assert_ptr_not_equal(uw_space_find(space_of(&f, p), 0x10000)->module, module);
 	assert_false(p->unsure);
-	/* lost while it was on its way */
+	/* lost while it was awaited */
 	process_maps_asked(p, 300);
 	process_table_unsure(f.table);
 	(void)answer(&f, p, "10000-12000 r-xp 00001000 08:01 77 /bin/y\n", 400);
@@ -192,7 +192,7 @@ static void test_failed(void **state)
 	process_maps_asked(p, 100);
 	assert_false(answer(&f, p, NULL, 200));
 	assert_int_equal(p->maps_state, PROCESS_MAPS_FAILED);
-	assert_string_equal(path_at(&f, p, 0x10), "/bin/x"); /* what records told */
+	assert_string_equal(path_at(&f, p, 0x10), "/bin/x"); /* from the records */
 	/* an empty text: exiting */
 	process_maps_asked(p, 300);
 	assert_false(answer(&f, p, "", 400));
@@ -301,7 +301,7 @@ static void test_wants_refresh(void **state)
 	p = process_get(f.table, 5);
 	assert_true(process_wants_refresh(p, now));
 	process_maps_asked(p, now);
-	assert_false(process_wants_refresh(p, now + 5000 * ms)); /* on its way */
+	assert_false(process_wants_refresh(p, now + 5000 * ms)); /* awaited */
 	(void)answer(&f, p, text, now);
 	assert_false(process_wants_refresh(p, now + 9 * ms));
 	assert_true(process_wants_refresh(p, now + 10 * ms));

@@ -80,7 +80,7 @@ static void test_exec(void **state)
 	assert_string_equal(process_thread_get(after, 5)->comm, "new");
 	assert_int_equal(after->maps->n, 0);
 	assert_int_equal(process_table_count(f.table), 1);
-	/* all that comes now is told by records: no sample has to wait for the text */
+	/* all later mappings have records: no sample has to wait for the text */
 	assert_int_not_equal(after->maps_read_at, 0);
 	map_page(&f, 5, 16, "/bin/new", inode_id(2));
 	assert_string_equal(path_at(&f, after, 16), "/bin/new");
@@ -217,7 +217,7 @@ static void test_exit(void **state)
 	fixture_deinit(&f);
 }
 
-/* A process that was there before us may have threads that nobody told of. */
+/* A process that was there before us may have threads without a record. */
 static void test_exit_unknown_threads(void **state)
 {
 	struct fixture f;
@@ -291,7 +291,7 @@ static void test_mappings(void **state)
 	assert_int_equal(process_mmap(f.table, 5, 0x30000, 0x2000, 0, true, "/lib/c.so", &b), 0);
 	assert_int_not_equal(space_of(&f, p)->key, key);
 	assert_string_equal(path_at(&f, p, 0x30), "/lib/c.so");
-	assert_string_equal(path_at(&f, p, 0x32), "/lib/b.so"); /* what nobody covered */
+	assert_string_equal(path_at(&f, p, 0x32), "/lib/b.so"); /* not covered by another one */
 	assert_int_equal(uw_space_find(space_of(&f, p), 0x32000)->offset, 0x4000);
 	/* data over it */
 	assert_int_equal(process_mmap(f.table, 5, 0x31000, 0x8000, 0, false, "//anon", NULL), 0);

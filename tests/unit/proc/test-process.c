@@ -31,7 +31,7 @@ static void test_lookup(void **state)
 	assert_string_equal(t->comm, "");
 	assert_false(t->from_record);
 	(void)memcpy(t->comm, "main", 5);
-	/* a new thread has the main thread's name until told */
+	/* a new thread has the main thread's name until a record */
 	t = process_thread_get(p, 8);
 	assert_string_equal(t->comm, "main");
 	assert_false(t->from_record);
@@ -193,7 +193,7 @@ static void test_cgroup(void **state)
 	assert_null(p->cgroup);
 	assert_int_equal(p->announced, 1);
 	process_set_cgroup(p, strdup("/box"));
-	assert_int_equal(p->announced, 0); /* to be told again */
+	assert_int_equal(p->announced, 0); /* to be announced again */
 	p->announced = 2;
 	process_set_cgroup(p, strdup("/box"));
 	process_set_cgroup(p, NULL);

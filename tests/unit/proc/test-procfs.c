@@ -141,7 +141,7 @@ static void test_status(void **state)
 
 	put_file(40, "status", "Uid:\t4294967296\nNSpid:\t40\t5\n");
 	assert_int_equal(procfs_status(root, 40, &s), 0);
-	assert_int_equal(s.uid, 0); /* over 32 bits: not believed */
+	assert_int_equal(s.uid, 0); /* over 32 bits: rejected */
 	assert_int_equal(s.ns_pid, 5);
 	assert_int_equal(procfs_status(root, 77, &s), -ESRCH);
 }

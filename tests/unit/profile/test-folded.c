@@ -97,7 +97,7 @@ static void equal_lines_are_merged(void **state)
 	profile_deinit(&p);
 }
 
-/* Two lives of a pid and two names of a thread are told apart; a report's row is a life, or a name.
+/* Two incarnations of a pid and two names of a thread are kept apart; a report's row is an incarnation, or a name.
  */
 static void lives_are_apart(void **state)
 {

@@ -68,7 +68,7 @@ static void test_several(void **state)
 	assert_int_equal(p.events[0].n_samples, 6);
 	assert_string_equal(p.events[1].name, "cpu-clock");
 	assert_int_equal(p.events[1].n_samples, 3);
-	expect(&p, "cpu-clock", "ns", 3, 3000); /* nobody asked: time */
+	expect(&p, "cpu-clock", "ns", 3, 3000); /* none requested: time */
 	assert_int_equal(profile_choose_event(&p, "page-faults", error, sizeof(error)), 0);
 	expect(&p, "page-faults", "events", 6, 60);
 	assert_int_equal(profile_choose_event(&p, NULL, error, sizeof(error)), 0);

@@ -186,7 +186,7 @@ static void test_interned(void **state)
 	Pb__ModuleSymbols symbols = PB__MODULE_SYMBOLS__INIT, nothing = PB__MODULE_SYMBOLS__INIT;
 
 	(void)state;
-	/* ids that nobody has told: a path, a build id; a function's name, a mapping; a frame */
+	/* ids without a definition: a path, a build id; a function's name, a mapping; a frame */
 	mapping.has_iid = mapping.has_build_id = true;
 	mapping.iid = 1;
 	mapping.build_id = 5;

@@ -122,7 +122,7 @@ static void test_cut(void **state)
 	check(cut_unknown, 1, 0);
 	put_begin(1300);
 	check(cut_by_1300, 1, 0);
-	/* In the midst of the end mark. */
+	/* Within the end mark. */
 	put_begin(1300);
 	put_two();
 	put_end(2, false);
@@ -150,7 +150,7 @@ static void test_hole(void **state)
 	      UINT64_MAX);
 }
 
-/* Files one behind the other: each for itself; the longest time is told. */
+/* Files one behind the other: each for itself; the longest time is reported. */
 static void test_several(void **state)
 {
 	(void)state;

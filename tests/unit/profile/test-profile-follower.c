@@ -1,4 +1,4 @@
-/* test-profile-follower.c - what was counted beside the samples: sums over CPUs, or threads, of counts that
+/* test-profile-follower.c - counts that come with the samples: sums over CPUs, or threads, of counts that
  * run since a group was opened. */
 #include "profile/profile.h"
 #include "tests/unit/cmocka.h"
@@ -110,7 +110,7 @@ static void test_cpus(void **state)
 	assert_follower(1, "mine", 130 + 1);
 }
 
-/* A group that was opened anew (another size of copies) begins at 0. */
+/* A group that was opened again (another size of copies) begins at 0. */
 static void test_anew(void **state)
 {
 	(void)state;
@@ -155,7 +155,7 @@ static void test_sequences(void **state)
 	assert_follower(1, "mine", 3 + 4);
 }
 
-/* Samples with more counts than followers were told, and none at all. */
+/* Samples with more counts than followers were announced, and none at all. */
 static void test_more_than_told(void **state)
 {
 	(void)state;

@@ -9,7 +9,7 @@ enum { OURS = 3, OTHER = 4 }; /* sequences */
 struct told {
 	uint32_t sequence;
 	uint32_t pid;
-	uint64_t life; /* 0: not told */
+	uint64_t life; /* 0: not recorded */
 	const char *args[4];
 	bool is_comm;
 };
@@ -162,7 +162,7 @@ static void exec_is_another_life(void **state)
 	profile_deinit(&p);
 }
 
-/* Samples that had to wait are of a life before the last; threads' names stay with their life. */
+/* Samples that had to wait are of an incarnation before the last; threads' names stay with their incarnation. */
 static void lives_take_turns(void **state)
 {
 	struct buffer trace = {0};
@@ -257,7 +257,7 @@ static void names_that_come_late(void **state)
 	profile_deinit(&p);
 }
 
-/* Without numbers, another name behind samples is another life; its threads keep the names nobody
+/* Without numbers, another name behind samples is another incarnation; its threads keep the names nobody
  * tells again. */
 static void stock_renames(void **state)
 {
@@ -285,7 +285,7 @@ static void stock_renames(void **state)
 	profile_deinit(&p);
 }
 
-/* Two sessions number lives each by itself; what a session told of a pid stands for its own
+/* Two sessions number incarnations each by itself; what a session wrote about a pid stands for its own
  * samples. */
 static void sessions_side_by_side(void **state)
 {
@@ -321,7 +321,7 @@ static void cgroups_are_of_lives(void **state)
 	sample(&trace, OURS, 7, 7);
 	PROCESS_IN(&trace, "/b", .sequence = OURS, .pid = 7, .life = 2, .args = {"cc"});
 	sample(&trace, OURS, 7, 7);
-	/* told again without it, as by who does not know it any more */
+	/* written again without it, as by a writer that has forgotten it */
 	PROCESS(&trace, .sequence = OURS, .pid = 7, .life = 1, .args = {"sh"});
 	PROCESS(&trace, .sequence = OURS, .pid = 8, .life = 3, .args = {"ld"});
 	PROCESS_IN(&trace, "", .sequence = OURS, .pid = 9, .life = 4, .args = {"as"});

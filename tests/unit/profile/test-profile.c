@@ -183,7 +183,7 @@ static void test_simple(void **state)
 	profile_deinit(&p);
 }
 
-/* Counts that fall: the event was opened anew. */
+/* Counts that fall: the event was opened again. */
 static void test_restart(void **state)
 {
 	struct buffer trace = {0};
@@ -205,7 +205,7 @@ static void test_restart(void **state)
 	profile_deinit(&p);
 }
 
-/* The beginning is gone: what was counted before it is nobody's here.  CPU 3 has one sample. */
+/* The beginning is gone: what was counted before it is not attributed.  CPU 3 has one sample. */
 static void test_beginning_gone(void **state)
 {
 	struct buffer trace = {0};
@@ -313,8 +313,8 @@ static void test_clocks(void **state)
 	put_snapshot(&trace, 1, (struct test_clock[]){{6, 1000000, 0, 0}, {3, 1000, 0, 0}}, 2);
 	put_snapshot(&trace, 1, (struct test_clock[]){{6, 2000005, 0, 0}, {3, 2000, 0, 0}}, 2);
 	put_simple(&trace, 3, 0, 2001);
-	put_simple(&trace, 3, 6, 2000007); /* told otherwise: BOOTTIME */
-	/* A clock of sequence 3 that counts differences in units of 10 ns, told in MONOTONIC. */
+	put_simple(&trace, 3, 6, 2000007); /* stated otherwise: BOOTTIME */
+	/* A clock of sequence 3 that counts differences in units of 10 ns, given in MONOTONIC. */
 	put_snapshot(&trace, 3, (struct test_clock[]){{64, 50, true, 10}, {3, 3000, 0, 0}}, 2);
 	put_simple(&trace, 3, 64, 1);
 	put_simple(&trace, 3, 64, 2);
@@ -475,7 +475,7 @@ static void test_compressed(void **state)
 	put_compressed(&trace, &inner);
 	before = trace.len;
 	put_compressed(&nested, &inner);
-	put_compressed(&trace, &nested); /* nobody writes that: damage */
+	put_compressed(&trace, &nested); /* no writer makes that: damage */
 	buffer_deinit(&inner);
 	buffer_deinit(&nested);
 	p = parse(&trace);

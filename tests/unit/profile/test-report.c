@@ -71,7 +71,7 @@ static void processes_threads_modules(void **state)
 	profile_deinit(&p);
 }
 
-/* Whoever has none is not known; names are a kernel's, so any. */
+/* A thread without one is unknown; names come from a kernel, so any text. */
 static void cgroups(void **state)
 {
 	struct profile p = hand_example();

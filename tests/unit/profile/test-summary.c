@@ -88,7 +88,7 @@ static void from_statistics(void **state)
 	profile_deinit(&p);
 }
 
-/* Another event's samples are told of, not added. */
+/* Another event's samples are reported, not added. */
 static void several_events(void **state)
 {
 	struct profile p = hand_example();
@@ -219,7 +219,7 @@ static void of_a_part(void **state)
 	profile_deinit(&p);
 }
 
-/* A ring buffer's oldest went as it was asked to: told, and no loss. */
+/* A ring buffer's oldest went as configured: reported, and no loss. */
 static void overwritten(void **state)
 {
 	struct profile p = hand_example();
@@ -237,7 +237,7 @@ static void overwritten(void **state)
 	profile_deinit(&p);
 }
 
-/* What was counted beside the samples of the event that is looked at. */
+/* Counts that come with the samples of the event that is looked at. */
 static void followers(void **state)
 {
 	struct profile p = hand_example();

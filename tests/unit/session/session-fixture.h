@@ -18,7 +18,7 @@
 #include "protos/trace.pb-c.h"
 
 struct fixture {
-	struct loop own_loop, *loop; /* another's, to run beside it */
+	struct loop own_loop, *loop; /* another session's, to run next to it */
 	struct session_options options;
 	struct perf_spec spec;
 	struct sink *sink;
@@ -149,7 +149,7 @@ static inline void fixture_await(struct fixture *f, const int *count, int wanted
 
 static inline void fixture_stop(struct fixture *f)
 {
-	/* One that has ended by itself would never be told of: the test fails, it does not hang. */
+	/* A session that has ended by itself would never be reported: the test fails, it does not hang. */
 	assert_int_equal(session_state(f->session), SESSION_RUNNING);
 	session_stop(f->session);
 	fixture_await(f, &f->n_done, f->n_done + 1);

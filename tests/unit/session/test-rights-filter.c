@@ -123,7 +123,7 @@ static const int old_readlink = SYS_readlink;
 static const int old_readlink = -1;
 #endif
 
-/* Each number: those of the list, those that are decided by an argument, those that nobody knew, the rest. */
+/* Each number: those of the list, those that are decided by an argument, unknown ones, the rest. */
 static void test_numbers(void **state)
 {
 	(void)state;
@@ -362,7 +362,7 @@ static int commands(void)
 }
 
 /* What modules' files are copied with for libunwind and libdw, and what libunwind itself begins with, while all signals
- * are blocked: a call that is told, not allowed, would end the process there. */
+ * are blocked: a call that is logged, not allowed, would end the process there. */
 static int for_engines(void)
 {
 	unsigned char there;

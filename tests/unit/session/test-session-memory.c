@@ -65,7 +65,7 @@ static void test_by_user(void **state)
 	assert_true(session_holds_most(&sessions[2]));
 }
 
-/* Where all hold the same it is one of whoever has most of them, and one only. */
+/* Where all hold the same it is one of the owner with most sessions, and one only. */
 static void test_equal(void **state)
 {
 	int n = 0;

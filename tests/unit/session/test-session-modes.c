@@ -100,7 +100,7 @@ static bool wanted_name(void *arg, uint32_t pid, const char *cmdline, size_t len
 	return cmdline && len > 15 && !strcmp(cmdline, "perfwind-wanted");
 }
 
-/* Works under our name until told, then as one that is wanted: one pid, two lives. */
+/* Works under our name until the signal, then as a wanted one: one pid, two incarnations. */
 static pid_t work_then_exec(int *ret_fd)
 {
 	const char *const script = "while :; do :; done";
@@ -276,7 +276,7 @@ static void test_poll(void **state)
 	fixture_deinit(&f);
 }
 
-/* It ends by itself, the reason stands in the trace, and the owner is told once. */
+/* It ends by itself, the reason is in the trace, and the owner gets one callback. */
 static void test_guardrail(void **state)
 {
 	const Pb__Trace *t;

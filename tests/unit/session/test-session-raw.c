@@ -1,4 +1,4 @@
-/* test-session-raw.c - the records beside the trace, read back; and a file that cannot be written any more. */
+/* test-session-raw.c - the records next to the trace, read back; and a file that cannot be written any more. */
 #include <sys/mman.h>
 
 #include "perf/perfdata/perfdata-out.h"
@@ -99,7 +99,7 @@ static void test_read_back(void **state)
 	close(fd);
 }
 
-/* It ends itself, is told once, and the recording goes on. */
+/* The file ends, one note reports it, and the recording goes on. */
 static void test_full(void **state)
 {
 	struct fixture f;

@@ -1,4 +1,4 @@
-/* test-session-retry.c - modules that could not be read are tried again, later each time, and not for ever. */
+/* test-session-retry.c - modules that could not be read are tried again, later each time, and not without end. */
 #include "session/session-private.h"
 #include "tests/unit/session/session-fixture.h"
 

@@ -118,7 +118,7 @@ static void test_many_flushes(void **state)
 	fixture_await(&f, &f.n_flushed, 100);
 	assert_int_equal(f.n_flushed, 100);
 	assert_int_equal(session_flush(f.session, fixture_flushed, &f), 0);
-	f.session = session_free(f.session); /* nobody is told */
+	f.session = session_free(f.session); /* without a callback */
 	fixture_run_ms(&f, 20);
 	assert_int_equal(f.n_flushed, 100);
 	assert_int_equal(f.n_done, 0);
@@ -190,7 +190,7 @@ static void test_free_from_callback(void **state)
 	fixture_deinit(&f);
 }
 
-/* From packet @from on all that samples of the child refer to is told anew. */
+/* From packet @from on all definitions that samples of the child refer to are written again. */
 static void check_told(const Pb__Trace *t, size_t from, pid_t child)
 {
 	bool defaults = false, process = false;

@@ -238,7 +238,7 @@ static void test_separate(void **state)
 	check_later(dir, "none", false, false, false); /* names none */
 	check_later(dir, "linked", false, true, false);
 	check_later(dir, "linked", true, false, true);
-	check_later(dir, "deceived", false, true, false); /* nobody has read it */
+	check_later(dir, "deceived", false, true, false); /* it was not read */
 	check_later(dir, "deceived", true, false, false);
 	dir_remove(dir);
 }

@@ -154,7 +154,7 @@ static void test_wrong_guess(void **state)
 	uw_modules_free(set);
 }
 
-/* Who drops unwind halves: at once, or only noting it, as another thread would do it later. */
+/* Drops unwind halves: at once, or only noting it, as another thread would do it later. */
 struct dropper {
 	struct uw_module *dropped[8], *used;
 	size_t n;

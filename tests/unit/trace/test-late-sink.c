@@ -65,7 +65,7 @@ static void test_never(void **state)
 	assert_int_equal(access(old, F_OK), -1);
 }
 
-/* A file that cannot be made is told with the option that names it; other sinks tell nothing. */
+/* A file that cannot be made is reported with the option that names it; other sinks report nothing. */
 static void test_tell(void **state)
 {
 	struct sink *sink, *memory;

@@ -130,7 +130,7 @@ static void test_freed(void **state)
 	buffer_deinit(&kept);
 }
 
-/* An error is told by each call from then on, and nothing more is written. */
+/* An error is returned by each call from then on, and nothing more is written. */
 static void test_error(void **state)
 {
 	static const uint8_t packet[1000];
@@ -176,7 +176,7 @@ static void test_no_memory(void **state)
 	struct sink *sink = make(&k, &kept, SIZE_MAX, &freed);
 
 	(void)state;
-	(void)alarm(60); /* it would wait for ever */
+	(void)alarm(60); /* it would never return */
 	assert_int_equal(sink->write(sink, "", (size_t)1 << 60), -ENOMEM);
 	assert_int_equal(sink->flush(sink), 0); /* nothing was under way */
 	for (int i = 0; i < 10; i++) {		/* more than there are pieces */

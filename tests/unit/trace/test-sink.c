@@ -366,7 +366,7 @@ static void test_memory(void **state)
 	sink_free(sink);
 }
 
-/* What does not fit is counted, and readers are told to begin anew; cleared, there is room. */
+/* Packets that do not fit are counted, and readers get a mark to begin again; cleared, there is room. */
 static void test_memory_limit(void **state)
 {
 	struct sink *sink;

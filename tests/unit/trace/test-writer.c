@@ -1,4 +1,4 @@
-/* test-writer.c - the packets of a session, decoded by protobuf-c; allocation on the road of a
+/* test-writer.c - the packets of a session, decoded by protobuf-c; allocation in the path of a
  * sample. */
 #include <errno.h>
 #include <time.h>
@@ -436,7 +436,7 @@ static void test_symbols(void **state)
 	t = decode(&s);
 	assert_int_equal(t->packet[2]->interned_data->n_function_names, 1);
 	assert_memory_equal(t->packet[2]->interned_data->function_names[0]->str.data, "outer", 5);
-	/* What is collected is told before the next generation begins. */
+	/* Collected names are written before the next generation begins. */
 	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, lines, 2), 0);
 	assert_int_equal(writer_clear_incremental_state(s.writer), 0);
 	t = decode(&s);
@@ -509,7 +509,7 @@ static void test_renew(void **state)
 	close_session(&s);
 }
 
-/* Tables at their bound begin anew, and every stack can still be told from the packets of its
+/* Tables at their bound begin again, and every stack can still be read from the packets of its
  * generation. */
 static void test_bounds(void **state)
 {

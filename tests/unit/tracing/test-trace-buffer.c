@@ -259,7 +259,7 @@ static void test_discard(void **state)
 	finish(&f);
 }
 
-/* Larger than the buffer: lost, told, and nothing else goes with it. */
+/* Larger than the buffer: lost, marked, and nothing else goes with it. */
 static void test_large(void **state)
 {
 	static const enum trace_buffer_policy policies[] = {TRACE_BUFFER_RING,

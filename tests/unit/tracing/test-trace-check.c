@@ -170,7 +170,7 @@ static void test_sources(void **state)
 	assert_string_equal(check("buffers { size_kb: 4 } data_sources { config { name: 'x' } }"),
 			    "data_sources: none is a linux.perf for this machine, so there is "
 			    "nothing to record");
-	/* a wrong buffer is told for any */
+	/* a wrong buffer is reported for any source */
 	assert_string_equal(check(GOOD "data_sources { config { name: 'x' target_buffer: 1 } }"),
 			    "data_sources[1].config.target_buffer: 1: the config has 1 (counted "
 			    "from 0)");

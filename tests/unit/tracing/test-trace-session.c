@@ -314,7 +314,7 @@ static void check_full(const char *text, bool deflate, uint64_t max)
 static void test_full(void **state)
 {
 	(void)state;
-	/* without its limit it would go on for ever */
+	/* without its limit it would never end */
 	check_full("buffers { size_kb: 256 } " POLLED("") POLLED("")
 			   POLLED("") "write_into_file: true file_write_period_ms: 100 "
 				      "max_file_size_bytes: 8000",

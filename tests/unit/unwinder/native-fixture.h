@@ -15,7 +15,7 @@
  *   0x1c00 goes    the same as Go's linker says it
  *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
  *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI tells
- *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue is told of
+ *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue in the CFI
  *   0x1b80 bare_fp CFA = rbp + 16, rbp at CFA - 16, the same
  *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
 #pragma once

@@ -166,7 +166,7 @@ static void test_lost(void **state)
 	assert_way(WALK(0, "\x58\x66\x66\x48\xe8\x01\x02\x03\x04\xc3"), 8, -1); /* a call, padded */
 }
 
-/* On the way to another stack: the return address is pushed, and where from is known. */
+/* Switching to another stack: the return address is pushed, and where from is known. */
 static void test_pushes(void **state)
 {
 	/* glibc's swapcontext, behind mov 0xa0(%rdx),%rsp: mov 0x80(%rdx),%rbx; mov 0x78(%rdx),%rbp;

@@ -387,7 +387,7 @@ static void test_interrupts(void **state)
 	assert_int_equal(setitimer(ITIMER_PROF, &off, NULL), 0);
 	assert_true(n_shots > 8);
 	for (unsigned i = 0; i < n_shots; i++) {
-		/* Those noted in the middle of a prologue or epilogue may be on the way in or out.
+		/* Those noted in the middle of a prologue or epilogue may be moving in or out.
 		 */
 		shots[i].n_notes = 1;
 		check(&shots[i], &signals);

@@ -1,4 +1,4 @@
-/* test-control-client.c - the life of a client: what it may say when, what it is told, and how it ends. */
+/* test-control-client.c - a client from its connection to its end: the order of its messages, and the answers. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <signal.h>
@@ -170,7 +170,7 @@ static void test_renew_early(void **state)
 	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
 		;
 	assert_int_equal(type, CONTROL_RENEWED);
-	/* And so does whoever was answered just now. */
+	/* So does a client that was answered just now. */
 	assert_true(f.control->clients->renew_from > 0);
 }
 
@@ -222,7 +222,7 @@ static uint32_t types_so_far(void)
 	return types;
 }
 
-/* Who does not read what he is told has no more of it made: it would be our memory. */
+/* For a client that does not read its messages no more are made: they would use our memory. */
 static void test_renew_unread(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
@@ -315,8 +315,8 @@ static void test_leaves(void **state)
 	}
 }
 
-/* How it stands is told whatever is gathered for the client at that moment: a client that reads is
- * told, and writes its file then. */
+/* PROGRESS is sent whatever is gathered for the client at that moment: a client that reads gets it,
+ * and writes its file then. */
 static void test_progress(void **state)
 {
 	static const uint8_t packet[] = {0x0a, 0};
@@ -339,7 +339,7 @@ static void test_progress(void **state)
 	assert_true(types & 1u << CONTROL_PROGRESS);
 }
 
-/* Nobody reads the packets any more: the recording ends, and its client is told. */
+/* No process reads the packets any more: the recording ends, and its client gets the reason. */
 static void test_output_closed(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);
@@ -421,7 +421,7 @@ static void test_output_bounded(void **state)
 	control_fixture_expect(&f, CONTROL_FAILED, "the client has closed its end");
 }
 
-/* A descriptor with the request, as version 2 had it: the client is told, and the descriptor is not received. */
+/* A descriptor with the request, as version 2 had it: the client gets the reason, and the descriptor is not received. */
 static void test_descriptor(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);

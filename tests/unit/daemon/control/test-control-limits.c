@@ -93,7 +93,7 @@ static void test_memory(void **state)
 	while (control_fixture_hear(&f, &text, &len) == CONTROL_NOTE)
 		;
 	limited = ring_bytes();
-	/* The meta page of each ring stands beside its data. */
+	/* The meta page of each ring comes before its data. */
 	assert_true(limited > 0 && limited <= (12 << 20) + (1 << 20));
 	/* It is the limit that does it. */
 	huge.user_memory = 1 << 30;
@@ -125,7 +125,7 @@ static void test_rate(void **state)
 	control_fixture_denied(&f, 0, &q, "0 recordings are running (max-recordings)");
 }
 
-/* A second connection beside the fixture's. */
+/* A second connection, besides the fixture's. */
 static void keep_client(struct control_stream *kept)
 {
 	*kept = f.client;
@@ -153,7 +153,7 @@ static void traced(Pb__ControlRequest *q, char *bytes, size_t size, const char *
 	(void)config_free(config);
 }
 
-/* What is said on the way is left out. */
+/* Messages before that are left out. */
 static void answered(uid_t uid, Pb__ControlRequest *q, uint32_t wanted, const char *why)
 {
 	const char *text = "";

@@ -260,7 +260,7 @@ static void test_request(void **state)
 	pb__control_request__free_unpacked(got, NULL);
 
 	assert_null(control_request_unpack(bytes, len - 1)); /* cut */
-	got = control_request_unpack("\x08\x63", 2);	     /* of another version: it is told */
+	got = control_request_unpack("\x08\x63", 2); /* of another version: the reason is sent */
 	assert_non_null(got);
 	assert_int_equal(got->version, 99);
 	pb__control_request__free_unpacked(got, NULL);

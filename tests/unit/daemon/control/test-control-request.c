@@ -142,7 +142,7 @@ static void test_confined(void **state)
 	control_fixture_begin(&f, &q);
 }
 
-/* What a user's rootless container runs: which way there is instead is told. */
+/* A process of a user's rootless container: the message names the way that works. */
 static void test_user_namespace(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);

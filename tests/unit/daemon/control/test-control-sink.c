@@ -130,12 +130,12 @@ static void test_not_read(void **state)
 	assert_true(client.sink.dropped > 0);
 	assert_true(client.lost);
 	n = take_all(numbers, &dropped);
-	/* What was lost was counted, and is the end: no hole in the midst. */
+	/* What was lost was counted, and is the end: no hole before it. */
 	assert_int_equal(n + client.sink.dropped, 120);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(numbers[i], i);
 	assert_int_equal(dropped, -1);
-	/* There is room: the writer is to begin anew.  What comes before it does is of no use. */
+	/* There is room: the writer is to begin again.  Packets before that are of no use. */
 	assert_true(client.sink.renew);
 	put(121, 0);
 	assert_int_equal(n + client.sink.dropped, 121);

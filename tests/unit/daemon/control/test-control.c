@@ -54,7 +54,7 @@ static void test_kept_connections(void **state)
 		control_stream_deinit(&clients[i]);
 }
 
-/* A stop of the socket is a stop of what is recorded: it is told to the end. */
+/* A stop of the socket stops the recordings: each is completed. */
 static void test_stop(void **state)
 {
 	Pb__ControlRequest q = control_fixture_request(&f);

@@ -280,7 +280,7 @@ static void test_owns(void **state)
 		assert_false(owned(getuid(), hidden));
 		return;
 	}
-	/* Of root's the file is root's in any case: what the others are told by. */
+	/* Of root's the file is root's in any case: the others are recognised by that. */
 	assert_false(owned(54321, real_only));
 	assert_false(owned(54321, saved_root));
 	assert_true(owned(54321, dropped));
@@ -331,7 +331,7 @@ static void test_traced(void **state)
 	assert_true(p.everyone && p.kernel);
 	p = traced(NULL, NULL, false, true);
 	assert_false(p.everyone || p.kernel || p.ids.n_users || p.ids.n_groups);
-	/* What is said holds for whoever the daemon is. */
+	/* A setting that is given holds for any user of the daemon. */
 	for (int lends = 0; lends < 2; lends++) {
 		p = traced("70001, 70002", "80001", false, lends);
 		assert_false(p.everyone || p.kernel);

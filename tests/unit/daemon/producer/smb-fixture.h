@@ -1,4 +1,4 @@
-/* smb-fixture.h - a memory, its service and packets whose content can be told, for tests. */
+/* smb-fixture.h - a memory, its service and packets with known content, for tests. */
 #pragma once
 
 #include "daemon/producer/smb.h"

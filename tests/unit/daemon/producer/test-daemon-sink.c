@@ -1,5 +1,5 @@
 /* test-daemon-sink.c - packets that find no room: what is kept, what is dropped, and when all begins
- * anew.  The memory is one page; the service frees its chunks when the test says so. */
+ * again.  The memory is one page; the service frees its chunks when the test requests it. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -134,7 +134,7 @@ static void test_lost_and_anew(void **state)
 		assert_int_equal(smb_pump(b.daemon.smb), 0);
 	}
 	free_chunks(&b);
-	/* Room: the writer is asked to begin anew; until it does, its packets are of no use. */
+	/* Room: the writer is asked to begin again; until it does, its packets are of no use. */
 	instance_renew(&b.in);
 	assert_true(b.in.sink.renew);
 	write_two(&b);

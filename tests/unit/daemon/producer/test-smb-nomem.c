@@ -1,5 +1,5 @@
 /* test-smb-nomem.c - the memory and its writers when an allocation fails: an error or a packet that
- * is lost and told, nothing leaked, nothing half. */
+ * is lost and counted, nothing leaked, nothing half. */
 #include <errno.h>
 
 #include "tests/unit/fail-malloc.h"

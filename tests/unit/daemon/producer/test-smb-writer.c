@@ -1,5 +1,5 @@
 /* test-smb-writer.c - packets cut over chunks, at every edge of a chunk, in a full memory, and
- * beside a service that does as it likes. */
+ * next to a service that does as it likes. */
 #include <errno.h>
 
 #include "tests/unit/daemon/producer/smb-fixture.h"
@@ -560,7 +560,7 @@ static void test_damaged(void **state)
 		assert_int_equal(f.service.n_commits, 0);
 		assert_int_equal(*service_word(&f.service, 0), words[i]);
 		*service_word(&f.service, 0) = 1u << 28 | 2;
-		assert_int_equal(put(w, 1, 100), SMB_DROPPED); /* told late, and written */
+		assert_int_equal(put(w, 1, 100), SMB_DROPPED); /* reported late, and written */
 		assert_int_equal(put(w, 2, 100), 0);
 		assert_int_equal(smb_writer_flush(w), 0);
 		f.service.copies[0].chunk_id = 0; /* 0 was lost */

@@ -1,5 +1,5 @@
 /* test-perfdata-ahead.c - a file that is read by a thread: the same records, each whole; cut files;
- * an end in the midst; errors and the end, again and again. */
+ * an early end; errors and the end, again and again. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -143,7 +143,7 @@ static void test_cut(void **state)
 	read_all(8 + 16, NULL, N - 1, "the file ends too early");
 }
 
-/* Whoever stops early does not wait for the rest. */
+/* A reader that stops early does not wait for the rest. */
 static void test_freed_early(void **state)
 {
 	(void)state;
@@ -163,7 +163,7 @@ static void test_freed_early(void **state)
 	}
 }
 
-/* An error is told by each call from then on, when there is no thread any more. */
+/* An error is returned by each call from then on, when there is no thread any more. */
 static void test_read_error(void **state)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;

@@ -1,4 +1,4 @@
-/* test-perfdata-scan.c - perfdata-scan.c: the mappings of a file, told before they are come to. */
+/* test-perfdata-scan.c - perfdata-scan.c: the mappings of a file, known before they are reached. */
 #include "tests/unit/perf/perfdata/perfdata-fixture.h"
 
 #ifdef HAVE_ZSTD

@@ -212,7 +212,7 @@ static void test_bounded(void **state)
 	buffer_deinit(&b);
 }
 
-/* Events without PERF_SAMPLE_IDENTIFIER: one layout serves; two that differ cannot be told apart.
+/* Events without PERF_SAMPLE_IDENTIFIER: one layout serves; two that differ cannot be distinguished.
  */
 static void put_plain_events(struct buffer *b, uint64_t second_type)
 {

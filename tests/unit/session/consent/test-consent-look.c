@@ -105,7 +105,7 @@ static void test_looks(void **state)
 	assert_int_equal(consent_look(root, 50, true), CONSENT_ASKED);
 	put_status("50", SYS, URG_SYS, "2");
 	assert_int_equal(consent_look(root, 50, true), CONSENT_UNGUARDED);
-	put_status("50", SYS, URG_SYS, "0"); /* it answers to nobody then */
+	put_status("50", SYS, URG_SYS, "0"); /* it never answers then */
 	assert_int_equal(consent_look(root, 50, false), CONSENT_UNGUARDED);
 	put_status("50\t1", NONE, URG, "0");
 	assert_int_equal(consent_look(root, 50, true), CONSENT_FIRST);

@@ -252,7 +252,7 @@ static pid_t hook_process(void)
 	return last;
 }
 
-/* Who is still in its handler blocks the signal, and that a hook process is gone is known before
+/* A process that is still in its handler blocks the signal, and that a hook process is gone is known before
  * another one is there. */
 static void ask_in_the_end(struct consent_request *request)
 {
@@ -319,7 +319,7 @@ static void test_shared(void **state)
 	end(&t);
 }
 
-/* Signals that it has seen, when none is on its way. */
+/* Signals that it has seen, when none is pending. */
 static int signals_seen(const struct target *t)
 {
 	char path[64], text[4096];
@@ -342,7 +342,7 @@ static int signals_seen(const struct target *t)
 	return n;
 }
 
-/* One joins a request that is of the program before an exec, which nobody answers any more: when that
+/* One joins a request that is of the program before an exec, which gets no answer any more: when that
  * one is forgotten it has a signal of its own sent. */
 static void test_stale(void **state)
 {
@@ -377,7 +377,7 @@ static void test_stale(void **state)
 	end(&t);
 }
 
-/* Who would join is not taken for one with a hook, if the program that is there now has none. */
+/* A request that would join is refused if the present program has no hook. */
 static void test_joins_none(void **state)
 {
 	struct target t;
@@ -397,7 +397,7 @@ static void test_joins_none(void **state)
 	end(&t);
 }
 
-/* No descriptor for it: told as that, not as its end; and asked when there is one. */
+/* No descriptor for it: reported as that, not as its end; and asked when there is one. */
 static void test_no_means(void **state)
 {
 	struct consent_options o = {.socket = name, .listen_fd = -1};
@@ -447,7 +447,7 @@ static void test_refused(void **state)
 	kill(t.pid, SIGKILL);
 	assert_int_equal(waitpid(t.pid, NULL, 0), t.pid);
 	assert_int_equal(a.n, 0);
-	assert_int_equal(hook_process(), 0); /* nobody was asked: nothing was opened */
+	assert_int_equal(hook_process(), 0); /* no process was asked: nothing was opened */
 }
 
 /* It never answers: nothing comes, and it can be forgotten. */
@@ -558,7 +558,7 @@ static void come_and_go(int n)
 	}
 }
 
-/* Who did not answer is asked again where strangers may be why, and not otherwise. */
+/* A process that did not answer is asked again where strangers may be the reason, and not otherwise. */
 static void test_crowd(void **state)
 {
 	struct target t;

@@ -1,4 +1,4 @@
-/* test-hook-process.c - the hook process from main's side: what it is told, what it hands back, and
+/* test-hook-process.c - the hook process from main's side: what it receives, what it hands back, and
  * that it can be got rid of. */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static void hear(struct hook_process *p, struct hook_report *report, int *fds)
 	assert_int_equal(r, 0);
 }
 
-/* A peer that connects when it is told, sends its own two when it is told again, then stays. */
+/* A peer that connects on the first command, sends its own two on the second one, then stays. */
 static pid_t peer(int go)
 {
 	pid_t pid = fork();

@@ -657,7 +657,7 @@ static void test_silent(void **state)
 	peer_go(&silent);
 	peer_go(&good);
 	hook_server_take(&f.server);
-	assert_int_equal(f.verified, good.pid); /* nobody waits behind a silent one */
+	assert_int_equal(f.verified, good.pid); /* no peer waits behind a silent one */
 	assert_int_equal(f.server.n_peers, 1);
 	while (f.server.n_peers) { /* its deadline */
 		assert_int_equal(hook_server_wait(&f.server, -1, -1, &other), 0);
@@ -820,7 +820,7 @@ static void test_limits(void **state)
 	assert_int_equal(hook_server_expect(&f.server, HOOK_ASKED_MAX + 1), 0);
 }
 
-/* What takes an hour to close: in a stranger's queue it holds nobody up, nor does the queue behind a
+/* A descriptor that takes an hour to close: in a stranger's queue it delays no peer, nor does the queue behind a
  * message that was taken. */
 static void send_lingering(void)
 {

@@ -36,7 +36,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What load_role.begin() gave in this process.  volatile: nobody reads it, and it is to be there. */
+/* What load_role.begin() gave in this process.  volatile: it is never read, and must not be optimised away. */
 static void *volatile test_kept;
 
 static void remote(struct pair *p, const struct load_request *request,
@@ -350,7 +350,7 @@ static int ask_hostile(const struct load_request *request, int32_t results[ARRAY
 	return r;
 }
 
-/* It gets debug files of the module in hand, and of other files and of memory nothing: whoever may read them. */
+/* It gets debug files of the current module, and nothing of other files and of memory, readable or not. */
 static void test_taken_over(void **state)
 {
 	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};

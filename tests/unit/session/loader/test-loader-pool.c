@@ -1,4 +1,4 @@
-/* test-loader-pool.c - loader-pool.h with helpers that sleep over what they are told to; the time is
+/* test-loader-pool.c - loader-pool.h with helpers that sleep over their requests; the time is
  * the test's own.  Helpers are real: the test waits until one sleeps, then says how late it is. */
 #include <errno.h>
 #include <poll.h>
@@ -288,7 +288,7 @@ static void test_ends(void **state)
 	load_pool_deinit(&pool, drop);
 }
 
-/* As many sleepers as there are helpers, and an end in the midst: nothing waits. */
+/* As many sleepers as there are helpers, and an end meanwhile: nothing waits. */
 static void test_all_sleep(void **state)
 {
 	struct load_pool pool;
@@ -324,7 +324,7 @@ static int ask_without_processes(void)
 	return pool.n_unmade == 2 ? 0 : 4; /* not tried at each request */
 }
 
-/* Where no process can be made each request fails at once: nobody waits for what does not come. */
+/* Where no process can be made each request fails at once: no caller waits for an answer that never comes. */
 static void test_no_processes(void **state)
 {
 	int status;

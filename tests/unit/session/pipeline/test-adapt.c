@@ -26,7 +26,7 @@ static void test_narrow(void **state)
 	for (int i = 0; i < 9; i++)
 		assert_int_equal(adapt_step(&a, 2000, 0, 1), ADAPT_MAX);
 	assert_int_equal(adapt_step(&a, 2000, 0, 2),
-			 ADAPT_MAX); /* 0.1 % is too many: starts anew */
+			 ADAPT_MAX); /* 0.1 % is too many: starts again */
 	for (int i = 0; i < 9; i++)
 		assert_int_equal(adapt_step(&a, 2000, 0, 0), ADAPT_MAX);
 	assert_int_equal(adapt_step(&a, 2000, 0, 0), 32768);

@@ -235,7 +235,7 @@ static void names_learned_late(void **state)
 	fixture_deinit(&f);
 }
 
-/* One that was evicted while it lived goes on as the same; one that was begun anew does not. */
+/* A process that was evicted while it lived goes on as the same; a new incarnation does not. */
 static void evicted_and_back(void **state)
 {
 	struct fixture f;

@@ -1,4 +1,4 @@
-/* test-scope-consent.c - who is asked for consent, once a life; who is looked at again; what is told
+/* test-scope-consent.c - which processes are asked for consent, once an incarnation; which are looked at again; what is reported
  * and counted.  The reader is made by hand; the targets are real, and never answer. */
 #include <errno.h>
 #include <signal.h>
@@ -183,7 +183,7 @@ static void test_not_needed(void **state)
 	assert_int_equal(n_notes, 0);
 }
 
-/* A program may just be starting: it is looked at again, some times, then told; once for all. */
+/* A program may just be starting: it is looked at again, some times, then reported; once for all. */
 static void test_no_hook(void **state)
 {
 	struct process *p;

@@ -110,7 +110,7 @@ static void test_gone(void **state)
 	p.permit = PERMIT_BY_POLICY;
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(sampled(&rd, &p, 600), SKIP_NONE);
-	assert_int_equal(sampled(&rd, &late, 600), SKIP_NOT_ALLOWED); /* nobody has seen it */
+	assert_int_equal(sampled(&rd, &late, 600), SKIP_NOT_ALLOWED); /* not seen before */
 }
 
 /* What it gave holds for its life, whatever its user; and only where consent does. */
@@ -125,7 +125,7 @@ static void test_consented(void **state)
 	p.permit = PERMIT_UNKNOWN;
 	assert_int_equal(sampled(&rd, &p, 0), SKIP_NONE);
 	assert_int_equal(p.permit, PERMIT_BY_CONSENT);
-	assert_false(scope_may_open(&rd, &p)); /* by what it gave, not by our own rights */
+	assert_false(scope_may_open(&rd, &p)); /* by its descriptors, not by our own privileges */
 	assert_int_equal(sampled(&rd, &p, 5000), SKIP_NONE);
 	assert_int_equal(n_judged, 2);
 }

@@ -33,10 +33,10 @@ static void test_no_filter(void **state)
 	(void)state;
 	assert_int_equal(scope_of(&rd, &p), PROCESS_WANTED);
 	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
-	assert_int_equal(p.scope, PROCESS_UNDECIDED); /* nobody asked */
+	assert_int_equal(p.scope, PROCESS_UNDECIDED); /* not requested */
 }
 
-/* Once a life, at once where no command line is needed. */
+/* Once an incarnation, at once where no command line is needed. */
 static void test_by_pid(void **state)
 {
 	struct scope rd = scope_with(false);

@@ -15,7 +15,7 @@ static void test_kernel_thread(void **state)
 	assert_int_equal(o->kind, OUTCOME_SAMPLE);
 	assert_int_equal(o->result, UW_WHOLE);
 	assert_int_equal(o->info.tid, 9);
-	assert_int_equal(o->n_kernel, 2); /* not the user part, which nobody asked for */
+	assert_int_equal(o->n_kernel, 2); /* not the user part, which was not requested */
 	assert_int_equal(o->n_user, 0);
 	assert_true(o->frames[1] == 0xffffffff81000002);
 }

@@ -1,4 +1,4 @@
-/* hook-beside.c - programs that a hook is loaded into, where something else happens in the middle of
+/* hook-during.c - programs that a hook is loaded into, where something else happens in the middle of
  * an answer: fork() and clone() in another thread, a handler that leaves by longjmp(), the end of a
  * child of vfork(). */
 #include <pthread.h>
@@ -42,7 +42,7 @@ static void child(void)
 	      (hidden && prctl(PR_GET_DUMPABLE) == 1 ? LEFT_DUMPABLE : 0));
 }
 
-static void *fork_beside(void *arg)
+static void *fork_meanwhile(void *arg)
 {
 	while (!atomic_load(&over)) {
 		pid_t pid;
@@ -72,12 +72,12 @@ static void mode_fork(int number)
 	sigemptyset(&urgent);
 	sigaddset(&urgent, SIGURG);
 	sigprocmask(SIG_BLOCK, &urgent, NULL);
-	check(pthread_create(&thread, NULL, fork_beside, NULL) == 0, "no thread");
+	check(pthread_create(&thread, NULL, fork_meanwhile, NULL) == 0, "no thread");
 	sigprocmask(SIG_UNBLOCK, &urgent, NULL);
 	await_end();
 	atomic_store(&over, true);
 	pthread_join(thread, NULL);
-	check(atomic_load(&forks) > 0, "nothing happened beside an answer");
+	check(atomic_load(&forks) > 0, "nothing happened during an answer");
 	check(count_files() == files, "a descriptor was left behind");
 }
 
