@@ -3,10 +3,12 @@
 the real thing, too many descriptors, a descriptor that takes an hour to close; some stay open.  Prints how many when the other
 side has accepted all of them, then stays."""
 import array
+import errno
 import os
 import signal
 import socket
 import sys
+import time
 
 from lingering import lingering
 
@@ -14,7 +16,16 @@ path, count = sys.argv[1], 10000
 
 
 def send(s, data, fds):
-    s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    while True:
+        try:
+            s.sendmsg([data], rights)
+            return
+        except OSError as e:
+            # As many descriptors are in flight as RLIMIT_NOFILE allows: the other side has yet to close some.
+            if e.errno != errno.ETOOMANYREFS:
+                raise
+            time.sleep(0.01)
 
 
 maps, mem = os.open("/proc/self/maps", os.O_RDONLY), os.open("/proc/self/mem", os.O_RDONLY)
