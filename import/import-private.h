@@ -15,7 +15,6 @@ enum {
 	IMPORT_REGS = 64,
 	IMPORT_CPUS = 1 << 16,	 /* no kernel can be built for so many */
 	IMPORT_HELD = 128 << 20, /* bytes of all processes, their mappings, threads and modules */
-	IMPORT_GROUP_MAPS = 1 << 20, /* in the snapshots of a group's samples */
 	IMPORT_GROUP = 8 * UW_BATCH,
 	IMPORT_FILES = 8,    /* of how many descriptors images may keep one */
 	IMPORT_RELEASE = 64, /* groups: what ended processes hold is given back */
@@ -38,8 +37,7 @@ struct import_sample {
 
 struct import_group {
 	size_t n;
-	size_t n_maps; /* in snapshots made for it */
-	int r;	       /* of the unwind */
+	int r; /* of the unwind */
 	struct import_sample samples[IMPORT_GROUP];
 	struct uw_snapshot snapshots[UW_BATCH]; /* of the batch */
 	struct uw_result results[IMPORT_GROUP];
@@ -112,7 +110,7 @@ struct import {
 		bool on;
 		struct buffer outcomes; /* concatenated; from `at` on not yet written */
 		size_t at;
-		uint64_t n, n_spaces, n_maps;
+		uint64_t n, n_spaces;
 		const struct uw_space *last_space; /* for comparison only */
 	} lag;
 

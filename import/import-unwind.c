@@ -398,8 +398,7 @@ void import_unwind_deinit(struct import *im)
 
 enum {
 	LAG_BYTES = 16 << 20,
-	LAG_SPACES = 1024,  /* snapshots of mappings kept for them */
-	LAG_MAPS = 1 << 20, /* mappings in the snapshots */
+	LAG_SPACES = 1024, /* snapshots of mappings kept for them */
 };
 
 static size_t outcome_size(const struct outcome *o)
@@ -466,10 +465,7 @@ static bool keep(struct import_lag *lag, const struct outcome *o)
 	memcpy(to, o, size);
 	lag->outcomes.len += size;
 	lag->n++;
-	if (o->info.space && o->info.space != lag->last_space) {
-		lag->n_spaces++;
-		lag->n_maps += o->info.space->n_maps;
-	}
+	lag->n_spaces += o->info.space && o->info.space != lag->last_space;
 	lag->last_space = o->info.space;
 	return true;
 }
@@ -480,7 +476,7 @@ int import_emit(struct import *im, const struct outcome *o)
 	int r;
 
 	if (lag->on && lag->outcomes.len + outcome_size(o) <= LAG_BYTES &&
-	    lag->n_spaces < LAG_SPACES && lag->n_maps < LAG_MAPS && keep(lag, o))
+	    lag->n_spaces < LAG_SPACES && keep(lag, o))
 		return 0;
 	r = import_lag_end(im); /* earlier outcomes first */
 	if (r >= 0)

@@ -461,19 +461,6 @@ static void drop_stack(struct import *im, struct entry *e)
 	e->n_chain = 0;
 }
 
-/* The snapshot of the mappings. */
-static int take_space(struct import *im, struct process *process, struct uw_space **ret_space)
-{
-	bool is_new = !process->space;
-	int r = process_space(im->processes, process, ret_space);
-
-	if (r < 0)
-		return trace(r);
-	im->groups[im->filling].n_maps += is_new ? (*ret_space)->n_maps : 0;
-	(void)uw_space_ref(*ret_space);
-	return 0;
-}
-
 static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
 		uint64_t regs_mask, struct process *process)
 {
@@ -507,9 +494,11 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	e->user_state = has_user_part(im, e);
 	r = add_weight(im, s->cpu, s->period, &e->info.count);
 	if (r >= 0 && e->user_state)
-		r = take_space(im, process, &e->info.space);
+		r = process_space(im->processes, process, &e->info.space);
 	if (r < 0)
 		return trace(r);
+	if (e->info.space)
+		(void)uw_space_ref(e->info.space);
 	e->info.process = process_ref(process);
 	return 0;
 }
@@ -597,7 +586,7 @@ static int take_sample(struct import *im, const struct perfdata_item *item)
 	im->account.received++;
 	im->account.queued++;
 	g->n++;
-	return g->n == IMPORT_GROUP || g->n_maps > IMPORT_GROUP_MAPS ? import_flush(im) : 0;
+	return g->n == IMPORT_GROUP ? import_flush(im) : 0;
 }
 
 int import_write_group(struct import *im, struct import_group *g, int r)
@@ -615,7 +604,7 @@ int import_write_group(struct import *im, struct import_group *g, int r)
 			r = import_name(im);
 		perfdata_put(im->file, g->samples[i].block);
 	}
-	g->n = g->n_maps = 0;
+	g->n = 0;
 	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
 		r = look_up_lines(im);
 		emit_renew(im->emit);
@@ -791,7 +780,10 @@ static void note_unverified(struct import *im)
 {
 	note_missing(im);
 	if (im->unproved)
-		import_note(im, "%lu modules were taken by their paths, unproved%s", im->unproved,
+		import_note(im,
+			    "%lu modules were identified by their paths only, so another version "
+			    "may have run%s",
+			    im->unproved,
 			    im->has_build_ids ? "" : ": there are no build ids in the file");
 	if (im->trusted_early)
 		import_note(im,

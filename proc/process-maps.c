@@ -30,14 +30,72 @@ static uint32_t key_new(void)
 	return key;
 }
 
-/* Room for mappings in all lists of this program, shared like the keys: a process with many mappings
- * that forks and then maps one more gets a copy of all of them. */
+/* Bytes of all lists of this program, shared like the keys. */
 static _Atomic size_t held;
 
 size_t process_maps_held(void)
 {
 	return atomic_load_explicit(&held, memory_order_relaxed);
 }
+
+static struct uw_module *module_ref(struct uw_module *module)
+{
+	return module ? uw_module_ref(module) : NULL;
+}
+
+/* ---- chunks ---- */
+
+static size_t chunk_bytes(size_t room)
+{
+	return sizeof(struct process_chunk) + room * sizeof(struct process_map);
+}
+
+static struct process_chunk *chunk_new(size_t n)
+{
+	size_t room = 16;
+	struct process_chunk *chunk;
+
+	while (room < n)
+		room *= 2;
+	chunk = malloc(chunk_bytes(room));
+	if (!chunk)
+		return NULL;
+	*chunk = (struct process_chunk){.room = (uint32_t)room};
+	atomic_init(&chunk->refs, 1);
+	(void)atomic_fetch_add_explicit(&held, chunk_bytes(room), memory_order_relaxed);
+	return chunk;
+}
+
+static struct process_chunk *chunk_unref(struct process_chunk *chunk)
+{
+	if (!chunk || atomic_fetch_sub_explicit(&chunk->refs, 1, memory_order_acq_rel) != 1)
+		return NULL;
+	for (size_t i = 0; i < chunk->n; i++)
+		(void)uw_module_unref(chunk->maps[i].module);
+	(void)uw_maps_unref(chunk->part);
+	(void)atomic_fetch_sub_explicit(&held, chunk_bytes(chunk->room), memory_order_relaxed);
+	free(chunk);
+	return NULL;
+}
+
+/* Makes the chunk's part of a space. */
+static int chunk_part(struct process_chunk *chunk)
+{
+	struct uw_map list[PROCESS_CHUNK];
+	int r;
+
+	if (chunk->part)
+		return 0;
+	for (size_t i = 0; i < chunk->n; i++) {
+		const struct process_map *m = &chunk->maps[i];
+
+		list[i] = (struct uw_map){m->start, m->end, m->offset, m->module};
+	}
+	r = uw_maps_new(list, chunk->n, &chunk->part);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- lists ---- */
 
 int process_maps_new(struct process_maps **ret_maps)
 {
@@ -61,22 +119,25 @@ struct process_maps *process_maps_unref(struct process_maps *maps)
 {
 	if (!maps || atomic_fetch_sub_explicit(&maps->refs, 1, memory_order_acq_rel) != 1)
 		return NULL;
-	for (size_t i = 0; i < maps->n; i++)
-		(void)uw_module_unref(maps->maps[i].module);
-	(void)atomic_fetch_sub_explicit(&held, maps->room, memory_order_relaxed);
-	free(maps->maps);
+	for (size_t i = 0; i < maps->n_chunks; i++)
+		(void)chunk_unref(maps->chunks[i]);
+	(void)atomic_fetch_sub_explicit(&held, maps->room * sizeof(*maps->chunks),
+					memory_order_relaxed);
+	free(maps->chunks);
 	free(maps);
 	return NULL;
 }
 
-size_t process_maps_at(const struct process_maps *maps, uint64_t address)
+/* Index of the first chunk with a mapping that ends behind @address. */
+static size_t chunk_at(const struct process_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->n;
+	size_t low = 0, high = maps->n_chunks;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
+		const struct process_chunk *chunk = maps->chunks[middle];
 
-		if (maps->maps[middle].end > address)
+		if (chunk->maps[chunk->n - 1].end > address)
 			high = middle;
 		else
 			low = middle + 1;
@@ -84,27 +145,75 @@ size_t process_maps_at(const struct process_maps *maps, uint64_t address)
 	return low;
 }
 
+struct process_place process_maps_at(const struct process_maps *maps, uint64_t address)
+{
+	const size_t chunk = chunk_at(maps, address);
+	size_t low = 0, high = chunk < maps->n_chunks ? maps->chunks[chunk]->n : 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (maps->chunks[chunk]->maps[middle].end > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return (struct process_place){chunk, low};
+}
+
+/* Called for each module once or twice.  The part of a space takes less than half of the memory. */
+const struct process_map *process_maps_of(const struct process_maps *maps,
+					  const struct uw_module *module)
+{
+	for (size_t k = 0; k < maps->n_chunks; k++) {
+		const struct process_chunk *chunk = maps->chunks[k];
+		const struct uw_maps *part = chunk->part;
+
+		for (size_t i = 0; i < chunk->n; i++)
+			if ((part ? part->maps[i].module : chunk->maps[i].module) == module)
+				return &chunk->maps[i];
+	}
+	return NULL;
+}
+
+struct process_place process_maps_next(const struct process_maps *maps, struct process_place place)
+{
+	if (++place.at < maps->chunks[place.chunk]->n)
+		return place;
+	return (struct process_place){place.chunk + 1, 0};
+}
+
+/* The place before; @place is not the first. */
+static struct process_place prev(const struct process_maps *maps, struct process_place place)
+{
+	if (place.at)
+		return (struct process_place){place.chunk, place.at - 1};
+	return (struct process_place){place.chunk - 1, maps->chunks[place.chunk - 1]->n - 1};
+}
+
+static bool is_same_place(struct process_place a, struct process_place b)
+{
+	return a.chunk == b.chunk && a.at == b.at;
+}
+
+/* Room for @n chunks. */
 static int grow(struct process_maps *maps, size_t n)
 {
-	size_t room = maps->room ? maps->room : 16;
-	struct process_map *more;
+	size_t room = maps->room ? maps->room : 1;
+	struct process_chunk **more;
 
 	if (n <= maps->room)
 		return 0;
 	while (room < n)
 		room *= 2;
-	more = reallocarray(maps->maps, room, sizeof(*more));
+	more = reallocarray(maps->chunks, room, sizeof(*more));
 	if (!more)
 		return fail(-ENOMEM);
-	(void)atomic_fetch_add_explicit(&held, room - maps->room, memory_order_relaxed);
-	maps->maps = more;
+	(void)atomic_fetch_add_explicit(&held, (room - maps->room) * sizeof(*more),
+					memory_order_relaxed);
+	maps->chunks = more;
 	maps->room = room;
 	return 0;
-}
-
-static struct uw_module *module_ref(struct uw_module *module)
-{
-	return module ? uw_module_ref(module) : NULL;
 }
 
 /* Makes *maps ours alone; a copy has a key of its own. */
@@ -118,16 +227,33 @@ static int own(struct process_maps **maps)
 	r = process_maps_new(&copy);
 	if (r < 0)
 		return trace(r);
-	r = grow(copy, (*maps)->n + 1);
+	r = grow(copy, (*maps)->n_chunks);
 	if (r < 0)
 		return trace(r);
-	for (; copy->n < (*maps)->n; copy->n++) {
-		copy->maps[copy->n] = (*maps)->maps[copy->n];
-		(void)module_ref(copy->maps[copy->n].module);
+	for (; copy->n_chunks < (*maps)->n_chunks; copy->n_chunks++) {
+		copy->chunks[copy->n_chunks] = (*maps)->chunks[copy->n_chunks];
+		(void)atomic_fetch_add_explicit(&copy->chunks[copy->n_chunks]->refs, 1,
+						memory_order_relaxed);
 	}
+	copy->n = (*maps)->n;
 	(void)process_maps_unref(*maps);
 	*maps = take(copy);
 	return 0;
+}
+
+int process_maps_space(const struct process_maps *maps, struct uw_memory *memory,
+		       struct uw_space **ret_space)
+{
+	_cleanup_(freep) struct uw_maps **parts = calloc(maps->n_chunks + 1, sizeof(*parts));
+	int r = parts ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < maps->n_chunks && r >= 0; i++) {
+		r = chunk_part(maps->chunks[i]);
+		parts[i] = maps->chunks[i]->part;
+	}
+	if (r >= 0)
+		r = uw_space_of_parts(parts, maps->n_chunks, maps->key, memory, ret_space);
+	return r < 0 ? trace(r) : 0;
 }
 
 /* Has it one offset at all addresses? */
@@ -155,36 +281,140 @@ static void join_id(struct uw_file_id *id, const struct uw_file_id *more)
 	}
 }
 
-/* Replaces [i, j) by @with (their modules are borrowed). */
-static int splice(struct process_maps *maps, size_t i, size_t j, const struct process_map *with,
-		  size_t n_with)
-{
-	int r = grow(maps, maps->n + n_with);
+/* ---- one splice ---- */
 
+struct run {
+	const struct process_map *maps;
+	size_t n;
+};
+
+/* The runs, one behind the other, as one to three new chunks. */
+static int chunks_of(const struct run *runs, size_t n_runs, size_t total, size_t n_chunks,
+		     struct process_chunk **ret_chunks)
+{
+	struct process_chunk *chunk;
+	size_t at = 0;
+
+	for (size_t i = 0; i < n_chunks; i++) {
+		ret_chunks[i] = chunk_new(n_chunks > 1 ? PROCESS_CHUNK : total);
+		if (ret_chunks[i])
+			continue;
+		while (i)
+			(void)chunk_unref(ret_chunks[--i]);
+		return fail(-ENOMEM);
+	}
+	for (size_t i = 0; i < n_runs; i++) {
+		for (size_t k = 0; k < runs[i].n; k++) {
+			chunk = ret_chunks[at++ * n_chunks / total];
+			chunk->maps[chunk->n++] = runs[i].maps[k];
+			(void)module_ref(runs[i].maps[k].module);
+		}
+	}
+	return 0;
+}
+
+static size_t chunk_n(const struct process_maps *maps, size_t chunk)
+{
+	return chunk < maps->n_chunks ? maps->chunks[chunk]->n : 0;
+}
+
+/* Replaces the chunks [first, last] by new ones: with their mappings before @i, @with, and their
+ * mappings from @j on.  A small neighbour is joined. */
+static int rebuild(struct process_maps *maps, struct process_place i, struct process_place j,
+		   const struct process_map *with, size_t n_with)
+{
+	struct run runs[5] = {[2] = {with, n_with}};
+	struct process_chunk *new[4];
+	size_t first = i.chunk, behind = min_u64(j.chunk + 1, maps->n_chunks), total, n_new;
+	int r;
+
+	if (maps->n_chunks) {
+		runs[1] = (struct run){maps->chunks[i.chunk]->maps, i.at};
+		runs[3] = (struct run){maps->chunks[j.chunk]->maps + j.at,
+				       maps->chunks[j.chunk]->n - j.at};
+	}
+	total = runs[1].n + n_with + runs[3].n;
+	if (behind < maps->n_chunks && total + chunk_n(maps, behind) <= PROCESS_CHUNK / 2) {
+		runs[4] = (struct run){maps->chunks[behind]->maps, chunk_n(maps, behind)};
+		total += runs[4].n;
+		behind++;
+	}
+	if (first && total + chunk_n(maps, first - 1) <= PROCESS_CHUNK / 2) {
+		first--;
+		runs[0] = (struct run){maps->chunks[first]->maps, chunk_n(maps, first)};
+		total += runs[0].n;
+	}
+	n_new = (total + PROCESS_CHUNK - 1) / PROCESS_CHUNK;
+	r = grow(maps, maps->n_chunks - (behind - first) + n_new);
+	if (r >= 0 && n_new)
+		r = chunks_of(runs, ARRAY_SIZE(runs), total, n_new, new);
 	if (r < 0)
 		return trace(r);
+	for (size_t k = first; k < behind; k++)
+		(void)chunk_unref(maps->chunks[k]);
+	memmove(maps->chunks + first + n_new, maps->chunks + behind,
+		(maps->n_chunks - behind) * sizeof(*maps->chunks));
+	if (n_new)
+		memcpy(maps->chunks + first, new, n_new * sizeof(*new));
+	maps->n_chunks = maps->n_chunks - (behind - first) + n_new;
+	return 0;
+}
+
+/* The same within one chunk that no other list has; it does not shrink, and has room. */
+static void splice_in_place(struct process_chunk *chunk, size_t i, size_t j,
+			    const struct process_map *with, size_t n_with)
+{
 	for (size_t k = 0; k < n_with; k++)
 		(void)module_ref(with[k].module); /* before the old go: it may be the same */
 	for (size_t k = i; k < j; k++)
-		(void)uw_module_unref(maps->maps[k].module);
-	memmove(maps->maps + i + n_with, maps->maps + j, (maps->n - j) * sizeof(*maps->maps));
-	if (n_with)
-		memcpy(maps->maps + i, with, n_with * sizeof(*with));
-	maps->n = maps->n - (j - i) + n_with;
+		(void)uw_module_unref(chunk->maps[k].module);
+	memmove(chunk->maps + i + n_with, chunk->maps + j, (chunk->n - j) * sizeof(*chunk->maps));
+	memcpy(chunk->maps + i, with, n_with * sizeof(*with));
+	chunk->n += (uint32_t)(n_with - (j - i));
+	chunk->part = uw_maps_unref(chunk->part);
+}
+
+/* Replaces [i, j) by @with (their modules are borrowed). */
+static int splice(struct process_maps *maps, struct process_place i, struct process_place j,
+		  const struct process_map *with, size_t n_with)
+{
+	struct process_chunk *chunk;
+	size_t gone;
+	int r = 0;
+
+	/* Both at or behind a mapping of a chunk, where there is one. */
+	if (i.chunk && !chunk_n(maps, i.chunk))
+		i = (struct process_place){i.chunk - 1, chunk_n(maps, i.chunk - 1)};
+	if (j.chunk > i.chunk && !j.at)
+		j = (struct process_place){j.chunk - 1, chunk_n(maps, j.chunk - 1)};
+	gone = j.at - i.at;
+	for (size_t k = i.chunk; k < j.chunk; k++)
+		gone += chunk_n(maps, k);
+	chunk = maps->n_chunks ? maps->chunks[i.chunk] : NULL;
+	if (chunk && i.chunk == j.chunk && n_with >= gone && n_with &&
+	    chunk->n + n_with - gone <= chunk->room &&
+	    atomic_load_explicit(&chunk->refs, memory_order_acquire) == 1)
+		splice_in_place(chunk, i.at, j.at, with, n_with);
+	else
+		r = rebuild(maps, i, j, with, n_with);
+	if (r < 0)
+		return trace(r);
+	maps->n = maps->n - gone + n_with;
 	return 0;
 }
 
 /* Everything in [i, j) agrees with @map: one mapping over all of them. */
-static int join(struct process_maps **maps, size_t i, size_t j, const struct process_map *map,
-		bool *ret_changed)
+static int join(struct process_maps **maps, struct process_place i, struct process_place j,
+		const struct process_map *map, bool *ret_changed)
 {
-	struct process_map *first = &(*maps)->maps[i], *last = &(*maps)->maps[j - 1];
+	struct process_map *first = &(*maps)->chunks[i.chunk]->maps[i.at];
+	const struct process_map *last = process_maps_get(*maps, prev(*maps, j));
 	struct process_map joined = *map;
 	int r;
 
-	for (size_t k = i; k < j; k++)
-		join_id(&joined.id, &(*maps)->maps[k].id);
-	if (j == i + 1 && first->start <= map->start && first->end >= map->end) {
+	for (struct process_place k = i; !is_same_place(k, j); k = process_maps_next(*maps, k))
+		join_id(&joined.id, &process_maps_get(*maps, k)->id);
+	if (first == last && first->start <= map->start && first->end >= map->end) {
 		first->id = joined.id; /* true for a sharer as well */
 		return 0;
 	}
@@ -200,70 +430,83 @@ static int join(struct process_maps **maps, size_t i, size_t j, const struct pro
 	return splice(*maps, i, j, &joined, 1);
 }
 
-static int cover(struct process_maps **maps, size_t i, size_t j, const struct process_map *map,
-		 bool exec, bool *ret_changed)
+static int cover(struct process_maps **maps, struct process_place i, struct process_place j,
+		 const struct process_map *map, bool exec, bool *ret_changed)
 {
+	const bool none = is_same_place(i, j);
 	struct process_map with[3];
 	size_t n = 0;
 	int r;
 
-	if (i == j && (!exec || (*maps)->n >= PROCESS_MAX_MAPS))
+	if (none && (!exec || (*maps)->n >= PROCESS_MAX_MAPS))
 		return 0;
 	r = own(maps);
 	if (r < 0)
 		return trace(r);
-	if (i < j && (*maps)->maps[i].start < map->start) {
-		with[n] = (*maps)->maps[i];
+	if (!none && process_maps_get(*maps, i)->start < map->start) {
+		with[n] = *process_maps_get(*maps, i);
 		with[n++].end = map->start;
 	}
 	if (exec && (*maps)->n < PROCESS_MAX_MAPS)
 		with[n++] = *map;
-	if (i < j && (*maps)->maps[j - 1].end > map->end) {
-		with[n] = (*maps)->maps[j - 1];
+	if (!none && process_maps_get(*maps, prev(*maps, j))->end > map->end) {
+		with[n] = *process_maps_get(*maps, prev(*maps, j));
 		with[n].offset += is_flat(&with[n]) ? 0 : map->end - with[n].start;
 		with[n++].start = map->end;
 	}
 	r = splice(*maps, i, j, with, n);
 	if (r < 0)
 		return trace(r);
-	if (i < j)
+	if (!none)
 		(*maps)->key = key_new();
 	*ret_changed = true;
 	return 0;
 }
 
+/* A JIT compiler makes its arena executable piece by piece: one mapping, not thousands. */
+static void add_neighbours(const struct process_maps *maps, const struct process_map *map,
+			   struct process_place *i, struct process_place *j)
+{
+	const struct process_map *behind = process_maps_get(maps, *j);
+
+	if (i->chunk || i->at) {
+		const struct process_place before = prev(maps, *i);
+		const struct process_map *m = process_maps_get(maps, before);
+
+		if (m->end == map->start && agree(m, map))
+			*i = before;
+	}
+	if (behind && behind->start == map->end && agree(behind, map))
+		*j = process_maps_next(maps, *j);
+}
+
 int process_maps_put(struct process_maps **maps, const struct process_map *map, bool exec,
 		     bool *ret_changed)
 {
-	size_t i, j;
+	struct process_place i, j;
+	const struct process_map *m;
 	bool same = exec;
 
 	if (map->start >= map->end)
 		return 0; /* nothing that the kernel maps */
-	i = process_maps_at(*maps, map->start);
-	for (j = i; j < (*maps)->n && (*maps)->maps[j].start < map->end; j++)
-		same = same && agree(&(*maps)->maps[j], map);
-	/* A JIT compiler makes its arena executable piece by piece: one mapping, not thousands. */
-	if (same && map->module && is_flat(map)) {
-		if (i && (*maps)->maps[i - 1].end == map->start &&
-		    agree(&(*maps)->maps[i - 1], map))
-			i--;
-		if (j < (*maps)->n && (*maps)->maps[j].start == map->end &&
-		    agree(&(*maps)->maps[j], map))
-			j++;
-	}
-	return same && i < j ? join(maps, i, j, map, ret_changed)
-			     : cover(maps, i, j, map, exec, ret_changed);
+	i = j = process_maps_at(*maps, map->start);
+	for (; (m = process_maps_get(*maps, j)) && m->start < map->end;
+	     j = process_maps_next(*maps, j))
+		same = same && agree(m, map);
+	if (same && map->module && is_flat(map))
+		add_neighbours(*maps, map, &i, &j);
+	return same && !is_same_place(i, j) ? join(maps, i, j, map, ret_changed)
+					    : cover(maps, i, j, map, exec, ret_changed);
 }
 
 /* Is all of @map in @maps, saying the same? */
 static bool holds(const struct process_maps *maps, const struct process_map *map)
 {
 	uint64_t at = map->start;
+	const struct process_map *m;
 
-	for (size_t i = process_maps_at(maps, at); i < maps->n && at < map->end; i++) {
-		const struct process_map *m = &maps->maps[i];
-
+	for (struct process_place i = process_maps_at(maps, at);
+	     (m = process_maps_get(maps, i)) && at < map->end; i = process_maps_next(maps, i)) {
 		if (m->start > at || !agree(m, map))
 			return false;
 		at = m->end;
@@ -273,11 +516,25 @@ static bool holds(const struct process_maps *maps, const struct process_map *map
 
 static bool holds_all(const struct process_maps *maps, const struct process_maps *of)
 {
-	for (size_t i = 0; i < of->n; i++) {
-		if (!holds(maps, &of->maps[i]))
-			return false;
-	}
+	const struct process_map *m;
+
+	process_maps_each(of, m) if (!holds(maps, m)) return false;
 	return true;
+}
+
+static void swap_lists(struct process_maps *a, struct process_maps *b)
+{
+	const struct process_maps was = {
+		.n = a->n, .n_chunks = a->n_chunks, .room = a->room, .chunks = a->chunks};
+
+	a->n = b->n;
+	a->n_chunks = b->n_chunks;
+	a->room = b->room;
+	a->chunks = b->chunks;
+	b->n = was.n;
+	b->n_chunks = was.n_chunks;
+	b->room = was.room;
+	b->chunks = was.chunks;
 }
 
 void process_maps_adopt(struct process_maps **maps, struct process_maps *fresh, bool *ret_changed)
@@ -288,14 +545,7 @@ void process_maps_adopt(struct process_maps **maps, struct process_maps *fresh, 
 	if (kept && !grown) {
 		/* The same, and true for a sharer too: how it is cut into areas and named may be
 		 * newer. */
-		struct process_maps was = {.n = old->n, .room = old->room, .maps = old->maps};
-
-		old->n = fresh->n;
-		old->room = fresh->room;
-		old->maps = fresh->maps;
-		fresh->n = was.n;
-		fresh->room = was.room;
-		fresh->maps = was.maps;
+		swap_lists(old, fresh);
 		(void)process_maps_unref(fresh);
 		return;
 	}
@@ -530,16 +780,16 @@ int process_set_ns_pid(struct process_table *table, struct process *process, uin
 
 		r = uw_module_set_jitdump(now, dump->path, dump->start, dump->end, &dump->id);
 	}
-	for (size_t i = 0; i < process->maps->n && r >= 0; i++) {
-		struct process_map map = process->maps->maps[i];
+	for (struct process_place i = {0}; r >= 0 && process_maps_get(process->maps, i);) {
+		struct process_map map = *process_maps_get(process->maps, i);
 		bool changed = false;
 
-		if (map.module != old)
-			continue;
-		map.module = now;
-		r = process_maps_put(&process->maps, &map, true, &changed);
-		i = process_maps_at(process->maps, map.start);
-		process->space = uw_space_unref(process->space);
+		if (map.module == old) {
+			map.module = now;
+			r = process_maps_put(&process->maps, &map, true, &changed);
+			process->space = uw_space_unref(process->space);
+		}
+		i = process_maps_at(process->maps, map.end);
 	}
 	for (size_t i = 0; process->log && i < process->log->n && r >= 0; i++) {
 		struct process_map *map = &process->log->entries[i].map;

@@ -1,8 +1,13 @@
 /* process-maps.h - the executable mappings of one process.  Private to proc.  Thread: main.
  *
- *   struct process ──► process_maps (counted, one key) ──► process_map[], ascending, no overlap
- *                            ▲
- *   fork's child ────────────┘      copied by the first of the two that changes it
+ *   struct process ──► process_maps (counted, one key) ──► process_chunk[] ──► process_map[]
+ *                            ▲                                 ▲                ascending, no overlap
+ *   fork's child ────────────┘                                 │
+ *   a copy, made by the first of the two that changes it ──────┘   of the list; chunks stay shared
+ *
+ * A change copies or moves few chunks, and a new snapshot of the mappings copies the chunks that
+ * changed: no list makes a record or a sample expensive.  Two chunks side by side have more than
+ * half a chunk of mappings together, so there are few.
  *
  * The key follows from the sharing.  All snapshots that ever had one key must agree wherever two of
  * them have a mapping (struct uw_space).  A list with one user may grow into free areas under its
@@ -19,6 +24,7 @@ enum {
 	PROCESS_MAX_LOG = 1024,
 	PROCESS_MAX_ENDED = 4096,
 	PROCESS_PATH_MAX = 4096,
+	PROCESS_CHUNK = 256,
 };
 
 struct process_map {
@@ -28,11 +34,24 @@ struct process_map {
 	struct uw_file_id id;
 };
 
+struct process_chunk {
+	_Atomic uint32_t refs;
+	uint32_t n, room;     /* mappings; at most PROCESS_CHUNK */
+	struct uw_maps *part; /* the same for a space; NULL: not made since the last change */
+	struct process_map maps[];
+};
+
 struct process_maps {
 	_Atomic uint32_t refs;
 	uint32_t key;
-	size_t n, room;
-	struct process_map *maps;
+	size_t n; /* mappings */
+	size_t n_chunks, room;
+	struct process_chunk **chunks; /* none is empty */
+};
+
+/* Of a mapping, or the end: behind the last one. */
+struct process_place {
+	size_t chunk, at;
 };
 
 int process_maps_new(struct process_maps **ret_maps);
@@ -43,8 +62,25 @@ static inline void process_maps_unrefp(struct process_maps **maps)
 	(void)process_maps_unref(*maps);
 }
 
-/* The first mapping that ends behind @address: an index, n when there is none. */
-size_t process_maps_at(const struct process_maps *maps, uint64_t address);
+/* The first mapping that ends behind @address, or the end. */
+struct process_place process_maps_at(const struct process_maps *maps, uint64_t address);
+struct process_place process_maps_next(const struct process_maps *maps, struct process_place place);
+/* The lowest mapping of @module; NULL: none. */
+const struct process_map *process_maps_of(const struct process_maps *maps,
+					  const struct uw_module *module);
+/* NULL at the end. */
+static inline const struct process_map *process_maps_get(const struct process_maps *maps,
+							 struct process_place place)
+{
+	return place.chunk < maps->n_chunks ? &maps->chunks[place.chunk]->maps[place.at] : NULL;
+}
+/* For all mappings of @list: `const struct process_map *@m`. */
+#define process_maps_each(list, m)                                                      \
+	for (struct process_place place_ = {0}; ((m) = process_maps_get(list, place_)); \
+	     place_ = process_maps_next(list, place_))
+/* A snapshot of all mappings; chunks that did not change since an earlier one are shared with it. */
+int process_maps_space(const struct process_maps *maps, struct uw_memory *memory,
+		       struct uw_space **ret_space);
 /* Puts @map (its module is borrowed) over the mappings there; !exec: only ends those that it covers.
  * *maps may become another list.  *ret_changed is set when anything changes, else left alone. */
 int process_maps_put(struct process_maps **maps, const struct process_map *map, bool exec,

@@ -71,10 +71,9 @@ size_t process_bytes_held(void)
 	enum {
 		THREAD = sizeof(struct process_thread) + 48, /* and its slot in a table */
 		PROCESS = sizeof(struct process) + sizeof(struct process_maps) + 48,
-		MAPPING = sizeof(struct process_map) + sizeof(struct uw_map)
 	};
 
-	return process_maps_held() * MAPPING +
+	return process_maps_held() + uw_spaces_held() +
 	       atomic_load_explicit(&n_threads, memory_order_relaxed) * THREAD +
 	       atomic_load_explicit(&n_processes, memory_order_relaxed) * PROCESS;
 }
@@ -691,8 +690,8 @@ static bool same_offset(const struct process_map *a, const struct process_map *b
 static int resolve_known(struct process_table *table, struct process *p, const char *path,
 			 struct process_map *map)
 {
-	size_t i = process_maps_at(p->maps, map->start);
-	const struct process_map *known = i < p->maps->n ? &p->maps->maps[i] : NULL;
+	const struct process_map *known =
+		process_maps_get(p->maps, process_maps_at(p->maps, map->start));
 	bool part = known && is_part(known, map);
 	enum path_kind kind = process_path_kind(path, part && known->id.build_id.len);
 
@@ -817,8 +816,9 @@ static int replay(const struct process_log *log, struct process_maps **maps)
 static int answer_nothing(struct process *p, bool *ret_changed)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *maps = NULL;
+	const struct process_map *m;
 	bool changed = false;
-	int r = 0;
+	int r;
 
 	p->unsure = false;
 	p->maps_refreshes++;
@@ -830,10 +830,12 @@ static int answer_nothing(struct process *p, bool *ret_changed)
 	if (!p->origin || !p->origin->maps_read_at)
 		return 0;
 	maps = process_maps_ref(p->origin->maps);
-	for (size_t i = 0; i < p->maps->n && r >= 0; i++)
-		r = process_maps_put(&maps, &p->maps->maps[i], true, &changed);
-	if (r < 0)
-		return trace(r);
+	process_maps_each(p->maps, m)
+	{
+		r = process_maps_put(&maps, m, true, &changed);
+		if (r < 0)
+			return trace(r);
+	}
 	(void)process_maps_unref(p->maps);
 	p->maps = take(maps);
 	changed_space(p);
@@ -907,24 +909,11 @@ bool process_wants_refresh(const struct process *process, uint64_t now)
 
 int process_space(struct process_table *table, struct process *process, struct uw_space **ret_space)
 {
-	const struct process_maps *maps = process->maps;
-	_cleanup_(freep) struct uw_map *list = NULL;
-	int r;
+	int r = process->space
+			? 0
+			: process_maps_space(process->maps, process->memory, &process->space);
 
 	(void)table;
-	if (process->space) {
-		*ret_space = process->space;
-		return 0;
-	}
-	list = calloc(maps->n + 1, sizeof(*list));
-	if (!list)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < maps->n; i++) {
-		const struct process_map *m = &maps->maps[i];
-
-		list[i] = (struct uw_map){m->start, m->end, m->offset, m->module};
-	}
-	r = uw_space_new(list, maps->n, maps->key, process->memory, &process->space);
 	if (r < 0)
 		return trace(r);
 	*ret_space = process->space;
@@ -934,13 +923,9 @@ int process_space(struct process_table *table, struct process *process, struct u
 bool process_mapping_of(const struct process *process, const struct uw_module *module,
 			struct process_mapping *ret_mapping)
 {
-	for (size_t i = 0; i < process->maps->n; i++) {
-		const struct process_map *m = &process->maps->maps[i];
+	const struct process_map *m = process_maps_of(process->maps, module);
 
-		if (m->module != module)
-			continue;
+	if (m)
 		*ret_mapping = (struct process_mapping){m->start, m->end, m->offset, m->id};
-		return true;
-	}
-	return false;
+	return m;
 }

@@ -111,9 +111,9 @@ void process_table_release_ended(struct process_table *table);
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
 struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
-/* Mappings that there is room for, of all processes in all tables: 80 bytes each, and 32 more in a snapshot. */
+/* Bytes of the lists of mappings of all processes in all tables. */
 size_t process_maps_held(void);
-/* Bytes of all mappings, threads and processes. */
+/* Bytes of all mappings, snapshots of them, threads and processes. */
 size_t process_bytes_held(void);
 /* Removes the least recently used process, as if @max were reached.  False: @but is the only one. */
 bool process_table_forget_one(struct process_table *table, const struct process *but);

@@ -104,7 +104,7 @@ static inline uint64_t uw_machine_pac_mask(const struct uw_machine *machine,
 	if (!machine->link)
 		return 0;
 	if (space->n_maps)
-		top = max_u64(top, space->maps[space->n_maps - 1].end - 1);
+		top = max_u64(top, uw_space_end(space) - 1);
 	/* 39 bits: the smallest address size of a kernel for processors that sign. */
 	bits = 64 - (uint64_t)__builtin_clzll(top | 1ull << 38);
 	return bits < 55 ? (1ull << 55) - (1ull << bits) : 0;

@@ -92,11 +92,11 @@ static void first_clear(struct first *f)
 static int first_module(struct first *f, size_t i)
 {
 	const struct uw_space *space = f->sample->snapshot.space;
-	const struct uw_module *old = space->maps[i].module;
+	const struct uw_module *old = uw_space_map(space, i)->module;
 	int r;
 
 	for (size_t j = 0; j < i; j++) {
-		if (space->maps[j].module == old) {
+		if (uw_space_map(space, j)->module == old) {
 			f->maps[i].module = f->maps[j].module;
 			return 0;
 		}
@@ -114,8 +114,8 @@ static int first_prepare(struct first *f)
 	int r = 0;
 
 	for (size_t i = 0; i < space->n_maps && r == 0; i++) {
-		f->maps[i] = space->maps[i];
-		if (space->maps[i].module)
+		f->maps[i] = *uw_space_map(space, i);
+		if (uw_space_map(space, i)->module)
 			r = first_module(f, i);
 	}
 	if (r == 0)

@@ -12,7 +12,7 @@ enum { EXTRA_INNER = 2, EXTRA_OUTER = 1 };
 
 static bool answer_is_right(const struct sample *sample, const struct answer *answer)
 {
-	const struct uw_module *program = sample->snapshot.space->maps[0].module;
+	const struct uw_module *program = uw_space_map(sample->snapshot.space, 0)->module;
 	uint32_t found = 0, inner = 0, outer = 0;
 	bool foreign = false; /* the frame before is of another module */
 

@@ -28,13 +28,15 @@ static void walk(const char *text, size_t len)
 
 static void check(struct process_table *table, struct process *p)
 {
+	const struct process_map *m;
 	struct uw_space *space;
+	uint64_t end = 0;
 
-	for (size_t i = 0; i < p->maps->n; i++) {
-		const struct process_map *m = &p->maps->maps[i];
-
-		if (m->start >= m->end || (i && m[-1].end > m->start))
+	process_maps_each(p->maps, m)
+	{
+		if (m->start >= m->end || m->start < end)
 			abort();
+		end = m->end;
 	}
 	if (process_space(table, p, &space) < 0)
 		abort();

@@ -5,11 +5,12 @@
 
 BOMBS=$INTEGRATION/size_bombs.py
 make_bomb() { "$PYTHON" "$BOMBS" make "$1" "$TMP/$1"; }
-# bounded STATUS COMMAND... : perfwind ends so within its memory; what it says is in $TMP/said.
+# bounded STATUS COMMAND... : perfwind ends so within its memory and $CPU seconds of CPU; its messages are in $TMP/said.
+CPU=200
 bounded() {
 	local wanted=$1 status
 	shift
-	"$PYTHON" "$BOMBS" run 512 "$PERFWIND" "$@" >"$TMP/out" 2>"$TMP/said"
+	"$PYTHON" "$BOMBS" run 512 "$CPU" "$PERFWIND" "$@" >"$TMP/out" 2>"$TMP/said"
 	status=$?
 	[ $status = "$wanted" ] && return 0
 	echo "status $status, not $wanted"
@@ -72,3 +73,4 @@ check perf-waiting imported perf_waiting 'records were put in order as far as me
 check perf-mappings imported perf_mappings 'processes were forgotten, as all of them take more than 128 MiB'
 check perf-threads imported perf_threads 'processes were forgotten, as all of them take more than 128 MiB'
 check perf-build-ids imported perf_build_ids 'damaged records were left out'
+CPU=20 check perf-alternating imported perf_alternating '120,000 samples'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """size_bombs.py make KIND FILE       a small trace or perf.data that unpacks to much of KIND
-size_bombs.py run MEGABYTES COMMAND...   runs it, and fails where it needed more memory, or was killed
+size_bombs.py run MEGABYTES SECONDS COMMAND...   runs it, and fails where it needed more memory or CPU time, or was killed
 
 Field numbers: protos/trace.proto.  perf.data: tools/perf/Documentation/perf.data-file-format.txt, as for a pipe."""
 import ctypes
@@ -216,7 +216,15 @@ def perf_threads():
     yield perf_sample(1 << 40, 1, b""), 1
 
 
-PERF_DATA = (perf_waiting, perf_mappings, perf_build_ids, perf_threads)
+def perf_alternating():  # one mapping, one sample: first new mappings, each below all others, then other files in their place
+    user = struct.pack("<Q", -512 & 2**64 - 1)
+    for row in runs(mmap2(1, 1 << 20 | 120000 - 2 * (i % 60000), b"/%x" % (i // 60000), 2 * i)
+                    + perf_sample(2 * i + 1, 1, user + struct.pack("<Q", (1 << 20 | 120000 - 2 * (i % 60000)) << 12))
+                    + (ROUND if i % 1000 == 0 else b"") for i in range(1, 120001)):
+        yield row, 1
+
+
+PERF_DATA = (perf_waiting, perf_mappings, perf_build_ids, perf_threads, perf_alternating)
 
 
 class Piece(ctypes.Structure):
@@ -256,11 +264,11 @@ def resident(pid):
         return 0
 
 
-def run(limit, command):
+def run(limit, seconds, command):
     """Ended where it holds more, so that a machine without so much memory stays alive."""
     pid = os.fork()
     if not pid:
-        resource.setrlimit(resource.RLIMIT_CPU, (200, 200))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         os.execv(command[0], command)
     done, ended = 0, False
     while not done:
@@ -280,8 +288,8 @@ def run(limit, command):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 3 and sys.argv[1] == "run":
-        sys.exit(run(int(sys.argv[2]) * 1000000, sys.argv[3:]))
+    if len(sys.argv) > 4 and sys.argv[1] == "run":
+        sys.exit(run(int(sys.argv[2]) * 1000000, int(sys.argv[3]), sys.argv[4:]))
     kinds = {k.__name__: (w, k) for w, all_of in ((write_trace, TRACES), (write_perf_data, PERF_DATA)) for k in all_of}
     if len(sys.argv) != 4 or sys.argv[1] != "make" or sys.argv[2] not in kinds:
         sys.exit("usage: size_bombs.py make KIND FILE, with a KIND of " + " ".join(kinds))

@@ -177,12 +177,12 @@ static void test_damage(void **state)
 	done_deinit(&done);
 }
 
-/* One page of nobody's code at each second page. */
-static void put_page(struct buffer *b, uint32_t pid, uint64_t n)
+/* @bytes of anonymous code at each second page. */
+static void put_page(struct buffer *b, uint32_t pid, uint64_t n, uint64_t bytes)
 {
 	const uint64_t words[] = {(uint64_t)pid << 32 | pid,
 				  0x10000000 + n * 0x2000,
-				  0x1000,
+				  bytes,
 				  0,
 				  0,
 				  0,
@@ -200,11 +200,11 @@ static void put_page(struct buffer *b, uint32_t pid, uint64_t n)
 	put_record(b, PERF_RECORD_MMAP2, 2, body, sizeof(body));
 }
 
-/* A small file of children, each with a copy of its parent's mappings and one more: so many of them are kept
- * as there is memory for. */
+/* A small file of children, each with its parent's mappings, a few of them larger, so that no part of the list is
+ * shared: so many of them are kept as there is memory for. */
 static void test_many_mappings(void **state)
 {
-	enum { PAGES = 50000, CHILDREN = 60 };
+	enum { PAGES = 50000, CHILDREN = 60, APART = 100 };
 	const struct import_options options = {.no_inline = true};
 	size_t before = process_maps_held();
 	struct buffer b = {0};
@@ -214,12 +214,13 @@ static void test_many_mappings(void **state)
 	(void)state;
 	put_chain_head(&b, "x86_64");
 	for (uint64_t i = 0; i < PAGES; i++)
-		put_page(&b, 7, i);
+		put_page(&b, 7, i, 0x1000);
 	for (uint32_t pid = 100; pid < 100 + CHILDREN; pid++) {
 		const uint64_t fork[] = {7ull << 32 | pid, 7ull << 32 | pid, 0, 0, 0, 0, 0};
 
 		put_record(&b, PERF_RECORD_FORK, 0, fork, sizeof(fork));
-		put_page(&b, pid, PAGES);
+		for (uint64_t i = 0; i < PAGES; i += APART)
+			put_page(&b, pid, i, 0x1800);
 		put_chain_sample(&b, ID_A, pid * 1000000, 7); /* the parent is not the oldest */
 	}
 	run(&b, &options, &done);

@@ -5,6 +5,7 @@
 #include "proc/procfs.h"
 #include "tests/unit/proc/child-process.h"
 #include "tests/unit/proc/proc-fixture.h"
+#include "tests/unit/proc/process-map-nth.h"
 
 static void test_first(void **state)
 {
@@ -33,8 +34,8 @@ static void test_first(void **state)
 	assert_string_equal(path_at(&f, p, 0x20), "/lib/a\nb");
 	assert_string_equal(path_at(&f, p, 0x30), "/tmp/perf-5.map");
 	assert_null(path_at(&f, p, 0xffffffffff600));
-	assert_int_equal(p->maps->maps[0].id.inode, 77);
-	assert_int_equal(p->maps->maps[0].id.major, 8);
+	assert_int_equal(process_map_nth(p->maps, 0)->id.inode, 77);
+	assert_int_equal(process_map_nth(p->maps, 0)->id.major, 8);
 	fixture_deinit(&f);
 }
 
@@ -100,8 +101,8 @@ static void test_refresh(void **state)
 	assert_false(answer(&f, p, "10000-12000 r-xp 00001000 08:01 77 /bin/x\n", 200));
 	assert_ptr_equal(uw_space_find(space_of(&f, p), 0x10000)->module, module);
 	assert_int_equal(space_of(&f, p)->key, key);
-	assert_int_equal(p->maps->maps[0].id.inode, 77);
-	assert_int_equal(p->maps->maps[0].id.build_id.len, 20);
+	assert_int_equal(process_map_nth(p->maps, 0)->id.inode, 77);
+	assert_int_equal(process_map_nth(p->maps, 0)->id.build_id.len, 20);
 	assert_int_equal(p->maps_refreshes, 1);
 	/* so that another process, of which only a text tells, has the same module */
 	process_maps_asked(process_get(f.table, 6), 100);
@@ -263,8 +264,8 @@ static void test_remapped(void **state)
 			continue;
 		}
 		assert_string_equal(path_at(&f, p, 0x11), "/bin/x");
-		assert_int_equal(p->maps->maps[0].offset, 0x1000);
-		assert_int_equal(p->maps->maps[0].id.inode, 77);
+		assert_int_equal(process_map_nth(p->maps, 0)->offset, 0x1000);
+		assert_int_equal(process_map_nth(p->maps, 0)->id.inode, 77);
 	}
 	fixture_deinit(&f);
 }
@@ -370,7 +371,7 @@ static bool refresh(struct fixture *f, struct process *p)
 static int find_path(const struct process *p, const char *path)
 {
 	for (size_t i = 0; i < p->maps->n; i++) {
-		const struct uw_module *m = p->maps->maps[i].module;
+		const struct uw_module *m = process_map_nth(p->maps, i)->module;
 
 		if (m && !strcmp(uw_module_path(m), path))
 			return (int)i;
@@ -433,14 +434,14 @@ static void test_real(void **state)
 	assert_int_equal(find_path(p, so), -1);
 	assert_true(find_path(p, jit) >= 0);
 	assert_int_not_equal(space_of(&f, p)->key, key);
-	at = p->maps->maps[find_path(p, jit)].start;
+	at = process_map_nth(p->maps, (size_t)find_path(p, jit))->start;
 	key = space_of(&f, p)->key;
 
 	child_go_on(&c); /* mremap */
 	child_said(&c);
 	assert_true(refresh(&f, p));
 	assert_true(find_path(p, jit) >= 0);
-	assert_int_not_equal(p->maps->maps[find_path(p, jit)].start, at);
+	assert_int_not_equal(process_map_nth(p->maps, (size_t)find_path(p, jit))->start, at);
 	assert_int_not_equal(space_of(&f, p)->key, key);
 
 	child_end(&c);

@@ -8,7 +8,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "proc/process-maps.h"
+#include "tests/unit/proc/process-map-nth.h"
 
 enum { N_PAGES = 48, N_LISTS = 4, N_MODULES = 4, PAGE = 4096, KEYS = 200000 };
 
@@ -60,10 +60,10 @@ static void assert_map(const struct process_maps *maps, size_t i, uint64_t start
 		       int module, uint64_t offset)
 {
 	assert_true(i < maps->n);
-	assert_int_equal(maps->maps[i].start, start * PAGE);
-	assert_int_equal(maps->maps[i].end, end * PAGE);
-	assert_ptr_equal(maps->maps[i].module, module < 0 ? NULL : modules[module]);
-	assert_int_equal(maps->maps[i].offset, offset * PAGE);
+	assert_int_equal(process_map_nth(maps, i)->start, start * PAGE);
+	assert_int_equal(process_map_nth(maps, i)->end, end * PAGE);
+	assert_ptr_equal(process_map_nth(maps, i)->module, module < 0 ? NULL : modules[module]);
+	assert_int_equal(process_map_nth(maps, i)->offset, offset * PAGE);
 }
 
 static void test_overlap(void **state)
@@ -275,11 +275,10 @@ static bool cell_equal(struct cell a, struct cell b)
 
 static struct cell cell_of(const struct process_maps *maps, uint64_t page)
 {
-	size_t i = process_maps_at(maps, page * PAGE);
-	const struct process_map *m = &maps->maps[i];
+	const struct process_map *m = process_maps_get(maps, process_maps_at(maps, page * PAGE));
 	struct cell c = {.module = -2};
 
-	if (i == maps->n || m->start > page * PAGE)
+	if (!m || m->start > page * PAGE)
 		return c;
 	c.module = -1;
 	for (int k = 0; k < N_MODULES; k++)
@@ -306,8 +305,9 @@ static void check(struct model *m)
 		said[key][page] = c;
 	}
 	for (size_t i = 0; i < m->maps->n; i++) {
-		assert_true(m->maps->maps[i].start < m->maps->maps[i].end);
-		assert_true(!i || m->maps->maps[i - 1].end <= m->maps->maps[i].start);
+		assert_true(process_map_nth(m->maps, i)->start < process_map_nth(m->maps, i)->end);
+		assert_true(!i || process_map_nth(m->maps, i - 1)->end <=
+					  process_map_nth(m->maps, i)->start);
 	}
 }
 
@@ -335,8 +335,9 @@ static void step(struct model *lists)
 
 		assert_int_equal(process_maps_new(&fresh), 0);
 		for (size_t i = 0; i < m->maps->n; i++)
-			assert_int_equal(
-				process_maps_put(&fresh, &m->maps->maps[i], true, &changed), 0);
+			assert_int_equal(process_maps_put(&fresh, process_map_nth(m->maps, i), true,
+							  &changed),
+					 0);
 		if (pick(2)) {
 			(void)put(&fresh, start, end, module, offset, exec);
 			for (uint64_t p = start; p < end; p++)
@@ -377,12 +378,122 @@ static void test_model(void **state)
 	free(said);
 }
 
+/* ---- a list of many chunks ---- */
+
+enum { MANY = 3000 };
+
+/* Chunks are few, and a snapshot says the same as the list. */
+static void check_many(struct process_maps *maps, const struct cell *cells)
+{
+	struct uw_space *space;
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->n_chunks; i++) {
+		n += maps->chunks[i]->n;
+		assert_true(!i || maps->chunks[i - 1]->n + maps->chunks[i]->n > PROCESS_CHUNK / 2);
+	}
+	assert_int_equal(n, maps->n);
+	assert_int_equal(process_maps_space(maps, NULL, &space), 0);
+	assert_int_equal(space->n_maps, maps->n);
+	for (uint64_t page = 0; page < MANY; page++) {
+		const struct uw_map *map = uw_space_find(space, page * PAGE + 8);
+
+		assert_true(cell_equal(cell_of(maps, page), cells[page]));
+		assert_int_equal(map != NULL, cells[page].module != -2);
+		if (map && cells[page].module >= 0)
+			assert_ptr_equal(map->module, modules[cells[page].module]);
+	}
+	(void)uw_space_unref(space);
+}
+
+static void put_many(struct process_maps **maps, struct cell *cells)
+{
+	uint64_t start = pick(MANY), len = pick(50) ? 1 : pick(500),
+		 end = min_u64(start + len, MANY);
+	int module = (int)pick(N_MODULES - 1);
+	bool exec = pick(3) != 0;
+
+	(void)put(maps, start, end, module, start, exec);
+	for (uint64_t p = start; p < end; p++)
+		cells[p] = exec ? (struct cell){module, p} : (struct cell){-2, 0};
+}
+
+static void test_many(void **state)
+{
+	static struct cell cells[2][MANY];
+	struct process_maps *maps[2];
+	(void)state;
+
+	assert_int_equal(process_maps_new(&maps[0]), 0);
+	for (uint64_t p = 0; p < MANY; p++) {
+		cells[0][p] = p % 2 ? (struct cell){-2, 0} : (struct cell){0, p};
+		if (p % 2 == 0)
+			assert_true(put(&maps[0], p, p + 1, 0, p, true));
+	}
+	assert_true(maps[0]->n_chunks >= MANY / 2 / PROCESS_CHUNK);
+	maps[1] = process_maps_ref(maps[0]);
+	memcpy(cells[1], cells[0], sizeof(cells[0]));
+	for (unsigned n = 0; n < 30000; n++) {
+		unsigned i = n % 2;
+
+		put_many(&maps[i], cells[i]);
+		if (n % 3000 == 0) { /* a fork */
+			(void)process_maps_unref(maps[!i]);
+			maps[!i] = process_maps_ref(maps[i]);
+			memcpy(cells[!i], cells[i], sizeof(cells[0]));
+		}
+		if (n % 100 < 2)
+			check_many(maps[i], cells[i]);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		(void)put(&maps[i], 0, MANY, 0, 0, false);
+		assert_int_equal(maps[i]->n, 0);
+		assert_int_equal(maps[i]->n_chunks, 0);
+		(void)process_maps_unref(maps[i]);
+	}
+}
+
+/* One new mapping among many: the next snapshot has all runs of the one before but one, and a child that maps one
+ * more has all chunks but one. */
+static void test_shared(void **state)
+{
+	size_t before = process_maps_held(), all, shared = 0, runs = uw_spaces_held(), run;
+	struct process_maps *maps, *child;
+	struct uw_space *space, *next;
+	(void)state;
+
+	assert_int_equal(process_maps_new(&maps), 0);
+	for (uint64_t i = 0; i < PROCESS_MAX_MAPS - 10; i++)
+		(void)put(&maps, 3 * i, 3 * i + 1, 0, i, true);
+	assert_int_equal(process_maps_space(maps, NULL, &space), 0);
+	all = process_maps_held() - before;
+	run = uw_spaces_held() - runs;
+	assert_true(run > PROCESS_MAX_MAPS * sizeof(struct uw_map));
+	assert_true(put(&maps, 3001, 3002, 1, 0, true));
+	assert_int_equal(process_maps_space(maps, NULL, &next), 0);
+	for (size_t i = 0; i < space->n_parts; i++)
+		for (size_t k = 0; k < next->n_parts; k++)
+			shared += space->parts[i].maps == next->parts[k].maps;
+	assert_int_equal(shared, space->n_parts - 1);
+	assert_true(uw_spaces_held() - runs < run + run / 20);
+	child = process_maps_ref(maps);
+	assert_true(put(&child, 4, 5, 1, 0, true));
+	assert_true(process_maps_held() - before < all + all / 20);
+	(void)uw_space_unref(space);
+	(void)uw_space_unref(next);
+	(void)process_maps_unref(child);
+	(void)process_maps_unref(maps);
+	assert_int_equal(process_maps_held(), before);
+	assert_int_equal(uw_spaces_held(), runs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_overlap), cmocka_unit_test(test_join),
 		cmocka_unit_test(test_sharing), cmocka_unit_test(test_adopt),
 		cmocka_unit_test(test_limit),	cmocka_unit_test(test_model),
+		cmocka_unit_test(test_many),	cmocka_unit_test(test_shared),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

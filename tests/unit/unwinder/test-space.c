@@ -69,7 +69,7 @@ static void test_refs(void **state)
 	map.module = uw_module_unref(map.module); /* the space holds it */
 	assert_ptr_equal(uw_space_ref(space), space);
 	assert_null(uw_space_unref(space));
-	assert_string_equal(uw_module_path(space->maps[0].module), "/x");
+	assert_string_equal(uw_module_path(uw_space_map(space, 0)->module), "/x");
 	assert_null(uw_space_unref(space)); /* the leak checker sees the rest */
 }
 

@@ -115,7 +115,7 @@ static struct uw_module *map_self(struct fixture *f, struct process **ret_proces
 	*ret_process = process_find(f->processes, pid);
 	assert_int_equal(process_space(f->processes, *ret_process, &space), 0);
 	assert_int_equal(space->n_maps, 1);
-	return space->maps[0].module;
+	return uw_space_map(space, 0)->module;
 }
 
 static void load(struct fixture *f, struct uw_module *module, const struct process *process)
@@ -320,7 +320,7 @@ static void sample_of(struct fixture *f, struct process *process, unsigned which
 		process_mmap(f->processes, process->pid, start, 0x1000, 0, true, path, &id), 0);
 	assert_int_equal(process_space(f->processes, process, &space), 0);
 	for (size_t i = 0; i < space->n_maps; i++)
-		uw_module_set_unreadable(space->maps[i].module);
+		uw_module_set_unreadable(uw_space_map(space, i)->module);
 	o->kind = OUTCOME_SAMPLE;
 	o->result = UW_WHOLE;
 	o->n_user = 2;
