@@ -404,8 +404,6 @@ int perfdata_input(struct perfdata *pd, struct record_at *ret_at)
 #ifdef HAVE_ZSTD
 #include <zstd.h>
 
-enum { WINDOW_LOG_MAX = 27 }; /* what zstd's own highest level uses: 128 MiB */
-
 struct perfdata_zstd {
 	ZSTD_DStream *stream;
 	ZSTD_inBuffer in;
@@ -426,7 +424,7 @@ size_t perfdata_zstd_bytes(const struct perfdata_zstd *z)
 	return z ? ZSTD_sizeof_DStream(z->stream) : 0;
 }
 
-static int zstd_new(struct perfdata_zstd **ret_zstd)
+static int zstd_new(int window_log, struct perfdata_zstd **ret_zstd)
 {
 	struct perfdata_zstd *z = calloc(1, sizeof(*z));
 
@@ -434,7 +432,7 @@ static int zstd_new(struct perfdata_zstd **ret_zstd)
 		return fail(-ENOMEM);
 	z->stream = ZSTD_createDStream();
 	if (!z->stream ||
-	    ZSTD_isError(ZSTD_DCtx_setParameter(z->stream, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) {
+	    ZSTD_isError(ZSTD_DCtx_setParameter(z->stream, ZSTD_d_windowLogMax, window_log))) {
 		(void)perfdata_zstd_free(z);
 		return fail(-ENOMEM);
 	}
@@ -454,7 +452,7 @@ int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *r
 		len = min_u64(size, cursor_left(&c));
 	}
 	if (!pd->zstd) {
-		r = zstd_new(&pd->zstd);
+		r = zstd_new(pd->window_log, &pd->zstd);
 		if (r < 0)
 			return trace(r);
 	}

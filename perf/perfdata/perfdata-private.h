@@ -19,6 +19,8 @@ enum {
 	BUILD_ID_PATH_MAX = 4096,      /* the kernel's PATH_MAX */
 	BUILD_ID_PATHS_MAX = 32 << 20, /* bytes of all */
 	AHEAD_BYTES = 4 << 20,	       /* below it a thread costs more than it saves */
+	WINDOW_LOG_MIN = 10,
+	WINDOW_LOG_MAX = 27, /* zstd's own highest level has it: 128 MiB */
 };
 
 /* Records that perf itself writes (tools/lib/perf/include/perf/event.h). */
@@ -73,6 +75,7 @@ struct perfdata {
 	struct stream input, unpacked, aligned;
 	struct perfdata_ahead *ahead; /* NULL: nothing is read ahead */
 	struct perfdata_zstd *zstd;
+	int window_log; /* of zstd: its window may have so many bits of bytes */
 	bool unpacking; /* a compressed record is being worked on */
 	bool build_ids_sorted;
 	size_t build_id_bytes; /* of their paths */

@@ -419,6 +419,7 @@ int perfdata_new(int fd, const struct perfdata_limits *limits, struct perfdata *
 		.ahead = or_default(limits->ahead, AHEAD_BYTES),
 		.piece = min_u64(or_default(limits->piece, SIZE_MAX), BLOCK_BYTES - BLOCK_HEAD),
 	};
+	pd->window_log = WINDOW_LOG_MAX;
 	pd->info.clock = -1;
 	pd->input.block = pd->unpacked.block = pd->aligned.block = BLOCK_NONE;
 	r = perfdata_read_header(pd, error, error_size);
@@ -582,6 +583,18 @@ static int next(struct scan *s)
 	return r == -EBADMSG ? 0 : r < 0 ? trace(r) : 1;
 }
 
+/* The second window gets what the records that wait and the first window leave of their limit. */
+static int second_window(const struct perfdata *pd)
+{
+	enum { ZSTD_MORE = 1 << 20 }; /* its memory besides the window */
+	const size_t used = perfdata_held(pd) + perfdata_zstd_bytes(pd->zstd);
+	int log = WINDOW_LOG_MIN;
+
+	while (log < WINDOW_LOG_MAX && used + (2u << log) + ZSTD_MORE <= pd->limits.hold)
+		log++;
+	return log;
+}
+
 int perfdata_scan(const struct perfdata *pd,
 		  void (*mapped)(void *arg, const struct record_event *mapping), void *arg)
 {
@@ -602,7 +615,7 @@ int perfdata_scan(const struct perfdata *pd,
 	s->end = s->at + min_u64(pd->data_size, INT64_MAX - s->at);
 	s->filled = 0;
 	s->skip = 0;
-	s->packed = (struct perfdata){.input.block = BLOCK_NONE};
+	s->packed = (struct perfdata){.input.block = BLOCK_NONE, .window_log = second_window(pd)};
 	s->packed.unpacked.block = s->packed.aligned.block = BLOCK_NONE;
 	do
 		r = next(s);

@@ -35,7 +35,7 @@ static void list(void *arg, const struct record_event *mapping)
 }
 
 /* The inodes beforehand, after the first record; then what the reader gives is still all. */
-static char *scanned(const struct buffer *b, uint64_t n_records)
+static char *scanned_within(const struct buffer *b, uint64_t n_records, size_t hold)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
 	struct perfdata_item item;
@@ -43,9 +43,9 @@ static char *scanned(const struct buffer *b, uint64_t n_records)
 	char error[128];
 	int fd = fixture_fd(b);
 
-	assert_int_equal(
-		perfdata_new(fd, &(struct perfdata_limits){.ahead = 1}, &pd, error, sizeof(error)),
-		0);
+	assert_int_equal(perfdata_new(fd, &(struct perfdata_limits){.ahead = 1, .hold = hold}, &pd,
+				      error, sizeof(error)),
+			 0);
 	assert_true(perfdata_scan(pd, list, &text) < 0); /* how they are laid out is not known */
 	for (uint64_t n = 0; n < n_records; n++) {
 		assert_int_equal(perfdata_next(pd, &item), 0);
@@ -58,6 +58,11 @@ static char *scanned(const struct buffer *b, uint64_t n_records)
 	assert_false(text.bad);
 	close(fd);
 	return (char *)text.data;
+}
+
+static char *scanned(const struct buffer *b, uint64_t n_records)
+{
+	return scanned_within(b, n_records, 0);
 }
 
 /* Between records of every size: read along, or jumped over. */
@@ -193,6 +198,10 @@ static void test_packed(void **state)
 	put_mapping(&b, 101, 101);
 	text = scanned(&b, 101);
 	assert_string_equal(text, "25 50 75 100 101 ");
+	free(text);
+	/* the window needs more than there is beside the first: no mapping is known in advance */
+	text = scanned_within(&b, 101, 4 << 20);
+	assert_string_equal(text, "");
 	free(text);
 	free(packed);
 	buffer_deinit(&b);
