@@ -690,6 +690,8 @@ static int jit_module(struct process_table *table, struct process *process,
 		r = uw_modules_add(table->modules, UW_MODULE_JIT, path, &process->jit);
 		if (r < 0)
 			return trace(r);
+		if (process->has_vm)
+			uw_module_expect_vm(process->jit);
 	}
 	*ret_module = uw_module_ref(process->jit);
 	return 0;
@@ -722,6 +724,32 @@ static int jitdump_module(struct process_table *table, struct process *process, 
 					   map->end, &map->id));
 }
 
+static bool is_vm(const char *path)
+{
+	static const char name[] = "/libjvm.so";
+	const char *at = strstr(path, name);
+
+	return at && (!at[sizeof(name) - 1] || at[sizeof(name) - 1] == ' ');
+}
+
+static void note_vm(struct process *process)
+{
+	process->has_vm = true;
+	if (process->jit)
+		uw_module_expect_vm(process->jit);
+}
+
+uint64_t process_vm_of(const struct process *process)
+{
+	for (size_t i = 0; i < process->maps->n; i++) {
+		const struct process_map *m = &process->maps->maps[i];
+
+		if (m->module && m->start >= m->offset && is_vm(uw_module_path(m->module)))
+			return m->start - m->offset;
+	}
+	return 0;
+}
+
 static int file_module(struct process_table *table, const char *path, const struct uw_file_id *id,
 		       struct uw_module **ret_module)
 {
@@ -738,6 +766,8 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 	map->module = NULL;
 	switch (process_path_kind(path, map->id.build_id.len != 0)) {
 	case PATH_FILE:
+		if (is_vm(path))
+			note_vm(process);
 		r = file_module(table, path, &map->id, &map->module);
 		break;
 	case PATH_JIT:

@@ -89,6 +89,7 @@ struct process {
 	struct process_log *log;
 	struct uw_space *space;	   /* cached snapshot; NULL when maps changed since */
 	struct uw_module *jit;	   /* of all anonymous executable mappings of this incarnation */
+	bool has_vm;		   /* a Java VM's library was mapped */
 	struct process *origin;	   /* parent whose mappings were not known at the fork: used if ours
 				   never arrive */
 	struct table threads;	   /* tid -> struct process_thread * */
@@ -165,6 +166,8 @@ struct process_mapping {
 	uint64_t start, end, offset;
 	struct uw_file_id id;
 };
+/* Where the image of a Java VM (libjvm.so) begins; 0: nowhere. */
+uint64_t process_vm_of(const struct process *process);
 bool process_mapping_of(const struct process *process, const struct uw_module *module,
 			struct process_mapping *ret_mapping);
 /* Consumes @memory (procfs_memory_new); the next snapshot has it.  The first stays: an incarnation has one

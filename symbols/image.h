@@ -26,8 +26,21 @@ struct uw_table {
 	unsigned shift;
 };
 
+/* Code of a Java VM (hotspot.h). */
+enum { UW_VM_HEAPS = 8 };
+struct uw_vm_code {
+	struct uw_vm_range {
+		uint64_t start, end;
+	} heaps[UW_VM_HEAPS];		/* new code can appear in them at any time */
+	uint32_t n_heaps;		/* 0: no VM */
+	uint32_t n_blobs;		/* pieces of code at the time of reading */
+	struct uw_vm_range interpreter; /* a frame there has its Method at rbp + method */
+	int64_t method;
+};
+
 struct uw_image {
 	enum uw_arch arch;
+	struct uw_vm_code vm;
 	struct uw_segment *segments;
 	size_t n_segments;
 	struct uw_section eh_frame_hdr, eh_frame, debug_frame;

@@ -47,6 +47,7 @@ struct uw_module *uw_module_unref(struct uw_module *module)
 	uw_image_free(module->image);
 	uw_symbols_free(module->symbols);
 	uw_lines_free(module->lines);
+	uw_vm_free(module);
 	free(atomic_load_explicit(&module->layout, memory_order_relaxed));
 	free(atomic_load_explicit(&module->jitdump, memory_order_relaxed));
 	free(module);
@@ -349,6 +350,8 @@ const struct uw_image *uw_module_image(const struct uw_module *module)
 static void publish_image(struct uw_module *module, struct uw_image *image, int r)
 {
 	if (image) {
+		if (image->vm.n_heaps)
+			atomic_store_explicit(&module->is_vm, true, memory_order_relaxed);
 		atomic_store_explicit(&module->unwind_bytes, image->bytes, memory_order_relaxed);
 		atomic_store_explicit(&module->keeps_file, image->fd >= 0, memory_order_relaxed);
 	}
@@ -375,18 +378,6 @@ static int load_image(struct uw_module *module, struct uw_source *source,
 				  uw_module_wants_separate(module), ret_image));
 }
 
-int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
-{
-	_cleanup_(uw_image_freep) struct uw_image *image = NULL;
-	int r;
-
-	if (uw_module_unwind_state(module) == UW_MODULE_READY)
-		return 0;
-	r = load_image(module, source, &image);
-	publish_image(module, take(image), r);
-	return trace(r);
-}
-
 static void publish_symbols(struct uw_module *module, struct uw_symbols *symbols, int r)
 {
 	if (symbols)
@@ -394,6 +385,37 @@ static void publish_symbols(struct uw_module *module, struct uw_symbols *symbols
 				      memory_order_relaxed);
 	module->symbols = symbols;
 	publish(&module->symbol_state, r);
+}
+
+/* A failure leaves the state: the caller may do without. */
+static int load_vm(struct uw_module *module, struct uw_source *source)
+{
+	struct uw_symbols *symbols = NULL;
+	struct uw_image *image = NULL;
+	int r = uw_vm_load(module, source, &image, &symbols);
+
+	if (r < 0)
+		return trace(r);
+	if (uw_module_symbol_state(module) == UW_MODULE_READY)
+		(void)uw_symbols_free(symbols);
+	else
+		publish_symbols(module, symbols, 0);
+	publish_image(module, image, 0);
+	return 0;
+}
+
+int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
+{
+	_cleanup_(uw_image_freep) struct uw_image *image = NULL;
+	int r;
+
+	if (uw_module_unwind_state(module) == UW_MODULE_READY)
+		return 0;
+	if (module->kind == UW_MODULE_JIT && source->vm)
+		return trace(load_vm(module, source));
+	r = load_image(module, source, &image);
+	publish_image(module, take(image), r);
+	return trace(r);
 }
 
 static int load_symbols(struct uw_module *module, struct uw_source *source,
@@ -469,7 +491,7 @@ int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t
 	int r;
 
 	if (module->kind == UW_MODULE_JIT)
-		return 0;
+		return source->vm ? trace(uw_vm_lines(module, source, vaddr, line, arg)) : 0;
 	if (!module->lines) {
 		r = load_lines(module, source);
 		if (r < 0)
@@ -496,7 +518,7 @@ int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
 /* ---- a loaded module as bytes for another process of ours (module.h) ----
  *
  *   layout      u64 1; block build id; u64 load bias; block segments      (0: none yet)
- *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section   (0: not loaded)
+ *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section; block vm   (0: not loaded)
  *   symbols     u64 1; as symbols.c packs them                            (0: not loaded)
  *
  * The process that packs has parsed a target's file, so its bytes are trusted no more than the
@@ -528,6 +550,7 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 		pack_section(to, &image->eh_frame_hdr);
 		pack_section(to, &image->eh_frame);
 		pack_section(to, &image->debug_frame);
+		packer_block(to, &image->vm, sizeof(image->vm));
 	}
 	packer_u64(to, symbols);
 	if (symbols)
@@ -592,23 +615,39 @@ static int unpack_section(struct cursor *from, struct uw_section *ret_section)
 	return 0;
 }
 
+static int unpack_vm(struct cursor *from, struct uw_vm_code *ret_vm)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p || len != sizeof(*ret_vm))
+		return fail(-EBADMSG);
+	memcpy(ret_vm, p, len);
+	return ret_vm->n_heaps > UW_VM_HEAPS ? fail(-EBADMSG) : 0;
+}
+
 static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 			struct uw_image **ret_image)
 {
 	struct uw_section sections[3] = {0};
+	struct uw_vm_code vm = {.n_heaps = 0};
 	uint64_t arch = cursor_u64(from);
 	bool more = cursor_u64(from);
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections) && r >= 0; i++)
 		r = unpack_section(from, &sections[i]);
+	if (r >= 0)
+		r = unpack_vm(from, &vm);
 	if (r >= 0 && arch != UW_ARCH_NONE && arch != UW_ARCH_X86_64 && arch != UW_ARCH_AARCH64)
 		r = fail(-EBADMSG);
 	if (r >= 0)
 		r = layout ? uw_image_of_sections((enum uw_arch)arch, layout, sections, ret_image)
 			   : uw_image_new_empty(ret_image);
-	if (r >= 0)
+	if (r >= 0) {
 		(*ret_image)->has_separate = more;
+		(*ret_image)->vm = vm;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		uw_section_deinit(&sections[i]);
 	return trace(r);
@@ -626,7 +665,7 @@ static int unpack_unwind(struct uw_module *module, struct cursor *from,
 	if (r < 0)
 		return trace(r);
 	if (uw_module_unwind_state(module) == UW_MODULE_READY) {
-		(void)uw_image_free(image);
+		uw_vm_keep_image(module, image);
 		return 0;
 	}
 	image->fd = take_fd(*file);
@@ -645,7 +684,7 @@ static int unpack_symbols(struct uw_module *module, struct cursor *from)
 	if (r < 0)
 		return trace(r);
 	if (uw_module_symbol_state(module) == UW_MODULE_READY)
-		(void)uw_symbols_free(symbols);
+		uw_vm_keep_symbols(module, symbols);
 	else
 		publish_symbols(module, symbols, 0);
 	return 0;

@@ -97,6 +97,26 @@ bool uw_module_want_symbols(struct uw_module *module);
 void uw_module_want_separate(struct uw_module *module);
 bool uw_module_wants_separate(const struct uw_module *module);
 
+/* ---- code of a Java VM (hotspot.h) ----
+ *
+ * A JIT module whose process has libjvm.so: both halves come from the VM.  Code is added while the process runs, so
+ * the halves are read again and replaced whole, each by the thread that uses it. */
+/* Its unwind half is waited for, as that of a file. */
+void uw_module_expect_vm(struct uw_module *module);
+bool uw_module_expects_vm(const struct uw_module *module);
+/* Did the halves come from a VM?  Any thread. */
+bool uw_module_is_vm(const struct uw_module *module);
+/* The halves that were loaded since, if any.  Unwinder (uw_engine_adopt); main. */
+bool uw_module_adopt_unwind(struct uw_module *module);
+bool uw_module_adopt_symbols(struct uw_module *module);
+/* Notes of the unwinder's thread about reading it again. */
+struct uw_renewal {
+	uint64_t asked_at, not_before; /* CLOCK_MONOTONIC */
+	uint32_t done;		       /* how often it was read again */
+	bool asked;
+};
+struct uw_renewal *uw_module_renewal(struct uw_module *module);
+
 /* ---- loader thread ---- */
 /* Where an image comes from: an open file (borrowed, read by pread at any offset), or process
  * memory. */
@@ -105,6 +125,9 @@ struct uw_source {
 	struct uw_memory
 		*memory; /* at [start, end): the image's first bytes, program headers included */
 	uint64_t start, end;
+	/* Of a JIT module: @fd is the memory of a process, and the image of its Java VM (libjvm.so)
+	 * begins at this address.  0: none. */
+	uint64_t vm;
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */
 	bool no_duplicate;

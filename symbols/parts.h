@@ -33,6 +33,11 @@ struct uw_module {
 	struct uw_image *image;
 	struct uw_symbols *symbols;
 	struct uw_lines *lines;
+	struct hotspot *vm; /* used by the loader only */
+	_Atomic(struct uw_image *) next_image;
+	_Atomic(struct uw_symbols *) next_symbols;
+	struct uw_renewal renewal;
+	_Atomic bool expects_vm, is_vm;
 	_Atomic bool unresponsive, wants_separate, keeps_file;
 	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
 	void *entry; /* modules.c, main thread */
@@ -57,6 +62,19 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const
  * consumed). */
 int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
 			 struct uw_section sections[3], struct uw_image **ret_image);
+/* ---- module-vm.c ---- */
+/* Both halves of a JIT module, by source->vm.  -ENOEXEC, -ENOTSUP: hotspot.h; -EIO: its memory cannot be read. */
+int uw_vm_load(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image,
+	       struct uw_symbols **ret_symbols);
+/* The Java methods at an address, as uw_module_lines(). */
+int uw_vm_lines(struct uw_module *module, struct uw_source *source, uint64_t address,
+		void (*line)(void *arg, const char *function, const char *file, uint32_t line),
+		void *arg);
+/* For a half that is READY: used from uw_module_adopt_*() on.  Consumes it. */
+void uw_vm_keep_image(struct uw_module *module, struct uw_image *image);
+void uw_vm_keep_symbols(struct uw_module *module, struct uw_symbols *symbols);
+void uw_vm_free(struct uw_module *module);
+
 /* For JIT modules: no ELF, no unwind information. */
 int uw_image_new_empty(struct uw_image **ret_image);
 struct uw_image *uw_image_free(struct uw_image *image);

@@ -285,7 +285,10 @@ enum native_where native_place(const struct walk *w, uint64_t address, struct na
 		return NATIVE_NO_MAP;
 	*place = (struct native_place){.map = map, .why = RULE_NO_FILE};
 	module = map->module;
-	if (!module || uw_module_kind(module) == UW_MODULE_JIT)
+	if (!module || (uw_module_kind(module) == UW_MODULE_JIT && !uw_module_expects_vm(module)))
+		return NATIVE_PLACE;
+	if (uw_module_kind(module) == UW_MODULE_JIT &&
+	    uw_module_unwind_state(module) == UW_MODULE_READY && !uw_module_is_vm(module))
 		return NATIVE_PLACE;
 	switch (uw_module_unwind_state(module)) {
 	case UW_MODULE_READY:
@@ -575,6 +578,72 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	return true;
 }
 
+static bool is_in_heaps(const struct uw_vm_code *vm, uint64_t vaddr)
+{
+	for (uint32_t i = 0; i < vm->n_heaps; i++)
+		if (vaddr >= vm->heaps[i].start && vaddr < vm->heaps[i].end)
+			return true;
+	return false;
+}
+
+/* May the word @at of the copy be a return address?  @strict: it follows a call, or leads to the interpreter, which makes
+ * return addresses by hand. */
+static bool is_return_at(const struct walk *w, const struct native_place *place, uint64_t at,
+			 bool strict)
+{
+	const struct uw_vm_range *interpreter = &place->image->vm.interpreter;
+	uint8_t code[CODE_BEFORE];
+	uint64_t ra;
+
+	if (at >= w->room)
+		return false;
+	memcpy(&ra, w->stack + at, sizeof(ra));
+	if (ra >> 48 || !uw_space_find(w->snapshot->space, ra - 1))
+		return false;
+	return !strict || (ra >= interpreter->start && ra < interpreter->end) ||
+	       (native_code(w, ra, CODE_BEFORE, 0, code) == CODE_BEFORE &&
+		code_ends_in_call(w->machine->arch, code, CODE_BEFORE));
+}
+
+/* Compiled code pushes registers inside some loops (C2's comparison of strings): its frame is then larger than the VM
+ * knows.  The first word that can be a return address is it. */
+static rule_t with_pushes(const struct walk *w, const struct native_place *place, rule_t rule)
+{
+	enum { PUSHES_MAX = 8 };
+	uint64_t at = w->sp - w->base + (uint64_t)rule_cfa(rule) - 8;
+
+	if (rule_kind(rule) != RULE_SP || w->sp < w->base || at >= w->room ||
+	    is_return_at(w, place, at, false))
+		return rule;
+	for (int64_t n = 1; n <= PUSHES_MAX; n++)
+		if (is_return_at(w, place, at + 8 * (uint64_t)n, true))
+			return rule_frame(RULE_SP, rule_cfa(rule) / 8 + n, rule_saved(rule) / 8);
+	return rule;
+}
+
+/* In the code of a Java VM.  Its rules by rbp, the interpreter's aside, are those of stubs: an interrupted stub may be
+ * before or behind its frame, so its code is looked at.  RULE_NONE: code that was added since. */
+static rule_t native_compile_vm(struct native *e, const struct walk *w,
+				const struct native_place *place, bool leaf)
+{
+	const rule_t unknown = rule_guess(RULE_NO_FILE, RULE_FORM_UNKNOWN);
+	struct cfi_fde fde;
+	rule_t rule;
+
+	switch (native_find_row(e, place, NULL, &rule, &fde)) {
+	case CFI_OK:
+		if (leaf && rule == rule_frame(RULE_FP, 2, 2))
+			return unknown;
+		return leaf ? with_pushes(w, place, rule) : rule;
+	case CFI_NONE:
+		return w->snapshot->settled || !is_in_heaps(&place->image->vm, place->vaddr)
+			       ? unknown
+			       : rule_simple(RULE_NONE);
+	default:
+		return rule_simple(RULE_BAD);
+	}
+}
+
 /* The rule of @address, at @place in an image, for the frame that the walk stands on.  *ret_kept is
  * false where it is not for other processes.  RULE_NONE: more of the module has to be loaded. */
 static rule_t native_compile(struct native *e, const struct walk *w,
@@ -587,6 +656,8 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 
 	e->stats.cfi_runs++;
 	*ret_kept = true;
+	if (place->image->vm.n_heaps)
+		return native_compile_vm(e, w, place, leaf);
 	switch (native_find_row(e, place, leaf ? &ends : NULL, &rule, &fde)) {
 	case CFI_OK:
 		*ret_kept = native_holds(e, w, place, address, &fde, &rule);

@@ -683,13 +683,14 @@ static int native_new(struct uw_engine **ret_engine)
 
 /* Rules and trails hold no pointer into a module and stay: a module that is dropped to save memory
  * and loaded again is the same image, or is not loaded (-ESTALE, module.h).  But one that could not
- * be read and now can has guesses cached; those are keyed by process, hence all of them go. */
+ * be read and now can has guesses cached; those are keyed by process, hence all of them go.  So do they where a Java VM
+ * may have put other code at an address. */
 static void native_forget(struct uw_engine *engine, const struct uw_module *module)
 {
 	struct native *e = container_of(engine, struct native, engine);
 
 	e->last_space = NULL;
-	if (!module || e->not_readable) {
+	if (!module || e->not_readable || uw_module_is_vm(module)) {
 		rule_cache_clear(&e->by_pc);
 		for (size_t i = 0; i < NATIVE_USERS; i++) /* by_vaddr has more now */
 			e->users[i].key = 0;
@@ -697,7 +698,7 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 		native_holes_clear(e);
 		e->not_readable = false;
 	}
-	if (!module)
+	if (!module || uw_module_is_vm(module))
 		rule_cache_clear(&e->by_vaddr);
 	native_forget_indexes(e, module);
 }

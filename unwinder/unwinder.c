@@ -102,6 +102,12 @@ void uw_engine_renew(struct uw_engine *engine, struct uw_module *module)
 	uw_engine_drop(engine, module);
 }
 
+void uw_engine_adopt(struct uw_engine *engine, struct uw_module *module)
+{
+	if (uw_module_adopt_unwind(module))
+		uw_engine_forget(engine, module);
+}
+
 void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats)
 {
 	*ret_stats = (struct uw_engine_stats){0};

@@ -121,6 +121,9 @@ struct uw_snapshot {
 	const uint64_t
 		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
 	uint32_t n_chain;
+	/* The code of a Java VM was read after the sample was taken: what is not known now is not
+	 * waited for. */
+	bool settled;
 };
 
 struct uw_result {
@@ -164,4 +167,6 @@ void uw_engine_drop(struct uw_engine *engine, struct uw_module *module);
 /* After UW_PENDING for a module that is loaded, but without a separate debug file that the engine
  * needs (uw_module_want_separate): drops it, so that it can be loaded again. */
 void uw_engine_renew(struct uw_engine *engine, struct uw_module *module);
+/* After a module of a Java VM was loaded again: uses that (uw_module_adopt_unwind). */
+void uw_engine_adopt(struct uw_engine *engine, struct uw_module *module);
 void uw_engine_stats(const struct uw_engine *engine, struct uw_engine_stats *ret_stats);

@@ -38,7 +38,8 @@ static int parse_lines(struct load_parser *p, struct load_parse *w)
 	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	int r;
 
-	open_lines_of(p, w->module);
+	if (uw_module_kind(w->module) != UW_MODULE_JIT)
+		open_lines_of(p, w->module);
 	a->lines = calloc(LOAD_LINES_MAX, sizeof(*a->lines));
 	if (!a->lines)
 		return 0;

@@ -53,11 +53,12 @@ struct wire_answer {
 	struct procfs_status status;
 	struct load_mapping mapping; /* but its path */
 	uint64_t proved, from_memory, denied, is_parsed, has_memory;
+	int64_t vm_error;
 };
 
 struct wire_parse {
 	uint64_t kind, urgent, vaddr, has_module, module_kind, wants_separate, serial;
-	uint64_t has_file, has_memory, start, end, later;
+	uint64_t has_file, has_memory, start, end, later, vm;
 	struct uw_build_id build_id;
 };
 
@@ -308,6 +309,7 @@ static void parser_serve(void *kept, struct helper_call *call)
 	source->start = wire.start;
 	source->end = wire.end;
 	source->later = wire.later;
+	source->vm = wire.vm;
 	set_priority(k, wire.urgent);
 	work.module = wire.has_module ? known_module(k, &wire, path) : NULL;
 	if (work.module && wire.wants_separate)
@@ -438,6 +440,7 @@ static void pack_work(const struct load_parse *w, uint32_t serial, struct packer
 		wire.start = w->source->start;
 		wire.end = w->source->end;
 		wire.later = w->source->later;
+		wire.vm = w->source->vm;
 	}
 	wire.has_module = w->module != NULL;
 	if (w->module) {
@@ -628,6 +631,7 @@ static void pack_answer(const struct load_answer *a, bool is_parsed, struct pack
 	wire.proved = a->proved;
 	wire.from_memory = a->from_memory;
 	wire.denied = a->memory_denied;
+	wire.vm_error = a->vm_error;
 	wire.is_parsed = is_parsed;
 	wire.has_memory = a->memory != NULL;
 	packer_put(p, &wire, sizeof(wire));
@@ -852,6 +856,7 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 	a->proved = wire->proved;
 	a->from_memory = wire->from_memory;
 	a->memory_denied = wire->denied;
+	a->vm_error = (int)wire->vm_error;
 	r = unpack_text(from, &a->maps, &a->maps_len);
 	if (r >= 0)
 		r = unpack_text(from, &a->cmdline, &a->cmdline_len);

@@ -481,6 +481,43 @@ static int load_from_memory(struct load_worker *w, struct load_answer *a)
 	return r;
 }
 
+/* The code of a Java VM, as the VM describes it.  Only of a process that runs here. */
+static int load_vm(struct load_worker *w, struct load_answer *a, enum load_parse_kind kind)
+{
+	struct load_request *request = &a->request;
+	struct target_source t = source_of(w, request, -1);
+	_cleanup_(fd_closep) int fd = -1;
+	char path[PATH_ROOM];
+
+	if (!request->vm || w->own_files)
+		return -ENOENT;
+	if (request->given) {
+		fd = take_given(request);
+	} else {
+		(void)snprintf(path, sizeof(path), "%s/proc/%u/mem", w->root,
+			       readable_task(w, request->pid));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return request->closed ? -EACCES : -errno;
+	t.source.fd = fd;
+	t.source.vm = request->vm;
+	return parse(w, kind, &t.source, a);
+}
+
+static void load_jit(struct load_worker *w, struct load_answer *a)
+{
+	struct target_source t = source_of(w, &a->request, -1);
+	int r = load_vm(w, a, LOAD_PARSE_BOTH);
+
+	a->error = 0;
+	if (r >= 0)
+		return;
+	a->vm_error = r == -ENOENT ? 0 : r;
+	/* nothing to read: frame pointers */
+	a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
+}
+
 static void load_unwind(struct load_worker *w, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
@@ -495,10 +532,7 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
 		keep_file(w, fd);
 	} else if (uw_module_kind(module) == UW_MODULE_JIT) {
-		struct target_source t = source_of(w, &a->request, -1);
-
-		/* nothing to read: frame pointers */
-		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
+		load_jit(w, a);
 	} else if (out_of_files(fd)) {
 		a->error = fd;
 	} else {
@@ -565,6 +599,10 @@ static void load_lines(struct load_worker *w, struct load_answer *a)
 
 	if (w->lined != w->serial)
 		close_lines(w);
+	if (uw_module_kind(a->request.module) == UW_MODULE_JIT) {
+		(void)load_vm(w, a, LOAD_PARSE_LINES);
+		return;
+	}
 	t = source_of(w, &a->request, kept_file(w, &a->request));
 	if (t.source.fd < 0)
 		return;

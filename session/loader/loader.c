@@ -448,6 +448,8 @@ struct load_request loader_module_request(const struct process *process, struct 
 		request.offset = mapping.offset;
 		request.id = mapping.id;
 	}
+	if (uw_module_kind(module) == UW_MODULE_JIT)
+		request.vm = process_vm_of(process);
 	return request;
 }
 

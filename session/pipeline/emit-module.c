@@ -19,7 +19,11 @@ struct emit_module *emit_module_new(struct uw_module *module, const struct sampl
 	m->module = uw_module_ref(module);
 	m->pid = info->pid;
 	m->owner = info->process ? info->process->owner : PROCFS_NO_OWNER;
+	if (!info->process)
+		return m;
 	(void)process_mapping_of(info->process, module, &m->mapped);
+	if (uw_module_kind(module) == UW_MODULE_JIT)
+		m->vm = process_vm_of(info->process);
 	return m;
 }
 
@@ -66,6 +70,7 @@ struct load_request emit_module_request(const struct emit_module *m, enum load_k
 		.end = m->mapped.end,
 		.offset = m->mapped.offset,
 		.id = m->mapped.id,
+		.vm = m->vm,
 	};
 }
 
@@ -94,7 +99,9 @@ static bool is_due(struct emit_module *m)
 
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end)
 {
-	if (!m->unnamed.n || uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
+	/* A Java VM is read again when a stack needs it. */
+	if (!m->unnamed.n || uw_module_is_vm(m->module) ||
+	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
 	if (uw_module_kind(m->module) == UW_MODULE_JIT) {
 		if (!at_end && !is_due(m))

@@ -736,6 +736,7 @@ int emit_answer(struct emit *em, struct load_answer *a)
 	uint64_t v;
 	int r = 0;
 
+	(void)uw_module_adopt_symbols(module);
 	if (a->request.kind == LOAD_UNWIND) /* the LOAD_SYMBOLS that follows keeps the reference */
 		return uw_modules_loaded(em->c.modules, module);
 	if (a->request.kind == LOAD_LINES) {

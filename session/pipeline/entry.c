@@ -79,6 +79,7 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.stack_len = e->info.stack_len,
 		.stack = e->stack,
 		.thread = e->info.tid,
+		.settled = e->settled,
 	};
 	if (e->n_chain)
 		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);

@@ -46,6 +46,7 @@ struct entry {
 	bool stack_full;
 	bool undecided; /* it is not yet decided whether the process is recorded: the sample waits
 			   for an ENTRY_SPACE without this flag */
+	bool settled;	/* as in uw_snapshot */
 	uint8_t skip;	/* ENTRY_SPACE: the process is not recorded, and why (enum skip_reason) */
 	uint8_t arch;	/* enum uw_arch */
 	/* for main, to release the record */

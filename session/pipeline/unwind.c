@@ -31,8 +31,9 @@ struct parked {
 	void *block;
 	size_t len;
 	uint64_t deadline;
-	const struct uw_module *module; /* waited for; NULL: the process's mappings */
-	bool looked_again;		/* its mappings were requested a second time */
+	struct uw_module *module; /* waited for; NULL: the process's mappings */
+	bool looked_again;	  /* its mappings were requested a second time */
+	uint32_t renewal; /* of `module` (struct uw_renewal): settled from this one on; 0: not */
 };
 
 struct flush {
@@ -152,16 +153,68 @@ static bool suspects_maps(const struct entry *e, const struct uw_result *r)
 	       r->reason == UW_UNREADABLE || wants_code(e->info.space, r);
 }
 
+/* ---- code of a Java VM that grows ----
+ *
+ * The module is read again while its samples continue by the earlier reading.  A sample that needs the next one waits
+ * for a reading that begins after it. */
+
+enum { RENEWAL_MIN_MS = 50, RENEWAL_MAX_MS = 400, RENEWAL_SHARE = 10 };
+
+static bool is_renewal(const struct uw_module *module)
+{
+	return uw_module_is_vm(module) && uw_module_unwind_state(module) == UW_MODULE_READY;
+}
+
+/* Requests the module again, unless that was done shortly before. */
+static void ask_renewal(struct unwind_stage *s, const struct entry *e, struct uw_module *module,
+			uint64_t now)
+{
+	struct uw_renewal *renewal = uw_module_renewal(module);
+
+	if (renewal->asked || now < renewal->not_before)
+		return;
+	renewal->asked = send_control(s, OUTCOME_WANT_MODULE, &e->info, module, NULL);
+	renewal->asked_at = now;
+}
+
+/* The number of the first reading that begins after now. */
+static uint32_t next_renewal(struct uw_module *module)
+{
+	const struct uw_renewal *renewal = uw_module_renewal(module);
+
+	return renewal->done + (renewal->asked ? 2 : 1);
+}
+
+/* A reading takes the time that a compiler needs for some methods: at most a tenth of the time goes into it. */
+static void note_renewal(struct unwind_stage *s, struct uw_module *module, uint64_t now)
+{
+	struct uw_renewal *renewal = uw_module_renewal(module);
+	uint64_t wait = (now - renewal->asked_at) * RENEWAL_SHARE;
+
+	uw_engine_adopt(s->engine, module);
+	if (!renewal->asked)
+		return;
+	renewal->asked = false;
+	renewal->done++;
+	wait = max_u64(min_u64(wait, RENEWAL_MAX_MS * NSEC_PER_MSEC),
+		       RENEWAL_MIN_MS * NSEC_PER_MSEC);
+	renewal->not_before = now + wait;
+}
+
 /* Must the sample wait?  Requests what it waits for.  *ret_module: the module; NULL: the mappings
  * of its process. */
 static bool must_wait(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
-		      bool looked_again, const struct uw_module **ret_module)
+		      bool looked_again, uint64_t now, struct uw_module **ret_module)
 {
 	*ret_module = NULL;
 	if (e->undecided)
 		return true;
 	if (r && r->outcome == UW_PENDING) {
 		*ret_module = r->pending;
+		if (is_renewal(r->pending)) {
+			ask_renewal(s, e, r->pending, now);
+			return true;
+		}
 		uw_engine_renew(s->engine, r->pending);
 		if (uw_module_want_unwind(r->pending))
 			(void)send_control(s, OUTCOME_WANT_MODULE, &e->info, r->pending, NULL);
@@ -208,8 +261,8 @@ static int unwind_entries(struct unwind_stage *s, struct entry *const *entries, 
 /* ---- samples that wait ---- */
 
 /* Copies a sample that must wait out of the ring.  False: no room. */
-static bool park_sample(struct unwind_stage *s, const struct entry *e,
-			const struct uw_module *module, bool looked_again, uint64_t now)
+static bool park_sample(struct unwind_stage *s, const struct entry *e, struct uw_module *module,
+			bool looked_again, uint64_t now)
 {
 	struct parked *p = &s->parked[s->n_parked];
 
@@ -225,6 +278,7 @@ static bool park_sample(struct unwind_stage *s, const struct entry *e,
 	p->number = ++s->last_parked;
 	p->module = module;
 	p->looked_again = looked_again;
+	p->renewal = module && is_renewal(module) ? next_renewal(module) : 0;
 	p->deadline = now + (module ? s->options.module_wait_ns : s->options.maps_wait_ns);
 	s->n_parked++;
 	return true;
@@ -241,16 +295,18 @@ static bool retry(struct unwind_stage *s, size_t index, uint64_t now)
 {
 	struct parked *p = &s->parked[index];
 	struct entry *e = &p->entry;
-	const struct uw_module *module;
+	struct uw_module *module;
 	int r = unwind_entries(s, &e, 1);
 
-	if (r < 0 || !must_wait(s, e, &s->results[0], p->looked_again, &module)) {
+	if (r < 0 || !must_wait(s, e, &s->results[0], p->looked_again, now, &module)) {
 		answer(s, e, r < 0 ? NULL : &s->results[0], r < 0 ? SKIP_NO_MEMORY : SKIP_NONE);
 		unpark(s, index);
 		return true;
 	}
 	if (module && !p->module)
 		p->deadline = now + s->options.module_wait_ns;
+	if (module != p->module || !p->renewal)
+		p->renewal = module && is_renewal(module) ? next_renewal(module) : 0;
 	p->looked_again |= !module && e->info.space;
 	p->module = module;
 	return false;
@@ -292,10 +348,25 @@ static void wake_process(struct unwind_stage *s, const struct entry *control_ent
 	}
 }
 
-static void wake_module(struct unwind_stage *s, const struct uw_module *module, uint64_t now)
+static void wake_module(struct unwind_stage *s, struct uw_module *module, uint64_t now)
 {
-	for (size_t i = 0; i < s->n_parked;)
-		i += s->parked[i].module != module || !retry(s, i, now);
+	uint32_t done = uw_module_renewal(module)->done;
+
+	for (size_t i = 0; i < s->n_parked;) {
+		struct parked *p = &s->parked[i];
+
+		if (p->module == module && p->renewal && p->renewal <= done)
+			p->entry.settled = true;
+		i += p->module != module || !retry(s, i, now);
+	}
+}
+
+/* Requests for which it was too early. */
+static void ask_renewals(struct unwind_stage *s, uint64_t now)
+{
+	for (size_t i = 0; i < s->n_parked; i++)
+		if (s->parked[i].renewal)
+			ask_renewal(s, &s->parked[i].entry, s->parked[i].module, now);
 }
 
 /* Answers the samples whose deadline has passed. */
@@ -356,9 +427,9 @@ static bool answer_flushes(struct unwind_stage *s, uint64_t now)
 static void settle(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		   uint64_t now)
 {
-	const struct uw_module *module;
+	struct uw_module *module;
 
-	if (!must_wait(s, e, r, false, &module)) {
+	if (!must_wait(s, e, r, false, now, &module)) {
 		answer(s, e, r, SKIP_NONE);
 		return;
 	}
@@ -374,6 +445,7 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 		wake_process(s, e, now);
 		return 0;
 	case ENTRY_MODULE:
+		note_renewal(s, e->module, now);
 		wake_module(s, e->module, now);
 		return 0;
 	case ENTRY_EVICT:
@@ -465,8 +537,10 @@ static void *run(void *arg)
 
 		while (r >= 0 && slot_queue_ready(s->in))
 			r = take_batch(s, now);
-		if (s->n_parked)
+		if (s->n_parked) {
+			ask_renewals(s, now);
 			expire(s, now);
+		}
 		urgent = answer_flushes(s, now) || s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {
 			s->draining = false;

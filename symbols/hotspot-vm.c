@@ -1,0 +1,410 @@
+/* hotspot-vm.c - see hotspot-private.h.  Memory of the process in pages, the exports of libjvm.so, and the layout that
+ * they give.
+ *
+ * The exports are the VM's interface for debuggers (src/hotspot/share/runtime/vmStructs.hpp): arrays of
+ *
+ *   VMStructEntry  { const char *type, *field, *type_of_field; i32 is_static; u64 offset; void *address; }
+ *   VMTypeEntry    { const char *type, *superclass; i32 is_oop, is_integer, is_unsigned; u64 size; }
+ *
+ * ended by an entry without a type.  The image is read as it lies in memory, so the file is not needed. */
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "symbols/hotspot-private.h"
+
+enum {
+	PHDRS_MAX = 64,
+	DYNAMIC_MAX = 512,
+	CHAIN_MAX = 4096,
+	ENTRIES_MAX = 1 << 14,
+	ENTRY_SIZE = 48,
+	TYPE_SIZE = 40,
+	NAME_ROOM = 64,
+};
+
+/* ---- memory ---- */
+
+int vm_begin(struct hotspot *vm, struct uw_memory *memory)
+{
+	vm->memory = memory;
+	vm->left = VM_READ_MAX;
+	vm->pages = calloc(VM_PAGES, sizeof(*vm->pages));
+	return vm->pages ? 0 : fail(-ENOMEM);
+}
+
+void vm_end(struct hotspot *vm)
+{
+	free(take(vm->pages));
+	vm->memory = NULL;
+}
+
+static ssize_t read_some(struct hotspot *vm, uint64_t address, void *to, size_t len)
+{
+	ssize_t n;
+
+	if (vm->left < len)
+		return -1;
+	vm->left -= len;
+	n = vm->memory->read(vm->memory, address, to, len);
+	return n > 0 && (size_t)n > len ? -1 : n;
+}
+
+/* The page of @address; NULL: it cannot be read. */
+static const struct vm_page *page_of(struct hotspot *vm, uint64_t address)
+{
+	uint64_t start = address & ~(uint64_t)(VM_PAGE - 1);
+	struct vm_page *page = &vm->pages[start / VM_PAGE % VM_PAGES];
+	ssize_t n;
+
+	if (page->address == start && start)
+		return page;
+	n = read_some(vm, start, page->bytes, VM_PAGE);
+	page->address = n > 0 ? start : 0;
+	page->len = n > 0 ? (size_t)n : 0;
+	return n > 0 ? page : NULL;
+}
+
+static bool is_range(uint64_t address, size_t len)
+{
+	return address >= VM_PAGE && address < VM_ADDRESS_MAX && len <= VM_ADDRESS_MAX - address;
+}
+
+bool vm_read(struct hotspot *vm, uint64_t address, void *to, size_t len)
+{
+	uint8_t *at = to;
+
+	if (!is_range(address, len))
+		return false;
+	while (len) {
+		const struct vm_page *page = page_of(vm, address);
+		size_t skip = address % VM_PAGE, n;
+
+		if (!page || page->len <= skip)
+			return false;
+		n = min_u64(len, page->len - skip);
+		memcpy(at, page->bytes + skip, n);
+		at += n;
+		address += n;
+		len -= n;
+	}
+	return true;
+}
+
+bool vm_read_code(struct hotspot *vm, uint64_t address, void *to, size_t len)
+{
+	return is_range(address, len) && read_some(vm, address, to, len) == (ssize_t)len;
+}
+
+static uint64_t get(struct hotspot *vm, uint64_t address, size_t width)
+{
+	uint64_t value = 0;
+
+	return width <= sizeof(value) && vm_read(vm, address, &value, width) ? value : 0;
+}
+
+uint64_t vm_get(struct hotspot *vm, uint64_t base, enum vm_field field)
+{
+	return vm->width[field] ? get(vm, base + vm->offset[field], vm->width[field]) : 0;
+}
+
+int64_t vm_get_signed(struct hotspot *vm, uint64_t base, enum vm_field field)
+{
+	unsigned unused = 64 - 8u * vm->width[field];
+
+	return vm->width[field] ? (int64_t)(vm_get(vm, base, field) << unused) >> unused : 0;
+}
+
+uint64_t vm_pointer(struct hotspot *vm, uint64_t base, enum vm_field field)
+{
+	uint64_t value = vm->width[field] == 8 ? vm_get(vm, base, field) : 0;
+
+	return is_range(value, 1) ? value : 0;
+}
+
+bool vm_text(struct hotspot *vm, uint64_t address, char *to, size_t room)
+{
+	for (size_t i = 0; i + 1 < room; i++) {
+		if (!vm_read(vm, address + i, &to[i], 1))
+			return false;
+		if (!to[i])
+			return i > 0;
+	}
+	to[room - 1] = 0;
+	return true;
+}
+
+/* ---- libjvm.so's exports ---- */
+
+struct dynamic {
+	uint64_t bias, hash, symbols, strings;
+};
+
+/* A pointer of .dynamic: glibc has added the bias, others have not. */
+static uint64_t loaded(const struct dynamic *d, uint64_t value)
+{
+	return value < d->bias ? value + d->bias : value;
+}
+
+static bool read_dynamic(struct hotspot *vm, uint64_t at, struct dynamic *d)
+{
+	Elf64_Dyn entry;
+
+	for (size_t i = 0; i < DYNAMIC_MAX; i++) {
+		if (!vm_read(vm, at + i * sizeof(entry), &entry, sizeof(entry)))
+			return false;
+		if (entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_GNU_HASH)
+			d->hash = loaded(d, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_SYMTAB)
+			d->symbols = loaded(d, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_STRTAB)
+			d->strings = loaded(d, entry.d_un.d_ptr);
+	}
+	return d->hash && d->symbols && d->strings;
+}
+
+static bool find_dynamic(struct hotspot *vm, uint64_t image, struct dynamic *d)
+{
+	uint64_t at = 0;
+	bool based = false;
+	Elf64_Ehdr head;
+	Elf64_Phdr p;
+
+	if (!vm_read(vm, image, &head, sizeof(head)) || memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	    head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(p))
+		return false;
+	for (size_t i = 0; i < head.e_phnum && i < PHDRS_MAX; i++) {
+		if (!vm_read(vm, image + head.e_phoff + i * sizeof(p), &p, sizeof(p)))
+			return false;
+		if (p.p_type == PT_LOAD && !based) {
+			d->bias = image - (p.p_vaddr - p.p_offset);
+			based = true;
+		}
+		if (p.p_type == PT_DYNAMIC)
+			at = p.p_vaddr;
+	}
+	return based && at && read_dynamic(vm, d->bias + at, d);
+}
+
+/* The hash of .gnu.hash: Bernstein's. */
+static uint32_t hash_of(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (; *name; name++)
+		h = h * 33 + (uint8_t)*name;
+	return h;
+}
+
+/* [n_buckets u32][first u32][n_bloom u32][shift u32][bloom u64 * n][buckets u32 * n][chain u32 ..] */
+static uint64_t find_export(struct hotspot *vm, const struct dynamic *d, const char *name)
+{
+	uint32_t head[4], hash = hash_of(name), index, link;
+	uint64_t buckets, chain;
+	char text[NAME_ROOM];
+	Elf64_Sym symbol;
+
+	if (!vm_read(vm, d->hash, head, sizeof(head)) || !head[0])
+		return 0;
+	buckets = d->hash + sizeof(head) + 8ull * head[2];
+	chain = buckets + 4ull * head[0];
+	if (!vm_read(vm, buckets + 4ull * (hash % head[0]), &index, 4) || index < head[1])
+		return 0;
+	for (size_t i = 0; i < CHAIN_MAX; i++, index++) {
+		if (!vm_read(vm, chain + 4ull * (index - head[1]), &link, 4))
+			return 0;
+		if ((link | 1) == (hash | 1) &&
+		    vm_read(vm, d->symbols + (uint64_t)index * sizeof(symbol), &symbol,
+			    sizeof(symbol)) &&
+		    vm_text(vm, d->strings + symbol.st_name, text, sizeof(text)) &&
+		    !strcmp(text, name))
+			return d->bias + symbol.st_value;
+		if (link & 1)
+			return 0;
+	}
+	return 0;
+}
+
+/* The array that an export points to. */
+static uint64_t find_array(struct hotspot *vm, const struct dynamic *d, const char *name)
+{
+	uint64_t at = find_export(vm, d, name);
+
+	return at ? get(vm, at, 8) : 0;
+}
+
+/* ---- the layout ---- */
+
+static const struct known_field {
+	enum vm_field field;
+	bool needed;
+	const char *type, *name;
+} known_fields[] = {
+	{VM_HEAPS, true, "CodeCache", "_heaps"},
+	{VM_LIST_LEN, true, "GrowableArrayBase", "_len"},
+	{VM_LIST_LEN, true, "GenericGrowableArray", "_len"}, /* JDK 11 */
+	{VM_LIST_DATA, true, "GrowableArray<int>", "_data"},
+	{VM_HEAP_MEMORY, true, "CodeHeap", "_memory"},
+	{VM_HEAP_LOG2, true, "CodeHeap", "_log2_segment_size"},
+	{VM_SPACE_LOW, true, "VirtualSpace", "_low"},
+	{VM_SPACE_HIGH, true, "VirtualSpace", "_high"},
+	{VM_SPACE_BOUNDARY_LOW, true, "VirtualSpace", "_low_boundary"},
+	{VM_SPACE_BOUNDARY_HIGH, true, "VirtualSpace", "_high_boundary"},
+	{VM_BLOCK_LENGTH, true, "HeapBlock::Header", "_length"},
+	{VM_BLOCK_USED, true, "HeapBlock::Header", "_used"},
+	{VM_BLOB_NAME, true, "CodeBlob", "_name"},
+	{VM_BLOB_SIZE, true, "CodeBlob", "_size"},
+	{VM_BLOB_COMPLETE, true, "CodeBlob", "_frame_complete_offset"},
+	{VM_BLOB_FRAME, true, "CodeBlob", "_frame_size"},
+	{VM_BLOB_BEGIN, false, "CodeBlob", "_code_begin"},
+	{VM_BLOB_END, false, "CodeBlob", "_code_end"},
+	{VM_BLOB_CODE_OFFSET, false, "CodeBlob", "_code_offset"},
+	{VM_BLOB_DATA_OFFSET, false, "CodeBlob", "_data_offset"},
+	{VM_NMETHOD_METHOD, true, "CompiledMethod", "_method"},
+	{VM_NMETHOD_METHOD, true, "nmethod", "_method"}, /* JDK 8 to 11, and 23 on */
+	{VM_NMETHOD_LEVEL, false, "nmethod", "_comp_level"},
+	{VM_NMETHOD_SCOPES_DATA, false, "CompiledMethod", "_scopes_data_begin"},
+	{VM_NMETHOD_PCS, false, "nmethod", "_scopes_pcs_offset"},
+	{VM_NMETHOD_DEPENDENCIES, false, "nmethod", "_dependencies_offset"},
+	{VM_NMETHOD_METADATA, false, "nmethod", "_metadata_offset"},
+	{VM_METHOD_CONST, true, "Method", "_constMethod"},
+	{VM_CONST_POOL, true, "ConstMethod", "_constants"},
+	{VM_CONST_NAME, true, "ConstMethod", "_name_index"},
+	{VM_POOL_HOLDER, true, "ConstantPool", "_pool_holder"},
+	{VM_KLASS_NAME, true, "Klass", "_name"},
+	{VM_SYMBOL_LENGTH, true, "Symbol", "_length"},
+	{VM_SYMBOL_BODY, true, "Symbol", "_body"},
+	{VM_SYMBOL_BODY, true, "Symbol", "_body[0]"},
+	{VM_CODELETS, false, "AbstractInterpreter", "_code"},
+	{VM_QUEUE_BUFFER, false, "StubQueue", "_stub_buffer"},
+	{VM_QUEUE_BEGIN, false, "StubQueue", "_queue_begin"},
+	{VM_QUEUE_END, false, "StubQueue", "_queue_end"},
+	{VM_CODELET_SIZE, false, "InterpreterCodelet", "_size"},
+	{VM_CODELET_TEXT, false, "InterpreterCodelet", "_description"},
+};
+
+/* Bytes of a field, by the name of its type. */
+static uint8_t width_of(const char *type)
+{
+	static const struct {
+		const char *name;
+		uint8_t width;
+	} types[] = {
+		{"int", 4},	     {"jint", 4},	 {"uint", 4},	   {"juint", 4},
+		{"unsigned int", 4}, {"u2", 2},		 {"jushort", 2},   {"short", 2},
+		{"int16_t", 2},	     {"uint16_t", 2},	 {"u1", 1},	   {"bool", 1},
+		{"int8_t", 1},	     {"signed char", 1}, {"CompLevel", 1}, {"uint8_t", 1},
+	};
+
+	if (!strncmp(type, "volatile ", 9))
+		type += 9;
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (!strcmp(type, types[i].name))
+			return types[i].width;
+	return 8;
+}
+
+static void note_field(struct hotspot *vm, const char *type, const char *field,
+		       const char *type_of_field, uint64_t offset, uint64_t address)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
+		const struct known_field *k = &known_fields[i];
+		bool is_static = k->field == VM_HEAPS || k->field == VM_CODELETS;
+
+		if (vm->width[k->field] || strcmp(type, k->type) != 0 ||
+		    strcmp(field, k->name) != 0)
+			continue;
+		vm->offset[k->field] = is_static ? address : offset;
+		vm->width[k->field] = width_of(type_of_field);
+	}
+}
+
+static void read_fields(struct hotspot *vm, uint64_t at)
+{
+	char type[NAME_ROOM], field[NAME_ROOM], type_of_field[NAME_ROOM];
+
+	for (size_t i = 0; i < ENTRIES_MAX; i++, at += ENTRY_SIZE) {
+		uint64_t entry[ENTRY_SIZE / 8];
+
+		if (!vm_read(vm, at, entry, sizeof(entry)) || !entry[0])
+			return;
+		if (!vm_text(vm, entry[0], type, sizeof(type)) ||
+		    !vm_text(vm, entry[1], field, sizeof(field)))
+			continue;
+		if (!vm_text(vm, entry[2], type_of_field, sizeof(type_of_field)))
+			type_of_field[0] = 0;
+		note_field(vm, type, field, type_of_field, entry[4], entry[5]);
+	}
+}
+
+static void read_types(struct hotspot *vm, uint64_t at)
+{
+	char type[NAME_ROOM];
+
+	for (size_t i = 0; i < ENTRIES_MAX; i++, at += TYPE_SIZE) {
+		uint64_t entry[TYPE_SIZE / 8];
+
+		if (!vm_read(vm, at, entry, sizeof(entry)) || !entry[0])
+			return;
+		if (!vm_text(vm, entry[0], type, sizeof(type)) || entry[4] > VM_PAGE)
+			continue;
+		if (!strcmp(type, "ConstantPool"))
+			vm->pool_size = entry[4];
+		else if (!strcmp(type, "HeapBlock"))
+			vm->block_size = entry[4];
+		else if (!strcmp(type, "InterpreterCodelet"))
+			vm->codelet_size = entry[4];
+	}
+}
+
+static bool is_known(const struct hotspot *vm)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++)
+		if (known_fields[i].needed && !vm->width[known_fields[i].field])
+			return false;
+	return vm->pool_size && vm->block_size &&
+	       (vm->width[VM_BLOB_BEGIN] || vm->width[VM_BLOB_CODE_OFFSET]);
+}
+
+static int read_layout(struct hotspot *vm, uint64_t image)
+{
+	struct dynamic d = {0};
+	uint64_t fields, types;
+
+	if (!find_dynamic(vm, image, &d))
+		return fail(-ENOEXEC);
+	fields = find_array(vm, &d, "gHotSpotVMStructs");
+	types = find_array(vm, &d, "gHotSpotVMTypes");
+	if (!fields || !types)
+		return fail(-ENOEXEC);
+	read_fields(vm, fields);
+	read_types(vm, types);
+	return is_known(vm) ? 0 : fail(-ENOTSUP);
+}
+
+int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_vm)
+{
+	struct hotspot *vm = calloc(1, sizeof(*vm));
+	int r = vm ? vm_begin(vm, memory) : fail(-ENOMEM);
+
+	if (r >= 0)
+		r = read_layout(vm, image);
+	if (r < 0) {
+		(void)hotspot_free(vm);
+		return trace(r);
+	}
+	vm_end(vm);
+	*ret_vm = vm;
+	return 0;
+}
+
+struct hotspot *hotspot_free(struct hotspot *vm)
+{
+	if (vm)
+		free(vm->pages);
+	free(vm);
+	return NULL;
+}

@@ -1,0 +1,286 @@
+/* hotspot.c - see hotspot.h.  The walk through the code heaps.
+ *
+ *   CodeHeap   [block][block][block] ...                      up to VirtualSpace::_high
+ *   block      [HeapBlock::Header length, used][CodeBlob ...]  length in segments
+ *   CodeBlob   [header][relocations][code][data]
+ *
+ * A block is read while the VM may write it: a length that leads nowhere ends the walk of its heap, and the rest is
+ * read the next time. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "symbols/hotspot-private.h"
+
+enum {
+	LOG2_MIN = 4,
+	LOG2_MAX = 16,
+	BLOB_MAX = 16 << 20,
+	CODELETS_MAX = 4096,
+	FRAME_MAX = 1 << 20,
+	NAME_ROOM = 2 * VM_TEXT_MAX + 32,
+};
+
+struct reading {
+	struct hotspot *vm;
+	struct vm_cfi cfi;
+	struct uw_symbols_builder symbols;
+	struct hotspot_code *code;
+	uint8_t *bytes; /* of the code in hand */
+	size_t room;
+	uint64_t code_left;
+	int error; /* -ENOMEM */
+};
+
+/* The bytes of a piece of code, until the next call; NULL: not readable, or enough was read. */
+static const uint8_t *bytes_of(struct reading *rd, uint64_t start, uint64_t end)
+{
+	size_t len = end - start;
+
+	if (len > rd->code_left)
+		return NULL;
+	rd->code_left -= len;
+	if (len > rd->room) {
+		free(take(rd->bytes));
+		rd->bytes = malloc(len);
+		rd->room = rd->bytes ? len : 0;
+	}
+	return rd->bytes && vm_read_code(rd->vm, start, rd->bytes, len) ? rd->bytes : NULL;
+}
+
+static void add_symbol(struct reading *rd, uint64_t start, uint64_t end, const char *name)
+{
+	int r = uw_symbols_add(&rd->symbols, start, end - start, name, strlen(name),
+			       UW_RANK_GLOBAL);
+
+	rd->error = r < 0 ? r : rd->error;
+}
+
+/* ---- the interpreter ---- */
+
+static void add_interpreter(struct reading *rd)
+{
+	struct hotspot *vm = rd->vm;
+	uint64_t queue = vm_pointer(vm, 0, VM_CODELETS), at, end;
+	uint64_t buffer = queue ? vm_pointer(vm, queue, VM_QUEUE_BUFFER) : 0;
+	char text[64];
+
+	if (!buffer || !vm->codelet_size)
+		return;
+	at = buffer + vm_get(vm, queue, VM_QUEUE_BEGIN);
+	end = buffer + vm_get(vm, queue, VM_QUEUE_END);
+	if (end <= at || end - at > BLOB_MAX)
+		return;
+	rd->code->places.interpreter = (struct uw_vm_range){at, end};
+	rd->code->places.method = -24;
+	for (size_t i = 0; i < CODELETS_MAX && at < end; i++) {
+		uint64_t size = vm_get(vm, at, VM_CODELET_SIZE);
+		uint64_t description = vm_pointer(vm, at, VM_CODELET_TEXT);
+		/* Code is aligned to 32 bytes: AbstractInterpreter's CodeEntryAlignment. */
+		struct vm_code c = {.kind = VM_INTERPRETER,
+				    .start = (at + vm->codelet_size + 31) & ~31ull,
+				    .end = at + size};
+		bool entry;
+
+		if (size <= vm->codelet_size || size > end - at)
+			return;
+		entry = description && vm_text(vm, description, text, sizeof(text)) &&
+			!strncmp(text, "method entry point", 18);
+		c.bytes = c.end > c.start ? bytes_of(rd, c.start, c.end) : NULL;
+		if (c.bytes)
+			vm_cfi_add_codelet(&rd->cfi, &c, entry);
+		at += size;
+	}
+}
+
+/* ---- blobs ---- */
+
+static const char *tier_of(struct hotspot *vm, uint64_t blob)
+{
+	uint64_t level = vm_get(vm, blob, VM_NMETHOD_LEVEL);
+
+	return level >= 1 && level <= 3 ? " [c1]" : level == 4 ? " [c2]" : "";
+}
+
+/* What is known of a blob by its name. */
+static enum vm_kind kind_of(const char *name, uint32_t frame)
+{
+	if (!strcmp(name, "nmethod") || !strcmp(name, "native nmethod"))
+		return VM_COMPILED;
+	if (frame >= 16)
+		return VM_STUB;
+	if (strstr(name, "vtable") || strstr(name, "MethodHandles") || strstr(name, "signature"))
+		return VM_LEAF;
+	return VM_FP;
+}
+
+static void name_blob(struct reading *rd, uint64_t blob, const struct vm_code *c, const char *text)
+{
+	char name[NAME_ROOM];
+	size_t len = 0;
+
+	if (c->kind == VM_COMPILED)
+		len = vm_method_name(rd->vm, vm_pointer(rd->vm, blob, VM_NMETHOD_METHOD), name,
+				     sizeof(name) - 8);
+	if (len)
+		(void)snprintf(name + len, sizeof(name) - len, "%s", tier_of(rd->vm, blob));
+	add_symbol(rd, c->start, c->end, len ? name : text);
+}
+
+static bool code_range(struct hotspot *vm, uint64_t blob, uint64_t end, struct vm_code *c)
+{
+	if (vm->width[VM_BLOB_BEGIN] && vm->width[VM_BLOB_END]) {
+		c->start = vm_get(vm, blob, VM_BLOB_BEGIN);
+		c->end = vm_get(vm, blob, VM_BLOB_END);
+	} else {
+		c->start = blob + vm_get(vm, blob, VM_BLOB_CODE_OFFSET);
+		c->end = blob + vm_get(vm, blob, VM_BLOB_DATA_OFFSET);
+	}
+	return c->start > blob && c->end > c->start && c->end <= end;
+}
+
+static void add_blob(struct reading *rd, uint64_t blob, uint64_t end)
+{
+	struct hotspot *vm = rd->vm;
+	uint64_t frame = 8 * (uint64_t)max_u64(0, vm_get(vm, blob, VM_BLOB_FRAME));
+	uint64_t name = vm_pointer(vm, blob, VM_BLOB_NAME);
+	int64_t complete = vm_get_signed(vm, blob, VM_BLOB_COMPLETE);
+	struct vm_code c = {.frame = frame <= FRAME_MAX ? (uint32_t)frame : 0};
+	char text[64];
+
+	if (!name || !vm_text(vm, name, text, sizeof(text)) || !code_range(vm, blob, end, &c))
+		return;
+	rd->code->n_blobs++;
+	c.kind = kind_of(text, c.frame);
+	c.native = !strcmp(text, "native nmethod");
+	c.complete = complete >= 0 && complete <= INT32_MAX ? (uint32_t)complete : 0;
+	if (!strcmp(text, "Interpreter")) {
+		add_interpreter(rd);
+	} else {
+		if (c.kind == VM_COMPILED)
+			c.bytes = bytes_of(rd, c.start, c.end);
+		vm_cfi_add(&rd->cfi, &c);
+	}
+	name_blob(rd, blob, &c, text);
+}
+
+static void add_heap(struct reading *rd, uint64_t heap)
+{
+	struct hotspot *vm = rd->vm;
+	uint64_t space = heap + vm->offset[VM_HEAP_MEMORY];
+	uint64_t at = vm_pointer(vm, space, VM_SPACE_LOW);
+	uint64_t end = vm_pointer(vm, space, VM_SPACE_HIGH);
+	uint64_t shift = vm_get(vm, heap, VM_HEAP_LOG2);
+	struct uw_vm_code *places = &rd->code->places;
+
+	if (!at || end <= at || shift < LOG2_MIN || shift > LOG2_MAX)
+		return;
+	places->heaps[places->n_heaps++] = (struct uw_vm_range){
+		vm_pointer(vm, space, VM_SPACE_BOUNDARY_LOW),
+		vm_pointer(vm, space, VM_SPACE_BOUNDARY_HIGH),
+	};
+	while (at < end && rd->code->n_blobs < VM_BLOBS_MAX && rd->error >= 0) {
+		uint64_t length = vm_get(vm, at, VM_BLOCK_LENGTH);
+
+		if (!length || length > (end - at) >> shift)
+			return;
+		if (vm_get(vm, at, VM_BLOCK_USED) & 1)
+			add_blob(rd, at + vm->block_size, at + (length << shift));
+		at += length << shift;
+	}
+}
+
+static uint64_t lowest(struct hotspot *vm, const uint64_t *heaps, size_t n)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t space = heaps[i] + vm->offset[VM_HEAP_MEMORY];
+		uint64_t low = heaps[i] ? vm_pointer(vm, space, VM_SPACE_BOUNDARY_LOW) : 0;
+
+		least = low ? min_u64(least, low) : least;
+	}
+	return least;
+}
+
+/* The list of heaps: GrowableArray<CodeHeap *>. */
+static size_t heaps_of(struct hotspot *vm, uint64_t heaps[static VM_HEAPS_MAX])
+{
+	uint64_t list = vm_pointer(vm, 0, VM_HEAPS);
+	uint64_t data = list ? vm_pointer(vm, list, VM_LIST_DATA) : 0;
+	uint64_t n = data ? min_u64(vm_get(vm, list, VM_LIST_LEN), VM_HEAPS_MAX) : 0;
+
+	return n && vm_read(vm, data, heaps, n * sizeof(*heaps)) ? n : 0;
+}
+
+static int read_all(struct reading *rd)
+{
+	uint64_t heaps[VM_HEAPS_MAX] = {0}, base;
+	size_t n = heaps_of(rd->vm, heaps);
+	int r;
+
+	base = lowest(rd->vm, heaps, n);
+	if (base == UINT64_MAX)
+		return fail(-ENOTSUP);
+	vm_cfi_init(&rd->cfi, base);
+	for (size_t i = 0; i < n; i++)
+		if (heaps[i])
+			add_heap(rd, heaps[i]);
+	if (rd->error < 0)
+		return rd->error;
+	if (!rd->code->n_blobs)
+		return fail(-ENOTSUP);
+	rd->code->places.n_blobs = (uint32_t)rd->code->n_blobs;
+	r = vm_cfi_finish(&rd->cfi, rd->code->sections);
+	rd->symbols.full = true;
+	return r < 0 ? trace(r) : trace(uw_symbols_build(&rd->symbols, &rd->code->symbols));
+}
+
+int hotspot_code(struct hotspot *vm, struct uw_memory *memory, struct hotspot_code *ret_code)
+{
+	struct hotspot_code code = {.n_blobs = 0};
+	struct reading rd = {.vm = vm, .code = &code, .code_left = VM_CODE_MAX};
+	int r = vm_begin(vm, memory);
+
+	if (r >= 0)
+		r = read_all(&rd);
+	vm_end(vm);
+	vm_cfi_deinit(&rd.cfi);
+	uw_symbols_builder_deinit(&rd.symbols);
+	free(rd.bytes);
+	if (r < 0) {
+		hotspot_code_deinit(&code);
+		return trace(r);
+	}
+	*ret_code = code;
+	return 0;
+}
+
+void hotspot_code_deinit(struct hotspot_code *code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(code->sections); i++)
+		free(take(code->sections[i].data));
+	code->symbols = uw_symbols_free(code->symbols);
+}
+
+/* ---- names of one address ---- */
+
+int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address,
+		  void (*line)(void *arg, const char *function, const char *file, uint32_t line),
+		  void *arg)
+{
+	char name[NAME_ROOM];
+	int r = vm_begin(vm, memory), n = 0;
+	size_t len;
+
+	if (r < 0)
+		return trace(r);
+	len = vm_method_name(vm, address, name, sizeof(name) - 16);
+	if (len) {
+		(void)snprintf(name + len, sizeof(name) - len, " [interpreted]");
+		line(arg, name, NULL, 0);
+		n = 1;
+	}
+	vm_end(vm);
+	return n;
+}

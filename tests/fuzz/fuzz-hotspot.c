@@ -1,0 +1,99 @@
+/* fuzz-hotspot.c - the memory of a Java VM with changes: the input is a list of them.
+ *
+ *   [jdk u8] then changes: [when u8][offset u24][value u64]     when: 0 from the start, else at that read
+ *
+ * What is read must be a section that every engine can search, and names with an end. */
+#include <string.h>
+
+#include "tests/unit/unwinder/hotspot-fixture.h"
+#include "unwinder/cfi.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { CHANGE = 12, CHANGES_MAX = 64 };
+
+struct changing {
+	struct uw_memory memory;
+	struct fake_vm fake;
+	const uint8_t *changes;
+	size_t n;
+};
+
+static void apply(struct changing *c, size_t i)
+{
+	const uint8_t *change = c->changes + i * CHANGE;
+	uint32_t offset = change[1] | (uint32_t)change[2] << 8 | (uint32_t)change[3] << 16;
+
+	memcpy(c->fake.bytes + offset % (FAKE_BYTES - 8), change + 4, 8);
+}
+
+static ssize_t changing_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	struct changing *c = container_of(memory, struct changing, memory);
+
+	for (size_t i = 0; i < c->n; i++)
+		if (c->changes[i * CHANGE] == c->fake.reads % 255 + 1)
+			apply(c, i);
+	return fake_read(&c->fake.memory, address, to, len);
+}
+
+static void check_rules(const struct hotspot_code *code)
+{
+	struct uw_image image = {.arch = UW_ARCH_X86_64,
+				 .eh_frame_hdr = code->sections[0],
+				 .eh_frame = code->sections[1]};
+
+	cfi_table_init(&image);
+	for (uint64_t at = FAKE_BASE; image.eh_frame.data && at < FAKE_BASE + FAKE_BYTES;
+	     at += 16) {
+		struct cfi_fde fde;
+		struct cfi_row row;
+		uint32_t offset;
+
+		if (cfi_table_find(&image, at, &offset) == CFI_OK &&
+		    cfi_fde_read(&image, false, offset, NULL, 1, &fde) == CFI_OK &&
+		    at >= fde.begin && at < fde.end && cfi_row_at(&fde, at, &row) != CFI_OK)
+			abort(); /* our own writing */
+	}
+	free(image.table.slices);
+}
+
+static void count_line(void *arg, const char *function, const char *file, uint32_t line)
+{
+	(void)file;
+	(void)line;
+	*(size_t *)arg += strlen(function);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct changing c;
+	struct hotspot_code code;
+	struct hotspot *vm;
+	size_t len = 0;
+
+	if (!size)
+		return 0;
+	fake_vm_init(&c.fake, (int[]){11, 17, 21, 25}[data[0] % 4]);
+	c.memory.read = changing_read;
+	c.changes = data + 1;
+	c.n = min_u64((size - 1) / CHANGE, CHANGES_MAX);
+	for (size_t i = 0; i < c.n; i++)
+		if (!c.changes[i * CHANGE])
+			apply(&c, i);
+	if (hotspot_new(&c.memory, FAKE_BASE, &vm) < 0)
+		return 0;
+	if (hotspot_code(vm, &c.memory, &code) == 0) {
+		struct uw_symbol symbol;
+
+		check_rules(&code);
+		for (uint64_t at = FAKE_BASE; at < FAKE_BASE + FAKE_BYTES; at += 64)
+			if (uw_symbols_find(code.symbols, at, &symbol))
+				len += strlen(symbol.name);
+		hotspot_code_deinit(&code);
+	}
+	(void)hotspot_lines(vm, &c.memory, c.fake.method, count_line, &len);
+	(void)hotspot_lines(vm, &c.memory, c.fake.compiled + 16, count_line, &len);
+	(void)hotspot_free(vm);
+	return 0;
+}

@@ -1,0 +1,260 @@
+/* test-hotspot.c - a Java VM described by its own memory: names, unwind rules, and memory that is wrong. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/unwinder/hotspot-fixture.h"
+#include "unwinder/cfi.h"
+
+static struct fake_vm fake;
+
+static void read_code(int jdk, struct hotspot **ret_vm, struct hotspot_code *ret_code)
+{
+	fake_vm_init(&fake, jdk);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, ret_vm), 0);
+	assert_int_equal(hotspot_code(*ret_vm, &fake.memory, ret_code), 0);
+}
+
+static void expect_name(const struct hotspot_code *code, uint64_t at, const char *name)
+{
+	struct uw_symbol symbol;
+
+	assert_true(uw_symbols_find(code->symbols, at, &symbol));
+	assert_string_equal(symbol.name, name);
+}
+
+static rule_t rule_at(const struct hotspot_code *code, uint64_t at)
+{
+	struct uw_image image = {.arch = UW_ARCH_X86_64,
+				 .eh_frame_hdr = code->sections[0],
+				 .eh_frame = code->sections[1]};
+	struct cfi_fde fde;
+	struct cfi_row row;
+	uint32_t offset;
+
+	cfi_table_init(&image);
+	assert_int_equal(cfi_table_find(&image, at, &offset), CFI_OK);
+	assert_int_equal(cfi_fde_read(&image, false, offset, NULL, 1, &fde), CFI_OK);
+	assert_true(at >= fde.begin && at < fde.end);
+	assert_int_equal(cfi_row_at(&fde, at, &row), CFI_OK);
+	free(image.table.slices);
+	return cfi_rule(&row, at, 1, false);
+}
+
+static void expect_rule(const struct hotspot_code *code, uint64_t at, enum rule_kind kind,
+			int64_t words, uint64_t saved_words)
+{
+	rule_t rule = rule_at(code, at);
+
+	assert_int_equal(rule_kind(rule), kind);
+	if (kind != RULE_SLOW)
+		assert_true(rule == rule_frame(kind, words, saved_words));
+}
+
+static void test_names(void **state)
+{
+	static const int jdks[] = {11, 17, 21, 25};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(jdks); i++) {
+		struct hotspot_code code;
+		struct hotspot *vm;
+
+		read_code(jdks[i], &vm, &code);
+		assert_int_equal(code.n_blobs, 5);
+		expect_name(&code, fake.compiled, "Main.run [c2]");
+		expect_name(&code, fake.compiled_end - 1, "Main.run [c2]");
+		expect_name(&code, fake.native, "java.util.HashMap.get");
+		expect_name(&code, fake.stub, "_new_instance_Java");
+		expect_name(&code, fake.entry, "Interpreter");
+		assert_true(code.places.interpreter.start == fake.interpreter);
+		assert_int_equal(code.places.n_heaps, 1);
+		hotspot_code_deinit(&code);
+		(void)hotspot_free(vm);
+	}
+}
+
+#if defined(__x86_64__)
+static void test_compiled(void **state)
+{
+	struct hotspot_code code;
+	struct hotspot *vm;
+
+	(void)state;
+	read_code(17, &vm, &code);
+	expect_rule(&code, fake.compiled, RULE_SP, 1, 0);
+	expect_rule(&code, fake.compiled + 7, RULE_SP, 1, 0);
+	expect_rule(&code, fake.compiled + 8, RULE_SP, 2, 2);
+	expect_rule(&code, fake.compiled + 12, RULE_SP, 6, 2);
+	expect_rule(&code, fake.compiled + 16, RULE_SP, 6, 2);
+	expect_rule(&code, fake.compiled + 20, RULE_SP, 2, 2);
+	expect_rule(&code, fake.compiled + 21, RULE_SP, 1, 0);
+	expect_rule(&code, fake.compiled + 34, RULE_SP, 1, 0);
+	expect_rule(&code, fake.compiled + 35, RULE_SP, 6, 2);
+	expect_rule(&code, fake.native + 1, RULE_SP, 2, 2);
+	expect_rule(&code, fake.native + 8, RULE_SP, 4, 2);
+	expect_rule(&code, fake.native + 11, RULE_SP, 1, 0);
+	expect_rule(&code, fake.native + 12, RULE_SP, 4, 2);
+	expect_rule(&code, fake.stub + 20, RULE_SP, 6, 2);
+	hotspot_code_deinit(&code);
+	(void)hotspot_free(vm);
+}
+
+static void test_interpreter(void **state)
+{
+	struct hotspot_code code;
+	struct hotspot *vm;
+
+	(void)state;
+	read_code(17, &vm, &code);
+	for (uint64_t at = fake.entry; at < fake.entry_end; at++)
+		expect_rule(&code, at, RULE_SLOW, 0, 0); /* the caller's rsp is saved */
+	expect_rule(&code, fake.entry_end + 32 + 3, RULE_SLOW, 0, 0);
+	hotspot_code_deinit(&code);
+	(void)hotspot_free(vm);
+}
+#endif
+
+/* ---- one address ---- */
+
+static char seen[128];
+
+static void note_line(void *arg, const char *function, const char *file, uint32_t line)
+{
+	(void)arg;
+	(void)file;
+	(void)line;
+	(void)snprintf(seen, sizeof(seen), "%s", function);
+}
+
+static void test_method(void **state)
+{
+	struct hotspot *vm;
+
+	(void)state;
+	fake_vm_init(&fake, 17);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), 0);
+	assert_int_equal(hotspot_lines(vm, &fake.memory, fake.other_method, note_line, NULL), 1);
+	assert_string_equal(seen, "java.util.HashMap.get [interpreted]");
+	assert_int_equal(hotspot_lines(vm, &fake.memory, fake.heap_at, note_line, NULL), 0);
+	assert_int_equal(hotspot_lines(vm, &fake.memory, 0, note_line, NULL), 0);
+	assert_int_equal(hotspot_lines(vm, &fake.memory, UINT64_MAX, note_line, NULL), 0);
+	(void)hotspot_free(vm);
+}
+
+/* ---- wrong memory ---- */
+
+static void test_no_vm(void **state)
+{
+	struct hotspot *vm;
+
+	(void)state;
+	fake_vm_init(&fake, 17);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE + 4096, &vm), -ENOEXEC);
+	assert_int_equal(hotspot_new(&fake.memory, 0, &vm), -ENOEXEC);
+	fake_set(&fake, fake.hash_at, 0, 4);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -ENOEXEC);
+	fake_vm_init(&fake, 8); /* no field has the name that it has later */
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -ENOTSUP);
+}
+
+static void test_not_started(void **state)
+{
+	struct hotspot_code code;
+	struct hotspot *vm;
+
+	(void)state;
+	fake_vm_init(&fake, 17);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), 0);
+	fake_set(&fake, fake.heaps_at, 0, 8);
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), -ENOTSUP);
+	(void)hotspot_free(vm);
+}
+
+/* A block of length 0, a block longer than its heap, a heap that ends before it begins: the rest is still read. */
+static void test_broken_lists(void **state)
+{
+	const uint64_t first = FAKE_BASE + FAKE_HEAP;
+	struct hotspot_code code;
+	struct hotspot *vm;
+
+	(void)state;
+	read_code(17, &vm, &code);
+	hotspot_code_deinit(&code);
+	fake_set(&fake, first, UINT64_MAX / 2, 8);
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), -ENOTSUP);
+	fake_set(&fake, first, 0, 8);
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), -ENOTSUP);
+	fake_set(&fake, fake.heap_at + 64, 63, 4);
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), -ENOTSUP);
+	fake_set(&fake, fake.heap_at + 32, 1, 8);
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), -ENOTSUP);
+	(void)hotspot_free(vm);
+}
+
+/* Pointers that lead in circles, and names without an end. */
+static void test_broken_names(void **state)
+{
+	struct hotspot_code code;
+	struct hotspot *vm;
+
+	(void)state;
+	read_code(17, &vm, &code);
+	hotspot_code_deinit(&code);
+	fake_set(&fake, fake.method + 8, fake.method, 8);
+	fake_set(&fake, fake.other_method + 8, UINT64_MAX - 4, 8);
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), 0);
+	expect_name(&code, fake.compiled, "nmethod");
+	expect_name(&code, fake.native, "native nmethod");
+	hotspot_code_deinit(&code);
+	(void)hotspot_free(vm);
+}
+
+/* As large as the address space: what is read has a limit. */
+static ssize_t read_anything(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	(void)memory;
+	memset(to, (int)(address >> 12 & 1), len);
+	return (ssize_t)len;
+}
+
+static void test_endless(void **state)
+{
+	struct uw_memory memory = {.read = read_anything};
+	struct hotspot_code code;
+	struct hotspot *vm;
+	int r;
+
+	(void)state;
+	fake_vm_init(&fake, 17);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), 0);
+	r = hotspot_code(vm, &memory, &code);
+	if (r == 0)
+		hotspot_code_deinit(&code);
+	else
+		assert_int_equal(r, -ENOTSUP);
+	(void)hotspot_free(vm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_method),
+		cmocka_unit_test(test_no_vm),
+		cmocka_unit_test(test_not_started),
+		cmocka_unit_test(test_broken_lists),
+		cmocka_unit_test(test_broken_names),
+		cmocka_unit_test(test_endless),
+#if defined(__x86_64__)
+		cmocka_unit_test(test_compiled),
+		cmocka_unit_test(test_interpreter),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
