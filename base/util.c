@@ -110,6 +110,26 @@ int read_file(const char *path, size_t max, char **ret_text, size_t *ret_len)
 	return read_fd(fd, max, ret_text, ret_len);
 }
 
+ssize_t read_fd_at(int fd, void *to, size_t len, uint64_t offset)
+{
+	size_t have = 0;
+
+	if (offset > INT64_MAX - len)
+		return 0; /* beyond the end of any file */
+	while (have < len) {
+		ssize_t n = pread(fd, (char *)to + have, len - have, (off_t)(offset + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(-errno);
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
 int write_all(int fd, const void *data, size_t len)
 {
 	const char *p = data;

@@ -101,5 +101,7 @@ int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret_value);
 int read_file(const char *path, size_t max, char **ret_text, size_t *ret_len);
 /* The same of an open descriptor, from its current position. */
 int read_fd(int fd, size_t max, char **ret_text, size_t *ret_len);
+/* Reads @len bytes at @offset of a file; fewer only at its end.  The number of bytes, or -errno. */
+ssize_t read_fd_at(int fd, void *to, size_t len, uint64_t offset);
 /* Writes all of @len or fails with -errno. */
 int write_all(int fd, const void *data, size_t len);

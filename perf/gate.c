@@ -27,25 +27,6 @@ int64_t gate_sysctl(const char *name, int64_t fallback)
 	return negative ? -(int64_t)value : (int64_t)value;
 }
 
-/* The most harmless event there is: nothing, of ourselves, in user code.  0 or -errno. */
-static int try_harmless(void)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-
-	if (fd < 0)
-		return fd;
-	fd_close(fd);
-	return 0;
-}
-
 /* Would the same event open with the monotonic clock? */
 static bool is_clock(const struct gate_case *refused)
 {
@@ -115,7 +96,7 @@ static enum perf_gate explain_permission(const struct gate_case *refused, char *
 {
 	int paranoid = (int)gate_sysctl("perf_event_paranoid", 2);
 	const struct perf_spec *spec = refused->spec;
-	int harmless = try_harmless();
+	int harmless = perf_event_try(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
 
 	if (harmless == -EPERM)
 		return explain_filter(error, size);

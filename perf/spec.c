@@ -876,20 +876,7 @@ int perf_spec_of_counter(int32_t counter, struct perf_spec *ret_spec)
 
 int perf_spec_cycles(void)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_HW_CPU_CYCLES,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-
-	if (fd < 0)
-		return fd;
-	fd_close(fd);
-	return 0;
+	return perf_event_try(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
 }
 
 const char *perf_spec_default(const char **ret_note)

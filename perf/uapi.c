@@ -21,6 +21,24 @@ int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_
 	return fd < 0 ? -errno : (int)fd; /* not fail(): the caller walks a ladder of refusals */
 }
 
+int perf_event_try(uint32_t type, uint64_t config)
+{
+	struct perf_event_attr attr = {
+		.type = type,
+		.size = sizeof(attr),
+		.config = config,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		return fd;
+	fd_close(fd);
+	return 0;
+}
+
 #define FLAGS_AT (offsetof(struct perf_event_attr, read_format) + sizeof(uint64_t))
 
 uint64_t perf_attr_flags(const struct perf_event_attr *attr)

@@ -27,6 +27,8 @@ enum {
 /* glibc has no wrapper.  Returns the fd or -errno. */
 int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
 		    unsigned long flags);
+/* Can an event be opened on this thread, in user code only?  0 or -errno. */
+int perf_event_try(uint32_t type, uint64_t config);
 /* The flag word; bits as PERFWIND_ATTR_*. */
 uint64_t perf_attr_flags(const struct perf_event_attr *attr);
 /* Sets flag bits given as PERFWIND_ATTR_*. */

@@ -142,22 +142,13 @@ static int read_memory(struct uw_memory *memory, uint64_t address, uint8_t *to, 
 	return 0;
 }
 
-static int read_fd_at(int fd, uint64_t offset, uint8_t *to, size_t len)
+static int read_file_at(int fd, uint64_t offset, uint8_t *to, size_t len)
 {
-	while (len) {
-		ssize_t n = pread(fd, to, len, (off_t)offset);
+	ssize_t n = read_fd_at(fd, to, len, offset);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return fail(-errno);
-		if (n == 0)
-			return fail(-EBADMSG);
-		offset += (size_t)n;
-		to += n;
-		len -= (size_t)n;
-	}
-	return 0;
+	if (n < 0)
+		return trace((int)n);
+	return (size_t)n == len ? 0 : fail(-EBADMSG);
 }
 
 static bool fits(const struct uw_elf *elf, uint64_t offset, uint64_t len)
@@ -177,7 +168,7 @@ int uw_elf_read(const struct uw_elf *elf, uint64_t offset, void *to, size_t len)
 	}
 	if (elf->memory)
 		return read_memory(elf->memory, elf->start + offset, to, len);
-	return read_fd_at(elf->fd, offset, to, len);
+	return read_file_at(elf->fd, offset, to, len);
 }
 
 const Elf64_Phdr *uw_elf_phdr(const struct uw_elf *elf, uint32_t type)

@@ -377,26 +377,6 @@ static int kallsyms_read(int fd, bool core, struct uw_kallsyms **ret_kallsyms)
 	return 0;
 }
 
-/* Up to @len bytes: fewer at the end of the file. */
-static int read_at(int fd, char *to, size_t len, uint64_t at, size_t *ret_len)
-{
-	size_t have = 0;
-
-	while (have < len) {
-		ssize_t n = pread(fd, to + have, len - have, (off_t)(at + have));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return fail(-errno);
-		if (n == 0)
-			break;
-		have += (size_t)n;
-	}
-	*ret_len = have;
-	return 0;
-}
-
 /* The lines of a file from @from to @to, without the symbols of modules. */
 static int kallsyms_read_part(int fd, uint64_t from, uint64_t to, struct uw_kallsyms **ret_kallsyms)
 {
@@ -404,18 +384,19 @@ static int kallsyms_read_part(int fd, uint64_t from, uint64_t to, struct uw_kall
 	size_t len = min_u64(to - from, PART_MAX);
 	_cleanup_(freep) char *text = calloc(1, len + SLACK);
 	const char *rest;
+	ssize_t n;
 	int r;
 
 	if (!ks || !text)
 		return fail(-ENOMEM);
 	ks->core = true;
-	r = read_at(fd, text, len, from, &len);
-	if (r < 0)
-		return trace(r);
-	rest = read_lines(ks, text, text + len);
+	n = read_fd_at(fd, text, len, from);
+	if (n < 0)
+		return trace((int)n);
+	rest = read_lines(ks, text, text + n);
 	if (!rest)
 		return fail(-ENOMEM);
-	read_line(ks, rest, text + len);
+	read_line(ks, rest, text + n);
 	r = finish(ks);
 	if (r < 0)
 		return trace(r);

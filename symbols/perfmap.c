@@ -44,13 +44,8 @@ struct record {
 
 static size_t read_at(int fd, uint64_t offset, void *to, size_t len)
 {
-	ssize_t n;
+	ssize_t n = read_fd_at(fd, to, len, offset);
 
-	if (offset > INT64_MAX)
-		return 0;
-	do
-		n = pread(fd, to, len, (off_t)offset);
-	while (n < 0 && errno == EINTR);
 	return n < 0 ? 0 : (size_t)n;
 }
 
@@ -167,7 +162,8 @@ static int read_tail(int fd, uint8_t **ret_data, size_t *ret_len)
 {
 	_cleanup_(freep) uint8_t *data = NULL;
 	uint64_t from = 0;
-	size_t len = 0, size;
+	size_t size;
+	ssize_t len;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
@@ -179,19 +175,11 @@ static int read_tail(int fd, uint8_t **ret_data, size_t *ret_len)
 	data = malloc(size + 1);
 	if (!data)
 		return fail(-ENOMEM);
-	while (len < size) {
-		ssize_t n = pread(fd, data + len, size - len, (off_t)(from + len));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return fail(-errno);
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
+	len = read_fd_at(fd, data, size, from);
+	if (len < 0)
+		return trace((int)len);
 	*ret_data = take(data);
-	*ret_len = len;
+	*ret_len = (size_t)len;
 	return 0;
 }
 

@@ -15,24 +15,11 @@
 
 int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len)
 {
-	uint8_t *to = data;
+	ssize_t n = read_fd_at(pd->fd, data, len, offset);
 
-	if (offset > INT64_MAX - len)
-		return fail(-EBADMSG);
-	while (len) {
-		ssize_t n = pread(pd->fd, to, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return fail(-errno);
-		if (n == 0)
-			return fail(-EBADMSG);
-		to += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
+	if (n < 0)
+		return trace((int)n);
+	return (size_t)n == len ? 0 : fail(-EBADMSG);
 }
 
 static int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)

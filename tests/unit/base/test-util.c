@@ -54,6 +54,27 @@ static void test_read_file(void **state)
 	assert_int_equal(read_file(path, 10, &text, &len), -ENOENT);
 }
 
+static void test_read_fd_at(void **state)
+{
+	char path[] = "/tmp/perfwind-test-XXXXXX", to[8] = "-------";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	(void)unlink(path);
+	assert_int_equal(write_all(fd, "0123456789", 10), 0);
+	assert_int_equal(read_fd_at(fd, to, 4, 3), 4);
+	assert_memory_equal(to, "3456---", 7);
+	assert_int_equal(read_fd_at(fd, to, 4, 8), 2); /* the end of the file */
+	assert_memory_equal(to, "8956---", 7);
+	assert_int_equal(read_fd_at(fd, to, 4, 10), 0);
+	assert_int_equal(read_fd_at(fd, to, 4, INT64_MAX), 0);
+	assert_int_equal(read_fd_at(fd, to, 4, UINT64_MAX), 0);
+	assert_int_equal(read_fd_at(fd, to, 0, 0), 0);
+	(void)close(fd);
+	assert_int_equal(read_fd_at(-1, to, 4, 0), -EBADF);
+}
+
 static void test_powers(void **state)
 {
 	(void)state;
@@ -97,9 +118,9 @@ static void test_sort_unique(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),	    cmocka_unit_test(test_parse_u64),
-		cmocka_unit_test(test_read_file),   cmocka_unit_test(test_powers),
-		cmocka_unit_test(test_sort_unique),
+		cmocka_unit_test(test_files),	  cmocka_unit_test(test_parse_u64),
+		cmocka_unit_test(test_read_file), cmocka_unit_test(test_read_fd_at),
+		cmocka_unit_test(test_powers),	  cmocka_unit_test(test_sort_unique),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
