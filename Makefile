@@ -29,7 +29,7 @@ PKGS = $(call once,PKGS)
 value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libzstd,$(PKGS)),-DHAVE_ZSTD) \
 	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE)
 PKG_CFLAGS = $(call once,PKG_CFLAGS)
-value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -liberty
+value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -liberty -lm
 LIBS = $(call once,LIBS)
 
 CFLAGS ?= -O2 -g

@@ -1,0 +1,147 @@
+/* cmd-diff.c - `perfwind diff A B`: what changed between two traces.  Thread: main. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/common-options.h"
+#include "cli/filter-options.h"
+#include "cli/terminal.h"
+#include "cli/trace-input.h"
+#include "base/error.h"
+#include "profile/diff.h"
+
+enum { ROWS = 40, STATUS_ABOVE = 3 };
+
+struct diff_command {
+	struct diff_options how;
+	const char *event;
+	bool no_colour;
+};
+
+/* "5%" or "5". */
+static int set_fail_above(void *to, const char *value)
+{
+	struct diff_command *command = to;
+	char *end;
+	double percent = *value >= '0' && *value <= '9' ? strtod(value, &end) : -1;
+
+	if (percent >= 0 && percent <= 100 && (!*end || !strcmp(end, "%") || !strcmp(end, " %"))) {
+		command->how.fail_above = percent;
+		return 0;
+	}
+	log_error("diff: --fail-above takes a percentage like 5%%: '%.64s' is not one", value);
+	return -EINVAL;
+}
+
+#define AT(member) .offset = offsetof(struct diff_command, member)
+static const struct option_def defs[] = {
+	{.name = "by",
+	 .letter = 'b',
+	 .type = OPTION_CHOICE,
+	 .argument = "WHAT",
+	 .choices = diff_by_names,
+	 AT(how.by),
+	 .help = "rows: function (default), process, thread or module"},
+	FLAG("total", 0, how.total, "compare functions with all that they called, not alone"),
+	CHOICE("normalise", "HOW", how.scale, diff_scale_names,
+	       "median (default: the middle row has not changed), total (as recorded), second (per "
+	       "second of recording) or share (of the whole)"),
+	CALL("fail-above", 0, "P", set_fail_above,
+	     "exit with status 3 if a row grew significantly, by more than P percent of all of A"),
+	FLAG("all", 'a', how.all, "rows without a significant change too"),
+	NUMBER("limit", 'n', OPTION_U32, "N", how.limit, 0, "at most N rows, 0: all (default: 40)"),
+	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
+	OPTION_FILTERS(struct diff_command, how.only),
+	FLAG("json", 0, how.json, "one JSON object on standard output"),
+	FLAG("no-colour", 0, no_colour, "plain text, also on a terminal"),
+	FLAG("no-color", 0, no_colour, NULL),
+	{0},
+};
+
+static const struct options options = {
+	.command = "diff",
+	.usage = "[OPTIONS] A B",
+	.description =
+		"Shows which functions cost more or less in trace B than in trace A: the "
+		"change in\npercent of all of A, with the interval in which it lies.  Functions "
+		"are matched by\nname, so the programs may be different builds.",
+	.defs = defs,
+	.details =
+		{"A change is significant if its interval (+-) leaves out 0. The intervals hold "
+		 "for all rows together with 95 % confidence; they take into account how many "
+		 "samples there are, that two runs of one program differ by about 2 %, and how "
+		 "much the middle row of these two differs.",
+		 "By default B is scaled so that the middle row has not changed: on a machine that "
+		 "was slower the second time, one function that became slower stands out alone. "
+		 "A change of all functions alike is in the second line (B: ... %), or with "
+		 "--normalise total in all rows.",
+		 "The exit status is 0, 1 if a file cannot be compared, 2 for wrong usage, and 3 "
+		 "if --fail-above applies."},
+	.examples = "# a change that costs\n"
+		    "perfwind record -o old.pftrace -- ./work-1.0\n"
+		    "perfwind record -o new.pftrace -- ./work-1.1\n"
+		    "perfwind diff old.pftrace new.pftrace\n\n"
+		    "# for continuous integration\n"
+		    "perfwind diff --fail-above 5% main.pftrace branch.pftrace",
+	.min_arguments = 2,
+	.max_arguments = 2,
+};
+
+static int compare(const struct diff_command *command, const struct profile profiles[2],
+		   const char *const names[2])
+{
+	char error[256] = "";
+	struct diff diff;
+	bool above;
+	int r = diff_init(&diff, &profiles[0], &profiles[1], &command->how, error, sizeof(error));
+
+	if (r < 0) {
+		log_error("diff: %s", *error ? error : strerror(-r));
+		return 1;
+	}
+	r = diff_write(&diff, &command->how, names, stdout);
+	above = diff_fails(&diff, &command->how);
+	diff_deinit(&diff);
+	if (r < 0) {
+		log_error("diff: %s", strerror(-r));
+		terminal_output_reported();
+		return 1;
+	}
+	if (above)
+		log_error("diff: a row grew by more than %g %% of %s", command->how.fail_above,
+			  names[0]);
+	return above ? STATUS_ABOVE : 0;
+}
+
+static int diff_run(int argc, char **argv)
+{
+	struct diff_command command = {.how = {.limit = ROWS, .fail_above = -1}};
+	struct profile profiles[2];
+	int n, r, status = 0;
+
+	memset(profiles, 0, sizeof(profiles));
+	r = options_parse(&options, argc, argv, &command, &n);
+	if (r)
+		return options_exit_status(r);
+	command.how.colour = !command.no_colour && terminal_colour();
+	for (size_t i = 0; i < 2 && !status; i++) {
+		const struct trace_input input = {
+			.path = argv[i], .event = command.event, .only = &command.how.only};
+
+		if (trace_input_read(&input, "diff", &profiles[i]) < 0) {
+			profiles[i] = (struct profile){0};
+			status = 1;
+		} else {
+			trace_input_note_damage(&profiles[i], "diff", argv[i]);
+		}
+	}
+	if (!status)
+		status = compare(&command, profiles, (const char *[]){argv[0], argv[1]});
+	for (size_t i = 0; i < 2; i++)
+		profile_deinit(&profiles[i]);
+	return status;
+}
+
+const struct command command_diff = {"diff", "compare two traces, with the error of each change",
+				     diff_run, &options};

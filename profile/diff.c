@@ -1,0 +1,443 @@
+/* diff.c - see diff.h.
+ *
+ * A row has n samples of the mean weight w.  The error of its weight has three parts:
+ *
+ *   sampling   sqrt(n + 1) w: samples that fall by chance, Poisson.  One more, so that a row of none has an error
+ *   runs       2 % of the weight: two runs of one program differ by about this (caches, frequency, other load)
+ *   spread     what is left: if the middle row differs by more errors than chance allows, all errors are multiplied
+ *
+ * The last assumes that most rows have not changed.  The interval is that of the normal distribution at 0.05 / rows
+ * (Bonferroni), so that one false row in 20 comparisons is expected, not one in 20 rows. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "profile/diff.h"
+#include "profile/profile-text.h"
+#include "profile/rows.h"
+#include "profile/summary.h"
+
+enum {
+	MIDDLE_SAMPLES = 50, /* in both profiles: rows that the median of the ratios is of */
+	MIDDLE_ROWS = 5,     /* with fewer the median says nothing */
+	TESTED_SAMPLES = 10, /* in both together */
+	SPREAD_ROWS = 8,
+};
+#define RUN_ERROR 0.02
+
+const char *const diff_scale_names[] = {"median", "total", "second", "share", NULL};
+const char *const diff_by_names[] = {[REPORT_FUNCTION] = "function",
+				     [REPORT_PROCESS] = "process",
+				     [REPORT_THREAD] = "thread",
+				     [REPORT_MODULE] = "module",
+				     NULL};
+
+void diff_deinit(struct diff *d)
+{
+	string_table_deinit(&d->names);
+	string_table_deinit(&d->modules);
+	free(d->rows);
+	*d = (struct diff){0};
+}
+
+/* ---- rows ---- */
+
+static int get_row(struct diff *d, const char *name, const char *module, struct diff_row **ret_row)
+{
+	uint32_t id, module_id;
+	bool is_new;
+	int r = string_table_add(&d->names, name, strlen(name), &id, &is_new);
+
+	if (r >= 0)
+		r = string_table_add(&d->modules, module, strlen(module), &module_id, NULL);
+	if (r < 0)
+		return trace(r);
+	if (is_new) {
+		if (d->n == d->room) {
+			size_t room = d->room ? d->room * 2 : 256;
+			struct diff_row *more = reallocarray(d->rows, room, sizeof(*more));
+
+			if (!more)
+				return fail(-ENOMEM);
+			d->rows = more;
+			d->room = room;
+		}
+		d->rows[d->n++] =
+			(struct diff_row){.name = string_table_text(&d->names, id),
+					  .module = string_table_text(&d->modules, module_id)};
+	}
+	*ret_row = &d->rows[id - 1]; /* names are numbered from 1 in their order */
+	return 0;
+}
+
+static int add_profile(struct diff *d, const struct profile *p, const struct diff_options *o,
+		       size_t which)
+{
+	_cleanup_(rows_deinit) struct rows rows = {0};
+	struct fold fold;
+	int r = fold_init(&fold, p, &o->only);
+
+	if (r < 0)
+		return trace(r);
+	r = rows_fill(&rows, &fold, o->by);
+	for (size_t i = 0; i < rows.n && r >= 0; i++) {
+		const struct row *from = &rows.list[i];
+		const char *module = o->by == REPORT_FUNCTION
+					     ? fold_base_name(fold_symbol_module(&fold, from->id))
+					     : "";
+		struct diff_row *row = NULL;
+		char name[32];
+
+		r = get_row(d, row_name(&fold, o->by, from, name), module, &row);
+		if (r < 0)
+			break;
+		row->count[which] += o->total ? from->count : from->self_count;
+		row->weight[which] += o->total ? from->weight : from->self_weight;
+	}
+	d->count[which] = fold.count;
+	d->weight[which] = fold.weight;
+	d->seconds[which] = summary_duration(p);
+	fold_deinit(&fold);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- scale ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* @n > 0. */
+static double median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), compare_doubles);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* The ratios of the rows with enough samples, in @to (room for all rows). */
+static size_t middle_ratios(const struct diff *d, double *to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct diff_row *row = &d->rows[i];
+
+		if (row->count[0] >= MIDDLE_SAMPLES && row->count[1] >= MIDDLE_SAMPLES &&
+		    row->weight[0] && row->weight[1])
+			to[n++] = (double)row->weight[0] / (double)row->weight[1];
+	}
+	return n;
+}
+
+/* Sets the scale of B; returns its relative error. */
+static double choose_scale(struct diff *d, enum diff_scale wanted, double *scratch)
+{
+	size_t n;
+
+	d->scaled = wanted;
+	d->scale = 1;
+	if (wanted == DIFF_SHARE) {
+		d->scale = (double)d->weight[0] / (double)d->weight[1];
+	} else if (wanted == DIFF_SECOND && d->seconds[0] > 0 && d->seconds[1] > 0) {
+		d->scale = d->seconds[0] / d->seconds[1];
+	} else if (wanted == DIFF_MEDIAN && (n = middle_ratios(d, scratch)) >= MIDDLE_ROWS) {
+		double spread;
+
+		d->n_middle = n;
+		d->scale = median(scratch, n);
+		for (size_t i = 0; i < n; i++)
+			scratch[i] = fabs(scratch[i] / d->scale - 1);
+		/* The error of a median is 1.25 times that of a mean. */
+		spread = 1.4826 * median(scratch, n);
+		return 1.25 * spread / sqrt((double)n);
+	} else {
+		d->scaled = DIFF_TOTAL;
+	}
+	return 0;
+}
+
+/* ---- errors ---- */
+
+/* The z of the normal distribution beyond which the share @tail of each side lies. */
+static double normal_quantile(double tail)
+{
+	double low = 0, high = 40;
+
+	for (int i = 0; i < 100; i++) {
+		double z = (low + high) / 2;
+
+		if (erfc(z / M_SQRT2) / 2 > tail)
+			low = z;
+		else
+			high = z;
+	}
+	return high;
+}
+
+static bool is_tested(const struct diff_row *row)
+{
+	return row->count[0] + row->count[1] >= TESTED_SAMPLES;
+}
+
+/* Of the change of a row in weight: sampling, runs and scale. */
+static double error_of(const struct diff *d, const struct diff_row *row, double scale_error)
+{
+	double variance = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		double scale = i ? d->scale : 1, weight = scale * (double)row->weight[i];
+		/* A row without samples is weighed as the profile is. */
+		double mean = row->count[i] ? weight / (double)row->count[i]
+					    : scale * (double)d->weight[i] / (double)d->count[i];
+		double sampling = mean * mean * ((double)row->count[i] + 1);
+
+		variance += sampling + RUN_ERROR * RUN_ERROR * weight * weight;
+	}
+	variance += scale_error * scale_error * d->scale * d->scale * (double)row->weight[1] *
+		    (double)row->weight[1];
+	return sqrt(variance);
+}
+
+static double change_of(const struct diff *d, const struct diff_row *row)
+{
+	return d->scale * (double)row->weight[1] - (double)row->weight[0];
+}
+
+static void judge(struct diff *d, double scale_error, double *scratch)
+{
+	double whole = (double)d->weight[0], spread = 1, z;
+	size_t n = 0, tested = 0;
+
+	for (size_t i = 0; i < d->n; i++) {
+		if (!is_tested(&d->rows[i]))
+			continue;
+		tested++;
+		scratch[n++] =
+			fabs(change_of(d, &d->rows[i])) / error_of(d, &d->rows[i], scale_error);
+	}
+	if (n >= SPREAD_ROWS)
+		spread = 1.4826 * median(scratch, n);
+	/* Of n rows chance alone makes it 1 +- 1.17 / sqrt(n). */
+	if (spread < 1 + 2 * 1.17 / sqrt((double)(n ? n : 1)))
+		spread = 1;
+	z = normal_quantile(0.025 / (double)(tested ? tested : 1));
+	for (size_t i = 0; i < d->n; i++) {
+		struct diff_row *row = &d->rows[i];
+
+		row->change = 100 * change_of(d, row) / whole;
+		row->error = 100 * z * spread * error_of(d, row, scale_error) / whole;
+		row->significant = is_tested(row) && fabs(row->change) > row->error;
+	}
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct diff_row *x = a, *y = b;
+
+	if (x->significant != y->significant)
+		return x->significant ? -1 : 1;
+	if (fabs(x->change) != fabs(y->change))
+		return fabs(x->change) < fabs(y->change) ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
+	      const struct diff_options *o, char *error, size_t error_size)
+{
+	const struct profile *const profiles[] = {a, b};
+	_cleanup_(freep) double *scratch = NULL;
+	int r = 0;
+
+	*d = (struct diff){0};
+	if (strcmp(a->weight_unit, b->weight_unit)) {
+		(void)snprintf(error, error_size,
+			       "%s and %s count different things (%s, %s): choose with --event",
+			       a->event_name, b->event_name, a->weight_unit, b->weight_unit);
+		return fail(-EINVAL);
+	}
+	(void)snprintf(d->unit, sizeof(d->unit), "%s", a->weight_unit);
+	for (size_t i = 0; i < 2 && r >= 0; i++) {
+		r = add_profile(d, profiles[i], o, i);
+		if (r < 0)
+			(void)snprintf(error, error_size, "%s", profile_strerror(profiles[i], r));
+		else if (!d->weight[i]) {
+			(void)snprintf(error, error_size, "the %s trace has no sample of these",
+				       i ? "second" : "first");
+			r = fail(-EINVAL);
+		}
+	}
+	scratch = r >= 0 ? calloc(d->n + 1, sizeof(*scratch)) : NULL;
+	if (r >= 0 && !scratch)
+		r = fail(-ENOMEM);
+	if (r < 0) {
+		diff_deinit(d);
+		return trace(r);
+	}
+	judge(d, choose_scale(d, o->scale, scratch), scratch);
+	qsort(d->rows, d->n, sizeof(*d->rows), compare_rows);
+	return 0;
+}
+
+bool diff_fails(const struct diff *d, const struct diff_options *o)
+{
+	for (size_t i = 0; i < d->n && o->fail_above >= 0; i++)
+		if (d->rows[i].significant && d->rows[i].change > o->fail_above)
+			return true;
+	return false;
+}
+
+/* ---- text ---- */
+
+static void print_profile(const struct diff *d, size_t which, const char *name, struct buffer *out)
+{
+	char number[32], weight[32];
+
+	buffer_printf(out, "%c  ", which ? 'B' : 'A');
+	text_clean(out, name);
+	buffer_printf(out, ": %s samples, %s%s%s, %.1f s", text_count(d->count[which], number),
+		      text_weight(d->weight[which], d->unit, weight),
+		      strcmp(d->unit, "ns") ? " " : "", strcmp(d->unit, "ns") ? d->unit : "",
+		      d->seconds[which]);
+	if (which)
+		buffer_printf(out, " (%+.1f %%)",
+			      100 * ((double)d->weight[1] / (double)d->weight[0] - 1));
+	buffer_append(out, "\n", 1);
+}
+
+static void print_scale(const struct diff *d, struct buffer *out)
+{
+	switch (d->scaled) {
+	case DIFF_MEDIAN:
+		buffer_printf(out,
+			      "B is scaled by %.3f: the middle one of %zu rows has not changed\n",
+			      d->scale, d->n_middle);
+		break;
+	case DIFF_SECOND:
+		buffer_printf(out, "B is scaled by %.3f: per second of recording\n", d->scale);
+		break;
+	case DIFF_SHARE:
+		buffer_printf(out, "B is scaled by %.3f: shares of the whole\n", d->scale);
+		break;
+	case DIFF_TOTAL:
+		buffer_printf(out, "compared as recorded\n");
+		break;
+	}
+}
+
+/* How much more a row is than it was: "+20.0 %", "new", "gone". */
+static const char *text_relative(const struct diff *d, const struct diff_row *row, char to[32])
+{
+	if (!row->weight[0])
+		return "new";
+	if (!row->weight[1])
+		return "gone";
+	(void)snprintf(to, 32, "%+.1f %%",
+		       100 * (d->scale * (double)row->weight[1] / (double)row->weight[0] - 1));
+	return to;
+}
+
+static void print_row(const struct diff *d, const struct diff_row *row,
+		      const struct diff_options *o, struct buffer *out)
+{
+	bool mark = o->colour && row->significant;
+	char relative[32];
+
+	buffer_printf(out, "%s%+8.2f%s %7.2f %7.2f %7.2f %9s  ",
+		      !mark		? ""
+		      : row->change > 0 ? "\033[31m"
+					: "\033[32m",
+		      row->change, mark ? "\033[0m" : "", row->error,
+		      text_percent(row->weight[0], d->weight[0]),
+		      text_percent(row->weight[1], d->weight[1]), text_relative(d, row, relative));
+	text_clean(out, row->name);
+	if (*row->module) {
+		buffer_append(out, "  ", 2);
+		text_clean(out, row->module);
+	}
+	buffer_append(out, "\n", 1);
+}
+
+static void print_text(const struct diff *d, const struct diff_options *o,
+		       const char *const names[2], struct buffer *out)
+{
+	size_t n = 0, significant = 0;
+	char number[32];
+
+	print_profile(d, 0, names[0], out);
+	print_profile(d, 1, names[1], out);
+	print_scale(d, out);
+	for (size_t i = 0; i < d->n; i++)
+		significant += d->rows[i].significant;
+	if (!significant)
+		buffer_printf(out, "no significant change\n");
+	buffer_append(out, "\n", 1);
+	for (; n < (o->all ? d->n : significant) && (!o->limit || n < o->limit); n++) {
+		if (!n)
+			buffer_printf(out, "%8s %7s %7s %7s %9s  %s\n", "change", "+-", "A %",
+				      "B %", "relative", diff_by_names[o->by]);
+		print_row(d, &d->rows[n], o, out);
+	}
+	if (n < d->n)
+		buffer_printf(out, "... and %s more%s\n", text_count(d->n - n, number),
+			      n < significant ? " (--limit 0 shows all)"
+					      : " without a significant change (--all shows them)");
+}
+
+/* ---- JSON ---- */
+
+static void json_profile(const struct diff *d, size_t which, const char *name, struct buffer *out)
+{
+	buffer_printf(out, "\"%c\": {\"file\": ", which ? 'b' : 'a');
+	text_json(out, name, strlen(name));
+	buffer_printf(
+		out, ", \"samples\": %" PRIu64 ", \"weight\": %" PRIu64 ", \"duration_s\": %.3f}, ",
+		d->count[which], d->weight[which], d->seconds[which]);
+}
+
+static void print_json(const struct diff *d, const struct diff_options *o,
+		       const char *const names[2], struct buffer *out)
+{
+	buffer_append(out, "{", 1);
+	json_profile(d, 0, names[0], out);
+	json_profile(d, 1, names[1], out);
+	buffer_printf(out, "\"unit\": ");
+	text_json(out, d->unit, strlen(d->unit));
+	buffer_printf(out, ", \"normalise\": \"%s\", \"scale\": %.6f, \"failed\": %s, \"rows\": [",
+		      diff_scale_names[d->scaled], d->scale, diff_fails(d, o) ? "true" : "false");
+	for (size_t i = 0, n = 0; i < d->n && (!o->limit || n < o->limit); i++) {
+		const struct diff_row *row = &d->rows[i];
+
+		if (!row->significant && !o->all)
+			break;
+		buffer_printf(out, "%s\n{\"%s\": ", n++ ? "," : "", diff_by_names[o->by]);
+		text_json(out, row->name, strlen(row->name));
+		buffer_printf(out,
+			      ", \"a\": %" PRIu64 ", \"b\": %" PRIu64 ", \"a_samples\": %" PRIu64
+			      ", \"b_samples\": %" PRIu64
+			      ", \"change_percent\": %.3f, \"error_percent\": %.3f, "
+			      "\"significant\": %s}",
+			      row->weight[0], row->weight[1], row->count[0], row->count[1],
+			      row->change, row->error, row->significant ? "true" : "false");
+	}
+	buffer_printf(out, "\n]}\n");
+}
+
+int diff_write(const struct diff *d, const struct diff_options *o, const char *const names[2],
+	       FILE *file)
+{
+	_cleanup_(buffer_deinit) struct buffer out = {0};
+
+	if (o->json)
+		print_json(d, o, names, &out);
+	else
+		print_text(d, o, names, &out);
+	if (out.bad)
+		return fail(-ENOMEM);
+	(void)fwrite(out.data, 1, out.len, file);
+	return text_finish(file);
+}

@@ -1,0 +1,60 @@
+/* diff.h - two profiles compared, by function, module or process.  Thread: main (of a command).
+ *
+ * Rows are matched by name.  B is brought to the scale of A first, then each row has its change, in percent of all of
+ * A, and the half width of the interval in which the change lies: with 95 % confidence for all rows together.  A
+ * change whose interval leaves out 0 is significant.  diff.c states the model of the errors. */
+#pragma once
+
+#include "profile/profile-export.h"
+
+enum diff_scale {
+	DIFF_MEDIAN, /* the middle function has not changed: one that did stands out alone */
+	DIFF_TOTAL,  /* as recorded: the same work was done twice */
+	DIFF_SECOND, /* per second of recording */
+	DIFF_SHARE,  /* shares of the whole */
+};
+extern const char *const diff_scale_names[]; /* ends with NULL */
+extern const char *const diff_by_names[];    /* ends with NULL; as enum report_by */
+
+struct diff_options {
+	enum report_by by;
+	enum diff_scale scale;
+	bool total; /* with what a function called, else without */
+	struct profile_filter only;
+	/* For the writers: */
+	bool all, json;	   /* rows without a significant change too */
+	uint32_t limit;	   /* rows; 0: all */
+	double fail_above; /* percent of A; < 0: none */
+	bool colour;
+};
+
+struct diff_row {
+	const char *name;     /* in names */
+	const char *module;   /* base name, of functions; "" */
+	uint64_t count[2];    /* samples in A and B */
+	uint64_t weight[2];   /* as recorded */
+	double change, error; /* percent of all of A; error: half of the interval */
+	bool significant;
+};
+struct diff {
+	struct string_table names, modules;
+	struct diff_row *rows; /* significant ones first, then by the size of the change */
+	size_t n, room;
+	uint64_t count[2], weight[2];
+	double seconds[2];
+	char unit[16];
+	double scale; /* of B */
+	enum diff_scale
+		scaled;	 /* what was done: DIFF_TOTAL where the wanted scale is not to be had */
+	size_t n_middle; /* DIFF_MEDIAN: functions that the median is of */
+};
+
+/* -EINVAL: the units differ or a profile is empty, and *error has a line.  Else as fold_init() of either. */
+int diff_init(struct diff *diff, const struct profile *a, const struct profile *b,
+	      const struct diff_options *options, char *error, size_t error_size);
+void diff_deinit(struct diff *diff);
+/* Did a row grow by more than options->fail_above, significantly? */
+bool diff_fails(const struct diff *diff, const struct diff_options *options);
+/* Text or JSON.  @names: of the two files. */
+int diff_write(const struct diff *diff, const struct diff_options *options,
+	       const char *const names[2], FILE *out);

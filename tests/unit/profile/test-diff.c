@@ -1,0 +1,308 @@
+/* test-diff.c - two profiles compared: pairs of equal runs with noise, one slower function, scales, output.
+ *
+ * A run is made of 40 functions, function k with about 4000 / (k + 1) samples: Poisson noise of the samples, 1.5 % of
+ * each function from run to run, and a machine that is up to 10 % slower or faster as a whole.  Seeds are fixed. */
+#include <errno.h>
+#include <math.h>
+
+#include "profile/diff.h"
+#include "tests/unit/profile/hand.h"
+
+enum { FUNCTIONS = 40, SAMPLES = 1 << 16, PAIRS = 20, SLOWER = 0 };
+
+static double uniform(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (double)(*seed >> 11) / 9007199254740992.0;
+}
+
+static double normal(uint64_t *seed)
+{
+	double sum = -6;
+
+	for (int i = 0; i < 12; i++)
+		sum += uniform(seed);
+	return sum;
+}
+
+static void add_samples(struct profile *p, uint32_t stack, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		assert_true(p->n_samples < SAMPLES);
+		p->samples[p->n_samples] = (struct profile_sample){
+			.time = 1000000 * (p->n_samples + 1), .weight = 1000000, .stack = stack};
+		p->n_samples++;
+	}
+}
+
+/* The function SLOWER takes @factor of its time. */
+static struct profile run(uint64_t seed, double factor)
+{
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/usr/bin/work", false);
+	double machine;
+
+	p.samples = calloc(SAMPLES, sizeof(*p.samples));
+	assert_non_null(p.samples);
+	hand_thread(&p, hand_process(&p, 1, "work"), 1, NULL);
+	for (int i = 0; i < 10; i++)
+		(void)uniform(&seed);
+	machine = 1 + 0.1 * (2 * uniform(&seed) - 1);
+	for (uint32_t k = 0; k < FUNCTIONS; k++) {
+		double mean = 4000.0 / (k + 1) * machine * (1 + 0.015 * normal(&seed)) *
+			      (k == SLOWER ? factor : 1);
+		double n = mean + sqrt(mean) * normal(&seed);
+		char name[32];
+		uint32_t frame;
+
+		(void)snprintf(name, sizeof(name), "function_%u", k);
+		frame = hand_frame(&p, module, 16 * k, name, NULL);
+		add_samples(&p, HAND_STACK(&p, frame), n > 0 ? (size_t)n : 0);
+	}
+	return p;
+}
+
+static struct diff compare(struct profile *a, struct profile *b, const struct diff_options *o)
+{
+	char error[256] = "";
+	struct diff d;
+
+	if (diff_init(&d, a, b, o, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	return d;
+}
+
+static size_t n_significant(const struct diff *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		n += d->rows[i].significant;
+	return n;
+}
+
+static void equal_runs(void **state)
+{
+	(void)state;
+	for (uint64_t pair = 0; pair < PAIRS; pair++) {
+		struct profile a = run(2 * pair, 1), b = run(2 * pair + 1, 1);
+		const struct diff_options o = {.fail_above = 0};
+		struct diff d = compare(&a, &b, &o);
+
+		assert_int_equal(d.scaled, DIFF_MEDIAN);
+		assert_int_equal(n_significant(&d), 0);
+		assert_false(diff_fails(&d, &o));
+		diff_deinit(&d);
+		profile_deinit(&a);
+		profile_deinit(&b);
+	}
+}
+
+/* 4,000 of 17,114 samples become 4,800 or 5,600: +4.67 or 9.35 % of all.  First and alone, or (where chance hides the
+ * smaller change) not at all. */
+static size_t found_slower(double factor, double change)
+{
+	size_t found = 0;
+
+	for (uint64_t pair = 0; pair < PAIRS; pair++) {
+		struct profile a = run(2 * pair, 1), b = run(2 * pair + 1, factor);
+		struct diff d = compare(&a, &b, &(struct diff_options){0});
+
+		assert_string_equal(d.rows[0].name, "function_0");
+		assert_true(n_significant(&d) <= 1);
+		assert_true(fabs(d.rows[0].change - change) < d.rows[0].error);
+		found += d.rows[0].significant;
+		assert_int_equal(diff_fails(&d, &(struct diff_options){.fail_above = 1}),
+				 d.rows[0].significant);
+		assert_false(diff_fails(&d, &(struct diff_options){.fail_above = 14}));
+		assert_false(diff_fails(&d, &(struct diff_options){.fail_above = -1}));
+		diff_deinit(&d);
+		profile_deinit(&a);
+		profile_deinit(&b);
+	}
+	return found;
+}
+
+static void one_slower_function(void **state)
+{
+	(void)state;
+	assert_true(found_slower(1.2, 4.67) >= 18);
+	assert_int_equal(found_slower(1.4, 9.35), PAIRS);
+}
+
+/* Twice the time of one function less: also found, and no failure. */
+static void one_faster_function(void **state)
+{
+	struct profile a = run(100, 1), b = run(101, 0.5);
+	struct diff d = compare(&a, &b, &(struct diff_options){0});
+
+	(void)state;
+	assert_int_equal(n_significant(&d), 1);
+	assert_string_equal(d.rows[0].name, "function_0");
+	assert_true(d.rows[0].change < -2);
+	assert_false(diff_fails(&d, &(struct diff_options){.fail_above = 0}));
+	diff_deinit(&d);
+	profile_deinit(&a);
+	profile_deinit(&b);
+}
+
+/* A profile of two functions in exact numbers: work n, rest 100. */
+static struct profile two(size_t n, double seconds)
+{
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/usr/bin/work", false), work, rest;
+
+	p.samples = calloc(SAMPLES, sizeof(*p.samples));
+	assert_non_null(p.samples);
+	hand_thread(&p, hand_process(&p, 1, "work"), 1, NULL);
+	work = hand_frame(&p, module, 1, "work", NULL);
+	rest = hand_frame(&p, module, 2, "rest", NULL);
+	add_samples(&p, HAND_STACK(&p, work, rest), n);
+	add_samples(&p, HAND_STACK(&p, rest), 100);
+	hand_stat(&p, "duration_s", seconds);
+	return p;
+}
+
+static void assert_scale(struct profile *a, struct profile *b, enum diff_scale wanted,
+			 enum diff_scale scaled, double scale)
+{
+	struct diff d = compare(a, b, &(struct diff_options){.scale = wanted});
+
+	assert_int_equal(d.scaled, scaled);
+	assert_true(fabs(d.scale - scale) < 1e-9);
+	diff_deinit(&d);
+}
+
+static void scales(void **state)
+{
+	struct profile a = two(100, 2), b = two(300, 5);
+
+	(void)state;
+	assert_scale(&a, &b, DIFF_TOTAL, DIFF_TOTAL, 1);
+	assert_scale(&a, &b, DIFF_SHARE, DIFF_SHARE, 0.5);
+	assert_scale(&a, &b, DIFF_SECOND, DIFF_SECOND, 0.4);
+	assert_scale(&a, &b, DIFF_MEDIAN, DIFF_TOTAL, 1); /* of two functions there is no middle */
+	profile_deinit(&a);
+	profile_deinit(&b);
+}
+
+static void assert_written(const struct diff *d, const struct diff_options *o, const char *expected)
+{
+	static const char *const names[] = {"a.pftrace", "b.\033pftrace"};
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(diff_write(d, o, names, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+/* work: 100 of 200 ms become 300.  Its error: sqrt(101 + 301 + (2 % of 100)^2 + (2 % of 300)^2) = 21.02 ms, times
+ * z of 0.025 / 2 = 2.2414, in percent of 200: 23.56. */
+static void text(void **state)
+{
+	struct profile a = two(100, 2), b = two(300, 5);
+	struct diff d = compare(&a, &b, &(struct diff_options){.scale = DIFF_TOTAL});
+
+	(void)state;
+	assert_written(&d, &(struct diff_options){0},
+		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
+		       "B  b.?pftrace: 400 samples, 400.0 ms, 5.0 s (+100.0 %)\n"
+		       "compared as recorded\n\n"
+		       "  change      +-     A %     B %  relative  function\n"
+		       " +100.00   23.56   50.00   75.00  +200.0 %  work  work\n"
+		       "... and 1 more without a significant change (--all shows them)\n");
+	assert_written(&d, &(struct diff_options){.all = true},
+		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
+		       "B  b.?pftrace: 400 samples, 400.0 ms, 5.0 s (+100.0 %)\n"
+		       "compared as recorded\n\n"
+		       "  change      +-     A %     B %  relative  function\n"
+		       " +100.00   23.56   50.00   75.00  +200.0 %  work  work\n"
+		       "   +0.00   16.24   50.00   25.00    +0.0 %  rest  work\n");
+	assert_written(
+		&d, &(struct diff_options){.json = true, .fail_above = 5},
+		"{\"a\": {\"file\": \"a.pftrace\", \"samples\": 200, \"weight\": 200000000, "
+		"\"duration_s\": 2.000}, \"b\": {\"file\": \"b.\\u001bpftrace\", \"samples\": 400, "
+		"\"weight\": 400000000, \"duration_s\": 5.000}, \"unit\": \"ns\", "
+		"\"normalise\": \"total\", \"scale\": 1.000000, \"failed\": true, \"rows\": [\n"
+		"{\"function\": \"work\", \"a\": 100000000, \"b\": 300000000, \"a_samples\": 100, "
+		"\"b_samples\": 300, \"change_percent\": 100.000, \"error_percent\": 23.561, "
+		"\"significant\": true}\n]}\n");
+	diff_deinit(&d);
+	d = compare(&a, &a, &(struct diff_options){0});
+	assert_written(&d, &(struct diff_options){0},
+		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
+		       "B  b.?pftrace: 200 samples, 200.0 ms, 2.0 s (+0.0 %)\n"
+		       "compared as recorded\nno significant change\n\n"
+		       "... and 2 more without a significant change (--all shows them)\n");
+	diff_deinit(&d);
+	profile_deinit(&a);
+	profile_deinit(&b);
+}
+
+/* Rows by module; with what a function called; functions that one of them lacks. */
+static void rows(void **state)
+{
+	struct profile a = two(0, 1), b = two(300, 1);
+	struct diff d = compare(&a, &b, &(struct diff_options){.scale = DIFF_TOTAL});
+
+	(void)state;
+	assert_string_equal(d.rows[0].name, "work");
+	assert_int_equal(d.rows[0].count[0], 0);
+	assert_true(d.rows[0].significant);
+	diff_deinit(&d);
+	d = compare(&b, &a, &(struct diff_options){.scale = DIFF_TOTAL});
+	assert_true(d.rows[0].significant && d.rows[0].change < 0);
+	diff_deinit(&d);
+	d = compare(&a, &b, &(struct diff_options){.scale = DIFF_TOTAL, .total = true});
+	assert_string_equal(d.rows[1].name,
+			    "work"); /* work 0 -> 300, rest 100 -> 400: equal changes */
+	assert_int_equal(d.rows[0].count[1], 400);
+	diff_deinit(&d);
+	d = compare(&a, &b, &(struct diff_options){.by = REPORT_MODULE});
+	assert_int_equal(d.n, 1);
+	assert_string_equal(d.rows[0].name, "/usr/bin/work");
+	diff_deinit(&d);
+	profile_deinit(&a);
+	profile_deinit(&b);
+}
+
+static void not_comparable(void **state)
+{
+	struct profile a = two(10, 1), b = two(10, 1), none = hand_empty();
+	char error[256];
+	struct diff d;
+
+	(void)state;
+	(void)snprintf(b.weight_unit, sizeof(b.weight_unit), "cycles");
+	(void)snprintf(b.event_name, sizeof(b.event_name), "cycles");
+	assert_int_equal(diff_init(&d, &a, &b, &(struct diff_options){0}, error, sizeof(error)),
+			 -EINVAL);
+	assert_string_equal(error,
+			    "cpu-clock and cycles count different things (ns, cycles): choose "
+			    "with --event");
+	assert_int_equal(diff_init(&d, &a, &none, &(struct diff_options){0}, error, sizeof(error)),
+			 -EINVAL);
+	assert_string_equal(error, "the second trace has no sample of these");
+	profile_deinit(&a);
+	profile_deinit(&b);
+	profile_deinit(&none);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_runs),
+		cmocka_unit_test(one_slower_function),
+		cmocka_unit_test(one_faster_function),
+		cmocka_unit_test(scales),
+		cmocka_unit_test(text),
+		cmocka_unit_test(rows),
+		cmocka_unit_test(not_comparable),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
