@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
 #include "perf/probe.h"
+#include "perf/spec-list.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
 #include "session/session.h"

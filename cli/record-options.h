@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/options.h"
-#include "perf/spec.h"
+#include "perf/spec-list.h"
 
 enum { RECORD_PIDS = 4096 };
 

@@ -261,18 +261,23 @@ static bool spec_names_find_counter(int32_t counter, struct perf_spec *ret_spec)
 	return false;
 }
 
-/* Offers all names. */
-static void spec_names_offer(struct nearest *nearest)
+void perf_spec_each_name(void (*each)(void *arg, uint32_t type, const char *name), void *arg)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		nearest_offer(nearest, names[i].name);
+		each(arg, names[i].type, names[i].name);
 	for (size_t c = 0; c < ARRAY_SIZE(caches); c++)
 		for (size_t o = 0; o < ARRAY_SIZE(ops); o++) {
 			char text[64];
 
 			(void)snprintf(text, sizeof(text), "%s-%s", caches[c].word, ops[o].word);
-			nearest_offer(nearest, text);
+			each(arg, PERF_TYPE_HW_CACHE, text);
 		}
+}
+
+static void offer_name(void *nearest, uint32_t type, const char *name)
+{
+	(void)type;
+	nearest_offer(nearest, name);
 }
 
 /* ---- tracepoints ----
@@ -723,7 +728,7 @@ static int unknown_event(struct spec_parser *parser, const char *item)
 {
 	struct nearest nearest = {.wanted = item};
 
-	spec_names_offer(&nearest);
+	perf_spec_each_name(offer_name, &nearest);
 	spec_trace_offer(parser, &nearest);
 	return spec_error_nearest(parser, -ENOENT, &nearest,
 				  nearest.n ? "unknown event '%s'"
@@ -889,57 +894,6 @@ const char *perf_spec_default(const char **ret_note)
 			    : "no hardware cycle counter here (a virtual machine?): sampling by "
 			      "cpu-clock, a timer";
 	return cycles == 0 ? "cycles:ppp" : "cpu-clock";
-}
-
-/* "ppu,page-faults" -> ":u,page-faults": a timer has no precision. */
-static void add_modifiers(const char *modifiers, char *to, size_t size)
-{
-	size_t len = strlen(to), n = 0;
-
-	for (; *modifiers && *modifiers != ','; modifiers++)
-		if (*modifiers != 'p' && *modifiers != 'P' && len + 2 < size) {
-			if (!n++)
-				to[len++] = ':';
-			to[len++] = *modifiers;
-		}
-	(void)snprintf(to + len, size - len, "%s", modifiers);
-}
-
-const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], const char **ret_note)
-{
-	size_t len = event ? strcspn(event, ":,") : 0;
-	const char *instead;
-
-	*ret_note = NULL;
-	if (event && !(len == 6 && !strncmp(event, "cycles", len)) &&
-	    !(len == 10 && !strncmp(event, "cpu-cycles", len)))
-		return event;
-	instead = perf_spec_default(ret_note);
-	if (!event)
-		return instead;
-	if (!*ret_note)
-		return event;
-	(void)snprintf(to, SPEC_EVENT_MAX, "%s", instead);
-	add_modifiers(event[len] == ':' ? event + len + 1 : event + len, to, SPEC_EVENT_MAX);
-	return to;
-}
-
-bool perf_spec_is_point(const char *event)
-{
-	static const char *const probes[] = {"kprobe:", "kretprobe:", "uprobe:", "uretprobe:"};
-	size_t len = strcspn(event, ","), colon = strcspn(event, ":,"),
-	       slash = strcspn(event, "/,");
-	char rest[SPEC_EVENT_MAX];
-
-	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
-		if (!strncmp(event, probes[i], strlen(probes[i])))
-			return true;
-	if (slash < len) /* GROUP/NAME; PMU/EVENT/ and PMU/a=1,b=2/ have another sign */
-		return slash + 1 + strcspn(event + slash + 1, "/=,") >= len;
-	if (colon == len)
-		return false;
-	(void)snprintf(rest, sizeof(rest), "%.*s", (int)(len - colon - 1), event + colon + 1);
-	return *rest && !spec_looks_like_modifiers(rest);
 }
 
 /* ---- events by the fields of a config (PerfEvents) ---- */

@@ -55,9 +55,5 @@ int perf_spec_cycles(void);
 /* The default event: hardware cycles at the highest precision available, or a timer where there are
  * none; then *ret_note is a line for the user (else NULL). */
 const char *perf_spec_default(const char **ret_note);
-/* @event as it was given; the default event in place of NULL and of hardware cycles that this machine lacks (with
- * their modifiers and followers, in @to); then *ret_note is a line for the user (else NULL). */
-enum { SPEC_EVENT_MAX = 1024 };
-const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], const char **ret_note);
-/* Is the first event of @event a tracepoint or a probe: something of which each occurrence matters? */
-bool perf_spec_is_point(const char *event);
+/* Calls @each with the generic names: PERF_TYPE_HARDWARE, _SOFTWARE and _HW_CACHE. */
+void perf_spec_each_name(void (*each)(void *arg, uint32_t type, const char *name), void *arg);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "perf/spec-list.h"
 #include "base/error.h"
 #include "config/perf-config.h"
 #include "daemon/control/recording.h"

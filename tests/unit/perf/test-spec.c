@@ -200,57 +200,6 @@ static void test_modifiers(void **state)
 	assert_int_equal(parse("cycles:u:k"), -EINVAL);
 }
 
-static void test_points(void **state)
-{
-	static const char *const points[] = {
-		"sched:sched_switch",	     "sched/sched_switch",
-		"sched:sched_wakeup:k",	     "kprobe:do_exit",
-		"kretprobe:do_exit",	     "uprobe:/bin/sh:main",
-		"sched:sched_switch,cycles", "sched/sched_switch,irq/irq_handler_entry"};
-	static const char *const others[] = {"cycles",
-					     "cycles:u",
-					     "cpu-clock:ppp,sched:sched_switch",
-					     "r1a8:k",
-					     "cpu/event=1,umask=2/",
-					     "cpu/cache-misses/",
-					     "page-faults:P",
-					     "cycles:"};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
-		assert_true(perf_spec_is_point(points[i]));
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		assert_false(perf_spec_is_point(others[i]));
-}
-
-/* On a machine without hardware cycles "cycles" is the timer, as it is by default. */
-static void test_cycles_fall_back(void **state)
-{
-	char text[SPEC_EVENT_MAX];
-	const char *note;
-
-	(void)state;
-	assert_string_equal(perf_spec_or_default("page-faults:u", text, &note), "page-faults:u");
-	assert_null(note);
-	assert_string_equal(perf_spec_or_default("cycles-x", text, &note), "cycles-x");
-	assert_null(note);
-	(void)perf_spec_default(&note);
-	if (!note) {
-		assert_string_equal(perf_spec_or_default("cycles:u", text, &note), "cycles:u");
-		assert_null(note);
-		return;
-	}
-	assert_string_equal(perf_spec_or_default(NULL, text, &note), "cpu-clock");
-	assert_non_null(note);
-	assert_string_equal(perf_spec_or_default("cycles", text, &note), "cpu-clock");
-	assert_non_null(note);
-	assert_string_equal(perf_spec_or_default("cpu-cycles:ppp", text, &note), "cpu-clock");
-	assert_string_equal(perf_spec_or_default("cycles:Pu,page-faults", text, &note),
-			    "cpu-clock:u,page-faults");
-	assert_string_equal(perf_spec_or_default("cycles,page-faults", text, &note),
-			    "cpu-clock,page-faults");
-}
-
 static void test_followers(void **state)
 {
 	(void)state;
@@ -534,7 +483,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),	    cmocka_unit_test(test_modifiers),
-		cmocka_unit_test(test_points),	    cmocka_unit_test(test_cycles_fall_back),
+
 		cmocka_unit_test(test_followers),   cmocka_unit_test(test_tracepoints),
 		cmocka_unit_test(test_suggestions), cmocka_unit_test(test_pmus),
 		cmocka_unit_test(test_kprobes),	    cmocka_unit_test(test_uprobes),

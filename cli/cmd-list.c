@@ -1,0 +1,103 @@
+/* cmd-list.c - `perfwind list [TEXT]`: the events that record -e takes on this machine.  Thread: main. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/common-options.h"
+#include "base/error.h"
+#include "perf/spec-list.h"
+
+struct list_command {
+	bool names;
+};
+struct list {
+	const char *text; /* NULL: all */
+	bool names;	  /* alone */
+	size_t n;
+};
+
+#define AT(member) .offset = offsetof(struct list_command, member)
+static const struct option_def defs[] = {
+	FLAG("names", 0, names, "names alone, one a line, for scripts"),
+	{0},
+};
+
+static const struct options options = {
+	.command = "list",
+	.usage = "[OPTIONS] [TEXT]",
+	.description = "Lists the events that `perfwind record -e` takes on this machine, or those "
+		       "with TEXT in\ntheir names.  For one tracepoint (GROUP:NAME) its fields are "
+		       "listed too: --filter\ntakes them.",
+	.defs = defs,
+	.details = {"Events that need no list: rHEX (a raw number of the CPU), PMU/terms/, "
+		    "kprobe:FUNC, kretprobe:FUNC, uprobe:PATH:FUNC and uretprobe:PATH:FUNC. "
+		    "Tracepoints are listed if this user may read tracefs."},
+	.examples = "# tracepoints of the scheduler\n"
+		    "sudo perfwind list sched:\n\n"
+		    "# the fields of one, for --filter\n"
+		    "sudo perfwind list sched:sched_switch",
+	.max_arguments = 1,
+};
+
+static void print_event(void *arg, enum perf_kind kind, const char *name)
+{
+	static const char *const kinds[] = {
+		[PERF_KIND_HARDWARE] = "hardware",     [PERF_KIND_SOFTWARE] = "software",
+		[PERF_KIND_CACHE] = "hardware cache",  [PERF_KIND_PMU] = "PMU",
+		[PERF_KIND_TRACEPOINT] = "tracepoint",
+	};
+	struct list *list = arg;
+
+	if (list->text && !strcasestr(name, list->text) && !strcasestr(kinds[kind], list->text))
+		return;
+	list->n++;
+	if (list->names)
+		printf("%s\n", name);
+	else
+		printf("  %-48s %s\n", name, kinds[kind]);
+}
+
+/* Of a tracepoint that was named in full. */
+static void print_fields(const struct perf_spec_env *env, const char *text)
+{
+	_cleanup_(freep) char *fields = NULL;
+
+	if (!text || perf_spec_fields(env, text, &fields) < 0)
+		return;
+	for (char *save = NULL, *line = strtok_r(fields, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		printf("      %s\n", line + strlen("field:"));
+}
+
+static int list_run(int argc, char **argv)
+{
+	const struct perf_spec_env env = {""};
+	struct list_command command = {0};
+	struct list list = {0};
+	int n, r = options_parse(&options, argc, argv, &command, &n);
+
+	if (r)
+		return options_exit_status(r);
+	list.text = n ? argv[0] : NULL;
+	list.names = command.names;
+	r = perf_spec_list(&env, print_event, &list);
+	if (!list.names)
+		print_fields(&env, list.text);
+	if (!list.names && perf_spec_cycles() == -ENOENT)
+		log_info("list: this machine has no hardware counters (a virtual machine?): events "
+			 "of "
+			 "kind hardware cannot be opened");
+	if (r == -EACCES)
+		log_info("list: tracepoints are not listed: tracefs is closed to this user (run as "
+			 "root)");
+	else if (r < 0)
+		log_info("list: tracepoints are not listed: tracefs is not mounted (sudo mount -t "
+			 "tracefs nodev /sys/kernel/tracing)");
+	if (list.n)
+		return 0;
+	log_error("list: no event has '%.64s' in its name", list.text ? list.text : "");
+	return 1;
+}
+
+const struct command command_list = {"list", "list the events of this machine", list_run, &options};

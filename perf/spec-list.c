@@ -1,0 +1,207 @@
+/* spec-list.c - see spec-list.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "perf/spec-list.h"
+
+/* "ppu,page-faults" -> ":u,page-faults": a timer has no precision. */
+static void add_modifiers(const char *modifiers, char *to, size_t size)
+{
+	size_t len = strlen(to), n = 0;
+
+	for (; *modifiers && *modifiers != ','; modifiers++)
+		if (*modifiers != 'p' && *modifiers != 'P' && len + 2 < size) {
+			if (!n++)
+				to[len++] = ':';
+			to[len++] = *modifiers;
+		}
+	(void)snprintf(to + len, size - len, "%s", modifiers);
+}
+
+const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], const char **ret_note)
+{
+	size_t len = event ? strcspn(event, ":,") : 0;
+	const char *instead;
+
+	*ret_note = NULL;
+	if (event && !(len == 6 && !strncmp(event, "cycles", len)) &&
+	    !(len == 10 && !strncmp(event, "cpu-cycles", len)))
+		return event;
+	instead = perf_spec_default(ret_note);
+	if (!event)
+		return instead;
+	if (!*ret_note)
+		return event;
+	(void)snprintf(to, SPEC_EVENT_MAX, "%s", instead);
+	add_modifiers(event[len] == ':' ? event + len + 1 : event + len, to, SPEC_EVENT_MAX);
+	return to;
+}
+
+bool perf_spec_is_point(const char *event)
+{
+	static const char *const probes[] = {"kprobe:", "kretprobe:", "uprobe:", "uretprobe:"};
+	size_t len = strcspn(event, ","), colon = strcspn(event, ":,"),
+	       slash = strcspn(event, "/,");
+	char rest[SPEC_EVENT_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		if (!strncmp(event, probes[i], strlen(probes[i])))
+			return true;
+	if (slash < len) /* GROUP/NAME; PMU/EVENT/ and PMU/a=1,b=2/ have another sign */
+		return slash + 1 + strcspn(event + slash + 1, "/=,") >= len;
+	if (colon == len)
+		return false;
+	(void)snprintf(rest, sizeof(rest), "%.*s", (int)(len - colon - 1), event + colon + 1);
+	return *rest && rest[strspn(rest, "ukhpP")];
+}
+
+/* ---- lists ---- */
+
+enum { LIST_MAX = 8 << 20, FORMAT_MAX = 64 << 10, PATH_MAX_HERE = 4096 };
+
+struct lister {
+	const char *root;
+	void (*each)(void *arg, enum perf_kind kind, const char *name);
+	void *arg;
+};
+
+static void list_name(void *arg, uint32_t type, const char *name)
+{
+	const struct lister *l = arg;
+
+	l->each(l->arg,
+		type == PERF_TYPE_HARDWARE   ? PERF_KIND_HARDWARE
+		: type == PERF_TYPE_SOFTWARE ? PERF_KIND_SOFTWARE
+					     : PERF_KIND_CACHE,
+		name);
+}
+
+/* The names of a folder, sorted, but for hidden ones.  Returns how many, or 0; free with free_names(). */
+static int not_hidden(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+/* sysfs-bus-event_source-devices-events: NAME.scale and NAME.unit describe NAME. */
+static int is_event(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return not_hidden(entry) && (!dot || (strcmp(dot, ".scale") && strcmp(dot, ".unit") &&
+					      strcmp(dot, ".snapshot") && strcmp(dot, ".per-pkg")));
+}
+
+static void list_pmu(const struct lister *l, const char *pmu)
+{
+	char path[PATH_MAX_HERE], name[600];
+	struct dirent **events;
+	int n;
+
+	(void)snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices/%s/events", l->root,
+		       pmu);
+	n = scandir(path, &events, is_event, alphasort);
+	for (int i = 0; i < n; i++) {
+		(void)snprintf(name, sizeof(name), "%s/%s/", pmu, events[i]->d_name);
+		l->each(l->arg, PERF_KIND_PMU, name);
+		free(events[i]);
+	}
+	if (n >= 0)
+		free(events);
+}
+
+static void list_pmus(const struct lister *l)
+{
+	char path[PATH_MAX_HERE];
+	struct dirent **pmus;
+	int n;
+
+	(void)snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices", l->root);
+	n = scandir(path, &pmus, not_hidden, alphasort);
+	for (int i = 0; i < n; i++) {
+		list_pmu(l, pmus[i]->d_name);
+		free(pmus[i]);
+	}
+	if (n >= 0)
+		free(pmus);
+}
+
+/* A file of tracefs, wherever that is mounted. */
+static int read_tracefs(const char *root, const char *name, size_t max, char **ret_text)
+{
+	static const char *const mounts[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+	int r = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
+		char path[PATH_MAX_HERE];
+		int e;
+
+		(void)snprintf(path, sizeof(path), "%s%s/%s", root, mounts[i], name);
+		e = read_file(path, max, ret_text, NULL);
+		if (e >= 0)
+			return 0;
+		if (e == -EACCES || e == -EPERM)
+			r = -EACCES;
+	}
+	return r;
+}
+
+int perf_spec_list(const struct perf_spec_env *env,
+		   void (*each)(void *arg, enum perf_kind kind, const char *name), void *arg)
+{
+	struct lister l = {env->root, each, arg};
+	_cleanup_(freep) char *list = NULL;
+	char *save = NULL;
+	int r;
+
+	perf_spec_each_name(list_name, &l);
+	list_pmus(&l);
+	r = read_tracefs(l.root, "available_events", LIST_MAX, &list);
+	if (r < 0)
+		return r;
+	for (char *name = strtok_r(list, " \t\n", &save); name;
+	     name = strtok_r(NULL, " \t\n", &save))
+		each(arg, PERF_KIND_TRACEPOINT, name);
+	return 0;
+}
+
+/* Keeps "field:TYPE NAME" of "\tfield:TYPE NAME;\toffset:8;\tsize:4;\tsigned:1;" (Documentation/trace/events.rst).
+ * In place. */
+static void cut_fields(char *text)
+{
+	char *to = text, *next;
+
+	for (char *line = text; line && *line; line = next) {
+		char *at = line + strspn(line, "\t ");
+		size_t len = strcspn(at, ";\n");
+
+		next = strchr(line, '\n');
+		next = next ? next + 1 : NULL;
+		if (strncmp(at, "field:", 6) != 0)
+			continue;
+		memmove(to, at, len);
+		to += len;
+		*to++ = '\n';
+	}
+	*to = 0;
+}
+
+int perf_spec_fields(const struct perf_spec_env *env, const char *tracepoint, char **ret_text)
+{
+	const char *colon = strchr(tracepoint, ':');
+	char name[512];
+	int r;
+
+	if (!colon || strchr(tracepoint, '/') || strstr(tracepoint, "..") ||
+	    strlen(tracepoint) > 256)
+		return -ENOENT;
+	(void)snprintf(name, sizeof(name), "events/%.*s/%s/format", (int)(colon - tracepoint),
+		       tracepoint, colon + 1);
+	r = read_tracefs(env->root, name, FORMAT_MAX, ret_text);
+	if (r == 0)
+		cut_fields(*ret_text);
+	return r;
+}

@@ -1,0 +1,25 @@
+/* spec-list.h - the events of this machine, and what a person means by an event's text.  Thread: main. */
+#pragma once
+
+#include "perf/spec.h"
+
+/* @event as it was given; the default event in place of NULL and of hardware cycles that this machine lacks (with
+ * their modifiers and followers, in @to); then *ret_note is a line for the user (else NULL). */
+enum { SPEC_EVENT_MAX = 1024 };
+const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], const char **ret_note);
+/* Is the first event of @event a tracepoint or a probe: something of which each occurrence matters? */
+bool perf_spec_is_point(const char *event);
+
+enum perf_kind {
+	PERF_KIND_HARDWARE,
+	PERF_KIND_SOFTWARE,
+	PERF_KIND_CACHE,
+	PERF_KIND_PMU,
+	PERF_KIND_TRACEPOINT
+};
+/* Calls @each with all names that perf_spec_parse() takes, but for probes and raw numbers.  0; -ENOENT: tracefs is not
+ * mounted; -EACCES: it is closed to this user. */
+int perf_spec_list(const struct perf_spec_env *env,
+		   void (*each)(void *arg, enum perf_kind kind, const char *name), void *arg);
+/* The lines "field:TYPE NAME" of a tracepoint ("GROUP:NAME"), without offsets; new memory.  -ENOENT, -EACCES. */
+int perf_spec_fields(const struct perf_spec_env *env, const char *tracepoint, char **ret_text);
