@@ -741,9 +741,10 @@ static void note_vm(struct process *process)
 
 uint64_t process_vm_of(const struct process *process)
 {
-	for (size_t i = 0; i < process->maps->n; i++) {
-		const struct process_map *m = &process->maps->maps[i];
+	const struct process_map *m;
 
+	process_maps_each(process->maps, m)
+	{
 		if (m->module && m->start >= m->offset && is_vm(uw_module_path(m->module)))
 			return m->start - m->offset;
 	}
