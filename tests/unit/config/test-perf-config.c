@@ -2,60 +2,33 @@
  * (tests/README.md has the table), defaults, what excludes what, and what is refused with which
  * words.  Tracepoints, PMUs and cores are those of a made-up /sys and /proc. */
 #include <errno.h>
-#include <ftw.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/unit/cmocka.h"
+#include "tests/unit/fake-root.h"
 
 #include "config/config.h"
 #include "config/perf-config.h"
 
-static char root[] = "/tmp/perfwind-config-XXXXXX";
 static char error[512];
-
-static void put(const char *path, const char *text)
-{
-	char full[512];
-	FILE *file;
-
-	for (const char *p = path + 1; (p = strchr(p, '/')); p++) {
-		(void)snprintf(full, sizeof(full), "%s%.*s", root, (int)(p - path), path);
-		assert_true(mkdir(full, 0755) == 0 || errno == EEXIST);
-	}
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	file = fopen(full, "we");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
 
 #define TRACING "/sys/kernel/tracing"
 #define DEVICES "/sys/bus/event_source/devices"
 static int set_up(void **state)
 {
 	(void)state;
-	assert_non_null(mkdtemp(root));
+	fake_root_make();
 	put(TRACING "/events/sched/sched_switch/id", "372\n");
 	put(TRACING "/events/odd/zero/id", "0\n");
 	put(TRACING "/available_events", "sched:sched_switch\n");
 	put(DEVICES "/armv8_pmuv3/type", "8\n");
 	put(DEVICES "/cpu/type", "4\n");
-	/* CPU 0: all four parts; CPU 1: no revision.  As an ARM machine tells them. */
+	/* CPU 0: all four parts; CPU 1: no revision.  As an ARM machine prints them. */
 	put("/proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 48.00\nCPU implementer\t: 0x41\n"
 			     "CPU architecture: 8\nCPU variant\t: 0x2\nCPU part\t: 0xd0b\n"
 			     "CPU revision\t: 5\n\nprocessor\t: 1\nCPU implementer\t: 0x51\n"
 			     "CPU part\t: 0x800\nCPU variant\t: 0xa\n\nHardware\t: x\n");
 	return 0;
-}
-
-static int unlink_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-	(void)st;
-	(void)kind;
-	(void)at;
-	return remove(path);
 }
 
 /* What perf_config_new() borrows; freed with the test's folder. */
@@ -67,7 +40,7 @@ static int tear_down(void **state)
 	(void)state;
 	while (n_read > 0)
 		(void)config_free(read_so_far[--n_read]);
-	return nftw(root, unlink_one, 8, FTW_DEPTH | FTW_PHYS);
+	return fake_root_remove();
 }
 
 static struct perf_config_share share;

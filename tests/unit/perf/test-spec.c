@@ -3,36 +3,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/cmocka.h"
+#include "tests/unit/fake-root.h"
 
 #include "base/nearest.h"
 #include "perf/spec.h"
 
-static char root[] = "/tmp/perfwind-spec-XXXXXX";
 static char error[512];
 static struct perf_spec specs[4];
 static size_t n_specs;
-
-static void put(const char *path, const char *text)
-{
-	char full[512];
-	FILE *file;
-
-	for (const char *p = path + 1; (p = strchr(p, '/')); p++) {
-		(void)snprintf(full, sizeof(full), "%s%.*s", root, (int)(p - path), path);
-		assert_true(mkdir(full, 0755) == 0 || errno == EEXIST);
-	}
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	file = fopen(full, "we");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
 
 #define DEVICES "/sys/bus/event_source/devices"
 #define TRACING "/sys/kernel/tracing"
@@ -40,7 +22,7 @@ static void put(const char *path, const char *text)
 static int set_up(void **state)
 {
 	(void)state;
-	assert_non_null(mkdtemp(root));
+	fake_root_make();
 	put(TRACING "/events/sched/sched_switch/id", "372\n");
 	put(TRACING "/events/sched/sched_wakeup/id", "374\n");
 	put(TRACING "/events/irq/irq_handler_entry/id", "151\n");
@@ -68,16 +50,10 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st, (void)flag, (void)ftw;
-	return remove(path);
-}
-
 static int tear_down(void **state)
 {
 	(void)state;
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return fake_root_remove();
 }
 
 static int parse_max(const char *text, size_t max)

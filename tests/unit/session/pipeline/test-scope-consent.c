@@ -1,84 +1,16 @@
 /* test-scope-consent.c - which processes are asked for consent, once an incarnation; which are looked at again; what is reported
  * and counted.  The reader is made by hand; the targets are real, and never answer. */
 #include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
-#include "session/pipeline/scope.h"
-#include "tests/unit/cmocka.h"
+#include "tests/unit/session/pipeline/scope-fixture.h"
 
-static struct loop loop;
-static struct consent *consent;
-static struct process_table *processes;
-static struct uw_modules *modules;
 static struct scope rd;
-static pid_t child;
-static int signals; /* a byte for each request that the target has seen */
-static char notes[2048];
-static int n_notes;
-
-static void note(void *arg, const char *line)
-{
-	(void)arg;
-	n_notes++;
-	(void)snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
-}
-
-static int tell_fd;
-
-static void handler(int signal, siginfo_t *info, void *context)
-{
-	(void)signal;
-	(void)context;
-	if (info->si_code == SI_QUEUE && info->si_value.sival_int == HOOK_VALUE)
-		(void)!write(tell_fd, "s", 1);
-}
-
-static void start_target(bool catches)
-{
-	int told[2], ready[2];
-	char byte;
-
-	assert_int_equal(pipe(told), 0);
-	assert_int_equal(pipe(ready), 0);
-	child = fork();
-	if (!child) {
-		struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
-
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		tell_fd = told[1];
-		if (catches)
-			(void)sigaction(HOOK_SIGNAL, &action, NULL);
-		(void)!write(ready[1], "r", 1);
-		for (;;)
-			pause();
-	}
-	close(told[1]);
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	signals = told[0];
-}
 
 static int set_up(void **state)
 {
-	static char name[64];
-	struct consent_options o = {.socket = name, .listen_fd = -1};
-	static int n;
-
 	(void)state;
-	(void)snprintf(name, sizeof(name), "@perfwind-test-scope-consent-%d-%d", getpid(), n++);
-	*notes = 0;
-	n_notes = 0;
-	child = 0;
-	signals = -1;
-	if (loop_init(&loop) < 0 || consent_new(&o, &loop, &consent) < 0 ||
-	    uw_modules_new(&modules) < 0 || process_table_new(modules, 16, &processes) < 0)
+	if (scope_fixture_init() < 0)
 		return -1;
 	rd = (struct scope){
 		.options = {.frames = FRAMES_USER, .maps_wait_ns = NSEC_PER_MSEC},
@@ -90,16 +22,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	scope_deinit(&rd);
-	(void)process_table_free(processes);
-	(void)uw_modules_free(modules);
-	consent = consent_free(consent);
-	loop_deinit(&loop);
-	if (child > 0) {
-		kill(child, SIGKILL);
-		assert_int_equal(waitpid(child, NULL, 0), child);
-		close(signals);
-	}
+	scope_fixture_deinit(&rd);
 	return 0;
 }
 

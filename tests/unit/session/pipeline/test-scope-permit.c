@@ -1,14 +1,7 @@
-/* test-scope-permit.c - whom the policy allows, and who is asked for consent instead.  The reader is
- * made by hand; where somebody is asked, the target is real. */
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
+/* test-scope-permit.c - processes that the policy allows, and those that are asked for consent instead.  The reader is
+ * made by hand; where a target is asked, it is real. */
 #include "base/log.h"
-#include "session/pipeline/scope.h"
-#include "tests/unit/cmocka.h"
+#include "tests/unit/session/pipeline/scope-fixture.h"
 
 static int n_judged;
 static bool good_is_good;
@@ -154,49 +147,10 @@ static void test_with_filter(void **state)
 	assert_int_equal(n_judged, 1);
 }
 
-/* ---- with somebody to ask ---- */
+/* ---- with a target to ask ---- */
 
-static struct loop loop;
-static struct consent *consent;
-static struct process_table *processes;
-static struct uw_modules *modules;
 static struct process *given_up; /* its samples are answered */
 static struct scope asking;
-static pid_t child;
-static char notes[2048];
-
-static void note(void *arg, const char *line)
-{
-	(void)arg;
-	(void)snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
-}
-
-static void ignored(int signal)
-{
-	(void)signal;
-}
-
-static void start_target(bool catches)
-{
-	char byte;
-	int ready[2];
-
-	assert_int_equal(pipe(ready), 0);
-	child = fork();
-	if (!child) {
-		struct sigaction action = {.sa_handler = ignored};
-
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (catches)
-			(void)sigaction(HOOK_SIGNAL, &action, NULL);
-		(void)!write(ready[1], "r", 1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-}
 
 static int send_space(void *arg, struct process *process, bool known)
 {
@@ -208,17 +162,9 @@ static int send_space(void *arg, struct process *process, bool known)
 
 static int set_up(void **state)
 {
-	static char name[64];
-	struct consent_options o = {.socket = name, .listen_fd = -1};
-	static int n;
-
 	(void)state;
-	(void)snprintf(name, sizeof(name), "@perfwind-test-scope-permit-%d-%d", getpid(), n++);
-	*notes = 0;
-	child = 0;
 	given_up = NULL;
-	if (loop_init(&loop) < 0 || consent_new(&o, &loop, &consent) < 0 ||
-	    uw_modules_new(&modules) < 0 || process_table_new(modules, 16, &processes) < 0)
+	if (scope_fixture_init() < 0)
 		return -1;
 	asking = scope();
 	asking.options.consent_allows = true;
@@ -234,15 +180,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	scope_deinit(&asking);
-	(void)process_table_free(processes);
-	(void)uw_modules_free(modules);
-	consent = consent_free(consent);
-	loop_deinit(&loop);
-	if (child > 0) {
-		kill(child, SIGKILL);
-		assert_int_equal(waitpid(child, NULL, 0), child);
-	}
+	scope_fixture_deinit(&asking);
 	return 0;
 }
 
