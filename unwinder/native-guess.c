@@ -118,13 +118,46 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 	/* aarch64: code that cannot be read may be a signal trampoline, which has no frame record.
 	 */
 	if (form == RULE_FORM_WALKED || form == RULE_FORM_PUSHES)
-		*ret_rule = rule;
+		;
 	else if (caller && form == RULE_FORM_FP && (read || !w->machine->link))
 		rule = rule_with_call(rule_chain(rule_why(rule)), rule_call(rule));
 	else
 		rule = rule_with_form(rule, form);
+	*ret_rule = rule;
 	native_note(e, w, address, rule);
 	return form;
+}
+
+/* A JIT compiler reuses memory: the rule of the frame that the walk stands on, which led to no caller, may
+ * be that of other code.  Reads the code again, and forgets whether a call is before @ra: at the first
+ * failure, the second, the fourth ..., as a read costs as much as a hundred frames.  true: *rule is
+ * another one now, or @ra is to be looked at again. */
+static bool guess_renew(struct native *e, struct walk *w, rule_t *rule, uint64_t ra)
+{
+	uint64_t address = walk_lookup(w);
+	uint32_t key = w->snapshot->space->key;
+	struct native_stale *stale = &e->stale[hash_u64(address ^ key) % NATIVE_STALE];
+	const struct rule_entry *entry;
+	rule_t old = *rule;
+	bool no_call;
+
+	if (rule_why(old) != RULE_NO_FILE || !key || !native_has_code(w, address + 1))
+		return false;
+	if (stale->address != address || stale->key != key)
+		*stale = (struct native_stale){.address = address, .key = key};
+	stale->failures++;
+	if (stale->failures & (stale->failures - 1))
+		return false;
+	*rule = rule_guess(RULE_NO_FILE, RULE_FORM_UNKNOWN);
+	(void)guess_form(e, w, rule);
+	*rule = rule_with_call(*rule, rule_call(old));
+	entry = ra ? rule_cache_find(&e->by_pc, &w->key, ra - 1) : NULL;
+	no_call = entry && rule_call(entry->rule) == RULE_CALL_NO &&
+		  rule_why(entry->rule) == RULE_NO_FILE;
+	if (no_call)
+		native_note(e, w, ra - 1,
+			    rule_with_call(entry->rule & RULE_MASK, RULE_CALL_UNKNOWN));
+	return *rule != old || no_call;
 }
 
 /* Does @ra follow a call, as far as can be known?  @rule is that of @ra - 1. */
@@ -487,6 +520,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		if (by_code.ra && rule & RULE_WAY_RETURNS && rule_why(rule) == RULE_NO_FILE &&
 		    guess_may_be_open(native_rule(e, w, g.ra - 1)))
 			return guess_arrive_open(w, &g);
+		if (guess_renew(e, w, &rule, by_code.ra))
+			return native_guess(e, w, rule);
 		form = RULE_FORM_FP;
 	}
 	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
@@ -505,5 +540,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	/* The code itself returns to this address. */
 	if (by_code.ra && guess_is_entry(w, by_code.ra))
 		return guess_arrive(w, &by_code);
+	if (guess_renew(e, w, &rule, g.ra))
+		return native_guess(e, w, rule);
 	return guess_failed(w, rule, result, &g);
 }

@@ -43,7 +43,7 @@ struct native_user {
 };
 
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
-enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256, NATIVE_OPEN = 8 };
+enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256, NATIVE_OPEN = 8, NATIVE_STALE = 64 };
 
 /* A frame of a trail, and the stack words that its caller was found by (native.c). */
 struct native_trail_step {
@@ -76,6 +76,12 @@ struct native_place {
 	enum rule_why why;
 	uint64_t vaddr;
 	uint32_t fde; /* offset from the search table, plus one; 0: not looked up */
+};
+
+/* Code without a file whose rule led to no caller (native-guess.c). */
+struct native_stale {
+	uint64_t address;
+	uint32_t key, failures;
 };
 
 struct walk {
@@ -146,6 +152,7 @@ struct native {
 	size_t n_holes;
 	uint64_t holes_used, hole_files; /* bytes of files searched */
 	struct native_call calls[NATIVE_CALLS];
+	struct native_stale stale[NATIVE_STALE];
 
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;

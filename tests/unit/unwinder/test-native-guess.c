@@ -246,6 +246,47 @@ static void test_open(void **state)
 	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
 }
 
+/* Memory that a JIT compiler uses again: other code, with another frame. */
+static void test_reused(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *code = f->fake.code;
+	unsigned n_reads;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memcpy(code + 0x20, "\xff\xd1\x48\x83\xc4\x08\xc3", 7); /* call *%rcx; add $8,%rsp; ret */
+	memcpy(code + 0x40, "\x90\x90\xc3", 3);
+	memset(code + 0x60, 0x90, 0x20); /* no call */
+	f->regs[UW_X86_BP] = 1;
+	f->stack[1] = JIT + 0x22; /* SMALL's caller: CFA = rsp + 16 */
+	f->stack[3] = ROOTED + 1;
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	code[0x25] = 0x18; /* add $24,%rsp */
+	f->stack[3] = 1;
+	f->stack[5] = ROOTED + 1;
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	/* A call where there was none. */
+	f->stack[5] = JIT + 0x65;
+	run(f, SMALL);
+	assert_int_equal(f->res.outcome, UW_FAILED);
+	memcpy(code + 0x63, "\xff\xd1\xc3", 3);
+	f->stack[6] = ROOTED + 1;
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+	/* A stack that fails again and again costs fewer and fewer reads. */
+	f->stack[6] = 1;
+	for (unsigned i = 0; i < 1000; i++)
+		run(f, SMALL);
+	n_reads = f->fake.n_reads;
+	for (unsigned i = 0; i < 1000; i++) {
+		run(f, SMALL);
+		assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 3);
+	}
+	assert_in_range(f->fake.n_reads - n_reads, 0, 30);
+}
+
 /* CPython's trampolines: no frame pointer, and rbp may be any number. */
 static void test_trampoline(void **state)
 {
@@ -534,13 +575,13 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	  TEST(test_guess),	      TEST(test_guess_code),
-		TEST(test_zero),	  TEST(test_leaf_first),      TEST(test_made),
-		TEST(test_open),	  TEST(test_trampoline),      TEST(test_guess_walk),
-		TEST(test_start),	  TEST(test_no_end),	      TEST(test_still),
-		TEST(test_go_stacks),	  TEST(test_go_top),	      TEST(test_pushes),
-		TEST(test_still_unread),  TEST(test_still_candidate), TEST(test_still_first),
-		TEST(test_still_unknown),
+		TEST(test_unreadable),	TEST(test_guess),	  TEST(test_guess_code),
+		TEST(test_zero),	TEST(test_leaf_first),	  TEST(test_made),
+		TEST(test_open),	TEST(test_trampoline),	  TEST(test_reused),
+		TEST(test_guess_walk),	TEST(test_start),	  TEST(test_no_end),
+		TEST(test_still),	TEST(test_go_stacks),	  TEST(test_go_top),
+		TEST(test_pushes),	TEST(test_still_unread),  TEST(test_still_candidate),
+		TEST(test_still_first), TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
