@@ -16,6 +16,7 @@
 
 struct import_command {
 	const char *output, *event;
+	struct file_places places;
 	uint32_t unwinder; /* 0: not given; else an engine + 1 */
 	bool no_inline, idle, plain, json;
 };
@@ -38,6 +39,22 @@ static const struct option_def defs[] = {
 	 .argument = "EVENT",
 	 AT(event),
 	 .help = "the event to import, of a recording with several (default: the first)"},
+	{.name = "symfs",
+	 .type = OPTION_STRING,
+	 .argument = "DIR",
+	 AT(places.symfs),
+	 .help = "a folder with copies of the recorded files, each at its path (DIR/usr/bin/x)"},
+	{.name = "buildid-dir",
+	 .type = OPTION_STRING,
+	 .argument = "DIR",
+	 AT(places.buildid_dir),
+	 .help = "a build-id cache of perf (default: $PERF_BUILDID_DIR, or ~/.debug), as "
+		 "`perf archive`\nmakes for another machine"},
+	{.name = "debug-dir",
+	 .type = OPTION_STRING,
+	 .argument = "DIR",
+	 AT(places.debug_dir),
+	 .help = "debug files laid out as in /usr/lib/debug, which is searched after it"},
 	{.name = "no-inline",
 	 .type = OPTION_FLAG,
 	 AT(no_inline),
@@ -64,9 +81,11 @@ static const struct option_def defs[] = {
 static const struct options options = {
 	.command = "import",
 	.usage = "[OPTIONS] FILE",
-	.description = "Makes a trace of a perf.data file, or of the output of `perf record -o -` "
-		       "(FILE: -).\nSymbols come from the files on this machine, if their build id "
-		       "or inode proves that they\nare the recorded ones.",
+	.description =
+		"Makes a trace of a perf.data file, or of the output of `perf record -o -` "
+		"(FILE: -).\nSymbols come from the files on this machine, if their build id "
+		"or inode proves that they\nare the recorded ones; else from perf's build-id "
+		"cache (~/.debug) or from --symfs.",
 	.json = VERDICT_JSON_IMPORT,
 	.defs = defs,
 	.details = {"One event of the recording is imported; a note names the others. A mapped "
@@ -129,6 +148,7 @@ static int import_file(const struct import_command *command, const char *input, 
 		.event = command->event,
 		.no_inline = command->no_inline,
 		.idle = command->idle,
+		.places = command->places,
 		.engine_chosen = command->unwinder > 0,
 		.engine = (enum uw_engine_kind)(command->unwinder ? command->unwinder - 1 : 0),
 	};

@@ -17,6 +17,7 @@
  * done in advance, but only when needed: not while each mapped file is the one at its path.  A pipe
  * can be read only once: a build id that was applied to a path's first file, before a second one
  * appeared, is counted and reported. */
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -100,13 +101,15 @@ static enum procfs_sameness look(const struct record_event *e)
 	return procfs_compare(e->mmap.path, &file);
 }
 
-/* Is the file at the path newer than the recording?  (Built or installed again: as on another
- * machine, only the build id identifies it.) */
+/* Is the file at the path newer than the recording, or gone?  (Built again, or removed: as on another
+ * machine, only the build id identifies what was mapped.) */
 static bool came_later(const struct import *im, const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && st.st_ctim.tv_sec > im->written_at;
+	if (stat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	return st.st_ctim.tv_sec > im->written_at;
 }
 
 /* The first file of a path, the only one so far. */

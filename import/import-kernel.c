@@ -55,7 +55,7 @@ void import_kernel_start(struct import *im)
 	if (im->event->attr.exclude_kernel)
 		return;
 	if (id)
-		(void)kernel_copy_open(id->bytes, id->len, &im->kernel_copy);
+		(void)kernel_copy_open(&im->options.places, id->bytes, id->len, &im->kernel_copy);
 	if (im->same_kernel && im->kernel_copy < 0)
 		im->kernel_started =
 			pthread_create(&im->kernel_reader, NULL, read_names_thread, im) == 0;

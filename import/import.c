@@ -914,6 +914,8 @@ static int make(struct import *im)
 		r = process_table_new(im->modules, IMPORT_PROCESSES, &im->processes);
 	if (r >= 0)
 		r = loader_new_inline(NO_PROC, &im->loader);
+	if (r >= 0)
+		loader_set_places(im->loader, &im->options.places);
 	return r < 0 ? trace(r) : 0;
 }
 

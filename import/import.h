@@ -12,6 +12,7 @@
 #pragma once
 
 #include "trace/sink.h"
+#include "proc/file-places.h"
 #include "session/session.h"
 
 struct import_options {
@@ -20,6 +21,7 @@ struct import_options {
 	bool idle;	    /* keep pid 0 */
 	bool engine_chosen; /* else the event's samples decide: stacks, callchains or addresses */
 	enum uw_engine_kind engine;
+	struct file_places places;
 	size_t cache_bytes; /* limit of unwind sections and symbols; 0: UW_MODULES_BYTES */
 };
 

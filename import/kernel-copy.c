@@ -1,5 +1,4 @@
-/* kernel-copy.c - see kernel-copy.h.  The folder is perf's default; perf sets PERF_BUILDID_DIR for the
- * programs that it starts. */
+/* kernel-copy.c - see kernel-copy.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,20 +11,20 @@
 
 enum { ID_MAX = 20 };
 
-int kernel_copy_open(const uint8_t *build_id, size_t len, int *ret_fd)
+int kernel_copy_open(const struct file_places *places, const uint8_t *build_id, size_t len,
+		     int *ret_fd)
 {
-	const char *folder = getenv("PERF_BUILDID_DIR"), *home = getenv("HOME");
 	_cleanup_(fd_closep) int fd = -1;
-	char hex[2 * ID_MAX + 1] = "", path[PATH_MAX];
+	char hex[2 * ID_MAX + 1] = "", folder[PATH_MAX], path[PATH_MAX];
 	struct stat st;
 	int n;
 
-	if (!len || len > ID_MAX || (!folder && !home))
+	file_places_cache(places, folder, sizeof(folder));
+	if (!len || len > ID_MAX || !*folder)
 		return -ENOENT;
 	for (size_t i = 0; i < len; i++)
 		(void)snprintf(hex + 2 * i, 3, "%02x", build_id[i]);
-	n = snprintf(path, sizeof(path), "%s%s/[kernel.kallsyms]/%s/kallsyms",
-		     folder ? folder : home, folder ? "" : "/.debug", hex);
+	n = snprintf(path, sizeof(path), "%s/[kernel.kallsyms]/%s/kallsyms", folder, hex);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
 	/* O_NONBLOCK: if it is a FIFO, do not wait for a writer */

@@ -5,7 +5,9 @@
 #pragma once
 
 #include "base/util.h"
+#include "proc/file-places.h"
 
 /* -ENOENT and the like: there is none.  Any user may have written the file: its content must be
  * checked. */
-int kernel_copy_open(const uint8_t *build_id, size_t len, int *ret_fd);
+int kernel_copy_open(const struct file_places *places, const uint8_t *build_id, size_t len,
+		     int *ret_fd);

@@ -246,8 +246,13 @@ static int target_open(struct uw_source *source, const char *path)
 {
 	struct target_source *t = container_of(source, struct target_source, source);
 
+	const struct file_places *places = t->worker->places;
+	int fd;
+
 	if (!load_is_debug_path(t->module, path))
 		return fail(-EACCES);
+	if (places && (fd = file_places_open_debug(places, path)) >= 0)
+		return fd;
 	return procfs_open_named(
 		t->worker->root, t->pid,
 		&(struct procfs_named){.path = path, .owner = t->owner, .gate = &t->worker->gate});
@@ -334,12 +339,30 @@ static bool out_of_files(int r)
 	return r == -EMFILE || r == -ENFILE;
 }
 
+/* The file of the module in another place than its path. */
+static int open_elsewhere(struct load_worker *w, const struct load_request *request,
+			  const struct uw_build_id *id, bool copies, bool *ret_proved)
+{
+	int fd;
+
+	if (!w->places)
+		return -ENOENT;
+	if (copies)
+		return file_places_open_copy(w->places, uw_module_path(request->module), id,
+					     ret_proved);
+	fd = file_places_open_cached(w->places, id);
+	*ret_proved |= fd >= 0;
+	return fd;
+}
+
 /* A descriptor of the module's file. */
 static int open_mapped(struct load_worker *w, const struct load_request *request, uint32_t task,
 		       const struct uw_file_id *id, bool *ret_proved)
 {
-	int fd = -1, r = -EMFILE;
+	int fd = open_elsewhere(w, request, &id->build_id, true, ret_proved), r = -EMFILE;
 
+	if (fd >= 0)
+		return fd;
 	for (int tries = 0; tries < 2 && out_of_files(r); tries++) {
 		if (tries)
 			drop_files(w, 0);
@@ -347,7 +370,10 @@ static int open_mapped(struct load_worker *w, const struct load_request *request
 				       uw_module_path(request->module), id, owner_of(w, request),
 				       &w->gate, &fd, ret_proved);
 	}
-	return r < 0 ? r : fd;
+	if (r >= 0)
+		return fd;
+	fd = out_of_files(r) ? r : open_elsewhere(w, request, &id->build_id, false, ret_proved);
+	return fd >= 0 ? fd : r;
 }
 
 /* The file of a module that was loaded before; where it is not at hand any more (others were used

@@ -365,6 +365,11 @@ int loader_new_inline(const char *root, struct loader **ret_loader)
 	return r;
 }
 
+void loader_set_places(struct loader *loader, const struct file_places *places)
+{
+	loader->worker.places = places;
+}
+
 static void drop_in_hand(struct load_request *request)
 {
 	release(request, false);

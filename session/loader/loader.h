@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/queue.h"
+#include "proc/file-places.h"
 #include "session/loader/load-request.h"
 
 struct loader;
@@ -23,6 +24,8 @@ int loader_new(const struct loader_options *options, struct loader **ret_loader)
 /* Without either, for files that are our own user's: what is asked is done by the loader_answer()
  * that takes its answer, in a fixed order. */
 int loader_new_inline(const char *root, struct loader **ret_loader);
+/* Further places of files, for one without helper processes.  Borrows @places. */
+void loader_set_places(struct loader *loader, const struct file_places *places);
 /* Does not wait for requests in hand. */
 struct loader *loader_free(struct loader *loader);
 /* false: too many are waiting. */

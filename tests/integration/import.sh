@@ -170,6 +170,17 @@ cp "$PROGRAMS/threads" "$TMP/gone"
 check gone-imported import gone
 check gone-counted counted gone
 check gone-no-wrong-names hasnt gone 'thread_work|program_|recurse'
+# Its copy in perf's build-id cache, or in a folder with copies of files, has its names and its unwind information.
+rm "$TMP/gone"
+import gone --buildid-dir "$TMP/none"
+check gone-nowhere hasnt gone 'recurse'
+mkdir -p "$TMP/copies$TMP" && cp "$PROGRAMS/recursion" "$TMP/copies$TMP/gone"
+"$PERF" --buildid-dir "$TMP/cache" buildid-cache -a "$TMP/copies$TMP/gone" >/dev/null 2>&1
+for place in --buildid-dir="$TMP/cache" --symfs="$TMP/copies"; do
+	import gone "$place"
+	check "gone-${place%%=*}" has gone '^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+	check "gone-${place%%=*}-whole" json gone 'v["stacks"]["whole"] >= 0.98 * total'
+done
 
 # One path, two files, as another machine sees it: perf read the build id of the second, all samples are of the first.
 # That there is a second one stands behind them.
@@ -183,7 +194,8 @@ for packed in "" -z; do
 	second_file $packed || { skip "same$packed" "this perf was built without libzstd"; continue; }
 	check "same$packed-imported" import same
 	check "same$packed-counted" counted same
-	check "same$packed-no-wrong-names" hasnt same '^same;(.*;)?(_start|main|thread[^;]*|program_[^;]*|[^;]*tm_clones)(;| )'
+	# (ld.so has a _start, too, which calls _dl_start.)
+	check "same$packed-no-wrong-names" hasnt same '^same;(.*;)?(_start(;[^_]|;__| )|(main|thread[^;]*|program_[^;]*|[^;]*tm_clones)(;| ))'
 	check "same$packed-reported" grep -q 'another file is at their path' "$TMP/same.err"
 done
 

@@ -13,6 +13,8 @@
 #include "base/util.h"
 #include "import/kernel-copy.h"
 
+static const struct file_places places;
+
 static const uint8_t id[] = {0x0a, 0xff, 0x01};
 static char folder[] = "/tmp/perfwind-copy-XXXXXX";
 static const char *const parts[] = {"/.debug", "/[kernel.kallsyms]", "/0aff01"};
@@ -64,24 +66,25 @@ static void test_found(void **state)
 	(void)state;
 	assert_int_equal(setenv("HOME", folder, 1), 0);
 	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
-	assert_int_equal(kernel_copy_open(id, sizeof(id), &fd), -ENOENT);
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), -ENOENT);
 	path_of(path, 3, "/kallsyms");
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, "text", 4), 4);
 	fd_close(fd);
-	assert_int_equal(kernel_copy_open(id, sizeof(id), &fd), 0);
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), 0);
 	assert_int_equal(read(fd, text, sizeof(text)), 4);
 	assert_string_equal(text, "text");
 	fd_close(fd);
-	assert_int_equal(kernel_copy_open(id, sizeof(id) - 1, &fd), -ENOENT); /* another kernel */
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id) - 1, &fd),
+			 -ENOENT); /* another kernel */
 	/* as perf tells its children */
 	path_of(path, 1, "");
 	assert_int_equal(setenv("PERF_BUILDID_DIR", path, 1), 0);
 	assert_int_equal(setenv("HOME", "/nowhere", 1), 0);
-	assert_int_equal(kernel_copy_open(id, sizeof(id), &fd), 0);
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), 0);
 	fd_close(fd);
 	assert_int_equal(unsetenv("PERF_BUILDID_DIR"), 0);
-	assert_int_equal(kernel_copy_open(id, sizeof(id), &fd), -ENOENT);
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), -ENOENT);
 }
 
 static void test_refused(void **state)
@@ -95,11 +98,11 @@ static void test_refused(void **state)
 	path_of(path, 3, "/kallsyms");
 	(void)unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes into it */
-	assert_int_equal(kernel_copy_open(id, sizeof(id), &fd), -ENOENT);
-	assert_int_equal(kernel_copy_open(id, 0, &fd), -ENOENT);
-	assert_int_equal(kernel_copy_open(long_id, sizeof(long_id), &fd), -ENOENT);
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), -ENOENT);
+	assert_int_equal(kernel_copy_open(&places, id, 0, &fd), -ENOENT);
+	assert_int_equal(kernel_copy_open(&places, long_id, sizeof(long_id), &fd), -ENOENT);
 	assert_int_equal(unsetenv("HOME"), 0);
-	assert_int_equal(kernel_copy_open(id, sizeof(id), &fd), -ENOENT);
+	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), -ENOENT);
 	assert_int_equal(fd, -1);
 }
 
