@@ -39,7 +39,6 @@ struct import_group {
 	size_t n;
 	int r; /* of the unwind */
 	struct import_sample samples[IMPORT_GROUP];
-	struct uw_snapshot snapshots[UW_BATCH]; /* of the batch */
 	struct uw_result results[IMPORT_GROUP];
 	uint64_t frames[IMPORT_GROUP][UW_MAX_FRAMES];
 };
@@ -76,6 +75,7 @@ struct import {
 	struct process_table *processes;
 	struct loader *loader;
 	struct uw_engine *engine;
+	enum uw_engine_kind engine_kind;
 	bool loaded;		     /* anything since the caches were last looked at */
 	struct uw_modules_held held; /* then */
 	struct sink *sink;

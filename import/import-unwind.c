@@ -171,27 +171,6 @@ static int load(struct import *im, struct uw_module *module, const struct proces
 	return import_serve(im);
 }
 
-/* Unwinds those of @todo (indexes into the group), at most UW_BATCH. */
-static int unwind_once(const struct import *im, struct import_group *g, const size_t *todo,
-		       size_t n)
-{
-	struct uw_result results[UW_BATCH];
-	int r;
-
-	for (size_t i = 0; i < n; i++) {
-		entry_snapshot(&g->samples[todo[i]].entry, &g->snapshots[i]);
-		results[i] = (struct uw_result){.frames = g->frames[todo[i]],
-						.max_frames = UW_MAX_FRAMES};
-	}
-	r = uw_unwind_batch(im->engine, g->snapshots, n, results);
-	for (size_t i = 0; i < n && r >= 0; i++) {
-		if (im->kind != IMPORT_STACKS || im->options.engine == UW_ENGINE_FP_COPY)
-			entry_need_modules(&g->snapshots[i], &results[i]);
-		g->results[todo[i]] = results[i];
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
 /* The result without a user part: complete if there are kernel frames, else no stack. */
 static struct uw_result result_of_kernel(const struct entry *e, uint64_t *frames)
 {
@@ -207,32 +186,27 @@ static struct uw_result result_of_kernel(const struct entry *e, uint64_t *frames
 
 static int unwind_group(const struct import *im, struct import_group *g)
 {
-	size_t todo[UW_BATCH], n = 0;
-	int r = 0;
+	struct entry *entries[IMPORT_GROUP];
 
-	for (size_t i = 0; i < g->n && r >= 0; i++) {
-		g->results[i] = result_of_kernel(&g->samples[i].entry, g->frames[i]);
-		if (g->samples[i].entry.user_state)
-			todo[n++] = i;
-		if (n == UW_BATCH || (n && i + 1 == g->n)) {
-			r = unwind_once(im, g, todo, n);
-			n = 0;
-		}
+	for (size_t i = 0; i < g->n; i++) {
+		entries[i] = &g->samples[i].entry;
+		g->results[i] = result_of_kernel(entries[i], g->frames[i]);
 	}
-	return r < 0 ? trace(r) : 0;
+	return entries_unwind(im->engine, im->engine_kind, entries, g->n, g->results);
 }
 
 /* Loads the modules that stack @i waits for, and unwinds it again.  Each pass loads one module, or
  * finds that it cannot be loaded; a stack has at most UW_MAX_FRAMES. */
 static int unwind_waiting(struct import *im, struct import_group *g, size_t i)
 {
+	struct entry *e = &g->samples[i].entry;
 	int r = 0;
 
 	for (size_t passes = 1;
 	     g->results[i].outcome == UW_PENDING && passes <= UW_MAX_FRAMES && r >= 0; passes++) {
-		r = load(im, g->results[i].pending, g->samples[i].entry.info.process);
+		r = load(im, g->results[i].pending, e->info.process);
 		if (r >= 0)
-			r = unwind_once(im, g, &i, 1);
+			r = entries_unwind(im->engine, im->engine_kind, &e, 1, &g->results[i]);
 		/* It may need several at a time: the last ones used stay. */
 		if (r >= 0 && passes % AT_ONCE == 0)
 			r = keep_small(im);
@@ -275,8 +249,7 @@ static void *unwind_groups(void *arg)
 
 void import_unwind_start(struct import *im)
 {
-	if (im->kind != IMPORT_STACKS ||
-	    (im->options.engine_chosen && im->options.engine != UW_ENGINE_NATIVE))
+	if (im->engine_kind != UW_ENGINE_NATIVE)
 		return;
 	(void)sem_init(&im->unwind.given, 0, 0);
 	(void)sem_init(&im->unwind.done, 0, 0);

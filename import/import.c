@@ -165,7 +165,6 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
 	struct import_result *result = im->result;
-	enum uw_engine_kind engine = UW_ENGINE_FP;
 	int r = choose_machine(im, info->arch, error, error_size);
 
 	if (r < 0)
@@ -181,9 +180,10 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 	(void)snprintf(result->event, sizeof(result->event), "%s", im->event->name);
 	choose_interval(im);
 	result->summary.user_only = im->event->attr.exclude_kernel;
-	if (im->kind == IMPORT_STACKS)
-		engine = im->options.engine_chosen ? im->options.engine : UW_ENGINE_NATIVE;
-	if (engine == UW_ENGINE_LIBUNWIND && im->arch != UW_ARCH_HOST) {
+	im->engine_kind = im->kind != IMPORT_STACKS   ? UW_ENGINE_FP
+			  : im->options.engine_chosen ? im->options.engine
+						      : UW_ENGINE_NATIVE;
+	if (im->engine_kind == UW_ENGINE_LIBUNWIND && im->arch != UW_ARCH_HOST) {
 		(void)snprintf(
 			error, error_size,
 			"was recorded on %s, and libunwind supports this machine's stacks only; "
@@ -191,7 +191,7 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 			info->arch);
 		return fail(-EINVAL);
 	}
-	r = uw_engine_new(engine, &im->engine);
+	r = uw_engine_new(im->engine_kind, &im->engine);
 	if (r < 0) {
 		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));
 		return trace(r);
@@ -467,26 +467,8 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	struct entry *e = &to->entry;
 	int r;
 
-	*e = (struct entry){
-		.kind = ENTRY_SAMPLE,
-		.stack_full = s->stack_len == s->stack_room,
-		.arch = (uint8_t)(s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? im->arch : UW_ARCH_NONE),
-		.stack = s->stack,
-		.chain = s->chain,
-		.n_chain = (uint32_t)s->n_chain,
-		.info =
-			{
-				.time = s->time,
-				.weight = s->period,
-				.pid = s->pid,
-				.tid = s->tid,
-				.cpu = s->cpu,
-				.stack_len = s->stack_len,
-				.cpu_mode = s->cpu_mode,
-			},
-	};
-	e->regs = choose_regs(to, s->regs_abi ? s->regs : NULL, regs_mask,
-			      uw_arch_regs_mask(im->arch));
+	entry_of_sample(s, im->arch, e);
+	e->regs = choose_regs(to, e->regs, regs_mask, uw_arch_regs_mask(im->arch));
 	if (is_guest(s))
 		drop_stack(im, e);
 	else if (lacks_address(im, s))

@@ -4,6 +4,8 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "perf/record.h"
 #include "symbols/module.h"
 #include "unwinder/unwinder.h"
 
@@ -85,7 +87,32 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);
 }
 
-void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
+void entry_of_sample(const struct record_sample *s, enum uw_arch arch, struct entry *ret_entry)
+{
+	*ret_entry = (struct entry){
+		.kind = ENTRY_SAMPLE,
+		.stack_full = s->stack_len == s->stack_room,
+		.arch = (uint8_t)(s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? arch : UW_ARCH_NONE),
+		.regs = s->regs_abi ? s->regs : NULL,
+		.stack = s->stack,
+		.chain = s->chain,
+		.n_chain = (uint32_t)s->n_chain,
+		.info =
+			{
+				.time = s->time,
+				.weight = s->period,
+				.pid = s->pid,
+				.tid = s->tid,
+				.cpu = s->cpu,
+				.stack_len = s->stack_len,
+				.cpu_mode = s->cpu_mode,
+			},
+	};
+}
+
+/* The engines without CFI unwind without modules, but an address has no meaning before the program
+ * headers of its module are read: makes the result UW_PENDING for the first module not loaded. */
+static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
 {
 	for (uint32_t i = 0; i < r->n_frames; i++) {
 		const struct uw_map *map =
@@ -101,6 +128,39 @@ void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r)
 			return;
 		}
 	}
+}
+
+int entries_unwind(struct uw_engine *engine, enum uw_engine_kind kind, struct entry *const *entries,
+		   size_t n, struct uw_result *ret_results)
+{
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH];
+	size_t index[UW_BATCH], n_user = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct entry *e = entries[i];
+		int r = 0;
+
+		if (e->user_state && !e->undecided && e->info.space) {
+			entry_snapshot(e, &snapshots[n_user]);
+			results[n_user] = (struct uw_result){.frames = ret_results[i].frames,
+							     .max_frames = UW_MAX_FRAMES};
+			index[n_user++] = i;
+		}
+		if (n_user < UW_BATCH && i + 1 < n)
+			continue;
+		if (n_user)
+			r = uw_unwind_batch(engine, snapshots, n_user, results);
+		if (r < 0)
+			return trace(r);
+		for (size_t k = 0; k < n_user; k++) {
+			if (kind == UW_ENGINE_FP || kind == UW_ENGINE_FP_COPY)
+				need_modules(&snapshots[k], &results[k]);
+			ret_results[index[k]] = results[k];
+		}
+		n_user = 0;
+	}
+	return 0;
 }
 
 void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_result *r,

@@ -12,6 +12,7 @@
 #include "unwinder/unwinder.h"
 
 struct process;
+struct record_sample;
 
 enum { SAMPLE_MAX_COUNTS = 8 };
 
@@ -92,6 +93,10 @@ const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t 
  * the entry then points there. */
 size_t entry_bytes(const struct entry *e);
 void entry_copy(struct entry *e, void *block);
+/* The entry of a sample of a machine @arch, whose bytes it borrows.  The caller adds the process, its space, the
+ * place of the record, the CPU's count and user_state. */
+void entry_of_sample(const struct record_sample *sample, enum uw_arch arch,
+		     struct entry *ret_entry);
 /* The input of an engine for one sample; borrows all of it. */
 void entry_snapshot(const struct entry *e, struct uw_snapshot *ret_snapshot);
 /* Has a sample with a stack copy a user part?  Kernel threads and exiting tasks have no registers.
@@ -100,9 +105,10 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *ret_snapshot);
  * copied. Its kernel frames are the whole stack.  If nothing was copied outside a system call, as
  * in a fault on a stack page that was never touched, there is a user part, and it is lost. */
 bool entry_has_user_copy(const struct entry *e);
-/* The engines without CFI unwind without modules, but an address has no meaning before the program
- * headers of its module are read: makes the result UW_PENDING for the first module not loaded. */
-void entry_need_modules(const struct uw_snapshot *snapshot, struct uw_result *r);
+/* Unwinds the user parts of @n entries, UW_BATCH at a time; @kind is the engine's.  ret_results[i].frames has room for
+ * UW_MAX_FRAMES.  The result of an entry that has no user part, is undecided or has no space stays as it was. */
+int entries_unwind(struct uw_engine *engine, enum uw_engine_kind kind, struct entry *const *entries,
+		   size_t n, struct uw_result *ret_results);
 
 enum outcome_kind {
 	OUTCOME_SAMPLE,

@@ -548,11 +548,6 @@ static bool has_pid(const struct reader *rd, uint32_t pid)
 	return !rd->options.n_only_pids || table_get(&rd->pids, pid, &v);
 }
 
-static enum uw_arch arch_of(const struct record_sample *s)
-{
-	return s->regs_abi == PERF_SAMPLE_REGS_ABI_64 ? UW_ARCH_HOST : UW_ARCH_NONE;
-}
-
 /* Copies the bytes of a sample out of a ring that fills up. */
 static void copy_out(struct reader *rd, struct entry *e, const struct merge_item *item)
 {
@@ -571,49 +566,29 @@ static bool has_user_part(const struct reader *rd, const struct entry *e)
 	return rd->options.by_callchain ? e->n_chain > 0 : entry_has_user_copy(e);
 }
 
-static void fill_info(const struct reader *rd, const struct merge_item *item,
-		      const struct record_sample *s, struct process *process,
-		      struct sample_info *info)
-{
-	*info = (struct sample_info){
-		.process = process,
-		.time = s->time,
-		.weight = s->period,
-		.count = rd->cpus[item->ring].count,
-		.pid = s->pid,
-		.tid = s->tid,
-		.cpu = perf_source_ring(rd->c.source, item->ring)->cpu,
-		.stack_len = s->stack_len,
-		.cpu_mode = s->cpu_mode,
-		.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0),
-	};
-	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
-		info->followers[i - 1] = s->counts[i];
-}
-
-static void fill_entry(struct reader *rd, struct entry *e, const struct merge_item *item,
+static void fill_entry(const struct reader *rd, struct entry *e, const struct merge_item *item,
 		       const struct record_sample *s, struct process *process)
 {
-	struct cpu_state *cpu = &rd->cpus[item->ring];
+	entry_of_sample(s, UW_ARCH_HOST, e);
+	e->ring = item->ring;
+	e->position = item->position;
+	e->info.process = process;
+	e->info.count = rd->cpus[item->ring].count;
+	e->info.cpu = perf_source_ring(rd->c.source, item->ring)->cpu;
+	e->info.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0);
+	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
+		e->info.followers[i - 1] = s->counts[i];
+}
 
-	*e = (struct entry){
-		.kind = ENTRY_SAMPLE,
-		.stack_full = s->stack_len == s->stack_room,
-		.arch = (uint8_t)arch_of(s),
-		.ring = item->ring,
-		.position = item->position,
-		.regs = s->regs_abi ? s->regs : NULL,
-		.stack = s->stack,
-		.chain = s->chain,
-		.n_chain = (uint32_t)s->n_chain,
-		.undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED,
-	};
-	fill_info(rd, item, s, process_ref(process), &e->info);
-	e->user_state = has_user_part(rd, e);
+static void count_use(struct reader *rd, const struct entry *e, const struct merge_item *item,
+		      const struct record_sample *s)
+{
+	struct reader_stack_use *use = &rd->cpus[item->ring].use;
+
 	rd->scope.enqueued_bytes += s->stack_len;
-	cpu->use.samples += s->stack_room != 0;
-	cpu->use.full += s->stack_room && e->stack_full;
-	cpu->use.over_half += s->stack_len > s->stack_room / 2;
+	use->samples += s->stack_room != 0;
+	use->full += s->stack_room && e->stack_full;
+	use->over_half += s->stack_len > s->stack_room / 2;
 }
 
 /* The mappings to unwind with; NULL while they are being read (the sample will wait). */
@@ -655,15 +630,15 @@ static int skip_sample(struct reader *rd, const struct merge_item *item,
 		       const struct record_sample *s, struct process *process, enum skip_reason why)
 {
 	struct account *account = rd->c.account;
-	struct sample_info info;
+	struct entry e;
 	int r = 0;
 
 	account->received++;
 	account->skipped[why]++;
 	if (rd->c.skipped) {
 		rd->cpus[item->ring].count += s->period;
-		fill_info(rd, item, s, process, &info);
-		r = rd->c.skipped(rd->c.arg, &info, why);
+		fill_entry(rd, &e, item, s, process);
+		r = rd->c.skipped(rd->c.arg, &e.info, why);
 	}
 	merge_put(rd->merge, item->ring, item->position);
 	return r < 0 ? trace(r) : 0;
@@ -709,7 +684,10 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	account->received++;
 	account->queued++;
 	rd->cpus[item->ring].count += s.period;
-	fill_entry(rd, e, item, &s, process);
+	fill_entry(rd, e, item, &s, process_ref(process));
+	e->undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
+	e->user_state = has_user_part(rd, e);
+	count_use(rd, e, item, &s);
 	r = attach_space(rd, e, process);
 	if (r < 0)
 		return trace(r);

@@ -60,7 +60,6 @@ struct unwind_stage {
 	size_t n_flushes;
 
 	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
-	struct uw_snapshot snapshots[UW_BATCH];
 	struct uw_result results[UW_BATCH];
 };
 
@@ -233,29 +232,11 @@ static bool must_wait(struct unwind_stage *s, const struct entry *e, const struc
  * WHOLE and has no frames. */
 static int unwind_entries(struct unwind_stage *s, struct entry *const *entries, size_t n)
 {
-	size_t index[UW_BATCH], n_user = 0;
-	struct uw_result packed[UW_BATCH];
-	int r;
-
-	for (size_t i = 0; i < n; i++) {
-		s->results[i] =
-			(struct uw_result){.frames = s->frames[i], .max_frames = UW_MAX_FRAMES};
-		if (!(s->options.frames & FRAMES_USER) || !entries[i]->user_state ||
-		    entries[i]->undecided || !entries[i]->info.space)
-			continue;
-		entry_snapshot(entries[i], &s->snapshots[n_user]);
-		packed[n_user] = s->results[i];
-		index[n_user++] = i;
-	}
-	r = n_user ? uw_unwind_batch(s->engine, s->snapshots, n_user, packed) : 0;
-	if (r < 0)
-		return trace(r);
-	for (size_t i = 0; i < n_user; i++) {
-		if (s->options.engine == UW_ENGINE_FP || s->options.engine == UW_ENGINE_FP_COPY)
-			entry_need_modules(&s->snapshots[i], &packed[i]);
-		s->results[index[i]] = packed[i];
-	}
-	return 0;
+	for (size_t i = 0; i < n; i++)
+		s->results[i] = (struct uw_result){.frames = s->frames[i]};
+	if (!(s->options.frames & FRAMES_USER))
+		return 0;
+	return entries_unwind(s->engine, s->options.engine, entries, n, s->results);
 }
 
 /* ---- samples that wait ---- */
