@@ -105,19 +105,26 @@ static bool is_jit(const char *path)
 	return !strncmp(path, "/tmp/perf-", strlen("/tmp/perf-"));
 }
 
+static const char *hint_of(const struct session_unsymbolized *module)
+{
+	if (module->hint)
+		return module->hint;
+	return is_jit(module->path) ? "start its runtime with a perf map or jitdump" : NULL;
+}
+
 static void print_without_symbols(const struct session_summary *s, FILE *out)
 {
 	char n[32];
 
 	for (size_t i = 0; i < s->n_unsymbolized && i < 5; i++) {
+		const struct session_unsymbolized *module = &s->unsymbolized[i];
+		const char *hint = hint_of(module);
+
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
-		print_clean(s->unsymbolized[i].path, out);
-		fprintf(out, ": %s sample%s with frames without symbols%s\n",
-			text_count(s->unsymbolized[i].samples, n),
-			s->unsymbolized[i].samples == 1 ? "" : "s",
-			is_jit(s->unsymbolized[i].path)
-				? " (JIT code: node --perf-basic-prof, python3 -X perf)"
-				: "");
+		print_clean(module->path, out);
+		fprintf(out, ": %s sample%s with frames without symbols%s%s%s\n",
+			text_count(module->samples, n), module->samples == 1 ? "" : "s",
+			hint ? " (hint: " : "", hint ? hint : "", hint ? ")" : "");
 	}
 }
 

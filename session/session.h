@@ -92,6 +92,7 @@ struct session_summary {
 		char path[512];
 		char build_id[41]; /* hex */
 		uint64_t samples;
+		const char *hint; /* a constant; NULL: none, or not known here (a client) */
 	} unsymbolized[128];
 	size_t n_unsymbolized;
 };

@@ -63,5 +63,6 @@ void stats_unsymbolized(struct emit *emit, struct session_summary *summary)
 		for (uint8_t j = 0; j < list[i].build_id.len; j++)
 			(void)snprintf(to->build_id + j * 2, 3, "%02x", list[i].build_id.bytes[j]);
 		to->samples = list[i].samples;
+		to->hint = list[i].hint;
 	}
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "session/pipeline/emit-module.h"
+#include "session/pipeline/jit-hint.h"
 
 enum { AGAIN_MAX_S = 8 };
 
@@ -22,6 +23,8 @@ struct emit_module *emit_module_new(struct uw_module *module, const struct sampl
 	if (!info->process)
 		return m;
 	(void)process_mapping_of(info->process, module, &m->mapped);
+	if (uw_module_kind(module) == UW_MODULE_JIT)
+		m->hint = jit_hint(info->process);
 	if (uw_module_kind(module) == UW_MODULE_JIT)
 		m->vm = process_vm_of(info->process);
 	return m;

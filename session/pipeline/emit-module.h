@@ -27,6 +27,7 @@ struct emit_module {
 	struct process_mapping mapped; /* ... and where: the way to open the file again */
 	uint64_t vm;		       /* of a JIT module: as in struct load_request */
 	uint32_t last_use;	       /* em->seconds */
+	const char *hint;	       /* of a JIT module: jit_hint() */
 	/* Of a JIT module: seconds until its map is read again, and how many at the last time. */
 	uint32_t again_in, again_after;
 };

@@ -855,7 +855,7 @@ int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size
 		if (m->unsymbolized_samples)
 			list[n++] = (struct emit_unsymbolized){uw_module_path(m->module),
 							       *uw_module_build_id(m->module),
-							       m->unsymbolized_samples};
+							       m->unsymbolized_samples, m->hint};
 	}
 	qsort(list, n, sizeof(*list), by_samples);
 	*ret_list = list;

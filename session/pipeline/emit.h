@@ -65,6 +65,7 @@ struct emit_unsymbolized {
 	const char *path; /* borrowed */
 	struct uw_build_id build_id;
 	uint64_t samples; /* with at least one frame in it without a symbol */
+	const char *hint; /* how to get names; NULL: none is known */
 };
 /* Modules that had frames without symbols, most samples first.  Returns new memory. */
 int emit_unsymbolized(struct emit *emit, struct emit_unsymbolized **ret_list, size_t *ret_n);

@@ -92,18 +92,29 @@ static void test_few(void **state)
 	summary.account = (struct account){.emitted = 1, .whole = 1, .frames = 7};
 	summary.counts = (struct perf_counts){.lost_exact = true};
 	summary.cpu_accounted = 2.7;
-	summary.n_unsymbolized = 1;
+	summary.n_unsymbolized = 3;
 	strcpy(summary.unsymbolized[0].path, "/bin/x");
 	summary.unsymbolized[0].samples = 1;
+	strcpy(summary.unsymbolized[1].path, "/tmp/perf-7.map");
+	summary.unsymbolized[1].samples = 1;
+	summary.unsymbolized[1].hint = "java --names";
+	strcpy(summary.unsymbolized[2].path, "/tmp/perf-8.map");
+	summary.unsymbolized[2].samples = 1;
 	verdict.frequency = 0;
 	verdict.period = 1000;
-	assert_written(verdict_print,
-		       "1 sample in 5.1 s (cpu-clock, one each 1,000)\n"
-		       "  stacks   1 whole (100.00 %), 0 cut, 0 failed; 7 frames each\n"
-		       "  lost     0 in the kernel's rings\n"
-		       "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
-		       "  file     a\"b.pftrace, 120 KiB\n"
-		       "  symbols  /bin/x: 1 sample with frames without symbols\n");
+	assert_written(
+		verdict_print,
+		"1 sample in 5.1 s (cpu-clock, one each 1,000)\n"
+		"  stacks   1 whole (100.00 %), 0 cut, 0 failed; 7 frames each\n"
+		"  lost     0 in the kernel's rings\n"
+		"  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
+		"  file     a\"b.pftrace, 120 KiB\n"
+		"  symbols  /bin/x: 1 sample with frames without symbols\n"
+		"           /tmp/perf-7.map: 1 sample with frames without symbols (hint: java "
+		"--names)\n"
+		"           /tmp/perf-8.map: 1 sample with frames without symbols (hint: start "
+		"its runtime with a perf map or jitdump)\n");
+	summary.unsymbolized[1].hint = NULL;
 }
 
 static void test_none(void **state)

@@ -7,6 +7,7 @@
 
 #include "trace/writer-private.h"
 #include "session/pipeline/emit.h"
+#include "session/pipeline/jit-hint.h"
 #include "tests/unit/cmocka.h"
 
 int late_root(int x);
@@ -305,6 +306,40 @@ static void map_at_the_end(void **state)
 	fixture_deinit(&f);
 }
 
+/* The runtime that a process has mapped; a program that embeds one is named by its library. */
+static void hints(void **state)
+{
+	static const struct {
+		const char *path, *hint;
+	} cases[] = {
+		{"/usr/bin/work", NULL},
+		{"/usr/bin/node", "node --perf-basic-prof"},
+		{"/usr/lib/notlibjvm.so", "node --perf-basic-prof"},
+		{"/usr/lib/libpython3.12.so.1.0", "python3 -X perf, from 3.12 on"},
+		{"/usr/lib/jvm/server/libjvm.so", "java -XX:+UnlockDiagnosticVMOptions "
+						  "-XX:+DumpPerfMapAtExit, read at the end"},
+	};
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	assert_null(jit_hint(NULL));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct uw_file_id id = {.major = 8, .inode = i + 1};
+
+		assert_int_equal(process_mmap(f.processes, 5, 0x10000 + i * 0x1000, 0x1000, 0, true,
+					      cases[i].path, &id),
+				 0);
+		process = process_find(f.processes, 5);
+		if (cases[i].hint)
+			assert_string_equal(jit_hint(process), cases[i].hint);
+		else
+			assert_null(jit_hint(process));
+	}
+	fixture_deinit(&f);
+}
+
 /* A frame in the module at @path, which has no file; and what it is called by there. */
 static void sample_of(struct fixture *f, struct process *process, unsigned which)
 {
@@ -418,9 +453,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(gone_meanwhile),
-		cmocka_unit_test(many_modules),	       cmocka_unit_test(renewed_while_asked),
-		cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(hints),
+		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
