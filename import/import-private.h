@@ -14,7 +14,7 @@ enum {
 	IMPORT_PROCESSES = 65536,
 	IMPORT_REGS = 64,
 	IMPORT_CPUS = 1 << 16,	 /* no kernel can be built for so many */
-	IMPORT_HELD = 128 << 20, /* bytes of all processes, their mappings, threads and modules */
+	IMPORT_HELD = 128 << 20, /* held_bytes of the options */
 	IMPORT_GROUP = 8 * UW_BATCH,
 	IMPORT_FILES = 8,    /* of how many descriptors images may keep one */
 	IMPORT_RELEASE = 64, /* groups: what ended processes hold is given back */
@@ -140,7 +140,7 @@ void import_unwind_start(struct import *im);
 int import_flush(struct import *im);
 /* Unwinds and writes all waiting samples. */
 int import_drain(struct import *im);
-/* Processes used least recently are forgotten where all take more than IMPORT_HELD. */
+/* Processes used least recently are forgotten where all take more than held_bytes. */
 int import_keep_small(struct import *im);
 bool import_waits(const struct import *im);
 /* Runs all requests to the loader. */

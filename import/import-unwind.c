@@ -315,18 +315,20 @@ static size_t held(const struct import *im)
  * more.  What waits goes first: it holds what its processes had mapped. */
 int import_keep_small(struct import *im)
 {
+	const size_t limit = im->options.held_bytes, now = held(im);
 	int r;
 
-	if (held(im) <= IMPORT_HELD)
+	im->result->most_held = max_u64(im->result->most_held, now);
+	if (now <= limit)
 		return 0;
 	r = import_drain(im);
 
 	if (r >= 0)
 		r = import_lag_end(im);
-	while (r >= 0 && held(im) > IMPORT_HELD / 4 * 3 && process_table_count(im->processes)) {
+	while (r >= 0 && held(im) > limit / 4 * 3 && process_table_count(im->processes)) {
 		size_t n = process_table_count(im->processes) / 4 + 1;
 
-		for (; n && held(im) > IMPORT_HELD / 4 * 3; n--) {
+		for (; n && held(im) > limit / 4 * 3; n--) {
 			(void)process_table_forget_one(im->processes, NULL);
 			im->forgotten++;
 		}

@@ -773,11 +773,11 @@ static void note_unverified(struct import *im)
 			    "in a pipe: names of the first may be wrong; hint: import a file",
 			    im->trusted_early);
 	if (im->forgotten)
-		import_note(
-			im,
-			"%lu processes were forgotten, as all of them take more than %u MiB: their "
-			"later samples may have no stack",
-			im->forgotten, IMPORT_HELD >> 20);
+		import_note(im,
+			    "%lu processes were forgotten, as all of them take more than %zu MiB: "
+			    "their "
+			    "later samples may have no stack",
+			    im->forgotten, im->options.held_bytes >> 20);
 	if (im->late_maps)
 		import_note(im,
 			    "%lu files /tmp/perf-PID.map are newer than the recording, and may "
@@ -956,6 +956,8 @@ int import_run(int fd, const struct import_options *options, struct sink *sink,
 		return fail(-ENOMEM);
 	}
 	im->options = *options;
+	if (!im->options.held_bytes)
+		im->options.held_bytes = IMPORT_HELD;
 	im->sink = sink;
 	im->result = result;
 	im->kernel_copy = -1;

@@ -23,6 +23,7 @@ struct import_options {
 	enum uw_engine_kind engine;
 	struct file_places places;
 	size_t cache_bytes; /* limit of unwind sections and symbols; 0: UW_MODULES_BYTES */
+	size_t held_bytes;  /* ... of processes, their mappings, threads and modules; 0: 128 MiB */
 };
 
 /* Parts of the file that did not get into the trace, or are not verified. */
@@ -37,6 +38,7 @@ struct import_result {
 	uint64_t frequency, period; /* one is 0 */
 	struct import_damage damage;
 	size_t most_cached; /* bytes that modules held at one time */
+	size_t most_held;   /* ... processes with their mappings, threads and modules */
 	char *notes[16];
 };
 void import_result_deinit(struct import_result *result);

@@ -1,5 +1,4 @@
 /* test-import.c - import.h: perf.data put together by hand, whose samples lie in this program. */
-#include "proc/process.h"
 #include "tests/unit/import/import-fixture.h"
 
 static void put_recording(struct buffer *b, uint64_t inode_off)
@@ -177,71 +176,13 @@ static void test_damage(void **state)
 	done_deinit(&done);
 }
 
-/* @bytes of anonymous code at each second page. */
-static void put_page(struct buffer *b, uint32_t pid, uint64_t n, uint64_t bytes)
-{
-	const uint64_t words[] = {(uint64_t)pid << 32 | pid,
-				  0x10000000 + n * 0x2000,
-				  bytes,
-				  0,
-				  0,
-				  0,
-				  0,
-				  2ull << 32 | 5,
-				  0,
-				  0,
-				  0,
-				  0,
-				  0};
-	uint8_t body[sizeof(words)];
-
-	memcpy(body, words, sizeof(words));
-	memcpy(body + 8 * sizeof(uint64_t), "//anon", 7);
-	put_record(b, PERF_RECORD_MMAP2, 2, body, sizeof(body));
-}
-
-/* A small file of children, each with its parent's mappings, a few of them larger, so that no part of the list is
- * shared: so many of them are kept as there is memory for. */
-static void test_many_mappings(void **state)
-{
-	enum { PAGES = 50000, CHILDREN = 60, APART = 100 };
-	const struct import_options options = {.no_inline = true};
-	size_t before = process_maps_held();
-	struct buffer b = {0};
-	struct done done;
-	bool told = false;
-
-	(void)state;
-	put_chain_head(&b, "x86_64");
-	for (uint64_t i = 0; i < PAGES; i++)
-		put_page(&b, 7, i, 0x1000);
-	for (uint32_t pid = 100; pid < 100 + CHILDREN; pid++) {
-		const uint64_t fork[] = {7ull << 32 | pid, 7ull << 32 | pid, 0, 0, 0, 0, 0};
-
-		put_record(&b, PERF_RECORD_FORK, 0, fork, sizeof(fork));
-		for (uint64_t i = 0; i < PAGES; i += APART)
-			put_page(&b, pid, i, 0x1800);
-		put_chain_sample(&b, ID_A, pid * 1000000, 7); /* the parent is not the oldest */
-	}
-	run(&b, &options, &done);
-	assert_int_equal(done.r, 0);
-	assert_int_equal(done.result.summary.account.emitted, CHILDREN);
-	assert_int_equal(done.result.damage.bad_records, 0);
-	for (size_t i = 0; i < done.result.summary.n_notes; i++)
-		told |= strstr(done.result.summary.notes[i], "processes were forgotten") != NULL;
-	assert_true(told);
-	assert_int_equal(process_maps_held(), before);
-	done_deinit(&done);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),	      cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_other_event),   cmocka_unit_test(test_replaced_file),
-		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_kernel_only),
-		cmocka_unit_test(test_late_mapping),  cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_many_mappings),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_other_event),  cmocka_unit_test(test_replaced_file),
+		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_kernel_only),
+		cmocka_unit_test(test_late_mapping), cmocka_unit_test(test_damage),
 	};
 
 	log_level = LOG_LEVEL_QUIET;
