@@ -1,0 +1,341 @@
+/* test-attr.c - attr.h: each option of a session as bits of perf_event_attr.  The numbers are those of
+ * linux/perf_event.h, written out: bits of the flag word by their position. */
+#include <string.h>
+#include <time.h>
+
+#include "perf/attr.h"
+#include "tests/unit/cmocka.h"
+
+enum {
+	DISABLED = 1 << 0,
+	INHERIT = 1 << 1,
+	EXCLUDE_USER = 1 << 4,
+	EXCLUDE_KERNEL = 1 << 5,
+	EXCLUDE_HV = 1 << 6,
+	MMAP = 1 << 8,
+	COMM = 1 << 9,
+	FREQ = 1 << 10,
+	ENABLE_ON_EXEC = 1 << 12,
+	TASK = 1 << 13,
+	WATERMARK = 1 << 14,
+	MMAP_DATA = 1 << 17,
+	SAMPLE_ID_ALL = 1 << 18,
+	EXCLUDE_CALLCHAIN_KERNEL = 1 << 21,
+	EXCLUDE_CALLCHAIN_USER = 1 << 22,
+	MMAP2 = 1 << 23,
+	COMM_EXEC = 1 << 24,
+	USE_CLOCKID = 1 << 25,
+	KSYMBOL = 1 << 29,
+};
+#define BUILD_ID (1ull << 34)
+#define INHERIT_THREAD (1ull << 35)
+
+/* sample_type */
+enum {
+	IP = 1 << 0,
+	TID = 1 << 1,
+	TIME = 1 << 2,
+	READ = 1 << 4,
+	CALLCHAIN = 1 << 5,
+	PERIOD = 1 << 8,
+	REGS_USER = 1 << 12,
+	STACK_USER = 1 << 13,
+	IDENTIFIER = 1 << 16,
+};
+/* read_format */
+enum { TIMES = 1 | 2, GROUP = 1 << 3, LOST = 1 << 4 };
+
+static const struct perf_options plain = {
+	.leader = {.type = 1, .config = 0},
+	.frequency = 999,
+	.clock = CLOCK_MONOTONIC,
+};
+
+static struct perf_event_attr leader_of(const struct perf_options *o)
+{
+	struct perf_event_attr attr;
+
+	attr_leader(o, o->stack_bytes, &attr);
+	assert_int_equal(attr.size, sizeof(attr));
+	return attr;
+}
+
+static void test_plain_leader(void **state)
+{
+	struct perf_event_attr attr = leader_of(&plain);
+
+	(void)state;
+	assert_int_equal(attr.type, 1);
+	assert_int_equal(attr.config, 0);
+	assert_int_equal(perf_attr_flags(&attr), DISABLED | FREQ | SAMPLE_ID_ALL | USE_CLOCKID);
+	assert_int_equal(attr.clockid, 1);
+	assert_int_equal(attr.sample_freq, 999);
+	assert_int_equal(attr.sample_type, IDENTIFIER | IP | TID | TIME | PERIOD);
+	assert_int_equal(attr.read_format, TIMES);
+	assert_int_equal(attr.sample_regs_user, 0);
+	assert_int_equal(attr.sample_stack_user, 0);
+}
+
+static void test_period(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.frequency = 0;
+	o.period = 100000;
+	attr = leader_of(&o);
+	assert_int_equal(perf_attr_flags(&attr) & FREQ, 0);
+	assert_int_equal(attr.sample_period, 100000);
+	assert_int_equal(attr.sample_type & PERIOD, 0); /* every record has the same */
+	o.period = 1;
+	attr = leader_of(&o);
+	assert_int_equal(attr.sample_type & PERIOD, PERIOD); /* of one occurrence */
+}
+
+static void test_event(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+	static char path[] = "/bin/x";
+
+	(void)state;
+	o.leader = (struct perf_spec){.type = 8,
+				      .config = 11,
+				      .config1 = 12,
+				      .config2 = 13,
+				      .exclude_user = true,
+				      .exclude_hv = true,
+				      .precise_ip = 2};
+	attr = leader_of(&o);
+	assert_int_equal(attr.type, 8);
+	assert_int_equal(attr.config, 11);
+	assert_int_equal(attr.config1, 12);
+	assert_int_equal(attr.config2, 13);
+	assert_int_equal(attr.precise_ip, 2);
+	assert_int_equal(perf_attr_flags(&attr) & (EXCLUDE_USER | EXCLUDE_KERNEL | EXCLUDE_HV),
+			 EXCLUDE_USER | EXCLUDE_HV);
+	o.leader.probe_path = path;
+	attr = leader_of(&o);
+	assert_ptr_equal((void *)(uintptr_t)attr.config1, path);
+}
+
+static void test_stack(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.stack_bytes = 16384;
+	attr = leader_of(&o);
+	assert_int_equal(attr.sample_type & (REGS_USER | STACK_USER), REGS_USER | STACK_USER);
+	assert_int_equal(attr.sample_stack_user, 16384);
+	assert_int_equal(attr.sample_regs_user, PERF_REGS_MASK);
+	/* The size of the argument counts: it is adapted. */
+	attr_leader(&o, 0, &attr);
+	assert_int_equal(attr.sample_type & (REGS_USER | STACK_USER), 0);
+	assert_int_equal(attr.sample_stack_user, 0);
+}
+
+static void test_callchain(void **state)
+{
+	static const struct {
+		unsigned callchain;
+		bool chain_field, exclude_kernel;
+		uint64_t type, flags;
+	} cases[] = {
+		{0, false, false, 0, 0},
+		{FRAMES_KERNEL, false, false, CALLCHAIN, EXCLUDE_CALLCHAIN_USER},
+		{FRAMES_USER, false, false, CALLCHAIN, EXCLUDE_CALLCHAIN_KERNEL},
+		{FRAMES_ALL, false, false, CALLCHAIN, 0},
+		/* The event itself has no kernel code. */
+		{FRAMES_ALL, false, true, CALLCHAIN, EXCLUDE_CALLCHAIN_KERNEL},
+		{FRAMES_KERNEL, false, true, 0, 0},
+		{0, true, false, CALLCHAIN, EXCLUDE_CALLCHAIN_KERNEL | EXCLUDE_CALLCHAIN_USER},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perf_options o = plain;
+		struct perf_event_attr attr;
+
+		o.callchain = cases[i].callchain;
+		o.chain_field = cases[i].chain_field;
+		o.leader.exclude_kernel = cases[i].exclude_kernel;
+		attr = leader_of(&o);
+		assert_int_equal(attr.sample_type & CALLCHAIN, cases[i].type);
+		assert_int_equal(perf_attr_flags(&attr) &
+					 (EXCLUDE_CALLCHAIN_KERNEL | EXCLUDE_CALLCHAIN_USER),
+				 cases[i].flags);
+	}
+}
+
+static void test_tasks(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.tasks = true;
+	o.children = true;
+	o.enable_on_exec = true;
+	o.features.has[FEATURE_INHERIT_THREAD] = true;
+	attr = leader_of(&o);
+	assert_int_equal(perf_attr_flags(&attr) & (INHERIT | ENABLE_ON_EXEC | INHERIT_THREAD),
+			 INHERIT | ENABLE_ON_EXEC);
+	o.children = o.enable_on_exec = false;
+	attr = leader_of(&o);
+	assert_int_equal(perf_attr_flags(&attr) & (INHERIT | ENABLE_ON_EXEC | INHERIT_THREAD),
+			 INHERIT | INHERIT_THREAD);
+	o.features.has[FEATURE_INHERIT_THREAD] = false; /* an older kernel */
+	attr = leader_of(&o);
+	assert_int_equal(perf_attr_flags(&attr) & (INHERIT | INHERIT_THREAD), INHERIT);
+	/* Of whole CPUs nothing is inherited. */
+	o.tasks = false;
+	o.enable_on_exec = true;
+	attr = leader_of(&o);
+	assert_int_equal(perf_attr_flags(&attr) & (INHERIT | ENABLE_ON_EXEC), 0);
+}
+
+static void test_followers(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.n_followers = 2;
+	o.followers[1] = (struct perf_spec){.type = 0, .config = 1, .exclude_kernel = true};
+	o.features.has[FEATURE_FORMAT_LOST] = true;
+	attr = leader_of(&o);
+	assert_int_equal(attr.read_format, TIMES | GROUP | LOST);
+	assert_int_equal(attr.sample_type & READ, READ);
+	attr_follower(&o, 1, &attr);
+	assert_int_equal(attr.type, 0);
+	assert_int_equal(attr.config, 1);
+	assert_int_equal(attr.read_format, TIMES | GROUP | LOST);
+	assert_int_equal(attr.sample_type, 0);
+	assert_int_equal(attr.sample_period, 0); /* never samples */
+	/* On with its leader. */
+	assert_int_equal(perf_attr_flags(&attr), EXCLUDE_KERNEL | USE_CLOCKID);
+	o.tasks = o.children = o.enable_on_exec = true;
+	attr_follower(&o, 1, &attr);
+	assert_int_equal(perf_attr_flags(&attr), EXCLUDE_KERNEL | USE_CLOCKID | INHERIT);
+}
+
+static void test_polled(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.poll = true;
+	attr = leader_of(&o);
+	/* A counter: no clock, no samples. */
+	assert_int_equal(perf_attr_flags(&attr), DISABLED);
+	assert_int_equal(attr.sample_type, 0);
+	assert_int_equal(attr.sample_freq, 0);
+	assert_int_equal(attr.read_format, TIMES);
+}
+
+static void test_sideband(void **state)
+{
+	const uint64_t all = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV | SAMPLE_ID_ALL | USE_CLOCKID |
+			     MMAP | MMAP2 | COMM | COMM_EXEC | TASK;
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	attr_sideband(&o, &attr);
+	assert_int_equal(attr.type, 1);
+	assert_int_equal(attr.config, 9); /* PERF_COUNT_SW_DUMMY */
+	assert_int_equal(perf_attr_flags(&attr), all);
+	assert_int_equal(attr.sample_type, IDENTIFIER | TID | TIME);
+	assert_int_equal(attr.read_format, 0);
+	o.data_mappings = true;
+	o.features.has[FEATURE_FORMAT_LOST] = o.features.has[FEATURE_KSYMBOL] = true;
+	o.features.has[FEATURE_BUILD_ID] = true;
+	attr_sideband(&o, &attr);
+	assert_int_equal(attr.read_format, LOST);
+	/* Build ids only on a kernel where they do not reach other profilers. */
+	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | KSYMBOL);
+	o.features.has[FEATURE_BUILD_ID_CLEAN] = true;
+	attr_sideband(&o, &attr);
+	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | KSYMBOL | BUILD_ID);
+	/* A task's event has no use for the kernel's symbols. */
+	o.tasks = o.children = true;
+	attr_sideband(&o, &attr);
+	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | BUILD_ID | INHERIT);
+}
+
+static void test_anchor(void **state)
+{
+	struct perf_event_attr attr;
+
+	(void)state;
+	attr_anchor(&plain, 65536, &attr);
+	assert_int_equal(attr.size, sizeof(attr));
+	assert_int_equal(attr.config, 9);
+	assert_int_equal(perf_attr_flags(&attr),
+			 DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV | USE_CLOCKID | WATERMARK);
+	assert_int_equal(attr.clockid, 1);
+	assert_int_equal(attr.wakeup_watermark, 65536);
+	assert_int_equal(attr.sample_type, 0);
+}
+
+static void test_task_clock(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.tasks = o.children = o.enable_on_exec = true;
+	attr_task_clock(&o, &attr);
+	assert_int_equal(attr.type, 1);
+	assert_int_equal(attr.config, 1);
+	assert_int_equal(perf_attr_flags(&attr), DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV |
+							 USE_CLOCKID | INHERIT | ENABLE_ON_EXEC);
+	assert_int_equal(attr.sample_type, 0);
+	assert_int_equal(attr.sample_period, 0);
+}
+
+static void test_layout(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+	struct record_layout layout;
+
+	(void)state;
+	o.stack_bytes = 8192;
+	o.n_followers = 1;
+	attr = leader_of(&o);
+	attr_layout(&attr, &layout);
+	assert_int_equal(layout.sample_type, attr.sample_type);
+	assert_int_equal(layout.read_format, TIMES | GROUP);
+	assert_int_equal(layout.regs_mask, PERF_REGS_MASK);
+	assert_true(layout.sample_id_all);
+	assert_false(layout.build_id);
+	assert_int_equal(layout.period, 1); /* by frequency: each record has its own */
+	o.frequency = 0;
+	o.period = 5000;
+	attr = leader_of(&o);
+	attr_layout(&attr, &layout);
+	assert_int_equal(layout.period, 5000);
+	o.features.has[FEATURE_BUILD_ID] = o.features.has[FEATURE_BUILD_ID_CLEAN] = true;
+	attr_sideband(&o, &attr);
+	attr_layout(&attr, &layout);
+	assert_true(layout.build_id);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plain_leader), cmocka_unit_test(test_period),
+		cmocka_unit_test(test_event),	     cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_callchain),    cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_followers),    cmocka_unit_test(test_polled),
+		cmocka_unit_test(test_sideband),     cmocka_unit_test(test_anchor),
+		cmocka_unit_test(test_task_clock),   cmocka_unit_test(test_layout),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
