@@ -287,14 +287,10 @@ static void give(struct consent *c, uint32_t pid, const int *fds)
 
 static void end_process(struct consent *c, int wait_ms)
 {
-	uint64_t counts[HOOK_VERDICTS];
-
 	if (c->process.fd < 0)
 		return;
 	loop_remove(c->loop, &c->reports);
-	consent_counts(c, counts);
-	memcpy(c->past, counts, sizeof(counts));
-	hook_process_end(&c->process, wait_ms);
+	hook_process_end(&c->process, wait_ms, c->past);
 	c->pinged = c->heard = c->late = 0;
 }
 

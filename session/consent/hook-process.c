@@ -181,11 +181,13 @@ void hook_process_counts(const struct hook_process *p, uint64_t ret_counts[stati
 		ret_counts[i] = p->fd >= 0 ? atomic_load(&p->work->counts[i]) : 0;
 }
 
-void hook_process_end(struct hook_process *p, int wait_ms)
+void hook_process_end(struct hook_process *p, int wait_ms, uint64_t counts[static HOOK_VERDICTS])
 {
 	if (p->fd < 0)
 		return;
 	p->fd = fd_close(p->fd);
-	(void)munmap(p->work, sizeof(*p->work));
 	child_end(p->pid, HOOK_PROCESS_NAME, wait_ms);
+	for (int i = 0; i < HOOK_VERDICTS; i++)
+		counts[i] += atomic_load(&p->work->counts[i]);
+	(void)munmap(p->work, sizeof(*p->work));
 }

@@ -50,5 +50,6 @@ uint32_t hook_process_at_work(const struct hook_process *process, uint32_t *ret_
 void hook_process_counts(const struct hook_process *process,
 			 uint64_t ret_counts[static HOOK_VERDICTS]);
 /* Kills it and waits for @wait_ms at most: a process that cannot be killed is abandoned
- * (base/child.h counts it by HOOK_PROCESS_NAME). */
-void hook_process_end(struct hook_process *process, int wait_ms);
+ * (base/child.h counts it by HOOK_PROCESS_NAME).  Adds its answers up to then to @counts. */
+void hook_process_end(struct hook_process *process, int wait_ms,
+		      uint64_t counts[static HOOK_VERDICTS]);

@@ -86,7 +86,7 @@ static void test_files(void **state)
 	struct hook_report report;
 	int fds[HOOK_DESCRIPTORS], go[2];
 	char text[64], link[64], path[64];
-	uint64_t counts[HOOK_VERDICTS];
+	uint64_t counts[HOOK_VERDICTS], past[HOOK_VERDICTS] = {[HOOK_GOOD] = 5};
 	uint32_t uid;
 	ssize_t n;
 	pid_t pid;
@@ -124,10 +124,12 @@ static void test_files(void **state)
 	assert_int_equal(counts[HOOK_GOOD], 1);
 	assert_int_equal(fds[HOOK_MAPS], -1);
 	assert_int_equal(hook_process_at_work(&p, &uid), 0);
-	hook_process_end(&p, 1000);
+	hook_process_end(&p, 1000, past);
+	assert_int_equal(past[HOOK_GOOD], 6);
 	hook_process_counts(&p, counts);
 	assert_int_equal(counts[HOOK_GOOD], 0);
-	hook_process_end(&p, 0); /* again: nothing */
+	hook_process_end(&p, 0, past); /* again: nothing */
+	assert_int_equal(past[HOOK_GOOD], 6);
 	assert_int_equal(hook_process_at_work(&p, &uid), 0);
 	assert_int_equal(child_left(HOOK_PROCESS_NAME), 0);
 	kill(pid, SIGKILL);
@@ -139,6 +141,7 @@ static void test_files(void **state)
 /* One that hangs: what is said piles up, then is refused; its end does not wait for it. */
 static void test_hangs(void **state)
 {
+	uint64_t past[HOOK_VERDICTS] = {0};
 	struct hook_process p;
 	struct hook_report report;
 	int fds[HOOK_DESCRIPTORS], r, n = 0;
@@ -150,11 +153,12 @@ static void test_hangs(void **state)
 		n++;
 	assert_int_equal(r, -EAGAIN);
 	assert_int_equal(hook_process_hear(&p, &report, fds), -EAGAIN);
-	hook_process_end(&p, 1000);
+	hook_process_end(&p, 1000, past);
 }
 
 static void test_dies(void **state)
 {
+	uint64_t past[HOOK_VERDICTS] = {0};
 	struct hook_process p;
 	struct hook_report report;
 	int fds[HOOK_DESCRIPTORS];
@@ -167,12 +171,13 @@ static void test_dies(void **state)
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	assert_int_equal(hook_process_hear(&p, &report, fds), -EPIPE);
 	assert_int_equal(hook_process_say(&p, HOOK_SAY_PING, 1), -EPIPE);
-	hook_process_end(&p, 1000);
+	hook_process_end(&p, 1000, past);
 }
 
 /* It holds nothing of ours open: the other end of a pipe is seen to close. */
 static void test_inherits_nothing(void **state)
 {
+	uint64_t past[HOOK_VERDICTS] = {0};
 	struct hook_process p;
 	struct pollfd pfd = {.events = POLLIN};
 	int pipe_fds[2];
@@ -186,7 +191,7 @@ static void test_inherits_nothing(void **state)
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	assert_int_equal(read(pipe_fds[0], &byte, 1), 0);
 	close(pipe_fds[0]);
-	hook_process_end(&p, 1000);
+	hook_process_end(&p, 1000, past);
 }
 
 int main(void)
