@@ -1,4 +1,7 @@
-/* hotspot-name.c - see hotspot-private.h.  Names of Java methods. */
+/* hotspot-name.c - see hotspot-private.h.  Names of Java methods, and the methods that a compiler inlined.
+ *
+ *   nmethod   [PcDesc: pc, scope] ...          of each call and safepoint, ascending
+ *   scope     caller's scope, Method, bci      numbers of 1 to 5 bytes (utilities/unsigned5.hpp) */
 #include <string.h>
 
 #include "symbols/hotspot-private.h"
@@ -53,4 +56,96 @@ size_t vm_method_name(struct hotspot *vm, uint64_t method, char *to, size_t room
 	len += more;
 	to[len] = 0;
 	return len;
+}
+
+const char *vm_tier(struct hotspot *vm, uint64_t blob)
+{
+	uint64_t level = vm_get(vm, blob, VM_NMETHOD_LEVEL);
+
+	return level >= 1 && level <= 3 ? " [c1]" : level == 4 ? " [c2]" : "";
+}
+
+/* ---- inlined methods ---- */
+
+enum { PC_DESC = 16, NUMBER_MAX = 5 };
+
+struct vm_pc_desc {
+	int32_t pc, scope, objects, flags;
+};
+_Static_assert(sizeof(struct vm_pc_desc) == PC_DESC, "as in code/pcDesc.hpp");
+
+/* UNSIGNED5: a byte below 192 is the last one; from JDK 20 on each byte is one more. */
+static bool read_number(struct hotspot *vm, uint64_t *at, uint64_t *ret_value)
+{
+	uint8_t less = vm->dense_numbers ? 1 : 0, low = (uint8_t)(192 - less), byte;
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < NUMBER_MAX; i++) {
+		if (!vm_read(vm, (*at)++, &byte, 1) || byte < less)
+			return false;
+		byte = (uint8_t)(byte - less);
+		value += (uint64_t)byte << (6 * i);
+		if (byte < low)
+			break;
+	}
+	*ret_value = (uint32_t)value;
+	return true;
+}
+
+/* The scope of the code at @pc: that of the first call or safepoint behind it. */
+static bool find_scope(struct hotspot *vm, uint64_t blob, uint64_t pc, uint64_t *ret_scope)
+{
+	uint64_t first = blob + vm_get(vm, blob, VM_NMETHOD_PCS);
+	uint64_t end = blob + vm_get(vm, blob, VM_NMETHOD_DEPENDENCIES);
+	uint64_t low = 0, high = end > first ? (end - first) / PC_DESC : 0, n = high;
+	struct vm_pc_desc desc;
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (!vm_read(vm, first + mid * PC_DESC, &desc, sizeof(desc)))
+			return false;
+		if (desc.pc > 0 && (uint64_t)desc.pc > pc)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	/* The last one is a mark. */
+	if (low + 1 >= n || !vm_read(vm, first + low * PC_DESC, &desc, sizeof(desc)) ||
+	    desc.scope <= 0)
+		return false;
+	*ret_scope = (uint64_t)desc.scope;
+	return true;
+}
+
+/* The Method of number @index, from 1. */
+static uint64_t metadata_at(struct hotspot *vm, uint64_t blob, uint64_t index)
+{
+	uint64_t at = blob + vm_get(vm, blob, VM_NMETHOD_METADATA), method = 0;
+
+	return index && vm_read(vm, at + 8 * (index - 1), &method, sizeof(method)) ? method : 0;
+}
+
+size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address, uint64_t *methods,
+		  size_t max)
+{
+	uint64_t blob = b->blob, scopes = vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA), scope;
+	uint64_t outermost = vm_pointer(vm, blob, VM_NMETHOD_METHOD), number;
+	size_t n = 0;
+
+	if (!scopes || !vm->width[VM_NMETHOD_PCS] || !vm->width[VM_NMETHOD_DEPENDENCIES] ||
+	    !vm->width[VM_NMETHOD_METADATA] || !find_scope(vm, blob, address - b->start, &scope))
+		return 0;
+	while (scope && n < max) {
+		uint64_t at = scopes + scope;
+
+		if (!read_number(vm, &at, &scope) || !read_number(vm, &at, &number))
+			return 0;
+		methods[n] = metadata_at(vm, blob, number);
+		if (!methods[n])
+			return 0;
+		n++;
+	}
+	/* Else the memory is not what it was: other code is there by now. */
+	return !scope && n && methods[n - 1] == outermost ? n : 0;
 }

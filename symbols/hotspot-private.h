@@ -49,6 +49,7 @@ enum vm_field {
 	VM_QUEUE_END,
 	VM_CODELET_SIZE,
 	VM_CODELET_TEXT,
+	VM_MAJOR_VERSION, /* static: its address */
 	VM_FIELDS,
 };
 
@@ -75,6 +76,11 @@ struct hotspot {
 	uint64_t pool_size;	  /* of a ConstantPool: its entries are behind */
 	uint64_t block_size;	  /* of a HeapBlock: the blob is behind */
 	uint64_t codelet_size;
+	bool dense_numbers; /* JDK 20 on: numbers in streams have no byte 0 */
+	struct vm_blob {
+		uint64_t start, end, blob;
+	} * blobs; /* compiled methods of the last hotspot_code(), ascending */
+	size_t n_blobs, blobs_room;
 	/* of the request in hand */
 	struct uw_memory *memory;
 	struct vm_page *pages;
@@ -100,6 +106,11 @@ bool vm_text(struct hotspot *vm, uint64_t address, char *to, size_t room);
 /* ---- hotspot-name.c ---- */
 /* "package.Class.method" of a Method; the length, 0: it is none. */
 size_t vm_method_name(struct hotspot *vm, uint64_t method, char *to, size_t room);
+/* The methods at @address of compiled code, innermost first; returns how many, at most @max. */
+size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address, uint64_t *methods,
+		  size_t max);
+/* " [c1]", " [c2]" or "". */
+const char *vm_tier(struct hotspot *vm, uint64_t blob);
 
 /* ---- hotspot-cfi.c ---- */
 enum vm_kind {

@@ -284,6 +284,7 @@ static const struct known_field {
 	{VM_QUEUE_END, false, "StubQueue", "_queue_end"},
 	{VM_CODELET_SIZE, false, "InterpreterCodelet", "_size"},
 	{VM_CODELET_TEXT, false, "InterpreterCodelet", "_description"},
+	{VM_MAJOR_VERSION, false, "Abstract_VM_Version", "_vm_major_version"},
 };
 
 /* Bytes of a field, by the name of its type. */
@@ -312,7 +313,8 @@ static void note_field(struct hotspot *vm, const char *type, const char *field,
 {
 	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
 		const struct known_field *k = &known_fields[i];
-		bool is_static = k->field == VM_HEAPS || k->field == VM_CODELETS;
+		bool is_static = k->field == VM_HEAPS || k->field == VM_CODELETS ||
+				 k->field == VM_MAJOR_VERSION;
 
 		if (vm->width[k->field] || strcmp(type, k->type) != 0 ||
 		    strcmp(field, k->name) != 0)
@@ -382,6 +384,7 @@ static int read_layout(struct hotspot *vm, uint64_t image)
 		return fail(-ENOEXEC);
 	read_fields(vm, fields);
 	read_types(vm, types);
+	vm->dense_numbers = vm_get(vm, 0, VM_MAJOR_VERSION) >= 20;
 	return is_known(vm) ? 0 : fail(-ENOTSUP);
 }
 
@@ -403,8 +406,10 @@ int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_v
 
 struct hotspot *hotspot_free(struct hotspot *vm)
 {
-	if (vm)
+	if (vm) {
 		free(vm->pages);
+		free(vm->blobs);
+	}
 	free(vm);
 	return NULL;
 }

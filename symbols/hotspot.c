@@ -19,6 +19,7 @@ enum {
 	CODELETS_MAX = 4096,
 	FRAME_MAX = 1 << 20,
 	NAME_ROOM = 2 * VM_TEXT_MAX + 32,
+	INLINED_MAX = 48,
 };
 
 struct reading {
@@ -95,11 +96,30 @@ static void add_interpreter(struct reading *rd)
 
 /* ---- blobs ---- */
 
-static const char *tier_of(struct hotspot *vm, uint64_t blob)
+/* For hotspot_lines(). */
+static void keep_blob(struct reading *rd, uint64_t blob, const struct vm_code *c)
 {
-	uint64_t level = vm_get(vm, blob, VM_NMETHOD_LEVEL);
+	struct hotspot *vm = rd->vm;
 
-	return level >= 1 && level <= 3 ? " [c1]" : level == 4 ? " [c2]" : "";
+	if (vm->n_blobs == vm->blobs_room) {
+		size_t room = vm->blobs_room ? vm->blobs_room * 2 : 1024;
+		struct vm_blob *more = reallocarray(vm->blobs, room, sizeof(*more));
+
+		if (!more) {
+			rd->error = fail(-ENOMEM);
+			return;
+		}
+		vm->blobs = more;
+		vm->blobs_room = room;
+	}
+	vm->blobs[vm->n_blobs++] = (struct vm_blob){c->start, c->end, blob};
+}
+
+static int by_start(const void *left, const void *right)
+{
+	const struct vm_blob *a = left, *b = right;
+
+	return a->start < b->start ? -1 : a->start > b->start;
 }
 
 /* What is known of a blob by its name. */
@@ -123,7 +143,7 @@ static void name_blob(struct reading *rd, uint64_t blob, const struct vm_code *c
 		len = vm_method_name(rd->vm, vm_pointer(rd->vm, blob, VM_NMETHOD_METHOD), name,
 				     sizeof(name) - 8);
 	if (len)
-		(void)snprintf(name + len, sizeof(name) - len, "%s", tier_of(rd->vm, blob));
+		(void)snprintf(name + len, sizeof(name) - len, "%s", vm_tier(rd->vm, blob));
 	add_symbol(rd, c->start, c->end, len ? name : text);
 }
 
@@ -157,8 +177,10 @@ static void add_blob(struct reading *rd, uint64_t blob, uint64_t end)
 	if (!strcmp(text, "Interpreter")) {
 		add_interpreter(rd);
 	} else {
-		if (c.kind == VM_COMPILED)
+		if (c.kind == VM_COMPILED) {
 			c.bytes = bytes_of(rd, c.start, c.end);
+			keep_blob(rd, blob, &c);
+		}
 		vm_cfi_add(&rd->cfi, &c);
 	}
 	name_blob(rd, blob, &c, text);
@@ -223,6 +245,7 @@ static int read_all(struct reading *rd)
 	if (base == UINT64_MAX)
 		return fail(-ENOTSUP);
 	vm_cfi_init(&rd->cfi, base);
+	rd->vm->n_blobs = 0;
 	for (size_t i = 0; i < n; i++)
 		if (heaps[i])
 			add_heap(rd, heaps[i]);
@@ -230,6 +253,8 @@ static int read_all(struct reading *rd)
 		return rd->error;
 	if (!rd->code->n_blobs)
 		return fail(-ENOTSUP);
+	if (rd->vm->n_blobs)
+		qsort(rd->vm->blobs, rd->vm->n_blobs, sizeof(*rd->vm->blobs), by_start);
 	rd->code->places.n_blobs = (uint32_t)rd->code->n_blobs;
 	r = vm_cfi_finish(&rd->cfi, rd->code->sections);
 	rd->symbols.full = true;
@@ -265,22 +290,47 @@ void hotspot_code_deinit(struct hotspot_code *code)
 
 /* ---- names of one address ---- */
 
+static const struct vm_blob *blob_at(const struct hotspot *vm, uint64_t address)
+{
+	size_t low = 0, high = vm->n_blobs;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (vm->blobs[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && address < vm->blobs[low - 1].end ? &vm->blobs[low - 1] : NULL;
+}
+
 int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address,
 		  void (*line)(void *arg, const char *function, const char *file, uint32_t line),
 		  void *arg)
 {
+	const struct vm_blob *blob = blob_at(vm, address);
+	uint64_t methods[INLINED_MAX] = {address};
+	const char *suffix = " [interpreted]";
 	char name[NAME_ROOM];
-	int r = vm_begin(vm, memory), n = 0;
-	size_t len;
+	int r = vm_begin(vm, memory), n_named = 0;
+	size_t n = 1;
 
 	if (r < 0)
 		return trace(r);
-	len = vm_method_name(vm, address, name, sizeof(name) - 16);
-	if (len) {
-		(void)snprintf(name + len, sizeof(name) - len, " [interpreted]");
+	if (blob) {
+		n = vm_inlined(vm, blob, address, methods, INLINED_MAX);
+		suffix = vm_tier(vm, blob->blob);
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t len = vm_method_name(vm, methods[i], name, sizeof(name) - 16);
+
+		if (!len)
+			break;
+		(void)snprintf(name + len, sizeof(name) - len, "%s", suffix);
 		line(arg, name, NULL, 0);
-		n = 1;
+		n_named++;
 	}
 	vm_end(vm);
-	return n;
+	return n_named;
 }

@@ -194,7 +194,37 @@ struct slow_way {
 	bool signal;  /* it was interrupted, not called */
 	bool landing; /* it returns to a landing pad, which is not in its caller's frame (cfi.h) */
 	uint64_t missed; /* CFI_MEMORY: an address that could not be read */
+	uint64_t method; /* of a Java VM's interpreter: the Method; 0: none */
 };
+
+/* The Method of an interpreted frame: in its frame, or in rbx while the frame is made. */
+static uint64_t method_of(struct native *e, struct walk *w, const struct native_place *place,
+			  const struct cfi_row *row, const struct cfi_regs *regs)
+{
+	const struct uw_vm_code *vm = &place->image->vm;
+	uint64_t method = 0;
+
+	if (w->machine->link || place->vaddr < vm->interpreter.start ||
+	    place->vaddr >= vm->interpreter.end)
+		return 0;
+	if (row->cfa_register == DWARF_X86_RSP)
+		method = regs->known >> DWARF_X86_RBX & 1 ? regs->r[DWARF_X86_RBX] : 0;
+	else if (!native_bytes(e, w, regs->r[DWARF_X86_RBP] + (uint64_t)vm->method, &method,
+			       sizeof(method)))
+		return 0;
+	/* Behind the frame's end rbx has the caller's rsp. */
+	return method & 7 || method >> 47 || method - w->base < NATIVE_DEEP_MAX ? 0 : method;
+}
+
+static void note_method(struct native *e, struct walk *w, uint64_t method)
+{
+	if (!w->methods)
+		w->methods = malloc(UW_MAX_FRAMES * sizeof(*w->methods));
+	if (!w->methods)
+		e->no_memory = true;
+	else if (w->n_methods < UW_MAX_FRAMES)
+		w->methods[w->n_methods++] = (struct native_method){method, w->n - 1};
+}
 
 /* Frame @at's caller, of registers @regs. */
 static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t frame, rule_t rule,
@@ -227,6 +257,7 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 					     : cfi_saves_landing(&row);
 	result = slow_apply(&f, w->pac_mask, ret_regs);
 	ret_way->missed = memory.memory.missed;
+	ret_way->method = result == CFI_OK ? method_of(e, w, &place, &row, regs) : 0;
 	return result;
 }
 
@@ -425,6 +456,8 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	}
 	if (result != CFI_OK)
 		return slow_end(w, result, way.missed);
+	if (way.method)
+		note_method(e, w, way.method);
 	/* A signal frame hands back every register, whatever was known before. */
 	step = native_arrive(w, &caller, whole || way.signal, way.signal);
 	if (step == STEP_FRAME && way.landing)

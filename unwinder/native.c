@@ -517,6 +517,7 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->deep_failed = false;
 	w->full_at = 0;
 	w->n_open = 0;
+	w->n_methods = 0;
 	w->ahead_address = 0;
 	if (e->chunk_owner == w)
 		e->chunk_owner = NULL;
@@ -529,6 +530,14 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	return true;
 }
 
+/* From here on the frame is known by its Method: all frames of the interpreter are in the same code. */
+static void name_method(struct walk *w, const struct native_method *m)
+{
+	if (m->frame < w->n)
+		w->frames[m->frame] = (w->frames[m->frame] & UW_FRAME_GUESSED) | UW_FRAME_CALLER |
+				      UW_FRAME_METHOD | m->method;
+}
+
 static void walk_finish(struct native *e, struct walk *w)
 {
 	if (w->n_open)
@@ -538,6 +547,8 @@ static void walk_finish(struct native *e, struct walk *w)
 	native_trail_note(e, w);
 	if (e->n_holes)
 		native_hole_note(e, w);
+	for (uint32_t i = 0; i < w->n_methods; i++)
+		name_method(w, &w->methods[i]);
 }
 
 static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
@@ -661,6 +672,8 @@ static void native_free(struct uw_engine *engine)
 	native_holes_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);
+	for (size_t i = 0; i < UW_BATCH; i++)
+		free(e->walks[i].methods);
 	free(e);
 }
 

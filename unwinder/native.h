@@ -127,6 +127,12 @@ struct walk {
 	uint32_t n_open;
 	uint32_t open_first, open_last; /* their numbers, from 1 */
 	uint64_t open[NATIVE_OPEN];	/* addresses of the last ones, as they are looked up */
+	/* Interpreted frames of a Java VM: their number from 0, and their Method. */
+	struct native_method {
+		uint64_t method;
+		uint32_t frame;
+	} * methods; /* UW_MAX_FRAMES; allocated at first use */
+	uint32_t n_methods;
 	/* The registers of frame full_at, for native_step(): all of them when full_whole. */
 	uint32_t full_at;
 	bool full_whole;

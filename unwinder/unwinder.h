@@ -97,14 +97,16 @@ const char *uw_outcome_name(enum uw_outcome outcome);
 #define UW_FRAME_CALLER (1ull << 56)  /* a return address */
 #define UW_FRAME_SIGNAL (1ull << 57)  /* interrupted by a signal: the address itself counts */
 #define UW_FRAME_GUESSED (1ull << 58) /* without unwind information, or by another stack */
+/* Interpreted: the address is that of the Method of a Java VM (uw_module_lines), not of code. */
+#define UW_FRAME_METHOD (1ull << 59)
 static inline uint64_t uw_frame_pc(uint64_t frame)
 {
 	return frame & ((1ull << 56) - 1);
 }
 static inline uint64_t uw_frame_lookup(uint64_t frame)
 {
-	return uw_frame_pc(frame) -
-	       !!(frame & UW_FRAME_CALLER); /* inside the call instruction is enough */
+	return uw_frame_pc(frame) - ((frame & (UW_FRAME_CALLER | UW_FRAME_METHOD)) ==
+				     UW_FRAME_CALLER); /* inside the call instruction is enough */
 }
 
 struct uw_snapshot {

@@ -187,7 +187,7 @@ static int module_of(struct emit *em, struct uw_module *module, const struct sam
 		return trace(r);
 	}
 	m->index = (uint32_t)em->n_modules;
-	m->no_lines = em->c.no_lines;
+	m->no_lines = em->c.no_lines && !uw_module_is_vm(module);
 	em->modules[em->n_modules++] = m;
 	*ret = m;
 	return 0;
@@ -263,6 +263,23 @@ static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint3
 	return 0;
 }
 
+static void request_lines(struct emit *em, struct emit_module *m)
+{
+	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
+	       em->lines_in_flight < LINES_IN_FLIGHT) {
+		struct load_request request = emit_module_request(m, LOAD_LINES);
+
+		request.vaddr = m->unlined.vaddrs[m->unlined_asked];
+		(void)uw_module_ref(m->module);
+		if (!loader_ask(em->c.loader, &request)) {
+			(void)uw_module_unref(m->module);
+			return;
+		}
+		m->unlined_asked++;
+		em->lines_in_flight++;
+	}
+}
+
 /* A frame that is new in this module.  @address has WRITER_GUESSED where the frame was guessed. */
 static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
 		     uint64_t address, uint32_t *ret_id)
@@ -278,6 +295,11 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
+		/* A Java VM is asked at once: it may end, and reuse the place of code. */
+		if (r >= 0 && uw_module_is_vm(m->module)) {
+			m->unlined_due = m->unlined.n;
+			request_lines(em, m);
+		}
 	}
 	if (r < 0 || name)
 		return r < 0 ? trace(r) : 0;
@@ -321,11 +343,26 @@ static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
 /* No mapping covers the address yet.  One may follow under the same key, so nothing is cached. */
 enum { UNMAPPED = 1 };
 
+/* Where a Java VM has its code: a Method belongs to the same module. */
+static const struct uw_map *map_of_vm(const struct uw_space *space)
+{
+	for (size_t i = 0; i < space->n_parts; i++) {
+		const struct uw_maps *part = space->parts[i].maps;
+
+		for (uint32_t k = 0; k < part->n; k++)
+			if (part->maps[k].module && uw_module_is_vm(part->maps[k].module))
+				return &part->maps[k];
+	}
+	return NULL;
+}
+
 static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame,
 		      uint32_t *ret_id)
 {
 	uint64_t pc = uw_frame_lookup(frame);
-	const struct uw_map *map = info->space ? uw_space_find(info->space, pc) : NULL;
+	const struct uw_map *map = !info->space		     ? NULL
+				   : frame & UW_FRAME_METHOD ? map_of_vm(info->space)
+							     : uw_space_find(info->space, pc);
 	struct emit_module *m = NULL;
 	int r;
 
@@ -632,10 +669,11 @@ int emit_skipped(struct emit *em, const struct sample_info *info, enum skip_reas
 
 /* ---- names and lines that arrive later ---- */
 
-/* The frames at @vaddr have a name now; it is written as ModuleSymbols. */
-static void set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr)
+/* The frames at @vaddr have a name now; it is written as ModuleSymbols.  true: they had none. */
+static bool set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr)
 {
 	const uint64_t addresses[] = {vaddr, vaddr | WRITER_GUESSED};
+	bool changed = false;
 	uint64_t id;
 
 	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
@@ -646,7 +684,9 @@ static void set_named(const struct emit *em, struct emit_module *m, uint64_t vad
 		frame = &em->unsymbolized[id & ~(uint64_t)UNSYMBOLIZED];
 		m->unsymbolized_samples -= frame->samples;
 		(void)table_put(&m->frames, addresses[i], frame->id); /* cannot fail */
+		changed = true;
 	}
+	return changed;
 }
 
 static void forget_unsymbolized(struct emit *em)
@@ -678,7 +718,7 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.vaddrs[i], &line, 1);
 		if (r < 0)
 			return trace(r);
-		set_named(em, m, m->unnamed.vaddrs[i]);
+		(void)set_named(em, m, m->unnamed.vaddrs[i]);
 	}
 	m->unnamed.n = emit_module_names_to_come(m) ? kept : 0;
 	if (kept < n) /* the map grows */
@@ -699,23 +739,6 @@ static int symbols_arrived(struct emit *em, struct emit_module *m)
 	return r < 0 ? trace(r) : 0;
 }
 
-static void request_lines(struct emit *em, struct emit_module *m)
-{
-	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
-	       em->lines_in_flight < LINES_IN_FLIGHT) {
-		struct load_request request = emit_module_request(m, LOAD_LINES);
-
-		request.vaddr = m->unlined.vaddrs[m->unlined_asked];
-		(void)uw_module_ref(m->module);
-		if (!loader_ask(em->c.loader, &request)) {
-			(void)uw_module_unref(m->module);
-			return;
-		}
-		m->unlined_asked++;
-		em->lines_in_flight++;
-	}
-}
-
 static int lines_arrived(struct emit *em, struct emit_module *m, const struct load_answer *a)
 {
 	struct writer_line lines[64];
@@ -727,7 +750,11 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
 		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file,
 						a->lines[n].line};
-	return n ? writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n) : 0;
+	if (!n)
+		return 0;
+	if (uw_module_is_vm(m->module) && set_named(em, m, a->request.vaddr))
+		forget_unsymbolized(em);
+	return writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n);
 }
 
 int emit_answer(struct emit *em, struct load_answer *a)

@@ -16,7 +16,7 @@ struct fake_vm {
 	size_t used;
 	uint64_t reads;
 	uint64_t hash_at, symbols_at, strings_at; /* of the image */
-	uint64_t heaps_at, heap_at, codelets_at, queue_at;
+	uint64_t version_at, heaps_at, heap_at, codelets_at, queue_at;
 	uint64_t method, other_method;	 /* Main.run, java.util.HashMap.get */
 	uint64_t compiled, compiled_end; /* code of Main.run by C2 */
 	uint64_t native, stub, interpreter, entry, entry_end;
@@ -97,6 +97,10 @@ static const struct fake_field fake_fields[] = {
 	{25, 99, "nmethod", "_method", "Method*", 40},
 	{11, 21, "nmethod", "_comp_level", "int", 48},
 	{25, 99, "nmethod", "_comp_level", "CompLevel", 48},
+	{17, 21, "nmethod", "_scopes_pcs_offset", "int", 52},
+	{17, 21, "nmethod", "_dependencies_offset", "int", 56},
+	{17, 21, "nmethod", "_metadata_offset", "int", 60},
+	{17, 21, "CompiledMethod", "_scopes_data_begin", "address", 64},
 	{11, 99, "Method", "_constMethod", "ConstMethod*", 8},
 	{11, 99, "ConstMethod", "_constants", "ConstantPool*", 8},
 	{11, 99, "ConstMethod", "_name_index", "u2", 16},
@@ -110,7 +114,7 @@ static const struct fake_field fake_fields[] = {
 	{11, 99, "InterpreterCodelet", "_description", "const char*", 0},
 	{11, 99, "InterpreterCodelet", "_size", "int", 8},
 };
-enum { FAKE_POOL_BYTES = 24, FAKE_BLOCK_BYTES = 16, FAKE_CODELET_BYTES = 16, FAKE_BLOB_BYTES = 64 };
+enum { FAKE_POOL_BYTES = 24, FAKE_BLOCK_BYTES = 16, FAKE_CODELET_BYTES = 16, FAKE_BLOB_BYTES = 96 };
 
 static inline void fake_entry(struct fake_vm *f, uint64_t at, const char *type, const char *field,
 			      const char *of, bool is_static, uint64_t offset, uint64_t address)
@@ -125,7 +129,7 @@ static inline void fake_entry(struct fake_vm *f, uint64_t at, const char *type, 
 
 static inline uint64_t fake_structs(struct fake_vm *f)
 {
-	uint64_t at = fake_alloc(f, 48 * (ARRAY_SIZE(fake_fields) + 3)), first = at;
+	uint64_t at = fake_alloc(f, 48 * (ARRAY_SIZE(fake_fields) + 4)), first = at;
 
 	for (size_t i = 0; i < ARRAY_SIZE(fake_fields); i++) {
 		const struct fake_field *field = &fake_fields[i];
@@ -139,6 +143,10 @@ static inline uint64_t fake_structs(struct fake_vm *f)
 	fake_entry(f, at, "CodeCache", "_heaps", "GrowableArray<CodeHeap*>*", true, 0, f->heaps_at);
 	fake_entry(f, at + 48, "AbstractInterpreter", "_code", "StubQueue*", true, 0,
 		   f->codelets_at);
+	f->version_at = fake_alloc(f, 8);
+	fake_set(f, f->version_at, (uint64_t)f->jdk, 4);
+	fake_entry(f, at + 96, "Abstract_VM_Version", "_vm_major_version", "int", true, 0,
+		   f->version_at);
 	return first;
 }
 
@@ -343,6 +351,28 @@ static inline void fake_heap(struct fake_vm *f)
 	fake_set(f, f->heap_at + 64, 7, 4);
 }
 
+/* Main.run has inlined HashMap.get before offset 16.  Behind the heap:
+ * [PcDesc 3][the methods][scopes: at 1 that of HashMap.get, at 5 that of Main.run] */
+static inline void fake_scopes(struct fake_vm *f)
+{
+	const uint64_t blob = f->compiled - FAKE_BLOB_BYTES;
+	const uint64_t at = FAKE_BASE + FAKE_HEAP + FAKE_HEAP_BYTES, scopes = at + 64;
+	const int32_t descs[3][4] = {{-1, 0, 0, 0}, {16, 1, 0, 0}, {1 << 20, 0, 0, 0}};
+	/* JDK 21 adds one to each byte. */
+	uint8_t more = f->jdk > 17, stream[] = {0, 5, 2, 9, 0, 0, 1, 7};
+
+	for (size_t i = 0; i < sizeof(stream); i++)
+		stream[i] = (uint8_t)(stream[i] + more);
+	memcpy(fake_at(f, at), descs, sizeof(descs));
+	fake_set(f, at + 48, f->method, 8);
+	fake_set(f, at + 56, f->other_method, 8);
+	memcpy(fake_at(f, scopes), stream, sizeof(stream));
+	fake_set(f, blob + 52, at - blob, 4);
+	fake_set(f, blob + 56, at + 48 - blob, 4);
+	fake_set(f, blob + 60, at + 48 - blob, 4);
+	fake_set(f, blob + 64, scopes, 8);
+}
+
 static inline void fake_vm_init(struct fake_vm *f, int jdk)
 {
 	memset(f, 0, sizeof(*f));
@@ -357,6 +387,8 @@ static inline void fake_vm_init(struct fake_vm *f, int jdk)
 	fake_interpreter(f);
 	f->compiled = fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->method, 4);
 	f->compiled_end = f->compiled + sizeof(fake_c2);
+	if (jdk >= 17 && jdk <= 21)
+		fake_scopes(f);
 	(void)fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->other_method, 3);
 	f->native = fake_blob(f, "native nmethod", fake_native, sizeof(fake_native), 4, 8,
 			      f->other_method, 0);

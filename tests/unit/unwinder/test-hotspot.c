@@ -146,6 +146,47 @@ static void test_method(void **state)
 	(void)hotspot_free(vm);
 }
 
+static char all[256];
+
+static void add_line(void *arg, const char *function, const char *file, uint32_t line)
+{
+	size_t len = strlen(all);
+
+	(void)arg;
+	(void)file;
+	(void)line;
+	(void)snprintf(all + len, sizeof(all) - len, "%s;", function);
+}
+
+static void test_inlined(void **state)
+{
+	static const int jdks[] = {17, 21};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(jdks); i++) {
+		const uint64_t scopes = FAKE_BASE + FAKE_HEAP + FAKE_HEAP_BYTES + 64;
+		struct hotspot_code code;
+		struct hotspot *vm;
+
+		read_code(jdks[i], &vm, &code);
+		all[0] = 0;
+		assert_int_equal(
+			hotspot_lines(vm, &fake.memory, fake.compiled + 15, add_line, NULL), 2);
+		assert_string_equal(all, "java.util.HashMap.get [c2];Main.run [c2];");
+		/* behind the last call; other code is there by now; a scope that is its own caller */
+		assert_int_equal(
+			hotspot_lines(vm, &fake.memory, fake.compiled + 16, add_line, NULL), 0);
+		fake_set(&fake, fake.compiled - FAKE_BLOB_BYTES + 40, fake.other_method, 8);
+		assert_int_equal(
+			hotspot_lines(vm, &fake.memory, fake.compiled + 15, add_line, NULL), 0);
+		fake_set(&fake, scopes + 1, 1 + (jdks[i] > 17), 1);
+		assert_int_equal(
+			hotspot_lines(vm, &fake.memory, fake.compiled + 15, add_line, NULL), 0);
+		hotspot_code_deinit(&code);
+		(void)hotspot_free(vm);
+	}
+}
+
 /* ---- wrong memory ---- */
 
 static void test_no_vm(void **state)
@@ -250,6 +291,7 @@ int main(void)
 		cmocka_unit_test(test_broken_lists),
 		cmocka_unit_test(test_broken_names),
 		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_inlined),
 #if defined(__x86_64__)
 		cmocka_unit_test(test_compiled),
 		cmocka_unit_test(test_interpreter),
