@@ -1,0 +1,85 @@
+#!/bin/bash
+# from-perf.sh - command lines as users of perf type them: each does what perf does, or prints the nearest way.
+. "$(dirname "$0")/lib"
+need_perf
+cd "$TMP" || exit 1
+p() { timeout 60 "$PERFWIND" "$@" 2>&1; }
+# says NAME STATUS REGEX ARGUMENTS... : the exit status, and a line of the output.
+says() {
+	local name=$1 status=$2 regex=$3 out got
+	shift 3
+	out=$(p "$@")
+	got=$?
+	[ $got = "$status" ] && grep -qE -- "$regex" <<<"$out" && ok "$name" && return
+	tail -n 20 <<<"$out" | cut -c 1-300 | sed 's/^/    /'
+	not_ok "$name" "status $got, not $status, or not: $regex"
+}
+
+# The options that a command line of perf record has.
+says record 0 'samples in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 0.5
+check names has perf 'main;recurse_even;'
+says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
+says switch-output 2 'max-size SIZE' record --switch-output -- true
+says max-size 0 'samples in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
+says delay 0 'samples in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
+says delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true
+says empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
+
+# Next to -p and -a a command is the stop-watch, and not recorded.
+"$PROGRAMS/recursion" 60 &
+target=$!
+started $target
+says stop-watch 0 'samples in' record -p " $target
+" -o watch.pftrace -- "$PYTHON" -c 'import time; end = time.time() + 0.5
+while time.time() < end: pass'
+check stop-watch-target has watch 'main;recurse_even;'
+check stop-watch-not-recorded eval '! has watch "^python"'
+says stop-watch-status 7 'samples in' record -p $target -o watch.pftrace -- sh -c 'exit 7'
+says thread 2 "record -p $target, then .perfwind report --thread $target" record -t $target
+if is_root; then
+	says machine 0 'samples in' record -a -g -o all.pftrace -- sleep 0.3
+	# Of this user's processes alone.
+	says user 0 'not-in-scope' record -u nobody -o user.pftrace -- sleep 0.3
+	check user-scope eval '! has user "^recursion"'
+fi
+kill $target
+
+# Reports.
+says report 0 '^ +self %' report --stdio --no-children -i perf.pftrace
+says report-tree 0 'samples  call$' report -g perf.pftrace
+says report-callers 0 'called by' report --callers burn perf.pftrace
+says report-callees 0 'recurse_odd' report --callees main --max-depth 3 -i perf.pftrace
+says report-time 0 'Only +0.100 to 0.200 s' report --time 100ms-200ms perf.pftrace
+says report-cgroup 1 'the trace has no cgroup perf.pftrace' report --cgroup perf.pftrace perf.pftrace
+check report-json "$PYTHON" -c '
+import json, subprocess, sys
+doc = json.loads(subprocess.check_output([sys.argv[1], "report", "--json", "perf.pftrace"]))
+rows = doc["rows"]
+assert sum(row["self"] for row in rows) == doc["weight"]
+assert sum(row["self_samples"] for row in rows) == doc["samples"]
+assert any(row["function"] == "burn" for row in rows)
+' "$PERFWIND"
+says export-default 1 'perfwind.pftrace: No such file' export --to html
+says export-formats 2 'pprof +[a-z]' export --to svg
+says script 0 'burn \(.*/recursion\)' script -n 5 perf.pftrace
+# Two runs of one program, which runs for a time and not for an amount of work: no change, and status 0.
+"$PERFWIND" record -q -F 499 -o again.pftrace -- "$PROGRAMS/recursion" 0.5
+says diff 0 'no significant change' diff --normalise share --fail-above 5% perf.pftrace again.pftrace
+"$PERFWIND" record -q -F 499 -o other.pftrace -- "$PYTHON" -c 'sum(i * i for i in range(3000000))'
+says diff-other 3 '^ *\+[0-9.]+ .* new  burn' diff --normalise total --fail-above 5% other.pftrace perf.pftrace
+says list 0 '^  page-faults +software' list
+says list-none 1 "no event has 'no-such-event'" list no-such-event
+
+# Commands that perfwind lacks.
+for command in mem lock sched archive c2c stat annotate; do
+	says "no-$command" 2 "no command $command: " $command
+done
+
+# A file of perf itself: imported when it is read.
+if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$PROGRAMS/recursion-fp" 0.3 >/dev/null 2>&1; then
+	says import-report 0 'perf.data: imported' report perf.data
+	says import-names 0 'burn' report perf.data
+	says import-hint 1 'perf.data is there' report
+else
+	skip import "no perf that records here"
+fi
