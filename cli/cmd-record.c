@@ -16,6 +16,7 @@
 
 #include "cli/job.h"
 #include "cli/command.h"
+#include "cli/flight.h"
 #include "trace/late-sink.h"
 #include "cli/own-rights.h"
 #include "cli/raw.h"
@@ -43,6 +44,7 @@ struct record {
 	struct loop loop;
 	struct loop_timer live, end, delay;
 	struct sink *sink;
+	struct flight *flight; /* --flight-recorder; then the sink is its own */
 	struct session *session;
 	struct consent *consent;
 	struct perfdata_out *raw;
@@ -210,7 +212,9 @@ static int start(struct record *rec)
 
 	if (r < 0)
 		return late_sink_report(rec->sink) ? r : said(rec->args.output, r);
-	rights_settle_session(false, perf_has_kernel_probe(rec->specs, rec->n_specs));
+	if (rec->flight)
+		flight_begin(rec->flight);
+	rights_settle_session(rec->flight, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
 				   end_tick);
@@ -289,6 +293,27 @@ static int wait_delay(struct record *rec)
 	return -ECHILD;
 }
 
+static int flush(void *arg, void (*flushed)(void *), void *flushed_arg)
+{
+	struct record *rec = arg;
+
+	return session_flush(rec->session, flushed, flushed_arg);
+}
+
+static int open_output(struct record *rec)
+{
+	const struct record_args *args = &rec->args;
+	int r;
+
+	if (args->flight_bytes)
+		return flight_new(args->output, args->flight_bytes, args->plain, &rec->flight,
+				  &rec->sink);
+	r = late_sink_new(args->output, args->plain, &rec->sink);
+	if (r >= 0)
+		late_sink_behind(rec->sink, SESSION_BEHIND_MS);
+	return r;
+}
+
 /* All up to the session, the command held back.  A failure has been told.  > 0: OWN_ASK and so on. */
 static int prepare(struct record *rec)
 {
@@ -298,10 +323,9 @@ static int prepare(struct record *rec)
 		return r;
 	r = loop_init(&rec->loop);
 	if (r >= 0)
-		r = late_sink_new(rec->args.output, rec->args.plain, &rec->sink);
+		r = open_output(rec);
 	if (r < 0)
 		return said("cannot record", r);
-	late_sink_behind(rec->sink, SESSION_BEHIND_MS);
 	if (rec->args.perf_data)
 		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
 	if (r < 0)
@@ -311,6 +335,8 @@ static int prepare(struct record *rec)
 		return said("cannot fork", r);
 	rec->command_pid = (uint32_t)rec->job.spawn.pid;
 	r = watch(rec);
+	if (r >= 0 && rec->flight)
+		r = flight_watch(rec->flight, &rec->loop, flush, rec);
 	if (r < 0)
 		return r;
 	if (rec->args.delay_ms > 0)
@@ -366,7 +392,7 @@ static int record_by_own_rights(struct record *rec)
 		job_await(&rec->job, "cannot wait for events");
 		return job_exit_status(&rec->job, true);
 	}
-	rec->ended = late_sink_end(rec->sink, false);
+	rec->ended = rec->flight ? flight_end(rec->flight) : late_sink_end(rec->sink, false);
 	if (session_error(rec->session, &why) >= 0)
 		why = NULL;
 	if (!why && rec->ended < 0) {
@@ -443,6 +469,7 @@ static int record_main(int argc, char **argv)
 	(void)consent_free(rec->consent);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
+	(void)flight_free(rec->flight);
 	job_deinit(&rec->job);
 	for (size_t i = 0; i < rec->n_specs; i++)
 		perf_spec_deinit(&rec->specs[i]);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/common-options.h"
+#include "cli/flight.h"
 #include "cli/pid-list.h"
 #include "cli/record-options.h"
 #include "cli/verdict.h"
@@ -109,6 +110,13 @@ static int set_max_size(void *to, const char *value)
 	return parse_size("--max-size", value, 1, &args->max_bytes);
 }
 
+static int set_flight(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	return parse_size("--flight-recorder", value, 1, &args->flight_bytes);
+}
+
 static int set_mmap_pages(void *to, const char *value)
 {
 	struct record_args *args = to;
@@ -152,6 +160,10 @@ static const struct option_def defs[] = {
 	       "begin this many milliseconds later (a command runs meanwhile)"),
 	TEXT("output", 'o', "FILE", output,
 	     "the trace (default " DEFAULT_TRACE "; an existing one becomes FILE.old)"),
+	CALL("flight-recorder", 0, "SIZE", set_flight,
+	     "keep only the latest samples, in SIZE of memory (64M), and write the trace at the "
+	     "end; "
+	     "SIGUSR2 to perfwind writes them to FILE-1.pftrace, -2 ... while it records"),
 	CALL("max-size", 0, "SIZE", set_max_size,
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	TEXT("perf-data", 0, "FILE", perf_data,
@@ -285,8 +297,7 @@ static const struct option_def foreign[] = {
 	REFUSED("switch-output", 0, NULL,
 		"a trace is one file: --max-size SIZE ends it, and `record -d SECONDS` in a loop "
 		"makes several"),
-	REFUSED("overwrite", 0, NULL,
-		"a RING_BUFFER of `perfwind trace -c CONFIG` keeps the latest samples"),
+	REFUSED("overwrite", 0, NULL, "--flight-recorder SIZE keeps the latest samples"),
 	REFUSED("off-cpu", 0, NULL,
 		"waiting time is not recorded; -e sched:sched_switch records where threads leave "
 		"their CPU"),
@@ -321,6 +332,11 @@ const struct options record_options = {
 		    "perfwind record -p \"$(pgrep -x nginx)\" -- ./load-test\n\n"
 		    "# the whole machine until Ctrl-C\n"
 		    "sudo perfwind record -a\n\n"
+		    "# a flight recorder: the latest 64 MiB of packets (hours at 49 Hz); after a "
+		    "spike, "
+		    "its samples in spike-1.pftrace\n"
+		    "sudo perfwind record -a -F 49 --flight-recorder 64M -o spike.pftrace &\n"
+		    "sudo pkill -USR2 -x perfwind\n\n"
 		    "# each context switch to another task, with its stack\n"
 		    "sudo perfwind record -e sched:sched_switch --filter 'prev_state != 0' -a "
 		    "-d 5\n\n"
@@ -342,8 +358,24 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->cgroup		? "-G"
 	       : args->delay_ms		? "--delay"
 	       : args->max_bytes	? "--max-size"
+	       : args->flight_bytes	? "--flight-recorder"
 	       : args->ring_bytes	? "--mmap-pages"
 					: NULL;
+}
+
+/* Of --flight-recorder. */
+static int flight_check(const struct record_args *args)
+{
+	if (args->flight_bytes < FLIGHT_BYTES_MIN || args->flight_bytes > FLIGHT_BYTES_MAX) {
+		log_error("--flight-recorder takes a size from 1M to 64G");
+		return -EINVAL;
+	}
+	if (args->max_bytes || !strcmp(args->output, "-")) {
+		log_error("--flight-recorder and %s exclude each other",
+			  args->max_bytes ? "--max-size" : "-o -");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 int record_args_check(struct record_args *args, bool command)
@@ -399,6 +431,8 @@ int record_args_check(struct record_args *args, bool command)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
+	if (args->flight_bytes && flight_check(args) < 0)
+		return -EINVAL;
 	if (args->json && !strcmp(args->output, "-")) {
 		log_error("--json and -o - both use standard output");
 		return -EINVAL;

@@ -44,6 +44,8 @@ int reader_begin_mark(struct reader *r, struct cursor c)
 	while (wire_next(&c, &f))
 		if (wire_is(&f, PERFWIND_STATS__BEGIN__BEHIND_MS))
 			r->marked.behind_ms = (uint32_t)min_u64(f.value, UINT32_MAX);
+		else if (wire_is(&f, PERFWIND_STATS__BEGIN__LATEST_ONLY))
+			r->profile->latest_only |= f.value;
 	return c.bad ? READER_BROKEN : 0;
 }
 

@@ -106,6 +106,7 @@ struct profile {
 	uint64_t lost_records; /* kernel_records_lost packets */
 	uint64_t
 		truncated_at; /* 0: the file is whole; else the offset of the first broken packet */
+	bool latest_only;     /* of a flight recorder: earlier samples were not kept */
 	struct profile_end {
 		uint64_t cut;	    /* recordings in the file that have no end mark; 0: none */
 		uint64_t missing;   /* packets that an end mark counts and that are not there */

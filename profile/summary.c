@@ -14,7 +14,8 @@ double summary_duration(const struct profile *profile)
 {
 	double seconds;
 
-	if (profile_stat_value(profile, "duration_s", &seconds) && seconds >= 0 && seconds < 1e9)
+	if (!profile->latest_only && profile_stat_value(profile, "duration_s", &seconds) &&
+	    seconds >= 0 && seconds < 1e9)
 		return seconds;
 	if (profile->n_samples < 2 ||
 	    profile->samples[profile->n_samples - 1].time < profile->samples[0].time)
@@ -123,7 +124,8 @@ static void add_samples(struct summary *s, const struct fold *f)
 	if (f->only)
 		fact_append(fact, " of %s", text_count(p->n_samples, number));
 	if (seconds > 0)
-		fact_append(fact, " over %.1f s", seconds);
+		fact_append(fact, " over %.1f s%s", seconds,
+			    p->latest_only ? " (of a flight recorder: the latest)" : "");
 	if (!f->count)
 		return;
 	fact_append(fact, ", weight %s", text_weight(f->weight, p->weight_unit, number));

@@ -24,7 +24,8 @@ static int late_open(struct late_sink *late)
 
 	if (r < 0)
 		return r;
-	r = mark_begin(file, late->behind_ms); /* uncompressed, for readers of the first bytes */
+	r = mark_begin(file, late->behind_ms,
+		       false); /* uncompressed, for readers of the first bytes */
 	if (r < 0) {
 		(void)sink_free(file);
 		return r;

@@ -60,13 +60,14 @@ static int put(struct sink *sink, Pb__PerfwindStats *message)
 	return r < 0 ? trace(r) : 0;
 }
 
-int mark_begin(struct sink *sink, uint32_t behind_ms)
+int mark_begin(struct sink *sink, uint32_t behind_ms, bool latest_only)
 {
 	Pb__PerfwindStats message = PB__PERFWIND_STATS__INIT;
 	Pb__PerfwindStats__Begin begin = PB__PERFWIND_STATS__BEGIN__INIT;
 
 	begin.has_behind_ms = behind_ms > 0;
 	begin.behind_ms = behind_ms;
+	begin.has_latest_only = begin.latest_only = latest_only;
 	message.begin = &begin;
 	return put(sink, &message);
 }

@@ -7,7 +7,8 @@
 /* Both packets together take no more room than this in a file, deflated or not. */
 enum { MARK_BYTES = 160 };
 
-/* @behind_ms: samples older than this are in the file; 0: no bound is known. */
-int mark_begin(struct sink *sink, uint32_t behind_ms);
+/* @behind_ms: samples older than this are in the file; 0: no bound is known.  @latest_only: earlier samples were
+ * not kept (a flight recorder). */
+int mark_begin(struct sink *sink, uint32_t behind_ms, bool latest_only);
 /* @count: all that was written behind mark_begin().  @full: the file ended at its largest size. */
 int mark_end(struct sink *sink, const struct sink_count *count, bool full);

@@ -18,11 +18,14 @@
  * size.  No writer is asked to renew there, as no packet will be taken. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "protos/wire.h"
 #include "tracing/trace-buffer.h"
 #include "protos/trace.fields.h"
+#include "protos/trace.pb-c.h"
 
 enum {
 	MIN_SIZE = 4096,
@@ -48,6 +51,7 @@ struct sequence {
 	bool any_packet;
 	bool lost;	  /* a packet did not get in: the next one has a mark */
 	bool overwritten; /* the next packet that is read has a mark */
+	bool cleared;	  /* a packet was read with which its definitions begin */
 	uint64_t began;	  /* where its incremental state began, about */
 };
 
@@ -84,6 +88,12 @@ int trace_buffer_new(const struct trace_buffer_options *options, struct trace_bu
 	if (!b->data) {
 		free(b);
 		return fail(-ENOMEM);
+	}
+	if (options->recorder) {
+		memset(b->data, 0, b->size);
+		if (mlock(b->data, b->size) < 0)
+			log_verbose("the trace buffer is not locked in memory: %s",
+				    strerror(errno));
 	}
 	*ret_buffer = b;
 	return 0;
@@ -260,7 +270,7 @@ static uint8_t *pack_trailer(uint8_t *p, const struct trace_buffer *b, const str
 		p = pack_number(p, TRACE_PACKET__TRUSTED_PID, (uint64_t)(int64_t)b->options.pid);
 	if (flags & FIRST)
 		p = pack_number(p, TRACE_PACKET__FIRST_PACKET_ON_SEQUENCE, 1);
-	if (s->overwritten || flags & LOST)
+	if ((s->overwritten && !b->options.recorder) || flags & LOST)
 		p = pack_number(p, TRACE_PACKET__PREVIOUS_PACKET_DROPPED,
 				DROPPED_PRESENT | (s->overwritten ? DROPPED_OVERWRITTEN : 0));
 	return p;
@@ -288,10 +298,29 @@ static int unpack_oldest(struct trace_buffer *b, const struct record *record)
 	return 0;
 }
 
+/* A packet that needs definitions which were overwritten.  Those of a sequence begin again in a packet with the flag
+ * CLEARED. */
+static bool is_unusable(struct sequence *s, const struct wire_field *packet)
+{
+	struct cursor c = wire_message(packet);
+	struct wire_field f;
+	uint64_t flags = 0;
+
+	if (!s->buffer->options.recorder || !s->buffer->stats.chunks_overwritten || s->cleared)
+		return false;
+	while (wire_next(&c, &f))
+		if (f.number == TRACE_PACKET__SEQUENCE_FLAGS)
+			flags = f.value;
+	s->cleared = flags & PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_INCREMENTAL_STATE_CLEARED;
+	return flags & PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_NEEDS_INCREMENTAL_STATE;
+}
+
 int trace_buffer_read(struct trace_buffer *b, struct sink *to, uint64_t max_bytes)
 {
 	while (b->read != b->written) {
+		struct wire_field packet;
 		struct record record;
+		struct cursor c;
 		int r;
 
 		copy_out(b, b->read, &record, sizeof(record));
@@ -300,7 +329,9 @@ int trace_buffer_read(struct trace_buffer *b, struct sink *to, uint64_t max_byte
 			return trace(r);
 		if (to->bytes > max_bytes || b->packet.len > max_bytes - to->bytes)
 			return TRACE_BUFFER_MORE;
-		r = to->write(to, b->packet.data, b->packet.len);
+		c = cursor_of(b->packet.data, b->packet.len);
+		if (!wire_next(&c, &packet) || !is_unusable(sequence_of(b, &record), &packet))
+			r = to->write(to, b->packet.data, b->packet.len);
 		if (r < 0)
 			return trace(r);
 		sequence_of(b, &record)->overwritten = false;

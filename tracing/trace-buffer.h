@@ -12,6 +12,10 @@ enum trace_buffer_policy { TRACE_BUFFER_RING, TRACE_BUFFER_DISCARD };
 
 struct trace_buffer_options {
 	size_t size; /* bytes, at least 4096; touched as it fills */
+	/* A flight recorder: touched at once, and locked in memory as far as RLIMIT_MEMLOCK allows.
+	 * To overwrite is its purpose: no packet is marked for it, and what can no longer be read,
+	 * because the definitions were overwritten, is left out. */
+	bool recorder;
 	enum trace_buffer_policy policy;
 	/* What a service adds behind each packet (trusted_uid, trusted_pid). */
 	int32_t uid, pid;

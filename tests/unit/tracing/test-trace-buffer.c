@@ -17,16 +17,21 @@ struct fixture {
 	Pb__Trace *trace; /* all that was read */
 };
 
-static void start(struct fixture *f, size_t size, enum trace_buffer_policy policy)
+static void start_as(struct fixture *f, size_t size, enum trace_buffer_policy policy, bool recorder)
 {
 	const struct trace_buffer_options options = {
-		.size = size, .policy = policy, .uid = 1000, .pid = 77};
+		.size = size, .policy = policy, .uid = 1000, .pid = 77, .recorder = recorder};
 
 	*f = (struct fixture){0};
 	assert_int_equal(trace_buffer_new(&options, &f->buffer), 0);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(trace_buffer_sink_new(f->buffer, i + 2, &f->in[i]), 0);
 	assert_int_equal(sink_memory_new(&f->out), 0);
+}
+
+static void start(struct fixture *f, size_t size, enum trace_buffer_policy policy)
+{
+	start_as(f, size, policy, false);
 }
 
 static struct trace_buffer_stats stats(const struct fixture *f)
@@ -376,7 +381,7 @@ static void test_renewal(void **state)
 
 /* A writer into a ring that goes round many times: three quarters of what is left can be read, and
  * there every stack is complete. */
-static void test_writer(void **state)
+static void run_writer(bool recorder)
 {
 	enum { RING = 64 << 10, SAMPLES = 20000, FUNCTIONS = 500 };
 	const struct writer_options options = {
@@ -388,8 +393,7 @@ static void test_writer(void **state)
 	bool began = false;
 	Pb__Trace *t;
 
-	(void)state;
-	start(&f, RING, TRACE_BUFFER_RING);
+	start_as(&f, RING, TRACE_BUFFER_RING, recorder);
 	assert_int_equal(writer_new(&options, f.in[0], &w), 0);
 	assert_int_equal(writer_start(w), 0);
 	for (uint32_t i = 0; i < SAMPLES; i++) {
@@ -429,13 +433,26 @@ static void test_writer(void **state)
 					    p->perf_sample->callstack_iid % 64 &
 				    1);
 	}
-	assert_int_equal(lost, 1); /* once, on the first that is left */
-	assert_true(t->packet[0]->has_previous_packet_dropped);
+	assert_int_equal(lost, recorder ? 0 : 1); /* once, on the first that is left */
+	assert_int_equal(t->packet[0]->has_previous_packet_dropped, !recorder);
 	assert_int_equal(t->packet[t->n_packet - 1]->timestamp, SAMPLES - 1);
 	assert_true(samples > 500);
-	assert_true(useless * 3 <= samples);
+	assert_true(recorder ? !useless : useless && useless * 3 <= samples);
 	writer_free(w);
 	finish(&f);
+}
+
+static void test_writer(void **state)
+{
+	(void)state;
+	run_writer(false);
+}
+
+/* A flight recorder has nothing that cannot be read, and no mark for what was overwritten. */
+static void test_recorder(void **state)
+{
+	(void)state;
+	run_writer(true);
 }
 
 /* ---- against a list ---- */
@@ -522,7 +539,8 @@ int main(void)
 		cmocka_unit_test(test_wrap),	  cmocka_unit_test(test_discard),
 		cmocka_unit_test(test_large),	  cmocka_unit_test(test_max_bytes),
 		cmocka_unit_test(test_full_disk), cmocka_unit_test(test_renewal),
-		cmocka_unit_test(test_writer),	  cmocka_unit_test(test_random),
+		cmocka_unit_test(test_writer),	  cmocka_unit_test(test_recorder),
+		cmocka_unit_test(test_random),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
