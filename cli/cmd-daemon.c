@@ -1,12 +1,12 @@
-/* cmd-daemon.c - `perfwind daemon`: a producer of the tracing service until it is told to end.
+/* cmd-daemon.c - `perfwind daemon`: a producer of the tracing service, until a signal ends it.
  * Thread: main.
  *
  *   options, then the file of settings ──► daemon (waits for the service) ──► loop ──► TERM: drain,
  * answer, leave
  *
- * SIGHUP reads the file again; sessions that run keep what they began with.  Whoever started us is
- * told twice over: systemd by a datagram (READY when commands can be taken, which does not need the
- * service to be there), and --notify-fd when the service knows our data sources. */
+ * SIGHUP reads the file again; running sessions keep their settings.  The start is notified in two
+ * ways: systemd gets a datagram (READY when commands can be taken, which does not need the
+ * service to be there), and --notify-fd a byte when the service knows our data sources. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ struct daemon_run {
 	pid_t sweeper;
 	struct consent *consent;
 	unsigned n_running; /* of daemon and control, those that have not stopped */
-	int notify_fd;	    /* -1: none, or told */
+	int notify_fd;	    /* -1: none, or notified */
 	bool stopping;
 };
 
@@ -221,7 +221,7 @@ static void serving(void *arg)
 	notify_state("STATUS=serving the tracing service");
 	if (run->notify_fd < 0)
 		return;
-	/* As the stock producer tells whoever started it. */
+	/* As the stock producer notifies the process that started it. */
 	if (write_all(run->notify_fd, "1", 1) < 0)
 		log_error("the descriptor of --notify-fd cannot be written to");
 	run->notify_fd = fd_close(run->notify_fd);
@@ -295,7 +295,7 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* What fails is tried again, and told, as that user. */
+/* A socket that fails is tried again, and reported, as that user. */
 static void listen_first(const char *handed, const char *arg, const char *usual, int *ret_fd,
 			 const char **ret_path)
 {
@@ -366,7 +366,7 @@ static void tell_rights(const struct daemon_run *run)
 
 /* ---- the control socket ---- */
 
-/* 0 and a descriptor; > 0: there is none, which has been told. */
+/* 0 and a descriptor; > 0: there is none, which was reported. */
 static int listen_control(struct daemon_run *run, int *ret_fd)
 {
 	const char *path = run->args.control ? run->args.control : CONTROL_SOCKET;
@@ -412,7 +412,7 @@ static int start_control(struct daemon_run *run, const struct features *features
 	return r < 0 ? trace(r) : 0;
 }
 
-/* From the start, so that who answers nobody's request is refused by somebody. */
+/* From the start, so that answers without a request are refused. */
 static int open_consent(struct daemon_run *run, const struct features *features)
 {
 	struct consent_options o = {

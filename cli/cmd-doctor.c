@@ -1,5 +1,5 @@
 /* cmd-doctor.c - perfwind doctor: what can be seen here, what it costs where it cannot, and the hint.
- * Thread: main.  Its exit status tells whether a default recording works. */
+ * Thread: main.  Its exit status indicates whether a default recording works. */
 #include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>

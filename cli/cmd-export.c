@@ -1,5 +1,5 @@
 /* cmd-export.c - `perfwind export --to FORMAT FILE`.  Thread: main.
- * Written to FILE's name with the format's suffix, or to -o; a temporary file beside it that is
+ * Written to FILE's name with the format's suffix, or to -o; a temporary file next to it that is
  * renamed when it is whole, so that a full disk or a signal leaves no half of a file under the
  * name. */
 #include <errno.h>

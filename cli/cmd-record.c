@@ -56,7 +56,7 @@ struct record {
 	int status;   /* of a command that ended before it */
 };
 
-/* The line that goes with a failure which nobody has told yet. */
+/* The line that goes with a failure which was not reported yet. */
 static int said(const char *what, int r)
 {
 	log_error("%s: %s", what, strerror(-r));
@@ -314,7 +314,7 @@ static int open_output(struct record *rec)
 	return r;
 }
 
-/* All up to the session, the command held back.  A failure has been told.  > 0: OWN_ASK and so on. */
+/* All up to the session, the command held back.  A failure was reported.  > 0: OWN_ASK and so on. */
 static int prepare(struct record *rec)
 {
 	int r = choose_event(rec);
@@ -353,7 +353,7 @@ static void watch_no_more(struct record *rec)
 	loop_timer_remove(&rec->loop, &rec->live);
 }
 
-/* The exit status; < 0: own rights do. */
+/* The exit status; < 0: your privileges suffice. */
 static int ask_daemon(struct record *rec, bool for_kernel)
 {
 	struct record_ask asked;
@@ -458,7 +458,7 @@ static int record_main(int argc, char **argv)
 	if (record_args_check(&rec->args, n > 0) < 0) {
 		r = 2;
 	} else if ((r = job_check(&rec->job))) {
-		/* told */
+		; /* it was reported */
 	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
 		log_error("%s", error);
 		r = 1;

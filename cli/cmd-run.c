@@ -1,4 +1,4 @@
-/* cmd-run.c - perfwind run CMD: starts a command that consents to be profiled, by loading the hook into
+/* cmd-run.c - perfwind run CMD: starts a command that opts in to profiling, by loading the hook into
  * it.  Thread: main.
  *
  * What the command then is, is the command alone: perfwind is gone once it has started it. */

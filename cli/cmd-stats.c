@@ -1,5 +1,4 @@
-/* cmd-stats.c - `perfwind stats FILE`: what a trace has lost, by trace_processor's names, and what to
- * change about it.  Thread: main.  Exit status 1 when data was lost, 0 when not. */
+/* cmd-stats.c - `perfwind stats FILE`: what a trace has lost, by trace_processor's names, with hints.  Thread: main.  Exit status 1 when data was lost, 0 when not. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static const struct options options = {
 	.max_arguments = 1,
 };
 
-/* A row of errors tells of what could not be read, which is as good as lost. */
+/* A row of errors counts data that could not be read, which is a loss. */
 static bool is_loss(const struct profile_count *count)
 {
 	const struct trace_stat_info *info = trace_stat_info((enum trace_stat)count->stat);

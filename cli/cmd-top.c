@@ -2,7 +2,7 @@
  *
  *   session ──► memory ── each interval: flush, read as a trace, print (top_view.c) ──► begins empty
  *
- * Where own rights do not do the session is the daemon's (top_ask.c).  What is typed: top_keys.c. */
+ * Where your privileges do not suffice the session is the daemon's (top_ask.c).  What is typed: top_keys.c. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct top {
 	struct top_view view;
 	struct top_keys keys;
 	struct own_rights own;
-	int error; /* of showing it; told */
+	int error; /* of showing it; reported */
 };
 
 static int add_pids(void *to, const char *value)
@@ -335,7 +335,7 @@ static void top_free(struct top *top)
 	free(top);
 }
 
-/* The command waits.  A failure has been told. */
+/* The command waits.  A failure was reported. */
 static int make_parts(struct top *top)
 {
 	int r = loop_init(&top->loop);

@@ -42,7 +42,7 @@ struct trace_run {
 	struct job job; /* none: its signals */
 	bool complete;	/* the file has its end mark */
 	int name_fd;	/* holds unique_session_name; -1: none */
-	int parent_fd;	/* in the background: who waits for the start; -1: nobody */
+	int parent_fd;	/* in the background: the process that waits for the start; -1: none */
 };
 
 static const struct option_def defs[] = {
@@ -232,7 +232,7 @@ static int make_consent(struct trace_run *run, const struct features *features)
 	return consent_new(&o, &run->loop, &run->consent);
 }
 
-/* All up to the start.  A failure has been told.  > 0: OWN_ASK and so on. */
+/* All up to the start.  A failure was reported.  > 0: OWN_ASK and so on. */
 static int prepare(struct trace_run *run)
 {
 	struct trace_session_options to = {
@@ -278,7 +278,7 @@ static void show_asked(const struct trace_run *run, const struct ask_run *asked)
 	verdict_print_trace(&summary, run->args.output, asked->sink, asked->complete, stderr);
 }
 
-/* The recording is the daemon's, the file ours.  The exit status; < 0: own rights do. */
+/* The recording is the daemon's, the file ours.  The exit status; < 0: your privileges suffice. */
 static int ask_daemon(struct trace_run *run, bool for_kernel)
 {
 	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
@@ -325,7 +325,7 @@ static int run_to_end(struct trace_run *run)
 	const char *why;
 	int r = trace_session_start(run->trace);
 
-	/* The file of a config that writes none on the way is made at the end. */
+	/* The file of a config that writes none meanwhile is made at the end. */
 	rights_settle_session(true, false);
 	if (r >= 0)
 		leave_terminal(run);

@@ -10,7 +10,7 @@
 /* The trace that record writes, and report reads, where none is named. */
 #define DEFAULT_TRACE "perfwind.pftrace"
 
-/* Who records: own rights, or the daemon (bool, bool, const char *).  @does: "record". */
+/* The recorder: this process, or the daemon (bool, bool, const char *).  @does: "record". */
 #define OPTION_DAEMON(args, member, does)                                                \
 	{                                                                                \
 		.name = "daemon", .type = OPTION_FLAG, .offset = offsetof(args, member), \

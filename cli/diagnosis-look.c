@@ -78,7 +78,7 @@ static void look_at_rings(struct doctor_facts *f)
 		return;
 	options.cpus = cpus;
 	f->ring_wanted = RING_WANTED;
-	while (f->ring_wanted * options.n_cpus >= RINGS_WANTED) /* side-band has some */
+	while (f->ring_wanted * options.n_cpus >= RINGS_WANTED) /* sideband has some */
 		f->ring_wanted /= 2;
 	if (perf_source_new(&options, &source, &gate, error, sizeof(error)) >= 0 &&
 	    perf_source_add_task(source, (pid_t)syscall(SYS_gettid), &gate, error, sizeof(error)) ==
@@ -160,7 +160,7 @@ static bool listens(const char *path, bool *ret_outside)
 	return true;
 }
 
-/* As the daemon would judge us: by what the kernel says of whoever is at the socket's other end. */
+/* As the daemon would judge us: by the kernel's data about the other end of the socket. */
 static void look_at_policy(struct doctor_facts *f)
 {
 	struct settings settings = settings_default;

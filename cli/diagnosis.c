@@ -33,7 +33,7 @@ bool doctor_can_record(const struct doctor_facts *d)
 	return by_own_rights(d) || doctor_by_daemon(d);
 }
 
-/* What hangs on events cannot be told apart where none can be opened. */
+/* Facts that depend on events are unknown where none can be opened. */
 static bool no_events(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->own_user == 0)
@@ -195,8 +195,7 @@ static void judge_tracepoints(const struct doctor_facts *d, struct doctor_findin
 	}
 }
 
-/* kernel/ksyms_common.c: at 0 they are shown to whoever may sample the kernel, and as at 1 to
- * CAP_SYSLOG; at 2 to nobody. */
+/* kernel/ksyms_common.c: at 0 they are shown to users who may sample the kernel, and as at 1 to CAP_SYSLOG; at 2 to no user. */
 static void judge_kernel_names(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	bool paranoid = d->paranoid > 1;

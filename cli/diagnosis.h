@@ -75,5 +75,5 @@ static inline bool doctor_in_container(const struct doctor_facts *facts)
 }
 /* Does `perfwind record -- CMD` work? */
 bool doctor_can_record(const struct doctor_facts *facts);
-/* ... though not by own rights. */
+/* ... though not with your own privileges. */
 bool doctor_by_daemon(const struct doctor_facts *facts);

@@ -62,7 +62,7 @@ int import_file_open(const char *input)
 	return fd;
 }
 
-/* Tables of files come and go: their memory is kept, as each page costs a fault anew.  And in huge
+/* Tables of files come and go: their memory is kept, as each page costs a fault again.  And in huge
  * pages, where there are some, as 5,000 faults are a tenth of a small import. */
 void import_file_prepare(void)
 {

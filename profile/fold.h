@@ -39,7 +39,7 @@ static inline uint32_t fold_call_symbol(uint32_t call)
 	return call & ~(FOLD_INLINED | FOLD_GUESSED);
 }
 
-/* Their numbers leave room for others beside them (walk.c). */
+/* Their numbers leave room for others next to them (walk.c). */
 enum { FOLD_MAX_SYMBOLS = 1 << 23 };
 
 struct fold {
@@ -86,7 +86,7 @@ static inline uint32_t fold_process(const struct fold *f, const struct fold_grou
 int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match);
 /* By process: the first process of its name (itself, where it has none).  New memory. */
 int fold_same_names(struct fold *f, uint32_t **ret_first);
-/* Is this node the root of a stack that only tells of an error?  It is not shown: the marker is. */
+/* Is this node the root of a stack that only marks an error?  It is not shown: the marker is. */
 bool fold_is_error(const struct fold *f, uint32_t node);
 
 /* The calls of a group, root first, the marker before them.  @to has room for max_depth; returns
@@ -106,5 +106,5 @@ const char *fold_base_name(const char *path);
 /* What is shown for a thread and a process, never empty.  Into @to where the trace has no name. */
 const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32]);
 const char *fold_process_name(const struct fold *f, uint32_t process, char to[32]);
-/* Path of a process's cgroup, "" when it was not told. */
+/* Path of a process's cgroup, "" when it is unknown. */
 const char *fold_process_cgroup(const struct fold *f, uint32_t process);

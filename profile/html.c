@@ -69,7 +69,7 @@ struct html {
 	uint64_t base;
 	FILE *file;
 	uint64_t written;
-	struct buffer out; /* on its way to the file */
+	struct buffer out; /* not yet in the file */
 };
 
 static void html_deinit(struct html *h)

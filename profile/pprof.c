@@ -33,7 +33,7 @@ struct pprof {
 	z_stream z;
 	bool z_open;
 	FILE *out;
-	struct buffer packed; /* on its way to z */
+	struct buffer packed; /* not yet in z */
 	uint64_t written;     /* bytes, before they are deflated */
 	int error;	      /* the first failure */
 };
@@ -286,8 +286,7 @@ static void make_mapping(struct pprof *p, size_t index)
 	pprof__mapping__init(m);
 	m->id = index + 1;
 	m->memory_limit = 0x1000;
-	/* Readers look for names on their machine when there are none: only a build id tells them
-	 * where. */
+	/* Readers look for names on their machine when there are none: only a build id shows them where. */
 	m->has_functions = !module->build_id_len;
 	m->build_id = add_string(p, hex);
 	if (module->kernel)

@@ -711,7 +711,7 @@ int reader_interned_data(struct reader *r, struct sequence *s, struct cursor c)
 
 /* ---- ModuleSymbols ----
  *
- * ModuleSymbols: names and inlined calls of addresses, told apart from the
+ * ModuleSymbols: names and inlined calls of addresses, separate from the
  * frames. Collected here, applied at the end (profile-finish.c): a frame may come before or after
  * its names. */
 

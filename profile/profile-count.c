@@ -178,7 +178,7 @@ static const uint8_t session_stats[] = {
 	[TRACE_STATS__FLUSHES_FAILED] = STAT_traced_flushes_failed + 1,
 };
 
-/* What @stats (of @n) has for a number field; a value that is not told is 0. */
+/* What @stats (of @n) has for a number field; a value that is missing is 0. */
 static int read_numbers(struct reader *r, const uint8_t *stats, size_t n, int32_t index,
 			struct cursor c)
 {
@@ -328,8 +328,7 @@ static int count_config(struct reader *r)
 
 /* ---- the end ---- */
 
-/* Holes of a sequence go to its buffer; where no service says which, to no index: they are told all
- * the same. */
+/* Holes of a sequence go to its buffer; where no service names it, to no index: they are reported all the same. */
 static int count_sequence(struct reader *r, const struct sequence *s)
 {
 	static const enum trace_stat causes[DROP_CAUSES] = {

@@ -1,4 +1,4 @@
-/* profile-finish.c - what can be told only when the whole trace has been read: times, weights, late
+/* profile-finish.c - data that is known only when the whole trace has been read: times, weights, late
  * names.
  *
  * The weight of a sample is what its event counted since the sample before it on the same CPU of
@@ -100,7 +100,7 @@ static int set_sequence_clock(struct reader *r, struct sequence *s, const struct
 	return 0;
 }
 
-/* The clock of @values that others are told in: BOOTTIME, else the primary one, else any common
+/* The clock of @values that others are given in: BOOTTIME, else the primary one, else any common
  * one. */
 static const struct clock_value *choose_base(const struct reader *r,
 					     const struct clock_value *values, size_t n)
@@ -211,12 +211,11 @@ static uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64
 
 /* ---- followers ----
  *
- * What was counted beside the samples: the events of a group that do not sample.
+ * Counts that come with the samples: the events of a group that do not sample.
  *
  * Each sample has its followers' counts since the group was opened: on its CPU, and where tasks are
  * sampled and not CPUs, of its thread there (perfwind says so by a statistic of its own; a producer of
- * a tracing service samples CPUs).  A count that is less than the one before is of a group that was
- * opened anew. */
+ * a tracing service samples CPUs).  A count that is less than the one before is of a group that was opened again. */
 
 int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t count)
 {
@@ -567,7 +566,7 @@ static int weigh(struct reader *r)
 				bound_first(&p->samples[first - 1], s->weight);
 				e = table_put(&firsts, key, 0);
 			}
-		} else { /* the first, or an event that was opened anew and counts from 0 again */
+		} else { /* the first, or an event that was opened again and counts from 0 again */
 			s->weight = usual ? min_u64(usual, count) : count;
 			if (!usual && !seen)
 				e = reader_put(r, HELD_STREAMS, &firsts, key, i + 1);
@@ -584,7 +583,7 @@ static int weigh(struct reader *r)
 static int finish_samples(struct reader *r)
 {
 	struct profile *p = r->profile;
-	uint64_t lost = 0; /* of a clock that nobody has told */
+	uint64_t lost = 0; /* of a clock without a definition */
 	int e;
 
 	reader_sort_clocks(r);

@@ -208,7 +208,7 @@ static int reader_event_parse(struct reader *r, struct reader_event *event, stru
 		else if (wire_is_bytes(&f, PERF_SAMPLE_DEFAULTS__FOLLOWERS))
 			e = add_follower(r, wire_message(&f), followers, &n);
 	}
-	event->shard_count = shard_count; /* behind: a timebase begins the event anew */
+	event->shard_count = shard_count; /* behind: a timebase begins the event again */
 	event->shard = shard;
 	event->n_followers = n;
 	memcpy(event->followers, followers, n * sizeof(*followers));
@@ -667,7 +667,7 @@ void reader_stream_deinit(struct reader *r)
 }
 
 /* Where the packet at [data, data + left) has its body.  Nothing else than packets has ever stood
- * there; to be strict tells foreign files from damaged ones.  READER_BROKEN: it is none; *ret_head 0:
+ * there; to be strict distinguishes foreign files from damaged ones.  READER_BROKEN: it is none; *ret_head 0:
  * more bytes are needed to know. */
 static int packet_head(const uint8_t *data, size_t left, size_t *ret_head, uint64_t *ret_len)
 {
@@ -818,7 +818,7 @@ static int reader_inflate(struct reader *r, const struct wire_field *f)
 {
 	int e;
 
-	if (r->in_compressed) /* packets inside packets inside ...: nobody writes that */
+	if (r->in_compressed) /* packets inside packets inside ...: no writer makes that */
 		return READER_BROKEN;
 	e = get_inflater(r);
 	if (e < 0)

@@ -14,8 +14,7 @@
  *                            ▲
  *   (process, tid) ────► thread entry: one name of a thread
  *
- * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was
- * told last before it.  perfwind numbers the lives, as they may take turns: samples that had to
+ * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was written last before it.  perfwind numbers the lives, as they may take turns: samples that had to
  * wait come late.  Other producers do not: there another name after samples is taken for another
  * life.  An entry that samples made before anybody named it takes the first name that comes, so
  * that a list of processes at the end of a trace serves as well. */
@@ -48,7 +47,7 @@ static int add_process(struct reader *r, const struct profile_process *process, 
 	return 0;
 }
 
-/* What the sequence itself told of a pid stands before what others did. */
+/* The sequence's own data about a pid comes before that of others. */
 static bool current_process(const struct reader *r, uint32_t sequence, uint32_t pid,
 			    uint32_t *ret_index)
 {
@@ -82,7 +81,7 @@ static uint64_t life_key(uint32_t sequence, uint32_t pid, uint64_t life)
 	return hash_u64(life ^ hash_u64(pair(sequence, pid)));
 }
 
-/* May what was read now stand in the entry @index, which nobody numbered so? */
+/* May the data that was read now stand in the entry @index, which has no such number? */
 static bool is_same(const struct reader *r, uint32_t index, const struct profile_process *read,
 		    const struct reader_life *life)
 {
@@ -186,7 +185,7 @@ static bool find_named(const struct reader *r, const struct profile_thread *want
 	return true;
 }
 
-/* From here on @read->pid is this; @life 0: not told.  A @read without a name leaves the name as it
+/* From here on @read->pid is this; @life 0: unknown.  A @read without a name leaves the name as it
  * is. */
 static int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name)
 {
@@ -217,7 +216,7 @@ static int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, 
 	return e < 0 ? trace(e) : 0;
 }
 
-/* The process that a thread was last told to be of; false: not known. */
+/* The last known process of a thread; false: unknown. */
 static bool reader_process_of_thread(const struct reader *r, uint32_t tid, uint32_t *ret_process)
 {
 	uint64_t index;

@@ -87,7 +87,7 @@ struct sequence_clock {
 	uint64_t at, base_at;
 };
 
-/* Values in tables of a sequence beside indices of stacks: the sample has none, and counts.  Of
+/* Values in tables of a sequence, besides indices of stacks: the sample has none, and counts.  Of
  * mappings: without a module. */
 enum { STACK_EMPTY = UINT32_MAX - 1, STACK_BROKEN = UINT32_MAX - 2, MODULE_NONE = UINT32_MAX - 3 };
 
@@ -149,7 +149,7 @@ struct recent_stack {
 };
 enum { RECENT_STACKS = 8 };
 
-/* Bytes on their way to packets. */
+/* Bytes that become packets. */
 struct packet_stream {
 	struct buffer held; /* of the packet that is not whole yet */
 	uint64_t good;	    /* bytes up to the end of the last good packet */
@@ -303,7 +303,7 @@ int reader_finish(struct reader *r);
 /* profile-process.c */
 int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);
 
-/* profile-process.c.  @sequence: the id of who tells or samples it. */
+/* profile-process.c.  @sequence: the id of the writer. */
 /* Fills in the sample's thread. */
 int reader_place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t tid,
 			struct profile_sample *sample);

@@ -46,7 +46,7 @@ struct profile_event {
 	char unit[16];	/* of weights: "ns", "cycles" or "events" */
 	uint64_t n_samples;
 };
-/* An event that was counted beside the samples of another (a group's follower). */
+/* An event that was counted with the samples of another (a group's follower). */
 struct profile_follower {
 	uint32_t name;	/* string */
 	uint8_t event;	/* in events: whose follower */
@@ -60,7 +60,7 @@ struct profile_thread {
 struct profile_process {
 	uint32_t pid, ppid, name; /* name: base name of argv0, or comm */
 	uint32_t cmdline;
-	uint32_t cgroup; /* its path; 0: not told */
+	uint32_t cgroup; /* its path; 0: unknown */
 	bool kernel_thread;
 };
 struct profile_stat {

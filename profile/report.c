@@ -26,7 +26,7 @@ enum report_colour {
 struct report {
 	const struct report_options *options;
 	struct fold fold;
-	struct buffer out; /* on its way to the file */
+	struct buffer out; /* not yet in the file */
 	FILE *file;
 	uint64_t written; /* bytes */
 };

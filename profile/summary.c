@@ -164,7 +164,7 @@ static void add_stacks(struct summary *s, const struct fold *f)
 	fact->warn = text_percent(whole, f->count) < 95;
 }
 
-/* Beside the event that is looked at. */
+/* Next to the event that is looked at. */
 static void add_followers(struct summary *s, const struct profile *p)
 {
 	struct summary_fact *fact = NULL;

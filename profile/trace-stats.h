@@ -1,5 +1,5 @@
-/* trace-stats.h - the statistics of a trace by which data loss is told, as trace_processor's table
- * `stats` has them: names, severities, and what each means for whoever wrote the config.
+/* trace-stats.h - the statistics of a trace that report data loss, as trace_processor's table
+ * `stats` has them: names, severities, and what each means for the author of the config.
  * Thread: any. */
 #pragma once
 

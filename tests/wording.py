@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""wording.py - words that have made readers stop: in string literals of the product, man pages, documents, and in comments of
-the folders that are free of them (COMMENTS).
+"""wording.py - words that have made readers stop: in string literals and comments of the product, man pages, documents.
 
 CONTRIBUTING.md, Language.  Prints FILE:LINE: WORD -> REPLACEMENT for each, and exits 1 if there is one.  Code in a document (in
 backquotes or a fenced block) is not looked at.
@@ -33,7 +32,6 @@ PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{words})\b)" for i, (words, _) in
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Names, not words: the user, and keys of JSON.
 NAMES = {"nobody"}
-COMMENTS = ("base/", "config/", "daemon/", "libc-hook/", "perf/", "proc/", "session/", "symbols/", "trace/", "tracing/", "unwinder/")
 
 
 def of_source(text):
@@ -76,10 +74,7 @@ def main():
             continue
         with open(name, encoding="utf-8") as f:
             text = f.read()
-        places = list(of_source(text) if source else of_document(text))
-        if source and name.startswith(COMMENTS):
-            places += of_comments(text)
-        for line, words in places:
+        for line, words in [*of_source(text), *of_comments(text)] if source else of_document(text):
             if words in NAMES:
                 continue
             for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
