@@ -170,8 +170,8 @@ fresh bare-frames cortex-a57 "$BARE_ROOT" "" $BARE -fno-omit-frame-pointer
 fresh signed max "$BARE_ROOT" "" $BARE -mbranch-protection=standard
 check signed-signatures test "$(signed_words "$TMP/signed/perf.data")" -gt 40
 # One library has symbols, the other what it exports.
-fresh static max "scenes main __libc_start_call_main __libc_start_main_impl _start" \
-	"19 compare msort_with_tmp.part.0x2 __qsort_r sorts
+fresh static max "scenes main __libc_start_call_main __libc_start_main _start" \
+	"19 compare msort_with_tmpx2 qsort_r sorts
 $LANDINGS" $FLAGS -DHOSTED -static -mbranch-protection=standard
 fresh dynamic cortex-a57 "scenes main [unnamed] __libc_start_main _start" "19 compare [unnamed]x2 qsort_r sorts
 $LANDINGS" $FLAGS -DHOSTED
