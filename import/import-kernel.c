@@ -59,7 +59,6 @@ void import_kernel_start(struct import *im)
 	if (im->same_kernel && im->kernel_copy < 0)
 		im->kernel_started =
 			pthread_create(&im->kernel_reader, NULL, read_names_thread, im) == 0;
-	im->lag.on = im->kernel_started;
 }
 
 static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
@@ -111,9 +110,8 @@ static bool names_of_today(struct import *im, const char **ret_why)
 static void use_names(struct import *im)
 {
 	emit_set_kallsyms(im->emit, im->kallsyms);
-	im->ksymbols_done = 0;
-	if (!im->lag.outcomes.len)
-		import_kernel_catch_up(im, UINT64_MAX);
+	for (size_t i = 0; i < im->n_ksymbols; i++)
+		apply_ksymbol(im, &im->ksymbols[i]);
 }
 
 static void *read_copy(void *arg)
@@ -166,13 +164,6 @@ void import_kernel_frames(struct import *im, const struct outcome *o)
 	}
 }
 
-void import_kernel_catch_up(struct import *im, uint64_t n)
-{
-	while (im->kernel_done && im->kallsyms && im->ksymbols_done < im->n_ksymbols &&
-	       im->ksymbols[im->ksymbols_done].behind <= n)
-		apply_ksymbol(im, &im->ksymbols[im->ksymbols_done++]);
-}
-
 void import_kernel_mmap(struct import *im, const struct record_event *event)
 {
 	if (im->kernel_text || strncmp(event->mmap.path, kernel_path, strlen(kernel_path)))
@@ -186,7 +177,6 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 {
 	struct import_ksymbol k = {
 		.start = event->ksymbol.start,
-		.behind = im->lag.n,
 		.len = event->ksymbol.len,
 	};
 
@@ -205,7 +195,6 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 		im->ksymbols = more;
 	}
 	im->ksymbols[im->n_ksymbols++] = k;
-	im->ksymbols_done += im->kernel_done;
 	return 0;
 }
 

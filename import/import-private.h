@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "base/bytes.h"
 #include "import/import.h"
 #include "trace/writer.h"
 #include "perf/perfdata/perfdata.h"
@@ -101,18 +100,10 @@ struct import {
 	struct uw_kallsyms *kallsyms, *names_today;
 	struct import_ksymbol { /* changes before the names were read */
 		uint64_t start;
-		uint64_t behind; /* number of outcomes that waited then */
 		uint32_t len;
 		char name[128]; /* "": removed */
 	} * ksymbols;
-	size_t n_ksymbols, ksymbols_done;
-	struct import_lag {
-		bool on;
-		struct buffer outcomes; /* concatenated; from `at` on not yet written */
-		size_t at;
-		uint64_t n, n_spaces;
-		const struct uw_space *last_space; /* for comparison only */
-	} lag;
+	size_t n_ksymbols;
 
 	struct import_group groups[2];
 	uint64_t groups_written;
@@ -142,7 +133,6 @@ int import_flush(struct import *im);
 int import_drain(struct import *im);
 /* Processes used least recently are forgotten where all take more than held_bytes. */
 int import_keep_small(struct import *im);
-bool import_waits(const struct import *im);
 /* Runs all requests to the loader. */
 int import_serve(struct import *im);
 /* Reads requested names of modules that were dropped; other symbols are dropped for them. */
@@ -150,13 +140,8 @@ int import_name(struct import *im);
 /* Drops all modules: everything is unwound and named. */
 int import_drop_modules(struct import *im);
 void import_unwind_deinit(struct import *im);
-/* Writes the outcome, now or when the kernel's names are read. */
-int import_emit(struct import *im, const struct outcome *o);
-/* Writes the waiting outcomes. */
-int import_lag_end(struct import *im);
 /* Before a record that names a thread. */
-int import_lag_comm(struct import *im, const struct record_event *event);
-void import_lag_deinit(struct import *im);
+int import_drain_before_comm(struct import *im, const struct record_event *event);
 
 /* import-kernel.c */
 /* Starts to read the kernel's names, if the recording is of the running kernel. */
@@ -164,8 +149,6 @@ void import_kernel_start(struct import *im);
 /* Before an outcome is written: waits for the names if it has kernel frames, and reads the running
  * kernel's if one of them is in a module. */
 void import_kernel_frames(struct import *im, const struct outcome *o);
-/* Applies changes of the kernel's symbols that came before the first @n waiting outcomes. */
-void import_kernel_catch_up(struct import *im, uint64_t n);
 void import_kernel_mmap(struct import *im, const struct record_event *event);
 int import_kernel_ksymbol(struct import *im, const struct record_event *event);
 void import_kernel_deinit(struct import *im);

@@ -292,16 +292,11 @@ int import_flush(struct import *im)
 	return ready ? import_write_group(im, ready, r) : 0;
 }
 
-bool import_waits(const struct import *im)
-{
-	return im->groups[im->filling].n || im->unwind.group;
-}
-
 int import_drain(struct import *im)
 {
 	int r = 0;
 
-	while (r >= 0 && import_waits(im))
+	while (r >= 0 && (im->groups[im->filling].n || im->unwind.group))
 		r = import_flush(im);
 	return r < 0 ? trace(r) : 0;
 }
@@ -322,9 +317,6 @@ int import_keep_small(struct import *im)
 	if (now <= limit)
 		return 0;
 	r = import_drain(im);
-
-	if (r >= 0)
-		r = import_lag_end(im);
 	while (r >= 0 && held(im) > limit / 4 * 3 && process_table_count(im->processes)) {
 		size_t n = process_table_count(im->processes) / 4 + 1;
 
@@ -360,123 +352,12 @@ void import_unwind_deinit(struct import *im)
 		forget(&im->groups[i]);
 }
 
-/* ---- outcomes that wait for the kernel's names ----
- *
- * Reading /proc/kallsyms takes as long as reading and unwinding 10,000 samples, and the first kernel
- * frame is among the first samples.  So outcomes are kept until the limit below is reached or the
- * file ends, and then written.  They are not written as soon as the names are there, as the same
- * file must give the same bytes.  After that, outcomes are written as they come.
- *
- * The emitter handles late samples: it looks up names of processes by the sample's time, and keeps
- * what an outcome refers to.  It remembers only the last two names of a thread, so a second rename
- * of a thread ends the wait too. */
-
-enum {
-	LAG_BYTES = 16 << 20,
-	LAG_SPACES = 1024, /* snapshots of mappings kept for them */
-};
-
-static size_t outcome_size(const struct outcome *o)
-{
-	return sizeof(*o) + ((size_t)o->n_kernel + o->n_user) * sizeof(o->frames[0]);
-}
-
-static int emit_one(struct import *im, const struct outcome *o)
-{
-	import_kernel_frames(im, o);
-	return emit_outcome(im->emit, o);
-}
-
-static void give_back(const struct outcome *o)
-{
-	(void)uw_space_unref(o->info.space);
-	(void)process_unref(o->info.process);
-}
-
-static const struct outcome *first_of(struct import *im)
-{
-	const struct outcome *o =
-		(const void *)(im->lag.outcomes.data + im->lag.at); /* sizes are multiples of 8 */
-
-	im->lag.at += outcome_size(o);
-	return o;
-}
-
-int import_lag_end(struct import *im)
-{
-	struct import_lag *lag = &im->lag;
-	uint64_t n = 0;
-	int r = 0;
-
-	if (!lag->on)
-		return 0;
-	lag->on = false;
-	while (r >= 0 && lag->at < lag->outcomes.len) {
-		const struct outcome *o = first_of(im);
-
-		import_kernel_frames(im, o);
-		import_kernel_catch_up(im, n++);
-		r = emit_outcome(im->emit, o);
-		if (r >= 0)
-			r = import_name(im);
-	}
-	if (r < 0)
-		return trace(r);
-	import_kernel_catch_up(im, UINT64_MAX);
-	buffer_deinit(&lag->outcomes);
-	lag->outcomes = (struct buffer){0};
-	lag->at = 0;
-	return import_serve(im);
-}
-
-/* false: no memory. */
-static bool keep(struct import_lag *lag, const struct outcome *o)
-{
-	size_t size = outcome_size(o);
-	uint8_t *to = buffer_reserve(&lag->outcomes, size);
-
-	if (!to)
-		return false;
-	memcpy(to, o, size);
-	lag->outcomes.len += size;
-	lag->n++;
-	lag->n_spaces += o->info.space && o->info.space != lag->last_space;
-	lag->last_space = o->info.space;
-	return true;
-}
-
-int import_emit(struct import *im, const struct outcome *o)
-{
-	struct import_lag *lag = &im->lag;
-	int r;
-
-	if (lag->on && lag->outcomes.len + outcome_size(o) <= LAG_BYTES &&
-	    lag->n_spaces < LAG_SPACES && keep(lag, o))
-		return 0;
-	r = import_lag_end(im); /* earlier outcomes first */
-	if (r >= 0)
-		return emit_one(im, o);
-	give_back(o);
-	return trace(r);
-}
-
-int import_lag_comm(struct import *im, const struct record_event *e)
+/* The emitter remembers the last two names of a thread: before a third one, samples that wait are written. */
+int import_drain_before_comm(struct import *im, const struct record_event *e)
 {
 	const struct process *process = process_find(im->processes, e->pid);
 	const struct process_thread *thread =
 		process ? table_pointer(&process->threads, e->tid) : NULL;
-	int r;
 
-	if (!thread || thread->renamed_at < im->first_time ||
-	    (!import_waits(im) && !im->lag.outcomes.len))
-		return 0;
-	r = import_drain(im);
-	return r < 0 ? trace(r) : import_lag_end(im);
-}
-
-void import_lag_deinit(struct import *im)
-{
-	while (im->lag.at < im->lag.outcomes.len)
-		give_back(first_of(im));
-	buffer_deinit(&im->lag.outcomes);
+	return thread && thread->renamed_at >= im->first_time ? import_drain(im) : 0;
 }

@@ -580,7 +580,8 @@ int import_write_group(struct import *im, struct import_group *g, int r)
 
 		outcome_fill(im->outcome, &g->samples[i].entry, waits ? NULL : result,
 			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
-		w = import_emit(im, im->outcome);
+		import_kernel_frames(im, im->outcome);
+		w = emit_outcome(im->emit, im->outcome);
 		r = r < 0 ? r : w;
 		if (r >= 0)
 			r = import_name(im);
@@ -672,7 +673,7 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 		r = import_drain(im); /* earlier samples use the earlier names */
 		return r < 0 ? trace(r) : import_kernel_ksymbol(im, &e);
 	case PERF_RECORD_COMM:
-		r = e.comm.exec ? 0 : import_lag_comm(im, &e);
+		r = e.comm.exec ? 0 : import_drain_before_comm(im, &e);
 		return r < 0 ? trace(r) : apply(im, &e);
 	default:
 		return apply(im, &e);
@@ -712,7 +713,7 @@ static int take_all(struct import *im, char *error, size_t error_size)
 		return trace(r);
 	}
 	r = import_drain(im);
-	return r < 0 ? trace(r) : import_lag_end(im);
+	return r < 0 ? trace(r) : 0;
 }
 
 /* ---- the end ---- */
@@ -904,7 +905,6 @@ static int make(struct import *im)
 static void import_free(struct import *im)
 {
 	import_unwind_deinit(im);
-	import_lag_deinit(im);
 	import_kernel_deinit(im);
 	(void)loader_free(im->loader);
 	(void)emit_free(im->emit);

@@ -1,8 +1,8 @@
-/* test-import-lag.c - outcomes that wait for the kernel's names: in the same order, with the same names, as
- * those that do not wait.  They wait where a recording is of the kernel that runs here. */
+/* test-import-waiting.c - samples that wait in a group, and for the kernel's names: in the same order, with the same
+ * names, whether the recording is of the kernel that runs here or of another one. */
 #include "tests/unit/import/import-fixture.h"
 
-/* Each of a thread's names is told, though samples of the first wait until it has its third. */
+/* Each of a thread's names is written, though samples of the first wait when it gets its third. */
 static void test_renames_while_waiting(void **state)
 {
 	const struct import_options options = {0};
@@ -27,7 +27,7 @@ static void test_renames_while_waiting(void **state)
 	done_deinit(&done);
 }
 
-/* Past the limits nothing waits any more, and nothing is lost: mappings change with each sample. */
+/* Nothing is lost where mappings change with each sample. */
 static void test_many_while_waiting(void **state)
 {
 	enum { MANY = 3000 };
@@ -70,7 +70,7 @@ static void put_waiting(struct buffer *b, uint64_t n)
 	put_turns(b, n);
 }
 
-/* A sample is told by all but its time; "count" makes each of them another. */
+/* The text of a sample has all but its time; "count" differs for each. */
 static void test_order(void **state)
 {
 	const struct import_options options = {.no_inline = true};
@@ -80,7 +80,7 @@ static void test_order(void **state)
 
 	(void)state;
 	put_waiting(&b, 300);
-	put_chain_head(&c, "x86_64"); /* of no host that we know */
+	put_chain_head(&c, "x86_64"); /* without a host name */
 	put_turns(&c, 300);
 	run(&b, &options, &waited);
 	run(&c, &options, &at_once);
@@ -99,8 +99,8 @@ static void test_order(void **state)
 	done_deinit(&at_once);
 }
 
-/* A disk that is full when they are let go: what still waits is given back (a leak is told by the
- * sanitizer), and the error is the disk's. */
+/* A disk that is full: the references of samples that wait are released (the sanitizer reports a leak), and the error
+ * is the disk's. */
 static void test_full_disk(void **state)
 {
 	const struct import_options options = {.no_inline = true};
