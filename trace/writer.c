@@ -39,6 +39,7 @@
 #include "protos/trace.fields.h"
 #include "protos/wire.h"
 #include "trace/head.h"
+#include "trace/module-symbols.h"
 #include "trace/writer-private.h"
 
 enum {
@@ -51,7 +52,6 @@ enum {
 	MAX_CMDLINE = 4096,
 	MAX_ARGS = 64,
 	MAX_LINES = 64,
-	MAX_TEXT = 16 << 10,
 	SYMBOLS_PACKET = 64 << 10, /* a packet of names is ended here */
 };
 
@@ -168,48 +168,6 @@ int writer_clock_snapshot(struct writer *w)
  * ModuleSymbols packet, which readers match by path, build id and rel_pc; they count it as an error
  * when the frame is not in the trace, so the name of a frame that no stack has used yet is kept with
  * the frame instead. */
-static size_t text_size(const char *text)
-{
-	return text ? strnlen(text, MAX_TEXT) : 0;
-}
-
-static size_t line_size(const struct writer_line *line)
-{
-	size_t file = text_size(line->file);
-
-	return pack_bytes_size(LINE__FUNCTION_NAME, text_size(line->function)) +
-	       (file ? pack_bytes_size(LINE__SOURCE_FILE_NAME, file) : 0) +
-	       (line->line ? pack_number_size(LINE__LINE_NUMBER, line->line) : 0);
-}
-
-static int append_symbol(struct buffer *b, uint64_t rel_pc, const struct writer_line *lines,
-			 size_t n)
-{
-	size_t body = pack_number_size(ADDRESS_SYMBOLS__ADDRESS, rel_pc);
-	uint8_t *p;
-
-	for (size_t i = 0; i < n; i++)
-		body += pack_bytes_size(ADDRESS_SYMBOLS__LINES, line_size(&lines[i]));
-	p = buffer_reserve(b, pack_bytes_size(MODULE_SYMBOLS__ADDRESS_SYMBOLS, body));
-	if (!p)
-		return fail(-ENOMEM);
-	p = pack_number(pack_head(p, MODULE_SYMBOLS__ADDRESS_SYMBOLS, body),
-			ADDRESS_SYMBOLS__ADDRESS, rel_pc);
-	for (size_t i = 0; i < n; i++) {
-		const struct writer_line *line = &lines[i];
-
-		p = pack_head(p, ADDRESS_SYMBOLS__LINES, line_size(line));
-		p = pack_bytes(p, LINE__FUNCTION_NAME, line->function, text_size(line->function));
-		if (text_size(line->file))
-			p = pack_bytes(p, LINE__SOURCE_FILE_NAME, line->file,
-				       text_size(line->file));
-		if (line->line)
-			p = pack_number(p, LINE__LINE_NUMBER, line->line);
-	}
-	b->len = (size_t)(p - b->data);
-	return 0;
-}
-
 /* The waiting symbols of one mapping as a packet.  It needs incremental state as its frames did: where
  * that is lost (a ring buffer), they are too. */
 static int flush_mapping(struct writer *w, struct intern_mapping *m)
@@ -294,7 +252,7 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
 		return 0;
 	m = &w->intern.mappings[mapping - 1];
 	before = m->symbols.len;
-	r = append_symbol(&m->symbols, rel_pc, own, n);
+	r = module_symbols_add(&m->symbols, rel_pc, own, n);
 	if (r < 0)
 		return trace(r);
 	w->symbol_bytes += m->symbols.len - before;

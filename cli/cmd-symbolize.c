@@ -1,0 +1,148 @@
+/* cmd-symbolize.c - `perfwind symbolize FILE`: names and lines for a trace, after debug files were
+ * installed or on another machine.  Thread: main.
+ *
+ * The packets are appended, as Perfetto's traceconv does: readers apply them to all frames. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/symbolize.h"
+#include "profile/profile-text.h"
+#include "trace/sink.h"
+
+struct symbolize_command {
+	const char *output;
+	struct file_places places;
+};
+
+#define AT(member) .offset = offsetof(struct symbolize_command, member)
+static const struct option_def defs[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPTION_STRING,
+	 .argument = "FILE",
+	 AT(output),
+	 .help = "write a copy with the names (default: they are appended to the trace)"},
+	{.name = "symfs",
+	 .type = OPTION_STRING,
+	 .argument = "DIR",
+	 AT(places.symfs),
+	 .help = "a folder with copies of the recorded files, each at its path (DIR/usr/bin/x)"},
+	{.name = "buildid-dir",
+	 .type = OPTION_STRING,
+	 .argument = "DIR",
+	 AT(places.buildid_dir),
+	 .help = "a build-id cache of perf (default: $PERF_BUILDID_DIR, or ~/.debug)"},
+	{.name = "debug-dir",
+	 .type = OPTION_STRING,
+	 .argument = "DIR",
+	 AT(places.debug_dir),
+	 .help = "debug files laid out as in /usr/lib/debug, which is searched after it"},
+	{0},
+};
+
+static const struct options options = {
+	.command = "symbolize",
+	.usage = "[OPTIONS] FILE",
+	.description =
+		"Adds names, inlined calls and source lines to a trace, for frames that lack "
+		"them: after\ndebug packages were installed, or on another machine.  A file "
+		"must have the build id that\nthe trace has; one without a build id is "
+		"taken from --symfs only.",
+	.defs = defs,
+	.examples = "# the names of a library whose debug package was missing\n"
+		    "apt install libssl3-dbgsym\n"
+		    "perfwind symbolize perfwind.pftrace",
+	.min_arguments = 1,
+	.max_arguments = 1,
+};
+
+/* Appends to @path, or to a copy of it at @output. */
+static int write_packets(const char *path, const char *output, const struct buffer *packets)
+{
+	_cleanup_(freep) char *data = NULL;
+	struct sink *sink = NULL;
+	size_t len = 0;
+	int fd, r;
+
+	if (!output) {
+		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+		r = fd < 0 ? -errno : sink_fd_new(fd, &sink);
+	} else {
+		r = read_file(path, SIZE_MAX / 2, &data, &len);
+		if (r >= 0)
+			r = sink_file_new(output, &sink);
+		if (r >= 0)
+			r = sink->write(sink, data, len);
+	}
+	if (r >= 0 && packets->len)
+		r = sink->write(sink, packets->data, packets->len);
+	if (r >= 0)
+		r = sink->flush(sink);
+	(void)sink_free(sink);
+	if (r < 0)
+		log_error("%s: %s", output ? output : path, strerror(-r));
+	return r;
+}
+
+static void print_result(const struct symbolize_result *result)
+{
+	char a[32], b[32], c[32];
+
+	printf("%s of %s modules found; of %s addresses ", text_count(result->found, a),
+	       text_count(result->modules, b), text_count(result->addresses, c));
+	printf("%s got names, %s inlined calls and lines\n", text_count(result->named, a),
+	       text_count(result->lined, b));
+	for (size_t i = 0; i < result->n_missing; i++) {
+		struct buffer text = {0};
+
+		text_clean(&text, result->missing[i]);
+		printf("  not found: %.*s\n", (int)text.len, (const char *)text.data);
+		buffer_deinit(&text);
+	}
+}
+
+static int symbolize_run(int argc, char **argv)
+{
+	struct symbolize_command command = {.output = NULL};
+	_cleanup_(buffer_deinit) struct buffer packets = {0};
+	struct symbolize_result result;
+	struct profile profile;
+	char error[512];
+	int n, r = options_parse(&options, argc, argv, &command, &n);
+
+	if (r != 0)
+		return options_exit_status(r);
+	r = profile_read(argv[0], &profile, error, sizeof(error));
+	if (r < 0) {
+		log_error("%s: %s", argv[0], error);
+		return 1;
+	}
+	if (profile.truncated_at) {
+		log_error("%s: damaged at byte %lu: what is appended would not be read", argv[0],
+			  profile.truncated_at);
+		r = -EBADMSG;
+	} else {
+		r = symbolize(&profile, &command.places, &packets, &result);
+		if (r < 0)
+			log_error("%s: %s", argv[0], strerror(-r));
+	}
+	profile_deinit(&profile);
+	if (r < 0 || write_packets(argv[0], command.output, &packets) < 0)
+		return 1;
+	print_result(&result);
+	return 0;
+}
+
+const struct command command_symbolize = {
+	.name = "symbolize",
+	.summary = "add names and lines to a trace",
+	.run = symbolize_run,
+	.options = &options,
+};

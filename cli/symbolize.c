@@ -1,0 +1,230 @@
+/* symbolize.c - see symbolize.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/symbolize.h"
+#include "proc/open-file.h"
+#include "symbols/demangle.h"
+#include "symbols/module.h"
+#include "trace/module-symbols.h"
+
+enum { LINES_MAX = 64, NAME_MAX_LEN = 1024, PACKET_BYTES = 64 << 10 };
+
+/* A module of the trace and its file. */
+struct subject {
+	const struct profile *profile;
+	const struct file_places *places;
+	struct uw_source source;
+	struct uw_module *module;
+	struct buffer symbols; /* not yet in a packet */
+};
+
+struct found_lines {
+	struct writer_line lines[LINES_MAX];
+	size_t n;
+};
+
+static void collect(void *arg, const char *function, const char *file, uint32_t line)
+{
+	struct found_lines *found = arg;
+	struct writer_line *to = &found->lines[found->n];
+
+	if (found->n == LINES_MAX)
+		return;
+	*to = (struct writer_line){.function = strdup(function), .line = line};
+	to->file = file ? strdup(file) : NULL;
+	found->n += to->function != NULL;
+}
+
+static void found_deinit(struct found_lines *found)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		free((char *)found->lines[i].function);
+		free((char *)found->lines[i].file);
+	}
+}
+
+/* ---- files ---- */
+
+static int open_debug(struct uw_source *source, const char *path)
+{
+	const struct subject *s = container_of(source, struct subject, source);
+	int fd = file_places_open_debug(s->places, path);
+	struct stat st;
+
+	return fd >= 0 ? fd : procfs_open_regular(path, NULL, &st);
+}
+
+/* The file of a module; < 0: none that is trusted. */
+static int open_module(const struct subject *s, const char *path, const struct uw_build_id *id)
+{
+	struct uw_build_id found;
+	bool proved = false;
+	struct stat st;
+	int fd = file_places_open_copy(s->places, path, id, &proved);
+
+	if (fd >= 0 || !id->len)
+		return fd;
+	fd = path[0] == '/' ? procfs_open_regular(path, NULL, &st) : -ENOENT;
+	if (fd >= 0) {
+		struct uw_source source = {.fd = fd};
+
+		if (uw_source_build_id(&source, &found) >= 0 && found.len == id->len &&
+		    !memcmp(found.bytes, id->bytes, id->len))
+			return fd;
+		(void)fd_close(fd);
+	}
+	return file_places_open_cached(s->places, id);
+}
+
+/* ---- frames ---- */
+
+static const char *name_of(const struct profile *p, const struct profile_frame *frame)
+{
+	const struct profile_line *outermost = &p->lines[frame->first_line + frame->n_lines - 1];
+
+	return outermost->function ? string_table_text(&p->strings, outermost->function) : NULL;
+}
+
+static bool is_complete(const struct profile *p, const struct profile_frame *frame)
+{
+	const struct profile_line *innermost = &p->lines[frame->first_line];
+
+	return innermost->function && innermost->file;
+}
+
+static int add_frame(struct subject *s, const struct profile_frame *frame,
+		     struct symbolize_result *result)
+{
+	const char *known = name_of(s->profile, frame);
+	struct found_lines found = {.n = 0};
+	char name[NAME_MAX_LEN];
+	struct uw_symbol symbol;
+	int r;
+
+	r = uw_module_lines(s->module, &s->source, frame->rel_pc, collect, &found);
+	if (!known && uw_module_symbol(s->module, frame->rel_pc, &symbol)) {
+		uw_demangle(symbol.name, name, sizeof(name));
+		known = name;
+		result->named++;
+	} else if (!known && found.n) {
+		result->named++;
+	}
+	result->lined += found.n > 0;
+	if (r != -ENOMEM)
+		r = 0;
+	if (found.n) {
+		const char *dwarf_name = found.lines[found.n - 1].function;
+
+		if (known) /* a function has one name in a trace */
+			found.lines[found.n - 1].function = known;
+		r = module_symbols_add(&s->symbols, frame->rel_pc, found.lines, found.n);
+		found.lines[found.n - 1].function = dwarf_name;
+	} else if (known == name) {
+		r = module_symbols_add(&s->symbols, frame->rel_pc,
+				       &(struct writer_line){.function = name}, 1);
+	}
+	found_deinit(&found);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int add_packet(struct subject *s, const struct profile_module *m, struct buffer *packets)
+{
+	int r = 0;
+
+	if (s->symbols.len)
+		r = module_symbols_packet(packets, string_table_text(&s->profile->strings, m->path),
+					  m->build_id, m->build_id_len, &s->symbols);
+	s->symbols.len = 0;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int add_frames(struct subject *s, const struct profile_module *m, struct buffer *packets,
+		      struct symbolize_result *result)
+{
+	const struct profile *p = s->profile;
+	size_t index = (size_t)(m - p->modules);
+	int r = 0;
+
+	for (size_t i = 0; i < p->n_frames && r >= 0; i++) {
+		if (p->frames[i].module != index || is_complete(p, &p->frames[i]))
+			continue;
+		result->addresses++;
+		r = add_frame(s, &p->frames[i], result);
+		if (r >= 0 && s->symbols.len >= PACKET_BYTES)
+			r = add_packet(s, m, packets);
+	}
+	return r < 0 ? trace(r) : add_packet(s, m, packets);
+}
+
+/* ---- modules ---- */
+
+static bool lacks_something(const struct profile *p, size_t index)
+{
+	for (size_t i = 0; i < p->n_frames; i++)
+		if (p->frames[i].module == index && p->frames[i].rel_pc &&
+		    !is_complete(p, &p->frames[i]))
+			return true;
+	return false;
+}
+
+static void note_missing(struct symbolize_result *result, const char *path)
+{
+	if (result->n_missing < ARRAY_SIZE(result->missing))
+		(void)snprintf(result->missing[result->n_missing++], sizeof(result->missing[0]),
+			       "%s", path);
+}
+
+static int symbolize_module(struct subject *s, const struct profile_module *m,
+			    struct buffer *packets, struct symbolize_result *result)
+{
+	const char *path = string_table_text(&s->profile->strings, m->path);
+	struct uw_build_id id = {.len = 0};
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (m->build_id_len <= UW_BUILD_ID_MAX) {
+		id.len = (uint8_t)m->build_id_len;
+		memcpy(id.bytes, m->build_id, id.len);
+	}
+	result->modules++;
+	fd = open_module(s, path, &id);
+	if (fd < 0) {
+		note_missing(result, path);
+		return 0;
+	}
+	result->found++;
+	s->source = (struct uw_source){.fd = fd, .open = open_debug, .no_duplicate = true};
+	r = uw_module_new(UW_MODULE_FILE, path, &id, &s->module);
+	if (r < 0)
+		return trace(r);
+	r = uw_module_load_symbols(s->module, &s->source);
+	if (r != -ENOMEM)
+		r = add_frames(s, m, packets, result);
+	s->module = uw_module_unref(s->module);
+	return r < 0 ? trace(r) : 0;
+}
+
+int symbolize(const struct profile *profile, const struct file_places *places,
+	      struct buffer *packets, struct symbolize_result *ret)
+{
+	struct subject s = {.profile = profile, .places = places};
+	int r = 0;
+
+	*ret = (struct symbolize_result){0};
+	for (size_t i = 0; i < profile->n_modules && r >= 0; i++) {
+		const struct profile_module *m = &profile->modules[i];
+		const char *path = string_table_text(&profile->strings, m->path);
+
+		if (m->kernel || path[0] != '/' || path[1] == '[' ||
+		    !strncmp(path, "/tmp/perf-", 10) || !lacks_something(profile, i))
+			continue;
+		r = symbolize_module(&s, m, packets, ret);
+	}
+	buffer_deinit(&s.symbols);
+	return r < 0 ? trace(r) : 0;
+}

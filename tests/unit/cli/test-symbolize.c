@@ -1,0 +1,202 @@
+/* test-symbolize.c - a trace with frames of this program that have no names gets names and lines; not
+ * from a file with another build id. */
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/symbolize.h"
+#include "symbols/module.h"
+#include "tests/unit/cmocka.h"
+#include "trace/module-symbols.h"
+#include "trace/sink.h"
+#include "trace/writer.h"
+
+int named_later(int x);
+
+__attribute__((noinline)) int named_later(int x)
+{
+	return x * 7 + 1;
+}
+
+static int first_base(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(uint64_t *)data = info->dlpi_addr;
+	return 1;
+}
+
+/* A trace with one sample, whose frame is in this program, with @id as its build id; the frame has
+ * @name. */
+static struct sink *make_trace(const struct uw_build_id *id, const char *path, const char *name)
+{
+	const struct writer_options options = {.leader = {.counter = 1},
+					       .frequency = 999,
+					       .clock = CLOCK_MONOTONIC,
+					       .sequence_id = 2,
+					       .tool = "perfwind test"};
+	struct writer_sample sample = {.time = 1000, .pid = 7, .tid = 7, .count = 1};
+	uint32_t mapping, frame;
+	struct writer *writer;
+	struct sink *sink;
+	uint64_t base = 0;
+
+	(void)dl_iterate_phdr(first_base, &base);
+	assert_int_equal(sink_memory_new(&sink), 0);
+	assert_int_equal(writer_new(&options, sink, &writer), 0);
+	assert_int_equal(writer_start(writer), 0);
+	assert_int_equal(writer_mapping(writer, path, id->bytes, id->len, 0, 0, &mapping), 0);
+	assert_int_equal(writer_frame(writer, mapping, (uint64_t)(uintptr_t)named_later - base,
+				      name, &frame),
+			 0);
+	assert_int_equal(writer_callstack(writer, &frame, 1, &sample.callstack), 0);
+	assert_int_equal(writer_sample(writer, &sample), 0);
+	writer_free(writer);
+	return sink;
+}
+
+static void parse(struct sink *sink, struct profile *profile)
+{
+	char error[512];
+	size_t len;
+	const void *data = sink_memory_data(sink, &len);
+
+	assert_int_equal(profile_parse(data, len, profile, error, sizeof(error)), 0);
+	assert_int_equal(profile->n_samples, 1);
+}
+
+static const struct profile_line *line_of(const struct profile *p)
+{
+	return &p->lines[p->frames[p->nodes[p->samples[0].stack].frame].first_line];
+}
+
+static const char *name_in(const struct profile *p)
+{
+	uint32_t function = line_of(p)->function;
+
+	return function ? string_table_text(&p->strings, function) : "";
+}
+
+/* Symbolizes; *ret_after is the trace with what was appended. */
+static void run(struct sink *sink, const struct file_places *places,
+		struct symbolize_result *result, struct profile *ret_after)
+{
+	_cleanup_(buffer_deinit) struct buffer packets = {0};
+	struct profile before;
+
+	parse(sink, &before);
+	assert_int_equal(symbolize(&before, places, &packets, result), 0);
+	if (packets.len)
+		assert_int_equal(sink->write(sink, packets.data, packets.len), 0);
+	profile_deinit(&before);
+	parse(sink, ret_after);
+}
+
+static char self[PATH_MAX];
+static struct uw_build_id own;
+
+static int setup(void **state)
+{
+	struct uw_source source = {.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	(void)state;
+	if (n <= 0 || uw_source_build_id(&source, &own) < 0 || !own.len)
+		return -1;
+	self[n] = 0;
+	close(source.fd);
+	return 0;
+}
+
+static void test_names(void **state)
+{
+	const struct file_places places = {.buildid_dir = "/none"};
+	struct sink *sink = make_trace(&own, self, NULL);
+	struct symbolize_result result;
+	struct profile after;
+
+	(void)state;
+	run(sink, &places, &result, &after);
+	assert_int_equal(result.modules, 1);
+	assert_int_equal(result.found, 1);
+	assert_int_equal(result.addresses, 1);
+	assert_int_equal(result.named, 1);
+	assert_int_equal(result.lined, 1);
+	assert_string_equal(name_in(&after), "named_later");
+	assert_int_not_equal(line_of(&after)->line, 0);
+	assert_non_null(strstr(string_table_text(&after.strings, line_of(&after)->file),
+			       "test-symbolize.c"));
+	profile_deinit(&after);
+	/* complete now: nothing is looked up again */
+	run(sink, &places, &result, &after);
+	assert_int_equal(result.modules, 0);
+	profile_deinit(&after);
+	(void)sink_free(sink);
+}
+
+/* A frame that has a name keeps it, and gets its line. */
+static void test_one_name(void **state)
+{
+	const struct file_places places = {.buildid_dir = "/none"};
+	struct sink *sink = make_trace(&own, self, "public_name");
+	struct symbolize_result result;
+	struct profile after;
+
+	(void)state;
+	run(sink, &places, &result, &after);
+	assert_int_equal(result.named, 0);
+	assert_int_equal(result.lined, 1);
+	assert_string_equal(name_in(&after), "public_name");
+	assert_int_not_equal(line_of(&after)->line, 0);
+	profile_deinit(&after);
+	(void)sink_free(sink);
+}
+
+/* Another build id, none, or another machine's path: no names rather than wrong ones. */
+static void test_not_proved(void **state)
+{
+	const struct file_places places = {.buildid_dir = "/none"},
+				 vouched = {.buildid_dir = "/none", .symfs = "/proc/self/root"};
+	struct uw_build_id other = own, none = {.len = 0};
+	const struct {
+		const struct uw_build_id *id;
+		const char *path;
+		const struct file_places *places;
+		bool found;
+	} cases[] = {
+		{&other, self, &places, false},	 {&none, self, &places, false},
+		{&own, "/none", &places, false}, {&other, self, &vouched, false},
+		{&none, self, &vouched, true},
+	};
+
+	(void)state;
+	other.bytes[0] ^= 1;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct sink *sink = make_trace(cases[i].id, cases[i].path, NULL);
+		struct symbolize_result result;
+		struct profile after;
+
+		run(sink, cases[i].places, &result, &after);
+		assert_int_equal(result.modules, 1);
+		assert_int_equal(result.found, cases[i].found);
+		assert_int_equal(result.n_missing, !cases[i].found);
+		if (!cases[i].found)
+			assert_string_equal(result.missing[0], cases[i].path);
+		assert_string_equal(name_in(&after), cases[i].found ? "named_later" : "");
+		profile_deinit(&after);
+		(void)sink_free(sink);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_one_name),
+		cmocka_unit_test(test_not_proved),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
