@@ -315,6 +315,7 @@ docs: $(O)/perfwind
 	$(Q)$(O)/perfwind generate man $(O)/docs
 	$(Q)$(O)/perfwind generate bash >$(O)/docs/perfwind.bash
 	$(Q)$(O)/perfwind generate zsh >$(O)/docs/_perfwind
+	$(Q)$(O)/perfwind generate fish >$(O)/docs/perfwind.fish
 
 SYSTEMD_DIR ?= $(PREFIX)/lib/systemd
 SYSCONF_DIR ?= /etc
@@ -322,13 +323,15 @@ RC_UNITS := $(wildcard rc/*.service rc/*.socket)
 INSTALL_SHARE = $(DESTDIR)$(PREFIX)/share
 install: all docs
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/perfwind $(INSTALL_SHARE)/man/man1 $(INSTALL_SHARE)/man/man5 \
-		$(INSTALL_SHARE)/doc/perfwind $(INSTALL_SHARE)/bash-completion/completions $(INSTALL_SHARE)/zsh/site-functions
+		$(INSTALL_SHARE)/doc/perfwind $(INSTALL_SHARE)/bash-completion/completions $(INSTALL_SHARE)/zsh/site-functions \
+		$(INSTALL_SHARE)/fish/vendor_completions.d
 	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
 	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/perfwind/libperfwind-hook.so
 	install -m 644 $(O)/docs/*.1 $(INSTALL_SHARE)/man/man1
 	install -m 644 docs/perfwind.conf.5 $(INSTALL_SHARE)/man/man5
 	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
 	install -m 644 $(O)/docs/_perfwind $(INSTALL_SHARE)/zsh/site-functions/_perfwind
+	install -m 644 $(O)/docs/perfwind.fish $(INSTALL_SHARE)/fish/vendor_completions.d/perfwind.fish
 	install -m 644 README.md ARCHITECTURE.md CHANGELOG.md LICENSE $(INSTALL_SHARE)/doc/perfwind
 	install -d $(INSTALL_SHARE)/doc/perfwind/docs
 	install -m 644 docs/*.md docs/*.png $(INSTALL_SHARE)/doc/perfwind/docs
@@ -346,7 +349,7 @@ uninstall:
 		$(DESTDIR)$(SYSTEMD_DIR)/../tmpfiles.d/perfwind.conf
 	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(INSTALL_SHARE)/man/man1/perfwind.1 \
 		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/man/man5/perfwind.conf.5 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
-		$(INSTALL_SHARE)/zsh/site-functions/_perfwind
+		$(INSTALL_SHARE)/zsh/site-functions/_perfwind $(INSTALL_SHARE)/fish/vendor_completions.d/perfwind.fish
 	rm -rf $(DESTDIR)$(PREFIX)/lib/perfwind $(INSTALL_SHARE)/doc/perfwind
 
 # A package of the distribution's kind, made in a folder of its own from what git knows.

@@ -21,6 +21,9 @@ struct export_command {
 	bool weight;
 };
 
+/* For completion. */
+static const char *const formats[] = {"html", "folded", "pprof", NULL};
+
 static int option_format(void *to, const char *value)
 {
 	for (uint32_t n = 0; export_formats[n].name; n++)
@@ -41,6 +44,7 @@ static const struct option_def defs[] = {
 	 .type = OPTION_CALL,
 	 .argument = "FORMAT",
 	 .call = option_format,
+	 .choices = formats,
 	 AT(format),
 	 .help = "html, folded or pprof"},
 	TEXT("output", 'o', "FILE", output,

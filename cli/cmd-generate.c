@@ -171,23 +171,94 @@ static void option_words(FILE *out, const struct option_def *defs)
 			fprintf(out, " --%s", d->name);
 }
 
-/* The words a choice takes: "--unwinder) native libunwind". */
-static void choice_cases(FILE *out, const struct option_def *defs)
+/* What completes a value, by the name that --help gives it.  Else: files. */
+struct values {
+	const char *argument;
+	const char *bash; /* a command that sets COMPREPLY */
+	const char *zsh;  /* an action of _arguments */
+	const char *fish; /* a command that prints words; NULL: files */
+};
+
+static const struct values *values_of(const struct option_def *def)
+{
+#define LIST "perfwind list --names 2>/dev/null"
+#define IDS "__fish_complete_pids"
+	static const struct values table[] = {
+		{"EVENT[,FOLLOWER...]", "_perfwind_events", "{compadd -- ${(f)\"$(" LIST ")\"}}",
+		 LIST},
+		{"EVENT", "_perfwind_events", "{compadd -- ${(f)\"$(" LIST ")\"}}", LIST},
+		{"PID[,PID]", "COMPREPLY=($(compgen -W \"$(ps -eo pid=)\" -- \"$cur\"))", "_pids",
+		 IDS},
+		{"USER", "COMPREPLY=($(compgen -u -- \"$cur\"))", "_users",
+		 "__fish_complete_users"},
+		/* Numbers and texts: nothing is offered. */
+		{"PID", ":", " ", ""},
+		{"TID", ":", " ", ""},
+		{"NAME", ":", " ", ""},
+		{"HZ", ":", " ", ""},
+		{"N", ":", " ", ""},
+		{"P", ":", " ", ""},
+		{"MS", ":", " ", ""},
+		{"SECONDS", ":", " ", ""},
+		{"PERIOD", ":", " ", ""},
+		{"SIZE", ":", " ", ""},
+		{"PAGES", ":", " ", ""},
+		{"BYTES", ":", " ", ""},
+		{"LIST", ":", " ", ""},
+		{"FUNC", ":", " ", ""},
+		{"FROM-TO", ":", " ", ""},
+		{"EXPR", ":", " ", ""},
+	};
+
+	for (size_t i = 0; def->argument && i < ARRAY_SIZE(table); i++)
+		if (!strcmp(table[i].argument, def->argument))
+			return &table[i];
+	return NULL;
+#undef LIST
+#undef IDS
+}
+
+static void print_choices(FILE *out, const struct option_def *def)
+{
+	for (const char *const *c = def->choices; *c; c++)
+		fprintf(out, "%s%s", c == def->choices ? "" : " ", *c);
+}
+
+/* "--unwinder) native libunwind ...": the values of each option that has a list of them. */
+static void value_cases(FILE *out, const struct option_def *defs)
 {
 	for (const struct option_def *d = defs; d && d->name; d++) {
-		if (!d->choices || !d->help)
+		const struct values *values = values_of(d);
+
+		if (!d->help || (!d->choices && !values))
 			continue;
-		fprintf(out, "\t\t--%s) COMPREPLY=($(compgen -W '", d->name);
-		for (const char *const *c = d->choices; *c; c++)
-			fprintf(out, "%s%s", c == d->choices ? "" : " ", *c);
-		fputs("' -- \"$cur\")); return ;;\n", out);
+		if (d->letter)
+			fprintf(out, "\t\t-%c | --%s) ", d->letter, d->name);
+		else
+			fprintf(out, "\t\t--%s) ", d->name);
+		if (d->choices) {
+			fputs("COMPREPLY=($(compgen -W '", out);
+			print_choices(out, d);
+			fputs("' -- \"$cur\")); return ;;\n", out);
+		} else {
+			fprintf(out, "%s; return ;;\n", values->bash);
+		}
 	}
 }
 
 static void print_bash(FILE *out)
 {
-	fputs("# bash completion of perfwind, made from its option tables\n_perfwind()\n{\n"
+	/* Bash takes a colon for the end of a word: "sched:sched_switch" is three. */
+	fputs("# bash completion of perfwind, made from its option tables\n"
+	      "_perfwind_events()\n{\n"
+	      "\tlocal word=${COMP_LINE:0:COMP_POINT}\n\tword=${word##* }\n"
+	      "\tCOMPREPLY=($(compgen -W \"$(perfwind list --names 2>/dev/null)\" -- \"$word\"))\n"
+	      "\t[[ $word == *:* ]] && "
+	      "COMPREPLY=(\"${COMPREPLY[@]#\"${word%\"${word##*:}\"}\"}\")\n"
+	      "}\n_perfwind()\n{\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+	      "\t[ \"$cur\" = : ] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+	      "\t[ \"$prev\" = : ] && prev=${COMP_WORDS[COMP_CWORD-3]}\n"
 	      "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '",
 	      out);
 	for (size_t i = 0; i < n_commands; i++)
@@ -198,10 +269,13 @@ static void print_bash(FILE *out)
 		const struct options *o = commands[i]->options;
 
 		fprintf(out, "\t%s)\n\t\tcase $prev in\n", commands[i]->name);
-		choice_cases(out, o->defs);
-		fputs("\t\tesac\n\t\t[ \"${cur#-}\" != \"$cur\" ] &&\n\t\t\tCOMPREPLY=($(compgen "
-		      "-W '",
-		      out);
+		value_cases(out, o->defs);
+		fputs("\t\tesac\n", out);
+		if (o->stop_at_argument) /* the command that is run: `record -- COMMAND` */
+			fputs("\t\t[ \"$prev\" = -- ] && COMPREPLY=($(compgen -c -- \"$cur\")) && "
+			      "return\n",
+			      out);
+		fputs("\t\t[ \"${cur#-}\" != \"$cur\" ] &&\n\t\t\tCOMPREPLY=($(compgen -W '", out);
 		option_words(out, o->defs);
 		option_words(out, options_common);
 		fputs("' -- \"$cur\")) ;;\n", out);
@@ -237,11 +311,10 @@ static void zsh_options(FILE *out, const struct option_def *defs)
 		}
 		if (d->choices) {
 			fputc('(', out);
-			for (const char *const *c = d->choices; *c; c++)
-				fprintf(out, "%s%s", c == d->choices ? "" : " ", *c);
+			print_choices(out, d);
 			fputc(')', out);
 		} else if (d->argument) {
-			fputs("_files", out);
+			fputs(values_of(d) ? values_of(d)->zsh : "_files", out);
 		}
 		fputc('\'', out);
 	}
@@ -269,11 +342,60 @@ static void print_zsh(FILE *out)
 	fputs("\tesac\n}\n_perfwind \"$@\"\n", out);
 }
 
+/* fish: single quotes, in which only they and the backslash are special. */
+static void fish_text(FILE *out, const char *text)
+{
+	for (; *text && *text != '\n'; text++) {
+		if (*text == '\'' || *text == '\\')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+}
+
+static void fish_options(FILE *out, const char *command, const struct option_def *defs)
+{
+	for (const struct option_def *d = defs; d && d->name; d++) {
+		const struct values *values = values_of(d);
+
+		if (!d->help)
+			continue;
+		fprintf(out, "complete -c perfwind -n '__fish_seen_subcommand_from %s' -l %s",
+			command, d->name);
+		if (d->letter)
+			fprintf(out, " -s %c", d->letter);
+		if (d->choices) {
+			fputs(" -x -a '", out);
+			print_choices(out, d);
+			fputc('\'', out);
+		} else if (values && *values->fish) {
+			fprintf(out, " -x -a '(%s)'", values->fish);
+		} else if (d->argument) {
+			fputs(values ? " -x" : " -r -F", out);
+		}
+		fputs(" -d '", out);
+		fish_text(out, d->help);
+		fputs("'\n", out);
+	}
+}
+
+static void print_fish(FILE *out)
+{
+	fputs("# fish completion of perfwind, made from its option tables\n", out);
+	for (size_t i = 0; i < n_commands; i++) {
+		fprintf(out, "complete -c perfwind -n __fish_use_subcommand -f -a %s -d '",
+			commands[i]->name);
+		fish_text(out, commands[i]->summary);
+		fputs("'\n", out);
+		fish_options(out, commands[i]->name, commands[i]->options->defs);
+		fish_options(out, commands[i]->name, options_common);
+	}
+}
+
 /* ---- the command ---- */
 
 static const struct options options = {
 	.command = "generate",
-	.usage = "man FOLDER | bash | zsh",
+	.usage = "man FOLDER | bash | zsh | fish",
 	.description = "Writes the man pages, or the completion of a shell, made from the option "
 		       "tables.",
 	.min_arguments = 1,
@@ -293,6 +415,8 @@ static int generate_run(int argc, char **argv)
 		print_bash(stdout);
 	else if (!strcmp(argv[0], "zsh") && n == 1)
 		print_zsh(stdout);
+	else if (!strcmp(argv[0], "fish") && n == 1)
+		print_fish(stdout);
 	else
 		return log_error("usage: perfwind generate %s", options.usage), 2;
 	return 0;

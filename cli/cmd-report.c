@@ -62,8 +62,13 @@ static int set_sort(void *to, const char *value)
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
 	OPTION_BY(struct report_command, by),
-	CALL("sort", 's', "COLUMN", set_sort,
-	     "the order of rows: self (default), total, samples or name"),
+	{.name = "sort",
+	 .letter = 's',
+	 .type = OPTION_CALL,
+	 .argument = "COLUMN",
+	 .call = set_sort,
+	 .choices = report_sort_names,
+	 .help = "the order of rows: self (default), total, samples or name"},
 	FLAG("tree", 't', tree, "a call tree in place of the table"),
 	TEXT("callers", 0, "FUNC", callers, "a tree of the callers of this function, outwards"),
 	TEXT("callees", 0, "FUNC", callees, "a tree of what this function calls"),

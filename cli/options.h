@@ -35,7 +35,7 @@ struct option_def {
 	const char *help;     /* NULL: understood, not shown */
 	size_t offset;	      /* offsetof(struct x, member) */
 	uint64_t max;
-	const char *const *choices; /* ends with NULL */
+	const char *const *choices; /* ends with NULL; of a CALL: for completion only */
 	/* 0, or -EINVAL after a log_error() of its own, or another -errno that the parser reports.
 	 */
 	int (*call)(void *to, const char *value);

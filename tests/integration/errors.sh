@@ -93,6 +93,7 @@ unprinted doctor doctor
 unprinted doctor-json doctor --json
 unprinted bash generate bash
 unprinted zsh generate zsh
+unprinted fish generate fish
 unprinted help --help
 unprinted help-record record --help
 unprinted version --version

@@ -101,11 +101,12 @@ static void test_json_section(void **state)
 
 static void test_completions(void **state)
 {
-	char *bash, *zsh, option[128];
+	char *bash, *zsh, *fish, option[128];
 
 	(void)state;
 	bash = print("bash");
 	zsh = print("zsh");
+	fish = print("fish");
 	for (size_t i = 0; i < n_commands; i++) {
 		for (const struct option_def *d = commands[i]->options->defs; d && d->name; d++) {
 			(void)snprintf(option, sizeof(option), " --%s", d->name);
@@ -114,12 +115,77 @@ static void test_completions(void **state)
 			(void)snprintf(option, sizeof(option), "'--%s[", d->name);
 			if (d->help)
 				assert_non_null(strstr(zsh, option));
+			(void)snprintf(option, sizeof(option), "from %s' -l %s ", commands[i]->name,
+				       d->name);
+			if (d->help)
+				assert_non_null(strstr(fish, option));
 		}
 	}
 	assert_non_null(strstr(bash, "\t\t--unwinder) COMPREPLY=($(compgen -W 'native libunwind "
 				     "libdw fp fp-copy' -- \"$cur\")); return ;;\n"));
+	/* values: of a choice, of a call, events, processes, none, files */
+	assert_non_null(strstr(bash,
+			       "\t\t-t | --to) COMPREPLY=($(compgen -W 'html folded pprof' -- "
+			       "\"$cur\")); return ;;\n"));
+	assert_non_null(strstr(bash, "\t\t-e | --event) _perfwind_events; return ;;\n"));
+	assert_non_null(strstr(bash,
+			       "\t\t-p | --pid) COMPREPLY=($(compgen -W \"$(ps -eo pid=)\" -- "
+			       "\"$cur\")); return ;;\n"));
+	assert_null(strstr(bash, "--output) "));
+	assert_non_null(strstr(zsh, ":COLUMN:(self total samples name)'"));
+	assert_non_null(strstr(zsh, ":PID\\[,PID\\]:_pids'"));
+	assert_non_null(strstr(zsh, ":FILE:_files'"));
+	assert_non_null(strstr(fish,
+			       "from report' -l by -s b -x -a 'function process thread module "
+			       "cgroup pid' -d 'rows of the table"));
+	assert_non_null(strstr(fish, "from record' -l output -s o -r -F -d 'the trace"));
+	assert_non_null(strstr(fish, "from record' -l frequency -s F -x -d 'samples"));
 	free(bash);
 	free(zsh);
+	free(fish);
+}
+
+/* The generated text is a script: bash completes values, events with a colon, and the command behind "--". */
+static void test_bash(void **state)
+{
+	static const struct {
+		const char *line, *expected;
+	} cases[] = {
+		{"perfwind rep", "report "},
+		{"perfwind export --to p", "pprof "},
+		{"perfwind report --by mo", "module "},
+		{"perfwind report --sort to", "total "},
+		{"perfwind record -e sched:sched_sw", "sched_switch "},
+		{"perfwind record -e page-f", "page-faults "},
+		{"perfwind record --unwinder libd", "libdw "},
+		{"perfwind record --json -- bas", "bash "},
+	};
+	char *bash = print("bash");
+
+	(void)state;
+	assert_int_equal(setenv("COMPLETION", bash, 1), 0);
+	free(bash);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		/* Words as bash makes them: a colon is one of its own. */
+		static const char run[] =
+			"exec bash --norc -c 'eval \"$COMPLETION\"; "
+			"perfwind() { printf \"%s\\n\" page-faults sched:sched_switch; }; "
+			"COMP_LINE=$LINE; COMP_POINT=${#LINE}; COMP_WORDS=(${LINE//:/ : }); "
+			"COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _perfwind; "
+			"for word in \"${COMPREPLY[@]}\"; do case $word in bash?*) ;; *) printf "
+			"\"%s \" "
+			"\"$word\" ;; esac; done | tr \" \" \"\\n\" | sort -u | tr \"\\n\" \" \"'";
+		char words[256] = "";
+		FILE *out;
+
+		assert_int_equal(setenv("LINE", cases[i].line, 1), 0);
+		out = popen(run, "re"); /* NOLINT: a test's own words */
+		assert_non_null(out);
+		(void)fgets(words, sizeof(words), out);
+		(void)pclose(out);
+		if (!strstr(words, cases[i].expected))
+			fail_msg("%s: '%s', not '%s'", cases[i].line, words, cases[i].expected);
+	}
 }
 
 int main(void)
@@ -128,6 +194,7 @@ int main(void)
 		cmocka_unit_test(test_man),
 		cmocka_unit_test(test_json_section),
 		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_bash),
 	};
 	int r;
 
