@@ -130,6 +130,7 @@ struct session {
 	bool reporting, freed;	     /* freed by a callback: the struct itself goes after it */
 	bool raw_failed;
 	bool jit_noted; /* a rejected perf map was reported */
+	bool vm_noted;	/* the same for a Java VM that could not be read */
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
 };

@@ -299,6 +299,21 @@ static void note_jit(struct session *s, const struct load_answer *a)
 		uw_module_path(a->request.module));
 }
 
+/* Reports once that Java is unwound as other JIT code, and why. */
+static void note_vm(struct session *s, const struct load_answer *a)
+{
+	bool unknown = a->vm_error == -ENOTSUP || a->vm_error == -ENOEXEC;
+
+	if (!a->vm_error || s->vm_noted)
+		return;
+	s->vm_noted = true;
+	session_note(s,
+		     "the Java VM of process %u cannot be read (%s): Java code is unwound by frame "
+		     "pointers and has no names (hint: java -XX:+PreserveFramePointer%s)",
+		     a->request.pid, unknown ? "unknown layout" : strerror(-a->vm_error),
+		     unknown ? "" : "; run perfwind as root");
+}
+
 static int take_answers(struct session *s, size_t *ret_n)
 {
 	struct load_answer a;
@@ -322,6 +337,8 @@ static int take_answers(struct session *s, size_t *ret_n)
 				/* without memory for it there is no retry */
 				(void)session_unreadable(s, a.request.module);
 			s->loaded += unwind;
+			if (unwind)
+				note_vm(s, &a);
 			if (a.request.kind == LOAD_SYMBOLS)
 				note_jit(s, &a);
 			r = emit_answer(s->emit, &a);

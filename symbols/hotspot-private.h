@@ -55,8 +55,9 @@ enum vm_field {
 
 enum {
 	VM_PAGE = 4096,
-	VM_PAGES = 1024,   /* kept of one request */
-	VM_TEXT_MAX = 512, /* bytes of a class name or of a method name */
+	VM_PAGES = 1024,    /* kept of one request for all code, */
+	VM_LINE_PAGES = 64, /* ... for one address */
+	VM_TEXT_MAX = 512,  /* bytes of a class name or of a method name */
 	VM_BLOBS_MAX = 1 << 18,
 	VM_HEAPS_MAX = UW_VM_HEAPS,
 	VM_CODE_MAX = 64 << 20, /* bytes of code that are looked at in one request */
@@ -84,11 +85,12 @@ struct hotspot {
 	/* of the request in hand */
 	struct uw_memory *memory;
 	struct vm_page *pages;
+	size_t n_pages;
 	uint64_t left; /* bytes that may be read */
 };
 
 /* ---- hotspot-vm.c ---- */
-int vm_begin(struct hotspot *vm, struct uw_memory *memory);
+int vm_begin(struct hotspot *vm, struct uw_memory *memory, size_t n_pages);
 void vm_end(struct hotspot *vm);
 /* false: not all of it can be read. */
 bool vm_read(struct hotspot *vm, uint64_t address, void *to, size_t len);

@@ -26,11 +26,12 @@ enum {
 
 /* ---- memory ---- */
 
-int vm_begin(struct hotspot *vm, struct uw_memory *memory)
+int vm_begin(struct hotspot *vm, struct uw_memory *memory, size_t n_pages)
 {
 	vm->memory = memory;
 	vm->left = VM_READ_MAX;
-	vm->pages = calloc(VM_PAGES, sizeof(*vm->pages));
+	vm->n_pages = n_pages;
+	vm->pages = calloc(n_pages, sizeof(*vm->pages));
 	return vm->pages ? 0 : fail(-ENOMEM);
 }
 
@@ -55,7 +56,7 @@ static ssize_t read_some(struct hotspot *vm, uint64_t address, void *to, size_t 
 static const struct vm_page *page_of(struct hotspot *vm, uint64_t address)
 {
 	uint64_t start = address & ~(uint64_t)(VM_PAGE - 1);
-	struct vm_page *page = &vm->pages[start / VM_PAGE % VM_PAGES];
+	struct vm_page *page = &vm->pages[start / VM_PAGE % vm->n_pages];
 	ssize_t n;
 
 	if (page->address == start && start)
@@ -391,7 +392,7 @@ static int read_layout(struct hotspot *vm, uint64_t image)
 int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_vm)
 {
 	struct hotspot *vm = calloc(1, sizeof(*vm));
-	int r = vm ? vm_begin(vm, memory) : fail(-ENOMEM);
+	int r = vm ? vm_begin(vm, memory, VM_PAGES) : fail(-ENOMEM);
 
 	if (r >= 0)
 		r = read_layout(vm, image);

@@ -265,7 +265,7 @@ int hotspot_code(struct hotspot *vm, struct uw_memory *memory, struct hotspot_co
 {
 	struct hotspot_code code = {.n_blobs = 0};
 	struct reading rd = {.vm = vm, .code = &code, .code_left = VM_CODE_MAX};
-	int r = vm_begin(vm, memory);
+	int r = vm_begin(vm, memory, VM_PAGES);
 
 	if (r >= 0)
 		r = read_all(&rd);
@@ -313,7 +313,7 @@ int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address
 	uint64_t methods[INLINED_MAX] = {address};
 	const char *suffix = " [interpreted]";
 	char name[NAME_ROOM];
-	int r = vm_begin(vm, memory), n_named = 0;
+	int r = vm_begin(vm, memory, VM_LINE_PAGES), n_named = 0;
 	size_t n = 1;
 
 	if (r < 0)

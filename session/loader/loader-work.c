@@ -512,12 +512,14 @@ static int load_vm(struct load_worker *w, struct load_answer *a, enum load_parse
 {
 	struct load_request *request = &a->request;
 	struct target_source t = source_of(w, request, -1);
-	_cleanup_(fd_closep) int fd = -1;
 	char path[PATH_ROOM];
+	int fd;
 
 	if (!request->vm || w->own_files)
 		return -ENOENT;
-	if (request->given) {
+	if (find_file(w, &fd)) {
+		set_mark(w, LOAD_MARK_PROCESS);
+	} else if (request->given) {
 		fd = take_given(request);
 	} else {
 		(void)snprintf(path, sizeof(path), "%s/proc/%u/mem", w->root,
@@ -526,9 +528,11 @@ static int load_vm(struct load_worker *w, struct load_answer *a, enum load_parse
 	}
 	if (fd < 0)
 		return request->closed ? -EACCES : -errno;
-	t.source.fd = fd;
+	if (load_worker_file(w) < 0)
+		keep_file(w, fd); /* each address of its code is asked for */
+	t.source.fd = load_worker_file(w);
 	t.source.vm = request->vm;
-	return parse(w, kind, &t.source, a);
+	return t.source.fd < 0 ? -EMFILE : parse(w, kind, &t.source, a);
 }
 
 static void load_jit(struct load_worker *w, struct load_answer *a)

@@ -360,14 +360,17 @@ static void expire(struct unwind_stage *s, uint64_t now)
 			i++;
 			continue;
 		}
-		/* The second look at the mappings came too late: the first result stands. */
-		if (!p->module && p->looked_again) {
+		/* The second look at the mappings, or at the code of a Java VM, came too late: the first
+		 * result stands. */
+		if ((!p->module && p->looked_again) || p->renewal) {
 			struct entry *e = &p->entry;
 
-			if (unwind_entries(s, &e, 1) == 0)
+			e->settled |= p->renewal != 0;
+			if (unwind_entries(s, &e, 1) == 0 && s->results[0].outcome != UW_PENDING)
 				answer(s, e, &s->results[0], SKIP_NONE);
 			else
-				answer(s, e, NULL, SKIP_MAPS_TIMEOUT);
+				answer(s, e, NULL,
+				       p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
 		} else {
 			answer(s, &p->entry, NULL,
 			       p->module ? SKIP_MODULE_TIMEOUT : SKIP_MAPS_TIMEOUT);
