@@ -87,4 +87,13 @@ if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.j
 	row java-fp-interpreted 99 $JAVA -Xint Work all "$SECONDS_EACH"
 	row java-fp-c1 99 $JAVA -XX:TieredStopAtLevel=1 Work all "$SECONDS_EACH"
 	attached java-fp-attached 99 1500 $JAVA Work all 60
+
+	# Without a flag: the VM describes its code.  work() calls recurse(), which calls itself, and inner() is called by the last.
+	JAVA="java -cp $TMP"
+	row java 99 $JAVA Work all "$SECONDS_EACH"
+	row java-interpreted 99 $JAVA -Xint Work recurse "$SECONDS_EACH"
+	check java-interpreted-names has java-interpreted \
+		';Work.main \[interpreted\];(Work.recurse \[interpreted\];){41}Work.inner \[interpreted\]'
+	attached java-attached 99 1500 $JAVA Work all 60
+	check java-attached-names has java-attached ';Work.main \[(interpreted|c1|c2)\];([^;]*;)*Work.inner \[c2\]'
 fi
