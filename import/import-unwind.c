@@ -15,17 +15,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/sem.h"
 #include "import/import-private.h"
 #include "symbols/module.h"
 #include "unwinder/unwinder.h"
 
 enum { AT_ONCE = 16 }; /* modules of a stack that are loaded before others go */
-
-static void wait_for(sem_t *sem)
-{
-	while (sem_wait(sem) < 0 && errno == EINTR)
-		;
-}
 
 /* There is no file at its path today; the first path is kept for a note. */
 static void note_gone(struct import *im, const struct uw_module *module)
@@ -239,7 +234,7 @@ static void *unwind_groups(void *arg)
 
 	(void)pthread_setname_np(pthread_self(), "pw-unwind");
 	for (;;) {
-		wait_for(&im->unwind.given);
+		sem_take(&im->unwind.given);
 		if (!im->unwind.group)
 			return NULL;
 		im->unwind.group->r = unwind_group(im, im->unwind.group);
@@ -273,7 +268,7 @@ static struct import_group *take_back(struct import *im, int *ret_result)
 	if (!g)
 		return NULL;
 	if (im->unwind.started)
-		wait_for(&im->unwind.done);
+		sem_take(&im->unwind.done);
 	im->unwind.group = NULL;
 	*ret_result = finish_group(im, g);
 	return g;
@@ -341,7 +336,7 @@ void import_unwind_deinit(struct import *im)
 {
 	if (im->unwind.started) {
 		if (im->unwind.group)
-			wait_for(&im->unwind.done);
+			sem_take(&im->unwind.done);
 		im->unwind.group = NULL;
 		(void)sem_post(&im->unwind.given);
 		(void)pthread_join(im->unwind.thread, NULL);

@@ -8,10 +8,10 @@
  * at a time.  A flush takes all pieces back, so that the inner sink is main's while it lasts. */
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sem.h"
 #include "trace/sink.h"
 
 enum { PIECES = 4, PIECE_BYTES = 64 << 10 };
@@ -33,12 +33,6 @@ struct sink_threaded {
 	_Atomic bool failed; /* there is one */
 };
 
-static void wait_for(sem_t *sem)
-{
-	while (sem_wait(sem) < 0 && errno == EINTR)
-		;
-}
-
 static void *write_pieces(void *arg)
 {
 	struct sink_threaded *b = arg;
@@ -47,7 +41,7 @@ static void *write_pieces(void *arg)
 	for (size_t at = 0;; at = (at + 1) % PIECES) {
 		const struct piece *p = &b->pieces[at];
 
-		wait_for(&b->full);
+		sem_take(&b->full);
 		if (!p->data)
 			return NULL;
 		if (!b->failed) {
@@ -79,7 +73,7 @@ static struct piece *piece_for(struct sink_threaded *b, size_t len)
 		p = &b->pieces[b->at];
 	}
 	if (!b->filling) {
-		wait_for(&b->free);
+		sem_take(&b->free);
 		b->filling = true;
 		p->len = 0;
 	}
@@ -101,7 +95,7 @@ static void take_all(struct sink_threaded *b)
 {
 	hand_over(b);
 	for (size_t i = 0; i < PIECES; i++)
-		wait_for(&b->free);
+		sem_take(&b->free);
 }
 
 static void let_go(struct sink_threaded *b)

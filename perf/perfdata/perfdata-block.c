@@ -7,10 +7,10 @@
  * any address: such a record is copied to an aligned place. */
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/sem.h"
 #include "perf/perfdata/perfdata-private.h"
 
 int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len)
@@ -83,12 +83,6 @@ struct perfdata_ahead {
 	ssize_t last; /* the `n` taken last; from <= 0 on there is no thread to wait for */
 };
 
-static void wait_for(sem_t *sem)
-{
-	while (sem_wait(sem) < 0 && errno == EINTR)
-		;
-}
-
 static void *read_blocks(void *arg)
 {
 	struct perfdata_ahead *a = arg;
@@ -98,7 +92,7 @@ static void *read_blocks(void *arg)
 	for (uint64_t i = 0; n > 0; i++) {
 		struct slot *slot = &a->slots[i % AHEAD];
 
-		wait_for(&a->empty);
+		sem_take(&a->empty);
 		if (a->stop)
 			break;
 		do
@@ -162,7 +156,7 @@ int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_le
 		return trace(r);
 	slot = &a->slots[a->n_taken % AHEAD];
 	if (a->last > 0) {
-		wait_for(&a->full);
+		sem_take(&a->full);
 		a->last = slot->n;
 	}
 	if (a->last < 0)
