@@ -280,31 +280,21 @@ static void window_free(struct window *w)
 		(void)munmap(w->at, PAGE + w->room);
 }
 
-static struct helper *end(struct helper *h, int wait_ms)
+struct helper *helper_free(struct helper *h)
 {
 	if (!h)
 		return NULL;
 	if (h->partner > 0)
 		(void)kill(h->partner, SIGKILL); /* so that both end at a time */
 	if (h->pid > 0)
-		child_end(h->pid, h->name, wait_ms);
+		child_end(h->pid, h->name, DEATH_MS);
 	if (h->partner > 0)
-		child_end(h->partner, h->partner_name, wait_ms);
+		child_end(h->partner, h->partner_name, DEATH_MS);
 	(void)fd_close(h->fd);
 	window_free(&h->window);
 	window_free(&h->partner_window);
 	free(h);
 	return NULL;
-}
-
-struct helper *helper_free(struct helper *h)
-{
-	return end(h, DEATH_MS);
-}
-
-struct helper *helper_abandon(struct helper *h)
-{
-	return end(h, 0);
 }
 
 int helper_ask(struct helper *h, const void *request, size_t len, int fd)

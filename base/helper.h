@@ -87,8 +87,6 @@ int helper_new(const struct helper_role *role, const void *arg, struct helper **
 /* Ends it, also during a request, and waits a few milliseconds at most: a process that cannot be
  * killed is left behind. */
 struct helper *helper_free(struct helper *helper);
-/* The same without waiting, for a process that is known to be stuck. */
-struct helper *helper_abandon(struct helper *helper);
 
 /* Never waits.  @fd is borrowed, -1: none.  -EPIPE: the helper has ended; -EBUSY: it has a request.
  */

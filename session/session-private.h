@@ -195,8 +195,6 @@ uint64_t session_status_memory_kb(const char *text);
 bool session_holds_most(const struct session *session);
 /* Ends the session if it passes the memory limit. */
 int session_keep_memory_small(struct session *session);
-/* Returns free memory to the kernel. */
-void session_trim_memory(void);
 
 /* session-stats.c */
 uint64_t session_own_cpu_ns(void);

@@ -13,9 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -201,14 +198,6 @@ int session_keep_memory_small(struct session *s)
 	r = writer_guardrail(s->writer, clock_ns(CLOCK_BOOTTIME));
 	session_stop(s);
 	return r < 0 ? trace(r) : 0;
-}
-
-void session_trim_memory(void)
-{
-#ifdef __GLIBC__
-	/* A freed session leaves many small holes, which would count for the other sessions. */
-	(void)malloc_trim(0);
-#endif
 }
 
 /* ---- the list of sessions ---- */

@@ -17,7 +17,9 @@
  * CPU and writes one packet. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -981,6 +983,9 @@ struct session *session_free(struct session *s)
 	s->freed = true;
 	if (!s->reporting)
 		free(s);
-	session_trim_memory();
+#ifdef __GLIBC__
+	/* A freed session leaves many small holes, which would count for the other sessions. */
+	(void)malloc_trim(0);
+#endif
 	return NULL;
 }

@@ -896,7 +896,8 @@ struct control *control_free(struct control *ctl)
 
 void control_set_settings(struct control *ctl, const struct settings *settings)
 {
-	recordings_set_settings(&ctl->recordings, settings);
+	ctl->recordings.settings = *settings;
+	policy_of(settings, &ctl->recordings.policy);
 }
 
 void control_counts(const struct control *ctl, struct control_counts *ret_counts)

@@ -42,12 +42,6 @@ static bool is_root(const struct recording *rec)
 	return !rec->requester->ids.uid;
 }
 
-void recordings_set_settings(struct recordings *all, const struct settings *settings)
-{
-	all->settings = *settings;
-	policy_of(settings, &all->policy);
-}
-
 /* ---- turns: the main thread's time, by person ----
  *
  * To open and to close a recording takes tens of ms, or hundreds for many processes, and the rings of all

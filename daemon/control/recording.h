@@ -26,7 +26,7 @@ struct recording_turn {
 /* What the recordings of a daemon share.  Set by its owner: options, features, shared, loop. */
 struct recordings {
 	struct settings settings;
-	struct policy policy; /* recordings_set_settings() */
+	struct policy policy; /* policy_of() of the settings */
 	struct features features;
 	struct session_shared *shared; /* borrowed */
 	struct loop *loop;	       /* borrowed */
@@ -67,8 +67,6 @@ struct recording {
 	char step[512];	   /* the note that the daemon records for this user */
 	bool listed;
 };
-
-void recordings_set_settings(struct recordings *all, const struct settings *settings);
 
 /* false: the person has used its share of the main thread's time; ask again later. */
 bool recording_may_open(const struct recording *r);

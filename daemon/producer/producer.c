@@ -25,7 +25,6 @@ enum producer_method {
 	METHOD_GET_COMMAND,
 	METHOD_REGISTER_WRITER,
 	METHOD_UNREGISTER_WRITER,
-	METHOD_STARTED,
 	METHOD_STOPPED,
 	METHOD_SYNC,
 	N_METHODS
@@ -85,7 +84,6 @@ static const struct {
 	[METHOD_GET_COMMAND] = {"GetAsyncCommand", true},
 	[METHOD_REGISTER_WRITER] = {"RegisterTraceWriter", false},
 	[METHOD_UNREGISTER_WRITER] = {"UnregisterTraceWriter", false},
-	[METHOD_STARTED] = {"NotifyDataSourceStarted", false},
 	[METHOD_STOPPED] = {"NotifyDataSourceStopped", false},
 	[METHOD_SYNC] = {"Sync", false},
 };
@@ -296,23 +294,13 @@ void producer_unregister_writer(struct producer *p, uint32_t id)
 	(void)invoke(p, METHOD_UNREGISTER_WRITER, &request, false);
 }
 
-static void notify(struct producer *p, enum producer_method method, uint64_t id)
+void producer_stopped(struct producer *p, uint64_t id)
 {
 	Pb__NotifyDataSourceRequest request = PB__NOTIFY_DATA_SOURCE_REQUEST__INIT;
 
 	request.has_data_source_id = true;
 	request.data_source_id = id;
-	(void)invoke(p, method, &request, false);
-}
-
-void producer_started(struct producer *p, uint64_t id)
-{
-	notify(p, METHOD_STARTED, id);
-}
-
-void producer_stopped(struct producer *p, uint64_t id)
-{
-	notify(p, METHOD_STOPPED, id);
+	(void)invoke(p, METHOD_STOPPED, &request, false);
 }
 
 /* ---- replies and commands ---- */

@@ -69,7 +69,6 @@ void producer_commit(struct producer *producer, const struct smb_move *chunks, s
 		     uint64_t flush, bool reply);
 void producer_register_writer(struct producer *producer, uint32_t id, uint32_t target_buffer);
 void producer_unregister_writer(struct producer *producer, uint32_t id);
-void producer_started(struct producer *producer, uint64_t id);
 void producer_stopped(struct producer *producer, uint64_t id);
 /* The receiver of an event found a violation of the protocol: @why is logged, the connection ends when the event
  * has returned. */

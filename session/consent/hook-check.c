@@ -25,25 +25,6 @@
 
 enum { LINK_MAX_BYTES = 4096, FDINFO_MAX = 64 << 10, MOUNTS_MAX = 4 << 20 };
 
-const char *hook_verdict_name(enum hook_verdict verdict)
-{
-	static const char *const names[HOOK_VERDICTS] = {
-		[HOOK_GOOD] = "good",
-		[HOOK_STRANGER] = "from a process that was not asked",
-		[HOOK_GONE] = "from a process that has exited",
-		[HOOK_THREAD_GONE] = "by a thread that has ended",
-		[HOOK_SILENT] = "nothing was sent in time",
-		[HOOK_NO_MESSAGE] = "not the one byte",
-		[HOOK_NOT_TWO] = "not two descriptors",
-		[HOOK_WRITABLE] = "not open for reading only",
-		[HOOK_NOT_PROC] = "not of /proc",
-		[HOOK_NOT_ITS_OWN] = "not the sender's own maps and mem",
-		[HOOK_NOT_PASSED] = "could not be passed on",
-	};
-
-	return names[verdict];
-}
-
 const char *hook_verdict_word(enum hook_verdict verdict)
 {
 	static const char *const words[HOOK_VERDICTS] = {

@@ -20,7 +20,6 @@ enum hook_verdict {
 	HOOK_NOT_PASSED,  /* good, but the channel to main was full */
 	HOOK_VERDICTS
 };
-const char *hook_verdict_name(enum hook_verdict verdict);
 /* A word, for the statistics of a trace. */
 const char *hook_verdict_word(enum hook_verdict verdict);
 

@@ -204,8 +204,8 @@ static void test_calls(void **state)
 	(void)EXPECT_CALL(&s, WRITER, "\x08\x02\x10\x03", false);
 	producer_unregister_writer(s.producer, 2);
 	(void)EXPECT_CALL(&s, NO_WRITER, "\x08\x02", false);
-	producer_started(s.producer, 300);
-	(void)EXPECT_CALL(&s, STARTED, "\x08\xac\x02", false);
+	producer_stopped(s.producer, 300);
+	(void)EXPECT_CALL(&s, STOPPED, "\x08\xac\x02", false);
 	producer_commit(s.producer, NULL, 0, 0, false);
 	expect_quiet(&s);
 	producer_commit(s.producer, chunks, 2, 9, false);

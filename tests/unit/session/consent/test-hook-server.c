@@ -202,7 +202,7 @@ static void expect_verdict(void (*send)(void), enum hook_verdict verdict)
 	hook_server_take(&f.server);
 	for (int i = 0; i < HOOK_VERDICTS; i++) {
 		if (f.counts[i] != before[i] + (i == (int)verdict))
-			fail_msg("%s: counted %lu times, not %d", hook_verdict_name(i),
+			fail_msg("%s: counted %lu times, not %d", hook_verdict_word(i),
 				 f.counts[i] - before[i], i == (int)verdict);
 	}
 	assert_int_equal(f.server.n_peers, 0);
@@ -984,7 +984,7 @@ static void expect_from_namespace(void (*send)(void), enum hook_verdict verdict)
 	hook_server_take(&f.server);
 	if (f.counts[verdict] != before + 1) {
 		for (int i = 0; i < HOOK_VERDICTS; i++)
-			print_message("%s: %lu\n", hook_verdict_name(i), f.counts[i]);
+			print_message("%s: %lu\n", hook_verdict_word(i), f.counts[i]);
 	}
 	assert_int_equal(f.counts[verdict], before + 1);
 	hook_server_forget(&f.server, (uint32_t)second);
