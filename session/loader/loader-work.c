@@ -351,7 +351,8 @@ static int open_elsewhere(struct load_worker *w, const struct load_request *requ
 		return file_places_open_copy(w->places, uw_module_path(request->module), id,
 					     ret_proved);
 	fd = file_places_open_cached(w->places, id);
-	*ret_proved |= fd >= 0;
+	if (fd >= 0)
+		*ret_proved = true;
 	return fd;
 }
 
