@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "profile/diff.h"
 #include "profile/profile-export.h"
+#include "profile/script.h"
 #include "profile/trace-text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -79,17 +81,62 @@ static void print(const uint8_t *data, size_t size)
 	close(fd);
 }
 
+/* Each kind of rows and each form, around the last function, and of a part of the samples. */
+static void write_reports(const struct profile *p, FILE *out)
+{
+	uint32_t function = p->n_lines ? p->lines[p->n_lines - 1].function : 0;
+	const char *name = function ? string_table_text(&p->strings, function) : "f";
+	const struct report_options trees[] = {
+		{.tree = true},
+		{.tree = true, .form = REPORT_CSV, .max_depth = 3},
+		{.callers = name},
+		{.callees = name, .form = REPORT_JSON},
+		{.only = {.function = name}},
+		{.only = {.thread = "1", .by_cpu = true, .cpus = {1}}},
+		{.only = {.by_time = true, .from = 1, .to = UINT64_MAX, .comm = name}},
+	};
+
+	for (uint32_t by = 0; report_by_names[by]; by++) {
+		const struct report_options table = {
+			.by = (enum report_by)by,
+			.sort = (enum report_sort)(by % (REPORT_SORT_NAME + 1)),
+			.form = (enum report_form)(by % (REPORT_CSV + 1)),
+			.width = by % 2 ? 80 : 0,
+		};
+
+		(void)report_write(p, &table, out);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		(void)report_write(p, &trees[i], out);
+}
+
+/* With itself: there is no change. */
+static void compare(const struct profile *p, FILE *out)
+{
+	static const char *const names[] = {"a", "b"};
+	const struct diff_options options = {.all = true, .fail_above = 0};
+	char error[256];
+	struct diff d;
+
+	if (diff_init(&d, p, p, &options, error, sizeof(error)) < 0)
+		return;
+	if (diff_fails(&d, &options))
+		abort();
+	(void)diff_write(&d, &options, names, out);
+	diff_deinit(&d);
+}
+
 static void write_formats(const struct profile *p)
 {
-	const struct report_options table = {.by = REPORT_FUNCTION}, tree = {.tree = true};
 	FILE *out = fopen("/dev/null", "we");
 
 	if (!out)
 		abort();
 	for (size_t i = 0; export_formats[i].name; i++)
 		(void)export_formats[i].write(p, NULL, out);
-	(void)report_write(p, &table, out);
-	(void)report_write(p, &tree, out);
+	write_reports(p, out);
+	(void)script_write(p, NULL, 0, out);
+	compare(p, out);
 	(void)fclose(out);
 }
 
