@@ -64,7 +64,7 @@ trap cleanup EXIT
 record host-all -a -d 1
 check host-all-jit has host-all '^jit;.*call_jitted;jitted_function;jit_callback;burn '
 check host-all-recursion has host-all '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-"$PERFWIND" report --by process "$TMP/host-all.pftrace" >"$TMP/host-all.report"
+"$PERFWIND" report --by pid "$TMP/host-all.pftrace" >"$TMP/host-all.report"
 check host-all-pids grep -qE " $recursion +recursion$" "$TMP/host-all.report"
 kill "$container"
 

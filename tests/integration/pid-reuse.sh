@@ -6,7 +6,7 @@ need_perf
 # A loop that only a shell runs, in ms of CPU time as they come; no process of its own.
 SHELL_WORK='i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'
 # processes NAME : "pid name" of the report's rows, the busiest first.
-processes() { "$PERFWIND" report --by process --limit 0 "$TMP/$1.pftrace" 2>/dev/null | awk 'seen {print $(NF-1), $NF} /pid  process/ {seen = 1}'; }
+processes() { "$PERFWIND" report --by pid --limit 0 "$TMP/$1.pftrace" 2>/dev/null | awk 'seen {print $(NF-1), $NF} /pid  process/ {seen = 1}'; }
 # lives NAME PROCESS... : one pid has exactly these names, in any order.
 lives() {
 	local name=$1 is

@@ -33,7 +33,7 @@ row_is() {
 		total = v["whole"] + v["cut"] + sum(v["failed"].values())
 		print("    %-24s %6.2f %% of %5d whole, cut %d, failed %s" % (sys.argv[2], 100 * v["whole"] / max(total, 1), total, v["cut"], v["failed"]))
 	PY
-	"$PERFWIND" report --by process --no-colour "$TMP/$1.pftrace" 2>/dev/null | awk '$5 ~ /^[0-9]+$/ { print "/tmp/perf-" $5 ".map" }' | xargs -r rm -f
+	"$PERFWIND" report --by pid --no-colour "$TMP/$1.pftrace" 2>/dev/null | awk '$5 ~ /^[0-9]+$/ { print "/tmp/perf-" $5 ".map" }' | xargs -r rm -f
 	check "$1-whole" json "$1" "total > 20 and 100 * v['stacks']['whole'] >= $2 * total"
 	check "$1-consistent" consistent "$1"
 }
