@@ -417,6 +417,49 @@ static void add_compiled(struct vm_cfi *cfi, const struct vm_code *c)
 	}
 }
 
+static size_t find(const struct bytes *code, size_t from, size_t to, const void *text, size_t len);
+#define FIND(code, from, to, text) find(code, from, to, text, sizeof(text) - 1)
+
+/* Two adapters, one behind the other.  The return address is on top of the stack, but for the places where it is moved:
+ *
+ *   to compiled      mov (%rsp),%rax; mov %rsp,%r11; [sub]; and $-16,%rsp; push %rax
+ *   to interpreted   mov %rsp,%r13; ...; mov %r13,%rsp          around a call of the VM
+ *                    pop %rax; mov %rsp,%r13; sub; mov %rax,(%rsp) */
+static void add_adapter(struct vm_cfi *cfi, const struct vm_code *c)
+{
+	const struct bytes code = {c->bytes, c->bytes ? c->end - c->start : 0};
+	size_t at = FIND(&code, 0, 16, "\x4c\x8b\xdc"), end;
+
+	end = FIND(&code, at + 3, at + 24, "\x50\x49\x8b\xc3");
+	if (end < code.len) {
+		row_at(cfi, c->start + at + 3);
+		row_in_register(cfi, REG_RA, REG_RAX);
+		row_at(cfi, c->start + end + 1);
+		row_saved(cfi, REG_RA, 8);
+	}
+	at = FIND(&code, 0, code.len, "\x4c\x8b\xec\x48\x8b\x04\x24");
+	end = FIND(&code, at, code.len, "\x49\x8b\xe5\x58");
+	if (end < code.len) {
+		row_at(cfi, c->start + at + 3);
+		row_cfa(cfi, REG_R13, 8);
+		row_at(cfi, c->start + end + 3);
+		row_cfa(cfi, REG_RSP, 8);
+	}
+	at = FIND(&code, end < code.len ? end : 0, code.len, "\x58\x4c\x8b\xec");
+	end = FIND(&code, at, at + 16, "\x48\x89\x04\x24");
+	if (end < code.len) {
+		row_at(cfi, c->start + at + 1);
+		row_cfa(cfi, REG_RSP, 0);
+		row_in_register(cfi, REG_RA, REG_RAX);
+		row_at(cfi, c->start + at + 4);
+		row_cfa(cfi, REG_R13, 0);
+		row_at(cfi, c->start + end + 4);
+		row_cfa(cfi, REG_RSP, 8);
+		row_saved(cfi, REG_RA, 8);
+		row_sp_in(cfi, REG_R13);
+	}
+}
+
 void vm_cfi_add(struct vm_cfi *cfi, const struct vm_code *c)
 {
 	if (!begin_fde(cfi, c, false))
@@ -433,6 +476,9 @@ void vm_cfi_add(struct vm_cfi *cfi, const struct vm_code *c)
 	case VM_FP:
 		row_cfa(cfi, REG_RBP, 16);
 		row_saved(cfi, REG_RBP, 16);
+		break;
+	case VM_ADAPTER:
+		add_adapter(cfi, c);
 		break;
 	case VM_LEAF:
 	case VM_INTERPRETER:
@@ -451,8 +497,6 @@ static size_t find(const struct bytes *code, size_t from, size_t to, const void 
 			return at;
 	return code->len;
 }
-#define FIND(code, from, to, text) find(code, from, to, text, sizeof(text) - 1)
-
 /* The entry of a method.  The frame is made by
  *
  *     pop %rax                  the return address is in rax; room for the locals is made

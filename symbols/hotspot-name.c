@@ -1,6 +1,6 @@
 /* hotspot-name.c - see hotspot-private.h.  Names of Java methods, and the methods that a compiler inlined.
  *
- *   nmethod   [PcDesc: pc, scope] ...          of each call and safepoint, ascending
+ *   nmethod   [PcDesc: pc, scope] ...          of each call and safepoint, ascending; pc: behind it
  *   scope     caller's scope, Method, bci      numbers of 1 to 5 bytes (utilities/unsigned5.hpp) */
 #include <string.h>
 
@@ -92,8 +92,13 @@ static bool read_number(struct hotspot *vm, uint64_t *at, uint64_t *ret_value)
 	return true;
 }
 
-/* The scope of the code at @pc: that of the first call or safepoint behind it. */
-static bool find_scope(struct hotspot *vm, uint64_t blob, uint64_t pc, uint64_t *ret_scope)
+/* The records before and behind the code at @pc. */
+struct vm_pc_descs {
+	uint64_t before, behind; /* scopes; 0: none */
+	bool exact;		 /* @pc is a call: that of `behind` */
+};
+
+static bool find_scopes(struct hotspot *vm, uint64_t blob, uint64_t pc, struct vm_pc_descs *ret)
 {
 	uint64_t first = blob + vm_get(vm, blob, VM_NMETHOD_PCS);
 	uint64_t end = blob + vm_get(vm, blob, VM_NMETHOD_DEPENDENCIES);
@@ -110,11 +115,16 @@ static bool find_scope(struct hotspot *vm, uint64_t blob, uint64_t pc, uint64_t 
 		else
 			low = mid + 1;
 	}
-	/* The last one is a mark. */
-	if (low + 1 >= n || !vm_read(vm, first + low * PC_DESC, &desc, sizeof(desc)) ||
-	    desc.scope <= 0)
-		return false;
-	*ret_scope = (uint64_t)desc.scope;
+	*ret = (struct vm_pc_descs){0};
+	/* The first and the last one are marks. */
+	if (low > 1 && vm_read(vm, first + (low - 1) * PC_DESC, &desc, sizeof(desc)) &&
+	    desc.scope > 0)
+		ret->before = (uint64_t)desc.scope;
+	if (low + 1 < n && vm_read(vm, first + low * PC_DESC, &desc, sizeof(desc)) &&
+	    desc.scope > 0) {
+		ret->behind = (uint64_t)desc.scope;
+		ret->exact = (uint64_t)desc.pc == pc + 1;
+	}
 	return true;
 }
 
@@ -126,15 +136,14 @@ static uint64_t metadata_at(struct hotspot *vm, uint64_t blob, uint64_t index)
 	return index && vm_read(vm, at + 8 * (index - 1), &method, sizeof(method)) ? method : 0;
 }
 
-size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address, uint64_t *methods,
-		  size_t max)
+/* The methods of @scope, innermost first; 0: the memory is not what it was, other code is there by now. */
+static size_t read_scope(struct hotspot *vm, uint64_t blob, uint64_t scope, uint64_t *methods,
+			 size_t max)
 {
-	uint64_t blob = b->blob, scopes = vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA), scope;
-	uint64_t outermost = vm_pointer(vm, blob, VM_NMETHOD_METHOD), number;
+	uint64_t scopes = vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA), number;
 	size_t n = 0;
 
-	if (!scopes || !vm->width[VM_NMETHOD_PCS] || !vm->width[VM_NMETHOD_DEPENDENCIES] ||
-	    !vm->width[VM_NMETHOD_METADATA] || !find_scope(vm, blob, address - b->start, &scope))
+	if (!scopes)
 		return 0;
 	while (scope && n < max) {
 		uint64_t at = scopes + scope;
@@ -146,6 +155,28 @@ size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address,
 			return 0;
 		n++;
 	}
-	/* Else the memory is not what it was: other code is there by now. */
-	return !scope && n && methods[n - 1] == outermost ? n : 0;
+	return !scope && n && methods[n - 1] == vm_pointer(vm, blob, VM_NMETHOD_METHOD) ? n : 0;
+}
+
+size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address, uint64_t *methods,
+		  size_t max)
+{
+	uint64_t others[VM_INLINED_MAX];
+	struct vm_pc_descs found;
+	size_t n, n_others, same = 0;
+
+	if (max > VM_INLINED_MAX || !vm->width[VM_NMETHOD_PCS] ||
+	    !vm->width[VM_NMETHOD_DEPENDENCIES] || !vm->width[VM_NMETHOD_METADATA] ||
+	    !find_scopes(vm, b->blob, address - b->start, &found) || !found.behind)
+		return 0;
+	n = read_scope(vm, b->blob, found.behind, methods, max);
+	if (!n || found.exact)
+		return n;
+	/* Between two calls: the methods that both are in.  Which others the code there belongs to is not recorded. */
+	n_others = found.before ? read_scope(vm, b->blob, found.before, others, VM_INLINED_MAX) : 0;
+	while (same < n && same < n_others && methods[n - 1 - same] == others[n_others - 1 - same])
+		same++;
+	same = same ? same : 1;
+	memmove(methods, methods + n - same, same * sizeof(*methods));
+	return same;
 }

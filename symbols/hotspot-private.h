@@ -55,7 +55,8 @@ enum vm_field {
 
 enum {
 	VM_PAGE = 4096,
-	VM_PAGES = 1024,    /* kept of one request for all code, */
+	VM_PAGES = 1024, /* kept of one request for all code, */
+	VM_INLINED_MAX = 48,
 	VM_LINE_PAGES = 64, /* ... for one address */
 	VM_TEXT_MAX = 512,  /* bytes of a class name or of a method name */
 	VM_BLOBS_MAX = 1 << 18,
@@ -120,6 +121,7 @@ enum vm_kind {
 	VM_STUB,     /* the same, without a prologue that is known */
 	VM_LEAF,     /* the return address is on top of the stack */
 	VM_FP,	     /* stubs: frame pointers, or code that has to be looked at */
+	VM_ADAPTER,  /* moves arguments between compiled and interpreted code */
 	VM_INTERPRETER,
 };
 

@@ -19,7 +19,6 @@ enum {
 	CODELETS_MAX = 4096,
 	FRAME_MAX = 1 << 20,
 	NAME_ROOM = 2 * VM_TEXT_MAX + 32,
-	INLINED_MAX = 48,
 };
 
 struct reading {
@@ -129,6 +128,8 @@ static enum vm_kind kind_of(const char *name, uint32_t frame)
 		return VM_COMPILED;
 	if (frame >= 16)
 		return VM_STUB;
+	if (!strcmp(name, "I2C/C2I adapters"))
+		return VM_ADAPTER;
 	if (strstr(name, "vtable") || strstr(name, "MethodHandles") || strstr(name, "signature"))
 		return VM_LEAF;
 	return VM_FP;
@@ -177,6 +178,8 @@ static void add_blob(struct reading *rd, uint64_t blob, uint64_t end)
 	if (!strcmp(text, "Interpreter")) {
 		add_interpreter(rd);
 	} else {
+		if (c.kind == VM_ADAPTER)
+			c.bytes = bytes_of(rd, c.start, c.end);
 		if (c.kind == VM_COMPILED) {
 			c.bytes = bytes_of(rd, c.start, c.end);
 			keep_blob(rd, blob, &c);
@@ -310,7 +313,7 @@ int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address
 		  void *arg)
 {
 	const struct vm_blob *blob = blob_at(vm, address);
-	uint64_t methods[INLINED_MAX] = {address};
+	uint64_t methods[VM_INLINED_MAX] = {address};
 	const char *suffix = " [interpreted]";
 	char name[NAME_ROOM];
 	int r = vm_begin(vm, memory, VM_LINE_PAGES), n_named = 0;
@@ -319,7 +322,7 @@ int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address
 	if (r < 0)
 		return trace(r);
 	if (blob) {
-		n = vm_inlined(vm, blob, address, methods, INLINED_MAX);
+		n = vm_inlined(vm, blob, address, methods, VM_INLINED_MAX);
 		suffix = vm_tier(vm, blob->blob);
 	}
 	for (size_t i = 0; i < n; i++) {

@@ -95,5 +95,5 @@ if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.j
 	check java-interpreted-names has java-interpreted \
 		';Work.main \[interpreted\];(Work.recurse \[interpreted\];){41}Work.inner \[interpreted\]'
 	attached java-attached 99 1500 $JAVA Work all 60
-	check java-attached-names has java-attached ';Work.main \[(interpreted|c1|c2)\];([^;]*;)*Work.inner \[c2\]'
+	check java-attached-names has java-attached ';Work.main \[(interpreted|c1|c2)\];Work.collections \[c2\];java.util.TreeMap.put \[c2\]'
 fi

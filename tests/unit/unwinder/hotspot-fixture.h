@@ -19,7 +19,7 @@ struct fake_vm {
 	uint64_t version_at, heaps_at, heap_at, codelets_at, queue_at;
 	uint64_t method, other_method;	 /* Main.run, java.util.HashMap.get */
 	uint64_t compiled, compiled_end; /* code of Main.run by C2 */
-	uint64_t native, stub, interpreter, entry, entry_end;
+	uint64_t native, stub, adapter, interpreter, entry, entry_end;
 	size_t code_at; /* the next blob */
 	int jdk;
 };
@@ -308,6 +308,17 @@ static const uint8_t fake_return_code[] = {
 	0x90, 0x90, 0x90, 0x90, 0x90,
 };
 
+static const uint8_t fake_adapter[] = {
+	0x48, 0x8b, 0x04, 0x24, 0x4c, 0x8b, 0xdc,	/*  0 mov (%rsp),%rax; mov %rsp,%r11 */
+	0x48, 0x83, 0xe4, 0xf0,				/*  7 and $-16,%rsp */
+	0x50, 0x49, 0x8b, 0xc3, 0x41, 0xff, 0xe3,	/* 11 push %rax; mov %r11,%rax; jmp *%r11 */
+	0x4c, 0x8b, 0xec, 0x48, 0x8b, 0x04, 0x24, 0x90, /* 18 mov %rsp,%r13; mov (%rsp),%rax */
+	0x49, 0x8b, 0xe5,				/* 26 mov %r13,%rsp */
+	0x58, 0x4c, 0x8b, 0xec,				/* 29 pop %rax; mov %rsp,%r13 */
+	0x48, 0x83, 0xec, 0x30, 0x48, 0x89, 0x04, 0x24, /* 33 sub $0x30,%rsp; mov %rax,(%rsp) */
+	0xff, 0xe1,					/* 41 jmp *%rcx */
+};
+
 static inline void fake_codelet(struct fake_vm *f, uint64_t at, const char *text, const void *code,
 				size_t len)
 {
@@ -392,5 +403,7 @@ static inline void fake_vm_init(struct fake_vm *f, int jdk)
 	(void)fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->other_method, 3);
 	f->native = fake_blob(f, "native nmethod", fake_native, sizeof(fake_native), 4, 8,
 			      f->other_method, 0);
+	f->adapter =
+		fake_blob(f, "I2C/C2I adapters", fake_adapter, sizeof(fake_adapter), 0, 0, 0, 0);
 	f->stub = fake_blob(f, "_new_instance_Java", fake_c2, sizeof(fake_c2), 6, 0, 0, 0);
 }

@@ -65,7 +65,7 @@ static void test_names(void **state)
 		struct hotspot *vm;
 
 		read_code(jdks[i], &vm, &code);
-		assert_int_equal(code.n_blobs, 5);
+		assert_int_equal(code.n_blobs, 6);
 		expect_name(&code, fake.compiled, "Main.run [c2]");
 		expect_name(&code, fake.compiled_end - 1, "Main.run [c2]");
 		expect_name(&code, fake.native, "java.util.HashMap.get");
@@ -100,6 +100,24 @@ static void test_compiled(void **state)
 	expect_rule(&code, fake.native + 11, RULE_SP, 1, 0);
 	expect_rule(&code, fake.native + 12, RULE_SP, 4, 2);
 	expect_rule(&code, fake.stub + 20, RULE_SP, 6, 2);
+	hotspot_code_deinit(&code);
+	(void)hotspot_free(vm);
+}
+
+static void test_adapter(void **state)
+{
+	struct hotspot_code code;
+	struct hotspot *vm;
+
+	(void)state;
+	read_code(17, &vm, &code);
+	expect_rule(&code, fake.adapter, RULE_SP, 1, 0);
+	expect_rule(&code, fake.adapter + 7, RULE_SLOW, 0, 0); /* in rax */
+	expect_rule(&code, fake.adapter + 12, RULE_SP, 1, 0);
+	expect_rule(&code, fake.adapter + 21, RULE_SLOW, 0, 0); /* by r13 */
+	expect_rule(&code, fake.adapter + 29, RULE_SP, 1, 0);
+	expect_rule(&code, fake.adapter + 30, RULE_SLOW, 0, 0);
+	expect_rule(&code, fake.adapter + 41, RULE_SLOW, 0, 0);
 	hotspot_code_deinit(&code);
 	(void)hotspot_free(vm);
 }
@@ -173,6 +191,11 @@ static void test_inlined(void **state)
 		assert_int_equal(
 			hotspot_lines(vm, &fake.memory, fake.compiled + 15, add_line, NULL), 2);
 		assert_string_equal(all, "java.util.HashMap.get [c2];Main.run [c2];");
+		/* between calls: that the method itself was compiled is all that is known */
+		all[0] = 0;
+		assert_int_equal(
+			hotspot_lines(vm, &fake.memory, fake.compiled + 14, add_line, NULL), 1);
+		assert_string_equal(all, "Main.run [c2];");
 		/* behind the last call; other code is there by now; a scope that is its own caller */
 		assert_int_equal(
 			hotspot_lines(vm, &fake.memory, fake.compiled + 16, add_line, NULL), 0);
@@ -295,6 +318,7 @@ int main(void)
 #if defined(__x86_64__)
 		cmocka_unit_test(test_compiled),
 		cmocka_unit_test(test_interpreter),
+		cmocka_unit_test(test_adapter),
 #endif
 	};
 
