@@ -86,6 +86,9 @@ static void add_interpreter(struct reading *rd)
 			return;
 		entry = description && vm_text(vm, description, text, sizeof(text)) &&
 			!strncmp(text, "method entry point", 18);
+		/* A return address made by hand can be the first byte: it is looked up by the one before. */
+		if (!entry)
+			c.start = at;
 		c.bytes = c.end > c.start ? bytes_of(rd, c.start, c.end) : NULL;
 		if (c.bytes)
 			vm_cfi_add_codelet(&rd->cfi, &c, entry);

@@ -132,6 +132,7 @@ static void test_interpreter(void **state)
 	for (uint64_t at = fake.entry; at < fake.entry_end; at++)
 		expect_rule(&code, at, RULE_SLOW, 0, 0); /* the caller's rsp is saved */
 	expect_rule(&code, fake.entry_end + 32 + 3, RULE_SLOW, 0, 0);
+	expect_rule(&code, fake.entry_end + 31, RULE_SLOW, 0, 0); /* returns to its first byte */
 	hotspot_code_deinit(&code);
 	(void)hotspot_free(vm);
 }
