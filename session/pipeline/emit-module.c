@@ -102,8 +102,8 @@ static bool is_due(struct emit_module *m)
 
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end)
 {
-	/* A Java VM is read again when a stack needs it. */
-	if (!m->unnamed.n || uw_module_is_vm(m->module) ||
+	/* A Java VM is read again when a stack needs it; it may have ended before, but left a map. */
+	if (!m->unnamed.n || (uw_module_is_vm(m->module) && !at_end) ||
 	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
 	if (uw_module_kind(m->module) == UW_MODULE_JIT) {

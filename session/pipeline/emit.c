@@ -698,6 +698,16 @@ static void forget_unsymbolized(struct emit *em)
 	forget_recent(em);
 }
 
+/* Got the frames at @vaddr a name in another way (the lines of a Java VM)? */
+static bool has_name(const struct emit_module *m, uint64_t vaddr)
+{
+	uint64_t plain = 0, guessed = 0;
+	bool there = table_get(&m->frames, vaddr, &plain);
+
+	there |= table_get(&m->frames, vaddr | WRITER_GUESSED, &guessed);
+	return there && !((plain | guessed) & UNSYMBOLIZED);
+}
+
 /* > 0: some frames have names now. */
 static int write_late_names(struct emit *em, struct emit_module *m)
 {
@@ -706,8 +716,11 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 	for (size_t i = 0; i < n; i++) {
 		struct writer_line line = {0};
 		uint32_t name;
-		int r = name_of(em, m, m->unnamed.vaddrs[i], &name);
+		int r;
 
+		if (has_name(m, m->unnamed.vaddrs[i]))
+			continue;
+		r = name_of(em, m, m->unnamed.vaddrs[i], &name);
 		if (r < 0)
 			return trace(r);
 		if (!name) {

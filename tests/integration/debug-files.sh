@@ -31,6 +31,17 @@ record bare -- "$TMP/bare" 0.7
 check bare-has-no-names hasnt bare 'recurse_|burn '
 check bare-whole json bare 'v["stacks"]["whole"] >= 0.99 * total'
 
+# Names that are added to the trace later, from a copy of the program that is not stripped.
+build late
+mkdir -p "$TMP/copies$TMP" && cp "$TMP/late" "$TMP/copies$TMP/late"
+strip --strip-all "$TMP/late"
+record late -- "$TMP/late" 0.7
+check late-has-no-names hasnt late 'recurse_|burn '
+rm "$TMP/late"
+check late-is-symbolized sh -c "'$PERFWIND' symbolize --symfs '$TMP/copies' '$TMP/late.pftrace' | grep -q '^1 of . modules found'"
+check late-names has late "^late;.*$chain"
+check late-consistent consistent late
+
 # Stripped with a table of its function symbols packed into .gnu_debugdata, as distributions do.
 build mini
 nm -D "$TMP/mini" --format=posix --defined-only | awk '{print $1}' | sort >"$TMP/dynamic"

@@ -63,6 +63,8 @@ if has_tool node node; then
 	row node 99 node "$SOURCES/work.js" "$SECONDS_EACH"
 	row node-map 99 node --perf-basic-prof "$SOURCES/work.js" "$SECONDS_EACH"
 	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
+	row node-jitdump 98 sh -c "cd '$TMP' && exec node --perf-prof '$SOURCES/work.js' $SECONDS_EACH"
+	check node-jitdump-names has node-jitdump 'main .*recurse .*recurse .*inner '
 fi
 
 # ---- CPython: without -X perf one C stack; with it a trampoline for each Python function ----
