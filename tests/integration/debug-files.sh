@@ -40,7 +40,6 @@ check late-has-no-names hasnt late 'recurse_|burn '
 rm "$TMP/late"
 check late-is-symbolized sh -c "'$PERFWIND' symbolize --symfs '$TMP/copies' '$TMP/late.pftrace' | grep -q '^1 of . modules found'"
 check late-names has late "^late;.*$chain"
-check late-consistent consistent late
 
 # Stripped with a table of its function symbols packed into .gnu_debugdata, as distributions do.
 build mini
