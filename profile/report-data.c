@@ -26,7 +26,7 @@ static int flush(struct data *d, bool all)
 {
 	if (d->out.bad)
 		return fail(-ENOMEM);
-	if (d->out.len < FLUSH && !all)
+	if (!d->out.len || (d->out.len < FLUSH && !all))
 		return 0;
 	(void)fwrite(d->out.data, 1, d->out.len, d->file);
 	d->out.len = 0;

@@ -100,7 +100,8 @@ static int write_samples(struct script *s, const struct profile_filter *only, ui
 		if (ferror(out)) /* a reader that has enough */
 			break;
 	}
-	(void)fwrite(s->out.data, 1, s->out.len, out);
+	if (s->out.len)
+		(void)fwrite(s->out.data, 1, s->out.len, out);
 	return text_finish(out);
 }
 

@@ -88,12 +88,24 @@ static void foreign_names(void **state)
 	profile_deinit(&p);
 }
 
+static void no_samples(void **state)
+{
+	struct profile p = hand_empty();
+	char *text = written(&p, NULL, 0);
+
+	(void)state;
+	assert_string_equal(text, "");
+	free(text);
+	profile_deinit(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples),
 		cmocka_unit_test(one_function),
 		cmocka_unit_test(foreign_names),
+		cmocka_unit_test(no_samples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
