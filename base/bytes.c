@@ -58,6 +58,19 @@ void buffer_deinit(struct buffer *b)
 	*b = (struct buffer){0};
 }
 
+void buffer_compact(struct buffer *b, size_t *done, size_t keep)
+{
+	size_t left = b->len - *done;
+
+	if (!*done || *done < left)
+		return;
+	memmove(b->data, b->data + *done, left);
+	b->len = left;
+	*done = 0;
+	if (!left && b->room > keep)
+		buffer_deinit(b);
+}
+
 uint8_t *buffer_reserve(struct buffer *b, size_t len)
 {
 	if (b->bad || len > SIZE_MAX / 4 - b->len) {

@@ -76,6 +76,9 @@ uint8_t *buffer_reserve(struct buffer *b, size_t len);
 void buffer_append(struct buffer *b, const void *data, size_t len);
 void buffer_printf(struct buffer *b, const char *format, ...) _printf_(2, 3);
 void buffer_varint(struct buffer *b, uint64_t value);
+/* Removes the first *@done bytes once they are the larger half, so that bytes move once on average.  An empty buffer
+ * keeps @keep bytes of memory at most. */
+void buffer_compact(struct buffer *b, size_t *done, size_t keep);
 
 /* Writes into given memory; data that does not fit sets `bad`, and nothing more is written. */
 struct packer {

@@ -36,20 +36,6 @@ void control_stream_deinit(struct control_stream *s)
 	*s = (struct control_stream){.fd = -1};
 }
 
-/* Drops the first *@done bytes, once they are the larger half, so that bytes move once on average. */
-static void compact(struct buffer *b, size_t *done)
-{
-	size_t left = b->len - *done;
-
-	if (!*done || *done < left)
-		return;
-	memmove(b->data, b->data + *done, left);
-	b->len = left;
-	*done = 0;
-	if (!left && b->room > KEEP)
-		buffer_deinit(b);
-}
-
 /* ---- in ---- */
 
 /* Like closer_receive(), with room for one descriptor. */
@@ -76,7 +62,7 @@ static int receive(struct control_stream *s, int *fd)
 	uint8_t *to;
 	ssize_t n;
 
-	compact(&s->in, &s->taken);
+	buffer_compact(&s->in, &s->taken, KEEP);
 	room = min_u64(room, PIECE);
 	if (!room)
 		return fail(-EMSGSIZE); /* a caller that takes whole messages never comes here */
@@ -200,7 +186,7 @@ int control_send(struct control_stream *s)
 			return fail((int)n);
 		s->sent += (size_t)n;
 	}
-	compact(&s->out, &s->sent);
+	buffer_compact(&s->out, &s->sent, KEEP);
 	return control_waiting(s) ? CONTROL_PENDING : 0;
 }
 

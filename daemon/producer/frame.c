@@ -119,17 +119,8 @@ int frame_send(struct frame_stream *s)
 			break;
 		s->sent += (size_t)n;
 	}
-	/* Sent bytes are removed once they are the larger half, so that bytes move once on average. */
-	if (s->sent && s->sent >= s->out.len - s->sent) {
-		memmove(s->out.data, s->out.data + s->sent, s->out.len - s->sent);
-		s->out.len -= s->sent;
-		s->sent = 0;
-	}
-	if (s->out.len)
-		return FRAME_PENDING;
-	if (s->out.room > KEEP_OUT)
-		buffer_deinit(&s->out);
-	return 0;
+	buffer_compact(&s->out, &s->sent, KEEP_OUT);
+	return s->out.len ? FRAME_PENDING : 0;
 }
 
 /* ---- messages ---- */

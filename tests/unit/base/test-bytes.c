@@ -92,13 +92,45 @@ static void test_buffer(void **state)
 	assert_int_equal(c.end - b.data, (ptrdiff_t)b.len);
 }
 
+static void test_compact(void **state)
+{
+	struct buffer b = {0};
+	size_t done = 0;
+
+	(void)state;
+	buffer_compact(&b, &done, 0); /* nothing in it */
+	assert_null(b.data);
+	buffer_append(&b, "0123456789", 10);
+	buffer_compact(&b, &done, 0);
+	assert_int_equal(b.len, 10);
+	done = 4; /* the smaller half: it stays */
+	buffer_compact(&b, &done, 0);
+	assert_int_equal(b.len, 10);
+	assert_int_equal(done, 4);
+	done = 5;
+	buffer_compact(&b, &done, 0);
+	assert_int_equal(b.len, 5);
+	assert_int_equal(done, 0);
+	assert_memory_equal(b.data, "56789", 5);
+	done = 5;
+	buffer_compact(&b, &done, b.room); /* small: its memory stays */
+	assert_int_equal(b.len, 0);
+	assert_int_equal(done, 0);
+	assert_non_null(b.data);
+	buffer_append(&b, "0", 1);
+	done = 1;
+	buffer_compact(&b, &done, b.room - 1);
+	assert_null(b.data);
+	assert_int_equal(b.room, 0);
+	buffer_deinit(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cursor_bounds),
-		cmocka_unit_test(test_leb),
-		cmocka_unit_test(test_string),
-		cmocka_unit_test(test_buffer),
+		cmocka_unit_test(test_cursor_bounds), cmocka_unit_test(test_leb),
+		cmocka_unit_test(test_string),	      cmocka_unit_test(test_buffer),
+		cmocka_unit_test(test_compact),
 	};
 
 	return cmocka_run_group_tests_name("bytes", tests, NULL, NULL);
