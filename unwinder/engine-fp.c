@@ -1,24 +1,19 @@
-/* engine-fp.c - the two engines that follow frame pointers.
- *
- *   fp       the kernel's user callchain as it is: no registers, no stack copy.  The kernel ends the
- *            callchain where the frame pointers end and gives no reason, so a stack counts as whole
- *            unless it filled its room.
- *   fp-copy  the same over our stack copy: [rbp] is the caller's rbp, [rbp + 8] the return address.
- *
- * Neither marks its frames as guessed: the user asked for this kind of profile. */
+/* engine-fp.c - engine fp-copy: frame pointers over the stack copy.  [rbp] is the caller's rbp, [rbp + 8]
+ * the return address.  No frame is marked as guessed: the user asked for this kind of profile.  Engine fp
+ * takes the kernel's callchain (native-chain.c). */
 #include <errno.h>
 
 #include "base/error.h"
 #include "unwinder/engine.h"
 #include "unwinder/regs.h"
 
-static int fp_new_of(const struct uw_engine_ops *ops, struct uw_engine **ret_engine)
+static int fp_copy_new(struct uw_engine **ret_engine)
 {
 	struct uw_engine *engine = calloc(1, sizeof(*engine));
 
 	if (!engine)
 		return fail(-ENOMEM);
-	engine->ops = ops;
+	engine->ops = &uw_fp_copy_ops;
 	*ret_engine = engine;
 	return 0;
 }
@@ -26,49 +21,6 @@ static int fp_new_of(const struct uw_engine_ops *ops, struct uw_engine **ret_eng
 static void fp_free(struct uw_engine *engine)
 {
 	free(engine);
-}
-
-/* ---- fp ---- */
-
-static int fp_new(struct uw_engine **ret_engine)
-{
-	return fp_new_of(&uw_fp_ops, ret_engine);
-}
-
-static void fp_take(const struct uw_snapshot *s, struct uw_result *res)
-{
-	res->n_frames = 0;
-	res->pending = NULL;
-	if (!s->n_chain) {
-		uw_result_end(res, UW_FAILED, UW_NO_USER_STATE, 0);
-		return;
-	}
-	for (uint32_t i = 0; i < s->n_chain; i++) {
-		if (res->n_frames == res->max_frames || res->n_frames == UW_MAX_FRAMES) {
-			uw_result_end(res, UW_FAILED, UW_TOO_DEEP, s->chain[i]);
-			return;
-		}
-		res->frames[res->n_frames++] = uw_frame_pc(s->chain[i]) | (i ? UW_FRAME_CALLER : 0);
-	}
-	uw_result_end(res, UW_WHOLE, UW_OK, 0);
-}
-
-static int fp_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
-		     struct uw_result *results)
-{
-	(void)engine;
-	for (size_t i = 0; i < n; i++)
-		fp_take(&snapshots[i], &results[i]);
-	return 0;
-}
-
-const struct uw_engine_ops uw_fp_ops = {.new = fp_new, .free = fp_free, .unwind = fp_unwind};
-
-/* ---- fp-copy ---- */
-
-static int fp_copy_new(struct uw_engine **ret_engine)
-{
-	return fp_new_of(&uw_fp_copy_ops, ret_engine);
 }
 
 static uint64_t fp_register(const struct uw_snapshot *s)

@@ -489,7 +489,7 @@ static rule_t native_compile_behind(struct native *e, const struct native_place 
 	return rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
 }
 
-static bool is_by_go(const struct cfi_fde *fde)
+bool native_is_by_go(const struct cfi_fde *fde)
 {
 	return fde->program < fde->program_end && *fde->program == CFA_DEF_CFA_OFFSET_SF;
 }
@@ -500,7 +500,7 @@ static bool has_one_row(const struct cfi_fde *fde)
 	const uint8_t *p = fde->program, *end = fde->program_end;
 
 	/* Go's linker: the offset that the CIE has, once more, and an advance to the function's end. */
-	if (is_by_go(fde)) {
+	if (native_is_by_go(fde)) {
 		p += 2;
 		p += p >= end		      ? 0
 		     : *p == CFA_ADVANCE_LOC1 ? 2
@@ -562,7 +562,8 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	uint64_t size = fde->end - fde->begin;
 	bool moves;
 
-	if (*rule == rule_frame(RULE_SP, 2, 0) && is_by_go(fde) && is_go_switch(w, address)) {
+	if (*rule == rule_frame(RULE_SP, 2, 0) && native_is_by_go(fde) &&
+	    is_go_switch(w, address)) {
 		*rule = rule_simple(RULE_ROOT); /* runtime.mcall has pushed a word there */
 		return true;
 	}

@@ -677,14 +677,14 @@ static void native_free(struct uw_engine *engine)
 	free(e);
 }
 
-static int native_new(struct uw_engine **ret_engine)
+static int native_new_of(const struct uw_engine_ops *ops, struct uw_engine **ret_engine)
 {
 	struct native *e = calloc(1, sizeof(*e));
 	int r;
 
 	if (!e)
 		return fail(-ENOMEM);
-	e->engine.ops = &uw_native_ops;
+	e->engine.ops = ops;
 	r = rule_caches_init((struct rule_cache *const[]){&e->by_pc, &e->by_vaddr}, 2);
 	if (r < 0) {
 		native_free(&e->engine);
@@ -692,6 +692,16 @@ static int native_new(struct uw_engine **ret_engine)
 	}
 	*ret_engine = &e->engine;
 	return 0;
+}
+
+static int native_new(struct uw_engine **ret_engine)
+{
+	return native_new_of(&uw_native_ops, ret_engine);
+}
+
+static int native_new_fp(struct uw_engine **ret_engine)
+{
+	return native_new_of(&uw_fp_ops, ret_engine);
 }
 
 /* Rules and trails hold no pointer into a module and stay: a module that is dropped to save memory
@@ -735,6 +745,14 @@ const struct uw_engine_ops uw_native_ops = {
 	.new = native_new,
 	.free = native_free,
 	.unwind = native_unwind,
+	.forget = native_forget,
+	.stats = native_stats,
+};
+
+const struct uw_engine_ops uw_fp_ops = {
+	.new = native_new_fp,
+	.free = native_free,
+	.unwind = native_chains,
 	.forget = native_forget,
 	.stats = native_stats,
 };

@@ -5,6 +5,7 @@
  *   native-rule.c  the rule of an address: a miss in the rule cache, CFI, memory of the process
  *   native-step.c  one frame on, where no packed rule applies
  *   native-guess.c the same without CFI
+ *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-hole.c  across a frame that the end of the copy cuts in two
  *
  * A walk stands on the frame that it pushed last.  The rule of that frame was found and applied, so
@@ -43,7 +44,13 @@ struct native_user {
 };
 
 enum { NATIVE_MARKS = 64, NATIVE_TRAILS = 64, NATIVE_TRAIL_STEPS = 256 };
-enum { NATIVE_HOLES = 16, NATIVE_CALLS = 256, NATIVE_OPEN = 8, NATIVE_STALE = 64 };
+enum {
+	NATIVE_HOLES = 16,
+	NATIVE_CALLS = 256,
+	NATIVE_OPEN = 8,
+	NATIVE_STALE = 64,
+	NATIVE_ENDS = 64
+};
 
 /* A frame of a trail, and the stack words that its caller was found by (native.c). */
 struct native_trail_step {
@@ -82,6 +89,12 @@ struct native_place {
 struct native_stale {
 	uint64_t address;
 	uint32_t key, failures;
+};
+
+/* Where callchains end (native-chain.c). */
+struct native_end {
+	uint64_t vaddr;
+	uint32_t serial; /* of the module; 0: a free place */
 };
 
 struct walk {
@@ -159,6 +172,7 @@ struct native {
 	uint64_t holes_used, hole_files; /* bytes of files searched */
 	struct native_call calls[NATIVE_CALLS];
 	struct native_stale stale[NATIVE_STALE];
+	struct native_end ends[NATIVE_ENDS];
 
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;
@@ -220,6 +234,8 @@ bool native_function(struct native *e, const struct native_place *place, uint64_
 /* The rule of an address, by CFI alone.  *ret_ends: as cfi_quick_rule() sets it, else true. */
 enum cfi_result native_find_row(struct native *e, const struct native_place *place, bool *ret_ends,
 				rule_t *ret_rule, struct cfi_fde *ret_fde);
+/* Go's linker wrote the FDE: it states where the return address is, and nothing of rbp. */
+bool native_is_by_go(const struct cfi_fde *fde);
 /* Frees the sorted indexes of @module, NULL: of all. */
 void native_forget_indexes(struct native *e, const struct uw_module *module);
 
@@ -268,6 +284,11 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags);
  * address is in the copy; 0: this is the root; < 0: not a plain frame. */
 int native_trail_step(const struct native *e, const struct walk *w, struct native_trail_step *s,
 		      struct native_trail_step *ret_next);
+
+/* ---- native-chain.c ---- */
+/* As uw_engine_ops.unwind, for engine fp. */
+int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
+		  struct uw_result *results);
 
 /* ---- native-hole.c ---- */
 /* The walk, which has failed for want of memory, stands on a frame whose caller begins at @cfa.

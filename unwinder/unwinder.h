@@ -123,6 +123,7 @@ struct uw_snapshot {
 	const uint64_t
 		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
 	uint32_t n_chain;
+	bool check_chain; /* engine fp: against CFI; else the chain is taken as it is */
 	/* The code of a Java VM was read after the sample was taken: what is not known now is not
 	 * waited for. */
 	bool settled;
@@ -142,7 +143,7 @@ enum uw_engine_kind {
 	UW_ENGINE_NATIVE,    /* our rule cache over CFI */
 	UW_ENGINE_LIBUNWIND, /* oracle, selectable */
 	UW_ENGINE_LIBDW,     /* oracle, selectable */
-	UW_ENGINE_FP,	     /* the kernel's callchain, taken as it is */
+	UW_ENGINE_FP,	     /* the kernel's callchain, checked against CFI */
 	UW_ENGINE_FP_COPY,   /* frame pointers over the stack copy */
 	UW_ENGINE_COUNT,
 };

@@ -82,6 +82,7 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.stack = e->stack,
 		.thread = e->info.tid,
 		.settled = e->settled,
+		.check_chain = e->check_chain,
 	};
 	if (e->n_chain)
 		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);

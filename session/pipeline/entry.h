@@ -45,11 +45,12 @@ struct entry {
 	uint8_t kind;
 	bool user_state; /* false: a kernel thread or an exiting task */
 	bool stack_full;
-	bool undecided; /* it is not yet decided whether the process is recorded: the sample waits
+	bool undecided;	  /* it is not yet decided whether the process is recorded: the sample waits
 			   for an ENTRY_SPACE without this flag */
-	bool settled;	/* as in uw_snapshot */
-	uint8_t skip;	/* ENTRY_SPACE: the process is not recorded, and why (enum skip_reason) */
-	uint8_t arch;	/* enum uw_arch */
+	bool settled;	  /* as in uw_snapshot */
+	bool check_chain; /* the same */
+	uint8_t skip;	  /* ENTRY_SPACE: the process is not recorded, and why (enum skip_reason) */
+	uint8_t arch;	  /* enum uw_arch */
 	/* for main, to release the record */
 	uint32_t ring;
 	uint64_t position;

@@ -687,6 +687,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	fill_entry(rd, e, item, &s, process_ref(process));
 	e->undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
 	e->user_state = has_user_part(rd, e);
+	e->check_chain = true;
 	count_use(rd, e, item, &s);
 	r = attach_space(rd, e, process);
 	if (r < 0)
