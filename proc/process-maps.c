@@ -622,13 +622,13 @@ static bool is_sysv(const char *path)
 
 static bool is_jitdump(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : "";
+	const char *name = strrchr(path, '/');
 	size_t digits;
 
-	if (!starts_with(name, "jit-"))
+	if (!name || !starts_with(name, "/jit-"))
 		return false;
-	digits = strspn(name + 4, "0123456789");
-	name += 4 + digits;
+	digits = strspn(name + 5, "0123456789");
+	name += 5 + digits;
 	return digits && starts_with(name, ".dump") && (!name[5] || name[5] == ' ');
 }
 
