@@ -16,7 +16,7 @@ says() {
 }
 
 # The options that a command line of perf record has.
-says record 0 'samples in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 0.5
+says record 0 'samples in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
 check names has perf 'main;recurse_even;'
 says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
 says switch-output 2 'max-size SIZE' record --switch-output -- true
@@ -63,7 +63,7 @@ says export-default 1 'perfwind.pftrace: No such file' export --to html
 says export-formats 2 'pprof +[a-z]' export --to svg
 says script 0 'burn \(.*/recursion\)' script -n 5 perf.pftrace
 # Two runs of one program, which runs for a time and not for an amount of work: no change, and status 0.
-"$PERFWIND" record -q -F 499 -o again.pftrace -- "$PROGRAMS/recursion" 0.5
+"$PERFWIND" record -q -F 499 -o again.pftrace -- "$PROGRAMS/recursion" 1
 says diff 0 'no significant change' diff --normalise share --fail-above 5% perf.pftrace again.pftrace
 "$PERFWIND" record -q -F 499 -o other.pftrace -- "$PYTHON" -c 'sum(i * i for i in range(3000000))'
 says diff-other 3 '^ *\+[0-9.]+ .* new  burn' diff --normalise total --fail-above 5% other.pftrace perf.pftrace
