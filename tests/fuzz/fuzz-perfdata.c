@@ -14,7 +14,7 @@
 
 #define CHECK(ok) ((ok) ? (void)0 : abort()) /* assert() may be compiled out */
 
-enum { HOLD = 1 << 20, KEPT = 8, MAX_RECORDS = 200000 };
+enum { HOLD = 1 << 20, ROOMY = 256 << 20, KEPT = 8, MAX_RECORDS = 200000 };
 
 /* What was read, to compare. */
 struct seen {
@@ -115,7 +115,7 @@ static bool read_all(int fd, const struct perfdata_limits *limits, struct seen *
 		look(pd, &item, seen);
 		seen->sum += sum(&item); /* in any order: see below */
 		/* the hold, what is kept, one being filled of each kind */
-		CHECK(perfdata_held(pd) <= HOLD + (KEPT + 4) * (256 << 10));
+		CHECK(perfdata_held(pd) <= limits->hold + (KEPT + 4) * (256 << 10));
 		if (seen->n % 3 == 1)
 			keep(pd, &keeper, &item);
 		else
@@ -125,7 +125,8 @@ static bool read_all(int fd, const struct perfdata_limits *limits, struct seen *
 	give_back(pd, &keeper, keeper.n);
 	(void)perfdata_build_id(pd, "/bin/true");
 	seen->whole = r == PERFDATA_END;
-	CHECK(!seen->whole || seen->mappings == seen->beforehand);
+	/* With little memory the window of a zstd stream has no room in the scan. */
+	CHECK(!seen->whole || limits->hold < ROOMY || seen->mappings == seen->beforehand);
 	seen->counts = *perfdata_counts(pd);
 	(void)perfdata_free(pd);
 	return true;
@@ -149,7 +150,8 @@ static void compare(const struct seen *a, const struct seen *b)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct perfdata_limits alone = {.hold = HOLD, .ahead = UINT64_MAX},
-				     ahead = {.hold = HOLD, .ahead = 1, .piece = 1 + size % 509};
+				     ahead = {.hold = HOLD, .ahead = 1, .piece = 1 + size % 509},
+				     roomy = {.hold = ROOMY, .ahead = UINT64_MAX};
 	struct seen first, second;
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
@@ -158,6 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (read_all(fd, &alone, &first)) {
 		CHECK(read_all(fd, &ahead, &second));
 		compare(&first, &second);
+		CHECK(read_all(fd, &roomy, &second));
 	}
 	close(fd);
 	return 0;
