@@ -125,6 +125,21 @@ static pid_t work_then_exec(int *ret_fd)
 	_exit(1);
 }
 
+/* Runs until the child has samples, with stacks if @stacks; 10 s at most. */
+static void run_until_sampled(struct fixture *f, bool stacks, struct tally *ret_of,
+			      struct tally *ret_others)
+{
+	for (int i = 1; i <= 50; i++) {
+		fixture_run_ms(f, 200);
+		f->n_flushed = 0;
+		assert_int_equal(session_flush(f->session, fixture_flushed, f), 0);
+		fixture_await(f, &f->n_flushed, 1);
+		tally(f, f->child, ret_of, ret_others);
+		if (stacks ? ret_of->stacks : ret_of->n)
+			return;
+	}
+}
+
 static void test_wanted_after_exec(void **state)
 {
 	struct tally of, others;
@@ -139,16 +154,13 @@ static void test_wanted_after_exec(void **state)
 	f.options.wanted = wanted_name;
 	f.options.wanted_by_cmdline = true;
 	fixture_start(&f);
-	fixture_run_ms(&f, 200);
-	assert_int_equal(session_flush(f.session, fixture_flushed, &f), 0);
-	fixture_await(&f, &f.n_flushed, 1);
-	tally(&f, f.child, &of, &others);
+	run_until_sampled(&f, false, &of, &others);
 	assert_true(of.n > 0);
 	assert_int_equal(of.stacks, 0);
 	assert_int_equal(of.skipped[NOT_IN_SCOPE], of.n);
 	before = of.n;
 	assert_int_equal(write(fd, "x", 1), 1);
-	fixture_run_ms(&f, 400);
+	run_until_sampled(&f, true, &of, &others);
 	fixture_stop(&f);
 	tally(&f, f.child, &of, &others);
 	assert_true(of.n > before);
