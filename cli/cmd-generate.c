@@ -224,7 +224,7 @@ static void print_choices(FILE *out, const struct option_def *def)
 		fprintf(out, "%s%s", c == def->choices ? "" : " ", *c);
 }
 
-/* "--unwinder) native libunwind ...": the values of each option that has a list of them. */
+/* "--unwinder) native libunwind ...": the values of each option with a list of values. */
 static void value_cases(FILE *out, const struct option_def *defs)
 {
 	for (const struct option_def *d = defs; d && d->name; d++) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/common-options.h"
 #include "cli/symbolize.h"
 #include "profile/profile-text.h"
 #include "trace/sink.h"
@@ -29,21 +30,7 @@ static const struct option_def defs[] = {
 	 .argument = "FILE",
 	 AT(output),
 	 .help = "write a copy with the names (default: they are appended to the trace)"},
-	{.name = "symfs",
-	 .type = OPTION_STRING,
-	 .argument = "DIR",
-	 AT(places.symfs),
-	 .help = "a folder with copies of the recorded files, each at its path (DIR/usr/bin/x)"},
-	{.name = "buildid-dir",
-	 .type = OPTION_STRING,
-	 .argument = "DIR",
-	 AT(places.buildid_dir),
-	 .help = "a build-id cache of perf (default: $PERF_BUILDID_DIR, or ~/.debug)"},
-	{.name = "debug-dir",
-	 .type = OPTION_STRING,
-	 .argument = "DIR",
-	 AT(places.debug_dir),
-	 .help = "debug files laid out as in /usr/lib/debug, which is searched after it"},
+	OPTION_PLACES(struct symbolize_command, places),
 	{0},
 };
 
@@ -56,7 +43,7 @@ static const struct options options = {
 		"must have the build id that\nthe trace has; one without a build id is "
 		"taken from --symfs only.",
 	.defs = defs,
-	.examples = "# the names of a library whose debug package was missing\n"
+	.examples = "# names of a library after its debug package was installed\n"
 		    "apt install libssl3-dbgsym\n"
 		    "perfwind symbolize perfwind.pftrace",
 	.min_arguments = 1,

@@ -44,6 +44,25 @@
 		.help = "also signal processes under a seccomp filter, which may kill them", \
 	}
 
+/* Where files are looked for that are gone or of another machine; @args has @member of struct file_places. */
+#define OPTION_PLACES(args, member)                                                                \
+	{.name = "symfs",                                                                          \
+	 .type = OPTION_STRING,                                                                    \
+	 .argument = "DIR",                                                                        \
+	 .offset = offsetof(args, member.symfs),                                                   \
+	 .help = "a folder with copies of the recorded files, each at its path (DIR/usr/bin/x)"},  \
+		{.name = "buildid-dir",                                                            \
+		 .type = OPTION_STRING,                                                            \
+		 .argument = "DIR",                                                                \
+		 .offset = offsetof(args, member.buildid_dir),                                     \
+		 .help = "a build-id cache of perf (default: $PERF_BUILDID_DIR, or ~/.debug), as " \
+			 "`perf archive`\nmakes for another machine"},                             \
+	{                                                                                          \
+		.name = "debug-dir", .type = OPTION_STRING, .argument = "DIR",                     \
+		.offset = offsetof(args, member.debug_dir),                                        \
+		.help = "debug files laid out as in /usr/lib/debug, which is searched after it"    \
+	}
+
 /* The rows of a table (enum report_by). */
 #define OPTION_BY(args, member)                                                              \
 	{                                                                                    \

@@ -195,7 +195,7 @@ static void judge_tracepoints(const struct doctor_facts *d, struct doctor_findin
 	}
 }
 
-/* kernel/ksyms_common.c: at 0 they are shown to users who may sample the kernel, and as at 1 to CAP_SYSLOG; at 2 to no user. */
+/* kernel/ksyms_common.c: at 0 they are shown to users with permission to sample the kernel, and as at 1 to CAP_SYSLOG; at 2 to no user. */
 static void judge_kernel_names(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	bool paranoid = d->paranoid > 1;

@@ -1,4 +1,4 @@
-/* flight.h - a flight recorder: packets stay in memory, the latest SIZE bytes of them, until somebody
+/* flight.h - a flight recorder: packets stay in memory, at most SIZE bytes, the latest, until a user
  * needs them.  SIGUSR2 writes them to a file of their own while the recording goes on; the end of the
  * recording writes them to the trace.  Thread: main.
  *

@@ -25,7 +25,7 @@ static bool is_folder(int fd)
 	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* `perf record --kcore` makes a folder, whose `data` is all of the recording; with --threads most of it is in
+/* `perf record --kcore` makes a folder: its file `data` is all of the recording; with --threads most of it is in
  * data.0, data.1 ... (tools/perf/Documentation/perf.data-directory-format.txt).  -EISDIR: not the former. */
 static int open_in_folder(int folder)
 {

@@ -774,11 +774,12 @@ static void note_unverified(struct import *im)
 			    "in a pipe: names of the first may be wrong; hint: import a file",
 			    im->trusted_early);
 	if (im->forgotten)
-		import_note(im,
-			    "%lu processes were forgotten, as all of them take more than %zu MiB: "
-			    "their "
-			    "later samples may have no stack",
-			    im->forgotten, im->options.held_bytes >> 20);
+		import_note(
+			im,
+			"%lu processes were forgotten, as all processes take more than %zu MiB: "
+			"their "
+			"later samples may have no stack",
+			im->forgotten, im->options.held_bytes >> 20);
 	if (im->late_maps)
 		import_note(im,
 			    "%lu files /tmp/perf-PID.map are newer than the recording, and may "

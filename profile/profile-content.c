@@ -794,8 +794,8 @@ int reader_module_symbols(struct reader *r, struct cursor c)
 	n_modules = r->profile->n_modules;
 	e = reader_module(r, (const char *)path.data, path.len, build_id.data, build_id.len, 0,
 			  &module);
-	/* Other readers take names only of what they know already.  A flight recorder's names may be of code whose samples
-	 * were overwritten. */
+	/* Other readers take names only of what they know already.  A flight recorder has names of code although its
+	 * samples were overwritten. */
 	if (e >= 0 && (module == UINT32_MAX || module >= n_modules) && !r->profile->latest_only)
 		e = reader_count_add(r, STAT_stackprofile_invalid_mapping_id, -1, 1);
 	if (e < 0)

@@ -4,7 +4,7 @@
  *            ▲ `free` counts those to be filled       │ `full` those to be written
  *            └────────────────────────────────────────┘
  *
- * The semaphores are all that the two share apart from the pieces, each of which belongs to one of them
+ * The semaphores are all that the two share apart from the pieces; a piece belongs to one thread
  * at a time.  A flush takes all pieces back, so that the inner sink is main's while it lasts. */
 #include <errno.h>
 #include <pthread.h>

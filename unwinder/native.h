@@ -85,7 +85,7 @@ struct native_place {
 	uint32_t fde; /* offset from the search table, plus one; 0: not looked up */
 };
 
-/* Code without a file whose rule led to no caller (native-guess.c). */
+/* Code without a file: its rule led to no caller (native-guess.c). */
 struct native_stale {
 	uint64_t address;
 	uint32_t key, failures;

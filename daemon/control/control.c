@@ -2,7 +2,7 @@
  *
  * Messages go over the connection of a client, packets over a socket pair that the daemon makes for each
  * recording: one end stays here, the client gets the other one.  Our end is shut for reading before the client
- * has its own, so nothing ever lies in its queue: neither bytes nor descriptors whose close() may hang.  Its send
+ * has its own, so nothing ever lies in its queue: neither bytes nor descriptors on which close() may hang.  Its send
  * buffer bounds the packets in the kernel; no other process holds this end, so no other process can change that.
  *
  *   the session's sink ──► output ──► the client's end of the pair

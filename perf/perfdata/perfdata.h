@@ -109,7 +109,7 @@ void perfdata_put(struct perfdata *perfdata, uint32_t block);
 size_t perfdata_held(const struct perfdata *perfdata);
 /* Calls @mapped for all mappings in the file, in file order, independently of perfdata_next() (but
  * after its first record).  @mapping is valid within the call.  Mappings behind damage are left out:
- * perfdata_next() does not get there either, and those in a zstd stream whose window has no room within
+ * perfdata_next() does not get there either, and those in a zstd stream with a window that has no room within
  * limits.hold.  PERFDATA_END; PERFDATA_PIPE: it can be read only once.
  * < 0: it cannot be read. */
 enum { PERFDATA_PIPE = 2 };

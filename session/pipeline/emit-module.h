@@ -6,7 +6,7 @@
 #include "session/loader/loader.h"
 #include "session/pipeline/entry.h"
 
-/* ELF addresses of frames whose names or lines are still missing. */
+/* ELF addresses of frames without names or lines yet. */
 struct late_list {
 	uint64_t *vaddrs;
 	size_t n, room;

@@ -70,7 +70,7 @@ imported() {
 	bounded 0 import -o "$TMP/imported.pftrace" "$TMP/$1" && says "$2"
 }
 check perf-waiting imported perf_waiting 'records were put in order as far as memory allowed'
-check perf-mappings imported perf_mappings 'processes were forgotten, as all of them take more than 128 MiB'
-check perf-threads imported perf_threads 'processes were forgotten, as all of them take more than 128 MiB'
+check perf-mappings imported perf_mappings 'processes were forgotten, as all processes take more than 128 MiB'
+check perf-threads imported perf_threads 'processes were forgotten, as all processes take more than 128 MiB'
 check perf-build-ids imported perf_build_ids 'damaged records were left out'
 CPU=20 check perf-alternating imported perf_alternating '120,000 samples'

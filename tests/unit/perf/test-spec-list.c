@@ -1,48 +1,21 @@
 /* test-spec-list.c - which events a fake machine has, and what is meant by an event's text. */
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "perf/spec-list.h"
-#include "tests/unit/cmocka.h"
-
-static char root[] = "/tmp/perfwind-list-XXXXXX";
-
-static void put(const char *path, const char *text)
-{
-	char full[512];
-	FILE *file;
-
-	for (const char *p = path + 1; (p = strchr(p, '/')); p++) {
-		(void)snprintf(full, sizeof(full), "%s%.*s", root, (int)(p - path), path);
-		assert_true(mkdir(full, 0755) == 0 || errno == EEXIST);
-	}
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	file = fopen(full, "we");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
+#include "tests/unit/fake-root.h"
 
 static int set_up(void **state)
 {
 	(void)state;
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st, (void)flag, (void)ftw;
-	return remove(path);
+	fake_root_make();
+	return 0;
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return fake_root_remove();
 }
 
 static void test_points(void **state)

@@ -160,7 +160,7 @@ static void sample(struct fixture *f, struct process *process, int (*at)(int))
 	free(o);
 }
 
-static bool told(struct fixture *f, const char *name)
+static bool has_late_name(struct fixture *f, const char *name)
 {
 	size_t len;
 	const void *data = sink_memory_data(f->sink, &len);
@@ -191,16 +191,16 @@ static void wanted_again(void **state)
 	(void)state;
 	module = fixture_loaded(&f, &process);
 	sample(&f, process, late_first);
-	assert_true(told(&f, "late_first"));
+	assert_true(has_late_name(&f, "late_first"));
 	uw_module_drop_unwind(module);
 	uw_module_drop_symbols(module);
 	sample(&f, process, late_first); /* a known frame needs nothing */
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
 	sample(&f, process, late_second);
-	assert_false(told(&f, "late_second"));
+	assert_false(has_late_name(&f, "late_second"));
 	assert_int_equal(unsymbolized(&f), 1);
 	answer_all(&f);
-	assert_true(told(&f, "late_second"));
+	assert_true(has_late_name(&f, "late_second"));
 	uw_module_drop_symbols(module);
 	sample(&f, process, late_second); /* named, wherever its symbols are */
 	assert_int_equal(unsymbolized(&f), 0);
@@ -223,7 +223,7 @@ static void dropped_meanwhile(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct load_answer a;
 
-		assert_false(told(&f, "late_second"));
+		assert_false(has_late_name(&f, "late_second"));
 		assert_true(loader_answer(f.loader, &a));
 		uw_module_drop_symbols(module);
 		assert_int_equal(emit_answer(f.emit, &a), 0);
@@ -232,7 +232,7 @@ static void dropped_meanwhile(void **state)
 		assert_int_equal(uw_module_symbol_state(module), UW_MODULE_WANTED);
 	}
 	answer_all(&f);
-	assert_true(told(&f, "late_second"));
+	assert_true(has_late_name(&f, "late_second"));
 	fixture_deinit(&f);
 }
 
@@ -253,7 +253,7 @@ static void gone_meanwhile(void **state)
 	assert_int_equal(unsymbolized(&f), 1);
 	answer_all(&f);
 	assert_int_equal(unsymbolized(&f), 1); /* an answer without names leaves the count alone */
-	assert_false(told(&f, "late_second"));
+	assert_false(has_late_name(&f, "late_second"));
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_UNREADABLE);
 	fixture_deinit(&f);
@@ -299,8 +299,8 @@ static void map_at_the_end(void **state)
 	assert_true(fputs(line, map) >= 0 && fchmod(fileno(map), 0600) == 0 && !fclose(map));
 	emit_ask_names(f.emit);
 	answer_all(&f);
-	assert_true(told(&f, "late_jit"));
-	assert_true(told(&f, "late_jit_root"));
+	assert_true(has_late_name(&f, "late_jit"));
+	assert_true(has_late_name(&f, "late_jit_root"));
 	assert_int_equal(unsymbolized(&f), 0);
 	assert_int_equal(unlink(path), 0);
 	fixture_deinit(&f);
@@ -420,7 +420,7 @@ static void renewed_while_asked(void **state)
 	}
 	assert_int_equal(emit_lines_left(f.emit), 0);
 	sample(&f, process, late_first); /* and goes on */
-	assert_true(told(&f, "late_first"));
+	assert_true(has_late_name(&f, "late_first"));
 	fixture_deinit(&f);
 }
 
