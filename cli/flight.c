@@ -130,6 +130,7 @@ int flight_end(struct flight *f)
 	struct sink *file;
 	int r = sink_file_new(f->path, &file);
 
+	f->running = false;
 	if (r >= 0)
 		r = write_out(f, file, &result);
 	f->sink.bytes = result.bytes;
@@ -230,9 +231,12 @@ static int start_snapshot(struct flight *f)
 static void take_snapshot(void *arg)
 {
 	struct flight *f = arg;
-	int r = open_next(f);
+	int r;
 
 	f->flushes = false;
+	if (!f->running) /* the end has written the trace */
+		return;
+	r = open_next(f);
 	if (r >= 0) {
 		r = start_snapshot(f);
 		(void)fd_close(f->file);
