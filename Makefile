@@ -78,13 +78,13 @@ PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h) $(PROTOS:%.proto=$(O)/%.fields.
 sources = $(filter-out cli/main.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
+.PHONY: all
+all: $(O)/perfwind $(O)/libperfwind-hook.so
+
 # For tests/static.sh: FOLDER: what it may include.
 .PHONY: print-layers
 print-layers:
 	@$(foreach f,$(FOLDERS) libc-hook,echo "$(f): $(USES_$(f))";)
-
-.PHONY: all
-all: $(O)/perfwind $(O)/libperfwind-hook.so
 
 $(O)/perfwind: $(O)/cli/main.o $(foreach f,$(call closure,cli),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)

@@ -68,7 +68,7 @@
 	{                                                                                    \
 		.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT",      \
 		.choices = report_by_names, .offset = offsetof(args, member),                \
-		.help = "rows of the table: function (default), process, thread, module or " \
+		.help = "rows of the table: function (default), process, pid, thread, module or " \
 			"cgroup",                                                            \
 	}
 

@@ -157,6 +157,7 @@ static double choose_scale(struct diff *d, enum diff_scale wanted, double *scrat
 		return 1.25 * spread / sqrt((double)n);
 	} else {
 		d->scaled = DIFF_TOTAL;
+		d->fell_back = wanted != DIFF_TOTAL;
 	}
 	return 0;
 }
@@ -324,7 +325,11 @@ static void print_scale(const struct diff *d, struct buffer *out)
 		buffer_printf(out, "B is scaled by %.3f: shares of the whole\n", d->scale);
 		break;
 	case DIFF_TOTAL:
-		buffer_printf(out, "compared as recorded\n");
+		buffer_printf(out, "compared as recorded%s\n",
+			      d->fell_back
+				      ? ": too few rows to scale B by; for recordings of different "
+					"length: --normalise share"
+				      : "");
 		break;
 	}
 }

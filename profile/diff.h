@@ -46,6 +46,7 @@ struct diff {
 	double scale; /* of B */
 	enum diff_scale
 		scaled;	 /* what was done: DIFF_TOTAL where the wanted scale is not to be had */
+	bool fell_back;	 /* another scale was wanted */
 	size_t n_middle; /* DIFF_MEDIAN: functions that the median is of */
 };
 

@@ -116,6 +116,7 @@ END
 chmod +x "$fake/pkg-config"
 dry_run() { env -u MAKEFLAGS -u MAKELEVEL make -n O="$fake/o" "$@" 2>&1; }
 bad=
+env -u MAKEFLAGS -u MAKELEVEL make -pn 2>/dev/null </dev/null | grep -q '^\.DEFAULT_GOAL := all$' || bad="make without a goal does not build perfwind"
 out=$(LACKS=libelf dry_run PKG_CONFIG="$fake/pkg-config" all) && bad="succeeds without libelf"
 case $out in *"libelf-dev; run: .ci/deps build"*) ;; *) bad="$bad $(echo "$out" | tail -n 2)" ;; esac
 : >"$fake/pkg-config.log"

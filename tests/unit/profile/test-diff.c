@@ -236,7 +236,8 @@ static void text(void **state)
 	assert_written(&d, &(struct diff_options){0},
 		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
 		       "B  b.?pftrace: 200 samples, 200.0 ms, 2.0 s (+0.0 %)\n"
-		       "compared as recorded\nno significant change\n\n"
+		       "compared as recorded: too few rows to scale B by; for recordings of "
+		       "different length: --normalise share\nno significant change\n\n"
 		       "... and 2 more without a significant change (--all shows them)\n");
 	diff_deinit(&d);
 	profile_deinit(&a);
