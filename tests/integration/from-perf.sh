@@ -16,12 +16,12 @@ says() {
 }
 
 # The options that a command line of perf record has.
-says record 0 'samples in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
+says record 0 'samples? in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
 check names has perf 'main;recurse_even;'
 says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
 says switch-output 2 'max-size SIZE' record --switch-output -- true
-says max-size 0 'samples in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
-says delay 0 'samples in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
+says max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
+says delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
 says delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true
 says empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
 
@@ -29,15 +29,15 @@ says empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
 "$PROGRAMS/recursion" 60 &
 target=$!
 started $target
-says stop-watch 0 'samples in' record -p " $target
+says stop-watch 0 'samples? in' record -p " $target
 " -o watch.pftrace -- "$PYTHON" -c 'import time; end = time.time() + 0.5
 while time.time() < end: pass'
 check stop-watch-target has watch 'main;recurse_even;'
 check stop-watch-not-recorded eval '! has watch "^python"'
-says stop-watch-status 7 'samples in' record -p $target -o watch.pftrace -- sh -c 'exit 7'
+says stop-watch-status 7 'samples? in' record -p $target -o watch.pftrace -- sh -c 'exit 7'
 says thread 2 "record -p $target, then .perfwind report --thread $target" record -t $target
 if is_root; then
-	says machine 0 'samples in' record -a -g -o all.pftrace -- sleep 0.3
+	says machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3
 	# Of this user's processes alone.
 	says user 0 'not-in-scope' record -u nobody -o user.pftrace -- sleep 0.3
 	check user-scope eval '! has user "^recursion"'
