@@ -28,15 +28,15 @@ struct found_lines {
 	size_t n;
 };
 
-static void collect(void *arg, const char *function, const char *file, uint32_t line)
+static void collect(void *arg, const struct uw_line *line)
 {
 	struct found_lines *found = arg;
 	struct writer_line *to = &found->lines[found->n];
 
 	if (found->n == LINES_MAX)
 		return;
-	*to = (struct writer_line){.function = strdup(function), .line = line};
-	to->file = file ? strdup(file) : NULL;
+	*to = (struct writer_line){.function = strdup(line->function), .line = line->line};
+	to->file = line->file ? strdup(line->file) : NULL;
 	found->n += to->function != NULL;
 }
 

@@ -41,6 +41,9 @@ function hash(text) {
 }
 let isDark = false;
 const colours = new Map();
+/* The hue of each kind of code; native code is 14 to 50, the kernel's 196 to 222. */
+const HUES = {"java-interpreted": 60, "java-c1": 92, "java-c2": 132, js: 168, python: 232, php: 268, ruby: 346};
+function kindOf(n) { return n.f >= 0 && D.fl ? D.kinds[D.fl[n.f]] : ""; }
 function hsl(h, s, l) { return "hsl(" + h.toFixed(0) + "," + s + "%," + l.toFixed(1) + "%)"; }
 function colourOf(n) {
 	if (pattern && isMatch(n)) return isDark ? "hsl(322,62%,50%)" : "hsl(322,85%,74%)";
@@ -53,6 +56,7 @@ function colourOf(n) {
 	else if (n.kind === MARKER) c = isDark ? "#5a5a5e" : "#bdbdbd";
 	else if (state.colour === "module") c = hsl(360 * hash("m" + moduleOf(n.f)), isDark ? 36 : 62, l);
 	else if (n.kind === KERNEL) c = hsl(196 + 26 * v, isDark ? 38 : 58, l);
+	else if (HUES[kindOf(n)] !== undefined) c = hsl(HUES[kindOf(n)] + 10 * v, isDark ? 40 : 60, l);
 	else c = hsl(14 + 36 * v, isDark ? 52 : 88, l - (isDark ? 0 : 2));
 	colours.set(key, c);
 	return c;
@@ -205,7 +209,8 @@ function showCrumbs() {
 function describe(n) {
 	const what = n.kind === KERNEL ? "kernel" : n.kind === MARKER ? "the stack did not reach its root" :
 		n.kind === PROCESS ? (state.split === "thread" ? "thread" : "process") : n.kind === ROOT ? "" :
-		baseName(moduleOf(n.f)) ? moduleOf(n.f) : "no module";
+		(HUES[kindOf(n)] !== undefined ? kindOf(n) + ", " : "") +
+		(baseName(moduleOf(n.f)) ? moduleOf(n.f) : "no module");
 	return what + (n.f >= 0 && n.inlined ? (what ? ", " : "") + "inlined" : "");
 }
 function tipRow(name, weight, samples) {

@@ -178,6 +178,9 @@ function press(id, value) {
 function showLegend() {
 	const items = state.colour === "module" ? [] : [["user", isDark ? hsl(30, 52, 40) : hsl(30, 88, 70)],
 		["inlined", isDark ? hsl(30, 52, 33) : hsl(30, 88, 81)], ["kernel", isDark ? hsl(208, 38, 40) : hsl(208, 58, 72)]];
+	if (state.colour !== "module" && D.fl)
+		for (const k of [...new Set(D.fl)].map(l => D.kinds[l]).filter(k => HUES[k] !== undefined))
+			items.push([k, hsl(HUES[k] + 5, isDark ? 40 : 60, isDark ? 40 : 72)]);
 	$("legend").replaceChildren(...items.map(([text, c]) => {
 		const span = document.createElement("span"), i = document.createElement("i");
 		i.style.background = c;

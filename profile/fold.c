@@ -111,9 +111,9 @@ static uint64_t hash_of_symbol(const void *owner, uint32_t number)
 /* Finds or makes the symbol.  Names are numbered first, so that a symbol's key is two small
  * numbers. */
 static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fold_kind kind,
-		      uint32_t *ret_symbol)
+		      enum frame_kind frame_kind, uint32_t *ret_symbol)
 {
-	struct fold_symbol symbol = {.module = module, .kind = kind};
+	struct fold_symbol symbol = {.module = module, .kind = kind, .frame_kind = frame_kind};
 	size_t len = strlen(name);
 	uint64_t hash;
 	bool is_new;
@@ -167,23 +167,32 @@ static bool is_name(const char *name)
 	return name && *name && strcmp(name, "?");
 }
 
-/* How well @name is meant by @wanted: 3 it is the name, 2 the name without parameters or template arguments, 1 the
- * last part of that ("f" of "ns::type::f(int)"), 0 not. */
+/* How well @name is meant by @wanted: 3 it is the name, 2 the name without parameters, template arguments or kind, 1 the
+ * last part of that ("f" of "ns::type::f(int)", of "package.Class.f [java-c2]"), 0 not. */
 static int name_fits(const char *name, const char *wanted)
 {
 	static const char anonymous[] = "(anonymous namespace)::";
 	size_t len = strlen(wanted), end, last = 0;
+	const char *kind;
+	bool java;
 
 	if (!strcmp(name, wanted))
 		return 3;
 	if (!strncmp(name, anonymous, sizeof(anonymous) - 1))
 		name += sizeof(anonymous) - 1;
 	end = strcspn(name, "(<");
+	kind = strstr(name, " [");
+	java = kind && !strncmp(kind, " [java-", 7);
+	if (kind)
+		end = min_u64(end, (uint64_t)(kind - name));
 	if (end == len && len && !strncmp(name, wanted, len))
 		return 2;
-	for (size_t i = 0; i + 1 < end; i++)
+	for (size_t i = 0; i + 1 < end; i++) {
 		if (name[i] == ':' && name[i + 1] == ':')
 			last = i + 2;
+		else if (java && name[i] == '.')
+			last = i + 1;
+	}
 	return last && end - last == len && len && !strncmp(name + last, wanted, len);
 }
 
@@ -268,10 +277,25 @@ static const char *call_name(const struct fold *f, const struct profile_frame *f
 	return to;
 }
 
+static int name_call(struct fold *f, const struct profile_frame *frame, uint32_t line, bool kernel,
+		     uint32_t *ret_symbol)
+{
+	const struct profile_line *of = &f->profile->lines[frame->first_line + line];
+	char name[NAME_SIZE], shown[NAME_SIZE + 32];
+	const char *text = call_name(f, frame, line, name, sizeof(name));
+	enum frame_kind kind = !kernel && of->function ? (enum frame_kind)of->kind : FRAME_NATIVE;
+
+	if (kind > FRAME_INLINED) {
+		(void)snprintf(shown, sizeof(shown), "%s [%s]", text, frame_kind_name(kind));
+		text = shown;
+	}
+	return add_symbol(f, text, frame->module, kernel ? FOLD_KERNEL : FOLD_USER, kind,
+			  ret_symbol);
+}
+
 static int name_frames(struct fold *f)
 {
 	const struct profile *p = f->profile;
-	char name[NAME_SIZE];
 	size_t n = 0;
 	int r;
 
@@ -291,10 +315,7 @@ static int name_frames(struct fold *f)
 
 		f->first_call[i] = (uint32_t)n;
 		for (uint32_t line = 0; line < frame->n_lines; line++, n++) {
-			const char *text = call_name(f, frame, line, name, sizeof(name));
-
-			r = add_symbol(f, text, frame->module, kernel ? FOLD_KERNEL : FOLD_USER,
-				       &f->calls[n]);
+			r = name_call(f, frame, line, kernel, &f->calls[n]);
 			if (r < 0)
 				return trace(r);
 			if (line + 1 < frame->n_lines)
@@ -392,7 +413,7 @@ static int find_facts(struct fold *f, struct stack_facts *facts)
 		if (!what)
 			continue;
 		marker_of_error_frame(what, marker, sizeof(marker));
-		r = add_symbol(f, marker, UINT32_MAX, FOLD_MARKER, &facts[i].marker);
+		r = add_symbol(f, marker, UINT32_MAX, FOLD_MARKER, FRAME_NATIVE, &facts[i].marker);
 		if (r < 0)
 			return trace(r);
 		facts[i].depth = 0;
@@ -424,7 +445,7 @@ static int sample_marker(struct fold *f, const struct stack_facts *facts,
 		marker = "[no stack]";
 	if (!marker)
 		return 0;
-	r = add_symbol(f, marker, UINT32_MAX, FOLD_MARKER, ret_marker);
+	r = add_symbol(f, marker, UINT32_MAX, FOLD_MARKER, FRAME_NATIVE, ret_marker);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -641,6 +662,13 @@ size_t fold_stack(const struct fold *f, const struct fold_group *group, uint32_t
 		to[b] = call;
 	}
 	return n;
+}
+
+size_t fold_symbol_suffix(const struct fold *f, uint32_t symbol)
+{
+	enum frame_kind kind = f->symbols[symbol].frame_kind;
+
+	return kind > FRAME_INLINED ? strlen(" []") + strlen(frame_kind_name(kind)) : 0;
 }
 
 const char *fold_symbol_module(const struct fold *f, uint32_t symbol)

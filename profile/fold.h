@@ -21,6 +21,8 @@ struct fold_symbol {
 	uint32_t name;	 /* in names */
 	uint32_t module; /* index in the profile's modules; UINT32_MAX: none */
 	enum fold_kind kind;
+	enum frame_kind
+		frame_kind; /* of FOLD_USER, where it is shown: its name ends in it, "f [java-c2]" */
 };
 struct fold_group {
 	uint32_t thread; /* index in the profile's */
@@ -99,6 +101,8 @@ static inline const char *fold_symbol_name(const struct fold *f, uint32_t symbol
 {
 	return string_table_text(&f->names, f->symbols[symbol].name);
 }
+/* The bytes of the kind at the end of the name: " [java-c2]"; 0: none. */
+size_t fold_symbol_suffix(const struct fold *f, uint32_t symbol);
 /* Path of the symbol's module, "" when there is none. */
 const char *fold_symbol_module(const struct fold *f, uint32_t symbol);
 /* The part behind the last slash. */

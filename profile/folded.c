@@ -1,8 +1,9 @@
 /* folded.c - `comm;root;...;leaf count` lines, as the flame graph tools read them.  Thread: main.
  *
  * The format has no escapes: a semicolon in a name (they stand in C++ lambdas and in thread names)
- * becomes a colon, controls become '?'.  Kernel functions end in "_[k]" and stacks that reached no
- * root begin with their marker, as the stackcollapse tools do.  Lines are in byte order, so that
+ * becomes a colon, controls become '?'.  Kernel functions end in "_[k]", code of a language's runtime in
+ * "_[j]" or another letter (suffix_of()), and stacks that reached no root begin with their marker, as the
+ * stackcollapse tools do.  Lines are in byte order, so that
  * two exports can be compared.
  *
  * Lines are not kept: all of a big profile's are gigabytes.  A walk visits them in their order, which
@@ -64,6 +65,32 @@ static void append_name(struct buffer *b, const char *name)
 			b->data[i] = ':';
 }
 
+/* As the flame graph tools colour them: _[k] kernel, _[j] JIT; async-profiler has _[0] interpreted and _[1] C1 besides.
+ * Other kinds keep the suffix of reports. */
+static const char *suffix_of(const struct fold_symbol *symbol)
+{
+	static const char *const suffixes[FRAME_KINDS] = {
+		[FRAME_JAVA_INTERPRETED] = "_[0]",
+		[FRAME_JAVA_C1] = "_[1]",
+		[FRAME_JAVA_C2] = "_[j]",
+		[FRAME_JS] = "_[j]",
+	};
+
+	return symbol->kind == FOLD_KERNEL ? "_[k]" : suffixes[symbol->frame_kind];
+}
+
+static void clean_name(struct folded *f, uint32_t symbol)
+{
+	const char *suffix = suffix_of(&f->fold.symbols[symbol]);
+	size_t from = f->texts.len, kind = fold_symbol_suffix(&f->fold, symbol);
+
+	append_name(&f->texts, fold_symbol_name(&f->fold, symbol));
+	if (!suffix)
+		return;
+	f->texts.len -= min_u64(kind, f->texts.len - from);
+	buffer_append(&f->texts, suffix, strlen(suffix));
+}
+
 static int clean_names(struct folded *f)
 {
 	size_t from = 0;
@@ -71,9 +98,7 @@ static int clean_names(struct folded *f)
 			   &f->text_at);
 
 	for (uint32_t i = 0; i < f->fold.n_symbols && r == 0; i++) {
-		append_name(&f->texts, fold_symbol_name(&f->fold, i));
-		if (f->fold.symbols[i].kind == FOLD_KERNEL)
-			buffer_append(&f->texts, "_[k]", 4);
+		clean_name(f, i);
 		f->text_at[i + 1] = f->texts.len;
 		r = fold_hold(&f->fold, (int64_t)(f->texts.len - from), "names");
 		from = f->texts.len;

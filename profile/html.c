@@ -9,6 +9,8 @@
  *     names    process and thread names
  *     modules  paths;  kernel: indices of the kernel's
  *     fn, fm, fk  by function: name, module (-1: none), kind (fold_kind)
+ *     kinds, fl  the kinds of code (protos/frame-kind.h), and the kind of each function; absent when all are
+ *              native
  *     threads  [pid, tid, name of the process, of the thread, number of nodes], heaviest process first
  *     up, f, c, w  by node, all threads one behind the other, each a forest in preorder:
  *              up  levels to climb from the node before to the parent
@@ -403,6 +405,25 @@ static int put_threads(struct html *h)
 	return 0;
 }
 
+static void put_kinds(struct html *h)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < h->n_used; i++)
+		any |= h->fold.symbols[h->used[i]].frame_kind != FRAME_NATIVE;
+	if (!any)
+		return;
+	put(h, ",\"kinds\":[");
+	for (unsigned kind = 0; kind < FRAME_KINDS; kind++) {
+		put(h, kind ? "," : "");
+		put_string(h, frame_kind_name(kind));
+	}
+	put(h, "],\"fl\":[");
+	for (uint32_t i = 0; i < h->n_used; i++)
+		put_number(h, !i, h->fold.symbols[h->used[i]].frame_kind);
+	put(h, "]");
+}
+
 static void put_functions(struct html *h)
 {
 	const struct profile *p = h->fold.profile;
@@ -436,6 +457,7 @@ static void put_functions(struct html *h)
 	for (uint32_t i = 0; i < h->n_used; i++)
 		put_number(h, !i, h->fold.symbols[h->used[i]].kind);
 	put(h, "]");
+	put_kinds(h);
 }
 
 static void put_guesses(struct html *h)

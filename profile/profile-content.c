@@ -178,7 +178,7 @@ static uint64_t hash_frame(const struct reader *r, uint32_t module, uint64_t rel
 			   const struct profile_line *line)
 {
 	const uint64_t key[] = {rel_pc, (uint64_t)module << 32 | line->function,
-				(uint64_t)line->file << 32 | line->line};
+				(uint64_t)line->file << 32 | line->line, line->kind};
 
 	return hash_seeded(r->seed, key, sizeof(key));
 }
@@ -581,6 +581,20 @@ static int read_mapping(struct reader *r, struct sequence *s, struct cursor c)
 	return put_first(r, &s->mappings, iid, module == UINT32_MAX ? MODULE_NONE : module);
 }
 
+/* The words of Frame.kind_str.  true: a guess. */
+static bool read_kind(const struct wire_field *f, uint32_t *ret_kind)
+{
+	const size_t word = strlen(FRAME_KIND_GUESSED);
+	size_t len = f->len;
+	bool guessed = len >= word && !memcmp(f->data + len - word, FRAME_KIND_GUESSED, word) &&
+		       (len == word || f->data[len - word - 1] == ' ');
+
+	if (guessed)
+		len -= len == word ? word : word + 1;
+	*ret_kind = len ? frame_kind_of(f->data, len) : FRAME_NATIVE;
+	return guessed;
+}
+
 static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 {
 	uint64_t iid = 0, mapping = 0, rel_pc = 0, function = 0, path = 0;
@@ -600,8 +614,7 @@ static int read_frame(struct reader *r, struct sequence *s, struct cursor c)
 		else if (wire_is(&f, FRAME__REL_PC))
 			rel_pc = f.value;
 		else if (wire_is_bytes(&f, FRAME__KIND_STR))
-			guessed = f.data && f.len == strlen("guessed") &&
-				  !memcmp(f.data, "guessed", f.len);
+			guessed = read_kind(&f, &line.kind);
 		else if (wire_is(&f, FRAME__SOURCE_PATH_IID))
 			path = f.value;
 		else if (wire_is(&f, FRAME__LINE_NUMBER))
@@ -732,6 +745,8 @@ static int read_line(struct reader *r, struct cursor c)
 			e = reader_string(r, f.data, f.len, &line.file);
 		else if (wire_is(&f, LINE__LINE_NUMBER))
 			line.line = (uint32_t)min_u64(f.value, UINT32_MAX);
+		else if (wire_is_bytes(&f, LINE__PERFWIND_KIND) && f.len)
+			line.kind = frame_kind_of(f.data, f.len);
 		if (e < 0)
 			return trace(e);
 	}

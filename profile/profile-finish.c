@@ -638,6 +638,18 @@ static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t 
 	return &r->symbols[low - 1];
 }
 
+/* A frame keeps the kind that it was written with where its new lines have none. */
+static void set_lines(struct profile *p, struct profile_frame *f, uint32_t first, uint32_t n)
+{
+	uint32_t kind = p->lines[f->first_line + f->n_lines - 1].kind;
+	struct profile_line *outermost = &p->lines[first + n - 1];
+
+	f->first_line = first;
+	f->n_lines = n;
+	if (outermost->kind == FRAME_NATIVE)
+		outermost->kind = kind;
+}
+
 /* A frame written before its name was known lends it from one of the same address written after. */
 static int lend_names(struct reader *r)
 {
@@ -659,8 +671,7 @@ static int lend_names(struct reader *r)
 		    !table_get(&named, hash_u64(f->rel_pc) + f->module, &index))
 			continue;
 		if (p->frames[index].module == f->module && p->frames[index].rel_pc == f->rel_pc) {
-			f->first_line = p->frames[index].first_line;
-			f->n_lines = p->frames[index].n_lines;
+			set_lines(p, f, p->frames[index].first_line, p->frames[index].n_lines);
 		}
 	}
 	table_deinit(&named);
@@ -678,10 +689,8 @@ static int finish_frames(struct reader *r)
 		const struct reader_symbol *symbol =
 			find_symbol(r, p->frames[i].module, p->frames[i].rel_pc);
 
-		if (symbol) {
-			p->frames[i].first_line = symbol->first_line;
-			p->frames[i].n_lines = symbol->n_lines;
-		}
+		if (symbol)
+			set_lines(p, &p->frames[i], symbol->first_line, symbol->n_lines);
 	}
 	e = lend_names(r);
 	return e < 0 ? trace(e) : 0;

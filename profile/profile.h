@@ -7,9 +7,12 @@
 #pragma once
 
 #include "base/table.h"
+#include "protos/frame-kind.h"
 
 struct profile_line { /* ids in strings; 0: none */
 	uint32_t function, file, line;
+	uint32_t
+		kind; /* enum frame_kind, of the code; FRAME_NATIVE also of the kernel's and of inlined calls */
 };
 struct profile_module {
 	uint32_t path; /* string */

@@ -107,6 +107,19 @@ static int end_row(struct data *d)
 
 /* ---- the table ---- */
 
+/* The kind of a call's code. */
+static void kind_field(struct data *d, uint32_t symbol, bool inlined)
+{
+	const struct fold_symbol *s = &d->fold->symbols[symbol];
+	enum frame_kind kind = s->kind == FOLD_KERNEL ? FRAME_KERNEL : s->frame_kind;
+
+	if (s->kind == FOLD_MARKER)
+		text_field(d, "frame_kind", "");
+	else
+		text_field(d, "frame_kind",
+			   frame_kind_name(inlined && kind == FRAME_NATIVE ? FRAME_INLINED : kind));
+}
+
 static void row_fields(struct data *d, const struct row *row)
 {
 	const struct fold *f = d->fold;
@@ -119,6 +132,7 @@ static void row_fields(struct data *d, const struct row *row)
 	if (by == REPORT_FUNCTION) {
 		text_field(d, "module", fold_symbol_module(f, row->id));
 		bool_field(d, "inlined", row->inlined);
+		kind_field(d, row->id, row->inlined);
 	} else if (by == REPORT_THREAD) {
 		number_field(d, "tid", p->threads[row->id].tid);
 		number_field(d, "pid", p->processes[p->threads[row->id].process].pid);
@@ -142,7 +156,7 @@ static void csv_head(struct data *d, const char *names)
 static int write_table(struct data *d)
 {
 	static const char *const heads[] = {
-		[REPORT_FUNCTION] = "function,module,inlined",
+		[REPORT_FUNCTION] = "function,module,inlined,frame_kind",
 		[REPORT_MODULE] = "module",
 		[REPORT_CGROUP] = "cgroup",
 		[REPORT_THREAD] = "thread,tid,pid,process",
@@ -181,6 +195,10 @@ static void node_fields(struct data *d, const struct calltree_node *n, uint32_t 
 		   process ? fold_process_name(f, n->id, name) : fold_symbol_name(f, n->id));
 	text_field(d, "module", process ? "" : fold_symbol_module(f, n->id));
 	bool_field(d, "inlined", n->inlined);
+	if (process)
+		text_field(d, "frame_kind", "");
+	else
+		kind_field(d, n->id, n->inlined);
 	percent_field(d, "guessed_percent", n->guessed_weight, n->weight);
 	figures(d, n->self_weight, n->self_count, n->weight, n->count);
 }
@@ -209,7 +227,7 @@ static int write_tree(struct data *d)
 	r = report_tree_init(&tree, d->fold, o, least);
 	if (r < 0)
 		return trace(r);
-	csv_head(d, "depth,kind,name,module,inlined,guessed_percent");
+	csv_head(d, "depth,kind,name,module,inlined,frame_kind,guessed_percent");
 	at = tree.nodes[0].child;
 	while (at && r == 0 && (!o->limit || d->n_rows < o->limit)) {
 		const struct calltree_node *n = &tree.nodes[at];

@@ -58,11 +58,11 @@ size_t vm_method_name(struct hotspot *vm, uint64_t method, char *to, size_t room
 	return len;
 }
 
-const char *vm_tier(struct hotspot *vm, uint64_t blob)
+enum frame_kind vm_tier(struct hotspot *vm, uint64_t blob)
 {
 	uint64_t level = vm_get(vm, blob, VM_NMETHOD_LEVEL);
 
-	return level >= 1 && level <= 3 ? " [c1]" : level == 4 ? " [c2]" : "";
+	return level >= 1 && level <= 3 ? FRAME_JAVA_C1 : level == 4 ? FRAME_JAVA_C2 : FRAME_NATIVE;
 }
 
 /* ---- inlined methods ---- */

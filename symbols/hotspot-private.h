@@ -112,8 +112,8 @@ size_t vm_method_name(struct hotspot *vm, uint64_t method, char *to, size_t room
 /* The methods at @address of compiled code, innermost first; returns how many, at most @max. */
 size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address, uint64_t *methods,
 		  size_t max);
-/* " [c1]", " [c2]" or "". */
-const char *vm_tier(struct hotspot *vm, uint64_t blob);
+/* FRAME_NATIVE: the wrapper of a native method. */
+enum frame_kind vm_tier(struct hotspot *vm, uint64_t blob);
 
 /* ---- hotspot-cfi.c ---- */
 enum vm_kind {

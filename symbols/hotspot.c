@@ -18,7 +18,7 @@ enum {
 	BLOB_MAX = 16 << 20,
 	CODELETS_MAX = 4096,
 	FRAME_MAX = 1 << 20,
-	NAME_ROOM = 2 * VM_TEXT_MAX + 32,
+	NAME_ROOM = 2 * VM_TEXT_MAX + 2,
 };
 
 struct reading {
@@ -48,10 +48,11 @@ static const uint8_t *bytes_of(struct reading *rd, uint64_t start, uint64_t end)
 	return rd->bytes && vm_read_code(rd->vm, start, rd->bytes, len) ? rd->bytes : NULL;
 }
 
-static void add_symbol(struct reading *rd, uint64_t start, uint64_t end, const char *name)
+static void add_symbol(struct reading *rd, uint64_t start, uint64_t end, const char *name,
+		       enum frame_kind kind)
 {
-	int r = uw_symbols_add(&rd->symbols, start, end - start, name, strlen(name),
-			       UW_RANK_GLOBAL);
+	int r = uw_symbols_add_kind(&rd->symbols, start, end - start, name, strlen(name),
+				    UW_RANK_GLOBAL, kind);
 
 	rd->error = r < 0 ? r : rd->error;
 }
@@ -145,10 +146,9 @@ static void name_blob(struct reading *rd, uint64_t blob, const struct vm_code *c
 
 	if (c->kind == VM_COMPILED)
 		len = vm_method_name(rd->vm, vm_pointer(rd->vm, blob, VM_NMETHOD_METHOD), name,
-				     sizeof(name) - 8);
-	if (len)
-		(void)snprintf(name + len, sizeof(name) - len, "%s", vm_tier(rd->vm, blob));
-	add_symbol(rd, c->start, c->end, len ? name : text);
+				     sizeof(name));
+	add_symbol(rd, c->start, c->end, len ? name : text,
+		   len ? vm_tier(rd->vm, blob) : FRAME_NATIVE);
 }
 
 static bool code_range(struct hotspot *vm, uint64_t blob, uint64_t end, struct vm_code *c)
@@ -312,12 +312,11 @@ static const struct vm_blob *blob_at(const struct hotspot *vm, uint64_t address)
 }
 
 int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address,
-		  void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		  void *arg)
+		  void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
 	const struct vm_blob *blob = blob_at(vm, address);
 	uint64_t methods[VM_INLINED_MAX] = {address};
-	const char *suffix = " [interpreted]";
+	enum frame_kind kind = FRAME_JAVA_INTERPRETED;
 	char name[NAME_ROOM];
 	int r = vm_begin(vm, memory, VM_LINE_PAGES), n_named = 0;
 	size_t n = 1;
@@ -326,15 +325,14 @@ int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address
 		return trace(r);
 	if (blob) {
 		n = vm_inlined(vm, blob, address, methods, VM_INLINED_MAX);
-		suffix = vm_tier(vm, blob->blob);
+		kind = vm_tier(vm, blob->blob);
 	}
 	for (size_t i = 0; i < n; i++) {
-		size_t len = vm_method_name(vm, methods[i], name, sizeof(name) - 16);
+		size_t len = vm_method_name(vm, methods[i], name, sizeof(name));
 
 		if (!len)
 			break;
-		(void)snprintf(name + len, sizeof(name) - len, "%s", suffix);
-		line(arg, name, NULL, 0);
+		add(arg, &(struct uw_line){.function = name, .kind = kind});
 		n_named++;
 	}
 	vm_end(vm);

@@ -32,5 +32,4 @@ int hotspot_code(struct hotspot *vm, struct uw_memory *memory, struct hotspot_co
 /* The Java methods at an address, innermost first, as uw_module_lines() reports them: of a Method, the method; of code
  * of a compiled method, the methods inlined there.  Returns how many. */
 int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address,
-		  void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		  void *arg);
+		  void (*add)(void *arg, const struct uw_line *line), void *arg);

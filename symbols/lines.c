@@ -721,14 +721,12 @@ static bool same_function(Dwarf_Die *outer, Dwarf_Die *inner)
 }
 
 static int find_lines(struct uw_lines *lines, uint64_t vaddr,
-		      void (*line)(void *arg, const char *function, const char *file,
-				   uint32_t line),
-		      void *arg)
+		      void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
+	struct uw_line line = {.function = NULL};
 	Dwarf_Die cu, calls[UW_CALLS_MAX];
 	char name[NAME_BYTES], path[PATH_MAX];
 	const char *file;
-	uint32_t number;
 	size_t n, n_same = 0;
 
 	n = find_unit(lines, vaddr, &cu)
@@ -736,23 +734,24 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 		    : 0;
 	if (!n)
 		return 0;
-	file = line_of(&cu, vaddr, &number);
+	file = line_of(&cu, vaddr, &line.line);
 	for (size_t i = n; i > 0; i--) {
 		if (i < n && same_function(&calls[i - 1], &calls[i])) {
 			n_same++;
 			continue;
 		}
 		function_name(&calls[i - 1], name, sizeof(name));
-		line(arg, name[0] ? name : "??", absolute(&cu, file, path, sizeof(path)), number);
+		line.function = name[0] ? name : "??";
+		line.file = absolute(&cu, file, path, sizeof(path));
+		add(arg, &line);
 		if (i > 1)
-			file = call_site(&cu, &calls[i - 1], &number);
+			file = call_site(&cu, &calls[i - 1], &line.line);
 	}
 	return (int)(n - n_same);
 }
 
 int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,
-		void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		void *arg)
+		void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
 	jmp_buf jump;
 
@@ -761,5 +760,5 @@ int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,
 	oom_jump = &jump;
 	if (setjmp(jump))
 		return fail(-ENOMEM);
-	return find_lines(lines, vaddr, line, arg);
+	return find_lines(lines, vaddr, add, arg);
 }

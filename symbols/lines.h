@@ -17,8 +17,7 @@ struct uw_lines *uw_lines_free(struct uw_lines *lines);
 size_t uw_lines_bytes(const struct uw_lines *lines);
 /* See uw_module_lines().  After -ENOMEM @lines must be freed. */
 int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,
-		void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		void *arg);
+		void (*add)(void *arg, const struct uw_line *line), void *arg);
 
 /* The function and the inlined calls at an address of a compilation unit. */
 enum { UW_CALLS_MAX = 64 };

@@ -67,15 +67,14 @@ int uw_vm_load(struct uw_module *module, struct uw_source *source, struct uw_ima
 }
 
 int uw_vm_lines(struct uw_module *module, struct uw_source *source, uint64_t address,
-		void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		void *arg)
+		void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
 	struct process_memory m = {.memory = {.read = read_memory}, .fd = source->fd};
 	int r = 0;
 
 	if (!module->vm)
 		r = hotspot_new(&m.memory, source->vm, &module->vm);
-	return r < 0 ? trace(r) : trace(hotspot_lines(module->vm, &m.memory, address, line, arg));
+	return r < 0 ? trace(r) : trace(hotspot_lines(module->vm, &m.memory, address, add, arg));
 }
 
 /* ---- loaded again ---- */

@@ -485,19 +485,18 @@ void uw_module_drop_lines(struct uw_module *module)
 }
 
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
-		    void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		    void *arg)
+		    void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
 	int r;
 
 	if (module->kind == UW_MODULE_JIT)
-		return source->vm ? trace(uw_vm_lines(module, source, vaddr, line, arg)) : 0;
+		return source->vm ? trace(uw_vm_lines(module, source, vaddr, add, arg)) : 0;
 	if (!module->lines) {
 		r = load_lines(module, source);
 		if (r < 0)
 			return trace(r);
 	}
-	r = uw_lines_at(module->lines, vaddr, line, arg);
+	r = uw_lines_at(module->lines, vaddr, add, arg);
 	if (r == -ENOMEM)
 		uw_module_drop_lines(module);
 	return r;

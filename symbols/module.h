@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/util.h"
+#include "protos/frame-kind.h"
 
 enum uw_arch { UW_ARCH_NONE, UW_ARCH_X86_64, UW_ARCH_AARCH64 };
 
@@ -183,17 +184,23 @@ void uw_module_drop_symbols(struct uw_module *module); /* main: state back to NE
 struct uw_symbol {
 	const char *name;
 	uint64_t start, size;
+	enum frame_kind kind; /* FRAME_NATIVE but in JIT modules */
 };
 bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_symbol *ret_symbol);
 /* Are there symbols at all beyond .dynsym? (for "modules without symbols") */
 bool uw_module_has_symbols(const struct uw_module *module);
 
-/* Inlined calls and lines of one address, from DWARF; loader thread only.  Calls @line innermost
- * first: demangled function name, file (may be NULL) and line (0: unknown).  0: none found; > 0:
+/* A call at an address. */
+struct uw_line {
+	const char *function; /* demangled */
+	const char *file;     /* may be NULL */
+	uint32_t line;	      /* 0: unknown */
+	enum frame_kind kind; /* of its code; FRAME_NATIVE but in JIT modules */
+};
+/* Inlined calls and lines of one address, from DWARF; loader thread only.  Calls @add innermost first.  0: none found; > 0:
  * that many; -ENODATA: the module has no DWARF; do not ask again. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
-		    void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		    void *arg);
+		    void (*add)(void *arg, const struct uw_line *line), void *arg);
 /* Closes the DWARF that uw_module_lines() keeps open (counted in uw_module_bytes); loader thread.
  */
 void uw_module_drop_lines(struct uw_module *module);

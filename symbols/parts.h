@@ -68,8 +68,7 @@ int uw_vm_load(struct uw_module *module, struct uw_source *source, struct uw_ima
 	       struct uw_symbols **ret_symbols);
 /* The Java methods at an address, as uw_module_lines(). */
 int uw_vm_lines(struct uw_module *module, struct uw_source *source, uint64_t address,
-		void (*line)(void *arg, const char *function, const char *file, uint32_t line),
-		void *arg);
+		void (*add)(void *arg, const struct uw_line *line), void *arg);
 /* For a half that is READY: used from uw_module_adopt_*() on.  Consumes it. */
 void uw_vm_keep_image(struct uw_module *module, struct uw_image *image);
 void uw_vm_keep_symbols(struct uw_module *module, struct uw_symbols *symbols);

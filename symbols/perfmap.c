@@ -16,6 +16,31 @@
 
 enum { JIT_NAME_MAX = 1024 };
 
+/* The kind of code, by the names that runtimes give it: CPython's py::function:file (Python/perf_trampoline.c), V8's
+ * TAG:*function file:line (src/logging/log.cc: mark * ~ ^ + for the tier). */
+static enum frame_kind kind_of_name(const char *name, size_t len)
+{
+	static const char *const tags[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
+
+	if (len > 4 && !memcmp(name, "py::", 4))
+		return FRAME_PYTHON;
+	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) {
+		size_t tag = strlen(tags[i]);
+
+		if (len > tag && !memcmp(name, tags[i], tag))
+			return FRAME_JS;
+	}
+	return FRAME_NATIVE;
+}
+
+/* A name without an end of its own. */
+static int add_name(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
+		    size_t len)
+{
+	return trace(uw_symbols_add_kind(b, start, size, name, len, UW_RANK_GLOBAL,
+					 kind_of_name(name, len)));
+}
+
 /* ---- jitdump ----
  *
  * The format is jitdump-specification.txt of linux tools/perf/Documentation: a header, then records
@@ -91,7 +116,7 @@ static int add(struct uw_symbols_builder *b, uint64_t address, uint64_t size,
 
 	if (!size || size > UINT32_MAX || address > UINT64_MAX - size)
 		return 0;
-	return trace(uw_symbols_add(b, address, size, name, len, UW_RANK_GLOBAL));
+	return add_name(b, address, size, name, len);
 }
 
 /* @loads: address -> offset of the record with its name. */
@@ -218,8 +243,7 @@ static int add_line(struct uw_symbols_builder *b, const uint8_t *line, size_t le
 		len--;
 	if (!len || !size || size > UINT32_MAX || start > UINT64_MAX - size || memchr(c.p, 0, len))
 		return 0;
-	return trace(uw_symbols_add(b, start, size, (const char *)c.p, min_u64(len, JIT_NAME_MAX),
-				    UW_RANK_GLOBAL));
+	return add_name(b, start, size, (const char *)c.p, min_u64(len, JIT_NAME_MAX));
 }
 
 static int add_text(struct uw_symbols_builder *b, const uint8_t *text, size_t len)

@@ -3,7 +3,8 @@
  * The index is two blocks: entries of 16 bytes sorted by address, and the names that they kept.  A
  * lookup is a binary search between two marks, one for every few entries, as each step of it waits
  * for memory; as sized symbols may lie inside others (hand-written assembly), it steps back a few
- * entries when the nearest one ends too early. */
+ * entries when the nearest one ends too early.  A name of another kind than FRAME_NATIVE has the kind
+ * before it, a byte below FRAME_KINDS. */
 #include <errno.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ enum {
 	MARKED = 8, /* entries for a mark, or more */
 	AHEAD = 16, /* names are prefetched this many entries before they are copied */
 };
-_Static_assert(UW_SYMBOL_NAME_MAX <= UINT16_MAX, "entries have 16 bits for it");
+_Static_assert(UW_SYMBOL_NAME_MAX < UINT16_MAX, "entries have 16 bits for it");
+_Static_assert((int)FRAME_KINDS <= ' ', "a kind is no character of a name");
 
 struct entry {
 	uint64_t start;
@@ -141,6 +143,8 @@ bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw
 			.start = e->start,
 			.size = size,
 		};
+		if ((uint8_t)*ret_symbol->name < FRAME_KINDS)
+			ret_symbol->kind = (enum frame_kind) * ret_symbol->name++;
 		return true;
 	}
 	return false;
@@ -281,14 +285,33 @@ static int full_rank(int rank, const char *name)
 	       binding;
 }
 
+/* @kind: of FRAME_NATIVE none is kept. */
+static int pool_add_name(struct uw_symbols_builder *b, const char *name, size_t len,
+			 enum frame_kind kind)
+{
+	const char byte = (char)kind;
+	int r = kind == FRAME_NATIVE ? 0 : pool_add(b, &byte, 1);
+
+	if (r >= 0 && kind != FRAME_NATIVE)
+		b->pool_len--; /* the NUL */
+	return r < 0 ? trace(r) : pool_add(b, name, len);
+}
+
 int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
 		   size_t len, int rank)
 {
-	size_t at = b->pool_len;
+	return uw_symbols_add_kind(b, start, size, name, len, rank, FRAME_NATIVE);
+}
+
+int uw_symbols_add_kind(struct uw_symbols_builder *b, uint64_t start, uint64_t size,
+			const char *name, size_t len, int rank, enum frame_kind kind)
+{
+	size_t at = b->pool_len, before = kind != FRAME_NATIVE;
 	int r;
 
-	if (!len || len > UW_SYMBOL_NAME_MAX || b->n >= UW_SYMBOLS_MAX ||
-	    b->pool_len + len >= UW_SYMBOL_POOL_MAX || !executable(b->layout, start))
+	if (!len || (uint8_t)*name < FRAME_KINDS || len > UW_SYMBOL_NAME_MAX ||
+	    b->n >= UW_SYMBOLS_MAX || b->pool_len + len >= UW_SYMBOL_POOL_MAX ||
+	    !executable(b->layout, start))
 		return 0;
 	if (b->n == b->room) {
 		size_t room = b->room ? b->room * 2 : 1024;
@@ -299,7 +322,7 @@ int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, 
 		b->entries = more;
 		b->room = room;
 	}
-	r = pool_add(b, name, len);
+	r = pool_add_name(b, name, len, kind);
 	if (r < 0)
 		return trace(r);
 	b->entries[b->n] = (struct uw_symbol_entry){
@@ -307,8 +330,9 @@ int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, 
 		.size = (uint32_t)min_u64(size, UINT32_MAX),
 		.name = (uint32_t)at,
 		.order = (uint32_t)b->n,
-		.rank = (int16_t)full_rank(rank + (size ? UW_RANK_SIZED : 0), b->pool + at),
-		.len = (uint16_t)len,
+		.rank = (int16_t)full_rank(rank + (size ? UW_RANK_SIZED : 0),
+					   b->pool + at + before),
+		.len = (uint16_t)(len + before),
 	};
 	b->n++;
 	return 0;

@@ -53,6 +53,9 @@ enum {
 
 void uw_symbols_builder_deinit(struct uw_symbols_builder *b);
 /* Copies the name, cut at @len. Names beyond the limits are left out. -ENOMEM. */
+int uw_symbols_add_kind(struct uw_symbols_builder *b, uint64_t start, uint64_t size,
+			const char *name, size_t len, int rank, enum frame_kind kind);
+/* The same for FRAME_NATIVE. */
 int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, const char *name,
 		   size_t len, int rank);
 /* Sorts, keeps one name an address, packs.  The builder is empty after. */

@@ -245,6 +245,12 @@ int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t 
 	return 0;
 }
 
+void intern_frame_kind(struct intern *in, uint32_t frame, unsigned kind)
+{
+	if (frame >= in->first_frame && frame - in->first_frame < in->n_frames)
+		in->frames[frame - in->first_frame].kind = (uint8_t)kind;
+}
+
 struct intern_frame *intern_find_frame(const struct intern *in, uint32_t mapping, uint64_t rel_pc)
 {
 	uint32_t index;
@@ -352,13 +358,22 @@ static int write_mapping(struct intern *in, uint32_t id)
 	return 0;
 }
 
+/* The words of Frame.kind_str, as trace.proto lists them; 0: none. */
+static size_t kind_text(const struct intern_frame *f, char to[static 64])
+{
+	const char *kind = f->kind > FRAME_KERNEL ? frame_kind_name(f->kind) : "";
+	const char *guessed = f->rel_pc & WRITER_GUESSED ? FRAME_KIND_GUESSED : "";
+
+	return (size_t)snprintf(to, 64, "%s%s%s", kind, *kind && *guessed ? " " : "", guessed);
+}
+
 static int write_frame(struct intern *in, uint32_t id)
 {
 	struct intern_frame *f = &in->frames[id - in->first_frame];
 	size_t body = pack_number_size(INTERNED_STRING__IID, id) +
 		      pack_number_size(FRAME__MAPPING_ID, f->mapping);
-	static const char guessed[] = "guessed";
-	const size_t guess = f->rel_pc & WRITER_GUESSED ? sizeof(guessed) - 1 : 0;
+	char kind[64];
+	const size_t kind_len = kind_text(f, kind);
 	uint64_t rel_pc = f->rel_pc & ~WRITER_GUESSED;
 	uint8_t *p;
 	int r;
@@ -374,7 +389,7 @@ static int write_frame(struct intern *in, uint32_t id)
 		body += pack_number_size(FRAME__FUNCTION_NAME_ID, f->name);
 	}
 	body += rel_pc ? pack_number_size(FRAME__REL_PC, rel_pc) : 0;
-	body += guess ? pack_bytes_size(FRAME__KIND_STR, guess) : 0;
+	body += kind_len ? pack_bytes_size(FRAME__KIND_STR, kind_len) : 0;
 	p = buffer_reserve(&in->pending, pack_bytes_size(INTERNED_DATA__FRAMES, body));
 	if (!p)
 		return fail(-ENOMEM);
@@ -384,8 +399,8 @@ static int write_frame(struct intern *in, uint32_t id)
 	p = pack_number(p, FRAME__MAPPING_ID, f->mapping);
 	if (rel_pc)
 		p = pack_number(p, FRAME__REL_PC, rel_pc);
-	if (guess)
-		p = (uint8_t *)memcpy(pack_head(p, FRAME__KIND_STR, guess), guessed, guess) + guess;
+	if (kind_len)
+		p = pack_bytes(p, FRAME__KIND_STR, kind, kind_len);
 	in->pending.len = (size_t)(p - in->pending.data);
 	f->written = in->generation;
 	return 0;

@@ -19,6 +19,7 @@ struct intern_frame {
 	uint64_t rel_pc;
 	uint32_t mapping, name; /* name 0: none yet */
 	uint32_t written;
+	uint8_t kind; /* enum frame_kind */
 };
 struct intern_mapping {
 	uint32_t path, build_id; /* in places; 0: none.  path: normalised, as readers show it */
@@ -63,6 +64,8 @@ int intern_mapping(struct intern *in, const char *path, const void *build_id, si
 /* @name: an id of intern_name(), 0: none yet. */
 int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t name,
 		 uint32_t *ret_frame);
+/* Nothing for a frame of an older generation. */
+void intern_frame_kind(struct intern *in, uint32_t frame, unsigned kind);
 int intern_callstack(struct intern *in, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 /* The frame of an address, or NULL. */
 struct intern_frame *intern_find_frame(const struct intern *in, uint32_t mapping, uint64_t rel_pc);

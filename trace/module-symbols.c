@@ -21,7 +21,10 @@ static size_t line_size(const struct writer_line *line)
 
 	return pack_bytes_size(LINE__FUNCTION_NAME, text_size(line->function)) +
 	       (file ? pack_bytes_size(LINE__SOURCE_FILE_NAME, file) : 0) +
-	       (line->line ? pack_number_size(LINE__LINE_NUMBER, line->line) : 0);
+	       (line->line ? pack_number_size(LINE__LINE_NUMBER, line->line) : 0) +
+	       (line->kind > FRAME_KERNEL
+			? pack_bytes_size(LINE__PERFWIND_KIND, strlen(frame_kind_name(line->kind)))
+			: 0);
 }
 
 int module_symbols_add(struct buffer *b, uint64_t rel_pc, const struct writer_line *lines, size_t n)
@@ -46,6 +49,9 @@ int module_symbols_add(struct buffer *b, uint64_t rel_pc, const struct writer_li
 				       text_size(line->file));
 		if (line->line)
 			p = pack_number(p, LINE__LINE_NUMBER, line->line);
+		if (line->kind > FRAME_KERNEL)
+			p = pack_bytes(p, LINE__PERFWIND_KIND, frame_kind_name(line->kind),
+				       strlen(frame_kind_name(line->kind)));
 	}
 	b->len = (size_t)(p - b->data);
 	return 0;

@@ -245,6 +245,7 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
 		r = intern_name(&w->intern, own[n - 1].function, &frame->name);
 		if (r < 0)
 			return trace(r);
+		frame->kind = frame->kind ? frame->kind : (uint8_t)own[n - 1].kind;
 	}
 	if (frame) /* DWARF may name the function by an alias */
 		own[n - 1].function = writer_name_text(w, frame->name);
@@ -504,6 +505,11 @@ int writer_frame_named(struct writer *w, uint32_t mapping, uint64_t rel_pc, uint
 	int r = intern_frame(&w->intern, mapping, rel_pc, name, ret_frame);
 
 	return r < 0 ? trace(r) : 0;
+}
+
+void writer_frame_kind(struct writer *w, uint32_t frame, enum frame_kind kind)
+{
+	intern_frame_kind(&w->intern, frame, kind);
 }
 
 int writer_frame(struct writer *w, uint32_t mapping, uint64_t rel_pc, const char *name,

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/table.h"
+#include "protos/frame-kind.h"
 #include "trace/sink.h"
 
 struct writer;
@@ -100,6 +101,8 @@ int writer_frame_named(struct writer *writer, uint32_t mapping, uint64_t rel_pc,
 		       uint32_t *ret_frame);
 int writer_name(struct writer *writer, const char *name, uint32_t *ret_name);
 const char *writer_name_text(const struct writer *writer, uint32_t name);
+/* The kind of its code (Frame.kind_str), before the frame's first callstack; FRAME_NATIVE at first. */
+void writer_frame_kind(struct writer *writer, uint32_t frame, enum frame_kind kind);
 /* Changes when the frame ids given out so far have become invalid: a caller that keeps
  * them compares it before each stack. */
 uint32_t writer_generation(const struct writer *writer);
@@ -128,6 +131,7 @@ int writer_lost(struct writer *writer, uint32_t cpu, uint64_t records, uint64_t 
 struct writer_line {
 	const char *function, *file; /* file may be NULL */
 	uint32_t line;
+	enum frame_kind kind; /* of the code; also of an inlined call */
 };
 int writer_symbol(struct writer *writer, uint32_t mapping, uint64_t rel_pc,
 		  const struct writer_line *lines, size_t n);

@@ -4,16 +4,17 @@
 
 #include "session/loader/load-parse.h"
 
-static void add_line(void *arg, const char *function, const char *file, uint32_t line)
+static void add_line(void *arg, const struct uw_line *line)
 {
 	struct load_answer *a = arg;
 	struct load_line *to = &a->lines[a->n_lines];
 
 	if (a->n_lines == LOAD_LINES_MAX)
 		return;
-	to->function = strdup(function);
-	to->file = file ? strdup(file) : NULL;
-	to->line = line;
+	to->function = strdup(line->function);
+	to->file = line->file ? strdup(line->file) : NULL;
+	to->line = line->line;
+	to->kind = line->kind;
 	if (to->function)
 		a->n_lines++;
 	else

@@ -51,6 +51,7 @@ void load_request_deinit(struct load_request *request);
 struct load_line {
 	char *function, *file; /* owned; file may be NULL */
 	uint32_t line;
+	enum frame_kind kind;
 };
 
 struct load_answer {

@@ -6,8 +6,8 @@
  *   pw-files and pw-parse  request   struct wire_parse, path of the module; the module's file
  *                          question  struct wire_question, paths
  *                          reply     i64 result; a descriptor, or the bytes
- *   pw-parse to main       answer    struct wire_parsed; the module (symbols/module.c); lines (each u64 line, block
- *                                    function, block file; an empty file: none)
+ *   pw-parse to main       answer    struct wire_parsed; the module (symbols/module.c); lines (each u64 line and
+ *                                    kind, block function, block file; an empty file: none)
  *
  * All are one program, so structs travel as they are; pointers in them are not used.
  *
@@ -257,7 +257,7 @@ static void pack_lines(const struct load_answer *a, struct packer *p)
 	for (size_t i = 0; i < a->n_lines; i++) {
 		const struct load_line *line = &a->lines[i];
 
-		packer_u64(p, line->line);
+		packer_u64(p, line->line | (uint64_t)line->kind << 32);
 		packer_block(p, line->function, strlen(line->function));
 		packer_block(p, line->file ? line->file : "", line->file ? strlen(line->file) : 0);
 	}
@@ -789,9 +789,13 @@ static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
 		return fail(-ENOMEM);
 	for (uint64_t i = 0; i < n; i++) {
 		struct load_line *line = &a->lines[a->n_lines++];
+		uint64_t number;
 		int r;
 
-		line->line = (uint32_t)cursor_u64(from);
+		number = cursor_u64(from);
+		line->line = (uint32_t)number;
+		line->kind =
+			number >> 32 < FRAME_KINDS ? (enum frame_kind)(number >> 32) : FRAME_NATIVE;
 		r = unpack_text(from, &line->function, NULL);
 		if (r >= 0)
 			r = unpack_text(from, &line->file, NULL);

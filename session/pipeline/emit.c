@@ -64,6 +64,10 @@ struct named_symbol {
 	uint32_t module; /* emit_module's index + 1; 0: free */
 	uint32_t name;	 /* id of the writer */
 };
+struct frame_name {
+	uint32_t id; /* of the writer; 0: none (yet) */
+	enum frame_kind kind;
+};
 
 struct recent_stack {
 	uint32_t tid, space_key, n;
@@ -221,28 +225,30 @@ static void prefetch_frame(const struct emit *em, uint64_t frame, uint32_t space
 	__builtin_prefetch(cache_slot(em, frame, space_key));
 }
 
-/* The demangled name of the symbol at @vaddr, as an id of the writer; 0: none (yet). */
-static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr, uint32_t *ret_name)
+/* The demangled name of the symbol at @vaddr. */
+static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
+		   struct frame_name *ret_name)
 {
 	char name[NAME_MAX_LEN];
 	struct named_symbol *slot;
 	struct uw_symbol symbol;
 	int r;
 
-	*ret_name = 0;
+	*ret_name = (struct frame_name){0};
 	if (uw_module_symbol_state(m->module) != UW_MODULE_READY ||
 	    !uw_module_symbol(m->module, vaddr, &symbol))
 		return 0;
+	ret_name->kind = symbol.kind;
 	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)m->index << 48) & (NAMED_SLOTS - 1)];
 	if (slot->module == m->index + 1 && slot->start == symbol.start) {
-		*ret_name = slot->name;
+		ret_name->id = slot->name;
 		return 0;
 	}
 	uw_demangle(symbol.name, name, NAME_MAX_LEN);
-	r = writer_name(em->c.writer, name, ret_name);
+	r = writer_name(em->c.writer, name, &ret_name->id);
 	/* JIT code at one address may get another name. */
 	if (r >= 0 && uw_module_kind(m->module) != UW_MODULE_JIT)
-		*slot = (struct named_symbol){symbol.start, m->index + 1, *ret_name};
+		*slot = (struct named_symbol){symbol.start, m->index + 1, ret_name->id};
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -280,18 +286,22 @@ static void request_lines(struct emit *em, struct emit_module *m)
 	}
 }
 
-/* A frame that is new in this module.  @address has WRITER_GUESSED where the frame was guessed. */
+/* A frame that is new in this module.  @address has WRITER_GUESSED where the frame was guessed; @kind: FRAME_NATIVE
+ * where its symbol has the kind. */
 static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
-		     uint64_t address, uint32_t *ret_id)
+		     uint64_t address, enum frame_kind kind, uint32_t *ret_id)
 {
 	uint64_t vaddr = address & ~WRITER_GUESSED;
-	uint32_t name;
+	struct frame_name name;
 	int r = name_of(em, m, vaddr, &name);
 
 	if (r >= 0)
 		r = mapping_of(em, m, map->offset);
 	if (r >= 0)
-		r = writer_frame_named(em->c.writer, m->mapping, address, name, ret_id);
+		r = writer_frame_named(em->c.writer, m->mapping, address, name.id, ret_id);
+	kind = kind == FRAME_NATIVE ? name.kind : kind;
+	if (r >= 0 && kind != FRAME_NATIVE)
+		writer_frame_kind(em->c.writer, *ret_id, kind);
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
@@ -301,7 +311,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 			request_lines(em, m);
 		}
 	}
-	if (r < 0 || name)
+	if (r < 0 || name.id)
 		return r < 0 ? trace(r) : 0;
 	r = unsymbolized_push(em, m, ret_id);
 	if (r >= 0 && emit_module_names_to_come(m)) {
@@ -313,13 +323,13 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 }
 
 static int module_frame(struct emit *em, struct emit_module *m, const struct uw_map *map,
-			uint64_t address, uint32_t *ret_id)
+			uint64_t address, enum frame_kind kind, uint32_t *ret_id)
 {
 	uint64_t known;
 	int r;
 
 	if (!table_get(&m->frames, address, &known)) {
-		r = new_frame(em, m, map, address, ret_id);
+		r = new_frame(em, m, map, address, kind, ret_id);
 		return r < 0 ? trace(r) : table_put(&m->frames, address, *ret_id);
 	}
 	*ret_id = (uint32_t)known;
@@ -375,9 +385,9 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 		return trace(r);
 	m->last_use = em->seconds;
 	uw_modules_touch(em->c.modules, map->module);
-	return module_frame(em, m, map,
-			    uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0),
-			    ret_id);
+	return module_frame(
+		em, m, map, uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0),
+		frame & UW_FRAME_METHOD ? FRAME_JAVA_INTERPRETED : FRAME_NATIVE, ret_id);
 }
 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
@@ -715,7 +725,7 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 
 	for (size_t i = 0; i < n; i++) {
 		struct writer_line line = {0};
-		uint32_t name;
+		struct frame_name name;
 		int r;
 
 		if (has_name(m, m->unnamed.vaddrs[i]))
@@ -723,11 +733,12 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 		r = name_of(em, m, m->unnamed.vaddrs[i], &name);
 		if (r < 0)
 			return trace(r);
-		if (!name) {
+		if (!name.id) {
 			m->unnamed.vaddrs[kept++] = m->unnamed.vaddrs[i];
 			continue;
 		}
-		line.function = writer_name_text(em->c.writer, name);
+		line.function = writer_name_text(em->c.writer, name.id);
+		line.kind = name.kind;
 		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.vaddrs[i], &line, 1);
 		if (r < 0)
 			return trace(r);
@@ -762,7 +773,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	request_lines(em, m);
 	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
 		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file,
-						a->lines[n].line};
+						a->lines[n].line, a->lines[n].kind};
 	if (!n)
 		return 0;
 	if (uw_module_is_vm(m->module) && set_named(em, m, a->request.vaddr))

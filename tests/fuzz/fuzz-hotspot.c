@@ -58,11 +58,9 @@ static void check_rules(const struct hotspot_code *code)
 	free(image.table.slices);
 }
 
-static void count_line(void *arg, const char *function, const char *file, uint32_t line)
+static void count_line(void *arg, const struct uw_line *line)
 {
-	(void)file;
-	(void)line;
-	*(size_t *)arg += strlen(function);
+	*(size_t *)arg += strlen(line->function) + strlen(frame_kind_name(line->kind));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

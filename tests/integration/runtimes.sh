@@ -96,7 +96,7 @@ if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.j
 	row java 99 $JAVA Work all "$SECONDS_EACH"
 	row java-interpreted 99 $JAVA -Xint Work recurse "$SECONDS_EACH"
 	check java-interpreted-names has java-interpreted \
-		';Work.main \[interpreted\];(Work.recurse \[interpreted\];){41}Work.inner \[interpreted\]'
+		';Work.main_\[0\];(Work.recurse_\[0\];){41}Work.inner_\[0\]'
 	attached java-attached 99 1500 $JAVA Work all 60
-	check java-attached-names has java-attached ';Work.main \[(interpreted|c1|c2)\];Work.collections \[c2\];java.util.TreeMap.put \[c2\]'
+	check java-attached-names has java-attached ';Work.main_\[[01j]\];Work.collections_\[j\];java.util.TreeMap.put_\[j\]'
 fi

@@ -96,8 +96,8 @@ static const char *names_of(const struct profile *p, size_t i)
 static void write_all_kinds(struct session *s)
 {
 	static const uint8_t id[20] = {0xde, 0xad, 0, 1, 2};
-	const struct writer_line lines[] = {{"inlined", "a.c", 7}, {"late", "b.c", 8}};
-	const struct writer_line again = {"leaf again", NULL, 0};
+	const struct writer_line lines[] = {{"inlined", "a.c", 7, 0}, {"late", "b.c", 8, 0}};
+	const struct writer_line again = {"leaf again", NULL, 0, 0};
 	const struct writer_process prog_process = {.pid = 40,
 						    .ppid = 1,
 						    .life = 7,
@@ -301,6 +301,55 @@ static void test_many(void **state)
 	profile_deinit(&p);
 }
 
+/* Kinds of code: with the frame, with a name that comes late, of guesses; kept when the tables begin again. */
+static void test_kinds(void **state)
+{
+	const struct writer_line java[] = {{"Map.get", NULL, 0, FRAME_JAVA_C2},
+					   {"Work.run", NULL, 0, FRAME_JAVA_C2}};
+	const struct writer_line script[] = {{"py::f", NULL, 0, FRAME_PYTHON}};
+	static const char expected[] =
+		"native f,ruby g,java-c2 Map.get,java-c2 Work.run,python py::f,js h,"
+		"native i,";
+	uint32_t mapping, frames[6];
+	char all[256] = "";
+	struct session s;
+	struct profile p;
+
+	(void)state;
+	open_session(&s, CLOCK_BOOTTIME, false);
+	assert_int_equal(writer_mapping(s.w, "/x", NULL, 0, 0, 0, &mapping), 0);
+	frames[0] = frame(&s, mapping, 1, "f");
+	frames[1] = frame(&s, mapping, 2, "g");
+	frames[2] = frame(&s, mapping, 3, NULL);
+	frames[3] = frame(&s, mapping, 4, NULL);
+	frames[4] = frame(&s, mapping, 5 | WRITER_GUESSED, "h");
+	frames[5] = frame(&s, mapping, 6 | WRITER_GUESSED, "i");
+	writer_frame_kind(s.w, frames[1], FRAME_RUBY);
+	writer_frame_kind(s.w, frames[4], FRAME_JS);
+	writer_frame_kind(s.w, frames[5] + 1, FRAME_JS); /* no frame */
+	sample(&s, (struct writer_sample){.time = 1}, frames, 6);
+	assert_int_equal(writer_symbol(s.w, mapping, 3, java, 2), 0);
+	assert_int_equal(writer_symbol(s.w, mapping, 4, script, 1), 0);
+	assert_int_equal(writer_clear_incremental_state(s.w), 0);
+	sample(&s, (struct writer_sample){.time = 2}, frames, 6);
+	assert_int_equal(writer_symbols_flush(s.w), 0);
+	p = close_session(&s);
+	for (size_t i = 0; i < 2; i++) {
+		all[0] = 0;
+		for (uint32_t at = p.samples[i].stack; at != UINT32_MAX; at = p.nodes[at].up) {
+			const struct profile_frame *f = &p.frames[p.nodes[at].frame];
+
+			assert_int_equal(f->guessed, f->rel_pc > 4);
+			for (uint32_t k = f->first_line; k < f->first_line + f->n_lines; k++)
+				(void)snprintf(all + strlen(all), sizeof(all) - strlen(all),
+					       "%s %s,", frame_kind_name(p.lines[k].kind),
+					       text(&p, p.lines[k].function));
+		}
+		assert_string_equal(all, expected);
+	}
+	profile_deinit(&p);
+}
+
 static int setup(void **state)
 {
 	int fd = mkstemp(path);
@@ -322,10 +371,9 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_clock),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_plain), cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_clock), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

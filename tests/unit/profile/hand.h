@@ -50,10 +50,11 @@ static inline uint32_t hand_frame(struct profile *p, uint32_t module, uint64_t r
 	uint32_t first = (uint32_t)p->n_lines;
 
 	if (inlined)
-		*HAND_ADD(p, lines, n_lines) =
-			(struct profile_line){hand_string(p, inlined), hand_string(p, "tiny.h"), 7};
-	*HAND_ADD(p, lines, n_lines) = (struct profile_line){
-		hand_string(p, function), inlined ? hand_string(p, "app.c") : 0, inlined ? 42 : 0};
+		*HAND_ADD(p, lines, n_lines) = (struct profile_line){
+			hand_string(p, inlined), hand_string(p, "tiny.h"), 7, 0};
+	*HAND_ADD(p, lines, n_lines) =
+		(struct profile_line){hand_string(p, function),
+				      inlined ? hand_string(p, "app.c") : 0, inlined ? 42 : 0, 0};
 	*HAND_ADD(p, frames, n_frames) =
 		(struct profile_frame){module, rel_pc, first, (uint32_t)p->n_lines - first, false};
 	return (uint32_t)p->n_frames - 1;

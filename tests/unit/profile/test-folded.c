@@ -99,6 +99,35 @@ static void equal_lines_are_merged(void **state)
 
 /* Two incarnations of a pid and two names of a thread are kept apart; a report's row is an incarnation, or a name.
  */
+/* A function of several kinds is several; a filter by its name takes all. */
+static void kinds_are_apart(void **state)
+{
+	static const enum frame_kind kinds[] = {FRAME_JAVA_INTERPRETED, FRAME_JAVA_C1,
+						FRAME_JAVA_C2,		FRAME_JS,
+						FRAME_PYTHON,		FRAME_KINDS};
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/m", false);
+
+	(void)state;
+	hand_process(&p, 1, "app");
+	for (uint32_t i = 0; kinds[i] != FRAME_KINDS; i++) {
+		uint32_t f = hand_frame(&p, module, 1 + i, i < 3 ? "a.Work.run" : "run", NULL);
+
+		p.lines[p.frames[f].first_line].kind = kinds[i];
+		hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
+	}
+	assert_folded(&p, NULL,
+		      "app;a.Work.run_[0] 1\napp;a.Work.run_[1] 1\napp;a.Work.run_[j] 1\n"
+		      "app;run [python] 1\napp;run_[j] 1\n");
+	assert_folded(&p, &(struct export_options){.only.function = "a.Work.run"},
+		      "app;a.Work.run_[0] 1\napp;a.Work.run_[1] 1\napp;a.Work.run_[j] 1\n");
+	assert_folded(&p, &(struct export_options){.only.function = "a.Work.run [java-c2]"},
+		      "app;a.Work.run_[j] 1\n");
+	assert_folded(&p, &(struct export_options){.only.function = "run"},
+		      "app;run [python] 1\napp;run_[j] 1\n");
+	profile_deinit(&p);
+}
+
 static void lives_are_apart(void **state)
 {
 	struct profile p = hand_empty();
@@ -210,6 +239,7 @@ int main(void)
 		cmocka_unit_test(weights_when_asked_for),
 		cmocka_unit_test(only_a_cgroup_and_those_below),
 		cmocka_unit_test(equal_lines_are_merged),
+		cmocka_unit_test(kinds_are_apart),
 		cmocka_unit_test(lives_are_apart),
 		cmocka_unit_test(names_cannot_break_lines),
 		cmocka_unit_test(unsymbolized_code_is_called_after_its_module),

@@ -423,10 +423,12 @@ static void data_for_programs(void **state)
 		    "{\"event\": \"cpu-clock\", \"unit\": \"ns\", \"samples\": 9, \"weight\": 70, "
 		    "\"duration_s\": 4.500, \"rows\": [\n"
 		    "{\"function\": \"tiny\", \"module\": \"/usr/bin/app\", \"inlined\": true, "
-		    "\"self_percent\": 44.286, \"self\": 31, \"self_samples\": 4, "
+		    "\"frame_kind\": \"inlined\", \"self_percent\": 44.286, \"self\": 31, "
+		    "\"self_samples\": 4, "
 		    "\"total_percent\": 44.286, \"total\": 31, \"total_samples\": 4},\n"
 		    "{\"function\": \"sys_read\", \"module\": \"/kernel\", \"inlined\": false, "
-		    "\"self_percent\": 28.571, \"self\": 20, \"self_samples\": 1, "
+		    "\"frame_kind\": \"kernel\", \"self_percent\": 28.571, \"self\": 20, "
+		    "\"self_samples\": 1, "
 		    "\"total_percent\": 28.571, \"total\": 20, \"total_samples\": 1}\n]}\n");
 	assert_data(
 		&p,
@@ -438,12 +440,15 @@ static void data_for_programs(void **state)
 	assert_data(&p,
 		    &(struct report_options){
 			    .form = REPORT_CSV, .tree = true, .only.pid = 200, .max_depth = 3},
-		    "depth,kind,name,module,inlined,guessed_percent,self_percent,self,self_samples,"
+		    "depth,kind,name,module,inlined,frame_kind,guessed_percent,self_percent,self,"
+		    "self_samples,"
 		    "total_percent,total,total_samples\r\n"
-		    "0,\"process\",\"other\",\"\",false,0.000,0.000,0,0,100.000,3,2\r\n"
-		    "1,\"call\",\"[no stack]\",\"\",false,0.000,66.667,2,1,66.667,2,1\r\n"
-		    "1,\"call\",\"_start\",\"/usr/bin/app\",false,0.000,0.000,0,0,33.333,1,1\r\n"
-		    "2,\"call\",\"main\",\"/usr/bin/app\",false,0.000,0.000,0,0,33.333,1,1\r\n");
+		    "0,\"process\",\"other\",\"\",false,\"\",0.000,0.000,0,0,100.000,3,2\r\n"
+		    "1,\"call\",\"[no stack]\",\"\",false,\"\",0.000,66.667,2,1,66.667,2,1\r\n"
+		    "1,\"call\",\"_start\",\"/usr/bin/"
+		    "app\",false,\"native\",0.000,0.000,0,0,33.333,1,1\r\n"
+		    "2,\"call\",\"main\",\"/usr/bin/"
+		    "app\",false,\"native\",0.000,0.000,0,0,33.333,1,1\r\n");
 	profile_deinit(&p);
 }
 
@@ -457,8 +462,10 @@ static void names_in_csv(void **state)
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
 	assert_data(&p, &(struct report_options){.form = REPORT_CSV},
-		    "function,module,inlined,self_percent,self,self_samples,total_percent,total,"
-		    "total_samples\r\n\"a\"\"b,??c\",\"/m\",false,100.000,1,1,100.000,1,1\r\n");
+		    "function,module,inlined,frame_kind,self_percent,self,self_samples,total_"
+		    "percent,total,"
+		    "total_samples\r\n\"a\"\"b,??c\",\"/"
+		    "m\",false,\"native\",100.000,1,1,100.000,1,1\r\n");
 	profile_deinit(&p);
 }
 

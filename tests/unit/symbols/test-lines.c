@@ -31,15 +31,15 @@ struct found {
 	} calls[16];
 };
 
-static void collect(void *arg, const char *function, const char *file, uint32_t line)
+static void collect(void *arg, const struct uw_line *line)
 {
 	struct found *f = arg;
 
 	if (f->n == ARRAY_SIZE(f->calls))
 		return;
-	(void)snprintf(f->calls[f->n].function, 64, "%s", function);
-	(void)snprintf(f->calls[f->n].file, PATH_MAX, "%s", file ? file : "");
-	f->calls[f->n++].line = line;
+	(void)snprintf(f->calls[f->n].function, 64, "%s", line->function);
+	(void)snprintf(f->calls[f->n].file, PATH_MAX, "%s", line->file ? line->file : "");
+	f->calls[f->n++].line = line->line;
 }
 
 static bool make_program(const char *compiler, const char *flags)

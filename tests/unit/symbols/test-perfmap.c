@@ -63,6 +63,34 @@ static void test_lines(void **state)
 	uw_module_unref(m);
 }
 
+static enum frame_kind kind_at(const struct uw_module *m, uint64_t at, const char *name)
+{
+	struct uw_symbol s;
+
+	assert_true(uw_module_symbol(m, at, &s));
+	assert_string_equal(s.name, name);
+	return s.kind;
+}
+
+static void test_kinds(void **state)
+{
+	static const char text[] =
+		"1000 10 py::f:/a.py\n2000 10 JS:*f /a.js:1:2\n3000 10 LazyCompile:~g\n"
+		"4000 10 Builtin:ArrayMap\n5000 10 py::\n6000 10 \001hidden\n"
+		"7000 10 Main.run\n";
+	struct uw_module *m = load(text, sizeof(text) - 1);
+
+	(void)state;
+	assert_int_equal(kind_at(m, 0x1000, "py::f:/a.py"), FRAME_PYTHON);
+	assert_int_equal(kind_at(m, 0x2000, "JS:*f /a.js:1:2"), FRAME_JS);
+	assert_int_equal(kind_at(m, 0x3000, "LazyCompile:~g"), FRAME_JS);
+	assert_int_equal(kind_at(m, 0x4000, "Builtin:ArrayMap"), FRAME_NATIVE);
+	assert_int_equal(kind_at(m, 0x5000, "py::"), FRAME_NATIVE);
+	expect(m, 0x6000, NULL); /* no name begins as the mark of a kind */
+	assert_int_equal(kind_at(m, 0x7000, "Main.run"), FRAME_NATIVE);
+	uw_module_unref(m);
+}
+
 static void test_overlaps(void **state)
 {
 	static const char text[] = "1000 100 interpreted\n2000 100 kept\n1000 100 optimised\n2fff "
@@ -152,7 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines), cmocka_unit_test(test_overlaps),
 		cmocka_unit_test(test_grows), cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_long),  cmocka_unit_test(test_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

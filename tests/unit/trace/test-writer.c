@@ -371,7 +371,7 @@ static void test_long_cmdline(void **state)
 /* The outermost line has the name of the frame, whatever alias DWARF gives it. */
 static void test_one_name(void **state)
 {
-	const struct writer_line lines[] = {{"inner", "a.c", 3}, {"__GI_alias", "a.c", 7}};
+	const struct writer_line lines[] = {{"inner", "a.c", 3, 0}, {"__GI_alias", "a.c", 7, 0}};
 	uint32_t mapping, frame;
 	Pb__AddressSymbols *found;
 	struct session s;
@@ -392,7 +392,7 @@ static void test_one_name(void **state)
 
 static void test_symbols(void **state)
 {
-	const struct writer_line lines[] = {{"inner", "a.c", 3}, {"outer", NULL, 0}};
+	const struct writer_line lines[] = {{"inner", "a.c", 3, 0}, {"outer", NULL, 0, 0}};
 	uint32_t mapping, mapping2, frame, unused;
 	Pb__ModuleSymbols *m;
 	struct session s;
@@ -449,7 +449,7 @@ static void test_symbols(void **state)
 static void test_many_symbols(void **state)
 {
 	char name[400];
-	const struct writer_line line = {name, NULL, 0};
+	const struct writer_line line = {name, NULL, 0, 0};
 	uint32_t mapping, frame;
 	size_t symbols = 0;
 	struct session s;

@@ -22,9 +22,11 @@ static void read_code(int jdk, struct hotspot **ret_vm, struct hotspot_code *ret
 static void expect_name(const struct hotspot_code *code, uint64_t at, const char *name)
 {
 	struct uw_symbol symbol;
+	char text[128];
 
 	assert_true(uw_symbols_find(code->symbols, at, &symbol));
-	assert_string_equal(symbol.name, name);
+	(void)snprintf(text, sizeof(text), "%s [%s]", symbol.name, frame_kind_name(symbol.kind));
+	assert_string_equal(text, name);
 }
 
 static rule_t rule_at(const struct hotspot_code *code, uint64_t at)
@@ -66,11 +68,11 @@ static void test_names(void **state)
 
 		read_code(jdks[i], &vm, &code);
 		assert_int_equal(code.n_blobs, 6);
-		expect_name(&code, fake.compiled, "Main.run [c2]");
-		expect_name(&code, fake.compiled_end - 1, "Main.run [c2]");
-		expect_name(&code, fake.native, "java.util.HashMap.get");
-		expect_name(&code, fake.stub, "_new_instance_Java");
-		expect_name(&code, fake.entry, "Interpreter");
+		expect_name(&code, fake.compiled, "Main.run [java-c2]");
+		expect_name(&code, fake.compiled_end - 1, "Main.run [java-c2]");
+		expect_name(&code, fake.native, "java.util.HashMap.get [native]");
+		expect_name(&code, fake.stub, "_new_instance_Java [native]");
+		expect_name(&code, fake.entry, "Interpreter [native]");
 		assert_true(code.places.interpreter.start == fake.interpreter);
 		assert_int_equal(code.places.n_heaps, 1);
 		hotspot_code_deinit(&code);
@@ -142,12 +144,10 @@ static void test_interpreter(void **state)
 
 static char seen[128];
 
-static void note_line(void *arg, const char *function, const char *file, uint32_t line)
+static void note_line(void *arg, const struct uw_line *line)
 {
 	(void)arg;
-	(void)file;
-	(void)line;
-	(void)snprintf(seen, sizeof(seen), "%s", function);
+	(void)snprintf(seen, sizeof(seen), "%s [%s]", line->function, frame_kind_name(line->kind));
 }
 
 static void test_method(void **state)
@@ -158,7 +158,7 @@ static void test_method(void **state)
 	fake_vm_init(&fake, 17);
 	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), 0);
 	assert_int_equal(hotspot_lines(vm, &fake.memory, fake.other_method, note_line, NULL), 1);
-	assert_string_equal(seen, "java.util.HashMap.get [interpreted]");
+	assert_string_equal(seen, "java.util.HashMap.get [java-interpreted]");
 	assert_int_equal(hotspot_lines(vm, &fake.memory, fake.heap_at, note_line, NULL), 0);
 	assert_int_equal(hotspot_lines(vm, &fake.memory, 0, note_line, NULL), 0);
 	assert_int_equal(hotspot_lines(vm, &fake.memory, UINT64_MAX, note_line, NULL), 0);
@@ -167,14 +167,13 @@ static void test_method(void **state)
 
 static char all[256];
 
-static void add_line(void *arg, const char *function, const char *file, uint32_t line)
+static void add_line(void *arg, const struct uw_line *line)
 {
 	size_t len = strlen(all);
 
 	(void)arg;
-	(void)file;
-	(void)line;
-	(void)snprintf(all + len, sizeof(all) - len, "%s;", function);
+	(void)snprintf(all + len, sizeof(all) - len, "%s [%s];", line->function,
+		       frame_kind_name(line->kind));
 }
 
 static void test_inlined(void **state)
@@ -191,12 +190,12 @@ static void test_inlined(void **state)
 		all[0] = 0;
 		assert_int_equal(
 			hotspot_lines(vm, &fake.memory, fake.compiled + 15, add_line, NULL), 2);
-		assert_string_equal(all, "java.util.HashMap.get [c2];Main.run [c2];");
+		assert_string_equal(all, "java.util.HashMap.get [java-c2];Main.run [java-c2];");
 		/* between calls: that the method itself was compiled is all that is known */
 		all[0] = 0;
 		assert_int_equal(
 			hotspot_lines(vm, &fake.memory, fake.compiled + 14, add_line, NULL), 1);
-		assert_string_equal(all, "Main.run [c2];");
+		assert_string_equal(all, "Main.run [java-c2];");
 		/* behind the last call; other code is there by now; a scope that is its own caller */
 		assert_int_equal(
 			hotspot_lines(vm, &fake.memory, fake.compiled + 16, add_line, NULL), 0);
@@ -273,7 +272,7 @@ static void test_broken_names(void **state)
 	fake_set(&fake, fake.method + 8, fake.method, 8);
 	fake_set(&fake, fake.other_method + 8, UINT64_MAX - 4, 8);
 	assert_int_equal(hotspot_code(vm, &fake.memory, &code), 0);
-	expect_name(&code, fake.compiled, "nmethod");
+	expect_name(&code, fake.compiled, "nmethod [native]");
 	expect_name(&code, fake.native, "native nmethod");
 	hotspot_code_deinit(&code);
 	(void)hotspot_free(vm);

@@ -196,9 +196,9 @@ static void test_separate(void **state)
 
 /* ---- lines ---- */
 
-static void count_line(void *arg, const char *function, const char *file, uint32_t line)
+static void count_line(void *arg, const struct uw_line *line)
 {
-	(void)function, (void)file, (void)line;
+	(void)line;
 	(*(int *)arg)++;
 }
 
