@@ -273,7 +273,7 @@ static void test_broken_names(void **state)
 	fake_set(&fake, fake.other_method + 8, UINT64_MAX - 4, 8);
 	assert_int_equal(hotspot_code(vm, &fake.memory, &code), 0);
 	expect_name(&code, fake.compiled, "nmethod [native]");
-	expect_name(&code, fake.native, "native nmethod");
+	expect_name(&code, fake.native, "native nmethod [native]");
 	hotspot_code_deinit(&code);
 	(void)hotspot_free(vm);
 }
