@@ -14,6 +14,7 @@ const char *feature_name(enum feature feature)
 		[FEATURE_PIDFD] = "pidfd",
 		[FEATURE_PEER_PIDFD] = "peer-pidfd",
 		[FEATURE_LANDLOCK] = "landlock",
+		[FEATURE_BPF] = "bpf",
 	};
 
 	return names[feature];
@@ -50,6 +51,10 @@ const char *feature_words(enum feature feature, bool has)
 		[FEATURE_LANDLOCK] = {"processes that parse are confined by system calls alone "
 				      "(Landlock is of Linux 5.13)",
 				      "processes that parse have no file system (Landlock)"},
+		[FEATURE_BPF] =
+			{"deep stacks are completed from memory shortly after the sample (no "
+			 "BPF program: root, or CAP_BPF and CAP_PERFMON, and Linux 5.8)",
+			 "deep stacks are copied at the moment of the sample (BPF)"},
 	};
 
 	return words[feature][has];

@@ -19,6 +19,8 @@ enum feature {
 	FEATURE_PIDFD,	       /* pidfd_open, 5.3; poll on it for exit */
 	FEATURE_PEER_PIDFD,    /* SO_PEERPIDFD, 6.5.  Else: pidfd_open of SO_PEERCRED's pid */
 	FEATURE_LANDLOCK, /* Landlock, 5.13.  Else: only the list of system calls confines the parser */
+	FEATURE_BPF, /* BPF programs at samples and ring buffers, 5.8; root, or CAP_BPF and CAP_PERFMON.
+			Else: deep stacks from the memory of the process, later */
 	FEATURE_COUNT,
 };
 

@@ -326,7 +326,7 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 	if (no_events(d, f))
 		return;
 	for (int i = 0; i < FEATURE_COUNT; i++) {
-		if (d->features.has[i] || n >= sizeof(f->cost) - 32)
+		if (d->features.has[i] || i == FEATURE_BPF || n >= sizeof(f->cost) - 32)
 			continue;
 		n += (size_t)snprintf(f->cost + n, sizeof(f->cost) - n, "%s%s",
 				      n ? ", " : "fallbacks in use: ", feature_name(i));
@@ -336,6 +336,23 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 	f->state = n ? DOCTOR_PARTLY : DOCTOR_OPEN;
 	if (n)
 		SAY(hint, "none needed; Linux 6.13 has all facilities");
+}
+
+static void judge_bpf(const struct doctor_facts *d, struct doctor_finding *f)
+{
+	if (no_events(d, f))
+		return;
+	SAY(what, d->features.has[FEATURE_BPF] ? "BPF programs are permitted: stacks deeper than "
+						 "64 KiB are copied at the sample"
+					       : "no BPF programs");
+	if (d->features.has[FEATURE_BPF])
+		return;
+	f->state = DOCTOR_PARTLY;
+	SAY(cost,
+	    "stacks deeper than 64 KiB are completed from memory shortly after the sample: some "
+	    "are cut");
+	SAY(hint, d->root ? "none here: the kernel is older than 5.8, or a container refuses bpf()"
+			  : "run as root, or with CAP_BPF and CAP_PERFMON");
 }
 
 /* Whether and what it records for this user. */
@@ -428,6 +445,7 @@ static const struct {
 	[DOCTOR_FILES] = {"files", judge_files},
 	[DOCTOR_RATE] = {"rate", judge_rate},
 	[DOCTOR_FACILITIES] = {"facilities", judge_facilities},
+	[DOCTOR_BPF] = {"bpf", judge_bpf},
 	[DOCTOR_DAEMON] = {"daemon", judge_daemon},
 	[DOCTOR_SYMBOLS] = {"symbols", judge_symbols},
 	[DOCTOR_DEBUGINFOD] = {"debuginfod", judge_debuginfod},

@@ -20,6 +20,7 @@ enum doctor_gate {
 	DOCTOR_FILES, /* descriptors, for many threads */
 	DOCTOR_RATE,
 	DOCTOR_FACILITIES, /* of newer kernels */
+	DOCTOR_BPF,	   /* BPF programs at samples */
 	DOCTOR_DAEMON,	   /* somebody to ask */
 	DOCTOR_SYMBOLS,	   /* debug information at hand */
 	DOCTOR_DEBUGINFOD,

@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "perf/uapi.h"
+#include "perf/bpf.h"
 #include "perf/probe.h"
+#include "perf/uapi.h"
 
 /* PROCMAP_QUERY of linux/fs.h, 6.11: the argument is 104 bytes, the number 17 of 'f'. */
 struct procmap_query_probe {
@@ -213,6 +214,11 @@ static bool have_landlock(void)
 	return syscall(444, NULL, 0, 1) >= 1;
 }
 
+static bool have_bpf(void)
+{
+	return bpf_try() >= 0;
+}
+
 /* Clears what PERFWIND_WITHOUT names. */
 static int without(const char *text, bool ret_wanted[FEATURE_COUNT], char *error, size_t error_size)
 {
@@ -258,6 +264,7 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 		[FEATURE_PIDFD] = have_pidfd,
 		[FEATURE_PEER_PIDFD] = have_peer_pidfd,
 		[FEATURE_LANDLOCK] = have_landlock,
+		[FEATURE_BPF] = have_bpf,
 	};
 	const char *text = secure_getenv("PERFWIND_WITHOUT");
 	bool wanted[FEATURE_COUNT];

@@ -369,6 +369,15 @@ static int open_event(struct perf_source *source, struct perf_event_attr *attr,
 	return fd;
 }
 
+/* Tracepoints and probes take programs of another type: their samples go without. */
+static void attach_program(struct perf_source *source, int fd)
+{
+	const struct at_sample *at = source->options.at_sample;
+
+	if (at && !source->options.poll && ioctl(fd, PERF_EVENT_IOC_SET_BPF, at->program_fd) < 0)
+		log_debug("BPF program not attached: %s", strerror(errno));
+}
+
 static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 			uint32_t stack_bytes, struct source_group *group)
 {
@@ -392,6 +401,7 @@ static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 	source->failed = NULL;
 	if (ioctl(group->fds[0], PERF_EVENT_IOC_ID, &group->id) < 0)
 		return fail(-errno);
+	attach_program(source, group->fds[0]);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/features.h"
+#include "perf/at-sample.h"
 #include "perf/frames.h"
 #include "perf/merge.h"
 #include "perf/spec.h"
@@ -50,6 +51,7 @@ struct perf_options {
 				     stack_bytes */
 	uint64_t ring_budget;	  /* of all rings; 0: 256 MiB */
 	struct features features;
+	const struct at_sample *at_sample;	   /* its program runs at each sample; NULL: none */
 	void (*note)(void *arg, const char *line); /* one plain line a step down, with its hint */
 	void *note_arg;
 };

@@ -70,7 +70,7 @@ opens() {
 }
 
 check root-agrees agrees root as_root
-check root-gates gate root kernel '[g["name"] for g in v["gates"]] == "own-programs kernel machine others hardware tracepoints kernel-names capabilities seccomp ptrace rings files rate facilities daemon symbols debuginfod".split()'
+check root-gates gate root kernel '[g["name"] for g in v["gates"]] == "own-programs kernel machine others hardware tracepoints kernel-names capabilities seccomp ptrace rings files rate facilities bpf daemon symbols debuginfod".split()'
 check root-states gate root kernel 'all(g["state"] == "open" and not g["cost"] + g["hint"] or g["state"] in ("partly", "shut") and g["cost"] and g["hint"] for g in v["gates"])'
 check root-one-line gate root kernel 'all("\n" not in g[k] and len(g[k]) < 240 for g in v["gates"] for k in ("what", "cost", "hint"))'
 # The same as text.

@@ -173,7 +173,7 @@ fi
 
 # -v lists the kernel facilities that are used, by the process that uses them.
 "$OWN_PERFWIND" record -v -e cpu-clock -o "$TMP/verbose.pftrace" -- true 2>"$TMP/verbose.err"
-check verbose-facilities [ "$(grep -c '^perfwind: kernel: ' "$TMP/verbose.err")" = 10 ]
+check verbose-facilities [ "$(grep -c '^perfwind: kernel: ' "$TMP/verbose.err")" = 11 ]
 check verbose-event grep -qE '^perfwind: event: cpu-clock, Hz 999, of threads on [0-9]+ CPUs; .*; clock monotonic$' "$TMP/verbose.err"
 check verbose-stacks grep -qE '^perfwind: stacks: [0-9]+ registers and 65528 bytes of each; unwound by native$' "$TMP/verbose.err"
 

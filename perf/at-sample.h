@@ -1,0 +1,27 @@
+/* at-sample.h - what the session's BPF program does at each sample: its parts, in one place.  Thread: main.
+ *
+ * Made by a command with its own session, before its privileges are dropped; the session borrows it
+ * (session_options.at_sample).  Where it cannot be made the session runs without: each part has a
+ * fallback. */
+#pragma once
+
+#include "base/features.h"
+#include "perf/deep.h"
+
+struct at_sample {
+	int program_fd;
+	struct deep *deep; /* NULL: not used */
+};
+
+struct at_sample_options {
+	int clock; /* of the samples */
+	size_t n_cpus;
+	const struct features *features;
+	bool deep;
+};
+
+/* 0; *ret_sample is NULL where nothing is wanted, or FEATURE_BPF is missing, or the program is refused:
+ * then @why has one line, empty where nothing was wanted.  -ENOMEM. */
+int at_sample_new(const struct at_sample_options *options, struct at_sample **ret_sample, char *why,
+		  size_t why_size);
+struct at_sample *at_sample_free(struct at_sample *sample);
