@@ -109,7 +109,12 @@ static void man_perfwind(FILE *out)
 	}
 	fputs(".SH EXIT STATUS\n0, 1 (it failed), 2 (wrong usage); of a command that was run, its "
 	      "own.\nA command outlives a recording that fails; the exit status is then its own, "
-	      "or 1 if that is 0.\n.SH EXAMPLES\n.nf\n"
+	      "or 1 if that is 0.\n.SH FILES\n.TP\n"
+	      "\\fI$XDG_CACHE_HOME/perfwind\\fR, \\fI~/.cache/perfwind\\fR\n"
+	      "what a later recording of the same user need not read again: the names of the "
+	      "kernel's functions.  Root's is \\fI/var/cache/perfwind\\fR, unless "
+	      "XDG_CACHE_HOME names a folder of root.  It can be removed at any time; "
+	      "XDG_CACHE_HOME=/dev/null: none is used.\n.SH EXAMPLES\n.nf\n"
 	      "# record a command, then show where its time went\n"
 	      "perfwind record \\-\\- make\nperfwind report\n\n"
 	      "# a flame graph page in one file\n"

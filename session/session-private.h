@@ -53,8 +53,8 @@ struct session_flushes {
 
 /* Shared by the sessions of one process. */
 struct session_shared {
-	struct uw_kallsyms *kallsyms;
-	size_t n_users;	  /* of the symbols */
+	struct uw_kernel_names *kernel_names;
+	size_t n_users;	  /* of the names */
 	uint64_t left_at; /* CLOCK_MONOTONIC: when the last user dropped them */
 	struct consent *consent;
 	struct session *sessions;
@@ -85,7 +85,7 @@ struct session {
 	} own;
 	struct uw_modules *modules;
 	struct process_table *processes;
-	struct uw_kallsyms *kallsyms; /* may be options.shared's */
+	struct uw_kernel_names *kernel_names; /* may be options.shared's */
 	struct writer *writer;
 	struct writer_event followers[PERF_MAX_FOLLOWERS];
 	struct loader *loader;
@@ -186,7 +186,9 @@ void session_raw_process(struct session *session, const struct load_answer *answ
 /* Adds it to the sessions of options.shared; removes it, and its use of the kernel's symbols. */
 void session_share(struct session *session);
 void session_unshare(struct session *session);
-void session_load_kallsyms(struct session *session);
+void session_open_kernel_names(struct session *session);
+/* Reports names that were needed and could not be read. */
+void session_check_kernel_names(struct session *session);
 /* Asks processes that may not be read; NULL: none is asked. */
 struct consent *session_consent(const struct session *session);
 /* RssAnon and VmSwap of a /proc/PID/status, kB; 0 unless it has both. */

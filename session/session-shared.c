@@ -1,9 +1,8 @@
 /* session-shared.c - what the sessions of one process share: the kernel's symbols, the memory
  * limit. Thread: main.
  *
- * Kernel symbols: the kernel takes 30 ms and more to write 120,000 lines, however few are needed.
- * While a session runs, KSYMBOL records keep the table fresh.  Changes while no session ran are
- * missed, so a table without users is valid for a minute.
+ * Kernel symbols: while a session runs, KSYMBOL records keep them fresh.  Changes while no session ran
+ * are missed, so symbols without users are valid for a minute.
  *
  * Memory: the kernel counts it by process, and sessions of several users may share this process.
  * So the session that ends is the largest one of the user whose sessions together hold most; the
@@ -11,16 +10,16 @@
  * its modules, and the memory that its owner keeps for it.  A limit of its own
  * (max_daemon_memory_kb of a config) applies to the process, and ends the session that has it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache-dir.h"
 #include "base/error.h"
 #include "session/session-private.h"
 
 enum {
-	KEPT_S = 60,	       /* a table of kernel symbols without users */
+	KEPT_S = 60,	       /* kernel symbols without users */
 	FIXED_BYTES = 4 << 20, /* queues, tables, the rule cache: about the same for each session */
 };
 
@@ -38,7 +37,7 @@ struct session_shared *session_shared_free(struct session_shared *shared)
 {
 	if (!shared)
 		return NULL;
-	(void)uw_kallsyms_free(shared->kallsyms);
+	(void)uw_kernel_names_free(shared->kernel_names);
 	free(shared);
 	return NULL;
 }
@@ -59,12 +58,13 @@ struct consent *session_consent(const struct session *s)
 
 /* ---- the kernel's symbols ---- */
 
-static int read_kallsyms(struct session *s, struct uw_kallsyms **ret_kallsyms)
+/* A service reads files of its own once for all its sessions, and may write none. */
+static int open_names(struct session *s, struct uw_kernel_names **ret_names)
 {
-	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : uw_kallsyms_new(fd, ret_kallsyms);
+	int cache = s->options.shared ? -1 : cache_dir_open();
+	int r = uw_kernel_names_new("", cache, ret_names);
 
-	if (r == UW_KALLSYMS_HIDDEN)
+	if (r == UW_KERNEL_HIDDEN)
 		session_note(
 			s, "kernel frames will have no symbols (/proc/kallsyms shows this user no "
 			   "addresses); hint: see `perfwind doctor`, or run as root");
@@ -80,35 +80,46 @@ static bool is_fresh(const struct session_shared *shared)
 	       clock_ns(CLOCK_MONOTONIC) - shared->left_at < KEPT_S * NSEC_PER_SEC;
 }
 
-void session_load_kallsyms(struct session *s)
+void session_open_kernel_names(struct session *s)
 {
 	struct session_shared *shared = s->options.shared;
 
 	if (session_user_only(s) || !(s->options.frames & FRAMES_KERNEL) || s->options.poll_ms)
 		return;
 	if (!shared) {
-		(void)read_kallsyms(s, &s->kallsyms);
+		(void)open_names(s, &s->kernel_names);
 		return;
 	}
-	if (shared->kallsyms && !is_fresh(shared))
-		shared->kallsyms = uw_kallsyms_free(shared->kallsyms);
-	if (!shared->kallsyms && read_kallsyms(s, &shared->kallsyms) != 0)
+	if (shared->kernel_names && !is_fresh(shared))
+		shared->kernel_names = uw_kernel_names_free(shared->kernel_names);
+	if (!shared->kernel_names && open_names(s, &shared->kernel_names) != 0)
 		return;
-	s->kallsyms = shared->kallsyms;
+	s->kernel_names = shared->kernel_names;
 	shared->n_users++;
 }
 
-static void drop_kallsyms(struct session *s)
+void session_check_kernel_names(struct session *s)
+{
+	int r = s->kernel_names ? uw_kernel_names_error(s->kernel_names) : 0;
+	char line[160];
+
+	(void)snprintf(line, sizeof(line), "kernel frames have no symbols (/proc/kallsyms: %s)",
+		       strerror(-r));
+	if (r < 0 && !session_has_note(s, line))
+		session_note(s, "%s", line);
+}
+
+static void drop_kernel_names(struct session *s)
 {
 	struct session_shared *shared = s->options.shared;
 
 	if (!shared) {
-		(void)uw_kallsyms_free(s->kallsyms);
-	} else if (s->kallsyms) {
+		(void)uw_kernel_names_free(s->kernel_names);
+	} else if (s->kernel_names) {
 		shared->n_users--;
 		shared->left_at = clock_ns(CLOCK_MONOTONIC);
 	}
-	s->kallsyms = NULL;
+	s->kernel_names = NULL;
 }
 
 /* ---- the memory limit ---- */
@@ -216,7 +227,7 @@ void session_unshare(struct session *s)
 {
 	struct session_shared *shared = s->options.shared;
 
-	drop_kallsyms(s);
+	drop_kernel_names(s);
 	if (!shared)
 		return;
 	for (struct session **at = &shared->sessions; *at; at = &(*at)->next_shared) {

@@ -252,6 +252,7 @@ int session_write_stats(struct session *s)
 	struct session_summary summary;
 
 	note_helpers(s);
+	session_check_kernel_names(s);
 	(void)session_summary(s, &summary);
 	stats_of(&summary, &list);
 	stats_add(&list, summary.self_cpu_s, "self.cpu_s");

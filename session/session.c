@@ -685,12 +685,12 @@ static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *na
 {
 	struct session *s = arg;
 
-	if (!s->kallsyms)
+	if (!s->kernel_names)
 		return;
 	if (gone)
-		uw_kallsyms_remove(s->kallsyms, start);
+		uw_kernel_names_remove(s->kernel_names, start);
 	else
-		(void)uw_kallsyms_add(s->kallsyms, start, len, name);
+		(void)uw_kernel_names_add(s->kernel_names, start, len, name);
 }
 
 static void writer_event_of(const struct perf_spec *spec, struct writer_event *event)
@@ -824,7 +824,7 @@ static int make_stages(struct session *s)
 				.writer = s->writer,
 				.loader = s->loader,
 				.modules = s->modules,
-				.kallsyms = s->kallsyms,
+				.kernel_names = s->kernel_names,
 				.account = &s->account,
 				.no_lines = so->producer && !so->lines,
 			},
@@ -887,7 +887,7 @@ static int session_make(struct session *s, char *error, size_t error_size)
 		r = session_open_targets(s, error, error_size);
 	if (r < 0)
 		return trace(r);
-	session_load_kallsyms(s);
+	session_open_kernel_names(s);
 	if (s->options.raw) {
 		r = session_raw_start(s);
 		if (r < 0)

@@ -23,8 +23,11 @@ struct kallsyms_copy;
 struct symbol {
 	uint64_t start;
 	uint32_t name;
-	uint32_t order; /* in the text; the top bit set for local and weak names */
+	uint32_t
+		order; /* in the text; above it the owner; the top bit set for local and weak names */
 };
+
+#define GONE UINT32_MAX /* as a name: it was removed */
 
 struct extra {
 	uint64_t start;
@@ -41,7 +44,10 @@ struct uw_kallsyms {
 	size_t n_extras, room;
 	bool zeros;
 	/* while reading */
-	bool core;	 /* without the symbols of modules */
+	bool core;	/* without the symbols of modules */
+	uint32_t owner; /* of the line */
+	uint32_t n_owners;
+	char in[64];	 /* its module's name */
 	bool nuls;	 /* there are NULs in the text */
 	uint64_t text;	 /* of _text; 0: not met */
 	size_t n_sorted; /* the first so many ascend */
@@ -72,8 +78,12 @@ enum {
 	NAMES_MAX = 128 << 20,
 	PART_MAX = 64 << 20,
 	SLACK = 64, /* bytes that may be read behind what is read, and written */
+	ORDER_BITS = 21,
 };
+#define OWNER_MASK ((uint32_t)UW_KALLSYMS_OTHER << ORDER_BITS)
 #define ORDER_SECOND (1u << 31)
+_Static_assert(SYMBOLS_MAX <= 1 << ORDER_BITS && UW_KALLSYMS_OTHER < 1 << (31 - ORDER_BITS),
+	       "an order and an owner fit below ORDER_SECOND");
 
 /* Clang's control flow integrity names the body "f.cfi" and the jump table "f.cfi_jt". */
 static size_t strip_suffix(const char *name, size_t len)
@@ -172,7 +182,8 @@ static void add_symbol(struct uw_kallsyms *ks, uint64_t start, char type, const 
 	struct symbol s = {
 		.start = start,
 		.name = (uint32_t)ks->names.len,
-		.order = (uint32_t)ks->n | (type == 'T' ? 0 : ORDER_SECOND),
+		.order = (uint32_t)ks->n | ks->owner << ORDER_BITS |
+			 (type == 'T' ? 0 : ORDER_SECOND),
 	};
 
 	if (ks->n >= SYMBOLS_MAX || ks->names.len > NAMES_MAX)
@@ -207,6 +218,26 @@ static bool kallsyms_read_head(const char *line, const char *end, uint64_t *ret_
 	return true;
 }
 
+/* "\t[module]" behind a name. The symbols of a module follow each other.  The kernel also lists code that is made at run time:
+ * [bpf], [__builtin__ftrace], [__builtin__kprobes]. */
+static uint32_t owner_of(struct uw_kallsyms *ks, const char *p, const char *end)
+{
+	size_t len = (size_t)(end - p);
+
+	if (p == end)
+		return UW_KALLSYMS_CORE;
+	if (len < 4 || len >= sizeof(ks->in) || p[1] != '[' || !memcmp(p + 2, "bpf]", 4) ||
+	    !strncmp(p + 2, "__builtin__", 11))
+		return UW_KALLSYMS_OTHER;
+	if (!strncmp(ks->in, p, len) && !ks->in[len])
+		return ks->n_owners;
+	memcpy(ks->in, p, len);
+	ks->in[len] = 0;
+	if (ks->n_owners < UW_KALLSYMS_OTHER)
+		ks->n_owners++;
+	return ks->n_owners;
+}
+
 static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 {
 	uint64_t start;
@@ -234,6 +265,7 @@ static void read_line(struct uw_kallsyms *ks, const char *line, const char *end)
 		if (p - name == 5 && !memcmp(name, "_text", 5))
 			ks->text = start;
 	}
+	ks->owner = owner_of(ks, p, end);
 	add_symbol(ks, start, type, name,
 		   strip_suffix(name, min_u64((uint64_t)(p - name), KALLSYMS_NAME_MAX)));
 }
@@ -290,13 +322,19 @@ static int read_text(struct uw_kallsyms *ks, int fd)
 	}
 }
 
+/* Of two names of an address. */
+static bool comes_first(const struct symbol *a, const struct symbol *b)
+{
+	return (a->order & ~OWNER_MASK) < (b->order & ~OWNER_MASK);
+}
+
 static int by_start(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return comes_first(a, b) ? -1 : comes_first(b, a);
 }
 
 /* The kernel's own symbols are in order, those of modules and BPF are not: only these are sorted,
@@ -327,7 +365,7 @@ static void drop_aliases(struct uw_kallsyms *ks)
 
 	for (size_t i = 0; i < ks->n; i++) {
 		if (n && s[n - 1].start == s[i].start) {
-			if (s[i].order < s[n - 1].order)
+			if (comes_first(&s[i], &s[n - 1]))
 				s[n - 1] = s[i];
 		} else {
 			s[n++] = s[i];
@@ -596,6 +634,12 @@ struct uw_kallsyms *uw_kallsyms_free(struct uw_kallsyms *ks)
 	return NULL;
 }
 
+int uw_kallsyms_new_empty(struct uw_kallsyms **ret_kallsyms)
+{
+	*ret_kallsyms = calloc(1, sizeof(**ret_kallsyms));
+	return *ret_kallsyms ? 0 : fail(-ENOMEM);
+}
+
 int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms)
 {
 	_cleanup_(kallsyms_freep) struct uw_kallsyms *ks = NULL;
@@ -605,6 +649,24 @@ int uw_kallsyms_new(int fd, struct uw_kallsyms **ret_kallsyms)
 		return trace(r);
 	*ret_kallsyms = ks->n ? take(ks) : NULL;
 	return *ret_kallsyms ? 0 : UW_KALLSYMS_HIDDEN;
+}
+
+/* ---- the list ---- */
+
+size_t uw_kallsyms_count(const struct uw_kallsyms *ks)
+{
+	return ks->copy ? 0 : ks->n;
+}
+
+void uw_kallsyms_at(const struct uw_kallsyms *ks, size_t i, struct uw_kallsyms_symbol *ret_symbol)
+{
+	const struct symbol *s = &kallsyms_symbols(ks)[i];
+
+	*ret_symbol = (struct uw_kallsyms_symbol){
+		.start = s->start,
+		.name = s->name == GONE ? "" : (const char *)ks->names.data + s->name,
+		.owner = (s->order & OWNER_MASK) >> ORDER_BITS,
+	};
 }
 
 /* The first symbol and the last, not moved; false: there is none. */
@@ -653,7 +715,6 @@ int uw_kallsyms_new_moved(int fd, uint64_t text, struct uw_kallsyms **ret_kallsy
 }
 
 enum { OVERLAY_MAX = 64 << 10, DISTANCE_MAX = 1 << 20 };
-#define GONE UINT32_MAX
 
 /* ---- looking up ---- */
 
@@ -674,6 +735,21 @@ static struct symbol *symbol_below(const struct uw_kallsyms *ks, uint64_t addres
 	}
 	*ret_in = in;
 	return low ? &kallsyms_symbols(in)[low - 1] : NULL;
+}
+
+static uint32_t owner_at(const struct uw_kallsyms *ks, size_t i)
+{
+	return (kallsyms_symbols(ks)[i].order & OWNER_MASK) >> ORDER_BITS;
+}
+
+bool uw_kallsyms_in_core(const struct uw_kallsyms *ks, uint64_t address)
+{
+	const struct uw_kallsyms *in;
+	const struct symbol *s = symbol_below(ks, address - ks->by, &in);
+	size_t i = s ? (size_t)(s - kallsyms_symbols(in)) : 0;
+
+	return s && owner_at(in, i) == UW_KALLSYMS_CORE && i + 1 < in->n &&
+	       owner_at(in, i + 1) == UW_KALLSYMS_CORE;
 }
 
 bool uw_kallsyms_spans(const struct uw_kallsyms *ks, uint64_t address)
@@ -791,14 +867,18 @@ uint64_t kernel_text_start(int fd)
 {
 	static const char mark[] = " T _text\n";
 	_cleanup_(freep) char *head = calloc(1, HEAD_BYTES + 1);
-	const char *at;
+	const char *at = NULL;
 	uint64_t start;
 	size_t len = 0;
 	ssize_t n;
 
-	while (head && len < HEAD_BYTES && (n = read(fd, head + len, HEAD_BYTES - len)) > 0)
+	while (head && !at && len < HEAD_BYTES &&
+	       (n = read(fd, head + len, HEAD_BYTES - len)) > 0) {
+		size_t before = len > sizeof(mark) ? len - sizeof(mark) : 0;
+
 		len += (size_t)n;
-	at = head ? strstr(head, mark) : NULL;
+		at = strstr(head + before, mark);
+	}
 	if (!at || at - head < 16 || lseek(fd, 0, SEEK_SET) < 0)
 		return 0;
 	head[at - head] = 0;

@@ -90,7 +90,8 @@ struct emit {
 	uint32_t lines_in_flight, seconds;
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
-	uint32_t generation; /* of the writer's ids */
+	uint32_t generation;	    /* of the writer's ids */
+	uint32_t kernel_generation; /* of the kernel's names */
 	struct announcer announcer;
 	uint32_t ids[MAX_IDS];
 };
@@ -392,10 +393,19 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
 {
+	struct uw_kernel_names *running = em->c.kernel_names;
+	const char *name = NULL;
 	uint64_t start;
-	const char *name =
-		em->c.kallsyms ? uw_kallsyms_name(em->c.kallsyms, address, &start) : NULL;
 
+	if (running)
+		name = uw_kernel_name(running, address, &start);
+	else if (em->c.kallsyms)
+		name = uw_kallsyms_name(em->c.kallsyms, address, &start);
+	/* Addresses of a module may belong to another one now. */
+	if (running && uw_kernel_names_generation(running) != em->kernel_generation) {
+		em->kernel_generation = uw_kernel_names_generation(running);
+		memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
+	}
 	return writer_frame(em->c.writer, WRITER_KERNEL_MAPPING, 0, name ? name : "", ret_id);
 }
 
@@ -841,6 +851,8 @@ static void request_batch(struct emit *em)
 int emit_tick(struct emit *em)
 {
 	em->seconds++;
+	if (em->c.kernel_names)
+		uw_kernel_names_tick(em->c.kernel_names);
 	for (size_t i = 0; i < em->n_modules; i++)
 		emit_module_ask_again(em->modules[i], em->c.loader, false);
 	request_batch(em);

@@ -12,12 +12,15 @@
 #include "session/loader/loader.h"
 #include "symbols/modules.h"
 #include "symbols/kallsyms.h"
+#include "symbols/kernel-names.h"
 
 struct emit_context { /* all borrowed */
 	struct writer *writer;
 	struct loader *loader;
 	struct uw_modules *modules;
-	struct uw_kallsyms *kallsyms; /* NULL: kernel frames without symbols */
+	/* Both NULL: kernel frames without symbols. */
+	struct uw_kallsyms *kallsyms;	      /* of a recording: an import */
+	struct uw_kernel_names *kernel_names; /* of the running kernel */
 	struct account *account;
 	bool no_lines; /* no inlined calls, no source lines */
 	bool past;     /* an import: packets carry the time of their sample, not the present */

@@ -4,7 +4,7 @@
 
 static void open_or_skip(struct fixture *f)
 {
-	if (fixture_open(f) == 0 && f->session->kallsyms)
+	if (fixture_open(f) == 0 && f->session->kernel_names)
 		return;
 	fixture_deinit(f);
 	skip(); /* not permitted, or the kernel hides them */
@@ -13,7 +13,7 @@ static void open_or_skip(struct fixture *f)
 static void test_shared(void **state)
 {
 	struct session_shared *shared;
-	struct uw_kallsyms *kallsyms;
+	struct uw_kernel_names *names;
 	struct session *first;
 	struct fixture f;
 	uint64_t start;
@@ -24,16 +24,17 @@ static void test_shared(void **state)
 	f.options.shared = shared;
 	open_or_skip(&f);
 	first = f.session;
-	kallsyms = first->kallsyms;
+	names = first->kernel_names;
 	assert_int_equal(fixture_open(&f), 0);
-	assert_ptr_equal(f.session->kallsyms, kallsyms);
+	assert_ptr_equal(f.session->kernel_names, names);
 	/* what the first leaves is there for the second, and for one that comes soon */
 	(void)session_free(first);
-	assert_int_equal(uw_kallsyms_add(f.session->kallsyms, 0xffffffffc0000000, 16, "ours"), 0);
+	assert_int_equal(
+		uw_kernel_names_add(f.session->kernel_names, 0xffffffffc0000000, 16, "ours"), 0);
 	f.session = session_free(f.session);
 	assert_int_equal(fixture_open(&f), 0);
-	assert_ptr_equal(f.session->kallsyms, kallsyms);
-	assert_string_equal(uw_kallsyms_name(f.session->kallsyms, 0xffffffffc0000008, &start),
+	assert_ptr_equal(f.session->kernel_names, names);
+	assert_string_equal(uw_kernel_name(f.session->kernel_names, 0xffffffffc0000008, &start),
 			    "ours");
 	fixture_deinit(&f);
 	assert_null(session_shared_free(shared));
@@ -49,13 +50,13 @@ static void test_own(void **state)
 	open_or_skip(&f);
 	first = f.session;
 	assert_int_equal(fixture_open(&f), 0);
-	assert_ptr_not_equal(f.session->kallsyms, first->kallsyms);
+	assert_ptr_not_equal(f.session->kernel_names, first->kernel_names);
 	(void)session_free(first);
 	f.session = session_free(f.session);
 	/* who has no kernel frames needs none */
 	f.options.frames = FRAMES_USER;
 	assert_int_equal(fixture_open(&f), 0);
-	assert_null(f.session->kallsyms);
+	assert_null(f.session->kernel_names);
 	fixture_deinit(&f);
 }
 
