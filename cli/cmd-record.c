@@ -4,7 +4,7 @@
  *                                                               verdict ◄── drained ◄──┘
  *
  * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at
- * once (the file is then good up to its last whole packet).  A recording that fails ends; the command
+ * once (the file is then good up to its last whole packet; a flight recorder writes what it holds).  A recording that fails ends; the command
  * runs on and is waited for.  The exit status is the command's own; 1 if that is 0 and perfwind
  * failed. */
 #include <errno.h>
@@ -103,6 +103,15 @@ static void stop(void *arg)
 
 	if (rec->session) /* else --delay */
 		session_stop(rec->session);
+}
+
+/* A second signal: the latest samples of a flight recorder are in memory only. */
+static void leave(void *arg)
+{
+	struct record *rec = arg;
+
+	if (rec->flight)
+		flight_leave(rec->flight);
 }
 
 /* For a reason that is not the command's: it is terminated too. */
@@ -212,8 +221,11 @@ static int start(struct record *rec)
 
 	if (r < 0)
 		return late_sink_report(rec->sink) ? r : said(rec->args.output, r);
-	if (rec->flight)
-		flight_begin(rec->flight);
+	if (rec->flight) {
+		r = flight_begin(rec->flight);
+		if (r < 0)
+			return said("the flight recorder", r);
+	}
 	rights_settle_session(rec->flight, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
@@ -303,11 +315,14 @@ static int flush(void *arg, void (*flushed)(void *), void *flushed_arg)
 static int open_output(struct record *rec)
 {
 	const struct record_args *args = &rec->args;
+	const struct recorder_options flight = {.bytes = args->flight_bytes,
+						.max_ns = args->flight_ns,
+						.clock = record_clock(args),
+						.plain = args->plain};
 	int r;
 
 	if (args->flight_bytes)
-		return flight_new(args->output, args->flight_bytes, args->plain, &rec->flight,
-				  &rec->sink);
+		return flight_new(args->output, &flight, &rec->flight, &rec->sink);
 	r = late_sink_new(args->output, args->plain, &rec->sink);
 	if (r >= 0)
 		late_sink_behind(rec->sink, SESSION_BEHIND_MS);
@@ -453,6 +468,8 @@ static int record_main(int argc, char **argv)
 		return options_exit_status(r);
 	}
 	job_init(&rec->job, n ? argv : NULL);
+	rec->job.leave = leave;
+	rec->job.leave_arg = rec;
 	rec->job.live = log_level > LOG_LEVEL_QUIET && isatty(STDERR_FILENO);
 	rec->loop.epoll_fd = rec->live.source.fd = rec->end.source.fd = rec->delay.source.fd = -1;
 	if (record_args_check(&rec->args, n > 0) < 0) {

@@ -1,144 +1,90 @@
 /* flight.c - see flight.h.
  *
- * A snapshot is a fork: the kernel copies the page tables, and pages only as they are overwritten, so
- * the cut is one moment, whatever the disk does then.  The file is open and all processes of a recording
- * have forked before; the child compresses and writes at its own pace and prints nothing: it sends its
- * result to the parent, which reports it.  A request while a snapshot is written is served by that one. */
+ *   IDLE ── request: recorder_seal() ──► FLUSHING ── flushed ──► WRITING ── result ──► IDLE
+ *
+ * The cut is made as soon as the request is read.  Samples that were taken before it and are still in flight are
+ * flushed; later ones are left out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/flight.h"
+#include "cli/flight-protocol.h"
 #include "cli/signals.h"
-#include "base/child.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/fd-message.h"
+#include "base/listen-fds.h"
 #include "profile/profile-text.h"
-#include "trace/mark.h"
-#include "tracing/trace-buffer.h"
 
 enum {
-	SEQUENCE = 1,
 	NUMBERS_MAX = 10000, /* of snapshots next to one trace */
-	WAIT_MS = 60000,
+	CLIENTS = 8,
 };
-static const char child_name[] = "pw-snapshot";
 
-/* What the child sends. */
-struct outcome_of_snapshot {
-	int error;
-	uint64_t bytes;
-	struct sink_count written;
+struct flight_client {
+	struct loop_source source; /* fd -1: a free place */
+	struct flight *flight;
+	bool asked, joined;
+	uint64_t number; /* of its connection */
 };
 
 struct flight {
-	struct sink sink;
 	const char *path;
-	bool plain, running; /* running: behind the head */
-	struct sink *head, *ring;
-	struct trace_buffer *buffer;
+	struct recorder *recorder;
+	struct sink *sink; /* the recorder's */
 	struct loop *loop;
-	struct loop_source requests, result;
+	struct loop_source signals, listener;
+	struct flight_client clients[CLIENTS];
+	uint64_t n_connections;
 	int (*flush)(void *arg, void (*flushed)(void *), void *flushed_arg);
 	void *arg;
-	bool flushes; /* a request waits for the samples in flight */
-	/* of the snapshot that is written */
-	pid_t child;
-	int file, answer;
+	bool running;
+	/* Of the snapshot in progress. */
+	enum { IDLE, FLUSHING, WRITING } state;
+	int file; /* a client's; -1: the next of ours */
+	uint64_t last_ns, cut_ns;
+	bool named;   /* our file exists */
+	char *folder; /* a relative @path begins here; NULL: unknown */
 	char name[PATH_MAX];
 };
 
-/* ---- in ---- */
-
-static int flight_write(struct sink *sink, const void *data, size_t len)
-{
-	struct flight *f = container_of(sink, struct flight, sink);
-	struct sink *to = f->running ? f->ring : f->head;
-	int r;
-
-	if (f->running)
-		f->ring->renew = sink->renew;
-	r = to->write(to, data, len);
-	sink->bytes += len;
-	if (f->running)
-		sink->renew = f->ring->renew;
-	return r < 0 ? trace(r) : 0;
-}
-
-static int flight_flush(struct sink *sink)
-{
-	(void)sink;
-	return 0;
-}
-
-static void flight_sink_free(struct sink *sink)
-{
-	(void)sink;
-}
-
-void flight_begin(struct flight *f)
-{
-	f->running = true;
-	f->sink.renew = true; /* the definitions behind the head are in the ring too */
-}
-
-/* ---- out ---- */
-
-/* Consumes @file, a new one.  Takes what it writes out of the buffer. */
-static int write_out(struct flight *f, struct sink *file, struct outcome_of_snapshot *ret)
-{
-	struct sink_count count;
-	const void *head;
-	size_t len;
-	int r = mark_begin(file, 0, true); /* uncompressed, for readers of the first bytes */
-
-	if (r >= 0 && !f->plain) {
-		r = sink_deflate_new(file, &file);
-		if (r < 0)
-			file = NULL;
-	}
-	head = sink_memory_data(f->head, &len);
-	if (r >= 0)
-		r = file->write(file, head, len);
-	if (r >= 0)
-		r = trace_buffer_read(f->buffer, file, UINT64_MAX);
-	if (r >= 0)
-		r = file->flush(file);
-	if (r >= 0) {
-		/* The begin mark is not compressed. */
-		count = (struct sink_count){file->written.packets - f->plain,
-					    file->written.samples};
-		r = mark_end(file, &count, false);
-	}
-	if (r >= 0)
-		r = file->flush(file);
-	if (file)
-		*ret = (struct outcome_of_snapshot){r, file->bytes, file->written};
-	ret->error = r;
-	(void)sink_free(file);
-	return r < 0 ? trace(r) : 0;
-}
+/* ---- the end ---- */
 
 int flight_end(struct flight *f)
 {
-	struct outcome_of_snapshot result = {0};
+	struct recorder_result result = {0};
 	struct sink *file;
 	int r = sink_file_new(f->path, &file);
 
 	f->running = false;
 	if (r >= 0)
-		r = write_out(f, file, &result);
-	f->sink.bytes = result.bytes;
-	f->sink.written = result.written;
+		r = recorder_end(f->recorder, file, &result);
+	f->sink->bytes = result.bytes;
+	f->sink->written = result.written;
 	return r < 0 ? trace(r) : 0;
 }
 
-/* ---- snapshots ---- */
+void flight_leave(struct flight *f)
+{
+	char samples[32];
+	int r;
+
+	if (!f->running) /* nothing is there yet, or all is written */
+		return;
+	r = flight_end(f);
+	if (r < 0)
+		log_error("writing the trace: %s", strerror(-r));
+	else
+		log_info("ended at once: %s samples: %s (those in flight are lost)",
+			 text_count(f->sink->written.samples, samples), f->path);
+}
+
+/* ---- files ---- */
 
 void flight_snapshot_name(const char *path, unsigned number, char *name, size_t size)
 {
@@ -156,28 +102,63 @@ static int open_next(struct flight *f)
 	for (unsigned n = 1; n < NUMBERS_MAX; n++) {
 		flight_snapshot_name(f->path, n, f->name, sizeof(f->name));
 		f->file = open(f->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (f->file >= 0 || errno != EEXIST)
-			return f->file < 0 ? fail(-errno) : 0;
+		f->named = f->file >= 0;
+		if (f->named || errno != EEXIST)
+			return f->named ? 0 : fail(-errno);
 	}
 	return fail(-EEXIST);
 }
 
-/* In the child.  A short write of the answer is a failure for the parent. */
-static void write_snapshot(void *arg)
-{
-	struct flight *f = arg;
-	struct outcome_of_snapshot result = {0};
-	struct sink *file;
-	int r = sink_fd_new(f->file, &file);
+/* ---- clients ---- */
 
-	if (r >= 0)
-		r = write_out(f, file, &result);
-	result.error = r;
-	(void)!write(f->answer, &result, sizeof(result));
+static void drop_client(struct flight_client *client)
+{
+	int fd = client->source.fd;
+
+	loop_remove(client->flight->loop, &client->source);
+	(void)fd_close(fd);
+	client->asked = false;
 }
 
-static void report(const struct flight *f, const struct outcome_of_snapshot *result)
+/* The name as the client can open it: ours is relative to our folder. */
+static void answer_name(const struct flight *f, char *to, size_t size)
 {
+	int n = 0;
+
+	if (f->named && *f->name != '/' && f->folder)
+		n = snprintf(to, size, "%s/", f->folder);
+	if (n < 0 || (size_t)n >= size)
+		n = 0;
+	(void)snprintf(to + n, size - (size_t)n, "%s", f->name);
+}
+
+static void answer_clients(struct flight *f, const struct recorder_result *result)
+{
+	struct flight_answer answer = {
+		.version = FLIGHT_VERSION,
+		.error = result->error,
+		.samples = result->written.samples,
+		.bytes = result->bytes,
+		.cut_ns = f->cut_ns,
+	};
+
+	answer_name(f, answer.name, sizeof(answer.name));
+	for (size_t i = 0; i < CLIENTS; i++) {
+		struct flight_client *client = &f->clients[i];
+
+		if (client->source.fd < 0 || !client->asked)
+			continue;
+		answer.joined = client->joined;
+		(void)send(client->source.fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
+		drop_client(client);
+	}
+}
+
+/* ---- a snapshot ---- */
+
+static void report(void *arg, const struct recorder_result *result)
+{
+	struct flight *f = arg;
 	char samples[32];
 
 	if (result->error)
@@ -186,145 +167,234 @@ static void report(const struct flight *f, const struct outcome_of_snapshot *res
 		log_info("snapshot: %s samples, %lu KiB: %s",
 			 text_count(result->written.samples, samples), result->bytes >> 10,
 			 f->name);
+	answer_clients(f, result);
+	f->file = fd_close(f->file);
+	f->state = IDLE;
 }
 
-static int finish(struct loop_source *source, uint32_t events)
+static void fail_snapshot(struct flight *f, int r)
 {
-	struct flight *f = container_of(source, struct flight, result);
-	struct outcome_of_snapshot result;
-	int fd = source->fd;
-
-	(void)events;
-	if (read(fd, &result, sizeof(result)) != sizeof(result))
-		result = (struct outcome_of_snapshot){.error = -EIO};
-	report(f, &result);
-	loop_remove(f->loop, source);
-	(void)fd_close(fd);
-	child_end(f->child, child_name, 1000); /* it has nothing more to do */
-	f->child = 0;
-	return 0;
+	if (f->named && f->state != WRITING)
+		(void)unlink(f->name);
+	report(f, &(struct recorder_result){.error = r});
 }
 
-static int start_snapshot(struct flight *f)
-{
-	struct child child = {
-		.name = child_name, .calls = CHILD_CALLS_OURS, .run = write_snapshot, .arg = f};
-	int ends[2], r;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return fail(-errno);
-	f->answer = ends[1];
-	child.keep[0] = f->file;
-	child.keep[1] = f->answer;
-	r = loop_add(f->loop, &f->result, ends[0], EPOLLIN, finish);
-	if (r >= 0) {
-		r = child_start(&child, &f->child);
-		if (r < 0)
-			loop_remove(f->loop, &f->result);
-	}
-	(void)fd_close(ends[1]);
-	if (r < 0)
-		(void)fd_close(ends[0]);
-	return r < 0 ? trace(r) : 0;
-}
-
-static void take_snapshot(void *arg)
+static void flushed(void *arg)
 {
 	struct flight *f = arg;
-	int r;
+	int r = 0;
 
-	f->flushes = false;
-	if (!f->running) /* the end has written the trace */
+	if (f->state != FLUSHING)
 		return;
-	r = open_next(f);
-	if (r >= 0) {
-		r = start_snapshot(f);
-		(void)fd_close(f->file);
-		if (r < 0)
-			(void)unlink(f->name);
+	if (!f->running) { /* the end has written the trace */
+		f->state = IDLE;
+		recorder_cancel(f->recorder);
+		answer_clients(f, &(struct recorder_result){.error = -ECANCELED});
+		return;
 	}
-	if (r < 0) /* the recording goes on */
-		report(f, &(struct outcome_of_snapshot){.error = r});
+	if (f->file < 0)
+		r = open_next(f);
+	if (r < 0)
+		recorder_cancel(f->recorder);
+	else
+		r = recorder_write(f->recorder, f->file, f->last_ns, report, f);
+	if (r < 0) { /* the recording goes on */
+		fail_snapshot(f, r);
+		return;
+	}
+	f->file = fd_close(f->file);
+	f->state = WRITING;
 }
 
-static int requested(struct loop_source *source, uint32_t events)
+/* @asked_at: CLOCK_MONOTONIC.  Consumes @file, -1: one of ours. */
+static void begin_snapshot(struct flight *f, int file, uint64_t last_ns, uint64_t asked_at)
 {
-	struct flight *f = container_of(source, struct flight, requests);
+	uint64_t now;
+
+	recorder_seal(f->recorder);
+	now = clock_ns(CLOCK_MONOTONIC);
+	f->cut_ns = now - min_u64(now, asked_at);
+	f->file = file;
+	f->last_ns = last_ns;
+	f->named = false;
+	f->state = FLUSHING;
+	if (f->flush(f->arg, flushed, f) < 0)
+		flushed(f); /* without the samples in flight */
+}
+
+static int signalled(struct loop_source *source, uint32_t events)
+{
+	struct flight *f = container_of(source, struct flight, signals);
 	bool any = false;
-	int r;
 
 	(void)events;
 	while (signals_next(source))
 		any = true;
-	if (!any || f->child || f->flushes || !f->running)
-		return 0;
-	f->flushes = true;
-	r = f->flush(f->arg, take_snapshot, f);
-	if (r < 0)
-		take_snapshot(f); /* without the samples in flight */
+	if (any && f->state == IDLE && f->running)
+		begin_snapshot(f, -1, 0, clock_ns(CLOCK_MONOTONIC));
 	return 0;
+}
+
+static bool is_whole(const struct flight_request *request, ssize_t n)
+{
+	return n == sizeof(*request) && request->version == FLIGHT_VERSION &&
+	       memchr(request->name, 0, sizeof(request->name));
+}
+
+static int client_ready(struct loop_source *source, uint32_t events)
+{
+	struct flight_client *client = container_of(source, struct flight_client, source);
+	struct flight *f = client->flight;
+	struct flight_request request;
+	struct fd_message message;
+	ssize_t n = fd_message_receive(source->fd, &request, sizeof(request), 1, MSG_DONTWAIT,
+				       &message);
+
+	(void)events;
+	if (n == -EAGAIN)
+		return 0;
+	if (client->asked || !is_whole(&request, n) || !f->running ||
+	    message.n != !request.wants_file) {
+		fd_message_close(&message);
+		drop_client(client);
+		return 0;
+	}
+	client->asked = true;
+	client->joined = f->state != IDLE;
+	if (client->joined) {
+		fd_message_close(&message);
+		return 0;
+	}
+	(void)snprintf(f->name, sizeof(f->name), "%s", request.name);
+	begin_snapshot(f, message.n ? message.fds[0] : -1, request.last_ns, request.asked_at);
+	return 0;
+}
+
+/* The free place, or that of the oldest connection that has not asked. */
+static struct flight_client *find_place(struct flight *f)
+{
+	struct flight_client *oldest = NULL;
+
+	for (size_t i = 0; i < CLIENTS; i++) {
+		struct flight_client *client = &f->clients[i];
+
+		if (client->source.fd < 0)
+			return client;
+		if (!client->asked && (!oldest || client->number < oldest->number))
+			oldest = client;
+	}
+	if (oldest)
+		drop_client(oldest);
+	return oldest;
+}
+
+static int connected(struct loop_source *source, uint32_t events)
+{
+	struct flight *f = container_of(source, struct flight, listener);
+	_cleanup_(fd_closep) int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct flight_client *client;
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	(void)events;
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
+	    (peer.uid != 0 && peer.uid != geteuid()))
+		return 0;
+	client = find_place(f);
+	if (!client || loop_add(f->loop, &client->source, fd, EPOLLIN, client_ready) < 0)
+		return 0;
+	(void)take_fd(fd);
+	client->number = f->n_connections++;
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static void listen_for_clients(struct flight *f)
+{
+	char name[64];
+	int fd = -1, r;
+
+	(void)snprintf(name, sizeof(name), FLIGHT_SOCKET, (unsigned)getpid());
+	r = listen_at(name, 0, &fd);
+	if (r >= 0)
+		r = loop_add(f->loop, &f->listener, fd, EPOLLIN, connected);
+	if (r >= 0)
+		return;
+	(void)fd_close(fd);
+	log_info("no `perfwind snapshot` reaches this recorder: %s (SIGUSR2 does)", strerror(-r));
 }
 
 int flight_watch(struct flight *f, struct loop *loop,
 		 int (*flush)(void *arg, void (*flushed)(void *), void *flushed_arg), void *arg)
 {
 	static const int request[] = {SIGUSR2};
+	int r;
 
 	f->loop = loop;
 	f->flush = flush;
 	f->arg = arg;
-	return signals_watch(loop, &f->requests, request, 1, requested);
+	r = signals_watch(loop, &f->signals, request, 1, signalled);
+	if (r < 0)
+		return trace(r);
+	listen_for_clients(f);
+	return 0;
 }
 
-/* ---- the whole ---- */
+int flight_begin(struct flight *f)
+{
+	int r = recorder_begin(f->recorder, f->loop);
 
-int flight_new(const char *path, uint64_t bytes, bool plain, struct flight **ret_flight,
+	if (r < 0)
+		return trace(r);
+	f->running = true;
+	return 0;
+}
+
+int flight_new(const char *path, const struct recorder_options *options, struct flight **ret_flight,
 	       struct sink **ret_sink)
 {
-	const struct trace_buffer_options options = {.size = bytes,
-						     .policy = TRACE_BUFFER_RING,
-						     .uid = (int32_t)getuid(),
-						     .recorder = true};
 	struct flight *f = calloc(1, sizeof(*f));
 	int r;
 
 	if (!f)
 		return fail(-ENOMEM);
-	f->sink = (struct sink){
-		.write = flight_write, .flush = flight_flush, .free = flight_sink_free};
 	f->path = path;
-	f->plain = plain;
-	f->requests.fd = f->result.fd = -1;
-	r = sink_memory_new(&f->head);
-	if (r >= 0)
-		r = trace_buffer_new(&options, &f->buffer);
-	if (r >= 0)
-		r = trace_buffer_sink_new(f->buffer, SEQUENCE, &f->ring);
+	f->signals.fd = f->listener.fd = f->file = -1;
+	for (size_t i = 0; i < CLIENTS; i++) {
+		f->clients[i].source.fd = -1;
+		f->clients[i].flight = f;
+	}
+	f->folder = getcwd(NULL, 0);
+	r = recorder_new(options, &f->recorder, &f->sink);
 	if (r < 0) {
-		(void)flight_free(f);
+		free(f->folder);
+		free(f);
 		return trace(r);
 	}
 	*ret_flight = f;
-	*ret_sink = &f->sink;
+	*ret_sink = f->sink;
 	return 0;
 }
 
 struct flight *flight_free(struct flight *f)
 {
-	struct pollfd pfd;
+	int fd;
 
 	if (!f)
 		return NULL;
-	if (f->child) {
-		pfd = (struct pollfd){.fd = f->result.fd, .events = POLLIN};
-		(void)poll(&pfd, 1, WAIT_MS);
-		(void)finish(&f->result, 0);
+	(void)recorder_free(f->recorder); /* reports a snapshot in progress */
+	for (size_t i = 0; i < CLIENTS; i++)
+		if (f->clients[i].source.fd >= 0)
+			drop_client(&f->clients[i]);
+	if (f->loop) {
+		fd = f->listener.fd;
+		loop_remove(f->loop, &f->listener);
+		(void)fd_close(fd);
+		signals_unwatch(f->loop, &f->signals);
 	}
-	if (f->loop)
-		signals_unwatch(f->loop, &f->requests);
-	(void)sink_free(f->ring);
-	(void)trace_buffer_free(f->buffer);
-	(void)sink_free(f->head);
+	(void)fd_close(f->file);
+	free(f->folder);
 	free(f);
 	return NULL;
 }

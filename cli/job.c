@@ -3,12 +3,15 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/job.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "base/error.h"
+
+enum { SAME_REQUEST_MS = 300 };
 
 void job_init(struct job *c, char *const *command)
 {
@@ -53,27 +56,47 @@ static void reap(struct job *c)
 		log_error("the exit status of %s is unknown", c->command[0]);
 }
 
+/* One request of timeout(1) and of others that signal a process and its group. */
+static bool is_same_request(const struct job *c, const struct job_request *request)
+{
+	return request->pid && request->pid == c->first.pid && request->signal == c->first.signal &&
+	       request->at < c->first.at + SAME_REQUEST_MS * NSEC_PER_MSEC;
+}
+
+static _Noreturn void leave(const struct job *c, int sig)
+{
+	if (c->live)
+		fprintf(stderr, "\r\033[K");
+	terminal_restore();
+	if (c->leave)
+		c->leave(c->leave_arg);
+	_exit(128 + sig);
+}
+
+static void interrupt(struct job *c, const struct job_request *request)
+{
+	if (c->interrupted && is_same_request(c, request))
+		return;
+	if (c->interrupted)
+		leave(c, request->signal);
+	c->interrupted = true;
+	c->first = *request;
+	/* The terminal sends Ctrl-C to the command too, which decides for itself; the other signals reach only
+	 * perfwind. */
+	c->ended_by_us |= request->signal != SIGINT;
+}
+
 static int signal_ready(struct loop_source *source, uint32_t events)
 {
 	struct job *c = container_of(source, struct job, signals);
-	int sig;
+	struct job_request request = {.at = clock_ns(CLOCK_MONOTONIC)};
 
 	(void)events;
-	while ((sig = signals_next(source))) {
-		if (sig == SIGCHLD) {
+	while ((request.signal = signals_next_from(source, &request.pid))) {
+		if (request.signal == SIGCHLD)
 			reap(c);
-			continue;
-		}
-		if (c->interrupted) {
-			if (c->live)
-				fprintf(stderr, "\r\033[K");
-			terminal_restore();
-			_exit(128 + sig);
-		}
-		c->interrupted = true;
-		/* The terminal sends Ctrl-C to the command too, which decides for itself; the other signals reach only
-		 * perfwind. */
-		c->ended_by_us |= sig != SIGINT;
+		else
+			interrupt(c, &request);
 	}
 	if (c->interrupted || c->status >= 0)
 		c->over(c->arg);

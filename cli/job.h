@@ -4,6 +4,8 @@
  *   event                  recording         command
  *   SIGINT (Ctrl-C)        ends              receives it from the terminal, may go on
  *   second SIGINT          perfwind exits    goes on
+ *   the same signal again from the same process within 300 ms belongs to the first: timeout(1) signals its
+ *   child, then its process group
  *   SIGTERM, SIGHUP, -d    ends              SIGTERM
  *   recording fails        ends              goes on, is waited for; its exit status is perfwind's */
 #pragma once
@@ -22,6 +24,14 @@ struct job {
 	struct loop *loop;
 	struct loop_source signals;
 	void (*over)(void *arg); /* a signal arrived or the command exited: end the recording */
+	void (*leave)(
+		void *arg); /* perfwind exits at a second signal: saves what is in memory.  NULL: nothing to do */
+	void *leave_arg;
+	struct job_request {
+		int signal;
+		uint32_t pid; /* of the sender; 0: the kernel (a terminal) */
+		uint64_t at;  /* CLOCK_MONOTONIC */
+	} first;	      /* the request that ended the recording */
 	void *arg;
 };
 

@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "cli/common-options.h"
-#include "cli/flight.h"
+#include "cli/duration.h"
 #include "cli/pid-list.h"
 #include "cli/record-options.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
 #include "session/consent/consent.h"
+#include "tracing/recorder.h"
 
 enum { DEFAULT_HZ = 999 };
 
@@ -113,8 +114,22 @@ static int set_max_size(void *to, const char *value)
 static int set_flight(void *to, const char *value)
 {
 	struct record_args *args = to;
+	size_t len = strcspn(value, ",");
+	char first[32];
+	int r;
 
-	return parse_size("--flight-recorder", value, 1, &args->flight_bytes);
+	if (duration_parse(value, NULL, &args->flight_ns) == 0) {
+		args->flight_bytes = RECORDER_BYTES_USUAL;
+		return 0;
+	}
+	(void)snprintf(first, sizeof(first), "%.*s", (int)len, value);
+	r = parse_size("--flight-recorder", value[len] ? first : value, 1, &args->flight_bytes);
+	if (r < 0 || !value[len] || duration_parse(value + len + 1, NULL, &args->flight_ns) == 0)
+		return r;
+	log_error("record: --flight-recorder %.64s: it is a size (64M), a time (10min; "
+		  "units: " DURATION_UNITS "), or both (64M,10min)",
+		  value);
+	return -EINVAL;
 }
 
 static int set_mmap_pages(void *to, const char *value)
@@ -160,10 +175,12 @@ static const struct option_def defs[] = {
 	       "begin this many milliseconds later (a command runs meanwhile)"),
 	TEXT("output", 'o', "FILE", output,
 	     "the trace (default " DEFAULT_TRACE "; an existing one becomes FILE.old)"),
-	CALL("flight-recorder", 0, "SIZE", set_flight,
-	     "keep only the latest samples, in SIZE of memory (64M), and write the trace at the "
-	     "end; "
-	     "SIGUSR2 to perfwind writes them to FILE-1.pftrace, -2 ... while it records"),
+	CALL("flight-recorder", 0, "SIZE|TIME", set_flight,
+	     "keep only the latest samples, in SIZE of memory (64M), of this TIME (10min, in 64M) "
+	     "or "
+	     "both (8M,10min), and write the trace at the end; `perfwind snapshot` or SIGUSR2 "
+	     "writes "
+	     "them to FILE-1.pftrace, -2 ... while it records"),
 	CALL("max-size", 0, "SIZE", set_max_size,
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	TEXT("perf-data", 0, "FILE", perf_data,
@@ -312,18 +329,20 @@ const struct options record_options = {
 		"trace.\nWith -a, -p, -u or -G a command is the stop-watch: the recording ends "
 		"when it exits.",
 	.json = VERDICT_JSON,
-	.details = {"The exit status is that of the command: 127 if it was not found, 126 if it "
-		    "cannot be executed, 128 + N after signal N, 0 after --duration. It is 1 if "
-		    "perfwind failed and 2 for wrong usage. If the recording fails (a full disk, a "
-		    "closed pipe, a daemon that ended), the command runs on; its exit status then "
-		    "counts, or 1 if it is 0.",
-		    "Ctrl-C ends the recording; a second one ends perfwind at once. A SIGINT for "
-		    "perfwind alone ends the recording, and perfwind waits for the command.",
-		    "The trace is readable by its owner only. It can be read up to its last whole "
-		    "packet at any moment. An output that is a device or a pipe is written to "
-		    "directly.",
-		    "The last lines are the verdict: the share of CPU time that was seen, outcomes "
-		    "of stacks, losses, cost, the file, and modules without symbols."},
+	.details =
+		{"The exit status is that of the command: 127 if it was not found, 126 if it "
+		 "cannot be executed, 128 + N after signal N, 0 after --duration. It is 1 if "
+		 "perfwind failed and 2 for wrong usage. If the recording fails (a full disk, a "
+		 "closed pipe, a daemon that ended), the command runs on; its exit status then "
+		 "counts, or 1 if it is 0.",
+		 "Ctrl-C ends the recording; a second one ends perfwind at once (a flight recorder "
+		 "writes what it holds). A SIGINT for "
+		 "perfwind alone ends the recording, and perfwind waits for the command.",
+		 "The trace is readable by its owner only. It can be read up to its last whole "
+		 "packet at any moment. An output that is a device or a pipe is written to "
+		 "directly.",
+		 "The last lines are the verdict: the share of CPU time that was seen, outcomes "
+		 "of stacks, losses, cost, the file, and modules without symbols."},
 	.examples = "# a command with its children, into perfwind.pftrace\n"
 		    "perfwind record -- make -j8\n\n"
 		    "# a running process for 10 seconds, 4000 samples a second\n"
@@ -336,7 +355,7 @@ const struct options record_options = {
 		    "spike, "
 		    "its samples in spike-1.pftrace\n"
 		    "perfwind record -p 1234 -F 49 --flight-recorder 64M -o spike.pftrace &\n"
-		    "kill -USR2 $!\n\n"
+		    "perfwind snapshot --last 30s\n\n"
 		    "# each context switch to another task, with its stack\n"
 		    "sudo perfwind record -e sched:sched_switch --filter 'prev_state != 0' -a "
 		    "-d 5\n\n"
@@ -366,8 +385,8 @@ const char *record_args_alone(const struct record_args *args)
 /* Of --flight-recorder. */
 static int flight_check(const struct record_args *args)
 {
-	if (args->flight_bytes < FLIGHT_BYTES_MIN || args->flight_bytes > FLIGHT_BYTES_MAX) {
-		log_error("--flight-recorder takes a size from 1M to 64G");
+	if (args->flight_bytes < RECORDER_BYTES_MIN || args->flight_bytes > RECORDER_BYTES_MAX) {
+		log_error("--flight-recorder takes a size from 1M to 64G (or a time: 10min)");
 		return -EINVAL;
 	}
 	if (args->max_bytes || !strcmp(args->output, "-")) {

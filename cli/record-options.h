@@ -12,7 +12,8 @@ struct record_args {
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */
-	uint64_t frequency, period, max_bytes, ring_bytes, flight_bytes;
+	uint64_t frequency, period, max_bytes, ring_bytes;
+	uint64_t flight_bytes, flight_ns; /* 0: not given */
 	double duration, delay_ms;
 	uint32_t stack_bytes, unwinder, clock;
 	uint32_t pids[RECORD_PIDS];

@@ -39,9 +39,19 @@ void signals_unwatch(struct loop *loop, struct loop_source *source)
 	(void)fd_close(fd);
 }
 
-int signals_next(const struct loop_source *source)
+int signals_next_from(const struct loop_source *source, uint32_t *ret_pid)
 {
 	struct signalfd_siginfo si;
 
-	return read(source->fd, &si, sizeof(si)) == sizeof(si) ? (int)si.ssi_signo : 0;
+	if (read(source->fd, &si, sizeof(si)) != sizeof(si))
+		return 0;
+	*ret_pid = si.ssi_pid;
+	return (int)si.ssi_signo;
+}
+
+int signals_next(const struct loop_source *source)
+{
+	uint32_t pid;
+
+	return signals_next_from(source, &pid);
 }

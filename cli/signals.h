@@ -10,3 +10,5 @@ int signals_watch(struct loop *loop, struct loop_source *source, const int *sign
 void signals_unwatch(struct loop *loop, struct loop_source *source);
 /* The next pending signal; 0: none. */
 int signals_next(const struct loop_source *source);
+/* The same; *ret_pid: the sender, 0: the kernel.  Set only if there is a signal. */
+int signals_next_from(const struct loop_source *source, uint32_t *ret_pid);

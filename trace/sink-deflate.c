@@ -212,3 +212,13 @@ int sink_deflate_new(struct sink *inner, struct sink **ret_sink)
 	*ret_sink = &d->sink;
 	return 0;
 }
+
+void sink_deflate_restart(struct sink *sink)
+{
+	struct sink_deflate *d = container_of(sink, struct sink_deflate, sink);
+
+	d->len = d->n_marks = 0;
+	d->given = sink->written = (struct sink_count){0};
+	sink->bytes = sink->dropped = 0;
+	sink->renew = false;
+}

@@ -177,6 +177,24 @@ int sink_fd_new(int fd, struct sink **ret_sink)
 	return 0;
 }
 
+int sink_fd(struct sink *sink)
+{
+	return container_of(sink, struct sink_file, sink)->fd;
+}
+
+void sink_fd_restart(struct sink *sink, int fd)
+{
+	struct sink_file *f = container_of(sink, struct sink_file, sink);
+
+	(void)fd_close(f->fd);
+	f->fd = fd;
+	f->error = 0;
+	f->out = f->len = 0;
+	sink->bytes = sink->dropped = 0;
+	sink->written = (struct sink_count){0};
+	sink->renew = false;
+}
+
 /* ---- how a path is opened ----
  *
  * nothing there                    made, mode 0600

@@ -38,10 +38,17 @@ struct sink {
 int sink_file_new(const char *path, struct sink **ret_sink);
 /* Consumes @fd. */
 int sink_fd_new(int fd, struct sink **ret_sink);
+/* Of a sink of a file or descriptor: the descriptor, borrowed. */
+int sink_fd(struct sink *sink);
+/* A sink of sink_fd_new() (@fd may have been -1 there) writes to @fd, which it consumes, as if it were new; the descriptor
+ * before is closed. Allocates nothing. */
+void sink_fd_restart(struct sink *sink, int fd);
 /* Packs what it is given into compressed packets (a zlib stream in a packet of its own, as a
  * tracing service does when asked to compress) and hands them to @inner, which it consumes.  A
  * flush ends the packet under way. */
 int sink_deflate_new(struct sink *inner, struct sink **ret_sink);
+/* The inner sink was restarted: so is this one.  Allocates nothing. */
+void sink_deflate_restart(struct sink *sink);
 /* Gives what it is given to @inner in a thread of its own, which is the only one that writes to it
  * between flushes; consumes it.  `bytes` is right after a flush.  An error of @inner comes with a
  * later write or flush. */

@@ -17,6 +17,7 @@
  * DISCARD is permanent, also when it is read out later: further packets would follow a hole of any
  * size.  No writer is asked to renew there, as no packet will be taken. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,6 +34,8 @@ enum {
 	ALIGNMENT = 8,
 	MAX_PACKET = 1 << 30,
 	RENEWALS = 4, /* in a buffer's length */
+	SPARE = 8,    /* of a recorder: one such part stays free */
+	SHARED_TAIL = 4096,
 };
 /* Of a record: the sequence begins with it; a packet before it did not get in. */
 #define FIRST (1u << 31)
@@ -50,6 +53,7 @@ struct sequence {
 	uint32_t index, id;
 	bool any_packet;
 	bool lost;	  /* a packet did not get in: the next one has a mark */
+	bool held_up;	  /* ... because the buffer is sealed and full */
 	bool overwritten; /* the next packet that is read has a mark */
 	bool cleared;	  /* a packet was read with which its definitions begin */
 	uint64_t began;	  /* where its incremental state began, about */
@@ -66,11 +70,29 @@ struct trace_buffer {
 	uint64_t written, read; /* positions; read: of the oldest record that is there */
 	uint64_t read_out;	/* up to where a reader has come */
 	bool closed;		/* DISCARD: was full */
+	bool sealed;
+	struct trace_buffer_range range; /* being read out: its times */
+	_Atomic uint64_t *
+		shared_read_out; /* the position to which another process has read; NULL: no recorder */
 	struct sequence **sequences;
 	uint32_t n_sequences;
 	struct buffer packet; /* being read out */
 	struct trace_buffer_stats stats;
 };
+
+/* Behind the data: a page for the position to which another process has read.  NULL: no memory. */
+static uint8_t *share_memory(struct trace_buffer *b)
+{
+	uint8_t *p = mmap(NULL, b->size + SHARED_TAIL, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (mlock(p, b->size + SHARED_TAIL) < 0)
+		log_verbose("the trace buffer is not locked in memory: %s", strerror(errno));
+	b->shared_read_out = (_Atomic uint64_t *)(void *)(p + b->size);
+	return p;
+}
 
 int trace_buffer_new(const struct trace_buffer_options *options, struct trace_buffer **ret_buffer)
 {
@@ -84,16 +106,11 @@ int trace_buffer_new(const struct trace_buffer_options *options, struct trace_bu
 	b->options = *options;
 	b->size = options->size & ~(uint64_t)(ALIGNMENT - 1);
 	b->stats.buffer_size = b->size;
-	b->data = malloc(b->size);
+	b->range.until = UINT64_MAX;
+	b->data = options->recorder ? share_memory(b) : malloc(b->size);
 	if (!b->data) {
 		free(b);
 		return fail(-ENOMEM);
-	}
-	if (options->recorder) {
-		memset(b->data, 0, b->size);
-		if (mlock(b->data, b->size) < 0)
-			log_verbose("the trace buffer is not locked in memory: %s",
-				    strerror(errno));
 	}
 	*ret_buffer = b;
 	return 0;
@@ -106,7 +123,10 @@ struct trace_buffer *trace_buffer_free(struct trace_buffer *b)
 	for (uint32_t i = 0; i < b->n_sequences; i++)
 		free(b->sequences[i]);
 	free(b->sequences);
-	free(b->data);
+	if (b->shared_read_out)
+		(void)munmap(b->data, b->size + SHARED_TAIL);
+	else
+		free(b->data);
 	buffer_deinit(&b->packet);
 	free(b);
 	return NULL;
@@ -185,6 +205,28 @@ static void append(struct sequence *s, const void *packet, uint32_t len)
 		ask_for_renewal(s);
 }
 
+/* Bytes that the records may take. */
+static uint64_t room(const struct trace_buffer *b, bool sealed)
+{
+	return b->options.recorder && !sealed ? b->size - b->size / SPARE : b->size;
+}
+
+/* The oldest record is sealed, and the other process has not read it. */
+static bool is_kept(const struct trace_buffer *b)
+{
+	return b->sealed &&
+	       b->read >= atomic_load_explicit(b->shared_read_out, memory_order_acquire);
+}
+
+static void lose_packet(struct sequence *s, bool renew)
+{
+	s->buffer->stats.trace_writer_packet_loss++;
+	s->sink.dropped++;
+	s->lost = true;
+	s->sink.renew |= renew;
+	s->held_up = false;
+}
+
 static void take_packet(struct sequence *s, const void *packet, size_t len)
 {
 	struct trace_buffer *b = s->buffer;
@@ -193,20 +235,28 @@ static void take_packet(struct sequence *s, const void *packet, size_t len)
 		b->stats.chunks_discarded++;
 		return;
 	}
-	if (len > MAX_PACKET || record_size(len) > b->size) {
-		b->stats.trace_writer_packet_loss++;
-		s->lost = s->sink.renew = true;
+	if (len > MAX_PACKET || record_size(len) > room(b, false)) {
+		lose_packet(s, true);
 		return;
 	}
-	while (record_size(len) > b->size - (b->written - b->read)) {
+	while (record_size(len) + (b->written - b->read) > room(b, b->sealed)) {
 		if (b->options.policy == TRACE_BUFFER_DISCARD) {
 			b->closed = true;
 			b->stats.chunks_discarded++;
 			return;
 		}
+		if (is_kept(b)) {
+			lose_packet(s, false);
+			s->held_up = true;
+			return;
+		}
 		overwrite_oldest(b);
 	}
-	append(s, packet, (uint32_t)len);
+	/* There is room again: the writer begins its state again, which it would have done in vain before. */
+	if (s->held_up)
+		lose_packet(s, true);
+	else
+		append(s, packet, (uint32_t)len);
 }
 
 /* ---- in ---- */
@@ -315,12 +365,73 @@ static bool is_unusable(struct sequence *s, const struct wire_field *packet)
 	return flags & PB__TRACE_PACKET__SEQUENCE_FLAGS__SEQ_NEEDS_INCREMENTAL_STATE;
 }
 
+/* A sample with another clock is a loss or an event, not a sample of its time. */
+static bool is_outside(const struct trace_buffer_range *range, const struct wire_field *packet,
+		       struct wire_field *ret_sample, bool *ret_defines)
+{
+	struct cursor c = wire_message(packet);
+	struct wire_field f;
+	uint64_t time = 0;
+	bool sample = false, other_clock = false;
+
+	*ret_defines = false;
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, TRACE_PACKET__TIMESTAMP))
+			time = f.value;
+		other_clock |= wire_is(&f, TRACE_PACKET__TIMESTAMP_CLOCK_ID);
+		*ret_defines |= wire_is_bytes(&f, TRACE_PACKET__INTERNED_DATA);
+		if (!wire_is_bytes(&f, TRACE_PACKET__PERF_SAMPLE))
+			continue;
+		sample = true;
+		*ret_sample = f;
+	}
+	return sample && !other_clock && (time < range->since || time > range->until);
+}
+
+/* b->packet without its field @sample, in place: the rest moves up to it from the front. */
+static const uint8_t *without_sample(struct trace_buffer *b, const struct wire_field *packet,
+				     const struct wire_field *sample, size_t *ret_len)
+{
+	size_t head = pack_bytes_size(TRACE_PACKET__PERF_SAMPLE, sample->len) - sample->len;
+	uint8_t *body = b->packet.data + (packet->data - b->packet.data), *p,
+		*gap = body + (sample->data - packet->data) - head;
+	size_t before = (size_t)(gap - body), len = packet->len - head - sample->len;
+
+	memmove(body + head + sample->len, body, before);
+	body += head + sample->len;
+	p = body - (pack_bytes_size(TRACE__PACKET, len) - len);
+	(void)pack_head(p, TRACE__PACKET, len);
+	*ret_len = pack_bytes_size(TRACE__PACKET, len);
+	return p;
+}
+
+/* Writes b->packet, a record of @s, or a part of it, or nothing. */
+static int write_packet(struct trace_buffer *b, struct sequence *s, struct sink *to)
+{
+	struct cursor c = cursor_of(b->packet.data, b->packet.len);
+	struct wire_field packet, sample;
+	const uint8_t *data = b->packet.data;
+	size_t len = b->packet.len;
+	bool defines;
+	int r;
+
+	if (wire_next(&c, &packet)) {
+		if (is_unusable(s, &packet))
+			return 0;
+		if (b->options.recorder && is_outside(&b->range, &packet, &sample, &defines)) {
+			if (!defines)
+				return 0;
+			data = without_sample(b, &packet, &sample, &len);
+		}
+	}
+	r = to->write(to, data, len);
+	return r < 0 ? trace(r) : 0;
+}
+
 int trace_buffer_read(struct trace_buffer *b, struct sink *to, uint64_t max_bytes)
 {
 	while (b->read != b->written) {
-		struct wire_field packet;
 		struct record record;
-		struct cursor c;
 		int r;
 
 		copy_out(b, b->read, &record, sizeof(record));
@@ -329,16 +440,62 @@ int trace_buffer_read(struct trace_buffer *b, struct sink *to, uint64_t max_byte
 			return trace(r);
 		if (to->bytes > max_bytes || b->packet.len > max_bytes - to->bytes)
 			return TRACE_BUFFER_MORE;
-		c = cursor_of(b->packet.data, b->packet.len);
-		if (!wire_next(&c, &packet) || !is_unusable(sequence_of(b, &record), &packet))
-			r = to->write(to, b->packet.data, b->packet.len);
+		r = write_packet(b, sequence_of(b, &record), to);
 		if (r < 0)
 			return trace(r);
 		sequence_of(b, &record)->overwritten = false;
 		b->read += record_size(record.len);
 		b->read_out = b->read;
+		if (b->shared_read_out)
+			atomic_store_explicit(b->shared_read_out, b->read, memory_order_release);
 		b->stats.chunks_read++;
 		b->stats.bytes_read += record_size(record.len);
 	}
+	return 0;
+}
+
+/* ---- a recorder's range ---- */
+
+void trace_buffer_seal(struct trace_buffer *b)
+{
+	atomic_store_explicit(b->shared_read_out, b->read, memory_order_release);
+	b->sealed = true;
+}
+
+void trace_buffer_unseal(struct trace_buffer *b)
+{
+	b->sealed = false;
+}
+
+void trace_buffer_range(const struct trace_buffer *b, struct trace_buffer_range *ret_range)
+{
+	ret_range->from = b->read;
+	ret_range->to = b->written;
+	ret_range->overwritten = b->stats.chunks_overwritten > 0;
+}
+
+int trace_buffer_read_range(struct trace_buffer *b, const struct trace_buffer_range *range,
+			    struct sink *to)
+{
+	int r;
+
+	b->read = range->from;
+	b->written = range->to;
+	b->range = *range;
+	b->stats.chunks_overwritten = range->overwritten;
+	for (uint32_t i = 0; i < b->n_sequences; i++)
+		b->sequences[i]->cleared = false;
+	r = trace_buffer_read(b, to, UINT64_MAX);
+	return r < 0 ? trace(r) : 0;
+}
+
+int trace_buffer_prepare(struct trace_buffer *b)
+{
+	size_t len = min_u64(b->size, TRACE_BUFFER_PACKET) + PACK_FIELD_MAX + MAX_TRAILER;
+	uint8_t *p = buffer_reserve(&b->packet, len);
+
+	if (!p)
+		return fail(-ENOMEM);
+	memset(p, 0, len);
 	return 0;
 }

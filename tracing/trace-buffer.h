@@ -12,9 +12,10 @@ enum trace_buffer_policy { TRACE_BUFFER_RING, TRACE_BUFFER_DISCARD };
 
 struct trace_buffer_options {
 	size_t size; /* bytes, at least 4096; touched as it fills */
-	/* A flight recorder: touched at once, and locked in memory as far as RLIMIT_MEMLOCK allows.
-	 * To overwrite is its purpose: no packet is marked for it, and what can no longer be read,
-	 * because the definitions were overwritten, is left out. */
+	/* A flight recorder: touched at once, shared with processes that are forked later, and locked in
+	 * memory as far as RLIMIT_MEMLOCK allows.  To overwrite is its purpose: no packet is marked for it,
+	 * and packets that can no longer be read, because the definitions were overwritten, are left out.
+	 * An eighth stays free for packets that arrive while it is sealed. */
 	bool recorder;
 	enum trace_buffer_policy policy;
 	/* What a service adds behind each packet (trusted_uid, trusted_pid). */
@@ -32,7 +33,8 @@ struct trace_buffer_stats {
 	uint64_t chunks_written, chunks_overwritten, chunks_read;
 	uint64_t chunks_discarded; /* after a DISCARD buffer was full */
 	uint64_t write_wrap_count;
-	uint64_t trace_writer_packet_loss; /* packets larger than the buffer */
+	uint64_t
+		trace_writer_packet_loss; /* packets larger than the buffer, or without room in a sealed one */
 };
 
 struct trace_buffer;
@@ -50,3 +52,29 @@ int trace_buffer_sink_new(struct trace_buffer *buffer, uint32_t sequence_id,
 enum { TRACE_BUFFER_MORE = 1 };
 int trace_buffer_read(struct trace_buffer *buffer, struct sink *to, uint64_t max_bytes);
 void trace_buffer_stats(const struct trace_buffer *buffer, struct trace_buffer_stats *ret_stats);
+
+/* ---- a flight recorder's range for another process ----
+ *
+ *   ...│ read out │ sealed, not read yet │ new packets │ free (an eighth at least) │...
+ *                 └──── a forked process reads these ──┘
+ *
+ * Nothing here allocates, but for a packet of more than TRACE_BUFFER_PACKET bytes. */
+enum { TRACE_BUFFER_PACKET = 1 << 20 };
+struct trace_buffer_range {
+	uint64_t from, to; /* positions */
+	bool overwritten;  /* packets before it were */
+	/* Samples outside are left out, their interned data stays.  The default clock of their sequence, ns;
+	 * both are included. */
+	uint64_t since, until;
+};
+/* Packets in the buffer are not overwritten before the other process has read them.  New ones without room are lost,
+ * counted, and announced in the next one. */
+void trace_buffer_seal(struct trace_buffer *buffer);
+void trace_buffer_unseal(struct trace_buffer *buffer);
+/* Sets from, to and overwritten: all packets that are there. */
+void trace_buffer_range(const struct trace_buffer *buffer, struct trace_buffer_range *ret_range);
+/* In the forked process, or in the buffer's own at the end: moves them to @to.  < 0: from @to. */
+int trace_buffer_read_range(struct trace_buffer *buffer, const struct trace_buffer_range *range,
+			    struct sink *to);
+/* In the forked process, once: allocates and touches the memory that reading needs. */
+int trace_buffer_prepare(struct trace_buffer *buffer);

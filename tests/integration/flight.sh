@@ -1,6 +1,6 @@
 #!/bin/bash
-# flight.sh - record --flight-recorder: the latest samples stay in memory; SIGUSR2 writes them to a file of their own while the
-# recording goes on, its end writes the trace.
+# flight.sh - record --flight-recorder: the latest samples stay in memory; SIGUSR2 and `perfwind snapshot` write them to a file of
+# their own while the recording goes on, its end writes the trace.
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -9,6 +9,8 @@ samples() {
 	"$PERFWIND" stats "$1" >"$TMP/stats" || { cat "$TMP/stats"; return 1; }
 	"$PERFWIND" report "$1" 2>&1 | sed -n 's/^Samples *\([0-9,]*\) over.*(of a flight recorder: the latest).*/\1/p' | tr -d ,
 }
+# fails STATUS COMMAND...
+fails() { "${@:2}" >"$TMP/failed" 2>&1; [ $? = "$1" ] || { cat "$TMP/failed"; return 1; }; }
 more_than() { [ "$(samples "$1")" -gt "$2" ] || { "$PERFWIND" report "$1" | head -n 12; return 1; }; }
 has_name() { "$PERFWIND" report "$1" | grep -q 'burn.*recursion'; }
 snapshots() { [ "$(grep -c 'snapshot: [0-9,]* samples' "$TMP/$1.err")" = "$2" ] || { cat "$TMP/$1.err"; return 1; }; }
@@ -42,6 +44,53 @@ kill -USR2 $recorder
 check links-are-passed-over wait_for snapshots one 3
 check links-stay [ -L "$TMP/one-3.pftrace" ]
 check number-six more_than "$TMP/one-6.pftrace" 100
+
+# `perfwind snapshot`: a name of the recorder's or one of the client's, a part of the time, a program that gets the name.
+snapshot() { "$PERFWIND" snapshot "$@" 2>"$TMP/snapshot.err" || { cat "$TMP/snapshot.err"; return 1; }; }
+fewer_than() { [ "$(samples "$1")" -gt 0 ] && [ "$(samples "$1")" -lt "$2" ] || { cat "$TMP/snapshot.err"; return 1; }; }
+check snapshot-next snapshot -p $recorder
+check snapshot-next-is-seven more_than "$TMP/one-7.pftrace" 100
+check snapshot-named grep -q "KiB, cut after [0-9.]* ms: $TMP/one-7.pftrace" "$TMP/snapshot.err"
+echo old >"$TMP/mine.pftrace"
+check snapshot-mine snapshot -p $recorder -o "$TMP/mine.pftrace" --last 500ms
+check snapshot-last fewer_than "$TMP/mine.pftrace" "$(samples "$TMP/one-7.pftrace")"
+check snapshot-last-names has_name "$TMP/mine.pftrace"
+check snapshot-old [ "$(cat "$TMP/mine.pftrace.old")" = old ]
+mkdir "$TMP/elsewhere"
+printf '#!/bin/sh\n[ $# = 1 ] && [ -s "$1" ] && echo "$1" >"%s/executed"; exit 7\n' "$TMP" >"$TMP/upload"
+chmod +x "$TMP/upload"
+(cd "$TMP/elsewhere" && "$PERFWIND" snapshot -p $recorder --exec "$TMP/upload" 2>/dev/null)
+check exec-status [ $? = 7 ]
+check exec-name [ "$(cat "$TMP/executed")" = "$TMP/one-8.pftrace" ]
+check exec-absent fails 127 "$PERFWIND" snapshot -p $recorder --exec /nowhere/at-all
+check exec-absent-no-snapshot [ ! -e "$TMP/one-9.pftrace" ]
+# Two clients at once: one snapshot; the file of the second one is not made.
+asleep() { grep -q '^State:.S' /proc/$1/status; }
+kill -STOP $recorder
+"$PERFWIND" snapshot -p $recorder -o "$TMP/first.pftrace" 2>"$TMP/first.err" &
+first=$!
+wait_for asleep $first
+"$PERFWIND" snapshot -p $recorder -o "$TMP/later.pftrace" 2>"$TMP/later.err" &
+later=$!
+wait_for asleep $later
+kill -CONT $recorder
+wait $first
+check first-client [ $? = 0 ]
+wait $later
+check later-client [ $? = 0 ]
+check one-for-both grep -q "in progress already: $TMP/first.pftrace" "$TMP/later.err"
+check no-second-file [ ! -e "$TMP/later.pftrace" ]
+check file-for-both more_than "$TMP/first.pftrace" 100
+# Failures of the file; a process that is no recorder; another user.
+check full-device fails 1 "$PERFWIND" snapshot -p $recorder -o /dev/full
+check after-full-device snapshot -p $recorder -o "$TMP/mine.pftrace"
+check no-recorder fails 1 "$PERFWIND" snapshot -p $$
+if [ "$(id -u)" = 0 ]; then
+	cp "$PERFWIND" "$TMP/perfwind" && chmod 755 "$TMP" "$TMP/perfwind"
+	check other-user fails 1 setpriv --reuid 65534 --clear-groups "$TMP/perfwind" snapshot -p $recorder
+	check other-user-reason grep -q 'another user' "$TMP/failed"
+fi
+check wrong-last fails 2 "$PERFWIND" snapshot -p $recorder --last 30x
 kill -TERM $recorder
 wait $recorder
 check status [ $? = 0 ]
@@ -61,8 +110,29 @@ check full-samples [ "$kept" -gt 1000 ]
 check full-is-bounded [ "$(stat -c %s "$TMP/full.pftrace")" -le $((1 << 20)) ]
 check full-overwrote json full 'v["lost"]["unwritten"] > 1000 and v["samples"] > 1000'
 
+# timeout signals perfwind twice, which is one request; a second signal of another kind ends it at once: what the memory holds
+# is written.
+timeout -s INT 1 "$PERFWIND" record --flight-recorder 64M,10min -e cpu-clock -o "$TMP/timeout.pftrace" -p $target 2>"$TMP/timeout.err"
+check timeout-samples more_than "$TMP/timeout.pftrace" 10
+check timeout-ended-orderly grep -q '^perfwind:.*accounted\|samples' "$TMP/timeout.err"
+check timeout-not-at-once fails 1 grep 'ended at once' "$TMP/timeout.err"
+"$PERFWIND" record --flight-recorder 1M -e cpu-clock -o "$TMP/twice.pftrace" -p $target 2>"$TMP/twice.err" &
+recorder=$!
+started $recorder
+check twice-snapshot wait_for "$PERFWIND" snapshot -p $recorder -o "$TMP/mine.pftrace"
+wait_for used $target $(($(cpu_ms $target) + 600))
+kill -STOP $recorder
+kill -INT $recorder
+kill -TERM $recorder
+kill -CONT $recorder
+wait $recorder
+check twice-status [ $? -gt 128 ]
+check twice-reported grep -q 'ended at once: [0-9,]* samples' "$TMP/twice.err"
+check twice-samples more_than "$TMP/twice.pftrace" 10
+
 refuses() { ! "$PERFWIND" record "$@" -- true >"$TMP/refused" 2>&1 && grep -q 'flight-recorder' "$TMP/refused"; }
 check refuses-standard-output refuses --flight-recorder 4M -o -
 check refuses-a-size refuses --flight-recorder 4K
+check refuses-a-time refuses --flight-recorder 4M,10
 check refuses-max-size refuses --flight-recorder 4M --max-size 4M
 kill $target

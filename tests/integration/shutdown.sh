@@ -101,7 +101,7 @@ wait_for used $command 200
 kill -INT $recorder
 check stubborn-reported wait_for grep -q 'goes on' "$TMP/stubborn.err"
 check stubborn-waited-for kill -0 $recorder
-kill -INT $recorder
+(kill -INT $recorder) # from another process: not the first request once more
 check stubborn-second wait_for gone $recorder
 wait $recorder
 check stubborn-status [ $? = 130 ]

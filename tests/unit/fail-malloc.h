@@ -30,6 +30,8 @@ static unsigned long malloc_fail_at; /* 0: none */
 static bool malloc_fail_on;	     /* and all after it */
 static bool malloc_fail_own;	     /* only what the program itself allocates, not its libraries */
 static long malloc_held;	     /* blocks */
+static _Atomic unsigned long
+	*malloc_shared; /* calls of this process and its children; NULL: not counted */
 
 extern const char __executable_start[], etext[]; /* the linker's: the program's text lies between */
 
@@ -39,6 +41,8 @@ static bool malloc_fails(const void *caller)
 	    ((const char *)caller < __executable_start || (const char *)caller >= etext))
 		return false;
 	malloc_calls++;
+	if (malloc_shared)
+		(*malloc_shared)++;
 	return malloc_fail_at &&
 	       (malloc_fail_on ? malloc_calls >= malloc_fail_at : malloc_calls == malloc_fail_at);
 }

@@ -170,6 +170,53 @@ static void test_cannot_run(void **state)
 	assert_int_equal(job_exit_status(&job, false), 0);
 }
 
+static void tell(void *arg)
+{
+	(void)!write(*(int *)arg, "left", 4);
+}
+
+/* The exit status of a process that gets SIGTERM, then @second from itself at once or an hour later; *ret_left:
+ * leave() was called. */
+static int signalled_twice(int second, bool later, bool *ret_left)
+{
+	char text[8];
+	int ends[2], status;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		job_init(&job, NULL);
+		job.leave = tell;
+		job.leave_arg = &ends[1];
+		if (job_watch(&job, &loop, over, &n_over) < 0 || kill(getpid(), SIGTERM) < 0 ||
+		    loop_run_once(&loop, -1) < 0 || n_over != 1)
+			_exit(1);
+		job.first.at = later ? 0 : job.first.at + 3600 * NSEC_PER_SEC;
+		_exit(kill(getpid(), second) < 0 || loop_run_once(&loop, -1) < 0 ? 2 : 3);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(close(ends[1]), 0);
+	*ret_left = read(ends[0], text, sizeof(text)) == 4;
+	assert_int_equal(close(ends[0]), 0);
+	return WEXITSTATUS(status);
+}
+
+/* timeout(1) signals its child, then its process group: one request. */
+static void test_second_signal(void **state)
+{
+	bool left;
+
+	(void)state;
+	assert_int_equal(signalled_twice(SIGTERM, false, &left), 3);
+	assert_false(left);
+	assert_int_equal(signalled_twice(SIGTERM, true, &left), 128 + SIGTERM);
+	assert_true(left);
+	assert_int_equal(signalled_twice(SIGINT, false, &left), 128 + SIGINT);
+	assert_true(left);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +229,7 @@ int main(void)
 		EACH(test_loop_is_broken),
 		EACH(test_never_let_go),
 		EACH(test_cannot_run),
+		EACH(test_second_signal),
 #undef EACH
 	};
 

@@ -1,0 +1,289 @@
+/* cmd-snapshot.c - `perfwind snapshot`: a running flight recorder writes what it holds.  Thread: main.
+ *
+ *   /proc/net/unix: who listens at @perfwind-recorder-PID ─► checked ─► FILE opened ─► request ─► answer ─► --exec */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/common-options.h"
+#include "cli/duration.h"
+#include "cli/flight-protocol.h"
+#include "cli/spawn.h"
+#include "base/error.h"
+#include "base/fd-message.h"
+#include "profile/profile-text.h"
+#include "trace/sink.h"
+
+enum {
+	ANSWER_MS = 120000,
+	NET_UNIX_MAX = 16 << 20,
+	RECORDERS_NAMED = 8,
+};
+
+struct snapshot_command {
+	const char *output, *exec;
+	uint64_t last_ns;
+	uint32_t pid;
+};
+
+struct recorders {
+	size_t n;
+	uint32_t pids[RECORDERS_NAMED];
+};
+
+static int set_last(void *to, const char *value)
+{
+	struct snapshot_command *command = to;
+
+	if (duration_parse(value, "s", &command->last_ns) == 0)
+		return 0;
+	log_error("snapshot: --last %.64s: it is a time like 30s (units: " DURATION_UNITS ")",
+		  value);
+	return -EINVAL;
+}
+
+#define AT(member) .offset = offsetof(struct snapshot_command, member)
+static const struct option_def defs[] = {
+	TEXT("output", 'o', "FILE", output,
+	     "write here (an existing one becomes FILE.old; default: next to the recorder's FILE, "
+	     "as "
+	     "FILE-1.pftrace, -2 ...)"),
+	CALL("last", 0, "TIME", set_last, "only the samples of this time: 30s, 10min"),
+	NUMBER("pid", 'p', OPTION_U32, "PID", pid, INT32_MAX,
+	       "the perfwind that records (default: the only one of yours)"),
+	TEXT("exec", 0, "COMMAND", exec,
+	     "then run this program with one argument, the file's name (no shell)"),
+	{0},
+};
+
+static const struct options options = {
+	.command = "snapshot",
+	.usage = "[OPTIONS]",
+	.description =
+		"Writes what a flight recorder holds (perfwind record --flight-recorder) to a "
+		"trace.\nThe recording goes on.",
+	.details =
+		{"The samples are those before the request.  Requests while a snapshot is written "
+		 "get that one: its name is printed, and -o FILE is not made.",
+		 "A recorder serves its own user and root.  It is found by an abstract socket, so "
+		 "both must be in one network namespace; SIGUSR2 works from anywhere.",
+		 "The exit status is 0, 1 if there is no snapshot, 2 for wrong usage, or the "
+		 "status of COMMAND."},
+	.defs = defs,
+	.examples = "# the last half minute before a spike\n"
+		    "perfwind record -a -F 49 --flight-recorder 64M &\n"
+		    "perfwind snapshot --last 30s -o spike.pftrace\n"
+		    "perfwind report spike.pftrace\n\n"
+		    "# hand the file to a program\n"
+		    "perfwind snapshot --exec /usr/local/bin/upload-trace",
+	.max_arguments = 0,
+};
+
+/* ---- the recorder ---- */
+
+/* -ESRCH: no recorder with this pid; -EPERM: of another user. */
+static int connect_to(uint32_t pid, int *ret_fd)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	int n;
+
+	if (fd < 0)
+		return fail(-errno);
+	n = snprintf(at.sun_path, sizeof(at.sun_path), FLIGHT_SOCKET, pid);
+	at.sun_path[0] = 0;
+	if (connect(fd, (const struct sockaddr *)&at,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) < 0)
+		return errno == ECONNREFUSED ? -ESRCH : fail(-errno);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return fail(-errno);
+	if (peer.pid != (pid_t)pid) /* another process has taken the name */
+		return -ESRCH;
+	if (peer.uid != geteuid() && geteuid() != 0)
+		return -EPERM;
+	*ret_fd = take_fd(fd);
+	return 0;
+}
+
+static void add_recorder(struct recorders *list, const char *digits)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char number[16];
+	uint64_t pid;
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	(void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(digits, "\n"), digits);
+	if (parse_u64(number, 10, INT32_MAX, &pid) < 0 || connect_to((uint32_t)pid, &fd) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
+		return;
+	for (size_t i = 0; i < list->n && i < RECORDERS_NAMED; i++)
+		if (list->pids[i] == pid)
+			return;
+	if (list->n < RECORDERS_NAMED)
+		list->pids[list->n] = (uint32_t)pid;
+	list->n++;
+}
+
+/* Connected sockets of a listener have its name too: each pid counts once. */
+static int find_recorders(struct recorders *list)
+{
+	static const char prefix[] = " @perfwind-recorder-";
+	_cleanup_(freep) char *text = NULL;
+	int r = read_file("/proc/net/unix", NET_UNIX_MAX, &text, NULL);
+
+	if (r < 0)
+		return trace(r);
+	for (const char *at = text; (at = strstr(at, prefix)); at += sizeof(prefix) - 1)
+		add_recorder(list, at + sizeof(prefix) - 1);
+	return 0;
+}
+
+/* < 0: reported. */
+static int choose_recorder(struct snapshot_command *command)
+{
+	struct recorders list = {0};
+	char pids[RECORDERS_NAMED * 12] = "";
+	size_t len = 0;
+	int r = find_recorders(&list);
+
+	if (r < 0) {
+		log_error("snapshot: /proc/net/unix: %s (-p PID names the recorder)", strerror(-r));
+		return r;
+	}
+	if (list.n == 1) {
+		command->pid = list.pids[0];
+		return 0;
+	}
+	if (!list.n) {
+		log_error("snapshot: no flight recorder of yours is running (perfwind record "
+			  "--flight-recorder 64M ...)");
+		return -ESRCH;
+	}
+	for (size_t i = 0; i < min_u64(list.n, RECORDERS_NAMED); i++)
+		len += (size_t)snprintf(pids + len, sizeof(pids) - len, " %u", list.pids[i]);
+	log_error("snapshot: several flight recorders are running: choose one by -p:%s%s", pids,
+		  list.n > RECORDERS_NAMED ? " ..." : "");
+	return -EINVAL;
+}
+
+/* ---- the request ---- */
+
+static int ask(int fd, const struct snapshot_command *command, struct sink *file,
+	       struct flight_answer *ret)
+{
+	struct flight_request request = {
+		.version = FLIGHT_VERSION,
+		.wants_file = !file,
+		.last_ns = command->last_ns,
+	};
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	int output = file ? sink_fd(file) : -1;
+	ssize_t n;
+
+	if (file)
+		(void)snprintf(request.name, sizeof(request.name), "%s", command->output);
+	request.asked_at = clock_ns(CLOCK_MONOTONIC);
+	n = fd_message_send(fd, &request, sizeof(request), &output, file ? 1 : 0, 0);
+	if (n < 0)
+		return fail((int)n);
+	while (poll(&pfd, 1, ANSWER_MS) < 0 && errno == EINTR)
+		;
+	if (!pfd.revents)
+		return fail(-ETIMEDOUT);
+	n = recv(fd, ret, sizeof(*ret), MSG_WAITALL);
+	if (n < 0)
+		return fail(-errno);
+	if (n != sizeof(*ret) || ret->version != FLIGHT_VERSION ||
+	    !memchr(ret->name, 0, sizeof(ret->name)))
+		return fail(-EPROTO);
+	return ret->error < 0 ? ret->error : 0;
+}
+
+static void report(const struct flight_answer *answer)
+{
+	char samples[32];
+
+	if (answer->joined)
+		log_info("snapshot: one was in progress already: %s", answer->name);
+	else
+		log_info("snapshot: %s samples, %lu KiB, cut after %.1f ms: %s",
+			 text_count(answer->samples, samples), answer->bytes >> 10,
+			 (double)answer->cut_ns / NSEC_PER_MSEC, answer->name);
+}
+
+static const char *reason(int r)
+{
+	return r == -ESRCH	 ? "this process is no flight recorder of this network namespace"
+	       : r == -EPERM	 ? "it belongs to another user"
+	       : r == -EPROTO	 ? "the recorder has ended, or is of another version"
+	       : r == -ECANCELED ? "the recording ended first: its trace holds the samples"
+				 : strerror(-r);
+}
+
+static int run_command(const struct snapshot_command *command, const char *name)
+{
+	(void)fflush(NULL);
+	(void)execlp(command->exec, command->exec, name, (char *)NULL);
+	log_error("%s: %s", command->exec, strerror(errno));
+	return errno == ENOENT ? 127 : 126;
+}
+
+static int take_snapshot(struct snapshot_command *command)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct flight_answer answer = {0};
+	struct sink *file = NULL;
+	int r = command->pid ? 0 : choose_recorder(command);
+
+	if (r < 0)
+		return r == -EINVAL ? 2 : 1;
+	r = connect_to(command->pid, &fd);
+	if (r >= 0 && command->output)
+		r = sink_file_new(command->output, &file);
+	if (r < 0 && fd >= 0) {
+		log_error("snapshot: %s: %s", command->output, strerror(-r));
+		return 1;
+	}
+	if (r >= 0)
+		r = ask(fd, command, file, &answer);
+	file = sink_free(file); /* empty: it goes away, and FILE.old comes back */
+	if (r < 0) {
+		log_error("snapshot of process %u: %s", command->pid, reason(r));
+		return 1;
+	}
+	report(&answer);
+	return command->exec ? run_command(command, answer.name) : 0;
+}
+
+static int snapshot_main(int argc, char **argv)
+{
+	struct snapshot_command command = {0};
+	int n, r, e;
+
+	r = options_parse(&options, argc, argv, &command, &n);
+	if (r)
+		return options_exit_status(r);
+	if (command.output && strlen(command.output) >= PATH_MAX) {
+		log_error("snapshot: -o: %s", strerror(ENAMETOOLONG));
+		return 2;
+	}
+	/* Before the snapshot: a command that cannot be run is wrong usage. */
+	e = command.exec ? spawn_check(command.exec) : 0;
+	if (e) {
+		log_error("%s: %s", command.exec, strerror(e));
+		return e == ENOENT ? 127 : 126;
+	}
+	return take_snapshot(&command);
+}
+
+const struct command command_snapshot = {"snapshot", "write what a running flight recorder holds",
+					 snapshot_main, &options};

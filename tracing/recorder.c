@@ -1,0 +1,373 @@
+/* recorder.c - see recorder.h.
+ *
+ * pw-snapshot takes a message with the range of the buffer and a descriptor, writes, and answers with the
+ * result.  A file system that does not answer holds up that process only.  It is made again if it
+ * ends (a process out of memory, an operator). */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/error.h"
+#include "base/fd-message.h"
+#include "trace/mark.h"
+#include "tracing/recorder.h"
+#include "tracing/trace-buffer.h"
+
+enum {
+	SEQUENCE = 1,
+	WAIT_MS = 60000,
+	WARM_PACKET = 1000, /* bytes */
+	WARM_BYTES = 512 << 10,
+};
+static const char child_name[] = "pw-snapshot";
+
+struct recorder {
+	struct sink sink;
+	struct recorder_options options;
+	bool running; /* behind the head */
+	struct sink *head, *ring;
+	struct trace_buffer *buffer;
+	struct loop *loop;
+	struct loop_source answers;
+	pid_t child; /* 0: none */
+	/* Of the snapshot in progress. */
+	bool sealed;
+	uint64_t cut; /* options.clock */
+	void (*done)(void *arg, const struct recorder_result *result);
+	void *arg;
+	/* In pw-snapshot, and in recorder_end(). */
+	int requests;
+	struct sink *file, *out; /* out: what packets are written to; the file itself if plain */
+};
+
+/* ---- in ---- */
+
+static int recorder_take(struct sink *sink, const void *data, size_t len)
+{
+	struct recorder *c = container_of(sink, struct recorder, sink);
+	struct sink *to = c->running ? c->ring : c->head;
+	int r;
+
+	if (c->running)
+		c->ring->renew = sink->renew;
+	r = to->write(to, data, len);
+	sink->bytes += len;
+	if (c->running) {
+		sink->renew = c->ring->renew;
+		sink->dropped = c->ring->dropped;
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static int recorder_flush(struct sink *sink)
+{
+	(void)sink;
+	return 0;
+}
+
+static void recorder_sink_free(struct sink *sink)
+{
+	(void)sink;
+}
+
+/* ---- out ---- */
+
+/* The outputs of this process: @file, which is consumed, and what compresses into it. */
+static int make_outputs(struct recorder *c, struct sink *file)
+{
+	int r;
+
+	c->file = c->out = file;
+	if (c->options.plain)
+		return 0;
+	r = sink_deflate_new(file, &c->out);
+	if (r < 0)
+		c->file = c->out = NULL;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int write_out(struct recorder *c, const struct trace_buffer_range *range,
+		     struct recorder_result *ret)
+{
+	struct sink_count count;
+	const void *head;
+	size_t len;
+	int r = mark_begin(c->file, 0, true); /* uncompressed, for readers of the first bytes */
+
+	head = sink_memory_data(c->head, &len);
+	if (r >= 0)
+		r = c->out->write(c->out, head, len);
+	if (r >= 0)
+		r = trace_buffer_read_range(c->buffer, range, c->out);
+	if (r >= 0)
+		r = c->out->flush(c->out);
+	if (r >= 0) {
+		/* The begin mark is not compressed. */
+		count = (struct sink_count){c->out->written.packets - c->options.plain,
+					    c->out->written.samples};
+		r = mark_end(c->out, &count, false);
+	}
+	if (r >= 0)
+		r = c->out->flush(c->out);
+	*ret = (struct recorder_result){r, c->out->bytes, c->out->written};
+	return r < 0 ? trace(r) : 0;
+}
+
+static void set_times(const struct recorder *c, uint64_t cut, uint64_t last_ns,
+		      struct trace_buffer_range *range)
+{
+	uint64_t most = c->options.max_ns ? c->options.max_ns : UINT64_MAX;
+
+	most = min_u64(most, last_ns ? last_ns : UINT64_MAX);
+	range->since = cut - min_u64(most, cut);
+	range->until = UINT64_MAX;
+}
+
+int recorder_end(struct recorder *c, struct sink *file, struct recorder_result *ret_result)
+{
+	struct trace_buffer_range range;
+	int r;
+
+	c->running = false;
+	trace_buffer_range(c->buffer, &range);
+	set_times(c, clock_ns(c->options.clock), 0, &range);
+	r = make_outputs(c, file);
+	if (r >= 0)
+		r = write_out(c, &range, ret_result);
+	else
+		*ret_result = (struct recorder_result){.error = r};
+	c->out = sink_free(c->out);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- pw-snapshot ---- */
+
+/* Touches the buffers, and the compressor's memory, by packets that compress as little as stacks do at worst. */
+static int warm_up(struct recorder *c)
+{
+	uint8_t packet[WARM_PACKET + PACK_FIELD_MAX],
+		*p = pack_head(packet, TRACE__PACKET, WARM_PACKET);
+	size_t len = (size_t)(p - packet) + WARM_PACKET;
+	int fd = memfd_create("warm", MFD_CLOEXEC), r = 0;
+
+	if (fd < 0)
+		return fail(-errno);
+	sink_fd_restart(c->file, fd);
+	for (size_t done = 0, seed = 1; done < WARM_BYTES && r >= 0; done += len) {
+		for (size_t i = 0; i < WARM_PACKET; i++, seed++)
+			p[i] = (uint8_t)hash_u64(seed);
+		r = c->out->write(c->out, packet, len);
+	}
+	if (r >= 0)
+		r = c->out->flush(c->out);
+	sink_fd_restart(c->file, -1);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int prepare(struct recorder *c)
+{
+	struct sink *file;
+	int r = sink_fd_new(-1, &file);
+
+	if (r >= 0)
+		r = make_outputs(c, file);
+	if (r >= 0)
+		r = trace_buffer_prepare(c->buffer);
+	if (r >= 0)
+		r = warm_up(c);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Runs until the recorder closes its end.  A short answer is a failure for the recorder. */
+static void serve(void *arg)
+{
+	struct recorder *c = arg;
+	struct recorder_result result;
+	struct trace_buffer_range range;
+	struct fd_message message;
+
+	if (prepare(c) < 0)
+		return;
+	while (fd_message_receive(c->requests, &range, sizeof(range), 1, 0, &message) ==
+		       sizeof(range) &&
+	       message.n == 1) {
+		sink_fd_restart(c->file, message.fds[0]);
+		if (c->out != c->file)
+			sink_deflate_restart(c->out);
+		(void)write_out(c, &range, &result);
+		sink_fd_restart(c->file,
+				-1); /* closes it: the file is whole when the answer arrives */
+		(void)!write(c->requests, &result, sizeof(result));
+	}
+}
+
+static int start_child(struct recorder *c);
+
+/* Closes our end, which ends an idle pw-snapshot. */
+static void end_child(struct recorder *c)
+{
+	int fd = c->answers.fd;
+
+	if (!c->child)
+		return;
+	loop_remove(c->loop, &c->answers);
+	(void)fd_close(fd);
+	child_end(c->child, child_name, 1000);
+	c->child = 0;
+}
+
+static void finish(struct recorder *c, const struct recorder_result *result)
+{
+	if (!c->sealed)
+		return;
+	trace_buffer_unseal(c->buffer);
+	c->sealed = false;
+	if (c->done)
+		c->done(c->arg, result);
+}
+
+static int answered(struct loop_source *source, uint32_t events)
+{
+	struct recorder *c = container_of(source, struct recorder, answers);
+	struct recorder_result result;
+	bool lost = read(source->fd, &result, sizeof(result)) != sizeof(result);
+
+	(void)events;
+	if (lost) {
+		result = (struct recorder_result){.error = -EPIPE};
+		end_child(c);
+		(void)start_child(c); /* without it, the next request fails and tries again */
+	}
+	finish(c, &result);
+	return 0;
+}
+
+static int start_child(struct recorder *c)
+{
+	struct child child = {
+		.name = child_name, .calls = CHILD_CALLS_OURS, .run = serve, .arg = c};
+	int ends[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return fail(-errno);
+	child.keep[0] = c->requests = ends[1];
+	child.keep[1] = -1;
+	r = loop_add(c->loop, &c->answers, ends[0], EPOLLIN, answered);
+	if (r >= 0) {
+		r = child_start(&child, &c->child);
+		if (r < 0)
+			loop_remove(c->loop, &c->answers);
+	}
+	(void)fd_close(ends[1]);
+	if (r < 0)
+		(void)fd_close(ends[0]);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- snapshots ---- */
+
+void recorder_seal(struct recorder *c)
+{
+	trace_buffer_seal(c->buffer);
+	c->cut = clock_ns(c->options.clock);
+	c->sealed = true;
+	c->done = NULL;
+}
+
+void recorder_cancel(struct recorder *c)
+{
+	trace_buffer_unseal(c->buffer);
+	c->sealed = false;
+}
+
+int recorder_write(struct recorder *c, int fd, uint64_t last_ns,
+		   void (*done)(void *arg, const struct recorder_result *result), void *arg)
+{
+	struct trace_buffer_range range;
+	ssize_t n;
+	int r = c->child ? 0 : start_child(c);
+
+	trace_buffer_range(c->buffer, &range);
+	set_times(c, c->cut, last_ns, &range);
+	range.until = c->cut;
+	if (r >= 0) {
+		n = fd_message_send(c->answers.fd, &range, sizeof(range), &fd, 1, MSG_DONTWAIT);
+		r = n == sizeof(range) ? 0 : fail(n < 0 ? (int)n : -EIO);
+	}
+	if (r < 0) {
+		recorder_cancel(c);
+		return trace(r);
+	}
+	c->done = done;
+	c->arg = arg;
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+int recorder_begin(struct recorder *c, struct loop *loop)
+{
+	int r;
+
+	c->running = true;
+	c->sink.renew = true; /* the definitions behind the head are in the buffer too */
+	c->loop = loop;
+	r = start_child(c);
+	return r < 0 ? trace(r) : 0;
+}
+
+int recorder_new(const struct recorder_options *options, struct recorder **ret_recorder,
+		 struct sink **ret_sink)
+{
+	const struct trace_buffer_options buffer = {.size = options->bytes,
+						    .policy = TRACE_BUFFER_RING,
+						    .uid = (int32_t)getuid(),
+						    .recorder = true};
+	struct recorder *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return fail(-ENOMEM);
+	c->sink = (struct sink){
+		.write = recorder_take, .flush = recorder_flush, .free = recorder_sink_free};
+	c->options = *options;
+	c->answers.fd = c->requests = -1;
+	r = sink_memory_new(&c->head);
+	if (r >= 0)
+		r = trace_buffer_new(&buffer, &c->buffer);
+	if (r >= 0)
+		r = trace_buffer_sink_new(c->buffer, SEQUENCE, &c->ring);
+	if (r < 0) {
+		(void)recorder_free(c);
+		return trace(r);
+	}
+	*ret_recorder = c;
+	*ret_sink = &c->sink;
+	return 0;
+}
+
+struct recorder *recorder_free(struct recorder *c)
+{
+	struct pollfd pfd;
+
+	if (!c)
+		return NULL;
+	if (c->child && c->sealed && c->done) {
+		pfd = (struct pollfd){.fd = c->answers.fd, .events = POLLIN};
+		if (poll(&pfd, 1, WAIT_MS) == 1)
+			(void)answered(&c->answers, 0);
+		else
+			finish(c, &(struct recorder_result){.error = -ETIMEDOUT});
+	}
+	end_child(c);
+	(void)sink_free(c->ring);
+	(void)trace_buffer_free(c->buffer);
+	(void)sink_free(c->head);
+	free(c);
+	return NULL;
+}

@@ -1,0 +1,53 @@
+/* recorder.h - a flight recorder: packets stay in memory, at most SIZE bytes, the latest, until they are
+ * needed.  Thread: main.
+ *
+ *   session ─► sink ─┬─ until recorder_begin(): the head (clocks, system), kept
+ *                    └─ then: a central buffer that overwrites its oldest packets
+ *   recorder_seal() ─► the oldest packets are kept; samples after this moment are left out
+ *   recorder_write() ─► pw-snapshot, a process made by recorder_begin(), writes them to a descriptor
+ *
+ * A snapshot makes no process and allocates nothing: the buffer is memory shared with pw-snapshot, and what that
+ * process needs was allocated and touched when it began.  Recording goes on meanwhile (trace-buffer.h). */
+#pragma once
+
+#include "base/loop.h"
+#include "trace/sink.h"
+
+#define RECORDER_BYTES_MIN (1ull << 20)
+#define RECORDER_BYTES_MAX (64ull << 30)
+/* Of a recorder that is bounded by time alone. */
+#define RECORDER_BYTES_USUAL (64ull << 20)
+
+struct recorder_options {
+	uint64_t
+		bytes; /* of the buffer, RECORDER_BYTES_MIN to _MAX; touched and, within RLIMIT_MEMLOCK, locked */
+	uint64_t max_ns; /* older samples are not written; 0: no bound */
+	int clock;	 /* CLOCK_*, of the samples */
+	bool plain;	 /* packets are not compressed */
+};
+
+struct recorder_result {
+	int error; /* 0, or -errno of the write: the file ends in its last whole packet */
+	uint64_t bytes;
+	struct sink_count written;
+};
+
+struct recorder;
+/* *ret_sink belongs to the recorder; sink_free() of it does nothing. */
+int recorder_new(const struct recorder_options *options, struct recorder **ret_recorder,
+		 struct sink **ret_sink);
+/* A snapshot in progress is waited for, 60 s at most. */
+struct recorder *recorder_free(struct recorder *recorder);
+/* The session has written its head; its list of system calls applies.  Makes pw-snapshot, which answers in @loop. */
+int recorder_begin(struct recorder *recorder, struct loop *loop);
+
+/* The cut of a snapshot.  Before another one: recorder_write() and its result, or recorder_cancel(). */
+void recorder_seal(struct recorder *recorder);
+void recorder_cancel(struct recorder *recorder);
+/* After recorder_seal() and a flush of the samples in flight.  Borrows @fd.  @last_ns: samples of this time before the cut;
+ * 0: all.  @done: with the result, from the loop.  < 0: there will be none, and the recorder is as after recorder_cancel(). */
+int recorder_write(struct recorder *recorder, int fd, uint64_t last_ns,
+		   void (*done)(void *arg, const struct recorder_result *result), void *arg);
+
+/* After the last packet: writes all to @file in this process (consumed). */
+int recorder_end(struct recorder *recorder, struct sink *file, struct recorder_result *ret_result);
