@@ -95,7 +95,7 @@ static const struct options options = {
 	.defs = defs,
 	.examples = "# run a config, then show its losses\n"
 		    "perfwind trace -c config.pbtxt -o trace.pftrace\n"
-		    "perfwind stats trace.pftrace\n\n"
+		    "perfwind losses trace.pftrace\n\n"
 		    "# in the background, until it is stopped by the unique_session_name of its "
 		    "config\n"
 		    "perfwind trace --background -c config.pbtxt -o trace.pftrace\n"

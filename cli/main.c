@@ -48,8 +48,8 @@ static const char *way_of_perf(const char *name)
 		 "`perfwind record -e kprobe:FUNC` or `-e uprobe:PATH:FUNC` makes the probe"},
 		{"sched", "`perfwind record -e sched:sched_switch -a` records each switch with its "
 			  "stack"},
-		{"stat", "there is none; `perfwind record -e cycles,instructions` counts at each "
-			 "sample"},
+		{"stats", "`perfwind losses` prints the data losses of a trace; `perfwind stat` "
+			  "counts events"},
 		{"timechart", "open the trace in https://ui.perfetto.dev"},
 	};
 

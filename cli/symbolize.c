@@ -1,13 +1,10 @@
 /* symbolize.c - see symbolize.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "cli/module-file.h"
 #include "cli/symbolize.h"
-#include "proc/open-file.h"
 #include "symbols/demangle.h"
 #include "symbols/module.h"
 #include "trace/module-symbols.h"
@@ -18,7 +15,7 @@ enum { LINES_MAX = 64, NAME_MAX_LEN = 1024, PACKET_BYTES = 64 << 10 };
 struct subject {
 	const struct profile *profile;
 	const struct file_places *places;
-	struct uw_source source;
+	struct module_file file;
 	struct uw_module *module;
 	struct buffer symbols; /* not yet in a packet */
 };
@@ -48,39 +45,6 @@ static void found_deinit(struct found_lines *found)
 	}
 }
 
-/* ---- files ---- */
-
-static int open_debug(struct uw_source *source, const char *path)
-{
-	const struct subject *s = container_of(source, struct subject, source);
-	int fd = file_places_open_debug(s->places, path);
-	struct stat st;
-
-	return fd >= 0 ? fd : procfs_open_regular(path, NULL, &st);
-}
-
-/* The file of a module; < 0: none that is trusted. */
-static int open_module(const struct subject *s, const char *path, const struct uw_build_id *id)
-{
-	struct uw_build_id found;
-	bool proved = false;
-	struct stat st;
-	int fd = file_places_open_copy(s->places, path, id, &proved);
-
-	if (fd >= 0 || !id->len)
-		return fd;
-	fd = path[0] == '/' ? procfs_open_regular(path, NULL, &st) : -ENOENT;
-	if (fd >= 0) {
-		struct uw_source source = {.fd = fd};
-
-		if (uw_source_build_id(&source, &found) >= 0 && found.len == id->len &&
-		    !memcmp(found.bytes, id->bytes, id->len))
-			return fd;
-		(void)fd_close(fd);
-	}
-	return file_places_open_cached(s->places, id);
-}
-
 /* ---- frames ---- */
 
 static const char *name_of(const struct profile *p, const struct profile_frame *frame)
@@ -106,7 +70,7 @@ static int add_frame(struct subject *s, const struct profile_frame *frame,
 	struct uw_symbol symbol;
 	int r;
 
-	r = uw_module_lines(s->module, &s->source, frame->rel_pc, collect, &found);
+	r = uw_module_lines(s->module, &s->file.source, frame->rel_pc, collect, &found);
 	if (!known && uw_module_symbol(s->module, frame->rel_pc, &symbol)) {
 		uw_demangle(symbol.name, name, sizeof(name));
 		known = name;
@@ -183,29 +147,19 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 			    struct buffer *packets, struct symbolize_result *result)
 {
 	const char *path = string_table_text(&s->profile->strings, m->path);
-	struct uw_build_id id = {.len = 0};
-	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
-	if (m->build_id_len <= UW_BUILD_ID_MAX) {
-		id.len = (uint8_t)m->build_id_len;
-		memcpy(id.bytes, m->build_id, id.len);
-	}
 	result->modules++;
-	fd = open_module(s, path, &id);
-	if (fd < 0) {
+	if (module_file_open(&s->file, s->places, s->profile, m) < 0) {
 		note_missing(result, path);
 		return 0;
 	}
 	result->found++;
-	s->source = (struct uw_source){.fd = fd, .open = open_debug, .no_duplicate = true};
-	r = uw_module_new(UW_MODULE_FILE, path, &id, &s->module);
-	if (r < 0)
-		return trace(r);
-	r = uw_module_load_symbols(s->module, &s->source);
-	if (r != -ENOMEM)
+	r = module_file_symbols(&s->file, s->profile, m, &s->module);
+	if (r >= 0)
 		r = add_frames(s, m, packets, result);
 	s->module = uw_module_unref(s->module);
+	module_file_close(&s->file);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -218,10 +172,8 @@ int symbolize(const struct profile *profile, const struct file_places *places,
 	*ret = (struct symbolize_result){0};
 	for (size_t i = 0; i < profile->n_modules && r >= 0; i++) {
 		const struct profile_module *m = &profile->modules[i];
-		const char *path = string_table_text(&profile->strings, m->path);
 
-		if (m->kernel || path[0] != '/' || path[1] == '[' ||
-		    !strncmp(path, "/tmp/perf-", 10) || !lacks_something(profile, i))
+		if (!module_file_is_one(profile, m) || !lacks_something(profile, i))
 			continue;
 		r = symbolize_module(&s, m, packets, ret);
 	}

@@ -166,6 +166,15 @@ void attr_task_clock(const struct perf_options *options, struct perf_event_attr 
 	*ret_attr = attr;
 }
 
+void attr_counter(const struct perf_spec *spec, struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {.size = sizeof(attr)};
+
+	set_spec(spec, &attr);
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	*ret_attr = attr;
+}
+
 void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_layout)
 {
 	*ret_layout = (struct record_layout){

@@ -19,4 +19,7 @@ void attr_anchor(const struct perf_options *options, uint32_t watermark,
 /* Counts a task's CPU time, and that of what it starts. */
 void attr_task_clock(const struct perf_options *options, struct perf_event_attr *ret_attr);
 
+/* Counts alone: value, time enabled and time running in a read.  The caller sets what depends on the target. */
+void attr_counter(const struct perf_spec *spec, struct perf_event_attr *ret_attr);
+
 void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_layout);

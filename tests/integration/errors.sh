@@ -84,8 +84,8 @@ unprinted() { # NAME ARGUMENTS...
 unprinted record record -q --json -o printed.pftrace -- true
 unprinted top top --once -i 0.1 -- sleep 1
 unprinted import import --json -o printed-import.pftrace "${STOCK%/*}/x86-64/fp.data"
-unprinted stats stats "$STOCK"
-unprinted stats-json stats --json "$STOCK"
+unprinted losses losses "$STOCK"
+unprinted losses-json losses --json "$STOCK"
 unprinted report report "$STOCK"
 unprinted tree report --tree "$STOCK"
 for format in html folded pprof; do unprinted $format export --to $format -o - "$STOCK"; done
@@ -97,7 +97,7 @@ unprinted fish generate fish
 unprinted help --help
 unprinted help-record record --help
 unprinted version --version
-"$PERFWIND" stats --json "$STOCK" >&- 2>"$TMP/err"
+"$PERFWIND" losses --json "$STOCK" >&- 2>"$TMP/err"
 check unprinted-closed [ "$? $(cat "$TMP/err")" = '1 perfwind: standard output: Bad file descriptor' ]
 
 # The variables of tests are not for a program that runs with more rights than its user.
@@ -126,7 +126,7 @@ done
 # A trace of a stock service is no foreign file.
 check report-stock "$PERFWIND" report "$STOCK"
 # Nor one that lacks its end: it never promised one.
-stock_ends() { ! "$PERFWIND" report "$STOCK" 2>&1 | grep -E '^End |not whole' && "$PERFWIND" stats "$STOCK"; }
+stock_ends() { ! "$PERFWIND" report "$STOCK" 2>&1 | grep -E '^End |not whole' && "$PERFWIND" losses "$STOCK"; }
 check stock-ends stock_ends
 # A damaged file of which nothing is left.
 head -c 300 "$STOCK" >beginning

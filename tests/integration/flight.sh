@@ -6,7 +6,7 @@ need_perf
 
 # samples FILE : how many it has; its report and statistics find nothing wrong.
 samples() {
-	"$PERFWIND" stats "$1" >"$TMP/stats" || { cat "$TMP/stats"; return 1; }
+	"$PERFWIND" losses "$1" >"$TMP/stats" || { cat "$TMP/stats"; return 1; }
 	"$PERFWIND" report "$1" 2>&1 | sed -n 's/^Samples *\([0-9,]*\) over.*(of a flight recorder: the latest).*/\1/p' | tr -d ,
 }
 # fails STATUS COMMAND...

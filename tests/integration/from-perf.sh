@@ -42,6 +42,37 @@ if is_root; then
 	says user 0 'not-in-scope' record -u nobody -o user.pftrace -- sleep 0.3
 	check user-scope eval '! has user "^recursion"'
 fi
+
+# Counts.  The machine may have no hardware counters: then their row has the reason.
+says stat 0 '^ +[0-9.]+ ms +task-clock .* CPUs utilized' stat -- true
+says stat-status 7 ' elapsed$' stat -- sh -c 'exit 7'
+says stat-hardware 0 '^ +([0-9,]+ +cycles:u|not supported +cycles:u .*not supported on this machine)' stat -e cycles:u -- true
+says stat-group 0 '^ +[0-9,]+ +minor-faults' stat -e '{page-faults:u,minor-faults:u}:S,task-clock:u' -- true
+says stat-repeat 0 'mean of 3 runs' stat -r 3 -- true
+says stat-interval 0 '^ +0\.[0-9]+ +[0-9.]+ ms +task-clock' stat -I 100 -e task-clock:u -- "$PROGRAMS/recursion" 0.3
+says stat-pid 0 '^ +[0-9.]+ ms +task-clock' stat -e task-clock:u -d 0.3 -p $target
+says stat-thread 0 "recursion-$target +[0-9.]+ ms" stat -e task-clock:u -d 0.3 --by thread -t $target
+says stat-stop-watch 3 ' task-clock' stat -e task-clock:u -p $target -- sh -c 'exit 3'
+says stat-events 2 'unknown event' stat -e no-such-event -- true
+says stat-no-target 2 'needs a target' stat -e cs
+says stats 2 'perfwind losses' stats perf.pftrace
+check stat-json "$PYTHON" -c '
+import json, subprocess, sys
+out = subprocess.run([sys.argv[1], "stat", "--json", "-e", "task-clock:u,page-faults:u,cycles:u", "--", "true"], stdout=subprocess.PIPE, check=True).stdout
+clock, faults, cycles = json.loads(out)["rows"][0]["counts"]
+assert clock["state"] == faults["state"] == "counted" and clock["value"] > 0 and faults["value"] > 0, out
+assert cycles["state"] in ("counted", "not supported"), out
+' "$PERFWIND"
+if is_root; then
+	says stat-all 0 '^ *CPU0 +[0-9.]+ ms +cpu-clock' stat -a -A -e cpu-clock -- sleep 0.2
+	says stat-cgroup 2 'there is no such cgroup' stat -G no-such-cgroup -d 0.1
+	says stat-processes 0 "recursion-$target +[0-9.]+ ms" stat -a --by process -e task-clock -d 0.3
+fi
+# The fields of perf itself, of a count that is the same each time.
+fields() { "$@" -x, -e cycles,dummy -- true 2>&1 | sed 's/^[0-9]*,/N,/; s/,[0-9]*,100/,NS,100/'; }
+if command -v perf >/dev/null; then
+	check stat-fields diff <(fields perf stat) <(fields "$PERFWIND" stat)
+fi
 kill $target
 
 # Reports.
@@ -71,7 +102,7 @@ says list 0 '^  page-faults +software' list
 says list-none 1 "no event has 'no-such-event'" list no-such-event
 
 # Commands that perfwind lacks.
-for command in mem lock sched archive c2c stat annotate; do
+for command in mem lock sched archive c2c annotate; do
 	says "no-$command" 2 "no command $command: " $command
 done
 

@@ -28,10 +28,10 @@ cut_off() {
 	local status
 	"$PERFWIND" report "$TMP/$1.pftrace" >"$TMP/cut_off" 2>&1 || return 1
 	grep -qE "^End +$END\$" "$TMP/cut_off" && grep -qE '^Lost .*the file is not whole' "$TMP/cut_off" || { head -n 12 "$TMP/cut_off"; return 1; }
-	"$PERFWIND" stats "$TMP/$1.pftrace" >"$TMP/cut_off"
+	"$PERFWIND" losses "$TMP/$1.pftrace" >"$TMP/cut_off"
 	status=$?
 	[ $status = 1 ] && grep -qE "^ +$END\$" "$TMP/cut_off" && ! grep -q 'no data was lost' "$TMP/cut_off" || { cat "$TMP/cut_off"; return 1; }
-	"$PERFWIND" stats --json "$TMP/$1.pftrace" | grep -qE "\"perfwind_end_missing\".*\"value\": 1, \"meaning\": \"$END\"" || return 1
+	"$PERFWIND" losses --json "$TMP/$1.pftrace" | grep -qE "\"perfwind_end_missing\".*\"value\": 1, \"meaning\": \"$END\"" || return 1
 	"$PERFWIND" export --to html -o "$TMP/cut_off.html" "$TMP/$1.pftrace" 2>"$TMP/cut_off"
 	grep -qE "^perfwind: export: .*: $END\$" "$TMP/cut_off" && grep -qE "\[\"End\",\"$END\",1\]" "$TMP/cut_off.html" || { cat "$TMP/cut_off"; return 1; }
 }
@@ -39,7 +39,7 @@ cut_off() {
 ended() {
 	"$PERFWIND" report "$TMP/$1.pftrace" >"$TMP/ended" 2>&1
 	grep -qE '^End |not whole' "$TMP/ended" && { cat "$TMP/ended"; return 1; }
-	"$PERFWIND" stats "$TMP/$1.pftrace"
+	"$PERFWIND" losses "$TMP/$1.pftrace"
 }
 check killed-cut-off cut_off killed
 # A file that ends within a packet is read up to it, and says so.
@@ -163,7 +163,7 @@ fi
 check pipe-status [ "${PIPESTATUS[0]}" = 1 ]
 check pipe-said grep -qE 'Broken pipe' "$TMP/pipe.err"
 check pipe-not-complete grep -qE '^  file .*, cut off: it has no end mark$' "$TMP/pipe.err"
-"$PERFWIND" stats "$TMP/pipe.pftrace" >"$TMP/pipe.stats"
+"$PERFWIND" losses "$TMP/pipe.pftrace" >"$TMP/pipe.stats"
 check pipe-stats [ $? = 1 ]
 check pipe-cut-off grep -qE "^ +$END\$" "$TMP/pipe.stats"
 kill $target

@@ -26,7 +26,7 @@ refused() {
 	make_bomb "$kind" || { not_ok "$kind" "it could not be made"; return; }
 	refused_by() { bounded "$1" "${@:2}" "$TMP/$kind" && says "$reason"; }
 	check "$kind-report" refused_by 1 report
-	check "$kind-stats" refused_by 2 stats
+	check "$kind-losses" refused_by 2 losses
 	check "$kind-export" refused_by 1 export --to pprof -o -
 	rm "$TMP/$kind"
 }
@@ -49,7 +49,7 @@ check nested-is-damaged says 'is damaged or cut off, and no sample is left in it
 # Their samples can be read, and are too much for a writer.
 too_much() { bounded 1 "${@:2}" && says "$1"; }
 make_bomb depth
-check depth-stats bounded 0 stats "$TMP/depth"
+check depth-losses bounded 0 losses "$TMP/depth"
 for as in folded pprof html; do
 	check depth-$as too_much 'more than 536,870,912 calls in the stacks of its threads' export --to $as -o - "$TMP/depth"
 done

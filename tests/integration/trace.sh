@@ -1,5 +1,5 @@
 #!/bin/bash
-# trace.sh - `perfwind trace`: Perfetto trace configs run without a tracing service, and what `perfwind stats` says of them.
+# trace.sh - `perfwind trace`: Perfetto trace configs run without a tracing service, and what `perfwind losses` says of them.
 . "$(dirname "$0")/lib"
 DATA=$PWD/tests/data
 
@@ -29,12 +29,12 @@ trace() {
 }
 # stat_of NAME STATISTIC [INDEX] : its value in the whole table; nothing where there is no such row.
 stat_of() {
-	"$PERFWIND" stats --all "$TMP/$1.pftrace" |
+	"$PERFWIND" losses --all "$TMP/$1.pftrace" |
 		awk -v n="$2" -v i="${3:-}" '$1 == n && (i == "" || $2 == i) { print $NF }'
 }
 positive() { [ "${1:-0}" -gt 0 ] || { echo "got '$1'"; return 1; }; }
-# no_loss NAME : stats says so, by its words and its status.
-no_loss() { "$PERFWIND" stats "$TMP/$1.pftrace" >"$TMP/stats" && grep -qx 'no data was lost' "$TMP/stats" || { cat "$TMP/stats"; return 1; }; }
+# no_loss NAME : losses says so, by its words and its status.
+no_loss() { "$PERFWIND" losses "$TMP/$1.pftrace" >"$TMP/stats" && grep -qx 'no data was lost' "$TMP/stats" || { cat "$TMP/stats"; return 1; }; }
 
 cd "$TMP" || exit 1
 
@@ -76,23 +76,23 @@ head -c 5000000 /dev/zero | tr '\0' ' ' >large.cfg
 refuse large 1 'large.cfg: File too large' -c large.cfg -o refused.pftrace
 
 # ---- the stock traces
-check stats-clean "$PERFWIND" stats "$DATA/stock-50hz.pftrace"
-"$PERFWIND" stats "$DATA/stock-1000hz-lossy.pftrace" >lossy
-check stats-loss-status [ $? = 1 ]
-check stats-loss-row grep -qE '^perf_cpu_lost_records +0 data_loss +2506$' lossy
-check stats-loss-hint grep -q 'hint: a larger perf_event_config.ring_buffer_pages' lossy
-check stats-json "$PYTHON" -c '
+check losses-clean "$PERFWIND" losses "$DATA/stock-50hz.pftrace"
+"$PERFWIND" losses "$DATA/stock-1000hz-lossy.pftrace" >lossy
+check losses-loss-status [ $? = 1 ]
+check losses-loss-row grep -qE '^perf_cpu_lost_records +0 data_loss +2506$' lossy
+check losses-loss-hint grep -q 'hint: a larger perf_event_config.ring_buffer_pages' lossy
+check losses-json "$PYTHON" -c '
 import json, subprocess, sys
-rows = json.loads(subprocess.run([sys.argv[1], "stats", "--json", sys.argv[2]], stdout=subprocess.PIPE).stdout)
+rows = json.loads(subprocess.run([sys.argv[1], "losses", "--json", sys.argv[2]], stdout=subprocess.PIPE).stdout)
 assert [(r["name"], r["index"], r["severity"], r["value"]) for r in rows] == [
     ("perf_cpu_lost_records", 0, "data_loss", 2506), ("perf_cpu_lost_records", 1, "data_loss", 83)], rows
 assert all(r["meaning"] and r["hint"] for r in rows)' "$PERFWIND" "$DATA/stock-1000hz-lossy.pftrace"
 head -c 20000 "$DATA/stock-50hz.pftrace" >cut.pftrace
-"$PERFWIND" stats cut.pftrace >cut.out
-check stats-cut [ $? = 1 ]
-check stats-cut-said grep -q 'the file is cut behind byte' cut.out
-"$PERFWIND" stats lossy >/dev/null 2>&1
-check stats-no-trace [ $? = 2 ]
+"$PERFWIND" losses cut.pftrace >cut.out
+check losses-cut [ $? = 1 ]
+check losses-cut-said grep -q 'the file is cut behind byte' cut.out
+"$PERFWIND" losses lossy >/dev/null 2>&1
+check losses-no-trace [ $? = 2 ]
 
 need_perf
 is_root || { skip trace-sessions "CPU-wide events need root"; exit 0; }
@@ -191,7 +191,7 @@ trace ring <<<"buffers { size_kb: 4 } $POLLED $POLLED duration_ms: 1500"
 check ring-status [ $? = 0 ]
 check ring-overwritten positive "$(stat_of ring traced_buf_chunks_overwritten 0)"
 check ring-reported grep -q 'packets overwritten in a RING_BUFFER' ring.err
-check ring-stats sh -c "'$PERFWIND' stats ring.pftrace | grep -qx 'overwritten, as configured (RING_BUFFER): the oldest [0-9]* [a-zA-Z]*'"
+check ring-stats sh -c "'$PERFWIND' losses ring.pftrace | grep -qx 'overwritten, as configured (RING_BUFFER): the oldest [0-9]* [a-zA-Z]*'"
 check ring-stats-no-loss no_loss ring
 check ring-sequences [ "$(stat_of ring traced_buf_incremental_sequences_dropped 0)" = 0 ]
 check ring-readable "$PERFWIND" report ring.pftrace
@@ -221,7 +221,7 @@ tracer=$!
 started $tracer
 # a file without its end mark; of one that is written only at the end no bound is known
 cut_off() {
-	"$PERFWIND" stats "$1.pftrace" >stats
+	"$PERFWIND" losses "$1.pftrace" >stats
 	[ $? = 1 ] && grep -qE "^ +ended without its end mark: $2\$" stats || { cat stats; return 1; }
 }
 seen() { folded streamed | grep -q '^recursion;'; }
@@ -254,7 +254,7 @@ if unshare -m true 2>/dev/null; then
 	check full-disk-said grep -qx 'perfwind: writing the trace: No space left on device' full.err
 	check full-disk-readable "$PERFWIND" report full.pftrace
 	check full-disk-counts grep -qE "^[0-9,]+ samples in .*, [0-9,]+ in the file\$" full.err
-	"$PERFWIND" stats full.pftrace >full.stats
+	"$PERFWIND" losses full.pftrace >full.stats
 	check full-disk-stats [ $? = 1 ]
 	check full-disk-cut-off grep -qE 'ended without its end mark: up to about 0.2 s may be missing' full.stats
 else

@@ -1,9 +1,9 @@
-/* test-stats.c - `perfwind stats`: the words, the JSON and the status, of traces written by hand. */
+/* test-losses.c - `perfwind losses`: the words, the JSON and the status, of traces written by hand. */
 #include "cli/command.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/profile/build.h"
 
-static char path[] = "/tmp/test-stats-XXXXXX";
+static char path[] = "/tmp/test-losses-XXXXXX";
 static struct buffer trace;
 
 static int set_up(void **state)
@@ -27,7 +27,7 @@ static void put_overwritten(uint64_t chunks, uint64_t bytes)
 
 static int run(const char *option, char **ret_out)
 {
-	static char name[] = "stats";
+	static char name[] = "losses";
 	char *argv[] = {name, path, (char *)(uintptr_t)option, NULL};
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), r;
 	struct capture c;
@@ -35,7 +35,7 @@ static int run(const char *option, char **ret_out)
 	assert_int_equal(write(fd, trace.data, trace.len), (ssize_t)trace.len);
 	close(fd);
 	capture_begin(&c, STDOUT_FILENO);
-	r = command_stats.run(option ? 3 : 2, argv);
+	r = command_losses.run(option ? 3 : 2, argv);
 	*ret_out = capture_end(&c);
 	return r;
 }

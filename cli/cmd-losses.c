@@ -1,4 +1,4 @@
-/* cmd-stats.c - `perfwind stats FILE`: what a trace has lost, by trace_processor's names, with hints.  Thread: main.  Exit status 1 when data was lost, 0 when not. */
+/* cmd-losses.c - `perfwind losses FILE`: what a trace has lost, by trace_processor's names, with hints.  Thread: main.  Exit status 1 when data was lost, 0 when not. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { STATUS_LOSS = 1, STATUS_BAD = 2 };
 
-struct stats_args {
+struct losses_args {
 	bool all, json;
 };
 
@@ -21,16 +21,16 @@ static const struct option_def defs[] = {
 	 .letter = 'a',
 	 .type = OPTION_FLAG,
 	 .help = "every row, including zeros and rows for information",
-	 .offset = offsetof(struct stats_args, all)},
+	 .offset = offsetof(struct losses_args, all)},
 	{.name = "json",
 	 .type = OPTION_FLAG,
 	 .help = "the rows as one JSON array on standard output",
-	 .offset = offsetof(struct stats_args, json)},
+	 .offset = offsetof(struct losses_args, json)},
 	{0},
 };
 
 static const struct options options = {
-	.command = "stats",
+	.command = "losses",
 	.usage = "[--all] [--json] FILE",
 	.description =
 		"Prints the data losses of a trace: rows of trace_processor's table `stats`, the "
@@ -38,9 +38,9 @@ static const struct options options = {
 		"lost or there was an error,\n2 when the file cannot be read.",
 	.defs = defs,
 	.examples = "# the rows that report a loss, with hints\n"
-		    "perfwind stats trace.pftrace\n\n"
+		    "perfwind losses trace.pftrace\n\n"
 		    "# names of all rows that are not 0, for a script\n"
-		    "perfwind stats --json trace.pftrace | jq -r '.[] | select(.value > 0).name'",
+		    "perfwind losses --json trace.pftrace | jq -r '.[] | select(.value > 0).name'",
 	.min_arguments = 1,
 	.max_arguments = 1,
 };
@@ -92,7 +92,7 @@ static void print_row(const struct profile *p, const struct profile_count *count
 		printf("    hint: %s\n", words->hint);
 }
 
-static void print_table(const struct profile *p, const struct stats_args *args, bool loss)
+static void print_table(const struct profile *p, const struct losses_args *args, bool loss)
 {
 	uint64_t overwritten = trace_stat_overwritten(p);
 	char number[32];
@@ -126,7 +126,7 @@ static void json_field(const char *name, const char *text)
 		printf("null");
 }
 
-static void print_json(const struct profile *p, const struct stats_args *args)
+static void print_json(const struct profile *p, const struct losses_args *args)
 {
 	const char *comma = "";
 
@@ -155,9 +155,9 @@ static void print_json(const struct profile *p, const struct stats_args *args)
 	printf("\n]\n");
 }
 
-static int stats_main(int argc, char **argv)
+static int losses_main(int argc, char **argv)
 {
-	struct stats_args args = {0};
+	struct losses_args args = {0};
 	struct profile profile;
 	char error[512];
 	bool loss;
@@ -181,9 +181,9 @@ static int stats_main(int argc, char **argv)
 	return loss ? STATUS_LOSS : 0;
 }
 
-const struct command command_stats = {
-	.name = "stats",
+const struct command command_losses = {
+	.name = "losses",
 	.summary = "print the data losses of a trace, with a hint for each",
-	.run = stats_main,
+	.run = losses_main,
 	.options = &options,
 };
