@@ -12,7 +12,7 @@ PROTOC_C ?= protoc-c
 PKG_CONFIG ?= pkg-config
 # NAME:PACKAGE, as pkg-config and as Debian call a library.
 NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libprotobuf-c:libprotobuf-c-dev liblzma:liblzma-dev \
-	zlib:zlib1g-dev libseccomp:libseccomp-dev
+	zlib:zlib1g-dev
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
 # libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
 OPTIONAL := libzstd libdeflate

@@ -16,12 +16,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/fs.h>
+#include <linux/seccomp.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -38,8 +40,6 @@
 #define NAMESPACES                                                                     \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	 CLONE_NEWPID | CLONE_NEWNET)
-
-enum { PROGRAM_MAX = 4096 * sizeof(struct sock_filter) };
 
 static int refused_fd = -1; /* of PERFWIND_REFUSED; 2 in a helper process */
 static bool refused_aloud;
@@ -379,70 +379,63 @@ size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS])
 
 /* ---- the filters ---- */
 
-static int add(scmp_filter_ctx ctx, uint32_t action, int call)
-{
-	return seccomp_rule_add_exact(ctx, action, call, 0);
-}
+#define WHOLE UINT64_MAX
 
-static int allow_if(scmp_filter_ctx ctx, int call, struct scmp_arg_cmp argument)
+static void allow_if(struct rights_rules *rules, long call, uint32_t argument, uint64_t mask,
+		     uint64_t value)
 {
-	return seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, call, 1, argument);
+	rights_rules_add_if(rules, SECCOMP_RET_ALLOW, call,
+			    &(struct rights_test){argument, mask, value}, 1);
 }
 
 /* A command creates its output file when the first packet arrives. */
-static int allow_opening(scmp_filter_ctx ctx, enum rights_list list)
+static void allow_opening(struct rights_rules *rules, enum rights_list list)
 {
-	int r = 0;
-
 	if (list == RIGHTS_COMMAND)
-		return add(ctx, SCMP_ACT_ALLOW, SYS_openat);
-	if (list != RIGHTS_GIVEN)
-		r = allow_if(ctx, SYS_openat, SCMP_A2(SCMP_CMP_MASKED_EQ, WRITING, O_RDONLY));
-	return r;
+		rights_rules_add(rules, SECCOMP_RET_ALLOW, SYS_openat);
+	else if (list != RIGHTS_GIVEN)
+		allow_if(rules, SYS_openat, 2, WRITING, O_RDONLY);
 }
 
 /* Root's helper processes become CHILD_USER, and no other user. */
-static int allow_becoming(scmp_filter_ctx ctx)
+static void allow_becoming(struct rights_rules *rules)
 {
-	static const int ids_of_command[] = {SYS_setresgid, SYS_setresuid};
-	int r = 0;
+	static const long ids_of_command[] = {SYS_setresgid, SYS_setresuid};
+	static const struct rights_test tests[] = {
+		{0, WHOLE, CHILD_USER}, {1, WHOLE, CHILD_USER}, {2, WHOLE, CHILD_USER}};
 
-	for (size_t i = 0; i < ARRAY_SIZE(ids_of_command) && r >= 0; i++)
-		r = seccomp_rule_add_exact(
-			ctx, SCMP_ACT_ALLOW, ids_of_command[i], 3, SCMP_A0(SCMP_CMP_EQ, CHILD_USER),
-			SCMP_A1(SCMP_CMP_EQ, CHILD_USER), SCMP_A2(SCMP_CMP_EQ, CHILD_USER));
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(ids_of_command); i++)
+		rights_rules_add_if(rules, SECCOMP_RET_ALLOW, ids_of_command[i], tests,
+				    ARRAY_SIZE(tests));
 }
 
 /* A limit or priority of another process can end it (RLIMIT_CPU) or stop it, so a helper process may set its own only. */
-static int allow_for_itself(scmp_filter_ctx ctx, enum rights_list list)
+static void allow_for_itself(struct rights_rules *rules, enum rights_list list)
 {
-	int r = list == RIGHTS_GIVEN ? 0 : allow_if(ctx, SYS_prlimit64, SCMP_A0(SCMP_CMP_EQ, 0));
+	static const struct rights_test own_priority[] = {{0, WHOLE, PRIO_PROCESS}, {1, WHOLE, 0}};
 
-	if (r >= 0 && list == RIGHTS_ACCEPT)
-		r = allow_if(ctx, SYS_sched_setscheduler, SCMP_A0(SCMP_CMP_EQ, 0));
-	if (r >= 0 && (list == RIGHTS_OPEN || list == RIGHTS_GIVEN))
-		r = seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, SYS_setpriority, 2,
-					   SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS),
-					   SCMP_A1(SCMP_CMP_EQ, 0));
-	return r;
+	if (list != RIGHTS_GIVEN)
+		allow_if(rules, SYS_prlimit64, 0, WHOLE, 0);
+	if (list == RIGHTS_ACCEPT)
+		allow_if(rules, SYS_sched_setscheduler, 0, WHOLE, 0);
+	if (list == RIGHTS_OPEN || list == RIGHTS_GIVEN)
+		rights_rules_add_if(rules, SECCOMP_RET_ALLOW, SYS_setpriority, own_priority,
+				    ARRAY_SIZE(own_priority));
 }
 
 /* F_SETOWN and F_SETSIG with O_ASYNC send any signal to any process of the same user; TIOCSTI types into a terminal. */
-static int allow_controls(scmp_filter_ctx ctx, enum rights_list list)
+static void allow_controls(struct rights_rules *rules, enum rights_list list)
 {
 	static const unsigned of_descriptors[] = {F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
 	static const unsigned of_files[] = {FIONREAD, FS_IOC_GETVERSION, PROCFS_QUERY};
-	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(of_descriptors) && r >= 0; i++)
-		r = allow_if(ctx, SYS_fcntl, SCMP_A1(SCMP_CMP_EQ, of_descriptors[i]));
-	for (size_t i = 0; i < ARRAY_SIZE(of_files) && r >= 0 && list != RIGHTS_GIVEN; i++)
-		r = allow_if(ctx, SYS_ioctl, SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, of_files[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(of_descriptors); i++)
+		allow_if(rules, SYS_fcntl, 1, WHOLE, of_descriptors[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(of_files) && list != RIGHTS_GIVEN; i++)
+		allow_if(rules, SYS_ioctl, 1, UINT32_MAX, of_files[i]);
 	/* Signal 0: does the process exist? */
-	if (r >= 0 && list == RIGHTS_ACCEPT)
-		r = allow_if(ctx, SYS_pidfd_send_signal, SCMP_A1(SCMP_CMP_EQ, 0));
-	return r;
+	if (list == RIGHTS_ACCEPT)
+		allow_if(rules, SYS_pidfd_send_signal, 1, WHOLE, 0);
 }
 
 static bool is_of_helper(enum rights_list list)
@@ -450,99 +443,69 @@ static bool is_of_helper(enum rights_list list)
 	return list >= RIGHTS_ACCEPT;
 }
 
-static int allow_by_argument(scmp_filter_ctx ctx, enum rights_list list)
+static void allow_by_argument(struct rights_rules *rules, enum rights_list list)
 {
 	/* No code is loaded after the start (load_libraries). */
-	int r = allow_if(ctx, SYS_mmap, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-
-	if (r >= 0)
-		r = allow_if(ctx, SYS_mprotect, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	if (r >= 0)
-		r = allow_opening(ctx, list);
-	if (r >= 0)
-		r = allow_for_itself(ctx, list);
-	if (r >= 0 && is_of_helper(list))
-		r = allow_controls(ctx, list);
+	allow_if(rules, SYS_mmap, 2, PROT_EXEC, 0);
+	allow_if(rules, SYS_mprotect, 2, PROT_EXEC, 0);
+	allow_opening(rules, list);
+	allow_for_itself(rules, list);
+	if (is_of_helper(list))
+		allow_controls(rules, list);
 	if (list == RIGHTS_OPEN || list == RIGHTS_GIVEN)
-		return r;
-	if (r >= 0 && list == RIGHTS_COMMAND)
-		r = allow_becoming(ctx);
-	if (r >= 0 && list != RIGHTS_ACCEPT)
-		r = allow_if(ctx, SYS_socket, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+		return;
+	if (list == RIGHTS_COMMAND)
+		allow_becoming(rules);
+	if (list != RIGHTS_ACCEPT)
+		allow_if(rules, SYS_socket, 0, WHOLE, AF_UNIX);
 	/* No namespaces (the flags are argument 0, except on s390).  clone3() has its flags in memory, where no filter sees
 	 * them. */
-	return r < 0 ? r : allow_if(ctx, SYS_clone, SCMP_A0(SCMP_CMP_MASKED_EQ, NAMESPACES, 0));
+	allow_if(rules, SYS_clone, 0, NAMESPACES, 0);
 }
 
 /* Calls that are answered as if the kernel did not have them. */
-static int add_absent(scmp_filter_ctx ctx, uint32_t action)
+static void add_absent(struct rights_rules *rules, uint32_t action)
 {
-	int r = add(ctx, action, SYS_clone3);
-
-	for (int i = 1; i <= RIGHTS_NEWER && r >= 0; i++)
-		r = add(ctx, action, RIGHTS_NEWEST + i);
-	return r;
+	rights_rules_add(rules, action, SYS_clone3);
+	for (int i = 1; i <= RIGHTS_NEWER; i++)
+		rights_rules_add(rules, action, RIGHTS_NEWEST + i);
 }
 
-static int begin(uint32_t otherwise, scmp_filter_ctx *ret_filter)
+int rights_absent(struct rights_program *ret_program)
 {
-	*ret_filter = seccomp_init(otherwise);
-	return *ret_filter ? seccomp_attr_set(*ret_filter, SCMP_FLTATR_ACT_BADARCH,
-					      SCMP_ACT_KILL_PROCESS)
-			   : -ENOMEM;
-}
+	struct rights_rules rules = {.n = 0, .otherwise = SECCOMP_RET_ALLOW};
 
-static int end(int r, scmp_filter_ctx *filter)
-{
-	if (r >= 0)
-		return 0;
-	seccomp_release(*filter);
-	*filter = NULL;
-	return fail(r);
-}
-
-int rights_absent(scmp_filter_ctx *ret_filter)
-{
-	int r = begin(SCMP_ACT_ALLOW, ret_filter);
-
-	if (r >= 0)
-		r = add_absent(*ret_filter, SCMP_ACT_ERRNO(ENOSYS));
-	return end(r, ret_filter);
+	add_absent(&rules, SECCOMP_RET_ERRNO | ENOSYS);
+	return trace(rights_program_make(&rules, ret_program));
 }
 
 /* Libraries try these calls and do without: libdw reads the path of a descriptor (realpath), and malloc() reads
  * /proc/sys/vm/overcommit_memory before it shrinks a heap (glibc, check_may_shrink_heap). */
-static int refuse_silently(scmp_filter_ctx ctx)
+static void refuse_silently(struct rights_rules *rules)
 {
-	int r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlinkat);
+	static const struct rights_test plain = {2, WHOLE, O_RDONLY | O_CLOEXEC};
+	const uint32_t action = SECCOMP_RET_ERRNO | EACCES;
 
-	if (r >= 0)
-		r = seccomp_rule_add_exact(ctx, SCMP_ACT_ERRNO(EACCES), SYS_openat, 1,
-					   SCMP_A2(SCMP_CMP_EQ, O_RDONLY | O_CLOEXEC));
-
+	rights_rules_add(rules, action, SYS_readlinkat);
+	rights_rules_add_if(rules, action, SYS_openat, &plain, 1);
 #if defined(__x86_64__)
-	if (r >= 0)
-		r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlink);
+	rights_rules_add(rules, action, SYS_readlink);
 #endif
-	return r;
 }
 
-int rights_listed(enum rights_list list, uint32_t otherwise, scmp_filter_ctx *ret_filter)
+int rights_listed(enum rights_list list, uint32_t otherwise, struct rights_program *ret_program)
 {
-	int calls[RIGHTS_CALLS], r = begin(otherwise, ret_filter);
+	struct rights_rules rules = {.n = 0, .otherwise = otherwise};
+	int calls[RIGHTS_CALLS];
 	size_t n = rights_calls(list, calls);
 
-	for (size_t i = 0; i < n && r >= 0; i++)
-		r = add(*ret_filter, SCMP_ACT_ALLOW, calls[i]);
-	if (r >= 0)
-		r = allow_by_argument(*ret_filter, list);
-	if (r >= 0)
-		r = add_absent(*ret_filter, SCMP_ACT_ALLOW);
-	if (r >= 0 && list == RIGHTS_GIVEN)
-		r = refuse_silently(*ret_filter);
-	if (r >= 0)
-		(void)seccomp_attr_set(*ret_filter, SCMP_FLTATR_CTL_LOG, 1); /* from 4.14 */
-	return end(r, ret_filter);
+	for (size_t i = 0; i < n; i++)
+		rights_rules_add(&rules, SECCOMP_RET_ALLOW, calls[i]);
+	allow_by_argument(&rules, list);
+	add_absent(&rules, SECCOMP_RET_ALLOW);
+	if (list == RIGHTS_GIVEN)
+		refuse_silently(&rules);
+	return trace(rights_program_make(&rules, ret_program));
 }
 
 /* ---- refused calls ---- */
@@ -588,52 +551,33 @@ static bool is_reported(bool aloud)
 	return aloud || refused_fd >= 0;
 }
 
-/* CTL_SSB: before 5.16 a filter slows down all reading of memory in its process, as a defence against code of strangers that
- * runs there (speculative store bypass); there is none here.  CTL_OPTIMIZE: a tree, for kernels that do not cache results
- * (before 5.11).  Both are optional. */
-static int load(scmp_filter_ctx filter)
+/* SPEC_ALLOW: before 5.16 a filter slows down all reading of memory in its process, as a defence against code of strangers that
+ * runs there (speculative store bypass); there is none here. */
+static int load(const struct rights_program *program, unsigned flags)
 {
-	(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
-	(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-	return seccomp_load(filter);
+	const struct sock_fprog code = {program->n, (struct sock_filter *)(uintptr_t)program->code};
+
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+		       &code) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int load_both(enum rights_list list, uint32_t otherwise)
 {
-	scmp_filter_ctx absent = NULL, listed = NULL;
+	struct rights_program absent, listed;
 	int r = rights_absent(&absent);
 
 	if (r >= 0)
 		r = rights_listed(list, otherwise, &listed);
+	if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
 	if (r >= 0)
-		r = load(absent);
-	if (r >= 0)
-		r = load(listed);
-	seccomp_release(absent);
-	seccomp_release(listed);
-	return r;
+		r = load(&absent, 0);
+	return r < 0 ? r : load(&listed, SECCOMP_FILTER_FLAG_LOG);
 }
 
 /* ---- helper processes ---- */
-
-/* The kernel's instructions of a filter.  Returns new memory. */
-static int program_of(scmp_filter_ctx filter, struct sock_fprog *ret_program)
-{
-	_cleanup_(fd_closep) int fd = memfd_create("filter", MFD_CLOEXEC);
-	_cleanup_(freep) char *code = NULL;
-	size_t len;
-	int r = fd < 0 ? -errno : seccomp_export_bpf(filter, fd);
-
-	if (r >= 0 && lseek(fd, 0, SEEK_SET) < 0)
-		r = -errno;
-	if (r >= 0)
-		r = read_fd(fd, PROGRAM_MAX, &code, &len);
-	if (r < 0)
-		return fail(r);
-	ret_program->len = (unsigned short)(len / sizeof(*ret_program->filter));
-	ret_program->filter = (void *)take(code);
-	return 0;
-}
 
 static int filter_children(uint32_t otherwise)
 {
@@ -642,20 +586,21 @@ static int filter_children(uint32_t otherwise)
 		[CHILD_CALLS_OPEN] = RIGHTS_OPEN,
 		[CHILD_CALLS_GIVEN] = RIGHTS_GIVEN,
 	};
+	struct rights_program program;
 	int r = 0;
 
 	for (enum child_calls i = CHILD_CALLS_ACCEPT; i <= CHILD_CALLS_GIVEN && r >= 0; i++) {
-		struct sock_fprog program;
-		scmp_filter_ctx filter = NULL;
+		struct sock_fprog code;
 
-		r = rights_listed(lists[i], otherwise, &filter);
-		if (r >= 0)
-			(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-		if (r >= 0)
-			r = program_of(filter, &program);
-		if (r >= 0)
-			child_filter(i, &program);
-		seccomp_release(filter);
+		r = rights_listed(lists[i], otherwise, &program);
+		if (r < 0)
+			break;
+		code.len = program.n;
+		code.filter = reallocarray(NULL, program.n, sizeof(*code.filter));
+		if (!code.filter)
+			return fail(-ENOMEM);
+		memcpy(code.filter, program.code, program.n * sizeof(*code.filter));
+		child_filter(i, &code);
 	}
 	return r;
 }
@@ -677,7 +622,7 @@ int rights_filter(enum rights_list list, bool aloud, char *error, size_t size)
 	int r = 0;
 
 	reported = is_reported(aloud);
-	otherwise = reported ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(EPERM);
+	otherwise = reported ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | EPERM;
 	if (list == RIGHTS_DAEMON)
 		load_libraries();
 	if (reported && sigaction(SIGSYS, &action, NULL) < 0)

@@ -2,10 +2,7 @@
  * Thread: main, before others are started. */
 #pragma once
 
-#include <linux/filter.h>
-#include <seccomp.h>
-
-#include "base/util.h"
+#include "session/rights-program.h"
 
 enum rights_list {
 	RIGHTS_DAEMON,
@@ -32,8 +29,8 @@ enum { RIGHTS_CALLS = 256, RIGHTS_NEWEST = 462, RIGHTS_NEWER = 64 };
 /* The calls that are allowed whatever their arguments, ascending.  Returns how many. */
 size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS]);
 
-/* Two filters, not loaded: 0, or < 0 with NULL.  The caller calls seccomp_release(). */
+/* The programs of the two filters.  -E2BIG, -ENOMEM. */
 /* ENOSYS for calls that do not exist for us; all others are allowed. */
-int rights_absent(scmp_filter_ctx *ret_filter);
-/* A call that is not on the list ends in @otherwise (SCMP_ACT_...); one that does not exist is allowed. */
-int rights_listed(enum rights_list list, uint32_t otherwise, scmp_filter_ctx *ret_filter);
+int rights_absent(struct rights_program *ret_program);
+/* A call that is not on the list ends in @otherwise (SECCOMP_RET_...); one that does not exist is allowed. */
+int rights_listed(enum rights_list list, uint32_t otherwise, struct rights_program *ret_program);
