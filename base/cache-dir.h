@@ -4,7 +4,7 @@
  *   root      $XDG_CACHE_HOME/perfwind, else /var/cache/perfwind
  *
  * A user has a folder of its own, and no user reads what another wrote: each folder on the path belongs to root or to the
- * user, and nobody else can write it.  So root's sudo, which may keep the environment of another user, uses no folder of
+ * user, and no other user can write it.  So root's sudo, which may keep the environment of another user, uses no folder of
  * that user.  A program with capabilities of its file has no cache: its user may not see all that it sees.
  *
  * A cache is never needed: every failure means that there is none.  The content of a file is checked by its reader. */
