@@ -41,6 +41,9 @@ static void print_stacks(const struct account *a, FILE *out)
 	if (a->completed)
 		fprintf(out, ", %s completed from earlier stacks of the same thread",
 			text_count(a->completed, n));
+	if (a->unchecked)
+		fprintf(out, ", %s unchecked (callchains without unwind information)",
+			text_count(a->unchecked, n));
 	fprintf(out, ", %s cut", text_count(a->cut, n));
 	fprintf(out, ", %s failed", text_count(failed, n));
 	for (int i = 0; i < UW_REASON_COUNT && failed; i++) {
@@ -233,7 +236,8 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	json_string(out, v->file);
 	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,\"complete\":%s,",
 		s->bytes, s->duration_s, a->emitted - v->unwritten, v->complete ? "true" : "false");
-	fprintf(out, "\"stacks\":{\"whole\":%lu,\"cut\":%lu,", a->whole, a->cut);
+	fprintf(out, "\"stacks\":{\"whole\":%lu,\"unchecked\":%lu,\"cut\":%lu,", a->whole,
+		a->unchecked, a->cut);
 	json_failed(a, out);
 	fprintf(out,
 		"},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":"

@@ -24,7 +24,9 @@ uint64_t verdict_unwritten(const struct session_summary *summary, const struct s
 	"seconds\nsamples        that are in the trace with a stack, or with the reason why it "   \
 	"is not whole\ncomplete       true: the trace has its end mark, and all that was "         \
 	"recorded until the\n               end; false: it was cut off (a full disk, a closed "    \
-	"pipe, a daemon that ended)\nstacks         whole: up to a root; cut: deeper than the "    \
+	"pipe, a daemon that ended)\nstacks         whole: up to a root; unchecked:\n            " \
+	"   callchains "                                                                           \
+	"that no unwind information checks; cut: deeper than the "                                 \
 	"copy, and the rest could not\n               be read afterwards; failed: how many by "    \
 	"reason; of unwritten samples too\nlost           losses in the kernel's rings\n  "        \
 	"samples      the kernel's own count (before Linux 6.0: the count in LOST records)\n  "    \

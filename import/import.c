@@ -474,6 +474,7 @@ static int fill(struct import *im, struct import_sample *to, const struct record
 	else if (lacks_address(im, s))
 		chain_of_address(to, s);
 	e->user_state = has_user_part(im, e);
+	e->check_chain = im->kind == IMPORT_CHAINS;
 	r = add_weight(im, s->cpu, s->period, &e->info.count);
 	if (r >= 0 && e->user_state)
 		r = process_space(im->processes, process, &e->info.space);

@@ -137,14 +137,22 @@ static void add_stacks(struct summary *s, const struct fold *f)
 {
 	struct summary_fact *fact = fact_new(s, "Stacks");
 	uint64_t whole = f->count - f->cut - f->failed - f->no_stack;
-	double completed;
+	double completed, unchecked = 0;
 	char number[32];
 
 	if (!f->count) {
 		fact_append(fact, "none");
 		return;
 	}
-	fact_append(fact, "%s whole", text_share(whole, f->count, number));
+	/* Which stacks they are is not in the trace. */
+	(void)profile_stat_value(f->profile, "stacks.unchecked", &unchecked);
+	if (!f->only)
+		whole -= min_u64(as_count(unchecked), whole);
+	fact_append(fact, "%s whole%s", text_share(whole, f->count, number),
+		    f->only && as_count(unchecked) ? " or unchecked" : "");
+	if (!f->only && as_count(unchecked))
+		fact_append(fact, ", %s unchecked (callchains without unwind information)",
+			    text_share(as_count(unchecked), f->count, number));
 	if (!f->only && profile_stat_value(f->profile, "stacks.completed", &completed) &&
 	    as_count(completed))
 		fact_append(fact, " (%s by earlier ones of their threads)",

@@ -23,6 +23,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 
 	stats_add(list, (double)a->emitted, "samples");
 	stats_add(list, (double)a->whole, "stacks.whole");
+	if (a->unchecked)
+		stats_add(list, (double)a->unchecked, "stacks.unchecked");
 	if (a->completed)
 		stats_add(list, (double)a->completed, "stacks.completed");
 	stats_add(list, (double)a->cut, "stacks.cut");

@@ -13,7 +13,8 @@
  * with a function that loses is whole where it ends at a root, too, but the frames behind that function
  * are guesses: an interrupted one often loses its caller alone.
  *
- * A callchain of a recording of perf is taken as it is: the files of its modules may be gone.
+ * Where the files of its modules are gone (a recording from another machine), a callchain that does not end
+ * at a root is whole and `unchecked`: nothing states that a caller is not missing.
  *
  * Go's CFI does not state where rbp is: it proves nothing, as code without CFI. */
 #include <errno.h>
@@ -46,6 +47,7 @@ static enum rule_kind chain_kind(const struct cfi_fde *fde, const struct cfi_row
 struct chain_place {
 	struct native_place place;
 	enum rule_kind kind;
+	bool unread; /* RULE_GUESS, as the module's file could not be read */
 };
 
 static enum native_where chain_look(struct native *e, const struct uw_snapshot *s, uint64_t address,
@@ -72,6 +74,7 @@ static enum native_where chain_look(struct native *e, const struct uw_snapshot *
 	case UW_MODULE_READY:
 		break;
 	case UW_MODULE_UNREADABLE:
+		ret->unread = true;
 		return NATIVE_PLACE;
 	default:
 		return NATIVE_PENDING;
@@ -116,6 +119,7 @@ struct chain {
 	uint64_t lost, lost_caller; /* the first function, the first caller that loses and is not
 				       the last; 0: none */
 	bool kept;		    /* a caller keeps the frame pointer */
+	bool unread;		    /* a function whose unwind information could not be read */
 };
 
 /* The last frame is no root. */
@@ -131,7 +135,8 @@ static void chain_ends(struct native *e, const struct chain *c, const struct cha
 		uw_result_end(c->res, UW_FAILED, UW_NO_UNWIND_INFO, pc);
 	else
 		uw_result_end(c->res, UW_WHOLE, UW_OK, 0);
-	if (last->kind == RULE_SP && c->res->outcome == UW_WHOLE)
+	c->res->unchecked = c->unread && c->res->outcome == UW_WHOLE;
+	if (last->kind == RULE_SP && c->res->outcome == UW_WHOLE && !c->unread)
 		chain_learn(e, &last->place);
 }
 
@@ -165,8 +170,10 @@ static bool chain_step(struct native *e, struct chain *c, uint32_t i)
 	if (at.kind == RULE_ROOT || (at.place.map && chain_is_end(e, &at.place)) ||
 	    (last && !c->snapshot->check_chain)) {
 		uw_result_end(res, UW_WHOLE, UW_OK, 0);
+		res->unchecked = !c->snapshot->check_chain;
 		return false;
 	}
+	c->unread |= at.unread;
 	if (last) {
 		chain_ends(e, c, &at);
 		return false;
@@ -191,7 +198,7 @@ int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots,
 
 		c.res->n_frames = 0;
 		c.res->pending = NULL;
-		c.res->completed = false;
+		c.res->completed = c.res->unchecked = false;
 		if (!snapshots[i].n_chain) {
 			uw_result_end(c.res, UW_FAILED, UW_NO_USER_STATE, 0);
 			continue;

@@ -123,7 +123,7 @@ struct uw_snapshot {
 	const uint64_t
 		*chain; /* the kernel's user callchain (engine fp only), context marks taken out */
 	uint32_t n_chain;
-	bool check_chain; /* engine fp: against CFI; else the chain is taken as it is */
+	bool check_chain; /* engine fp: against CFI; else the chain is taken as it is, unchecked */
 	/* The code of a Java VM was read after the sample was taken: what is not known now is not
 	 * waited for. */
 	bool settled;
@@ -134,6 +134,7 @@ struct uw_result {
 	uint32_t max_frames; /* in, <= UW_MAX_FRAMES */
 	uint32_t n_frames;
 	uint8_t outcome, reason;
+	bool unchecked; /* WHOLE, engine fp: no unwind information was there to check the callchain */
 	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */

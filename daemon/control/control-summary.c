@@ -10,6 +10,7 @@ static void set_account(Pb__ControlSummary *m, struct account *a)
 	SET(m, received, a->received);
 	SET(m, emitted, a->emitted);
 	SET(m, whole, a->whole);
+	SET(m, unchecked, a->unchecked);
 	SET(m, cut, a->cut);
 	SET(m, frames, a->frames);
 	SET(m, lost_records, a->lost_records);
@@ -88,6 +89,7 @@ void control_summary_read(const Pb__ControlSummary *m, struct session_summary *s
 		.account = {.received = m->received,
 			    .emitted = m->emitted,
 			    .whole = m->whole,
+			    .unchecked = m->unchecked,
 			    .cut = m->cut,
 			    .frames = m->frames,
 			    .lost_records = m->lost_records,

@@ -592,7 +592,8 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 static void count_outcome(struct account *a, const struct outcome *o)
 {
 	a->emitted++;
-	a->whole += o->result == UW_WHOLE;
+	a->whole += o->result == UW_WHOLE && !o->unchecked;
+	a->unchecked += o->result == UW_WHOLE && o->unchecked;
 	a->completed += o->completed;
 	a->cut += o->result == UW_CUT;
 	if (o->result == UW_FAILED)

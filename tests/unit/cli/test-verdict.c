@@ -141,7 +141,8 @@ static void test_json(void **state)
 	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 7;
 	assert_written(verdict_print_json,
 		       "{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
-		       "\"samples\":1240,\"complete\":true,\"stacks\":{\"whole\":1000,\"cut\":200,"
+		       "\"samples\":1240,\"complete\":true,\"stacks\":{\"whole\":1000,"
+		       "\"unchecked\":0,\"cut\":200,"
 		       "\"failed\":{\"no-module\":30,\"memory\":10}},"
 		       "\"lost\":{\"samples\":3,\"sideband\":2,\"records_seen\":3,"
 		       "\"throttled_s\":0.000000,\"unwritten\":0},\"skipped\":{\"not-in-scope\":7},"
@@ -162,7 +163,7 @@ static void test_json_is_told(void **state)
 		"skipped",  "self",	     "cpu_accounted",
 		"cpu_s",    "us_per_sample", "peak_rss_kb",
 		"path",	    "build_id",	     "modules_without_symbols",
-		"complete", "unwritten",
+		"complete", "unwritten",     "unchecked",
 	};
 	char *text, quoted[64];
 

@@ -43,9 +43,11 @@ static void test_root(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	RUN(f, JIT);
 	assert_result(f, UW_WHOLE, UW_OK, 1);
+	assert_false(f->res.unchecked);
 	f->snapshot.check_chain = false;
 	RUN(f, SMALL, 0x1234);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_true(f->res.unchecked);
 	f->snapshot.n_chain = 0;
 	run_chain(f, NULL, 0);
 	assert_result(f, UW_FAILED, UW_NO_USER_STATE, 0);
@@ -116,6 +118,7 @@ static void test_states(void **state)
 	atomic_store(&f->module->unwind_state, UW_MODULE_UNREADABLE);
 	RUN(f, SMALL, SMALL + 9);
 	assert_result(f, UW_WHOLE, UW_OK, 2); /* nothing is known */
+	assert_true(f->res.unchecked);
 	atomic_store(&f->module->unwind_state, UW_MODULE_READY);
 	fixture_space(f, 0, NULL); /* no cache */
 	for (unsigned i = 0; i < 2; i++) {
