@@ -23,6 +23,7 @@
 #include "cli/record-ask.h"
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
+#include "cli/record-waits.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "perf/probe.h"
@@ -68,9 +69,16 @@ static int choose_event(struct record *rec)
 	const struct perf_spec_env env = {""};
 	char text[SPEC_EVENT_MAX];
 	const char *event = perf_spec_or_default(rec->args.event, text, &rec->note);
-	int r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
-				rec->own.lacks, sizeof(rec->own.lacks));
+	int r;
 
+	if (record_waits(&rec->args)) {
+		record_waits_event(&rec->args, &rec->specs[0]);
+		rec->note = NULL;
+		rec->n_specs = 1;
+		return 0;
+	}
+	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
+			    rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
 		return own_rights_refused(&rec->own, r);
 	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
@@ -174,6 +182,7 @@ static int open_session(struct record *rec)
 		.children = args->children || command,
 		.specs = rec->specs,
 		.n_specs = rec->n_specs,
+		.waits = record_waits(args),
 		.period = args->period,
 		.frequency = args->frequency,
 		.stack_bytes = args->stack_bytes,
@@ -254,7 +263,7 @@ static void print_verdict(struct record *rec)
 		.file = rec->args.output,
 		.event = rec->specs[0].name,
 		.frequency = rec->args.frequency,
-		.period = rec->args.period,
+		.period = record_waits(&rec->args) ? 0 : rec->args.period,
 	};
 
 	(void)session_summary(rec->session, &summary);

@@ -163,6 +163,9 @@ static const struct option_def defs[] = {
 	     "name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL; "
 	     ":u "
 	     "and :k behind it;\nfollowers are counted at each sample (`perfwind list`)"),
+	FLAG("off-cpu", 0, off_cpu,
+	     "in place of an event: the time in which threads wait, by stack and reason"),
+	FLAG("wall", 0, wall, "all time of each thread: running and waiting"),
 	TEXT("filter", 0, "EXPR", filter, "the kernel's filter of a tracepoint"),
 	CALL("frequency", 'F', "HZ", set_frequency,
 	     "samples a second of CPU time (default 999; of a tracepoint or probe: each "
@@ -315,9 +318,6 @@ static const struct option_def foreign[] = {
 		"a trace is one file: --max-size SIZE ends it, and `record -d SECONDS` in a loop "
 		"makes several"),
 	REFUSED("overwrite", 0, NULL, "--flight-recorder SIZE keeps the latest samples"),
-	REFUSED("off-cpu", 0, NULL,
-		"waiting time is not recorded; -e sched:sched_switch records where threads leave "
-		"their CPU"),
 	{0},
 };
 
@@ -356,9 +356,12 @@ const struct options record_options = {
 		    "its samples in spike-1.pftrace\n"
 		    "perfwind record -p 1234 -F 49 --flight-recorder 64M -o spike.pftrace &\n"
 		    "perfwind snapshot --last 30s\n\n"
-		    "# each context switch to another task, with its stack\n"
-		    "sudo perfwind record -e sched:sched_switch --filter 'prev_state != 0' -a "
-		    "-d 5\n\n"
+		    "# what a service waits for: stacks and reasons\n"
+		    "sudo perfwind record --off-cpu -p 1234 -d 10\n"
+		    "perfwind report --by reason\n\n"
+		    "# all time of a command, running and waiting, as a flame graph\n"
+		    "sudo perfwind record --wall -- ./job\n"
+		    "perfwind export --to html\n\n"
 		    "# page faults in user code only, with the verdict for a program\n"
 		    "perfwind record -e page-faults:u --json -- ./server >verdict.json\n\n"
 		    "# cycles, and instructions counted at each sample\n"
@@ -379,6 +382,8 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->max_bytes	? "--max-size"
 	       : args->flight_bytes	? "--flight-recorder"
 	       : args->ring_bytes	? "--mmap-pages"
+	       : args->off_cpu		? "--off-cpu"
+	       : args->wall		? "--wall"
 					: NULL;
 }
 
@@ -395,6 +400,24 @@ static int flight_check(const struct record_args *args)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+/* Of --off-cpu and --wall. */
+static int waits_check(const struct record_args *args)
+{
+	const char *name = args->off_cpu ? "--off-cpu" : "--wall";
+	const char *other = args->off_cpu && args->wall ? "--wall"
+			    : args->event		? "--event"
+			    : args->perf_data		? "--perf-data"
+			    : args->period		? "--count"
+			    : args->kernel_only		? "--kernel-only"
+			    : args->idle		? "--idle"
+							: NULL;
+
+	if ((!args->off_cpu && !args->wall) || !other)
+		return 0;
+	log_error("%s and %s exclude each other", name, other);
+	return -EINVAL;
 }
 
 int record_args_check(struct record_args *args, bool command)
@@ -450,7 +473,7 @@ int record_args_check(struct record_args *args, bool command)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
-	if (args->flight_bytes && flight_check(args) < 0)
+	if (waits_check(args) < 0 || (args->flight_bytes && flight_check(args) < 0))
 		return -EINVAL;
 	if (args->json && !strcmp(args->output, "-")) {
 		log_error("--json and -o - both use standard output");

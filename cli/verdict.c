@@ -92,6 +92,23 @@ static void print_accounted(const struct session_summary *s, FILE *out)
 	fprintf(out, "\n");
 }
 
+/* Shares of time: the number of waits says little. */
+static void print_waits(const struct account *a, FILE *out)
+{
+	uint64_t all = a->wait_ns;
+	char n[32];
+
+	if (!a->waits)
+		return;
+	fprintf(out, "  waits    %s, %.2f s of all threads; %.1f %% of it ",
+		text_count(a->waits, n), (double)all / 1e9, text_percent(a->thinned_ns, all));
+	fprintf(out, "under the stacks of other waits (thinned), %.1f %% without a stack",
+		text_percent(a->unsampled_ns, all));
+	if (a->unknown_ns)
+		fprintf(out, "; %.3f s unknown (records lost)", (double)a->unknown_ns / 1e9);
+	fprintf(out, "\n");
+}
+
 /* A foreign name: safe on a terminal. */
 static void print_clean(const char *text, FILE *out)
 {
@@ -146,15 +163,16 @@ void verdict_print(const struct verdict *v, FILE *out)
 	fprintf(out, "%s sample%s in %.1f s (", text_count(written, n), written == 1 ? "" : "s",
 		s->duration_s);
 	print_clean(v->event, out);
-	fprintf(out, ", ");
 	if (v->frequency)
-		fprintf(out, "%lu Hz)", v->frequency);
-	else
-		fprintf(out, "one each %s)", text_count(v->period, n));
+		fprintf(out, ", %lu Hz", v->frequency);
+	else if (v->period)
+		fprintf(out, ", one each %s", text_count(v->period, n));
+	fprintf(out, ")");
 	if (v->unwritten)
 		fprintf(out, "; %s more are not in the file", text_count(v->unwritten, n));
 	fprintf(out, "\n");
 	print_accounted(s, out);
+	print_waits(a, out);
 	print_stacks(a, out);
 	print_losses(s, out);
 	fprintf(out, "  cost     ");

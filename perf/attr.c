@@ -3,6 +3,10 @@
 
 #include "perf/attr.h"
 
+/* A ring has room for few copies of 64 KiB at each switch; what lies deeper is still there while the task
+ * waits. */
+enum { SWITCH_STACK_BYTES = 16384 };
+
 static void set_spec(const struct perf_spec *spec, struct perf_event_attr *attr)
 {
 	attr->type = spec->type;
@@ -134,7 +138,23 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 	 * use. */
 	if (!options->tasks && options->features.has[FEATURE_KSYMBOL])
 		attr.ksymbol = 1;
+	attr.context_switch = options->switches;
 	*ret_attr = attr;
+}
+
+/* The samples lie in the leader's ring, so they have the same fields.  The event fires in the task that
+ * leaves, in the kernel: exclude_kernel would leave none. */
+void attr_switch(const struct perf_options *options, uint64_t period,
+		 struct perf_event_attr *ret_attr)
+{
+	attr_leader(options, (uint32_t)min_u64(options->stack_bytes, SWITCH_STACK_BYTES), ret_attr);
+	ret_attr->type = PERF_TYPE_SOFTWARE;
+	ret_attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+	ret_attr->config1 = ret_attr->config2 = 0;
+	ret_attr->exclude_user = ret_attr->exclude_kernel = ret_attr->exclude_hv = 0;
+	ret_attr->precise_ip = 0;
+	ret_attr->freq = 0;
+	ret_attr->sample_period = period;
 }
 
 void attr_anchor(const struct perf_options *options, uint32_t watermark,

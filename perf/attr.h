@@ -12,6 +12,10 @@ void attr_follower(const struct perf_options *options, size_t index,
 		   struct perf_event_attr *ret_attr);
 /* The dummy event that carries MMAP2, COMM, FORK, EXIT (and KSYMBOL). */
 void attr_sideband(const struct perf_options *options, struct perf_event_attr *ret_attr);
+/* Samples each @period-th switch of a task out of its CPU, in the form of the leader's samples.  Its
+ * weight is not known yet (session/pipeline/waits.h). */
+void attr_switch(const struct perf_options *options, uint64_t period,
+		 struct perf_event_attr *ret_attr);
 /* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.
  */
 void attr_anchor(const struct perf_options *options, uint32_t watermark,

@@ -452,6 +452,13 @@ int record_parse_event(const struct record_layout *layout, const struct perf_eve
 	case PERFWIND_RECORD_CGROUP:
 		ok = parse_cgroup(&w, &event);
 		break;
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE: /* its body names the other task: not needed */
+		event.switched.out = event.misc & PERF_RECORD_MISC_SWITCH_OUT;
+		/* of the record: the bit is MISC_MMAP_BUILD_ID too */
+		event.switched.preempted = record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+		ok = true;
+		break;
 	default:
 		*ret_event = event;
 		return RECORD_UNKNOWN;

@@ -91,6 +91,10 @@ struct record_event {
 			uint64_t id;
 			const char *path;
 		} cgroup;
+		struct {
+			bool out;	/* the task leaves its CPU; false: it begins to run */
+			bool preempted; /* ... although it could run on */
+		} switched; /* SWITCH and SWITCH_CPU_WIDE; the task is that of the trailer */
 	};
 };
 /* 0; RECORD_UNKNOWN (skip it; header and trailer fields are set); -EBADMSG.  Strings end inside the

@@ -13,13 +13,17 @@
 
 enum {
 	SOURCE_SIDEBAND_BYTES = 256 << 10,
+	SOURCE_SWITCHES_BYTES = 4 << 20, /* with records of switches: 40 bytes each, two a switch */
 	SOURCE_SIDEBAND_MIN = 32 << 10,
 	SOURCE_SPANS = 16, /* events of one CPU that followed each other; records of older ones are
 			      long read */
 };
 
+/* Of source_group.fds: samples each switch, and few of them. */
+enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FDS };
+
 struct source_group {
-	int fds[1 + PERF_MAX_FOLLOWERS]; /* leader first; -1: the CPU has no such counter */
+	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
 	int sideband;
 	uint64_t id; /* of the leader */
 };
@@ -65,8 +69,10 @@ struct perf_source {
 	struct source_task *tasks;
 	size_t n_tasks, tasks_room;
 	struct table tid_of_id,
-		added; /* tasks: event id -> thread it was opened for; those threads */
-	bool settled;  /* the ladder has been walked: layouts are fixed */
+		added;		 /* tasks: event id -> thread it was opened for; those threads */
+	struct table switch_ids; /* event id -> 1 */
+	bool samples_switches, thin;
+	bool settled; /* the ladder has been walked: layouts are fixed */
 	bool user_only, enabled;
 	uint64_t ring_bytes, sideband_bytes;
 	const struct perf_spec *failed; /* the event that the last open stumbled over */
@@ -86,6 +92,14 @@ void source_group_deinit(struct source_group *group);
 /* Leader and followers on cpus[@cpu_index], disabled. */
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
 		      struct source_group *group);
+
+/* source-switch.c: options.switches.  Does nothing without. */
+/* After the leader.  A refusal for lack of permission is no failure: switches are then not sampled. */
+int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
+		       struct source_group *group);
+int source_switch_remember(struct perf_source *source, const struct source_task *task);
+int source_switch_output(const struct perf_source *source, const struct source_group *group,
+			 int fd);
 
 /* source-count.c */
 /* Of a leader, unscaled. */

@@ -295,7 +295,7 @@ static int source_rings_map(struct perf_source *source, const struct source_answ
 		source->rings[i].ring.fd = -1;
 	}
 	source->ring_bytes = wanted;
-	source->sideband_bytes = SOURCE_SIDEBAND_BYTES;
+	source->sideband_bytes = options->switches ? SOURCE_SWITCHES_BYTES : SOURCE_SIDEBAND_BYTES;
 	while (source->n_cpus * (source->ring_bytes + source->sideband_bytes) > budget &&
 	       halve(source, smallest_ring(options)))
 		;
@@ -402,7 +402,7 @@ static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 	if (ioctl(group->fds[0], PERF_EVENT_IOC_ID, &group->id) < 0)
 		return fail(-errno);
 	attach_program(source, group->fds[0]);
-	return 0;
+	return source_switch_open(source, tid, cpu_index, group);
 }
 
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
@@ -601,7 +601,8 @@ static int send_to_rings(struct perf_source *source, const struct source_task *t
 		if (ioctl(group->fds[0], PERF_EVENT_IOC_SET_OUTPUT, source->rings[2 * i].ring.fd) <
 			    0 ||
 		    ioctl(group->sideband, PERF_EVENT_IOC_SET_OUTPUT,
-			  source->rings[2 * i + 1].ring.fd) < 0)
+			  source->rings[2 * i + 1].ring.fd) < 0 ||
+		    source_switch_output(source, group, source->rings[2 * i].ring.fd) < 0)
 			return fail(-errno);
 	}
 	return 0;
@@ -617,16 +618,28 @@ static int remember(struct perf_source *source, const struct source_task *task)
 	for (size_t i = 0; r >= 0 && i < source->n_cpus; i++)
 		if (task->groups[i].fds[0] >= 0)
 			r = table_put(&source->tid_of_id, task->groups[i].id, (uint64_t)task->tid);
+	if (r >= 0)
+		r = source_switch_remember(source, task);
 	return r < 0 ? trace(r) : 0;
+}
+
+static int switch_fd(int fd, unsigned long request)
+{
+	if (fd < 0 || ioctl(fd, request, 0) == 0)
+		return 0;
+	return fail(-errno);
 }
 
 static int enable_task(const struct perf_source *source, const struct source_task *task)
 {
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < source->n_cpus; i++) {
-			int fd = pass == 0 ? task->groups[i].sideband : task->groups[i].fds[0];
+			const struct source_group *group = &task->groups[i];
+			int fd = pass == 0 ? group->sideband : group->fds[0];
 
-			if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+			if (switch_fd(fd, PERF_EVENT_IOC_ENABLE) < 0 ||
+			    (pass && switch_fd(group->fds[FD_SWITCH + source->thin],
+					       PERF_EVENT_IOC_ENABLE) < 0))
 				return fail(-errno);
 		}
 	if (task->clock_fd >= 0 && ioctl(task->clock_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
@@ -836,6 +849,7 @@ struct perf_source *perf_source_free(struct perf_source *source)
 	free(source->tasks);
 	table_deinit(&source->tid_of_id);
 	table_deinit(&source->added);
+	table_deinit(&source->switch_ids);
 	perf_spec_deinit(&source->options.leader);
 	for (size_t i = 0; i < PERF_MAX_FOLLOWERS; i++)
 		perf_spec_deinit(&source->options.followers[i]);
@@ -901,14 +915,7 @@ bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t 
 
 size_t perf_source_fds_per_task(const struct perf_options *options)
 {
-	return options->n_cpus * (1 + options->n_followers + 1) + 1;
-}
-
-static int switch_fd(int fd, unsigned long request)
-{
-	if (fd < 0 || ioctl(fd, request, 0) == 0)
-		return 0;
-	return fail(-errno);
+	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 2 : 0)) + 1;
 }
 
 /* Sideband events are enabled first and disabled last: samples depend on their records. */
@@ -928,6 +935,9 @@ static int switch_all(struct perf_source *source, bool on)
 				int r = switch_fd(sideband ? group->sideband : group->fds[0],
 						  request);
 
+				if (!sideband && r >= 0)
+					r = switch_fd(group->fds[FD_SWITCH + source->thin],
+						      request);
 				if (r < 0 && first_error == 0)
 					first_error = r;
 			}

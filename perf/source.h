@@ -50,6 +50,10 @@ struct perf_options {
 	uint64_t ring_bytes;	  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */
 	uint64_t ring_budget;	  /* of all rings; 0: 256 MiB */
+	/* Records of each switch (SWITCH, SWITCH_CPU_WIDE) among the sideband records, and samples at
+	 * switches out where the kernel permits it.  Needs a period, not 1: without a period field the
+	 * kernel thins the samples of a switch event (attr.c). */
+	bool switches;
 	struct features features;
 	const struct at_sample *at_sample;	   /* its program runs at each sample; NULL: none */
 	void (*note)(void *arg, const char *line); /* one plain line a step down, with its hint */
@@ -100,6 +104,14 @@ size_t perf_source_fds_per_task(const struct perf_options *options);
 
 int perf_source_enable(struct perf_source *source); /* not with enable_on_exec */
 int perf_source_disable(struct perf_source *source);
+
+/* options.switches: are switches sampled?  Else only recorded. */
+bool perf_source_samples_switches(const struct perf_source *source);
+/* Is @id that of an event that samples switches? */
+bool perf_source_is_switch(const struct perf_source *source, uint64_t id);
+/* One sample each switch, or (@thin) one each PERF_SWITCHES_THIN switches of a task on a CPU. */
+enum { PERF_SWITCHES_THIN = 97 };
+int perf_source_thin_switches(struct perf_source *source, bool thin);
 
 /* The rings, in the order they were added to the merge: the same index. */
 struct perf_ring {

@@ -538,10 +538,20 @@ static void bound_lone(struct reader *r, const struct table *firsts, uint64_t su
 			bound_first(&p->samples[i], max_u64(sum / n, 1));
 }
 
+/* The first count of each CPU is a weight too: the recorder says so by a statistic of its own, and its beginning is
+ * there. */
+static bool counts_from_0(const struct profile *p)
+{
+	double exact = 0;
+
+	return !p->latest_only && profile_stat_value(p, "weights.exact", &exact) && exact > 0;
+}
+
 /* Turns counts into weights. */
 static int weigh(struct reader *r)
 {
 	struct profile *p = r->profile;
+	bool exact = counts_from_0(p);
 	struct table last = {0};   /* of (sequence, CPU): the count */
 	struct table firsts = {0}; /* the same: index + 1 of one whose weight may be too much */
 	uint64_t sum = 0, n = 0, first;
@@ -557,6 +567,7 @@ static int weigh(struct reader *r)
 			s->weight = usual ? usual : 1;
 			continue;
 		}
+		usual = exact ? UINT64_MAX : usual;
 		seen = table_get(&last, key, &before);
 		if (seen && count >= before) {
 			s->weight = count - before;

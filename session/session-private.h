@@ -9,6 +9,7 @@
 #include "session/pipeline/emit.h"
 #include "session/pipeline/reader.h"
 #include "session/pipeline/unwind.h"
+#include "session/pipeline/waits.h"
 
 enum {
 	SESSION_TICK_MS = 100,
@@ -93,6 +94,11 @@ struct session {
 	struct reader *reader;
 	struct unwind_stage *unwinder;
 	struct emit *emit;
+	struct waits *waits; /* options.waits; NULL: none */
+	struct {
+		uint64_t at, many_at; /* CLOCK_MONOTONIC: of the last look; of the last with many */
+		uint64_t waits;	      /* account.waits then */
+	} thin;
 	struct slot_queue entries;
 	struct byte_queue outcomes;
 	struct waker unwinder_waker, main_waker;
@@ -181,6 +187,19 @@ int session_raw_start(struct session *session);
 void session_raw_record(void *arg, bool sideband, const struct perf_event_header *record);
 /* The earlier mappings of a process, before its records. */
 void session_raw_process(struct session *session, const struct load_answer *answer);
+
+/* session-writer.c */
+int session_make_writer(struct session *session);
+
+/* session-waits.c: options.waits.  Does nothing without. */
+int session_waits_make(struct session *session);
+int session_waits_start(struct session *session);
+/* Takes an outcome of a sample over: to its wait, or straight to the emitter. */
+int session_waits_outcome(struct session *session, const struct outcome *outcome);
+/* Thins samples of switches, or stops that: each tick. */
+int session_waits_tick(struct session *session);
+/* All outcomes were taken: ends the waits that go on. */
+int session_waits_finish(struct session *session);
 
 /* session-shared.c */
 /* Adds it to the sessions of options.shared; removes it, and its use of the kernel's symbols. */

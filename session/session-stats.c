@@ -110,7 +110,7 @@ static double accounted(const struct session *s, const struct perf_counts *count
 	else if (weight == PERF_WEIGHT_TIME && s->used_at_start &&
 		 s->used_at_stop >= s->used_at_start + TICKS_ENOUGH * tick_ns())
 		used = (double)(s->used_at_stop - s->used_at_start);
-	if (used <= 0)
+	if (used <= 0 || s->options.waits)
 		return -1;
 	/* The two are read at slightly different times. */
 	used = (double)s->account.weight / used;
@@ -261,6 +261,8 @@ int session_write_stats(struct session *s)
 	stats_add(&list, s->nice, "reader.nice");
 	if (perf_source_options(s->source)->tasks && perf_source_options(s->source)->n_followers)
 		stats_add(&list, 1, "followers.by_thread"); /* read by profile/ */
+	if (s->options.waits)
+		stats_add(&list, 1, "weights.exact"); /* read by profile/ */
 	add_helpers(s, &list);
 	add_consent(s, &list);
 	add_answers(s, &list);

@@ -111,6 +111,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.enable_on_exec = so->child != 0,
 		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
 		.ring_budget = ring_budget(so),
+		.switches = so->waits != SESSION_WAITS_NONE,
 		.features = so->features,
 		.note = session_note_line,
 		.note_arg = s,

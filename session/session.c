@@ -247,7 +247,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 	switch (o->kind) {
 	case OUTCOME_SAMPLE:
 		reader_answered(s->reader, &o->info);
-		return emit_outcome(s->emit, o);
+		return session_waits_outcome(s, o);
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
 	case OUTCOME_WANT_MAPS:
@@ -420,8 +420,9 @@ static void advance(struct session *s)
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
+			r = session_waits_finish(s);
 			emit_ask_names(s->emit);
-			r = write_other_losses(s);
+			r = r < 0 ? r : write_other_losses(s);
 		}
 	}
 	if (s->state == SESSION_NAMING)
@@ -556,6 +557,8 @@ static void session_tick(struct session *s)
 	r = reader_consent_tick(s->reader);
 	if (r >= 0 && s->state == SESSION_RUNNING)
 		r = session_own_turn(s);
+	if (r >= 0 && s->state == SESSION_RUNNING)
+		r = session_waits_tick(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
 	if (now < s->second_at)
@@ -629,8 +632,9 @@ int session_start(struct session *s)
 	s->started_at = clock_ns(CLOCK_MONOTONIC);
 	s->used_at_start = session_used_ns(s);
 	s->state = SESSION_RUNNING;
-	if (s->options.child)
-		return 0;
+	r = session_waits_start(s);
+	if (r < 0 || s->options.child)
+		return trace(r);
 	r = perf_source_enable(s->source);
 	/* After the events are on: records report all changes from here. */
 	if (r >= 0)
@@ -693,45 +697,6 @@ static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *na
 		(void)uw_kernel_names_add(s->kernel_names, start, len, name);
 }
 
-static void writer_event_of(const struct perf_spec *spec, struct writer_event *event)
-{
-	*event = (struct writer_event){
-		.name = spec->unnamed ? NULL : spec->name,
-		.counter = spec->counter,
-		.tracepoint = spec->tracepoint[0] ? spec->tracepoint : NULL,
-		.filter = spec->filter,
-		.raw_type = spec->type,
-		.raw_config = spec->config,
-		.raw_config1 = spec->config1,
-		.raw_config2 = spec->config2,
-		.exclude_user = spec->exclude_user,
-		.exclude_kernel = spec->exclude_kernel,
-		.exclude_hv = spec->exclude_hv,
-	};
-}
-
-static int make_writer(struct session *s)
-{
-	const struct perf_options *o = perf_source_options(s->source);
-	struct writer_options wo = {
-		.followers = s->followers,
-		.n_followers = o->n_followers,
-		.period = o->period,
-		.frequency = o->frequency,
-		.poll_ms = s->options.poll_ms,
-		.shard_count = s->options.shard_count,
-		.shard = s->options.shard,
-		.clock = s->options.poll_ms ? CLOCK_BOOTTIME : s->options.clock,
-		.sequence_id = s->options.producer ? 0 : 1,
-		.tool = "perfwind " PERFWIND_VERSION,
-	};
-
-	writer_event_of(&o->leader, &wo.leader);
-	for (size_t i = 0; i < o->n_followers; i++)
-		writer_event_of(&o->followers[i], &s->followers[i]);
-	return writer_new(&wo, s->sink, &s->writer);
-}
-
 static int make_loader(struct session *s)
 {
 	enum uw_engine_kind engine = s->options.engine;
@@ -790,6 +755,8 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.allowed = so->allowed,
 					.allowed_arg = so->allowed_arg,
 					.ksymbol = ksymbol_seen,
+					.waits = s->waits,
+					.running = so->waits == SESSION_WAITS_WALL,
 					.raw = so->raw ? session_raw_record : NULL,
 					.arg = s,
 				},
@@ -817,6 +784,8 @@ static int make_stages(struct session *s)
 	if (r >= 0)
 		r = make_loader(s);
 	if (r >= 0)
+		r = session_waits_make(s);
+	if (r >= 0)
 		r = make_reader(s, uo.maps_wait_ns);
 	if (r >= 0)
 		r = emit_new(
@@ -837,7 +806,7 @@ static int make_stages(struct session *s)
 
 static int start_adapting(struct session *s)
 {
-	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes ||
+	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes || s->waits ||
 	    !perf_source_options(s->source)->stack_bytes)
 		return 0;
 	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
@@ -893,7 +862,7 @@ static int session_make(struct session *s, char *error, size_t error_size)
 		if (r < 0)
 			return trace(r);
 	}
-	r = make_writer(s);
+	r = session_make_writer(s);
 	if (r >= 0)
 		r = make_stages(s);
 	if (r >= 0)
@@ -964,6 +933,7 @@ struct session *session_free(struct session *s)
 	(void)loader_free(s->loader);
 	drop_outcomes(s);
 	(void)reader_free(s->reader);
+	(void)waits_free(s->waits);
 	(void)emit_free(s->emit);
 	session_retry_deinit(s);
 	(void)perf_source_free(s->source);

@@ -47,6 +47,13 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 	if (summary->cpu_accounted >= 0)
 		stats_add(list, summary->cpu_accounted, "cpu_accounted");
 	stats_add(list, summary->duration_s, "duration_s");
+	if (a->waits || a->unsampled_ns || a->run_ns) {
+		stats_add(list, (double)a->waits, "waits");
+		stats_add(list, (double)a->wait_ns / 1e9, "waits.s");
+		stats_add(list, (double)a->thinned_ns / 1e9, "waits.thinned_s");
+		stats_add(list, (double)a->unsampled_ns / 1e9, "waits.without_stack_s");
+		stats_add(list, (double)a->unknown_ns / 1e9, "waits.unknown_s");
+	}
 	stats_add(list, (double)a->frames, "frames");
 	stats_add(list, (double)a->guessed_frames, "frames.guessed");
 }

@@ -27,6 +27,7 @@
 #include "session/pipeline/announce.h"
 #include "session/pipeline/emit.h"
 #include "session/pipeline/emit-module.h"
+#include "session/pipeline/wait-reason.h"
 #include "symbols/demangle.h"
 
 enum {
@@ -35,7 +36,7 @@ enum {
 	LINES_IN_FLIGHT = 64,
 	LINES_BATCH = 512, /* addresses that justify opening a module's DWARF while recording */
 	LINES_SHARE = 100, /* ... while lines have cost less than 1/100 of one CPU */
-	MAX_IDS = UW_MAX_FRAMES + 512 + 1,
+	MAX_IDS = UW_MAX_FRAMES + 512 + 2,
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
 	RECENT_FRAMES = 256,
@@ -568,6 +569,20 @@ static uint32_t unwind_error(const struct outcome *o)
 	return o->result == UW_CUT ? 2 : errors[reason_of(o)];
 }
 
+/* The frame that a wait ends in, before the @n others in em->ids. */
+static int wait_frame(struct emit *em, const struct outcome *o, size_t *n)
+{
+	enum wait_reason reason = wait_reason_of_outcome(o, em->c.kernel_names);
+	uint32_t mapping;
+	int r = writer_mapping(em->c.writer, WAIT_MODULE, NULL, 0, 0, 0, &mapping);
+
+	memmove(em->ids + 1, em->ids, (*n)++ * sizeof(em->ids[0]));
+	if (r >= 0)
+		r = writer_frame(em->c.writer, mapping, reason, wait_reason_frame(reason),
+				 &em->ids[0]);
+	return r < 0 ? trace(r) : 0;
+}
+
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
 	size_t n = 0;
@@ -581,6 +596,11 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 		return trace(r);
 	if (o->result != UW_WHOLE) {
 		r = end_marker(em, o, &em->ids[n++]);
+		if (r < 0)
+			return trace(r);
+	}
+	if (o->info.reason) {
+		r = wait_frame(em, o, &n);
 		if (r < 0)
 			return trace(r);
 	}
@@ -601,7 +621,7 @@ static void count_outcome(struct account *a, const struct outcome *o)
 	a->frames += o->n_kernel + o->n_user;
 	for (uint32_t i = o->n_kernel; i < o->n_kernel + o->n_user; i++)
 		a->guessed_frames += !!(o->frames[i] & UW_FRAME_GUESSED);
-	if (o->info.pid)
+	if (o->info.pid && !o->info.reason)
 		a->weight += o->info.weight;
 }
 

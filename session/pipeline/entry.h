@@ -27,6 +27,9 @@ struct sample_info {
 	uint32_t pid, tid, cpu;
 	uint32_t stack_len; /* dyn_size */
 	uint8_t n_followers, cpu_mode;
+	uint8_t reason; /* enum wait_reason: the sample is a wait, or time without a stack */
+	bool guessed;	/* the stack was read during the wait: all its frames are guesses */
+	uint32_t wait;	/* the wait whose stack it is (waits.h); 0: none */
 };
 
 enum entry_kind {

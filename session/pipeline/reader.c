@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "session/pipeline/scope.h"
+#include "session/pipeline/waits.h"
 #include "session/pipeline/sideband.h"
 
 enum { SCANS_IN_FLIGHT = 8, SCAN_LOOKS = 64, QUERIES_IN_FLIGHT = 64 };
@@ -485,19 +486,103 @@ static void throttle(struct reader *rd, uint32_t ring, const struct record_event
 	}
 }
 
+/* ---- waits (waits.h) ---- */
+
+static bool has_pid(const struct reader *rd, uint32_t pid)
+{
+	uint64_t v;
+
+	return !rd->options.n_only_pids || table_get(&rd->pids, pid, &v);
+}
+
+uint64_t *reader_cpu_count(struct reader *rd, uint32_t cpu)
+{
+	size_t i = 2 * (size_t)cpu; /* all CPUs, as mostly */
+
+	if (i < rd->n_rings && perf_source_ring(rd->c.source, i)->cpu == cpu)
+		return &rd->cpus[i].count;
+	for (i = 0; i < rd->n_rings && perf_source_ring(rd->c.source, i)->cpu != cpu; i += 2)
+		;
+	return &rd->cpus[i < rd->n_rings ? i : 0].count;
+}
+
+static int take_switch(struct reader *rd, uint32_t ring, const struct record_event *e)
+{
+	struct wait_switch s = {
+		.time = e->time,
+		.tid = e->tid,
+		.cpu = perf_source_ring(rd->c.source, ring)->cpu,
+		.out = e->switched.out,
+		.preempted = e->switched.preempted,
+	};
+
+	if (!rd->c.waits || !e->pid || !has_pid(rd, e->pid) ||
+	    perf_source_is_inherited_double(rd->c.source, e->id, (pid_t)e->tid))
+		return 0;
+	s.process = process_get(rd->c.processes, e->pid);
+	if (!s.process)
+		return fail(-ENOMEM);
+	if (scope_skips_process(&rd->scope, s.process))
+		return 0;
+	return waits_switch(rd->c.waits, &s);
+}
+
+/* A thread begins, or a program in it.  After the record was applied. */
+static int begin_thread(struct reader *rd, const struct record_event *e)
+{
+	struct process *process;
+
+	if (!rd->c.waits || !has_pid(rd, e->pid) ||
+	    !(process = process_find(rd->c.processes, e->pid)))
+		return 0;
+	if (e->type == PERF_RECORD_FORK)
+		return waits_fork(rd->c.waits, process, e->tid, e->time);
+	return e->comm.exec ? waits_exec(rd->c.waits, process, e->tid, e->time) : 0;
+}
+
+/* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
+static bool wants_switch(struct reader *rd, const struct record_sample *s, struct process *process)
+{
+	return !perf_source_is_switch(rd->c.source, s->id) ||
+	       (rd->c.waits && waits_wants(rd->c.waits, process, s->tid));
+}
+
+/* The weight of a sample of @process; *ret_wait: its number as the stack of a wait, whose weight is not known yet. */
+static uint64_t weigh_wait(struct reader *rd, const struct record_sample *s,
+			   struct process *process, uint32_t *ret_wait)
+{
+	*ret_wait = 0;
+	if (!rd->c.waits)
+		return s->period;
+	if (perf_source_is_switch(rd->c.source, s->id))
+		*ret_wait = waits_sampled(rd->c.waits, s->tid);
+	else if (rd->c.running)
+		return waits_run(rd->c.waits, process, s->tid, s->time);
+	return *ret_wait ? 0 : s->period;
+}
+
 static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
 		       const struct record_event *e)
 {
 	struct process_table *processes = rd->c.processes;
+	int r;
 
 	switch (e->type) {
 	case PERF_RECORD_FORK:
 		if (e->pid != e->task.ppid)
 			follow(rd, e);
-		return sideband_apply(processes, e);
+		r = sideband_apply(processes, e);
+		return r < 0 ? trace(r) : begin_thread(rd, e);
+	case PERF_RECORD_COMM:
+		r = sideband_apply(processes, e);
+		return r < 0 ? trace(r) : begin_thread(rd, e);
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return take_switch(rd, ring, e);
 	case PERF_RECORD_EXIT:
 		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
-		return leave(rd, e);
+		r = rd->c.waits ? waits_exit(rd->c.waits, e->tid, e->time) : 0;
+		return r < 0 ? trace(r) : leave(rd, e);
 	case PERF_RECORD_LOST:
 	case PERFWIND_RECORD_LOST_SAMPLES:
 		if (sideband) {
@@ -540,13 +625,6 @@ static int take_event(struct reader *rd, const struct merge_item *item)
 }
 
 /* ---- samples ---- */
-
-static bool has_pid(const struct reader *rd, uint32_t pid)
-{
-	uint64_t v;
-
-	return !rd->options.n_only_pids || table_get(&rd->pids, pid, &v);
-}
 
 /* Copies the bytes of a sample out of a ring that fills up. */
 static void copy_out(struct reader *rd, struct entry *e, const struct merge_item *item)
@@ -654,6 +732,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	enum skip_reason why;
 	struct process *process;
 	struct entry *e;
+	uint32_t wait;
 	int r;
 
 	r = record_parse_sample(&ring->layout, item->record, &s);
@@ -678,13 +757,19 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	why = scope_skips_sample(&rd->scope, process, &s);
 	if (why)
 		return skip_sample(rd, item, &s, process, why);
+	if (!wants_switch(rd, &s, process)) {
+		account->received++;
+		return count_only(rd, item, &account->skipped[SKIP_DOUBLE]);
+	}
 	e = entry_push(rd);
 	if (!e)
 		return QUEUE_FULL;
 	account->received++;
 	account->queued++;
+	s.period = weigh_wait(rd, &s, process, &wait);
 	rd->cpus[item->ring].count += s.period;
 	fill_entry(rd, e, item, &s, process_ref(process));
+	e->info.wait = wait;
 	e->undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
 	e->user_state = has_user_part(rd, e);
 	e->check_chain = true;

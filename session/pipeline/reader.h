@@ -56,6 +56,8 @@ struct reader_context {
 	/* the processes that the requester may see (session-options.h); NULL: all */
 	bool (*allowed)(void *arg, uint32_t pid);
 	void *allowed_arg;
+	struct waits *waits; /* waiting time (waits.h); NULL: none */
+	bool running;	     /* ... and running time: the weight of samples of running threads */
 	/* each record unchanged, in time order, and NULL at the end of a round; NULL: not wanted */
 	void (*raw)(void *arg, bool sideband, const struct perf_event_header *record);
 	/* kernel text appeared or disappeared (KSYMBOL) */
@@ -121,6 +123,8 @@ int reader_flush(struct reader *reader, uint64_t number, uint64_t deadline);
 /* A control entry for the unwinder.  ENTRY_EVICT consumes the reference on @module. */
 int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module *module);
 
+/* The running sum of weights of @cpu, which waits add to. */
+uint64_t *reader_cpu_count(struct reader *reader, uint32_t cpu);
 /* Stack copies since the last call, by CPU, to choose the copy size (adapt.h). */
 struct reader_stack_use {
 	uint32_t cpu;

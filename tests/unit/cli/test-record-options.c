@@ -141,7 +141,9 @@ static void test_options_of_perf(void **state)
 	bad(GIVEN("-t", "2147483647"), "there is no such thread");
 	bad(GIVEN("-b", "-a"), "branch records are not recorded");
 	bad(GIVEN("--switch-output", "-a"), "--max-size SIZE ends it");
-	bad(GIVEN("--off-cpu", "-a"), "sched:sched_switch");
+	bad(GIVEN("--off-cpu", "-e", "cycles", "-a"), "--off-cpu and --event exclude each other");
+	bad(GIVEN("--wall", "-c", "5", "-a"), "--wall and --count exclude each other");
+	bad(GIVEN("--off-cpu", "--wall", "-a"), "exclude each other");
 	good(GIVEN("-F", "max", "-a"));
 	assert_true(args.frequency > 0 && args.frequency < UINT64_MAX);
 	bad(GIVEN("-F", "fast", "-a"), "not a whole number, or `max`");

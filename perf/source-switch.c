@@ -1,0 +1,114 @@
+/* source-switch.c - samples of tasks that leave their CPU.  See source-parts.h.
+ *
+ * Two events a CPU: one samples each switch, the other each PERF_SWITCHES_THIN-th, and one of the two is
+ * enabled.  Of an inherited event the period cannot be changed (PERF_EVENT_IOC_PERIOD does not reach
+ * the copies of the children), but it can be disabled for all of them.
+ *
+ * The software event context-switches is used, not the tracepoint sched:sched_switch: it needs no tracefs,
+ * and fires in the task that leaves, so the sample has its registers and stack. */
+#include <errno.h>
+#include <sys/ioctl.h>
+
+#include "perf/attr.h"
+#include "perf/source-parts.h"
+
+static const uint64_t periods[] = {1, PERF_SWITCHES_THIN};
+
+int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
+		       struct source_group *group)
+{
+	if (!source->options.switches || (source->settled && !source->samples_switches))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(periods); i++) {
+		struct perf_event_attr attr;
+		int fd;
+
+		attr_switch(&source->options, periods[i], &attr);
+		attr.enable_on_exec &= periods[i] == 1;
+		fd = perf_event_open(&attr, tid, (int)source->cpus[cpu_index].cpu, -1,
+				     PERF_FLAG_FD_CLOEXEC);
+		if ((fd == -EACCES || fd == -EPERM) && !source->settled) {
+			source->samples_switches = false;
+			return 0;
+		}
+		if (fd < 0)
+			return fd;
+		group->fds[FD_SWITCH + i] = fd;
+	}
+	source->samples_switches = true;
+	return 0;
+}
+
+static int put_id(struct perf_source *source, int fd, pid_t tid, bool is_switch)
+{
+	uint64_t id;
+	int r;
+
+	if (fd < 0)
+		return 0;
+	if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
+		return fail(-errno);
+	r = is_switch ? table_put(&source->switch_ids, id, 1) : 0;
+	if (r >= 0 && tid >= 0)
+		r = table_put(&source->tid_of_id, id, (uint64_t)tid);
+	return r < 0 ? trace(r) : 0;
+}
+
+int source_switch_remember(struct perf_source *source, const struct source_task *task)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < source->n_cpus && source->options.switches && r >= 0; i++) {
+		const struct source_group *group = &task->groups[i];
+
+		r = put_id(source, group->sideband, task->tid, false);
+		if (r >= 0)
+			r = put_id(source, group->fds[FD_SWITCH], task->tid, true);
+		if (r >= 0)
+			r = put_id(source, group->fds[FD_SWITCH_THIN], task->tid, true);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int source_switch_output(const struct perf_source *source, const struct source_group *group, int fd)
+{
+	for (int i = FD_SWITCH; i <= FD_SWITCH_THIN && source->options.switches; i++)
+		if (group->fds[i] >= 0 && ioctl(group->fds[i], PERF_EVENT_IOC_SET_OUTPUT, fd) < 0)
+			return fail(-errno);
+	return 0;
+}
+
+bool perf_source_samples_switches(const struct perf_source *source)
+{
+	return source->samples_switches;
+}
+
+bool perf_source_is_switch(const struct perf_source *source, uint64_t id)
+{
+	uint64_t v;
+
+	return source->options.switches && table_get(&source->switch_ids, id, &v);
+}
+
+int perf_source_thin_switches(struct perf_source *source, bool thin)
+{
+	int first_error = 0;
+
+	if (!source->samples_switches || source->thin == thin)
+		return 0;
+	source->thin = thin;
+	if (!source->enabled && !source->options.enable_on_exec)
+		return 0;
+	for (size_t t = 0; t < source->n_tasks; t++) {
+		for (size_t i = 0; i < source->n_cpus; i++) {
+			const int *fds = &source->tasks[t].groups[i].fds[FD_SWITCH];
+
+			/* The new one first: no switch is missed, and the joiner drops doubles. */
+			if (fds[thin] >= 0 && ioctl(fds[thin], PERF_EVENT_IOC_ENABLE, 0) < 0)
+				first_error = first_error ? first_error : -errno;
+			if (fds[!thin] >= 0 && ioctl(fds[!thin], PERF_EVENT_IOC_DISABLE, 0) < 0)
+				first_error = first_error ? first_error : -errno;
+		}
+	}
+	return first_error < 0 ? fail(first_error) : 0;
+}

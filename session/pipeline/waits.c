@@ -1,0 +1,573 @@
+/* waits.c - see waits.h. */
+#include "session/pipeline/waits.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/table.h"
+#include "proc/process.h"
+#include "session/pipeline/park.h"
+
+enum thread_state {
+	THREAD_UNSEEN, /* no record since `since`: the first one shows what it did */
+	THREAD_RUNS,
+	THREAD_WAITS,
+	THREAD_GONE, /* its last switch follows */
+};
+
+/* Waits of two kinds that never stand for each other: blocked, and not blocked (preempted, started). */
+enum { KIND_BLOCKED, KIND_READY, KINDS };
+
+struct wait_thread {
+	struct process *process; /* a reference */
+	uint32_t tid, cpu;	 /* cpu: the last one */
+	uint8_t state, reason;	 /* reason: of the wait in hand */
+	uint64_t since;		 /* the state; running: up to when its time is counted */
+	uint64_t ran;		 /* running time that no sample has yet */
+	uint32_t sampled;     /* the stack sampled last: of the switch out that follows; 0: none */
+	uint32_t stack;	      /* of the wait in hand; 0: none */
+	uint64_t owed[KINDS]; /* time of short waits without a stack, */
+	uint64_t owed_since;  /* ... and since when; 0: there is none */
+	uint32_t n_owed[KINDS];
+};
+
+/* A stack that waits for its outcome or for the end of its wait, by number - 1. */
+struct held_stack {
+	bool ended, dropped; /* the wait: its time is known; it will not be shown */
+	uint8_t reason;
+	uint32_t cpu;
+	uint64_t time, weight, count;
+	struct outcome *outcome; /* NULL: it has not come yet */
+	size_t len;
+	uint32_t next_free;
+};
+
+struct waits {
+	struct waits_options options;
+	struct waits_context c;
+	uint64_t start;
+	struct table threads; /* tid -> struct wait_thread * */
+	struct park park;
+	struct held_stack *held;
+	uint32_t n_held, free_held; /* the first that is free + 1 */
+};
+
+/* ---- stacks ---- */
+
+static uint32_t held_new(struct waits *w)
+{
+	uint32_t number = w->free_held;
+
+	if (!number)
+		return 0;
+	w->free_held = w->held[number - 1].next_free;
+	w->held[number - 1] = (struct held_stack){0};
+	return number;
+}
+
+static void held_free(struct waits *w, uint32_t number)
+{
+	struct held_stack *h = &w->held[number - 1];
+
+	park_free(&w->park, h->outcome, h->len);
+	h->outcome = NULL;
+	h->next_free = w->free_held;
+	w->free_held = number;
+}
+
+static size_t outcome_bytes(const struct outcome *o)
+{
+	return sizeof(*o) + ((size_t)o->n_kernel + o->n_user) * sizeof(o->frames[0]);
+}
+
+static void drop_outcome(struct waits *w, const struct outcome *o)
+{
+	w->c.account->answered++;
+	w->c.account->skipped[SKIP_DOUBLE]++;
+	(void)uw_space_unref(o->info.space);
+	(void)process_unref(o->info.process);
+}
+
+/* A stack that cannot be had: the time stands without. */
+static void make_stackless(struct waits *w, struct outcome *o)
+{
+	o->skipped = SKIP_NONE;
+	o->result = UW_WHOLE;
+	o->completed = false;
+	o->n_kernel = o->n_user = 0;
+	w->c.account->waits_unsampled++;
+	w->c.account->unsampled_ns += o->info.weight;
+}
+
+/* The wait has ended and the outcome is there: writes the sample. */
+static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
+{
+	const struct held_stack *h = &w->held[number - 1];
+	int r;
+
+	if (h->dropped) {
+		drop_outcome(w, o);
+		held_free(w, number);
+		return 0;
+	}
+	o->info.wait = 0;
+	o->info.time = h->time;
+	o->info.cpu = h->cpu;
+	o->info.weight = h->weight;
+	o->info.count = h->count;
+	if (h->reason != WAIT_OTHER || !o->info.reason)
+		o->info.reason = h->reason;
+	for (uint32_t i = o->n_kernel; o->info.guessed && i < o->n_kernel + o->n_user; i++)
+		o->frames[i] |= UW_FRAME_GUESSED;
+	if (o->skipped && o->skipped != SKIP_NOT_ALLOWED)
+		make_stackless(w, o);
+	r = w->c.emit(w->c.arg, o);
+	held_free(w, number);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int held_end(struct waits *w, uint32_t number, const struct held_stack *end)
+{
+	struct held_stack *h = &w->held[number - 1];
+
+	h->ended = true;
+	h->dropped = end->dropped;
+	h->reason = end->reason;
+	h->cpu = end->cpu;
+	h->time = end->time;
+	h->weight = end->weight;
+	h->count = end->count;
+	return h->outcome ? held_emit(w, number, h->outcome) : 0;
+}
+
+static int held_drop(struct waits *w, uint32_t *number)
+{
+	const struct held_stack end = {.dropped = true};
+	uint32_t old = *number;
+
+	*number = 0;
+	return old ? held_end(w, old, &end) : 0;
+}
+
+int waits_outcome(struct waits *w, const struct outcome *o)
+{
+	uint32_t number = o->info.wait;
+	size_t len = outcome_bytes(o);
+	struct held_stack *h;
+
+	if (!number || number > w->n_held)
+		return fail(-EINVAL);
+	h = &w->held[number - 1];
+	/* A page for each number is kept: there is always room without the frames. */
+	if (w->park.n_free <= w->n_held || !(h->outcome = park_alloc(&w->park, len))) {
+		len = sizeof(*o);
+		h->outcome = park_alloc(&w->park, len);
+	}
+	if (!h->outcome)
+		return fail(-ENOMEM);
+	memcpy(h->outcome, o, len);
+	h->len = len;
+	if (len < outcome_bytes(o)) {
+		h->outcome->skipped = SKIP_PARK_FULL;
+		h->outcome->n_kernel = h->outcome->n_user = 0;
+	}
+	return h->ended ? held_emit(w, number, h->outcome) : 0;
+}
+
+/* ---- time without a stack ---- */
+
+static int emit_time(struct waits *w, struct wait_thread *t, enum wait_reason reason,
+		     uint64_t weight, uint64_t time)
+{
+	struct account *account = w->c.account;
+	uint64_t *count = w->c.count(w->c.arg, t->cpu);
+	const struct outcome o = {
+		.kind = OUTCOME_SAMPLE,
+		.result = UW_WHOLE,
+		.info =
+			{
+				.process = process_ref(t->process),
+				.time = time,
+				.weight = weight,
+				.count = *count += weight,
+				.pid = t->process->pid,
+				.tid = t->tid,
+				.cpu = t->cpu,
+				.cpu_mode = 1, /* PERF_RECORD_MISC_KERNEL */
+				.reason = (uint8_t)reason,
+			},
+	};
+
+	account->received++;
+	account->queued++;
+	if (reason == WAIT_RUNNING)
+		account->run_unsampled_ns += weight;
+	else if (reason == WAIT_UNKNOWN)
+		account->unknown_ns += weight;
+	else
+		account->unsampled_ns += weight;
+	return w->c.emit(w->c.arg, &o);
+}
+
+/* What short waits still wait for a stack. */
+static int pay(struct waits *w, struct wait_thread *t, uint64_t time)
+{
+	int r = 0;
+
+	for (int kind = 0; kind < KINDS && r >= 0; kind++) {
+		uint64_t owed = t->owed[kind];
+
+		if (!owed)
+			continue;
+		w->c.account->waits_unsampled += t->n_owed[kind];
+		t->owed[kind] = t->n_owed[kind] = 0;
+		r = emit_time(w, t, kind == KIND_READY ? WAIT_PREEMPTED : WAIT_OTHER, owed, time);
+	}
+	t->owed_since = 0;
+	return r;
+}
+
+static int lost_time(struct waits *w, struct wait_thread *t, uint64_t time)
+{
+	return time > t->since ? emit_time(w, t, WAIT_UNKNOWN, time - t->since, time) : 0;
+}
+
+/* ---- waits ---- */
+
+static int kind_of(enum wait_reason reason)
+{
+	return reason == WAIT_PREEMPTED || reason == WAIT_RUNNABLE ? KIND_READY : KIND_BLOCKED;
+}
+
+/* A wait without a stack.  Without any stacks short ones are put together, or there would be a packet a switch. */
+static int end_without_stack(struct waits *w, struct wait_thread *t, uint64_t ns, uint64_t time)
+{
+	int kind = kind_of(t->reason);
+
+	if (ns >= WAITS_SHORT_NS || t->reason == WAIT_RUNNABLE) {
+		w->c.account->waits_unsampled++;
+		return emit_time(w, t, t->reason, ns, time);
+	}
+	t->owed[kind] += ns;
+	t->n_owed[kind]++;
+	if (!t->owed_since)
+		t->owed_since = time;
+	return !w->options.stacks && time - t->owed_since > WAITS_SHORT_NS ? pay(w, t, time) : 0;
+}
+
+static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
+{
+	uint64_t ns = time > t->since ? time - t->since : 0;
+	int kind = kind_of(t->reason);
+	struct held_stack end = {.reason = t->reason, .cpu = t->cpu, .time = time};
+	struct account *account = w->c.account;
+	uint32_t number = t->stack;
+	uint64_t *count;
+
+	account->waits++;
+	account->wait_ns += ns;
+	t->stack = 0;
+	if (!number)
+		return ns ? end_without_stack(w, t, ns, time) : 0;
+	account->waits_thinned += t->n_owed[kind];
+	account->thinned_ns += t->owed[kind];
+	end.weight = ns + t->owed[kind];
+	t->owed[kind] = t->n_owed[kind] = 0;
+	if (!t->owed[!kind])
+		t->owed_since = 0;
+	count = w->c.count(w->c.arg, t->cpu);
+	end.count = *count += end.weight;
+	return held_end(w, number, &end);
+}
+
+static void begin_wait(struct wait_thread *t, enum wait_reason reason, uint64_t time)
+{
+	t->state = THREAD_WAITS;
+	t->reason = (uint8_t)reason;
+	t->since = time;
+	t->stack = t->sampled;
+	t->sampled = 0;
+}
+
+/* Counts running time up to @time. */
+static void add_run(struct waits *w, struct wait_thread *t, uint64_t time)
+{
+	uint64_t ns = time > t->since ? time - t->since : 0;
+
+	t->ran += ns;
+	w->c.account->run_ns += ns;
+	t->since = max_u64(t->since, time);
+}
+
+/* ---- threads ---- */
+
+static struct wait_thread *find(const struct waits *w, uint32_t tid)
+{
+	return table_pointer(&w->threads, tid);
+}
+
+static void set_process(struct wait_thread *t, struct process *process)
+{
+	if (t->process == process)
+		return;
+	(void)process_unref(t->process);
+	t->process = process_ref(process);
+}
+
+/* The thread, made if new: it exists since @since.  NULL: there are too many, or no memory. */
+static struct wait_thread *thread_of(struct waits *w, struct process *process, uint32_t tid,
+				     uint64_t since)
+{
+	struct wait_thread *t = find(w, tid);
+
+	if (t) {
+		set_process(t, process);
+		return t;
+	}
+	if (w->threads.n_used >= WAITS_THREADS)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t || table_put(&w->threads, tid, (uint64_t)(uintptr_t)t) < 0) {
+		free(t);
+		return NULL;
+	}
+	*t = (struct wait_thread){
+		.process = process_ref(process), .tid = tid, .reason = WAIT_OTHER, .since = since};
+	return t;
+}
+
+static void thread_free(struct waits *w, struct wait_thread *t)
+{
+	(void)table_remove(&w->threads, t->tid);
+	(void)process_unref(t->process);
+	free(t);
+}
+
+/* All that is known of the thread up to its end. */
+static int thread_end(struct waits *w, struct wait_thread *t, uint64_t time)
+{
+	int r = 0;
+
+	if (t->state == THREAD_UNSEEN || t->state == THREAD_WAITS)
+		r = end_wait(w, t, time);
+	else if (t->state == THREAD_RUNS)
+		add_run(w, t, time);
+	if (r >= 0)
+		r = held_drop(w, &t->sampled);
+	if (r >= 0)
+		r = pay(w, t, time);
+	if (r >= 0 && w->options.running && t->ran)
+		r = emit_time(w, t, WAIT_RUNNING, t->ran, time);
+	t->ran = 0;
+	t->state = THREAD_GONE;
+	return r < 0 ? trace(r) : 0;
+}
+
+void waits_start(struct waits *w, uint64_t time)
+{
+	w->start = time;
+}
+
+int waits_thread(struct waits *w, struct process *process, uint32_t tid)
+{
+	(void)thread_of(w, process, tid, w->start);
+	return 0;
+}
+
+/* A number that is used again, and whose last thread's end was lost. */
+static int forget(struct waits *w, uint32_t tid, uint64_t time)
+{
+	struct wait_thread *t = find(w, tid);
+	int r;
+
+	if (!t)
+		return 0;
+	r = t->state == THREAD_GONE ? 0 : thread_end(w, t, time);
+	thread_free(w, t);
+	return r;
+}
+
+int waits_fork(struct waits *w, struct process *process, uint32_t tid, uint64_t time)
+{
+	struct wait_thread *t;
+	int r = forget(w, tid, time);
+
+	t = thread_of(w, process, tid, time);
+	if (t)
+		begin_wait(t, WAIT_RUNNABLE, time);
+	return r < 0 ? trace(r) : 0;
+}
+
+int waits_exec(struct waits *w, struct process *process, uint32_t tid, uint64_t time)
+{
+	bool is_new = !find(w, tid);
+	struct wait_thread *t = thread_of(w, process, tid, time);
+
+	if (t && is_new) /* events that begin with the exec */
+		t->state = THREAD_RUNS;
+	return 0;
+}
+
+int waits_exit(struct waits *w, uint32_t tid, uint64_t time)
+{
+	struct wait_thread *t = find(w, tid);
+	int r;
+
+	if (!t || t->state == THREAD_GONE)
+		return 0;
+	if (t->state == THREAD_UNSEEN) /* it runs at its end, whatever it did before */
+		t->state = THREAD_RUNS;
+	r = t->state == THREAD_WAITS ? lost_time(w, t, time) : 0;
+	if (t->state == THREAD_WAITS) {
+		t->state = THREAD_RUNS;
+		t->since = max_u64(t->since, time);
+	}
+	if (r >= 0)
+		r = held_drop(w, &t->stack);
+	if (r >= 0)
+		r = thread_end(w, t, time);
+	if (!w->options.cpu_wide)
+		thread_free(w, t);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int switch_in(struct waits *w, struct wait_thread *t, uint64_t time)
+{
+	int r = t->state == THREAD_RUNS ? lost_time(w, t, time) : end_wait(w, t, time);
+
+	if (r >= 0)
+		r = held_drop(w, &t->sampled); /* of a switch whose record was lost */
+	t->state = THREAD_RUNS;
+	t->since = max_u64(t->since, time);
+	return r;
+}
+
+static int switch_out(struct waits *w, struct wait_thread *t, const struct wait_switch *s)
+{
+	int r = 0;
+
+	if (t->state == THREAD_WAITS) {
+		r = lost_time(w, t, s->time);
+		if (r >= 0)
+			r = held_drop(w, &t->stack);
+	} else {
+		add_run(w, t, s->time);
+	}
+	begin_wait(t, s->preempted ? WAIT_PREEMPTED : WAIT_OTHER, max_u64(t->since, s->time));
+	return r;
+}
+
+int waits_switch(struct waits *w, const struct wait_switch *s)
+{
+	struct wait_thread *t = find(w, s->tid);
+	int r;
+
+	if (t && t->state == THREAD_GONE) {
+		if (s->out)
+			thread_free(w, t);
+		return 0;
+	}
+	t = thread_of(w, s->process, s->tid, w->start);
+	if (!t)
+		return 0;
+	t->cpu = s->cpu;
+	r = s->out ? switch_out(w, t, s) : switch_in(w, t, s->time);
+	return r < 0 ? trace(r) : 0;
+}
+
+bool waits_wants(struct waits *w, struct process *process, uint32_t tid)
+{
+	const struct wait_thread *t = thread_of(w, process, tid, w->start);
+
+	return t && t->state != THREAD_GONE && !t->sampled && w->free_held;
+}
+
+uint32_t waits_sampled(struct waits *w, uint32_t tid)
+{
+	struct wait_thread *t = find(w, tid);
+
+	t->sampled = held_new(w);
+	return t->sampled;
+}
+
+uint64_t waits_run(struct waits *w, struct process *process, uint32_t tid, uint64_t time)
+{
+	struct wait_thread *t = thread_of(w, process, tid, w->start);
+	uint64_t ran;
+
+	if (!t)
+		return 0;
+	if (t->state == THREAD_UNSEEN)
+		t->state = THREAD_RUNS;
+	if (t->state == THREAD_RUNS)
+		add_run(w, t, time);
+	ran = t->ran;
+	t->ran = 0;
+	return ran;
+}
+
+int waits_finish(struct waits *w, uint64_t time)
+{
+	int r = 0;
+
+	table_for_each (&w->threads, slot) {
+		struct wait_thread *t = (struct wait_thread *)(uintptr_t)slot->value;
+
+		if (t->state != THREAD_GONE && r >= 0)
+			r = thread_end(w, t, max_u64(time, t->since));
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- life cycle ---- */
+
+int waits_new(const struct waits_options *options, const struct waits_context *context,
+	      struct waits **ret_waits)
+{
+	struct waits *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w)
+		return fail(-ENOMEM);
+	w->options = *options;
+	w->c = *context;
+	w->n_held = WAITS_STACK_BYTES / PARK_PAGE / 2;
+	w->held = calloc(w->n_held, sizeof(*w->held));
+	r = w->held ? park_init(&w->park, WAITS_STACK_BYTES) : -ENOMEM;
+	if (r < 0) {
+		(void)waits_free(w);
+		return fail(r);
+	}
+	for (uint32_t i = w->n_held; i > 0; i--) {
+		w->held[i - 1].next_free = w->free_held;
+		w->free_held = i;
+	}
+	*ret_waits = w;
+	return 0;
+}
+
+struct waits *waits_free(struct waits *w)
+{
+	if (!w)
+		return NULL;
+	for (uint32_t i = 0; w->held && i < w->n_held; i++) {
+		const struct outcome *o = w->held[i].outcome;
+
+		if (!o)
+			continue;
+		(void)uw_space_unref(o->info.space);
+		(void)process_unref(o->info.process);
+	}
+	table_for_each (&w->threads, slot) {
+		struct wait_thread *t = (struct wait_thread *)(uintptr_t)slot->value;
+
+		(void)process_unref(t->process);
+		free(t);
+	}
+	table_deinit(&w->threads);
+	park_deinit(&w->park);
+	free(w->held);
+	free(w);
+	return NULL;
+}

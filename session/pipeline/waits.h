@@ -1,0 +1,80 @@
+/* waits.h - time in which threads wait, joined with their stacks.  Thread: main.
+ *
+ * A sample of a thread that leaves its CPU has a stack and no weight: that is known when the thread runs again.  The two
+ * meet here, in either order:
+ *
+ *   SWITCH out ─► the wait begins          sample at the switch ─► unwinder ─► outcome, held here
+ *   SWITCH in  ─► the wait ends: its time                                         │
+ *                     └──────────────────────── both are there ◄─────────────────┘
+ *                                                     └─► one sample: stack, reason, weight
+ *
+ * The sample stands in the trace at the end of its wait, on the CPU where the thread runs on, so that the running sums of
+ * weights stay in order of time.
+ *
+ * Times come from the records of switches alone, so they are exact however few stacks are sampled.  All time of a
+ * thread is in the trace once:
+ *   a wait with a stack                            under its stack
+ *   a wait without, shorter than WAITS_SHORT_NS    added to the thread's next wait with a stack ("thinned")
+ *   a longer one, and what is left at the end      without a stack
+ *   running (options.running)                      under the thread's next sample, or without a stack
+ *   between records that contradict each other     without a stack, WAIT_UNKNOWN: some were lost
+ *
+ * Bounds: WAITS_THREADS threads; WAITS_STACK_BYTES of stacks that wait for the end of their wait.  Past either a wait
+ * has no stack, or its thread is not known. */
+#pragma once
+
+#include "session/pipeline/account.h"
+#include "session/pipeline/entry.h"
+#include "session/pipeline/wait-reason.h"
+
+enum {
+	WAITS_SHORT_NS = 10 * 1000 * 1000,
+	WAITS_THREADS = 65536,
+	WAITS_STACK_BYTES = 32 << 20,
+};
+
+struct waits_options {
+	bool running;  /* running time too */
+	bool stacks;   /* switches are sampled */
+	bool cpu_wide; /* events of CPUs: a thread's last switch follows its end */
+};
+struct waits_context { /* borrowed */
+	struct account *account;
+	/* The running sum of weights of a CPU.  Never NULL. */
+	uint64_t *(*count)(void *arg, uint32_t cpu);
+	/* Writes a sample, as emit_outcome() does: releases its references. */
+	int (*emit)(void *arg, const struct outcome *outcome);
+	void *arg;
+};
+
+struct waits;
+int waits_new(const struct waits_options *options, const struct waits_context *context,
+	      struct waits **ret_waits);
+struct waits *waits_free(struct waits *waits);
+
+/* The events are on from @time (their clock, ns): the first record of a thread may come much later. */
+void waits_start(struct waits *waits, uint64_t time);
+/* Records, in order of time.  Errors: -ENOMEM, or those of emit(). */
+/* @tid exists at the start. */
+int waits_thread(struct waits *waits, struct process *process, uint32_t tid);
+int waits_fork(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
+int waits_exec(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
+int waits_exit(struct waits *waits, uint32_t tid, uint64_t time);
+struct wait_switch {
+	struct process *process;
+	uint64_t time;
+	uint32_t tid, cpu;
+	bool out, preempted;
+};
+int waits_switch(struct waits *waits, const struct wait_switch *record);
+
+/* Is a sample at a switch of @tid out of its CPU of use?  False: it has one already, or there is no room. */
+bool waits_wants(struct waits *waits, struct process *process, uint32_t tid);
+/* The number for sample_info.wait of this sample: waits_wants() was true.  One outcome with it must come. */
+uint32_t waits_sampled(struct waits *waits, uint32_t tid);
+/* The weight of a sample that was taken while @tid ran: its running time up to @time that has no sample. */
+uint64_t waits_run(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
+/* An outcome with sample_info.wait, whose references it takes over. */
+int waits_outcome(struct waits *waits, const struct outcome *outcome);
+/* The end, at @time (the events' clock): ends all waits and threads.  Outcomes may still come. */
+int waits_finish(struct waits *waits, uint64_t time);

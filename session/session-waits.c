@@ -1,0 +1,106 @@
+/* session-waits.c - what threads wait for (session/pipeline/waits.h), and the bound on its cost.  Thread: main.
+ *
+ * A sample of a switch costs the target a few microseconds and us as much again.  So while more than
+ * THIN_PER_S switches a second are sampled, only one in PERF_SWITCHES_THIN is.  Times stay exact: they are of
+ * the records of switches, which cost 0.2 us each. */
+#include <errno.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "proc/procfs.h"
+#include "session/session-private.h"
+
+enum {
+	THIN_PER_S = 10000,
+	THIN_LOOK_MS = 100,
+	THIN_QUIET_S = 3, /* so long with few switches, and all are sampled again */
+};
+
+static uint64_t *count_of(void *arg, uint32_t cpu)
+{
+	return reader_cpu_count(((struct session *)arg)->reader, cpu);
+}
+
+static int emit_wait(void *arg, const struct outcome *o)
+{
+	return emit_outcome(((struct session *)arg)->emit, o);
+}
+
+int session_waits_make(struct session *s)
+{
+	const struct waits_options options = {
+		.running = s->options.waits == SESSION_WAITS_WALL,
+		.stacks = perf_source_samples_switches(s->source),
+		.cpu_wide = !perf_source_options(s->source)->tasks,
+	};
+
+	if (!s->options.waits)
+		return 0;
+	if (!options.stacks)
+		session_note(s,
+			     "waits have no stacks: switches can be sampled with the permission to "
+			     "profile the kernel only (hint: run as root, or sudo sysctl "
+			     "kernel.perf_event_paranoid=1)");
+	return waits_new(
+		&options,
+		&(struct waits_context){
+			.account = &s->account, .count = count_of, .emit = emit_wait, .arg = s},
+		&s->waits);
+}
+
+/* Threads that sleep all the time have no record. */
+int session_waits_start(struct session *s)
+{
+	int r = 0;
+
+	if (!s->waits)
+		return 0;
+	waits_start(s->waits, clock_ns(s->options.clock));
+	s->thin.at = clock_ns(CLOCK_MONOTONIC);
+	for (size_t i = 0; i < s->n_scope_pids && !s->options.child && r >= 0; i++) {
+		_cleanup_(freep) uint32_t *tids = NULL;
+		struct process *process = process_get(s->processes, s->scope_pids[i]);
+		size_t n = 0;
+
+		if (!process)
+			return fail(-ENOMEM);
+		if (procfs_threads(s->options.proc_root, s->scope_pids[i], &tids, &n) < 0)
+			continue;
+		for (size_t k = 0; k < n && r >= 0; k++)
+			r = waits_thread(s->waits, process, tids[k]);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_waits_outcome(struct session *s, const struct outcome *o)
+{
+	return s->waits && o->info.wait ? waits_outcome(s->waits, o) : emit_outcome(s->emit, o);
+}
+
+/* By the waits that ended since the last look: about the switches out. */
+int session_waits_tick(struct session *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), ns = now - s->thin.at;
+	uint64_t waits = s->account.waits - s->thin.waits;
+	bool many;
+
+	if (!s->waits || ns < THIN_LOOK_MS * NSEC_PER_MSEC)
+		return 0;
+	many = waits > THIN_PER_S * ns / NSEC_PER_SEC;
+	s->thin.at = now;
+	s->thin.waits = s->account.waits;
+	if (many)
+		s->thin.many_at = now;
+	if (!many && now - s->thin.many_at < THIN_QUIET_S * NSEC_PER_SEC)
+		return 0;
+	return trace(perf_source_thin_switches(s->source, many));
+}
+
+int session_waits_finish(struct session *s)
+{
+	uint64_t behind = clock_ns(CLOCK_MONOTONIC) - s->stopped_at;
+
+	if (!s->waits)
+		return 0;
+	return waits_finish(s->waits, clock_ns(s->options.clock) - behind);
+}
