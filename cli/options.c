@@ -3,6 +3,7 @@
  * argv is rewritten in place: `out` trails the reading position, so an argument is never
  * overwritten before it was looked at.  argv[0] is free from the start (the command's name, known
  * from the table). */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -214,6 +215,21 @@ static int option_help(const struct parser *p)
 	return OPTIONS_HELPED;
 }
 
+/* "-" is standard input or output, "-1" a number. */
+static bool looks_like_option(const char *word)
+{
+	return word[0] == '-' && (word[1] == '-' || isalpha((unsigned char)word[1]));
+}
+
+static int refuse_option_as_value(const struct parser *p, const struct option_def *def,
+				  const char *word)
+{
+	log_error("%s: a value is missing behind --%s: '%.64s' looks like an option (if it is the "
+		  "value: --%s=%.64s)",
+		  p->options->command, def->name, word, def->name, word);
+	return -EINVAL;
+}
+
 /* @value: what stood behind the name in the same word, or NULL. */
 static int option_apply(struct parser *p, const struct option_def *def, const char *value)
 {
@@ -228,6 +244,8 @@ static int option_apply(struct parser *p, const struct option_def *def, const ch
 		if (p->at == p->argc)
 			return usage_error(p, "a value is missing behind --", def->name, "");
 		value = p->argv[p->at++];
+		if (looks_like_option(value))
+			return refuse_option_as_value(p, def, value);
 	}
 	return option_store(p, def, value);
 }

@@ -166,6 +166,14 @@ static void every_form(void **state)
 	assert_string_equal(v.called, "a,b,(none),,");
 	assert_int_equal(parse(&any, &v, WORDS(W("--secret")), &n), 0);
 	assert_true(v.flag);
+	/* Standard output, a value of the same word, and a word that is no option. */
+	assert_int_equal(
+		parse(&any, &v,
+		      WORDS(W("-x"), W("-"), W("-x-f"), W("--call=--flag"), W("-x"), W("-[A b]")),
+		      &n),
+		0);
+	assert_string_equal(v.called, "-,-f,--flag,-[A b],");
+	assert_false(v.flag);
 }
 
 static void arguments_are_collected(void **state)
@@ -258,6 +266,13 @@ static void wrong_usage_is_told(void **state)
 			    "perfwind: test: a value is missing behind --small" SEE);
 	assert_string_equal(complaint(WORDS(W("-s"))),
 			    "perfwind: test: a value is missing behind --small" SEE);
+	assert_string_equal(
+		complaint(WORDS(W("-t"), W("-f"))),
+		"perfwind: test: a value is missing behind --string: '-f' looks like an "
+		"option (if it is the value: --string=-f)\n");
+	assert_string_equal(complaint(WORDS(W("--call"), W("--"), W("--small"))),
+			    "perfwind: test: a value is missing behind --call: '--' looks like an "
+			    "option (if it is the value: --call=--)\n");
 	assert_string_equal(complaint(WORDS(W("--small="))),
 			    "perfwind: test: an empty value for --small" SEE);
 	assert_string_equal(complaint(WORDS(W("--small=101"))),
