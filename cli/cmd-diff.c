@@ -75,7 +75,9 @@ static const struct options options = {
 		 "By default B is scaled so that the middle row has not changed: on a machine that "
 		 "was slower the second time, one function that became slower stands out alone. "
 		 "A change of all functions alike is in the second line (B: ... %), or with "
-		 "--normalise total in all rows.",
+		 "--normalise total in all rows. With fewer than five rows of 50 samples there is "
+		 "no median: profiles with equal shares are then compared by share, others as "
+		 "recorded.",
 		 "The exit status is 0, 1 if a file cannot be compared, 2 for wrong usage, and 3 "
 		 "if --fail-above applies."},
 	.examples = "# a change that costs\n"

@@ -134,7 +134,7 @@ static size_t middle_ratios(const struct diff *d, double *to)
 	return n;
 }
 
-/* Sets the scale of B; returns its relative error. */
+/* Sets the scale of B; returns its relative error.  Too few rows for a median: as recorded, and fell_back. */
 static double choose_scale(struct diff *d, enum diff_scale wanted, double *scratch)
 {
 	size_t n;
@@ -236,6 +236,20 @@ static void judge(struct diff *d, double scale_error, double *scratch)
 	}
 }
 
+/* Too few rows for a median.  Two recordings of the same work have the same shares, whatever their lengths: then shares
+ * are compared.  Else no row is known to be unchanged, and the profiles are compared as recorded. */
+static void judge_few(struct diff *d, double *scratch)
+{
+	bool same = true;
+
+	judge(d, choose_scale(d, DIFF_SHARE, scratch), scratch);
+	for (size_t i = 0; i < d->n && same; i++)
+		same = !d->rows[i].significant;
+	if (same)
+		return;
+	judge(d, choose_scale(d, DIFF_TOTAL, scratch), scratch);
+}
+
 static int compare_rows(const void *a, const void *b)
 {
 	const struct diff_row *x = a, *y = b;
@@ -280,6 +294,8 @@ int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
 		return trace(r);
 	}
 	judge(d, choose_scale(d, o->scale, scratch), scratch);
+	if (d->fell_back && o->scale == DIFF_MEDIAN)
+		judge_few(d, scratch);
 	qsort(d->rows, d->n, sizeof(*d->rows), compare_rows);
 	return 0;
 }
@@ -322,7 +338,10 @@ static void print_scale(const struct diff *d, struct buffer *out)
 		buffer_printf(out, "B is scaled by %.3f: per second of recording\n", d->scale);
 		break;
 	case DIFF_SHARE:
-		buffer_printf(out, "B is scaled by %.3f: shares of the whole\n", d->scale);
+		buffer_printf(out, "B is scaled by %.3f: shares of the whole%s\n", d->scale,
+			      d->fell_back ? ", which have not changed (too few rows for a median; "
+					     "as recorded: --normalise total)"
+					   : "");
 		break;
 	case DIFF_TOTAL:
 		buffer_printf(out, "compared as recorded%s\n",

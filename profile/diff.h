@@ -44,8 +44,9 @@ struct diff {
 	double seconds[2];
 	char unit[16];
 	double scale; /* of B */
-	enum diff_scale
-		scaled;	 /* what was done: DIFF_TOTAL where the wanted scale is not to be had */
+	/* The scale used.  Without enough rows for a median: DIFF_SHARE if no share has changed, else DIFF_TOTAL; without
+	 * durations: DIFF_TOTAL. */
+	enum diff_scale scaled;
 	bool fell_back;	 /* another scale was wanted */
 	size_t n_middle; /* DIFF_MEDIAN: functions that the median is of */
 };

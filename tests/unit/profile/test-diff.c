@@ -186,6 +186,39 @@ static void scales(void **state)
 	profile_deinit(&b);
 }
 
+/* @n samples of one function. */
+static struct profile one(size_t n)
+{
+	struct profile p = two(0, 1);
+
+	add_samples(&p, p.samples[0].stack, n - p.n_samples);
+	return p;
+}
+
+/* 200 and 600 samples, half of each in work; then 200 and 600 in one function: the second is three times as long, and
+ * nothing else differs. */
+static void few_rows_of_equal_runs(void **state)
+{
+	const struct diff_options o = {.fail_above = 0};
+	struct profile profiles[2][2] = {{two(100, 2), two(100, 2)}, {one(200), one(600)}};
+
+	(void)state;
+	add_samples(&profiles[0][1], profiles[0][1].samples[0].stack, 200);
+	add_samples(&profiles[0][1], profiles[0][1].samples[100].stack, 200);
+	for (size_t i = 0; i < 2; i++) {
+		struct diff d = compare(&profiles[i][0], &profiles[i][1], &o);
+
+		assert_int_equal(d.scaled, DIFF_SHARE);
+		assert_true(d.fell_back);
+		assert_true(fabs(d.scale - 1.0 / 3) < 1e-9);
+		assert_int_equal(n_significant(&d), 0);
+		assert_false(diff_fails(&d, &o));
+		diff_deinit(&d);
+		profile_deinit(&profiles[i][0]);
+		profile_deinit(&profiles[i][1]);
+	}
+}
+
 static void assert_written(const struct diff *d, const struct diff_options *o, const char *expected)
 {
 	static const char *const names[] = {"a.pftrace", "b.\033pftrace"};
@@ -236,8 +269,9 @@ static void text(void **state)
 	assert_written(&d, &(struct diff_options){0},
 		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
 		       "B  b.?pftrace: 200 samples, 200.0 ms, 2.0 s (+0.0 %)\n"
-		       "compared as recorded: too few rows to scale B by; for recordings of "
-		       "different length: --normalise share\nno significant change\n\n"
+		       "B is scaled by 1.000: shares of the whole, which have not changed (too few "
+		       "rows for a median; as recorded: --normalise total)\n"
+		       "no significant change\n\n"
 		       "... and 2 more without a significant change (--all shows them)\n");
 	diff_deinit(&d);
 	profile_deinit(&a);
@@ -300,6 +334,7 @@ int main(void)
 		cmocka_unit_test(one_slower_function),
 		cmocka_unit_test(one_faster_function),
 		cmocka_unit_test(scales),
+		cmocka_unit_test(few_rows_of_equal_runs),
 		cmocka_unit_test(text),
 		cmocka_unit_test(rows),
 		cmocka_unit_test(not_comparable),
