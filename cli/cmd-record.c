@@ -26,6 +26,7 @@
 #include "cli/record-waits.h"
 #include "cli/verdict.h"
 #include "base/error.h"
+#include "perf/gate.h"
 #include "perf/probe.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
@@ -201,6 +202,7 @@ static int open_session(struct record *rec)
 		.realtime = args->realtime,
 		.raw = rec->raw,
 		.note = rec->note,
+		.note_brief = gate_brief(GATE_CYCLES),
 		.noted = own_rights_noted,
 		.noted_arg = &rec->own,
 		.proc_root = "",

@@ -16,6 +16,7 @@
 #include "cli/top.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
+#include "perf/gate.h"
 #include "perf/probe.h"
 #include "perf/spec-list.h"
 #include "session/rights.h"
@@ -264,6 +265,7 @@ static int open_session(struct top *top)
 		.clock = CLOCK_MONOTONIC,
 		.proc_root = "",
 		.note = top->note,
+		.note_brief = gate_brief(GATE_CYCLES),
 		.noted = own_rights_noted,
 		.noted_arg = &top->own,
 	};

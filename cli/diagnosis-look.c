@@ -2,31 +2,27 @@
  * Events are opened on ourselves or on the first CPU and closed at once; nothing is left changed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/caps.h"
 #include "base/error.h"
 #include "cli/diagnosis.h"
 #include "perf/gate.h"
 #include "perf/spec.h"
 #include "perf/uapi.h"
 #include "perf/probe.h"
-
-/* The numbers of the namespaces that a machine starts with are constants: include/linux/proc_ns.h. */
-#define FIRST_USER_NAMESPACE 0xeffffffd
-#define FIRST_PID_NAMESPACE 0xeffffffc
 
 enum {
 	SECCOMP_FILTER = 2,
@@ -89,19 +85,14 @@ static void look_at_rings(struct doctor_facts *f)
 
 static void look_at_rights(struct doctor_facts *f)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+	uint64_t has = gate_capabilities();
 
 	f->root = geteuid() == 0 && !f->user_namespace;
-	if (!f->user_namespace && syscall(SYS_capget, &header, data) == 0) {
-		uint64_t has = data[0].effective | (uint64_t)data[1].effective << 32;
-
-		f->cap_admin = has & (1ull << CAP_SYS_ADMIN);
-		f->cap_perfmon = has & (1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN);
-		f->cap_ptrace = has & (1ull << CAP_SYS_PTRACE);
-		f->cap_syslog = has & (1ull << CAP_SYSLOG);
-		f->cap_ipc_lock = has & (1ull << CAP_IPC_LOCK);
-	}
+	f->cap_admin = has & CAPS_BIT(CAP_SYS_ADMIN);
+	f->cap_perfmon = has & (CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_SYS_ADMIN));
+	f->cap_ptrace = has & CAPS_BIT(CAP_SYS_PTRACE);
+	f->cap_syslog = has & CAPS_BIT(CAP_SYSLOG);
+	f->cap_ipc_lock = has & CAPS_BIT(CAP_IPC_LOCK);
 	f->seccomp = prctl(PR_GET_SECCOMP) == SECCOMP_FILTER;
 }
 
@@ -191,11 +182,12 @@ static void look_at_policy(struct doctor_facts *f)
 	fd_close(pair[1]);
 }
 
-static bool is_inner(const char *namespace, ino_t first)
+/* The check is that of ptrace (ptrace_may_access() in kernel/ptrace.c), which security modules take part in. */
+static int read_first_process(void)
 {
-	struct stat st;
+	_cleanup_(fd_closep) int fd = open("/proc/1/mem", O_RDONLY | O_CLOEXEC);
 
-	return stat(namespace, &st) == 0 && st.st_ino != first;
+	return fd < 0 ? -errno : 0;
 }
 
 /* Where systemd looks for what is installed: systemd.unit(5). */
@@ -221,8 +213,8 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	char error[256];
 
 	*f = (struct doctor_facts){
-		.pid_namespace = is_inner("/proc/self/ns/pid", FIRST_PID_NAMESPACE),
-		.user_namespace = is_inner("/proc/self/ns/user", FIRST_USER_NAMESPACE),
+		.pid_namespace = !gate_first_pid_namespace(),
+		.user_namespace = !gate_first_user_namespace(),
 	};
 	look_at_rights(f);
 	f->paranoid = (int)gate_sysctl("perf_event_paranoid", INT_MAX);
@@ -234,6 +226,7 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	f->own_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, false);
 	f->machine = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, true);
 	f->cycles = perf_spec_cycles();
+	f->first_process = read_first_process();
 	f->tracepoints = tracepoint();
 	f->kernel_addresses = kernel_addresses();
 	(void)getrlimit(RLIMIT_NOFILE, &limit);

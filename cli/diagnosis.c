@@ -4,10 +4,19 @@
 #include <string.h>
 
 #include "cli/diagnosis.h"
+#include "perf/gate.h"
 
 #define SAY(member, ...) (void)snprintf(f->member, sizeof(f->member), __VA_ARGS__)
 
-#define CONTAINER_HINT "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+/* A row of the table that recordings use too. */
+static void say_gate(struct doctor_finding *f, enum gate_row row, int64_t value, int64_t limit)
+{
+	struct gate_text text;
+
+	text = gate_text(row, value, limit);
+	SAY(what, "%s", text.cause);
+	SAY(hint, "%s", text.hint);
+}
 
 static bool by_own_rights(const struct doctor_facts *d)
 {
@@ -50,8 +59,7 @@ static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding 
 	if (d->ring_bytes)
 		return false;
 	f->state = DOCTOR_SHUT;
-	SAY(what, "not even the smallest rings fit into the limit of locked memory (see rings)");
-	SAY(hint, "sudo sysctl kernel.perf_event_mlock_kb=2048");
+	say_gate(f, GATE_NO_RINGS, 0, 0);
 	return true;
 }
 
@@ -71,21 +79,15 @@ static void judge_own_programs(const struct doctor_facts *d, struct doctor_findi
 				      : "perfwind cannot record");
 	if (d->own_user == 0 && judge_own_rings(d, f))
 		return;
-	if (d->paranoid == INT_MAX) {
-		SAY(what, "this kernel was built without perf events");
-		SAY(hint, "a kernel with CONFIG_PERF_EVENTS");
-	} else if (is_filtered(d)) {
-		SAY(what, "a seccomp filter refuses perf_event_open (common in containers)");
-		SAY(hint, CONTAINER_HINT);
-	} else if (d->paranoid > 2 && !d->cap_admin) {
+	if (d->paranoid == INT_MAX)
+		say_gate(f, GATE_NO_PERF_EVENTS, 0, 0);
+	else if (is_filtered(d))
+		say_gate(f, GATE_FILTER, 0, 0);
+	else if (d->paranoid > 2 && !d->cap_admin)
 		/* of Debian, Ubuntu, Android: at 3 and more they ask for CAP_SYS_ADMIN */
-		SAY(what, "kernel.perf_event_paranoid = %d keeps %s from it", d->paranoid,
-		    d->cap_perfmon ? "even CAP_PERFMON" : "users");
-		SAY(hint, "sudo sysctl kernel.perf_event_paranoid=2");
-	} else {
-		SAY(what, "perf_event_open: %s (a security module?)", strerror(-d->own_user));
-		SAY(hint, "sudo ausearch -m avc -ts recent; allow perf_event to it");
-	}
+		say_gate(f, d->cap_perfmon ? GATE_CLOSED_PERFMON : GATE_CLOSED, d->paranoid, 0);
+	else
+		say_gate(f, GATE_MODULE, 0, 0);
 }
 
 /* Not perf_event_paranoid's doing at @level. */
@@ -104,25 +106,15 @@ static void judge_kernel(const struct doctor_facts *d, struct doctor_finding *f)
 		return;
 	f->state = DOCTOR_SHUT;
 	SAY(cost, "system calls and page faults of your programs are not seen (--user-only)");
-	if (is_module(d, 1)) {
-		SAY(what, "a security module or lockdown keeps the kernel out: %s",
-		    strerror(-d->own_kernel));
-		SAY(hint, "cat /sys/kernel/security/lockdown; sudo ausearch -m avc -ts recent");
-		return;
-	}
-	SAY(what, "kernel.perf_event_paranoid = %d keeps the kernel out", d->paranoid);
-	SAY(hint, "sudo sysctl kernel.perf_event_paranoid=1");
+	say_gate(f, is_module(d, 1) ? GATE_KERNEL_MODULE : GATE_KERNEL, d->paranoid, 0);
 }
 
 static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->machine == 0 && d->pid_namespace) {
 		f->state = DOCTOR_PARTLY;
-		SAY(what, "whole CPUs can be sampled, but this is a container with process ids of "
-			  "its own");
-		SAY(cost, "-a cannot distinguish processes outside from the idle task, and leaves "
-			  "them out");
-		SAY(hint, "docker run --pid=host ..., or run perfwind on the host");
+		say_gate(f, GATE_PID_NAMESPACE, 0, 0);
+		SAY(cost, "-a cannot distinguish processes outside from the idle task");
 		return;
 	}
 	if (d->machine == 0) {
@@ -133,27 +125,26 @@ static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f
 		return;
 	f->state = DOCTOR_SHUT;
 	SAY(cost, "-a is refused; your own programs do not need it");
-	if (is_module(d, 0)) {
-		SAY(what, "whole CPUs: %s (a security module?)", strerror(-d->machine));
-		SAY(hint, "sudo ausearch -m avc -ts recent; allow perf_event { cpu } to it");
-		return;
-	}
-	SAY(what, "whole CPUs may not be sampled (kernel.perf_event_paranoid = %d)", d->paranoid);
-	SAY(hint, "sudo sysctl kernel.perf_event_paranoid=0");
+	say_gate(f, is_module(d, 0) ? GATE_MACHINE_MODULE : GATE_MACHINE, d->paranoid, 0);
 }
 
 static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	if (d->cap_ptrace) {
+	if (d->cap_ptrace && d->first_process == 0) {
 		SAY(what, "processes of all users can be sampled and read (CAP_SYS_PTRACE)");
 		return;
 	}
+	if (d->cap_ptrace) {
+		f->state = DOCTOR_PARTLY;
+		say_gate(f, GATE_PROTECTED, 0, 0);
+		SAY(cost, "stacks of such processes may lack frames");
+		return;
+	}
 	f->state = DOCTOR_SHUT;
-	SAY(what, "other users' processes cannot be read (no CAP_SYS_PTRACE)");
+	say_gate(f, GATE_OTHERS, 0, 0);
 	SAY(cost, d->cap_perfmon ? "Linux before 6.15 shows no stacks of processes that run "
 				   "already, except with their consent (perfwind run)"
 				 : "-p of another user's process is refused");
-	SAY(hint, "sudo perfwind record -p PID");
 }
 
 static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *f)
@@ -168,9 +159,7 @@ static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *
 	SAY(cost,
 	    "perfwind samples by cpu-clock, a timer: code with interrupts off is sampled late");
 	if (d->cycles == -ENOENT || d->cycles == -EOPNOTSUPP || d->cycles == -ENODEV) {
-		SAY(what, "no hardware counters: a virtual machine without a virtual PMU?");
-		SAY(hint, "on its host (KVM): -cpu host,pmu=on; in a cloud: a type of machine with "
-			  "a PMU");
+		say_gate(f, GATE_CYCLES, 0, 0);
 	} else {
 		SAY(what, "hardware counters are refused: %s", strerror(-d->cycles));
 		SAY(hint, "sudo perfwind record ...");
@@ -186,19 +175,15 @@ static void judge_tracepoints(const struct doctor_facts *d, struct doctor_findin
 	f->state = DOCTOR_SHUT;
 	SAY(cost, "-e GROUP:NAME is refused");
 	if (d->tracepoints == -ENOENT) {
-		SAY(what, "tracefs is not mounted");
-		SAY(hint, "sudo mount -t tracefs nodev /sys/kernel/tracing");
+		say_gate(f, GATE_TRACEFS_MOUNT, 0, 0);
 	} else if (!no_events(d, f)) {
-		SAY(what, "tracefs or its events are closed to this user: %s",
-		    strerror(-d->tracepoints));
-		SAY(hint, "sudo perfwind record -e ...");
+		say_gate(f, GATE_TRACEFS, 0, 0);
 	}
 }
 
-/* kernel/ksyms_common.c: at 0 they are shown to users with permission to sample the kernel, and as at 1 to CAP_SYSLOG; at 2 to no user. */
 static void judge_kernel_names(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	bool paranoid = d->paranoid > 1;
+	struct gate_text text;
 
 	if (d->kernel_addresses) {
 		SAY(what, "kernel functions have names (/proc/kallsyms shows addresses)");
@@ -206,19 +191,9 @@ static void judge_kernel_names(const struct doctor_facts *d, struct doctor_findi
 	}
 	f->state = DOCTOR_SHUT;
 	SAY(cost, "kernel frames are in the trace without names");
-	if (d->kptr_restrict < 2 && (d->cap_syslog || (!d->kptr_restrict && !paranoid))) {
-		SAY(what, "/proc/kallsyms shows no addresses, although its settings allow it");
-		SAY(hint, "run perfwind outside of the container or unit that hides it "
-			  "(ProtectKernelTunables=)");
-		return;
-	}
-	SAY(what, "/proc/kallsyms shows no addresses (kernel.kptr_restrict = %d%s)",
-	    d->kptr_restrict, d->cap_syslog ? "" : ", no CAP_SYSLOG");
-	if (d->cap_syslog)
-		SAY(hint, "sudo sysctl kernel.kptr_restrict=1");
-	else
-		SAY(hint, "sudo sysctl%s%s", d->kptr_restrict ? " kernel.kptr_restrict=0" : "",
-		    paranoid ? " kernel.perf_event_paranoid=1" : "");
+	text = gate_kernel_names(d->kptr_restrict, d->paranoid, d->cap_syslog);
+	SAY(what, "%s", text.cause);
+	SAY(hint, "%s", text.hint);
 }
 
 static void judge_capabilities(const struct doctor_facts *d, struct doctor_finding *f)
@@ -253,9 +228,8 @@ static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f
 {
 	if (is_filtered(d)) {
 		f->state = DOCTOR_SHUT;
-		SAY(what, "a filter of system calls refuses perf_event_open");
+		say_gate(f, GATE_FILTER, 0, 0);
 		SAY(cost, "perfwind cannot record inside this filter");
-		SAY(hint, CONTAINER_HINT);
 		return;
 	}
 	SAY(what, d->seccomp ? "a filter of system calls is active and allows perf_event_open"
@@ -265,8 +239,9 @@ static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f
 static void judge_ptrace(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->ptrace_scope <= 0 || (d->cap_ptrace && d->ptrace_scope < 3)) {
-		SAY(what, "memory of %s can be read%s",
+		SAY(what, "memory of %s can be read%s%s",
 		    d->cap_ptrace ? "all processes" : "your own processes",
+		    d->cap_ptrace && d->first_process ? ", except protected ones (see others)" : "",
 		    d->ptrace_scope < 0 ? "" : " (kernel.yama.ptrace_scope)");
 		return;
 	}
@@ -290,33 +265,29 @@ static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
 		return;
 	}
 	f->state = d->ring_bytes ? DOCTOR_PARTLY : DOCTOR_SHUT;
-	SAY(what, "rings of %lu KiB a CPU at most, of %lu (kernel.perf_event_mlock_kb = %lu)",
-	    d->ring_bytes >> 10, d->ring_wanted >> 10, d->mlock_kb);
+	say_gate(f, GATE_RINGS, (int64_t)d->ring_bytes >> 10, (int64_t)d->ring_wanted >> 10);
 	SAY(cost, "samples can get lost at high rates with large stacks; losses are counted");
-	SAY(hint, "sudo sysctl kernel.perf_event_mlock_kb=65536");
 }
 
 static void judge_files(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	enum { ENOUGH = 16384 };
-
+	if (d->files < GATE_FILES_ENOUGH) {
+		f->state = DOCTOR_PARTLY;
+		say_gate(f, GATE_FILES, GATE_FILES_ENOUGH, 0);
+		SAY(cost, "a process with more than about %lu threads needs events of whole CPUs",
+		    d->files / 8);
+	}
 	SAY(what, "%lu descriptors", d->files);
-	if (d->files >= ENOUGH)
-		return;
-	f->state = DOCTOR_PARTLY;
-	SAY(cost, "a process with more than about %lu threads needs events of whole CPUs",
-	    d->files / 8);
-	SAY(hint, "ulimit -Hn %d  (as root, or in /etc/security/limits.conf)", (int)ENOUGH);
 }
 
 static void judge_rate(const struct doctor_facts *d, struct doctor_finding *f)
 {
+	if (d->max_rate < 4000) {
+		f->state = DOCTOR_PARTLY;
+		say_gate(f, GATE_RATE, 100000, (int64_t)d->max_rate);
+		SAY(cost, "-F above it is refused");
+	}
 	SAY(what, "up to %lu samples a second and CPU", d->max_rate);
-	if (d->max_rate >= 4000)
-		return;
-	f->state = DOCTOR_PARTLY;
-	SAY(cost, "-F above it is refused");
-	SAY(hint, "sudo sysctl kernel.perf_event_max_sample_rate=100000");
 }
 
 static void judge_facilities(const struct doctor_facts *d, struct doctor_finding *f)

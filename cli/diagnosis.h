@@ -38,6 +38,7 @@ struct doctor_facts {
 	bool seccomp;	   /* this process runs under a filter */
 	bool pid_namespace, user_namespace;
 	int own_user, own_kernel, machine, cycles; /* opening such an event */
+	int first_process;			   /* reading memory of process 1 */
 	int tracepoints;			   /* reading the number of one */
 	bool kernel_addresses;			   /* /proc/kallsyms shows them */
 	uint64_t ring_bytes, ring_wanted; /* the largest that all CPUs could have at once */

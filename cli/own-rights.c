@@ -9,21 +9,43 @@
 #include "session/rights-filter.h"
 #include "session/rights.h"
 
-void own_rights_noted(void *arg, const char *line)
+void own_rights_noted(void *arg, const char *brief, const char *line)
 {
 	struct own_rights *own = arg;
 
-	if (own->sure || own->n_lines == ARRAY_SIZE(own->lines))
+	if (own->sure || own->n_lines == ARRAY_SIZE(own->lines)) {
 		log_info("%s", line);
-	else
-		(void)snprintf(own->lines[own->n_lines++], sizeof(own->lines[0]), "%s", line);
+		return;
+	}
+	(void)snprintf(own->lines[own->n_lines], sizeof(own->lines[0]), "%s", line);
+	own->briefs[own->n_lines++] = brief;
+}
+
+/* Limits that are the same at each recording by this user: one line for all, unless there is only one. */
+static bool log_briefs(const struct own_rights *own)
+{
+	char line[256];
+	size_t len = 0, n = 0;
+
+	for (size_t i = 0; i < own->n_lines; i++) {
+		if (own->briefs[i] && len < sizeof(line))
+			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s",
+						n++ ? ", " : "", own->briefs[i]);
+	}
+	if (n < 2 || log_level >= LOG_LEVEL_VERBOSE)
+		return false;
+	log_info("limited here: %s (hints: perfwind doctor)", line);
+	return true;
 }
 
 void own_rights_sure(struct own_rights *own)
 {
+	bool brief = log_briefs(own);
+
 	own->sure = true;
 	for (size_t i = 0; i < own->n_lines; i++)
-		log_info("%s", own->lines[i]);
+		if (!brief || !own->briefs[i])
+			log_info("%s", own->lines[i]);
 	own->n_lines = 0;
 }
 

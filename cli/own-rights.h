@@ -17,13 +17,15 @@ struct own_rights {
 	char lacks[512];    /* the missing permission, a line; "": unknown */
 	/* private */
 	char lines[OWN_LINES][512];
+	const char *briefs[OWN_LINES];
 	size_t n_lines;
 	bool sure;
 };
 
 /* As session_options.noted; @own: a struct own_rights. */
-void own_rights_noted(void *own, const char *line);
-/* The own session records, or none: logs the messages that were held. */
+void own_rights_noted(void *own, const char *brief, const char *line);
+/* The own session records, or none: logs the messages that were held.  Two or more limits of the machine or user are one
+ * line; with --verbose, in the trace and in `perfwind doctor` each has its own. */
 void own_rights_sure(struct own_rights *own);
 /* Handles a failure @r (< 0), with a line in own->lacks or "".  Returns OWN_ASK, or logs the failure and returns @r. */
 int own_rights_refused(struct own_rights *own, int r);

@@ -25,6 +25,26 @@ static uint64_t lost_samples(const struct session_summary *s)
 	return s->counts.lost_exact ? s->counts.lost_samples : s->account.lost_records;
 }
 
+/* Nothing was sampled: a recording that works, and no CPU time to see. */
+static void print_none(const struct verdict *v, FILE *out)
+{
+	const struct session_summary *s = v->summary;
+	uint64_t missed = lost_samples(s);
+
+	for (int i = 1; i < SKIP_COUNT; i++)
+		missed += s->account.skipped[i];
+	fprintf(out, "  stacks   none");
+	if (!missed && !v->damage && v->frequency)
+		fprintf(out,
+			" (hint: less CPU time was used than the %.2f ms of one sample: record for "
+			"longer, or raise -F)",
+			1e3 / (double)v->frequency);
+	else if (!missed && !v->damage)
+		fprintf(out, " (hint: the event occurred less than %lu time%s)", v->period,
+			v->period == 1 ? "" : "s");
+	fprintf(out, "\n");
+}
+
 static void print_stacks(const struct account *a, FILE *out)
 {
 	char n[32];
@@ -32,10 +52,6 @@ static void print_stacks(const struct account *a, FILE *out)
 	const char *open = " (";
 	double frames;
 
-	if (!a->emitted) {
-		fprintf(out, "  stacks   none\n");
-		return;
-	}
 	fprintf(out, "  stacks   %s whole (%.2f %%)", text_count(a->whole, n),
 		text_percent(a->whole, a->emitted));
 	if (a->completed)
@@ -173,7 +189,10 @@ void verdict_print(const struct verdict *v, FILE *out)
 	fprintf(out, "\n");
 	print_accounted(s, out);
 	print_waits(a, out);
-	print_stacks(a, out);
+	if (a->emitted)
+		print_stacks(a, out);
+	else
+		print_none(v, out);
 	print_losses(s, out);
 	fprintf(out, "  cost     ");
 	if (a->emitted >= ENOUGH)

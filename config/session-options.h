@@ -96,10 +96,10 @@ struct session_options {
 	/* Receives every record unchanged; borrowed while the session lives.  NULL: none. */
 	struct perfdata_out *raw;
 	/* A step down of the owner: printed and kept in the trace like those of the session.  NULL: none. */
-	const char *note;
+	const char *note, *note_brief; /* note_brief: as of noted() */
 	/* Lines for a person, each once, as they come: also while session_new() runs.  NULL: they
-	 * are logged. */
-	void (*noted)(void *arg, const char *line);
+	 * are logged.  @brief: a limit of the machine or user in a few words, which can stand for the line; or NULL. */
+	void (*noted)(void *arg, const char *brief, const char *line);
 	void *noted_arg;
 	/* It is DONE. */
 	void (*done)(void *arg);

@@ -1,14 +1,122 @@
 /* gate.c - see gate.h. */
 #include <errno.h>
-#include <linux/capability.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/caps.h"
 #include "base/error.h"
 #include "perf/attr.h"
 #include "perf/gate.h"
+
+/* ---- the table ---- */
+
+#define PARANOID "kernel.perf_event_paranoid"
+#define CLOSED_HINT "sudo sysctl " PARANOID "=2"
+#define AUDIT "sudo ausearch -m avc -ts recent"
+
+/* Formats of gate_text()'s numbers, in their order. */
+static const struct {
+	const char *cause, *hint, *brief;
+} rows[GATE_ROWS] = {
+	[GATE_NO_PERF_EVENTS] = {"this kernel was built without perf events",
+				 "a kernel with CONFIG_PERF_EVENTS", NULL},
+	[GATE_FILTER] = {"a seccomp filter refuses perf_event_open (common in containers)",
+			 "docker run --cap-add PERFMON --security-opt seccomp=unconfined ...",
+			 NULL},
+	[GATE_MODULE] =
+		{"a security module (SELinux, AppArmor) or a filter refuses perf_event_open",
+		 AUDIT ", or dmesg; allow perf_event to perfwind", NULL},
+	[GATE_CLOSED] = {"profiling is closed to users (" PARANOID " = %1$ld)", CLOSED_HINT, NULL},
+	[GATE_CLOSED_PERFMON] = {"profiling is closed even to CAP_PERFMON (" PARANOID " = %1$ld)",
+				 CLOSED_HINT, NULL},
+	[GATE_KERNEL] = {"kernel not permitted (" PARANOID " = %1$ld)",
+			 "sudo sysctl " PARANOID "=1", "no kernel frames"},
+	[GATE_KERNEL_MODULE] = {"kernel not permitted by a security module or lockdown",
+				"cat /sys/kernel/security/lockdown; " AUDIT, "no kernel frames"},
+	[GATE_MACHINE] = {"the whole machine may not be sampled (" PARANOID " = %1$ld)",
+			  "sudo sysctl " PARANOID "=0", NULL},
+	[GATE_MACHINE_MODULE] = {"a security module refuses to sample the whole machine",
+				 AUDIT "; allow perf_event { cpu } to perfwind", NULL},
+	[GATE_PID_NAMESPACE] = {"this container has its own pid namespace: processes outside of it "
+				"are not recorded",
+				"docker run --pid=host ..., or run perfwind on the host",
+				"no processes outside of the container"},
+	[GATE_OTHERS] = {"other users' processes cannot be read (no CAP_SYS_PTRACE)",
+			 "sudo perfwind record -p PID", NULL},
+	[GATE_PROTECTED] =
+		{"a security module or a sandbox (Landlock) keeps some processes from being "
+		 "read, process 1 among them",
+		 "run perfwind outside of the sandbox; " AUDIT, NULL},
+	[GATE_TRACEPOINTS] = {"tracepoints and probes are not permitted to this user (" PARANOID
+			      " = %1$ld)",
+			      "sudo perfwind record -e ...", NULL},
+	[GATE_TRACEFS] = {"tracefs or its events are closed to this user",
+			  "sudo perfwind record -e ...", NULL},
+	[GATE_TRACEFS_MOUNT] = {"tracefs is not mounted",
+				"sudo mount -t tracefs nodev /sys/kernel/tracing", NULL},
+	[GATE_CYCLES] =
+		{GATE_CYCLES_CAUSE,
+		 "on its host (KVM): -cpu host,pmu=on; in a cloud: a type of machine with a PMU",
+		 "cpu-clock instead of cycles"},
+	[GATE_RINGS] = {"rings of %1$ld KiB a CPU instead of %2$ld (limit of locked memory)",
+			"sudo sysctl kernel.perf_event_mlock_kb=65536", "small rings"},
+	[GATE_NO_RINGS] = {"not even the smallest rings fit into the limit of locked memory",
+			   "sudo sysctl kernel.perf_event_mlock_kb=2048", NULL},
+	[GATE_FILES] =
+		{"too few file descriptors (one a thread, CPU and event)",
+		 "ulimit -Hn %1$ld (as root, or in /etc/security/limits.conf), or record the "
+		 "whole machine (-a)",
+		 NULL},
+	[GATE_RATE] = {"%1$ld samples a second are above the kernel's limit of %2$ld",
+		       "sudo sysctl kernel.perf_event_max_sample_rate=%1$ld", NULL},
+};
+
+struct gate_text gate_text(enum gate_row row, int64_t value, int64_t limit)
+{
+	struct gate_text text;
+
+	(void)snprintf(text.cause, sizeof(text.cause), rows[row].cause, value, limit);
+	(void)snprintf(text.hint, sizeof(text.hint), rows[row].hint, value, limit);
+	return text;
+}
+
+const char *gate_brief(enum gate_row row)
+{
+	return rows[row].brief;
+}
+
+/* kernel/ksyms_common.c: at kptr_restrict 0 they are shown to users with permission to sample the kernel, and as at 1 to
+ * CAP_SYSLOG; at 2 to no user. */
+struct gate_text gate_kernel_names(int64_t kptr, int64_t paranoid, bool syslog)
+{
+	bool closed = paranoid > 1 && !syslog;
+	char by_kptr[64] = "", by_paranoid[64] = "";
+	struct gate_text text;
+
+	if (kptr < 2 && (syslog || (!kptr && !closed)))
+		return (struct gate_text){
+			"/proc/kallsyms shows no addresses, although its settings allow it",
+			"run perfwind outside of the container or unit that hides it "
+			"(ProtectKernelTunables=)"};
+	if (kptr)
+		(void)snprintf(by_kptr, sizeof(by_kptr), "kernel.kptr_restrict = %ld%s", kptr,
+			       closed ? ", " : "");
+	if (closed)
+		(void)snprintf(by_paranoid, sizeof(by_paranoid), PARANOID " = %ld", paranoid);
+	(void)snprintf(text.cause, sizeof(text.cause), "/proc/kallsyms shows no addresses (%s%s%s)",
+		       by_kptr, by_paranoid, syslog ? "" : ", no CAP_SYSLOG");
+	(void)snprintf(text.hint, sizeof(text.hint), "sudo sysctl%s%s%s",
+		       kptr ? " kernel.kptr_restrict=" : "",
+		       !kptr	? ""
+		       : syslog ? "1"
+				: "0",
+		       closed ? " " PARANOID "=1" : "");
+	return text;
+}
+
+/* ---- this machine ---- */
 
 int64_t gate_sysctl(const char *name, int64_t fallback)
 {
@@ -48,13 +156,50 @@ static bool is_clock(const struct gate_case *refused)
 	return true;
 }
 
+/* The numbers of the namespaces that a machine starts with are constants: include/linux/proc_ns.h. */
+static bool is_first(const char *namespace, ino_t number)
+{
+	struct stat st;
+
+	return stat(namespace, &st) < 0 || st.st_ino == number;
+}
+
+bool gate_first_pid_namespace(void)
+{
+	return is_first("/proc/self/ns/pid", 0xeffffffc);
+}
+
+bool gate_first_user_namespace(void)
+{
+	return is_first("/proc/self/ns/user", 0xeffffffd);
+}
+
+uint64_t gate_capabilities(void)
+{
+	struct caps caps;
+
+	return gate_first_user_namespace() && caps_get(&caps) >= 0 ? caps.effective : 0;
+}
+
 static bool has_capability(int capability)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+	return gate_capabilities() & CAPS_BIT(capability);
+}
 
-	return syscall(SYS_capget, &header, data) == 0 &&
-	       data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
+struct gate_text gate_own_kernel_names(void)
+{
+	return gate_kernel_names(gate_sysctl("kptr_restrict", 0),
+				 gate_sysctl("perf_event_paranoid", 2), has_capability(CAP_SYSLOG));
+}
+
+/* ---- refusals ---- */
+
+/* "@before: cause; hint: hint". */
+static enum perf_gate say(const struct gate_text *text, const char *before, char *error,
+			  size_t size, enum perf_gate gate)
+{
+	(void)snprintf(error, size, "%s%s; hint: %s", before, text->cause, text->hint);
+	return gate;
 }
 
 /* Own user code may be profiled by all at 2.  Debian, Ubuntu and Android have added 3 and 4, where their
@@ -63,74 +208,65 @@ static bool has_capability(int capability)
 static enum perf_gate explain_closed(char *error, size_t size)
 {
 	int64_t paranoid = gate_sysctl("perf_event_paranoid", INT32_MAX);
+	struct gate_text text;
 
 	if (paranoid <= 2 || has_capability(CAP_SYS_ADMIN)) {
-		(void)snprintf(error, size,
-			       "perf_event_open is refused by a security module (SELinux, "
-			       "AppArmor) or a filter: "
-			       "allow perf_event to this program in its policy; what it refused "
-			       "stands in its log "
-			       "(ausearch -m avc, dmesg)");
-		return PERF_GATE_MODULE;
+		text = gate_text(GATE_MODULE, 0, 0);
+		return say(&text, "", error, size, PERF_GATE_MODULE);
 	}
-	(void)snprintf(error, size,
-		       "profiling is closed %s on this machine (perf_event_paranoid = %d): "
-		       "run as root, or: "
-		       "sudo sysctl kernel.perf_event_paranoid=2",
-		       has_capability(CAP_PERFMON) ? "even to CAP_PERFMON" : "to users",
-		       (int)gate_sysctl("perf_event_paranoid", 3));
-	return PERF_GATE_PARANOID;
+	text = gate_text(has_capability(CAP_PERFMON) ? GATE_CLOSED_PERFMON : GATE_CLOSED, paranoid,
+			 0);
+	return say(&text, "", error, size, PERF_GATE_PARANOID);
 }
 
 /* EPERM, or ENOSYS of a kernel that has the call. */
 static enum perf_gate explain_filter(char *error, size_t size)
 {
-	(void)snprintf(error, size,
-		       "perf_event_open is refused by a filter (seccomp), as in a container: start "
-		       "it with --cap-add PERFMON --security-opt seccomp=unconfined, or run on the "
-		       "host");
-	return PERF_GATE_SECCOMP;
+	struct gate_text text;
+
+	text = gate_text(GATE_FILTER, 0, 0);
+	return say(&text, "", error, size, PERF_GATE_SECCOMP);
+}
+
+/* Is perf_event_paranoid above @level, and counts for this process? */
+static bool is_paranoid(int64_t paranoid, int64_t level)
+{
+	return paranoid > level && !has_capability(CAP_PERFMON) && !has_capability(CAP_SYS_ADMIN);
 }
 
 static enum perf_gate explain_permission(const struct gate_case *refused, char *error, size_t size)
 {
-	int paranoid = (int)gate_sysctl("perf_event_paranoid", 2);
+	int64_t paranoid = gate_sysctl("perf_event_paranoid", 2);
 	const struct perf_spec *spec = refused->spec;
 	int harmless = perf_event_try(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
+	struct gate_text text;
+	char before[sizeof(spec->name) + 64];
+	bool closed;
 
 	if (harmless == -EPERM)
 		return explain_filter(error, size);
 	if (harmless == -EACCES)
 		return explain_closed(error, size);
 	if (spec->tracepoint[0] || spec->probe_path || spec->type == PERF_TYPE_TRACEPOINT) {
-		(void)snprintf(error, size,
-			       "'%s': tracepoints and probes are not permitted to this user "
-			       "(perf_event_paranoid = %d): run as root",
-			       spec->name, paranoid);
-		return PERF_GATE_PARANOID;
+		(void)snprintf(before, sizeof(before), "'%s': ", spec->name);
+		text = gate_text(GATE_TRACEPOINTS, paranoid, 0);
+		return say(&text, before, error, size, PERF_GATE_PARANOID);
 	}
 	if (refused->tid < 0) {
-		(void)snprintf(error, size,
-			       "profiling the whole machine is not permitted (perf_event_paranoid "
-			       "= %d): run as "
-			       "root, or: sudo sysctl kernel.perf_event_paranoid=0; own programs "
-			       "need neither",
-			       paranoid);
-		return PERF_GATE_PARANOID;
+		closed = is_paranoid(paranoid, 0);
+		text = gate_text(closed ? GATE_MACHINE : GATE_MACHINE_MODULE, paranoid, 0);
+		return say(&text, "", error, size, closed ? PERF_GATE_PARANOID : PERF_GATE_MODULE);
 	}
 	if (!spec->exclude_kernel && paranoid > 1) {
-		(void)snprintf(error, size,
-			       "'%s' happens in the kernel, which is not permitted "
-			       "(perf_event_paranoid = %d): run "
-			       "as root, or: sudo sysctl kernel.perf_event_paranoid=1",
-			       spec->name, paranoid);
-		return PERF_GATE_PARANOID;
+		(void)snprintf(before, sizeof(before), "'%s' happens in the kernel: ", spec->name);
+		text = gate_text(GATE_KERNEL, paranoid, 0);
+		return say(&text, before, error, size, PERF_GATE_PARANOID);
 	}
+	text = gate_text(GATE_OTHERS, 0, 0);
 	(void)snprintf(error, size,
 		       "process %d may not be profiled by this user: it is another user's or "
-		       "protects itself: "
-		       "run as root",
-		       (int)refused->tid);
+		       "protects itself; hint: %s",
+		       (int)refused->tid, text.hint);
 	return PERF_GATE_PTRACE;
 }
 
@@ -170,6 +306,8 @@ static enum perf_gate explain_invalid(const struct gate_case *refused, char *err
 
 enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t size)
 {
+	struct gate_text text;
+
 	switch (-refused->error) {
 	case EACCES:
 	case EPERM:
@@ -181,19 +319,16 @@ enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t
 		return explain_absent(refused, error, size);
 	case EMFILE:
 	case ENFILE:
-		(void)snprintf(error, size,
-			       "too few file descriptors (one a thread, CPU and event): raise the "
-			       "limit with "
-			       "ulimit -n, or profile the whole machine");
-		return PERF_GATE_FILES;
+		text = gate_text(GATE_FILES, GATE_FILES_ENOUGH, 0);
+		return say(&text, "", error, size, PERF_GATE_FILES);
 	case ESRCH:
 		(void)snprintf(error, size, "there is no process %d (any more)", (int)refused->tid);
 		return PERF_GATE_GONE;
 	case ENOSYS:
 		if (gate_sysctl("perf_event_paranoid", INT32_MAX) != INT32_MAX)
 			return explain_filter(error, size);
-		(void)snprintf(error, size, "this kernel has no perf events (CONFIG_PERF_EVENTS)");
-		return PERF_GATE_OTHER;
+		text = gate_text(GATE_NO_PERF_EVENTS, 0, 0);
+		return say(&text, "", error, size, PERF_GATE_OTHER);
 	case EBUSY:
 		(void)snprintf(error, size, "the counter for '%s' is in use by another profiler",
 			       refused->spec->name);
@@ -207,13 +342,11 @@ bool gate_frequency_allowed(const struct perf_options *options, char *error, siz
 {
 	int64_t limit = gate_sysctl("perf_event_max_sample_rate", INT64_MAX);
 
+	struct gate_text text;
+
 	if (options->frequency <= (uint64_t)limit)
 		return true;
-	(void)snprintf(error, error_size,
-		       "%llu samples a second is above the kernel's limit of %lld: ask for less, "
-		       "or: sudo sysctl "
-		       "kernel.perf_event_max_sample_rate=%llu",
-		       (unsigned long long)options->frequency, (long long)limit,
-		       (unsigned long long)options->frequency);
+	text = gate_text(GATE_RATE, (int64_t)min_u64(options->frequency, INT64_MAX), limit);
+	(void)say(&text, "", error, error_size, PERF_GATE_RATE);
 	return false;
 }

@@ -12,7 +12,8 @@
 #include "perf/gate.h"
 #include "perf/source-parts.h"
 
-static void source_note(const struct perf_source *source, const char *format, ...)
+static void source_note(const struct perf_source *source, const char *brief, const char *format,
+			...)
 {
 	char line[512];
 	va_list ap;
@@ -22,7 +23,7 @@ static void source_note(const struct perf_source *source, const char *format, ..
 	va_start(ap, format);
 	(void)vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	source->options.note(source->options.note_arg, line);
+	source->options.note(source->options.note_arg, brief, line);
 }
 
 static int source_explain(const struct perf_source *source, int r, pid_t tid,
@@ -227,19 +228,21 @@ static int map_halving(struct perf_source *source, bool *ret_mlock)
 static void note_size(const struct perf_source *source, uint64_t wanted, bool mlock)
 {
 	const struct perf_options *options = &source->options;
-	uint64_t records = source->ring_bytes / record_bytes(options);
+	uint64_t records = source->ring_bytes / record_bytes(options), ms;
+	struct gate_text text;
 
 	if (source->ring_bytes >= wanted)
 		return;
-	source_note(
-		source,
-		"rings of %llu KiB a CPU instead of %llu (%s): they hold %llu ms of samples; %s",
-		(unsigned long long)(source->ring_bytes >> 10), (unsigned long long)(wanted >> 10),
-		mlock ? "limit of locked memory" : "limit of all rings",
-		(unsigned long long)(records * 1000 / sample_rate(options)),
-		mlock ? "for more: run as root, raise ulimit -l, or sysctl "
-			"kernel.perf_event_mlock_kb"
-		      : "a smaller stack copy or rate makes it more");
+	ms = records * 1000 / sample_rate(options);
+	text = gate_text(GATE_RINGS, (int64_t)(source->ring_bytes >> 10), (int64_t)(wanted >> 10));
+	if (mlock)
+		source_note(source, gate_brief(GATE_RINGS),
+			    "%s: they hold %lu ms of samples; hint: %s", text.cause, ms, text.hint);
+	else
+		source_note(source, NULL,
+			    "rings of %lu KiB a CPU instead of %lu (limit of all rings): they hold "
+			    "%lu ms of samples; hint: a smaller stack copy or rate",
+			    source->ring_bytes >> 10, wanted >> 10, ms);
 }
 
 static int add_to_merge(struct perf_source *source)
@@ -268,14 +271,13 @@ static int add_to_merge(struct perf_source *source)
 
 static int refuse(const struct perf_source *source, int r, const struct source_answer *answer)
 {
+	struct gate_text text;
+
 	if (r != -EPERM && r != -ENOMEM)
 		return source_explain(source, r, source->options.tasks ? 0 : -1, answer);
 	*answer->gate = PERF_GATE_MLOCK;
-	(void)snprintf(answer->error, answer->error_size,
-		       "not even rings of %llu KiB a CPU fit into the limit of locked memory: run "
-		       "as root, raise "
-		       "ulimit -l, or: sudo sysctl kernel.perf_event_mlock_kb=2048",
-		       (unsigned long long)((source->ring_bytes + source->sideband_bytes) >> 10));
+	text = gate_text(GATE_NO_RINGS, 0, 0);
+	(void)snprintf(answer->error, answer->error_size, "%s; hint: %s", text.cause, text.hint);
 	return fail(r);
 }
 
@@ -460,6 +462,16 @@ static bool step_down(struct perf_source *source, int r)
 	return false;
 }
 
+static void note_kernel(const struct perf_source *source)
+{
+	int64_t paranoid = gate_sysctl("perf_event_paranoid", 2);
+	enum gate_row row = paranoid > 1 ? GATE_KERNEL : GATE_KERNEL_MODULE;
+	struct gate_text text;
+
+	text = gate_text(row, paranoid, 0);
+	source_note(source, gate_brief(row), "%s: user code only; hint: %s", text.cause, text.hint);
+}
+
 static void note_steps(const struct perf_source *source, uint8_t precise_before,
 		       bool user_only_before)
 {
@@ -467,22 +479,18 @@ static void note_steps(const struct perf_source *source, uint8_t precise_before,
 	const char *modifiers = strpbrk(name, ":/");
 
 	if (source->user_only && !user_only_before)
-		source_note(source,
-			    "kernel not permitted (perf_event_paranoid = %d): user code only; to "
-			    "see the kernel: "
-			    "sudo sysctl kernel.perf_event_paranoid=1, or run as root",
-			    (int)gate_sysctl("perf_event_paranoid", 2));
+		note_kernel(source);
 	for (size_t i = 0;
 	     source->user_only && !user_only_before && i < source->options.n_followers; i++)
 		if (lives_in_kernel(&source->options.followers[i]))
-			source_note(source, "'%s' happens in the kernel: it will count 0",
+			source_note(source, NULL, "'%s' happens in the kernel: it will count 0",
 				    source->options.followers[i].name);
 	/* Only if a precision was asked for: the default is "the highest", which needs no note. */
 	for (const char *p = modifiers; p; p = strpbrk(p + 1, ":/"))
 		modifiers = p;
 	if (source->options.leader.precise_ip < precise_before && modifiers &&
 	    strchr(modifiers, 'p'))
-		source_note(source, "'%s': the highest precision of this machine is %u", name,
+		source_note(source, NULL, "'%s': the highest precision of this machine is %u", name,
 			    source->options.leader.precise_ip);
 }
 
@@ -585,7 +593,7 @@ static int open_all(struct perf_source *source, struct source_task *task,
 	if (opened == 0 && !source->options.ignore_open_failure)
 		return source_explain(source, -ENOENT, task->tid, answer);
 	if (without && !source->settled)
-		source_note(source,
+		source_note(source, NULL,
 			    "%zu of %zu CPUs have no counter for '%s': what runs there is not seen",
 			    without, source->n_cpus, source->options.leader.name);
 	return task->tid < 0 ? 0 : open_clock(source, task, answer);
@@ -822,9 +830,10 @@ int perf_source_new(const struct perf_options *options, struct perf_source **ret
 		for (size_t i = 0; i < source->options.n_followers; i++)
 			perf_spec_deinit(&source->options.followers[i]);
 		source->options.n_followers = 0;
-		source_note(source, "the events after the first are left out: counting them for a "
-				    "process needs "
-				    "Linux 6.13; the whole machine (-a) has them");
+		source_note(source, NULL,
+			    "the events after the first are left out: counting them for a "
+			    "process needs "
+			    "Linux 6.13; the whole machine (-a) has them");
 	}
 	if (!options->tasks) {
 		r = source_open_task(source, -1, &answer);

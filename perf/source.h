@@ -56,7 +56,8 @@ struct perf_options {
 	bool switches;
 	struct features features;
 	const struct at_sample *at_sample;	   /* its program runs at each sample; NULL: none */
-	void (*note)(void *arg, const char *line); /* one plain line a step down, with its hint */
+	/* One plain line a step down, with its hint.  @brief: the limit in a few words (gate_brief()), or NULL. */
+	void (*note)(void *arg, const char *brief, const char *line);
 	void *note_arg;
 };
 

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "perf/gate.h"
 #include "perf/spec.h"
 #include "perf/spec-elf.h"
 
@@ -338,6 +339,16 @@ static int read_id(const char *path, uint64_t *ret_id)
 	return parse_u64(text, 10, UINT32_MAX, ret_id);
 }
 
+static int tracefs_error(struct spec_parser *parser, int r, enum gate_row row, const char *group,
+			 const char *name)
+{
+	struct gate_text text;
+
+	text = gate_text(row, 0, 0);
+	return spec_error(parser, r, "tracepoint %s:%s: %s; hint: %s", group, name, text.cause,
+			  text.hint);
+}
+
 /* Offers "group:name" of all tracepoints that can be listed. */
 static int spec_trace_parse(struct spec_parser *parser, const char *group, const char *name,
 			    struct perf_spec *spec)
@@ -352,20 +363,13 @@ static int spec_trace_parse(struct spec_parser *parser, const char *group, const
 				  spec->name);
 	r = find_tracefs(parser, tracefs, sizeof(tracefs));
 	if (r == -EACCES)
-		return spec_error(parser, r,
-				  "tracepoint %s:%s: tracefs is closed to this user: run as root",
-				  group, name);
+		return tracefs_error(parser, r, GATE_TRACEFS, group, name);
 	if (r < 0)
-		return spec_error(parser, r,
-				  "tracepoint %s:%s: tracefs is not mounted: "
-				  "sudo mount -t tracefs nodev /sys/kernel/tracing",
-				  group, name);
+		return tracefs_error(parser, r, GATE_TRACEFS_MOUNT, group, name);
 	(void)snprintf(path, sizeof(path), "%s/events/%s/%s/id", tracefs, group, name);
 	r = read_id(path, &id);
 	if (r == -EACCES)
-		return spec_error(parser, r,
-				  "tracepoint %s:%s may not be read by this user: run as root",
-				  group, name);
+		return tracefs_error(parser, r, GATE_TRACEFS, group, name);
 	if (r < 0 || id == 0) {
 		struct nearest nearest = {.wanted = wanted};
 
@@ -891,8 +895,7 @@ const char *perf_spec_default(const char **ret_note)
 	/* Refused is not missing: the open reports that. */
 	*ret_note = cycles == 0 || cycles == -EPERM || cycles == -EACCES || cycles == -ENOSYS
 			    ? NULL
-			    : "no hardware cycle counter here (a virtual machine?): sampling by "
-			      "cpu-clock, a timer";
+			    : GATE_CYCLES_CAUSE ": sampling by cpu-clock, a timer";
 	return cycles == 0 ? "cycles:ppp" : "cpu-clock";
 }
 

@@ -143,7 +143,7 @@ struct session {
 
 static inline void session_note_line(void *arg, const char *line)
 {
-	session_note(arg, "%s", line);
+	session_limit(arg, NULL, line);
 }
 
 /* Are kernel frames missing, by request or for lack of permission? */

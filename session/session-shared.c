@@ -16,6 +16,7 @@
 
 #include "base/cache-dir.h"
 #include "base/error.h"
+#include "perf/gate.h"
 #include "session/session-private.h"
 
 enum {
@@ -58,6 +59,17 @@ struct consent *session_consent(const struct session *s)
 
 /* ---- the kernel's symbols ---- */
 
+static void note_hidden(struct session *s)
+{
+	struct gate_text text;
+	char line[512];
+
+	text = gate_own_kernel_names();
+	(void)snprintf(line, sizeof(line), "kernel frames will have no symbols: %s; hint: %s",
+		       text.cause, text.hint);
+	session_limit(s, "kernel frames without symbols", line);
+}
+
 /* A service reads files of its own once for all its sessions, and may write none. */
 static int open_names(struct session *s, struct uw_kernel_names **ret_names)
 {
@@ -65,9 +77,7 @@ static int open_names(struct session *s, struct uw_kernel_names **ret_names)
 	int r = uw_kernel_names_new("", cache, ret_names);
 
 	if (r == UW_KERNEL_HIDDEN)
-		session_note(
-			s, "kernel frames will have no symbols (/proc/kallsyms shows this user no "
-			   "addresses); hint: see `perfwind doctor`, or run as root");
+		note_hidden(s);
 	else if (r < 0)
 		session_note(s, "kernel frames will have no symbols (/proc/kallsyms: %s)",
 			     strerror(-r));

@@ -45,6 +45,18 @@ bool session_keep_note(struct session *s, const char *line)
 	return true;
 }
 
+void session_limit(void *session, const char *brief, const char *line)
+{
+	struct session *s = session;
+
+	if (!session_keep_note(s, line))
+		return;
+	if (s->options.noted)
+		s->options.noted(s->options.noted_arg, brief, line);
+	else
+		log_info("%s", line);
+}
+
 void session_note(struct session *s, const char *format, ...)
 {
 	char line[512];
@@ -53,12 +65,7 @@ void session_note(struct session *s, const char *format, ...)
 	va_start(ap, format);
 	(void)vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	if (!session_keep_note(s, line))
-		return;
-	if (s->options.noted)
-		s->options.noted(s->options.noted_arg, line);
-	else
-		log_info("%s", line);
+	session_limit(s, NULL, line);
 }
 
 /* ---- CPU time ---- */

@@ -29,11 +29,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "perf/gate.h"
 #include "proc/procfs.h"
 #include "session/session-private.h"
 
@@ -113,7 +113,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.ring_budget = ring_budget(so),
 		.switches = so->waits != SESSION_WAITS_NONE,
 		.features = so->features,
-		.note = session_note_line,
+		.note = session_limit,
 		.note_arg = s,
 	};
 	o->leader.exclude_kernel |= so->user_only;
@@ -617,14 +617,6 @@ static bool stand_in(struct session *s)
 	return true;
 }
 
-/* Its inode is a constant: PROC_PID_INIT_INO, the kernel's include/linux/proc_ns.h. */
-static bool in_first_pid_namespace(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == 0xeffffffc;
-}
-
 /* The events of @o; whole CPUs where events for each thread on each CPU would leave less than half
  * of the descriptors. */
 static int open_source(struct session *s, const struct perf_options *o, enum perf_gate *gate,
@@ -642,6 +634,14 @@ static int open_source(struct session *s, const struct perf_options *o, enum per
 	}
 	r = perf_source_new(o, &s->source, gate, error, error_size);
 	return r < 0 ? trace(r) : 0;
+}
+
+static void note_namespace(struct session *s)
+{
+	struct gate_text text;
+
+	text = gate_text(GATE_PID_NAMESPACE, 0, 0);
+	session_note(s, "%s; hint: %s", text.cause, text.hint);
 }
 
 static int open_targets(struct session *s, char *error, size_t error_size)
@@ -662,10 +662,8 @@ static int open_targets(struct session *s, char *error, size_t error_size)
 	r = open_source(s, &o, &gate, error, error_size);
 	if (r < 0)
 		return r;
-	if ((so->machine || s->own.wanted) && !in_first_pid_namespace())
-		session_note(
-			s, "this container has its own pid namespace: processes outside of it are "
-			   "not recorded; hint: run perfwind on the host (docker: --pid=host)");
+	if ((so->machine || s->own.wanted) && !gate_first_pid_namespace())
+		note_namespace(s);
 	if (so->machine)
 		return 0;
 	if (s->own.wanted)

@@ -893,7 +893,7 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	s->tick.source.fd = s->poll.source.fd = -1;
 	session_share(s);
 	if (options->note)
-		session_note(s, "%s", options->note);
+		session_limit(s, options->note_brief, options->note);
 	r = session_make(s, error, error_size);
 	if (r < 0) {
 		if (!*error)

@@ -72,6 +72,8 @@ bool session_targets_gone(struct session *session);
 
 /* A line for the user, once: reported (options.noted) and kept for the trace and the summary. */
 void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
+/* The same for a limit of the machine or user, as perf_options.note: @brief has it in a few words, or is NULL. */
+void session_limit(void *session, const char *brief, const char *line);
 bool session_has_note(const struct session *session, const char *line);
 
 /* Samples in flight. */

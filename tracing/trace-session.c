@@ -460,7 +460,7 @@ static void begin_flush(struct trace_session *t)
 /* ---- data sources ---- */
 
 /* A note of several data sources is reported by the first. */
-static void source_noted(void *arg, const char *line)
+static void source_noted(void *arg, const char *brief, const char *line)
 {
 	const struct trace_source *source = arg;
 	const struct trace_session *t = source->trace;
@@ -472,7 +472,7 @@ static void source_noted(void *arg, const char *line)
 			return;
 	}
 	if (t->options.noted)
-		t->options.noted(t->options.noted_arg, line);
+		t->options.noted(t->options.noted_arg, brief, line);
 	else
 		log_info("%s", line);
 }

@@ -38,7 +38,7 @@ struct trace_session_options {
 	void *check_arg;
 	/* Lines for the user, each once however many data sources report it, as they come: also while
 	 * trace_session_new() runs.  NULL: they are logged. */
-	void (*noted)(void *arg, const char *line);
+	void (*noted)(void *arg, const char *brief, const char *line); /* as of session_options */
 	void *noted_arg;
 };
 

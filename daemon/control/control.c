@@ -367,9 +367,11 @@ static void deny(struct client *c, const char *why)
 }
 
 /* From within the session, also while it is made: only queued. */
-static void noted(void *client, const char *line)
+static void noted(void *client, const char *brief, const char *line)
 {
 	struct client *c = client;
+
+	(void)brief;
 
 	log_verbose("control socket: note for user %u: %s", c->requester.ids.uid, line);
 	if (control_waiting(&c->stream) > CONTROL_TEXT_MAX)

@@ -46,7 +46,7 @@ struct recording {
 	struct recordings *all;
 	const struct requester *requester;
 	struct sink *sink;
-	void (*noted)(void *owner, const char *line);
+	void (*noted)(void *owner, const char *brief, const char *line);
 	void (*done)(void *owner);
 	uint64_t (*holds)(void *owner); /* bytes that the owner keeps for the requester */
 	void *owner;

@@ -79,13 +79,14 @@ static const char *name_of(const struct scope *sc, struct process *process)
 	return thread && thread->comm[0] ? thread->comm : "?";
 }
 
-/* Root gets no hint to run as root. */
+/* Root gets no hint to run as root: what is refused to it is protected from it (others in cli/diagnosis.c). */
 static const char *hint_of(enum consent_refusal refusal)
 {
 	if (refusal == CONSENT_NOT_CAUGHT)
 		return geteuid() ? "; hint: start it with `perfwind run`, or run perfwind as root"
 				 : "; hint: start it with `perfwind run`";
-	return geteuid() ? "; hint: run perfwind as root" : "";
+	return geteuid() ? "; hint: run perfwind as root"
+			 : " (a security module or a sandbox protects it; hint: perfwind doctor)";
 }
 
 static void permit_line(const struct scope *sc, const struct process *process,

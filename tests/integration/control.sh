@@ -282,7 +282,7 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	steps $ALICE refused-all -a -d 0.5
 	check ladder-refused-names has refused-all "$NAMED"
 	check ladder-refused-said steps_kept refused-all \
-		"^recorded by the perfwind daemon for user $ALICE: only .*own privileges: profiling the whole machine is not permitted" ${timer:+"$timer"}
+		"^recorded by the perfwind daemon for user $ALICE: only .*own privileges: the whole machine may not be sampled" ${timer:+"$timer"}
 	steps $ALICE refused-twice -p $BOBS -d 0.5
 	check ladder-refused-twice grep -q "may not be profiled by this user.*the daemon.s answer: process $BOBS is another user's" \
 		"$TMP/refused-twice.err"

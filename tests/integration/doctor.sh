@@ -110,7 +110,7 @@ put perf_event_paranoid 2
 put perf_event_mlock_kb 516
 small() { (ulimit -l 64 && as_nobody "$@"); }
 check rings-agree agrees rings small
-check rings-partly gate rings rings 'g["state"] == "partly" and "256 KiB a CPU at most" in g["what"]'
+check rings-partly gate rings rings 'g["state"] == "partly" and "rings of 256 KiB a CPU instead of " in g["what"]'
 check rings-hint opens rings rings small
 put perf_event_mlock_kb 0
 none() { (ulimit -l 0 && as_nobody "$@"); }

@@ -27,7 +27,7 @@ refused() {
 	user_records "$name" "$@"
 	local status=$?
 	# What is said before and is no error: the missing counter, the kernel, the rings.
-	grep -vE 'no hardware cycle counter|^perfwind: (kernel not permitted|rings of)' "$TMP/$name.err" >"$TMP/$name.errors"
+	grep -vE 'no hardware cycle counter|^perfwind: (kernel not permitted|rings of|limited here: )' "$TMP/$name.err" >"$TMP/$name.errors"
 	[ $status = 1 ] && [ "$(wc -l <"$TMP/$name.errors")" = 1 ] && grep -qE -- "$regex" "$TMP/$name.errors" && return 0
 	echo "status $status, and:"
 	cat "$TMP/$name.err"
@@ -44,13 +44,11 @@ check user-status [ $? = 0 ]
 check user-names has mine '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check user-whole json mine 'v["stacks"]["whole"] >= 0.99 * total'
 check user-no-kernel hasnt mine '_\[k\]'
-check user-kernel-reported grep -qiE '^perfwind: kernel not permitted' "$TMP/mine.err"
-check user-kernel-hint grep -q 'sysctl kernel.perf_event_paranoid' "$TMP/mine.err"
 check user-consistent consistent mine
 # The event is the first step down, where there is no counter.
 timer=
-grep -q 'no hardware cycle counter' "$TMP/mine.err" && timer='^no hardware cycle counter.*cpu-clock'
-check user-steps-kept steps_kept mine '^kernel not permitted .*user code only' ${timer:+"$timer"}
+"$PERFWIND" report "$TMP/mine.pftrace" | grep -q '^Note  *no hardware cycle counter' && timer='^no hardware cycle counter.*cpu-clock'
+check user-steps-kept steps_kept mine '^kernel not permitted .*user code only; hint: sudo sysctl kernel.perf_event_paranoid=1' ${timer:+"$timer"}
 # Its own running process, by -p.
 setpriv --reuid nobody --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/user/threads" 60 &
 target=$!
@@ -104,6 +102,8 @@ restore
 # Rings under a small budget: smaller, said once with what remains.
 (ulimit -l 64 && user_records small -- ./recursion 1)
 check small-rings-names has small 'main;(recurse_even;recurse_odd;){20,}.*burn '
-check small-rings-said-once [ "$(grep -cE '^perfwind: rings of .* KiB .* (ms|instead)' "$TMP/small.err")" = 1 ]
+check small-rings-said-once [ "$(grep -cE '^perfwind: limited here: .*no kernel frames.*small rings.*perfwind doctor' "$TMP/small.err")" = 1 ]
+(ulimit -l 64 && user_records small-verbose -v -- ./recursion 0.5)
+check small-rings-verbose [ "$(grep -cE '^perfwind: rings of .* KiB .* ms .*; hint: sudo sysctl' "$TMP/small-verbose.err")" = 1 ]
 check small-rings-consistent consistent small
 check small-rings-kept steps_kept small '^rings of .* KiB a CPU instead of .*locked memory' ${timer:+"$timer"}

@@ -76,10 +76,10 @@ static void test_user_at_2(void **state)
 	expect(&d, DOCTOR_MACHINE, DOCTOR_SHUT, "= 2", "perf_event_paranoid=0");
 	expect(&d, DOCTOR_OTHERS, DOCTOR_SHUT, "CAP_SYS_PTRACE", "sudo perfwind record -p");
 	expect(&d, DOCTOR_HARDWARE, DOCTOR_PARTLY, "virtual", "pmu");
-	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "Permission denied", "sudo");
+	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "tracefs or its events are closed", "sudo");
 	expect(&d, DOCTOR_CAPABILITIES, DOCTOR_SHUT, "held: none; not held: PERFMON SYS_PTRACE",
 	       "sudo perfwind");
-	expect(&d, DOCTOR_RINGS, DOCTOR_PARTLY, "512 KiB a CPU at most, of 16384",
+	expect(&d, DOCTOR_RINGS, DOCTOR_PARTLY, "rings of 512 KiB a CPU instead of 16384",
 	       "perf_event_mlock_kb");
 	expect(&d, DOCTOR_DAEMON, DOCTOR_PARTLY, "no perfwind daemon",
 	       "sudo useradd -r perfwind && sudo perfwind daemon --user perfwind");
@@ -158,6 +158,21 @@ static void test_kernel_names(void **state)
 	}
 }
 
+/* CAP_SYS_PTRACE, and a process that cannot be read all the same. */
+static void test_protected(void **state)
+{
+	struct doctor_facts d = all_open();
+	struct doctor_finding f;
+
+	(void)state;
+	d.first_process = -EACCES;
+	expect(&d, DOCTOR_OTHERS, DOCTOR_PARTLY, "process 1 among them", "sandbox");
+	doctor_judge(&d, DOCTOR_PTRACE, &f);
+	assert_string_equal(
+		f.what, "memory of all processes can be read, except protected ones (see others)");
+	assert_int_equal(f.state, DOCTOR_OPEN);
+}
+
 static void test_yama(void **state)
 {
 	struct doctor_facts d = all_open();
@@ -188,7 +203,8 @@ static void test_closed(void **state)
 	d.own_user = -EACCES;
 	d.paranoid = 3;
 	assert_false(doctor_can_record(&d));
-	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "even CAP_PERFMON", "perf_event_paranoid=2");
+	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "closed even to CAP_PERFMON",
+	       "perf_event_paranoid=2");
 	d.cap_perfmon = false;
 	d.paranoid = 4;
 	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "= 4", "perf_event_paranoid=2");
@@ -296,8 +312,8 @@ int main(void)
 		cmocka_unit_test(test_all_open),     cmocka_unit_test(test_user_at_2),
 		cmocka_unit_test(test_closed),	     cmocka_unit_test(test_partly),
 		cmocka_unit_test(test_look),	     cmocka_unit_test(test_policy),
-		cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_yama),
-		cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_protected),
+		cmocka_unit_test(test_yama),	     cmocka_unit_test(test_modules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,13 +92,13 @@ static void test_held_back(void **state)
 	(void)state;
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
-	own_rights_noted(&own, "first");
-	own_rights_noted(&own, "second");
+	own_rights_noted(&own, NULL, "first");
+	own_rights_noted(&own, NULL, "second");
 	end(text);
 	assert_string_equal(text, "");
 	begin();
 	own_rights_sure(&own);
-	own_rights_noted(&own, "third");
+	own_rights_noted(&own, NULL, "third");
 	own_rights_sure(&own); /* nothing twice */
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
@@ -108,10 +108,44 @@ static void test_held_back(void **state)
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
 	for (int i = 0; i <= OWN_LINES; i++)
-		own_rights_noted(&own, i == OWN_LINES ? "too many" : "held");
+		own_rights_noted(&own, NULL, i == OWN_LINES ? "too many" : "held");
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
 	assert_string_equal(text, "perfwind: too many\n");
+}
+
+/* Limits of the machine: one line for two, the line itself for one and with --verbose; other notes stay. */
+static void test_limits(void **state)
+{
+	static const struct {
+		int level;
+		bool second;
+		const char *expected;
+	} cases[] = {
+		{LOG_LEVEL_NORMAL, true,
+		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
+		 "perfwind: other\n"},
+		{LOG_LEVEL_NORMAL, false, "perfwind: a kernel line\nperfwind: other\n"},
+		{LOG_LEVEL_VERBOSE, true,
+		 "perfwind: a kernel line\nperfwind: other\nperfwind: a line of rings\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct own_rights own = {0};
+		char text[8192];
+
+		log_level = cases[i].level;
+		begin();
+		own_rights_noted(&own, "no kernel frames", "a kernel line");
+		own_rights_noted(&own, NULL, "other");
+		if (cases[i].second)
+			own_rights_noted(&own, "small rings", "a line of rings");
+		own_rights_sure(&own);
+		end(text);
+		log_level = LOG_LEVEL_QUIET;
+		assert_string_equal(text, cases[i].expected);
+	}
 }
 
 /* An output's file can be put aside, no program can be run; neither is reported without -v. */
@@ -180,9 +214,10 @@ CHILD(filter_refused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_enough),
-		cmocka_unit_test(test_held_back),   cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_filter_told), cmocka_unit_test(test_filter_refused),
+		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_held_back),      cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_filter),	       cmocka_unit_test(test_filter_told),
+		cmocka_unit_test(test_filter_refused),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -125,10 +125,20 @@ static void test_none(void **state)
 	summary.cpu_accounted = 0;
 	assert_written(verdict_print, "0 samples in 5.1 s (cpu-clock, 999 Hz)\n"
 				      "  seen     0.0 % of the CPU time used\n"
-				      "  stacks   none\n"
+				      "  stacks   none (hint: less CPU time was used than the 1.00 "
+				      "ms of one sample: record for longer, or raise -F)\n"
 				      "  lost     0 in the kernel's rings\n"
 				      "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
 				      "  file     a\"b.pftrace, 120 KiB\n");
+	/* Samples that were skipped explain it. */
+	summary.account.skipped[1] = 3;
+	assert_written(verdict_print,
+		       "0 samples in 5.1 s (cpu-clock, 999 Hz)\n"
+		       "  seen     0.0 % of the CPU time used\n"
+		       "  stacks   none\n"
+		       "  lost     0 in the kernel's rings; 3 skipped (not-in-scope)\n"
+		       "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
+		       "  file     a\"b.pftrace, 120 KiB\n");
 }
 
 static void test_json(void **state)

@@ -41,10 +41,11 @@ struct fixture {
 	uint64_t last_time;
 };
 
-static void fixture_note(void *arg, const char *line)
+static void fixture_note(void *arg, const char *brief, const char *line)
 {
 	struct fixture *f = arg;
 
+	(void)brief;
 	if (f->n_notes < NOTES_MAX)
 		(void)snprintf(f->notes[f->n_notes++], sizeof(f->notes[0]), "%s", line);
 }

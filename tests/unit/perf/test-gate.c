@@ -55,7 +55,7 @@ static void user_only(void)
 	CHECK(perf_source_options(f.source)->leader.exclude_kernel);
 	CHECK(!(perf_source_options(f.source)->callchain & FRAMES_KERNEL));
 	CHECK(!(perf_source_ring(f.source, 0)->layout.sample_type & PERF_SAMPLE_CALLCHAIN));
-	CHECK(fixture_noted(&f, "kernel not permitted (perf_event_paranoid = "));
+	CHECK(fixture_noted(&f, "kernel not permitted (kernel.perf_event_paranoid = "));
 	CHECK(fixture_noted(&f, "'context-switches' happens in the kernel"));
 	CHECK(perf_source_enable(f.source) == 0);
 	child_go(&child);
@@ -224,7 +224,7 @@ static void few_files(void)
 	CHECK(fixture_open(&f) == 0);
 	for (int i = 0; i < 16 && fixture_add(&f, child.pid) == 0; i++)
 		;
-	CHECK(f.gate == PERF_GATE_FILES && says(&f, "ulimit -n"));
+	CHECK(f.gate == PERF_GATE_FILES && says(&f, "ulimit -Hn"));
 	fixture_deinit(&f);
 	child_wait(&child);
 }
@@ -353,6 +353,50 @@ static void test_offline_cpu(void **state)
 	fixture_deinit(&f);
 }
 
+/* Each row has both texts, whole; a brief one has no number. */
+static void test_table(void **state)
+{
+	struct gate_text text;
+
+	(void)state;
+	for (enum gate_row row = 0; row < GATE_ROWS; row++) {
+		const char *brief = gate_brief(row);
+
+		text = gate_text(row, INT64_MIN, INT64_MIN);
+		assert_in_range(strlen(text.cause), 10, sizeof(text.cause) - 2);
+		assert_in_range(strlen(text.hint), 10, sizeof(text.hint) - 2);
+		assert_false(brief && (strpbrk(brief, "0123456789") || strlen(brief) > 40));
+	}
+	text = gate_text(GATE_RATE, 5000, 1000);
+	assert_string_equal(text.cause,
+			    "5000 samples a second are above the kernel's limit of 1000");
+	assert_string_equal(text.hint, "sudo sysctl kernel.perf_event_max_sample_rate=5000");
+	text = gate_text(GATE_RINGS, 64, 512);
+	assert_string_equal(text.cause,
+			    "rings of 64 KiB a CPU instead of 512 (limit of locked memory)");
+	assert_string_equal(text.hint, "sudo sysctl kernel.perf_event_mlock_kb=65536");
+}
+
+static void test_kernel_names(void **state)
+{
+	struct gate_text text;
+
+	(void)state;
+	text = gate_kernel_names(0, 2, false);
+	assert_string_equal(text.cause, "/proc/kallsyms shows no addresses "
+					"(kernel.perf_event_paranoid = 2, no CAP_SYSLOG)");
+	text = gate_kernel_names(1, 2, false);
+	assert_string_equal(text.cause,
+			    "/proc/kallsyms shows no addresses (kernel.kptr_restrict = 1, "
+			    "kernel.perf_event_paranoid = 2, no CAP_SYSLOG)");
+	assert_string_equal(text.hint,
+			    "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1");
+	text = gate_kernel_names(2, 2, true);
+	assert_string_equal(text.cause,
+			    "/proc/kallsyms shows no addresses (kernel.kptr_restrict = 2)");
+	assert_string_equal(text.hint, "sudo sysctl kernel.kptr_restrict=1");
+}
+
 static void test_sysctl(void **state)
 {
 	(void)state;
@@ -379,8 +423,8 @@ static void test_errors(void **state)
 		 "no counter for 'it' that can be sampled"},
 		{ENOENT, 8, "/bin/x", PERF_GATE_NO_EVENT,
 		 "'it': the kernel cannot place this probe (No such file or directory)"},
-		{EMFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "ulimit -n"},
-		{ENFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "ulimit -n"},
+		{EMFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "hint: ulimit -Hn 16384"},
+		{ENFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "hint: ulimit -Hn 16384"},
 		{ESRCH, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_GONE,
 		 "there is no process 4711 (any more)"},
 		{EBUSY, PERF_TYPE_HARDWARE, NULL, PERF_GATE_OTHER,
@@ -428,7 +472,8 @@ int main(void)
 		cmocka_unit_test(test_as_user),	      cmocka_unit_test(test_filtered),
 		cmocka_unit_test(test_files),	      cmocka_unit_test(test_options),
 		cmocka_unit_test(test_no_such_event), cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_offline_cpu),   cmocka_unit_test(test_sysctl),
+		cmocka_unit_test(test_offline_cpu),   cmocka_unit_test(test_table),
+		cmocka_unit_test(test_kernel_names),  cmocka_unit_test(test_sysctl),
 		cmocka_unit_test(test_errors),	      cmocka_unit_test(test_frequency),
 	};
 

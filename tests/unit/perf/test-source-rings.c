@@ -135,7 +135,8 @@ static void unprivileged_nothing_left(void)
 	}
 	CHECK(n >= 1 && n < ARRAY_SIZE(f));
 	CHECK(f[n].gate == PERF_GATE_MLOCK);
-	CHECK(strstr(f[n].error, "limit of locked memory") && strstr(f[n].error, "ulimit -l"));
+	CHECK(strstr(f[n].error, "limit of locked memory") &&
+	      strstr(f[n].error, "hint: sudo sysctl kernel.perf_event_mlock_kb=2048"));
 	CHECK(perf_source_n_rings(f[n].source) == 0);
 	/* room again: the same source works */
 	f[n - 1].source = perf_source_free(f[n - 1].source);
