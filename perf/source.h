@@ -55,7 +55,7 @@ struct perf_options {
 	 * kernel thins the samples of a switch event (attr.c). */
 	bool switches;
 	struct features features;
-	const struct at_sample *at_sample;	   /* its program runs at each sample; NULL: none */
+	const struct at_sample *at_sample; /* its program runs at each sample; NULL: none */
 	/* One plain line a step down, with its hint.  @brief: the limit in a few words (gate_brief()), or NULL. */
 	void (*note)(void *arg, const char *brief, const char *line);
 	void *note_arg;

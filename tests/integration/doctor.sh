@@ -75,7 +75,7 @@ check root-states gate root kernel 'all(g["state"] == "open" and not g["cost"] +
 check root-one-line gate root kernel 'all("\n" not in g[k] and len(g[k]) < 240 for g in v["gates"] for k in ("what", "cost", "hint"))'
 # The same as text.
 as_root ./perfwind doctor >"$TMP/text"
-check text-gates [ "$(grep -cE '^(open   |partly |shut   ) [a-z-]+ +[^ ]' "$TMP/text")" = 17 ]
+check text-gates [ "$(grep -cE '^(open   |partly |shut   ) [a-z-]+ +[^ ]' "$TMP/text")" = 18 ]
 check text-hints [ "$(grep -cE '^ {22}hint: ' "$TMP/text")" = "$(grep -cE '^(partly|shut)' "$TMP/text")" ]
 
 put perf_event_paranoid 2

@@ -58,7 +58,7 @@ user_records own-pid -p $target -d 0.7
 check user-own-pid has own-pid '^worker-3;.*thread_main;thread_work;burn '
 check user-own-pid-consistent consistent own-pid
 # No descriptors for all threads, and whole CPUs are not this user's.
-(ulimit -n 24 && refused few-files 'descriptors.*ulimit -n' -p $target -d 0.5) >"$TMP/few" 2>&1
+(ulimit -n 24 && refused few-files 'descriptors.*ulimit -Hn' -p $target -d 0.5) >"$TMP/few" 2>&1
 check user-few-files [ $? = 0 ]
 cat "$TMP/few" | sed 's/^/    /'
 kill $target
