@@ -4,13 +4,41 @@
 
 #include "session/loader/load-parse.h"
 
+/* The lines of a request. */
+struct found_lines {
+	struct load_answer *answer;
+	size_t room;
+	uint32_t address; /* in hand */
+	size_t n;	  /* of it */
+};
+
+static bool make_room(struct found_lines *f)
+{
+	struct load_answer *a = f->answer;
+	size_t room = f->room ? f->room * 2 : LOAD_LINES_MAX;
+	struct load_line *more;
+
+	if (a->n_lines < f->room)
+		return true;
+	more = reallocarray(a->lines, room, sizeof(*more));
+	if (!more)
+		return false;
+	a->lines = more;
+	f->room = room;
+	return true;
+}
+
 static void add_line(void *arg, const struct uw_line *line)
 {
-	struct load_answer *a = arg;
-	struct load_line *to = &a->lines[a->n_lines];
+	struct found_lines *f = arg;
+	struct load_answer *a = f->answer;
+	struct load_line *to;
 
-	if (a->n_lines == LOAD_LINES_MAX)
+	if (f->n == LOAD_LINES_MAX || !make_room(f))
 		return;
+	f->n++;
+	to = &a->lines[a->n_lines];
+	to->address = f->address;
 	to->function = strdup(line->function);
 	to->file = line->file ? strdup(line->file) : NULL;
 	to->line = line->line;
@@ -35,17 +63,17 @@ static void open_lines_of(struct load_parser *p, struct uw_module *module)
 
 static int parse_lines(struct load_parser *p, struct load_parse *w)
 {
-	struct load_answer *a = w->answer;
+	struct found_lines f = {.answer = w->answer};
 	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int r;
+	int r = 0;
 
 	if (uw_module_kind(w->module) != UW_MODULE_JIT)
 		open_lines_of(p, w->module);
-	a->lines = calloc(LOAD_LINES_MAX, sizeof(*a->lines));
-	if (!a->lines)
-		return 0;
-	r = uw_module_lines(w->module, w->source, w->vaddr, add_line, a);
-	a->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+	for (; f.address < w->n_vaddrs && r >= 0; f.address++) {
+		f.n = 0;
+		r = uw_module_lines(w->module, w->source, w->vaddrs[f.address], add_line, &f);
+	}
+	w->answer->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 	return r < 0 ? r : 0;
 }
 

@@ -11,7 +11,7 @@ enum load_parse_kind {
 	LOAD_PARSE_UNWIND,
 	LOAD_PARSE_BOTH, /* its symbols too */
 	LOAD_PARSE_SYMBOLS,
-	LOAD_PARSE_LINES,  /* of `vaddr`; the DWARF stays open */
+	LOAD_PARSE_LINES,  /* of `vaddrs`; the DWARF stays open */
 	LOAD_PARSE_CLOSE,  /* closes that DWARF */
 	LOAD_PARSE_FORGET, /* closes the module's file; in place the caller owns it */
 };
@@ -19,7 +19,8 @@ enum load_parse_kind {
 struct load_parse {
 	enum load_parse_kind kind;
 	bool urgent;
-	uint64_t vaddr;
+	const uint64_t *vaddrs;
+	size_t n_vaddrs;
 	struct uw_module *module; /* NULL for BUILD_ID, CLOSE, FORGET */
 	struct uw_source *source; /* NULL for CLOSE, FORGET */
 	/* out */
@@ -28,7 +29,7 @@ struct load_parse {
 	struct load_answer *answer; /* its lines and cpu_ns; NULL as module */
 };
 
-enum { LOAD_LINES_MAX = 64 };
+enum { LOAD_LINES_MAX = 64 }; /* of an address */
 
 struct load_parser {
 	struct uw_module *lined; /* the module whose DWARF is open; a reference */

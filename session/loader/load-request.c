@@ -15,6 +15,9 @@ void load_request_deinit(struct load_request *request)
 {
 	(void)fd_close(load_given(request));
 	request->given = 0;
+	free(request->vaddrs);
+	request->vaddrs = NULL;
+	request->n_vaddrs = 0;
 }
 
 void load_answer_deinit(struct load_answer *answer)

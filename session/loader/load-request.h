@@ -11,7 +11,7 @@ enum load_kind {
 	LOAD_QUERY,   /* the one executable mapping at address `vaddr` of `pid` */
 	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow, not urgent */
 	LOAD_SYMBOLS, /* an answer only (after LOAD_UNWIND), or a request for a perf map that has grown */
-	LOAD_LINES, /* inlined calls and lines of `vaddr` in `module` */
+	LOAD_LINES, /* inlined calls and lines of `vaddrs` in `module` */
 };
 
 /* Do samples wait for the answer? */
@@ -39,7 +39,10 @@ struct load_request {
 	 * request was not taken (load_request_deinit). */
 	uint32_t given;
 	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
+	uint64_t *vaddrs; /* owned as `given`; LOAD_VADDRS_MAX at most */
+	size_t n_vaddrs;
 };
+enum { LOAD_VADDRS_MAX = 256 };
 /* A copy of @fd for load_request.given; of -1: 0. */
 uint32_t load_given_new(int fd);
 static inline int load_given(const struct load_request *request)
@@ -49,6 +52,7 @@ static inline int load_given(const struct load_request *request)
 void load_request_deinit(struct load_request *request);
 
 struct load_line {
+	uint32_t address;      /* index of `vaddrs` of the request */
 	char *function, *file; /* owned; file may be NULL */
 	uint32_t line;
 	enum frame_kind kind;
@@ -80,7 +84,7 @@ struct load_answer {
 	bool from_memory; /* read from the process because no file could be opened */
 	int vm_error;	  /* < 0: there is a Java VM, and it could not be read */
 	/* LOAD_LINES */
-	struct load_line *lines; /* owned, innermost first */
+	struct load_line *lines; /* owned; by address, of each innermost first */
 	size_t n_lines;
 	uint64_t cpu_ns; /* CPU time that the lines took */
 };

@@ -1,9 +1,9 @@
 /* load-role.c - see load-role.h.
  *
- *   main and pw-files      request   struct wire_request, path of the module, path of its jitdump; a descriptor that the
- *                                    target sent
+ *   main and pw-files      request   struct wire_request, addresses, path of the module, path of its jitdump; a descriptor
+ *                                    that the target sent
  *                          answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping
- *   pw-files and pw-parse  request   struct wire_parse, path of the module; the module's file
+ *   pw-files and pw-parse  request   struct wire_parse, addresses, path of the module; the module's file
  *                          question  struct wire_question, paths
  *                          reply     i64 result; a descriptor, or the bytes
  *   pw-parse to main       answer    struct wire_parsed; the module (symbols/module.c); lines (each u64 line and
@@ -57,7 +57,7 @@ struct wire_answer {
 };
 
 struct wire_parse {
-	uint64_t kind, urgent, vaddr, has_module, module_kind, wants_separate, serial;
+	uint64_t kind, urgent, n_vaddrs, has_module, module_kind, wants_separate, serial;
 	uint64_t has_file, has_memory, start, end, later, vm;
 	struct uw_build_id build_id;
 };
@@ -257,6 +257,7 @@ static void pack_lines(const struct load_answer *a, struct packer *p)
 	for (size_t i = 0; i < a->n_lines; i++) {
 		const struct load_line *line = &a->lines[i];
 
+		packer_u64(p, line->address);
 		packer_u64(p, line->line | (uint64_t)line->kind << 32);
 		packer_block(p, line->function, strlen(line->function));
 		packer_block(p, line->file ? line->file : "", line->file ? strlen(line->file) : 0);
@@ -289,20 +290,35 @@ static void parse_module(struct parser_process *k, struct load_parse *w, struct 
 	load_answer_deinit(w->answer);
 }
 
+/* Copies the addresses behind a request's struct of @size bytes.  Returns what follows them; NULL: it is too short. */
+static const char *addresses_of(const struct helper_call *call, size_t size, uint64_t n,
+				uint64_t to[static LOAD_VADDRS_MAX])
+{
+	if (n > LOAD_VADDRS_MAX || call->request_len - size < n * sizeof(*to))
+		return NULL;
+	memcpy(to, call->request + size, n * sizeof(*to));
+	return (const char *)call->request + size + n * sizeof(*to);
+}
+
 static void parser_serve(void *kept, struct helper_call *call)
 {
 	struct parser_process *k = kept;
-	const char *path = (const char *)call->request + sizeof(struct wire_parse);
+	uint64_t vaddrs[LOAD_VADDRS_MAX];
 	struct uw_source *source = &k->asked.source;
 	struct load_answer answer = {0};
 	struct load_parse work = {.source = source, .answer = &answer};
 	struct wire_parse wire;
+	const char *path;
 
 	if (call->request_len < sizeof(wire))
 		return;
 	memcpy(&wire, call->request, sizeof(wire));
+	path = addresses_of(call, sizeof(wire), wire.n_vaddrs, vaddrs);
+	if (!path)
+		return;
 	work.kind = (enum load_parse_kind)wire.kind;
-	work.vaddr = wire.vaddr;
+	work.vaddrs = vaddrs;
+	work.n_vaddrs = wire.n_vaddrs;
 	k->asked.call = call;
 	source->fd = file_of(k, &wire, call);
 	source->memory = wire.has_memory ? &k->asked.memory : NULL;
@@ -432,7 +448,7 @@ static void pack_work(const struct load_parse *w, uint32_t serial, struct packer
 	memset(&wire, 0, sizeof(wire));
 	wire.kind = w->kind;
 	wire.urgent = w->urgent;
-	wire.vaddr = w->vaddr;
+	wire.n_vaddrs = w->n_vaddrs;
 	wire.serial = serial;
 	if (w->source) {
 		wire.has_file = w->source->fd >= 0;
@@ -449,6 +465,7 @@ static void pack_work(const struct load_parse *w, uint32_t serial, struct packer
 		wire.build_id = *uw_module_build_id(w->module);
 	}
 	packer_put(to, &wire, sizeof(wire));
+	packer_put(to, w->vaddrs, w->n_vaddrs * sizeof(*w->vaddrs));
 	if (w->module)
 		packer_put(to, uw_module_path(w->module), strlen(uw_module_path(w->module)) + 1);
 }
@@ -674,13 +691,17 @@ static struct uw_module *module_of(const struct wire_request *wire, const char *
 static void opener_serve(void *kept, struct helper_call *call)
 {
 	struct opener_process *k = kept;
-	const char *path = (const char *)call->request + sizeof(struct wire_request);
+	uint64_t vaddrs[LOAD_VADDRS_MAX];
 	struct load_answer a = {0};
 	struct wire_request wire;
+	const char *path;
 
 	if (call->request_len < sizeof(wire))
 		return;
 	memcpy(&wire, call->request, sizeof(wire));
+	path = addresses_of(call, sizeof(wire), wire.request.n_vaddrs, vaddrs);
+	if (!path)
+		return;
 	k->partner.call = call;
 	k->is_parsed = false;
 	k->worker.mark = call->mark;
@@ -692,6 +713,7 @@ static void opener_serve(void *kept, struct helper_call *call)
 	k->worker.serial = (uint32_t)wire.serial;
 	a.request = wire.request;
 	a.request.process = NULL;
+	a.request.vaddrs = vaddrs;
 	a.request.given = (uint32_t)(take_fd(call->fd) + 1);
 	a.request.module = wire.has_module ? module_of(&wire, path) : NULL;
 	if (wire.has_module && !a.request.module)
@@ -708,6 +730,7 @@ static void opener_serve(void *kept, struct helper_call *call)
 	if (a.request.module && load_worker_file(&k->worker) < 0)
 		k->stray = k->worker.serial;
 	(void)uw_module_unref(a.request.module);
+	a.request.vaddrs = NULL;
 	load_answer_deinit(&a);
 }
 
@@ -750,6 +773,7 @@ ssize_t load_request_pack(const struct load_request *request, const struct load_
 		wire.jitdump = jitdump->id;
 	}
 	packer_put(&p, &wire, sizeof(wire));
+	packer_put(&p, request->vaddrs, request->n_vaddrs * sizeof(*request->vaddrs));
 	if (request->module)
 		packer_put(&p, uw_module_path(request->module),
 			   strlen(uw_module_path(request->module)) + 1);
@@ -782,16 +806,22 @@ static int unpack_text(struct cursor *from, char **ret_text, size_t *ret_len)
 
 static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
 {
-	if (n > LOAD_LINES_MAX)
+	uint64_t address = 0;
+
+	if (n > a->request.n_vaddrs * LOAD_LINES_MAX)
 		return fail(-EBADMSG);
 	a->lines = n ? calloc(n, sizeof(*a->lines)) : NULL;
 	if (n && !a->lines)
 		return fail(-ENOMEM);
 	for (uint64_t i = 0; i < n; i++) {
 		struct load_line *line = &a->lines[a->n_lines++];
-		uint64_t number;
+		uint64_t before = address, number;
 		int r;
 
+		address = cursor_u64(from);
+		if (address < before || address >= a->request.n_vaddrs)
+			return fail(-EBADMSG);
+		line->address = (uint32_t)address;
 		number = cursor_u64(from);
 		line->line = (uint32_t)number;
 		line->kind =

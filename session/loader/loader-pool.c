@@ -289,7 +289,8 @@ int load_pool_answer(struct load_pool *pool, uint64_t now, struct load_work *ret
 			continue;
 		*ret_work = slot->work;
 		if (r == POOL_AGAIN || (r == 0 && a.error == -EAGAIN)) {
-			a.request.given = 0; /* stays with the work */
+			a.request.given = 0; /* stays with the work, as vaddrs */
+			a.request.vaddrs = NULL;
 			load_answer_deinit(&a);
 			return POOL_AGAIN;
 		}

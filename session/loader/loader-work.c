@@ -468,7 +468,8 @@ static int parse(struct load_worker *w, enum load_parse_kind kind, struct uw_sou
 	struct load_parse work = {
 		.kind = kind,
 		.urgent = load_is_urgent(a->request.kind),
-		.vaddr = a->request.vaddr,
+		.vaddrs = a->request.vaddrs,
+		.n_vaddrs = a->request.n_vaddrs,
 		.module = a->request.module,
 		.source = source,
 		.answer = a,

@@ -4,6 +4,7 @@
  * again while frames wait for names.  Some code never gets a name: as long as a read brings nothing
  * for frames that wait, the next one waits twice as long. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "session/pipeline/emit-module.h"
@@ -86,6 +87,45 @@ void emit_module_ask_symbols(struct emit_module *m, struct loader *loader)
 	(void)uw_module_ref(m->module);
 	if (!loader_ask(loader, &request))
 		(void)uw_module_unref(m->module);
+}
+
+static int by_address(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+/* A frame may be there twice, as it is where one was guessed. */
+static size_t take_due(struct emit_module *m, uint64_t to[static LOAD_VADDRS_MAX])
+{
+	size_t due = min_u64(m->unlined_due - m->unlined_asked, LOAD_VADDRS_MAX), n = 0;
+
+	memcpy(to, m->unlined.vaddrs + m->unlined_asked, due * sizeof(*to));
+	qsort(to, due, sizeof(*to), by_address);
+	for (size_t i = 0; i < due; i++)
+		if (!n || to[n - 1] != to[i])
+			to[n++] = to[i];
+	return n;
+}
+
+size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader)
+{
+	struct load_request request = emit_module_request(m, LOAD_LINES);
+	size_t n = min_u64(m->unlined_due - m->unlined_asked, LOAD_VADDRS_MAX), distinct;
+
+	request.vaddrs = n ? calloc(LOAD_VADDRS_MAX, sizeof(*request.vaddrs)) : NULL;
+	if (!request.vaddrs)
+		return 0;
+	request.n_vaddrs = distinct = take_due(m, request.vaddrs);
+	(void)uw_module_ref(m->module);
+	if (!loader_ask(loader, &request)) {
+		(void)uw_module_unref(m->module);
+		load_request_deinit(&request);
+		return 0;
+	}
+	m->unlined_asked += n;
+	return distinct;
 }
 
 /* Is the map of a JIT module due, once a second? */

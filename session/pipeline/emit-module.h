@@ -43,6 +43,9 @@ struct load_request emit_module_request(const struct emit_module *m, enum load_k
  * dropped.  (Symbols are loaded with the unwind half of a file, but that may not be loaded again:
  * the engine keeps its rules.) */
 void emit_module_ask_symbols(struct emit_module *m, struct loader *loader);
+/* Requests the lines of the next addresses that are due, each distinct one once.  How many; 0: none can be
+ * requested now. */
+size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader);
 /* For frames that wait for names: the symbols once more.  @at_end: of a map that may have grown
  * since, too, as that of a Java VM, which is written when the VM exits. */
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end);

@@ -33,9 +33,9 @@
 enum {
 	CACHE_SLOTS = 1 << 16,
 	NAME_MAX_LEN = 1024,
-	LINES_IN_FLIGHT = 64,
-	LINES_BATCH = 512, /* addresses that justify opening a module's DWARF while recording */
-	LINES_SHARE = 100, /* ... while lines have cost less than 1/100 of one CPU */
+	LINES_IN_FLIGHT = 4, /* requests */
+	LINES_BATCH = 512,   /* addresses that justify opening a module's DWARF while recording */
+	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
 	MAX_IDS = UW_MAX_FRAMES + 512 + 2,
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
@@ -88,7 +88,8 @@ struct emit {
 	struct table by_serial; /* module serial -> index + 1 */
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
-	uint32_t lines_in_flight, seconds;
+	uint32_t lines_in_flight, seconds; /* requests of lines */
+	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
 	uint32_t generation;	    /* of the writer's ids */
@@ -275,15 +276,11 @@ static void request_lines(struct emit *em, struct emit_module *m)
 {
 	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
 	       em->lines_in_flight < LINES_IN_FLIGHT) {
-		struct load_request request = emit_module_request(m, LOAD_LINES);
+		size_t n = emit_module_ask_lines(m, em->c.loader);
 
-		request.vaddr = m->unlined.vaddrs[m->unlined_asked];
-		(void)uw_module_ref(m->module);
-		if (!loader_ask(em->c.loader, &request)) {
-			(void)uw_module_unref(m->module);
+		if (!n)
 			return;
-		}
-		m->unlined_asked++;
+		em->vaddrs_in_flight += n;
 		em->lines_in_flight++;
 	}
 }
@@ -794,22 +791,36 @@ static int symbols_arrived(struct emit *em, struct emit_module *m)
 	return r < 0 ? trace(r) : 0;
 }
 
-static int lines_arrived(struct emit *em, struct emit_module *m, const struct load_answer *a)
+/* Of one address. */
+static int write_lines(struct emit *em, struct emit_module *m, uint64_t vaddr,
+		       const struct load_line *from, size_t n)
 {
 	struct writer_line lines[64];
-	size_t n = 0;
+
+	n = min_u64(n, ARRAY_SIZE(lines));
+	for (size_t i = 0; i < n; i++)
+		lines[i] = (struct writer_line){from[i].function, from[i].file, from[i].line,
+						from[i].kind};
+	if (uw_module_is_vm(m->module) && set_named(em, m, vaddr))
+		forget_unsymbolized(em);
+	return writer_symbol(em->c.writer, m->mapping, vaddr, lines, n);
+}
+
+static int lines_arrived(struct emit *em, struct emit_module *m, const struct load_answer *a)
+{
+	int r = 0;
 
 	if (a->error < 0)
 		m->no_lines = true;
 	request_lines(em, m);
-	for (; n < a->n_lines && n < ARRAY_SIZE(lines); n++)
-		lines[n] = (struct writer_line){a->lines[n].function, a->lines[n].file,
-						a->lines[n].line, a->lines[n].kind};
-	if (!n)
-		return 0;
-	if (uw_module_is_vm(m->module) && set_named(em, m, a->request.vaddr))
-		forget_unsymbolized(em);
-	return writer_symbol(em->c.writer, m->mapping, a->request.vaddr, lines, n);
+	for (size_t i = 0, n; i < a->n_lines && r >= 0; i += n) {
+		const struct load_line *first = &a->lines[i];
+
+		for (n = 1; i + n < a->n_lines && first[n].address == first->address;)
+			n++;
+		r = write_lines(em, m, a->request.vaddrs[first->address], first, n);
+	}
+	return r < 0 ? trace(r) : 0;
 }
 
 int emit_answer(struct emit *em, struct load_answer *a)
@@ -823,6 +834,7 @@ int emit_answer(struct emit *em, struct load_answer *a)
 		return uw_modules_loaded(em->c.modules, module);
 	if (a->request.kind == LOAD_LINES) {
 		em->lines_in_flight--;
+		em->vaddrs_in_flight -= a->request.n_vaddrs;
 		em->lines_cpu_ns += a->cpu_ns;
 	}
 	if (table_get(&em->by_serial, uw_module_serial(module), &v)) {
@@ -882,7 +894,7 @@ int emit_tick(struct emit *em)
 
 uint64_t emit_lines_left(const struct emit *em)
 {
-	uint64_t left = em->lines_in_flight;
+	uint64_t left = em->vaddrs_in_flight;
 
 	for (size_t i = 0; i < em->n_modules; i++) {
 		const struct emit_module *m = em->modules[i];

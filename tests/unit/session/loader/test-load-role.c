@@ -153,13 +153,19 @@ static void test_module(void **state)
 	main_at = vaddr_of(m, "main");
 	assert_true(main_at != 0);
 	request.kind = LOAD_LINES;
-	request.vaddr = main_at;
+	request.vaddrs = calloc(2, sizeof(*request.vaddrs));
+	request.n_vaddrs = 2; /* the first one is nowhere */
+	request.vaddrs[1] = main_at;
 	remote(p, &request, NULL, &a);
+	assert_true(a.n_lines > 0);
 	for (size_t i = 0; i < a.n_lines; i++)
-		own |= !strcmp(a.lines[i].function, "main") && a.lines[i].file &&
-		       strstr(a.lines[i].file, "test-load-role.c") && a.lines[i].line;
+		own |= a.lines[i].address == 1 && !strcmp(a.lines[i].function, "main") &&
+		       a.lines[i].file && strstr(a.lines[i].file, "test-load-role.c") &&
+		       a.lines[i].line;
 	assert_true(own);
 	load_answer_deinit(&a);
+	request.vaddrs = NULL;
+	request.n_vaddrs = 0;
 	/* again, after ours were dropped: what is kept there does not stand in the way */
 	uw_module_drop_unwind(m);
 	request.kind = LOAD_UNWIND;
