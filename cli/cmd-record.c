@@ -48,6 +48,7 @@ struct record {
 	struct sink *sink;
 	struct flight *flight; /* --flight-recorder; then the sink is its own */
 	struct session *session;
+	struct at_sample *at_sample;
 	struct consent *consent;
 	struct perfdata_out *raw;
 	struct job job;
@@ -200,6 +201,7 @@ static int open_session(struct record *rec)
 		.engine = (enum uw_engine_kind)args->unwinder,
 		.features = rec->features,
 		.realtime = args->realtime,
+		.at_sample = rec->at_sample,
 		.raw = rec->raw,
 		.note = rec->note,
 		.note_brief = gate_brief(GATE_CYCLES),
@@ -340,6 +342,23 @@ static int open_output(struct record *rec)
 	return r;
 }
 
+/* While there still are the privileges for it. */
+static int make_at_sample(struct record *rec)
+{
+	const struct at_sample_options o = {
+		.clock = record_clock(&rec->args),
+		.n_cpus = (size_t)max_u64(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
+		.features = &rec->features,
+		.deep = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
+	};
+	char why[256];
+	int r = at_sample_new(&o, &rec->at_sample, why, sizeof(why));
+
+	if (*why)
+		log_verbose("%s", why);
+	return r < 0 ? said("cannot record", r) : 0;
+}
+
 /* All up to the session, the command held back.  A failure was reported.  > 0: OWN_ASK and so on. */
 static int prepare(struct record *rec)
 {
@@ -368,6 +387,9 @@ static int prepare(struct record *rec)
 	if (rec->args.delay_ms > 0)
 		r = wait_delay(rec);
 	if (r != 0)
+		return r;
+	r = make_at_sample(rec);
+	if (r < 0)
 		return r;
 	own_rights_give_up(&rec->features, perf_has_kernel_probe(rec->specs, rec->n_specs));
 	return open_session(rec);
@@ -494,6 +516,7 @@ static int record_main(int argc, char **argv)
 		r = record_all(rec);
 	}
 	(void)session_free(rec->session);
+	(void)at_sample_free(rec->at_sample);
 	(void)consent_free(rec->consent);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);

@@ -88,6 +88,8 @@ struct session_options {
 	uint64_t enqueued_bytes;
 	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
 				     it runs all the same */
+	/* The program that runs at each sample; borrowed while the session lives.  NULL: none. */
+	struct at_sample *at_sample;
 	/* Asks processes that may not be read; borrowed while the session lives, NULL: they are not
 	 * asked. */
 	struct consent *consent;

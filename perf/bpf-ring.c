@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "perf/bpf-private.h"
+#include "perf/bpf-parts.h"
 
 /* uapi linux/bpf.h */
 #define RING_BUSY (1u << 31)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "perf/bpf-private.h"
+#include "perf/bpf-parts.h"
 
 /* ---- instructions ---- */
 

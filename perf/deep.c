@@ -46,7 +46,8 @@ _Static_assert(sizeof(struct deep_record) == 32, "as the program writes it");
 struct deep_thread {
 	uint32_t tid;
 	uint16_t calm;
-	uint8_t class, known;
+	uint8_t class;
+	bool known; /* has a class of its own */
 };
 
 struct deep {
@@ -66,7 +67,7 @@ struct deep {
 /* Copies up to @bytes; r7 is free, r8 the stack pointer, r9 the thread. */
 static void emit_copy(struct bpf_code *c, const struct deep *d, uint32_t bytes, int end)
 {
-	int lost = bpf_label(c), loop = bpf_label(c), done = bpf_label(c), quiet = bpf_label(c);
+	int lost = bpf_label(c), loop = bpf_label(c), done = bpf_label(c), submit = bpf_label(c);
 	enum { DATA = sizeof(struct deep_record) };
 
 	bpf_map(c, 1, bpf_ring_fd(d->ring));
@@ -97,14 +98,16 @@ static void emit_copy(struct bpf_code *c, const struct deep *d, uint32_t bytes, 
 	bpf_jump(c, BPF_JLT, 9, (int32_t)bytes, loop);
 	bpf_here(c, done);
 	bpf_store(c, BPF_W, 7, offsetof(struct deep_record, len), 9);
-	/* wakes the reader only where the ring fills up */
+	/* wakes the reader where the ring fills up, or the class is too small */
+	bpf_set(c, 2, 2); /* BPF_RB_FORCE_WAKEUP */
+	bpf_jump(c, BPF_JGE, 9, (int32_t)bytes, submit);
 	bpf_map(c, 1, bpf_ring_fd(d->ring));
 	bpf_set(c, 2, 0); /* BPF_RB_AVAIL_DATA */
 	bpf_call(c, BPF_CALL_RING_QUERY);
+	bpf_set(c, 2, 2);
+	bpf_jump(c, BPF_JGE, 0, (int32_t)(bpf_ring_bytes(d->ring) / 4), submit);
 	bpf_set(c, 2, 1); /* BPF_RB_NO_WAKEUP */
-	bpf_jump(c, BPF_JLT, 0, (int32_t)(bpf_ring_bytes(d->ring) / 4), quiet);
-	bpf_set(c, 2, 2); /* BPF_RB_FORCE_WAKEUP */
-	bpf_here(c, quiet);
+	bpf_here(c, submit);
 	bpf_move(c, 1, 7);
 	bpf_call(c, BPF_CALL_RING_SUBMIT);
 	bpf_jump(c, BPF_JA, 0, 0, end);
@@ -237,16 +240,49 @@ static bool is_of(const struct bpf_ring_record *record, const struct deep_sample
 	return true;
 }
 
+static uint8_t class_of(uint64_t used)
+{
+	uint8_t class = 1;
+
+	while (class + 1u < ARRAY_SIZE(deep_bytes) && deep_bytes[class] < used)
+		class ++;
+	return class;
+}
+
+static void set_class(struct deep *d, struct deep_thread *t, uint8_t class)
+{
+	t->class = class;
+	t->known = true;
+	t->calm = 0;
+	atomic_store_explicit(&d->words.at[t->tid % DEEP_THREADS], (uint64_t)t->tid << 32 | class,
+			      memory_order_relaxed);
+}
+
+/* Raises the class of a thread at once, before its stack is unwound. */
+static void outgrown(struct deep *d, uint32_t tid, uint32_t room)
+{
+	struct deep_thread *t = &d->threads[tid % DEEP_THREADS];
+
+	if (t->tid != tid)
+		*t = (struct deep_thread){.tid = tid};
+	if (room < DEEP_MAX && (!t->known || (t->class && deep_bytes[t->class] <= room)))
+		set_class(d, t, (uint8_t)(class_of(room) + 1));
+}
+
 bool deep_find(struct deep *d, const struct deep_sample *s, struct deep_stack *ret)
 {
 	read_records(d);
 	for (size_t i = 0; i < d->n_waiting; i++) {
-		if (!is_of(&d->waiting[i], s, ret))
+		const struct bpf_ring_record found = d->waiting[i];
+
+		if (!is_of(&found, s, ret))
 			continue;
 		d->n_waiting--;
 		memmove(d->waiting + i, d->waiting + i + 1,
 			(d->n_waiting - i) * sizeof(d->waiting[0]));
 		d->counts.copied++;
+		if (ret->full)
+			outgrown(d, s->tid, record_of(&found)->room);
 		return true;
 	}
 	return false;
@@ -271,24 +307,6 @@ int deep_expire(struct deep *d, uint64_t now)
 }
 
 /* ---- classes ---- */
-
-static uint8_t class_of(uint64_t used)
-{
-	uint8_t class = 1;
-
-	while (class + 1u < ARRAY_SIZE(deep_bytes) && deep_bytes[class] < used)
-		class ++;
-	return class;
-}
-
-static void set_class(struct deep *d, struct deep_thread *t, uint8_t class)
-{
-	t->class = class;
-	t->known = true;
-	t->calm = 0;
-	atomic_store_explicit(&d->words.at[t->tid % DEEP_THREADS], (uint64_t)t->tid << 32 | class,
-			      memory_order_relaxed);
-}
 
 void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool whole)
 {

@@ -141,6 +141,12 @@ struct session {
 	size_t n_notes;
 };
 
+/* session-deep.c: stacks beyond the kernel's copies (perf/deep.h).  NULL: not copied. */
+struct deep *session_deep(const struct session *s);
+void session_deep_begin(struct session *s);
+/* How much of its stack the thread of a sample needs. */
+void session_deep_learn(struct session *s, const struct outcome *o);
+
 static inline void session_note_line(void *arg, const char *line)
 {
 	session_limit(arg, NULL, line);

@@ -113,6 +113,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.ring_budget = ring_budget(so),
 		.switches = so->waits != SESSION_WAITS_NONE,
 		.features = so->features,
+		.at_sample = so->at_sample,
 		.note = session_limit,
 		.note_arg = s,
 	};

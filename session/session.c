@@ -247,6 +247,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 	switch (o->kind) {
 	case OUTCOME_SAMPLE:
 		reader_answered(s->reader, &o->info);
+		session_deep_learn(s, o);
 		return session_waits_outcome(s, o);
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
@@ -745,6 +746,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.entries = &s->entries,
 					.unwinder = &s->unwinder_waker,
 					.account = &s->account,
+					.deep = session_deep(s),
 					.lost = lost_seen,
 					.skipped = so->producer ? skipped : NULL,
 					.memory_guard = s->memory_guard,
@@ -828,7 +830,7 @@ static int join_loop(struct session *s)
 	if (!s->rings)
 		return fail(-ENOMEM);
 	s->n_rings = n;
-	for (size_t i = 0; i < s->n_rings; i++)
+	for (size_t i = 0; i <= n; i++) /* the last: of deep stacks */
 		s->rings[i] = (struct session_ring){.source.fd = -1, .session = s};
 	for (size_t i = 0; i < s->n_rings; i++) {
 		r = loop_add(s->loop, &s->rings[i].source, perf_source_ring(s->source, i)->fd,
@@ -837,6 +839,10 @@ static int join_loop(struct session *s)
 			return trace(r);
 	}
 	r = loop_add(s->loop, &s->main_source, s->main_waker.fd, EPOLLIN, main_ready);
+	/* once per wake-up that the program asked for: records stay in it meanwhile */
+	if (r >= 0 && session_deep(s))
+		r = loop_add(s->loop, &s->rings[s->n_rings++].source, deep_fd(session_deep(s)),
+			     EPOLLIN | EPOLLET, ring_ready);
 	if (r < 0)
 		return trace(r);
 	return loop_timer_add(s->loop, &s->tick, session_read_ns(s), session_read_ns(s), tick);
@@ -856,6 +862,7 @@ static int session_make(struct session *s, char *error, size_t error_size)
 		r = session_open_targets(s, error, error_size);
 	if (r < 0)
 		return trace(r);
+	session_deep_begin(s);
 	session_open_kernel_names(s);
 	if (s->options.raw) {
 		r = session_raw_start(s);

@@ -27,7 +27,11 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 		stats_add(list, (double)a->unchecked, "stacks.unchecked");
 	if (a->completed)
 		stats_add(list, (double)a->completed, "stacks.completed");
+	if (a->deep)
+		stats_add(list, (double)a->deep, "stacks.copied_deep");
 	stats_add(list, (double)a->cut, "stacks.cut");
+	if (a->too_deep)
+		stats_add(list, (double)a->too_deep, "stacks.cut.%s", uw_reason_name(UW_TOO_DEEP));
 	for (int i = 0; i < UW_REASON_COUNT; i++) {
 		if (a->failed[i])
 			stats_add(list, (double)a->failed[i], "stacks.failed.%s",

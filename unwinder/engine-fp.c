@@ -56,7 +56,7 @@ static void fp_copy_walk(const struct uw_snapshot *s, struct uw_result *res)
 			return;
 		}
 		if (res->n_frames == res->max_frames) {
-			uw_result_end(res, UW_FAILED, UW_TOO_DEEP, ra);
+			uw_result_end(res, UW_CUT, UW_TOO_DEEP, ra);
 			return;
 		}
 		res->frames[res->n_frames++] = uw_frame_pc(ra) | UW_FRAME_CALLER;

@@ -379,7 +379,7 @@ static int libdw_frame(Dwfl_Frame *state, void *arg)
 		return DWARF_CB_ABORT;
 	}
 	if (res->n_frames == res->max_frames) {
-		uw_result_end(res, UW_FAILED, UW_TOO_DEEP, pc);
+		uw_result_end(res, UW_CUT, UW_TOO_DEEP, pc);
 		return DWARF_CB_ABORT;
 	}
 	/* Before libdwfl steps from here: it remembers a failure permanently. */

@@ -275,7 +275,7 @@ static void libunwind_walk(struct libunwind_engine *e, unw_cursor_t *cursor)
 			return;
 		}
 		if (res->n_frames == res->max_frames) {
-			uw_result_end(res, UW_FAILED, UW_TOO_DEEP, pc);
+			uw_result_end(res, UW_CUT, UW_TOO_DEEP, pc);
 			return;
 		}
 		trampoline = libunwind_trampoline(e, pc);

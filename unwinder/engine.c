@@ -4,6 +4,7 @@
 bool uw_result_begin(const struct uw_snapshot *snapshot, struct uw_result *res)
 {
 	res->n_frames = 0;
+	res->stack_used = 0;
 	res->completed = res->unchecked = false;
 	res->pending = NULL;
 	uw_result_end(res, UW_FAILED, UW_OK, 0);

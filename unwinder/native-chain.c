@@ -151,7 +151,7 @@ static bool chain_step(struct native *e, struct chain *c, uint32_t i)
 	enum native_where where;
 
 	if (res->n_frames == res->max_frames || res->n_frames == UW_MAX_FRAMES) {
-		uw_result_end(res, UW_FAILED, UW_TOO_DEEP, pc);
+		uw_result_end(res, UW_CUT, UW_TOO_DEEP, pc);
 		return false;
 	}
 	where = c->snapshot->check_chain ? chain_look(e, c->snapshot, uw_frame_lookup(frame), &at)

@@ -142,6 +142,7 @@ static bool native_trail_end(struct native *e, struct walk *w)
 		return false;
 	w->n += t->n - at - 1;
 	w->reused = t->n - at - 1;
+	w->sp = t->steps[t->n - 1].sp;
 	e->stats.reused_frames += w->reused;
 	walk_end(w, UW_WHOLE, UW_OK, 0);
 	return true;
@@ -486,7 +487,7 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags)
 	if (!pc || pc >> 48)
 		return walk_end(w, UW_FAILED, UW_NO_MODULE, pc);
 	if (w->n == w->max)
-		return walk_end(w, UW_FAILED, UW_TOO_DEEP, pc);
+		return walk_end(w, UW_CUT, UW_TOO_DEEP, pc);
 	w->frames[w->n++] = pc | flags | w->deep_flags;
 	return STEP_FRAME;
 }
@@ -543,6 +544,7 @@ static void walk_finish(struct native *e, struct walk *w)
 	if (w->n_open)
 		native_settle(e, w);
 	w->res->n_frames = w->n;
+	w->res->stack_used = w->sp - w->base < NATIVE_DEEP_MAX ? (uint32_t)(w->sp - w->base) : 0;
 	e->stats.frames += w->n;
 	native_trail_note(e, w);
 	if (e->n_holes)

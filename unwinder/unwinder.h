@@ -6,7 +6,8 @@
  * Every unwind ends in one outcome:
  *   UW_WHOLE    the walk reached a root: an undefined return address (which the ABI sets for _start
  *               and clone), or a return address of 0
- *   UW_CUT      the next address needed lies outside the stack copy, and the copy filled its room
+ *   UW_CUT      the next address needed lies outside the stack copy, and the copy filled its room; or
+ *               UW_TOO_DEEP: there are more frames than the result has room for
  *   UW_FAILED   see uw_reason
  *   UW_PENDING  a module on the stack is not loaded yet (res->pending, borrowed): load it, then
  *               unwind again
@@ -16,7 +17,7 @@
 #include "unwinder/space.h"
 
 enum {
-	UW_MAX_FRAMES = 1000,
+	UW_MAX_FRAMES = 4096,
 	UW_BATCH = 16, /* snapshots unwound side by side */
 };
 
@@ -84,7 +85,7 @@ enum uw_reason {
 	UW_BAD_RETURN,	   /* the return address does not follow a call */
 	UW_NO_PROGRESS,	   /* the stack does not shrink */
 	UW_MEMORY,	   /* an address outside the copy that was not full */
-	UW_TOO_DEEP,	   /* UW_MAX_FRAMES */
+	UW_TOO_DEEP,	   /* more than UW_MAX_FRAMES: CUT */
 	UW_UNRESPONSIVE,   /* the module's file, or the process, did not answer in time */
 	UW_REASON_COUNT,
 };
@@ -107,6 +108,12 @@ static inline uint64_t uw_frame_lookup(uint64_t frame)
 {
 	return uw_frame_pc(frame) - ((frame & (UW_FRAME_CALLER | UW_FRAME_METHOD)) ==
 				     UW_FRAME_CALLER); /* inside the call instruction is enough */
+}
+
+/* The stack pointer out of registers of this machine, in that order. */
+static inline uint64_t uw_host_sp(const uint64_t *regs)
+{
+	return regs[UW_ARCH_HOST == UW_ARCH_AARCH64 ? (int)UW_ARM64_SP : (int)UW_X86_SP];
 }
 
 struct uw_snapshot {
@@ -138,6 +145,8 @@ struct uw_result {
 	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */
+	/* Native: bytes from the stack pointer up to the last frame; 0: not known (another stack). */
+	uint32_t stack_used;
 };
 
 enum uw_engine_kind {

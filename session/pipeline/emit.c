@@ -563,7 +563,7 @@ static uint32_t unwind_error(const struct outcome *o)
 
 	if (o->result == UW_WHOLE)
 		return 0;
-	return o->result == UW_CUT ? 2 : errors[reason_of(o)];
+	return o->result == UW_CUT && o->reason != UW_TOO_DEEP ? 2 : errors[reason_of(o)];
 }
 
 /* The frame that a wait ends in, before the @n others in em->ids. */
@@ -613,6 +613,7 @@ static void count_outcome(struct account *a, const struct outcome *o)
 	a->unchecked += o->result == UW_WHOLE && o->unchecked;
 	a->completed += o->completed;
 	a->cut += o->result == UW_CUT;
+	a->too_deep += o->result == UW_CUT && o->reason == UW_TOO_DEEP;
 	if (o->result == UW_FAILED)
 		a->failed[reason_of(o)]++;
 	a->frames += o->n_kernel + o->n_user;

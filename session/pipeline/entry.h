@@ -25,7 +25,8 @@ struct sample_info {
 	uint64_t count;		/* running sum of weights on this CPU */
 	uint64_t followers[SAMPLE_MAX_COUNTS - 1];
 	uint32_t pid, tid, cpu;
-	uint32_t stack_len; /* dyn_size */
+	uint32_t stack_len; /* of the stack in the entry */
+	uint32_t full_copy; /* dyn_size, where it is all that was asked for; else 0 */
 	uint8_t n_followers, cpu_mode;
 	uint8_t reason; /* enum wait_reason: the sample is a wait, or time without a stack */
 	bool guessed;	/* the stack was read during the wait: all its frames are guesses */
@@ -58,6 +59,8 @@ struct entry {
 	uint32_t ring;
 	uint64_t position;
 	void *block; /* the park block that holds the bytes; NULL: the ring holds them */
+	bool deep;   /* the stack is a longer copy (perf/deep.h), to be put */
+	uint64_t deep_position;
 
 	struct sample_info info;
 	const uint64_t *regs;
@@ -130,6 +133,7 @@ struct outcome {
 	uint8_t reason;		   /* enum uw_reason */
 	uint8_t skipped;	   /* enum skip_reason */
 	bool completed, unchecked; /* as in uw_result */
+	uint32_t stack_used;	   /* the same */
 	uint32_t n_kernel,
 		n_user; /* frames[]: kernel addresses, then user frames; innermost first */
 	uint64_t stopped_at;

@@ -58,6 +58,8 @@ static void entry_done(struct reader *rd, struct entry *e)
 	}
 	if (e->kind != ENTRY_SAMPLE)
 		return;
+	if (e->deep)
+		deep_put(rd->c.deep, e->deep_position);
 	if (e->block)
 		park_free(&rd->copies, e->block, entry_bytes(e));
 	else
@@ -633,6 +635,9 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	if (!e->block)
 		return; /* it stays in the ring */
 	entry_copy(e, e->block);
+	if (e->deep)
+		deep_put(rd->c.deep, e->deep_position);
+	e->deep = false;
 	rd->c.account->copied++;
 	merge_put(rd->merge, item->ring, item->position);
 }
@@ -663,10 +668,30 @@ static void count_use(struct reader *rd, const struct entry *e, const struct mer
 {
 	struct reader_stack_use *use = &rd->cpus[item->ring].use;
 
-	rd->scope.enqueued_bytes += s->stack_len;
 	use->samples += s->stack_room != 0;
 	use->full += s->stack_room && e->stack_full;
 	use->over_half += s->stack_len > s->stack_room / 2;
+}
+
+/* A longer copy of the stack in place of the kernel's. */
+static void attach_deep(struct reader *rd, struct entry *e, const struct record_sample *s)
+{
+	struct deep_stack deep;
+	struct deep_sample sample = {
+		.tid = s->tid, .time = s->time, .copy = s->stack, .copy_len = s->stack_len};
+
+	if (!e->stack_full || !s->stack_len || e->arch != UW_ARCH_HOST)
+		return;
+	e->info.full_copy = s->stack_len;
+	sample.sp = uw_host_sp(s->regs);
+	if (!rd->c.deep || !deep_find(rd->c.deep, &sample, &deep))
+		return;
+	e->stack = deep.stack;
+	e->stack_full = deep.full;
+	e->info.stack_len = deep.len;
+	e->deep = true;
+	e->deep_position = deep.position;
+	rd->c.account->deep++;
 }
 
 /* The mappings to unwind with; NULL while they are being read (the sample will wait). */
@@ -774,6 +799,8 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	e->user_state = has_user_part(rd, e);
 	e->check_chain = true;
 	count_use(rd, e, item, &s);
+	attach_deep(rd, e, &s);
+	rd->scope.enqueued_bytes += e->info.stack_len;
 	r = attach_space(rd, e, process);
 	if (r < 0)
 		return trace(r);
@@ -799,13 +826,14 @@ static void copy_raw(const struct reader *rd, const struct merge_item *item)
 
 int reader_round(struct reader *rd, bool *ret_more)
 {
+	uint64_t now = clock_ns(rd->options.clock);
 	int r;
 
 	*ret_more = false;
 	reader_reclaim(rd);
 	if (!rd->has_waiting) {
 		rd->rounds++;
-		r = merge_begin(rd->merge, clock_ns(rd->options.clock));
+		r = merge_begin(rd->merge, now);
 		if (r < 0)
 			return trace(r);
 	}
@@ -829,6 +857,8 @@ int reader_round(struct reader *rd, bool *ret_more)
 	}
 	if (rd->c.raw)
 		rd->c.raw(rd->c.arg, false, NULL);
+	if (rd->c.deep)
+		(void)deep_expire(rd->c.deep, now); /* a damaged ring: stacks without it */
 	wake_unwinder(rd);
 	if (!rd->scans_in_flight)
 		scan_more(rd);

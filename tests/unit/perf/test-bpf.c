@@ -10,7 +10,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "perf/bpf-private.h"
+#include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 
 /* ---- instructions ---- */

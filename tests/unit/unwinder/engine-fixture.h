@@ -202,7 +202,7 @@ static void test_batch(void **state)
 	}
 	assert_int_equal(uw_unwind_batch(*state, snapshots, 20, results), 0);
 	for (size_t i = 0; i < 20; i++) {
-		assert_int_equal(results[i].outcome, i < 10 ? UW_FAILED : UW_WHOLE);
+		assert_int_equal(results[i].outcome, i < 10 ? UW_CUT : UW_WHOLE);
 		assert_int_equal(frames[i][2], fix.ra[1] | UW_FRAME_CALLER);
 	}
 	uw_space_unref(space);
@@ -215,7 +215,7 @@ static void test_too_deep(void **state)
 	struct uw_result res = {.frames = fix.frames, .max_frames = 3};
 
 	assert_int_equal(uw_unwind_batch(*state, &snapshot, 1, &res), 0);
-	assert_int_equal(res.outcome, UW_FAILED);
+	assert_int_equal(res.outcome, UW_CUT);
 	assert_int_equal(res.reason, UW_TOO_DEEP);
 	assert_int_equal(res.n_frames, 3);
 	assert_int_equal(fix.frames[2], fix.ra[1] | UW_FRAME_CALLER);

@@ -95,7 +95,7 @@ static void test_copy_ends(void **state)
 	fixture_init(&f);
 	f.res.max_frames = 2;
 	fixture_run(&f, UW_ENGINE_FP_COPY);
-	fixture_end(&f, UW_FAILED, UW_TOO_DEEP, 2);
+	fixture_end(&f, UW_CUT, UW_TOO_DEEP, 2);
 }
 
 static void test_copy_bounds(void **state)
@@ -161,7 +161,7 @@ static void test_chain(void **state)
 	f.snapshot = (struct uw_snapshot){.space = f.space, .chain = chain, .n_chain = 3};
 	f.res.max_frames = 2;
 	fixture_run(&f, UW_ENGINE_FP);
-	fixture_end(&f, UW_FAILED, UW_TOO_DEEP, 2);
+	fixture_end(&f, UW_CUT, UW_TOO_DEEP, 2);
 	fixture_init(&f);
 	f.snapshot = (struct uw_snapshot){.space = f.space};
 	fixture_run(&f, UW_ENGINE_FP);

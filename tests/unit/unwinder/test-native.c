@@ -130,7 +130,7 @@ static void test_too_deep(void **state)
 	for (uint32_t max = 1; max <= FRAMES; max++) {
 		f->res.max_frames = max;
 		run(f, SMALL);
-		assert_result(f, UW_FAILED, UW_TOO_DEEP, max);
+		assert_result(f, UW_CUT, UW_TOO_DEEP, max);
 	}
 }
 

@@ -1,4 +1,4 @@
-/* bpf-private.h - shared by bpf.c and bpf-ring.c, and the parts that tests use.  Thread: main. */
+/* bpf-parts.h - shared by bpf.c and bpf-ring.c, and the parts that tests use.  Thread: main. */
 #pragma once
 
 #include "perf/bpf.h"
