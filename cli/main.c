@@ -26,8 +26,6 @@ static const char *way_of_perf(const char *name)
 	static const struct {
 		const char *name, *way;
 	} ways[] = {
-		{"annotate", "there is none for instructions; `perfwind export --to pprof` and `go "
-			     "tool pprof -list FUNC` show source lines"},
 		{"archive", "a trace has its names in it: copy the .pftrace file alone"},
 		{"bench", "there is none"},
 		{"buildid-cache", "it is not needed: a trace has its names in it"},

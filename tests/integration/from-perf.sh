@@ -102,7 +102,7 @@ says list 0 '^  page-faults +software' list
 says list-none 1 "no event has 'no-such-event'" list no-such-event
 
 # Commands that perfwind lacks.
-for command in mem lock sched archive c2c annotate; do
+for command in mem lock sched archive c2c; do
 	says "no-$command" 2 "no command $command: " $command
 done
 
@@ -111,6 +111,21 @@ if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$P
 	says import-report 0 'perf.data: imported' report perf.data
 	says import-names 0 'burn' report perf.data
 	says import-hint 1 'perf.data is there' report
+	# Lines and instructions of one recording, by perf and by perfwind.  perf leaves out what is below 0.5 %.
+	perf record -q -e cpu-clock -o lines.data -- "$PROGRAMS/hot-lines" 1 >/dev/null 2>&1
+	perf annotate --stdio -l -i lines.data work >lines.perf 2>/dev/null
+	"$PERFWIND" annotate --json work lines.data >lines.json
+	check annotate-agrees "$PYTHON" "$INTEGRATION/annotate_agrees.py" lines.perf lines.json
+	says annotate 0 '^ +[0-9.]+  hot-lines.c:10 .*return x % 1000003' annotate -i lines.data -s work
+	says annotate-inlined 0 '^[0-9,]+ samples of cpu-clock .* in the function alone' annotate mix lines.data
+	says annotate-function 2 'annotate needs a function' annotate
+	says annotate-none 1 "no function|no stack has a function 'wrok'; did you mean work" annotate wrok lines.data
+	# The program is gone; a copy of it is elsewhere.
+	mkdir -p "away/$TMP" && cp "$PROGRAMS/hot-lines" gone && perf record -q -e cpu-clock -B -N -o gone.data -- ./gone 0.5 >/dev/null 2>&1
+	"$PERFWIND" import -o gone.pftrace gone.data >/dev/null 2>&1
+	mv gone "away/$TMP/gone"
+	says annotate-gone 0 'no file with the module.s build id was found' annotate --buildid-dir /none work gone.pftrace
+	says annotate-symfs 0 '^ +[0-9.]+ +[0-9a-f]+  ' annotate --buildid-dir /none --symfs away work gone.pftrace
 else
 	skip import "no perf that records here"
 fi

@@ -1,0 +1,310 @@
+/* annotate-print.c - a function's lines and instructions as text or JSON (annotate.h).  Thread: main.
+ *
+ * The text of a source line is read from the file that the debug information names, where it is a regular file of this
+ * machine.  It may be newer than the program: nothing proves it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/annotate.h"
+#include "cli/json.h"
+#include "proc/open-file.h"
+#include "profile/fold.h"
+#include "profile/profile-text.h"
+
+enum { SOURCE_BYTES = 16 << 20, SOURCES = 32, NEAR = 4 /* instructions around a sample */ };
+
+/* Files that were read, the latest first. */
+struct sources {
+	const char *symfs;
+	struct source {
+		uint32_t file; /* id of its path; 0: none */
+		char *text;    /* NULL: it cannot be read */
+		size_t line;   /* where `at` is, from 1 */
+		char *at;
+	} files[SOURCES];
+	size_t n;
+};
+
+struct printer {
+	const struct annotation *a;
+	const struct annotate_form *form;
+	struct sources sources;
+	FILE *out;
+};
+
+/* ---- source files ---- */
+
+static char *read_source(const char *symfs, const char *path)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char below[4096], *text = NULL;
+	struct stat st;
+
+	if (symfs && snprintf(below, sizeof(below), "%s/%s", symfs, path) < (int)sizeof(below))
+		fd = procfs_open_regular(below, NULL, &st);
+	if (fd < 0 && *path == '/')
+		fd = procfs_open_regular(path, NULL, &st);
+	if (fd < 0 || read_fd(fd, SOURCE_BYTES, &text, NULL) < 0)
+		return NULL;
+	return text;
+}
+
+static struct source *source_of(struct sources *s, uint32_t file, const char *path)
+{
+	struct source *to;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (s->files[i].file == file)
+			return &s->files[i];
+	to = &s->files[s->n < SOURCES ? s->n++ : file % SOURCES];
+	free(to->text);
+	*to = (struct source){.file = file, .text = read_source(s->symfs, path)};
+	return to;
+}
+
+/* The text of a line, up to its end; NULL: not known. */
+static const char *source_line(struct printer *p, uint32_t file, uint32_t line, size_t *ret_len)
+{
+	struct source *source;
+
+	if (!file || !line)
+		return NULL;
+	source = source_of(&p->sources, file, string_table_text(&p->a->texts, file));
+	if (!source->text)
+		return NULL;
+	if (!source->at || source->line > line) {
+		source->at = source->text;
+		source->line = 1;
+	}
+	while (source->line < line) {
+		char *end = strchr(source->at, '\n');
+
+		if (!end)
+			return NULL;
+		source->at = end + 1;
+		source->line++;
+	}
+	*ret_len = strcspn(source->at, "\n");
+	return source->at;
+}
+
+static void sources_deinit(struct sources *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		free(s->files[i].text);
+}
+
+/* ---- text ---- */
+
+/* Foreign text, safe on a terminal; tabs as blanks. */
+static void print_clean(struct printer *p, const char *text, size_t len)
+{
+	struct buffer b = {0};
+	char copy[256];
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n + 8 < sizeof(copy); i++) {
+		if (text[i] == '\t')
+			do
+				copy[n++] = ' ';
+			while (n % 8);
+		else
+			copy[n++] = text[i];
+	}
+	copy[n] = 0;
+	text_clean(&b, copy);
+	(void)fwrite(b.data, 1, b.len, p->out);
+	buffer_deinit(&b);
+}
+
+static const char *text_of(const struct annotation *a, uint32_t id)
+{
+	return id ? string_table_text(&a->texts, id) : "";
+}
+
+/* "file.c:12   the text of the line" */
+static void print_place(struct printer *p, uint32_t file, uint32_t line)
+{
+	const char *text, *name = fold_base_name(text_of(p->a, file));
+	char place[64];
+	size_t len = 0;
+
+	if (!file) {
+		fprintf(p->out, "[no line]\n");
+		return;
+	}
+	(void)snprintf(place, sizeof(place), "%.48s:%" PRIu32, name, line);
+	print_clean(p, place, strlen(place));
+	text = source_line(p, file, line, &len);
+	if (text) {
+		fprintf(p->out, "%*s  ", (int)(strlen(place) < 20 ? 20 - strlen(place) : 0), "");
+		print_clean(p, text, len);
+	}
+	fputc('\n', p->out);
+}
+
+static void print_head(struct printer *p)
+{
+	const struct annotation *a = p->a;
+	char share[32], n[32], all[32];
+
+	print_clean(p, text_of(a, a->function), 200);
+	fprintf(p->out, "  ");
+	print_clean(p, text_of(a, a->module), 200);
+	fprintf(p->out, "\n%s samples of %s (%s)", text_count(a->count, n), p->form->event,
+		text_share(a->weight, a->all_weight, share));
+	fprintf(p->out, " in the function alone, of %s\n", text_count(a->all_count, all));
+	if (a->elsewhere)
+		fprintf(p->out, "%s samples are of functions of this name in other modules\n",
+			text_count(a->elsewhere, n));
+	if (a->left_out)
+		fprintf(p->out, "%s samples are in further functions that it was inlined into\n",
+			text_count(a->left_out, n));
+	if (a->note)
+		fprintf(p->out, "without instructions: %s\n", a->note);
+}
+
+static void print_lines(struct printer *p)
+{
+	size_t n = p->form->limit ? min_u64(p->form->limit, p->a->n_lines) : p->a->n_lines;
+
+	fprintf(p->out, "\n percent  line\n");
+	for (size_t i = 0; i < n; i++) {
+		fprintf(p->out, "%8.2f  ", text_percent(p->a->lines[i].weight, p->a->weight));
+		print_place(p, p->a->lines[i].file, p->a->lines[i].line);
+	}
+	if (n < p->a->n_lines)
+		fprintf(p->out, "          and %zu more (-n 0)\n", p->a->n_lines - n);
+}
+
+/* Is a sample at most NEAR instructions away? */
+static bool is_near(const struct annotate_part *part, size_t at)
+{
+	size_t from = at < NEAR ? 0 : at - NEAR, to = min_u64(at + NEAR + 1, part->n);
+
+	for (size_t i = from; i < to; i++)
+		if (part->instructions[i].count)
+			return true;
+	return false;
+}
+
+static void print_part(struct printer *p, const struct annotate_part *part)
+{
+	uint32_t file = 0, line = 0;
+	bool gap = false;
+
+	fprintf(p->out, "\n percent  address           ");
+	if (part->name)
+		print_clean(p, text_of(p->a, part->name), 200);
+	fputc('\n', p->out);
+	for (size_t i = 0; i < part->n; i++) {
+		const struct annotate_instruction *insn = &part->instructions[i];
+
+		if (!p->form->all && !is_near(part, i)) {
+			gap = true;
+			continue;
+		}
+		if (gap)
+			fprintf(p->out, "          ...\n");
+		if (insn->file && (gap || insn->file != file || insn->line != line)) {
+			fprintf(p->out, "          ");
+			print_place(p, insn->file, insn->line);
+		}
+		gap = false;
+		file = insn->file;
+		line = insn->line;
+		if (insn->count)
+			fprintf(p->out, "%8.2f", text_percent(insn->weight, p->a->weight));
+		else
+			fprintf(p->out, "%8s", "");
+		fprintf(p->out, "  %8" PRIx64 "  %s\n", insn->address, text_of(p->a, insn->text));
+	}
+}
+
+/* ---- JSON ---- */
+
+static void json_place(struct printer *p, uint32_t file, uint32_t line)
+{
+	fprintf(p->out, "\"file\": ");
+	if (file)
+		json_string(p->out, text_of(p->a, file));
+	else
+		fprintf(p->out, "null");
+	fprintf(p->out, ", \"line\": %" PRIu32, line);
+}
+
+static void json_figures(struct printer *p, uint64_t weight, uint64_t count)
+{
+	fprintf(p->out, ", \"percent\": %.4f, \"weight\": %" PRIu64 ", \"samples\": %" PRIu64,
+		text_percent(weight, p->a->weight), weight, count);
+}
+
+static void json_part(struct printer *p, const struct annotate_part *part)
+{
+	fprintf(p->out, "{\"function\": ");
+	json_string(p->out, text_of(p->a, part->name));
+	json_figures(p, part->weight, part->count);
+	fprintf(p->out, ", \"instructions\": [");
+	for (size_t i = 0; i < part->n; i++) {
+		const struct annotate_instruction *insn = &part->instructions[i];
+
+		fprintf(p->out, "%s\n{\"address\": %" PRIu64 ", \"text\": ", i ? "," : "",
+			insn->address);
+		json_string(p->out, text_of(p->a, insn->text));
+		fprintf(p->out, ", ");
+		json_place(p, insn->file, insn->line);
+		json_figures(p, insn->weight, insn->count);
+		fprintf(p->out, "}");
+	}
+	fprintf(p->out, "]}");
+}
+
+static void print_json(struct printer *p)
+{
+	const struct annotation *a = p->a;
+
+	fprintf(p->out, "{\"function\": ");
+	json_string(p->out, text_of(a, a->function));
+	fprintf(p->out, ", \"module\": ");
+	json_string(p->out, text_of(a, a->module));
+	fprintf(p->out, ", \"event\": ");
+	json_string(p->out, p->form->event);
+	fprintf(p->out,
+		", \"weight\": %" PRIu64 ", \"samples\": %" PRIu64 ", \"note\": ", a->weight,
+		a->count);
+	if (a->note)
+		json_string(p->out, a->note);
+	else
+		fprintf(p->out, "null");
+	fprintf(p->out, ",\n\"lines\": [");
+	for (size_t i = 0; i < a->n_lines; i++) {
+		fprintf(p->out, "%s\n{", i ? "," : "");
+		json_place(p, a->lines[i].file, a->lines[i].line);
+		json_figures(p, a->lines[i].weight, a->lines[i].count);
+		fprintf(p->out, "}");
+	}
+	fprintf(p->out, "],\n\"parts\": [");
+	for (size_t i = 0; i < a->n_parts; i++) {
+		fprintf(p->out, "%s", i ? ",\n" : "");
+		json_part(p, &a->parts[i]);
+	}
+	fprintf(p->out, "]}\n");
+}
+
+int annotate_write(const struct annotation *a, const struct annotate_form *form, FILE *out)
+{
+	struct printer p = {.a = a, .form = form, .sources.symfs = form->symfs, .out = out};
+
+	if (form->json) {
+		print_json(&p);
+	} else {
+		print_head(&p);
+		print_lines(&p);
+		for (size_t i = 0; i < a->n_parts; i++)
+			print_part(&p, &a->parts[i]);
+	}
+	sources_deinit(&p.sources);
+	return text_finish(out);
+}

@@ -1,0 +1,449 @@
+/* annotate.c - see annotate.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/annotate.h"
+#include "cli/module-file.h"
+#include "profile/fold.h"
+#include "symbols/code.h"
+#include "symbols/demangle.h"
+
+enum {
+	CODE_BYTES = 1 << 20, /* of one function */
+	LOOKUPS = 1 << 16,    /* of lines for instructions without a sample */
+	NAME_BYTES = 1024,
+};
+
+/* Samples at one address. */
+struct leaf {
+	uint32_t module, frame;
+	uint64_t address, weight, count;
+};
+
+struct annotator {
+	struct annotation *a;
+	const struct profile *profile;
+	const struct annotate_options *options;
+	struct leaf *leaves; /* by address, of one module */
+	size_t n;
+	struct module_file file;
+	struct uw_module *module; /* NULL: its file was not found */
+	uint32_t lookups;
+	size_t n_instructions;
+	/* while a part is disassembled */
+	struct annotate_part *part;
+	size_t next, end; /* leaves of the part that are not placed yet */
+};
+
+/* ---- samples ---- */
+
+static int by_address(const void *left, const void *right)
+{
+	const struct leaf *a = left, *b = right;
+
+	if (a->module != b->module)
+		return fold_compare(a->module, b->module);
+	return (a->address > b->address) - (a->address < b->address);
+}
+
+static bool is_of(const struct fold *f, uint32_t frame, const uint8_t *match)
+{
+	for (uint32_t i = f->first_call[frame]; i < f->first_call[frame + 1]; i++)
+		if (match[fold_call_symbol(f->calls[i])])
+			return true;
+	return false;
+}
+
+/* Adds up what is at one address; in place. */
+static size_t merge_leaves(struct leaf *leaves, size_t n)
+{
+	size_t to = 0;
+
+	qsort(leaves, n, sizeof(*leaves), by_address);
+	for (size_t i = 1; i < n; i++)
+		if (by_address(&leaves[to], &leaves[i])) {
+			leaves[++to] = leaves[i];
+		} else {
+			leaves[to].weight += leaves[i].weight;
+			leaves[to].count += leaves[i].count;
+		}
+	return n ? to + 1 : 0;
+}
+
+/* Keeps the module with the most samples of the function. */
+static void choose_module(struct annotator *x)
+{
+	size_t best = 0, best_n = 0, n;
+	uint64_t most = 0, all = 0;
+
+	for (size_t i = 0; i < x->n; i += n) {
+		uint64_t weight = 0;
+
+		for (n = 0; i + n < x->n && x->leaves[i + n].module == x->leaves[i].module; n++) {
+			weight += x->leaves[i + n].weight;
+			all += x->leaves[i + n].count;
+		}
+		if (weight >= most) {
+			most = weight;
+			best = i;
+			best_n = n;
+		}
+	}
+	memmove(x->leaves, x->leaves + best, best_n * sizeof(*x->leaves));
+	x->n = best_n;
+	for (size_t i = 0; i < x->n; i++) {
+		x->a->weight += x->leaves[i].weight;
+		x->a->count += x->leaves[i].count;
+	}
+	x->a->elsewhere = all - x->a->count;
+}
+
+static int collect(struct annotator *x, struct fold *f)
+{
+	_cleanup_(freep) uint8_t *match = NULL;
+	const struct profile *p = x->profile;
+	int r = fold_find_function(f, x->options->function, &match);
+
+	if (r < 0)
+		return trace(r);
+	x->leaves = calloc(f->n_groups + 1, sizeof(*x->leaves));
+	if (!x->leaves)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < f->n_groups; i++) {
+		const struct fold_group *g = &f->groups[i];
+		uint32_t frame;
+
+		if (g->stack >= p->n_nodes)
+			continue;
+		frame = p->nodes[g->stack].frame;
+		if (is_of(f, frame, match))
+			x->leaves[x->n++] =
+				(struct leaf){p->frames[frame].module, frame,
+					      p->frames[frame].rel_pc, g->weight, g->count};
+	}
+	x->n = merge_leaves(x->leaves, x->n);
+	choose_module(x);
+	x->a->all_weight = f->weight;
+	x->a->all_count = f->count;
+	return x->n ? 0 : fail(-ENODATA);
+}
+
+/* ---- texts and lines ---- */
+
+static int add_text(struct annotation *a, const char *text, uint32_t *ret)
+{
+	return string_table_add(&a->texts, text, strlen(text), ret, NULL);
+}
+
+struct first_line {
+	struct annotation *a;
+	uint32_t file, line;
+	bool found;
+	int error;
+};
+
+/* The innermost call's: the first. */
+static void take_first(void *arg, const struct uw_line *line)
+{
+	struct first_line *first = arg;
+
+	if (first->found)
+		return;
+	first->found = true;
+	if (line->file && line->line)
+		first->error = add_text(first->a, line->file, &first->file);
+	first->line = first->file ? line->line : 0;
+}
+
+/* By the file's DWARF, else by the trace, which has the lines of sampled addresses. */
+static int find_line(struct annotator *x, uint64_t address, const struct leaf *leaf,
+		     struct annotate_instruction *to)
+{
+	struct first_line first = {.a = x->a};
+	const struct profile_line *line;
+	const char *path;
+	int r = 0;
+
+	if (x->module && (leaf || x->lookups++ < LOOKUPS))
+		r = uw_module_lines(x->module, &x->file.source, address, take_first, &first);
+	if (r == -ENOMEM || first.error < 0)
+		return fail(-ENOMEM);
+	if (!first.line && leaf) {
+		line = &x->profile->lines[x->profile->frames[leaf->frame].first_line];
+		if (line->file && line->line) {
+			path = string_table_text(&x->profile->strings, line->file);
+			if (add_text(x->a, path, &first.file) < 0)
+				return fail(-ENOMEM);
+			first.line = line->line;
+		}
+	}
+	to->file = first.file;
+	to->line = first.line;
+	return 0;
+}
+
+/* ---- parts ---- */
+
+static struct annotate_instruction *add_instruction(struct annotator *x, struct annotate_part *part)
+{
+	if (part->n == part->room) {
+		size_t room = part->room ? part->room * 2 : 64;
+		struct annotate_instruction *more =
+			reallocarray(part->instructions, room, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		part->instructions = more;
+		part->room = room;
+	}
+	x->n_instructions++;
+	part->instructions[part->n] = (struct annotate_instruction){.address = 0};
+	return &part->instructions[part->n++];
+}
+
+/* The sampled addresses alone. */
+static int add_leaves(struct annotator *x, struct annotate_part *part, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		struct annotate_instruction *insn = add_instruction(x, part);
+
+		if (!insn)
+			return fail(-ENOMEM);
+		insn->address = x->leaves[i].address;
+		insn->weight = x->leaves[i].weight;
+		insn->count = x->leaves[i].count;
+		if (find_line(x, insn->address, &x->leaves[i], insn) < 0)
+			return fail(-ENOMEM);
+	}
+	return 0;
+}
+
+enum { FULL = 1 };
+
+static int take_instruction(void *arg, const struct uw_instruction *from)
+{
+	struct annotator *x = arg;
+	const struct leaf *leaf = NULL;
+	struct annotate_instruction *to;
+
+	if (x->n_instructions == ANNOTATE_INSTRUCTIONS)
+		return FULL;
+	to = add_instruction(x, x->part);
+	if (!to || add_text(x->a, from->text, &to->text) < 0)
+		return fail(-ENOMEM);
+	to->address = from->vaddr;
+	for (; x->next < x->end && x->leaves[x->next].address < from->vaddr + from->size;
+	     x->next++) {
+		leaf = &x->leaves[x->next];
+		to->weight += leaf->weight;
+		to->count += leaf->count;
+	}
+	return find_line(x, from->vaddr, leaf, to);
+}
+
+/* The code of a part whose samples are leaves [from, to).  Where it cannot be had, the addresses. */
+static int disassemble(struct annotator *x, struct annotate_part *part, uint64_t size, size_t from,
+		       size_t to)
+{
+	struct uw_code code = {.data = NULL};
+	uint64_t last = x->leaves[to - 1].address - part->start + 1;
+	int r;
+
+	/* Without a size, or with one that is wrong: up to the last sample. */
+	size = size >= last ? size : last + 15;
+	r = size > CODE_BYTES ? -EFBIG : uw_code_load(&x->file.source, part->start, size, &code);
+	if (r >= 0) {
+		x->part = part;
+		x->next = from;
+		x->end = to;
+		r = uw_code_each(&code, x->options->intel, take_instruction, x);
+		uw_code_deinit(&code);
+	}
+	if (r == -ENOMEM)
+		return trace(r);
+	if (r == 0 && x->next >= to)
+		return 0;
+	x->a->note = r == -EOPNOTSUPP ? "this perfwind was built without libcapstone, or the "
+					"machine is not x86-64 or aarch64"
+		     : r == -EFBIG || r == FULL ? "the function is too large"
+						: "the code cannot be read";
+	x->n_instructions -= part->n;
+	part->n = 0;
+	return add_leaves(x, part, from, to);
+}
+
+/* The samples of leaves [from, to) are in @symbol, or in none. */
+static int add_part(struct annotator *x, const struct uw_symbol *symbol, size_t from, size_t to)
+{
+	struct annotation *a = x->a;
+	struct annotate_part *part = &a->parts[a->n_parts];
+	char name[NAME_BYTES];
+
+	if (a->n_parts == ANNOTATE_PARTS) {
+		for (size_t i = from; i < to; i++)
+			a->left_out += x->leaves[i].count;
+		return 0;
+	}
+	a->n_parts++;
+	*part = (struct annotate_part){.start = symbol ? symbol->start : 0};
+	for (size_t i = from; i < to; i++) {
+		part->weight += x->leaves[i].weight;
+		part->count += x->leaves[i].count;
+	}
+	if (!symbol)
+		return add_leaves(x, part, from, to);
+	uw_demangle(symbol->name, name, sizeof(name));
+	if (add_text(a, name, &part->name) < 0)
+		return fail(-ENOMEM);
+	return disassemble(x, part, symbol->size, from, to);
+}
+
+static int by_weight(const void *left, const void *right)
+{
+	const struct annotate_part *a = left, *b = right;
+
+	return (a->weight < b->weight) - (a->weight > b->weight);
+}
+
+static int add_parts(struct annotator *x)
+{
+	size_t n;
+	int r = 0;
+
+	for (size_t i = 0; i < x->n && r >= 0; i += n) {
+		struct uw_symbol symbol;
+		bool found =
+			x->module && uw_module_symbol(x->module, x->leaves[i].address, &symbol);
+
+		for (n = 1; i + n < x->n; n++) {
+			struct uw_symbol other;
+			bool too = x->module &&
+				   uw_module_symbol(x->module, x->leaves[i + n].address, &other);
+
+			if (too != found || (found && other.start != symbol.start))
+				break;
+		}
+		r = add_part(x, found ? &symbol : NULL, i, i + n);
+	}
+	qsort(x->a->parts, x->a->n_parts, sizeof(x->a->parts[0]), by_weight);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- the table of lines ---- */
+
+static int by_place(const void *left, const void *right)
+{
+	const struct annotate_line *a = left, *b = right;
+
+	return a->file != b->file ? fold_compare(a->file, b->file) : fold_compare(a->line, b->line);
+}
+
+static int by_line_weight(const void *left, const void *right)
+{
+	const struct annotate_line *a = left, *b = right;
+
+	if (a->weight != b->weight)
+		return (a->weight < b->weight) - (a->weight > b->weight);
+	return by_place(left, right);
+}
+
+static int add_lines(struct annotation *a)
+{
+	size_t n = 0, to = 0;
+
+	for (size_t i = 0; i < a->n_parts; i++)
+		for (size_t j = 0; j < a->parts[i].n; j++)
+			n += a->parts[i].instructions[j].count > 0;
+	a->lines = calloc(n + 1, sizeof(*a->lines));
+	if (!a->lines)
+		return fail(-ENOMEM);
+	n = 0;
+	for (size_t i = 0; i < a->n_parts; i++)
+		for (size_t j = 0; j < a->parts[i].n; j++) {
+			const struct annotate_instruction *insn = &a->parts[i].instructions[j];
+
+			if (insn->count)
+				a->lines[n++] = (struct annotate_line){insn->file, insn->line,
+								       insn->weight, insn->count};
+		}
+	qsort(a->lines, n, sizeof(*a->lines), by_place);
+	for (size_t i = 1; i < n; i++)
+		if (by_place(&a->lines[to], &a->lines[i])) {
+			a->lines[++to] = a->lines[i];
+		} else {
+			a->lines[to].weight += a->lines[i].weight;
+			a->lines[to].count += a->lines[i].count;
+		}
+	a->n_lines = n ? to + 1 : 0;
+	qsort(a->lines, a->n_lines, sizeof(*a->lines), by_line_weight);
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+static int open_module(struct annotator *x)
+{
+	const struct profile *p = x->profile;
+	const struct profile_module *m;
+	int r;
+
+	if (x->leaves[0].module >= p->n_modules) {
+		x->a->note = "the trace has no module for it";
+		return add_text(x->a, "", &x->a->module);
+	}
+	m = &p->modules[x->leaves[0].module];
+	r = add_text(x->a, string_table_text(&p->strings, m->path), &x->a->module);
+	if (r < 0)
+		return trace(r);
+	if (m->kernel)
+		x->a->note = "a trace has no addresses of kernel code";
+	else if (!module_file_is_one(p, m))
+		x->a->note = "the code was made while the program ran: no file has it";
+	else if (module_file_open(&x->file, x->options->places, p, m) < 0)
+		x->a->note =
+			m->build_id_len
+				? "no file with the module's build id was found here (--symfs)"
+				: "the module has no build id: its file is taken from --symfs only";
+	else
+		return module_file_symbols(&x->file, p, m, &x->module);
+	return 0;
+}
+
+int annotate_init(struct annotation *a, const struct profile *profile,
+		  const struct annotate_options *options)
+{
+	struct annotator x = {.a = a, .profile = profile, .options = options, .file.source.fd = -1};
+	struct fold f;
+	int r;
+
+	*a = (struct annotation){.weight = 0};
+	r = fold_init(&f, profile, options->only);
+	if (r < 0)
+		return trace(r);
+	r = collect(&x, &f);
+	fold_deinit(&f);
+	if (r >= 0)
+		r = add_text(a, options->function, &a->function);
+	if (r >= 0)
+		r = open_module(&x);
+	if (r >= 0)
+		r = add_parts(&x);
+	if (r >= 0)
+		r = add_lines(a);
+	(void)uw_module_unref(x.module);
+	module_file_close(&x.file);
+	free(x.leaves);
+	if (r < 0)
+		annotate_deinit(a);
+	return r < 0 ? trace(r) : 0;
+}
+
+void annotate_deinit(struct annotation *a)
+{
+	for (size_t i = 0; i < a->n_parts; i++)
+		free(a->parts[i].instructions);
+	free(a->lines);
+	string_table_deinit(&a->texts);
+	*a = (struct annotation){.weight = 0};
+}
