@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/debug-package.h"
 #include "cli/json.h"
 #include "cli/verdict.h"
 #include "base/log.h"
@@ -150,17 +151,27 @@ static const char *hint_of(const struct session_unsymbolized *module)
 
 static void print_without_symbols(const struct session_summary *s, FILE *out)
 {
-	char n[32];
+	enum { SHOWN = 5 };
+	char n[32], packages[SHOWN][DEBUG_PACKAGE_NAME];
+	const char *paths[SHOWN];
+	size_t shown = min_u64(s->n_unsymbolized, SHOWN);
 
-	for (size_t i = 0; i < s->n_unsymbolized && i < 5; i++) {
+	for (size_t i = 0; i < shown; i++)
+		paths[i] = hint_of(&s->unsymbolized[i]) ? "" : s->unsymbolized[i].path;
+	if (shown)
+		debug_packages("", paths, shown, packages);
+	for (size_t i = 0; i < shown; i++) {
 		const struct session_unsymbolized *module = &s->unsymbolized[i];
-		const char *hint = hint_of(module);
+		const char *hint = hint_of(module), *install = packages[i];
 
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
 		print_clean(module->path, out);
-		fprintf(out, ": %s sample%s with frames without symbols%s%s%s\n",
-			text_count(module->samples, n), module->samples == 1 ? "" : "s",
-			hint ? " (hint: " : "", hint ? hint : "", hint ? ")" : "");
+		fprintf(out, ": %s sample%s with frames without symbols",
+			text_count(module->samples, n), module->samples == 1 ? "" : "s");
+		if (hint || *install)
+			fprintf(out, " (hint: %s%s)", hint ? "" : "apt install ",
+				hint ? hint : install);
+		fprintf(out, "\n");
 	}
 }
 

@@ -136,7 +136,8 @@ struct session {
 	bool reporting, freed;	     /* freed by a callback: the struct itself goes after it */
 	bool raw_failed;
 	bool jit_noted; /* a rejected perf map was reported */
-	bool vm_noted;	/* the same for a Java VM that could not be read */
+	bool python_noted;
+	bool vm_noted; /* the same for a Java VM that could not be read */
 	char *notes[SESSION_NOTES];
 	size_t n_notes;
 };
@@ -231,6 +232,8 @@ int session_second(struct session *session);
 int session_write_stats(struct session *session);
 /* For the trace and the summary only; false: a duplicate, or there are too many. */
 bool session_keep_note(struct session *session, const char *line);
+/* Notes on what an answer of the loader lacks. */
+void session_note_answer(struct session *session, const struct load_answer *answer);
 /* A module could not be read: it is tried again later. */
 int session_unreadable(struct session *session, struct uw_module *module);
 int session_retry(struct session *session);

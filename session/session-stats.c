@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "proc/procfs.h"
+#include "session/pipeline/jit-hint.h"
 #include "session/session-private.h"
 #include "session/statistics.h"
 
@@ -66,6 +67,66 @@ void session_note(struct session *s, const char *format, ...)
 	(void)vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
 	session_limit(s, NULL, line);
+}
+
+/* Reports why the symbols of a perf map are missing, once a session: every process may have one. */
+static void note_jit(struct session *s, const struct load_answer *a)
+{
+	if (a->error == -EXDEV)
+		session_note(
+			s, "symbols of JIT code in a container are missing: no permission to read "
+			   "its perf map (hint: direct = yes, or run perfwind as root)");
+	if (a->error != -EACCES || s->jit_noted)
+		return;
+	s->jit_noted = true;
+	session_note(
+		s,
+		"symbols of JIT code are missing: %s is rejected, because other users can write "
+		"it, or because it does not belong to the user of its process (hint: chmod "
+		"go-w, umask 022; further files are not reported)",
+		uw_module_path(a->request.module));
+}
+
+/* Reports once that Java is unwound as other JIT code, and why. */
+static void note_vm(struct session *s, const struct load_answer *a)
+{
+	bool unknown = a->vm_error == -ENOTSUP || a->vm_error == -ENOEXEC;
+
+	if (!a->vm_error || s->vm_noted)
+		return;
+	s->vm_noted = true;
+	session_note(s,
+		     "the Java VM of process %u cannot be read (%s): Java code is unwound by frame "
+		     "pointers and has no names (hint: java -XX:+PreserveFramePointer%s)",
+		     a->request.pid, unknown ? "unknown layout" : strerror(-a->vm_error),
+		     unknown ? "" : "; run perfwind as root");
+}
+
+/* CPython before 3.12 takes -X perf and ignores it. */
+static void note_python(struct session *s, const struct load_answer *a)
+{
+	unsigned minor =
+		a->request.kind == LOAD_PROCESS
+			? jit_hint_old_python(a->cmdline, a->cmdline_len, a->maps, a->maps_len)
+			: 0;
+
+	if (minor && !s->python_noted)
+		session_note(
+			s,
+			"CPython 3.%u (process %u) ignores -X perf, which needs CPython 3.12: it "
+			"writes no names of functions",
+			minor, a->request.pid);
+	s->python_noted |= minor != 0;
+}
+
+void session_note_answer(struct session *s, const struct load_answer *a)
+{
+	if (a->request.process)
+		note_python(s, a);
+	else if (a->request.kind == LOAD_UNWIND)
+		note_vm(s, a);
+	else if (a->request.kind == LOAD_SYMBOLS)
+		note_jit(s, a);
 }
 
 /* ---- CPU time ---- */

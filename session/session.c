@@ -284,45 +284,13 @@ static int take_outcomes(struct session *s, size_t *ret_n)
 	return first;
 }
 
-/* Reports why the symbols of a perf map are missing, once a session: every process may have one. */
-static void note_jit(struct session *s, const struct load_answer *a)
-{
-	if (a->error == -EXDEV)
-		session_note(
-			s, "symbols of JIT code in a container are missing: no permission to read "
-			   "its perf map (hint: direct = yes, or run perfwind as root)");
-	if (a->error != -EACCES || s->jit_noted)
-		return;
-	s->jit_noted = true;
-	session_note(
-		s,
-		"symbols of JIT code are missing: %s is rejected, because other users can write "
-		"it, or because it does not belong to the user of its process (hint: chmod "
-		"go-w, umask 022; further files are not reported)",
-		uw_module_path(a->request.module));
-}
-
-/* Reports once that Java is unwound as other JIT code, and why. */
-static void note_vm(struct session *s, const struct load_answer *a)
-{
-	bool unknown = a->vm_error == -ENOTSUP || a->vm_error == -ENOEXEC;
-
-	if (!a->vm_error || s->vm_noted)
-		return;
-	s->vm_noted = true;
-	session_note(s,
-		     "the Java VM of process %u cannot be read (%s): Java code is unwound by frame "
-		     "pointers and has no names (hint: java -XX:+PreserveFramePointer%s)",
-		     a->request.pid, unknown ? "unknown layout" : strerror(-a->vm_error),
-		     unknown ? "" : "; run perfwind as root");
-}
-
 static int take_answers(struct session *s, size_t *ret_n)
 {
 	struct load_answer a;
 	int r = 0;
 
 	for (*ret_n = 0; r >= 0 && loader_answer(s->loader, &a); (*ret_n)++) {
+		session_note_answer(s, &a);
 		if (a.request.process) {
 			session_raw_process(s, &a);
 			r = reader_process_answer(s->reader, &a);
@@ -340,10 +308,6 @@ static int take_answers(struct session *s, size_t *ret_n)
 				/* without memory for it there is no retry */
 				(void)session_unreadable(s, a.request.module);
 			s->loaded += unwind;
-			if (unwind)
-				note_vm(s, &a);
-			if (a.request.kind == LOAD_SYMBOLS)
-				note_jit(s, &a);
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);

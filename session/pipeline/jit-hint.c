@@ -52,3 +52,43 @@ const char *jit_hint(const struct process *process)
 	}
 	return best < ARRAY_SIZE(runtimes) ? runtimes[best].hint : NULL;
 }
+
+/* -X perf, -Xperf, in front of the program's own arguments or among them: the version decides then. */
+static bool asks_for_perf(const char *cmdline, size_t len)
+{
+	bool option = false;
+
+	for (const char *at = cmdline, *end = cmdline + len; at < end;) {
+		size_t n = strnlen(at, (size_t)(end - at));
+
+		if ((option && n == 4 && !memcmp(at, "perf", 4)) ||
+		    (n == 6 && !memcmp(at, "-Xperf", 6)))
+			return true;
+		option = n == 2 && !memcmp(at, "-X", 2);
+		at += n + 1;
+	}
+	return false;
+}
+
+unsigned jit_hint_old_python(const char *cmdline, size_t cmdline_len, const char *maps,
+			     size_t maps_len)
+{
+	static const char name[] = "python3.";
+	const char *at = maps, *end;
+
+	if (!maps || !cmdline || !asks_for_perf(cmdline, cmdline_len))
+		return 0;
+	end = maps + maps_len;
+	/* .../python3.11, .../libpython3.11.so.1.0; not .../python3.11/site-packages/x.so */
+	while (at < end && (at = memmem(at, (size_t)(end - at), name, sizeof(name) - 1))) {
+		unsigned minor = 0, digits = 0;
+
+		for (at += sizeof(name) - 1; at < end && *at >= '0' && *at <= '9' && digits < 3;
+		     at++, digits++)
+			minor = minor * 10 + (unsigned)(*at - '0');
+		if (digits && at < end &&
+		    (*at == '\n' || !strncmp(at, ".so", min_u64(3, (uint64_t)(end - at)))))
+			return minor < 12 ? minor : 0;
+	}
+	return 0;
+}

@@ -181,6 +181,10 @@ for place in --buildid-dir="$TMP/cache" --symfs="$TMP/copies"; do
 	check "gone-${place%%=*}" has gone '^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 	check "gone-${place%%=*}-whole" json gone 'v["stacks"]["whole"] >= 0.98 * total'
 done
+# As `perf archive` packs it for another machine.
+tar -cjf "$TMP/ids.tar.bz2" -C "$TMP/cache" . && mkdir "$TMP/ids" && tar -xf "$TMP/ids.tar.bz2" -C "$TMP/ids"
+import gone --buildid-dir "$TMP/ids"
+check gone-archive has gone '^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 
 # One path, two files, as another machine sees it: perf read the build id of the second, all samples are of the first.
 # That there is a second one stands behind them.

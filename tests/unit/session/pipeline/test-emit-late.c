@@ -340,6 +340,27 @@ static void hints(void **state)
 	fixture_deinit(&f);
 }
 
+static void test_old_python(void **state)
+{
+#define TEXT(text) text, sizeof(text) - 1
+	static const char map[] = "1000-2000 r-xp 0 8:1 5 /usr/bin/python3.11\n";
+
+	(void)state;
+	assert_int_equal(jit_hint_old_python(TEXT("python3\0-X\0perf\0a.py"), TEXT(map)), 11);
+	assert_int_equal(jit_hint_old_python(TEXT("python3\0-Xperf\0a.py"), TEXT(map)), 11);
+	assert_int_equal(jit_hint_old_python(TEXT("python3\0perf\0-X"), TEXT(map)), 0);
+	assert_int_equal(
+		jit_hint_old_python(TEXT("python3\0-X\0perf"), TEXT("x /usr/bin/python3.12\n")), 0);
+	assert_int_equal(jit_hint_old_python(
+				 TEXT("python3\0-X\0perf\0"),
+				 TEXT("x /lib/python3.9/site/x.so\nx /lib/libpython3.10.so.1.0\n")),
+			 10);
+	assert_int_equal(
+		jit_hint_old_python(TEXT("python3\0-X\0perf"), TEXT("x /usr/bin/python3.")), 0);
+	assert_int_equal(jit_hint_old_python(TEXT("python3\0-X\0perf"), NULL, 0), 0);
+	assert_int_equal(jit_hint_old_python(NULL, 0, TEXT(map)), 0);
+}
+
 /* A frame in the module at @path, which has no file; and what it is called by there. */
 static void sample_of(struct fixture *f, struct process *process, unsigned which)
 {
@@ -456,6 +477,7 @@ int main(void)
 		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(hints),
 		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
 		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(test_old_python),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,88 @@
+/* debug-package.c - see debug-package.h.
+ *
+ * /var/lib/dpkg/info/NAME.list, or NAME:ARCH.list, has the paths of the files of a package, one a line.  Debian
+ * builds NAME-dbgsym of each package (https://wiki.debian.org/DebugPackage); glibc's is libc6-dbg.  A path has one
+ * name in /lib and one in /usr/lib where these are the same folder. */
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "cli/debug-package.h"
+
+enum { LISTS_MAX = 1 << 16, LIST_BYTES_MAX = 32 << 20 };
+
+static const char info[] = "/var/lib/dpkg/info", list_end[] = ".list";
+
+/* A path without the /usr that it may have in a list. */
+static const char *behind_usr(const char *path)
+{
+	return strncmp(path, "/usr/", 5) == 0 ? path + 4 : path;
+}
+
+static bool has_line(const char *text, size_t len, const char *path)
+{
+	size_t n = strlen(path);
+	const char *end = text + len, *at = text;
+
+	while ((at = memmem(at, (size_t)(end - at), path, n))) {
+		const char *line = at;
+
+		if (at - text >= 4 && !memcmp(at - 4, "/usr", 4))
+			line = at - 4;
+		if ((line == text || line[-1] == '\n') && (at + n == end || at[n] == '\n'))
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+/* "libssl3:amd64.list" -> "libssl3-dbgsym". */
+static void name_of(const char *list, char to[DEBUG_PACKAGE_NAME])
+{
+	size_t len = strcspn(list, ":");
+
+	len = min_u64(len, strlen(list) - (strchr(list, ':') ? 0 : strlen(list_end)));
+	if (len + sizeof("-dbgsym") > DEBUG_PACKAGE_NAME)
+		return;
+	(void)snprintf(to, DEBUG_PACKAGE_NAME, "%.*s%s", (int)len, list,
+		       len == 5 && !strncmp(list, "libc6", 5) ? "-dbg" : "-dbgsym");
+}
+
+static void look(const char *root, const char *list, const char *const *paths, size_t n,
+		 char names[][DEBUG_PACKAGE_NAME])
+{
+	_cleanup_(freep) char *text = NULL;
+	char path[PATH_MAX];
+	size_t len = 0;
+	int m = snprintf(path, sizeof(path), "%s%s/%s", root, info, list);
+
+	if (m < 0 || (size_t)m >= sizeof(path) || read_file(path, LIST_BYTES_MAX, &text, &len) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (paths[i][0] == '/' && !names[i][0] && has_line(text, len, behind_usr(paths[i])))
+			name_of(list, names[i]);
+}
+
+void debug_packages(const char *root, const char *const *paths, size_t n,
+		    char ret_names[][DEBUG_PACKAGE_NAME])
+{
+	char path[PATH_MAX];
+	const struct dirent *entry;
+	DIR *dir;
+
+	n = min_u64(n, DEBUG_PACKAGES_MAX);
+	for (size_t i = 0; i < n; i++)
+		ret_names[i][0] = 0;
+	(void)snprintf(path, sizeof(path), "%s%s", root, info);
+	dir = opendir(path);
+	for (size_t i = 0; dir && i < LISTS_MAX && (entry = readdir(dir)); i++) {
+		size_t len = strlen(entry->d_name), end = strlen(list_end);
+
+		if (len > end && !strcmp(entry->d_name + len - end, list_end))
+			look(root, entry->d_name, paths, n, ret_names);
+	}
+	if (dir)
+		(void)closedir(dir);
+}

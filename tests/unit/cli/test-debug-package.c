@@ -1,0 +1,99 @@
+/* test-debug-package.c - the package of a file, by lists of dpkg that are made here. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/debug-package.h"
+#include "tests/unit/cmocka.h"
+
+static char root[] = "/tmp/debug-package.XXXXXX", info[64];
+
+static void put_list(const char *name, const char *text)
+{
+	char path[256];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", info, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static void test_names(void **state)
+{
+	static const char *const paths[] = {
+		"/usr/lib/x86_64-linux-gnu/libssl.so.3", /* the list has /usr */
+		"/usr/lib/x86_64-linux-gnu/libc.so.6",	 /* ... has not */
+		"/lib/x86_64-linux-gnu/libssl.so.3",	 /* the path has not */
+		"/usr/bin/tool",
+		"/usr/bin/too", /* the beginning of a line */
+		"bin/tool",
+		"/opt/own",
+		"",
+	};
+	static const char *const expected[] = {"libssl3-dbgsym",
+					       "libc6-dbg",
+					       "libssl3-dbgsym",
+					       "tool.list-dbgsym",
+					       "",
+					       "",
+					       "",
+					       ""};
+	char names[DEBUG_PACKAGES_MAX][DEBUG_PACKAGE_NAME];
+
+	(void)state;
+	put_list("libssl3:amd64.list", "/.\n/usr\n/usr/lib/x86_64-linux-gnu/libssl.so.3\n");
+	put_list("libc6:amd64.list", "/lib/x86_64-linux-gnu/libc.so.6\n/lib");
+	put_list("tool.list.list", "/usr/bin/tool\n/usr/share/usr/bin/too/x\n");
+	put_list("tool.conffiles", "/opt/own\n");
+	debug_packages(root, paths, 8, names);
+	for (size_t i = 0; i < 8; i++)
+		assert_string_equal(names[i], expected[i]);
+	debug_packages("/nonexistent", paths, 2, names);
+	assert_string_equal(names[0], "");
+}
+
+static int setup(void **state)
+{
+	char command[128];
+
+	(void)state;
+	if (!mkdtemp(root))
+		return -1;
+	(void)snprintf(info, sizeof(info), "%s/var/lib/dpkg/info", root);
+	for (size_t i = strlen(root) + 1; i <= strlen(info); i++) {
+		if (info[i] && info[i] != '/')
+			continue;
+		(void)snprintf(command, sizeof(command), "%.*s", (int)i, info);
+		if (mkdir(command, 0755) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	static const char *const names[] = {"libssl3:amd64.list", "libc6:amd64.list",
+					    "tool.list.list", "tool.conffiles"};
+	char path[256];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", info, names[i]);
+		(void)unlink(path);
+	}
+	for (char *end; (end = strrchr(info, '/')) && strlen(info) >= strlen(root); *end = 0)
+		(void)rmdir(info);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names)};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
