@@ -15,7 +15,7 @@ NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libp
 	zlib:zlib1g-dev
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
 # libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
-# capstone: without it `perfwind annotate` shows addresses and lines, no instructions.
+# capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/code.c).
 OPTIONAL := libzstd libdeflate capstone
 # pkg-config runs when the first recipe needs flags, and once: on a bare machine `make demo` installs it first.
 once = $(eval $(1) := $$(value_of_$(1)))$($(1))
@@ -31,7 +31,7 @@ value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libz
 	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) \
 	$(if $(filter capstone,$(PKGS)),-DHAVE_CAPSTONE)
 PKG_CFLAGS = $(call once,PKG_CFLAGS)
-value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS)) -liberty -lm
+value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out capstone,$(PKGS))) -liberty -lm
 LIBS = $(call once,LIBS)
 
 CFLAGS ?= -O2 -g

@@ -264,8 +264,9 @@ static int disassemble(struct annotator *x, struct annotate_part *part, uint64_t
 		return trace(r);
 	if (r == 0 && x->next >= to)
 		return 0;
-	x->a->note = r == -EOPNOTSUPP ? "this perfwind was built without libcapstone, or the "
-					"machine is not x86-64 or aarch64"
+	x->a->note = r == -EOPNOTSUPP ? "libcapstone is not installed (or this perfwind was built "
+					"without it, or the "
+					"code is not x86-64 or aarch64)"
 		     : r == -EFBIG || r == FULL ? "the function is too large"
 						: "the code cannot be read";
 	x->n_instructions -= part->n;

@@ -1,5 +1,5 @@
 /* code.h - machine code of an image, as text.  Thread: any.
- * The disassembler is libcapstone; a build without it reads code and has no text for it. */
+ * The disassembler is libcapstone, loaded at run time; without it code is read and there is no text for it. */
 #pragma once
 
 #include "symbols/module.h"
@@ -24,6 +24,6 @@ struct uw_instruction {
 };
 /* Calls @each with each instruction of @code in order of addresses; bytes that are none are one of their own.
  * @intel: the syntax of x86's maker, else that of the GNU tools.  The first result of @each that is not 0 ends it and is returned.
- * -EOPNOTSUPP: built without libcapstone, or for a machine that it is not asked for. */
+ * -EOPNOTSUPP: built without libcapstone, it is not installed, or the code is of another machine. */
 int uw_code_each(const struct uw_code *code, bool intel,
 		 int (*each)(void *arg, const struct uw_instruction *instruction), void *arg);
