@@ -192,6 +192,7 @@ static int open_session(struct record *rec)
 		.user_only = args->user_only,
 		.kernel_only = args->kernel_only,
 		.idle = args->idle,
+		.native_frames = args->native_frames,
 		.clock = record_clock(args),
 		.cpus = rec->cpus,
 		.n_cpus = rec->n_cpus,

@@ -201,6 +201,8 @@ static const struct option_def defs[] = {
 	     "size of each CPU's ring, in pages or as 8M (default: chosen)"),
 	CHOICE("unwinder", "ENGINE", unwinder, unwinder_names,
 	       "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy"),
+	FLAG("native-frames", 0, native_frames,
+	     "keep the interpreter's own frames next to the Python functions that it runs"),
 	CHOICE("clock", "CLOCK", clock, clock_names,
 	       "of the samples: monotonic, monotonic_raw, boottime or realtime"),
 	FLAG("plain", 0, plain, "do not compress packets (three times the size)"),

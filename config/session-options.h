@@ -29,6 +29,7 @@ struct session_options {
 	uint64_t period, frequency;
 	uint32_t stack_bytes; /* 0: chosen (tasks: 65,528; machine: adapted from 16 KiB) */
 	bool user_only, kernel_only, idle;
+	bool native_frames; /* Python: frames of the evaluation loop are kept */
 	int clock;
 	const uint32_t *cpus; /* NULL: all online */
 	size_t n_cpus;

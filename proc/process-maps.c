@@ -751,6 +751,29 @@ uint64_t process_vm_of(const struct process *process)
 	return 0;
 }
 
+uint64_t process_python_of(const struct process *process)
+{
+	const struct process_map *m;
+	uint64_t program = 0;
+
+	process_maps_each(process->maps, m)
+	{
+		const char *path = m->module ? uw_module_path(m->module) : "";
+
+		if (m->start < m->offset || !uw_path_is_python(path))
+			continue;
+		if (strstr(path, "/libpython3."))
+			return m->start - m->offset;
+		program = program ? program : m->start - m->offset;
+	}
+	return program;
+}
+
+uint64_t process_vm_of_module(const struct process *process, const struct uw_module *module)
+{
+	return uw_module_is_python(module) ? process_python_of(process) : process_vm_of(process);
+}
+
 static int file_module(struct process_table *table, const char *path, const struct uw_file_id *id,
 		       struct uw_module **ret_module)
 {
@@ -769,6 +792,7 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 	case PATH_FILE:
 		if (is_vm(path))
 			note_vm(process);
+		process->has_python |= uw_path_is_python(path);
 		r = file_module(table, path, &map->id, &map->module);
 		break;
 	case PATH_JIT:

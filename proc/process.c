@@ -109,6 +109,7 @@ struct process *process_unref(struct process *process)
 	(void)process_maps_unref(process->maps);
 	(void)process_log_free(process->log);
 	(void)uw_module_unref(process->jit);
+	(void)uw_module_unref(process->python);
 	(void)process_unref(process->origin); /* an origin has none itself */
 	threads_drop(process);
 	table_deinit(&process->threads);
@@ -506,6 +507,7 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	p->uid = parent->uid;
 	p->owner = parent->owner;
 	p->kernel_thread = parent->kernel_thread;
+	p->has_python = parent->has_python;
 	/* The child is in the first pid namespace as well, or it is the init of another: its
 	 * status shows which. */
 	if (parent->ns_pid == parent->pid)
@@ -907,13 +909,24 @@ bool process_wants_refresh(const struct process *process, uint64_t now)
 
 /* ---- what others see ---- */
 
+/* A fork's child has the mappings of its parent, and functions of its own. */
+static int make_space(struct process_table *table, struct process *process)
+{
+	int r = process_maps_space(process->maps, process->memory, &process->space);
+
+	if (r < 0 || !process->has_python)
+		return r < 0 ? trace(r) : 0;
+	if (!process->python)
+		r = uw_modules_add(table->modules, UW_MODULE_JIT, UW_PYTHON_PATH, &process->python);
+	if (r >= 0)
+		uw_space_set_python(process->space, process->python);
+	return r < 0 ? trace(r) : 0;
+}
+
 int process_space(struct process_table *table, struct process *process, struct uw_space **ret_space)
 {
-	int r = process->space
-			? 0
-			: process_maps_space(process->maps, process->memory, &process->space);
+	int r = process->space ? 0 : make_space(table, process);
 
-	(void)table;
 	if (r < 0)
 		return trace(r);
 	*ret_space = process->space;

@@ -90,6 +90,8 @@ struct process {
 	struct uw_space *space;	   /* cached snapshot; NULL when maps changed since */
 	struct uw_module *jit;	   /* of all anonymous executable mappings of this incarnation */
 	bool has_vm;		   /* a Java VM's library was mapped */
+	bool has_python;	   /* CPython was mapped */
+	struct uw_module *python;  /* of its functions; NULL: none yet */
 	struct process *origin;	   /* parent whose mappings were not known at the fork: used if ours
 				   never arrive */
 	struct table threads;	   /* tid -> struct process_thread * */
@@ -168,6 +170,10 @@ struct process_mapping {
 };
 /* Where the image of a Java VM (libjvm.so) begins; 0: nowhere. */
 uint64_t process_vm_of(const struct process *process);
+/* The same of CPython's library, or of its program where that has no library. */
+uint64_t process_python_of(const struct process *process);
+/* The address that load_request.vm has for the JIT module @module of @process. */
+uint64_t process_vm_of_module(const struct process *process, const struct uw_module *module);
 bool process_mapping_of(const struct process *process, const struct uw_module *module,
 			struct process_mapping *ret_mapping);
 /* Consumes @memory (procfs_memory_new); the next snapshot has it.  The first stays: an incarnation has one

@@ -87,6 +87,20 @@ static void note_jit(struct session *s, const struct load_answer *a)
 		uw_module_path(a->request.module));
 }
 
+/* Reports once that the functions of Python are not shown, and why.  A program without exports is none. */
+static void note_python(struct session *s, const struct load_answer *a, bool unknown)
+{
+	if (a->vm_error == -ENOEXEC)
+		return;
+	s->vm_noted = true;
+	session_note(s,
+		     "the Python of process %u cannot be read (%s): stacks show the interpreter's "
+		     "own functions (hint: %s)",
+		     a->request.pid,
+		     unknown ? "CPython 3.11 to 3.13 with a GIL can" : strerror(-a->vm_error),
+		     unknown ? "python3 -X perf, from 3.12 on" : "run perfwind as root");
+}
+
 /* Reports once that Java is unwound as other JIT code, and why. */
 static void note_vm(struct session *s, const struct load_answer *a)
 {
@@ -94,6 +108,10 @@ static void note_vm(struct session *s, const struct load_answer *a)
 
 	if (!a->vm_error || s->vm_noted)
 		return;
+	if (uw_module_is_python(a->request.module)) {
+		note_python(s, a, unknown);
+		return;
+	}
 	s->vm_noted = true;
 	session_note(s,
 		     "the Java VM of process %u cannot be read (%s): Java code is unwound by frame "

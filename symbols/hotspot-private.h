@@ -1,6 +1,6 @@
 /* hotspot-private.h - the inside of hotspot.h.
  *
- *   hotspot-vm.c    memory in pages, libjvm.so's exports, the layout of the VM's structures
+ *   hotspot-vm.c    libjvm.so's exports, the layout of the VM's structures
  *   hotspot-name.c  names of methods, inlined methods
  *   hotspot-cfi.c   unwind rules of one piece of code, and the section of all
  *   hotspot.c       the walk through the code heaps */
@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "symbols/hotspot.h"
+#include "symbols/vm-memory.h"
 
 /* Fields of the VM's structures, and what each is an offset of. */
 enum vm_field {
@@ -54,7 +55,6 @@ enum vm_field {
 };
 
 enum {
-	VM_PAGE = 4096,
 	VM_PAGES = 1024, /* kept of one request for all code, */
 	VM_INLINED_MAX = 48,
 	VM_LINE_PAGES = 64, /* ... for one address */
@@ -62,14 +62,6 @@ enum {
 	VM_BLOBS_MAX = 1 << 18,
 	VM_HEAPS_MAX = UW_VM_HEAPS,
 	VM_CODE_MAX = 64 << 20, /* bytes of code that are looked at in one request */
-};
-#define VM_READ_MAX (256ull << 20) /* bytes that one request reads */
-#define VM_ADDRESS_MAX (1ull << 47)
-
-struct vm_page {
-	uint64_t address; /* 0: free */
-	size_t len;
-	uint8_t bytes[VM_PAGE];
 };
 
 struct hotspot {
@@ -84,10 +76,7 @@ struct hotspot {
 	} * blobs; /* compiled methods of the last hotspot_code(), ascending */
 	size_t n_blobs, blobs_room;
 	/* of the request in hand */
-	struct uw_memory *memory;
-	struct vm_page *pages;
-	size_t n_pages;
-	uint64_t left; /* bytes that may be read */
+	struct vm_memory memory;
 };
 
 /* ---- hotspot-vm.c ---- */

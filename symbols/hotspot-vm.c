@@ -1,5 +1,4 @@
-/* hotspot-vm.c - see hotspot-private.h.  Memory of the process in pages, the exports of libjvm.so, and the layout that
- * they give.
+/* hotspot-vm.c - see hotspot-private.h.  The exports of libjvm.so, and the layout that they give.
  *
  * The exports are the VM's interface for debuggers (src/hotspot/share/runtime/vmStructs.hpp): arrays of
  *
@@ -7,7 +6,6 @@
  *   VMTypeEntry    { const char *type, *superclass; i32 is_oop, is_integer, is_unsigned; u64 size; }
  *
  * ended by an entry without a type.  The image is read as it lies in memory, so the file is not needed. */
-#include <elf.h>
 #include <errno.h>
 #include <string.h>
 
@@ -15,9 +13,6 @@
 #include "symbols/hotspot-private.h"
 
 enum {
-	PHDRS_MAX = 64,
-	DYNAMIC_MAX = 512,
-	CHAIN_MAX = 4096,
 	ENTRIES_MAX = 1 << 14,
 	ENTRY_SIZE = 48,
 	TYPE_SIZE = 40,
@@ -28,74 +23,22 @@ enum {
 
 int vm_begin(struct hotspot *vm, struct uw_memory *memory, size_t n_pages)
 {
-	vm->memory = memory;
-	vm->left = VM_READ_MAX;
-	vm->n_pages = n_pages;
-	vm->pages = calloc(n_pages, sizeof(*vm->pages));
-	return vm->pages ? 0 : fail(-ENOMEM);
+	return trace(vm_memory_begin(&vm->memory, memory, n_pages));
 }
 
 void vm_end(struct hotspot *vm)
 {
-	free(take(vm->pages));
-	vm->memory = NULL;
-}
-
-static ssize_t read_some(struct hotspot *vm, uint64_t address, void *to, size_t len)
-{
-	ssize_t n;
-
-	if (vm->left < len)
-		return -1;
-	vm->left -= len;
-	n = vm->memory->read(vm->memory, address, to, len);
-	return n > 0 && (size_t)n > len ? -1 : n;
-}
-
-/* The page of @address; NULL: it cannot be read. */
-static const struct vm_page *page_of(struct hotspot *vm, uint64_t address)
-{
-	uint64_t start = address & ~(uint64_t)(VM_PAGE - 1);
-	struct vm_page *page = &vm->pages[start / VM_PAGE % vm->n_pages];
-	ssize_t n;
-
-	if (page->address == start && start)
-		return page;
-	n = read_some(vm, start, page->bytes, VM_PAGE);
-	page->address = n > 0 ? start : 0;
-	page->len = n > 0 ? (size_t)n : 0;
-	return n > 0 ? page : NULL;
-}
-
-static bool is_range(uint64_t address, size_t len)
-{
-	return address >= VM_PAGE && address < VM_ADDRESS_MAX && len <= VM_ADDRESS_MAX - address;
+	vm_memory_end(&vm->memory);
 }
 
 bool vm_read(struct hotspot *vm, uint64_t address, void *to, size_t len)
 {
-	uint8_t *at = to;
-
-	if (!is_range(address, len))
-		return false;
-	while (len) {
-		const struct vm_page *page = page_of(vm, address);
-		size_t skip = address % VM_PAGE, n;
-
-		if (!page || page->len <= skip)
-			return false;
-		n = min_u64(len, page->len - skip);
-		memcpy(at, page->bytes + skip, n);
-		at += n;
-		address += n;
-		len -= n;
-	}
-	return true;
+	return vm_memory_read(&vm->memory, address, to, len);
 }
 
 bool vm_read_code(struct hotspot *vm, uint64_t address, void *to, size_t len)
 {
-	return is_range(address, len) && read_some(vm, address, to, len) == (ssize_t)len;
+	return vm_memory_read_once(&vm->memory, address, to, len);
 }
 
 static uint64_t get(struct hotspot *vm, uint64_t address, size_t width)
@@ -121,118 +64,20 @@ uint64_t vm_pointer(struct hotspot *vm, uint64_t base, enum vm_field field)
 {
 	uint64_t value = vm->width[field] == 8 ? vm_get(vm, base, field) : 0;
 
-	return is_range(value, 1) ? value : 0;
+	return vm_memory_is_address(value) ? value : 0;
 }
 
 bool vm_text(struct hotspot *vm, uint64_t address, char *to, size_t room)
 {
-	for (size_t i = 0; i + 1 < room; i++) {
-		if (!vm_read(vm, address + i, &to[i], 1))
-			return false;
-		if (!to[i])
-			return i > 0;
-	}
-	to[room - 1] = 0;
-	return true;
+	return vm_memory_text(&vm->memory, address, to, room);
 }
 
 /* ---- libjvm.so's exports ---- */
 
-struct dynamic {
-	uint64_t bias, hash, symbols, strings;
-};
-
-/* A pointer of .dynamic: glibc has added the bias, others have not. */
-static uint64_t loaded(const struct dynamic *d, uint64_t value)
-{
-	return value < d->bias ? value + d->bias : value;
-}
-
-static bool read_dynamic(struct hotspot *vm, uint64_t at, struct dynamic *d)
-{
-	Elf64_Dyn entry;
-
-	for (size_t i = 0; i < DYNAMIC_MAX; i++) {
-		if (!vm_read(vm, at + i * sizeof(entry), &entry, sizeof(entry)))
-			return false;
-		if (entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_GNU_HASH)
-			d->hash = loaded(d, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_SYMTAB)
-			d->symbols = loaded(d, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_STRTAB)
-			d->strings = loaded(d, entry.d_un.d_ptr);
-	}
-	return d->hash && d->symbols && d->strings;
-}
-
-static bool find_dynamic(struct hotspot *vm, uint64_t image, struct dynamic *d)
-{
-	uint64_t at = 0;
-	bool based = false;
-	Elf64_Ehdr head;
-	Elf64_Phdr p;
-
-	if (!vm_read(vm, image, &head, sizeof(head)) || memcmp(head.e_ident, ELFMAG, SELFMAG) ||
-	    head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(p))
-		return false;
-	for (size_t i = 0; i < head.e_phnum && i < PHDRS_MAX; i++) {
-		if (!vm_read(vm, image + head.e_phoff + i * sizeof(p), &p, sizeof(p)))
-			return false;
-		if (p.p_type == PT_LOAD && !based) {
-			d->bias = image - (p.p_vaddr - p.p_offset);
-			based = true;
-		}
-		if (p.p_type == PT_DYNAMIC)
-			at = p.p_vaddr;
-	}
-	return based && at && read_dynamic(vm, d->bias + at, d);
-}
-
-/* The hash of .gnu.hash: Bernstein's. */
-static uint32_t hash_of(const char *name)
-{
-	uint32_t h = 5381;
-
-	for (; *name; name++)
-		h = h * 33 + (uint8_t)*name;
-	return h;
-}
-
-/* [n_buckets u32][first u32][n_bloom u32][shift u32][bloom u64 * n][buckets u32 * n][chain u32 ..] */
-static uint64_t find_export(struct hotspot *vm, const struct dynamic *d, const char *name)
-{
-	uint32_t head[4], hash = hash_of(name), index, link;
-	uint64_t buckets, chain;
-	char text[NAME_ROOM];
-	Elf64_Sym symbol;
-
-	if (!vm_read(vm, d->hash, head, sizeof(head)) || !head[0])
-		return 0;
-	buckets = d->hash + sizeof(head) + 8ull * head[2];
-	chain = buckets + 4ull * head[0];
-	if (!vm_read(vm, buckets + 4ull * (hash % head[0]), &index, 4) || index < head[1])
-		return 0;
-	for (size_t i = 0; i < CHAIN_MAX; i++, index++) {
-		if (!vm_read(vm, chain + 4ull * (index - head[1]), &link, 4))
-			return 0;
-		if ((link | 1) == (hash | 1) &&
-		    vm_read(vm, d->symbols + (uint64_t)index * sizeof(symbol), &symbol,
-			    sizeof(symbol)) &&
-		    vm_text(vm, d->strings + symbol.st_name, text, sizeof(text)) &&
-		    !strcmp(text, name))
-			return d->bias + symbol.st_value;
-		if (link & 1)
-			return 0;
-	}
-	return 0;
-}
-
 /* The array that an export points to. */
-static uint64_t find_array(struct hotspot *vm, const struct dynamic *d, const char *name)
+static uint64_t find_array(struct hotspot *vm, const struct vm_exports *x, const char *name)
 {
-	uint64_t at = find_export(vm, d, name);
+	uint64_t at = vm_exports_find(&vm->memory, x, name, NULL);
 
 	return at ? get(vm, at, 8) : 0;
 }
@@ -374,13 +219,13 @@ static bool is_known(const struct hotspot *vm)
 
 static int read_layout(struct hotspot *vm, uint64_t image)
 {
-	struct dynamic d = {0};
+	struct vm_exports x;
 	uint64_t fields, types;
 
-	if (!find_dynamic(vm, image, &d))
+	if (!vm_exports_of(&vm->memory, image, &x))
 		return fail(-ENOEXEC);
-	fields = find_array(vm, &d, "gHotSpotVMStructs");
-	types = find_array(vm, &d, "gHotSpotVMTypes");
+	fields = find_array(vm, &x, "gHotSpotVMStructs");
+	types = find_array(vm, &x, "gHotSpotVMTypes");
 	if (!fields || !types)
 		return fail(-ENOEXEC);
 	read_fields(vm, fields);
@@ -408,7 +253,7 @@ int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_v
 struct hotspot *hotspot_free(struct hotspot *vm)
 {
 	if (vm) {
-		free(vm->pages);
+		vm_memory_end(&vm->memory);
 		free(vm->blobs);
 	}
 	free(vm);

@@ -38,9 +38,30 @@ struct uw_vm_code {
 	int64_t method;
 };
 
+/* CPython's frames (python.h): addresses of one process, offsets in bytes.
+ *
+ *   struct _PyInterpreterFrame   code ──► PyCodeObject, which has its bytecode at the end
+ *                                previous ──► the caller's */
+struct uw_python_offsets {
+	uint16_t code, previous, owner;
+	uint16_t
+		is_entry; /* 3.11: set in the first frame that a run of the loop has; 0: 3.12 on, see native-python.c */
+	uint16_t bytecode; /* in PyCodeObject; its length is in ob_size, in units of 2 bytes */
+};
+struct uw_python {
+	uint32_t version; /* 0x30b for 3.11; 0: no Python */
+	struct uw_python_offsets offsets;
+	uint64_t eval_start, eval_end;	   /* _PyEval_EvalFrameDefault */
+	uint64_t code_type, none, runtime; /* PyCode_Type, None, _PyRuntime */
+	bool has_frame, has_next;
+	uint8_t frame,
+		next; /* DWARF numbers of the registers that the loop has its frame and its instruction in */
+};
+
 struct uw_image {
 	enum uw_arch arch;
 	struct uw_vm_code vm;
+	struct uw_python python;
 	struct uw_segment *segments;
 	size_t n_segments;
 	struct uw_section eh_frame_hdr, eh_frame, debug_frame;

@@ -1,10 +1,13 @@
-/* module-vm.c - the halves of a module that a Java VM describes (module.h, hotspot.h). */
+/* module-vm.c - the halves of a module that a Java VM or CPython describes (module.h, hotspot.h, python.h). */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "symbols/hotspot.h"
 #include "symbols/parts.h"
+#include "symbols/python.h"
+#include "symbols/symbols.h"
 
 /* ---- loading ---- */
 
@@ -46,6 +49,50 @@ static int image_of(struct uw_module *module, struct hotspot_code *code,
 	return trace(r);
 }
 
+/* ---- CPython ---- */
+
+static int python_of(struct uw_module *module, struct process_memory *m, uint64_t image)
+{
+	return module->python ? 0 : python_new(&m->memory, image, &module->python);
+}
+
+/* Names are asked for one by one: there is no list of code objects. */
+static int load_python(struct uw_module *module, struct process_memory *m, uint64_t image,
+		       struct uw_image **ret_image, struct uw_symbols **ret_symbols)
+{
+	_cleanup_(uw_image_freep) struct uw_image *empty = NULL;
+	struct uw_symbols_builder none = {0};
+	int r = python_of(module, m, image);
+
+	if (r >= 0)
+		r = uw_image_new_empty(&empty);
+	if (r >= 0)
+		r = uw_symbols_build(&none, ret_symbols);
+	uw_symbols_builder_deinit(&none);
+	if (r < 0)
+		return trace(r);
+	empty->python = *python_layout(module->python);
+	*ret_image = take(empty);
+	return 0;
+}
+
+bool uw_module_is_python(const struct uw_module *module)
+{
+	return module->is_python;
+}
+
+bool uw_path_is_python(const char *path)
+{
+	static const char library[] = "libpython3.", program[] = "python3";
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	return !strncmp(name, library, sizeof(library) - 1) ||
+	       !strncmp(name, program, sizeof(program) - 1);
+}
+
+/* ---- either ---- */
+
 int uw_vm_load(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image,
 	       struct uw_symbols **ret_symbols)
 {
@@ -53,6 +100,8 @@ int uw_vm_load(struct uw_module *module, struct uw_source *source, struct uw_ima
 	struct hotspot_code code;
 	int r = 0;
 
+	if (module->is_python)
+		return trace(load_python(module, &m, source->vm, ret_image, ret_symbols));
 	if (!module->vm)
 		r = hotspot_new(&m.memory, source->vm, &module->vm);
 	if (r >= 0)
@@ -72,6 +121,11 @@ int uw_vm_lines(struct uw_module *module, struct uw_source *source, uint64_t add
 	struct process_memory m = {.memory = {.read = read_memory}, .fd = source->fd};
 	int r = 0;
 
+	if (module->is_python) {
+		r = python_of(module, &m, source->vm);
+		return r < 0 ? trace(r)
+			     : trace(python_lines(module->python, &m.memory, address, add, arg));
+	}
 	if (!module->vm)
 		r = hotspot_new(&m.memory, source->vm, &module->vm);
 	return r < 0 ? trace(r) : trace(hotspot_lines(module->vm, &m.memory, address, add, arg));
@@ -148,6 +202,7 @@ bool uw_module_adopt_symbols(struct uw_module *module)
 void uw_vm_free(struct uw_module *module)
 {
 	(void)hotspot_free(module->vm);
+	(void)python_free(module->python);
 	(void)uw_image_free(atomic_load_explicit(&module->next_image, memory_order_relaxed));
 	(void)uw_symbols_free(atomic_load_explicit(&module->next_symbols, memory_order_relaxed));
 }

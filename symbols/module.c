@@ -27,6 +27,7 @@ int uw_module_new(enum uw_module_kind kind, const char *path, const struct uw_bu
 	atomic_init(&m->refs, 1);
 	m->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
 	m->kind = kind;
+	m->is_python = kind == UW_MODULE_JIT && !strcmp(path, UW_PYTHON_PATH);
 	if (id)
 		m->given_id = *id;
 	memcpy(m->path, path, len);
@@ -517,7 +518,8 @@ int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
 /* ---- a loaded module as bytes for another process of ours (module.h) ----
  *
  *   layout      u64 1; block build id; u64 load bias; block segments      (0: none yet)
- *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section; block vm   (0: not loaded)
+ *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section; block vm; block python
+ *                                                                         (0: not loaded)
  *   symbols     u64 1; as symbols.c packs them                            (0: not loaded)
  *
  * The process that packs has parsed a target's file, so its bytes are trusted no more than the
@@ -550,6 +552,7 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 		pack_section(to, &image->eh_frame);
 		pack_section(to, &image->debug_frame);
 		packer_block(to, &image->vm, sizeof(image->vm));
+		packer_block(to, &image->python, sizeof(image->python));
 	}
 	packer_u64(to, symbols);
 	if (symbols)
@@ -625,11 +628,27 @@ static int unpack_vm(struct cursor *from, struct uw_vm_code *ret_vm)
 	return ret_vm->n_heaps > UW_VM_HEAPS ? fail(-EBADMSG) : 0;
 }
 
+static int unpack_python(struct cursor *from, struct uw_python *ret_python)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+	uint8_t flags[2];
+
+	if (!p || len != sizeof(*ret_python))
+		return fail(-EBADMSG);
+	memcpy(flags, (const uint8_t *)p + offsetof(struct uw_python, has_frame), sizeof(flags));
+	if (flags[0] > 1 || flags[1] > 1) /* a bool is 0 or 1 */
+		return fail(-EBADMSG);
+	memcpy(ret_python, p, len);
+	return 0;
+}
+
 static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 			struct uw_image **ret_image)
 {
 	struct uw_section sections[3] = {0};
 	struct uw_vm_code vm = {.n_heaps = 0};
+	struct uw_python python = {.version = 0};
 	uint64_t arch = cursor_u64(from);
 	bool more = cursor_u64(from);
 	int r = 0;
@@ -638,6 +657,8 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 		r = unpack_section(from, &sections[i]);
 	if (r >= 0)
 		r = unpack_vm(from, &vm);
+	if (r >= 0)
+		r = unpack_python(from, &python);
 	if (r >= 0 && arch != UW_ARCH_NONE && arch != UW_ARCH_X86_64 && arch != UW_ARCH_AARCH64)
 		r = fail(-EBADMSG);
 	if (r >= 0)
@@ -646,6 +667,7 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 	if (r >= 0) {
 		(*ret_image)->has_separate = more;
 		(*ret_image)->vm = vm;
+		(*ret_image)->python = python;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		uw_section_deinit(&sections[i]);

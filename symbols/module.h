@@ -110,6 +110,16 @@ bool uw_module_is_vm(const struct uw_module *module);
 /* The halves that were loaded since, if any.  Unwinder (uw_engine_adopt); main. */
 bool uw_module_adopt_unwind(struct uw_module *module);
 bool uw_module_adopt_symbols(struct uw_module *module);
+
+/* ---- CPython (python.h) ----
+ *
+ * A JIT module with this path stands for the functions that the interpreter of one process runs: an address in it is that
+ * of a code object.  Its image has the layout of the interpreter's frames, its names come by uw_module_lines(). */
+#define UW_PYTHON_PATH "[python]"
+bool uw_module_is_python(const struct uw_module *module);
+/* Is the file at @path CPython's library or program, by its name? */
+bool uw_path_is_python(const char *path);
+
 /* Notes of the unwinder's thread about reading it again. */
 struct uw_renewal {
 	uint64_t asked_at, not_before; /* CLOCK_MONOTONIC */
@@ -126,8 +136,8 @@ struct uw_source {
 	struct uw_memory
 		*memory; /* at [start, end): the image's first bytes, program headers included */
 	uint64_t start, end;
-	/* Of a JIT module: @fd is the memory of a process, and the image of its Java VM (libjvm.so)
-	 * begins at this address.  0: none. */
+	/* Of a JIT module: @fd is the memory of a process, and the image of its Java VM (libjvm.so), or of its
+	 * Python, begins at this address.  0: none. */
 	uint64_t vm;
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */

@@ -21,6 +21,7 @@ struct uw_engine_ops {
 
 struct uw_engine {
 	const struct uw_engine_ops *ops;
+	struct uw_settings settings;
 };
 
 extern const struct uw_engine_ops uw_native_ops, uw_libunwind_ops, uw_libdw_ops, uw_fp_ops,

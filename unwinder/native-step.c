@@ -331,19 +331,20 @@ static void leaf_regs(const struct walk *w, struct cfi_regs *regs)
 	regs->known = (1ull << m->n_regs) - 1;
 }
 
-/* Registers of the frame that the walk stands on, from the leaf or the last frame known in full.
- * CFI_BAD: the second walk finds other frames. */
-static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_regs *regs)
+/* Registers of frame @to, from the leaf or the last frame known in full. CFI_BAD: the second walk finds
+ * other frames. */
+static enum cfi_result slow_rewalk(struct native *e, struct walk *w, uint32_t to,
+				   struct cfi_regs *regs)
 {
 	uint32_t n = 1;
 
-	if (w->full_at && w->full_whole && w->full_at < w->n) {
+	if (w->full_at && w->full_whole && w->full_at <= to) {
 		n = w->full_at;
 		*regs = w->full;
 	} else {
 		leaf_regs(w, regs);
 	}
-	for (; n < w->n; n++) {
+	for (; n < to; n++) {
 		struct cfi_regs caller;
 		enum cfi_result result = CFI_OK;
 		struct slow_way way;
@@ -360,7 +361,12 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, struct cfi_
 			return CFI_BAD;
 		*regs = caller;
 	}
-	return regs->r[w->machine->sp] == w->sp ? CFI_OK : CFI_BAD;
+	return CFI_OK;
+}
+
+bool native_regs_of(struct native *e, struct walk *w, uint32_t n, struct cfi_regs *ret_regs)
+{
+	return n <= w->n && slow_rewalk(e, w, n, ret_regs) == CFI_OK;
 }
 
 bool native_regs(const struct walk *w, struct cfi_regs *regs)
@@ -448,7 +454,9 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	if (way.signal && native_is_signal(e, w))
 		return native_signal(e, w);
 	if (result == CFI_NEED_REG && !whole) {
-		result = slow_rewalk(e, w, &regs);
+		result = slow_rewalk(e, w, w->n, &regs);
+		if (result == CFI_OK && regs.r[w->machine->sp] != w->sp)
+			result = CFI_BAD;
 		if (result != CFI_OK)
 			return slow_end(w, result, 0);
 		whole = true;

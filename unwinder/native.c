@@ -551,6 +551,8 @@ static void walk_finish(struct native *e, struct walk *w)
 		native_hole_note(e, w);
 	for (uint32_t i = 0; i < w->n_methods; i++)
 		name_method(w, &w->methods[i]);
+	if (w->snapshot->space->python)
+		native_python(e, w);
 }
 
 static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
@@ -672,6 +674,7 @@ static void native_free(struct uw_engine *engine)
 	table_deinit(&e->indexes);
 	native_trails_free(e);
 	native_holes_free(e);
+	native_python_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);
 	for (size_t i = 0; i < UW_BATCH; i++)

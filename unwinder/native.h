@@ -7,6 +7,7 @@
  *   native-guess.c the same without CFI
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-hole.c  across a frame that the end of the copy cuts in two
+ *   native-python.c the functions that CPython's evaluation loop runs, in place of its frames
  *
  * A walk stands on the frame that it pushed last.  The rule of that frame was found and applied, so
  * the next visit starts with a load whose cache line was prefetched a round ago. */
@@ -173,6 +174,7 @@ struct native {
 	struct native_call calls[NATIVE_CALLS];
 	struct native_stale stale[NATIVE_STALE];
 	struct native_end ends[NATIVE_ENDS];
+	struct native_python *python; /* NULL: not needed so far */
 
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;
@@ -266,6 +268,8 @@ enum step native_signal(struct native *e, struct walk *w);
 bool native_is_signal(struct native *e, struct walk *w);
 /* The known registers of the frame that the walk stands on; true: all are known. */
 bool native_regs(const struct walk *w, struct cfi_regs *regs);
+/* The registers of frame @n, from 1 for the leaf, of a walk that has ended, by a second walk.  false: not known. */
+bool native_regs_of(struct native *e, struct walk *w, uint32_t n, struct cfi_regs *ret_regs);
 
 /* ---- native-guess.c ---- */
 /* One frame on, without CFI. */
@@ -284,6 +288,12 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags);
  * address is in the copy; 0: this is the root; < 0: not a plain frame. */
 int native_trail_step(const struct native *e, const struct walk *w, struct native_trail_step *s,
 		      struct native_trail_step *ret_next);
+
+/* ---- native-python.c ---- */
+/* A walk of a process with CPython has ended: puts the functions in place of the evaluation loop's frames.  The result
+ * becomes PENDING where the layout of the interpreter is not loaded yet. */
+void native_python(struct native *e, struct walk *w);
+void native_python_free(struct native *e);
 
 /* ---- native-chain.c ---- */
 /* As uw_engine_ops.unwind, for engine fp. */

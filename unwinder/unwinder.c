@@ -70,6 +70,11 @@ struct uw_engine *uw_engine_free(struct uw_engine *engine)
 	return NULL;
 }
 
+void uw_engine_set(struct uw_engine *engine, const struct uw_settings *settings)
+{
+	engine->settings = *settings;
+}
+
 int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
 		    struct uw_result *results)
 {

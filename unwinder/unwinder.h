@@ -100,6 +100,8 @@ const char *uw_outcome_name(enum uw_outcome outcome);
 #define UW_FRAME_GUESSED (1ull << 58) /* without unwind information, or by another stack */
 /* Interpreted: the address is that of the Method of a Java VM (uw_module_lines), not of code. */
 #define UW_FRAME_METHOD (1ull << 59)
+/* Python: the address is that of a code object (uw_module_lines of the space's Python), not of code. */
+#define UW_FRAME_PYTHON (1ull << 60)
 static inline uint64_t uw_frame_pc(uint64_t frame)
 {
 	return frame & ((1ull << 56) - 1);
@@ -134,6 +136,7 @@ struct uw_snapshot {
 	/* The code of a Java VM was read after the sample was taken: what is not known now is not
 	 * waited for. */
 	bool settled;
+	uint64_t time; /* of the sample, ns; of the clock of struct uw_settings.  0: not known */
 };
 
 struct uw_result {
@@ -169,6 +172,12 @@ struct uw_engine_stats {
 
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);
 struct uw_engine *uw_engine_free(struct uw_engine *engine);
+struct uw_settings {
+	bool native_frames; /* Python: frames of the evaluation loop stay next to the functions that it runs */
+	int clock; /* of uw_snapshot.time: a clockid_t */
+};
+/* Before the first stack; all zero by default. */
+void uw_engine_set(struct uw_engine *engine, const struct uw_settings *settings);
 /* Unwinds @n (any number) snapshots; results[i] answers snapshots[i].  No allocation once warm. < 0
  * only for our own failure (-ENOMEM): the failure of a stack is in its result. */
 int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,

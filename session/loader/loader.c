@@ -454,7 +454,7 @@ struct load_request loader_module_request(const struct process *process, struct 
 		request.id = mapping.id;
 	}
 	if (uw_module_kind(module) == UW_MODULE_JIT)
-		request.vm = process_vm_of(process);
+		request.vm = process_vm_of_module(process, module);
 	return request;
 }
 

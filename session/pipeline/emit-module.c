@@ -24,10 +24,10 @@ struct emit_module *emit_module_new(struct uw_module *module, const struct sampl
 	if (!info->process)
 		return m;
 	(void)process_mapping_of(info->process, module, &m->mapped);
-	if (uw_module_kind(module) == UW_MODULE_JIT)
+	if (uw_module_kind(module) == UW_MODULE_JIT && !uw_module_is_python(module))
 		m->hint = jit_hint(info->process);
 	if (uw_module_kind(module) == UW_MODULE_JIT)
-		m->vm = process_vm_of(info->process);
+		m->vm = process_vm_of_module(info->process, module);
 	return m;
 }
 
@@ -143,7 +143,8 @@ static bool is_due(struct emit_module *m)
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end)
 {
 	/* A Java VM is read again when a stack needs it; it may have ended before, but left a map. */
-	if (!m->unnamed.n || (uw_module_is_vm(m->module) && !at_end) ||
+	if (!m->unnamed.n || uw_module_is_python(m->module) ||
+	    (uw_module_is_vm(m->module) && !at_end) ||
 	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
 	if (uw_module_kind(m->module) == UW_MODULE_JIT) {
@@ -152,4 +153,40 @@ void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at
 		uw_module_drop_symbols(m->module);
 	}
 	emit_module_ask_symbols(m, loader);
+}
+
+bool emit_module_names_by_lines(const struct uw_module *module)
+{
+	return uw_module_is_vm(module) || uw_module_is_python(module);
+}
+
+/* Where a Java VM has its code: a Method belongs to the same module. */
+static const struct uw_map *map_of_vm(const struct uw_space *space)
+{
+	for (size_t i = 0; i < space->n_parts; i++) {
+		const struct uw_maps *part = space->parts[i].maps;
+
+		for (uint32_t k = 0; k < part->n; k++)
+			if (part->maps[k].module && uw_module_is_vm(part->maps[k].module))
+				return &part->maps[k];
+	}
+	return NULL;
+}
+
+const struct uw_map *emit_map_of_frame(const struct uw_space *space, uint64_t frame,
+				       struct uw_map *python)
+{
+	if (!space)
+		return NULL;
+	if (frame & UW_FRAME_PYTHON) {
+		*python = (struct uw_map){.module = space->python};
+		return python;
+	}
+	return frame & UW_FRAME_METHOD ? map_of_vm(space)
+				       : uw_space_find(space, uw_frame_lookup(frame));
+}
+
+uint32_t emit_frame_key(const struct uw_space *space, uint64_t frame)
+{
+	return frame & UW_FRAME_PYTHON ? ~uw_module_serial(space->python) : space->key;
 }

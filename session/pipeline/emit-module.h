@@ -49,3 +49,11 @@ size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader);
 /* For frames that wait for names: the symbols once more.  @at_end: of a map that may have grown
  * since, too, as that of a Java VM, which is written when the VM exits. */
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end);
+/* Do names come with the lines?  They are requested at once: the process may end, and reuse the place of code. */
+bool emit_module_names_by_lines(const struct uw_module *module);
+/* The mapping of a user frame; NULL: none.  *python is for frames that have none in the process. */
+const struct uw_map *emit_map_of_frame(const struct uw_space *space, uint64_t frame,
+				       struct uw_map *python);
+/* The key of a user frame in caches.  Spaces share a key where they agree on code; a fork's child has Python functions of
+ * its own. */
+uint32_t emit_frame_key(const struct uw_space *space, uint64_t frame);

@@ -194,7 +194,7 @@ static int module_of(struct emit *em, struct uw_module *module, const struct sam
 		return trace(r);
 	}
 	m->index = (uint32_t)em->n_modules;
-	m->no_lines = em->c.no_lines && !uw_module_is_vm(module);
+	m->no_lines = em->c.no_lines && !emit_module_names_by_lines(module);
 	em->modules[em->n_modules++] = m;
 	*ret = m;
 	return 0;
@@ -304,8 +304,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
-		/* A Java VM is asked at once: it may end, and reuse the place of code. */
-		if (r >= 0 && uw_module_is_vm(m->module)) {
+		if (r >= 0 && emit_module_names_by_lines(m->module)) {
 			m->unlined_due = m->unlined.n;
 			request_lines(em, m);
 		}
@@ -352,26 +351,12 @@ static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
 /* No mapping covers the address yet.  One may follow under the same key, so nothing is cached. */
 enum { UNMAPPED = 1 };
 
-/* Where a Java VM has its code: a Method belongs to the same module. */
-static const struct uw_map *map_of_vm(const struct uw_space *space)
-{
-	for (size_t i = 0; i < space->n_parts; i++) {
-		const struct uw_maps *part = space->parts[i].maps;
-
-		for (uint32_t k = 0; k < part->n; k++)
-			if (part->maps[k].module && uw_module_is_vm(part->maps[k].module))
-				return &part->maps[k];
-	}
-	return NULL;
-}
-
 static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame,
 		      uint32_t *ret_id)
 {
 	uint64_t pc = uw_frame_lookup(frame);
-	const struct uw_map *map = !info->space		     ? NULL
-				   : frame & UW_FRAME_METHOD ? map_of_vm(info->space)
-							     : uw_space_find(info->space, pc);
+	struct uw_map python;
+	const struct uw_map *map = emit_map_of_frame(info->space, frame, &python);
 	struct emit_module *m = NULL;
 	int r;
 
@@ -412,7 +397,7 @@ static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
 static int frame_id(struct emit *em, const struct sample_info *info, uint64_t frame, bool kernel,
 		    uint32_t *ret_id)
 {
-	uint32_t key = kernel ? 0 : info->space->key;
+	uint32_t key = kernel ? 0 : emit_frame_key(info->space, frame);
 	struct cached_frame *slot = cache_slot(em, frame, key);
 	uint32_t id;
 	int r;
@@ -802,7 +787,7 @@ static int write_lines(struct emit *em, struct emit_module *m, uint64_t vaddr,
 	for (size_t i = 0; i < n; i++)
 		lines[i] = (struct writer_line){from[i].function, from[i].file, from[i].line,
 						from[i].kind};
-	if (uw_module_is_vm(m->module) && set_named(em, m, vaddr))
+	if (emit_module_names_by_lines(m->module) && set_named(em, m, vaddr))
 		forget_unsymbolized(em);
 	return writer_symbol(em->c.writer, m->mapping, vaddr, lines, n);
 }

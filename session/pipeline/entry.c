@@ -81,6 +81,7 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.stack_len = e->info.stack_len,
 		.stack = e->stack,
 		.thread = e->info.tid,
+		.time = e->info.time,
 		.settled = e->settled,
 		.check_chain = e->check_chain,
 	};

@@ -557,6 +557,8 @@ int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in
 	if (r >= 0)
 		r = uw_engine_new(options->engine, &s->engine);
 	if (r >= 0)
+		uw_engine_set(s->engine, &options->settings);
+	if (r >= 0)
 		r = -pthread_create(&s->thread, NULL, run, s);
 	if (r < 0) {
 		(void)unwind_stage_free(s);

@@ -1,0 +1,218 @@
+/* vm-memory.c - see vm-memory.h.  The image is read as it lies in memory, so the file is not needed. */
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "symbols/vm-memory.h"
+
+enum {
+	PHDRS_MAX = 64,
+	DYNAMIC_MAX = 512,
+	CHAIN_MAX = 4096,
+	NAME_ROOM = 64,
+};
+
+struct vm_page {
+	uint64_t address; /* 0: free */
+	size_t len;
+	uint8_t bytes[VM_PAGE];
+};
+
+/* ---- pages ---- */
+
+int vm_memory_begin(struct vm_memory *m, struct uw_memory *memory, size_t n_pages)
+{
+	*m = (struct vm_memory){
+		.memory = memory,
+		.left = VM_READ_MAX,
+		.n_pages = n_pages,
+		.pages = calloc(n_pages, sizeof(*m->pages)),
+	};
+	return m->pages ? 0 : fail(-ENOMEM);
+}
+
+void vm_memory_end(struct vm_memory *m)
+{
+	free(take(m->pages));
+	m->memory = NULL;
+}
+
+static ssize_t read_some(struct vm_memory *m, uint64_t address, void *to, size_t len)
+{
+	ssize_t n;
+
+	if (m->left < len)
+		return -1;
+	m->left -= len;
+	n = m->memory->read(m->memory, address, to, len);
+	return n > 0 && (size_t)n > len ? -1 : n;
+}
+
+/* The page of @address; NULL: it cannot be read. */
+static const struct vm_page *page_of(struct vm_memory *m, uint64_t address)
+{
+	uint64_t start = address & ~(uint64_t)(VM_PAGE - 1);
+	struct vm_page *page = &m->pages[start / VM_PAGE % m->n_pages];
+	ssize_t n;
+
+	if (page->address == start && start)
+		return page;
+	n = read_some(m, start, page->bytes, VM_PAGE);
+	page->address = n > 0 ? start : 0;
+	page->len = n > 0 ? (size_t)n : 0;
+	return n > 0 ? page : NULL;
+}
+
+static bool is_range(uint64_t address, size_t len)
+{
+	return address >= VM_PAGE && address < VM_ADDRESS_MAX && len <= VM_ADDRESS_MAX - address;
+}
+
+bool vm_memory_is_address(uint64_t address)
+{
+	return is_range(address, 1);
+}
+
+bool vm_memory_read(struct vm_memory *m, uint64_t address, void *to, size_t len)
+{
+	uint8_t *at = to;
+
+	if (!is_range(address, len))
+		return false;
+	while (len) {
+		const struct vm_page *page = page_of(m, address);
+		size_t skip = address % VM_PAGE, n;
+
+		if (!page || page->len <= skip)
+			return false;
+		n = min_u64(len, page->len - skip);
+		memcpy(at, page->bytes + skip, n);
+		at += n;
+		address += n;
+		len -= n;
+	}
+	return true;
+}
+
+bool vm_memory_read_once(struct vm_memory *m, uint64_t address, void *to, size_t len)
+{
+	return is_range(address, len) && read_some(m, address, to, len) == (ssize_t)len;
+}
+
+bool vm_memory_text(struct vm_memory *m, uint64_t address, char *to, size_t room)
+{
+	for (size_t i = 0; i + 1 < room; i++) {
+		if (!vm_memory_read(m, address + i, &to[i], 1))
+			return false;
+		if (!to[i])
+			return i > 0;
+	}
+	to[room - 1] = 0;
+	return true;
+}
+
+/* ---- exports ---- */
+
+/* A pointer of .dynamic: glibc has added the bias, others have not. */
+static uint64_t loaded(const struct vm_exports *x, uint64_t value)
+{
+	return value < x->bias ? value + x->bias : value;
+}
+
+static bool read_dynamic(struct vm_memory *m, uint64_t at, struct vm_exports *x)
+{
+	Elf64_Dyn entry;
+
+	for (size_t i = 0; i < DYNAMIC_MAX; i++) {
+		if (!vm_memory_read(m, at + i * sizeof(entry), &entry, sizeof(entry)))
+			return false;
+		if (entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_GNU_HASH)
+			x->hash = loaded(x, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_SYMTAB)
+			x->symbols = loaded(x, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_STRTAB)
+			x->strings = loaded(x, entry.d_un.d_ptr);
+	}
+	return x->hash && x->symbols && x->strings;
+}
+
+bool vm_exports_of(struct vm_memory *m, uint64_t image, struct vm_exports *ret_exports)
+{
+	struct vm_exports x = {0};
+	uint64_t at = 0;
+	bool based = false;
+	Elf64_Ehdr head;
+	Elf64_Phdr p;
+
+	if (!vm_memory_read(m, image, &head, sizeof(head)) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head.e_phentsize != sizeof(p))
+		return false;
+	for (size_t i = 0; i < head.e_phnum && i < PHDRS_MAX; i++) {
+		if (!vm_memory_read(m, image + head.e_phoff + i * sizeof(p), &p, sizeof(p)))
+			return false;
+		if (p.p_type == PT_LOAD && !based) {
+			x.bias = image - (p.p_vaddr - p.p_offset);
+			based = true;
+		}
+		if (p.p_type == PT_DYNAMIC)
+			at = p.p_vaddr;
+	}
+	if (!based || !at || !read_dynamic(m, x.bias + at, &x))
+		return false;
+	*ret_exports = x;
+	return true;
+}
+
+/* The hash of .gnu.hash: Bernstein's. */
+static uint32_t hash_of(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (; *name; name++)
+		h = h * 33 + (uint8_t)*name;
+	return h;
+}
+
+/* Is symbol @index the export @name? */
+static bool is_symbol(struct vm_memory *m, const struct vm_exports *x, uint32_t index,
+		      const char *name, Elf64_Sym *ret_symbol)
+{
+	char text[NAME_ROOM];
+
+	return vm_memory_read(m, x->symbols + (uint64_t)index * sizeof(*ret_symbol), ret_symbol,
+			      sizeof(*ret_symbol)) &&
+	       vm_memory_text(m, x->strings + ret_symbol->st_name, text, sizeof(text)) &&
+	       !strcmp(text, name);
+}
+
+/* [n_buckets u32][first u32][n_bloom u32][shift u32][bloom u64 * n][buckets u32 * n][chain u32 ..] */
+uint64_t vm_exports_find(struct vm_memory *m, const struct vm_exports *x, const char *name,
+			 uint64_t *ret_size)
+{
+	uint32_t head[4], hash = hash_of(name), index, link;
+	uint64_t buckets, chain;
+	Elf64_Sym symbol;
+
+	if (!vm_memory_read(m, x->hash, head, sizeof(head)) || !head[0])
+		return 0;
+	buckets = x->hash + sizeof(head) + 8ull * head[2];
+	chain = buckets + 4ull * head[0];
+	if (!vm_memory_read(m, buckets + 4ull * (hash % head[0]), &index, 4) || index < head[1])
+		return 0;
+	for (size_t i = 0; i < CHAIN_MAX; i++, index++) {
+		if (!vm_memory_read(m, chain + 4ull * (index - head[1]), &link, 4))
+			return 0;
+		if ((link | 1) == (hash | 1) && is_symbol(m, x, index, name, &symbol)) {
+			if (ret_size)
+				*ret_size = symbol.st_size;
+			return x->bias + symbol.st_value;
+		}
+		if (link & 1)
+			return 0;
+	}
+	return 0;
+}

@@ -1,0 +1,38 @@
+/* vm-memory.h - the memory of a process with an interpreter or a virtual machine, in pages, and the exports of its
+ * library as it lies there.  Private to symbols/.  Thread: loader.
+ *
+ * The process is not trusted: each read is checked, and one request reads VM_READ_MAX bytes at most. */
+#pragma once
+
+#include "symbols/module.h"
+
+enum { VM_PAGE = 4096 };
+#define VM_READ_MAX (256ull << 20) /* bytes that one request reads */
+#define VM_ADDRESS_MAX (1ull << 47)
+
+struct vm_memory {
+	struct uw_memory *memory; /* borrowed until vm_memory_end() */
+	struct vm_page *pages;
+	size_t n_pages;
+	uint64_t left; /* bytes that may be read */
+};
+/* Keeps @n_pages pages.  -ENOMEM. */
+int vm_memory_begin(struct vm_memory *m, struct uw_memory *memory, size_t n_pages);
+void vm_memory_end(struct vm_memory *m);
+/* Can @address be one of the process? */
+bool vm_memory_is_address(uint64_t address);
+/* false: not all of it can be read. */
+bool vm_memory_read(struct vm_memory *m, uint64_t address, void *to, size_t len);
+/* The same without keeping pages: for code. */
+bool vm_memory_read_once(struct vm_memory *m, uint64_t address, void *to, size_t len);
+/* The text at @address with its NUL, cut at @room - 1; false: none. */
+bool vm_memory_text(struct vm_memory *m, uint64_t address, char *to, size_t room);
+
+struct vm_exports {
+	uint64_t bias, hash, symbols, strings; /* addresses */
+};
+/* The exports of the ELF image that begins at @image.  false: there is none. */
+bool vm_exports_of(struct vm_memory *m, uint64_t image, struct vm_exports *ret_exports);
+/* The address of the export @name, 0: none.  *ret_size (may be NULL): its size. */
+uint64_t vm_exports_find(struct vm_memory *m, const struct vm_exports *x, const char *name,
+			 uint64_t *ret_size);

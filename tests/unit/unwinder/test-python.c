@@ -1,0 +1,362 @@
+/* test-python.c - CPython's frames by memory made by hand: the layout, names, stacks, and memory that is wrong.
+ *
+ * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16.  Its frame register is rbx, that of the next
+ * instruction r12. */
+#include <errno.h>
+
+#include "tests/unit/unwinder/native-fixture.h"
+#include "tests/unit/unwinder/python-fixture.h"
+
+#include "base/bytes.h"
+#include "unwinder/regs.h"
+
+static struct py_process py;
+
+/* ---- the layout and names ---- */
+
+static void test_layout(void **state)
+{
+	(void)state;
+	for (int minor = 11; minor <= 13; minor++) {
+		const struct uw_python *layout;
+		struct python *python;
+
+		py_process_init(&py, minor);
+		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+		layout = python_layout(python);
+		assert_int_equal(layout->version, 0x300 + minor);
+		assert_int_equal(layout->eval_start, PY_LOOP);
+		assert_int_equal(layout->eval_end, PY_LOOP + PY_LOOP_BYTES);
+		assert_true(layout->has_frame && layout->has_next);
+		assert_int_equal(layout->frame, DWARF_X86_RBX);
+		assert_int_equal(layout->next, DWARF_X86_R12);
+		(void)python_free(python);
+	}
+}
+
+static void test_unsupported(void **state)
+{
+	struct python *python;
+
+	(void)state;
+	py_process_init(&py, 14);
+	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOTSUP);
+	py_process_init(&py, 13);
+	py_set(&py, py.code_type + 8, 0, 8); /* without a GIL ob_type is farther */
+	py_set(&py, py.code_type + 8, 0x10000, 8);
+	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOTSUP);
+	py_process_init(&py, 12);
+	py.bytes[0] = 0;
+	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOEXEC);
+	assert_int_equal(python_new(&py.memory, PY_BASE + 2 * PY_BYTES, &python), -ENOEXEC);
+	/* A loop whose registers cannot be known is a Python nevertheless: its names are read. */
+	py_process_init(&py, 12);
+	memset(py.bytes + PY_LOOP_AT, 0x90, PY_LOOP_BYTES);
+	assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+	assert_false(python_layout(python)->has_frame);
+	(void)python_free(python);
+}
+
+static void test_paths(void **state)
+{
+	(void)state;
+	assert_true(uw_path_is_python("/usr/lib/libpython3.12.so.1.0"));
+	assert_true(uw_path_is_python("/usr/bin/python3.11"));
+	assert_false(uw_path_is_python("/usr/lib/python3.11/lib-dynload/_bz2.so"));
+	assert_false(uw_path_is_python("/usr/lib/libpython2.7.so.1.0"));
+	assert_false(uw_path_is_python(""));
+}
+
+struct said {
+	char name[64], file[64];
+	uint32_t line;
+};
+
+static void note(void *arg, const struct uw_line *line)
+{
+	struct said *s = arg;
+
+	assert_int_equal(line->kind, FRAME_PYTHON);
+	(void)snprintf(s->name, sizeof(s->name), "%s", line->function);
+	(void)snprintf(s->file, sizeof(s->file), "%s", line->file ? line->file : "");
+	s->line = line->line;
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	for (int minor = 11; minor <= 13; minor++) {
+		struct python *python;
+		struct said said;
+		uint64_t file, code, wide, wrong;
+
+		py_process_init(&py, minor);
+		file = py_string(&py, "/x/work.py", false);
+		code = py_code(&py, py_string(&py, "Shape.area", false), file, 21);
+		wide = py_code(&py, py_string(&py, "ab", true), file, UINT32_MAX);
+		wrong = py_code(&py, file + 8, file, 1);
+		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+		assert_int_equal(python_lines(python, &py.memory, code, note, &said), 1);
+		assert_string_equal(said.name, "Shape.area");
+		assert_string_equal(said.file, "/x/work.py");
+		assert_int_equal(said.line, 21);
+		assert_int_equal(python_lines(python, &py.memory, wide, note, &said), 1);
+		assert_string_equal(said.name, "\xcd\xa1\xcd\xa2"); /* U+0361, U+0362 */
+		assert_int_equal(said.line, 0);
+		assert_int_equal(python_lines(python, &py.memory, wrong, note, &said), 0);
+		assert_int_equal(python_lines(python, &py.memory, file, note, &said), 0);
+		assert_int_equal(python_lines(python, &py.memory, 8, note, &said), 0);
+		/* Too long a name is cut, controls are replaced. */
+		py_set(&py, file + 16, 1ull << 60, 8);
+		py_set(&py, file + (minor == 11 ? 48 : 40) + 1, '\n', 1);
+		assert_int_equal(python_lines(python, &py.memory, code, note, &said), 1);
+		assert_memory_equal(said.file, "/?/work.py", 10);
+		(void)python_free(python);
+	}
+}
+
+/* ---- stacks ---- */
+
+/* A module as it is loaded, with the layout of @minor; the loop is at @loop. */
+static struct uw_module *python_module(int minor, uint64_t loop)
+{
+	struct python *python;
+	struct uw_python layout;
+	struct uw_module *module;
+	struct uw_vm_code vm = {0};
+	uint8_t bytes[1024];
+	struct packer to = {.data = bytes, .room = sizeof(bytes)};
+	struct cursor from;
+
+	assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+	layout = *python_layout(python);
+	(void)python_free(python);
+	assert_int_equal(layout.version, 0x300 + minor);
+	layout.eval_start = loop;
+	layout.eval_end = loop + 0x80;
+	packer_u64(&to, 0);
+	packer_u64(&to, 1);
+	packer_u64(&to, UW_ARCH_NONE);
+	packer_u64(&to, 0);
+	for (size_t i = 0; i < 3; i++) {
+		packer_u64(&to, 0);
+		packer_block(&to, NULL, 0);
+	}
+	packer_block(&to, &vm, sizeof(vm));
+	packer_block(&to, &layout, sizeof(layout));
+	packer_u64(&to, 0);
+	from = cursor_of(bytes, to.len);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, &module), 0);
+	assert_int_equal(uw_module_unpack(module, &from, -1), 0);
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
+	return module;
+}
+
+/* The stack: small (C, called by g) < loop: f < g < small < loop: main < rooted.  Words of the stack. */
+enum { INNER = 2, INNER_RA = 31, C_RA = 33, OUTER = 34, OUTER_RA = 63, ENTRY = 5 };
+
+struct program {
+	uint64_t f, g, main, other;	       /* code */
+	uint64_t f_frame, g_frame, main_frame; /* Python frames */
+	struct uw_module *module;
+};
+
+static uint64_t word_address(size_t word)
+{
+	return SP + 8 * word;
+}
+
+/* What a run of the loop has on the C stack, at word @at: its entry frame, or a _PyCFrame. */
+static void put_entry(struct fixture *f, size_t at, uint64_t current, uint64_t outer)
+{
+	if (py.minor == 11) {
+		f->stack[at + 1] = current;
+		f->stack[at + 2] = outer;
+		return;
+	}
+	py_frame_put(&py, (uint8_t *)&f->stack[at], py.minor == 12 ? py.trampoline : py.none, outer,
+		     3, false);
+	f->stack[at + 7] = py.minor == 12 ? py_bytecode(&py, py.trampoline) : 0x1234;
+}
+
+static void put_program(struct fixture *f, struct program *p, int minor)
+{
+	uint64_t inner = word_address(INNER + ENTRY), outer = word_address(OUTER + ENTRY), file;
+
+	py_process_init(&py, minor);
+	file = py_string(&py, "a.py", false);
+	py.trampoline = py_code(&py, py_string(&py, "<trampoline>", false), file, 0);
+	p->main = py_code(&py, py_string(&py, "main", false), file, 1);
+	p->g = py_code(&py, py_string(&py, "g", false), file, 2);
+	p->f = py_code(&py, py_string(&py, "f", false), file, 3);
+	p->other = py_code(&py, py_string(&py, "other", false), file, 4);
+	p->main_frame = py_frame(&py, p->main, minor == 11 ? 0 : outer, true);
+	p->g_frame = py_frame(&py, p->g, minor == 11 ? p->main_frame : inner, true);
+	p->f_frame = py_frame(&py, p->f, p->g_frame, false);
+	f->stack[1] = FRAMED + 1;
+	f->regs[UW_X86_BP] = word_address(INNER_RA - 1);
+	put_entry(f, INNER + ENTRY, p->f_frame, minor == 11 ? outer : p->main_frame);
+	f->stack[INNER_RA - 1] = word_address(OUTER_RA - 1);
+	f->stack[INNER_RA] = SMALL + 1;
+	f->stack[C_RA] = FRAMED + 1;
+	put_entry(f, OUTER + ENTRY, p->main_frame, minor == 11 ? py.version_at : 0);
+	f->stack[OUTER_RA] = ROOTED + 1;
+	f->regs[UW_X86_BX] = p->f_frame;
+	f->regs[UW_X86_R8 + 4] = py_bytecode(&py, p->f) + 10;
+	fixture_space(f, 5, &py.memory);
+	p->module = python_module(minor, FRAMED);
+	uw_space_set_python(f->space, p->module);
+	f->snapshot.time = 1; /* before all readings */
+}
+
+#define NAMED(code) ((code) | UW_FRAME_PYTHON)
+#define GUESSED(code) (NAMED(code) | UW_FRAME_GUESSED)
+
+static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
+{
+	assert_result(f, UW_WHOLE, UW_OK, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(f->frames[i], frames[i]);
+}
+#define EXPECT(f, ...) \
+	expect(f, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
+
+static void test_stack(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 13; minor++) {
+		struct program p;
+
+		put_program(f, &p, minor);
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
+		       CALLED(ROOTED + 1));
+		/* The same words before and after, some times: proved. */
+		f->snapshot.time = UINT64_MAX;
+		for (int i = 0; i < 4; i++)
+			run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
+		       CALLED(ROOTED + 1));
+		uw_engine_set(f->engine, &(struct uw_settings){.native_frames = true});
+		run(f, SMALL);
+		EXPECT(f, SMALL, CALLED(FRAMED + 1), NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1),
+		       CALLED(FRAMED + 1), NAMED(p.main), CALLED(ROOTED + 1));
+		uw_engine_set(f->engine, &(struct uw_settings){.native_frames = false});
+		uw_module_unref(p.module);
+	}
+}
+
+/* f has returned, and its frame is another one's by the time that it is read. */
+static void test_reused(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 13; minor++) {
+		struct program p;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.f_frame + (minor == 11 ? 32 : 0), p.other, 8);
+		/* The next instruction is in f; who called it is not known. */
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
+		       CALLED(ROOTED + 1));
+		/* No frame is there any more. */
+		py_set(&py, p.f_frame + (minor == 11 ? 69 : 70), 0xff, 1);
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
+		       CALLED(ROOTED + 1));
+		f->regs[UW_X86_R8 + 4] = 0;
+		run(f, SMALL);
+		EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
+		       CALLED(ROOTED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* Frames that lead in a circle, to nothing, or out of the process: the loop's own frame stays, and nothing is read without
+ * end. */
+static void test_wrong_frames(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 13; minor++) {
+		const uint64_t previous = minor == 11 ? 48 : 8;
+		struct program p;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.g_frame + previous, p.f_frame, 8);
+		py_set(&py, p.g_frame + (minor == 11 ? 68 : 71), 0, 1);
+		run(f, SMALL);
+		assert_int_equal(f->res.outcome, UW_WHOLE);
+		assert_int_equal(f->res.n_frames, FRAMES);
+		py_set(&py, p.g_frame + previous, 0, 8);
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(FRAMED + 1), CALLED(SMALL + 1),
+		       GUESSED(p.main), CALLED(ROOTED + 1));
+		py_set(&py, p.f_frame + previous, UINT64_MAX - 7, 8);
+		py.reads = 0;
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
+		       CALLED(ROOTED + 1));
+		assert_true(py.reads <= 8);
+		f->regs[UW_X86_BX] = PY_BASE - 8;
+		f->regs[UW_X86_R8 + 4] = 3;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], CALLED(FRAMED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* CPython's own code between a class and its __init__ is left out. */
+static void test_hidden(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+	uint64_t text;
+
+	put_program(f, &p, 13);
+	text = py_string(&py, "__init__", false);
+	py_set(&py, p.g + 112, text, 8);
+	py_set(&py, p.g + 128, text, 8);
+	run(f, SMALL);
+	EXPECT(f, SMALL, NAMED(p.f), CALLED(SMALL + 1), GUESSED(p.main), CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
+}
+
+/* The layout is waited for where a frame is in the interpreter's file. */
+static void test_pending(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_module *module;
+	struct program p;
+
+	put_program(f, &p, 12);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, &module), 0);
+	fixture_space(f, 6, &py.memory);
+	uw_space_set_python(f->space, module);
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is no python3 */
+	uw_module_set_unreadable(module);
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 5);
+	uw_module_unref(module);
+	uw_module_unref(p.module);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_unsupported),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_names),
+		TEST(test_stack),
+		TEST(test_reused),
+		TEST(test_wrong_frames),
+		TEST(test_hidden),
+		TEST(test_pending),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
