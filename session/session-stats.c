@@ -88,7 +88,7 @@ static void note_jit(struct session *s, const struct load_answer *a)
 }
 
 /* Reports once that the functions of Python are not shown, and why.  A program without exports is none. */
-static void note_python(struct session *s, const struct load_answer *a, bool unknown)
+static void note_unread_python(struct session *s, const struct load_answer *a, bool unknown)
 {
 	if (a->vm_error == -ENOEXEC)
 		return;
@@ -109,7 +109,7 @@ static void note_vm(struct session *s, const struct load_answer *a)
 	if (!a->vm_error || s->vm_noted)
 		return;
 	if (uw_module_is_python(a->request.module)) {
-		note_python(s, a, unknown);
+		note_unread_python(s, a, unknown);
 		return;
 	}
 	s->vm_noted = true;
