@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
-#include "cli/import-file.h"
+#include "cli/trace-input.h"
 #include "trace/late-sink.h"
 #include "cli/verdict.h"
 #include "base/error.h"
@@ -137,7 +137,7 @@ static int import_file(const struct import_command *command, const char *input, 
 		.engine_chosen = command->unwinder > 0,
 		.engine = (enum uw_engine_kind)(command->unwinder ? command->unwinder - 1 : 0),
 	};
-	_cleanup_(fd_closep) int fd = import_file_open(input);
+	_cleanup_(fd_closep) int fd = trace_input_open_recording(input);
 	struct import_result result;
 	struct sink *sink;
 	char error[512];
@@ -190,7 +190,6 @@ static int import_main(int argc, char **argv)
 		log_error("--json and -o - both want standard output");
 		return 2;
 	}
-	import_file_prepare();
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
 	return import_file(&command, argv[0], output) < 0 ? 1 : 0;

@@ -8,6 +8,10 @@
 	"the event to show, of a trace with several (default: the first time event, else " \
 	"the\nfirst)"
 
+/* The recording of `perf record` in @input (a file, a folder of --kcore, "-"), and memory and descriptors for its import.
+ * < 0: logged. */
+int trace_input_open_recording(const char *input);
+
 struct trace_input {
 	const char *path;		   /* NULL: DEFAULT_TRACE */
 	const char *event;		   /* --event; NULL: none */

@@ -37,6 +37,3 @@ static inline bool uw_text_puts(struct uw_text *text, const char *string)
 
 /* false: @name is not a Rust name; @text is undefined then. */
 bool uw_demangle_rust(const char *name, struct uw_text *text);
-/* The same for OCaml and Haskell. */
-bool uw_demangle_ocaml(const char *name, struct uw_text *text);
-bool uw_demangle_haskell(const char *name, struct uw_text *text);

@@ -1,9 +1,8 @@
 /* hotspot-private.h - the inside of hotspot.h.
  *
  *   hotspot-vm.c    libjvm.so's exports, the layout of the VM's structures
- *   hotspot-name.c  names of methods, inlined methods
  *   hotspot-cfi.c   unwind rules of one piece of code, and the section of all
- *   hotspot.c       the walk through the code heaps */
+ *   hotspot.c       the walk through the code heaps, names of methods, inlined methods */
 #pragma once
 
 #include "base/bytes.h"
@@ -94,15 +93,6 @@ int64_t vm_get_signed(struct hotspot *vm, uint64_t base, enum vm_field field);
 uint64_t vm_pointer(struct hotspot *vm, uint64_t base, enum vm_field field);
 /* The text at @address with its NUL, cut at @room - 1; false: none. */
 bool vm_text(struct hotspot *vm, uint64_t address, char *to, size_t room);
-
-/* ---- hotspot-name.c ---- */
-/* "package.Class.method" of a Method; the length, 0: it is none. */
-size_t vm_method_name(struct hotspot *vm, uint64_t method, char *to, size_t room);
-/* The methods at @address of compiled code, innermost first; returns how many, at most @max. */
-size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address, uint64_t *methods,
-		  size_t max);
-/* FRAME_NATIVE: the wrapper of a native method. */
-enum frame_kind vm_tier(struct hotspot *vm, uint64_t blob);
 
 /* ---- hotspot-cfi.c ---- */
 enum vm_kind {

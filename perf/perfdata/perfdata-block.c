@@ -13,16 +13,7 @@
 #include "base/sem.h"
 #include "perf/perfdata/perfdata-private.h"
 
-int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len)
-{
-	ssize_t n = read_fd_at(pd->fd, data, len, offset);
-
-	if (n < 0)
-		return trace((int)n);
-	return (size_t)n == len ? 0 : fail(-EBADMSG);
-}
-
-static int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
+static int block_new(struct perfdata *pd, uint32_t *ret_block)
 {
 	struct block *block;
 
@@ -109,7 +100,7 @@ static int give(struct perfdata *pd)
 {
 	struct perfdata_ahead *a = pd->ahead;
 	struct slot *slot = &a->slots[a->n_given % AHEAD];
-	int r = perfdata_block_new(pd, &slot->block);
+	int r = block_new(pd, &slot->block);
 
 	if (r < 0)
 		return trace(r);
@@ -120,7 +111,7 @@ static int give(struct perfdata *pd)
 }
 
 /* From the present file offset; pd->ahead stays NULL where reading ahead does not pay, or is impossible. */
-static void perfdata_ahead_start(struct perfdata *pd)
+static void ahead_start(struct perfdata *pd)
 {
 	struct perfdata_ahead *a;
 
@@ -168,12 +159,12 @@ int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_le
 }
 
 /* Blocks that the thread has. */
-static size_t perfdata_ahead_held(const struct perfdata *pd)
+static size_t ahead_held(const struct perfdata *pd)
 {
 	return pd->ahead ? pd->ahead->n_given - pd->ahead->n_taken : 0;
 }
 
-static void perfdata_ahead_end(struct perfdata *pd)
+static void ahead_end(struct perfdata *pd)
 {
 	struct perfdata_ahead *a = pd->ahead;
 
@@ -192,22 +183,12 @@ static void perfdata_ahead_end(struct perfdata *pd)
 
 size_t perfdata_held(const struct perfdata *pd)
 {
-	return (pd->n_in_use - perfdata_ahead_held(pd)) * BLOCK_BYTES;
-}
-
-void perfdata_blocks_deinit(struct perfdata *pd)
-{
-	perfdata_ahead_end(pd);
-	for (size_t i = 0; i < pd->n_blocks; i++)
-		free(pd->blocks[i].data);
-	free(pd->blocks);
-	free(pd->free_blocks);
+	return (pd->n_in_use - ahead_held(pd)) * BLOCK_BYTES;
 }
 
 /* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
  * stream_room() there is room for them (what is left over has moved to the front). */
-static int perfdata_stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_room,
-				size_t *ret_len)
+static int stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_room, size_t *ret_len)
 {
 	size_t rest = s->filled - s->at;
 	uint32_t block = s->block;
@@ -215,7 +196,7 @@ static int perfdata_stream_room(struct perfdata *pd, struct stream *s, uint8_t *
 
 	if (block == BLOCK_NONE || s->filled == BLOCK_BYTES || s->at + RECORD_MAX > BLOCK_BYTES) {
 		if (block == BLOCK_NONE || pd->blocks[block].users > 1) {
-			r = perfdata_block_new(pd, &block);
+			r = block_new(pd, &block);
 			if (r < 0)
 				return trace(r);
 		}
@@ -239,7 +220,7 @@ static int align(struct perfdata *pd, const uint8_t *record, size_t size, struct
 	int r;
 
 	s->at = s->filled = (s->filled + 7) & ~(size_t)7;
-	r = perfdata_stream_room(pd, s, &room, &len);
+	r = stream_room(pd, s, &room, &len);
 	if (r < 0)
 		return trace(r);
 	memcpy(room, record, size);
@@ -255,13 +236,7 @@ static int damaged(struct perfdata *pd, const char *what)
 	return fail(-EBADMSG);
 }
 
-bool perfdata_is_possible(const struct perf_event_header *header)
-{
-	return header->size >= sizeof(*header) &&
-	       (header->type >= PERFDATA_USER_TYPE_START || header->size % 8 == 0);
-}
-
-static int perfdata_stream_record(struct perfdata *pd, struct stream *s, struct record_at *ret_at)
+static int stream_record(struct perfdata *pd, struct stream *s, struct record_at *ret_at)
 {
 	const uint8_t *p;
 	struct perf_event_header header;
@@ -291,7 +266,7 @@ static int take_next(struct perfdata *pd, size_t *ret_len)
 {
 	struct stream *s = &pd->input;
 	size_t rest = s->filled - s->at;
-	uint32_t block;
+	uint32_t block = BLOCK_NONE;
 	int r;
 
 	if (rest > BLOCK_HEAD)
@@ -313,7 +288,7 @@ static int read_more(struct perfdata *pd, size_t *ret_len)
 	uint8_t *room;
 	ssize_t n;
 	size_t len;
-	int r = perfdata_stream_room(pd, &pd->input, &room, &len);
+	int r = stream_room(pd, &pd->input, &room, &len);
 
 	if (r < 0)
 		return trace(r);
@@ -334,7 +309,7 @@ static int fill(struct perfdata *pd)
 	int r;
 
 	if (!pd->begun)
-		perfdata_ahead_start(pd);
+		ahead_start(pd);
 	pd->begun = true;
 	r = pd->ahead ? take_next(pd, &n) : read_more(pd, &n);
 	if (r < 0)
@@ -362,7 +337,7 @@ int perfdata_input(struct perfdata *pd, struct record_at *ret_at)
 
 	for (;;) {
 		skip(pd);
-		r = pd->skip_left ? STREAM_DRY : perfdata_stream_record(pd, &pd->input, ret_at);
+		r = pd->skip_left ? STREAM_DRY : stream_record(pd, &pd->input, ret_at);
 		if (r != STREAM_DRY)
 			return r;
 		if (pd->ended)
@@ -391,7 +366,7 @@ struct perfdata_zstd {
 	bool more; /* output stood ready when its room was full */
 };
 
-struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *z)
+static struct perfdata_zstd *zstd_free(struct perfdata_zstd *z)
 {
 	if (!z)
 		return NULL;
@@ -414,7 +389,7 @@ static int zstd_new(int window_log, struct perfdata_zstd **ret_zstd)
 	z->stream = ZSTD_createDStream();
 	if (!z->stream ||
 	    ZSTD_isError(ZSTD_DCtx_setParameter(z->stream, ZSTD_d_windowLogMax, window_log))) {
-		(void)perfdata_zstd_free(z);
+		(void)zstd_free(z);
 		return fail(-ENOMEM);
 	}
 	*ret_zstd = z;
@@ -449,12 +424,12 @@ int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
 	int r;
 
 	for (;;) {
-		r = perfdata_stream_record(pd, &pd->unpacked, ret_at);
+		r = stream_record(pd, &pd->unpacked, ret_at);
 		if (r != STREAM_DRY)
 			return r;
 		if (z->in.pos == z->in.size && !z->more)
 			return STREAM_DRY;
-		r = perfdata_stream_room(pd, &pd->unpacked, &room, &len);
+		r = stream_room(pd, &pd->unpacked, &room, &len);
 		if (r < 0)
 			return trace(r);
 
@@ -478,7 +453,7 @@ size_t perfdata_zstd_bytes(const struct perfdata_zstd *zstd)
 	return 0;
 }
 
-struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd)
+static struct perfdata_zstd *zstd_free(struct perfdata_zstd *zstd)
 {
 	return zstd;
 }
@@ -498,3 +473,13 @@ int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
 	return STREAM_DRY;
 }
 #endif
+
+void perfdata_blocks_deinit(struct perfdata *pd)
+{
+	ahead_end(pd);
+	for (size_t i = 0; i < pd->n_blocks; i++)
+		free(pd->blocks[i].data);
+	free(pd->blocks);
+	free(pd->free_blocks);
+	(void)zstd_free(pd->zstd);
+}

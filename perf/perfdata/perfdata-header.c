@@ -58,7 +58,7 @@ static char *name_of(const struct perf_event_attr *attr)
 }
 
 /* One event: @bytes of an attribute as the file has it, and its ids. -EBADMSG, -E2BIG. */
-static int perfdata_set_name(struct perfdata *pd, uint32_t event, const char *name, size_t len)
+static int set_name(struct perfdata *pd, uint32_t event, const char *name, size_t len)
 {
 	char *copy;
 
@@ -90,7 +90,7 @@ static int add_ids(struct perfdata *pd, struct cursor ids, uint32_t event)
 	return 0;
 }
 
-static int perfdata_add_event(struct perfdata *pd, struct cursor attr, struct cursor ids)
+static int add_event(struct perfdata *pd, struct cursor attr, struct cursor ids)
 {
 	struct perfdata_info *info = &pd->info;
 	struct perfdata_event *events, event = {0};
@@ -116,7 +116,7 @@ static int perfdata_add_event(struct perfdata *pd, struct cursor attr, struct cu
 	return add_ids(pd, ids, (uint32_t)(info->n_events - 1));
 }
 
-int perfdata_attr_record(struct perfdata *pd, struct cursor body)
+static int attr_record(struct perfdata *pd, struct cursor body)
 {
 	struct perf_event_attr attr;
 	struct cursor own = body;
@@ -130,11 +130,11 @@ int perfdata_attr_record(struct perfdata *pd, struct cursor body)
 	if (!cursor_bytes(&body, len))
 		return fail(-EBADMSG);
 	own.end = body.p;
-	return perfdata_add_event(pd, own, body);
+	return add_event(pd, own, body);
 }
 
 /* u64 type, u64 id, then what has changed; only names (type 2) matter here. */
-int perfdata_update_record(struct perfdata *pd, struct cursor body)
+static int update_record(struct perfdata *pd, struct cursor body)
 {
 	uint64_t type = cursor_u64(&body), id = cursor_u64(&body), event;
 
@@ -142,7 +142,7 @@ int perfdata_update_record(struct perfdata *pd, struct cursor body)
 		return fail(-EBADMSG);
 	if (type != 2 || !table_get(&pd->event_of_id, id, &event))
 		return 0;
-	return perfdata_set_name(pd, (uint32_t)event, (const char *)body.p, cursor_left(&body));
+	return set_name(pd, (uint32_t)event, (const char *)body.p, cursor_left(&body));
 }
 
 /* ---- feature sections: the machine and the command ----
@@ -246,7 +246,7 @@ static int read_event_desc(struct perfdata *pd, struct cursor *c)
 			(void)cursor_bytes(c, ((size_t)n_ids - 1) * sizeof(uint64_t));
 		}
 		if (name && !c->bad)
-			r = perfdata_set_name(pd, (uint32_t)event, name, len);
+			r = set_name(pd, (uint32_t)event, name, len);
 	}
 	return r;
 }
@@ -265,7 +265,7 @@ static void read_clock_data(struct perfdata_info *info, struct cursor *c)
 }
 
 /* i32 pid, u8 build id[24] (the 21st its length, with MISC_BUILD_ID_SIZE), path */
-int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor body)
+static int build_id_record(struct perfdata *pd, uint16_t misc, struct cursor body)
 {
 	struct perfdata_info *info = &pd->info;
 	struct perfdata_build_id *list, one = {.len = BUILD_ID_FULL};
@@ -319,7 +319,7 @@ static int read_build_ids(struct perfdata *pd, struct cursor *c)
 		if (!cursor_bytes(c, header.size - sizeof(header)))
 			break;
 		body.end = c->p;
-		r = perfdata_build_id_record(pd, header.misc, body);
+		r = build_id_record(pd, header.misc, body);
 	}
 	return r;
 }
@@ -368,11 +368,37 @@ static int read_feature(struct perfdata *pd, uint64_t bit, struct cursor c)
 }
 
 /* u64 feature, then its section */
-int perfdata_feature_record(struct perfdata *pd, struct cursor body)
+static int feature_record(struct perfdata *pd, struct cursor body)
 {
 	uint64_t bit = cursor_u64(&body);
 
 	return body.bad ? fail(-EBADMSG) : read_feature(pd, bit, body);
+}
+
+int perfdata_header_record(struct perfdata *pd, const struct perf_event_header *record)
+{
+	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
+
+	switch (record->type) {
+	case PERFDATA_HEADER_ATTR:
+		return attr_record(pd, body);
+	case PERFDATA_EVENT_UPDATE:
+		return update_record(pd, body);
+	case PERFDATA_HEADER_BUILD_ID:
+		return build_id_record(pd, record->misc, body);
+	default:
+		return feature_record(pd, body);
+	}
+}
+
+/* All of @len at @offset; -EBADMSG when the file ends before. */
+static int read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len)
+{
+	ssize_t n = read_fd_at(pd->fd, data, len, offset);
+
+	if (n < 0)
+		return trace((int)n);
+	return (size_t)n == len ? 0 : fail(-EBADMSG);
 }
 
 static int read_section(struct perfdata *pd, uint64_t bit, uint64_t offset, uint64_t size)
@@ -385,14 +411,14 @@ static int read_section(struct perfdata *pd, uint64_t bit, uint64_t offset, uint
 	data = malloc(size);
 	if (!data)
 		return fail(-ENOMEM);
-	r = perfdata_read_at(pd, offset, data, size);
+	r = read_at(pd, offset, data, size);
 	pd->info.features_cut |= r == -EBADMSG;
 	if (r >= 0)
 		r = read_feature(pd, bit, cursor_of(data, size));
 	return r == -ENOMEM ? trace(r) : 0;
 }
 
-static int perfdata_read_features(struct perfdata *pd, uint64_t end, const uint64_t bits[4])
+static int read_features(struct perfdata *pd, uint64_t end, const uint64_t bits[4])
 {
 	for (uint64_t bit = 0; bit < 256; bit++) {
 		uint64_t section[2];
@@ -400,7 +426,7 @@ static int perfdata_read_features(struct perfdata *pd, uint64_t end, const uint6
 
 		if (!(bits[bit / 64] >> bit % 64 & 1))
 			continue;
-		r = perfdata_read_at(pd, end, section, sizeof(section));
+		r = read_at(pd, end, section, sizeof(section));
 		pd->info.features_cut |= r == -EBADMSG;
 		if (r < 0)
 			return r == -EBADMSG ? 0 : trace(r);
@@ -480,7 +506,7 @@ static int read_attr(struct perfdata *pd, const struct section *attrs, uint64_t 
 	uint8_t entry[ATTR_MAX];
 	struct section at;
 	struct cursor c;
-	int r = perfdata_read_at(pd, attrs->offset + index * attr_size, entry, attr_size);
+	int r = read_at(pd, attrs->offset + index * attr_size, entry, attr_size);
 
 	if (r < 0)
 		return trace(r);
@@ -491,11 +517,10 @@ static int read_attr(struct perfdata *pd, const struct section *attrs, uint64_t 
 	ids = malloc(at.size ? at.size : 1);
 	if (!ids)
 		return fail(-ENOMEM);
-	r = perfdata_read_at(pd, at.offset, ids, at.size);
+	r = read_at(pd, at.offset, ids, at.size);
 	if (r < 0)
 		return trace(r);
-	return perfdata_add_event(pd, cursor_of(entry, attr_size - SECTION),
-				  cursor_of(ids, at.size));
+	return add_event(pd, cursor_of(entry, attr_size - SECTION), cursor_of(ids, at.size));
 }
 
 static int read_file_header(struct perfdata *pd)
@@ -504,7 +529,7 @@ static int read_file_header(struct perfdata *pd)
 	struct section attrs, data;
 	uint64_t attr_size, bits[4];
 	struct cursor c;
-	int r = perfdata_read_at(pd, PIPE_HEADER, bytes, sizeof(bytes));
+	int r = read_at(pd, PIPE_HEADER, bytes, sizeof(bytes));
 
 	if (r < 0)
 		return trace(r);
@@ -529,7 +554,7 @@ static int read_file_header(struct perfdata *pd)
 	pd->data_left = data.size ? data.size : UINT64_MAX;
 	if (lseek(pd->fd, (off_t)data.offset, SEEK_SET) < 0)
 		return fail(-errno);
-	return data.size ? perfdata_read_features(pd, data.offset + data.size, bits) : 0;
+	return data.size ? read_features(pd, data.offset + data.size, bits) : 0;
 }
 
 static int read_first(int fd, uint8_t *data, size_t len)

@@ -95,11 +95,9 @@ struct perfdata {
 
 /* perfdata-header.c.  @error as in perfdata_new(). */
 int perfdata_read_header(struct perfdata *pd, char *error, size_t error_size);
-/* Pipe mode: the body of a record. */
-int perfdata_attr_record(struct perfdata *pd, struct cursor body);
-int perfdata_update_record(struct perfdata *pd, struct cursor body);
-int perfdata_feature_record(struct perfdata *pd, struct cursor body);
-int perfdata_build_id_record(struct perfdata *pd, uint16_t misc, struct cursor body);
+/* A record of which the header has parts, in pipe mode: an attribute, a name, a feature, a build id.  -EBADMSG, -E2BIG: it is
+ * left out. */
+int perfdata_header_record(struct perfdata *pd, const struct perf_event_header *record);
 void perfdata_info_deinit(struct perfdata_info *info);
 
 /* perfdata-block.c */
@@ -112,10 +110,13 @@ struct record_at {
  * counts.damage. */
 int perfdata_input(struct perfdata *pd, struct record_at *ret_at);
 /* False: damage. */
-bool perfdata_is_possible(const struct perf_event_header *header);
+static inline bool perfdata_is_possible(const struct perf_event_header *header)
+{
+	return header->size >= sizeof(*header) &&
+	       (header->type >= PERFDATA_USER_TYPE_START || header->size % 8 == 0);
+}
+/* Blocks, the thread that reads ahead, and the zstd stream. */
 void perfdata_blocks_deinit(struct perfdata *pd);
-/* All of @len at @offset; -EBADMSG when the file ends before. */
-int perfdata_read_at(struct perfdata *pd, uint64_t offset, void *data, size_t len);
 /* The next @len bytes of the thread that reads ahead are in the block, from BLOCK_HEAD on; 0: the
  * end.  Each later call returns the end, or the error, again. */
 int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len);
@@ -124,6 +125,5 @@ int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_le
 int perfdata_unpack_begin(struct perfdata *pd, const struct perf_event_header *record);
 /* The next record out of it; STREAM_DRY: the compressed record is used up. */
 int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at);
-struct perfdata_zstd *perfdata_zstd_free(struct perfdata_zstd *zstd);
 /* Its memory, most of it the window that the file's writer chose.  @zstd may be NULL. */
 size_t perfdata_zstd_bytes(const struct perfdata_zstd *zstd);

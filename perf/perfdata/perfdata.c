@@ -290,25 +290,18 @@ static uint64_t perfdata_bytes_behind(const struct perf_event_header *record)
 /* A record that perf itself wrote.  A damaged one is left out: code that needs it reports it. */
 static int take_own_record(struct perfdata *pd, const struct perf_event_header *record)
 {
-	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
 	int r = 0;
 
 	switch (record->type) {
 	case PERFDATA_HEADER_ATTR:
-		r = perfdata_attr_record(pd, body);
+	case PERFDATA_HEADER_BUILD_ID:
+	case PERFDATA_HEADER_FEATURE:
+	case PERFDATA_EVENT_UPDATE:
+		r = perfdata_header_record(pd, record);
 		break;
 	case PERFDATA_HEADER_TRACING_DATA:
 	case PERFDATA_AUXTRACE:
 		pd->skip_left = perfdata_bytes_behind(record);
-		break;
-	case PERFDATA_HEADER_BUILD_ID:
-		r = perfdata_build_id_record(pd, record->misc, body);
-		break;
-	case PERFDATA_HEADER_FEATURE:
-		r = perfdata_feature_record(pd, body);
-		break;
-	case PERFDATA_EVENT_UPDATE:
-		r = perfdata_update_record(pd, body);
 		break;
 	case PERFDATA_FINISHED_ROUND:
 		end_round(pd);
@@ -436,7 +429,6 @@ struct perfdata *perfdata_free(struct perfdata *pd)
 	if (!pd)
 		return NULL;
 	perfdata_blocks_deinit(pd);
-	(void)perfdata_zstd_free(pd->zstd);
 	table_deinit(&pd->event_of_id);
 	perfdata_info_deinit(&pd->info);
 	free(pd->list);
@@ -620,7 +612,6 @@ int perfdata_scan(const struct perfdata *pd,
 	do
 		r = next(s);
 	while (r > 0);
-	(void)perfdata_zstd_free(s->packed.zstd);
 	perfdata_blocks_deinit(&s->packed);
 	free(s);
 	return r < 0 ? trace(r) : PERFDATA_END;
