@@ -332,11 +332,12 @@ static int open_output(struct record *rec)
 	const struct recorder_options flight = {.bytes = args->flight_bytes,
 						.max_ns = args->flight_ns,
 						.clock = record_clock(args),
-						.plain = args->plain};
+						.plain = args->plain,
+						.tasks = args->collect.tasks};
 	int r;
 
 	if (args->flight_bytes)
-		return flight_new(args->output, &flight, &rec->flight, &rec->sink);
+		return flight_new(args->output, &flight, &args->collect, &rec->flight, &rec->sink);
 	r = late_sink_new(args->output, args->plain, &rec->sink);
 	if (r >= 0)
 		late_sink_behind(rec->sink, SESSION_BEHIND_MS);

@@ -20,6 +20,8 @@
 #include "base/fd-message.h"
 #include "base/listen-fds.h"
 #include "profile/profile-text.h"
+#include "tracing/system-counters.h"
+#include "tracing/task-ends.h"
 
 enum {
 	NUMBERS_MAX = 10000, /* of snapshots next to one trace */
@@ -44,6 +46,11 @@ struct flight {
 	int (*flush)(void *arg, void (*flushed)(void *), void *flushed_arg);
 	void *arg;
 	bool running;
+	struct flight_collect collect;
+	struct sink *running_sink; /* the recorder's, between flight_begin() and the end; NULL */
+	struct system_counters *counters;
+	struct task_ends *ends;
+	struct loop_timer seconds;
 	/* Of the snapshot in progress. */
 	enum { IDLE, FLUSHING, WRITING } state;
 	int file; /* a client's; -1: the next of ours */
@@ -62,6 +69,7 @@ int flight_end(struct flight *f)
 	int r = sink_file_new(f->path, &file);
 
 	f->running = false;
+	f->running_sink = NULL;
 	if (r >= 0)
 		r = recorder_end(f->recorder, file, &result);
 	f->sink->bytes = result.bytes;
@@ -308,6 +316,49 @@ static int connected(struct loop_source *source, uint32_t events)
 	return 0;
 }
 
+/* ---- collectors ---- */
+
+static int second_passed(struct loop_timer *timer)
+{
+	struct flight *f = container_of(timer, struct flight, seconds);
+	int r = 0;
+
+	if (f->running_sink)
+		r = system_counters_write(f->counters, clock_ns(CLOCK_BOOTTIME), f->running_sink);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int start_collectors(struct flight *f)
+{
+	int r = 0;
+
+	if (f->collect.tasks) {
+		r = task_ends_new(f->loop, &f->running_sink, &f->ends);
+		if (r < 0) /* the recording is as good without */
+			log_info("ends of tasks are not collected: %s (taskstats needs "
+				 "CAP_NET_ADMIN); a snapshot has the table of the tasks that live",
+				 strerror(-r));
+		r = 0;
+	}
+	if (f->collect.system) {
+		r = system_counters_new("", &f->counters);
+		if (r >= 0)
+			r = loop_timer_add(f->loop, &f->seconds, NSEC_PER_SEC, NSEC_PER_SEC,
+					   second_passed);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static void stop_collectors(struct flight *f)
+{
+	loop_timer_remove(f->loop, &f->seconds);
+	f->counters = system_counters_free(f->counters);
+	if (f->ends && task_ends_lost(f->ends))
+		log_info("ends of tasks: the kernel dropped messages %lu times",
+			 task_ends_lost(f->ends));
+	f->ends = task_ends_free(f->ends);
+}
+
 /* ---- the whole ---- */
 
 static void listen_for_clients(struct flight *f)
@@ -338,7 +389,8 @@ int flight_watch(struct flight *f, struct loop *loop,
 	if (r < 0)
 		return trace(r);
 	listen_for_clients(f);
-	return 0;
+	r = start_collectors(f);
+	return r < 0 ? trace(r) : 0;
 }
 
 int flight_begin(struct flight *f)
@@ -348,10 +400,12 @@ int flight_begin(struct flight *f)
 	if (r < 0)
 		return trace(r);
 	f->running = true;
+	f->running_sink = f->sink;
 	return 0;
 }
 
-int flight_new(const char *path, const struct recorder_options *options, struct flight **ret_flight,
+int flight_new(const char *path, const struct recorder_options *options,
+	       const struct flight_collect *collect, struct flight **ret_flight,
 	       struct sink **ret_sink)
 {
 	struct flight *f = calloc(1, sizeof(*f));
@@ -360,6 +414,8 @@ int flight_new(const char *path, const struct recorder_options *options, struct 
 	if (!f)
 		return fail(-ENOMEM);
 	f->path = path;
+	f->collect = *collect;
+	f->seconds.source.fd = -1;
 	f->signals.fd = f->listener.fd = f->file = -1;
 	for (size_t i = 0; i < CLIENTS; i++) {
 		f->clients[i].source.fd = -1;
@@ -388,6 +444,7 @@ struct flight *flight_free(struct flight *f)
 		if (f->clients[i].source.fd >= 0)
 			drop_client(&f->clients[i]);
 	if (f->loop) {
+		stop_collectors(f);
 		fd = f->listener.fd;
 		loop_remove(f->loop, &f->listener);
 		(void)fd_close(fd);

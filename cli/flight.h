@@ -11,9 +11,16 @@
 #include "trace/sink.h"
 #include "tracing/recorder.h"
 
+/* Collectors besides the session. */
+struct flight_collect {
+	bool tasks;  /* the table of tasks at a snapshot, and the ends of tasks */
+	bool system; /* counters of the machine once a second */
+};
+
 struct flight;
 /* Borrows @path, the trace (not "-").  *ret_sink belongs to the flight recorder; sink_free() of it does nothing. */
-int flight_new(const char *path, const struct recorder_options *options, struct flight **ret_flight,
+int flight_new(const char *path, const struct recorder_options *options,
+	       const struct flight_collect *collect, struct flight **ret_flight,
 	       struct sink **ret_sink);
 /* Waits for a snapshot in progress, 60 s at most. */
 struct flight *flight_free(struct flight *flight);

@@ -132,6 +132,28 @@ static int set_flight(void *to, const char *value)
 	return -EINVAL;
 }
 
+static int set_collect(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	for (const char *p = value; *p; p += *p == ',') {
+		size_t len = strcspn(p, ",");
+
+		if (len == 5 && !strncmp(p, "tasks", len)) {
+			args->collect.tasks = true;
+		} else if (len == 6 && !strncmp(p, "system", len)) {
+			args->collect.system = true;
+		} else {
+			log_error("record: --collect %.64s: it is tasks, system or both "
+				  "(tasks,system)",
+				  value);
+			return -EINVAL;
+		}
+		p += len;
+	}
+	return 0;
+}
+
 static int set_mmap_pages(void *to, const char *value)
 {
 	struct record_args *args = to;
@@ -184,6 +206,11 @@ static const struct option_def defs[] = {
 	     "both (8M,10min), and write the trace at the end; `perfwind snapshot` or SIGUSR2 "
 	     "writes "
 	     "them to FILE-1.pftrace, -2 ... while it records"),
+	CALL("collect", 0, "LIST", set_collect,
+	     "with --flight-recorder: also tasks (CPU time, wait, I/O, memory, cgroup of each task "
+	     "at a snapshot, and at its end), system (load, pressure, memory, disks, CPU times, "
+	     "once "
+	     "a second)"),
 	CALL("max-size", 0, "SIZE", set_max_size,
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	TEXT("perf-data", 0, "FILE", perf_data,
@@ -392,6 +419,12 @@ const char *record_args_alone(const struct record_args *args)
 /* Of --flight-recorder. */
 static int flight_check(const struct record_args *args)
 {
+	if (!args->flight_bytes) {
+		if (!args->collect.tasks && !args->collect.system)
+			return 0;
+		log_error("--collect is for --flight-recorder");
+		return -EINVAL;
+	}
 	if (args->flight_bytes < RECORDER_BYTES_MIN || args->flight_bytes > RECORDER_BYTES_MAX) {
 		log_error("--flight-recorder takes a size from 1M to 64G (or a time: 10min)");
 		return -EINVAL;
@@ -475,7 +508,7 @@ int record_args_check(struct record_args *args, bool command)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
-	if (waits_check(args) < 0 || (args->flight_bytes && flight_check(args) < 0))
+	if (waits_check(args) < 0 || flight_check(args) < 0)
 		return -EINVAL;
 	if (args->json && !strcmp(args->output, "-")) {
 		log_error("--json and -o - both use standard output");

@@ -1,6 +1,7 @@
 /* record-options.h - the options of `perfwind record`.  Thread: main. */
 #pragma once
 
+#include "cli/flight.h"
 #include "cli/options.h"
 #include "perf/spec-list.h"
 
@@ -14,6 +15,7 @@ struct record_args {
 	char event_text[SPEC_EVENT_MAX]; /* of braces */
 	uint64_t frequency, period, max_bytes, ring_bytes;
 	uint64_t flight_bytes, flight_ns; /* 0: not given */
+	struct flight_collect collect;
 	double duration, delay_ms;
 	uint32_t stack_bytes, unwinder, clock;
 	uint32_t pids[RECORD_PIDS];

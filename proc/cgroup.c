@@ -74,10 +74,9 @@ static unsigned rank(const struct line *line)
 	return has_controller(line, "name=systemd") ? 3 : 2;
 }
 
-int procfs_cgroup_parse(const char *text, char **ret_path)
+int procfs_cgroup_find(const char *text, const char **ret_path, size_t *ret_len)
 {
 	struct line best = {0}, line;
-	char *path;
 
 	while (*text) {
 		if (next_line(&text, &line) && (!best.path || rank(&line) > rank(&best)))
@@ -85,7 +84,21 @@ int procfs_cgroup_parse(const char *text, char **ret_path)
 	}
 	if (!best.path)
 		return fail(-ENODATA);
-	path = strndup(best.path, best.path_len);
+	*ret_path = best.path;
+	*ret_len = best.path_len;
+	return 0;
+}
+
+int procfs_cgroup_parse(const char *text, char **ret_path)
+{
+	const char *found;
+	char *path;
+	size_t len;
+	int r = procfs_cgroup_find(text, &found, &len);
+
+	if (r < 0)
+		return trace(r);
+	path = strndup(found, len);
 	if (!path)
 		return fail(-ENOMEM);
 	*ret_path = path;

@@ -48,6 +48,8 @@ int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_
 int procfs_cgroup(const char *root, uint32_t pid, char **ret_path);
 /* The same of the file's text. */
 int procfs_cgroup_parse(const char *text, char **ret_path);
+/* The same in place, not NUL-terminated. */
+int procfs_cgroup_find(const char *text, const char **ret_path, size_t *ret_len);
 /* The text of /proc/PID/maps, at most 64 MiB.  Returns new memory. */
 int procfs_maps(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);
 /* The same of an open descriptor.  -ESRCH: it reads empty, as its address space is gone. */

@@ -11,11 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/caps.h"
 #include "base/child.h"
 #include "base/error.h"
 #include "base/fd-message.h"
 #include "trace/mark.h"
 #include "tracing/recorder.h"
+#include "tracing/task-table.h"
 #include "tracing/trace-buffer.h"
 
 enum {
@@ -25,6 +27,8 @@ enum {
 	WARM_BYTES = 512 << 10,
 };
 static const char child_name[] = "pw-snapshot";
+/* /proc/PID/io of other users' processes. */
+#define FOR_TASKS (CAPS_BIT(CAP_SYS_PTRACE) | CAPS_BIT(CAP_DAC_READ_SEARCH))
 
 struct recorder {
 	struct sink sink;
@@ -42,7 +46,8 @@ struct recorder {
 	void *arg;
 	/* In pw-snapshot, and in recorder_end(). */
 	int requests;
-	struct sink *file, *out; /* out: what packets are written to; the file itself if plain */
+	struct task_table *tasks; /* NULL: not wanted */
+	struct sink *file, *out;  /* out: what packets are written to; the file itself if plain */
 };
 
 /* ---- in ---- */
@@ -80,8 +85,12 @@ static void recorder_sink_free(struct sink *sink)
 /* The outputs of this process: @file, which is consumed, and what compresses into it. */
 static int make_outputs(struct recorder *c, struct sink *file)
 {
-	int r;
+	int r = c->options.tasks ? task_table_new("", &c->tasks) : 0;
 
+	if (r < 0) {
+		(void)sink_free(file);
+		return trace(r);
+	}
 	c->file = c->out = file;
 	if (c->options.plain)
 		return 0;
@@ -104,6 +113,8 @@ static int write_out(struct recorder *c, const struct trace_buffer_range *range,
 		r = c->out->write(c->out, head, len);
 	if (r >= 0)
 		r = trace_buffer_read_range(c->buffer, range, c->out);
+	if (r >= 0 && c->tasks)
+		r = task_table_write(c->tasks, c->out);
 	if (r >= 0)
 		r = c->out->flush(c->out);
 	if (r >= 0) {
@@ -249,8 +260,11 @@ static int answered(struct loop_source *source, uint32_t events)
 
 static int start_child(struct recorder *c)
 {
-	struct child child = {
-		.name = child_name, .calls = CHILD_CALLS_OURS, .run = serve, .arg = c};
+	struct child child = {.name = child_name,
+			      .rights = c->options.tasks ? FOR_TASKS : 0,
+			      .calls = CHILD_CALLS_OURS,
+			      .run = serve,
+			      .arg = c};
 	int ends[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -368,6 +382,7 @@ struct recorder *recorder_free(struct recorder *c)
 	(void)sink_free(c->ring);
 	(void)trace_buffer_free(c->buffer);
 	(void)sink_free(c->head);
+	(void)task_table_free(c->tasks);
 	free(c);
 	return NULL;
 }

@@ -24,6 +24,7 @@ struct recorder_options {
 	uint64_t max_ns; /* older samples are not written; 0: no bound */
 	int clock;	 /* CLOCK_*, of the samples */
 	bool plain;	 /* packets are not compressed */
+	bool tasks;	 /* a snapshot, and the end, have the table of all tasks (task-table.h) */
 };
 
 struct recorder_result {

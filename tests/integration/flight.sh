@@ -130,9 +130,18 @@ check twice-status [ $? -gt 128 ]
 check twice-reported grep -q 'ended at once: [0-9,]* samples' "$TMP/twice.err"
 check twice-samples more_than "$TMP/twice.pftrace" 10
 
+# Collectors: the counters of the machine, the table of tasks, and ends of tasks where the kernel reports them.
+"$PERFWIND" record --flight-recorder 4M --collect tasks,system -e cpu-clock -o "$TMP/collected.pftrace" -p $target -d 2.2 2>"$TMP/collected.err"
+check collected-status [ $? = 0 ]
+"$PERFWIND" trace --dump "$TMP/collected.pftrace" >"$TMP/collected.txt"
+check collected-system [ "$(grep -c '^  sys_stats' "$TMP/collected.txt")" -ge 1 ]
+check collected-tasks grep -q "^      pid: $target$" "$TMP/collected.txt"
+check collected-names has_name "$TMP/collected.pftrace"
+
 refuses() { ! "$PERFWIND" record "$@" -- true >"$TMP/refused" 2>&1 && grep -q 'flight-recorder' "$TMP/refused"; }
 check refuses-standard-output refuses --flight-recorder 4M -o -
 check refuses-a-size refuses --flight-recorder 4K
 check refuses-a-time refuses --flight-recorder 4M,10
+check refuses-a-collector refuses --flight-recorder 4M --collect tasks,flight-recorder
 check refuses-max-size refuses --flight-recorder 4M --max-size 4M
 kill $target

@@ -1,0 +1,46 @@
+/* task-table.h - all processes and threads at one moment, as ProcessStats packets.  Thread: any.
+ *
+ * A field that the kernel does not have or refuses is absent, never 0. */
+#pragma once
+
+#include "trace/sink.h"
+
+struct task_table;
+/* @root: "" on a machine; borrowed.  Allocates and touches all that task_table_write() needs.  Returns new. */
+int task_table_new(const char *root, struct task_table **ret_table);
+struct task_table *task_table_free(struct task_table *table);
+/* Reads /proc, and writes packets of some processes each.  Allocates nothing.  < 0: from @to, or /proc
+ * cannot be read. */
+int task_table_write(struct task_table *table, struct sink *to);
+
+/* A task, for a row.  `has`: bits of TASK_... */
+enum {
+	TASK_COMM = 1 << 0,
+	TASK_PPID = 1 << 1,
+	TASK_STATE = 1 << 2,
+	TASK_CPU = 1 << 3, /* utime and stime */
+	TASK_WAIT = 1 << 4,
+	TASK_IO = 1 << 5,
+	TASK_RSS = 1 << 6,
+	TASK_OOM = 1 << 7,
+	TASK_CGROUP = 1 << 8,
+	TASK_PEAK_RSS = 1 << 9,
+};
+struct task_row {
+	uint32_t pid, ppid, has;
+	char comm[16]; /* not NUL-terminated if full */
+	char state;
+	uint64_t utime_ns, stime_ns, wait_ns, read_bytes, write_bytes, cancelled_bytes, rss_kb,
+		peak_rss_kb, age_ns;
+	int64_t oom_score_adj;
+	const char *cgroup; /* borrowed, not NUL-terminated */
+	size_t cgroup_len;
+	bool ended;
+};
+/* A ProcessStats.Process of @row and, behind it, @threads (packed fields `threads`), into @p with room for
+ * TASK_ROW_MAX + n_threads.  Returns the end. */
+enum { TASK_ROW_MAX = 4096 + 512 };
+uint8_t *task_row_pack(uint8_t *p, const struct task_row *row, const uint8_t *threads,
+		       size_t n_threads);
+/* The same of one thread, @row, of the process @pid.  Room for TASK_ROW_MAX. */
+uint8_t *task_thread_pack(uint8_t *p, uint32_t pid, const struct task_row *row);
