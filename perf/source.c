@@ -231,7 +231,10 @@ static void note_size(const struct perf_source *source, uint64_t wanted, bool ml
 	uint64_t records = source->ring_bytes / record_bytes(options), ms;
 	struct gate_text text;
 
-	if (source->ring_bytes >= wanted)
+	if (source->ring_bytes >= wanted ||
+	    (options->switches && !source->samples_switches &&
+	     options->leader.type == PERF_TYPE_SOFTWARE &&
+	     options->leader.config == PERF_COUNT_SW_DUMMY)) /* nothing is sampled */
 		return;
 	ms = records * 1000 / sample_rate(options);
 	text = gate_text(GATE_RINGS, (int64_t)(source->ring_bytes >> 10), (int64_t)(wanted >> 10));

@@ -11,6 +11,8 @@
 #include "session/session-private.h"
 
 enum {
+	READ_MS = 5, /* a wait that lasts longer is seen while it lasts */
+	MIN_WAIT_NS = 2 * NSEC_PER_MSEC,
 	THIN_PER_S = 10000,
 	THIN_LOOK_MS = 100,
 	THIN_QUIET_S = 3, /* so long with few switches, and all are sampled again */
@@ -26,21 +28,34 @@ static int emit_wait(void *arg, const struct outcome *o)
 	return emit_outcome(((struct session *)arg)->emit, o);
 }
 
+/* Read during the wait: with the registers of x86-64 that the kernel shows a stack can be unwound. */
+static bool can_read_stacks(void)
+{
+	return UW_ARCH_HOST == UW_ARCH_X86_64;
+}
+
 int session_waits_make(struct session *s)
 {
+	bool sampled = perf_source_samples_switches(s->source), read = can_read_stacks();
 	const struct waits_options options = {
 		.running = s->options.waits == SESSION_WAITS_WALL,
-		.stacks = perf_source_samples_switches(s->source),
+		.stacks = sampled || read,
+		.read = read,
 		.cpu_wide = !perf_source_options(s->source)->tasks,
 	};
 
 	if (!s->options.waits)
 		return 0;
-	if (!options.stacks)
-		session_note(s,
-			     "waits have no stacks: switches can be sampled with the permission to "
-			     "profile the kernel only (hint: run as root, or sudo sysctl "
-			     "kernel.perf_event_paranoid=1)");
+	if (!sampled)
+		session_note(
+			s,
+			"switches cannot be sampled: %s (hint: run as root, or sudo sysctl "
+			"kernel.perf_event_paranoid=1)",
+			read ? "stacks are read from threads that wait for 5 ms or more, and are "
+			       "marked as guessed"
+			     : "waits have their times, and no stacks");
+	if (!sampled && read)
+		s->options.read_ms = READ_MS;
 	return waits_new(
 		&options,
 		&(struct waits_context){
@@ -84,7 +99,10 @@ int session_waits_tick(struct session *s)
 	uint64_t waits = s->account.waits - s->thin.waits;
 	bool many;
 
-	if (!s->waits || ns < THIN_LOOK_MS * NSEC_PER_MSEC)
+	if (!s->waits)
+		return 0;
+	reader_ask_stacks(s->reader, clock_ns(s->options.clock) - MIN_WAIT_NS);
+	if (ns < THIN_LOOK_MS * NSEC_PER_MSEC)
 		return 0;
 	many = waits > THIN_PER_S * ns / NSEC_PER_SEC;
 	s->thin.at = now;

@@ -28,6 +28,7 @@ void load_answer_deinit(struct load_answer *answer)
 	free(answer->cgroup);
 	free(answer->mapping.path);
 	free(answer->threads);
+	free(answer->stack);
 	(void)procfs_memory_free(answer->memory);
 	for (size_t i = 0; i < answer->n_lines; i++) {
 		free(answer->lines[i].function);

@@ -3,6 +3,10 @@
 
 #include "proc/process.h"
 #include "proc/procfs.h"
+#include "proc/wait-place.h"
+
+/* LOAD_WAIT: bytes of the stack, at most. */
+enum { LOAD_STACK_MAX = 16384 };
 
 enum load_kind {
 	LOAD_PROCESS, /* status, command line and mappings of `pid` */
@@ -11,6 +15,8 @@ enum load_kind {
 	LOAD_QUERY,   /* the one executable mapping at address `vaddr` of `pid` */
 	LOAD_UNWIND,  /* the unwind half of `module`; its symbols follow, not urgent */
 	LOAD_SYMBOLS, /* an answer only (after LOAD_UNWIND), or a request for a perf map that has grown */
+	LOAD_WAIT, /* where thread `tag` of `pid` waits, with its stack; `vaddr`: the clock (CLOCK_*) of the answer's
+		       times */
 	LOAD_LINES, /* inlined calls and lines of `vaddrs` in `module` */
 };
 
@@ -74,6 +80,11 @@ struct load_answer {
 		char comm[16];
 	} * threads; /* owned */
 	size_t n_threads;
+	/* LOAD_WAIT: read at some time between the two; -EAGAIN: it ran */
+	struct wait_place wait;
+	uint64_t wait_from, wait_until;
+	uint8_t *stack; /* owned; from wait.sp up */
+	size_t stack_len;
 	/* LOAD_QUERY: error -ENOENT when nothing executable is there */
 	struct load_mapping {
 		uint64_t start, end, offset;

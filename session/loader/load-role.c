@@ -2,7 +2,8 @@
  *
  *   main and pw-files      request   struct wire_request, addresses, path of the module, path of its jitdump; a descriptor
  *                                    that the target sent
- *                          answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping
+ *                          answer    struct wire_answer; blocks: maps, command line, cgroup, threads, path of the mapping,
+ *                                    stack
  *   pw-files and pw-parse  request   struct wire_parse, addresses, path of the module; the module's file
  *                          question  struct wire_question, paths
  *                          reply     i64 result; a descriptor, or the bytes
@@ -54,6 +55,8 @@ struct wire_answer {
 	struct load_mapping mapping; /* but its path */
 	uint64_t proved, from_memory, denied, is_parsed, has_memory;
 	int64_t vm_error;
+	struct wait_place wait;
+	uint64_t wait_from, wait_until;
 };
 
 struct wire_parse {
@@ -651,12 +654,16 @@ static void pack_answer(const struct load_answer *a, bool is_parsed, struct pack
 	wire.vm_error = a->vm_error;
 	wire.is_parsed = is_parsed;
 	wire.has_memory = a->memory != NULL;
+	wire.wait = a->wait;
+	wire.wait_from = a->wait_from;
+	wire.wait_until = a->wait_until;
 	packer_put(p, &wire, sizeof(wire));
 	packer_block(p, a->maps, a->maps ? a->maps_len : 0);
 	packer_block(p, a->cmdline, a->cmdline ? a->cmdline_len : 0);
 	packer_block(p, a->cgroup, a->cgroup ? strlen(a->cgroup) : 0);
 	packer_block(p, a->threads, a->n_threads * sizeof(*a->threads));
 	packer_block(p, a->mapping.path, a->mapping.path ? strlen(a->mapping.path) : 0);
+	packer_block(p, a->stack, a->stack_len);
 }
 
 static bool answer_call(struct opener_process *k, struct helper_call *call, struct load_answer *a)
@@ -877,6 +884,22 @@ static int unpack_threads(struct load_answer *a, struct cursor *from)
 	return 0;
 }
 
+static int unpack_stack(struct load_answer *a, struct cursor *from)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p || len > LOAD_STACK_MAX)
+		return fail(-EBADMSG);
+	a->stack = len ? malloc(len) : NULL;
+	if (len && !a->stack)
+		return fail(-ENOMEM);
+	if (len)
+		memcpy(a->stack, p, len);
+	a->stack_len = len;
+	return 0;
+}
+
 static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, struct cursor *from)
 {
 	int r;
@@ -891,6 +914,9 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 	a->from_memory = wire->from_memory;
 	a->memory_denied = wire->denied;
 	a->vm_error = (int)wire->vm_error;
+	a->wait = wire->wait;
+	a->wait_from = wire->wait_from;
+	a->wait_until = wire->wait_until;
 	r = unpack_text(from, &a->maps, &a->maps_len);
 	if (r >= 0)
 		r = unpack_text(from, &a->cmdline, &a->cmdline_len);
@@ -900,6 +926,8 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 		r = unpack_threads(a, from);
 	if (r >= 0)
 		r = unpack_text(from, &a->mapping.path, NULL);
+	if (r >= 0)
+		r = unpack_stack(a, from);
 	if (r >= 0 && a->request.kind == LOAD_QUERY && !a->error && !a->mapping.path) {
 		a->mapping.path = strdup("");
 		r = a->mapping.path ? 0 : fail(-ENOMEM);

@@ -172,6 +172,41 @@ static void load_query(struct load_worker *w, struct load_answer *a)
 	a->error = m->path ? 0 : -ENOMEM;
 }
 
+static bool same_place(const struct wait_place *a, const struct wait_place *b)
+{
+	return a->number == b->number && a->sp == b->sp && a->pc == b->pc;
+}
+
+/* The place is read again behind the stack: if it changed, the stack is of neither. */
+static int read_wait(struct load_worker *w, struct load_answer *a, uint8_t *stack)
+{
+	const struct load_request *request = &a->request;
+	struct wait_place again;
+	ssize_t n;
+	int r;
+
+	a->wait_from = clock_ns((int)request->vaddr);
+	r = wait_place_read(w->root, request->pid, request->tag, &a->wait);
+	if (r < 0)
+		return r;
+	n = wait_place_stack(w->root, request->pid, a->wait.sp, stack, LOAD_STACK_MAX);
+	if (n < 0)
+		return (int)n;
+	r = wait_place_read(w->root, request->pid, request->tag, &again);
+	a->wait_until = clock_ns((int)request->vaddr);
+	if (r < 0 || !same_place(&a->wait, &again))
+		return r < 0 ? r : -EAGAIN;
+	wait_place_find_file(w->root, request->pid, &a->wait);
+	a->stack_len = (size_t)n;
+	return 0;
+}
+
+static void load_wait(struct load_worker *w, struct load_answer *a)
+{
+	a->stack = malloc(LOAD_STACK_MAX);
+	a->error = a->request.closed ? -EACCES : a->stack ? read_wait(w, a, a->stack) : -ENOMEM;
+}
+
 /* ---- modules ---- */
 
 /* The user that chose the names of files: that of the process when it was first seen.  By now a program with other privileges
@@ -665,6 +700,9 @@ void load_worker_serve(struct load_worker *w, struct load_answer *answer)
 		break;
 	case LOAD_QUERY:
 		load_query(w, answer);
+		break;
+	case LOAD_WAIT:
+		load_wait(w, answer);
 		break;
 	case LOAD_UNWIND:
 		load_unwind(w, answer);

@@ -9,6 +9,8 @@
 #include "symbols/module.h"
 #include "unwinder/unwinder.h"
 
+enum { GUESSES = 16 }; /* of a frame pointer */
+
 size_t entry_bytes(const struct entry *e)
 {
 	return (e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0) +
@@ -132,6 +134,50 @@ static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r
 	}
 }
 
+/* The next word from *at on behind which a return address may stand: a frame pointer may lead there. */
+static bool next_fp(const struct entry *e, size_t *at, uint64_t *ret_fp)
+{
+	for (; *at + 16 <= e->info.stack_len; *at += 8) {
+		uint64_t word;
+
+		memcpy(&word, e->stack + *at + 8, sizeof(word));
+		if (!word || !uw_space_find(e->info.space, word - 1))
+			continue;
+		*ret_fp = e->regs[UW_X86_SP] + *at;
+		*at += 8;
+		return true;
+	}
+	return false;
+}
+
+/* A stack that was read during a wait, whose frame pointer is not known (wait-stack.h), and the first guess failed: tries
+ * others.  Each return address must follow a call, so only the right one leads to the root. */
+static int unwind_by_guesses(struct uw_engine *engine, const struct entry *e,
+			     struct uw_result *result)
+{
+	uint64_t regs[UW_X86_COUNT], first = e->regs[UW_X86_BP];
+	struct uw_snapshot snapshot;
+	size_t at = 0;
+	int r = 0;
+
+	memcpy(regs, e->regs, sizeof(regs));
+	entry_snapshot(e, &snapshot);
+	snapshot.regs = regs;
+	for (int i = 0;
+	     i <= GUESSES && r >= 0 && result->outcome != UW_WHOLE && result->outcome != UW_PENDING;
+	     i++) {
+		bool more = i < GUESSES && next_fp(e, &at, &regs[UW_X86_BP]);
+
+		if (!more) {
+			i = GUESSES;
+			regs[UW_X86_BP] = first;
+		}
+		*result = (struct uw_result){.frames = result->frames, .max_frames = UW_MAX_FRAMES};
+		r = uw_unwind_batch(engine, &snapshot, 1, result);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
 int entries_unwind(struct uw_engine *engine, enum uw_engine_kind kind, struct entry *const *entries,
 		   size_t n, struct uw_result *ret_results)
 {
@@ -158,6 +204,10 @@ int entries_unwind(struct uw_engine *engine, enum uw_engine_kind kind, struct en
 		for (size_t k = 0; k < n_user; k++) {
 			if (kind == UW_ENGINE_FP || kind == UW_ENGINE_FP_COPY)
 				need_modules(&snapshots[k], &results[k]);
+			if (entries[index[k]]->info.guessed)
+				r = unwind_by_guesses(engine, entries[index[k]], &results[k]);
+			if (r < 0)
+				return trace(r);
 			ret_results[index[k]] = results[k];
 		}
 		n_user = 0;

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "session/pipeline/scope.h"
+#include "session/pipeline/wait-reader.h"
 #include "session/pipeline/waits.h"
 #include "session/pipeline/sideband.h"
 
@@ -421,6 +422,24 @@ static void scan_answered(struct reader *rd, struct process *process)
 	scan_more(rd);
 }
 
+static int attach_space(struct reader *rd, struct entry *e, struct process *process);
+
+/* A stack that was read while its thread waits becomes a sample. */
+static int stack_answer(struct reader *rd, const struct load_answer *a)
+{
+	struct entry e;
+	int r = 0;
+
+	if (wait_reader_answer(&rd->scope, &rd->copies, a, &e)) {
+		r = attach_space(rd, &e, a->request.process);
+		if (r >= 0)
+			r = control_push(rd, &e);
+		wake_unwinder(rd);
+	}
+	(void)process_unref(a->request.process);
+	return r < 0 ? trace(r) : 0;
+}
+
 int reader_process_answer(struct reader *rd, struct load_answer *a)
 {
 	struct process *process = a->request.process;
@@ -429,6 +448,8 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 
 	if (a->request.kind == LOAD_QUERY)
 		return query_answer(rd, a);
+	if (a->request.kind == LOAD_WAIT)
+		return stack_answer(rd, a);
 	if (a->request.kind == LOAD_THREADS)
 		return threads_answer(a);
 	if (!a->error || a->status.pid)
@@ -488,8 +509,6 @@ static void throttle(struct reader *rd, uint32_t ring, const struct record_event
 	}
 }
 
-/* ---- waits (waits.h) ---- */
-
 static bool has_pid(const struct reader *rd, uint32_t pid)
 {
 	uint64_t v;
@@ -508,59 +527,14 @@ uint64_t *reader_cpu_count(struct reader *rd, uint32_t cpu)
 	return &rd->cpus[i < rd->n_rings ? i : 0].count;
 }
 
-static int take_switch(struct reader *rd, uint32_t ring, const struct record_event *e)
+static int wait_record(struct reader *rd, uint32_t ring, const struct record_event *e)
 {
-	struct wait_switch s = {
-		.time = e->time,
-		.tid = e->tid,
-		.cpu = perf_source_ring(rd->c.source, ring)->cpu,
-		.out = e->switched.out,
-		.preempted = e->switched.preempted,
-	};
-
-	if (!rd->c.waits || !e->pid || !has_pid(rd, e->pid) ||
-	    perf_source_is_inherited_double(rd->c.source, e->id, (pid_t)e->tid))
-		return 0;
-	s.process = process_get(rd->c.processes, e->pid);
-	if (!s.process)
-		return fail(-ENOMEM);
-	if (scope_skips_process(&rd->scope, s.process))
-		return 0;
-	return waits_switch(rd->c.waits, &s);
+	return has_pid(rd, e->pid) ? wait_reader_record(&rd->scope, ring, e) : 0;
 }
 
-/* A thread begins, or a program in it.  After the record was applied. */
-static int begin_thread(struct reader *rd, const struct record_event *e)
+void reader_ask_stacks(struct reader *rd, uint64_t before)
 {
-	struct process *process;
-
-	if (!rd->c.waits || !has_pid(rd, e->pid) ||
-	    !(process = process_find(rd->c.processes, e->pid)))
-		return 0;
-	if (e->type == PERF_RECORD_FORK)
-		return waits_fork(rd->c.waits, process, e->tid, e->time);
-	return e->comm.exec ? waits_exec(rd->c.waits, process, e->tid, e->time) : 0;
-}
-
-/* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
-static bool wants_switch(struct reader *rd, const struct record_sample *s, struct process *process)
-{
-	return !perf_source_is_switch(rd->c.source, s->id) ||
-	       (rd->c.waits && waits_wants(rd->c.waits, process, s->tid));
-}
-
-/* The weight of a sample of @process; *ret_wait: its number as the stack of a wait, whose weight is not known yet. */
-static uint64_t weigh_wait(struct reader *rd, const struct record_sample *s,
-			   struct process *process, uint32_t *ret_wait)
-{
-	*ret_wait = 0;
-	if (!rd->c.waits)
-		return s->period;
-	if (perf_source_is_switch(rd->c.source, s->id))
-		*ret_wait = waits_sampled(rd->c.waits, s->tid);
-	else if (rd->c.running)
-		return waits_run(rd->c.waits, process, s->tid, s->time);
-	return *ret_wait ? 0 : s->period;
+	wait_reader_ask(&rd->scope, before);
 }
 
 static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
@@ -574,13 +548,13 @@ static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
 		if (e->pid != e->task.ppid)
 			follow(rd, e);
 		r = sideband_apply(processes, e);
-		return r < 0 ? trace(r) : begin_thread(rd, e);
+		return r < 0 ? trace(r) : wait_record(rd, ring, e);
 	case PERF_RECORD_COMM:
 		r = sideband_apply(processes, e);
-		return r < 0 ? trace(r) : begin_thread(rd, e);
+		return r < 0 ? trace(r) : wait_record(rd, ring, e);
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return take_switch(rd, ring, e);
+		return wait_record(rd, ring, e);
 	case PERF_RECORD_EXIT:
 		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
 		r = rd->c.waits ? waits_exit(rd->c.waits, e->tid, e->time) : 0;
@@ -782,7 +756,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	why = scope_skips_sample(&rd->scope, process, &s);
 	if (why)
 		return skip_sample(rd, item, &s, process, why);
-	if (!wants_switch(rd, &s, process)) {
+	if (!wait_reader_wants(&rd->scope, &s, process)) {
 		account->received++;
 		return count_only(rd, item, &account->skipped[SKIP_DOUBLE]);
 	}
@@ -791,7 +765,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 		return QUEUE_FULL;
 	account->received++;
 	account->queued++;
-	s.period = weigh_wait(rd, &s, process, &wait);
+	s.period = wait_reader_weigh(&rd->scope, &s, process, &wait);
 	rd->cpus[item->ring].count += s.period;
 	fill_entry(rd, e, item, &s, process_ref(process));
 	e->info.wait = wait;

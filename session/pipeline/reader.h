@@ -108,7 +108,7 @@ int reader_consent_tick(struct reader *reader);
 /* A sample was answered: its bytes are no longer in flight. */
 void reader_answered(struct reader *reader, const struct sample_info *info);
 
-/* Takes the loader's answer to LOAD_PROCESS, LOAD_NAMES, LOAD_THREADS or LOAD_QUERY. */
+/* Takes the loader's answer to LOAD_PROCESS, LOAD_NAMES, LOAD_THREADS, LOAD_QUERY or LOAD_WAIT. */
 int reader_process_answer(struct reader *reader, struct load_answer *answer);
 /* OUTCOME_WANT_MAPS: requests the mappings, or answers at once that they are unchanged.  @unknown:
  * an address that no mapping covers (one query of 0.5 us instead of the whole text); 0: another
@@ -124,6 +124,8 @@ int reader_flush(struct reader *reader, uint64_t number, uint64_t deadline);
 /* A control entry for the unwinder.  ENTRY_EVICT consumes the reference on @module. */
 int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module *module);
 
+/* Has the stacks of some threads read that wait without one, since @before (the events' clock) or longer. */
+void reader_ask_stacks(struct reader *reader, uint64_t before);
 /* The running sum of weights of @cpu, which waits add to. */
 uint64_t *reader_cpu_count(struct reader *reader, uint32_t cpu);
 /* Stack copies since the last call, by CPU, to choose the copy size (adapt.h). */

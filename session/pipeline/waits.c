@@ -30,6 +30,8 @@ struct wait_thread {
 	uint64_t owed[KINDS]; /* time of short waits without a stack, */
 	uint64_t owed_since;  /* ... and since when; 0: there is none */
 	uint32_t n_owed[KINDS];
+	struct wait_thread *older, *newer; /* of w->bare, while is_bare */
+	bool is_bare;
 };
 
 /* A stack that waits for its outcome or for the end of its wait, by number - 1. */
@@ -38,6 +40,7 @@ struct held_stack {
 	uint8_t reason;
 	uint32_t cpu;
 	uint64_t time, weight, count;
+	uint64_t read_until;	 /* of a stack that was read: the wait must go on until then */
 	struct outcome *outcome; /* NULL: it has not come yet */
 	size_t len;
 	uint32_t next_free;
@@ -47,7 +50,8 @@ struct waits {
 	struct waits_options options;
 	struct waits_context c;
 	uint64_t start;
-	struct table threads; /* tid -> struct wait_thread * */
+	struct wait_thread *oldest_bare, *newest_bare; /* they wait, blocked, without a stack */
+	struct table threads;			       /* tid -> struct wait_thread * */
 	struct park park;
 	struct held_stack *held;
 	uint32_t n_held, free_held; /* the first that is free + 1 */
@@ -233,6 +237,38 @@ static int lost_time(struct waits *w, struct wait_thread *t, uint64_t time)
 	return time > t->since ? emit_time(w, t, WAIT_UNKNOWN, time - t->since, time) : 0;
 }
 
+/* ---- threads that wait without a stack ---- */
+
+static void bare_remove(struct waits *w, struct wait_thread *t)
+{
+	if (!t->is_bare)
+		return;
+	*(t->older ? &t->older->newer : &w->oldest_bare) = t->newer;
+	*(t->newer ? &t->newer->older : &w->newest_bare) = t->older;
+	t->is_bare = false;
+}
+
+static void bare_add(struct waits *w, struct wait_thread *t)
+{
+	bare_remove(w, t);
+	t->older = w->newest_bare;
+	t->newer = NULL;
+	*(t->older ? &t->older->newer : &w->oldest_bare) = t;
+	w->newest_bare = t;
+	t->is_bare = true;
+}
+
+struct process *waits_next_bare(struct waits *w, uint64_t before, uint32_t *ret_tid)
+{
+	struct wait_thread *t = w->oldest_bare;
+
+	if (!t || t->since > before)
+		return NULL;
+	bare_remove(w, t);
+	*ret_tid = t->tid;
+	return t->process;
+}
+
 /* ---- waits ---- */
 
 static int kind_of(enum wait_reason reason)
@@ -262,14 +298,21 @@ static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
 	int kind = kind_of(t->reason);
 	struct held_stack end = {.reason = t->reason, .cpu = t->cpu, .time = time};
 	struct account *account = w->c.account;
-	uint32_t number = t->stack;
 	uint64_t *count;
+	uint32_t number;
+	int r = 0;
 
+	bare_remove(w, t);
 	account->waits++;
 	account->wait_ns += ns;
+	if (t->stack && time < w->held[t->stack - 1].read_until)
+		r = held_drop(w, &t->stack); /* it may be of a later wait */
+	number = t->stack;
 	t->stack = 0;
+	if (!number && ns && r >= 0)
+		r = end_without_stack(w, t, ns, time);
 	if (!number)
-		return ns ? end_without_stack(w, t, ns, time) : 0;
+		return r;
 	account->waits_thinned += t->n_owed[kind];
 	account->thinned_ns += t->owed[kind];
 	end.weight = ns + t->owed[kind];
@@ -281,13 +324,16 @@ static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
 	return held_end(w, number, &end);
 }
 
-static void begin_wait(struct wait_thread *t, enum wait_reason reason, uint64_t time)
+static void begin_wait(struct waits *w, struct wait_thread *t, enum wait_reason reason,
+		       uint64_t time)
 {
 	t->state = THREAD_WAITS;
 	t->reason = (uint8_t)reason;
 	t->since = time;
 	t->stack = t->sampled;
 	t->sampled = 0;
+	if (w->options.read && !t->stack && reason == WAIT_OTHER)
+		bare_add(w, t);
 }
 
 /* Counts running time up to @time. */
@@ -339,6 +385,7 @@ static struct wait_thread *thread_of(struct waits *w, struct process *process, u
 
 static void thread_free(struct waits *w, struct wait_thread *t)
 {
+	bare_remove(w, t);
 	(void)table_remove(&w->threads, t->tid);
 	(void)process_unref(t->process);
 	free(t);
@@ -371,7 +418,10 @@ void waits_start(struct waits *w, uint64_t time)
 
 int waits_thread(struct waits *w, struct process *process, uint32_t tid)
 {
-	(void)thread_of(w, process, tid, w->start);
+	struct wait_thread *t = thread_of(w, process, tid, w->start);
+
+	if (t && w->options.read) /* most sleep */
+		bare_add(w, t);
 	return 0;
 }
 
@@ -395,7 +445,7 @@ int waits_fork(struct waits *w, struct process *process, uint32_t tid, uint64_t 
 
 	t = thread_of(w, process, tid, time);
 	if (t)
-		begin_wait(t, WAIT_RUNNABLE, time);
+		begin_wait(w, t, WAIT_RUNNABLE, time);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -452,9 +502,11 @@ static int switch_out(struct waits *w, struct wait_thread *t, const struct wait_
 		if (r >= 0)
 			r = held_drop(w, &t->stack);
 	} else {
+		bare_remove(w, t);
+		r = held_drop(w, &t->stack); /* read from a thread that ran, as is known now */
 		add_run(w, t, s->time);
 	}
-	begin_wait(t, s->preempted ? WAIT_PREEMPTED : WAIT_OTHER, max_u64(t->since, s->time));
+	begin_wait(w, t, s->preempted ? WAIT_PREEMPTED : WAIT_OTHER, max_u64(t->since, s->time));
 	return r;
 }
 
@@ -474,6 +526,41 @@ int waits_switch(struct waits *w, const struct wait_switch *s)
 	t->cpu = s->cpu;
 	r = s->out ? switch_out(w, t, s) : switch_in(w, t, s->time);
 	return r < 0 ? trace(r) : 0;
+}
+
+int waits_record(struct waits *w, struct process *process, uint32_t cpu,
+		 const struct record_event *e)
+{
+	switch (e->type) {
+	case PERF_RECORD_FORK:
+		return waits_fork(w, process, e->tid, e->time);
+	case PERF_RECORD_COMM:
+		return e->comm.exec ? waits_exec(w, process, e->tid, e->time) : 0;
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return waits_switch(w, &(struct wait_switch){.process = process,
+							     .time = e->time,
+							     .tid = e->tid,
+							     .cpu = cpu,
+							     .out = e->switched.out,
+							     .preempted = e->switched.preempted});
+	default:
+		return 0;
+	}
+}
+
+uint32_t waits_read(struct waits *w, uint32_t tid, uint64_t from, uint64_t until)
+{
+	struct wait_thread *t = find(w, tid);
+	bool waits = t && (t->state == THREAD_UNSEEN ||
+			   (t->state == THREAD_WAITS && t->reason == WAIT_OTHER));
+
+	if (!waits || t->stack || t->since > from || !w->free_held)
+		return 0;
+	bare_remove(w, t);
+	t->stack = held_new(w);
+	w->held[t->stack - 1].read_until = until;
+	return t->stack;
 }
 
 bool waits_wants(struct waits *w, struct process *process, uint32_t tid)
@@ -498,8 +585,10 @@ uint64_t waits_run(struct waits *w, struct process *process, uint32_t tid, uint6
 
 	if (!t)
 		return 0;
-	if (t->state == THREAD_UNSEEN)
+	if (t->state == THREAD_UNSEEN) {
+		bare_remove(w, t);
 		t->state = THREAD_RUNS;
+	}
 	if (t->state == THREAD_RUNS)
 		add_run(w, t, time);
 	ran = t->ran;

@@ -23,6 +23,7 @@
  * has no stack, or its thread is not known. */
 #pragma once
 
+#include "perf/record.h"
 #include "session/pipeline/account.h"
 #include "session/pipeline/entry.h"
 #include "session/pipeline/wait-reason.h"
@@ -35,7 +36,8 @@ enum {
 
 struct waits_options {
 	bool running;  /* running time too */
-	bool stacks;   /* switches are sampled */
+	bool stacks;   /* switches are sampled, or stacks are read */
+	bool read;     /* stacks are read from the processes: waits_next_bare() */
 	bool cpu_wide; /* events of CPUs: a thread's last switch follows its end */
 };
 struct waits_context { /* borrowed */
@@ -55,6 +57,9 @@ struct waits *waits_free(struct waits *waits);
 /* The events are on from @time (their clock, ns): the first record of a thread may come much later. */
 void waits_start(struct waits *waits, uint64_t time);
 /* Records, in order of time.  Errors: -ENOMEM, or those of emit(). */
+/* SWITCH, FORK or COMM of @process, out of the ring of @cpu; others have no effect. */
+int waits_record(struct waits *waits, struct process *process, uint32_t cpu,
+		 const struct record_event *event);
 /* @tid exists at the start. */
 int waits_thread(struct waits *waits, struct process *process, uint32_t tid);
 int waits_fork(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
@@ -74,6 +79,13 @@ bool waits_wants(struct waits *waits, struct process *process, uint32_t tid);
 uint32_t waits_sampled(struct waits *waits, uint32_t tid);
 /* The weight of a sample that was taken while @tid ran: its running time up to @time that has no sample. */
 uint64_t waits_run(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
+/* Threads that wait and have no stack: one of them, which is not returned again in this wait.  They wait since @before at
+ * the latest, the events' clock; the longest first.  NULL: none; else *ret_tid, and a borrowed process. */
+struct process *waits_next_bare(struct waits *waits, uint64_t before, uint32_t *ret_tid);
+/* The stack of @tid was read from the process at some time between @from and @until.  The number for sample_info.wait, as
+ * of waits_sampled(); 0: the thread is known not to have waited then, or there is no room.  Once its wait ends before
+ * @until, it will be dropped. */
+uint32_t waits_read(struct waits *waits, uint32_t tid, uint64_t from, uint64_t until);
 /* An outcome with sample_info.wait, whose references it takes over. */
 int waits_outcome(struct waits *waits, const struct outcome *outcome);
 /* The end, at @time (the events' clock): ends all waits and threads.  Outcomes may still come. */

@@ -51,19 +51,27 @@ static int write_sample(void *arg, const struct outcome *o)
 	return 0;
 }
 
-static struct fixture *fixture_new(bool running, bool stacks, bool cpu_wide)
+static struct fixture *fixture_of(const struct waits_options *options)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_int_equal(uw_modules_new(&f->modules), 0);
 	assert_int_equal(process_table_new(f->modules, 16, &f->processes), 0);
 	f->process = process_get(f->processes, PID);
-	assert_int_equal(waits_new(&(struct waits_options){running, stacks, cpu_wide},
+	assert_int_equal(waits_new(options,
 				   &(struct waits_context){&f->account, count_of, write_sample, f},
 				   &f->waits),
 			 0);
 	waits_start(f->waits, 1000 * (uint64_t)MS);
 	return f;
+}
+
+static struct fixture *fixture_new(bool running, bool stacks, bool cpu_wide)
+{
+	const struct waits_options options = {
+		.running = running, .stacks = stacks, .cpu_wide = cpu_wide};
+
+	return fixture_of(&options);
 }
 
 static void fixture_free(struct fixture *f)
@@ -112,8 +120,11 @@ static void answer(struct fixture *f, uint32_t tid, uint32_t wait, uint64_t fram
 		uint8_t room[sizeof(struct outcome) + sizeof(uint64_t)];
 	} u = {.o = {.kind = OUTCOME_SAMPLE, .n_user = 1}};
 
-	u.o.info = (struct sample_info){
-		.process = process_ref(f->process), .pid = PID, .tid = tid, .wait = wait};
+	u.o.info = (struct sample_info){.process = process_ref(f->process),
+					.pid = PID,
+					.tid = tid,
+					.wait = wait,
+					.guessed = true};
 	memcpy(u.room + sizeof(struct outcome), &frame, sizeof(frame));
 	assert_int_equal(waits_outcome(f->waits, &u.o), 0);
 }
@@ -162,7 +173,7 @@ static void test_either_order(void **state)
 	assert_int_equal(f->written[0].weight, 100 * MS);
 	assert_int_equal(f->written[0].time, 1110 * (uint64_t)MS);
 	assert_int_equal(f->written[0].cpu, 1);
-	assert_int_equal(f->written[0].frame, 0x111);
+	assert_int_equal(f->written[0].frame, 0x111 | UW_FRAME_GUESSED);
 	assert_int_equal(f->written[0].reason, WAIT_OTHER);
 	assert_int_equal(f->written[1].weight, 30 * MS);
 	assert_int_equal(f->written[1].count, 130 * MS);
@@ -343,11 +354,57 @@ static void test_no_room(void **state)
 	assert_in_range(n, 1000, 8191);
 	in(f, 100, 1030, 0);
 	assert_int_equal(f->written[0].weight, 20 * MS);
-	assert_int_equal(f->written[0].frame, 0x111);
+	assert_int_equal(f->written[0].frame, 0x111 | UW_FRAME_GUESSED);
 	in(f, 100 + 8191, 1030, 0); /* without a stack, but with its time */
 	assert_int_equal(f->written[1].n_user, 0);
 	assert_int_equal(f->written[1].weight, 20 * MS);
 	assert_int_not_equal(sample(f, 100), 0);
+	fixture_free(f);
+}
+
+/* Stacks that were read from the process, some of them too late. */
+static void test_read(void **state)
+{
+	struct fixture *f = fixture_of(&(struct waits_options){.stacks = true, .read = true});
+	uint64_t ms = 1000 * (uint64_t)MS;
+	uint32_t tid, wait;
+
+	(void)state;
+	assert_int_equal(waits_thread(f->waits, f->process, 7), 0);
+	in(f, 8, 1000, 0);
+	out(f, 8, 1010, false);
+	out(f, 9, 1020, true); /* preempted: it waits for nothing */
+	assert_null(waits_next_bare(f->waits, ms - 1, &tid));
+	assert_ptr_equal(waits_next_bare(f->waits, ms + 15 * MS, &tid), f->process);
+	assert_int_equal(tid, 7);
+	assert_ptr_equal(waits_next_bare(f->waits, ms + 15 * MS, &tid), f->process);
+	assert_int_equal(tid, 8);
+	assert_null(waits_next_bare(f->waits, ms + 900 * MS, &tid)); /* each once in a wait */
+
+	assert_int_equal(waits_read(f->waits, 8, ms + 9 * MS, ms + 12 * MS), 0); /* it ran then */
+	assert_int_equal(waits_read(f->waits, 9, ms + 21 * MS, ms + 22 * MS), 0);
+	f->account.received += 2;
+	f->account.queued += 2;
+	wait = waits_read(f->waits, 8, ms + 12 * MS, ms + 13 * MS);
+	answer(f, 8, wait, 0x111);
+	in(f, 8, 1060, 0);
+	assert_int_equal(f->n, 1);
+	assert_int_equal(f->written[0].weight, 50 * MS);
+	assert_int_equal(f->written[0].frame, 0x111 | UW_FRAME_GUESSED);
+
+	/* The record of the end comes behind the answer: the stack was of a later wait. */
+	out(f, 8, 1100, false);
+	assert_non_null(waits_next_bare(f->waits, ms + 150 * MS, &tid));
+	wait = waits_read(f->waits, 8, ms + 140 * MS, ms + 141 * MS);
+	in(f, 8, 1120, 0);
+	answer(f, 8, wait, 0x222);
+	assert_int_equal(f->n, 2);
+	assert_int_equal(f->written[1].n_user, 0);
+	assert_int_equal(f->written[1].weight, 20 * MS);
+	assert_int_equal(f->account.skipped[SKIP_DOUBLE], 1);
+	assert_int_equal(waits_exit(f->waits, 8, ms + 130 * MS), 0); /* of no list any more */
+	assert_int_equal(waits_exit(f->waits, 7, ms + 130 * MS), 0);
+	assert_null(waits_next_bare(f->waits, ms + 900 * MS, &tid));
 	fixture_free(f);
 }
 
@@ -368,7 +425,7 @@ int main(void)
 		cmocka_unit_test(test_thinned),	     cmocka_unit_test(test_no_stacks),
 		cmocka_unit_test(test_doubles),	     cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_cpu_wide_end), cmocka_unit_test(test_no_room),
-		cmocka_unit_test(test_bad_number),
+		cmocka_unit_test(test_bad_number),   cmocka_unit_test(test_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
