@@ -49,7 +49,7 @@ say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
 # A folder is a library; USES_folder is what it may include and link, itself left out: the arrows of the drawing in
 # ARCHITECTURE.md.  tests/static.sh checks the include lines against this table.
 FOLDERS := base protos symbols unwinder trace proc perf perf/perfdata config session/consent session/loader \
-	session/pipeline session tracing import profile daemon/policy daemon/control daemon/producer cli
+	session/pipeline session tracing import profile watch daemon/policy daemon/control daemon/producer cli
 lib = $(O)/lib/$(subst /,-,$(1)).a
 USES_base :=
 USES_protos := base
@@ -67,10 +67,11 @@ USES_session := session/pipeline $(USES_session/pipeline)
 USES_tracing := session $(USES_session)
 USES_import := session $(USES_session)
 USES_profile := symbols protos base
+USES_watch := profile perf proc unwinder symbols protos base
 USES_daemon/policy := session $(USES_session)
 USES_daemon/control := daemon/policy tracing session $(USES_session)
 USES_daemon/producer := daemon/policy session $(USES_session)
-USES_cli := daemon/control daemon/producer daemon/policy import profile tracing session $(USES_session)
+USES_cli := daemon/control daemon/producer daemon/policy watch import profile tracing session $(USES_session)
 USES_libc-hook :=
 # What FOLDER's unit tests and programs link.
 closure = $(filter-out libc-hook,$(1) $(USES_$(1)))
@@ -138,7 +139,7 @@ $(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(call cl
 	$$(call say,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
 endef
 $(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_rule,$(f))))
-.PRECIOUS: $(O)/tests/%.o
+.PRECIOUS: $(O)/%.o
 
 # One unit program: make O=... run-unit T=perf/test-ring
 .PHONY: run-unit
