@@ -119,3 +119,6 @@ static inline const void *cursor_block(struct cursor *c, size_t *ret_len)
 	*ret_len = p ? len : 0;
 	return p;
 }
+
+/* The bytes of the character @c (Unicode, no surrogate) in UTF-8; returns how many. */
+size_t utf8_encode(uint32_t c, char to[4]);

@@ -110,25 +110,16 @@ static bool kernel_addresses(void)
 
 static int tracepoint(void)
 {
-	static const char *const roots[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	int r, found = -ENOENT;
+	const struct perf_spec_env env = {.root = ""};
+	struct perf_spec spec;
+	char error[256];
+	int r = perf_spec_of_tracepoint(&env, "sched:sched_switch", &spec, error, sizeof(error));
 
-	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
-		_cleanup_(freep) char *text = NULL;
-		char path[128];
-		uint64_t id;
-
-		(void)snprintf(path, sizeof(path), "%s/events/sched/sched_switch/id", roots[i]);
-		r = read_file(path, 32, &text, NULL);
-		if (r < 0) {
-			found = found == -ENOENT ? r : found; /* closed says more than not there */
-			continue;
-		}
-		text[strcspn(text, "\n")] = 0;
-		if (parse_u64(text, 10, UINT32_MAX, &id) == 0)
-			return try_event(PERF_TYPE_TRACEPOINT, id, true, false);
-	}
-	return found;
+	if (r < 0)
+		return r;
+	r = try_event(spec.type, spec.config, true, false);
+	perf_spec_deinit(&spec);
+	return r;
 }
 
 static bool listens(const char *path, bool *ret_outside)

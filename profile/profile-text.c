@@ -35,30 +35,6 @@ uint32_t text_next(const char **p, const char *end)
 	return c;
 }
 
-size_t text_encode(uint32_t c, char to[4])
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xc0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xe0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		to[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | c >> 18);
-	to[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	to[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	to[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
-}
-
 bool text_is_control(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
@@ -70,7 +46,7 @@ static void append_char(struct buffer *b, uint32_t c)
 {
 	char utf8[4];
 
-	buffer_append(b, utf8, text_encode(c, utf8));
+	buffer_append(b, utf8, utf8_encode(c, utf8));
 }
 
 void text_clean(struct buffer *b, const char *text)

@@ -13,8 +13,6 @@ enum { TEXT_BAD = 0xfffd }; /* U+FFFD stands for what is not UTF-8 */
 /* The next character of [*p, end), which must not be empty.  A byte that does not begin a
  * well-formed sequence gives TEXT_BAD and is one character. */
 uint32_t text_next(const char **p, const char *end);
-/* Bytes written to @to (room for 4). */
-size_t text_encode(uint32_t c, char to[4]);
 /* Controls, also C1, line and paragraph separators and marks that turn the direction of text. */
 bool text_is_control(uint32_t c);
 
