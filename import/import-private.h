@@ -122,9 +122,6 @@ void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
 /* import-file.c: sets the build id that the file has for the mapping's path, if it applies. */
 void import_file_id(struct import *im, struct record_event *mmap);
 
-/* import.c: writes a group that is unwound; @r: the result of the unwind. */
-int import_write_group(struct import *im, struct import_group *group, int r);
-
 /* import-unwind.c */
 void import_unwind_start(struct import *im);
 /* Hands the filled group to the thread and writes the one before. */
@@ -133,15 +130,9 @@ int import_flush(struct import *im);
 int import_drain(struct import *im);
 /* Processes used least recently are forgotten where all take more than held_bytes. */
 int import_keep_small(struct import *im);
-/* Runs all requests to the loader. */
-int import_serve(struct import *im);
-/* Reads requested names of modules that were dropped; other symbols are dropped for them. */
-int import_name(struct import *im);
-/* Drops all modules: everything is unwound and named. */
-int import_drop_modules(struct import *im);
+/* The last names and lines: everything is unwound, and all modules are dropped first. */
+int import_look_up_rest(struct import *im);
 void import_unwind_deinit(struct import *im);
-/* Before a record that names a thread. */
-int import_drain_before_comm(struct import *im, const struct record_event *event);
 
 /* import-kernel.c */
 /* Starts to read the kernel's names, if the recording is of the running kernel. */

@@ -53,7 +53,8 @@ static void note_module(struct import *im, const struct load_answer *a)
 	im->unproved += file && !a->error && !a->proved;
 }
 
-int import_serve(struct import *im)
+/* Runs all requests to the loader. */
+static int serve(struct import *im)
 {
 	struct load_answer a;
 	int r = 0;
@@ -107,20 +108,16 @@ static int keep_small(struct import *im)
 	return shrink(im, cache_bytes(im));
 }
 
-int import_drop_modules(struct import *im)
-{
-	return shrink(im, 0);
-}
-
-/* The thread may use a module's unwind data at any time: main may drop symbols only. */
-int import_name(struct import *im)
+/* Reads requested names of modules that were dropped; other symbols are dropped for them.  The thread may use a module's
+ * unwind data at any time: main may drop symbols only. */
+static int name(struct import *im)
 {
 	size_t bytes = cache_bytes(im);
 	int r;
 
 	if (!loader_pending(im->loader))
 		return 0;
-	r = import_serve(im);
+	r = serve(im);
 	im->result->most_cached = max_u64(im->result->most_cached, uw_modules_bytes(im->modules));
 	return r < 0 ? trace(r)
 		     : uw_modules_keep_small(
@@ -163,7 +160,7 @@ static int load(struct import *im, struct uw_module *module, const struct proces
 	(void)uw_module_ref(module);
 	if (!loader_ask(im->loader, &request))
 		(void)uw_module_unref(module);
-	return import_serve(im);
+	return serve(im);
 }
 
 /* The result without a user part: complete if there are kernel frames, else no stack. */
@@ -274,6 +271,54 @@ static struct import_group *take_back(struct import *im, int *ret_result)
 	return g;
 }
 
+/* ---- writing ---- */
+
+static int look_up_lines(struct import *im)
+{
+	int r = 0;
+
+	while (!im->options.no_inline && r >= 0 && emit_lines_left(im->emit)) {
+		emit_ask(im->emit);
+		r = serve(im);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int import_look_up_rest(struct import *im)
+{
+	/* Everything has names: the memory is free for DWARF. */
+	int r = shrink(im, 0);
+
+	return r < 0 ? trace(r) : look_up_lines(im);
+}
+
+/* Writes a group that is unwound; @r: the result of the unwind. */
+static int write_group(struct import *im, struct import_group *g, int r)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		const struct uw_result *result = &g->results[i];
+		bool waits = r == -ENOMEM || result->outcome == UW_PENDING;
+		int w;
+
+		outcome_fill(im->outcome, &g->samples[i].entry, waits ? NULL : result,
+			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
+		import_kernel_frames(im, im->outcome);
+		w = emit_outcome(im->emit, im->outcome);
+		r = r < 0 ? r : w;
+		if (r >= 0)
+			r = name(im);
+		perfdata_put(im->file, g->samples[i].block);
+	}
+	g->n = 0;
+	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
+		r = look_up_lines(im);
+		emit_renew(im->emit);
+	}
+	if (++im->groups_written % IMPORT_RELEASE == 0)
+		process_table_release_ended(im->processes);
+	return r < 0 ? trace(r) : 0;
+}
+
 int import_flush(struct import *im)
 {
 	struct import_group *ready, *full = &im->groups[im->filling];
@@ -284,7 +329,7 @@ int import_flush(struct import *im)
 		give(im, full);
 		im->filling = !im->filling;
 	}
-	return ready ? import_write_group(im, ready, r) : 0;
+	return ready ? write_group(im, ready, r) : 0;
 }
 
 int import_drain(struct import *im)
@@ -345,14 +390,4 @@ void import_unwind_deinit(struct import *im)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(im->groups); i++)
 		forget(&im->groups[i]);
-}
-
-/* The emitter remembers the last two names of a thread: before a third one, samples that wait are written. */
-int import_drain_before_comm(struct import *im, const struct record_event *e)
-{
-	const struct process *process = process_find(im->processes, e->pid);
-	const struct process_thread *thread =
-		process ? table_pointer(&process->threads, e->tid) : NULL;
-
-	return thread && thread->renamed_at >= im->first_time ? import_drain(im) : 0;
 }

@@ -281,17 +281,6 @@ static int start_trace(struct import *im, uint64_t first_time)
 
 /* ---- lines ---- */
 
-static int look_up_lines(struct import *im)
-{
-	int r = 0;
-
-	while (!im->options.no_inline && r >= 0 && emit_lines_left(im->emit)) {
-		emit_ask(im->emit);
-		r = import_serve(im);
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
 /* A sample of an event that is not imported. */
 static void leave_out(struct import *im, uint32_t event)
 {
@@ -572,32 +561,6 @@ static int take_sample(struct import *im, const struct perfdata_item *item)
 	return g->n == IMPORT_GROUP ? import_flush(im) : 0;
 }
 
-int import_write_group(struct import *im, struct import_group *g, int r)
-{
-	for (size_t i = 0; i < g->n; i++) {
-		const struct uw_result *result = &g->results[i];
-		bool waits = r == -ENOMEM || result->outcome == UW_PENDING;
-		int w;
-
-		outcome_fill(im->outcome, &g->samples[i].entry, waits ? NULL : result,
-			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
-		import_kernel_frames(im, im->outcome);
-		w = emit_outcome(im->emit, im->outcome);
-		r = r < 0 ? r : w;
-		if (r >= 0)
-			r = import_name(im);
-		perfdata_put(im->file, g->samples[i].block);
-	}
-	g->n = 0;
-	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
-		r = look_up_lines(im);
-		emit_renew(im->emit);
-	}
-	if (++im->groups_written % IMPORT_RELEASE == 0)
-		process_table_release_ended(im->processes);
-	return r < 0 ? trace(r) : 0;
-}
-
 /* ---- records ---- */
 
 static int take_lost(struct import *im, const struct perfdata_item *item,
@@ -643,6 +606,16 @@ static int apply(struct import *im, const struct record_event *e)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* The emitter remembers the last two names of a thread: before a third one, samples that wait are written. */
+static int drain_before_comm(struct import *im, const struct record_event *e)
+{
+	const struct process *process = process_find(im->processes, e->pid);
+	const struct process_thread *thread =
+		process ? table_pointer(&process->threads, e->tid) : NULL;
+
+	return thread && thread->renamed_at >= im->first_time ? import_drain(im) : 0;
+}
+
 static int take_event(struct import *im, const struct perfdata_item *item)
 {
 	struct record_event e;
@@ -674,7 +647,7 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 		r = import_drain(im); /* earlier samples use the earlier names */
 		return r < 0 ? trace(r) : import_kernel_ksymbol(im, &e);
 	case PERF_RECORD_COMM:
-		r = e.comm.exec ? 0 : import_drain_before_comm(im, &e);
+		r = e.comm.exec ? 0 : drain_before_comm(im, &e);
 		return r < 0 ? trace(r) : apply(im, &e);
 	default:
 		return apply(im, &e);
@@ -856,11 +829,8 @@ static int finish(struct import *im)
 	struct stats stats = {0};
 	int r = im->emit ? 0 : start_trace(im, 0);
 
-	/* Everything has names: the memory is free for DWARF. */
 	if (r >= 0)
-		r = import_drop_modules(im);
-	if (r >= 0)
-		r = look_up_lines(im);
+		r = import_look_up_rest(im);
 	if (r >= 0)
 		r = writer_symbols_flush(im->writer);
 	note_damage(im);
