@@ -213,6 +213,8 @@ int session_waits_finish(struct session *session);
 void session_share(struct session *session);
 void session_unshare(struct session *session);
 void session_open_kernel_names(struct session *session);
+/* The user's cache folder (base/cache-dir.h), for the caller to close; < 0: none. */
+int session_cache(const struct session *session);
 /* Reports names that were needed and could not be read. */
 void session_check_kernel_names(struct session *session);
 /* Asks processes that may not be read; NULL: none is asked. */

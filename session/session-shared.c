@@ -70,11 +70,15 @@ static void note_hidden(struct session *s)
 	session_limit(s, "kernel frames without symbols", line);
 }
 
-/* A service reads files of its own once for all its sessions, and may write none. */
+/* A service may write no files. */
+int session_cache(const struct session *s)
+{
+	return s->options.shared ? -1 : cache_dir_open();
+}
+
 static int open_names(struct session *s, struct uw_kernel_names **ret_names)
 {
-	int cache = s->options.shared ? -1 : cache_dir_open();
-	int r = uw_kernel_names_new("", cache, ret_names);
+	int r = uw_kernel_names_new("", session_cache(s), ret_names);
 
 	if (r == UW_KERNEL_HIDDEN)
 		note_hidden(s);

@@ -675,6 +675,7 @@ static int make_loader(struct session *s)
 	if (r < 0)
 		return trace(r);
 	options.memory = s->memory_guard;
+	options.cache = session_cache(s);
 	return trace(loader_new(&options, &s->loader));
 }
 

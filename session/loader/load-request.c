@@ -17,7 +17,7 @@ void load_request_deinit(struct load_request *request)
 	request->given = 0;
 	free(request->vaddrs);
 	request->vaddrs = NULL;
-	request->n_vaddrs = 0;
+	request->n_vaddrs = request->n_known = 0;
 }
 
 void load_answer_deinit(struct load_answer *answer)

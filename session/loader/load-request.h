@@ -48,6 +48,7 @@ struct load_request {
 	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
 	uint64_t *vaddrs; /* owned as `given`; LOAD_VADDRS_MAX at most */
 	size_t n_vaddrs;
+	size_t n_known; /* further addresses behind them, which are not looked up: line-cache.h */
 };
 enum { LOAD_VADDRS_MAX = 256 };
 /* A copy of @fd for load_request.given; of -1: 0. */
@@ -95,6 +96,11 @@ struct load_answer {
 	bool proved;	  /* the file is the mapped one beyond doubt */
 	bool from_memory; /* read from the process because no file could be opened */
 	int vm_error;	  /* < 0: there is a Java VM, and it could not be read */
+	/* LOAD_UNWIND; LOAD_LINES: has_file only if all that was read belongs to that file (line-cache.h) */
+	bool has_file;
+	struct load_file {
+		uint64_t device, inode, bytes, changed_ns, status_changed_ns, owner;
+	} file; /* of the module */
 	/* LOAD_LINES */
 	struct load_line *lines; /* owned; by address, of each innermost first */
 	size_t n_lines;

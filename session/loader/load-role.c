@@ -53,7 +53,8 @@ struct wire_answer {
 	int64_t error;
 	struct procfs_status status;
 	struct load_mapping mapping; /* but its path */
-	uint64_t proved, from_memory, denied, is_parsed, has_memory;
+	uint64_t proved, from_memory, denied, is_parsed, has_memory, has_file;
+	struct load_file file;
 	int64_t vm_error;
 	struct wait_place wait;
 	uint64_t wait_from, wait_until;
@@ -657,6 +658,8 @@ static void pack_answer(const struct load_answer *a, bool is_parsed, struct pack
 	wire.wait = a->wait;
 	wire.wait_from = a->wait_from;
 	wire.wait_until = a->wait_until;
+	wire.has_file = a->has_file;
+	wire.file = a->file;
 	packer_put(p, &wire, sizeof(wire));
 	packer_block(p, a->maps, a->maps ? a->maps_len : 0);
 	packer_block(p, a->cmdline, a->cmdline ? a->cmdline_len : 0);
@@ -913,6 +916,8 @@ static int unpack_fields(struct load_answer *a, const struct wire_answer *wire, 
 	a->proved = wire->proved;
 	a->from_memory = wire->from_memory;
 	a->memory_denied = wire->denied;
+	a->has_file = wire->has_file;
+	a->file = wire->file;
 	a->vm_error = (int)wire->vm_error;
 	a->wait = wire->wait;
 	a->wait_from = wire->wait_from;

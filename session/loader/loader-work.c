@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ enum {
 	IMAGE_BEHIND =
 		128 << 20,  /* readable after the text of an image whose mappings are not known */
 	THREADS_MAX = 4096, /* read one by one, 20 us each; records name the others */
+	FOREIGN_MAX = 65536,
 };
 
 /* ---- the mark: what the call in hand touches ---- */
@@ -277,6 +279,42 @@ struct target_source {
 	uint32_t pid, owner;
 };
 
+/* What distinguishes a file from all others, at any time. */
+static bool identify(int fd, struct load_file *ret_file, bool *ret_shared)
+{
+	struct statx stx;
+
+	if (fd < 0 ||
+	    statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) < 0)
+		return false;
+	*ret_file = (struct load_file){
+		.device = procfs_device(fd),
+		.inode = stx.stx_ino,
+		.bytes = stx.stx_size,
+		.changed_ns = (uint64_t)stx.stx_mtime.tv_sec * NSEC_PER_SEC + stx.stx_mtime.tv_nsec,
+		.status_changed_ns =
+			(uint64_t)stx.stx_ctime.tv_sec * NSEC_PER_SEC + stx.stx_ctime.tv_nsec,
+		.owner = stx.stx_uid,
+	};
+	*ret_shared = stx.stx_mode & (S_IWGRP | S_IWOTH);
+	return true;
+}
+
+/* A debug file that could be of another maker than the module's file. */
+static void judge_debug_file(struct load_worker *w, int fd)
+{
+	struct load_file file, of;
+	bool is_shared, is_module_shared;
+
+	if (identify(load_worker_file(w), &of, &is_module_shared) &&
+	    identify(fd, &file, &is_shared) && file.device == of.device && !is_shared &&
+	    (file.owner == 0 || file.owner == of.owner))
+		return;
+	if (w->foreign.n_used >= FOREIGN_MAX)
+		table_clear(&w->foreign);
+	(void)table_put(&w->foreign, w->serial, 1);
+}
+
 static int target_open(struct uw_source *source, const char *path)
 {
 	struct target_source *t = container_of(source, struct target_source, source);
@@ -288,9 +326,12 @@ static int target_open(struct uw_source *source, const char *path)
 		return fail(-EACCES);
 	if (places && (fd = file_places_open_debug(places, path)) >= 0)
 		return fd;
-	return procfs_open_named(
+	fd = procfs_open_named(
 		t->worker->root, t->pid,
 		&(struct procfs_named){.path = path, .owner = t->owner, .gate = &t->worker->gate});
+	if (fd >= 0)
+		judge_debug_file(t->worker, fd);
+	return fd;
 }
 
 static struct target_source source_of(struct load_worker *w, const struct load_request *request,
@@ -588,6 +629,7 @@ static void load_jit(struct load_worker *w, struct load_answer *a)
 static void load_unwind(struct load_worker *w, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
+	bool is_shared;
 	int fd = -1;
 
 	if (uw_module_kind(module) == UW_MODULE_FILE)
@@ -598,6 +640,7 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 
 		a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
 		keep_file(w, fd);
+		a->has_file = identify(load_worker_file(w), &a->file, &is_shared);
 	} else if (uw_module_kind(module) == UW_MODULE_JIT) {
 		load_jit(w, a);
 	} else if (out_of_files(fd)) {
@@ -663,6 +706,8 @@ static void close_lines(struct load_worker *w)
 static void load_lines(struct load_worker *w, struct load_answer *a)
 {
 	struct target_source t;
+	uint64_t foreign;
+	bool is_shared;
 
 	if (w->lined != w->serial)
 		close_lines(w);
@@ -675,6 +720,8 @@ static void load_lines(struct load_worker *w, struct load_answer *a)
 		return;
 	w->lined = w->serial;
 	a->error = parse(w, LOAD_PARSE_LINES, &t.source, a);
+	a->has_file = !table_get(&w->foreign, w->serial, &foreign) &&
+		      identify(t.source.fd, &a->file, &is_shared);
 }
 
 /* ---- all ---- */
@@ -740,6 +787,7 @@ void load_worker_deinit(struct load_worker *w)
 		(void)fd_close((int)(uint32_t)slot->value);
 	}
 	table_deinit(&w->files);
+	table_deinit(&w->foreign);
 	free(w->root);
 	*w = (struct load_worker){0};
 }

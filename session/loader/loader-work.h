@@ -35,6 +35,8 @@ struct load_worker {
 	bool copies;		/* engines read modules' files: the images keep descriptors */
 	_Atomic uint64_t *mark; /* seen by the process that waits; NULL: none does */
 	struct load_devices devices;
+	struct table
+		foreign; /* serials of modules with a debug file that may not belong to their file */
 	struct procfs_gate gate;
 	int gate_error; /* of the request in hand */
 };

@@ -22,6 +22,7 @@
 #include "base/caps.h"
 #include "base/error.h"
 #include "session/loader/loader-pool.h"
+#include "session/loader/line-cache.h"
 #include "session/loader/loader.h"
 
 enum {
@@ -51,6 +52,7 @@ struct loader {
 	size_t later_in_hand;
 	struct load_worker worker; /* inline */
 	struct load_pool pool;	   /* else */
+	struct line_cache *lines;  /* of earlier recordings; NULL: none */
 	_Atomic uint64_t n_stuck, n_ended, n_unmade, cpu_ns;
 };
 
@@ -142,6 +144,8 @@ static void finish(struct loader *l, struct load_answer *a)
 	bool unwind = a->request.kind == LOAD_UNWIND;
 
 	settle_module(a);
+	if (l->lines)
+		line_cache_finish(l->lines, a);
 	deliver(l, a);
 	if (unwind) {
 		symbols.request.kind = LOAD_SYMBOLS;
@@ -168,6 +172,8 @@ static void take_requests(struct loader *l)
 /* Symbols that came with the unwind half, or cannot be had, are no work. */
 static bool is_done(const struct load_request *request)
 {
+	if (request->kind == LOAD_LINES)
+		return !request->n_vaddrs; /* all were known */
 	if (request->kind != LOAD_SYMBOLS)
 		return false;
 	(void)uw_module_want_symbols(request->module);
@@ -204,9 +210,13 @@ static void bring_back(struct loader *l, struct work_list *list)
 static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 {
 	struct load_work work = list->items[list->first];
-	struct load_answer a = {.request = work.request};
-	int r = is_done(&work.request) ? -EALREADY : load_pool_ask(&l->pool, &work, now);
+	struct load_answer a = {0};
+	int r;
 
+	if (l->lines)
+		line_cache_find(l->lines, &work.request);
+	a.request = work.request;
+	r = is_done(&work.request) ? -EALREADY : load_pool_ask(&l->pool, &work, now);
 	if (r == POOL_FULL)
 		return false;
 	list->first++;
@@ -288,6 +298,7 @@ static void *run(void *arg)
 		hand_out_all(l, now);
 		sleep_until_asked(l, now);
 	}
+	l->lines = line_cache_free(l->lines);
 	return NULL;
 }
 
@@ -338,8 +349,12 @@ int loader_new(const struct loader_options *options, struct loader **ret_loader)
 	struct loader *l;
 	int r = loader_make(options->root, options->answers, &l);
 
-	if (r < 0)
+	if (r < 0) {
+		(void)fd_close(options->cache);
 		return trace(r);
+	}
+	if (options->cache >= 0)
+		(void)line_cache_new(options->cache, &l->lines);
 	load_pool_init(&l->pool, &(struct load_pool_options){
 					 .arg = role_arg(l->worker.root, options->copies),
 					 .guard = options->memory,
@@ -414,6 +429,7 @@ struct loader *loader_free(struct loader *l)
 	}
 	l->started = true; /* nothing is served in place any more */
 	drop_all(l);
+	(void)line_cache_free(l->lines);
 	load_worker_deinit(&l->worker);
 	slot_queue_deinit(&l->asked);
 	slot_queue_deinit(&l->answered);

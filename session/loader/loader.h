@@ -18,6 +18,7 @@ struct loader_options {
 	struct waker *answers;	     /* main's */
 	struct memory_guard *memory; /* what answers' memory is read through; may be NULL */
 	bool copies; /* an engine reads the modules' files itself: they come as copies */
+	int cache;   /* a folder for lines (base/cache-dir.h); consumed, -1: none */
 };
 /* Starts a helper process and the thread. */
 int loader_new(const struct loader_options *options, struct loader **ret_loader);
