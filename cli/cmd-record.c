@@ -201,6 +201,7 @@ static int open_session(struct record *rec)
 		.wanted_arg = &rec->scope,
 		.engine = (enum uw_engine_kind)args->unwinder,
 		.features = rec->features,
+		.no_lines = args->no_inline,
 		.realtime = args->realtime,
 		.at_sample = rec->at_sample,
 		.raw = rec->raw,

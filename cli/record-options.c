@@ -232,6 +232,9 @@ static const struct option_def defs[] = {
 	     "keep the interpreter's own frames next to the Python functions that it runs"),
 	CHOICE("clock", "CLOCK", clock, clock_names,
 	       "of the samples: monotonic, monotonic_raw, boottime or realtime"),
+	FLAG("no-inline", 0, no_inline,
+	     "symbols only, no inlined calls and source lines: half of the cost of a short\n"
+	     "recording of a program with debug information"),
 	FLAG("plain", 0, plain, "do not compress packets (three times the size)"),
 	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
@@ -411,6 +414,7 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->max_bytes	? "--max-size"
 	       : args->flight_bytes	? "--flight-recorder"
 	       : args->ring_bytes	? "--mmap-pages"
+	       : args->no_inline	? "--no-inline"
 	       : args->off_cpu		? "--off-cpu"
 	       : args->wall		? "--wall"
 					: NULL;

@@ -9,7 +9,7 @@ enum { RECORD_PIDS = 4096 };
 
 struct record_args {
 	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
-		under_seccomp, kernel_build_ids, off_cpu, wall, native_frames;
+		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, native_frames;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */

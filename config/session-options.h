@@ -56,6 +56,7 @@ struct session_options {
 	/* Inlined calls and source lines are looked up by a producer too: dearer than all the rest,
 	 * and what a service's readers do afterwards. */
 	bool lines;
+	bool no_lines; /* never */
 	/* Not 0: nothing is sampled, the counters of each CPU are read at this period. */
 	uint32_t poll_ms;
 	/* machine: which processes.  Asked once for each incarnation of a process: a fork begins

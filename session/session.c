@@ -763,7 +763,7 @@ static int make_stages(struct session *s)
 				.modules = s->modules,
 				.kernel_names = s->kernel_names,
 				.account = &s->account,
-				.no_lines = so->producer && !so->lines,
+				.no_lines = so->no_lines || (so->producer && !so->lines),
 			},
 			&s->emit);
 	if (r >= 0)
