@@ -97,7 +97,9 @@ static void test_thread(void **state)
 	assert_int_equal(waker_init(&waker), 0);
 	assert_int_equal(uw_modules_new(&modules), 0);
 	assert_int_equal(
-		loader_new(&(struct loader_options){.root = "", .answers = &waker, .cache = -1}, &loader), 0);
+		loader_new(&(struct loader_options){.root = "", .answers = &waker, .cache = -1},
+			   &loader),
+		0);
 	request.module = module = own_module(modules);
 	(void)uw_module_ref(module);
 	assert_true(loader_ask(loader, &request));
