@@ -203,6 +203,7 @@ static int open_session(struct record *rec)
 		.features = rec->features,
 		.no_lines = args->no_inline,
 		.realtime = args->realtime,
+		.armed = args->armed,
 		.at_sample = rec->at_sample,
 		.raw = rec->raw,
 		.note = rec->note,
@@ -327,6 +328,13 @@ static int flush(void *arg, void (*flushed)(void *), void *flushed_arg)
 	return session_flush(rec->session, flushed, flushed_arg);
 }
 
+static int sample(void *arg, bool on)
+{
+	struct record *rec = arg;
+
+	return session_sample(rec->session, on);
+}
+
 static int open_output(struct record *rec)
 {
 	const struct record_args *args = &rec->args;
@@ -385,6 +393,8 @@ static int prepare(struct record *rec)
 	r = watch(rec);
 	if (r >= 0 && rec->flight)
 		r = flight_watch(rec->flight, &rec->loop, flush, rec);
+	if (rec->args.armed)
+		flight_arm(rec->flight, sample);
 	if (r < 0)
 		return r;
 	if (rec->args.delay_ms > 0)

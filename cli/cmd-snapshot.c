@@ -28,7 +28,7 @@ enum {
 
 struct snapshot_command {
 	const char *output, *exec;
-	uint64_t last_ns;
+	uint64_t last_ns, arm_ns;
 	uint32_t pid;
 };
 
@@ -48,6 +48,17 @@ static int set_last(void *to, const char *value)
 	return -EINVAL;
 }
 
+static int set_arm(void *to, const char *value)
+{
+	struct snapshot_command *command = to;
+
+	if (duration_parse(value, "s", &command->arm_ns) == 0)
+		return 0;
+	log_error("snapshot: --arm %.64s: it is a time like 30s (units: " DURATION_UNITS ")",
+		  value);
+	return -EINVAL;
+}
+
 #define AT(member) .offset = offsetof(struct snapshot_command, member)
 static const struct option_def defs[] = {
 	TEXT("output", 'o', "FILE", output,
@@ -55,6 +66,8 @@ static const struct option_def defs[] = {
 	     "as "
 	     "FILE-1.pftrace, -2 ...)"),
 	CALL("last", 0, "TIME", set_last, "only the samples of this time: 30s, 10min"),
+	CALL("arm", 0, "TIME", set_arm,
+	     "a recorder with --armed samples for this time from now; then the snapshot is taken"),
 	NUMBER("pid", 'p', OPTION_U32, "PID", pid, INT32_MAX,
 	       "the perfwind that records (default: the only one of yours)"),
 	TEXT("exec", 0, "COMMAND", exec,
@@ -80,6 +93,9 @@ static const struct options options = {
 		    "perfwind record -a -F 49 --flight-recorder 64M &\n"
 		    "perfwind snapshot --last 30s -o spike.pftrace\n"
 		    "perfwind report spike.pftrace\n\n"
+		    "# sample nothing until it matters, then for 10 seconds\n"
+		    "perfwind record -a --flight-recorder 64M --armed &\n"
+		    "perfwind snapshot --arm 10s -o now.pftrace\n\n"
 		    "# hand the file to a program\n"
 		    "perfwind snapshot --exec /usr/local/bin/upload-trace",
 	.max_arguments = 0,
@@ -177,13 +193,15 @@ static int choose_recorder(struct snapshot_command *command)
 
 /* ---- the request ---- */
 
-static int ask(int fd, const struct snapshot_command *command, struct sink *file,
+/* @arm_ns: see struct flight_request. */
+static int ask(int fd, const struct snapshot_command *command, uint64_t arm_ns, struct sink *file,
 	       struct flight_answer *ret)
 {
 	struct flight_request request = {
 		.version = FLIGHT_VERSION,
 		.wants_file = !file,
 		.last_ns = command->last_ns,
+		.arm_ns = arm_ns,
 	};
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	int output = file ? sink_fd(file) : -1;
@@ -222,11 +240,18 @@ static void report(const struct flight_answer *answer)
 
 static const char *reason(int r)
 {
-	return r == -ESRCH	 ? "this process is no flight recorder of this network namespace"
-	       : r == -EPERM	 ? "it belongs to another user"
-	       : r == -EPROTO	 ? "the recorder has ended, or is of another version"
-	       : r == -ECANCELED ? "the recording ended first: its trace holds the samples"
-				 : strerror(-r);
+	return r == -ESRCH	  ? "this process is no flight recorder of this network namespace"
+	       : r == -EOPNOTSUPP ? "it samples all the time: --arm is for record --armed"
+	       : r == -EPERM	  ? "it belongs to another user"
+	       : r == -EPROTO	  ? "the recorder has ended, or is of another version"
+	       : r == -ECANCELED  ? "the recording ended first: its trace holds the samples"
+				  : strerror(-r);
+}
+
+static int refused(const struct snapshot_command *command, int r)
+{
+	log_error("snapshot of process %u: %s", command->pid, reason(r));
+	return 1;
 }
 
 static int run_command(const struct snapshot_command *command, const char *name)
@@ -235,6 +260,26 @@ static int run_command(const struct snapshot_command *command, const char *name)
 	(void)execlp(command->exec, command->exec, name, (char *)NULL);
 	log_error("%s: %s", command->exec, strerror(errno));
 	return errno == ENOENT ? 127 : 126;
+}
+
+/* Lets the recorder sample for --arm, and waits for its end. */
+static int sample(const struct snapshot_command *command)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct flight_answer answer;
+	struct timespec wait = {(time_t)(command->arm_ns / NSEC_PER_SEC),
+				(long)(command->arm_ns % NSEC_PER_SEC)};
+	int r = connect_to(command->pid, &fd);
+
+	if (r >= 0)
+		r = ask(fd, command, command->arm_ns, NULL, &answer);
+	if (r < 0)
+		return trace(r);
+	log_info("sampling since %.1f ms after the request, for %.1f s",
+		 (double)answer.cut_ns / NSEC_PER_MSEC, (double)command->arm_ns / NSEC_PER_SEC);
+	while (nanosleep(&wait, &wait) < 0 && errno == EINTR)
+		;
+	return 0;
 }
 
 static int take_snapshot(struct snapshot_command *command)
@@ -246,6 +291,11 @@ static int take_snapshot(struct snapshot_command *command)
 
 	if (r < 0)
 		return r == -EINVAL ? 2 : 1;
+	if (command->arm_ns) {
+		r = sample(command);
+		if (r < 0)
+			return refused(command, r);
+	}
 	r = connect_to(command->pid, &fd);
 	if (r >= 0 && command->output)
 		r = sink_file_new(command->output, &file);
@@ -254,12 +304,10 @@ static int take_snapshot(struct snapshot_command *command)
 		return 1;
 	}
 	if (r >= 0)
-		r = ask(fd, command, file, &answer);
+		r = ask(fd, command, 0, file, &answer);
 	file = sink_free(file); /* empty: it goes away, and FILE.old comes back */
-	if (r < 0) {
-		log_error("snapshot of process %u: %s", command->pid, reason(r));
-		return 1;
-	}
+	if (r < 0)
+		return refused(command, r);
 	report(&answer);
 	return command->exec ? run_command(command, answer.name) : 0;
 }

@@ -13,13 +13,15 @@
 
 #define FLIGHT_SOCKET "@perfwind-recorder-%u"
 
-enum { FLIGHT_VERSION = 1 };
+enum { FLIGHT_VERSION = 2 };
 
 struct flight_request {
 	uint32_t version,
 		wants_file; /* wants_file: no descriptor comes along, the recorder makes the file */
 	uint64_t asked_at;  /* CLOCK_MONOTONIC, ns */
 	uint64_t last_ns;   /* 0: all */
+	uint64_t
+		arm_ns; /* not 0: no snapshot, but sampling for this time (--armed); wants_file is set */
 	char name[PATH_MAX]; /* of the descriptor's file, for other clients; with a NUL */
 };
 
@@ -28,6 +30,6 @@ struct flight_answer {
 	int32_t error;	 /* -errno; 0 */
 	uint32_t joined; /* the snapshot of an earlier request: the descriptor was not written to */
 	uint64_t samples, bytes;
-	uint64_t cut_ns;     /* from asked_at to the cut */
+	uint64_t cut_ns;     /* from asked_at to the cut, or until all events were on */
 	char name[PATH_MAX]; /* of the file; with a NUL */
 };

@@ -45,9 +45,11 @@ struct flight {
 	uint64_t n_connections;
 	int (*flush)(void *arg, void (*flushed)(void *), void *flushed_arg);
 	void *arg;
+	int (*sample)(void *arg, bool on); /* NULL: not armed */
+	struct loop_timer armed;	   /* until it is off again */
 	bool running;
 	struct flight_collect collect;
-	struct sink *running_sink; /* the recorder's, between flight_begin() and the end; NULL */
+	struct sink *running_sink; /* the recorder's, while something is collected; NULL */
 	struct system_counters *counters;
 	struct task_ends *ends;
 	struct loop_timer seconds;
@@ -243,6 +245,53 @@ static int signalled(struct loop_source *source, uint32_t events)
 	return 0;
 }
 
+/* ---- armed ---- */
+
+static void disarm(struct flight *f)
+{
+	f->running_sink = NULL;
+	if (f->sample(f->arg, false) < 0)
+		log_error("sampling cannot be switched off");
+	else
+		log_info("sampling is off again");
+}
+
+static int armed_passed(struct loop_timer *timer)
+{
+	disarm(container_of(timer, struct flight, armed));
+	return 0;
+}
+
+/* A request while sampling is on gives it a new time. */
+static int collect_for(struct flight *f, uint64_t ns)
+{
+	int r;
+
+	if (!f->sample)
+		return -EOPNOTSUPP;
+	r = f->sample(f->arg, true);
+	if (r >= 0)
+		r = loop_timer_set(&f->armed, ns, 0);
+	if (r < 0)
+		return trace(r);
+	f->running_sink = f->sink;
+	return 0;
+}
+
+static void answer_armed(struct flight_client *client, const struct flight_request *request)
+{
+	struct flight *f = client->flight;
+	struct flight_answer answer = {.version = FLIGHT_VERSION,
+				       .error = collect_for(f, request->arm_ns)};
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	answer.cut_ns = now - min_u64(now, request->asked_at);
+	(void)send(client->source.fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
+	drop_client(client);
+	if (!answer.error)
+		log_info("sampling for %.1f s", (double)request->arm_ns / NSEC_PER_SEC);
+}
+
 static bool is_whole(const struct flight_request *request, ssize_t n)
 {
 	return n == sizeof(*request) && request->version == FLIGHT_VERSION &&
@@ -265,6 +314,10 @@ static int client_ready(struct loop_source *source, uint32_t events)
 	    message.n != !request.wants_file) {
 		fd_message_close(&message);
 		drop_client(client);
+		return 0;
+	}
+	if (request.arm_ns) {
+		answer_armed(client, &request);
 		return 0;
 	}
 	client->asked = true;
@@ -389,8 +442,15 @@ int flight_watch(struct flight *f, struct loop *loop,
 	if (r < 0)
 		return trace(r);
 	listen_for_clients(f);
-	r = start_collectors(f);
+	r = loop_timer_add(loop, &f->armed, 0, 0, armed_passed);
+	if (r >= 0)
+		r = start_collectors(f);
 	return r < 0 ? trace(r) : 0;
+}
+
+void flight_arm(struct flight *f, int (*sample)(void *arg, bool on))
+{
+	f->sample = sample;
 }
 
 int flight_begin(struct flight *f)
@@ -400,7 +460,7 @@ int flight_begin(struct flight *f)
 	if (r < 0)
 		return trace(r);
 	f->running = true;
-	f->running_sink = f->sink;
+	f->running_sink = f->sample ? NULL : f->sink;
 	return 0;
 }
 
@@ -415,7 +475,7 @@ int flight_new(const char *path, const struct recorder_options *options,
 		return fail(-ENOMEM);
 	f->path = path;
 	f->collect = *collect;
-	f->seconds.source.fd = -1;
+	f->seconds.source.fd = f->armed.source.fd = -1;
 	f->signals.fd = f->listener.fd = f->file = -1;
 	for (size_t i = 0; i < CLIENTS; i++) {
 		f->clients[i].source.fd = -1;
@@ -445,6 +505,7 @@ struct flight *flight_free(struct flight *f)
 			drop_client(&f->clients[i]);
 	if (f->loop) {
 		stop_collectors(f);
+		loop_timer_remove(f->loop, &f->armed);
 		fd = f->listener.fd;
 		loop_remove(f->loop, &f->listener);
 		(void)fd_close(fd);

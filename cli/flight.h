@@ -28,6 +28,9 @@ struct flight *flight_free(struct flight *flight);
  * @flush: hands over the samples in flight, then calls flushed(); < 0: it cannot. */
 int flight_watch(struct flight *flight, struct loop *loop,
 		 int (*flush)(void *arg, void (*flushed)(void *), void *flushed_arg), void *arg);
+/* Before flight_begin(): nothing is collected until a client asks for it; then for the time that it gives, by @sample,
+ * with the @arg of flight_watch().  -errno of @sample goes to the client. */
+void flight_arm(struct flight *flight, int (*sample)(void *arg, bool on));
 /* The session has written its head. */
 int flight_begin(struct flight *flight);
 /* After the last packet: writes the trace with its end mark, and sets `bytes` and `written` of the sink to those of

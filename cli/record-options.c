@@ -211,6 +211,8 @@ static const struct option_def defs[] = {
 	     "at a snapshot, and at its end), system (load, pressure, memory, disks, CPU times, "
 	     "once "
 	     "a second)"),
+	FLAG("armed", 0, armed,
+	     "with --flight-recorder: collect nothing until `perfwind snapshot --arm TIME`"),
 	CALL("max-size", 0, "SIZE", set_max_size,
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	TEXT("perf-data", 0, "FILE", perf_data,
@@ -421,12 +423,18 @@ const char *record_args_alone(const struct record_args *args)
 }
 
 /* Of --flight-recorder. */
-static int flight_check(const struct record_args *args)
+static int flight_check(const struct record_args *args, bool command)
 {
 	if (!args->flight_bytes) {
-		if (!args->collect.tasks && !args->collect.system)
+		if (!args->collect.tasks && !args->collect.system && !args->armed)
 			return 0;
-		log_error("--collect is for --flight-recorder");
+		log_error("%s is for --flight-recorder", args->armed ? "--armed" : "--collect");
+		return -EINVAL;
+	}
+	if (args->armed && command && !args->stop_watch) {
+		log_error(
+			"--armed is for running processes (-a, -p), not for --flight-recorder of a "
+			"command");
 		return -EINVAL;
 	}
 	if (args->flight_bytes < RECORDER_BYTES_MIN || args->flight_bytes > RECORDER_BYTES_MAX) {
@@ -512,7 +520,7 @@ int record_args_check(struct record_args *args, bool command)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
-	if (waits_check(args) < 0 || flight_check(args) < 0)
+	if (waits_check(args) < 0 || flight_check(args, command) < 0)
 		return -EINVAL;
 	if (args->json && !strcmp(args->output, "-")) {
 		log_error("--json and -o - both use standard output");

@@ -8,7 +8,7 @@
 enum { RECORD_PIDS = 4096 };
 
 struct record_args {
-	bool all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
+	bool armed, all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
 		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, native_frames;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;

@@ -88,6 +88,8 @@ struct session_options {
 	/* Bytes of stacks in the queue to the unwinder; past it samples are skipped; 0: the rings'
 	 * sizes are the limit. */
 	uint64_t enqueued_bytes;
+	/* Nothing is sampled before session_sample(); processes are followed.  Not with child. */
+	bool armed;
 	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
 				     it runs all the same */
 	/* The program that runs at each sample; borrowed while the session lives.  NULL: none. */

@@ -257,7 +257,7 @@ static int hand_over(struct perf_source *source, size_t index, struct source_gro
 	uint64_t time = 0;
 	int r;
 
-	if (source->enabled) {
+	if (source_samples(source)) {
 		if (ioctl(next->fds[0], PERF_EVENT_IOC_ENABLE, 0) < 0)
 			return fail(-errno);
 		time = clock_ns(source->options.clock);
@@ -271,7 +271,7 @@ static int hand_over(struct perf_source *source, size_t index, struct source_gro
 	cpu->closed.enabled_ns += count.enabled_ns;
 	cpu->closed.running_ns += count.running_ns;
 	cpu->closed.lost += count.lost;
-	if (source->enabled)
+	if (source_samples(source))
 		add_span(cpu, old->id, next->id, time);
 	return 0;
 }

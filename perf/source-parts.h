@@ -72,8 +72,8 @@ struct perf_source {
 		added;		 /* tasks: event id -> thread it was opened for; those threads */
 	struct table switch_ids; /* event id -> 1 */
 	bool samples_switches, thin;
-	bool settled; /* the ladder has been walked: layouts are fixed */
-	bool user_only, enabled;
+	bool settled;		       /* the ladder has been walked: layouts are fixed */
+	bool user_only, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
 	const struct perf_spec *failed; /* the event that the last open stumbled over */
 	bool failed_filter;		/* it opened, but its filter was refused */
@@ -93,6 +93,13 @@ void source_group_deinit(struct source_group *group);
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
 		      struct source_group *group);
 
+/* Do the sampling events run? */
+static inline bool source_samples(const struct perf_source *source)
+{
+	return source->enabled && !source->held;
+}
+/* source.c.  @sampling_only: sideband events stay as they are.  The first error. */
+int source_switch_all(struct perf_source *source, bool on, bool sampling_only);
 /* source-switch.c: options.switches.  Does nothing without. */
 /* After the leader.  A refusal for lack of permission is no failure: switches are then not sampled. */
 int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,

@@ -97,7 +97,7 @@ int perf_source_thin_switches(struct perf_source *source, bool thin)
 	if (!source->samples_switches || source->thin == thin)
 		return 0;
 	source->thin = thin;
-	if (!source->enabled && !source->options.enable_on_exec)
+	if (!source_samples(source) && !source->options.enable_on_exec)
 		return 0;
 	for (size_t t = 0; t < source->n_tasks; t++) {
 		for (size_t i = 0; i < source->n_cpus; i++) {
@@ -111,4 +111,17 @@ int perf_source_thin_switches(struct perf_source *source, bool thin)
 		}
 	}
 	return first_error < 0 ? fail(first_error) : 0;
+}
+
+/* ---- all events ---- */
+
+void perf_source_hold(struct perf_source *source)
+{
+	source->held = true;
+}
+
+int perf_source_sample(struct perf_source *source, bool on)
+{
+	source->held = !on;
+	return source->enabled ? trace(source_switch_all(source, on, true)) : 0;
 }

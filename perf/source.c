@@ -643,7 +643,7 @@ static int switch_fd(int fd, unsigned long request)
 
 static int enable_task(const struct perf_source *source, const struct source_task *task)
 {
-	for (int pass = 0; pass < 2; pass++)
+	for (int pass = 0; pass < (source->held ? 1 : 2); pass++)
 		for (size_t i = 0; i < source->n_cpus; i++) {
 			const struct source_group *group = &task->groups[i];
 			int fd = pass == 0 ? group->sideband : group->fds[0];
@@ -931,7 +931,7 @@ size_t perf_source_fds_per_task(const struct perf_options *options)
 }
 
 /* Sideband events are enabled first and disabled last: samples depend on their records. */
-static int switch_all(struct perf_source *source, bool on)
+int source_switch_all(struct perf_source *source, bool on, bool sampling_only)
 {
 	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
 	int first_error = 0;
@@ -939,6 +939,8 @@ static int switch_all(struct perf_source *source, bool on)
 	for (int pass = 0; pass < 2; pass++) {
 		bool sideband = (pass == 0) == on;
 
+		if (sideband ? sampling_only : on && source->held)
+			continue;
 		for (size_t t = 0; t < source->n_tasks; t++) {
 			const struct source_task *task = &source->tasks[t];
 
@@ -963,13 +965,13 @@ static int switch_all(struct perf_source *source, bool on)
 int perf_source_enable(struct perf_source *source)
 {
 	source->enabled = true;
-	return trace(switch_all(source, true));
+	return trace(source_switch_all(source, true, false));
 }
 
 int perf_source_disable(struct perf_source *source)
 {
 	source->enabled = false;
-	return trace(switch_all(source, false));
+	return trace(source_switch_all(source, false, false));
 }
 
 struct merge *perf_source_merge(struct perf_source *source)

@@ -105,6 +105,10 @@ size_t perf_source_fds_per_task(const struct perf_options *options);
 
 int perf_source_enable(struct perf_source *source); /* not with enable_on_exec */
 int perf_source_disable(struct perf_source *source);
+/* Sampling events stay off, sideband events run: before perf_source_enable(); not with enable_on_exec.  And any time
+ * after it: on, or off again. Allocates nothing. */
+void perf_source_hold(struct perf_source *source);
+int perf_source_sample(struct perf_source *source, bool on);
 
 /* options.switches: are switches sampled?  Else only recorded. */
 bool perf_source_samples_switches(const struct perf_source *source);

@@ -196,7 +196,7 @@ static double accounted(const struct session *s, const struct perf_counts *count
 	else if (weight == PERF_WEIGHT_TIME && s->used_at_start &&
 		 s->used_at_stop >= s->used_at_start + TICKS_ENOUGH * tick_ns())
 		used = (double)(s->used_at_stop - s->used_at_start);
-	if (used <= 0 || s->options.waits)
+	if (used <= 0 || s->options.waits || s->options.armed)
 		return -1;
 	/* The two are read at slightly different times. */
 	used = (double)s->account.weight / used;

@@ -583,6 +583,11 @@ static void raise_priority(struct session *s)
 	s->nice = getpriority(PRIO_PROCESS, 0);
 }
 
+int session_sample(struct session *s, bool on)
+{
+	return s->state == SESSION_RUNNING ? trace(perf_source_sample(s->source, on)) : 0;
+}
+
 int session_start(struct session *s)
 {
 	int r;
@@ -600,6 +605,8 @@ int session_start(struct session *s)
 	r = session_waits_start(s);
 	if (r < 0 || s->options.child)
 		return trace(r);
+	if (s->options.armed)
+		perf_source_hold(s->source);
 	r = perf_source_enable(s->source);
 	/* After the events are on: records report all changes from here. */
 	if (r >= 0)

@@ -48,6 +48,8 @@ struct session *session_free(struct session *session);
 /* < 0: the trace cannot be written.  Events that cannot be started end the session: see
  * session_error(). */
 int session_start(struct session *session);
+/* options.armed: begins to sample, or ends it again; allocates nothing.  < 0: of the kernel. */
+int session_sample(struct session *session, bool on);
 /* Begins the end, in any state; further calls have no effect. */
 void session_stop(struct session *session);
 /* Calls @flushed when all samples from before this call are in the sink and the sink is flushed:

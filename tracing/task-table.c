@@ -108,11 +108,12 @@ uint8_t *task_row_pack(uint8_t *p, const struct task_row *t, const uint8_t *thre
 /* The field `threads` of a process: without a cgroup. */
 static uint8_t *pack_thread(uint8_t *p, const struct task_row *row)
 {
-	uint8_t task[THREAD_ROW_MAX], thread[THREAD_ROW_MAX + 32], *end;
+	uint8_t task[THREAD_ROW_MAX], thread[THREAD_ROW_MAX + 32], *end, *task_end;
 
+	task_end = pack_task(task, row);
 	end = pack_number(thread, PROCESS_STATS__THREAD__TID, row->pid);
 	end = pack_bytes(end, PROCESS_STATS__THREAD__PERFWIND_TASK, task,
-			 (size_t)(pack_task(task, row) - task));
+			 (size_t)(task_end - task));
 	return pack_bytes(p, PROCESS_STATS__PROCESS__THREADS, thread, (size_t)(end - thread));
 }
 

@@ -90,6 +90,7 @@ if [ "$(id -u)" = 0 ]; then
 	check other-user fails 1 setpriv --reuid 65534 --clear-groups "$TMP/perfwind" snapshot -p $recorder
 	check other-user-reason grep -q 'another user' "$TMP/failed"
 fi
+check arm-unarmed fails 1 "$PERFWIND" snapshot -p $recorder --arm 1s
 check wrong-last fails 2 "$PERFWIND" snapshot -p $recorder --last 30x
 kill -TERM $recorder
 wait $recorder
@@ -98,7 +99,7 @@ check end-samples more_than "$TMP/one.pftrace" "$(samples "$TMP/one-2.pftrace")"
 check end-names has_name "$TMP/one.pftrace"
 
 # More than the memory holds: the latest, whole, in a file of at most that size.
-"$PERFWIND" record --json --plain --flight-recorder 1M -e page-faults -c 1 -o "$TMP/full.pftrace" -- \
+"$PERFWIND" record --json --plain --flight-recorder 1M --unwinder fp -e page-faults -c 1 -o "$TMP/full.pftrace" -- \
 	"$PYTHON" -c 'import mmap
 for i in range(40):
     m = mmap.mmap(-1, 1 << 22)
@@ -138,10 +139,31 @@ check collected-system [ "$(grep -c '^  sys_stats' "$TMP/collected.txt")" -ge 1 
 check collected-tasks grep -q "^      pid: $target$" "$TMP/collected.txt"
 check collected-names has_name "$TMP/collected.pftrace"
 
+# --armed: nothing is sampled before a request, and after its time; --arm elsewhere is an error.
+"$PERFWIND" record --flight-recorder 1M --armed -e cpu-clock -o "$TMP/armed.pftrace" -p $target 2>"$TMP/armed.err" &
+recorder=$!
+started $recorder
+check armed-ready wait_for "$PERFWIND" snapshot -q -p $recorder -o "$TMP/idle.pftrace"
+wait_for used $target $(($(cpu_ms $target) + 300))
+check armed-snapshot snapshot -p $recorder -o "$TMP/idle.pftrace"
+check armed-is-idle grep -q 'snapshot: 0 samples' "$TMP/snapshot.err"
+check armed-samples snapshot -p $recorder --arm 1s -o "$TMP/armed-1.pftrace"
+check armed-has-samples more_than "$TMP/armed-1.pftrace" 10
+check armed-names has_name "$TMP/armed-1.pftrace"
+check armed-off wait_for grep -q 'off again' "$TMP/armed.err"
+check armed-after snapshot -p $recorder -o "$TMP/armed-2.pftrace"
+wait_for used $target $(($(cpu_ms $target) + 300))
+check armed-later snapshot -p $recorder -o "$TMP/armed-3.pftrace"
+check armed-stays-off [ "$(samples "$TMP/armed-2.pftrace")" = "$(samples "$TMP/armed-3.pftrace")" ]
+kill -TERM $recorder
+wait $recorder
+check armed-end [ "$(samples "$TMP/armed.pftrace")" = "$(samples "$TMP/armed-3.pftrace")" ]
+
 refuses() { ! "$PERFWIND" record "$@" -- true >"$TMP/refused" 2>&1 && grep -q 'flight-recorder' "$TMP/refused"; }
 check refuses-standard-output refuses --flight-recorder 4M -o -
 check refuses-a-size refuses --flight-recorder 4K
 check refuses-a-time refuses --flight-recorder 4M,10
 check refuses-a-collector refuses --flight-recorder 4M --collect tasks,flight-recorder
+check refuses-armed-command refuses --flight-recorder 4M --armed
 check refuses-max-size refuses --flight-recorder 4M --max-size 4M
 kill $target
