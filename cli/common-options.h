@@ -64,12 +64,12 @@
 	}
 
 /* The rows of a table (enum report_by). */
-#define OPTION_BY(args, member)                                                                   \
-	{                                                                                         \
-		.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT",           \
-		.choices = report_by_names, .offset = offsetof(args, member),                     \
-		.help = "rows of the table: function (default), process, pid, thread, module or " \
-			"cgroup",                                                                 \
+#define OPTION_BY(args, member)                                                                 \
+	{                                                                                       \
+		.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT",         \
+		.choices = report_by_names, .offset = offsetof(args, member),                   \
+		.help = "rows of the table: function (default), process, pid, thread, module, " \
+			"cgroup or reason (of waits)",                                          \
 	}
 
 /* Entries of a table for which the file defines AT(member). */

@@ -11,6 +11,9 @@
 
 /* Of fewer samples no share and no mean is worth a figure. */
 enum { ENOUGH = 10 };
+/* Of less CPU time, in a recording of some length, a profile says little. */
+#define IDLE_SHARE 0.01
+#define IDLE_S 0.3
 
 static uint64_t failed_sum(const struct account *a)
 {
@@ -98,6 +101,13 @@ static void print_losses(const struct session_summary *s, FILE *out)
 
 static void print_accounted(const struct session_summary *s, FILE *out)
 {
+	if (s->used_s > 0 && s->used_s < IDLE_SHARE * s->duration_s && s->duration_s > IDLE_S &&
+	    s->account.emitted < ENOUGH && !s->account.waits)
+		fprintf(out,
+			"  idle     the targets used %.3f s of CPU time; hint: record --off-cpu "
+			"shows what "
+			"they wait for\n",
+			s->used_s);
 	if (s->cpu_accounted < 0 || (s->account.emitted && s->account.emitted < ENOUGH))
 		return;
 	fprintf(out, "  seen     %.1f %% of the CPU time used", 100 * s->cpu_accounted);
@@ -294,6 +304,13 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 		a->lost_records + a->lost_sideband_records, (double)a->throttled_ns / 1e9,
 		v->unwritten);
 	json_skipped(a, out);
+	if (a->waits)
+		fprintf(out,
+			",\"waits\":{\"n\":%lu,\"s\":%.6f,\"thinned_s\":%.6f,\"without_stack_s\":%."
+			"6f,"
+			"\"unknown_s\":%.6f}",
+			a->waits, (double)a->wait_ns / 1e9, (double)a->thinned_ns / 1e9,
+			(double)a->unsampled_ns / 1e9, (double)a->unknown_ns / 1e9);
 	if (s->cpu_accounted >= 0)
 		fprintf(out, ",\"cpu_accounted\":%.4f,", s->cpu_accounted);
 	else

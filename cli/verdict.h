@@ -36,7 +36,10 @@ uint64_t verdict_unwritten(const struct session_summary *summary, const struct s
 	"to them\n  throttled_s  seconds, of all CPUs, in which the kernel held sampling back\n  " \
 	"unwritten    samples that were taken and are not in the trace: writing it failed, or\n  " \
 	"             a daemon's client did not read fast enough\nskipped        samples that "    \
-	"perfwind itself left out, by reason\ncpu_accounted  weight of the samples over the CPU "  \
+	"perfwind itself left out, by reason\nwaits          of --off-cpu and --wall: n, s "       \
+	"(their time); of it "                                                                     \
+	"thinned_s, without_stack_s;\n               unknown_s: records of switches were "         \
+	"lost\ncpu_accounted  weight of the samples over the CPU "                                 \
 	"time that the targets used (1: all\n               of it was seen); null if unknown, or " \
 	"if too little ran\nself           cost of perfwind itself: cpu_s, us_per_sample, "        \
 	"peak_rss_kb\nmodules_without_symbols\n               files with frames without symbols: " \

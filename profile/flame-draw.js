@@ -43,6 +43,12 @@ let isDark = false;
 const colours = new Map();
 /* The hue of each kind of code; native code is 14 to 50, the kernel's 196 to 222. */
 const HUES = {"java-interpreted": 60, "java-c1": 92, "java-c2": 132, js: 168, python: 232, php: 268, ruby: 346};
+/* Why threads wait: [hue, saturation].  The frame of a wait is of module "[wait]" (protos/wait-module.h). */
+const REASONS = {sleep: [220, 10], lock: [0, 70], disk: [24, 75], "pipe or socket": [172, 50], poll: [190, 30], child: [262, 35],
+	"page fault": [310, 55], preempted: [52, 85], runnable: [74, 60], waiting: [330, 25], running: [100, 50],
+	"records lost": [0, 0]};
+function reasonOf(f) { return f >= 0 && moduleOf(f) === "[wait]" ? D.fn[f].slice(1, -1) : ""; }
+function reasonColour(reason, l) { const [h, s] = REASONS[reason] || REASONS.waiting; return hsl(h, s, l); }
 function kindOf(n) { return n.f >= 0 && D.fl ? D.kinds[D.fl[n.f]] : ""; }
 function hsl(h, s, l) { return "hsl(" + h.toFixed(0) + "," + s + "%," + l.toFixed(1) + "%)"; }
 function colourOf(n) {
@@ -54,6 +60,7 @@ function colourOf(n) {
 	if (n.kind === ROOT) c = isDark ? "#3a3d42" : "#dcdad3";
 	else if (n.kind === PROCESS) c = isDark ? "#474b52" : "#cfccc2";
 	else if (n.kind === MARKER) c = isDark ? "#5a5a5e" : "#bdbdbd";
+	else if (reasonOf(n.f)) c = reasonColour(reasonOf(n.f), isDark ? 40 : 64);
 	else if (state.colour === "module") c = hsl(360 * hash("m" + moduleOf(n.f)), isDark ? 36 : 62, l);
 	else if (n.kind === KERNEL) c = hsl(196 + 26 * v, isDark ? 38 : 58, l);
 	else if (HUES[kindOf(n)] !== undefined) c = hsl(HUES[kindOf(n)] + 10 * v, isDark ? 40 : 60, l);
@@ -209,6 +216,7 @@ function showCrumbs() {
 function describe(n) {
 	const what = n.kind === KERNEL ? "kernel" : n.kind === MARKER ? "the stack did not reach its root" :
 		n.kind === PROCESS ? (state.split === "thread" ? "thread" : "process") : n.kind === ROOT ? "" :
+		reasonOf(n.f) ? "why the thread does not run" :
 		(HUES[kindOf(n)] !== undefined ? kindOf(n) + ", " : "") +
 		(baseName(moduleOf(n.f)) ? moduleOf(n.f) : "no module");
 	return what + (n.f >= 0 && n.inlined ? (what ? ", " : "") + "inlined" : "");

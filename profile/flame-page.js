@@ -181,6 +181,8 @@ function showLegend() {
 	if (state.colour !== "module" && D.fl)
 		for (const k of [...new Set(D.fl)].map(l => D.kinds[l]).filter(k => HUES[k] !== undefined))
 			items.push([k, hsl(HUES[k] + 5, isDark ? 40 : 60, isDark ? 40 : 72)]);
+	for (const reason of D.fn.map((name, f) => reasonOf(f)).filter(r => r))
+		items.push([reason, reasonColour(reason, isDark ? 40 : 64)]);
 	$("legend").replaceChildren(...items.map(([text, c]) => {
 		const span = document.createElement("span"), i = document.createElement("i");
 		i.style.background = c;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "profile/fold.h"
+#include "protos/wait-module.h"
 #include "profile/profile-text.h"
 
 #define FOLD_SCALE ((double)(100 << 20)) /* bytes of the traces that bounds are given for */
@@ -679,6 +680,12 @@ const char *fold_symbol_module(const struct fold *f, uint32_t symbol)
 	return module < p->n_modules && p->modules[module].path
 		       ? string_table_text(&p->strings, p->modules[module].path)
 		       : "";
+}
+
+bool fold_is_wait(const struct fold *f, uint32_t symbol)
+{
+	return !strcmp(fold_symbol_module(f, symbol), WAIT_MODULE) &&
+	       fold_symbol_name(f, symbol)[0] == '[';
 }
 
 const char *fold_base_name(const char *path)

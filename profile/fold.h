@@ -103,6 +103,8 @@ static inline const char *fold_symbol_name(const struct fold *f, uint32_t symbol
 }
 /* The bytes of the kind at the end of the name: " [java-c2]"; 0: none. */
 size_t fold_symbol_suffix(const struct fold *f, uint32_t symbol);
+/* Is it the reason of a wait (protos/wait-module.h)? */
+bool fold_is_wait(const struct fold *f, uint32_t symbol);
 /* Path of the symbol's module, "" when there is none. */
 const char *fold_symbol_module(const struct fold *f, uint32_t symbol);
 /* The part behind the last slash. */

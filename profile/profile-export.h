@@ -33,7 +33,8 @@ enum report_by {
 	REPORT_THREAD,
 	REPORT_MODULE,
 	REPORT_CGROUP,
-	REPORT_PID
+	REPORT_PID,
+	REPORT_REASON /* why threads wait, of a recording of waits */
 };
 extern const char *const report_by_names[]; /* ends with NULL */
 enum report_sort { REPORT_SORT_SELF, REPORT_SORT_TOTAL, REPORT_SORT_SAMPLES, REPORT_SORT_NAME };

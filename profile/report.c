@@ -164,7 +164,7 @@ static void print_row_name(struct report *report, const struct row *row, const s
 	buffer_append(&report->out, "  ", 2);
 	if (by == REPORT_FUNCTION) {
 		print_function(report, row, names);
-	} else if (by == REPORT_MODULE || by == REPORT_CGROUP) {
+	} else if (by == REPORT_MODULE || by == REPORT_CGROUP || by == REPORT_REASON) {
 		report_name(report, COLOUR_BOLD, row_name(f, by, row, name), names->columns, 0);
 	} else if (by == REPORT_THREAD) {
 		print_id(report, p->threads[row->id].tid);
@@ -235,7 +235,7 @@ static struct names names_of(const struct report *report, const struct rows *row
 	left -= (int)(7 + 10 + 1 + names.count) + 2;
 	if (totals)
 		left -= 1 + 7 + 10 + (names.total_count ? 1 + (int)names.count : 0);
-	else if (by != REPORT_CGROUP)
+	else if (by != REPORT_CGROUP && by != REPORT_REASON)
 		left -= 11; /* the pid */
 	names.module = min_u64(names.module, MODULE_COLUMNS);
 	left -= by == REPORT_FUNCTION ? (int)names.module + 2 : 0;
@@ -274,8 +274,8 @@ static void print_head(struct report *report, const struct names *names)
 			     "function");
 	else if (by == REPORT_MODULE)
 		n = snprintf(line, sizeof(line), "  module");
-	else if (by == REPORT_CGROUP)
-		n = snprintf(line, sizeof(line), "  cgroup");
+	else if (by == REPORT_CGROUP || by == REPORT_REASON)
+		n = snprintf(line, sizeof(line), "  %s", report_by_names[by]);
 	else if (by == REPORT_PROCESS || by == REPORT_PID)
 		n = snprintf(line, sizeof(line), "        pid  process");
 	else
@@ -734,6 +734,7 @@ static int write_table(struct data *d)
 		[REPORT_THREAD] = "thread,tid,pid,process",
 		[REPORT_PROCESS] = "process,pid,processes",
 		[REPORT_PID] = "process,pid,processes",
+		[REPORT_REASON] = "reason",
 	};
 	_cleanup_(rows_deinit) struct rows rows = {0};
 	enum report_by by = d->options->by;

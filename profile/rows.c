@@ -4,15 +4,13 @@
 
 #include "base/error.h"
 #include "profile/rows.h"
+#include "protos/wait-module.h"
 
 const char *const report_by_names[] = {
-	[REPORT_FUNCTION] = "function",
-	[REPORT_PROCESS] = "process",
-	[REPORT_THREAD] = "thread",
-	[REPORT_MODULE] = "module",
-	[REPORT_CGROUP] = "cgroup",
-	[REPORT_PID] = "pid",
-	NULL,
+	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process",
+	[REPORT_THREAD] = "thread",	[REPORT_MODULE] = "module",
+	[REPORT_CGROUP] = "cgroup",	[REPORT_PID] = "pid",
+	[REPORT_REASON] = "reason",	NULL,
 };
 const char *const report_sort_names[] = {
 	[REPORT_SORT_SELF] = "self",
@@ -40,6 +38,7 @@ static int rows_init(struct rows *rows, struct fold *fold, enum report_by by)
 		[REPORT_MODULE] = p->n_modules,
 		[REPORT_CGROUP] = p->strings.n_entries + 1,
 		[REPORT_PID] = p->n_processes,
+		[REPORT_REASON] = fold->n_symbols,
 	};
 	int r = fold_array(fold, n[by], sizeof(*rows->by_id), "rows", &rows->by_id);
 
@@ -118,6 +117,17 @@ static int add_calls(struct rows *rows, struct fold *fold, enum report_by by, ui
 	return r < 0 ? trace(r) : 0;
 }
 
+/* The symbol that stands for why the thread waited; UINT32_MAX: it ran. */
+static uint32_t reason_of(const struct fold *fold, const uint32_t *calls, size_t n)
+{
+	uint32_t symbol = n ? fold_call_symbol(calls[n - 1]) : UINT32_MAX;
+
+	return n && fold_is_wait(fold, symbol) &&
+			       strcmp(fold_symbol_name(fold, symbol), WAIT_RUNNING_FRAME) != 0
+		       ? symbol
+		       : UINT32_MAX;
+}
+
 static int fill(struct rows *rows, struct fold *fold, enum report_by by, const uint32_t *first,
 		uint32_t *calls)
 {
@@ -131,10 +141,11 @@ static int fill(struct rows *rows, struct fold *fold, enum report_by by, const u
 			r = add_calls(rows, fold, by, i, calls, fold_stack(fold, g, calls));
 			continue;
 		}
-		id = by == REPORT_PROCESS  ? first[process]
-		     : by == REPORT_THREAD ? g->thread
-		     : by == REPORT_CGROUP ? fold->profile->processes[process].cgroup
-					   : process;
+		id = by == REPORT_REASON    ? reason_of(fold, calls, fold_stack(fold, g, calls))
+		     : by == REPORT_PROCESS ? first[process]
+		     : by == REPORT_THREAD  ? g->thread
+		     : by == REPORT_CGROUP  ? fold->profile->processes[process].cgroup
+					    : process;
 		r = add_to_row(rows, fold, id, i, true, false);
 	}
 	return r < 0 ? trace(r) : 0;
@@ -170,6 +181,13 @@ const char *row_name(const struct fold *f, enum report_by by, const struct row *
 		return row->id ? string_table_text(&p->strings, row->id) : "[unknown]";
 	case REPORT_THREAD:
 		return fold_thread_name(f, row->id, to);
+	case REPORT_REASON: { /* "[sleep]" without its brackets */
+		const char *name =
+			row->id < f->n_symbols ? fold_symbol_name(f, row->id) + 1 : "running";
+
+		(void)snprintf(to, 32, "%.*s", (int)strcspn(name, "]"), name);
+		return to;
+	}
 	case REPORT_PROCESS:
 	case REPORT_PID:
 		break;

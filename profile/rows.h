@@ -1,4 +1,5 @@
-/* rows.h - a fold as a table: one row a function, process, thread, module or cgroup.  Thread: main (of a command).
+/* rows.h - a fold as a table: one row a function, process, thread, module, cgroup or
+ * reason.  Thread: main (of a command).
  *
  * A row's total counts each sample once, however often its function recurs. */
 #pragma once
@@ -8,7 +9,7 @@
 
 struct row {
 	/* symbol, module (UINT32_MAX: none), index in processes (the first of its name, but for REPORT_PID) or in
-	 * threads, or string of a cgroup (0: none) */
+	 * threads, string of a cgroup (0: none), symbol of a reason (UINT32_MAX: it ran) */
 	uint32_t id;
 	uint32_t seen;	      /* private: group + 1 */
 	uint32_t n_processes; /* of REPORT_PROCESS: that have samples */

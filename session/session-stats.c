@@ -246,6 +246,9 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.account = s->account,
 		.counts = s->counts,
 		.cpu_accounted = accounted(s, &s->counts),
+		.used_s = s->options.machine || s->stood_in || s->options.waits
+				  ? 0
+				  : (double)(s->counts.task_clock_ns + 1) / 1e9,
 		.self_cpu_s =
 			(double)(session_own_cpu_ns() - s->cpu_at_start + helpers_cpu_ns(s)) / 1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,

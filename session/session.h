@@ -86,6 +86,7 @@ struct session_summary {
 	struct account account;
 	struct perf_counts counts;
 	double cpu_accounted; /* < 0: unknown for this event */
+	double used_s; /* > 0: CPU time of the targets, a nanosecond at least; 0: not known, or the machine's */
 	double self_cpu_s, self_us_per_sample;
 	uint64_t self_peak_rss_kb;
 	bool user_only;

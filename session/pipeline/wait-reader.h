@@ -8,9 +8,10 @@
 /* SWITCH, FORK or COMM out of ring @ring, after the process table has it. */
 int wait_reader_record(struct scope *scope, uint32_t ring, const struct record_event *event);
 /* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
-bool wait_reader_wants(struct scope *scope, const struct record_sample *s, struct process *process);
+bool wait_reader_wants(struct scope *scope, const struct record_sample *sample,
+		       struct process *process);
 /* The weight of a sample; *ret_wait: its number as the stack of a wait, whose weight is not known yet, or 0. */
-uint64_t wait_reader_weigh(struct scope *scope, const struct record_sample *s,
+uint64_t wait_reader_weigh(struct scope *scope, const struct record_sample *sample,
 			   struct process *process, uint32_t *ret_wait);
 /* Requests the stacks of some threads that wait without one since @before (the events' clock) or longer. */
 void wait_reader_ask(struct scope *scope, uint64_t before);

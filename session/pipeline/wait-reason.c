@@ -22,7 +22,7 @@ static const char *const frames[WAIT_REASONS] = {
 	[WAIT_FAULT] = "[page fault]",
 	[WAIT_PREEMPTED] = "[preempted]",
 	[WAIT_RUNNABLE] = "[runnable]",
-	[WAIT_RUNNING] = "[running]",
+	[WAIT_RUNNING] = WAIT_RUNNING_FRAME,
 	[WAIT_UNKNOWN] = "[records lost]",
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/util.h"
+#include "protos/wait-module.h"
 
 enum wait_reason {
 	WAIT_NONE,  /* not a wait */
@@ -20,10 +21,8 @@ enum wait_reason {
 	WAIT_REASONS,
 };
 
-/* The frame that stands for it at the end of a stack: "[sleep]".  "" of WAIT_NONE. */
+/* The frame of WAIT_MODULE that stands for it at the end of a stack: "[sleep]".  "" of WAIT_NONE. */
 const char *wait_reason_frame(enum wait_reason reason);
-/* The module of these frames in a trace. */
-#define WAIT_MODULE "[wait]"
 
 /* By the functions of the kernel in which it waits: called for each, innermost first, with the reason so far (first
  * WAIT_OTHER: none is known).  @function may be NULL. */

@@ -1,6 +1,7 @@
 /* waits.c - a program with known waits, each in a function of its own, and their true times.
  *
- *   waits [ROUNDS]   prints "FUNCTION REASON NS" for each: the time between two readings of the clock around the call
+ *   waits [ROUNDS [FILE]]   writes "FUNCTION REASON NS" for each: the time between two readings of the clock around
+ *                           the calls
  *
  * sleep 100 ms, futex 50 ms, pipe 30 ms, disk as long as fsync takes, and a loop that is preempted by a twin on its CPU. */
 #include <errno.h>
@@ -109,6 +110,8 @@ int main(int argc, char **argv)
 	uint64_t until;
 	pid_t twin;
 
+	if (argc > 2 && !freopen(argv[2], "w", stdout))
+		return 1;
 	file_fd = mkstemp(path);
 	if (file_fd < 0 || unlink(path) < 0 || pipe(pipe_fds) < 0)
 		return 1;
@@ -116,13 +119,13 @@ int main(int argc, char **argv)
 	timed("wait_futex", "lock", rounds, wait_futex);
 	if (pthread_create(&thread, NULL, writer, &rounds))
 		return 1;
-	timed("wait_pipe", "pipe", rounds, wait_pipe);
+	timed("wait_pipe", "pipe-or-socket", rounds, wait_pipe);
 	pthread_join(thread, NULL);
 	timed("wait_disk", "disk", rounds, wait_disk);
 	CPU_ZERO(&cpus);
 	CPU_SET(sched_getcpu(), &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
-	until = now() + 500000000u;
+	until = now() + 300000000u;
 	twin = fork();
 	spin(until);
 	if (!twin)

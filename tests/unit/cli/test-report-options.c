@@ -64,7 +64,7 @@ static void own_options(void **state)
 	wrong(&command_report, GIVEN("--json", "--csv", FILE_), "exclude");
 	wrong(&command_report, GIVEN("--sort", "x", FILE_), "one of self, total, samples, name");
 	wrong(&command_report, GIVEN("--by", "x", FILE_),
-	      "it is one of function, process, thread, module, cgroup, pid");
+	      "it is one of function, process, thread, module, cgroup, pid, reason");
 }
 
 static void options_of_perf(void **state)

@@ -107,6 +107,30 @@ static void cgroups(void **state)
 	profile_deinit(&p);
 }
 
+/* Why threads wait: the innermost frame of module [wait].  A function that is called like a reason is none. */
+static void reasons(void **state)
+{
+	struct profile p = hand_example();
+	uint32_t wait = hand_module(&p, "[wait]", false), other = hand_module(&p, "/x", false);
+	uint32_t sleep = hand_frame(&p, wait, 2, "[sleep]", NULL);
+	uint32_t running = hand_frame(&p, wait, 11, "[running]", NULL);
+	uint32_t no_name = hand_frame(&p, wait, 99, "", NULL);
+	uint32_t like = hand_frame(&p, other, 2, "[sleep]", NULL);
+
+	(void)state;
+	hand_sample(&p, 100, 100, hand_stack(&p, (uint32_t[]){sleep, p.nodes[0].frame}, 2), 40);
+	hand_sample(&p, 100, 100, hand_stack(&p, (uint32_t[]){sleep}, 1), 10);
+	hand_sample(&p, 100, 100, hand_stack(&p, (uint32_t[]){running}, 1), 6);
+	hand_sample(&p, 100, 100, hand_stack(&p, (uint32_t[]){like}, 1), 4);
+	hand_sample(&p, 100, 100, hand_stack(&p, (uint32_t[]){no_name}, 1), 20);
+	assert_report(&p, &(struct report_options){.by = REPORT_REASON},
+		      "      %      time samples  reason\n"
+		      "  53.33     80 ns      11  running\n"
+		      "  33.33     50 ns       2  sleep\n"
+		      "  13.33     20 ns       1  wait\n");
+	profile_deinit(&p);
+}
+
 static void tree(void **state)
 {
 	struct profile p = hand_example();
@@ -561,6 +585,7 @@ int main(void)
 		cmocka_unit_test(functions),
 		cmocka_unit_test(processes_threads_modules),
 		cmocka_unit_test(cgroups),
+		cmocka_unit_test(reasons),
 		cmocka_unit_test(tree),
 		cmocka_unit_test(guesses_are_marked),
 		cmocka_unit_test(shares_of_guesses),

@@ -1,0 +1,99 @@
+#!/bin/bash
+# off-cpu.sh - record --off-cpu and --wall: known waits (programs/waits.c) within 2 %, by reason; all time of each thread within
+# 0.5 %; stacks that an ordinary user's perfwind reads during the wait.
+. "$(dirname "$0")/lib"
+need_perf
+
+# reasons FILE FUNCTION : "reason ns" for the waits below a function.
+reasons() { "$PERFWIND" report --by reason --function "$2" --csv "$1" | "$PYTHON" -c '
+import csv, sys
+for row in csv.DictReader(sys.stdin): print(row["reason"].replace(" ", "-"), row["total"])'; }
+# near FILE OUTPUT FUNCTION... : the waiting time below each is what the program measured, within 2 %, and for its reason.
+near() {
+	local file=$1 output=$2 function
+	shift 2
+	for function; do
+		reasons "$file" "$function" | awk -v name="$function" -v output="$output" '
+			BEGIN { while ((getline line < output) > 0) { split(line, f, " "); if (f[1] == name) { want = f[2]; ns = f[3] } } }
+			$1 != "running" { sum += $2 }
+			$1 == want { own += $2 }
+			END {
+				printf "%s: %.1f ms, %.1f of them for %s; measured %.1f ms\n", name, sum / 1e6, own / 1e6, want, ns / 1e6
+				exit !(sum > 0.98 * ns && sum < 1.02 * ns && own > 0.9 * sum)
+			}' || return 1
+	done
+}
+# reason_sum FILE REASON : ns.
+reason_sum() { "$PERFWIND" report --by reason --csv "$1" | tr -d '"' | awk -F, -v reason="$2" '$1 == reason { print $6 }'; }
+
+# ---- with the permission to profile the kernel: switches are sampled ----
+WAITS="wait_sleep wait_futex wait_pipe"
+if [ "$(id -u)" = 0 ]; then
+	"$PERFWIND" record --off-cpu --json -o "$TMP/root.pftrace" -- "$PROGRAMS/waits" 3 "$TMP/root.out" >"$TMP/root.json" 2>"$TMP/root.err"
+	check root-status [ $? = 0 ]
+	check root-waits near "$TMP/root.pftrace" "$TMP/root.out" $WAITS
+	# The twin takes half of the CPU: of 2 times 300 ms half is waited for.
+	twins() { local ns; ns=$(reason_sum "$TMP/root.pftrace" preempted); echo "${ns:-0} ns"; [ "${ns:-0}" -gt 240000000 ]; }
+	check root-preempted twins
+	check root-consistent consistent root
+	check root-verdict grep -qE '^  waits    [0-9,]+, [0-9.]+ s of all threads; [0-9.]+ % of it' "$TMP/root.err"
+	# The data is on a disk, or in memory: then nothing waits.
+	disk() { reasons "$TMP/root.pftrace" wait_disk | awk '$1 != "disk" && $1 != "preempted" && $1 != "runnable" && $1 != "lock" { print; bad = 1 } END { exit bad }'; }
+	check root-disk disk
+	check root-kernel-frames has root 'wait_sleep;.*nanosleep.*;\[sleep\] '
+
+	# All time of each thread: running + runnable + blocked = wall time.
+	"$PROGRAMS/threads" 60 &
+	target=$!
+	started $target
+	wait_for used $target 20
+	"$PERFWIND" record --wall --json -p $target -d 1 -o "$TMP/wall.pftrace" >"$TMP/wall.json" 2>"$TMP/wall.err"
+	check wall-status [ $? = 0 ]
+	all_time() {
+		"$PERFWIND" report --by thread --csv --limit 0 "$TMP/wall.pftrace" | "$PYTHON" -c '
+import csv, json, sys
+duration = json.load(open(sys.argv[1]))["duration_s"]
+rows = list(csv.DictReader(sys.stdin))
+sums = [int(row["total"]) / 1e9 for row in rows]
+print(duration, sums)
+sys.exit(not (len(rows) >= 4 and all(0.995 * duration < s < 1.005 * duration for s in sums)))' "$TMP/wall.json"
+	}
+	check wall-all-time all_time
+	check wall-runs has wall 'thread_main;thread_work;burn '
+	kill $target
+fi
+
+# ---- an ordinary user: times from records of switches, stacks read during the wait ----
+user=
+if [ "$(id -u)" = 0 ] && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null; then
+	mkdir "$TMP/user"
+	cp "$PERFWIND" "$PROGRAMS/waits" "$TMP/user/"
+	chmod -R a+rX "$TMP"
+	chown nobody "$TMP/user"
+	paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+	trap 'echo $paranoid >/proc/sys/kernel/perf_event_paranoid; cleanup' EXIT
+	[ "$paranoid" = 2 ] || echo 2 >/proc/sys/kernel/perf_event_paranoid
+	user=as_nobody
+elif [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
+	mkdir "$TMP/user"
+	cp "$PERFWIND" "$PROGRAMS/waits" "$TMP/user/"
+	user="env -C $TMP/user"
+else
+	skip user "this user may profile the kernel"
+fi
+if [ -n "$user" ]; then
+	$user ./perfwind record --no-daemon --off-cpu -o user.pftrace -- ./waits 3 >"$TMP/user.out" 2>"$TMP/user.err"
+	check user-status [ $? = 0 ]
+	cp "$TMP/user/user.pftrace" "$TMP/"
+	if [ "$(uname -m)" != x86_64 ]; then
+		skip user-waits "stacks are read on x86-64 only"
+	elif [ -e /proc/self/syscall ]; then
+		check user-waits near "$TMP/user.pftrace" "$TMP/user.out" $WAITS
+		check user-guessed sh -c "'$PERFWIND' report --tree '$TMP/user.pftrace' | grep -q 'wait_sleep ?'"
+	else
+		skip user-waits "this kernel has no /proc/PID/syscall"
+	fi
+	check user-said grep -q 'switches cannot be sampled' "$TMP/user.err"
+	user_twins() { local ns; ns=$(reason_sum "$TMP/user.pftrace" preempted); echo "${ns:-0} ns"; [ "${ns:-0}" -gt 240000000 ]; }
+	check user-preempted user_twins
+fi
