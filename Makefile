@@ -12,7 +12,7 @@ PROTOC_C ?= protoc-c
 PKG_CONFIG ?= pkg-config
 # NAME:PACKAGE, as pkg-config and as Debian call a library.
 NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libprotobuf-c:libprotobuf-c-dev liblzma:liblzma-dev \
-	zlib:zlib1g-dev
+	zlib:zlib1g-dev libseccomp:libseccomp-dev
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
 # libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
 # capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/code.c).
@@ -78,7 +78,7 @@ closure = $(filter-out libc-hook,$(1) $(USES_$(1)))
 
 PROTOS := $(wildcard protos/*.proto)
 PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h) $(PROTOS:%.proto=$(O)/%.fields.h)
-sources = $(filter-out cli/main.c,$(wildcard $(1)/*.c))
+sources = $(filter-out cli/main.c session/rights-generate.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
 .PHONY: all
@@ -102,6 +102,13 @@ $(foreach f,$(FOLDERS),$(eval $(call folder_rule,$(f))))
 $(O)/%.o: %.c | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# libseccomp makes the filters of system calls: a program that runs here and is not installed.
+$(O)/session/rights-generate: $(O)/session/rights-generate.o $(O)/session/rights-calls.o
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lseccomp
+$(O)/session/rights-programs.h: $(O)/session/rights-generate
+	$(call say,GEN,$@)$< >$@.new && mv $@.new $@
+$(O)/session/rights-filter.o: $(O)/session/rights-programs.h
 
 # The flame graph page is built into html.o (.incbin).
 $(O)/profile/html.o: $(wildcard profile/flame*)

@@ -2,7 +2,9 @@
  * Thread: main, before others are started. */
 #pragma once
 
-#include "session/rights-program.h"
+#include <linux/filter.h>
+
+#include "base/util.h"
 
 enum rights_list {
 	RIGHTS_DAEMON,
@@ -29,7 +31,12 @@ enum { RIGHTS_CALLS = 256, RIGHTS_NEWEST = 462, RIGHTS_NEWER = 64 };
 /* The calls that are allowed whatever their arguments, ascending.  Returns how many. */
 size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS]);
 
-/* The programs of the two filters.  -E2BIG, -ENOMEM. */
+enum { RIGHTS_PROGRAM = 2048 };
+struct rights_program {
+	struct sock_filter code[RIGHTS_PROGRAM];
+	uint16_t n;
+};
+/* The programs of the two filters.  -E2BIG: longer than that. */
 /* ENOSYS for calls that do not exist for us; all others are allowed. */
 int rights_absent(struct rights_program *ret_program);
 /* A call that is not on the list ends in @otherwise (SECCOMP_RET_...); one that does not exist is allowed. */
