@@ -117,7 +117,7 @@ static void print_result(const struct import_command *command, const struct impo
 		.frequency = result->frequency,
 		.period = result->period,
 		.damage = &result->damage,
-		.unwritten = verdict_unwritten(&result->summary, sink),
+		.unwritten = verdict_unwritten(&result->summary, sink, 0),
 		.complete = complete,
 	};
 

@@ -21,6 +21,7 @@
 #include "cli/own-rights.h"
 #include "cli/raw.h"
 #include "cli/record-ask.h"
+#include "cli/record-more.h"
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
 #include "cli/record-waits.h"
@@ -48,6 +49,7 @@ struct record {
 	struct sink *sink;
 	struct flight *flight; /* --flight-recorder; then the sink is its own */
 	struct session *session;
+	struct record_more more; /* -e again */
 	struct at_sample *at_sample;
 	struct consent *consent;
 	struct perfdata_out *raw;
@@ -89,6 +91,9 @@ static int choose_event(struct record *rec)
 			  rec->args.user_only ? "--user-only" : "--kernel-only");
 		return -EINVAL;
 	}
+	r = record_more_choose(&rec->more, &rec->args, rec->own.lacks, sizeof(rec->own.lacks));
+	if (r < 0)
+		return own_rights_refused(&rec->own, r);
 	if (!rec->args.filter)
 		return 0;
 	if (!rec->specs[0].tracepoint[0]) {
@@ -111,8 +116,10 @@ static void stop(void *arg)
 {
 	struct record *rec = arg;
 
-	if (rec->session) /* else --delay */
-		session_stop(rec->session);
+	if (!rec->session) /* --delay */
+		return;
+	session_stop(rec->session);
+	record_more_stop(&rec->more);
 }
 
 /* A second signal: the latest samples of a flight recorder are in memory only. */
@@ -130,7 +137,7 @@ static void end_recording(struct record *rec)
 	if (rec->job.interrupted) /* ended already, and the command is waited for */
 		return;
 	rec->job.ended_by_us = true;
-	session_stop(rec->session);
+	stop(rec);
 }
 
 static int live_tick(struct loop_timer *timer)
@@ -142,7 +149,7 @@ static int live_tick(struct loop_timer *timer)
 		return 0;
 	/* A command that exits while its events are opened: the signal is gone. */
 	if (rec->delayed && rec->job.command && session_targets_gone(rec->session))
-		session_stop(rec->session);
+		stop(rec);
 	if ((rec->args.n_pids && session_targets_gone(rec->session)) ||
 	    (rec->args.max_bytes && rec->sink->bytes >= rec->args.max_bytes))
 		end_recording(rec);
@@ -225,9 +232,17 @@ static int open_session(struct record *rec)
 	so.consent = rec->consent;
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
 			sizeof(rec->own.lacks));
+	if (r >= 0)
+		r = record_more_open(&rec->more, &so, rec->sink, &rec->loop, rec->own.lacks,
+				     sizeof(rec->own.lacks));
 	if (r < 0)
 		return own_rights_refused(&rec->own, r);
 	return own_rights_enough(&rec->own, session_kernel_refused(rec->session));
+}
+
+static bool has_probe(const struct record *rec)
+{
+	return perf_has_kernel_probe(rec->specs, rec->n_specs) || record_more_probes(&rec->more);
 }
 
 /* Starts the session and the child.  > 0: the exit status for a command that cannot be run. */
@@ -235,6 +250,8 @@ static int start(struct record *rec)
 {
 	int r = session_start(rec->session);
 
+	if (r >= 0)
+		r = record_more_start(&rec->more);
 	if (r < 0)
 		return late_sink_report(rec->sink) ? r : said(rec->args.output, r);
 	if (rec->flight) {
@@ -242,7 +259,7 @@ static int start(struct record *rec)
 		if (r < 0)
 			return said("the flight recorder", r);
 	}
-	rights_settle_session(rec->flight, perf_has_kernel_probe(rec->specs, rec->n_specs));
+	rights_settle_session(rec->flight, has_probe(rec));
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
 				   end_tick);
@@ -256,8 +273,13 @@ static int run(struct record *rec)
 {
 	int r = 0;
 
-	while (r >= 0 && session_state(rec->session) != SESSION_DONE)
+	while (r >= 0 &&
+	       (session_state(rec->session) != SESSION_DONE || !record_more_done(&rec->more))) {
+		/* The end of one session is the end of all. */
+		if (session_state(rec->session) > SESSION_RUNNING || record_more_ends(&rec->more))
+			stop(rec);
 		r = loop_run_once(&rec->loop, -1);
+	}
 	clear_live(rec);
 	return r < 0 ? trace(r) : 0;
 }
@@ -274,7 +296,9 @@ static void print_verdict(struct record *rec)
 	};
 
 	(void)session_summary(rec->session, &summary);
-	verdict.unwritten = verdict_unwritten(&summary, rec->sink);
+	verdict.more = &rec->more;
+	verdict.print_more = record_more_print;
+	verdict.unwritten = verdict_unwritten(&summary, rec->sink, record_more_emitted(&rec->more));
 	verdict.complete = rec->ended == 0;
 	verdict_show(&verdict, rec->args.json);
 }
@@ -404,7 +428,7 @@ static int prepare(struct record *rec)
 	r = make_at_sample(rec);
 	if (r < 0)
 		return r;
-	own_rights_give_up(&rec->features, perf_has_kernel_probe(rec->specs, rec->n_specs));
+	own_rights_give_up(&rec->features, has_probe(rec));
 	return open_session(rec);
 }
 
@@ -422,6 +446,7 @@ static int ask_daemon(struct record *rec, bool for_kernel)
 
 	if (r == 0) {
 		watch_no_more(rec);
+		record_more_deinit(&rec->more);
 		rec->session = session_free(rec->session);
 		rec->sink = sink_free(rec->sink);
 		r = record_ask_run(&asked);
@@ -454,7 +479,7 @@ static int record_by_own_rights(struct record *rec)
 		return job_exit_status(&rec->job, true);
 	}
 	rec->ended = rec->flight ? flight_end(rec->flight) : late_sink_end(rec->sink, false);
-	if (session_error(rec->session, &why) >= 0)
+	if (session_error(rec->session, &why) >= 0 && record_more_error(&rec->more, &why) >= 0)
 		why = NULL;
 	if (!why && rec->ended < 0) {
 		(void)snprintf(text, sizeof(text), "writing the trace: %s", strerror(-rec->ended));
@@ -528,6 +553,7 @@ static int record_main(int argc, char **argv)
 	} else {
 		r = record_all(rec);
 	}
+	record_more_deinit(&rec->more);
 	(void)session_free(rec->session);
 	(void)at_sample_free(rec->at_sample);
 	(void)consent_free(rec->consent);

@@ -12,11 +12,15 @@
 void own_rights_noted(void *arg, const char *brief, const char *line)
 {
 	struct own_rights *own = arg;
+	bool full = own->n_lines == ARRAY_SIZE(own->lines);
 
-	if (own->sure || own->n_lines == ARRAY_SIZE(own->lines)) {
+	for (size_t i = 0; i < own->n_lines; i++)
+		if (!strncmp(own->lines[i], line, sizeof(own->lines[0]) - 1))
+			return; /* of another session of the recording */
+	if (own->sure || full)
 		log_info("%s", line);
+	if (full)
 		return;
-	}
 	(void)snprintf(own->lines[own->n_lines], sizeof(own->lines[0]), "%s", line);
 	own->briefs[own->n_lines++] = brief;
 }
@@ -40,13 +44,15 @@ static bool log_briefs(const struct own_rights *own)
 
 void own_rights_sure(struct own_rights *own)
 {
-	bool brief = log_briefs(own);
+	bool brief;
 
+	if (own->sure)
+		return;
+	brief = log_briefs(own);
 	own->sure = true;
 	for (size_t i = 0; i < own->n_lines; i++)
 		if (!brief || !own->briefs[i])
 			log_info("%s", own->lines[i]);
-	own->n_lines = 0;
 }
 
 int own_rights_refused(struct own_rights *own, int r)

@@ -22,7 +22,7 @@ struct own_rights {
 	bool sure;
 };
 
-/* As session_options.noted; @own: a struct own_rights. */
+/* As session_options.noted; @own: a struct own_rights.  Equal lines, of several sessions, are one. */
 void own_rights_noted(void *own, const char *brief, const char *line);
 /* The own session records, or none: logs the messages that were held.  Two or more limits of the machine or user are one
  * line; with --verbose, in the trace and in `perfwind doctor` each has its own. */

@@ -77,7 +77,7 @@ static void show_verdict(struct record_ask *a)
 		return;
 	control_summary_read(ask_summary(a->run.ask), summary);
 	summary->bytes = a->run.sink->bytes;
-	verdict.unwritten = verdict_unwritten(summary, a->run.sink);
+	verdict.unwritten = verdict_unwritten(summary, a->run.sink, 0);
 	verdict.complete = a->run.complete;
 	verdict_show(&verdict, args->json);
 	free(summary);

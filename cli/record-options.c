@@ -16,8 +16,6 @@
 #include "session/consent/consent.h"
 #include "tracing/recorder.h"
 
-enum { DEFAULT_HZ = 999 };
-
 static const char *const clock_names[] = {"monotonic", "monotonic_raw", "boottime", "realtime",
 					  NULL};
 static const int clock_ids[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
@@ -32,28 +30,34 @@ static int add_pids(void *to, const char *value)
 }
 
 /* "{a,b}:S", perf's form of a group, is "a,b". */
+static const char *without_braces(const char *value, char to[SPEC_EVENT_MAX])
+{
+	const char *end = *value == '{' ? strchr(value, '}') : NULL;
+
+	if (!end)
+		return value;
+	(void)snprintf(to, SPEC_EVENT_MAX, "%.*s", (int)(end - value - 1), value + 1);
+	return to;
+}
+
 static int set_event(void *to, const char *value)
 {
 	struct record_args *args = to;
-	const char *end = *value == '{' ? strchr(value, '}') : NULL;
 
 	if (!*value) {
 		log_error("record: an empty value for --event (see `perfwind record --help`)");
 		return -EINVAL;
 	}
-	if (args->event) {
-		log_error(
-			"record: one event is sampled: -e %.64s,%.64s samples the first and counts "
-			"the second at each sample; for two profiles record twice",
-			args->event, value);
+	if (!args->event) {
+		args->event = without_braces(value, args->event_text);
+		return 0;
+	}
+	if (args->n_more == RECORD_MORE) {
+		log_error("record: at most %d events are sampled at once", RECORD_MORE + 1);
 		return -EINVAL;
 	}
-	args->event = value;
-	if (!end)
-		return 0;
-	(void)snprintf(args->event_text, sizeof(args->event_text), "%.*s", (int)(end - value - 1),
-		       value + 1);
-	args->event = args->event_text;
+	args->more[args->n_more] = without_braces(value, args->more_text[args->n_more]);
+	args->n_more++;
 	return 0;
 }
 
@@ -184,7 +188,8 @@ static const struct option_def defs[] = {
 	     "the event to sample (default: cycles, or cpu-clock without counters):\na counter's "
 	     "name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL; "
 	     ":u "
-	     "and :k behind it;\nfollowers are counted at each sample (`perfwind list`)"),
+	     "and :k behind it;\nfollowers are counted at each sample (`perfwind list`).  Again: a "
+	     "second\nprofile in the same trace (report --event)"),
 	FLAG("off-cpu", 0, off_cpu,
 	     "in place of an event: the time in which threads wait, by stack and reason"),
 	FLAG("wall", 0, wall, "all time of each thread: running and waiting"),
@@ -399,7 +404,10 @@ const struct options record_options = {
 		    "# page faults in user code only, with the verdict for a program\n"
 		    "perfwind record -e page-faults:u --json -- ./server >verdict.json\n\n"
 		    "# cycles, and instructions counted at each sample\n"
-		    "perfwind record -e cycles,instructions -- ./work",
+		    "perfwind record -e cycles,instructions -- ./work\n\n"
+		    "# two profiles in one trace: CPU time and page faults\n"
+		    "perfwind record -e cpu-clock -e page-faults -- ./work\n"
+		    "perfwind report --event page-faults",
 	.defs = defs,
 	.foreign = foreign,
 	.max_arguments = -1,
@@ -417,6 +425,7 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->flight_bytes	? "--flight-recorder"
 	       : args->ring_bytes	? "--mmap-pages"
 	       : args->no_inline	? "--no-inline"
+	       : args->n_more		? "-e twice"
 	       : args->off_cpu		? "--off-cpu"
 	       : args->wall		? "--wall"
 					: NULL;
@@ -467,6 +476,20 @@ static int waits_check(const struct record_args *args)
 	return -EINVAL;
 }
 
+/* Of -e again. */
+static int more_check(const struct record_args *args)
+{
+	const char *other = args->filter	 ? "--filter"
+			    : args->perf_data	 ? "--perf-data"
+			    : args->flight_bytes ? "--flight-recorder"
+						 : NULL;
+
+	if (!args->n_more || !other)
+		return 0;
+	log_error("%s is for a recording of one event (-e once)", other);
+	return -EINVAL;
+}
+
 int record_args_check(struct record_args *args, bool command)
 {
 	int targets = args->all + (args->n_pids > 0);
@@ -503,6 +526,7 @@ int record_args_check(struct record_args *args, bool command)
 		log_error("-F and -c exclude each other");
 		return -EINVAL;
 	}
+	args->rate_given = args->frequency || args->period;
 	if (args->user_only && args->kernel_only) {
 		log_error("--user-only and --kernel-only exclude each other");
 		return -EINVAL;
@@ -514,13 +538,13 @@ int record_args_check(struct record_args *args, bool command)
 	if (!args->frequency && !args->period) {
 		bool each = args->event && perf_spec_is_point(args->event);
 
-		*(each ? &args->period : &args->frequency) = each ? 1 : DEFAULT_HZ;
+		*(each ? &args->period : &args->frequency) = each ? 1 : RECORD_HZ;
 	}
 	if (!args->output)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
-	if (waits_check(args) < 0 || flight_check(args, command) < 0)
+	if (more_check(args) < 0 || waits_check(args) < 0 || flight_check(args, command) < 0)
 		return -EINVAL;
 	if (args->json && !strcmp(args->output, "-")) {
 		log_error("--json and -o - both use standard output");

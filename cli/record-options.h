@@ -5,7 +5,7 @@
 #include "cli/options.h"
 #include "perf/spec-list.h"
 
-enum { RECORD_PIDS = 4096 };
+enum { RECORD_PIDS = 4096, RECORD_MORE = 7, RECORD_HZ = 999 };
 
 struct record_args {
 	bool armed, all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
@@ -13,6 +13,11 @@ struct record_args {
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */
+	/* -e again: events with samples of their own (record-more.h). */
+	const char *more[RECORD_MORE];
+	char more_text[RECORD_MORE][SPEC_EVENT_MAX];
+	size_t n_more;
+	bool rate_given; /* -F or -c */
 	uint64_t frequency, period, max_bytes, ring_bytes;
 	uint64_t flight_bytes, flight_ns; /* 0: not given */
 	struct flight_collect collect;

@@ -185,9 +185,12 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 	}
 }
 
-uint64_t verdict_unwritten(const struct session_summary *summary, const struct sink *sink)
+uint64_t verdict_unwritten(const struct session_summary *summary, const struct sink *sink,
+			   uint64_t others)
 {
-	return summary->account.emitted - min_u64(summary->account.emitted, sink->written.samples);
+	uint64_t emitted = summary->account.emitted, all = emitted + others;
+
+	return min_u64(emitted, all - min_u64(all, sink->written.samples));
 }
 
 void verdict_print(const struct verdict *v, FILE *out)
@@ -215,6 +218,8 @@ void verdict_print(const struct verdict *v, FILE *out)
 	else
 		print_none(v, out);
 	print_losses(s, out);
+	if (v->more)
+		v->print_more(v->more, false, out);
 	fprintf(out, "  cost     ");
 	if (a->emitted >= ENOUGH)
 		fprintf(out, "%.1f us CPU a sample, ", s->self_us_per_sample);
@@ -318,6 +323,8 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	fprintf(out, "\"self\":{\"cpu_s\":%.4f,\"us_per_sample\":%.3f,\"peak_rss_kb\":%lu},",
 		s->self_cpu_s, s->self_us_per_sample, s->self_peak_rss_kb);
 	json_unsymbolized(s, out);
+	if (v->more)
+		v->print_more(v->more, true, out);
 	if (v->damage)
 		fprintf(out,
 			",\"damage\":{\"bytes_not_read\":%lu,\"bad_records\":%lu,"

@@ -5,6 +5,7 @@
 #include "session/session.h"
 #include "tracing/trace-session.h"
 
+struct record_more;
 struct verdict {
 	const struct session_summary *summary;
 	const char *file;
@@ -13,10 +14,15 @@ struct verdict {
 	const struct import_damage *damage; /* of an import; else NULL */
 	uint64_t unwritten;		    /* samples of the summary that are not in the file */
 	bool complete;			    /* the file has its end mark */
+	/* Further events of the file: lines, or ",KEY:VALUE" of the object.  NULL: none. */
+	const struct record_more *more;
+	void (*print_more)(const struct record_more *more, bool json, FILE *out);
 };
 
-/* Of the samples that @summary counts: those that the file of @sink lacks.  After a flush. */
-uint64_t verdict_unwritten(const struct session_summary *summary, const struct sink *sink);
+/* Of the samples that @summary counts: those that the file of @sink lacks, which has @others samples besides.  After a
+ * flush. */
+uint64_t verdict_unwritten(const struct session_summary *summary, const struct sink *sink,
+			   uint64_t others);
 
 /* For the man pages of the commands that have one. */
 #define VERDICT_JSON                                                                               \

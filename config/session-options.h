@@ -101,6 +101,9 @@ struct session_options {
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
 	/* Receives every record unchanged; borrowed while the session lives.  NULL: none. */
 	struct perfdata_out *raw;
+	/* Which packet sequence of a file it writes: several sessions may share a sink, each with a number of its own.  0: the
+	 * first. */
+	uint32_t sequence;
 	/* A step down of the owner: printed and kept in the trace like those of the session.  NULL: none. */
 	const char *note, *note_brief; /* note_brief: as of noted() */
 	/* Lines for a person, each once, as they come: also while session_new() runs.  NULL: they

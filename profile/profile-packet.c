@@ -3,6 +3,7 @@
  * The order of things inside a packet is the format's: incremental state is cleared, then defaults,
  * then interned data, then the rest; so a packet's fields are gathered first and acted on after. */
 #include <errno.h>
+#include <math.h>
 #include <inttypes.h>
 
 #include <zlib.h>
@@ -482,7 +483,39 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 }
 
 /* ---- statistics ---- */
-static int read_stat(struct reader *r, struct cursor c)
+
+/* A count of one session: those of all sequences are added up.  Of other figures the last one stays. */
+static bool is_added_up(const char *name)
+{
+	static const char *const prefixes[] = {"stacks.", "lost.", "skipped.", "frames", "waits"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return !strcmp(name, "samples") || !strcmp(name, "idle");
+}
+
+/* What @sequence has added to the sum at @index gives way to @value. */
+static int replace_stat(struct reader *r, uint32_t sequence, uint64_t index, double value)
+{
+	struct profile_stat *stat = &r->profile->stats[index];
+	uint64_t key = (uint64_t)sequence << 32 | stat->name, bits = 0;
+	double before = 0;
+
+	if (!is_added_up(string_table_text(&r->profile->strings, stat->name))) {
+		stat->value = value;
+		return 0;
+	}
+	if (!isfinite(value))
+		return 0;
+	if (table_get(&r->stat_of_sequence, key, &bits))
+		memcpy(&before, &bits, sizeof(before));
+	stat->value += value - before;
+	memcpy(&bits, &value, sizeof(bits));
+	return reader_put(r, HELD_STATS, &r->stat_of_sequence, key, bits);
+}
+
+static int read_stat(struct reader *r, uint32_t sequence, struct cursor c)
 {
 	struct profile *profile = r->profile;
 	struct profile_stat stat = {0};
@@ -503,17 +536,15 @@ static int read_stat(struct reader *r, struct cursor c)
 		return READER_BROKEN;
 	if (!stat.name)
 		return 0;
-	if (table_get(&r->stat_by_name, stat.name, &index)) {
-		profile->stats[index] = stat;
-		return 0;
-	}
+	if (table_get(&r->stat_by_name, stat.name, &index))
+		return replace_stat(r, sequence, index, stat.value);
 	e = ROOM_FOR_ONE(profile->stats, profile->n_stats, r->room_stats);
 	if (e >= 0)
 		e = reader_put(r, HELD_STATS, &r->stat_by_name, stat.name, profile->n_stats);
 	if (e < 0)
 		return trace(e);
-	profile->stats[profile->n_stats++] = stat;
-	return 0;
+	profile->stats[profile->n_stats++] = (struct profile_stat){.name = stat.name};
+	return replace_stat(r, sequence, profile->n_stats - 1, stat.value);
 }
 
 int reader_note(struct reader *r, const char *text, size_t len)
@@ -540,14 +571,14 @@ int reader_note(struct reader *r, const char *text, size_t len)
 	return 0;
 }
 
-static int read_stats(struct reader *r, struct cursor c)
+static int read_stats(struct reader *r, uint32_t sequence, struct cursor c)
 {
 	struct wire_field f;
 	int e = 0;
 
 	while (wire_next(&c, &f)) {
 		if (wire_is_bytes(&f, PERFWIND_STATS__STATS))
-			e = read_stat(r, wire_message(&f));
+			e = read_stat(r, sequence, wire_message(&f));
 		else if (wire_is_bytes(&f, PERFWIND_STATS__NOTES))
 			e = reader_note(r, (const char *)f.data, f.len);
 		else if (wire_is_bytes(&f, PERFWIND_STATS__BEGIN))
@@ -629,7 +660,7 @@ static int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 	if (!e && p.symbols.data)
 		e = reader_module_symbols(r, wire_message(&p.symbols));
 	if (!e && p.stats.data)
-		e = read_stats(r, wire_message(&p.stats));
+		e = read_stats(r, p.sequence, wire_message(&p.stats));
 	if (!e && p.config.data)
 		e = reader_trace_config(r, wire_message(&p.config));
 	if (!e && p.trace_stats.data)

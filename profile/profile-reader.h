@@ -208,7 +208,7 @@ struct reader {
 	uint32_t *node_hash;
 	size_t room_modules, room_frames, room_lines, room_nodes, room_node_hash, room_threads,
 		room_processes, room_stats, room_notes;
-	struct table stat_by_name, note_by_text;
+	struct table stat_by_name, stat_of_sequence, note_by_text;
 
 	uint32_t *scratch; /* frames of the stack being read */
 	size_t n_scratch, room_scratch;

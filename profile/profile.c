@@ -217,6 +217,7 @@ static void forget_tables(struct reader *r)
 	table_deinit(&r->thread_by_name);
 	table_deinit(&r->thread_by_tid);
 	table_deinit(&r->stat_by_name);
+	table_deinit(&r->stat_of_sequence);
 	string_table_deinit(&r->mangled);
 	free(take(r->demangled));
 	free(take(r->lives));

@@ -32,7 +32,9 @@ int session_make_writer(struct session *s)
 		.shard_count = s->options.shard_count,
 		.shard = s->options.shard,
 		.clock = s->options.poll_ms ? CLOCK_BOOTTIME : s->options.clock,
-		.sequence_id = s->options.producer ? 0 : 1,
+		.sequence_id = s->options.producer   ? 0
+			       : s->options.sequence ? s->options.sequence
+						     : 1,
 		.tool = "perfwind " PERFWIND_VERSION,
 	};
 

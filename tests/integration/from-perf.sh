@@ -18,6 +18,13 @@ says() {
 # The options that a command line of perf record has.
 says record 0 'samples? in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
 check names has perf 'main;recurse_even;'
+# Two profiles in one trace.
+says two-events 0 '^  also +[0-9,]+ samples? of page-faults' record -F 499 -e cpu-clock:u -e page-faults:u -o two.pftrace -- "$PYTHON" -c '
+x = bytearray(1 << 24); sum(i * i for i in range(1000000))'
+says two-first 0 '^Event +cpu-clock(:u)?; not shown .*: page-faults' report two.pftrace
+says two-second 0 '^Event +page-faults(:u)?; not shown .*: cpu-clock' report --event page-faults two.pftrace
+says two-no-loss 0 'no data was lost' losses two.pftrace
+says two-wrong 1 'unknown event' record -e cpu-clock -e no-such-event -o none.pftrace -- true
 says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
 says switch-output 2 'max-size SIZE' record --switch-output -- true
 says max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30

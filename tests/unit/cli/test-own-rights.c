@@ -99,6 +99,8 @@ static void test_held_back(void **state)
 	begin();
 	own_rights_sure(&own);
 	own_rights_noted(&own, NULL, "third");
+	own_rights_noted(&own, NULL, "third");
+	own_rights_noted(&own, NULL, "second");
 	own_rights_sure(&own); /* nothing twice */
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
@@ -107,8 +109,14 @@ static void test_held_back(void **state)
 	own = (struct own_rights){0};
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
-	for (int i = 0; i <= OWN_LINES; i++)
-		own_rights_noted(&own, NULL, i == OWN_LINES ? "too many" : "held");
+	for (int i = 0; i <= OWN_LINES; i++) {
+		char line[32];
+
+		(void)snprintf(line, sizeof(line), i == OWN_LINES ? "too many" : "held %d", i);
+		own_rights_noted(&own, NULL, line);
+		own_rights_noted(&own, NULL,
+				 i < OWN_LINES ? line : "held 0"); /* equal lines are one */
+	}
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
 	assert_string_equal(text, "perfwind: too many\n");

@@ -198,8 +198,20 @@ static void test_events(void **state)
 	assert_int_equal(args.frequency, 999);
 	good(GIVEN("-e", "{cycles,instructions}:S", "-a"));
 	assert_string_equal(args.event, "cycles,instructions");
-	bad(GIVEN("-e", "cycles", "-e", "instructions", "-a"),
-	    "-e cycles,instructions samples the first and counts the second");
+	good(GIVEN("-e", "cycles", "-e", "{page-faults,cs}", "-e", "cs:u", "-a"));
+	assert_int_equal(args.n_more, 2);
+	assert_string_equal(args.event, "cycles");
+	assert_string_equal(args.more[0], "page-faults,cs");
+	assert_string_equal(args.more[1], "cs:u");
+	assert_false(args.rate_given);
+	good(GIVEN("-e", "cycles", "-e", "cs", "-c", "10", "-a"));
+	assert_true(args.rate_given);
+	bad(GIVEN("-e", "a:b", "-e", "cs", "--filter", "x", "-a"),
+	    "--filter is for a recording of one");
+	bad(GIVEN("-e", "cs", "-e", "cs", "--flight-recorder", "4M", "-a"), "of one event");
+	bad(GIVEN("-e", "cs", "-e", "cs", "--daemon", "-a"), "-e twice works without a daemon");
+	bad(GIVEN("-e1", "-e2", "-e3", "-e4", "-e5", "-e6", "-e7", "-e8", "-e9", "-a"),
+	    "at most 8 events");
 	bad(GIVEN("-e", "", "-a"), "an empty value for --event");
 }
 

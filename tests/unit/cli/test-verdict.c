@@ -224,9 +224,9 @@ static void test_cut_off(void **state)
 	char *text;
 
 	(void)state;
-	verdict.unwritten = verdict_unwritten(&summary, &sink);
+	verdict.unwritten = verdict_unwritten(&summary, &sink, 0);
 	assert_int_equal(verdict.unwritten, 1000);
-	assert_int_equal(verdict_unwritten(&summary, &more), 0);
+	assert_int_equal(verdict_unwritten(&summary, &more, 0), 0);
 	verdict.complete = false;
 	summary.bytes = 24000;
 	text = written(verdict_print);

@@ -1,5 +1,6 @@
 /* test-profile.c - traces read back: a stock service's, counted independently with protoc
  * --decode_raw, and small ones put together by hand where each rule is met at its edge. */
+#include <math.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <unistd.h>
@@ -451,6 +452,40 @@ static void test_stats(void **state)
 	profile_deinit(&p);
 }
 
+/* Two sessions in one trace: their counts are added up, the last one of each; of other figures the last one stays. */
+static void test_stats_of_sequences(void **state)
+{
+	static const struct {
+		uint32_t sequence;
+		const char *name;
+		double value;
+	} stats[] = {
+		{2, "lost.samples", 4},	 {3, "lost.samples", 1},   {2, "lost.samples", 5},
+		{3, "lost.samples", 10}, {2, "lost.samples", NAN}, {2, "cpu_accounted", 0.5},
+		{3, "cpu_accounted", 1},
+	};
+	struct buffer trace = {0};
+	struct profile p;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(stats); i++) {
+		struct buffer packet = {0}, list = {0}, stat = {0};
+
+		put_text(&stat, 1, stats[i].name);
+		buffer_varint(&stat, 2 << 3 | 1);
+		buffer_append(&stat, &stats[i].value, sizeof(stats[i].value));
+		put_message(&list, 1, &stat);
+		put_number(&packet, 10, stats[i].sequence);
+		put_message(&packet, 60001, &list);
+		put_message(&trace, 1, &packet);
+	}
+	p = parse(&trace);
+	assert_int_equal(p.n_stats, 2);
+	assert_int_equal((int)p.stats[0].value, 15);
+	assert_int_equal((int)p.stats[1].value, 1);
+	profile_deinit(&p);
+}
+
 static void put_compressed(struct buffer *trace, const struct buffer *packets)
 {
 	struct buffer packet = {0};
@@ -588,9 +623,9 @@ int main(void)
 		cmocka_unit_test(test_restart),	    cmocka_unit_test(test_beginning_gone),
 		cmocka_unit_test(test_generations), cmocka_unit_test(test_clocks),
 		cmocka_unit_test(test_symbols),	    cmocka_unit_test(test_names),
-		cmocka_unit_test(test_stats),	    cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_cut),	    cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_read_errors),
+		cmocka_unit_test(test_stats),	    cmocka_unit_test(test_stats_of_sequences),
+		cmocka_unit_test(test_compressed),  cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_foreign),	    cmocka_unit_test(test_read_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
