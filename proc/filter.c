@@ -9,7 +9,7 @@
 #include "proc/filter.h"
 
 /* Additional command lines that are kept for recognition: 8 MiB at most.  A config that asks for more
- * gets all of them. */
+ * gets all processes. */
 enum { MAX_ADDITIONAL = 16384 };
 
 struct filter {
@@ -63,7 +63,7 @@ static bool any_pid(const int32_t *pids, size_t n, uint32_t pid)
 	return false;
 }
 
-/* One of the first command lines, or like one of them. */
+/* One of the first command lines, or a command line like one. */
 static bool is_additional(struct filter *f, const char *cmdline, size_t len)
 {
 	uint32_t n = f->additional.n_entries, id;

@@ -3,7 +3,7 @@
  *
  * A target chooses the path of a perf map, of a debug file next to a program, and of a mapping.  A
  * symbolic link there may lead to any file, also to one that we may read and the target's owner may
- * not: our names would reveal its content.  One rule covers all of them: a file is read only if the
+ * not: our names would reveal its content.  One rule covers all files: a file is read only if the
  * owner of the target made it, or could read it.  What the kernel itself reports as mapped
  * (map_files, exe, device and inode) needs no rule. */
 #pragma once

@@ -403,7 +403,7 @@ static int splice(struct process_maps *maps, struct process_place i, struct proc
 	return 0;
 }
 
-/* Everything in [i, j) agrees with @map: one mapping over all of them. */
+/* Everything in [i, j) agrees with @map: one mapping over the whole range. */
 static int join(struct process_maps **maps, struct process_place i, struct process_place j,
 		const struct process_map *map, bool *ret_changed)
 {

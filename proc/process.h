@@ -109,14 +109,14 @@ struct process_table;
 /* Frees the memory descriptors and snapshots of processes that have ended and have no samples in
  * progress. */
 void process_table_release_ended(struct process_table *table);
-/* Borrows @modules.  At most @max processes, and 4,096 of them that have ended.  Past the limit the
+/* Borrows @modules.  At most @max processes, and 4,096 processes that have ended.  Past the limit the
  * least recently used one is removed, those that have ended first. */
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
 struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
 /* Bytes of the lists of mappings of all processes in all tables. */
 size_t process_maps_held(void);
-/* Bytes of all mappings, snapshots of them, threads and processes. */
+/* Bytes of all mappings, their snapshots, threads and processes. */
 size_t process_bytes_held(void);
 /* Removes the least recently used process, as if @max were reached.  False: @but is the only one. */
 bool process_table_forget_one(struct process_table *table, const struct process *but);

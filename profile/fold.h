@@ -83,7 +83,7 @@ static inline uint32_t fold_process(const struct fold *f, const struct fold_grou
 {
 	return f->profile->threads[group->thread].process;
 }
-/* Marks by symbol which functions a person means by @wanted: those of that name, else those of that name without
+/* Marks by symbol which functions a person means by @wanted: functions of that name, else of that name without
  * parameters, else of that last part.  New memory.  -ENOENT: profile_strerror() has the nearest names. */
 int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match);
 /* By process: the first process of its name (itself, where it has none).  New memory. */

@@ -180,7 +180,7 @@ static const char *thread_text(const struct folded *f, uint32_t thread, struct b
 	return to->bad ? "" : (const char *)to->data;
 }
 
-/* Cleaned names of threads, each once, and which of them each thread has. */
+/* Cleaned names of threads, each once, and the name that each thread has. */
 struct thread_names {
 	struct string_table names;
 	uint32_t *by_thread;

@@ -258,7 +258,7 @@ static int add_node(struct reader *r, uint32_t up, uint32_t frame, uint32_t hash
 	return 0;
 }
 
-/* Of the recent stacks the one that has most of the outer frames in r->scratch; *ret_n of them. */
+/* Of the recent stacks the one that has most of the outer frames in r->scratch: *ret_n frames. */
 static const struct recent_stack *nearest_stack(const struct reader *r, size_t *ret_n)
 {
 	const struct recent_stack *best = NULL;
@@ -333,7 +333,7 @@ static bool is_known_hash(const struct reader *r, uint32_t hash)
 	return false;
 }
 
-/* How many of the outer frames of @s are there already, their nodes noted; @known of them for certain. */
+/* How many of the outer frames of @s are there already, their nodes noted; at least @known frames. */
 static size_t known_nodes(const struct reader *r, struct recent_stack *s, size_t known, size_t n)
 {
 	size_t low = known, high = n;

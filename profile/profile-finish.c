@@ -239,7 +239,7 @@ struct places {
 	uint32_t first[256], n[256];
 };
 
-/* The followers of an event are those of the first of its sessions that has any. */
+/* An event has the followers of the first of its sessions that has any. */
 static int place(struct reader *r, struct places *places, uint8_t event,
 		 const struct reader_event *of)
 {
@@ -354,7 +354,7 @@ static int reader_sort_samples(struct reader *r,
 
 /* ---- the events of a trace ----
  *
- * The events of a trace, and which of them is looked at.
+ * The events of a trace, and the one that is shown.
  *
  * A trace has a session for each data source, which may count different things: page faults and
  * nanoseconds have no sum.  Sessions of one name and unit are one event (several producers, or one

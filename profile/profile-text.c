@@ -94,7 +94,7 @@ size_t text_columns(const char *text, size_t len)
 	return columns;
 }
 
-/* Up to where the text takes at most @columns columns; *ret_used of them. */
+/* Up to where the text takes at most @columns columns; *ret_used: the columns that it takes. */
 static const char *fit_start(const char *text, const char *end, size_t columns, size_t *ret_used)
 {
 	size_t used = 0;
@@ -194,7 +194,7 @@ const char *text_size(uint64_t bytes, char to[32])
 	return to;
 }
 
-/* Four digits, so that columns of them look even. */
+/* Four digits: columns of such numbers look even. */
 static const char *print_scaled(double value, const char *suffix, char to[32])
 {
 	int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;

@@ -275,7 +275,7 @@ static int reader_new(struct reader **ret_reader)
 	return 0;
 }
 
-/* Behind the last bytes; @e: what the reader said of them. */
+/* Behind the last bytes; @e: the reader's result. */
 static int finish(struct reader *r, int e, struct profile *ret_profile)
 {
 	struct profile *p = r->profile;

@@ -134,7 +134,7 @@ bool profile_end_text(const struct profile *profile, char *to, size_t size);
 /* The reason of @r, which a function of profile/ returned for @profile, for the user. */
 const char *profile_strerror(const struct profile *profile, int r);
 /* Of a trace with several events (data sources): the samples of this one.  A profile that was read
- * has those of the first one that is time, else of the first.  "cycles" is also "cycles:u" where no event has just that name.  NULL: as it is.
+ * has the samples of the first time event, else of the first event.  "cycles" is also "cycles:u" where no event has just that name.  NULL: as it is.
  * -ENOENT: *error has one line for the user. */
 int profile_choose_event(struct profile *profile, const char *name, char *error, size_t error_size);
 

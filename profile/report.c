@@ -451,7 +451,7 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	report_colour(report, n->guessed ? COLOUR_WARN : COLOUR_DIM, marks, len);
 }
 
-/* @branch: has brothers or begins a level, and so a mark of its own; @last of them. */
+/* @branch: has brothers or begins a level, and so a mark of its own; @last: the last brother. */
 static void print_node(struct walk *w, uint32_t node, uint32_t indent, bool branch, bool last)
 {
 	struct report *report = w->report;

@@ -69,7 +69,7 @@ static void link_group(struct walk *w, uint32_t group)
 		return;
 	weigh_stack(w, at, g->weight);
 	if (!w->links[at].group)
-		w->links[at].group = group + 1; /* those of the same stack stand behind it */
+		w->links[at].group = group + 1; /* links of the same stack stand behind it */
 	while (!w->links[at].next) {
 		uint32_t up = nodes[at].up;
 		bool root = up == UINT32_MAX || fold_is_error(w->fold, up);

@@ -25,7 +25,7 @@ int rights_filter(enum rights_list list, bool aloud, char *error, size_t error_s
 
 /* ---- the parts, for tests ---- */
 
-/* Calls that are on no list and newer than NEWEST do not exist for us, NEWER of them. */
+/* Calls that are on no list and newer than NEWEST do not exist for us; there are NEWER. */
 enum { RIGHTS_CALLS = 256, RIGHTS_NEWEST = 462, RIGHTS_NEWER = 64 };
 
 /* The calls that are allowed whatever their arguments, ascending.  Returns how many. */

@@ -132,7 +132,7 @@ static const char *clock_name(int clock)
 					      : "?";
 }
 
-/* With -v: the chosen events, and what the fallbacks left of them. */
+/* With -v: the chosen events, and what the fallbacks left of each. */
 static void log_choices(const struct session *s)
 {
 	const struct perf_options *o = perf_source_options(s->source);

@@ -11,7 +11,7 @@
  *              1.2 and 1.16: words, pcs are addresses.  1.18 on: u32, pcs count from runtime.text
  *   entry      pc as in the list (1.18 on: u32), i32 offset of the name; more that is not read
  *
- * Offsets of entries count from the table (1.2) or from the list, those of names from the table (1.2)
+ * Offsets of entries count from the table (1.2) or from the list, offsets of names from the table (1.2)
  * or from the names.  1.20 differs from 1.18 by its magic number alone. */
 #include <errno.h>
 #include <string.h>

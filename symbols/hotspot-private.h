@@ -110,7 +110,7 @@ struct vm_code {
 	uint32_t frame;	      /* bytes, return address included */
 	uint32_t complete;    /* the frame is there from this offset on */
 	bool native;	      /* the wrapper of a native method: it ends in leave */
-	const uint8_t *bytes; /* end - start of them; NULL: not read */
+	const uint8_t *bytes; /* end - start bytes; NULL: not read */
 };
 
 /* The section of all code, ascending or not. */

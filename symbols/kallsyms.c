@@ -109,7 +109,7 @@ static const char *read_short_address(const char *p, const char *end, uint64_t *
 	if (end - p > 16)
 		end = p + 16;
 	for (; p < end; p++) {
-		/* 0-9 and a-f without a branch on which of them it is */
+		/* 0-9 and a-f without a branch */
 		unsigned digit = (unsigned char)*p, letter = digit >> 6;
 		unsigned value = (digit & 15) + 9 * letter;
 
@@ -337,7 +337,7 @@ static int by_start(const void *left, const void *right)
 	return comes_first(a, b) ? -1 : comes_first(b, a);
 }
 
-/* The kernel's own symbols are in order, those of modules and BPF are not: only these are sorted,
+/* The kernel's own symbols are in order, symbols of modules and BPF are not: only these are sorted,
  * and merged. */
 static void sort_symbols(struct uw_kallsyms *ks)
 {

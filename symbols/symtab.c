@@ -84,7 +84,7 @@ static void keep_slots(struct relocations *rel)
 	rel->rela.size = n * sizeof(*rela);
 }
 
-/* Linkers write those of stubs in order, so that there is most often nothing to do. */
+/* Linkers write the symbols of stubs in order, so that there is most often nothing to do. */
 static void sort(struct relocations *rel)
 {
 	Elf64_Rela *rela = (void *)rel->rela.data;

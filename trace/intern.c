@@ -406,7 +406,7 @@ static int write_frame(struct intern *in, uint32_t id)
 	return 0;
 }
 
-/* Appends the entry of the callstack, and before it those of frames, names and mappings that the
+/* Appends the entry of the callstack, and before it the entries of frames, names and mappings that the
  * generation lacks, to in->pending.  @ids innermost first.  -ENOMEM: the sequence cannot go on. */
 static int write_callstack(struct intern *in, uint32_t id, const uint32_t *ids, size_t n)
 {

@@ -650,7 +650,7 @@ int writer_guardrail(struct writer *w, uint64_t boottime_ns)
 }
 
 /* ---- processes and threads ----
- * Written when the session learns of them, in BOOTTIME whatever the clock of the samples. */
+ * Written when the session learns of a process or thread, in BOOTTIME whatever the clock of the samples. */
 
 static int write_tree(struct writer *w, Pb__ProcessTree *tree, uint64_t boottime_ns)
 {

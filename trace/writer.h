@@ -95,7 +95,7 @@ int writer_mapping(struct writer *writer, const char *path, const void *build_id
 #define WRITER_GUESSED (1ull << 63)
 int writer_frame(struct writer *writer, uint32_t mapping, uint64_t rel_pc, const char *name,
 		 uint32_t *ret_frame);
-/* The same by the id of a name, 0: not known yet.  A name's id is good as long as those of frames
+/* The same by the id of a name, 0: not known yet.  A name's id is valid as long as the ids of frames
  * are, and its text as long. */
 int writer_frame_named(struct writer *writer, uint32_t mapping, uint64_t rel_pc, uint32_t name,
 		       uint32_t *ret_frame);

@@ -1,4 +1,4 @@
-/* service-packets.c - see service-packets.h.  Their content and their order are those of traces of a stock
+/* service-packets.c - see service-packets.h.  Their content and their order are as in traces of a stock
  * service (tests/data). */
 #include <errno.h>
 #include <time.h>
@@ -113,7 +113,7 @@ int service_event(struct service *s, Pb__TracingServiceEvent__EventTypeCase even
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
 
 	message.event_type_case = event;
-	message.tracing_started = true; /* all of them share the place of their value */
+	message.tracing_started = true; /* all members share the place of the value */
 	packet.service_event = &message;
 	return put_now(s, &packet, to);
 }

@@ -101,7 +101,7 @@ static int arm(struct trace_session *t, enum trace_timer_kind kind, uint64_t fir
  * owner writes. */
 
 enum {
-	END_BYTES = 512,	/* statistics without those of buffers, and two events */
+	END_BYTES = 512,	/* statistics without the buffers' part, and two events */
 	END_BUFFER_BYTES = 160, /* of one buffer in them */
 	END_SOURCE_BYTES = 20,	/* of one data source */
 	SLICE_MIN = 4096,	/* less room than this is not filled by another try */

@@ -55,7 +55,7 @@ static inline uint64_t uw_snapshot_sp(const struct uw_snapshot *snapshot)
 		->regs[snapshot->arch == UW_ARCH_AARCH64 ? (int)UW_ARM64_SP : (int)UW_X86_SP];
 }
 
-/* The 8 bytes at @address out of the stack copy; false when it does not hold all of them. */
+/* The 8 bytes at @address out of the stack copy; false when it does not hold all 8. */
 static inline bool uw_stack_word(const struct uw_snapshot *snapshot, uint64_t address,
 				 uint64_t *ret_word)
 {

@@ -10,7 +10,7 @@
  *
  * Spaces.  Each process (space key) has one object of the library, kept until it is the least
  * recently used of ORACLE_SPACES.  Spaces with the same non-zero key agree wherever both have a
- * mapping (space.h), so an object that knows the modules of one may add those of the other.  Key 0
+ * mapping (space.h), so an object that knows the modules of one may add the modules of the other.  Key 0
  * promises nothing: its object serves one space and holds a reference to it, so that the pointer
  * stays unique. */
 #pragma once

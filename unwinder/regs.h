@@ -46,7 +46,7 @@ struct uw_machine {
 	bool link;	     /* a call leaves the return address in a register */
 	/* A signal trampoline's stack pointer is this far below the interrupted registers ... */
 	uint16_t signal_regs;
-	const uint8_t *signal; /* ... and where each of them is there, in words */
+	const uint8_t *signal; /* ... and the place of each register there, in words */
 };
 
 /* rbx, rbp, r12..r15.  [rsp] is a struct ucontext, its gregs are at 40: R8..R15 RDI RSI RBP RBX RDX

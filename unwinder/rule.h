@@ -1,4 +1,4 @@
-/* rule.h - how one pc is unwound, in 48 bits, and the cache of them.  Private to unwinder/.
+/* rule.h - how one pc is unwound, in 48 bits, and the cache of rules.  Private to unwinder/.
  * Thread: the engine's.
  *
  *   63        48 47           28 27            8 7  6 5   4 3    0

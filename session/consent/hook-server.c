@@ -6,7 +6,7 @@
  * The message of a stranger is not received, so its descriptors never enter this process, and the
  * queue of a connection that ends is released by another process (base/closer.h).  The pidfd of
  * the peer (SO_PEERPIDFD, Linux 6.5; else opened by its pid) identifies it: if the peer still
- * exists after the checks, /proc/PID belonged to it during all of them. */
+ * exists after the checks, /proc/PID belonged to it during all checks. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

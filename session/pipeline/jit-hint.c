@@ -1,4 +1,4 @@
-/* jit-hint.c - see jit-hint.h.  The options are those of the runtimes' own documentation. */
+/* jit-hint.c - see jit-hint.h.  The options stand in the documentation of the runtimes. */
 #include <string.h>
 
 #include "proc/process-maps.h"
