@@ -1,4 +1,4 @@
-/* hotspot-cfi.c - see hotspot-private.h.  The unwind rules of the VM's code, written as .eh_frame: so every engine can
+/* hotspot-cfi.c - see hotspot-cfi.h.  The unwind rules of the VM's code, written as .eh_frame: so every engine can
  * use them, and they are checked like those of any file.
  *
  * Compiled code (x86-64): the VM knows the size of the frame; the first and last instructions are recognised.
@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "symbols/cfi-table.h"
-#include "symbols/hotspot-private.h"
+#include "symbols/hotspot-cfi.h"
 
 enum {
 	REG_RAX,

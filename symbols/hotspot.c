@@ -1,4 +1,4 @@
-/* hotspot.c - see hotspot.h.  The walk through the code heaps.
+/* hotspot.c - see hotspot.h.  The layout of the VM's structures, names of methods, and the walk through the code heaps.
  *
  *   CodeHeap   [block][block][block] ...                      up to VirtualSpace::_high
  *   block      [HeapBlock::Header length, used][CodeBlob ...]  length in segments
@@ -10,7 +10,78 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "symbols/hotspot-private.h"
+#include "symbols/hotspot.h"
+#include "symbols/hotspot-cfi.h"
+#include "symbols/vm-memory.h"
+
+/* Fields of the VM's structures, and what each is an offset of. */
+enum vm_field {
+	VM_HEAPS, /* static: its address */
+	VM_LIST_LEN,
+	VM_LIST_DATA,
+	VM_HEAP_MEMORY,
+	VM_HEAP_LOG2,
+	VM_SPACE_LOW,
+	VM_SPACE_HIGH,
+	VM_SPACE_BOUNDARY_LOW,
+	VM_SPACE_BOUNDARY_HIGH,
+	VM_BLOCK_LENGTH,
+	VM_BLOCK_USED,
+	VM_BLOB_NAME,
+	VM_BLOB_SIZE,
+	VM_BLOB_COMPLETE,
+	VM_BLOB_FRAME,
+	VM_BLOB_BEGIN,
+	VM_BLOB_END,
+	VM_BLOB_CODE_OFFSET, /* JDK 23 on, instead of BEGIN and END */
+	VM_BLOB_DATA_OFFSET,
+	VM_NMETHOD_METHOD,
+	VM_NMETHOD_LEVEL,
+	VM_NMETHOD_SCOPES_DATA, /* an address */
+	VM_NMETHOD_PCS,		/* offsets from the blob */
+	VM_NMETHOD_DEPENDENCIES,
+	VM_NMETHOD_METADATA,
+	VM_METHOD_CONST,
+	VM_CONST_POOL,
+	VM_CONST_NAME,
+	VM_POOL_HOLDER,
+	VM_KLASS_NAME,
+	VM_SYMBOL_LENGTH,
+	VM_SYMBOL_BODY,
+	VM_CODELETS, /* static: the address of its StubQueue */
+	VM_QUEUE_BUFFER,
+	VM_QUEUE_BEGIN,
+	VM_QUEUE_END,
+	VM_CODELET_SIZE,
+	VM_CODELET_TEXT,
+	VM_MAJOR_VERSION, /* static: its address */
+	VM_FIELDS,
+};
+
+enum {
+	VM_PAGES = 1024, /* kept of one request for all code, */
+	VM_INLINED_MAX = 48,
+	VM_LINE_PAGES = 64, /* ... for one address */
+	VM_TEXT_MAX = 512,  /* bytes of a class name or of a method name */
+	VM_BLOBS_MAX = 1 << 18,
+	VM_HEAPS_MAX = UW_VM_HEAPS,
+	VM_CODE_MAX = 64 << 20, /* bytes of code that are looked at in one request */
+};
+
+struct hotspot {
+	uint64_t offset[VM_FIELDS];
+	uint8_t width[VM_FIELDS]; /* bytes; 0: the VM has no such field */
+	uint64_t pool_size;	  /* of a ConstantPool: its entries are behind */
+	uint64_t block_size;	  /* of a HeapBlock: the blob is behind */
+	uint64_t codelet_size;
+	bool dense_numbers; /* JDK 20 on: numbers in streams have no byte 0 */
+	struct vm_blob {
+		uint64_t start, end, blob;
+	} * blobs; /* compiled methods of the last hotspot_code(), ascending */
+	size_t n_blobs, blobs_room;
+	/* of the request in hand */
+	struct vm_memory memory;
+};
 
 enum {
 	LOG2_MIN = 4,
@@ -31,6 +102,260 @@ struct reading {
 	uint64_t code_left;
 	int error; /* -ENOMEM */
 };
+
+/* ---- the interface for debuggers ----
+ *
+ * libjvm.so's exports are the VM's interface for debuggers (src/hotspot/share/runtime/vmStructs.hpp): arrays of
+ *
+ *   VMStructEntry  { const char *type, *field, *type_of_field; i32 is_static; u64 offset; void *address; }
+ *   VMTypeEntry    { const char *type, *superclass; i32 is_oop, is_integer, is_unsigned; u64 size; }
+ *
+ * ended by an entry without a type.  The image is read as it lies in memory, so the file is not needed. */
+
+enum {
+	ENTRIES_MAX = 1 << 14,
+	ENTRY_SIZE = 48,
+	TYPE_SIZE = 40,
+	FIELD_ROOM = 64,
+};
+
+/* ---- memory ---- */
+
+/* false: not all of it can be read. */
+static bool vm_read(struct hotspot *vm, uint64_t address, void *to, size_t len)
+{
+	return vm_memory_read(&vm->memory, address, to, len);
+}
+
+static uint64_t get(struct hotspot *vm, uint64_t address, size_t width)
+{
+	uint64_t value = 0;
+
+	return width <= sizeof(value) && vm_read(vm, address, &value, width) ? value : 0;
+}
+
+/* A field of the structure at @base, unsigned or (vm_get_signed()) sign-extended from its width; 0: the VM has none, or
+ * it cannot be read. */
+static uint64_t vm_get(struct hotspot *vm, uint64_t base, enum vm_field field)
+{
+	return vm->width[field] ? get(vm, base + vm->offset[field], vm->width[field]) : 0;
+}
+
+static int64_t vm_get_signed(struct hotspot *vm, uint64_t base, enum vm_field field)
+{
+	unsigned unused = 64 - 8u * vm->width[field];
+
+	return vm->width[field] ? (int64_t)(vm_get(vm, base, field) << unused) >> unused : 0;
+}
+
+/* A pointer that leads into the process, or 0. */
+static uint64_t vm_pointer(struct hotspot *vm, uint64_t base, enum vm_field field)
+{
+	uint64_t value = vm->width[field] == 8 ? vm_get(vm, base, field) : 0;
+
+	return vm_memory_is_address(value) ? value : 0;
+}
+
+/* The text at @address with its NUL, cut at @room - 1; false: none. */
+static bool vm_text(struct hotspot *vm, uint64_t address, char *to, size_t room)
+{
+	return vm_memory_text(&vm->memory, address, to, room);
+}
+
+/* ---- libjvm.so's exports ---- */
+
+/* The array that an export points to. */
+static uint64_t find_array(struct hotspot *vm, const struct vm_exports *x, const char *name)
+{
+	uint64_t at = vm_exports_find(&vm->memory, x, name, NULL);
+
+	return at ? get(vm, at, 8) : 0;
+}
+
+/* ---- the layout ----
+ *
+ * libjvm.so's exports are the VM's interface for debuggers (src/hotspot/share/runtime/vmStructs.hpp): arrays of
+ *
+ *   VMStructEntry  { const char *type, *field, *type_of_field; i32 is_static; u64 offset; void *address; }
+ *   VMTypeEntry    { const char *type, *superclass; i32 is_oop, is_integer, is_unsigned; u64 size; }
+ *
+ * ended by an entry without a type.  The image is read as it lies in memory, so the file is not needed. */
+
+static const struct known_field {
+	enum vm_field field;
+	bool needed;
+	const char *type, *name;
+} known_fields[] = {
+	{VM_HEAPS, true, "CodeCache", "_heaps"},
+	{VM_LIST_LEN, true, "GrowableArrayBase", "_len"},
+	{VM_LIST_LEN, true, "GenericGrowableArray", "_len"}, /* JDK 11 */
+	{VM_LIST_DATA, true, "GrowableArray<int>", "_data"},
+	{VM_HEAP_MEMORY, true, "CodeHeap", "_memory"},
+	{VM_HEAP_LOG2, true, "CodeHeap", "_log2_segment_size"},
+	{VM_SPACE_LOW, true, "VirtualSpace", "_low"},
+	{VM_SPACE_HIGH, true, "VirtualSpace", "_high"},
+	{VM_SPACE_BOUNDARY_LOW, true, "VirtualSpace", "_low_boundary"},
+	{VM_SPACE_BOUNDARY_HIGH, true, "VirtualSpace", "_high_boundary"},
+	{VM_BLOCK_LENGTH, true, "HeapBlock::Header", "_length"},
+	{VM_BLOCK_USED, true, "HeapBlock::Header", "_used"},
+	{VM_BLOB_NAME, true, "CodeBlob", "_name"},
+	{VM_BLOB_SIZE, true, "CodeBlob", "_size"},
+	{VM_BLOB_COMPLETE, true, "CodeBlob", "_frame_complete_offset"},
+	{VM_BLOB_FRAME, true, "CodeBlob", "_frame_size"},
+	{VM_BLOB_BEGIN, false, "CodeBlob", "_code_begin"},
+	{VM_BLOB_END, false, "CodeBlob", "_code_end"},
+	{VM_BLOB_CODE_OFFSET, false, "CodeBlob", "_code_offset"},
+	{VM_BLOB_DATA_OFFSET, false, "CodeBlob", "_data_offset"},
+	{VM_NMETHOD_METHOD, true, "CompiledMethod", "_method"},
+	{VM_NMETHOD_METHOD, true, "nmethod", "_method"}, /* JDK 8 to 11, and 23 on */
+	{VM_NMETHOD_LEVEL, false, "nmethod", "_comp_level"},
+	{VM_NMETHOD_SCOPES_DATA, false, "CompiledMethod", "_scopes_data_begin"},
+	{VM_NMETHOD_PCS, false, "nmethod", "_scopes_pcs_offset"},
+	{VM_NMETHOD_DEPENDENCIES, false, "nmethod", "_dependencies_offset"},
+	{VM_NMETHOD_METADATA, false, "nmethod", "_metadata_offset"},
+	{VM_METHOD_CONST, true, "Method", "_constMethod"},
+	{VM_CONST_POOL, true, "ConstMethod", "_constants"},
+	{VM_CONST_NAME, true, "ConstMethod", "_name_index"},
+	{VM_POOL_HOLDER, true, "ConstantPool", "_pool_holder"},
+	{VM_KLASS_NAME, true, "Klass", "_name"},
+	{VM_SYMBOL_LENGTH, true, "Symbol", "_length"},
+	{VM_SYMBOL_BODY, true, "Symbol", "_body"},
+	{VM_SYMBOL_BODY, true, "Symbol", "_body[0]"},
+	{VM_CODELETS, false, "AbstractInterpreter", "_code"},
+	{VM_QUEUE_BUFFER, false, "StubQueue", "_stub_buffer"},
+	{VM_QUEUE_BEGIN, false, "StubQueue", "_queue_begin"},
+	{VM_QUEUE_END, false, "StubQueue", "_queue_end"},
+	{VM_CODELET_SIZE, false, "InterpreterCodelet", "_size"},
+	{VM_CODELET_TEXT, false, "InterpreterCodelet", "_description"},
+	{VM_MAJOR_VERSION, false, "Abstract_VM_Version", "_vm_major_version"},
+};
+
+/* Bytes of a field, by the name of its type. */
+static uint8_t width_of(const char *type)
+{
+	static const struct {
+		const char *name;
+		uint8_t width;
+	} types[] = {
+		{"int", 4},	     {"jint", 4},	 {"uint", 4},	   {"juint", 4},
+		{"unsigned int", 4}, {"u2", 2},		 {"jushort", 2},   {"short", 2},
+		{"int16_t", 2},	     {"uint16_t", 2},	 {"u1", 1},	   {"bool", 1},
+		{"int8_t", 1},	     {"signed char", 1}, {"CompLevel", 1}, {"uint8_t", 1},
+	};
+
+	if (!strncmp(type, "volatile ", 9))
+		type += 9;
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (!strcmp(type, types[i].name))
+			return types[i].width;
+	return 8;
+}
+
+static void note_field(struct hotspot *vm, const char *type, const char *field,
+		       const char *type_of_field, uint64_t offset, uint64_t address)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
+		const struct known_field *k = &known_fields[i];
+		bool is_static = k->field == VM_HEAPS || k->field == VM_CODELETS ||
+				 k->field == VM_MAJOR_VERSION;
+
+		if (vm->width[k->field] || strcmp(type, k->type) != 0 ||
+		    strcmp(field, k->name) != 0)
+			continue;
+		vm->offset[k->field] = is_static ? address : offset;
+		vm->width[k->field] = width_of(type_of_field);
+	}
+}
+
+static void read_fields(struct hotspot *vm, uint64_t at)
+{
+	char type[FIELD_ROOM], field[FIELD_ROOM], type_of_field[FIELD_ROOM];
+
+	for (size_t i = 0; i < ENTRIES_MAX; i++, at += ENTRY_SIZE) {
+		uint64_t entry[ENTRY_SIZE / 8];
+
+		if (!vm_read(vm, at, entry, sizeof(entry)) || !entry[0])
+			return;
+		if (!vm_text(vm, entry[0], type, sizeof(type)) ||
+		    !vm_text(vm, entry[1], field, sizeof(field)))
+			continue;
+		if (!vm_text(vm, entry[2], type_of_field, sizeof(type_of_field)))
+			type_of_field[0] = 0;
+		note_field(vm, type, field, type_of_field, entry[4], entry[5]);
+	}
+}
+
+static void read_types(struct hotspot *vm, uint64_t at)
+{
+	char type[FIELD_ROOM];
+
+	for (size_t i = 0; i < ENTRIES_MAX; i++, at += TYPE_SIZE) {
+		uint64_t entry[TYPE_SIZE / 8];
+
+		if (!vm_read(vm, at, entry, sizeof(entry)) || !entry[0])
+			return;
+		if (!vm_text(vm, entry[0], type, sizeof(type)) || entry[4] > VM_PAGE)
+			continue;
+		if (!strcmp(type, "ConstantPool"))
+			vm->pool_size = entry[4];
+		else if (!strcmp(type, "HeapBlock"))
+			vm->block_size = entry[4];
+		else if (!strcmp(type, "InterpreterCodelet"))
+			vm->codelet_size = entry[4];
+	}
+}
+
+static bool is_known(const struct hotspot *vm)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++)
+		if (known_fields[i].needed && !vm->width[known_fields[i].field])
+			return false;
+	return vm->pool_size && vm->block_size &&
+	       (vm->width[VM_BLOB_BEGIN] || vm->width[VM_BLOB_CODE_OFFSET]);
+}
+
+static int read_layout(struct hotspot *vm, uint64_t image)
+{
+	struct vm_exports x;
+	uint64_t fields, types;
+
+	if (!vm_exports_of(&vm->memory, image, &x))
+		return fail(-ENOEXEC);
+	fields = find_array(vm, &x, "gHotSpotVMStructs");
+	types = find_array(vm, &x, "gHotSpotVMTypes");
+	if (!fields || !types)
+		return fail(-ENOEXEC);
+	read_fields(vm, fields);
+	read_types(vm, types);
+	vm->dense_numbers = vm_get(vm, 0, VM_MAJOR_VERSION) >= 20;
+	return is_known(vm) ? 0 : fail(-ENOTSUP);
+}
+
+int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_vm)
+{
+	struct hotspot *vm = calloc(1, sizeof(*vm));
+	int r = vm ? vm_memory_begin(&vm->memory, memory, VM_PAGES) : fail(-ENOMEM);
+
+	if (r >= 0)
+		r = read_layout(vm, image);
+	if (r < 0) {
+		(void)hotspot_free(vm);
+		return trace(r);
+	}
+	vm_memory_end(&vm->memory);
+	*ret_vm = vm;
+	return 0;
+}
+
+struct hotspot *hotspot_free(struct hotspot *vm)
+{
+	if (vm) {
+		vm_memory_end(&vm->memory);
+		free(vm->blobs);
+	}
+	free(vm);
+	return NULL;
+}
 
 /* ---- names of methods, inlined methods ----
  *
@@ -230,7 +555,8 @@ static const uint8_t *bytes_of(struct reading *rd, uint64_t start, uint64_t end)
 		rd->bytes = malloc(len);
 		rd->room = rd->bytes ? len : 0;
 	}
-	return rd->bytes && vm_read_code(rd->vm, start, rd->bytes, len) ? rd->bytes : NULL;
+	return rd->bytes && vm_memory_read_once(&rd->vm->memory, start, rd->bytes, len) ? rd->bytes
+											: NULL;
 }
 
 static void add_symbol(struct reading *rd, uint64_t start, uint64_t end, const char *name,
@@ -456,11 +782,11 @@ int hotspot_code(struct hotspot *vm, struct uw_memory *memory, struct hotspot_co
 {
 	struct hotspot_code code = {.n_blobs = 0};
 	struct reading rd = {.vm = vm, .code = &code, .code_left = VM_CODE_MAX};
-	int r = vm_begin(vm, memory, VM_PAGES);
+	int r = vm_memory_begin(&vm->memory, memory, VM_PAGES);
 
 	if (r >= 0)
 		r = read_all(&rd);
-	vm_end(vm);
+	vm_memory_end(&vm->memory);
 	vm_cfi_deinit(&rd.cfi);
 	uw_symbols_builder_deinit(&rd.symbols);
 	free(rd.bytes);
@@ -503,7 +829,7 @@ int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address
 	uint64_t methods[VM_INLINED_MAX] = {address};
 	enum frame_kind kind = FRAME_JAVA_INTERPRETED;
 	char name[NAME_ROOM];
-	int r = vm_begin(vm, memory, VM_LINE_PAGES), n_named = 0;
+	int r = vm_memory_begin(&vm->memory, memory, VM_LINE_PAGES), n_named = 0;
 	size_t n = 1;
 
 	if (r < 0)
@@ -520,6 +846,6 @@ int hotspot_lines(struct hotspot *vm, struct uw_memory *memory, uint64_t address
 		add(arg, &(struct uw_line){.function = name, .kind = kind});
 		n_named++;
 	}
-	vm_end(vm);
+	vm_memory_end(&vm->memory);
 	return n_named;
 }

@@ -7,13 +7,220 @@
  * eviction. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "symbols/elf.h"
+#include "symbols/hotspot.h"
 #include "symbols/lines.h"
 #include "symbols/parts.h"
+#include "symbols/python.h"
 #include "symbols/symbols.h"
+
+/* ---- halves that a Java VM or CPython describes (hotspot.h, python.h) ---- */
+
+struct process_memory {
+	struct uw_memory memory;
+	int fd; /* borrowed; /proc/PID/mem */
+};
+
+static ssize_t read_memory(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	const struct process_memory *m = container_of(memory, struct process_memory, memory);
+	ssize_t n;
+
+	if (address > INT64_MAX)
+		return fail(-EFAULT);
+	do
+		n = pread(m->fd, to, len, (off_t)address);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static int image_of(struct uw_module *module, struct hotspot_code *code,
+		    struct uw_image **ret_image)
+{
+	const struct uw_layout *layout = uw_module_layout(module);
+	int r;
+
+	if (!layout) { /* no segments: addresses are those of the process */
+		struct uw_layout *empty = calloc(1, sizeof(*empty));
+
+		if (!empty)
+			return fail(-ENOMEM);
+		layout = empty;
+		atomic_store_explicit(&module->layout, empty, memory_order_release);
+	}
+	r = uw_image_of_sections(UW_ARCH_HOST, layout, code->sections, ret_image);
+	if (r >= 0)
+		(*ret_image)->vm = code->places;
+	return trace(r);
+}
+
+/* ---- CPython ---- */
+
+static int python_of(struct uw_module *module, struct process_memory *m, uint64_t image)
+{
+	return module->python ? 0 : python_new(&m->memory, image, &module->python);
+}
+
+/* Names are asked for one by one: there is no list of code objects. */
+static int load_python(struct uw_module *module, struct process_memory *m, uint64_t image,
+		       struct uw_image **ret_image, struct uw_symbols **ret_symbols)
+{
+	_cleanup_(uw_image_freep) struct uw_image *empty = NULL;
+	struct uw_symbols_builder none = {0};
+	int r = python_of(module, m, image);
+
+	if (r >= 0)
+		r = uw_image_new_empty(&empty);
+	if (r >= 0)
+		r = uw_symbols_build(&none, ret_symbols);
+	uw_symbols_builder_deinit(&none);
+	if (r < 0)
+		return trace(r);
+	empty->python = *python_layout(module->python);
+	*ret_image = take(empty);
+	return 0;
+}
+
+bool uw_module_is_python(const struct uw_module *module)
+{
+	return module->is_python;
+}
+
+bool uw_path_is_python(const char *path)
+{
+	static const char library[] = "libpython3.", program[] = "python3";
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	return !strncmp(name, library, sizeof(library) - 1) ||
+	       !strncmp(name, program, sizeof(program) - 1);
+}
+
+/* ---- either ---- */
+
+/* Both halves of a JIT module, by source->vm.  -ENOEXEC, -ENOTSUP: hotspot.h; -EIO: its memory cannot be read. */
+static int vm_load(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image,
+		   struct uw_symbols **ret_symbols)
+{
+	struct process_memory m = {.memory = {.read = read_memory}, .fd = source->fd};
+	struct hotspot_code code;
+	int r = 0;
+
+	if (module->is_python)
+		return trace(load_python(module, &m, source->vm, ret_image, ret_symbols));
+	if (!module->vm)
+		r = hotspot_new(&m.memory, source->vm, &module->vm);
+	if (r >= 0)
+		r = hotspot_code(module->vm, &m.memory, &code);
+	if (r < 0)
+		return trace(r);
+	r = image_of(module, &code, ret_image);
+	if (r >= 0)
+		*ret_symbols = take(code.symbols);
+	hotspot_code_deinit(&code);
+	return trace(r);
+}
+
+/* The Java methods at an address, as uw_module_lines(). */
+static int vm_lines(struct uw_module *module, struct uw_source *source, uint64_t address,
+		    void (*add)(void *arg, const struct uw_line *line), void *arg)
+{
+	struct process_memory m = {.memory = {.read = read_memory}, .fd = source->fd};
+	int r = 0;
+
+	if (module->is_python) {
+		r = python_of(module, &m, source->vm);
+		return r < 0 ? trace(r)
+			     : trace(python_lines(module->python, &m.memory, address, add, arg));
+	}
+	if (!module->vm)
+		r = hotspot_new(&m.memory, source->vm, &module->vm);
+	return r < 0 ? trace(r) : trace(hotspot_lines(module->vm, &m.memory, address, add, arg));
+}
+
+/* ---- loaded again ---- */
+
+void uw_module_expect_vm(struct uw_module *module)
+{
+	atomic_store_explicit(&module->expects_vm, true, memory_order_relaxed);
+}
+
+bool uw_module_expects_vm(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->expects_vm, memory_order_relaxed);
+}
+
+bool uw_module_is_vm(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->is_vm, memory_order_relaxed);
+}
+
+struct uw_renewal *uw_module_renewal(struct uw_module *module)
+{
+	return &module->renewal;
+}
+
+/* For a half that is READY: used from uw_module_adopt_*() on.  Consumes it.  Of a process that is gone nothing was read: what
+ * is there stays. */
+static void vm_keep_image(struct uw_module *module, struct uw_image *image)
+{
+	if (image->vm.n_heaps)
+		image = atomic_exchange_explicit(&module->next_image, image, memory_order_acq_rel);
+	(void)uw_image_free(image);
+}
+
+static void vm_keep_symbols(struct uw_module *module, struct uw_symbols *symbols)
+{
+	if (uw_module_is_vm(module))
+		symbols = atomic_exchange_explicit(&module->next_symbols, symbols,
+						   memory_order_acq_rel);
+	(void)uw_symbols_free(symbols);
+}
+
+bool uw_module_adopt_unwind(struct uw_module *module)
+{
+	struct uw_image *next =
+		atomic_exchange_explicit(&module->next_image, NULL, memory_order_acq_rel);
+
+	if (!next || uw_module_unwind_state(module) != UW_MODULE_READY) {
+		(void)uw_image_free(next);
+		return false;
+	}
+	(void)uw_image_free(module->image);
+	module->image = next;
+	atomic_store_explicit(&module->unwind_bytes, next->bytes, memory_order_relaxed);
+	return true;
+}
+
+bool uw_module_adopt_symbols(struct uw_module *module)
+{
+	struct uw_symbols *next =
+		atomic_exchange_explicit(&module->next_symbols, NULL, memory_order_acq_rel);
+
+	if (!next || uw_module_symbol_state(module) != UW_MODULE_READY) {
+		(void)uw_symbols_free(next);
+		return false;
+	}
+	(void)uw_symbols_free(module->symbols);
+	module->symbols = next;
+	atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(next), memory_order_relaxed);
+	return true;
+}
+
+/* For a half that is READY: used from uw_module_adopt_*() on.  Consumes it. */
+static void vm_free(struct uw_module *module)
+{
+	(void)hotspot_free(module->vm);
+	(void)python_free(module->python);
+	(void)uw_image_free(atomic_load_explicit(&module->next_image, memory_order_relaxed));
+	(void)uw_symbols_free(atomic_load_explicit(&module->next_symbols, memory_order_relaxed));
+}
+
+/* ---- references ---- */
 
 int uw_module_new(enum uw_module_kind kind, const char *path, const struct uw_build_id *id,
 		  struct uw_module **ret_module)
@@ -48,7 +255,7 @@ struct uw_module *uw_module_unref(struct uw_module *module)
 	uw_image_free(module->image);
 	uw_symbols_free(module->symbols);
 	uw_lines_free(module->lines);
-	uw_vm_free(module);
+	vm_free(module);
 	free(atomic_load_explicit(&module->layout, memory_order_relaxed));
 	free(atomic_load_explicit(&module->jitdump, memory_order_relaxed));
 	free(module);
@@ -393,7 +600,7 @@ static int load_vm(struct uw_module *module, struct uw_source *source)
 {
 	struct uw_symbols *symbols = NULL;
 	struct uw_image *image = NULL;
-	int r = uw_vm_load(module, source, &image, &symbols);
+	int r = vm_load(module, source, &image, &symbols);
 
 	if (r < 0)
 		return trace(r);
@@ -491,7 +698,7 @@ int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t
 	int r;
 
 	if (module->kind == UW_MODULE_JIT)
-		return source->vm ? trace(uw_vm_lines(module, source, vaddr, add, arg)) : 0;
+		return source->vm ? trace(vm_lines(module, source, vaddr, add, arg)) : 0;
 	if (!module->lines) {
 		r = load_lines(module, source);
 		if (r < 0)
@@ -686,7 +893,7 @@ static int unpack_unwind(struct uw_module *module, struct cursor *from,
 	if (r < 0)
 		return trace(r);
 	if (uw_module_unwind_state(module) == UW_MODULE_READY) {
-		uw_vm_keep_image(module, image);
+		vm_keep_image(module, image);
 		return 0;
 	}
 	image->fd = take_fd(*file);
@@ -705,7 +912,7 @@ static int unpack_symbols(struct uw_module *module, struct cursor *from)
 	if (r < 0)
 		return trace(r);
 	if (uw_module_symbol_state(module) == UW_MODULE_READY)
-		uw_vm_keep_symbols(module, symbols);
+		vm_keep_symbols(module, symbols);
 	else
 		publish_symbols(module, symbols, 0);
 	return 0;

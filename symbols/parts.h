@@ -64,17 +64,6 @@ int uw_image_new(const struct uw_elf *elf, const struct uw_layout *layout, const
  * consumed). */
 int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
 			 struct uw_section sections[3], struct uw_image **ret_image);
-/* ---- module-vm.c ---- */
-/* Both halves of a JIT module, by source->vm.  -ENOEXEC, -ENOTSUP: hotspot.h; -EIO: its memory cannot be read. */
-int uw_vm_load(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image,
-	       struct uw_symbols **ret_symbols);
-/* The Java methods at an address, as uw_module_lines(). */
-int uw_vm_lines(struct uw_module *module, struct uw_source *source, uint64_t address,
-		void (*add)(void *arg, const struct uw_line *line), void *arg);
-/* For a half that is READY: used from uw_module_adopt_*() on.  Consumes it. */
-void uw_vm_keep_image(struct uw_module *module, struct uw_image *image);
-void uw_vm_keep_symbols(struct uw_module *module, struct uw_symbols *symbols);
-void uw_vm_free(struct uw_module *module);
 
 /* For JIT modules: no ELF, no unwind information. */
 int uw_image_new_empty(struct uw_image **ret_image);
