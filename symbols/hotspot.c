@@ -172,14 +172,7 @@ static uint64_t find_array(struct hotspot *vm, const struct vm_exports *x, const
 	return at ? get(vm, at, 8) : 0;
 }
 
-/* ---- the layout ----
- *
- * libjvm.so's exports are the VM's interface for debuggers (src/hotspot/share/runtime/vmStructs.hpp): arrays of
- *
- *   VMStructEntry  { const char *type, *field, *type_of_field; i32 is_static; u64 offset; void *address; }
- *   VMTypeEntry    { const char *type, *superclass; i32 is_oop, is_integer, is_unsigned; u64 size; }
- *
- * ended by an entry without a type.  The image is read as it lies in memory, so the file is not needed. */
+/* ---- the layout ---- */
 
 static const struct known_field {
 	enum vm_field field;
