@@ -31,7 +31,7 @@ value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libz
 	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) \
 	$(if $(filter capstone,$(PKGS)),-DHAVE_CAPSTONE)
 PKG_CFLAGS = $(call once,PKG_CFLAGS)
-value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out capstone,$(PKGS))) -liberty -lm
+value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out capstone,$(PKGS))) -liberty -lm -ldl
 LIBS = $(call once,LIBS)
 
 CFLAGS ?= -O2 -g

@@ -10,6 +10,7 @@
 #include "cli/common-options.h"
 #include "cli/trace-input.h"
 #include "trace/late-sink.h"
+#include "cli/symbolize-later.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "import/import.h"
@@ -18,7 +19,7 @@ struct import_command {
 	const char *output, *event;
 	struct file_places places;
 	uint32_t unwinder; /* 0: not given; else an engine + 1 */
-	bool no_inline, idle, plain, json;
+	bool no_inline, idle, plain, json, debuginfod;
 };
 
 static const char *const unwinder_names[] = {"auto", "native",	"libunwind", "libdw",
@@ -40,6 +41,7 @@ static const struct option_def defs[] = {
 	 AT(event),
 	 .help = "the event to import, of a recording with several (default: the first)"},
 	OPTION_PLACES(struct import_command, places),
+	OPTION_DEBUGINFOD(struct import_command, debuginfod),
 	{.name = "no-inline",
 	 .type = OPTION_FLAG,
 	 AT(no_inline),
@@ -176,6 +178,7 @@ static int import_main(int argc, char **argv)
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
 	_cleanup_(freep) char *output = NULL;
 	struct import_command command = {0};
+	struct symbolize_later later = {.pid = 0};
 	int n, r;
 
 	r = options_parse(&options, argc, argv, &command, &n);
@@ -190,9 +193,13 @@ static int import_main(int argc, char **argv)
 		log_error("--json and -o - both want standard output");
 		return 2;
 	}
+	if (command.debuginfod && symbolize_later_start(&later, output) < 0)
+		return 2;
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
-	return import_file(&command, argv[0], output) < 0 ? 1 : 0;
+	r = import_file(&command, argv[0], output);
+	symbolize_later_end(&later, r < 0 ? NULL : output);
+	return r < 0 ? 1 : 0;
 }
 
 const struct command command_import = {

@@ -25,6 +25,7 @@
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
 #include "cli/record-waits.h"
+#include "cli/symbolize-later.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "perf/gate.h"
@@ -514,6 +515,7 @@ static int record_all(struct record *rec)
 	if (r > 0) {
 		int status = ask_daemon(rec, r == OWN_ASK_FOR_KERNEL);
 
+		rec->ended = status == 0 ? 0 : rec->ended;
 		if (status >= 0)
 			return status;
 	}
@@ -525,6 +527,7 @@ static int record_all(struct record *rec)
 static int record_main(int argc, char **argv)
 {
 	struct record *rec = calloc(1, sizeof(*rec));
+	struct symbolize_later later = {.pid = 0};
 	char error[256];
 	int n, r;
 
@@ -533,6 +536,7 @@ static int record_main(int argc, char **argv)
 		return 1;
 	}
 	rec->args.frequency = rec->args.period = UINT64_MAX;
+	rec->ended = -EINPROGRESS;
 	r = options_parse(&record_options, argc, argv, &rec->args, &n);
 	if (r != 0) {
 		free(rec);
@@ -550,6 +554,8 @@ static int record_main(int argc, char **argv)
 	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
 		log_error("%s", error);
 		r = 1;
+	} else if (rec->args.debuginfod && symbolize_later_start(&later, rec->args.output) < 0) {
+		r = 2;
 	} else {
 		r = record_all(rec);
 	}
@@ -566,6 +572,10 @@ static int record_main(int argc, char **argv)
 	free(rec->cpus);
 	watch_no_more(rec);
 	loop_deinit(&rec->loop);
+	symbolize_later_end(&later,
+			    rec->ended == 0 && !rec->args.flight_bytes && !rec->args.flight_ns
+				    ? rec->args.output
+				    : NULL);
 	free(rec);
 	return r;
 }

@@ -4,6 +4,7 @@
  * The packets are appended, as Perfetto's traceconv does: readers apply them to all frames. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,13 +14,18 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
+#include "cli/debuginfod.h"
+#include "cli/own-rights.h"
 #include "cli/symbolize.h"
+#include "perf/probe.h"
 #include "profile/profile-text.h"
 #include "trace/sink.h"
 
 struct symbolize_command {
 	const char *output;
 	struct file_places places;
+	bool debuginfod;
+	double debuginfod_time;
 };
 
 #define AT(member) .offset = offsetof(struct symbolize_command, member)
@@ -31,6 +37,12 @@ static const struct option_def defs[] = {
 	 AT(output),
 	 .help = "write a copy with the names (default: they are appended to the trace)"},
 	OPTION_PLACES(struct symbolize_command, places),
+	OPTION_DEBUGINFOD(struct symbolize_command, debuginfod),
+	{.name = "debuginfod-time",
+	 .type = OPTION_DOUBLE,
+	 .argument = "SECONDS",
+	 AT(debuginfod_time),
+	 .help = "the time for all files of --debuginfod (default: 60)"},
 	{0},
 };
 
@@ -45,7 +57,10 @@ static const struct options options = {
 	.defs = defs,
 	.examples = "# names of a library after its debug package was installed\n"
 		    "apt install libssl3-dbgsym\n"
-		    "perfwind symbolize perfwind.pftrace",
+		    "perfwind symbolize perfwind.pftrace\n\n"
+		    "# the same with debug files of a server\n"
+		    "DEBUGINFOD_URLS=https://debuginfod.debian.net perfwind symbolize --debuginfod "
+		    "perfwind.pftrace",
 	.min_arguments = 1,
 	.max_arguments = 1,
 };
@@ -78,6 +93,40 @@ static int write_packets(const char *path, const char *output, const struct buff
 	return r;
 }
 
+/* Debug files that lack here, out of the servers of DEBUGINFOD_URLS.  Before the privileges for that go. */
+static void fetch(struct symbolize_command *command, const struct profile *profile)
+{
+	static char folder[PATH_MAX];
+	struct uw_build_id ids[DEBUGINFOD_FILES_MAX];
+	size_t n = symbolize_missing(profile, &command->places, ids, ARRAY_SIZE(ids)), asked = 0;
+	double seconds =
+		command->debuginfod_time > 0 ? command->debuginfod_time : DEBUGINFOD_SECONDS;
+	int r = debuginfod_fetch(ids, n, (unsigned)min_u64((uint64_t)seconds, 3600), &asked);
+
+	if (r == -ENOENT)
+		log_error("--debuginfod: libdebuginfod.so.1 is not installed (hint: apt install "
+			  "libdebuginfod1)");
+	else if (r < 0)
+		log_error("--debuginfod: %s", strerror(-r));
+	if (r < 0)
+		return;
+	log_info("debuginfod: %d of %zu debug files%s", r, n,
+		 asked < n ? "; the time was over (hint: --debuginfod-time)" : "");
+	debuginfod_folder(folder, sizeof(folder));
+	command->places.fetched = folder;
+}
+
+/* What parses the files has a list of system calls and no file system. */
+static void confine(void)
+{
+	struct features features = {.has = {false}};
+	char error[256];
+
+	if (probe_features(&features, error, sizeof(error)) < 0)
+		log_verbose("%s", error);
+	own_rights_give_up(&features, false);
+}
+
 static void print_result(const struct symbolize_result *result)
 {
 	char a[32], b[32], c[32];
@@ -106,6 +155,10 @@ static int symbolize_run(int argc, char **argv)
 
 	if (r != 0)
 		return options_exit_status(r);
+	if (command.debuginfod && debuginfod_refusal()) {
+		log_error("--debuginfod: %s", debuginfod_refusal());
+		return 2;
+	}
 	r = profile_read(argv[0], &profile, error, sizeof(error));
 	if (r < 0) {
 		log_error("%s: %s", argv[0], error);
@@ -116,6 +169,10 @@ static int symbolize_run(int argc, char **argv)
 			  profile.truncated_at);
 		r = -EBADMSG;
 	} else {
+		if (command.debuginfod) {
+			fetch(&command, &profile);
+			confine();
+		}
 		r = symbolize(&profile, &command.places, &packets, &result);
 		if (r < 0)
 			log_error("%s: %s", argv[0], strerror(-r));

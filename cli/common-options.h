@@ -63,6 +63,14 @@
 		.help = "debug files laid out as in /usr/lib/debug, which is searched after it"    \
 	}
 
+/* A flag; debuginfod.h. */
+#define OPTION_DEBUGINFOD(args, member)                                                      \
+	{                                                                                    \
+		.name = "debuginfod", .type = OPTION_FLAG, .offset = offsetof(args, member), \
+		.help = "fetch missing debug files by build id from the servers of "         \
+			"$DEBUGINFOD_URLS\n(nothing goes to the network without it)"         \
+	}
+
 /* The rows of a table (enum report_by). */
 #define OPTION_BY(args, member)                                                                 \
 	{                                                                                       \

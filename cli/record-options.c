@@ -242,6 +242,7 @@ static const struct option_def defs[] = {
 	FLAG("no-inline", 0, no_inline,
 	     "symbols only, no inlined calls and source lines: half of the cost of a short\n"
 	     "recording of a program with debug information"),
+	OPTION_DEBUGINFOD(struct record_args, debuginfod),
 	FLAG("plain", 0, plain, "do not compress packets (three times the size)"),
 	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),

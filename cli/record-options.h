@@ -9,7 +9,8 @@ enum { RECORD_PIDS = 4096, RECORD_MORE = 7, RECORD_HZ = 999 };
 
 struct record_args {
 	bool armed, all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
-		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, native_frames;
+		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, native_frames,
+		debuginfod;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */

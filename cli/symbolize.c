@@ -1,15 +1,29 @@
 /* symbolize.c - see symbolize.h. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/child.h"
 #include "base/error.h"
+#include "cli/debuginfod.h"
 #include "cli/module-file.h"
 #include "cli/symbolize.h"
 #include "symbols/demangle.h"
+#include "proc/open-file.h"
+#include "protos/trace.fields.h"
+#include "protos/wire.h"
 #include "symbols/module.h"
 #include "trace/module-symbols.h"
 
 enum { LINES_MAX = 64, NAME_MAX_LEN = 1024, PACKET_BYTES = 64 << 10 };
+enum {
+	FETCHED_ROOM = 64 << 20,
+	FETCHED_MS = 120000
+}; /* of a fetched file: bytes of packets; time to parse it */
 
 /* A module of the trace and its file. */
 struct subject {
@@ -143,6 +157,186 @@ static void note_missing(struct symbolize_result *result, const char *path)
 			       "%s", path);
 }
 
+/* ---- a file of a debuginfod server ---- */
+
+/* In memory that pw-parse shares with us. */
+struct fetched_answer {
+	uint64_t len; /* of packets; 0: it is not a file that can be used */
+	uint64_t addresses, named, lined;
+	uint8_t packets[];
+};
+
+struct fetched {
+	struct subject *subject;
+	const struct profile_module *module;
+	const struct uw_build_id *id;
+	int fd;
+	struct fetched_answer *answer;
+};
+
+static int open_nothing(struct uw_source *source, const char *path)
+{
+	(void)source;
+	(void)path;
+	return fail(-EACCES);
+}
+
+/* In pw-parse. */
+static void parse_fetched(void *arg)
+{
+	const struct fetched *f = arg;
+	struct subject *s = f->subject;
+	struct symbolize_result result = {0};
+	struct uw_build_id found;
+	struct buffer packets = {0};
+
+	s->file.source =
+		(struct uw_source){.fd = f->fd, .open = open_nothing, .no_duplicate = true};
+	if (uw_source_build_id(&s->file.source, &found) < 0 || found.len != f->id->len ||
+	    memcmp(found.bytes, f->id->bytes, found.len) != 0 ||
+	    module_file_symbols(&s->file, s->profile, f->module, &s->module) < 0 ||
+	    add_frames(s, f->module, &packets, &result) < 0 || packets.bad ||
+	    packets.len > FETCHED_ROOM - sizeof(*f->answer))
+		return;
+	memcpy(f->answer->packets, packets.data, packets.len);
+	f->answer->addresses = result.addresses;
+	f->answer->named = result.named;
+	f->answer->lined = result.lined;
+	f->answer->len = packets.len;
+}
+
+/* Are the bytes packets with ModuleSymbols alone? */
+static bool are_symbols(const uint8_t *data, size_t len)
+{
+	struct cursor c = cursor_of(data, len);
+	struct wire_field packet, field;
+
+	while (wire_next(&c, &packet)) {
+		struct cursor inner = wire_message(&packet);
+
+		if (!wire_is_bytes(&packet, TRACE__PACKET))
+			return false;
+		while (wire_next(&inner, &field))
+			if (!wire_is_bytes(&field, TRACE_PACKET__MODULE_SYMBOLS))
+				return false;
+		if (inner.bad)
+			return false;
+	}
+	return !c.bad;
+}
+
+/* Takes over what pw-parse answered; it has ended. */
+static int take_fetched(const struct fetched_answer *a, struct buffer *packets,
+			struct symbolize_result *result)
+{
+	size_t before = packets->len, len = a->len;
+
+	if (!len || len > FETCHED_ROOM - sizeof(*a))
+		return 0;
+	buffer_append(packets, a->packets, len);
+	if (packets->bad)
+		return fail(-ENOMEM);
+	if (!are_symbols(packets->data + before, len)) {
+		packets->len = before;
+		return 0;
+	}
+	result->found++;
+	result->addresses += a->addresses;
+	result->named += a->named;
+	result->lined += a->lined;
+	return 1;
+}
+
+/* 1: names came from the file; 0: it is of no use. */
+static int symbolize_fetched(struct fetched *f, struct buffer *packets,
+			     struct symbolize_result *result)
+{
+	const struct child child = {
+		.name = "pw-parse",
+		.keep = {f->fd, -1},
+		.calls = CHILD_CALLS_GIVEN,
+		.other_user = true,
+		.run = parse_fetched,
+		.arg = f,
+	};
+	struct pollfd ended = {.events = POLLIN};
+	pid_t pid;
+	int r;
+
+	f->answer = mmap(NULL, FETCHED_ROOM, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (f->answer == MAP_FAILED)
+		return fail(-ENOMEM);
+	r = child_start(&child, &pid);
+	if (r >= 0) {
+		ended.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		(void)poll(&ended, 1, ended.fd < 0 ? 0 : FETCHED_MS);
+		(void)fd_close(ended.fd);
+		child_end(pid, child.name, 1000);
+		r = take_fetched(f->answer, packets, result);
+	}
+	(void)munmap(f->answer, FETCHED_ROOM);
+	return r < 0 ? trace(r) : r;
+}
+
+static struct uw_build_id id_of(const struct profile_module *m)
+{
+	struct uw_build_id id = {.len = 0};
+
+	if (m->build_id_len > UW_BUILD_ID_MAX)
+		return id;
+	id.len = (uint8_t)m->build_id_len;
+	memcpy(id.bytes, m->build_id, id.len);
+	return id;
+}
+
+static int try_fetched(struct subject *s, const struct profile_module *m, struct buffer *packets,
+		       struct symbolize_result *result)
+{
+	const struct uw_build_id id = id_of(m);
+	_cleanup_(fd_closep) int fd =
+		s->places->fetched ? debuginfod_open(s->places->fetched, &id) : -1;
+	struct fetched f = {.subject = s, .module = m, .id = &id, .fd = fd};
+
+	return fd < 0 ? 0 : symbolize_fetched(&f, packets, result);
+}
+
+static bool has_debug_file(const struct file_places *places, const struct uw_build_id *id)
+{
+	char path[128];
+	struct stat st;
+	size_t n = (size_t)snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/",
+				    id->bytes[0]);
+	_cleanup_(fd_closep) int fd = -1;
+
+	for (unsigned i = 1; i < id->len; i++)
+		n += (size_t)snprintf(path + n, sizeof(path) - n, "%02x", id->bytes[i]);
+	(void)snprintf(path + n, sizeof(path) - n, ".debug");
+	fd = file_places_open_debug(places, path);
+	if (fd < 0)
+		fd = procfs_open_regular(path, NULL, &st);
+	return fd >= 0;
+}
+
+size_t symbolize_missing(const struct profile *profile, const struct file_places *places,
+			 struct uw_build_id *ids, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < profile->n_modules && n < max; i++) {
+		const struct profile_module *m = &profile->modules[i];
+		struct uw_build_id id = id_of(m);
+
+		if (id.len < 2 || !module_file_is_one(profile, m) || !lacks_something(profile, i) ||
+		    has_debug_file(places, &id))
+			continue;
+		ids[n++] = id;
+	}
+	return n;
+}
+
+/* ---- all modules ---- */
+
 static int symbolize_module(struct subject *s, const struct profile_module *m,
 			    struct buffer *packets, struct symbolize_result *result)
 {
@@ -150,6 +344,9 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 	int r;
 
 	result->modules++;
+	r = try_fetched(s, m, packets, result);
+	if (r)
+		return r < 0 ? trace(r) : 0;
 	if (module_file_open(&s->file, s->places, s->profile, m) < 0) {
 		note_missing(result, path);
 		return 0;

@@ -8,6 +8,7 @@ struct file_places {		 /* all borrowed; NULL: none */
 	const char *symfs;	 /* holds copies of files and debug files, each at its path */
 	const char *buildid_dir; /* perf's cache; NULL: $PERF_BUILDID_DIR or ~/.debug */
 	const char *debug_dir;	 /* asked before /usr/lib/debug */
+	const char *fetched;	 /* cache of debuginfod (cli/debuginfod.h), for symbolize() alone */
 };
 
 /* The folder of the build-id cache; "" where there is none. */

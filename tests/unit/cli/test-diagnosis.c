@@ -283,7 +283,7 @@ static void test_partly(void **state)
 	expect(&d, DOCTOR_FACILITIES, DOCTOR_PARTLY, "lacks", "6.13");
 	expect(&d, DOCTOR_RINGS, DOCTOR_SHUT, "0 KiB", "mlock");
 	d.debuginfod = true;
-	expect(&d, DOCTOR_DEBUGINFOD, DOCTOR_PARTLY, "DEBUGINFOD_URLS is set", "debuginfod-find");
+	expect(&d, DOCTOR_DEBUGINFOD, DOCTOR_PARTLY, "DEBUGINFOD_URLS is set", "--debuginfod");
 	assert_true(doctor_in_container(&d));
 }
 

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,12 +191,85 @@ static void test_not_proved(void **state)
 	}
 }
 
+/* ---- files of debuginfod ---- */
+
+static char cache[] = "/tmp/symbolize.XXXXXX", folder[64], file[96];
+
+static void put_file(const void *data, size_t len)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, data, len), len);
+	close(fd);
+}
+
+static void assert_fetched(const struct file_places *places, bool found)
+{
+	struct sink *sink = make_trace(&own, "/none", NULL);
+	struct symbolize_result result;
+	struct profile after;
+
+	run(sink, places, &result, &after);
+	assert_int_equal(result.found, found);
+	assert_int_equal(result.addresses, found);
+	assert_string_equal(name_in(&after), found ? "named_later" : "");
+	profile_deinit(&after);
+	(void)sink_free(sink);
+}
+
+/* A file of the cache counts if it has the build id, whatever else it is. */
+static void test_fetched(void **state)
+{
+	const struct file_places places = {.buildid_dir = "/none", .fetched = cache};
+	struct uw_build_id ids[2];
+	struct profile before;
+	struct sink *sink;
+	char *data = NULL, hex[64] = "";
+	size_t len = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(cache));
+	for (unsigned i = 0; i < own.len; i++)
+		(void)snprintf(hex + 2 * i, 3, "%02x", own.bytes[i]);
+	(void)snprintf(folder, sizeof(folder), "%s/%s", cache, hex);
+	(void)snprintf(file, sizeof(file), "%s/debuginfo", folder);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	sink = make_trace(&own, "/none", NULL);
+	parse(sink, &before);
+	assert_int_equal(symbolize_missing(&before, &places, ids, 2), 1);
+	assert_memory_equal(ids[0].bytes, own.bytes, own.len);
+	assert_int_equal(symbolize_missing(&before, &places, ids, 0), 0);
+	profile_deinit(&before);
+	(void)sink_free(sink);
+	assert_fetched(&places, false);
+	put_file("", 0); /* the servers had none */
+	assert_fetched(&places, false);
+	put_file("no ELF", 6);
+	assert_fetched(&places, false);
+	assert_int_equal(read_file("/proc/self/exe", 1 << 30, &data, &len), 0);
+	put_file(data, len);
+	assert_fetched(&places, true);
+	put_file(data, len / 2);
+	assert_fetched(&places, false); /* its sections are gone: no names, no failure */
+	for (size_t at = 0; at + own.len <= len; at++) /* another build id */
+		if (!memcmp(data + at, own.bytes, own.len))
+			data[at] ^= 1;
+	put_file(data, len);
+	assert_fetched(&places, false);
+	free(data);
+	(void)unlink(file);
+	(void)rmdir(folder);
+	(void)rmdir(cache);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_one_name),
 		cmocka_unit_test(test_not_proved),
+		cmocka_unit_test(test_fetched),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -1,0 +1,211 @@
+/* debuginfod.c - see debuginfod.h.
+ *
+ * libdebuginfod is loaded in the process that uses it (debuginfod_find_debuginfo(3)): linked, it and the 30 libraries of
+ * its HTTP client would be loaded by every perfwind command, and by those of root.
+ *
+ * The process reports one byte a build id. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/caps.h"
+#include "base/error.h"
+#include "cli/debuginfod.h"
+#include "proc/open-file.h"
+
+#define FILE_BYTES_MAX "536870912" /* of one file, as libdebuginfod's DEBUGINFOD_MAXSIZE */
+#define ALL_BYTES_MAX (2ull << 30) /* of all files of a command */
+
+enum { NO_LIBRARY = 'x', FOUND = '1', NOT_FOUND = '0', FILE_SECONDS = 30 };
+
+const char *debuginfod_refusal(void)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	return urls && *urls ? NULL
+			     : "DEBUGINFOD_URLS is not set (hint: export "
+			       "DEBUGINFOD_URLS=https://debuginfod.elfutils.org)";
+}
+
+void debuginfod_folder(char *to, size_t size)
+{
+	const char *path = getenv("DEBUGINFOD_CACHE_PATH"), *cache = getenv("XDG_CACHE_HOME"),
+		   *home = getenv("HOME");
+	int n;
+
+	if (path && *path)
+		n = snprintf(to, size, "%s", path);
+	else if (cache && *cache)
+		n = snprintf(to, size, "%s/debuginfod_client", cache);
+	else
+		n = home && *home ? snprintf(to, size, "%s/.cache/debuginfod_client", home) : -1;
+	if (n < 0 || (size_t)n >= size)
+		*to = 0;
+}
+
+static void hex_of(const struct uw_build_id *id, char to[2 * UW_BUILD_ID_MAX + 1])
+{
+	for (unsigned i = 0; i < id->len; i++)
+		(void)snprintf(to + i * 2, 3, "%02x", id->bytes[i]);
+}
+
+int debuginfod_open(const char *folder, const struct uw_build_id *id)
+{
+	char path[PATH_MAX], hex[2 * UW_BUILD_ID_MAX + 1] = "";
+	struct stat st;
+	int fd, n;
+
+	if (!id->len || id->len > UW_BUILD_ID_MAX || !*folder)
+		return -ENOENT;
+	hex_of(id, hex);
+	n = snprintf(path, sizeof(path), "%s/%s/debuginfo", folder, hex);
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENOENT;
+	fd = procfs_open_regular(path, NULL, &st);
+	if (fd >= 0 && st.st_size > 0) /* an empty file: the servers had none */
+		return fd;
+	(void)fd_close(fd);
+	return -ENOENT;
+}
+
+/* ---- pw-debuginfod ---- */
+
+struct library {
+	void *(*begin)(void);
+	int (*find)(void *client, const unsigned char *id, int len, char **path);
+	void *client;
+};
+
+static bool open_library(struct library *lib)
+{
+	void *so = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *begin = so ? dlsym(so, "debuginfod_begin") : NULL;
+	void *find = so ? dlsym(so, "debuginfod_find_debuginfo") : NULL;
+
+	if (!begin || !find)
+		return false;
+	memcpy(&lib->begin, &begin, sizeof(begin));
+	memcpy(&lib->find, &find, sizeof(find));
+	lib->client = lib->begin();
+	return lib->client != NULL;
+}
+
+static void confine(const char *folder, unsigned seconds, int report)
+{
+	const struct rlimit file = {1u << 30, 1u << 30}, none = {0, 0};
+	char text[16];
+
+	(void)prctl(PR_SET_NAME, "pw-debuginfod");
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)caps_keep(0);
+	(void)setrlimit(RLIMIT_FSIZE, &file);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	if (report > 3)
+		(void)syscall(SYS_close_range, 3u, (unsigned)report - 1, 0u);
+	(void)syscall(SYS_close_range, (unsigned)report + 1, ~0u, 0u);
+	(void)setenv("DEBUGINFOD_CACHE_PATH", folder, 1);
+	(void)setenv("DEBUGINFOD_MAXSIZE", FILE_BYTES_MAX, 1);
+	(void)snprintf(text, sizeof(text), "%u", seconds);
+	(void)setenv("DEBUGINFOD_MAXTIME", text, 1);
+	(void)snprintf(text, sizeof(text), "%u", (unsigned)min_u64(seconds, FILE_SECONDS));
+	(void)setenv("DEBUGINFOD_TIMEOUT", text, 1);
+	(void)unsetenv("DEBUGINFOD_PROGRESS");
+	(void)unsetenv("DEBUGINFOD_VERBOSE");
+}
+
+static bool say(int report, char what)
+{
+	return write(report, &what, 1) == 1;
+}
+
+static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
+{
+	struct library lib;
+	uint64_t bytes = 0;
+
+	if (!open_library(&lib)) {
+		(void)say(report, NO_LIBRARY);
+		return;
+	}
+	for (size_t i = 0; i < n && bytes < ALL_BYTES_MAX; i++) {
+		char *path = NULL;
+		struct stat st;
+		int fd = lib.find(lib.client, ids[i].bytes, ids[i].len, &path);
+
+		if (fd >= 0 && fstat(fd, &st) == 0)
+			bytes += (uint64_t)st.st_size;
+		free(path);
+		if (!say(report, fd >= 0 ? FOUND : NOT_FOUND))
+			return;
+		(void)fd_close(fd);
+	}
+}
+
+/* ---- the command ---- */
+
+static int wait_for(int report, uint64_t until, size_t *ret_asked)
+{
+	int found = 0;
+
+	for (;;) {
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+		struct pollfd pfd = {.fd = report, .events = POLLIN};
+		char what;
+
+		if (now >= until)
+			return found;
+		if (poll(&pfd, 1, (int)((until - now) / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
+			return fail(-errno);
+		if (!pfd.revents)
+			continue;
+		if (read(report, &what, 1) != 1)
+			return found;
+		if (what == NO_LIBRARY)
+			return -ENOENT;
+		++*ret_asked;
+		found += what == FOUND;
+	}
+}
+
+int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds, size_t *ret_asked)
+{
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + seconds * NSEC_PER_SEC;
+	char folder[PATH_MAX];
+	int ends[2], r;
+	pid_t pid;
+
+	*ret_asked = 0;
+	n = min_u64(n, DEBUGINFOD_FILES_MAX);
+	debuginfod_folder(folder, sizeof(folder));
+	if (!n || !*folder)
+		return 0;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return fail(-errno);
+	pid = fork();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		confine(folder, seconds, ends[1]);
+		fetch_all(ids, n, ends[1]);
+		_exit(0);
+	}
+	r = pid < 0 ? fail(-errno) : 0;
+	(void)fd_close(ends[1]);
+	if (pid > 0) {
+		r = wait_for(ends[0], until, ret_asked);
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	}
+	(void)fd_close(ends[0]);
+	return r;
+}

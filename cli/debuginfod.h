@@ -1,0 +1,28 @@
+/* debuginfod.h - debug files from the servers of DEBUGINFOD_URLS, only when the user asks for them.  Thread: main (of a
+ * command).
+ *
+ *   command ── build ids ──► pw-debuginfod (process): libdebuginfod, the only one with network
+ *                               └──► $XDG_CACHE_HOME/debuginfod_client/BUILD-ID/debuginfo
+ *
+ * The process has no capability, and is ended when the time for all files is over; files that came until then stay in
+ * the cache, which gdb and others share.  A file of a server is not trusted: it is opened here, and parsed by another
+ * process (symbolize.h). */
+#pragma once
+
+#include "symbols/module.h"
+
+enum {
+	DEBUGINFOD_SECONDS = 60,    /* for all files, by default */
+	DEBUGINFOD_FILES_MAX = 256, /* in one command */
+};
+
+/* The reason why no server can be asked, with a hint; NULL: there is none. */
+const char *debuginfod_refusal(void);
+/* The folder of the cache; "" where there is none. */
+void debuginfod_folder(char *to, size_t size);
+/* Fetches the debug files of @ids into the cache, those that are there already aside, within @seconds.  Returns how many are
+ * there afterwards; *ret_asked: how many were asked for before the time was over.  < 0: libdebuginfod is missing
+ * (-ENOENT), or no process could be made. */
+int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds, size_t *ret_asked);
+/* The file of @id in the cache at @folder: a descriptor of a regular file, whose content is not verified; -ENOENT. */
+int debuginfod_open(const char *folder, const struct uw_build_id *id);

@@ -1,0 +1,18 @@
+/* symbolize-later.h - `--debuginfod` of record and import: `perfwind symbolize --debuginfod` on the finished trace.  Thread:
+ * main.
+ *
+ * A recording may not start programs or use the network once it runs (rights-filter.h).  So a process is made before, which
+ * waits for the trace's name, and then becomes that command. */
+#pragma once
+
+#include <sys/types.h>
+
+struct symbolize_later {
+	pid_t pid; /* 0: none */
+	int go;
+};
+
+/* Logs why it is not possible (no server is set, @output is "-"): -EINVAL.  -EAGAIN and others: logged, too. */
+int symbolize_later_start(struct symbolize_later *later, const char *output);
+/* Has names added to the trace @output, and waits for it; NULL: there is no trace.  A failure was logged by it. */
+void symbolize_later_end(struct symbolize_later *later, const char *output);
