@@ -389,8 +389,9 @@ static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f
 
 static void judge_debuginfod(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	SAY(what, d->debuginfod ? "DEBUGINFOD_URLS is set; its servers are asked with --debuginfod only"
-				: "DEBUGINFOD_URLS is not set; perfwind makes no network requests");
+	SAY(what, d->debuginfod
+			  ? "DEBUGINFOD_URLS is set; its servers are asked with --debuginfod only"
+			  : "DEBUGINFOD_URLS is not set; perfwind makes no network requests");
 	if (!d->debuginfod || d->debug_files)
 		return;
 	f->state = DOCTOR_PARTLY;

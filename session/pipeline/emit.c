@@ -608,22 +608,6 @@ static void count_outcome(struct account *a, const struct outcome *o)
 		a->weight += o->info.weight;
 }
 
-/* SampleSkipReason (facts: PerfSample): 1 read stage, 2 unwind stage, 3 enqueue, 4 not in scope. */
-static uint32_t skip_number(enum skip_reason reason)
-{
-	switch (reason) {
-	case SKIP_NOT_IN_SCOPE:
-	case SKIP_NOT_ALLOWED:
-		return 4;
-	case SKIP_PARK_FULL:
-	case SKIP_ENQUEUED:
-	case SKIP_OUTPUT:
-		return 3;
-	default:
-		return 2;
-	}
-}
-
 /* When the sink has lost packets, all definitions are written again. */
 static int renew(struct emit *em)
 {
@@ -657,7 +641,7 @@ static int write_sample(struct emit *em, const struct outcome *o)
 		return trace(r);
 	em->n_samples++;
 	if (o->skipped) {
-		sample.skipped_reason = skip_number(o->skipped);
+		sample.skipped_reason = skip_reason_number(o->skipped);
 	} else {
 		r = stack_of(em, o, &sample.callstack);
 		if (r < 0)
