@@ -621,16 +621,14 @@ static int send_to_rings(struct perf_source *source, const struct source_task *t
 
 static int remember(struct perf_source *source, const struct source_task *task)
 {
-	int r;
+	int r = source_switch_remember(source, task);
 
-	if (task->tid < 0)
-		return 0;
+	if (r < 0 || task->tid < 0)
+		return trace(r);
 	r = table_put(&source->added, (uint64_t)task->tid, 1);
 	for (size_t i = 0; r >= 0 && i < source->n_cpus; i++)
 		if (task->groups[i].fds[0] >= 0)
 			r = table_put(&source->tid_of_id, task->groups[i].id, (uint64_t)task->tid);
-	if (r >= 0)
-		r = source_switch_remember(source, task);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -98,6 +98,7 @@ struct session {
 	struct {
 		uint64_t at, many_at; /* CLOCK_MONOTONIC: of the last look; of the last with many */
 		uint64_t waits;	      /* account.waits then */
+		uint32_t looks;	      /* in a row that found too many */
 	} thin;
 	struct slot_queue entries;
 	struct byte_queue outcomes;

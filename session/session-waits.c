@@ -1,7 +1,7 @@
 /* session-waits.c - what threads wait for (session/pipeline/waits.h), and the bound on its cost.  Thread: main.
  *
  * A sample of a switch costs the target a few microseconds and us as much again.  So while more than
- * THIN_PER_S switches a second are sampled, only one in PERF_SWITCHES_THIN is.  Times stay exact: they are of
+ * THIN_PER_S switches a second and CPU are sampled, only one in PERF_SWITCHES_THIN is.  Times stay exact: they are of
  * the records of switches, which cost 0.2 us each. */
 #include <errno.h>
 #include <time.h>
@@ -13,9 +13,11 @@
 enum {
 	READ_MS = 5, /* a wait that lasts longer is seen while it lasts */
 	MIN_WAIT_NS = 2 * NSEC_PER_MSEC,
-	THIN_PER_S = 10000,
+	THIN_PER_S = 5000,
 	THIN_LOOK_MS = 100,
-	THIN_QUIET_S = 3, /* so long with few switches, and all are sampled again */
+	THIN_LOOKS = 3,	  /* in a row; a burst is not worth the stacks that follow it */
+	THIN_FLOOD = 8,	  /* ... but not this many times the limit */
+	THIN_QUIET_S = 2, /* so long with few switches, and all are sampled again */
 };
 
 static uint64_t *count_of(void *arg, uint32_t cpu)
@@ -70,6 +72,8 @@ int session_waits_start(struct session *s)
 
 	if (!s->waits)
 		return 0;
+	/* Opening took a while: what is recorded before all events are on has gaps. */
+	s->started_at = clock_ns(CLOCK_MONOTONIC);
 	waits_start(s->waits, clock_ns(s->options.clock));
 	s->thin.at = clock_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < s->n_scope_pids && !s->options.child && r >= 0; i++) {
@@ -96,22 +100,24 @@ int session_waits_outcome(struct session *s, const struct outcome *o)
 int session_waits_tick(struct session *s)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), ns = now - s->thin.at;
-	uint64_t waits = s->account.waits - s->thin.waits;
-	bool many;
+	uint64_t waits = s->account.waits - s->thin.waits, limit;
 
 	if (!s->waits)
 		return 0;
 	reader_ask_stacks(s->reader, clock_ns(s->options.clock) - MIN_WAIT_NS);
 	if (ns < THIN_LOOK_MS * NSEC_PER_MSEC)
 		return 0;
-	many = waits > THIN_PER_S * ns / NSEC_PER_SEC;
+	limit = THIN_PER_S * perf_source_options(s->source)->n_cpus * ns / NSEC_PER_SEC;
 	s->thin.at = now;
 	s->thin.waits = s->account.waits;
-	if (many)
+	s->thin.looks = waits > limit ? s->thin.looks + 1 : 0;
+	if (s->thin.looks)
 		s->thin.many_at = now;
-	if (!many && now - s->thin.many_at < THIN_QUIET_S * NSEC_PER_SEC)
-		return 0;
-	return trace(perf_source_thin_switches(s->source, many));
+	if (s->thin.looks >= THIN_LOOKS || waits > THIN_FLOOD * limit)
+		return trace(perf_source_thin_switches(s->source, true));
+	if (now - s->thin.many_at >= THIN_QUIET_S * NSEC_PER_SEC)
+		return trace(perf_source_thin_switches(s->source, false));
+	return 0;
 }
 
 int session_waits_finish(struct session *s)

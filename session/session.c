@@ -602,13 +602,14 @@ int session_start(struct session *s)
 	s->started_at = clock_ns(CLOCK_MONOTONIC);
 	s->used_at_start = session_used_ns(s);
 	s->state = SESSION_RUNNING;
-	r = session_waits_start(s);
-	if (r < 0 || s->options.child)
-		return trace(r);
+	if (s->options.child)
+		return trace(session_waits_start(s));
 	if (s->options.armed)
 		perf_source_hold(s->source);
 	r = perf_source_enable(s->source);
 	/* After the events are on: records report all changes from here. */
+	if (r >= 0)
+		r = session_waits_start(s);
 	if (r >= 0)
 		r = scan_processes(s);
 	if (r >= 0 && s->options.poll_ms)

@@ -531,6 +531,8 @@ int waits_switch(struct waits *w, const struct wait_switch *s)
 int waits_record(struct waits *w, struct process *process, uint32_t cpu,
 		 const struct record_event *e)
 {
+	if (e->time < w->start)
+		return 0;
 	switch (e->type) {
 	case PERF_RECORD_FORK:
 		return waits_fork(w, process, e->tid, e->time);

@@ -54,7 +54,8 @@ int waits_new(const struct waits_options *options, const struct waits_context *c
 	      struct waits **ret_waits);
 struct waits *waits_free(struct waits *waits);
 
-/* The events are on from @time (their clock, ns): the first record of a thread may come much later. */
+/* All events are on from @time (their clock, ns): earlier records have no effect, and the first one of a thread may come much
+ * later. */
 void waits_start(struct waits *waits, uint64_t time);
 /* Records, in order of time.  Errors: -ENOMEM, or those of emit(). */
 /* SWITCH, FORK or COMM of @process, out of the ring of @cpu; others have no effect. */
