@@ -16,7 +16,7 @@ NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libp
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
 # libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
 # capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/code.c).
-OPTIONAL := libzstd libdeflate capstone
+OPTIONAL := libzstd libdeflate capstone libbpf
 # pkg-config runs when the first recipe needs flags, and once: on a bare machine `make demo` installs it first.
 once = $(eval $(1) := $$(value_of_$(1)))$($(1))
 names = $(foreach p,$(1),$(firstword $(subst :, ,$(p))))
@@ -28,10 +28,10 @@ all_of = $(if $(filter-out $(1),$(call names,$(NEEDED))),$(error missing or inco
 	p,$(NEEDED),$(if $(filter $(1),$(call names,$(p))),,$(lastword $(subst :, ,$(p)))))); run: .ci/deps build))$(1)
 PKGS = $(call once,PKGS)
 value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libzstd,$(PKGS)),-DHAVE_ZSTD) \
-	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) \
+	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) $(if $(filter libbpf,$(PKGS)),-DHAVE_LIBBPF) \
 	$(if $(filter capstone,$(PKGS)),-DHAVE_CAPSTONE)
 PKG_CFLAGS = $(call once,PKG_CFLAGS)
-value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out capstone,$(PKGS))) -liberty -lm -ldl
+value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out capstone libseccomp,$(PKGS))) -liberty -lm -ldl
 LIBS = $(call once,LIBS)
 
 CFLAGS ?= -O2 -g

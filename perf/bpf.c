@@ -1,15 +1,16 @@
 /* bpf.c - see bpf.h: instructions, the program, and words.  bpf-ring.c: rings.
  *
- * bpf(2) is called directly: three of its commands are needed, and the programs are a hundred
- * instructions that are written here, so there is nothing that libbpf would load from an object file. */
+ * The programs are a hundred instructions, written here: a build needs no compiler for BPF.  libbpf loads them. */
 #include "perf/bpf.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef HAVE_LIBBPF
+#include <bpf/bpf.h>
+#endif
 
 #include "base/error.h"
 #include "perf/bpf-parts.h"
@@ -200,65 +201,39 @@ void bpf_word_reg(struct bpf_code *c, const struct bpf_words *words, int index, 
 	lookup_word(c, words, none);
 }
 
-/* ---- bpf(2) ---- */
+/* ---- libbpf: loads programs and makes maps ---- */
 
-static int bpf(int command, union bpf_attr *attr)
-{
-	long r = syscall(SYS_bpf, command, attr, sizeof(*attr));
-
-	return r < 0 ? -errno : (int)r;
-}
-
-/* Before 5.11 maps count as locked memory, also root's. */
-static bool raise_locked_memory(void)
-{
-	struct rlimit limit, more;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-		return false;
-	more = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
-	if (setrlimit(RLIMIT_MEMLOCK, &more) == 0)
-		return true;
-	more = (struct rlimit){limit.rlim_max, limit.rlim_max};
-	return limit.rlim_cur < limit.rlim_max && setrlimit(RLIMIT_MEMLOCK, &more) == 0;
-}
-
+#ifdef HAVE_LIBBPF
 int bpf_map_new(uint32_t type, uint32_t key, uint32_t value, uint32_t entries, uint32_t flags)
 {
-	union bpf_attr attr;
-	int r;
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = flags);
 
-	for (int tries = 0;; tries++) {
-		memset(&attr, 0, sizeof(attr));
-		attr.map_type = type;
-		attr.key_size = key;
-		attr.value_size = value;
-		attr.max_entries = entries;
-		attr.map_flags = flags;
-		memcpy(attr.map_name, "perfwind", sizeof("perfwind"));
-		r = bpf(BPF_MAP_CREATE, &attr);
-		if (r != -EPERM || tries || !raise_locked_memory())
-			return r; /* an answer for the probe, too: not yet a failure */
-	}
+	/* Below 0 it is an answer for the probe, too: not yet a failure. */
+	return bpf_map_create(type, "perfwind", key, value, entries, &options);
+}
+
+/* The kernel lends bpf_probe_read_user() and others only to programs that may be used under the GPL, too. */
+static int load(const struct bpf_code *c, char *log, uint32_t log_size)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = log_size,
+		    .log_level = log != NULL);
+
+	return bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, "perfwind", "Dual BSD/GPL", c->insns, c->n,
+			     &options);
+}
+#else
+int bpf_map_new(uint32_t type, uint32_t key, uint32_t value, uint32_t entries, uint32_t flags)
+{
+	(void)type, (void)key, (void)value, (void)entries, (void)flags;
+	return -ENOPKG;
 }
 
 static int load(const struct bpf_code *c, char *log, uint32_t log_size)
 {
-	union bpf_attr attr;
-
-	memset(&attr, 0, sizeof(attr));
-	attr.prog_type = BPF_PROG_TYPE_PERF_EVENT;
-	attr.insn_cnt = (uint32_t)c->n;
-	attr.insns = (uint64_t)(uintptr_t)c->insns;
-	/* The kernel lends bpf_probe_read_user() and others only to programs that may be used under
-	 * the GPL, too. */
-	attr.license = (uint64_t)(uintptr_t) "Dual BSD/GPL";
-	attr.log_buf = (uint64_t)(uintptr_t)log;
-	attr.log_size = log_size;
-	attr.log_level = log != NULL;
-	memcpy(attr.prog_name, "perfwind", sizeof("perfwind"));
-	return bpf(BPF_PROG_LOAD, &attr);
+	(void)c, (void)log, (void)log_size;
+	return -ENOPKG;
 }
+#endif
 
 /* ---- the program ---- */
 
@@ -279,6 +254,8 @@ static const char *refusal(int r)
 	case EPERM:
 	case EACCES:
 		return "the kernel permits BPF programs to root, or with CAP_BPF and CAP_PERFMON";
+	case ENOPKG:
+		return "perfwind was built without libbpf";
 	case ENOSYS:
 		return "this kernel or container has no bpf()";
 	default:
