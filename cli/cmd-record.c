@@ -188,6 +188,8 @@ static int open_session(struct record *rec)
 		.machine = args->all,
 		.pids = runs ? &rec->command_pid : args->pids,
 		.n_pids = runs ? 1 : args->n_pids,
+		.tids = args->tids,
+		.n_tids = args->n_tids,
 		.child = command && !runs ? rec->command_pid : 0,
 		.children = args->children || command,
 		.specs = rec->specs,

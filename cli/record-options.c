@@ -40,6 +40,13 @@ static const char *without_braces(const char *value, char to[SPEC_EVENT_MAX])
 	return to;
 }
 
+static int add_tids(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	return pid_list_add(value, args->tids, &args->n_tids, RECORD_PIDS);
+}
+
 static int set_event(void *to, const char *value)
 {
 	struct record_args *args = to;
@@ -181,6 +188,7 @@ static int set_mmap_pages(void *to, const char *value)
 static const struct option_def defs[] = {
 	FLAG("all", 'a', all, "the whole machine"),
 	CALL("pid", 'p', "PID[,PID]", add_pids, "these processes, with all their threads"),
+	CALL("tid", 't', "TID[,TID]", add_tids, "these threads alone"),
 	FLAG("children", 0, children, "with -p: their children too (a command's always are)"),
 	TEXT("uid", 'u', "USER", user, "the processes of this user, by name or number"),
 	TEXT("cgroup", 'G', "PATH", cgroup, "the processes in this cgroup or below it"),
@@ -303,34 +311,9 @@ static int set_clock(void *to, const char *value)
 	return -EINVAL;
 }
 
-/* A thread alone is not sampled: the process is, and the report chooses. */
-static int refuse_tid(void *to, const char *value)
-{
-	_cleanup_(freep) char *status = NULL;
-	char path[64];
-	const char *line;
-	uint64_t tid;
-
-	(void)to;
-	if (parse_u64(value, 10, INT32_MAX, &tid) < 0 || !tid) {
-		log_error("record: -t records the process of a thread: '%.64s' is not a thread id",
-			  value);
-		return -EINVAL;
-	}
-	(void)snprintf(path, sizeof(path), "/proc/%u/status", (unsigned)tid);
-	if (read_file(path, 65536, &status, NULL) < 0 || !(line = strstr(status, "\nTgid:")))
-		log_error("record: -t %u: there is no such thread", (unsigned)tid);
-	else
-		log_error("record: whole processes are recorded: record -p %lu, then "
-			  "`perfwind report --thread %u`",
-			  strtoul(line + 6, NULL, 10), (unsigned)tid);
-	return -EINVAL;
-}
-
 static const struct option_def foreign[] = {
 	{.name = "g", .letter = 'g', .type = OPTION_WITHOUT_EFFECT},
 	CALL("call-graph", 0, "MODE", set_call_graph, NULL),
-	CALL("tid", 't', "TID", refuse_tid, NULL),
 	CALL("clockid", 'k', "CLOCK", set_clock, NULL),
 	FLAG("all-cpus", 0, all, NULL),
 	FLAG("all-user", 0, user_only, NULL),
@@ -363,7 +346,7 @@ static const struct option_def foreign[] = {
 
 const struct options record_options = {
 	.command = "record",
-	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
+	.usage = "[OPTIONS] -a | -p PID[,PID] | -t TID | [--] COMMAND [ARGUMENTS]",
 	.description =
 		"Samples the machine, processes or a command and writes a symbolised "
 		"trace.\nWith -a, -p, -u or -G a command is the stop-watch: the recording ends "
@@ -427,6 +410,7 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->ring_bytes	? "--mmap-pages"
 	       : args->no_inline	? "--no-inline"
 	       : args->n_more		? "-e twice"
+	       : args->n_tids		? "-t"
 	       : args->off_cpu		? "--off-cpu"
 	       : args->wall		? "--wall"
 					: NULL;
@@ -491,10 +475,39 @@ static int more_check(const struct record_args *args)
 	return -EINVAL;
 }
 
+/* The processes of -t. */
+static int find_processes(struct record_args *args)
+{
+	if (args->n_tids && (args->n_pids || args->children || args->user || args->cgroup)) {
+		log_error("-t and %s exclude each other", args->n_pids	   ? "-p"
+							  : args->children ? "--children"
+							  : args->user	   ? "-u"
+									   : "-G");
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < args->n_tids; i++) {
+		_cleanup_(freep) char *status = NULL;
+		char path[64];
+		const char *line;
+
+		(void)snprintf(path, sizeof(path), "/proc/%u/status", args->tids[i]);
+		if (read_file(path, 65536, &status, NULL) < 0 ||
+		    !(line = strstr(status, "\nTgid:"))) {
+			log_error("record: -t %u: there is no such thread", args->tids[i]);
+			return -EINVAL;
+		}
+		args->pids[args->n_pids++] = (uint32_t)strtoul(line + 6, NULL, 10);
+	}
+	return 0;
+}
+
 int record_args_check(struct record_args *args, bool command)
 {
-	int targets = args->all + (args->n_pids > 0);
+	int targets;
 
+	if (find_processes(args) < 0)
+		return -EINVAL;
+	targets = args->all + (args->n_pids > 0);
 	args->all |= !targets && (args->user || args->cgroup);
 	targets += args->all && !targets;
 	if (targets > 1 || (args->n_pids && (args->user || args->cgroup))) {
@@ -504,7 +517,7 @@ int record_args_check(struct record_args *args, bool command)
 		return -EINVAL;
 	}
 	if (!targets && !command) {
-		log_error("record needs a target: -a (the machine), -p PID, or a command");
+		log_error("record needs a target: -a (the machine), -p PID, -t TID, or a command");
 		return -EINVAL;
 	}
 	args->stop_watch = targets && command;

@@ -26,6 +26,9 @@ struct record_args {
 	uint32_t stack_bytes, unwinder, clock;
 	uint32_t pids[RECORD_PIDS];
 	size_t n_pids;
+	/* -t: then pids are their processes. */
+	uint32_t tids[RECORD_PIDS];
+	size_t n_tids;
 	bool stop_watch; /* a command is given with other targets: it is not recorded, its end ends the recording */
 };
 

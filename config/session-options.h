@@ -15,6 +15,9 @@ struct session_options {
 	bool machine;	      /* else the tasks */
 	const uint32_t *pids; /* tasks: whole processes */
 	size_t n_pids;
+	const uint32_t
+		*tids;	/* tasks: of these processes only these threads, without what they start */
+	size_t n_tids;	/* 0: all */
 	uint32_t child; /* or one child of ours that waits before its exec; 0: none */
 	bool children;	/* follow forks */
 	/* Never events of whole CPUs, which cost every process of the machine: too many tasks are

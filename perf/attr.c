@@ -30,9 +30,9 @@ static void set_common(const struct perf_options *options, struct perf_event_att
 	}
 	if (!options->tasks)
 		return;
-	attr->inherit = 1;
+	attr->inherit = !options->alone;
 	attr->enable_on_exec = options->enable_on_exec;
-	if (!options->children && options->features.has[FEATURE_INHERIT_THREAD])
+	if (attr->inherit && !options->children && options->features.has[FEATURE_INHERIT_THREAD])
 		perf_attr_set_flags(attr, PERFWIND_ATTR_INHERIT_THREAD);
 }
 

@@ -46,6 +46,7 @@ struct perf_options {
 	bool ignore_open_failure; /* machine: CPUs that refuse are left out, all of them if need be
 				   */
 	bool children;		  /* tasks: follow forks, not threads only */
+	bool alone;		  /* tasks: follow neither */
 	bool enable_on_exec;	  /* tasks: the (one) task is a child that has not run exec yet */
 	uint64_t ring_bytes;	  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */

@@ -104,15 +104,16 @@ static bool parse_raw(struct reader_event *event, struct cursor c)
 	return !c.bad;
 }
 
-/* ":u" and so on: what is counted, when not everything is. */
+/* ":u" and so on: what is counted, when not everything is.  A name that ends in it already stays. */
 static void append_modifiers(struct reader_event *event, uint32_t modifiers)
 {
-	size_t len = strlen(event->name);
+	size_t len = strlen(event->name), n;
+	char suffix[8];
 
 	if (!modifiers)
 		return;
 	(void)snprintf(
-		event->name + len, sizeof(event->name) - len, ":%s%s%s",
+		suffix, sizeof(suffix), ":%s%s%s",
 		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE
 			? "u"
 			: "",
@@ -121,6 +122,9 @@ static void append_modifiers(struct reader_event *event, uint32_t modifiers)
 		modifiers & 1u << PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR
 			? "h"
 			: "");
+	n = strlen(suffix);
+	if (len < n || strcmp(event->name + len - n, suffix) != 0)
+		(void)snprintf(event->name + len, sizeof(event->name) - len, "%s", suffix);
 }
 
 static void set_name(struct reader_event *event, const struct wire_field *name, uint32_t modifiers)

@@ -108,6 +108,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.poll = so->poll_ms != 0,
 		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,
+		.alone = so->n_tids > 0,
 		.enable_on_exec = so->child != 0,
 		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
 		.ring_budget = ring_budget(so),
@@ -217,6 +218,8 @@ static uint64_t count_threads(const struct session *s)
 {
 	uint64_t sum = 0;
 
+	if (s->options.n_tids) /* whole CPUs cannot stand in for threads */
+		return 0;
 	for (size_t i = 0; i < s->n_scope_pids; i++) {
 		_cleanup_(freep) uint32_t *tids = NULL;
 		size_t n = 0;
@@ -254,6 +257,15 @@ struct pass {
 	enum perf_gate gate;
 };
 
+/* Not one of the other threads of its process? */
+static bool is_requested(const struct session_options *so, uint32_t tid)
+{
+	for (size_t i = 0; i < so->n_tids; i++)
+		if (so->tids[i] == tid)
+			return true;
+	return !so->n_tids;
+}
+
 static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, char *error,
 			   size_t error_size)
 {
@@ -265,7 +277,7 @@ static int open_threads_of(struct session *s, uint32_t pid, struct pass *pass, c
 	if (r < 0)
 		return 0; /* it has exited; reported below if none is left */
 	for (size_t i = 0; i < n; i++) {
-		if (table_get(&pass->seen, tids[i], &v))
+		if (!is_requested(&s->options, tids[i]) || table_get(&pass->seen, tids[i], &v))
 			continue;
 		r = table_put(&pass->seen, tids[i], 1);
 		if (r < 0)

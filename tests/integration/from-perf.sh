@@ -42,7 +42,15 @@ while time.time() < end: pass'
 check stop-watch-target has watch 'main;recurse_even;'
 check stop-watch-not-recorded eval '! has watch "^python"'
 says stop-watch-status 7 'samples? in' record -p $target -o watch.pftrace -- sh -c 'exit 7'
-says thread 2 "record -p $target, then .perfwind report --thread $target" record -t $target
+"$PROGRAMS/threads" 60 &
+threads=$!
+started $threads
+wait_for eval '[ "$(ls /proc/$threads/task | wc -l)" -ge 3 ]'
+one=$(ls /proc/$threads/task | tail -n 1)
+says thread 0 'samples? in' record -t $one -d 0.5 -o thread.pftrace
+says thread-alone 0 "^ *100\.00 .*\b$one\b" report --by thread thread.pftrace
+kill $threads
+says no-thread 2 'there is no such thread' record -t 4194304 -d 0.1
 if is_root; then
 	says machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3
 	# Of this user's processes alone.

@@ -137,7 +137,7 @@ static void test_options_of_perf(void **state)
 	bad(GIVEN("-k", "tai", "-a"), "it is one of monotonic");
 	noted(GIVEN("-s", "-a"), "--stat: threads are always recorded apart");
 	noted(GIVEN("-i", "true"), "--no-inherit: children of a command are always recorded");
-	bad(GIVEN("-t", "x"), "is not a thread id");
+	bad(GIVEN("-t", "x"), "'x' is not one");
 	bad(GIVEN("-t", "2147483647"), "there is no such thread");
 	bad(GIVEN("-b", "-a"), "branch records are not recorded");
 	bad(GIVEN("--switch-output", "-a"), "--max-size SIZE ends it");
@@ -149,16 +149,22 @@ static void test_options_of_perf(void **state)
 	bad(GIVEN("-F", "fast", "-a"), "not a whole number, or `max`");
 }
 
-/* "-t" of a thread that there is: the message names the process. */
+/* "-t" of a thread that there is: its process is found. */
 static void test_thread(void **state)
 {
-	char tid[16], expected[64];
+	char tid[16];
 
 	(void)state;
 	(void)snprintf(tid, sizeof(tid), "%d", getpid());
-	(void)snprintf(expected, sizeof(expected),
-		       "record -p %d, then `perfwind report --thread %d`", getpid(), getpid());
-	bad(GIVEN("-t", tid), expected);
+	good(GIVEN("-t", tid));
+	assert_int_equal(args.n_tids, 1);
+	assert_int_equal(args.n_pids, 1);
+	assert_int_equal(args.pids[0], getpid());
+	good(GIVEN("-t", tid, "--", "sleep", "1"));
+	assert_true(args.stop_watch);
+	bad(GIVEN("-t", tid, "-p", "1"), "-t and -p exclude each other");
+	bad(GIVEN("-t", tid, "-a"), "exclude each other");
+	bad(GIVEN("-t", tid, "--daemon"), "-t works without a daemon");
 }
 
 static void test_sizes(void **state)

@@ -190,6 +190,11 @@ static void test_tasks(void **state)
 	o.features.has[FEATURE_INHERIT_THREAD] = false; /* an older kernel */
 	attr = leader_of(&o);
 	assert_int_equal(perf_attr_flags(&attr) & (INHERIT | INHERIT_THREAD), INHERIT);
+	o.alone = true; /* one thread, and nothing that it starts */
+	o.features.has[FEATURE_INHERIT_THREAD] = true;
+	attr = leader_of(&o);
+	assert_int_equal(perf_attr_flags(&attr) & (INHERIT | INHERIT_THREAD), 0);
+	o.alone = false;
 	/* Of whole CPUs nothing is inherited. */
 	o.tasks = false;
 	o.enable_on_exec = true;

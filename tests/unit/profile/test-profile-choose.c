@@ -99,16 +99,17 @@ static void test_first(void **state)
 	profile_deinit(&p);
 }
 
-/* ":u" need not be said, where that is clear. */
-static void test_modifiers(void **state)
+/* ":u" need not be said, where that is clear; a name that has it already does not get it twice. */
+static void check_modifiers(const char *name)
 {
 	struct buffer trace = {0}, packet = {0}, defaults = {0}, sample = {0}, timebase = {0};
 	char error[256] = "";
 	struct profile p;
 
-	(void)state;
 	put_number(&timebase, 1, 10);
 	put_number(&timebase, 4, PAGE_FAULTS);
+	if (name)
+		put_text(&timebase, 10, name);
 	put_number(&timebase, 12, 1); /* user space */
 	put_message(&sample, 1, &timebase);
 	put_message(&defaults, 12, &sample);
@@ -123,6 +124,14 @@ static void test_modifiers(void **state)
 	assert_int_equal(profile_choose_event(&p, "page-faults", error, sizeof(error)), 0);
 	expect(&p, "page-faults:u", "events", 2, 20);
 	profile_deinit(&p);
+}
+
+static void test_modifiers(void **state)
+{
+	(void)state;
+	check_modifiers(NULL);
+	check_modifiers("page-faults");
+	check_modifiers("page-faults:u");
 }
 
 static void test_none(void **state)
