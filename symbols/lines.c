@@ -419,6 +419,46 @@ size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64
 	return walk(&s, cu, 0) ? drop_outer_functions(ret_dies, s.n) : 0;
 }
 
+bool uw_calls_span(struct uw_calls *calls, Dwarf_Die *cu, uint64_t address,
+		   struct uw_span *ret_span)
+{
+	bool new;
+	struct uw_unit_calls *unit = unit_of(calls, dwarf_dieoffset(cu), &new);
+	struct uw_span span = {.high = UINT64_MAX};
+	size_t low = 0, high;
+
+	if (unit && !unit->flat)
+		flatten(calls, unit, cu);
+	if (!unit || unit->failed)
+		return false;
+	for (high = unit->n; low < high;) { /* the first that begins beyond the address */
+		size_t mid = low + (high - low) / 2;
+
+		if (unit->ranges[mid].low <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low < unit->n)
+		span.high = unit->ranges[low].low;
+	if (low)
+		span.low = unit->ranges[low - 1].low;
+	for (uint32_t i = low ? (uint32_t)low - 1 : NO_PARENT; i != NO_PARENT;
+	     i = unit->ranges[i].order) {
+		const struct range *r = &unit->ranges[i];
+
+		if (address >= r->high) {
+			span.low = max_u64(span.low, r->high);
+			continue;
+		}
+		span.high = min_u64(span.high, r->high);
+		span.function_low = r->low;
+		span.function_high = r->high;
+	}
+	*ret_span = span;
+	return span.function_high;
+}
+
 static _Thread_local jmp_buf *oom_jump;
 
 static void __attribute__((noreturn)) on_oom(void)
@@ -686,6 +726,33 @@ static const char *line_of(Dwarf_Die *cu, uint64_t address, uint32_t *ret_line)
 	return dwarf_linesrc(line, NULL, NULL);
 }
 
+/* Narrows @span to the row of the line table. */
+static bool narrow_to_row(Dwarf_Die *cu, uint64_t address, struct uw_span *span)
+{
+	Dwarf_Lines *rows;
+	size_t low = 0, high;
+	Dwarf_Addr at;
+
+	if (dwarf_getsrclines(cu, &rows, &high) != 0)
+		return false;
+	while (low < high) { /* the first that begins beyond the address */
+		size_t mid = low + (high - low) / 2;
+
+		if (dwarf_lineaddr(dwarf_onesrcline(rows, mid), &at) != 0)
+			return false;
+		if (at <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (!low || dwarf_lineaddr(dwarf_onesrcline(rows, low - 1), &at) != 0)
+		return false;
+	span->low = max_u64(span->low, at);
+	if (dwarf_lineaddr(dwarf_onesrcline(rows, low), &at) == 0)
+		span->high = min_u64(span->high, at);
+	return true;
+}
+
 /* Compilers are often given relative names; the unit has the directory. */
 static const char *absolute(Dwarf_Die *cu, const char *file, char *to, size_t size)
 {
@@ -748,6 +815,30 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 			file = call_site(&cu, &calls[i - 1], &line.line);
 	}
 	return (int)(n - n_same);
+}
+
+static bool find_span(struct uw_lines *lines, uint64_t vaddr, struct uw_span *ret_span)
+{
+	struct uw_span span;
+	Dwarf_Die cu;
+
+	if (!find_unit(lines, vaddr, &cu) || !uw_calls_span(&lines->calls, &cu, vaddr, &span) ||
+	    !narrow_to_row(&cu, vaddr, &span))
+		return false;
+	*ret_span = span;
+	return span.low <= vaddr && vaddr < span.high;
+}
+
+bool uw_lines_span(struct uw_lines *lines, uint64_t vaddr, struct uw_span *ret_span)
+{
+	jmp_buf jump;
+
+	if (!lines->main.dwarf)
+		return false;
+	oom_jump = &jump;
+	if (setjmp(jump))
+		return false;
+	return find_span(lines, vaddr, ret_span);
 }
 
 int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,

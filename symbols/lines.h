@@ -19,6 +19,9 @@ size_t uw_lines_bytes(const struct uw_lines *lines);
 int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,
 		void (*add)(void *arg, const struct uw_line *line), void *arg);
 
+/* See uw_module_lines_span(). */
+bool uw_lines_span(struct uw_lines *lines, uint64_t vaddr, struct uw_span *ret_span);
+
 /* The function and the inlined calls at an address of a compilation unit. */
 enum { UW_CALLS_MAX = 64 };
 struct uw_calls {
@@ -29,3 +32,6 @@ void uw_calls_deinit(struct uw_calls *calls);
 /* The DIEs that hold @address, outermost first: the function, then inlined calls.  0: none. */
 size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64_t address,
 		     Dwarf_Die ret_dies[UW_CALLS_MAX]);
+/* Where the same DIEs hold; of the outermost one, the range that holds @address. */
+bool uw_calls_span(struct uw_calls *calls, Dwarf_Die *cu, uint64_t address,
+		   struct uw_span *ret_span);

@@ -710,6 +710,11 @@ int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t
 	return r;
 }
 
+bool uw_module_lines_span(struct uw_module *module, uint64_t vaddr, struct uw_span *ret_span)
+{
+	return module->lines && uw_lines_span(module->lines, vaddr, ret_span);
+}
+
 int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
 {
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};

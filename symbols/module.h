@@ -211,6 +211,12 @@ struct uw_line {
  * that many; -ENODATA: the module has no DWARF; do not ask again. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
 		    void (*add)(void *arg, const struct uw_line *line), void *arg);
+/* Addresses around @vaddr, [low, high), that have the same lines, in a part of their outermost function.  After a
+ * uw_module_lines() > 0 of @vaddr; loader thread.  false: not known. */
+struct uw_span {
+	uint64_t low, high, function_low, function_high;
+};
+bool uw_module_lines_span(struct uw_module *module, uint64_t vaddr, struct uw_span *ret_span);
 /* Closes the DWARF that uw_module_lines() keeps open (counted in uw_module_bytes); loader thread.
  */
 void uw_module_drop_lines(struct uw_module *module);

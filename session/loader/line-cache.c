@@ -1,6 +1,6 @@
 /* line-cache.c - see line-cache.h.
  *
- *   head | addresses, ascending | lines, by address | text: strings with their NULs
+ *   head | spans of addresses, ascending, with their lines | lines, by span | text: strings with their NULs
  *
  * One module is open at a time, as its DWARF is. */
 #include <errno.h>
@@ -15,25 +15,25 @@
 
 enum {
 	FILES_BYTES = 64 << 20, /* of all modules */
-	ADDRESSES_MAX = 1 << 17,
+	SPANS_MAX = 1 << 18,
 	TEXT_ROOM = 4096, /* of one string */
 	NAME_ROOM = 96,
 };
 #define PREFIX "lines-"
 #define NO_FILE UINT32_MAX
 
-static const char magic[24] = "pwlines1 " PERFWIND_VERSION;
+static const char magic[24] = "pwlines2 " PERFWIND_VERSION;
 
 struct file_head {
 	char magic[sizeof(magic)];
 	struct load_file file;
 	struct uw_build_id id;
 	uint8_t padding[3];
-	uint64_t n_addresses, n_lines, text;
+	uint64_t n_spans, n_lines, text;
 };
 
-struct file_address {
-	uint64_t vaddr;
+struct file_span {
+	uint64_t low, high;
 	uint32_t n_lines, first;
 };
 
@@ -44,16 +44,16 @@ struct file_line {
 
 struct line_file {
 	uint8_t *data;
-	const struct file_address *addresses;
+	const struct file_span *spans;
 	const struct file_line *lines;
 	const char *text;
-	size_t n_addresses;
+	size_t n_spans;
 };
 
-/* Of an address, that was looked up now. */
-struct new_address {
-	uint64_t vaddr;
-	size_t first, n_lines; /* of new_lines */
+/* That was looked up now. */
+struct new_span {
+	uint64_t low, high;
+	size_t first, n_lines; /* of line_cache.lines */
 };
 
 struct line_cache {
@@ -64,8 +64,8 @@ struct line_cache {
 	struct load_file of;
 	struct uw_build_id id;
 	struct line_file *old;
-	struct new_address *addresses;
-	size_t n_addresses, addresses_room;
+	struct new_span *spans;
+	size_t n_spans, spans_room;
 	struct load_line *lines;
 	size_t n_lines, lines_room;
 };
@@ -85,20 +85,20 @@ static bool is_text(uint32_t at, uint64_t len, const char *text)
 	return at < len && strnlen(text + at, TEXT_ROOM) < TEXT_ROOM;
 }
 
-/* Ascending addresses, whose lines follow each other; names that begin in the text and end in it. */
+/* Ascending spans, which do not overlap and whose lines follow each other; names that begin in the text and end in it. */
 static bool is_sound(const struct line_file *f, const struct file_head *head)
 {
 	uint64_t first = 0;
 
 	if (head->text && f->text[head->text - 1])
 		return false;
-	for (size_t i = 0; i < head->n_addresses; i++) {
-		const struct file_address *a = &f->addresses[i];
+	for (size_t i = 0; i < head->n_spans; i++) {
+		const struct file_span *s = &f->spans[i];
 
-		if (a->first != first || a->n_lines > LOAD_LINES_MAX ||
-		    (i && a->vaddr <= a[-1].vaddr))
+		if (s->first != first || s->n_lines > LOAD_LINES_MAX || s->high <= s->low ||
+		    (i && s->low < s[-1].high))
 			return false;
-		first += a->n_lines;
+		first += s->n_lines;
 	}
 	for (size_t i = 0; i < head->n_lines; i++) {
 		const struct file_line *line = &f->lines[i];
@@ -121,13 +121,13 @@ static int read_content(struct line_file *f, size_t len, const struct load_file 
 	if (memcmp(&head->file, file, sizeof(*file)) != 0 ||
 	    memcmp(&head->id, id, sizeof(*id)) != 0)
 		return -ESTALE;
-	if (head->n_addresses > ADDRESSES_MAX || head->n_lines > LINE_FILE_BYTES ||
+	if (head->n_spans > SPANS_MAX || head->n_lines > LINE_FILE_BYTES ||
 	    head->text > LINE_FILE_BYTES)
 		return -EBADMSG;
-	f->addresses = cursor_bytes(&c, head->n_addresses * sizeof(*f->addresses));
+	f->spans = cursor_bytes(&c, head->n_spans * sizeof(*f->spans));
 	f->lines = cursor_bytes(&c, head->n_lines * sizeof(*f->lines));
 	f->text = cursor_bytes(&c, head->text);
-	f->n_addresses = head->n_addresses;
+	f->n_spans = head->n_spans;
 	return c.bad || cursor_left(&c) || !is_sound(f, head) ? -EBADMSG : 0;
 }
 
@@ -151,44 +151,47 @@ int line_file_new(uint8_t *data, size_t len, const struct load_file *file,
 	return 0;
 }
 
+static int lines_of(const struct line_file *f, const struct file_span *s,
+		    struct load_line ret_lines[64])
+{
+	for (uint32_t i = 0; i < s->n_lines; i++) {
+		const struct file_line *line = &f->lines[s->first + i];
+		char *text = (char *)(uintptr_t)f->text;
+
+		ret_lines[i] = (struct load_line){
+			.function = text + line->function,
+			.file = line->file == NO_FILE ? NULL : text + line->file,
+			.line = line->line,
+			.kind = (enum frame_kind)line->kind,
+		};
+	}
+	return (int)s->n_lines;
+}
+
 int line_file_find(const struct line_file *f, uint64_t vaddr, struct load_line ret_lines[64])
 {
-	size_t low = 0, high = f->n_addresses;
+	size_t low = 0, high = f->n_spans;
 
-	while (low < high) {
+	while (low < high) { /* the first that begins beyond the address */
 		size_t mid = low + (high - low) / 2;
-		const struct file_address *a = &f->addresses[mid];
 
-		if (a->vaddr == vaddr) {
-			for (uint32_t i = 0; i < a->n_lines; i++) {
-				const struct file_line *line = &f->lines[a->first + i];
-
-				ret_lines[i] = (struct load_line){
-					.function = (char *)(uintptr_t)f->text + line->function,
-					.file = line->file == NO_FILE
-							? NULL
-							: (char *)(uintptr_t)f->text + line->file,
-					.line = line->line,
-					.kind = (enum frame_kind)line->kind,
-				};
-			}
-			return (int)a->n_lines;
-		}
-		if (a->vaddr < vaddr)
+		if (f->spans[mid].low <= vaddr)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return -1;
+	if (!low || vaddr >= f->spans[low - 1].high)
+		return -1;
+	return lines_of(f, &f->spans[low - 1], ret_lines);
 }
 
 /* ---- writing ---- */
 
 struct content {
-	struct buffer addresses, lines, text;
-	struct hash_index by_text; /* of the strings of `text`, by their numbers in `at` */
-	struct buffer at;	   /* uint32_t each */
-	uint64_t seed, n_lines;
+	struct buffer spans, lines, text;
+	struct hash_index by_text;   /* of the strings of `text`, by their numbers in `at` */
+	struct buffer at;	     /* uint32_t each */
+	uint64_t seed, n_lines, end; /* of the last span */
 	bool bad;
 };
 
@@ -226,11 +229,16 @@ static uint32_t put_text(struct content *c, const char *text)
 	return at;
 }
 
-static void put_address(struct content *c, uint64_t vaddr, const struct load_line *lines, size_t n)
+/* What the spans before it do not have. */
+static void put_span(struct content *c, uint64_t low, uint64_t high, const struct load_line *lines,
+		     size_t n)
 {
-	const struct file_address address = {vaddr, (uint32_t)n, (uint32_t)c->n_lines};
+	const struct file_span span = {max_u64(low, c->end), high, (uint32_t)n,
+				       (uint32_t)c->n_lines};
 
-	buffer_append(&c->addresses, &address, sizeof(address));
+	if (span.low >= span.high)
+		return;
+	buffer_append(&c->spans, &span, sizeof(span));
 	for (size_t i = 0; i < n && !c->bad; i++) {
 		const struct file_line line = {
 			.function = put_text(c, lines[i].function),
@@ -241,38 +249,35 @@ static void put_address(struct content *c, uint64_t vaddr, const struct load_lin
 
 		buffer_append(&c->lines, &line, sizeof(line));
 	}
+	c->end = high;
 	c->n_lines += n;
-	c->bad |= c->addresses.bad || c->lines.bad || c->text.bad || c->at.bad ||
-		  c->text.len + c->lines.len + c->addresses.len > LINE_FILE_BYTES / 2;
+	c->bad |= c->spans.bad || c->lines.bad || c->text.bad || c->at.bad ||
+		  c->text.len + c->lines.len + c->spans.len > LINE_FILE_BYTES / 2;
 }
 
-static int by_vaddr(const void *left, const void *right)
+static int by_low(const void *left, const void *right)
 {
-	const struct new_address *a = left, *b = right;
+	const struct new_span *a = left, *b = right;
 
-	return a->vaddr < b->vaddr ? -1 : a->vaddr > b->vaddr;
+	return a->low < b->low ? -1 : a->low > b->low;
 }
 
-/* The old addresses and the new ones, which win, merged. */
+/* The old spans and the new ones, merged. */
 static void put_all(struct line_cache *cache, struct content *c, bool with_old)
 {
-	size_t n_old = cache->old && with_old ? cache->old->n_addresses : 0, old = 0, new = 0;
+	size_t n_old = cache->old && with_old ? cache->old->n_spans : 0, old = 0, new = 0;
+	struct load_line lines[LOAD_LINES_MAX];
 
-	qsort(cache->addresses, cache->n_addresses, sizeof(*cache->addresses), by_vaddr);
-	while ((old < n_old || new < cache->n_addresses) && !c->bad) {
-		const struct new_address *a = &cache->addresses[new];
-		uint64_t first = old < n_old ? cache->old->addresses[old].vaddr : UINT64_MAX;
-		struct load_line lines[LOAD_LINES_MAX];
+	qsort(cache->spans, cache->n_spans, sizeof(*cache->spans), by_low);
+	while ((old < n_old || new < cache->n_spans) && !c->bad) {
+		const struct new_span *s = &cache->spans[new];
+		const struct file_span *o = old < n_old ? &cache->old->spans[old] : NULL;
 
-		if (new < cache->n_addresses && a->vaddr <= first) {
-			put_address(c, a->vaddr, cache->lines + a->first, a->n_lines);
-			old += old < n_old && a->vaddr == first;
-			for (; new < cache->n_addresses && cache->addresses[new].vaddr == a->vaddr;)
-				new ++;
+		if (!o || (new < cache->n_spans && s->low <= o->low)) {
+			put_span(c, s->low, s->high, cache->lines + s->first, s->n_lines);
+			new ++;
 		} else {
-			int n = line_file_find(cache->old, first, lines);
-
-			put_address(c, first, lines, n < 0 ? 0 : (size_t)n);
+			put_span(c, o->low, o->high, lines, (size_t)lines_of(cache->old, o, lines));
 			old++;
 		}
 	}
@@ -280,7 +285,7 @@ static void put_all(struct line_cache *cache, struct content *c, bool with_old)
 
 static void content_deinit(struct content *c)
 {
-	buffer_deinit(&c->addresses);
+	buffer_deinit(&c->spans);
 	buffer_deinit(&c->lines);
 	buffer_deinit(&c->text);
 	buffer_deinit(&c->at);
@@ -306,11 +311,11 @@ static void write_content(const struct line_cache *cache, const struct content *
 	memcpy(head.magic, magic, sizeof(magic));
 	head.file = cache->of;
 	head.id = cache->id;
-	head.n_addresses = c->addresses.len / sizeof(struct file_address);
+	head.n_spans = c->spans.len / sizeof(struct file_span);
 	head.n_lines = c->n_lines;
 	head.text = c->text.len;
 	buffer_append(&all, &head, sizeof(head));
-	buffer_append(&all, c->addresses.data, c->addresses.len);
+	buffer_append(&all, c->spans.data, c->spans.len);
 	buffer_append(&all, c->lines.data, c->lines.len);
 	buffer_append(&all, c->text.data, c->text.len);
 	file_name(cache, name);
@@ -318,14 +323,14 @@ static void write_content(const struct line_cache *cache, const struct content *
 		cache_dir_trim(cache->dir, PREFIX, FILES_BYTES);
 }
 
-/* Where the old addresses leave no room, the new ones replace them. */
+/* Where the old spans leave no room, the new ones replace them. */
 static void save(struct line_cache *cache)
 {
 	for (int with_old = 1; with_old >= 0; with_old--) {
 		_cleanup_(content_deinit) struct content c = {.seed = hash_seed()};
 
 		put_all(cache, &c, with_old);
-		if (c.bad || c.addresses.len / sizeof(struct file_address) > ADDRESSES_MAX)
+		if (c.bad || c.spans.len / sizeof(struct file_span) > SPANS_MAX)
 			continue;
 		write_content(cache, &c);
 		return;
@@ -344,11 +349,11 @@ static void free_lines(struct load_line *lines, size_t n)
 
 static void close_module(struct line_cache *cache)
 {
-	if (cache->serial && cache->n_addresses)
+	if (cache->serial && cache->n_spans)
 		save(cache);
 	free_lines(cache->lines, cache->n_lines);
 	cache->old = line_file_free(cache->old);
-	cache->n_addresses = cache->n_lines = 0;
+	cache->n_spans = cache->n_lines = 0;
 	cache->serial = 0;
 }
 
@@ -414,17 +419,17 @@ static bool grow(struct load_line **lines, size_t *room, size_t n)
 	return true;
 }
 
-static bool grow_addresses(struct line_cache *cache, size_t n)
+static bool grow_spans(struct line_cache *cache, size_t n)
 {
-	struct new_address *more;
+	struct new_span *more;
 
-	if (n <= cache->addresses_room)
+	if (n <= cache->spans_room)
 		return true;
-	more = reallocarray(cache->addresses, n * 2, sizeof(*more));
+	more = reallocarray(cache->spans, n * 2, sizeof(*more));
 	if (!more)
 		return false;
-	cache->addresses = more;
-	cache->addresses_room = n * 2;
+	cache->spans = more;
+	cache->spans_room = n * 2;
 	return true;
 }
 
@@ -439,26 +444,49 @@ static bool copy_line(struct load_line *to, const struct load_line *from)
 	return false;
 }
 
-/* Each address that was looked up, also those without lines. */
+/* Of the address or span number @i of an answer. */
+static struct new_span span_of(const struct load_answer *a, size_t i)
+{
+	bool is_vaddr = i < a->request.n_vaddrs;
+	uint64_t vaddr = is_vaddr ? a->request.vaddrs[i] : 0;
+	struct load_span span = i < a->n_spans ? a->spans[i] : (struct load_span){0, 0};
+
+	if (is_vaddr && (vaddr < span.low || vaddr >= span.high))
+		span = (struct load_span){vaddr, vaddr + 1};
+	return (struct new_span){span.low, span.high, 0, 0};
+}
+
+/* Each address that was looked up, also one without lines. */
 static void add_new(struct line_cache *cache, const struct load_answer *a)
 {
-	const struct load_request *q = &a->request;
-	size_t line = 0;
+	size_t n = max_u64(a->request.n_vaddrs, a->n_spans), line = 0;
 
-	if (!grow_addresses(cache, cache->n_addresses + q->n_vaddrs) ||
+	if (!grow_spans(cache, cache->n_spans + n) ||
 	    !grow(&cache->lines, &cache->lines_room, cache->n_lines + a->n_lines))
 		return;
-	for (size_t i = 0; i < q->n_vaddrs && cache->n_addresses < ADDRESSES_MAX; i++) {
-		struct new_address new = {q->vaddrs[i], cache->n_lines, 0};
+	for (size_t i = 0; i < n && cache->n_spans < SPANS_MAX; i++) {
+		struct new_span new = span_of(a, i);
 
+		new.first = cache->n_lines;
 		for (; line < a->n_lines && a->lines[line].address == i; line++) {
 			if (!copy_line(&cache->lines[cache->n_lines], &a->lines[line]))
 				return;
 			cache->n_lines++;
 			new.n_lines++;
 		}
-		cache->addresses[cache->n_addresses++] = new;
+		cache->spans[cache->n_spans++] = new;
 	}
+}
+
+/* Main asked for the addresses alone. */
+static void drop_other_lines(struct load_answer *a)
+{
+	size_t n = 0;
+
+	while (n < a->n_lines && a->lines[n].address < a->request.n_vaddrs)
+		n++;
+	free_lines(a->lines + n, a->n_lines - n);
+	a->n_lines = n;
 }
 
 /* The lines of known addresses, behind the others. */
@@ -466,7 +494,7 @@ static void complete(struct line_cache *cache, struct load_answer *a)
 {
 	struct load_request *q = &a->request;
 	struct load_line lines[LOAD_LINES_MAX];
-	size_t room = a->n_lines;
+	size_t room = a->n_lines; /* at least */
 
 	for (; q->n_known; q->n_known--, q->n_vaddrs++) {
 		int n = open_module(cache, q->module) && cache->old
@@ -509,6 +537,7 @@ void line_cache_finish(struct line_cache *cache, struct load_answer *a)
 	if (a->error >= 0 && a->has_file && open_module(cache, a->request.module) &&
 	    !memcmp(&a->file, &cache->of, sizeof(a->file)))
 		add_new(cache, a);
+	drop_other_lines(a);
 	complete(cache, a);
 }
 
@@ -536,7 +565,7 @@ struct line_cache *line_cache_free(struct line_cache *cache)
 		free((void *)(uintptr_t)slot->value);
 	}
 	table_deinit(&cache->files);
-	free(cache->addresses);
+	free(cache->spans);
 	free(cache->lines);
 	(void)fd_close(cache->dir);
 	free(cache);

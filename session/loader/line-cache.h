@@ -19,7 +19,7 @@ struct line_cache *line_cache_free(struct line_cache *cache);
 
 /* Moves the addresses of a LOAD_LINES request that are known behind the others: request->n_known. */
 void line_cache_find(struct line_cache *cache, struct load_request *request);
-/* Takes what is new in an answer, and completes it.  LOAD_UNWIND: notes the file; others: nothing. */
+/* Takes what is new in an answer, also the lines of other addresses (load_answer.spans), and completes it.  LOAD_UNWIND: notes the file; others: nothing. */
 void line_cache_finish(struct line_cache *cache, struct load_answer *answer);
 
 /* ---- the content of a file, here for tests ---- */
@@ -29,5 +29,5 @@ struct line_file;
 int line_file_new(uint8_t *data, size_t len, const struct load_file *file,
 		  const struct uw_build_id *id, struct line_file **ret_file);
 struct line_file *line_file_free(struct line_file *file);
-/* The lines of an address, innermost first: how many, 0 too; -1: not known.  Text is borrowed; 64 at most. */
+/* The lines that hold at an address, innermost first: how many, 0 too; -1: not known.  Text is borrowed; 64 at most. */
 int line_file_find(const struct line_file *file, uint64_t vaddr, struct load_line ret_lines[64]);

@@ -61,6 +61,72 @@ static void open_lines_of(struct load_parser *p, struct uw_module *module)
 	p->lined = module ? uw_module_ref(module) : NULL;
 }
 
+/* ---- where lines hold ----
+ *
+ * Opening DWARF and reading the tables of a unit costs a thousand times more than one address in it.  So the lines of a whole
+ * function are looked up where it has several of the addresses: a later recording has other addresses there. */
+
+struct function {
+	uint64_t low, high;
+	bool done;
+};
+
+static void span_of(struct load_parse *w, uint64_t vaddr, struct load_span *span,
+		    struct function *function)
+{
+	struct uw_span found;
+
+	if (!uw_module_lines_span(w->module, vaddr, &found))
+		return;
+	*span = (struct load_span){found.low, found.high};
+	function->low = found.function_low;
+	function->high = found.function_high;
+}
+
+/* The rest of a function, up to an address whose span is not known. */
+static void add_function(struct load_parse *w, struct found_lines *f,
+			 const struct function *function)
+{
+	struct load_answer *a = w->answer;
+	struct uw_span found;
+
+	for (uint64_t at = function->low;
+	     at < function->high && a->n_spans < w->n_vaddrs + LOAD_SPANS_MAX; at = found.high) {
+		f->address = (uint32_t)a->n_spans;
+		f->n = 0;
+		if (uw_module_lines(w->module, w->source, at, add_line, f) <= 0 ||
+		    !uw_module_lines_span(w->module, at, &found) || found.high <= at)
+			return;
+		a->spans[a->n_spans++] = (struct load_span){at, found.high};
+	}
+}
+
+static void add_spans(struct load_parse *w, struct found_lines *f)
+{
+	struct function functions[LOAD_VADDRS_MAX] = {{0}};
+	struct load_answer *a = w->answer;
+
+	a->spans = calloc(w->n_vaddrs + LOAD_SPANS_MAX, sizeof(*a->spans));
+	if (!a->spans || w->n_vaddrs > LOAD_VADDRS_MAX)
+		return;
+	a->n_spans = w->n_vaddrs;
+	for (size_t i = 0; i < a->n_lines; i++)
+		if (!i || a->lines[i].address != a->lines[i - 1].address)
+			span_of(w, w->vaddrs[a->lines[i].address], &a->spans[a->lines[i].address],
+				&functions[a->lines[i].address]);
+	for (size_t i = 0; i < w->n_vaddrs; i++) {
+		bool again = false;
+
+		for (size_t k = i + 1; k < w->n_vaddrs && !functions[i].done; k++) {
+			if (!functions[i].high || functions[k].low != functions[i].low)
+				continue;
+			again = functions[k].done = true;
+		}
+		if (again)
+			add_function(w, f, &functions[i]);
+	}
+}
+
 static int parse_lines(struct load_parser *p, struct load_parse *w)
 {
 	struct found_lines f = {.answer = w->answer};
@@ -73,6 +139,8 @@ static int parse_lines(struct load_parser *p, struct load_parse *w)
 		f.n = 0;
 		r = uw_module_lines(w->module, w->source, w->vaddrs[f.address], add_line, &f);
 	}
+	if (w->spans && r >= 0)
+		add_spans(w, &f);
 	w->answer->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 	return r < 0 ? r : 0;
 }

@@ -21,6 +21,7 @@ struct load_parse {
 	bool urgent;
 	const uint64_t *vaddrs;
 	size_t n_vaddrs;
+	bool spans;		  /* wanted */
 	struct uw_module *module; /* NULL for BUILD_ID, CLOSE, FORGET */
 	struct uw_source *source; /* NULL for CLOSE, FORGET */
 	/* out */
@@ -29,7 +30,10 @@ struct load_parse {
 	struct load_answer *answer; /* its lines and cpu_ns; NULL as module */
 };
 
-enum { LOAD_LINES_MAX = 64 }; /* of an address */
+enum {
+	LOAD_LINES_MAX = 64,   /* of an address */
+	LOAD_SPANS_MAX = 4096, /* of a request, besides those of its addresses */
+};
 
 struct load_parser {
 	struct uw_module *lined; /* the module whose DWARF is open; a reference */

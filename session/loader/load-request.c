@@ -35,5 +35,6 @@ void load_answer_deinit(struct load_answer *answer)
 		free(answer->lines[i].file);
 	}
 	free(answer->lines);
+	free(answer->spans);
 	*answer = (struct load_answer){0};
 }

@@ -48,6 +48,7 @@ struct load_request {
 	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
 	uint64_t *vaddrs; /* owned as `given`; LOAD_VADDRS_MAX at most */
 	size_t n_vaddrs;
+	bool spans;	/* LOAD_LINES: where the lines hold too, for later recordings */
 	size_t n_known; /* further addresses behind them, which are not looked up: line-cache.h */
 };
 enum { LOAD_VADDRS_MAX = 256 };
@@ -60,7 +61,7 @@ static inline int load_given(const struct load_request *request)
 void load_request_deinit(struct load_request *request);
 
 struct load_line {
-	uint32_t address;      /* index of `vaddrs` of the request */
+	uint32_t address;      /* index of `vaddrs` of the request, behind it of `spans` */
 	char *function, *file; /* owned; file may be NULL */
 	uint32_t line;
 	enum frame_kind kind;
@@ -104,6 +105,11 @@ struct load_answer {
 	/* LOAD_LINES */
 	struct load_line *lines; /* owned; by address, of each innermost first */
 	size_t n_lines;
+	/* Where the lines of the addresses hold, then further parts of their functions; 0, 0: not known. */
+	struct load_span {
+		uint64_t low, high;
+	} * spans; /* owned */
+	size_t n_spans;
 	uint64_t cpu_ns; /* CPU time that the lines took */
 };
 void load_answer_deinit(struct load_answer *answer);

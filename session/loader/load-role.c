@@ -61,7 +61,7 @@ struct wire_answer {
 };
 
 struct wire_parse {
-	uint64_t kind, urgent, n_vaddrs, has_module, module_kind, wants_separate, serial;
+	uint64_t kind, urgent, n_vaddrs, spans, has_module, module_kind, wants_separate, serial;
 	uint64_t has_file, has_memory, start, end, later, vm;
 	struct uw_build_id build_id;
 };
@@ -79,7 +79,7 @@ struct wire_reply {
 
 struct wire_parsed {
 	int64_t error;
-	uint64_t n_lines, cpu_ns;
+	uint64_t n_lines, n_spans, cpu_ns;
 };
 
 /* ---- pw-parse: questions to pw-files ---- */
@@ -272,10 +272,15 @@ static void pack_parsed(const struct load_parse *w, struct helper_call *call)
 {
 	struct packer p = {.data = call->answer, .room = call->room};
 	struct wire_parsed wire = {
-		.error = w->error, .n_lines = w->answer->n_lines, .cpu_ns = w->answer->cpu_ns};
+		.error = w->error,
+		.n_lines = w->answer->n_lines,
+		.n_spans = w->answer->n_spans,
+		.cpu_ns = w->answer->cpu_ns,
+	};
 
 	packer_put(&p, &wire, sizeof(wire));
 	uw_module_pack(w->module, &p);
+	packer_put(&p, w->answer->spans, w->answer->n_spans * sizeof(*w->answer->spans));
 	pack_lines(w->answer, &p);
 	if (p.bad) {
 		p = (struct packer){.data = call->answer, .room = call->room};
@@ -323,6 +328,7 @@ static void parser_serve(void *kept, struct helper_call *call)
 	work.kind = (enum load_parse_kind)wire.kind;
 	work.vaddrs = vaddrs;
 	work.n_vaddrs = wire.n_vaddrs;
+	work.spans = wire.spans;
 	k->asked.call = call;
 	source->fd = file_of(k, &wire, call);
 	source->memory = wire.has_memory ? &k->asked.memory : NULL;
@@ -453,6 +459,7 @@ static void pack_work(const struct load_parse *w, uint32_t serial, struct packer
 	wire.kind = w->kind;
 	wire.urgent = w->urgent;
 	wire.n_vaddrs = w->n_vaddrs;
+	wire.spans = w->spans;
 	wire.serial = serial;
 	if (w->source) {
 		wire.has_file = w->source->fd >= 0;
@@ -816,9 +823,9 @@ static int unpack_text(struct cursor *from, char **ret_text, size_t *ret_len)
 
 static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
 {
-	uint64_t address = 0;
+	uint64_t address = 0, addresses = max_u64(a->request.n_vaddrs, a->n_spans);
 
-	if (n > a->request.n_vaddrs * LOAD_LINES_MAX)
+	if (n > addresses * LOAD_LINES_MAX)
 		return fail(-EBADMSG);
 	a->lines = n ? calloc(n, sizeof(*a->lines)) : NULL;
 	if (n && !a->lines)
@@ -829,7 +836,7 @@ static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
 		int r;
 
 		address = cursor_u64(from);
-		if (address < before || address >= a->request.n_vaddrs)
+		if (address < before || address >= addresses)
 			return fail(-EBADMSG);
 		line->address = (uint32_t)address;
 		number = cursor_u64(from);
@@ -844,6 +851,24 @@ static int unpack_lines(struct load_answer *a, struct cursor *from, uint64_t n)
 		if (r < 0)
 			return trace(r);
 	}
+	return 0;
+}
+
+static int unpack_spans(struct load_answer *a, struct cursor *from, uint64_t n)
+{
+	const void *spans;
+
+	if (!n)
+		return 0;
+	if (!a->request.spans || n < a->request.n_vaddrs ||
+	    n > a->request.n_vaddrs + LOAD_SPANS_MAX)
+		return fail(-EBADMSG);
+	spans = cursor_bytes(from, n * sizeof(*a->spans));
+	a->spans = spans ? calloc(n, sizeof(*a->spans)) : NULL;
+	if (!a->spans)
+		return fail(spans ? -ENOMEM : -EBADMSG);
+	memcpy(a->spans, spans, n * sizeof(*a->spans));
+	a->n_spans = n;
 	return 0;
 }
 
@@ -867,6 +892,8 @@ static int unpack_parsed(struct load_answer *a, const uint8_t *data, size_t len,
 	if (!a->error && wire.error < 0 && wire.error > -4096)
 		a->error = (int)wire.error;
 	r = uw_module_unpack(a->request.module, &from, take_fd(file));
+	if (r >= 0)
+		r = unpack_spans(a, &from, wire.n_spans);
 	return r < 0 ? trace(r) : trace(unpack_lines(a, &from, wire.n_lines));
 }
 

@@ -300,15 +300,14 @@ static bool identify(int fd, struct load_file *ret_file, bool *ret_shared)
 	return true;
 }
 
-/* A debug file that could be of another maker than the module's file. */
-static void judge_debug_file(struct load_worker *w, int fd)
+/* Notes a debug file that could be of another maker than the module's file. */
+static void judge_debug_file(struct load_worker *w, int module_fd, int fd)
 {
 	struct load_file file, of;
 	bool is_shared, is_module_shared;
 
-	if (identify(load_worker_file(w), &of, &is_module_shared) &&
-	    identify(fd, &file, &is_shared) && file.device == of.device && !is_shared &&
-	    (file.owner == 0 || file.owner == of.owner))
+	if (identify(module_fd, &of, &is_module_shared) && identify(fd, &file, &is_shared) &&
+	    file.device == of.device && !is_shared && (file.owner == 0 || file.owner == of.owner))
 		return;
 	if (w->foreign.n_used >= FOREIGN_MAX)
 		table_clear(&w->foreign);
@@ -330,7 +329,7 @@ static int target_open(struct uw_source *source, const char *path)
 		t->worker->root, t->pid,
 		&(struct procfs_named){.path = path, .owner = t->owner, .gate = &t->worker->gate});
 	if (fd >= 0)
-		judge_debug_file(t->worker, fd);
+		judge_debug_file(t->worker, source->fd, fd);
 	return fd;
 }
 
@@ -546,6 +545,7 @@ static int parse(struct load_worker *w, enum load_parse_kind kind, struct uw_sou
 		.urgent = load_is_urgent(a->request.kind),
 		.vaddrs = a->request.vaddrs,
 		.n_vaddrs = a->request.n_vaddrs,
+		.spans = a->request.spans,
 		.module = a->request.module,
 		.source = source,
 		.answer = a,

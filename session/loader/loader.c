@@ -215,6 +215,7 @@ static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 
 	if (l->lines)
 		line_cache_find(l->lines, &work.request);
+	work.request.spans = l->lines;
 	a.request = work.request;
 	r = is_done(&work.request) ? -EALREADY : load_pool_ask(&l->pool, &work, now);
 	if (r == POOL_FULL)

@@ -783,7 +783,8 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	if (a->error < 0)
 		m->no_lines = true;
 	request_lines(em, m);
-	for (size_t i = 0, n; i < a->n_lines && r >= 0; i += n) {
+	for (size_t i = 0, n; i < a->n_lines && a->lines[i].address < a->request.n_vaddrs && r >= 0;
+	     i += n) {
 		const struct load_line *first = &a->lines[i];
 
 		for (n = 1; i + n < a->n_lines && first[n].address == first->address;)

@@ -75,7 +75,8 @@ static void check(const struct load_answer *a)
 		if (!memchr(a->threads[i].comm, 0, sizeof(a->threads[i].comm)))
 			abort();
 	for (size_t i = 0; i < a->n_lines; i++)
-		if (!a->lines[i].function || a->lines[i].address >= a->request.n_vaddrs)
+		if (!a->lines[i].function ||
+		    a->lines[i].address >= max_u64(a->n_spans, a->request.n_vaddrs))
 			abort();
 	if (!memchr(a->status.comm, 0, sizeof(a->status.comm)) ||
 	    a->mapping.id.build_id.len > UW_BUILD_ID_MAX)
@@ -99,6 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	a.request.module = module;
 	a.request.n_vaddrs = data[0] & 0x20 ? LOAD_VADDRS_MAX : 2;
+	a.request.spans = data[0] & 0x10;
 	memcpy(&len, data + HEAD - sizeof(len), sizeof(len));
 	reply.len = min_u64(len, size - HEAD);
 	reply.parsed_len = size - HEAD - reply.len;

@@ -289,6 +289,64 @@ static void test_against_addr2line(void **state)
 	fd_close(source.fd);
 }
 
+static bool is_same(const struct found *a, const struct found *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (unsigned i = 0; i < a->n; i++)
+		if (a->calls[i].line != b->calls[i].line ||
+		    strcmp(a->calls[i].function, b->calls[i].function) != 0 ||
+		    strcmp(a->calls[i].file, b->calls[i].file) != 0)
+			return false;
+	return true;
+}
+
+/* Each address of functions of this program: all addresses of its span have its lines. */
+static void test_spans(void **state)
+{
+	struct uw_source source = {.fd = open_or_die("/proc/self/exe")};
+	struct uw_module *m;
+	unsigned n = 0, n_longer = 0;
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[128];
+	uint64_t start, size;
+
+	(void)state;
+	if (!have("nm"))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/ours", dir);
+	assert_true(shell("nm -S /proc/%d/exe | awk '$4~/^uw_(elf|lines|module)/{print $1,$2}' >%s",
+			  (int)getpid(), path));
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/proc/self/exe", NULL, &m), 0);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (n < 4000 && fscanf(f, "%lx %lx", &start, &size) == 2) {
+		struct found first = {0}, other;
+		struct uw_span span = {0};
+
+		for (uint64_t a = start; a < start + size; a++, n++) {
+			struct found *to = a >= span.low && a < span.high ? &other : &first;
+
+			to->n = 0;
+			(void)uw_module_lines(m, &source, a, collect, to);
+			if (to == &other) {
+				assert_true(is_same(&first, &other));
+				n_longer++;
+				continue;
+			}
+			if (!uw_module_lines_span(m, a, &span)) {
+				span.high = 0;
+				continue;
+			}
+			assert_true(span.low <= a && a < span.high);
+			assert_true(span.function_low <= a && a < span.function_high);
+		}
+	}
+	assert_true(n_longer * 2 > n);
+	uw_module_unref(m);
+	fd_close(source.fd);
+}
+
 /* Each byte of the debug sections damaged, a few at a time. */
 static void test_damage(void **state)
 {
@@ -405,6 +463,7 @@ int main(void)
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_separate_file),
 		cmocka_unit_test(test_against_addr2line),
+		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_strings_without_end),
 		cmocka_unit_test(test_truncated_while_open),

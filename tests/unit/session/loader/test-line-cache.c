@@ -195,6 +195,54 @@ static uint8_t *content(size_t *ret_len)
 	return (uint8_t *)data;
 }
 
+/* Lines hold around an address, and other lines of its function came with them: neither is main's, both are known later. */
+static void test_spans(void **state)
+{
+	const struct load_span spans[] = {{0x1000, 0x1008}, {0, 0}, {0x1008, 0x1010}};
+	static const char *const names[] = {"f", "g", "h"};
+	struct load_answer a = {.n_spans = 3, .has_file = true, .file = first_file};
+	struct line_cache *c;
+	struct uw_module *m;
+
+	(void)state;
+	clear();
+	c = new_cache();
+	m = new_module(c, &first_file);
+	a.request = request_of(m, 2, (const uint64_t[]){0x1004, 0x2000});
+	a.spans = calloc(3, sizeof(*a.spans));
+	a.lines = calloc(3, sizeof(*a.lines));
+	assert_true(a.spans && a.lines);
+	memcpy(a.spans, spans, sizeof(spans));
+	for (; a.n_lines < 3; a.n_lines++)
+		a.lines[a.n_lines] = (struct load_line){.address = (uint32_t)a.n_lines,
+							.function = strdup(names[a.n_lines])};
+	line_cache_find(c, &a.request);
+	line_cache_finish(c, &a);
+	assert_int_equal(a.n_lines, 2);
+	load_answer_deinit(&a);
+	line_cache_free(c);
+	c = new_cache();
+	uw_module_unref(m);
+	m = new_module(c, &first_file);
+	a = (struct load_answer){
+		.request = request_of(m, 5,
+				      (const uint64_t[]){0x1000, 0x100f, 0x1010, 0x2000, 0x2001})};
+	line_cache_find(c, &a.request);
+	assert_int_equal(a.request.n_vaddrs, 2);
+	line_cache_finish(c, &a);
+	assert_int_equal(a.n_lines, 3);
+	for (size_t i = 0; i < 3; i++) {
+		uint64_t vaddr = a.request.vaddrs[a.lines[i].address];
+
+		assert_string_equal(a.lines[i].function, vaddr == 0x1000   ? "f"
+							 : vaddr == 0x100f ? "h"
+									   : "g");
+	}
+	load_answer_deinit(&a);
+	uw_module_unref(m);
+	line_cache_free(c);
+}
+
 static uint8_t *copy_of(const uint8_t *data, size_t len)
 {
 	uint8_t *copy = malloc(len + 1);
@@ -268,9 +316,8 @@ static int remove_root(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_second_run),
-		cmocka_unit_test(test_other_files),
-		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_second_run), cmocka_unit_test(test_other_files),
+		cmocka_unit_test(test_spans),	   cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_replaced),
 	};
 

@@ -156,8 +156,11 @@ static void test_module(void **state)
 	request.vaddrs = calloc(2, sizeof(*request.vaddrs));
 	request.n_vaddrs = 2; /* the first one is nowhere */
 	request.vaddrs[1] = main_at;
+	request.spans = true;
 	remote(p, &request, NULL, &a);
 	assert_true(a.n_lines > 0);
+	assert_true(a.n_spans >= 2 && !a.spans[0].high);
+	assert_true(a.spans[1].low <= main_at && a.spans[1].high > main_at);
 	for (size_t i = 0; i < a.n_lines; i++)
 		own |= a.lines[i].address == 1 && !strcmp(a.lines[i].function, "main") &&
 		       a.lines[i].file && strstr(a.lines[i].file, "test-load-role.c") &&
@@ -166,6 +169,7 @@ static void test_module(void **state)
 	load_answer_deinit(&a);
 	request.vaddrs = NULL;
 	request.n_vaddrs = 0;
+	request.spans = false;
 	/* again, after ours were dropped: what is kept there does not stand in the way */
 	uw_module_drop_unwind(m);
 	request.kind = LOAD_UNWIND;
