@@ -388,6 +388,7 @@ static int make_at_sample(struct record *rec)
 		.n_cpus = (size_t)max_u64(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
 		.features = &rec->features,
 		.deep = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
+		.python = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
 	};
 	char why[256];
 	int r = at_sample_new(&o, &rec->at_sample, why, sizeof(why));

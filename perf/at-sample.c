@@ -8,11 +8,13 @@
 
 static int load(struct at_sample *a, char *why, size_t why_size)
 {
-	struct bpf_part parts[1];
+	struct bpf_part parts[2];
 	size_t n = 0;
 
 	if (a->deep)
 		parts[n++] = deep_part(a->deep);
+	if (a->python)
+		parts[n++] = python_stacks_part(a->python);
 	a->program_fd = bpf_program_new(parts, n, why, why_size);
 	return a->program_fd;
 }
@@ -25,7 +27,7 @@ int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_samp
 
 	*why = 0;
 	*ret_sample = NULL;
-	if (!o->deep)
+	if (!o->deep && !o->python)
 		return 0;
 	if (!o->features->has[FEATURE_BPF]) {
 		(void)snprintf(why, why_size, "%s", feature_words(FEATURE_BPF, false));
@@ -35,7 +37,9 @@ int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_samp
 	if (!a)
 		return fail(-ENOMEM);
 	a->program_fd = -1;
-	r = deep_new(o->clock, o->n_cpus, &a->deep);
+	r = o->deep ? deep_new(o->clock, o->n_cpus, &a->deep) : 0;
+	if (r >= 0 && o->python)
+		r = python_stacks_new(o->clock, o->n_cpus, &a->python);
 	if (r < 0)
 		(void)snprintf(why, why_size, "no BPF program at samples: %s", strerror(-r));
 	else
@@ -54,6 +58,7 @@ struct at_sample *at_sample_free(struct at_sample *a)
 		return NULL;
 	a->program_fd = fd_close(a->program_fd);
 	a->deep = deep_free(a->deep);
+	a->python = python_stacks_free(a->python);
 	free(a);
 	return NULL;
 }

@@ -7,17 +7,19 @@
 
 #include "base/features.h"
 #include "perf/deep.h"
+#include "perf/python-stack.h"
 
 struct at_sample {
 	int program_fd;
-	struct deep *deep; /* NULL: not used */
+	struct deep *deep;	      /* NULL: not used */
+	struct python_stacks *python; /* the same */
 };
 
 struct at_sample_options {
 	int clock; /* of the samples */
 	size_t n_cpus;
 	const struct features *features;
-	bool deep;
+	bool deep, python;
 };
 
 /* 0; *ret_sample is NULL where nothing is wanted, or FEATURE_BPF is missing, or the program is refused:

@@ -13,6 +13,9 @@
 
 enum {
 	SESSION_TICK_MS = 100,
+	/* At first: frames of Python are copied once its layout is known, and short programs end soon. */
+	SESSION_EARLY_MS = 10,
+	SESSION_EARLY_TICKS = 50,
 	SESSION_ENTRIES = 2048,		 /* slots to the unwinder: all of this memory is in use */
 	SESSION_OUTCOME_BYTES = 2 << 20, /* of the queue back */
 	SESSION_PARK_BYTES = 16 << 20,
@@ -109,6 +112,7 @@ struct session {
 	size_t n_rings;
 	struct loop_source main_source;
 	struct loop_timer tick, poll;
+	unsigned early_ticks;	    /* left, of SESSION_EARLY_MS */
 	uint64_t second_at;	    /* CLOCK_MONOTONIC: the next session_second() */
 	uint64_t clear_at, trim_at; /* the same, for options.clear_ms; 0: none */
 	uint32_t loaded;	    /* modules since the last check of the memory limit */
@@ -145,6 +149,9 @@ struct session {
 
 /* session-deep.c: stacks beyond the kernel's copies (perf/deep.h).  NULL: not copied. */
 struct deep *session_deep(const struct session *s);
+struct python_stacks *session_python(const struct session *s);
+/* The layout of a process's Python is known: its frames are copied from now on. */
+void session_python_answer(struct session *s, const struct load_answer *a);
 void session_deep_begin(struct session *s);
 /* How much of its stack the thread of a sample needs. */
 void session_deep_learn(struct session *s, const struct outcome *o);
@@ -164,7 +171,7 @@ static inline bool session_user_only(const struct session *session)
 /* No sample stays in a ring for longer. */
 static inline uint64_t session_read_ns(const struct session *session)
 {
-	uint32_t ms = session->options.read_ms;
+	uint32_t ms = session->early_ticks ? SESSION_EARLY_MS : session->options.read_ms;
 
 	return min_u64(ms ? ms : SESSION_TICK_MS, 1000) * NSEC_PER_MSEC;
 }

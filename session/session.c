@@ -291,6 +291,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 
 	for (*ret_n = 0; r >= 0 && loader_answer(s->loader, &a); (*ret_n)++) {
 		session_note_answer(s, &a);
+		session_python_answer(s, &a);
 		if (a.request.process) {
 			session_raw_process(s, &a);
 			r = reader_process_answer(s->reader, &a);
@@ -543,6 +544,8 @@ static int tick(struct loop_timer *timer)
 	struct session *s = container_of(timer, struct session, tick);
 
 	session_tick(s);
+	if (s->early_ticks && !--s->early_ticks)
+		(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
 	report(s);
 	return 0;
 }
@@ -720,6 +723,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.unwinder = &s->unwinder_waker,
 					.account = &s->account,
 					.deep = session_deep(s),
+					.python = session_python(s),
 					.lost = lost_seen,
 					.skipped = so->producer ? skipped : NULL,
 					.memory_guard = s->memory_guard,
@@ -819,6 +823,7 @@ static int join_loop(struct session *s)
 			     EPOLLIN | EPOLLET, ring_ready);
 	if (r < 0)
 		return trace(r);
+	s->early_ticks = session_python(s) ? SESSION_EARLY_TICKS : 0;
 	return loop_timer_add(s->loop, &s->tick, session_read_ns(s), session_read_ns(s), tick);
 }
 

@@ -51,8 +51,14 @@ struct uw_python_offsets {
 struct uw_python {
 	uint32_t version; /* 0x30b for 3.11; 0: no Python */
 	struct uw_python_offsets offsets;
-	uint64_t eval_start, eval_end;	   /* _PyEval_EvalFrameDefault */
-	uint64_t code_type, none, runtime; /* PyCode_Type, None, _PyRuntime */
+	uint64_t eval_start, eval_end; /* _PyEval_EvalFrameDefault */
+	uint64_t code_type, none;      /* PyCode_Type, None */
+	/* Where its threads are: the address of the pointer to the main interpreter, and offsets of the first thread state in
+	 * it, and of the next one, the kernel's id and the frame (3.11, 3.12: _PyCFrame) in a thread state. */
+	struct uw_python_threads {
+		uint64_t interpreter; /* 0: not known */
+		uint16_t threads, next, native, frame;
+	} threads;
 	bool has_frame, has_next;
 	uint8_t frame,
 		next; /* DWARF numbers of the registers that the loop has its frame and its instruction in */

@@ -34,19 +34,44 @@ enum {
 /* Offsets. */
 static const struct version {
 	uint32_t version;
-	struct uw_python_offsets frame;
+	struct uw_python_offsets offsets;
 	uint16_t filename, qualname, line; /* of PyCodeObject */
 	uint16_t ascii, compact;	   /* sizes of PyASCIIObject, PyCompactUnicodeObject */
+	uint16_t main_interpreter;	   /* in _PyRuntime; 0: there are debug offsets */
+	struct uw_python_threads threads;  /* without the address */
 } versions[] = {
-	{0x30b,
-	 {.code = 32, .previous = 48, .owner = 69, .is_entry = 68, .bytecode = 184},
-	 112,
-	 128,
-	 72,
-	 48,
-	 72},
-	{0x30c, {.code = 0, .previous = 8, .owner = 70, .bytecode = 192}, 112, 128, 68, 40, 56},
-	{0x30d, {.code = 0, .previous = 8, .owner = 70, .bytecode = 200}, 112, 128, 68, 40, 56},
+	{
+		.version = 0x30b,
+		.offsets =
+			{.code = 32, .previous = 48, .owner = 69, .is_entry = 68, .bytecode = 184},
+		.filename = 112,
+		.qualname = 128,
+		.line = 72,
+		.ascii = 48,
+		.compact = 72,
+		.main_interpreter = 48,
+		.threads = {.threads = 16, .next = 8, .native = 160, .frame = 56},
+	},
+	{
+		.version = 0x30c,
+		.offsets = {.code = 0, .previous = 8, .owner = 70, .bytecode = 192},
+		.filename = 112,
+		.qualname = 128,
+		.line = 68,
+		.ascii = 40,
+		.compact = 56,
+		.main_interpreter = 48,
+		.threads = {.threads = 72, .next = 8, .native = 144, .frame = 56},
+	},
+	{
+		.version = 0x30d,
+		.offsets = {.code = 0, .previous = 8, .owner = 70, .bytecode = 200},
+		.filename = 112,
+		.qualname = 128,
+		.line = 68,
+		.ascii = 40,
+		.compact = 56,
+	},
 };
 
 struct python {
@@ -127,6 +152,48 @@ static int read_loop(struct python *py)
 	return 0;
 }
 
+/* ---- the threads ---- */
+
+/* 3.13's _PyRuntime begins with offsets for debuggers, in words (struct _Py_DebugOffsets): "xdebugpy", version,
+ * free_threaded, then of the runtime state 3 .., of an interpreter 6 .., of a thread state 19 .. */
+enum {
+	DEBUG_INTERPRETERS = 5,
+	DEBUG_THREADS = 9,
+	DEBUG_NEXT = 21,
+	DEBUG_FRAME = 23,
+	DEBUG_NATIVE = 25,
+	DEBUG_WORDS
+};
+
+static void find_threads(struct python *py, uint64_t runtime)
+{
+	const struct version *v = py->version;
+	struct uw_python_threads *t = &py->layout.threads;
+	uint64_t words[DEBUG_WORDS];
+
+	if (!runtime || !v)
+		return;
+	if (v->main_interpreter) {
+		*t = v->threads;
+		t->interpreter = runtime + v->main_interpreter;
+		return;
+	}
+	if (!vm_memory_read(&py->memory, runtime, words, sizeof(words)) ||
+	    memcmp(words, "xdebugpy", 8) != 0)
+		return;
+	if ((words[DEBUG_INTERPRETERS] | words[DEBUG_THREADS] | words[DEBUG_NEXT] |
+	     words[DEBUG_NATIVE] | words[DEBUG_FRAME]) > UINT16_MAX)
+		return;
+	/* interpreters: head, main */
+	*t = (struct uw_python_threads){
+		.interpreter = runtime + words[DEBUG_INTERPRETERS] + 8,
+		.threads = (uint16_t)words[DEBUG_THREADS],
+		.next = (uint16_t)words[DEBUG_NEXT],
+		.native = (uint16_t)words[DEBUG_NATIVE],
+		.frame = (uint16_t)words[DEBUG_FRAME],
+	};
+}
+
 /* ---- the exports ---- */
 
 static int read_exports(struct python *py, uint64_t image)
@@ -150,7 +217,7 @@ static int read_exports(struct python *py, uint64_t image)
 			py->version = &versions[i];
 	layout->code_type = vm_exports_find(m, &x, "PyCode_Type", NULL);
 	layout->none = vm_exports_find(m, &x, "_Py_NoneStruct", NULL);
-	layout->runtime = vm_exports_find(m, &x, "_PyRuntime", NULL);
+	find_threads(py, vm_exports_find(m, &x, "_PyRuntime", NULL));
 	py->unicode_type = vm_exports_find(m, &x, "PyUnicode_Type", NULL);
 	type_type = vm_exports_find(m, &x, "PyType_Type", NULL);
 	if (!py->version || size < EVAL_MIN || size > EVAL_MAX || !layout->code_type ||
@@ -158,7 +225,7 @@ static int read_exports(struct python *py, uint64_t image)
 		return fail(-ENOTSUP);
 	layout->eval_end = layout->eval_start + size;
 	layout->version = py->version->version;
-	layout->offsets = py->version->frame;
+	layout->offsets = py->version->offsets;
 	/* Before Py_Initialize() the types of types are not set; a build without a GIL has other offsets. */
 	if (word_at(py, layout->code_type + TYPE_OF) != type_type)
 		return fail(word_at(py, layout->code_type + TYPE_OF) ? -ENOTSUP : -EAGAIN);

@@ -16,7 +16,8 @@
  *   has a _PyCFrame {use_tracing, current_frame, previous} on the C stack, and its first Python frame has is_entry.
  * - An entry frame or a _PyCFrame is accepted where the run's return address follows within RUN_ROOM bytes.
  *
- * Python frames are read from the process after the sample, so they may be those of another call by then.  A frame is proved
+ * Where BPF programs are permitted, one has copied the Python frames at the sample (perf/python-stack.h): these are proved.
+ * Else they are read from the process after the sample, and may be those of another call by then.  A frame is proved
  * where the register of the next instruction is inside the function's bytecode, or where its words read the same before
  * the sample and after; else it is guessed. */
 #include <time.h>
@@ -82,6 +83,7 @@ struct python_walk {
 	uint32_t serial;
 	bool late;	 /* the innermost frame is not what it was at the sample */
 	uint64_t next;	 /* the innermost run's instruction; 0: not known */
+	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
 	uint64_t cursor; /* the copy is searched from here on */
 };
 
@@ -230,13 +232,41 @@ static bool read_before(struct python_walk *pw, const struct python_frame *f)
 	return false;
 }
 
+/* The frame at @address as the BPF program copied it at the sample.  NULL: it did not. */
+static const uint64_t *exact_frame(struct python_walk *pw, uint64_t address)
+{
+	const struct uw_snapshot *s = pw->w->snapshot;
+
+	for (uint32_t i = 0; i < s->n_python; i++) {
+		uint32_t at = (pw->exact + i) % s->n_python;
+		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
+
+		if (words[0] == address) {
+			pw->exact = at + 1;
+			return words;
+		}
+	}
+	return NULL;
+}
+
 /* The Python frame at @address, as far as it looks like one. */
 static bool read_frame(struct python_walk *pw, uint64_t address, struct python_frame *ret_frame)
 {
+	const uint64_t *exact = exact_frame(pw, address);
 	const struct uw_python_offsets *o = &pw->py->offsets;
 	uint8_t bytes[FRAME_SIZE];
 	struct python_frame f = {.address = address};
 
+	if (exact && exact[2] >> 56 < OWNED_BY_C) {
+		*ret_frame = (struct python_frame){
+			.address = address,
+			.code = exact[1],
+			.previous = exact[2] << 16 >> 16,
+			.entry = o->is_entry && (exact[2] >> 48 & 0xff),
+			.proved = true,
+		};
+		return true;
+	}
 	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
 	    bytes[o->owner] >= OWNED_BY_C)
 		return false;
@@ -310,7 +340,7 @@ static const struct python_code *leaf_code(struct python_walk *pw, struct python
 {
 	const struct python_code *late = f->code ? code_at(pw, f->code) : NULL, *known;
 
-	if (!pw->next)
+	if (!pw->next || f->proved)
 		return late;
 	known = late && is_in(late, pw->next) ? late : code_of(pw, pw->next);
 	if (!known)
@@ -368,7 +398,7 @@ static uint64_t next_run(struct python_walk *pw, uint32_t run, uint64_t inside, 
 		pw->cursor = at + FRAME_SIZE;
 		return read_copy(pw->w, at + pw->py->offsets.previous, &word, 8) ? word : 0;
 	}
-	at = *cframe ? *cframe : find_cframe(pw, run, inside);
+	at = *cframe ? *cframe : inside ? find_cframe(pw, run, inside) : 0;
 	*cframe = 0;
 	if (!at || !read_copy(pw->w, at + 16, &word, 8))
 		return behind;
@@ -428,6 +458,8 @@ static void replace(struct python_walk *pw, uint64_t frame)
 			p->frames[p->n - 1] = loop;
 		}
 		frame = next_run(pw, run, inside, whole ? behind : 0, &cframe);
+		if (!frame && !inside && !k && pw->w->snapshot->n_python)
+			frame = pw->w->snapshot->python[0];
 		pw->late = false; /* the copy has it */
 		push_native(pw, run + 1, end);
 	}
@@ -488,8 +520,8 @@ void native_python(struct native *e, struct walk *w)
 		walk_end(w, UW_PENDING, UW_OK, 0);
 		return;
 	}
-	if (!image->python.version || !image->python.has_frame || !python_of(e) ||
-	    !find_runs(e->python, w, &image->python))
+	if (!image->python.version || (!image->python.has_frame && !w->snapshot->n_python) ||
+	    !python_of(e) || !find_runs(e->python, w, &image->python))
 		return;
 	pw.p = e->python;
 	pw.py = &image->python;
@@ -498,12 +530,15 @@ void native_python(struct native *e, struct walk *w)
 	for (size_t i = 0; i < PAGES; i++)
 		pw.p->pages[i].address = 0;
 	if (native_regs_of(e, w, pw.p->runs[0] + 1, &regs)) {
-		if (regs.known >> pw.py->frame & 1)
+		if (pw.py->has_frame && regs.known >> pw.py->frame & 1)
 			frame = regs.r[pw.py->frame];
 		if (pw.py->has_next && regs.known >> pw.py->next & 1)
 			pw.next = regs.r[pw.py->next];
 		pw.cursor = regs.r[w->machine->sp];
 	}
+	/* The register has no frame yet, or none any more, where the run begins or ends. */
+	if (w->snapshot->n_python && !(frame && exact_frame(&pw, frame)))
+		frame = pw.py->has_frame ? 0 : w->snapshot->python[0];
 	replace(&pw, frame);
 	memcpy(w->frames, pw.p->frames, min_u64(pw.p->n, w->max) * sizeof(*w->frames));
 	w->n = (uint32_t)min_u64(pw.p->n, w->max);

@@ -118,6 +118,8 @@ static inline uint64_t uw_host_sp(const uint64_t *regs)
 	return regs[UW_ARCH_HOST == UW_ARCH_AARCH64 ? (int)UW_ARM64_SP : (int)UW_X86_SP];
 }
 
+enum { UW_PYTHON_WORDS = 3 };
+
 struct uw_snapshot {
 	struct uw_space *space; /* borrowed */
 	const uint64_t *regs;	/* UW_REGS_MASK_* order, 8-aligned; NULL: no user state */
@@ -137,6 +139,10 @@ struct uw_snapshot {
 	 * waited for. */
 	bool settled;
 	uint64_t time; /* of the sample, ns; of the clock of struct uw_settings.  0: not known */
+	/* The frames of CPython's functions at the moment of the sample, innermost first (perf/python-stack.h);
+	 * UW_PYTHON_WORDS words each.  0: they were not copied, and are read from the process. */
+	const uint64_t *python;
+	uint32_t n_python;
 };
 
 struct uw_result {

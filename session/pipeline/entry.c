@@ -14,21 +14,24 @@ enum { GUESSES = 16 }; /* of a frame pointer */
 size_t entry_bytes(const struct entry *e)
 {
 	return (e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0) +
-	       e->n_chain * sizeof(uint64_t) + e->info.stack_len;
+	       (e->n_chain + UW_PYTHON_WORDS * e->n_python) * sizeof(uint64_t) + e->info.stack_len;
 }
 
 void entry_copy(struct entry *e, void *block)
 {
 	size_t chain = e->n_chain * sizeof(uint64_t);
-	size_t regs = entry_bytes(e) - chain - e->info.stack_len;
+	size_t python = UW_PYTHON_WORDS * e->n_python * sizeof(uint64_t);
+	size_t regs = entry_bytes(e) - chain - python - e->info.stack_len;
 	uint8_t *to = block;
 
 	if (e->regs) /* 0 bytes of an ABI that is not unwound */
 		e->regs = memcpy(to, e->regs, regs);
 	if (chain)
 		e->chain = memcpy(to + regs, e->chain, chain);
+	if (python)
+		e->python = memcpy(to + regs + chain, e->python, python);
 	if (e->info.stack_len)
-		e->stack = memcpy(to + regs + chain, e->stack, e->info.stack_len);
+		e->stack = memcpy(to + regs + chain + python, e->stack, e->info.stack_len);
 }
 
 const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
@@ -86,6 +89,8 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.time = e->info.time,
 		.settled = e->settled,
 		.check_chain = e->check_chain,
+		.python = e->python,
+		.n_python = e->n_python,
 	};
 	if (e->n_chain)
 		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);

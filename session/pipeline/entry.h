@@ -61,6 +61,8 @@ struct entry {
 	void *block; /* the park block that holds the bytes; NULL: the ring holds them */
 	bool deep;   /* the stack is a longer copy (perf/deep.h), to be put */
 	uint64_t deep_position;
+	bool has_python; /* `python` is in a record to be put (python-entry.h) */
+	uint64_t python_position;
 
 	struct sample_info info;
 	const uint64_t *regs;
@@ -68,6 +70,8 @@ struct entry {
 	const uint64_t *chain; /* the callchain of the record: kernel and user part with
 				  PERF_CONTEXT_* marks */
 	uint32_t n_chain;
+	uint32_t n_python;
+	const uint64_t *python; /* as in uw_snapshot */
 	struct uw_module *module;
 };
 

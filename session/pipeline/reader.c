@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "session/pipeline/python-entry.h"
 #include "session/pipeline/scope.h"
 #include "session/pipeline/wait-reader.h"
 #include "session/pipeline/waits.h"
@@ -61,6 +62,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 		return;
 	if (e->deep)
 		deep_put(rd->c.deep, e->deep_position);
+	python_entry_put(rd->c.python, e);
 	if (e->block)
 		park_free(&rd->copies, e->block, entry_bytes(e));
 	else
@@ -612,6 +614,7 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	if (e->deep)
 		deep_put(rd->c.deep, e->deep_position);
 	e->deep = false;
+	python_entry_put(rd->c.python, e);
 	rd->c.account->copied++;
 	merge_put(rd->merge, item->ring, item->position);
 }
@@ -774,6 +777,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	e->check_chain = true;
 	count_use(rd, e, item, &s);
 	attach_deep(rd, e, &s);
+	python_entry_attach(rd->c.python, e);
 	rd->scope.enqueued_bytes += e->info.stack_len;
 	r = attach_space(rd, e, process);
 	if (r < 0)
@@ -833,6 +837,8 @@ int reader_round(struct reader *rd, bool *ret_more)
 		rd->c.raw(rd->c.arg, false, NULL);
 	if (rd->c.deep)
 		(void)deep_expire(rd->c.deep, now); /* a damaged ring: stacks without it */
+	if (rd->c.python)
+		python_stacks_expire(rd->c.python, now);
 	wake_unwinder(rd);
 	if (!rd->scans_in_flight)
 		scan_more(rd);

@@ -41,7 +41,8 @@ struct reader_context {
 	struct slot_queue *entries;
 	struct waker *unwinder;
 	struct account *account;
-	struct deep *deep; /* copies of deep stacks; NULL: none */
+	struct deep *deep;	      /* copies of deep stacks; NULL: none */
+	struct python_stacks *python; /* copies of Python frames; NULL: none */
 	/* a LOST record, for the trace */
 	void (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
 	/* a skipped sample, for the trace; NULL: skipped samples are only counted */

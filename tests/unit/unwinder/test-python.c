@@ -308,6 +308,47 @@ static void test_wrong_frames(void **state)
 	}
 }
 
+/* The frames of the sample itself: proved, whatever the process has in their place by now. */
+static void test_exact(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 13; minor++) {
+		const uint64_t entry = minor == 11 ? 1ull << 48 : 0;
+		uint64_t words[3 * UW_PYTHON_WORDS];
+		struct program p;
+
+		put_program(f, &p, minor);
+		memcpy(words,
+		       (uint64_t[]){p.f_frame, p.f, p.g_frame, p.g_frame, p.g,
+				    (minor == 11 ? p.main_frame : word_address(INNER + ENTRY)) |
+					    entry,
+				    p.main_frame, p.main,
+				    (minor == 11 ? 0 : word_address(OUTER + ENTRY)) | entry},
+		       sizeof(words));
+		f->snapshot.python = words;
+		f->snapshot.n_python = 3;
+		memset(py.bytes + (p.main_frame - PY_BASE), 0xff, 72);
+		memset(py.bytes + (p.f_frame - PY_BASE), 0xff, 72);
+		memset(py.bytes + (p.g_frame - PY_BASE), 0xff, 72);
+		f->regs[UW_X86_R8 + 4] = 0;
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
+		       CALLED(ROOTED + 1));
+		/* The register is not set yet: the run has no function. */
+		f->regs[UW_X86_BX] = 0x10;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], CALLED(FRAMED + 1));
+		/* A frame that is owned by the C stack, where it is not. */
+		f->regs[UW_X86_BX] = p.f_frame;
+		words[2] |= 3ull << 56;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], CALLED(FRAMED + 1));
+		f->snapshot.n_python = 0;
+		uw_module_unref(p.module);
+	}
+}
+
 /* CPython's own code between a class and its __init__ is left out. */
 static void test_hidden(void **state)
 {
@@ -356,6 +397,7 @@ int main(void)
 		TEST(test_wrong_frames),
 		TEST(test_hidden),
 		TEST(test_pending),
+		TEST(test_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,49 @@
+/* python-stack.h - the frames of CPython's functions, copied at the moment of the sample by a part of the session's BPF
+ * program (bpf.h).  Thread: main.
+ *
+ *   process with a known Python ─► its thread states ─► that of the sampled thread ─► its frames, innermost first, into a ring
+ *   main: python_stacks_add() names the processes; python_stacks_find() joins the record with its sample
+ *
+ * Later the frames would be others': the interpreter reuses their memory. */
+#pragma once
+
+#include "perf/bpf.h"
+
+enum {
+	PYTHON_STACK_MAX = 320 /* frames of one stack: the innermost */,
+	PYTHON_STACK_WORDS = 3 /* of a frame */
+};
+
+struct python_stacks;
+/* @clock, @n_cpus and errors: as deep_new(). */
+int python_stacks_new(int clock, size_t n_cpus, struct python_stacks **ret_stacks);
+struct python_stacks *python_stacks_free(struct python_stacks *stacks);
+/* For bpf_program_new(). */
+struct bpf_part python_stacks_part(struct python_stacks *stacks);
+
+/* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
+struct python_threads {
+	uint32_t minor;	      /* 11 to 13 */
+	uint64_t interpreter; /* the address of the pointer to the main interpreter */
+	uint16_t threads, next, native, frame;
+};
+/* Samples of process @tgid have their frames from now on, in place of those of another process with the same place in the
+ * table. */
+void python_stacks_add(struct python_stacks *stacks, uint32_t tgid,
+		       const struct python_threads *threads);
+
+struct python_stack {
+	/* Of each frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
+	 * 3.11 is_entry in bits 48 to 55. */
+	const uint64_t *frames;
+	uint32_t n;
+	uint64_t position; /* for python_stacks_put() */
+};
+/* The frames of a sample of @tid at @time (the session's clock) with the user stack pointer @sp; samples come in time order.
+ * It must be put.  false: there are none. */
+bool python_stacks_find(struct python_stacks *stacks, uint32_t tid, uint64_t sp, uint64_t time,
+			struct python_stack *ret_stack);
+void python_stacks_put(struct python_stacks *stacks, uint64_t position);
+/* Drops records without a sample that are older than @now by PYTHON_STACK_KEEP_MS.  Once a round. */
+enum { PYTHON_STACK_KEEP_MS = 200 };
+void python_stacks_expire(struct python_stacks *stacks, uint64_t now);

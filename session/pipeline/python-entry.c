@@ -1,0 +1,42 @@
+/* python-entry.c - see python-entry.h. */
+#include "session/pipeline/python-entry.h"
+#include "proc/process.h"
+#include "symbols/image.h"
+
+void python_entry_attach(struct python_stacks *stacks, struct entry *e)
+{
+	const struct process *process = e->info.process;
+	struct python_stack stack;
+
+	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process || !process->has_python ||
+	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], e->info.time, &stack))
+		return;
+	e->python = stack.frames;
+	e->n_python = stack.n;
+	e->python_position = stack.position;
+	e->has_python = true;
+}
+
+void python_entry_put(struct python_stacks *stacks, struct entry *e)
+{
+	if (e->has_python)
+		python_stacks_put(stacks, e->python_position);
+	e->has_python = false;
+}
+
+void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)
+{
+	const struct uw_image *image = uw_module_image(module);
+	const struct uw_python *py = image ? &image->python : NULL;
+
+	if (stacks && py && py->version && py->threads.interpreter)
+		python_stacks_add(stacks, pid,
+				  &(struct python_threads){
+					  .minor = py->version & 0xff,
+					  .interpreter = py->threads.interpreter,
+					  .threads = py->threads.threads,
+					  .next = py->threads.next,
+					  .native = py->threads.native,
+					  .frame = py->threads.frame,
+				  });
+}

@@ -1,0 +1,267 @@
+/* test-python-stack.c - python-stack.h: a record joins its sample and no other, damaged records; and, where the kernel permits
+ * it, the program copies frames that this thread has made, in the layout of each version.  python-stack.c is compiled into this
+ * file: the tests give it a ring of their own. */
+#include "perf/python-stack.c"
+#undef fail /* cmocka has one too */
+#include "tests/unit/cmocka.h"
+
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "perf/bpf-parts.h"
+#include "perf/uapi.h"
+
+enum { SIZE = 1 << 16, TID = 70 };
+#define SP 0x7ffc00001128ull
+#define TIME 5000000000ull
+
+struct fixture {
+	_Atomic uint64_t consumer, producer, words[WORDS];
+	_Alignas(8) uint8_t data[2 * SIZE];
+	struct python_stacks s;
+};
+
+static struct fixture *fixture_new(void)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->s.ring), 0);
+	f->s.words.at = f->words;
+	return f;
+}
+
+static void fixture_free(struct fixture *f)
+{
+	(void)bpf_ring_free(f->s.ring);
+	free(f);
+}
+
+static struct python_record *put(struct fixture *f, uint64_t time, uint32_t tid, uint32_t frames)
+{
+	uint32_t len = (uint32_t)sizeof(struct python_record) + 10 * FRAME_BYTES;
+	uint8_t *at = f->data + f->producer % SIZE;
+	struct python_record *r = (void *)(at + 8);
+
+	memcpy(at, &len, sizeof(len));
+	*r = (struct python_record){
+		.time = time, .sp = SP, .tid = tid, .len = frames * FRAME_BYTES};
+	*(uint64_t *)(r + 1) = time;
+	f->producer += 8 + len;
+	return r;
+}
+
+static void test_join(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct python_stack stack;
+
+	(void)state;
+	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	(void)put(f, TIME - 1000, TID + 1, 2);
+	(void)put(f, TIME + 2000, TID, 3); /* the kernel stamped the sample first */
+	(void)put(f, TIME + 9000000, TID, 4);
+	assert_false(python_stacks_find(&f->s, TID, SP + 8, TIME, &stack));
+	assert_true(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	assert_int_equal(stack.n, 3);
+	assert_int_equal(stack.frames[0], TIME + 2000);
+	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack)); /* once */
+	python_stacks_put(&f->s, stack.position);
+	assert_int_equal(f->consumer, 0); /* the other one is before it */
+	python_stacks_expire(&f->s, TIME + (PYTHON_STACK_KEEP_MS + 20) * NSEC_PER_MSEC);
+	assert_int_equal(f->consumer, f->producer);
+	fixture_free(f);
+}
+
+static void test_damaged(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct python_record *r;
+	struct python_stack stack;
+	uint32_t len = 8; /* shorter than its head */
+
+	(void)state;
+	memcpy(f->data, &len, sizeof(len));
+	f->producer = 16;
+	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	assert_int_equal(f->consumer, 16);
+	r = put(f, TIME, TID, 10);
+	r->len = 11 * FRAME_BYTES; /* more than there are */
+	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	r->len = 8;
+	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	r->len = 10 * FRAME_BYTES;
+	assert_true(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	assert_int_equal(stack.n, 10);
+	f->producer += 4; /* half a header */
+	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	assert_true(f->s.broken);
+	fixture_free(f);
+}
+
+/* ---- the program ---- */
+
+enum { FRAMES = 3, STATES = 3 };
+
+/* A Python of this process: its second thread state is this thread's. */
+struct interpreter {
+	uint64_t runtime[2]; /* the second: main */
+	uint64_t head[4];    /* the third: threads.head */
+	struct {
+		uint64_t next, native, frame;
+	} states[STATES];
+	uint64_t cframe[2];
+	_Alignas(8) uint8_t frames[FRAMES][FRAME_SIZE];
+};
+
+static void set(uint8_t *at, uint64_t value)
+{
+	memcpy(at, &value, sizeof(value));
+}
+
+static void make_interpreter(struct interpreter *i, unsigned minor, struct python_threads *t)
+{
+	memset(i, 0, sizeof(*i));
+	i->runtime[1] = (uintptr_t)i->head;
+	i->head[2] = (uintptr_t)&i->states[0];
+	for (size_t k = 0; k < STATES; k++) {
+		i->states[k].next = k + 1 < STATES ? (uintptr_t)&i->states[k + 1] : 0;
+		i->states[k].native = k == 1 ? (uint64_t)syscall(SYS_gettid) : 1;
+	}
+	i->cframe[minor == 11] = (uintptr_t)i->frames[0];
+	i->states[1].frame = minor == 13 ? (uintptr_t)i->frames[0] : (uintptr_t)i->cframe;
+	for (size_t k = 0; k < FRAMES; k++) {
+		uint64_t outer = k + 1 < FRAMES ? (uintptr_t)i->frames[k + 1] : 0;
+
+		set(i->frames[k] + (minor == 11 ? 32 : 0), 0x1000 + k);
+		set(i->frames[k] + (minor == 11 ? 48 : 8), outer);
+		i->frames[k][minor == 11 ? 69 : 70] = (uint8_t)k;
+		if (minor == 11)
+			i->frames[k][68] = k == 1;
+	}
+	*t = (struct python_threads){.minor = minor,
+				     .interpreter = (uintptr_t)&i->runtime[1],
+				     .threads = 16,
+				     .next = 0,
+				     .native = 8,
+				     .frame = 16};
+}
+
+static int open_clock(int program)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = 1000000,
+		.exclude_kernel = 1,
+	};
+	int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_SET_BPF, program), 0);
+	return fd;
+}
+
+/* Runs until @n records are there, or too long; the last one. */
+static struct bpf_ring_record burn(struct python_stacks *s, size_t n)
+{
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
+
+	while (clock_ns(CLOCK_MONOTONIC) < until) {
+		read_records(s);
+		if (s->n_waiting >= n)
+			return s->waiting[s->n_waiting - 1];
+	}
+	fail_msg("no record");
+	return s->waiting[0];
+}
+
+static void check_record(const struct bpf_ring_record *record, const struct interpreter *i,
+			 unsigned minor)
+{
+	const struct python_record *head = record->data;
+	const uint64_t *words = (const uint64_t *)(head + 1);
+
+	assert_int_equal(head->tid, syscall(SYS_gettid));
+	assert_int_equal(head->len, FRAMES * FRAME_BYTES);
+	for (size_t k = 0; k < FRAMES; k++, words += PYTHON_STACK_WORDS) {
+		assert_int_equal(words[0], (uintptr_t)i->frames[k]);
+		assert_int_equal(words[1], 0x1000 + k);
+		assert_int_equal(words[2] & ((1ull << 48) - 1),
+				 k + 1 < FRAMES ? (uintptr_t)i->frames[k + 1] : 0);
+		assert_int_equal(words[2] >> 56, k);
+		assert_int_equal(words[2] >> 48 & 0xff, minor == 11 && k == 1);
+	}
+}
+
+static void test_program(void **state)
+{
+	static struct interpreter interpreter;
+	struct python_stacks *s;
+	struct python_threads threads;
+	struct bpf_part part;
+	struct bpf_ring_record record;
+	char why[256] = "";
+	int program, event, r = bpf_try();
+
+	(void)state;
+	if (r < 0) {
+		print_message("no BPF programs here: %s\n", strerror(-r));
+		skip();
+	}
+	r = python_stacks_new(CLOCK_MONOTONIC, 1, &s);
+	if (r == -EXDEV) {
+		print_message("a pid namespace: thread ids of programs are others here\n");
+		skip();
+	}
+	assert_int_equal(r, 0);
+	part = python_stacks_part(s);
+	program = bpf_program_new(&part, 1, why, sizeof(why));
+	if (program < 0)
+		fail_msg("%s", why);
+	event = open_clock(program);
+	for (unsigned minor = 11; minor <= 13; minor++) {
+		size_t known;
+
+		make_interpreter(&interpreter, minor, &threads);
+		python_stacks_add(s, (uint32_t)getpid(), &threads);
+		read_records(s);
+		known = s->n_waiting;
+		record = burn(s, known + 3);
+		check_record(&record, &interpreter, minor);
+	}
+	/* A circle has an end, a wrong pointer ends the frames. */
+	set(interpreter.frames[2] + 8, (uintptr_t)interpreter.frames[0]);
+	record = burn(s, s->n_waiting + 3);
+	assert_int_equal(((const struct python_record *)record.data)->len,
+			 PYTHON_STACK_MAX * FRAME_BYTES);
+	set(interpreter.frames[0] + 8, UINT64_MAX - 7);
+	record = burn(s, s->n_waiting + 3);
+	assert_int_equal(((const struct python_record *)record.data)->len, FRAME_BYTES);
+	/* Not this process any more. */
+	python_stacks_add(s, (uint32_t)getpid() + PROCESSES, &threads);
+	assert_int_equal(ioctl(event, PERF_EVENT_IOC_DISABLE, 0), 0);
+	python_stacks_expire(s, UINT64_MAX);
+	assert_int_equal(s->n_waiting, 0);
+	assert_int_equal(ioctl(event, PERF_EVENT_IOC_ENABLE, 0), 0);
+	while (clock_ns(CLOCK_PROCESS_CPUTIME_ID) % (100 * NSEC_PER_MSEC) < 50 * NSEC_PER_MSEC)
+		;
+	read_records(s);
+	assert_int_equal(s->n_waiting, 0);
+	(void)fd_close(event);
+	(void)fd_close(program);
+	(void)python_stacks_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_program),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
