@@ -501,7 +501,7 @@ static int find_processes(struct record_args *args)
 	return 0;
 }
 
-int record_args_check(struct record_args *args, bool command)
+static int check_targets(struct record_args *args, bool command)
 {
 	int targets;
 
@@ -521,6 +521,13 @@ int record_args_check(struct record_args *args, bool command)
 		return -EINVAL;
 	}
 	args->stop_watch = targets && command;
+	return 0;
+}
+
+int record_args_check(struct record_args *args, bool command)
+{
+	if (check_targets(args, command) < 0)
+		return -EINVAL;
 	if (args->ask && args->no_ask) {
 		log_error("--daemon and --no-daemon exclude each other");
 		return -EINVAL;
