@@ -214,6 +214,7 @@ static int open_session(struct record *rec)
 		.no_lines = args->no_inline,
 		.realtime = args->realtime,
 		.armed = args->armed,
+		.addresses = args->collect.addresses,
 		.at_sample = rec->at_sample,
 		.raw = rec->raw,
 		.note = rec->note,

@@ -13,8 +13,9 @@
 
 /* Collectors besides the session. */
 struct flight_collect {
-	bool tasks;  /* the table of tasks at a snapshot, and the ends of tasks */
-	bool system; /* counters of the machine once a second */
+	bool tasks;	/* the table of tasks at a snapshot, and the ends of tasks */
+	bool addresses; /* kernel frames have their addresses: by the session */
+	bool system;	/* counters of the machine once a second */
 };
 
 struct flight;

@@ -152,10 +152,12 @@ static int set_collect(void *to, const char *value)
 
 		if (len == 5 && !strncmp(p, "tasks", len)) {
 			args->collect.tasks = true;
+		} else if (len == 9 && !strncmp(p, "addresses", len)) {
+			args->collect.addresses = true;
 		} else if (len == 6 && !strncmp(p, "system", len)) {
 			args->collect.system = true;
 		} else {
-			log_error("record: --collect %.64s: it is tasks, system or both "
+			log_error("record: --collect %.64s: it is of tasks, system and addresses "
 				  "(tasks,system)",
 				  value);
 			return -EINVAL;
@@ -222,8 +224,7 @@ static const struct option_def defs[] = {
 	CALL("collect", 0, "LIST", set_collect,
 	     "with --flight-recorder: also tasks (CPU time, wait, I/O, memory, cgroup of each task "
 	     "at a snapshot, and at its end), system (load, pressure, memory, disks, CPU times, "
-	     "once "
-	     "a second)"),
+	     "once a second), addresses (of kernel frames, for export --to str and bin)"),
 	FLAG("armed", 0, armed,
 	     "with --flight-recorder: collect nothing until `perfwind snapshot --arm TIME`"),
 	CALL("max-size", 0, "SIZE", set_max_size,
@@ -420,7 +421,8 @@ const char *record_args_alone(const struct record_args *args)
 static int flight_check(const struct record_args *args, bool command)
 {
 	if (!args->flight_bytes) {
-		if (!args->collect.tasks && !args->collect.system && !args->armed)
+		if (!args->collect.tasks && !args->collect.system && !args->collect.addresses &&
+		    !args->armed)
 			return 0;
 		log_error("%s is for --flight-recorder", args->armed ? "--armed" : "--collect");
 		return -EINVAL;

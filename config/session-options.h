@@ -91,6 +91,7 @@ struct session_options {
 	/* Bytes of stacks in the queue to the unwinder; past it samples are skipped; 0: the rings'
 	 * sizes are the limit. */
 	uint64_t enqueued_bytes;
+	bool addresses; /* kernel frames are written with their addresses, which reveal where the kernel lies */
 	/* Nothing is sampled before session_sample(); processes are followed.  Not with child. */
 	bool armed;
 	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left

@@ -5,6 +5,8 @@ const struct export_format export_formats[] = {
 	{"folded", ".folded", "one line a stack, for the flame graph tools", export_folded},
 	{"pprof", ".pb.gz", "gzipped profile.proto, for `go tool pprof` and what reads its format",
 	 export_pprof},
+	{"str", ".str", "samples by CPU and tasks as text, one by one", export_str},
+	{"bin", ".bin", "the same as fixed records, to be mapped by an analyser", export_bin},
 	{"html", ".html", "one self-contained flame graph page", export_html},
 	{0},
 };

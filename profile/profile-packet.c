@@ -235,7 +235,7 @@ struct packet {
 	uint32_t sequence, flags, clock;
 	uint32_t dropped; /* bits: 1, and causes */
 	struct wire_field interned, defaults, sample, snapshot, tree, symbols, stats, compressed,
-		config, trace_stats, system_info;
+		config, trace_stats, system_info, process_stats;
 };
 
 static bool packet_gather(struct packet *p, struct cursor c)
@@ -257,7 +257,8 @@ static bool packet_gather(struct packet *p, struct cursor c)
 				: f.number == TRACE_PACKET__TRACE_CONFIG	  ? &p->config
 				: f.number == TRACE_PACKET__TRACE_STATS		  ? &p->trace_stats
 				: f.number == TRACE_PACKET__SYSTEM_INFO		  ? &p->system_info
-										  : NULL;
+				: f.number == TRACE_PACKET__PROCESS_STATS ? &p->process_stats
+									  : NULL;
 
 			if (to)
 				*to = f;
@@ -671,6 +672,8 @@ static int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 		e = reader_trace_stats(r, wire_message(&p.trace_stats));
 	if (!e && p.system_info.data)
 		e = reader_system_info(r, wire_message(&p.system_info));
+	if (!e && p.process_stats.data)
+		e = reader_process_stats(r, wire_message(&p.process_stats));
 	return e < 0 ? trace(e) : e;
 }
 

@@ -207,7 +207,7 @@ struct reader {
 	struct hash_index modules, frames, nodes; /* by content */
 	uint32_t *node_hash;
 	size_t room_modules, room_frames, room_lines, room_nodes, room_node_hash, room_threads,
-		room_processes, room_stats, room_notes;
+		room_processes, room_tasks, room_stats, room_notes;
 	struct table stat_by_name, stat_of_sequence, note_by_text;
 
 	uint32_t *scratch; /* frames of the stack being read */
@@ -299,6 +299,9 @@ uint64_t reader_sequence_time(struct sequence *s, uint32_t *clock, uint64_t time
 
 /* profile-finish.c */
 int reader_finish(struct reader *r);
+
+/* profile-task.c.  ProcessStats: rows with data of perfwind. */
+int reader_process_stats(struct reader *r, struct cursor c);
 
 /* profile-process.c */
 int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);

@@ -395,6 +395,7 @@ void profile_deinit(struct profile *p)
 	free(p->events);
 	free(p->threads);
 	free(p->processes);
+	free(p->tasks);
 	free(p->stats);
 	free(p->notes);
 	free(p->counts);

@@ -66,6 +66,15 @@ struct profile_process {
 	uint32_t cgroup; /* its path; 0: unknown */
 	bool kernel_thread;
 };
+/* A row of the table of tasks, or a process's end (record --collect tasks). */
+#define PROFILE_TASK_NONE UINT64_MAX /* unknown, or refused by the kernel */
+#define PROFILE_TASK_NO_OOM INT16_MIN
+struct profile_task {
+	uint32_t pid, comm, cgroup; /* strings, 0: unknown */
+	uint64_t utime_ns, stime_ns, read_bytes, write_bytes, cancelled_write_bytes;
+	int16_t oom_score_adj;
+	bool ended;
+};
 struct profile_stat {
 	uint32_t name;
 	double value;
@@ -97,12 +106,13 @@ struct profile {
 	struct profile_follower *followers;
 	struct profile_thread *threads;
 	struct profile_process *processes;
+	struct profile_task *tasks;   /* as they stand in the file */
 	struct profile_stat *stats;   /* perfwind's own, last values */
 	struct profile_count *counts; /* by stat and index */
 	uint32_t *notes;
 	struct profile_memory *memory; /* NULL: no bounds */
-	size_t n_counts, n_modules, n_frames, n_lines, n_nodes, n_samples, n_threads, n_processes,
-		n_stats, n_notes, n_all_samples, n_events, n_followers;
+	size_t n_tasks, n_counts, n_modules, n_frames, n_lines, n_nodes, n_samples, n_threads,
+		n_processes, n_stats, n_notes, n_all_samples, n_events, n_followers;
 	uint8_t event;	      /* the chosen one */
 	char event_name[128]; /* its, also where there are no samples */
 	char weight_unit[16];

@@ -773,6 +773,7 @@ static int make_stages(struct session *s)
 				.writer = s->writer,
 				.loader = s->loader,
 				.modules = s->modules,
+				.addresses = so->addresses,
 				.kernel_names = s->kernel_names,
 				.account = &s->account,
 				.no_lines = so->no_lines || (so->producer && !so->lines),

@@ -389,7 +389,10 @@ static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
 		em->kernel_generation = uw_kernel_names_generation(running);
 		memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 	}
-	return writer_frame(em->c.writer, WRITER_KERNEL_MAPPING, 0, name ? name : "", ret_id);
+	/* Without the bit that all addresses of the kernel have: it is a mark here. */
+	return writer_frame(em->c.writer, WRITER_KERNEL_MAPPING,
+			    em->c.addresses ? address & ~WRITER_GUESSED : 0, name ? name : "",
+			    ret_id);
 }
 
 /* The id of one frame, through the cache; a marked index where it has no symbol.  Frames of the

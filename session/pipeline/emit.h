@@ -22,8 +22,9 @@ struct emit_context { /* all borrowed */
 	struct uw_kallsyms *kallsyms;	      /* of a recording: an import */
 	struct uw_kernel_names *kernel_names; /* of the running kernel */
 	struct account *account;
-	bool no_lines; /* no inlined calls, no source lines */
-	bool past;     /* an import: packets carry the time of their sample, not the present */
+	bool no_lines;	/* no inlined calls, no source lines */
+	bool addresses; /* kernel frames have their address */
+	bool past;	/* an import: packets carry the time of their sample, not the present */
 };
 
 struct emit;

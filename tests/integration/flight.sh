@@ -132,12 +132,21 @@ check twice-reported grep -q 'ended at once: [0-9,]* samples' "$TMP/twice.err"
 check twice-samples more_than "$TMP/twice.pftrace" 10
 
 # Collectors: the counters of the machine, the table of tasks, and ends of tasks where the kernel reports them.
-"$PERFWIND" record --flight-recorder 4M --collect tasks,system -e cpu-clock -o "$TMP/collected.pftrace" -p $target -d 2.2 2>"$TMP/collected.err"
+"$PERFWIND" record --flight-recorder 4M --collect tasks,system,addresses -e cpu-clock -o "$TMP/collected.pftrace" -p $target -d 2.2 2>"$TMP/collected.err"
 check collected-status [ $? = 0 ]
 "$PERFWIND" trace --dump "$TMP/collected.pftrace" >"$TMP/collected.txt"
 check collected-system [ "$(grep -c '^  sys_stats' "$TMP/collected.txt")" -ge 1 ]
 check collected-tasks grep -q "^      pid: $target$" "$TMP/collected.txt"
 check collected-names has_name "$TMP/collected.pftrace"
+# The two forms besides the trace: as text, and as records that are found by the head of the file.
+"$PERFWIND" export -q --to str "$TMP/collected.pftrace"
+check text-samples grep -qE '^u recursion -?[0-9]+ \[0x[0-9a-f]+\]$' "$TMP/collected.str"
+check text-task grep -q "^comm:recursion pid:$target$" "$TMP/collected.str"
+"$PERFWIND" export -q --to bin "$TMP/collected.pftrace"
+read_records() { "$PROGRAMS/read-snapshot" "$TMP/collected.bin" >"$TMP/collected.records"; }
+check records-readable read_records
+check records-samples [ "$(grep -c '^perf .* comm=recursion$' "$TMP/collected.records")" -gt 10 ]
+check records-task grep -q "^task status=0 pid=$target comm=recursion utime=[1-9][0-9]* " "$TMP/collected.records"
 
 # --armed: nothing is sampled before a request, and after its time; --arm elsewhere is an error.
 "$PERFWIND" record --flight-recorder 1M --armed -e cpu-clock -o "$TMP/armed.pftrace" -p $target 2>"$TMP/armed.err" &
