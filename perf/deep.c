@@ -32,7 +32,8 @@ enum {
 	DEEP_NEAR_MS = 5, /* between a record and its sample */
 };
 
-static const uint32_t deep_bytes[] = {0, 128 << 10, 256 << 10, 512 << 10, DEEP_MAX};
+static const uint32_t deep_bytes[] = {0,	 128 << 10, 256 << 10, 384 << 10,
+				      512 << 10, 768 << 10, DEEP_MAX};
 
 struct deep_record {
 	uint64_t time;
@@ -316,7 +317,8 @@ void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool
 	if (t->tid != tid)
 		*t = (struct deep_thread){.tid = tid};
 	now = t->known ? t->class : DEEP_FIRST;
-	if (whole && used <= room) {
+	/* One that nearly fills its copies is about to grow beyond them. */
+	if (whole && used <= room / 2) {
 		if ((!t->known || now) && ++t->calm >= DEEP_CALM)
 			set_class(d, t, 0);
 		return;
@@ -355,7 +357,7 @@ static bool in_first_pid_namespace(void)
 
 int deep_new(int clock, size_t n_cpus, struct deep **ret_deep)
 {
-	enum { PER_CPU = 4 << 20, LEAST = 8 << 20, MOST = 64 << 20 };
+	enum { PER_CPU = 4 << 20, LEAST = 16 << 20, MOST = 64 << 20 };
 	struct deep *d;
 	int r;
 
@@ -384,6 +386,14 @@ struct deep *deep_free(struct deep *d)
 {
 	if (!d)
 		return NULL;
+	if (d->words.at) {
+		struct deep_counts counts;
+
+		deep_count(d, &counts);
+		log_verbose("deep stacks: %lu copied at the sample, %lu without room in the ring, "
+			    "%lu without a sample",
+			    counts.copied, counts.lost, counts.unused);
+	}
 	d->ring = bpf_ring_free(d->ring);
 	bpf_words_deinit(&d->words);
 	free(d);

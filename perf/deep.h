@@ -6,7 +6,8 @@
  *   main: deep_find() joins the record with its sample; deep_learn() chooses the class of the thread
  *
  * A thread that was not seen yet has the class DEEP_FIRST.  One that needs no more than its copies (a
- * goroutine in the heap has readable memory behind its stack) gets 0 and costs nothing from then on. */
+ * goroutine in the heap has readable memory behind its stack) gets 0 and costs nothing from then on,
+ * until a stack ends at its copy. */
 #pragma once
 
 #include "perf/bpf.h"
@@ -16,7 +17,7 @@ enum { DEEP_MAX = 1 << 20 /* bytes of one stack */ };
 struct deep;
 
 /* @clock: of the samples, CLOCK_MONOTONIC or CLOCK_BOOTTIME; else -EINVAL.  @n_cpus: for the size of the
- * ring, 8 to 64 MiB.  -EXDEV: this process has a pid namespace of its own, in which the program's
+ * ring, 16 to 64 MiB.  -EXDEV: this process has a pid namespace of its own, in which the program's
  * thread ids are not known. */
 int deep_new(int clock, size_t n_cpus, struct deep **ret_deep);
 struct deep *deep_free(struct deep *deep);

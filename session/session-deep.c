@@ -1,4 +1,6 @@
 /* session-deep.c - stacks beyond the kernel's copies, Python frames: the session's side of perf/at-sample.h.  Thread: main. */
+#include <time.h>
+
 #include "session/pipeline/python-entry.h"
 #include "session/session-private.h"
 
@@ -18,8 +20,41 @@ void session_deep_begin(struct session *s)
 		deep_set_room(session_deep(s), perf_source_options(s->source)->stack_bytes);
 }
 
+/* While stacks end beyond their copies, which no program copies, the rings are read as soon as a sample
+ * may be there: the thread has moved less then. */
+enum { EAGER_READ_US = 250, EAGER_MS = 200 };
+
+static void read_soon(struct session *s)
+{
+	if (s->state != SESSION_RUNNING)
+		return;
+	if (!s->eager_until)
+		(void)loop_timer_set(&s->tick, EAGER_READ_US * 1000, EAGER_READ_US * 1000);
+	s->eager_until = clock_ns(CLOCK_MONOTONIC) + EAGER_MS * NSEC_PER_MSEC;
+}
+
+bool session_deep_tick(struct session *s, uint64_t now)
+{
+	if (!s->eager_until)
+		return true;
+	if (now > s->eager_until) {
+		s->eager_until = 0;
+		if (s->state == SESSION_RUNNING)
+			(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
+	}
+	if (now < s->tick_due)
+		return false;
+	s->tick_due = now + session_read_ns(s);
+	return true;
+}
+
 void session_deep_learn(struct session *s, const struct outcome *o)
 {
+	bool beyond = o->stack_used > o->info.full_copy ||
+		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
+
+	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy)
+		read_soon(s);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);

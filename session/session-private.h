@@ -120,6 +120,7 @@ struct session {
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;			   /* the same */
+	uint64_t eager_until, tick_due; /* the same (session-deep.c); 0: ticks are as usual */
 	uint64_t used_at_start,
 		used_at_stop;	   /* CPU time used by the targets, ns (session_used_ns) */
 	uint64_t cpu_at_start;	   /* own */
@@ -155,6 +156,8 @@ void session_python_answer(struct session *s, const struct load_answer *a);
 void session_deep_begin(struct session *s);
 /* How much of its stack the thread of a sample needs. */
 void session_deep_learn(struct session *s, const struct outcome *o);
+/* Each tick; true: the usual work of a tick is due, too. */
+bool session_deep_tick(struct session *s, uint64_t now);
 
 static inline void session_note_line(void *arg, const char *line)
 {

@@ -516,8 +516,11 @@ static void session_tick(struct session *s)
 	int r;
 
 	/* Not again right after a ring's watermark. */
-	if (s->state != SESSION_RUNNING || now - s->worked_at > session_read_ns(s) / 2)
+	if (s->state != SESSION_RUNNING || s->eager_until ||
+	    now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
+	if (!session_deep_tick(s, now))
+		return;
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return;
 	r = reader_consent_tick(s->reader);

@@ -160,8 +160,7 @@ static bool guess_renew(struct native *e, struct walk *w, rule_t *rule, uint64_t
 	return *rule != old || no_call;
 }
 
-/* Does @ra follow a call, as far as can be known?  @rule is that of @ra - 1. */
-static bool guess_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule)
+bool native_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule)
 {
 	enum rule_call call = rule_call(rule);
 	uint8_t code[CODE_BEFORE + CODE_AFTER];
@@ -204,7 +203,7 @@ enum step native_prove(struct native *e, struct walk *w, rule_t rule)
 
 	/* Of a module that is not loaded yet nothing can be noted: the check is made when it is
 	 * loaded. */
-	if (rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, ra, rule))
+	if (rule_kind(rule) == RULE_NONE || native_follows_call(e, w, ra, rule))
 		return STEP_FRAME;
 	if (guess_may_be_open(rule)) {
 		guess_open(w);
@@ -360,7 +359,7 @@ static enum guess_result guess_try(struct native *e, struct walk *w, enum rule_f
 		return GUESS_FAILS;
 	rule = native_rule(e, w, g->ra - 1);
 	/* RULE_NONE: its module is not loaded; the next step ends PENDING. */
-	return rule_kind(rule) == RULE_NONE || guess_follows_call(e, w, g->ra, rule)
+	return rule_kind(rule) == RULE_NONE || native_follows_call(e, w, g->ra, rule)
 		       ? GUESS_HOLDS
 		       : GUESS_NO_CALL;
 }

@@ -399,8 +399,11 @@ static bool walk_plain_from(struct walk *w)
 static __attribute__((noinline)) bool native_other(struct native *e, struct walk *w, rule_t rule)
 {
 	for (;;) {
+		uint64_t from = w->sp;
+
 		if (native_step(e, w, rule) == STEP_ENDED)
 			return false;
+		native_deep_seam(e, w, from);
 		rule = native_rule(e, w, walk_lookup(w));
 		if (walk_apply(w, rule))
 			return walk_plain_from(w);
@@ -516,12 +519,15 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->deep_flags = 0;
 	w->deep_read = 0;
 	w->deep_failed = false;
+	w->seam = 0;
 	w->full_at = 0;
 	w->n_open = 0;
 	w->n_methods = 0;
 	w->ahead_address = 0;
 	if (e->chunk_owner == w)
 		e->chunk_owner = NULL;
+	if (e->tail_owner == w)
+		e->tail_owner = NULL;
 	if (native_push(w, uw_snapshot_pc(snapshot), 0) == STEP_ENDED)
 		return false;
 	(void)walk_plain_from(w);
@@ -543,6 +549,7 @@ static void walk_finish(struct native *e, struct walk *w)
 {
 	if (w->n_open)
 		native_settle(e, w);
+	native_deep_settle(e, w);
 	w->res->n_frames = w->n;
 	w->res->stack_used = w->sp - w->base < NATIVE_DEEP_MAX ? (uint32_t)(w->sp - w->base) : 0;
 	e->stats.frames += w->n;
@@ -654,7 +661,7 @@ static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *sna
 	struct batch batch = {.snapshots = snapshots, .results = results, .n = n};
 
 	e->no_memory = false;
-	e->chunk_owner = NULL;
+	e->chunk_owner = e->tail_owner = NULL;
 	e->last_space = NULL;
 	native_batch_x86_64(e, &batch);
 	if (batch.others) {
@@ -675,6 +682,7 @@ static void native_free(struct uw_engine *engine)
 	native_trails_free(e);
 	native_holes_free(e);
 	native_python_free(e);
+	native_tails_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);
 	for (size_t i = 0; i < UW_BATCH; i++)
@@ -724,6 +732,7 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 			e->users[i].key = 0;
 		native_trails_clear(e);
 		native_holes_clear(e);
+		native_tails_clear(e);
 		e->not_readable = false;
 	}
 	if (!module || uw_module_is_vm(module))

@@ -6,6 +6,7 @@
  *   native-step.c  one frame on, where no packed rule applies
  *   native-guess.c the same without CFI
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
+ *   native-deep.c  beyond the copy: the memory of the process, and the proof of what was read
  *   native-hole.c  across a frame that the end of the copy cuts in two
  *   native-python.c the functions that CPython's evaluation loop runs, in place of its frames
  *
@@ -36,7 +37,26 @@ struct native_one_row {
 	uint32_t moves; /* offset of the first instruction that moves rsp; @seen: none so far */
 };
 
-enum { NATIVE_USERS = 256 };
+enum { NATIVE_USERS = 256, NATIVE_ROOTS = 256 };
+
+enum { NATIVE_TAILS = 16 };
+
+/* The frames that a thread had beyond its copy, with their stack pointers, ascending, the last is the root
+ * (native-deep.c). */
+struct native_tail {
+	uint32_t thread, key;
+	uint32_t n;
+	uint64_t used; /* native.tails_used, for the least recently used */
+	struct native_tail_step {
+		uint64_t sp, frame;
+	} steps[UW_MAX_FRAMES];
+};
+
+/* Where the stacks of a thread end (native-deep.c). */
+struct native_root {
+	uint32_t thread, key; /* 0: a free place */
+	uint64_t sp;
+};
 
 /* The processes that have used a module (native-rule.c). */
 struct native_user {
@@ -134,9 +154,12 @@ struct walk {
 	const struct uw_machine *machine;
 	const struct uw_snapshot *snapshot;
 	struct uw_result *res;
-	uint64_t deep_flags; /* of frames found in the process without a comparison */
-	uint64_t deep_read;  /* bytes of stack read from the process so far */
-	bool deep_failed;    /* the copy no longer matches, or the process cannot be read */
+	uint64_t deep_flags;	     /* of frames found in the process without a comparison */
+	uint64_t deep_read;	     /* bytes of stack read from the process so far */
+	bool deep_failed;	     /* the copy no longer matches, or the process cannot be read */
+	uint32_t seam;		     /* frames that come from the copy; 0: all */
+	uint64_t seam_sp;	     /* of the last of them */
+	uint64_t seam_from, seam_to; /* addresses of the bytes that were compared; to 0: none */
 	/* Frames of JIT code whose address follows no call (native-guess.c). */
 	uint32_t n_open;
 	uint32_t open_first, open_last; /* their numbers, from 1 */
@@ -173,6 +196,11 @@ struct native {
 	uint64_t holes_used, hole_files; /* bytes of files searched */
 	struct native_call calls[NATIVE_CALLS];
 	struct native_stale stale[NATIVE_STALE];
+	struct native_root roots[NATIVE_ROOTS];
+	struct native_tail *tails[NATIVE_TAILS]; /* of threads with deep stacks; NULL: none yet */
+	struct native_tail *tail;		 /* of the walk that is beyond its copy */
+	const struct walk *tail_owner;
+	uint64_t tails_used;
 	struct native_end ends[NATIVE_ENDS];
 	struct native_python *python; /* NULL: not needed so far */
 
@@ -241,6 +269,14 @@ bool native_is_by_go(const struct cfi_fde *fde);
 /* Frees the sorted indexes of @module, NULL: of all. */
 void native_forget_indexes(struct native *e, const struct uw_module *module);
 
+/* Code at [@address - @before, @address + @after): from the process, or from its file where there is
+ * no process (an import).  Returns the bytes read, 0: none. */
+size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after,
+		   uint8_t *to);
+/* Is there a source of code bytes? */
+bool native_has_code(const struct walk *w, uint64_t address);
+
+/* ---- native-deep.c ---- */
 /* The word at @address of the walk's stack: from the copy, else from the process.  false: it is in
  * neither; the walk's result is set. */
 bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word);
@@ -250,12 +286,13 @@ bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, 
  * longer has the bytes of the copy.  x86-64: is that frame still there?  true: its words can be
  * read. */
 bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at);
-/* Code at [@address - @before, @address + @after): from the process, or from its file where there is
- * no process (an import).  Returns the bytes read, 0: none. */
-size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after,
-		   uint8_t *to);
-/* Is there a source of code bytes? */
-bool native_has_code(const struct walk *w, uint64_t address);
+/* After a step from the frame at @from: notes where the walk has left the copy, and the frames beyond. */
+void native_deep_seam(struct native *e, struct walk *w, uint64_t from);
+void native_tails_clear(struct native *e);
+void native_tails_free(struct native *e);
+/* A walk has ended: frames that were read from the process stand if they are proved; else the stack ends
+ * at the seam. */
+void native_deep_settle(struct native *e, struct walk *w);
 
 /* ---- native-step.c ---- */
 /* One frame on, by a @rule that walk_apply() could not apply. */
@@ -277,6 +314,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule);
 /* The walk stands on a guessed frame with the rule @rule: does its address follow a call, or may it
  * be a return address without one?  STEP_ENDED: neither. */
 enum step native_prove(struct native *e, struct walk *w, rule_t rule);
+/* Does @ra follow a call, as far as can be known?  @rule is that of @ra - 1; the answer is noted. */
+bool native_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule);
 /* A walk with open frames has ended: are they on a callchain that reaches code with CFI?  If not, the
  * walk fails at the first one. */
 void native_settle(struct native *e, struct walk *w);

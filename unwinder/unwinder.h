@@ -18,6 +18,7 @@
 
 enum {
 	UW_MAX_FRAMES = 4096,
+	UW_FRESH_NS = 1000000,
 	UW_BATCH = 16, /* snapshots unwound side by side */
 };
 
@@ -138,7 +139,9 @@ struct uw_snapshot {
 	/* The code of a Java VM was read after the sample was taken: what is not known now is not
 	 * waited for. */
 	bool settled;
-	uint64_t time; /* of the sample, ns; of the clock of struct uw_settings.  0: not known */
+	/* Of the sample, ns; of the clock of struct uw_settings.  0: not known.  What is read from the memory of
+	 * the process more than UW_FRESH_NS later is marked as guessed: the thread may have returned and called. */
+	uint64_t time;
 	/* The frames of CPython's functions at the moment of the sample, innermost first (perf/python-stack.h);
 	 * UW_PYTHON_WORDS words each.  0: they were not copied, and are read from the process. */
 	const uint64_t *python;
@@ -172,7 +175,7 @@ uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp
 struct uw_engine;
 struct uw_engine_stats {
 	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames,
-		reused_frames, completed_stacks, cache_bytes;
+		reused_frames, completed_stacks, torn_stacks, cache_bytes;
 	uint64_t cies_read, fdes_read; /* records of unwind information that were read */
 };
 

@@ -152,10 +152,10 @@ static void test_classes(void **state)
 	deep_learn(&f->d, TID, 300 << 10, 65528, true);
 	assert_int_equal(class_in_words(f, TID), 3);
 	deep_learn(&f->d, TID, 900 << 10, 65528, true); /* at once */
-	assert_int_equal(class_in_words(f, TID), 4);
+	assert_int_equal(class_in_words(f, TID), 6);
 	for (int i = 0; i < DEEP_LOWER - 1; i++)
 		deep_learn(&f->d, TID, 70 << 10, 65528, true);
-	assert_int_equal(class_in_words(f, TID), 4);
+	assert_int_equal(class_in_words(f, TID), 6);
 	deep_learn(&f->d, TID, 70 << 10, 65528, true); /* slowly */
 	assert_int_equal(class_in_words(f, TID), 1);
 	deep_learn(&f->d, TID, 127 << 10, 65528, false); /* what it had was too little */
@@ -166,6 +166,9 @@ static void test_classes(void **state)
 		deep_learn(&f->d, TID + DEEP_THREADS, 1000, 65528, true);
 	}
 	assert_int_equal(class_in_words(f, TID + DEEP_THREADS), 0);
+	for (int i = 0; i < DEEP_CALM; i++) /* nearly full: the next may be deeper */
+		deep_learn(&f->d, TID + 1, 60000, 65528, true);
+	assert_true(class_in_words(f, TID + 1) > 0);
 	deep_learn(&f->d, TID + DEEP_THREADS, 66000, 65528, false);
 	assert_true(class_in_words(f, TID + DEEP_THREADS) > 0);
 	fixture_free(f);

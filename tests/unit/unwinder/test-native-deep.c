@@ -1,0 +1,229 @@
+/* test-native-deep.c - stacks beyond their copy: a read of the process that is torn ends the stack at the copy,
+ * and what a thread has proved is joined to later copies as a guess.  The memory changes as its steps say. */
+#include "tests/unit/unwinder/native-fixture.h"
+
+enum {
+	COPIED = 128, /* words */
+	FRAME = 2,    /* words of SMALL's frame */
+	ALL = WORDS / FRAME,
+	IN_COPY = 1 + COPIED / FRAME, /* the leaf, and whose return address is in the copy */
+	CALL_AT = 0x20,
+};
+
+/* Memory that changes behind read number @after. */
+struct moving {
+	struct uw_memory memory;
+	struct fake *fake;
+	unsigned n_reads, after, gone_after;
+	uint64_t *word, value;
+};
+
+static struct moving moving;
+
+static ssize_t moving_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	struct moving *m = container_of(memory, struct moving, memory);
+	bool stack = address >= SP && address < SP + sizeof(m->fake->stack);
+	ssize_t got;
+
+	if (stack && m->gone_after && m->n_reads >= m->gone_after)
+		return -1;
+	got = m->fake->memory.read(&m->fake->memory, address, to, len);
+	if (stack && ++m->n_reads == m->after)
+		*m->word = m->value;
+	return got;
+}
+
+/* 255 frames of SMALL and a root, of which the copy has the first words. */
+static void deep(struct fixture *f, uint32_t thread)
+{
+	memset(f->stack, 0, sizeof(f->stack));
+	for (size_t i = 1; i < WORDS; i += FRAME)
+		f->stack[i] = SMALL + 1;
+	f->stack[WORDS - 1] = ROOTED + 1;
+	memcpy(f->fake.stack, f->stack, sizeof(f->stack));
+	f->snapshot.stack_len = COPIED * 8;
+	f->snapshot.stack_full = true;
+	f->snapshot.thread = thread;
+	f->snapshot.time = 0;
+	moving = (struct moving){.memory.read = moving_read, .fake = &f->fake};
+	fixture_space(f, 5, &moving.memory);
+}
+
+static uint64_t room[ALL + 8];
+
+static void run_deep(struct fixture *f)
+{
+	f->regs[UW_X86_IP] = SMALL;
+	f->res = (struct uw_result){.frames = room, .max_frames = ARRAY_SIZE(room)};
+	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
+}
+
+/* Frames [from, n) are marked, the others are not. */
+static void assert_marked(const struct fixture *f, uint32_t from)
+{
+	for (uint32_t i = 0; i < f->res.n_frames; i++)
+		assert_int_equal(!!(room[i] & UW_FRAME_GUESSED), i >= from);
+}
+
+static void assert_cut(const struct fixture *f)
+{
+	assert_result(f, UW_CUT, UW_OK, IN_COPY);
+	assert_marked(f, IN_COPY);
+	assert_false(f->res.completed);
+}
+
+static void test_proved(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 0);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_marked(f, ALL + 1);
+	assert_int_equal(f->res.stack_used, WORDS * 8);
+	f->snapshot.time = 1; /* long ago */
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_marked(f, IN_COPY);
+}
+
+/* The thread returned and called while it was read: the first words, the bytes at the seam, an address. */
+static void test_torn(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 0);
+	f->fake.stack[COPIED - 2] = 7; /* before the read */
+	run_deep(f);
+	assert_cut(f);
+	deep(f, 0);
+	moving.after = 1;
+	moving.word = &f->fake.stack[COPIED - 2]; /* after it */
+	moving.value = 7;
+	run_deep(f);
+	assert_cut(f);
+	deep(f, 0);
+	f->fake.stack[COPIED + 21] = 0x1234; /* not an address of code: was FAILED */
+	run_deep(f);
+	assert_cut(f);
+	deep(f, 0);
+	f->fake.stack[COPIED + 21] = DAMAGED + 1; /* CFI that says nothing */
+	run_deep(f);
+	assert_cut(f);
+	deep(f, 0);
+	moving.gone_after = 1; /* exit */
+	run_deep(f);
+	assert_cut(f);
+}
+
+/* An address beyond the copy follows no call. */
+static void test_calls(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 0);
+	f->fake.stack[COPIED + 21] = BARE + CALL_AT;
+	f->fake.stack[COPIED + 21 + 3] = SMALL + 1; /* BARE has three words */
+	f->fake.stack[COPIED + 21 + 4] = 0;
+	f->fake.stack[COPIED + 21 + 5] = ROOTED + 1;
+	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	run_deep(f);
+	assert_cut(f);
+	f->fake.bare[CALL_AT - 5] = 0xe8;
+	uw_engine_forget(f->engine, NULL);
+	moving.n_reads = 0;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_marked(f, f->res.n_frames);
+}
+
+/* Stacks of one thread end at one root. */
+static void test_root(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 77);
+	f->stack[9] = ROOTED + 1; /* another stack of the thread, all of it copied */
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, 6);
+	deep(f, 77);
+	run_deep(f);
+	assert_cut(f);
+	deep(f, 78);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+}
+
+static void test_joined(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 79);
+	moving.gone_after = 1;
+	run_deep(f);
+	assert_cut(f); /* nothing is known yet */
+	deep(f, 79);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	/* The same, less deep by 8 frames, and the process is gone. */
+	moving.gone_after = 1;
+	f->regs[UW_X86_SP] = SP + 8 * FRAME * 8;
+	f->snapshot.stack = (uint8_t *)&f->stack[8 * FRAME];
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1 - 8);
+	assert_true(f->res.completed);
+	assert_marked(f, IN_COPY);
+	/* Another function at the seam; another thread; a stack pointer that was never seen. */
+	f->stack[8 * FRAME + COPIED - FRAME - 1] = KEEPER + 1;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_CUT);
+	f->stack[8 * FRAME + COPIED - FRAME - 1] = SMALL + 1;
+	f->snapshot.thread = 80;
+	run_deep(f);
+	assert_cut(f);
+	f->snapshot.thread = 79;
+	f->regs[UW_X86_SP] = SP + 8;
+	f->snapshot.stack = (uint8_t *)f->stack;
+	run_deep(f);
+	assert_cut(f);
+	/* A late read is no proof. */
+	uw_engine_forget(f->engine, NULL);
+	deep(f, 79);
+	f->regs[UW_X86_SP] = SP;
+	f->snapshot.time = 1;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	deep(f, 79);
+	moving.gone_after = 1;
+	run_deep(f);
+	assert_cut(f);
+}
+
+/* More frames than there is room for, beyond the copy. */
+static void test_bound(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 0);
+	f->regs[UW_X86_IP] = SMALL;
+	f->res = (struct uw_result){.frames = room, .max_frames = 100};
+	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
+	assert_result(f, UW_CUT, UW_TOO_DEEP, 100);
+	moving.n_reads = 0;
+	moving.after = 1;
+	moving.word = &f->fake.stack[COPIED - 2];
+	moving.value = 7;
+	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
+	assert_cut(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_proved), TEST(test_torn),   TEST(test_calls),
+		TEST(test_root),   TEST(test_joined), TEST(test_bound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,397 @@
+/* native-deep.c - see native.h.  Stacks that go on beyond their copy: the memory of the process.
+ *
+ * The process has run on since the sample, but its outer frames mostly have not changed.  A read of
+ * them may be torn: the thread returns and calls while it lasts.  So what was found behind the seam,
+ * the place where the walk leaves the copy, stands only when all of this holds:
+ *
+ *     copy   |..........[256 bytes][sp of the frame .. 256 bytes]| needed
+ *     process           [ same before the read, and after it    ]  [ 64 KB pieces, 8 MB in all ...
+ *
+ *     each frame behind has unwind information, or is marked as guessed; its address follows a call;
+ *     stack pointers grow; the walk ends at a root, the one that stacks of this thread ended at before
+ *
+ * Otherwise the stack ends at the seam, as if the memory could not be read.
+ *
+ * Below the stack pointer memory keeps what was there.  A thread that has returned from all of the stack in
+ * hand, and is now in other calls, leaves an old part and a new part that may fit together by chance.  No
+ * byte of the copy shows that, so the frames behind the seam are marked as guessed where the read comes
+ * late (uw_snapshot.time).
+ *
+ * The bytes at the seam may be locals of a function that still runs.  Then they have changed although its
+ * frame has not: a copy ends in the middle of a large frame at a page that was never touched.  In
+ * that case the return address is the proof: it must follow a direct call of this function, and the
+ * frames behind it are guessed. */
+#include <time.h>
+
+#include "unwinder/native.h"
+
+/* The bytes of the copy around the frame that the walk stands on: addresses. */
+static bool deep_window(const struct walk *w, uint64_t *ret_from, uint64_t *ret_to)
+{
+	uint64_t at = w->sp - w->base, len = w->snapshot->stack_len, to;
+
+	if (!w->snapshot->space->memory || len < 64)
+		return false;
+	at = at > len ? len : at;
+	to = min_u64(at + NATIVE_OVERLAP, len);
+	*ret_from = w->base + (at > NATIVE_OVERLAP ? at - NATIVE_OVERLAP : 0);
+	*ret_to = w->base + to;
+	return true;
+}
+
+static bool deep_same(const struct walk *w, uint64_t from, uint64_t to, const uint8_t *now)
+{
+	return !memcmp(now, w->snapshot->stack + (from - w->base), to - from);
+}
+
+/* Does the process still have them? */
+static bool deep_matches(const struct walk *w, uint64_t from, uint64_t to)
+{
+	struct uw_memory *memory = w->snapshot->space->memory;
+	uint8_t now[2 * NATIVE_OVERLAP];
+
+	return memory->read(memory, from, now, to - from) == (ssize_t)(to - from) &&
+	       deep_same(w, from, to, now);
+}
+
+static bool chunk_has(const struct native *e, const struct walk *w, uint64_t address, size_t len)
+{
+	return e->chunk_owner == w && address >= e->chunk_start && e->chunk_len >= len &&
+	       address - e->chunk_start <= e->chunk_len - len;
+}
+
+static bool chunk_fill(struct native *e, struct walk *w, uint64_t address)
+{
+	struct uw_memory *memory = w->snapshot->space->memory;
+	ssize_t got;
+
+	if (!e->chunk)
+		e->chunk = malloc(NATIVE_CHUNK);
+	if (!e->chunk) {
+		e->no_memory = true;
+		return false;
+	}
+	w->deep_read += NATIVE_CHUNK;
+	e->chunk_owner = NULL;
+	got = memory->read(memory, address, e->chunk, NATIVE_CHUNK);
+	/* The last piece of a stack is short, and some readers give all or nothing. */
+	for (size_t len = NATIVE_CHUNK / 2; got <= 0 && len >= 64; len /= 2)
+		got = memory->read(memory, address, e->chunk, len);
+	if (got < 8 || got > NATIVE_CHUNK)
+		return false;
+	e->chunk_owner = w;
+	e->chunk_start = address;
+	e->chunk_len = (uint64_t)got;
+	return true;
+}
+
+/* The first piece, with the bytes at the seam where they are near: one read for both. */
+static bool chunk_first(struct native *e, struct walk *w, uint64_t address)
+{
+	uint64_t from, to;
+
+	if (!deep_window(w, &from, &to))
+		return false;
+	w->seam_from = from;
+	w->seam_to = to;
+	if (address < from || address + 8 - from > NATIVE_CHUNK / 2)
+		return deep_matches(w, from, to) && chunk_fill(e, w, address);
+	if (chunk_fill(e, w, from) && chunk_has(e, w, from, to - from) &&
+	    deep_same(w, from, to, e->chunk))
+		return true;
+	e->chunk_owner = NULL;
+	w->deep_read = 0; /* nothing was used */
+	return false;
+}
+
+/* Reads the piece that has the bytes at @address. */
+static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
+{
+	if (w->deep_failed || w->deep_read >= NATIVE_DEEP_MAX)
+		return false;
+	if (w->deep_read)
+		return chunk_fill(e, w, address);
+	w->deep_failed = !chunk_first(e, w, address);
+	return !w->deep_failed;
+}
+
+bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len)
+{
+	const struct uw_snapshot *s = w->snapshot;
+	uint64_t at = address - w->base;
+
+	if (s->stack_len >= len && at <= s->stack_len - len) {
+		memcpy(to, s->stack + at, len);
+		return true;
+	}
+	if (!chunk_has(e, w, address, len) && !chunk_read(e, w, address & ~7ull))
+		return false;
+	if (!chunk_has(e, w, address, len))
+		return false;
+	memcpy(to, e->chunk + (address - e->chunk_start), len);
+	return true;
+}
+
+bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word)
+{
+	if (native_bytes(e, w, address, ret_word, sizeof(*ret_word)))
+		return true;
+	uw_result_out_of_copy(w->snapshot, w->res, address);
+	return false;
+}
+
+/* Is there a call of the function at the walk's pc before @ra? */
+static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
+{
+	uint64_t pc = walk_lookup(w), begin, end;
+	struct native_place place;
+	uint8_t code[5];
+	int32_t to;
+
+	if (native_code(w, ra, sizeof(code), 0, code) != sizeof(code) || code[0] != 0xe8 ||
+	    native_place(w, pc, &place) != NATIVE_PLACE ||
+	    !native_function(e, &place, &begin, &end))
+		return false;
+	memcpy(&to, code + 1, sizeof(to));
+	return ra + (uint64_t)(int64_t)to == pc - place.vaddr + begin;
+}
+
+bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
+{
+	uint64_t ra;
+
+	if (w->machine->link || !w->snapshot->space->memory || !w->deep_failed || w->deep_read)
+		return false;
+	w->deep_failed = false;
+	w->deep_read = 1; /* nothing is compared */
+	w->seam_to = 0;
+	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && calls_this(e, w, ra)) {
+		w->deep_flags = UW_FRAME_GUESSED;
+		return true;
+	}
+	w->deep_failed = true;
+	e->chunk_owner = NULL;
+	return false;
+}
+
+/* ---- the proof ---- */
+
+static void tail_add(struct native_tail *t, uint64_t sp, uint64_t frame)
+{
+	if (t->n < UW_MAX_FRAMES)
+		t->steps[t->n++] = (struct native_tail_step){sp, frame};
+}
+
+/* The walk has left its copy: its frames are noted from the last one in the copy on. */
+static void tail_begin(struct native *e, const struct walk *w, uint64_t from)
+{
+	if (!e->tail)
+		e->tail = malloc(sizeof(*e->tail));
+	e->tail_owner = e->tail ? w : NULL; /* without memory nothing is kept, that is all */
+	if (!e->tail || w->n < 2)
+		return;
+	e->tail->n = 0;
+	tail_add(e->tail, from, w->frames[w->n - 2]);
+}
+
+void native_deep_seam(struct native *e, struct walk *w, uint64_t from)
+{
+	if (w->sp - w->base <= w->snapshot->stack_len)
+		return;
+	if (!w->seam) {
+		/* An interrupted frame on another stack: its registers were in the copy. */
+		w->seam = w->n - !(w->frames[w->n - 1] & UW_FRAME_SIGNAL);
+		w->seam_sp = from;
+		tail_begin(e, w, from);
+	}
+	if (e->tail_owner == w)
+		tail_add(e->tail, w->sp, w->frames[w->n - 1]);
+}
+
+static struct native_root *deep_root(struct native *e, const struct walk *w)
+{
+	uint64_t key = (uint64_t)w->snapshot->space->key << 32 | w->snapshot->thread;
+
+	return &e->roots[hash_u64(key) % NATIVE_ROOTS];
+}
+
+static bool deep_root_is_of(const struct native_root *root, const struct walk *w)
+{
+	return root->thread == w->snapshot->thread && root->key == w->snapshot->space->key;
+}
+
+/* A walk within its copy has reached the root. */
+static void deep_note_root(struct native *e, const struct walk *w)
+{
+	if (w->res->outcome != UW_WHOLE || w->res->completed || !w->snapshot->thread ||
+	    !w->snapshot->space->key)
+		return;
+	*deep_root(e, w) =
+		(struct native_root){w->snapshot->thread, w->snapshot->space->key, w->sp};
+}
+
+/* Is the walk's end where its thread's stacks end?  Of the thread no stack may have ended yet. */
+static bool deep_root_holds(struct native *e, const struct walk *w)
+{
+	const struct native_root *root = deep_root(e, w);
+
+	return w->res->completed || !w->snapshot->thread || !deep_root_is_of(root, w) ||
+	       root->sp == w->sp;
+}
+
+/* Does the address of each frame behind the seam follow a call?  Guessed frames were checked. */
+static bool deep_calls_hold(struct native *e, struct walk *w)
+{
+	for (uint32_t i = w->seam; i < w->n; i++) {
+		uint64_t frame = w->frames[i], ra = uw_frame_pc(frame);
+		const struct rule_entry *entry;
+
+		if ((frame & (UW_FRAME_CALLER | UW_FRAME_GUESSED | UW_FRAME_SIGNAL)) !=
+		    UW_FRAME_CALLER)
+			continue;
+		entry = rule_cache_find(&e->by_pc, &w->key, ra - 1);
+		if (entry && !native_follows_call(e, w, ra, entry->rule & RULE_MASK))
+			return false;
+	}
+	return true;
+}
+
+static bool deep_holds(struct native *e, struct walk *w)
+{
+	const struct uw_result *res = w->res;
+
+	if (res->outcome == UW_CUT && res->reason == UW_TOO_DEEP)
+		;
+	else if (res->outcome != UW_WHOLE || !deep_root_holds(e, w))
+		return false;
+	return (!w->seam_to || deep_matches(w, w->seam_from, w->seam_to)) && deep_calls_hold(e, w);
+}
+
+/* ---- frames that are kept ----
+ *
+ * What a thread has proved beyond its copy is kept, from the deepest such stack.  A later copy that ends in a
+ * frame of it, at the same stack pointer with the same return address, has the same callers, unless the thread
+ * has returned and called in between: they are joined as guesses. */
+
+static struct native_tail *tail_find(struct native *e, const struct walk *w)
+{
+	for (size_t i = 0; i < NATIVE_TAILS; i++)
+		if (e->tails[i] && e->tails[i]->n && e->tails[i]->thread == w->snapshot->thread &&
+		    e->tails[i]->key == w->snapshot->space->key)
+			return e->tails[i];
+	return NULL;
+}
+
+/* The step of @t with the stack pointer @sp and the address of @frame, or n. */
+static uint32_t tail_step(const struct native_tail *t, uint64_t sp, uint64_t frame)
+{
+	uint32_t low = 0, high = t->n;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (t->steps[mid].sp < sp)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < t->n && t->steps[low].sp == sp &&
+			       uw_frame_pc(t->steps[low].frame) == uw_frame_pc(frame)
+		       ? low
+		       : t->n;
+}
+
+/* The walk's frames beyond its copy are proved: keeps them, in place of those of a stack that was not as
+ * deep, or had other frames. */
+static void tail_keep(struct native *e, const struct walk *w)
+{
+	struct native_tail *old = tail_find(e, w), *new = e->tail;
+	size_t at = 0;
+
+	if (e->tail_owner != w || new->n < 2 || !w->snapshot->thread || !w->snapshot->space->key ||
+	    (old && tail_step(old, new->steps[0].sp, new->steps[0].frame) < old->n))
+		return;
+	for (size_t i = 1; i < NATIVE_TAILS; i++) /* a free place, or the least recently used */
+		if (e->tails[at] && (!e->tails[i] || e->tails[i]->used < e->tails[at]->used))
+			at = i;
+	for (size_t i = 0; old && i < NATIVE_TAILS; i++)
+		at = e->tails[i] == old ? i : at;
+	e->tail = e->tails[at];
+	e->tails[at] = new;
+	e->tail_owner = NULL;
+	new->thread = w->snapshot->thread;
+	new->key = w->snapshot->space->key;
+	new->used = ++e->tails_used;
+}
+
+/* The walk has ended at the end of its copy, in the frame pushed last, with the stack pointer @sp. */
+static void tail_join(struct native *e, struct walk *w, uint64_t sp)
+{
+	struct native_tail *t = tail_find(e, w);
+	uint32_t at = t && w->n ? tail_step(t, sp, w->frames[w->n - 1]) : 0;
+
+	if (!t || !w->n || at + 1 >= t->n || t->n - at - 1 > w->max - w->n)
+		return;
+	t->used = ++e->tails_used;
+	for (uint32_t i = at + 1; i < t->n; i++)
+		w->frames[w->n++] = t->steps[i].frame | UW_FRAME_GUESSED;
+	w->res->completed = true;
+	e->stats.completed_stacks++;
+	walk_end(w, UW_WHOLE, UW_OK, 0);
+}
+
+void native_tails_clear(struct native *e)
+{
+	for (size_t i = 0; i < NATIVE_TAILS; i++)
+		if (e->tails[i])
+			e->tails[i]->n = 0;
+}
+
+void native_tails_free(struct native *e)
+{
+	for (size_t i = 0; i < NATIVE_TAILS; i++)
+		free(e->tails[i]);
+	free(e->tail);
+}
+
+/* ---- the end of a walk ---- */
+
+static bool is_late(const struct native *e, const struct walk *w)
+{
+	uint64_t time = w->snapshot->time;
+
+	return time && clock_ns(e->engine.settings.clock) > time + UW_FRESH_NS;
+}
+
+static bool is_cut(const struct uw_result *res)
+{
+	return res->outcome == UW_CUT && res->reason != UW_TOO_DEEP;
+}
+
+/* Its frames beyond the copy do not stand. */
+static void deep_cut(struct native *e, struct walk *w)
+{
+	w->n = (uint32_t)min_u64(w->n, w->seam);
+	w->res->completed = false;
+	e->stats.torn_stacks++;
+	uw_result_out_of_copy(w->snapshot, w->res, w->base + w->snapshot->stack_len);
+}
+
+void native_deep_settle(struct native *e, struct walk *w)
+{
+	uint64_t sp = w->seam ? w->seam_sp : w->sp;
+
+	if (w->res->outcome == UW_PENDING)
+		return;
+	if (!w->seam)
+		deep_note_root(e, w);
+	if (w->seam && w->deep_read && !deep_holds(e, w))
+		deep_cut(e, w);
+	else if (w->seam && w->deep_read && is_late(e, w))
+		for (uint32_t i = w->seam; i < w->n; i++)
+			w->frames[i] |= UW_FRAME_GUESSED;
+	else if (w->seam && w->res->outcome == UW_WHOLE && !w->res->completed)
+		tail_keep(e, w);
+	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))
+		tail_join(e, w, sp);
+}
