@@ -109,12 +109,6 @@ int process_maps_new(struct process_maps **ret_maps)
 	return 0;
 }
 
-struct process_maps *process_maps_ref(struct process_maps *maps)
-{
-	atomic_fetch_add_explicit(&maps->refs, 1, memory_order_relaxed);
-	return maps;
-}
-
 struct process_maps *process_maps_unref(struct process_maps *maps)
 {
 	if (!maps || atomic_fetch_sub_explicit(&maps->refs, 1, memory_order_acq_rel) != 1)
@@ -159,21 +153,6 @@ struct process_place process_maps_at(const struct process_maps *maps, uint64_t a
 			low = middle + 1;
 	}
 	return (struct process_place){chunk, low};
-}
-
-/* Called for each module once or twice.  The part of a space takes less than half of the memory. */
-const struct process_map *process_maps_of(const struct process_maps *maps,
-					  const struct uw_module *module)
-{
-	for (size_t k = 0; k < maps->n_chunks; k++) {
-		const struct process_chunk *chunk = maps->chunks[k];
-		const struct uw_maps *part = chunk->part;
-
-		for (size_t i = 0; i < chunk->n; i++)
-			if ((part ? part->maps[i].module : chunk->maps[i].module) == module)
-				return &chunk->maps[i];
-	}
-	return NULL;
 }
 
 struct process_place process_maps_next(const struct process_maps *maps, struct process_place place)

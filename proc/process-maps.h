@@ -55,7 +55,11 @@ struct process_place {
 };
 
 int process_maps_new(struct process_maps **ret_maps);
-struct process_maps *process_maps_ref(struct process_maps *maps);
+static inline struct process_maps *process_maps_ref(struct process_maps *maps)
+{
+	atomic_fetch_add_explicit(&maps->refs, 1, memory_order_relaxed);
+	return maps;
+}
 struct process_maps *process_maps_unref(struct process_maps *maps);
 static inline void process_maps_unrefp(struct process_maps **maps)
 {
@@ -65,9 +69,6 @@ static inline void process_maps_unrefp(struct process_maps **maps)
 /* The first mapping that ends behind @address, or the end. */
 struct process_place process_maps_at(const struct process_maps *maps, uint64_t address);
 struct process_place process_maps_next(const struct process_maps *maps, struct process_place place);
-/* The lowest mapping of @module; NULL: none. */
-const struct process_map *process_maps_of(const struct process_maps *maps,
-					  const struct uw_module *module);
 /* NULL at the end. */
 static inline const struct process_map *process_maps_get(const struct process_maps *maps,
 							 struct process_place place)

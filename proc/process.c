@@ -933,10 +933,25 @@ int process_space(struct process_table *table, struct process *process, struct u
 	return 0;
 }
 
+/* The lowest mapping of @module; NULL: none.  Called for each module once or twice.  The part of a space takes less than half of the memory. */
+static const struct process_map *map_of_module(const struct process_maps *maps,
+					       const struct uw_module *module)
+{
+	for (size_t k = 0; k < maps->n_chunks; k++) {
+		const struct process_chunk *chunk = maps->chunks[k];
+		const struct uw_maps *part = chunk->part;
+
+		for (size_t i = 0; i < chunk->n; i++)
+			if ((part ? part->maps[i].module : chunk->maps[i].module) == module)
+				return &chunk->maps[i];
+	}
+	return NULL;
+}
+
 bool process_mapping_of(const struct process *process, const struct uw_module *module,
 			struct process_mapping *ret_mapping)
 {
-	const struct process_map *m = process_maps_of(process->maps, module);
+	const struct process_map *m = map_of_module(process->maps, module);
 
 	if (m)
 		*ret_mapping = (struct process_mapping){m->start, m->end, m->offset, m->id};

@@ -223,6 +223,15 @@ static bool has_guesses(const struct fold *f)
 	return false;
 }
 
+/* Before a walk: walk_call.guessed_weight is wanted.  -ENOMEM, -E2BIG. */
+static int weigh_guesses(struct walk *w)
+{
+	int r = fold_array(w->fold, w->fold->profile->n_nodes, sizeof(*w->weights),
+			   "different calls in its stacks", &w->weights);
+
+	return r < 0 ? trace(r) : 0;
+}
+
 static int calltree_fill(struct making *m)
 {
 	_cleanup_(walk_deinit) struct walk w = {0};
@@ -245,7 +254,7 @@ static int calltree_fill(struct making *m)
 	qsort_r(order, n, sizeof(*order), compare_groups, m);
 	r = walk_init(&w, m->fold);
 	if (r == 0 && has_guesses(m->fold))
-		r = walk_weigh(&w);
+		r = weigh_guesses(&w);
 	if (r == 0)
 		r = make(m, &w, order);
 	return r < 0 ? trace(r) : 0;

@@ -610,12 +610,18 @@ static int make_groups(struct fold *f)
 	return r < 0 ? trace(r) : 0;
 }
 
+static bool is_filtering(const struct profile_filter *f)
+{
+	return f->pid || f->cgroup || f->thread || f->comm || f->by_cpu || f->by_time ||
+	       f->function;
+}
+
 int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only)
 {
 	int r;
 
 	*f = (struct fold){.profile = profile};
-	if (only && profile_filter_is_set(only))
+	if (only && is_filtering(only))
 		f->only = only;
 	f->seed = hash_seed();
 	f->held = profile->memory ? profile->memory->held : 0;
@@ -665,13 +671,6 @@ size_t fold_stack(const struct fold *f, const struct fold_group *group, uint32_t
 	return n;
 }
 
-size_t fold_symbol_suffix(const struct fold *f, uint32_t symbol)
-{
-	enum frame_kind kind = f->symbols[symbol].frame_kind;
-
-	return kind > FRAME_INLINED ? strlen(" []") + strlen(frame_kind_name(kind)) : 0;
-}
-
 const char *fold_symbol_module(const struct fold *f, uint32_t symbol)
 {
 	const struct profile *p = f->profile;
@@ -680,12 +679,6 @@ const char *fold_symbol_module(const struct fold *f, uint32_t symbol)
 	return module < p->n_modules && p->modules[module].path
 		       ? string_table_text(&p->strings, p->modules[module].path)
 		       : "";
-}
-
-bool fold_is_wait(const struct fold *f, uint32_t symbol)
-{
-	return !strcmp(fold_symbol_module(f, symbol), WAIT_MODULE) &&
-	       fold_symbol_name(f, symbol)[0] == '[';
 }
 
 const char *fold_base_name(const char *path)
@@ -710,11 +703,4 @@ const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32])
 	const char *name = profile_thread_name(f->profile, thread);
 
 	return is_name(name) ? name : fold_process_name(f, f->profile->threads[thread].process, to);
-}
-
-const char *fold_process_cgroup(const struct fold *f, uint32_t process)
-{
-	uint32_t cgroup = f->profile->processes[process].cgroup;
-
-	return cgroup ? string_table_text(&f->profile->strings, cgroup) : "";
 }

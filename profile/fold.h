@@ -101,10 +101,6 @@ static inline const char *fold_symbol_name(const struct fold *f, uint32_t symbol
 {
 	return string_table_text(&f->names, f->symbols[symbol].name);
 }
-/* The bytes of the kind at the end of the name: " [java-c2]"; 0: none. */
-size_t fold_symbol_suffix(const struct fold *f, uint32_t symbol);
-/* Is it the reason of a wait (protos/wait-module.h)? */
-bool fold_is_wait(const struct fold *f, uint32_t symbol);
 /* Path of the symbol's module, "" when there is none. */
 const char *fold_symbol_module(const struct fold *f, uint32_t symbol);
 /* The part behind the last slash. */
@@ -112,5 +108,3 @@ const char *fold_base_name(const char *path);
 /* What is shown for a thread and a process, never empty.  Into @to where the trace has no name. */
 const char *fold_thread_name(const struct fold *f, uint32_t thread, char to[32]);
 const char *fold_process_name(const struct fold *f, uint32_t process, char to[32]);
-/* Path of a process's cgroup, "" when it is unknown. */
-const char *fold_process_cgroup(const struct fold *f, uint32_t process);

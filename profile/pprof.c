@@ -414,6 +414,14 @@ static void add_ids(struct pprof *p, Pprof__Sample *s, const struct fold_group *
 		p->ids[s->n_location_id++] = profile->n_frames + g->marker + 1;
 }
 
+/* Path of a process's cgroup, "" when it is unknown. */
+static const char *cgroup_of(const struct fold *f, uint32_t process)
+{
+	uint32_t cgroup = f->profile->processes[process].cgroup;
+
+	return cgroup ? string_table_text(&f->profile->strings, cgroup) : "";
+}
+
 static void put_sample(struct pprof *p, const struct fold_group *g)
 {
 	const struct profile *profile = p->fold.profile;
@@ -421,7 +429,7 @@ static void put_sample(struct pprof *p, const struct fold_group *g)
 	Pprof__Label labels[N_LABELS], *list[N_LABELS];
 	int64_t values[N_VALUES] = {(int64_t)g->count, (int64_t)min_u64(g->weight, INT64_MAX)};
 	uint32_t process = fold_process(&p->fold, g);
-	const char *cgroup = fold_process_cgroup(&p->fold, process);
+	const char *cgroup = cgroup_of(&p->fold, process);
 	char name[32];
 
 	for (size_t i = 0; i < N_LABELS; i++)

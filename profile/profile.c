@@ -479,12 +479,6 @@ bool profile_in_cgroup(const struct profile *p, uint32_t process,
 		is_in_cgroup(string_table_text(&p->strings, it->cgroup), filter->cgroup));
 }
 
-bool profile_filter_is_set(const struct profile_filter *f)
-{
-	return f->pid || f->cgroup || f->thread || f->comm || f->by_cpu || f->by_time ||
-	       f->function;
-}
-
 static bool is_thread(const struct profile *p, uint32_t thread, const char *wanted)
 {
 	uint64_t tid;

@@ -165,7 +165,6 @@ struct profile_filter {
 	uint64_t from, to;    /* ns after the first sample; to: not included */
 	const char *function; /* it is in the stack (fold.h); NULL: all */
 };
-bool profile_filter_is_set(const struct profile_filter *filter);
 /* All of @filter but the function. */
 bool profile_sample_wanted(const struct profile *profile, const struct profile_sample *sample,
 			   const struct profile_filter *filter);

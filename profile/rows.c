@@ -118,11 +118,18 @@ static int add_calls(struct rows *rows, struct fold *fold, enum report_by by, ui
 }
 
 /* The symbol that stands for why the thread waited; UINT32_MAX: it ran. */
+/* Is it the reason of a wait (protos/wait-module.h)? */
+static bool is_wait(const struct fold *f, uint32_t symbol)
+{
+	return !strcmp(fold_symbol_module(f, symbol), WAIT_MODULE) &&
+	       fold_symbol_name(f, symbol)[0] == '[';
+}
+
 static uint32_t reason_of(const struct fold *fold, const uint32_t *calls, size_t n)
 {
 	uint32_t symbol = n ? fold_call_symbol(calls[n - 1]) : UINT32_MAX;
 
-	return n && fold_is_wait(fold, symbol) &&
+	return n && is_wait(fold, symbol) &&
 			       strcmp(fold_symbol_name(fold, symbol), WAIT_RUNNING_FRAME) != 0
 		       ? symbol
 		       : UINT32_MAX;

@@ -33,14 +33,6 @@ int walk_init(struct walk *w, struct fold *fold)
 	return w->links ? 0 : fail(-ENOMEM);
 }
 
-int walk_weigh(struct walk *w)
-{
-	int r = fold_array(w->fold, w->fold->profile->n_nodes, sizeof(*w->weights),
-			   "different calls in its stacks", &w->weights);
-
-	return r < 0 ? trace(r) : 0;
-}
-
 void walk_deinit(struct walk *w)
 {
 	free(w->links);

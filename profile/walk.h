@@ -14,7 +14,7 @@ struct walk_call {
 	bool guessed; /* in one of them */
 	/* of the stacks that end here */
 	uint64_t self_count, self_weight;
-	uint64_t guessed_weight; /* of the stacks in which it is guessed; with walk_weigh() */
+	uint64_t guessed_weight; /* of the stacks in which it is guessed; with `weights` */
 };
 
 struct walk_visitor {
@@ -49,8 +49,6 @@ struct walk {
 
 /* -ENOMEM, -E2BIG. */
 int walk_init(struct walk *w, struct fold *fold);
-/* Before a walk: walk_call.guessed_weight is wanted.  -ENOMEM, -E2BIG. */
-int walk_weigh(struct walk *w);
 void walk_deinit(struct walk *w);
 /* One tree of the @n groups whose numbers are in @order, ordered by stack; a marker is no part of it.
  * -E2BIG: all walks together visited too much. */

@@ -245,12 +245,6 @@ int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t 
 	return 0;
 }
 
-void intern_frame_kind(struct intern *in, uint32_t frame, unsigned kind)
-{
-	if (frame >= in->first_frame && frame - in->first_frame < in->n_frames)
-		in->frames[frame - in->first_frame].kind = (uint8_t)kind;
-}
-
 struct intern_frame *intern_find_frame(const struct intern *in, uint32_t mapping, uint64_t rel_pc)
 {
 	uint32_t index;
@@ -477,9 +471,4 @@ void intern_forget_frames(struct intern *in)
 		memset(in->frame_slots, 0, in->n_frame_slots * sizeof(*in->frame_slots));
 	string_table_deinit(&in->names);
 	in->name_bytes = 0;
-}
-
-size_t intern_frame_bytes(const struct intern *in)
-{
-	return in->n_frames * (sizeof(*in->frames) + 2 * sizeof(*in->frame_slots)) + in->name_bytes;
 }

@@ -65,7 +65,11 @@ int intern_mapping(struct intern *in, const char *path, const void *build_id, si
 int intern_frame(struct intern *in, uint32_t mapping, uint64_t rel_pc, uint32_t name,
 		 uint32_t *ret_frame);
 /* Nothing for a frame of an older generation. */
-void intern_frame_kind(struct intern *in, uint32_t frame, unsigned kind);
+static inline void intern_frame_kind(struct intern *in, uint32_t frame, unsigned kind)
+{
+	if (frame >= in->first_frame && frame - in->first_frame < in->n_frames)
+		in->frames[frame - in->first_frame].kind = (uint8_t)kind;
+}
 int intern_callstack(struct intern *in, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 /* The frame of an address, or NULL. */
 struct intern_frame *intern_find_frame(const struct intern *in, uint32_t mapping, uint64_t rel_pc);
@@ -75,4 +79,7 @@ int intern_name(struct intern *in, const char *name, uint32_t *ret_name);
 void intern_new_generation(struct intern *in);
 /* Forgets frames and names too: their ids become stale.  Implies a new generation. */
 void intern_forget_frames(struct intern *in);
-size_t intern_frame_bytes(const struct intern *in);
+static inline size_t intern_frame_bytes(const struct intern *in)
+{
+	return in->n_frames * (sizeof(*in->frames) + 2 * sizeof(*in->frame_slots)) + in->name_bytes;
+}

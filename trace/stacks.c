@@ -8,11 +8,6 @@
 
 enum { FIRST_SLOTS = 4096 };
 
-void stacks_init(struct stacks *s, uint32_t first_id)
-{
-	*s = (struct stacks){.base = first_id};
-}
-
 void stacks_deinit(struct stacks *s)
 {
 	free(s->slots);
@@ -132,18 +127,4 @@ int stacks_add(struct stacks *s, const uint32_t *ids, size_t n, uint32_t *ret_id
 	*ret_id = s->base + (uint32_t)s->n_entries++;
 	*ret_new = true;
 	return 0;
-}
-
-void stacks_clear(struct stacks *s)
-{
-	s->base += (uint32_t)s->n_entries;
-	s->n_entries = s->n_words = 0;
-	if (s->slots)
-		memset(s->slots, 0, s->n_slots * sizeof(*s->slots));
-}
-
-size_t stacks_bytes(const struct stacks *s)
-{
-	return s->n_words * sizeof(*s->words) +
-	       s->n_entries * (sizeof(*s->entries) + 2 * sizeof(*s->slots));
 }

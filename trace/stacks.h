@@ -9,6 +9,8 @@
  * on where they stopped, so that an id never means two stacks. */
 #pragma once
 
+#include <string.h>
+
 #include "base/util.h"
 
 struct stacks {
@@ -24,10 +26,24 @@ struct stacks {
 	uint32_t base; /* id of entries[0] */
 };
 
-void stacks_init(struct stacks *s, uint32_t first_id);
+static inline void stacks_init(struct stacks *s, uint32_t first_id)
+{
+	*s = (struct stacks){.base = first_id};
+}
 void stacks_deinit(struct stacks *s);
 /* The id of @ids[0..n), made if new.  -ENOMEM. */
 int stacks_add(struct stacks *s, const uint32_t *ids, size_t n, uint32_t *ret_id, bool *ret_new);
 /* Forgets all, keeps the memory. */
-void stacks_clear(struct stacks *s);
-size_t stacks_bytes(const struct stacks *s); /* in use, not reserved */
+static inline void stacks_clear(struct stacks *s)
+{
+	s->base += (uint32_t)s->n_entries;
+	s->n_entries = s->n_words = 0;
+	if (s->slots)
+		memset(s->slots, 0, s->n_slots * sizeof(*s->slots));
+}
+/* in use, not reserved */
+static inline size_t stacks_bytes(const struct stacks *s)
+{
+	return s->n_words * sizeof(*s->words) +
+	       s->n_entries * (sizeof(*s->entries) + 2 * sizeof(*s->slots));
+}

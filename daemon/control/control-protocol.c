@@ -152,12 +152,6 @@ int control_carry(struct control_stream *s, int fd)
 	return 0;
 }
 
-int control_queue_bytes(struct control_stream *s, const void *data, size_t len)
-{
-	buffer_append(&s->out, data, len);
-	return s->out.bad ? fail(-ENOMEM) : 0;
-}
-
 size_t control_waiting(const struct control_stream *s)
 {
 	return s->out.len - s->sent;

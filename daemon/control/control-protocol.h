@@ -76,8 +76,6 @@ int control_queue(struct control_stream *stream, enum control_type type, const v
 		  size_t len);
 /* The next byte that is sent brings @fd (consumed); -1: no descriptor after all. */
 int control_carry(struct control_stream *stream, int fd);
-/* Bytes that are no message. */
-int control_queue_bytes(struct control_stream *stream, const void *data, size_t len);
 /* Bytes that wait to be sent. */
 size_t control_waiting(const struct control_stream *stream);
 /* Sends what the socket takes.  CONTROL_PENDING: some is left. */

@@ -196,9 +196,16 @@ static int client_send(struct client *c)
 	return 0;
 }
 
+/* Bytes that are no message. */
+static int queue_bytes(struct control_stream *s, const void *data, size_t len)
+{
+	buffer_append(&s->out, data, len);
+	return s->out.bad ? fail(-ENOMEM) : 0;
+}
+
 static int queue_packets(struct client *c, const void *data, size_t len)
 {
-	int r = control_queue_bytes(&c->output, data, len);
+	int r = queue_bytes(&c->output, data, len);
 
 	if (r < 0)
 		return trace(r);

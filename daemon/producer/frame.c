@@ -79,11 +79,6 @@ int frame_next(struct frame_stream *s, const uint8_t **ret_data, size_t *ret_len
 	}
 }
 
-int frame_take_fd(struct frame_stream *s)
-{
-	return take_fd(s->slot_fd);
-}
-
 /* ---- out ---- */
 
 int frame_queue(struct frame_stream *s, const Pb__IPCFrame *frame)

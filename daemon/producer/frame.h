@@ -41,7 +41,10 @@ int frame_receive(struct frame_stream *stream);
  * stream cannot be read further. */
 int frame_next(struct frame_stream *stream, const uint8_t **ret_data, size_t *ret_len);
 /* The descriptor in the slot, now the caller's; -1: none. */
-int frame_take_fd(struct frame_stream *stream);
+static inline int frame_take_fd(struct frame_stream *s)
+{
+	return take_fd(s->slot_fd);
+}
 
 /* Queues one IPCFrame.  -EMSGSIZE: too large; -ENOBUFS: the peer does not read. */
 int frame_queue(struct frame_stream *stream, const Pb__IPCFrame *frame);
