@@ -62,6 +62,13 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 
 void session_python_answer(struct session *s, const struct load_answer *a)
 {
-	if (a->request.kind == LOAD_UNWIND && uw_module_is_python(a->request.module))
+	if (a->request.kind != LOAD_UNWIND || !uw_module_is_python(a->request.module))
+		return;
+	if (session_python(s)) {
 		python_entry_add(session_python(s), a->request.pid, a->request.module);
+		return;
+	}
+	/* The sooner frames are read after their sample, the fewer are those of other calls. */
+	s->early_ticks = UINT32_MAX;
+	(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
 }

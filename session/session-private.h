@@ -14,8 +14,8 @@
 enum {
 	SESSION_TICK_MS = 100,
 	/* At first: frames of Python are copied once its layout is known, and short programs end soon. */
-	SESSION_EARLY_MS = 10,
-	SESSION_EARLY_TICKS = 50,
+	SESSION_EARLY_MS = 5,
+	SESSION_EARLY_TICKS = 100,
 	SESSION_ENTRIES = 2048,		 /* slots to the unwinder: all of this memory is in use */
 	SESSION_OUTCOME_BYTES = 2 << 20, /* of the queue back */
 	SESSION_PARK_BYTES = 16 << 20,
@@ -112,7 +112,7 @@ struct session {
 	size_t n_rings;
 	struct loop_source main_source;
 	struct loop_timer tick, poll;
-	unsigned early_ticks;	    /* left, of SESSION_EARLY_MS */
+	uint32_t early_ticks;	    /* left, of SESSION_EARLY_MS */
 	uint64_t second_at;	    /* CLOCK_MONOTONIC: the next session_second() */
 	uint64_t clear_at, trim_at; /* the same, for options.clear_ms; 0: none */
 	uint32_t loaded;	    /* modules since the last check of the memory limit */

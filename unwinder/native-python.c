@@ -36,7 +36,8 @@ enum {
 	CODE_SIZE = 208, /* up to the bytecode */
 	UNITS_MAX = 1 << 24,
 	SEARCH_MAX = 64 << 10, /* bytes of bytecode behind the head of its code object */
-	SAME_MIN = 4,	       /* times that a frame reads the same before it counts as proved */
+	SAME_MIN = 32,	       /* times that a frame reads the same before it counts as proved, */
+	SAME_NS = 2000000,     /* ... so far apart: a batch of samples is read at one time */
 	OWNED_BY_C = 3,
 	ENTRY_AT = 64, /* the word with stacktop, return_offset and owner, 3.12 on */
 	INSTR_AT = 56,
@@ -54,7 +55,7 @@ struct python_code {
 
 /* The words of a frame, since when they read the same, and how often. */
 struct python_past {
-	uint64_t frame, code, previous, since;
+	uint64_t frame, code, previous, since, counted;
 	uint32_t serial, same;
 };
 
@@ -217,16 +218,22 @@ struct python_frame {
 static bool read_before(struct python_walk *pw, const struct python_frame *f)
 {
 	struct python_past *past = &pw->p->pasts[hash_u64(f->address ^ pw->serial) % PASTS];
-	uint64_t time = pw->w->snapshot->time;
+	uint64_t now = clock_ns((clockid_t)pw->e->engine.settings.clock);
 
 	if (past->serial == pw->serial && past->frame == f->address && past->code == f->code &&
-	    past->previous == f->previous)
-		return past->since <= time && ++past->same >= SAME_MIN;
+	    past->previous == f->previous) {
+		if (now - past->counted >= SAME_NS) {
+			past->counted = now;
+			past->same++;
+		}
+		return past->since <= pw->w->snapshot->time && past->same >= SAME_MIN;
+	}
 	*past = (struct python_past){
 		.frame = f->address,
 		.code = f->code,
 		.previous = f->previous,
-		.since = clock_ns((clockid_t)pw->e->engine.settings.clock),
+		.since = now,
+		.counted = now,
 		.serial = pw->serial,
 	};
 	return false;
