@@ -194,7 +194,6 @@ static int open_session(struct record *rec)
 		.children = args->children || command,
 		.specs = rec->specs,
 		.n_specs = rec->n_specs,
-		.waits = record_waits(args),
 		.period = args->period,
 		.frequency = args->frequency,
 		.stack_bytes = args->stack_bytes,
@@ -234,6 +233,7 @@ static int open_session(struct record *rec)
 	if (r < 0)
 		return said("cannot record", r);
 	so.consent = rec->consent;
+	record_waits_set(args, &so);
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
 			sizeof(rec->own.lacks));
 	if (r >= 0)

@@ -26,3 +26,16 @@ void record_waits_event(struct record_args *args, struct perf_spec *ret_spec)
 			max_u64(2, NSEC_PER_SEC / args->frequency); /* 1 has another meaning */
 	args->frequency = 0;
 }
+
+void record_waits_set(const struct record_args *args, struct session_options *options)
+{
+	const struct perf_spec_env env = {""};
+	struct perf_spec spec = {0};
+	char why[256];
+
+	options->waits = record_waits(args);
+	if (options->waits &&
+	    perf_spec_of_tracepoint(&env, "sched:sched_waking", &spec, why, sizeof(why)) >= 0)
+		options->waking = spec.config;
+	perf_spec_deinit(&spec);
+}

@@ -29,6 +29,8 @@ struct session_options {
 	/* What threads wait for (session/pipeline/waits.h).  specs[0] is then a dummy (off CPU), or a clock
 	 * with a period (wall), and the weights are ns of waiting, or of waiting and running. */
 	enum session_waits { SESSION_WAITS_NONE, SESSION_WAITS_OFF_CPU, SESSION_WAITS_WALL } waits;
+	uint64_t
+		waking; /* ... the id of sched:sched_waking: runnable time is known; 0: it is not */
 	uint64_t period, frequency;
 	uint32_t stack_bytes; /* 0: chosen (tasks: 65,528; machine: adapted from 16 KiB) */
 	bool user_only, kernel_only, idle;

@@ -139,6 +139,8 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 	if (!options->tasks && options->features.has[FEATURE_KSYMBOL])
 		attr.ksymbol = 1;
 	attr.context_switch = options->switches;
+	if (options->waking) /* the ring's layout: its only samples are those of attr_waking() */
+		attr.sample_type |= PERF_SAMPLE_RAW;
 	*ret_attr = attr;
 }
 
@@ -155,6 +157,22 @@ void attr_switch(const struct perf_options *options, uint64_t period,
 	ret_attr->precise_ip = 0;
 	ret_attr->freq = 0;
 	ret_attr->sample_period = period;
+}
+
+void attr_waking(const struct perf_options *options, struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_common(options, &attr);
+	attr.disabled = 0; /* goes with its leader */
+	attr.enable_on_exec = 0;
+	attr.type = PERF_TYPE_TRACEPOINT;
+	attr.config = options->waking;
+	attr.sample_period = 1;
+	attr.sample_type =
+		PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW;
+	attr.sample_id_all = 1;
+	*ret_attr = attr;
 }
 
 void attr_anchor(const struct perf_options *options, uint32_t watermark,

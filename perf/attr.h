@@ -16,6 +16,9 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
  * weight is not known yet (session/pipeline/waits.h). */
 void attr_switch(const struct perf_options *options, uint64_t period,
 		 struct perf_event_attr *ret_attr);
+/* A member of the sideband event's group: the tracepoint options->waking, which fires for the task that is woken, on the
+ * CPU of the task that wakes it.  Its samples have their fields (RAW) and lie in the sideband ring. */
+void attr_waking(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.
  */
 void attr_anchor(const struct perf_options *options, uint32_t watermark,

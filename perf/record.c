@@ -118,14 +118,18 @@ static bool parse_chain(struct words *w, struct record_sample *sample)
 }
 
 /* u32 size, then as many bytes; the kernel sees to it that both end on a word. */
-static bool skip_raw(struct words *w)
+static bool parse_raw(struct words *w, struct record_sample *sample)
 {
 	uint64_t bytes;
+	const uint64_t *p;
 
 	if (words_left(w) < 1)
 		return false;
-	bytes = sizeof(uint32_t) + (uint64_t)low_half(*w->p);
-	return bytes % WORD == 0 && words_take(w, bytes / WORD);
+	sample->raw_len = low_half(*w->p);
+	bytes = sizeof(uint32_t) + (uint64_t)sample->raw_len;
+	p = bytes % WORD == 0 ? words_take(w, bytes / WORD) : NULL;
+	sample->raw = p ? (const uint8_t *)p + sizeof(uint32_t) : NULL;
+	return p;
 }
 
 /* nr [hw_idx] { from to flags } x nr [counters x nr] */
@@ -211,6 +215,8 @@ static void clear_variable_fields(struct record_sample *sample)
 	sample->cgroup = 0;
 	sample->chain = NULL;
 	sample->n_chain = 0;
+	sample->raw = NULL;
+	sample->raw_len = 0;
 	sample->regs_abi = PERF_SAMPLE_REGS_ABI_NONE;
 	sample->regs = NULL;
 	sample->stack = NULL;
@@ -234,7 +240,7 @@ int record_parse_sample(const struct record_layout *layout, const struct perf_ev
 	if (ok && type & PERF_SAMPLE_CALLCHAIN)
 		ok = parse_chain(&w, ret_sample);
 	if (ok && type & PERF_SAMPLE_RAW)
-		ok = skip_raw(&w);
+		ok = parse_raw(&w, ret_sample);
 	if (ok && type & PERF_SAMPLE_BRANCH_STACK)
 		ok = skip_branches(layout->branch_sample_type, &w);
 	if (ok && type & PERF_SAMPLE_REGS_USER)

@@ -32,6 +32,8 @@ struct record_sample {
 	uint64_t cgroup;
 	const uint64_t *chain; /* PERF_CONTEXT_* marks and addresses, as the kernel wrote them */
 	uint64_t n_chain;
+	const uint8_t *raw; /* of a tracepoint: its fields, raw_len bytes; NULL: none */
+	uint32_t raw_len;
 	uint64_t regs_abi; /* 0 none, 1 32-bit, 2 64-bit */
 	const uint64_t
 		*regs; /* one a bit of regs_mask, lowest bit first; NULL when regs_abi is 0 */

@@ -20,7 +20,7 @@ enum {
 };
 
 /* Of source_group.fds: samples each switch, and few of them. */
-enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FDS };
+enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FDS };
 
 struct source_group {
 	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
@@ -105,8 +105,9 @@ int source_switch_all(struct perf_source *source, bool on, bool sampling_only);
 int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
 		       struct source_group *group);
 int source_switch_remember(struct perf_source *source, const struct source_task *task);
-int source_switch_output(const struct perf_source *source, const struct source_group *group,
-			 int fd);
+/* Redirects the events of task->groups[@cpu_index], whose sideband event has its ring, and adds the waking event. */
+int source_switch_output(struct perf_source *source, const struct source_task *task,
+			 size_t cpu_index);
 
 /* source-count.c */
 /* Of a leader, unscaled. */

@@ -70,12 +70,36 @@ int source_switch_remember(struct perf_source *source, const struct source_task 
 	return r < 0 ? trace(r) : 0;
 }
 
-int source_switch_output(const struct perf_source *source, const struct source_group *group, int fd)
+/* A refusal is no failure: wake-ups are then not known. */
+static int open_waking(struct perf_source *source, pid_t tid, size_t cpu_index,
+		       struct source_group *group)
 {
-	for (int i = FD_SWITCH; i <= FD_SWITCH_THIN && source->options.switches; i++)
-		if (group->fds[i] >= 0 && ioctl(group->fds[i], PERF_EVENT_IOC_SET_OUTPUT, fd) < 0)
+	struct perf_event_attr attr;
+	int fd;
+
+	if (!source->options.waking || group->fds[FD_WAKING] >= 0)
+		return 0;
+	attr_waking(&source->options, &attr);
+	fd = perf_event_open(&attr, tid, (int)source->cpus[cpu_index].cpu, group->sideband,
+			     PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	group->fds[FD_WAKING] = fd;
+	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, group->sideband) < 0 ? fail(-errno) : 0;
+}
+
+int source_switch_output(struct perf_source *source, const struct source_task *task,
+			 size_t cpu_index)
+{
+	struct source_group *group = &task->groups[cpu_index];
+	int ring = source->rings[2 * cpu_index].ring.fd;
+
+	if (!source->options.switches)
+		return 0;
+	for (int i = FD_SWITCH; i <= FD_SWITCH_THIN; i++)
+		if (group->fds[i] >= 0 && ioctl(group->fds[i], PERF_EVENT_IOC_SET_OUTPUT, ring) < 0)
 			return fail(-errno);
-	return 0;
+	return open_waking(source, task->tid, cpu_index, group);
 }
 
 bool perf_source_samples_switches(const struct perf_source *source)

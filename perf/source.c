@@ -613,7 +613,7 @@ static int send_to_rings(struct perf_source *source, const struct source_task *t
 			    0 ||
 		    ioctl(group->sideband, PERF_EVENT_IOC_SET_OUTPUT,
 			  source->rings[2 * i + 1].ring.fd) < 0 ||
-		    source_switch_output(source, group, source->rings[2 * i].ring.fd) < 0)
+		    source_switch_output(source, task, i) < 0)
 			return fail(-errno);
 	}
 	return 0;
@@ -925,7 +925,7 @@ bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t 
 
 size_t perf_source_fds_per_task(const struct perf_options *options)
 {
-	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 2 : 0)) + 1;
+	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 3 : 0)) + 1;
 }
 
 /* Sideband events are enabled first and disabled last: samples depend on their records. */

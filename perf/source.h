@@ -55,6 +55,8 @@ struct perf_options {
 	 * switches out where the kernel permits it.  Needs a period, not 1: without a period field the
 	 * kernel thins the samples of a switch event (attr.c). */
 	bool switches;
+	uint64_t
+		waking; /* the id of sched:sched_waking, recorded among the sideband records where permitted; 0: not */
 	struct features features;
 	const struct at_sample *at_sample; /* its program runs at each sample; NULL: none */
 	/* One plain line a step down, with its hint.  @brief: the limit in a few words (gate_brief()), or NULL. */

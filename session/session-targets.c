@@ -113,6 +113,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
 		.ring_budget = ring_budget(so),
 		.switches = so->waits != SESSION_WAITS_NONE,
+		.waking = so->waits ? so->waking : 0,
 		.features = so->features,
 		.at_sample = so->at_sample,
 		.note = session_limit,

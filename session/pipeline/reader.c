@@ -791,8 +791,16 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 
 static int take_item(struct reader *rd, const struct merge_item *item)
 {
-	return item->record->type == PERF_RECORD_SAMPLE ? take_sample(rd, item)
-							: take_event(rd, item);
+	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
+	int r;
+
+	if (item->record->type != PERF_RECORD_SAMPLE)
+		return take_event(rd, item);
+	if (!ring->sideband)
+		return take_sample(rd, item);
+	r = wait_reader_woken(&rd->scope, &ring->layout, item->record);
+	merge_put(rd->merge, item->ring, item->position);
+	return r < 0 ? trace(r) : 0;
 }
 
 static void copy_raw(const struct reader *rd, const struct merge_item *item)

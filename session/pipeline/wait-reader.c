@@ -2,6 +2,7 @@
 #include "session/pipeline/wait-reader.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "session/pipeline/wait-stack.h"
@@ -22,6 +23,25 @@ int wait_reader_record(struct scope *s, uint32_t ring, const struct record_event
 	if (scope_skips_process(s, process))
 		return 0;
 	return waits_record(s->c.waits, process, perf_source_ring(s->c.source, ring)->cpu, e);
+}
+
+/* The fields of sched:sched_waking: 8 bytes that all tracepoints have, char comm[16], pid_t pid (the thread), ... */
+enum { WAKING_TID = 24 };
+
+int wait_reader_woken(struct scope *s, const struct record_layout *layout,
+		      const struct perf_event_header *record)
+{
+	struct record_sample sample;
+	uint32_t tid;
+	int r = record_parse_sample(layout, record, &sample);
+
+	if (r < 0)
+		return trace(r);
+	if (!s->c.waits || !sample.raw || sample.raw_len < WAKING_TID + sizeof(tid))
+		return 0;
+	memcpy(&tid, sample.raw + WAKING_TID, sizeof(tid));
+	waits_woken(s->c.waits, tid, sample.time);
+	return 0;
 }
 
 bool wait_reader_wants(struct scope *s, const struct record_sample *sample, struct process *process)

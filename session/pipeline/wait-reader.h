@@ -7,6 +7,9 @@
 
 /* SWITCH, FORK or COMM out of ring @ring, after the process table has it. */
 int wait_reader_record(struct scope *scope, uint32_t ring, const struct record_event *event);
+/* A sample of the sideband ring: sched:sched_waking. */
+int wait_reader_woken(struct scope *scope, const struct record_layout *layout,
+		      const struct perf_event_header *record);
 /* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
 bool wait_reader_wants(struct scope *scope, const struct record_sample *sample,
 		       struct process *process);

@@ -9,6 +9,8 @@
 #include "proc/process.h"
 #include "session/pipeline/park.h"
 
+enum { READY_NS = 100 * 1000 }; /* of a thread in all, before it is written */
+
 enum thread_state {
 	THREAD_UNSEEN, /* no record since `since`: the first one shows what it did */
 	THREAD_RUNS,
@@ -24,6 +26,8 @@ struct wait_thread {
 	uint32_t tid, cpu;	 /* cpu: the last one */
 	uint8_t state, reason;	 /* reason: of the wait in hand */
 	uint64_t since;		 /* the state; running: up to when its time is counted */
+	uint64_t woken;		 /* in this wait; 0: not, or not known */
+	uint64_t ready;		 /* time from wake-ups to runs, not yet written */
 	uint64_t ran;		 /* running time that no sample has yet */
 	uint32_t sampled;     /* the stack sampled last: of the switch out that follows; 0: none */
 	uint32_t stack;	      /* of the wait in hand; 0: none */
@@ -40,6 +44,7 @@ struct held_stack {
 	uint8_t reason;
 	uint32_t cpu;
 	uint64_t time, weight, count;
+	uint64_t ready;		 /* ... and after the wake-up; count includes it */
 	uint64_t read_until;	 /* of a stack that was read: the wait must go on until then */
 	struct outcome *outcome; /* NULL: it has not come yet */
 	size_t len;
@@ -119,14 +124,27 @@ static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
 	o->info.time = h->time;
 	o->info.cpu = h->cpu;
 	o->info.weight = h->weight;
-	o->info.count = h->count;
+	o->info.count = h->count - h->ready;
 	if (h->reason != WAIT_OTHER || !o->info.reason)
 		o->info.reason = h->reason;
 	for (uint32_t i = o->n_kernel; o->info.guessed && i < o->n_kernel + o->n_user; i++)
 		o->frames[i] |= UW_FRAME_GUESSED;
 	if (o->skipped && o->skipped != SKIP_NOT_ALLOWED)
 		make_stackless(w, o);
+	if (h->ready) { /* a second sample has the same stack */
+		(void)process_ref(o->info.process);
+		if (o->info.space)
+			(void)uw_space_ref(o->info.space);
+	}
 	r = w->c.emit(w->c.arg, o);
+	if (h->ready) {
+		w->c.account->received++;
+		w->c.account->queued++;
+		o->info.reason = WAIT_RUNNABLE;
+		o->info.weight = h->ready;
+		o->info.count = h->count;
+		r = r < 0 ? r : w->c.emit(w->c.arg, o);
+	}
 	held_free(w, number);
 	return r < 0 ? trace(r) : 0;
 }
@@ -141,6 +159,7 @@ static int held_end(struct waits *w, uint32_t number, const struct held_stack *e
 	h->cpu = end->cpu;
 	h->time = end->time;
 	h->weight = end->weight;
+	h->ready = end->ready;
 	h->count = end->count;
 	return h->outcome ? held_emit(w, number, h->outcome) : 0;
 }
@@ -292,6 +311,16 @@ static int end_without_stack(struct waits *w, struct wait_thread *t, uint64_t ns
 	return !w->options.stacks && time - t->owed_since > WAITS_SHORT_NS ? pay(w, t, time) : 0;
 }
 
+/* Takes the time since the wake-up off a wait of @ns: it is written as runnable once it is worth a sample. */
+static uint64_t take_ready(struct wait_thread *t, uint64_t ns, uint64_t time)
+{
+	uint64_t ready = t->woken && time > t->woken ? min_u64(time - t->woken, ns) : 0;
+
+	t->woken = 0;
+	t->ready += ready;
+	return ns - ready;
+}
+
 static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
 {
 	uint64_t ns = time > t->since ? time - t->since : 0;
@@ -305,6 +334,7 @@ static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
 	bare_remove(w, t);
 	account->waits++;
 	account->wait_ns += ns;
+	ns = take_ready(t, ns, time);
 	if (t->stack && time < w->held[t->stack - 1].read_until)
 		r = held_drop(w, &t->stack); /* it may be of a later wait */
 	number = t->stack;
@@ -319,8 +349,12 @@ static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
 	t->owed[kind] = t->n_owed[kind] = 0;
 	if (!t->owed[!kind])
 		t->owed_since = 0;
+	if (t->ready >= READY_NS) {
+		end.ready = t->ready;
+		t->ready = 0;
+	}
 	count = w->c.count(w->c.arg, t->cpu);
-	end.count = *count += end.weight;
+	end.count = *count += end.weight + end.ready;
 	return held_end(w, number, &end);
 }
 
@@ -330,6 +364,7 @@ static void begin_wait(struct waits *w, struct wait_thread *t, enum wait_reason 
 	t->state = THREAD_WAITS;
 	t->reason = (uint8_t)reason;
 	t->since = time;
+	t->woken = 0;
 	t->stack = t->sampled;
 	t->sampled = 0;
 	if (w->options.read && !t->stack && reason == WAIT_OTHER)
@@ -404,6 +439,9 @@ static int thread_end(struct waits *w, struct wait_thread *t, uint64_t time)
 		r = held_drop(w, &t->sampled);
 	if (r >= 0)
 		r = pay(w, t, time);
+	if (r >= 0 && t->ready)
+		r = emit_time(w, t, WAIT_RUNNABLE, t->ready, time);
+	t->ready = 0;
 	if (r >= 0 && w->options.running && t->ran)
 		r = emit_time(w, t, WAIT_RUNNING, t->ran, time);
 	t->ran = 0;
@@ -549,6 +587,15 @@ int waits_record(struct waits *w, struct process *process, uint32_t cpu,
 	default:
 		return 0;
 	}
+}
+
+void waits_woken(struct waits *w, uint32_t tid, uint64_t time)
+{
+	struct wait_thread *t = find(w, tid);
+
+	if (t && t->state == THREAD_WAITS && t->reason == WAIT_OTHER && !t->woken &&
+	    time >= t->since)
+		t->woken = time;
 }
 
 uint32_t waits_read(struct waits *w, uint32_t tid, uint64_t from, uint64_t until)

@@ -4,6 +4,13 @@
 . "$(dirname "$0")/lib"
 need_perf
 
+# With tracefs wake-ups are known.  Where it is not mounted, a mount namespace of our own has it.
+if [ "$(id -u)" = 0 ] && [ ! -e /sys/kernel/tracing/events ] && [ -z "${IN_NAMESPACE:-}" ] &&
+	unshare -m sh -c 'mount -t tracefs none /sys/kernel/tracing' 2>/dev/null; then
+	cleanup
+	IN_NAMESPACE=1 exec unshare -m sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh "$INTEGRATION/off-cpu.sh"
+fi
+
 # reasons FILE FUNCTION : "reason ns" for the waits below a function.
 reasons() { "$PERFWIND" report --by reason --function "$2" --csv "$1" | "$PYTHON" -c '
 import csv, sys

@@ -408,6 +408,51 @@ static void test_read(void **state)
 	fixture_free(f);
 }
 
+/* From the wake-up on a thread waits for a CPU; short times are put together. */
+static void test_woken(void **state)
+{
+	struct fixture *f = fixture_new(false, true, false);
+	uint64_t ms = 1000 * (uint64_t)MS;
+	uint32_t wait;
+
+	(void)state;
+	in(f, 8, 1000, 0);
+	wait = sample(f, 8);
+	out(f, 8, 1010, false);
+	answer(f, 8, wait, 0x111);
+	waits_woken(f->waits, 99, ms);	       /* not known */
+	waits_woken(f->waits, 8, ms + 5 * MS); /* before the wait: a wake-up that came too early */
+	waits_woken(f->waits, 8, ms + 50 * MS);
+	waits_woken(f->waits, 8, ms + 55 * MS);
+	in(f, 8, 1060, 0);
+	assert_int_equal(f->n, 2);
+	assert_int_equal(f->written[0].weight, 40 * MS);
+	assert_int_equal(f->written[0].reason, WAIT_OTHER);
+	assert_int_equal(f->written[1].weight, 10 * MS);
+	assert_int_equal(f->written[1].reason, WAIT_RUNNABLE);
+	assert_int_equal(f->written[1].frame, f->written[0].frame);
+	assert_int_equal(f->written[1].time, f->written[0].time);
+	assert_int_equal(f->written[1].count, f->written[0].count + 10 * MS);
+	/* 40 us each: kept until they are 100 us */
+	for (uint64_t i = 0; i < 4; i++) {
+		wait = sample(f, 8);
+		out(f, 8, 1100 + 10 * i, false);
+		answer(f, 8, wait, 0x111);
+		waits_woken(f->waits, 8, ms + (102 + 10 * i) * MS - 40000);
+		in(f, 8, 1102 + 10 * i, 0);
+	}
+	assert_int_equal(f->n, 2 + 4 + 1);
+	assert_int_equal(sum_of(f, WAIT_RUNNABLE), 10 * MS + 120000);
+	/* preempted: it could run all the time */
+	out(f, 8, 1200, true);
+	waits_woken(f->waits, 8, ms + 210 * MS);
+	in(f, 8, 1220, 0);
+	assert_int_equal(waits_finish(f->waits, ms + 300 * MS), 0);
+	assert_int_equal(sum_of(f, WAIT_PREEMPTED), 20 * MS);
+	assert_int_equal(sum_of(f, WAIT_RUNNABLE), 10 * MS + 160000);
+	fixture_free(f);
+}
+
 static void test_bad_number(void **state)
 {
 	struct fixture *f = fixture_new(false, true, false);
@@ -426,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_doubles),	     cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_cpu_wide_end), cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_bad_number),   cmocka_unit_test(test_read),
+		cmocka_unit_test(test_woken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
