@@ -5,7 +5,7 @@
 #   slowdown  what a profiled program loses                  size    bytes a sample, time from the stop to the end
 #   first     start-up: time to the first sample, CPU        unwind  the engines on live samples (bench-unwind)
 #   import    perf.data to a trace against `perf script`      hook      what consent costs a target
-#   source    as a data source: own CPU a sample
+#   source    as a data source: own CPU a sample             start   `record -- /bin/true`; a second recording
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only
 # says whether everything could be measured.
