@@ -92,13 +92,11 @@ int cache_dir_open(void)
 
 /* ---- files ---- */
 
-int cache_dir_read(int dir, const char *name, size_t max, uint8_t **ret_data, size_t *ret_len)
+int cache_dir_open_file(int dir, const char *name, size_t max, int *ret_fd, size_t *ret_len)
 {
 	_cleanup_(fd_closep) int fd =
 		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	_cleanup_(freep) uint8_t *data = NULL;
 	struct stat st;
-	ssize_t n;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return errno == ELOOP ? -EPERM : -errno;
@@ -107,10 +105,25 @@ int cache_dir_read(int dir, const char *name, size_t max, uint8_t **ret_data, si
 		return -EPERM;
 	if ((uint64_t)st.st_size > max)
 		return -EFBIG;
-	data = malloc((size_t)st.st_size + 1);
+	*ret_len = (size_t)st.st_size;
+	*ret_fd = take_fd(fd);
+	return 0;
+}
+
+int cache_dir_read(int dir, const char *name, size_t max, uint8_t **ret_data, size_t *ret_len)
+{
+	_cleanup_(freep) uint8_t *data = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	size_t len;
+	ssize_t n;
+	int r = cache_dir_open_file(dir, name, max, &fd, &len);
+
+	if (r < 0)
+		return r;
+	data = malloc(len + 1);
 	if (!data)
 		return fail(-ENOMEM);
-	n = read_fd_at(fd, data, (size_t)st.st_size, 0);
+	n = read_fd_at(fd, data, len, 0);
 	if (n < 0)
 		return (int)n;
 	*ret_len = (size_t)n;

@@ -17,8 +17,10 @@ int cache_dir_open(void);
 /* The same below @base, which exists. */
 int cache_dir_open_in(const char *base);
 
-/* The content of a file as new memory.  -ENOENT: absent; -EPERM: of another user, of a mode that others can use, or not a
+/* A descriptor of a file for reading, and its size.  -ENOENT: absent; -EPERM: of another user, of a mode that others can use, or not a
  * plain file; -EFBIG: over @max bytes. */
+int cache_dir_open_file(int dir, const char *name, size_t max, int *ret_fd, size_t *ret_len);
+/* Its content as new memory. */
 int cache_dir_read(int dir, const char *name, size_t max, uint8_t **ret_data, size_t *ret_len);
 /* Replaces a file at once (mode 0600): a reader sees the old content or the new one. */
 int cache_dir_write(int dir, const char *name, const void *data, size_t len);

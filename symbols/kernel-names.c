@@ -95,22 +95,22 @@ static uint64_t text_start(const struct uw_kernel_names *n)
 static bool read_table(struct uw_kernel_names *n)
 {
 	struct uw_kernel_key key;
-	uint8_t *data;
-	size_t len;
 	uint64_t text;
 	char name[32];
+	size_t len;
+	int fd;
 
 	if (n->cache < 0)
 		return false;
 	n->modules = hash_of_modules(n);
-	if (!key_of(n, &key, name) || cache_dir_read(n->cache, name, TABLE_MAX, &data, &len) < 0)
+	if (!key_of(n, &key, name) || cache_dir_open_file(n->cache, name, TABLE_MAX, &fd, &len) < 0)
 		return false;
 	text = text_start(n);
 	if (!text) {
-		free(data);
+		(void)fd_close(fd);
 		return false;
 	}
-	return uw_kernel_table_new(data, len, text, &key, &n->table) >= 0;
+	return uw_kernel_table_new(fd, len, text, &key, &n->table) >= 0;
 }
 
 /* /proc/kallsyms as a whole, in place of all that is known. */

@@ -5,7 +5,13 @@
 #include "base/error.h"
 #include "symbols/kernel-table.h"
 
-enum { NAME_BYTES = 512, SYMBOLS_MAX = 2 << 20, NAMES_MAX = 128 << 20, PAGE = 4096 };
+enum {
+	NAME_BYTES = 512,
+	SYMBOLS_MAX = 2 << 20,
+	NAMES_MAX = 128 << 20,
+	PAGE = 4096,
+	BLOCK = 16 << 10
+};
 enum { DISTANCE_MAX = 1 << 20 }; /* as uw_kallsyms_name() */
 /* In packed_symbol.name. */
 #define LAST_OF_OWNER (1u << 31)
@@ -28,11 +34,12 @@ struct packed_head {
 };
 
 struct uw_kernel_table {
-	uint8_t *data;
-	uint64_t first; /* address of the first symbol */
-	const struct packed_symbol *symbols;
-	size_t n;
-	const char *names;
+	int fd;
+	uint8_t *bytes; /* of the file; those of blocks that were not read are 0 */
+	uint8_t *read;	/* one for each block */
+	size_t len;
+	uint64_t first;		    /* address of the first symbol */
+	size_t n, names, names_len; /* symbols; where their names begin */
 };
 
 /* ---- writing ---- */
@@ -111,30 +118,43 @@ int uw_kernel_table_pack(const struct uw_kallsyms *ks, uint64_t text,
 
 /* ---- reading ---- */
 
-/* Symbols and names ascend, no name is longer than names are, and the last one ends. */
-static bool is_sound(const struct packed_symbol *s, size_t n, const char *names, uint64_t len)
+/* Bytes of the file; NULL: they cannot be read. */
+static const void *bytes_at(struct uw_kernel_table *t, size_t at, size_t len)
 {
-	uint32_t last = (uint32_t)(s[n - 1].name & NAME_MASK);
+	if (at > t->len || len > t->len - at)
+		return NULL;
+	for (size_t block = at / BLOCK; block * BLOCK < at + len; block++) {
+		size_t begin = block * BLOCK, room = min_u64(BLOCK, t->len - begin);
 
-	if (s[0].distance || (s[0].name & NAME_MASK) || last >= len || len - last > NAME_BYTES ||
-	    names[len - 1])
-		return false;
-	for (size_t i = 1; i < n; i++) {
-		uint32_t before = s[i - 1].name & NAME_MASK, name = s[i].name & NAME_MASK;
-
-		if (s[i].distance <= s[i - 1].distance || name <= before ||
-		    name - before > NAME_BYTES || names[name - 1])
-			return false;
+		if (!t->read[block] &&
+		    read_fd_at(t->fd, t->bytes + begin, room, begin) != (ssize_t)room)
+			return NULL;
+		t->read[block] = 1;
 	}
-	return true;
+	return t->bytes + at;
 }
 
-static int table_read(struct uw_kernel_table *t, size_t len, uint64_t text,
-		      const struct uw_kernel_key *key)
+static struct packed_symbol symbol_at(struct uw_kernel_table *t, size_t i)
 {
-	struct cursor c = cursor_of(t->data, len);
-	const struct packed_head *head = cursor_bytes(&c, sizeof(*head));
-	const void *symbols;
+	struct packed_symbol s = {UINT32_MAX, NAME_MASK}; /* beyond all */
+	const void *p = bytes_at(t, sizeof(struct packed_head) + i * sizeof(s), sizeof(s));
+
+	if (p)
+		memcpy(&s, p, sizeof(s));
+	return s;
+}
+
+static const char *name_at(struct uw_kernel_table *t, size_t at)
+{
+	size_t room = at < t->names_len ? min_u64(NAME_BYTES, t->names_len - at) : 0;
+	const char *name = room ? bytes_at(t, t->names + at, room) : NULL;
+
+	return name && memchr(name, 0, room) ? name : NULL;
+}
+
+static int read_head(struct uw_kernel_table *t, uint64_t text, const struct uw_kernel_key *key)
+{
+	const struct packed_head *head = bytes_at(t, 0, sizeof(*head));
 
 	if (!head || memcmp(head->magic, magic, sizeof(magic)) != 0)
 		return -EBADMSG;
@@ -142,28 +162,28 @@ static int table_read(struct uw_kernel_table *t, size_t len, uint64_t text,
 		return -ESTALE;
 	if (!head->n || head->n > SYMBOLS_MAX || !head->names || head->names > NAMES_MAX)
 		return -EBADMSG;
-	symbols = cursor_bytes(&c, head->n * sizeof(struct packed_symbol));
-	t->names = cursor_bytes(&c, head->names);
-	if (c.bad || cursor_left(&c) || !is_sound(symbols, head->n, t->names, head->names))
-		return -EBADMSG;
-	t->symbols = symbols;
 	t->n = head->n;
+	t->names = sizeof(*head) + head->n * sizeof(struct packed_symbol);
+	t->names_len = head->names;
 	t->first = text - (uint64_t)head->text;
-	return 0;
+	return t->names + t->names_len == t->len ? 0 : -EBADMSG;
 }
 
-int uw_kernel_table_new(uint8_t *data, size_t len, uint64_t text, const struct uw_kernel_key *key,
+int uw_kernel_table_new(int fd, size_t len, uint64_t text, const struct uw_kernel_key *key,
 			struct uw_kernel_table **ret_table)
 {
 	struct uw_kernel_table *t = calloc(1, sizeof(*t));
 	int r;
 
 	if (!t) {
-		free(data);
+		(void)fd_close(fd);
 		return fail(-ENOMEM);
 	}
-	t->data = data;
-	r = table_read(t, len, text, key);
+	t->fd = fd;
+	t->len = len;
+	t->bytes = calloc(1, len + 1); /* its pages are made when they are read */
+	t->read = calloc(1, len / BLOCK + 1);
+	r = t->bytes && t->read ? read_head(t, text, key) : fail(-ENOMEM);
 	if (r < 0) {
 		(void)uw_kernel_table_free(t);
 		return r;
@@ -174,34 +194,37 @@ int uw_kernel_table_new(uint8_t *data, size_t len, uint64_t text, const struct u
 
 struct uw_kernel_table *uw_kernel_table_free(struct uw_kernel_table *t)
 {
-	if (t)
-		free(t->data);
+	if (!t)
+		return NULL;
+	(void)fd_close(t->fd);
+	free(t->bytes);
+	free(t->read);
 	free(t);
 	return NULL;
 }
 
-const char *uw_kernel_table_name(const struct uw_kernel_table *t, uint64_t address,
-				 uint64_t *ret_start, bool *ret_core)
+const char *uw_kernel_table_name(struct uw_kernel_table *t, uint64_t address, uint64_t *ret_start,
+				 bool *ret_core)
 {
 	uint64_t distance = address - t->first;
+	struct packed_symbol s = {0, 0}, at;
 	size_t low = 0, high = t->n;
-	const struct packed_symbol *s;
 
 	while (low < high) { /* the first symbol beyond the address */
 		size_t mid = low + (high - low) / 2;
 
-		if (t->symbols[mid].distance <= distance)
+		at = symbol_at(t, mid);
+		if (at.distance <= distance) {
 			low = mid + 1;
-		else
+			s = at;
+		} else {
 			high = mid;
+		}
 	}
-	if (!low || distance > UINT32_MAX)
+	if (!low || distance - s.distance > DISTANCE_MAX ||
+	    ((s.name & LAST_OF_OWNER) && (t->first + s.distance) / PAGE != address / PAGE))
 		return NULL;
-	s = &t->symbols[low - 1];
-	if (distance - s->distance > DISTANCE_MAX ||
-	    ((s->name & LAST_OF_OWNER) && (t->first + s->distance) / PAGE != address / PAGE))
-		return NULL;
-	*ret_core = !(s->name & OF_MODULE);
-	*ret_start = t->first + s->distance;
-	return t->names + (s->name & NAME_MASK);
+	*ret_core = !(s.name & OF_MODULE);
+	*ret_start = t->first + s.distance;
+	return name_at(t, s.name & NAME_MASK);
 }

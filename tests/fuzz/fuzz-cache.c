@@ -1,6 +1,8 @@
 /* fuzz-cache.c - any bytes as a file of the cache folder: lines of a module, names of the kernel.  The key is the one in the
  * bytes, as of a file that was damaged or made behind it. */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "session/loader/line-cache.h"
 #include "symbols/kernel-table.h"
@@ -47,13 +49,16 @@ static void lines(const uint8_t *data, size_t size)
 
 static void kernel(const uint8_t *data, size_t size)
 {
+	int fd = memfd_create("table", MFD_CLOEXEC);
 	struct uw_kernel_key key;
 	struct uw_kernel_table *t;
 
-	if (size < 8 + sizeof(key))
-		return;
-	memcpy(&key, data + 8, sizeof(key));
-	if (uw_kernel_table_new(copy_of(data, size), size, 0xffffffff81000000, &key, &t) < 0)
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+		abort();
+	memset(&key, 0, sizeof(key));
+	if (size >= 8 + sizeof(key))
+		memcpy(&key, data + 8, sizeof(key));
+	if (uw_kernel_table_new(fd, size, 0xffffffff81000000, &key, &t) < 0)
 		return;
 	for (uint64_t a = 0xffffffff80fff000; a < 0xffffffff81004000; a += 8) {
 		uint64_t start;

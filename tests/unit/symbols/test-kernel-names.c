@@ -2,6 +2,7 @@
  * change.  A fake /proc. */
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cache-dir.h"
@@ -221,13 +222,13 @@ static struct uw_kallsyms *kallsyms_of(const char *text)
 	return ks;
 }
 
-static uint8_t *copy_of(const struct buffer *b, size_t len)
+static int file_of(const void *data, size_t len)
 {
-	uint8_t *copy = malloc(len + 1);
+	int fd = memfd_create("table", MFD_CLOEXEC);
 
-	assert_non_null(copy);
-	memcpy(copy, b->data, len < b->len ? len : b->len);
-	return copy;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, data, len), len);
+	return fd;
 }
 
 static void pack(struct buffer *b, const struct uw_kernel_key *key)
@@ -253,7 +254,8 @@ static void test_moved(void **state)
 	(void)state;
 	pack(&b, &key);
 	assert_int_equal(
-		uw_kernel_table_new(copy_of(&b, b.len), b.len, 0xffffffff92000000, &key, &t), 0);
+		uw_kernel_table_new(file_of(b.data, b.len), b.len, 0xffffffff92000000, &key, &t),
+		0);
 	assert_string_equal(uw_kernel_table_name(t, 0xffffffff92000100, &start, &is_core),
 			    "local_one");
 	assert_true(start == 0xffffffff92000100 && is_core);
@@ -278,16 +280,21 @@ static void test_damaged(void **state)
 
 	(void)state;
 	pack(&b, &key);
-	assert_int_equal(uw_kernel_table_new(copy_of(&b, b.len), b.len, 0, &another, &t), -ESTALE);
+	assert_int_equal(uw_kernel_table_new(file_of(b.data, b.len), b.len, 0, &another, &t),
+			 -ESTALE);
 	for (size_t len = 0; len < b.len; len++)
-		assert_int_equal(uw_kernel_table_new(copy_of(&b, len), len, 0, &key, &t), -EBADMSG);
-	assert_int_equal(uw_kernel_table_new(copy_of(&b, b.len + 1), b.len + 1, 0, &key, &t),
+		assert_int_equal(uw_kernel_table_new(file_of(b.data, len), len, 0, &key, &t),
+				 -EBADMSG);
+	assert_int_equal(uw_kernel_table_new(file_of(b.data, b.len), b.len + 1, 0, &key, &t),
 			 -EBADMSG);
 	for (size_t i = 0; i < b.len * 8; i++) {
-		uint8_t *data = copy_of(&b, b.len);
+		int r;
 
-		data[i / 8] ^= (uint8_t)(1u << i % 8);
-		if (uw_kernel_table_new(data, b.len, 0xffffffff81000000, &key, &t) < 0)
+		b.data[i / 8] ^= (uint8_t)(1u << i % 8);
+		r = uw_kernel_table_new(file_of(b.data, b.len), b.len, 0xffffffff81000000, &key,
+					&t);
+		b.data[i / 8] ^= (uint8_t)(1u << i % 8);
+		if (r < 0)
 			continue;
 		for (uint64_t a = 0xffffffff80ffff00; a < 0xffffffff81000400; a += 16) {
 			uint64_t start;
