@@ -58,6 +58,9 @@ static void print_stacks(const struct account *a, FILE *out)
 
 	fprintf(out, "  stacks   %s whole (%.2f %%)", text_count(a->whole, n),
 		text_percent(a->whole, a->emitted));
+	if (a->by_fp)
+		fprintf(out, ", %s by frame pointers, as unwind information fails",
+			text_count(a->by_fp, n));
 	if (a->completed)
 		fprintf(out, ", %s completed from earlier stacks of the same thread",
 			text_count(a->completed, n));

@@ -196,6 +196,8 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));
 		return trace(r);
 	}
+	uw_engine_set(im->engine,
+		      &(struct uw_settings){.fallback = im->engine_kind == UW_ENGINE_NATIVE});
 	import_unwind_start(im);
 	import_kernel_start(im);
 	return 0;

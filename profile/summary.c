@@ -153,6 +153,10 @@ static void add_stacks(struct summary *s, const struct fold *f)
 	if (!f->only && as_count(unchecked))
 		fact_append(fact, ", %s unchecked (callchains without unwind information)",
 			    text_share(as_count(unchecked), f->count, number));
+	if (!f->only && profile_stat_value(f->profile, "stacks.by_fp", &completed) &&
+	    as_count(completed))
+		fact_append(fact, " (%s by frame pointers, as unwind information fails)",
+			    text_count(as_count(completed), number));
 	if (!f->only && profile_stat_value(f->profile, "stacks.completed", &completed) &&
 	    as_count(completed))
 		fact_append(fact, " (%s by earlier ones of their threads)",

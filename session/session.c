@@ -758,7 +758,9 @@ static int make_stages(struct session *s)
 		.module_wait_ns = SESSION_MODULE_WAIT_MS * NSEC_PER_MSEC,
 		.park_bytes = SESSION_PARK_BYTES,
 		.drop = reader_entry_drop,
-		.settings = {.native_frames = so->native_frames, .clock = so->clock},
+		.settings = {.native_frames = so->native_frames,
+			     .clock = so->clock,
+			     .fallback = so->engine == UW_ENGINE_NATIVE},
 	};
 	int r = slot_queue_init(&s->entries, SESSION_ENTRIES, sizeof(struct entry));
 

@@ -25,6 +25,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 	stats_add(list, (double)a->whole, "stacks.whole");
 	if (a->unchecked)
 		stats_add(list, (double)a->unchecked, "stacks.unchecked");
+	if (a->by_fp)
+		stats_add(list, (double)a->by_fp, "stacks.by_fp");
 	if (a->completed)
 		stats_add(list, (double)a->completed, "stacks.completed");
 	if (a->deep)

@@ -22,6 +22,7 @@ struct uw_engine_ops {
 struct uw_engine {
 	const struct uw_engine_ops *ops;
 	struct uw_settings settings;
+	struct uw_fallback *fallback; /* made at the first stack; NULL: none */
 };
 
 extern const struct uw_engine_ops uw_native_ops, uw_libunwind_ops, uw_libdw_ops, uw_fp_ops,

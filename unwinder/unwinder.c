@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/error.h"
-#include "unwinder/engine.h"
+#include "unwinder/fallback.h"
 #include "symbols/image.h"
 
 static const struct {
@@ -65,8 +65,10 @@ int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine)
 
 struct uw_engine *uw_engine_free(struct uw_engine *engine)
 {
-	if (engine)
-		engine->ops->free(engine);
+	if (!engine)
+		return NULL;
+	(void)uw_fallback_free(engine->fallback);
+	engine->ops->free(engine);
 	return NULL;
 }
 
@@ -83,6 +85,10 @@ int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshot
 	if (!n)
 		return 0;
 	r = engine->ops->unwind(engine, snapshots, n, results);
+	if (r >= 0 && engine->settings.fallback && !engine->fallback)
+		r = uw_fallback_new(&engine->fallback);
+	for (size_t i = 0; i < n && r >= 0 && engine->settings.fallback; i++)
+		uw_fallback_look(engine->fallback, &snapshots[i], &results[i]);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -599,6 +599,7 @@ static void count_outcome(struct account *a, const struct outcome *o)
 	a->emitted++;
 	a->whole += o->result == UW_WHOLE && !o->unchecked;
 	a->unchecked += o->result == UW_WHOLE && o->unchecked;
+	a->by_fp += o->by_fp;
 	a->completed += o->completed;
 	a->cut += o->result == UW_CUT;
 	a->too_deep += o->result == UW_CUT && o->reason == UW_TOO_DEEP;

@@ -236,6 +236,7 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	o->reason = r->reason;
 	o->completed = r->completed;
 	o->unchecked = r->unchecked;
+	o->by_fp = r->by_fp;
 	o->stack_used = r->stack_used;
 	o->stopped_at = r->stopped_at;
 	o->n_user = r->n_frames;
