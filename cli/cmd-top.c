@@ -103,8 +103,10 @@ static const struct options options = {
 	.description = "Shows where time goes now: one table for each interval, until Ctrl-C.  On "
 		       "a terminal\neach table replaces the previous one (redirect the output of a "
 		       "command); otherwise\nthe tables follow each other as plain text.  Keys on "
-		       "a terminal, without a command:\nq quits, space or p freezes the table, s "
-		       "and S change the kind of the rows, h lists\nthe keys.",
+		       "a terminal, without a command:\nq quits, space freezes the table, arrows "
+		       "mark a row and Enter shows its callers, / filters,\nt sorts, s changes the "
+		       "kind of the rows, h lists the keys.  Behind the last of several tables\nis "
+		       "the table of the whole run.",
 	.defs = defs,
 	.examples = "# the whole machine, a table every 2 seconds\n"
 		    "sudo perfwind top -a\n\n"
@@ -413,6 +415,8 @@ static int top_main(int argc, char **argv)
 	} else {
 		top->job.command = n ? argv : NULL;
 		r = check_args(top) < 0 ? 2 : top_all(top);
+		if (top_view_end(&top->view) < 0)
+			r = r ? r : 1;
 	}
 	top_free(top);
 	return r;

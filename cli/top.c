@@ -17,6 +17,7 @@
 #include "cli/terminal.h"
 #include "cli/top.h"
 #include "profile/profile-text.h"
+#include "profile/rows.h"
 
 enum { DEFAULT_ROWS = 20 };
 enum { HEAD_ROWS = 4 };		 /* around the table on a terminal */
@@ -37,6 +38,8 @@ void top_view_deinit(struct top_view *view)
 {
 	view->sink = sink_free(view->sink);
 	profile_deinit(&view->profile);
+	string_table_deinit(&view->names);
+	free(view->totals);
 }
 
 static uint32_t rows_wanted(const struct top_view *view)
@@ -70,6 +73,14 @@ static void make_head(struct top_view *view, const struct top_state *state)
 			       text_count(dropped - before->dropped, number));
 }
 
+static struct profile take_profile(struct profile *profile)
+{
+	struct profile taken = *profile;
+
+	*profile = (struct profile){0};
+	return taken;
+}
+
 static void finish_interval(struct top_view *view, const struct top_state *state)
 {
 	view->before = *state;
@@ -87,27 +98,65 @@ static void print_head(const struct top_view *view)
 	(void)printf("%s%s\n", view->head, fits ? hint : "");
 }
 
+/* Of waits only `perfwind report` has rows. */
+enum { KINDS = REPORT_PID + 1, SORTS = REPORT_SORT_NAME + 1 };
+
 static void print_help(const struct top_view *view)
 {
-	(void)printf("q         quit\n"
-		     "space, p  pause the display; sampling continues\n"
-		     "s, S      group rows by the next or the previous of:");
-	for (size_t i = 0; report_by_names[i]; i++)
+	(void)printf("q           quit\n"
+		     "space, p    pause the display; sampling continues\n"
+		     "up, down    mark a row; page up, page down\n"
+		     "enter       the callers of the marked function; Esc: back\n"
+		     "/           rows that contain a text; Esc: all\n"
+		     "t           sort by the next of:");
+	for (size_t i = 0; report_sort_names[i]; i++)
+		(void)printf(i == view->sort ? " [%s]" : " %s", report_sort_names[i]);
+	(void)printf("\ns, S        group rows by the next or the previous of:");
+	for (size_t i = 0; i < KINDS; i++)
 		(void)printf(i == view->by ? " [%s]" : " %s", report_by_names[i]);
-	(void)printf("\nh, ?      this help; any key returns to the table\n");
+	(void)printf("\nh, ?        this help; any key returns to the table\n");
 }
 
-int top_view_draw(struct top_view *view)
+/* What is shown is not the whole table. */
+static void print_choice(const struct top_view *view)
 {
-	const struct report_options how = {
+	if (view->callers[0])
+		(void)printf("callers of %s (Esc: back)\n", view->callers);
+	else if (view->typing || view->filter[0])
+		(void)printf("filter: %s%s\n", view->filter, view->typing ? "_" : " (Esc: all)");
+}
+
+static int draw_rows(struct top_view *view)
+{
+	bool chosen = view->callers[0] || view->typing || view->filter[0];
+	struct report_options how = {
 		.by = view->by,
+		.sort = view->sort,
 		.no_summary = true,
 		.limit = rows_wanted(view),
 		.width = terminal_columns(),
 		.colour = terminal_colour(),
+		.match = view->filter[0] ? view->filter : NULL,
+		.cursor = view->keys ? &view->cursor : NULL,
 	};
 	int r;
 
+	if (chosen && how.limit > 1)
+		how.limit--;
+	if (view->callers[0]) {
+		how.tree = true;
+		how.callers = view->callers;
+	}
+	r = report_write(&view->profile, &how, stdout);
+	if (r == -ENOENT) { /* not in this interval */
+		(void)puts("no samples");
+		return text_finish(stdout);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int top_view_draw(struct top_view *view)
+{
 	if (terminal_rows())
 		(void)fputs("\033[H\033[2J", stdout);
 	else if (view->printed)
@@ -116,68 +165,264 @@ int top_view_draw(struct top_view *view)
 	print_head(view);
 	if (view->help)
 		print_help(view);
-	r = view->profile.n_samples && !view->help ? report_write(&view->profile, &how, stdout)
-						   : text_finish(stdout);
+	else
+		print_choice(view);
+	return view->profile.n_samples && !view->help ? draw_rows(view) : text_finish(stdout);
+}
+
+/* ---- the whole run ---- */
+
+enum { TOTALS = 1 << 16 }; /* rows; what is more is in none */
+
+static const char *module_of(const struct fold *fold, uint32_t symbol)
+{
+	return fold->symbols[symbol].kind == FOLD_KERNEL
+		       ? "kernel"
+		       : fold_base_name(fold_symbol_module(fold, symbol));
+}
+
+static int add_total(struct top_view *view, const struct fold *fold, const struct row *row)
+{
+	char text[1100], name[32];
+	struct top_total *total;
+	uint32_t id;
+	int r, n = snprintf(text, sizeof(text), "%.512s\n%.512s",
+			    row_name(fold, view->args->by, row, name),
+			    view->args->by == REPORT_FUNCTION ? module_of(fold, row->id) : "");
+
+	if (view->n_totals == TOTALS && !string_table_find(&view->names, text, (size_t)n, &id))
+		return 0;
+	r = string_table_add(&view->names, text, (size_t)n, &id, NULL);
+	if (r < 0)
+		return trace(r);
+	while (id > view->n_totals) {
+		if (view->n_totals == view->room_totals) {
+			size_t room = view->room_totals ? view->room_totals * 2 : 256;
+
+			total = reallocarray(view->totals, room, sizeof(*total));
+			if (!total)
+				return fail(-ENOMEM);
+			view->totals = total;
+			view->room_totals = room;
+		}
+		view->totals[view->n_totals++] = (struct top_total){0};
+	}
+	total = &view->totals[id - 1];
+	total->self_count += row->self_count;
+	total->self_weight += row->self_weight;
+	total->count += row->count;
+	total->weight += row->weight;
+	return 0;
+}
+
+static int add_interval(struct top_view *view, const struct profile *profile)
+{
+	struct rows rows = {0};
+	struct fold fold;
+	int r = fold_init(&fold, profile, NULL);
+
+	if (r < 0)
+		return trace(r);
+	r = rows_fill(&rows, &fold, view->args->by);
+	for (size_t i = 0; r >= 0 && i < rows.n; i++)
+		r = add_total(view, &fold, &rows.list[i]);
+	view->whole.count += fold.count;
+	view->whole.weight += fold.weight;
+	view->n_intervals++;
+	rows_deinit(&rows);
+	fold_deinit(&fold);
 	return r < 0 ? trace(r) : 0;
 }
+
+static const struct top_view *sorted; /* of compare_totals() */
+
+static int compare_totals(const void *a, const void *b)
+{
+	const struct top_total *x = &sorted->totals[*(const uint32_t *)a],
+			       *y = &sorted->totals[*(const uint32_t *)b];
+
+	if (x->self_weight != y->self_weight)
+		return x->self_weight < y->self_weight ? 1 : -1;
+	return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : 0;
+}
+
+static void print_total(const struct top_view *view, uint32_t index)
+{
+	const struct top_total *t = &view->totals[index];
+	const char *unit = view->profile.weight_unit, *text, *module;
+	_cleanup_(buffer_deinit) struct buffer line = {0};
+	char number[32];
+
+	text = string_table_text(&view->names, index + 1);
+	module = strchr(text, '\n');
+	buffer_printf(&line, "%7.2f %9s", text_percent(t->self_weight, view->whole.weight),
+		      text_weight(t->self_weight, unit, number));
+	if (rows_have_totals(view->args->by))
+		buffer_printf(&line, " %7.2f %9s", text_percent(t->weight, view->whole.weight),
+			      text_weight(t->weight, unit, number));
+	buffer_printf(&line, "  %.*s%s%s", (int)(module - text), text, module[1] ? "  " : "",
+		      module + 1);
+	buffer_append(&line, "", 1);
+	if (!line.bad) {
+		_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
+		size_t columns = (size_t)terminal_columns();
+
+		text_clean(&clean, (const char *)line.data);
+		(void)text_fit(&fit, (const char *)clean.data, clean.len,
+			       columns ? columns : SIZE_MAX / 4);
+		(void)printf("%.*s\n", (int)fit.len, (const char *)fit.data);
+	}
+}
+
+int top_view_end(struct top_view *view)
+{
+	_cleanup_(freep) uint32_t *order = NULL;
+	char number[32];
+	uint32_t limit;
+	bool totals;
+
+	if (view->n_intervals < 2)
+		return 0;
+	order = calloc(view->n_totals + 1, sizeof(*order));
+	if (!order)
+		return fail(-ENOMEM);
+	totals = rows_have_totals(view->args->by);
+	limit = rows_wanted(view);
+	for (uint32_t i = 0; i < view->n_totals; i++)
+		order[i] = i;
+	sorted = view;
+	qsort(order, view->n_totals, sizeof(*order), compare_totals);
+	(void)printf("\nwhole run: %s samples in %.1f s\n", text_count(view->whole.count, number),
+		     view->before.duration_s);
+	(void)printf("%7s %9s%s  %s\n", totals ? "self %" : "%", "",
+		     totals ? " total %          " : "", report_by_names[view->args->by]);
+	for (size_t i = 0; i < view->n_totals && (!limit || i < limit); i++)
+		print_total(view, order[i]);
+	return text_finish(stdout);
+}
+
+/* ---- intervals ---- */
 
 int top_view_show(struct top_view *view, const struct top_state *state)
 {
 	struct profile profile = {0};
+	bool shown = !view->paused && !view->quit;
 	char error[256] = "";
 	const void *data;
 	size_t len;
 	int r = 0;
 
 	data = sink_memory_data(view->sink, &len);
-	if (len && !view->paused && !view->quit)
+	if (len)
 		r = profile_parse(data, len, &profile, error, sizeof(error));
 	sink_memory_clear(view->sink);
+	if (r >= 0 && profile.n_samples)
+		r = add_interval(view, &profile);
 	if (r == -E2BIG) { /* skip this interval alone */
 		log_error("top: this interval is too large to show: %s", error);
 		r = 0;
 	}
-	if (r < 0)
-		return trace(r);
-	if (!view->paused && !view->quit) {
+	if (r >= 0 && shown) {
 		profile_deinit(&view->profile);
-		view->profile = profile;
+		view->profile = take_profile(&profile);
 		make_head(view, state);
 		if (!view->help)
 			r = top_view_draw(view);
 	}
+	profile_deinit(&profile);
+	if (r < 0)
+		return trace(r);
 	finish_interval(view, state);
-	return r < 0 ? trace(r) : 0;
+	return 0;
+}
+
+/* ---- keys ---- */
+
+/* A key while a filter is typed. */
+static void type_key(struct top_view *view, char key)
+{
+	size_t len = strlen(view->filter);
+
+	if (key == '\r' || key == '\n')
+		view->typing = false;
+	else if ((key == 127 || key == 8) && len)
+		view->filter[len - 1] = 0;
+	else if ((unsigned char)key >= ' ' && key != 127 && len + 1 < sizeof(view->filter)) {
+		view->filter[len] = key;
+		view->filter[len + 1] = 0;
+	}
+	view->cursor.row = view->cursor.top = 0;
+}
+
+static void move(struct top_view *view, char key)
+{
+	uint32_t page = rows_wanted(view) ? rows_wanted(view) : 1, *row = &view->cursor.row;
+
+	if (key == TOP_UP)
+		*row -= *row > 0;
+	else if (key == TOP_DOWN)
+		*row += *row < UINT32_MAX;
+	else if (key == TOP_PAGE_UP)
+		*row -= (uint32_t)min_u64(*row, page);
+	else
+		*row += (uint32_t)min_u64(UINT32_MAX - *row, page);
+}
+
+/* False: it has no meaning. */
+static bool act_on_key(struct top_view *view, char key)
+{
+	switch (key) {
+	case ' ':
+	case 'p':
+		view->paused = !view->paused;
+		return true;
+	case 's':
+	case 'S':
+		view->by = (view->by + (key == 's' ? 1 : KINDS - 1)) % KINDS;
+		view->cursor.row = 0;
+		view->callers[0] = 0;
+		return true;
+	case 't':
+		view->sort = (view->sort + 1) % SORTS;
+		return true;
+	case '/':
+		view->typing = true;
+		view->callers[0] = view->filter[0] = 0;
+		return true;
+	case TOP_UP:
+	case TOP_DOWN:
+	case TOP_PAGE_UP:
+	case TOP_PAGE_DOWN:
+		move(view, key);
+		return true;
+	case '\r':
+	case '\n':
+		if (view->by != REPORT_FUNCTION || view->callers[0])
+			return false;
+		memcpy(view->callers, view->cursor.name, sizeof(view->callers));
+		return true;
+	default:
+		return false;
+	}
 }
 
 int top_view_key(struct top_view *view, char key)
 {
-	enum { KINDS = REPORT_PID + 1 };
 	bool was_help = view->help;
 
 	view->help = false;
-	switch (key) {
-	case 'q':
-	case 'Q':
+	if (key == '\033') {
+		view->typing = false;
+		view->filter[0] = view->callers[0] = 0;
+	} else if (view->typing) {
+		type_key(view, key);
+	} else if (key == 'q' || key == 'Q') {
 		view->quit = true;
 		return TOP_QUIT;
-	case ' ':
-	case 'p':
-		view->paused = !view->paused;
-		break;
-	case 's':
-		view->by = (view->by + 1) % KINDS;
-		break;
-	case 'S':
-		view->by = (view->by + KINDS - 1) % KINDS;
-		break;
-	case 'h':
-	case '?':
+	} else if (key == 'h' || key == '?') {
 		view->help = !was_help;
-		break;
-	default:
-		if (!was_help)
-			return 0;
+	} else if (!act_on_key(view, key) && !was_help) {
+		return 0;
 	}
 	/* During the first interval only the help can be drawn. */
 	return view->head[0] || view->help || was_help ? top_view_draw(view) : 0;
@@ -217,14 +462,26 @@ static void handle_result(struct top_keys *k, int r)
 	k->quit(k->arg);
 }
 
-/* Skips an escape sequence (arrow keys ...) and returns the index after it.  Example: ESC [ 1 ; 5 A */
-static size_t skip_escape(const char *keys, size_t n, size_t i)
+/* Reads an escape sequence (ESC [ A, ESC [ 1 ; 5 A, ESC [ 5 ~) and returns the index after it.  *ret_key: ESC when it stands
+ * alone, 0 for a sequence without meaning. */
+static size_t read_escape(const char *keys, size_t n, size_t i, char *ret_key)
 {
+	size_t first;
+
+	*ret_key = '\033';
 	if (++i == n || (keys[i] != '[' && keys[i] != 'O'))
 		return i;
-	while (++i < n && (keys[i] < '@' || keys[i] > '~'))
-		;
-	return i < n ? i + 1 : n;
+	first = ++i;
+	while (i < n && (keys[i] < '@' || keys[i] > '~'))
+		i++;
+	*ret_key = 0;
+	if (i == n)
+		return n;
+	if (keys[i] == 'A' || keys[i] == 'B')
+		*ret_key = keys[i] == 'A' ? TOP_UP : TOP_DOWN;
+	else if (keys[i] == '~' && (keys[first] == '5' || keys[first] == '6'))
+		*ret_key = keys[first] == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN;
+	return i + 1;
 }
 
 static int input_ready(struct loop_source *source, uint32_t events)
@@ -236,10 +493,11 @@ static int input_ready(struct loop_source *source, uint32_t events)
 	if (n <= 0 && (events & (EPOLLHUP | EPOLLERR)))
 		keys_off(k); /* the terminal was closed */
 	for (size_t i = 0; n > 0 && i < (size_t)n && !k->view->quit;) {
-		if (keys[i] == '\033')
-			i = skip_escape(keys, (size_t)n, i);
-		else
-			handle_result(k, top_view_key(k->view, keys[i++]));
+		char key = keys[i];
+
+		i = key == '\033' ? read_escape(keys, (size_t)n, i, &key) : i + 1;
+		if (key)
+			handle_result(k, top_view_key(k->view, key));
 	}
 	return 0;
 }

@@ -27,15 +27,30 @@ struct top_state {
 	uint64_t lost, dropped; /* samples, packets */
 };
 
+/* A row of the whole run. */
+struct top_total {
+	uint64_t self_count, self_weight, count, weight;
+};
+
 /* The table of one interval: the packets that a memory sink received since the previous one. */
 struct top_view {
 	const struct top_args *args;
-	struct sink *sink;	 /* sink_memory_new(); owned */
-	enum report_by by;	 /* from the options, then changed by keys */
-	struct profile profile;	 /* of the interval on display */
-	char head[256];		 /* the first line of its table */
-	struct top_state before; /* totals up to and including that interval */
+	struct sink *sink;	   /* sink_memory_new(); owned */
+	enum report_by by;	   /* from the options, then changed by keys */
+	struct profile profile;	   /* of the interval on display */
+	char head[256];		   /* the first line of its table */
+	struct top_state before;   /* totals up to and including that interval */
+	struct string_table names; /* of rows so far: "NAME\nMODULE" */
+	struct top_total *totals;  /* by name */
+	size_t n_totals, room_totals;
+	struct top_total whole; /* of all intervals; its total is not used */
+	uint32_t n_intervals;
+	enum report_sort sort;
+	struct report_cursor cursor;
+	char filter[64];   /* "": none */
+	char callers[512]; /* the function that is shown with its callers; "": the table */
 	bool printed;
+	bool typing; /* keys are text of the filter */
 	bool keys;   /* standard input is read for keys */
 	bool paused; /* new intervals are not shown */
 	bool quit;   /* the same, until the end */
@@ -46,10 +61,13 @@ int top_view_init(struct top_view *view, const struct top_args *args);
 void top_view_deinit(struct top_view *view);
 /* Shows the interval in the sink and clears the sink. */
 int top_view_show(struct top_view *view, const struct top_state *state);
+/* After the last interval, of several: the table of the whole run, by args->by. */
+int top_view_end(struct top_view *view);
 /* Redraws the same interval, for another width or grouping. */
 int top_view_draw(struct top_view *view);
-/* Acts on a key.  0; TOP_QUIT; < 0: the table cannot be shown. */
+/* Acts on a key.  0; TOP_QUIT; < 0: the table cannot be shown.  Keys of several bytes arrive as these. */
 enum { TOP_QUIT = 1 };
+enum { TOP_UP = 'P' & 31, TOP_DOWN = 'N' & 31, TOP_PAGE_UP = 'B' & 31, TOP_PAGE_DOWN = 'F' & 31 };
 int top_view_key(struct top_view *view, char key);
 /* Logs that the table cannot be shown (@r: -errno); a closed pipe (`top | head`) is not logged. */
 void top_view_failed(int r);

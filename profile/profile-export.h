@@ -56,5 +56,14 @@ struct report_options {
 	struct profile_filter only;
 	int width; /* columns of the terminal; 0: no limit */
 	bool colour;
+	const char *
+		match; /* a table: rows with this in their name or module, ignoring case; NULL: all */
+	struct report_cursor *cursor; /* of a table on a screen; NULL: none */
+};
+/* A marked row.  The table begins so that it is among the `limit` rows shown. */
+struct report_cursor {
+	uint32_t row;	/* lowered to the last one that there is */
+	uint32_t top;	/* the first row shown */
+	char name[512]; /* returned: of the row; "": there are no rows */
 };
 int report_write(const struct profile *profile, const struct report_options *options, FILE *out);

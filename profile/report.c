@@ -31,9 +31,10 @@ struct report {
 	uint64_t written; /* bytes */
 };
 
-/* WIDE: a terminal where a second column of counts leaves enough for the names. */
+/* WIDE: a terminal where a second column of counts leaves enough for the names.  NARROW: where neither counts nor modules
+ * do. */
 #define INLINED " (inlined)"
-enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, WIDE = 120, FLUSH = 1 << 20 };
+enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, NARROW = 72, WIDE = 120, FLUSH = 1 << 20 };
 #define MAX_TEXT (4ull << 30) /* of a trace below 100 MiB */
 
 /* Writes what is in `out` when it is much, or @all. */
@@ -107,7 +108,7 @@ static void report_percent(struct report *report, uint64_t part, uint64_t whole)
 }
 
 /* How a row stands: names cut to @columns (0: not at all), functions padded to @pad, modules cut to
- * @module, counts in @count columns. */
+ * @module (0: none, where names are cut), counts in @count columns (0: none). */
 struct names {
 	size_t columns, pad, module, count;
 	bool total_count;
@@ -146,7 +147,7 @@ static void print_function(struct report *report, const struct row *row, const s
 			   0);
 	report_colour(report, COLOUR_DIM, INLINED, mark);
 	used += mark;
-	if (!*module)
+	if (!*module || (names->columns && !names->module))
 		return;
 	buffer_printf(&report->out, "%*s", (int)(used < names->pad ? names->pad - used : 0) + 2,
 		      "");
@@ -161,7 +162,6 @@ static void print_row_name(struct report *report, const struct row *row, const s
 	enum report_by by = report->options->by;
 	char name[32];
 
-	buffer_append(&report->out, "  ", 2);
 	if (by == REPORT_FUNCTION) {
 		print_function(report, row, names);
 	} else if (by == REPORT_MODULE || by == REPORT_CGROUP || by == REPORT_REASON) {
@@ -232,13 +232,15 @@ static struct names names_of(const struct report *report, const struct rows *row
 		names.pad = min_u64(names.pad, 48);
 		return names;
 	}
-	left -= (int)(7 + 10 + 1 + names.count) + 2;
+	if (totals && width < NARROW)
+		names.count = 0;
+	left -= (int)(7 + 10 + (names.count ? 1 + names.count : 0)) + 2;
 	if (totals)
 		left -= 1 + 7 + 10 + (names.total_count ? 1 + (int)names.count : 0);
 	else if (by != REPORT_CGROUP && by != REPORT_REASON)
 		left -= 11; /* the pid */
-	names.module = min_u64(names.module, MODULE_COLUMNS);
-	left -= by == REPORT_FUNCTION ? (int)names.module + 2 : 0;
+	names.module = width < NARROW ? 0 : min_u64(names.module, MODULE_COLUMNS);
+	left -= by == REPORT_FUNCTION && names.module ? (int)names.module + 2 : 0;
 	names.columns = (size_t)(left < NAME_COLUMNS ? NAME_COLUMNS : left);
 	names.pad = min_u64(names.pad, names.columns);
 	return names;
@@ -260,8 +262,10 @@ static void print_head(struct report *report, const struct names *names)
 	char line[256];
 	int n;
 
-	n = snprintf(line, sizeof(line), "%7s %9s %*s", totals ? "self %" : "%", unit,
-		     (int)names->count, "samples");
+	n = snprintf(line, sizeof(line), "%7s %9s", totals ? "self %" : "%", unit);
+	if (names->count)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, " %*s", (int)names->count,
+			      "samples");
 	report_colour(report, COLOUR_DIM, line, (size_t)n);
 	n = totals ? snprintf(line, sizeof(line), " %7s %9s", "total %", unit) : 0;
 	if (names->total_count)
@@ -269,7 +273,9 @@ static void print_head(struct report *report, const struct names *names)
 			      "samples");
 	if (totals)
 		report_colour(report, COLOUR_DIM, line, (size_t)n);
-	if (by == REPORT_FUNCTION)
+	if (by == REPORT_FUNCTION && names->columns && !names->module)
+		n = snprintf(line, sizeof(line), "  function");
+	else if (by == REPORT_FUNCTION)
 		n = snprintf(line, sizeof(line), "  %-*s  module", (int)min_u64(names->pad, 128),
 			     "function");
 	else if (by == REPORT_MODULE)
@@ -284,38 +290,87 @@ static void print_head(struct report *report, const struct names *names)
 	buffer_append(&report->out, "\n", 1);
 }
 
+/* Leaves the rows that match, in their order. */
+static void match_rows(const struct report *report, struct rows *rows)
+{
+	const struct report_options *o = report->options;
+	char name[32];
+	size_t kept = 0;
+
+	for (size_t i = 0; o->match && i < rows->n; i++) {
+		const struct row *row = &rows->list[i];
+
+		if (strcasestr(row_name(&report->fold, o->by, row, name), o->match) ||
+		    (o->by == REPORT_FUNCTION &&
+		     strcasestr(fold_symbol_module(&report->fold, row->id), o->match)))
+			rows->list[kept++] = *row;
+	}
+	if (o->match)
+		rows->n = kept;
+}
+
+/* The first row to be shown. */
+static size_t place_cursor(const struct report *report, const struct rows *rows)
+{
+	struct report_cursor *c = report->options->cursor;
+	uint32_t shown = report->options->limit ? report->options->limit : UINT32_MAX;
+	char name[32];
+
+	if (!c)
+		return 0;
+	c->name[0] = 0;
+	c->row = rows->n ? (uint32_t)min_u64(c->row, rows->n - 1) : 0;
+	if (c->top > c->row)
+		c->top = c->row;
+	if (c->row - c->top >= shown)
+		c->top = c->row - shown + 1;
+	if (rows->n)
+		(void)snprintf(
+			c->name, sizeof(c->name), "%s",
+			row_name(&report->fold, report->options->by, &rows->list[c->row], name));
+	return c->top;
+}
+
+static void print_row(struct report *report, const struct row *row, const struct names *names)
+{
+	print_numbers(report, row->self_weight, row->self_count, names->count);
+	if (rows_have_totals(report->options->by)) {
+		buffer_append(&report->out, " ", 1);
+		print_numbers(report, row->weight, row->count,
+			      names->total_count ? names->count : 0);
+	}
+}
+
 static int print_table(struct report *report)
 {
 	_cleanup_(rows_deinit) struct rows rows = {0};
-	bool totals = rows_have_totals(report->options->by);
+	const struct report_options *o = report->options;
 	struct names names;
 	char number[32];
-	size_t n;
-	int r;
+	size_t first, n;
+	int r = rows_fill(&rows, &report->fold, o->by);
 
-	r = rows_fill(&rows, &report->fold, report->options->by);
 	if (r < 0)
 		return trace(r);
-	rows_sort(&rows, &report->fold, report->options->by, report->options->sort);
-	n = report->options->limit ? min_u64(rows.n, report->options->limit) : rows.n;
-	names = names_of(report, &rows, n);
+	rows_sort(&rows, &report->fold, o->by, o->sort);
+	match_rows(report, &rows);
+	first = place_cursor(report, &rows);
+	n = o->limit ? min_u64(rows.n - first, o->limit) : rows.n - first;
+	names = names_of(report, &rows, first + n);
 	print_head(report, &names);
-	for (size_t i = 0; i < n; i++) {
-		print_numbers(report, rows.list[i].self_weight, rows.list[i].self_count,
-			      names.count);
-		if (totals) {
-			buffer_append(&report->out, " ", 1);
-			print_numbers(report, rows.list[i].weight, rows.list[i].count,
-				      names.total_count ? names.count : 0);
-		}
+	for (size_t i = first; i < first + n; i++) {
+		print_row(report, &rows.list[i], &names);
+		buffer_append(&report->out, o->cursor && i == o->cursor->row ? "> " : "  ", 2);
 		print_row_name(report, &rows.list[i], &names);
 		r = report_flush(report, false);
 		if (r < 0)
 			return trace(r);
 	}
-	if (n < rows.n)
-		buffer_printf(&report->out, "... and %s more (--limit 0 shows all)\n",
-			      text_count(rows.n - n, number));
+	if (first + n < rows.n)
+		buffer_printf(&report->out,
+			      o->cursor ? "... and %s more\n"
+					: "... and %s more (--limit 0 shows all)\n",
+			      text_count(rows.n - first - n, number));
 	return 0;
 }
 

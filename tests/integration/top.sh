@@ -43,6 +43,7 @@ fi
 # Several intervals of a command: each a table of its own, with names in each; the command's end and status are ours.
 top command -i 0.4 -n 5 -- "$PROGRAMS/recursion" 2
 check command-status [ $? = 0 ]
+check command-whole-run grep -q "^whole run: " "$TMP/command.out"
 check command-tables [ "$(tables command)" -ge 3 ]
 check command-first first command ' burn +recursion$'
 check command-rows sh -c "! awk '/samples? in/ { n = 0 } /%/ { n = 0; next } /^ *[0-9.]+ .*[a-z]/ { n++ } n > 6 { exit 1 }' '$TMP/command.out' | grep ."
@@ -72,15 +73,17 @@ check reader-gone-said-nothing sh -c "! grep '^perfwind: top' '$TMP/pipe.err'"
 
 # A terminal: each table replaces the one before and fits.
 if command -v script >/dev/null; then
-	script -qec "stty rows 12 cols 80; TERM=xterm '$PERFWIND' top -i 0.3 -- '$PROGRAMS/recursion' 1 2>'$TMP/terminal.err'" /dev/null \
+	script -qec "stty rows 12 cols 60; TERM=xterm '$PERFWIND' top -i 0.3 -- '$PROGRAMS/recursion' 1 2>'$TMP/terminal.err'" /dev/null \
 		</dev/null 2>&1 | tr -d '\r' >"$TMP/terminal.out"
 	fits() {
 		"$PYTHON" - "$TMP/terminal.out" <<'PY'
 import re, sys
-screens = open(sys.argv[1]).read().split("\033[H\033[2J")[1:]
+text, _, whole_run = open(sys.argv[1]).read().partition("\nwhole run: ")
+screens = text.split("\033[H\033[2J")[1:]
+assert max(map(len, whole_run.split("\n"))) <= 60, whole_run
 for screen in screens:
     lines = re.sub("\033\\[[0-9;]*m", "", screen).rstrip("\n").split("\n")
-    assert len(lines) <= 11 and max(map(len, lines)) <= 80, lines
+    assert len(lines) <= 11 and max(map(len, lines)) <= 60, lines
 assert len(screens) >= 2 and "\033[1mburn" in screens[0], screens
 PY
 	}

@@ -132,8 +132,22 @@ def helps(top):
     top.until("q +quit")
     top.press("x")
     table(top)
-    top.press("\033[A")  # an arrow is no key
+    top.press("\033[C")  # this arrow is no key
     top.press("Q")
+    top.until("<ended 0>")
+
+
+def opens_callers(top):
+    top.until(r"> burn ")
+    top.press("\033[B")
+    top.until(r"  burn .*> \w")
+    top.press("\033[A\r")
+    top.until(r"callers of burn \(Esc: back\).*burn")
+    top.press("\033")
+    top.until(r"function +module")
+    top.press("/BUR\r")
+    top.until(r"filter: BUR \(Esc: all\).*> burn ")
+    top.press("q")
     top.until("<ended 0>")
 
 
@@ -143,7 +157,7 @@ def resizes(top):
     top.until("paused")
     top.resize(8)
     # 8 rows: the head, the columns, 4 functions, how many more, and where the cursor is
-    screen = top.until(re.escape(CLEAR) + r"([^\033]*shows all\)\r\n)")[1]
+    screen = top.until(re.escape(CLEAR) + r"([^\033]*and [\d,]+ more\r\n)")[1]
     assert screen.count("\n") == 7, screen
     top.press("q")
     top.until("<ended 0>")
@@ -180,6 +194,7 @@ CASES = {
     "keys-pause": (pauses, ["-i", "0.2"]),
     "keys-rows": (chooses_rows, ["-i", "0.5"]),
     "keys-help": (helps, ["-i", "0.3"]),
+    "keys-callers": (opens_callers, ["-i", "0.3"]),
     "keys-resize": (resizes, ["-i", "0.3"]),
     "keys-suspend": (suspends, ["-i", "0.3"]),
     "keys-ctrl-c": (interrupts, ["-i", "0.3"]),

@@ -268,7 +268,7 @@ static void test_key_help(void **state)
 
 	(void)state;
 	text = press('h', &r);
-	assert_non_null(strstr(text, "q         quit\n"));
+	assert_non_null(strstr(text, "q           quit\n"));
 	assert_non_null(strstr(text, " [function] process thread module cgroup pid\n"));
 	free(text);
 	give(2);
@@ -282,6 +282,129 @@ static void test_key_help(void **state)
 	text = press('x', &r); /* no key at all */
 	assert_int_equal(r, 0);
 	assert_string_equal(text, "");
+	free(text);
+}
+
+/* A row is marked and stays in sight; Enter shows its callers, Esc the table again. */
+static void test_key_callers(void **state)
+{
+	char *text;
+	int r;
+
+	(void)state;
+	view.keys = true;
+	args.limit = 3;
+	give(9);
+	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 2}, &r);
+	assert_non_null(strstr(text, "> f0 "));
+	free(text);
+	for (int i = 0; i < 4; i++)
+		free(press(TOP_DOWN, &r));
+	free(press(TOP_UP, &r));
+	text = press(TOP_DOWN, &r);
+	assert_null(strstr(text, " f1 "));
+	assert_non_null(strstr(text, "  f2 "));
+	assert_non_null(strstr(text, "> f4 "));
+	assert_non_null(strstr(text, "... and 4 more\n"));
+	free(text);
+	text = press('\r', &r);
+	assert_int_equal(r, 0);
+	assert_non_null(strstr(text, "callers of f4 (Esc: back)\n"));
+	assert_null(strstr(text, "f3"));
+	free(text);
+	give(2); /* f4 is not in it */
+	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 4}, &r);
+	assert_int_equal(r, 0);
+	assert_non_null(strstr(text, "callers of f4 (Esc: back)\nno samples\n"));
+	free(text);
+	text = press('\033', &r);
+	assert_non_null(strstr(text, "> f1 ")); /* the last one that there is */
+	free(text);
+	free(press(TOP_PAGE_UP, &r));
+	text = press(TOP_PAGE_UP, &r);
+	assert_non_null(strstr(text, "> f0 "));
+	free(text);
+	text = press(TOP_PAGE_DOWN, &r);
+	assert_non_null(strstr(text, "> f1 "));
+	free(text);
+}
+
+static void test_key_filter(void **state)
+{
+	char *text;
+	int r;
+
+	(void)state;
+	show_one(2);
+	free(press('/', &r));
+	text = press('q', &r); /* a letter of the text */
+	assert_int_equal(r, 0);
+	assert_non_null(strstr(text, "filter: q_\n"));
+	assert_null(strstr(text, " f0"));
+	free(text);
+	free(press(127, &r));
+	free(press('F', &r));
+	free(press('1', &r));
+	text = press('\n', &r);
+	assert_non_null(strstr(text, "filter: F1 (Esc: all)\n"));
+	assert_non_null(strstr(text, " f1 "));
+	assert_null(strstr(text, " f0 "));
+	free(text);
+	text = press('\033', &r);
+	assert_non_null(strstr(text, " f0 "));
+	free(text);
+	free(press('/', &r));
+	for (int i = 0; i < 200; i++)
+		free(press('x', &r));
+	assert_int_equal(strlen(view.filter), sizeof(view.filter) - 1);
+}
+
+static void test_key_sort(void **state)
+{
+	char *text;
+	int r;
+
+	(void)state;
+	show_one(2);
+	for (int i = 0; i < 3; i++)
+		free(press('t', &r));
+	assert_int_equal(view.sort, REPORT_SORT_NAME);
+	text = press('t', &r);
+	assert_int_equal(view.sort, REPORT_SORT_SELF);
+	assert_true(strstr(text, " f0 ") < strstr(text, " f1 "));
+	free(text);
+}
+
+/* All intervals, also those that were not shown, in one table; none behind a single interval. */
+static void test_whole_run(void **state)
+{
+	struct capture c;
+	char *text;
+	int r;
+
+	(void)state;
+	show_one(2);
+	capture_begin(&c, STDOUT_FILENO);
+	r = top_view_end(&view);
+	text = capture_end(&c);
+	assert_int_equal(r, 0);
+	assert_string_equal(text, "");
+	free(text);
+	free(press(' ', &r));
+	give(3);
+	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 5}, &r);
+	assert_string_equal(text, "");
+	free(text);
+	capture_begin(&c, STDOUT_FILENO);
+	r = top_view_end(&view);
+	text = capture_end(&c);
+	assert_int_equal(r, 0);
+	/* f0: 2 and 3 ms, f1: 1 and 2, f2: 1 */
+	assert_string_equal(text, "\nwhole run: 7 samples in 5.0 s\n"
+				  " self %           total %            function\n"
+				  "  55.56  5.000 ms   55.56  5.000 ms  f0  app\n"
+				  "  33.33  3.000 ms   33.33  3.000 ms  f1  app\n"
+				  "  11.11  1.000 ms   11.11  1.000 ms  f2  app\n");
 	free(text);
 }
 
@@ -309,8 +432,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_interval), EACH(test_rows),	   EACH(test_damage),	EACH(test_terminal),
-		EACH(test_key_rows), EACH(test_key_pause), EACH(test_key_help), EACH(test_key_quit),
+		EACH(test_interval),   EACH(test_rows),	    EACH(test_damage),
+		EACH(test_terminal),   EACH(test_key_rows), EACH(test_key_pause),
+		EACH(test_key_help),   EACH(test_key_quit), EACH(test_key_callers),
+		EACH(test_key_filter), EACH(test_key_sort), EACH(test_whole_run),
 #undef EACH
 	};
 
