@@ -30,15 +30,17 @@ static int emit_wait(void *arg, const struct outcome *o)
 	return emit_outcome(((struct session *)arg)->emit, o);
 }
 
-/* Read during the wait: with the registers of x86-64 that the kernel shows a stack can be unwound. */
-static bool can_read_stacks(void)
+/* Read during the wait: with the registers of x86-64 that the kernel shows a stack can be unwound, but by an engine that
+ * takes copies. */
+static bool can_read_stacks(const struct session *s)
 {
-	return UW_ARCH_HOST == UW_ARCH_X86_64;
+	return UW_ARCH_HOST == UW_ARCH_X86_64 && s->options.engine != UW_ENGINE_FP &&
+	       session_frames(s) & FRAMES_USER;
 }
 
 int session_waits_make(struct session *s)
 {
-	bool sampled = perf_source_samples_switches(s->source), read = can_read_stacks();
+	bool sampled = perf_source_samples_switches(s->source), read = can_read_stacks(s);
 	const struct waits_options options = {
 		.running = s->options.waits == SESSION_WAITS_WALL,
 		.stacks = sampled || read,

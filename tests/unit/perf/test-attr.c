@@ -25,6 +25,7 @@ enum {
 	MMAP2 = 1 << 23,
 	COMM_EXEC = 1 << 24,
 	USE_CLOCKID = 1 << 25,
+	CONTEXT_SWITCH = 1 << 26,
 	KSYMBOL = 1 << 29,
 };
 #define BUILD_ID (1ull << 34)
@@ -38,6 +39,7 @@ enum {
 	READ = 1 << 4,
 	CALLCHAIN = 1 << 5,
 	PERIOD = 1 << 8,
+	RAW = 1 << 10,
 	REGS_USER = 1 << 12,
 	STACK_USER = 1 << 13,
 	IDENTIFIER = 1 << 16,
@@ -272,6 +274,44 @@ static void test_sideband(void **state)
 	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | BUILD_ID | INHERIT);
 }
 
+/* Samples of switches lie in the leader's ring, those of wake-ups in the sideband ring: each with its fields. */
+static void test_switches(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr, leader, sideband;
+
+	(void)state;
+	o.frequency = 0;
+	o.period = 1001001;
+	o.stack_bytes = 65528;
+	o.callchain = FRAMES_KERNEL;
+	o.leader.exclude_kernel = true;
+	o.switches = true;
+	o.tasks = true;
+	o.enable_on_exec = true;
+	leader = leader_of(&o);
+	attr_switch(&o, 97, &attr);
+	assert_int_equal(attr.type, 1);
+	assert_int_equal(attr.config, 3); /* PERF_COUNT_SW_CONTEXT_SWITCHES */
+	assert_int_equal(attr.sample_period, 97);
+	assert_int_equal(attr.sample_type, leader.sample_type);
+	assert_int_equal(attr.sample_type & PERIOD, 0); /* with it the kernel would not thin */
+	assert_int_equal(attr.sample_stack_user, 16384);
+	assert_int_equal(perf_attr_flags(&attr) & (FREQ | EXCLUDE_USER | EXCLUDE_KERNEL), 0);
+	attr_sideband(&o, &sideband);
+	assert_int_equal(perf_attr_flags(&sideband) & CONTEXT_SWITCH, CONTEXT_SWITCH);
+	assert_int_equal(sideband.sample_type, IDENTIFIER | TID | TIME);
+	o.waking = 372;
+	attr_sideband(&o, &sideband);
+	attr_waking(&o, &attr);
+	assert_int_equal(attr.type, 2); /* PERF_TYPE_TRACEPOINT */
+	assert_int_equal(attr.config, 372);
+	assert_int_equal(attr.sample_type, IDENTIFIER | TID | TIME | RAW);
+	assert_int_equal(attr.sample_type, sideband.sample_type);
+	/* a member of the sideband event's group */
+	assert_int_equal(perf_attr_flags(&attr) & (DISABLED | ENABLE_ON_EXEC | INHERIT), INHERIT);
+}
+
 static void test_anchor(void **state)
 {
 	struct perf_event_attr attr;
@@ -339,7 +379,8 @@ int main(void)
 		cmocka_unit_test(test_callchain),    cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_followers),    cmocka_unit_test(test_polled),
 		cmocka_unit_test(test_sideband),     cmocka_unit_test(test_anchor),
-		cmocka_unit_test(test_task_clock),   cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_switches),     cmocka_unit_test(test_task_clock),
+		cmocka_unit_test(test_layout),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
