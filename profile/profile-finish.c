@@ -577,6 +577,10 @@ static int weigh(struct reader *r)
 				bound_first(&p->samples[first - 1], s->weight);
 				e = table_put(&firsts, key, 0);
 			}
+		} else if (seen &&
+			   exact) { /* out of order: what is missing here is in the one before */
+			s->weight = 0;
+			count = before;
 		} else { /* the first, or an event that was opened again and counts from 0 again */
 			s->weight = usual ? min_u64(usual, count) : count;
 			if (!usual && !seen)

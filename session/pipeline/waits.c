@@ -649,11 +649,14 @@ int waits_finish(struct waits *w, uint64_t time)
 {
 	int r = 0;
 
+	/* One time for all, behind every record: the sums of a CPU grow in order of time. */
+	table_for_each (&w->threads, slot)
+		time = max_u64(time, ((struct wait_thread *)(uintptr_t)slot->value)->since);
 	table_for_each (&w->threads, slot) {
 		struct wait_thread *t = (struct wait_thread *)(uintptr_t)slot->value;
 
 		if (t->state != THREAD_GONE && r >= 0)
-			r = thread_end(w, t, max_u64(time, t->since));
+			r = thread_end(w, t, time);
 	}
 	return r < 0 ? trace(r) : 0;
 }

@@ -201,6 +201,8 @@ static void test_all_time(void **state)
 	in(f, 8, 1300, 1);
 	assert_int_equal(waits_exit(f->waits, 8, 1400 * (uint64_t)MS), 0);
 	assert_int_equal(waits_finish(f->waits, 2000 * (uint64_t)MS), 0);
+	for (size_t i = 1; i < f->n; i++)
+		assert_true(f->written[i].time >= f->written[i - 1].time);
 	assert_int_equal(sum(f, 7), 1000 * (uint64_t)MS);
 	assert_int_equal(sum(f, 9), 1000 * (uint64_t)MS);
 	assert_int_equal(sum(f, 8) + weight, 200 * MS);
@@ -453,6 +455,25 @@ static void test_woken(void **state)
 	fixture_free(f);
 }
 
+/* A record behind the end: sums of weights and times must still agree in their order. */
+static void test_late_record(void **state)
+{
+	struct fixture *f = fixture_new(true, true, false);
+
+	(void)state;
+	for (uint32_t tid = 10; tid < 20; tid++)
+		in(f, tid, 1000 + tid, 0);
+	in(f, 13, 1600, 0); /* of a switch out that was lost */
+	f->n = 0;
+	assert_int_equal(waits_finish(f->waits, 1500 * (uint64_t)MS), 0);
+	assert_int_equal(f->n, 9); /* 13 has just begun to run */
+	for (size_t i = 1; i < f->n; i++) {
+		assert_int_equal(f->written[i].time, f->written[0].time);
+		assert_true(f->written[i].count > f->written[i - 1].count);
+	}
+	fixture_free(f);
+}
+
 static void test_bad_number(void **state)
 {
 	struct fixture *f = fixture_new(false, true, false);
@@ -471,7 +492,7 @@ int main(void)
 		cmocka_unit_test(test_doubles),	     cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_cpu_wide_end), cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_bad_number),   cmocka_unit_test(test_read),
-		cmocka_unit_test(test_woken),
+		cmocka_unit_test(test_woken),	     cmocka_unit_test(test_late_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
