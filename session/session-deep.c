@@ -16,8 +16,17 @@ struct python_stacks *session_python(const struct session *s)
 
 void session_deep_begin(struct session *s)
 {
-	if (session_deep(s))
-		deep_set_room(session_deep(s), perf_source_options(s->source)->stack_bytes);
+	const struct perf_options *o = perf_source_options(s->source);
+	uint32_t least = o->stack_bytes;
+
+	if (!session_deep(s))
+		return;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		uint32_t bytes = perf_source_stack_bytes(s->source, o->cpus[i]);
+
+		least = i ? (uint32_t)min_u64(least, bytes) : bytes;
+	}
+	deep_set_room(session_deep(s), least);
 }
 
 /* While stacks end beyond their copies, which no program copies, the rings are read as soon as a sample

@@ -510,6 +510,7 @@ static int adapt_stacks(struct session *s)
 			    before);
 		if (perf_source_set_stack_bytes(s->source, use[i].cpu, after) < 0)
 			s->adapt[i].bytes = before;
+		session_deep_begin(s);
 	}
 	return 0;
 }

@@ -58,6 +58,19 @@ check deep-chain share_at_least deep 75 '(deep_call;){50,}deep_leaf;burn'
 check deep-outcomes json deep 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
 check deep-marked share_at_least deep 75 '^deep;(\[cut\]|_start;.*main);.*deep_call'
 check deep-consistent consistent deep
+# Each frame of 3,000 is known.  With BPF the stacks are copied at the sample; without it no read that was torn may add
+# frames to a cut stack, or fail.
+known() { folded "$1" | "$PYTHON" tests/integration/known_stack.py "$TMP/$1.json" "$2"; }
+record known -v -- "$PROGRAMS/known-stack" 0.7
+if grep -q 'are copied at the moment of the sample' "$TMP/known.err"; then
+	check known-right known known 95
+else
+	echo "no BPF programs here: stacks are not copied at the sample"
+	check known-cut known known 0
+fi
+PERFWIND_WITHOUT=bpf record known-later -- "$PROGRAMS/known-stack" 0.7
+check known-later-cut known known-later 0
+check known-later-outcomes json known-later 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
 # A handler on a stack of its own: what it interrupted is read from the process's memory, or the stack says why not.
 record sigframe-alt -- "$PROGRAMS/sigframe-alt" 0.7
 check sigframe-alt-chain has sigframe-alt 'signal_handler;handler_work;burn '
