@@ -25,15 +25,14 @@ enum {
 	DEEP_LOST,
 	DEEP_WORDS,
 	DEEP_PAGE = 4096, /* the smallest there is; larger pages are read in pieces */
-	DEEP_FIRST = 2,
-	DEEP_CALM = 8,	 /* stacks in a row that fit their copies: class 0 */
-	DEEP_LOWER = 64, /* ... that fit a smaller class */
+	DEEP_CALM = 8,	  /* stacks in a row that fit their copies: class 0 */
+	DEEP_LOWER = 64,  /* ... that fit a smaller class */
 	DEEP_WAITING = 1024,
 	DEEP_NEAR_MS = 5, /* between a record and its sample */
 };
 
-static const uint32_t deep_bytes[] = {0,	 128 << 10, 256 << 10, 384 << 10,
-				      512 << 10, 768 << 10, DEEP_MAX};
+static const uint32_t deep_bytes[] = {0,	 64 << 10,  128 << 10, 256 << 10,
+				      384 << 10, 512 << 10, 768 << 10, DEEP_MAX};
 
 struct deep_record {
 	uint64_t time;
@@ -55,6 +54,7 @@ struct deep {
 	struct bpf_ring *ring;
 	struct bpf_words words;
 	int clock;
+	uint8_t first; /* class of a thread that was not seen yet */
 	int broken;
 	struct deep_thread threads[DEEP_THREADS];
 	/* Records without a sample so far, oldest first. */
@@ -316,7 +316,7 @@ void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool
 
 	if (t->tid != tid)
 		*t = (struct deep_thread){.tid = tid};
-	now = t->known ? t->class : DEEP_FIRST;
+	now = t->known ? t->class : d->first;
 	/* One that nearly fills its copies is about to grow beyond them. */
 	if (whole && used <= room / 2) {
 		if ((!t->known || now) && ++t->calm >= DEEP_CALM)
@@ -335,7 +335,8 @@ void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool
 
 void deep_set_room(struct deep *d, uint32_t bytes)
 {
-	atomic_store_explicit(&d->words.at[DEEP_SETTINGS], (uint64_t)DEEP_FIRST << 32 | bytes,
+	d->first = class_of(4ull * bytes);
+	atomic_store_explicit(&d->words.at[DEEP_SETTINGS], (uint64_t)d->first << 32 | bytes,
 			      memory_order_relaxed);
 }
 

@@ -2,10 +2,10 @@
  * part of the session's BPF program (bpf.h).  Thread: main.
  *
  *   sample of a thread ─► has it a class? ─► is its stack longer than the copy? ─► whole pages from the
- *     stack pointer up, as many as its class allows (128 KiB to 1 MiB) or the stack has, into a ring
+ *     stack pointer up, as many as its class allows (64 KiB to 1 MiB) or the stack has, into a ring
  *   main: deep_find() joins the record with its sample; deep_learn() chooses the class of the thread
  *
- * A thread that was not seen yet has the class DEEP_FIRST.  One that needs no more than its copies (a
+ * A thread that was not seen yet may have four times a copy.  One that needs no more than its copies (a
  * goroutine in the heap has readable memory behind its stack) gets 0 and costs nothing from then on,
  * until a stack ends at its copy. */
 #pragma once

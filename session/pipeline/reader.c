@@ -843,9 +843,9 @@ int reader_round(struct reader *rd, bool *ret_more)
 	}
 	if (rd->c.raw)
 		rd->c.raw(rd->c.arg, false, NULL);
-	if (rd->c.deep)
+	if (rd->c.deep && !*ret_more)
 		(void)deep_expire(rd->c.deep, now); /* a damaged ring: stacks without it */
-	if (rd->c.python)
+	if (rd->c.python && !*ret_more)
 		python_stacks_expire(rd->c.python, now);
 	wake_unwinder(rd);
 	if (!rd->scans_in_flight)
