@@ -180,6 +180,18 @@ static int watch(struct record *rec)
 	return r < 0 ? said("a timer", r) : 0;
 }
 
+static int make_consent(struct record *rec)
+{
+	const struct consent_options o = {
+		.socket = rec->args.hook_socket,
+		.listen_fd = -1,
+		.under_seccomp = rec->args.under_seccomp,
+		.features = rec->features,
+	};
+
+	return consent_new(&o, &rec->loop, &rec->consent);
+}
+
 static int open_session(struct record *rec)
 {
 	const struct record_args *args = &rec->args;
@@ -222,13 +234,7 @@ static int open_session(struct record *rec)
 		.noted_arg = &rec->own,
 		.proc_root = "",
 	};
-	const struct consent_options co = {
-		.socket = args->hook_socket,
-		.listen_fd = -1,
-		.under_seccomp = args->under_seccomp,
-		.features = rec->features,
-	};
-	int r = consent_new(&co, &rec->loop, &rec->consent);
+	int r = make_consent(rec);
 
 	if (r < 0)
 		return said("cannot record", r);
