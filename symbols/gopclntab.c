@@ -20,26 +20,12 @@
 #include "symbols/gopclntab.h"
 
 enum {
-	PCLNTAB_MAX = 128 << 20,
 	DATA_MAX = 128 << 20,
 	RELOCATIONS_MAX = 64 << 20,
 	WORD = 8,
-	GO_1_2 = 0xfb,
-	GO_1_16 = 0xfa,
-	GO_1_18 = 0xf0,
-	GO_1_20 = 0xf1,
 };
 
-struct gopclntab {
-	const uint8_t *data;
-	size_t len;
-	uint64_t vaddr; /* of the table */
-	uint8_t version;
-	uint64_t n, text, names, list;
-};
-
-/* Little-endian, @size of 4 or 8. */
-static bool read_at(const struct gopclntab *t, uint64_t at, size_t size, uint64_t *ret)
+bool gopclntab_read(const struct gopclntab *t, uint64_t at, size_t size, uint64_t *ret)
 {
 	*ret = 0;
 	if (at > t->len || t->len - at < size)
@@ -61,7 +47,7 @@ static bool has_offsets(const struct gopclntab *t)
 	return t->version == GO_1_18 || t->version == GO_1_20;
 }
 
-static bool read_header(struct gopclntab *t)
+bool gopclntab_header(struct gopclntab *t)
 {
 	uint64_t words[8];
 	size_t shift;
@@ -70,11 +56,14 @@ static bool read_header(struct gopclntab *t)
 		return false;
 	t->version = t->data[0];
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (!read_at(t, WORD + i * WORD, WORD, &words[i]))
+		if (!gopclntab_read(t, WORD + i * WORD, WORD, &words[i]))
 			words[i] = UINT64_MAX;
 	t->n = words[0];
 	shift = has_offsets(t);
 	t->text = shift ? words[2] : 0;
+	t->units = shift ? words[4] : 0;
+	t->files = shift ? words[5] : 0;
+	t->values = shift ? words[6] : 0;
 	t->names = t->version == GO_1_2 ? 0 : words[2 + shift];
 	t->list = t->version == GO_1_2 ? 2 * WORD : words[6 + shift];
 	return t->n && t->n <= UW_SYMBOLS_MAX && t->names < t->len && t->list < t->len;
@@ -109,21 +98,21 @@ static int find_text(struct gopclntab *t, const struct uw_elf *elf)
 	return 0;
 }
 
-/* Entry @i of the list.  The one behind the last has the end of the last function. */
-static bool list_at(const struct gopclntab *t, uint64_t i, uint64_t *ret_pc, uint64_t *ret_entry)
+bool gopclntab_entry(const struct gopclntab *t, uint64_t i, uint64_t *ret_pc, uint64_t *ret_entry)
 {
 	size_t size = has_offsets(t) ? 4 : WORD;
 
 	*ret_entry = 0;
-	return read_at(t, t->list + i * 2 * size, size, ret_pc) &&
-	       (i == t->n || read_at(t, t->list + i * 2 * size + size, size, ret_entry));
+	return gopclntab_read(t, t->list + i * 2 * size, size, ret_pc) &&
+	       (i == t->n || gopclntab_read(t, t->list + i * 2 * size + size, size, ret_entry));
 }
 
 static const char *name_of(const struct gopclntab *t, uint64_t entry, size_t *ret_len)
 {
 	uint64_t from = t->version == GO_1_2 ? 0 : t->list, name;
 
-	if (entry > t->len || !read_at(t, from + entry + (has_offsets(t) ? 4 : WORD), 4, &name) ||
+	if (entry > t->len ||
+	    !gopclntab_read(t, from + entry + (has_offsets(t) ? 4 : WORD), 4, &name) ||
 	    name >= t->len - t->names)
 		return NULL;
 	name += t->names;
@@ -136,14 +125,14 @@ static int add_functions(struct uw_symbols_builder *b, const struct gopclntab *t
 {
 	uint64_t pc, entry, next, next_entry;
 
-	if (!list_at(t, 0, &pc, &entry))
+	if (!gopclntab_entry(t, 0, &pc, &entry))
 		return 0;
 	for (uint64_t i = 0; i < t->n; i++, pc = next, entry = next_entry) {
 		const char *name;
 		size_t len;
 		int r;
 
-		if (!list_at(t, i + 1, &next, &next_entry) || next < pc)
+		if (!gopclntab_entry(t, i + 1, &next, &next_entry) || next < pc)
 			return 0;
 		name = name_of(t, entry, &len);
 		if (!name || next == pc)
@@ -164,7 +153,7 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf,
 			      .vaddr = section->vaddr + at};
 	int r;
 
-	if (!read_header(&t))
+	if (!gopclntab_header(&t))
 		return 0;
 	r = find_text(&t, elf);
 	return r < 0 ? trace(r) : trace(add_functions(b, &t));
@@ -206,7 +195,7 @@ int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
 
 		if (!shdr)
 			continue;
-		r = uw_elf_load_section(elf, shdr, PCLNTAB_MAX, &section);
+		r = uw_elf_load_section(elf, shdr, GOPCLNTAB_MAX, &section);
 		if (r >= 0)
 			r = add_table(b, elf, &section, 0);
 		return r == -ENOMEM ? trace(r) : 0;

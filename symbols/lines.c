@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "symbols/debugfile.h"
+#include "symbols/golines.h"
 #include "symbols/lines.h"
 #include "symbols/demangle.h"
 
@@ -39,6 +40,7 @@ struct uw_cu_index {
 };
 
 struct uw_lines {
+	struct uw_golines *go;	     /* in place of DWARF; NULL: none */
 	struct dwarf_file main, alt; /* main.dwarf NULL: there is none, and no use to look again */
 	struct uw_cu_index units;
 	struct uw_calls calls;
@@ -483,6 +485,7 @@ struct uw_lines *uw_lines_free(struct uw_lines *lines)
 {
 	if (!lines)
 		return NULL;
+	(void)uw_golines_free(lines->go);
 	uw_cu_index_deinit(&lines->units);
 	uw_calls_deinit(&lines->calls);
 	file_close(&lines->main);
@@ -665,6 +668,9 @@ int uw_lines_new(const struct uw_elf *elf, const char *path, struct uw_source *s
 	} else {
 		fd_close(fd);
 	}
+	if (!lines->main.dwarf && uw_golines_new(elf, &lines->go) == -ENOMEM)
+		return fail(-ENOMEM);
+	lines->bytes += lines->go ? uw_golines_bytes(lines->go) : 0;
 	*ret_lines = take(lines);
 	return 0;
 }
@@ -846,6 +852,8 @@ int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,
 {
 	jmp_buf jump;
 
+	if (lines->go)
+		return uw_golines_at(lines->go, vaddr, add, arg);
 	if (!lines->main.dwarf)
 		return -ENODATA;
 	oom_jump = &jump;

@@ -1,6 +1,7 @@
 /* fuzz-gopclntab.c - any bytes as the .gopclntab of a Go program. */
 #include <string.h>
 
+#include "symbols/golines.h"
 #include "symbols/gopclntab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -33,11 +34,18 @@ static size_t make_image(uint8_t *image, const uint8_t *data, size_t size)
 	return 512 + size;
 }
 
+static void count_line(void *arg, const struct uw_line *line)
+{
+	*(size_t *)arg += strlen(line->function) + (line->file ? strlen(line->file) : 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct uw_symbols_builder b = {.layout = NULL};
 	struct uw_elf elf = {.fd = -1};
 	struct uw_symbols *symbols;
+	struct uw_golines *lines;
+	size_t len = 0;
 	struct uw_symbol s;
 	uint8_t *image;
 
@@ -52,6 +60,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (uw_symbols_find(symbols, a, &s) &&
 		    (a - s.start >= s.size || strlen(s.name) > UW_SYMBOL_NAME_MAX))
 			abort();
+	if (uw_golines_new(&elf, &lines) >= 0) {
+		for (uint64_t a = 0x400000; a < 0x402000; a += 8)
+			if (uw_golines_at(lines, a, count_line, &len) > 64)
+				abort();
+		(void)uw_golines_free(lines);
+	}
 	uw_symbols_free(symbols);
 	uw_elf_close(&elf);
 	free(image);

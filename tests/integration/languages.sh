@@ -33,6 +33,7 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	check go-consistent consistent go
 	record gostripped -- "$TMP/gostripped" 1
 	check go-stripped-names has gostripped 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
+	check go-stripped-inlined has gostripped 'main.worker;main.goSort;sort.Strings;.*sort.'
 	check go-stripped-whole json gostripped 'v["stacks"]["whole"] >= 0.9 * total'
 	check go-stripped-consistent consistent gostripped
 fi

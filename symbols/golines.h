@@ -1,0 +1,14 @@
+/* golines.h - inlined calls and lines of a Go program without DWARF, out of .gopclntab.  Private to symbols/.
+ * Thread: loader. */
+#pragma once
+
+#include "symbols/elf.h"
+
+struct uw_golines;
+/* -ENOENT: no Go program of version 1.18 or later that has a section of its own for the table; -ENOMEM. */
+int uw_golines_new(const struct uw_elf *elf, struct uw_golines **ret_lines);
+struct uw_golines *uw_golines_free(struct uw_golines *lines);
+size_t uw_golines_bytes(const struct uw_golines *lines);
+/* As uw_module_lines(). */
+int uw_golines_at(const struct uw_golines *lines, uint64_t vaddr,
+		  void (*add)(void *arg, const struct uw_line *line), void *arg);
