@@ -8,6 +8,8 @@
 #include "cli/raw.h"
 #include "base/error.h"
 
+enum { COMMAND_MAX = 1 << 20, WORDS = 1024 };
+
 static int said(const char *path, int r)
 {
 	log_error("%s: %s", path, strerror(-r));
@@ -48,11 +50,28 @@ int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
 	return r < 0 ? said(path, r) : 0;
 }
 
+/* Our own arguments, as they were given. */
+static int own_command(char **ret_text, char *words[WORDS + 1])
+{
+	size_t len, n = 0;
+	int r = read_file("/proc/self/cmdline", COMMAND_MAX, ret_text, &len);
+
+	for (size_t at = 0; r >= 0 && at < len && n < WORDS; at += strlen(*ret_text + at) + 1)
+		words[n++] = *ret_text + at;
+	words[n] = NULL;
+	return r < 0 ? trace(r) : 0;
+}
+
 int raw_finish(struct perfdata_out *raw, const char *path)
 {
-	static char name[] = "perfwind", record[] = "record";
-	char *const command[] = {name, record, NULL};
-	int r = raw ? perfdata_out_finish(raw, "perfwind " PERFWIND_VERSION, command) : 0;
+	_cleanup_(freep) char *text = NULL;
+	char *words[WORDS + 1] = {NULL};
+	int r = 0;
+
+	if (raw) {
+		(void)own_command(&text, words); /* without it the line is empty */
+		r = perfdata_out_finish(raw, "perfwind " PERFWIND_VERSION, words);
+	}
 
 	if (r < 0)
 		return said(path, r);

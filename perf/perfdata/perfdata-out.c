@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -24,8 +25,11 @@ enum {
 	BIT_VERSION,
 	BIT_ARCH,
 	BIT_NRCPUS,
+	BIT_CPUDESC,
 	BIT_CMDLINE = 11,
 	BIT_EVENT_DESC = 12,
+	BIT_CLOCKID = 23,
+	CPUINFO_MAX = 1 << 20,
 };
 
 struct out_event {
@@ -264,6 +268,30 @@ static void append_command(struct buffer *b, char *const *command)
 		append_string(b, command[i]);
 }
 
+/* "model name" of /proc/cpuinfo; other machines have other lines, and then it is empty. */
+static void append_cpu(struct buffer *b)
+{
+	static const char key[] = "model name\t: ";
+	_cleanup_(freep) char *text = NULL;
+	char *line =
+		read_file("/proc/cpuinfo", CPUINFO_MAX, &text, NULL) < 0 ? NULL : strstr(text, key);
+
+	if (line) {
+		line += sizeof(key) - 1;
+		line[strcspn(line, "\n")] = 0;
+	}
+	append_string(b, line ? line : "");
+}
+
+/* The resolution of the clock of all events, ns. */
+static void append_clock(struct buffer *b, const struct perfdata_out *out)
+{
+	struct timespec resolution = {0};
+
+	(void)clock_getres(out->events[0].attr.clockid, &resolution);
+	append64(b, (uint64_t)resolution.tv_sec * NSEC_PER_SEC + (uint64_t)resolution.tv_nsec);
+}
+
 static void append_feature(struct buffer *b, int bit, const struct perfdata_out *out,
 			   const char *tool, char *const *command)
 {
@@ -287,6 +315,12 @@ static void append_feature(struct buffer *b, int bit, const struct perfdata_out 
 		append32(b, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
 		append32(b, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
 		break;
+	case BIT_CPUDESC:
+		append_cpu(b);
+		break;
+	case BIT_CLOCKID:
+		append_clock(b, out);
+		break;
 	case BIT_CMDLINE:
 		append_command(b, command);
 		break;
@@ -298,8 +332,8 @@ static void append_feature(struct buffer *b, int bit, const struct perfdata_out 
 	}
 }
 
-static const int features[] = {BIT_HOSTNAME, BIT_OSRELEASE, BIT_VERSION,   BIT_ARCH,
-			       BIT_NRCPUS,   BIT_CMDLINE,   BIT_EVENT_DESC};
+static const int features[] = {BIT_HOSTNAME, BIT_OSRELEASE, BIT_VERSION,    BIT_ARCH,	BIT_NRCPUS,
+			       BIT_CPUDESC,  BIT_CMDLINE,   BIT_EVENT_DESC, BIT_CLOCKID};
 
 /* A list of (offset, size), then the sections; @at: where the list stands in the file. */
 static void append_features(struct buffer *to, uint64_t at, const struct perfdata_out *out,

@@ -35,6 +35,8 @@ check command-script scripted command
 check command-unwound unwound command '^burn;(recurse_odd;recurse_even;){20,}main;'
 check command-report eval '"$PERF" report -i "$TMP/command.data" --stdio -g none 2>/dev/null | grep -qE "%.*recursion.*burn"'
 check command-imported imported command
+check command-line eval '"$PERF" report --header-only -i "$TMP/command.data" 2>/dev/null | grep -q "^# cmdline : .*perfwind record .*--stack-bytes 16384 .*/recursion 1.5 "'
+check clock eval '"$PERF" report --header-only -i "$TMP/command.data" 2>/dev/null | grep -q "^# clockid frequency: [1-9]"'
 
 # Threads that were there before: their names and mappings are written too.
 "$PROGRAMS/threads" 60 &
