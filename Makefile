@@ -110,8 +110,9 @@ $(O)/session/rights-programs.h: $(O)/session/rights-generate
 	$(call say,GEN,$@)$< >$@.new && mv $@.new $@
 $(O)/session/rights-filter.o: $(O)/session/rights-programs.h
 
-# The flame graph page is built into html.o (.incbin).
+# Pages are built into their writers (.incbin).
 $(O)/profile/html.o: $(wildcard profile/flame*)
+$(O)/profile/diff-tree.o: profile/diff-page.html
 
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos

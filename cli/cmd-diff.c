@@ -15,7 +15,8 @@ enum { ROWS = 40, STATUS_ABOVE = 3 };
 
 struct diff_command {
 	struct diff_options how;
-	const char *event;
+	uint32_t by;
+	const char *event, *page;
 	bool no_colour;
 };
 
@@ -41,8 +42,9 @@ static const struct option_def defs[] = {
 	 .type = OPTION_CHOICE,
 	 .argument = "WHAT",
 	 .choices = diff_by_names,
-	 AT(how.by),
-	 .help = "rows: function (default), process, thread or module"},
+	 AT(by),
+	 .help = "rows: function (default), process, thread, module or tree (call paths)"},
+	TEXT("html", 0, "FILE", page, "write a page too: a flame graph, red and blue"),
 	FLAG("total", 0, how.total, "compare functions with all that they called, not alone"),
 	CHOICE("normalise", "HOW", how.scale, diff_scale_names,
 	       "median (default: the middle row has not changed), total (as recorded), second (per "
@@ -78,6 +80,9 @@ static const struct options options = {
 		 "--normalise total in all rows. With fewer than five rows of 50 samples there is "
 		 "no median: profiles with equal shares are then compared by share, others as "
 		 "recorded.",
+		 "A function that is gone, and one of the same module that is new or grew by the "
+		 "same cost, are listed apart as renamed or inlined; --fail-above does not count "
+		 "them. --by tree compares call paths, with the same intervals.",
 		 "The exit status is 0, 1 if a file cannot be compared, 2 for wrong usage, and 3 "
 		 "if --fail-above applies."},
 	.examples = "# a change that costs\n"
@@ -85,10 +90,23 @@ static const struct options options = {
 		    "perfwind record -o new.pftrace -- ./work-1.1\n"
 		    "perfwind diff old.pftrace new.pftrace\n\n"
 		    "# for continuous integration\n"
-		    "perfwind diff --fail-above 5% main.pftrace branch.pftrace",
+		    "perfwind diff --fail-above 5% main.pftrace branch.pftrace\n\n"
+		    "# the same call paths, and a page that shows them\n"
+		    "perfwind diff --by tree --html diff.html main.pftrace branch.pftrace",
 	.min_arguments = 2,
 	.max_arguments = 2,
 };
+
+static int write_page(const struct diff_command *command, const struct diff *diff,
+		      const char *const names[2])
+{
+	_cleanup_(file_closep) FILE *page = fopen(command->page, "we");
+	int r = page ? diff_page_write(diff, names, page) : -errno;
+
+	if (r < 0)
+		log_error("%s: %s", command->page, strerror(-r));
+	return r;
+}
 
 static int compare(const struct diff_command *command, const struct profile profiles[2],
 		   const char *const names[2])
@@ -100,6 +118,11 @@ static int compare(const struct diff_command *command, const struct profile prof
 
 	if (r < 0) {
 		log_error("diff: %s", *error ? error : strerror(-r));
+		return 1;
+	}
+	r = command->page ? write_page(command, &diff, names) : 0;
+	if (r < 0) {
+		diff_deinit(&diff);
 		return 1;
 	}
 	r = diff_write(&diff, &command->how, names, stdout);
@@ -126,6 +149,9 @@ static int diff_run(int argc, char **argv)
 	r = options_parse(&options, argc, argv, &command, &n);
 	if (r)
 		return options_exit_status(r);
+	command.how.tree = command.by == DIFF_BY_TREE;
+	command.how.by = command.how.tree ? REPORT_FUNCTION : (enum report_by)command.by;
+	command.how.page = command.page != NULL;
 	command.how.colour = !command.no_colour && terminal_colour();
 	for (size_t i = 0; i < 2 && !status; i++) {
 		const struct trace_input input = {

@@ -192,11 +192,12 @@ static int make_consent(struct record *rec)
 	return consent_new(&o, &rec->loop, &rec->consent);
 }
 
-static int open_session(struct record *rec)
+static struct session_options session_options_of(struct record *rec)
 {
 	const struct record_args *args = &rec->args;
 	bool command = rec->job.command && !args->stop_watch, runs = command && args->delay_ms > 0;
-	struct session_options so = {
+
+	return (struct session_options){
 		.machine = args->all,
 		.pids = runs ? &rec->command_pid : args->pids,
 		.n_pids = runs ? 1 : args->n_pids,
@@ -234,12 +235,17 @@ static int open_session(struct record *rec)
 		.noted_arg = &rec->own,
 		.proc_root = "",
 	};
+}
+
+static int open_session(struct record *rec)
+{
+	struct session_options so = session_options_of(rec);
 	int r = make_consent(rec);
 
 	if (r < 0)
 		return said("cannot record", r);
 	so.consent = rec->consent;
-	record_waits_set(args, &so);
+	record_waits_set(&rec->args, &so);
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
 			sizeof(rec->own.lacks));
 	if (r >= 0)

@@ -24,25 +24,42 @@ enum {
 	MIDDLE_ROWS = 5,     /* with fewer the median says nothing */
 	TESTED_SAMPLES = 10, /* in both together */
 	SPREAD_ROWS = 8,
+	PATH_CALLS = 6,
 };
 #define RUN_ERROR 0.02
+/* Of the cost of a function that is gone, what its successor may have more or less. */
+#define PAIR_LEFT 0.2
 
 const char *const diff_scale_names[] = {"median", "total", "second", "share", NULL};
-const char *const diff_by_names[] = {[REPORT_FUNCTION] = "function",
-				     [REPORT_PROCESS] = "process",
-				     [REPORT_THREAD] = "thread",
-				     [REPORT_MODULE] = "module",
-				     NULL};
+const char *const diff_by_names[] = {
+	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process", [REPORT_THREAD] = "thread",
+	[REPORT_MODULE] = "module",	[DIFF_BY_TREE] = "tree",      NULL};
 
 void diff_deinit(struct diff *d)
 {
 	string_table_deinit(&d->names);
 	string_table_deinit(&d->modules);
+	diff_tree_deinit(&d->tree);
 	free(d->rows);
 	*d = (struct diff){0};
 }
 
 /* ---- rows ---- */
+
+static int make_room(struct diff *d)
+{
+	size_t room = d->room ? d->room * 2 : 256;
+	struct diff_row *more;
+
+	if (d->n < d->room)
+		return 0;
+	more = reallocarray(d->rows, room, sizeof(*more));
+	if (!more)
+		return fail(-ENOMEM);
+	d->rows = more;
+	d->room = room;
+	return 0;
+}
 
 static int get_row(struct diff *d, const char *name, const char *module, struct diff_row **ret_row)
 {
@@ -55,20 +72,36 @@ static int get_row(struct diff *d, const char *name, const char *module, struct 
 	if (r < 0)
 		return trace(r);
 	if (is_new) {
-		if (d->n == d->room) {
-			size_t room = d->room ? d->room * 2 : 256;
-			struct diff_row *more = reallocarray(d->rows, room, sizeof(*more));
-
-			if (!more)
-				return fail(-ENOMEM);
-			d->rows = more;
-			d->room = room;
-		}
+		if (make_room(d) < 0)
+			return fail(-ENOMEM);
 		d->rows[d->n++] =
 			(struct diff_row){.name = string_table_text(&d->names, id),
 					  .module = string_table_text(&d->modules, module_id)};
 	}
 	*ret_row = &d->rows[id - 1]; /* names are numbered from 1 in their order */
+	return 0;
+}
+
+/* Each call path with samples is a row. */
+static int add_paths(struct diff *d, bool total)
+{
+	for (uint32_t i = 0; i < d->tree.n; i++) {
+		const struct diff_tree_node *node = &d->tree.nodes[i];
+		const uint32_t *count = total ? node->count : node->self_count;
+		const uint64_t *weight = total ? node->weight : node->self_weight;
+
+		if (!count[0] && !count[1])
+			continue;
+		if (make_room(d) < 0)
+			return fail(-ENOMEM);
+		d->rows[d->n++] = (struct diff_row){
+			.name = string_table_text(&d->tree.names, node->name),
+			.module = "",
+			.node = i,
+			.count = {count[0], count[1]},
+			.weight = {weight[0], weight[1]},
+		};
+	}
 	return 0;
 }
 
@@ -81,7 +114,10 @@ static int add_profile(struct diff *d, const struct profile *p, const struct dif
 
 	if (r < 0)
 		return trace(r);
-	r = rows_fill(&rows, &fold, o->by);
+	if (o->tree || o->page)
+		r = diff_tree_add(&d->tree, &fold, which);
+	if (r >= 0 && !o->tree)
+		r = rows_fill(&rows, &fold, o->by);
 	for (size_t i = 0; i < rows.n && r >= 0; i++) {
 		const struct row *from = &rows.list[i];
 		const char *module = o->by == REPORT_FUNCTION
@@ -250,6 +286,43 @@ static void judge_few(struct diff *d, double *scratch)
 	judge(d, choose_scale(d, DIFF_TOTAL, scratch), scratch);
 }
 
+/* Where the cost of @gone may have gone: a function of the same module whose change makes up for it. */
+static struct diff_row *partner_of(const struct diff *d, const struct diff_row *gone)
+{
+	struct diff_row *best = NULL;
+
+	for (size_t i = 0; i < d->n; i++) {
+		struct diff_row *row = &d->rows[i];
+		double left = fabs(row->change + gone->change);
+
+		if (row->pair || !row->significant || row->change <= 0 ||
+		    strcmp(row->module, gone->module) != 0 ||
+		    left > PAIR_LEFT * fabs(gone->change) || left > hypot(row->error, gone->error))
+			continue;
+		/* A new one before one that grew. */
+		if (!best || (!row->weight[0] && best->weight[0]) ||
+		    (!row->weight[0] == !best->weight[0] &&
+		     left < fabs(best->change + gone->change)))
+			best = row;
+	}
+	return best;
+}
+
+static void find_pairs(struct diff *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		struct diff_row *gone = &d->rows[i], *partner;
+
+		if (gone->weight[1] || !gone->significant)
+			continue;
+		partner = partner_of(d, gone);
+		if (!partner)
+			continue;
+		gone->pair = partner->pair = ++d->n_pairs;
+		gone->significant = partner->significant = false;
+	}
+}
+
 static int compare_rows(const void *a, const void *b)
 {
 	const struct diff_row *x = a, *y = b;
@@ -258,6 +331,8 @@ static int compare_rows(const void *a, const void *b)
 		return x->significant ? -1 : 1;
 	if (fabs(x->change) != fabs(y->change))
 		return fabs(x->change) < fabs(y->change) ? 1 : -1;
+	if (x->node != y->node) /* of call paths the outer one */
+		return x->node < y->node ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
@@ -286,6 +361,8 @@ int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
 			r = fail(-EINVAL);
 		}
 	}
+	if (r >= 0 && o->tree)
+		r = add_paths(d, o->total);
 	scratch = r >= 0 ? calloc(d->n + 1, sizeof(*scratch)) : NULL;
 	if (r >= 0 && !scratch)
 		r = fail(-ENOMEM);
@@ -297,6 +374,10 @@ int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
 	if (d->fell_back && o->scale == DIFF_MEDIAN)
 		judge_few(d, scratch);
 	qsort(d->rows, d->n, sizeof(*d->rows), compare_rows);
+	if (o->by == REPORT_FUNCTION && !o->tree && !o->total)
+		find_pairs(d);
+	if (d->n_pairs)
+		qsort(d->rows, d->n, sizeof(*d->rows), compare_rows);
 	return 0;
 }
 
@@ -306,6 +387,19 @@ bool diff_fails(const struct diff *d, const struct diff_options *o)
 		if (d->rows[i].significant && d->rows[i].change > o->fail_above)
 			return true;
 	return false;
+}
+
+static const char *by_name(const struct diff_options *o)
+{
+	return diff_by_names[o->tree ? DIFF_BY_TREE : (int)o->by];
+}
+
+int diff_page_write(const struct diff *d, const char *const names[2], FILE *out)
+{
+	const struct diff_page page = {
+		.names = {names[0], names[1]}, .unit = d->unit, .scale = d->scale};
+
+	return diff_tree_page(&d->tree, &page, out);
 }
 
 /* ---- text ---- */
@@ -365,6 +459,30 @@ static const char *text_relative(const struct diff *d, const struct diff_row *ro
 	return to;
 }
 
+/* The innermost calls of a path. */
+static void print_path(const struct diff *d, const struct diff_row *row, struct buffer *out)
+{
+	_cleanup_(buffer_deinit) struct buffer path = {0};
+
+	diff_tree_path(&d->tree, row->node, PATH_CALLS, &path);
+	buffer_append(&path, "", 1);
+	if (!path.bad)
+		text_clean(out, (const char *)path.data);
+}
+
+static void json_name(const struct diff *d, const struct diff_row *row,
+		      const struct diff_options *o, struct buffer *out)
+{
+	_cleanup_(buffer_deinit) struct buffer path = {0};
+
+	if (!o->tree) {
+		text_json(out, row->name, strlen(row->name));
+		return;
+	}
+	diff_tree_path(&d->tree, row->node, 0, &path);
+	text_json(out, (const char *)path.data, path.len);
+}
+
 static void print_row(const struct diff *d, const struct diff_row *row,
 		      const struct diff_options *o, struct buffer *out)
 {
@@ -378,7 +496,10 @@ static void print_row(const struct diff *d, const struct diff_row *row,
 		      row->change, mark ? "\033[0m" : "", row->error,
 		      text_percent(row->weight[0], d->weight[0]),
 		      text_percent(row->weight[1], d->weight[1]), text_relative(d, row, relative));
-	text_clean(out, row->name);
+	if (o->tree)
+		print_path(d, row, out);
+	else
+		text_clean(out, row->name);
 	if (*row->module) {
 		buffer_append(out, "  ", 2);
 		text_clean(out, row->module);
@@ -386,10 +507,42 @@ static void print_row(const struct diff *d, const struct diff_row *row,
 	buffer_append(out, "\n", 1);
 }
 
+/* The two rows of a pair. */
+static void find_pair(const struct diff *d, uint32_t pair, const struct diff_row **ret_gone,
+		      const struct diff_row **ret_to)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->rows[i].pair == pair)
+			*(d->rows[i].weight[1] ? ret_to : ret_gone) = &d->rows[i];
+}
+
+static void print_pairs(const struct diff *d, struct buffer *out)
+{
+	const struct diff_row *gone = NULL, *to = NULL;
+
+	if (d->n_pairs)
+		buffer_printf(out,
+			      "\nrenamed, or inlined into another: the cost is the same\n"
+			      "%8s %7s %7s  %s\n",
+			      "change", "A %", "B %", "function");
+	for (uint32_t i = 1; i <= d->n_pairs; i++) {
+		find_pair(d, i, &gone, &to);
+		buffer_printf(out, "%+8.2f %7.2f %7.2f  ", gone->change + to->change,
+			      text_percent(gone->weight[0] + to->weight[0], d->weight[0]),
+			      text_percent(to->weight[1], d->weight[1]));
+		text_clean(out, gone->name);
+		buffer_printf(out, "  %s  ", to->weight[0] ? "into" : "is now");
+		text_clean(out, to->name);
+		buffer_append(out, "  ", 2);
+		text_clean(out, gone->module);
+		buffer_append(out, "\n", 1);
+	}
+}
+
 static void print_text(const struct diff *d, const struct diff_options *o,
 		       const char *const names[2], struct buffer *out)
 {
-	size_t n = 0, significant = 0;
+	size_t n = 0, significant = 0, rest;
 	char number[32];
 
 	print_profile(d, 0, names[0], out);
@@ -403,13 +556,15 @@ static void print_text(const struct diff *d, const struct diff_options *o,
 	for (; n < (o->all ? d->n : significant) && (!o->limit || n < o->limit); n++) {
 		if (!n)
 			buffer_printf(out, "%8s %7s %7s %7s %9s  %s\n", "change", "+-", "A %",
-				      "B %", "relative", diff_by_names[o->by]);
+				      "B %", "relative", by_name(o));
 		print_row(d, &d->rows[n], o, out);
 	}
-	if (n < d->n)
-		buffer_printf(out, "... and %s more%s\n", text_count(d->n - n, number),
+	rest = d->n - n - (o->all ? 0 : 2 * (size_t)d->n_pairs);
+	if (rest)
+		buffer_printf(out, "... and %s more%s\n", text_count(rest, number),
 			      n < significant ? " (--limit 0 shows all)"
 					      : " without a significant change (--all shows them)");
+	print_pairs(d, out);
 }
 
 /* ---- JSON ---- */
@@ -421,6 +576,26 @@ static void json_profile(const struct diff *d, size_t which, const char *name, s
 	buffer_printf(
 		out, ", \"samples\": %" PRIu64 ", \"weight\": %" PRIu64 ", \"duration_s\": %.3f}, ",
 		d->count[which], d->weight[which], d->seconds[which]);
+}
+
+static void json_pairs(const struct diff *d, struct buffer *out)
+{
+	const struct diff_row *gone = NULL, *to = NULL;
+
+	if (!d->n_pairs)
+		return;
+	buffer_printf(out, ", \"renamed\": [");
+	for (uint32_t i = 1; i <= d->n_pairs; i++) {
+		find_pair(d, i, &gone, &to);
+		buffer_printf(out, "%s{\"from\": ", i > 1 ? "," : "");
+		text_json(out, gone->name, strlen(gone->name));
+		buffer_printf(out, ", \"to\": ");
+		text_json(out, to->name, strlen(to->name));
+		buffer_printf(
+			out, ", \"a\": %" PRIu64 ", \"b\": %" PRIu64 ", \"change_percent\": %.3f}",
+			gone->weight[0] + to->weight[0], to->weight[1], gone->change + to->change);
+	}
+	buffer_printf(out, "]");
 }
 
 static void print_json(const struct diff *d, const struct diff_options *o,
@@ -438,8 +613,8 @@ static void print_json(const struct diff *d, const struct diff_options *o,
 
 		if (!row->significant && !o->all)
 			break;
-		buffer_printf(out, "%s\n{\"%s\": ", n++ ? "," : "", diff_by_names[o->by]);
-		text_json(out, row->name, strlen(row->name));
+		buffer_printf(out, "%s\n{\"%s\": ", n++ ? "," : "", by_name(o));
+		json_name(d, row, o, out);
 		buffer_printf(out,
 			      ", \"a\": %" PRIu64 ", \"b\": %" PRIu64 ", \"a_samples\": %" PRIu64
 			      ", \"b_samples\": %" PRIu64
@@ -448,7 +623,9 @@ static void print_json(const struct diff *d, const struct diff_options *o,
 			      row->weight[0], row->weight[1], row->count[0], row->count[1],
 			      row->change, row->error, row->significant ? "true" : "false");
 	}
-	buffer_printf(out, "\n]}\n");
+	buffer_printf(out, "\n]");
+	json_pairs(d, out);
+	buffer_printf(out, "}\n");
 }
 
 int diff_write(const struct diff *d, const struct diff_options *o, const char *const names[2],

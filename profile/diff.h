@@ -5,6 +5,7 @@
  * change whose interval leaves out 0 is significant.  diff.c states the model of the errors. */
 #pragma once
 
+#include "profile/diff-tree.h"
 #include "profile/profile-export.h"
 
 enum diff_scale {
@@ -14,11 +15,14 @@ enum diff_scale {
 	DIFF_SHARE,  /* shares of the whole */
 };
 extern const char *const diff_scale_names[]; /* ends with NULL */
-extern const char *const diff_by_names[];    /* ends with NULL; as enum report_by */
+extern const char *const diff_by_names[]; /* ends with NULL; as enum report_by, and DIFF_BY_TREE */
+enum { DIFF_BY_TREE = REPORT_MODULE + 1 };
 
 struct diff_options {
 	enum report_by by;
 	enum diff_scale scale;
+	bool tree;  /* rows are call paths; instead of `by` */
+	bool page;  /* diff_page_write() follows */
 	bool total; /* with what a function called, else without */
 	struct profile_filter only;
 	/* For the writers: */
@@ -31,13 +35,18 @@ struct diff_options {
 struct diff_row {
 	const char *name;     /* in names */
 	const char *module;   /* base name, of functions; "" */
+	uint32_t node;	      /* of a call path: in the tree */
 	uint64_t count[2];    /* samples in A and B */
 	uint64_t weight[2];   /* as recorded */
 	double change, error; /* percent of all of A; error: half of the interval */
 	bool significant;
+	/* By function: the cost of one that is gone turned up in one that is new (renamed, outlined) or that grew (inlined into
+	 * it).  Both rows have the number of the pair and are not significant.  0: none. */
+	uint32_t pair;
 };
 struct diff {
 	struct string_table names, modules;
+	struct diff_tree tree; /* of call paths and of a page */
 	struct diff_row *rows; /* significant ones first, then by the size of the change */
 	size_t n, room;
 	uint64_t count[2], weight[2];
@@ -47,7 +56,8 @@ struct diff {
 	/* The scale used.  Without enough rows for a median: DIFF_SHARE if no share has changed, else DIFF_TOTAL; without
 	 * durations: DIFF_TOTAL. */
 	enum diff_scale scaled;
-	bool fell_back;	 /* another scale was wanted */
+	bool fell_back; /* another scale was wanted */
+	uint32_t n_pairs;
 	size_t n_middle; /* DIFF_MEDIAN: functions that the median is of */
 };
 
@@ -60,3 +70,5 @@ bool diff_fails(const struct diff *diff, const struct diff_options *options);
 /* Text or JSON.  @names: of the two files. */
 int diff_write(const struct diff *diff, const struct diff_options *options,
 	       const char *const names[2], FILE *out);
+/* A page with a flame graph of both, of options->page.  @names: as above. */
+int diff_page_write(const struct diff *diff, const char *const names[2], FILE *out);

@@ -113,6 +113,20 @@ says script 0 'burn \(.*/recursion\)' script -n 5 perf.pftrace
 says diff 0 'no significant change' diff --normalise share --fail-above 5% perf.pftrace again.pftrace
 "$PERFWIND" record -q -F 499 -o other.pftrace -- "$PYTHON" -c 'sum(i * i for i in range(3000000))'
 says diff-other 3 '^ *\+[0-9.]+ .* new  burn' diff --normalise total --fail-above 5% other.pftrace perf.pftrace
+says diff-tree 3 '^ *\+[0-9.]+ .* new  .*;burn$' diff --by tree --html diff.html --normalise total --fail-above 5% other.pftrace perf.pftrace
+check diff-page "$PYTHON" -c '
+import json, sys
+page = open("diff.html", encoding="utf-8").read()
+data = json.loads(page.split("id=\"data\">")[1].split("</script>")[0])
+for w in data["wa"], data["wb"]:
+    below = [0] * len(w)
+    for i, up in enumerate(data["up"]):
+        assert up < i
+        if up >= 0:
+            below[up] += w[i]
+    assert all(b <= own for b, own in zip(below, w))
+assert "burn" in data["names"]
+'
 says list 0 '^  page-faults +software' list
 says list-none 1 "no event has 'no-such-event'" list no-such-event
 

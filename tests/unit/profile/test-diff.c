@@ -327,9 +327,112 @@ static void not_comparable(void **state)
 	profile_deinit(&none);
 }
 
+/* Functions of 1000 samples each and one of @name. */
+static struct profile with_one(const char *name, size_t samples)
+{
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/usr/bin/work", false);
+
+	p.samples = calloc(SAMPLES, sizeof(*p.samples));
+	assert_non_null(p.samples);
+	hand_thread(&p, hand_process(&p, 1, "work"), 1, NULL);
+	for (uint32_t k = 0; k < 6; k++) {
+		char other[32];
+		uint32_t frame;
+
+		(void)snprintf(other, sizeof(other), "function_%u", k);
+		frame = hand_frame(&p, module, 16 * k, other, NULL);
+		add_samples(&p, HAND_STACK(&p, frame), 1000);
+	}
+	if (samples)
+		add_samples(&p, HAND_STACK(&p, hand_frame(&p, module, 1000, name, NULL)), samples);
+	return p;
+}
+
+/* A renamed function is no change; one that is gone and one that costs three times as much are two. */
+static void renamed(void **state)
+{
+	const struct diff_options o = {.fail_above = 0};
+	struct profile a = with_one("old_name", 800), b = with_one("new_name", 810),
+		       c = with_one("new_name", 2400), e = with_one("function_3", 800);
+	struct diff d = compare(&a, &b, &o);
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	(void)state;
+	assert_int_equal(d.n_pairs, 1);
+	assert_false(d.rows[0].significant);
+	assert_false(diff_fails(&d, &o));
+	assert_int_equal(diff_write(&d, &o, (const char *[]){"a", "b"}, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "no significant change\n"));
+	assert_non_null(strstr(text, "old_name  is now  new_name  work\n"));
+	assert_non_null(strstr(text, "... and 6 more"));
+	free(text);
+	diff_deinit(&d);
+	d = compare(&a, &c, &o);
+	assert_int_equal(d.n_pairs, 0);
+	assert_true(d.rows[0].significant && d.rows[1].significant);
+	assert_true(diff_fails(&d, &o));
+	diff_deinit(&d);
+	/* Inlined: another function has its cost now. */
+	d = compare(&a, &e, &o);
+	assert_int_equal(d.n_pairs, 1);
+	assert_false(diff_fails(&d, &o));
+	diff_deinit(&d);
+	profile_deinit(&a);
+	profile_deinit(&b);
+	profile_deinit(&c);
+	profile_deinit(&e);
+}
+
+/* Call paths: work > rest > leaf of one profile against the same path with another leaf. */
+static void tree(void **state)
+{
+	const struct diff_options o = {
+		.tree = true, .page = true, .scale = DIFF_TOTAL, .fail_above = -1};
+	struct profile a = two(100, 2), b = two(300, 5);
+	struct diff d = compare(&a, &b, &o);
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	(void)state;
+	assert_true(d.rows[0].significant);
+	assert_int_equal(diff_write(&d, &o, (const char *[]){"a", "b"}, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "  tree\n +100.00   23.56   50.00   75.00  +200.0 %  "));
+	assert_non_null(strstr(text, ";work\n"));
+	free(text);
+	out = open_memstream(&text, &len);
+	assert_int_equal(diff_page_write(&d, (const char *[]){"</script>a", "b"}, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(strncmp(text, "<!DOCTYPE html>", 15), 0);
+	assert_null(strstr(text, "@DATA@"));
+	assert_null(strstr(text, "</script>a")); /* a name does not end the element */
+	assert_non_null(strstr(text, "\"unit\": \"ns\""));
+	free(text);
+	/* The weight of a call is that of the calls below it and its own. */
+	for (uint32_t i = 0; i < d.tree.n; i++) {
+		uint64_t sum[2] = {d.tree.nodes[i].self_weight[0], d.tree.nodes[i].self_weight[1]};
+
+		for (uint32_t j = i + 1; j < d.tree.n; j++)
+			for (int k = 0; k < 2; k++)
+				sum[k] += d.tree.nodes[j].up == i ? d.tree.nodes[j].weight[k] : 0;
+		assert_int_equal(sum[0], d.tree.nodes[i].weight[0]);
+		assert_int_equal(sum[1], d.tree.nodes[i].weight[1]);
+	}
+	diff_deinit(&d);
+	profile_deinit(&a);
+	profile_deinit(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(renamed),
+		cmocka_unit_test(tree),
 		cmocka_unit_test(equal_runs),
 		cmocka_unit_test(one_slower_function),
 		cmocka_unit_test(one_faster_function),
