@@ -70,6 +70,7 @@ int session_waits_make(struct session *s)
 /* Threads that sleep all the time have no record. */
 int session_waits_start(struct session *s)
 {
+	bool tasks = perf_source_options(s->source)->tasks;
 	int r = 0;
 
 	if (!s->waits)
@@ -88,7 +89,8 @@ int session_waits_start(struct session *s)
 		if (procfs_threads(s->options.proc_root, s->scope_pids[i], &tids, &n) < 0)
 			continue;
 		for (size_t k = 0; k < n && r >= 0; k++)
-			r = waits_thread(s->waits, process, tids[k]);
+			if (!tasks || perf_source_has_task(s->source, (pid_t)tids[k]))
+				r = waits_thread(s->waits, process, tids[k]);
 	}
 	return r < 0 ? trace(r) : 0;
 }
