@@ -38,7 +38,7 @@ struct ask {
 enum { CONNECT_S = 5, PIECE = 256 << 10 };
 static const char gone[] = "the daemon has exited; the trace holds the samples received until then";
 
-static int connect_to(const char *path, int *ret_fd)
+int ask_connect(const char *path, int *ret_fd)
 {
 	const struct timeval limit = {.tv_sec = CONNECT_S}, no_limit = {0};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -63,7 +63,7 @@ bool ask_possible(const char *socket)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
-	return connect_to(socket, &fd) == 0;
+	return ask_connect(socket, &fd) == 0;
 }
 
 /* Calls ended(), once. */
@@ -334,7 +334,7 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 	a->options = *options;
 	a->loop = loop;
 	a->source.fd = a->stream.fd = a->packets.fd = a->packets_fd = a->received_fd = -1;
-	r = connect_to(options->socket, &fd);
+	r = ask_connect(options->socket, &fd);
 	if (r >= 0) {
 		control_stream_init(&a->stream, fd, CONTROL_REPLY_MAX);
 		r = loop_add(loop, &a->source, fd, EPOLLIN, ready);

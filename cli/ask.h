@@ -22,6 +22,8 @@ struct ask_options {
 };
 
 struct ask;
+/* A connection to the daemon: -ECONNREFUSED, -ENOENT ... */
+int ask_connect(const char *socket, int *ret_fd);
 /* True if a daemon accepts connections at @socket. */
 bool ask_possible(const char *socket);
 /* Connects and sends the request.  < 0: @error holds one line for the user. */

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/ask-snapshot.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/duration.h"
@@ -27,7 +28,8 @@ enum {
 };
 
 struct snapshot_command {
-	const char *output, *exec;
+	const char *output, *exec, *socket;
+	bool daemon;
 	uint64_t last_ns, arm_ns;
 	uint32_t pid;
 };
@@ -70,6 +72,10 @@ static const struct option_def defs[] = {
 	     "a recorder with --armed samples for this time from now; then the snapshot is taken"),
 	NUMBER("pid", 'p', OPTION_U32, "PID", pid, INT32_MAX,
 	       "the perfwind that records (default: the only one of yours)"),
+	FLAG("daemon", 0, daemon,
+	     "the daemon's flight recorder (recorder-size in perfwind.conf; FILE defaults "
+	     "to " DEFAULT_TRACE ")"),
+	OPTION_CONTROL_SOCKET(struct snapshot_command, socket),
 	TEXT("exec", 0, "COMMAND", exec,
 	     "then run this program with one argument, the file's name (no shell)"),
 	{0},
@@ -89,15 +95,18 @@ static const struct options options = {
 		 "The exit status is 0, 1 if there is no snapshot, 2 for wrong usage, or the "
 		 "status of COMMAND."},
 	.defs = defs,
-	.examples = "# the last half minute before a spike\n"
-		    "perfwind record -a -F 49 --flight-recorder 64M &\n"
-		    "perfwind snapshot --last 30s -o spike.pftrace\n"
-		    "perfwind report spike.pftrace\n\n"
-		    "# sample nothing until it matters, then for 10 seconds\n"
-		    "perfwind record -a --flight-recorder 64M --armed &\n"
-		    "perfwind snapshot --arm 10s -o now.pftrace\n\n"
-		    "# hand the file to a program\n"
-		    "perfwind snapshot --exec /usr/local/bin/upload-trace",
+	.examples =
+		"# the last half minute before a spike\n"
+		"perfwind record -a -F 49 --flight-recorder 64M &\n"
+		"perfwind snapshot --last 30s -o spike.pftrace\n"
+		"perfwind report spike.pftrace\n\n"
+		"# sample nothing until it matters, then for 10 seconds\n"
+		"perfwind record -a --flight-recorder 64M --armed &\n"
+		"perfwind snapshot --arm 10s -o now.pftrace\n\n"
+		"# of the daemon's flight recorder (recorder-size = 64M in /etc/perfwind.conf)\n"
+		"sudo perfwind snapshot --daemon --last 5min -o before.pftrace\n\n"
+		"# hand the file to a program\n"
+		"perfwind snapshot --exec /usr/local/bin/upload-trace",
 	.max_arguments = 0,
 };
 
@@ -312,6 +321,32 @@ static int take_snapshot(struct snapshot_command *command)
 	return command->exec ? run_command(command, answer.name) : 0;
 }
 
+static int take_of_daemon(struct snapshot_command *command)
+{
+	const char *socket = command->socket ? command->socket : CONTROL_SOCKET;
+	struct ask_snapshot result;
+	struct sink *file;
+	char samples[32];
+	int r;
+
+	if (!command->output)
+		command->output = DEFAULT_TRACE;
+	r = sink_file_new(command->output, &file);
+	if (r < 0) {
+		log_error("snapshot: %s: %s", command->output, strerror(-r));
+		return 1;
+	}
+	r = ask_snapshot(socket, command->last_ns, file, &result);
+	file = sink_free(file);
+	if (r < 0) {
+		log_error("snapshot of the daemon at %s: %s", socket, result.why);
+		return 1;
+	}
+	log_info("snapshot: %s samples, %lu KiB: %s", text_count(result.samples, samples),
+		 result.bytes >> 10, command->output);
+	return command->exec ? run_command(command, command->output) : 0;
+}
+
 static int snapshot_main(int argc, char **argv)
 {
 	struct snapshot_command command = {0};
@@ -330,7 +365,12 @@ static int snapshot_main(int argc, char **argv)
 		log_error("%s: %s", command.exec, strerror(e));
 		return e == ENOENT ? 127 : 126;
 	}
-	return take_snapshot(&command);
+	if (command.daemon && (command.pid || command.arm_ns)) {
+		log_error("snapshot: --daemon and %s exclude each other",
+			  command.pid ? "-p" : "--arm");
+		return 2;
+	}
+	return command.daemon ? take_of_daemon(&command) : take_snapshot(&command);
 }
 
 const struct command command_snapshot = {"snapshot", "write what a running flight recorder holds",

@@ -35,6 +35,7 @@ enum control_type {
 	CONTROL_REQUEST = 1,   /* ControlRequest */
 	CONTROL_STOP,	       /* nothing */
 	CONTROL_RENEW,	       /* nothing; the next one after RENEWED */
+	CONTROL_SNAPSHOT,      /* u64: ns before the request, 0: all.  In place of a REQUEST */
 	CONTROL_ACCEPTED = 16, /* text: the event's name */
 	CONTROL_DENIED,	       /* text: the reason, a line */
 	CONTROL_NOTE,	       /* text: a line for the user */
@@ -44,6 +45,14 @@ enum control_type {
 	CONTROL_FAILED,	       /* text: the reason; DONE follows */
 	CONTROL_RENEWED,       /* ControlSummary: what was sampled before RENEW has been sent, and
 				* what follows can be read without it */
+	CONTROL_SNAPPED,       /* struct control_snapped; the packets end, and nothing follows */
+};
+
+/* Of the daemon's flight recorder (standing.h). */
+struct control_snapped {
+	int32_t error; /* 0, -errno */
+	uint32_t zero;
+	uint64_t samples, bytes;
 };
 
 struct control_stream {

@@ -30,6 +30,7 @@
 #include "daemon/control/control.h"
 #include "daemon/control/control-summary.h"
 #include "daemon/control/recording.h"
+#include "daemon/control/standing.h"
 #include "protos/trace.fields.h"
 #include "protos/wire.h"
 
@@ -50,7 +51,7 @@ enum {
 	CONTROL_OUTPUT_ROOM = 128 << 10,
 };
 
-enum client_state { CLIENT_ASKING, CLIENT_RUNNING, CLIENT_LEAVING };
+enum client_state { CLIENT_ASKING, CLIENT_RUNNING, CLIENT_SNAPSHOT, CLIENT_LEAVING };
 
 struct client {
 	struct control *control;
@@ -63,7 +64,7 @@ struct client {
 	enum client_state state;
 	Pb__ControlRequest
 		*waiting;     /* a request that waits for its turn: the connection is not read */
-	uint64_t deadline;    /* CLOCK_MONOTONIC, ms; ASKING, LEAVING */
+	uint64_t deadline;    /* CLOCK_MONOTONIC, ms; ASKING, SNAPSHOT, LEAVING */
 	uint64_t progress_at; /* the same: PROGRESS was sent */
 
 	struct recording recording;
@@ -84,6 +85,7 @@ struct client {
 struct control {
 	struct control_options options;
 	struct recordings recordings;
+	struct standing *standing; /* NULL: none */
 	struct loop *loop;
 	struct loop_source listener;
 	struct closer closer;
@@ -329,6 +331,11 @@ static void client_free(struct client *c)
 		}
 	}
 	ctl->n_clients--;
+	if (c->state == CLIENT_SNAPSHOT) {
+		/* pw-snapshot has a copy of our end, and may wait for the client. */
+		(void)shutdown(c->output.fd, SHUT_RDWR);
+		standing_forget(ctl->standing, c);
+	}
 	recording_close(&c->recording);
 	drop_waiting(c);
 	client_output_close(c);
@@ -551,6 +558,72 @@ static bool take_request(struct client *c, const void *data, size_t len)
 	return false;
 }
 
+/* ---- SNAPSHOT ---- */
+
+static void snapped(void *client, const struct recorder_result *result)
+{
+	const struct control_snapped message = {
+		.error = result->error,
+		.samples = result->written.samples,
+		.bytes = result->bytes,
+	};
+	struct client *c = client;
+	int r = control_queue(&c->stream, CONTROL_SNAPPED, &message, sizeof(message));
+
+	client_output_close(c); /* the client reads its end */
+	c->state = CLIENT_LEAVING;
+	if (r < 0)
+		client_free(c);
+	else
+		leave(c);
+}
+
+static const char *snapshot_denied(const struct client *c)
+{
+	const struct control *ctl = c->control;
+
+	if (!c->requester.trusted ||
+	    (*c->requester.confined && !ctl->recordings.settings.confined_requesters))
+		return "a snapshot shows all processes: you may not record everything (all-groups "
+		       "in "
+		       "/etc/perfwind.conf)";
+	return ctl->standing ? NULL
+			     : "the daemon has no flight recorder: see recorder-size in "
+			       "/etc/perfwind.conf";
+}
+
+static void take_snapshot(struct client *c, const uint8_t *data, size_t len)
+{
+	struct cursor cursor = cursor_of(data, len);
+	uint64_t last_ns = cursor_u64(&cursor);
+	const char *why = snapshot_denied(c);
+	int r = 0;
+
+	if (cursor.bad || cursor_left(&cursor)) {
+		refuse(c, "sent a request that cannot be decoded");
+		return;
+	}
+	if (!why) {
+		r = client_output_open(c);
+		if (r >= 0)
+			r = control_queue(&c->stream, CONTROL_ACCEPTED, "", 0);
+		if (r >= 0)
+			r = client_send(c);
+		if (r >= 0)
+			r = standing_snapshot(c->control->standing, c->output.fd, last_ns, snapped,
+					      c);
+		why = r == -EBUSY ? "another snapshot is in progress: try again" : strerror(-r);
+	}
+	if (why && (r < 0 || c->output.fd < 0)) {
+		(void)control_carry(&c->stream, -1);
+		deny(c, why);
+		return;
+	}
+	c->control->counts.accepted++;
+	c->state = CLIENT_SNAPSHOT;
+	c->deadline = control_now_ms() + CONTROL_SNAPSHOT_MS;
+}
+
 /* ---- messages ---- */
 
 /* false: there was none, or @c may be gone. */
@@ -569,6 +642,10 @@ static bool take_message(struct client *c)
 	}
 	if (type == CONTROL_REQUEST && c->state == CLIENT_ASKING)
 		return take_request(c, data, len);
+	if (type == CONTROL_SNAPSHOT && c->state == CLIENT_ASKING) {
+		take_snapshot(c, data, len);
+		return false;
+	}
 	if (type == CONTROL_RENEW && c->state != CLIENT_ASKING)
 		return renew(c);
 	if (type == CONTROL_STOP && c->state != CLIENT_ASKING) {
@@ -781,6 +858,10 @@ static void client_tick(struct client *c, uint64_t now)
 		tick_asking(c, now);
 	else if (c->state == CLIENT_LEAVING)
 		tick_leaving(c, now);
+	else if (c->state == CLIENT_SNAPSHOT && now < c->deadline)
+		(void)client_send(c);
+	else if (c->state == CLIENT_SNAPSHOT)
+		client_free(c);
 	else
 		tick_running(c, now);
 }
@@ -885,6 +966,8 @@ int control_new(const struct control_options *options, struct loop *loop,
 		(void)control_free(ctl);
 		return trace(r);
 	}
+	ctl->standing = standing_start(&ctl->recordings.settings, &options->features,
+				       options->shared, loop);
 	*ret_control = ctl;
 	return 0;
 }
@@ -895,6 +978,7 @@ struct control *control_free(struct control *ctl)
 		return NULL;
 	while (ctl->clients)
 		client_free(ctl->clients);
+	ctl->standing = standing_free(ctl->standing);
 	loop_remove(ctl->loop, &ctl->listener);
 	closer_pass(&ctl->closer, ctl->options.fd);
 	closer_deinit(&ctl->closer);

@@ -19,6 +19,7 @@ enum {
 	CONTROL_ASK_MS = 5000,	       /* from connect to the whole request */
 	CONTROL_TURN_MS = 10000,       /* a request waits for its user's turn */
 	CONTROL_RENEW_MS = 100,	       /* at least, from one interval's end to the next one's */
+	CONTROL_SNAPSHOT_MS = 60000,   /* a snapshot waits for its client */
 	CONTROL_LEAVE_MS = 5000,       /* the last messages wait for the client */
 	CONTROL_STOP_MS = 7000,	       /* control_stop() */
 };

@@ -23,6 +23,7 @@ const struct settings settings_default = {
 	.traced_service_users = "traced",
 	.traced_rate = 20000,
 	.traced_stack_bytes = 640 << 20,
+	.recorder_rate = 49,
 	.system_call_filter = true,
 };
 
@@ -60,6 +61,10 @@ static const struct setting {
 	{"traced-rate", offsetof(struct settings, traced_rate), .min = 1, .max = 10000000},
 	{"traced-stack-bytes", offsetof(struct settings, traced_stack_bytes), .min = 1 << 20,
 	 .max = (uint64_t)UINT32_MAX & ~4095ull, .bytes = true},
+	{"recorder-size", offsetof(struct settings, recorder_size), .min = 1 << 20, .max = 1 << 30,
+	 .bytes = true},
+	{"recorder-rate", offsetof(struct settings, recorder_rate), .min = 1, .max = 10000},
+	{"recorder-collect", offsetof(struct settings, recorder_collect), .list = true},
 	{"direct", offsetof(struct settings, direct), .flag = true},
 	{"system-call-filter", offsetof(struct settings, system_call_filter), .flag = true},
 	{"consent-under-seccomp", offsetof(struct settings, consent_under_seccomp), .flag = true},

@@ -27,6 +27,9 @@ struct settings {
 		[256]; /* like all_users: users that may run it, besides root and the daemon's own */
 	/* All its data sources together: samples a second of a CPU, and bytes of stacks in them. */
 	uint32_t traced_rate, traced_stack_bytes;
+	/* ---- the daemon's own flight recorder (control/standing.h); read at the start ---- */
+	uint32_t recorder_size, recorder_rate; /* bytes, 0: none; samples a second of a CPU */
+	char recorder_collect[256];	       /* tasks, system */
 	/* ---- session/rights.h ---- */
 	bool direct, system_call_filter;
 	bool consent_under_seccomp; /* processes under a seccomp filter are asked, too */

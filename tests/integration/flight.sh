@@ -168,11 +168,35 @@ kill -TERM $recorder
 wait $recorder
 check armed-end [ "$(samples "$TMP/armed.pftrace")" = "$(samples "$TMP/armed-3.pftrace")" ]
 
+# The daemon's own flight recorder: snapshots for requesters that may record everything.
+if [ "$(id -u)" = 0 ]; then
+	printf 'recorder-size = 4M\nrecorder-rate = 200\nrecorder-collect = tasks,system\n' >"$TMP/daemon.conf"
+	"$PERFWIND" daemon --config "$TMP/daemon.conf" --control-socket "$TMP/control" --hook-socket "$TMP/hook" --socket "$TMP/no-service" \
+		2>"$TMP/daemon.err" &
+	daemon=$!
+	started $daemon
+	of_daemon() { "$PERFWIND" snapshot --daemon --control-socket "$TMP/control" -o "$TMP/daemon.pftrace" "$@" 2>"$TMP/snapshot.err"; }
+	has_target() { of_daemon && "$PERFWIND" report --pid $target "$TMP/daemon.pftrace" 2>/dev/null | grep -q 'burn.*recursion'; }
+	check daemon-snapshot wait_for has_target
+	check daemon-tasks eval '"$PERFWIND" trace --dump "$TMP/daemon.pftrace" | grep -q "^      pid: $target$"'
+	check daemon-last of_daemon --last 10min
+	check daemon-other-user fails 1 setpriv --reuid 65534 --clear-groups "$TMP/perfwind" snapshot --daemon --control-socket "$TMP/control" -o /dev/null
+	check daemon-other-user-reason grep -q 'may not record everything' "$TMP/failed"
+	check daemon-full-device fails 1 "$PERFWIND" snapshot --daemon --control-socket "$TMP/control" -o /dev/full
+	check daemon-after-full wait_for of_daemon
+	kill -TERM $daemon
+	wait $daemon
+	check daemon-status [ $? = 0 ]
+	check daemon-absent fails 1 "$PERFWIND" snapshot --daemon --control-socket "$TMP/control" -o "$TMP/absent.pftrace"
+	check daemon-absent-file [ ! -e "$TMP/absent.pftrace" ]
+fi
+
 refuses() { ! "$PERFWIND" record "$@" -- true >"$TMP/refused" 2>&1 && grep -q 'flight-recorder' "$TMP/refused"; }
 check refuses-standard-output refuses --flight-recorder 4M -o -
 check refuses-a-size refuses --flight-recorder 4K
 check refuses-a-time refuses --flight-recorder 4M,10
 check refuses-a-collector refuses --flight-recorder 4M --collect tasks,flight-recorder
 check refuses-armed-command refuses --flight-recorder 4M --armed
+check refuses-two-events refuses --flight-recorder 4M -e cpu-clock -e page-faults
 check refuses-max-size refuses --flight-recorder 4M --max-size 4M
 kill $target
