@@ -58,6 +58,45 @@ static void man_head(FILE *out, const char *name, const char *summary)
 	fputc('\n', out);
 }
 
+/* Of the commands that open events; the parser is perf/spec.c. */
+static void man_events(FILE *out)
+{
+	static const char *const forms[][2] = {
+		{"cycles, page-faults, L1-dcache-load-misses ...",
+		 "hardware, cache and software events by name (perfwind list)"},
+		{"GROUP:NAME, GROUP/NAME", "a tracepoint"},
+		{"kprobe:FUNC[+OFFSET], kretprobe:FUNC", "a function of the kernel"},
+		{"uprobe:PATH:FUNC, uprobe:PATH:OFFSET, uretprobe:PATH:FUNC",
+		 "a function of a program or library"},
+		{"PMU/EVENT/, PMU/TERM=VALUE,.../", "an event of a PMU, as sysfs describes it"},
+		{"rHEX", "a raw number of the CPU"},
+		{"EVENT:MODIFIERS", "u: user code, k: kernel, h: hypervisor (alone or together); "
+				    "p, pp, ppp, P: precise"},
+		{"A,B,...",
+		 "of record and top: A is sampled, the others are counted at each sample; of "
+		 "stat: all are counted"},
+		{"{A,B,...}", "a group: its events are on a CPU together"},
+	};
+
+	fputs(".SH EVENTS\n", out);
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		fputs(".TP\n\\fB", out);
+		roff(out, forms[i][0]);
+		fputs("\\fR\n", out);
+		roff(out, forms[i][1]);
+		fputc('\n', out);
+	}
+}
+
+static bool has_events(const struct options *o)
+{
+	for (const struct option_def *d = o->defs; d && d->name; d++)
+		if (!strcmp(d->name, "event") && d->letter == 'e')
+			return !strcmp(o->command, "record") || !strcmp(o->command, "stat") ||
+			       !strcmp(o->command, "top");
+	return false;
+}
+
 static void man_command(FILE *out, const struct command *command)
 {
 	const struct options *o = command->options;
@@ -83,6 +122,8 @@ static void man_command(FILE *out, const struct command *command)
 		man_option(out, d);
 	for (const struct option_def *d = options_common; d->name; d++)
 		man_option(out, d);
+	if (has_events(o))
+		man_events(out);
 	if (o->json) {
 		fputs(".SH JSON\n.nf\n", out);
 		roff(out, o->json);
@@ -93,7 +134,10 @@ static void man_command(FILE *out, const struct command *command)
 		roff(out, o->examples);
 		fputs("\n.fi\n", out);
 	}
-	fputs(".SH SEE ALSO\n.BR perfwind (1),\n.BR perfwind.conf (5)\n", out);
+	fputs(".SH EXIT STATUS\n0; 1 (it failed); 2 (wrong usage); of a command that was run, its "
+	      "own. DESCRIPTION names further ones.\n"
+	      ".SH SEE ALSO\n.BR perfwind (1) (files, environment),\n.BR perfwind.conf (5)\n",
+	      out);
 }
 
 static void man_perfwind(FILE *out)
@@ -115,7 +159,16 @@ static void man_perfwind(FILE *out)
 	      "kernel's functions, inlined calls and lines of programs (at most 64 MiB).  Root's "
 	      "is \\fI/var/cache/perfwind\\fR, unless "
 	      "XDG_CACHE_HOME names a folder of root.  It can be removed at any time; "
-	      "XDG_CACHE_HOME=/dev/null: none is used.\n.SH EXAMPLES\n.nf\n"
+	      "XDG_CACHE_HOME=/dev/null: none is used.\n"
+	      ".TP\n\\fIperfwind.pftrace\\fR\nthe trace that record writes and the other commands "
+	      "read, where none is named; an existing one becomes perfwind.pftrace.old\n"
+	      ".TP\n\\fI/etc/perfwind.conf\\fR\nsettings of the daemon\n"
+	      ".TP\n\\fI~/.debug\\fR\nthe build-id cache of perf: files that are gone\n"
+	      ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nnot empty: plain text\n"
+	      ".TP\n\\fBXDG_CACHE_HOME\\fR\nsee FILES\n"
+	      ".TP\n\\fBPERF_BUILDID_DIR\\fR\nthe build-id cache, in place of ~/.debug\n"
+	      ".TP\n\\fBPERFETTO_PRODUCER_SOCK_NAME\\fR\nthe socket of the tracing service\n"
+	      ".SH EXAMPLES\n.nf\n"
 	      "# record a command, then show where its time went\n"
 	      "perfwind record \\-\\- make\nperfwind report\n\n"
 	      "# a flame graph page in one file\n"

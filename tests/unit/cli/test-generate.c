@@ -59,6 +59,10 @@ static void check_page(const struct command *command)
 	}
 	assert_int_equal(strstr(text, "\n.SH JSON\n") != NULL, command->options->json != NULL);
 	assert_non_null(strstr(text, "\n.SH EXAMPLES\n.nf\n"));
+	assert_non_null(strstr(text, "\n.SH EXIT STATUS\n"));
+	assert_int_equal(strstr(text, "\n.SH EVENTS\n") != NULL,
+			 !strcmp(command->name, "record") || !strcmp(command->name, "stat") ||
+				 !strcmp(command->name, "top"));
 	free(text);
 }
 
@@ -73,6 +77,8 @@ static void test_man(void **state)
 	text = page("perfwind");
 	for (size_t i = 0; i < n_commands; i++)
 		assert_non_null(strstr(text, commands[i]->summary));
+	assert_non_null(strstr(text, "\n.SH FILES\n"));
+	assert_non_null(strstr(text, "\n.SH ENVIRONMENT\n"));
 	free(text);
 }
 
@@ -124,9 +130,9 @@ static void test_completions(void **state)
 	assert_non_null(strstr(bash, "\t\t--unwinder) COMPREPLY=($(compgen -W 'native libunwind "
 				     "libdw fp fp-copy' -- \"$cur\")); return ;;\n"));
 	/* values: of a choice, of a call, events, processes, none, files */
-	assert_non_null(strstr(bash,
-			       "\t\t-t | --to) COMPREPLY=($(compgen -W 'html folded pprof' -- "
-			       "\"$cur\")); return ;;\n"));
+	assert_non_null(strstr(
+		bash, "\t\t-t | --to) COMPREPLY=($(compgen -W 'html folded pprof str bin' -- "
+		      "\"$cur\")); return ;;\n"));
 	assert_non_null(strstr(bash, "\t\t-e | --event) _perfwind_events; return ;;\n"));
 	assert_non_null(strstr(bash,
 			       "\t\t-p | --pid) COMPREPLY=($(compgen -W \"$(ps -eo pid=)\" -- "
@@ -137,7 +143,7 @@ static void test_completions(void **state)
 	assert_non_null(strstr(zsh, ":FILE:_files'"));
 	assert_non_null(strstr(fish,
 			       "from report' -l by -s b -x -a 'function process thread module "
-			       "cgroup pid' -d 'rows of the table"));
+			       "cgroup pid reason' -d 'rows of the table"));
 	assert_non_null(strstr(fish, "from record' -l output -s o -r -F -d 'the trace"));
 	assert_non_null(strstr(fish, "from record' -l frequency -s F -x -d 'samples"));
 	free(bash);
