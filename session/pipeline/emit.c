@@ -89,7 +89,8 @@ struct emit {
 	uint32_t unknown_mapping, end_mapping;
 	bool has_unknown_mapping;
 	uint32_t lines_in_flight, seconds; /* requests of lines */
-	uint64_t vaddrs_in_flight;	   /* their addresses */
+	bool lines_blocked;	   /* modules named by lines wait for an answer, to request more */
+	uint64_t vaddrs_in_flight; /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
 	uint32_t generation;	    /* of the writer's ids */
@@ -283,6 +284,19 @@ static void request_lines(struct emit *em, struct emit_module *m)
 		em->vaddrs_in_flight += n;
 		em->lines_in_flight++;
 	}
+	em->lines_blocked |= m->unlined_asked < m->unlined_due && !m->no_lines &&
+			     emit_module_names_by_lines(m->module);
+}
+
+/* After an answer.  Modules named by lines do not wait for the end: their processes may be gone by then. */
+static void request_blocked(struct emit *em)
+{
+	if (!em->lines_blocked)
+		return;
+	em->lines_blocked = false;
+	for (size_t i = 0; i < em->n_modules; i++)
+		if (emit_module_names_by_lines(em->modules[i]->module))
+			request_lines(em, em->modules[i]);
 }
 
 /* A frame that is new in this module.  @address has WRITER_GUESSED where the frame was guessed; @kind: FRAME_NATIVE
@@ -787,6 +801,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	if (a->error < 0)
 		m->no_lines = true;
 	request_lines(em, m);
+	request_blocked(em);
 	for (size_t i = 0, n; i < a->n_lines && a->lines[i].address < a->request.n_vaddrs && r >= 0;
 	     i += n) {
 		const struct load_line *first = &a->lines[i];

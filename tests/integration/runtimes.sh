@@ -68,17 +68,39 @@ if has_tool node node; then
 	check node-jitdump-names has node-jitdump 'main .*recurse .*recurse .*inner '
 fi
 
-# ---- CPython: without -X perf one C stack; with it a trampoline for each Python function ----
+# ---- CPython: its functions without a flag; with -X perf a trampoline for each of them, too ----
+
+# python_right NAME : which shares of the samples of leaves.py are right, from 0.3 s on: the start is read late.
+python_right() {
+	"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/$1.pftrace" 2>/dev/null |
+		"$PYTHON" "$SOURCES/leaves.py" --check >"$TMP/$1.right"
+	awk -v name="$1" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$1.right"
+}
+# right_is NAME WHAT PERCENT
+right_is() { awk -v what="$2" -v min="$3" '$1 == what && $2 > 20 && $3 >= min { found = 1 } END { exit !found }' "$TMP/$1.right"; }
+"$PERFWIND" doctor 2>/dev/null | grep -q 'BPF programs are permitted' && BPF=1 || BPF=
 
 for version in 3.11 3.12 3.13; do
 	python=$(python_of $version)
 	[ -n "$python" ] || { unable python-$version "python$version is not installed"; continue; }
+	python=$("$python" -c 'import sys; print(sys.executable)') # behind a script that selects one
 	row python-$version 99 "$python" "$SOURCES/work.py" "$SECONDS_EACH"
+	check python-$version-names has python-$version \
+		';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
+	row python-$version-leaves 99 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
+	python_right python-$version-leaves
+	check python-$version-outermost right_is python-$version-leaves outermost 99.5
+	if [ "$BPF" ]; then
+		check python-$version-leaf right_is python-$version-leaves leaf 98
+		check python-$version-calls right_is python-$version-leaves calls 98
+	else
+		unable python-$version-leaf "no BPF programs here: frames are read late"
+	fi
 	[ $version != 3.11 ] || continue
 	row python-$version-perf 99 "$python" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
 	# recurse(10) calls itself ten times, and inner() is called by the last one.
 	check python-$version-perf-names has python-$version-perf \
-		'py::<module>:[^;]*work.py;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
+		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
 	check python-$version-perf-depth hasnt python-$version-perf '(py::recurse:.*){12}'
 done
 
