@@ -492,13 +492,6 @@ void sequence_forget(struct reader *r, struct sequence *s)
 	s->default_clock = 0;
 }
 
-void sequence_deinit(struct reader *r, struct sequence *s)
-{
-	sequence_forget(r, s);
-	free(take(s->clocks));
-	s->n_clocks = s->room_clocks = 0;
-}
-
 /* ---- entries ---- */
 
 /* The string of an iid that something refers to; 0 is what is not set. */

@@ -3,6 +3,7 @@
  * (TraceStats).  The last TraceStats stands, but for the final flush, which adds up. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
@@ -12,6 +13,8 @@
 #include "protos/trace.pb-c.h"
 #include "protos/trace_config.fields.h"
 #include "protos/trace_config.pb-c.h"
+
+enum { MAX_NOTES = 4096 };
 
 /* ---- the end of the file ----
  *
@@ -33,7 +36,7 @@ static void note_cut(struct reader *r)
 	r->marked.open = false;
 }
 
-int reader_begin_mark(struct reader *r, struct cursor c)
+static int begin_mark(struct reader *r, struct cursor c)
 {
 	struct wire_field f;
 
@@ -49,7 +52,7 @@ int reader_begin_mark(struct reader *r, struct cursor c)
 	return c.bad ? READER_BROKEN : 0;
 }
 
-int reader_end_mark(struct reader *r, struct cursor c)
+static int end_mark(struct reader *r, struct cursor c)
 {
 	/* The packet of the end mark itself has been counted. */
 	uint64_t have = r->marked.packets ? r->marked.packets - 1 : 0;
@@ -226,7 +229,7 @@ static int read_final_flush(struct reader *r, uint64_t outcome)
 	return 0;
 }
 
-int reader_trace_stats(struct reader *r, struct cursor c)
+static int read_trace_stats(struct reader *r, struct cursor c)
 {
 	struct cursor again = c;
 	struct wire_field f;
@@ -261,7 +264,7 @@ static bool is_discard(struct cursor c)
 	return discard;
 }
 
-int reader_trace_config(struct reader *r, struct cursor c)
+static int read_trace_config(struct reader *r, struct cursor c)
 {
 	struct reader_config config = {0};
 	struct wire_field f;
@@ -284,7 +287,7 @@ int reader_trace_config(struct reader *r, struct cursor c)
 	return c.bad ? READER_BROKEN : 0;
 }
 
-int reader_system_info(struct reader *r, struct cursor c)
+static int read_system_info(struct reader *r, struct cursor c)
 {
 	static const char prefix[] = "Perfetto v";
 	struct wire_field f;
@@ -301,6 +304,129 @@ int reader_system_info(struct reader *r, struct cursor c)
 			r->service_version = r->service_version * 10 + (f.data[i] - (uint32_t)'0');
 	}
 	return c.bad ? READER_BROKEN : 0;
+}
+
+/* ---- statistics of the recorder ---- */
+
+/* A count of one session: those of all sequences are added up.  Of other figures the last one stays. */
+static bool is_added_up(const char *name)
+{
+	static const char *const prefixes[] = {"stacks.", "lost.", "skipped.", "frames", "waits"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return !strcmp(name, "samples") || !strcmp(name, "idle");
+}
+
+/* What @sequence has added to the sum at @index gives way to @value. */
+static int replace_stat(struct reader *r, uint32_t sequence, uint64_t index, double value)
+{
+	struct profile_stat *stat = &r->profile->stats[index];
+	uint64_t key = (uint64_t)sequence << 32 | stat->name, bits = 0;
+	double before = 0;
+
+	if (!is_added_up(string_table_text(&r->profile->strings, stat->name))) {
+		stat->value = value;
+		return 0;
+	}
+	if (!isfinite(value))
+		return 0;
+	if (table_get(&r->stat_of_sequence, key, &bits))
+		memcpy(&before, &bits, sizeof(before));
+	stat->value += value - before;
+	memcpy(&bits, &value, sizeof(bits));
+	return reader_put(r, HELD_STATS, &r->stat_of_sequence, key, bits);
+}
+
+static int read_stat(struct reader *r, uint32_t sequence, struct cursor c)
+{
+	struct profile *profile = r->profile;
+	struct profile_stat stat = {0};
+	struct wire_field f;
+	uint64_t index;
+	int e;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is_bytes(&f, PERFWIND_STATS__STAT__NAME)) {
+			e = reader_string(r, f.data, f.len, &stat.name);
+			if (e < 0)
+				return trace(e);
+		} else if (wire_is(&f, PERFWIND_STATS__STAT__VALUE) && f.wire == WIRE_64) {
+			memcpy(&stat.value, &f.value, sizeof(stat.value));
+		}
+	}
+	if (c.bad)
+		return READER_BROKEN;
+	if (!stat.name)
+		return 0;
+	if (table_get(&r->stat_by_name, stat.name, &index))
+		return replace_stat(r, sequence, index, stat.value);
+	e = ROOM_FOR_ONE(profile->stats, profile->n_stats, r->room_stats);
+	if (e >= 0)
+		e = reader_put(r, HELD_STATS, &r->stat_by_name, stat.name, profile->n_stats);
+	if (e < 0)
+		return trace(e);
+	profile->stats[profile->n_stats++] = (struct profile_stat){.name = stat.name};
+	return replace_stat(r, sequence, profile->n_stats - 1, stat.value);
+}
+
+int reader_note(struct reader *r, const char *text, size_t len)
+{
+	struct profile *profile = r->profile;
+	uint64_t index;
+	uint32_t id;
+	int e;
+
+	if (profile->n_notes >= MAX_NOTES)
+		return 0;
+	e = reader_string(r, text, len, &id);
+	if (e < 0)
+		return trace(e);
+	if (table_get(&r->note_by_text, id, &index))
+		return 0;
+	e = ROOM_FOR_ONE(profile->notes, profile->n_notes, r->room_notes);
+	if (e < 0)
+		return trace(e);
+	e = table_put(&r->note_by_text, id, profile->n_notes);
+	if (e < 0)
+		return trace(e);
+	profile->notes[profile->n_notes++] = id;
+	return 0;
+}
+
+static int read_stats(struct reader *r, uint32_t sequence, struct cursor c)
+{
+	struct wire_field f;
+	int e = 0;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is_bytes(&f, PERFWIND_STATS__STATS))
+			e = read_stat(r, sequence, wire_message(&f));
+		else if (wire_is_bytes(&f, PERFWIND_STATS__NOTES))
+			e = reader_note(r, (const char *)f.data, f.len);
+		else if (wire_is_bytes(&f, PERFWIND_STATS__BEGIN))
+			e = begin_mark(r, wire_message(&f));
+		else if (wire_is_bytes(&f, PERFWIND_STATS__END))
+			e = end_mark(r, wire_message(&f));
+		if (e)
+			return e < 0 ? trace(e) : e;
+	}
+	return c.bad ? READER_BROKEN : 0;
+}
+
+int reader_statistics(struct reader *r, uint32_t sequence, const struct wire_field *f)
+{
+	switch (f->number) {
+	case TRACE_PACKET__PERFWIND_STATS:
+		return read_stats(r, sequence, wire_message(f));
+	case TRACE_PACKET__TRACE_STATS:
+		return read_trace_stats(r, wire_message(f));
+	case TRACE_PACKET__TRACE_CONFIG:
+		return read_trace_config(r, wire_message(f));
+	default:
+		return read_system_info(r, wire_message(f));
+	}
 }
 
 static int count_config(struct reader *r)

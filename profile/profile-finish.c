@@ -217,23 +217,6 @@ static uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64
  * sampled and not CPUs, of its thread there (perfwind says so by a statistic of its own; a producer of
  * a tracing service samples CPUs).  A count that is less than the one before is of a group that was opened again. */
 
-int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t count)
-{
-	int e;
-
-	if (raw->n_followers == READER_FOLLOWERS || r->n_follower_counts >= UINT32_MAX)
-		return 0;
-	e = reader_hold(r, HELD_FOLLOWERS, 1, sizeof(count));
-	if (e >= 0)
-		e = ROOM_FOR_ONE(r->follower_counts, r->n_follower_counts, r->room_follower_counts);
-	if (e < 0)
-		return trace(e);
-	if (!raw->n_followers++)
-		raw->first_follower = (uint32_t)r->n_follower_counts;
-	r->follower_counts[r->n_follower_counts++] = count;
-	return 0;
-}
-
 /* Where the sums of each event's followers begin in the profile's; UINT32_MAX: not yet. */
 struct places {
 	uint32_t first[256], n[256];

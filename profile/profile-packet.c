@@ -1,12 +1,10 @@
-/* profile-packet.c - bytes of a trace into packets, and what one packet adds.
+/* profile-packet.c - what one packet of a trace adds.
  *
  * The order of things inside a packet is the format's: incremental state is cleared, then defaults,
  * then interned data, then the rest; so a packet's fields are gathered first and acted on after. */
 #include <errno.h>
 #include <math.h>
 #include <inttypes.h>
-
-#include <zlib.h>
 
 #include "base/error.h"
 #include "profile/profile-reader.h"
@@ -222,13 +220,391 @@ static int reader_event_parse(struct reader *r, struct reader_event *event, stru
 	return e || !good || c.bad ? READER_BROKEN : 0;
 }
 
-/* ---- packets ---- */
+/* ---- processes and threads ----
+ *
+ * Which process and which name a sample belongs to.
+ *
+ *   (sequence, pid) ──► process entry: one life of a pid, between execs; what a sample refers to
+ *                            ▲
+ *   (process, tid) ────► thread entry: one name of a thread
+ *
+ * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was written last before it.  perfwind numbers the lives, as they may take turns: samples that had to
+ * wait come late.  Other producers do not: there another name after samples is taken for another
+ * life.  An entry that samples made before anybody named it takes the first name that comes, so
+ * that a list of processes at the end of a trace serves as well. */
 
-static int reader_inflate(struct reader *r, const struct wire_field *f);
+enum { MAX_ENTRIES = UINT32_MAX - 1 };
+
+static uint64_t pair(uint32_t a, uint32_t b)
+{
+	return (uint64_t)a << 32 | b;
+}
+
+/* ---- processes ---- */
+static int add_process(struct reader *r, const struct profile_process *process, uint32_t *ret_index)
+{
+	struct profile *p = r->profile;
+	int e;
+
+	if (p->n_processes >= MAX_ENTRIES)
+		return fail(-E2BIG);
+	e = reader_hold(r, HELD_PROCESSES, 1, sizeof(*process) + sizeof(*r->lives));
+	if (e >= 0)
+		e = ROOM_FOR_ONE(p->processes, p->n_processes, r->room_processes);
+	if (e >= 0)
+		e = ROOM_FOR_ONE(r->lives, p->n_processes, r->room_lives);
+	if (e < 0)
+		return trace(e);
+	r->lives[p->n_processes] = (struct reader_life){0};
+	p->processes[p->n_processes] = *process;
+	*ret_index = (uint32_t)p->n_processes++;
+	return 0;
+}
+
+/* The sequence's own data about a pid comes before that of others. */
+static bool current_process(const struct reader *r, uint32_t sequence, uint32_t pid,
+			    uint32_t *ret_index)
+{
+	uint64_t index;
+
+	if (!table_get(&r->process_by_sequence, pair(sequence, pid), &index) &&
+	    !table_get(&r->process_by_pid, pid, &index))
+		return false;
+	*ret_index = (uint32_t)index;
+	return true;
+}
+
+/* The entry of @pid's present life, made if new. */
+static int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid,
+				  uint32_t *ret_index)
+{
+	int e;
+
+	if (current_process(r, sequence, pid, ret_index))
+		return 0;
+	e = add_process(r, &(struct profile_process){.pid = pid}, ret_index);
+	if (e >= 0)
+		e = reader_put(r, HELD_NUMBERS, &r->process_by_pid, pid, *ret_index);
+	return e < 0 ? trace(e) : 0;
+}
+
+/* The same life under equal keys; a key that meets another's by chance gives a wrong name, no wrong
+ * index. */
+static uint64_t life_key(uint32_t sequence, uint32_t pid, uint64_t life)
+{
+	return hash_u64(life ^ hash_u64(pair(sequence, pid)));
+}
+
+/* May the data that was read now stand in the entry @index, which has no such number? */
+static bool is_same(const struct reader *r, uint32_t index, const struct profile_process *read,
+		    const struct reader_life *life)
+{
+	const struct profile_process *known = &r->profile->processes[index];
+
+	if (!known->name || !read->name || known->name == read->name)
+		return !r->lives[index].number || !life->number ||
+		       r->lives[index].sequence != life->sequence;
+	return !r->lives[index].number && !life->number && !r->lives[index].sampled;
+}
+
+static int find_process(struct reader *r, const struct profile_process *read,
+			const struct reader_life *life, uint32_t *ret_index)
+{
+	uint64_t key = life_key(life->sequence, read->pid, life->number), index;
+	int e;
+
+	if (life->number && table_get(&r->process_by_life, key, &index) &&
+	    r->profile->processes[index].pid == read->pid) {
+		*ret_index = (uint32_t)index;
+		return 0;
+	}
+	if (!current_process(r, life->sequence, read->pid, ret_index) ||
+	    !is_same(r, *ret_index, read, life)) {
+		e = add_process(r, read, ret_index);
+		if (e < 0)
+			return trace(e);
+	}
+	if (!life->number)
+		return 0;
+	if (!r->lives[*ret_index].number) {
+		r->lives[*ret_index].number = life->number;
+		r->lives[*ret_index].sequence = life->sequence;
+	}
+	e = reader_put(r, HELD_NUMBERS, &r->process_by_life, key, *ret_index);
+	return e < 0 ? trace(e) : 0;
+}
+
+static int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
+			       const struct profile_process *read)
+{
+	const struct reader_life now = {.number = life, .sequence = sequence};
+	struct profile_process *process;
+	uint32_t index, name, cgroup;
+	int e = find_process(r, read, &now, &index);
+
+	if (e < 0)
+		return trace(e);
+	process = &r->profile->processes[index];
+	name = read->name ? read->name : process->name;
+	cgroup = read->cgroup ? read->cgroup : process->cgroup;
+	*process = *read;
+	process->name = name;
+	process->cgroup = cgroup;
+	if (life)
+		e = reader_put(r, HELD_NUMBERS, &r->process_by_sequence, pair(sequence, read->pid),
+			       index);
+	if (e >= 0)
+		e = reader_put(r, HELD_NUMBERS, &r->process_by_pid, read->pid, index);
+	return e < 0 ? trace(e) : 0;
+}
+
+/* ---- threads ---- */
+static int add_thread(struct reader *r, const struct profile_thread *thread, uint32_t *ret_index)
+{
+	struct profile *p = r->profile;
+	int e;
+
+	if (p->n_threads >= MAX_ENTRIES)
+		return fail(-E2BIG);
+	e = reader_hold(r, HELD_THREADS, 1, sizeof(*thread) + 1);
+	if (e >= 0)
+		e = ROOM_FOR_ONE(p->threads, p->n_threads, r->room_threads);
+	if (e >= 0)
+		e = ROOM_FOR_ONE(r->thread_sampled, p->n_threads, r->room_thread_sampled);
+	if (e < 0)
+		return trace(e);
+	r->thread_sampled[p->n_threads] = false;
+	p->threads[p->n_threads] = *thread;
+	*ret_index = (uint32_t)p->n_threads++;
+	return 0;
+}
+
+static uint64_t name_key(const struct profile_thread *t)
+{
+	return hash_u64(hash_u64(pair(t->process, t->tid)) ^ t->name);
+}
+
+static bool find_named(const struct reader *r, const struct profile_thread *wanted,
+		       uint32_t *ret_index)
+{
+	const struct profile_thread *t;
+	uint64_t index;
+
+	if (!table_get(&r->thread_by_name, name_key(wanted), &index))
+		return false;
+	t = &r->profile->threads[index];
+	if (t->process != wanted->process || t->tid != wanted->tid || t->name != wanted->name)
+		return false;
+	*ret_index = (uint32_t)index;
+	return true;
+}
+
+/* From here on @read->pid is this; @life 0: unknown.  A @read without a name leaves the name as it
+ * is. */
+static int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name)
+{
+	const struct profile_thread wanted = {process, tid, name};
+	struct profile *p = r->profile;
+	uint32_t index;
+	uint64_t now;
+	int e = 0;
+
+	if (!name)
+		return 0;
+	if (!find_named(r, &wanted, &index)) {
+		if (table_get(&r->thread_by_key, pair(process, tid), &now) &&
+		    (!p->threads[now].name || !r->thread_sampled[now])) {
+			index = (uint32_t)now;
+			p->threads[index].name = name;
+		} else {
+			e = add_thread(r, &wanted, &index);
+		}
+		if (e >= 0)
+			e = reader_put(r, HELD_NUMBERS, &r->thread_by_name, name_key(&wanted),
+				       index);
+	}
+	if (e >= 0)
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_key, pair(process, tid), index);
+	if (e >= 0)
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_tid, tid, index);
+	return e < 0 ? trace(e) : 0;
+}
+
+/* The last known process of a thread; false: unknown. */
+static bool reader_process_of_thread(const struct reader *r, uint32_t tid, uint32_t *ret_process)
+{
+	uint64_t index;
+
+	if (!table_get(&r->thread_by_tid, tid, &index))
+		return false;
+	*ret_process = r->profile->threads[index].process;
+	return true;
+}
+
+static int current_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t *ret_index)
+{
+	struct profile_thread new = {process, tid, 0};
+	const struct profile *p = r->profile;
+	uint64_t index;
+	int e;
+
+	if (table_get(&r->thread_by_key, pair(process, tid), &index)) {
+		*ret_index = (uint32_t)index;
+		return 0;
+	}
+	/* Who does not number lives may rename a process and not name its threads again. */
+	if (!r->lives[process].number && table_get(&r->thread_by_tid, tid, &index) &&
+	    p->processes[p->threads[index].process].pid == p->processes[process].pid)
+		new.name = p->threads[index].name;
+	e = add_thread(r, &new, ret_index);
+	if (e >= 0)
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_key, pair(process, tid), *ret_index);
+	if (e >= 0 && new.name)
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_name, name_key(&new), *ret_index);
+	if (e >= 0)
+		e = reader_put(r, HELD_NUMBERS, &r->thread_by_tid, tid, *ret_index);
+	return e < 0 ? trace(e) : 0;
+}
+
+/* ---- the thread of a sample ---- */
+static int place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t tid,
+			struct profile_sample *sample)
+{
+	uint32_t process;
+	int e = reader_current_process(r, sequence, pid, &process);
+
+	if (e >= 0)
+		e = current_thread(r, process, tid, &sample->thread);
+	if (e < 0)
+		return trace(e);
+	r->lives[process].sampled = true;
+	r->thread_sampled[sample->thread] = true;
+	return 0;
+}
+
+/* ---- ProcessTree ---- */
 
 enum {
-	MAX_NOTES = 4096,
+	MAX_CMDLINE = 4096,
+	MAX_CGROUP = 4096,
 };
+
+/* "/usr/bin/python3" -> "python3"; "postgres: walwriter" and "[kthreadd]" stay: only the part
+ * before a blank is a path, and only argv[0] is. */
+static size_t base_name_at(const char *text, size_t len)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i + 1 < len && text[i] != ' '; i++)
+		if (text[i] == '/')
+			at = i + 1;
+	return at;
+}
+
+static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
+{
+	struct profile_process read = {0};
+	struct wire_field f, first = {0}, cgroup = {0};
+	char line[MAX_CMDLINE];
+	bool has_pid = false, is_comm = false;
+	uint64_t life = 0;
+	size_t n = 0, at;
+	int e;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, PROCESS_TREE__PROCESS__PID)) {
+			read.pid = (uint32_t)f.value;
+			has_pid = true;
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__PPID)) {
+			read.ppid = (uint32_t)f.value;
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__IS_KTHREAD)) {
+			read.kernel_thread = f.value;
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__CMDLINE_IS_COMM)) {
+			is_comm = f.value;
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__PERFWIND_LIFE)) {
+			life = f.value;
+		} else if (wire_is_bytes(&f, PROCESS_TREE__PROCESS__PERFWIND_CGROUP)) {
+			cgroup = f;
+		} else if (wire_is_bytes(&f, PROCESS_TREE__PROCESS__CMDLINE)) {
+			size_t len = min_u64(f.len, sizeof(line) - n);
+
+			if (!first.data)
+				first = f;
+			else if (len)
+				line[n++] = ' ';
+			len = min_u64(f.len, sizeof(line) - n);
+			if (len)
+				memcpy(line + n, f.data, len);
+			n += len;
+		}
+	}
+	if (c.bad)
+		return READER_BROKEN;
+	if (!has_pid)
+		return 0;
+	at = is_comm || read.kernel_thread || !first.data
+		     ? 0
+		     : base_name_at((const char *)first.data, first.len);
+	if (first.len > at) {
+		e = reader_string(r, first.data + at, min_u64(first.len - at, 256), &read.name);
+		if (e < 0)
+			return trace(e);
+	}
+	e = reader_string(r, line, n, &read.cmdline);
+	if (e >= 0 && cgroup.len)
+		e = reader_string(r, cgroup.data, min_u64(cgroup.len, MAX_CGROUP), &read.cgroup);
+	if (e >= 0)
+		e = reader_name_process(r, sequence, life, &read);
+	return e < 0 ? trace(e) : 0;
+}
+
+static int read_thread(struct reader *r, uint32_t sequence, struct cursor c)
+{
+	uint32_t tid = 0, pid = 0, name = 0, process;
+	bool has_tid = false;
+	struct wire_field f;
+	int e = 0;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is(&f, PROCESS_TREE__THREAD__TID)) {
+			tid = (uint32_t)f.value;
+			has_tid = true;
+		} else if (wire_is(&f, PROCESS_TREE__THREAD__TGID)) {
+			pid = (uint32_t)f.value;
+		} else if (wire_is_bytes(&f, PROCESS_TREE__THREAD__NAME) && f.len) {
+			e = reader_string(r, f.data, min_u64(f.len, 256), &name);
+			if (e < 0)
+				return trace(e);
+		}
+	}
+	if (c.bad)
+		return READER_BROKEN;
+	if (!has_tid || (!pid && !reader_process_of_thread(r, tid, &process)))
+		return 0;
+	if (pid)
+		e = reader_current_process(r, sequence, pid, &process);
+	if (e >= 0)
+		e = reader_name_thread(r, process, tid, name);
+	return e < 0 ? trace(e) : 0;
+}
+
+static int read_process_tree(struct reader *r, uint32_t sequence, struct cursor c)
+{
+	struct wire_field f;
+	int e = 0;
+
+	while (wire_next(&c, &f)) {
+		if (wire_is_bytes(&f, PROCESS_TREE__PROCESSES))
+			e = read_process(r, sequence, wire_message(&f));
+		else if (wire_is_bytes(&f, PROCESS_TREE__THREADS))
+			e = read_thread(r, sequence, wire_message(&f));
+		if (e)
+			return e < 0 ? trace(e) : e;
+	}
+	return c.bad ? READER_BROKEN : 0;
+}
+
+/* ---- packets ---- */
 
 struct packet {
 	uint64_t timestamp;
@@ -382,7 +758,7 @@ static int add_sample(struct reader *r, struct sequence *s, const struct packet 
 	read->sample.cpu = (uint16_t)min_u64(read->cpu, UINT16_MAX);
 	read->raw.clock = (uint8_t)min_u64(clock, UINT8_MAX);
 	read->raw.sequence = (uint32_t)(s - r->sequences);
-	e = reader_place_sample(r, s->id, read->pid, read->tid, &read->sample);
+	e = place_sample(r, s->id, read->pid, read->tid, &read->sample);
 	if (e < 0)
 		return trace(e);
 	r->raw[profile->n_samples] = read->raw;
@@ -437,6 +813,23 @@ static int read_news(struct reader *r, struct sequence *s, const struct packet *
 	return e;
 }
 
+static int add_count(struct reader *r, struct raw_sample *raw, uint64_t count)
+{
+	int e;
+
+	if (raw->n_followers == READER_FOLLOWERS || r->n_follower_counts >= UINT32_MAX)
+		return 0;
+	e = reader_hold(r, HELD_FOLLOWERS, 1, sizeof(count));
+	if (e >= 0)
+		e = ROOM_FOR_ONE(r->follower_counts, r->n_follower_counts, r->room_follower_counts);
+	if (e < 0)
+		return trace(e);
+	if (!raw->n_followers++)
+		raw->first_follower = (uint32_t)r->n_follower_counts;
+	r->follower_counts[r->n_follower_counts++] = count;
+	return 0;
+}
+
 static int read_sample(struct reader *r, struct sequence *s, const struct packet *p)
 {
 	struct read_sample read = {.sample.stack = UINT32_MAX};
@@ -462,7 +855,7 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 			read.sample.weight = f.value;
 			read.raw.has_count = true;
 		} else if (wire_is(&f, PERF_SAMPLE__FOLLOWER_COUNTS)) {
-			e = reader_follower_count(r, &read.raw, f.value);
+			e = add_count(r, &read.raw, f.value);
 			if (e < 0)
 				return trace(e);
 		} else if (wire_is(&f, PERF_SAMPLE__UNWIND_ERROR))
@@ -485,115 +878,6 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 		read.sample.stack = UINT32_MAX;
 	read.sample.session = session_of(r, s);
 	return add_sample(r, s, p, &read);
-}
-
-/* ---- statistics ---- */
-
-/* A count of one session: those of all sequences are added up.  Of other figures the last one stays. */
-static bool is_added_up(const char *name)
-{
-	static const char *const prefixes[] = {"stacks.", "lost.", "skipped.", "frames", "waits"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
-		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return !strcmp(name, "samples") || !strcmp(name, "idle");
-}
-
-/* What @sequence has added to the sum at @index gives way to @value. */
-static int replace_stat(struct reader *r, uint32_t sequence, uint64_t index, double value)
-{
-	struct profile_stat *stat = &r->profile->stats[index];
-	uint64_t key = (uint64_t)sequence << 32 | stat->name, bits = 0;
-	double before = 0;
-
-	if (!is_added_up(string_table_text(&r->profile->strings, stat->name))) {
-		stat->value = value;
-		return 0;
-	}
-	if (!isfinite(value))
-		return 0;
-	if (table_get(&r->stat_of_sequence, key, &bits))
-		memcpy(&before, &bits, sizeof(before));
-	stat->value += value - before;
-	memcpy(&bits, &value, sizeof(bits));
-	return reader_put(r, HELD_STATS, &r->stat_of_sequence, key, bits);
-}
-
-static int read_stat(struct reader *r, uint32_t sequence, struct cursor c)
-{
-	struct profile *profile = r->profile;
-	struct profile_stat stat = {0};
-	struct wire_field f;
-	uint64_t index;
-	int e;
-
-	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, PERFWIND_STATS__STAT__NAME)) {
-			e = reader_string(r, f.data, f.len, &stat.name);
-			if (e < 0)
-				return trace(e);
-		} else if (wire_is(&f, PERFWIND_STATS__STAT__VALUE) && f.wire == WIRE_64) {
-			memcpy(&stat.value, &f.value, sizeof(stat.value));
-		}
-	}
-	if (c.bad)
-		return READER_BROKEN;
-	if (!stat.name)
-		return 0;
-	if (table_get(&r->stat_by_name, stat.name, &index))
-		return replace_stat(r, sequence, index, stat.value);
-	e = ROOM_FOR_ONE(profile->stats, profile->n_stats, r->room_stats);
-	if (e >= 0)
-		e = reader_put(r, HELD_STATS, &r->stat_by_name, stat.name, profile->n_stats);
-	if (e < 0)
-		return trace(e);
-	profile->stats[profile->n_stats++] = (struct profile_stat){.name = stat.name};
-	return replace_stat(r, sequence, profile->n_stats - 1, stat.value);
-}
-
-int reader_note(struct reader *r, const char *text, size_t len)
-{
-	struct profile *profile = r->profile;
-	uint64_t index;
-	uint32_t id;
-	int e;
-
-	if (profile->n_notes >= MAX_NOTES)
-		return 0;
-	e = reader_string(r, text, len, &id);
-	if (e < 0)
-		return trace(e);
-	if (table_get(&r->note_by_text, id, &index))
-		return 0;
-	e = ROOM_FOR_ONE(profile->notes, profile->n_notes, r->room_notes);
-	if (e < 0)
-		return trace(e);
-	e = table_put(&r->note_by_text, id, profile->n_notes);
-	if (e < 0)
-		return trace(e);
-	profile->notes[profile->n_notes++] = id;
-	return 0;
-}
-
-static int read_stats(struct reader *r, uint32_t sequence, struct cursor c)
-{
-	struct wire_field f;
-	int e = 0;
-
-	while (wire_next(&c, &f)) {
-		if (wire_is_bytes(&f, PERFWIND_STATS__STATS))
-			e = read_stat(r, sequence, wire_message(&f));
-		else if (wire_is_bytes(&f, PERFWIND_STATS__NOTES))
-			e = reader_note(r, (const char *)f.data, f.len);
-		else if (wire_is_bytes(&f, PERFWIND_STATS__BEGIN))
-			e = reader_begin_mark(r, wire_message(&f));
-		else if (wire_is_bytes(&f, PERFWIND_STATS__END))
-			e = reader_end_mark(r, wire_message(&f));
-		if (e)
-			return e < 0 ? trace(e) : e;
-	}
-	return c.bad ? READER_BROKEN : 0;
 }
 
 /* ---- a packet ---- */
@@ -646,9 +930,11 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 	return read_sample(r, s, p);
 }
 
-static int reader_packet(struct reader *r, const uint8_t *data, size_t len)
+int reader_packet(struct reader *r, const uint8_t *data, size_t len, struct wire_field *ret_packed)
 {
 	struct packet p;
+	const struct wire_field *const parts[] = {&p.stats, &p.config, &p.trace_stats,
+						  &p.system_info};
 	int e;
 
 	e = reader_hold(r, HELD_PACKETS, 1, 0);
@@ -656,215 +942,19 @@ static int reader_packet(struct reader *r, const uint8_t *data, size_t len)
 		return trace(e);
 	if (!packet_gather(&p, cursor_of(data, len)))
 		return READER_BROKEN;
+	*ret_packed = p.compressed;
 	if (p.compressed.data)
-		return reader_inflate(r, &p.compressed);
+		return 0;
 	r->marked.packets++;
 	e = act_on_sequence(r, &p);
 	if (!e && p.tree.data)
-		e = reader_process_tree(r, p.sequence, wire_message(&p.tree));
+		e = read_process_tree(r, p.sequence, wire_message(&p.tree));
 	if (!e && p.symbols.data)
 		e = reader_module_symbols(r, wire_message(&p.symbols));
-	if (!e && p.stats.data)
-		e = read_stats(r, p.sequence, wire_message(&p.stats));
-	if (!e && p.config.data)
-		e = reader_trace_config(r, wire_message(&p.config));
-	if (!e && p.trace_stats.data)
-		e = reader_trace_stats(r, wire_message(&p.trace_stats));
-	if (!e && p.system_info.data)
-		e = reader_system_info(r, wire_message(&p.system_info));
+	for (size_t i = 0; !e && i < ARRAY_SIZE(parts); i++)
+		if (parts[i]->data)
+			e = reader_statistics(r, p.sequence, parts[i]);
 	if (!e && p.process_stats.data)
 		e = reader_process_stats(r, wire_message(&p.process_stats));
-	return e < 0 ? trace(e) : e;
-}
-
-/* ---- bytes ----
- *
- * Bytes of a trace, as they come, into packets.
- *
- * What comes is looked at where it is; only the packet that is not whole yet is kept.  A compressed
- * packet goes through a stream of its own, as it unpacks: neither is ever there as a whole. */
-
-enum {
-	HEAD_MAX = 20,	       /* bytes of two varints */
-	MAX_PACKET = 32 << 20, /* writers keep below 1 MiB */
-	PIECE = 128 << 10,
-};
-
-struct inflater {
-	z_stream z;
-	uint8_t piece[PIECE];
-};
-
-void reader_stream_deinit(struct reader *r)
-{
-	if (r->inflater)
-		(void)inflateEnd(&r->inflater->z);
-	free(take(r->inflater));
-	buffer_deinit(&r->outer.held);
-	buffer_deinit(&r->inner.held);
-}
-
-/* Where the packet at [data, data + left) has its body.  Nothing else than packets has ever stood
- * there; to be strict distinguishes foreign files from damaged ones.  READER_BROKEN: it is none; *ret_head 0:
- * more bytes are needed to know. */
-static int packet_head(const uint8_t *data, size_t left, size_t *ret_head, uint64_t *ret_len)
-{
-	struct cursor c = cursor_of(data, left);
-	uint64_t tag = cursor_uleb(&c), len = 0;
-
-	*ret_head = 0;
-	*ret_len = 0;
-	if (!c.bad && tag != (TRACE__PACKET << 3 | WIRE_BYTES))
-		return READER_BROKEN;
-	if (!c.bad)
-		len = cursor_uleb(&c);
-	if (c.bad)
-		return left < HEAD_MAX ? 0 : READER_BROKEN;
-	*ret_head = left - cursor_left(&c);
-	*ret_len = len;
-	return 0;
-}
-
-/* The whole packets of @data.  *ret_used: their bytes. */
-static int take_packets(struct reader *r, struct packet_stream *s, const uint8_t *data, size_t len,
-			size_t *ret_used)
-{
-	size_t used = 0, head;
-	uint64_t body;
-	int e = 0;
-
-	while (!e && used < len) {
-		e = packet_head(data + used, len - used, &head, &body);
-		if (e || !head)
-			break;
-		if (body > MAX_PACKET) { /* damage, or a bound: its end will tell */
-			s->skip = body > UINT64_MAX / 2 ? UINT64_MAX : head + body;
-			break;
-		}
-		if (body > len - used - head)
-			break;
-		e = reader_packet(r, data + used + head, (size_t)body);
-		if (!e)
-			used += head + (size_t)body;
-	}
-	s->good += used;
-	*ret_used = used;
-	return e < 0 ? trace(e) : e;
-}
-
-static int skip_bytes(struct reader *r, struct packet_stream *s, size_t len)
-{
-	s->skip -= min_u64(s->skip, len);
-	return s->skip ? 0 : reader_too_large(r, "MiB in one packet", MAX_PACKET >> 20);
-}
-
-static int stream_feed(struct reader *r, struct packet_stream *s, const uint8_t *data, size_t len)
-{
-	bool kept = s->held.len;
-	size_t used;
-	int e;
-
-	if (s->skip)
-		return skip_bytes(r, s, len);
-	if (kept) {
-		buffer_append(&s->held, data, len);
-		if (s->held.bad)
-			return fail(-ENOMEM);
-		data = s->held.data;
-		len = s->held.len;
-	}
-	e = take_packets(r, s, data, len, &used);
-	if (e)
-		return e < 0 ? trace(e) : e;
-	if (s->skip) {
-		s->held.len = 0;
-		return skip_bytes(r, s, len - used);
-	}
-	if (kept) {
-		if (used)
-			memmove(s->held.data, s->held.data + used, len - used);
-		s->held.len = len - used;
-	} else {
-		buffer_append(&s->held, data + used, len - used);
-	}
-	return s->held.bad ? fail(-ENOMEM) : 0;
-}
-
-/* Bytes are left of a packet that was cut. */
-static bool stream_is_cut(const struct packet_stream *s)
-{
-	return s->held.len || s->skip;
-}
-
-int reader_feed(struct reader *r, const void *data, size_t len)
-{
-	int e;
-
-	r->fed += len;
-	e = stream_feed(r, &r->outer, len ? data : (const uint8_t *)"", len);
-	return e < 0 ? trace(e) : e;
-}
-
-int reader_end(struct reader *r)
-{
-	return stream_is_cut(&r->outer) ? READER_BROKEN : 0;
-}
-
-/* ---- compressed packets ---- */
-
-static int get_inflater(struct reader *r)
-{
-	if (r->inflater)
-		return inflateReset(&r->inflater->z) == Z_OK ? 0 : fail(-EINVAL);
-	r->inflater = calloc(1, sizeof(*r->inflater));
-	if (!r->inflater)
-		return fail(-ENOMEM);
-	if (inflateInit(&r->inflater->z) == Z_OK)
-		return 0;
-	free(take(r->inflater));
-	return fail(-ENOMEM);
-}
-
-static int inflate_pieces(struct reader *r, const struct wire_field *f)
-{
-	struct inflater *in = r->inflater;
-	int status = Z_OK, e = 0;
-
-	in->z.next_in = (uint8_t *)f->data;
-	in->z.avail_in = (uInt)f->len; /* below MAX_PACKET */
-	while (!e && status == Z_OK) {
-		size_t n;
-
-		in->z.next_out = in->piece;
-		in->z.avail_out = sizeof(in->piece);
-		status = inflate(&in->z, Z_NO_FLUSH);
-		n = sizeof(in->piece) - in->z.avail_out;
-		if (status == Z_MEM_ERROR)
-			return fail(-ENOMEM);
-		if (status == Z_OK && !n && !in->z.avail_in)
-			status = Z_DATA_ERROR; /* cut */
-		e = reader_inflated(r, n);
-		if (!e)
-			e = stream_feed(r, &r->inner, in->piece, n);
-	}
-	if (e < 0)
-		return trace(e);
-	return e || status != Z_STREAM_END || stream_is_cut(&r->inner) ? READER_BROKEN : 0;
-}
-
-static int reader_inflate(struct reader *r, const struct wire_field *f)
-{
-	int e;
-
-	if (r->in_compressed) /* packets inside packets inside ...: no writer makes that */
-		return READER_BROKEN;
-	e = get_inflater(r);
-	if (e < 0)
-		return trace(e);
-	r->inner.held.len = 0;
-	r->inner.skip = 0;
-	r->in_compressed = true;
-	e = inflate_pieces(r, f);
-	r->in_compressed = false;
 	return e < 0 ? trace(e) : e;
 }

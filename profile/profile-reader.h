@@ -1,10 +1,9 @@
 /* profile-reader.h - the state of a trace that is being read, shared by the parts of the reader.
  * Private to profile/.  Thread: main (of a command).
  *
- *   profile.c          the file, bounds of what a trace may hold, names to show
- *   profile-packet.c   bytes, also of compressed packets, into packets; sequences, samples, events
+ *   profile.c          the file, bounds of what a trace may hold, bytes (of compressed packets too) into packets
+ *   profile-packet.c   what a packet adds: sequences, samples, events; processes and threads by their incarnation
  *   profile-content.c  interned tables and ModuleSymbols into modules, frames and stacks, each once
- *   profile-process.c  processes and threads: names, and the incarnation that a sample is of
  *   profile-count.c    losses, as trace_processor's stats; the end of the file
  *   profile-finish.c   after the last packet: clocks, events, followers, weights, late names
  *
@@ -191,7 +190,7 @@ struct reader {
 	} clocks[CLOCK_ID_SEQUENCE_FIRST];
 	uint32_t primary_clock;
 
-	/* profile-process.c: indices in processes and threads */
+	/* profile-packet.c: indices in processes and threads */
 	struct table process_by_sequence, process_by_pid, process_by_life;
 	struct table thread_by_key, thread_by_name, thread_by_tid;
 	struct reader_life *lives; /* by process */
@@ -244,41 +243,28 @@ struct reader {
 /* 0; > 0: READER_BROKEN, the packet is damaged; < 0: our own failure. */
 enum { READER_BROKEN = 1 };
 
-/* profile-packet.c.  The next bytes of the file, and its end.  READER_BROKEN: damaged behind
- * r->outer.good. */
-int reader_feed(struct reader *r, const void *data, size_t len);
-int reader_end(struct reader *r);
-/* A compressed packet. */
-void reader_stream_deinit(struct reader *r);
+/* profile-packet.c.  A whole packet.  *ret_packed: packets that it has compressed, which are not read; data NULL: none. */
+int reader_packet(struct reader *r, const uint8_t *data, size_t len, struct wire_field *ret_packed);
 
 /* profile.c.  @n more of a kind, of @bytes in all: -E2BIG when that is over a bound. */
 int reader_hold(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
 void reader_release(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
-int reader_inflated(struct reader *r, uint64_t bytes);
 /* table_put() whose memory is held, as one of @kind. */
 int reader_put(struct reader *r, enum reader_kind kind, struct table *t, uint64_t key,
 	       uint64_t value);
-/* -E2BIG for another reason. */
-int reader_too_large(struct reader *r, const char *what, uint64_t bound);
-
+/* profile-count.c */
 int reader_note(struct reader *r, const char *text, size_t len); /* each text once */
-
-/* profile-count.c: PerfwindStats.Begin and .End. */
-int reader_begin_mark(struct reader *r, struct cursor c);
-int reader_end_mark(struct reader *r, struct cursor c);
+/* A part of a packet: PerfwindStats of writer @sequence, TraceStats, TraceConfig or SystemInfo. */
+int reader_statistics(struct reader *r, uint32_t sequence, const struct wire_field *part);
 
 /* profile-count.c.  @index -1: none. */
 int reader_count_add(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
 int reader_count_set(struct reader *r, enum trace_stat stat, int32_t index, uint64_t value);
-int reader_trace_stats(struct reader *r, struct cursor c);
-int reader_trace_config(struct reader *r, struct cursor c);
-int reader_system_info(struct reader *r, struct cursor c);
 int reader_finish_counts(struct reader *r);
 
 /* profile-content.c */
 int reader_interned_data(struct reader *r, struct sequence *s, struct cursor c);
 void sequence_forget(struct reader *r, struct sequence *s);
-void sequence_deinit(struct reader *r, struct sequence *s);
 
 /* profile-content.c: content to index or id, made if new. */
 int reader_string(struct reader *r, const void *data, size_t len, uint32_t *ret_id);
@@ -290,9 +276,6 @@ int reader_module_symbols(struct reader *r, struct cursor c);
 void reader_event_default(struct reader_event *event);
 
 /* profile-finish.c */
-int reader_follower_count(struct reader *r, struct raw_sample *raw, uint64_t count);
-
-/* profile-finish.c */
 int reader_clock_snapshot(struct reader *r, struct sequence *s /* may be NULL */, struct cursor c);
 /* A packet's time in the clock *clock of sequence @s, turned into one of a common clock. */
 uint64_t reader_sequence_time(struct sequence *s, uint32_t *clock, uint64_t time);
@@ -302,11 +285,3 @@ int reader_finish(struct reader *r);
 
 /* profile-task.c.  ProcessStats: rows with data of perfwind. */
 int reader_process_stats(struct reader *r, struct cursor c);
-
-/* profile-process.c */
-int reader_process_tree(struct reader *r, uint32_t sequence, struct cursor c);
-
-/* profile-process.c.  @sequence: the id of the writer. */
-/* Fills in the sample's thread. */
-int reader_place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint32_t tid,
-			struct profile_sample *sample);
