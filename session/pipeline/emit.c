@@ -87,10 +87,10 @@ struct emit {
 	size_t n_modules, modules_room, n_unlined;
 	struct table by_serial; /* module serial -> index + 1 */
 	uint32_t unknown_mapping, end_mapping;
-	bool has_unknown_mapping;
+	bool has_unknown_mapping,
+		lines_blocked;		   /* blocked: modules named by lines wait for an answer */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
-	bool lines_blocked;	   /* modules named by lines wait for an answer, to request more */
-	uint64_t vaddrs_in_flight; /* their addresses */
+	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
 	uint32_t generation;	    /* of the writer's ids */
