@@ -87,8 +87,7 @@ struct emit {
 	size_t n_modules, modules_room, n_unlined;
 	struct table by_serial; /* module serial -> index + 1 */
 	uint32_t unknown_mapping, end_mapping;
-	bool has_unknown_mapping,
-		lines_blocked;		   /* blocked: modules named by lines wait for an answer */
+	bool has_unknown_mapping, lines_blocked;
 	uint32_t lines_in_flight, seconds; /* requests of lines */
 	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
@@ -288,7 +287,7 @@ static void request_lines(struct emit *em, struct emit_module *m)
 			     emit_module_names_by_lines(m->module);
 }
 
-/* After an answer.  Modules named by lines do not wait for the end: their processes may be gone by then. */
+/* After an answer: lines_blocked.  Modules named by lines do not wait for the end: their processes may be gone by then. */
 static void request_blocked(struct emit *em)
 {
 	if (!em->lines_blocked)
