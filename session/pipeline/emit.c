@@ -15,10 +15,9 @@
  * root first, in a small table by thread.  The ids of equal frames are copied, and only the rest
  * is looked up.
  *
- * Lines: opening the DWARF of a module costs 10-100 ms (it is often compressed), each address then
- * 20-200 us, and the DWARF of one file can be as large as all of our memory.  So lines are looked
- * up once, at the end, module by module; during the recording only for modules with many
- * addresses, and within a share of one CPU. */
+ * Lines: opening the DWARF of a module costs 10-100 ms, a unit in it 1 ms, an address 2 us, and the DWARF of one file can be
+ * as large as all of our memory.  So lines are looked up once, at the end, module by module; during the recording only for
+ * modules with many addresses, and within a share of one CPU. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
