@@ -1,6 +1,7 @@
 /* verdict.c - see verdict.h. */
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/debug-package.h"
 #include "cli/json.h"
@@ -171,7 +172,10 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 
 	for (size_t i = 0; i < shown; i++)
 		paths[i] = hint_of(&s->unsymbolized[i]) ? "" : s->unsymbolized[i].path;
-	if (shown)
+	/* dpkg's lists are megabytes: read for a person only. */
+	for (size_t i = 0; i < shown; i++)
+		packages[i][0] = 0;
+	if (shown && isatty(fileno(out)))
 		debug_packages("", paths, shown, packages);
 	for (size_t i = 0; i < shown; i++) {
 		const struct session_unsymbolized *module = &s->unsymbolized[i];
