@@ -98,14 +98,14 @@ static void sources_deinit(struct sources *s)
 
 /* ---- text ---- */
 
-/* Foreign text, safe on a terminal; tabs as blanks. */
+/* Foreign text, of at most @len bytes, safe on a terminal; tabs as blanks. */
 static void print_clean(struct printer *p, const char *text, size_t len)
 {
 	struct buffer b = {0};
 	char copy[256];
 	size_t n = 0;
 
-	for (size_t i = 0; i < len && n + 8 < sizeof(copy); i++) {
+	for (size_t i = 0; i < len && text[i] && n + 8 < sizeof(copy); i++) {
 		if (text[i] == '\t')
 			do
 				copy[n++] = ' ';

@@ -38,7 +38,7 @@ enum gate_row { /* in brackets: @value and @limit of gate_text() */
 enum { GATE_FILES_ENOUGH = 16384 };
 
 struct gate_text {
-	char cause[160]; /* a clause without a stop */
+	char cause[192]; /* a clause without a stop */
 	char hint[160];	 /* a line to type, or words */
 };
 struct gate_text gate_text(enum gate_row row, int64_t value, int64_t limit);
