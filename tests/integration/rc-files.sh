@@ -20,7 +20,7 @@ if command -v systemd-analyze >/dev/null 2>&1; then
 	check exposure-at-most-2.2 exposed
 	# What our own list allows the unit does: what its list refuses is refused by ours too, which says so with -v.
 	within() {
-		"$PYTHON" - rc/perfwind.service session/rights-filter.c <<-'PY'
+		"$PYTHON" - rc/perfwind.service session/rights-calls.c <<-'PY'
 			import re, subprocess, sys
 			def group(name):
 			    shown = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True).stdout
