@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "base/error.h"
+#include "perf/gate.h"
 #include "perf/spec-list.h"
 
 struct list_command {
@@ -70,6 +71,15 @@ static void print_fields(const struct perf_spec_env *env, const char *text)
 		printf("      %s\n", line + strlen("field:"));
 }
 
+static void note_tracefs(int r)
+{
+	const struct gate_text text =
+		gate_text(r == -EACCES ? GATE_TRACEFS : GATE_TRACEFS_MOUNT, 0, 0);
+
+	log_info("list: tracepoints are not listed: %s; hint: %s", text.cause,
+		 r == -EACCES ? "run as root" : text.hint);
+}
+
 static int list_run(int argc, char **argv)
 {
 	const struct perf_spec_env env = {""};
@@ -88,12 +98,8 @@ static int list_run(int argc, char **argv)
 		log_info("list: this machine has no hardware counters (a virtual machine?): events "
 			 "of "
 			 "kind hardware cannot be opened");
-	if (r == -EACCES)
-		log_info("list: tracepoints are not listed: tracefs is closed to this user (run as "
-			 "root)");
-	else if (r < 0)
-		log_info("list: tracepoints are not listed: tracefs is not mounted (sudo mount -t "
-			 "tracefs nodev /sys/kernel/tracing)");
+	if (r < 0)
+		note_tracefs(r);
 	if (list.n)
 		return 0;
 	log_error("list: no event has '%.64s' in its name", list.text ? list.text : "");
