@@ -77,7 +77,9 @@ void session_python_answer(struct session *s, const struct load_answer *a)
 		python_entry_add(session_python(s), a->request.pid, a->request.module);
 		return;
 	}
-	/* The sooner frames are read after their sample, the fewer are those of other calls. */
+	/* The sooner frames are read after their sample, the fewer are those of other calls.  A service chose its pace. */
+	if (s->options.producer)
+		return;
 	s->early_ticks = UINT32_MAX;
 	(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
 }
