@@ -18,7 +18,7 @@ struct export_command {
 	const char *output, *event;
 	uint32_t format; /* index + 1; 0: not given */
 	struct profile_filter only;
-	bool weight;
+	bool weight, collapse;
 };
 
 /* For completion. */
@@ -49,6 +49,8 @@ static const struct option_def defs[] = {
 	 .help = "html, folded, pprof, str or bin"},
 	TEXT("output", 'o', "FILE", output,
 	     "write here; - is standard output (default: FILE with the format's suffix)"),
+	FLAG("collapse-recursion", 0, collapse,
+	     "of the calls of one function in a stack only the innermost"),
 	FLAG("weight", 'w', weight,
 	     "folded: weights (time, cycles ...) in place of numbers of samples"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
@@ -198,6 +200,8 @@ static int export_run(int argc, char **argv)
 	if (trace_input_none_left(&profile, "export", path))
 		return 1;
 	trace_input_note_others(&profile, "export");
+	if (command.collapse)
+		profile_collapse_recursion(&profile);
 	r = export_one(&profile, &command, path);
 	return r < 0;
 }

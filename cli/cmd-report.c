@@ -16,7 +16,7 @@ enum { ROWS = 40, CALLS = 400 };
 struct report_command {
 	enum report_by by;
 	enum report_sort sort;
-	bool tree, no_colour, json, csv;
+	bool tree, no_colour, json, csv, collapse;
 	uint32_t limit, max_depth;
 	struct profile_filter only;
 	const char *event, *input, *callers, *callees;
@@ -73,6 +73,8 @@ static const struct option_def defs[] = {
 	TEXT("callers", 0, "FUNC", callers, "a tree of the callers of this function, outwards"),
 	TEXT("callees", 0, "FUNC", callees, "a tree of what this function calls"),
 	NUMBER("max-depth", 0, OPTION_U32, "N", max_depth, 0, "at most N calls deep"),
+	FLAG("collapse-recursion", 0, collapse,
+	     "of the calls of one function in a stack only the innermost"),
 	NUMBER("limit", 'n', OPTION_U32, "N", limit, 0,
 	       "at most N rows, 0: all (default: 40, of a tree 400)"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
@@ -257,6 +259,8 @@ static int report_run(int argc, char **argv)
 	path = input.path ? input.path : DEFAULT_TRACE;
 	if (trace_input_read(&input, "report", &profile) < 0)
 		return 1;
+	if (command.collapse)
+		profile_collapse_recursion(&profile);
 	how = options_of(&command);
 	r = report_write(&profile, &how, stdout);
 	if (r < 0) {

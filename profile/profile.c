@@ -724,3 +724,38 @@ bool profile_sample_wanted(const struct profile *p, const struct profile_sample 
 	}
 	return true;
 }
+
+/* ---- recursion ---- */
+
+/* Of the function whose code a frame is in, not of calls that were inlined into it; 0: no name. */
+static uint32_t frame_function(const struct profile *p, uint32_t frame)
+{
+	const struct profile_frame *f = &p->frames[frame];
+
+	return f->n_lines ? p->lines[f->first_line + f->n_lines - 1].function : 0;
+}
+
+static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
+{
+	uint32_t function = frame_function(p, a);
+
+	return function && p->frames[a].module == p->frames[b].module &&
+	       function == frame_function(p, b);
+}
+
+/* A caller comes before its calls, so the way up from a node is without recursion already. */
+void profile_collapse_recursion(struct profile *p)
+{
+	enum { FARTHEST = 4096 };
+
+	for (uint32_t i = 0; i < p->n_nodes; i++) {
+		uint32_t up = p->nodes[i].up;
+
+		for (unsigned n = 0; up < p->n_nodes && n < FARTHEST; n++, up = p->nodes[up].up) {
+			if (same_function(p, p->nodes[i].frame, p->nodes[up].frame)) {
+				p->nodes[i].up = p->nodes[up].up;
+				break;
+			}
+		}
+	}
+}

@@ -148,6 +148,9 @@ const char *profile_strerror(const struct profile *profile, int r);
  * -ENOENT: *error has one line for the user. */
 int profile_choose_event(struct profile *profile, const char *name, char *error, size_t error_size);
 
+/* Takes recursion out of all stacks: of the calls of one function in a stack the innermost stays, and what was between
+ * them goes.  Calls more than 4,096 frames apart, and frames without a name, stay. */
+void profile_collapse_recursion(struct profile *profile);
 /* The name to show of a frame's line: the function, else "module+0xaddr", else "[unknown]".  Into
  * @to. */
 const char *profile_line_name(const struct profile *profile, const struct profile_frame *frame,

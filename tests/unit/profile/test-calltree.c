@@ -133,9 +133,36 @@ static void an_empty_profile_is_a_root(void **state)
 	profile_deinit(&p);
 }
 
+/* main a b a b a leaf -> main a leaf; b of another stack stays; a function of that name elsewhere is another. */
+static void test_recursion(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t app = hand_module(&p, "/app", false), lib = hand_module(&p, "/lib", false);
+	uint32_t main_ = hand_frame(&p, app, 1, "main", NULL),
+		 a = hand_frame(&p, app, 2, "a", NULL), a2 = hand_frame(&p, app, 3, "a", "small"),
+		 b = hand_frame(&p, app, 4, "b", NULL), other = hand_frame(&p, lib, 5, "a", NULL),
+		 none = hand_frame(&p, app, 6, NULL, NULL);
+	uint32_t deep = HAND_STACK(&p, none, none, a2, b, a, b, a, main_),
+		 flat = HAND_STACK(&p, b, other, a, main_), node;
+	static const uint32_t wanted[] = {5, 5, 2, 0}, wanted_flat[] = {3, 4, 1, 0};
+
+	(void)state;
+	profile_collapse_recursion(&p);
+	node = deep;
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++, node = p.nodes[node].up)
+		assert_int_equal(p.nodes[node].frame, wanted[i]);
+	assert_int_equal(node, UINT32_MAX);
+	node = flat;
+	for (size_t i = 0; i < ARRAY_SIZE(wanted_flat); i++, node = p.nodes[node].up)
+		assert_int_equal(p.nodes[node].frame, wanted_flat[i]);
+	assert_int_equal(node, UINT32_MAX);
+	profile_deinit(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recursion),
 		cmocka_unit_test(sums_go_up),
 		cmocka_unit_test(levels_split_processes_and_threads),
 		cmocka_unit_test(extreme_ids_are_nodes_of_their_own),
