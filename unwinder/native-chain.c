@@ -131,7 +131,7 @@ static void chain_ends(struct native *e, const struct chain *c, const struct cha
 		uw_result_end(c->res, UW_FAILED, UW_NO_UNWIND_INFO, c->lost);
 	else if (last->kind == RULE_FP) /* a page that is not there, or the kernel's limit */
 		uw_result_end(c->res, UW_CUT, UW_OK, pc);
-	else if (last->kind == RULE_SP && !c->kept)
+	else if (last->kind == RULE_SP && !c->kept && !c->unread)
 		uw_result_end(c->res, UW_FAILED, UW_NO_UNWIND_INFO, pc);
 	else
 		uw_result_end(c->res, UW_WHOLE, UW_OK, 0);

@@ -127,14 +127,39 @@ static void test_states(void **state)
 	}
 }
 
+/* The program's file is gone, the C library is there: whole as far as is known, and unchecked. */
+static void test_unread(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_module *gone;
+
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/gone", NULL, &gone), 0);
+	uw_module_set_unreadable(gone);
+	f->maps[1].module = gone;
+	fixture_space(f, 11, NULL);
+	RUN(f, JIT, JIT + 9, STILL + 0x41);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_true(f->res.unchecked);
+	/* It ends at a root, or a known function loses its caller. */
+	RUN(f, JIT, JIT + 9, ROOTED + 9);
+	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_false(f->res.unchecked);
+	RUN(f, JIT, SMALL + 9, JIT + 9);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 3);
+	/* Nothing was learned of its end. */
+	RUN(f, SMALL, STILL + 0x41);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
+	(void)uw_module_unref(gone);
+	f->maps[1].module = NULL;
+	fixture_space(f, 0, NULL);
+}
+
 int main(void)
 {
 #define CHAIN(name) cmocka_unit_test_setup_teardown(name, setup_chain, teardown)
 	const struct CMUnitTest tests[] = {
-		CHAIN(test_root),
-		CHAIN(test_lost),
-		CHAIN(test_learned_end),
-		CHAIN(test_states),
+		CHAIN(test_root),   CHAIN(test_lost),	CHAIN(test_learned_end),
+		CHAIN(test_states), CHAIN(test_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
