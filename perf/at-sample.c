@@ -16,6 +16,11 @@ static int load(struct at_sample *a, char *why, size_t why_size)
 	if (a->python)
 		parts[n++] = python_stacks_part(a->python);
 	a->program_fd = bpf_program_new(parts, n, why, why_size);
+	/* Before Linux 5.17 there are no loops as the frames of Python need them. */
+	if (a->program_fd < 0 && a->deep && a->python) {
+		a->python = python_stacks_free(a->python);
+		return load(a, why, why_size);
+	}
 	return a->program_fd;
 }
 

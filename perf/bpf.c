@@ -4,12 +4,14 @@
 #include "perf/bpf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef HAVE_LIBBPF
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #endif
 
 #include "base/error.h"
@@ -128,6 +130,39 @@ void bpf_jump_reg(struct bpf_code *c, int op, int dst, int src, int label)
 	jump(c, BPF_JMP | op | BPF_X, dst, src, 0, label);
 }
 
+void bpf_repeat(struct bpf_code *c, int32_t turns, void (*body)(struct bpf_code *, const void *),
+		const void *arg)
+{
+	bpf_set(c, 1, turns);
+	if (c->n_bodies == BPF_BODIES_MAX) {
+		c->overflow = true;
+		return;
+	}
+	c->bodies[c->n_bodies++] =
+		(struct bpf_body){.emit = body, .arg = arg, .at = (uint16_t)c->n};
+	set_wide(c, 2, BPF_PSEUDO_FUNC, 0);
+	bpf_move(c, 3, 10);
+	bpf_set(c, 4, 0);
+	bpf_call(c, BPF_CALL_LOOP);
+}
+
+void bpf_return(struct bpf_code *c, int32_t value)
+{
+	bpf_set(c, 0, value);
+	emit(c, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
+static void write_bodies(struct bpf_code *c)
+{
+	for (size_t i = 0; i < c->n_bodies; i++) {
+		struct bpf_body *body = &c->bodies[i];
+
+		body->start = (uint16_t)c->n;
+		body->emit(c, body->arg);
+		c->insns[body->at].imm = body->start - body->at - 1;
+	}
+}
+
 int bpf_code_link(struct bpf_code *c)
 {
 	if (c->overflow)
@@ -212,12 +247,55 @@ int bpf_map_new(uint32_t type, uint32_t key, uint32_t value, uint32_t entries, u
 	return bpf_map_create(type, "perfwind", key, value, entries, &options);
 }
 
+/* The types of the program's functions: the kernel takes a loop's body only with them.  Returns a descriptor. */
+static int load_types(const struct bpf_code *c, struct bpf_func_info *ret_info)
+{
+	struct btf *btf = btf__new_empty();
+	int number, pointer, of_program, of_body, r = -ENOMEM;
+
+	if (!btf)
+		return -errno;
+	number = btf__add_int(btf, "long", 8, BTF_INT_SIGNED);
+	pointer = btf__add_ptr(btf, 0);
+	of_program = btf__add_func_proto(btf, number);
+	if (number > 0 && pointer > 0 && of_program > 0 &&
+	    btf__add_func_param(btf, "context", pointer) == 0) {
+		of_body = btf__add_func_proto(btf, number);
+		if (of_body > 0 && btf__add_func_param(btf, "turn", number) == 0 &&
+		    btf__add_func_param(btf, "frame", pointer) == 0)
+			r = 0;
+	}
+	ret_info[0] = (struct bpf_func_info){
+		.type_id = (uint32_t)btf__add_func(btf, "perfwind", BTF_FUNC_GLOBAL, of_program)};
+	for (size_t i = 0; r >= 0 && i < c->n_bodies; i++)
+		ret_info[i + 1] = (struct bpf_func_info){
+			.insn_off = c->bodies[i].start,
+			.type_id = (uint32_t)btf__add_func(btf, "body", BTF_FUNC_STATIC, of_body)};
+	if (r >= 0)
+		r = btf__load_into_kernel(btf);
+	if (r >= 0)
+		r = fcntl(btf__fd(btf), F_DUPFD_CLOEXEC, 0);
+	btf__free(btf);
+	return r;
+}
+
 /* The kernel lends bpf_probe_read_user() and others only to programs that may be used under the GPL, too. */
 static int load(const struct bpf_code *c, char *log, uint32_t log_size)
 {
+	struct bpf_func_info info[1 + BPF_BODIES_MAX];
+	_cleanup_(fd_closep) int types = -1;
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = log_size,
 		    .log_level = log != NULL);
 
+	if (c->n_bodies) {
+		types = load_types(c, info);
+		if (types < 0)
+			return types;
+		options.prog_btf_fd = (uint32_t)types;
+		options.func_info = info;
+		options.func_info_cnt = (uint32_t)c->n_bodies + 1;
+		options.func_info_rec_size = sizeof(info[0]);
+	}
 	return bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, "perfwind", "Dual BSD/GPL", c->insns, c->n,
 			     &options);
 }
@@ -243,8 +321,8 @@ static int write_parts(const struct bpf_part *parts, size_t n, bool in_kernel, s
 	bpf_move(c, 6, 1);
 	for (size_t i = 0; i < n; i++)
 		parts[i].emit(c, parts[i].arg, in_kernel);
-	bpf_set(c, 0, 1); /* 0 would drop the sample */
-	emit(c, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+	bpf_return(c, 1); /* 0 would drop the sample */
+	write_bodies(c);
 	return bpf_code_link(c);
 }
 

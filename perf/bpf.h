@@ -21,7 +21,7 @@
 
 /* ---- instructions ---- */
 
-enum { BPF_CODE_MAX = 2048, BPF_LABEL_MAX = 128 };
+enum { BPF_CODE_MAX = 2048, BPF_LABEL_MAX = 128, BPF_BODIES_MAX = 4 };
 
 /* A program being written.  Emitting past the end sets @overflow, which bpf_program_new() refuses. */
 struct bpf_code {
@@ -30,6 +30,13 @@ struct bpf_code {
 	uint16_t label_of[BPF_CODE_MAX]; /* of a jump: its label plus one; 0: none */
 	uint16_t place[BPF_LABEL_MAX];	 /* of a label: its instruction plus one; 0: not placed */
 	size_t n_labels;
+	/* Of loops: written behind the program, as functions of their own. */
+	struct bpf_body {
+		void (*emit)(struct bpf_code *code, const void *arg);
+		const void *arg;
+		uint16_t at, start; /* instructions: that names it, its first */
+	} bodies[BPF_BODIES_MAX];
+	size_t n_bodies;
 	bool overflow;
 };
 
@@ -46,8 +53,9 @@ enum bpf_helper {
 	BPF_CALL_RING_SUBMIT = 132,
 	BPF_CALL_RING_DISCARD = 133,
 	BPF_CALL_RING_QUERY = 134,
-	BPF_CALL_TASK_BTF = 158, /* 5.11 */
-	BPF_CALL_TASK_REGS = 175 /* 5.15 */
+	BPF_CALL_TASK_BTF = 158,  /* 5.11 */
+	BPF_CALL_TASK_REGS = 175, /* 5.15 */
+	BPF_CALL_LOOP = 181	  /* 5.17 */
 };
 
 void bpf_emit(struct bpf_code *code, struct bpf_insn insn);
@@ -74,6 +82,13 @@ void bpf_here(struct bpf_code *code, int label);
 /* if (dst OP imm | src) goto label; @op: BPF_JEQ, BPF_JNE, BPF_JGT ..., or BPF_JA: always. */
 void bpf_jump(struct bpf_code *code, int op, int dst, int32_t imm, int label);
 void bpf_jump_reg(struct bpf_code *code, int op, int dst, int src, int label);
+
+/* Runs @body up to @turns times (Linux 5.17).  The verifier walks it twice, however many turns there are.  In the body r1
+ * is the turn, r2 the caller's r10; r6 to r9 and the stack are its own.  It ends by bpf_return(): 0 goes on, 1 ends the
+ * loop.  Uses r0 to r5 of the caller. */
+void bpf_repeat(struct bpf_code *code, int32_t turns,
+		void (*body)(struct bpf_code *code, const void *arg), const void *arg);
+void bpf_return(struct bpf_code *code, int32_t value);
 
 /* The pc and stack pointer of the sampled thread's user side into @pc and @sp (r7 to r9); @none: it
  * has none, or was interrupted in the kernel and @in_kernel is not set.  @in_kernel needs BTF and Linux

@@ -38,7 +38,15 @@ enum {
 	AT_MAIN = -40,
 	AT_OFFSETS = -48,
 	AT_WORD = -56,
-	AT_FRAME = -128,
+	AT_STATE = -64, /* a thread state */
+	AT_FOUND = -72, /* is it the thread's? */
+	AT_TID = -80,
+	AT_NEXT = -88,	 /* the next frame */
+	AT_RECORD = -96, /* of the ring */
+	AT_LEN = -104,	 /* of the frames in it */
+	/* on the stack of a loop's body */
+	AT_VALUE = -8,
+	AT_FRAME = -80,
 };
 
 struct python_record {
@@ -60,6 +68,8 @@ struct python_stacks {
 
 /* ---- the program ---- */
 
+enum { FIELD_THREADS, FIELD_NEXT, FIELD_NATIVE, FIELD_FRAME };
+
 /* Reads @bytes of the process at the address in r3 to [r10 + @at]; jumps to @none where they are not there. */
 static void read_user(struct bpf_code *c, int at, int bytes, int none)
 {
@@ -70,15 +80,15 @@ static void read_user(struct bpf_code *c, int at, int bytes, int none)
 	bpf_jump(c, BPF_JNE, 0, 0, none);
 }
 
-/* r7 = the word of the process at r7 + offset number @field of AT_OFFSETS. */
-static void follow(struct bpf_code *c, int field, int none)
+/* r7 = the word of the process at r7 + offset number @field; @frame: the register with the program's r10. */
+static void follow(struct bpf_code *c, int frame, int field, int none)
 {
-	bpf_load(c, BPF_DW, 3, 10, AT_OFFSETS);
+	bpf_load(c, BPF_DW, 3, frame, AT_OFFSETS);
 	bpf_math(c, BPF_RSH, 3, 16 * field);
 	bpf_math(c, BPF_AND, 3, 0xffff);
 	bpf_math_reg(c, BPF_ADD, 3, 7);
-	read_user(c, AT_WORD, 8, none);
-	bpf_load(c, BPF_DW, 7, 10, AT_WORD);
+	read_user(c, frame == 10 ? AT_WORD : AT_VALUE, 8, none);
+	bpf_load(c, BPF_DW, 7, 10, frame == 10 ? AT_WORD : AT_VALUE);
 }
 
 /* r7 = word @base + r1 % @n of the table; r1 is kept nowhere. */
@@ -111,39 +121,55 @@ static void emit_process(struct bpf_code *c, const struct python_stacks *s, int 
 	bpf_store(c, BPF_DW, 10, AT_OFFSETS, 7);
 }
 
-enum { FIELD_THREADS, FIELD_NEXT, FIELD_NATIVE, FIELD_FRAME };
+/* A turn of the search: is the thread state at AT_STATE the one of AT_TID?  Else the next one. */
+static void search_turn(struct bpf_code *c, const void *arg)
+{
+	int end = bpf_label(c), next = bpf_label(c);
+
+	(void)arg;
+	bpf_move(c, 6, 2);
+	bpf_load(c, BPF_DW, 8, 6, AT_STATE);
+	bpf_jump(c, BPF_JEQ, 8, 0, end);
+	bpf_move(c, 7, 8);
+	follow(c, 6, FIELD_NATIVE, end);
+	bpf_load(c, BPF_DW, 1, 6, AT_TID);
+	bpf_jump_reg(c, BPF_JNE, 7, 1, next);
+	bpf_store_imm(c, BPF_DW, 6, AT_FOUND, 1);
+	bpf_return(c, 1);
+	bpf_here(c, next);
+	bpf_move(c, 7, 8);
+	follow(c, 6, FIELD_NEXT, end);
+	bpf_store(c, BPF_DW, 6, AT_STATE, 7);
+	bpf_return(c, 0);
+	bpf_here(c, end);
+	bpf_return(c, 1);
+}
 
 /* r7 = the thread state of the thread in r9.  Uses r8. */
 static void emit_thread(struct bpf_code *c, const struct python_stacks *s, int end)
 {
-	int search = bpf_label(c), loop = bpf_label(c), found = bpf_label(c), keep = bpf_label(c);
+	int search = bpf_label(c), keep = bpf_label(c);
 
 	bpf_move(c, 1, 9);
 	table_word(c, s, THREADS_AT, THREADS, end);
 	bpf_move(c, 8, 7);
 	bpf_jump(c, BPF_JEQ, 7, 0, search);
-	follow(c, FIELD_NATIVE, search);
+	follow(c, 10, FIELD_NATIVE, search);
 	bpf_jump_reg(c, BPF_JEQ, 7, 9, keep);
 	bpf_here(c, search);
 	bpf_load(c, BPF_DW, 3, 10, AT_MAIN);
 	read_user(c, AT_WORD, 8, end);
 	bpf_load(c, BPF_DW, 7, 10, AT_WORD);
-	follow(c, FIELD_THREADS, end);
-	bpf_set(c, 8, 0);
-	bpf_here(c, loop);
-	bpf_jump(c, BPF_JEQ, 7, 0, end);
-	bpf_store(c, BPF_DW, 10, AT_FRAME, 7);
-	follow(c, FIELD_NATIVE, end);
-	bpf_jump_reg(c, BPF_JEQ, 7, 9, found);
-	bpf_load(c, BPF_DW, 7, 10, AT_FRAME);
-	follow(c, FIELD_NEXT, end);
-	bpf_math(c, BPF_ADD, 8, 1);
-	bpf_jump(c, BPF_JLT, 8, SEARCH_MAX, loop);
-	bpf_jump(c, BPF_JA, 0, 0, end);
-	bpf_here(c, found);
+	follow(c, 10, FIELD_THREADS, end);
+	bpf_store(c, BPF_DW, 10, AT_STATE, 7);
+	bpf_store(c, BPF_DW, 10, AT_TID, 9);
+	bpf_store_imm(c, BPF_DW, 10, AT_FOUND, 0);
+	bpf_repeat(c, SEARCH_MAX, search_turn, NULL);
+	bpf_load(c, BPF_DW, 1, 10, AT_FOUND);
+	bpf_jump(c, BPF_JEQ, 1, 0, end);
 	bpf_move(c, 1, 9);
 	table_word(c, s, THREADS_AT, THREADS, end);
-	bpf_load(c, BPF_DW, 8, 10, AT_FRAME);
+	bpf_load(c, BPF_DW, 8, 10, AT_STATE);
 	bpf_store(c, BPF_DW, 0, 0, 8);
 	bpf_here(c, keep);
 	bpf_move(c, 7, 8);
@@ -154,7 +180,7 @@ static void emit_innermost(struct bpf_code *c, int end)
 {
 	int last = bpf_label(c), old = bpf_label(c);
 
-	follow(c, FIELD_FRAME, end);
+	follow(c, 10, FIELD_FRAME, end);
 	bpf_load(c, BPF_DW, 1, 10, AT_MINOR);
 	bpf_jump(c, BPF_JGE, 1, 13, last);
 	bpf_move(
@@ -168,12 +194,12 @@ static void emit_innermost(struct bpf_code *c, int end)
 	bpf_here(c, last);
 }
 
-/* The words of the frame at AT_FRAME: r2 its code, r3 its caller's frame, r4 owner and is_entry. */
+/* The words of the frame at AT_FRAME: r2 its code, r3 its caller's frame, r4 owner and is_entry.  r6: the program's r10. */
 static void emit_words(struct bpf_code *c)
 {
 	int newer = bpf_label(c), done = bpf_label(c);
 
-	bpf_load(c, BPF_DW, 1, 10, AT_MINOR);
+	bpf_load(c, BPF_DW, 1, 6, AT_MINOR);
 	bpf_jump(c, BPF_JGE, 1, 12, newer);
 	bpf_load(c, BPF_DW, 2, 10, AT_FRAME + 32);
 	bpf_load(c, BPF_DW, 3, 10, AT_FRAME + 48);
@@ -190,14 +216,42 @@ static void emit_words(struct bpf_code *c)
 	bpf_math(c, BPF_RSH, 3, 16);
 }
 
+enum { RECORD = sizeof(struct python_record), FRAMES_BYTES = PYTHON_STACK_MAX * FRAME_BYTES };
+
+/* A turn: the frame at AT_NEXT into the record. */
+static void frame_turn(struct bpf_code *c, const void *arg)
+{
+	int end = bpf_label(c);
+
+	(void)arg;
+	bpf_move(c, 6, 2);
+	bpf_move(c, 9, 1);
+	bpf_jump(c, BPF_JGE, 9, PYTHON_STACK_MAX, end);
+	bpf_math(c, BPF_MUL, 9, FRAME_BYTES);
+	bpf_load(c, BPF_DW, 7, 6, AT_NEXT);
+	bpf_jump(c, BPF_JEQ, 7, 0, end);
+	bpf_move(c, 3, 7);
+	read_user(c, AT_FRAME, FRAME_SIZE, end);
+	emit_words(c);
+	bpf_load(c, BPF_DW, 1, 6, AT_RECORD);
+	bpf_math_reg(c, BPF_ADD, 1, 9);
+	bpf_store(c, BPF_DW, 1, RECORD, 7);
+	bpf_store(c, BPF_DW, 1, RECORD + 8, 2);
+	bpf_store(c, BPF_DW, 6, AT_NEXT, 3);
+	bpf_math_reg(c, BPF_OR, 3, 4);
+	bpf_store(c, BPF_DW, 1, RECORD + 16, 3);
+	bpf_math(c, BPF_ADD, 9, FRAME_BYTES);
+	bpf_store(c, BPF_DW, 6, AT_LEN, 9);
+	bpf_return(c, 0);
+	bpf_here(c, end);
+	bpf_return(c, 1);
+}
+
 /* The frames from r7 on, of the thread in r9. */
 static void emit_frames(struct bpf_code *c, const struct python_stacks *s, int end)
 {
-	enum { DATA = sizeof(struct python_record), BYTES = PYTHON_STACK_MAX * FRAME_BYTES };
-	int loop = bpf_label(c), done = bpf_label(c);
-
 	bpf_map(c, 1, bpf_ring_fd(s->ring));
-	bpf_set(c, 2, DATA + BYTES);
+	bpf_set(c, 2, RECORD + FRAMES_BYTES);
 	bpf_set(c, 3, 0);
 	bpf_call(c, BPF_CALL_RING_RESERVE);
 	bpf_jump(c, BPF_JEQ, 0, 0, end);
@@ -207,23 +261,12 @@ static void emit_frames(struct bpf_code *c, const struct python_stacks *s, int e
 	bpf_store(c, BPF_DW, 8, offsetof(struct python_record, sp), 1);
 	bpf_call(c, s->clock == CLOCK_BOOTTIME ? BPF_CALL_KTIME_BOOT_NS : BPF_CALL_KTIME_NS);
 	bpf_store(c, BPF_DW, 8, offsetof(struct python_record, time), 0);
-	bpf_set(c, 9, 0);
-	bpf_here(c, loop);
-	bpf_jump(c, BPF_JEQ, 7, 0, done);
-	bpf_move(c, 3, 7);
-	read_user(c, AT_FRAME, FRAME_SIZE, done);
-	emit_words(c);
-	bpf_move(c, 1, 8);
-	bpf_math_reg(c, BPF_ADD, 1, 9);
-	bpf_store(c, BPF_DW, 1, DATA, 7);
-	bpf_store(c, BPF_DW, 1, DATA + 8, 2);
-	bpf_move(c, 7, 3);
-	bpf_math_reg(c, BPF_OR, 3, 4);
-	bpf_store(c, BPF_DW, 1, DATA + 16, 3);
-	bpf_math(c, BPF_ADD, 9, FRAME_BYTES);
-	bpf_jump(c, BPF_JLT, 9, BYTES, loop);
-	bpf_here(c, done);
-	bpf_store(c, BPF_W, 8, offsetof(struct python_record, len), 9);
+	bpf_store(c, BPF_DW, 10, AT_NEXT, 7);
+	bpf_store(c, BPF_DW, 10, AT_RECORD, 8);
+	bpf_store_imm(c, BPF_DW, 10, AT_LEN, 0);
+	bpf_repeat(c, PYTHON_STACK_MAX, frame_turn, NULL);
+	bpf_load(c, BPF_DW, 1, 10, AT_LEN);
+	bpf_store(c, BPF_W, 8, offsetof(struct python_record, len), 1);
 	bpf_move(c, 1, 8);
 	bpf_set(c, 2, 1); /* BPF_RB_NO_WAKEUP: the sample's ring wakes the reader */
 	bpf_call(c, BPF_CALL_RING_SUBMIT);

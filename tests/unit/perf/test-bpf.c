@@ -314,6 +314,62 @@ static void test_program(void **state)
 	(void)bpf_ring_free(k.ring);
 }
 
+/* Turns 0 to 6 of 1,000: the sum, 21, into word 0, at the last turn. */
+static void sum_turn(struct bpf_code *c, const void *arg)
+{
+	int more = bpf_label(c);
+
+	(void)arg;
+	bpf_load(c, BPF_DW, 6, 2, -16);
+	bpf_math_reg(c, BPF_ADD, 6, 1);
+	bpf_store(c, BPF_DW, 2, -16, 6);
+	bpf_jump(c, BPF_JLT, 1, 6, more);
+	bpf_return(c, 1);
+	bpf_here(c, more);
+	bpf_return(c, 0);
+}
+
+static void emit_sum(struct bpf_code *c, void *arg, bool in_kernel)
+{
+	const struct bpf_words *words = arg;
+	int end = bpf_label(c);
+
+	(void)in_kernel;
+	bpf_store_imm(c, BPF_DW, 10, -16, 0);
+	bpf_repeat(c, 1000, sum_turn, NULL);
+	bpf_word(c, words, 0, end);
+	bpf_load(c, BPF_DW, 1, 10, -16);
+	bpf_store(c, BPF_DW, 0, 0, 1);
+	bpf_here(c, end);
+}
+
+static void test_loop(void **state)
+{
+	struct counting k = {.words.fd = -1};
+	struct bpf_part part = {"sum", emit_sum, &k.words};
+	char why[256] = "";
+	int program, event;
+
+	(void)state;
+	if (bpf_try() < 0)
+		skip();
+	assert_int_equal(bpf_words_new(1, &k.words), 0);
+	program = bpf_program_new(&part, 1, why, sizeof(why));
+	if (program < 0) {
+		print_message("no loops in BPF programs here (Linux 5.17): %s\n", why);
+		bpf_words_deinit(&k.words);
+		skip();
+	}
+	event = open_clock(program);
+	assert_true(event >= 0);
+	assert_int_equal(ioctl(event, PERF_EVENT_IOC_ENABLE, 0), 0);
+	burn(&k, 1);
+	(void)fd_close(event);
+	(void)fd_close(program);
+	assert_int_equal(atomic_load(&k.words.at[0]), 21);
+	bpf_words_deinit(&k.words);
+}
+
 static void emit_wrong(struct bpf_code *c, void *arg, bool in_kernel)
 {
 	(void)arg;
@@ -339,7 +395,7 @@ int main(void)
 		cmocka_unit_test(test_jumps),	     cmocka_unit_test(test_ring_order),
 		cmocka_unit_test(test_ring_busy),    cmocka_unit_test(test_ring_many),
 		cmocka_unit_test(test_ring_damaged), cmocka_unit_test(test_program),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_loop),	     cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
