@@ -58,7 +58,7 @@ static size_t u16_at(const uint8_t *data)
 static void check(const struct uw_result *res)
 {
 	if (res->n_frames > FRAMES || res->outcome > UW_FAILED || res->reason >= UW_REASON_COUNT ||
-	    (res->outcome == UW_FAILED) != (res->reason != UW_OK))
+	    (res->outcome == UW_FAILED || res->reason == UW_TOO_DEEP) != (res->reason != UW_OK))
 		abort();
 	for (uint32_t i = 0; i < res->n_frames; i++)
 		if (uw_frame_pc(res->frames[i]) >> 48)

@@ -279,8 +279,11 @@ static void check_completed(const struct world *w, const struct uw_snapshot *s,
 static void check(const struct world *w, const struct uw_snapshot *s, const struct uw_result *res,
 		  const struct uw_result *plain)
 {
+	bool too_deep = res->outcome == UW_CUT && res->reason == UW_TOO_DEEP;
+
 	if (res->n_frames > FRAMES || res->outcome > UW_FAILED || plain->completed ||
-	    (res->outcome == UW_FAILED) != (res->reason != UW_OK))
+	    (res->outcome == UW_FAILED || too_deep) != (res->reason != UW_OK) ||
+	    (too_deep && res->n_frames != FRAMES))
 		abort();
 	if (res->completed)
 		check_completed(w, s, res, plain);
