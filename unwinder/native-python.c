@@ -26,14 +26,15 @@
 
 enum {
 	PAGE = 4096,
-	PAGES = 32,	 /* kept for one stack */
-	READS_MAX = 64,	 /* pages read for one stack */
-	CODES = 1024,	 /* code objects remembered */
-	PASTS = 8192,	 /* Python frames remembered */
-	RUNS_MAX = 256,	 /* frames of the loop in one stack */
-	RUN_ROOM = 640,	 /* bytes from an entry frame to the return address of its run */
-	FRAME_SIZE = 72, /* up to the locals */
-	CODE_SIZE = 208, /* up to the bytecode */
+	PAGES = 32,	     /* kept for one stack */
+	READS_MAX = 64,	     /* pages read for one stack */
+	CODES = 1024,	     /* code objects remembered */
+	PASTS = 8192,	     /* Python frames remembered */
+	RUNS_MAX = 256,	     /* frames of the loop in one stack */
+	STEPS_MAX = 2 << 20, /* words of the copy and frames looked at for one stack: some ms */
+	RUN_ROOM = 640,	     /* bytes from an entry frame to the return address of its run */
+	FRAME_SIZE = 72,     /* up to the locals */
+	CODE_SIZE = 208,     /* up to the bytecode */
 	UNITS_MAX = 1 << 24,
 	SEARCH_MAX = 64 << 10, /* bytes of bytecode behind the head of its code object */
 	SAME_MIN = 32,	       /* times that a frame reads the same before it counts as proved, */
@@ -68,7 +69,7 @@ struct native_python {
 		size_t len;
 		uint8_t bytes[PAGE];
 	} pages[PAGES];
-	uint32_t n_reads;
+	uint32_t n_reads, n_steps;
 	uint32_t runs[RUNS_MAX]; /* indexes of the loop's frames */
 	uint32_t n_runs;
 	uint64_t frames[UW_MAX_FRAMES];
@@ -87,6 +88,14 @@ struct python_walk {
 	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
 	uint64_t cursor; /* the copy is searched from here on */
 };
+
+/* The process wrote the stack and the frames: what is looked for in them has an end.  false: it is reached. */
+static bool step(const struct python_walk *pw, uint32_t n)
+{
+	if (pw->p->n_steps < STEPS_MAX)
+		pw->p->n_steps += n;
+	return pw->p->n_steps < STEPS_MAX;
+}
 
 /* ---- memory ---- */
 
@@ -244,7 +253,7 @@ static const uint64_t *exact_frame(struct python_walk *pw, uint64_t address)
 {
 	const struct uw_snapshot *s = pw->w->snapshot;
 
-	for (uint32_t i = 0; i < s->n_python; i++) {
+	for (uint32_t i = 0; i < s->n_python && step(pw, 1); i++) {
 		uint32_t at = (pw->exact + i) % s->n_python;
 		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
 
@@ -288,11 +297,12 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 /* ---- the C stack ---- */
 
 /* Is the return address of the run at index @run within RUN_ROOM bytes behind @at? */
-static bool is_of_run(const struct walk *w, uint32_t run, uint64_t at)
+static bool is_of_run(const struct python_walk *pw, uint32_t run, uint64_t at)
 {
+	const struct walk *w = pw->w;
 	uint64_t ra = run + 1 < w->n ? uw_frame_pc(w->frames[run + 1]) : 0;
 
-	if (!ra)
+	if (!ra || !step(pw, RUN_ROOM / 8))
 		return false;
 	for (uint64_t i = at; i < at + RUN_ROOM && in_copy(w, i, 8); i += 8)
 		if (walk_word(w, i) == ra)
@@ -313,13 +323,13 @@ static bool is_entry_frame(const struct python_walk *pw, uint32_t run, uint64_t 
 	code = word_of(bytes, pw->py->offsets.code);
 	instr = word_of(bytes, INSTR_AT);
 	return (code == pw->py->none || instr == code + pw->py->offsets.bytecode) &&
-	       is_of_run(pw->w, run, at + FRAME_SIZE);
+	       is_of_run(pw, run, at + FRAME_SIZE);
 }
 
 /* The entry frame of a run, 0: not found. */
 static uint64_t find_entry_frame(const struct python_walk *pw, uint32_t run)
 {
-	for (uint64_t at = pw->cursor; in_copy(pw->w, at, FRAME_SIZE); at += 8)
+	for (uint64_t at = pw->cursor; in_copy(pw->w, at, FRAME_SIZE) && step(pw, 1); at += 8)
 		if (is_entry_frame(pw, run, at))
 			return at;
 	return 0;
@@ -328,8 +338,8 @@ static uint64_t find_entry_frame(const struct python_walk *pw, uint32_t run)
 /* 3.11: the _PyCFrame of a run that has @frame, 0: not found. */
 static uint64_t find_cframe(const struct python_walk *pw, uint32_t run, uint64_t frame)
 {
-	for (uint64_t at = pw->cursor; in_copy(pw->w, at, 24); at += 8)
-		if (walk_word(pw->w, at + 8) == frame && is_of_run(pw->w, run, at + 24))
+	for (uint64_t at = pw->cursor; in_copy(pw->w, at, 24) && step(pw, 1); at += 8)
+		if (walk_word(pw->w, at + 8) == frame && is_of_run(pw, run, at + 24))
 			return at;
 	return 0;
 }
@@ -362,7 +372,7 @@ static const struct python_code *leaf_code(struct python_walk *pw, struct python
  * frame or the frame of the next run.  false: they do not lead there. */
 static bool push_run(struct python_walk *pw, uint64_t address, bool first, uint64_t *ret_frame)
 {
-	for (uint32_t i = 0; i < UW_MAX_FRAMES; i++) {
+	for (uint32_t i = 0; i < UW_MAX_FRAMES && step(pw, 1); i++) {
 		const struct python_code *code;
 		struct python_frame f = {0};
 		bool there;
@@ -533,7 +543,7 @@ void native_python(struct native *e, struct walk *w)
 	pw.p = e->python;
 	pw.py = &image->python;
 	pw.serial = uw_module_serial(module);
-	pw.p->n_reads = 0;
+	pw.p->n_reads = pw.p->n_steps = 0;
 	for (size_t i = 0; i < PAGES; i++)
 		pw.p->pages[i].address = 0;
 	if (native_regs_of(e, w, pw.p->runs[0] + 1, &regs)) {

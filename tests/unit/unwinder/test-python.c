@@ -354,6 +354,46 @@ static void test_exact(void **state)
 	}
 }
 
+/* Words in front of the inner run's entry frame: @hostile: half of them begin something that looks like one. */
+static uint64_t *widen(struct fixture *f, const struct program *p, size_t words, bool hostile)
+{
+	uint64_t *wide = calloc(WORDS + words, sizeof(*wide));
+
+	assert_non_null(wide);
+	memcpy(wide, f->stack, (INNER + 1) * sizeof(*wide));
+	memcpy(wide + INNER + 1 + words, f->stack + INNER + 1, (WORDS - INNER - 1) * sizeof(*wide));
+	for (size_t i = 0; hostile && i + 128 < words; i++) /* too far from the return address */
+		wide[INNER + 1 + i] = i & 8 ? 3ull << 48 : py.none;
+	wide[INNER_RA - 1 + words] += 8 * words;
+	f->regs[UW_X86_BP] += 8 * words;
+	py_set(&py, p->main_frame + 8, word_address(OUTER + ENTRY + words), 8);
+	f->snapshot.stack = (uint8_t *)wide;
+	f->snapshot.stack_len = (uint32_t)((WORDS + words) * sizeof(*wide));
+	return wide;
+}
+
+/* A stack made to cost time: the search for entry frames has an end. */
+static void test_many_entries(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int hostile = 0; hostile < 2; hostile++) {
+		struct program p;
+		uint64_t *wide;
+
+		put_program(f, &p, 13);
+		py_set(&py, p.g_frame + 8, 0, 8); /* the entry frame is searched */
+		wide = widen(f, &p, 64 << 10, hostile);
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(FRAMED + 1), CALLED(SMALL + 1),
+		       hostile ? CALLED(FRAMED + 1) : GUESSED(p.main), CALLED(ROOTED + 1));
+		f->snapshot.stack = (uint8_t *)f->stack;
+		f->snapshot.stack_len = sizeof(f->stack);
+		free(wide);
+		uw_module_unref(p.module);
+	}
+}
+
 /* CPython's own code between a class and its __init__ is left out. */
 static void test_hidden(void **state)
 {
@@ -400,6 +440,7 @@ int main(void)
 		TEST(test_stack),
 		TEST(test_reused),
 		TEST(test_wrong_frames),
+		TEST(test_many_entries),
 		TEST(test_hidden),
 		TEST(test_pending),
 		TEST(test_exact),
