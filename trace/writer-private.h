@@ -15,4 +15,8 @@ struct writer {
 	 * generation. */
 	size_t max_stack_bytes, max_frame_bytes, max_symbol_bytes;
 	size_t symbol_bytes; /* waiting in the mappings */
+	struct table tracks; /* of slices: written since incremental state was cleared */
 };
+
+/* Packs and hands over @packet; fills in the sequence's fields. */
+int writer_packet(struct writer *writer, Pb__TracePacket *packet);

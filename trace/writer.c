@@ -102,6 +102,7 @@ struct writer *writer_free(struct writer *w)
 		return NULL;
 	intern_deinit(&w->intern);
 	buffer_deinit(&w->packet);
+	table_deinit(&w->tracks);
 	free(w);
 	return NULL;
 }
@@ -125,8 +126,7 @@ static int writer_packet_end(struct writer *w, const uint8_t *end)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Packs and hands over @packet; fills in the sequence's fields. */
-static int writer_packet(struct writer *w, Pb__TracePacket *packet)
+int writer_packet(struct writer *w, Pb__TracePacket *packet)
 {
 	uint8_t *p;
 	size_t len;
@@ -420,6 +420,7 @@ static int new_generation(struct writer *w)
 {
 	int r;
 
+	table_clear(&w->tracks);
 	intern_new_generation(&w->intern);
 	r = writer_defaults(w);
 	return r < 0 ? trace(r) : 0;

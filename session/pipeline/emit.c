@@ -26,7 +26,7 @@
 #include "session/pipeline/announce.h"
 #include "session/pipeline/emit.h"
 #include "session/pipeline/emit-module.h"
-#include "session/pipeline/wait-reason.h"
+#include "session/pipeline/wait-emit.h"
 #include "symbols/demangle.h"
 
 enum {
@@ -566,20 +566,6 @@ static uint32_t unwind_error(const struct outcome *o)
 	return o->result == UW_CUT && o->reason != UW_TOO_DEEP ? 2 : errors[reason_of(o)];
 }
 
-/* The frame that a wait ends in, before the @n others in em->ids. */
-static int wait_frame(struct emit *em, const struct outcome *o, size_t *n)
-{
-	enum wait_reason reason = wait_reason_of_outcome(o, em->c.kernel_names);
-	uint32_t mapping;
-	int r = writer_mapping(em->c.writer, WAIT_MODULE, NULL, 0, 0, 0, &mapping);
-
-	memmove(em->ids + 1, em->ids, (*n)++ * sizeof(em->ids[0]));
-	if (r >= 0)
-		r = writer_frame(em->c.writer, mapping, reason, wait_reason_frame(reason),
-				 &em->ids[0]);
-	return r < 0 ? trace(r) : 0;
-}
-
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
 	size_t n = 0;
@@ -597,7 +583,8 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 			return trace(r);
 	}
 	if (o->info.reason) {
-		r = wait_frame(em, o, &n);
+		memmove(em->ids + 1, em->ids, n++ * sizeof(em->ids[0]));
+		r = wait_emit(em->c.writer, o, em->c.kernel_names, &em->ids[0]);
 		if (r < 0)
 			return trace(r);
 	}

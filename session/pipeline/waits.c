@@ -40,10 +40,11 @@ struct wait_thread {
 
 /* A stack that waits for its outcome or for the end of its wait, by number - 1. */
 struct held_stack {
-	bool ended, dropped; /* the wait: its time is known; it will not be shown */
+	bool done, dropped; /* the wait: its time is known; it will not be shown */
 	uint8_t reason;
 	uint32_t cpu;
 	uint64_t time, weight, count;
+	uint64_t began, ended;	 /* the wait itself, up to the wake-up */
 	uint64_t ready;		 /* ... and after the wake-up; count includes it */
 	uint64_t read_until;	 /* of a stack that was read: the wait must go on until then */
 	struct outcome *outcome; /* NULL: it has not come yet */
@@ -125,6 +126,8 @@ static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
 	o->info.cpu = h->cpu;
 	o->info.weight = h->weight;
 	o->info.count = h->count - h->ready;
+	o->info.began = h->began;
+	o->info.ended = h->ended;
 	if (h->reason != WAIT_OTHER || !o->info.reason)
 		o->info.reason = h->reason;
 	for (uint32_t i = o->n_kernel; o->info.guessed && i < o->n_kernel + o->n_user; i++)
@@ -141,6 +144,8 @@ static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
 		w->c.account->received++;
 		w->c.account->queued++;
 		o->info.reason = WAIT_RUNNABLE;
+		o->info.began = h->ended;
+		o->info.ended = h->time;
 		o->info.weight = h->ready;
 		o->info.count = h->count;
 		r = r < 0 ? r : w->c.emit(w->c.arg, o);
@@ -153,12 +158,14 @@ static int held_end(struct waits *w, uint32_t number, const struct held_stack *e
 {
 	struct held_stack *h = &w->held[number - 1];
 
-	h->ended = true;
+	h->done = true;
 	h->dropped = end->dropped;
 	h->reason = end->reason;
 	h->cpu = end->cpu;
 	h->time = end->time;
 	h->weight = end->weight;
+	h->began = end->began;
+	h->ended = end->ended;
 	h->ready = end->ready;
 	h->count = end->count;
 	return h->outcome ? held_emit(w, number, h->outcome) : 0;
@@ -195,13 +202,14 @@ int waits_outcome(struct waits *w, const struct outcome *o)
 		h->outcome->skipped = SKIP_PARK_FULL;
 		h->outcome->n_kernel = h->outcome->n_user = 0;
 	}
-	return h->ended ? held_emit(w, number, h->outcome) : 0;
+	return h->done ? held_emit(w, number, h->outcome) : 0;
 }
 
 /* ---- time without a stack ---- */
 
+/* @began: of one wait of @weight ns; 0: of several, or none. */
 static int emit_time(struct waits *w, struct wait_thread *t, enum wait_reason reason,
-		     uint64_t weight, uint64_t time)
+		     uint64_t weight, uint64_t time, uint64_t began)
 {
 	struct account *account = w->c.account;
 	uint64_t *count = w->c.count(w->c.arg, t->cpu);
@@ -214,6 +222,8 @@ static int emit_time(struct waits *w, struct wait_thread *t, enum wait_reason re
 				.time = time,
 				.weight = weight,
 				.count = *count += weight,
+				.began = began,
+				.ended = began ? began + weight : 0,
 				.pid = t->process->pid,
 				.tid = t->tid,
 				.cpu = t->cpu,
@@ -245,7 +255,8 @@ static int pay(struct waits *w, struct wait_thread *t, uint64_t time)
 			continue;
 		w->c.account->waits_unsampled += t->n_owed[kind];
 		t->owed[kind] = t->n_owed[kind] = 0;
-		r = emit_time(w, t, kind == KIND_READY ? WAIT_PREEMPTED : WAIT_OTHER, owed, time);
+		r = emit_time(w, t, kind == KIND_READY ? WAIT_PREEMPTED : WAIT_OTHER, owed, time,
+			      0);
 	}
 	t->owed_since = 0;
 	return r;
@@ -253,7 +264,7 @@ static int pay(struct waits *w, struct wait_thread *t, uint64_t time)
 
 static int lost_time(struct waits *w, struct wait_thread *t, uint64_t time)
 {
-	return time > t->since ? emit_time(w, t, WAIT_UNKNOWN, time - t->since, time) : 0;
+	return time > t->since ? emit_time(w, t, WAIT_UNKNOWN, time - t->since, time, t->since) : 0;
 }
 
 /* ---- threads that wait without a stack ---- */
@@ -302,7 +313,7 @@ static int end_without_stack(struct waits *w, struct wait_thread *t, uint64_t ns
 
 	if (ns >= WAITS_SHORT_NS || t->reason == WAIT_RUNNABLE) {
 		w->c.account->waits_unsampled++;
-		return emit_time(w, t, t->reason, ns, time);
+		return emit_time(w, t, t->reason, ns, time, t->since);
 	}
 	t->owed[kind] += ns;
 	t->n_owed[kind]++;
@@ -346,6 +357,8 @@ static int end_wait(struct waits *w, struct wait_thread *t, uint64_t time)
 	account->waits_thinned += t->n_owed[kind];
 	account->thinned_ns += t->owed[kind];
 	end.weight = ns + t->owed[kind];
+	end.began = t->since;
+	end.ended = t->since + ns;
 	t->owed[kind] = t->n_owed[kind] = 0;
 	if (!t->owed[!kind])
 		t->owed_since = 0;
@@ -440,10 +453,10 @@ static int thread_end(struct waits *w, struct wait_thread *t, uint64_t time)
 	if (r >= 0)
 		r = pay(w, t, time);
 	if (r >= 0 && t->ready)
-		r = emit_time(w, t, WAIT_RUNNABLE, t->ready, time);
+		r = emit_time(w, t, WAIT_RUNNABLE, t->ready, time, 0);
 	t->ready = 0;
 	if (r >= 0 && w->options.running && t->ran)
-		r = emit_time(w, t, WAIT_RUNNING, t->ran, time);
+		r = emit_time(w, t, WAIT_RUNNING, t->ran, time, 0);
 	t->ran = 0;
 	t->state = THREAD_GONE;
 	return r < 0 ? trace(r) : 0;

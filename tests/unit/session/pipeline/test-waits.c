@@ -10,7 +10,7 @@ enum { MS = 1000000, PID = 7, SAMPLES = 64 };
 
 struct written {
 	uint32_t tid, cpu, n_user;
-	uint64_t time, weight, count, frame;
+	uint64_t time, weight, count, frame, began, ended;
 	uint8_t reason;
 };
 
@@ -42,6 +42,8 @@ static int write_sample(void *arg, const struct outcome *o)
 		.time = o->info.time,
 		.weight = o->info.weight,
 		.count = o->info.count,
+		.began = o->info.began,
+		.ended = o->info.ended,
 		.frame = o->n_user ? o->frames[o->n_kernel] : 0,
 		.reason = o->info.reason,
 	};
@@ -233,6 +235,8 @@ static void test_thinned(void **state)
 	in(f, 8, 1303, 0);
 	assert_int_equal(f->n, 1);
 	assert_int_equal(f->written[0].weight, 23 * MS);
+	assert_int_equal(f->written[0].began, 1300 * (uint64_t)MS); /* the wait itself */
+	assert_int_equal(f->written[0].ended, 1303 * (uint64_t)MS);
 	assert_int_equal(f->account.waits_thinned, 10);
 	assert_int_equal(f->account.thinned_ns, 20 * MS);
 	out(f, 8, 1400, false);
@@ -240,9 +244,12 @@ static void test_thinned(void **state)
 	assert_int_equal(f->n, 2);
 	assert_int_equal(f->written[1].n_user, 0);
 	assert_int_equal(f->written[1].weight, 50 * MS);
+	assert_int_equal(f->written[1].began, 1400 * (uint64_t)MS);
+	assert_int_equal(f->written[1].ended, 1450 * (uint64_t)MS);
 	assert_int_equal(waits_finish(f->waits, 1500 * (uint64_t)MS), 0);
 	assert_int_equal(f->n, 3); /* the preempted ones never got a stack */
 	assert_int_equal(f->written[2].weight, 20 * MS);
+	assert_int_equal(f->written[2].began, 0);
 	assert_int_equal(f->written[2].reason, WAIT_PREEMPTED);
 	fixture_free(f);
 }
@@ -432,6 +439,9 @@ static void test_woken(void **state)
 	assert_int_equal(f->written[0].reason, WAIT_OTHER);
 	assert_int_equal(f->written[1].weight, 10 * MS);
 	assert_int_equal(f->written[1].reason, WAIT_RUNNABLE);
+	assert_int_equal(f->written[0].ended, ms + 50 * MS);
+	assert_int_equal(f->written[1].began, ms + 50 * MS);
+	assert_int_equal(f->written[1].ended, ms + 60 * MS);
 	assert_int_equal(f->written[1].frame, f->written[0].frame);
 	assert_int_equal(f->written[1].time, f->written[0].time);
 	assert_int_equal(f->written[1].count, f->written[0].count + 10 * MS);
