@@ -6,7 +6,8 @@
  *   runs       2 % of the weight: two runs of one program differ by about this (caches, frequency, other load)
  *   spread     what is left: if the middle row differs by more errors than chance allows, all errors are multiplied
  *
- * The last assumes that most rows have not changed.  The interval is that of the normal distribution at 0.05 / rows
+ * The last assumes that most rows that both profiles have did not change; rows of one profile alone say nothing of runs,
+ * else two different programs would have no significant change.  The interval is that of the normal distribution at 0.05 / rows
  * (Bonferroni), so that one false row in 20 comparisons is expected, not one in 20 rows. */
 #include <errno.h>
 #include <inttypes.h>
@@ -251,11 +252,13 @@ static void judge(struct diff *d, double scale_error, double *scratch)
 	size_t n = 0, tested = 0;
 
 	for (size_t i = 0; i < d->n; i++) {
-		if (!is_tested(&d->rows[i]))
+		const struct diff_row *row = &d->rows[i];
+
+		if (!is_tested(row))
 			continue;
 		tested++;
-		scratch[n++] =
-			fabs(change_of(d, &d->rows[i])) / error_of(d, &d->rows[i], scale_error);
+		if (row->count[0] && row->count[1])
+			scratch[n++] = fabs(change_of(d, row)) / error_of(d, row, scale_error);
 	}
 	if (n >= SPREAD_ROWS)
 		spread = 1.4826 * median(scratch, n);
