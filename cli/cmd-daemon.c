@@ -553,5 +553,6 @@ static int run_daemon(int argc, char **argv)
 	return r < 0 ? 1 : 0;
 }
 
-const struct command command_daemon = {
-	"daemon", "serve a running Perfetto service as a data source", run_daemon, &options};
+const struct command command_daemon = {"daemon",
+				       "record on request of other users; serve Perfetto's traced",
+				       run_daemon, &options};

@@ -207,5 +207,5 @@ static int export_run(int argc, char **argv)
 }
 
 const struct command command_export = {
-	"export", "write a trace as folded stacks, pprof or a flame graph page", export_run,
-	&options};
+	"export", "write a trace as a flame graph page, folded stacks, pprof, text or records",
+	export_run, &options};

@@ -434,7 +434,7 @@ static int trace_main(int argc, char **argv)
 	if (!run.args.socket)
 		run.args.socket = CONTROL_SOCKET;
 	if (!run.args.config) {
-		log_error("which config? -c FILE, or -c - for standard input");
+		log_error("trace needs a config: -c FILE, or -c - for standard input");
 		return 2;
 	}
 	if (run.args.background && run.args.output && !strcmp(run.args.output, "-")) {

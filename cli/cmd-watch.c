@@ -457,7 +457,8 @@ static int run_loop(struct watcher *w)
 				   w->rules.calm_poll_ns, poll_rules);
 	}
 	if (r >= 0) {
-		log_info("watching %zu rules; episodes go to %s", w->rules.n, w->folder);
+		log_info("watching %zu rule%s; episodes go to %s", w->rules.n,
+			 w->rules.n == 1 ? "" : "s", w->folder);
 		r = loop_run(&w->loop);
 		loop_timer_remove(&w->loop, &w->timer);
 	}
@@ -500,7 +501,7 @@ static int watch_main(int argc, char **argv)
 	if (r != 0)
 		return options_exit_status(r);
 	if (!w.path) {
-		log_error("watch needs its rules: perfwind watch -c RULES (perfwind help watch has "
+		log_error("watch needs its rules: perfwind watch -c RULES (man perfwind-watch has "
 			  "an example)");
 		return 2;
 	}

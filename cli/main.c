@@ -39,13 +39,13 @@ static const char *way_of_perf(const char *name)
 		{"inject", "`perfwind import` reads perf.data with names of compiled code"},
 		{"kmem", "`perfwind record -e kmem:kmalloc -a` records each allocation's stack"},
 		{"kvm", "there is none"},
-		{"lock", "`perfwind record -e lock:contention_begin -a` records the stacks of "
-			 "threads that wait"},
+		{"lock", "`perfwind record --off-cpu` records where threads wait, and how long"},
 		{"mem", "there is none: data addresses are not recorded; use perf mem"},
 		{"probe",
 		 "`perfwind record -e kprobe:FUNC` or `-e uprobe:PATH:FUNC` makes the probe"},
-		{"sched", "`perfwind record -e sched:sched_switch -a` records each switch with its "
-			  "stack"},
+		{"sched",
+		 "`perfwind record --off-cpu -a` records where threads wait for a CPU, and how "
+		 "long"},
 		{"stats", "`perfwind losses` prints the data losses of a trace; `perfwind stat` "
 			  "counts events"},
 		{"timechart", "open the trace in https://ui.perfetto.dev"},
@@ -70,8 +70,8 @@ static int unknown_command(const char *name)
 	for (; n < n_commands && n < COMMANDS_MAX; n++)
 		names[n] = commands[n]->name;
 	nearest = options_nearest(name, strlen(name), names, n);
-	log_error("unknown command %.64s%s%s (see `perfwind --help`)", name,
-		  nearest ? "; did you mean " : "", nearest ? nearest : "");
+	log_error("unknown command %.64s%s%s%s (see `perfwind --help`)", name,
+		  nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 	return 2;
 }
 

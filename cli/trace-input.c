@@ -169,6 +169,8 @@ int trace_input_open_recording(const char *input)
 		log_error("%s: a folder, as `perf record --threads` writes: it is not read; record "
 			  "without --threads",
 			  input);
+	else if (fd == -ENOENT && !strcmp(input, DEFAULT_TRACE))
+		log_error("%s: %s (`perfwind record -- COMMAND` writes it)", input, strerror(-fd));
 	else if (fd < 0)
 		log_error("%s: %s", input, strerror(-fd));
 	return fd;

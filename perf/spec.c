@@ -736,7 +736,7 @@ static int unknown_event(struct spec_parser *parser, const char *item)
 	spec_trace_offer(parser, &nearest);
 	return spec_error_nearest(parser, -ENOENT, &nearest,
 				  nearest.n ? "unknown event '%s'"
-					    : "unknown event '%s' (perfwind record --help: -e)",
+					    : "unknown event '%s' (`perfwind list` has the events)",
 				  item);
 }
 

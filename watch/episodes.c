@@ -26,7 +26,22 @@ static const char *value_of(const char *json, const char *key)
 	return at ? at + strlen(quoted) : NULL;
 }
 
-/* Escapes stay as they are: a name with one is rare, and the list is for a person. */
+/* The character of the escape that *@at is at, '?' for one that a terminal should not get; *@at becomes its last byte. */
+static char unescape(const char **at)
+{
+	char hex[5] = "";
+	uint64_t value;
+
+	++*at;
+	if (**at != 'u')
+		return **at == '"' || **at == '\\' || **at == '/' ? **at : '?';
+	(void)snprintf(hex, sizeof(hex), "%.4s", *at + 1);
+	if (strspn(hex, "0123456789abcdefABCDEF") != 4 || parse_u64(hex, 16, 0xffff, &value) < 0)
+		return '?';
+	*at += 4;
+	return value < ' ' || value > '~' ? '?' : (char)value;
+}
+
 static void text_of(const char *json, const char *key, char *to, size_t size)
 {
 	const char *at = value_of(json, key);
@@ -34,9 +49,10 @@ static void text_of(const char *json, const char *key, char *to, size_t size)
 
 	if (at && *at++ == '"')
 		for (; *at && *at != '"' && *at != '\n' && n + 1 < size; at++) {
-			if (*at == '\\' && at[1] && n + 2 < size)
-				to[n++] = *at++;
-			to[n++] = (unsigned char)*at < ' ' ? '?' : *at;
+			if (*at == '\\' && at[1])
+				to[n++] = unescape(&at);
+			else
+				to[n++] = (unsigned char)*at < ' ' ? '?' : *at;
 		}
 	to[n] = 0;
 }

@@ -39,7 +39,7 @@ no_loss() { "$PERFWIND" losses "$TMP/$1.pftrace" >"$TMP/stats" && grep -qx 'no d
 cd "$TMP" || exit 1
 
 # ---- what is refused, with the exact line (nothing is opened for these)
-refuse no-config 2 'which config? -c FILE, or -c - for standard input'
+refuse no-config 2 'trace needs a config: -c FILE, or -c - for standard input'
 refuse no-such-config 1 'none.cfg: No such file or directory' -c none.cfg
 refuse folder-config 1 "$TMP: Is a directory" -c "$TMP"
 refuse_config typo "bad.cfg:1:1: unknown field 'durration_ms' in TraceConfig; did you mean duration_ms?" 'durration_ms: 1'
