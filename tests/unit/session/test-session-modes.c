@@ -59,6 +59,31 @@ static bool any_kernel_frame(const Pb__Trace *t)
 	return false;
 }
 
+/* Runs until the child has samples with user stacks (@stacks) or out of scope; 10 s of its CPU time at most. */
+static void run_until_sampled(struct fixture *f, bool stacks, struct tally *ret_of,
+			      struct tally *ret_others)
+{
+	for (int i = 1; i <= 50; i++) {
+		fixture_run_ms(f, 200);
+		f->n_flushed = 0;
+		assert_int_equal(session_flush(f->session, fixture_flushed, f), 0);
+		fixture_await(f, &f->n_flushed, 1);
+		tally(f, f->child, ret_of, ret_others);
+		if (stacks ? ret_of->user_stacks : ret_of->skipped[NOT_IN_SCOPE])
+			return;
+	}
+}
+
+/* A whole recording, until the child has user stacks: on a busy machine the first ones come late. */
+static void run_until_stacks(struct fixture *f, struct tally *ret_of, struct tally *ret_others)
+{
+	fixture_start(f);
+	run_until_sampled(f, true, ret_of, ret_others);
+	fixture_stop(f);
+	tally(f, f->child, ret_of, ret_others);
+	assert_true(ret_of->user_stacks > 0);
+}
+
 static bool wanted_pid(void *arg, uint32_t pid, const char *cmdline, size_t len)
 {
 	const struct fixture *f = arg;
@@ -79,11 +104,7 @@ static void test_wanted_pid(void **state)
 	other = fixture_work();
 	f.options.wanted = wanted_pid;
 	f.options.wanted_arg = &f;
-	fixture_start(&f);
-	fixture_run_ms(&f, 300);
-	fixture_stop(&f);
-	tally(&f, f.child, &of, &others);
-	assert_true(of.stacks > 0);
+	run_until_stacks(&f, &of, &others);
 	assert_int_equal(of.skipped[NOT_IN_SCOPE], 0);
 	/* the others are there, without stacks */
 	assert_true(others.n > 0);
@@ -123,21 +144,6 @@ static pid_t work_then_exec(int *ret_fd)
 		;
 	(void)execl("/bin/sh", "perfwind-wanted", "-c", script, (char *)NULL);
 	_exit(1);
-}
-
-/* Runs until the child has samples with stacks (@stacks) or out of scope; 10 s of its CPU time at most. */
-static void run_until_sampled(struct fixture *f, bool stacks, struct tally *ret_of,
-			      struct tally *ret_others)
-{
-	for (int i = 1; i <= 50; i++) {
-		fixture_run_ms(f, 200);
-		f->n_flushed = 0;
-		assert_int_equal(session_flush(f->session, fixture_flushed, f), 0);
-		fixture_await(f, &f->n_flushed, 1);
-		tally(f, f->child, ret_of, ret_others);
-		if (stacks ? ret_of->stacks : ret_of->skipped[NOT_IN_SCOPE])
-			return;
-	}
 }
 
 /* Samples were left out by the command line, or the command line was not read in time: no stack. */
@@ -224,9 +230,7 @@ static void test_user_frames_only(void **state)
 	(void)state;
 	fixture_init(&f);
 	f.options.frames = FRAMES_USER;
-	run(&f, 300);
-	tally(&f, f.child, &of, &others);
-	assert_true(of.user_stacks > 0);
+	run_until_stacks(&f, &of, &others);
 	assert_false(any_kernel_frame(f.trace));
 	fixture_deinit(&f);
 }
@@ -244,9 +248,7 @@ static void test_frame_pointers(void **state)
 		fixture_init(&f);
 		f.options.engine = engines[i];
 		f.options.frames = i == 0 ? FRAMES_USER : FRAMES_ALL;
-		run(&f, 300);
-		tally(&f, f.child, &of, &others);
-		assert_true(of.user_stacks > 0);
+		run_until_stacks(&f, &of, &others);
 		assert_int_equal(any_kernel_frame(f.trace) && i == 0, 0);
 		fixture_deinit(&f);
 	}
