@@ -47,6 +47,16 @@ if [ "$(id -u)" = 0 ]; then
 	# The data is on a disk, or in memory: then nothing waits.
 	disk() { reasons "$TMP/root.pftrace" wait_disk | awk '$1 != "disk" && $1 != "preempted" && $1 != "runnable" && $1 != "lock" { print; bad = 1 } END { exit bad }'; }
 	check root-disk disk
+	# Slices on the tracks of threads: those of sleep last as long as the report's waits for it.
+	slices() {
+		"$PERFWIND" trace --dump "$TMP/root.pftrace" | awk -v want="$(reason_sum "$TMP/root.pftrace" sleep)" '
+			/^ *timestamp:/ { at = $2 }
+			/type: TYPE_SLICE_/ { type = $2 }
+			/track_uuid:/ { track = $2; if (type == "TYPE_SLICE_END" && name[track] == "sleep") sum += at - begin[track] }
+			/name: "/ { if (type == "TYPE_SLICE_BEGIN") { name[track] = $2; gsub("\"", "", name[track]); begin[track] = at; type = "" } }
+			END { printf "slices: %d ns, report: %d ns\n", sum, want; exit !(want > 0 && sum > 0.98 * want && sum < 1.02 * want) }'
+	}
+	check root-slices slices
 	check root-kernel-frames has root 'wait_sleep;.*nanosleep.*;\[sleep\] '
 
 	# All time of each thread: running + runnable + blocked = wall time.
