@@ -318,11 +318,13 @@ static void print_bash(FILE *out)
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
 	      "\t[ \"$cur\" = : ] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
 	      "\t[ \"$prev\" = : ] && prev=${COMP_WORDS[COMP_CWORD-3]}\n"
-	      "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '",
+	      "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" = 1 ] || "
+	      "[ \"${COMP_WORDS[1]}$COMP_CWORD\" = help2 ]; then\n\t\tCOMPREPLY=($(compgen -W '",
 	      out);
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "%s ", commands[i]->name);
-	fputs("--help --version' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} in\n",
+	fputs("help --help --version' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} "
+	      "in\n",
 	      out);
 	for (size_t i = 0; i < n_commands; i++) {
 		const struct options *o = commands[i]->options;
