@@ -23,6 +23,8 @@
 
 enum {
 	ANSWER_MS = 120000,
+	CONNECT_MS =
+		2000, /* all connections together: a listener that does not accept has taken the name */
 	NET_UNIX_MAX = 16 << 20,
 	RECORDERS_NAMED = 8,
 };
@@ -77,7 +79,9 @@ static const struct option_def defs[] = {
 	     "to " DEFAULT_TRACE ")"),
 	OPTION_CONTROL_SOCKET(struct snapshot_command, socket),
 	TEXT("exec", 0, "COMMAND", exec,
-	     "then run this program with one argument, the file's name (no shell)"),
+	     "then run this program with one argument, the file's name (no shell; of another "
+	     "user's "
+	     "recorder with -o only)"),
 	{0},
 };
 
@@ -112,10 +116,13 @@ static const struct options options = {
 
 /* ---- the recorder ---- */
 
-/* -ESRCH: no recorder with this pid; -EPERM: of another user. */
-static int connect_to(uint32_t pid, int *ret_fd)
+/* @until: CLOCK_MONOTONIC, ns.  -ESRCH: no recorder with this pid; -EPERM: of another user; -EAGAIN: it does not accept. */
+static int connect_to(uint32_t pid, uint64_t until, int *ret_fd, uid_t *ret_owner)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), us = now < until ? (until - now) / 1000 : 0;
+	/* of connect(2); 0 would have no end */
+	const struct timeval wait = {(time_t)(us / 1000000), (suseconds_t)max_u64(us % 1000000, 1)};
 	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
@@ -125,6 +132,7 @@ static int connect_to(uint32_t pid, int *ret_fd)
 		return fail(-errno);
 	n = snprintf(at.sun_path, sizeof(at.sun_path), FLIGHT_SOCKET, pid);
 	at.sun_path[0] = 0;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	if (connect(fd, (const struct sockaddr *)&at,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) < 0)
 		return errno == ECONNREFUSED ? -ESRCH : fail(-errno);
@@ -135,20 +143,25 @@ static int connect_to(uint32_t pid, int *ret_fd)
 	if (peer.uid != geteuid() && geteuid() != 0)
 		return -EPERM;
 	*ret_fd = take_fd(fd);
+	*ret_owner = peer.uid;
 	return 0;
 }
 
-static void add_recorder(struct recorders *list, const char *digits)
+static uint64_t connect_until(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) + CONNECT_MS * NSEC_PER_MSEC;
+}
+
+static void add_recorder(struct recorders *list, const char *digits, uint64_t until)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	char number[16];
 	uint64_t pid;
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
+	uid_t owner;
 
 	(void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(digits, "\n"), digits);
-	if (parse_u64(number, 10, INT32_MAX, &pid) < 0 || connect_to((uint32_t)pid, &fd) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
+	if (parse_u64(number, 10, INT32_MAX, &pid) < 0 ||
+	    connect_to((uint32_t)pid, until, &fd, &owner) < 0 || owner != geteuid())
 		return;
 	for (size_t i = 0; i < list->n && i < RECORDERS_NAMED; i++)
 		if (list->pids[i] == pid)
@@ -163,12 +176,13 @@ static int find_recorders(struct recorders *list)
 {
 	static const char prefix[] = " @perfwind-recorder-";
 	_cleanup_(freep) char *text = NULL;
+	uint64_t until = connect_until();
 	int r = read_file("/proc/net/unix", NET_UNIX_MAX, &text, NULL);
 
 	if (r < 0)
 		return trace(r);
 	for (const char *at = text; (at = strstr(at, prefix)); at += sizeof(prefix) - 1)
-		add_recorder(list, at + sizeof(prefix) - 1);
+		add_recorder(list, at + sizeof(prefix) - 1, until);
 	return 0;
 }
 
@@ -252,6 +266,7 @@ static const char *reason(int r)
 	return r == -ESRCH	  ? "this process is no flight recorder of this network namespace"
 	       : r == -EOPNOTSUPP ? "it samples all the time: --arm is for record --armed"
 	       : r == -EPERM	  ? "it belongs to another user"
+	       : r == -EAGAIN	  ? "it does not accept connections"
 	       : r == -EPROTO	  ? "the recorder has ended, or is of another version"
 	       : r == -ECANCELED  ? "the recording ended first: its trace holds the samples"
 				  : strerror(-r);
@@ -271,6 +286,18 @@ static int run_command(const struct snapshot_command *command, const char *name)
 	return errno == ENOENT ? 127 : 126;
 }
 
+/* @owner: of the recorder.  The program gets no name that another user chose. */
+static int hand_over(const struct snapshot_command *command, const struct flight_answer *answer,
+		     uid_t owner)
+{
+	if (command->output && !answer->joined)
+		return run_command(command, command->output);
+	if (owner == geteuid())
+		return run_command(command, answer->name);
+	log_error("snapshot: --exec: the file is not -o, but one of user %u", owner);
+	return 1;
+}
+
 /* Lets the recorder sample for --arm, and waits for its end. */
 static int sample(const struct snapshot_command *command)
 {
@@ -278,7 +305,8 @@ static int sample(const struct snapshot_command *command)
 	struct flight_answer answer;
 	struct timespec wait = {(time_t)(command->arm_ns / NSEC_PER_SEC),
 				(long)(command->arm_ns % NSEC_PER_SEC)};
-	int r = connect_to(command->pid, &fd);
+	uid_t owner;
+	int r = connect_to(command->pid, connect_until(), &fd, &owner);
 
 	if (r >= 0)
 		r = ask(fd, command, command->arm_ns, NULL, &answer);
@@ -296,6 +324,7 @@ static int take_snapshot(struct snapshot_command *command)
 	_cleanup_(fd_closep) int fd = -1;
 	struct flight_answer answer = {0};
 	struct sink *file = NULL;
+	uid_t owner = geteuid();
 	int r = command->pid ? 0 : choose_recorder(command);
 
 	if (r < 0)
@@ -305,7 +334,12 @@ static int take_snapshot(struct snapshot_command *command)
 		if (r < 0)
 			return refused(command, r);
 	}
-	r = connect_to(command->pid, &fd);
+	r = connect_to(command->pid, connect_until(), &fd, &owner);
+	if (r >= 0 && command->exec && !command->output && owner != geteuid()) {
+		log_error("snapshot: --exec with another user's recorder needs -o FILE, because "
+			  "that user would choose the file's name");
+		return 2;
+	}
 	if (r >= 0 && command->output)
 		r = sink_file_new(command->output, &file);
 	if (r < 0 && fd >= 0) {
@@ -318,7 +352,7 @@ static int take_snapshot(struct snapshot_command *command)
 	if (r < 0)
 		return refused(command, r);
 	report(&answer);
-	return command->exec ? run_command(command, answer.name) : 0;
+	return command->exec ? hand_over(command, &answer, owner) : 0;
 }
 
 static int take_of_daemon(struct snapshot_command *command)

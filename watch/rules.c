@@ -1,9 +1,11 @@
 /* rules.c - see rules.h: one table has all keys. */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -448,13 +450,33 @@ int watch_rules_parse(const char *name, const char *text, struct watch_rules *re
 	return 0;
 }
 
+bool watch_is_own(const struct stat *st)
+{
+	bool sticky = S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX);
+	bool by_group = (st->st_mode & S_IWGRP) && st->st_gid != 0 && st->st_gid != getegid();
+
+	return (st->st_uid == 0 || st->st_uid == geteuid()) &&
+	       (sticky || !(by_group || (st->st_mode & S_IWOTH)));
+}
+
 int watch_rules_read(const char *path, struct watch_rules *ret, char *error, size_t error_size)
 {
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_(freep) char *text = NULL;
+	struct stat st;
 	size_t len;
-	int r = read_file(path, MAX_FILE, &text, &len);
+	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
 	*ret = (struct watch_rules){0};
+	if (r >= 0 && !watch_is_own(&st)) {
+		(void)snprintf(error, error_size,
+			       "%s: another user can write it, and rules run programs (hint: "
+			       "chown and chmod go-w)",
+			       path);
+		return fail(-EPERM);
+	}
+	if (r >= 0)
+		r = read_fd(fd, MAX_FILE, &text, &len);
 	if (r >= 0)
 		return watch_rules_parse(path, text, ret, error, error_size);
 	(void)snprintf(error, error_size, "%s: %s", path, strerror(-r));

@@ -7,6 +7,8 @@
  * `perfwind-watch(1)` has all keys. */
 #pragma once
 
+#include <sys/stat.h>
+
 #include "base/util.h"
 
 enum watch_when {
@@ -60,7 +62,11 @@ struct watch_rules {
  * names where a word is unknown; *ret is then empty.  -ENOMEM. */
 int watch_rules_parse(const char *name, const char *text, struct watch_rules *ret, char *error,
 		      size_t error_size);
-/* The file at @path, at most 256 KiB.  Errors as above, and -errno. */
+/* Does a file or folder belong to root or to this user, and can no other user write it?  Rules run programs, so that no other
+ * user's rules may be used; in a folder that another user can write, links would lead our files elsewhere.  A sticky folder
+ * (/tmp) is safe, and the user's primary group counts as the user. */
+bool watch_is_own(const struct stat *st);
+/* The file at @path, at most 256 KiB.  Errors as above, and -errno.  -EPERM: it is not our own (watch_is_own()). */
 int watch_rules_read(const char *path, struct watch_rules *ret, char *error, size_t error_size);
 void watch_rules_deinit(struct watch_rules *rules);
 /* Do two rules say the same, wherever they stand? */

@@ -89,6 +89,29 @@ if [ "$(id -u)" = 0 ]; then
 	cp "$PERFWIND" "$TMP/perfwind" && chmod 755 "$TMP" "$TMP/perfwind"
 	check other-user fails 1 setpriv --reuid 65534 --clear-groups "$TMP/perfwind" snapshot -p $recorder
 	check other-user-reason grep -q 'another user' "$TMP/failed"
+	# A process of another user at such a name, which accepts no connection after the first one.
+	cat >"$TMP/listener.py" <<-'END'
+		import os, socket, sys, time
+		os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+		listener, first = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+		name = "\0perfwind-recorder-%d" % os.getpid()
+		listener.bind(name)
+		listener.listen(0)
+		if sys.argv[2] == "full": first.connect(name)
+		open(sys.argv[1], "w").close()
+		time.sleep(600)
+	END
+	mkdir -m 777 "$TMP/ready"
+	for kind in full free; do
+		"$PYTHON" "$TMP/listener.py" "$TMP/ready/$kind" $kind &
+		listener=$!
+		started $listener
+		wait_for [ -e "$TMP/ready/$kind" ]
+		[ $kind = full ] && check full-listener fails 1 timeout 60 "$PERFWIND" snapshot -p $listener
+		[ $kind = full ] && check full-listener-reason grep -q 'does not accept connections' "$TMP/failed"
+		[ $kind = free ] && check exec-other-user fails 2 timeout 60 "$PERFWIND" snapshot -p $listener --exec true
+		kill $listener
+	done
 fi
 check arm-unarmed fails 1 "$PERFWIND" snapshot -p $recorder --arm 1s
 check wrong-last fails 2 "$PERFWIND" snapshot -p $recorder --last 30x

@@ -1,6 +1,8 @@
 /* test-rules.c - files of rules: values, defaults, and where what is wrong stands. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/unit/cmocka.h"
 #include "watch/rules.h"
@@ -159,12 +161,49 @@ static void test_units(void **state)
 	assert_string_equal(watch_when_unit(WATCH_PROCESS_CPU), "%");
 }
 
+/* Rules run programs: no rules that another user can write. */
+static void test_own(void **state)
+{
+	char path[] = "/tmp/test-rules-XXXXXX", error[1024] = "";
+	static const char text[] = "[rule x]\nwhen = load\nabove = 2\n";
+	struct watch_rules rules;
+	struct stat st;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0 && write(fd, text, sizeof(text) - 1) == sizeof(text) - 1);
+	assert_int_equal(watch_rules_read(path, &rules, error, sizeof(error)), 0);
+	watch_rules_deinit(&rules);
+	assert_int_equal(fchmod(fd, 0622), 0);
+	assert_int_equal(watch_rules_read(path, &rules, error, sizeof(error)), -EPERM);
+	assert_non_null(strstr(error, "another user can write it"));
+	assert_int_equal(fchmod(fd, 0644), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(fchown(fd, 65534, (gid_t)-1), 0);
+		assert_int_equal(watch_rules_read(path, &rules, error, sizeof(error)), -EPERM);
+	}
+	assert_int_equal(unlink(path), 0);
+	fd_close(fd);
+	assert_int_equal(watch_rules_read(path, &rules, error, sizeof(error)), -ENOENT);
+	st = (struct stat){.st_mode = S_IFDIR | 01777};
+	assert_true(watch_is_own(&st));
+	st.st_mode = S_IFDIR | 0777;
+	assert_false(watch_is_own(&st));
+	st = (struct stat){.st_mode = S_IFDIR | 01777, .st_uid = geteuid() + 1};
+	assert_false(watch_is_own(&st));
+	st = (struct stat){.st_mode = S_IFREG | 0664, .st_gid = getegid() + 1};
+	assert_false(watch_is_own(&st));
+	st.st_gid = getegid();
+	assert_true(watch_is_own(&st));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values), cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_wrong),  cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_equal),  cmocka_unit_test(test_units),
+		cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
