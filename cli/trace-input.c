@@ -169,8 +169,6 @@ int trace_input_open_recording(const char *input)
 		log_error("%s: a folder, as `perf record --threads` writes: it is not read; record "
 			  "without --threads",
 			  input);
-	else if (fd == -ENOENT && !strcmp(input, DEFAULT_TRACE))
-		log_error("%s: %s (`perfwind record -- COMMAND` writes it)", input, strerror(-fd));
 	else if (fd < 0)
 		log_error("%s: %s", input, strerror(-fd));
 	return fd;
@@ -232,6 +230,15 @@ static int read_imported(const char *path, struct profile *ret_profile, char *er
 	return profile_read(memory, ret_profile, error, size);
 }
 
+/* What leads to a trace where the default one is missing. */
+static const char *hint_of_missing(const char *path, int r)
+{
+	if (r != -ENOENT || strcmp(path, DEFAULT_TRACE) != 0)
+		return "";
+	return is_perf_data("perf.data") ? " (perf.data is there: give its name)"
+					 : " (`perfwind record -- COMMAND` writes it)";
+}
+
 int trace_input_read(const struct trace_input *input, const char *command,
 		     struct profile *ret_profile)
 {
@@ -244,10 +251,7 @@ int trace_input_read(const struct trace_input *input, const char *command,
 	else
 		r = profile_read(path, ret_profile, error, sizeof(error));
 	if (r < 0 && *error)
-		log_error("%s%s", error,
-			  !input->path && r == -ENOENT && is_perf_data("perf.data")
-				  ? " (perf.data is there: give its name)"
-				  : "");
+		log_error("%s%s", error, hint_of_missing(path, r));
 	if (r < 0)
 		return r;
 	r = trace_input_choose(ret_profile, command, input->event);
