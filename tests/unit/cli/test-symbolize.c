@@ -193,7 +193,7 @@ static void test_not_proved(void **state)
 
 /* ---- files of debuginfod ---- */
 
-static char cache[] = "/tmp/symbolize.XXXXXX", folder[64], file[96];
+static char cache[] = "/tmp/symbolize.XXXXXX", folder[128], file[160];
 
 static void put_file(const void *data, size_t len)
 {
