@@ -17,6 +17,7 @@
 #include "trace/late-sink.h"
 #include "cli/own-rights.h"
 #include "cli/trace-name.h"
+#include "cli/trigger-socket.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
@@ -27,7 +28,7 @@
 #include "tracing/trace-session.h"
 
 struct trace_args {
-	const char *config, *output, *stop, *dump, *socket, *hook_socket;
+	const char *config, *output, *start, *stop, *dump, *socket, *hook_socket;
 	bool text, background, ask, no_ask, under_seccomp;
 };
 
@@ -37,6 +38,7 @@ struct trace_run {
 	struct loop loop;
 	struct sink *sink;
 	struct trace_session *trace;
+	struct trigger_socket *triggers; /* NULL: the config waits for none */
 	struct consent *consent;
 	struct own_rights own;
 	struct job job; /* none: its signals */
@@ -68,6 +70,11 @@ static const struct option_def defs[] = {
 	 .type = OPTION_FLAG,
 	 .help = "go on in the background once it runs, and print the process id",
 	 .offset = offsetof(struct trace_args, background)},
+	{.name = "start",
+	 .type = OPTION_STRING,
+	 .argument = "NAME",
+	 .help = "start the trace with this unique_session_name, whose config has deferred_start",
+	 .offset = offsetof(struct trace_args, start)},
 	{.name = "stop",
 	 .type = OPTION_STRING,
 	 .argument = "NAME",
@@ -88,7 +95,8 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "trace",
-	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --stop NAME | --dump FILE",
+	.usage = "-c CONFIG [-o FILE] [--txt] [--background] | --start NAME | --stop NAME | --dump "
+		 "FILE",
 	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
 		       "sources, its\nbuffers, its end.  Other data sources are left out with a "
 		       "warning; a field that cannot be\nserved is refused by name.",
@@ -232,6 +240,34 @@ static int make_consent(struct trace_run *run, const struct features *features)
 	return consent_new(&o, &run->loop, &run->consent);
 }
 
+static int on_trigger(void *arg, const char *name, uint32_t uid)
+{
+	struct trace_run *run = arg;
+
+	return (int)trace_session_trigger(run->trace, name, uid);
+}
+
+static int on_start(void *arg)
+{
+	struct trace_run *run = arg;
+
+	return trace_session_begin(run->trace) == 0 ? TRIGGER_STARTED : TRIGGER_REFUSED;
+}
+
+/* < 0: reported. */
+static int hear_triggers(struct trace_run *run)
+{
+	const struct trigger_events events = {on_trigger, on_start, run};
+	const Pb__TraceConfig *m = run->config->message;
+	int r = 0;
+
+	if (triggers_wanted(m) || m->deferred_start)
+		r = trigger_socket_new(&events, &run->loop, &run->triggers);
+	if (r < 0)
+		log_error("the socket of triggers: %s", strerror(-r));
+	return r;
+}
+
 /* All up to the start.  A failure was reported.  > 0: OWN_ASK and so on. */
 static int prepare(struct trace_run *run)
 {
@@ -241,6 +277,7 @@ static int prepare(struct trace_run *run)
 		/* Readers look at the version behind these words to know what a service does by
 		 * itself (from v54: a flush before each write into the file). */
 		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
+		.takes_triggers = true,
 		.deflated_out = wants_deflate(run->config->message),
 		.noted = own_rights_noted,
 		.noted_arg = &run->own,
@@ -323,8 +360,15 @@ static int run_to_end(struct trace_run *run)
 {
 	struct trace_session_summary summary;
 	const char *why;
-	int r = trace_session_start(run->trace);
+	int r = hear_triggers(run);
 
+	if (r < 0)
+		return 1;
+	r = trace_session_start(run->trace);
+	if (r >= 0 && trace_session_state(run->trace) == TRACE_WAITING)
+		leave_terminal(run);
+	while (r >= 0 && trace_session_state(run->trace) == TRACE_WAITING)
+		r = loop_run_once(&run->loop, -1);
 	/* The file of a config that writes none meanwhile is made at the end. */
 	rights_settle_session(true, false);
 	if (r >= 0)
@@ -347,6 +391,16 @@ static int run_to_end(struct trace_run *run)
 	return 0;
 }
 
+/* As the tool of the service does: such a config records nothing. */
+static int activate_triggers(const Pb__TraceConfig *m)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < m->n_activate_triggers; i++)
+		status |= trigger_send_all(m->activate_triggers[i]);
+	return status;
+}
+
 static int trace_all(struct trace_run *run)
 {
 	struct trace_session_summary summary;
@@ -354,6 +408,8 @@ static int trace_all(struct trace_run *run)
 
 	if (read_config(run) < 0)
 		return 1;
+	if (run->config->message->n_activate_triggers)
+		return activate_triggers(run->config->message);
 	choose_output(run);
 	if (run->args.background) {
 		int r = go_to_background(run, &status);
@@ -380,6 +436,10 @@ static int trace_all(struct trace_run *run)
 	status = run_to_end(run);
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
 		trace_session_summary(run->trace, &summary);
+		if (summary.untriggered) {
+			log_info("no trigger or start came: nothing was kept");
+			return status;
+		}
 		verdict_print_trace(&summary, run->args.output, run->sink, run->complete, stderr);
 	}
 	return status;
@@ -393,6 +453,19 @@ static int stop_by_name(const char *name)
 		log_error("no trace session of yours is called '%.80s'", name);
 	else if (r < 0)
 		log_error("--stop %.80s: %s", name, strerror(-r));
+	return r < 0 ? 1 : 0;
+}
+
+static int start_by_name(const char *name)
+{
+	int r = trace_name_start(name);
+
+	if (r == -ENOENT)
+		log_error("no trace session of yours is called '%.80s'", name);
+	else if (r == -EALREADY)
+		log_error("--start %.80s: it does not wait for a start", name);
+	else if (r < 0)
+		log_error("--start %.80s: %s", name, strerror(-r));
 	return r < 0 ? 1 : 0;
 }
 
@@ -425,6 +498,8 @@ static int trace_main(int argc, char **argv)
 		return options_exit_status(r);
 	if (run.args.dump)
 		return dump(run.args.dump);
+	if (run.args.start)
+		return start_by_name(run.args.start);
 	if (run.args.stop)
 		return stop_by_name(run.args.stop);
 	if (run.args.ask && (run.args.no_ask || run.args.background)) {
@@ -442,6 +517,7 @@ static int trace_main(int argc, char **argv)
 		return 2;
 	}
 	r = trace_all(&run);
+	(void)trigger_socket_free(run.triggers);
 	(void)trace_session_free(run.trace);
 	(void)consent_free(run.consent);
 	(void)sink_free(run.sink);

@@ -15,7 +15,7 @@ struct command {
 extern const struct command command_record, command_top, command_report, command_export,
 	command_diff, command_list, command_script, command_import, command_run, command_doctor,
 	command_daemon, command_trace, command_losses, command_stat, command_symbolize,
-	command_snapshot, command_annotate, command_watch, command_episodes;
+	command_snapshot, command_annotate, command_watch, command_episodes, command_trigger;
 /* Not shown in the help. */
 extern const struct command command_generate;
 /* The table, as main.c and the help use it. */

@@ -7,7 +7,7 @@ const struct command *const commands[] = {
 	&command_annotate,  &command_diff,   &command_script,	&command_export,
 	&command_symbolize, &command_import, &command_snapshot, &command_watch,
 	&command_episodes,  &command_list,   &command_doctor,	&command_run,
-	&command_daemon,    &command_trace,  &command_losses,
+	&command_daemon,    &command_trace,  &command_trigger,	&command_losses,
 };
 
 const size_t n_commands = ARRAY_SIZE(commands);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/trace-name.h"
+#include "cli/trigger-socket.h"
 #include "base/error.h"
 
 static int open_name(const char *name, struct sockaddr_un *ret_address, socklen_t *ret_len)
@@ -45,7 +46,7 @@ int trace_name_take(const char *name, int *ret_fd)
 }
 
 /* The listening process, if it belongs to this user: another user may have bound the name. */
-static int find_owner(const char *name, int *ret_pidfd)
+static int find_owner(const char *name, pid_t *ret_pid)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct ucred owner;
@@ -61,18 +62,34 @@ static int find_owner(const char *name, int *ret_pidfd)
 		return fail(-errno);
 	if (owner.uid != getuid() || owner.pid <= 0)
 		return fail(-EPERM);
-	*ret_pidfd = (int)syscall(SYS_pidfd_open, owner.pid, 0);
-	return *ret_pidfd < 0 ? fail(-errno) : 0;
+	*ret_pid = owner.pid;
+	return 0;
+}
+
+int trace_name_start(const char *name)
+{
+	pid_t pid;
+	int r = find_owner(name, &pid);
+
+	if (r >= 0)
+		r = trigger_socket_send(geteuid(), (uint32_t)pid, NULL);
+	if (r < 0)
+		return r == -ESRCH ? -EALREADY : r; /* it does not listen: it was not deferred */
+	return r == TRIGGER_STARTED ? 0 : -EALREADY;
 }
 
 int trace_name_stop(const char *name)
 {
 	_cleanup_(fd_closep) int pidfd = -1;
-	int r = find_owner(name, &pidfd);
 	struct pollfd gone;
+	pid_t pid;
+	int r = find_owner(name, &pid);
 
 	if (r < 0)
 		return r;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return fail(-errno);
 	if (syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) < 0)
 		return errno == ESRCH ? 0 : fail(-errno);
 	gone = (struct pollfd){.fd = pidfd, .events = POLLIN};

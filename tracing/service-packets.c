@@ -118,6 +118,19 @@ int service_event(struct service *s, Pb__TracingServiceEvent__EventTypeCase even
 	return put_now(s, &packet, to);
 }
 
+int service_trigger(struct service *s, const char *name, uint32_t uid, struct buffer *to)
+{
+	Pb__Trigger message = PB__TRIGGER__INIT;
+	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
+
+	message.trigger_name = (char *)name;
+	message.producer_name = (char *)"perfwind";
+	message.has_trusted_producer_uid = true;
+	message.trusted_producer_uid = (int32_t)uid;
+	packet.trigger = &message;
+	return put_now(s, &packet, to);
+}
+
 int service_stats(struct service *s, Pb__TraceStats *stats, struct buffer *to)
 {
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;

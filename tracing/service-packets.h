@@ -28,4 +28,6 @@ int service_system_info(struct service *service, struct buffer *to);
 int service_clocks(struct service *service, struct buffer *to);
 int service_event(struct service *service, Pb__TracingServiceEvent__EventTypeCase event,
 		  struct buffer *to);
+/* @uid: of the process that sent the trigger. */
+int service_trigger(struct service *service, const char *name, uint32_t uid, struct buffer *to);
 int service_stats(struct service *service, Pb__TraceStats *stats, struct buffer *to);

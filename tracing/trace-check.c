@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "tracing/trace-session.h"
+#include "tracing/triggers.h"
 
 /* As the stock data source is called, for configs that ask for it by name, and as we are. */
 static const char *const producer_names[] = {"perfetto.traced_perf", "perfwind"};
@@ -41,9 +42,10 @@ static int check_refused(const struct check *c)
 		bool set;
 		const char *name, *why;
 	} refused[] = {
-		{m->deferred_start, "deferred_start", "no service is there to start it later"},
-		{m->trigger_config && m->trigger_config->trigger_mode, "trigger_config",
-		 "triggers come from a tracing service, and there is none here"},
+		{m->deferred_start && !(m->unique_session_name && *m->unique_session_name),
+		 "deferred_start", "it needs a unique_session_name, by which it is started"},
+		{m->deferred_start && triggers_wanted(m), "deferred_start",
+		 "it excludes trigger_config"},
 		{m->n_activate_triggers, "activate_triggers",
 		 "triggers go to a tracing service, and there is none here"},
 		{m->cmd_trace_start_delay, "cmd_trace_start_delay", "a trace begins at once here"},
@@ -276,6 +278,8 @@ int trace_check(const Pb__TraceConfig *config, char *error, size_t error_size)
 	const struct check c = {config, error, error_size};
 	int r = check_refused(&c);
 
+	if (r >= 0)
+		r = triggers_check(config, error, error_size);
 	if (r >= 0)
 		r = check_buffers(&c);
 	if (r >= 0)

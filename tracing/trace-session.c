@@ -6,6 +6,7 @@
  * behind a flush, unless the config does not want that. */
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,7 +61,9 @@ struct trace_session {
 	struct perf_config_share share;
 	struct trace_timer timers[TRACE_TIMERS];
 	uint64_t started_at, stopped_at; /* CLOCK_MONOTONIC */
-	uint64_t ends_at; /* CLOCK_BOOTTIME, when the duration counts suspend; or 0 */
+	uint64_t ends_at;	   /* CLOCK_BOOTTIME, when the duration counts suspend; or 0 */
+	uint64_t end_ms;	   /* from arm_duration() to the end; 0: no end */
+	struct triggers *triggers; /* NULL: the config has none */
 
 	bool flushing, write_wanted; /* the latter: when the flush under way is done */
 	bool late;		     /* a data source did not end in time */
@@ -71,6 +74,8 @@ struct trace_session {
 	struct buffer packets; /* the service's, not yet written to the output */
 	uint64_t max_bytes;    /* UINT64_MAX: no limit */
 	bool full;
+	bool held;	 /* no trigger yet: nothing goes to the output */
+	size_t head_len; /* of @packets, while it is held */
 };
 
 /* Ends the trace session.  The first failure is the one that is reported. */
@@ -193,8 +198,25 @@ static int output_begin(struct trace_session *t)
 		r = service_system_info(&t->service, &t->packets);
 	if (r >= 0)
 		r = check_limit(t);
+	t->head_len = t->packets.len;
+	if (r >= 0 && t->held)
+		return 0;
 	if (r >= 0)
 		r = put_out(t);
+	if (r >= 0)
+		r = t->options.out->flush(t->options.out);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* The first trigger: what was held goes out, without the events and clocks for which there is no room. */
+static int output_release(struct trace_session *t)
+{
+	int r;
+
+	t->held = false;
+	if (t->packets.len > t->max_bytes)
+		t->packets.len = t->head_len;
+	r = put_out(t);
 	if (r >= 0)
 		r = t->options.out->flush(t->options.out);
 	return r < 0 ? trace(r) : 0;
@@ -387,6 +409,8 @@ static void finish(struct trace_session *t)
 	t->state = TRACE_DONE;
 	if (!t->stopped_at) /* its data sources have ended before it */
 		t->stopped_at = clock_ns(CLOCK_MONOTONIC);
+	if (t->held)
+		return;
 	r = output_read(t);
 	if (r >= 0)
 		r = output_end(t);
@@ -501,7 +525,7 @@ void trace_session_stop(struct trace_session *t)
 				: TRACE_STOP_WAIT_MS;
 
 	if (t->state != TRACE_RUNNING) {
-		if (t->state == TRACE_READY)
+		if (t->state == TRACE_READY || t->state == TRACE_WAITING)
 			t->state = TRACE_DONE;
 		return;
 	}
@@ -617,7 +641,7 @@ static int arm_period(struct trace_session *t, enum trace_timer_kind kind, uint6
 
 static int arm_duration(struct trace_session *t)
 {
-	uint64_t ms = t->config->duration_ms;
+	uint64_t ms = t->end_ms;
 
 	if (!t->config->prefer_suspend_clock_for_duration)
 		return arm(t, TRACE_TIMER_DURATION, ms, 0);
@@ -666,12 +690,10 @@ uint32_t trace_session_behind_ms(const Pb__TraceConfig *m)
 
 /* ---- life ---- */
 
-int trace_session_start(struct trace_session *t)
+static int begin(struct trace_session *t)
 {
-	int r = output_begin(t);
+	int r = 0;
 
-	if (r < 0)
-		return trace(r);
 	t->state = TRACE_RUNNING;
 	t->started_at = clock_ns(CLOCK_MONOTONIC);
 	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_TRACING_STARTED);
@@ -683,6 +705,77 @@ int trace_session_start(struct trace_session *t)
 	if (r < 0)
 		session_failed(t, r, "the trace");
 	return r < 0 ? trace(r) : 0;
+}
+
+int trace_session_start(struct trace_session *t)
+{
+	int r = 0;
+
+	if (t->config->deferred_start) {
+		t->state = TRACE_WAITING;
+		return 0;
+	}
+	r = output_begin(t);
+	if (r < 0)
+		return trace(r);
+	t->end_ms =
+		t->held ? t->config->trigger_config->trigger_timeout_ms : t->config->duration_ms;
+	if (!t->held || t->config->trigger_config->trigger_mode !=
+				PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING)
+		return begin(t);
+	t->state = TRACE_WAITING;
+	r = arm_duration(t);
+	return r < 0 ? trace(r) : 0;
+}
+
+int trace_session_begin(struct trace_session *t)
+{
+	int r;
+
+	if (t->state != TRACE_WAITING || !t->config->deferred_start)
+		return TRACE_BEGUN;
+	t->end_ms = t->config->duration_ms;
+	r = output_begin(t);
+	if (r >= 0)
+		r = begin(t);
+	if (r < 0)
+		session_failed(t, r, "the start");
+	return r < 0 ? trace(r) : 0;
+}
+
+/* The first one decides when the session ends; those after it are only in the trace. */
+static int triggered(struct trace_session *t, const char *name, uint32_t uid, uint32_t delay_ms)
+{
+	bool first = t->held;
+	int r = first ? output_release(t) : 0;
+
+	if (r >= 0 && t->packets.len <= PENDING_MAX)
+		r = service_trigger(&t->service, name, uid, &t->packets);
+	if (r < 0 || !first)
+		return r < 0 ? trace(r) : 0;
+	t->end_ms = max_u64(delay_ms, 1);
+	r = t->state == TRACE_WAITING ? begin(t) : arm_duration(t);
+	return r < 0 ? trace(r) : 0;
+}
+
+enum trigger_verdict trace_session_trigger(struct trace_session *t, const char *name, uint32_t uid)
+{
+	enum trigger_verdict verdict;
+	uint32_t delay_ms, random;
+	int r;
+
+	if (!t->triggers || (t->state != TRACE_WAITING && t->state != TRACE_RUNNING))
+		return TRIGGER_UNKNOWN;
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = 0;
+	verdict = triggers_take(t->triggers, name, clock_ns(CLOCK_BOOTTIME),
+				random / (UINT32_MAX + 1.0), &delay_ms);
+	if (verdict != TRIGGER_ACCEPTED)
+		return verdict;
+	r = triggered(t, name, uid, delay_ms);
+	if (r < 0)
+		session_failed(t, r, "the trigger");
+	return verdict;
 }
 
 static int open_all(struct trace_session *t, char *error, size_t error_size)
@@ -734,6 +827,12 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 
 	if (r < 0)
 		return trace(r);
+	if (!options->takes_triggers && (triggers_wanted(options->config->message) ||
+					 options->config->message->deferred_start)) {
+		(void)snprintf(error, error_size,
+			       "trigger_config, deferred_start: not in a recording of the daemon");
+		return fail(-EINVAL);
+	}
 	*error = 0;
 	t = calloc(1, sizeof(*t));
 	if (!t)
@@ -748,6 +847,9 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 	}
 	for (size_t i = 0; r >= 0 && i < TRACE_TIMERS; i++)
 		r = loop_timer_add(loop, &t->timers[i].timer, 0, 0, expired);
+	t->held = triggers_wanted(t->config);
+	if (r >= 0 && t->held)
+		r = triggers_new(t->config->trigger_config, &t->triggers);
 	if (r >= 0)
 		r = open_all(t, error, error_size);
 	if (r < 0) {
@@ -775,6 +877,7 @@ struct trace_session *trace_session_free(struct trace_session *t)
 	for (size_t i = 0; i < t->n_buffers; i++)
 		(void)trace_buffer_free(t->buffers[i]);
 	free(t->buffers);
+	(void)triggers_free(t->triggers);
 	buffer_deinit(&t->packets);
 	free(t);
 	return NULL;
@@ -802,7 +905,9 @@ int trace_session_error(const struct trace_session *t, const char **ret_why)
 
 void trace_session_summary(struct trace_session *t, struct trace_session_summary *ret_summary)
 {
-	struct trace_session_summary s = {.n_sources = t->n_sources, .full = t->full};
+	struct trace_session_summary s = {.n_sources = t->n_sources,
+					  .full = t->full,
+					  .untriggered = t->held || !t->started_at};
 
 	s.duration_s = (double)(t->stopped_at - t->started_at) / 1e9;
 	for (size_t i = 0; i < t->n_sources; i++) {

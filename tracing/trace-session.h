@@ -5,6 +5,11 @@
  *                                                               file_write_period_ms
  *
  *   READY ── start ──► RUNNING ── stop, duration_ms, a full file ──► STOPPING ──► DONE
+ *     └── start ──► WAITING ── trigger ──► RUNNING
+ *           (START_TRACING; deferred_start: trace_session_begin())
+ *
+ * With trigger_config nothing is written before the first trigger, and nothing at all without one: the session ends at
+ * trigger_timeout_ms, or stop_delay_ms after the first trigger.
  *
  * The output holds what a service would put there: the config, clocks, the machine, events of the
  * session, statistics of the buffers, and uid and sequence of each packet.  A field that cannot be
@@ -13,6 +18,7 @@
 
 #include "config/config.h"
 #include "session/session.h"
+#include "tracing/triggers.h"
 
 enum {
 	TRACE_WRITE_MS = 5000,	  /* file_write_period_ms by default */
@@ -28,6 +34,8 @@ struct trace_session_options {
 	const struct config *config; /* borrowed while the trace session lives */
 	struct features features;
 	struct consent *consent; /* borrowed, may be NULL */
+	bool takes_triggers;	 /* the caller delivers them, and the start of a
+				  * deferred one; else these configs are refused */
 	const char *root;	 /* before /sys and /proc: "" */
 	const char *tool;	 /* "perfwind 0.1" */
 	struct sink *out;	 /* borrowed */
@@ -42,7 +50,13 @@ struct trace_session_options {
 	void *noted_arg;
 };
 
-enum trace_session_state { TRACE_READY, TRACE_RUNNING, TRACE_STOPPING, TRACE_DONE };
+enum trace_session_state {
+	TRACE_READY,
+	TRACE_WAITING, /* for the trigger that starts it, or trace_session_begin() */
+	TRACE_RUNNING,
+	TRACE_STOPPING,
+	TRACE_DONE
+};
 
 /* Samples older than this are in the output, ms; 0: no bound is known. */
 uint32_t trace_session_behind_ms(const Pb__TraceConfig *config);
@@ -56,6 +70,12 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 struct trace_session *trace_session_free(struct trace_session *trace);
 /* < 0: the output cannot be written. */
 int trace_session_start(struct trace_session *trace);
+/* Starts a deferred session.  TRACE_BEGUN: it runs already, or is not deferred. */
+enum { TRACE_BEGUN = 1 };
+int trace_session_begin(struct trace_session *trace);
+/* A trigger called @name, by a process of user @uid.  What was accepted is in the trace. */
+enum trigger_verdict trace_session_trigger(struct trace_session *trace, const char *name,
+					   uint32_t uid);
 /* Starts to end the session; further calls have no effect. */
 void trace_session_stop(struct trace_session *trace);
 /* Was the kernel part refused that a data source requests? */
@@ -72,6 +92,7 @@ struct trace_session_summary {
 	uint64_t skipped, lost;		 /* by us; by the kernel */
 	uint64_t overwritten, discarded; /* packets, in the buffers */
 	bool full;			 /* max_file_size_bytes was reached */
+	bool untriggered;		 /* no trigger or start came: nothing was written */
 };
 void trace_session_summary(struct trace_session *trace, struct trace_session_summary *ret_summary);
 

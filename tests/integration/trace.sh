@@ -56,9 +56,9 @@ refuse_config brace "bad.cfg:2:1: found the end of the file, but the '{' of line
 refuse_config no-buffers 'buffers: there are 0, and 1 to 128 are needed' 'data_sources { config { name: "linux.perf" } }'
 refuse_config no-target 'data_sources[0].config.target_buffer: 1: the config has 1 (counted from 0)' \
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.perf" target_buffer: 1 } }'
-refuse_config deferred 'deferred_start: no service is there to start it later' \
+refuse_config deferred 'deferred_start: it needs a unique_session_name, by which it is started' \
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.perf" } } deferred_start: true'
-refuse_config triggers 'trigger_config: triggers come from a tracing service, and there is none here' \
+refuse_config triggers 'trigger_config.trigger_timeout_ms: the wait for a trigger needs an end' \
 	'buffers { size_kb: 4 } trigger_config { trigger_mode: STOP_TRACING }'
 refuse_config foreign-only 'data_sources: none is a linux.perf for this machine, so there is nothing to record' \
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.ftrace" } }'

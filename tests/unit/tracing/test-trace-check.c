@@ -45,10 +45,15 @@ static void test_fields(void **state)
 			    "");
 	assert_string_equal(check(GOOD "deferred_start: false"), "");
 	assert_string_equal(check(GOOD "deferred_start: true"),
-			    "deferred_start: no service is there to start it later");
+			    "deferred_start: it needs a unique_session_name, by which it is "
+			    "started");
+	assert_string_equal(check(GOOD "deferred_start: true unique_session_name: 'x'"), "");
+	assert_string_equal(check(GOOD "deferred_start: true unique_session_name: 'x' "
+				       "trigger_config { trigger_mode: STOP_TRACING }"),
+			    "deferred_start: it excludes trigger_config");
 	assert_string_equal(check(GOOD "trigger_config { trigger_mode: STOP_TRACING }"),
-			    "trigger_config: triggers come from a tracing service, and there is "
-			    "none here");
+			    "trigger_config.trigger_timeout_ms: the wait for a trigger needs an "
+			    "end");
 	assert_string_equal(check(GOOD "activate_triggers: 'x'"),
 			    "activate_triggers: triggers go to a tracing service, and there is "
 			    "none here");

@@ -30,7 +30,8 @@ struct run {
 
 static void open_config(struct run *run, const char *text, bool deflate)
 {
-	struct trace_session_options to = {.root = "", .tool = "perfwind 7"};
+	struct trace_session_options to = {
+		.root = "", .tool = "perfwind 7", .takes_triggers = true};
 
 	*run = (struct run){0};
 	if (config_read("f", text, strlen(text), CONFIG_TEXT, &run->config, run->error,
@@ -481,6 +482,106 @@ static void test_guardrail(void **state)
 	close_run(&run);
 }
 
+#define BUFFER "buffers { size_kb: 4096 } "
+#define TRIGGERS(mode, timeout)                                                                   \
+	"trigger_config { trigger_mode: " mode " trigger_timeout_ms: " timeout                    \
+	" triggers { name: 'go' stop_delay_ms: 60 } triggers { name: 'no' skip_probability: 1 } " \
+	"} "
+
+static void expect_nothing(struct run *run)
+{
+	struct trace_session_summary summary;
+	size_t len;
+
+	assert_int_equal(trace_session_error(run->trace, NULL), 0);
+	trace_session_summary(run->trace, &summary);
+	assert_true(summary.untriggered);
+	(void)sink_memory_data(run->sink, &len);
+	assert_int_equal(len, 0);
+	close_run(run);
+}
+
+/* No trigger until the timeout, or until the end by hand: not a byte is written. */
+static void test_untriggered(void **state)
+{
+	struct run run;
+
+	(void)state;
+	open_config(&run, BUFFER POLLED("") TRIGGERS("STOP_TRACING", "60"), false);
+	run_to_end(&run);
+	expect_nothing(&run);
+	open_config(&run, BUFFER POLLED("") TRIGGERS("START_TRACING", "60"), false);
+	run_to_end(&run);
+	assert_int_equal(trace_session_trigger(run.trace, "go", 7), TRIGGER_UNKNOWN); /* too late */
+	expect_nothing(&run);
+	open_config(&run, BUFFER POLLED("") TRIGGERS("START_TRACING", "100000"), false);
+	assert_int_equal(trace_session_start(run.trace), 0);
+	trace_session_stop(run.trace);
+	assert_int_equal(trace_session_state(run.trace), TRACE_DONE);
+	expect_nothing(&run);
+}
+
+static void run_triggered(const char *config, enum trace_session_state before)
+{
+	const Pb__TracePacket *trigger = NULL;
+	struct run run;
+
+	open_config(&run, config, false);
+	assert_int_equal(run.opened, 0);
+	assert_int_equal(trace_session_start(run.trace), 0);
+	assert_int_equal(trace_session_state(run.trace), before);
+	assert_int_equal(trace_session_trigger(run.trace, "no", 7), TRIGGER_SKIPPED);
+	assert_int_equal(trace_session_trigger(run.trace, "og", 7), TRIGGER_UNKNOWN);
+	assert_int_equal(trace_session_state(run.trace), before);
+	assert_int_equal(trace_session_trigger(run.trace, "go", 7), TRIGGER_ACCEPTED);
+	assert_int_equal(trace_session_state(run.trace), TRACE_RUNNING);
+	while (trace_session_state(run.trace) != TRACE_DONE)
+		assert_int_equal(loop_run_once(&run.loop, -1), 0);
+	assert_int_equal(trace_session_error(run.trace, NULL), 0);
+	unpack(&run);
+	check_packets(&run);
+	assert_true(count_samples(&run, 2) > 0);
+	for (size_t i = 0; i < run.packets->n_packet; i++)
+		if (run.packets->packet[i]->trigger) {
+			assert_null(trigger);
+			trigger = run.packets->packet[i];
+		}
+	assert_non_null(trigger);
+	assert_string_equal(trigger->trigger->trigger_name, "go");
+	assert_string_equal(trigger->trigger->producer_name, "perfwind");
+	assert_int_equal(trigger->trigger->trusted_producer_uid, 7);
+	assert_true(trigger->timestamp > 0);
+	close_run(&run);
+}
+
+static void test_triggered(void **state)
+{
+	(void)state;
+	run_triggered(BUFFER POLLED("") TRIGGERS("STOP_TRACING", "100000"), TRACE_RUNNING);
+	run_triggered(BUFFER POLLED("") TRIGGERS("START_TRACING", "100000"), TRACE_WAITING);
+}
+
+static void test_deferred(void **state)
+{
+	struct run run;
+
+	(void)state;
+	open_config(
+		&run,
+		BUFFER POLLED("") "deferred_start: true unique_session_name: 'x' duration_ms: 60",
+		false);
+	assert_int_equal(run.opened, 0);
+	assert_int_equal(trace_session_start(run.trace), 0);
+	assert_int_equal(trace_session_state(run.trace), TRACE_WAITING);
+	assert_int_equal(trace_session_begin(run.trace), 0);
+	assert_int_equal(trace_session_begin(run.trace), TRACE_BEGUN);
+	while (trace_session_state(run.trace) != TRACE_DONE)
+		assert_int_equal(loop_run_once(&run.loop, -1), 0);
+	unpack(&run);
+	assert_true(count_samples(&run, 2) > 0);
+	close_run(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +596,9 @@ int main(void)
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_guardrail),
 		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_untriggered),
+		cmocka_unit_test(test_triggered),
+		cmocka_unit_test(test_deferred),
 		cmocka_unit_test(test_refused),
 	};
 

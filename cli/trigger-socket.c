@@ -1,0 +1,292 @@
+/* trigger-socket.c - see trigger-socket.h. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/trigger-socket.h"
+#include "base/error.h"
+
+enum {
+	ANSWER_MS = 2000,
+	NET_UNIX_MAX = 16 << 20,
+	MESSAGES_AT_ONCE = 16, /* then other sources of the loop are served */
+};
+
+#define PREFIX "perfwind-trigger/"
+
+struct trigger_socket {
+	struct loop_source source;
+	struct loop *loop;
+	struct trigger_events events;
+	int fd;
+};
+
+/* One datagram and its sender. */
+struct message {
+	char text[TRIGGER_NAME_MAX + 2]; /* type, name, NUL */
+	size_t len;
+	struct ucred from;
+	struct sockaddr_un address;
+	socklen_t address_len;
+};
+
+static socklen_t make_address(uint32_t uid, uint32_t pid, struct sockaddr_un *ret_address)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, PREFIX "%u/%u", uid,
+			 pid);
+
+	*ret_address = address;
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static int open_socket(void)
+{
+	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return fail(-errno);
+	return take_fd(fd);
+}
+
+static bool is_heard(const struct ucred *from)
+{
+	return from->uid == geteuid() || from->uid == 0;
+}
+
+/* Descriptors that a sender adds have no room behind the credentials: the kernel drops them.  1: a message whose sender
+ * and length are right; 0: one to be passed over; -EAGAIN. */
+static int receive(int fd, struct message *ret)
+{
+	struct message m = {.from = {.uid = UINT32_MAX}};
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec data = {m.text, sizeof(m.text) - 1};
+	struct msghdr header = {.msg_name = &m.address,
+				.msg_namelen = sizeof(m.address),
+				.msg_iov = &data,
+				.msg_iovlen = 1,
+				.msg_control = &control,
+				.msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(fd, &header, MSG_DONTWAIT);
+	const struct cmsghdr *c;
+
+	if (n < 0)
+		return -errno;
+	c = CMSG_FIRSTHDR(&header);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(m.from)))
+		memcpy(&m.from, CMSG_DATA(c), sizeof(m.from));
+	if (!n || (header.msg_flags & MSG_TRUNC) || memchr(m.text, 0, (size_t)n) ||
+	    !is_heard(&m.from))
+		return 0;
+	m.len = (size_t)n;
+	m.address_len = header.msg_namelen;
+	*ret = m;
+	return 1;
+}
+
+static int handle(const struct trigger_events *events, const struct message *m)
+{
+	if (m->text[0] == 'T' && m->len > 1)
+		return events->trigger(events->arg, m->text + 1, m->from.uid);
+	if (m->text[0] == 'S' && m->len == 1)
+		return events->start(events->arg);
+	return TRIGGER_UNKNOWN;
+}
+
+static int ready(struct loop_source *source, uint32_t events)
+{
+	struct trigger_socket *s = container_of(source, struct trigger_socket, source);
+
+	(void)events;
+	for (int i = 0; i < MESSAGES_AT_ONCE; i++) {
+		struct message m;
+		int r = receive(s->fd, &m);
+		char answer;
+
+		if (r < 0)
+			break;
+		if (r == 0)
+			continue;
+		answer = (char)handle(&s->events, &m);
+		/* A sender that does not wait for the answer has no address. */
+		if (m.address_len > sizeof(sa_family_t))
+			(void)sendto(s->fd, &answer, 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+				     (const struct sockaddr *)&m.address, m.address_len);
+	}
+	return 0;
+}
+
+int trigger_socket_new(const struct trigger_events *events, struct loop *loop,
+		       struct trigger_socket **ret_socket)
+{
+	_cleanup_(fd_closep) int fd = open_socket();
+	struct trigger_socket *s;
+	struct sockaddr_un address;
+	socklen_t len = make_address(geteuid(), (uint32_t)getpid(), &address);
+	int r;
+
+	if (fd < 0)
+		return trace(fd);
+	if (bind(fd, (const struct sockaddr *)&address, len) < 0)
+		return fail(-errno);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return fail(-ENOMEM);
+	*s = (struct trigger_socket){.source.fd = -1, .loop = loop, .events = *events, .fd = fd};
+	r = loop_add(loop, &s->source, fd, EPOLLIN, ready);
+	if (r < 0) {
+		free(s);
+		return trace(r);
+	}
+	(void)take_fd(fd);
+	*ret_socket = s;
+	return 0;
+}
+
+struct trigger_socket *trigger_socket_free(struct trigger_socket *s)
+{
+	if (!s)
+		return NULL;
+	loop_remove(s->loop, &s->source);
+	(void)fd_close(s->fd);
+	free(s);
+	return NULL;
+}
+
+/* ---- the sender ---- */
+
+static int await_answer(int fd)
+{
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + ANSWER_MS * NSEC_PER_MSEC, now;
+	struct message m;
+
+	while ((now = clock_ns(CLOCK_MONOTONIC)) < end) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		int r;
+
+		if (poll(&pfd, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
+			return fail(-errno);
+		r = receive(fd, &m);
+		if (r > 0)
+			return (unsigned char)m.text[0];
+		if (r < 0 && r != -EAGAIN && r != -EINTR)
+			return fail(r);
+	}
+	return -ETIMEDOUT;
+}
+
+int trigger_socket_send(uint32_t uid, uint32_t pid, const char *name)
+{
+	_cleanup_(fd_closep) int fd = open_socket();
+	const sa_family_t unnamed = AF_UNIX;
+	char text[TRIGGER_NAME_MAX + 2];
+	struct sockaddr_un address;
+	socklen_t len = make_address(uid, pid, &address);
+	int n = snprintf(text, sizeof(text), "%c%s", name ? 'T' : 'S', name ? name : "");
+
+	if (fd < 0)
+		return trace(fd);
+	if (n >= (int)sizeof(text))
+		return fail(-ENAMETOOLONG);
+	/* A bind without a name gets an abstract one from the kernel: the address of the answer. */
+	if (bind(fd, (const struct sockaddr *)&unnamed, sizeof(unnamed)) < 0)
+		return fail(-errno);
+	/* Connected, the socket takes datagrams of that session only. */
+	if (connect(fd, (const struct sockaddr *)&address, len) < 0)
+		return errno == ECONNREFUSED ? -ESRCH : -errno;
+	if (send(fd, text, (size_t)n, MSG_NOSIGNAL) < 0)
+		return errno == ECONNREFUSED ? -ESRCH : fail(-errno);
+	return await_answer(fd);
+}
+
+static bool parse_address(const char *at, uint32_t *ret_uid, uint32_t *ret_pid)
+{
+	char text[32], *slash;
+	uint64_t uid, pid;
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(at, "\n"), at);
+	slash = strchr(text, '/');
+	if (!slash)
+		return false;
+	*slash = 0;
+	if (parse_u64(text, 10, UINT32_MAX, &uid) < 0 ||
+	    parse_u64(slash + 1, 10, INT32_MAX, &pid) < 0)
+		return false;
+	*ret_uid = (uint32_t)uid;
+	*ret_pid = (uint32_t)pid;
+	return true;
+}
+
+int trigger_socket_find(void (*found)(void *arg, uint32_t uid, uint32_t pid), void *arg)
+{
+	static const char prefix[] = " @" PREFIX;
+	_cleanup_(freep) char *text = NULL;
+	int n = 0, r = read_file("/proc/net/unix", NET_UNIX_MAX, &text, NULL);
+
+	if (r < 0)
+		return trace(r);
+	for (const char *at = text; (at = strstr(at, prefix)); at += sizeof(prefix) - 1) {
+		uint32_t uid, pid;
+
+		if (!parse_address(at + sizeof(prefix) - 1, &uid, &pid) ||
+		    (uid != geteuid() && geteuid() != 0))
+			continue;
+		found(arg, uid, pid);
+		n++;
+	}
+	return n;
+}
+
+struct trigger_run {
+	const char *name;
+	bool accepted;
+};
+
+static const char *reason(int answer)
+{
+	return answer == TRIGGER_LIMITED   ? "max_per_24_h is reached"
+	       : answer == TRIGGER_SKIPPED ? "skipped, by skip_probability"
+	       : answer == -ETIMEDOUT	   ? "no answer"
+	       : answer == -EPERM	   ? "it belongs to another user"
+	       : answer < 0		   ? strerror(-answer)
+					   : "the answer is of another version";
+}
+
+static void send_to(void *arg, uint32_t uid, uint32_t pid)
+{
+	struct trigger_run *run = arg;
+	int answer = trigger_socket_send(uid, pid, run->name);
+
+	if (answer == TRIGGER_UNKNOWN || answer == -ESRCH)
+		return;
+	if (answer == TRIGGER_ACCEPTED) {
+		log_info("trigger %s: accepted by the trace session of process %u", run->name, pid);
+		run->accepted = true;
+		return;
+	}
+	log_info("trigger %s: process %u: %s", run->name, pid, reason(answer));
+}
+
+int trigger_send_all(const char *name)
+{
+	struct trigger_run run = {.name = name};
+	int r;
+
+	r = trigger_socket_find(send_to, &run);
+	if (r < 0) {
+		log_error("trigger: /proc/net/unix: %s", strerror(-r));
+		return 1;
+	}
+	if (!run.accepted)
+		log_error("trigger %s: no trace session of yours accepted it", name);
+	return run.accepted ? 0 : 1;
+}

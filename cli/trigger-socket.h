@@ -1,0 +1,34 @@
+/* trigger-socket.h - how running trace sessions hear triggers.  Thread: main.
+ *
+ *   perfwind trigger NAME ──► "TNAME"  ┐
+ *   perfwind trace --start ──► "S"     ├──► @perfwind-trigger/UID/PID ──► the session ──► one byte: the answer
+ *
+ * An abstract datagram socket, named by the session's user and process: nothing is left behind after a crash, and
+ * /proc/net/unix lists all.  Both sides check the other's user (SCM_CREDENTIALS): the own one or root. */
+#pragma once
+
+#include "base/loop.h"
+#include "tracing/triggers.h"
+
+enum { TRIGGER_STARTED = 100, TRIGGER_REFUSED }; /* the answers to a start */
+
+struct trigger_events {
+	/* @name is checked: 1 to TRIGGER_NAME_MAX bytes.  Returns the answer, 1 to 255. */
+	int (*trigger)(void *arg, const char *name, uint32_t uid);
+	int (*start)(void *arg);
+	void *arg;
+};
+
+struct trigger_socket;
+/* Binds the name of this process.  Borrows @events' arg and @loop.  -EADDRINUSE: it has one. */
+int trigger_socket_new(const struct trigger_events *events, struct loop *loop,
+		       struct trigger_socket **ret_socket);
+struct trigger_socket *trigger_socket_free(struct trigger_socket *socket);
+
+/* Sends @name, NULL: a start, to the session of process @pid and user @uid, and waits 2 s for its answer, which is
+ * returned.  -ESRCH: no session there; -EPERM: another user's process holds the name; -ETIMEDOUT. */
+int trigger_socket_send(uint32_t uid, uint32_t pid, const char *name);
+/* Calls @found for each session in /proc/net/unix that this user may trigger.  The number of sessions. */
+int trigger_socket_find(void (*found)(void *arg, uint32_t uid, uint32_t pid), void *arg);
+/* Sends @name to all of them and logs the answers.  0: one accepted it; 1: none did. */
+int trigger_send_all(const char *name);

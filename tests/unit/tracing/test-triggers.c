@@ -1,0 +1,114 @@
+/* test-triggers.c - the triggers of a config: what is refused, and which are accepted when.  Time is a parameter. */
+#include <errno.h>
+
+#include "tests/unit/cmocka.h"
+
+#include "config/config.h"
+#include "tracing/triggers.h"
+
+#define HOUR (3600 * NSEC_PER_SEC)
+
+static char error[512];
+
+static struct config *parse(const char *text)
+{
+	struct config *c;
+
+	if (config_read("f", text, strlen(text), CONFIG_TEXT, &c, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	return c;
+}
+
+static const char *check(const char *text)
+{
+	struct config *c = parse(text);
+	int r;
+
+	error[0] = 0;
+	r = triggers_check(c->message, error, sizeof(error));
+	assert_true(r == 0 || r == -EINVAL);
+	assert_int_equal(r < 0, *error != 0);
+	(void)config_free(c);
+	return error;
+}
+
+#define MODE(mode, more) "trigger_config { trigger_mode: " mode " " more " } "
+#define ONE "triggers { name: 'a' } trigger_timeout_ms: 9"
+
+static void test_check(void **state)
+{
+	(void)state;
+	assert_string_equal(check(""), "");
+	assert_string_equal(check("trigger_config { }"), "");
+	assert_string_equal(check(MODE("START_TRACING", ONE) "write_into_file: true"), "");
+	assert_string_equal(check(MODE("STOP_TRACING", ONE)), "");
+	assert_string_equal(check(MODE("CLONE_SNAPSHOT", ONE)),
+			    "trigger_config.trigger_mode: only START_TRACING and STOP_TRACING are "
+			    "served here (snapshots: perfwind record --flight-recorder)");
+	assert_string_equal(check(MODE("STOP_TRACING", ONE) "write_into_file: true"),
+			    "write_into_file: STOP_TRACING keeps nothing before its trigger");
+	assert_string_equal(check(MODE("STOP_TRACING", ONE) "duration_ms: 1"),
+			    "duration_ms: it excludes trigger_config (trigger_timeout_ms, "
+			    "stop_delay_ms)");
+	assert_string_equal(check(MODE("STOP_TRACING", "triggers { name: 'a' }")),
+			    "trigger_config.trigger_timeout_ms: the wait for a trigger needs an "
+			    "end");
+	assert_string_equal(check(MODE("STOP_TRACING", "trigger_timeout_ms: 9")),
+			    "trigger_config.triggers: there are 0, and 1 to 256 are needed");
+	assert_string_equal(check(MODE("STOP_TRACING", ONE " triggers { }")),
+			    "trigger_config.triggers[1].name: a trigger needs a name");
+	assert_string_equal(check(MODE("STOP_TRACING", ONE " triggers { name: 'a' }")),
+			    "trigger_config.triggers[1].name: triggers[0] is called 'a' too");
+	assert_string_equal(
+		check(MODE("STOP_TRACING", ONE " triggers { name: 'b' max_per_24_h: 65537 }")),
+		"trigger_config.triggers[1].max_per_24_h: 65537: at most 65536");
+	assert_string_equal(
+		check(MODE("STOP_TRACING", ONE " triggers { name: 'b' producer_name_regex: 'p' }")),
+		"trigger_config.triggers[1].producer_name_regex: without a tracing "
+		"service no producer sends triggers");
+}
+
+static void test_take(void **state)
+{
+	struct config *c = parse(MODE(
+		"STOP_TRACING", "trigger_timeout_ms: 9 triggers { name: 'free' stop_delay_ms: 7 } "
+				"triggers { name: 'twice' max_per_24_h: 2 stop_delay_ms: 8 } "
+				"triggers { name: 'half' skip_probability: 0.5 max_per_24_h: 1 }"));
+	struct triggers *t;
+	uint32_t delay = 1;
+
+	(void)state;
+	assert_int_equal(triggers_new(c->message->trigger_config, &t), 0);
+	assert_int_equal(triggers_take(t, "fre", 0, 0, &delay), TRIGGER_UNKNOWN);
+	assert_int_equal(triggers_take(t, "", 0, 0, &delay), TRIGGER_UNKNOWN);
+	assert_int_equal(delay, 1);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(triggers_take(t, "free", 5, 0, &delay), TRIGGER_ACCEPTED);
+	assert_int_equal(delay, 7);
+	/* two in any 24 hours, not two in each day */
+	assert_int_equal(triggers_take(t, "twice", 1 * HOUR, 0, &delay), TRIGGER_ACCEPTED);
+	assert_int_equal(delay, 8);
+	assert_int_equal(triggers_take(t, "twice", 20 * HOUR, 0, &delay), TRIGGER_ACCEPTED);
+	assert_int_equal(triggers_take(t, "twice", 25 * HOUR - 1, 0, &delay), TRIGGER_LIMITED);
+	assert_int_equal(triggers_take(t, "twice", 25 * HOUR, 0, &delay), TRIGGER_ACCEPTED);
+	assert_int_equal(triggers_take(t, "twice", 43 * HOUR, 0, &delay), TRIGGER_LIMITED);
+	assert_int_equal(triggers_take(t, "twice", 44 * HOUR, 0, &delay), TRIGGER_ACCEPTED);
+	/* what is skipped does not count for the limit */
+	assert_int_equal(triggers_take(t, "half", 0, 0.49, &delay), TRIGGER_SKIPPED);
+	assert_int_equal(triggers_take(t, "half", 0, 0.5, &delay), TRIGGER_ACCEPTED);
+	assert_int_equal(delay, 0);
+	assert_int_equal(triggers_take(t, "half", 0, 0.5, &delay), TRIGGER_LIMITED);
+	assert_null(triggers_free(t));
+	assert_null(triggers_free(NULL));
+	(void)config_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_take),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
