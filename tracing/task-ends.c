@@ -266,6 +266,8 @@ static int register_cpus(struct task_ends *e)
 
 int task_ends_new(struct loop *loop, struct sink *const *to, struct task_ends **ret_ends)
 {
+	/* Connected to the kernel: another process with CAP_NET_ADMIN cannot send here. */
+	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	const struct timeval limit = {.tv_sec = 1};
 	const int bytes = SOCKET_BYTES;
 	struct task_ends *e = calloc(1, sizeof(*e));
@@ -282,7 +284,8 @@ int task_ends_new(struct loop *loop, struct sink *const *to, struct task_ends **
 	e->source.fd = fd;
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	r = find_family(e);
+	r = connect(fd, (const struct sockaddr *)&kernel, sizeof(kernel)) < 0 ? fail(-errno)
+									      : find_family(e);
 	if (r >= 0)
 		r = register_cpus(e);
 	if (r >= 0)

@@ -4,6 +4,7 @@
 #include <linux/netlink.h>
 #include <linux/taskstats.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +135,18 @@ static void test_damaged(void **state)
 	assert_null(take_datagram(&d, sizeof(d)));
 }
 
+/* Another process that may send to netlink sockets reaches none of ours: the lowest number is the process's own. */
+static void expect_no_other_sender(void)
+{
+	const struct sockaddr_nl ours = {.nl_family = AF_NETLINK, .nl_pid = (uint32_t)getpid()};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(sendto(fd, "x", 1, 0, (const struct sockaddr *)&ours, sizeof(ours)), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	(void)close(fd);
+}
+
 /* The kernel's own, where it may be had. */
 static void test_real(void **state)
 {
@@ -156,6 +169,7 @@ static void test_real(void **state)
 		sink_free(memory);
 		skip();
 	}
+	expect_no_other_sender();
 	pid = fork();
 	if (pid == 0)
 		_exit(0);
