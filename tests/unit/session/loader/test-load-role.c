@@ -180,6 +180,21 @@ static void test_module(void **state)
 }
 
 /* A device that is slept over is not touched. */
+/* The module of Python's functions has no file: that of a process that has ended is not looked for in ours, and is not
+ * reported as out of reach (-EXDEV). */
+static void test_python_ended(void **state)
+{
+	struct pair *p = *state;
+	struct load_request request = {.kind = LOAD_SYMBOLS, .pid = UINT32_MAX >> 1};
+	struct load_answer a;
+
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, &request.module), 0);
+	local(p, &request, &a);
+	assert_int_equal(a.error, -ENOENT);
+	load_answer_deinit(&a);
+	uw_module_unref(request.module);
+}
+
 static void test_devices(void **state)
 {
 	struct pair *p = *state;
@@ -467,6 +482,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_module, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_python_ended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
 		cmocka_unit_test(test_too_large),
