@@ -34,7 +34,7 @@ case ,${PERFWIND_WITHOUT:-}, in
 		'v["samples"] + sum(v["skipped"].values()) + v["lost"]["samples"] >= 10240 and v["cpu_accounted"] is None' ;;
 esac
 check faults-consistent consistent faults
-check faults-names has faults '^python3?[^;]*;.*_PyEval_EvalFrameDefault'
+check faults-names has faults '^python3?[^;]*;.*(_PyEval_EvalFrameDefault|\[python)'
 record followers -e cpu-clock,page-faults,context-switches -- "$PROGRAMS/recursion" 0.6
 check followers-consistent consistent followers
 check followers-names has followers 'main;recurse_even;'
@@ -111,7 +111,7 @@ if ! is_root; then
 fi
 record whole -- "$PYTHON" "$TMP/half.py"
 check both-halves json whole '0.85 <= v["cpu_accounted"] <= 1.1'
-check kernel-named has whole '_PyEval_EvalFrameDefault;.*(read|zero|clear)[a-z_]*_\[k\]'
+check kernel-named has whole '(_PyEval_EvalFrameDefault|kernel \[python\]);.*(read|zero|clear)[a-z_]*_\[k\]'
 check both-consistent consistent whole
 record kernel --kernel-only -- "$PYTHON" "$TMP/half.py"
 check kernel-only json kernel '0.35 <= v["cpu_accounted"] <= 0.65'
