@@ -34,7 +34,7 @@ case ,${PERFWIND_WITHOUT:-}, in
 		'v["samples"] + sum(v["skipped"].values()) + v["lost"]["samples"] >= 10240 and v["cpu_accounted"] is None' ;;
 esac
 check faults-consistent consistent faults
-check faults-names has faults '^python3?[^;]*;.*(_PyEval_EvalFrameDefault|\[python)'
+check faults-names has faults '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[python)'
 record followers -e cpu-clock,page-faults,context-switches -- "$PROGRAMS/recursion" 0.6
 check followers-consistent consistent followers
 check followers-names has followers 'main;recurse_even;'

@@ -25,7 +25,7 @@ record exec -- "$PYTHON" "$TMP/exec.py" "$PROGRAMS/recursion"
 started $!
 record exec-p -p $!
 for name in exec exec-p; do
-	check $name-before has $name '^python3?[^;]*;.*(_PyEval_EvalFrameDefault|\[python)'
+	check $name-before has $name '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[python)'
 	check $name-after has $name '^recursion;.*main;recurse_even;recurse_odd;'
 	check $name-not-mixed hasnt $name '_PyEval.*recurse_|recurse_.*_PyEval|^recursion;.*_PyEval|^python.*recurse_'
 	check $name-whole json $name 'v["stacks"]["whole"] >= 0.99 * total'

@@ -24,7 +24,7 @@ PY
 record python -- "$PYTHON" "$TMP/work.py"
 check python-consistent consistent python
 check python-whole json python 'v["stacks"]["whole"] >= 0.995 * total'
-check python-names has python '^python3?[^;]*;.*(_PyEval_EvalFrameDefault|\[python)'
+check python-names has python '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[python)'
 
 # The command's own exit status, as perf record gives it.
 record status -- sh -c 'exit 7'

@@ -85,11 +85,11 @@ PY
 started $!
 record children -p $! --children
 check children-followed has children '^qsort;.*main;sort_numbers;'
-check children-parent has children '^python3?[^;]*;.*start_thread;.*(_PyEval_EvalFrameDefault|\[python)'
+check children-parent has children '^python3?[^;]*;.*start_thread;.*(_PyEval_EvalFrameDefault| \[python)'
 check children-consistent consistent children
 "$PYTHON" "$TMP/spawner.py" "$PROGRAMS/qsort" "$TMP/nochildren.pftrace" &
 started $!
 record nochildren -p $!
 check children-left-out hasnt nochildren '^qsort;'
-check late-thread has nochildren '^python3?[^;]*;.*start_thread;.*(_PyEval_EvalFrameDefault|\[python)'
+check late-thread has nochildren '^python3?[^;]*;.*start_thread;.*(_PyEval_EvalFrameDefault| \[python)'
 check nochildren-consistent consistent nochildren

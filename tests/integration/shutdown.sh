@@ -199,7 +199,7 @@ outlives() {
 recorder=$!
 started $recorder
 outlives limited $recorder 1 'File too large'
-check limited-readable has limited '^python3?[^;]*;.*(_PyEval_EvalFrameDefault|\[python)'
+check limited-readable has limited '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[python)'
 
 mkfifo "$TMP/pipe"
 "$PERFWIND" record -F 4000 -o "$TMP/pipe" -- $(steady closed 7) 2>"$TMP/closed.err" &
@@ -251,7 +251,7 @@ if is_root && unshare -m true 2>/dev/null; then
 	recorder=$!
 	started $recorder
 	outlives full $recorder 7 'No space left on device'
-	check full-disk-readable has full '^python3?[^;]*;.*(_PyEval_EvalFrameDefault|\[python)'
+	check full-disk-readable has full '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[python)'
 	check full-disk-counts counts_the_file full
 	check full-disk-cut-off cut_off full
 	check full-disk-filled [ "$(stat -c %s "$TMP/full.pftrace")" -gt 60000 ]
