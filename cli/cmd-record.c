@@ -404,8 +404,10 @@ static int make_at_sample(struct record *rec)
 		.python = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
 	};
 	char why[256];
-	int r = at_sample_new(&o, &rec->at_sample, why, sizeof(why));
+	int r;
 
+	probe_bpf(&rec->features);
+	r = at_sample_new(&o, &rec->at_sample, why, sizeof(why));
 	if (*why)
 		log_verbose("%s", why);
 	return r < 0 ? said("cannot record", r) : 0;

@@ -223,6 +223,7 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
 	f->files = limit.rlim_max;
 	(void)probe_features(&f->features, error, sizeof(error));
+	probe_bpf(&f->features);
 	look_at_rings(f);
 	f->daemon = listens(control_socket, &f->daemon_outside);
 	f->units = access("/run/systemd/system", F_OK) == 0 && has_units();

@@ -214,11 +214,6 @@ static bool have_landlock(void)
 	return syscall(444, NULL, 0, 1) >= 1;
 }
 
-static bool have_bpf(void)
-{
-	return bpf_try() >= 0;
-}
-
 /* Clears what PERFWIND_WITHOUT names. */
 static int without(const char *text, bool ret_wanted[FEATURE_COUNT], char *error, size_t error_size)
 {
@@ -264,7 +259,6 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 		[FEATURE_PIDFD] = have_pidfd,
 		[FEATURE_PEER_PIDFD] = have_peer_pidfd,
 		[FEATURE_LANDLOCK] = have_landlock,
-		[FEATURE_BPF] = have_bpf,
 	};
 	const char *text = secure_getenv("PERFWIND_WITHOUT");
 	bool wanted[FEATURE_COUNT];
@@ -276,8 +270,15 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 	if (r < 0)
 		return trace(r);
 	for (enum feature f = 0; f < FEATURE_COUNT; f++) {
-		ret_features->has[f] = wanted[f] && probes[f]();
-		log_verbose("kernel: %s", feature_words(f, ret_features->has[f]));
+		ret_features->has[f] = wanted[f] && (!probes[f] || probes[f]());
+		if (probes[f])
+			log_verbose("kernel: %s", feature_words(f, ret_features->has[f]));
 	}
 	return 0;
+}
+
+void probe_bpf(struct features *features)
+{
+	features->has[FEATURE_BPF] = features->has[FEATURE_BPF] && bpf_try() >= 0;
+	log_verbose("kernel: %s", feature_words(FEATURE_BPF, features->has[FEATURE_BPF]));
 }
