@@ -38,9 +38,8 @@ strip --strip-all "$TMP/late"
 record late -- "$TMP/late" 0.7
 check late-has-no-names hasnt late 'recurse_|burn '
 rm "$TMP/late"
-# Others may be found too: by build id, where perf has kept them.
 "$PERFWIND" symbolize --symfs "$TMP/copies" "$TMP/late.pftrace" >"$TMP/late.out" 2>&1
-check late-is-symbolized sh -c "grep -qE '^[1-9][0-9]* of [0-9]+ modules found' '$TMP/late.out' || { cat '$TMP/late.out'; exit 1; }"
+check late-is-symbolized sh -c "grep -q '^1 of . modules found' '$TMP/late.out' || { cat '$TMP/late.out'; exit 1; }"
 check late-names has late "^late;.*$chain"
 
 # Stripped with a table of its function symbols packed into .gnu_debugdata, as distributions do.
