@@ -24,5 +24,5 @@ int cache_dir_open_file(int dir, const char *name, size_t max, int *ret_fd, size
 int cache_dir_read(int dir, const char *name, size_t max, uint8_t **ret_data, size_t *ret_len);
 /* Replaces a file at once (mode 0600): a reader sees the old content or the new one. */
 int cache_dir_write(int dir, const char *name, const void *data, size_t len);
-/* Removes the oldest files whose names begin with @prefix until they have @max bytes at most together. */
+/* Removes the oldest files with names that begin with @prefix, until these files have @max bytes at most. */
 void cache_dir_trim(int dir, const char *prefix, uint64_t max);

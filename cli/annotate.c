@@ -242,7 +242,7 @@ static int take_instruction(void *arg, const struct uw_instruction *from)
 	return find_line(x, from->vaddr, leaf, to);
 }
 
-/* The code of a part whose samples are leaves [from, to).  Where it cannot be had, the addresses. */
+/* The code of a part, with samples leaves [from, to).  Where it cannot be read, the addresses. */
 static int disassemble(struct annotator *x, struct annotate_part *part, uint64_t size, size_t from,
 		       size_t to)
 {

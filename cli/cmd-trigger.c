@@ -10,9 +10,9 @@ static const struct option_def defs[] = {{0}};
 static const struct options options = {
 	.command = "trigger",
 	.usage = "NAME...",
-	.description =
-		"Sends triggers to all your trace sessions (perfwind trace) whose config waits for "
-		"one of\nthese names in trigger_config; root's go to the sessions of all users.",
+	.description = "Sends triggers to all your trace sessions (perfwind trace) that wait for "
+		       "one of\nthese names in their trigger_config; root's go to the sessions of "
+		       "all users.",
 	.details = {"START_TRACING sessions begin to record, STOP_TRACING sessions end "
 		    "stop_delay_ms later.  A session is found by an abstract socket, so both must "
 		    "be in one network namespace.",

@@ -24,5 +24,5 @@ void debuginfod_folder(char *to, size_t size);
  * there afterwards; *ret_asked: how many were asked for before the time was over.  < 0: libdebuginfod is missing
  * (-ENOENT), or no process could be made. */
 int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds, size_t *ret_asked);
-/* The file of @id in the cache at @folder: a descriptor of a regular file, whose content is not verified; -ENOENT. */
+/* The file of @id in the cache at @folder: a descriptor of a regular file with unverified content; -ENOENT. */
 int debuginfod_open(const char *folder, const struct uw_build_id *id);

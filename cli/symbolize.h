@@ -19,7 +19,7 @@ struct symbolize_result {
 /* Appends packets with what the frames of @profile lack to @packets.  A file is trusted if it has the
  * build id of the module; without one only if the user gave a folder with copies (places->symfs).
  * -ENOMEM. */
-/* The build ids of up to @max modules whose frames lack names or lines, and for which there is no debug file here. */
+/* The build ids of up to @max modules that have frames without names or lines, and no debug file here. */
 size_t symbolize_missing(const struct profile *profile, const struct file_places *places,
 			 struct uw_build_id *ids, size_t max);
 int symbolize(const struct profile *profile, const struct file_places *places,

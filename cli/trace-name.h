@@ -12,6 +12,6 @@ enum { TRACE_NAME_MAX = 80 }; /* bytes of a name */
 int trace_name_take(const char *name, int *ret_fd);
 /* Sends SIGTERM to this user's session @name and waits for its end.  -ENOENT: no such session. */
 int trace_name_stop(const char *name);
-/* Starts this user's session @name, whose config has deferred_start.  -ENOENT: no such session; -EALREADY: it runs; else
+/* Starts this user's session @name, which has deferred_start.  -ENOENT: no such session; -EALREADY: it runs; else
  * as trigger_socket_send(). */
 int trace_name_start(const char *name);

@@ -28,7 +28,7 @@ int deep_fd(const struct deep *deep);
 /* The smallest size of the kernel's copies: stacks that are no longer are left alone. */
 void deep_set_room(struct deep *deep, uint32_t bytes);
 
-/* A sample whose copy is full. */
+/* A sample with a full copy. */
 struct deep_sample {
 	uint32_t tid;
 	uint64_t sp, time; /* time: of the session's clock */
@@ -48,7 +48,7 @@ void deep_put(struct deep *deep, uint64_t position);
  * round.  -EBADMSG: the ring is damaged; no record is read from then on. */
 enum { DEEP_KEEP_MS = 50 };
 int deep_expire(struct deep *deep, uint64_t now);
-/* The stack of a sample whose copy of @room bytes was full used @used bytes; not @whole: at least. */
+/* The stack of a sample with a full copy of @room bytes used @used bytes; not @whole: at least. */
 void deep_learn(struct deep *deep, uint32_t tid, uint64_t used, uint32_t room, bool whole);
 
 struct deep_counts {

@@ -289,7 +289,7 @@ static void judge_few(struct diff *d, double *scratch)
 	judge(d, choose_scale(d, DIFF_TOTAL, scratch), scratch);
 }
 
-/* Where the cost of @gone may have gone: a function of the same module whose change makes up for it. */
+/* Where the cost of @gone may have gone: a function of the same module with a change that makes up for it. */
 static struct diff_row *partner_of(const struct diff *d, const struct diff_row *gone)
 {
 	struct diff_row *best = NULL;

@@ -308,7 +308,7 @@ static int read_system_info(struct reader *r, struct cursor c)
 
 /* ---- statistics of the recorder ---- */
 
-/* A count of one session: those of all sequences are added up.  Of other figures the last one stays. */
+/* A count of one session: the counts of all sequences are added up.  Of other figures the last one stays. */
 static bool is_added_up(const char *name)
 {
 	static const char *const prefixes[] = {"stacks.", "lost.", "skipped.", "frames", "waits"};

@@ -7,7 +7,7 @@
  *
  * Two filters, and the stricter counts: the kernel logs the calls that one of them refuses, and the calls that a libc
  * tries first are not worth a line.  Helper processes get a third one.
- * libseccomp makes all of them when perfwind is built (rights-generate.c).
+ * libseccomp makes all filters when perfwind is built (rights-generate.c).
  *
  * No process uses a network other than AF_UNIX, runs a program, makes memory executable, mounts or traces
  * anything or loads a module.  A helper process inherits the list of the process that makes it and adds

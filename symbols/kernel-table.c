@@ -35,7 +35,7 @@ struct packed_head {
 
 struct uw_kernel_table {
 	int fd;
-	uint8_t *bytes; /* of the file; those of blocks that were not read are 0 */
+	uint8_t *bytes; /* of the file; blocks that were not read are 0 */
 	uint8_t *read;	/* one for each block */
 	size_t len;
 	uint64_t first;		    /* address of the first symbol */

@@ -17,7 +17,7 @@ struct uw_kernel_key {
 };
 
 struct uw_kernel_table;
-/* Appends the table of @kallsyms, whose _text is at @text.  -ENOTSUP: its symbols are too far from each other; -ENOMEM. */
+/* Appends the table of @kallsyms with _text at @text.  -ENOTSUP: its symbols are too far from each other; -ENOMEM. */
 int uw_kernel_table_pack(const struct uw_kallsyms *kallsyms, uint64_t text,
 			 const struct uw_kernel_key *key, struct buffer *to);
 /* The reverse, of a file of @len bytes; @text: of the running kernel.  Consumes @fd.  Its bytes are taken as foreign ones:

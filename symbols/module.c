@@ -44,7 +44,7 @@ static int image_of(struct uw_module *module, struct hotspot_code *code,
 	const struct uw_layout *layout = uw_module_layout(module);
 	int r;
 
-	if (!layout) { /* no segments: addresses are those of the process */
+	if (!layout) { /* no segments: addresses of the process */
 		struct uw_layout *empty = calloc(1, sizeof(*empty));
 
 		if (!empty)

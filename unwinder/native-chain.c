@@ -119,7 +119,7 @@ struct chain {
 	uint64_t lost, lost_caller; /* the first function, the first caller that loses and is not
 				       the last; 0: none */
 	bool kept;		    /* a caller keeps the frame pointer */
-	bool unread;		    /* a function whose unwind information could not be read */
+	bool unread;		    /* a function with unreadable unwind information */
 };
 
 /* The last frame is no root. */

@@ -85,7 +85,7 @@ static bool is_text(uint32_t at, uint64_t len, const char *text)
 	return at < len && strnlen(text + at, TEXT_ROOM) < TEXT_ROOM;
 }
 
-/* Ascending spans, which do not overlap and whose lines follow each other; names that begin in the text and end in it. */
+/* Ascending spans without overlap, with lines that follow each other; names that begin and end in the text. */
 static bool is_sound(const struct line_file *f, const struct file_head *head)
 {
 	uint64_t first = 0;

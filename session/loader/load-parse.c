@@ -83,7 +83,7 @@ static void span_of(struct load_parse *w, uint64_t vaddr, struct load_span *span
 	function->high = found.function_high;
 }
 
-/* The rest of a function, up to an address whose span is not known. */
+/* The rest of a function, up to an address without a known span. */
 static void add_function(struct load_parse *w, struct found_lines *f,
 			 const struct function *function)
 {

@@ -32,7 +32,7 @@ struct load_parse {
 
 enum {
 	LOAD_LINES_MAX = 64,   /* of an address */
-	LOAD_SPANS_MAX = 4096, /* of a request, besides those of its addresses */
+	LOAD_SPANS_MAX = 4096, /* of a request, besides the spans of its addresses */
 };
 
 struct load_parser {

@@ -27,8 +27,8 @@ struct account {
 	uint64_t unknown_records;
 	/* waits.h */
 	uint64_t waits, wait_ns;		/* ended waits, and their time */
-	uint64_t waits_thinned, thinned_ns;	/* of them: shown under the stack of another wait */
-	uint64_t waits_unsampled, unsampled_ns; /* of them: shown without a stack */
+	uint64_t waits_thinned, thinned_ns;	/* of the waits: shown under the stack of another */
+	uint64_t waits_unsampled, unsampled_ns; /* of the waits: shown without a stack */
 	uint64_t run_ns, run_unsampled_ns;	/* --wall: running, and of that without a sample */
 	uint64_t unknown_ns;	 /* time of threads around lost records of switches */
 	uint64_t parked, copied; /* by the unwinder (to wait); by main (ring too full) */

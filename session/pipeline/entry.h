@@ -30,7 +30,7 @@ struct sample_info {
 	uint8_t n_followers, cpu_mode;
 	uint8_t reason; /* enum wait_reason: the sample is a wait, or time without a stack */
 	bool guessed;	/* the stack was read during the wait: all its frames are guesses */
-	uint32_t wait;	/* the wait whose stack it is (waits.h); 0: none */
+	uint32_t wait;	/* it is the stack of this wait (waits.h); 0: of none */
 	uint64_t began,
 		ended; /* of the wait itself, without shorter ones that it stands for; 0: none */
 };

@@ -13,7 +13,7 @@ int wait_reader_woken(struct scope *scope, const struct record_layout *layout,
 /* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
 bool wait_reader_wants(struct scope *scope, const struct record_sample *sample,
 		       struct process *process);
-/* The weight of a sample; *ret_wait: its number as the stack of a wait, whose weight is not known yet, or 0. */
+/* The weight of a sample; *ret_wait: its number as the stack of a wait of unknown weight, or 0. */
 uint64_t wait_reader_weigh(struct scope *scope, const struct record_sample *sample,
 			   struct process *process, uint32_t *ret_wait);
 /* Requests the stacks of some threads that wait without one since @before (the events' clock) or longer. */

@@ -1,5 +1,5 @@
 /* wait-reason.c - see wait-reason.h.  The functions are those of Linux 5.4 to 6.18 at which a task sleeps, or the
- * nearest caller whose name did not change. */
+ * nearest caller with an unchanged name. */
 #include "session/pipeline/wait-reason.h"
 
 #include <string.h>

@@ -476,7 +476,7 @@ int waits_thread(struct waits *w, struct process *process, uint32_t tid)
 	return 0;
 }
 
-/* A number that is used again, and whose last thread's end was lost. */
+/* A number that is used again; the end of its last thread was lost. */
 static int forget(struct waits *w, uint32_t tid, uint64_t time)
 {
 	struct wait_thread *t = find(w, tid);
@@ -538,7 +538,7 @@ static int switch_in(struct waits *w, struct wait_thread *t, uint64_t time)
 	int r = t->state == THREAD_RUNS ? lost_time(w, t, time) : end_wait(w, t, time);
 
 	if (r >= 0)
-		r = held_drop(w, &t->sampled); /* of a switch whose record was lost */
+		r = held_drop(w, &t->sampled); /* of a switch without its record */
 	t->state = THREAD_RUNS;
 	t->since = max_u64(t->since, time);
 	return r;

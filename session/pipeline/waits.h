@@ -57,7 +57,7 @@ struct waits *waits_free(struct waits *waits);
 /* All events are on from @time (their clock, ns): earlier records have no effect, and the first one of a thread may come much
  * later. */
 void waits_start(struct waits *waits, uint64_t time);
-/* Records, in order of time.  Errors: -ENOMEM, or those of emit(). */
+/* Records, in order of time.  Errors: -ENOMEM, or an error of emit(). */
 /* SWITCH, FORK or COMM of @process, out of the ring of @cpu; others have no effect. */
 int waits_record(struct waits *waits, struct process *process, uint32_t cpu,
 		 const struct record_event *event);
@@ -89,7 +89,7 @@ struct process *waits_next_bare(struct waits *waits, uint64_t before, uint32_t *
  * of waits_sampled(); 0: the thread is known not to have waited then, or there is no room.  Once its wait ends before
  * @until, it will be dropped. */
 uint32_t waits_read(struct waits *waits, uint32_t tid, uint64_t from, uint64_t until);
-/* An outcome with sample_info.wait, whose references it takes over. */
+/* An outcome with sample_info.wait; takes its references over. */
 int waits_outcome(struct waits *waits, const struct outcome *outcome);
 /* The end, at @time (the events' clock): ends all waits and threads.  Outcomes may still come. */
 int waits_finish(struct waits *waits, uint64_t time);

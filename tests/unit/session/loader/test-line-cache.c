@@ -22,7 +22,7 @@ static struct line_cache *new_cache(void)
 	return c;
 }
 
-/* A session's module, whose file was @file. */
+/* A session's module of @file. */
 static struct uw_module *new_module(struct line_cache *c, const struct load_file *file)
 {
 	struct load_answer a = {.request.kind = LOAD_UNWIND, .has_file = file};
