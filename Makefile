@@ -48,7 +48,7 @@ say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
 
 # A folder is a library; USES_folder is what it may include and link, itself left out: the arrows of the drawing in
 # ARCHITECTURE.md.  tests/static.sh checks the include lines against this table.
-FOLDERS := base protos symbols unwinder trace proc perf perf/perfdata config session/consent session/loader \
+FOLDERS := base protos symbols unwinder trace proc perf perf/perfdata config marks session/consent session/loader \
 	session/pipeline session tracing import profile watch daemon/policy daemon/control daemon/producer cli
 lib = $(O)/lib/$(subst /,-,$(1)).a
 USES_base :=
@@ -60,9 +60,10 @@ USES_proc := unwinder symbols base
 USES_perf := base
 USES_perf/perfdata := perf base
 USES_config := trace proc perf perf/perfdata unwinder symbols protos base
+USES_marks := trace protos base
 USES_session/consent := proc unwinder symbols base libc-hook
 USES_session/loader := session/consent config $(USES_config) libc-hook
-USES_session/pipeline := session/loader $(USES_session/loader)
+USES_session/pipeline := session/loader marks $(USES_session/loader)
 USES_session := session/pipeline $(USES_session/pipeline)
 USES_tracing := session $(USES_session)
 USES_import := session $(USES_session)
