@@ -73,8 +73,10 @@ static const struct options options = {
 		 "the oldest are deleted), `poll` (1s), `busy-poll` (300ms; above 80 % of a "
 		 "threshold), `exec` (a program that runs with the folder of each new episode).",
 		 "[rule NAME]: `when` (process-cpu, cgroup-cpu, machine-cpu, psi-cpu, psi-memory, "
-		 "psi-io, load, memory-growth, run-queue, counter, hit, duration, signal), of "
-		 "`process` (a pid or a name), `cgroup`, `event` or `command`; `above`, `below` "
+		 "psi-io, load, memory-growth, run-queue, counter, hit, duration, signal, "
+		 "latency), of `process` (a pid or a name), `cgroup`, `event`, `command`, or "
+		 "`from` "
+		 "and `to` (two tracepoints with the same `key`); `above`, `below` "
 		 "(hysteresis), `for` (how long above), `calm` (how long below, 3s), `before` "
 		 "(30s), `after` (5s), `longest` (10min), `cooldown` (10min), `per-day` (24), "
 		 "`threads-above` (percent of a CPU, 15: other threads are not in the call tree), "

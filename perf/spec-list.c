@@ -189,19 +189,73 @@ static void cut_fields(char *text)
 	*to = 0;
 }
 
-int perf_spec_fields(const struct perf_spec_env *env, const char *tracepoint, char **ret_text)
+static int read_format(const struct perf_spec_env *env, const char *tracepoint, char **ret_text)
 {
 	const char *colon = strchr(tracepoint, ':');
 	char name[512];
-	int r;
 
 	if (!colon || strchr(tracepoint, '/') || strstr(tracepoint, "..") ||
 	    strlen(tracepoint) > 256)
 		return -ENOENT;
 	(void)snprintf(name, sizeof(name), "events/%.*s/%s/format", (int)(colon - tracepoint),
 		       tracepoint, colon + 1);
-	r = read_tracefs(env->root, name, FORMAT_MAX, ret_text);
+	return read_tracefs(env->root, name, FORMAT_MAX, ret_text);
+}
+
+int perf_spec_fields(const struct perf_spec_env *env, const char *tracepoint, char **ret_text)
+{
+	int r = read_format(env, tracepoint, ret_text);
+
 	if (r == 0)
 		cut_fields(*ret_text);
 	return r;
+}
+
+/* The number behind @key in the line that begins at @line. */
+static bool number_of(const char *line, const char *key, uint32_t *ret)
+{
+	const char *end = line + strcspn(line, "\n"), *at = strstr(line, key);
+	char digits[16];
+	uint64_t n;
+
+	if (!at || at >= end)
+		return false;
+	at += strlen(key);
+	(void)snprintf(digits, sizeof(digits), "%.*s", (int)strspn(at, "0123456789"), at);
+	if (parse_u64(digits, 10, 1 << 20, &n) < 0)
+		return false;
+	*ret = (uint32_t)n;
+	return true;
+}
+
+/* Does the line "field:TYPE NAME;..." define @name?  Arrays ("NAME[16]") do not. */
+static bool defines(const char *line, const char *name)
+{
+	size_t declared = strcspn(line, ";\n"), len = strlen(name);
+
+	return declared > len && !strncmp(line + declared - len, name, len) &&
+	       line[declared - len - 1] == ' ';
+}
+
+int perf_spec_field(const struct perf_spec_env *env, const char *tracepoint, const char *name,
+		    uint32_t *ret_offset, uint32_t *ret_size)
+{
+	_cleanup_(freep) char *text = NULL;
+	uint32_t offset, size;
+	int r = read_format(env, tracepoint, &text);
+
+	if (r < 0)
+		return r;
+	for (const char *at = text; *name && (at = strstr(at, "field:")); at++) {
+		if (!defines(at, name))
+			continue;
+		if (!number_of(at, "offset:", &offset) || !number_of(at, "size:", &size) ||
+		    (size != 1 && size != 2 && size != 4 && size != 8) ||
+		    !strncmp(at, "field:__data_loc", 16))
+			return -EINVAL;
+		*ret_offset = offset;
+		*ret_size = size;
+		return 0;
+	}
+	return -ENOENT;
 }

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/features.h"
+#include "perf/pair.h"
 #include "perf/probe.h"
 #include "perf/source.h"
 #include "proc/procfs.h"
@@ -49,6 +50,7 @@ struct gauge {
 	struct target *targets;
 	size_t n_targets;
 	struct perf_source *events;
+	struct pair *pair; /* latency */
 	uint32_t *cpus;
 	size_t n_cpus;
 	int exits;	  /* signal: the kernel's process events */
@@ -463,6 +465,37 @@ static int open_events(struct gauge *g, char *error, size_t error_size)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* ---- latency ---- */
+
+static int open_pair(struct gauge *g, char *error, size_t error_size)
+{
+	const struct watch_rule *rule = g->rule;
+	char from[WATCH_POINT];
+	const char *colon = strchr(rule->key, ':');
+	struct pair_options options = {
+		.root = g->root,
+		.from = {rule->from, from},
+		.to = {rule->to, colon ? colon + 1 : rule->key},
+	};
+	int r = perf_online_cpus(&g->cpus, &g->n_cpus);
+
+	if (r < 0) {
+		(void)snprintf(error, error_size, "online CPUs: %s", strerror(-r));
+		return trace(r);
+	}
+	(void)snprintf(from, sizeof(from), "%.*s", (int)strcspn(rule->key, ":"), rule->key);
+	options.cpus = g->cpus;
+	options.n_cpus = g->n_cpus;
+	return pair_new(&options, &g->pair, error, error_size);
+}
+
+static double poll_pair(const struct gauge *g)
+{
+	struct pair_result result;
+
+	return pair_read(g->pair, &result) < 0 ? 0 : (double)result.longest_ns / NSEC_PER_MSEC;
+}
+
 /* ---- the whole ---- */
 
 static int open_kind(struct gauge *g, char *error, size_t error_size)
@@ -475,6 +508,8 @@ static int open_kind(struct gauge *g, char *error, size_t error_size)
 		return open_exits(g, error, error_size);
 	if (when == WATCH_COUNTER || when == WATCH_HIT)
 		return open_events(g, error, error_size);
+	if (when == WATCH_LATENCY)
+		return open_pair(g, error, error_size);
 	if (when == WATCH_CGROUP_CPU || when == WATCH_MACHINE_CPU || when == WATCH_PSI_CPU ||
 	    when == WATCH_PSI_MEMORY || when == WATCH_PSI_IO)
 		r = read_total(g, &total);
@@ -517,6 +552,7 @@ struct gauge *gauge_free(struct gauge *g)
 		(void)waitpid(g->command, NULL, 0);
 	}
 	(void)perf_source_free(g->events);
+	(void)pair_free(g->pair);
 	(void)fd_close(g->exits);
 	free(g->cpus);
 	free(g->targets);
@@ -562,6 +598,9 @@ void gauge_poll(struct gauge *g, uint64_t now, double *ret_value, uint32_t *ret_
 		break;
 	case WATCH_DURATION:
 		poll_command(g, now, ret_value);
+		break;
+	case WATCH_LATENCY:
+		*ret_value = poll_pair(g);
 		break;
 	case WATCH_LOAD:
 		if (read_number(g, "/proc/loadavg", "", "", ret_value) < 0)

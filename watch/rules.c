@@ -30,6 +30,7 @@ const char *const watch_when_names[] = {
 	[WATCH_HIT] = "hit",
 	[WATCH_DURATION] = "duration",
 	[WATCH_SIGNAL] = "signal",
+	[WATCH_LATENCY] = "latency",
 	[WATCH_WHENS] = NULL,
 };
 
@@ -48,6 +49,8 @@ const char *watch_when_unit(enum watch_when when)
 		return "s";
 	case WATCH_SIGNAL:
 		return "processes";
+	case WATCH_LATENCY:
+		return "ms";
 	default:
 		return "%";
 	}
@@ -104,6 +107,9 @@ static const struct key rule_keys[] = {
 	{"cgroup", TEXT, OF_TEXT(cgroup)},
 	{"event", TEXT, OF_TEXT(event)},
 	{"command", TEXT, OF_TEXT(command)},
+	{"from", TEXT, OF_TEXT(from)},
+	{"to", TEXT, OF_TEXT(to)},
+	{"key", TEXT, OF_TEXT(key)},
 	{"above", NUMBER, OF(above)},
 	{"below", NUMBER, OF(below)},
 	{"threads-above", NUMBER, OF(threads)},
@@ -280,6 +286,8 @@ static int end_rule(struct parser *p)
 		missing = "command";
 	else if (!given(p, "above") && needs[rule->when].above <= 0)
 		missing = "above";
+	else if ((given(p, "from") || given(p, "to")) && !given(p, "key"))
+		missing = "key"; /* the default's fields are of the default's events */
 	if (missing)
 		return complain(p, p->start, "[rule %s] has no '%s'", rule->name, missing);
 	if (!given(p, "above"))
@@ -324,7 +332,10 @@ static int begin_rule(struct parser *p, const char *name, size_t len)
 				    .longest_ns = SECONDS(600),
 				    .cooldown_ns = SECONDS(600),
 				    .each_ns = SECONDS(60),
-				    .per_day = 24};
+				    .per_day = 24,
+				    .from = "sched:sched_waking",
+				    .to = "sched:sched_switch",
+				    .key = "pid:next_pid"};
 	memcpy(rule->name, name, len);
 	p->rule = rule;
 	p->given = 0;
@@ -493,10 +504,11 @@ bool watch_rule_equal(const struct watch_rule *a, const struct watch_rule *b)
 {
 	return !strcmp(a->name, b->name) && !strcmp(a->process, b->process) &&
 	       !strcmp(a->cgroup, b->cgroup) && !strcmp(a->event, b->event) &&
-	       !strcmp(a->command, b->command) && a->when == b->when && a->above == b->above &&
-	       a->below == b->below && a->threads == b->threads && a->hold_ns == b->hold_ns &&
-	       a->calm_ns == b->calm_ns && a->before_ns == b->before_ns &&
-	       a->after_ns == b->after_ns && a->longest_ns == b->longest_ns &&
-	       a->cooldown_ns == b->cooldown_ns && a->each_ns == b->each_ns &&
-	       a->per_day == b->per_day;
+	       !strcmp(a->command, b->command) && !strcmp(a->from, b->from) &&
+	       !strcmp(a->to, b->to) && !strcmp(a->key, b->key) && a->when == b->when &&
+	       a->above == b->above && a->below == b->below && a->threads == b->threads &&
+	       a->hold_ns == b->hold_ns && a->calm_ns == b->calm_ns &&
+	       a->before_ns == b->before_ns && a->after_ns == b->after_ns &&
+	       a->longest_ns == b->longest_ns && a->cooldown_ns == b->cooldown_ns &&
+	       a->each_ns == b->each_ns && a->per_day == b->per_day;
 }

@@ -25,12 +25,13 @@ enum watch_when {
 	WATCH_HIT,	     /* an event, times since the last poll */
 	WATCH_DURATION,	     /* seconds that a command takes */
 	WATCH_SIGNAL,	     /* processes that a signal ended since the last poll */
+	WATCH_LATENCY,	     /* ms: the longest time between two tracepoints since the last poll */
 	WATCH_WHENS,
 };
 extern const char *const watch_when_names[]; /* ends with NULL */
 const char *watch_when_unit(enum watch_when when);
 
-enum { WATCH_NAME = 32, WATCH_RULES = 64, WATCH_TEXT = 512 };
+enum { WATCH_NAME = 32, WATCH_RULES = 64, WATCH_TEXT = 512, WATCH_POINT = 128 };
 
 struct watch_rule {
 	char name[WATCH_NAME]; /* letters, digits, - and _ : a part of file names */
@@ -38,10 +39,12 @@ struct watch_rule {
 	enum watch_when when;
 	char process[64]; /* a pid, or a name (comm); empty: none */
 	char cgroup[WATCH_TEXT], event[WATCH_TEXT], command[WATCH_TEXT];
-	double above, below; /* hysteresis: an episode ends below `below` */
-	double threads;	     /* percent of one CPU: threads with less are not in the call tree */
-	uint64_t hold_ns;    /* this long above before it fires */
-	uint64_t calm_ns;    /* this long below before it ends */
+	char from[WATCH_POINT], to[WATCH_POINT]; /* latency: "GROUP:NAME" */
+	char key[WATCH_POINT];			 /* "FIELD", or "FIELD:FIELD" of from and to */
+	double above, below;			 /* hysteresis: an episode ends below `below` */
+	double threads;	  /* percent of one CPU: threads with less are not in the call tree */
+	uint64_t hold_ns; /* this long above before it fires */
+	uint64_t calm_ns; /* this long below before it ends */
 	uint64_t before_ns, after_ns, longest_ns, cooldown_ns;
 	uint64_t each_ns; /* WATCH_DURATION: from start to start of the command */
 	uint32_t per_day;

@@ -129,6 +129,37 @@ static void test_fields(void **state)
 	assert_int_equal(perf_spec_fields(&env, "a/b:c", &text), -ENOENT);
 }
 
+static void test_field(void **state)
+{
+	const struct perf_spec_env env = {root};
+	uint32_t offset = 7, size = 7;
+
+	(void)state;
+	put("/sys/kernel/tracing/events/odd/fields/format",
+	    "name: fields\nID: 3\nformat:\n"
+	    "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\n"
+	    "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+	    "\tfield:pid_t next_pid;\toffset:24;\tsize:4;\tsigned:1;\n"
+	    "\tfield:pid_t pid;\toffset:28;\tsize:4;\tsigned:1;\n"
+	    "\tfield:__data_loc char[] name;\toffset:32;\tsize:4;\tsigned:0;\n"
+	    "\tfield:u64 far;\toffset:99999999999;\tsize:8;\tsigned:0;\n"
+	    "\tfield:u64 cut;\toffset:40;\n\nprint fmt: \"%d\", REC->pid");
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "comm", &offset, &size), -ENOENT);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "", &offset, &size), -ENOENT);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "id", &offset, &size), -ENOENT);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "name", &offset, &size), -EINVAL);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "far", &offset, &size), -EINVAL);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "cut", &offset, &size), -EINVAL);
+	assert_int_equal(perf_spec_field(&env, "odd:none", "pid", &offset, &size), -ENOENT);
+	assert_int_equal(offset + size, 14);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "pid", &offset, &size), 0);
+	assert_int_equal(offset, 28);
+	assert_int_equal(size, 4);
+	assert_int_equal(perf_spec_field(&env, "odd:fields", "common_flags", &offset, &size), 0);
+	assert_int_equal(offset, 2);
+	assert_int_equal(size, 1);
+}
+
 /* Cut anywhere, the file of a tracepoint gives whole fields or parts of one, and nothing else. */
 static void test_cut_format(void **state)
 {
@@ -151,9 +182,9 @@ static void test_cut_format(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_points),	   cmocka_unit_test(test_cycles_fall_back),
-		cmocka_unit_test(test_list),	   cmocka_unit_test(test_fields),
-		cmocka_unit_test(test_cut_format),
+		cmocka_unit_test(test_points), cmocka_unit_test(test_cycles_fall_back),
+		cmocka_unit_test(test_list),   cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_field),  cmocka_unit_test(test_cut_format),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -50,6 +50,24 @@ static void test_values(void **state)
 	watch_rules_deinit(&r);
 }
 
+static void test_latency(void **state)
+{
+	struct watch_rules r = parsed("[rule a]\nwhen = latency\nabove = 20\n"
+				      "[rule b]\nwhen = latency\nabove = 0.5\nfrom = irq:a\n"
+				      "to = irq:b\nkey = irq\n");
+
+	(void)state;
+	assert_string_equal(r.rules[0].from, "sched:sched_waking");
+	assert_string_equal(r.rules[0].to, "sched:sched_switch");
+	assert_string_equal(r.rules[0].key, "pid:next_pid");
+	assert_int_equal(r.rules[0].hold_ns, 0);
+	assert_string_equal(watch_when_unit(r.rules[0].when), "ms");
+	assert_string_equal(r.rules[1].key, "irq");
+	assert_true(r.rules[1].above == 0.5);
+	assert_false(watch_rule_equal(&r.rules[0], &r.rules[1]));
+	watch_rules_deinit(&r);
+}
+
 /* The published thresholds are the defaults of a rule about a process. */
 static void test_defaults(void **state)
 {
@@ -76,6 +94,9 @@ static void test_wrong(void **state)
 		{"[rule x]\nwhen = proces-cpu\n",
 		 "x:2:8: 'proces-cpu' cannot be watched; did you mean process-cpu?"},
 		{"[rule x]\nwhen =\n", "x:2:7: when has no value"},
+		{"[rule x]\nwhen = latency\n", "x:1:1: [rule x] has no 'above'"},
+		{"[rule x]\nwhen = latency\nabove = 1\nfrom = irq:a\n",
+		 "x:1:1: [rule x] has no 'key'"},
 		{"[rule x]\nwhen load\n", "x:2:1: 'when load' is not KEY = VALUE"},
 		{"[rule x]\nwhen = load\nfor = 3 parsecs\n",
 		 "x:3:7: for takes a duration like 300ms, 10s, 5min or 2h, not '3 parsecs'"},
@@ -200,10 +221,10 @@ static void test_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values), cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_wrong),  cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_equal),  cmocka_unit_test(test_units),
-		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_values),	 cmocka_unit_test(test_latency),
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_bounds),	 cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_units),	 cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
