@@ -16,6 +16,7 @@
 #include "cli/flight.h"
 #include "cli/flight-protocol.h"
 #include "cli/signals.h"
+#include "cli/snapshot-file.h"
 #include "base/error.h"
 #include "base/fd-message.h"
 #include "base/listen-fds.h"
@@ -23,10 +24,7 @@
 #include "tracing/system-counters.h"
 #include "tracing/task-ends.h"
 
-enum {
-	NUMBERS_MAX = 10000, /* of snapshots next to one trace */
-	CLIENTS = 8,
-};
+enum { CLIENTS = 8 };
 
 struct flight_client {
 	struct loop_source source; /* fd -1: a free place */
@@ -96,27 +94,11 @@ void flight_leave(struct flight *f)
 
 /* ---- files ---- */
 
-void flight_snapshot_name(const char *path, unsigned number, char *name, size_t size)
-{
-	static const char suffix[] = ".pftrace";
-	size_t len = strlen(path), end = sizeof(suffix) - 1;
-
-	if (len > end && !strcmp(path + len - end, suffix))
-		len -= end;
-	(void)snprintf(name, size, "%.*s-%u%s", (int)len, path, number, suffix);
-}
-
-/* The file is new: an older snapshot stays. */
 static int open_next(struct flight *f)
 {
-	for (unsigned n = 1; n < NUMBERS_MAX; n++) {
-		flight_snapshot_name(f->path, n, f->name, sizeof(f->name));
-		f->file = open(f->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		f->named = f->file >= 0;
-		if (f->named || errno != EEXIST)
-			return f->named ? 0 : fail(-errno);
-	}
-	return fail(-EEXIST);
+	f->file = snapshot_file_open(f->path, f->name, sizeof(f->name));
+	f->named = f->file >= 0;
+	return f->named ? 0 : trace(f->file);
 }
 
 /* ---- clients ---- */
@@ -247,9 +229,16 @@ static int signalled(struct loop_source *source, uint32_t events)
 
 /* ---- armed ---- */
 
+/* What is collected besides the samples. */
+static void collect(struct flight *f, bool on)
+{
+	f->running_sink = on ? f->sink : NULL;
+	recorder_pause(f->recorder, !on);
+}
+
 static void disarm(struct flight *f)
 {
-	f->running_sink = NULL;
+	collect(f, false);
 	if (f->sample(f->arg, false) < 0)
 		log_error("sampling cannot be switched off");
 	else
@@ -274,7 +263,7 @@ static int collect_for(struct flight *f, uint64_t ns)
 		r = loop_timer_set(&f->armed, ns, 0);
 	if (r < 0)
 		return trace(r);
-	f->running_sink = f->sink;
+	collect(f, true);
 	return 0;
 }
 
@@ -387,10 +376,13 @@ static int start_collectors(struct flight *f)
 
 	if (f->collect.tasks) {
 		r = task_ends_new(f->loop, &f->running_sink, &f->ends);
-		if (r < 0) /* the recording is as good without */
-			log_info("ends of tasks are not collected: %s (taskstats needs "
-				 "CAP_NET_ADMIN); a snapshot has the table of the tasks that live",
+		if (r < 0) {
+			log_info("ends of tasks come from polls of /proc, with their age: %s "
+				 "(taskstats needs CAP_NET_ADMIN); tasks that live shorter are "
+				 "not seen",
 				 strerror(-r));
+			recorder_poll_tasks(f->recorder);
+		}
 		r = 0;
 	}
 	if (f->collect.system) {
@@ -460,7 +452,7 @@ int flight_begin(struct flight *f)
 	if (r < 0)
 		return trace(r);
 	f->running = true;
-	f->running_sink = f->sample ? NULL : f->sink;
+	collect(f, !f->sample);
 	return 0;
 }
 

@@ -39,5 +39,3 @@ int flight_begin(struct flight *flight);
 int flight_end(struct flight *flight);
 /* At once, without the samples in flight: the same, and reports it.  Nothing before flight_begin(). */
 void flight_leave(struct flight *flight);
-/* "DIR/NAME-3.pftrace" of "DIR/NAME.pftrace". */
-void flight_snapshot_name(const char *path, unsigned number, char *name, size_t size);

@@ -17,7 +17,7 @@
 #include "base/fd-message.h"
 #include "trace/mark.h"
 #include "tracing/recorder.h"
-#include "tracing/task-table.h"
+#include "tracing/task-polls.h"
 #include "tracing/trace-buffer.h"
 
 enum {
@@ -25,15 +25,24 @@ enum {
 	WAIT_MS = 60000,
 	WARM_PACKET = 1000, /* bytes */
 	WARM_BYTES = 512 << 10,
+	ANSWER_MAX = TASK_ROW_MAX + 256,
 };
 static const char child_name[] = "pw-snapshot";
 /* /proc/PID/io of other users' processes. */
 #define FOR_TASKS (CAPS_BIT(CAP_SYS_PTRACE) | CAPS_BIT(CAP_DAC_READ_SEARCH))
 
+/* What pw-snapshot sends: the result of a snapshot, or a whole packet with a row of a task that has ended. */
+struct recorder_answer {
+	enum { ANSWER_RESULT, ANSWER_PACKET } kind;
+	struct recorder_result result;
+	uint8_t packet[ANSWER_MAX];
+};
+
 struct recorder {
 	struct sink sink;
 	struct recorder_options options;
 	bool running; /* behind the head */
+	bool paused;  /* ends of tasks are left out */
 	struct sink *head, *ring;
 	struct trace_buffer *buffer;
 	struct loop *loop;
@@ -47,7 +56,10 @@ struct recorder {
 	/* In pw-snapshot, and in recorder_end(). */
 	int requests;
 	struct task_table *tasks; /* NULL: not wanted */
-	struct sink *file, *out;  /* out: what packets are written to; the file itself if plain */
+	struct task_polls *polls; /* the same */
+	struct sink ends;	  /* of the polls: sends packets to the recorder */
+	struct recorder_answer answer;
+	struct sink *file, *out; /* out: what packets are written to; the file itself if plain */
 };
 
 /* ---- in ---- */
@@ -180,6 +192,18 @@ static int warm_up(struct recorder *c)
 	return r < 0 ? trace(r) : 0;
 }
 
+static int send_end(struct sink *sink, const void *data, size_t len)
+{
+	struct recorder *c = container_of(sink, struct recorder, ends);
+
+	if (len > sizeof(c->answer.packet))
+		return fail(-EMSGSIZE);
+	c->answer.kind = ANSWER_PACKET;
+	memcpy(c->answer.packet, data, len);
+	len += offsetof(struct recorder_answer, packet);
+	return send(c->requests, &c->answer, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : fail(-errno);
+}
+
 static int prepare(struct recorder *c)
 {
 	struct sink *file;
@@ -187,6 +211,9 @@ static int prepare(struct recorder *c)
 
 	if (r >= 0)
 		r = make_outputs(c, file);
+	c->ends.write = send_end;
+	if (r >= 0 && c->options.polls)
+		r = task_polls_new(c->tasks, &c->polls);
 	if (r >= 0)
 		r = trace_buffer_prepare(c->buffer);
 	if (r >= 0)
@@ -194,26 +221,45 @@ static int prepare(struct recorder *c)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* Polls tasks until a request has come. */
+static void await_request(struct recorder *c)
+{
+	struct pollfd pfd = {.fd = c->requests, .events = POLLIN};
+	int wait_ms = 0;
+
+	while (c->polls && poll(&pfd, 1, wait_ms) == 0) {
+		uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+		(void)task_polls_poll(c->polls, clock_ns(CLOCK_BOOTTIME), &c->ends);
+		wait_ms = (int)task_polls_wait_ms(clock_ns(CLOCK_THREAD_CPUTIME_ID) - before);
+	}
+}
+
+static ssize_t next_request(struct recorder *c, struct trace_buffer_range *ret_range,
+			    struct fd_message *ret_message)
+{
+	await_request(c);
+	return fd_message_receive(c->requests, ret_range, sizeof(*ret_range), 1, 0, ret_message);
+}
+
 /* Runs until the recorder closes its end.  A short answer is a failure for the recorder. */
 static void serve(void *arg)
 {
 	struct recorder *c = arg;
-	struct recorder_result result;
 	struct trace_buffer_range range;
 	struct fd_message message;
 
 	if (prepare(c) < 0)
 		return;
-	while (fd_message_receive(c->requests, &range, sizeof(range), 1, 0, &message) ==
-		       sizeof(range) &&
-	       message.n == 1) {
+	while (next_request(c, &range, &message) == sizeof(range) && message.n == 1) {
 		sink_fd_restart(c->file, message.fds[0]);
 		if (c->out != c->file)
 			sink_deflate_restart(c->out);
-		(void)write_out(c, &range, &result);
+		(void)write_out(c, &range, &c->answer.result);
 		sink_fd_restart(c->file,
 				-1); /* closes it: the file is whole when the answer arrives */
-		(void)!write(c->requests, &result, sizeof(result));
+		c->answer.kind = ANSWER_RESULT;
+		(void)!write(c->requests, &c->answer, offsetof(struct recorder_answer, packet));
 	}
 }
 
@@ -245,16 +291,20 @@ static void finish(struct recorder *c, const struct recorder_result *result)
 static int answered(struct loop_source *source, uint32_t events)
 {
 	struct recorder *c = container_of(source, struct recorder, answers);
-	struct recorder_result result;
-	bool lost = read(source->fd, &result, sizeof(result)) != sizeof(result);
+	const size_t head = offsetof(struct recorder_answer, packet);
+	ssize_t n = read(source->fd, &c->answer, sizeof(c->answer));
 
 	(void)events;
-	if (lost) {
-		result = (struct recorder_result){.error = -EPIPE};
+	if (n >= (ssize_t)head && c->answer.kind == ANSWER_PACKET)
+		return c->running && !c->paused
+			       ? recorder_take(&c->sink, c->answer.packet, (size_t)n - head)
+			       : 0;
+	if (n != (ssize_t)head) {
+		c->answer.result = (struct recorder_result){.error = -EPIPE};
 		end_child(c);
 		(void)start_child(c); /* without it, the next request fails and tries again */
 	}
-	finish(c, &result);
+	finish(c, &c->answer.result);
 	return 0;
 }
 
@@ -324,6 +374,16 @@ int recorder_write(struct recorder *c, int fd, uint64_t last_ns,
 
 /* ---- the whole ---- */
 
+void recorder_poll_tasks(struct recorder *c)
+{
+	c->options.polls = c->options.tasks;
+}
+
+void recorder_pause(struct recorder *c, bool paused)
+{
+	c->paused = paused;
+}
+
 int recorder_begin(struct recorder *c, struct loop *loop)
 {
 	int r;
@@ -371,7 +431,7 @@ struct recorder *recorder_free(struct recorder *c)
 
 	if (!c)
 		return NULL;
-	if (c->child && c->sealed && c->done) {
+	while (c->child && c->sealed && c->done) {
 		pfd = (struct pollfd){.fd = c->answers.fd, .events = POLLIN};
 		if (poll(&pfd, 1, WAIT_MS) == 1)
 			(void)answered(&c->answers, 0);
@@ -382,6 +442,7 @@ struct recorder *recorder_free(struct recorder *c)
 	(void)sink_free(c->ring);
 	(void)trace_buffer_free(c->buffer);
 	(void)sink_free(c->head);
+	(void)task_polls_free(c->polls);
 	(void)task_table_free(c->tasks);
 	free(c);
 	return NULL;

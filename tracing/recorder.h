@@ -25,6 +25,7 @@ struct recorder_options {
 	int clock;	 /* CLOCK_*, of the samples */
 	bool plain;	 /* packets are not compressed */
 	bool tasks;	 /* a snapshot, and the end, have the table of all tasks (task-table.h) */
+	bool polls; /* with `tasks`: the ends of tasks come from polls of /proc (task-polls.h) */
 };
 
 struct recorder_result {
@@ -39,6 +40,10 @@ int recorder_new(const struct recorder_options *options, struct recorder **ret_r
 		 struct sink **ret_sink);
 /* A snapshot in progress is waited for, 60 s at most. */
 struct recorder *recorder_free(struct recorder *recorder);
+/* Before recorder_begin(), with options.tasks: options.polls. */
+void recorder_poll_tasks(struct recorder *recorder);
+/* Ends of tasks that polls find are left out, or kept again. */
+void recorder_pause(struct recorder *recorder, bool paused);
 /* The session has written its head; its list of system calls applies.  Makes pw-snapshot, which answers in @loop. */
 int recorder_begin(struct recorder *recorder, struct loop *loop);
 

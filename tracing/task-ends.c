@@ -131,21 +131,10 @@ static void fill_row(const struct taskstats *s, struct task_row *ret)
 
 static int write_end(const struct taskstats *s, struct sink *to)
 {
-	uint8_t body[TASK_ROW_MAX], message[TASK_ROW_MAX + 64], bytes[TASK_ROW_MAX + 128], *p, *q;
 	struct task_row row;
-	int r;
 
 	fill_row(s, &row);
-	p = s->ac_tgid && s->ac_tgid != s->ac_pid ? task_thread_pack(body, s->ac_tgid, &row)
-						  : task_row_pack(body, &row, NULL, 0);
-	q = pack_number(message, TRACE_PACKET__TIMESTAMP, clock_ns(CLOCK_BOOTTIME));
-	q = pack_number(q, TRACE_PACKET__TIMESTAMP_CLOCK_ID, 6); /* BUILTIN_CLOCK_BOOTTIME */
-	q = pack_head(q, TRACE_PACKET__PROCESS_STATS,
-		      pack_bytes_size(PROCESS_STATS__PROCESSES, (size_t)(p - body)));
-	q = pack_bytes(q, PROCESS_STATS__PROCESSES, body, (size_t)(p - body));
-	p = pack_bytes(bytes, TRACE__PACKET, message, (size_t)(q - message));
-	r = to->write(to, bytes, (size_t)(p - bytes));
-	return r < 0 ? trace(r) : 0;
+	return task_row_write(s->ac_tgid, &row, to);
 }
 
 int task_ends_take(const void *data, size_t len, uint16_t family, struct sink *to)

@@ -123,6 +123,23 @@ uint8_t *task_thread_pack(uint8_t *p, uint32_t pid, const struct task_row *row)
 	return pack_thread(p, row);
 }
 
+int task_row_write(uint32_t process, const struct task_row *row, struct sink *to)
+{
+	uint8_t body[TASK_ROW_MAX], message[TASK_ROW_MAX + 64], bytes[TASK_ROW_MAX + 128], *p, *q;
+	int r;
+
+	p = process && process != row->pid ? task_thread_pack(body, process, row)
+					   : task_row_pack(body, row, NULL, 0);
+	q = pack_number(message, TRACE_PACKET__TIMESTAMP, clock_ns(CLOCK_BOOTTIME));
+	q = pack_number(q, TRACE_PACKET__TIMESTAMP_CLOCK_ID, 6); /* BUILTIN_CLOCK_BOOTTIME */
+	q = pack_head(q, TRACE_PACKET__PROCESS_STATS,
+		      pack_bytes_size(PROCESS_STATS__PROCESSES, (size_t)(p - body)));
+	q = pack_bytes(q, PROCESS_STATS__PROCESSES, body, (size_t)(p - body));
+	p = pack_bytes(bytes, TRACE__PACKET, message, (size_t)(q - message));
+	r = to->write(to, bytes, (size_t)(p - bytes));
+	return r < 0 ? trace(r) : 0;
+}
+
 /* The packet of the rows so far. */
 static int write_rows(struct task_table *t, struct sink *to)
 {
@@ -224,6 +241,7 @@ static bool take_stat(const struct task_table *t, struct task_row *row, uint64_t
 	row->utime_ns = fields[14] * t->tick_ns;
 	row->stime_ns = fields[15] * t->tick_ns;
 	row->rss_kb = fields[24] * t->page_kb;
+	row->start_ticks = fields[22];
 	row->has |= TASK_COMM | TASK_STATE | TASK_PPID | TASK_CPU;
 	*ret_threads = fields[20];
 	return true;
@@ -256,48 +274,34 @@ static void take_wait(const struct task_table *t, struct task_row *row)
 		row->has |= TASK_WAIT;
 }
 
-static void add_thread(struct task_table *t, uint32_t pid, uint32_t tid)
+/* false: it has just ended. */
+static bool read_thread(struct task_table *t, uint32_t pid, uint32_t tid, struct task_row *ret)
 {
 	struct task_row row = {.pid = tid};
 	uint64_t ignored;
 
-	if (THREADS_MAX - t->n_threads < 2 * THREAD_ROW_MAX || !read_text(t, pid, tid, "stat") ||
-	    !take_stat(t, &row, &ignored))
-		return;
+	if (!read_text(t, pid, tid, "stat") || !take_stat(t, &row, &ignored))
+		return false;
 	row.has &= ~(uint32_t)TASK_PPID; /* of the process */
 	if (read_text(t, pid, tid, "schedstat"))
 		take_wait(t, &row);
 	if (read_text(t, pid, tid, "io"))
 		take_io(t, &row);
-	t->n_threads = (size_t)(pack_thread(t->thread_rows + t->n_threads, &row) - t->thread_rows);
+	*ret = row;
+	return true;
 }
 
-static void add_threads(struct task_table *t, uint32_t pid)
-{
-	char path[PATH_MAX];
-	uint32_t tid;
-
-	(void)snprintf(path, sizeof(path), "%s/proc/%u/task", t->root, pid);
-	if (open_folder(&t->threads, path) < 0)
-		return;
-	while ((tid = next_id(&t->threads)))
-		add_thread(t, pid, tid);
-	t->threads.fd = fd_close(t->threads.fd);
-}
-
-static void add_process(struct task_table *t, uint32_t pid)
+/* The same, without the cgroup. */
+static bool read_process(struct task_table *t, uint32_t pid, struct task_row *ret,
+			 uint64_t *ret_threads)
 {
 	struct task_row row = {.pid = pid};
-	uint64_t threads, oom;
-	uint8_t *p;
+	uint64_t oom;
 
-	t->n_threads = 0;
-	if (!read_text(t, pid, 0, "stat") || !take_stat(t, &row, &threads))
-		return; /* it has just ended */
+	if (!read_text(t, pid, 0, "stat") || !take_stat(t, &row, ret_threads))
+		return false;
 	row.has |= TASK_RSS;
-	if (threads > 1)
-		add_threads(t, pid);
-	else if (read_text(t, pid, 0, "schedstat"))
+	if (*ret_threads <= 1 && read_text(t, pid, 0, "schedstat"))
 		take_wait(t, &row);
 	if (read_text(t, pid, 0, "io"))
 		take_io(t, &row);
@@ -305,9 +309,63 @@ static void add_process(struct task_table *t, uint32_t pid)
 		row.oom_score_adj = (int64_t)oom;
 		row.has |= TASK_OOM;
 	}
-	if (read_text(t, pid, 0, "cgroup") &&
-	    procfs_cgroup_find(t->text, &row.cgroup, &row.cgroup_len) == 0)
-		row.has |= TASK_CGROUP;
+	*ret = row;
+	return true;
+}
+
+/* The row borrows it from t->text, which the next file overwrites. */
+static void read_cgroup(struct task_table *t, struct task_row *row)
+{
+	if (read_text(t, row->pid, 0, "cgroup") &&
+	    procfs_cgroup_find(t->text, &row->cgroup, &row->cgroup_len) == 0)
+		row->has |= TASK_CGROUP;
+}
+
+static bool open_threads(struct task_table *t, uint32_t pid)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/proc/%u/task", t->root, pid);
+	return open_folder(&t->threads, path) >= 0;
+}
+
+static int open_processes(struct task_table *t)
+{
+	char path[PATH_MAX];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/proc", t->root);
+	r = open_folder(&t->processes, path);
+	return r < 0 ? fail(r) : 0;
+}
+
+static void add_threads(struct task_table *t, uint32_t pid)
+{
+	struct task_row row;
+	uint32_t tid;
+
+	if (!open_threads(t, pid))
+		return;
+	while ((tid = next_id(&t->threads)))
+		if (THREADS_MAX - t->n_threads >= 2 * THREAD_ROW_MAX &&
+		    read_thread(t, pid, tid, &row))
+			t->n_threads = (size_t)(pack_thread(t->thread_rows + t->n_threads, &row) -
+						t->thread_rows);
+	t->threads.fd = fd_close(t->threads.fd);
+}
+
+static void add_process(struct task_table *t, uint32_t pid)
+{
+	struct task_row row;
+	uint64_t threads;
+	uint8_t *p;
+
+	t->n_threads = 0;
+	if (!read_process(t, pid, &row, &threads))
+		return; /* it has just ended */
+	if (threads > 1)
+		add_threads(t, pid);
+	read_cgroup(t, &row);
 	/* The row stands behind its head, whose length is then known. */
 	p = t->packet;
 	p = task_row_pack(p, &row, t->thread_rows, t->n_threads);
@@ -316,16 +374,51 @@ static void add_process(struct task_table *t, uint32_t pid)
 	t->len = (size_t)(p - t->message);
 }
 
+static void each_thread(struct task_table *t, uint32_t pid,
+			void (*each)(void *arg, uint32_t process, const struct task_row *row),
+			void *arg)
+{
+	struct task_row row;
+	uint32_t tid;
+
+	if (!open_threads(t, pid))
+		return;
+	while ((tid = next_id(&t->threads)))
+		if (tid != pid && read_thread(t, pid, tid, &row))
+			each(arg, pid, &row);
+	t->threads.fd = fd_close(t->threads.fd);
+}
+
+int task_table_each(struct task_table *t,
+		    void (*each)(void *arg, uint32_t process, const struct task_row *row),
+		    void *arg)
+{
+	struct task_row row;
+	uint64_t threads;
+	uint32_t pid;
+	int r = open_processes(t);
+
+	if (r < 0)
+		return trace(r);
+	while ((pid = next_id(&t->processes))) {
+		if (!read_process(t, pid, &row, &threads))
+			continue;
+		read_cgroup(t, &row);
+		each(arg, pid, &row);
+		if (threads > 1)
+			each_thread(t, pid, each, arg);
+	}
+	t->processes.fd = fd_close(t->processes.fd);
+	return 0;
+}
+
 int task_table_write(struct task_table *t, struct sink *to)
 {
-	char path[PATH_MAX];
 	uint32_t pid;
-	int r;
+	int r = open_processes(t);
 
-	(void)snprintf(path, sizeof(path), "%s/proc", t->root);
-	r = open_folder(&t->processes, path);
 	if (r < 0)
-		return fail(r);
+		return trace(r);
 	t->len = 0;
 	while (r >= 0 && (pid = next_id(&t->processes))) {
 		add_process(t, pid);

@@ -31,12 +31,21 @@ struct task_row {
 	char comm[16]; /* not NUL-terminated if full */
 	char state;
 	uint64_t utime_ns, stime_ns, wait_ns, read_bytes, write_bytes, cancelled_bytes, rss_kb,
-		peak_rss_kb, age_ns;
+		peak_rss_kb;
+	uint64_t age_ns;      /* the values are this old; 0: they are of the row's time */
+	uint64_t start_ticks; /* of /proc/PID/stat: not in a row, a pid can be used again */
 	int64_t oom_score_adj;
 	const char *cgroup; /* borrowed, not NUL-terminated */
 	size_t cgroup_len;
 	bool ended;
 };
+/* Reads /proc: @each gets each process, and behind it each of its threads but the first one.  @process: its pid, row->pid: the
+ * thread's number; both are equal for a process.  Allocates nothing.  < 0: /proc cannot be read. */
+int task_table_each(struct task_table *table,
+		    void (*each)(void *arg, uint32_t process, const struct task_row *row),
+		    void *arg);
+/* Writes a packet with the row of one task of @process.  < 0: from @to. */
+int task_row_write(uint32_t process, const struct task_row *row, struct sink *to);
 /* A ProcessStats.Process of @row and, behind it, @threads (packed fields `threads`), into @p with room for
  * TASK_ROW_MAX + n_threads.  Returns the end. */
 enum { TASK_ROW_MAX = 4096 + 512 };

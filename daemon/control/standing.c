@@ -165,7 +165,8 @@ struct standing *standing_start(const struct settings *settings, const struct fe
 {
 	const struct recorder_options options = {.bytes = settings->recorder_size,
 						 .clock = CLOCK_MONOTONIC,
-						 .tasks = collects(settings, "tasks")};
+						 .tasks = collects(settings, "tasks"),
+						 .polls = collects(settings, "tasks")};
 	struct standing *s = settings->recorder_size ? calloc(1, sizeof(*s)) : NULL;
 	char error[512] = "";
 	int r;
