@@ -8,9 +8,12 @@
  * and fires in the task that leaves, so the sample has its registers and stack. */
 #include <errno.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
 #include "perf/attr.h"
 #include "perf/source-parts.h"
+
+enum { FIRST_NS = 250000 }; /* from the start of sampling to the first sample of a timer */
 
 static const uint64_t periods[] = {1, PERF_SWITCHES_THIN};
 
@@ -144,8 +147,45 @@ void perf_source_hold(struct perf_source *source)
 	source->held = true;
 }
 
+/* The period of a timer (cpu-clock, task-clock) in ns; 0: the event is none, or fires soon anyway. */
+static uint64_t timer_period(const struct perf_source *source)
+{
+	const struct perf_options *o = &source->options;
+	uint64_t ns = o->frequency ? NSEC_PER_SEC / o->frequency : o->period;
+
+	if (o->leader.type != PERF_TYPE_SOFTWARE || (o->leader.config != PERF_COUNT_SW_CPU_CLOCK &&
+						     o->leader.config != PERF_COUNT_SW_TASK_CLOCK))
+		return 0;
+	return ns > 2 * FIRST_NS ? ns : 0;
+}
+
+/* Counts from now; a kernel that refuses leaves the period as it was. */
+static void set_periods(const struct perf_source *source, uint64_t ns)
+{
+	for (size_t t = 0; t < source->n_tasks; t++)
+		for (size_t i = 0; i < source->n_cpus; i++)
+			if (source->tasks[t].groups[i].fds[0] >= 0)
+				(void)ioctl(source->tasks[t].groups[i].fds[0],
+					    PERF_EVENT_IOC_PERIOD, &ns);
+}
+
+/* The first sample of a timer would come a whole period later: the first period is short.  Threads that inherited the event keep
+ * theirs (see above). */
 int perf_source_sample(struct perf_source *source, bool on)
 {
+	const struct timespec first = {.tv_nsec = FIRST_NS + FIRST_NS / 2};
+	uint64_t period = source->enabled && source->held && on ? timer_period(source) : 0;
+	int r;
+
 	source->held = !on;
-	return source->enabled ? trace(source_switch_all(source, on, true)) : 0;
+	if (!source->enabled)
+		return 0;
+	if (period)
+		set_periods(source, FIRST_NS);
+	r = source_switch_all(source, on, true);
+	if (period) {
+		(void)nanosleep(&first, NULL);
+		set_periods(source, period);
+	}
+	return r < 0 ? trace(r) : 0;
 }

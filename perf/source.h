@@ -109,7 +109,8 @@ size_t perf_source_fds_per_task(const struct perf_options *options);
 int perf_source_enable(struct perf_source *source); /* not with enable_on_exec */
 int perf_source_disable(struct perf_source *source);
 /* Sampling events stay off, sideband events run: before perf_source_enable(); not with enable_on_exec.  And any time
- * after it: on, or off again. Allocates nothing. */
+ * after it: on, or off again. Allocates nothing.  With a timer (cpu-clock) the first sample of each CPU, or thread, comes within
+ * 0.3 ms, for which the caller sleeps 0.4 ms. */
 void perf_source_hold(struct perf_source *source);
 int perf_source_sample(struct perf_source *source, bool on);
 

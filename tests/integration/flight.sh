@@ -167,7 +167,7 @@ check collected-names has_name "$TMP/collected.pftrace"
 check text-samples grep -qE '^u recursion -?[0-9]+ \[0x[0-9a-f]+\]$' "$TMP/collected.str"
 check text-task grep -q "^comm:recursion pid:$target$" "$TMP/collected.str"
 "$PERFWIND" export -q --to bin "$TMP/collected.pftrace"
-read_records() { "$PROGRAMS/read-snapshot" "$TMP/collected.bin" >"$TMP/collected.records"; }
+read_records() { "$PROGRAMS/read-snapshot" <"$TMP/collected.bin" >"$TMP/collected.records"; }
 check records-readable read_records
 check records-samples [ "$(grep -c '^perf .* comm=recursion$' "$TMP/collected.records")" -gt 10 ]
 check records-task grep -q "^task status=0 pid=$target comm=recursion utime=[1-9][0-9]* " "$TMP/collected.records"
