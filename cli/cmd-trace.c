@@ -16,12 +16,15 @@
 #include "cli/common-options.h"
 #include "trace/late-sink.h"
 #include "cli/own-rights.h"
+#include "cli/snapshot-file.h"
 #include "cli/trace-name.h"
+#include "cli/trigger-send.h"
 #include "cli/trigger-socket.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
 #include "perf/probe.h"
+#include "profile/profile-text.h"
 #include "profile/trace-text.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
@@ -100,6 +103,11 @@ static const struct options options = {
 	.description = "Runs a Perfetto TraceConfig without a tracing service: its linux.perf data "
 		       "sources, its\nbuffers, its end.  Other data sources are left out with a "
 		       "warning; a field that cannot be\nserved is refused by name.",
+	.details = {"With trigger_config the session waits for `perfwind trigger NAME`: "
+		    "START_TRACING begins with it, STOP_TRACING ends after it, and nothing is kept "
+		    "without it.  CLONE_SNAPSHOT writes what its buffers hold to FILE-1, FILE-2 "
+		    "(of trace.pftrace: trace-1.pftrace), one for each trigger, and goes on until "
+		    "trigger_timeout_ms; FILE itself is not made."},
 	.defs = defs,
 	.examples = "# run a config, then show its losses\n"
 		    "perfwind trace -c config.pbtxt -o trace.pftrace\n"
@@ -254,6 +262,23 @@ static int on_start(void *arg)
 	return trace_session_begin(run->trace) == 0 ? TRIGGER_STARTED : TRIGGER_REFUSED;
 }
 
+static int open_snapshot(void *arg, char *name, size_t size)
+{
+	return snapshot_file_open(((struct trace_run *)arg)->args.output, name, size);
+}
+
+static void on_snapshot(void *arg, const char *name, const struct trace_clone_result *result)
+{
+	char samples[32];
+
+	(void)arg;
+	if (result->error)
+		log_error("snapshot %s: %s", name, strerror(-result->error));
+	else
+		log_info("snapshot: %s samples, %lu KiB: %s",
+			 text_count(result->written.samples, samples), result->bytes >> 10, name);
+}
+
 /* < 0: reported. */
 static int hear_triggers(struct trace_run *run)
 {
@@ -278,6 +303,9 @@ static int prepare(struct trace_run *run)
 		 * itself (from v54: a flush before each write into the file). */
 		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
 		.takes_triggers = true,
+		.open_snapshot = open_snapshot,
+		.snapshot = on_snapshot,
+		.snapshot_arg = run,
 		.deflated_out = wants_deflate(run->config->message),
 		.noted = own_rights_noted,
 		.noted_arg = &run->own,
@@ -394,11 +422,7 @@ static int run_to_end(struct trace_run *run)
 /* As the tool of the service does: such a config records nothing. */
 static int activate_triggers(const Pb__TraceConfig *m)
 {
-	int status = 0;
-
-	for (size_t i = 0; i < m->n_activate_triggers; i++)
-		status |= trigger_send_all(m->activate_triggers[i]);
-	return status;
+	return trigger_send((const char *const *)m->activate_triggers, m->n_activate_triggers);
 }
 
 static int trace_all(struct trace_run *run)
@@ -437,7 +461,8 @@ static int trace_all(struct trace_run *run)
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
 		trace_session_summary(run->trace, &summary);
 		if (summary.untriggered) {
-			log_info("no trigger or start came: nothing was kept");
+			if (!summary.snapshots)
+				log_info("no trigger or start came: nothing was kept");
 			return status;
 		}
 		verdict_print_trace(&summary, run->args.output, run->sink, run->complete, stderr);

@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/trigger-socket.h"
+#include "cli/trigger-send.h"
 #include "base/error.h"
+#include "tracing/triggers.h"
 
 static const struct option_def defs[] = {{0}};
 
@@ -12,12 +13,15 @@ static const struct options options = {
 	.usage = "NAME...",
 	.description = "Sends triggers to all your trace sessions (perfwind trace) that wait for "
 		       "one of\nthese names in their trigger_config; root's go to the sessions of "
-		       "all users.",
+		       "all users.  Where a\ntracing service (traced) runs, it gets them too.",
 	.details = {"START_TRACING sessions begin to record, STOP_TRACING sessions end "
-		    "stop_delay_ms later.  A session is found by an abstract socket, so both must "
-		    "be in one network namespace.",
-		    "The exit status is 0 when each name was accepted by a session, else 1; 2 for "
-		    "wrong usage."},
+		    "stop_delay_ms later, CLONE_SNAPSHOT sessions write a snapshot.  A session is "
+		    "found by an abstract socket, so both must be in one network namespace.",
+		    "The tracing service is found like by a producer: "
+		    "PERFETTO_PRODUCER_SOCK_NAME, else /run/perfetto.  It does not report whether "
+		    "a session of it waits for a trigger.",
+		    "The exit status is 0 when each name was accepted by a session or the tracing "
+		    "service took it, else 1; 2 for wrong usage."},
 	.defs = defs,
 	.examples = "# keep the last samples before an error\n"
 		    "perfwind trace --background -c stop-at-error.pbtxt -o error.pftrace\n"
@@ -29,7 +33,7 @@ static const struct options options = {
 static int trigger_main(int argc, char **argv)
 {
 	char unused;
-	int n, status = 0, r = options_parse(&options, argc, argv, &unused, &n);
+	int n, r = options_parse(&options, argc, argv, &unused, &n);
 
 	if (r)
 		return options_exit_status(r);
@@ -38,9 +42,7 @@ static int trigger_main(int argc, char **argv)
 			log_error("trigger: a name has 1 to %d bytes", TRIGGER_NAME_MAX);
 			return 2;
 		}
-	for (int i = 0; i < n; i++)
-		status |= trigger_send_all(argv[i]);
-	return status;
+	return trigger_send((const char *const *)argv, (size_t)n);
 }
 
 const struct command command_trigger = {"trigger", "send a trigger to running trace sessions",

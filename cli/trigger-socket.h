@@ -30,5 +30,3 @@ struct trigger_socket *trigger_socket_free(struct trigger_socket *socket);
 int trigger_socket_send(uint32_t uid, uint32_t pid, const char *name);
 /* Calls @found for each session in /proc/net/unix that this user may trigger.  The number of sessions. */
 int trigger_socket_find(void (*found)(void *arg, uint32_t uid, uint32_t pid), void *arg);
-/* Sends @name to all sessions and logs the answers.  0: one accepted it; 1: none did. */
-int trigger_send_all(const char *name);

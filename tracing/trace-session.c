@@ -15,6 +15,7 @@
 #include "trace/mark.h"
 #include "tracing/service-packets.h"
 #include "tracing/trace-buffer.h"
+#include "tracing/trace-clones.h"
 #include "tracing/trace-session.h"
 
 /* One linux.perf of the config. */
@@ -61,9 +62,12 @@ struct trace_session {
 	struct perf_config_share share;
 	struct trace_timer timers[TRACE_TIMERS];
 	uint64_t started_at, stopped_at; /* CLOCK_MONOTONIC */
-	uint64_t ends_at;	   /* CLOCK_BOOTTIME, when the duration counts suspend; or 0 */
-	uint64_t end_ms;	   /* from arm_duration() to the end; 0: no end */
-	struct triggers *triggers; /* NULL: the config has none */
+	uint64_t ends_at;	     /* CLOCK_BOOTTIME, when the duration counts suspend; or 0 */
+	uint64_t end_ms;	     /* from arm_duration() to the end; 0: no end */
+	struct triggers *triggers;   /* NULL: the config has none */
+	struct trace_clones *clones; /* NULL: a trigger makes no snapshot */
+	bool finished;	 /* all packets are in the buffers; snapshots may still be written */
+	size_t n_clones; /* snapshots that were written */
 
 	bool flushing, write_wanted; /* the latter: when the flush under way is done */
 	bool late;		     /* a data source did not end in time */
@@ -181,11 +185,10 @@ static int check_limit(struct trace_session *t)
 	return 0;
 }
 
-static int output_begin(struct trace_session *t)
+/* @uuid: NULL: a random one. */
+static int put_head(struct trace_session *t, const int64_t uuid[2])
 {
-	const Pb__TraceConfig *m = t->config;
-	const Pb__TraceConfig__BuiltinDataSource *b = m->builtin_data_sources;
-	const int64_t uuid[] = {m->trace_uuid_msb, m->trace_uuid_lsb};
+	const Pb__TraceConfig__BuiltinDataSource *b = t->config->builtin_data_sources;
 	int r = service_marker(&t->service, &t->packets);
 
 	if (r >= 0)
@@ -193,9 +196,17 @@ static int output_begin(struct trace_session *t)
 	if (r >= 0 && !(b && b->disable_trace_config))
 		r = service_config(&t->service, &t->options.config->wire, &t->packets);
 	if (r >= 0)
-		r = service_uuid(&t->service, uuid[0] || uuid[1] ? uuid : NULL, &t->packets);
+		r = service_uuid(&t->service, uuid, &t->packets);
 	if (r >= 0 && !(b && b->disable_system_info))
 		r = service_system_info(&t->service, &t->packets);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int output_begin(struct trace_session *t)
+{
+	const int64_t uuid[] = {t->config->trace_uuid_msb, t->config->trace_uuid_lsb};
+	int r = put_head(t, uuid[0] || uuid[1] ? uuid : NULL);
+
 	if (r >= 0)
 		r = check_limit(t);
 	t->head_len = t->packets.len;
@@ -282,84 +293,26 @@ static int output_read(struct trace_session *t)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* ---- statistics at the end of the output ---- */
-
-#define SET(message, field, value)             \
-	do {                                   \
-		(message)->has_##field = true; \
-		(message)->field = (value);    \
-	} while (0)
-
-static void fill_buffer(const struct trace_buffer *buffer, Pb__TraceStats__BufferStats *to)
-{
-	struct trace_buffer_stats s;
-
-	trace_buffer_stats(buffer, &s);
-	pb__trace_stats__buffer_stats__init(to);
-	SET(to, buffer_size, s.buffer_size);
-	SET(to, bytes_written, s.bytes_written);
-	SET(to, bytes_overwritten, s.bytes_overwritten);
-	SET(to, bytes_read, s.bytes_read);
-	SET(to, chunks_written, s.chunks_written);
-	SET(to, chunks_overwritten, s.chunks_overwritten);
-	SET(to, chunks_read, s.chunks_read);
-	SET(to, chunks_discarded, s.chunks_discarded);
-	SET(to, write_wrap_count, s.write_wrap_count);
-	SET(to, trace_writer_packet_loss, s.trace_writer_packet_loss);
-}
-
-static void fill_session(const struct trace_session *t, Pb__TraceStats *to)
-{
-	SET(to, producers_connected, 1);
-	SET(to, producers_seen, 1);
-	SET(to, data_sources_registered, 1);
-	SET(to, data_sources_seen, 1);
-	SET(to, tracing_sessions, 1);
-	SET(to, total_buffers, (uint32_t)t->n_buffers);
-	SET(to, flushes_requested, t->flushes_requested);
-	SET(to, flushes_succeeded, t->flushes_succeeded);
-	SET(to, flushes_failed, t->flushes_failed);
-	SET(to, final_flush_outcome,
-	    t->late ? PB__TRACE_STATS__FINAL_FLUSH_OUTCOME__FINAL_FLUSH_FAILED
-		    : PB__TRACE_STATS__FINAL_FLUSH_OUTCOME__FINAL_FLUSH_SUCCEEDED);
-}
-
-/* The buffer of each sequence: without it readers cannot match losses to sequences. */
-static void fill_writer(const struct trace_source *source, Pb__TraceStats__WriterStats *to)
-{
-	pb__trace_stats__writer_stats__init(to);
-	SET(to, sequence_id, source->sequence);
-	SET(to, buffer, (uint32_t)source->buffer);
-}
-
 static int put_stats(struct trace_session *t)
 {
-	_cleanup_(freep) Pb__TraceStats__BufferStats *buffers =
-		calloc(t->n_buffers, sizeof(*buffers));
-	_cleanup_(freep) Pb__TraceStats__BufferStats **list =
-		calloc(t->n_buffers, sizeof(struct Pb__TraceStats__BufferStats *));
-	_cleanup_(freep) Pb__TraceStats__WriterStats *writers =
-		calloc(t->n_sources, sizeof(*writers));
-	_cleanup_(freep) Pb__TraceStats__WriterStats **writer_list =
-		calloc(t->n_sources, sizeof(struct Pb__TraceStats__WriterStats *));
-	Pb__TraceStats stats = PB__TRACE_STATS__INIT;
+	_cleanup_(freep) struct service_writer *writers = calloc(t->n_sources, sizeof(*writers));
+	const struct service_totals totals = {
+		.buffers = (const struct trace_buffer *const *)t->buffers,
+		.n_buffers = t->n_buffers,
+		.writers = writers,
+		.n_writers = t->n_sources,
+		.flushes_requested = t->flushes_requested,
+		.flushes_succeeded = t->flushes_succeeded,
+		.flushes_failed = t->flushes_failed,
+		.late = t->late,
+	};
 
-	if (!buffers || !list || !writers || !writer_list)
+	if (!writers)
 		return fail(-ENOMEM);
-	for (size_t i = 0; i < t->n_sources; i++) {
-		fill_writer(&t->sources[i], &writers[i]);
-		writer_list[i] = &writers[i];
-	}
-	stats.writer_stats = writer_list;
-	stats.n_writer_stats = t->n_sources;
-	for (size_t i = 0; i < t->n_buffers; i++) {
-		fill_buffer(t->buffers[i], &buffers[i]);
-		list[i] = &buffers[i];
-	}
-	stats.buffer_stats = list;
-	stats.n_buffer_stats = t->n_buffers;
-	fill_session(t, &stats);
-	return service_stats(&t->service, &stats, &t->packets);
+	for (size_t i = 0; i < t->n_sources; i++)
+		writers[i] = (struct service_writer){t->sources[i].sequence,
+						     (uint32_t)t->sources[i].buffer};
+	return service_stats(&t->service, &totals, &t->packets);
 }
 
 /* Statistics, and out with it. */
@@ -376,6 +329,83 @@ static int output_end(struct trace_session *t)
 	if (r >= 0)
 		r = t->options.out->flush(t->options.out);
 	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- snapshots (trace-clones.h) ---- */
+
+/* The head of a snapshot, which is a trace of its own, in place of the one that the session began with. */
+static int clone_head(struct trace_session *t)
+{
+	_cleanup_(buffer_deinit) struct buffer events = t->packets;
+	int r;
+
+	t->packets = (struct buffer){0};
+	t->service.any_packet = false;
+	t->service.clocks.boottime = 0; /* clocks are read again */
+	r = put_head(t, NULL);
+	if (r >= 0)
+		buffer_append(&t->packets, events.data + t->head_len, events.len - t->head_len);
+	return r < 0 ? trace(r) : t->packets.bad ? fail(-ENOMEM) : 0;
+}
+
+/* In the forked process: what a session writes at its end, to another output. */
+static int clone_write(void *arg, const struct trace_clone_trigger *trigger, int fd,
+		       struct trace_clone_result *ret)
+{
+	struct trace_session *t = arg;
+	struct sink *file, *out;
+	struct sink_count count;
+	int r = sink_fd_new(fd, &file);
+
+	if (r >= 0)
+		r = mark_begin(file, 0, false); /* uncompressed, for readers of the first bytes */
+	if (r >= 0 && t->options.deflated_out)
+		r = sink_deflate_new(file, &out);
+	else
+		out = file;
+	if (r < 0)
+		return trace(r);
+	t->options.out = out;
+	r = clone_head(t);
+	if (r >= 0)
+		r = service_clone_trigger(&t->service, trigger->name, trigger->uid, trigger->at,
+					  &t->packets);
+	if (r >= 0)
+		r = output_read(t);
+	if (r >= 0)
+		r = output_end(t);
+	/* The begin mark is not compressed. */
+	count = (struct sink_count){out->written.packets - (out == file), out->written.samples};
+	if (r >= 0)
+		r = mark_end(out, &count, t->full);
+	if (r >= 0)
+		r = out->flush(out);
+	ret->bytes = out->bytes;
+	ret->written = count;
+	(void)sink_free(out);
+	return r < 0 ? trace(r) : 0;
+}
+
+static bool wants_snapshots(const Pb__TraceConfig *m)
+{
+	return triggers_mode(m) == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__CLONE_SNAPSHOT;
+}
+
+static int clone_open(void *arg, char *name, size_t size)
+{
+	const struct trace_session_options *o = &((struct trace_session *)arg)->options;
+
+	return o->open_snapshot(o->snapshot_arg, name, size);
+}
+
+static void clone_written(void *arg, const char *name, const struct trace_clone_result *result)
+{
+	struct trace_session *t = arg;
+
+	t->n_clones += !result->error;
+	t->options.snapshot(t->options.snapshot_arg, name, result);
+	if (t->finished && !trace_clones_pending(t->clones))
+		t->state = TRACE_DONE;
 }
 
 static void note_event(struct trace_session *t, Pb__TracingServiceEvent__EventTypeCase event)
@@ -406,9 +436,12 @@ static void finish(struct trace_session *t)
 	for (size_t i = 0; i < TRACE_TIMERS; i++)
 		(void)arm(t, (enum trace_timer_kind)i, 0, 0);
 	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_TRACING_DISABLED);
-	t->state = TRACE_DONE;
+	t->finished = true;
 	if (!t->stopped_at) /* its data sources have ended before it */
 		t->stopped_at = clock_ns(CLOCK_MONOTONIC);
+	trace_clones_finish(t->clones);
+	if (!trace_clones_pending(t->clones))
+		t->state = TRACE_DONE;
 	if (t->held)
 		return;
 	r = output_read(t);
@@ -440,6 +473,7 @@ static void end_flush(struct trace_session *t, bool succeeded)
 		t->write_wanted = false;
 		read_out(t);
 	}
+	trace_clones_flushed(t->clones);
 }
 
 static void check_flushed(struct trace_session *t)
@@ -481,6 +515,18 @@ static void begin_flush(struct trace_session *t)
 	check_flushed(t);
 }
 
+static int clone_flush(void *arg)
+{
+	struct trace_session *t = arg;
+
+	if (t->flushing)
+		return TRACE_CLONES_BUSY;
+	if (t->state != TRACE_RUNNING)
+		return fail(-ESHUTDOWN);
+	begin_flush(t);
+	return 0;
+}
+
 /* ---- data sources ---- */
 
 /* A note of several data sources is reported by the first. */
@@ -514,7 +560,7 @@ static void source_done(void *arg)
 			       why);
 	}
 	check_flushed(t);
-	if (all_done(t) && t->state != TRACE_DONE)
+	if (all_done(t) && !t->finished)
 		finish(t);
 }
 
@@ -620,7 +666,7 @@ static int expired(struct loop_timer *timer)
 		break;
 	case TRACE_TIMER_STOP_WAIT:
 		t->late = !all_done(t);
-		if (t->late && t->state == TRACE_STOPPING)
+		if (t->late && t->state == TRACE_STOPPING && !t->finished)
 			finish(t);
 		break;
 	case TRACE_TIMERS:
@@ -720,7 +766,7 @@ int trace_session_start(struct trace_session *t)
 		return trace(r);
 	t->end_ms =
 		t->held ? t->config->trigger_config->trigger_timeout_ms : t->config->duration_ms;
-	if (!t->held || t->config->trigger_config->trigger_mode !=
+	if (!t->held || triggers_mode(t->config) !=
 				PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING)
 		return begin(t);
 	t->state = TRACE_WAITING;
@@ -743,10 +789,10 @@ int trace_session_begin(struct trace_session *t)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The first one decides when the session ends; those after it are only in the trace. */
+/* The first one decides when the session ends; those after it are only in the trace.  With snapshots, each makes one. */
 static int triggered(struct trace_session *t, const char *name, uint32_t uid, uint32_t delay_ms)
 {
-	bool first = t->held;
+	bool first = t->held && !t->clones;
 	int r = first ? output_release(t) : 0;
 
 	if (r >= 0 && t->packets.len <= PENDING_MAX)
@@ -756,6 +802,14 @@ static int triggered(struct trace_session *t, const char *name, uint32_t uid, ui
 	t->end_ms = max_u64(delay_ms, 1);
 	r = t->state == TRACE_WAITING ? begin(t) : arm_duration(t);
 	return r < 0 ? trace(r) : 0;
+}
+
+static int add_clone(struct trace_session *t, const char *name, uint32_t uid, uint32_t delay_ms)
+{
+	struct trace_clone_trigger trigger = {.uid = uid, .at = clock_ns(CLOCK_BOOTTIME)};
+
+	(void)snprintf(trigger.name, sizeof(trigger.name), "%s", name);
+	return trace(trace_clones_add(t->clones, &trigger, delay_ms));
 }
 
 enum trigger_verdict trace_session_trigger(struct trace_session *t, const char *name, uint32_t uid)
@@ -768,11 +822,15 @@ enum trigger_verdict trace_session_trigger(struct trace_session *t, const char *
 		return TRIGGER_UNKNOWN;
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		random = 0;
+	if (t->clones && trace_clones_pending(t->clones) == TRACE_CLONES)
+		return TRIGGER_BUSY;
 	verdict = triggers_take(t->triggers, name, clock_ns(CLOCK_BOOTTIME),
 				random / (UINT32_MAX + 1.0), &delay_ms);
 	if (verdict != TRIGGER_ACCEPTED)
 		return verdict;
 	r = triggered(t, name, uid, delay_ms);
+	if (r >= 0 && t->clones)
+		r = add_clone(t, name, uid, delay_ms);
 	if (r < 0)
 		session_failed(t, r, "the trigger");
 	return verdict;
@@ -827,8 +885,9 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 
 	if (r < 0)
 		return trace(r);
-	if (!options->takes_triggers && (triggers_wanted(options->config->message) ||
-					 options->config->message->deferred_start)) {
+	if ((!options->takes_triggers && (triggers_wanted(options->config->message) ||
+					  options->config->message->deferred_start)) ||
+	    (!options->open_snapshot && wants_snapshots(options->config->message))) {
 		(void)snprintf(error, error_size,
 			       "trigger_config, deferred_start: not in a recording of the daemon");
 		return fail(-EINVAL);
@@ -850,6 +909,10 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 	t->held = triggers_wanted(t->config);
 	if (r >= 0 && t->held)
 		r = triggers_new(t->config->trigger_config, &t->triggers);
+	if (r >= 0 && wants_snapshots(t->config))
+		r = trace_clones_new(&(struct trace_clone_calls){clone_flush, clone_open,
+								 clone_write, clone_written, t},
+				     loop, &t->clones);
 	if (r >= 0)
 		r = open_all(t, error, error_size);
 	if (r < 0) {
@@ -878,6 +941,7 @@ struct trace_session *trace_session_free(struct trace_session *t)
 		(void)trace_buffer_free(t->buffers[i]);
 	free(t->buffers);
 	(void)triggers_free(t->triggers);
+	(void)trace_clones_free(t->clones);
 	buffer_deinit(&t->packets);
 	free(t);
 	return NULL;
@@ -907,6 +971,7 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 {
 	struct trace_session_summary s = {.n_sources = t->n_sources,
 					  .full = t->full,
+					  .snapshots = t->n_clones,
 					  .untriggered = t->held || !t->started_at};
 
 	s.duration_s = (double)(t->stopped_at - t->started_at) / 1e9;

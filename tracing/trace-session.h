@@ -9,7 +9,8 @@
  *           (START_TRACING; deferred_start: trace_session_begin())
  *
  * With trigger_config nothing is written before the first trigger, and nothing at all without one: the session ends at
- * trigger_timeout_ms, or stop_delay_ms after the first trigger.
+ * trigger_timeout_ms, or stop_delay_ms after the first trigger.  With CLONE_SNAPSHOT each trigger makes a snapshot, a file of its
+ * own, stop_delay_ms later; the session goes on to trigger_timeout_ms, and is STOPPING until all snapshots are written.
  *
  * The output holds what a service would put there: the config, clocks, the machine, events of the
  * session, statistics of the buffers, and uid and sequence of each packet.  A field that cannot be
@@ -18,7 +19,7 @@
 
 #include "config/config.h"
 #include "session/session.h"
-#include "tracing/triggers.h"
+#include "tracing/trace-clones.h"
 
 enum {
 	TRACE_WRITE_MS = 5000,	  /* file_write_period_ms by default */
@@ -36,9 +37,14 @@ struct trace_session_options {
 	struct consent *consent; /* borrowed, may be NULL */
 	bool takes_triggers;	 /* the caller delivers them, and the start of a
 				  * deferred one; else these configs are refused */
-	const char *root;	 /* before /sys and /proc: "" */
-	const char *tool;	 /* "perfwind 0.1" */
-	struct sink *out;	 /* borrowed */
+	/* Of CLONE_SNAPSHOT: opens a new file, whose descriptor the session closes, and sets its name; and the result of
+	 * each.  NULL: such configs are refused. */
+	int (*open_snapshot)(void *arg, char *name, size_t size);
+	void (*snapshot)(void *arg, const char *name, const struct trace_clone_result *result);
+	void *snapshot_arg;
+	const char *root;  /* before /sys and /proc: "" */
+	const char *tool;  /* "perfwind 0.1" */
+	struct sink *out;  /* borrowed */
 	bool deflated_out; /* what @out counts lags behind what it was given (sink_deflate_new) */
 	/* Each data source's session before it is opened: may narrow what it does, or refuse with a
 	 * line.  NULL: none. */
@@ -92,7 +98,8 @@ struct trace_session_summary {
 	uint64_t skipped, lost;		 /* by us; by the kernel */
 	uint64_t overwritten, discarded; /* packets, in the buffers */
 	bool full;			 /* max_file_size_bytes was reached */
-	bool untriggered;		 /* no trigger or start came: nothing was written */
+	size_t snapshots;		 /* of CLONE_SNAPSHOT, that were written */
+	bool untriggered; /* no trigger or start came, or they made snapshots: @out got nothing */
 };
 void trace_session_summary(struct trace_session *trace, struct trace_session_summary *ret_summary);
 

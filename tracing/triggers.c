@@ -38,6 +38,18 @@ bool triggers_wanted(const Pb__TraceConfig *config)
 	return config->trigger_config && config->trigger_config->trigger_mode;
 }
 
+Pb__TraceConfig__TriggerConfig__TriggerMode triggers_mode(const Pb__TraceConfig *config)
+{
+	const Pb__TraceConfig__TriggerConfig *m = config->trigger_config;
+
+	if (!triggers_wanted(config))
+		return PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__UNSPECIFIED;
+	if (m->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING &&
+	    m->use_clone_snapshot_if_available)
+		return PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__CLONE_SNAPSHOT;
+	return m->trigger_mode;
+}
+
 static int check_trigger(const Pb__TraceConfig__TriggerConfig *m, size_t i, char *error,
 			 size_t size)
 {
@@ -75,10 +87,12 @@ int triggers_check(const Pb__TraceConfig *config, char *error, size_t size)
 	if (!triggers_wanted(config))
 		return 0;
 	if (m->trigger_mode != PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING &&
-	    m->trigger_mode != PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING)
+	    m->trigger_mode != PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING &&
+	    m->trigger_mode != PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__CLONE_SNAPSHOT)
 		return refuse(error, size,
-			      "trigger_config.trigger_mode: only START_TRACING and STOP_TRACING "
-			      "are served here (snapshots: perfwind record --flight-recorder)");
+			      "trigger_config.trigger_mode: there are START_TRACING, STOP_TRACING "
+			      "and CLONE_SNAPSHOT, and no mode %d",
+			      (int)m->trigger_mode);
 	if (config->duration_ms)
 		return refuse(error, size,
 			      "duration_ms: it excludes trigger_config (trigger_timeout_ms, "
@@ -87,10 +101,12 @@ int triggers_check(const Pb__TraceConfig *config, char *error, size_t size)
 		return refuse(
 			error, size,
 			"trigger_config.trigger_timeout_ms: the wait for a trigger needs an end");
-	if (m->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING &&
+	if (triggers_mode(config) !=
+		    PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING &&
 	    config->write_into_file)
 		return refuse(error, size,
-			      "write_into_file: STOP_TRACING keeps nothing before its trigger");
+			      "write_into_file: STOP_TRACING and CLONE_SNAPSHOT keep nothing "
+			      "before a trigger");
 	if (!m->n_triggers || m->n_triggers > TRIGGERS_MAX)
 		return refuse(error, size,
 			      "trigger_config.triggers: there are %zu, and 1 to %d are needed",

@@ -17,6 +17,7 @@ enum trigger_verdict {
 	TRIGGER_UNKNOWN, /* not in the config, or the session is at its end */
 	TRIGGER_LIMITED, /* max_per_24_h */
 	TRIGGER_SKIPPED, /* skip_probability */
+	TRIGGER_BUSY,	 /* as many snapshots as possible wait or are being written */
 };
 
 struct triggers;
@@ -25,6 +26,8 @@ struct triggers;
 int triggers_check(const Pb__TraceConfig *config, char *error, size_t error_size);
 /* Does the config wait for triggers? */
 bool triggers_wanted(const Pb__TraceConfig *config);
+/* UNSPECIFIED without triggers; CLONE_SNAPSHOT also for STOP_TRACING with use_clone_snapshot_if_available. */
+Pb__TraceConfig__TriggerConfig__TriggerMode triggers_mode(const Pb__TraceConfig *config);
 /* Borrows @config, which triggers_check() has accepted. */
 int triggers_new(const Pb__TraceConfig__TriggerConfig *config, struct triggers **ret_triggers);
 struct triggers *triggers_free(struct triggers *triggers);

@@ -632,7 +632,7 @@ static int ready(struct loop_source *source, uint32_t events)
 
 /* ---- connecting ---- */
 
-static int connect_to(const char *name, int *ret_fd)
+int producer_connect(const char *name, int *ret_fd)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct sockaddr_un address = {0};
@@ -690,7 +690,7 @@ static int try_now(struct loop_timer *timer)
 		p->options.socket ? p->options.socket : producer_socket_name(p->options.privileged);
 	_cleanup_(fd_closep) int fd = -1;
 	uint32_t uid = UINT32_MAX;
-	int r = connect_to(name, &fd);
+	int r = producer_connect(name, &fd);
 
 	if (r >= 0)
 		r = check_listener(p, fd, &uid);

@@ -81,5 +81,7 @@ bool producer_leave(struct producer *producer);
  * folder is missing, an unprivileged daemon uses /tmp, where any user can bind a name.  Borrowed from the
  * environment or constant. */
 const char *producer_socket_name(bool privileged);
+/* Connects to a socket of this name: a path, or '@' and an abstract name.  Not blocking.  -EAFNOSUPPORT: TCP and vsock. */
+int producer_connect(const char *name, int *ret_fd);
 /* The wait before the next try, after a wait of @last_ms (0: none yet). */
 uint32_t producer_backoff_ms(uint32_t last_ms);

@@ -229,6 +229,7 @@ class Service:
         self.synced = 0
         self.hold_chunks, self.held = False, []
         self.commit_frames = 0
+        self.triggers = []
 
     def violation(self, text):
         self.violations.append(text)
@@ -398,7 +399,8 @@ class Service:
         return True
 
     def on_ActivateTriggers(self, request, arguments):
-        pass
+        self.triggers += [name.decode() for name in every(arguments, 1)]
+        return True
 
     def on_Sync(self, request, arguments):
         self.synced += 1

@@ -33,9 +33,41 @@ done
 check untriggered "$PERFWIND" trace -c "$TMP/none.cfg" -o "$TMP/none.pftrace"
 check untriggered-no-file [ ! -e "$TMP/none.pftrace" ]
 
+# CLONE_SNAPSHOT: a file for each trigger while the session goes on, and no other file.
+config "$(triggers CLONE_SNAPSHOT 60000)" >"$TMP/clone.cfg"
+pid=$("$PERFWIND" trace --background -c "$TMP/clone.cfg" -o "$TMP/clone.pftrace")
+for i in 1 2; do
+	check clone-trigger-$i "$PERFWIND" trigger "$trigger"
+	check clone-whole-$i wait_for whole "$TMP/clone-$i.pftrace"
+	check clone-has-trigger-$i has_trigger "$TMP/clone-$i.pftrace"
+done
+check clone-goes-on kill -INT "$pid"
+check clone-ends wait_for fails kill -0 "$pid"
+check clone-no-other-file [ ! -e "$TMP/clone.pftrace" ]
+
 pid=$("$PERFWIND" trace --background -c "$TMP/deferred.cfg" -o "$TMP/deferred.pftrace")
 check deferred-no-file [ ! -e "$TMP/deferred.pftrace" ]
 check deferred-start "$PERFWIND" trace --start "$trigger"
 check deferred-ends wait_for fails kill -0 "$pid"
 check deferred-whole whole "$TMP/deferred.pftrace"
 check start-no-session fails "$PERFWIND" trace --start "$trigger"
+
+# A tracing service gets them too; its answer counts, as it does not report its sessions.
+cat >"$TMP/service.py" <<-END
+	import sys
+	sys.path.insert(0, "$(cd "$(dirname "$0")" && pwd)")
+	from fake_traced import Service
+	service = Service("$TMP/traced")
+	open("$TMP/service.ready", "w").close()
+	service.accept()
+	service.wait_closed()
+	assert service.triggers == ["$trigger", "other"], service.triggers
+	assert not service.violations, service.violations
+END
+"$PYTHON" "$TMP/service.py" &
+service=$!
+check service-ready wait_for [ -e "$TMP/service.ready" ]
+check service-took env PERFETTO_PRODUCER_SOCK_NAME="$TMP/traced" "$PERFWIND" trigger "$trigger" other
+wait $service
+check service-judges [ $? = 0 ]
+check service-gone fails env PERFETTO_PRODUCER_SOCK_NAME="$TMP/traced" "$PERFWIND" trigger "$trigger"

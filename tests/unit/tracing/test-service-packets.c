@@ -83,30 +83,41 @@ static void test_events(void **state)
 		PB__TRACING_SERVICE_EVENT__EVENT_TYPE_READ_TRACING_BUFFERS_COMPLETED};
 	_cleanup_(buffer_deinit) struct buffer b = {0};
 	struct service s = {.uid = 1000};
-	Pb__TraceStats__BufferStats buffer = PB__TRACE_STATS__BUFFER_STATS__INIT,
-				    *list[] = {&buffer};
-	Pb__TraceStats stats = PB__TRACE_STATS__INIT;
+	const struct trace_buffer_options options = {.size = 8192};
+	const struct service_writer writer = {5, 0};
+	struct trace_buffer *buffer;
+	struct service_totals totals = {
+		.n_buffers = 1, .writers = &writer, .n_writers = 1, .flushes_requested = 3};
+	const Pb__TraceStats *stats;
 	uint64_t before = clock_ns(CLOCK_BOOTTIME);
 	Pb__Trace *t;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		assert_int_equal(service_event(&s, events[i], &b), 0);
-	buffer.has_chunks_overwritten = true;
-	buffer.chunks_overwritten = 3;
-	stats.buffer_stats = list;
-	stats.n_buffer_stats = 1;
-	assert_int_equal(service_stats(&s, &stats, &b), 0);
+	assert_int_equal(trace_buffer_new(&options, &buffer), 0);
+	totals.buffers = (const struct trace_buffer *const *)&buffer;
+	assert_int_equal(service_stats(&s, &totals, &b), 0);
+	assert_int_equal(service_clone_trigger(&s, "go", 7, 99, &b), 0);
 	t = unpack(&b);
-	assert_int_equal(t->n_packet, 3);
+	assert_int_equal(t->n_packet, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
 		assert_int_equal(t->packet[i]->service_event->event_type_case, events[i]);
 		assert_true(t->packet[i]->service_event->tracing_started);
 		assert_int_equal(t->packet[i]->timestamp_clock_id, 6);
 		assert_in_range(t->packet[i]->timestamp, before, clock_ns(CLOCK_BOOTTIME));
 	}
-	assert_int_equal(t->packet[2]->trace_stats->buffer_stats[0]->chunks_overwritten, 3);
+	stats = t->packet[2]->trace_stats;
+	assert_int_equal(stats->n_buffer_stats, 1);
+	assert_int_equal(stats->buffer_stats[0]->buffer_size, 8192);
+	assert_int_equal(stats->n_writer_stats, 1);
+	assert_int_equal(stats->writer_stats[0]->sequence_id, 5);
+	assert_int_equal(stats->flushes_requested, 3);
+	assert_int_equal(t->packet[3]->timestamp, 99);
+	assert_string_equal(t->packet[3]->clone_snapshot_trigger->trigger_name, "go");
+	assert_int_equal(t->packet[3]->clone_snapshot_trigger->trusted_producer_uid, 7);
 	pb__trace__free_unpacked(t, NULL);
+	(void)trace_buffer_free(buffer);
 }
 
 int main(void)

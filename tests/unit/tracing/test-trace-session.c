@@ -1,6 +1,7 @@
 /* test-trace-session.c - configs run over real events into memory: what is in the output, limits of
  * buffers and file, ends of every kind.  What is waited for is the trace session's own end. */
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/unit/cmocka.h"
@@ -18,6 +19,8 @@
 	"data_sources { config { name: 'linux.perf' " extra " perf_event_config { " \
 	"timebase { counter: SW_PAGE_FAULTS poll_period_ms: 10 } } } } "
 
+enum { SNAPSHOTS = 4 };
+
 struct run {
 	struct loop loop;
 	struct config *config;
@@ -26,12 +29,42 @@ struct run {
 	Pb__Trace *packets;
 	char error[512];
 	int opened;
+	int snapshots[SNAPSHOTS];
+	struct trace_clone_result results[SNAPSHOTS];
+	size_t n_opened, n_written;
 };
+
+/* The file of each snapshot is memory. */
+static int open_snapshot(void *arg, char *name, size_t size)
+{
+	struct run *run = arg;
+	int fd = memfd_create("snapshot", MFD_CLOEXEC);
+
+	assert_true(fd >= 0 && run->n_opened < SNAPSHOTS);
+	run->snapshots[run->n_opened] = dup(fd);
+	(void)snprintf(name, size, "%zu", run->n_opened++);
+	return fd;
+}
+
+static void on_snapshot(void *arg, const char *name, const struct trace_clone_result *result)
+{
+	struct run *run = arg;
+	uint64_t n;
+
+	assert_int_equal(result->error, 0);
+	assert_int_equal(parse_u64(name, 10, run->n_opened - 1, &n), 0);
+	run->results[n] = *result;
+	run->n_written++;
+}
 
 static void open_config(struct run *run, const char *text, bool deflate)
 {
-	struct trace_session_options to = {
-		.root = "", .tool = "perfwind 7", .takes_triggers = true};
+	struct trace_session_options to = {.root = "",
+					   .tool = "perfwind 7",
+					   .takes_triggers = true,
+					   .open_snapshot = open_snapshot,
+					   .snapshot = on_snapshot,
+					   .snapshot_arg = run};
 
 	*run = (struct run){0};
 	if (config_read("f", text, strlen(text), CONFIG_TEXT, &run->config, run->error,
@@ -554,6 +587,85 @@ static void run_triggered(const char *config, enum trace_session_state before)
 	close_run(&run);
 }
 
+/* Reads the snapshot @i in place of the output. */
+static void unpack_snapshot(struct run *run, size_t i)
+{
+	_cleanup_(freep) char *data = NULL;
+	size_t len;
+
+	if (run->packets)
+		pb__trace__free_unpacked(run->packets, NULL);
+	assert_true(lseek(run->snapshots[i], 0, SEEK_SET) == 0);
+	assert_int_equal(read_fd(run->snapshots[i], 64 << 20, &data, &len), 0);
+	assert_int_equal(len, run->results[i].bytes);
+	run->packets = pb__trace__unpack(NULL, len, (const uint8_t *)data);
+	assert_non_null(run->packets);
+	(void)fd_close(run->snapshots[i]);
+}
+
+/* The packets behind the begin mark are a whole trace.  Returns the number of its triggers. */
+static size_t check_snapshot(struct run *run, const char *name)
+{
+	const Pb__Trace *t = run->packets;
+	size_t n = 0, clones = 0;
+
+	assert_non_null(t->packet[0]->perfwind_stats->begin);
+	assert_true(t->packet[1]->has_synchronization_marker);
+	assert_true(t->packet[1]->first_packet_on_sequence);
+	assert_non_null(t->packet[2]->clock_snapshot);
+	assert_non_null(t->packet[t->n_packet - 2]->trace_stats);
+	assert_int_equal(t->packet[t->n_packet - 1]->perfwind_stats->end->packets, t->n_packet - 2);
+	assert_true(count_samples(run, 2) > 0);
+	for (size_t i = 0; i < t->n_packet; i++) {
+		const Pb__Trigger *made_for = t->packet[i]->clone_snapshot_trigger;
+
+		n += t->packet[i]->trigger != NULL;
+		clones += made_for && !strcmp(made_for->trigger_name, name);
+	}
+	assert_int_equal(clones, 1);
+	return n;
+}
+
+/* Two triggers: the first one's snapshot is there while the session goes on, the second one's (which has both) is made at its end;
+ * the output stays empty. */
+static void test_cloned(void **state)
+{
+	struct trace_session_summary summary;
+	Pb__TraceUuid first;
+	struct run run;
+	size_t len;
+
+	(void)state;
+	open_config(&run,
+		    BUFFER POLLED("") "trigger_config { trigger_mode: CLONE_SNAPSHOT "
+				      "trigger_timeout_ms: 1000000 triggers { name: 'soon' } "
+				      "triggers { name: 'late' stop_delay_ms: 900000 } }",
+		    false);
+	assert_int_equal(run.opened, 0);
+	assert_int_equal(trace_session_start(run.trace), 0);
+	assert_int_equal(trace_session_state(run.trace), TRACE_RUNNING);
+	for (summary.samples = 0; !summary.samples; trace_session_summary(run.trace, &summary))
+		assert_int_equal(loop_run_once(&run.loop, -1), 0);
+	assert_int_equal(trace_session_trigger(run.trace, "soon", 7), TRIGGER_ACCEPTED);
+	while (!run.n_written)
+		assert_int_equal(loop_run_once(&run.loop, -1), 0);
+	assert_int_equal(trace_session_state(run.trace), TRACE_RUNNING);
+	assert_int_equal(trace_session_trigger(run.trace, "late", 7), TRIGGER_ACCEPTED);
+	trace_session_stop(run.trace);
+	while (trace_session_state(run.trace) != TRACE_DONE)
+		assert_int_equal(loop_run_once(&run.loop, -1), 0);
+	assert_int_equal(run.n_written, 2);
+	(void)sink_memory_data(run.sink, &len);
+	assert_int_equal(len, 0);
+	unpack_snapshot(&run, 0);
+	assert_int_equal(check_snapshot(&run, "soon"), 1);
+	first = *run.packets->packet[4]->trace_uuid;
+	unpack_snapshot(&run, 1);
+	assert_int_equal(check_snapshot(&run, "late"), 2);
+	assert_true(first.msb != run.packets->packet[4]->trace_uuid->msb);
+	close_run(&run);
+}
+
 static void test_triggered(void **state)
 {
 	(void)state;
@@ -598,6 +710,7 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_untriggered),
 		cmocka_unit_test(test_triggered),
+		cmocka_unit_test(test_cloned),
 		cmocka_unit_test(test_deferred),
 		cmocka_unit_test(test_refused),
 	};
