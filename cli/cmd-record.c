@@ -58,8 +58,9 @@ struct record {
 	struct own_rights own;
 	int ended; /* the file: 0: it has its end mark */
 	uint32_t command_pid;
-	bool delayed; /* --delay has passed */
-	int status;   /* of a command that ended before it */
+	size_t n_asleep; /* sessions without a timer */
+	bool delayed;	 /* --delay has passed */
+	int status;	 /* of a command that ended before it */
 };
 
 /* The line that goes with a failure which was not reported yet. */
@@ -169,9 +170,25 @@ static int end_tick(struct loop_timer *timer)
 	return 0;
 }
 
+static uint64_t live_ns(const struct record *rec)
+{
+	return (rec->job.live ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
+}
+
+/* While nothing is recorded there is nothing to look at; a session wakes up when a target ends. */
+static void asleep(void *arg, bool on)
+{
+	struct record *rec = arg;
+	uint64_t live;
+
+	rec->n_asleep = on ? rec->n_asleep + 1 : rec->n_asleep - 1;
+	live = rec->n_asleep > rec->more.n ? 0 : live_ns(rec);
+	(void)loop_timer_set(&rec->live, live, live);
+}
+
 static int watch(struct record *rec)
 {
-	uint64_t live = (rec->job.live ? LIVE_MS : WATCH_MS) * NSEC_PER_MSEC;
+	uint64_t live = live_ns(rec);
 	int r = job_watch(&rec->job, &rec->loop, stop, rec);
 
 	if (r < 0)
@@ -224,6 +241,7 @@ static struct session_options session_options_of(struct record *rec)
 		.engine = (enum uw_engine_kind)args->unwinder,
 		.features = rec->features,
 		.no_lines = args->no_inline,
+		.max_cpu_ppm = args->max_cpu_ppm,
 		.realtime = args->realtime,
 		.armed = args->armed,
 		.addresses = args->collect.addresses,
@@ -233,6 +251,8 @@ static struct session_options session_options_of(struct record *rec)
 		.note_brief = gate_brief(GATE_CYCLES),
 		.noted = own_rights_noted,
 		.noted_arg = &rec->own,
+		.asleep = asleep,
+		.asleep_arg = rec,
 		.proc_root = "",
 	};
 }

@@ -167,6 +167,24 @@ static int set_collect(void *to, const char *value)
 	return 0;
 }
 
+/* 1%, 0.5%, 1: of one CPU. */
+static int set_max_cpu(void *to, const char *value)
+{
+	struct record_args *args = to;
+	char *end;
+	double percent = strtod(value, &end);
+
+	if (end == value || (*end && strcmp(end, "%") != 0) || !(percent >= 0.01) ||
+	    percent > 10000) {
+		log_error("record: --max-cpu %.64s: it is a percentage of one CPU, at least 0.01 "
+			  "(1%%)",
+			  value);
+		return -EINVAL;
+	}
+	args->max_cpu_ppm = (uint32_t)(percent * 1e4);
+	return 0;
+}
+
 static int set_mmap_pages(void *to, const char *value)
 {
 	struct record_args *args = to;
@@ -229,6 +247,11 @@ static const struct option_def defs[] = {
 	     "with --flight-recorder: collect nothing until `perfwind snapshot --arm TIME`"),
 	CALL("max-size", 0, "SIZE", set_max_size,
 	     "end when the trace has this size (20M; a command is then terminated)"),
+	CALL("max-cpu", 0, "PERCENT", set_max_cpu,
+	     "use at most this much of one CPU (1%), over 10 s after the start: where it "
+	     "takes\nmore, samples are left "
+	     "out, first of processes that have many, and their weight is added\nto the samples "
+	     "that are kept"),
 	TEXT("perf-data", 0, "FILE", perf_data,
 	     "also write the raw records, for `perf report` and `perf script`\n(large: whole "
 	     "stacks; an existing one becomes FILE.old)"),
@@ -410,6 +433,7 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->flight_bytes	? "--flight-recorder"
 	       : args->ring_bytes	? "--mmap-pages"
 	       : args->no_inline	? "--no-inline"
+	       : args->max_cpu_ppm	? "--max-cpu"
 	       : args->n_more		? "-e twice"
 	       : args->n_tids		? "-t"
 	       : args->off_cpu		? "--off-cpu"
@@ -454,6 +478,7 @@ static int waits_check(const struct record_args *args)
 			    : args->perf_data		? "--perf-data"
 			    : args->period		? "--count"
 			    : args->kernel_only		? "--kernel-only"
+			    : args->max_cpu_ppm		? "--max-cpu"
 			    : args->idle		? "--idle"
 							: NULL;
 

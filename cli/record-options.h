@@ -23,7 +23,7 @@ struct record_args {
 	uint64_t flight_bytes, flight_ns; /* 0: not given */
 	struct flight_collect collect;
 	double duration, delay_ms;
-	uint32_t stack_bytes, unwinder, clock;
+	uint32_t stack_bytes, unwinder, clock, max_cpu_ppm;
 	uint32_t pids[RECORD_PIDS];
 	size_t n_pids;
 	/* -t: then pids are their processes. */

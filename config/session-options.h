@@ -86,6 +86,9 @@ struct session_options {
 	 * the sessions of options.shared that one ends which holds most, of the owner whose sessions
 	 * hold most. */
 	uint64_t memory_kb;
+	/* Own CPU time, of one CPU, over 10 s from the start on: above it samples are left out, and their weight is added
+	 * to the others.  Parts in a million; 0: no limit.  Not with `waits`. */
+	uint32_t max_cpu_ppm;
 	uint32_t owner; /* user id */
 	/* Bytes that are kept for it outside.  NULL: none. */
 	uint64_t (*holds)(void *arg);
@@ -116,6 +119,9 @@ struct session_options {
 	 * are logged.  @brief: a limit of the machine or user in a few words, which can stand for the line; or NULL. */
 	void (*noted)(void *arg, const char *brief, const char *line);
 	void *noted_arg;
+	/* It has no timer while its targets sleep: @on when that begins, and when it ends.  NULL: not needed. */
+	void (*asleep)(void *arg, bool on);
+	void *asleep_arg;
 	/* It is DONE. */
 	void (*done)(void *arg);
 	void *done_arg;

@@ -7,6 +7,8 @@
  * waits. */
 enum { SWITCH_STACK_BYTES = 16384 };
 
+enum { WATCH_PERIOD_NS = 1000000 };
+
 static void set_spec(const struct perf_spec *spec, struct perf_event_attr *attr)
 {
 	attr->type = spec->type;
@@ -171,6 +173,25 @@ void attr_waking(const struct perf_options *options, struct perf_event_attr *ret
 	attr.sample_period = 1;
 	attr.sample_type =
 		PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW;
+	attr.sample_id_all = 1;
+	*ret_attr = attr;
+}
+
+/* The sample type of the sideband ring that it writes to.  In user code only where the sampling event is: in kernel
+ * code it may not fire then. */
+void attr_watch(const struct perf_options *options, struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = {0};
+
+	set_common(options, &attr);
+	attr.enable_on_exec = 0;
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
+	attr.exclude_kernel = options->leader.exclude_kernel;
+	attr.exclude_hv = attr.exclude_kernel;
+	attr.sample_period = WATCH_PERIOD_NS;
+	attr.wakeup_events = 1;
+	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 	attr.sample_id_all = 1;
 	*ret_attr = attr;
 }

@@ -19,6 +19,8 @@ void attr_switch(const struct perf_options *options, uint64_t period,
 /* A member of the sideband event's group: the tracepoint options->waking, which fires for the task that is woken, on the
  * CPU of the task that wakes it.  Its samples have their fields (RAW) and lie in the sideband ring. */
 void attr_waking(const struct perf_options *options, struct perf_event_attr *ret_attr);
+/* Wakes the reader of a sideband ring, which has its records, while its task runs (source-watch.c). */
+void attr_watch(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.
  */
 void attr_anchor(const struct perf_options *options, uint32_t watermark,

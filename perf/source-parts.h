@@ -20,7 +20,7 @@ enum {
 };
 
 /* Of source_group.fds: samples each switch, and few of them. */
-enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FDS };
+enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FD_WATCH, FDS };
 
 struct source_group {
 	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
@@ -72,6 +72,8 @@ struct perf_source {
 		added;		 /* tasks: event id -> thread it was opened for; those threads */
 	struct table switch_ids; /* event id -> 1 */
 	bool samples_switches, thin;
+	size_t n_watches;	       /* open, of all tasks */
+	bool unwatched;		       /* a task has none */
 	bool settled;		       /* the ladder has been walked: layouts are fixed */
 	bool user_only, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
@@ -108,6 +110,9 @@ int source_switch_remember(struct perf_source *source, const struct source_task 
 /* Redirects the events of task->groups[@cpu_index], whose sideband event has its ring, and adds the waking event. */
 int source_switch_output(struct perf_source *source, const struct source_task *task,
 			 size_t cpu_index);
+
+/* source-watch.c: after the rings.  A refusal is no failure: the tasks are then not watched. */
+void source_watch_open(struct perf_source *source, const struct source_task *task);
 
 /* source-count.c */
 /* Of a leader, unscaled. */

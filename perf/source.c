@@ -685,6 +685,7 @@ static int join(struct perf_source *source, struct source_task *task,
 		source->settled = true;
 	}
 	r = send_to_rings(source, task);
+	source_watch_open(source, task);
 	if (r >= 0)
 		r = make_room(source);
 	if (r >= 0)

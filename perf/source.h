@@ -47,6 +47,7 @@ struct perf_options {
 				   */
 	bool children;		  /* tasks: follow forks, not threads only */
 	bool alone;		  /* tasks: follow neither */
+	bool watch;		  /* tasks: for perf_source_watch(); not with `switches` */
 	bool enable_on_exec;	  /* tasks: the (one) task is a child that has not run exec yet */
 	uint64_t ring_bytes;	  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */
@@ -121,6 +122,14 @@ bool perf_source_is_switch(const struct perf_source *source, uint64_t id);
 /* One sample each switch, or (@thin) one each PERF_SWITCHES_THIN switches of a task on a CPU. */
 enum { PERF_SWITCHES_THIN = 97 };
 int perf_source_thin_switches(struct perf_source *source, bool thin);
+
+/* tasks: watched ones wake the reader of the sideband rings (which then hold one record more) after a millisecond of
+ * CPU time.  For a reader that has no timer because all tasks sleep.  Not with options.switches, nor with so many
+ * tasks that their events would take too many descriptors: false. */
+bool perf_source_can_watch(const struct perf_source *source);
+int perf_source_watch(struct perf_source *source, bool on);
+/* A descriptor that hangs up (EPOLLHUP) when the task at @index, and all that inherited from it, have exited; borrowed. */
+int perf_source_task_fd(const struct perf_source *source, size_t index);
 
 /* The rings, in the order they were added to the merge: the same index. */
 struct perf_ring {

@@ -54,6 +54,15 @@ struct process_thread {
 struct process_maps; /* the executable mappings with their modules (process-maps.h) */
 struct process_log;  /* records kept while a text is being read (process-maps.h) */
 
+/* For the reader: its part of the samples that may be taken (session/pipeline/thin.h). */
+struct process_share {
+	uint64_t window;	/* number of the window that `count` is of */
+	uint32_t count, before; /* samples in it, and in the window before it */
+	uint32_t credit;	/* fixed point: at one a sample is kept */
+	bool listed;
+	uint64_t weight; /* of samples left out, for the next one */
+};
+
 struct process {
 	uint32_t pid, ppid, uid;
 	uint32_t owner;	 /* of the files that it names: procfs_status.owner */
@@ -84,6 +93,7 @@ struct process {
 	struct uw_memory *memory; /* /proc/PID/mem; may be NULL */
 	int given_maps, given_mem; /* descriptors given by consent; -1: none (process_set_given) */
 	bool consent_asked;	   /* for the reader: it was checked, and asked if possible */
+	struct process_share share;
 	/* the rest is proc's */
 	struct process_maps *maps; /* shared with forks until one of the two changes it */
 	struct process_log *log;

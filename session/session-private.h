@@ -34,6 +34,7 @@ enum {
 	SESSION_NICE = -10,	     /* of the threads of the pipeline, where allowed */
 	SESSION_NOTES = 64,
 	SESSION_RINGS_BYTES = 256 << 20, /* the budget of all rings */
+	SESSION_BUDGET_S = 10,		 /* --max-cpu is kept over this time */
 };
 
 struct session_ring {
@@ -112,6 +113,22 @@ struct session {
 	size_t n_rings;
 	struct loop_source main_source;
 	struct loop_timer tick, poll;
+	struct session_budget {			  /* session-budget.c */
+		uint64_t window_at, second_at;	  /* CLOCK_MONOTONIC: of the last */
+		uint64_t allowed;		  /* samples in a window; UINT64_MAX: all */
+		uint64_t sample_ns;		  /* what a sample costs */
+		uint64_t spent, queued, received; /* at second_at */
+		uint64_t main_ns, entered;	  /* CPU time of this session in main */
+		uint64_t used[SESSION_BUDGET_S];
+		uint64_t n_seconds;
+	} budget;
+	struct session_idle { /* session-idle.c */
+		enum { SESSION_AWAKE, SESSION_LISTENING, SESSION_ASLEEP } state;
+		uint64_t quiet_at;	   /* CLOCK_MONOTONIC: since when there is nothing to do */
+		uint64_t received;	   /* account.received at the last tick */
+		struct session_ring *ends; /* by task, while asleep */
+		size_t n_ends;
+	} idle;
 	uint32_t early_ticks;	    /* left, of SESSION_EARLY_MS */
 	uint64_t second_at;	    /* CLOCK_MONOTONIC: the next session_second() */
 	uint64_t clear_at, trim_at; /* the same, for options.clear_ms; 0: none */
@@ -159,6 +176,21 @@ void session_deep_begin(struct session *s);
 void session_deep_learn(struct session *s, const struct outcome *o);
 /* Each tick; true: the usual work of a tick is due, too. */
 bool session_deep_tick(struct session *s, uint64_t now);
+
+/* session-budget.c: options.max_cpu_ppm, and fair shares while rings fill up. */
+void session_budget_start(struct session *s);
+void session_budget_tick(struct session *s, uint64_t now);
+/* Around the session's work in main. */
+void session_budget_enter(struct session *s);
+void session_budget_leave(struct session *s);
+
+/* session-idle.c: no timer while the targets sleep. */
+/* Each tick; true: the session is to sleep once the work of a second is done. */
+bool session_idle_tick(struct session *s, uint64_t now);
+void session_sleep(struct session *s);
+/* Ends the sleep; does nothing otherwise. */
+void session_wake_up(struct session *s);
+void session_idle_deinit(struct session *s);
 
 static inline void session_note_line(void *arg, const char *line)
 {
@@ -240,6 +272,8 @@ int session_keep_memory_small(struct session *session);
 
 /* session-stats.c */
 uint64_t session_own_cpu_ns(void);
+/* User and system time of the session's helper processes. */
+uint64_t session_helpers_cpu_ns(const struct session *session);
 uint64_t session_used_ns(const struct session *session);
 /* Once a second: statistics into the trace, limits kept. */
 int session_second(struct session *session);

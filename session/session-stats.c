@@ -216,7 +216,7 @@ static void read_counts(struct session *s, uint64_t now)
 	s->counts_due = now + min_u64(took * 100, COUNTS_WAIT_S * NSEC_PER_SEC);
 }
 
-static uint64_t helpers_cpu_ns(const struct session *s)
+uint64_t session_helpers_cpu_ns(const struct session *s)
 {
 	struct memory_guard_counts memory;
 	struct loader_counts files;
@@ -249,8 +249,9 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.used_s = s->options.machine || s->stood_in || s->options.waits
 				  ? 0
 				  : (double)(s->counts.task_clock_ns + 1) / 1e9,
-		.self_cpu_s =
-			(double)(session_own_cpu_ns() - s->cpu_at_start + helpers_cpu_ns(s)) / 1e9,
+		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start +
+				       session_helpers_cpu_ns(s)) /
+			      1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
 		.user_only = session_user_only(s),
 		.bytes = s->sink->bytes,

@@ -84,6 +84,16 @@ static unsigned callchain_of(const struct session *s)
 	return frames;
 }
 
+/* No timer while they sleep (session-idle.c): not for waits, which are looked at while they last, and not where the
+ * descriptors of the requester are counted. */
+static bool may_sleep(const struct session_options *so)
+{
+	enum perf_weight weight = so->specs[0].weight;
+
+	return !so->waits && !so->raw && !so->poll_ms && !so->max_descriptors &&
+	       (weight == PERF_WEIGHT_TIME || weight == PERF_WEIGHT_CYCLES);
+}
+
 static void perf_options_of(struct session *s, struct perf_options *o, bool tasks)
 {
 	const struct session_options *so = &s->options;
@@ -105,6 +115,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.cpus = so->cpus,
 		.n_cpus = so->n_cpus,
 		.tasks = tasks,
+		.watch = tasks && !s->own.wanted && may_sleep(so),
 		.poll = so->poll_ms != 0,
 		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,

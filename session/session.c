@@ -147,6 +147,7 @@ int session_clear_incremental_state(struct session *s)
 /* All but the waker. */
 static void leave_loop(struct session *s)
 {
+	session_idle_deinit(s);
 	loop_timer_remove(s->loop, &s->tick);
 	loop_timer_remove(s->loop, &s->poll);
 	for (size_t i = 0; i < s->n_rings; i++)
@@ -412,6 +413,7 @@ void session_stop(struct session *s)
 		}
 		return;
 	}
+	session_wake_up(s);
 	s->state = SESSION_DRAINING;
 	s->stopped_at = clock_ns(CLOCK_MONOTONIC);
 	if (s->options.poll_ms && poll_counters(s) < 0)
@@ -425,6 +427,7 @@ void session_stop(struct session *s)
 	if (r < 0)
 		fail_session(s, r, "the kernel's counts cannot be read");
 	s->used_at_stop = session_used_ns(s);
+	reader_thin(s->reader, UINT64_MAX);
 	reader_end_throttles(s->reader);
 	reader_release_all(s->reader);
 	/* The tick checks the deadlines. */
@@ -474,15 +477,18 @@ static void session_work(struct session *s)
 {
 	bool again = true;
 
+	session_wake_up(s);
 	if (s->state == SESSION_READY || s->state == SESSION_DONE) {
 		if (flush_sink(s) < 0)
 			fail_session(s, -EIO, "writing the trace");
 		return;
 	}
+	session_budget_enter(s);
 	for (int turn = 0; again && turn < MAX_TURNS; turn++) {
 		waker_prepare(&s->main_waker);
 		again = work_once(s);
 	}
+	session_budget_leave(s);
 	s->worked_at = clock_ns(CLOCK_MONOTONIC);
 	advance(s);
 }
@@ -513,8 +519,10 @@ static int main_ready(struct loop_source *source, uint32_t events)
 static void session_tick(struct session *s)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	bool sleeps;
 	int r;
 
+	session_budget_tick(s, now);
 	/* Not again right after a ring's watermark. */
 	if (s->state != SESSION_RUNNING || s->eager_until ||
 	    now - s->worked_at > session_read_ns(s) / 2)
@@ -530,7 +538,8 @@ static void session_tick(struct session *s)
 		r = session_waits_tick(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
-	if (now < s->second_at)
+	sleeps = session_idle_tick(s, now);
+	if (now < s->second_at && !sleeps)
 		return;
 	s->second_at = now + NSEC_PER_SEC - NSEC_PER_SEC / 100; /* timers fire together */
 	r = emit_tick(s->emit);
@@ -540,15 +549,17 @@ static void session_tick(struct session *s)
 		r = s->sink->flush(s->sink);
 	if (r < 0)
 		fail_session(s, r, "writing the trace");
+	else if (sleeps)
+		session_sleep(s);
 }
 
 static int tick(struct loop_timer *timer)
 {
 	struct session *s = container_of(timer, struct session, tick);
 
-	session_tick(s);
 	if (s->early_ticks && !--s->early_ticks)
 		(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
+	session_tick(s);
 	report(s);
 	return 0;
 }
@@ -608,6 +619,7 @@ int session_start(struct session *s)
 	s->started_at = clock_ns(CLOCK_MONOTONIC);
 	s->used_at_start = session_used_ns(s);
 	s->state = SESSION_RUNNING;
+	session_budget_start(s);
 	if (s->options.child)
 		return trace(session_waits_start(s));
 	if (s->options.armed)

@@ -192,6 +192,18 @@ static bool is_own(void *recording, uint32_t pid)
 	return policy_owns("", &rec->requester->ids, pid);
 }
 
+/* Each session gets the same part of what its user may use, whatever the others use; 0: no limit. */
+static uint32_t max_cpu_ppm(const struct recording *rec)
+{
+	const struct policy *p = &rec->all->policy;
+	uint64_t ppm = (uint64_t)p->recording_max_cpu * 10000;
+	uint64_t part = (uint64_t)p->user_max_cpu * 10000 / max_u64(p->user_recordings, 1);
+
+	if (!is_root(rec) && p->user_max_cpu)
+		ppm = ppm ? min_u64(ppm, part) : max_u64(part, 1);
+	return (uint32_t)ppm;
+}
+
 /* What a session may see and use. */
 static void limit_session(struct recording *rec, struct session_options *so)
 {
@@ -200,6 +212,7 @@ static void limit_session(struct recording *rec, struct session_options *so)
 	so->owner = rec->requester->person;
 	so->holds = held;
 	so->holds_arg = rec;
+	so->max_cpu_ppm = max_cpu_ppm(rec);
 	if (!is_root(rec)) {
 		so->max_processes = share(rec, rec->all->policy.user_processes);
 		so->max_descriptors = share(rec, rec->all->policy.user_descriptors);

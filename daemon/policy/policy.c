@@ -300,6 +300,8 @@ void policy_of(const struct settings *s, struct policy *p)
 		.user_memory = s->user_memory,
 		.user_processes = s->user_processes,
 		.user_descriptors = s->user_descriptors,
+		.user_max_cpu = s->user_max_cpu,
+		.recording_max_cpu = s->recording_max_cpu,
 	};
 	p->all.n_users = resolve(s->all_users, user_id, "all-users", true, p->all.users);
 	p->all.n_groups =

@@ -42,6 +42,7 @@ struct policy {
 	bool own;
 	uint32_t recordings, user_recordings, user_rate, user_memory;
 	uint32_t user_processes, user_descriptors;
+	uint32_t user_max_cpu, recording_max_cpu; /* percent of one CPU; 0: no limit */
 };
 
 struct policy_traced {

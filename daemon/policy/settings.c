@@ -54,6 +54,8 @@ static const struct setting {
 	 .bytes = true},
 	{"user-processes", offsetof(struct settings, user_processes), .min = 1, .max = 1 << 20},
 	{"user-descriptors", offsetof(struct settings, user_descriptors), .min = 1, .max = 1 << 20},
+	{"user-max-cpu", offsetof(struct settings, user_max_cpu), .min = 0, .max = 10000},
+	{"recording-max-cpu", offsetof(struct settings, recording_max_cpu), .min = 0, .max = 10000},
 	{"traced-users", offsetof(struct settings, traced_users), .list = true, .traced = true},
 	{"traced-groups", offsetof(struct settings, traced_groups), .list = true, .traced = true},
 	{"traced-kernel", offsetof(struct settings, traced_kernel), .flag = true, .traced = true},

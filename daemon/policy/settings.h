@@ -18,6 +18,8 @@ struct settings {
 	uint32_t user_recordings, user_rate, user_memory;
 	uint32_t user_processes,
 		user_descriptors; /* of one user: processes recorded, descriptors of events */
+	uint32_t user_max_cpu,
+		recording_max_cpu; /* percent of one CPU, of all recordings of a user, and of each; 0: no limit */
 	/* ---- processes that a tracing service may see (policy.h) ---- */
 	char traced_users[256], traced_groups[256]; /* as above; "*": every user */
 	bool traced_kernel;

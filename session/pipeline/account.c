@@ -15,6 +15,7 @@ const char *skip_reason_name(enum skip_reason reason)
 		[SKIP_NO_MEMORY] = "no-memory",
 		[SKIP_UNANSWERED] = "unanswered",
 		[SKIP_NOT_ALLOWED] = "not-allowed",
+		[SKIP_THINNED] = "thinned",
 	};
 
 	return names[reason];

@@ -91,6 +91,7 @@ enum skip_reason {
 	SKIP_NO_MEMORY,	     /* the unwinder got no memory for it */
 	SKIP_UNANSWERED,     /* the session ended before it was answered */
 	SKIP_NOT_ALLOWED,    /* the requester may not see the process */
+	SKIP_THINNED,	     /* left out on purpose, its weight added to another sample (thin.h) */
 	SKIP_COUNT,
 };
 const char *skip_reason_name(enum skip_reason reason);

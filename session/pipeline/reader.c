@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "session/pipeline/python-entry.h"
 #include "session/pipeline/scope.h"
+#include "session/pipeline/thin.h"
 #include "session/pipeline/wait-reader.h"
 #include "session/pipeline/waits.h"
 #include "session/pipeline/sideband.h"
@@ -48,6 +49,7 @@ struct reader {
 	uint32_t *scan; /* processes older than the session, in the order of their requests */
 	struct procfs_pids *scan_from; /* further ones; NULL: none */
 	size_t n_scan, scanned, scans_in_flight, queries_in_flight;
+	struct thin thin;
 };
 
 /* ---- the entry queue ---- */
@@ -705,6 +707,12 @@ static int count_only(struct reader *rd, const struct merge_item *item, uint64_t
 	return 0;
 }
 
+static int leave_out(struct reader *rd, const struct merge_item *item, enum skip_reason why)
+{
+	rd->c.account->received++;
+	return count_only(rd, item, &rd->c.account->skipped[why]);
+}
+
 /* A sample that is written to the trace without a stack. */
 static int skip_sample(struct reader *rd, const struct merge_item *item,
 		       const struct record_sample *s, struct process *process, enum skip_reason why)
@@ -744,28 +752,26 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 		account->idle_weight += s.period;
 	if (!s.pid && !rd->options.idle)
 		return count_only(rd, item, &account->idle);
-	if (!has_pid(rd, s.pid)) {
-		account->received++;
-		return count_only(rd, item, &account->skipped[SKIP_NOT_IN_SCOPE]);
-	}
+	if (!has_pid(rd, s.pid))
+		return leave_out(rd, item, SKIP_NOT_IN_SCOPE);
 	if (perf_source_is_double(rd->c.source, item->ring, s.id, s.time) ||
-	    perf_source_is_inherited_double(rd->c.source, s.id, (pid_t)s.tid)) {
-		account->received++;
-		return count_only(rd, item, &account->skipped[SKIP_DOUBLE]);
-	}
+	    perf_source_is_inherited_double(rd->c.source, s.id, (pid_t)s.tid))
+		return leave_out(rd, item, SKIP_DOUBLE);
 	process = process_get(rd->c.processes, s.pid);
 	if (!process)
 		return fail(-ENOMEM);
 	why = scope_skips_sample(&rd->scope, process, &s);
 	if (why)
 		return skip_sample(rd, item, &s, process, why);
-	if (!wait_reader_wants(&rd->scope, &s, process)) {
-		account->received++;
-		return count_only(rd, item, &account->skipped[SKIP_DOUBLE]);
-	}
+	if (!wait_reader_wants(&rd->scope, &s, process))
+		return leave_out(rd, item, SKIP_DOUBLE);
+	if (!thin_keeps(&rd->thin, process, &s.period))
+		return leave_out(rd, item, SKIP_THINNED);
 	e = entry_push(rd);
-	if (!e)
+	if (!e) {
+		thin_again(&rd->thin, process, s.period);
 		return QUEUE_FULL;
+	}
 	account->received++;
 	account->queued++;
 	s.period = wait_reader_weigh(&rd->scope, &s, process, &wait);
@@ -853,6 +859,24 @@ int reader_round(struct reader *rd, bool *ret_more)
 	return 0;
 }
 
+/* Is a ring about to lose samples? */
+static bool under_pressure(const struct reader *rd)
+{
+	for (size_t i = 0; i < rd->n_rings; i++) {
+		const struct perf_ring *ring = perf_source_ring(rd->c.source, i);
+
+		if (!ring->sideband &&
+		    ring_held(ring->ring) + ring_backlog(ring->ring) > ring_size(ring->ring) / 2)
+			return true;
+	}
+	return false;
+}
+
+void reader_thin(struct reader *rd, uint64_t allowed)
+{
+	thin_next(&rd->thin, allowed, under_pressure(rd));
+}
+
 uint64_t reader_rounds(const struct reader *rd)
 {
 	return rd->rounds;
@@ -928,6 +952,7 @@ int reader_new(const struct reader_options *options, const struct reader_context
 				   .send_space = send_space,
 				   .read_given = read_given,
 				   .reader = rd};
+	thin_init(&rd->thin);
 	rd->merge = perf_source_merge(context->source);
 	rd->n_rings = perf_source_n_rings(context->source);
 	rd->cpus = calloc(rd->n_rings ? rd->n_rings : 1, sizeof(*rd->cpus));
@@ -962,6 +987,7 @@ struct reader *reader_free(struct reader *rd)
 	if (!rd)
 		return NULL;
 	scope_deinit(&rd->scope);
+	thin_deinit(&rd->thin);
 	drop_entries(rd);
 	park_deinit(&rd->copies);
 	table_deinit(&rd->pids);

@@ -135,4 +135,7 @@ struct reader_stack_use {
 	uint64_t samples, full; /* full: dyn_size reached the room */
 	uint64_t over_half;	/* dyn_size over half of the room */
 };
+/* Each THIN_WINDOW_MS: how many samples may be taken until the next call (UINT64_MAX: all).  Fewer are taken where a
+ * ring is more than half full and several processes share it: then a process with more than its part is thinned (thin.h). */
+void reader_thin(struct reader *reader, uint64_t allowed);
 size_t reader_stack_use(struct reader *reader, struct reader_stack_use *ret, size_t max);

@@ -593,3 +593,10 @@ uint64_t unwind_stage_parked(const struct unwind_stage *s)
 {
 	return atomic_load_explicit(&s->n_parked_ever, memory_order_relaxed);
 }
+
+uint64_t unwind_stage_cpu_ns(const struct unwind_stage *s)
+{
+	clockid_t clock;
+
+	return pthread_getcpuclockid(s->thread, &clock) ? 0 : clock_ns(clock);
+}

@@ -37,5 +37,7 @@ int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in
 		     struct unwind_stage **ret_stage);
 /* Stops and joins the thread; entries not yet taken stay unanswered. */
 struct unwind_stage *unwind_stage_free(struct unwind_stage *stage);
+/* CPU time of its thread, ns. */
+uint64_t unwind_stage_cpu_ns(const struct unwind_stage *stage);
 /* Samples parked since the start (any thread, a snapshot). */
 uint64_t unwind_stage_parked(const struct unwind_stage *stage);

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 
 import measure  # noqa: E402
 
-PARTS = ["cost", "soak", "slowdown", "size", "start", "first", "unwind", "import", "hook", "source", "recorder"]
+PARTS = ["cost", "soak", "slowdown", "size", "start", "first", "unwind", "import", "hook", "source", "recorder", "neighbour"]
 
 
 def arguments():

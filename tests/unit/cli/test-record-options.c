@@ -177,6 +177,15 @@ static void test_sizes(void **state)
 	good(GIVEN("-a", "--max-size", "3000000", "-m", "3M,128"));
 	assert_int_equal(args.max_bytes, 3000000);
 	assert_int_equal(args.ring_bytes, 4 << 20);
+	good(GIVEN("-a", "--max-cpu", "1%"));
+	assert_int_equal(args.max_cpu_ppm, 10000);
+	good(GIVEN("-a", "--max-cpu", "0.5"));
+	assert_int_equal(args.max_cpu_ppm, 5000);
+	bad(GIVEN("-a", "--max-cpu", "0"), "--max-cpu 0: it is a percentage");
+	bad(GIVEN("-a", "--max-cpu", "1x"), "percentage");
+	bad(GIVEN("-a", "--max-cpu", "nan"), "percentage");
+	bad(GIVEN("-a", "--max-cpu", "1%", "--off-cpu"), "exclude each other");
+	bad(GIVEN("-a", "--max-cpu", "1%", "--daemon"), "without a daemon only");
 	bad(GIVEN("-a", "--max-size", "M"), "--max-size M: it is not a size");
 	bad(GIVEN("-a", "--max-size", "1X"), "not a size");
 	bad(GIVEN("-a", "--max-size", "1MB"), "not a size");

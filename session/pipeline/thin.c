@@ -1,0 +1,201 @@
+/* thin.c - see thin.h. */
+#include "session/pipeline/thin.h"
+
+#include <stdlib.h>
+
+#include "proc/process.h"
+
+enum { THIN_BITS = 16, THIN_ONE = 1 << THIN_BITS, FILL_ROUNDS = 16, PRESSED_MIN = 64 };
+
+void thin_init(struct thin *t)
+{
+	*t = (struct thin){.random = 88172645463325252ull, .window = 1};
+}
+
+/* Its weight goes to the next sample of all. */
+static void forget(struct thin *t, struct process *process)
+{
+	t->orphans += process->share.weight;
+	process->share = (struct process_share){0};
+	(void)process_unref(process);
+}
+
+static void forget_all(struct thin *t)
+{
+	while (t->n_seen)
+		forget(t, t->seen[--t->n_seen]);
+}
+
+void thin_deinit(struct thin *t)
+{
+	forget_all(t);
+	free(t->seen);
+	t->seen = NULL;
+}
+
+/* xorshift: where the first kept sample of a process lies must not depend on the process. */
+static uint32_t random_credit(struct thin *t)
+{
+	t->random ^= t->random << 13;
+	t->random ^= t->random >> 7;
+	t->random ^= t->random << 17;
+	return (uint32_t)(t->random >> 40) % THIN_ONE;
+}
+
+/* The cap at which the counts of the window that ends, cut to it, sum up to @allowed. */
+static uint64_t cap_for(const struct thin *t, uint64_t allowed)
+{
+	uint64_t cap = 0;
+
+	for (int i = 0; i < FILL_ROUNDS; i++) {
+		uint64_t left = allowed, next;
+		size_t above = 0;
+
+		for (size_t k = 0; k < t->n_seen; k++) {
+			const struct process_share *share = &t->seen[k]->share;
+
+			if ((uint64_t)share->count << THIN_BITS <= cap)
+				left -= min_u64(left, share->count);
+			else
+				above++;
+		}
+		if (!above)
+			return cap + (left << THIN_BITS) / max_u64(t->n_seen, 1);
+		next = (left << THIN_BITS) / above;
+		if (next <= cap)
+			break;
+		cap = next;
+	}
+	return max_u64(cap, 1);
+}
+
+/* Processes that had no sample in the window that ends. */
+static void drop_quiet(struct thin *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_seen; i++) {
+		if (t->seen[i]->share.window == t->window)
+			t->seen[n++] = t->seen[i];
+		else
+			forget(t, t->seen[i]);
+	}
+	t->n_seen = n;
+}
+
+/* Down by a quarter while a ring fills up, and slowly up again. */
+static void press(struct thin *t, bool pressed)
+{
+	if (pressed)
+		t->pressed = max_u64(t->kept - t->kept / 4, PRESSED_MIN);
+	else if (t->pressed)
+		t->pressed += t->pressed / 8 + 1;
+	/* A process alone takes from no other: what it loses is counted by the kernel. */
+	if ((!pressed && t->pressed > 2 * t->received) || (t->on && t->n_seen < 2))
+		t->pressed = 0;
+}
+
+void thin_next(struct thin *t, uint64_t allowed, bool pressed)
+{
+	press(t, pressed);
+	if (t->pressed)
+		allowed = min_u64(allowed, t->pressed);
+	if (allowed == UINT64_MAX ||
+	    (!t->seen && !(t->seen = calloc(THIN_SEEN, sizeof(*t->seen))))) {
+		forget_all(t);
+		t->on = false;
+	} else {
+		if (t->on) {
+			drop_quiet(t);
+			t->cap = cap_for(t, min_u64(allowed, UINT32_MAX));
+		} else {
+			t->cap = UINT64_MAX; /* the counts of a window are needed first */
+		}
+		t->on = true;
+	}
+	t->window++;
+	t->received = t->kept = 0;
+}
+
+/* false: no room to remember it. */
+static bool enter(struct thin *t, struct process *process)
+{
+	struct process_share *share = &process->share;
+
+	if (!share->listed) {
+		if (t->n_seen == THIN_SEEN)
+			return false;
+		t->seen[t->n_seen++] = process_ref(process);
+		share->listed = true;
+		share->credit = random_credit(t);
+	}
+	if (share->window != t->window) {
+		share->before = share->window + 1 == t->window ? share->count : 0;
+		share->count = 0;
+		share->window = t->window;
+	}
+	share->count++;
+	return true;
+}
+
+static void grant(struct thin *t, uint64_t *held, uint64_t *weight)
+{
+	t->own = *weight;
+	*weight += *held + t->orphans;
+	*held = t->orphans = 0;
+	t->kept++;
+}
+
+bool thin_keeps(struct thin *t, struct process *process, uint64_t *weight)
+{
+	struct process_share *share = &process->share;
+	uint64_t none = 0, n;
+
+	t->received++;
+	if (!t->on) {
+		grant(t, &none, weight);
+		return true;
+	}
+	if (!enter(t, process)) {
+		if (random_credit(t) <= t->cap) {
+			grant(t, &none, weight);
+			return true;
+		}
+		t->orphans += *weight;
+		return false;
+	}
+	n = max_u64(share->before, share->count);
+	share->credit += n << THIN_BITS <= t->cap ? THIN_ONE : (uint32_t)(t->cap / n);
+	if (share->credit < THIN_ONE) {
+		share->weight += *weight;
+		return false;
+	}
+	share->credit -= THIN_ONE;
+	grant(t, &share->weight, weight);
+	return true;
+}
+
+void thin_again(struct thin *t, struct process *process, uint64_t weight)
+{
+	t->received--;
+	t->kept--;
+	if (!t->on || !process->share.listed) {
+		t->orphans += weight - t->own;
+		return;
+	}
+	process->share.count--;
+	process->share.credit += THIN_ONE;
+	process->share.weight += weight - t->own;
+}
+
+uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept, uint64_t per_sample_ns,
+		     uint64_t *ret_per_sample_ns)
+{
+	uint64_t found = kept ? used_ns / kept : per_sample_ns;
+
+	/* One second may load modules that later ones have. */
+	if (per_sample_ns)
+		found = (per_sample_ns + found) / 2;
+	*ret_per_sample_ns = max_u64(found, 1);
+	return ns / *ret_per_sample_ns;
+}

@@ -1,0 +1,45 @@
+/* thin.h - samples that are left out on purpose, with their weight kept.  Thread: main.
+ *
+ * The stages behind the reader may be allowed fewer samples than there are: by --max-cpu, or because the rings fill up.
+ * What is allowed is shared out by process: each gets the same number in a window of time, and what one does not need
+ * goes to the others (max-min fairness).  So a process with many samples is thinned before the others lose one:
+ *
+ *   samples in a window   A 1000, B 10, C 10      40 allowed ─► A 20, B 10, C 10
+ *
+ * The weight of a sample that is left out goes to the next sample of its process that is kept.  Where there is none any
+ * more, it goes to the next one of all: the sum of weights stays right. */
+#pragma once
+
+#include "base/util.h"
+
+struct process;
+
+enum { THIN_SEEN = 4096, THIN_WINDOW_MS = 100 };
+
+struct thin {
+	bool on;
+	uint64_t window;
+	uint64_t cap;		 /* for each process in a window, fixed point */
+	uint64_t received, kept; /* in this window */
+	uint64_t pressed;	 /* allowed in a window since a ring filled up; 0: no limit */
+	uint64_t orphans;	 /* weight without a process */
+	uint64_t own;		 /* weight of the last sample that was kept, alone */
+	uint64_t random;
+	struct process **seen; /* references; with samples in this window or the one before it */
+	size_t n_seen;
+};
+
+void thin_init(struct thin *thin);
+void thin_deinit(struct thin *thin);
+/* Begins the next window, in which @allowed samples are to be kept; UINT64_MAX: all.  @pressed: a ring is about to lose
+ * samples, so fewer are kept if several processes share it.  Without memory for it nothing is left out. */
+void thin_next(struct thin *thin, uint64_t allowed, bool pressed);
+/* Is this sample of @process kept?  Then *weight, its own, becomes what it stands for; else its weight is kept for a later one. */
+bool thin_keeps(struct thin *thin, struct process *process, uint64_t *weight);
+/* Takes the last `true` back: the sample, of @weight, cannot be taken now and comes again. */
+void thin_again(struct thin *thin, struct process *process, uint64_t weight);
+
+/* How many samples to allow so that @ns is spent, at the cost of the @kept samples of the last while, @used_ns, given that
+ * @per_sample_ns is what was found before (0: nothing).  *ret_per_sample_ns: what is found now. */
+uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept, uint64_t per_sample_ns,
+		     uint64_t *ret_per_sample_ns);

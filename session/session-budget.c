@@ -1,0 +1,111 @@
+/* session-budget.c - --max-cpu: the session's own CPU time, and how many samples it may take for that.  Thread: main.
+ *
+ * A second's work shows what a sample costs.  What is left of the budget of ten seconds decides how many samples the next
+ * second takes; thin.h chooses them.  So the start, which reads files, is paid back by the seconds that follow. */
+#include <time.h>
+
+#include "session/pipeline/thin.h"
+#include "session/session-private.h"
+
+enum {
+	FIRST_SAMPLE_NS = 5000, /* what a sample costs, until that is known */
+	MARGIN_PERCENT = 10,
+	LEAST = 1, /* samples in a window, so that a target is never unseen */
+	WINDOWS_PER_S = 1000 / THIN_WINDOW_MS,
+};
+
+/* Sessions that share a process share main, too: each counts its own work in it. */
+static uint64_t main_cpu_ns(const struct session *s)
+{
+	return s->options.max_cpu_ppm && s->options.shared ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+}
+
+void session_budget_enter(struct session *s)
+{
+	s->budget.entered = main_cpu_ns(s);
+}
+
+void session_budget_leave(struct session *s)
+{
+	s->budget.main_ns += main_cpu_ns(s) - s->budget.entered;
+}
+
+static uint64_t spent_ns(const struct session *s)
+{
+	uint64_t own = s->options.shared ? s->budget.main_ns + unwind_stage_cpu_ns(s->unwinder)
+					 : session_own_cpu_ns() - s->cpu_at_start;
+
+	return own + session_helpers_cpu_ns(s);
+}
+
+static uint64_t allowance(const struct session *s, uint64_t ns)
+{
+	return (uint64_t)((double)ns * s->options.max_cpu_ppm / 1e6);
+}
+
+/* Of the last SESSION_BUDGET_S seconds, now spent, what may the next second spend? */
+static uint64_t left_for(struct session *s, uint64_t used, uint64_t second)
+{
+	struct session_budget *b = &s->budget;
+	uint64_t spent = 0, all = allowance(s, SESSION_BUDGET_S * NSEC_PER_SEC);
+
+	b->used[b->n_seconds++ % SESSION_BUDGET_S] = used;
+	for (uint64_t i = 0; i < SESSION_BUDGET_S - 1 && i < b->n_seconds; i++)
+		spent += b->used[(b->n_seconds - 1 - i) % SESSION_BUDGET_S];
+	all -= all * MARGIN_PERCENT / 100;
+	return min_u64(all - min_u64(spent, all), 2 * second);
+}
+
+static void allow(struct session *s, uint64_t samples, uint64_t received)
+{
+	struct session_budget *b = &s->budget;
+
+	b->allowed = samples > received + received / 8 ? UINT64_MAX
+						       : max_u64(samples / WINDOWS_PER_S, LEAST);
+	if (b->allowed == UINT64_MAX || s->account.skipped[SKIP_THINNED] == 0)
+		return;
+	session_note(s,
+		     "--max-cpu: a part of the samples is left out, to use at most %.3g %% of "
+		     "a CPU; their weight is added to the samples that are kept",
+		     s->options.max_cpu_ppm / 1e4);
+}
+
+static void spend(struct session *s, uint64_t now)
+{
+	struct session_budget *b = &s->budget;
+	uint64_t spent = spent_ns(s), used = spent - b->spent;
+	uint64_t kept = s->account.queued - b->queued, received = s->account.received - b->received;
+	uint64_t left = left_for(s, used, allowance(s, now - b->second_at));
+
+	b->spent = spent;
+	b->queued = s->account.queued;
+	b->received = s->account.received;
+	b->second_at = now;
+	allow(s, thin_afford(left, used, kept, b->sample_ns, &b->sample_ns), received);
+}
+
+void session_budget_start(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+
+	b->second_at = b->window_at = s->started_at;
+	b->sample_ns = FIRST_SAMPLE_NS;
+	b->allowed = s->options.max_cpu_ppm
+			     ? max_u64(allowance(s, NSEC_PER_SEC) / FIRST_SAMPLE_NS / WINDOWS_PER_S,
+				       LEAST)
+			     : UINT64_MAX;
+	reader_thin(s->reader, b->allowed);
+}
+
+void session_budget_tick(struct session *s, uint64_t now)
+{
+	struct session_budget *b = &s->budget;
+
+	if (s->state != SESSION_RUNNING || s->waits ||
+	    now - b->window_at < THIN_WINDOW_MS * NSEC_PER_MSEC * 9 / 10)
+		return;
+	if (s->options.max_cpu_ppm && now - b->second_at >= NSEC_PER_SEC)
+		spend(s, now);
+	b->window_at = now;
+	reader_thin(s->reader, b->allowed);
+}

@@ -1,0 +1,66 @@
+#!/bin/bash
+# idle.sh - while the target sleeps, no thread of perfwind and no helper process wakes up; when it runs again, it is recorded.
+. "$(dirname "$0")/lib"
+need_perf
+
+cat >"$TMP/pauses.py" <<'PY'
+import signal, time
+def burn(*_):
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+signal.signal(signal.SIGUSR1, burn)
+print("ready", flush=True)
+while True:
+    signal.pause()
+PY
+# switches PID : of all threads of it and its helper processes, since they started.
+switches() {
+	local pid
+	for pid in "$1" $(cat /proc/"$1"/task/*/children 2>/dev/null); do
+		[ "$pid" = "$target" ] || cat /proc/"$pid"/task/*/status
+	done 2>/dev/null | awk '/ctxt_switches:/ { n += $2 } END { print n }'
+}
+# sleeps PID : for two seconds in a row, within 30 s.
+sleeps() {
+	local before i
+	for ((i = 0; i < 15; i++)); do
+		before=$(switches "$1")
+		sleep 2
+		[ "$(switches "$1")" = "$before" ] && return 0
+	done
+	echo "it still wakes up: $before switches, then $(switches "$1")"
+	return 1
+}
+# burns PID : 0.3 s of CPU time.
+burns() {
+	local before
+	before=$(cpu_ms "$1")
+	kill -USR1 "$1"
+	wait_for used "$1" $((before + 280))
+}
+# idle NAME OPTIONS... : of $target, or of it as a command.
+idle() {
+	local name=$1 recorder
+	shift
+	record_in_background "$name" "$@"
+	recorder=$!
+	[ -n "$target" ] || { wait_for pgrep -P $recorder -f pauses.py; target=$(pgrep -P $recorder -f pauses.py); }
+	started "$target"
+	wait_for grep -q ready "$TMP/pauses.out" "$TMP/$name.json"
+	burns "$target"
+	check "$name-sleeps" sleeps $recorder
+	burns "$target"
+	check "$name-sleeps-again" sleeps $recorder
+	kill -9 "$target"
+	check "$name-sees-the-end" wait_for gone $recorder
+	wait $recorder
+	check "$name-consistent" consistent "$name"
+	check "$name-accounted" json "$name" 'v["samples"] > 100 and v["cpu_accounted"] >= 0.85'
+}
+"$PYTHON" "$TMP/pauses.py" >"$TMP/pauses.out" &
+target=$!
+idle pid -p $target
+target=
+: >"$TMP/pauses.out"
+idle command -- "$PYTHON" "$TMP/pauses.py"

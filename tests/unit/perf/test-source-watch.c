@@ -1,0 +1,146 @@
+/* test-source-watch.c - the reader of a sideband ring wakes up when a watched task, or a child of it, runs. */
+#include "tests/unit/perf/source-fixture.h"
+
+static void work(void)
+{
+	fixture_spin(50);
+}
+
+/* The one that runs is a child that inherited the watch. */
+static void work_in_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		fixture_spin(50);
+		_exit(0);
+	}
+	_exit(waitpid(pid, NULL, 0) != pid);
+}
+
+static bool begin(struct fixture *f, struct child *child, bool watch, void (*what)(void))
+{
+	*child = child_start(what);
+	fixture_init(f);
+	f->options.tasks = true;
+	f->options.children = true;
+	f->options.watch = watch;
+	assert_int_equal(fixture_open(f), 0);
+	if (fixture_add(f, child->pid) == 0)
+		return true;
+	print_message("skipped: %s\n", f->error);
+	child_go(child);
+	child_wait(child);
+	fixture_deinit(f);
+	return false;
+}
+
+/* Samples of the sideband rings; the fixture accepts none, so they are read here. */
+static size_t watch_records(struct fixture *f)
+{
+	struct merge *merge = perf_source_merge(f->source);
+	struct merge_item item;
+	size_t n = 0;
+
+	merge_finish(merge);
+	assert_int_equal(merge_begin(merge, 0), 0);
+	while (merge_next(merge, &item) == 0) {
+		const struct perf_ring *ring = perf_source_ring(f->source, item.ring);
+		struct record_sample sample;
+
+		if (item.record->type == PERF_RECORD_SAMPLE && ring->sideband) {
+			assert_int_equal(record_parse_sample(&ring->layout, item.record, &sample),
+					 0);
+			assert_true(sample.pid != 0);
+			n++;
+		}
+		merge_put(merge, item.ring, item.position);
+	}
+	return n;
+}
+
+static int wait_for_sideband(struct fixture *f)
+{
+	struct pollfd fds[256];
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < perf_source_n_rings(f->source) && n < ARRAY_SIZE(fds); i++)
+		if (perf_source_ring(f->source, i)->sideband)
+			fds[n++] = (struct pollfd){perf_source_ring(f->source, i)->fd, POLLIN, 0};
+	return poll(fds, n, 20000);
+}
+
+static void check_wakes(void (*what)(void))
+{
+	struct fixture f;
+	struct child child;
+
+	if (!begin(&f, &child, true, what))
+		skip();
+	assert_true(perf_source_can_watch(f.source));
+	assert_true(perf_source_task_fd(f.source, 0) >= 0);
+	assert_int_equal(perf_source_task_fd(f.source, 1), -1);
+	assert_int_equal(perf_source_enable(f.source), 0);
+	assert_int_equal(perf_source_watch(f.source, true), 0);
+	child_go(&child);
+	assert_true(wait_for_sideband(&f) > 0);
+	assert_int_equal(perf_source_watch(f.source, false), 0);
+	child_wait(&child);
+	assert_int_equal(perf_source_disable(f.source), 0);
+	assert_true(watch_records(&f) > 0);
+	fixture_deinit(&f);
+}
+
+static void test_wakes(void **state)
+{
+	(void)state;
+	check_wakes(work);
+}
+
+static void test_wakes_by_a_child(void **state)
+{
+	(void)state;
+	check_wakes(work_in_child);
+}
+
+static void test_off(void **state)
+{
+	struct fixture f;
+	struct child child;
+
+	(void)state;
+	if (!begin(&f, &child, true, work))
+		skip();
+	assert_int_equal(perf_source_enable(f.source), 0);
+	child_go(&child);
+	child_wait(&child);
+	assert_int_equal(perf_source_disable(f.source), 0);
+	assert_int_equal(watch_records(&f), 0);
+	fixture_deinit(&f);
+}
+
+static void test_not_wanted(void **state)
+{
+	struct fixture f;
+	struct child child;
+
+	(void)state;
+	if (!begin(&f, &child, false, work))
+		skip();
+	assert_false(perf_source_can_watch(f.source));
+	child_go(&child);
+	child_wait(&child);
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wakes),
+		cmocka_unit_test(test_wakes_by_a_child),
+		cmocka_unit_test(test_off),
+		cmocka_unit_test(test_not_wanted),
+	};
+
+	return cmocka_run_group_tests_name("source-watch", tests, NULL, NULL);
+}

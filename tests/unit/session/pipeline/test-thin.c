@@ -1,0 +1,249 @@
+/* test-thin.c - a process with many samples is thinned before the others lose one, and no weight is lost. */
+#include "proc/process.h"
+#include "session/pipeline/thin.h"
+#include "tests/unit/cmocka.h"
+
+enum {
+	OTHERS = 50,
+	HOG_RATE = 1000,
+	RATE = 10,
+	WINDOWS = 100,
+	REFS = 1 << 20
+}; /* samples in a window of 0.1 s */
+
+struct fixture {
+	struct thin thin;
+	struct process processes[1 + OTHERS]; /* the first one: 10 kHz; the others: 99 Hz or so */
+	uint64_t given[1 + OTHERS], kept[1 + OTHERS], weight[1 + OTHERS];
+};
+
+static void fixture_init(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	thin_init(&f->thin);
+	for (size_t i = 0; i <= OTHERS; i++)
+		atomic_store(&f->processes[i].refs, REFS);
+}
+
+static void fixture_deinit(struct fixture *f)
+{
+	thin_deinit(&f->thin);
+	for (size_t i = 0; i <= OTHERS; i++)
+		assert_int_equal(atomic_load(&f->processes[i].refs), REFS);
+}
+
+static void give(struct fixture *f, size_t i, uint64_t period)
+{
+	uint64_t weight = period;
+
+	f->given[i] += period;
+	if (!thin_keeps(&f->thin, &f->processes[i], &weight))
+		return;
+	f->kept[i]++;
+	f->weight[i] += weight;
+}
+
+/* The hog's samples lie between those of the others. */
+static void run_window(struct fixture *f, uint64_t allowed, bool pressed)
+{
+	thin_next(&f->thin, allowed, pressed);
+	for (int n = 0; n < HOG_RATE; n++) {
+		give(f, 0, 7);
+		for (size_t i = 1; n % (HOG_RATE / RATE) == 0 && i <= OTHERS; i++)
+			give(f, i, 100);
+	}
+}
+
+static uint64_t sum(const uint64_t *values)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i <= OTHERS; i++)
+		n += values[i];
+	return n;
+}
+
+static uint64_t waiting(const struct fixture *f)
+{
+	uint64_t n = f->thin.orphans;
+
+	for (size_t i = 0; i <= OTHERS; i++)
+		n += f->processes[i].share.weight;
+	return n;
+}
+
+static void test_all_by_default(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (int i = 0; i < 3; i++)
+		run_window(&f, UINT64_MAX, false);
+	for (size_t i = 0; i <= OTHERS; i++)
+		assert_int_equal(f.kept[i], 3 * (i ? RATE : HOG_RATE));
+	assert_int_equal(sum(f.weight), sum(f.given));
+	fixture_deinit(&f);
+}
+
+/* 600 may be kept: the 500 of the others, and 100 of the hog. */
+static void test_hog(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	run_window(&f, 600, false); /* counts */
+	memset(f.kept, 0, sizeof(f.kept));
+	for (int i = 0; i < WINDOWS; i++)
+		run_window(&f, 600, false);
+	for (size_t i = 1; i <= OTHERS; i++) {
+		assert_int_equal(f.kept[i], WINDOWS * RATE);
+		assert_int_equal(f.weight[i], f.given[i]);
+	}
+	assert_in_range(f.kept[0], WINDOWS * 99, WINDOWS * 101);
+	assert_int_equal(f.weight[0] + waiting(&f), f.given[0]);
+	assert_in_range(f.weight[0], f.given[0] - 7 * 11,
+			f.given[0]); /* what one kept sample stands for */
+	fixture_deinit(&f);
+}
+
+/* Less than one sample for each: all are thinned, and the sum stays right. */
+static void test_small_budget(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (int i = 0; i < WINDOWS; i++)
+		run_window(&f, 20, false);
+	assert_in_range(sum(f.kept), WINDOWS * 18 + HOG_RATE,
+			WINDOWS * 24 + HOG_RATE + OTHERS * RATE);
+	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	/* the end of a recording: the last samples are kept, and stand for the rest */
+	thin_next(&f.thin, UINT64_MAX, false);
+	give(&f, 1, 100);
+	assert_int_equal(sum(f.weight), sum(f.given));
+	fixture_deinit(&f);
+}
+
+/* A ring fills up: the limit comes without a budget, and goes. */
+static void test_pressure(void **state)
+{
+	uint64_t before;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (int i = 0; i < 10; i++)
+		run_window(&f, UINT64_MAX, true);
+	for (size_t i = 1; i <= OTHERS; i++)
+		assert_true(f.kept[i] >= 4 * RATE);
+	assert_true(f.kept[0] < 5 * HOG_RATE);
+	for (int i = 0; i < 60; i++)
+		run_window(&f, UINT64_MAX, false);
+	before = f.kept[0];
+	run_window(&f, UINT64_MAX, false);
+	assert_int_equal(f.kept[0] - before, HOG_RATE);
+	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	fixture_deinit(&f);
+}
+
+/* Alone it takes from no other. */
+static void test_pressure_alone(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (int i = 0; i < 10; i++) {
+		thin_next(&f.thin, UINT64_MAX, true);
+		for (int n = 0; n < HOG_RATE; n++)
+			give(&f, 0, 1);
+	}
+	assert_int_equal(f.kept[0], 10 * HOG_RATE);
+	fixture_deinit(&f);
+}
+
+/* A process that ends has its weight counted with the next sample of all. */
+static void test_orphans(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	run_window(&f, 20, false);
+	run_window(&f, 20, false);
+	for (int i = 0; i < 3; i++) {
+		thin_next(&f.thin, 20, false);
+		for (int n = 0; n < 40; n++)
+			give(&f, 1, 100);
+	}
+	for (size_t i = 0; i <= OTHERS; i++)
+		if (i != 1)
+			assert_int_equal(f.processes[i].share.weight, 0);
+	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	thin_next(&f.thin, UINT64_MAX, false);
+	give(&f, 2, 100);
+	assert_int_equal(waiting(&f), 0);
+	assert_int_equal(sum(f.weight), sum(f.given));
+	fixture_deinit(&f);
+}
+
+/* The queue was full: the same sample comes again, and stands for the same weight. */
+static void test_again(void **state)
+{
+	struct fixture f;
+	uint64_t weight, first;
+
+	(void)state;
+	fixture_init(&f);
+	run_window(&f, 20, false);
+	thin_next(&f.thin, 20, false);
+	do {
+		weight = 7;
+		f.given[0] += 7;
+	} while (!thin_keeps(&f.thin, &f.processes[0], &weight));
+	first = weight;
+	for (int i = 0; i < 5; i++) {
+		thin_again(&f.thin, &f.processes[0], weight);
+		weight = 7;
+		assert_true(thin_keeps(&f.thin, &f.processes[0], &weight));
+		assert_int_equal(weight, first);
+	}
+	f.weight[0] += weight;
+	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	fixture_deinit(&f);
+}
+
+static void test_afford(void **state)
+{
+	uint64_t per_sample = 0;
+
+	(void)state;
+	/* 10 ms for samples of 5 us */
+	assert_int_equal(thin_afford(10 * NSEC_PER_MSEC, 5 * NSEC_PER_MSEC, 1000, 0, &per_sample),
+			 2000);
+	assert_int_equal(per_sample, 5000);
+	/* a second that loads modules counts by half */
+	assert_int_equal(
+		thin_afford(10 * NSEC_PER_MSEC, 15 * NSEC_PER_MSEC, 1000, per_sample, &per_sample),
+		1000);
+	assert_int_equal(per_sample, 10000);
+	/* nothing was sampled, nothing was found */
+	assert_int_equal(thin_afford(10 * NSEC_PER_MSEC, NSEC_PER_MSEC, 0, per_sample, &per_sample),
+			 1000);
+	assert_int_equal(thin_afford(0, NSEC_PER_MSEC, 10, per_sample, &per_sample), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_by_default), cmocka_unit_test(test_hog),
+		cmocka_unit_test(test_small_budget),   cmocka_unit_test(test_pressure),
+		cmocka_unit_test(test_pressure_alone), cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_again),	       cmocka_unit_test(test_afford),
+	};
+
+	return cmocka_run_group_tests_name("thin", tests, NULL, NULL);
+}
