@@ -83,6 +83,7 @@ static void test_refused(void **state)
 		{"max-sources = 0", "x:1: max-sources takes a number from 1 to 4096, not '0'"},
 		{"max-sources = 1K", "x:1: max-sources takes a number from 1 to 4096, not '1K'"},
 		{"max-sources = -1", "x:1: max-sources takes a number from 1 to 4096, not '-1'"},
+		{"user-max-cpu = 1%", "x:1: user-max-cpu takes a number from 0 to 10000, not '1%'"},
 		{"max-sources = M", "x:1: max-sources takes a number from 1 to 4096, not 'M'"},
 		{"consent_under_seccomp = 1",
 		 "x:1: consent-under-seccomp takes yes or no, not '1'"},
@@ -179,7 +180,7 @@ static void test_shipped(void **state)
 	}
 	s.traced_set = false; /* said, but as it is */
 	assert_memory_equal(&s, &settings_default, sizeof(s));
-	assert_int_equal(n, 26);
+	assert_int_equal(n, 28);
 }
 
 static void test_read(void **state)
