@@ -60,7 +60,7 @@ USES_proc := unwinder symbols base
 USES_perf := base
 USES_perf/perfdata := perf base
 USES_config := trace proc perf perf/perfdata unwinder symbols protos base
-USES_marks := trace protos base
+USES_marks := trace proc unwinder symbols protos base libmarks
 USES_session/consent := proc unwinder symbols base libc-hook
 USES_session/loader := session/consent config $(USES_config) libc-hook
 USES_session/pipeline := session/loader marks $(USES_session/loader)
@@ -74,8 +74,9 @@ USES_daemon/control := daemon/policy tracing session $(USES_session)
 USES_daemon/producer := daemon/policy session $(USES_session)
 USES_cli := daemon/control daemon/producer daemon/policy watch import profile tracing session $(USES_session)
 USES_libc-hook :=
+USES_libmarks := libc-hook
 # What FOLDER's unit tests and programs link.
-closure = $(filter-out libc-hook,$(1) $(USES_$(1)))
+closure = $(filter-out libc-hook libmarks,$(1) $(USES_$(1)))
 
 PROTOS := $(wildcard protos/*.proto)
 PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h) $(PROTOS:%.proto=$(O)/%.fields.h)
@@ -83,12 +84,12 @@ sources = $(filter-out cli/main.c session/rights-generate.c,$(wildcard $(1)/*.c)
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
 .PHONY: all
-all: $(O)/perfwind $(O)/libperfwind-hook.so
+all: $(O)/perfwind $(O)/libperfwind-hook.so $(O)/libperfwind-marks.so
 
 # For tests/static.sh: FOLDER: what it may include.
 .PHONY: print-layers
 print-layers:
-	@$(foreach f,$(FOLDERS) libc-hook,echo "$(f): $(USES_$(f))";)
+	@$(foreach f,$(FOLDERS) libc-hook libmarks,echo "$(f): $(USES_$(f))";)
 
 $(O)/perfwind: $(O)/cli/main.o $(foreach f,$(call closure,cli),$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
@@ -135,7 +136,12 @@ $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
 		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
-# ---- end of libc-hook
+# libmarks: the same, for speed.
+$(O)/libperfwind-marks.so: $(wildcard libmarks/*.c libmarks/*.h) libc-hook/syscalls.c libc-hook/syscalls.h
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) -O2 $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-marks.so -Wl,-z,now \
+		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
+# ---- end of libc-hook, libmarks
 
 # tests/unit/FOLDER/test-X.c links FOLDER's library and those it may use, nothing else.
 UNIT_FOLDERS := $(FOLDERS) libc-hook

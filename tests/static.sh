@@ -40,7 +40,7 @@ done
 [ -z "$bad" ] && echo "ok headers-alone" || echo "not ok headers-alone:$bad"
 
 bad=$(grep -nEw '(strcpy|strcat|sprintf|strtok|atoi|atol|strtol|alloca|system|popen|signal|dup)\(' $(echo "$sources" | grep '\.c$') |
-	grep -vE 'cli/spawn\.c.*signal\(SIGPIPE|libc-hook/interpose\.c.*signal' | grep -vE '^\S+\s*(/?\*|//)' | grep -vE '^[^:]+:[0-9]+:\s*\*')
+	grep -vE 'cli/spawn\.c.*signal\(SIGPIPE|libc-hook/interpose\.c.*signal|libmarks/marker-file\.c.*dup\(' | grep -vE '^\S+\s*(/?\*|//)' | grep -vE '^[^:]+:[0-9]+:\s*\*')
 [ -z "$bad" ] && echo "ok banned-functions" || echo "not ok banned-functions: $bad"
 
 # The unwinder and the hook never log.
@@ -56,6 +56,16 @@ if [ -f "$O/libperfwind-hook.so" ]; then
 		echo "not ok hook-is-small: $size bytes; shows $bad"
 else
 	echo "skip hook-is-small: it is not built"
+fi
+
+# The library of marks stands in for these and nothing else, and needs no library.
+if [ -f "$O/libperfwind-marks.so" ]; then
+	bad=$(nm -D --defined-only "$O/libperfwind-marks.so" | awk '{ print $3 }' | LC_ALL=C sort | tr '\n' ' ')
+	shown="__cyg_profile_func_enter __cyg_profile_func_exit __dprintf_chk __open64_2 __open_2 __openat64_2 __openat_2 __vdprintf_chk __write close close_range closefrom creat creat64 dprintf dup dup2 dup3 fcntl fcntl64 fdopen fileno fileno_unlocked fopen fopen64 open open64 openat openat64 perfwind_marks_calls_1 setcontext sigaltstack swapcontext vdprintf write writev "
+	[ "$bad" = "$shown" ] && ! readelf -d "$O/libperfwind-marks.so" | grep -q NEEDED && echo "ok marks-exports" ||
+		echo "not ok marks-exports: $bad"
+else
+	echo "skip marks-exports: it is not built"
 fi
 
 python3 tests/structure.py "$O"

@@ -18,7 +18,7 @@ listing = "--list" in sys.argv
 tracked = subprocess.run(["git", "ls-files", "*.c", "*.h"], capture_output=True, text=True).stdout.split()
 if not tracked:
     tracked = [os.path.relpath(os.path.join(d, f)) for d, _, fs in os.walk(".") for f in fs if f.endswith((".c", ".h"))]
-product = [f for f in tracked if not f.startswith(("tests/", "libc-hook/", "build"))]
+product = [f for f in tracked if not f.startswith(("tests/", "libc-hook/", "libmarks/", "build"))]
 headers = {f[:-2] for f in product if f.endswith(".h") and not f.endswith("-private.h")}
 
 

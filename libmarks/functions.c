@@ -1,0 +1,84 @@
+/* functions.c - programs built with -finstrument-functions: a mark at each begin and end of a function, by address.
+ * Thread: any, signal handlers included.
+ *
+ * The stack pointer goes with each mark: the reader (marks/mark-functions) closes by it the functions that were left by an
+ * exception or longjmp(), of which nothing is heard.  Other stacks than the thread's are reported where a program makes them
+ * known to the libc: an address that is on one of them is never compared with an address on another. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include "libmarks/marks.h"
+
+#define EXPORTED __attribute__((visibility("default"), no_instrument_function))
+
+static int (*real_sigaltstack)(const stack_t *, stack_t *);
+static int (*real_swapcontext)(ucontext_t *, const ucontext_t *);
+static int (*real_setcontext)(const ucontext_t *);
+
+EXPORTED void __cyg_profile_func_enter(void *function, void *site);
+EXPORTED void __cyg_profile_func_exit(void *function, void *site);
+
+void __cyg_profile_func_enter(void *function, void *site)
+{
+	/* The frame that called this ends here. */
+	if (marks_wanted(MARKS_FUNCTIONS))
+		marks_put(MARKS_ENTER, (const char *)&site, sizeof(site), (uintptr_t)function,
+			  (uintptr_t)__builtin_dwarf_cfa());
+}
+
+void __cyg_profile_func_exit(void *function, void *site)
+{
+	if (marks_wanted(MARKS_FUNCTIONS))
+		marks_put(MARKS_LEAVE, (const char *)&site, sizeof(site), (uintptr_t)function,
+			  (uintptr_t)__builtin_dwarf_cfa());
+}
+
+static void report(const stack_t *stack)
+{
+	if (stack && stack->ss_size && !(stack->ss_flags & SS_DISABLE) &&
+	    marks_wanted(MARKS_FUNCTIONS))
+		marks_put(MARKS_STACK, NULL, 0, (uintptr_t)stack->ss_sp,
+			  (uintptr_t)stack->ss_sp + stack->ss_size);
+}
+
+static void *find(const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+
+	if (!found)
+		errno = ENOSYS;
+	return found;
+}
+
+EXPORTED int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+	if (!real_sigaltstack)
+		functions_begin();
+	report(stack);
+	return real_sigaltstack ? real_sigaltstack(stack, old) : -1;
+}
+
+EXPORTED int swapcontext(ucontext_t *restrict save, const ucontext_t *restrict to)
+{
+	if (!real_swapcontext)
+		functions_begin();
+	report(&to->uc_stack);
+	return real_swapcontext ? real_swapcontext(save, to) : -1;
+}
+
+EXPORTED int setcontext(const ucontext_t *to)
+{
+	if (!real_setcontext)
+		functions_begin();
+	report(&to->uc_stack);
+	return real_setcontext ? real_setcontext(to) : -1;
+}
+
+void functions_begin(void)
+{
+	real_sigaltstack = (int (*)(const stack_t *, stack_t *))find("sigaltstack");
+	real_swapcontext = (int (*)(ucontext_t *, const ucontext_t *))find("swapcontext");
+	real_setcontext = (int (*)(const ucontext_t *))find("setcontext");
+}

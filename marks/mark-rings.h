@@ -1,0 +1,58 @@
+/* mark-rings.h - the marks of all processes that take part in a recording: the socket at which they hand over their rings, the
+ * rings, and the switch of categories.  Thread: main.
+ *
+ *   command ── environment (mark_rings_environment) ──┐
+ *   running process ── invitation (mark_rings_invite) ┴─► connects at its first mark, sends its ring ─► mark_rings_turn
+ *
+ * A ring is accepted from the user of this process, and from the processes that were named and their descendants; the kernel
+ * gives the pid.  Nothing here waits for a target. */
+#pragma once
+
+#include "base/util.h"
+#include "marks/mark-ring.h"
+
+struct mark_rings_options {
+	int clock;	 /* of the samples */
+	uint64_t mask;	 /* categories, MARKS_TEXT, MARKS_FUNCTIONS */
+	uint32_t flags;	 /* MARKS_TAKE_ALL */
+	bool peer_pidfd; /* FEATURE_PEER_PIDFD */
+};
+
+struct mark_rings;
+int mark_rings_new(const struct mark_rings_options *options, struct mark_rings **ret_rings);
+struct mark_rings *mark_rings_free(struct mark_rings *rings);
+/* The value of MARKS_ENV for a command that is to take part.  Borrowed. */
+const char *mark_rings_environment(const struct mark_rings *rings);
+
+/* Process @pid and its descendants take part. */
+int mark_rings_allow(struct mark_rings *rings, uint32_t pid);
+enum mark_rings_invited {
+	MARK_RINGS_INVITED,
+	MARK_RINGS_NOT_LOADED, /* libperfwind-marks.so is not in the process, or the process closed its descriptor */
+	MARK_RINGS_FORBIDDEN,
+	MARK_RINGS_GONE,
+};
+/* The same for a process that runs already, while this process has the privileges for it.  < 0: -ENOMEM. */
+int mark_rings_invite(struct mark_rings *rings, uint32_t pid);
+
+struct mark_rings_sink {
+	/* One mark.  @tid is a thread of @pid.  < 0 ends the turn with this. */
+	int (*mark)(void *arg, uint32_t pid, uint32_t tid, const struct mark_ring_mark *mark);
+	/* No more marks come from this ring of @pid: the process ended, or began another program. */
+	int (*ended)(void *arg, uint32_t pid);
+	void *arg;
+};
+/* Accepts rings and reads marks, MARK_RINGS_MARKS at most.  Call it every MARK_RINGS_TURN_MS.  < 0: @sink's. */
+enum { MARK_RINGS_TURN_MS = 25, MARK_RINGS_MARKS = 20000 };
+int mark_rings_turn(struct mark_rings *rings, const struct mark_rings_sink *sink);
+/* Switches categories while it records; 0: off, at the end. */
+void mark_rings_switch(struct mark_rings *rings, uint64_t mask);
+
+struct mark_rings_counts {
+	struct mark_ring_counts marks;
+	uint64_t forged;    /* marks that name a thread of another process: left out */
+	uint64_t processes; /* rings accepted */
+	uint64_t rejected;  /* messages that are no ring, or of a process that takes no part */
+	uint64_t refused;   /* rings beyond the limit */
+};
+void mark_rings_counts(const struct mark_rings *rings, struct mark_rings_counts *ret_counts);
