@@ -47,7 +47,24 @@ struct uw_python_offsets {
 	uint16_t
 		is_entry; /* 3.11: set in the first frame that a run of the loop has; 0: 3.12 on, see native-python.c */
 	uint16_t bytecode; /* in PyCodeObject; its length is in ob_size, in units of 2 bytes */
+	uint16_t filename, qualname, line; /* in PyCodeObject: two pointers, i32 */
 };
+/* The memory of a code object that was freed is used for others, as is that of its name, so addresses alone do not name a
+ * function.  A sign of its content, never 0, is in the bits that an object's address does not have: 55 to 47, 2 to 0. */
+#define UW_PYTHON_SIGN (0x1ffull << 47 | 7)
+enum { UW_PYTHON_LENGTH = 16, UW_PYTHON_HASH = 24 /* of a str */ };
+struct uw_python_content {
+	uint64_t filename, length, hash,
+		units; /* filename: its hash; length, hash: of the qualified name */
+	uint32_t line;
+};
+static inline uint64_t uw_python_sign(const struct uw_python_content *c)
+{
+	uint64_t hash = hash_u64(c->filename ^ hash_u64(c->length ^ hash_u64(c->hash)));
+
+	hash = 1 + hash_u64(hash ^ (c->units << 32 | c->line)) % 4095;
+	return (hash >> 3) << 47 | (hash & 7);
+}
 struct uw_python {
 	uint32_t version; /* 0x30b for 3.11; 0: no Python */
 	struct uw_python_offsets offsets;

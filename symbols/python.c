@@ -26,7 +26,8 @@ enum {
 	EVAL_MAX = 1 << 20, /* bytes of the evaluation loop */
 	NAME_CHARS = 512,   /* of a name or a path */
 	NAME_ROOM = 4 * NAME_CHARS + 1,
-	TYPE_OF = 8, /* PyObject.ob_type; elsewhere without a GIL */
+	TYPE_OF = 8,   /* PyObject.ob_type; elsewhere without a GIL */
+	UNITS_OF = 16, /* PyVarObject.ob_size */
 	STORES_MIN = 32,
 	FRAME_INSTR = 56,
 };
@@ -35,18 +36,20 @@ enum {
 static const struct version {
 	uint32_t version;
 	struct uw_python_offsets offsets;
-	uint16_t filename, qualname, line; /* of PyCodeObject */
-	uint16_t ascii, compact;	   /* sizes of PyASCIIObject, PyCompactUnicodeObject */
-	uint16_t main_interpreter;	   /* in _PyRuntime; 0: there are debug offsets */
-	struct uw_python_threads threads;  /* without the address */
+	uint16_t ascii, compact;	  /* sizes of PyASCIIObject, PyCompactUnicodeObject */
+	uint16_t main_interpreter;	  /* in _PyRuntime; 0: there are debug offsets */
+	struct uw_python_threads threads; /* without the address */
 } versions[] = {
 	{
 		.version = 0x30b,
-		.offsets =
-			{.code = 32, .previous = 48, .owner = 69, .is_entry = 68, .bytecode = 184},
-		.filename = 112,
-		.qualname = 128,
-		.line = 72,
+		.offsets = {.code = 32,
+			    .previous = 48,
+			    .owner = 69,
+			    .is_entry = 68,
+			    .bytecode = 184,
+			    .filename = 112,
+			    .qualname = 128,
+			    .line = 72},
 		.ascii = 48,
 		.compact = 72,
 		.main_interpreter = 48,
@@ -54,10 +57,13 @@ static const struct version {
 	},
 	{
 		.version = 0x30c,
-		.offsets = {.code = 0, .previous = 8, .owner = 70, .bytecode = 192},
-		.filename = 112,
-		.qualname = 128,
-		.line = 68,
+		.offsets = {.code = 0,
+			    .previous = 8,
+			    .owner = 70,
+			    .bytecode = 192,
+			    .filename = 112,
+			    .qualname = 128,
+			    .line = 68},
 		.ascii = 40,
 		.compact = 56,
 		.main_interpreter = 48,
@@ -65,10 +71,13 @@ static const struct version {
 	},
 	{
 		.version = 0x30d,
-		.offsets = {.code = 0, .previous = 8, .owner = 70, .bytecode = 200},
-		.filename = 112,
-		.qualname = 128,
-		.line = 68,
+		.offsets = {.code = 0,
+			    .previous = 8,
+			    .owner = 70,
+			    .bytecode = 200,
+			    .filename = 112,
+			    .qualname = 128,
+			    .line = 68},
 		.ascii = 40,
 		.compact = 56,
 	},
@@ -86,6 +95,13 @@ static uint64_t word_at(struct python *py, uint64_t address)
 	uint64_t word = 0;
 
 	return vm_memory_read(&py->memory, address, &word, sizeof(word)) ? word : 0;
+}
+
+static uint32_t half_at(struct python *py, uint64_t address)
+{
+	uint32_t half = 0;
+
+	return vm_memory_read(&py->memory, address, &half, sizeof(half)) ? half : 0;
 }
 
 /* ---- the evaluation loop ---- */
@@ -297,20 +313,38 @@ static bool string_text(struct python *py, uint64_t string, char to[static NAME_
 	return n > 0;
 }
 
+static uint64_t sign_of(struct python *py, uint64_t code)
+{
+	const struct uw_python_offsets *o = &py->version->offsets;
+	uint64_t qualname = word_at(py, code + o->qualname);
+
+	return uw_python_sign(&(struct uw_python_content){
+		.filename = word_at(py, word_at(py, code + o->filename) + UW_PYTHON_HASH),
+		.length = word_at(py, qualname + UW_PYTHON_LENGTH),
+		.hash = word_at(py, qualname + UW_PYTHON_HASH),
+		.units = word_at(py, code + UNITS_OF),
+		.line = half_at(py, code + o->line),
+	});
+}
+
 int python_lines(struct python *py, struct uw_memory *memory, uint64_t code,
 		 void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
+	const struct uw_python_offsets *o = &py->version->offsets;
 	char name[NAME_ROOM], file[NAME_ROOM];
-	uint32_t first = 0;
+	uint64_t sign = code & UW_PYTHON_SIGN;
+	uint32_t first;
 	int r = vm_memory_begin(&py->memory, memory, PAGES), n = 0;
 	bool has_file;
 
 	if (r < 0)
 		return trace(r);
+	code &= ~UW_PYTHON_SIGN;
+	first = half_at(py, code + o->line);
 	if (word_at(py, code + TYPE_OF) == py->layout.code_type &&
-	    string_text(py, word_at(py, code + py->version->qualname), name)) {
-		has_file = string_text(py, word_at(py, code + py->version->filename), file);
-		(void)vm_memory_read(&py->memory, code + py->version->line, &first, sizeof(first));
+	    (!sign || sign == sign_of(py, code)) &&
+	    string_text(py, word_at(py, code + o->qualname), name)) {
+		has_file = string_text(py, word_at(py, code + o->filename), file);
 		add(arg, &(struct uw_line){.function = name,
 					   .file = has_file ? file : NULL,
 					   .line = first <= INT32_MAX ? first : 0,

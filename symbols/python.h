@@ -17,6 +17,7 @@ struct python *python_free(struct python *python);
 /* For the engine. */
 const struct uw_python *python_layout(const struct python *python);
 /* The function of the code object at @code, as uw_module_lines() reports it: its qualified name, file, and the line where
- * it begins.  Returns how many: 1, or 0: there is no code object. */
+ * it begins.  Where @code has a sign (image.h), it must be the object's.  Returns how many: 1, or 0: the code object is not
+ * there, or not any more. */
 int python_lines(struct python *python, struct uw_memory *memory, uint64_t code,
 		 void (*add)(void *arg, const struct uw_line *line), void *arg);

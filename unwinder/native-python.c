@@ -44,14 +44,15 @@ enum {
 	INSTR_AT = 56,
 	CODE_TYPE = 8,
 	CODE_UNITS = 16,
-	CODE_FILENAME = 112,
-	CODE_QUALNAME = 128,
+	CODE_FRESH_NS = 20000000, /* how long what was read of a code object holds */
 };
 
 struct python_code {
 	uint64_t code, bytecode, len;
-	uint32_t serial; /* of the module; 0: free */
-	bool hidden;	 /* CPython's own, between two functions */
+	uint64_t sign;	  /* image.h */
+	uint64_t read_at; /* time of the sample */
+	uint32_t serial;  /* of the module; 0: free */
+	bool hidden;	  /* CPython's own, between two functions */
 };
 
 /* The words of a frame, since when they read the same, and how often. */
@@ -162,29 +163,50 @@ static uint64_t word_of(const uint8_t *bytes, size_t at)
 
 /* ---- code objects ---- */
 
-/* The code object at @address; NULL: there is none. */
+/* Reads the code object at @address.  false: there is none. */
+static bool read_code(struct python_walk *pw, uint64_t address, struct python_code *ret_code)
+{
+	const struct uw_python_offsets *o = &pw->py->offsets;
+	struct uw_python_content content;
+	uint8_t bytes[CODE_SIZE];
+	uint64_t filename, qualname;
+
+	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
+	    word_of(bytes, CODE_TYPE) != pw->py->code_type)
+		return false;
+	qualname = word_of(bytes, o->qualname);
+	filename = word_of(bytes, o->filename);
+	content.units = word_of(bytes, CODE_UNITS);
+	memcpy(&content.line, bytes + o->line, sizeof(content.line));
+	if (!content.units || content.units > UNITS_MAX ||
+	    !read_late(pw, filename + UW_PYTHON_HASH, &content.filename, 8) ||
+	    !read_late(pw, qualname + UW_PYTHON_LENGTH, &content.length, 8) ||
+	    !read_late(pw, qualname + UW_PYTHON_HASH, &content.hash, 8))
+		return false;
+	*ret_code = (struct python_code){
+		.code = address,
+		.serial = pw->serial,
+		.bytecode = address + o->bytecode,
+		.len = 2 * content.units,
+		.sign = uw_python_sign(&content),
+		/* _Py_InitCleanup: no function has the same text for its file and its name. */
+		.hidden = filename == qualname,
+	};
+	return true;
+}
+
+/* The code object at @address; NULL: there is none.  One that was freed is replaced when another is at its address. */
 static const struct python_code *code_at(struct python_walk *pw, uint64_t address)
 {
 	struct python_code *c = &pw->p->codes[hash_u64(address ^ pw->serial) % CODES];
-	uint8_t bytes[CODE_SIZE];
-	uint64_t units;
+	bool known = c->serial == pw->serial && c->code == address;
+	uint64_t now = pw->w->snapshot->time;
 
-	if (c->serial == pw->serial && c->code == address)
+	if (known && now - c->read_at < CODE_FRESH_NS)
 		return c;
-	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
-	    word_of(bytes, CODE_TYPE) != pw->py->code_type)
+	if (!read_code(pw, address, c) && !known)
 		return NULL;
-	units = word_of(bytes, CODE_UNITS);
-	if (!units || units > UNITS_MAX || !word_of(bytes, CODE_QUALNAME))
-		return NULL;
-	*c = (struct python_code){
-		.code = address,
-		.serial = pw->serial,
-		.bytecode = address + pw->py->offsets.bytecode,
-		.len = 2 * units,
-		/* _Py_InitCleanup: no function has the same text for its file and its name. */
-		.hidden = word_of(bytes, CODE_FILENAME) == word_of(bytes, CODE_QUALNAME),
-	};
+	c->read_at = now;
 	return c;
 }
 
@@ -197,13 +219,15 @@ static bool is_in(const struct python_code *c, uint64_t instruction)
 static const struct python_code *code_of(struct python_walk *pw, uint64_t instruction)
 {
 	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode, word;
+	const struct python_code *code;
 
 	for (size_t i = 0; i < CODES; i++)
-		if (pw->p->codes[i].serial == pw->serial && is_in(&pw->p->codes[i], instruction))
-			return &pw->p->codes[i];
+		if (pw->p->codes[i].serial == pw->serial && is_in(&pw->p->codes[i], instruction)) {
+			code = code_at(pw, pw->p->codes[i].code);
+			if (code && is_in(code, instruction))
+				return code;
+		}
 	for (size_t i = 0; i < SEARCH_MAX; i += 8, at -= 8) {
-		const struct python_code *code;
-
 		if (!read_late(pw, at + CODE_TYPE, &word, sizeof(word)))
 			return NULL;
 		if (word != pw->py->code_type)
@@ -388,8 +412,8 @@ static bool push_run(struct python_walk *pw, uint64_t address, bool first, uint6
 		if (!code)
 			return false;
 		if (!code->hidden)
-			push(pw->p,
-			     code->code | UW_FRAME_PYTHON | (f.proved ? 0 : UW_FRAME_GUESSED));
+			push(pw->p, code->code | code->sign | UW_FRAME_PYTHON |
+					    (f.proved ? 0 : UW_FRAME_GUESSED));
 		if (!there || pw->late)
 			return false;
 		address = f.previous;

@@ -144,6 +144,7 @@ static inline uint64_t py_string(struct py_process *p, const char *text, bool wi
 
 	py_set(p, at + 8, p->unicode_type, 8);
 	py_set(p, at + 16, n, 8);
+	py_set(p, at + 24, py_hash(text), 8);
 	py_set(p, at + 32, wide ? 2 << 2 | 1 << 5 : 1 << 2 | 1 << 5 | 1 << 6, 4);
 	for (size_t i = 0; i < n; i++)
 		py_set(p, at + (wide ? compact + 2 * i : ascii + i),
@@ -168,6 +169,27 @@ static inline uint64_t py_code(struct py_process *p, uint64_t qualname, uint64_t
 	py_set(p, at + 128, qualname, 8);
 	py_set(p, at + (p->minor == 11 ? 72 : 68), line, 4);
 	return at;
+}
+
+static inline uint64_t py_word(const struct py_process *p, uint64_t address)
+{
+	uint64_t word;
+
+	memcpy(&word, p->bytes + (address - PY_BASE), sizeof(word));
+	return word;
+}
+
+static inline uint64_t py_sign(const struct py_process *p, uint64_t code)
+{
+	uint64_t name = py_word(p, code + 128);
+
+	return uw_python_sign(&(struct uw_python_content){
+		.filename = py_word(p, py_word(p, code + 112) + 24),
+		.length = py_word(p, name + 16),
+		.hash = py_word(p, name + 24),
+		.units = py_word(p, code + 16),
+		.line = (uint32_t)py_word(p, code + (p->minor == 11 ? 72 : 68)),
+	});
 }
 
 /* Writes a frame of 72 bytes to @to.  @owner: 3 is the C stack's; @entry: 3.11's is_entry. */

@@ -210,7 +210,7 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 	f->snapshot.time = 1; /* before all readings */
 }
 
-#define NAMED(code) ((code) | UW_FRAME_PYTHON)
+#define NAMED(code) ((code) | py_sign(&py, code) | UW_FRAME_PYTHON)
 #define GUESSED(code) (NAMED(code) | UW_FRAME_GUESSED)
 
 static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
@@ -275,6 +275,49 @@ static void test_reused(void **state)
 		run(f, SMALL);
 		EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
 		       CALLED(ROOTED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* A function is freed, and another one is at its address: each has its own name. */
+static void test_code_reused(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 13; minor++) {
+		struct python *python;
+		struct program p;
+		struct said said;
+		uint64_t before, now, name;
+
+		put_program(f, &p, minor);
+		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+		run(f, SMALL);
+		before = f->frames[1];
+		assert_int_equal(before, NAMED(p.f));
+		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(before), note, &said),
+				 1);
+		assert_string_equal(said.name, "f");
+		/* Its name is where the other one was. */
+		name = py_word(&py, p.f + 128);
+		py_set(&py, name + 24, 77, 8);
+		py_set(&py, name + (minor == 11 ? 48 : 40), 'h', 1);
+		f->snapshot.time += NSEC_PER_SEC;
+		run(f, SMALL);
+		now = f->frames[1];
+		assert_int_not_equal(now & ~UW_FRAME_GUESSED, before);
+		assert_int_equal(now, NAMED(p.f));
+		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(now), note, &said),
+				 1);
+		assert_string_equal(said.name, "h");
+		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(before), note, &said),
+				 0);
+		/* The object is gone: its samples keep what was read. */
+		py_set(&py, p.f + 8, 0, 8);
+		f->snapshot.time += NSEC_PER_SEC;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], now);
+		(void)python_free(python);
 		uw_module_unref(p.module);
 	}
 }
@@ -439,6 +482,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		TEST(test_stack),
 		TEST(test_reused),
+		TEST(test_code_reused),
 		TEST(test_wrong_frames),
 		TEST(test_many_entries),
 		TEST(test_hidden),
