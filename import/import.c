@@ -273,6 +273,10 @@ static int start_trace(struct import *im, uint64_t first_time)
 				.writer = im->writer,
 				.loader = im->loader,
 				.modules = im->modules,
+				/* The clock of another boot cannot be converted. */
+				.clock = perfdata_info(im->file)->clock == CLOCK_MONOTONIC
+						 ? CLOCK_MONOTONIC
+						 : -1,
 				.account = &im->account,
 				.past = true,
 				.no_lines = im->options.no_inline,

@@ -748,6 +748,32 @@ uint64_t process_python_of(const struct process *process)
 	return program;
 }
 
+void process_python_name(const struct process *process, char *to, size_t room)
+{
+	static const char name[] = "python3.";
+	const struct process_map *m;
+
+	(void)snprintf(to, room, "Python");
+	if (!process)
+		return;
+	process_maps_each(process->maps, m)
+	{
+		const char *path = m->module ? uw_module_path(m->module) : "", *version;
+		size_t len;
+
+		if (!uw_path_is_python(path))
+			continue;
+		version = strstr(strrchr(path, '/') ? strrchr(path, '/') : path, name);
+		if (!version)
+			continue;
+		version += sizeof(name) - 1;
+		len = strspn(version, "0123456789");
+		(void)snprintf(to, room, "CPython 3.%.*s%s", (int)len, version,
+			       version[len] == 't' ? " without a GIL" : "");
+		return;
+	}
+}
+
 uint64_t process_vm_of_module(const struct process *process, const struct uw_module *module)
 {
 	return uw_module_is_python(module) ? process_python_of(process) : process_vm_of(process);

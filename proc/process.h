@@ -182,6 +182,8 @@ struct process_mapping {
 uint64_t process_vm_of(const struct process *process);
 /* The same of CPython's library, or of its program where that has no library. */
 uint64_t process_python_of(const struct process *process);
+/* Which Python it runs, by the name of its file: "CPython 3.14", "CPython 3.13 without a GIL"; "Python" where it has no version. */
+void process_python_name(const struct process *process, char *to, size_t room);
 /* The address that load_request.vm has for the JIT module @module of @process. */
 uint64_t process_vm_of_module(const struct process *process, const struct uw_module *module);
 bool process_mapping_of(const struct process *process, const struct uw_module *module,

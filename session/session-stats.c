@@ -90,15 +90,23 @@ static void note_jit(struct session *s, const struct load_answer *a)
 /* Reports once that the functions of Python are not shown, and why.  A program without exports is none. */
 static void note_unread_python(struct session *s, const struct load_answer *a, bool unknown)
 {
+	char name[64];
+
 	if (a->vm_error == -ENOEXEC)
 		return;
 	s->vm_noted = true;
-	session_note(s,
-		     "the Python of process %u cannot be read (%s): stacks show the interpreter's "
-		     "own functions (hint: %s)",
-		     a->request.pid,
-		     unknown ? "CPython 3.11 to 3.13 with a GIL can" : strerror(-a->vm_error),
-		     unknown ? "python3 -X perf, from 3.12 on" : "run perfwind as root");
+	process_python_name(process_find(s->processes, a->request.pid), name, sizeof(name));
+	if (unknown)
+		session_note(s,
+			     "%s of process %u is not supported (CPython 3.11 to 3.13 with a GIL "
+			     "is): stacks show the interpreter's own functions (hint: python3 -X "
+			     "perf, from 3.12 on)",
+			     name, a->request.pid);
+	else
+		session_note(s,
+			     "%s of process %u cannot be read (%s): stacks show the interpreter's "
+			     "own functions (hint: run perfwind as root)",
+			     name, a->request.pid, strerror(-a->vm_error));
 }
 
 /* Reports once that Java is unwound as other JIT code, and why. */

@@ -310,6 +310,9 @@ static int take_answers(struct session *s, size_t *ret_n)
 				/* without memory for it there is no retry */
 				(void)session_unreadable(s, a.request.module);
 			s->loaded += unwind;
+			/* The names of a jitdump come with unwinding information. */
+			unwind |= a.request.kind == LOAD_SYMBOLS && !a.error &&
+				  uw_module_has_jit_cfi(a.request.module);
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)
 				r = reader_control(s->reader, ENTRY_MODULE, a.request.module);
@@ -538,6 +541,7 @@ static void session_tick(struct session *s)
 		r = session_waits_tick(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
+	emit_read_dumps(s->emit, now);
 	sleeps = session_idle_tick(s, now);
 	if (now < s->second_at && !sleeps)
 		return;
@@ -790,6 +794,7 @@ static int make_stages(struct session *s)
 				.writer = s->writer,
 				.loader = s->loader,
 				.modules = s->modules,
+				.clock = so->clock,
 				.addresses = so->addresses,
 				.kernel_names = s->kernel_names,
 				.account = &s->account,

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "symbols/elf.h"
 #include "symbols/hotspot.h"
+#include "symbols/jitdump.h"
 #include "symbols/lines.h"
 #include "symbols/parts.h"
 #include "symbols/python.h"
@@ -159,6 +160,11 @@ bool uw_module_is_vm(const struct uw_module *module)
 	return atomic_load_explicit(&module->is_vm, memory_order_relaxed);
 }
 
+bool uw_module_has_jit_cfi(const struct uw_module *module)
+{
+	return atomic_load_explicit(&module->has_jit_cfi, memory_order_acquire);
+}
+
 struct uw_renewal *uw_module_renewal(struct uw_module *module)
 {
 	return &module->renewal;
@@ -168,14 +174,14 @@ struct uw_renewal *uw_module_renewal(struct uw_module *module)
  * is there stays. */
 static void vm_keep_image(struct uw_module *module, struct uw_image *image)
 {
-	if (image->vm.n_heaps)
+	if (image->vm.n_heaps || uw_module_has_jit_cfi(module))
 		image = atomic_exchange_explicit(&module->next_image, image, memory_order_acq_rel);
 	(void)uw_image_free(image);
 }
 
 static void vm_keep_symbols(struct uw_module *module, struct uw_symbols *symbols)
 {
-	if (uw_module_is_vm(module))
+	if (uw_module_is_vm(module) || uw_symbols_have_times(symbols))
 		symbols = atomic_exchange_explicit(&module->next_symbols, symbols,
 						   memory_order_acq_rel);
 	(void)uw_symbols_free(symbols);
@@ -211,11 +217,11 @@ bool uw_module_adopt_symbols(struct uw_module *module)
 	return true;
 }
 
-/* For a half that is READY: used from uw_module_adopt_*() on.  Consumes it. */
 static void vm_free(struct uw_module *module)
 {
 	(void)hotspot_free(module->vm);
 	(void)python_free(module->python);
+	(void)jitdump_free(module->dump);
 	(void)uw_image_free(atomic_load_explicit(&module->next_image, memory_order_relaxed));
 	(void)uw_symbols_free(atomic_load_explicit(&module->next_symbols, memory_order_relaxed));
 }
@@ -621,8 +627,30 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 		return 0;
 	if (module->kind == UW_MODULE_JIT && source->vm)
 		return trace(load_vm(module, source));
+	if (module->kind == UW_MODULE_JIT && jitdump_is(source->fd)) {
+		(void)uw_module_load_symbols(module, source); /* the other half comes with them */
+		if (uw_module_unwind_state(module) == UW_MODULE_READY)
+			return 0;
+	}
 	r = load_image(module, source, &image);
 	publish_image(module, take(image), r);
+	return trace(r);
+}
+
+/* Names, and the unwind half where there is unwinding information. */
+static int load_jitdump(struct uw_module *module, struct uw_source *source,
+			struct uw_symbols **ret_symbols)
+{
+	struct hotspot_code code = {.symbols = NULL};
+	struct uw_image *image = NULL;
+	int r = jitdump_load(&module->dump, source->fd, source->again, ret_symbols,
+			     &code.sections[1]);
+
+	if (r >= 0 && code.sections[1].size && uw_module_unwind_state(module) != UW_MODULE_READY)
+		r = image_of(module, &code, &image);
+	if (image)
+		publish_image(module, image, 0);
+	uw_section_deinit(&code.sections[1]);
 	return trace(r);
 }
 
@@ -633,8 +661,10 @@ static int load_symbols(struct uw_module *module, struct uw_source *source,
 	const struct uw_layout *layout;
 	int r;
 
+	if (module->kind == UW_MODULE_JIT && jitdump_is(source->fd))
+		return trace(load_jitdump(module, source, ret_symbols));
 	if (module->kind == UW_MODULE_JIT)
-		return trace(uw_symbols_of_jit(source->fd, ret_symbols));
+		return trace(uw_symbols_of_perf_map(source->fd, ret_symbols));
 	r = uw_elf_open(&elf, source);
 	if (r < 0)
 		return trace(r);
@@ -660,6 +690,19 @@ bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_
 {
 	return uw_module_symbol_state(module) == UW_MODULE_READY &&
 	       uw_symbols_find(module->symbols, vaddr, ret_symbol);
+}
+
+bool uw_module_symbol_at(const struct uw_module *module, uint64_t vaddr, uint64_t time,
+			 struct uw_symbol *ret_symbol)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY &&
+	       uw_symbols_find_at(module->symbols, vaddr, time, ret_symbol);
+}
+
+bool uw_module_symbols_overlap(const struct uw_module *module)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY &&
+	       uw_symbols_overlap(module->symbols);
 }
 
 bool uw_module_has_symbols(const struct uw_module *module)
@@ -886,6 +929,11 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 	return trace(r);
 }
 
+static void note_jit_cfi(struct uw_module *module)
+{
+	atomic_store_explicit(&module->has_jit_cfi, true, memory_order_release);
+}
+
 static int unpack_unwind(struct uw_module *module, struct cursor *from,
 			 const struct uw_layout *layout, int *file)
 {
@@ -897,6 +945,13 @@ static int unpack_unwind(struct uw_module *module, struct cursor *from,
 	r = unpack_image(from, layout, &image);
 	if (r < 0)
 		return trace(r);
+	if (module->kind == UW_MODULE_JIT && !image->vm.n_heaps && image->eh_frame.size) {
+		if (uw_module_expects_vm(module)) { /* the VM describes all of its code */
+			(void)uw_image_free(image);
+			return 0;
+		}
+		note_jit_cfi(module);
+	}
 	if (uw_module_unwind_state(module) == UW_MODULE_READY) {
 		vm_keep_image(module, image);
 		return 0;

@@ -107,6 +107,8 @@ void uw_module_expect_vm(struct uw_module *module);
 bool uw_module_expects_vm(const struct uw_module *module);
 /* Did the halves come from a VM?  Any thread. */
 bool uw_module_is_vm(const struct uw_module *module);
+/* Has its jitdump unwinding information?  Its unwind half is then that, and is replaced as the file grows.  Any thread. */
+bool uw_module_has_jit_cfi(const struct uw_module *module);
 /* The halves that were loaded since, if any.  Unwinder (uw_engine_adopt); main. */
 bool uw_module_adopt_unwind(struct uw_module *module);
 bool uw_module_adopt_symbols(struct uw_module *module);
@@ -142,6 +144,9 @@ struct uw_source {
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */
 	bool no_duplicate;
+	/* Of a jitdump: the caller has the symbols that were loaded before.  A load fails by -EALREADY where there are no
+	 * more. */
+	bool again;
 	/* The caller can load again: a separate debug file is read for CFI when a stack needs it
 	 * (uw_module_want_separate), not at once. */
 	bool later;
@@ -195,8 +200,16 @@ struct uw_symbol {
 	const char *name;
 	uint64_t start, size;
 	enum frame_kind kind; /* FRAME_NATIVE but in JIT modules */
+	const char *file;     /* of a jitdump with lines: where @vaddr is; else NULL */
+	uint32_t line;
 };
 bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_symbol *ret_symbol);
+/* The same of code that was at @vaddr at @time, CLOCK_MONOTONIC ns (UINT64_MAX: the latest): a JIT compiler uses memory again.
+ * Known of a jitdump only. */
+bool uw_module_symbol_at(const struct uw_module *module, uint64_t vaddr, uint64_t time,
+			 struct uw_symbol *ret_symbol);
+/* Has a jitdump shown that memory is used again?  Main. */
+bool uw_module_symbols_overlap(const struct uw_module *module);
 /* Are there symbols at all beyond .dynsym? (for "modules without symbols") */
 bool uw_module_has_symbols(const struct uw_module *module);
 

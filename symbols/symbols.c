@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "symbols/elf.h"
+#include "symbols/jit-index.h"
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
 
@@ -43,6 +44,7 @@ struct uw_symbols {
 	size_t pool_len;
 	struct range *ranges; /* executable; none: everywhere */
 	size_t n_ranges;
+	struct jit_index *index; /* of a jitdump: all of it; NULL: none */
 	bool full;
 };
 
@@ -61,6 +63,7 @@ struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols)
 	free(symbols->marks);
 	free(symbols->pool);
 	free(symbols->ranges);
+	(void)jit_index_free(symbols->index);
 	free(symbols);
 	return NULL;
 }
@@ -74,7 +77,32 @@ size_t uw_symbols_bytes(const struct uw_symbols *symbols)
 {
 	return sizeof(*symbols) + symbols->n * sizeof(struct entry) +
 	       symbols->n_marks * sizeof(*symbols->marks) + symbols->pool_len +
-	       symbols->n_ranges * sizeof(struct range);
+	       symbols->n_ranges * sizeof(struct range) +
+	       (symbols->index ? jit_index_bytes(symbols->index) : 0);
+}
+
+bool uw_symbols_have_times(const struct uw_symbols *symbols)
+{
+	return symbols->index;
+}
+
+bool uw_symbols_overlap(const struct uw_symbols *symbols)
+{
+	return symbols->index && symbols->index->overlaps;
+}
+
+int uw_symbols_of_index(struct jit_index *index, struct uw_symbols **ret_symbols)
+{
+	struct uw_symbols *symbols = calloc(1, sizeof(*symbols));
+
+	if (!symbols) {
+		(void)jit_index_free(index);
+		return fail(-ENOMEM);
+	}
+	symbols->index = index;
+	symbols->full = true;
+	*ret_symbols = symbols;
+	return 0;
 }
 
 bool uw_symbols_full(const struct uw_symbols *symbols)
@@ -123,6 +151,8 @@ bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw
 {
 	size_t low, high;
 
+	if (symbols->index)
+		return jit_index_find(symbols->index, vaddr, UINT64_MAX, ret_symbol);
 	between_marks(symbols, vaddr, &low, &high);
 	while (low < high) { /* the first entry beyond vaddr */
 		size_t mid = low + (high - low) / 2;
@@ -148,6 +178,13 @@ bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr, struct uw
 		return true;
 	}
 	return false;
+}
+
+bool uw_symbols_find_at(const struct uw_symbols *symbols, uint64_t vaddr, uint64_t time,
+			struct uw_symbol *ret_symbol)
+{
+	return symbols->index ? jit_index_find(symbols->index, vaddr, time, ret_symbol)
+			      : uw_symbols_find(symbols, vaddr, ret_symbol);
 }
 
 static int make_marks(struct uw_symbols *s)
@@ -181,6 +218,9 @@ void uw_symbols_pack(const struct uw_symbols *symbols, struct packer *to)
 	packer_block(to, symbols->entries, symbols->n * sizeof(*symbols->entries));
 	packer_block(to, symbols->pool, symbols->pool_len);
 	packer_block(to, symbols->ranges, symbols->n_ranges * sizeof(*symbols->ranges));
+	packer_u64(to, symbols->index != NULL);
+	if (symbols->index)
+		jit_index_pack(symbols->index, to);
 }
 
 /* A block as memory of our own, never NULL; its length must be a multiple of @size. */
@@ -229,6 +269,9 @@ int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols)
 	s->n_ranges = ranges / sizeof(*s->ranges);
 	if (s->n_ranges > UW_ELF_PHDRS_MAX || !in_order(s))
 		return fail(-EBADMSG);
+	r = cursor_u64(from) ? jit_index_unpack(from, &s->index) : 0;
+	if (r < 0)
+		return trace(r);
 	r = make_marks(s);
 	if (r < 0)
 		return trace(r);

@@ -12,6 +12,12 @@ struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols);
 size_t uw_symbols_bytes(const struct uw_symbols *symbols);
 bool uw_symbols_find(const struct uw_symbols *symbols, uint64_t vaddr,
 		     struct uw_symbol *ret_symbol);
+/* The same of code that was there at @time (uw_module_symbol_at()). */
+bool uw_symbols_find_at(const struct uw_symbols *symbols, uint64_t vaddr, uint64_t time,
+			struct uw_symbol *ret_symbol);
+/* Are they of a jitdump, with times?  Has it code at addresses that other code had before? */
+bool uw_symbols_have_times(const struct uw_symbols *symbols);
+bool uw_symbols_overlap(const struct uw_symbols *symbols);
 /* Names beyond .dynsym were found. */
 bool uw_symbols_full(const struct uw_symbols *symbols);
 
@@ -67,5 +73,8 @@ int uw_symbols_build_latest(struct uw_symbols_builder *b, struct uw_symbols **re
 /* symtab.c. @path: the image's path for the target, to find the debug file next to it. */
 int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, const char *path,
 		      struct uw_source *source, struct uw_symbols **ret_symbols);
-/* perfmap.c.  The text of a perf map, or a jitdump: distinguished by the magic number. */
-int uw_symbols_of_jit(int fd, struct uw_symbols **ret_symbols);
+/* perfmap.c.  The text of a perf map. */
+int uw_symbols_of_perf_map(int fd, struct uw_symbols **ret_symbols);
+/* Of a jitdump.  Consumes @index. */
+struct jit_index;
+int uw_symbols_of_index(struct jit_index *index, struct uw_symbols **ret_symbols);

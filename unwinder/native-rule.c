@@ -151,6 +151,18 @@ static bool native_exit(struct native *e, const struct walk *w, const struct nat
 
 /* ---- CFI of an address ---- */
 
+/* Has the JIT module @module unwinding information, or can the first reading of it show some? */
+static bool has_tables(const struct uw_module *module)
+{
+	enum uw_module_state state = uw_module_unwind_state(module);
+
+	if (uw_module_has_jit_cfi(module) || uw_module_is_vm(module))
+		return true;
+	if (uw_module_expects_vm(module))
+		return state != UW_MODULE_READY;
+	return uw_module_jitdump(module) && (state == UW_MODULE_NEW || state == UW_MODULE_WANTED);
+}
+
 enum native_where native_place(const struct walk *w, uint64_t address, struct native_place *place)
 {
 	const struct uw_map *map = uw_space_find(w->snapshot->space, address);
@@ -160,10 +172,9 @@ enum native_where native_place(const struct walk *w, uint64_t address, struct na
 		return NATIVE_NO_MAP;
 	*place = (struct native_place){.map = map, .why = RULE_NO_FILE};
 	module = map->module;
-	if (!module || (uw_module_kind(module) == UW_MODULE_JIT && !uw_module_expects_vm(module)))
+	if (!module)
 		return NATIVE_PLACE;
-	if (uw_module_kind(module) == UW_MODULE_JIT &&
-	    uw_module_unwind_state(module) == UW_MODULE_READY && !uw_module_is_vm(module))
+	if (uw_module_kind(module) == UW_MODULE_JIT && !has_tables(module))
 		return NATIVE_PLACE;
 	switch (uw_module_unwind_state(module)) {
 	case UW_MODULE_READY:
@@ -497,6 +508,24 @@ static rule_t with_pushes(const struct walk *w, const struct native_place *place
 	return rule;
 }
 
+/* In code whose jitdump has unwinding information, at least of some of it.  RULE_NONE: of code that was added since. */
+static rule_t native_compile_jit(struct native *e, const struct walk *w,
+				 const struct native_place *place)
+{
+	struct cfi_fde fde;
+	rule_t rule;
+
+	switch (native_find_row(e, place, NULL, &rule, &fde)) {
+	case CFI_OK:
+		return rule;
+	case CFI_NONE:
+		return w->snapshot->settled ? rule_guess(RULE_NO_FILE, RULE_FORM_UNKNOWN)
+					    : rule_simple(RULE_NONE);
+	default:
+		return rule_simple(RULE_BAD);
+	}
+}
+
 /* In the code of a Java VM.  Its rules by rbp, the interpreter's aside, are those of stubs: an interrupted stub may be
  * before or behind its frame, so its code is looked at.  RULE_NONE: code that was added since. */
 static rule_t native_compile_vm(struct native *e, const struct walk *w,
@@ -534,6 +563,8 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 	*ret_kept = true;
 	if (place->image->vm.n_heaps)
 		return native_compile_vm(e, w, place, leaf);
+	if (uw_module_kind(place->map->module) == UW_MODULE_JIT)
+		return native_compile_jit(e, w, place);
 	switch (native_find_row(e, place, leaf ? &ends : NULL, &rule, &fde)) {
 	case CFI_OK:
 		*ret_kept = native_holds(e, w, place, address, &fde, &rule);

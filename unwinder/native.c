@@ -717,16 +717,22 @@ static int native_new_fp(struct uw_engine **ret_engine)
 	return native_new_of(&uw_fp_ops, ret_engine);
 }
 
+/* May other code be at an address of it than before? */
+static bool is_replaced(const struct uw_module *module)
+{
+	return uw_module_is_vm(module) || uw_module_has_jit_cfi(module);
+}
+
 /* Rules and trails hold no pointer into a module and stay: a module that is dropped to save memory
  * and loaded again is the same image, or is not loaded (-ESTALE, module.h).  But one that could not
- * be read and now can has guesses cached; those are keyed by process, hence all of them go.  So do they where a Java VM
- * may have put other code at an address. */
+ * be read and now can has guesses cached; those are keyed by process, hence all of them go.  So do they where a Java
+ * VM, or a JIT compiler with a jitdump, may have put other code at an address. */
 static void native_forget(struct uw_engine *engine, const struct uw_module *module)
 {
 	struct native *e = container_of(engine, struct native, engine);
 
 	e->last_space = NULL;
-	if (!module || e->not_readable || uw_module_is_vm(module)) {
+	if (!module || e->not_readable || is_replaced(module)) {
 		rule_cache_clear(&e->by_pc);
 		for (size_t i = 0; i < NATIVE_USERS; i++) /* by_vaddr has more now */
 			e->users[i].key = 0;
@@ -735,7 +741,7 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 		native_tails_clear(e);
 		e->not_readable = false;
 	}
-	if (!module || uw_module_is_vm(module))
+	if (!module || is_replaced(module))
 		rule_cache_clear(&e->by_vaddr);
 	native_forget_indexes(e, module);
 }

@@ -115,7 +115,8 @@ void uw_engine_renew(struct uw_engine *engine, struct uw_module *module)
 
 void uw_engine_adopt(struct uw_engine *engine, struct uw_module *module)
 {
-	if (uw_module_adopt_unwind(module))
+	/* The first unwinding information of a jitdump replaces what the engine found out by itself. */
+	if (uw_module_adopt_unwind(module) || uw_module_has_jit_cfi(module))
 		uw_engine_forget(engine, module);
 }
 

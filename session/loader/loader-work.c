@@ -340,7 +340,8 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 		.source = {.fd = fd,
 			   .open = target_open,
 			   .no_duplicate = !w->copies,
-			   .later = true},
+			   .later = true,
+			   .again = request->again},
 		.worker = w,
 		.module = uw_module_path(request->module),
 		.pid = request->pid,
@@ -613,17 +614,42 @@ static int load_vm(struct load_worker *w, struct load_answer *a, enum load_parse
 	return t.source.fd < 0 ? -EMFILE : parse(w, kind, &t.source, a);
 }
 
+/* The jitdump, which the program has mapped, or the perf map. */
+static int open_jit(struct load_worker *w, const struct load_request *request)
+{
+	const struct uw_jitdump *dump = uw_module_jitdump(request->module);
+	const struct procfs_named map = {
+		.path = uw_module_path(request->module),
+		.owner = owner_of(w, request),
+		.made = true,
+		.gate = &w->gate,
+	};
+
+	int fd = -1;
+	bool proved;
+
+	if (dump && procfs_open_mapped(w->root, request->pid, dump->start, dump->end, dump->path,
+				       &dump->id, map.owner, &w->gate, &fd, &proved) >= 0)
+		return fd;
+	if (uw_module_is_python(request->module)) /* it has names, but no file */
+		return -ENOENT;
+	return procfs_open_named(w->root, request->pid, &map);
+}
+
 static void load_jit(struct load_worker *w, struct load_answer *a)
 {
 	struct target_source t = source_of(w, &a->request, -1);
+	_cleanup_(fd_closep) int fd = -1;
 	int r = load_vm(w, a, LOAD_PARSE_BOTH);
 
 	a->error = 0;
 	if (r >= 0)
 		return;
 	a->vm_error = r == -ENOENT ? 0 : r;
-	/* nothing to read: frame pointers */
-	a->error = parse(w, LOAD_PARSE_UNWIND, &t.source, a);
+	if (uw_module_jitdump(a->request.module))
+		t.source.fd = fd = open_jit(w, &a->request);
+	/* without it there is nothing to read: frame pointers */
+	a->error = parse(w, fd >= 0 ? LOAD_PARSE_BOTH : LOAD_PARSE_UNWIND, &t.source, a);
 }
 
 static void load_unwind(struct load_worker *w, struct load_answer *a)
@@ -651,28 +677,6 @@ static void load_unwind(struct load_worker *w, struct load_answer *a)
 	}
 	if (a->error < 0)
 		uw_module_set_unreadable(module);
-}
-
-/* The jitdump, which the program has mapped, or the perf map. */
-static int open_jit(struct load_worker *w, const struct load_request *request)
-{
-	const struct uw_jitdump *dump = uw_module_jitdump(request->module);
-	const struct procfs_named map = {
-		.path = uw_module_path(request->module),
-		.owner = owner_of(w, request),
-		.made = true,
-		.gate = &w->gate,
-	};
-
-	int fd = -1;
-	bool proved;
-
-	if (dump && procfs_open_mapped(w->root, request->pid, dump->start, dump->end, dump->path,
-				       &dump->id, map.owner, &w->gate, &fd, &proved) >= 0)
-		return fd;
-	if (uw_module_is_python(request->module)) /* it has names, but no file */
-		return -ENOENT;
-	return procfs_open_named(w->root, request->pid, &map);
 }
 
 static void load_symbols(struct load_worker *w, struct load_answer *a)

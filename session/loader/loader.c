@@ -174,7 +174,7 @@ static bool is_done(const struct load_request *request)
 {
 	if (request->kind == LOAD_LINES)
 		return !request->n_vaddrs; /* all were known */
-	if (request->kind != LOAD_SYMBOLS)
+	if (request->kind != LOAD_SYMBOLS || request->again)
 		return false;
 	(void)uw_module_want_symbols(request->module);
 	return uw_module_symbol_state(request->module) != UW_MODULE_WANTED;

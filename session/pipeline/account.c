@@ -55,3 +55,21 @@ bool account_holds(const struct account *account)
 	return account->received ==
 	       account->emitted + account_skipped(account) + account_in_flight(account);
 }
+
+void account_outcome(struct account *a, const struct outcome *o, enum uw_reason reason)
+{
+	a->emitted++;
+	a->whole += o->result == UW_WHOLE && !o->unchecked;
+	a->unchecked += o->result == UW_WHOLE && o->unchecked;
+	a->by_fp += o->by_fp;
+	a->completed += o->completed;
+	a->cut += o->result == UW_CUT;
+	a->too_deep += o->result == UW_CUT && o->reason == UW_TOO_DEEP;
+	if (o->result == UW_FAILED)
+		a->failed[reason]++;
+	a->frames += o->n_kernel + o->n_user;
+	for (uint32_t i = o->n_kernel; i < o->n_kernel + o->n_user; i++)
+		a->guessed_frames += !!(o->frames[i] & UW_FRAME_GUESSED);
+	if (o->info.pid && !o->info.reason)
+		a->weight += o->info.weight;
+}

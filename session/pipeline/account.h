@@ -38,5 +38,7 @@ struct account {
 uint32_t skip_reason_number(enum skip_reason reason);
 uint64_t account_skipped(const struct account *account);
 uint64_t account_in_flight(const struct account *account);
+/* Counts an outcome that was emitted.  @reason: why it failed, if it did. */
+void account_outcome(struct account *account, const struct outcome *outcome, enum uw_reason reason);
 /* Does the equation hold?  In flight is counted independently (queued - answered). */
 bool account_holds(const struct account *account);

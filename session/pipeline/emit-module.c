@@ -37,6 +37,7 @@ void emit_module_free(struct emit_module *m)
 	table_deinit(&m->frames);
 	free(m->unnamed.vaddrs);
 	free(m->unlined.vaddrs);
+	jit_epochs_deinit(&m->epochs);
 	free(m);
 }
 
@@ -148,11 +149,38 @@ void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at
 	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
 	if (uw_module_kind(m->module) == UW_MODULE_JIT) {
-		if (!at_end && !is_due(m))
+		if (m->dump_asked || (!at_end && !is_due(m)))
 			return;
 		uw_module_drop_symbols(m->module);
 	}
 	emit_module_ask_symbols(m, loader);
+}
+
+bool emit_module_has_epochs(const struct emit_module *m)
+{
+	return uw_module_kind(m->module) == UW_MODULE_JIT && !emit_module_names_by_lines(m->module);
+}
+
+void emit_module_ask_dump(struct emit_module *m, struct loader *loader)
+{
+	struct load_request request = emit_module_request(m, LOAD_SYMBOLS);
+
+	if (!emit_module_has_epochs(m) || !uw_module_jitdump(m->module) || m->dump_asked ||
+	    uw_module_symbol_state(m->module) != UW_MODULE_READY)
+		return;
+	request.again = true;
+	(void)uw_module_ref(m->module);
+	m->dump_asked = loader_ask(loader, &request);
+	if (!m->dump_asked)
+		(void)uw_module_unref(m->module);
+}
+
+bool emit_module_symbol(const struct emit_module *m, uint64_t vaddr, struct uw_symbol *ret_symbol)
+{
+	if (!emit_module_has_epochs(m))
+		return uw_module_symbol(m->module, vaddr, ret_symbol);
+	return uw_module_symbol_at(m->module, vaddr & JIT_ADDRESS,
+				   jit_epochs_time(&m->epochs, vaddr), ret_symbol);
 }
 
 bool emit_module_names_by_lines(const struct uw_module *module)

@@ -5,6 +5,7 @@
 #include "base/table.h"
 #include "session/loader/loader.h"
 #include "session/pipeline/entry.h"
+#include "session/pipeline/jit-epochs.h"
 
 /* ELF addresses of frames without names or lines yet. */
 struct late_list {
@@ -30,6 +31,9 @@ struct emit_module {
 	const char *hint;	       /* of a JIT module: jit_hint() */
 	/* Of a JIT module: seconds until its map is read again, and how many at the last time. */
 	uint32_t again_in, again_after;
+	struct jit_epochs
+		epochs; /* of JIT code that can have a jitdump: in the addresses of its frames */
+	bool dump_asked;
 };
 
 /* NULL: no memory. */
@@ -49,6 +53,12 @@ size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader);
 /* For frames that wait for names: the symbols once more.  @at_end: of a map that may have grown
  * since, too, as that of a Java VM, which is written when the VM exits. */
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end);
+/* Once more what was written into its jitdump meanwhile, if it has one, and no request is in progress. */
+void emit_module_ask_dump(struct emit_module *m, struct loader *loader);
+/* Are its frames' addresses those of jit-epochs.h? */
+bool emit_module_has_epochs(const struct emit_module *m);
+/* The symbol at @vaddr, an address of a frame; of JIT code as of its first sample.  false: none (yet). */
+bool emit_module_symbol(const struct emit_module *m, uint64_t vaddr, struct uw_symbol *ret_symbol);
 /* Do names come with the lines?  They are requested at once: the process may end, and reuse the place of code. */
 bool emit_module_names_by_lines(const struct uw_module *module);
 /* The mapping of a user frame; NULL: none.  *python is for frames that have none in the process. */

@@ -26,6 +26,7 @@
 #include "session/pipeline/announce.h"
 #include "session/pipeline/emit.h"
 #include "session/pipeline/emit-module.h"
+#include "session/pipeline/jit-epochs.h"
 #include "session/pipeline/wait-emit.h"
 #include "symbols/demangle.h"
 
@@ -38,6 +39,8 @@ enum {
 	MAX_IDS = UW_MAX_FRAMES + 512 + 2,
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
+	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
+	DUMPS_NS = 100000000, /* ... that often */
 	RECENT_FRAMES = 256,
 	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
@@ -67,6 +70,8 @@ struct named_symbol {
 struct frame_name {
 	uint32_t id; /* of the writer; 0: none (yet) */
 	enum frame_kind kind;
+	const char *file; /* of a jitdump; borrowed from the symbols */
+	uint32_t line;
 };
 
 struct recent_stack {
@@ -86,7 +91,8 @@ struct emit {
 	size_t n_modules, modules_room, n_unlined;
 	struct table by_serial; /* module serial -> index + 1 */
 	uint32_t unknown_mapping, end_mapping;
-	bool has_unknown_mapping, lines_blocked;
+	bool has_unknown_mapping, lines_blocked, has_dumps;
+	uint64_t dumps_at;		   /* CLOCK_MONOTONIC: when the next jitdumps are due */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
 	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
@@ -237,10 +243,11 @@ static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 	int r;
 
 	*ret_name = (struct frame_name){0};
-	if (uw_module_symbol_state(m->module) != UW_MODULE_READY ||
-	    !uw_module_symbol(m->module, vaddr, &symbol))
+	if (!emit_module_symbol(m, vaddr, &symbol))
 		return 0;
 	ret_name->kind = symbol.kind;
+	ret_name->file = symbol.file;
+	ret_name->line = symbol.line;
 	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)m->index << 48) & (NAMED_SLOTS - 1)];
 	if (slot->module == m->index + 1 && slot->start == symbol.start) {
 		ret_name->id = slot->name;
@@ -252,6 +259,16 @@ static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 	if (r >= 0 && uw_module_kind(m->module) != UW_MODULE_JIT)
 		*slot = (struct named_symbol){symbol.start, m->index + 1, ret_name->id};
 	return r < 0 ? trace(r) : 0;
+}
+
+/* The name and line that a symbol has, as ModuleSymbols. */
+static int write_named(struct emit *em, struct emit_module *m, uint64_t vaddr,
+		       const struct frame_name *name)
+{
+	const struct writer_line line = {writer_name_text(em->c.writer, name->id), name->file,
+					 name->line, name->kind};
+
+	return writer_symbol(em->c.writer, m->mapping, vaddr, &line, 1);
 }
 
 static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint32_t *id)
@@ -313,6 +330,8 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	kind = kind == FRAME_NATIVE ? name.kind : kind;
 	if (r >= 0 && kind != FRAME_NATIVE)
 		writer_frame_kind(em->c.writer, *ret_id, kind);
+	if (r >= 0 && name.id && name.line)
+		r = write_named(em, m, vaddr, &name);
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
@@ -381,9 +400,17 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 		return trace(r);
 	m->last_use = em->seconds;
 	uw_modules_touch(em->c.modules, map->module);
-	return module_frame(
-		em, m, map, uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0),
-		frame & UW_FRAME_METHOD ? FRAME_JAVA_INTERPRETED : FRAME_NATIVE, ret_id);
+	pc = uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0);
+	if (emit_module_has_epochs(m)) {
+		em->has_dumps |= uw_module_jitdump(m->module) != NULL;
+		r = jit_epochs_key(&m->epochs, pc, jit_epochs_monotonic(em->c.clock, info->time),
+				   &pc);
+		if (r < 0)
+			return trace(r);
+	}
+	return module_frame(em, m, map, pc,
+			    frame & UW_FRAME_METHOD ? FRAME_JAVA_INTERPRETED : FRAME_NATIVE,
+			    ret_id);
 }
 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
@@ -513,23 +540,6 @@ static int stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	return 0;
 }
 
-/* The unwinder knows that something is missing, but not why.  UW_UNRESPONSIVE: it was not read
- * because an earlier read of it got no answer. */
-static enum uw_reason reason_of(const struct outcome *o)
-{
-	enum uw_reason reason = (enum uw_reason)o->reason;
-	const struct uw_map *map;
-
-	if (o->result != UW_FAILED)
-		return reason;
-	if (reason == UW_NO_MODULE && o->info.process && o->info.process->unresponsive)
-		return UW_UNRESPONSIVE;
-	if (reason != UW_UNREADABLE || !o->info.space)
-		return reason;
-	map = uw_space_find(o->info.space, o->stopped_at);
-	return map && map->module && uw_module_unresponsive(map->module) ? UW_UNRESPONSIVE : reason;
-}
-
 /* A frame at the root side that gives the reason why the stack ends there. */
 static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id)
 {
@@ -539,31 +549,13 @@ static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id
 	if (o->result == UW_CUT)
 		(void)snprintf(name, sizeof(name), "[cut]");
 	else
-		(void)snprintf(name, sizeof(name), "[failed: %s]", uw_reason_name(reason_of(o)));
+		(void)snprintf(name, sizeof(name), "[failed: %s]",
+			       uw_reason_name(outcome_reason(o)));
 	r = writer_mapping(em->c.writer, "", NULL, 0, 0, 0, &em->end_mapping);
 	if (r < 0)
 		return trace(r);
 	return writer_frame(em->c.writer, em->end_mapping,
-			    o->result == UW_CUT ? 0 : 1ull + reason_of(o), name, ret_id);
-}
-
-/* The outcome as Perfetto's StackUnwindError (facts: PerfSample). */
-static uint32_t unwind_error(const struct outcome *o)
-{
-	static const uint8_t errors[UW_REASON_COUNT] = {
-		[UW_NO_USER_STATE] = 9, /* SYSTEM_CALL */
-		[UW_ABI] = 12,		/* BAD_ARCH */
-		[UW_NO_MODULE] = 5,	/* INVALID_MAP */
-		[UW_UNREADABLE] = 8,	/* INVALID_ELF */
-		[UW_NO_UNWIND_INFO] = 3, [UW_BAD_CFI] = 3,
-		[UW_BAD_RETURN] = 3,	 [UW_NO_PROGRESS] = 7,	 /* REPEATED_FRAME */
-		[UW_MEMORY] = 2,				 /* MEMORY_INVALID */
-		[UW_TOO_DEEP] = 6,	 [UW_UNRESPONSIVE] = 10, /* THREAD_TIMEOUT */
-	};
-
-	if (o->result == UW_WHOLE)
-		return 0;
-	return o->result == UW_CUT && o->reason != UW_TOO_DEEP ? 2 : errors[reason_of(o)];
+			    o->result == UW_CUT ? 0 : 1ull + outcome_reason(o), name, ret_id);
 }
 
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
@@ -592,24 +584,6 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 }
 
 /* ---- samples ---- */
-
-static void count_outcome(struct account *a, const struct outcome *o)
-{
-	a->emitted++;
-	a->whole += o->result == UW_WHOLE && !o->unchecked;
-	a->unchecked += o->result == UW_WHOLE && o->unchecked;
-	a->by_fp += o->by_fp;
-	a->completed += o->completed;
-	a->cut += o->result == UW_CUT;
-	a->too_deep += o->result == UW_CUT && o->reason == UW_TOO_DEEP;
-	if (o->result == UW_FAILED)
-		a->failed[reason_of(o)]++;
-	a->frames += o->n_kernel + o->n_user;
-	for (uint32_t i = o->n_kernel; i < o->n_kernel + o->n_user; i++)
-		a->guessed_frames += !!(o->frames[i] & UW_FRAME_GUESSED);
-	if (o->info.pid && !o->info.reason)
-		a->weight += o->info.weight;
-}
 
 /* When the sink has lost packets, all definitions are written again. */
 static int renew(struct emit *em)
@@ -649,7 +623,7 @@ static int write_sample(struct emit *em, const struct outcome *o)
 		r = stack_of(em, o, &sample.callstack);
 		if (r < 0)
 			return trace(r);
-		sample.unwind_error = unwind_error(o);
+		sample.unwind_error = outcome_unwind_error(o);
 	}
 	return writer_sample(em->c.writer, &sample);
 }
@@ -665,7 +639,7 @@ int emit_outcome(struct emit *em, const struct outcome *o)
 	else if (o->skipped)
 		account->skipped[o->skipped]++;
 	else
-		count_outcome(account, o);
+		account_outcome(account, o, outcome_reason(o));
 	(void)uw_space_unref(o->info.space);
 	(void)process_unref(o->info.process);
 	return r < 0 ? trace(r) : 0;
@@ -725,7 +699,6 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 	size_t n = m->unnamed.n, kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct writer_line line = {0};
 		struct frame_name name;
 		int r;
 
@@ -738,9 +711,7 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 			m->unnamed.vaddrs[kept++] = m->unnamed.vaddrs[i];
 			continue;
 		}
-		line.function = writer_name_text(em->c.writer, name.id);
-		line.kind = name.kind;
-		r = writer_symbol(em->c.writer, m->mapping, m->unnamed.vaddrs[i], &line, 1);
+		r = write_named(em, m, m->unnamed.vaddrs[i], &name);
 		if (r < 0)
 			return trace(r);
 		(void)set_named(em, m, m->unnamed.vaddrs[i]);
@@ -751,12 +722,23 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 	return kept < n;
 }
 
+/* @unnamed: jit_epochs_begin().  Frames of an address that other code uses now are new ones from here on. */
+static int begin_epochs(struct emit *em, struct emit_module *m, bool unnamed)
+{
+	int r = emit_module_has_epochs(m) ? jit_epochs_begin(&m->epochs, m->module, unnamed) : 0;
+
+	if (r > 0)
+		emit_note_uses(em);
+	return r < 0 ? trace(r) : 0;
+}
+
 static int symbols_arrived(struct emit *em, struct emit_module *m)
 {
-	int r;
+	int r = begin_epochs(em, m, false);
 
-	if (!m->unnamed.n)
-		return 0;
+	m->dump_asked = false;
+	if (r < 0 || !m->unnamed.n)
+		return r;
 	check_ids(em);
 	r = write_late_names(em, m);
 	if (r)
@@ -826,8 +808,10 @@ int emit_answer(struct emit *em, struct load_answer *a)
 
 void emit_ask_names(struct emit *em)
 {
-	for (size_t i = 0; i < em->n_modules; i++)
+	for (size_t i = 0; i < em->n_modules; i++) {
+		emit_module_ask_dump(em->modules[i], em->c.loader);
 		emit_module_ask_again(em->modules[i], em->c.loader, true);
+	}
 }
 
 void emit_ask(struct emit *em)
@@ -856,13 +840,31 @@ static void request_batch(struct emit *em)
 	}
 }
 
+void emit_read_dumps(struct emit *em, uint64_t now)
+{
+	if (!em->has_dumps || now < em->dumps_at)
+		return;
+	em->dumps_at = now + DUMPS_NS;
+	for (size_t i = 0; i < em->n_modules; i++)
+		if (em->seconds - em->modules[i]->last_use <= DUMP_IDLE_S)
+			emit_module_ask_dump(em->modules[i], em->c.loader);
+}
+
 int emit_tick(struct emit *em)
 {
 	em->seconds++;
 	if (em->c.kernel_names)
 		uw_kernel_names_tick(em->c.kernel_names);
-	for (size_t i = 0; i < em->n_modules; i++)
-		emit_module_ask_again(em->modules[i], em->c.loader, false);
+	for (size_t i = 0; i < em->n_modules; i++) {
+		struct emit_module *m = em->modules[i];
+		int r = 0;
+
+		if (uw_module_symbols_overlap(m->module))
+			r = begin_epochs(em, m, true);
+		if (r < 0)
+			return trace(r);
+		emit_module_ask_again(m, em->c.loader, false);
+	}
 	request_batch(em);
 	return writer_symbols_flush(em->c.writer);
 }

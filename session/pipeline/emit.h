@@ -22,6 +22,7 @@ struct emit_context { /* all borrowed */
 	struct uw_kallsyms *kallsyms;	      /* of a recording: an import */
 	struct uw_kernel_names *kernel_names; /* of the running kernel */
 	struct account *account;
+	int clock;	/* CLOCK_* of the samples' times; -1: not known */
 	bool no_lines;	/* no inlined calls, no source lines */
 	bool addresses; /* kernel frames have their address */
 	bool past;	/* an import: packets carry the time of their sample, not the present */
@@ -45,6 +46,8 @@ void emit_announce_again(struct emit *emit);
 /* Once a second: writes late names, has grown perf maps read again, and requests lines where many
  * addresses wait. */
 int emit_tick(struct emit *emit);
+/* Has grown jitdumps read on, 10 times a second: they show whose code is at an address by now.  @now: CLOCK_MONOTONIC ns. */
+void emit_read_dumps(struct emit *emit, uint64_t now);
 /* At the end, once: requests the names that are still missing.  Some JIT compilers write their map
  * when the program exits. */
 void emit_ask_names(struct emit *emit);

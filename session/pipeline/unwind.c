@@ -152,7 +152,7 @@ static bool suspects_maps(const struct entry *e, const struct uw_result *r)
 	       r->reason == UW_UNREADABLE || wants_code(e->info.space, r);
 }
 
-/* ---- code of a Java VM that grows ----
+/* ---- code of a Java VM, or with unwinding information in a jitdump, that grows ----
  *
  * The module is read again while its samples continue by the earlier reading.  A sample that needs the next one waits
  * for a reading that begins after it. */
@@ -161,7 +161,8 @@ enum { RENEWAL_MIN_MS = 50, RENEWAL_MAX_MS = 400, RENEWAL_SHARE = 10 };
 
 static bool is_renewal(const struct uw_module *module)
 {
-	return uw_module_is_vm(module) && uw_module_unwind_state(module) == UW_MODULE_READY;
+	return (uw_module_is_vm(module) || uw_module_has_jit_cfi(module)) &&
+	       uw_module_unwind_state(module) == UW_MODULE_READY;
 }
 
 /* Requests the module again, unless that was done shortly before. */

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "symbols/image.h"
 #include "symbols/module.h"
 #include "symbols/kallsyms.h"
 
@@ -17,6 +18,29 @@ static int file_of(const void *head, size_t head_len, const uint8_t *data, size_
 	    write(fd, data, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)
 		abort();
 	return fd;
+}
+
+/* The unwinding information that was made of it is whole: records end in the section, and each address is in code. */
+static void unwinding(const struct uw_module *m)
+{
+	const struct uw_image *image = uw_module_image(m);
+	struct uw_symbol s;
+	uint64_t begin;
+	uint32_t len, back;
+
+	for (size_t at = 0; image && at + 4 <= image->eh_frame.size; at += 4 + len) {
+		memcpy(&len, image->eh_frame.data + at, 4);
+		if (!len)
+			return;
+		if (len > image->eh_frame.size - at - 4 || len < 4)
+			abort();
+		memcpy(&back, image->eh_frame.data + at + 4, 4);
+		if (back > at + 4 || (back && len < 20))
+			abort();
+		memcpy(&begin, image->eh_frame.data + at + 8, 8);
+		if (back && !uw_module_symbol(m, begin, &s))
+			abort();
+	}
 }
 
 /* Looks where the input may well have put something: at each 8 bytes of it as an address. */
@@ -38,7 +62,11 @@ static void load(int fd, const uint8_t *data, size_t size)
 		memcpy(&a, data + i, sizeof(a));
 		if (uw_module_symbol(m, a, &s) && a - s.start >= s.size)
 			abort();
+		if (uw_module_symbol_at(m, a, a / 2, &s) &&
+		    (a - s.start >= s.size || (s.file && strlen(s.file) > 1024)))
+			abort();
 	}
+	unwinding(m);
 	uw_module_unref(m);
 	close(fd);
 }

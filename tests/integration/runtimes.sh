@@ -37,6 +37,11 @@ row_is() {
 	check "$1-whole" json "$1" "total > 20 and 100 * v['stacks']['whole'] >= $2 * total"
 	check "$1-consistent" consistent "$1"
 }
+# share_about NAME STACK PERCENT : the share of the samples with these frames, which may differ by 8 %.
+share_about() {
+	folded "$1" | awk -v stack="$2" -v about="$3" '{ total += $NF; if (index($0, stack)) n += $NF }
+		END { share = 100 * n / total; printf "    %-24s %6.2f %% of %d\n", stack, share, total; exit share < about - 8 || share > about + 8 }'
+}
 # has_tool NAME TOOL... : prints `unable` where one of the tools is missing.
 has_tool() {
 	local name=$1 tool
@@ -56,6 +61,17 @@ python_of() {
 		return
 	done
 }
+
+# ---- a jitdump: code that is moved and loaded over other code, without frame pointers ----
+
+row jitdump 99 "$PROGRAMS/jitdump" 6 "$TMP"
+for name in first:25 second:50 third:25; do
+	check jitdump-${name%:*} share_about jitdump ";main;turn;${name%:*};burn" ${name#*:}
+done
+check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
+check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -q 'third.src'"
+attached jitdump-attached 99 2000 "$PROGRAMS/jitdump" 6 "$TMP"
+check jitdump-attached-names share_about jitdump-attached ';main;turn;second;burn' 100
 
 # ---- node ----
 
@@ -78,6 +94,12 @@ python_right() {
 }
 # right_is NAME WHAT PERCENT
 right_is() { awk -v what="$2" -v min="$3" '$1 == what && $2 > 20 && $3 >= min { found = 1 } END { exit !found }' "$TMP/$1.right"; }
+# Each of the ten functions of reuse.py has its tenth of the samples, more or less, under its own name.
+reused_names() {
+	"$PERFWIND" export --to folded -o - "$TMP/$1.pftrace" 2>/dev/null |
+		awk '{ total += $NF; for (i = 0; i < 10; i++) if (index($0, ";phase_" i " [python]")) n[i] += $NF }
+			END { for (i = 0; i < 10; i++) { printf "%s%d", i ? " " : "    ", n[i]; bad += n[i] < total / 20 }; print " of " total; exit bad > 0 }'
+}
 "$PERFWIND" doctor 2>/dev/null | grep -q 'BPF programs are permitted' && BPF=1 || BPF=
 
 for version in 3.11 3.12 3.13; do
@@ -96,6 +118,9 @@ for version in 3.11 3.12 3.13; do
 	else
 		unable python-$version-leaf "no BPF programs here: frames are read late"
 	fi
+	# Functions whose code objects have the same memory, one after another.
+	row python-$version-reused 99 env PYTHONHASHSEED=0 "$python" "$SOURCES/reuse.py" 2
+	check python-$version-reused-names reused_names python-$version-reused
 	[ $version != 3.11 ] || continue
 	row python-$version-perf 99 "$python" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
 	# recurse(10) calls itself ten times, and inner() is called by the last one.

@@ -1,7 +1,10 @@
 /* test-jitdump.c - records of a jitdump laid out by hand. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
+#include <errno.h>
+
 #include "base/bytes.h"
+#include "symbols/image.h"
 #include "symbols/module.h"
 
 static void put32(struct buffer *b, uint32_t v)
@@ -23,11 +26,12 @@ static void put_header(struct buffer *b)
 		put32(b, 0);
 }
 
-static void put_load(struct buffer *b, uint64_t address, uint64_t size, const char *name)
+static void put_load_at(struct buffer *b, uint64_t time, uint64_t address, uint64_t size,
+			const char *name)
 {
 	put32(b, 0);
 	put32(b, (uint32_t)(16 + 40 + strlen(name) + 1 + 32));
-	put64(b, 1234);
+	put64(b, time);
 	put64(b, 0); /* pid, tid */
 	put64(b, address);
 	put64(b, address);
@@ -38,17 +42,85 @@ static void put_load(struct buffer *b, uint64_t address, uint64_t size, const ch
 		buffer_append(b, "\x90", 1);
 }
 
-static void put_move(struct buffer *b, uint64_t from, uint64_t to, uint64_t size)
+static void put_load(struct buffer *b, uint64_t address, uint64_t size, const char *name)
+{
+	put_load_at(b, 1234, address, size, name);
+}
+
+static void put_move_at(struct buffer *b, uint64_t time, uint64_t from, uint64_t to, uint64_t size)
 {
 	put32(b, 1);
 	put32(b, 16 + 48);
-	put64(b, 1234);
+	put64(b, time);
 	put64(b, 0);
 	put64(b, to);
 	put64(b, from);
 	put64(b, to);
 	put64(b, size);
 	put64(b, 1);
+}
+
+static void put_move(struct buffer *b, uint64_t from, uint64_t to, uint64_t size)
+{
+	put_move_at(b, 1234, from, to, size);
+}
+
+struct line {
+	uint64_t at;
+	uint32_t line;
+	const char *file;
+};
+static void put_debug(struct buffer *b, uint64_t address, const struct line *lines, size_t n)
+{
+	size_t size = 16 + 16;
+
+	for (size_t i = 0; i < n; i++)
+		size += 16 + strlen(lines[i].file) + 1;
+	put32(b, 2);
+	put32(b, (uint32_t)size);
+	put64(b, 0);
+	put64(b, address);
+	put64(b, n);
+	for (size_t i = 0; i < n; i++) {
+		put64(b, lines[i].at);
+		put32(b, lines[i].line);
+		put32(b, 0);
+		buffer_append(b, lines[i].file, strlen(lines[i].file) + 1);
+	}
+}
+
+/* A CIE ("z" and @letters), and an FDE of code of @size bytes in front, in the encoding of V8 and CPython: relative to its place.
+ * CFA = rsp + @cfa. */
+static void put_unwinding(struct buffer *b, uint64_t size, uint8_t cfa, bool lsda)
+{
+	_cleanup_(buffer_deinit) struct buffer f = {0};
+	uint64_t place;
+
+	put32(&f, 20);
+	put32(&f, 0);
+	buffer_append(&f,
+		      lsda ? "\1zLR\0\1\x78\x10\2\xff\x1b\x0c\7" : "\1zR\0\1\x78\x10\1\x1b\x0c\7",
+		      lsda ? 13 : 11);
+	buffer_append(&f, &cfa, 1);
+	buffer_append(&f, "\x90\1", 2);
+	while (f.len < 24)
+		buffer_append(&f, "", 1);
+	place = ((size + 7) & ~7ull) + f.len + 8;
+	put32(&f, 16);
+	put32(&f, 28);
+	put32(&f, (uint32_t)(0 - place));
+	put32(&f, (uint32_t)size);
+	put32(&f, 0);
+	put32(b, 4);
+	put32(b, (uint32_t)(16 + 24 + f.len + 20));
+	put64(b, 0);
+	put64(b, f.len + 20);
+	put64(b, 20);
+	put64(b, f.len + 20);
+	buffer_append(b, f.data, f.len);
+	buffer_append(b, "\1\x1b\3\x3b", 4); /* .eh_frame_hdr: not used */
+	put64(b, 0);
+	put64(b, 0);
 }
 
 static struct uw_module *load(const struct buffer *b)
@@ -82,7 +154,7 @@ static void test_records(void **state)
 	(void)state;
 	put_header(&b);
 	put_load(&b, 0x1000, 0x20, "first");
-	put32(&b, 2); /* debug information: stepped over */
+	put32(&b, 9); /* of a later version: stepped over */
 	put32(&b, 24);
 	put64(&b, 0);
 	put64(&b, 0xffffffffffffffff);
@@ -94,11 +166,247 @@ static void test_records(void **state)
 	m = load(&b);
 	expect(m, 0x101f, "first");
 	expect(m, 0x1020, NULL);
-	expect(m, 0x2000, NULL);
+	expect(m, 0x2000, "second"); /* of which the end is gone */
 	expect(m, 0x2010, "over_second");
 	expect(m, 0x3000, "first");
 	expect(m, 0x4000, "first");
 	expect(m, 0x5000, NULL);
+	uw_module_unref(m);
+}
+
+static void expect_at(const struct uw_module *m, uint64_t at, uint64_t time, const char *name)
+{
+	struct uw_symbol s;
+
+	assert_true(uw_module_symbol_at(m, at, time, &s));
+	assert_string_equal(s.name, name);
+}
+
+/* Memory that is used again: each time has its own name. */
+static void test_times(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_module *m;
+	struct uw_symbol s;
+
+	(void)state;
+	put_header(&b);
+	put_load_at(&b, 100, 0x1000, 0x40, "first");
+	m = load(&b);
+	assert_false(uw_module_symbols_overlap(m));
+	uw_module_unref(m);
+	put_load_at(&b, 200, 0x1000, 0x20, "second");
+	put_load_at(&b, 300, 0x2000, 0x20, "third");
+	put_move_at(&b, 400, 0x2000, 0x1010, 0x20);
+	put_load_at(&b, 500, 0x2000, 0x20, "fourth");
+	m = load(&b);
+	assert_true(uw_module_symbols_overlap(m));
+	expect_at(m, 0x1018, 99, "first"); /* compilers make code known after it runs */
+	expect_at(m, 0x1018, 100, "first");
+	expect_at(m, 0x1018, 199, "first");
+	expect_at(m, 0x1018, 200, "second");
+	expect_at(m, 0x1018, 399, "second");
+	expect_at(m, 0x1018, 400, "third");
+	expect_at(m, 0x1018, UINT64_MAX, "third");
+	expect_at(m, 0x1008, UINT64_MAX, "second");
+	expect_at(m, 0x2008, 450, "third");
+	expect_at(m, 0x2008, 501, "fourth");
+	expect(m, 0x1018, "third");
+	assert_false(uw_module_symbol_at(m, 0x1040, 150, &s));
+	uw_module_unref(m);
+	/* Times of another clock mean nothing: the latest name counts. */
+	b.data[32] = 1;
+	m = load(&b);
+	expect_at(m, 0x1018, 150, "third");
+	uw_module_unref(m);
+}
+
+static void expect_line(const struct uw_module *m, uint64_t at, const char *file, uint32_t line)
+{
+	struct uw_symbol s;
+
+	assert_true(uw_module_symbol(m, at, &s));
+	assert_int_equal(s.line, line);
+	if (file)
+		assert_string_equal(s.file, file);
+	else
+		assert_null(s.file);
+}
+
+static void test_lines(void **state)
+{
+	static const struct line lines[] = {{0x1010, 12, "a.js"},
+					    {0x1004, 10, "\xff"},
+					    {0x1020, 90, "b.js"},
+					    {0x1028, 91, "\xff"}};
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_module *m;
+
+	(void)state;
+	put_header(&b);
+	put_debug(&b, 0x1000, lines, 4);
+	put_load(&b, 0x1000, 0x40, "with_lines");
+	put_load(&b, 0x2000, 0x40, "without");
+	put_debug(&b, 0x9000, lines, 4); /* of other code than what follows */
+	put_load(&b, 0x3000, 0x40, "other");
+	put_move(&b, 0x1000, 0x5000, 0x40);
+	m = load(&b);
+	expect_line(m, 0x1003, NULL, 0);
+	expect_line(m, 0x1004, "a.js", 10);
+	expect_line(m, 0x101f, "a.js", 12);
+	expect_line(m, 0x1020, "b.js", 90);
+	expect_line(m, 0x103f, "b.js", 91);
+	expect_line(m, 0x2010, NULL, 0);
+	expect_line(m, 0x3010, NULL, 0);
+	expect_line(m, 0x5012, "a.js", 12);
+	uw_module_unref(m);
+}
+
+/* CFA = rsp + ?, by the FDE of @address in .eh_frame: its addresses are absolute.  -1: no unwinding information. */
+static int64_t cfa_at(const struct uw_module *m, uint64_t address)
+{
+	const struct uw_image *image = uw_module_image(m);
+	struct cursor c;
+	int64_t cfa = -1;
+
+	assert_non_null(image);
+	c = cursor_of(image->eh_frame.data, image->eh_frame.size);
+	for (uint32_t len; (len = cursor_u32(&c));) {
+		size_t at = (size_t)(c.p - image->eh_frame.data);
+		struct cursor record = cursor_of(cursor_bytes(&c, len), len);
+		uint32_t back = cursor_u32(&record);
+		uint64_t begin = back ? cursor_u64(&record) : 0, size = cursor_u64(&record);
+		const char *letters = (const char *)image->eh_frame.data + at - back + 9;
+		const uint8_t *cie = (const uint8_t *)letters + (strlen(letters) == 3 ? 10 : 8);
+
+		assert_false(c.bad || record.bad);
+		if (!back || address < begin || address - begin >= size)
+			continue;
+		assert_int_equal(cfa, -1);
+		assert_int_equal(cie[-1], 0); /* the encoding */
+		assert_int_equal(cie[0], 0x0c);
+		cfa = cie[2];
+	}
+	assert_false(c.bad);
+	return cfa;
+}
+
+static void test_unwinding(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_module *m;
+
+	(void)state;
+	put_header(&b);
+	put_load(&b, 0x1000, 0x20, "plain");
+	m = load(&b);
+	assert_null(uw_module_image(m));
+	uw_module_unref(m);
+	put_unwinding(&b, 0x25, 16, false);
+	put_load(&b, 0x7f0000002000, 0x25, "sixteen");
+	put_unwinding(&b, 0x40, 32, true);
+	put_load(&b, 0x3000, 0x40, "thirty_two");
+	put_move(&b, 0x3000, 0x5000, 0x40);
+	put_unwinding(&b, 0x40, 48, false);
+	put_load(&b, 0x6000, 0x20, "smaller than its unwinding information");
+	put_unwinding(&b, 0x40, 64, false);
+	put_load(&b, 0x8000, 0x40, "before");
+	put_load(&b, 0x8020, 0x40, "over_before");
+	m = load(&b);
+	assert_int_equal(cfa_at(m, 0x1000), -1);
+	assert_int_equal(cfa_at(m, 0x7f0000002000), 16);
+	assert_int_equal(cfa_at(m, 0x7f0000002024), 16);
+	assert_int_equal(cfa_at(m, 0x7f0000002025), -1);
+	assert_int_equal(cfa_at(m, 0x303f), 32);
+	assert_int_equal(cfa_at(m, 0x5010), 32);
+	assert_int_equal(cfa_at(m, 0x6000), -1);
+	assert_int_equal(cfa_at(m, 0x8000), -1);
+	assert_int_equal(cfa_at(m, 0x8030), -1);
+	uw_module_unref(m);
+}
+
+/* Main's module gets what another process read, and later what was written since. */
+static void test_growth(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	int fd;
+	struct uw_source source = {.again = true};
+	static uint8_t bytes[64 << 10];
+	struct uw_module *reader, *user;
+	struct cursor from;
+
+	(void)state;
+	put_header(&b);
+	put_unwinding(&b, 0x20, 16, false);
+	put_load(&b, 0x1000, 0x20, "first");
+	source.fd = fd = memfd_of(b.data, b.len);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &reader), 0);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &user), 0);
+	for (unsigned turn = 0; turn < 3; turn++) {
+		size_t before = b.len;
+		struct packer to = {.data = bytes, .room = sizeof(bytes)};
+
+		assert_int_equal(uw_module_load_symbols(reader, &source), 0);
+		uw_module_pack(reader, &to);
+		assert_false(to.bad);
+		from = cursor_of(bytes, to.len);
+		assert_int_equal(uw_module_unpack(user, &from, -1), 0);
+		assert_true(uw_module_has_jit_cfi(user));
+		assert_int_equal(uw_module_adopt_symbols(user), turn > 0);
+		assert_int_equal(uw_module_adopt_unwind(user), turn > 0);
+		expect(user, 0x1000, "first");
+		expect(user, 0x2000, turn > 0 ? "second" : NULL);
+		expect(user, 0x3000, turn > 1 ? "second" : NULL);
+		assert_int_equal(cfa_at(user, 0x1000), 16);
+		assert_int_equal(cfa_at(user, 0x2000), turn > 0 ? 32 : -1);
+		assert_int_equal(cfa_at(user, 0x3000), turn > 1 ? 32 : -1);
+		uw_module_drop_symbols(reader);
+		uw_module_drop_unwind(reader);
+		/* Nothing more is there, and then half of a record. */
+		assert_int_equal(uw_module_load_symbols(reader, &source), -EALREADY);
+		uw_module_drop_symbols(reader);
+		if (turn == 0) {
+			put_unwinding(&b, 0x20, 32, false);
+			put_load(&b, 0x2000, 0x20, "second");
+		} else {
+			put_move(&b, 0x2000, 0x3000, 0x20);
+		}
+		assert_int_equal(pwrite(fd, b.data + before, 20, (off_t)before), 20);
+		assert_int_equal(uw_module_load_symbols(reader, &source), -EALREADY);
+		uw_module_drop_symbols(reader);
+		assert_int_equal(pwrite(fd, b.data, b.len, 0), b.len);
+	}
+	/* A damaged answer is refused, whatever is wrong. */
+	for (size_t i = 0; i < 2048 && i < sizeof(bytes); i++) {
+		uint8_t byte = bytes[i];
+
+		for (unsigned bit = 0; bit < 8; bit++) {
+			bytes[i] = byte ^ (uint8_t)(1u << bit);
+			from = cursor_of(bytes, sizeof(bytes));
+			(void)uw_module_unpack(user, &from, -1);
+			(void)uw_module_adopt_symbols(user);
+			(void)uw_module_adopt_unwind(user);
+			for (uint64_t at = 0xff0; at < 0x3030; at += 16) {
+				struct uw_symbol s;
+
+				(void)uw_module_symbol_at(user, at, 1234, &s);
+			}
+		}
+		bytes[i] = byte;
+	}
+	uw_module_unref(reader);
+	uw_module_unref(user);
+	fd_close(fd);
+}
+
+static void load_any(const struct buffer *b)
+{
+	struct uw_source source = {.fd = memfd_of(b->data, b->len)};
+	struct uw_module *m;
+
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &m), 0);
+	(void)uw_module_load_symbols(m, &source);
+	fd_close(source.fd);
 	uw_module_unref(m);
 }
 
@@ -109,6 +417,8 @@ static void test_damage(void **state)
 	(void)state;
 	put_header(&b);
 	put_load(&b, 0x1000, 0x20, "first");
+	put_debug(&b, 0x2000, &(struct line){0x2004, 7, "x.js"}, 1);
+	put_unwinding(&b, 0x20, 16, true);
 	put_load(&b, 0x2000, 0x20, "second");
 	for (size_t len = 12; len <= b.len; len++) {
 		struct buffer cut = {.data = b.data, .len = len};
@@ -122,7 +432,7 @@ static void test_damage(void **state)
 	for (size_t at = 4; at < b.len; at++) {
 		for (unsigned bit = 0; bit < 8; bit++) {
 			b.data[at] ^= (uint8_t)(1u << bit);
-			uw_module_unref(load(&b));
+			load_any(&b);
 			b.data[at] ^= (uint8_t)(1u << bit);
 		}
 	}
@@ -131,8 +441,9 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_records), cmocka_unit_test(test_times),
+		cmocka_unit_test(test_lines),	cmocka_unit_test(test_unwinding),
+		cmocka_unit_test(test_growth),	cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,93 @@
+/* jit-epochs.c - see jit-epochs.h. */
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "session/pipeline/jit-epochs.h"
+#include "trace/writer.h"
+
+enum { EPOCH_AT = 48, EPOCHS_MAX = (1 << 15) - 1, FRAMES_MAX = 1 << 18 };
+
+void jit_epochs_deinit(struct jit_epochs *epochs)
+{
+	table_deinit(&epochs->current);
+	table_deinit(&epochs->first);
+}
+
+/* Of an address that is in use. */
+static uint64_t key_of(const struct jit_epochs *epochs, uint64_t address)
+{
+	uint64_t epoch = 0;
+
+	(void)table_get(&epochs->current, address, &epoch);
+	return address | epoch << EPOCH_AT;
+}
+
+int jit_epochs_key(struct jit_epochs *epochs, uint64_t address, uint64_t time, uint64_t *ret_key)
+{
+	uint64_t guessed = address & WRITER_GUESSED, key, first;
+	int r;
+
+	if (address & ~WRITER_GUESSED & ~JIT_ADDRESS) { /* no address of a program */
+		*ret_key = address;
+		return 0;
+	}
+	key = key_of(epochs, address & JIT_ADDRESS);
+	if (!table_get(&epochs->first, key, &first) && epochs->first.n_used < FRAMES_MAX) {
+		r = table_put(&epochs->first, key, time);
+		if (r < 0)
+			return trace(r);
+	}
+	*ret_key = key | guessed;
+	return 0;
+}
+
+uint64_t jit_epochs_time(const struct jit_epochs *epochs, uint64_t key)
+{
+	uint64_t time;
+
+	return table_get(&epochs->first, key & ~WRITER_GUESSED, &time) ? time : UINT64_MAX;
+}
+
+/* Is other code at @address now than at @time? */
+static bool has_changed(const struct uw_module *module, uint64_t address, uint64_t time,
+			bool unnamed)
+{
+	struct uw_symbol then, now;
+
+	if (!uw_module_symbol_at(module, address, time, &then))
+		return unnamed;
+	return uw_module_symbol_at(module, address, UINT64_MAX, &now) &&
+	       (then.start != now.start || strcmp(then.name, now.name) != 0);
+}
+
+int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module, bool unnamed)
+{
+	int begun = 0;
+
+	table_for_each (&epochs->first, slot) {
+		uint64_t address = slot->key & JIT_ADDRESS, epoch = slot->key >> EPOCH_AT;
+		int r;
+
+		if (epoch == EPOCHS_MAX || slot->key != key_of(epochs, address) ||
+		    !has_changed(module, address, slot->value, unnamed))
+			continue;
+		r = table_put(&epochs->current, address, epoch + 1);
+		if (r < 0)
+			return trace(r);
+		begun = 1;
+	}
+	return begun;
+}
+
+uint64_t jit_epochs_monotonic(int clock, uint64_t time)
+{
+	switch (clock) {
+	case CLOCK_MONOTONIC:
+		return time;
+	case CLOCK_BOOTTIME: /* ahead by the time that the machine was suspended */
+		return time - (clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC));
+	default:
+		return UINT64_MAX;
+	}
+}

@@ -1,0 +1,158 @@
+/* test-jit-epochs.c - addresses of JIT code that several functions have, one after another. */
+#include "tests/unit/unwinder/unwinder-fixture.h"
+
+#include <time.h>
+
+#include "base/bytes.h"
+#include "session/pipeline/jit-epochs.h"
+#include "trace/writer.h"
+
+static void put32(struct buffer *b, uint32_t v)
+{
+	buffer_append(b, &v, sizeof(v));
+}
+
+static void put64(struct buffer *b, uint64_t v)
+{
+	buffer_append(b, &v, sizeof(v));
+}
+
+static void put_load(struct buffer *b, uint64_t time, uint64_t address, const char *name)
+{
+	put32(b, 0);
+	put32(b, (uint32_t)(16 + 40 + strlen(name) + 1));
+	put64(b, time);
+	put64(b, 0);
+	put64(b, address);
+	put64(b, address);
+	put64(b, 0x20);
+	put64(b, 1);
+	buffer_append(b, name, strlen(name) + 1);
+}
+
+static struct uw_module *load(const struct buffer *b)
+{
+	struct uw_source source = {.fd = memfd_of(b->data, b->len)};
+	struct uw_module *m;
+
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	fd_close(source.fd);
+	return m;
+}
+
+static uint64_t key(struct jit_epochs *epochs, uint64_t address, uint64_t time)
+{
+	uint64_t k;
+
+	assert_int_equal(jit_epochs_key(epochs, address, time, &k), 0);
+	return k;
+}
+
+static void test_reuse(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct jit_epochs epochs = {0};
+	struct uw_module *m;
+	uint64_t first, second, other;
+
+	(void)state;
+	put32(&b, 0x4a695444);
+	put32(&b, 1);
+	put32(&b, 12);
+	put_load(&b, 100, 0x1000, "first");
+	put_load(&b, 100, 0x2000, "other");
+	m = load(&b);
+	first = key(&epochs, 0x1010, 110);
+	other = key(&epochs, 0x2010, 111);
+	assert_int_equal(first, 0x1010);
+	assert_int_equal(key(&epochs, 0x1010 | WRITER_GUESSED, 120), 0x1010 | WRITER_GUESSED);
+	assert_int_equal(jit_epochs_time(&epochs, first), 110);
+	assert_int_equal(jit_epochs_time(&epochs, first | WRITER_GUESSED), 110);
+	assert_int_equal(jit_epochs_time(&epochs, 0x1018), UINT64_MAX);
+	assert_int_equal(jit_epochs_begin(&epochs, m, false), 0);
+	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
+	assert_int_equal(key(&epochs, 0x1010, 130), first);
+	uw_module_unref(m);
+
+	put_load(&b, 200, 0x1000, "second");
+	m = load(&b);
+	assert_int_equal(jit_epochs_begin(&epochs, m, false), 1);
+	assert_int_equal(jit_epochs_begin(&epochs, m, false), 0);
+	second = key(&epochs, 0x1010, 210);
+	assert_int_not_equal(second, first);
+	assert_int_equal(second & JIT_ADDRESS, 0x1010);
+	assert_int_equal(key(&epochs, 0x1010 | WRITER_GUESSED, 220), second | WRITER_GUESSED);
+	assert_int_equal(jit_epochs_time(&epochs, first), 110);
+	assert_int_equal(jit_epochs_time(&epochs, second), 210);
+	assert_int_equal(key(&epochs, 0x2010, 230), other);
+	/* The same function at the same place is no other code. */
+	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
+	uw_module_unref(m);
+	put_load(&b, 300, 0x1000, "second");
+	m = load(&b);
+	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
+	uw_module_unref(m);
+	jit_epochs_deinit(&epochs);
+}
+
+/* An address without a name, once a second: what is made known later may be later code. */
+static void test_unnamed(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct jit_epochs epochs = {0};
+	struct uw_module *m;
+	uint64_t before = key(&epochs, 0x1010, 110), now;
+
+	(void)state;
+	put32(&b, 0x4a695444);
+	put32(&b, 1);
+	put32(&b, 12);
+	put_load(&b, 100, 0x2000, "other");
+	m = load(&b);
+	assert_int_equal(jit_epochs_begin(&epochs, m, false), 0);
+	for (uint64_t i = 1; i < 100000; i++) { /* the numbers of epochs end */
+		int begun = jit_epochs_begin(&epochs, m, true);
+
+		now = key(&epochs, 0x1010, 110 + i);
+		assert_int_equal(begun, now != before);
+		assert_int_equal(begun, i < 1 << 15);
+		assert_int_equal(now & JIT_ADDRESS, 0x1010);
+		assert_false(now & WRITER_GUESSED);
+		before = now;
+	}
+	/* Not sampled since: no epoch. */
+	jit_epochs_deinit(&epochs);
+	epochs = (struct jit_epochs){0};
+	(void)key(&epochs, 0x1010, 110);
+	assert_int_equal(jit_epochs_begin(&epochs, m, true), 1);
+	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
+	/* What is no address of a program stays. */
+	assert_int_equal(key(&epochs, 0xffff800000000000 & ~WRITER_GUESSED, 1),
+			 0xffff800000000000 & ~WRITER_GUESSED);
+	uw_module_unref(m);
+	jit_epochs_deinit(&epochs);
+}
+
+static void test_clocks(void **state)
+{
+	uint64_t now = clock_ns(CLOCK_BOOTTIME), monotonic;
+
+	(void)state;
+	assert_int_equal(jit_epochs_monotonic(CLOCK_MONOTONIC, 77), 77);
+	assert_int_equal(jit_epochs_monotonic(CLOCK_REALTIME, 77), UINT64_MAX);
+	assert_int_equal(jit_epochs_monotonic(-1, 77), UINT64_MAX);
+	monotonic = jit_epochs_monotonic(CLOCK_BOOTTIME, now);
+	assert_true(monotonic <= clock_ns(CLOCK_MONOTONIC));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reuse),
+		cmocka_unit_test(test_unnamed),
+		cmocka_unit_test(test_clocks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
