@@ -1,35 +1,22 @@
-/* gopclntab.h - names out of .gopclntab, the table that the runtime of Go reads.  Private to
- * symbols/.  Thread: loader. */
+/* gopclntab.h - .gopclntab, the table that the runtime of Go reads: names of functions, and inlined calls and lines of a
+ * program without DWARF.  Private to symbols/.  Thread: loader. */
 #pragma once
 
 #include "symbols/elf.h"
 #include "symbols/symbols.h"
 
-enum {
-	GOPCLNTAB_MAX = 128 << 20,
-	GO_1_2 = 0xfb,
-	GO_1_16 = 0xfa,
-	GO_1_18 = 0xf0,
-	GO_1_20 = 0xf1,
-};
-
-/* The table and its parts, as gopclntab.c describes them. */
-struct gopclntab {
-	const uint8_t *data;
-	size_t len;
-	uint64_t vaddr; /* of the table */
-	uint8_t version;
-	uint64_t n, text, names, list;
-	uint64_t units, files, values; /* 1.18 on: file numbers, file names, values by pc */
-};
-/* Fills in what follows data, len and vaddr.  false: not a table of a known version. */
-bool gopclntab_header(struct gopclntab *table);
-/* Little-endian, @size of 1 to 8. */
-bool gopclntab_read(const struct gopclntab *table, uint64_t at, size_t size, uint64_t *ret);
-/* Entry @i of the list.  The one behind the last has the end of the last function. */
-bool gopclntab_entry(const struct gopclntab *table, uint64_t i, uint64_t *ret_pc,
-		     uint64_t *ret_entry);
+enum { GOPCLNTAB_MAX = 128 << 20 };
 
 /* Adds all functions of a Go program; nothing for other images, or where the table is damaged.
  * -ENOMEM. */
 int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf);
+
+/* Inlined calls and lines. */
+struct uw_golines;
+/* -ENOENT: no Go program of version 1.18 or later that has a section of its own for the table; -ENOMEM. */
+int uw_golines_new(const struct uw_elf *elf, struct uw_golines **ret_lines);
+struct uw_golines *uw_golines_free(struct uw_golines *lines);
+size_t uw_golines_bytes(const struct uw_golines *lines);
+/* As uw_module_lines(). */
+int uw_golines_at(const struct uw_golines *lines, uint64_t vaddr,
+		  void (*add)(void *arg, const struct uw_line *line), void *arg);

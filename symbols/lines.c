@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "symbols/debugfile.h"
-#include "symbols/golines.h"
+#include "symbols/gopclntab.h"
 #include "symbols/lines.h"
 #include "symbols/demangle.h"
 

@@ -1,7 +1,6 @@
 /* fuzz-gopclntab.c - any bytes as the .gopclntab of a Go program. */
 #include <string.h>
 
-#include "symbols/golines.h"
 #include "symbols/gopclntab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbols/golines.h"
+#include "symbols/gopclntab.h"
 #include "tests/unit/cmocka.h"
 
 enum {
