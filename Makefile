@@ -114,7 +114,7 @@ $(O)/session/rights-filter.o: $(O)/session/rights-programs.h
 
 # Pages are built into their writers (.incbin).
 $(O)/profile/html.o: $(wildcard profile/flame*)
-$(O)/profile/diff-tree.o: profile/diff-page.html
+$(O)/profile/diff.o: profile/diff-page.html
 
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos

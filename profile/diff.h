@@ -5,7 +5,8 @@
  * change whose interval leaves out 0 is significant.  diff.c states the model of the errors. */
 #pragma once
 
-#include "profile/diff-tree.h"
+#include "base/bytes.h"
+#include "profile/fold.h"
 #include "profile/profile-export.h"
 
 enum diff_scale {
@@ -30,6 +31,21 @@ struct diff_options {
 	uint32_t limit;	   /* rows; 0: all */
 	double fail_above; /* percent of A; < 0: none */
 	bool colour;
+};
+
+/* The calls of both profiles as one tree, matched by name from the process on. */
+struct diff_tree_node {
+	uint32_t up;   /* always before this node; UINT32_MAX: a process */
+	uint32_t name; /* in names */
+	uint32_t self_count[2],
+		count[2]; /* samples of A and B: of the call alone, with all below it */
+	uint64_t self_weight[2], weight[2];
+};
+struct diff_tree {
+	struct string_table names;
+	struct diff_tree_node *nodes;
+	size_t n, room;
+	struct table children; /* (parent + 1, name) -> index */
 };
 
 struct diff_row {
@@ -70,5 +86,6 @@ bool diff_fails(const struct diff *diff, const struct diff_options *options);
 /* Text or JSON.  @names: of the two files. */
 int diff_write(const struct diff *diff, const struct diff_options *options,
 	       const char *const names[2], FILE *out);
-/* A page with a flame graph of both, of options->page.  @names: as above. */
+/* A page with a flame graph of both, of options->page: red where B costs more, blue where it costs less.  @names: as
+ * above.  -errno of writing. */
 int diff_page_write(const struct diff *diff, const char *const names[2], FILE *out);
