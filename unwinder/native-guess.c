@@ -87,6 +87,14 @@ static bool guess_walk_decides(const struct walk *w, enum rule_form form, rule_t
 	return !caller || !bp || w->sp + 8 * ra != w->bp + 8 || w->sp + 8 * (bp - 1) != w->bp;
 }
 
+/* Replaces the rule of @address in the cache, after its code was looked at.  Key 0 has no meaning beyond its space: its
+ * rules are not cached. */
+static void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
+{
+	if (w->snapshot->space->key)
+		rule_cache_put(&e->by_pc, &w->key, address, rule);
+}
+
 /* The form by the code at the pc, also set in *ret_rule. */
 static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_rule)
 {

@@ -603,12 +603,6 @@ static rule_t native_no_module(struct native *e, struct walk *w)
 }
 
 /* Key 0 has no meaning beyond its space: its rules are not cached. */
-void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
-{
-	if (w->snapshot->space->key)
-		rule_cache_put(&e->by_pc, &w->key, address, rule);
-}
-
 static void native_add(struct native *e, struct walk *w, uint64_t address, rule_t rule)
 {
 	if (w->snapshot->space->key)

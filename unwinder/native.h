@@ -249,8 +249,6 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address);
 /* For walks that have just begun: prefetches all that is read to find the rules that are not in the
  * cache. */
 void native_prefetch(struct native *e, struct walk *const *walks, size_t n);
-/* Replaces the rule of @address in the cache, after its code was looked at. */
-void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule);
 
 enum native_where { NATIVE_PLACE, NATIVE_NO_MAP, NATIVE_PENDING };
 enum native_where native_place(const struct walk *w, uint64_t address,

@@ -1,8 +1,21 @@
-/* unwinder.c - see unwinder.h.  The table of the engines, and the names of engines, reasons and outcomes. */
+/* unwinder.c - see unwinder.h.  The table of the engines, the names of engines, reasons and outcomes, and the fallback:
+ * frame pointers in place of unwind information that fails.
+ *
+ *   stacks of a module that fail          a stack that failed, by frame pointers
+ *   more than 5 %, at least 20            ... ─► ... ─► f ─► start_thread ─► clone3
+ *           │                                                 └─ known root of the thread ─┘
+ *           └─ 95 % of these walks reach the known root: the module is switched
+ *
+ * The known root is the outermost frames of the thread's last whole stack, else of one of its process.  From the switch on a
+ * stack that fails in the module is completed by such a walk, where the walk of this very stack reaches the root.  Its frames
+ * are marked as guessed, and the result as `by_fp`.
+ *
+ * Stacks that do not fail cost a few stores for the root, and while a module is suspected, a look at the mappings of each
+ * frame of one stack in 16. */
 #include <errno.h>
 
 #include "base/error.h"
-#include "unwinder/fallback.h"
+#include "unwinder/engine.h"
 #include "symbols/image.h"
 
 static const struct {
@@ -53,6 +66,226 @@ const char *uw_outcome_name(enum uw_outcome outcome)
 	return (unsigned)outcome < ARRAY_SIZE(names) ? names[outcome] : "unknown";
 }
 
+/* ---- the fallback ---- */
+
+enum {
+	ROOTS = 256,
+	ROOT_FRAMES = 4,
+	SUSPECTS = 8,
+	JUDGED_LEAST = 20,
+	LOOK_EACH = 16,
+	MEET_FRAMES = 32, /* the outermost ones: a stack of a target may have thousands */
+	MEET_WALK = 512,
+};
+
+/* The outermost frames of a whole stack, the root first. */
+struct known_root {
+	uint32_t thread, key;
+	uint32_t n;
+	uint64_t frames[ROOT_FRAMES];
+};
+
+/* A module with stacks that failed in it. */
+struct suspect {
+	uint32_t serial;
+	bool switched;
+	uint64_t stacks, failed;
+	uint64_t judged; /* of the failed: those with a known root */
+	uint64_t proved; /* of these: frame pointers reach it */
+};
+
+struct uw_fallback {
+	struct known_root threads[ROOTS], spaces[ROOTS];
+	struct suspect suspects[SUSPECTS];
+	size_t n_suspects;
+	unsigned turn;
+	uint64_t walked[UW_MAX_FRAMES], built[UW_MAX_FRAMES];
+};
+
+/* -ENOMEM. */
+static int fallback_new(struct uw_fallback **ret_fallback)
+{
+	*ret_fallback = calloc(1, sizeof(**ret_fallback));
+	return *ret_fallback ? 0 : fail(-ENOMEM);
+}
+
+/* ---- known roots ---- */
+
+static struct known_root *root_place(struct known_root *roots, uint32_t thread, uint32_t key)
+{
+	return &roots[hash_u64((uint64_t)key << 32 | thread) % ROOTS];
+}
+
+static void note_root(struct uw_fallback *f, const struct uw_snapshot *s,
+		      const struct uw_result *res)
+{
+	struct known_root root = {.thread = s->thread, .key = s->space->key};
+
+	for (; root.n < ROOT_FRAMES && root.n + 1 < res->n_frames; root.n++)
+		root.frames[root.n] = res->frames[res->n_frames - 1 - root.n];
+	if (!root.n)
+		return;
+	*root_place(f->threads, root.thread, root.key) = root;
+	root.thread = 0;
+	*root_place(f->spaces, 0, root.key) = root;
+}
+
+static const struct known_root *find_root(struct uw_fallback *f, const struct uw_snapshot *s)
+{
+	const struct known_root *own = root_place(f->threads, s->thread, s->space->key);
+	const struct known_root *any = root_place(f->spaces, 0, s->space->key);
+
+	if (s->thread && own->n && own->thread == s->thread && own->key == s->space->key)
+		return own;
+	return any->n && any->key == s->space->key ? any : NULL;
+}
+
+/* ---- a walk by frame pointers ---- */
+
+/* The part of @frames that the walk has too: *ret_own is the outermost frame of both, *ret_other where the walk has it. */
+static bool meet(const uint64_t *frames, uint32_t n, const uint64_t *walk, uint32_t n_walk,
+		 uint32_t *ret_own, uint32_t *ret_other)
+{
+	for (uint32_t i = n; i-- > 0 && n - i <= MEET_FRAMES;) {
+		for (uint32_t k = 0; k < n_walk && k < MEET_WALK; k++) {
+			if (uw_frame_pc(frames[i]) != uw_frame_pc(walk[k]))
+				continue;
+			*ret_own = i;
+			*ret_other = k;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The stack of the sample by frame pointers, up to the known root, in f->built; the frames that the engine found come
+ * first, as far as the walk meets them.  Returns how many, 0: the walk does not reach the root. */
+static uint32_t build(struct uw_fallback *f, const struct uw_snapshot *s,
+		      const struct uw_result *res, const struct known_root *root)
+{
+	struct uw_result walk = {.frames = f->walked, .max_frames = UW_MAX_FRAMES};
+	uint32_t n = 0, own, from, to, at;
+
+	if (uw_fp_copy_ops.unwind(NULL, s, 1, &walk) < 0)
+		return 0;
+	/* The outermost frame of the walk that the root has. */
+	if (!meet(f->walked, walk.n_frames, root->frames, root->n, &to, &at) || !to)
+		return 0;
+	if (meet(res->frames, res->n_frames, f->walked, to, &own, &from)) {
+		for (; n <= own; n++)
+			f->built[n] = res->frames[n];
+		from++;
+	} else {
+		from = 0;
+	}
+	for (; from <= to && n < UW_MAX_FRAMES; from++)
+		f->built[n++] = f->walked[from] | (from ? UW_FRAME_GUESSED : 0);
+	for (; at-- > 0 && n < UW_MAX_FRAMES;)
+		f->built[n++] = root->frames[at] | UW_FRAME_GUESSED;
+	return n;
+}
+
+/* ---- modules ---- */
+
+static uint32_t serial_at(const struct uw_snapshot *s, uint64_t frame)
+{
+	const struct uw_map *map =
+		frame & UW_FRAME_METHOD ? NULL : uw_space_find(s->space, uw_frame_lookup(frame));
+
+	return map && map->module ? uw_module_serial(map->module) : 0;
+}
+
+static void count_stack(struct uw_fallback *f, const struct uw_snapshot *s,
+			const struct uw_result *res)
+{
+	bool seen[SUSPECTS] = {false};
+
+	for (uint32_t i = 0; i < res->n_frames; i++) {
+		uint32_t serial = serial_at(s, res->frames[i]);
+
+		for (size_t k = 0; serial && k < f->n_suspects; k++)
+			seen[k] |= f->suspects[k].serial == serial;
+	}
+	for (size_t k = 0; k < f->n_suspects; k++)
+		f->suspects[k].stacks += seen[k] ? LOOK_EACH : 0;
+}
+
+/* Of many modules those with the most failures are kept. */
+static struct suspect *suspect_of(struct uw_fallback *f, uint32_t serial)
+{
+	struct suspect *least = &f->suspects[0];
+
+	for (size_t i = 0; i < f->n_suspects; i++) {
+		if (f->suspects[i].serial == serial)
+			return &f->suspects[i];
+		if (f->suspects[i].failed < least->failed)
+			least = &f->suspects[i];
+	}
+	if (f->n_suspects < SUSPECTS)
+		least = &f->suspects[f->n_suspects++];
+	*least = (struct suspect){.serial = serial};
+	return least;
+}
+
+static bool is_of_unwind_information(const struct uw_result *res)
+{
+	return res->outcome == UW_FAILED &&
+	       (res->reason == UW_NO_UNWIND_INFO || res->reason == UW_BAD_CFI ||
+		res->reason == UW_BAD_RETURN || res->reason == UW_NO_PROGRESS ||
+		res->reason == UW_NO_MODULE || res->reason == UW_MEMORY);
+}
+
+/* The frame that has no caller is in the module; where nothing is mapped there, the frame inside of it led astray. */
+static uint32_t failed_in(const struct uw_snapshot *s, const struct uw_result *res)
+{
+	uint32_t serial = serial_at(s, res->frames[res->n_frames - 1]);
+
+	return serial || res->n_frames < 2 ? serial : serial_at(s, res->frames[res->n_frames - 2]);
+}
+
+static void look_failed(struct uw_fallback *f, const struct uw_snapshot *s, struct uw_result *res)
+{
+	uint32_t serial = res->n_frames ? failed_in(s, res) : 0, n;
+	const struct known_root *root = find_root(f, s);
+	struct suspect *suspect;
+
+	if (!serial)
+		return;
+	suspect = suspect_of(f, serial);
+	n = root ? build(f, s, res, root) : 0;
+	suspect->stacks++;
+	suspect->failed++;
+	suspect->judged += root != NULL;
+	suspect->proved += n != 0;
+	suspect->switched |= suspect->judged >= JUDGED_LEAST &&
+			     suspect->failed * 20 > suspect->stacks &&
+			     suspect->proved * 20 >= suspect->judged * 19;
+	if (!suspect->switched || !n || n > res->max_frames)
+		return;
+	memcpy(res->frames, f->built, n * sizeof(*res->frames));
+	res->n_frames = n;
+	res->by_fp = true;
+	uw_result_end(res, UW_WHOLE, UW_OK, 0);
+}
+
+/* A result of engine native: counts it, and completes it if it failed in a module that is switched. */
+static void fallback_look(struct uw_fallback *f, const struct uw_snapshot *s, struct uw_result *res)
+{
+	if (!s->regs || !s->space || !s->space->key || !res->n_frames)
+		return;
+	if (is_of_unwind_information(res)) {
+		look_failed(f, s, res);
+		return;
+	}
+	if (res->outcome != UW_WHOLE || res->completed)
+		return;
+	note_root(f, s, res);
+	if (f->n_suspects && ++f->turn % LOOK_EACH == 0)
+		count_stack(f, s, res);
+}
+
+/* ---- engines ---- */
+
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine)
 {
 	int r;
@@ -67,7 +300,7 @@ struct uw_engine *uw_engine_free(struct uw_engine *engine)
 {
 	if (!engine)
 		return NULL;
-	(void)uw_fallback_free(engine->fallback);
+	free(engine->fallback);
 	engine->ops->free(engine);
 	return NULL;
 }
@@ -86,9 +319,9 @@ int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshot
 		return 0;
 	r = engine->ops->unwind(engine, snapshots, n, results);
 	if (r >= 0 && engine->settings.fallback && !engine->fallback)
-		r = uw_fallback_new(&engine->fallback);
+		r = fallback_new(&engine->fallback);
 	for (size_t i = 0; i < n && r >= 0 && engine->settings.fallback; i++)
-		uw_fallback_look(engine->fallback, &snapshots[i], &results[i]);
+		fallback_look(engine->fallback, &snapshots[i], &results[i]);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -154,7 +154,7 @@ struct uw_result {
 	uint32_t n_frames;
 	uint8_t outcome, reason;
 	bool unchecked; /* WHOLE, engine fp: no unwind information was there to check the callchain */
-	bool by_fp; /* WHOLE by frame pointers, in a module whose unwind information fails (fallback.h) */
+	bool by_fp; /* WHOLE by frame pointers, in a module whose unwind information fails (unwinder.c) */
 	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */
@@ -185,7 +185,7 @@ struct uw_engine *uw_engine_free(struct uw_engine *engine);
 struct uw_settings {
 	bool native_frames; /* Python: frames of the evaluation loop stay next to the functions that it runs */
 	int clock; /* of uw_snapshot.time: a clockid_t */
-	bool fallback; /* engine native: frame pointers where the unwind information of a module fails (fallback.h) */
+	bool fallback; /* engine native: frame pointers where the unwind information of a module fails (unwinder.c) */
 };
 /* Before the first stack; all zero by default. */
 void uw_engine_set(struct uw_engine *engine, const struct uw_settings *settings);

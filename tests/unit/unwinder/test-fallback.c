@@ -1,7 +1,7 @@
 /* test-fallback.c - a module whose unwind information fails is switched to frame pointers, if these reach the known root. */
 #include "tests/unit/unwinder/native-fixture.h"
 
-enum { LEAST = 20, EACH = 16 }; /* fallback.c */
+enum { LEAST = 20, EACH = 16 }; /* unwinder.c */
 
 static int setup_fallback(void **state)
 {
