@@ -248,7 +248,7 @@ static const struct option_def defs[] = {
 	CALL("max-size", 0, "SIZE", set_max_size,
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	CALL("max-cpu", 0, "PERCENT", set_max_cpu,
-	     "use at most this much of one CPU (1%), over 10 s after the start: where it "
+	     "use at most this much of one CPU (1%), over any 10 s after the start: where it "
 	     "takes\nmore, samples are left "
 	     "out, first of processes that have many, and their weight is added\nto the samples "
 	     "that are kept"),

@@ -86,7 +86,7 @@ struct session_options {
 	 * the sessions of options.shared that one ends which holds most, of the owner whose sessions
 	 * hold most. */
 	uint64_t memory_kb;
-	/* Own CPU time, of one CPU, over 10 s from the start on: above it samples are left out, and their weight is added
+	/* Own CPU time, of one CPU, over 10 s after the first seconds: above it samples are left out, and their weight is added
 	 * to the others.  Parts in a million; 0: no limit.  Not with `waits`. */
 	uint32_t max_cpu_ppm;
 	uint32_t owner; /* user id */

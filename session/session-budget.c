@@ -1,15 +1,17 @@
 /* session-budget.c - --max-cpu: the session's own CPU time, and how many samples it may take for that.  Thread: main.
  *
  * A second's work shows what a sample costs.  What is left of the budget of ten seconds decides how many samples the next
- * second takes; thin.h chooses them.  So the start, which reads files, is paid back by the seconds that follow. */
+ * second takes; thin.h chooses them.  The first seconds, which read files, count with what they may spend at most. */
 #include <time.h>
 
 #include "session/pipeline/thin.h"
 #include "session/session-private.h"
 
 enum {
+	START_S = 3,
 	FIRST_SAMPLE_NS = 5000, /* what a sample costs, until that is known */
 	MARGIN_PERCENT = 10,
+	PAY_BACK_S = 4,
 	LEAST = 1, /* samples in a window, so that a target is never unseen */
 	WINDOWS_PER_S = 1000 / THIN_WINDOW_MS,
 };
@@ -43,17 +45,21 @@ static uint64_t allowance(const struct session *s, uint64_t ns)
 	return (uint64_t)((double)ns * s->options.max_cpu_ppm / 1e6);
 }
 
-/* Of the last SESSION_BUDGET_S seconds, now spent, what may the next second spend? */
+/* What may the next second spend?  What the last ones have spent too much is paid back over PAY_BACK_S. */
 static uint64_t left_for(struct session *s, uint64_t used, uint64_t second)
 {
 	struct session_budget *b = &s->budget;
-	uint64_t spent = 0, all = allowance(s, SESSION_BUDGET_S * NSEC_PER_SEC);
+	uint64_t spent = 0, n, goal = second - second * MARGIN_PERCENT / 100, over;
 
+	/* At first files are read, which fewer samples do not change. */
+	if (b->n_seconds < START_S)
+		used = min_u64(used, goal);
 	b->used[b->n_seconds++ % SESSION_BUDGET_S] = used;
-	for (uint64_t i = 0; i < SESSION_BUDGET_S - 1 && i < b->n_seconds; i++)
-		spent += b->used[(b->n_seconds - 1 - i) % SESSION_BUDGET_S];
-	all -= all * MARGIN_PERCENT / 100;
-	return min_u64(all - min_u64(spent, all), 2 * second);
+	n = min_u64(b->n_seconds, SESSION_BUDGET_S);
+	for (uint64_t i = 0; i < n; i++)
+		spent += b->used[i];
+	over = spent - min_u64(spent, n * goal);
+	return max_u64(goal - min_u64(goal, over / PAY_BACK_S), goal / 8);
 }
 
 static void allow(struct session *s, uint64_t samples, uint64_t received)
@@ -81,7 +87,7 @@ static void spend(struct session *s, uint64_t now)
 	b->queued = s->account.queued;
 	b->received = s->account.received;
 	b->second_at = now;
-	allow(s, thin_afford(left, used, kept, b->sample_ns, &b->sample_ns), received);
+	allow(s, thin_afford(left, used, kept), received);
 }
 
 void session_budget_start(struct session *s)
@@ -89,7 +95,6 @@ void session_budget_start(struct session *s)
 	struct session_budget *b = &s->budget;
 
 	b->second_at = b->window_at = s->started_at;
-	b->sample_ns = FIRST_SAMPLE_NS;
 	b->allowed = s->options.max_cpu_ppm
 			     ? max_u64(allowance(s, NSEC_PER_SEC) / FIRST_SAMPLE_NS / WINDOWS_PER_S,
 				       LEAST)

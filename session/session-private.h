@@ -116,7 +116,6 @@ struct session {
 	struct session_budget {			  /* session-budget.c */
 		uint64_t window_at, second_at;	  /* CLOCK_MONOTONIC: of the last */
 		uint64_t allowed;		  /* samples in a window; UINT64_MAX: all */
-		uint64_t sample_ns;		  /* what a sample costs */
 		uint64_t spent, queued, received; /* at second_at */
 		uint64_t main_ns, entered;	  /* CPU time of this session in main */
 		uint64_t used[SESSION_BUDGET_S];

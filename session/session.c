@@ -796,6 +796,7 @@ static int make_stages(struct session *s)
 				.modules = s->modules,
 				.clock = so->clock,
 				.addresses = so->addresses,
+				.lines_at_end = so->max_cpu_ppm != 0,
 				.kernel_names = s->kernel_names,
 				.account = &s->account,
 				.no_lines = so->no_lines || (so->producer && !so->lines),

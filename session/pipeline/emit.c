@@ -827,7 +827,7 @@ static void request_batch(struct emit *em)
 {
 	uint64_t elapsed = clock_ns(CLOCK_MONOTONIC) - em->started_at;
 
-	if (em->lines_in_flight || em->lines_cpu_ns > elapsed / LINES_SHARE)
+	if (em->c.lines_at_end || em->lines_in_flight || em->lines_cpu_ns > elapsed / LINES_SHARE)
 		return;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		struct emit_module *m = em->modules[i];

@@ -22,10 +22,11 @@ struct emit_context { /* all borrowed */
 	struct uw_kallsyms *kallsyms;	      /* of a recording: an import */
 	struct uw_kernel_names *kernel_names; /* of the running kernel */
 	struct account *account;
-	int clock;	/* CLOCK_* of the samples' times; -1: not known */
-	bool no_lines;	/* no inlined calls, no source lines */
-	bool addresses; /* kernel frames have their address */
-	bool past;	/* an import: packets carry the time of their sample, not the present */
+	int clock;	   /* CLOCK_* of the samples' times; -1: not known */
+	bool no_lines;	   /* no inlined calls, no source lines */
+	bool lines_at_end; /* ... none before emit_ask_names() */
+	bool addresses;	   /* kernel frames have their address */
+	bool past;	   /* an import: packets carry the time of their sample, not the present */
 };
 
 struct emit;

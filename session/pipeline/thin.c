@@ -5,7 +5,14 @@
 
 #include "proc/process.h"
 
-enum { THIN_BITS = 16, THIN_ONE = 1 << THIN_BITS, FILL_ROUNDS = 16, PRESSED_MIN = 64 };
+enum {
+	THIN_BITS = 16,
+	THIN_ONE = 1 << THIN_BITS,
+	FILL_ROUNDS = 16,
+	PRESSED_MIN = 64,
+	AFFORD_STEP = 4,
+	AFFORD_LEAST = 10
+};
 
 void thin_init(struct thin *t)
 {
@@ -188,14 +195,11 @@ void thin_again(struct thin *t, struct process *process, uint64_t weight)
 	process->share.weight += weight - t->own;
 }
 
-uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept, uint64_t per_sample_ns,
-		     uint64_t *ret_per_sample_ns)
+uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept)
 {
-	uint64_t found = kept ? used_ns / kept : per_sample_ns;
+	uint64_t most = kept * AFFORD_STEP + AFFORD_LEAST;
 
-	/* One second may load modules that later ones have. */
-	if (per_sample_ns)
-		found = (per_sample_ns + found) / 2;
-	*ret_per_sample_ns = max_u64(found, 1);
-	return ns / *ret_per_sample_ns;
+	if (used_ns <= ns / AFFORD_STEP)
+		return most;
+	return max_u64(kept / AFFORD_STEP, min_u64(most, kept * ns / used_ns));
 }

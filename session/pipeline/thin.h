@@ -39,7 +39,7 @@ bool thin_keeps(struct thin *thin, struct process *process, uint64_t *weight);
 /* Takes the last `true` back: the sample, of @weight, cannot be taken now and comes again. */
 void thin_again(struct thin *thin, struct process *process, uint64_t weight);
 
-/* How many samples to allow so that @ns is spent, at the cost of the @kept samples of the last while, @used_ns, given that
- * @per_sample_ns is what was found before (0: nothing).  *ret_per_sample_ns: what is found now. */
-uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept, uint64_t per_sample_ns,
-		     uint64_t *ret_per_sample_ns);
+/* How many samples to take in the next second, which may spend @ns, when @kept samples and all else have spent
+ * @used_ns: in proportion, but at most four times as many, and not less than a quarter: one second may load modules that
+ * later ones have. */
+uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept);

@@ -218,22 +218,16 @@ static void test_again(void **state)
 
 static void test_afford(void **state)
 {
-	uint64_t per_sample = 0;
-
 	(void)state;
-	/* 10 ms for samples of 5 us */
-	assert_int_equal(thin_afford(10 * NSEC_PER_MSEC, 5 * NSEC_PER_MSEC, 1000, 0, &per_sample),
-			 2000);
-	assert_int_equal(per_sample, 5000);
-	/* a second that loads modules counts by half */
-	assert_int_equal(
-		thin_afford(10 * NSEC_PER_MSEC, 15 * NSEC_PER_MSEC, 1000, per_sample, &per_sample),
-		1000);
-	assert_int_equal(per_sample, 10000);
-	/* nothing was sampled, nothing was found */
-	assert_int_equal(thin_afford(10 * NSEC_PER_MSEC, NSEC_PER_MSEC, 0, per_sample, &per_sample),
-			 1000);
-	assert_int_equal(thin_afford(0, NSEC_PER_MSEC, 10, per_sample, &per_sample), 0);
+	assert_int_equal(thin_afford(10, 5, 1000), 2000);
+	assert_int_equal(thin_afford(10, 20, 1000), 500);
+	assert_int_equal(thin_afford(10, 1000, 1000), 250); /* a quarter */
+	assert_int_equal(thin_afford(0, 1000, 1000), 250);
+	assert_int_equal(thin_afford(1000, 1, 1000), 4010); /* four times */
+	assert_int_equal(thin_afford(1000, 0, 0), 10);	    /* out of nothing */
+	assert_int_equal(thin_afford(1000, 300, 0), 0);
+	assert_int_equal(thin_afford(1000, 200, 1), 14);
+	assert_int_equal(thin_afford(1000, 500, 100), 200);
 }
 
 int main(void)
