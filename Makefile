@@ -345,6 +345,9 @@ install: all docs
 		$(INSTALL_SHARE)/fish/vendor_completions.d
 	install -m 755 $(O)/perfwind $(DESTDIR)$(PREFIX)/bin/perfwind
 	install -m 644 $(O)/libperfwind-hook.so $(DESTDIR)$(PREFIX)/lib/perfwind/libperfwind-hook.so
+	install -m 644 $(O)/libperfwind-marks.so $(DESTDIR)$(PREFIX)/lib/perfwind/libperfwind-marks.so
+	install -d $(DESTDIR)$(PREFIX)/include
+	install -m 644 libmarks/perfwind-marks.h $(DESTDIR)$(PREFIX)/include/perfwind-marks.h
 	install -m 644 $(O)/docs/*.1 $(INSTALL_SHARE)/man/man1
 	install -m 644 docs/perfwind.conf.5 $(INSTALL_SHARE)/man/man5
 	install -m 644 $(O)/docs/perfwind.bash $(INSTALL_SHARE)/bash-completion/completions/perfwind
@@ -368,6 +371,7 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/perfwind $(INSTALL_SHARE)/man/man1/perfwind.1 \
 		$(INSTALL_SHARE)/man/man1/perfwind-*.1 $(INSTALL_SHARE)/man/man5/perfwind.conf.5 $(INSTALL_SHARE)/bash-completion/completions/perfwind \
 		$(INSTALL_SHARE)/zsh/site-functions/_perfwind $(INSTALL_SHARE)/fish/vendor_completions.d/perfwind.fish
+	rm -f $(DESTDIR)$(PREFIX)/include/perfwind-marks.h
 	rm -rf $(DESTDIR)$(PREFIX)/lib/perfwind $(INSTALL_SHARE)/doc/perfwind
 
 # A package of the distribution's kind, made in a folder of its own from what git knows.

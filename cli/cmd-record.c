@@ -21,6 +21,7 @@
 #include "cli/own-rights.h"
 #include "cli/raw.h"
 #include "cli/record-ask.h"
+#include "cli/record-marks.h"
 #include "cli/record-more.h"
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
@@ -53,6 +54,7 @@ struct record {
 	struct record_more more; /* -e again */
 	struct at_sample *at_sample;
 	struct consent *consent;
+	struct mark_rings *mark_rings; /* --marks */
 	struct perfdata_out *raw;
 	struct job job;
 	struct own_rights own;
@@ -247,6 +249,8 @@ static struct session_options session_options_of(struct record *rec)
 		.addresses = args->collect.addresses,
 		.at_sample = rec->at_sample,
 		.raw = rec->raw,
+		.mark_rings = rec->mark_rings,
+		.min_duration_ns = rec->args.min_duration_ns,
 		.note = rec->note,
 		.note_brief = gate_brief(GATE_CYCLES),
 		.noted = own_rights_noted,
@@ -449,10 +453,17 @@ static int prepare(struct record *rec)
 		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
 	if (r < 0)
 		return r;
+	r = record_marks_open(&rec->args, rec->job.command, rec->features.has[FEATURE_PEER_PIDFD],
+			      &rec->mark_rings);
+	if (r < 0)
+		return r;
 	r = job_hold(&rec->job);
 	if (r < 0)
 		return said("cannot fork", r);
 	rec->command_pid = (uint32_t)rec->job.spawn.pid;
+	if (rec->mark_rings && rec->command_pid &&
+	    mark_rings_allow(rec->mark_rings, rec->command_pid) < 0)
+		return said("--marks", -ENOMEM);
 	r = watch(rec);
 	if (r >= 0 && rec->flight)
 		r = flight_watch(rec->flight, &rec->loop, flush, rec);
@@ -574,6 +585,7 @@ static int record_main(int argc, char **argv)
 		return 1;
 	}
 	rec->args.frequency = rec->args.period = UINT64_MAX;
+	rec->args.mark_categories = UINT64_MAX >> 2;
 	rec->ended = -EINPROGRESS;
 	r = options_parse(&record_options, argc, argv, &rec->args, &n);
 	if (r != 0) {
@@ -601,6 +613,7 @@ static int record_main(int argc, char **argv)
 	(void)session_free(rec->session);
 	(void)at_sample_free(rec->at_sample);
 	(void)consent_free(rec->consent);
+	(void)mark_rings_free(rec->mark_rings);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
 	(void)flight_free(rec->flight);

@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/preload.h"
 #include "cli/spawn.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "libc-hook/hook-proto.h"
-
-enum { PATH_ROOM = 4096 };
 
 struct run_args {
 	const char *socket, *library;
@@ -56,43 +55,13 @@ static const struct options options = {
 	.stop_at_argument = true,
 };
 
-/* Next to the program (a build folder), or in lib/perfwind next to its bin. */
-static int find_library(char *path, size_t size)
-{
-	static const char *const places[] = {"libperfwind-hook.so",
-					     "../lib/perfwind/libperfwind-hook.so"};
-	char self[PATH_ROOM];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
-
-	if (len < 0)
-		return fail(-errno);
-	self[len] = 0;
-	slash = strrchr(self, '/');
-	if (!slash)
-		return fail(-ENOENT);
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		int n = snprintf(path, size, "%.*s/%s", (int)(slash - self), self, places[i]);
-
-		if (n > 0 && (size_t)n < size && access(path, R_OK) == 0)
-			return 0;
-	}
-	return fail(-ENOENT);
-}
-
 static int set_environment(const struct run_args *args, const char *library)
 {
-	const char *others = getenv("LD_PRELOAD");
-	_cleanup_(freep) char *preload = NULL;
+	int r = preload_set(library);
 
-	/* The dynamic linker takes blanks and colons for the end of a name. */
-	if (strpbrk(library, " :"))
-		return fail(-EINVAL);
-	if (asprintf(&preload, "%s%s%s", library, others && *others ? ":" : "",
-		     others ? others : "") < 0)
-		return fail(-ENOMEM);
-	if (setenv("LD_PRELOAD", preload, 1) < 0 ||
-	    (args->socket && setenv(HOOK_ENV_SOCKET, args->socket, 1) < 0) ||
+	if (r < 0)
+		return trace(r);
+	if ((args->socket && setenv(HOOK_ENV_SOCKET, args->socket, 1) < 0) ||
 	    (args->nondumpable && setenv(HOOK_ENV_NONDUMPABLE, "1", 1) < 0))
 		return fail(-errno);
 	return 0;
@@ -101,7 +70,7 @@ static int set_environment(const struct run_args *args, const char *library)
 static int run_run(int argc, char **argv)
 {
 	const struct sigaction usual = {.sa_handler = SIG_DFL};
-	char found[PATH_ROOM + 64];
+	char found[PRELOAD_PATH_MAX];
 	struct run_args args = {0};
 	const char *library;
 	int n, e, r = options_parse(&options, argc, argv, &args, &n);
@@ -109,7 +78,8 @@ static int run_run(int argc, char **argv)
 	if (r)
 		return options_exit_status(r);
 	library = args.library ? args.library : found;
-	if (args.library ? access(library, R_OK) < 0 : find_library(found, sizeof(found)) < 0) {
+	if (args.library ? access(library, R_OK) < 0
+			 : preload_find("libperfwind-hook.so", found, sizeof(found)) < 0) {
 		log_error("run: libperfwind-hook.so is not %s: give --library FILE",
 			  args.library ? args.library : "next to perfwind nor in lib/perfwind");
 		return 1;

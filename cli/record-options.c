@@ -204,6 +204,37 @@ static int set_mmap_pages(void *to, const char *value)
 	return 0;
 }
 
+static int set_mark_categories(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	if (parse_u64(value, 0, UINT64_MAX >> 2, &args->mark_categories) == 0)
+		return 0;
+	log_error("record: --mark-categories %.64s: it is a number of at most 62 bits, like 0x5",
+		  value);
+	return -EINVAL;
+}
+
+static int set_min_duration(void *to, const char *value)
+{
+	struct record_args *args = to;
+	size_t digits = strspn(value, "0123456789");
+	char number[16];
+
+	if (duration_parse(value, NULL, &args->min_duration_ns) == 0)
+		return 0;
+	(void)snprintf(number, sizeof(number), "%.*s", (int)digits, value);
+	if (!strcmp(value + digits, "us") && digits < sizeof(number) &&
+	    parse_u64(number, 10, UINT32_MAX, &args->min_duration_ns) == 0) {
+		args->min_duration_ns *= 1000;
+		return 0;
+	}
+	log_error("record: --min-duration %.64s: it is a time like 10us (units: us, " DURATION_UNITS
+		  ")",
+		  value);
+	return -EINVAL;
+}
+
 #define AT(member) .offset = offsetof(struct record_args, member)
 static const struct option_def defs[] = {
 	FLAG("all", 'a', all, "the whole machine"),
@@ -255,6 +286,15 @@ static const struct option_def defs[] = {
 	TEXT("perf-data", 0, "FILE", perf_data,
 	     "also write the raw records, for `perf report` and `perf script`\n(large: whole "
 	     "stacks; an existing one becomes FILE.old)"),
+	FLAG("marks", 0, marks,
+	     "also the marks of programs (perfwind-marks.h, trace_marker, -finstrument-functions): "
+	     "a command loads libperfwind-marks.so, a running process must have loaded it"),
+	CALL("mark-categories", 0, "MASK", set_mark_categories,
+	     "with --marks: a bit for each category of perfwind-marks.h that is wanted (0x5; "
+	     "default: all)"),
+	CALL("min-duration", 0, "TIME", set_min_duration,
+	     "with --marks: leave out shorter slices of functions built with "
+	     "-finstrument-functions (10us)"),
 	TEXT("cpu", 'C', "LIST", cpus, "only on these CPUs: 0-3,8"),
 	FLAG("user-only", 0, user_only, "user code only"),
 	FLAG("kernel-only", 0, kernel_only, "kernel code only"),
@@ -438,6 +478,7 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->n_tids		? "-t"
 	       : args->off_cpu		? "--off-cpu"
 	       : args->wall		? "--wall"
+	       : args->marks		? "--marks"
 					: NULL;
 }
 

@@ -10,7 +10,7 @@ enum { RECORD_PIDS = 4096, RECORD_MORE = 7, RECORD_HZ = 999 };
 struct record_args {
 	bool armed, all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
 		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, native_frames,
-		debuginfod;
+		debuginfod, marks;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */
@@ -22,6 +22,7 @@ struct record_args {
 	uint64_t frequency, period, max_bytes, ring_bytes;
 	uint64_t flight_bytes, flight_ns; /* 0: not given */
 	struct flight_collect collect;
+	uint64_t mark_categories, min_duration_ns; /* of --marks */
 	double duration, delay_ms;
 	uint32_t stack_bytes, unwinder, clock, max_cpu_ppm;
 	uint32_t pids[RECORD_PIDS];

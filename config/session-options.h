@@ -8,6 +8,7 @@
 #include "unwinder/unwinder.h"
 
 struct consent;
+struct mark_rings;
 struct perfdata_out;
 struct session_shared;
 
@@ -108,6 +109,9 @@ struct session_options {
 	struct consent *consent;
 	struct session_shared
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
+	/* Marks of targets, borrowed while the session lives; NULL: none.  Shorter slices of functions are left out. */
+	struct mark_rings *mark_rings;
+	uint64_t min_duration_ns;
 	/* Receives every record unchanged; borrowed while the session lives.  NULL: none. */
 	struct perfdata_out *raw;
 	/* Which packet sequence of a file it writes: several sessions may share a sink, each with a number of its own.  0: the

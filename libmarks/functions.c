@@ -20,19 +20,36 @@ static int (*real_setcontext)(const ucontext_t *);
 EXPORTED void __cyg_profile_func_enter(void *function, void *site);
 EXPORTED void __cyg_profile_func_exit(void *function, void *site);
 
+/* The C++ runtime's state of a thread (Itanium C++ ABI, 2.2.2). */
+struct cxa_globals {
+	void *caught;
+	unsigned uncaught;
+};
+#pragma weak __cxa_get_globals
+struct cxa_globals *__cxa_get_globals(void);
+
+static unsigned uncaught(void)
+{
+	unsigned n = __cxa_get_globals ? __cxa_get_globals()->uncaught : 0;
+
+	return n < MARKS_UNCAUGHT ? n : MARKS_UNCAUGHT;
+}
+
 void __cyg_profile_func_enter(void *function, void *site)
 {
 	/* The frame that called this ends here. */
 	if (marks_wanted(MARKS_FUNCTIONS))
-		marks_put(MARKS_ENTER, (const char *)&site, sizeof(site), (uintptr_t)function,
-			  (uintptr_t)__builtin_dwarf_cfa());
+		marks_put(MARKS_ENTER | uncaught() << 8, (const char *)&site, sizeof(site),
+			  (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa());
 }
 
 void __cyg_profile_func_exit(void *function, void *site)
 {
+	unsigned tail = __builtin_return_address(0) == site ? MARKS_TAIL : 0;
+
 	if (marks_wanted(MARKS_FUNCTIONS))
-		marks_put(MARKS_LEAVE, (const char *)&site, sizeof(site), (uintptr_t)function,
-			  (uintptr_t)__builtin_dwarf_cfa());
+		marks_put(MARKS_LEAVE | (uncaught() | tail) << 8, (const char *)&site, sizeof(site),
+			  (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa());
 }
 
 static void report(const stack_t *stack)

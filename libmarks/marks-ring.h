@@ -80,6 +80,12 @@ struct marks_record {
 	uint64_t extra; /* category; of a function the stack pointer; of a stack its end */
 };
 
+/* Flags of MARKS_ENTER and MARKS_LEAVE. */
+#define MARKS_UNCAUGHT \
+	0x7fu /* number of exceptions in flight: more at the end than at the begin: it is left by one */
+#define MARKS_TAIL \
+	0x80u /* the end is reported by a jump: the stack pointer is already the caller's */
+
 enum marks_kind {
 	MARKS_BEGIN = 1, /* name */
 	MARKS_END,

@@ -339,7 +339,7 @@ bool marks_recorded(void)
 
 /* ---- the ring of a thread ---- */
 
-static void put(enum marks_kind kind, uint64_t time, const char *name, size_t len, uint64_t value,
+static void put(unsigned kind, uint64_t time, const char *name, size_t len, uint64_t value,
 		uint64_t extra);
 
 static void give_back(void *slot)
@@ -433,7 +433,7 @@ static void copy_name(uint64_t *ring, uint32_t at, const char *name, size_t len)
 	}
 }
 
-static void put(enum marks_kind kind, uint64_t time, const char *name, size_t len, uint64_t value,
+static void put(unsigned kind, uint64_t time, const char *name, size_t len, uint64_t value,
 		uint64_t extra)
 {
 	enum { MASK = MARKS_RING_WORDS - 1 };
@@ -460,7 +460,7 @@ static void put(enum marks_kind kind, uint64_t time, const char *name, size_t le
 			 __ATOMIC_RELEASE);
 }
 
-void marks_put(enum marks_kind kind, const char *name, size_t len, uint64_t value, uint64_t extra)
+void marks_put(unsigned kind, const char *name, size_t len, uint64_t value, uint64_t extra)
 {
 	struct marks_head *head;
 	uint64_t time;
@@ -495,7 +495,7 @@ void marks_put(enum marks_kind kind, const char *name, size_t len, uint64_t valu
 static void put_mark(int kind, uint64_t category, const char *name, size_t len, int64_t value)
 {
 	if (kind >= MARKS_BEGIN && kind <= MARKS_ASYNC_END && marks_wanted(category))
-		marks_put((enum marks_kind)kind, name, len, (uint64_t)value, category);
+		marks_put((unsigned)kind, name, len, (uint64_t)value, category);
 }
 
 EXPORTED extern const struct perfwind_marks_calls perfwind_marks_calls_1;

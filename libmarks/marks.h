@@ -17,8 +17,9 @@ static inline bool marks_wanted(uint64_t category)
 		(__atomic_load_n(&marks_head->mask, __ATOMIC_RELAXED) & category) != 0, 0);
 }
 
-/* Puts one mark into the ring of this thread, or counts it as lost.  @name: @len bytes.  errno stays. */
-void marks_put(enum marks_kind kind, const char *name, size_t len, uint64_t value, uint64_t extra);
+/* Puts one mark into the ring of this thread, or counts it as lost.  @kind: enum marks_kind, with flags << 8.  @name: @len
+ * bytes.  errno stays. */
+void marks_put(unsigned kind, const char *name, size_t len, uint64_t value, uint64_t extra);
 /* Has a recording of this process begun (and not ended), or been announced by the environment? */
 bool marks_recorded(void);
 

@@ -51,11 +51,11 @@ __attribute__((weak, visibility("hidden"), aligned(PERFWIND_PAGE_))) union perfw
 __attribute__((weak, visibility("hidden")))
 const struct perfwind_marks_calls *perfwind_marks_calls_;
 
-extern void *dlsym(void *, const char *) __attribute__((weak))
+extern void *dlsym(void *, const char *)
 #if defined(__cplusplus) && defined(__GLIBC__)
-noexcept(true)
+	noexcept(true)
 #endif
-	;
+		__attribute__((weak));
 
 __attribute__((constructor, unused)) static void perfwind_marks_find_(void)
 {

@@ -18,6 +18,7 @@ enum { STACKS_MAX = 256 };
 struct open_function {
 	uint64_t address, site, sp, begin;
 	uint32_t stack; /* 0: not known */
+	uint8_t uncaught;
 	bool resumed;
 };
 
@@ -209,7 +210,8 @@ int mark_functions_enter(struct mark_functions *f, const struct mark_function *a
 						 .site = at->site,
 						 .sp = at->sp,
 						 .begin = begin,
-						 .stack = stack};
+						 .stack = stack,
+						 .uncaught = at->uncaught};
 	t->last = max_u64(t->last, at->time);
 	return 0;
 }
@@ -217,15 +219,23 @@ int mark_functions_enter(struct mark_functions *f, const struct mark_function *a
 /* The open function that ends at @at; @stack is its stack.  t->n: none, it began before the recording. */
 static size_t find_open(const struct thread *t, const struct mark_function *at, uint32_t stack)
 {
+	size_t outermost = t->n;
+
 	for (size_t i = t->n; i-- > 0;) {
 		const struct open_function *o = &t->open[i];
+		bool is = o->address == at->address && o->site == at->site;
 
+		if (!is_same_stack(o, stack, at->sp))
+			continue;
+		if (at->tail && o->sp >= at->sp)
+			break;
+		if (at->tail)
+			outermost = is ? i : outermost;
 		/* alloca() may have moved the stack pointer down since. */
-		if (is_same_stack(o, stack, at->sp) && o->sp >= at->sp &&
-		    o->address == at->address && o->site == at->site)
+		else if (is && o->sp >= at->sp)
 			return i;
 	}
-	return t->n;
+	return outermost;
 }
 
 int mark_functions_leave(struct mark_functions *f, const struct mark_function *at)
@@ -248,7 +258,9 @@ int mark_functions_leave(struct mark_functions *f, const struct mark_function *a
 	}
 	t->last = max_u64(t->last, at->time);
 	if (r >= 0 && found < t->n)
-		r = close_one(f, t, found, at->time, MARK_FUNCTION_RETURNED);
+		r = close_one(f, t, found, at->time,
+			      at->uncaught > t->open[found].uncaught ? MARK_FUNCTION_LEFT
+								     : MARK_FUNCTION_RETURNED);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -3,6 +3,7 @@
  * A function that is left by an exception or longjmp() reports no end.  The stack pointer closes it: a live caller's frame
  * lies above the frames of what it calls, so a function that begins or ends at stack pointer S has outlived all functions of
  * the same stack below S.  At S itself there may be callers that the function is inlined into: these have the same call site.
+ * (An end that is reported by a jump comes when the frame is gone: the outermost function below S ends.)
  * Functions on another stack (of a signal handler, of a coroutine) are not compared with those of this one. */
 #pragma once
 
@@ -35,6 +36,8 @@ struct mark_functions *mark_functions_free(struct mark_functions *functions);
 struct mark_function {
 	uint32_t tid;
 	uint64_t time, address, site, sp;
+	uint8_t uncaught; /* exceptions in flight */
+	bool tail;	  /* of an end: @sp is the end of the caller's frame */
 };
 /* < 0: -ENOMEM; the callback's. */
 int mark_functions_enter(struct mark_functions *functions, const struct mark_function *at);

@@ -184,6 +184,7 @@ static int give(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t wo
 	uint32_t n = words - MARKS_MARK_WORDS;
 	struct mark_ring_mark m = {
 		.kind = (enum marks_kind)(word(ring, at) >> 48 & 0xff),
+		.flags = (uint8_t)(word(ring, at) >> 56),
 		.time = word(ring, at + 1),
 		.tid = (uint32_t)word(ring, at + 2),
 		.value = word(ring, at + 3),

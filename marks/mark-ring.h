@@ -12,6 +12,7 @@
 /* As the target wrote it; @name is valid during the call, @len bytes, and may hold anything. */
 struct mark_ring_mark {
 	enum marks_kind kind;
+	uint8_t flags;
 	uint64_t time;
 	uint32_t tid;
 	uint64_t value, extra;

@@ -104,7 +104,8 @@ void session_wake_up(struct session *s)
 
 bool session_idle_tick(struct session *s, uint64_t now)
 {
-	if (s->state != SESSION_RUNNING || !perf_source_can_watch(s->source))
+	/* Marks of a thread that runs for microseconds are read, and their rings' leases renewed, all the time. */
+	if (s->state != SESSION_RUNNING || s->marks || !perf_source_can_watch(s->source))
 		return false;
 	if (!is_quiet(s)) {
 		s->idle.quiet_at = now;

@@ -98,7 +98,8 @@ struct session {
 	struct reader *reader;
 	struct unwind_stage *unwinder;
 	struct emit *emit;
-	struct waits *waits; /* options.waits; NULL: none */
+	struct waits *waits;	     /* options.waits; NULL: none */
+	struct session_marks *marks; /* options.mark_rings; NULL: none */
 	struct {
 		uint64_t at, many_at; /* CLOCK_MONOTONIC: of the last look; of the last with many */
 		uint64_t waits;	      /* account.waits then */
@@ -250,6 +251,15 @@ int session_waits_outcome(struct session *session, const struct outcome *outcome
 int session_waits_tick(struct session *session);
 /* All outcomes were taken: ends the waits that go on. */
 int session_waits_finish(struct session *session);
+
+/* session-marks.c: options.mark_rings.  Does nothing without. */
+int session_marks_make(struct session *session);
+int session_marks_tick(struct session *session);
+/* The targets make no more marks: takes the last. */
+int session_marks_stop(struct session *session);
+/* After the symbols: writes what has waited for them, and notes the losses. */
+int session_marks_finish(struct session *session);
+void session_marks_free(struct session *session);
 
 /* session-shared.c */
 /* Adds it to the sessions of options.shared; removes it, and its use of the kernel's symbols. */

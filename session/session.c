@@ -342,6 +342,7 @@ static void finish(struct session *s)
 {
 	int r = writer_symbols_flush(s->writer), flushed;
 
+	r = r < 0 ? r : session_marks_finish(s);
 	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
 		session_note(s,
@@ -391,6 +392,7 @@ static void advance(struct session *s)
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
 			r = session_waits_finish(s);
+			r = r < 0 ? r : session_marks_stop(s);
 			emit_ask_names(s->emit);
 			r = r < 0 ? r : write_other_losses(s);
 		}
@@ -530,6 +532,8 @@ static void session_tick(struct session *s)
 	if (s->state != SESSION_RUNNING || s->eager_until ||
 	    now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
+	if (s->state == SESSION_RUNNING && session_marks_tick(s) < 0)
+		fail_session(s, -EIO, "marks");
 	if (!session_deep_tick(s, now))
 		return;
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
@@ -787,6 +791,8 @@ static int make_stages(struct session *s)
 	if (r >= 0)
 		r = session_waits_make(s);
 	if (r >= 0)
+		r = session_marks_make(s);
+	if (r >= 0)
 		r = make_reader(s, uo.maps_wait_ns);
 	if (r >= 0)
 		r = emit_new(
@@ -944,6 +950,7 @@ struct session *session_free(struct session *s)
 	drop_outcomes(s);
 	(void)reader_free(s->reader);
 	(void)waits_free(s->waits);
+	session_marks_free(s);
 	(void)emit_free(s->emit);
 	session_retry_deinit(s);
 	(void)perf_source_free(s->source);

@@ -6,7 +6,7 @@
 root=$TMP/root
 "${MAKE:-make}" -s --no-print-directory install O="$O" DESTDIR="$root" PREFIX=/usr >"$TMP/install.log" 2>&1
 check install-status test $? = 0
-for f in bin/perfwind lib/perfwind/libperfwind-hook.so share/man/man1/perfwind.1 share/man/man1/perfwind-record.1 \
+for f in bin/perfwind lib/perfwind/libperfwind-hook.so lib/perfwind/libperfwind-marks.so include/perfwind-marks.h share/man/man1/perfwind.1 share/man/man1/perfwind-record.1 \
 	share/bash-completion/completions/perfwind share/zsh/site-functions/_perfwind share/fish/vendor_completions.d/perfwind.fish share/doc/perfwind/LICENSE; do
 	check "installed-$(basename "$f")" test -s "$root/usr/$f"
 done

@@ -192,6 +192,55 @@ static void alloca_between(void **state)
 	(void)mark_functions_free(f);
 }
 
+/* An end that is reported by a jump has the stack pointer of the caller; of a recursion the innermost one ends, and where that
+ * was left, the outer one. */
+static void ends_by_jump(void **state)
+{
+	struct seen s = {0};
+	struct mark_functions *f = begin(&s, 0);
+	struct mark_function at = {.tid = 1, .address = 'a', .site = 7, .tail = true};
+
+	(void)state;
+	now = 0;
+	enter(f, 'm', STACK - 100);
+	for (uint64_t i = 1; i <= 3; i++) {
+		at.time = now += 10;
+		at.sp = STACK - 100 - i * 100;
+		assert_int_equal(mark_functions_enter(f, &at), 0);
+	}
+	at.time = now += 10;
+	at.sp = STACK - 300;
+	assert_int_equal(mark_functions_leave(f, &at), 0);
+	at.time = now += 10;
+	at.sp = STACK - 100;
+	assert_int_equal(mark_functions_leave(f, &at), 0);
+	leave(f, 'm', STACK - 100);
+	expect(&s, "a a! a m");
+	(void)mark_functions_free(f);
+}
+
+/* g++ reports the end of a function that an exception leaves: there are more in flight than at its begin. */
+static void exception_reported(void **state)
+{
+	struct seen s = {0};
+	struct mark_functions *f = begin(&s, 0);
+	struct mark_function at = {
+		.tid = 1, .time = 10, .address = 'a', .site = 7, .sp = STACK - 200};
+
+	(void)state;
+	assert_int_equal(mark_functions_enter(f, &at), 0);
+	at.address = 'd'; /* a destructor, which returns while the exception is in flight */
+	at.sp -= 100;
+	at.uncaught = 1;
+	assert_int_equal(mark_functions_enter(f, &at), 0);
+	assert_int_equal(mark_functions_leave(f, &at), 0);
+	at.address = 'a';
+	at.sp += 100;
+	assert_int_equal(mark_functions_leave(f, &at), 0);
+	expect(&s, "d a!");
+	(void)mark_functions_free(f);
+}
+
 /* A handler on an alternate stack, above and below in memory, interrupts and returns. */
 static void alternate_stack(void **state)
 {
@@ -326,6 +375,8 @@ int main(void)
 		cmocka_unit_test(jumped_in_a_loop),
 		cmocka_unit_test(inlined),
 		cmocka_unit_test(alloca_between),
+		cmocka_unit_test(ends_by_jump),
+		cmocka_unit_test(exception_reported),
 		cmocka_unit_test(alternate_stack),
 		cmocka_unit_test(coroutines),
 		cmocka_unit_test(thread_end),

@@ -1,0 +1,95 @@
+/* record-marks.c - see record-marks.h. */
+#include "cli/record-marks.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/preload.h"
+#include "base/error.h"
+#include "proc/procfs.h"
+
+#define LIBRARY "libperfwind-marks.so"
+
+static int prepare_command(const struct mark_rings *rings)
+{
+	char path[PRELOAD_PATH_MAX];
+	int r = preload_find(LIBRARY, path, sizeof(path));
+
+	if (r < 0) {
+		log_error("record: --marks: " LIBRARY
+			  " is not next to perfwind nor in lib/perfwind (hint: make install)");
+		return r;
+	}
+	r = preload_set(path);
+	if (r >= 0 && setenv(MARKS_ENV, mark_rings_environment(rings), 1) < 0)
+		r = fail(-errno);
+	if (r < 0)
+		log_error("record: --marks: %s: %s", path,
+			  r == -EINVAL ? "a path with a blank or colon cannot be preloaded"
+				       : strerror(-r));
+	return r;
+}
+
+static int invite_all(const struct record_args *args, struct mark_rings *rings)
+{
+	_cleanup_(freep) uint32_t *pids = NULL;
+	size_t n, invited = 0;
+	int r;
+
+	if (args->all)
+		r = procfs_pids("", &pids, &n);
+	else if (args->children)
+		r = procfs_families("", args->pids, args->n_pids, 0, &pids, &n);
+	else
+		r = procfs_families("", args->pids, args->n_pids, args->n_pids, &pids, &n);
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		bool named = false;
+
+		for (size_t k = 0; k < args->n_pids; k++)
+			named |= args->pids[k] == pids[i];
+		if (!args->all && !args->children && !named)
+			continue;
+		r = mark_rings_invite(rings, pids[i]);
+		invited += r == MARK_RINGS_INVITED;
+		if (named && r == MARK_RINGS_NOT_LOADED)
+			log_info("process %u has not loaded " LIBRARY
+				 ": it has no marks (hint: start it with LD_PRELOAD=" LIBRARY ")",
+				 pids[i]);
+		else if (named && r == MARK_RINGS_FORBIDDEN)
+			log_info("process %u has no marks: you lack permission to read its "
+				 "descriptors",
+				 pids[i]);
+	}
+	if (r >= 0 && args->all && !invited)
+		log_info("no process has loaded " LIBRARY
+			 ": there are no marks (hint: start programs with LD_PRELOAD)");
+	if (r < 0)
+		log_error("record: --marks: %s", strerror(-r));
+	return r < 0 ? r : 0;
+}
+
+int record_marks_open(const struct record_args *args, bool command, bool peer_pidfd,
+		      struct mark_rings **ret_rings)
+{
+	const struct mark_rings_options options = {
+		.clock = record_clock(args),
+		.mask = args->mark_categories | MARKS_TEXT | MARKS_FUNCTIONS,
+		.flags = MARKS_TAKE_ALL,
+		.peer_pidfd = peer_pidfd,
+	};
+	int r;
+
+	if (!args->marks)
+		return 0;
+	r = mark_rings_new(&options, ret_rings);
+	if (r < 0) {
+		log_error("record: --marks: %s", strerror(-r));
+		return r;
+	}
+	if (command && !args->stop_watch)
+		r = prepare_command(*ret_rings);
+	else
+		r = invite_all(args, *ret_rings);
+	return r;
+}

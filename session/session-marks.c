@@ -1,0 +1,420 @@
+/* session-marks.c - marks from the rings of targets (options.mark_rings) into the trace.  Thread: main.
+ *
+ *   mark_rings_turn ─┬─ marks, lines of trace_marker ─► mark-tracks
+ *                    └─ begins and ends of functions ─► mark-functions ─► slices ─► names ─► writer_slice
+ *
+ * A slice of a function waits until the symbols of its module are loaded, at the latest until the end of the recording. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "marks/mark-functions.h"
+#include "marks/mark-rings.h"
+#include "marks/mark-text.h"
+#include "marks/mark-tracks.h"
+#include "session/session-private.h"
+#include "symbols/demangle.h"
+#include "trace/slices.h"
+
+enum {
+	SLICES_MAX = 1 << 18, /* that wait for names */
+	NAME_ROOM = 1024,
+	EARLIER_S = 60, /* a mark from before the session may be as old */
+	LOOK_MS = 200,	/* between two looks at modules that are not loaded yet */
+};
+
+struct waiting_slice {
+	struct mark_function_slice slice;
+	struct program *program;
+};
+
+/* One program of one process: an exec begins another. */
+struct program {
+	struct session_marks *marks;
+	uint32_t pid;
+	struct process *process; /* a reference; NULL: not known yet */
+	struct mark_functions *functions;
+	uint32_t refs; /* slices that wait */
+	bool ended;
+};
+
+struct session_marks {
+	struct session *session;
+	struct mark_tracks *tracks;
+	struct table programs; /* pid -> struct program */
+	struct waiting_slice *slices;
+	size_t n_slices, room;
+	uint64_t look_at;	/* CLOCK_MONOTONIC */
+	uint64_t first, latest; /* times of marks: the least that makes sense; the latest of all */
+	uint64_t damaged, dropped;
+	bool finished;
+};
+
+/* ---- programs ---- */
+
+static void free_program(struct program *p)
+{
+	(void)process_unref(p->process);
+	(void)mark_functions_free(p->functions);
+	free(p);
+}
+
+static void release(struct program *p)
+{
+	if (!p->refs && p->ended)
+		free_program(p);
+}
+
+static void find_process(struct session_marks *m, struct program *p)
+{
+	struct process *now = p->ended ? NULL : process_find(m->session->processes, p->pid);
+
+	if (!now || now == p->process)
+		return;
+	(void)process_unref(p->process);
+	p->process = process_ref(now);
+}
+
+/* ---- names ---- */
+
+enum named { NAMED, NAME_LATER };
+
+static int write_slice(struct session_marks *m, const struct waiting_slice *w, const char *name)
+{
+	static const char *const categories[] = {
+		[MARK_FUNCTION_RETURNED] = "function",
+		[MARK_FUNCTION_LEFT] = "function-left",
+		[MARK_FUNCTION_ENDED] = "function-ended",
+	};
+	const struct writer_slice slice = {.pid = w->program->pid,
+					   .tid = w->slice.tid,
+					   .begin = w->slice.begin,
+					   .end = max_u64(w->slice.end, w->slice.begin + 1),
+					   .category = categories[w->slice.how],
+					   .name = name};
+
+	return writer_slice(m->session->writer, &slice);
+}
+
+/* The mapping of @address in the program; NULL: not known. */
+static const struct uw_map *map_of(struct session_marks *m, struct program *p, uint64_t address)
+{
+	struct uw_space *space;
+
+	find_process(m, p);
+	if (!p->process || process_space(m->session->processes, p->process, &space) < 0)
+		return NULL;
+	return uw_space_find(space, address);
+}
+
+static enum named look_up(struct session_marks *m, const struct waiting_slice *w, bool last,
+			  char name[static NAME_ROOM])
+{
+	struct program *p = w->program;
+	const struct uw_map *map = map_of(m, p, w->slice.address);
+	struct uw_symbol symbol;
+
+	(void)snprintf(name, NAME_ROOM, "0x%llx", (unsigned long long)w->slice.address);
+	if (!map || !map->module)
+		return last ? NAMED : NAME_LATER;
+	if (uw_module_want_unwind(map->module))
+		(void)reader_want_module(m->session->reader, p->process, map->module);
+	if (uw_module_symbol_state(map->module) == UW_MODULE_READY &&
+	    uw_module_symbol(map->module, uw_map_vaddr(map, w->slice.address), &symbol)) {
+		uw_demangle(symbol.name, name, NAME_ROOM);
+		return NAMED;
+	}
+	if (uw_module_symbol_state(map->module) < UW_MODULE_READY && !last)
+		return NAME_LATER;
+	return NAMED;
+}
+
+/* Writes the slices whose names are known; @last: all. */
+static int write_slices(struct session_marks *m, bool last)
+{
+	char name[NAME_ROOM];
+	size_t kept = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < m->n_slices; i++) {
+		struct waiting_slice *w = &m->slices[i];
+
+		if (r < 0 || look_up(m, w, last, name) == NAME_LATER) {
+			m->slices[kept++] = *w;
+			continue;
+		}
+		r = write_slice(m, w, name);
+		w->program->refs--;
+		release(w->program);
+	}
+	m->n_slices = kept;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int slice_ended(void *arg, const struct mark_function_slice *slice)
+{
+	struct program *p = arg;
+	struct session_marks *m = p->marks;
+	const struct waiting_slice w = {.slice = *slice, .program = p};
+	char name[NAME_ROOM];
+
+	if (m->n_slices == SLICES_MAX || look_up(m, &w, false, name) == NAMED)
+		return write_slice(m, &w, name);
+	if (m->n_slices == m->room) {
+		size_t room = m->room ? m->room * 2 : 256;
+		struct waiting_slice *more = reallocarray(m->slices, room, sizeof(*more));
+
+		if (!more)
+			return fail(-ENOMEM);
+		m->slices = more;
+		m->room = room;
+	}
+	m->slices[m->n_slices++] = w;
+	p->refs++;
+	return 0;
+}
+
+/* ---- one mark ---- */
+
+static int program_of(struct session_marks *m, uint32_t pid, struct program **ret)
+{
+	struct program *p = table_pointer(&m->programs, pid);
+	struct mark_functions_options options = {.min_ns = m->session->options.min_duration_ns,
+						 .slice = slice_ended};
+	int r;
+
+	if (p) {
+		*ret = p;
+		return 0;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return fail(-ENOMEM);
+	*p = (struct program){.marks = m, .pid = pid};
+	options.arg = p;
+	r = mark_functions_new(&options, &p->functions);
+	if (r >= 0)
+		r = table_put(&m->programs, pid, (uintptr_t)p);
+	if (r < 0) {
+		free_program(p);
+		return trace(r);
+	}
+	*ret = p;
+	return 0;
+}
+
+static int function_mark(struct session_marks *m, uint32_t pid, uint32_t tid,
+			 const struct mark_ring_mark *mark)
+{
+	struct mark_function at = {.tid = tid,
+				   .time = mark->time,
+				   .address = mark->value,
+				   .sp = mark->extra,
+				   .uncaught = mark->flags & MARKS_UNCAUGHT,
+				   .tail = mark->flags & MARKS_TAIL};
+	struct program *p = NULL;
+	int r = 0;
+
+	if (mark->kind == MARKS_THREAD_END) {
+		r = mark_tracks_exit(m->tracks, (int32_t)pid, (int32_t)tid, false, mark->time);
+		if (r < 0 || !table_pointer(&m->programs, pid))
+			return r < 0 ? trace(r) : 0;
+	}
+	r = program_of(m, pid, &p);
+	if (r < 0)
+		return trace(r);
+	if (mark->len == sizeof(at.site))
+		memcpy(&at.site, mark->name, sizeof(at.site));
+	if (mark->kind == MARKS_ENTER)
+		r = mark_functions_enter(p->functions, &at);
+	else if (mark->kind == MARKS_LEAVE)
+		r = mark_functions_leave(p->functions, &at);
+	else if (mark->kind == MARKS_STACK)
+		r = mark_functions_stack(p->functions, mark->value, mark->extra);
+	else
+		r = mark_functions_thread_end(p->functions, tid, mark->time);
+	return r < 0 ? trace(r) : 0;
+}
+
+static int take_mark(void *arg, uint32_t pid, uint32_t tid, const struct mark_ring_mark *taken)
+{
+	struct mark_ring_mark fixed = *taken, *mark = &fixed;
+	static const uint8_t kinds[MARKS_LINE] = {
+		[MARKS_BEGIN] = MARK_BEGIN,
+		[MARKS_END] = MARK_END,
+		[MARKS_INSTANT] = MARK_INSTANT,
+		[MARKS_COUNTER] = MARK_COUNTER,
+		[MARKS_ASYNC_BEGIN] = MARK_ASYNC_BEGIN,
+		[MARKS_ASYNC_END] = MARK_ASYNC_END,
+	};
+	struct session_marks *m = arg;
+	struct mark to = {0};
+
+	/* A target's time stretches no trace. */
+	fixed.time = min_u64(taken->time, clock_ns(m->session->options.clock));
+	if (fixed.time < m->first) {
+		m->damaged++;
+		return 0;
+	}
+	m->latest = max_u64(m->latest, fixed.time);
+	if (mark->kind > MARKS_LINE)
+		return function_mark(m, pid, tid, mark);
+	if (mark->kind == MARKS_LINE) {
+		if (mark_text_parse(mark->name, mark->len, &to) == MARK_TEXT_DAMAGED) {
+			m->damaged++;
+			return 0;
+		}
+	} else {
+		to.kind = kinds[mark->kind];
+		to.name = mark->name;
+		to.name_len = mark->len;
+		to.value = (int64_t)mark->value;
+		to.category = mark->extra;
+	}
+	to.time_ns = mark->time;
+	to.pid = (int32_t)pid;
+	to.tid = (int32_t)tid;
+	return mark_tracks_add(m->tracks, &to);
+}
+
+static int program_ended(void *arg, uint32_t pid)
+{
+	struct session_marks *m = arg;
+	struct program *p = table_pointer(&m->programs, pid);
+	int r = mark_tracks_exit(m->tracks, (int32_t)pid, (int32_t)pid, true, m->latest);
+
+	if (r < 0 || !p)
+		return r < 0 ? trace(r) : 0;
+	find_process(m, p);
+	r = mark_functions_end(p->functions);
+	m->dropped += mark_functions_dropped(p->functions);
+	(void)table_remove(&m->programs, pid);
+	p->ended = true;
+	release(p);
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- the session ---- */
+
+/* Marks and names that have come. */
+static int turn(struct session_marks *m)
+{
+	const struct mark_rings_sink sink = {.mark = take_mark, .ended = program_ended, .arg = m};
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	int r = mark_rings_turn(m->session->options.mark_rings, &sink);
+
+	if (r >= 0 && now >= m->look_at) {
+		m->look_at = now + LOOK_MS * NSEC_PER_MSEC;
+		r = write_slices(m, false);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+int session_marks_tick(struct session *s)
+{
+	return s->marks ? trace(turn(s->marks)) : 0;
+}
+
+int session_marks_make(struct session *s)
+{
+	struct session_marks *m;
+	int r;
+
+	if (!s->options.mark_rings)
+		return 0;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return fail(-ENOMEM);
+	m->session = s;
+	m->first = clock_ns(s->options.clock);
+	m->first -= min_u64(m->first, EARLIER_S * NSEC_PER_SEC);
+	s->marks = m;
+	s->options.read_ms = MARK_RINGS_TURN_MS;
+	r = mark_tracks_new(s->writer, &m->tracks);
+	return r < 0 ? trace(r) : 0;
+}
+
+void session_marks_free(struct session *s)
+{
+	struct session_marks *m = s->marks;
+
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->n_slices; i++) {
+		m->slices[i].program->refs--;
+		release(m->slices[i].program);
+	}
+	table_for_each (&m->programs, slot)
+		free_program((struct program *)(uintptr_t)slot->value);
+	table_deinit(&m->programs);
+	free(m->slices);
+	(void)mark_tracks_free(m->tracks);
+	free(m);
+	s->marks = NULL;
+}
+
+int session_marks_stop(struct session *s)
+{
+	struct session_marks *m = s->marks;
+	int r;
+
+	if (!m || m->finished)
+		return 0;
+	mark_rings_switch(s->options.mark_rings, 0);
+	r = turn(m);
+	m->finished = true;
+	while (r >= 0 && m->programs.n_used) {
+		uint32_t pid = 0;
+
+		table_for_each (&m->programs, slot)
+			pid = (uint32_t)slot->key;
+		r = program_ended(m, pid);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+static void note_losses(struct session *s)
+{
+	const struct session_marks *m = s->marks;
+	struct mark_rings_counts c;
+
+	mark_rings_counts(s->options.mark_rings, &c);
+	if (!c.processes)
+		session_note(s, "no program had marks (hint: perfwind-marks(7))");
+	if (c.marks.lost)
+		session_note(s, "%lu marks are lost: they were made faster than they are read",
+			     c.marks.lost);
+	if (c.marks.damaged || m->damaged)
+		session_note(s, "%lu marks are damaged and left out", c.marks.damaged + m->damaged);
+	if (mark_tracks_counts(m->tracks)->other_pid)
+		session_note(
+			s,
+			"%lu marks name another process; they are shown in the one that wrote them",
+			mark_tracks_counts(m->tracks)->other_pid);
+	if (c.forged)
+		session_note(s, "%lu marks name a thread of another process and are left out",
+			     c.forged);
+	if (c.rejected)
+		session_note(s, "%lu messages at the socket of the marks were rejected",
+			     c.rejected);
+	if (c.refused)
+		session_note(s, "the marks of %lu processes are missing: too many at once",
+			     c.refused);
+	if (m->dropped)
+		session_note(s, "%lu functions are missing: their stacks are too deep", m->dropped);
+}
+
+int session_marks_finish(struct session *s)
+{
+	struct session_marks *m = s->marks;
+	int r;
+
+	if (!m)
+		return 0;
+	r = write_slices(m, true);
+	if (r >= 0)
+		r = mark_tracks_finish(m->tracks, clock_ns(s->options.clock));
+	note_losses(s);
+	return r < 0 ? trace(r) : 0;
+}
