@@ -15,6 +15,7 @@ NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libp
 	zlib:zlib1g-dev libseccomp:libseccomp-dev
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
 # libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
+# libbpf and clang: without them stacks beyond the kernel's copy and interpreters are read after the sample, not at it.
 # capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/code.c).
 OPTIONAL := libzstd libdeflate capstone libbpf
 # pkg-config runs when the first recipe needs flags, and once: on a bare machine `make demo` installs it first.
@@ -28,9 +29,14 @@ all_of = $(if $(filter-out $(1),$(call names,$(NEEDED))),$(error missing or inco
 	p,$(NEEDED),$(if $(filter $(1),$(call names,$(p))),,$(lastword $(subst :, ,$(p)))))); run: .ci/deps build))$(1)
 PKGS = $(call once,PKGS)
 value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libzstd,$(PKGS)),-DHAVE_ZSTD) \
-	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) $(if $(filter libbpf,$(PKGS)),-DHAVE_LIBBPF) \
+	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) $(if $(BPF_CC),-DHAVE_BPF -DBPF_OBJECT='"$(O)/perf/at-sample.bpf.o"') \
 	$(if $(filter capstone,$(PKGS)),-DHAVE_CAPSTONE)
 PKG_CFLAGS = $(call once,PKG_CFLAGS)
+# The compiler of at-sample.bpf.c, where libbpf is there to load it.
+CLANG ?= clang
+value_of_BPF_CC = $(if $(filter libbpf,$(PKGS)),$(shell $(CLANG) -target bpf -x c -c -o /dev/null /dev/null 2>/dev/null && \
+	echo $(CLANG)))
+BPF_CC = $(call once,BPF_CC)
 value_of_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out capstone libseccomp,$(PKGS))) -liberty -lm -ldl
 LIBS = $(call once,LIBS)
 
@@ -80,7 +86,7 @@ closure = $(filter-out libc-hook libmarks,$(1) $(USES_$(1)))
 
 PROTOS := $(wildcard protos/*.proto)
 PROTO_HEADERS := $(PROTOS:%.proto=$(O)/%.pb-c.h) $(PROTOS:%.proto=$(O)/%.fields.h)
-sources = $(filter-out cli/main.c session/rights-generate.c,$(wildcard $(1)/*.c))
+sources = $(filter-out %.bpf.c cli/main.c session/rights-generate.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(O)/%.o,$(call sources,$(1))) $(if $(filter protos,$(1)),$(PROTOS:%.proto=$(O)/%.pb-c.o))
 
 .PHONY: all
@@ -111,6 +117,16 @@ $(O)/session/rights-generate: $(O)/session/rights-generate.o $(O)/session/rights
 $(O)/session/rights-programs.h: $(O)/session/rights-generate
 	$(call say,GEN,$@)$< >$@.new && mv $@.new $@
 $(O)/session/rights-filter.o: $(O)/session/rights-programs.h
+
+# The kernel's headers for BPF are those of the machine that it is compiled for.  Debugging information is what libbpf takes the
+# maps' layout from (.BTF).
+machine = $(shell $(CC) -dumpmachine)
+BPF_FLAGS = -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -Werror -D__TARGET_ARCH_$(if $(filter aarch64%,$(machine)),arm64,x86) \
+	-idirafter /usr/include/$(machine) -I. -MMD -MP
+$(O)/perf/at-sample.bpf.o: perf/at-sample.bpf.c
+	@mkdir -p $(@D)
+	$(call say,BPF,$@)$(if $(BPF_CC),$(BPF_CC) $(BPF_FLAGS) -c -o $@ $<,: >$@)
+$(O)/perf/bpf.o: $(O)/perf/at-sample.bpf.o
 
 # Pages are built into their writers (.incbin).
 $(O)/profile/html.o: $(wildcard profile/flame*)

@@ -3,25 +3,47 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 
-static int load(struct at_sample *a, char *why, size_t why_size)
+static int load(const struct at_sample *a, const struct at_sample_settings *settings,
+		const char *program, char *why, size_t why_size)
 {
-	struct bpf_part parts[2];
-	size_t n = 0;
+	const struct bpf_map_of maps[] = {
+		{"deep_ring", a->deep ? deep_fd(a->deep) : -1},
+		{"deep_table", a->deep ? deep_table_fd(a->deep) : -1},
+		{"python_ring", a->python ? python_stacks_fd(a->python) : -1},
+		{"python_table", a->python ? python_stacks_table_fd(a->python) : -1},
+	};
 
-	if (a->deep)
-		parts[n++] = deep_part(a->deep);
-	if (a->python)
-		parts[n++] = python_stacks_part(a->python);
-	a->program_fd = bpf_program_new(parts, n, why, why_size);
-	/* Before Linux 5.17 there are no loops as the frames of Python need them. */
-	if (a->program_fd < 0 && a->deep && a->python) {
-		a->python = python_stacks_free(a->python);
-		return load(a, why, why_size);
+	return bpf_program_new(program, settings, sizeof(*settings), maps, ARRAY_SIZE(maps), why,
+			       why_size);
+}
+
+/* Samples of kernel code need BTF and a newer kernel; so do the loops of Python's frames. */
+static int load_best(struct at_sample *a, int clock, char *why, size_t why_size)
+{
+	struct at_sample_settings settings = {
+		.boot_clock = clock == CLOCK_BOOTTIME,
+		.deep = a->deep != NULL,
+		.python = a->python != NULL,
+		.deep_ring_bytes = a->deep ? (uint32_t)deep_ring_bytes(a->deep) : 0,
+	};
+	static const char *const programs[] = {"at_sample", "at_sample_no_loop"};
+	int r = -EINVAL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(programs) && (i == 0 || a->deep); i++) {
+		for (int in_kernel = 1; in_kernel >= 0; in_kernel--) {
+			settings.in_kernel = (uint8_t)in_kernel;
+			r = load(a, &settings, programs[i], why, why_size);
+			if (r >= 0 && i > 0)
+				a->python = python_stacks_free(a->python);
+			if (r >= 0 || (r != -EINVAL && r != -EACCES && r != -ENOTSUP))
+				return r;
+		}
 	}
-	return a->program_fd;
+	return r;
 }
 
 int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_sample, char *why,
@@ -48,11 +70,12 @@ int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_samp
 	if (r < 0)
 		(void)snprintf(why, why_size, "no BPF program at samples: %s", strerror(-r));
 	else
-		r = load(a, why, why_size);
+		r = a->program_fd = load_best(a, o->clock, why, why_size);
 	if (r < 0) {
 		(void)at_sample_free(a);
 		return r == -ENOMEM ? fail(r) : 0;
 	}
+	*why = 0;
 	*ret_sample = a;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* at-sample.h - what the session's BPF program does at each sample: its parts, in one place.  Thread: main.
+/* at-sample.h - the BPF program of a session and what it serves.  Thread: main.
  *
  * Made by a command with its own session, before its privileges are dropped; the session borrows it
  * (session_options.at_sample).  Where it cannot be made the session runs without: each part has a

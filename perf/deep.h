@@ -1,5 +1,5 @@
-/* deep.h - user stacks beyond the kernel's copy of 65,528 bytes, copied at the moment of the sample by a
- * part of the session's BPF program (bpf.h).  Thread: main.
+/* deep.h - user stacks beyond the kernel's copy of 65,528 bytes, copied at the moment of the sample by
+ * the session's BPF program (at-sample.bpf.c).  Thread: main.
  *
  *   sample of a thread ─► has it a class? ─► is its stack longer than the copy? ─► whole pages from the
  *     stack pointer up, as many as its class allows (64 KiB to 1 MiB) or the stack has, into a ring
@@ -16,15 +16,13 @@ enum { DEEP_MAX = 1 << 20 /* bytes of one stack */ };
 
 struct deep;
 
-/* @clock: of the samples, CLOCK_MONOTONIC or CLOCK_BOOTTIME; else -EINVAL.  @n_cpus: for the size of the
- * ring, 16 to 64 MiB.  -EXDEV: this process has a pid namespace of its own, in which the program's
- * thread ids are not known. */
+/* @clock: of the samples.  @n_cpus: for the size of the ring, 16 to 64 MiB.  Errors: as records_init(), and -ENOMEM. */
 int deep_new(int clock, size_t n_cpus, struct deep **ret_deep);
 struct deep *deep_free(struct deep *deep);
-/* For bpf_program_new(). */
-struct bpf_part deep_part(struct deep *deep);
-/* To poll: readable when a quarter of the ring is in use. */
+/* The ring and the table of the program.  The ring, to poll: readable when a quarter of it is in use. */
 int deep_fd(const struct deep *deep);
+int deep_table_fd(const struct deep *deep);
+size_t deep_ring_bytes(const struct deep *deep);
 /* The smallest size of the kernel's copies: stacks that are no longer are left alone. */
 void deep_set_room(struct deep *deep, uint32_t bytes);
 

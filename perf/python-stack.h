@@ -1,5 +1,5 @@
-/* python-stack.h - the frames of CPython's functions, copied at the moment of the sample by a part of the session's BPF
- * program (bpf.h).  Thread: main.
+/* python-stack.h - the frames of CPython's functions, copied at the moment of the sample by the session's BPF
+ * program (at-sample.bpf.c).  Thread: main.
  *
  *   process with a known Python ─► its thread states ─► that of the sampled thread ─► its frames, innermost first, into a ring
  *   main: python_stacks_add() names the processes; python_stacks_find() joins the record with its sample
@@ -7,19 +7,16 @@
  * Later the frames would be others': the interpreter reuses their memory. */
 #pragma once
 
+#include "perf/at-sample-records.h"
 #include "perf/bpf.h"
-
-enum {
-	PYTHON_STACK_MAX = 320 /* frames of one stack: the innermost */,
-	PYTHON_STACK_WORDS = 3 /* of a frame */
-};
 
 struct python_stacks;
 /* @clock, @n_cpus and errors: as deep_new(). */
 int python_stacks_new(int clock, size_t n_cpus, struct python_stacks **ret_stacks);
 struct python_stacks *python_stacks_free(struct python_stacks *stacks);
-/* For bpf_program_new(). */
-struct bpf_part python_stacks_part(struct python_stacks *stacks);
+/* The ring and the table of the program. */
+int python_stacks_fd(const struct python_stacks *stacks);
+int python_stacks_table_fd(const struct python_stacks *stacks);
 
 /* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
 struct python_threads {
@@ -33,8 +30,7 @@ void python_stacks_add(struct python_stacks *stacks, uint32_t tgid,
 		       const struct python_threads *threads);
 
 struct python_stack {
-	/* Of each frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
-	 * 3.11 is_entry in bits 48 to 55. */
+	/* PYTHON_STACK_WORDS of each frame, as struct python_record has them. */
 	const uint64_t *frames;
 	uint32_t n;
 	uint64_t position; /* for python_stacks_put() */

@@ -1,17 +1,27 @@
 /* test-deep.c - deep.h: a record joins its sample and no other; old and damaged records; the classes of
- * threads.  deep.c is compiled into this file: the tests give it a ring of their own. */
+ * threads; and, where the kernel permits it, the program copies this stack.  deep.c is compiled into this file: the tests give
+ * it a ring of their own. */
 #include "perf/deep.c"
 #undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
-#include "perf/bpf-parts.h"
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { SIZE = 1 << 20, TID = 70, COPY = 8192, SP_IN_PAGE = 0x128 };
+#include "perf/at-sample.h"
+#include "perf/bpf-parts.h"
+#include "perf/uapi.h"
+
+enum { SIZE = 1 << 20, NEAR_MS = 5, TID = 70, COPY = 8192, SP_IN_PAGE = 0x128 };
 #define SP (0x7ffc00001000ull + SP_IN_PAGE)
 #define TIME 5000000000ull
 
 struct fixture {
-	_Atomic uint64_t consumer, producer, words[DEEP_WORDS];
+	_Atomic uint64_t consumer, producer;
+	struct deep_table table;
 	_Alignas(8) uint8_t data[2 * SIZE];
 	struct deep d;
 	uint8_t copy[COPY];
@@ -22,8 +32,9 @@ static struct fixture *fixture_new(void)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->d.ring), 0);
-	f->d.words.at = f->words;
+	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->d.records.ring),
+			 0);
+	f->d.table = &f->table;
 	for (size_t i = 0; i < COPY; i++)
 		f->copy[i] = (uint8_t)(i * 7 + i / 256);
 	return f;
@@ -31,21 +42,21 @@ static struct fixture *fixture_new(void)
 
 static void fixture_free(struct fixture *f)
 {
-	(void)bpf_ring_free(f->d.ring);
+	(void)bpf_ring_free(f->d.records.ring);
 	free(f);
 }
 
 /* The program's record of a thread at SP: @pages of its stack. */
-static struct deep_record *put(struct fixture *f, uint64_t time, uint32_t tid, uint32_t pages)
+static struct at_sample_record *put(struct fixture *f, uint64_t time, uint32_t tid, uint32_t pages)
 {
-	uint32_t room = 128 << 10, len = (uint32_t)sizeof(struct deep_record) + room;
+	uint32_t room = 128 << 10, len = (uint32_t)sizeof(struct at_sample_record) + room;
 	uint8_t *at = f->data + f->producer % SIZE;
-	struct deep_record *r = (void *)(at + 8);
+	struct at_sample_record *r = (void *)(at + 8);
 
 	assert_true(f->producer % SIZE + 8 + len <= SIZE);
 	memcpy(at, &len, sizeof(len));
-	*r = (struct deep_record){
-		.time = time, .tid = tid, .sp = SP, .len = pages * DEEP_PAGE, .room = room};
+	*r = (struct at_sample_record){
+		.time = time, .tid = tid, .sp = SP, .len = pages * DEEP_PAGE};
 	memcpy((uint8_t *)(r + 1) + SP_IN_PAGE, f->copy, COPY);
 	f->producer += 8 + len;
 	return r;
@@ -93,7 +104,7 @@ static void test_others(void **state)
 {
 	struct fixture *f = fixture_new();
 	struct deep_sample s = sample_of(f, TIME), other;
-	struct deep_record *r = put(f, TIME, TID, 10);
+	struct at_sample_record *r = put(f, TIME, TID, 10);
 	struct deep_stack stack;
 
 	(void)state;
@@ -101,7 +112,7 @@ static void test_others(void **state)
 	other.sp += 8;
 	assert_false(finds(f, &other, &stack));
 	other = s;
-	other.time += 2 * DEEP_NEAR_MS * NSEC_PER_MSEC;
+	other.time += 2 * NEAR_MS * NSEC_PER_MSEC;
 	assert_false(finds(f, &other, &stack));
 	f->copy[COPY - 1] ^= 1; /* another call at the same place */
 	assert_false(finds(f, &s, &stack));
@@ -137,9 +148,9 @@ static void test_damaged(void **state)
 	fixture_free(f);
 }
 
-static uint32_t class_in_words(const struct fixture *f, uint32_t tid)
+static uint32_t class_in_table(const struct fixture *f, uint32_t tid)
 {
-	uint64_t word = f->words[tid % DEEP_THREADS];
+	uint64_t word = f->table.threads[tid % DEEP_THREADS];
 
 	return word >> 32 == tid ? (uint32_t)word : UINT32_MAX;
 }
@@ -150,27 +161,27 @@ static void test_classes(void **state)
 
 	(void)state;
 	deep_learn(&f->d, TID, 300 << 10, 65528, true);
-	assert_int_equal(class_in_words(f, TID), 4);
+	assert_int_equal(class_in_table(f, TID), 4);
 	deep_learn(&f->d, TID, 900 << 10, 65528, true); /* at once */
-	assert_int_equal(class_in_words(f, TID), 7);
+	assert_int_equal(class_in_table(f, TID), 7);
 	for (int i = 0; i < DEEP_LOWER - 1; i++)
 		deep_learn(&f->d, TID, 70 << 10, 65528, true);
-	assert_int_equal(class_in_words(f, TID), 7);
+	assert_int_equal(class_in_table(f, TID), 7);
 	deep_learn(&f->d, TID, 70 << 10, 65528, true); /* slowly */
-	assert_int_equal(class_in_words(f, TID), 2);
+	assert_int_equal(class_in_table(f, TID), 2);
 	deep_learn(&f->d, TID, 127 << 10, 65528, false); /* what it had was too little */
-	assert_int_equal(class_in_words(f, TID), 3);
+	assert_int_equal(class_in_table(f, TID), 3);
 	/* another thread at the same place, all of whose stacks fit their copies */
 	for (int i = 0; i < DEEP_CALM; i++) {
-		assert_int_equal(class_in_words(f, TID + DEEP_THREADS), UINT32_MAX);
+		assert_int_equal(class_in_table(f, TID + DEEP_THREADS), UINT32_MAX);
 		deep_learn(&f->d, TID + DEEP_THREADS, 1000, 65528, true);
 	}
-	assert_int_equal(class_in_words(f, TID + DEEP_THREADS), 0);
+	assert_int_equal(class_in_table(f, TID + DEEP_THREADS), 0);
 	for (int i = 0; i < DEEP_CALM; i++) /* nearly full: the next may be deeper */
 		deep_learn(&f->d, TID + 1, 60000, 65528, true);
-	assert_true(class_in_words(f, TID + 1) > 0);
+	assert_true(class_in_table(f, TID + 1) > 0);
 	deep_learn(&f->d, TID + DEEP_THREADS, 66000, 65528, false);
-	assert_true(class_in_words(f, TID + DEEP_THREADS) > 0);
+	assert_true(class_in_table(f, TID + DEEP_THREADS) > 0);
 	fixture_free(f);
 }
 
@@ -185,16 +196,138 @@ static void test_outgrown(void **state)
 	(void)put(f, TIME, TID, (128 << 10) / DEEP_PAGE);
 	assert_true(finds(f, &s, &stack));
 	assert_true(stack.full);
-	assert_int_equal(class_in_words(f, TID), 3);
+	assert_int_equal(class_in_table(f, TID), 3);
 	fixture_free(f);
+}
+
+/* ---- the program ---- */
+
+enum { DEPTH = 96 << 10 };
+
+static int open_clock(int program, bool of_kernel)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = 1000000,
+		.exclude_kernel = !of_kernel,
+		.exclude_user = of_kernel,
+		.inherit = 1,
+	};
+	int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		fail_msg("perf_event_open: %s", strerror(errno));
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_SET_BPF, program), 0);
+	return fd;
+}
+
+/* NULL: the kernel does not permit it. */
+static struct at_sample *program_new(void)
+{
+	static struct features features = {.has[FEATURE_BPF] = true};
+	const struct at_sample_options options = {
+		.clock = CLOCK_MONOTONIC, .n_cpus = 1, .features = &features, .deep = true};
+	struct at_sample *at = NULL;
+	char why[256] = "";
+	int r = bpf_try();
+
+	if (r >= 0)
+		assert_int_equal(at_sample_new(&options, &at, why, sizeof(why)), 0);
+	if (!at)
+		print_message("no program at samples here: %s\n", r < 0 ? strerror(-r) : why);
+	else
+		deep_set_room(at->deep, 32 << 10); /* four times as much at first */
+	return at;
+}
+
+/* 20 ms of CPU time of this thread. */
+static __attribute__((noinline)) void spin(bool in_kernel)
+{
+	uint64_t until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 20 * NSEC_PER_MSEC;
+
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until)
+		for (int i = 0; in_kernel && i < 100; i++)
+			(void)syscall(SYS_getppid);
+}
+
+/* Counts the records of @tid, and checks that each has @pattern where it stands on the stack. */
+static size_t check_records(struct deep *d, uint32_t tid, const uint8_t *pattern)
+{
+	size_t n = 0;
+
+	records_expire(&d->records, 0);
+	for (size_t i = 0; i < d->records.n_waiting; i++) {
+		const struct at_sample_record *head = d->records.waiting[i].data;
+		uint64_t first = head->sp & -(uint64_t)DEEP_PAGE;
+
+		if (head->tid != tid)
+			continue;
+		assert_true(head->sp < (uintptr_t)pattern);
+		assert_true((uintptr_t)pattern + DEPTH <= first + head->len);
+		assert_memory_equal((const uint8_t *)(head + 1) + ((uintptr_t)pattern - first),
+				    pattern, DEPTH);
+		n++;
+	}
+	return n;
+}
+
+static void check_program(bool of_kernel)
+{
+	struct at_sample *at = program_new();
+	uint8_t pattern[DEPTH];
+	size_t parent = 0, of_child = 0;
+	int event, status;
+	pid_t child;
+
+	if (!at)
+		skip();
+	for (size_t i = 0; i < DEPTH; i++)
+		pattern[i] = (uint8_t)(i * 11 + i / 251);
+	event = open_clock(at->program_fd, of_kernel);
+	child = fork(); /* it inherits the event; the ring is not in it */
+	if (child == 0) {
+		for (int i = 0; i < 5; i++)
+			spin(of_kernel);
+		_exit(pattern[1] != 11);
+	}
+	for (int i = 0; i < 200 && !parent; i++) {
+		spin(of_kernel);
+		parent = check_records(at->deep, (uint32_t)syscall(SYS_gettid), pattern);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	of_child = check_records(at->deep, (uint32_t)child, pattern);
+	(void)fd_close(event);
+	(void)at_sample_free(at);
+	assert_true(parent > 0);
+	assert_true(of_child > 0);
+}
+
+static void test_program(void **state)
+{
+	(void)state;
+	check_program(false);
+}
+
+/* Interrupted in a system call: the stack of its user side. */
+static void test_program_in_kernel(void **state)
+{
+	(void)state;
+	check_program(true);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_join),	 cmocka_unit_test(test_others),
-		cmocka_unit_test(test_damaged),	 cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_classes),
 		cmocka_unit_test(test_outgrown),
+		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_program_in_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,17 +7,20 @@
 
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "perf/at-sample.h"
 #include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 
-enum { SIZE = 1 << 16, TID = 70 };
+enum { SIZE = 1 << 16, TID = 70, FRAME_BYTES = 8 * PYTHON_STACK_WORDS, FRAME_SIZE = 72 };
 #define SP 0x7ffc00001128ull
 #define TIME 5000000000ull
 
 struct fixture {
-	_Atomic uint64_t consumer, producer, words[WORDS];
+	_Atomic uint64_t consumer, producer;
+	struct python_table table;
 	_Alignas(8) uint8_t data[2 * SIZE];
 	struct python_stacks s;
 };
@@ -27,25 +30,26 @@ static struct fixture *fixture_new(void)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->s.ring), 0);
-	f->s.words.at = f->words;
+	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->s.records.ring),
+			 0);
+	f->s.table = &f->table;
 	return f;
 }
 
 static void fixture_free(struct fixture *f)
 {
-	(void)bpf_ring_free(f->s.ring);
+	(void)bpf_ring_free(f->s.records.ring);
 	free(f);
 }
 
-static struct python_record *put(struct fixture *f, uint64_t time, uint32_t tid, uint32_t frames)
+static struct at_sample_record *put(struct fixture *f, uint64_t time, uint32_t tid, uint32_t frames)
 {
-	uint32_t len = (uint32_t)sizeof(struct python_record) + 10 * FRAME_BYTES;
+	uint32_t len = (uint32_t)sizeof(struct at_sample_record) + 10 * FRAME_BYTES;
 	uint8_t *at = f->data + f->producer % SIZE;
-	struct python_record *r = (void *)(at + 8);
+	struct at_sample_record *r = (void *)(at + 8);
 
 	memcpy(at, &len, sizeof(len));
-	*r = (struct python_record){
+	*r = (struct at_sample_record){
 		.time = time, .sp = SP, .tid = tid, .len = frames * FRAME_BYTES};
 	*(uint64_t *)(r + 1) = time;
 	f->producer += 8 + len;
@@ -77,7 +81,7 @@ static void test_join(void **state)
 static void test_damaged(void **state)
 {
 	struct fixture *f = fixture_new();
-	struct python_record *r;
+	struct at_sample_record *r;
 	struct python_stack stack;
 	uint32_t len = 8; /* shorter than its head */
 
@@ -96,7 +100,7 @@ static void test_damaged(void **state)
 	assert_int_equal(stack.n, 10);
 	f->producer += 4; /* half a header */
 	assert_false(python_stacks_find(&f->s, TID, SP, TIME, &stack));
-	assert_true(f->s.broken);
+	assert_true(f->s.records.broken);
 	fixture_free(f);
 }
 
@@ -164,24 +168,30 @@ static int open_clock(int program)
 	return fd;
 }
 
+/* All that the ring has; no record is old. */
+static void take_over(struct python_stacks *s)
+{
+	records_expire(&s->records, 0);
+}
+
 /* Runs until @n records are there, or too long; the last one. */
 static struct bpf_ring_record burn(struct python_stacks *s, size_t n)
 {
 	uint64_t until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
 
 	while (clock_ns(CLOCK_MONOTONIC) < until) {
-		read_records(s);
-		if (s->n_waiting >= n)
-			return s->waiting[s->n_waiting - 1];
+		take_over(s);
+		if (s->records.n_waiting >= n)
+			return s->records.waiting[s->records.n_waiting - 1];
 	}
 	fail_msg("no record");
-	return s->waiting[0];
+	return s->records.waiting[0];
 }
 
 static void check_record(const struct bpf_ring_record *record, const struct interpreter *i,
 			 unsigned minor)
 {
-	const struct python_record *head = record->data;
+	const struct at_sample_record *head = record->data;
 	const uint64_t *words = (const uint64_t *)(head + 1);
 
 	assert_int_equal(head->tid, syscall(SYS_gettid));
@@ -199,60 +209,58 @@ static void check_record(const struct bpf_ring_record *record, const struct inte
 static void test_program(void **state)
 {
 	static struct interpreter interpreter;
+	static struct features features = {.has[FEATURE_BPF] = true};
+	const struct at_sample_options options = {
+		.clock = CLOCK_MONOTONIC, .n_cpus = 1, .features = &features, .python = true};
+	struct at_sample *at_sample;
 	struct python_stacks *s;
 	struct python_threads threads;
-	struct bpf_part part;
 	struct bpf_ring_record record;
 	char why[256] = "";
-	int program, event, r = bpf_try();
+	int event, r = bpf_try();
 
 	(void)state;
 	if (r < 0) {
 		print_message("no BPF programs here: %s\n", strerror(-r));
 		skip();
 	}
-	r = python_stacks_new(CLOCK_MONOTONIC, 1, &s);
-	if (r == -EXDEV) {
-		print_message("a pid namespace: thread ids of programs are others here\n");
+	assert_int_equal(at_sample_new(&options, &at_sample, why, sizeof(why)), 0);
+	if (!at_sample) {
+		print_message("no frames at samples here: %s\n", why);
 		skip();
 	}
-	assert_int_equal(r, 0);
-	part = python_stacks_part(s);
-	program = bpf_program_new(&part, 1, why, sizeof(why));
-	if (program < 0)
-		fail_msg("%s", why);
-	event = open_clock(program);
+	s = at_sample->python;
+	event = open_clock(at_sample->program_fd);
 	for (unsigned minor = 11; minor <= 13; minor++) {
 		size_t known;
 
 		make_interpreter(&interpreter, minor, &threads);
 		python_stacks_add(s, (uint32_t)getpid(), &threads);
-		read_records(s);
-		known = s->n_waiting;
+		take_over(s);
+		known = s->records.n_waiting;
 		record = burn(s, known + 3);
 		check_record(&record, &interpreter, minor);
 	}
 	/* A circle has an end, a wrong pointer ends the frames. */
 	set(interpreter.frames[2] + 8, (uintptr_t)interpreter.frames[0]);
-	record = burn(s, s->n_waiting + 3);
-	assert_int_equal(((const struct python_record *)record.data)->len,
+	record = burn(s, s->records.n_waiting + 3);
+	assert_int_equal(((const struct at_sample_record *)record.data)->len,
 			 PYTHON_STACK_MAX * FRAME_BYTES);
 	set(interpreter.frames[0] + 8, UINT64_MAX - 7);
-	record = burn(s, s->n_waiting + 3);
-	assert_int_equal(((const struct python_record *)record.data)->len, FRAME_BYTES);
+	record = burn(s, s->records.n_waiting + 3);
+	assert_int_equal(((const struct at_sample_record *)record.data)->len, FRAME_BYTES);
 	/* Not this process any more. */
-	python_stacks_add(s, (uint32_t)getpid() + PROCESSES, &threads);
+	python_stacks_add(s, (uint32_t)getpid() + PYTHON_PROCESSES, &threads);
 	assert_int_equal(ioctl(event, PERF_EVENT_IOC_DISABLE, 0), 0);
 	python_stacks_expire(s, UINT64_MAX);
-	assert_int_equal(s->n_waiting, 0);
+	assert_int_equal(s->records.n_waiting, 0);
 	assert_int_equal(ioctl(event, PERF_EVENT_IOC_ENABLE, 0), 0);
 	while (clock_ns(CLOCK_PROCESS_CPUTIME_ID) % (100 * NSEC_PER_MSEC) < 50 * NSEC_PER_MSEC)
 		;
-	read_records(s);
-	assert_int_equal(s->n_waiting, 0);
+	take_over(s);
+	assert_int_equal(s->records.n_waiting, 0);
 	(void)fd_close(event);
-	(void)fd_close(program);
-	(void)python_stacks_free(s);
+	(void)at_sample_free(at_sample);
 }
 
 int main(void)

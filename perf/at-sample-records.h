@@ -1,0 +1,72 @@
+/* at-sample-records.h - what the program at the samples (at-sample.bpf.c) and main share: settings, tables, records.
+ *
+ * Compiled by the compiler of the host and by the one for BPF: types of fixed size only. */
+#pragma once
+
+#include <linux/types.h>
+
+/* The program's constants: the kernel's verifier drops what they exclude. */
+struct at_sample_settings {
+	__u8 boot_clock; /* stamps are CLOCK_BOOTTIME, else CLOCK_MONOTONIC */
+	__u8 in_kernel;	 /* also for samples of kernel code: BTF and Linux 5.15 */
+	__u8 deep, python;
+	__u32 deep_ring_bytes;
+};
+
+/* Begins each record of a ring. */
+struct at_sample_record {
+	__u64 time, sp; /* sp: of the thread's user side */
+	__u32 tid;
+	__u32 len; /* bytes behind that are valid */
+};
+
+/* ---- stacks ---- */
+
+enum {
+	DEEP_THREADS = 4096,
+	DEEP_PAGE = 4096, /* the smallest there is; larger pages are read in pieces */
+	DEEP_KIB_1 = 64,  /* classes of a thread: KiB of a record */
+	DEEP_KIB_2 = 128,
+	DEEP_KIB_3 = 256,
+	DEEP_KIB_4 = 384,
+	DEEP_KIB_5 = 512,
+	DEEP_KIB_6 = 768,
+	DEEP_KIB_7 = 1024
+};
+
+struct deep_table {
+	__u64 threads[DEEP_THREADS]; /* tid << 32 | class, at tid % DEEP_THREADS */
+	__u32 room;		     /* bytes of the smallest copy of the kernel */
+	__u32 first;		     /* class of a thread without an entry */
+	__u64 lost;		     /* stacks without room in the ring */
+};
+/* Behind the record's head: pages of the stack, from the page of sp on; as many as its class allows are reserved. */
+
+/* ---- CPython ---- */
+
+enum {
+	PYTHON_PROCESSES = 512,
+	PYTHON_THREADS = 4096,
+	PYTHON_STACK_MAX = 320, /* frames of one stack: the innermost */
+	PYTHON_STACK_WORDS = 3	/* of a frame */
+};
+
+/* Where the thread states of a process are: addresses and offsets of its Python. */
+struct python_process {
+	__u64 key;	   /* tgid << 32 | minor version; written last */
+	__u64 interpreter; /* the address of _PyRuntime.interpreters.main */
+	__u16 threads, next, native, frame;
+};
+
+struct python_table {
+	struct python_process processes[PYTHON_PROCESSES]; /* at tgid % PYTHON_PROCESSES */
+	__u64 states
+		[PYTHON_THREADS]; /* the thread state of the last sample, at tid % PYTHON_THREADS: tried first */
+};
+
+/* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
+ * 3.11 is_entry in bits 48 to 55. */
+struct python_record {
+	struct at_sample_record head;
+	__u64 frames[PYTHON_STACK_MAX][PYTHON_STACK_WORDS];
+};

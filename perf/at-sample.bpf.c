@@ -1,0 +1,324 @@
+/* at-sample.bpf.c - runs in the kernel at each sample, in the interrupt that takes it, before its record is published.
+ *
+ *   deep stacks: is the thread's stack longer than the kernel's copy? ─► whole pages from the stack pointer up, as many as
+ *     its class allows or the stack has ─► deep_ring
+ *   CPython: a process with a known interpreter ─► its thread states ─► the one of the sampled thread ─► its frames,
+ *     innermost first ─► python_ring
+ *
+ * Compiled for BPF and built into perfwind; bpf.c loads it.  It reads memory of the sampled task only: a read that fails ends
+ * the copy, each loop has a bound. */
+#include <linux/bpf.h>
+
+#include <linux/bpf_perf_event.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "perf/at-sample-records.h"
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef _Bool bool;
+
+char program_license[] SEC("license") = "Dual BSD/GPL"; /* bpf_probe_read_user() asks for it */
+
+const volatile struct at_sample_settings settings = {};
+
+#define TABLE(name, type_of)                       \
+	struct {                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);  \
+		__uint(map_flags, BPF_F_MMAPABLE); \
+		__uint(max_entries, 1);            \
+		__type(key, u32);                  \
+		__type(value, type_of);            \
+	} name SEC(".maps")
+#define RING(name)                                  \
+	struct {                                    \
+		__uint(type, BPF_MAP_TYPE_RINGBUF); \
+		__uint(max_entries, 4096);          \
+	} name SEC(".maps")
+
+TABLE(deep_table, struct deep_table);
+RING(deep_ring);
+TABLE(python_table, struct python_table);
+RING(python_ring);
+
+/* ---- the sampled thread ---- */
+
+struct thread {
+	u32 tgid, tid;
+	u64 pc, sp; /* of its user side */
+};
+
+static __always_inline u64 now(void)
+{
+	return settings.boot_clock ? bpf_ktime_get_boot_ns() : bpf_ktime_get_ns();
+}
+
+/* asm/ptrace.h: the word that has the mode. */
+#if defined(__TARGET_ARCH_x86)
+#define MODE(regs) (regs)->cs
+enum { MODE_MASK = 3, MODE_USER = 3 };
+#elif defined(__TARGET_ARCH_arm64)
+#define MODE(regs) ((const struct user_pt_regs *)(regs))->pstate
+enum { MODE_MASK = 15, MODE_USER = 0 };
+#endif
+
+/* false: it has no user side, or is in the kernel and this is not known there. */
+static __always_inline bool look(struct bpf_perf_event_data *ctx, struct thread *t)
+{
+	u64 ids = bpf_get_current_pid_tgid();
+
+	t->tgid = ids >> 32;
+	t->tid = (u32)ids;
+	if ((MODE(&ctx->regs) & MODE_MASK) == MODE_USER) {
+		t->pc = PT_REGS_IP(&ctx->regs);
+		t->sp = PT_REGS_SP(&ctx->regs);
+		barrier(); /* keeps the loads apart from the ones below: an instruction has one kind of pointer */
+		return 1;
+	}
+	if (settings.in_kernel) {
+		const struct pt_regs *regs =
+			(const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+		/* 16 bits: newer kernels have a union of that size there. */
+		if ((*(const volatile u16 *)&MODE(regs) & MODE_MASK) != MODE_USER)
+			return 0;
+		t->pc = PT_REGS_IP(regs);
+		t->sp = PT_REGS_SP(regs);
+		return 1;
+	}
+	return 0;
+}
+
+/* ---- stacks ---- */
+
+enum { PIECE = 64 << 10 };
+
+/* Reads pieces of the stack at @from into @data, and of the last one halves down to a page: bpf_probe_read_user() gives a
+ * range as a whole or not at all.  Straight code: the verifier follows each turn of a loop and compares it with all earlier
+ * ones. */
+static __always_inline void read_pieces(struct at_sample_record *r, u8 *data, u64 from,
+					const u32 bytes)
+{
+	volatile u32 *len = &r->len;
+	u32 at;
+
+#pragma clang loop unroll(full)
+	for (at = 0; at < bytes; at += PIECE) {
+		*len = at;
+		if (bpf_probe_read_user(data + at, PIECE, (const void *)(from + at)))
+			goto less;
+	}
+	*len = bytes;
+	return;
+less:
+	/* Through memory: a number within bounds, so the verifier sees the rest once. */
+	at = *len;
+	if (at > bytes - PIECE)
+		return;
+#pragma clang loop unroll(full)
+	for (u32 part = PIECE / 2; part >= DEEP_PAGE; part /= 2)
+		if (!bpf_probe_read_user(data + at, part, (const void *)(from + at)))
+			at += part;
+	*len = at;
+}
+
+/* Wakes main where the ring fills up, or the class is too small. */
+static __always_inline u64 wake_up(u32 len, u32 bytes)
+{
+	if (len >= bytes ||
+	    bpf_ringbuf_query(&deep_ring, BPF_RB_AVAIL_DATA) >= settings.deep_ring_bytes / 4)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void copy_stack(struct deep_table *table, const struct thread *t,
+				       const u32 bytes)
+{
+	struct at_sample_record *r = bpf_ringbuf_reserve(&deep_ring, sizeof(*r) + bytes, 0);
+
+	if (!r) {
+		__sync_fetch_and_add(&table->lost, 1);
+		return;
+	}
+	r->time = now();
+	r->sp = t->sp;
+	r->tid = t->tid;
+	/* They begin at a page, so no page of the stack's end is lost by a piece that crosses it. */
+	read_pieces(r, (u8 *)(r + 1), t->sp & -(u64)DEEP_PAGE, bytes);
+	bpf_ringbuf_submit(r, wake_up(*(volatile u32 *)&r->len, bytes));
+}
+
+static __attribute__((noinline)) void deep_stack(const struct thread *t)
+{
+	struct deep_table *table;
+	u32 zero = 0, class;
+	u64 entry, word;
+
+	if (t->pc & t->sp & 1ull << 63)
+		return;
+	table = bpf_map_lookup_elem(&deep_table, &zero);
+	if (!table)
+		return;
+	entry = table->threads[t->tid & (DEEP_THREADS - 1)];
+	class = entry >> 32 == t->tid ? (u32)entry : table->first;
+	/* Is there stack behind the copy? */
+	if (!class || bpf_probe_read_user(&word, sizeof(word), (const void *)(t->sp + table->room)))
+		return;
+	switch (class) {
+#define CLASS(n)                                          \
+	case n:                                           \
+		copy_stack(table, t, DEEP_KIB_##n << 10); \
+		break;
+		CLASS(1)
+		CLASS(2)
+		CLASS(3)
+		CLASS(4)
+		CLASS(5)
+		CLASS(6)
+		CLASS(7)
+	}
+}
+
+/* ---- CPython ---- */
+
+static __always_inline bool read_word(u64 at, u64 *word)
+{
+	return bpf_probe_read_user(word, sizeof(*word), (const void *)at) == 0;
+}
+
+struct search {
+	u64 state; /* a thread state; 0: the end */
+	u64 native;
+	u16 next, native_at;
+	u32 tid, found;
+};
+
+static long search_turn(u64 turn, struct search *s)
+{
+	(void)turn;
+	if (!s->state || !read_word(s->state + s->native_at, &s->native))
+		return 1;
+	if (s->native == s->tid) {
+		s->found = 1;
+		return 1;
+	}
+	return !read_word(s->state + s->next, &s->state);
+}
+
+/* The thread state of @t, or 0. */
+static __always_inline u64 state_of(struct python_table *table, const struct python_process *p,
+				    const struct thread *t)
+{
+	enum { STATES_MAX = 256 };
+	u64 *known = &table->states[t->tid & (PYTHON_THREADS - 1)], native, interpreter;
+	struct search s = {.next = p->next, .native_at = p->native, .tid = t->tid};
+	u64 last = *known;
+
+	if (last && read_word(last + p->native, &native) && native == t->tid)
+		return last;
+	if (!read_word(p->interpreter, &interpreter) ||
+	    !read_word(interpreter + p->threads, &s.state))
+		return 0;
+	bpf_loop(STATES_MAX, search_turn, &s, 0);
+	if (!s.found)
+		return 0;
+	*known = s.state;
+	return s.state;
+}
+
+struct walk {
+	struct python_record *record;
+	u64 next;
+	u32 n, minor;
+};
+
+/* The offsets of a frame are those of symbols/python.c. */
+static long frame_turn(u64 turn, struct walk *w)
+{
+	u64 words[9], *frame; /* words: up to the locals */
+	u64 marks;
+
+	if (turn >= PYTHON_STACK_MAX || !w->next ||
+	    bpf_probe_read_user(words, sizeof(words), (const void *)w->next))
+		return 1;
+	frame = w->record->frames[turn];
+	frame[0] = w->next;
+	if (w->minor >= 12) {
+		frame[1] = words[0];
+		w->next = words[1];
+		marks = words[8] >> 40 & 0xff00;
+	} else {
+		frame[1] = words[4];
+		w->next = words[6];
+		marks = words[8] >> 32 & 0xffff;
+	}
+	w->next = w->next << 16 >> 16;
+	frame[2] = w->next | marks << 48;
+	w->n = turn + 1;
+	return 0;
+}
+
+static __always_inline void python_frames(const struct thread *t)
+{
+	struct python_process *p;
+	struct python_table *table;
+	struct walk w = {};
+	u32 zero = 0;
+	u64 state;
+
+	table = bpf_map_lookup_elem(&python_table, &zero);
+	if (!table)
+		return;
+	p = &table->processes[t->tgid & (PYTHON_PROCESSES - 1)];
+	if (p->key >> 32 != t->tgid)
+		return;
+	w.minor = p->key & 0xff;
+	state = state_of(table, p, t);
+	if (!state || !read_word(state + p->frame, &w.next))
+		return;
+	/* Before 3.13 that is a _PyCFrame: current_frame is its first word, behind use_tracing before 3.12. */
+	if (w.minor < 13 && !read_word(w.next + (w.minor < 12 ? 8 : 0), &w.next))
+		return;
+	w.record = bpf_ringbuf_reserve(&python_ring, sizeof(*w.record), 0);
+	if (!w.record)
+		return;
+	w.record->head = (struct at_sample_record){.time = now(), .sp = t->sp, .tid = t->tid};
+	bpf_loop(PYTHON_STACK_MAX, frame_turn, &w, 0);
+	w.record->head.len = w.n * sizeof(w.record->frames[0]);
+	bpf_ringbuf_submit(w.record, BPF_RB_NO_WAKEUP); /* the sample's ring wakes main */
+}
+
+/* ---- programs: one is loaded ---- */
+
+SEC("perf_event")
+int at_sample(struct bpf_perf_event_data *ctx)
+{
+	struct thread t;
+
+	if (look(ctx, &t)) {
+		if (settings.deep)
+			deep_stack(&t);
+		if (settings.python)
+			python_frames(&t);
+	}
+	return 1; /* 0 would drop the sample */
+}
+
+/* Before Linux 5.17 there is no bpf_loop(). */
+SEC("perf_event")
+int at_sample_no_loop(struct bpf_perf_event_data *ctx)
+{
+	struct thread t;
+
+	if (look(ctx, &t))
+		deep_stack(&t);
+	return 1;
+}
