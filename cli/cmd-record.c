@@ -8,6 +8,7 @@
  * runs on and is waited for.  The exit status is the command's own; 1 if that is 0 and perfwind
  * failed. */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/job.h"
+#include "cli/json.h"
 #include "cli/command.h"
 #include "cli/flight.h"
 #include "trace/late-sink.h"
@@ -22,20 +24,35 @@
 #include "cli/raw.h"
 #include "cli/record-ask.h"
 #include "cli/record-marks.h"
-#include "cli/record-more.h"
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
-#include "cli/record-waits.h"
 #include "cli/symbolize-later.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "perf/gate.h"
 #include "perf/probe.h"
+#include "profile/profile-text.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
 #include "session/session.h"
 
 enum { LIVE_MS = 500, WATCH_MS = 100 };
+
+/* -e again: further events, each a session of its own into the same trace.
+ *
+ *   -e A ─► session of the command (cmd-record.c) ─┐
+ *   -e B ─► session, sequence 2 ───────────────────┼─► one sink, one trace with several events
+ *   -e C ─► session, sequence 3 ───────────────────┘ */
+struct record_more {
+	struct record_more_event {
+		struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
+		size_t n_specs;
+		uint64_t period, frequency; /* one is 0 */
+		struct session *session;
+		struct session_summary *summary;
+	} events[RECORD_MORE];
+	size_t n;
+};
 
 struct record {
 	struct record_args args;
@@ -72,6 +89,248 @@ static int said(const char *what, int r)
 	return r;
 }
 
+/* ---- --off-cpu and --wall: the event that stands for them ---- */
+
+enum { COUNTER_CPU_CLOCK = 1 }; /* PerfEvents.Counter: weights are ns */
+
+static enum session_waits waits_of(const struct record_args *args)
+{
+	return args->off_cpu ? SESSION_WAITS_OFF_CPU
+	       : args->wall  ? SESSION_WAITS_WALL
+			     : SESSION_WAITS_NONE;
+}
+
+/* What is sampled besides switches: nothing (off CPU), or a clock.  Turns args->frequency into a period. */
+static void choose_waits(struct record_args *args, struct perf_spec *ret_spec)
+{
+	*ret_spec = (struct perf_spec){
+		.type = PERF_TYPE_SOFTWARE,
+		.config = args->wall ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY,
+		.weight = PERF_WEIGHT_TIME,
+		.counter = COUNTER_CPU_CLOCK,
+		.exclude_kernel = args->user_only,
+	};
+	(void)snprintf(ret_spec->name, sizeof(ret_spec->name), "%s",
+		       args->wall ? "wall-clock" : "off-cpu");
+	if (args->frequency)
+		args->period =
+			max_u64(2, NSEC_PER_SEC / args->frequency); /* 1 has another meaning */
+	args->frequency = 0;
+}
+
+/* Sets waits, and waking where this user may read tracefs. */
+static void set_waits(const struct record_args *args, struct session_options *options)
+{
+	const struct perf_spec_env env = {""};
+	struct perf_spec spec = {0};
+	char why[256];
+
+	options->waits = waits_of(args);
+	if (options->waits &&
+	    perf_spec_of_tracepoint(&env, "sched:sched_waking", &spec, why, sizeof(why)) >= 0)
+		options->waking = spec.config;
+	perf_spec_deinit(&spec);
+}
+
+/* ---- further events ---- */
+
+static int check_modes(const struct record_args *args, const struct perf_spec *spec, char *error,
+		       size_t size)
+{
+	if (!(args->user_only && spec->exclude_user) &&
+	    !(args->kernel_only && spec->exclude_kernel))
+		return 0;
+	(void)snprintf(error, size, "%s and %s together leave nothing to sample", spec->name,
+		       args->user_only ? "--user-only" : "--kernel-only");
+	return fail(-EINVAL);
+}
+
+/* Parses args->more.  < 0: @error has a line for the user. */
+static int more_choose(struct record_more *more, const struct record_args *args, char *error,
+		       size_t size)
+{
+	const struct perf_spec_env env = {""};
+
+	for (size_t i = 0; i < args->n_more; i++) {
+		struct record_more_event *e = &more->events[more->n];
+		char text[SPEC_EVENT_MAX];
+		const char *note;
+		int r = perf_spec_parse(&env, perf_spec_or_default(args->more[i], text, &note),
+					e->specs, ARRAY_SIZE(e->specs), &e->n_specs, error, size);
+
+		if (r < 0)
+			return trace(r);
+		more->n++;
+		/* Each event its own default: one sample for each occurrence, or some a second. */
+		e->period = args->rate_given			? args->period
+			    : perf_spec_is_point(args->more[i]) ? 1
+								: 0;
+		e->frequency = args->rate_given ? args->frequency : e->period ? 0 : RECORD_HZ;
+		r = check_modes(args, &e->specs[0], error, size);
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+/* Opens a session for each event, like @base but for what belongs to the first one alone.  < 0: @error has a line. */
+static int more_open(struct record_more *more, const struct session_options *base,
+		     struct sink *sink, struct loop *loop, char *error, size_t size)
+{
+	for (size_t i = 0; i < more->n; i++) {
+		struct record_more_event *e = &more->events[i];
+		struct session_options so = *base;
+		int r;
+
+		so.specs = e->specs;
+		so.n_specs = e->n_specs;
+		so.period = e->period;
+		so.frequency = e->frequency;
+		so.sequence = (uint32_t)i + 2;
+		so.raw = NULL;
+		so.at_sample = NULL; /* its memory has one reader */
+		so.note = NULL;
+		e->summary = calloc(1, sizeof(*e->summary));
+		if (!e->summary)
+			return fail(-ENOMEM);
+		r = session_new(&so, sink, loop, &e->session, error, size);
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+static int more_start(struct record_more *more)
+{
+	for (size_t i = 0; i < more->n; i++) {
+		int r = session_start(more->events[i].session);
+
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+static void more_stop(struct record_more *more)
+{
+	for (size_t i = 0; i < more->n; i++)
+		if (more->events[i].session)
+			session_stop(more->events[i].session);
+}
+
+static bool more_done(const struct record_more *more)
+{
+	for (size_t i = 0; i < more->n; i++)
+		if (session_state(more->events[i].session) != SESSION_DONE)
+			return false;
+	return true;
+}
+
+/* Is a session ending, or has it ended? */
+static bool more_ends(const struct record_more *more)
+{
+	for (size_t i = 0; i < more->n; i++)
+		if (session_state(more->events[i].session) > SESSION_RUNNING)
+			return true;
+	return false;
+}
+
+/* < 0: the first failure, and the line for the user. */
+static int more_error(const struct record_more *more, const char **ret_why)
+{
+	for (size_t i = 0; i < more->n; i++) {
+		int r = session_error(more->events[i].session, ret_why);
+
+		if (r < 0)
+			return trace(r);
+	}
+	return 0;
+}
+
+static bool more_probes(const struct record_more *more)
+{
+	for (size_t i = 0; i < more->n; i++)
+		if (perf_has_kernel_probe(more->events[i].specs, more->events[i].n_specs))
+			return true;
+	return false;
+}
+
+static uint64_t more_lost(const struct record_more_event *e)
+{
+	return e->summary->counts.lost_exact ? e->summary->counts.lost_samples
+					     : e->summary->account.lost_records;
+}
+
+static void more_print_event(const struct record_more_event *e, FILE *out)
+{
+	const struct account *a = &e->summary->account;
+	char n[32];
+
+	fprintf(out, "  also     %s sample%s of %s", text_count(a->emitted, n),
+		a->emitted == 1 ? "" : "s", e->specs[0].name);
+	if (e->frequency)
+		fprintf(out, " (%" PRIu64 " Hz)", e->frequency);
+	if (a->emitted)
+		fprintf(out, ", %s of the stacks whole", text_share(a->whole, a->emitted, n));
+	fprintf(out, ", %s lost (report --event %s)\n", text_count(more_lost(e), n),
+		e->specs[0].name);
+}
+
+static void more_print_json(const struct record_more_event *e, FILE *out)
+{
+	const struct account *a = &e->summary->account;
+
+	fprintf(out, "{\"event\":");
+	json_string(out, e->specs[0].name);
+	fprintf(out,
+		",\"samples\":%" PRIu64 ",\"whole\":%" PRIu64 ",\"cut\":%" PRIu64
+		",\"lost\":%" PRIu64 "}",
+		a->emitted, a->whole, a->cut, more_lost(e));
+}
+
+/* Takes the summaries: the samples of all. */
+static uint64_t more_emitted(struct record_more *more)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < more->n; i++) {
+		(void)session_summary(more->events[i].session, more->events[i].summary);
+		sum += more->events[i].summary->account.emitted;
+	}
+	return sum;
+}
+
+/* As verdict.print_more, after more_emitted(). */
+static void more_print(const struct record_more *more, bool json, FILE *out)
+{
+	for (size_t i = 0; i < more->n; i++)
+		if (json) {
+			fprintf(out, "%s", i ? "," : ",\"more\":[");
+			more_print_json(&more->events[i], out);
+		} else {
+			more_print_event(&more->events[i], out);
+		}
+	if (json && more->n)
+		fprintf(out, "]");
+}
+
+static void more_deinit(struct record_more *more)
+{
+	for (size_t i = 0; i < more->n; i++) {
+		struct record_more_event *e = &more->events[i];
+
+		e->session = session_free(e->session);
+		free(e->summary);
+		e->summary = NULL;
+		for (size_t j = 0; j < e->n_specs; j++)
+			perf_spec_deinit(&e->specs[j]);
+		e->n_specs = 0;
+	}
+	more->n = 0;
+}
+
+/* ---- the event ---- */
+
 static int choose_event(struct record *rec)
 {
 	const struct perf_spec_env env = {""};
@@ -79,8 +338,8 @@ static int choose_event(struct record *rec)
 	const char *event = perf_spec_or_default(rec->args.event, text, &rec->note);
 	int r;
 
-	if (record_waits(&rec->args)) {
-		record_waits_event(&rec->args, &rec->specs[0]);
+	if (waits_of(&rec->args)) {
+		choose_waits(&rec->args, &rec->specs[0]);
 		rec->note = NULL;
 		rec->n_specs = 1;
 		return 0;
@@ -89,13 +348,10 @@ static int choose_event(struct record *rec)
 			    rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
 		return own_rights_refused(&rec->own, r);
-	if ((rec->args.user_only && rec->specs[0].exclude_user) ||
-	    (rec->args.kernel_only && rec->specs[0].exclude_kernel)) {
-		log_error("%s and %s together leave nothing to sample", rec->specs[0].name,
-			  rec->args.user_only ? "--user-only" : "--kernel-only");
-		return -EINVAL;
-	}
-	r = record_more_choose(&rec->more, &rec->args, rec->own.lacks, sizeof(rec->own.lacks));
+	r = check_modes(&rec->args, &rec->specs[0], rec->own.lacks, sizeof(rec->own.lacks));
+	if (r < 0)
+		return own_rights_refused(&rec->own, r);
+	r = more_choose(&rec->more, &rec->args, rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
 		return own_rights_refused(&rec->own, r);
 	if (!rec->args.filter)
@@ -123,7 +379,7 @@ static void stop(void *arg)
 	if (!rec->session) /* --delay */
 		return;
 	session_stop(rec->session);
-	record_more_stop(&rec->more);
+	more_stop(&rec->more);
 }
 
 /* A second signal: the latest samples of a flight recorder are in memory only. */
@@ -269,12 +525,12 @@ static int open_session(struct record *rec)
 	if (r < 0)
 		return said("cannot record", r);
 	so.consent = rec->consent;
-	record_waits_set(&rec->args, &so);
+	set_waits(&rec->args, &so);
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
 			sizeof(rec->own.lacks));
 	if (r >= 0)
-		r = record_more_open(&rec->more, &so, rec->sink, &rec->loop, rec->own.lacks,
-				     sizeof(rec->own.lacks));
+		r = more_open(&rec->more, &so, rec->sink, &rec->loop, rec->own.lacks,
+			      sizeof(rec->own.lacks));
 	if (r < 0)
 		return own_rights_refused(&rec->own, r);
 	return own_rights_enough(&rec->own, session_kernel_refused(rec->session));
@@ -282,7 +538,7 @@ static int open_session(struct record *rec)
 
 static bool has_probe(const struct record *rec)
 {
-	return perf_has_kernel_probe(rec->specs, rec->n_specs) || record_more_probes(&rec->more);
+	return perf_has_kernel_probe(rec->specs, rec->n_specs) || more_probes(&rec->more);
 }
 
 /* Starts the session and the child.  > 0: the exit status for a command that cannot be run. */
@@ -291,7 +547,7 @@ static int start(struct record *rec)
 	int r = session_start(rec->session);
 
 	if (r >= 0)
-		r = record_more_start(&rec->more);
+		r = more_start(&rec->more);
 	if (r < 0)
 		return late_sink_report(rec->sink) ? r : said(rec->args.output, r);
 	if (rec->flight) {
@@ -313,10 +569,9 @@ static int run(struct record *rec)
 {
 	int r = 0;
 
-	while (r >= 0 &&
-	       (session_state(rec->session) != SESSION_DONE || !record_more_done(&rec->more))) {
+	while (r >= 0 && (session_state(rec->session) != SESSION_DONE || !more_done(&rec->more))) {
 		/* The end of one session is the end of all. */
-		if (session_state(rec->session) > SESSION_RUNNING || record_more_ends(&rec->more))
+		if (session_state(rec->session) > SESSION_RUNNING || more_ends(&rec->more))
 			stop(rec);
 		r = loop_run_once(&rec->loop, -1);
 	}
@@ -332,13 +587,13 @@ static void print_verdict(struct record *rec)
 		.file = rec->args.output,
 		.event = rec->specs[0].name,
 		.frequency = rec->args.frequency,
-		.period = record_waits(&rec->args) ? 0 : rec->args.period,
+		.period = waits_of(&rec->args) ? 0 : rec->args.period,
 	};
 
 	(void)session_summary(rec->session, &summary);
 	verdict.more = &rec->more;
-	verdict.print_more = record_more_print;
-	verdict.unwritten = verdict_unwritten(&summary, rec->sink, record_more_emitted(&rec->more));
+	verdict.print_more = more_print;
+	verdict.unwritten = verdict_unwritten(&summary, rec->sink, more_emitted(&rec->more));
 	verdict.complete = rec->ended == 0;
 	verdict_show(&verdict, rec->args.json);
 }
@@ -496,7 +751,7 @@ static int ask_daemon(struct record *rec, bool for_kernel)
 
 	if (r == 0) {
 		watch_no_more(rec);
-		record_more_deinit(&rec->more);
+		more_deinit(&rec->more);
 		rec->session = session_free(rec->session);
 		rec->sink = sink_free(rec->sink);
 		r = record_ask_run(&asked);
@@ -529,7 +784,7 @@ static int record_by_own_rights(struct record *rec)
 		return job_exit_status(&rec->job, true);
 	}
 	rec->ended = rec->flight ? flight_end(rec->flight) : late_sink_end(rec->sink, false);
-	if (session_error(rec->session, &why) >= 0 && record_more_error(&rec->more, &why) >= 0)
+	if (session_error(rec->session, &why) >= 0 && more_error(&rec->more, &why) >= 0)
 		why = NULL;
 	if (!why && rec->ended < 0) {
 		(void)snprintf(text, sizeof(text), "writing the trace: %s", strerror(-rec->ended));
@@ -609,7 +864,7 @@ static int record_main(int argc, char **argv)
 	} else {
 		r = record_all(rec);
 	}
-	record_more_deinit(&rec->more);
+	more_deinit(&rec->more);
 	(void)session_free(rec->session);
 	(void)at_sample_free(rec->at_sample);
 	(void)consent_free(rec->consent);

@@ -14,7 +14,7 @@ struct record_args {
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
 	char event_text[SPEC_EVENT_MAX]; /* of braces */
-	/* -e again: events with samples of their own (record-more.h). */
+	/* -e again: events with samples of their own (cmd-record.c). */
 	const char *more[RECORD_MORE];
 	char more_text[RECORD_MORE][SPEC_EVENT_MAX];
 	size_t n_more;
