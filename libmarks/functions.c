@@ -13,6 +13,8 @@
 
 #define EXPORTED __attribute__((visibility("default"), no_instrument_function))
 
+enum { FRAME_WORDS = 32 };
+
 static int (*real_sigaltstack)(const stack_t *, stack_t *);
 static int (*real_swapcontext)(ucontext_t *, const ucontext_t *);
 static int (*real_setcontext)(const ucontext_t *);
@@ -35,12 +37,30 @@ static unsigned uncaught(void)
 	return n < MARKS_UNCAUGHT ? n : MARKS_UNCAUGHT;
 }
 
+/* Where the frame that ends at @end begins: its return address is @site.  Nothing beyond that word is read.  0: not known. */
+static uintptr_t frame_begin(const uintptr_t *end, uintptr_t site)
+{
+#ifdef __x86_64__
+	for (int i = 0; i < FRAME_WORDS; i++)
+		if (end[i] == site)
+			return (uintptr_t)&end[i + 1];
+#endif
+	(void)end;
+	(void)site;
+	return 0;
+}
+
 void __cyg_profile_func_enter(void *function, void *site)
 {
-	/* The frame that called this ends here. */
-	if (marks_wanted(MARKS_FUNCTIONS))
-		marks_put(MARKS_ENTER | uncaught() << 8, (const char *)&site, sizeof(site),
-			  (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa());
+	const uintptr_t *end = __builtin_dwarf_cfa(); /* of the frame that called this */
+	uintptr_t words[2];
+
+	if (!marks_wanted(MARKS_FUNCTIONS))
+		return;
+	words[0] = (uintptr_t)site;
+	words[1] = frame_begin(end, (uintptr_t)site);
+	marks_put(MARKS_ENTER | uncaught() << 8, (const char *)words, sizeof(words),
+		  (uintptr_t)function, (uintptr_t)end);
 }
 
 void __cyg_profile_func_exit(void *function, void *site)

@@ -355,6 +355,7 @@ static bool take(const char *text, size_t len)
 {
 	bool all = true;
 
+	marks_follow();
 	if (!len || !marks_wanted(MARKS_TEXT))
 		return false;
 	while (len) {

@@ -93,9 +93,10 @@ enum marks_kind {
 	MARKS_COUNTER,	   /* name, value */
 	MARKS_ASYNC_BEGIN, /* name, value: cookie */
 	MARKS_ASYNC_END,
-	MARKS_LINE,  /* name: what was written to trace_marker */
-	MARKS_ENTER, /* value: function, extra: stack pointer, name: 8 bytes, the call site */
-	MARKS_LEAVE, /* alike */
+	MARKS_LINE, /* name: what was written to trace_marker */
+	MARKS_ENTER, /* value: function, extra: stack pointer, name: two words, the call site and where the
+			* function's frame begins, 0: not known */
+	MARKS_LEAVE, /* the same, with one word */
 	MARKS_THREAD_END,
 	MARKS_STACK, /* value: lowest address, extra: first address behind: a stack of its own (swapcontext, sigaltstack) */
 	MARKS_KINDS

@@ -59,6 +59,7 @@ static unsigned long ring_inode;
 static pthread_key_t end_key;
 static bool has_end_key;
 static uint64_t *atrace_tags; /* the program's, or NULL */
+static uint64_t followed;     /* the mask that they have */
 
 /* Functions that an old libc has in another library: a weak symbol that is missing is NULL. */
 #pragma weak pthread_key_create
@@ -163,10 +164,18 @@ static void set_atrace_tags(uint64_t mask)
 				 __ATOMIC_RELAXED);
 }
 
+void marks_follow(void)
+{
+	uint64_t mask = __atomic_load_n(&marks_head->mask, __ATOMIC_RELAXED);
+
+	if (mask != __atomic_exchange_n(&followed, mask, __ATOMIC_RELAXED))
+		set_atrace_tags(mask);
+}
+
 static void switch_off(void)
 {
 	__atomic_store_n(&marks_head->mask, 0, __ATOMIC_RELAXED);
-	set_atrace_tags(0);
+	marks_follow();
 }
 
 static void add_page(void *page)
@@ -316,7 +325,7 @@ static bool answer_invitation(void)
 		slots[i].begin = __atomic_load_n(&slots[i].head, __ATOMIC_RELAXED);
 	r = connect_recording();
 	if (r == 0) {
-		set_atrace_tags(marks_head->mask);
+		marks_follow();
 		atomic_store(&told, invitation);
 	} else if (r != -EAGAIN || atomic_fetch_add(&tries, 1) >= TRIES) {
 		switch_off();

@@ -23,5 +23,8 @@ void marks_put(unsigned kind, const char *name, size_t len, uint64_t value, uint
 /* Has a recording of this process begun (and not ended), or been announced by the environment? */
 bool marks_recorded(void);
 
+/* Sets the program's atrace_enabled_tags as the recording has switched the categories. */
+void marks_follow(void);
+
 /* In the program's first thread, before it runs: functions.c. */
 void functions_begin(void);

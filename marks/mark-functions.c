@@ -168,8 +168,10 @@ static int close_one(const struct mark_functions *f, struct thread *t, size_t i,
 /* Has @o been outlived by a function that begins at @at? */
 static bool is_dead(const struct open_function *o, const struct mark_function *at)
 {
-	return o->sp < at->sp ||
-	       (o->sp == at->sp && (o->site != at->site || o->address == at->address));
+	bool inlined = o->sp == at->sp && o->site == at->site && o->address != at->address;
+
+	/* What @at has called begins where its own frame ends, which no live frame reaches into. */
+	return !inlined && (o->sp <= at->sp || (at->frame && o->sp < at->frame));
 }
 
 int mark_functions_enter(struct mark_functions *f, const struct mark_function *at)

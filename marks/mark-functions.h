@@ -36,6 +36,7 @@ struct mark_functions *mark_functions_free(struct mark_functions *functions);
 struct mark_function {
 	uint32_t tid;
 	uint64_t time, address, site, sp;
+	uint64_t frame;	  /* of a begin: where its frame begins, above @sp; 0: not known */
 	uint8_t uncaught; /* exceptions in flight */
 	bool tail;	  /* of an end: @sp is the end of the caller's frame */
 };

@@ -18,6 +18,7 @@
 #include "trace/slices.h"
 
 enum {
+	INCARNATIONS = 4,
 	SLICES_MAX = 1 << 18, /* that wait for names */
 	NAME_ROOM = 1024,
 	EARLIER_S = 60, /* a mark from before the session may be as old */
@@ -33,7 +34,10 @@ struct waiting_slice {
 struct program {
 	struct session_marks *marks;
 	uint32_t pid;
-	struct process *process; /* a reference; NULL: not known yet */
+	/* References: the incarnations of the pid seen meanwhile, as an exec may be recorded before or after the marks around
+	 * it are read. */
+	struct process *processes[INCARNATIONS];
+	size_t n_processes;
 	struct mark_functions *functions;
 	uint32_t refs; /* slices that wait */
 	bool ended;
@@ -55,7 +59,8 @@ struct session_marks {
 
 static void free_program(struct program *p)
 {
-	(void)process_unref(p->process);
+	for (size_t i = 0; i < p->n_processes; i++)
+		(void)process_unref(p->processes[i]);
 	(void)mark_functions_free(p->functions);
 	free(p);
 }
@@ -70,10 +75,11 @@ static void find_process(struct session_marks *m, struct program *p)
 {
 	struct process *now = p->ended ? NULL : process_find(m->session->processes, p->pid);
 
-	if (!now || now == p->process)
-		return;
-	(void)process_unref(p->process);
-	p->process = process_ref(now);
+	for (size_t i = 0; i < p->n_processes; i++)
+		if (p->processes[i] == now)
+			return;
+	if (now && p->n_processes < INCARNATIONS)
+		p->processes[p->n_processes++] = process_ref(now);
 }
 
 /* ---- names ---- */
@@ -97,29 +103,37 @@ static int write_slice(struct session_marks *m, const struct waiting_slice *w, c
 	return writer_slice(m->session->writer, &slice);
 }
 
-/* The mapping of @address in the program; NULL: not known. */
-static const struct uw_map *map_of(struct session_marks *m, struct program *p, uint64_t address)
+/* The mapping of @address in the program, and the incarnation that has it; NULL: not known. */
+static const struct uw_map *map_of(struct session_marks *m, struct program *p, uint64_t address,
+				   struct process **ret_process)
 {
-	struct uw_space *space;
-
 	find_process(m, p);
-	if (!p->process || process_space(m->session->processes, p->process, &space) < 0)
-		return NULL;
-	return uw_space_find(space, address);
+	for (size_t i = 0; i < p->n_processes; i++) {
+		const struct uw_map *map = NULL;
+		struct uw_space *space;
+
+		if (process_space(m->session->processes, p->processes[i], &space) >= 0)
+			map = uw_space_find(space, address);
+		*ret_process = p->processes[i];
+		if (map && map->module)
+			return map;
+	}
+	return NULL;
 }
 
 static enum named look_up(struct session_marks *m, const struct waiting_slice *w, bool last,
 			  char name[static NAME_ROOM])
 {
 	struct program *p = w->program;
-	const struct uw_map *map = map_of(m, p, w->slice.address);
+	struct process *process = NULL;
+	const struct uw_map *map = map_of(m, p, w->slice.address, &process);
 	struct uw_symbol symbol;
 
 	(void)snprintf(name, NAME_ROOM, "0x%llx", (unsigned long long)w->slice.address);
-	if (!map || !map->module)
+	if (!map)
 		return last ? NAMED : NAME_LATER;
 	if (uw_module_want_unwind(map->module))
-		(void)reader_want_module(m->session->reader, p->process, map->module);
+		(void)reader_want_module(m->session->reader, process, map->module);
 	if (uw_module_symbol_state(map->module) == UW_MODULE_READY &&
 	    uw_module_symbol(map->module, uw_map_vaddr(map, w->slice.address), &symbol)) {
 		uw_demangle(symbol.name, name, NAME_ROOM);
@@ -224,8 +238,10 @@ static int function_mark(struct session_marks *m, uint32_t pid, uint32_t tid,
 	r = program_of(m, pid, &p);
 	if (r < 0)
 		return trace(r);
-	if (mark->len == sizeof(at.site))
+	if (mark->len >= sizeof(at.site))
 		memcpy(&at.site, mark->name, sizeof(at.site));
+	if (mark->len >= 2 * sizeof(at.site))
+		memcpy(&at.frame, mark->name + sizeof(at.site), sizeof(at.frame));
 	if (mark->kind == MARKS_ENTER)
 		r = mark_functions_enter(p->functions, &at);
 	else if (mark->kind == MARKS_LEAVE)

@@ -154,6 +154,27 @@ static void jumped_in_a_loop(void **state)
 	(void)mark_functions_free(f);
 }
 
+/* The next function has a larger frame: it begins above the one that was left, and ends below it. */
+static void jumped_into_a_larger_frame(void **state)
+{
+	struct seen s = {0};
+	struct mark_functions *f = begin(&s, 0);
+	struct mark_function at = {
+		.tid = 1, .address = 'b', .site = 7, .sp = STACK - 300, .frame = STACK - 100};
+
+	(void)state;
+	now = 0;
+	enter(f, 'm', STACK - 100);
+	enter(f, 'a', STACK - 200);
+	at.time = now += 10;
+	assert_int_equal(mark_functions_enter(f, &at), 0);
+	at.time = now += 10;
+	assert_int_equal(mark_functions_leave(f, &at), 0);
+	leave(f, 'm', STACK - 100);
+	expect(&s, "a! b m");
+	(void)mark_functions_free(f);
+}
+
 /* A function that is inlined has the frame and the call site of its caller. */
 static void inlined(void **state)
 {
@@ -375,6 +396,7 @@ int main(void)
 		cmocka_unit_test(jumped_in_a_loop),
 		cmocka_unit_test(inlined),
 		cmocka_unit_test(alloca_between),
+		cmocka_unit_test(jumped_into_a_larger_frame),
 		cmocka_unit_test(ends_by_jump),
 		cmocka_unit_test(exception_reported),
 		cmocka_unit_test(alternate_stack),
