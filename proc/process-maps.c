@@ -730,7 +730,7 @@ uint64_t process_vm_of(const struct process *process)
 	return 0;
 }
 
-uint64_t process_python_of(const struct process *process)
+uint64_t process_interpreter_of(const struct process *process)
 {
 	const struct process_map *m;
 	uint64_t program = 0;
@@ -739,36 +739,44 @@ uint64_t process_python_of(const struct process *process)
 	{
 		const char *path = m->module ? uw_module_path(m->module) : "";
 
-		if (m->start < m->offset || !uw_path_is_python(path))
+		if (m->start < m->offset || !process->language ||
+		    uw_path_language(path) != process->language)
 			continue;
-		if (strstr(path, "/libpython3."))
+		if (strstr(path, "/lib") && !strncmp(strrchr(path, '/'), "/lib", 4))
 			return m->start - m->offset;
 		program = program ? program : m->start - m->offset;
 	}
 	return program;
 }
 
-void process_python_name(const struct process *process, char *to, size_t room)
+void process_interpreter_name(const struct process *process, char *to, size_t room)
 {
-	static const char name[] = "python3.";
+	static const char *const names[UW_LANGUAGES] = {
+		[UW_LANGUAGE_NONE] = "The interpreter",
+		[UW_LANGUAGE_PYTHON] = "CPython",
+		[UW_LANGUAGE_PHP] = "PHP",
+		[UW_LANGUAGE_RUBY] = "Ruby",
+	};
+	static const char digits[] = "0123456789";
 	const struct process_map *m;
 
-	(void)snprintf(to, room, "Python");
-	if (!process)
+	(void)snprintf(to, room, "%s", names[process ? process->language : UW_LANGUAGE_NONE]);
+	if (!process || !process->language)
 		return;
 	process_maps_each(process->maps, m)
 	{
 		const char *path = m->module ? uw_module_path(m->module) : "", *version;
-		size_t len;
+		size_t major, len;
 
-		if (!uw_path_is_python(path))
+		if (uw_path_language(path) != process->language)
 			continue;
-		version = strstr(strrchr(path, '/') ? strrchr(path, '/') : path, name);
-		if (!version)
+		version = strpbrk(strrchr(path, '/') ? strrchr(path, '/') : path, digits);
+		major = version ? strspn(version, digits) : 0;
+		len = major && version[major] == '.' ? strspn(version + major + 1, digits) : 0;
+		if (!len)
 			continue;
-		version += sizeof(name) - 1;
-		len = strspn(version, "0123456789");
-		(void)snprintf(to, room, "CPython 3.%.*s%s", (int)len, version,
+		len += major + 1;
+		(void)snprintf(to, room, "%s %.*s%s", names[process->language], (int)len, version,
 			       version[len] == 't' ? " without a GIL" : "");
 		return;
 	}
@@ -776,7 +784,8 @@ void process_python_name(const struct process *process, char *to, size_t room)
 
 uint64_t process_vm_of_module(const struct process *process, const struct uw_module *module)
 {
-	return uw_module_is_python(module) ? process_python_of(process) : process_vm_of(process);
+	return uw_module_language(module) ? process_interpreter_of(process)
+					  : process_vm_of(process);
 }
 
 static int file_module(struct process_table *table, const char *path, const struct uw_file_id *id,
@@ -797,7 +806,8 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 	case PATH_FILE:
 		if (is_vm(path))
 			note_vm(process);
-		process->has_python |= uw_path_is_python(path);
+		if (!process->language)
+			process->language = uw_path_language(path);
 		r = file_module(table, path, &map->id, &map->module);
 		break;
 	case PATH_JIT:

@@ -109,7 +109,7 @@ struct process *process_unref(struct process *process)
 	(void)process_maps_unref(process->maps);
 	(void)process_log_free(process->log);
 	(void)uw_module_unref(process->jit);
-	(void)uw_module_unref(process->python);
+	(void)uw_module_unref(process->script);
 	(void)process_unref(process->origin); /* an origin has none itself */
 	threads_drop(process);
 	table_deinit(&process->threads);
@@ -507,7 +507,7 @@ static int inherit(struct process *p, struct process *parent, uint32_t ptid)
 	p->uid = parent->uid;
 	p->owner = parent->owner;
 	p->kernel_thread = parent->kernel_thread;
-	p->has_python = parent->has_python;
+	p->language = parent->language;
 	/* The child is in the first pid namespace as well, or it is the init of another: its
 	 * status shows which. */
 	if (parent->ns_pid == parent->pid)
@@ -914,12 +914,13 @@ static int make_space(struct process_table *table, struct process *process)
 {
 	int r = process_maps_space(process->maps, process->memory, &process->space);
 
-	if (r < 0 || !process->has_python)
+	if (r < 0 || !process->language)
 		return r < 0 ? trace(r) : 0;
-	if (!process->python)
-		r = uw_modules_add(table->modules, UW_MODULE_JIT, UW_PYTHON_PATH, &process->python);
+	if (!process->script)
+		r = uw_modules_add(table->modules, UW_MODULE_JIT,
+				   uw_language_path(process->language), &process->script);
 	if (r >= 0)
-		uw_space_set_python(process->space, process->python);
+		uw_space_set_script(process->space, process->script);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -100,8 +100,8 @@ struct process {
 	struct uw_space *space;	   /* cached snapshot; NULL when maps changed since */
 	struct uw_module *jit;	   /* of all anonymous executable mappings of this incarnation */
 	bool has_vm;		   /* a Java VM's library was mapped */
-	bool has_python;	   /* CPython was mapped */
-	struct uw_module *python;  /* of its functions; NULL: none yet */
+	enum uw_language language; /* the interpreter that was mapped (module.h) */
+	struct uw_module *script;  /* of its functions; NULL: none yet */
 	struct process *origin;	   /* parent whose mappings were not known at the fork: used if ours
 				   never arrive */
 	struct table threads;	   /* tid -> struct process_thread * */
@@ -180,10 +180,11 @@ struct process_mapping {
 };
 /* Where the image of a Java VM (libjvm.so) begins; 0: nowhere. */
 uint64_t process_vm_of(const struct process *process);
-/* The same of CPython's library, or of its program where that has no library. */
-uint64_t process_python_of(const struct process *process);
-/* Which Python it runs, by the name of its file: "CPython 3.14", "CPython 3.13 without a GIL"; "Python" where it has no version. */
-void process_python_name(const struct process *process, char *to, size_t room);
+/* The same of its interpreter's library, or of the program where that has no library. */
+uint64_t process_interpreter_of(const struct process *process);
+/* Which interpreter it runs, by the name of its file: "CPython 3.14", "CPython 3.13 without a GIL", "PHP 8.3"; "PHP" where it has no
+ * version. */
+void process_interpreter_name(const struct process *process, char *to, size_t room);
 /* The address that load_request.vm has for the JIT module @module of @process. */
 uint64_t process_vm_of_module(const struct process *process, const struct uw_module *module);
 bool process_mapping_of(const struct process *process, const struct uw_module *module,

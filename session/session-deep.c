@@ -69,11 +69,16 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);
 }
 
-void session_python_answer(struct session *s, const struct load_answer *a)
+void session_script_answer(struct session *s, const struct load_answer *a)
 {
-	if (a->request.kind != LOAD_UNWIND || !uw_module_is_python(a->request.module))
+	enum uw_language language;
+
+	if (a->request.kind != LOAD_UNWIND)
 		return;
-	if (session_python(s)) {
+	language = uw_module_language(a->request.module);
+	if (!language)
+		return;
+	if (language == UW_LANGUAGE_PYTHON && session_python(s)) {
 		python_entry_add(session_python(s), a->request.pid, a->request.module);
 		return;
 	}

@@ -169,7 +169,7 @@ struct session {
 struct deep *session_deep(const struct session *s);
 struct python_stacks *session_python(const struct session *s);
 /* The layout of a process's Python is known: its frames are copied from now on. */
-void session_python_answer(struct session *s, const struct load_answer *a);
+void session_script_answer(struct session *s, const struct load_answer *a);
 /* At the start, and when a copy size has changed. */
 void session_deep_begin(struct session *s);
 /* How much of its stack the thread of a sample needs. */

@@ -87,21 +87,29 @@ static void note_jit(struct session *s, const struct load_answer *a)
 		uw_module_path(a->request.module));
 }
 
-/* Reports once that the functions of Python are not shown, and why.  A program without exports is none. */
-static void note_unread_python(struct session *s, const struct load_answer *a, bool unknown)
+/* Reports once that the functions of an interpreter are not shown, and why.  A program without exports is none. */
+static void note_unread_script(struct session *s, const struct load_answer *a, bool unknown)
 {
+	static const char *const supported[UW_LANGUAGES] = {
+		[UW_LANGUAGE_PYTHON] = "CPython 3.11 to 3.13 with a GIL is",
+		[UW_LANGUAGE_PHP] = "PHP 8.2 without ZTS, built by GCC, is",
+		[UW_LANGUAGE_RUBY] = "Ruby 3.1 built by GCC is",
+	};
+	enum uw_language language = uw_module_language(a->request.module);
 	char name[64];
 
 	if (a->vm_error == -ENOEXEC)
 		return;
 	s->vm_noted = true;
-	process_python_name(process_find(s->processes, a->request.pid), name, sizeof(name));
+	process_interpreter_name(process_find(s->processes, a->request.pid), name, sizeof(name));
 	if (unknown)
-		session_note(s,
-			     "%s of process %u is not supported (CPython 3.11 to 3.13 with a GIL "
-			     "is): stacks show the interpreter's own functions (hint: python3 -X "
-			     "perf, from 3.12 on)",
-			     name, a->request.pid);
+		session_note(
+			s,
+			"%s of process %u is not supported (%s): stacks show the interpreter's own "
+			"functions%s",
+			name, a->request.pid, supported[language],
+			language == UW_LANGUAGE_PYTHON ? " (hint: python3 -X perf, from 3.12 on)"
+						       : "");
 	else
 		session_note(s,
 			     "%s of process %u cannot be read (%s): stacks show the interpreter's "
@@ -116,8 +124,8 @@ static void note_vm(struct session *s, const struct load_answer *a)
 
 	if (!a->vm_error || s->vm_noted)
 		return;
-	if (uw_module_is_python(a->request.module)) {
-		note_unread_python(s, a, unknown);
+	if (uw_module_language(a->request.module)) {
+		note_unread_script(s, a, unknown);
 		return;
 	}
 	s->vm_noted = true;

@@ -292,7 +292,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 
 	for (*ret_n = 0; r >= 0 && loader_answer(s->loader, &a); (*ret_n)++) {
 		session_note_answer(s, &a);
-		session_python_answer(s, &a);
+		session_script_answer(s, &a);
 		if (a.request.process) {
 			session_raw_process(s, &a);
 			r = reader_process_answer(s->reader, &a);

@@ -81,10 +81,53 @@ struct uw_python {
 		next; /* DWARF numbers of the registers that the loop has its frame and its instruction in */
 };
 
+/* The frames of PHP's and Ruby's functions (php.h, ruby.h): addresses of one process, offsets in bytes.
+ *
+ *   frame of the interpreter     function ──► op_array or iseq ──► instructions [code, code + unit * len)
+ *                                instruction
+ *                                the caller's frame: `previous` points to it (PHP), or it lies behind (Ruby)
+ *
+ * The evaluation loop has its frame and its next instruction in two registers that calls preserve, so each run of the loop on the
+ * stack shows both. */
+struct uw_script {
+	uint32_t version;	       /* PHP: 0x802 for 8.2; Ruby: 0x301; 0: none */
+	uint64_t eval_start, eval_end; /* the evaluation loop */
+	uint64_t current;	       /* PHP: the address of the pointer to the innermost frame */
+	struct uw_script_offsets {
+		uint16_t frame_bytes, instruction, function, previous;
+		uint16_t
+			flags; /* in the frame; Ruby: of the pointer to its environment, which begins with them */
+		uint32_t last; /* the flag of the first frame that a run of the loop has */
+		uint16_t body; /* Ruby: in the iseq */
+		uint16_t code, len,
+			handler;     /* in the op_array or the body; handler: of a function in C */
+		uint16_t unit;	     /* bytes of an instruction, or of its words */
+		uint16_t definition; /* Ruby: in the method entry */
+		uint16_t cache,
+			cache_len; /* PHP: the run-time cache, in the frame; its bytes, in the op_array */
+	} offsets;
+	uint8_t frame, next; /* DWARF numbers of the registers */
+	/* PHP: where the loop keeps both of its caller, from its stack pointer on.  0: unwind information shows them. */
+	uint8_t saved_frame, saved_next;
+};
+enum { UW_SCRIPT_POSITION_BITS = 12, UW_SCRIPT_NO_POSITION = (1 << UW_SCRIPT_POSITION_BITS) - 1 };
+/* The address in the module of an interpreter that stands for a place in a function: @function is aligned to 8 bytes and below
+ * 1 << 47, @position is the number of the instruction, cut at UW_SCRIPT_NO_POSITION. */
+static inline uint64_t uw_script_frame(uint64_t function, uint64_t position)
+{
+	return function >> 3 << UW_SCRIPT_POSITION_BITS |
+	       (position < UW_SCRIPT_NO_POSITION ? position : UW_SCRIPT_NO_POSITION);
+}
+static inline uint64_t uw_script_function(uint64_t frame)
+{
+	return frame >> UW_SCRIPT_POSITION_BITS << 3;
+}
+
 struct uw_image {
 	enum uw_arch arch;
 	struct uw_vm_code vm;
 	struct uw_python python;
+	struct uw_script script;
 	struct uw_segment *segments;
 	size_t n_segments;
 	struct uw_section eh_frame_hdr, eh_frame, debug_frame;

@@ -13,13 +13,13 @@
 #include "base/error.h"
 #include "symbols/elf.h"
 #include "symbols/hotspot.h"
+#include "symbols/interpreter.h"
 #include "symbols/jitdump.h"
 #include "symbols/lines.h"
 #include "symbols/parts.h"
-#include "symbols/python.h"
 #include "symbols/symbols.h"
 
-/* ---- halves that a Java VM or CPython describes (hotspot.h, python.h) ---- */
+/* ---- halves that a Java VM or an interpreter describes (hotspot.h, interpreter.h) ---- */
 
 struct process_memory {
 	struct uw_memory memory;
@@ -59,50 +59,6 @@ static int image_of(struct uw_module *module, struct hotspot_code *code,
 	return trace(r);
 }
 
-/* ---- CPython ---- */
-
-static int python_of(struct uw_module *module, struct process_memory *m, uint64_t image)
-{
-	return module->python ? 0 : python_new(&m->memory, image, &module->python);
-}
-
-/* Names are asked for one by one: there is no list of code objects. */
-static int load_python(struct uw_module *module, struct process_memory *m, uint64_t image,
-		       struct uw_image **ret_image, struct uw_symbols **ret_symbols)
-{
-	_cleanup_(uw_image_freep) struct uw_image *empty = NULL;
-	struct uw_symbols_builder none = {0};
-	int r = python_of(module, m, image);
-
-	if (r >= 0)
-		r = uw_image_new_empty(&empty);
-	if (r >= 0)
-		r = uw_symbols_build(&none, ret_symbols);
-	uw_symbols_builder_deinit(&none);
-	if (r < 0)
-		return trace(r);
-	empty->python = *python_layout(module->python);
-	*ret_image = take(empty);
-	return 0;
-}
-
-bool uw_module_is_python(const struct uw_module *module)
-{
-	return module->is_python;
-}
-
-bool uw_path_is_python(const char *path)
-{
-	static const char library[] = "libpython3.", program[] = "python3";
-	const char *name = strrchr(path, '/');
-
-	name = name ? name + 1 : path;
-	return !strncmp(name, library, sizeof(library) - 1) ||
-	       !strncmp(name, program, sizeof(program) - 1);
-}
-
-/* ---- either ---- */
-
 /* Both halves of a JIT module, by source->vm.  -ENOEXEC, -ENOTSUP: hotspot.h; -EIO: its memory cannot be read. */
 static int vm_load(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image,
 		   struct uw_symbols **ret_symbols)
@@ -111,8 +67,9 @@ static int vm_load(struct uw_module *module, struct uw_source *source, struct uw
 	struct hotspot_code code;
 	int r = 0;
 
-	if (module->is_python)
-		return trace(load_python(module, &m, source->vm, ret_image, ret_symbols));
+	if (module->language)
+		return trace(
+			interpreter_load(module, &m.memory, source->vm, ret_image, ret_symbols));
 	if (!module->vm)
 		r = hotspot_new(&m.memory, source->vm, &module->vm);
 	if (r >= 0)
@@ -133,11 +90,8 @@ static int vm_lines(struct uw_module *module, struct uw_source *source, uint64_t
 	struct process_memory m = {.memory = {.read = read_memory}, .fd = source->fd};
 	int r = 0;
 
-	if (module->is_python) {
-		r = python_of(module, &m, source->vm);
-		return r < 0 ? trace(r)
-			     : trace(python_lines(module->python, &m.memory, address, add, arg));
-	}
+	if (module->language)
+		return trace(interpreter_lines(module, &m.memory, source->vm, address, add, arg));
 	if (!module->vm)
 		r = hotspot_new(&m.memory, source->vm, &module->vm);
 	return r < 0 ? trace(r) : trace(hotspot_lines(module->vm, &m.memory, address, add, arg));
@@ -220,7 +174,7 @@ bool uw_module_adopt_symbols(struct uw_module *module)
 static void vm_free(struct uw_module *module)
 {
 	(void)hotspot_free(module->vm);
-	(void)python_free(module->python);
+	(void)interpreter_free(module->interpreter);
 	(void)jitdump_free(module->dump);
 	(void)uw_image_free(atomic_load_explicit(&module->next_image, memory_order_relaxed));
 	(void)uw_symbols_free(atomic_load_explicit(&module->next_symbols, memory_order_relaxed));
@@ -240,7 +194,7 @@ int uw_module_new(enum uw_module_kind kind, const char *path, const struct uw_bu
 	atomic_init(&m->refs, 1);
 	m->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
 	m->kind = kind;
-	m->is_python = kind == UW_MODULE_JIT && !strcmp(path, UW_PYTHON_PATH);
+	m->language = kind == UW_MODULE_JIT ? interpreter_language(path) : UW_LANGUAGE_NONE;
 	if (id)
 		m->given_id = *id;
 	memcpy(m->path, path, len);
@@ -773,8 +727,8 @@ int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
 /* ---- a loaded module as bytes for another process of ours (module.h) ----
  *
  *   layout      u64 1; block build id; u64 load bias; block segments      (0: none yet)
- *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section; block vm; block python
- *                                                                         (0: not loaded)
+ *   unwind half u64 1; u64 arch; u64 more; three times u64 vaddr, block section; block vm; block python;
+ *               block script                                              (0: not loaded)
  *   symbols     u64 1; as symbols.c packs them                            (0: not loaded)
  *
  * The process that packs has parsed a target's file, so its bytes are trusted no more than the
@@ -808,6 +762,7 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 		pack_section(to, &image->debug_frame);
 		packer_block(to, &image->vm, sizeof(image->vm));
 		packer_block(to, &image->python, sizeof(image->python));
+		packer_block(to, &image->script, sizeof(image->script));
 	}
 	packer_u64(to, symbols);
 	if (symbols)
@@ -898,12 +853,27 @@ static int unpack_python(struct cursor *from, struct uw_python *ret_python)
 	return 0;
 }
 
+static int unpack_script(struct cursor *from, struct uw_script *ret_script)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p || len != sizeof(*ret_script))
+		return fail(-EBADMSG);
+	memcpy(ret_script, p, len);
+	return ret_script->frame < 16 && ret_script->next < 16 && ret_script->saved_frame < 248 &&
+			       ret_script->saved_next < 248
+		       ? 0
+		       : fail(-EBADMSG);
+}
+
 static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 			struct uw_image **ret_image)
 {
 	struct uw_section sections[3] = {0};
 	struct uw_vm_code vm = {.n_heaps = 0};
 	struct uw_python python = {.version = 0};
+	struct uw_script script = {.version = 0};
 	uint64_t arch = cursor_u64(from);
 	bool more = cursor_u64(from);
 	int r = 0;
@@ -914,6 +884,8 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 		r = unpack_vm(from, &vm);
 	if (r >= 0)
 		r = unpack_python(from, &python);
+	if (r >= 0)
+		r = unpack_script(from, &script);
 	if (r >= 0 && arch != UW_ARCH_NONE && arch != UW_ARCH_X86_64 && arch != UW_ARCH_AARCH64)
 		r = fail(-EBADMSG);
 	if (r >= 0)
@@ -923,6 +895,7 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 		(*ret_image)->has_separate = more;
 		(*ret_image)->vm = vm;
 		(*ret_image)->python = python;
+		(*ret_image)->script = script;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		uw_section_deinit(&sections[i]);

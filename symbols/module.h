@@ -113,14 +113,27 @@ bool uw_module_has_jit_cfi(const struct uw_module *module);
 bool uw_module_adopt_unwind(struct uw_module *module);
 bool uw_module_adopt_symbols(struct uw_module *module);
 
-/* ---- CPython (python.h) ----
+/* ---- interpreters (interpreter.h) ----
  *
- * A JIT module with this path stands for the functions that the interpreter of one process runs: an address in it is that
- * of a code object.  Its image has the layout of the interpreter's frames, its names come by uw_module_lines(). */
+ * A JIT module with the path of a language stands for the functions that the interpreter of one process runs: an address in it
+ * is that of a code object (PHP, Ruby: see uw_script_frame() of image.h).  Its image has the layout of the interpreter's
+ * frames, its names come by uw_module_lines(). */
+enum uw_language {
+	UW_LANGUAGE_NONE,
+	UW_LANGUAGE_PYTHON,
+	UW_LANGUAGE_PHP,
+	UW_LANGUAGE_RUBY,
+	UW_LANGUAGES
+};
 #define UW_PYTHON_PATH "[python]"
-bool uw_module_is_python(const struct uw_module *module);
-/* Is the file at @path CPython's library or program, by its name? */
-bool uw_path_is_python(const char *path);
+#define UW_PHP_PATH "[php]"
+#define UW_RUBY_PATH "[ruby]"
+/* The path of a language's module.  NULL for UW_LANGUAGE_NONE. */
+const char *uw_language_path(enum uw_language language);
+/* UW_LANGUAGE_NONE: the module is not that of an interpreter. */
+enum uw_language uw_module_language(const struct uw_module *module);
+/* The interpreter whose library or program the file at @path is, by its name. */
+enum uw_language uw_path_language(const char *path);
 
 /* Notes of the unwinder's thread about reading it again. */
 struct uw_renewal {
@@ -139,7 +152,7 @@ struct uw_source {
 		*memory; /* at [start, end): the image's first bytes, program headers included */
 	uint64_t start, end;
 	/* Of a JIT module: @fd is the memory of a process, and the image of its Java VM (libjvm.so), or of its
-	 * Python, begins at this address.  0: none. */
+	 * interpreter, begins at this address.  0: none. */
 	uint64_t vm;
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */

@@ -472,9 +472,9 @@ int uw_modules_keep_small(struct uw_modules *modules, const struct uw_modules_li
 		next = e == last ? NULL : e->newer;
 		add_held(e->module, &own);
 		/* The vDSO's image is ours and small, and its symbols come with it only.  What a Java
-		 * VM or a Python had is gone when its process is. */
+		 * VM or an interpreter had is gone when its process is. */
 		if (!(droppable(&own, limit) || own.files) || e->module->kind == UW_MODULE_MEMORY ||
-		    uw_module_is_vm(e->module) || uw_module_is_python(e->module))
+		    uw_module_is_vm(e->module) || uw_module_language(e->module))
 			continue;
 		if (!left-- || (limit->in_use && limit->in_use(e->module, limit->arg)))
 			break;

@@ -33,14 +33,14 @@ struct uw_module {
 	struct uw_image *image;
 	struct uw_symbols *symbols;
 	struct uw_lines *lines;
-	struct hotspot *vm;    /* used by the loader only */
-	struct python *python; /* the same */
-	struct jitdump *dump;  /* the same */
+	struct hotspot *vm;		 /* used by the loader only */
+	struct interpreter *interpreter; /* the same */
+	struct jitdump *dump;		 /* the same */
 	_Atomic(struct uw_image *) next_image;
 	_Atomic(struct uw_symbols *) next_symbols;
 	struct uw_renewal renewal;
 	_Atomic bool expects_vm, is_vm, has_jit_cfi;
-	bool is_python;
+	enum uw_language language;
 	_Atomic bool unresponsive, wants_separate, keeps_file;
 	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;
 	void *entry; /* modules.c, main thread */

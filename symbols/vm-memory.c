@@ -32,6 +32,14 @@ int vm_memory_begin(struct vm_memory *m, struct uw_memory *memory, size_t n_page
 	return m->pages ? 0 : fail(-ENOMEM);
 }
 
+void vm_memory_again(struct vm_memory *m, struct uw_memory *memory, uint64_t bytes)
+{
+	m->memory = memory;
+	m->left = bytes;
+	for (size_t i = 0; i < m->n_pages; i++)
+		m->pages[i].address = 0;
+}
+
 void vm_memory_end(struct vm_memory *m)
 {
 	free(take(m->pages));
@@ -42,7 +50,7 @@ static ssize_t read_some(struct vm_memory *m, uint64_t address, void *to, size_t
 {
 	ssize_t n;
 
-	if (m->left < len)
+	if (m->left < len || !m->memory)
 		return -1;
 	m->left -= len;
 	n = m->memory->read(m->memory, address, to, len);
@@ -112,6 +120,46 @@ bool vm_memory_text(struct vm_memory *m, uint64_t address, char *to, size_t room
 	return true;
 }
 
+/* The bytes of the character at @p, 0: none that may be in a name. */
+static size_t char_len(const char *p, size_t left)
+{
+	const uint8_t *at = (const uint8_t *)p;
+	size_t n = *at < 0x80	? 1
+		   : *at < 0xc2 ? 0
+		   : *at < 0xe0 ? 2
+		   : *at < 0xf0 ? 3
+		   : *at < 0xf5 ? 4
+				: 0;
+
+	if (*at < 0x20 || *at == 0x7f || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if (at[i] >> 6 != 2)
+			return 0;
+	/* too long a form, surrogates, beyond the last one */
+	if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) ||
+	    (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+bool vm_memory_name(struct vm_memory *m, uint64_t address, uint64_t len, char *to, size_t room)
+{
+	size_t n = min_u64(len, room - 1), step;
+
+	if (!n || !vm_memory_read(m, address, to, n))
+		return false;
+	to[n] = 0;
+	for (size_t i = 0; i < n; i += step) {
+		step = char_len(to + i, n - i);
+		if (!step) {
+			to[i] = '?';
+			step = 1;
+		}
+	}
+	return true;
+}
+
 /* ---- exports ---- */
 
 /* A pointer of .dynamic: glibc has added the bias, others have not. */
@@ -158,8 +206,18 @@ bool vm_exports_of(struct vm_memory *m, uint64_t image, struct vm_exports *ret_e
 			x.bias = image - (p.p_vaddr - p.p_offset);
 			based = true;
 		}
+		if (p.p_type == PT_LOAD && p.p_flags == PF_R && x.n_constants < VM_CONSTANTS)
+			x.constants[x.n_constants++] = (struct vm_range){
+				x.bias + p.p_vaddr,
+				x.bias + p.p_vaddr + min_u64(p.p_filesz, VM_CONSTANTS_MAX)};
+		if (p.p_type == PT_LOAD && p.p_flags & PF_W && !x.data.start)
+			x.data = (struct vm_range){x.bias + p.p_vaddr,
+						   x.bias + p.p_vaddr +
+							   min_u64(p.p_memsz, VM_DATA_MAX)};
 		if (p.p_type == PT_DYNAMIC)
 			at = p.p_vaddr;
+		if (p.p_type == PT_GNU_EH_FRAME && based)
+			x.eh_frame_hdr = x.bias + p.p_vaddr;
 	}
 	if (!based || !at || !read_dynamic(m, x.bias + at, &x))
 		return false;

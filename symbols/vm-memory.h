@@ -1,13 +1,15 @@
 /* vm-memory.h - the memory of a process with an interpreter or a virtual machine, in pages, and the exports of its
- * library as it lies there.  Private to symbols/.  Thread: loader.
+ * library as it lies there.  Private to symbols/ and unwinder/.  Thread: any; an object belongs to one.
  *
  * The process is not trusted: each read is checked, and one request reads VM_READ_MAX bytes at most. */
 #pragma once
 
 #include "symbols/module.h"
 
-enum { VM_PAGE = 4096 };
-#define VM_READ_MAX (256ull << 20) /* bytes that one request reads */
+enum { VM_PAGE = 4096, VM_CONSTANTS = 4 };
+#define VM_CONSTANTS_MAX (64ull << 20) /* bytes of a segment of read-only data */
+#define VM_DATA_MAX (4ull << 20)       /* the same of data that is written */
+#define VM_READ_MAX (256ull << 20)     /* bytes that one request reads */
 #define VM_ADDRESS_MAX (1ull << 47)
 
 struct vm_memory {
@@ -19,6 +21,8 @@ struct vm_memory {
 /* Keeps @n_pages pages.  -ENOMEM. */
 int vm_memory_begin(struct vm_memory *m, struct uw_memory *memory, size_t n_pages);
 void vm_memory_end(struct vm_memory *m);
+/* Forgets the pages: from now on those of @memory are read, @bytes at most.  After vm_memory_begin(). */
+void vm_memory_again(struct vm_memory *m, struct uw_memory *memory, uint64_t bytes);
 /* Can @address be one of the process? */
 bool vm_memory_is_address(uint64_t address);
 /* false: not all of it can be read. */
@@ -27,9 +31,19 @@ bool vm_memory_read(struct vm_memory *m, uint64_t address, void *to, size_t len)
 bool vm_memory_read_once(struct vm_memory *m, uint64_t address, void *to, size_t len);
 /* The text at @address with its NUL, cut at @room - 1; false: none. */
 bool vm_memory_text(struct vm_memory *m, uint64_t address, char *to, size_t room);
+/* The text of @len bytes at @address as a name, cut at @room - 1: bytes that are no printable UTF-8 are replaced by '?'.  false:
+ * it is empty or cannot be read. */
+bool vm_memory_name(struct vm_memory *m, uint64_t address, uint64_t len, char *to, size_t room);
 
 struct vm_exports {
 	uint64_t bias, hash, symbols, strings; /* addresses */
+	uint64_t eh_frame_hdr;		       /* the same; 0: none */
+	/* Read-only data: loaded segments that are neither written nor executed. */
+	struct vm_range {
+		uint64_t start, end;
+	} constants[VM_CONSTANTS];
+	size_t n_constants;
+	struct vm_range data; /* the first segment that is written */
 };
 /* The exports of the ELF image that begins at @image.  false: there is none. */
 bool vm_exports_of(struct vm_memory *m, uint64_t image, struct vm_exports *ret_exports);

@@ -558,8 +558,8 @@ static void walk_finish(struct native *e, struct walk *w)
 		native_hole_note(e, w);
 	for (uint32_t i = 0; i < w->n_methods; i++)
 		name_method(w, &w->methods[i]);
-	if (w->snapshot->space->python)
-		native_python(e, w);
+	if (w->snapshot->space->script)
+		native_script(e, w);
 }
 
 static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
@@ -681,7 +681,7 @@ static void native_free(struct uw_engine *engine)
 	table_deinit(&e->indexes);
 	native_trails_free(e);
 	native_holes_free(e);
-	native_python_free(e);
+	native_script_free(e);
 	native_tails_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);

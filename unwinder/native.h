@@ -8,7 +8,7 @@
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-deep.c  beyond the copy: the memory of the process, and the proof of what was read
  *   native-hole.c  across a frame that the end of the copy cuts in two
- *   native-python.c the functions that CPython's evaluation loop runs, in place of its frames
+ *   native-script.h the functions that an interpreter runs, in place of its evaluation loop's frames
  *
  * A walk stands on the frame that it pushed last.  The rule of that frame was found and applied, so
  * the next visit starts with a load whose cache line was prefetched a round ago. */
@@ -202,7 +202,7 @@ struct native {
 	const struct walk *tail_owner;
 	uint64_t tails_used;
 	struct native_end ends[NATIVE_ENDS];
-	struct native_python *python; /* NULL: not needed so far */
+	struct native_script *script; /* NULL: not needed so far */
 
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;
@@ -326,11 +326,11 @@ enum step native_push(struct walk *w, uint64_t pc, uint64_t flags);
 int native_trail_step(const struct native *e, const struct walk *w, struct native_trail_step *s,
 		      struct native_trail_step *ret_next);
 
-/* ---- native-python.c ---- */
-/* A walk of a process with CPython has ended: puts the functions in place of the evaluation loop's frames.  The result
+/* ---- native-script.c ---- */
+/* A walk of a process with an interpreter has ended: puts the functions in place of the evaluation loop's frames.  The result
  * becomes PENDING where the layout of the interpreter is not loaded yet. */
-void native_python(struct native *e, struct walk *w);
-void native_python_free(struct native *e);
+void native_script(struct native *e, struct walk *w);
+void native_script_free(struct native *e);
 
 /* ---- native-chain.c ---- */
 /* As uw_engine_ops.unwind, for engine fp. */

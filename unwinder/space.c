@@ -116,9 +116,9 @@ int uw_space_new(const struct uw_map *maps, size_t n_maps, uint32_t key, struct 
 	return r < 0 ? trace(r) : 0;
 }
 
-void uw_space_set_python(struct uw_space *space, struct uw_module *python)
+void uw_space_set_script(struct uw_space *space, struct uw_module *script)
 {
-	space->python = uw_module_ref(python);
+	space->script = uw_module_ref(script);
 }
 
 struct uw_space *uw_space_ref(struct uw_space *space)
@@ -133,7 +133,7 @@ struct uw_space *uw_space_unref(struct uw_space *space)
 		return NULL;
 	for (size_t i = 0; i < space->n_parts; i++)
 		(void)uw_maps_unref(space->parts[i].maps);
-	(void)uw_module_unref(space->python);
+	(void)uw_module_unref(space->script);
 	let_go(space_bytes(space->n_parts));
 	free(space);
 	return NULL;

@@ -29,7 +29,7 @@ struct uw_space {
 	struct uw_memory
 		*memory; /* for deep stacks; may be NULL.  Borrowed, must outlive the space */
 	struct uw_module
-		*python; /* of the process's CPython (module.h); NULL: none.  A reference */
+		*script; /* of the process's interpreter (module.h); NULL: none.  A reference */
 	size_t n_maps, n_parts;
 	struct uw_part {
 		uint64_t start; /* of its first mapping */
@@ -48,8 +48,8 @@ int uw_space_of_parts(struct uw_maps *const *parts, size_t n_parts, uint32_t key
 /* A space of one run. */
 int uw_space_new(const struct uw_map *maps, size_t n_maps, uint32_t key, struct uw_memory *memory,
 		 struct uw_space **ret_space);
-/* Before any other has the space: takes a reference on @python. */
-void uw_space_set_python(struct uw_space *space, struct uw_module *python);
+/* Before any other has the space: takes a reference on @script. */
+void uw_space_set_script(struct uw_space *space, struct uw_module *script);
 struct uw_space *uw_space_ref(struct uw_space *space);
 struct uw_space *uw_space_unref(struct uw_space *space);
 /* Bytes of all spaces and runs in this program. */

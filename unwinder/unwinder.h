@@ -101,8 +101,8 @@ const char *uw_outcome_name(enum uw_outcome outcome);
 #define UW_FRAME_GUESSED (1ull << 58) /* without unwind information, or by another stack */
 /* Interpreted: the address is that of the Method of a Java VM (uw_module_lines), not of code. */
 #define UW_FRAME_METHOD (1ull << 59)
-/* Python: the address is that of a code object (uw_module_lines of the space's Python), not of code. */
-#define UW_FRAME_PYTHON (1ull << 60)
+/* Of an interpreter: the address is one of the space's script module (module.h), not of code. */
+#define UW_FRAME_SCRIPT (1ull << 60)
 static inline uint64_t uw_frame_pc(uint64_t frame)
 {
 	return frame & ((1ull << 56) - 1);
@@ -183,7 +183,7 @@ struct uw_engine_stats {
 int uw_engine_new(enum uw_engine_kind kind, struct uw_engine **ret_engine);
 struct uw_engine *uw_engine_free(struct uw_engine *engine);
 struct uw_settings {
-	bool native_frames; /* Python: frames of the evaluation loop stay next to the functions that it runs */
+	bool native_frames; /* interpreters: frames of the evaluation loop stay next to the functions that it runs */
 	int clock; /* of uw_snapshot.time: a clockid_t */
 	bool fallback; /* engine native: frame pointers where the unwind information of a module fails (unwinder.c) */
 };

@@ -40,7 +40,7 @@ struct load_request {
 	uint32_t owner; /* of the process: open-file.h */
 	uint32_t tag;	/* passed through */
 	uint64_t
-		vm; /* of a JIT module: where the process has libjvm.so's or CPython's image; 0: nowhere */
+		vm; /* of a JIT module: where the process has libjvm.so's or its interpreter's image; 0: nowhere */
 	/* 1 + a descriptor that the process sent (consent.h); 0: none, /proc is opened instead.  Its maps for LOAD_PROCESS
 	 * and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the answer, by loader_free(), or by a caller whose
 	 * request was not taken (load_request_deinit). */

@@ -631,7 +631,7 @@ static int open_jit(struct load_worker *w, const struct load_request *request)
 	if (dump && procfs_open_mapped(w->root, request->pid, dump->start, dump->end, dump->path,
 				       &dump->id, map.owner, &w->gate, &fd, &proved) >= 0)
 		return fd;
-	if (uw_module_is_python(request->module)) /* it has names, but no file */
+	if (uw_module_language(request->module)) /* it has names, but no file */
 		return -ENOENT;
 	return procfs_open_named(w->root, request->pid, &map);
 }

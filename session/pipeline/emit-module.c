@@ -24,7 +24,7 @@ struct emit_module *emit_module_new(struct uw_module *module, const struct sampl
 	if (!info->process)
 		return m;
 	(void)process_mapping_of(info->process, module, &m->mapped);
-	if (uw_module_kind(module) == UW_MODULE_JIT && !uw_module_is_python(module))
+	if (uw_module_kind(module) == UW_MODULE_JIT && !uw_module_language(module))
 		m->hint = jit_hint(info->process);
 	if (uw_module_kind(module) == UW_MODULE_JIT)
 		m->vm = process_vm_of_module(info->process, module);
@@ -144,7 +144,7 @@ static bool is_due(struct emit_module *m)
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end)
 {
 	/* A Java VM is read again when a stack needs it; it may have ended before, but left a map. */
-	if (!m->unnamed.n || uw_module_is_python(m->module) ||
+	if (!m->unnamed.n || uw_module_language(m->module) ||
 	    (uw_module_is_vm(m->module) && !at_end) ||
 	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
@@ -185,7 +185,7 @@ bool emit_module_symbol(const struct emit_module *m, uint64_t vaddr, struct uw_s
 
 bool emit_module_names_by_lines(const struct uw_module *module)
 {
-	return uw_module_is_vm(module) || uw_module_is_python(module);
+	return uw_module_is_vm(module) || uw_module_language(module);
 }
 
 /* Where a Java VM has its code: a Method belongs to the same module. */
@@ -202,13 +202,13 @@ static const struct uw_map *map_of_vm(const struct uw_space *space)
 }
 
 const struct uw_map *emit_map_of_frame(const struct uw_space *space, uint64_t frame,
-				       struct uw_map *python)
+				       struct uw_map *script)
 {
 	if (!space)
 		return NULL;
-	if (frame & UW_FRAME_PYTHON) {
-		*python = (struct uw_map){.module = space->python};
-		return python;
+	if (frame & UW_FRAME_SCRIPT) {
+		*script = (struct uw_map){.module = space->script};
+		return script;
 	}
 	return frame & UW_FRAME_METHOD ? map_of_vm(space)
 				       : uw_space_find(space, uw_frame_lookup(frame));
@@ -216,5 +216,5 @@ const struct uw_map *emit_map_of_frame(const struct uw_space *space, uint64_t fr
 
 uint32_t emit_frame_key(const struct uw_space *space, uint64_t frame)
 {
-	return frame & UW_FRAME_PYTHON ? ~uw_module_serial(space->python) : space->key;
+	return frame & UW_FRAME_SCRIPT ? ~uw_module_serial(space->script) : space->key;
 }

@@ -61,9 +61,9 @@ bool emit_module_has_epochs(const struct emit_module *m);
 bool emit_module_symbol(const struct emit_module *m, uint64_t vaddr, struct uw_symbol *ret_symbol);
 /* Do names come with the lines?  They are requested at once: the process may end, and reuse the place of code. */
 bool emit_module_names_by_lines(const struct uw_module *module);
-/* The mapping of a user frame; NULL: none.  *python is for frames that have none in the process. */
+/* The mapping of a user frame; NULL: none.  *script is for frames that have none in the process. */
 const struct uw_map *emit_map_of_frame(const struct uw_space *space, uint64_t frame,
-				       struct uw_map *python);
+				       struct uw_map *script);
 /* The key of a user frame in caches.  Spaces share a key where they agree on code; a fork's child has Python functions of
  * its own. */
 uint32_t emit_frame_key(const struct uw_space *space, uint64_t frame);

@@ -386,8 +386,8 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 		      uint32_t *ret_id)
 {
 	uint64_t pc = uw_frame_lookup(frame);
-	struct uw_map python;
-	const struct uw_map *map = emit_map_of_frame(info->space, frame, &python);
+	struct uw_map script;
+	const struct uw_map *map = emit_map_of_frame(info->space, frame, &script);
 	struct emit_module *m = NULL;
 	int r;
 

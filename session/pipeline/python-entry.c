@@ -8,7 +8,8 @@ void python_entry_attach(struct python_stacks *stacks, struct entry *e)
 	const struct process *process = e->info.process;
 	struct python_stack stack;
 
-	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process || !process->has_python ||
+	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process ||
+	    process->language != UW_LANGUAGE_PYTHON ||
 	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], e->info.time, &stack))
 		return;
 	e->python = stack.frames;

@@ -62,6 +62,7 @@ struct world {
 static int module_of(struct uw_python layout, struct uw_module **ret_module)
 {
 	static const struct uw_vm_code none;
+	static const struct uw_script script;
 	uint8_t bytes[1024];
 	struct packer to = {.data = bytes, .room = sizeof(bytes)};
 	struct cursor from;
@@ -78,6 +79,7 @@ static int module_of(struct uw_python layout, struct uw_module **ret_module)
 	}
 	packer_block(&to, &none, sizeof(none));
 	packer_block(&to, &layout, sizeof(layout));
+	packer_block(&to, &script, sizeof(script));
 	packer_u64(&to, 0);
 	from = cursor_of(bytes, to.len);
 	if (uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, ret_module) < 0)
@@ -131,8 +133,8 @@ static size_t run_stack(struct world *w, struct py_process *p, uint32_t n_exact)
 	    p->reads - before > READS_MAX)
 		abort();
 	for (uint32_t i = 0; i < res.n_frames; i++) {
-		n += !!(frames[i] & UW_FRAME_PYTHON);
-		if (!(frames[i] & UW_FRAME_PYTHON) && uw_frame_pc(frames[i]) >> 48)
+		n += !!(frames[i] & UW_FRAME_SCRIPT);
+		if (!(frames[i] & UW_FRAME_SCRIPT) && uw_frame_pc(frames[i]) >> 48)
 			abort();
 	}
 	return n;
@@ -148,7 +150,7 @@ static void run_stacks(struct changing *c, const struct uw_python *layout, uint6
 	    uw_space_new(&map, 1, 7, &c->memory, &w.space) < 0 ||
 	    uw_engine_new(UW_ENGINE_NATIVE, &w.engine) < 0)
 		abort();
-	uw_space_set_python(w.space, w.module);
+	uw_space_set_script(w.space, w.module);
 	make_stack(&w, &c->process, code);
 	if (!run_stack(&w, &c->process, 0) && !c->n)
 		abort();

@@ -86,10 +86,10 @@ fi
 
 # ---- CPython: its functions without a flag; with -X perf a trampoline for each of them, too ----
 
-# python_right NAME : which shares of the samples of leaves.py are right, from 0.3 s on: the start is read late.
-python_right() {
+# leaves_right NAME LANGUAGE : which shares of the samples of leaves.py, .php or .rb are right, from 0.3 s on: the start is read late.
+leaves_right() {
 	"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/$1.pftrace" 2>/dev/null |
-		"$PYTHON" "$SOURCES/leaves.py" --check >"$TMP/$1.right"
+		"$PYTHON" "$SOURCES/leaves.py" --check "$2" >"$TMP/$1.right"
 	awk -v name="$1" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$1.right"
 }
 # right_is NAME WHAT PERCENT
@@ -110,7 +110,7 @@ for version in 3.11 3.12 3.13; do
 	check python-$version-names has python-$version \
 		';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
 	row python-$version-leaves 99 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
-	python_right python-$version-leaves
+	leaves_right python-$version-leaves python
 	check python-$version-outermost right_is python-$version-leaves outermost 99.5
 	if [ "$BPF" ]; then
 		check python-$version-leaf right_is python-$version-leaves leaf 98
@@ -127,6 +127,27 @@ for version in 3.11 3.12 3.13; do
 	check python-$version-perf-names has python-$version-perf \
 		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
 	check python-$version-perf-depth hasnt python-$version-perf '(py::recurse:.*){12}'
+done
+
+# ---- PHP and Ruby: their functions without a flag, read after the sample ----
+
+# (PCRE's own compiler writes code without unwind information.)
+if has_tool php php; then
+	row php 98 php -d pcre.jit=0 "$SOURCES/leaves.php" "$SECONDS_EACH"
+	leaves_right php php
+	check php-names has php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'
+fi
+if has_tool ruby ruby; then
+	row ruby 98 ruby "$SOURCES/leaves.rb" "$SECONDS_EACH"
+	leaves_right ruby ruby
+	check ruby-names has ruby \
+		';<main> \[ruby\];([^;]*;)?main \[ruby\];left \[ruby\];generate \[ruby\];([^;]*;)*times \[ruby\];([^;]*;)*block in generate \[ruby\];one \[ruby\]'
+fi
+for name in php ruby; do
+	[ -s "$TMP/$name.right" ] || continue
+	check $name-leaf right_is $name leaf 98
+	check $name-outermost right_is $name outermost 98
+	check $name-calls right_is $name calls 90
 done
 
 # ---- Java with frame pointers: compiled, interpreted, by C1 alone; attached ----

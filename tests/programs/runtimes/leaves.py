@@ -1,5 +1,6 @@
-"""leaves.py SECONDS - C functions that are each called by one Python function, from several callers; leaves.py --check reads folded
-stacks and prints the shares that are right: of the innermost Python function, of the outermost ones, of calls between them."""
+"""leaves.py SECONDS - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
+folded stacks of leaves.py, leaves.php or leaves.rb and prints the shares that are right: of the innermost function of the language, of
+the outermost ones, of calls between them."""
 import binascii
 import sys
 import time
@@ -58,16 +59,56 @@ def main():
 
 # ---- the check: what the source above states ----
 
-LEAVES = {"zlib_crc32": "crc", "zlib_adler32": "adler", "binascii_hexlify": "hexed", "builtin_sum": "left", "builtin_max": "right"}
-CALLERS = {
-    "left": {"main"}, "right": {"main"}, "generate": {"left"}, "Pair.one": {"generate", "right.<locals>.<lambda>"},
-    "Pair.two": {"generate"}, "right.<locals>.<lambda>": {"right"}, "crc": {"Pair.one"}, "adler": {"Pair.one"},
-    "hexed": {"Pair.two"}, "spin": {"Pair.one", "Pair.two", "left", "right"},
-}
+class Python:
+    leaves = {"zlib_crc32": "crc", "zlib_adler32": "adler", "binascii_hexlify": "hexed", "builtin_sum": "left", "builtin_max": "right"}
+    callers = {
+        "left": {"main"}, "right": {"main"}, "generate": {"left"}, "Pair.one": {"generate", "right.<locals>.<lambda>"},
+        "Pair.two": {"generate"}, "right.<locals>.<lambda>": {"right"}, "crc": {"Pair.one"}, "adler": {"Pair.one"},
+        "hexed": {"Pair.two"}, "spin": {"Pair.one", "Pair.two", "left", "right"},
+    }
+    outermost = ["<module>", "main"]
+    inner = {}  # functions in C, which may be missing
 
 
-def check():
-    total = {"leaf": 0, "outermost": 0, "calls": 0}
+class Php:
+    """Functions in C are shown where they are known; the leaf is the innermost other one."""
+    leaves = {"deflate": "crushed", "inflate": "expanded", "pcre2_match_8": "matched"}
+    callers = {
+        "left": {"main"}, "right": {"main"}, "generate": {"left"}, "Pair::one": {"generate", "{closure}"},
+        "Pair::two": {"generate"}, "{closure}": {"right"}, "crushed": {"Pair::one"}, "matched": {"Pair::one"},
+        "expanded": {"Pair::two"}, "spin": {"Pair::one", "Pair::two", "left", "right"},
+    }
+    outermost = ["{main}", "main"]
+    inner = {"gzcompress": "crushed", "gzuncompress": "expanded", "preg_match": "matched", "array_map": "right",
+             "microtime": "main"}
+
+
+class Ruby:
+    leaves = {"deflate": "crushed", "inflate": "expanded", "crc32_z": "summed"}
+    callers = {
+        "left": {"main"}, "right": {"main"}, "generate": {"left"}, "one": {"block in generate", "block in right"},
+        "two": {"block in generate"}, "block in right": {"right"}, "block in generate": {"generate"},
+        "block in left": {"block in generate"}, "crushed": {"one"}, "summed": {"one"}, "expanded": {"two"},
+        "spin": {"one", "two", "left", "right", "block in left"},
+    }
+    outermost = ["<main>", "main"]
+    inner = {"deflate": "crushed", "inflate": "expanded", "crc32": "summed", "times": "generate", "map": "right",
+             "clock_gettime": "main"}
+
+
+LANGUAGES = {"python": Python, "php": Php, "ruby": Ruby}
+
+
+def adjacent(frames, suffix):
+    """Calls without other code between: where callers are not known, the interpreter's loop stands for them."""
+    for caller, callee in zip(frames, frames[1:]):
+        if caller.endswith(suffix) and callee.endswith(suffix):
+            yield caller[:-len(suffix)], callee[:-len(suffix)]
+
+
+def check(language):
+    table = LANGUAGES[language]
+    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0}
     right_ones = dict(total)
 
     def count(what, weight, is_right):
@@ -77,24 +118,28 @@ def check():
     for line in sys.stdin:
         stack, _, weight = line.rpartition(" ")
         frames, weight = stack.split(";"), int(weight)
-        suffix = " [python]"
-        functions = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]
+        suffix = " [%s]" % language
+        named = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]
+        functions = [name for name in named if name not in table.inner]
         if "main" not in functions or functions[0] == "_find_and_load":  # the site module has a main(), too
             continue
         for frame in reversed(frames):
-            if frame.endswith(suffix):
+            if frame.endswith(suffix) and frame[:-len(suffix)] not in table.inner:
                 break
-            if frame in LEAVES:
-                count("leaf", weight, functions[-1] == LEAVES[frame])
+            if frame in table.leaves:
+                count("leaf", weight, functions[-1] == table.leaves[frame])
                 break
-        count("outermost", weight, functions[:2] == ["<module>", "main"] and functions[2:3] in ([], ["left"], ["right"]))
-        for caller, callee in zip(functions, functions[1:]):
-            count("calls", weight, caller in CALLERS.get(callee, {caller}))
+        count("outermost", weight, functions[:2] == table.outermost and functions[2:3] in ([], ["left"], ["right"]))
+        for caller, callee in zip(functions, functions[1:]) if language == "python" else adjacent(frames, suffix):
+            count("calls", weight, caller in table.callers.get(callee, {caller}))
+        for caller, callee in adjacent(frames, suffix):
+            if callee in table.inner:
+                count("inner", weight, caller == table.inner[callee])
     for what in total:
         print("%s %d %.2f" % (what, total[what], 100 * right_ones[what] / max(total[what], 1)))
 
 
 if sys.argv[1] == "--check":
-    check()
+    check(sys.argv[2] if len(sys.argv) > 2 else "python")
 else:
     main()

@@ -61,11 +61,12 @@ static void test_unsupported(void **state)
 static void test_paths(void **state)
 {
 	(void)state;
-	assert_true(uw_path_is_python("/usr/lib/libpython3.12.so.1.0"));
-	assert_true(uw_path_is_python("/usr/bin/python3.11"));
-	assert_false(uw_path_is_python("/usr/lib/python3.11/lib-dynload/_bz2.so"));
-	assert_false(uw_path_is_python("/usr/lib/libpython2.7.so.1.0"));
-	assert_false(uw_path_is_python(""));
+	assert_int_equal(uw_path_language("/usr/lib/libpython3.12.so.1.0"), UW_LANGUAGE_PYTHON);
+	assert_int_equal(uw_path_language("/usr/bin/python3.11"), UW_LANGUAGE_PYTHON);
+	assert_int_equal(uw_path_language("/usr/lib/python3.11/lib-dynload/_bz2.so"),
+			 UW_LANGUAGE_NONE);
+	assert_int_equal(uw_path_language("/usr/lib/libpython2.7.so.1.0"), UW_LANGUAGE_NONE);
+	assert_int_equal(uw_path_language(""), UW_LANGUAGE_NONE);
 }
 
 struct said {
@@ -125,6 +126,7 @@ static struct uw_module *python_module(int minor, uint64_t loop)
 	struct uw_python layout;
 	struct uw_module *module;
 	struct uw_vm_code vm = {0};
+	struct uw_script script = {0};
 	uint8_t bytes[1024];
 	struct packer to = {.data = bytes, .room = sizeof(bytes)};
 	struct cursor from;
@@ -145,6 +147,7 @@ static struct uw_module *python_module(int minor, uint64_t loop)
 	}
 	packer_block(&to, &vm, sizeof(vm));
 	packer_block(&to, &layout, sizeof(layout));
+	packer_block(&to, &script, sizeof(script));
 	packer_u64(&to, 0);
 	from = cursor_of(bytes, to.len);
 	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, &module), 0);
@@ -206,11 +209,11 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 	f->regs[UW_X86_R8 + 4] = py_bytecode(&py, p->f) + 10;
 	fixture_space(f, 5, &py.memory);
 	p->module = python_module(minor, FRAMED);
-	uw_space_set_python(f->space, p->module);
+	uw_space_set_script(f->space, p->module);
 	f->snapshot.time = 1; /* before all readings */
 }
 
-#define NAMED(code) ((code) | py_sign(&py, code) | UW_FRAME_PYTHON)
+#define NAMED(code) ((code) | py_sign(&py, code) | UW_FRAME_SCRIPT)
 #define GUESSED(code) (NAMED(code) | UW_FRAME_GUESSED)
 
 static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
@@ -463,7 +466,7 @@ static void test_pending(void **state)
 	put_program(f, &p, 12);
 	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, &module), 0);
 	fixture_space(f, 6, &py.memory);
-	uw_space_set_python(f->space, module);
+	uw_space_set_script(f->space, module);
 	run(f, SMALL);
 	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is no python3 */
 	uw_module_set_unreadable(module);

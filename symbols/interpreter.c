@@ -1,0 +1,177 @@
+/* interpreter.c - see interpreter.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "symbols/interpreter.h"
+#include "symbols/parts.h"
+#include "symbols/php.h"
+#include "symbols/python.h"
+#include "symbols/ruby.h"
+#include "symbols/symbols.h"
+
+enum { PAGES = 64 };
+
+struct interpreter {
+	struct python *python;	 /* NULL: another language */
+	struct uw_script script; /* PHP, Ruby */
+};
+
+/* ---- languages ---- */
+
+/* What the names of its program and its library begin with, and what may follow. */
+static const struct language {
+	const char *path, *program, *library;
+	const char *
+		behind; /* the program: one of these bytes, or a word of its own behind a hyphen, or the end */
+} languages[UW_LANGUAGES] = {
+	[UW_LANGUAGE_PYTHON] = {UW_PYTHON_PATH, "python3", "libpython3.", ". "},
+	[UW_LANGUAGE_PHP] = {UW_PHP_PATH, "php", "libphp", "0123456789. "},
+	[UW_LANGUAGE_RUBY] = {UW_RUBY_PATH, "ruby", "libruby", "0123456789. "},
+};
+
+const char *uw_language_path(enum uw_language language)
+{
+	return languages[language].path;
+}
+
+enum uw_language uw_module_language(const struct uw_module *module)
+{
+	return module->language;
+}
+
+enum uw_language interpreter_language(const char *path)
+{
+	for (int i = UW_LANGUAGE_NONE + 1; i < UW_LANGUAGES; i++)
+		if (!strcmp(path, languages[i].path))
+			return (enum uw_language)i;
+	return UW_LANGUAGE_NONE;
+}
+
+static bool begins(const char *name, const char *with)
+{
+	return !strncmp(name, with, strlen(with));
+}
+
+/* php, php8.2, php-fpm8.2, php-cgi; not php-config or phpize. */
+static bool is_program(const struct language *l, const char *name)
+{
+	size_t len = strlen(l->program);
+
+	if (!begins(name, l->program))
+		return false;
+	if (begins(name + len, "-fpm") || begins(name + len, "-cgi"))
+		len += 4;
+	return !name[len] || strchr(l->behind, name[len]);
+}
+
+enum uw_language uw_path_language(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	for (int i = UW_LANGUAGE_NONE + 1; i < UW_LANGUAGES; i++) {
+		const struct language *l = &languages[i];
+
+		if (begins(name, l->library) || is_program(l, name))
+			return (enum uw_language)i;
+	}
+	return UW_LANGUAGE_NONE;
+}
+
+/* ---- the halves ---- */
+
+static int script_new(enum uw_language language, struct uw_memory *memory, uint64_t image,
+		      struct uw_script *ret_script)
+{
+	struct vm_memory m;
+	int r = vm_memory_begin(&m, memory, PAGES);
+
+	if (r < 0)
+		return trace(r);
+	r = language == UW_LANGUAGE_PHP ? php_new(&m, image, ret_script)
+					: ruby_new(&m, image, ret_script);
+	vm_memory_end(&m);
+	return trace(r);
+}
+
+/* Finds the interpreter at the first call. */
+static int interpreter_of(struct uw_module *module, struct uw_memory *memory, uint64_t image)
+{
+	struct interpreter *in;
+	int r;
+
+	if (module->interpreter)
+		return 0;
+	in = calloc(1, sizeof(*in));
+	if (!in)
+		return fail(-ENOMEM);
+	if (module->language == UW_LANGUAGE_PYTHON)
+		r = python_new(memory, image, &in->python);
+	else
+		r = script_new(module->language, memory, image, &in->script);
+	if (r < 0)
+		in = interpreter_free(in);
+	module->interpreter = in;
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Names are asked for one by one: there is no list of functions. */
+int interpreter_load(struct uw_module *module, struct uw_memory *memory, uint64_t image,
+		     struct uw_image **ret_image, struct uw_symbols **ret_symbols)
+{
+	_cleanup_(uw_image_freep) struct uw_image *empty = NULL;
+	struct uw_symbols_builder none = {0};
+	int r = interpreter_of(module, memory, image);
+
+	if (r >= 0)
+		r = uw_image_new_empty(&empty);
+	if (r >= 0)
+		r = uw_symbols_build(&none, ret_symbols);
+	uw_symbols_builder_deinit(&none);
+	if (r < 0)
+		return trace(r);
+	if (module->interpreter->python)
+		empty->python = *python_layout(module->interpreter->python);
+	empty->script = module->interpreter->script;
+	*ret_image = take(empty);
+	return 0;
+}
+
+int interpreter_lines(struct uw_module *module, struct uw_memory *memory, uint64_t image,
+		      uint64_t address, void (*add)(void *arg, const struct uw_line *line),
+		      void *arg)
+{
+	int r = interpreter_of(module, memory, image);
+	struct script_text text = {.line = 0};
+	struct vm_memory m;
+	bool found;
+
+	if (r < 0)
+		return trace(r);
+	if (module->language == UW_LANGUAGE_PYTHON)
+		return trace(python_lines(module->interpreter->python, memory, address, add, arg));
+	r = vm_memory_begin(&m, memory, PAGES);
+	if (r < 0)
+		return trace(r);
+	found = module->language == UW_LANGUAGE_PHP
+			? php_text(&m, &module->interpreter->script, address, &text)
+			: ruby_text(&m, &module->interpreter->script, image, address, &text);
+	vm_memory_end(&m);
+	if (!found)
+		return 0;
+	add(arg, &(struct uw_line){.function = text.function,
+				   .file = *text.file ? text.file : NULL,
+				   .line = text.line <= INT32_MAX ? text.line : 0,
+				   .kind = module->language == UW_LANGUAGE_PHP ? FRAME_PHP
+									       : FRAME_RUBY});
+	return 1;
+}
+
+struct interpreter *interpreter_free(struct interpreter *interpreter)
+{
+	if (interpreter)
+		(void)python_free(interpreter->python);
+	free(interpreter);
+	return NULL;
+}

@@ -1,0 +1,234 @@
+/* php.c - see php.h.
+ *
+ * The layouts are in a table by version (Zend/zend_compile.h, zend.h and zend_globals.h of each).  PHP keeps them within a minor
+ * version.
+ *
+ * ---- the evaluation loop ----
+ *
+ * execute_ex() has its frame in r14 and its instruction (opline) in r15: Zend/zend_execute.c names both registers for GCC, as global
+ * variables.  It begins with notes of its caller's, which unwind information does not describe:
+ *
+ *     mov %r14, n(%rsp)     mov %r15, m(%rsp)
+ *
+ * A build without them (clang) has its opline in memory around calls only: its layout is not known.
+ *
+ * ---- the version ----
+ *
+ * No export has it, but PHP checks that of its extensions: its read-only data has "API20220829,NTS", the number of the headers (8.2)
+ * and whether there are threads. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "symbols/php.h"
+
+enum {
+	LOOP_MIN = 4096,
+	LOOP_MAX = 4 << 20, /* bytes of the evaluation loop */
+	DWARF_R14 = 14,
+	DWARF_R15 = 15,
+	PROLOGUE = 96,
+	API_BYTES = 16,
+	INTERNAL = 1, /* zend_function.type */
+	STRING_LEN = 16,
+	STRING_TEXT = 24,
+};
+
+/* Offsets. */
+static const struct version {
+	uint32_t version, api; /* ZEND_MODULE_API_NO */
+	struct uw_script_offsets offsets;
+	uint16_t current;		      /* in executor_globals */
+	uint16_t name, scope, filename, line; /* of a zend_function; line: the first one */
+	uint16_t class_name;		      /* of a zend_class_entry */
+	uint16_t opline_line;
+} versions[] = {
+	{
+		.version = 0x802,
+		.api = 20220829,
+		.offsets = {.frame_bytes = 80,
+			    .instruction = 0,
+			    .function = 24,
+			    .previous = 48,
+			    .flags = 40,
+			    .last = 1 << 17, /* ZEND_CALL_TOP */
+			    .len = 80,
+			    .code = 88,
+			    .handler = 72,
+			    .cache = 64,
+			    .cache_len = 72,
+			    .unit = 32},
+		.current = 488,
+		.name = 8,
+		.scope = 16,
+		.filename = 152,
+		.line = 160,
+		.class_name = 8,
+		.opline_line = 24,
+	},
+};
+
+static const struct version *version_of(uint32_t version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+		if (versions[i].version == version)
+			return &versions[i];
+	return NULL;
+}
+
+static uint64_t word_at(struct vm_memory *m, uint64_t address)
+{
+	uint64_t word;
+
+	return vm_memory_read(m, address, &word, sizeof(word)) ? word : 0;
+}
+
+static uint32_t half_at(struct vm_memory *m, uint64_t address)
+{
+	uint32_t half;
+
+	return vm_memory_read(m, address, &half, sizeof(half)) ? half : 0;
+}
+
+/* ---- the version ---- */
+
+/* "APIyyyymmdd,NTS" with its NUL, in @data: the number; 0: it is not there. */
+static uint32_t api_in(const char *data, size_t len)
+{
+	static const char mark[] = "API", behind[] = ",NTS";
+
+	for (const char *at = data, *end = data + len;
+	     (at = memmem(at, (size_t)(end - at), mark, 3)) && end - at >= API_BYTES; at++) {
+		uint32_t number = 0;
+		size_t i = 3;
+
+		for (; i < API_BYTES - sizeof(behind) && at[i] >= '0' && at[i] <= '9'; i++)
+			number = number * 10 + (uint32_t)(at[i] - '0');
+		if (i == API_BYTES - sizeof(behind) && !memcmp(at + i, behind, sizeof(behind)))
+			return number;
+	}
+	return 0;
+}
+
+/* Pieces that overlap, of the segments of read-only data. */
+static uint32_t read_api(struct vm_memory *m, const struct vm_exports *x)
+{
+	static const size_t piece = 64 << 10;
+	_cleanup_(freep) char *data = malloc(piece);
+	uint32_t api = 0;
+
+	for (size_t k = 0; data && k < x->n_constants && !api; k++)
+		for (uint64_t at = x->constants[k].start; at < x->constants[k].end && !api;
+		     at += piece - API_BYTES) {
+			size_t len = min_u64(piece, x->constants[k].end - at);
+
+			if (!vm_memory_read_once(m, at, data, len))
+				break;
+			api = api_in(data, len);
+		}
+	return api;
+}
+
+static const struct version *version_of_api(uint32_t api)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+		if (versions[i].api == api)
+			return &versions[i];
+	return NULL;
+}
+
+/* ---- the exports ---- */
+
+/* mov %r14 or %r15, disp8(%rsp): numbers of the instruction set. */
+static bool find_saved(struct vm_memory *m, struct uw_script *script)
+{
+	uint8_t code[PROLOGUE];
+
+	if (!vm_memory_read(m, script->eval_start, code, sizeof(code)))
+		return false;
+	for (size_t i = 0; i + 5 <= sizeof(code); i++) {
+		if (code[i] != 0x4c || code[i + 1] != 0x89 || code[i + 3] != 0x24 ||
+		    code[i + 4] >= 0x80)
+			continue;
+		if (code[i + 2] == 0x74 && !script->saved_frame)
+			script->saved_frame = code[i + 4];
+		else if (code[i + 2] == 0x7c && !script->saved_next)
+			script->saved_next = code[i + 4];
+	}
+	return script->saved_frame && script->saved_next;
+}
+
+int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
+{
+	struct uw_script script = {.frame = DWARF_R14, .next = DWARF_R15};
+	const struct version *version;
+	uint64_t size = 0, globals;
+	struct vm_exports x;
+
+	if (!vm_exports_of(m, image, &x))
+		return fail(-ENOEXEC);
+	script.eval_start = vm_exports_find(m, &x, "execute_ex", &size);
+	if (!script.eval_start)
+		return fail(-ENOEXEC);
+	globals = vm_exports_find(m, &x, "executor_globals", NULL); /* ZTS has none */
+	version = version_of_api(read_api(m, &x));
+	if (UW_ARCH_HOST != UW_ARCH_X86_64 || !version || !globals || size < LOOP_MIN ||
+	    size > LOOP_MAX || !find_saved(m, &script))
+		return fail(-ENOTSUP);
+	script.eval_end = script.eval_start + size;
+	script.current = globals + version->current;
+	script.version = version->version;
+	script.offsets = version->offsets;
+	*ret_script = script;
+	return 0;
+}
+
+/* ---- names ---- */
+
+/* zend_string: [..][length u64 at 16][characters] */
+static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t room)
+{
+	return string && !(string & 7) &&
+	       vm_memory_name(m, string + STRING_TEXT, word_at(m, string + STRING_LEN), to, room);
+}
+
+/* The code of a file has no name. */
+static void function_text(struct vm_memory *m, const struct version *v, uint64_t function,
+			  char to[static SCRIPT_TEXT_ROOM])
+{
+	char name[SCRIPT_NAME_ROOM] = "{main}", class[SCRIPT_NAME_ROOM];
+	uint64_t scope = word_at(m, function + v->scope);
+	bool named = string_text(m, word_at(m, function + v->name), name, sizeof(name));
+
+	if (named && scope &&
+	    string_text(m, word_at(m, scope + v->class_name), class, sizeof(class)))
+		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s::%s", class, name);
+	else
+		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s", name);
+}
+
+bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t frame,
+	      struct script_text *ret_text)
+{
+	const struct version *v = version_of(script->version);
+	uint64_t function = uw_script_function(frame), code;
+	uint32_t position = frame & UW_SCRIPT_NO_POSITION;
+	uint8_t type;
+
+	if (!v || !vm_memory_read(m, function, &type, sizeof(type)))
+		return false;
+	*ret_text = (struct script_text){.line = 0};
+	function_text(m, v, function, ret_text->function);
+	if (type == INTERNAL)
+		return true;
+	if (!string_text(m, word_at(m, function + v->filename), ret_text->file, SCRIPT_TEXT_ROOM))
+		return false;
+	code = word_at(m, function + v->offsets.code);
+	if (position < UW_SCRIPT_NO_POSITION && position < half_at(m, function + v->offsets.len))
+		ret_text->line =
+			half_at(m, code + (uint64_t)position * v->offsets.unit + v->opline_line);
+	if (!ret_text->line)
+		ret_text->line = half_at(m, function + v->line);
+	return true;
+}

@@ -1,0 +1,354 @@
+/* ruby.c - see ruby.h.
+ *
+ * The layouts are in a table by version (vm_core.h, iseq.h, method.h, include/ruby/internal/core/rstring.h and rarray.h).  Ruby keeps
+ * them within a minor version.
+ *
+ * ---- the evaluation loop ----
+ *
+ * vm_exec_core() is static.  vm_exec.c names two registers for GCC: r14 has the next instruction, r15 the frame.  Each instruction of
+ * the VM begins with a note of the next one in the frame:
+ *
+ *     mov %r14, (%r15)     a hundred in the loop, two in any other function
+ *
+ * ---- lines ----
+ *
+ * The places of an iseq that have line information are bits of a table with ranks (struct succ_index_table, iseq.c):
+ *
+ *     [6 words: of 54 positions, 9 a word, the number of places up to each in 7 bits]
+ *     then of 512 positions each: [number before u32][pad][numbers of 7 further words, 9 bits each][8 words of bits] */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "symbols/ruby.h"
+
+enum {
+	LOOP_MIN = 8 << 10,
+	LOOP_MAX = 1 << 20, /* bytes of the evaluation loop */
+	STORES_MIN = 32,    /* in it */
+	FDES_MAX = 1 << 17,
+	FDE_HEAD = 16,
+	DWARF_R14 = 14,
+	DWARF_R15 = 15,
+	TYPE_MASK = 0x1f, /* RBasic.flags; T_* of value_type.h */
+	T_STRING = 5,
+	T_ARRAY = 7,
+	T_IMEMO = 0x1a,
+	IMEMO_AT = 12,
+	IMEMO_METHOD = 6,
+	IMEMO_ISEQ = 7,
+	NOT_EMBEDDED = 1 << 13, /* of a string; of an array the reverse */
+	EMBEDDED_AT = 16,
+	EMBEDDED_LEN_AT = 14, /* a string's length, 5 bits of the flags */
+	HEAP_LEN = 16,
+	STRING_HEAP = 24,
+	ARRAY_HEAP = 32,
+	ARRAY_LEN_AT = 15,   /* of an embedded one, in the flags */
+	LAST_OPERATOR = 169, /* tLAST_OP_ID; numbers behind it have 4 bits of scope */
+	ID_SCOPE = 4,
+	ID_UNIT = 512,
+	IMMEDIATE = 54,
+	IMMEDIATE_WORD = 9,
+	BLOCK = 512,
+	BLOCK_BYTES = 80,
+};
+
+/* Offsets. */
+static const struct version {
+	uint32_t version;
+	struct uw_script_offsets offsets;
+	uint16_t path, label, first_line; /* in the body of an iseq */
+	uint16_t lines, n_lines, places;  /* the same; insns_info */
+	uint16_t line_bytes; /* of an entry with line information, which begins with the line */
+	uint16_t method_id;  /* in a method entry: called_id */
+} versions[] = {
+	{
+		.version = 0x301,
+		.offsets = {.frame_bytes = 64,
+			    .instruction = 0,
+			    .function = 16,
+			    .flags = 32,
+			    .last = 0x20, /* VM_FRAME_FLAG_FINISH */
+			    .body = 16,
+			    .len = 4,
+			    .code = 8,
+			    .unit = 8,
+			    .definition = 16,
+			    .handler = 8},
+		.path = 64,
+		.label = 80,
+		.first_line = 88,
+		.lines = 120,
+		.n_lines = 136,
+		.places = 144,
+		.line_bytes = 12,
+		.method_id = 24,
+	},
+};
+
+static const struct version *version_of(uint32_t version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+		if (versions[i].version == version)
+			return &versions[i];
+	return NULL;
+}
+
+static uint64_t word_at(struct vm_memory *m, uint64_t address)
+{
+	uint64_t word;
+
+	return vm_memory_read(m, address, &word, sizeof(word)) ? word : 0;
+}
+
+static uint32_t half_at(struct vm_memory *m, uint64_t address)
+{
+	uint32_t half;
+
+	return vm_memory_read(m, address, &half, sizeof(half)) ? half : 0;
+}
+
+/* ---- the evaluation loop ---- */
+
+/* Numbers of the instruction set. */
+static uint32_t count_stores(const uint8_t *code, size_t len)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i + 3 <= len; i++)
+		n += code[i] == 0x4d && code[i + 1] == 0x89 && code[i + 2] == 0x37;
+	return n;
+}
+
+/* Is the function at [@start, @start + @len) the loop?  < 0: -ENOMEM. */
+static int is_loop(struct vm_memory *m, uint64_t start, size_t len)
+{
+	_cleanup_(freep) uint8_t *code = malloc(len);
+
+	if (!code)
+		return fail(-ENOMEM);
+	return vm_memory_read_once(m, start, code, len) && count_stores(code, len) >= STORES_MIN;
+}
+
+/* Large functions, by the search table of .eh_frame_hdr: [1 1b 03 3b][.eh_frame i32][n u32], then of each function, ascending
+ * [its first byte i32][its FDE i32], from the table's begin.  FDE: [length u32][CIE u32][first byte, from here i32][bytes u32]. */
+static int find_loop(struct vm_memory *m, uint64_t table, struct uw_script *script)
+{
+	uint32_t head[3], n;
+	int32_t entry[2], next;
+	int r;
+
+	if (!table || !vm_memory_read(m, table, head, sizeof(head)) || head[0] != 0x3b031b01)
+		return fail(-ENOTSUP);
+	n = (uint32_t)min_u64(head[2], FDES_MAX);
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		uint64_t at = table + sizeof(head) + 8ull * i, start;
+		uint32_t fde[FDE_HEAD / 4];
+
+		if (!vm_memory_read(m, at, entry, sizeof(entry)) ||
+		    !vm_memory_read(m, at + sizeof(entry), &next, sizeof(next)))
+			return fail(-ENOTSUP);
+		if ((int64_t)next - entry[0] < LOOP_MIN ||
+		    !vm_memory_read(m, table + (uint64_t)(int64_t)entry[1], fde, sizeof(fde)) ||
+		    fde[3] < LOOP_MIN || fde[3] > LOOP_MAX)
+			continue;
+		start = table + (uint64_t)(int64_t)entry[0];
+		r = is_loop(m, start, fde[3]);
+		if (r < 0)
+			return trace(r);
+		if (r) {
+			script->eval_start = start;
+			script->eval_end = start + fde[3];
+			return 0;
+		}
+	}
+	return fail(-ENOTSUP);
+}
+
+int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
+{
+	struct uw_script script = {.frame = DWARF_R15, .next = DWARF_R14};
+	const struct version *version;
+	struct vm_exports x;
+	char text[8];
+	uint64_t at;
+	int r;
+
+	if (!vm_exports_of(m, image, &x))
+		return fail(-ENOEXEC);
+	at = vm_exports_find(m, &x, "ruby_version", NULL);
+	if (!at)
+		return fail(-ENOEXEC);
+	if (UW_ARCH_HOST != UW_ARCH_X86_64 || !vm_memory_text(m, at, text, sizeof(text)) ||
+	    text[0] < '0' || text[0] > '9' || text[1] != '.' || text[2] < '0' || text[2] > '9' ||
+	    text[3] != '.')
+		return fail(-ENOTSUP);
+	version = version_of((uint32_t)(text[0] - '0') << 8 | (uint32_t)(text[2] - '0'));
+	if (!version)
+		return fail(-ENOTSUP);
+	r = find_loop(m, x.eh_frame_hdr, &script);
+	if (r < 0)
+		return trace(r);
+	script.version = version->version;
+	script.offsets = version->offsets;
+	*ret_script = script;
+	return 0;
+}
+
+/* ---- names ---- */
+
+static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t room)
+{
+	uint64_t flags = word_at(m, string), len, at = string + EMBEDDED_AT;
+
+	if (string & 7 || (flags & TYPE_MASK) != T_STRING)
+		return false;
+	len = flags >> EMBEDDED_LEN_AT & 0x1f;
+	if (flags & NOT_EMBEDDED) {
+		len = word_at(m, string + HEAP_LEN);
+		at = word_at(m, string + STRING_HEAP);
+	}
+	return vm_memory_name(m, at, len, to, room);
+}
+
+/* A path is a string, or [path, real path]. */
+static bool path_text(struct vm_memory *m, uint64_t path, char *to, size_t room)
+{
+	uint64_t flags = word_at(m, path);
+
+	if ((flags & TYPE_MASK) == T_ARRAY)
+		path = word_at(m, flags & NOT_EMBEDDED ? path + EMBEDDED_AT
+						       : word_at(m, path + ARRAY_HEAP));
+	return string_text(m, path, to, room);
+}
+
+/* How many places with line information there are up to @position. */
+static uint32_t rank_of(struct vm_memory *m, uint64_t table, uint32_t position)
+{
+	uint64_t block, bits, before = 0;
+	uint32_t in;
+
+	if (position < IMMEDIATE)
+		return (uint32_t)(word_at(m, table + 8ull * (position / IMMEDIATE_WORD)) >>
+				  (position % IMMEDIATE_WORD * 7)) &
+		       0x7f;
+	position -= IMMEDIATE;
+	block = table + 8ull * (IMMEDIATE / IMMEDIATE_WORD) +
+		(uint64_t)BLOCK_BYTES * (position / BLOCK);
+	in = position % BLOCK;
+	if (in / 64)
+		before = word_at(m, block + 8) >> ((in / 64 - 1) * 9) & 0x1ff;
+	bits = word_at(m, block + 16 + 8ull * (in / 64)) << (63 - in % 64);
+	return half_at(m, block) + (uint32_t)before + (uint32_t)__builtin_popcountll(bits);
+}
+
+/* The line of the instruction that ends at @position; 0: not known. */
+static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t body,
+			uint32_t position)
+{
+	uint64_t lines = word_at(m, body + v->lines), places = word_at(m, body + v->places);
+	uint32_t n = half_at(m, body + v->n_lines), rank = 1;
+
+	if (!lines || !n)
+		return 0;
+	if (n > 1 && !places)
+		return 0;
+	if (n > 1)
+		rank = rank_of(m, places, position ? position - 1 : 0);
+	return rank && rank <= n ? half_at(m, lines + (uint64_t)v->line_bytes * (rank - 1)) : 0;
+}
+
+/* ---- names of methods in C ----
+ *
+ * A method entry has the number of its name (ID).  The strings are in arrays of arrays that a structure in the library's data leads to,
+ * which no export names (symbol.c):
+ *
+ *     ruby_global_symbols   [last number u32][pad][table][array of arrays][hash]
+ *     array                 512 times: string, symbol */
+
+static uint64_t array_len(struct vm_memory *m, uint64_t array, uint64_t *ret_elements)
+{
+	uint64_t flags = word_at(m, array);
+
+	if (!array || array & 7 || (flags & TYPE_MASK) != T_ARRAY)
+		return 0;
+	*ret_elements = flags & NOT_EMBEDDED ? array + EMBEDDED_AT : word_at(m, array + ARRAY_HEAP);
+	return flags & NOT_EMBEDDED ? flags >> ARRAY_LEN_AT & 3 : word_at(m, array + HEAP_LEN);
+}
+
+static uint64_t element(struct vm_memory *m, uint64_t array, uint64_t index)
+{
+	uint64_t elements, len = array_len(m, array, &elements);
+
+	return index < len ? word_at(m, elements + 8 * index) : 0;
+}
+
+static uint64_t id_string(struct vm_memory *m, uint64_t ids, uint64_t id)
+{
+	uint64_t number = id > LAST_OPERATOR ? id >> ID_SCOPE : id;
+
+	return element(m, element(m, ids, number / ID_UNIT), number % ID_UNIT * 2);
+}
+
+/* Do the strings of @ids have the name of the operator `+`, by its character? */
+static bool are_ids(struct vm_memory *m, uint64_t ids)
+{
+	char name[SCRIPT_NAME_ROOM];
+
+	return string_text(m, id_string(m, ids, '+'), name, sizeof(name)) && !strcmp(name, "+");
+}
+
+/* The array of arrays; 0: not found. */
+static uint64_t find_ids(struct vm_memory *m, uint64_t image)
+{
+	struct vm_exports x;
+	uint64_t words[4];
+
+	if (!vm_exports_of(m, image, &x))
+		return 0;
+	for (uint64_t at = x.data.start; at + sizeof(words) <= x.data.end; at += 8)
+		if (vm_memory_read(m, at, words, sizeof(words)) && (uint32_t)words[0] &&
+		    vm_memory_is_address(words[1]) && vm_memory_is_address(words[2]) &&
+		    vm_memory_is_address(words[3]) && are_ids(m, words[2]))
+			return words[2];
+	return 0;
+}
+
+/* @script->current is the array, once it is found. */
+static bool method_text(struct vm_memory *m, struct uw_script *script, const struct version *v,
+			uint64_t image, uint64_t method, struct script_text *ret_text)
+{
+	if (!are_ids(m, script->current))
+		script->current = find_ids(m, image);
+	return script->current &&
+	       string_text(m, id_string(m, script->current, word_at(m, method + v->method_id)),
+			   ret_text->function, SCRIPT_NAME_ROOM);
+}
+
+bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, uint64_t frame,
+	       struct script_text *ret_text)
+{
+	const struct version *v = version_of(script->version);
+	uint64_t function = uw_script_function(frame), flags = word_at(m, function), body, first;
+	uint32_t position = frame & UW_SCRIPT_NO_POSITION;
+
+	if (!v || (flags & TYPE_MASK) != T_IMEMO)
+		return false;
+	*ret_text = (struct script_text){.line = 0};
+	if ((flags >> IMEMO_AT & 0xf) == IMEMO_METHOD)
+		return method_text(m, script, v, image, function, ret_text);
+	if ((flags >> IMEMO_AT & 0xf) != IMEMO_ISEQ)
+		return false;
+	body = word_at(m, function + v->offsets.body);
+	if (!body ||
+	    !string_text(m, word_at(m, body + v->label), ret_text->function, SCRIPT_NAME_ROOM))
+		return false;
+	(void)path_text(m, word_at(m, body + v->path), ret_text->file, SCRIPT_TEXT_ROOM);
+	first = word_at(m, body + v->first_line);
+	if (position != UW_SCRIPT_NO_POSITION)
+		ret_text->line = line_of(m, v, body, position);
+	if (!ret_text->line && first & 1) /* a Fixnum */
+		ret_text->line = (uint32_t)(first >> 1);
+	return true;
+}

@@ -1,0 +1,506 @@
+/* test-frames.c - PHP's and Ruby's frames by memory made by hand: the layout, names, lines, stacks, and memory that is wrong.
+ *
+ * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16. */
+#include <errno.h>
+#include <time.h>
+
+#include "tests/unit/unwinder/native-fixture.h"
+#include "tests/unit/unwinder/script-fixture.h"
+
+#include "base/bytes.h"
+#include "unwinder/regs.h"
+
+static struct sc_process sc;
+
+/* ---- the layout ---- */
+
+static int find(bool ruby, uint64_t image, struct uw_script *script)
+{
+	struct vm_memory m;
+	int r;
+
+	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
+	r = ruby ? ruby_new(&m, image, script) : php_new(&m, image, script);
+	vm_memory_end(&m);
+	return r;
+}
+
+static void test_layout(void **state)
+{
+	struct uw_script script;
+
+	(void)state;
+	sc_php_init(&sc);
+	assert_int_equal(find(false, SC_BASE, &script), 0);
+	assert_int_equal(script.version, 0x802);
+	assert_int_equal(script.eval_start, SC_LOOP);
+	assert_int_equal(script.eval_end, SC_LOOP + SC_LOOP_BYTES);
+	assert_int_equal(script.current, sc.globals + 488);
+	assert_int_equal(script.frame, 14);
+	assert_int_equal(script.next, DWARF_X86_R15);
+	assert_int_equal(script.saved_frame, SC_SAVED_FRAME);
+	assert_int_equal(script.saved_next, SC_SAVED_NEXT);
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	assert_int_equal(script.version, 0x301);
+	assert_int_equal(script.eval_start, SC_LOOP);
+	assert_int_equal(script.eval_end, SC_LOOP + SC_LOOP_BYTES);
+	assert_int_equal(script.frame, DWARF_X86_R15);
+	assert_int_equal(script.next, 14);
+}
+
+static void test_unsupported(void **state)
+{
+	struct uw_script script;
+
+	(void)state;
+	sc_php_init(&sc);
+	sc_set(&sc, sc.version_at + 21, '9', 1); /* API29220829 */
+	assert_int_equal(find(false, SC_BASE, &script), -ENOTSUP);
+	sc_php_init(&sc);
+	memcpy(sc.bytes + (sc.version_at + 18 - SC_BASE), "API20220829,TS", 15);
+	assert_int_equal(find(false, SC_BASE, &script), -ENOTSUP);
+	sc_php_init(&sc);
+	memset(sc.bytes + SC_LOOP_AT, 0x90, 64); /* no registers */
+	assert_int_equal(find(false, SC_BASE, &script), -ENOTSUP);
+	assert_int_equal(find(true, SC_BASE, &script), -ENOEXEC); /* PHP is no Ruby */
+	sc_ruby_init(&sc);
+	assert_int_equal(find(false, SC_BASE, &script), -ENOEXEC);
+	sc_set(&sc, sc.version_at + 2, '2', 1);
+	assert_int_equal(find(true, SC_BASE, &script), -ENOTSUP);
+	sc_ruby_init(&sc);
+	memset(sc.bytes + SC_LOOP_AT, 0x90, SC_LOOP_BYTES);
+	assert_int_equal(find(true, SC_BASE, &script), -ENOTSUP);
+	sc.bytes[0] = 0;
+	assert_int_equal(find(true, SC_BASE, &script), -ENOEXEC);
+	assert_int_equal(find(true, SC_BASE + 2 * SC_BYTES, &script), -ENOEXEC);
+}
+
+static void test_paths(void **state)
+{
+	(void)state;
+	assert_int_equal(uw_path_language("/usr/bin/php8.2"), UW_LANGUAGE_PHP);
+	assert_int_equal(uw_path_language("/usr/sbin/php-fpm8.2"), UW_LANGUAGE_PHP);
+	assert_int_equal(uw_path_language("/usr/bin/php-cgi"), UW_LANGUAGE_PHP);
+	assert_int_equal(uw_path_language("/usr/lib/apache2/modules/libphp8.2.so"),
+			 UW_LANGUAGE_PHP);
+	assert_int_equal(uw_path_language("php"), UW_LANGUAGE_PHP);
+	assert_int_equal(uw_path_language("/usr/bin/phpize8.2"), UW_LANGUAGE_NONE);
+	assert_int_equal(uw_path_language("/usr/bin/php-config"), UW_LANGUAGE_NONE);
+	assert_int_equal(uw_path_language("/usr/lib/libruby-3.1.so.3.1.7"), UW_LANGUAGE_RUBY);
+	assert_int_equal(uw_path_language("/usr/bin/ruby3.1"), UW_LANGUAGE_RUBY);
+	assert_int_equal(uw_path_language("/usr/bin/rubygems"), UW_LANGUAGE_NONE);
+}
+
+/* ---- names ---- */
+
+static bool text_of_frame(struct uw_script *script, uint64_t function, uint64_t position,
+			  struct script_text *text)
+{
+	uint64_t frame = uw_script_frame(function, position);
+	struct vm_memory m;
+	bool found;
+
+	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
+	found = sc.ruby ? ruby_text(&m, script, SC_BASE, frame, text)
+			: php_text(&m, script, frame, text);
+	vm_memory_end(&m);
+	return found;
+}
+
+static void expect_text(struct uw_script *script, uint64_t function, uint64_t position,
+			const char *name, const char *file, uint32_t line)
+{
+	struct script_text text;
+
+	assert_true(text_of_frame(script, function, position, &text));
+	assert_string_equal(text.function, name);
+	assert_string_equal(text.file, file);
+	assert_int_equal(text.line, line);
+}
+
+static void test_php_names(void **state)
+{
+	uint64_t file, class, method, code, strlen_;
+	struct script_text text;
+	struct uw_script script;
+
+	(void)state;
+	sc_php_init(&sc);
+	assert_int_equal(find(false, SC_BASE, &script), 0);
+	file = sc_string(&sc, "/x/a.php");
+	class = sc_heap(&sc, 64);
+	sc_set(&sc, class + 8, sc_string(&sc, "Shop\\Cart"), 8);
+	method = sc_php_function(&sc, class, "total", file, 20);
+	code = sc_php_function(&sc, 0, NULL, file, 1);
+	strlen_ = sc_php_internal(&sc, "strlen", 0x1234);
+	expect_text(&script, method, 0, "Shop\\Cart::total", "/x/a.php", 20);
+	expect_text(&script, method, 9, "Shop\\Cart::total", "/x/a.php", 24);
+	expect_text(&script, method, UW_SCRIPT_NO_POSITION, "Shop\\Cart::total", "/x/a.php", 20);
+	expect_text(&script, method, SC_CODE, "Shop\\Cart::total", "/x/a.php", 20);
+	expect_text(&script, code, 3, "{main}", "/x/a.php", 2);
+	expect_text(&script, strlen_, UW_SCRIPT_NO_POSITION, "strlen", "", 0);
+	assert_false(text_of_frame(&script, 8, 0, &text));
+	/* A text that is too long is cut, bytes that are no characters are replaced. */
+	sc_set(&sc, file + 16, 1ull << 40, 8);
+	sc_set(&sc, file + 25, 0xff, 1);
+	assert_false(text_of_frame(&script, method, 0, &text) &&
+		     strlen(text.file) >= sizeof(text.file));
+	sc_set(&sc, file + 16, 8, 8);
+	expect_text(&script, method, 0, "Shop\\Cart::total", "/?/a.php", 20);
+}
+
+static void test_ruby_names(void **state)
+{
+	uint64_t file, f, both, ids, strings, method;
+	struct script_text text;
+	struct uw_script script;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	file = sc_string(&sc, "/x/a.rb");
+	f = sc_ruby_function(&sc, "block in each", file, 10, 560);
+	/* An instruction that ends at 5 begins at 4, the third place with a line. */
+	expect_text(&script, f, 5, "block in each", "/x/a.rb", 12);
+	expect_text(&script, f, 0, "block in each", "/x/a.rb", 10);
+	expect_text(&script, f, 54, "block in each", "/x/a.rb", 36);
+	expect_text(&script, f, 55, "block in each", "/x/a.rb", 37);
+	expect_text(&script, f, 200, "block in each", "/x/a.rb", 109);
+	expect_text(&script, f, UW_SCRIPT_NO_POSITION, "block in each", "/x/a.rb", 10);
+	both = sc_heap(&sc, 40); /* [path, real path] in the array itself */
+	sc_set(&sc, both, 7 | 1 << 13 | 2 << 15, 8);
+	sc_set(&sc, both + 16, file, 8);
+	f = sc_ruby_function(&sc, "g", both, 3, 4);
+	expect_text(&script, f, 4, "g", "/x/a.rb", 4);
+	assert_false(text_of_frame(&script, file, 0, &text));
+	/* A method in C by its number: 169 is the last operator, 16 a number. */
+	ids = sc_heap(&sc, 40);
+	strings = sc_heap(&sc, 8 * 512);
+	method = sc_heap(&sc, 40);
+	sc_set(&sc, method, 0x1a | 6 << 12, 8);
+	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
+	assert_false(text_of_frame(&script, method, 0, &text));
+	sc_set(&sc, ids, 7 | 1 << 13 | 1 << 15, 8);
+	sc_set(&sc, ids + 16, sc_heap(&sc, 40), 8);
+	memcpy(&both, sc.bytes + (ids + 16 - SC_BASE), 8);
+	sc_set(&sc, both, 7, 8);
+	sc_set(&sc, both + 16, 512, 8);
+	sc_set(&sc, both + 32, strings, 8);
+	sc_set(&sc, strings + 16 * '+', sc_string(&sc, "+"), 8);
+	sc_set(&sc, strings + 16 * 200, sc_string(&sc, "each"), 8);
+	sc_set(&sc, sc.symbols_at + 8, 300, 4);
+	sc_set(&sc, sc.symbols_at + 16, SC_HEAP, 8);
+	sc_set(&sc, sc.symbols_at + 24, ids, 8);
+	sc_set(&sc, sc.symbols_at + 32, SC_HEAP, 8);
+	expect_text(&script, method, 0, "each", "", 0);
+	assert_int_equal(script.current, ids);
+}
+
+/* ---- stacks ---- */
+
+/* A module as it is loaded; the loop is at @loop. */
+static struct uw_module *script_module(bool ruby, uint64_t loop)
+{
+	struct uw_script script;
+	struct uw_module *module;
+	struct uw_vm_code vm = {0};
+	struct uw_python python = {0};
+	uint8_t bytes[1024];
+	struct packer to = {.data = bytes, .room = sizeof(bytes)};
+	struct cursor from;
+
+	assert_int_equal(find(ruby, SC_BASE, &script), 0);
+	script.eval_start = loop;
+	script.eval_end = loop + 0x80;
+	packer_u64(&to, 0);
+	packer_u64(&to, 1);
+	packer_u64(&to, UW_ARCH_NONE);
+	packer_u64(&to, 0);
+	for (size_t i = 0; i < 3; i++) {
+		packer_u64(&to, 0);
+		packer_block(&to, NULL, 0);
+	}
+	packer_block(&to, &vm, sizeof(vm));
+	packer_block(&to, &python, sizeof(python));
+	packer_block(&to, &script, sizeof(script));
+	packer_u64(&to, 0);
+	from = cursor_of(bytes, to.len);
+	assert_int_equal(
+		uw_module_new(UW_MODULE_JIT, ruby ? UW_RUBY_PATH : UW_PHP_PATH, NULL, &module), 0);
+	assert_int_equal(uw_module_unpack(module, &from, -1), 0);
+	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
+	return module;
+}
+
+/* The stack: small (C, called by g: map) < loop: f < g < small < loop: main < rooted.  Words of the stack. */
+enum { INNER = 2, INNER_RA = 31, C_RA = 33, OUTER = 34, OUTER_RA = 63 };
+
+struct program {
+	uint64_t f, g, map, main, other;		  /* functions */
+	uint64_t f_frame, g_frame, map_frame, main_frame; /* their frames */
+	struct uw_module *module;
+};
+
+static uint64_t word_address(size_t word)
+{
+	return SP + 8 * word;
+}
+
+static void set_registers(struct fixture *f, uint64_t frame, uint64_t instruction)
+{
+	f->regs[UW_X86_R8 + 6] = sc.ruby ? instruction : frame;
+	f->regs[UW_X86_R15] = sc.ruby ? frame : instruction;
+}
+
+static void put_stack(struct fixture *f, struct program *p)
+{
+	f->stack[1] = FRAMED + 1;
+	f->regs[UW_X86_BP] = word_address(INNER_RA - 1);
+	f->stack[INNER_RA - 1] = word_address(OUTER_RA - 1);
+	f->stack[INNER_RA] = SMALL + 1;
+	f->stack[C_RA] = FRAMED + 1;
+	f->stack[OUTER_RA] = ROOTED + 1;
+	fixture_space(f, 5, &sc.memory);
+	p->module = script_module(sc.ruby, FRAMED);
+	uw_space_set_script(f->space, p->module);
+	f->snapshot.time = 1; /* before all readings */
+}
+
+static void put_php(struct fixture *f, struct program *p)
+{
+	uint64_t file;
+
+	sc_php_init(&sc);
+	file = sc_string(&sc, "a.php");
+	p->main = sc_php_function(&sc, 0, NULL, file, 1);
+	p->g = sc_php_function(&sc, 0, "g", file, 2);
+	p->f = sc_php_function(&sc, 0, "f", file, 3);
+	p->other = sc_php_function(&sc, 0, "other", file, 4);
+	p->map = sc_php_internal(&sc, "map", SMALL);
+	p->main_frame = sc_php_frame(&sc, p->main, sc_code(&sc, p->main) + 32, 0, true);
+	p->map_frame = sc_php_frame(&sc, p->map, 0, p->main_frame, false);
+	p->g_frame = sc_php_frame(&sc, p->g, sc_code(&sc, p->g) + 64, p->map_frame, true);
+	p->f_frame = sc_php_frame(&sc, p->f, sc_code(&sc, p->f), p->g_frame, false);
+	set_registers(f, p->f_frame, sc_code(&sc, p->f) + 96);
+	put_stack(f, p);
+	/* What the inner loop found in the registers; the same where it is the leaf. */
+	f->stack[INNER + SC_SAVED_FRAME / 8] = f->stack[SC_SAVED_FRAME / 8] = p->main_frame;
+	f->stack[INNER + SC_SAVED_NEXT / 8] = f->stack[SC_SAVED_NEXT / 8] =
+		sc_code(&sc, p->main) + 160;
+}
+
+static uint64_t named(uint64_t function, uint64_t position)
+{
+	return uw_script_frame(function, position) | UW_FRAME_SCRIPT;
+}
+#define GUESSED(function, position) (named(function, position) | UW_FRAME_GUESSED)
+#define IN_C(function) named(function, UW_SCRIPT_NO_POSITION)
+
+static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
+{
+	assert_result(f, UW_WHOLE, UW_OK, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(f->frames[i], frames[i]);
+}
+#define EXPECT(f, ...) \
+	expect(f, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
+
+static void test_php(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+	uint64_t until;
+
+	put_php(f, &p);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), GUESSED(p.g, 2), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	/* The same words before and after, some times: proved. */
+	f->snapshot.time = UINT64_MAX;
+	until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
+	do /* readings count some time apart */
+		run(f, FRAMED);
+	while (f->frames[1] & UW_FRAME_GUESSED && clock_ns(CLOCK_MONOTONIC) < until);
+	EXPECT(f, named(p.f, 3), named(p.g, 2), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	/* f has returned, and its frame is another one's: its callers are those that are proved. */
+	sc_set(&sc, p.f_frame + 24, p.other, 8);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), FRAMED, named(p.g, 2), CALLED(SMALL + 1), IN_C(p.map),
+	       named(p.main, 5), CALLED(ROOTED + 1));
+	sc_set(&sc, p.f_frame + 24, p.f, 8);
+	uw_engine_set(f->engine, &(struct uw_settings){.native_frames = true});
+	run(f, FRAMED);
+	EXPECT(f, FRAMED, named(p.f, 3), named(p.g, 2), CALLED(SMALL + 1), IN_C(p.map),
+	       CALLED(FRAMED + 1), named(p.main, 5), CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
+}
+
+/* The innermost frame is in C: the pointer to it leads there. */
+static void test_php_leaf_in_c(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+	uint64_t inner;
+
+	put_php(f, &p);
+	inner = sc_php_frame(&sc, p.map, 0, p.f_frame, false);
+	sc_set(&sc, sc.globals + 488, inner, 8);
+	run(f, SMALL);
+	EXPECT(f, SMALL, IN_C(p.map), named(p.f, 3), GUESSED(p.g, 2), CALLED(SMALL + 1),
+	       IN_C(p.map), named(p.main, 5), CALLED(ROOTED + 1));
+	/* A function with other code is not on the stack. */
+	sc_set(&sc, p.map + 72, POPPED, 8);
+	uw_engine_forget(f->engine, NULL);
+	uw_module_unref(p.module);
+}
+
+/* Where a run begins, the registers are those of the run outwards. */
+static void test_php_begin(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_php(f, &p);
+	set_registers(f, p.main_frame, sc_code(&sc, p.main) + 160);
+	run(f, SMALL);
+	EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	/* No registers: neither run has functions. */
+	set_registers(f, 3, 5);
+	f->stack[INNER + SC_SAVED_FRAME / 8] = UINT64_MAX;
+	run(f, SMALL);
+	EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), CALLED(FRAMED + 1),
+	       CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
+}
+
+/* The function of the instruction is known by what its caller calls. */
+static void test_php_callee(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+	uint64_t cache;
+
+	put_php(f, &p);
+	cache = sc_heap(&sc, 64);
+	sc_set(&sc, cache + 24, p.f, 8);
+	sc_set(&sc, p.g_frame + 64, cache, 8);
+	sc_set(&sc, p.g + 72, 64, 4);
+	sc_set(&sc, p.f_frame + 24, p.other, 8);
+	run(f, SMALL);
+	assert_int_equal(f->frames[1], named(p.f, 3));
+	uw_module_unref(p.module);
+}
+
+static void test_ruby(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t frames, file;
+	struct program p = {0};
+
+	sc_ruby_init(&sc);
+	file = sc_string(&sc, "a.rb");
+	p.main = sc_ruby_function(&sc, "<main>", file, 1, SC_CODE);
+	p.f = sc_ruby_function(&sc, "f", file, 5, SC_CODE);
+	p.other = sc_ruby_function(&sc, "other", file, 9, SC_CODE);
+	p.map = sc_heap(&sc, 40);
+	sc_set(&sc, p.map, 0x1a | 6 << 12, 8);
+	sc_set(&sc, p.map + 16, sc_heap(&sc, 48), 8);
+	memcpy(&p.g, sc.bytes + (p.map + 16 - SC_BASE), 8);
+	sc_set(&sc, p.g, 1, 4);
+	sc_set(&sc, p.g + 8, SMALL, 8);
+	frames = sc_ruby_frames(&sc);
+	sc_ruby_frame(&sc, frames, 0, 0, 0x55550001);
+	sc_set(&sc, frames + 1024 - 16, p.map, 8);
+	sc_ruby_frame(&sc, frames + 64, p.f, sc_code(&sc, p.f), 0x11110001);
+	sc_ruby_frame(&sc, frames + 128, p.main, sc_code(&sc, p.main) + 32, 0x44440021);
+	set_registers(f, frames + 64, sc_code(&sc, p.f) + 24);
+	put_stack(f, &p);
+	f->stack[INNER_RA] = ROOTED + 1;
+	run(f, SMALL);
+	EXPECT(f, SMALL, IN_C(p.map), named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	/* The frame of f is another one's by now; main calls f by call data ─► cache ─► method ─► definition. */
+	sc_ruby_frame(&sc, frames + 64, p.other, sc_code(&sc, p.other), 0x11110001);
+	run(f, SMALL);
+	EXPECT(f, SMALL, IN_C(p.map), named(p.f, 3), CALLED(FRAMED + 1), CALLED(ROOTED + 1));
+	/* Frames that have no end, or that cannot be read. */
+	sc_ruby_frame(&sc, frames + 64, p.f, sc_code(&sc, p.f), 0x11110001);
+	sc_ruby_frame(&sc, frames + 128, p.main, 0, 0x11110001);
+	run(f, SMALL);
+	assert_int_equal(f->frames[2], named(p.f, 3));
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	sc_set(&sc, frames + 64 + 32, UINT64_MAX - 7, 8);
+	sc.reads = 0;
+	run(f, SMALL);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_true(sc.reads <= 64);
+	uw_module_unref(p.module);
+}
+
+/* Frames that lead in a circle, to nothing, or out of the process: nothing is read without end. */
+static void test_wrong_frames(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_php(f, &p);
+	sc_set(&sc, p.g_frame + 48, p.f_frame, 8);
+	sc_set(&sc, p.g_frame + 40, 0, 4);
+	sc_set(&sc, p.f_frame + 40, 0, 4);
+	run(f, SMALL);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_int_equal(f->res.n_frames, FRAMES);
+	sc_set(&sc, p.g_frame + 48, UINT64_MAX - 7, 8);
+	sc.reads = 0;
+	run(f, SMALL);
+	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.g, 2), CALLED(FRAMED + 1), CALLED(SMALL + 1),
+	       named(p.main, 5), CALLED(ROOTED + 1));
+	assert_true(sc.reads <= 64);
+	sc_set(&sc, p.g + 80, UINT32_MAX, 4); /* instructions without end */
+	sc_set(&sc, p.g_frame, 0x1000, 8);
+	run(f, SMALL);
+	assert_int_equal(f->frames[1], named(p.f, 3));
+	uw_module_unref(p.module);
+}
+
+/* The layout is waited for where a frame is in the interpreter's file. */
+static void test_pending(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_module *module;
+	struct program p;
+
+	put_php(f, &p);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PHP_PATH, NULL, &module), 0);
+	fixture_space(f, 6, &sc.memory);
+	uw_space_set_script(f->space, module);
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is no php */
+	uw_module_set_unreadable(module);
+	run(f, SMALL);
+	assert_result(f, UW_WHOLE, UW_OK, 5);
+	uw_module_unref(module);
+	uw_module_unref(p.module);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_unsupported),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_php_names),
+		cmocka_unit_test(test_ruby_names),
+		TEST(test_php),
+		TEST(test_php_leaf_in_c),
+		TEST(test_php_begin),
+		TEST(test_php_callee),
+		TEST(test_ruby),
+		TEST(test_wrong_frames),
+		TEST(test_pending),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,471 @@
+/* native-frames.c - see native-script.h.  The functions that PHP's or Ruby's evaluation loop runs, in place of the loop's frames.
+ *
+ * One frame of the loop (execute_ex, vm_exec_core) runs several functions: a call from one to the other needs no C frame.  The
+ * frames of the functions are in memory that the interpreter reuses:
+ *
+ *     C stack (the copy)            memory of the process
+ *     C function strlen    ◄─ ─ ─ ─ frame of strlen, with the address of the C function
+ *     loop: two registers ─────────► frame of f, instruction in f
+ *                                    frame of g: the first of its run (flag)
+ *     C function array_map ◄─ ─ ─ ─ frame of array_map
+ *     loop: two registers ─────────► frame of main, instruction in main; the first of its run
+ *
+ * - The loop has its frame and its next instruction in two registers that calls preserve, so unwind information finds both of
+ *   each run in the copy, as of the sample.  The instruction proves the function.
+ * - The frames behind it are read from the process after the sample, and may be those of another call by then.  They are proved
+ *   where their words read the same before the sample and after; else they are guessed.
+ * - A function in C is proved by its code: the C stack has a frame of it. */
+#include "unwinder/native-script.h"
+
+enum {
+	FRAME_MAX = 80,
+	SAVED_MAX = 256,  /* saved_frame and saved_next are bytes */
+	ANCHORS_MAX = 64, /* runs with registers */
+	INNER_MAX = 16,	  /* functions in C between two runs */
+	LEN_MAX = 1 << 24,
+	CALLEES_MAX = 512, /* words searched for them */
+	CALLERS_MAX = 8,   /* frames searched */
+	CALL_CACHE = 8,	   /* struct rb_call_data */
+	CACHE_METHOD = 16, /* struct rb_callcache */
+	PHP_INTERNAL = 1,  /* zend_function.type */
+	PHP_USER = 2,
+	PHP_EVAL = 4,
+	RUBY_TYPE_MASK = 0x1f, /* RBasic.flags */
+	RUBY_IMEMO = 0x1a,
+	RUBY_IMEMO_AT = 12,
+	RUBY_METHOD = 6, /* enum imemo_type */
+	RUBY_ISEQ = 7,
+	RUBY_CFUNC = 1,	     /* rb_method_type_t */
+	RUBY_METHOD_AT = 16, /* before the environment's flags: the method entry */
+	RUBY_MAGIC_MASK = 0x7fff0001,
+	RUBY_MAGIC_CFUNC = 0x55550001,
+};
+
+struct frames_walk {
+	struct native *e;
+	struct walk *w;
+	struct native_script *s;
+	const struct uw_script *l;
+	bool ruby;
+	struct anchor {
+		uint64_t frame, next; /* 0: not known */
+	} anchors[ANCHORS_MAX];
+	/* Functions in C by the walk's frames of their code. */
+	struct inner {
+		uint32_t index;
+		uint64_t frame;
+	} inner[INNER_MAX];
+	uint32_t n_inner;
+};
+
+struct frame {
+	uint64_t function, instruction, previous;
+	bool last; /* of its run */
+};
+
+static uint64_t word_of(const uint8_t *bytes, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+static bool read_word(struct frames_walk *fw, uint64_t address, uint64_t *ret_word)
+{
+	return vm_memory_read(&fw->s->memory, address, ret_word, sizeof(*ret_word));
+}
+
+/* ---- functions ---- */
+
+static bool read_php_function(struct frames_walk *fw, struct script_function *f)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	uint32_t len;
+	uint8_t type;
+
+	if (!vm_memory_read(&fw->s->memory, f->address, &type, 1))
+		return false;
+	if (type == PHP_INTERNAL)
+		return read_word(fw, f->address + o->handler, &f->handler) && f->handler;
+	if ((type != PHP_USER && type != PHP_EVAL) ||
+	    !read_word(fw, f->address + o->code, &f->code) ||
+	    !vm_memory_read(&fw->s->memory, f->address + o->len, &len, sizeof(len)))
+		return false;
+	f->len = (uint64_t)len * o->unit;
+	return len && len < LEN_MAX;
+}
+
+static bool read_ruby_function(struct frames_walk *fw, struct script_function *f)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	uint64_t flags, body;
+	uint32_t type, len;
+
+	if (!read_word(fw, f->address, &flags) || (flags & RUBY_TYPE_MASK) != RUBY_IMEMO)
+		return false;
+	switch (flags >> RUBY_IMEMO_AT & 0xf) {
+	case RUBY_METHOD:
+		return read_word(fw, f->address + o->definition, &body) &&
+		       vm_memory_read(&fw->s->memory, body, &type, sizeof(type)) &&
+		       (type & 0xf) == RUBY_CFUNC &&
+		       read_word(fw, body + o->handler, &f->handler) && f->handler;
+	case RUBY_ISEQ:
+		break;
+	default:
+		return false;
+	}
+	if (!read_word(fw, f->address + o->body, &body) ||
+	    !vm_memory_read(&fw->s->memory, body + o->len, &len, sizeof(len)) ||
+	    !read_word(fw, body + o->code, &f->code))
+		return false;
+	f->len = (uint64_t)len * o->unit;
+	return len && len < LEN_MAX;
+}
+
+/* The function at @address; NULL: there is none.  One that does not have @instruction (0: not known) is read again: the memory of
+ * functions is reused. */
+static const struct script_function *function_at(struct frames_walk *fw, uint64_t address,
+						 uint64_t instruction)
+{
+	struct script_function *known = script_function_slot(fw->s, address);
+	struct script_function f = {.address = address, .serial = fw->s->serial};
+
+	if (known->serial == f.serial && known->address == address &&
+	    (known->handler || !instruction || script_function_has(known, instruction)))
+		return known;
+	if (!address || address & 7 ||
+	    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)))
+		return NULL;
+	*known = f;
+	return known;
+}
+
+/* ---- frames ---- */
+
+/* The frame at @address as it is now. */
+static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	uint8_t bytes[FRAME_MAX];
+	uint64_t flags;
+	uint32_t word;
+
+	if (address & 7 || o->frame_bytes > sizeof(bytes) ||
+	    !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
+		return false;
+	ret_frame->instruction = word_of(bytes, o->instruction);
+	ret_frame->function = word_of(bytes, o->function);
+	if (!fw->ruby) {
+		memcpy(&word, bytes + o->flags, sizeof(word));
+		ret_frame->previous = word_of(bytes, o->previous);
+		ret_frame->last = word & o->last;
+		return true;
+	}
+	if (!read_word(fw, word_of(bytes, o->flags), &flags))
+		return false;
+	if ((flags & RUBY_MAGIC_MASK) == RUBY_MAGIC_CFUNC &&
+	    !read_word(fw, word_of(bytes, o->flags) - RUBY_METHOD_AT, &ret_frame->function))
+		return false;
+	ret_frame->previous = address + o->frame_bytes;
+	ret_frame->last = flags & o->last;
+	return true;
+}
+
+static void push_function(struct frames_walk *fw, const struct script_function *f,
+			  uint64_t instruction, bool proved)
+{
+	uint64_t position = f->len && script_function_has(f, instruction)
+				    ? (instruction - f->code) / fw->l->offsets.unit
+				    : UW_SCRIPT_NO_POSITION;
+
+	script_push(fw->s, uw_script_frame(f->address, position) | UW_FRAME_SCRIPT |
+				   (proved ? 0 : UW_FRAME_GUESSED));
+}
+
+/* The functions that one calls.  Ruby: words of an iseq point to blocks, or to call data ─► call cache ─► method entry ─► definition;
+ * PHP: those of the frame's run-time cache point to functions. */
+static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct script_function *f)
+{
+	uint64_t words = f->code, len = f->len, word, at;
+	uint32_t cached = 0;
+
+	script_function_slot(fw->s, f->address)->explored = true;
+	if (!fw->ruby) {
+		if (!read_word(fw, frame + fw->l->offsets.cache, &words) ||
+		    !vm_memory_read(&fw->s->memory, f->address + fw->l->offsets.cache_len, &cached,
+				    sizeof(cached)))
+			return;
+		len = cached;
+	}
+	len = min_u64(len, 8ull * CALLEES_MAX);
+	for (uint64_t i = 0; i + 8 <= len && script_step(fw->s, 8); i += 8) {
+		if (!read_word(fw, words + i, &word) || !vm_memory_is_address(word) || word & 7)
+			continue;
+		if (function_at(fw, word, 0) || !fw->ruby)
+			continue;
+		if (read_word(fw, word + CALL_CACHE, &at) &&
+		    read_word(fw, at + CACHE_METHOD, &at) &&
+		    read_word(fw, at + fw->l->offsets.definition, &at) &&
+		    read_word(fw, at + fw->l->offsets.handler, &at)) /* or the iseq */
+			(void)function_at(fw, at, 0);
+	}
+}
+
+/* Looks for the function of the instruction @next among those that the frames from @address outwards call. */
+static const struct script_function *search_callees(struct frames_walk *fw, uint64_t address,
+						    uint64_t next)
+{
+	const struct script_function *f;
+	struct frame frame;
+
+	for (uint32_t i = 0; i < CALLERS_MAX && read_frame(fw, address, &frame); i++) {
+		f = frame.function ? function_at(fw, frame.function, frame.instruction) : NULL;
+		if (f && f->len && !f->explored) {
+			learn_callees(fw, address, f);
+			f = script_function_of(fw->s, next);
+			if (f)
+				return f;
+		}
+		address = frame.previous;
+	}
+	return NULL;
+}
+
+/* The innermost function of a run, which has the instruction @next as of the sample; the frame at @address reads as @f by now.
+ * NULL: not known. */
+static const struct script_function *anchor_function(struct frames_walk *fw, uint64_t address,
+						     const struct frame *f, uint64_t next)
+{
+	const struct script_function *now = function_at(fw, f->function, next), *known;
+
+	if (now && script_function_has(now, next))
+		return now;
+	known = script_function_of(fw->s, next);
+	return known ? known : search_callees(fw, address, next);
+}
+
+/* A run of the loop. */
+struct run {
+	uint64_t loop;	 /* the loop's own frame; 0: it was pushed */
+	uint64_t behind; /* the frame behind the last one */
+	bool late;	 /* the innermost frame is another one's by now: so may be its callers */
+};
+
+/* The loop's frame stands for functions that are not known. */
+static void push_gap(struct frames_walk *fw, struct run *run)
+{
+	if (run->loop)
+		script_push(fw->s, run->loop);
+	run->loop = 0;
+}
+
+static void push_anchor(struct frames_walk *fw, struct run *run, const struct anchor *anchor,
+			const struct frame *f)
+{
+	const struct script_function *known = anchor_function(fw, anchor->frame, f, anchor->next);
+
+	if (known)
+		push_function(fw, known, anchor->next, true);
+	run->late = !known || known->address != f->function;
+	if (run->late)
+		push_gap(fw, run);
+}
+
+/* false: there is no such function. */
+static bool push_caller(struct frames_walk *fw, const struct run *run, uint64_t address,
+			const struct frame *f)
+{
+	const struct script_function *function;
+	bool proved;
+
+	if (!f->function) /* the interpreter's own */
+		return true;
+	function = function_at(fw, f->function, f->instruction);
+	if (!function)
+		return false;
+	proved = script_same(fw->s, fw->e, fw->w, address, f->function,
+			     hash_u64(f->instruction) ^ f->previous);
+	if (proved || !run->late)
+		push_function(fw, function, f->instruction, proved);
+	return true;
+}
+
+/* The functions of a run, outwards from that of @anchor.  false: the frames do not lead to the first one. */
+static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct run *run)
+{
+	uint64_t address = anchor->frame;
+
+	for (uint32_t i = 0; i < UW_MAX_FRAMES && script_step(fw->s, 1); i++) {
+		struct frame f;
+
+		if (!read_frame(fw, address, &f))
+			return false;
+		if (!i && anchor->next)
+			push_anchor(fw, run, anchor, &f);
+		else if (!push_caller(fw, run, address, &f))
+			return false;
+		address = f.previous;
+		if (f.last) {
+			run->behind = address;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- functions in C ---- */
+
+/* Reads the functions in C between two runs, so that they are known: PHP has them from @inner to @anchor, Ruby inwards from @anchor
+ * on. */
+static void learn_inner(struct frames_walk *fw, uint64_t inner, uint64_t anchor)
+{
+	uint64_t size = fw->l->offsets.frame_bytes;
+
+	for (uint32_t i = 1; i <= INNER_MAX && script_step(fw->s, 1); i++) {
+		uint64_t address = fw->ruby ? anchor - i * size : inner;
+		struct frame f;
+
+		if (!address || address == anchor || !read_frame(fw, address, &f))
+			return;
+		(void)function_at(fw, f.function, 0);
+		inner = f.previous;
+	}
+}
+
+/* The function with its C code at the address of the walk's frame @index; NULL: none is known. */
+static const struct script_function *function_in_c(struct frames_walk *fw, uint32_t index)
+{
+	const struct native_script *s = fw->s;
+	struct native_place place;
+	uint64_t begin, end;
+
+	if (!script_step(fw->s, SCRIPT_FUNCTIONS / 8) ||
+	    native_place(fw->w, uw_frame_lookup(fw->w->frames[index]), &place) != NATIVE_PLACE ||
+	    !place.image || !native_function(fw->e, &place, &begin, &end))
+		return NULL;
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
+		if (s->functions[i].serial == s->serial && s->functions[i].handler &&
+		    uw_map_vaddr(place.map, s->functions[i].handler) == begin)
+			return &s->functions[i];
+	return NULL;
+}
+
+/* Notes which of the walk's frames [@from, @to) are functions in C. */
+static void find_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
+{
+	fw->n_inner = 0;
+	from = to - from > 2 * INNER_MAX ? to - 2 * INNER_MAX : from;
+	for (uint32_t i = from; i < to && fw->n_inner < INNER_MAX; i++) {
+		const struct script_function *f = function_in_c(fw, i);
+
+		if (f)
+			fw->inner[fw->n_inner++] = (struct inner){
+				i, uw_script_frame(f->address, UW_SCRIPT_NO_POSITION)};
+	}
+}
+
+/* The walk's frames [@from, @to), each function in C behind the frame of its code. */
+static void push_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 0; i < fw->n_inner; i++) {
+		script_push_native(fw->s, fw->w, from, fw->inner[i].index + 1);
+		script_push(fw->s, fw->inner[i].frame | UW_FRAME_SCRIPT);
+		from = fw->inner[i].index + 1;
+	}
+	script_push_native(fw->s, fw->w, from, to);
+}
+
+/* ---- the stack ---- */
+
+/* PHP's loop gives both registers back, but no unwind information describes it: GCC takes them for global. */
+static void caller_regs(const struct frames_walk *fw, struct cfi_regs *regs)
+{
+	const struct walk *w = fw->w;
+	uint64_t sp = regs->r[w->machine->sp] - w->base;
+
+	if (!fw->l->saved_frame)
+		return;
+	regs->known &= ~(1ull << fw->l->frame | 1ull << fw->l->next);
+	if (w->snapshot->stack_len < SAVED_MAX || sp > w->snapshot->stack_len - SAVED_MAX)
+		return;
+	memcpy(&regs->r[fw->l->frame], w->stack + sp + fw->l->saved_frame, 8);
+	memcpy(&regs->r[fw->l->next], w->stack + sp + fw->l->saved_next, 8);
+	regs->known |= 1ull << fw->l->frame | 1ull << fw->l->next;
+}
+
+/* The registers of the runs, as of the sample. */
+static void find_anchors(struct frames_walk *fw)
+{
+	struct walk *w = fw->w;
+	struct cfi_regs regs;
+
+	for (uint32_t k = 0; k < fw->s->n_runs && k < ANCHORS_MAX; k++) {
+		uint32_t n = fw->s->runs[k] + 1;
+
+		if (!native_regs_of(fw->e, w, n, &regs))
+			return;
+		if (regs.known >> fw->l->frame & 1 && regs.known >> fw->l->next & 1)
+			fw->anchors[k] = (struct anchor){regs.r[fw->l->frame], regs.r[fw->l->next]};
+		caller_regs(fw, &regs);
+		/* The next search goes on from here. */
+		w->full = regs;
+		w->full_at = n;
+		w->full_whole = true;
+	}
+}
+
+/* The functions of run @k; *behind: in: what the run before it led to, out: the same for the next. */
+static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
+{
+	struct native_script *s = fw->s;
+	uint64_t loop = fw->w->frames[s->runs[k]];
+	struct anchor anchor = {.frame = *behind};
+	struct run run = {.loop = loop};
+	uint32_t mark;
+
+	if (k < ANCHORS_MAX && fw->anchors[k].frame)
+		anchor = fw->anchors[k];
+	*behind = 0;
+	if (fw->e->engine.settings.native_frames)
+		push_gap(fw, &run);
+	mark = s->n;
+	/* Where a run begins or ends the registers are those of the run outwards. */
+	if (anchor.frame && !(k + 1 < ANCHORS_MAX && k + 1 < s->n_runs &&
+			      fw->anchors[k + 1].frame == anchor.frame)) {
+		if (!push_run(fw, &anchor, &run)) /* the rest is not known */
+			push_gap(fw, &run);
+		*behind = run.behind;
+	}
+	if (s->n == mark)
+		push_gap(fw, &run);
+}
+
+void native_frames(struct native_script *s, struct native *e, struct walk *w,
+		   const struct uw_script *layout, enum uw_language language)
+{
+	struct frames_walk fw = {
+		.e = e,
+		.w = w,
+		.s = s,
+		.l = layout,
+		.ruby = language == UW_LANGUAGE_RUBY,
+	};
+	uint64_t inner = 0;
+	uint32_t from = 0;
+
+	find_anchors(&fw);
+	if (layout->current && s->runs[0])
+		(void)read_word(&fw, layout->current, &inner);
+	for (uint32_t k = 0; k < s->n_runs; k++) {
+		uint32_t run = s->runs[k];
+
+		if (run > from)
+			learn_inner(&fw, inner, k < ANCHORS_MAX ? fw.anchors[k].frame : 0);
+		find_inner(&fw, from, run);
+		push_inner(&fw, from, run);
+		replace_run(&fw, k, &inner);
+		from = run + 1;
+	}
+	script_push_native(s, w, from, w->n);
+}

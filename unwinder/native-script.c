@@ -1,0 +1,174 @@
+/* native-script.c - see native-script.h. */
+#include <time.h>
+
+#include "unwinder/native-script.h"
+
+enum {
+	PAGES = 32,	     /* kept for one stack */
+	READS_MAX = 64,	     /* pages read for one stack */
+	STEPS_MAX = 2 << 20, /* words of the copy and frames looked at for one stack: some ms */
+	SAME_MIN = 32,	     /* times that a frame reads the same before it counts as proved, */
+	SAME_NS = 2000000,   /* ... so far apart: a batch of samples is read at one time */
+};
+
+bool script_step(struct native_script *s, uint32_t n)
+{
+	if (s->n_steps < STEPS_MAX)
+		s->n_steps += n;
+	return s->n_steps < STEPS_MAX;
+}
+
+/* ---- what was read ---- */
+
+bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
+		 uint64_t frame, uint64_t code, uint64_t words)
+{
+	struct script_past *past = &s->pasts[hash_u64(frame ^ s->serial) % SCRIPT_PASTS];
+	uint64_t now = clock_ns((clockid_t)e->engine.settings.clock);
+
+	if (past->serial == s->serial && past->frame == frame && past->code == code &&
+	    past->words == words) {
+		if (now - past->counted >= SAME_NS) {
+			past->counted = now;
+			past->same++;
+		}
+		return past->since <= w->snapshot->time && past->same >= SAME_MIN;
+	}
+	*past = (struct script_past){
+		.frame = frame,
+		.code = code,
+		.words = words,
+		.since = now,
+		.counted = now,
+		.serial = s->serial,
+	};
+	return false;
+}
+
+struct script_function *script_function_slot(struct native_script *s, uint64_t address)
+{
+	return &s->functions[hash_u64(address ^ s->serial) % SCRIPT_FUNCTIONS];
+}
+
+const struct script_function *script_function_of(const struct native_script *s,
+						 uint64_t instruction)
+{
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
+		if (s->functions[i].serial == s->serial &&
+		    script_function_has(&s->functions[i], instruction))
+			return &s->functions[i];
+	return NULL;
+}
+
+/* ---- the new list ---- */
+
+void script_push(struct native_script *s, uint64_t frame)
+{
+	if (s->n < UW_MAX_FRAMES)
+		s->frames[s->n++] = frame;
+}
+
+void script_push_native(struct native_script *s, const struct walk *w, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++)
+		script_push(s, w->frames[i]);
+}
+
+/* ---- all ---- */
+
+/* Is a frame in the interpreter's file?  Before its layout is loaded there is no better sign. */
+static bool is_in_interpreter(const struct walk *w, enum uw_language language)
+{
+	for (uint32_t i = 0; i < w->n; i++) {
+		const struct uw_map *map =
+			uw_space_find(w->snapshot->space, uw_frame_lookup(w->frames[i]));
+
+		if (map && map->module && uw_path_language(uw_module_path(map->module)) == language)
+			return true;
+	}
+	return false;
+}
+
+/* For the stack of @w; NULL: out of memory. */
+static struct native_script *script_of(struct native *e, const struct walk *w)
+{
+	struct native_script *s = e->script;
+
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (s && vm_memory_begin(&s->memory, NULL, PAGES) < 0) {
+			free(s);
+			s = NULL;
+		}
+		e->script = s;
+		e->no_memory |= !s;
+		e->stats.cache_bytes += s ? sizeof(*s) + (size_t)PAGES * VM_PAGE : 0;
+	}
+	if (s) {
+		vm_memory_again(&s->memory, w->snapshot->space->memory,
+				(uint64_t)READS_MAX * VM_PAGE);
+		s->serial = uw_module_serial(w->snapshot->space->script);
+		s->n_steps = s->n_runs = s->n = 0;
+	}
+	return s;
+}
+
+/* Notes the frames of the loop.  false: there is none. */
+static bool find_runs(struct native_script *s, const struct walk *w, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < w->n && s->n_runs < SCRIPT_RUNS_MAX; i++) {
+		uint64_t pc = uw_frame_lookup(w->frames[i]);
+
+		if (pc >= start && pc < end)
+			s->runs[s->n_runs++] = i;
+	}
+	return s->n_runs;
+}
+
+static void replace(struct native *e, struct walk *w, const struct uw_image *image,
+		    enum uw_language language)
+{
+	bool python = language == UW_LANGUAGE_PYTHON;
+	uint64_t start = python ? image->python.eval_start : image->script.eval_start;
+	uint64_t end = python ? image->python.eval_end : image->script.eval_end;
+	struct native_script *s;
+
+	s = script_of(e, w);
+	if (!s || !find_runs(s, w, start, end))
+		return;
+	if (python)
+		native_python(s, e, w, &image->python);
+	else
+		native_frames(s, e, w, &image->script, language);
+	memcpy(w->frames, s->frames, min_u64(s->n, w->max) * sizeof(*w->frames));
+	w->n = (uint32_t)min_u64(s->n, w->max);
+	w->res->n_frames = w->n;
+}
+
+void native_script(struct native *e, struct walk *w)
+{
+	struct uw_module *module = w->snapshot->space->script;
+	const struct uw_image *image = uw_module_image(module);
+	enum uw_language language = uw_module_language(module);
+
+	if (w->res->outcome == UW_PENDING || w->machine->link)
+		return;
+	if (!image) {
+		if (uw_module_unwind_state(module) == UW_MODULE_UNREADABLE ||
+		    !is_in_interpreter(w, language))
+			return;
+		w->res->pending = module;
+		walk_end(w, UW_PENDING, UW_OK, 0);
+		return;
+	}
+	if (image->script.version ||
+	    (image->python.version && (image->python.has_frame || w->snapshot->n_python)))
+		replace(e, w, image, language);
+}
+
+void native_script_free(struct native *e)
+{
+	if (e->script)
+		vm_memory_end(&e->script->memory);
+	free(e->script);
+}

@@ -1,0 +1,73 @@
+/* native-script.h - the functions of an interpreter in place of its evaluation loop's frames: the common part.  Private to
+ * unwinder/.  Thread: the engine's.
+ *
+ *   native-script.c   the memory of the process, the proof of what was read from it, the new list of frames
+ *   native-python.c   CPython
+ *   native-frames.c   PHP, Ruby
+ *
+ * The process is not trusted: one stack reads so many pages and takes so many steps at most. */
+#pragma once
+
+#include "symbols/vm-memory.h"
+#include "unwinder/native.h"
+
+enum {
+	SCRIPT_RUNS_MAX = 256,	 /* frames of the loop in one stack */
+	SCRIPT_PASTS = 8192,	 /* frames of functions remembered */
+	SCRIPT_FUNCTIONS = 1024, /* functions remembered */
+};
+
+/* The words of a frame, since when they read the same, and how often. */
+struct script_past {
+	uint64_t frame, code, words, since, counted;
+	uint32_t serial, same;
+};
+
+/* A function: its instructions are at [code, code + len). */
+struct script_function {
+	uint64_t address, code, len;
+	uint64_t handler; /* in C: its first byte; 0: it has instructions */
+	uint64_t sign;	  /* Python: image.h */
+	uint64_t read_at; /* Python: time of the sample */
+	uint32_t serial;  /* of the module; 0: free */
+	bool hidden;	  /* the interpreter's own, between two functions */
+	bool explored;	  /* the functions that it calls were looked at */
+};
+
+struct native_script {
+	struct script_function functions[SCRIPT_FUNCTIONS];
+	struct script_past pasts[SCRIPT_PASTS];
+	/* of the stack in hand */
+	struct vm_memory memory;
+	uint32_t serial; /* of the interpreter's module */
+	uint32_t n_steps;
+	uint32_t runs[SCRIPT_RUNS_MAX]; /* indexes of the loop's frames */
+	uint32_t n_runs;
+	uint64_t frames[UW_MAX_FRAMES]; /* the new list */
+	uint32_t n;
+};
+
+/* The process wrote the stack and the frames: what is looked for in them has an end.  false: it is reached. */
+bool script_step(struct native_script *s, uint32_t n);
+/* The words of the frame at @frame are @code and @words.  Did it read the same before the sample, often enough to be proved?  Notes
+ * that it reads so now. */
+bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
+		 uint64_t frame, uint64_t code, uint64_t words);
+/* The place of the function at @address in the table, by its serial and address; it may hold another one. */
+struct script_function *script_function_slot(struct native_script *s, uint64_t address);
+static inline bool script_function_has(const struct script_function *f, uint64_t instruction)
+{
+	return instruction - f->code < f->len;
+}
+/* The known function that has @instruction; NULL: none. */
+const struct script_function *script_function_of(const struct native_script *s,
+						 uint64_t instruction);
+void script_push(struct native_script *s, uint64_t frame);
+/* The walk's frames [@from, @to) as they are. */
+void script_push_native(struct native_script *s, const struct walk *w, uint32_t from, uint32_t to);
+
+/* Each fills the new list; s->runs are the frames of the loop, at least one. */
+void native_python(struct native_script *s, struct native *e, struct walk *w,
+		   const struct uw_python *py);
+void native_frames(struct native_script *s, struct native *e, struct walk *w,
+		   const struct uw_script *layout, enum uw_language language);
