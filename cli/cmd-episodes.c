@@ -93,6 +93,7 @@ static const struct options options = {
 	.examples = "perfwind episodes\n"
 		    "perfwind episodes show 2026-11-23T07-12-33-spin\n"
 		    "perfwind episodes delete 2026-11-23T07-12-33-spin",
+	.words = "list show delete",
 	.max_arguments = -1,
 };
 

@@ -259,6 +259,7 @@ static const struct values *values_of(const struct option_def *def)
 		{"P", ":", " ", ""},
 		{"MS", ":", " ", ""},
 		{"SECONDS", ":", " ", ""},
+		{"TIME", ":", " ", ""},
 		{"PERIOD", ":", " ", ""},
 		{"SIZE", ":", " ", ""},
 		{"PAGES", ":", " ", ""},
@@ -336,6 +337,11 @@ static void print_bash(FILE *out)
 			fputs("\t\t[ \"$prev\" = -- ] && COMPREPLY=($(compgen -c -- \"$cur\")) && "
 			      "return\n",
 			      out);
+		if (o->words)
+			fprintf(out,
+				"\t\t[ \"$COMP_CWORD\" = 2 ] && COMPREPLY=($(compgen -W '%s' -- "
+				"\"$cur\"))\n",
+				o->words);
 		fputs("\t\t[ \"${cur#-}\" != \"$cur\" ] &&\n\t\t\tCOMPREPLY=($(compgen -W '", out);
 		option_words(out, o->defs);
 		option_words(out, options_common);
@@ -398,6 +404,8 @@ static void print_zsh(FILE *out)
 		fprintf(out, "\t%s) _arguments", commands[i]->name);
 		zsh_options(out, commands[i]->options->defs);
 		zsh_options(out, options_common);
+		if (commands[i]->options->words)
+			fprintf(out, " \\\n\t\t\t'1:command:(%s)'", commands[i]->options->words);
 		fputs(" \\\n\t\t\t'*:argument:_files' ;;\n", out);
 	}
 	fputs("\tesac\n}\n_perfwind \"$@\"\n", out);
@@ -447,6 +455,11 @@ static void print_fish(FILE *out)
 			commands[i]->name);
 		fish_text(out, commands[i]->summary);
 		fputs("'\n", out);
+		if (commands[i]->options->words)
+			fprintf(out,
+				"complete -c perfwind -n '__fish_seen_subcommand_from %s' -f -a "
+				"'%s'\n",
+				commands[i]->name, commands[i]->options->words);
 		fish_options(out, commands[i]->name, commands[i]->options->defs);
 		fish_options(out, commands[i]->name, options_common);
 	}

@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
+#include "cli/duration.h"
 #include "cli/event-list.h"
 #include "cli/job.h"
 #include "cli/pid-list.h"
@@ -105,13 +106,15 @@ static int by_thread(void *to, const char *value)
 
 static int set_timeout(void *to, const char *value)
 {
-	uint64_t ms;
+	uint64_t ns;
 
-	if (parse_u64(value, 10, 86400000, &ms) < 0 || !ms) {
-		log_error("stat: --timeout %.64s: it is not a number of milliseconds", value);
+	if (duration_parse(value, "ms", &ns) < 0) {
+		log_error("stat: --timeout %.64s: it is not a time like 500ms or 10s (without a "
+			  "unit: ms)",
+			  value);
 		return -EINVAL;
 	}
-	((struct stat_args *)to)->duration = (double)ms / 1e3;
+	((struct stat_args *)to)->duration = (double)ns / 1e9;
 	return 0;
 }
 
@@ -128,12 +131,12 @@ static const struct option_def defs[] = {
 	CHOICE("by", "ROW", by, by_names,
 	       "rows of the result: total (default), cpu, process or thread"),
 	TEXT("cpu", 'C', "LIST", cpus, "only on these CPUs: 0-3,8"),
-	NUMBER("interval", 'I', OPTION_DOUBLE, "MS", interval_ms, 86400000,
-	       "print the counts of each interval of so many milliseconds"),
-	NUMBER("duration", 'd', OPTION_DOUBLE, "SECONDS", duration, 0,
-	       "end after this time (a command is then terminated)"),
-	NUMBER("delay", 'D', OPTION_DOUBLE, "MS", delay_ms, 86400000,
-	       "begin this many milliseconds later (a command runs meanwhile)"),
+	TIME("interval", 'I', "ms", "MS", interval_ms, 86400000,
+	     "print the counts of each interval of so many milliseconds"),
+	TIME("duration", 'd', "s", "SECONDS", duration, 0,
+	     "end after this time (a command is then terminated)"),
+	TIME("delay", 'D', "ms", "MS", delay_ms, 86400000,
+	     "begin this many milliseconds later (a command runs meanwhile)"),
 	NUMBER("repeat", 'r', OPTION_U32, "N", runs, RUNS_MAX,
 	       "run the command N times: means, with their standard errors"),
 	FLAG("no-inherit", 'i', no_inherit,

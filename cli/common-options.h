@@ -96,6 +96,12 @@
 		.name = (name_), .letter = (letter_), .type = (type_), .argument = (argument_), \
 		AT(member), .max = (max_), .help = (help_),                                     \
 	}
+/* A double, in @unit_ ("s", "ms"); the value may name another unit. */
+#define TIME(name_, letter_, unit_, argument_, member, max_, help_)                         \
+	{                                                                                   \
+		.name = (name_), .letter = (letter_), .type = OPTION_TIME, .unit = (unit_), \
+		.argument = (argument_), AT(member), .max = (max_), .help = (help_),        \
+	}
 #define CHOICE(name_, argument_, member, choices_, help_)                                    \
 	{                                                                                    \
 		.name = (name_), .type = OPTION_CHOICE, .argument = (argument_), AT(member), \

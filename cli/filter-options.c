@@ -28,13 +28,14 @@ int filter_set_cpus(void *to, const char *value)
 	return -EINVAL;
 }
 
-/* "1.5s", "500ms", "20us", "2" (seconds) in ns.  Returns what follows; NULL: it is not a time. */
+/* "1.5s", "500ms", "20us", "3min", "2" (seconds) in ns.  Returns what follows; NULL: it is not a time. */
 static const char *parse_time(const char *text, uint64_t *ret_ns)
 {
 	static const struct {
 		const char *unit;
 		double ns;
-	} units[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}, {"", 1e9}};
+	} units[] = {{"ms", 1e6}, {"us", 1e3},	 {"ns", 1}, {"min", 60e9},
+		     {"s", 1e9},  {"h", 3600e9}, {"", 1e9}};
 	size_t len = strspn(text, "0123456789.");
 	char number[32], *end;
 	double value;

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/duration.h"
 #include "cli/options.h"
 #include "base/error.h"
 
@@ -116,6 +117,20 @@ static int store_double(const struct option_def *def, double *to, const char *va
 	return 0;
 }
 
+/* 0 is a time here: none. */
+static int store_time(const struct option_def *def, double *to, const char *value)
+{
+	double unit = *def->unit == 's' ? 1e9 : 1e6;
+	uint64_t ns = 0;
+
+	if (strspn(value, "0.") != strlen(value) && duration_parse(value, def->unit, &ns) < 0)
+		return -EINVAL;
+	if (def->max && (double)ns / unit > (double)def->max)
+		return -ERANGE;
+	*to = (double)ns / unit;
+	return 0;
+}
+
 static int store_number(const struct option_def *def, void *to, const char *value)
 {
 	uint64_t max = def->type == OPTION_U32 ? UINT32_MAX : UINT64_MAX, v;
@@ -152,12 +167,17 @@ static int value_error(const struct parser *p, const struct option_def *def, con
 			len += (size_t)snprintf(more + len, sizeof(more) - len, "%s%s",
 						i ? ", " : "it is one of ", def->choices[i]);
 	else if (r == -ERANGE && def->max)
-		(void)snprintf(more, sizeof(more), "it is at most %llu",
-			       (unsigned long long)def->max);
+		(void)snprintf(more, sizeof(more), "it is at most %llu%s%s",
+			       (unsigned long long)def->max, def->unit ? " " : "",
+			       def->unit ? def->unit : "");
 	else if (r == -ERANGE)
 		(void)snprintf(more, sizeof(more), "it is too large");
 	else if (def->type == OPTION_CALL)
 		(void)snprintf(more, sizeof(more), "%s", strerror(-r));
+	else if (def->type == OPTION_TIME)
+		(void)snprintf(more, sizeof(more),
+			       "it is not a time like 500ms, 1.5s or 10min (without a unit: %s)",
+			       def->unit);
 	else
 		(void)snprintf(more, sizeof(more), "it is not a%s number",
 			       def->type == OPTION_DOUBLE ? "" : " whole");
@@ -189,6 +209,9 @@ static int option_store(struct parser *p, const struct option_def *def, const ch
 		break;
 	case OPTION_DOUBLE:
 		r = store_double(def, to, value);
+		break;
+	case OPTION_TIME:
+		r = store_time(def, to, value);
 		break;
 	case OPTION_CHOICE:
 		r = store_choice(def, to, value);

@@ -19,6 +19,7 @@ enum option_type {
 	OPTION_U32,    /* uint32_t, at most `max` (0: no limit) */
 	OPTION_U64,    /* uint64_t, at most `max` (0: no limit) */
 	OPTION_DOUBLE, /* double, >= 0 and finite, at most `max` (0: no limit) */
+	OPTION_TIME, /* double, in `unit`, >= 0, at most `max` units (0: no limit); "500ms", "10min" too (duration.h) */
 	OPTION_CHOICE, /* uint32_t or an enum: which of `choices`, from 0 */
 	OPTION_CALL, /* call(to + offset, value); value is NULL when `argument` is, or is left out */
 	/* Of another profiler: nothing is stored. */
@@ -35,6 +36,7 @@ struct option_def {
 	const char *help;     /* NULL: understood, not shown */
 	size_t offset;	      /* offsetof(struct x, member) */
 	uint64_t max;
+	const char *unit;	    /* of a TIME: "s" or "ms" */
 	const char *const *choices; /* ends with NULL; of a CALL: for completion only */
 	/* 0, or -EINVAL after a log_error() of its own, or another -errno that the parser reports.
 	 */
@@ -55,6 +57,8 @@ struct options {
 	const struct option_def *defs; /* ends with a NULL name; may be NULL */
 	const struct option_def
 		*foreign; /* of perf's command of this name: understood, not shown */
+	const char
+		*words; /* completed as the first argument: "list show delete"; NULL: files are */
 	int min_arguments, max_arguments; /* max < 0: no limit */
 	/* Options end at the first argument: `record CMD --its-own-option`. */
 	bool stop_at_argument;

@@ -14,6 +14,8 @@ static void test_units(void **state)
 		{"10min", 600000000000}, {"2h", 7200000000000},
 		{"1d", 86400000000000},	 {"1000d", 86400000000000000},
 		{"0001s", 1000000000},	 {"86400000s", 86400000000000000},
+		{"1.5s", 1500000000},	 {"0.25min", 15000000000},
+		{"20us", 20000},	 {"0.0000000019s", 1},
 	};
 	uint64_t ns;
 
@@ -24,6 +26,8 @@ static void test_units(void **state)
 	}
 	assert_int_equal(duration_parse("7", "s", &ns), 0);
 	assert_int_equal(ns, 7000000000);
+	assert_int_equal(duration_parse("0.7", "ms", &ns), 0);
+	assert_int_equal(ns, 700000);
 	assert_int_equal(duration_parse("7min", "s", &ns), 0);
 	assert_int_equal(ns, 420000000000);
 }
@@ -35,7 +39,13 @@ static void test_wrong(void **state)
 					    "0s",
 					    "-1s",
 					    "+1s",
-					    "1.5s",
+					    "1.s",
+					    ".5s",
+					    "1..5s",
+					    "1.5",
+					    "0.0s",
+					    "0.0001us",
+					    "1000.1d",
 					    " 1s",
 					    "1 s",
 					    "1S",

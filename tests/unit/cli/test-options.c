@@ -12,7 +12,7 @@ struct values {
 	bool flag;
 	uint32_t count, small, choice;
 	uint64_t number;
-	double real;
+	double real, time;
 	const char *string;
 	char called[64]; /* every value, a comma behind */
 };
@@ -66,6 +66,13 @@ static const struct option_def defs[] = {
 	 .max = 1000,
 	 AT(real),
 	 .help = "real"},
+	{.name = "time",
+	 .type = OPTION_TIME,
+	 .unit = "ms",
+	 .argument = "MS",
+	 .max = 5000,
+	 AT(time),
+	 .help = "a time"},
 	{.name = "string",
 	 .letter = 't',
 	 .type = OPTION_STRING,
@@ -145,6 +152,18 @@ static void every_form(void **state)
 	assert_int_equal(v.small, 7);
 	assert_true(v.number == UINT64_MAX);
 	assert_true(v.real == 0.5);
+	assert_int_equal(parse(&any, &v, WORDS(W("--time=1.5")), &n), 0);
+	assert_true(v.time == 1.5);
+	assert_int_equal(parse(&any, &v, WORDS(W("--time"), W("2s")), &n), 0);
+	assert_true(v.time == 2000);
+	assert_int_equal(parse(&any, &v, WORDS(W("--time=0.0")), &n), 0);
+	assert_true(v.time == 0);
+	assert_int_equal(
+		parse(&any, &v,
+		      WORDS(W("--small=7"), W("--number"), W("18446744073709551615"), W("-r0.5"),
+			    W("-t"), W("a=b"), W("--colour=blue"), W("--flag")),
+		      &n),
+		0);
 	assert_string_equal(v.string, "a=b");
 	assert_int_equal(v.choice, 2);
 	assert_true(v.flag);
@@ -291,6 +310,11 @@ static void wrong_usage_is_told(void **state)
 			    "perfwind: test: --real 1e400: it is at most 1000" SEE);
 	assert_string_equal(complaint(WORDS(W("-r1e"))),
 			    "perfwind: test: --real 1e: it is not a number" SEE);
+	assert_string_equal(complaint(WORDS(W("--time=5.1s"))),
+			    "perfwind: test: --time 5.1s: it is at most 5000 ms" SEE);
+	assert_string_equal(complaint(WORDS(W("--time=1x"))),
+			    "perfwind: test: --time 1x: it is not a time like 500ms, 1.5s or 10min "
+			    "(without a unit: ms)" SEE);
 	assert_string_equal(complaint(WORDS(W("--colour"), W("pink"))),
 			    "perfwind: test: --colour pink: it is one of red, green, blue" SEE);
 	assert_string_equal(complaint(WORDS(W("-xbad"))), "perfwind: said so itself\n");
@@ -373,6 +397,7 @@ static void help_comes_from_the_table(void **state)
 		"  -s, --small N               up to 100\n"
 		"  -n, --number N              any\n"
 		"  -r, --real X                real\n"
+		"      --time MS               a time\n"
 		"  -t, --string TEXT           text\n"
 		"      --colour COLOUR         which\n"
 		"  -x, --call V                a text so long that it does not fit into one line\n"
