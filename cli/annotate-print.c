@@ -170,6 +170,11 @@ static void print_lines(struct printer *p)
 {
 	size_t n = p->form->limit ? min_u64(p->form->limit, p->a->n_lines) : p->a->n_lines;
 
+	if (p->a->n_lines == 1 && !p->a->lines[0].file) {
+		if (!p->a->note)
+			fprintf(p->out, "without lines: no debug information was found\n");
+		return;
+	}
 	fprintf(p->out, "\n percent  line\n");
 	for (size_t i = 0; i < n; i++) {
 		fprintf(p->out, "%8.2f  ", text_percent(p->a->lines[i].weight, p->a->weight));

@@ -1,10 +1,13 @@
 /* annotate.c - see annotate.h. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/annotate.h"
 #include "cli/module-file.h"
+#include "proc/open-file.h"
 #include "profile/fold.h"
 #include "symbols/code.h"
 #include "symbols/demangle.h"
@@ -29,6 +32,7 @@ struct annotator {
 	size_t n;
 	struct module_file file;
 	struct uw_module *module; /* NULL: its file was not found */
+	bool jit;		  /* the file is a jitdump */
 	uint32_t lookups;
 	size_t n_instructions;
 	/* while a part is disassembled */
@@ -165,7 +169,7 @@ static int find_line(struct annotator *x, uint64_t address, const struct leaf *l
 	const char *path;
 	int r = 0;
 
-	if (x->module && (leaf || x->lookups++ < LOOKUPS))
+	if (x->module && !x->jit && (leaf || x->lookups++ < LOOKUPS))
 		r = uw_module_lines(x->module, &x->file.source, address, take_first, &first);
 	if (r == -ENOMEM || first.error < 0)
 		return fail(-ENOMEM);
@@ -252,7 +256,9 @@ static int disassemble(struct annotator *x, struct annotate_part *part, uint64_t
 
 	/* Without a size, or with one that is wrong: up to the last sample. */
 	size = size >= last ? size : last + 15;
-	r = size > CODE_BYTES ? -EFBIG : uw_code_load(&x->file.source, part->start, size, &code);
+	r = size > CODE_BYTES ? -EFBIG
+	    : x->jit	      ? uw_code_load_jit(x->file.source.fd, part->start, &code)
+			      : uw_code_load(&x->file.source, part->start, size, &code);
 	if (r >= 0) {
 		x->part = part;
 		x->next = from;
@@ -383,6 +389,52 @@ static int add_lines(struct annotation *a)
 
 /* ---- all of it ---- */
 
+/* The jitdump of the process of "/tmp/perf-PID.map": where runtimes write it, if it is this user's. */
+static int find_jitdump(const char *map)
+{
+	static const char *const folders[] = {".", "/tmp"};
+	size_t digits;
+	char path[64];
+
+	if (strncmp(map, "/tmp/perf-", 10) != 0)
+		return -ENOENT;
+	digits = strspn(map + 10, "0123456789");
+	for (size_t i = 0; digits && digits < 20 && i < ARRAY_SIZE(folders); i++) {
+		struct stat st;
+		int fd;
+
+		(void)snprintf(path, sizeof(path), "%s/jit-%.*s.dump", folders[i], (int)digits,
+			       map + 10);
+		fd = procfs_open_regular(path, NULL, &st);
+		if (fd >= 0 && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+			return fd;
+		(void)fd_close(fd);
+	}
+	return -ENOENT;
+}
+
+/* Code that was made while the program ran: the runtime may have written it to a jitdump. */
+static int open_jitdump(struct annotator *x, const char *map)
+{
+	const char *path = x->options->jitdump;
+	struct stat st;
+	int r;
+
+	x->file.source.fd = path ? procfs_open_regular(path, NULL, &st) : find_jitdump(map);
+	if (x->file.source.fd < 0) {
+		x->a->note =
+			path ? "the jitdump cannot be read"
+			     : "the code was made while the program ran (JIT), and a perf map has "
+			       "its names only; a jitdump has it (--jitdump FILE)";
+		return 0;
+	}
+	x->jit = true;
+	r = uw_module_new(UW_MODULE_JIT, map, NULL, &x->module);
+	if (r >= 0 && uw_module_load_symbols(x->module, &x->file.source) == -ENOMEM)
+		r = -ENOMEM;
+	return r < 0 ? trace(r) : 0;
+}
+
 static int open_module(struct annotator *x)
 {
 	const struct profile *p = x->profile;
@@ -398,9 +450,10 @@ static int open_module(struct annotator *x)
 	if (r < 0)
 		return trace(r);
 	if (m->kernel)
-		x->a->note = "a trace has no addresses of kernel code";
+		x->a->note = "a trace has no addresses of kernel code, which would show where the "
+			     "kernel lies in memory (perf annotate with a vmlinux shows it)";
 	else if (!module_file_is_one(p, m))
-		x->a->note = "the code was made while the program ran: no file has it";
+		return open_jitdump(x, string_table_text(&p->strings, m->path));
 	else if (module_file_open(&x->file, x->options->places, p, m) < 0)
 		x->a->note =
 			m->build_id_len

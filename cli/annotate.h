@@ -16,7 +16,8 @@ struct annotate_options {
 	const char *function;
 	const struct profile_filter *only; /* may be NULL */
 	const struct file_places *places;
-	bool intel; /* syntax */
+	const char *jitdump; /* the file with the code of a JIT compiler; NULL: looked for */
+	bool intel;	     /* syntax */
 };
 
 struct annotate_line {

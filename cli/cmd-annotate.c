@@ -16,7 +16,7 @@ enum { LINES = 20 };
 struct annotate_command {
 	struct profile_filter only;
 	struct file_places places;
-	const char *event, *input, *symbol;
+	const char *event, *input, *symbol, *jitdump;
 	uint32_t limit;
 	bool all, intel, json;
 };
@@ -37,6 +37,8 @@ static const struct option_def defs[] = {
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
 	OPTION_FILTERS(struct annotate_command, only),
 	OPTION_PLACES(struct annotate_command, places),
+	TEXT("jitdump", 0, "FILE", jitdump,
+	     "the code of a JIT compiler (default: jit-PID.dump here or in /tmp)"),
 	FLAG("json", 0, json, "one JSON object on standard output, with all instructions"),
 	{0},
 };
@@ -82,7 +84,9 @@ static const struct options options = {
 		 "build-id cache, if it has the build id of the trace, or the copy below --symfs. "
 		 "Without the file, the lines of the sampled addresses come from the trace. The "
 		 "text of lines is read from the source files that the debug information names; "
-		 "whether they are of the same version is not checked.",
+		 "whether they are of the same version is not checked. Code of a JIT compiler "
+		 "comes from "
+		 "a jitdump, kernel code from nowhere: a trace has no addresses of it.",
 		 "A timer samples the instruction that runs when its interrupt is taken: the "
 		 "instruction that took long is often the one before."},
 	.examples = "# the lines of the most expensive function\n"
@@ -116,6 +120,7 @@ static int annotate(const struct annotate_command *command, const struct profile
 		.function = command->symbol,
 		.only = &command->only,
 		.places = &command->places,
+		.jitdump = command->jitdump,
 		.intel = command->intel,
 	};
 	const struct annotate_form form = {
