@@ -55,6 +55,12 @@ void own_rights_sure(struct own_rights *own)
 			log_info("%s", own->lines[i]);
 }
 
+/* Could the daemon record, were it not for an option? */
+static bool not_asked(const struct own_rights *own)
+{
+	return own->alone && ask_possible(own->socket);
+}
+
 int own_rights_refused(struct own_rights *own, int r)
 {
 	if (!*own->lacks)
@@ -64,12 +70,23 @@ int own_rights_refused(struct own_rights *own, int r)
 	    ask_possible(own->socket))
 		return OWN_ASK;
 	own_rights_sure(own);
-	log_error("%s", own->lacks);
+	if (not_asked(own))
+		log_error("%s; the daemon is not asked, as it has no %s", own->lacks, own->alone);
+	else
+		log_error("%s", own->lacks);
 	return r;
 }
 
 int own_rights_enough(struct own_rights *own, bool kernel_refused)
 {
+	char line[128];
+
+	if (kernel_refused && not_asked(own)) {
+		(void)snprintf(line, sizeof(line),
+			       "the daemon is not asked for kernel frames, as it has no %s",
+			       own->alone);
+		own_rights_noted(own, NULL, line);
+	}
 	if (!kernel_refused || !own->may_ask || !ask_possible(own->socket))
 		return 0;
 	(void)snprintf(own->lacks, sizeof(own->lacks), "kernel frames are not permitted");

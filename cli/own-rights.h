@@ -14,6 +14,7 @@ enum { OWN_LINES = 16 };
 struct own_rights {
 	bool may_ask;	    /* false: never */
 	const char *socket; /* the daemon's */
+	const char *alone;  /* the option for which the daemon is not asked; NULL: none */
 	char lacks[512];    /* the missing permission, a line; "": unknown */
 	/* private */
 	char lines[OWN_LINES][512];
@@ -29,7 +30,7 @@ void own_rights_noted(void *own, const char *brief, const char *line);
 void own_rights_sure(struct own_rights *own);
 /* Handles a failure @r (< 0), with a line in own->lacks or "".  Returns OWN_ASK, or logs the failure and returns @r. */
 int own_rights_refused(struct own_rights *own, int r);
-/* Call with an open session.  Returns 0, or OWN_ASK_FOR_KERNEL if kernel frames were refused (@kernel_refused). */
+/* Call with an open session.  A line states why the daemon is not asked (own->alone).  Returns 0, or OWN_ASK_FOR_KERNEL if kernel frames were refused (@kernel_refused). */
 int own_rights_enough(struct own_rights *own, bool kernel_refused);
 /* Drops the capabilities that a session does not use, and denies the system calls that it never makes, in this process
  * and its helper processes.  Call after the command was forked, which keeps its privileges, and before the session is

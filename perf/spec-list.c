@@ -41,6 +41,35 @@ const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], con
 	return to;
 }
 
+struct software_name {
+	const char *text;
+	size_t len;
+	bool found;
+};
+
+static void compare_name(void *arg, uint32_t type, const char *name)
+{
+	static const char *const others[] = {"cpu-clock", "task-clock", "dummy", "bpf-output"};
+	struct software_name *wanted = arg;
+
+	if (type != PERF_TYPE_SOFTWARE || strlen(name) != wanted->len ||
+	    strncmp(name, wanted->text, wanted->len) != 0)
+		return;
+	wanted->found = true;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!strcmp(name, others[i]))
+			wanted->found = false;
+}
+
+/* page-faults, context-switches ... */
+static bool counts_in_software(const char *event)
+{
+	struct software_name wanted = {.text = event, .len = strcspn(event, ":,")};
+
+	perf_spec_each_name(compare_name, &wanted);
+	return wanted.found;
+}
+
 bool perf_spec_is_point(const char *event)
 {
 	static const char *const probes[] = {"kprobe:", "kretprobe:", "uprobe:", "uretprobe:"};
@@ -51,6 +80,8 @@ bool perf_spec_is_point(const char *event)
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
 		if (!strncmp(event, probes[i], strlen(probes[i])))
 			return true;
+	if (counts_in_software(event))
+		return true;
 	if (slash < len) /* GROUP/NAME; PMU/EVENT/ and PMU/a=1,b=2/ have another sign */
 		return slash + 1 + strcspn(event + slash + 1, "/=,") >= len;
 	if (colon == len)

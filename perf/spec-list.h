@@ -7,7 +7,8 @@
  * their modifiers and followers, in @to); then *ret_note is a line for the user (else NULL). */
 enum { SPEC_EVENT_MAX = 1024 };
 const char *perf_spec_or_default(const char *event, char to[SPEC_EVENT_MAX], const char **ret_note);
-/* Is the first event of @event a tracepoint or a probe: something of which each occurrence matters? */
+/* Is the first event of @event a tracepoint, a probe or an event that the kernel counts in software (page-faults, not a clock):
+ * something of which each occurrence matters, and which is too rare or too irregular for a rate? */
 bool perf_spec_is_point(const char *event);
 
 enum perf_kind {

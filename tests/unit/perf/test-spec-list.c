@@ -20,18 +20,26 @@ static int tear_down(void **state)
 
 static void test_points(void **state)
 {
-	static const char *const points[] = {
-		"sched:sched_switch",	     "sched/sched_switch",
-		"sched:sched_wakeup:k",	     "kprobe:do_exit",
-		"kretprobe:do_exit",	     "uprobe:/bin/sh:main",
-		"sched:sched_switch,cycles", "sched/sched_switch,irq/irq_handler_entry"};
+	static const char *const points[] = {"sched:sched_switch",
+					     "sched/sched_switch",
+					     "sched:sched_wakeup:k",
+					     "kprobe:do_exit",
+					     "kretprobe:do_exit",
+					     "uprobe:/bin/sh:main",
+					     "sched:sched_switch,cycles",
+					     "sched/sched_switch,irq/irq_handler_entry",
+					     "page-faults:P",
+					     "cs",
+					     "major-faults:u,cycles"};
 	static const char *const others[] = {"cycles",
 					     "cycles:u",
 					     "cpu-clock:ppp,sched:sched_switch",
 					     "r1a8:k",
 					     "cpu/event=1,umask=2/",
 					     "cpu/cache-misses/",
-					     "page-faults:P",
+					     "task-clock:u",
+					     "dummy",
+					     "page-fault",
 					     "cycles:"};
 
 	(void)state;
