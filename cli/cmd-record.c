@@ -54,6 +54,8 @@ struct record_more {
 	size_t n;
 };
 
+enum { WAITS_NOTE = 320 };
+
 struct record {
 	struct record_args args;
 	struct record_scope scope;
@@ -69,6 +71,7 @@ struct record {
 	struct flight *flight; /* --flight-recorder; then the sink is its own */
 	struct session *session;
 	struct record_more more; /* -e again */
+	char waits_note[WAITS_NOTE];
 	struct at_sample *at_sample;
 	struct consent *consent;
 	struct mark_rings *mark_rings; /* --marks */
@@ -118,17 +121,26 @@ static void choose_waits(struct record_args *args, struct perf_spec *ret_spec)
 	args->frequency = 0;
 }
 
-/* Sets waits, and waking where this user may read tracefs. */
-static void set_waits(const struct record_args *args, struct session_options *options)
+/* Sets waits, and waking where this user may read tracefs.  Where --wakers cannot be honoured options->note has the reason, in
+ * @note. */
+static void set_waits(const struct record_args *args, struct session_options *options,
+		      char note[static WAITS_NOTE])
 {
 	const struct perf_spec_env env = {""};
 	struct perf_spec spec = {0};
 	char why[256];
 
 	options->waits = waits_of(args);
-	if (options->waits &&
-	    perf_spec_of_tracepoint(&env, "sched:sched_waking", &spec, why, sizeof(why)) >= 0)
+	options->wakers = args->wakers;
+	if (!options->waits)
+		return;
+	if (perf_spec_of_tracepoint(&env, "sched:sched_waking", &spec, why, sizeof(why)) >= 0) {
 		options->waking = spec.config;
+	} else if (args->wakers) {
+		(void)snprintf(note, WAITS_NOTE, "wakers are not recorded: %s", why);
+		options->note = note;
+		options->note_brief = NULL;
+	}
 	perf_spec_deinit(&spec);
 }
 
@@ -169,6 +181,13 @@ static int more_choose(struct record_more *more, const struct record_args *args,
 		r = check_modes(args, &e->specs[0], error, size);
 		if (r < 0)
 			return trace(r);
+		if (args->more_filter[i] && !e->specs[0].tracepoint[0]) {
+			(void)snprintf(error, size, "--filter is for tracepoints; %s is none",
+				       e->specs[0].name);
+			return fail(-EINVAL);
+		}
+		if (args->more_filter[i] && !(e->specs[0].filter = strdup(args->more_filter[i])))
+			return fail(-ENOMEM);
 	}
 	return 0;
 }
@@ -525,7 +544,7 @@ static int open_session(struct record *rec)
 	if (r < 0)
 		return said("cannot record", r);
 	so.consent = rec->consent;
-	set_waits(&rec->args, &so);
+	set_waits(&rec->args, &so, rec->waits_note);
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
 			sizeof(rec->own.lacks));
 	if (r >= 0)
@@ -814,7 +833,8 @@ static int record_all(struct record *rec)
 		return 2;
 	rec->features.has[FEATURE_BUILD_ID_CLEAN] |= rec->args.kernel_build_ids;
 	rec->own.socket = rec->args.socket;
-	rec->own.may_ask = !rec->args.no_ask && !record_args_alone(&rec->args);
+	rec->own.alone = rec->args.no_ask ? NULL : record_args_alone(&rec->args);
+	rec->own.may_ask = !rec->args.no_ask && !rec->own.alone;
 	r = rec->args.ask ? OWN_ASK : prepare(rec);
 	if (r > 0) {
 		int status = ask_daemon(rec, r == OWN_ASK_FOR_KERNEL);

@@ -68,6 +68,22 @@ static int set_event(void *to, const char *value)
 	return 0;
 }
 
+/* Of the event before it. */
+static int set_filter(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	if (!*value) {
+		log_error("record: an empty value for --filter (see `perfwind record --help`)");
+		return -EINVAL;
+	}
+	if (args->n_more)
+		args->more_filter[args->n_more - 1] = value;
+	else
+		args->filter = value;
+	return 0;
+}
+
 static int set_frequency(void *to, const char *value)
 {
 	static const char path[] = "/proc/sys/kernel/perf_event_max_sample_rate";
@@ -252,16 +268,20 @@ static const struct option_def defs[] = {
 	FLAG("off-cpu", 0, off_cpu,
 	     "in place of an event: the time in which threads wait, by stack and reason"),
 	FLAG("wall", 0, wall, "all time of each thread: running and waiting"),
-	TEXT("filter", 0, "EXPR", filter, "the kernel's filter of a tracepoint"),
+	FLAG("wakers", 0, wakers,
+	     "with --off-cpu or --wall: also the stack of the task that ended a wait, behind a "
+	     "frame\n[woken by NAME] (needs tracefs)"),
+	CALL("filter", 0, "EXPR", set_filter, "the kernel's filter of the tracepoint before it"),
 	CALL("frequency", 'F', "HZ", set_frequency,
-	     "samples a second of CPU time (default 999; of a tracepoint or probe: each "
+	     "samples a second of CPU time (default 999; of a tracepoint, a probe or a software "
+	     "event like page-faults: each "
 	     "occurrence); max: the kernel's limit"),
 	NUMBER("count", 'c', OPTION_U64, "PERIOD", period, 0,
 	       "one sample each PERIOD events, instead of -F"),
-	NUMBER("duration", 'd', OPTION_DOUBLE, "SECONDS", duration, 0,
-	       "end after this time (a command is then terminated)"),
-	NUMBER("delay", 'D', OPTION_DOUBLE, "MS", delay_ms, 86400000,
-	       "begin this many milliseconds later (a command runs meanwhile)"),
+	TIME("duration", 'd', "s", "SECONDS", duration, 0,
+	     "end after this time, also 500ms or 10min (a command is then terminated)"),
+	TIME("delay", 'D', "ms", "MS", delay_ms, 86400000,
+	     "begin this many milliseconds later, also 2s (a command runs meanwhile)"),
 	TEXT("output", 'o', "FILE", output,
 	     "the trace (default " DEFAULT_TRACE "; an existing one becomes FILE.old)"),
 	CALL("flight-recorder", 0, "SIZE|TIME", set_flight,
@@ -523,6 +543,10 @@ static int waits_check(const struct record_args *args)
 			    : args->idle		? "--idle"
 							: NULL;
 
+	if (args->wakers && !args->off_cpu && !args->wall) {
+		log_error("--wakers is for --off-cpu and --wall");
+		return -EINVAL;
+	}
 	if ((!args->off_cpu && !args->wall) || !other)
 		return 0;
 	log_error("%s and %s exclude each other", name, other);
@@ -532,14 +556,20 @@ static int waits_check(const struct record_args *args)
 /* Of -e again. */
 static int more_check(const struct record_args *args)
 {
-	const char *other = args->filter	 ? "--filter"
-			    : args->perf_data	 ? "--perf-data"
-			    : args->flight_bytes ? "--flight-recorder"
-						 : NULL;
-
-	if (!args->n_more || !other)
+	if (!args->n_more || (!args->perf_data && !args->flight_bytes))
 		return 0;
-	log_error("%s is for a recording of one event (-e once)", other);
+	if (args->perf_data)
+		log_error("--perf-data takes one sampled event: give -e once, or -e %.64s,%.64s, "
+			  "which "
+			  "counts the second at each sample of the first",
+			  args->event, args->more[0]);
+	else
+		log_error(
+			"--flight-recorder keeps one sampled event: give -e once and run a second "
+			"recorder for %.64s, or -e %.64s,%.64s, which counts the second at each "
+			"sample "
+			"of the first",
+			args->more[0], args->event, args->more[0]);
 	return -EINVAL;
 }
 
@@ -601,7 +631,8 @@ int record_args_check(struct record_args *args, bool command)
 		return -EINVAL;
 	}
 	if (args->ask && record_args_alone(args)) {
-		log_error("%s works without a daemon only", record_args_alone(args));
+		log_error("%s works without a daemon only (its protocol does not have it)",
+			  record_args_alone(args));
 		return -EINVAL;
 	}
 	if (!args->frequency || !args->period) {

@@ -9,7 +9,7 @@ enum { RECORD_PIDS = 4096, RECORD_MORE = 7, RECORD_HZ = 999 };
 
 struct record_args {
 	bool armed, all, children, user_only, kernel_only, idle, json, plain, realtime, ask, no_ask,
-		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, native_frames,
+		under_seccomp, kernel_build_ids, no_inline, off_cpu, wall, wakers, native_frames,
 		debuginfod, marks;
 	const char *event, *filter, *output, *cpus, *socket, *hook_socket, *perf_data, *user,
 		*cgroup;
@@ -17,6 +17,7 @@ struct record_args {
 	/* -e again: events with samples of their own (cmd-record.c). */
 	const char *more[RECORD_MORE];
 	char more_text[RECORD_MORE][SPEC_EVENT_MAX];
+	const char *more_filter[RECORD_MORE]; /* --filter behind it */
 	size_t n_more;
 	bool rate_given; /* -F or -c */
 	uint64_t frequency, period, max_bytes, ring_bytes;

@@ -32,6 +32,7 @@ struct session_options {
 	enum session_waits { SESSION_WAITS_NONE, SESSION_WAITS_OFF_CPU, SESSION_WAITS_WALL } waits;
 	uint64_t
 		waking; /* ... the id of sched:sched_waking: runnable time is known; 0: it is not */
+	bool wakers; /* ... with it: the stack of the task that ended a wait is shown with that of the wait */
 	uint64_t period, frequency;
 	uint32_t stack_bytes; /* 0: chosen (tasks: 65,528; machine: adapted from 16 KiB) */
 	bool user_only, kernel_only, idle;

@@ -87,6 +87,8 @@ void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
 		attr.sample_type |= PERF_SAMPLE_PERIOD;
 	if (options->n_followers)
 		attr.sample_type |= PERF_SAMPLE_READ;
+	if (options->wakers) /* the ring's layout: attr_waker() needs it */
+		attr.sample_type |= PERF_SAMPLE_RAW;
 	set_callchain(options, &attr);
 	if (stack_bytes) {
 		attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
@@ -166,8 +168,6 @@ void attr_waking(const struct perf_options *options, struct perf_event_attr *ret
 	struct perf_event_attr attr = {0};
 
 	set_common(options, &attr);
-	attr.disabled = 0; /* goes with its leader */
-	attr.enable_on_exec = 0;
 	attr.type = PERF_TYPE_TRACEPOINT;
 	attr.config = options->waking;
 	attr.sample_period = 1;
@@ -175,6 +175,13 @@ void attr_waking(const struct perf_options *options, struct perf_event_attr *ret
 		PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW;
 	attr.sample_id_all = 1;
 	*ret_attr = attr;
+}
+
+void attr_waker(const struct perf_options *options, struct perf_event_attr *ret_attr)
+{
+	attr_switch(options, 1, ret_attr);
+	ret_attr->type = PERF_TYPE_TRACEPOINT;
+	ret_attr->config = options->waking;
 }
 
 /* The sample type of the sideband ring that it writes to.  In user code only where the sampling event is: in kernel

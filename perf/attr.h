@@ -16,9 +16,12 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
  * weight is not known yet (session/pipeline/waits.h). */
 void attr_switch(const struct perf_options *options, uint64_t period,
 		 struct perf_event_attr *ret_attr);
-/* A member of the sideband event's group: the tracepoint options->waking, which fires for the task that is woken, on the
+/* The tracepoint options->waking, on the
  * CPU of the task that wakes it.  Its samples have their fields (RAW) and lie in the sideband ring. */
 void attr_waking(const struct perf_options *options, struct perf_event_attr *ret_attr);
+/* The same tracepoint with the stack of the task that wakes.  Its samples lie in the leader's ring, in the form of the
+ * leader's. */
+void attr_waker(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* Wakes the reader of a sideband ring, which has its records, while its task runs (source-watch.c). */
 void attr_watch(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.

@@ -20,7 +20,7 @@ enum {
 };
 
 /* Of source_group.fds: samples each switch, and few of them. */
-enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FD_WATCH, FDS };
+enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FD_WAKER, FD_WATCH, FDS };
 
 struct source_group {
 	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
@@ -71,10 +71,11 @@ struct perf_source {
 	struct table tid_of_id,
 		added;		 /* tasks: event id -> thread it was opened for; those threads */
 	struct table switch_ids; /* event id -> 1 */
-	bool samples_switches, thin;
-	size_t n_watches;	       /* open, of all tasks */
-	bool unwatched;		       /* a task has none */
-	bool settled;		       /* the ladder has been walked: layouts are fixed */
+	bool samples_switches, samples_wakers, thin;
+	bool wakings_wide; /* tasks: wake-ups are events of CPUs, in the first task's groups */
+	size_t n_watches;  /* open, of all tasks */
+	bool unwatched;	   /* a task has none */
+	bool settled;	   /* the ladder has been walked: layouts are fixed */
 	bool user_only, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
 	const struct perf_spec *failed; /* the event that the last open stumbled over */
@@ -106,8 +107,11 @@ int source_switch_all(struct perf_source *source, bool on, bool sampling_only);
 /* After the leader.  A refusal for lack of permission is no failure: switches are then not sampled. */
 int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
 		       struct source_group *group);
+/* @request (PERF_EVENT_IOC_ENABLE ...) to the sideband events of a group, or to those that sample now.  The first error. */
+int source_switch_request(const struct perf_source *source, const struct source_group *group,
+			  bool sideband, unsigned long request);
 int source_switch_remember(struct perf_source *source, const struct source_task *task);
-/* Redirects the events of task->groups[@cpu_index], whose sideband event has its ring, and adds the waking event. */
+/* Redirects the events of task->groups[@cpu_index], whose sideband event has its ring, and adds the events of wake-ups. */
 int source_switch_output(struct perf_source *source, const struct source_task *task,
 			 size_t cpu_index);
 

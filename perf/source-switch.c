@@ -13,6 +13,8 @@
 #include "perf/attr.h"
 #include "perf/source-parts.h"
 
+/* source->switch_ids */
+enum { ID_SWITCH = 1, ID_WAKER };
 enum { FIRST_NS = 250000 }; /* from the start of sampling to the first sample of a timer */
 
 static const uint64_t periods[] = {1, PERF_SWITCHES_THIN};
@@ -42,7 +44,8 @@ int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
 	return 0;
 }
 
-static int put_id(struct perf_source *source, int fd, pid_t tid, bool is_switch)
+/* @kind: ID_*, or 0. */
+static int put_id(struct perf_source *source, int fd, pid_t tid, uint64_t kind)
 {
 	uint64_t id;
 	int r;
@@ -51,7 +54,7 @@ static int put_id(struct perf_source *source, int fd, pid_t tid, bool is_switch)
 		return 0;
 	if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
 		return fail(-errno);
-	r = is_switch ? table_put(&source->switch_ids, id, 1) : 0;
+	r = kind ? table_put(&source->switch_ids, id, kind) : 0;
 	if (r >= 0 && tid >= 0)
 		r = table_put(&source->tid_of_id, id, (uint64_t)tid);
 	return r < 0 ? trace(r) : 0;
@@ -64,31 +67,70 @@ int source_switch_remember(struct perf_source *source, const struct source_task 
 	for (size_t i = 0; i < source->n_cpus && source->options.switches && r >= 0; i++) {
 		const struct source_group *group = &task->groups[i];
 
-		r = put_id(source, group->sideband, task->tid, false);
+		r = put_id(source, group->sideband, task->tid, 0);
 		if (r >= 0)
-			r = put_id(source, group->fds[FD_SWITCH], task->tid, true);
+			r = put_id(source, group->fds[FD_SWITCH], task->tid, ID_SWITCH);
 		if (r >= 0)
-			r = put_id(source, group->fds[FD_SWITCH_THIN], task->tid, true);
+			r = put_id(source, group->fds[FD_SWITCH_THIN], task->tid, ID_SWITCH);
 	}
 	return r < 0 ? trace(r) : 0;
 }
 
-/* A refusal is no failure: wake-ups are then not known. */
-static int open_waking(struct perf_source *source, pid_t tid, size_t cpu_index,
-		       struct source_group *group)
+/* Of whole CPUs where that is permitted, in the first task's group: the event of a task is not delivered to it when another
+ * task wakes it (Linux 6.18; perf_tp_event_target_task() in kernel/events/core.c should).  Else of the task: wake-ups by
+ * the tasks that are recorded. */
+static int open_wide(struct perf_source *source, size_t cpu_index, bool wakers)
+{
+	struct perf_options options = source->options;
+	struct perf_event_attr attr;
+
+	options.tasks = false;
+	if (wakers)
+		attr_waker(&options, &attr);
+	else
+		attr_waking(&options, &attr);
+	attr.disabled = !source->options.enable_on_exec; /* else nothing enables it */
+	return perf_event_open(&attr, -1, (int)source->cpus[cpu_index].cpu, -1,
+			       PERF_FLAG_FD_CLOEXEC);
+}
+
+static int open_of_task(struct perf_source *source, pid_t tid, size_t cpu_index, bool wakers)
 {
 	struct perf_event_attr attr;
-	int fd;
 
-	if (!source->options.waking || group->fds[FD_WAKING] >= 0)
+	if (wakers)
+		attr_waker(&source->options, &attr);
+	else
+		attr_waking(&source->options, &attr);
+	return perf_event_open(&attr, tid, (int)source->cpus[cpu_index].cpu, -1,
+			       PERF_FLAG_FD_CLOEXEC);
+}
+
+/* A refusal is no failure: wake-ups are then not known. */
+static int open_waking(struct perf_source *source, pid_t tid, size_t cpu_index,
+		       struct source_group *group, bool wakers)
+{
+	int *fd = &group->fds[wakers ? FD_WAKER : FD_WAKING];
+	int ring = wakers ? source->rings[2 * cpu_index].ring.fd : group->sideband;
+	char filter[32];
+
+	if (!source->options.waking || *fd >= 0 || (source->wakings_wide && source->n_tasks))
 		return 0;
-	attr_waking(&source->options, &attr);
-	fd = perf_event_open(&attr, tid, (int)source->cpus[cpu_index].cpu, group->sideband,
-			     PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
+	if (tid >= 0 && !source->n_tasks)
+		*fd = open_wide(source, cpu_index, wakers);
+	if (*fd >= 0) {
+		source->wakings_wide = true;
+		(void)snprintf(filter, sizeof(filter), "pid==%d", tid);
+		(void)ioctl(*fd, PERF_EVENT_IOC_SET_FILTER, filter);
+	} else {
+		*fd = open_of_task(source, tid, cpu_index, wakers);
+	}
+	if (*fd < 0)
 		return 0;
-	group->fds[FD_WAKING] = fd;
-	return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, group->sideband) < 0 ? fail(-errno) : 0;
+	source->samples_wakers |= wakers;
+	if (ioctl(*fd, PERF_EVENT_IOC_SET_OUTPUT, ring) < 0)
+		return fail(-errno);
+	return wakers ? put_id(source, *fd, -1, ID_WAKER) : 0;
 }
 
 int source_switch_output(struct perf_source *source, const struct source_task *task,
@@ -102,7 +144,29 @@ int source_switch_output(struct perf_source *source, const struct source_task *t
 	for (int i = FD_SWITCH; i <= FD_SWITCH_THIN; i++)
 		if (group->fds[i] >= 0 && ioctl(group->fds[i], PERF_EVENT_IOC_SET_OUTPUT, ring) < 0)
 			return fail(-errno);
-	return open_waking(source, task->tid, cpu_index, group);
+	if (source->options.wakers && group->fds[FD_SWITCH] >= 0 &&
+	    open_waking(source, task->tid, cpu_index, group, true) < 0)
+		return fail(-errno);
+	return open_waking(source, task->tid, cpu_index, group, false);
+}
+
+int source_switch_request(const struct perf_source *source, const struct source_group *group,
+			  bool sideband, unsigned long request)
+{
+	const int *fds = group->fds;
+	const int sampling[] = {fds[0], fds[FD_SWITCH + source->thin],
+				source->thin ? -1 : fds[FD_WAKER]};
+	const int others[] = {group->sideband, fds[FD_WAKING]};
+	size_t n = sideband ? ARRAY_SIZE(others) : ARRAY_SIZE(sampling);
+	int first_error = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int fd = sideband ? others[i] : sampling[i];
+
+		if (fd >= 0 && ioctl(fd, request, 0) < 0 && !first_error)
+			first_error = -errno;
+	}
+	return first_error < 0 ? fail(first_error) : 0;
 }
 
 bool perf_source_samples_switches(const struct perf_source *source)
@@ -114,11 +178,43 @@ bool perf_source_is_switch(const struct perf_source *source, uint64_t id)
 {
 	uint64_t v;
 
-	return source->options.switches && table_get(&source->switch_ids, id, &v);
+	return source->options.switches && table_get(&source->switch_ids, id, &v) && v == ID_SWITCH;
+}
+
+void perf_source_filter_wakings(struct perf_source *source, const uint32_t *tids, size_t n)
+{
+	char filter[PERF_WAKINGS * 18] = "pid>=0"; /* too many threads: all wake-ups */
+	size_t len = 0;
+
+	if (!source->wakings_wide || !n)
+		return;
+	for (size_t i = 0; i < n && n <= PERF_WAKINGS; i++)
+		len += (size_t)snprintf(filter + len, sizeof(filter) - len, "%spid==%u",
+					i ? "||" : "", tids[i]);
+	for (size_t i = 0; i < source->n_cpus; i++)
+		for (int k = FD_WAKING; k <= FD_WAKER; k++) {
+			int fd = source->tasks[0].groups[i].fds[k];
+
+			if (fd >= 0)
+				(void)ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter);
+		}
+}
+
+bool perf_source_samples_wakers(const struct perf_source *source)
+{
+	return source->samples_wakers;
+}
+
+bool perf_source_is_waker(const struct perf_source *source, uint64_t id)
+{
+	uint64_t v;
+
+	return source->samples_wakers && table_get(&source->switch_ids, id, &v) && v == ID_WAKER;
 }
 
 int perf_source_thin_switches(struct perf_source *source, bool thin)
 {
+	unsigned long request = thin ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE;
 	int first_error = 0;
 
 	if (!source->samples_switches || source->thin == thin)
@@ -129,11 +225,14 @@ int perf_source_thin_switches(struct perf_source *source, bool thin)
 	for (size_t t = 0; t < source->n_tasks; t++) {
 		for (size_t i = 0; i < source->n_cpus; i++) {
 			const int *fds = &source->tasks[t].groups[i].fds[FD_SWITCH];
+			int waker = source->tasks[t].groups[i].fds[FD_WAKER];
 
 			/* The new one first: no switch is missed, and the joiner drops doubles. */
 			if (fds[thin] >= 0 && ioctl(fds[thin], PERF_EVENT_IOC_ENABLE, 0) < 0)
 				first_error = first_error ? first_error : -errno;
 			if (fds[!thin] >= 0 && ioctl(fds[!thin], PERF_EVENT_IOC_DISABLE, 0) < 0)
+				first_error = first_error ? first_error : -errno;
+			if (waker >= 0 && ioctl(waker, request, 0) < 0)
 				first_error = first_error ? first_error : -errno;
 		}
 	}

@@ -643,13 +643,11 @@ static int enable_task(const struct perf_source *source, const struct source_tas
 {
 	for (int pass = 0; pass < (source->held ? 1 : 2); pass++)
 		for (size_t i = 0; i < source->n_cpus; i++) {
-			const struct source_group *group = &task->groups[i];
-			int fd = pass == 0 ? group->sideband : group->fds[0];
+			int r = source_switch_request(source, &task->groups[i], pass == 0,
+						      PERF_EVENT_IOC_ENABLE);
 
-			if (switch_fd(fd, PERF_EVENT_IOC_ENABLE) < 0 ||
-			    (pass && switch_fd(group->fds[FD_SWITCH + source->thin],
-					       PERF_EVENT_IOC_ENABLE) < 0))
-				return fail(-errno);
+			if (r < 0)
+				return trace(r);
 		}
 	if (task->clock_fd >= 0 && ioctl(task->clock_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 		return fail(-errno);
@@ -926,7 +924,7 @@ bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t 
 
 size_t perf_source_fds_per_task(const struct perf_options *options)
 {
-	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 3 : 0)) + 1;
+	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 4 : 0)) + 1;
 }
 
 /* Sideband events are enabled first and disabled last: samples depend on their records. */
@@ -945,12 +943,8 @@ int source_switch_all(struct perf_source *source, bool on, bool sampling_only)
 
 			for (size_t i = 0; i < source->n_cpus; i++) {
 				const struct source_group *group = &task->groups[i];
-				int r = switch_fd(sideband ? group->sideband : group->fds[0],
-						  request);
+				int r = source_switch_request(source, group, sideband, request);
 
-				if (!sideband && r >= 0)
-					r = switch_fd(group->fds[FD_SWITCH + source->thin],
-						      request);
 				if (r < 0 && first_error == 0)
 					first_error = r;
 			}

@@ -58,6 +58,7 @@ struct perf_options {
 	bool switches;
 	uint64_t
 		waking; /* the id of sched:sched_waking, recorded among the sideband records where permitted; 0: not */
+	bool wakers; /* with waking: its samples among the leader's too, with the stack of the task that wakes */
 	struct features features;
 	const struct at_sample *at_sample; /* its program runs at each sample; NULL: none */
 	/* One plain line a step down, with its hint.  @brief: the limit in a few words (gate_brief()), or NULL. */
@@ -119,6 +120,15 @@ int perf_source_sample(struct perf_source *source, bool on);
 bool perf_source_samples_switches(const struct perf_source *source);
 /* Is @id that of an event that samples switches? */
 bool perf_source_is_switch(const struct perf_source *source, uint64_t id);
+/* options.wakers: are wake-ups sampled?  While switches are thinned they are not. */
+bool perf_source_samples_wakers(const struct perf_source *source);
+/* tasks: the threads of which wake-ups are recorded; of more than PERF_WAKINGS all of the machine are.  First that of the first
+ * task alone. */
+enum { PERF_WAKINGS = 200 };
+void perf_source_filter_wakings(struct perf_source *source, const uint32_t *tids, size_t n);
+/* Is @id that of an event that samples wake-ups?  The sample is of the task that wakes, and its fields (RAW) name the thread that
+ * is woken. */
+bool perf_source_is_waker(const struct perf_source *source, uint64_t id);
 /* One sample each switch, or (@thin) one each PERF_SWITCHES_THIN switches of a task on a CPU. */
 enum { PERF_SWITCHES_THIN = 97 };
 int perf_source_thin_switches(struct perf_source *source, bool thin);

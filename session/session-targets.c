@@ -125,6 +125,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.ring_budget = ring_budget(so),
 		.switches = so->waits != SESSION_WAITS_NONE,
 		.waking = so->waits ? so->waking : 0,
+		.wakers = so->waits && so->waking && so->wakers,
 		.features = so->features,
 		.at_sample = so->at_sample,
 		.note = session_limit,

@@ -58,6 +58,11 @@ int session_waits_make(struct session *s)
 			read ? "stacks are read from threads that wait for 5 ms or more, and are "
 			       "marked as guessed"
 			     : "waits have their times, and no stacks");
+	if (s->options.wakers && s->options.waking && !perf_source_samples_wakers(s->source))
+		session_note(
+			s,
+			"wakers are not recorded: the kernel refuses to sample sched:sched_waking "
+			"(hint: run as root)");
 	if (!sampled && read)
 		s->options.read_ms = READ_MS;
 	return waits_new(
@@ -65,6 +70,17 @@ int session_waits_make(struct session *s)
 		&(struct waits_context){
 			.account = &s->account, .count = count_of, .emit = emit_wait, .arg = s},
 		&s->waits);
+}
+
+/* Wake-ups by tasks that are not recorded: a thread that has just begun is known a moment later. */
+static void filter_wakings(struct session *s)
+{
+	uint32_t tids[PERF_WAKINGS];
+	bool changed;
+	size_t n = waits_tids(s->waits, tids, ARRAY_SIZE(tids), &changed);
+
+	if (changed)
+		perf_source_filter_wakings(s->source, tids, n);
 }
 
 /* Threads that sleep all the time have no record. */
@@ -92,6 +108,7 @@ int session_waits_start(struct session *s)
 			if (!tasks || perf_source_has_task(s->source, (pid_t)tids[k]))
 				r = waits_thread(s->waits, process, tids[k]);
 	}
+	filter_wakings(s);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -111,6 +128,7 @@ int session_waits_tick(struct session *s)
 	reader_ask_stacks(s->reader, clock_ns(s->options.clock) - MIN_WAIT_NS);
 	if (ns < THIN_LOOK_MS * NSEC_PER_MSEC)
 		return 0;
+	filter_wakings(s);
 	limit = THIN_PER_S * perf_source_options(s->source)->n_cpus * ns / NSEC_PER_SEC;
 	s->thin.at = now;
 	s->thin.waits = s->account.waits;

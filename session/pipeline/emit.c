@@ -36,7 +36,7 @@ enum {
 	LINES_IN_FLIGHT = 4, /* requests */
 	LINES_BATCH = 512,   /* addresses that justify opening a module's DWARF while recording */
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
-	MAX_IDS = UW_MAX_FRAMES + 512 + 2,
+	MAX_IDS = UW_MAX_FRAMES + 512 + 2 + WAIT_WAKER_IDS,
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
 	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
@@ -100,7 +100,7 @@ struct emit {
 	uint32_t generation;	    /* of the writer's ids */
 	uint32_t kernel_generation; /* of the kernel's names */
 	struct announcer announcer;
-	uint32_t ids[MAX_IDS];
+	uint32_t ids[MAX_IDS], waker_ids[WAIT_WAKER_IDS];
 };
 
 /* ---- memory of ids ---- */
@@ -560,13 +560,20 @@ static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id
 
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
-	size_t n = 0;
+	size_t n = 0, n_waker = 0;
 	int r;
 
 	check_ids(em);
 	if (em->n_modules >= EMIT_MODULES_MAX)
 		emit_renew(em);
-	r = stack_ids(em, o, &n);
+	if (o->waker)
+		wait_cut_waker(o->waker, em->c.kernel_names);
+	r = o->waker ? stack_ids(em, o->waker, &n_waker) : 0;
+	if (r >= 0 && o->waker)
+		r = wait_emit_waker(em->c.writer, o->waker, em->ids, &n_waker);
+	memcpy(em->waker_ids, em->ids, n_waker * sizeof(em->ids[0]));
+	if (r >= 0)
+		r = stack_ids(em, o, &n);
 	if (r < 0)
 		return trace(r);
 	if (o->result != UW_WHOLE) {
@@ -574,6 +581,9 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 		if (r < 0)
 			return trace(r);
 	}
+	memmove(em->ids + n_waker, em->ids, n * sizeof(em->ids[0]));
+	memcpy(em->ids, em->waker_ids, n_waker * sizeof(em->ids[0]));
+	n += n_waker;
 	if (o->info.reason) {
 		memmove(em->ids + 1, em->ids, n++ * sizeof(em->ids[0]));
 		r = wait_emit(em->c.writer, o, em->c.kernel_names, &em->ids[0]);

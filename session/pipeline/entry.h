@@ -146,6 +146,8 @@ struct outcome {
 	uint64_t stopped_at;
 	struct sample_info info;
 	struct uw_module *module;
+	struct outcome *
+		waker; /* of a wait: the stack of the task that ended it (waits.h); NULL: not known */
 	uint64_t frames[];
 };
 

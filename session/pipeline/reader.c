@@ -15,6 +15,8 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "session/pipeline/adopt.h"
+#include "session/pipeline/deep-entry.h"
 #include "session/pipeline/python-entry.h"
 #include "session/pipeline/scope.h"
 #include "session/pipeline/thin.h"
@@ -62,8 +64,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 	}
 	if (e->kind != ENTRY_SAMPLE)
 		return;
-	if (e->deep)
-		deep_put(rd->c.deep, e->deep_position);
+	deep_entry_put(rd->c.deep, e);
 	python_entry_put(rd->c.python, e);
 	if (e->block)
 		park_free(&rd->copies, e->block, entry_bytes(e));
@@ -345,45 +346,13 @@ int reader_want_module(struct reader *rd, struct process *process, struct uw_mod
 	return 0;
 }
 
-/* ---- answers of the loader ---- */
-
-static void adopt_threads(struct process *process, const struct load_answer *a)
+static void names_answer(struct reader *rd, struct process *process, struct load_answer *a)
 {
-	for (size_t i = 0; i < a->n_threads && !process->replaced; i++) {
-		struct process_thread *thread = process_thread_get(process, a->threads[i].tid);
-
-		if (thread && !thread->from_record)
-			memcpy(thread->comm, a->threads[i].comm, sizeof(thread->comm));
-	}
-}
-
-static void adopt_names(struct reader *rd, struct process *process, struct load_answer *a)
-{
-	const struct procfs_status *status = &a->status;
-	struct process_thread *main_thread = process_thread_get(process, process->pid);
-
-	/* A command line that was read after an exec belongs to the new program, even if the record
-	 * of that exec has not been read yet. */
-	bool same = !main_thread || !main_thread->from_record ||
-		    !strcmp(main_thread->comm, status->comm);
-
 	if (process->replaced)
 		return;
-	if (same && a->cmdline && a->cmdline_len) {
-		process_set_cmdline(process, take(a->cmdline), a->cmdline_len);
-		process->announced = 0;
-	}
-	process_set_cgroup(process, take(a->cgroup));
-	process->ppid = process->ppid ? process->ppid : status->ppid;
-	process->uid = status->uid;
-	process->owner = status->owner;
-	process_set_ns_pid(rd->c.processes, process, status->ns_pid);
-	process->kernel_thread = status->kernel_thread;
-	if (main_thread && !main_thread->comm[0])
-		memcpy(main_thread->comm, status->comm, sizeof(main_thread->comm));
-	adopt_threads(process, a);
+	adopt_names(rd->c.processes, process, a);
 	/* Reading a thousand names takes 20 ms: the mappings do not wait for that. */
-	if (a->request.kind == LOAD_PROCESS && status->n_threads > LOAD_THREADS_AT_ONCE &&
+	if (a->request.kind == LOAD_PROCESS && a->status.n_threads > LOAD_THREADS_AT_ONCE &&
 	    !process->threads_asked)
 		process->threads_asked = request(rd, LOAD_THREADS, process, 0);
 }
@@ -457,7 +426,7 @@ int reader_process_answer(struct reader *rd, struct load_answer *a)
 	if (a->request.kind == LOAD_THREADS)
 		return threads_answer(a);
 	if (!a->error || a->status.pid)
-		adopt_names(rd, process, a);
+		names_answer(rd, process, a);
 	if (a->memory && !process->memory && !process->replaced)
 		process_set_memory(process, take(a->memory));
 	scope_process_read(&rd->scope, process);
@@ -613,9 +582,7 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	if (!e->block)
 		return; /* it stays in the ring */
 	entry_copy(e, e->block);
-	if (e->deep)
-		deep_put(rd->c.deep, e->deep_position);
-	e->deep = false;
+	deep_entry_put(rd->c.deep, e);
 	python_entry_put(rd->c.python, e);
 	rd->c.account->copied++;
 	merge_put(rd->merge, item->ring, item->position);
@@ -650,27 +617,6 @@ static void count_use(struct reader *rd, const struct entry *e, const struct mer
 	use->samples += s->stack_room != 0;
 	use->full += s->stack_room && e->stack_full;
 	use->over_half += s->stack_len > s->stack_room / 2;
-}
-
-/* A longer copy of the stack in place of the kernel's. */
-static void attach_deep(struct reader *rd, struct entry *e, const struct record_sample *s)
-{
-	struct deep_stack deep;
-	struct deep_sample sample = {
-		.tid = s->tid, .time = s->time, .copy = s->stack, .copy_len = s->stack_len};
-
-	if (!e->stack_full || !s->stack_len || e->arch != UW_ARCH_HOST)
-		return;
-	e->info.full_copy = s->stack_len;
-	sample.sp = uw_host_sp(s->regs);
-	if (!rd->c.deep || !deep_find(rd->c.deep, &sample, &deep))
-		return;
-	e->stack = deep.stack;
-	e->stack_full = deep.full;
-	e->info.stack_len = deep.len;
-	e->deep = true;
-	e->deep_position = deep.position;
-	rd->c.account->deep++;
 }
 
 /* The mappings to unwind with; NULL while they are being read (the sample will wait). */
@@ -734,6 +680,58 @@ static int skip_sample(struct reader *rd, const struct merge_item *item,
 
 enum { QUEUE_FULL = 1 };
 
+/* Sends a sample to the unwinder as @e, a free slot.  @wait: sample_info.wait; @user: with its user part. */
+static int send_sample(struct reader *rd, struct entry *e, const struct merge_item *item,
+		       const struct record_sample *s, struct process *process, uint32_t wait,
+		       bool user)
+{
+	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
+	int r;
+
+	rd->c.account->received++;
+	rd->c.account->queued++;
+	rd->cpus[item->ring].count += s->period;
+	fill_entry(rd, e, item, s, process_ref(process));
+	e->info.wait = wait;
+	e->undecided = user && scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
+	e->user_state = user && has_user_part(rd, e);
+	e->check_chain = true;
+	count_use(rd, e, item, s);
+	deep_entry_attach(rd->c.deep, s, e);
+	rd->c.account->deep += e->deep;
+	python_entry_attach(rd->c.python, e);
+	rd->scope.enqueued_bytes += e->info.stack_len;
+	r = attach_space(rd, e, process);
+	if (r < 0)
+		return trace(r);
+	if (ring_held(ring->ring) > ring_size(ring->ring) / 4)
+		copy_out(rd, e, item);
+	return 0;
+}
+
+/* A sample of the task that woke a thread which waits: of any process.  One that is not recorded has kernel frames and a name. */
+static int take_waker(struct reader *rd, const struct merge_item *item, struct record_sample *s)
+{
+	struct process *process = process_get(rd->c.processes, s->pid);
+	struct entry *e;
+	bool user;
+
+	if (!process)
+		return fail(-ENOMEM);
+	user = !scope_skips_process(&rd->scope, process);
+	if (!wait_reader_wants_waker(&rd->scope, s)) {
+		merge_put(rd->merge, item->ring, item->position);
+		return 0;
+	}
+	e = entry_push(rd);
+	if (!e)
+		return QUEUE_FULL;
+	if (!process->names_asked && s->pid)
+		process->names_asked = request(rd, LOAD_NAMES, process, 0);
+	s->period = 0;
+	return send_sample(rd, e, item, s, process, wait_reader_waker(&rd->scope, s), user);
+}
+
 static int take_sample(struct reader *rd, const struct merge_item *item)
 {
 	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
@@ -748,6 +746,8 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	r = record_parse_sample(&ring->layout, item->record, &s);
 	if (r < 0)
 		return trace(r);
+	if (perf_source_is_waker(rd->c.source, s.id))
+		return take_waker(rd, item, &s);
 	if (!s.pid)
 		account->idle_weight += s.period;
 	if (!s.pid && !rd->options.idle)
@@ -772,25 +772,8 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 		thin_again(&rd->thin, process, s.period);
 		return QUEUE_FULL;
 	}
-	account->received++;
-	account->queued++;
 	s.period = wait_reader_weigh(&rd->scope, &s, process, &wait);
-	rd->cpus[item->ring].count += s.period;
-	fill_entry(rd, e, item, &s, process_ref(process));
-	e->info.wait = wait;
-	e->undecided = scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
-	e->user_state = has_user_part(rd, e);
-	e->check_chain = true;
-	count_use(rd, e, item, &s);
-	attach_deep(rd, e, &s);
-	python_entry_attach(rd->c.python, e);
-	rd->scope.enqueued_bytes += e->info.stack_len;
-	r = attach_space(rd, e, process);
-	if (r < 0)
-		return trace(r);
-	if (ring_held(ring->ring) > ring_size(ring->ring) / 4)
-		copy_out(rd, e, item);
-	return 0;
+	return send_sample(rd, e, item, &s, process, wait, true);
 }
 
 /* ---- rounds ---- */

@@ -28,20 +28,37 @@ int wait_reader_record(struct scope *s, uint32_t ring, const struct record_event
 /* The fields of sched:sched_waking: 8 bytes that all tracepoints have, char comm[16], pid_t pid (the thread), ... */
 enum { WAKING_TID = 24 };
 
+/* 0: none. */
+static uint32_t woken_tid(const struct record_sample *sample)
+{
+	uint32_t tid = 0;
+
+	if (sample->raw && sample->raw_len >= WAKING_TID + sizeof(tid))
+		memcpy(&tid, sample->raw + WAKING_TID, sizeof(tid));
+	return tid;
+}
+
 int wait_reader_woken(struct scope *s, const struct record_layout *layout,
 		      const struct perf_event_header *record)
 {
 	struct record_sample sample;
-	uint32_t tid;
 	int r = record_parse_sample(layout, record, &sample);
 
 	if (r < 0)
 		return trace(r);
-	if (!s->c.waits || !sample.raw || sample.raw_len < WAKING_TID + sizeof(tid))
-		return 0;
-	memcpy(&tid, sample.raw + WAKING_TID, sizeof(tid));
-	waits_woken(s->c.waits, tid, sample.time);
+	if (s->c.waits && woken_tid(&sample))
+		waits_woken(s->c.waits, woken_tid(&sample), sample.time);
 	return 0;
+}
+
+bool wait_reader_wants_waker(struct scope *s, const struct record_sample *sample)
+{
+	return s->c.waits && waits_wants_waker(s->c.waits, woken_tid(sample), sample->time);
+}
+
+uint32_t wait_reader_waker(struct scope *s, const struct record_sample *sample)
+{
+	return waits_waker(s->c.waits, woken_tid(sample));
 }
 
 bool wait_reader_wants(struct scope *s, const struct record_sample *sample, struct process *process)

@@ -10,6 +10,9 @@ int wait_reader_record(struct scope *scope, uint32_t ring, const struct record_e
 /* A sample of the sideband ring: sched:sched_waking. */
 int wait_reader_woken(struct scope *scope, const struct record_layout *layout,
 		      const struct perf_event_header *record);
+/* A sample of the task that wakes another (perf_source_is_waker()): is it of use?  Then the number for sample_info.wait. */
+bool wait_reader_wants_waker(struct scope *scope, const struct record_sample *sample);
+uint32_t wait_reader_waker(struct scope *scope, const struct record_sample *sample);
 /* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
 bool wait_reader_wants(struct scope *scope, const struct record_sample *sample,
 		       struct process *process);

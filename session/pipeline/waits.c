@@ -41,6 +41,9 @@ struct wait_thread {
 /* A stack that waits for its outcome or for the end of its wait, by number - 1. */
 struct held_stack {
 	bool done, dropped; /* the wait: its time is known; it will not be shown */
+	bool is_waker;	    /* the stack is that of the task that ended a wait: */
+	uint32_t of;	    /* ... this one; 0: it is not shown any more */
+	uint32_t waker;	    /* of a wait: the stack of the task that ended it; 0: none */
 	uint8_t reason;
 	uint32_t cpu;
 	uint64_t time, weight, count;
@@ -58,6 +61,7 @@ struct waits {
 	uint64_t start;
 	struct wait_thread *oldest_bare, *newest_bare; /* they wait, blocked, without a stack */
 	struct table threads;			       /* tid -> struct wait_thread * */
+	bool threads_changed;
 	struct park park;
 	struct held_stack *held;
 	uint32_t n_held, free_held; /* the first that is free + 1 */
@@ -76,10 +80,28 @@ static uint32_t held_new(struct waits *w)
 	return number;
 }
 
+static void held_free(struct waits *w, uint32_t number);
+
+/* A waker's stack, with its outcome: it was part of a sample, or is of no use. */
+static void drop_waker(struct waits *w, uint32_t number)
+{
+	const struct outcome *o = w->held[number - 1].outcome;
+
+	w->c.account->received--;
+	w->c.account->queued--;
+	(void)uw_space_unref(o->info.space);
+	(void)process_unref(o->info.process);
+	held_free(w, number);
+}
+
 static void held_free(struct waits *w, uint32_t number)
 {
 	struct held_stack *h = &w->held[number - 1];
 
+	if (h->waker && w->held[h->waker - 1].outcome)
+		drop_waker(w, h->waker);
+	else if (h->waker)
+		w->held[h->waker - 1].of = 0; /* dropped when it comes */
 	park_free(&w->park, h->outcome, h->len);
 	h->outcome = NULL;
 	h->next_free = w->free_held;
@@ -106,11 +128,18 @@ static void make_stackless(struct waits *w, struct outcome *o)
 	o->result = UW_WHOLE;
 	o->completed = false;
 	o->n_kernel = o->n_user = 0;
+	o->waker = NULL;
 	w->c.account->waits_unsampled++;
 	w->c.account->unsampled_ns += o->info.weight;
 }
 
-/* The wait has ended and the outcome is there: writes the sample. */
+/* Has the wait ended, and are its outcome and that of its waker there? */
+static bool is_whole(const struct waits *w, const struct held_stack *h)
+{
+	return h->done && h->outcome && (h->dropped || !h->waker || w->held[h->waker - 1].outcome);
+}
+
+/* Once all of it is there: writes the sample. */
 static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
 {
 	const struct held_stack *h = &w->held[number - 1];
@@ -132,6 +161,7 @@ static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
 		o->info.reason = h->reason;
 	for (uint32_t i = o->n_kernel; o->info.guessed && i < o->n_kernel + o->n_user; i++)
 		o->frames[i] |= UW_FRAME_GUESSED;
+	o->waker = h->waker ? w->held[h->waker - 1].outcome : NULL;
 	if (o->skipped && o->skipped != SKIP_NOT_ALLOWED)
 		make_stackless(w, o);
 	if (h->ready) { /* a second sample has the same stack */
@@ -143,6 +173,7 @@ static int held_emit(struct waits *w, uint32_t number, struct outcome *o)
 	if (h->ready) {
 		w->c.account->received++;
 		w->c.account->queued++;
+		o->waker = NULL;
 		o->info.reason = WAIT_RUNNABLE;
 		o->info.began = h->ended;
 		o->info.ended = h->time;
@@ -168,7 +199,7 @@ static int held_end(struct waits *w, uint32_t number, const struct held_stack *e
 	h->ended = end->ended;
 	h->ready = end->ready;
 	h->count = end->count;
-	return h->outcome ? held_emit(w, number, h->outcome) : 0;
+	return is_whole(w, h) ? held_emit(w, number, h->outcome) : 0;
 }
 
 static int held_drop(struct waits *w, uint32_t *number)
@@ -202,7 +233,15 @@ int waits_outcome(struct waits *w, const struct outcome *o)
 		h->outcome->skipped = SKIP_PARK_FULL;
 		h->outcome->n_kernel = h->outcome->n_user = 0;
 	}
-	return h->done ? held_emit(w, number, h->outcome) : 0;
+	if (h->is_waker && !h->of) {
+		drop_waker(w, number);
+		return 0;
+	}
+	if (h->is_waker) {
+		number = h->of;
+		h = &w->held[number - 1];
+	}
+	return is_whole(w, h) ? held_emit(w, number, h->outcome) : 0;
 }
 
 /* ---- time without a stack ---- */
@@ -426,6 +465,7 @@ static struct wait_thread *thread_of(struct waits *w, struct process *process, u
 		free(t);
 		return NULL;
 	}
+	w->threads_changed = true;
 	*t = (struct wait_thread){
 		.process = process_ref(process), .tid = tid, .reason = WAIT_OTHER, .since = since};
 	return t;
@@ -434,6 +474,7 @@ static struct wait_thread *thread_of(struct waits *w, struct process *process, u
 static void thread_free(struct waits *w, struct wait_thread *t)
 {
 	bare_remove(w, t);
+	w->threads_changed = true;
 	(void)table_remove(&w->threads, t->tid);
 	(void)process_unref(t->process);
 	free(t);
@@ -460,6 +501,20 @@ static int thread_end(struct waits *w, struct wait_thread *t, uint64_t time)
 	t->ran = 0;
 	t->state = THREAD_GONE;
 	return r < 0 ? trace(r) : 0;
+}
+
+size_t waits_tids(struct waits *w, uint32_t *tids, size_t max, bool *ret_changed)
+{
+	size_t n = 0;
+
+	table_for_each (&w->threads, slot) {
+		if (n < max)
+			tids[n] = (uint32_t)slot->key;
+		n++;
+	}
+	*ret_changed = w->threads_changed;
+	w->threads_changed = false;
+	return n;
 }
 
 void waits_start(struct waits *w, uint64_t time)
@@ -609,6 +664,24 @@ void waits_woken(struct waits *w, uint32_t tid, uint64_t time)
 	if (t && t->state == THREAD_WAITS && t->reason == WAIT_OTHER && !t->woken &&
 	    time >= t->since)
 		t->woken = time;
+}
+
+bool waits_wants_waker(const struct waits *w, uint32_t tid, uint64_t time)
+{
+	const struct wait_thread *t = find(w, tid);
+
+	return t && t->state == THREAD_WAITS && t->reason == WAIT_OTHER && t->stack &&
+	       time >= t->since && !w->held[t->stack - 1].waker && w->free_held;
+}
+
+uint32_t waits_waker(struct waits *w, uint32_t tid)
+{
+	uint32_t wait = find(w, tid)->stack, number = held_new(w);
+
+	w->held[number - 1].is_waker = true;
+	w->held[number - 1].of = wait;
+	w->held[wait - 1].waker = number;
+	return number;
 }
 
 uint32_t waits_read(struct waits *w, uint32_t tid, uint64_t from, uint64_t until)

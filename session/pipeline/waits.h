@@ -68,6 +68,11 @@ int waits_exec(struct waits *waits, struct process *process, uint32_t tid, uint6
 int waits_exit(struct waits *waits, uint32_t tid, uint64_t time);
 /* @tid was woken: from here on it waits for a CPU only. */
 void waits_woken(struct waits *waits, uint32_t tid, uint64_t time);
+/* Is a sample of the task that wakes @tid at @time of use?  False: @tid has no stack that it could be joined to, or has a waker. */
+bool waits_wants_waker(const struct waits *waits, uint32_t tid, uint64_t time);
+/* The number for sample_info.wait of this sample: waits_wants_waker() was true.  One outcome with it must come; it is
+ * emitted as outcome.waker of the wait, and is then no sample of its own in the account. */
+uint32_t waits_waker(struct waits *waits, uint32_t tid);
 struct wait_switch {
 	struct process *process;
 	uint64_t time;
@@ -76,6 +81,9 @@ struct wait_switch {
 };
 int waits_switch(struct waits *waits, const struct wait_switch *record);
 
+/* The threads that are known now, @max of them at most: returns how many there are, and whether there were others at the last
+ * call. */
+size_t waits_tids(struct waits *waits, uint32_t *tids, size_t max, bool *ret_changed);
 /* Is a sample at a switch of @tid out of its CPU of use?  False: it has one already, or there is no room. */
 bool waits_wants(struct waits *waits, struct process *process, uint32_t tid);
 /* The number for sample_info.wait of this sample: waits_wants() was true.  One outcome with it must come. */

@@ -221,9 +221,22 @@ static void test_events(void **state)
 	assert_false(args.rate_given);
 	good(GIVEN("-e", "cycles", "-e", "cs", "-c", "10", "-a"));
 	assert_true(args.rate_given);
-	bad(GIVEN("-e", "a:b", "-e", "cs", "--filter", "x", "-a"),
-	    "--filter is for a recording of one");
-	bad(GIVEN("-e", "cs", "-e", "cs", "--flight-recorder", "4M", "-a"), "of one event");
+	/* A filter is of the event before it; without one, of the first. */
+	good(GIVEN("-e", "a:b", "--filter", "x", "-e", "c:d", "-e", "e:f", "--filter", "y", "-a"));
+	assert_string_equal(args.filter, "x");
+	assert_null(args.more_filter[0]);
+	assert_string_equal(args.more_filter[1], "y");
+	good(GIVEN("--filter", "x", "-e", "a:b", "-a"));
+	assert_string_equal(args.filter, "x");
+	bad(GIVEN("-e", "cs", "-e", "faults", "--flight-recorder", "4M", "-a"),
+	    "run a second recorder for faults, or -e cs,faults, which counts");
+	bad(GIVEN("-e", "cs", "-e", "faults", "--perf-data", "x", "-a"),
+	    "give -e once, or -e cs,faults, which counts");
+	good(GIVEN("-e", "page-faults:u", "-a"));
+	assert_int_equal(args.period, 1);
+	good(GIVEN("-d", "1.5s", "-D", "2s", "-a"));
+	assert_true(args.duration == 1.5 && args.delay_ms == 2000);
+	bad(GIVEN("--wakers", "-a"), "--wakers is for --off-cpu and --wall");
 	bad(GIVEN("-e", "cs", "-e", "cs", "--daemon", "-a"), "-e twice works without a daemon");
 	bad(GIVEN("-e1", "-e2", "-e3", "-e4", "-e5", "-e6", "-e7", "-e8", "-e9", "-a"),
 	    "at most 8 events");

@@ -1,6 +1,7 @@
 /* test-wait-emit.c - the frame and the slice of a wait. */
 #include <time.h>
 
+#include "proc/process.h"
 #include "session/pipeline/wait-emit.h"
 #include "session/pipeline/wait-reason.h"
 #include "protos/trace.pb-c.h"
@@ -47,9 +48,53 @@ static void test_wait(void **state)
 	sink_free(sink);
 }
 
+/* The frames of a waker, and the frame with its name outside of them. */
+static void test_waker(void **state)
+{
+	const struct writer_options options = {
+		.leader = {.counter = 1}, .period = 1, .clock = CLOCK_MONOTONIC, .sequence_id = 2};
+	struct outcome o = {.info = {.pid = 7, .tid = 8, .time = 9000}};
+	uint32_t ids[WAIT_WAKER_IDS + 100] = {11, 12, 13}, named, other;
+	struct process_table *processes;
+	struct uw_modules *modules;
+	struct writer *writer;
+	struct sink *sink;
+	size_t n = 3;
+
+	(void)state;
+	assert_int_equal(sink_memory_new(&sink), 0);
+	assert_int_equal(writer_new(&options, sink, &writer), 0);
+	assert_int_equal(writer_start(writer), 0);
+	assert_int_equal(wait_emit_waker(writer, &o, ids, &n), 0); /* no name is known */
+	assert_int_equal(n, 4);
+	assert_int_equal(ids[0], 11);
+	assert_int_equal(ids[2], 13);
+	other = ids[3];
+
+	assert_int_equal(uw_modules_new(&modules), 0);
+	assert_int_equal(process_table_new(modules, 16, &processes), 0);
+	assert_int_equal(process_comm(processes, 7, 8, "client", false, 1), 0);
+	o.info.process = process_find(processes, 7);
+	n = 0;
+	assert_int_equal(wait_emit_waker(writer, &o, ids, &n), 0);
+	assert_int_equal(n, 1);
+	named = ids[0];
+	assert_int_not_equal(named, other);
+	/* a deep stack: the innermost frames */
+	n = WAIT_WAKER_IDS + 50;
+	assert_int_equal(wait_emit_waker(writer, &o, ids, &n), 0);
+	assert_int_equal(n, WAIT_WAKER_IDS);
+	assert_int_equal(ids[n - 1], named);
+	writer_free(writer);
+	sink_free(sink);
+	(void)process_table_free(processes);
+	(void)uw_modules_free(modules);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait),
+					   cmocka_unit_test(test_waker)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

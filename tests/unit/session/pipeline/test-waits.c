@@ -10,7 +10,7 @@ enum { MS = 1000000, PID = 7, SAMPLES = 64 };
 
 struct written {
 	uint32_t tid, cpu, n_user;
-	uint64_t time, weight, count, frame, began, ended;
+	uint64_t time, weight, count, frame, waker, began, ended;
 	uint8_t reason;
 };
 
@@ -45,6 +45,7 @@ static int write_sample(void *arg, const struct outcome *o)
 		.began = o->info.began,
 		.ended = o->info.ended,
 		.frame = o->n_user ? o->frames[o->n_kernel] : 0,
+		.waker = o->waker ? o->waker->frames[o->waker->n_kernel] : 0,
 		.reason = o->info.reason,
 	};
 	f->account.answered++;
@@ -131,6 +132,16 @@ static void answer(struct fixture *f, uint32_t tid, uint32_t wait, uint64_t fram
 	assert_int_equal(waits_outcome(f->waits, &u.o), 0);
 }
 
+/* A sample of the task that wakes @tid, as the reader has it; 0: not wanted. */
+static uint32_t waker(struct fixture *f, uint32_t tid, uint64_t ms)
+{
+	if (!waits_wants_waker(f->waits, tid, ms * MS))
+		return 0;
+	f->account.received++;
+	f->account.queued++;
+	return waits_waker(f->waits, tid);
+}
+
 static uint64_t sum(const struct fixture *f, uint32_t tid)
 {
 	uint64_t ns = 0;
@@ -181,6 +192,64 @@ static void test_either_order(void **state)
 	assert_int_equal(f->written[1].count, 130 * MS);
 	assert_int_equal(f->written[1].reason, WAIT_PREEMPTED);
 	assert_int_equal(f->account.waits, 3);
+	fixture_free(f);
+}
+
+/* The stack of the waker is joined to that of the wait, in whatever order the three come; it is no sample of its own. */
+static void test_wakers(void **state)
+{
+	struct fixture *f = fixture_new(false, true, false);
+	uint32_t stack, woken;
+
+	(void)state;
+	assert_int_equal(waits_fork(f->waits, f->process, 8, 1000 * (uint64_t)MS), 0);
+	in(f, 8, 1000, 0);
+	assert_int_equal(waker(f, 8, 1005), 0); /* it runs */
+	assert_int_equal(waker(f, 9, 1005), 0); /* it is not known */
+	/* both outcomes before the end of the wait */
+	stack = sample(f, 8);
+	out(f, 8, 1010, false);
+	assert_int_equal(waker(f, 8, 1009), 0); /* of an earlier wait */
+	woken = waker(f, 8, 1050);
+	assert_int_equal(waker(f, 8, 1050), 0); /* it has one */
+	answer(f, 9, woken, 0x900);
+	answer(f, 8, stack, 0x100);
+	assert_int_equal(f->n, 0);
+	in(f, 8, 1060, 0);
+	assert_int_equal(f->n, 1);
+	assert_int_equal(f->written[0].frame, 0x100 | UW_FRAME_GUESSED);
+	assert_int_equal(f->written[0].waker, 0x900);
+	/* the waker's is the last one */
+	stack = sample(f, 8);
+	out(f, 8, 1110, false);
+	woken = waker(f, 8, 1150);
+	in(f, 8, 1160, 0);
+	answer(f, 8, stack, 0x101);
+	assert_int_equal(f->n, 1);
+	answer(f, 9, woken, 0x901);
+	assert_int_equal(f->n, 2);
+	assert_int_equal(f->written[1].waker, 0x901);
+	assert_int_equal(f->written[1].weight, 50 * MS);
+	/* preempted: it was not woken; without a stack: there is nothing to join to */
+	stack = sample(f, 8);
+	out(f, 8, 1210, true);
+	assert_int_equal(waker(f, 8, 1215), 0);
+	in(f, 8, 1220, 0);
+	answer(f, 8, stack, 0x102);
+	assert_int_equal(f->written[2].waker, 0);
+	out(f, 8, 1230, false);
+	assert_int_equal(waker(f, 8, 1235), 0);
+	in(f, 8, 1240, 0);
+	/* the wait will not be shown */
+	stack = sample(f, 8);
+	out(f, 8, 1310, false);
+	woken = waker(f, 8, 1320);
+	assert_int_equal(waits_exit(f->waits, 8, 1330 * (uint64_t)MS), 0);
+	answer(f, 8, stack, 0x103);
+	answer(f, 9, woken, 0x903);
+	for (size_t i = 0; i < f->n; i++)
+		assert_int_not_equal(f->written[i].waker, 0x903);
+	assert_int_equal(account_in_flight(&f->account), 0);
 	fixture_free(f);
 }
 
@@ -497,12 +566,13 @@ static void test_bad_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_either_order), cmocka_unit_test(test_all_time),
-		cmocka_unit_test(test_thinned),	     cmocka_unit_test(test_no_stacks),
-		cmocka_unit_test(test_doubles),	     cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_cpu_wide_end), cmocka_unit_test(test_no_room),
-		cmocka_unit_test(test_bad_number),   cmocka_unit_test(test_read),
-		cmocka_unit_test(test_woken),	     cmocka_unit_test(test_late_record),
+		cmocka_unit_test(test_either_order), cmocka_unit_test(test_wakers),
+		cmocka_unit_test(test_all_time),     cmocka_unit_test(test_thinned),
+		cmocka_unit_test(test_no_stacks),    cmocka_unit_test(test_doubles),
+		cmocka_unit_test(test_lost),	     cmocka_unit_test(test_cpu_wide_end),
+		cmocka_unit_test(test_no_room),	     cmocka_unit_test(test_bad_number),
+		cmocka_unit_test(test_read),	     cmocka_unit_test(test_woken),
+		cmocka_unit_test(test_late_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
