@@ -12,6 +12,7 @@ enum {
 	FIRST_SAMPLE_NS = 5000, /* what a sample costs, until that is known */
 	MARGIN_PERCENT = 10,
 	PAY_BACK_S = 4,
+	FEW = 100,
 	LEAST = 1, /* samples in a window, so that a target is never unseen */
 	WINDOWS_PER_S = 1000 / THIN_WINDOW_MS,
 };
@@ -81,13 +82,15 @@ static void spend(struct session *s, uint64_t now)
 	struct session_budget *b = &s->budget;
 	uint64_t spent = spent_ns(s), used = spent - b->spent;
 	uint64_t kept = s->account.queued - b->queued, received = s->account.received - b->received;
-	uint64_t left = left_for(s, used, allowance(s, now - b->second_at));
+	uint64_t left = left_for(s, used, allowance(s, now - b->second_at)), samples;
 
 	b->spent = spent;
 	b->queued = s->account.queued;
 	b->received = s->account.received;
 	b->second_at = now;
-	allow(s, thin_afford(left, used, kept), received);
+	/* Few samples do not show what many cost. */
+	samples = received < FEW ? left / FIRST_SAMPLE_NS : thin_afford(left, used, kept);
+	allow(s, samples, received);
 }
 
 void session_budget_start(struct session *s)

@@ -33,7 +33,11 @@ enum {
 	INSTR_AT = 56,
 	CODE_TYPE = 8,
 	CODE_UNITS = 16,
-	CODE_FRESH_NS = 20000000, /* how long what was read of a code object holds */
+	/* How long what was read of a code object holds: a part of the time for which it was the same, as each reading is
+	 * a round trip to a helper process. */
+	CODE_FRESH_NS = 20000000,
+	CODE_FRESH_MOST_NS = 500000000,
+	CODE_FRESH_PART = 8,
 };
 
 /* One stack. */
@@ -118,12 +122,14 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 {
 	struct script_function *c = script_function_slot(pw->s, address);
 	bool known = c->serial == pw->s->serial && c->address == address;
-	uint64_t now = pw->w->snapshot->time;
+	uint64_t now = pw->w->snapshot->time, since = known ? c->since : now, sign = c->sign;
+	uint64_t fresh = known ? (c->read_at - since) / CODE_FRESH_PART : 0;
 
-	if (known && now - c->read_at < CODE_FRESH_NS)
+	if (known && now - c->read_at < min_u64(max_u64(fresh, CODE_FRESH_NS), CODE_FRESH_MOST_NS))
 		return c;
 	if (!read_code(pw, address, c) && !known)
 		return NULL;
+	c->since = known && c->sign == sign ? since : now;
 	c->read_at = now;
 	return c;
 }

@@ -29,6 +29,7 @@ struct script_function {
 	uint64_t handler; /* in C: its first byte; 0: it has instructions */
 	uint64_t sign;	  /* Python: image.h */
 	uint64_t read_at; /* Python: time of the sample */
+	uint64_t since;	  /* ... that found it first as it is now */
 	uint32_t serial;  /* of the module; 0: free */
 	bool hidden;	  /* the interpreter's own, between two functions */
 	bool explored;	  /* the functions that it calls were looked at */
