@@ -695,8 +695,6 @@ static int open_output(struct record *rec)
 static int make_at_sample(struct record *rec)
 {
 	const struct at_sample_options o = {
-		.clock = record_clock(&rec->args),
-		.n_cpus = (size_t)max_u64(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
 		.features = &rec->features,
 		.deep = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
 		.python = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,

@@ -33,6 +33,7 @@ struct top {
 	size_t n_specs;
 	struct loop loop;
 	struct loop_timer interval, watch;
+	struct at_sample *at_sample;
 	struct consent *consent;
 	struct session *session;
 	struct top_view view;
@@ -251,6 +252,16 @@ static int make_consent(struct top *top, const struct features *features)
 	return consent_new(&o, &top->loop, &top->consent);
 }
 
+/* Without it samples are completed later. */
+static int make_at_sample(struct top *top, struct features *features)
+{
+	const struct at_sample_options o = {.features = features, .deep = true, .python = true};
+	char why[256];
+
+	probe_bpf(features);
+	return at_sample_new(&o, &top->at_sample, why, sizeof(why));
+}
+
 static int open_session(struct top *top)
 {
 	const struct top_args *args = &top->args;
@@ -275,6 +286,9 @@ static int open_session(struct top *top)
 	char *lacks = top->own.lacks;
 	int r = probe_features(&so.features, lacks, sizeof(top->own.lacks));
 
+	if (r >= 0)
+		r = make_at_sample(top, &so.features);
+	so.at_sample = top->at_sample;
 	own_rights_give_up(&so.features, perf_has_kernel_probe(top->specs, top->n_specs));
 	if (r >= 0)
 		r = make_consent(top, &so.features);
@@ -329,6 +343,7 @@ static void top_free(struct top *top)
 {
 	top_keys_unwatch(&top->keys);
 	(void)session_free(top->session);
+	(void)at_sample_free(top->at_sample);
 	(void)consent_free(top->consent);
 	top_view_deinit(&top->view);
 	job_deinit(&top->job);

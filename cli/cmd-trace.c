@@ -42,6 +42,7 @@ struct trace_run {
 	struct sink *sink;
 	struct trace_session *trace;
 	struct trigger_socket *triggers; /* NULL: the config waits for none */
+	struct at_sample *at_sample;
 	struct consent *consent;
 	struct own_rights own;
 	struct job job; /* none: its signals */
@@ -293,6 +294,16 @@ static int hear_triggers(struct trace_run *run)
 	return r;
 }
 
+/* Without it samples are completed later. */
+static int make_at_sample(struct trace_run *run, struct features *features)
+{
+	const struct at_sample_options o = {.features = features, .deep = true, .python = true};
+	char why[256];
+
+	probe_bpf(features);
+	return at_sample_new(&o, &run->at_sample, why, sizeof(why));
+}
+
 /* All up to the start.  A failure was reported.  > 0: OWN_ASK and so on. */
 static int prepare(struct trace_run *run)
 {
@@ -322,6 +333,9 @@ static int prepare(struct trace_run *run)
 	if (r >= 0)
 		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
+	if (r >= 0)
+		r = make_at_sample(run, &to.features);
+	to.at_sample = run->at_sample;
 	own_rights_give_up(&to.features, false); /* a config cannot name a probe */
 	if (r >= 0)
 		r = make_consent(run, &to.features);
@@ -544,6 +558,7 @@ static int trace_main(int argc, char **argv)
 	r = trace_all(&run);
 	(void)trigger_socket_free(run.triggers);
 	(void)trace_session_free(run.trace);
+	(void)at_sample_free(run.at_sample);
 	(void)consent_free(run.consent);
 	(void)sink_free(run.sink);
 	job_deinit(&run.job);

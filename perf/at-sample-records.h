@@ -7,15 +7,14 @@
 
 /* The program's constants: the kernel's verifier drops what they exclude. */
 struct at_sample_settings {
-	__u8 boot_clock; /* stamps are CLOCK_BOOTTIME, else CLOCK_MONOTONIC */
-	__u8 in_kernel;	 /* also for samples of kernel code: BTF and Linux 5.15 */
-	__u8 deep, python;
+	__u8 in_kernel; /* also for samples of kernel code: BTF and Linux 5.15 */
+	__u8 deep, python, unused;
 	__u32 deep_ring_bytes;
 };
 
 /* Begins each record of a ring. */
 struct at_sample_record {
-	__u64 time, sp; /* sp: of the thread's user side */
+	__u64 time, sp; /* time: CLOCK_MONOTONIC; sp: of the thread's user side */
 	__u32 tid;
 	__u32 len; /* bytes behind that are valid */
 };

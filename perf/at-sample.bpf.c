@@ -56,11 +56,6 @@ struct thread {
 	u64 pc, sp; /* of its user side */
 };
 
-static __always_inline u64 now(void)
-{
-	return settings.boot_clock ? bpf_ktime_get_boot_ns() : bpf_ktime_get_ns();
-}
-
 /* asm/ptrace.h: the word that has the mode. */
 #if defined(__TARGET_ARCH_x86)
 #define MODE(regs) (regs)->cs
@@ -148,7 +143,7 @@ static __always_inline void copy_stack(struct deep_table *table, const struct th
 		__sync_fetch_and_add(&table->lost, 1);
 		return;
 	}
-	r->time = now();
+	r->time = bpf_ktime_get_ns();
 	r->sp = t->sp;
 	r->tid = t->tid;
 	/* They begin at a page, so no page of the stack's end is lost by a piece that crosses it. */
@@ -290,7 +285,8 @@ static __always_inline void python_frames(const struct thread *t)
 	w.record = bpf_ringbuf_reserve(&python_ring, sizeof(*w.record), 0);
 	if (!w.record)
 		return;
-	w.record->head = (struct at_sample_record){.time = now(), .sp = t->sp, .tid = t->tid};
+	w.record->head =
+		(struct at_sample_record){.time = bpf_ktime_get_ns(), .sp = t->sp, .tid = t->tid};
 	bpf_loop(PYTHON_STACK_MAX, frame_turn, &w, 0);
 	w.record->head.len = w.n * sizeof(w.record->frames[0]);
 	bpf_ringbuf_submit(w.record, BPF_RB_NO_WAKEUP); /* the sample's ring wakes main */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -22,10 +22,9 @@ static int load(const struct at_sample *a, const struct at_sample_settings *sett
 }
 
 /* Samples of kernel code need BTF and a newer kernel; so do the loops of Python's frames. */
-static int load_best(struct at_sample *a, int clock, char *why, size_t why_size)
+static int load_best(struct at_sample *a, char *why, size_t why_size)
 {
 	struct at_sample_settings settings = {
-		.boot_clock = clock == CLOCK_BOOTTIME,
 		.deep = a->deep != NULL,
 		.python = a->python != NULL,
 		.deep_ring_bytes = a->deep ? (uint32_t)deep_ring_bytes(a->deep) : 0,
@@ -49,6 +48,7 @@ static int load_best(struct at_sample *a, int clock, char *why, size_t why_size)
 int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_sample, char *why,
 		  size_t why_size)
 {
+	size_t n_cpus = (size_t)max_u64(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	struct at_sample *a;
 	int r;
 
@@ -64,13 +64,13 @@ int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_samp
 	if (!a)
 		return fail(-ENOMEM);
 	a->program_fd = -1;
-	r = o->deep ? deep_new(o->clock, o->n_cpus, &a->deep) : 0;
+	r = o->deep ? deep_new(n_cpus, &a->deep) : 0;
 	if (r >= 0 && o->python)
-		r = python_stacks_new(o->clock, o->n_cpus, &a->python);
+		r = python_stacks_new(n_cpus, &a->python);
 	if (r < 0)
 		(void)snprintf(why, why_size, "no BPF program at samples: %s", strerror(-r));
 	else
-		r = a->program_fd = load_best(a, o->clock, why, why_size);
+		r = a->program_fd = load_best(a, why, why_size);
 	if (r < 0) {
 		(void)at_sample_free(a);
 		return r == -ENOMEM ? fail(r) : 0;
@@ -78,6 +78,14 @@ int at_sample_new(const struct at_sample_options *o, struct at_sample **ret_samp
 	*why = 0;
 	*ret_sample = a;
 	return 0;
+}
+
+void at_sample_set_clock(struct at_sample *a, int clock)
+{
+	if (a->deep)
+		deep_set_clock(a->deep, clock);
+	if (a->python)
+		python_stacks_set_clock(a->python, clock);
 }
 
 struct at_sample *at_sample_free(struct at_sample *a)

@@ -16,14 +16,14 @@ struct at_sample {
 };
 
 struct at_sample_options {
-	int clock; /* of the samples */
-	size_t n_cpus;
-	const struct features *features;
+	const struct features *features; /* probe_bpf() was called */
 	bool deep, python;
 };
 
-/* 0; *ret_sample is NULL where nothing is wanted, or FEATURE_BPF is missing, or the program is refused:
+/* Call while there are the privileges for it.  0; *ret_sample is NULL where nothing is wanted, or FEATURE_BPF is missing, or the program is refused:
  * then @why has one line, empty where nothing was wanted.  -ENOMEM. */
 int at_sample_new(const struct at_sample_options *options, struct at_sample **ret_sample, char *why,
 		  size_t why_size);
+/* The clock of the session that gets it, before its first sample. */
+void at_sample_set_clock(struct at_sample *sample, int clock);
 struct at_sample *at_sample_free(struct at_sample *sample);

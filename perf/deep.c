@@ -165,7 +165,7 @@ void deep_count(const struct deep *d, struct deep_counts *ret_counts)
 
 /* ---- life cycle ---- */
 
-int deep_new(int clock, size_t n_cpus, struct deep **ret_deep)
+int deep_new(size_t n_cpus, struct deep **ret_deep)
 {
 	enum { PER_CPU = 4 << 20, LEAST = 16 << 20, MOST = 64 << 20 };
 	struct deep *d = calloc(1, sizeof(*d));
@@ -174,7 +174,7 @@ int deep_new(int clock, size_t n_cpus, struct deep **ret_deep)
 	if (!d)
 		return fail(-ENOMEM);
 	d->memory.fd = -1;
-	r = records_init(&d->records, clock, min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
+	r = records_init(&d->records, min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
 	if (r >= 0)
 		r = bpf_memory_new(sizeof(*d->table), &d->memory);
 	if (r < 0) {
@@ -203,6 +203,11 @@ struct deep *deep_free(struct deep *d)
 	bpf_memory_deinit(&d->memory);
 	free(d);
 	return NULL;
+}
+
+void deep_set_clock(struct deep *d, int clock)
+{
+	records_set_clock(&d->records, clock);
 }
 
 int deep_fd(const struct deep *d)

@@ -16,9 +16,10 @@ enum { DEEP_MAX = 1 << 20 /* bytes of one stack */ };
 
 struct deep;
 
-/* @clock: of the samples.  @n_cpus: for the size of the ring, 16 to 64 MiB.  Errors: as records_init(), and -ENOMEM. */
-int deep_new(int clock, size_t n_cpus, struct deep **ret_deep);
+/* @n_cpus: for the size of the ring, 16 to 64 MiB.  Errors: as records_init(), and -ENOMEM. */
+int deep_new(size_t n_cpus, struct deep **ret_deep);
 struct deep *deep_free(struct deep *deep);
+void deep_set_clock(struct deep *deep, int clock); /* as records_set_clock() */
 /* The ring and the table of the program.  The ring, to poll: readable when a quarter of it is in use. */
 int deep_fd(const struct deep *deep);
 int deep_table_fd(const struct deep *deep);

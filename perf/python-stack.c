@@ -54,7 +54,7 @@ void python_stacks_add(struct python_stacks *s, uint32_t tgid, const struct pyth
 
 /* ---- life cycle ---- */
 
-int python_stacks_new(int clock, size_t n_cpus, struct python_stacks **ret_stacks)
+int python_stacks_new(size_t n_cpus, struct python_stacks **ret_stacks)
 {
 	enum { PER_CPU = 1 << 20, LEAST = 4 << 20, MOST = 32 << 20 };
 	struct python_stacks *s = calloc(1, sizeof(*s));
@@ -63,7 +63,7 @@ int python_stacks_new(int clock, size_t n_cpus, struct python_stacks **ret_stack
 	if (!s)
 		return fail(-ENOMEM);
 	s->memory.fd = -1;
-	r = records_init(&s->records, clock, min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
+	r = records_init(&s->records, min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
 	if (r >= 0)
 		r = bpf_memory_new(sizeof(*s->table), &s->memory);
 	if (r < 0) {
@@ -83,6 +83,11 @@ struct python_stacks *python_stacks_free(struct python_stacks *s)
 	bpf_memory_deinit(&s->memory);
 	free(s);
 	return NULL;
+}
+
+void python_stacks_set_clock(struct python_stacks *s, int clock)
+{
+	records_set_clock(&s->records, clock);
 }
 
 int python_stacks_fd(const struct python_stacks *s)

@@ -11,9 +11,10 @@
 #include "perf/bpf.h"
 
 struct python_stacks;
-/* @clock, @n_cpus and errors: as deep_new(). */
-int python_stacks_new(int clock, size_t n_cpus, struct python_stacks **ret_stacks);
+/* @n_cpus: for the size of the ring, 4 to 32 MiB.  Errors: as records_init(), and -ENOMEM. */
+int python_stacks_new(size_t n_cpus, struct python_stacks **ret_stacks);
 struct python_stacks *python_stacks_free(struct python_stacks *stacks);
+void python_stacks_set_clock(struct python_stacks *stacks, int clock); /* as records_set_clock() */
 /* The ring and the table of the program. */
 int python_stacks_fd(const struct python_stacks *stacks);
 int python_stacks_table_fd(const struct python_stacks *stacks);

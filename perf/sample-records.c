@@ -16,13 +16,25 @@ static bool in_first_pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == 0xeffffffc;
 }
 
-int records_init(struct sample_records *q, int clock, size_t bytes)
+int records_init(struct sample_records *q, size_t bytes)
 {
-	if (clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME)
-		return fail(-EINVAL);
 	if (!in_first_pid_namespace())
 		return fail(-EXDEV);
+	q->clock = CLOCK_MONOTONIC;
 	return trace(bpf_ring_new(bytes, &q->ring));
+}
+
+/* The kernel has no CLOCK_MONOTONIC_RAW or CLOCK_REALTIME for programs; clocks drift and jump. */
+static void follow_clock(struct sample_records *q)
+{
+	if (q->clock != CLOCK_MONOTONIC)
+		q->ahead = (int64_t)(clock_ns(q->clock) - clock_ns(CLOCK_MONOTONIC));
+}
+
+void records_set_clock(struct sample_records *q, int clock)
+{
+	q->clock = clock;
+	follow_clock(q);
 }
 
 void records_deinit(struct sample_records *q)
@@ -70,11 +82,12 @@ const struct at_sample_record *records_find(struct sample_records *q, const stru
 {
 	enum { NEAR_MS = 5 }; /* between a record and its sample: either is stamped first */
 
+	uint64_t time = key->time - (uint64_t)q->ahead;
+
 	read_ring(q);
 	for (size_t i = *from; i < q->n_waiting; i++) {
 		const struct at_sample_record *head = head_of(&q->waiting[i]);
-		uint64_t apart =
-			head->time < key->time ? key->time - head->time : head->time - key->time;
+		uint64_t apart = head->time < time ? time - head->time : head->time - time;
 
 		if (head->tid != key->tid || head->sp != key->sp ||
 		    apart > NEAR_MS * NSEC_PER_MSEC ||
@@ -101,6 +114,8 @@ void records_expire(struct sample_records *q, uint64_t time)
 	size_t n = 0;
 
 	read_ring(q);
+	follow_clock(q);
+	time -= (uint64_t)q->ahead;
 	while (n < q->n_waiting && head_of(&q->waiting[n])->time < time)
 		n++;
 	if (n)

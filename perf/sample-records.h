@@ -17,11 +17,14 @@ struct sample_records {
 	struct bpf_ring_record waiting[RECORDS_WAITING];
 	size_t n_waiting;
 	uint64_t unused; /* no sample for it */
+	int clock;	 /* of the samples */
+	int64_t ahead;	 /* of it against the program's */
 };
 
-/* @clock: of the samples, CLOCK_MONOTONIC or CLOCK_BOOTTIME; else -EINVAL.  @bytes: of the ring.  -EXDEV: this process has a
- * pid namespace of its own, in which the program's thread ids are not known. */
-int records_init(struct sample_records *records, int clock, size_t bytes);
+/* @bytes: of the ring.  -EXDEV: this process has a pid namespace of its own, in which the program's thread ids are not known. */
+int records_init(struct sample_records *records, size_t bytes);
+/* Before the first sample: the clock of the session, CLOCK_MONOTONIC if it is not called. */
+void records_set_clock(struct sample_records *records, int clock);
 void records_deinit(struct sample_records *records);
 
 struct sample_key {
@@ -34,5 +37,5 @@ const struct at_sample_record *records_find(struct sample_records *records,
 					    const struct sample_key *key, size_t *from);
 /* Takes the record at @index out.  Returns its position, for bpf_ring_put(). */
 uint64_t records_take(struct sample_records *records, size_t index);
-/* Drops records from before @time. */
+/* Drops records from before @time (the session's clock).  Once a round: it follows the session's clock, too. */
 void records_expire(struct sample_records *records, uint64_t time);

@@ -19,6 +19,8 @@ void session_deep_begin(struct session *s)
 	const struct perf_options *o = perf_source_options(s->source);
 	uint32_t least = o->stack_bytes;
 
+	if (s->options.at_sample)
+		at_sample_set_clock(s->options.at_sample, s->options.clock);
 	if (!session_deep(s))
 		return;
 	for (size_t i = 0; i < o->n_cpus; i++) {

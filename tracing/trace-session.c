@@ -613,6 +613,7 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 	so = &source->config->options;
 	so->producer = true;
 	so->consent = t->options.consent;
+	so->at_sample = t->n_sources == 1 ? t->options.at_sample : NULL; /* one reader */
 	so->realtime = ds->priority_boost &&
 		       ds->priority_boost->policy ==
 			       PB__PRIORITY_BOOST_CONFIG__BOOST_POLICY__POLICY_SCHED_FIFO;

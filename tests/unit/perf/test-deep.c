@@ -34,6 +34,7 @@ static struct fixture *fixture_new(void)
 	assert_non_null(f);
 	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->d.records.ring),
 			 0);
+	f->d.records.clock = CLOCK_MONOTONIC;
 	f->d.table = &f->table;
 	for (size_t i = 0; i < COPY; i++)
 		f->copy[i] = (uint8_t)(i * 7 + i / 256);
@@ -227,8 +228,7 @@ static int open_clock(int program, bool of_kernel)
 static struct at_sample *program_new(void)
 {
 	static struct features features = {.has[FEATURE_BPF] = true};
-	const struct at_sample_options options = {
-		.clock = CLOCK_MONOTONIC, .n_cpus = 1, .features = &features, .deep = true};
+	const struct at_sample_options options = {.features = &features, .deep = true};
 	struct at_sample *at = NULL;
 	char why[256] = "";
 	int r = bpf_try();

@@ -32,6 +32,7 @@ static struct fixture *fixture_new(void)
 	assert_non_null(f);
 	assert_int_equal(bpf_ring_of(&f->consumer, &f->producer, f->data, SIZE, &f->s.records.ring),
 			 0);
+	f->s.records.clock = CLOCK_MONOTONIC;
 	f->s.table = &f->table;
 	return f;
 }
@@ -210,8 +211,7 @@ static void test_program(void **state)
 {
 	static struct interpreter interpreter;
 	static struct features features = {.has[FEATURE_BPF] = true};
-	const struct at_sample_options options = {
-		.clock = CLOCK_MONOTONIC, .n_cpus = 1, .features = &features, .python = true};
+	const struct at_sample_options options = {.features = &features, .python = true};
 	struct at_sample *at_sample;
 	struct python_stacks *s;
 	struct python_threads threads;
