@@ -185,6 +185,9 @@ static const struct options options = {
 		 "left.",
 		 "FUNC is the name of a function, its name without parameters, or the last part of "
 		 "that: `push_back` is `std::vector<int>::push_back(int const&)`.",
+		 "MARK is the name of a section of `record --marks` (docs/marks.md). --by mark has "
+		 "a row for each name, in the order of the 99th percentile of its durations, then "
+		 "the longest section of each with its heaviest stacks.",
 		 "Options of perf-report(1) that have an equivalent are understood: -i, -g, "
 		 "--stdio, --no-children, --children, --sort comm,dso,symbol, -c, -S, "
 		 "--percent-limit (see docs/from-perf.md)."},
@@ -196,6 +199,9 @@ static const struct options options = {
 		    "perfwind report --callers malloc\n\n"
 		    "# half a second of one thread, for a program\n"
 		    "perfwind report --thread worker --time 1.5s-2s --json\n\n"
+		    "# sections that a program marks, slowest first; functions inside one\n"
+		    "perfwind report --by mark\n"
+		    "perfwind report --during draw\n\n"
 		    "# the cost of each container or service\n"
 		    "perfwind report --by cgroup server.pftrace",
 	.max_arguments = 1,

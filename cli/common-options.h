@@ -77,7 +77,7 @@
 		.name = "by", .letter = 'b', .type = OPTION_CHOICE, .argument = "WHAT",         \
 		.choices = report_by_names, .offset = offsetof(args, member),                   \
 		.help = "rows of the table: function (default), process, pid, thread, module, " \
-			"cgroup or reason (of waits)",                                          \
+			"cgroup, reason (of waits) or mark (slowest sections first)",           \
 	}
 
 /* Entries of a table for which the file defines AT(member). */

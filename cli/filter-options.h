@@ -42,6 +42,16 @@
 		 .call = filter_set_time,                                                       \
 		 .offset = offsetof(args, member),                                              \
 		 .help = "only this part, from the first sample on: 1.5s-2s, 500ms-, -10s"},    \
+		{.name = "during",                                                              \
+		 .type = OPTION_STRING,                                                         \
+		 .argument = "MARK",                                                            \
+		 .offset = offsetof(args, member.during),                                       \
+		 .help = "only inside sections with this mark, of the same thread or process"}, \
+		{.name = "outside",                                                             \
+		 .type = OPTION_STRING,                                                         \
+		 .argument = "MARK",                                                            \
+		 .offset = offsetof(args, member.outside),                                      \
+		 .help = "only outside sections with this mark"},                               \
 	{                                                                                       \
 		.name = "function", .type = OPTION_STRING, .argument = "FUNC",                  \
 		.offset = offsetof(args, member.function),                                      \

@@ -260,6 +260,14 @@ int trace_input_read(const struct trace_input *input, const char *command,
 		return r < 0 ? r : -ENOENT;
 	}
 	if (input->only)
+		r = profile_mark_samples(ret_profile, input->only->during, input->only->outside,
+					 error, sizeof(error));
+	if (r < 0) {
+		log_error("%s: %s", command, r == -ENOENT ? error : strerror(-r));
+		profile_deinit(ret_profile);
+		return r;
+	}
+	if (input->only)
 		trace_input_note_nothing(ret_profile, input->only, command);
 	return 0;
 }

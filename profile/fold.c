@@ -613,7 +613,7 @@ static int make_groups(struct fold *f)
 static bool is_filtering(const struct profile_filter *f)
 {
 	return f->pid || f->cgroup || f->thread || f->comm || f->by_cpu || f->by_time ||
-	       f->function;
+	       f->function || f->during || f->outside;
 }
 
 int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only)

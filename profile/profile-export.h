@@ -36,7 +36,8 @@ enum report_by {
 	REPORT_MODULE,
 	REPORT_CGROUP,
 	REPORT_PID,
-	REPORT_REASON /* why threads wait, of a recording of waits */
+	REPORT_REASON, /* why threads wait, of a recording of waits */
+	REPORT_MARK    /* sections of programs (report-marks.h) */
 };
 extern const char *const report_by_names[]; /* ends with NULL */
 enum report_sort { REPORT_SORT_SELF, REPORT_SORT_TOTAL, REPORT_SORT_SAMPLES, REPORT_SORT_NAME };

@@ -597,7 +597,9 @@ static int finish_samples(struct reader *r)
 		if (e < 0)
 			return trace(e);
 	}
-	e = reader_sort_samples(r, compare_samples);
+	e = reader_finish_marks(r, reader_trace_time);
+	if (e >= 0)
+		e = reader_sort_samples(r, compare_samples);
 	if (e >= 0)
 		e = weigh(r);
 	return e < 0 ? trace(e) : 0;

@@ -611,7 +611,7 @@ struct packet {
 	uint32_t sequence, flags, clock;
 	uint32_t dropped; /* bits: 1, and causes */
 	struct wire_field interned, defaults, sample, snapshot, tree, symbols, stats, compressed,
-		config, trace_stats, system_info, process_stats;
+		config, trace_stats, system_info, process_stats, track, track_event;
 };
 
 static bool packet_gather(struct packet *p, struct cursor c)
@@ -633,8 +633,10 @@ static bool packet_gather(struct packet *p, struct cursor c)
 				: f.number == TRACE_PACKET__TRACE_CONFIG	  ? &p->config
 				: f.number == TRACE_PACKET__TRACE_STATS		  ? &p->trace_stats
 				: f.number == TRACE_PACKET__SYSTEM_INFO		  ? &p->system_info
-				: f.number == TRACE_PACKET__PROCESS_STATS ? &p->process_stats
-									  : NULL;
+				: f.number == TRACE_PACKET__PROCESS_STATS    ? &p->process_stats
+				: f.number == TRACE_PACKET__TRACK_DESCRIPTOR ? &p->track
+				: f.number == TRACE_PACKET__TRACK_EVENT	     ? &p->track_event
+									     : NULL;
 
 			if (to)
 				*to = f;
@@ -729,6 +731,13 @@ static uint8_t session_of(struct reader *r, struct sequence *s)
 	return s->session;
 }
 
+/* The clock of a packet and its time there; of clocks of the sequence, in terms of a common one. */
+static uint64_t time_on_sequence(struct sequence *s, const struct packet *p, uint32_t *ret_clock)
+{
+	*ret_clock = p->clock ? p->clock : s->default_clock ? s->default_clock : CLOCK_ID_BOOTTIME;
+	return reader_sequence_time(s, ret_clock, p->timestamp);
+}
+
 /* What is read of a sample's message. */
 struct read_sample {
 	struct profile_sample sample;
@@ -740,9 +749,7 @@ static int add_sample(struct reader *r, struct sequence *s, const struct packet 
 		      struct read_sample *read)
 {
 	struct profile *profile = r->profile;
-	uint32_t clock = p->clock	    ? p->clock
-			 : s->default_clock ? s->default_clock
-					    : CLOCK_ID_BOOTTIME;
+	uint32_t clock;
 	int e;
 
 	e = reader_hold(r, HELD_SAMPLES, 1, sizeof(read->sample) + sizeof(read->raw));
@@ -754,7 +761,7 @@ static int add_sample(struct reader *r, struct sequence *s, const struct packet 
 		return trace(e);
 	if (profile->n_samples >= UINT32_MAX)
 		return fail(-E2BIG);
-	read->sample.time = reader_sequence_time(s, &clock, p->timestamp);
+	read->sample.time = time_on_sequence(s, p, &clock);
 	read->sample.cpu = (uint16_t)min_u64(read->cpu, UINT16_MAX);
 	read->raw.clock = (uint8_t)min_u64(clock, UINT8_MAX);
 	read->raw.sequence = (uint32_t)(s - r->sequences);
@@ -899,6 +906,15 @@ static int count_on_sequence(struct reader *r, struct sequence *s, const struct 
 	return reader_count_add(r, STAT_packet_skipped_seq_needs_incremental_state_invalid, -1, 1);
 }
 
+static int read_track_event(struct reader *r, struct sequence *s, const struct packet *p)
+{
+	uint32_t clock;
+	uint64_t time = time_on_sequence(s, p, &clock);
+
+	return reader_track_event(r, (uint8_t)min_u64(clock, UINT8_MAX), time,
+				  wire_message(&p->track_event));
+}
+
 static int act_on_sequence(struct reader *r, const struct packet *p)
 {
 	size_t n_before = r->n_sequences;
@@ -906,7 +922,7 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 	int e;
 
 	if (p->flags || p->dropped || p->defaults.data || p->interned.data || p->sample.data ||
-	    p->snapshot.data) {
+	    p->snapshot.data || p->track_event.data) {
 		e = get_sequence(r, p->sequence, &s);
 		if (e < 0)
 			return trace(e);
@@ -918,6 +934,11 @@ static int act_on_sequence(struct reader *r, const struct packet *p)
 	}
 	if (p->snapshot.data) {
 		e = reader_clock_snapshot(r, s, wire_message(&p->snapshot));
+		if (e)
+			return e < 0 ? trace(e) : e;
+	}
+	if (p->track_event.data) {
+		e = read_track_event(r, s, p);
 		if (e)
 			return e < 0 ? trace(e) : e;
 	}
@@ -946,7 +967,9 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len, struct wire
 	if (p.compressed.data)
 		return 0;
 	r->marked.packets++;
-	e = act_on_sequence(r, &p);
+	e = p.track.data ? reader_track_descriptor(r, wire_message(&p.track)) : 0;
+	if (!e)
+		e = act_on_sequence(r, &p);
 	if (!e && p.tree.data)
 		e = read_process_tree(r, p.sequence, wire_message(&p.tree));
 	if (!e && p.symbols.data)

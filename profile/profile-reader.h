@@ -5,6 +5,7 @@
  *   profile-packet.c   what a packet adds: sequences, samples, events; processes and threads by their incarnation
  *   profile-content.c  interned tables and ModuleSymbols into modules, frames and stacks, each once
  *   profile-count.c    losses, as trace_processor's stats; the end of the file
+ *   profile-mark.c     tracks and their events into marks and sections
  *   profile-finish.c   after the last packet: clocks, events, followers, weights, late names
  *
  * The file and the content of compressed packets pass through in pieces.  Each packet's content is counted
@@ -64,6 +65,8 @@ enum reader_kind {
 	HELD_FOLLOWERS,
 	HELD_NUMBERS, /* in tables that lead to processes and threads */
 	HELD_STREAMS,
+	HELD_TRACKS,
+	HELD_MARKS,
 	HELD_KINDS
 };
 
@@ -197,6 +200,10 @@ struct reader {
 	bool *thread_sampled;
 	size_t room_lives, room_thread_sampled;
 
+	struct table track_by_uuid; /* index in tracks */
+	bool *track_waits;	    /* by track: the next end on it is a wait's */
+	size_t room_tracks, room_track_waits, room_marks;
+
 	struct reader_symbol *symbols;
 	size_t n_symbols, room_symbols;
 	struct string_table mangled; /* names of functions as they came */
@@ -285,3 +292,9 @@ int reader_finish(struct reader *r);
 
 /* profile-task.c.  ProcessStats: rows with data of perfwind. */
 int reader_process_stats(struct reader *r, struct cursor c);
+
+/* profile-mark.c: a TrackDescriptor; a TrackEvent at @time of @clock; after the last packet, @time_of: a clock's time as trace time. */
+int reader_track_descriptor(struct reader *r, struct cursor c);
+int reader_track_event(struct reader *r, uint8_t clock, uint64_t time, struct cursor c);
+int reader_finish_marks(struct reader *r,
+			uint64_t (*time_of)(const struct reader *r, uint32_t clock, uint64_t time));

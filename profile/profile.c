@@ -52,6 +52,8 @@ static const struct {
 	[HELD_FOLLOWERS] = {"counts of followers", 24 << 20},
 	[HELD_NUMBERS] = {"numbers of processes and threads", 4 << 20},
 	[HELD_STREAMS] = {"CPUs of its sequences", 1 << 20},
+	[HELD_TRACKS] = {"tracks", 256 << 10},
+	[HELD_MARKS] = {"marks", 4 << 20},
 };
 
 static uint64_t scale_of(const struct reader *r)
@@ -138,7 +140,9 @@ static void reader_leave(struct reader *r)
 	m->limit = scaled(r, WRITE_MEMORY);
 	m->held = p->n_nodes * sizeof(*p->nodes) + p->n_frames * sizeof(*p->frames) +
 		  p->n_lines * sizeof(*p->lines) + p->n_modules * sizeof(*p->modules) +
-		  p->n_processes * sizeof(*p->processes) + p->n_threads * sizeof(*p->threads) +
+		  p->n_marks * sizeof(*p->marks) + p->n_sections * sizeof(*p->sections) +
+		  p->n_tracks * sizeof(*p->tracks) + p->n_processes * sizeof(*p->processes) +
+		  p->n_threads * sizeof(*p->threads) +
 		  max_u64(p->n_samples, p->n_all_samples) * sizeof(*p->samples) +
 		  p->strings.n_entries * sizeof(*p->strings.entries) +
 		  hash_index_bytes(p->strings.n_entries) + r->n_held[HELD_TEXT] +
@@ -423,6 +427,8 @@ static void forget_tables(struct reader *r)
 	table_deinit(&r->thread_by_key);
 	table_deinit(&r->thread_by_name);
 	table_deinit(&r->thread_by_tid);
+	table_deinit(&r->track_by_uuid);
+	free(take(r->track_waits));
 	table_deinit(&r->stat_by_name);
 	table_deinit(&r->stat_of_sequence);
 	string_table_deinit(&r->mangled);
@@ -603,6 +609,9 @@ void profile_deinit(struct profile *p)
 	free(p->threads);
 	free(p->processes);
 	free(p->tasks);
+	free(p->tracks);
+	free(p->marks);
+	free(p->sections);
 	free(p->stats);
 	free(p->notes);
 	free(p->counts);
@@ -716,6 +725,10 @@ bool profile_sample_wanted(const struct profile *p, const struct profile_sample 
 	if (f->comm && !has_comm(p, s->thread, f->comm))
 		return false;
 	if (f->by_cpu && (s->cpu >= PROFILE_CPUS || !(f->cpus[s->cpu / 8] >> s->cpu % 8 & 1)))
+		return false;
+	if (f->during && !(s->in_mark & PROFILE_DURING))
+		return false;
+	if (f->outside && s->in_mark & PROFILE_INSIDE)
 		return false;
 	if (f->by_time) {
 		uint64_t first = p->samples[0].time, at = s->time > first ? s->time - first : 0;

@@ -41,8 +41,10 @@ struct profile_sample { /* 32 bytes: there are millions */
 	uint16_t cpu;	 /* UINT16_MAX: that or more */
 	uint8_t cpu_mode, skipped_reason, unwind_error;
 	uint8_t session;
-	uint8_t event; /* in events */
+	uint8_t event;	 /* in events */
+	uint8_t in_mark; /* PROFILE_DURING, PROFILE_INSIDE: profile_mark_samples() */
 };
+enum { PROFILE_DURING = 1, PROFILE_INSIDE = 2 };
 /* What is counted: weights of two events cannot be added. */
 struct profile_event {
 	char name[128]; /* "cpu-clock", ... */
@@ -75,6 +77,31 @@ struct profile_task {
 	int16_t oom_score_adj;
 	bool ended;
 };
+/* Where marks stand (docs/marks.md): a thread's own, or one of a process (tid 0). */
+struct profile_track {
+	uint32_t pid, tid, name;	    /* name: string, 0: the thread's or process's own */
+	uint32_t first_section, n_sections; /* in sections */
+	uint64_t uuid;
+	bool counter;
+};
+enum profile_mark_type { /* TrackEvent.Type */
+			 PROFILE_MARK_BEGIN = 1,
+			 PROFILE_MARK_END,
+			 PROFILE_MARK_INSTANT,
+			 PROFILE_MARK_COUNTER
+};
+struct profile_mark {
+	uint64_t time;		     /* as of samples */
+	int64_t value;		     /* of a counter */
+	uint32_t track, name, order; /* order: among marks of one time */
+	uint8_t type, clock;
+};
+/* A slice of a track. */
+struct profile_section {
+	uint64_t begin, end;
+	uint32_t track, name;
+	uint32_t up; /* the one around it on its track; UINT32_MAX: none */
+};
 struct profile_stat {
 	uint32_t name;
 	double value;
@@ -106,13 +133,17 @@ struct profile {
 	struct profile_follower *followers;
 	struct profile_thread *threads;
 	struct profile_process *processes;
-	struct profile_task *tasks;   /* as they stand in the file */
-	struct profile_stat *stats;   /* perfwind's own, last values */
-	struct profile_count *counts; /* by stat and index */
+	struct profile_task *tasks; /* as they stand in the file */
+	struct profile_track *tracks;
+	struct profile_mark *marks;	  /* by time; without waits (category "wait") */
+	struct profile_section *sections; /* by track and begin */
+	struct profile_stat *stats;	  /* perfwind's own, last values */
+	struct profile_count *counts;	  /* by stat and index */
 	uint32_t *notes;
 	struct profile_memory *memory; /* NULL: no bounds */
-	size_t n_tasks, n_counts, n_modules, n_frames, n_lines, n_nodes, n_samples, n_threads,
-		n_processes, n_stats, n_notes, n_all_samples, n_events, n_followers;
+	size_t n_tracks, n_marks, n_sections, n_tasks, n_counts, n_modules, n_frames, n_lines,
+		n_nodes, n_samples, n_threads, n_processes, n_stats, n_notes, n_all_samples,
+		n_events, n_followers;
 	uint8_t event;	      /* the chosen one */
 	char event_name[128]; /* its, also where there are no samples */
 	char weight_unit[16];
@@ -167,7 +198,16 @@ struct profile_filter {
 	bool by_time;
 	uint64_t from, to;    /* ns after the first sample; to: not included */
 	const char *function; /* it is in the stack (fold.h); NULL: all */
+	/* Of samples inside (outside) a section with this name, of their thread or process; after profile_mark_samples(). */
+	const char *during, *outside;
 };
+/* Notes in each sample whether it lies in a section called @during, or @outside; either may be NULL.  -ENOENT: *error has one
+ * line for the user, with the nearest names. */
+int profile_mark_samples(struct profile *profile, const char *during, const char *outside,
+			 char *error, size_t error_size);
+/* The innermost section of @track at @time; NULL: none. */
+const struct profile_section *profile_section_at(const struct profile *profile, uint32_t track,
+						 uint64_t time);
 /* All of @filter but the function. */
 bool profile_sample_wanted(const struct profile *profile, const struct profile_sample *sample,
 			   const struct profile_filter *filter);

@@ -10,6 +10,7 @@
 #include "profile/fold.h"
 #include "profile/profile-export.h"
 #include "profile/profile-text.h"
+#include "profile/report-marks.h"
 #include "profile/rows.h"
 #include "profile/summary.h"
 
@@ -909,6 +910,10 @@ static int write_text(struct report *report)
 
 	if (!o->no_summary)
 		print_summary(report);
+	if (o->by == REPORT_MARK) {
+		r = report_flush(report, true);
+		return r < 0 ? trace(r) : trace(report_marks(&report->fold, o, report->file));
+	}
 	if (!report->fold.n_groups)
 		buffer_printf(&report->out, "no samples\n");
 	else
@@ -925,6 +930,7 @@ int report_write(const struct profile *profile, const struct report_options *opt
 
 	if (r == 0)
 		r = options->form == REPORT_TEXT ? write_text(&report)
+		    : options->by == REPORT_MARK ? report_marks(&report.fold, options, out)
 						 : write_data(&report.fold, options, out);
 	return r < 0 ? trace(r) : text_finish(out);
 }

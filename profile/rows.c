@@ -7,10 +7,9 @@
 #include "protos/wait-module.h"
 
 const char *const report_by_names[] = {
-	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process",
-	[REPORT_THREAD] = "thread",	[REPORT_MODULE] = "module",
-	[REPORT_CGROUP] = "cgroup",	[REPORT_PID] = "pid",
-	[REPORT_REASON] = "reason",	NULL,
+	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process", [REPORT_THREAD] = "thread",
+	[REPORT_MODULE] = "module",	[REPORT_CGROUP] = "cgroup",   [REPORT_PID] = "pid",
+	[REPORT_REASON] = "reason",	[REPORT_MARK] = "mark",	      NULL,
 };
 const char *const report_sort_names[] = {
 	[REPORT_SORT_SELF] = "self",
@@ -39,6 +38,7 @@ static int rows_init(struct rows *rows, struct fold *fold, enum report_by by)
 		[REPORT_CGROUP] = p->strings.n_entries + 1,
 		[REPORT_PID] = p->n_processes,
 		[REPORT_REASON] = fold->n_symbols,
+		[REPORT_MARK] = 0, /* no rows of these */
 	};
 	int r = fold_array(fold, n[by], sizeof(*rows->by_id), "rows", &rows->by_id);
 
@@ -197,6 +197,7 @@ const char *row_name(const struct fold *f, enum report_by by, const struct row *
 	}
 	case REPORT_PROCESS:
 	case REPORT_PID:
+	case REPORT_MARK:
 		break;
 	}
 	return fold_process_name(f, row->id, to);

@@ -83,10 +83,11 @@ static void add_filter(struct summary *s, const struct profile_filter *only)
 		fact_append(fact, "process %u", only->pid);
 		comma = ", ";
 	}
-	for (size_t i = 0; i < 4; i++) {
-		const char *const what[] = {"cgroup", "thread", "name", "function"};
-		const char *const value[] = {only->cgroup, only->thread, only->comm,
-					     only->function};
+	for (size_t i = 0; i < 6; i++) {
+		const char *const what[] = {"cgroup",	"thread", "name",
+					    "function", "during", "outside"};
+		const char *const value[] = {only->cgroup,   only->thread, only->comm,
+					     only->function, only->during, only->outside};
 
 		if (!value[i])
 			continue;

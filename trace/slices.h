@@ -11,7 +11,7 @@ struct writer_track {
 	uint32_t pid, tid;
 	const char *name; /* NULL: the thread's or process's own */
 	uint64_t
-		number; /* of named tracks: tells those of one name apart; pictures show them as one */
+		number; /* of named tracks: it differs between tracks of one name, which pictures show as one */
 	bool counter;
 };
 enum writer_event_type {
