@@ -127,7 +127,8 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.waking = so->waits ? so->waking : 0,
 		.wakers = so->waits && so->waking && so->wakers,
 		.features = so->features,
-		.at_sample = so->at_sample,
+		/* the program learns from stacks that are unwound from copies */
+		.at_sample = so->engine == UW_ENGINE_NATIVE ? so->at_sample : NULL,
 		.note = session_limit,
 		.note_arg = s,
 	};
