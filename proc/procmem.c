@@ -48,12 +48,13 @@ static ssize_t read_memory(int fd, uint64_t address, void *to, size_t len)
 enum {
 	READ_MAX = 64 << 10,
 	WAITS_MAX = 25, /* for a helper that only waits for a CPU, of a deadline each */
+	CPU_READS = 64, /* the helper's CPU time is looked at once in so many reads */
 	AGAIN_MS = 100, /* after a helper that could not be made */
 };
 
 struct memory_guard {
 	struct helper *helper;
-	uint64_t deadline_ns, not_before, past_cpu_ns;
+	uint64_t deadline_ns, not_before, past_cpu_ns, n_reads;
 	_Atomic uint64_t refused, replaced, cpu_ns;
 };
 
@@ -180,7 +181,9 @@ ssize_t memory_guard_read(struct memory_guard *g, int fd, uint64_t address, void
 		if (n == -ETIMEDOUT || n == -EPIPE)
 			drop_helper(g);
 	}
-	atomic_store(&g->cpu_ns, g->past_cpu_ns + (g->helper ? helper_cpu_ns(g->helper) : 0));
+	if (g->n_reads++ % CPU_READS == 0) /* two system calls */
+		atomic_store(&g->cpu_ns,
+			     g->past_cpu_ns + (g->helper ? helper_cpu_ns(g->helper) : 0));
 	return n;
 }
 

@@ -4,13 +4,13 @@
 need_perf
 
 cat >"$TMP/pauses.py" <<'PY'
-import signal, time
+import os, signal, time
 def burn(*_):
     end = time.process_time() + 0.3
     while time.process_time() < end:
         pass
 signal.signal(signal.SIGUSR1, burn)
-print("ready", flush=True)
+print("ready", os.getpid(), flush=True)
 while True:
     signal.pause()
 PY
@@ -39,15 +39,15 @@ burns() {
 	kill -USR1 "$1"
 	wait_for used "$1" $((before + 280))
 }
-# idle NAME OPTIONS... : of $target, or of it as a command.
+# idle NAME OPTIONS... : of pauses.py, which runs, or is the command.
 idle() {
-	local name=$1 recorder
+	local name=$1 recorder target
 	shift
 	record_in_background "$name" "$@"
 	recorder=$!
-	[ -n "$target" ] || { wait_for pgrep -P $recorder -f pauses.py; target=$(pgrep -P $recorder -f pauses.py); }
-	started "$target"
 	wait_for grep -q ready "$TMP/pauses.out" "$TMP/$name.json"
+	target=$(sed -n 's/^ready //p' "$TMP/pauses.out" "$TMP/$name.json")
+	started "$target"
 	burns "$target"
 	check "$name-sleeps" sleeps $recorder
 	burns "$target"
@@ -59,8 +59,6 @@ idle() {
 	check "$name-accounted" json "$name" 'v["samples"] > 100 and v["cpu_accounted"] >= 0.85'
 }
 "$PYTHON" "$TMP/pauses.py" >"$TMP/pauses.out" &
-target=$!
-idle pid -p $target
-target=
+idle pid -p $!
 : >"$TMP/pauses.out"
 idle command -- "$PYTHON" "$TMP/pauses.py"
