@@ -22,7 +22,7 @@ struct export_command {
 };
 
 /* For completion. */
-static const char *const formats[] = {"html", "folded", "pprof", "str", "bin", NULL};
+static const char *const formats[] = {"html", "folded", "pprof", "systrace", "str", "bin", NULL};
 
 static int option_format(void *to, const char *value)
 {
@@ -46,7 +46,7 @@ static const struct option_def defs[] = {
 	 .call = option_format,
 	 .choices = formats,
 	 AT(format),
-	 .help = "html, folded, pprof, str or bin"},
+	 .help = "html, folded, pprof, systrace, str or bin"},
 	TEXT("output", 'o', "FILE", output,
 	     "write here; - is standard output (default: FILE with the format's suffix)"),
 	FLAG("collapse-recursion", 0, collapse,
@@ -66,7 +66,9 @@ static const struct options options = {
 		";\na perf.data file is imported first.\n  html    one "
 		"self-contained flame graph page\n  folded  one line a stack, "
 		"`comm;root;...;leaf count`, for the flame graph tools\n  pprof   gzipped "
-		"profile.proto, for `go tool pprof` and compatible tools\n  str     samples by CPU "
+		"profile.proto, for `go tool pprof` and compatible tools\n  systrace  marks of "
+		"programs, and switches of a "
+		"recording of waits, as text of the kernel's tracer\n  str     samples by CPU "
 		"and tasks of a flight recorder as text\n  bin     the same as fixed records to be "
 		"mapped (docs/snapshot-format.md)",
 	.defs = defs,
@@ -186,7 +188,8 @@ static int export_run(int argc, char **argv)
 	if (r)
 		return options_exit_status(r);
 	if (!command.format) {
-		log_error("export: --to is missing: html, folded, pprof, str or bin (see `perfwind "
+		log_error("export: --to is missing: html, folded, pprof, systrace, str or bin (see "
+			  "`perfwind "
 			  "export "
 			  "--help`)");
 		return 2;

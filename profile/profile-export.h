@@ -20,11 +20,12 @@ struct export_format {
 /* Ends with a NULL name. */
 extern const struct export_format export_formats[];
 
-/* folded.c pprof.c html.c; records.c has str and bin (docs/snapshot-format.md) */
+/* folded.c pprof.c html.c systrace.c; records.c has str and bin (docs/snapshot-format.md) */
 int export_folded(const struct profile *profile, const struct export_options *options, FILE *out);
 int export_pprof(const struct profile *profile, const struct export_options *options, FILE *out);
 int export_str(const struct profile *profile, const struct export_options *options, FILE *out);
 int export_bin(const struct profile *profile, const struct export_options *options, FILE *out);
+int export_systrace(const struct profile *profile, const struct export_options *options, FILE *out);
 int export_html(const struct profile *profile, const struct export_options *options, FILE *out);
 
 /* Terminal report. */

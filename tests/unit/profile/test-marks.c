@@ -220,6 +220,47 @@ static void test_report(void **state)
 	profile_deinit(&p);
 }
 
+static void test_systrace(void **state)
+{
+	struct profile p = example();
+	const struct export_options only = {.only = {.pid = 11}};
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	(void)state;
+	assert_int_equal(export_systrace(&p, NULL, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(
+		text,
+		"# tracer: nop\n#\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000001: tracing_mark_write: "
+		"B|10|outer\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000002: tracing_mark_write: "
+		"B|10|inner\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000003: tracing_mark_write: "
+		"E|10\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000003: tracing_mark_write: "
+		"B|10|inner\n"
+		"           <...>-10      (     10) [000] ...1     0.000004: tracing_mark_write: "
+		"S|10|load|512\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000004: tracing_mark_write: "
+		"E|10\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000004: tracing_mark_write: "
+		"I|10|instant\n"
+		"        [tid 11]-11      (     10) [000] ...1     0.000005: tracing_mark_write: "
+		"E|10\n"
+		"           <...>-10      (     10) [000] ...1     0.000006: tracing_mark_write: "
+		"F|10|load|512\n");
+	free(text);
+	out = open_memstream(&text, &len);
+	assert_int_equal(export_systrace(&p, &only, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "# tracer: nop\n#\n");
+	free(text);
+	profile_deinit(&p);
+}
+
 /* Ends without beginnings, beginnings without ends, a track that is its own parent, no marks. */
 static void test_damaged(void **state)
 {
@@ -261,9 +302,8 @@ static void test_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sections),
-		cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_sections), cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_report),	 cmocka_unit_test(test_systrace),
 		cmocka_unit_test(test_damaged),
 	};
 
