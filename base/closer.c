@@ -4,7 +4,7 @@
  *                                                            └─ else ──► pw-close, over a socket pair
  *
  * Each message means that our copy of the descriptor in the message before is closed: then the copy
- * of the process is the last. A socket pair holds some hundreds of them, even when the process is
+ * of the process is the last. A socket pair holds some hundreds of descriptors, even when the process is
  * stuck. When it is full (or rejects a socket that carries sockets that carry sockets), another
  * process is made, which inherits this descriptor; the old one is killed, and its exit closes its
  * descriptors: at exit sockets do not linger. Where no process can be made any more the connection

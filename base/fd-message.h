@@ -13,7 +13,7 @@ struct fd_message {
 	bool more; /* there were more than had room: the kernel has dropped these */
 };
 
-/* Sends up to @len bytes and, with the first of them, copies of @n <= FD_MESSAGE_MAX descriptors.  @flags: of
+/* Sends up to @len bytes and, with the first byte, copies of @n <= FD_MESSAGE_MAX descriptors.  @flags: of
  * sendmsg(2); MSG_NOSIGNAL is always set.  The number of bytes; -errno, never -EINTR. */
 ssize_t fd_message_send(int to, const void *data, size_t len, const int *fds, size_t n, int flags);
 /* Receives up to @room bytes and @max <= FD_MESSAGE_MAX descriptors.  @flags: of recvmsg(2).  The number of bytes, 0:

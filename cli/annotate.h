@@ -3,7 +3,7 @@
  *   trace: leaf addresses of the function's samples ──► file of their module (by build id) ──► instructions, lines
  *
  * Without the file there are the sampled addresses with the lines that the trace has.  A call that was inlined is of its
- * own lines; its instructions are shown among those of the function that it was inlined into. */
+ * own lines; its instructions are shown among the instructions of the function that it was inlined into. */
 #pragma once
 
 #include "base/table.h"

@@ -1,7 +1,7 @@
 /* debuginfod.c - see debuginfod.h.
  *
  * libdebuginfod is loaded in the process that uses it (debuginfod_find_debuginfo(3)): linked, it and the 30 libraries of
- * its HTTP client would be loaded by every perfwind command, and by those of root.
+ * its HTTP client would be loaded by every perfwind command, also by root's.
  *
  * The process reports one byte a build id. */
 #include <dlfcn.h>

@@ -22,7 +22,7 @@ struct parser {
 	const char *folders; /* of --verbose=FOLDER,... */
 };
 
-/* Their offsets are those of struct parser: see option_store(). */
+/* Their offsets are in struct parser: see option_store(). */
 enum { COMMON_VERBOSE, COMMON_QUIET, COMMON_HELP, COMMON_COUNT };
 const struct option_def options_common[] = {
 	[COMMON_VERBOSE] = {.name = "verbose",
@@ -105,7 +105,7 @@ static int store_double(const struct option_def *def, double *to, const char *va
 	char *end;
 	double v;
 
-	/* strtod() takes blanks, signs, "inf" and hexadecimal: none of them is meant. */
+	/* strtod() takes blanks, signs, "inf" and hexadecimal: none is meant. */
 	if (strspn(value, "0123456789.eE+-") != strlen(value) || strchr("+-eE", *value))
 		return -EINVAL;
 	v = strtod(value, &end);

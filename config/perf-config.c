@@ -476,7 +476,7 @@ static bool cpuid_wanted(const Pb__PerfEventConfig *m, const struct cpuid *id)
 	return false;
 }
 
-/* Leaves in @cpus those whose identity begins with one of message->cpuid. */
+/* Leaves in @cpus the CPUs with an identity that begins with one of message->cpuid. */
 static int keep_by_cpuid(struct perf_config_job *job, uint32_t *cpus, size_t *n)
 {
 	_cleanup_(freep) char *text = NULL;

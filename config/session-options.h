@@ -118,7 +118,7 @@ struct session_options {
 	/* Which packet sequence of a file it writes: several sessions may share a sink, each with a number of its own.  0: the
 	 * first. */
 	uint32_t sequence;
-	/* A step down of the owner: printed and kept in the trace like those of the session.  NULL: none. */
+	/* A step down of the owner: printed and kept in the trace like steps of the session.  NULL: none. */
 	const char *note, *note_brief; /* note_brief: as of noted() */
 	/* Lines for a person, each once, as they come: also while session_new() runs.  NULL: they
 	 * are logged.  @brief: a limit of the machine or user in a few words, which can stand for the line; or NULL. */

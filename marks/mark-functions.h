@@ -4,7 +4,7 @@
  * lies above the frames of what it calls, so a function that begins or ends at stack pointer S has outlived all functions of
  * the same stack below S.  At S itself there may be callers that the function is inlined into: these have the same call site.
  * (An end that is reported by a jump comes when the frame is gone: the outermost function below S ends.)
- * Functions on another stack (of a signal handler, of a coroutine) are not compared with those of this one. */
+ * Functions on another stack (of a signal handler, of a coroutine) are not compared with functions of this one. */
 #pragma once
 
 #include "base/util.h"

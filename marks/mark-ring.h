@@ -41,7 +41,7 @@ struct mark_ring *mark_ring_free(struct mark_ring *ring);
 /* The pid that the target claims: its own view, in its pid namespace. */
 uint32_t mark_ring_claimed_pid(const struct mark_ring *ring);
 
-/* Calls @mark for up to about @most new marks, those of one thread in order.  < 0: @mark's, which ends it. */
+/* Calls @mark for up to about @most new marks, marks of one thread in order.  < 0: @mark's, which ends it. */
 int mark_ring_read(struct mark_ring *ring, size_t most,
 		   int (*mark)(void *arg, const struct mark_ring_mark *mark), void *arg);
 /* Switches the target's categories, and lets it know that the recording lives until @until (the session's clock, ns). */

@@ -425,7 +425,7 @@ int record_parse_event(const struct record_layout *layout, const struct perf_eve
 	bool ok;
 
 	/* When another profiler asks for build ids, the kernel sets this bit for it in the one
-	 * header that all events share, also for those whose body is device and inode
+	 * header that all events share, also for records with device and inode
 	 * (perf_event_mmap_output(); seen on 6.18). */
 	if (!layout->build_id)
 		event.misc &= (uint16_t)~PERFWIND_MISC_MMAP_BUILD_ID;

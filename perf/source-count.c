@@ -149,7 +149,7 @@ static int count_machine(const struct perf_source *source, size_t index, struct 
 
 /* A task's events, one a CPU, run only while the task is on their CPU, and what the kernel counts
  * as enabled besides differs between those that were inherited and those that were not (tried
- * on 6.18).  Enabled is the task's CPU time; they run when one of them does. */
+ * on 6.18).  Enabled is the task's CPU time; they run when one event does. */
 static int count_task(const struct perf_source *source, const struct source_task *task,
 		      struct perf_counts *sum)
 {

@@ -19,7 +19,7 @@ enum {
 			      long read */
 };
 
-/* Of source_group.fds: samples each switch, and few of them. */
+/* Of source_group.fds: each switch is a sample, and one switch in many. */
 enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FD_WAKER, FD_WATCH, FDS };
 
 struct source_group {

@@ -2,7 +2,7 @@
  *
  * Two events a CPU: one samples each switch, the other each PERF_SWITCHES_THIN-th, and one of the two is
  * enabled.  Of an inherited event the period cannot be changed (PERF_EVENT_IOC_PERIOD does not reach
- * the copies of the children), but it can be disabled for all of them.
+ * the copies of the children), but it can be disabled for all copies.
  *
  * The software event context-switches is used, not the tracepoint sched:sched_switch: it needs no tracefs,
  * and fires in the task that leaves, so the sample has its registers and stack. */

@@ -1,7 +1,7 @@
 /* source.h - the open events of a session, their rings, their counts.  Thread: main.
  *
  *   machine   one sampling event and one dummy (sideband) event per CPU
- *   tasks     inherited events per (task, CPU); those of one CPU write into one ring by SET_OUTPUT
+ *   tasks     inherited events per (task, CPU); events of one CPU write into one ring by SET_OUTPUT
  *
  * Sideband events have rings of their own: big stacks fill a shared ring, and the 100-byte MMAP2 gets
  * lost.  The note callback reports each fallback once (no kernel, smaller rings, lower precise_ip

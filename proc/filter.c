@@ -1,4 +1,4 @@
-/* filter.c - see filter.h.  Order and patterns are those of the reference's target filter, so that
+/* filter.c - see filter.h.  Order and patterns are as in the reference's target filter, so that
  * a config means the same here. */
 #include <errno.h>
 #include <fnmatch.h>

@@ -544,7 +544,7 @@ int process_fork(struct process_table *table, uint32_t pid, uint32_t ppid, uint3
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Drops at least half of the threads that exited, the oldest: `exits` counts those of all
+/* Drops at least half of the threads that exited, the oldest: `exits` counts exited threads of all
  * processes. */
 static void forget_threads(struct process_table *table, struct process *p)
 {
@@ -591,7 +591,7 @@ int process_exit(struct process_table *table, uint32_t pid, uint32_t tid)
  *                         └──► log (while a text is awaited)
  *
  * The text shows the process at some moment between request and answer.  Records after that moment
- * are missing in it, records before it are included; applying all of them on top is right for both.
+ * are missing in it, records before it are included; applying all records on top is right for both.
  * One case is not covered: a mapping that came and went in between stays until another mapping
  * covers it or the next refresh removes it.
  *

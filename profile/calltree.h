@@ -14,7 +14,7 @@ struct calltree_node {
 	uint32_t id; /* index in processes or threads, or symbol */
 	enum calltree_kind kind;
 	bool inlined;		      /* in every stack that came here */
-	bool guessed;		      /* in one of them */
+	bool guessed;		      /* in one stack */
 	uint32_t n_processes;	      /* of a process's node: that have its name, and samples */
 	uint32_t parent, child, next; /* nodes; 0: none */
 	uint64_t guessed_weight;      /* of the stacks in which it is guessed */

@@ -121,7 +121,7 @@ enum { DROP_CAUSES = 8 }; /* bits of previous_packet_dropped behind the first */
 struct sequence {
 	uint32_t id;
 	/* packets that tell of a hole before them, in all and by cause; that need interned state,
-	 * and of them those that found none */
+	 * and the samples among these that found none */
 	uint32_t dropped, causes[DROP_CAUSES], needs, unmet;
 	bool valid;	 /* incremental state is whole */
 	uint8_t session; /* of its samples */

@@ -19,7 +19,7 @@
  *
  * A trace of a few megabytes can unpack to gigabytes, and a gigabyte of small things can take ten of
  * memory.  So each kind of thing has a bound, and the bytes of all kinds together have one.  The
- * bounds are those of a trace below 100 MiB and grow with a larger one: a file that long is a long
+ * bounds are fixed for a trace below 100 MiB and grow with a larger one: a file that long is a long
  * recording.  They are some times of what the densest recordings hold (46 MB of g++ at 12 kHz: 1.2 M
  * samples, 5 M calls of stacks, 0.2 M frames); what they cost together stays below 512 MB. */
 

@@ -11,7 +11,7 @@
 struct walk_call {
 	uint32_t symbol;
 	bool inlined; /* in every stack that comes here */
-	bool guessed; /* in one of them */
+	bool guessed; /* in one stack */
 	/* of the stacks that end here */
 	uint64_t self_count, self_weight;
 	uint64_t guessed_weight; /* of the stacks in which it is guessed; with `weights` */

@@ -5,7 +5,7 @@
  *   mmap, mprotect, open, socket, clone, prlimit, setpriority, fcntl, ioctl ─► by an argument
  *   on the list ─► allowed        else ─► EPERM: a session may then fail, the process does not die
  *
- * Two filters, and the stricter counts: the kernel logs the calls that one of them refuses, and the calls that a libc
+ * Two filters, and the stricter counts: the kernel logs the calls that one filter refuses, and the calls that a libc
  * tries first are not worth a line.  Helper processes get a third one.
  * libseccomp makes all filters when perfwind is built (rights-generate.c).
  *

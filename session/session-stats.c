@@ -322,7 +322,7 @@ static void add_helpers(const struct session *s, struct stats *list)
 		stats_add(list, (double)(files.ended + memory.replaced), "helpers.replaced");
 }
 
-/* Answers at the hook socket since the session began; with a shared socket also those of other
+/* Answers at the hook socket since the session began; with a shared socket also answers to other
  * sessions. */
 static void add_answers(const struct session *s, struct stats *list)
 {

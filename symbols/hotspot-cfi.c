@@ -1,5 +1,5 @@
 /* hotspot-cfi.c - see hotspot-cfi.h.  The unwind rules of the VM's code, written as .eh_frame: so every engine can
- * use them, and they are checked like those of any file.
+ * use them, and they are checked like CFI of any file.
  *
  * Compiled code (x86-64): the VM knows the size of the frame; the first and last instructions are recognised.
  *

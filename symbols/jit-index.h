@@ -2,7 +2,7 @@
  * by the loader; then immutable and read by main.
  *
  *   codes   by start; some share addresses: memory of code that was freed is used again
- *   reach   of each of them: the highest end of it and those before it, so a search knows when nothing more can cover an
+ *   reach   of each entry: the highest end of it and the entries before it, so a search knows when nothing more can cover an
  *           address
  *   lines   of each code a part, by address; their file is a text of the pool, as names are */
 #pragma once

@@ -27,7 +27,7 @@ struct writer_event {
 	uint64_t raw_config, raw_config1, raw_config2;
 	bool exclude_user, exclude_kernel, exclude_hv;
 };
-/* A recording that was made before: times are those of its own clock, written as CLOCK_BOOTTIME,
+/* A recording that was made before: times are of its own clock, written as CLOCK_BOOTTIME,
  * and nothing is read from the machine that writes. */
 struct writer_past {
 	uint64_t first_time;

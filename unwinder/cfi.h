@@ -163,7 +163,7 @@ bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, r
  * Only these save rax and rdx, or x0 to x3: GCC's __builtin_eh_return. */
 bool cfi_saves_landing(const struct cfi_row *row);
 /* Is @vaddr, with the row @row, where this function leaves? There GCC's runtime has overwritten the
- * saved registers, the return address included, with those of the target frame, and CFI cannot
+ * saved registers, the return address included, with the registers of the target frame, and CFI cannot
  * express that.  On x86-64 it ends in a CFA by rcx; from the copy to there are some 130 bytes (GCC
  * 12).  On aarch64 it ends in a row where nothing is saved any more; from the copy to there are 76
  * bytes, or 28 to the function's end, where a jump leads back to the epilogue. */

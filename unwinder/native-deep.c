@@ -301,7 +301,7 @@ static uint32_t tail_step(const struct native_tail *t, uint64_t sp, uint64_t fra
 		       : t->n;
 }
 
-/* The walk's frames beyond its copy are proved: keeps them, in place of those of a stack that was not as
+/* The walk's frames beyond its copy are proved: keeps them, in place of the frames of a stack that was not as
  * deep, or had other frames. */
 static void tail_keep(struct native *e, const struct walk *w)
 {

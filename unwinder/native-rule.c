@@ -67,7 +67,7 @@ enum { ONE_ROW_MIN = 8, ONE_ROW_MAX = 1024, ONE_ROW_STEP = 256, ONE_ROW_INSN = 1
  *
  * Only an interrupted frame can be there: a caller is behind a call.  Correct CFI has a later row
  * that releases stack.  Or the last epilogue of the function is before the address, and has rows:
- * CFI that describes one epilogue describes all of them.  Otherwise the code is read, once an
+ * CFI that describes one epilogue describes every epilogue.  Otherwise the code is read, once an
  * address.  Straight code up to a ret (or to a jump to another function, whose CFI applies there) is
  * certain to run next, so where code and CFI differ the code is used.  The frame is still marked as
  * guessed, because one of two sources is wrong; and its return address must follow a call, so that a
@@ -526,7 +526,7 @@ static rule_t native_compile_jit(struct native *e, const struct walk *w,
 	}
 }
 
-/* In the code of a Java VM.  Its rules by rbp, the interpreter's aside, are those of stubs: an interrupted stub may be
+/* In the code of a Java VM.  Its rules by rbp, the interpreter's aside, are rules of stubs: an interrupted stub may be
  * before or behind its frame, so its code is looked at.  RULE_NONE: code that was added since. */
 static rule_t native_compile_vm(struct native *e, const struct walk *w,
 				const struct native_place *place, bool leaf)

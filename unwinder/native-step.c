@@ -521,7 +521,7 @@ static enum step native_far(struct native *e, struct walk *w, rule_t rule)
 	return native_push(w, ra, UW_FRAME_CALLER);
 }
 
-/* ---- all of them ---- */
+/* ---- every kind of rule ---- */
 
 enum step native_step(struct native *e, struct walk *w, rule_t rule)
 {

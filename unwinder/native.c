@@ -653,7 +653,7 @@ static __attribute__((noinline)) void native_batch_aarch64(struct native *e, str
 	native_batch(e, b, true);
 }
 
-/* Samples are of one machine mostly; those of another have a turn of their own. */
+/* Samples are of one machine mostly; samples of another have a turn of their own. */
 static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *snapshots, size_t n,
 			 struct uw_result *results)
 {
@@ -725,7 +725,7 @@ static bool is_replaced(const struct uw_module *module)
 
 /* Rules and trails hold no pointer into a module and stay: a module that is dropped to save memory
  * and loaded again is the same image, or is not loaded (-ESTALE, module.h).  But one that could not
- * be read and now can has guesses cached; those are keyed by process, hence all of them go.  So do they where a Java
+ * be read and now can has guesses cached; guesses are keyed by process, hence all rules go.  So do they where a Java
  * VM, or a JIT compiler with a jitdump, may have put other code at an address. */
 static void native_forget(struct uw_engine *engine, const struct uw_module *module)
 {

@@ -158,7 +158,7 @@ struct walk {
 	uint64_t deep_read;	     /* bytes of stack read from the process so far */
 	bool deep_failed;	     /* the copy no longer matches, or the process cannot be read */
 	uint32_t seam;		     /* frames that come from the copy; 0: all */
-	uint64_t seam_sp;	     /* of the last of them */
+	uint64_t seam_sp;	     /* of the last such frame */
 	uint64_t seam_from, seam_to; /* addresses of the bytes that were compared; to 0: none */
 	/* Frames of JIT code whose address follows no call (native-guess.c). */
 	uint32_t n_open;
@@ -170,7 +170,7 @@ struct walk {
 		uint32_t frame;
 	} * methods; /* UW_MAX_FRAMES; allocated at first use */
 	uint32_t n_methods;
-	/* The registers of frame full_at, for native_step(): all of them when full_whole. */
+	/* The registers of frame full_at, for native_step(): all registers when full_whole. */
 	uint32_t full_at;
 	bool full_whole;
 	struct cfi_regs full;

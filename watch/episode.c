@@ -72,7 +72,7 @@ static bool is_time(const struct profile *p)
 	return !strcmp(p->weight_unit, "ns");
 }
 
-/* Leaves only those of the episode in the profile: by time, process and thread. */
+/* Leaves only samples of the episode in the profile: by time, process and thread. */
 static int choose_samples(struct writer *w)
 {
 	struct profile *p = w->profile;

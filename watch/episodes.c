@@ -137,7 +137,7 @@ static void remove_file(void *arg, int folder, const char *name)
 	(void)unlinkat(folder, name, 0);
 }
 
-/* ---- all of them ---- */
+/* ---- all episodes ---- */
 
 struct list {
 	struct episode_info *list;

@@ -14,7 +14,8 @@
  * DRAINING: the session processes the samples that were taken.  SETTLING: the session is gone, its packets still wait
  * for free chunks.  ENDED: the config was rejected, the session could not be opened, or it has stopped itself
  * (guardrail, error): the service has yet to send its stop.  A flush is answered when every instance that it names
- * has finished it, and not before the flushes before it: an answer covers all of them. *
+ * has finished it, and not before the flushes before it: an answer covers all.
+ *
  * Sink.  A session writes `Trace.packet` fields; each goes as one packet to the writer of its instance.  The
  * writer keeps packets that find no free chunk (up to the setting waiting-size), so a service that is late for
  * some milliseconds causes no loss.  Beyond that packets are lost, and a reader cannot decode what follows until
@@ -472,7 +473,7 @@ static bool shown(void *instance, uint32_t pid)
 	return policy_shows(&in->policy, "", pid);
 }
 
-/* The service does not report its clients, so the settings decide for all of them.  A restriction is recorded
+/* The service does not report its clients, so the settings decide for all clients.  A restriction is recorded
  * in the trace. */
 static int narrow(struct instance *in, struct session_options *so, char *error, size_t error_size)
 {
@@ -504,7 +505,7 @@ static int narrow(struct instance *in, struct session_options *so, char *error, 
 
 /* ---- limits of all data sources together ---- */
 
-/* The limits are those of the service, which does not report its clients. */
+/* The limits count for the service, which does not report its clients. */
 static int limit(struct instance *in, const struct session_options *so, char *error,
 		 size_t error_size)
 {

@@ -66,7 +66,7 @@ struct perfdata {
 	bool finished;	    /* nothing more to take out of what was read */
 	uint64_t data_left; /* bytes of the data section not read yet; pipe: UINT64_MAX */
 	int64_t data_at;    /* where the records begin; -1: in a pipe */
-	uint64_t data_size; /* of them; UINT64_MAX: up to the end */
+	uint64_t data_size; /* of the records; UINT64_MAX: up to the end */
 	uint64_t skip_left; /* bytes behind a record that are not records (AUXTRACE) */
 
 	struct block *blocks;

@@ -44,7 +44,7 @@ int hook_process_say(struct hook_process *process, enum hook_say what, uint32_t 
  * -EAGAIN: none; -EPIPE: the process is gone. */
 int hook_process_hear(struct hook_process *process, struct hook_report *ret_report,
 		      int ret_fds[static HOOK_DESCRIPTORS]);
-/* The process whose descriptors it is handling; 0: none. */
+/* The process with the descriptors that it is handling; 0: none. */
 uint32_t hook_process_at_work(const struct hook_process *process, uint32_t *ret_uid);
 /* So far, with good ones in flight; 0 for a process that was ended. */
 void hook_process_counts(const struct hook_process *process,

@@ -25,7 +25,7 @@ void jit_epochs_deinit(struct jit_epochs *epochs);
 int jit_epochs_key(struct jit_epochs *epochs, uint64_t address, uint64_t time, uint64_t *ret_key);
 /* When the first sample of a key was taken; UINT64_MAX: not known. */
 uint64_t jit_epochs_time(const struct jit_epochs *epochs, uint64_t key);
-/* After names were read: begins the epochs that they show; @unnamed: and those of addresses without a name.  > 0: some; -ENOMEM. */
+/* After names were read: begins the epochs that they show; @unnamed: and epochs of addresses without a name.  > 0: some; -ENOMEM. */
 int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module, bool unnamed);
 /* @time of the events' clock @clock (CLOCK_*) as CLOCK_MONOTONIC; UINT64_MAX: it cannot be known. */
 uint64_t jit_epochs_monotonic(int clock, uint64_t time);

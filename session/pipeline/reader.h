@@ -79,7 +79,7 @@ void reader_entry_drop(const struct entry *e);
 /* One round: releases the records of popped entries, reads all rings, wakes the unwinder.
  * *ret_more: the round stopped because the queue is full. */
 int reader_round(struct reader *reader, bool *ret_more);
-/* Reads the mappings of @pids ahead of need: a child that lives for a millisecond has those of its
+/* Reads the mappings of @pids ahead of need: a child that lives for a millisecond has the mappings of its
  * parent, if these are known. */
 int reader_scan(struct reader *reader, const uint32_t *pids, size_t n);
 /* Has the last list been read? */

@@ -16,7 +16,7 @@
  *   ASKED ──► BY_CONSENT   until the process execs
  *
  * Nothing of a process that is not allowed is opened (load_request.closed).  Its samples wait only
- * while it is asked, like those of a process whose mappings are being read.
+ * while it is asked, like samples of a process whose mappings are being read.
  *
  * Consent, where a process may not be read:
  *

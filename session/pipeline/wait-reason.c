@@ -1,4 +1,4 @@
-/* wait-reason.c - see wait-reason.h.  The functions are those of Linux 5.4 to 6.18 at which a task sleeps, or the
+/* wait-reason.c - see wait-reason.h.  Functions of Linux 5.4 to 6.18 at which a task sleeps, or the
  * nearest caller with an unchanged name. */
 #include "session/pipeline/wait-reason.h"
 

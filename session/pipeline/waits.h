@@ -90,7 +90,7 @@ bool waits_wants(struct waits *waits, struct process *process, uint32_t tid);
 uint32_t waits_sampled(struct waits *waits, uint32_t tid);
 /* The weight of a sample that was taken while @tid ran: its running time up to @time that has no sample. */
 uint64_t waits_run(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
-/* Threads that wait and have no stack: one of them, which is not returned again in this wait.  They wait since @before at
+/* A thread that waits and has no stack; it is not returned again in this wait.  They wait since @before at
  * the latest, the events' clock; the longest first.  NULL: none; else *ret_tid, and a borrowed process. */
 struct process *waits_next_bare(struct waits *waits, uint64_t before, uint32_t *ret_tid);
 /* The stack of @tid was read from the process at some time between @from and @until.  The number for sample_info.wait, as

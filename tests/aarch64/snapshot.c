@@ -596,7 +596,7 @@ void apart(void);
 void unsaid(void);
 void unsaid_leaf(void);
 
-/* A frame record of its own, so that the chain of them leads on from code without CFI. */
+/* A frame record of its own, so that the chain of records leads on from code without CFI. */
 static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer"))) void
 by_hand(void (*function)(void))
 {

@@ -134,7 +134,7 @@ def python_work(setup):
 
 
 def write_source(path, n, copies=4):
-    """A C++ file like those of real projects: containers, templates, strings.  Takes one to two seconds at -O2."""
+    """A C++ file as in real projects: containers, templates, strings.  Takes one to two seconds at -O2."""
     with open(path, "w") as f:
         f.write("#include <algorithm>\n#include <map>\n#include <memory>\n#include <regex>\n#include <string>\n"
                 "#include <unordered_map>\n#include <vector>\n")

@@ -347,7 +347,7 @@ def polls(setup):
             rows[poll_ms] = {"watch_us_a_s": watch / 1e3 / seconds, "all_us_a_s": (cpu_seconds(p.pid) - everything) * 1e6 / seconds}
             p.send_signal(signal.SIGTERM)
             p.wait()
-    # The recorder takes its samples whether there are polls or not: five stacks are five of them.
+    # The recorder takes its samples whether there are polls or not: five stacks are five samples.
     a_poll = (rows[10]["watch_us_a_s"] - rows[1000]["watch_us_a_s"]) / 99
     recorder = rows[1000]["all_us_a_s"] - rows[1000]["watch_us_a_s"]
     stacks = recorder / (49 * min(5, setup.cpus)) * 5

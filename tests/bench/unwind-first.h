@@ -12,9 +12,9 @@ struct first_figures {
 	double ms, load_ms; /* from the snapshot to WHOLE; of it in loading */
 	uint32_t frames;
 	size_t n_modules;    /* that were loaded */
-	uint64_t file_bytes; /* of the largest of them */
+	uint64_t file_bytes; /* of the largest file */
 	char file[128];	     /* its name */
-	uint64_t held;	     /* bytes of unwind sections in memory, of all of them */
+	uint64_t held;	     /* bytes of unwind sections in memory, of all files */
 	uint64_t cies, fdes; /* that were read */
 };
 

@@ -11,7 +11,7 @@
  *              that is more
  *
  * Every engine gets the same batches; a round is one pass of each engine, so that what else the
- * machine does falls on all of them.  Of each batch the lower quartile of the rounds counts. */
+ * machine does falls on all engines.  Of each batch the lower quartile of the rounds counts. */
 #pragma once
 
 #include "tests/differential/samples.h"

@@ -5,7 +5,7 @@
 
 JSON, regular expressions, sorting with keys, classes with special methods, a recursive-descent interpreter, the
 standard library's own parser, pickling.  Calls cross between Python and C again and again (keys of sorted(), functions
-given to re.sub(), hooks of json), so its C stack is about as deep as those of web and data programs: 20 to 80 frames.
+given to re.sub(), hooks of json), so its C stack is about as deep as in web and data programs: 20 to 80 frames.
 """
 import ast
 import functools

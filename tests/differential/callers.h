@@ -2,7 +2,7 @@
  * calls and returns and not by any unwind information.  Thread: the one that traces it.
  *
  *   call             a node with the place and value of the return address
- *   ret              back to the parent of the node whose place was popped, wherever that node is:
+ *   ret              back to the parent of the node at the place that was popped, wherever that node is:
  *                    a coroutine's switch returns to a call of another stack
  *   signal           two nodes: the interrupted frame, and the trampoline that the handler returns to
  *   rt_sigreturn     behind both

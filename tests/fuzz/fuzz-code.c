@@ -1,4 +1,4 @@
-/* fuzz-code.c - any bytes as code around an address: nothing is read outside of them, and what is
+/* fuzz-code.c - any bytes as code around an address: nothing is read outside of the bytes, and what is
  * found lies within its bounds. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* fuzz-hotspot.c - the memory of a Java VM with changes: the input is a list of them.
+/* fuzz-hotspot.c - the memory of a Java VM with changes: the input is a list of changes.
  *
  *   [jdk u8] then changes: [when u8][offset u24][value u64]     when: 0 from the start, else at that read
  *

@@ -1,5 +1,5 @@
 /* fuzz-maps.c - a text of maps, parsed and taken into a process with records on both sides of it.
- * What must hold for any text: mappings ascend, do not overlap, and a snapshot can be made of them.
+ * What must hold for any text: mappings ascend, do not overlap, and a snapshot of the mappings can be made.
  */
 #include <string.h>
 

@@ -19,7 +19,7 @@ enum { HOLD = 1 << 20, ROOMY = 256 << 20, KEPT = 8, MAX_RECORDS = 200000 };
 /* What was read, to compare. */
 struct seen {
 	uint64_t n, sum;
-	uint64_t mappings, beforehand; /* sums of them */
+	uint64_t mappings, beforehand; /* sums */
 	struct perfdata_counts counts;
 	bool whole; /* up to the end */
 };

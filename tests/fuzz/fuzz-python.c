@@ -1,4 +1,4 @@
-/* fuzz-python.c - the memory of a process with CPython with changes: the input is a list of them.
+/* fuzz-python.c - the memory of a process with CPython with changes: the input is a list of changes.
  *
  *   [minor u8] then changes: [when u8][offset u16][value u64]     when: 0 from the start, else at that read
  *

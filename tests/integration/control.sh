@@ -338,7 +338,7 @@ fi
 rm "$MAP"
 kill $JIT
 
-# What becomes somebody else's while it is recorded is not shown: not by events that were there before, nor by those of
+# What becomes somebody else's while it is recorded is not shown: not by events that were there before, nor by events of
 # whole CPUs.
 cp "$PROGRAMS/qsort" "$TMP/bin/elevated"
 chmod 4755 "$TMP/bin/elevated"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # debug-files.sh - where names and unwind information stand when they do not stand in the program: .gnu_debugdata, a
-# debug file by build id or by link, the process's own memory.  The names are those of
+# debug file by build id or by link, the process's own memory.  The names stand in
 # programs/recursion.c and programs/dlopen.c, whose functions have no dynamic symbols.
 . "$(dirname "$0")/lib"
 need_perf

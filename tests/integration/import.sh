@@ -1,6 +1,6 @@
 #!/bin/bash
 # import.sh - what stock `perf record` wrote, in its modes: the samples are those that `perf script` counts, and the
-# names those of the programs' sources.
+# names are in the programs' sources.
 . "$(dirname "$0")/lib"
 need_perf
 PERF=$(command -v perf) || { echo "skip import: perf (linux-perf) is not installed"; exit 77; }
@@ -54,7 +54,7 @@ scripted_weight() {
 		{ sub(/[:\/].*/, "", $2) } $1 ~ /^[0-9]+$/ && $2 == event { n += $1; if (++k == 1) first = $1; if (k == 2 && $1 < first) n -= first - $1 }
 		END { print n + 0 }'
 }
-# counted NAME [EVENT] : as many as perf script tells, and enough of them
+# counted NAME [EVENT] : as many as perf script prints, and enough samples
 counted() {
 	local told
 	told=$(scripted "$@")

@@ -56,7 +56,7 @@ wait $recorder
 check attached-survived survived attached $?
 check attached-consistent consistent attached
 
-# A program whose file is replaced, again and again, by another: the names are those of what runs.
+# A program whose file is replaced, again and again, by another: names are of the program that runs.
 cp "$PROGRAMS/recursion" "$TMP/victim"
 "$TMP/victim" 60 &
 target=$!

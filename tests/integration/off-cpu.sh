@@ -47,7 +47,7 @@ if [ "$(id -u)" = 0 ]; then
 	# The data is on a disk, or in memory: then nothing waits.
 	disk() { reasons "$TMP/root.pftrace" wait_disk | awk '$1 != "disk" && $1 != "preempted" && $1 != "runnable" && $1 != "lock" { print; bad = 1 } END { exit bad }'; }
 	check root-disk disk
-	# Slices on the tracks of threads: those of sleep last as long as the report's waits for it.
+	# Slices on the tracks of threads: slices of sleep last as long as the report's waits for it.
 	slices() {
 		"$PERFWIND" trace --dump "$TMP/root.pftrace" | awk -v want="$(reason_sum "$TMP/root.pftrace" sleep)" '
 			/^ *timestamp:/ { at = $2 }

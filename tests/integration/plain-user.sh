@@ -86,7 +86,7 @@ check denied-root-said grep -qE 'security module|SELinux' "$TMP/lsm.err"
 echo 3 >/proc/sys/kernel/perf_event_paranoid
 user_records strict -- ./recursion 0.5
 status=$?
-# Kernels as they are released treat 3 as 2; those of Debian, Ubuntu and Android refuse.
+# Kernels as they are released treat 3 as 2; kernels of Debian, Ubuntu and Android refuse.
 if [ $status = 0 ]; then
 	check paranoid-3 has strict 'main;recurse_even;'
 else

@@ -26,7 +26,7 @@ all_whole() {
 twice() {
 	cp "$TMP/$1.pftrace" "$TMP/$1.first" && replayed "$1" && cmp "$TMP/$1.first" "$TMP/$1.pftrace"
 }
-# The numbers are those of `perf script -F pid`.
+# The numbers are as in `perf script -F pid`.
 while read -r name samples; do
 	check "$name-imported" replayed "$name"
 	check "$name-stacks" golden "$name"
@@ -52,7 +52,7 @@ check replaced-counted json dwarf "v['samples'] == 23"
 check replaced-no-names hasnt dwarf 'burn|start_c|middle'
 
 # Files of other machines, made of these.  One that says which: an error, and no trace.  One that does not, with
-# registers that this machine has not: no stack is made of them, the samples are there all the same.
+# registers that this machine has not: no stack is made of these registers, the samples are there all the same.
 foreign() {
 	local name=$1
 	shift

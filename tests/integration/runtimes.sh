@@ -84,7 +84,7 @@ if has_tool node node; then
 	check node-jitdump-names has node-jitdump 'main .*recurse .*recurse .*inner '
 fi
 
-# ---- CPython: its functions without a flag; with -X perf a trampoline for each of them, too ----
+# ---- CPython: its functions without a flag; with -X perf a trampoline for each function, too ----
 
 # leaves_right NAME LANGUAGE : which shares of the samples of leaves.py, .php or .rb are right, from 0.3 s on: the start is read late.
 leaves_right() {

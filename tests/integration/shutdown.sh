@@ -35,7 +35,7 @@ cut_off() {
 	"$PERFWIND" export --to html -o "$TMP/cut_off.html" "$TMP/$1.pftrace" 2>"$TMP/cut_off"
 	grep -qE "^perfwind: export: .*: $END\$" "$TMP/cut_off" && grep -qE "\[\"End\",\"$END\",1\]" "$TMP/cut_off.html" || { cat "$TMP/cut_off"; return 1; }
 }
-# ended NAME : none of them does.
+# ended NAME : the file has its end mark.
 ended() {
 	"$PERFWIND" report "$TMP/$1.pftrace" >"$TMP/ended" 2>&1
 	grep -qE '^End |not whole' "$TMP/ended" && { cat "$TMP/ended"; return 1; }

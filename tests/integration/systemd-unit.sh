@@ -5,7 +5,7 @@
 # a time, the longest first.
 #
 # The budget of locked memory (LimitMEMLOCK) can be raised by nobody without CAP_SYS_RESOURCE.  Where that is missing the
-# machine's own budget is raised instead, for that time: the daemon's rights stay those of the unit.  One run after
+# machine's own budget is raised instead, for that time: the daemon's rights stay as in the unit.  One run after
 # the other; what the budget was stands in the lock's file meanwhile, for the next run if this one is killed.
 if [ -z "${BOOTED:-}" ]; then
 	budget=/proc/sys/kernel/perf_event_mlock_kb lock=/run/perfwind-test-budget said=

@@ -1,5 +1,5 @@
 #!/bin/bash
-# trace.sh - `perfwind trace`: Perfetto trace configs run without a tracing service, and what `perfwind losses` says of them.
+# trace.sh - `perfwind trace`: Perfetto trace configs run without a tracing service, and what `perfwind losses` prints of their traces.
 . "$(dirname "$0")/lib"
 DATA=$PWD/tests/data
 
@@ -123,7 +123,7 @@ check whole-stacks has whole '^recursion;.*main.*;'
 check whole-scope hasnt whole '^(bash|perfwind);.*;'
 check whole-no-loss no_loss whole
 check whole-buffer [ "$(stat_of whole traced_buf_buffer_size 0)" = 8388608 ]
-# two data sources that count different things: a report and an export are of one of them, and name the other
+# two data sources that count different things: a report and an export are of one data source, and name the other
 trace two <<CFG
 buffers { size_kb: 8192 }
 data_sources { config { name: "linux.perf" perf_event_config { timebase { counter: SW_PAGE_FAULTS period: 1 } callstack_sampling { } } } }

@@ -1,4 +1,4 @@
-/* hot-lines.c - lines of different cost in one function, some of them of an inlined one.
+/* hot-lines.c - lines of different cost in one function, some lines of an inlined one.
  * main > work > (mix inlined) */
 #include "program.h"
 

@@ -1,4 +1,4 @@
-/* lingering.h - a TCP socket with bytes that nobody takes, whose last close() waits for an hour: what may
+/* lingering.h - a TCP socket with bytes that no process takes; its last close() waits for an hour: what may
  * stand in the queue of a connection that anyone makes. */
 #pragma once
 

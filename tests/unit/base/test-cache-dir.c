@@ -165,7 +165,7 @@ static bool is_there(const struct fixture *f, const char *name)
 	return faccessat(f->dir, name, F_OK, 0) == 0;
 }
 
-/* The oldest go first, and only those of the prefix. */
+/* The oldest go first, and only files with the prefix. */
 static void test_trim(void **state)
 {
 	static const char *const names[] = {"x-1", "x-2", "x-3", "y-1"};

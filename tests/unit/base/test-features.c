@@ -10,7 +10,7 @@ static void test_names(void **state)
 	for (enum feature f = 0; f < FEATURE_COUNT; f++) {
 		assert_non_null(feature_name(f));
 		assert_null(
-			strpbrk(feature_name(f), ", ")); /* PERFWIND_WITHOUT is a list of them */
+			strpbrk(feature_name(f), ", ")); /* PERFWIND_WITHOUT is a list of names */
 		for (enum feature g = 0; g < f; g++)
 			assert_string_not_equal(feature_name(f), feature_name(g));
 	}

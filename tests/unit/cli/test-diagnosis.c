@@ -1,4 +1,4 @@
-/* test-diagnosis.c - facts stated by hand, and what is to be made of them. */
+/* test-diagnosis.c - facts stated by hand, and the diagnosis that follows from them. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>

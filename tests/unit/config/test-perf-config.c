@@ -1,6 +1,6 @@
 /* test-perf-config.c - PerfEventConfig into session options: each case of the reference's own tests
  * (tests/README.md has the table), defaults, what excludes what, and what is refused with which
- * words.  Tracepoints, PMUs and cores are those of a made-up /sys and /proc. */
+ * words.  Tracepoints, PMUs and cores are in a made-up /sys and /proc. */
 #include <errno.h>
 #include <time.h>
 #include <unistd.h>

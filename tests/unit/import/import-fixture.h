@@ -175,7 +175,7 @@ static inline void put_kernel(struct buffer *b, uint64_t text)
 	buffer_deinit(&body);
 }
 
-/* The host and the kernel are those of today, so that its names are read and outcomes wait. */
+/* Host and kernel are of the machine that runs the test, so that its names are read and outcomes wait. */
 static inline void put_own_head(struct buffer *b)
 {
 	struct utsname names;

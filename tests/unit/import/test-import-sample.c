@@ -189,7 +189,7 @@ static void test_damaged_sample(void **state)
 
 #define STACK_TYPE (FIXTURE_TYPE | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 
-/* In import_leaf, whose return address lies on top of the stack; nobody above. */
+/* In import_leaf, with its return address on top of the stack; no frame above. */
 static void put_stack(struct buffer *b, uint64_t regs, uint64_t abi)
 {
 	const uint64_t leaf = (uint64_t)(uintptr_t)import_leaf;

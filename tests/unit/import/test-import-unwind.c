@@ -47,7 +47,7 @@ static void put_head(struct buffer *b)
 	put_feature(b, 6, "x86_64"); /* HEADER_ARCH */
 }
 
-/* In unwind_leaf, whose caller is as far behind as its return address says: nobody above. */
+/* In unwind_leaf, with its caller as far behind as its return address says: no frame above. */
 static void put_stack_sample(struct buffer *b, uint64_t time, uint32_t pid)
 {
 	const uint64_t leaf = (uint64_t)(uintptr_t)unwind_leaf, sp = 0x7fff00000000;
@@ -94,7 +94,7 @@ static void check_counts(const struct done *done, size_t n)
 	assert_true(account_holds(a));
 }
 
-/* Numbers around those of a group and of two. */
+/* Numbers of samples around the size of a group and of two. */
 static void test_all_written(void **state)
 {
 	static const size_t numbers[] = {0, 1, 15, 16, 17, 127, 128, 129, 255, 256, 257, MANY};

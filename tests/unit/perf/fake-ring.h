@@ -37,7 +37,7 @@ static inline void fake_pair(struct fake_record *record, uint32_t first, uint32_
 	fake_word(record, first | (uint64_t)second << 32);
 }
 
-/* With its NUL, and more of them up to the next word. */
+/* With its NUL, and more NULs up to the next word. */
 static inline void fake_text(struct fake_record *record, const char *text)
 {
 	const size_t n = strlen(text) / 8 + 1;

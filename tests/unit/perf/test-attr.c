@@ -1,4 +1,4 @@
-/* test-attr.c - attr.h: each option of a session as bits of perf_event_attr.  The numbers are those of
+/* test-attr.c - attr.h: each option of a session as bits of perf_event_attr.  The numbers are from
  * linux/perf_event.h, written out: bits of the flag word by their position. */
 #include <string.h>
 #include <time.h>
@@ -274,7 +274,7 @@ static void test_sideband(void **state)
 	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | BUILD_ID | INHERIT);
 }
 
-/* Samples of switches lie in the leader's ring, those of wake-ups in the sideband ring: each with its fields. */
+/* Samples of switches lie in the leader's ring, samples of wake-ups in the sideband ring: each with its fields. */
 static void test_switches(void **state)
 {
 	struct perf_options o = plain;

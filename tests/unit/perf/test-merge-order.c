@@ -1,7 +1,7 @@
 /* test-merge-order.c - the promise of merge.h: the clock first, then the heads, and no record comes
  * too late.
  *
- * merge.c is compiled into this file, so that the head reads can be hooked: between two of them a
+ * merge.c is compiled into this file, so that the head reads can be hooked: between two reads a
  * machine of several CPUs goes on writing, as it does under a reader that is preempted there. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -31,7 +31,7 @@ static void tear_down(struct fixture *f)
 	fake_ring_deinit(&f->fake);
 }
 
-/* A record of @size bytes whose words tell its number and their place. */
+/* A record of @size bytes; its words hold its number and their place. */
 static bool add(struct fixture *f, uint32_t number, size_t size)
 {
 	static struct fake_record record;

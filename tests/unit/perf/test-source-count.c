@@ -196,7 +196,7 @@ static void test_followers_of_threads(void **state)
 	}
 	print_message("faults of the first thread %llu, of the second %llu\n",
 		      (unsigned long long)of_first, (unsigned long long)of_second);
-	/* a count is of one CPU's event: a thread that moved has its faults in two of them */
+	/* a count is of one CPU's event: a thread that moved has its faults in two events */
 	assert_true(of_second >= N_FAULTS);
 	assert_true(of_first < 2 * N_FAULTS);
 	fixture_deinit(&f);
@@ -362,7 +362,7 @@ static void test_stack_size(void **state)
 	fixture_deinit(&f);
 }
 
-/* More changes than are remembered, with losses: those of the closed events count too. */
+/* More changes than are remembered, with losses: losses of closed events count too. */
 static void test_many_sizes(void **state)
 {
 	struct perf_counts counts;

@@ -119,7 +119,7 @@ static void work_faults(void)
 		((volatile char *)data)[at] = 1;
 }
 
-/* One sample stands for that many, and there are no more of them than that. */
+/* One sample stands for that many, and there are no more samples than that. */
 static void test_software_period(void **state)
 {
 	struct perf_counts counts;

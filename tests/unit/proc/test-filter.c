@@ -1,5 +1,5 @@
 /* test-filter.c - the target filter: order of the rules, patterns, names of command lines.  Pids
- * and names of the first tests are those of the reference's own tests (tests/README.md). */
+ * and names of the first tests are from the reference's own tests (tests/README.md). */
 #include <stdlib.h>
 
 #include "tests/unit/cmocka.h"

@@ -1,5 +1,5 @@
 /* test-open-named.c - whose word leads to which file: links, owners, folders, mounts; judged with root's rights and with
- * those of a daemon.  In children, as users are changed. */
+ * a daemon's.  In children, as users are changed. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -247,7 +247,7 @@ static void test_second_name(void **state)
 	assert_int_equal(outcome("again", geteuid(), false), 'y');
 }
 
-/* ---- whose place ---- */
+/* ---- the owner of a folder ---- */
 
 /* /proc/5/mountinfo of a folder in which 5's root cannot be looked at. */
 static void put_mounts(const char *text)

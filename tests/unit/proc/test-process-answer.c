@@ -65,7 +65,7 @@ static void test_replay(void **state)
 	assert_null(p->log);
 	assert_false(p->unsure);
 
-	/* more of them than are kept: the answer is taken and another one is asked for */
+	/* more records than are kept: the answer is taken and another one is asked for */
 	process_maps_asked(p, 300);
 	for (unsigned i = 0; i < PROCESS_MAX_LOG; i++)
 		map_page(&f, 5, 0x1000 + 2 * i, "/lib/new", b);

@@ -230,7 +230,7 @@ static void test_many_ended(void **state)
 	fixture_deinit(&f);
 }
 
-/* Mappings are held until the last list of them goes; of the lives the least recently used goes, of what has
+/* Mappings are held until the last list of them goes; of the incarnations the least recently used goes, of what has
  * ended first. */
 static void test_forget(void **state)
 {

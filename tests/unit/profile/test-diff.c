@@ -312,7 +312,7 @@ static void text(void **state)
 	profile_deinit(&b);
 }
 
-/* Rows by module; with what a function called; functions that one of them lacks. */
+/* Rows by module; with what a function called; functions that one profile lacks. */
 static void rows(void **state)
 {
 	struct profile a = two(0, 1), b = two(300, 1);

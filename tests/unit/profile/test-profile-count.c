@@ -131,7 +131,7 @@ static void test_state(void **state)
 	Pb__TracePacket *p;
 
 	(void)state;
-	/* 2: two holes, one of them overwritten; between them and the next beginning, one packet */
+	/* 2: two holes, one overwritten; between them and the next beginning, one packet */
 	p = add(2, CLEARED);
 	p->has_previous_packet_dropped = true;
 	p->previous_packet_dropped = 1; /* before the first: no news */

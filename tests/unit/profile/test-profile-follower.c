@@ -123,7 +123,7 @@ static void test_anew(void **state)
 	assert_follower(1, "mine", 5 + 2 + 1);
 }
 
-/* Where threads are sampled each of them counts for itself, on each CPU. */
+/* Where threads are sampled each thread counts for itself, on each CPU. */
 static void test_threads(void **state)
 {
 	(void)state;

@@ -81,7 +81,7 @@ static void test_members(void **state)
 	}
 }
 
-/* What a helper process may do, its maker may; and what none of them needs, none may, whatever the arguments. */
+/* What a helper process may do, its maker may; a call that no process needs is permitted to none, whatever the arguments. */
 static void test_helpers(void **state)
 {
 	static const int in_none[] = {SYS_unlinkat,

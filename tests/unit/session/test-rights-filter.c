@@ -84,7 +84,7 @@ static void make(enum rights_list list, uint32_t otherwise)
 	assert_int_equal(rights_absent(&absent), 0);
 }
 
-/* The two as the kernel takes them: one of them at most does not allow. */
+/* The two filters as the kernel takes them: at most one does not allow. */
 static uint32_t answer_of(int call, uint64_t first, uint64_t second, uint64_t third)
 {
 	const struct seccomp_data data = {
@@ -107,7 +107,7 @@ static const int old_readlink = SYS_readlink;
 static const int old_readlink = -1;
 #endif
 
-/* Each number: those of the list, those that are decided by an argument, unknown ones, the rest. */
+/* Each number: numbers of the list, numbers that are decided by an argument, unknown numbers, the rest. */
 static void test_numbers(void **state)
 {
 	(void)state;

@@ -30,7 +30,7 @@ static void count(const Pb__PerfSample *s, struct tally *to)
 	to->user_stacks += !kernel && stack;
 }
 
-/* The samples of @pid, and those of all others. */
+/* The samples of @pid, and the samples of all others. */
 static void tally(struct fixture *f, pid_t pid, struct tally *ret_of, struct tally *ret_others)
 {
 	const Pb__Trace *t = fixture_decode(f);
@@ -395,7 +395,7 @@ static void test_ignore_open_failure(void **state)
 	fixture_deinit(&f);
 }
 
-/* Those of the list that are not there are left out; with none left there is nothing to start. */
+/* Processes of the list that are not there are left out; with none left there is nothing to start. */
 static void test_cpu_list(void **state)
 {
 	const uint32_t cpus[] = {0, 4095};

@@ -172,7 +172,7 @@ static void test_descriptors(void **state)
 	fixture_deinit(&o.f);
 }
 
-/* A process that was the requester's before its events were open, and is not afterwards, keeps none of them. */
+/* A process that was the requester's before its events were open, and is not afterwards, keeps no event. */
 static void test_changes_hands(void **state)
 {
 	struct own o;

@@ -55,7 +55,7 @@ static void test_of(void **state)
 	assert_true(value_of(list, "duration_s") == 2);
 	assert_true(value_of(list, "frames") == 1200);
 	assert_true(value_of(list, "frames.guessed") == 9);
-	/* Without exact counts, those of the records; an unknown value is left out. */
+	/* Without exact counts, the counts of the records; an unknown value is left out. */
 	memset(list, 0, sizeof(*list));
 	s->counts.lost_exact = false;
 	s->cpu_accounted = -1;

@@ -313,7 +313,7 @@ static void test_no_allocation(void **state)
 				before = *calls; /* it has begun, which allocates */
 		}
 		assert_int_equal(*calls, before);
-		assert_true(*calls > malloc_calls); /* those of pw-snapshot are counted */
+		assert_true(*calls > malloc_calls); /* calls of pw-snapshot are counted */
 		assert_int_equal(f.result.error, 0);
 		assert_true(f.result.written.samples > 1000);
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)

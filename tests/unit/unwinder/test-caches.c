@@ -3,7 +3,7 @@
  *
  * The modules are made by hand when an unwind asks for them, as a loader would, and dropped as a
  * session and an import have it done (uw_modules_keep_small).  Each module's sections are so large
- * that a third of them fits.  Every fourth has no search table: the engine makes an index, which
+ * that a third of the modules fits.  Every fourth has no search table: the engine makes an index, which
  * must go with the module. */
 #include "tests/unit/unwinder/cfi-fixture.h"
 

@@ -1,6 +1,6 @@
 /* test-first-sample.c - the first sample in a very big program costs what its frames cost: nothing is
- * read but the unwind sections, no more is made of them than an index of an eighth of the search
- * table, and of the records only those of the frames are looked at.  Counted, not timed.
+ * read but the unwind sections, no more is made than an index of an eighth of the search
+ * table, and only the records of the frames are looked at.  Counted, not timed.
  *
  * The program, a file mostly of holes: 400,000 functions of 640 bytes.
  *

@@ -6,7 +6,9 @@ enum {
 	COPIED = 128, /* words */
 	FRAME = 2,    /* words of SMALL's frame */
 	ALL = WORDS / FRAME,
-	IN_COPY = 1 + COPIED / FRAME, /* the leaf, and whose return address is in the copy */
+	IN_COPY =
+		1 +
+		COPIED / FRAME, /* the leaf, and the frames with their return address in the copy */
 	CALL_AT = 0x20,
 };
 

@@ -129,7 +129,7 @@ static void run(struct fixture *f, uint64_t pc, uint64_t sp, const uint64_t *sta
 	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
 }
 
-/* A stack in the large function, in whose midst the copy ends; its return address is at X - 8. */
+/* A stack in the large function; the copy ends in the middle of its frame; its return address is at X - 8. */
 static void run_large(struct fixture *f)
 {
 	run(f, LARGE + 0x10, X - FRAME, f->large, sizeof(f->large));
@@ -329,7 +329,7 @@ static void test_room(void **state)
 	assert_completed(f, CALLER + 0x25, OUTER + 0x30);
 }
 
-/* Notes of many threads: as many are kept as there is room for, and all of them work. */
+/* Notes of many threads: as many are kept as there is room for, and all notes work. */
 static void test_many_threads(void **state)
 {
 	struct fixture *f = *state;

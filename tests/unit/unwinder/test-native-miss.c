@@ -1,4 +1,4 @@
-/* test-native-miss.c - walks side by side whose rules are not known yet: they say what each says alone. */
+/* test-native-miss.c - walks side by side with rules that are not known yet: each gives what it gives alone. */
 #include "tests/unit/unwinder/native-fixture.h"
 
 enum { N = 40, DEPTH = 6 };

@@ -315,7 +315,7 @@ static void assert_stats(const struct fixture *f, uint64_t misses, uint64_t shar
 	assert_int_equal(stats.cfi_runs, cfi);
 }
 
-/* What one process's misses found out serves all that have the module, those of key 0, too. */
+/* What one process's misses found out serves all processes that have the module, also with key 0. */
 static void test_processes(void **state)
 {
 	struct fixture *f = *state;

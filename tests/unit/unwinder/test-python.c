@@ -400,7 +400,7 @@ static void test_exact(void **state)
 	}
 }
 
-/* Words in front of the inner run's entry frame: @hostile: half of them begin something that looks like one. */
+/* Words in front of the inner run's entry frame: @hostile: half of the words begin something that looks like one. */
 static uint64_t *widen(struct fixture *f, const struct program *p, size_t words, bool hostile)
 {
 	uint64_t *wide = calloc(WORDS + words, sizeof(*wide));

@@ -136,7 +136,7 @@ static void test_two(void **state)
 	rule_caches_deinit(&a, 2);
 }
 
-/* A set holds four; a fifth takes the place of one of them and never of another set's. */
+/* A set holds four; a fifth takes the place of one entry of the set and never of another set's. */
 static void test_full_set(void **state)
 {
 	struct rule_key key = rule_key(3);

@@ -18,7 +18,7 @@ struct control_fixture {
 	struct control *control;
 	struct control_stream client;
 	int packets;	   /* the daemon's descriptor; -1: none, or closed */
-	struct buffer got; /* of them */
+	struct buffer got; /* packets */
 	struct settings settings;
 	char path[64];
 	pid_t child; /* computes */

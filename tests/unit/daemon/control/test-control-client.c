@@ -94,7 +94,7 @@ static void test_whole(void **state)
 	assert_int_equal(counts().accepted, 1);
 }
 
-/* Packets up to RENEWED, and whether the first of them begins incremental state. */
+/* Packets up to RENEWED, and whether the first packet begins incremental state. */
 static void asks_renewal(size_t *from, bool *ret_any, bool *ret_begins)
 {
 	const char *text = "";

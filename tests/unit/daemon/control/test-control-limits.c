@@ -370,7 +370,7 @@ static void test_processes(void **state)
 	q.n_pids = 5;
 	(void)events_of(ALICE, &q,
 			"5 processes are asked for, a recording may have 4 (user-processes)");
-	/* Those that are named are few, with their children they are not: ours is one of them. */
+	/* Few processes are named; with their children they are many: ours is a child. */
 	f.settings.user_processes = 2;
 	f.settings.all_groups[0] = 0;
 	(void)snprintf(f.settings.all_users, sizeof(f.settings.all_users), "%u", ALICE);

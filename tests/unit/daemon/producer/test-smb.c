@@ -87,7 +87,7 @@ static void test_layouts(void **state)
 {
 	/* The format's own table for pages of 4096. */
 	static const uint32_t sizes[] = {0, 4088, 2044, 1020, 584, 292, 0, 0};
-	/* Pages, page size, the layout chosen: chunks near 4 KiB, at least 16 of them. */
+	/* Pages, page size, the layout chosen: chunks near 4 KiB, at least 16 chunks. */
 	static const struct {
 		uint32_t n_pages, page_size, layout;
 	} cases[] = {{64, 4096, 1},  {16, 4096, 1}, {8, 4096, 2},     {1, 4096, 5}, {32, 8192, 2},
@@ -146,7 +146,7 @@ static void test_chunks(void **state)
 	}
 }
 
-/* Pages that another has cut up, in any layout, are used as they are; those of no layout are left
+/* Pages that another has cut up, in any layout, are used as they are; pages of no layout are left
  * alone. */
 static void test_foreign_pages(void **state)
 {

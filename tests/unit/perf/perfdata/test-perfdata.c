@@ -253,7 +253,7 @@ static void put_name(struct buffer *b, uint64_t id, const char name[static 8])
 	put_record(b, 78, 0, words, sizeof(words));
 }
 
-/* Events and names of them may not come once records were given out: these point to them. */
+/* Events and their names may not come once records were given out: records point to them. */
 static void test_late_event(void **state)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;

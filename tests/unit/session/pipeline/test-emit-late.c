@@ -410,7 +410,7 @@ static void many_modules(void **state)
 	assert_true(was_full);
 	assert_int_equal(f.account.emitted, MANY);
 	assert_int_equal(f.account.skipped[SKIP_OUTPUT], 0);
-	/* a frame that was forgotten has its id again: those of the first module are the first */
+	/* a frame that was forgotten has its id again: ids of the first module are the first */
 	assert_int_equal(writer_mapping(f.writer, "/module-0", NULL, 0, 0, 0, &mapping), 0);
 	assert_int_equal(writer_frame(f.writer, mapping, 0x20, NULL, &frame), 0);
 	assert_in_range(frame, 1, 4);

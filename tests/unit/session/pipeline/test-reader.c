@@ -106,7 +106,7 @@ static bool not_allowed(void *arg, uint32_t pid)
 	return false;
 }
 
-/* The samples of a process that may not be shown get the reason; those of the others go on. */
+/* The samples of a process that may not be shown get the reason; samples of the others go on. */
 static void test_verdict_is_sent(void **state)
 {
 	const struct entry *e;

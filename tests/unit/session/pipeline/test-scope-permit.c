@@ -123,7 +123,7 @@ static void test_consented(void **state)
 	assert_int_equal(n_judged, 2);
 }
 
-/* The filter comes first: who is not wanted is out of scope, and one whose command line is not known
+/* The filter comes first: a process that is not wanted is out of scope, and a process whose command line is not known
  * yet is not opened meanwhile. */
 static void test_with_filter(void **state)
 {

@@ -43,7 +43,7 @@ static void give(struct fixture *f, size_t i, uint64_t period)
 	f->weight[i] += weight;
 }
 
-/* The hog's samples lie between those of the others. */
+/* The hog's samples lie between samples of the others. */
 static void run_window(struct fixture *f, uint64_t allowed, bool pressed)
 {
 	thin_next(&f->thin, allowed, pressed);

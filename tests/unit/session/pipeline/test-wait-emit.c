@@ -48,7 +48,7 @@ static void test_wait(void **state)
 	sink_free(sink);
 }
 
-/* The frames of a waker, and the frame with its name outside of them. */
+/* The frames of a waker, and outside of these the frame with its name. */
 static void test_waker(void **state)
 {
 	const struct writer_options options = {
